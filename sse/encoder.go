@@ -1,0 +1,206 @@
+package sse
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// keepBytes is the largest buffer kept for later events: a single giant event must not cost its
+// size for as long as the connection lives.
+const keepBytes = 64 << 10
+
+// FieldError says that the type or the ID of an event cannot be written: a line break in it would
+// begin a field of the sender's choosing, and readers ignore an ID that holds a NUL.
+type FieldError struct {
+	Field string // "event" or "id"
+	Char  byte   // the first character refused: CR, LF or NUL
+}
+
+func (e *FieldError) Error() string {
+	return fmt.Sprintf("encode event: %s field holds %q", e.Field, rune(e.Char))
+}
+
+// AppendEvent appends e in the text/event-stream format to dst and returns the extended slice.
+// The error is a [*FieldError]; dst is then returned as it was. e.Data is not kept.
+func AppendEvent(dst []byte, e *Event) ([]byte, error) {
+	if err := checkFields(e); err != nil {
+		return dst, err
+	}
+	dst = appendFields(dst, e)
+	if e.Data == nil && e.Type == "" && (e.ID != "" || e.Retry > 0) {
+		return append(dst, '\n'), nil
+	}
+	if !hasBreak(e.Data) {
+		dst = append(dst, "data: "...)
+		dst = append(dst, e.Data...)
+		return append(dst, "\n\n"...), nil
+	}
+	return append(appendLines(dst, "data: ", e.Data), '\n'), nil
+}
+
+// appendEventFunc is AppendEvent with the data of appendData, which is given the room behind dst.
+func appendEventFunc(dst []byte, e *Event, appendData func([]byte) ([]byte, error)) ([]byte, error) {
+	if err := checkFields(e); err != nil {
+		return dst, err
+	}
+	const prefix = "data: "
+	out := append(slices.Grow(appendFields(dst, e), 512), prefix...)
+	room := out[len(out):]
+	data, err := appendData(room)
+	if err != nil {
+		return dst, err
+	}
+	if hasBreak(data) {
+		// The lines would be written over what they are read from.
+		out = appendLines(out[:len(out)-len(prefix)], prefix, bytes.Clone(data))
+		return append(out, '\n'), nil
+	}
+	if len(data) > 0 && len(data) <= cap(room) && &data[0] == &room[:1][0] {
+		out = out[:len(out)+len(data)]
+	} else {
+		out = append(out, data...)
+	}
+	return append(out, "\n\n"...), nil
+}
+
+// Encoder writes events to an io.Writer, each with one Write. It is not safe for concurrent use.
+type Encoder struct {
+	w   io.Writer
+	buf []byte
+	err error
+}
+
+// NewEncoder returns an encoder that writes to w.
+func NewEncoder(w io.Writer) *Encoder {
+	return &Encoder{w: w}
+}
+
+// Encode writes ev. A [*FieldError] writes nothing and leaves the encoder usable; after an error
+// of the writer, which may have taken half an event, every further call returns that error.
+func (e *Encoder) Encode(ev Event) error {
+	if e.err != nil {
+		return e.err
+	}
+	buf, err := AppendEvent(e.buf[:0], &ev)
+	if err != nil {
+		return err
+	}
+	return e.write(buf)
+}
+
+// Comment writes text as comment lines, which readers ignore.
+func (e *Encoder) Comment(text string) error {
+	if e.err != nil {
+		return e.err
+	}
+	return e.write(appendComment(e.buf[:0], text))
+}
+
+func (e *Encoder) write(buf []byte) error {
+	if cap(buf) <= keepBytes {
+		e.buf = buf
+	}
+	n, err := e.w.Write(buf)
+	if err == nil && n < len(buf) {
+		err = io.ErrShortWrite
+	}
+	if err != nil {
+		e.err = fmt.Errorf("write event: %w", err)
+	}
+	return e.err
+}
+
+// appendComment ends with an empty line of its own: readers that split at empty lines would take
+// the comment as the beginning of the next event otherwise.
+func appendComment(dst []byte, text string) []byte {
+	return append(appendLines(dst, ": ", text), '\n')
+}
+
+func checkFields(e *Event) error {
+	if i := refused(e.Type); i >= 0 {
+		return &FieldError{Field: "event", Char: e.Type[i]}
+	}
+	if i := refused(e.ID); i >= 0 {
+		return &FieldError{Field: "id", Char: e.ID[i]}
+	}
+	return nil
+}
+
+// refused returns the index of the first CR, LF or NUL in s, or -1.
+func refused(s string) int {
+	if len(s) >= 8 {
+		low := lowBytes(s[len(s)-8:])
+		for i := 0; i+8 <= len(s); i += 8 {
+			low |= lowBytes(s[i:])
+		}
+		if low == 0 {
+			return -1
+		}
+	}
+	for i := range len(s) {
+		if c := s[i]; c == '\r' || c == '\n' || c == 0 {
+			return i
+		}
+	}
+	return -1
+}
+
+// lowBytes is not zero where one of the first eight bytes of s is at most CR: subtracting CR+1
+// from such a byte borrows into its top bit.
+func lowBytes(s string) uint64 {
+	_ = s[7]
+	x := uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 |
+		uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
+	return (x - 0x0101010101010101*('\r'+1)) &^ x & 0x8080808080808080
+}
+
+// appendFields writes everything before the data lines. There is always one space after the
+// colon, so that a value's own leading space survives: readers take one away.
+func appendFields(dst []byte, e *Event) []byte {
+	if e.Type != "" {
+		dst = append(dst, "event: "...)
+		dst = append(dst, e.Type...)
+		dst = append(dst, '\n')
+	}
+	if e.ID != "" {
+		dst = append(dst, "id: "...)
+		dst = append(dst, e.ID...)
+		dst = append(dst, '\n')
+	}
+	if e.Retry > 0 {
+		dst = append(dst, "retry: "...)
+		dst = strconv.AppendInt(dst, max(1, int64(e.Retry/time.Millisecond)), 10)
+		dst = append(dst, '\n')
+	}
+	return dst
+}
+
+func hasBreak(data []byte) bool {
+	return bytes.IndexByte(data, '\n') >= 0 || bytes.IndexByte(data, '\r') >= 0
+}
+
+// appendLines writes each line of text after prefix. It looks at every byte once: two searches
+// for each line would be quadratic where only one of the two line ends occurs.
+func appendLines[T string | []byte](dst []byte, prefix string, text T) []byte {
+	start := 0
+	for i := 0; i < len(text); i++ {
+		c := text[i]
+		if c != '\n' && c != '\r' {
+			continue
+		}
+		dst = append(dst, prefix...)
+		dst = append(dst, text[start:i]...)
+		dst = append(dst, '\n')
+		if c == '\r' && i+1 < len(text) && text[i+1] == '\n' {
+			i++
+		}
+		start = i + 1
+	}
+	dst = append(dst, prefix...)
+	dst = append(dst, text[start:]...)
+	return append(dst, '\n')
+}

@@ -1,0 +1,157 @@
+package sse_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/sse"
+)
+
+func TestAppendEvent(t *testing.T) {
+	for _, row := range []struct {
+		name  string
+		event sse.Event
+		want  string
+	}{
+		{"data", sse.Event{Data: []byte("a")}, "data: a\n\n"},
+		{"all fields", sse.Event{Type: "t", ID: "1", Retry: 1500 * time.Millisecond, Data: []byte("a")},
+			"event: t\nid: 1\nretry: 1500\ndata: a\n\n"},
+		{"LF separates lines", sse.Event{Data: []byte("a\nb")}, "data: a\ndata: b\n\n"},
+		{"CR separates lines", sse.Event{Data: []byte("a\revent: b")}, "data: a\ndata: event: b\n\n"},
+		{"CRLF separates lines once", sse.Event{Data: []byte("a\r\nb")}, "data: a\ndata: b\n\n"},
+		{"LF CR separates twice", sse.Event{Data: []byte("a\n\rb")}, "data: a\ndata: \ndata: b\n\n"},
+		{"trailing newline", sse.Event{Data: []byte("a\n")}, "data: a\ndata: \n\n"},
+		{"only newlines", sse.Event{Data: []byte("\n\n")}, "data: \ndata: \ndata: \n\n"},
+		{"leading space survives", sse.Event{Type: " t", ID: " 1", Data: []byte(" a")}, "event:  t\nid:  1\ndata:  a\n\n"},
+		{"a colon is nothing special", sse.Event{Type: "a:b", Data: []byte(":")}, "event: a:b\ndata: :\n\n"},
+		{"NUL in data is data", sse.Event{Data: []byte("a\x00")}, "data: a\x00\n\n"},
+		{"empty data is dispatched", sse.Event{Data: []byte{}, ID: "1"}, "id: 1\ndata: \n\n"},
+		{"a type alone is dispatched", sse.Event{Type: "done"}, "event: done\ndata: \n\n"},
+		{"zero event is an empty message", sse.Event{}, "data: \n\n"},
+		{"an ID alone is no event", sse.Event{ID: "1"}, "id: 1\n\n"},
+		{"a retry alone is no event", sse.Event{Retry: time.Second}, "retry: 1000\n\n"},
+		{"a retry below a millisecond is one", sse.Event{Retry: 1}, "retry: 1\n\n"},
+		{"the longest retry", sse.Event{Retry: math.MaxInt64}, "retry: 9223372036854\n\n"},
+		{"a retry below zero is none", sse.Event{Retry: -time.Second}, "data: \n\n"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			got, err := sse.AppendEvent([]byte("before"), &row.event)
+			require.NoError(t, err)
+			require.Equal(t, "before"+row.want, string(got))
+		})
+	}
+}
+
+func TestAppendEventRefusesInjection(t *testing.T) {
+	for _, bad := range []string{"\r", "\n", "\x00"} {
+		var places []string // a bad character at each place of types of each length
+		for size := range 20 {
+			for at := range size + 1 {
+				places = append(places, strings.Repeat("x", at)+bad+strings.Repeat("\xff", size-at))
+			}
+		}
+		for _, at := range places {
+			for field, ev := range map[string]sse.Event{"event": {Type: at}, "id": {ID: at}} {
+				dst := []byte("before")
+				got, err := sse.AppendEvent(dst, &ev)
+				var refused *sse.FieldError
+				require.ErrorAs(t, err, &refused)
+				require.Equal(t, sse.FieldError{Field: field, Char: bad[0]}, *refused)
+				require.Contains(t, err.Error(), field+" field holds '\\")
+				require.Equal(t, "before", string(got))
+
+				var out bytes.Buffer
+				e := sse.NewEncoder(&out)
+				require.ErrorAs(t, e.Encode(ev), &refused)
+				require.Zero(t, out.Len(), "nothing is written")
+				require.NoError(t, e.Encode(sse.Event{Data: []byte("a")}), "the encoder goes on")
+			}
+		}
+	}
+}
+
+func TestEncoderComment(t *testing.T) {
+	for _, row := range []struct{ name, text, want string }{
+		{"text", "ping", ": ping\n\n"},
+		{"empty", "", ": \n\n"},
+		{"LF", "a\ndata: b", ": a\n: data: b\n\n"},
+		{"CR", "a\rdata: b", ": a\n: data: b\n\n"},
+		{"CRLF", "a\r\n\r\ndata: b", ": a\n: \n: data: b\n\n"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			var out bytes.Buffer
+			require.NoError(t, sse.NewEncoder(&out).Comment(row.text))
+			require.Equal(t, row.want, out.String())
+			require.Empty(t, drain(sse.NewDecoder(&out), false).Events)
+		})
+	}
+}
+
+// writes records what each Write got, and fails from the failAt-th on.
+type writes struct {
+	got    []string
+	failAt int
+	short  bool
+}
+
+var errFull = errors.New("disk full")
+
+func (w *writes) Write(p []byte) (int, error) {
+	w.got = append(w.got, string(p))
+	if len(w.got) == w.failAt {
+		if w.short {
+			return len(p) - 1, nil
+		}
+		return 0, errFull
+	}
+	return len(p), nil
+}
+
+func TestEncoderWritesOnceForEachEvent(t *testing.T) {
+	var w writes
+	e := sse.NewEncoder(&w)
+	require.NoError(t, e.Encode(ev("t", "a\nb", "1")))
+	require.NoError(t, e.Comment("c"))
+	require.NoError(t, e.Encode(ev("", strings.Repeat("a", 100_000), "")))
+	require.NoError(t, e.Encode(ev("", "d", "")))
+	require.Len(t, w.got, 4)
+	require.Equal(t, "event: t\nid: 1\ndata: a\ndata: b\n\n", w.got[0])
+	require.Equal(t, "data: d\n\n", w.got[3])
+}
+
+func TestEncoderErrorStays(t *testing.T) {
+	for _, row := range []struct {
+		name  string
+		short bool
+		want  error
+	}{{"error", false, errFull}, {"short write", true, io.ErrShortWrite}} {
+		t.Run(row.name, func(t *testing.T) {
+			w := writes{failAt: 2, short: row.short}
+			e := sse.NewEncoder(&w)
+			require.NoError(t, e.Encode(ev("", "a", "")))
+			require.ErrorIs(t, e.Encode(ev("", "b", "")), row.want)
+			require.ErrorIs(t, e.Encode(ev("", "c", "")), row.want, "after half an event nothing must follow")
+			require.ErrorIs(t, e.Comment("d"), row.want)
+			require.Len(t, w.got, 2)
+		})
+	}
+}
+
+func TestEncoderAllocatesNothing(t *testing.T) {
+	e := sse.NewEncoder(io.Discard)
+	event := ev("token", strings.Repeat("a", 200), "17")
+	event.Retry = time.Second
+	lines := ev("token", strings.Repeat("a\r\n", 70), "")
+	require.Zero(t, testing.AllocsPerRun(100, func() {
+		require.NoError(t, e.Encode(event))
+		require.NoError(t, e.Encode(lines))
+		require.NoError(t, e.Comment("a\nb"))
+	}))
+}

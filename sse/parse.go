@@ -1,0 +1,221 @@
+package sse
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"time"
+)
+
+// parse takes lines from the buffer until an event is complete, and reports whether one is.
+func (d *Decoder) parse() bool {
+	if !d.started {
+		skip, undecided := bomState(d.buf[d.pos:d.end])
+		if undecided {
+			return false
+		}
+		d.pos += skip
+		d.started = true
+	}
+	for {
+		line, ok := d.line()
+		if !ok {
+			return false
+		}
+		if len(line) > 0 {
+			if !d.field(line) {
+				return false
+			}
+			continue
+		}
+		if d.dispatch() {
+			return true
+		}
+	}
+}
+
+// line takes the next line, without its end, from the buffer. It does not wait to see whether an
+// LF follows a CR: a server that ends lines in CR must not have its events held up.
+func (d *Decoder) line() ([]byte, bool) {
+	buf, pos := d.buf[:d.end], d.pos
+	if d.skipLF && pos < len(buf) {
+		d.skipLF = false
+		if buf[pos] == '\n' {
+			pos++
+			d.pos = pos
+		}
+	}
+	if pos < len(buf) && buf[pos] == '\n' {
+		d.pos = pos + 1
+		return buf[pos:pos], true
+	}
+
+	lf := max(d.lf, pos)
+	if lf < len(buf) && buf[lf] != '\n' {
+		if i := bytes.IndexByte(buf[lf:], '\n'); i >= 0 {
+			lf += i
+		} else {
+			lf = len(buf)
+		}
+	}
+	d.lf = lf
+	cr := max(d.cr, pos)
+	if cr < len(buf) && buf[cr] != '\r' {
+		if i := bytes.IndexByte(buf[cr:], '\r'); i >= 0 {
+			cr += i
+		} else {
+			cr = len(buf)
+		}
+	}
+	d.cr = cr
+
+	stop := min(cr, lf)
+	if stop-pos > d.lineMax {
+		d.fail(&LimitError{Part: "line", Limit: d.lineMax})
+		return nil, false
+	}
+	if stop == len(buf) {
+		return nil, false
+	}
+	d.pos = stop + 1
+	if stop == cr && stop < lf {
+		if d.pos == len(buf) {
+			d.skipLF = true
+		} else if d.pos == lf {
+			d.pos++
+		}
+	}
+	return buf[pos:stop], true
+}
+
+// field interprets a line that is not empty. It reports false past a limit.
+func (d *Decoder) field(line []byte) bool {
+	// The two fields of almost every line, without a search for the colon.
+	if len(line) > 5 && string(line[:5]) == "data:" {
+		return d.data(trimSpace(line[5:]))
+	}
+	if len(line) > 6 && string(line[:6]) == "event:" {
+		d.block.typ = d.types.get(trimSpace(line[6:]))
+		return true
+	}
+	name, value, _ := bytes.Cut(line, []byte{':'})
+	value = trimSpace(value)
+	switch string(name) {
+	case "data":
+		return d.data(value)
+	case "event":
+		d.block.typ = d.types.get(value)
+	case "id":
+		if string(value) != d.id && bytes.IndexByte(value, 0) < 0 {
+			d.id = string(value)
+		}
+	case "retry":
+		if retry, ok := parseRetry(value); ok {
+			d.retry, d.hasRetry = retry, true
+			d.block.retry = retry
+		}
+	}
+	return true
+}
+
+func (d *Decoder) data(value []byte) bool {
+	size := len(value)
+	if d.block.lines > 0 {
+		size += len(d.block.data) + 1
+	}
+	if size > d.eventMax {
+		d.fail(&LimitError{Part: "event", Limit: d.eventMax})
+		return false
+	}
+	d.block.add(value)
+	return true
+}
+
+// dispatch ends the block, and reports whether it made an event: one without a data line does
+// not, yet its ID counts.
+func (d *Decoder) dispatch() bool {
+	d.blockID = d.id
+	if d.block.lines == 0 {
+		d.block.typ, d.block.retry = "", 0
+		return false
+	}
+	d.event.Type, d.event.Retry = d.block.typ, d.block.retry
+	d.event.ID = d.id
+	d.event.Data = d.block.take()
+	return true
+}
+
+// fail ends the stream at a limit, whatever is buffered.
+func (d *Decoder) fail(err error) {
+	d.err = err
+	d.pos, d.end, d.lf, d.cr = 0, 0, 0, 0
+	d.block = block{}
+}
+
+var errCount = errors.New("reader returned an impossible count")
+
+// fill reads once, making room before. No event that was returned is valid any more.
+func (d *Decoder) fill() {
+	d.block.detach()
+	d.block.trim()
+	d.makeRoom()
+	for range 100 { // as bufio does before it gives up on a reader that returns nothing
+		n, err := d.r.Read(d.buf[d.end:])
+		if n < 0 || n > len(d.buf)-d.end {
+			d.err = fmt.Errorf("read event stream: %w", errCount)
+			return
+		}
+		d.end += n
+		if err == io.EOF {
+			d.err = err
+		} else if err != nil {
+			d.err = fmt.Errorf("read event stream: %w", err)
+		}
+		if n > 0 || err != nil {
+			return
+		}
+	}
+	d.err = fmt.Errorf("read event stream: %w", io.ErrNoProgress)
+}
+
+// makeRoom moves what is not parsed to the front of the buffer, in a larger one where that is
+// full, or back in a small one once a giant line has been taken out: what follows may be a long
+// wait for the next event.
+func (d *Decoder) makeRoom() {
+	rest := d.buf[d.pos:d.end]
+	switch size := len(d.buf); {
+	case len(rest) == size: // also when there is none yet
+		d.buf = make([]byte, max(minBuffer, min(2*size, d.lineMax+minBuffer)))
+	case size > keepBytes && len(rest) <= minBuffer/2:
+		d.buf = make([]byte, minBuffer)
+	case d.pos == 0: // a long line that arrives in small pieces is not moved for each of them
+		return
+	}
+	copy(d.buf, rest)
+	d.lf, d.cr = max(0, d.lf-d.pos), max(0, d.cr-d.pos)
+	d.pos, d.end = 0, len(rest)
+}
+
+func trimSpace(value []byte) []byte {
+	if len(value) > 0 && value[0] == ' ' {
+		return value[1:]
+	}
+	return value
+}
+
+// parseRetry reads milliseconds. What a Duration cannot hold becomes the longest that it can.
+func parseRetry(value []byte) (time.Duration, bool) {
+	const most = math.MaxInt64 / int64(time.Millisecond)
+	var ms int64
+	for _, c := range value {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		if ms < most {
+			ms = min(most, ms*10+int64(c-'0'))
+		}
+	}
+	return time.Duration(ms) * time.Millisecond, len(value) > 0
+}
