@@ -1,0 +1,155 @@
+package model
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"iter"
+	"strings"
+)
+
+// MaxAnswerBytes bounds what a [Collector] takes in for one answer: an upstream that never
+// stops must not eat the host's memory.
+const MaxAnswerBytes = 64 << 20
+
+// Answer is one whole answer of a model, or what came of it before an error.
+type Answer struct {
+	Message    Message
+	Usage      Usage
+	StopReason string // "" when the answer did not come to its end
+}
+
+// Collector puts an [Answer] together from its parts. Its zero value is ready for use.
+type Collector struct {
+	blocks []block
+	size   int
+	usage  Usage
+	stop   string
+}
+
+type block struct {
+	index int
+	Block
+	buf []byte // grows into Text, Data or Input
+	sig []byte
+}
+
+// Add takes in one part.
+func (c *Collector) Add(p *Part) error {
+	c.size += len(p.Text) + len(p.ID) + len(p.Name)
+	if c.size > MaxAnswerBytes {
+		return &Error{Code: CodeServer, Message: "the answer is over the limit of 64 MiB"}
+	}
+	switch p.Kind {
+	case KindText:
+		b := c.at(p.Index, BlockText)
+		b.buf = append(b.buf, p.Text...)
+	case KindThinking:
+		b := c.at(p.Index, BlockThinking)
+		b.buf = append(b.buf, p.Text...)
+	case KindSignature:
+		b := c.at(p.Index, BlockThinking)
+		b.sig = append(b.sig, p.Text...)
+	case KindRedacted:
+		b := c.at(p.Index, BlockRedacted)
+		b.buf = append(b.buf, p.Text...)
+	case KindToolUse:
+		b := c.at(p.Index, BlockToolUse)
+		b.ID, b.Name = p.ID, p.Name
+	case KindToolInput:
+		b := c.at(p.Index, BlockToolUse)
+		b.buf = append(b.buf, p.Text...)
+	case KindUsage:
+		c.usage = p.Usage
+	case KindStop:
+		c.stop = p.StopReason
+	}
+	return nil
+}
+
+// at returns the block with that index and type, from the newest back; a new one if there is none.
+func (c *Collector) at(index int, t BlockType) *block {
+	for i := len(c.blocks) - 1; i >= 0; i-- {
+		if b := &c.blocks[i]; b.index == index && b.Type == t {
+			return b
+		}
+	}
+	c.blocks = append(c.blocks, block{index: index, Block: Block{Type: t}})
+	return &c.blocks[len(c.blocks)-1]
+}
+
+// Answer returns what has come so far. Empty text blocks are left out. Tool calls whose input
+// did not come to its end are left out too where the answer was cut off.
+func (c *Collector) Answer() Answer {
+	a := Answer{Message: Message{Role: RoleAssistant}, Usage: c.usage, StopReason: c.stop}
+	for i := range c.blocks {
+		b := c.blocks[i].Block
+		buf := c.blocks[i].buf
+		switch b.Type {
+		case BlockText:
+			if len(buf) == 0 {
+				continue
+			}
+			b.Text = string(buf)
+		case BlockThinking:
+			b.Text, b.Signature = string(buf), string(c.blocks[i].sig)
+		case BlockRedacted:
+			b.Data = string(buf)
+		case BlockToolUse:
+			var ok bool
+			if b.Input, ok = object(buf); !ok {
+				if c.stop == "" {
+					continue
+				}
+				b.Input, b.BadInput = json.RawMessage("{}"), string(buf)
+			}
+		}
+		a.Message.Content = append(a.Message.Content, b)
+	}
+	return a
+}
+
+// object returns raw as a compact JSON object; nothing at all counts as an empty one, since
+// that is how upstreams write a call without input.
+func object(raw []byte) (json.RawMessage, bool) {
+	raw = bytes.TrimSpace(raw)
+	if len(raw) == 0 {
+		return json.RawMessage("{}"), true
+	}
+	if raw[0] != '{' {
+		return nil, false
+	}
+	var out bytes.Buffer
+	if err := json.Compact(&out, raw); err != nil {
+		return nil, false
+	}
+	return out.Bytes(), true
+}
+
+// Collect reads a whole answer. On an error it returns it with what had come before.
+func Collect(parts iter.Seq2[Part, error]) (Answer, error) {
+	var c Collector
+	for p, err := range parts {
+		if err == nil {
+			err = c.Add(&p)
+		}
+		if err != nil {
+			return c.Answer(), err
+		}
+	}
+	if c.stop == "" {
+		return c.Answer(), errors.New("model ended its answer without a stop reason")
+	}
+	return c.Answer(), nil
+}
+
+// Text joins the text that has come so far, also of an unfinished answer.
+func (c *Collector) Text() string {
+	var text strings.Builder
+	for i := range c.blocks {
+		if c.blocks[i].Type == BlockText {
+			text.Write(c.blocks[i].buf)
+		}
+	}
+	return text.String()
+}

@@ -1,0 +1,103 @@
+package jsonscan_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/runtime/model/internal/jsonscan"
+)
+
+// point reads {"x":1,"name":"...","in":{"y":2}}, whatever else stands beside.
+func point(data string) (x, y int, name string, ok bool) {
+	s := jsonscan.Over([]byte(data))
+	s.Open('{')
+	for key := s.Key(); key != nil; key = s.Key() {
+		switch string(key) {
+		case "x":
+			x = s.Int()
+		case "name":
+			if !s.Null() {
+				name = s.String()
+			}
+		case "in":
+			s.Open('{')
+			for key := s.Key(); key != nil; key = s.Key() {
+				if string(key) == "y" {
+					y = s.Int()
+				} else {
+					s.Skip()
+				}
+			}
+		default:
+			s.Skip()
+		}
+	}
+	return x, y, name, s.Done()
+}
+
+func Example() {
+	fmt.Println(point(`{"id": "a", "x": 1, "name": "caf\u00e9", "in": {"y": 2}}`))
+	fmt.Println(point(`{"X": 1}`)) // encoding/json takes this for x
+	// Output:
+	// 1 2 café true
+	// 0 0  false
+}
+
+func TestObjects(t *testing.T) {
+	for _, data := range []string{
+		`{}`, ` { } `, `{"x":1}`, "{\r\n\t\"x\" : 12 ,\n\"name\":null}  ", `{"x":0,"in":{},"name":"a"}`,
+		`{"in":{"y":3,"z":[]},"a":true,"b":false,"c":null,"d":{},"e":123456789012345678901234567890,"f":"x"}`,
+	} {
+		t.Run(data, func(t *testing.T) {
+			var want struct {
+				X    int
+				Name string
+				In   struct{ Y int }
+			}
+			require.NoError(t, json.Unmarshal([]byte(data), &want))
+			x, y, name, ok := point(data)
+			require.True(t, ok)
+			require.Equal(t, []any{want.X, want.In.Y, want.Name}, []any{x, y, name})
+		})
+	}
+}
+
+func TestRefused(t *testing.T) {
+	for _, data := range []string{
+		``, ` `, `{`, `}`, `{]`, `{"x"}`, `{"x":}`, `{"x":1`, `{"x":1,}`, `{,"x":1}`, `{"x":1 "in":{}}`, `{"x":1}{`, `{"x":1}x`, "{\"x\":1}\x00",
+		`{"x":01}`, `{"x":-1}`, `{"x":1.0}`, `{"x":1e3}`, `{"x":1234567890}`, `{"x":"1"}`, `{"x":null}`, `{"x":+1}`,
+		`{"X":1}`, `{"\u0078":1}`, `{"":1}`, `{"a b":1}`, `{"ſ":1}`,
+		`{"name":"a}`, `{"name":"\x"}`, `{"name":"\u12"}`, `{"name":"\u12g4"}`, `{"name":"\"}`, `{"name":nul}`, `{"name":"\`, "{\"name\":\"a\nb\"}",
+		`{"a":01}`, `{"a":00}`, `{"a":1.5}`, `{"a":-1}`, `{"a":tru}`, `{"a":[1]}`, `{"a":{"b":1}}`, `{"a":"\n"}`, `{"a":[}`, `{"a":1-1}`, "{\v}",
+	} {
+		t.Run(data, func(t *testing.T) {
+			_, _, _, ok := point(data)
+			require.False(t, ok)
+		})
+	}
+}
+
+// FuzzString compares strings with encoding/json in both directions: it accepts exactly the same.
+func FuzzString(f *testing.F) {
+	for _, body := range []string{
+		``, `a`, `a\nb`, `\"\\\/\b\f\n\r\t`, `\u0041\u00e9\u4e2d`, `\ud83d\ude00`, `\ud83d`, `\ude00\ud83d`, `\ud83dx`, `\ud83d\n`, `\ud83d\u0041`,
+		`\ud83d\ud83d\ude00`, `\uD83D\uDE0`, "\xff", "a\xe4\xb8", "\xed\xa0\x80", "中文", `\`, `\u`, `\u00`, `"`, "\n", "\x7f", `\uFFFD`, "\xff\\n\xff", `\v`,
+		`0123456789abcdef\n0123456`, "0123456789\x01abcdef", "01234567\u4e2d\u6587\x1f01234567", `01234567\"01234567\\`, "\x00\x21\x22",
+	} {
+		f.Add([]byte(body))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		data := append(append([]byte{'"'}, body...), '"')
+		var want string
+		err := json.Unmarshal(data, &want)
+		s := jsonscan.Over(data)
+		got := s.String()
+		require.Equal(t, err == nil, s.Done(), "%q: %v", data, err)
+		if err == nil {
+			require.Equal(t, want, got, "%q", data)
+		}
+	})
+}

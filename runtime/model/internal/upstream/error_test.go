@@ -1,0 +1,207 @@
+package upstream_test
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/runtime/model"
+	"github.com/seed93082962/agenthost/runtime/model/internal/upstream"
+	"github.com/seed93082962/agenthost/sse"
+)
+
+const authMessage = "upstream did not accept the API key"
+
+func answer(status int, contentType, body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header()["Content-Type"] = nil
+		if contentType != "" {
+			w.Header().Set("Content-Type", contentType)
+		}
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, body)
+	}
+}
+
+func TestStatus(t *testing.T) {
+	told := func(kind, text string) string {
+		return `{"type":"error","error":{"type":"` + kind + `","message":"` + text + `"},"request_id":"req_1"}`
+	}
+	for name, row := range map[string]struct {
+		status  int
+		body    string
+		code    model.Code
+		message string
+	}{
+		"bad key shows none of it":  {401, told("authentication_error", "invalid x-api-key "+key), model.CodeAuth, authMessage},
+		"forbidden":                 {403, told("permission_error", "no access"), model.CodeAuth, authMessage},
+		"rate limit":                {429, told("rate_limit_error", "Too many tokens."), model.CodeRateLimit, "Too many tokens."},
+		"overloaded":                {529, told("overloaded_error", "Overloaded"), model.CodeOverloaded, "Overloaded"},
+		"server":                    {500, told("api_error", "Internal server error"), model.CodeServer, "Internal server error"},
+		"gateway page":              {502, "<html><h1>10.0.0.1 is down</h1>", model.CodeServer, "upstream answered with status 502"},
+		"unavailable, empty":        {503, "", model.CodeServer, "upstream answered with status 503"},
+		"gateway timeout":           {504, told("timeout_error", "Timed out"), model.CodeServer, "Timed out"},
+		"bad request":               {400, told("invalid_request_error", "max_tokens: too large"), model.CodeInvalidRequest, "max_tokens: too large"},
+		"not found":                 {404, told("not_found_error", "model: x"), model.CodeInvalidRequest, "model: x"},
+		"too large":                 {413, told("request_too_large", "Request exceeds the maximum size"), model.CodePromptTooLong, "Request exceeds the maximum size"},
+		"prompt too long":           {400, told("invalid_request_error", "prompt is too long: 2 tokens > 1 maximum"), model.CodePromptTooLong, "prompt is too long: 2 tokens > 1 maximum"},
+		"context length code":       {400, `{"error":{"message":"Too much.","type":"invalid_request_error","param":"messages","code":"context_length_exceeded"}}`, model.CodePromptTooLong, "Too much."},
+		"context length text":       {400, `{"object":"error","message":"This model's maximum context length is 4096 tokens.","code":400}`, model.CodePromptTooLong, "This model's maximum context length is 4096 tokens."},
+		"context size of llama.cpp": {400, `{"error":{"code":400,"message":"Too big","type":"exceed_context_size_error"}}`, model.CodePromptTooLong, "Too big"},
+		"error is a string":         {400, `{"error":"model not loaded"}`, model.CodeInvalidRequest, "model not loaded"},
+		"detail":                    {422, `{"detail":"bad field"}`, model.CodeInvalidRequest, "bad field"},
+		"in an array":               {400, `[{"error":{"code":400,"message":"bad","status":"INVALID_ARGUMENT"}}]`, model.CodeInvalidRequest, "bad"},
+		"empty array":               {400, `[]`, model.CodeInvalidRequest, "upstream answered with status 400"},
+		"cut-off JSON":              {400, `{"error":{"message":"secret`, model.CodeInvalidRequest, "upstream answered with status 400"},
+		"a teapot":                  {418, `{}`, model.CodeInvalidRequest, "upstream answered with status 418"},
+		"no content":                {204, "", model.CodeServer, "upstream answered with status 204"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := failure(t, client(t, answer(row.status, "application/json", row.body)))
+			require.Equal(t, model.Error{Code: row.code, Status: row.status, Message: row.message}, *got)
+		})
+	}
+}
+
+func TestNotAStream(t *testing.T) {
+	for name, row := range map[string]struct {
+		contentType, body string
+		code              model.Code
+		message           string
+	}{
+		"page":              {"text/html; charset=utf-8", "<p>hello", model.CodeServer, "upstream answered with text/html, not an event stream"},
+		"whole JSON":        {"application/json", `{"type":"message","content":[]}`, model.CodeServer, "upstream answered with application/json, not an event stream"},
+		"nonsense type":     {"a b c", "", model.CodeServer, "upstream answered with an unknown type, not an event stream"},
+		"an error all same": {"application/json", `{"error":{"message":"Slow down","code":429}}`, model.CodeRateLimit, "Slow down"},
+		"no type, no event": {"", "hello", model.CodeConnection, "upstream ended its answer before it was whole"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := failure(t, client(t, answer(200, row.contentType, row.body)))
+			require.Equal(t, []any{row.code, 200, row.message}, []any{got.Code, got.Status, got.Message})
+		})
+	}
+}
+
+func TestRetryAfter(t *testing.T) {
+	for name, row := range map[string]struct {
+		value    string
+		from, to time.Duration
+	}{
+		"seconds":   {"7", 7 * time.Second, 7 * time.Second},
+		"fraction":  {"0.25", 250 * time.Millisecond, 250 * time.Millisecond},
+		"date":      {time.Now().Add(time.Hour).UTC().Format(http.TimeFormat), 59 * time.Minute, time.Hour},
+		"past date": {"Mon, 02 Jan 2006 15:04:05 GMT", 0, 0},
+		"negative":  {"-5", 0, 0},
+		"huge":      {"1e300", 24 * time.Hour, 24 * time.Hour},
+		"nan":       {"NaN", 0, 0},
+		"nonsense":  {"soon", 0, 0},
+		"absent":    {"", 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := failure(t, client(t, func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Retry-After", row.value)
+				w.WriteHeader(http.StatusTooManyRequests)
+			}))
+			require.Equal(t, model.CodeRateLimit, got.Code)
+			require.GreaterOrEqual(t, got.RetryAfter, row.from)
+			require.LessOrEqual(t, got.RetryAfter, row.to)
+		})
+	}
+}
+
+func TestMessagesAreSafe(t *testing.T) {
+	for name, row := range map[string]struct{ text, want string }{
+		"own key":       {"key " + key + " is wrong", "key [redacted] is wrong"},
+		"another key":   {"key sk-proj-AbC123_x-9 and sk-...wxyz", "key [redacted] and [redacted]"},
+		"bearer":        {"header Bearer abcdef.ghi", "header [redacted]"},
+		"URL":           {"see https://docs.example.com/errors?a=b for help", "see [address] for help"},
+		"host and port": {"dial llm.internal:8080: refused", "dial [address]: refused"},
+		"IP address":    {"dial tcp 10.1.2.3:443", "dial tcp [address]"},
+		"IPv6 address":  {"dial tcp [fd00::1]:443", "dial tcp [address]"},
+		"own host":      {"Post to 127.0.0.1 failed", "Post to [address] failed"},
+		"lines":         {`a\r\n\tb\u0000c\u2028d\u202ee`, "a b c d e"},
+		"long":          {strings.Repeat("é", 500), strings.Repeat("é", 297) + "..."},
+		"places":        {"messages.0.content.1: text must not be empty", "messages.0.content.1: text must not be empty"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := failure(t, client(t, answer(400, "application/json", `{"error":{"message":"`+row.text+`"}}`)))
+			require.Equal(t, row.want, got.Message)
+		})
+	}
+}
+
+func TestFaultInMidStream(t *testing.T) {
+	for name, row := range map[string]struct {
+		data string
+		code model.Code
+	}{
+		"overloaded":      {`{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`, model.CodeOverloaded},
+		"rate limit":      {`{"type":"error","error":{"type":"rate_limit_error","message":"x"}}`, model.CodeRateLimit},
+		"authentication":  {`{"type":"error","error":{"type":"authentication_error","message":"x"}}`, model.CodeAuth},
+		"permission":      {`{"type":"error","error":{"type":"permission_error","message":"x"}}`, model.CodeAuth},
+		"api error":       {`{"type":"error","error":{"type":"api_error","message":"x"}}`, model.CodeServer},
+		"timeout":         {`{"type":"error","error":{"type":"timeout_error","message":"x"}}`, model.CodeTimeout},
+		"invalid":         {`{"type":"error","error":{"type":"invalid_request_error","message":"x"}}`, model.CodeInvalidRequest},
+		"prompt too long": {`{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long"}}`, model.CodePromptTooLong},
+		"code of a limit": {`{"error":{"message":"x","type":"tokens","code":"rate_limit_exceeded"}}`, model.CodeRateLimit},
+		"status as code":  {`{"error":{"message":"Provider returned error","code":502}}`, model.CodeServer},
+		"context length":  {`{"error":{"message":"x","code":"context_length_exceeded"}}`, model.CodePromptTooLong},
+		"unknown":         {`{"error":{"message":"x","type":"mystery_error"}}`, model.CodeUnknown},
+		"nothing":         {`{}`, model.CodeUnknown},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := failure(t, client(t, stream("a", row.data)))
+			require.Equal(t, row.code, got.Code)
+			require.Equal(t, 200, got.Status)
+			require.NotEmpty(t, got.Message)
+		})
+	}
+}
+
+func TestUnreachable(t *testing.T) {
+	srv := httptest.NewServer(http.NotFoundHandler())
+	srv.Close()
+	got := failure(t, clientOf(t, upstream.Config{BaseURL: srv.URL + "/?token=hidden"}))
+	require.Equal(t, model.CodeConnection, got.Code)
+	require.Zero(t, got.Status)
+	require.Equal(t, "the connection to upstream failed", got.Message)
+	require.ErrorContains(t, errors.Unwrap(got), "refused")
+	require.NotContains(t, errors.Unwrap(got).Error(), "hidden")
+}
+
+func TestBrokenStream(t *testing.T) {
+	t.Run("ended too early", func(t *testing.T) {
+		got := failure(t, client(t, stream("a", "b")))
+		require.Equal(t, []any{model.CodeConnection, 200}, []any{got.Code, got.Status})
+		require.ErrorIs(t, got, io.ErrUnexpectedEOF)
+	})
+	t.Run("dropped", func(t *testing.T) {
+		got := failure(t, client(t, func(w http.ResponseWriter, r *http.Request) {
+			stream("a")(w, r)
+			w.(http.Flusher).Flush()
+			panic(http.ErrAbortHandler)
+		}))
+		require.Equal(t, []any{model.CodeConnection, 200}, []any{got.Code, got.Status})
+		require.ErrorIs(t, got, io.ErrUnexpectedEOF)
+	})
+	t.Run("line without end", func(t *testing.T) {
+		got := failure(t, client(t, func(w http.ResponseWriter, r *http.Request) {
+			stream("a")(w, r)
+			filler := []byte(strings.Repeat("x", 1<<20))
+			for range 16 {
+				if _, err := w.Write(filler); err != nil {
+					return
+				}
+			}
+		}))
+		require.Equal(t, []any{model.CodeServer, 200}, []any{got.Code, got.Status})
+		var limit *sse.LimitError
+		require.ErrorAs(t, got, &limit)
+	})
+}

@@ -1,0 +1,255 @@
+package modeltest
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// What the Messages API takes: its reference for the fields, its error texts for the rules.
+
+type anthropicRequest struct {
+	Model       string             `json:"model"`
+	MaxTokens   int                `json:"max_tokens"`
+	Messages    []anthropicMessage `json:"messages"`
+	System      json.RawMessage    `json:"system"`
+	Stream      bool               `json:"stream"`
+	Temperature *float64           `json:"temperature"`
+	Thinking    *struct {
+		Type   string `json:"type"`
+		Budget int    `json:"budget_tokens"`
+	} `json:"thinking"`
+	Tools []struct {
+		Name         string          `json:"name"`
+		Description  string          `json:"description"`
+		InputSchema  json.RawMessage `json:"input_schema"`
+		CacheControl json.RawMessage `json:"cache_control"`
+		Type         string          `json:"type"`
+	} `json:"tools"`
+
+	CacheControl  json.RawMessage `json:"cache_control"`
+	Container     json.RawMessage `json:"container"`
+	InferenceGeo  json.RawMessage `json:"inference_geo"`
+	Metadata      json.RawMessage `json:"metadata"`
+	OutputConfig  json.RawMessage `json:"output_config"`
+	ServiceTier   json.RawMessage `json:"service_tier"`
+	StopSequences json.RawMessage `json:"stop_sequences"`
+	ToolChoice    json.RawMessage `json:"tool_choice"`
+	TopK          json.RawMessage `json:"top_k"`
+	TopP          json.RawMessage `json:"top_p"`
+}
+
+type anthropicMessage struct {
+	Role    string          `json:"role"`
+	Content json.RawMessage `json:"content"`
+}
+
+type anthropicBlock struct {
+	Type         string          `json:"type"`
+	Text         string          `json:"text"`
+	Thinking     *string         `json:"thinking"`
+	Signature    string          `json:"signature"`
+	Data         string          `json:"data"`
+	ID           string          `json:"id"`
+	Name         string          `json:"name"`
+	Input        json.RawMessage `json:"input"`
+	ToolUseID    string          `json:"tool_use_id"`
+	Content      json.RawMessage `json:"content"`
+	IsError      bool            `json:"is_error"`
+	CacheControl json.RawMessage `json:"cache_control"`
+	Source       json.RawMessage `json:"source"`
+	Citations    json.RawMessage `json:"citations"`
+}
+
+// anthropicFields lists what a type of block may have; nil for an unknown type.
+func anthropicFields(blockType string) []string {
+	switch blockType {
+	case "text":
+		return []string{"type", "text", "cache_control", "citations"}
+	case "image":
+		return []string{"type", "source", "cache_control"}
+	case "thinking":
+		return []string{"type", "thinking", "signature"}
+	case "redacted_thinking":
+		return []string{"type", "data"}
+	case "tool_use":
+		return []string{"type", "id", "name", "input", "cache_control"}
+	case "tool_result":
+		return []string{"type", "tool_use_id", "content", "is_error", "cache_control"}
+	}
+	return nil
+}
+
+var (
+	anthropicToolName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,128}$`)
+	anthropicToolID   = regexp.MustCompile(`^[a-zA-Z0-9_-]+$`)
+)
+
+func bad(format string, a ...any) *refusal {
+	return &refusal{http.StatusBadRequest, fmt.Sprintf(format, a...)}
+}
+
+// endpoint checks what both protocols have in common.
+func endpoint(r *Request, path, notFound string) *refusal {
+	switch {
+	case r.Path != path:
+		return &refusal{http.StatusNotFound, notFound}
+	case r.Method != http.MethodPost:
+		return &refusal{http.StatusMethodNotAllowed, "Method Not Allowed"}
+	case !strings.HasPrefix(r.Header.Get("Content-Type"), "application/json"):
+		return bad("Content-Type: the header must be application/json")
+	case !json.Valid(r.Body):
+		return bad("The request body is not valid JSON")
+	}
+	return nil
+}
+
+// decode reads raw into v, which has to know all of its fields.
+func decode(raw []byte, v any) error {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.DisallowUnknownFields()
+	return dec.Decode(v)
+}
+
+func (anthropic) check(r *Request) (options, *refusal) {
+	if refused := endpoint(r, "/v1/messages", "Not Found"); refused != nil {
+		return options{}, refused
+	}
+	if r.Header.Get("Anthropic-Version") == "" {
+		return options{}, bad("anthropic-version: header is required")
+	}
+	var q anthropicRequest
+	if err := decode(r.Body, &q); err != nil {
+		return options{}, bad("%v: Extra inputs are not permitted, or not of their type", err)
+	}
+	c := anthropicChecker{thinking: q.Thinking != nil && q.Thinking.Type == "enabled"}
+	for _, check := range []func(*anthropicRequest) *refusal{c.settings, c.tools, c.system, c.messages} {
+		if refused := check(&q); refused != nil {
+			return options{}, refused
+		}
+	}
+	if c.cached > 4 {
+		return options{}, bad("A maximum of 4 blocks with cache_control may be provided. Found %d.", c.cached)
+	}
+	return options{}, nil
+}
+
+type anthropicChecker struct {
+	thinking bool
+	cached   int      // blocks with cache_control
+	used     []string // ids of all tool calls
+}
+
+func (c *anthropicChecker) settings(q *anthropicRequest) *refusal {
+	switch {
+	case q.Model == "":
+		return bad("model: Field required")
+	case q.MaxTokens < 1:
+		return bad("max_tokens: Input should be greater than or equal to 1")
+	case !q.Stream:
+		return bad("modeltest: stream: the request must ask for a stream")
+	case q.Temperature != nil && (*q.Temperature < 0 || *q.Temperature > 1):
+		return bad("temperature: range: 0..1")
+	case !c.thinking:
+	case q.Thinking.Budget < 1024:
+		return bad("thinking.enabled.budget_tokens: Input should be greater than or equal to 1024")
+	case q.Thinking.Budget >= q.MaxTokens:
+		return bad("`max_tokens` must be greater than `thinking.budget_tokens`.")
+	case q.Temperature != nil && *q.Temperature != 1:
+		return bad("`temperature` may only be set to 1 when thinking is enabled.")
+	}
+	return nil
+}
+
+func (c *anthropicChecker) tools(q *anthropicRequest) *refusal {
+	names := make(map[string]bool)
+	for i, t := range q.Tools {
+		c.cache(t.CacheControl)
+		if !anthropicToolName.MatchString(t.Name) {
+			return bad("tools.%d.custom.name: String should match pattern '%s'", i, anthropicToolName)
+		}
+		if names[t.Name] {
+			return bad("tools: Tool names must be unique.")
+		}
+		names[t.Name] = true
+		if t.Type == "" || t.Type == "custom" {
+			if !objectSchema(t.InputSchema) {
+				return bad("tools.%d.custom.input_schema.type: Input should be 'object'", i)
+			}
+		}
+	}
+	return nil
+}
+
+func objectSchema(raw json.RawMessage) bool {
+	var schema struct {
+		Type string `json:"type"`
+	}
+	return json.Unmarshal(raw, &schema) == nil && schema.Type == "object"
+}
+
+func (c *anthropicChecker) system(q *anthropicRequest) *refusal {
+	if len(q.System) == 0 {
+		return nil
+	}
+	blocks, wrong := anthropicContent(q.System)
+	if wrong != "" {
+		return bad("system: %s", wrong)
+	}
+	if q.System[0] == '"' {
+		return nil // an empty string is taken
+	}
+	for i, b := range blocks {
+		if b.Type != "text" {
+			return bad("system.%d.type: Input should be 'text'", i)
+		}
+		if b.Text == "" {
+			return bad("system: text content blocks must be non-empty")
+		}
+		c.cache(b.CacheControl)
+	}
+	return nil
+}
+
+func (c *anthropicChecker) cache(control json.RawMessage) {
+	if present(control) {
+		c.cached++
+	}
+}
+
+func present(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
+
+// anthropicContent reads content, which is a string or an array of blocks, or tells what is
+// wrong with it.
+func anthropicContent(raw json.RawMessage) (blocks []anthropicBlock, wrong string) {
+	if len(raw) > 0 && raw[0] == '"' {
+		var text string
+		if err := json.Unmarshal(raw, &text); err != nil {
+			return nil, err.Error()
+		}
+		return []anthropicBlock{{Type: "text", Text: text}}, ""
+	}
+	var fields []map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &fields); err != nil {
+		return nil, "Input should be a valid array"
+	}
+	if err := json.Unmarshal(raw, &blocks); err != nil {
+		return nil, err.Error()
+	}
+	for i := range blocks {
+		known := anthropicFields(blocks[i].Type)
+		if known == nil {
+			return nil, fmt.Sprintf("%d: Input tag '%s' does not match any of the expected tags", i, blocks[i].Type)
+		}
+		for name := range fields[i] {
+			if !slices.Contains(known, name) {
+				return nil, fmt.Sprintf("%d.%s.%s: Extra inputs are not permitted", i, blocks[i].Type, name)
+			}
+		}
+	}
+	return blocks, ""
+}

@@ -1,0 +1,148 @@
+package modeltest
+
+import (
+	"slices"
+	"strings"
+)
+
+// messages checks the conversation.
+func (c *anthropicChecker) messages(q *anthropicRequest) *refusal {
+	if len(q.Messages) == 0 {
+		return bad("messages: at least one message is required")
+	}
+	var calls []string // of the message before, still to be answered
+	for i, m := range q.Messages {
+		if refused := c.role(q, i); refused != nil {
+			return refused
+		}
+		blocks, wrong := anthropicContent(m.Content)
+		if wrong != "" {
+			return bad("messages.%d.content.%s", i, wrong)
+		}
+		if len(blocks) == 0 {
+			return bad("messages.%d: all messages must have non-empty content except for the optional final assistant message", i)
+		}
+		if refused := c.results(i, m.Role, blocks, calls); refused != nil {
+			return refused
+		}
+		calls = nil
+		for j := range blocks {
+			b := &blocks[j]
+			if refused := c.block(i, j, m.Role, b); refused != nil {
+				return refused
+			}
+			if b.Type == "tool_use" {
+				calls = append(calls, b.ID)
+			}
+		}
+	}
+	if q.Messages[len(q.Messages)-1].Role != "user" {
+		return bad("This model does not support assistant message prefill. The conversation must end with a user message.")
+	}
+	return nil
+}
+
+func (c *anthropicChecker) role(q *anthropicRequest, i int) *refusal {
+	role := q.Messages[i].Role
+	switch {
+	case role != "user" && role != "assistant":
+		return bad("messages.%d.role: Input should be 'user' or 'assistant'", i)
+	case i == 0 && role != "user":
+		return bad("messages: first message must use the \"user\" role")
+	case i > 0 && role == q.Messages[i-1].Role:
+		return bad("messages: roles must alternate between \"user\" and \"assistant\", but found multiple %q roles in a row", role)
+	}
+	return nil
+}
+
+// results checks that the calls of the message before have their results at the front of this one.
+func (c *anthropicChecker) results(i int, role string, blocks []anthropicBlock, calls []string) *refusal {
+	var given []string
+	for j := range blocks {
+		if blocks[j].Type != "tool_result" {
+			continue
+		}
+		id := blocks[j].ToolUseID
+		switch {
+		case role != "user":
+			return bad("messages.%d: `tool_result` blocks can only be in `user` messages", i)
+		case slices.Contains(given, id):
+			return bad("messages.%d.content.%d: each tool_use must have a single result. Found multiple `tool_result` blocks with id: %s", i, j, id)
+		case !slices.Contains(calls, id):
+			return bad("messages.%d.content.%d: unexpected `tool_use_id` found in `tool_result` blocks: %s. "+
+				"Each `tool_result` block must have a corresponding `tool_use` block in the previous message.", i, j, id)
+		case j != len(given):
+			return bad("messages.%d: `tool_result` blocks must come first in the content of a message", i)
+		}
+		given = append(given, id)
+	}
+	missing := slices.DeleteFunc(slices.Clone(calls), func(id string) bool { return slices.Contains(given, id) })
+	if len(missing) > 0 {
+		return bad("messages.%d: `tool_use` ids were found without `tool_result` blocks immediately after: %s. "+
+			"Each `tool_use` block must have a corresponding `tool_result` block in the next message.", i-1, strings.Join(missing, ", "))
+	}
+	return nil
+}
+
+func (c *anthropicChecker) block(i, j int, role string, b *anthropicBlock) *refusal {
+	c.cache(b.CacheControl)
+	switch b.Type {
+	case "text":
+		if b.Text == "" {
+			return bad("messages: text content blocks must be non-empty")
+		}
+		if strings.TrimSpace(b.Text) == "" {
+			return bad("messages: text content blocks must contain non-whitespace text")
+		}
+		return nil
+	case "tool_result":
+		return c.result(i, j, b)
+	}
+	if b.Type != "image" && role != "assistant" {
+		return bad("messages.%d: `%s` blocks can only be in `assistant` messages", i, b.Type)
+	}
+	switch {
+	case b.Type == "thinking" && b.Thinking == nil:
+		return bad("messages.%d.content.%d.thinking.thinking: Field required", i, j)
+	case b.Type == "thinking" && b.Signature == "":
+		return bad("messages.%d.content.%d.thinking.signature: Field required", i, j)
+	case b.Type == "redacted_thinking" && b.Data == "":
+		return bad("messages.%d.content.%d.redacted_thinking.data: Field required", i, j)
+	case b.Type != "tool_use":
+		return nil
+	case !anthropicToolID.MatchString(b.ID):
+		return bad("messages.%d.content.%d.tool_use.id: String should match pattern '%s'", i, j, anthropicToolID)
+	case slices.Contains(c.used, b.ID):
+		return bad("messages.%d.content.%d: `tool_use` ids must be unique", i, j)
+	case b.Name == "" || len(b.Name) > 200:
+		return bad("messages.%d.content.%d.tool_use.name: String should have at least 1 and at most 200 characters", i, j)
+	case len(b.Input) == 0 || b.Input[0] != '{':
+		return bad("messages.%d.content.%d.tool_use.input: Input should be a valid dictionary", i, j)
+	}
+	c.used = append(c.used, b.ID)
+	return nil
+}
+
+// result checks the content of a tool's result; a string may be empty, a text block may not.
+func (c *anthropicChecker) result(i, j int, b *anthropicBlock) *refusal {
+	if !present(b.Content) || b.Content[0] == '"' {
+		return nil
+	}
+	blocks, wrong := anthropicContent(b.Content)
+	if wrong != "" {
+		return bad("messages.%d.content.%d.tool_result.content.%s", i, j, wrong)
+	}
+	for k := range blocks {
+		switch blocks[k].Type {
+		case "text":
+			if blocks[k].Text == "" {
+				return bad("messages: text content blocks must be non-empty")
+			}
+		case "image":
+		default:
+			return bad("messages.%d.content.%d.tool_result.content.%d.type: Input should be 'text' or 'image'", i, j, k)
+		}
+		c.cache(blocks[k].CacheControl)
+	}
+	return nil
+}

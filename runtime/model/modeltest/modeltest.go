@@ -1,0 +1,192 @@
+// Package modeltest is an upstream for tests: an HTTP server that speaks a model vendor's
+// wire format and gives the answers it was told to give, one for each request.
+//
+//	up := modeltest.Start(t, modeltest.Anthropic,
+//		modeltest.Stream(modeltest.ToolCall("toolu_1", "Read", `{"file_path":`, `"a.txt"}`)),
+//		modeltest.Stream(modeltest.Text("It ", "says hello.")),
+//	)
+//	// configure up.URL as the base URL, run what is to be tested, then look at up.Requests()
+//
+// It refuses what the vendor would refuse (a tool call without its result, an empty text
+// block, roles out of order), so that a test cannot pass with requests that fail in
+// production. The answers are made of [Step] values, which include the ways in which an
+// upstream fails: silence, a dropped connection, an error in mid-stream, garbage.
+package modeltest
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Protocol is a wire format.
+type Protocol string
+
+const (
+	Anthropic Protocol = "anthropic" // Messages: POST {base}/v1/messages
+	OpenAI    Protocol = "openai"    // Chat Completions: POST {base}/chat/completions, base ends in /v1
+)
+
+const (
+	maxBody = 64 << 20
+	// keep bounds the requests held for inspection: a benchmark makes millions.
+	keep = 1000
+	// awaitLimit is long enough for a loaded machine and shorter than the test's own limit.
+	awaitLimit = 30 * time.Second
+)
+
+// Upstream is the scripted server. It is an [http.Handler] for mounting elsewhere; [Start] gives
+// one that listens.
+type Upstream struct {
+	// URL is the base URL to configure for the protocol, set by [Start].
+	URL string
+
+	wire   format
+	closed chan struct{}                 // ends every reply that waits
+	report func(format string, a ...any) // fails the test, if there is one
+
+	mu       sync.Mutex // guards what follows
+	replies  []Reply    // those to come
+	requests []*Request // the latest ones, at most keep
+	count    int        // of all requests that came
+	came     chan struct{}
+}
+
+// New returns an upstream that answers its nth valid request with the nth reply, and any
+// request after the last one with status 500. It panics for an unknown protocol.
+func New(p Protocol, replies ...Reply) *Upstream {
+	u := &Upstream{
+		wire:   formatOf(p),
+		closed: make(chan struct{}),
+		report: func(string, ...any) {},
+		came:   make(chan struct{}),
+	}
+	for _, r := range replies {
+		u.replies = append(u.replies, r.compiled(u.wire))
+	}
+	return u
+}
+
+// Start serves an upstream on loopback until the test ends. A request that has no reply left
+// and a request that is not valid fail the test.
+func Start(tb testing.TB, p Protocol, replies ...Reply) *Upstream {
+	tb.Helper()
+	u := New(p, replies...)
+	u.report = tb.Errorf
+	srv := httptest.NewServer(u)
+	u.URL = srv.URL + u.wire.base()
+	tb.Cleanup(func() {
+		close(u.closed)
+		srv.CloseClientConnections() // or a client that has stopped reading would hold up Close
+		srv.Close()
+	})
+	return u
+}
+
+// Requests returns the requests that have come, oldest first: the latest 1000 of them.
+func (u *Upstream) Requests() []*Request {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return append([]*Request(nil), u.requests...)
+}
+
+// Await waits until n requests have come and returns the nth, counted from 1. It fails the
+// test when they do not come within 30 seconds.
+func (u *Upstream) Await(tb testing.TB, n int) *Request {
+	tb.Helper()
+	limit := time.NewTimer(awaitLimit)
+	defer limit.Stop()
+	for {
+		u.mu.Lock()
+		count, came := u.count, u.came
+		first := count - len(u.requests) // how many are no longer kept
+		if n <= count && n > first {
+			r := u.requests[n-1-first]
+			u.mu.Unlock()
+			return r
+		}
+		u.mu.Unlock()
+		if n <= first {
+			tb.Fatalf("modeltest: request %d is not kept, the first one kept is %d", n, first+1)
+		}
+		select {
+		case <-came:
+		case <-limit.C:
+			tb.Fatalf("modeltest: %d requests came in %v, want %d", count, awaitLimit, n)
+		}
+	}
+}
+
+// ServeHTTP answers one request.
+func (u *Upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	req := &Request{
+		Method: r.Method, Path: r.URL.Path, Header: r.Header.Clone(), Body: body, Time: time.Now(),
+		closed: make(chan struct{}),
+	}
+	defer req.finish()
+	n := u.record(req)
+	if err != nil {
+		var tooLarge *http.MaxBytesError
+		if !errors.As(err, &tooLarge) {
+			req.gone = true
+			return
+		}
+		u.refuse(w, n, &refusal{http.StatusRequestEntityTooLarge, "Request exceeds the maximum size"})
+		return
+	}
+	opts, refused := u.wire.check(req)
+	if refused != nil {
+		u.refuse(w, n, refused)
+		return
+	}
+	reply, ok := u.next(req)
+	if !ok {
+		u.report("modeltest: request %d has no reply left", n)
+		writeError(w, u.wire, http.StatusInternalServerError, fmt.Sprintf("modeltest: request %d has no reply left", n))
+		return
+	}
+	reply.serve(w, r, u, req, opts)
+}
+
+func (u *Upstream) record(r *Request) int {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.count++
+	u.requests = append(u.requests, r)
+	if len(u.requests) > keep {
+		u.requests[0] = nil
+		u.requests = u.requests[1:]
+	}
+	close(u.came)
+	u.came = make(chan struct{})
+	return u.count
+}
+
+func (u *Upstream) refuse(w http.ResponseWriter, n int, r *refusal) {
+	u.report("modeltest: request %d is not valid: %s", n, r.message)
+	writeError(w, u.wire, r.status, r.message)
+}
+
+// next takes the reply for a request, which a [Choose] may still have to make up its mind about.
+func (u *Upstream) next(req *Request) (Reply, bool) {
+	u.mu.Lock()
+	if len(u.replies) == 0 {
+		u.mu.Unlock()
+		return Reply{}, false
+	}
+	r := u.replies[0]
+	if !r.repeat {
+		u.replies = u.replies[1:]
+	}
+	u.mu.Unlock()
+	for r.choose != nil {
+		r = r.choose(req).compiled(u.wire)
+	}
+	return r, true
+}

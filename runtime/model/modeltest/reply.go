@@ -1,0 +1,136 @@
+package modeltest
+
+import (
+	"context"
+	"net/http"
+	"time"
+)
+
+// Reply is the answer to one request.
+type Reply struct {
+	steps  []Step
+	burst  bool
+	repeat bool
+	choose func(*Request) Reply
+
+	status int
+	header []string // pairs
+	body   string
+	raw    bool // body is given, not to be made up in the protocol's error shape
+	long   bool
+
+	script      []op // compiled steps
+	usageScript []op // the same for a client that asked for usage; OpenAI alone tells them apart
+}
+
+// Stream is an answer that is streamed step by step, each event flushed on its own.
+func Stream(steps ...Step) Reply { return Reply{steps: steps} }
+
+// Burst is a [Stream] that writes everything between two waits at once. It is made up once and
+// costs next to nothing for each request, which is what a benchmark of a client wants.
+func Burst(steps ...Step) Reply { return Reply{steps: steps, burst: true} }
+
+// Status is a failure with that HTTP status and the protocol's own JSON error for it. Headers
+// are given as pairs: Status(429, "Retry-After", "7").
+func Status(code int, header ...string) Reply {
+	if len(header)%2 != 0 {
+		panic("modeltest: a header of Status has no value")
+	}
+	return Reply{status: code, header: header}
+}
+
+// PromptTooLong is the failure of a conversation that does not fit the context window.
+func PromptTooLong() Reply { return Reply{status: http.StatusBadRequest, long: true} }
+
+// Raw is any other answer, such as the HTML page of a proxy.
+func Raw(status int, contentType, body string) Reply {
+	return Reply{status: status, header: []string{"Content-Type", contentType}, body: body, raw: true}
+}
+
+// Repeat gives r to every request from here on.
+func Repeat(r Reply) Reply {
+	r.repeat = true
+	return r
+}
+
+// Choose lets f make the reply when the request is there, for callers whose requests have no
+// fixed order. f is called from several goroutines at once.
+func Choose(f func(*Request) Reply) Reply { return Reply{choose: f} }
+
+func (r Reply) compiled(f format) Reply {
+	if r.choose == nil && r.status == 0 {
+		r.script = compile(f.encoder(false), r.steps, r.burst)
+		r.usageScript = compile(f.encoder(true), r.steps, r.burst)
+	}
+	return r
+}
+
+func (r Reply) serve(w http.ResponseWriter, hr *http.Request, u *Upstream, req *Request, opts options) {
+	for i := 0; i+1 < len(r.header); i += 2 {
+		w.Header().Set(r.header[i], r.header[i+1])
+	}
+	switch {
+	case r.raw:
+		w.WriteHeader(r.status)
+		_, err := w.Write([]byte(r.body))
+		req.gone = err != nil
+	case r.long:
+		status, body := u.wire.tooLong()
+		writeJSON(w, status, body)
+	case r.status != 0:
+		writeError(w, u.wire, r.status, "")
+	case opts.usage:
+		play(hr.Context(), w, u, req, r.usageScript)
+	default:
+		play(hr.Context(), w, u, req, r.script)
+	}
+}
+
+// play carries a script out. Where it does not come to its end it aborts the connection, which
+// is what a client would see of a vendor that fails.
+func play(ctx context.Context, w http.ResponseWriter, u *Upstream, req *Request, script []op) {
+	u.wire.header(w.Header())
+	out := http.NewResponseController(w)
+	for i := range script {
+		ok := true
+		switch o := &script[i]; o.kind {
+		case opWrite:
+			_, err := w.Write(o.data)
+			if err == nil {
+				err = out.Flush()
+			}
+			ok = err == nil && (ctx.Err() == nil || i == len(script)-1)
+		case opDrop:
+			panic(http.ErrAbortHandler)
+		default:
+			ok = await(ctx, u.closed, o)
+		}
+		if !ok {
+			select {
+			case <-u.closed:
+			default:
+				req.gone = true
+			}
+			panic(http.ErrAbortHandler)
+		}
+	}
+}
+
+// await reports whether the script may go on.
+func await(ctx context.Context, closed <-chan struct{}, o *op) bool {
+	var timeout <-chan time.Time
+	if o.kind == opWait {
+		t := time.NewTimer(o.wait)
+		defer t.Stop()
+		timeout = t.C
+	}
+	select {
+	case <-timeout:
+	case <-o.gate:
+	case <-ctx.Done():
+		return false
+	case <-closed:
+		return false
+	}
+	return true
+}
