@@ -1,0 +1,116 @@
+package run
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/seed93082962/agenthost/runtime/wire"
+)
+
+// Run is one run, from the claim of its id to its end.
+type Run struct {
+	registry *Registry
+	id       ID
+	ctx      context.Context
+	cancel   context.CancelCauseFunc
+
+	// Guarded by registry.mu.
+	state   wire.State
+	reason  wire.Reason
+	started bool
+}
+
+// ID returns the id under which the run was claimed.
+func (r *Run) ID() ID { return r.id }
+
+// Context ends when the run is cancelled, with the sentinel of the reason as its cause, and
+// when it has finished.
+func (r *Run) Context() context.Context { return r.ctx }
+
+// Start lets the run begin: it counts as active from now on, and must be finished.
+func (r *Run) Start() error {
+	g := r.registry
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case g.active >= g.cfg.MaxActive:
+		return ErrTooMany
+	case g.draining:
+		return ErrDraining
+	}
+	r.started = true
+	g.active++
+	return nil
+}
+
+// Release forgets a run that was claimed and never started. After Start it does nothing.
+func (r *Run) Release() {
+	g := r.registry
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !r.started && g.claimed[r.id] == r {
+		delete(g.claimed, r.id)
+		r.cancel(nil)
+	}
+}
+
+// Cancel asks the run to end for that reason. The first reason wins; after the end it does nothing.
+func (r *Run) Cancel(reason wire.Reason) {
+	g := r.registry
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	r.cancelLocked(reason)
+}
+
+func (r *Run) cancelLocked(reason wire.Reason) {
+	if r.state != wire.StateRunning {
+		return
+	}
+	r.state, r.reason = wire.StateCancelling, reason
+	r.cancel(cause(reason))
+}
+
+// Reason returns why the run was cancelled, "" if it was not.
+func (r *Run) Reason() wire.Reason {
+	g := r.registry
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return r.reason
+}
+
+// Finish ends the run when nothing of it is running any more, and returns the state it ended
+// in: completed or failed as given, but cancelled if it was cancelled before. The second call
+// returns what the first did.
+func (r *Run) Finish(state wire.State) wire.State {
+	g := r.registry
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if r.state.Terminal() {
+		return r.state
+	}
+	if r.state == wire.StateCancelling {
+		state = wire.StateCancelled
+	}
+	r.state = state
+	r.cancel(nil)
+	delete(g.claimed, r.id)
+	g.sweep()
+	g.ended[r.id] = outcome{code(states, state), code(reasons, r.reason)}
+	g.queue = append(g.queue, expiry{r.id, time.Since(g.epoch) + g.cfg.TerminalTTL})
+	if r.started {
+		g.active--
+		if g.active == 0 && g.idle != nil {
+			close(g.idle)
+		}
+	}
+	return state
+}
+
+// States and reasons as the numbers that an [outcome] keeps.
+var (
+	states  = []wire.State{wire.StateCompleted, wire.StateFailed, wire.StateCancelled}
+	reasons = []wire.Reason{"", wire.ReasonClientRequest, wire.ReasonDisconnect, wire.ReasonShutdown}
+)
+
+func code[T comparable](of []T, value T) uint8 { return uint8(slices.Index(of, value)) }

@@ -1,0 +1,64 @@
+package wire
+
+// Status says whether an agent can be called.
+type Status string
+
+const (
+	StatusReady       Status = "ready"
+	StatusUnavailable Status = "unavailable"
+)
+
+// AgentSummary is one element of GET /v1/agents.
+type AgentSummary struct {
+	ID          string `json:"id"`
+	Name        string `json:"name"`
+	Model       string `json:"model"`
+	Status      Status `json:"status"`
+	ToolCount   int    `json:"toolCount"` // without tools of MCP servers
+	Description string `json:"description,omitempty"`
+}
+
+// AgentDetail is the body of GET /v1/agents/:agentId. Optional fields are absent when they
+// were not configured, never null; configured as empty they are present and empty.
+type AgentDetail struct {
+	ID              string `json:"id"`
+	Name            string `json:"name"`
+	Model           string `json:"model"`
+	Status          Status `json:"status"`
+	MaxTurns        int    `json:"maxTurns"`
+	HasSystemPrompt bool   `json:"hasSystemPrompt"`
+
+	PermissionMode     string                     `json:"permissionMode,omitempty"`
+	AllowedTools       []string                   `json:"allowedTools,omitzero"`
+	DisallowedTools    []string                   `json:"disallowedTools,omitzero"`
+	AvailableSkills    []SkillSummary             `json:"availableSkills,omitempty"`
+	SettingSources     []string                   `json:"settingSources,omitzero"`
+	ExtraUserSkillDirs []string                   `json:"extraUserSkillDirs,omitzero"`
+	MCPServers         map[string]MCPServer       `json:"mcpServers,omitzero"`
+	Subagents          map[string]SubagentSummary `json:"subagents,omitzero"`
+	Datasets           map[string]string          `json:"datasets,omitzero"`
+}
+
+// SkillSummary is a skill that was found at the start of the runtime.
+type SkillSummary struct {
+	Name        string `json:"name"`
+	Description string `json:"description"`
+	Source      string `json:"source"`   // user or project
+	Location    string `json:"location"` // absolute path of its SKILL.md
+}
+
+// MCPServer tells how a server is reached. Values of Env and Headers are redacted; Args and
+// URL are not, and may carry secrets: do not log or show them raw.
+type MCPServer struct {
+	Transport string            `json:"transport"` // stdio, sse or http
+	Command   string            `json:"command,omitempty"`
+	Args      []string          `json:"args,omitzero"`
+	Env       map[string]string `json:"env,omitzero"`
+	URL       string            `json:"url,omitempty"`
+	Headers   map[string]string `json:"headers,omitzero"`
+}
+
+// SubagentSummary is what callers may know of a subagent.
+type SubagentSummary struct {
+	Description string `json:"description"`
+}
