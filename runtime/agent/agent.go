@@ -1,0 +1,115 @@
+package agent
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Values of Provider.Protocol.
+const (
+	ProtocolAnthropic = "anthropic" // Anthropic Messages
+	ProtocolOpenAI    = "openai"    // OpenAI Chat Completions
+	ProtocolDemo      = "demo"      // built in: no key, no network
+)
+
+// Values of Provider.AuthStyle.
+const (
+	AuthAPIKey = "api_key" // header x-api-key
+	AuthBearer = "bearer"  // header Authorization
+	AuthNone   = "none"
+)
+
+// Values of MCPServer.Transport.
+const (
+	TransportStdio = "stdio" // a child process
+	TransportSSE   = "sse"
+	TransportHTTP  = "http" // streamable HTTP
+)
+
+// Agent is one agent. ID, Model and Provider.Protocol are required.
+type Agent struct {
+	ID          string `json:"id"`             // ^[a-z0-9](-?[a-z0-9])*$, at most 63 characters, unique in its File
+	Name        string `json:"name,omitempty"` // for display. Defaults to ID.
+	Description string `json:"description,omitempty"`
+
+	Model           string   `json:"model"`
+	Provider        Provider `json:"provider"`
+	MaxOutputTokens int      `json:"maxOutputTokens,omitzero"` // of one answer; 0: the model's own default
+	ContextWindow   int      `json:"contextWindow,omitzero"`   // in tokens; 0: the model's own
+	Temperature     *float64 `json:"temperature,omitzero"`     // 0 to 2; nil: the model's own default
+	Thinking        Thinking `json:"thinking,omitzero"`
+
+	SystemPrompt     string `json:"systemPrompt,omitempty"`
+	SystemPromptFile string `json:"systemPromptFile,omitempty"` // instead of SystemPrompt; see [File.RelativeTo]
+	MaxTurns         int    `json:"maxTurns,omitzero"`          // model calls of one run. Defaults to 10, see [Agent.TurnLimit].
+
+	PermissionMode  string   `json:"permissionMode,omitempty"` // default, acceptEdits, bypassPermissions, plan, dontAsk or auto. Defaults to default.
+	AllowedTools    []string `json:"allowedTools,omitzero"`    // tool names and patterns; nil: every tool, empty: none
+	DisallowedTools []string `json:"disallowedTools,omitzero"` // always win over AllowedTools
+
+	SettingSources     []string `json:"settingSources,omitzero"` // of skills: user, project, local (no effect). nil: see [Agent.SkillSources]; empty: none
+	ExtraUserSkillDirs []string `json:"extraUserSkillDirs,omitzero"`
+
+	MCPServers  map[string]MCPServer `json:"mcpServers,omitzero"` // by a name that becomes part of tool names: letters, digits, - and single _
+	Subagents   map[string]Subagent  `json:"subagents,omitzero"`
+	Datasets    map[string]string    `json:"datasets,omitzero"` // id to description, told to the model
+	CustomTools []CustomTool         `json:"customTools,omitzero"`
+}
+
+// Provider says where the model is and how to be let in.
+type Provider struct {
+	Protocol  string `json:"protocol"`            // one of the Protocol constants; another one makes the agent unavailable
+	BaseURL   Secret `json:"baseUrl,omitempty"`   // what stands before /v1/messages (anthropic) or /chat/completions (openai). Defaults to the vendor's.
+	APIKey    Secret `json:"apiKey,omitempty"`    // empty: the key of the whole runtime for this protocol, if it has one
+	AuthStyle string `json:"authStyle,omitempty"` // one of the Auth constants. Defaults to api_key for anthropic, bearer for openai.
+}
+
+// Thinking lets the model think before it answers. The zero value leaves that off.
+type Thinking struct {
+	BudgetTokens int `json:"budgetTokens"`
+}
+
+// MCPServer is a server of the Model Context Protocol: a command to start (stdio) or an address
+// (sse, http). Fields of the other kind must be empty. Args and URL may carry secrets and are
+// not printed either.
+type MCPServer struct {
+	Transport string            `json:"transport"` // one of the Transport constants, required
+	Command   string            `json:"command,omitempty"`
+	Args      []string          `json:"args,omitzero"`
+	Env       map[string]Secret `json:"env,omitzero"`
+	URL       string            `json:"url,omitempty"`
+	Headers   map[string]Secret `json:"headers,omitzero"`
+}
+
+// Subagent is what an agent may hand a task to. It never has more rights than its agent.
+type Subagent struct {
+	Description     string   `json:"description"`              // tells the model when to use it; required
+	Prompt          string   `json:"prompt"`                   // its system prompt; required
+	Tools           []string `json:"tools,omitzero"`           // like Agent.AllowedTools; nil: those of its agent, empty: none
+	DisallowedTools []string `json:"disallowedTools,omitzero"` // beside those of its agent
+	Model           string   `json:"model,omitempty"`          // Defaults to that of its agent.
+	MCPServers      []string `json:"mcpServers,omitzero"`      // names in Agent.MCPServers; nil: all of them, empty: none
+	Skills          []string `json:"skills,omitzero"`          // names; nil: all that its agent has, empty: none
+	MaxTurns        int      `json:"maxTurns,omitzero"`
+}
+
+// CustomTool is a tool in one .ts, .mts, .js or .mjs file: behind a URL, with the hash its bytes
+// must have, or at a Path.
+type CustomTool struct {
+	Name     string `json:"name,omitempty"` // must be the name in the file; required with URL
+	URL      string `json:"url,omitempty"`
+	Hash     string `json:"hash,omitempty"`     // sha256:<64 hex digits>; required with URL
+	FileName string `json:"fileName,omitempty"` // Defaults to the last element of URL.
+	Path     string `json:"path,omitempty"`     // see [File.RelativeTo]
+}
+
+// TurnLimit is MaxTurns with its default.
+func (a *Agent) TurnLimit() int { return cmp.Or(a.MaxTurns, 10) }
+
+// SkillSources is a copy of SettingSources with its default, user and project.
+func (a *Agent) SkillSources() []string {
+	if a.SettingSources == nil {
+		return []string{"user", "project"}
+	}
+	return slices.Clone(a.SettingSources)
+}

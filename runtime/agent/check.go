@@ -1,0 +1,45 @@
+package agent
+
+import (
+	"maps"
+	"net/url"
+	"regexp"
+	"slices"
+)
+
+var (
+	protocols  = []string{ProtocolAnthropic, ProtocolOpenAI, ProtocolDemo}
+	authStyles = []string{AuthAPIKey, AuthBearer, AuthNone}
+	toolHash   = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+)
+
+// Check tells, as [Faults] with keys relative to the agent, why a valid agent cannot be called:
+// something in it stands for nothing. Such an agent is unavailable, and the others run. Check
+// looks at the definition alone; that files, keys and tools are there is for the runtime to see.
+func (a *Agent) Check() error {
+	var faults Faults
+	if p := a.Provider.Protocol; !slices.Contains(protocols, p) {
+		faults.add("provider.protocol", "%s", unknownValue(p, protocols))
+	}
+	if s := a.Provider.AuthStyle; s != "" && !slices.Contains(authStyles, s) {
+		faults.add("provider.authStyle", "%s", unknownValue(s, authStyles))
+	}
+	if b := string(a.Provider.BaseURL); b != "" {
+		if u, err := url.Parse(b); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
+			faults.add("provider.baseUrl", "must be an http or https address")
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(a.Subagents)) {
+		for i, server := range a.Subagents[name].MCPServers {
+			if _, ok := a.MCPServers[server]; !ok {
+				faults.add(element(child(child("subagents", name), "mcpServers"), i), "%q is not in mcpServers", server)
+			}
+		}
+	}
+	for i, t := range a.CustomTools {
+		if t.Hash != "" && !toolHash.MatchString(t.Hash) {
+			faults.add(child(element("customTools", i), "hash"), "must be sha256: and 64 lower-case hex digits")
+		}
+	}
+	return faults.err()
+}

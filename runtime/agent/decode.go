@@ -1,0 +1,225 @@
+package agent
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"strings"
+	"time"
+)
+
+// decoder fills the types of this package from nodes, by their JSON names. It goes on after a
+// fault, and keeps where each key stands for the faults that are found later.
+type decoder struct {
+	lookup func(string) (string, bool)
+	faults Faults
+	places map[string]place
+	faulty map[string]bool // keys with a fault
+	holds  map[string]bool // keys that have a faulty key below them
+}
+
+func newDecoder(lookup func(string) (string, bool)) *decoder {
+	if lookup == nil {
+		lookup = func(string) (string, bool) { return "", false }
+	}
+	return &decoder{
+		lookup: lookup,
+		places: map[string]place{"": {1, 1}},
+		faulty: map[string]bool{},
+		holds:  map[string]bool{},
+	}
+}
+
+// has reports whether the key stands in the file.
+func (d *decoder) has(key string) bool { _, ok := d.places[key]; return ok }
+
+// place is where the key stands, or where what should hold it stands.
+func (d *decoder) place(key string) place {
+	for {
+		if at, ok := d.places[key]; ok {
+			return at
+		}
+		key = parent(key)
+	}
+}
+
+// told reports whether a fault at, above or below the key is known already, so that another
+// would only be a consequence.
+func (d *decoder) told(key string) bool {
+	if d.holds[key] {
+		return true
+	}
+	for ; key != ""; key = parent(key) {
+		if d.faulty[key] {
+			return true
+		}
+	}
+	return d.faulty[""]
+}
+
+func (d *decoder) fault(key, format string, args ...any) {
+	d.report(d.place(key), key, format, args...)
+	d.mark(key)
+}
+
+func (d *decoder) report(at place, key, format string, args ...any) {
+	d.faults = append(d.faults, Fault{Line: at.line, Column: at.column, Key: key, Message: fmt.Sprintf(format, args...)})
+}
+
+func (d *decoder) mark(key string) {
+	for d.faulty[key] = true; key != ""; {
+		key = parent(key)
+		d.holds[key] = true
+	}
+}
+
+func (d *decoder) decode(n *node, into *File) {
+	d.value(n, reflect.ValueOf(into).Elem(), "")
+}
+
+func (d *decoder) value(n *node, v reflect.Value, key string) {
+	switch to := v.Addr().Interface().(type) {
+	case *Secret:
+		d.secret(n, to, key)
+		return
+	case *[]Secret:
+		if n.kind != kindList {
+			var s Secret
+			d.secret(n, &s, key)
+			*to = SplitKeys(string(s))
+			return
+		}
+	case *time.Duration:
+		d.duration(n, to, key)
+		return
+	}
+	switch v.Kind() {
+	case reflect.String:
+		if d.want(n, key, kindText) {
+			v.SetString(n.text)
+		}
+	case reflect.Int, reflect.Int64:
+		if n.kind == kindNumber || n.kind == kindInteger && v.OverflowInt(n.integer) {
+			d.fault(key, "must be a whole number of at most %d", int64(math.MaxInt64))
+		} else if d.want(n, key, kindInteger) {
+			v.SetInt(n.integer)
+		}
+	case reflect.Float64:
+		if n.kind == kindInteger || d.want(n, key, kindNumber) {
+			v.SetFloat(n.number)
+		}
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		d.value(n, v.Elem(), key)
+	case reflect.Slice:
+		d.list(n, v, key)
+	case reflect.Map:
+		d.mapping(n, v, key)
+	case reflect.Struct:
+		d.fields(n, v, key)
+	default:
+		panic("agent: no way to decode " + v.Type().String()) // a field of a new type was added here
+	}
+}
+
+var wanted = map[kind]string{
+	kindText: "a string", kindInteger: "a whole number", kindNumber: "a number", kindList: "a list", kindMapping: "a map",
+}
+
+func (d *decoder) want(n *node, key string, k kind) bool {
+	if n.kind == k {
+		return true
+	}
+	hint := ""
+	if n.kind == kindNull {
+		hint = "; leave the key out if it is not needed"
+	}
+	d.fault(key, "must be %s, not %s%s", wanted[k], n, hint)
+	return false
+}
+
+func (d *decoder) secret(n *node, to *Secret, key string) {
+	if !d.want(n, key, kindText) {
+		return
+	}
+	value, err := expand(n.text, d.lookup)
+	if err != nil {
+		d.fault(key, "%s", err)
+		return
+	}
+	*to = Secret(value)
+}
+
+func (d *decoder) duration(n *node, to *time.Duration, key string) {
+	v, err := time.ParseDuration(n.text)
+	if n.kind != kindText || err != nil {
+		d.fault(key, `must be a duration such as "90s" or "30m"`)
+		return
+	}
+	*to = v
+}
+
+func (d *decoder) list(n *node, v reflect.Value, key string) {
+	if !d.want(n, key, kindList) {
+		return
+	}
+	v.Set(reflect.MakeSlice(v.Type(), len(n.items), len(n.items)))
+	for i, item := range n.items {
+		k := element(key, i)
+		d.places[k] = item.place
+		d.value(item, v.Index(i), k)
+	}
+}
+
+func (d *decoder) mapping(n *node, v reflect.Value, key string) {
+	if !d.want(n, key, kindMapping) {
+		return
+	}
+	v.Set(reflect.MakeMap(v.Type()))
+	for _, e := range d.unique(n, key) {
+		elem := reflect.New(v.Type().Elem()).Elem()
+		d.value(e.value, elem, child(key, e.key))
+		v.SetMapIndex(reflect.ValueOf(e.key), elem)
+	}
+}
+
+func (d *decoder) fields(n *node, v reflect.Value, key string) {
+	if !d.want(n, key, kindMapping) {
+		return
+	}
+	names := make(map[string]int, v.NumField())
+	for i := range v.NumField() {
+		name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
+		names[name] = i
+	}
+	for _, e := range d.unique(n, key) {
+		k := child(key, e.key)
+		if i, ok := names[e.key]; ok {
+			d.value(e.value, v.Field(i), k)
+			continue
+		}
+		hint := ""
+		if near := nearest(e.key, names); near != "" {
+			hint = "; did you mean " + near + "?"
+			if !d.has(child(key, near)) {
+				d.mark(child(key, near)) // that it is missing need not be told as well
+			}
+		}
+		d.fault(k, "unknown key%s", hint)
+	}
+}
+
+// unique notes the places of the entries, and drops those whose key was there before.
+func (d *decoder) unique(n *node, key string) []entry {
+	kept := make([]entry, 0, len(n.entries))
+	for _, e := range n.entries {
+		k := child(key, e.key)
+		if before, ok := d.places[k]; ok {
+			d.report(e.place, k, "is there twice, first on line %d", before.line)
+			continue
+		}
+		d.places[k] = e.place
+		kept = append(kept, e)
+	}
+	return kept
+}

@@ -1,0 +1,65 @@
+package agent
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/seed93082962/agenthost/runtime/wire"
+)
+
+// Summary is what the list of agents shows. toolCount counts the tools of the agent without
+// those of MCP servers.
+func (a *Agent) Summary(status wire.Status, toolCount int) wire.AgentSummary {
+	return wire.AgentSummary{
+		ID:          a.ID,
+		Name:        cmp.Or(a.Name, a.ID),
+		Model:       a.Model,
+		Status:      status,
+		ToolCount:   toolCount,
+		Description: a.Description,
+	}
+}
+
+// Detail is what callers may know of the agent: values of env and headers are ***, subagents
+// are reduced to their descriptions, and defaults are filled in only for name and maxTurns.
+// skills are those that were found. The answer shares no memory with the agent or skills.
+func (a *Agent) Detail(status wire.Status, skills []wire.SkillSummary) wire.AgentDetail {
+	return wire.AgentDetail{
+		ID:                 a.ID,
+		Name:               cmp.Or(a.Name, a.ID),
+		Model:              a.Model,
+		Status:             status,
+		MaxTurns:           a.TurnLimit(),
+		HasSystemPrompt:    a.SystemPrompt != "" || a.SystemPromptFile != "",
+		PermissionMode:     a.PermissionMode,
+		AllowedTools:       slices.Clone(a.AllowedTools),
+		DisallowedTools:    slices.Clone(a.DisallowedTools),
+		AvailableSkills:    slices.Clone(skills),
+		SettingSources:     slices.Clone(a.SettingSources),
+		ExtraUserSkillDirs: slices.Clone(a.ExtraUserSkillDirs),
+		MCPServers:         each(a.MCPServers, MCPServer.summary),
+		Subagents:          each(a.Subagents, func(s Subagent) wire.SubagentSummary { return wire.SubagentSummary{Description: s.Description} }),
+		Datasets:           maps.Clone(a.Datasets),
+	}
+}
+
+func (s MCPServer) summary() wire.MCPServer {
+	hide := func(Secret) string { return redacted }
+	if s.Transport == TransportStdio {
+		return wire.MCPServer{Transport: s.Transport, Command: s.Command, Args: slices.Clone(s.Args), Env: each(s.Env, hide)}
+	}
+	return wire.MCPServer{Transport: s.Transport, URL: s.URL, Headers: each(s.Headers, hide)}
+}
+
+// each maps the values of m. A nil map stays nil, which leaves the field out of the JSON.
+func each[V, W any](m map[string]V, f func(V) W) map[string]W {
+	if m == nil {
+		return nil
+	}
+	out := make(map[string]W, len(m))
+	for k, v := range m {
+		out[k] = f(v)
+	}
+	return out
+}

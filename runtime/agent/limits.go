@@ -1,0 +1,83 @@
+package agent
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// Limits bound what runs may take. A zero field means its default. In a file durations are
+// strings such as "90s" or "30m", in the form of [time.ParseDuration].
+type Limits struct {
+	MaxConcurrentRuns  int           `json:"maxConcurrentRuns,omitzero"`  // Defaults to 1000.
+	RunTimeout         time.Duration `json:"runTimeout,omitzero"`         // of a whole run. Defaults to 30m.
+	LLMIdleTimeout     time.Duration `json:"llmIdleTimeout,omitzero"`     // without a byte from upstream. Defaults to 2m.
+	ToolTimeout        time.Duration `json:"toolTimeout,omitzero"`        // of one tool call. Defaults to 2m.
+	MaxToolOutputBytes int           `json:"maxToolOutputBytes,omitzero"` // of one tool call, to the model. Defaults to 100000.
+	MCPConnectTimeout  time.Duration `json:"mcpConnectTimeout,omitzero"`  // Defaults to 10s.
+	MaxMessageBytes    int64         `json:"maxMessageBytes,omitzero"`    // of the body of a run request. Defaults to 4 MiB.
+	SessionTTL         time.Duration `json:"sessionTTL,omitzero"`         // transcripts not used for so long are swept. Defaults to 720h.
+}
+
+// WithDefaults fills in what is zero.
+func (l Limits) WithDefaults() Limits {
+	return Limits{
+		MaxConcurrentRuns:  cmp.Or(l.MaxConcurrentRuns, 1000),
+		RunTimeout:         cmp.Or(l.RunTimeout, 30*time.Minute),
+		LLMIdleTimeout:     cmp.Or(l.LLMIdleTimeout, 2*time.Minute),
+		ToolTimeout:        cmp.Or(l.ToolTimeout, 2*time.Minute),
+		MaxToolOutputBytes: cmp.Or(l.MaxToolOutputBytes, 100_000),
+		MCPConnectTimeout:  cmp.Or(l.MCPConnectTimeout, 10*time.Second),
+		MaxMessageBytes:    cmp.Or(l.MaxMessageBytes, 4<<20),
+		SessionTTL:         cmp.Or(l.SessionTTL, 720*time.Hour),
+	}
+}
+
+// limitsText is Limits with its durations as text: the outer fields hide the embedded ones of
+// the same JSON name.
+type limitsText struct {
+	plainLimits
+	RunTimeout        duration `json:"runTimeout,omitzero"`
+	LLMIdleTimeout    duration `json:"llmIdleTimeout,omitzero"`
+	ToolTimeout       duration `json:"toolTimeout,omitzero"`
+	MCPConnectTimeout duration `json:"mcpConnectTimeout,omitzero"`
+	SessionTTL        duration `json:"sessionTTL,omitzero"`
+}
+
+type plainLimits Limits
+
+// MarshalJSON writes durations as strings.
+func (l Limits) MarshalJSON() ([]byte, error) {
+	return json.Marshal(limitsText{
+		plainLimits(l),
+		duration(l.RunTimeout), duration(l.LLMIdleTimeout), duration(l.ToolTimeout),
+		duration(l.MCPConnectTimeout), duration(l.SessionTTL),
+	})
+}
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (l *Limits) UnmarshalJSON(data []byte) error {
+	t := limitsText{
+		plainLimits(*l),
+		duration(l.RunTimeout), duration(l.LLMIdleTimeout), duration(l.ToolTimeout),
+		duration(l.MCPConnectTimeout), duration(l.SessionTTL),
+	}
+	if err := json.Unmarshal(data, &t); err != nil {
+		return fmt.Errorf("decode limits: %w", err)
+	}
+	*l = Limits(t.plainLimits)
+	l.RunTimeout, l.LLMIdleTimeout, l.ToolTimeout = time.Duration(t.RunTimeout), time.Duration(t.LLMIdleTimeout), time.Duration(t.ToolTimeout)
+	l.MCPConnectTimeout, l.SessionTTL = time.Duration(t.MCPConnectTimeout), time.Duration(t.SessionTTL)
+	return nil
+}
+
+type duration time.Duration
+
+func (d duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
+
+func (d *duration) UnmarshalText(text []byte) error {
+	v, err := time.ParseDuration(string(text))
+	*d = duration(v)
+	return err
+}

@@ -1,0 +1,234 @@
+package agent
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+var (
+	permissionModes = []string{"default", "acceptEdits", "bypassPermissions", "plan", "dontAsk", "auto"}
+	settingSources  = []string{"user", "project", "local"}
+	transports      = []string{TransportStdio, TransportSSE, TransportHTTP}
+
+	agentID = regexp.MustCompile(`^[a-z0-9](-?[a-z0-9])*$`)
+	// A server's name stands in tool names, mcp__<server>__<tool>: models take only these
+	// characters, and a second _ would let one name be read as two.
+	serverName = regexp.MustCompile(`^[A-Za-z0-9-]+(_[A-Za-z0-9-]+)*$`)
+	// A comma would part the key in the environment, and other characters do not pass a header.
+	apiKey = regexp.MustCompile(`^[!-+\--~]+$`)
+)
+
+// Validate tells all faults that must stop a program from starting, as [Faults] without lines.
+// Parse has done it; a File built in Go needs it.
+func (f *File) Validate() error { return f.faults(absent).err() }
+
+// Validate is [File.Validate] for one agent, with keys relative to it.
+func (a *Agent) Validate() error {
+	r := rules{has: absent}
+	r.agent(a, "")
+	return r.faults.err()
+}
+
+// absent stands in for a file where there is none: a zero value was not written by anybody.
+func absent(string) bool { return false }
+
+func (f *File) faults(has func(key string) bool) Faults {
+	r := rules{has: has}
+	r.file(f)
+	return r.faults
+}
+
+// rules check what types cannot say. A zero value is fine where it means a default, but not
+// where the file has the key and says so.
+type rules struct {
+	has    func(key string) bool
+	faults Faults
+}
+
+func (r *rules) file(f *File) {
+	if r.has("auth") && !r.has("auth.apiKey") {
+		r.faults.add("auth.apiKey", "is missing")
+	}
+	if f.Auth.APIKeys != nil && len(f.Auth.APIKeys) == 0 {
+		r.faults.add("auth.apiKey", "must not be empty; leave auth out to let anyone in")
+	}
+	for i, k := range f.Auth.APIKeys {
+		switch {
+		case k == "":
+			r.faults.add(element("auth.apiKey", i), "must not be empty")
+		case !apiKey.MatchString(string(k)):
+			r.faults.add(element("auth.apiKey", i), "must be visible ASCII characters without commas")
+		}
+	}
+	r.limits(f.Limits)
+	if f.Agents == nil {
+		r.faults.add("agents", "is missing")
+	}
+	first := make(map[string]int, len(f.Agents))
+	for i := range f.Agents {
+		key := element("agents", i)
+		r.agent(&f.Agents[i], key)
+		id := f.Agents[i].ID
+		if before, ok := first[id]; ok && id != "" {
+			r.faults.add(child(key, "id"), "%q is the id of %s already", id, element("agents", before))
+			continue
+		}
+		first[id] = i
+	}
+}
+
+func (r *rules) limits(l Limits) {
+	for _, v := range []struct {
+		name  string
+		value int64
+	}{
+		{"maxConcurrentRuns", int64(l.MaxConcurrentRuns)},
+		{"runTimeout", int64(l.RunTimeout)},
+		{"llmIdleTimeout", int64(l.LLMIdleTimeout)},
+		{"toolTimeout", int64(l.ToolTimeout)},
+		{"maxToolOutputBytes", int64(l.MaxToolOutputBytes)},
+		{"mcpConnectTimeout", int64(l.MCPConnectTimeout)},
+		{"maxMessageBytes", l.MaxMessageBytes},
+		{"sessionTTL", int64(l.SessionTTL)},
+	} {
+		r.positive(child("limits", v.name), v.value)
+	}
+}
+
+func (r *rules) agent(a *Agent, key string) {
+	at := func(name string) string { return child(key, name) }
+	if r.required(at("id"), a.ID) && (len(a.ID) > 63 || !agentID.MatchString(a.ID)) {
+		r.faults.add(at("id"), "%q must be lower-case letters and digits with single hyphens between them, at most 63 characters", a.ID)
+	}
+	r.required(at("model"), a.Model)
+	r.provider(a.Provider, at("provider"))
+	r.positive(at("maxOutputTokens"), int64(a.MaxOutputTokens))
+	r.positive(at("contextWindow"), int64(a.ContextWindow))
+	if t := a.Temperature; t != nil && (math.IsNaN(*t) || *t < 0 || *t > 2) {
+		r.faults.add(at("temperature"), "must be from 0 to 2")
+	}
+	budget := child(at("thinking"), "budgetTokens")
+	if r.has(at("thinking")) && !r.has(budget) {
+		r.faults.add(budget, "is missing")
+	}
+	r.positive(budget, int64(a.Thinking.BudgetTokens))
+	if a.SystemPrompt != "" && a.SystemPromptFile != "" {
+		r.faults.add(at("systemPromptFile"), "cannot stand beside systemPrompt")
+	}
+	r.positive(at("maxTurns"), int64(a.MaxTurns))
+	if a.PermissionMode != "" || r.has(at("permissionMode")) {
+		r.oneOf(at("permissionMode"), a.PermissionMode, permissionModes)
+	}
+	for i, s := range a.SettingSources {
+		r.oneOf(element(at("settingSources"), i), s, settingSources)
+	}
+	for _, name := range slices.Sorted(maps.Keys(a.MCPServers)) {
+		r.server(a.MCPServers[name], name, child(at("mcpServers"), name))
+	}
+	for _, name := range slices.Sorted(maps.Keys(a.Subagents)) {
+		r.subagent(a.Subagents[name], name, child(at("subagents"), name))
+	}
+	for i, t := range a.CustomTools {
+		r.customTool(t, element(at("customTools"), i))
+	}
+}
+
+func (r *rules) provider(p Provider, key string) {
+	if p == (Provider{}) && !r.has(key) {
+		r.faults.add(key, "is missing")
+		return
+	}
+	r.required(child(key, "protocol"), p.Protocol)
+	r.notEmpty(child(key, "baseUrl"), string(p.BaseURL))
+	r.notEmpty(child(key, "apiKey"), string(p.APIKey))
+}
+
+func (r *rules) server(s MCPServer, name, key string) {
+	if !serverName.MatchString(name) {
+		r.faults.add(key, "a name must be letters, digits, hyphens and single underscores between them")
+	}
+	if !r.required(child(key, "transport"), s.Transport) || !r.oneOf(child(key, "transport"), s.Transport, transports) {
+		return
+	}
+	foreign := func(name string, present bool) {
+		if present {
+			r.faults.add(child(key, name), "has no meaning with transport %s", s.Transport)
+		}
+	}
+	if s.Transport == TransportStdio {
+		r.required(child(key, "command"), s.Command)
+		foreign("url", s.URL != "")
+		foreign("headers", len(s.Headers) > 0)
+		return
+	}
+	r.required(child(key, "url"), s.URL)
+	foreign("command", s.Command != "")
+	foreign("args", len(s.Args) > 0)
+	foreign("env", len(s.Env) > 0)
+}
+
+func (r *rules) subagent(s Subagent, name, key string) {
+	if name == "" {
+		r.faults.add(key, "a name must not be empty")
+	}
+	r.required(child(key, "description"), s.Description)
+	r.required(child(key, "prompt"), s.Prompt)
+	r.positive(child(key, "maxTurns"), int64(s.MaxTurns))
+}
+
+func (r *rules) customTool(t CustomTool, key string) {
+	switch {
+	case t.URL == "" && t.Path == "":
+		r.faults.add(key, "needs url or path")
+	case t.URL != "" && t.Path != "":
+		r.faults.add(child(key, "path"), "cannot stand beside url")
+	case t.URL != "":
+		r.required(child(key, "name"), t.Name)
+		r.required(child(key, "hash"), t.Hash)
+	default:
+		if t.Hash != "" {
+			r.faults.add(child(key, "hash"), "has no meaning with path")
+		}
+		if t.FileName != "" {
+			r.faults.add(child(key, "fileName"), "has no meaning with path")
+		}
+	}
+}
+
+func (r *rules) required(key, value string) bool {
+	if value == "" && !r.has(key) {
+		r.faults.add(key, "is missing")
+		return false
+	}
+	return r.notEmpty(key, value)
+}
+
+func (r *rules) notEmpty(key, value string) bool {
+	if value == "" && r.has(key) {
+		r.faults.add(key, "must not be empty")
+		return false
+	}
+	return true
+}
+
+func (r *rules) positive(key string, value int64) {
+	if value < 0 || value == 0 && r.has(key) {
+		r.faults.add(key, "must be greater than zero")
+	}
+}
+
+func (r *rules) oneOf(key, value string, known []string) bool {
+	if slices.Contains(known, value) {
+		return true
+	}
+	r.faults.add(key, "%s", unknownValue(value, known))
+	return false
+}
+
+func unknownValue(value string, known []string) string {
+	return fmt.Sprintf("%q is none of %s", value, strings.Join(known, ", "))
+}

@@ -1,0 +1,123 @@
+package agent_test
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/runtime/agent"
+)
+
+func demo() agent.Agent {
+	return agent.Agent{ID: "a", Model: "m", Provider: agent.Provider{Protocol: agent.ProtocolDemo}}
+}
+
+// Agents built in Go meet the rules of files, without lines. A zero value was not written down
+// by anybody, so it is a default where there is one.
+func TestValidate(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		change func(*agent.Agent)
+		want   string
+	}{
+		{"nothing", func(a *agent.Agent) { *a = agent.Agent{} }, "id: is missing\nmodel: is missing\nprovider: is missing"},
+		{"provider without protocol", func(a *agent.Agent) { a.Provider = agent.Provider{APIKey: "k"} }, "provider.protocol: is missing"},
+		{"id", func(a *agent.Agent) { a.ID = "a--b" }, `id: "a--b" must be lower-case letters and digits with single hyphens between them, at most 63 characters`},
+		{"turns", func(a *agent.Agent) { a.MaxTurns = -1 }, "maxTurns: must be greater than zero"},
+		{"temperature", func(a *agent.Agent) { a.Temperature = new(math.NaN()) }, "temperature: must be from 0 to 2"},
+		{"two prompts", func(a *agent.Agent) { a.SystemPrompt, a.SystemPromptFile = "a", "b" }, "systemPromptFile: cannot stand beside systemPrompt"},
+		{"mode", func(a *agent.Agent) { a.PermissionMode = "x" }, `permissionMode: "x" is none of default, acceptEdits, bypassPermissions, plan, dontAsk, auto`},
+		{"servers in order of their names", func(a *agent.Agent) {
+			a.MCPServers = map[string]agent.MCPServer{"b": {}, "a": {Transport: "http"}, "c d": {Transport: "stdio", Command: "x"}}
+		}, "mcpServers.a.url: is missing\nmcpServers.b.transport: is missing\n" + `mcpServers["c d"]: a name must be letters, digits, hyphens and single underscores between them`},
+		{"subagent without name", func(a *agent.Agent) {
+			a.Subagents = map[string]agent.Subagent{"": {Description: "d", Prompt: "p"}}
+		}, `subagents[""]: a name must not be empty`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			a := demo()
+			tc.change(&a)
+			require.EqualError(t, a.Validate(), tc.want)
+		})
+	}
+	a := demo()
+	require.NoError(t, a.Validate())
+}
+
+func TestValidateFile(t *testing.T) {
+	require.EqualError(t, (&agent.File{}).Validate(), "agents: is missing")
+	require.NoError(t, (&agent.File{Agents: []agent.Agent{}}).Validate())
+	require.NoError(t, fullFile().Validate())
+	twins := agent.File{
+		Auth:   agent.Auth{APIKeys: agent.SplitKeys("a,,b")},
+		Limits: agent.Limits{RunTimeout: -1},
+		Agents: []agent.Agent{demo(), demo(), {}, {}},
+	}
+	require.EqualError(t, twins.Validate(), `auth.apiKey[1]: must not be empty
+limits.runTimeout: must be greater than zero
+agents[1].id: "a" is the id of agents[0] already
+agents[2].id: is missing
+agents[2].model: is missing
+agents[2].provider: is missing
+agents[3].id: is missing
+agents[3].model: is missing
+agents[3].provider: is missing`)
+}
+
+func TestIDs(t *testing.T) {
+	for id, ok := range map[string]bool{
+		"a": true, "0": true, "a-b": true, "a1-2b-c": true, "aaaaaaaaaabbbbbbbbbbccccccccccddddddddddeeeeeeeeeeffffffffffggg": true,
+		"-a": false, "a-": false, "a--b": false, "A": false, "a_b": false, "a.b": false, "é": false, "a\n": false, " a": false, "a/b": false,
+	} {
+		t.Run(id, func(t *testing.T) {
+			a := demo()
+			a.ID = id
+			require.Equal(t, ok, a.Validate() == nil)
+		})
+	}
+}
+
+// What Check finds is no fault of the file: the same agents pass Validate.
+func TestCheck(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		change func(*agent.Agent)
+		want   string
+	}{
+		{"protocol", func(a *agent.Agent) { a.Provider.Protocol = "grpc" }, `provider.protocol: "grpc" is none of anthropic, openai, demo`},
+		{"auth style", func(a *agent.Agent) { a.Provider.AuthStyle = "basic" }, `provider.authStyle: "basic" is none of api_key, bearer, none`},
+		{"base url", func(a *agent.Agent) { a.Provider.BaseURL = "host/v1" }, `provider.baseUrl: must be an http or https address`},
+		{"base url without host", func(a *agent.Agent) { a.Provider.BaseURL = "https:///v1" }, `provider.baseUrl: must be an http or https address`},
+		{"base url that does not parse", func(a *agent.Agent) { a.Provider.BaseURL = "http://a b" }, `provider.baseUrl: must be an http or https address`},
+		{"servers of a subagent", func(a *agent.Agent) {
+			a.MCPServers = map[string]agent.MCPServer{"s": {Transport: "stdio", Command: "x"}}
+			a.Subagents = map[string]agent.Subagent{"r": {Description: "d", Prompt: "p", MCPServers: []string{"s", "t"}}}
+		}, `subagents.r.mcpServers[1]: "t" is not in mcpServers`},
+		{"hash", func(a *agent.Agent) {
+			a.CustomTools = []agent.CustomTool{{Path: "p"}, {Name: "n", URL: "u", Hash: "md5:00"}}
+		}, "customTools[1].hash: must be sha256: and 64 lower-case hex digits"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			a := demo()
+			tc.change(&a)
+			require.NoError(t, a.Validate())
+			require.EqualError(t, a.Check(), tc.want)
+		})
+	}
+	a := demo()
+	a.Provider = agent.Provider{Protocol: "openai", BaseURL: "http://127.0.0.1:11434/v1/", AuthStyle: "none"}
+	require.NoError(t, a.Check())
+}
+
+func TestDefaults(t *testing.T) {
+	a := demo()
+	require.Equal(t, 10, a.TurnLimit())
+	require.Equal(t, []string{"user", "project"}, a.SkillSources())
+	a.MaxTurns, a.SettingSources = 3, []string{}
+	require.Equal(t, 3, a.TurnLimit())
+	require.Empty(t, a.SkillSources())
+	a.SettingSources = []string{"project"}
+	a.SkillSources()[0] = "user"
+	require.Equal(t, []string{"project"}, a.SettingSources)
+}

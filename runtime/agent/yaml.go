@@ -1,0 +1,184 @@
+package agent
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"regexp"
+	"sort"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// maxAliased bounds how many values all aliases of a file stand for, so that a few lines cannot
+// grow into billions of values.
+const maxAliased = 100_000
+
+func readYAML(data []byte) (*node, error) {
+	doc, err := parseYAML(data)
+	if err != nil {
+		return nil, yamlError(data, err)
+	}
+	if doc == nil {
+		return nil, errEmpty
+	}
+	r := yamlReader{open: map[*yaml.Node]bool{}}
+	return r.value(doc, 1)
+}
+
+// parseYAML returns the root of the only document, nil if there is none.
+func parseYAML(data []byte) (*yaml.Node, error) {
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	var doc, second yaml.Node
+	switch err := dec.Decode(&doc); {
+	case errors.Is(err, io.EOF):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	switch err := dec.Decode(&second); {
+	case errors.Is(err, io.EOF):
+		return doc.Content[0], nil
+	case err != nil:
+		return nil, err
+	}
+	return nil, syntaxErrorf(place{second.Line, second.Column}, "a second document begins here; a configuration is one document")
+}
+
+var yamlMessage = regexp.MustCompile(`(?s)^yaml: (?:line \d+: )?(.*)$`)
+
+// yamlError finds the line by itself: that of the package is where the block began that could
+// not be continued, one less than that, or missing. What counts is the first line with which
+// the same error comes up.
+func yamlError(data []byte, err error) error {
+	var syntax *syntaxError
+	if errors.As(err, &syntax) {
+		return err
+	}
+	var ends []int
+	for end := range len(data) {
+		if data[end] == '\n' {
+			ends = append(ends, end+1)
+		}
+	}
+	line := 1 + sort.Search(len(ends), func(i int) bool {
+		_, e := parseYAML(data[:ends[i]])
+		return e != nil && e.Error() == err.Error()
+	})
+	message := err.Error()
+	if m := yamlMessage.FindStringSubmatch(message); m != nil {
+		message = m[1]
+	}
+	return syntaxErrorf(place{line: line}, "%s", message)
+}
+
+// yamlReader turns YAML nodes into ours, with aliases and merge keys (<<) resolved.
+type yamlReader struct {
+	open    map[*yaml.Node]bool // anchors whose alias is being followed
+	aliased int                 // values that were made from aliases
+}
+
+func (r *yamlReader) value(y *yaml.Node, depth int) (*node, error) {
+	at := place{y.Line, y.Column}
+	if depth > maxDepth {
+		return nil, syntaxErrorf(at, "nested deeper than %d levels", maxDepth)
+	}
+	if len(r.open) > 0 {
+		if r.aliased++; r.aliased > maxAliased {
+			return nil, syntaxErrorf(at, "aliases stand for more than %d values", maxAliased)
+		}
+	}
+	n := &node{place: at, kind: kindUnknown, text: y.ShortTag()}
+	switch {
+	case y.Kind == yaml.AliasNode:
+		return r.alias(y, depth)
+	case y.Kind == yaml.ScalarNode:
+		scalar(n, y)
+	case y.Kind == yaml.SequenceNode && n.text == "!!seq":
+		n.kind = kindList
+		for _, c := range y.Content {
+			v, err := r.value(c, depth+1)
+			if err != nil {
+				return nil, err
+			}
+			n.items = append(n.items, v)
+		}
+	case y.Kind == yaml.MappingNode && n.text == "!!map":
+		n.kind = kindMapping
+		return n, r.mapping(n, y, depth)
+	}
+	return n, nil
+}
+
+func (r *yamlReader) alias(y *yaml.Node, depth int) (*node, error) {
+	if r.open[y.Alias] {
+		return nil, syntaxErrorf(place{y.Line, y.Column}, "alias *%s stands inside of what it stands for", y.Value)
+	}
+	r.open[y.Alias] = true
+	defer delete(r.open, y.Alias)
+	return r.value(y.Alias, depth+1)
+}
+
+func scalar(n *node, y *yaml.Node) {
+	var err error
+	switch tag := n.text; tag {
+	case "!!null":
+		n.kind = kindNull
+	case "!!bool":
+		n.kind = kindBoolean
+	case "!!str", "!!timestamp", "!!merge": // nothing in a configuration is a time: 2024-01-01 is text
+		n.kind, n.text = kindText, y.Value
+	case "!!int", "!!float":
+		n.kind = kindNumber
+		err = y.Decode(&n.number)
+		if tag == "!!int" && y.Decode(&n.integer) == nil {
+			n.kind = kindInteger
+		}
+	}
+	if err != nil {
+		n.kind = kindUnknown
+	}
+}
+
+func (r *yamlReader) mapping(n *node, y *yaml.Node, depth int) error {
+	var merges []*node
+	own := map[string]bool{}
+	for i := 0; i+1 < len(y.Content); i += 2 {
+		name := y.Content[i]
+		at := place{name.Line, name.Column}
+		v, err := r.value(y.Content[i+1], depth+1)
+		if err != nil {
+			return err
+		}
+		if name.Kind == yaml.AliasNode {
+			name = name.Alias
+		}
+		if name.Kind != yaml.ScalarNode {
+			return syntaxErrorf(at, "a key must be a string")
+		}
+		if name.ShortTag() == "!!merge" {
+			merges = append(merges, v)
+			continue
+		}
+		own[name.Value] = true
+		n.entries = append(n.entries, entry{name.Value, at, v})
+	}
+	for _, m := range merges {
+		from := []*node{m}
+		if m.kind == kindList {
+			from = m.items
+		}
+		for _, f := range from {
+			if f.kind != kindMapping {
+				return syntaxErrorf(m.place, "<< must name a map or a list of maps")
+			}
+			for _, e := range f.entries {
+				if !own[e.key] {
+					own[e.key] = true
+					n.entries = append(n.entries, e)
+				}
+			}
+		}
+	}
+	return nil
+}
