@@ -1,0 +1,169 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/runtime/engine"
+	"github.com/seed93082962/agenthost/runtime/model"
+	"github.com/seed93082962/agenthost/runtime/session"
+	"github.com/seed93082962/agenthost/runtime/wire"
+)
+
+// inProcess is a model as a host program may bring it: a function.
+type inProcess func(ctx context.Context, req *model.Request, yield func(model.Part, error) bool)
+
+func (f inProcess) Stream(ctx context.Context, req *model.Request) iter.Seq2[model.Part, error] {
+	return func(yield func(model.Part, error) bool) { f(ctx, req, yield) }
+}
+
+// turns answers each call with the next of the answers. It has no connection, as a test inside
+// synctest must not.
+func turns(answers ...[]model.Part) model.Model {
+	var call atomic.Int64
+	return inProcess(func(_ context.Context, _ *model.Request, yield func(model.Part, error) bool) {
+		for _, p := range answers[call.Add(1)-1] {
+			if !yield(p, nil) {
+				return
+			}
+		}
+	})
+}
+
+func says(text string) []model.Part {
+	return []model.Part{{Kind: model.KindText, Text: text}, {Kind: model.KindStop, StopReason: model.StopEndTurn}}
+}
+
+func calls(id, name string) []model.Part {
+	return []model.Part{{Kind: model.KindToolUse, ID: id, Name: name}, {Kind: model.KindStop, StopReason: model.StopToolUse}}
+}
+
+func TestASilentModelIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := inProcess(func(ctx context.Context, req *model.Request, yield func(model.Part, error) bool) {
+			for range 3 { // a keepalive counts, though it makes no part
+				<-time.After(time.Minute + 59*time.Second)
+				req.Alive()
+			}
+			<-time.After(time.Minute + 59*time.Second)
+			if !yield(model.Part{Kind: model.KindText, Text: "Well"}, nil) { // so does a part
+				return
+			}
+			<-ctx.Done()
+			yield(model.Part{}, context.Cause(ctx))
+		})
+		begin := time.Now()
+		got := newSetup(m).run(t.Context(), t, "")
+		var upstream *model.Error
+		require.ErrorAs(t, got.err, &upstream)
+		require.Equal(t, model.CodeTimeout, upstream.Code)
+		require.Equal(t, "the model was silent for 2m0s", upstream.Message)
+		require.Equal(t, 4*(time.Minute+59*time.Second)+2*time.Minute, time.Since(begin))
+		require.Equal(t, "Well", got.outcome.Text)
+	})
+}
+
+func TestARunHasItsTime(t *testing.T) {
+	for name, row := range map[string]struct{ own, given, want time.Duration }{
+		"by default":                 {0, 0, 30 * time.Minute},
+		"tightened by the request":   {time.Hour, time.Second, time.Second},
+		"not widened by the request": {time.Second, time.Hour, time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := inProcess(func(ctx context.Context, req *model.Request, yield func(model.Part, error) bool) {
+					for ctx.Err() == nil {
+						req.Alive()
+						select {
+						case <-time.After(time.Minute):
+						case <-ctx.Done():
+						}
+					}
+					yield(model.Part{}, context.Cause(ctx))
+				})
+				s := newSetup(m)
+				s.RunTimeout, s.input.Timeout = row.own, row.given
+				begin := time.Now()
+				got := s.run(t.Context(), t, "")
+				require.ErrorIs(t, got.err, engine.ErrRunTimeout)
+				require.Equal(t, row.want, time.Since(begin))
+			})
+		})
+	}
+}
+
+func TestWhatIsHeldBackIsFlushedBeforeAWait(t *testing.T) {
+	m := turns([]model.Part{
+		{Kind: model.KindText, Text: "a", More: true},
+		{Kind: model.KindText, Text: "b", More: true},
+		{Kind: model.KindUsage}, // no event, and nothing behind it
+		{Kind: model.KindUsage},
+		{Kind: model.KindStop, StopReason: model.StopEndTurn, More: true},
+	})
+	got := newSetup(m).run(t.Context(), t, "")
+	require.Equal(t, []string{`partial text "a"`, `partial text "b"`, "flush", "assistant end_turn 1 blocks"}, got.lines)
+}
+
+func TestLongPartsAreSplit(t *testing.T) {
+	text := strings.Repeat("é", 1<<20)
+	s := newSetup(turns(says(text)))
+	e, err := engine.New(s.Config)
+	require.NoError(t, err)
+	held, err := s.store.Open(t.Context(), "agent", "")
+	require.NoError(t, err)
+	s.input.Session = held
+	var joined strings.Builder
+	for ev, err := range e.Start(s.input).Events(t.Context()) {
+		require.NoError(t, err)
+		if p, ok := ev.Payload.(*wire.PartialMessage); ok {
+			require.LessOrEqual(t, len(p.Partial.Text), 512<<10)
+			joined.WriteString(p.Partial.Text)
+		}
+	}
+	require.Equal(t, text, joined.String())
+}
+
+// failing is a store whose disk is full from the second message on.
+type failing struct{ session.Session }
+
+var errDisk = errors.New("disk is full")
+
+func (f failing) Append(ctx context.Context, m model.Message) error {
+	if len(f.Messages()) > 0 {
+		return errDisk
+	}
+	return f.Session.Append(ctx, m)
+}
+
+func TestAStoreThatFailsFailsTheRun(t *testing.T) {
+	s := newSetup(turns(says("Hi.")))
+	e, err := engine.New(s.Config)
+	require.NoError(t, err)
+	held, err := s.store.Open(t.Context(), "agent", "")
+	require.NoError(t, err)
+	s.input.Session = failing{held}
+	for _, err = range e.Start(s.input).Events(t.Context()) {
+	}
+	require.ErrorIs(t, err, errDisk)
+}
+
+func TestAnErrorOfAnotherKindIsTheModels(t *testing.T) {
+	odd := errors.New("/var/run/model.sock: broken pipe")
+	m := inProcess(func(_ context.Context, _ *model.Request, yield func(model.Part, error) bool) {
+		yield(model.Part{}, odd)
+	})
+	got := newSetup(m).run(t.Context(), t, "")
+	var upstream *model.Error
+	require.ErrorAs(t, got.err, &upstream)
+	require.Equal(t, model.CodeUnknown, upstream.Code)
+	require.NotContains(t, upstream.Error(), "model.sock", "the cause is for the log")
+	require.ErrorIs(t, got.err, odd)
+}
