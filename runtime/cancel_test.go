@@ -1,0 +1,235 @@
+package runtime_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/runtime"
+	"github.com/seed93082962/agenthost/runtime/model/modeltest"
+	"github.com/seed93082962/agenthost/runtime/tool"
+)
+
+func (b *bench) cancel(t *testing.T, runID string) answer {
+	t.Helper()
+	return b.do(t, "POST", "/v1/runs/"+runID+"/cancel", "")
+}
+
+func TestCancelOfAStreamedRun(t *testing.T) {
+	up := modeltest.Start(t, modeltest.Anthropic, modeltest.Stream(modeltest.Text("One"), modeltest.Hang()))
+	b := serve(t, up, nil)
+	s := b.open(t.Context(), t, `{"message":"hello"}`)
+	id := s.until("system").data["runId"].(string)
+	s.until("partial_message")
+
+	a := b.cancel(t, strings.ToUpper(id))
+	require.Equal(t, http.StatusAccepted, a.status)
+	require.JSONEq(t, `{"runId":"`+id+`","state":"cancelling"}`, a.body)
+	all := s.rest()
+	require.Equal(t, []string{"cancelled", "done"}, names(all), "no result")
+	require.Equal(t, map[string]any{"type": "cancelled", "runId": id, "reason": "client_request"}, all[0].data)
+	_, early := up.Requests()[0].End()
+	require.True(t, early, "the upstream connection is closed")
+
+	a = b.cancel(t, id)
+	require.Equal(t, http.StatusAccepted, a.status)
+	require.JSONEq(t, `{"runId":"`+id+`","state":"cancelled","reason":"client_request"}`, a.body)
+}
+
+func TestCancelOfABlockingRun(t *testing.T) {
+	const id = "4a6f1b2c-3d4e-4f50-a6b7-c8d9e0f1a2b3"
+	up := modeltest.Start(t, modeltest.Anthropic, modeltest.Stream(modeltest.Text("Half an"), modeltest.Hang()))
+	b := serve(t, up, nil)
+	go func() {
+		up.Await(t, 1)
+		b.cancel(t, id)
+	}()
+	a, run := b.blocking(t, `{"message":"hello","runId":"`+id+`"}`)
+	require.Equal(t, http.StatusOK, a.status)
+	require.Equal(t, id, run.RunID)
+	require.EqualValues(t, "cancelled", run.State)
+	require.EqualValues(t, "client_request", run.Reason)
+	require.Empty(t, run.Error)
+	_, early := up.Requests()[0].End()
+	require.True(t, early)
+}
+
+func TestCancelOfARunThatHasEnded(t *testing.T) {
+	b := serve(t, nil, nil)
+	_, run := b.blocking(t, `{"message":"hello"}`)
+	a := b.cancel(t, run.RunID)
+	require.Equal(t, http.StatusConflict, a.status)
+	require.JSONEq(t, `{"runId":"`+run.RunID+`","state":"completed"}`, a.body)
+}
+
+func TestARunIsCancelledOnlyWhenItHasReallyEnded(t *testing.T) {
+	release := make(chan struct{})
+	var cause error
+	slow := tool.New(tool.Spec{Name: "slow", ReadOnly: true}, func(ctx context.Context, _ tool.Call) (tool.Result, error) {
+		<-ctx.Done()
+		cause = context.Cause(ctx)
+		<-release
+		return tool.Result{}, cause
+	})
+	up := modeltest.Start(t, modeltest.Anthropic, modeltest.Stream(modeltest.ToolCall("t1", "slow", `{}`)))
+	b := serve(t, up, func(c *runtime.Config) { c.Tools = []tool.Tool{slow} })
+	s := b.open(t.Context(), t, `{"message":"hello"}`)
+	id := s.until("system").data["runId"].(string)
+	s.until("assistant")
+	require.JSONEq(t, `{"runId":"`+id+`","state":"cancelling"}`, b.cancel(t, id).body)
+	require.JSONEq(t, `{"runId":"`+id+`","state":"cancelling","reason":"client_request"}`, b.cancel(t, id).body, "a repeat tells the reason")
+	close(release)
+	require.Equal(t, []string{"cancelled", "done"}, names(s.rest()))
+	require.Error(t, cause)
+	require.JSONEq(t, `{"runId":"`+id+`","state":"cancelled","reason":"client_request"}`, b.cancel(t, id).body)
+}
+
+// awaitEnd waits until the log tells the end of a run.
+func (b *bench) awaitEnd(t *testing.T, ctx context.Context) string {
+	t.Helper()
+	for ctx.Err() == nil {
+		for line := range strings.Lines(b.log.String()) {
+			if strings.Contains(line, `"msg":"run"`) {
+				return line
+			}
+		}
+		// Asking the server lets time pass without a clock of our own.
+		b.do(t, "GET", "/health", "")
+	}
+	require.Fail(t, "no run has ended", b.log.String())
+	return ""
+}
+
+func TestAClientThatGoesAway(t *testing.T) {
+	for name, row := range map[string]struct {
+		reply  modeltest.Reply
+		accept string
+		after  string // the event after which the client goes, "" before any
+	}{
+		"before the model has answered": {modeltest.Stream(modeltest.Hang()), "text/event-stream", "system"},
+		"in mid-stream":                 {modeltest.Stream(modeltest.Text("One"), modeltest.Hang()), "text/event-stream", "partial_message"},
+		"in a tool":                     {modeltest.Stream(modeltest.ToolCall("t1", "slow", `{}`)), "text/event-stream", "assistant"},
+		"of a blocking run":             {modeltest.Stream(modeltest.Text("One"), modeltest.Hang()), "application/json", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			up := modeltest.Start(t, modeltest.Anthropic, row.reply)
+			slow := tool.New(tool.Spec{Name: "slow", ReadOnly: true}, func(ctx context.Context, _ tool.Call) (tool.Result, error) {
+				<-ctx.Done()
+				return tool.Result{}, ctx.Err()
+			})
+			b := serve(t, up, func(c *runtime.Config) { c.Tools = []tool.Tool{slow} })
+			ctx, leave := context.WithCancel(t.Context())
+			defer leave()
+			if row.after != "" {
+				s := b.open(ctx, t, `{"message":"hello"}`, "Accept", row.accept)
+				s.until(row.after)
+				leave()
+			} else {
+				req, err := http.NewRequestWithContext(ctx, "POST", b.url+runs, strings.NewReader(`{"message":"hello"}`))
+				require.NoError(t, err)
+				req.Header.Set("Accept", row.accept)
+				go func() { up.Await(t, 1); leave() }()
+				_, err = http.DefaultClient.Do(req) //nolint:bodyclose // there is none
+				require.ErrorIs(t, err, context.Canceled)
+			}
+			line := b.awaitEnd(t, t.Context())
+			require.Contains(t, line, `"state":"cancelled"`)
+			require.Contains(t, line, `"reason":"disconnect"`)
+			_, early := up.Await(t, 1).End()
+			require.Equal(t, name != "in a tool", early, "no upstream connection is left")
+		})
+	}
+}
+
+func TestAReaderThatStalls(t *testing.T) {
+	text := strings.Repeat("x", 1000)
+	tokens := make([]string, 20_000) // more than the buffers of two sockets take
+	for i := range tokens {
+		tokens[i] = text
+	}
+	up := modeltest.Start(t, modeltest.Anthropic, modeltest.Stream(modeltest.Text(tokens...), modeltest.Hang()))
+	b := serve(t, up, func(c *runtime.Config) { c.WriteTimeout = 50 * time.Millisecond })
+	conn, err := net.Dial("tcp", strings.TrimPrefix(b.url, "http://"))
+	require.NoError(t, err)
+	defer conn.Close()
+	_, err = io.WriteString(conn, "POST "+runs+" HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 19\r\n\r\n{\"message\":\"hello\"}")
+	require.NoError(t, err)
+	line := b.awaitEnd(t, t.Context()) // nobody reads
+	require.Contains(t, line, `"reason":"disconnect"`)
+	_, early := up.Requests()[0].End()
+	require.True(t, early)
+}
+
+func TestTwoReasonsAtOnce(t *testing.T) {
+	up := modeltest.Start(t, modeltest.Anthropic, modeltest.Repeat(modeltest.Stream(modeltest.Text("One"), modeltest.Hang())))
+	b := serve(t, up, nil)
+	for range 20 {
+		ctx, leave := context.WithCancel(t.Context())
+		s := b.open(ctx, t, `{"message":"hello"}`)
+		id := s.until("system").data["runId"].(string)
+		var both sync.WaitGroup
+		both.Go(leave)
+		both.Go(func() { b.cancel(t, id) })
+		both.Wait()
+		first := b.cancel(t, id)
+		require.Equal(t, http.StatusAccepted, first.status)
+		require.Contains(t, first.body, `"reason"`)
+		reason := first.body[strings.Index(first.body, `"reason"`):]
+		require.Contains(t, b.cancel(t, id).body, reason, "the first one stays")
+	}
+}
+
+func TestDrain(t *testing.T) {
+	gate := make(chan struct{})
+	up := modeltest.Start(t, modeltest.Anthropic,
+		modeltest.Stream(modeltest.Gate(gate), modeltest.Text("Hi.")),
+		modeltest.Stream(modeltest.Text("One"), modeltest.Hang()))
+	b := serve(t, up, nil)
+	quick := b.open(t.Context(), t, `{"message":"hello"}`)
+	up.Await(t, 1)
+	slow := b.open(t.Context(), t, `{"message":"hello"}`)
+	up.Await(t, 2)
+
+	ctx, impatient := context.WithCancel(t.Context())
+	defer impatient()
+	drained := make(chan error, 1)
+	go func() { drained <- b.Drain(ctx) }()
+	for b.do(t, "GET", "/health/ready", "").status == http.StatusOK {
+	}
+	a := b.do(t, "GET", "/health/ready", "")
+	require.Equal(t, http.StatusServiceUnavailable, a.status)
+	require.JSONEq(t, `{"status":"draining"}`, a.body)
+	a = b.do(t, "POST", runs, `{"message":"hello"}`)
+	require.Equal(t, http.StatusServiceUnavailable, a.status)
+	require.JSONEq(t, `{"error":"Draining"}`, a.body)
+	require.Equal(t, http.StatusOK, b.do(t, "GET", "/health", "").status)
+
+	close(gate)
+	all := quick.rest()
+	require.Equal(t, "success", all[len(all)-2].data["subtype"], "runs in flight come to their end")
+	impatient()
+	all = slow.rest()
+	require.Equal(t, []string{"cancelled", "done"}, names(all[len(all)-2:]))
+	require.Equal(t, "shutdown", all[len(all)-2].data["reason"])
+	require.NoError(t, <-drained)
+}
+
+func TestCloseEndsEverything(t *testing.T) {
+	up := modeltest.Start(t, modeltest.Anthropic, modeltest.Stream(modeltest.Text("One"), modeltest.Hang()))
+	b := serve(t, up, nil)
+	s := b.open(t.Context(), t, `{"message":"hello"}`)
+	s.until("partial_message")
+	require.NoError(t, b.Close())
+	require.Equal(t, "shutdown", s.until("cancelled").data["reason"])
+	s.until("done")
+	_, err := s.events.Next()
+	require.True(t, errors.Is(err, io.EOF))
+}

@@ -1,0 +1,111 @@
+package runtime
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/seed93082962/agenthost/runtime/agent"
+	"github.com/seed93082962/agenthost/runtime/model"
+	"github.com/seed93082962/agenthost/runtime/session"
+	"github.com/seed93082962/agenthost/runtime/tool"
+)
+
+// Config of a [Runtime]. Everything but Agents has a default.
+type Config struct {
+	// Agents that are hosted, in the order in which they are listed.
+	Agents []agent.Agent
+
+	// APIKeys that callers may use in the header x-api-key; any of them is accepted. Without
+	// one /v1 is open to everybody who can reach it.
+	APIKeys []string
+
+	// CWD is the working directory of the agents. Defaults to the current directory.
+	CWD string
+
+	// Limits of runs. Defaults to those of [agent.Limits].
+	Limits agent.Limits
+
+	// Models makes the model of a provider. It may answer nil without an error for a provider
+	// that it leaves to the built-in adapters, as a nil Models does for all. An error makes
+	// the agent unavailable.
+	Models func(agent.Provider) (model.Model, error)
+
+	// HTTPClient is used for calls of models. Defaults to one that takes no proxy from the
+	// environment and keeps many connections to one host.
+	HTTPClient *http.Client
+
+	// Tools written in Go. Which agent may use which is up to its definition.
+	Tools []tool.Tool
+
+	// Sessions keeps conversations. Defaults to a [session.Memory].
+	Sessions session.Store
+
+	// Hosts are names, beside the loopback ones, under which a runtime without API keys
+	// that is reached over loopback may be addressed. Others are refused, because a web
+	// page can point a name of its own at 127.0.0.1.
+	Hosts []string
+
+	// Heartbeat is after how long without an event a comment is sent on an event stream.
+	// Defaults to 15 s.
+	Heartbeat time.Duration
+
+	// WriteTimeout is how long a reader of an event stream may take nothing before it counts
+	// as gone. Defaults to 30 s.
+	WriteTimeout time.Duration
+
+	// RunTTL is how long the end of a run is remembered. Defaults to 5 minutes.
+	RunTTL time.Duration
+
+	// Version is what health tells. Defaults to "devel".
+	Version string
+
+	// Logger defaults to one that discards.
+	Logger *slog.Logger
+}
+
+func (c Config) withDefaults() (Config, error) {
+	var err error
+	if c.CWD == "" {
+		if c.CWD, err = os.Getwd(); err != nil {
+			return c, fmt.Errorf("find the working directory: %w", err)
+		}
+	}
+	if c.CWD, err = filepath.Abs(c.CWD); err != nil {
+		return c, fmt.Errorf("find the working directory: %w", err)
+	}
+	if info, err := os.Stat(c.CWD); err != nil {
+		return c, fmt.Errorf("open the working directory: %w", err)
+	} else if !info.IsDir() {
+		return c, fmt.Errorf("open the working directory: %s is not a directory", c.CWD)
+	}
+	for _, key := range c.APIKeys {
+		if key == "" {
+			return c, errors.New("an API key is empty")
+		}
+	}
+	c.Limits = c.Limits.WithDefaults()
+	c.Version = cmp.Or(c.Version, "devel")
+	if c.Sessions == nil {
+		c.Sessions = session.NewMemory(session.MemoryConfig{TTL: c.Limits.SessionTTL})
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c, nil
+}
+
+// digests of keys are compared, so that the time it takes says nothing about their length.
+func digests(keys []string) [][sha256.Size]byte {
+	list := make([][sha256.Size]byte, len(keys))
+	for i, key := range keys {
+		list[i] = sha256.Sum256([]byte(key))
+	}
+	return list
+}

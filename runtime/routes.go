@@ -1,0 +1,73 @@
+package runtime
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/julienschmidt/httprouter"
+
+	"github.com/seed93082962/agenthost/internal/httpapi"
+	"github.com/seed93082962/agenthost/runtime/wire"
+)
+
+type route struct {
+	method, path string
+	handler      httpapi.Handler
+}
+
+// routes is the whole API.
+func (rt *Runtime) routes() []route {
+	return []route{
+		{"GET", "/health", rt.health},
+		{"HEAD", "/health", rt.health},
+		{"GET", "/health/ready", rt.ready},
+		{"HEAD", "/health/ready", rt.ready},
+		{"GET", "/v1/agents", rt.listAgents},
+		{"HEAD", "/v1/agents", rt.listAgents},
+		{"GET", "/v1/agents/:agentId", rt.showAgent},
+		{"HEAD", "/v1/agents/:agentId", rt.showAgent},
+		{"POST", "/v1/agents/:agentId/runs", rt.startRun},
+		{"POST", "/v1/runs/:runId/cancel", rt.cancelRun},
+	}
+}
+
+// quiet says which paths are asked so often that the log would hold nothing else.
+func quiet(path string) bool { return path == "/health" || path == "/health/ready" }
+
+func (rt *Runtime) health(w http.ResponseWriter, _ *http.Request, _ httprouter.Params) error {
+	h := wire.Health{
+		Status:   "ok",
+		Agents:   len(rt.agents),
+		UptimeMs: time.Since(rt.started).Milliseconds(),
+		Version:  rt.cfg.Version,
+	}
+	for _, a := range rt.agents {
+		if a.engine == nil {
+			h.Status = "degraded"
+		}
+	}
+	return httpapi.WriteJSON(w, http.StatusOK, h)
+}
+
+func (rt *Runtime) ready(w http.ResponseWriter, _ *http.Request, _ httprouter.Params) error {
+	if rt.runs.Draining() {
+		return httpapi.WriteJSON(w, http.StatusServiceUnavailable, wire.Readiness{Status: "draining"})
+	}
+	return httpapi.WriteJSON(w, http.StatusOK, wire.Readiness{Status: "ready"})
+}
+
+func (rt *Runtime) listAgents(w http.ResponseWriter, _ *http.Request, _ httprouter.Params) error {
+	list := make([]wire.AgentSummary, len(rt.agents))
+	for i, a := range rt.agents {
+		list[i] = a.summary
+	}
+	return httpapi.WriteJSON(w, http.StatusOK, list)
+}
+
+func (rt *Runtime) showAgent(w http.ResponseWriter, _ *http.Request, ps httprouter.Params) error {
+	a, ok := rt.byID[ps.ByName("agentId")]
+	if !ok {
+		return errAgentNotFound
+	}
+	return httpapi.WriteJSON(w, http.StatusOK, a.detail)
+}
