@@ -1,0 +1,118 @@
+package main_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// BenchmarkCancel tells how long after a run was cancelled upstream finds its connection closed,
+// which is when a model would stop: by the endpoint, and by a client that goes away.
+func BenchmarkCancel(b *testing.B) {
+	const alone, together, rounds = 50, 256, 5
+	ways := []struct {
+		name     string
+		subject  *subject
+		endpoint bool
+	}{
+		{"runtime-endpoint", &runtimeAnthropic, true},
+		{"runtime-disconnect", &runtimeAnthropic, false},
+		{"limit-disconnect", &limitDrained, false},
+		{"proxy-disconnect", &proxy, false},
+	}
+	on := splitCores(b)
+	one, many := make([]sample, len(ways)), make([]sample, len(ways))
+	for i, way := range ways {
+		upstream := startUpstream(b, on, "hang")
+		server := way.subject.start(b, &on.server, upstream.addr)
+		c := &canceller{subject: way.subject, endpoint: way.endpoint, server: server.addr, upstream: upstream.addr}
+		for range alone {
+			one[i] = append(one[i], c.cancel(b, 1)...)
+		}
+		for range rounds {
+			many[i] = append(many[i], c.cancel(b, together).quantile(0.99))
+		}
+		c.controls.close()
+		server.stop()
+		upstream.stop()
+	}
+	for i, way := range ways {
+		report(b, way.name, metric{"ms-alone-p50", one[i].median()}, metric{"ms-alone-p99", one[i].quantile(0.99)},
+			metric{"ms-256-p99", many[i].median()}, metric{"%-spread", many[i].spread()})
+	}
+}
+
+type canceller struct {
+	subject  *subject
+	endpoint bool // else the client closes its connection
+	server   string
+	upstream string
+	controls connections // kept for the cancel requests
+	next     int         // number of the next run
+}
+
+// cancel opens n streams, cancels all of them once each has got its tokens, and returns how long it took from
+// the moment when the first cancel was sent until upstream was rid of each, in milliseconds.
+func (c *canceller) cancel(b *testing.B, n int) sample {
+	b.Helper()
+	streams := make(connections, n)
+	first := c.next
+	c.next += n
+	err := side(n, func(i int) (err error) {
+		if streams[i], err = c.subject.dial(c.server); err != nil {
+			return err
+		}
+		if err := streams[i].send(c.subject.request(first + i)); err != nil {
+			return err
+		}
+		return streams[i].await(openTokens)
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for c.endpoint && len(c.controls) < n {
+		control, err := c.subject.dial(c.server)
+		if err != nil {
+			b.Fatal(err)
+		}
+		c.controls = append(c.controls, control)
+	}
+
+	release := make(chan struct{})
+	done := make(chan error, 1)
+	go func() {
+		done <- side(n, func(i int) error {
+			request := cancelRequest(first + i)
+			<-release
+			if !c.endpoint {
+				return streams[i].conn.Close()
+			}
+			if err := c.controls[i].send(request); err != nil {
+				return fmt.Errorf("cancel: %w", err)
+			}
+			if err := c.controls[i].finish(); err != nil {
+				return fmt.Errorf("cancel: %w", err)
+			}
+			return streams[i].finish()
+		})
+	}()
+	begin := time.Now()
+	close(release)
+	if err := <-done; err != nil {
+		b.Fatal(err)
+	}
+	streams.close()
+	var took sample
+	for _, at := range fetch[[]int64](b, c.upstream, fmt.Sprintf("/ends?first=%d&count=%d", first, n)) {
+		took = append(took, float64(at-begin.UnixNano())/1e6)
+	}
+	return took
+}
+
+type connections []*connection
+
+func (c connections) close() {
+	for _, conn := range c {
+		conn.close()
+	}
+}

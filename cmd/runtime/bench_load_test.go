@@ -1,0 +1,206 @@
+package main_test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"testing"
+)
+
+// subject is a server that is measured.
+type subject struct {
+	name  string
+	start func(b *testing.B, on *cpuSet, upstream string) *child
+	// request makes a whole HTTP request for a run with that number.
+	request func(n int) []byte
+	// token is what stands in the answer once for each token.
+	token string
+}
+
+const (
+	frame = "event: partial_message\n"
+	delta = "event: content_block_delta\n"
+)
+
+var (
+	runtimeAnthropic = subject{"runtime-anthropic", startRuntime, runRequest("anthropic"), frame}
+	runtimeOpenAI    = subject{"runtime-openai", startRuntime, runRequest("openai"), frame}
+	limitDrained     = subject{"limit", startAgainst("limit"), runRequest("anthropic"), frame}
+	limitEach        = subject{"limit-flush-each", startAgainst("limit-each"), runRequest("anthropic"), frame}
+	proxy            = subject{"proxy", startAgainst("proxy"), modelRequest, delta}
+	direct           = subject{"direct", nil, modelRequest, delta} // upstream itself
+)
+
+func startAgainst(role string) func(*testing.B, *cpuSet, string) *child {
+	return func(b *testing.B, on *cpuSet, upstream string) *child {
+		b.Helper()
+		return startRole(b, on, role, upstreamVariable+"="+upstream)
+	}
+}
+
+// runID gives each run a name that the benchmark knows beforehand, to cancel it by.
+func runID(n int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012x", n) }
+
+func runRequest(agent string) func(int) []byte {
+	return func(n int) []byte {
+		return post("/v1/agents/"+agent+"/runs", fmt.Sprintf(`{"message":"Tell me a story. %s","runId":%q}`, mark(n), runID(n)))
+	}
+}
+
+func modelRequest(n int) []byte {
+	return post("/v1/messages", fmt.Sprintf(
+		`{"model":"modeltest","max_tokens":1024,"stream":true,"messages":[{"role":"user","content":"Tell me a story. %s"}]}`, mark(n)),
+		"Anthropic-Version: 2023-06-01", "X-Api-Key: key")
+}
+
+func cancelRequest(n int) []byte { return post("/v1/runs/"+runID(n)+"/cancel", "") }
+
+func post(path, body string, header ...string) []byte {
+	var req bytes.Buffer
+	fmt.Fprintf(&req, "POST %s HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: %d\r\n", path, len(body))
+	for _, line := range header {
+		req.WriteString(line + "\r\n")
+	}
+	req.WriteString("\r\n" + body)
+	return req.Bytes()
+}
+
+// connection is one keep-alive client. It is no http.Client, so that the load takes less of the
+// machine than what it measures.
+type connection struct {
+	conn   net.Conn
+	reader *bufio.Reader
+	token  []byte
+	body   io.ReadCloser
+	data   []byte // of the answer so far; reused by the next
+	seen   int    // how far tokens have been counted
+	tokens int
+}
+
+func (s *subject) dial(addr string) (*connection, error) {
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	return &connection{conn: conn, reader: bufio.NewReaderSize(conn, 8<<10), token: []byte(s.token)}, nil
+}
+
+func (c *connection) close() { _ = c.conn.Close() }
+
+// send begins a request and reads the head of its answer.
+func (c *connection) send(request []byte) error {
+	if _, err := c.conn.Write(request); err != nil {
+		return err
+	}
+	resp, err := http.ReadResponse(c.reader, nil)
+	if err != nil {
+		return err
+	}
+	c.body, c.data, c.seen, c.tokens = resp.Body, c.data[:0], 0, 0
+	if resp.StatusCode >= 300 {
+		text, _ := io.ReadAll(resp.Body)
+		return fmt.Errorf("status %d: %s", resp.StatusCode, text)
+	}
+	return nil
+}
+
+// await reads until n tokens have come. It does not read on.
+func (c *connection) await(n int) error {
+	for c.tokens < n {
+		if err := c.read(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// finish reads to the end of the answer.
+func (c *connection) finish() error {
+	for {
+		if err := c.read(); err == io.EOF {
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
+}
+
+func (c *connection) read() error {
+	if cap(c.data)-len(c.data) < 1<<10 {
+		c.data = append(make([]byte, 0, 2*cap(c.data)+4<<10), c.data...)
+	}
+	n, err := c.body.Read(c.data[len(c.data):cap(c.data)])
+	c.data = c.data[:len(c.data)+n]
+	for {
+		i := bytes.Index(c.data[c.seen:], c.token)
+		if i < 0 {
+			break
+		}
+		c.tokens++
+		c.seen += i + len(c.token)
+	}
+	c.seen = max(c.seen, len(c.data)-len(c.token)+1, 0)
+	return err
+}
+
+// run does one whole run, and fails unless every token has come.
+func (c *connection) run(request []byte, tokens int) error {
+	if err := c.send(request); err != nil {
+		return err
+	}
+	if err := c.finish(); err != nil {
+		return err
+	}
+	if c.tokens != tokens {
+		return fmt.Errorf("%d tokens came, want %d:\n%s", c.tokens, tokens, c.data)
+	}
+	return nil
+}
+
+// dialAll opens n connections, closed when the benchmark ends.
+func (s *subject) dialAll(b *testing.B, addr string, n int) []*connection {
+	b.Helper()
+	list := make([]*connection, n)
+	for i := range list {
+		c, err := s.dial(addr)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(c.close)
+		list[i] = c
+	}
+	return list
+}
+
+// side runs f for each of n workers at once and returns what went wrong.
+func side(n int, f func(i int) error) error {
+	errs := make(chan error, n)
+	for i := range n {
+		go func() { errs <- f(i) }()
+	}
+	var all []error
+	for range n {
+		all = append(all, <-errs)
+	}
+	return errors.Join(all...)
+}
+
+// fetch gets JSON from the control of an upstream.
+func fetch[T any](b *testing.B, addr, path string) (v T) {
+	b.Helper()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Get("http://" + addr + path)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if err := json.NewDecoder(resp.Body).Decode(&v); err != nil {
+		b.Fatal(err)
+	}
+	return v
+}

@@ -1,0 +1,27 @@
+//go:build !linux
+
+package main_test
+
+import (
+	"errors"
+	"os/exec"
+	"testing"
+	"time"
+)
+
+var errLinuxOnly = errors.New("the benchmarks measure processes as Linux alone lets them")
+
+type (
+	cpuSet struct{}
+	cores  struct{ server, others cpuSet }
+)
+
+func cpuTime(int) (time.Duration, error)  { return 0, errLinuxOnly }
+func residentKiB(int) (float64, error)    { return 0, errLinuxOnly }
+func onCores(*cpuSet, func() error) error { return errLinuxOnly }
+func endWithParent(*exec.Cmd)             {}
+func splitCores(b *testing.B) *cores {
+	b.Helper()
+	b.Fatal(errLinuxOnly)
+	return nil
+}

@@ -1,0 +1,82 @@
+package main_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// BenchmarkRunFullSpeed has 16 clients make runs of 200 tokens one after another, as fast as the
+// server answers. Upstream sends each answer with one write.
+func BenchmarkRunFullSpeed(b *testing.B) {
+	speed{answer: "burst", clients: 16, runsEach: 75, warmups: 1, rounds: 7}.measure(b)
+}
+
+// BenchmarkRunPaced has 256 clients make a run of 200 tokens each, of which one comes every 20 ms.
+func BenchmarkRunPaced(b *testing.B) {
+	speed{answer: "paced", clients: 256, runsEach: 1, rounds: 3, stagger: pace}.measure(b)
+}
+
+// speed measures what a token costs each server in time of its cores.
+type speed struct {
+	answer   string
+	clients  int
+	runsEach int // of a client in a round
+	warmups  int // rounds that are not counted
+	rounds   int
+	stagger  time.Duration // the clients begin within it: tokens of streams in step would come in bursts
+}
+
+func (l speed) measure(b *testing.B) {
+	b.Helper()
+	subjects := []*subject{&runtimeAnthropic, &runtimeOpenAI, &limitDrained, &limitEach, &proxy}
+	on := splitCores(b)
+	upstream := startUpstream(b, on, l.answer)
+	children := make([]*child, len(subjects))
+	conns := make([][]*connection, len(subjects))
+	for i, s := range subjects {
+		children[i] = s.start(b, &on.server, upstream.addr)
+		b.Cleanup(children[i].stop)
+		conns[i] = s.dialAll(b, children[i].addr, l.clients)
+	}
+	cpu, rate := make([]sample, len(subjects)), make([]sample, len(subjects))
+	runs := l.clients * l.runsEach
+	for round := range l.warmups + l.rounds {
+		for i, s := range subjects {
+			before, begin := children[i].cpu(b), time.Now()
+			if err := l.round(round*runs, s, conns[i]); err != nil {
+				b.Fatalf("%s: %v", s.name, err)
+			}
+			if round >= l.warmups {
+				used := children[i].cpu(b) - before
+				cpu[i] = append(cpu[i], float64(used.Nanoseconds())/1e3/float64(runs*tokensPerRun))
+				rate[i] = append(rate[i], float64(runs)/time.Since(begin).Seconds())
+			}
+		}
+	}
+	for i, s := range subjects {
+		var toLimit sample
+		for round := range cpu[i] {
+			toLimit = append(toLimit, cpu[i][round]/cpu[2][round])
+		}
+		report(b, s.name,
+			metric{"us-cpu/token", cpu[i].median()}, metric{"%-spread", cpu[i].spread()},
+			metric{"x-limit", toLimit.median()}, metric{"runs/s", rate[i].median()})
+	}
+}
+
+// round makes the runs of one round, numbered from first on.
+func (l speed) round(first int, s *subject, conns []*connection) error {
+	return side(l.clients, func(i int) error {
+		if l.stagger > 0 {
+			<-time.After(time.Duration(i) * l.stagger / time.Duration(l.clients))
+		}
+		for run := range l.runsEach {
+			n := first + i*l.runsEach + run
+			if err := conns[i].run(s.request(n), tokensPerRun); err != nil {
+				return fmt.Errorf("run %d: %w", n, err)
+			}
+		}
+		return nil
+	})
+}

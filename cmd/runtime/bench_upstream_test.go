@@ -1,0 +1,94 @@
+package main_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"regexp"
+	"strconv"
+	"time"
+
+	"github.com/seed93082962/agenthost/runtime/model/modeltest"
+)
+
+const (
+	answerVariable = "AGENTHOST_TEST_ANSWER"
+
+	tokensPerRun = 200
+	openTokens   = 10 // of an answer that hangs
+	pace         = 20 * time.Millisecond
+)
+
+// answers are what an upstream can be told to say.
+var answers = map[string]modeltest.Reply{
+	"burst": modeltest.Burst(modeltest.Text(tokens(tokensPerRun)...)),
+	"paced": modeltest.Stream(modeltest.Pace(pace), modeltest.Text(tokens(tokensPerRun)...)),
+	"hang":  modeltest.Stream(modeltest.Text(tokens(openTokens)...), modeltest.Hang()),
+	// The wait is there for a server that gathers before it flushes to be found out.
+	"first": modeltest.Stream(modeltest.Text("Once"), modeltest.Wait(5*time.Millisecond), modeltest.Text(" upon a time.")),
+}
+
+// tokens makes n pieces of text of about the length of a model's tokens.
+func tokens(n int) []string {
+	words := []string{"The", " quick", " brown", " fox", " jumps", " over", " the", " lazy", " dog", ".\n"}
+	list := make([]string, n)
+	for i := range list {
+		list[i] = words[i%len(words)]
+	}
+	return list
+}
+
+// serveUpstream speaks both protocols. Beside them GET /ends?first=N&count=M tells when the
+// requests with the marks N to N+M-1 were over, in nanoseconds since 1970, and waits for that.
+func serveUpstream() error {
+	answer, ok := answers[os.Getenv(answerVariable)]
+	if !ok {
+		return fmt.Errorf("no answer named %q", os.Getenv(answerVariable))
+	}
+	anthropic := modeltest.New(modeltest.Anthropic, modeltest.Repeat(answer))
+	mux := http.NewServeMux()
+	mux.Handle("POST /v1/messages", anthropic)
+	mux.Handle("POST /v1/chat/completions", modeltest.New(modeltest.OpenAI, modeltest.Repeat(answer)))
+	mux.HandleFunc("GET /ends", func(w http.ResponseWriter, r *http.Request) {
+		first, _ := strconv.Atoi(r.FormValue("first"))
+		count, _ := strconv.Atoi(r.FormValue("count"))
+		_ = json.NewEncoder(w).Encode(ends(anthropic.Requests(), first, count))
+	})
+	return serveRole(mux)
+}
+
+// mark is a number in the message of a run, by which its request is known again upstream.
+func mark(n int) string { return fmt.Sprintf("mark-%d.", n) }
+
+var markPattern = regexp.MustCompile(`mark-(\d+)\.`)
+
+func ends(requests []*modeltest.Request, first, count int) []int64 {
+	at := make([]int64, count)
+	for _, r := range requests {
+		m := markPattern.FindSubmatch(r.Body)
+		if m == nil {
+			continue
+		}
+		if n, _ := strconv.Atoi(string(m[1])); first <= n && n < first+count {
+			end, _ := r.End()
+			at[n-first] = end.UnixNano()
+		}
+	}
+	return at
+}
+
+// serveRole serves on a port of its own, says which, and goes on until standard input ends.
+func serveRole(h http.Handler) error {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	server := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
+	go func() { _ = server.Serve(listener) }()
+	fmt.Printf("http://%s\n", listener.Addr())
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	return server.Close()
+}

@@ -1,0 +1,68 @@
+// Command runtime serves agents over HTTP.
+//
+// It reads agents.yaml, or what --config names, and hosts a demo agent where there is no such file:
+//
+//	runtime --addr 127.0.0.1:3000
+//
+// runtime --help lists the flags and the environment variables.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// The second signal finds the default handling again, and ends the process at once.
+	context.AfterFunc(ctx, stop)
+	if err := run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr); err != nil {
+		fmt.Fprintln(os.Stderr, "runtime:", err)
+		os.Exit(1)
+	}
+}
+
+// run is the program: it serves until ctx ends.
+func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
+	s, err := readEnvironment(getenv)
+	if err != nil {
+		return err
+	}
+	cmd := &cobra.Command{
+		Use:           "runtime",
+		Short:         "runtime serves LLM agents over HTTP",
+		Long:          help,
+		Args:          cobra.NoArgs,
+		Version:       version(),
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return start(cmd.Context(), s, getenv, stdout, stderr)
+		},
+	}
+	s.flags(cmd.Flags())
+	cmd.SetArgs(args)
+	cmd.SetOut(stdout)
+	cmd.SetErr(stderr)
+	cmd.CompletionOptions.DisableDefaultCmd = true
+	return cmd.ExecuteContext(ctx)
+}
+
+// start reads the configuration, and then checks it or serves it.
+func start(ctx context.Context, s *settings, getenv func(string) string, stdout, stderr io.Writer) error {
+	file, err := s.readFile(getenv)
+	if err != nil {
+		return err
+	}
+	log := newLogger(stderr)
+	if s.Check {
+		return check(ctx, s, file, log, stdout)
+	}
+	return serve(ctx, s, file, log, stdout)
+}
