@@ -1,0 +1,80 @@
+package archtest_test
+
+import (
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestArchitecture(t *testing.T) {
+	t.Parallel()
+	tree, err := repository()
+	require.NoError(t, err)
+
+	checks := map[string]func() []string{
+		"arrows":          func() []string { return checkArrows(tree, arrows) },
+		"names in rules":  func() []string { return checkNames(namesInRules(), arrows) },
+		"modules":         func() []string { return checkModules(tree, modules) },
+		"reach":           func() []string { return checkReach(tree, unreachable) },
+		"uses":            func() []string { return checkUses(tree, uses, exceptions) },
+		"init":            func() []string { return checkInit(tree) },
+		"packages":        func() []string { return checkPackages(tree) },
+		"lengths":         func() []string { return checkLengths(tree, lengths) },
+		"exported names":  func() []string { return checkBudgets(tree, budgets) },
+		"every row tells": func() []string { return checkReasons(slices.Concat(arrows, modules, uses, exceptions)) },
+	}
+	for name, check := range checks {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			faults := check()
+			slices.Sort(faults)
+			for _, f := range slices.Compact(faults) {
+				t.Error(f)
+			}
+		})
+	}
+}
+
+// namesInRules collects the names of our own packages from every table.
+func namesInRules() string {
+	var names string
+	for _, r := range arrows {
+		if r.what != stdlib {
+			names += " " + r.what
+		}
+	}
+	for _, r := range modules {
+		names += " " + r.what
+	}
+	for _, r := range unreachable {
+		names += " " + r.who + " " + r.ours
+	}
+	for _, r := range exceptions {
+		names += " " + r.who
+	}
+	for _, pkg := range slices.Sorted(maps.Keys(budgets)) {
+		names += " " + pkg
+	}
+	for _, r := range lengths {
+		names += " " + r.in
+	}
+	return names
+}
+
+// checkReasons finds rows without a reason, and a second row for the same.
+func checkReasons(rows []rule) (faults []string) {
+	seen := map[string]bool{}
+	for _, r := range rows {
+		if r.why == "" {
+			faults = append(faults, "the row of "+r.who+" tells no reason")
+		}
+		if key := r.who + " " + r.what; seen[key] {
+			faults = append(faults, "two rows say "+key)
+		} else {
+			seen[key] = true
+		}
+	}
+	return faults
+}
