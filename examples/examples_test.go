@@ -1,0 +1,49 @@
+// Package examples_test runs the examples as a reader would.
+package examples_test
+
+import (
+	"bufio"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// build makes the binaries of all examples, and returns the folder they are in.
+func build(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", dir, "./...").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return dir
+}
+
+func TestExamples(t *testing.T) {
+	bin := build(t)
+	t.Run("tool", func(t *testing.T) {
+		out, err := exec.CommandContext(t.Context(), filepath.Join(bin, "tool")).Output()
+		require.NoError(t, err)
+		require.Contains(t, string(out), `"tool_name":"word_count","output":"3"`)
+		require.True(t, strings.HasSuffix(string(out), "event: done\ndata: {}\n\n\n"))
+	})
+	t.Run("embed and client", func(t *testing.T) {
+		host := exec.CommandContext(t.Context(), filepath.Join(bin, "embed"), "-addr", "127.0.0.1:0")
+		host.Env = []string{} // no key, so that it hosts the demo model
+		stdout, err := host.StdoutPipe()
+		require.NoError(t, err)
+		require.NoError(t, host.Start())
+		line, err := bufio.NewReader(stdout).ReadString('\n')
+		require.NoError(t, err)
+		url := strings.TrimSpace(strings.TrimPrefix(line, "listening on "))
+
+		out, err := exec.CommandContext(t.Context(), filepath.Join(bin, "client"), "-url", url, "-agent", "writer", "Hello!").CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		require.Contains(t, string(out), "You wrote: Hello!\nsuccess after 1 turns")
+
+		require.NoError(t, host.Process.Signal(os.Interrupt))
+		require.NoError(t, host.Wait(), "it drains and ends")
+	})
+}
