@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"github.com/seed93082962/agenthost/internal/httpapi"
+	"github.com/seed93082962/agenthost/internal/outbound"
 	"github.com/seed93082962/agenthost/runtime/run"
 )
 
@@ -58,7 +59,7 @@ func New(ctx context.Context, cfg Config) (*Runtime, error) {
 		started:  time.Now(),
 	}
 	if rt.client == nil {
-		rt.client = &http.Client{Transport: NewTransport()}
+		rt.client = &http.Client{Transport: outbound.Transport()}
 	}
 	rt.shell = &httpapi.Shell{Logger: cfg.Logger, Fail: rt.fail, Quiet: quiet}
 	if err := rt.host(ctx); err != nil {
@@ -70,19 +71,6 @@ func New(ctx context.Context, cfg Config) (*Runtime, error) {
 	}
 	rt.handler = rt.shell.Wrap(rt.guard(router))
 	return rt, nil
-}
-
-// newTransport is net/http's own, less what a library must not do or a stream does not want: it
-// looks for no proxy in the environment and asks for no compression.
-func NewTransport() *http.Transport {
-	return &http.Transport{
-		ForceAttemptHTTP2:   true,
-		DisableCompression:  true,
-		MaxIdleConns:        1024,
-		MaxIdleConnsPerHost: 256,
-		IdleConnTimeout:     90 * time.Second,
-		TLSHandshakeTimeout: 10 * time.Second,
-	}
 }
 
 // ServeHTTP serves the runtime API.

@@ -17,12 +17,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"mime"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
-	"time"
 
+	"github.com/seed93082962/agenthost/internal/outbound"
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
@@ -30,10 +30,11 @@ import (
 type Config struct {
 	// BaseURL is what stands before /v1 and /health. Required.
 	BaseURL string
-	// APIKey is sent as x-api-key.
+	// APIKey is sent as x-api-key, unless it is empty.
 	APIKey string
 	// HTTPClient defaults to one without a time limit, as a stream needs it: bound calls by
-	// their context.
+	// their context. Where it says nothing of redirects none is followed, because the key
+	// would go along.
 	HTTPClient *http.Client
 }
 
@@ -41,41 +42,28 @@ type Config struct {
 type Client struct {
 	base string
 	key  string
-	http *http.Client
+	http http.Client
 }
 
 // New makes a client. It connects to nothing yet.
 func New(cfg Config) (*Client, error) {
 	base, err := url.Parse(cfg.BaseURL)
-	if err != nil || base.Scheme != "http" && base.Scheme != "https" || base.Host == "" {
-		return nil, fmt.Errorf("make runtime client: base URL %q is not of the form http://host:port", cfg.BaseURL)
+	switch {
+	case err != nil || base.Scheme != "http" && base.Scheme != "https" || base.Host == "":
+		return nil, errors.New("make runtime client: the base URL is not of the form http://host:port")
+	case base.RawQuery != "" || base.Fragment != "":
+		return nil, errors.New("make runtime client: the base URL has a query or a fragment")
 	}
-	c := &Client{base: strings.TrimSuffix(cfg.BaseURL, "/"), key: cfg.APIKey, http: cfg.HTTPClient}
-	if c.http == nil {
-		c.http = &http.Client{Transport: &http.Transport{
-			ForceAttemptHTTP2: true, DisableCompression: true,
-			MaxIdleConnsPerHost: 64, IdleConnTimeout: 90 * time.Second,
-		}}
+	c := &Client{base: strings.TrimRight(cfg.BaseURL, "/"), key: cfg.APIKey}
+	if cfg.HTTPClient != nil {
+		c.http = *cfg.HTTPClient
+	} else {
+		c.http.Transport = outbound.Transport()
+	}
+	if c.http.CheckRedirect == nil {
+		c.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	}
 	return c, nil
-}
-
-// Error is an answer of the runtime that tells an error.
-type Error struct {
-	Status     int
-	Body       wire.ErrorBody
-	RetryAfter time.Duration // what the runtime asked to wait, 0 where it did not
-}
-
-func (e *Error) Error() string {
-	text := fmt.Sprintf("runtime answered %d", e.Status)
-	if e.Body.Error != "" {
-		text += ": " + e.Body.Error
-	}
-	if e.Body.Reason != "" {
-		text += " (" + e.Body.Reason + ")"
-	}
-	return text
 }
 
 // Health asks whether the runtime is alive.
@@ -90,23 +78,34 @@ func (c *Client) Agents(ctx context.Context) ([]wire.AgentSummary, error) {
 
 // Agent tells all that may be known of one agent.
 func (c *Client) Agent(ctx context.Context, id string) (wire.AgentDetail, error) {
-	return call[wire.AgentDetail](ctx, c, http.MethodGet, "/v1/agents/"+url.PathEscape(id), nil)
+	return call[wire.AgentDetail](ctx, c, http.MethodGet, "/v1/agents/"+segment(id), nil)
 }
 
 // Cancel asks a run to end. Of a run that has completed or failed already it returns the state,
 // and an [*Error] with status 409.
 func (c *Client) Cancel(ctx context.Context, runID string) (wire.CancelAnswer, error) {
-	return call[wire.CancelAnswer](ctx, c, http.MethodPost, "/v1/runs/"+url.PathEscape(runID)+"/cancel", nil)
+	return call[wire.CancelAnswer](ctx, c, http.MethodPost, "/v1/runs/"+segment(runID)+"/cancel", nil)
 }
 
 // Complete runs an agent and waits for its answer. A run that failed gives the answer with what
-// there is of it, and an [*Error] with status 429 or 502; a cancelled one is no error.
+// there is of it, and an [*Error] with status 429 or 502; a cancelled one is no error. To cancel
+// it from elsewhere, choose the RunID of the request.
 func (c *Client) Complete(ctx context.Context, agentID string, req wire.RunRequest) (wire.RunAnswer, error) {
 	req.Stream = wire.StreamOff
 	return call[wire.RunAnswer](ctx, c, http.MethodPost, runsPath(agentID), req)
 }
 
-func runsPath(agentID string) string { return "/v1/agents/" + url.PathEscape(agentID) + "/runs" }
+func runsPath(agentID string) string { return "/v1/agents/" + segment(agentID) + "/runs" }
+
+// segment makes an id one segment of a path. The dots of "." and ".." would be taken for steps,
+// and no segment at all for another path: no id has a space, so the answer to one is 404.
+func segment(id string) string {
+	switch id {
+	case "", ".", "..":
+		return "%20" + id
+	}
+	return url.PathEscape(id)
+}
 
 // maxBody bounds what is read of an answer that is one JSON.
 const maxBody = 64 << 20
@@ -128,10 +127,23 @@ func call[T any](ctx context.Context, c *Client, method, path string, body any) 
 		_ = json.Unmarshal(data, &result) // often another shape, and then empty
 		return result, failure(res, data)
 	}
+	if err := expect(res, "application/json"); err != nil {
+		return result, err
+	}
 	if err := json.Unmarshal(data, &result); err != nil {
 		return result, fmt.Errorf("read answer of runtime: %w", err)
 	}
 	return result, nil
+}
+
+// expect checks what kind of answer it is: what stands between may answer 200 with a page of
+// its own.
+func expect(res *http.Response, want string) error {
+	media, _, err := mime.ParseMediaType(res.Header.Get("Content-Type"))
+	if err != nil || media != want {
+		return fmt.Errorf("read answer of runtime: it is %q, not %s", res.Header.Get("Content-Type"), want)
+	}
+	return nil
 }
 
 // send makes the request. The caller closes the body of the response.
@@ -157,20 +169,7 @@ func (c *Client) send(ctx context.Context, method, path, accept string, body any
 	}
 	res, err := c.http.Do(req)
 	if err != nil {
-		if ctx.Err() != nil {
-			err = errors.Join(context.Cause(ctx), err)
-		}
-		return nil, fmt.Errorf("call runtime: %w", err)
+		return nil, fmt.Errorf("call runtime: %w", err) // which is the cause of ctx where that ended
 	}
 	return res, nil
-}
-
-// failure makes the error of an answer.
-func failure(res *http.Response, data []byte) *Error {
-	e := &Error{Status: res.StatusCode}
-	_ = json.Unmarshal(data, &e.Body) // a proxy in between may answer anything
-	if seconds, err := strconv.Atoi(res.Header.Get("Retry-After")); err == nil && seconds > 0 {
-		e.RetryAfter = time.Duration(seconds) * time.Second
-	}
-	return e
 }

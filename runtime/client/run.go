@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"mime"
 	"net/http"
+	"time"
 
 	"github.com/seed93082962/agenthost/runtime/wire"
 	"github.com/seed93082962/agenthost/sse"
@@ -16,15 +16,23 @@ import (
 // ErrIncomplete is what a stream ends with that breaks off before its done event.
 var ErrIncomplete = errors.New("event stream of the run broke off")
 
-// maxEvent is above what a runtime sends in one event, [wire.MaxData], with its names around it.
-const maxEvent = wire.MaxData + 64<<10
+const (
+	// maxEvent is above what a runtime sends in one event, [wire.MaxData], with its names around it.
+	maxEvent = wire.MaxData + 64<<10
+	// maxRefusal bounds what is read of an answer that is no stream.
+	maxRefusal = 64 << 10
+	// lastWait is how long the end of the stream may take to come after done. A runtime sends it
+	// with done, but what stands between may keep the connection open.
+	lastWait = 100 * time.Millisecond
+)
 
 // Run runs an agent and yields its events as they come; the last one is done. An error is the
 // last thing yielded: an [*Error] where the runtime refused the run, [ErrIncomplete] where the stream
-// broke off. A run that failed is no error but a [wire.Result] that says so.
+// broke off, the cause of ctx where that ended. A run that failed is no error but a [wire.Result]
+// that says so.
 //
-// Ending the loop early, or ctx, closes the connection, and that cancels the run. The request is
-// sent when the sequence is ranged over, each time anew.
+// Ending the loop before done, or ctx, closes the connection, and that cancels the run. The
+// request is sent when the sequence is ranged over, each time anew.
 func (c *Client) Run(ctx context.Context, agentID string, req wire.RunRequest) iter.Seq2[wire.Event, error] {
 	return func(yield func(wire.Event, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
@@ -52,12 +60,14 @@ func (c *Client) Run(ctx context.Context, agentID string, req wire.RunRequest) i
 				yield(wire.Event{}, fmt.Errorf("read events of run: %w", err))
 				return
 			}
-			if !yield(wire.Event{Payload: payload, More: events.Buffered()}, nil) {
+			more := yield(wire.Event{Payload: payload, More: events.Buffered()}, nil)
+			if _, done := payload.(*wire.Done); done {
+				// Who has read to the end of a body gives its connection back.
+				defer time.AfterFunc(lastWait, cancel).Stop()
+				_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, maxRefusal))
 				return
 			}
-			if _, done := payload.(*wire.Done); done {
-				// Reading to the end gives the connection back for the next request.
-				_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, 4096))
+			if !more {
 				return
 			}
 		}
@@ -66,26 +76,26 @@ func (c *Client) Run(ctx context.Context, agentID string, req wire.RunRequest) i
 
 // streaming checks that the answer is an event stream.
 func streaming(res *http.Response) error {
-	media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
-	if res.StatusCode == http.StatusOK && media == "text/event-stream" {
-		return nil
+	if res.StatusCode == http.StatusOK {
+		return expect(res, "text/event-stream")
 	}
-	data, err := io.ReadAll(io.LimitReader(res.Body, 64<<10))
+	data, err := io.ReadAll(io.LimitReader(res.Body, maxRefusal))
 	if err != nil {
 		return fmt.Errorf("read answer of runtime: %w", err)
-	}
-	if res.StatusCode == http.StatusOK {
-		return fmt.Errorf("read answer of runtime: it is %q, not an event stream", media)
 	}
 	return failure(res, data)
 }
 
+// broken words the error of a stream that ended before done, for whatever reason.
 func broken(ctx context.Context, err error) error {
+	var limit *sse.LimitError
 	switch {
 	case ctx.Err() != nil:
 		return fmt.Errorf("read events of run: %w", context.Cause(ctx))
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+	case errors.As(err, &limit):
+		return fmt.Errorf("read events of run: %w", err)
+	case err == io.EOF: //nolint:errorlint // the very value: the body ended, and in good order
 		return ErrIncomplete
 	}
-	return fmt.Errorf("read events of run: %w", err)
+	return fmt.Errorf("%w: %w", ErrIncomplete, err)
 }

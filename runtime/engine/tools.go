@@ -43,11 +43,10 @@ func (r *Run) runTools(ctx context.Context, calls []model.Block, yield func(wire
 		for r.readOnly(&calls[from]) && to < len(calls) && r.readOnly(&calls[to]) {
 			to++
 		}
-		err := r.batch(ctx, calls[from:to], func(res result) bool {
+		err := r.batch(ctx, calls[from:to], func(res result) {
 			b := &message.Content[from+res.index]
 			b.Text, b.IsError = res.output, res.isError
-			return r.tell(&calls[from+res.index], res, yield)
-		})
+		}, yield)
 		if err != nil {
 			return message, err
 		}
@@ -58,8 +57,9 @@ func (r *Run) runTools(ctx context.Context, calls []model.Block, yield func(wire
 
 func (r *Run) readOnly(call *model.Block) bool { return r.engine.tools[call.Name].spec.ReadOnly }
 
-// batch starts all the calls, and gives each result to done until it answers false.
-func (r *Run) batch(ctx context.Context, calls []model.Block, done func(result) bool) error {
+// batch starts all the calls, keeps their results as they come and yields their events. Of calls
+// that end after ctx, the results are kept that are none of its end.
+func (r *Run) batch(ctx context.Context, calls []model.Block, keep func(result), yield func(wire.Event) bool) error {
 	results := make(chan result, len(calls))
 	toolCtx, cancel := context.WithTimeoutCause(ctx, r.engine.cfg.ToolTimeout, errToolTimeout)
 	defer cancel()
@@ -76,23 +76,37 @@ func (r *Run) batch(ctx context.Context, calls []model.Block, done func(result) 
 	late := time.NewTimer(r.engine.cfg.ToolTimeout + stopGrace)
 	defer late.Stop()
 	finished := make([]bool, len(calls))
-	for range calls {
+	tell := func(res result) bool {
+		finished[res.index] = true
+		keep(res)
+		return r.tell(&calls[res.index], res, yield)
+	}
+	for left := len(calls); left > 0; left-- {
 		select {
 		case res := <-results:
-			finished[res.index] = true
-			if !done(res) {
-				return errStopped
+			if ctx.Err() == nil {
+				if !tell(res) {
+					return errStopped
+				}
+				continue
 			}
+			results <- res // there is room: it came from there
 		case <-ctx.Done():
-			return context.Cause(ctx)
 		case <-late.C:
 			for i := range calls {
-				if !finished[i] && !done(r.timedOut(result{index: i, took: r.engine.cfg.ToolTimeout + stopGrace})) {
+				if !finished[i] && !tell(r.timedOut(result{index: i, took: r.engine.cfg.ToolTimeout + stopGrace})) {
 					return errStopped
 				}
 			}
 			return nil
 		}
+		r.settle()
+		for range left {
+			if res := <-results; !res.isError {
+				keep(res)
+			}
+		}
+		return context.Cause(ctx)
 	}
 	return nil
 }

@@ -226,6 +226,7 @@ func TestCancelReachesTools(t *testing.T) {
 	got = s.run(t.Context(), t, got.session)
 	require.NoError(t, got.err)
 	require.Contains(t, string(up.Requests()[1].Body), "interrupted", "upstream gets an answer to every call")
+	require.Contains(t, string(up.Requests()[1].Body), "quick", "and what was done is not lost")
 }
 
 func ExampleConfig_tools() {

@@ -96,6 +96,11 @@ func (c *Collector) Answer() Answer {
 		case BlockRedacted:
 			b.Data = string(buf)
 		case BlockToolUse:
+			// An answer that was cut off before the first byte of an input looks like a call
+			// without one, and must not be taken for it.
+			if c.stop == "" && len(buf) == 0 {
+				continue
+			}
 			var ok bool
 			if b.Input, ok = object(buf); !ok {
 				if c.stop == "" {

@@ -68,6 +68,7 @@ func blocks(content []model.Block) []any {
 				input = json.RawMessage("{}")
 			}
 			list = append(list, &toolUse{Type: "tool_use", ID: toolID(b.ID), Name: b.Name, Input: input})
+		case model.BlockToolResult: // done above
 		}
 	}
 	return list

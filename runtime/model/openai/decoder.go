@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"io"
 
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/model/internal/upstream"
@@ -34,7 +33,7 @@ func (d *decoder) Decode(parts []model.Part, ev sse.Event) ([]model.Part, error)
 	}
 	if string(bytes.TrimSpace(ev.Data)) == "[DONE]" {
 		if d.stop == "" {
-			return parts, io.ErrUnexpectedEOF
+			return parts, upstream.ErrEnded
 		}
 		return d.whole(parts), nil
 	}

@@ -113,6 +113,7 @@ func appendMessage(list []message, m model.Message) []message {
 				call{ID: b.ID, Type: "function", Function: callFunction{Name: b.Name, Arguments: input}})
 		case model.BlockToolResult:
 			list = append(list, message{Role: "tool", ToolCallID: b.ID, Content: output(b)})
+		case model.BlockThinking, model.BlockRedacted: // the format has no place for it
 		}
 	}
 	if len(texts) > 0 {

@@ -68,7 +68,7 @@ func (c *Client) fault(ctx context.Context, err error) error {
 	case errors.As(err, &limit):
 		return &model.Error{Code: model.CodeServer, Status: http.StatusOK,
 			Message: "upstream sent an event over the size limit", Err: err}
-	case err == io.ErrUnexpectedEOF:
+	case errors.Is(err, ErrEnded):
 		return &model.Error{Code: model.CodeConnection, Status: http.StatusOK,
 			Message: "upstream ended its answer before it was whole", Err: err}
 	default:

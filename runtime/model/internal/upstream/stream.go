@@ -3,6 +3,7 @@ package upstream
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -28,9 +29,12 @@ const (
 	errorBytes = 64 << 10
 )
 
+// ErrEnded is the error of an answer that came to an end before it was whole.
+var ErrEnded = fmt.Errorf("answer ended before it was whole: %w", io.ErrUnexpectedEOF)
+
 // Decoder turns the events of one answer into parts. What it appends last in a whole answer is
-// of kind [model.KindStop]. Its errors are a [*Fault] for what upstream told, io.ErrUnexpectedEOF
-// for an end that came too early, or a [*model.Error].
+// of kind [model.KindStop]. Its errors are a [*Fault] for what upstream told, [ErrEnded] or
+// a [*model.Error].
 type Decoder interface {
 	// Decode appends the parts of one event; ev.Data is valid during the call only.
 	Decode(parts []model.Part, ev sse.Event) ([]model.Part, error)
@@ -78,12 +82,12 @@ func (c *Client) Stream(ctx context.Context, body *Body, alive func(), dec Decod
 	}
 }
 
-// relay yields parts until the answer is whole, there is an error, or yield has had enough:
+// relay yields parts until the answer is whole (true), there is an error, or yield has had enough:
 // false and nil.
 //
 // The last part of an event is kept back while more events are in memory, for those may make no
 // part: More must not promise a part that upstream has yet to send.
-func relay(ctx context.Context, events *sse.Decoder, dec Decoder, yield func(model.Part, error) bool) (whole bool, err error) {
+func relay(ctx context.Context, events *sse.Decoder, dec Decoder, yield func(model.Part, error) bool) (bool, error) {
 	var room [2]model.Part
 	parts := room[:0]
 	for {
@@ -93,7 +97,7 @@ func relay(ctx context.Context, events *sse.Decoder, dec Decoder, yield func(mod
 		} else if ctx.Err() == nil {
 			parts = dec.End(parts)
 			if err == io.EOF {
-				err = io.ErrUnexpectedEOF
+				err = ErrEnded
 			}
 		}
 		n := len(parts)

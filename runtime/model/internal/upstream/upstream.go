@@ -6,11 +6,11 @@ package upstream
 import (
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
-	"time"
+
+	"github.com/seed93082962/agenthost/internal/outbound"
 )
 
 // How the key is sent.
@@ -97,7 +97,7 @@ func New(cfg Config) (*Client, error) {
 		copied := *cfg.HTTPClient
 		c.http = &copied
 	} else {
-		c.own = transport()
+		c.own = outbound.Transport()
 		c.http = &http.Client{Transport: c.own}
 	}
 	// An API does not redirect, and the key must not go where a redirect says.
@@ -110,22 +110,6 @@ func New(cfg Config) (*Client, error) {
 func (c *Client) CloseIdleConnections() {
 	if c.own != nil {
 		c.own.CloseIdleConnections()
-	}
-}
-
-// transport has no limit on the time to the first byte: a model may think for minutes, and
-// whoever calls knows how long is too long.
-func transport() *http.Transport {
-	return &http.Transport{
-		DialContext:           (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
-		TLSHandshakeTimeout:   10 * time.Second,
-		ExpectContinueTimeout: time.Second,
-		ForceAttemptHTTP2:     true,
-		DisableCompression:    true,
-		MaxIdleConnsPerHost:   256, // the default of 2 would have nearly every call shake hands anew
-		IdleConnTimeout:       90 * time.Second,
-		// Finds out that a peer is gone without a word while an answer is awaited.
-		HTTP2: &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second},
 	}
 }
 

@@ -1,0 +1,25 @@
+// Package outbound makes the HTTP transport for calls that are answered by a stream.
+package outbound
+
+import (
+	"net"
+	"net/http"
+	"time"
+)
+
+// Transport has no limit on the time to the first byte: a model may think for minutes, and
+// whoever calls knows how long is too long. It looks for no proxy in the environment, and asks for
+// no compression, which would hold a stream up.
+func Transport() *http.Transport {
+	return &http.Transport{
+		DialContext:           (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+		TLSHandshakeTimeout:   10 * time.Second,
+		ExpectContinueTimeout: time.Second,
+		ForceAttemptHTTP2:     true,
+		DisableCompression:    true,
+		MaxIdleConnsPerHost:   256, // the default of 2 would have nearly every call shake hands anew
+		IdleConnTimeout:       90 * time.Second,
+		// Finds out that a peer is gone without a word while an answer is awaited.
+		HTTP2: &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second},
+	}
+}

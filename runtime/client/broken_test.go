@@ -1,0 +1,255 @@
+package client_test
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/runtime"
+	"github.com/seed93082962/agenthost/runtime/client"
+	"github.com/seed93082962/agenthost/runtime/model/modeltest"
+	"github.com/seed93082962/agenthost/runtime/wire"
+	"github.com/seed93082962/agenthost/sse"
+)
+
+func TestRefusedRuns(t *testing.T) {
+	busy := make(chan struct{})
+	up := modeltest.Start(t, modeltest.Anthropic, modeltest.Stream(modeltest.Gate(busy), modeltest.Text("Hi.")))
+	c := connect(t, listen(t, host(t, up, func(c *runtime.Config) {
+		c.Limits.MaxConcurrentRuns = 1
+		broken := c.Agents[0]
+		broken.ID, broken.SystemPromptFile = "broken", "nowhere.md"
+		c.Agents = append(c.Agents, broken)
+	})).URL)
+	const id = "11111111-1111-4111-8111-111111111111"
+	for ev, err := range c.Run(t.Context(), "helper", wire.RunRequest{Message: "hello", RunID: id}) {
+		require.NoError(t, err)
+		if _, ok := ev.Payload.(*wire.System); !ok {
+			continue
+		}
+		for name, row := range map[string]struct {
+			agent string
+			req   wire.RunRequest
+			want  client.Error
+		}{
+			"no message":    {"helper", wire.RunRequest{}, client.Error{Status: 400, Body: wire.ErrorBody{Error: "Invalid request: message is required"}}},
+			"no such agent": {"nobody", hello, client.Error{Status: 404, Body: wire.ErrorBody{Error: "Agent not found"}}},
+			"unavailable":   {"broken", hello, client.Error{Status: 503, Body: wire.ErrorBody{Error: "Agent unavailable"}}},
+			"conflict":      {"helper", wire.RunRequest{Message: "hello", RunID: id}, client.Error{Status: 409, Body: wire.ErrorBody{Error: "Run ID conflict", RunID: id}}},
+			"too many":      {"helper", hello, client.Error{Status: 503, Body: wire.ErrorBody{Error: "Too many runs"}, RetryAfter: time.Second}},
+		} {
+			t.Run(name, func(t *testing.T) {
+				count := 0
+				for ev, err := range c.Run(t.Context(), row.agent, row.req) {
+					count++
+					var refusal *client.Error
+					require.ErrorAs(t, err, &refusal)
+					require.Equal(t, row.want, *refusal)
+					require.Nil(t, ev.Payload)
+				}
+				require.Equal(t, 1, count)
+				answer, err := c.Complete(t.Context(), row.agent, row.req)
+				var refusal *client.Error
+				require.ErrorAs(t, err, &refusal)
+				require.Equal(t, row.want, *refusal)
+				require.Empty(t, answer.State)
+			})
+		}
+		close(busy)
+	}
+}
+
+func TestErrorText(t *testing.T) {
+	for want, err := range map[string]*client.Error{
+		"runtime answered 503: Too many runs":                     {Status: 503, Body: wire.ErrorBody{Error: "Too many runs"}},
+		"runtime answered 401: Unauthorized (invalid api key)":    {Status: 401, Body: wire.ErrorBody{Error: "Unauthorized", Reason: "invalid api key"}},
+		"runtime answered 500: Internal error (request 0198-abc)": {Status: 500, Body: wire.ErrorBody{Error: "Internal error", RequestID: "0198-abc"}},
+		"runtime answered 502 Bad Gateway":                        {Status: 502},
+		"runtime answered 599":                                    {Status: 599},
+	} {
+		require.EqualError(t, err, want)
+	}
+}
+
+func TestRetryAfter(t *testing.T) {
+	for name, row := range map[string]struct {
+		value    string
+		low, top time.Duration
+	}{
+		"absent":       {"", 0, 0},
+		"seconds":      {"7", 7 * time.Second, 7 * time.Second},
+		"negative":     {"-7", 0, 0},
+		"nonsense":     {"soon", 0, 0},
+		"for ever":     {"9000000000000000000", 24 * time.Hour, 24 * time.Hour},
+		"date":         {time.Now().Add(time.Hour).UTC().Format(http.TimeFormat), 59 * time.Minute, time.Hour},
+		"date by then": {"Thu, 01 Jan 1970 00:00:00 GMT", 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := raw(t, func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Retry-After", row.value)
+				w.WriteHeader(http.StatusServiceUnavailable)
+			})
+			_, err := c.Health(t.Context())
+			var refusal *client.Error
+			require.ErrorAs(t, err, &refusal)
+			require.GreaterOrEqual(t, refusal.RetryAfter, row.low)
+			require.LessOrEqual(t, refusal.RetryAfter, row.top)
+		})
+	}
+}
+
+// stream makes a handler of what is written after the header of an event stream.
+func stream(write func(w http.ResponseWriter, r *http.Request)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
+		_, _ = io.WriteString(w, "event: news\ndata: {}\n\n")
+		_ = http.NewResponseController(w).Flush()
+		write(w, r)
+	}
+}
+
+func TestStreamsThatBreakOff(t *testing.T) {
+	for name, row := range map[string]struct {
+		write func(w http.ResponseWriter, r *http.Request)
+		cause error
+	}{
+		"in good order": {func(http.ResponseWriter, *http.Request) {}, nil},
+		"in mid-event": {func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, "event: done\ndata: {}\n")
+		}, nil},
+		"connection closed": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, io.ErrUnexpectedEOF},
+		"connection reset": {func(w http.ResponseWriter, _ *http.Request) {
+			conn, _, err := http.NewResponseController(w).Hijack()
+			if err == nil {
+				_ = conn.(*net.TCPConn).SetLinger(0)
+				_ = conn.Close()
+			}
+		}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			payloads, err := all(t, raw(t, stream(row.write)), hello)
+			require.ErrorIs(t, err, client.ErrIncomplete)
+			if row.cause != nil {
+				require.ErrorIs(t, err, row.cause)
+			}
+			require.Equal(t, []string{"news"}, names(payloads))
+		})
+	}
+}
+
+func TestEventsThatAreNone(t *testing.T) {
+	payloads, err := all(t, raw(t, stream(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "event: result\ndata: {\"type\":\n\n")
+	})), hello)
+	require.ErrorContains(t, err, "read events of run: decode result event: ")
+	require.Len(t, payloads, 1)
+
+	var limit *sse.LimitError
+	_, err = all(t, raw(t, stream(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "event: result\ndata: {\"x\":\"")
+		_, _ = io.WriteString(w, strings.Repeat("x", wire.MaxData+128<<10))
+		_, _ = io.WriteString(w, "\"}\n\n")
+	})), hello)
+	require.ErrorAs(t, err, &limit)
+	require.NotErrorIs(t, err, client.ErrIncomplete)
+}
+
+func TestTheGreatestEventPasses(t *testing.T) {
+	text := strings.Repeat("x", wire.MaxData-len(`{"x":""}`))
+	payloads, err := all(t, raw(t, stream(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "event: large\ndata: {\"x\":\""+text+"\"}\n\nevent: done\ndata: {}\n\n")
+	})), hello)
+	require.NoError(t, err)
+	require.Len(t, payloads[1].(*wire.Unknown).Data, wire.MaxData)
+}
+
+func TestDoneEndsAStreamThatStaysOpen(t *testing.T) {
+	c := raw(t, stream(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, "event: done\ndata: {}\n\n")
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}))
+	payloads, err := all(t, c, hello)
+	require.NoError(t, err)
+	require.Equal(t, []string{"news", "done"}, names(payloads))
+}
+
+func TestDoneEndsAStreamThatGoesOn(t *testing.T) {
+	c := raw(t, stream(func(w http.ResponseWriter, r *http.Request) {
+		_, err := io.WriteString(w, "event: done\ndata: {}\n\n")
+		for err == nil {
+			_, err = io.WriteString(w, ": nothing but noise\n\n")
+		}
+	}))
+	payloads, err := all(t, c, hello)
+	require.NoError(t, err)
+	require.Equal(t, []string{"news", "done"}, names(payloads))
+}
+
+func TestWhatIsNoRuntime(t *testing.T) {
+	const page = "<html><body>Sign in</body></html>"
+	for name, row := range map[string]struct {
+		status          int
+		kind            string
+		stream, blocked string // the errors
+	}{
+		"page":        {200, "text/html", `read answer of runtime: it is "text/html", not text/event-stream`, `read answer of runtime: it is "text/html", not application/json`},
+		"no kind":     {200, "", `read answer of runtime: it is "", not text/event-stream`, `read answer of runtime: it is "", not application/json`},
+		"bad gateway": {502, "text/html", "runtime answered 502 Bad Gateway", "runtime answered 502 Bad Gateway"},
+		"redirect":    {302, "text/html", "runtime answered 302 Found", "runtime answered 302 Found"},
+		"nothing":     {204, "", "runtime answered 204 No Content", `read answer of runtime: it is "", not application/json`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := raw(t, func(w http.ResponseWriter, _ *http.Request) {
+				w.Header()["Content-Type"] = []string{row.kind}
+				w.Header().Set("Location", "/elsewhere")
+				w.WriteHeader(row.status)
+				_, _ = io.WriteString(w, page) // 204 allows none
+			})
+			_, err := all(t, c, hello)
+			require.EqualError(t, err, row.stream)
+			_, err = c.Complete(t.Context(), "helper", hello)
+			require.EqualError(t, err, row.blocked)
+		})
+	}
+}
+
+func TestTheKeyFollowsNoRedirect(t *testing.T) {
+	other := listen(t, http.NotFoundHandler())
+	s := listen(t, http.RedirectHandler(other.URL, http.StatusTemporaryRedirect))
+	for name, hc := range map[string]*http.Client{"own": nil, "given": {Transport: s.Client().Transport}} {
+		t.Run(name, func(t *testing.T) {
+			c, err := client.New(client.Config{BaseURL: s.URL, APIKey: "planted", HTTPClient: hc})
+			require.NoError(t, err)
+			_, err = c.Complete(t.Context(), "helper", hello)
+			require.EqualError(t, err, "runtime answered 307 Temporary Redirect")
+			require.Zero(t, other.connections.Load())
+		})
+	}
+	require.Nil(t, s.Client().CheckRedirect)
+}
+
+func TestNobodyListens(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, l.Close())
+	c := connect(t, "http://"+l.Addr().String())
+	_, err = all(t, c, hello)
+	require.ErrorContains(t, err, "call runtime: ")
+	var op *net.OpError
+	require.ErrorAs(t, err, &op)
+}
+
+func TestAnswerThatDoesNotCome(t *testing.T) {
+	c := raw(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	_, err := c.Health(ctx)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+}

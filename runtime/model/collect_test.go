@@ -1,0 +1,128 @@
+package model_test
+
+import (
+	"errors"
+	"iter"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/runtime/model"
+)
+
+// yielding is an answer of these parts, which ends in err where it is not nil.
+func yielding(err error, parts ...model.Part) iter.Seq2[model.Part, error] {
+	return func(yield func(model.Part, error) bool) {
+		for _, p := range parts {
+			if !yield(p, nil) {
+				return
+			}
+		}
+		if err != nil {
+			yield(model.Part{}, err)
+		}
+	}
+}
+
+func part(kind model.Kind, index int, text string) model.Part {
+	return model.Part{Kind: kind, Index: index, Text: text}
+}
+
+func call(index int, id string) model.Part {
+	return model.Part{Kind: model.KindToolUse, Index: index, ID: id, Name: "Read"}
+}
+
+func stop(reason string) model.Part { return model.Part{Kind: model.KindStop, StopReason: reason} }
+
+func TestCollect(t *testing.T) {
+	for name, row := range map[string]struct {
+		parts []model.Part
+		want  []model.Block
+	}{
+		"nothing":          {nil, nil},
+		"text":             {[]model.Part{part(model.KindText, 0, "a"), part(model.KindText, 0, "b")}, []model.Block{{Type: model.BlockText, Text: "ab"}}},
+		"texts apart":      {[]model.Part{part(model.KindText, 0, "a"), part(model.KindText, 2, "b")}, []model.Block{{Type: model.BlockText, Text: "a"}, {Type: model.BlockText, Text: "b"}}},
+		"empty text":       {[]model.Part{part(model.KindText, 0, "")}, nil},
+		"thinking, signed": {[]model.Part{part(model.KindThinking, 0, "a"), part(model.KindSignature, 0, "s"), part(model.KindSignature, 0, "t")}, []model.Block{{Type: model.BlockThinking, Text: "a", Signature: "st"}}},
+		"signature alone":  {[]model.Part{part(model.KindSignature, 0, "s")}, []model.Block{{Type: model.BlockThinking, Signature: "s"}}},
+		"redacted":         {[]model.Part{part(model.KindRedacted, 0, "r")}, []model.Block{{Type: model.BlockRedacted, Data: "r"}}},
+		"one index for two types": {[]model.Part{part(model.KindThinking, 0, "a"), part(model.KindText, 0, "b"), part(model.KindThinking, 0, "c")},
+			[]model.Block{{Type: model.BlockThinking, Text: "ac"}, {Type: model.BlockText, Text: "b"}}},
+		"calls interleaved": {
+			[]model.Part{call(1, "c1"), call(2, "c2"), part(model.KindToolInput, 1, `{"n"`), part(model.KindToolInput, 2, ` {"m": [1, 2]} `), part(model.KindToolInput, 1, `:1}`)},
+			[]model.Block{
+				{Type: model.BlockToolUse, ID: "c1", Name: "Read", Input: []byte(`{"n":1}`)},
+				{Type: model.BlockToolUse, ID: "c2", Name: "Read", Input: []byte(`{"m":[1,2]}`)},
+			},
+		},
+		"call without input": {[]model.Part{call(0, "c1")}, []model.Block{{Type: model.BlockToolUse, ID: "c1", Name: "Read", Input: []byte(`{}`)}}},
+		"input cut short":    {[]model.Part{call(0, "c1"), part(model.KindToolInput, 0, `{"n":`)}, []model.Block{{Type: model.BlockToolUse, ID: "c1", Name: "Read", Input: []byte(`{}`), BadInput: `{"n":`}}},
+		"input not an object": {[]model.Part{call(0, "c1"), part(model.KindToolInput, 0, `[1]`)},
+			[]model.Block{{Type: model.BlockToolUse, ID: "c1", Name: "Read", Input: []byte(`{}`), BadInput: `[1]`}}},
+		"two objects": {[]model.Part{call(0, "c1"), part(model.KindToolInput, 0, `{}{}`)},
+			[]model.Block{{Type: model.BlockToolUse, ID: "c1", Name: "Read", Input: []byte(`{}`), BadInput: `{}{}`}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := model.Collect(yielding(nil, append(row.parts, stop(model.StopEndTurn))...))
+			require.NoError(t, err)
+			require.Equal(t, model.Answer{
+				Message:    model.Message{Role: model.RoleAssistant, Content: row.want},
+				StopReason: model.StopEndTurn,
+			}, got)
+		})
+	}
+}
+
+func TestLatestUsageCounts(t *testing.T) {
+	u := func(n int64) model.Part {
+		return model.Part{Kind: model.KindUsage, Usage: model.Usage{OutputTokens: n}}
+	}
+	got, err := model.Collect(yielding(nil, u(1), u(7), stop(model.StopEndTurn)))
+	require.NoError(t, err)
+	require.Equal(t, model.Usage{OutputTokens: 7}, got.Usage)
+}
+
+// TestCollectCutOff: a call that may not be whole must not be run, nor be kept.
+func TestCollectCutOff(t *testing.T) {
+	broken := errors.New("broken off")
+	got, err := model.Collect(yielding(broken,
+		part(model.KindText, 0, "a"),
+		call(1, "whole"), part(model.KindToolInput, 1, `{"n":1}`),
+		call(2, "half"), part(model.KindToolInput, 2, `{"n":`),
+		call(3, "no input yet"),
+	))
+	require.ErrorIs(t, err, broken)
+	require.Equal(t, model.Answer{Message: model.Message{Role: model.RoleAssistant, Content: []model.Block{
+		{Type: model.BlockText, Text: "a"},
+		{Type: model.BlockToolUse, ID: "whole", Name: "Read", Input: []byte(`{"n":1}`)},
+	}}}, got)
+
+	_, err = model.Collect(yielding(nil, part(model.KindText, 0, "a")))
+	require.ErrorContains(t, err, "without a stop reason")
+}
+
+func TestCollectorText(t *testing.T) {
+	var c model.Collector
+	require.Empty(t, c.Text())
+	for _, p := range []model.Part{part(model.KindText, 0, "a"), part(model.KindThinking, 1, "b"), part(model.KindText, 2, "c")} {
+		require.NoError(t, c.Add(&p))
+	}
+	require.Equal(t, "ac", c.Text())
+	require.Equal(t, "ac", c.Answer().Message.Text())
+}
+
+func TestCollectorHasALimit(t *testing.T) {
+	var c model.Collector
+	p := part(model.KindText, 0, strings.Repeat("x", 1<<20))
+	var err error
+	n := 0
+	for ; err == nil; n++ {
+		err = c.Add(&p)
+	}
+	require.Equal(t, model.MaxAnswerBytes>>20+1, n)
+	var coded *model.Error
+	require.ErrorAs(t, err, &coded)
+	require.Equal(t, model.CodeServer, coded.Code)
+	require.Len(t, c.Text(), model.MaxAnswerBytes)
+}

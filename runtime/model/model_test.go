@@ -1,0 +1,50 @@
+package model_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/runtime/model"
+)
+
+func TestErrorShowsNoCause(t *testing.T) {
+	err := &model.Error{Code: model.CodeConnection, Message: "the connection broke off", Err: io.ErrUnexpectedEOF}
+	require.EqualError(t, err, "connection: the connection broke off")
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+	require.NoError(t, errors.Unwrap(&model.Error{Code: model.CodeAuth}))
+}
+
+func TestMessage(t *testing.T) {
+	m := model.Message{Role: model.RoleAssistant, Content: []model.Block{
+		{Type: model.BlockThinking, Text: "so", Signature: "s"},
+		{Type: model.BlockText, Text: "a"},
+		{Type: model.BlockToolUse, ID: "c1", Name: "Read", Input: []byte(`{"n":1}`)},
+		{Type: model.BlockText, Text: "b"},
+		{Type: model.BlockToolUse, ID: "c2", Name: "Now", Input: []byte(`{}`), BadInput: "["},
+	}}
+	require.Equal(t, "ab", m.Text())
+	require.Equal(t, []model.Block{m.Content[2], m.Content[4]}, m.ToolUses())
+
+	// Sessions store this form, and a later version has to read it.
+	raw, err := json.Marshal(m)
+	require.NoError(t, err)
+	require.JSONEq(t, `{"role":"assistant","content":[
+		{"type":"thinking","text":"so","signature":"s"},
+		{"type":"text","text":"a"},
+		{"type":"tool_use","id":"c1","name":"Read","input":{"n":1}},
+		{"type":"text","text":"b"},
+		{"type":"tool_use","id":"c2","name":"Now","input":{},"bad_input":"["}]}`, string(raw))
+	var back model.Message
+	require.NoError(t, json.Unmarshal(raw, &back))
+	require.Equal(t, m, back)
+}
+
+func TestUsageAdd(t *testing.T) {
+	a := model.Usage{InputTokens: 1, OutputTokens: 2, CacheCreationInputTokens: 3, CacheReadInputTokens: 4}
+	b := model.Usage{InputTokens: 10, OutputTokens: 20, CacheCreationInputTokens: 30, CacheReadInputTokens: 40}
+	require.Equal(t, model.Usage{InputTokens: 11, OutputTokens: 22, CacheCreationInputTokens: 33, CacheReadInputTokens: 44}, a.Add(b))
+}

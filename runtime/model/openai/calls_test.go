@@ -1,0 +1,88 @@
+package openai_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/runtime/model"
+)
+
+// TestToolCalls has the ways in which servers send two calls, a(1) and b(2), and a few that send one.
+func TestToolCalls(t *testing.T) {
+	one := model.Block{Type: model.BlockToolUse, ID: "c1", Name: "a", Input: []byte(`{"n":1}`)}
+	two := model.Block{Type: model.BlockToolUse, ID: "c2", Name: "b", Input: []byte(`{"n":2}`)}
+	for name, row := range map[string]struct {
+		calls []string // one chunk each
+		want  []model.Block
+	}{
+		"as OpenAI does": {[]string{
+			`{"index":0,"id":"c1","type":"function","function":{"name":"a","arguments":""}}`,
+			`{"index":0,"function":{"arguments":"{\"n\""}}`, `{"index":0,"function":{"arguments":":1}"}}`,
+			`{"index":1,"id":"c2","type":"function","function":{"name":"b","arguments":""}}`, `{"index":1,"function":{"arguments":"{\"n\":2}"}}`,
+		}, []model.Block{one, two}},
+		"both in one chunk": {[]string{
+			`{"index":0,"id":"c1","function":{"name":"a","arguments":"{\"n\":1}"}},{"index":1,"id":"c2","function":{"name":"b","arguments":"{\"n\":2}"}}`,
+		}, []model.Block{one, two}},
+		"interleaved": {[]string{
+			`{"index":0,"id":"c1","function":{"name":"a","arguments":"{\"n\""}}`, `{"index":1,"id":"c2","function":{"name":"b","arguments":"{"}}`,
+			`{"index":0,"function":{"arguments":":1}"}}`, `{"index":1,"function":{"arguments":"\"n\":2}"}}`,
+		}, []model.Block{one, two}},
+		"without an index": {[]string{
+			`{"id":"c1","function":{"name":"a","arguments":"{\"n\":"}}`, `{"function":{"arguments":"1}"}}`,
+			`{"id":"c2","function":{"name":"b","arguments":"{\"n\":2}"}}`,
+		}, []model.Block{one, two}},
+		"all with index 0": {[]string{
+			`{"index":0,"id":"c1","function":{"name":"a","arguments":"{\"n\":1}"}}`, `{"index":0,"id":"c2","function":{"name":"b","arguments":"{\"n\":2}"}}`,
+		}, []model.Block{one, two}},
+		"id and name repeated": {[]string{
+			`{"index":0,"id":"c1","function":{"name":"a","arguments":"{\"n\""}}`, `{"index":0,"id":"c1","function":{"name":"a","arguments":":1}"}}`,
+		}, []model.Block{one}},
+		"id repeated, no index": {[]string{
+			`{"id":"c1","function":{"name":"a","arguments":"{\"n\""}}`, `{"id":"c1","function":{"arguments":":1}"}}`,
+		}, []model.Block{one}},
+		"name repeated, no id": {[]string{
+			`{"index":0,"id":"c1","function":{"name":"a","arguments":"{\"n\""}}`, `{"index":0,"function":{"name":"a","arguments":":1}"}}`,
+		}, []model.Block{one}},
+		"a new id each time": {[]string{
+			`{"index":0,"id":"c1","function":{"name":"a","arguments":"{\"n\""}}`, `{"index":0,"id":"x9","function":{"arguments":":1}"}}`,
+		}, []model.Block{one}},
+		"name after the id": {[]string{
+			`{"index":0,"id":"c1","function":{"arguments":"{\"n\""}}`, `{"index":0,"function":{"name":"a","arguments":":1}"}}`,
+		}, []model.Block{one}},
+		"arguments as an object": {[]string{`{"index":0,"id":"c1","function":{"name":"a","arguments":{"n":1}}}`}, []model.Block{one}},
+		"no arguments": {[]string{`{"index":0,"id":"c1","function":{"name":"a","arguments":null}}`}, []model.Block{
+			{Type: model.BlockToolUse, ID: "c1", Name: "a", Input: []byte(`{}`)},
+		}},
+		"not an object": {[]string{`{"index":0,"id":"c1","function":{"name":"a","arguments":"[1"}}`}, []model.Block{
+			{Type: model.BlockToolUse, ID: "c1", Name: "a", Input: []byte(`{}`), BadInput: "[1"},
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var raw strings.Builder
+			for _, c := range row.calls {
+				raw.WriteString(choice(`"index":0,"delta":{"tool_calls":[` + c + `]}`))
+			}
+			for _, reason := range []string{"tool_calls", "stop"} {
+				got, err := collect(t, raw.String()+finish(reason)+done)
+				require.NoError(t, err)
+				require.Equal(t, row.want, got.Message.Content)
+				require.Equal(t, model.StopToolUse, got.StopReason)
+			}
+		})
+	}
+}
+
+func TestCallsWithoutIDGetOne(t *testing.T) {
+	got, err := collect(t, choice(`"delta":{"tool_calls":[{"function":{"name":"a","arguments":"{\"n\":1}"}}]}`)+
+		choice(`"delta":{"tool_calls":[{"function":{"name":"b","arguments":"{\"n\":"}},{"function":{"arguments":"2}"}}]}`)+finish("stop"))
+	require.NoError(t, err)
+	calls := got.Message.ToolUses()
+	require.Len(t, calls, 2)
+	require.NotEmpty(t, calls[0].ID)
+	require.NotEmpty(t, calls[1].ID)
+	require.NotEqual(t, calls[0].ID, calls[1].ID)
+	require.LessOrEqual(t, len(calls[0].ID), 40) // OpenAI refuses longer ones when they are given back
+	require.JSONEq(t, `{"n":2}`, string(calls[1].Input))
+}

@@ -1,0 +1,200 @@
+package openai_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/seed93082962/agenthost/runtime/model"
+	"github.com/seed93082962/agenthost/runtime/model/modeltest"
+	"github.com/seed93082962/agenthost/runtime/model/openai"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const key = "sk-proj-0123456789"
+
+func client(tb testing.TB, cfg openai.Config) *openai.Client {
+	tb.Helper()
+	if cfg.APIKey == "" {
+		cfg.APIKey = key
+	}
+	c, err := openai.New(cfg)
+	require.NoError(tb, err)
+	tb.Cleanup(c.CloseIdleConnections)
+	return c
+}
+
+func hello() *model.Request {
+	return &model.Request{Model: "gpt-4.1", Messages: []model.Message{model.UserText("Hello.")}}
+}
+
+// upstreamFunc is an upstream in memory.
+type upstreamFunc func(*http.Request) (*http.Response, error)
+
+func (f upstreamFunc) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func inMemory(tb testing.TB, body func() io.Reader) *openai.Client {
+	return client(tb, openai.Config{HTTPClient: &http.Client{
+		Transport: upstreamFunc(func(r *http.Request) (*http.Response, error) {
+			_ = r.Body.Close()
+			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"text/event-stream"}},
+				Body: io.NopCloser(body())}, nil
+		}),
+	}})
+}
+
+// collect reads a stream of these bytes.
+func collect(tb testing.TB, raw string) (model.Answer, error) {
+	c := inMemory(tb, func() io.Reader { return bytes.NewReader([]byte(raw)) })
+	return model.Collect(c.Stream(tb.Context(), hello()))
+}
+
+func TestHeadersAndAddress(t *testing.T) {
+	for name, row := range map[string]struct {
+		cfg     openai.Config
+		address string
+		header  map[string]string
+	}{
+		"defaults": {
+			openai.Config{}, "https://api.openai.com/v1/chat/completions",
+			map[string]string{"X-Api-Key": "", "Authorization": "Bearer " + key, "Content-Type": "application/json"},
+		},
+		"trailing slash": {
+			openai.Config{BaseURL: "http://localhost:11434/v1/"}, "http://localhost:11434/v1/chat/completions",
+			map[string]string{"Authorization": "Bearer " + key},
+		},
+		"no path, api_key": {
+			openai.Config{BaseURL: "https://gateway.example.com", AuthStyle: "api_key"}, "https://gateway.example.com/chat/completions",
+			map[string]string{"X-Api-Key": key, "Authorization": ""},
+		},
+		"query, none": {
+			openai.Config{BaseURL: "https://x.openai.azure.com/openai/deployments/d?api-version=2024-10-21", AuthStyle: "none"},
+			"https://x.openai.azure.com/openai/deployments/d/chat/completions?api-version=2024-10-21",
+			map[string]string{"X-Api-Key": "", "Authorization": ""},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got *http.Request
+			row.cfg.HTTPClient = &http.Client{Transport: upstreamFunc(func(r *http.Request) (*http.Response, error) {
+				got = r
+				return nil, errors.New("no network here")
+			})}
+			_, err := model.Collect(client(t, row.cfg).Stream(t.Context(), hello()))
+			require.Error(t, err)
+			require.Equal(t, row.address, got.URL.String())
+			for name, want := range row.header {
+				require.Equal(t, want, got.Header.Get(name), name)
+			}
+		})
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	for name, cfg := range map[string]openai.Config{
+		"no key for the vendor":     {},
+		"bad address":               {APIKey: key, BaseURL: "api.openai.com"},
+		"unknown auth style":        {APIKey: key, AuthStyle: "basic"},
+		"negative number of tokens": {APIKey: key, MaxOutputTokens: -1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := openai.New(cfg)
+			require.ErrorContains(t, err, "openai: ")
+		})
+	}
+	_, err := openai.New(openai.Config{BaseURL: "http://localhost:8080/v1"})
+	require.NoError(t, err, "a server of one's own may need no key")
+}
+
+func TestConversation(t *testing.T) {
+	up := modeltest.Start(t, modeltest.OpenAI,
+		modeltest.Stream(
+			modeltest.Thinking("I need ", "the file."), modeltest.Text("Let me ", "look."), modeltest.Ping(),
+			modeltest.ToolCall("call_1", "Read", `{"file_path":`, ` "a.txt"}`), modeltest.ToolCall("call_2", "Now"),
+			modeltest.Usage(model.Usage{InputTokens: 3, OutputTokens: 9, CacheReadInputTokens: 5}),
+		),
+		modeltest.Stream(modeltest.Text("It says hello."), modeltest.Stop(model.StopMaxTokens)),
+	)
+	c := client(t, openai.Config{BaseURL: up.URL})
+	req := hello()
+	req.System = "Be brief."
+	req.Tools = []model.Tool{{Name: "Read"}, {Name: "Now"}}
+
+	first, err := model.Collect(c.Stream(t.Context(), req))
+	require.NoError(t, err)
+	require.Equal(t, model.Answer{
+		Message: model.Message{Role: model.RoleAssistant, Content: []model.Block{
+			{Type: model.BlockThinking, Text: "I need the file."},
+			{Type: model.BlockText, Text: "Let me look."},
+			{Type: model.BlockToolUse, ID: "call_1", Name: "Read", Input: []byte(`{"file_path":"a.txt"}`)},
+			{Type: model.BlockToolUse, ID: "call_2", Name: "Now", Input: []byte(`{}`)},
+		}},
+		Usage:      model.Usage{InputTokens: 3, OutputTokens: 9, CacheReadInputTokens: 5},
+		StopReason: model.StopToolUse,
+	}, first)
+
+	req.Messages = append(req.Messages, first.Message, model.Message{Role: model.RoleUser, Content: []model.Block{
+		{Type: model.BlockToolResult, ID: "call_1", Text: "hello"},
+		{Type: model.BlockToolResult, ID: "call_2", IsError: true},
+		{Type: model.BlockText, Text: "Go on."},
+	}})
+	second, err := model.Collect(c.Stream(t.Context(), req))
+	require.NoError(t, err)
+	require.Equal(t, "It says hello.", second.Message.Text())
+	require.Equal(t, model.StopMaxTokens, second.StopReason)
+}
+
+func TestUpstreamFailures(t *testing.T) {
+	for name, row := range map[string]struct {
+		reply modeltest.Reply
+		code  model.Code
+	}{
+		"rate limit":            {modeltest.Status(429, "Retry-After", "7"), model.CodeRateLimit},
+		"server":                {modeltest.Status(503), model.CodeServer},
+		"bad key":               {modeltest.Status(401), model.CodeAuth},
+		"prompt too long":       {modeltest.PromptTooLong(), model.CodePromptTooLong},
+		"proxy's page":          {modeltest.Raw(200, "text/html", "<p>hello"), model.CodeServer},
+		"dropped":               {modeltest.Stream(modeltest.Text("a"), modeltest.Drop()), model.CodeConnection},
+		"ended too early":       {modeltest.Stream(modeltest.Text("a"), modeltest.Cut()), model.CodeConnection},
+		"server error half way": {modeltest.Stream(modeltest.Text("a"), modeltest.Error("api_error")), model.CodeServer},
+		"damaged event":         {modeltest.Stream(modeltest.Verbatim("data: {\"choi\n\n")), model.CodeServer},
+	} {
+		t.Run(name, func(t *testing.T) {
+			up := modeltest.Start(t, modeltest.OpenAI, row.reply)
+			_, err := model.Collect(client(t, openai.Config{BaseURL: up.URL}).Stream(t.Context(), hello()))
+			var coded *model.Error
+			require.ErrorAs(t, err, &coded)
+			require.Equal(t, row.code, coded.Code, coded.Message)
+		})
+	}
+}
+
+func TestCancelReachesUpstream(t *testing.T) {
+	up := modeltest.Start(t, modeltest.OpenAI, modeltest.Stream(modeltest.Text("a"), modeltest.Hang()))
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	stop := errors.New("stop")
+	var got error
+	for p, err := range client(t, openai.Config{BaseURL: up.URL}).Stream(ctx, hello()) {
+		got = err
+		if p.Kind == model.KindText {
+			cancel(stop)
+		}
+	}
+	require.Equal(t, stop, got)
+	_, early := up.Await(t, 1).End()
+	require.True(t, early)
+}
+
+func TestBadInputIsNotSent(t *testing.T) {
+	req := hello()
+	req.Tools = []model.Tool{{Name: "x", InputSchema: []byte(`{"type":`)}}
+	_, err := model.Collect(client(t, openai.Config{}).Stream(t.Context(), req))
+	require.ErrorContains(t, err, "openai: encode model request")
+}

@@ -1,0 +1,172 @@
+package openai_test
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/runtime/model"
+)
+
+// TestStreams reads answers as servers send them, split in two at every place and byte by byte.
+func TestStreams(t *testing.T) {
+	for name, want := range map[string]model.Answer{
+		"text.sse": {
+			Message: model.Message{Role: model.RoleAssistant, Content: []model.Block{
+				{Type: model.BlockText, Text: "Hello! \"Naïve\" 😀\nwe are"},
+			}},
+			Usage:      model.Usage{InputTokens: 200, OutputTokens: 15, CacheReadInputTokens: 1024},
+			StopReason: model.StopEndTurn,
+		},
+		"reasoning_tools.sse": {
+			Message: model.Message{Role: model.RoleAssistant, Content: []model.Block{
+				{Type: model.BlockThinking, Text: "I need the weather.\nTwo calls."},
+				{Type: model.BlockText, Text: "Okay."},
+				{Type: model.BlockToolUse, ID: "call_DdmO9pD3xa9XTPNJ32zg2hcA", Name: "get_weather", Input: []byte(`{"location":"Paris, France"}`)},
+				{Type: model.BlockToolUse, ID: "call_2", Name: "now", Input: []byte(`{}`)},
+			}},
+			Usage:      model.Usage{InputTokens: 30, OutputTokens: 7},
+			StopReason: model.StopToolUse,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			raw, err := os.ReadFile(filepath.Join("testdata", name))
+			require.NoError(t, err)
+			readers := []func() io.Reader{
+				func() io.Reader { return iotest.OneByteReader(strings.NewReader(string(raw))) },
+				func() io.Reader { return strings.NewReader(strings.ReplaceAll(string(raw), "\n", "\r\n")) },
+			}
+			for i := range raw {
+				readers = append(readers, func() io.Reader {
+					return io.MultiReader(strings.NewReader(string(raw[:i])), strings.NewReader(string(raw[i:])))
+				})
+			}
+			for _, body := range readers {
+				got, err := model.Collect(inMemory(t, body).Stream(t.Context(), hello()))
+				require.NoError(t, err)
+				require.Equal(t, want, got)
+			}
+		})
+	}
+}
+
+// choice is a chunk of one choice with these fields.
+func choice(fields string) string { return `data: {"choices":[{` + fields + `}]}` + "\n\n" }
+
+func finish(reason string) string {
+	return choice(`"index":0,"delta":{},"finish_reason":"` + reason + `"`)
+}
+
+const done = "data: [DONE]\n\n"
+
+func TestEnds(t *testing.T) {
+	text := choice(`"delta":{"content":"a"}`)
+	usage := `data: {"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":1}}` + "\n\n"
+	for name, row := range map[string]struct {
+		raw  string
+		want string // stop reason; "" for a connection error
+	}{
+		"stop":                    {text + finish("stop") + usage + done, model.StopEndTurn},
+		"length":                  {text + finish("length") + done, model.StopMaxTokens},
+		"content filter":          {text + finish("content_filter") + done, model.StopRefusal},
+		"function_call":           {finish("function_call") + done, model.StopToolUse},
+		"not known":               {text + finish("eos") + done, "eos"},
+		"refusal":                 {choice(`"delta":{"refusal":"I cannot."}`) + finish("stop") + done, model.StopRefusal},
+		"no [DONE]":               {text + finish("stop") + usage, model.StopEndTurn},
+		"broken event after it":   {text + finish("stop") + `data: {"choices":[],`, model.StopEndTurn},
+		"reason with the text":    {choice(`"delta":{"content":"a"},"finish_reason":"stop"`) + done, model.StopEndTurn},
+		"no reason":               {text + usage, ""},
+		"no reason, yet [DONE]":   {text + done, ""},
+		"nothing":                 {"", ""},
+		"[DONE] with white space": {text + finish("stop") + "data:  [DONE] \n\n", model.StopEndTurn},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := collect(t, row.raw)
+			if row.want != "" {
+				require.NoError(t, err)
+				require.Equal(t, row.want, got.StopReason)
+				return
+			}
+			var coded *model.Error
+			require.ErrorAs(t, err, &coded)
+			require.Equal(t, model.CodeConnection, coded.Code)
+		})
+	}
+}
+
+func TestDeltas(t *testing.T) {
+	for name, row := range map[string]struct {
+		deltas []string
+		want   []model.Block
+	}{
+		"content as a list": {
+			[]string{`"content":[{"type":"thinking","thinking":[{"type":"text","text":"so"}]}]`, `"content":[{"type":"text","text":"a"},{"type":"image"}]`},
+			[]model.Block{{Type: model.BlockThinking, Text: "so"}, {Type: model.BlockText, Text: "a"}},
+		},
+		"reasoning by both names": {
+			[]string{`"reasoning":"so","reasoning_content":"so","content":"a"`},
+			[]model.Block{{Type: model.BlockThinking, Text: "so"}, {Type: model.BlockText, Text: "a"}},
+		},
+		"refusal": {
+			[]string{`"refusal":"I "`, `"refusal":"cannot."`}, []model.Block{{Type: model.BlockText, Text: "I cannot."}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var raw strings.Builder
+			for _, d := range row.deltas {
+				raw.WriteString(choice(`"index":0,"delta":{` + d + `}`))
+			}
+			got, err := collect(t, raw.String()+choice(`"index":1,"delta":{"content":"another choice"}`)+finish("stop"))
+			require.NoError(t, err)
+			require.Equal(t, row.want, got.Message.Content)
+		})
+	}
+}
+
+func TestUsage(t *testing.T) {
+	for name, row := range map[string]struct {
+		usage string
+		want  model.Usage
+	}{
+		"cached":              {`{"prompt_tokens":100,"completion_tokens":7,"prompt_tokens_details":{"cached_tokens":60}}`, model.Usage{InputTokens: 40, OutputTokens: 7, CacheReadInputTokens: 60}},
+		"by another name":     {`{"prompt_tokens":100,"completion_tokens":7,"prompt_cache_hit_tokens":60}`, model.Usage{InputTokens: 40, OutputTokens: 7, CacheReadInputTokens: 60}},
+		"null details":        {`{"prompt_tokens":100,"completion_tokens":7,"prompt_tokens_details":null}`, model.Usage{InputTokens: 100, OutputTokens: 7}},
+		"more than the total": {`{"prompt_tokens":1,"completion_tokens":7,"prompt_cache_hit_tokens":60}`, model.Usage{OutputTokens: 7, CacheReadInputTokens: 60}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := collect(t, finish("stop")+`data: {"choices":[],"usage":`+row.usage+"}\n\n"+done)
+			require.NoError(t, err)
+			require.Equal(t, row.want, got.Usage)
+			got, err = collect(t, choice(`"delta":{"content":"a"},"finish_reason":"stop","usage":`+row.usage))
+			require.NoError(t, err)
+			require.Equal(t, row.want, got.Usage)
+		})
+	}
+}
+
+func TestFaults(t *testing.T) {
+	for name, row := range map[string]struct {
+		raw  string
+		code model.Code
+	}{
+		"error object":      {`data: {"error":{"message":"Overloaded.","type":"server_error","code":null}}`, model.CodeServer},
+		"beside choices":    {`data: {"choices":[],"error":{"message":"x","code":429}}`, model.CodeRateLimit},
+		"error event":       {"event: error\n" + `data: {"message":"maximum context length is 8","code":400}`, model.CodePromptTooLong},
+		"reason is error":   {strings.TrimSpace(finish("error")), model.CodeServer},
+		"call without name": {strings.TrimSpace(choice(`"delta":{"tool_calls":[{"index":0,"id":"a","function":{"arguments":"{}"}}]},"finish_reason":"tool_calls"`)), model.CodeServer},
+		"no JSON":           {"data: hello", model.CodeServer},
+		"another shape":     {`data: {"choices":{}}`, model.CodeServer},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := collect(t, "event: gateway\ndata: of its own\n\n"+choice(`"delta":{"content":"a"}`)+row.raw+"\n\n")
+			var coded *model.Error
+			require.ErrorAs(t, err, &coded)
+			require.Equal(t, row.code, coded.Code, coded.Message)
+		})
+	}
+}
