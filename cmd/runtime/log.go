@@ -4,6 +4,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/mattn/go-isatty"
@@ -12,8 +13,17 @@ import (
 
 // newLogger writes lines for people to a terminal, and JSON to anything else.
 func newLogger(w io.Writer) *slog.Logger {
+	setTimes()
 	if f, ok := w.(*os.File); ok && isatty.IsTerminal(f.Fd()) {
 		w = zerolog.ConsoleWriter{Out: w, TimeFormat: time.TimeOnly}
 	}
-	return slog.New(zerolog.NewSlogHandler(zerolog.New(w).Level(zerolog.InfoLevel)))
+	log := zerolog.New(w).Level(zerolog.InfoLevel).With().Timestamp().Logger()
+	return slog.New(zerolog.NewSlogHandler(log))
 }
+
+// setTimes has zerolog write times in UTC, in milliseconds and in one width. It knows no other
+// place to say so than its globals.
+var setTimes = sync.OnceFunc(func() {
+	zerolog.TimeFieldFormat = "2006-01-02T15:04:05.000Z07:00"
+	zerolog.TimestampFunc = func() time.Time { return time.Now().UTC() }
+})

@@ -36,20 +36,28 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	}
 	cmd := &cobra.Command{
 		Use:           "runtime",
-		Short:         "runtime serves LLM agents over HTTP",
-		Long:          help,
-		Args:          cobra.NoArgs,
 		Version:       version(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return fmt.Errorf("argument %q is not understood; runtime --help lists the flags", args[0])
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return start(cmd.Context(), s, getenv, stdout, stderr)
 		},
 	}
 	s.flags(cmd.Flags())
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
+		return fmt.Errorf("%w; runtime --help lists the flags", err)
+	})
 	cmd.SetArgs(args)
 	cmd.SetOut(stdout)
 	cmd.SetErr(stderr)
+	cmd.SetHelpTemplate(help)
+	cmd.SetVersionTemplate("agenthost runtime {{.Version}}\n")
 	cmd.CompletionOptions.DisableDefaultCmd = true
 	return cmd.ExecuteContext(ctx)
 }
@@ -60,9 +68,8 @@ func start(ctx context.Context, s *settings, getenv func(string) string, stdout,
 	if err != nil {
 		return err
 	}
-	log := newLogger(stderr)
 	if s.Check {
-		return check(ctx, s, file, log, stdout)
+		return check(ctx, file, stdout)
 	}
-	return serve(ctx, s, file, log, stdout)
+	return serve(ctx, s, file, newLogger(stderr), stdout)
 }

@@ -8,8 +8,12 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
+	"github.com/seed93082962/agenthost/internal/outbound"
 	"github.com/seed93082962/agenthost/runtime"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
@@ -17,7 +21,7 @@ import (
 // shutdownTimeout is how long open connections get after the last run has ended.
 const shutdownTimeout = 5 * time.Second
 
-func newRuntime(ctx context.Context, s *settings, file *agent.File, log *slog.Logger) (*runtime.Runtime, error) {
+func newRuntime(ctx context.Context, file *agent.File, log *slog.Logger) (*runtime.Runtime, error) {
 	keys := make([]string, len(file.Auth.APIKeys))
 	for i, key := range file.Auth.APIKeys {
 		keys[i] = string(key)
@@ -35,23 +39,27 @@ func newRuntime(ctx context.Context, s *settings, file *agent.File, log *slog.Lo
 
 // transport reaches models through the proxy that the environment names, if it names one.
 func transport() *http.Transport {
-	t := runtime.NewTransport()
+	t := outbound.Transport()
 	t.Proxy = http.ProxyFromEnvironment
 	return t
 }
 
-// check tells how every agent stands.
-func check(ctx context.Context, s *settings, file *agent.File, log *slog.Logger, stdout io.Writer) error {
-	rt, err := newRuntime(ctx, s, file, slog.New(slog.DiscardHandler))
+// check tells how every agent stands. An unavailable one is no error: it would not keep the
+// others from being served.
+func check(ctx context.Context, file *agent.File, stdout io.Writer) error {
+	rt, err := newRuntime(ctx, file, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return err
 	}
-	defer rt.Close()
+	defer func() { _ = rt.Close() }() // there are no runs to wait for
+	if len(file.Agents) == 0 {
+		fmt.Fprintln(stdout, "no agents are configured")
+	}
 	unavailable := rt.Unavailable()
 	for i := range file.Agents {
 		id, status := file.Agents[i].ID, "ready"
 		if err := unavailable[id]; err != nil {
-			status = "unavailable: " + err.Error()
+			status = "unavailable: " + strings.ReplaceAll(err.Error(), "\n", "; ")
 		}
 		fmt.Fprintf(stdout, "%s: %s\n", id, status)
 	}
@@ -60,17 +68,17 @@ func check(ctx context.Context, s *settings, file *agent.File, log *slog.Logger,
 
 // serve answers requests until ctx ends, and drains then.
 func serve(ctx context.Context, s *settings, file *agent.File, log *slog.Logger, stdout io.Writer) error {
-	rt, err := newRuntime(ctx, s, file, log)
+	rt, err := newRuntime(ctx, file, log)
 	if err != nil {
 		return err
 	}
-	defer rt.Close()
+	defer func() { _ = rt.Close() }() // Drain tells which runs did not end
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", s.Addr)
 	if err != nil {
-		return fmt.Errorf("listen: %w", err)
+		return err // which says "listen tcp" and the address
 	}
-	open := len(file.Auth.APIKeys) == 0
-	if addr, ok := listener.Addr().(*net.TCPAddr); ok && open && !addr.IP.IsLoopback() {
+	addr := listener.Addr()
+	if exposed(addr, file.Auth.APIKeys) {
 		log.Warn("anybody who reaches this address can run agents: set AGENT_HTTP_API_KEY", "addr", addr.String())
 	}
 	server := &http.Server{
@@ -81,7 +89,7 @@ func serve(ctx context.Context, s *settings, file *agent.File, log *slog.Logger,
 	}
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()
-	welcome(stdout, listener.Addr(), file)
+	s.welcome(stdout, addr, file, rt.Unavailable())
 
 	select {
 	case err := <-failed:
@@ -109,16 +117,31 @@ func serve(ctx context.Context, s *settings, file *agent.File, log *slog.Logger,
 	return nil
 }
 
+// exposed tells whether others than this machine reach the address, and nothing holds them back.
+func exposed(addr net.Addr, keys []agent.Secret) bool {
+	tcp, ok := addr.(*net.TCPAddr)
+	loopback := ok && tcp.IP.IsLoopback()
+	return !loopback && len(keys) == 0
+}
+
 // welcome says where the runtime is, and how to try it.
-func welcome(w io.Writer, addr net.Addr, file *agent.File) {
-	url := "http://" + addr.String()
-	fmt.Fprintf(w, "agenthost runtime %s, listening on %s\n", version(), url)
-	if len(file.Agents) == 0 {
+func (s *settings) welcome(w io.Writer, addr net.Addr, file *agent.File, unavailable map[string]error) {
+	host := addr.String()
+	if tcp, ok := addr.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
+		// All addresses are no address to call. The guard of a runtime without keys knows this one.
+		host = net.JoinHostPort("localhost", strconv.Itoa(tcp.Port))
+	}
+	fmt.Fprintf(w, "agenthost runtime %s, listening on http://%s\n", version(), host)
+	ready := slices.IndexFunc(file.Agents, func(a agent.Agent) bool { return unavailable[a.ID] == nil })
+	if ready < 0 {
 		return
 	}
 	key := ""
-	if len(file.Auth.APIKeys) > 0 {
+	switch n := len(file.Auth.APIKeys); {
+	case n == 1 && s.APIKeys != "":
 		key = ` -H "x-api-key: $AGENT_HTTP_API_KEY"`
+	case n > 0:
+		key = ` -H "x-api-key: YOUR_KEY"`
 	}
-	fmt.Fprintf(w, "Try it:\n\n  curl -N%s -d '{\"message\": \"Hello!\"}' %s/v1/agents/%s/runs\n\n", key, url, file.Agents[0].ID)
+	fmt.Fprintf(w, "Try it:\n\n  curl -N%s -d '{\"message\": \"Hello!\"}' http://%s/v1/agents/%s/runs\n\n", key, host, file.Agents[ready].ID)
 }

@@ -16,16 +16,27 @@ import (
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
-const help = `runtime serves LLM agents over HTTP.
+// help is a template: cobra puts the flags in.
+const help = `Serves LLM agents over HTTP.
 
+Usage:
+  runtime [flags]
+
+Flags:
+{{.LocalFlags.FlagUsages}}
 Environment (a flag wins over it, and it wins over the configuration file):
-  AGENT_CONFIG          configuration file, as --config
-  AGENT_HTTP_ADDR       address to listen on, as --addr
-  AGENT_HTTP_API_KEY    keys of which callers must send one as x-api-key, separated by commas
-  AGENT_CWD             working directory of the agents, as --cwd
+  AGENT_CONFIG         configuration file, as --config
+  AGENT_HTTP_ADDR      address to listen on, as --addr
+  AGENT_HTTP_API_KEY   keys of which callers must send one as x-api-key, separated by commas
+  AGENT_CWD            working directory of the agents, as --cwd
   ANTHROPIC_API_KEY, ANTHROPIC_BASE_URL
   OPENAI_API_KEY, OPENAI_BASE_URL
-                        for agents that name the protocol and have no key of their own
+                       for agents that name the protocol and have no key of their own
+
+Examples:
+  runtime                                  agents.yaml, or a demo agent
+  runtime --config prod.yaml --check       is the configuration right?
+  AGENT_HTTP_API_KEY=... runtime --addr :3000
 `
 
 // settings come from the environment, and then from flags.
@@ -66,8 +77,8 @@ func (s *settings) flags(f *pflag.FlagSet) {
 	f.StringVar(&s.Config, "config", s.Config, "configuration `file` (default agents.yaml if it exists, else a demo agent)")
 	f.StringVar(&s.Addr, "addr", s.Addr, "`address` to listen on")
 	f.StringVar(&s.CWD, "cwd", s.CWD, "working `directory` of the agents (default the current one)")
-	f.BoolVar(&s.Check, "check", false, "read the configuration, tell what is wrong with it or how every agent stands, and exit")
-	f.DurationVar(&s.DrainTimeout, "drain-timeout", 20*time.Second, "how long runs may go on after SIGTERM before they are cancelled")
+	f.BoolVar(&s.Check, "check", false, "tell what is wrong with the configuration, or else how every agent stands, and exit")
+	f.DurationVar(&s.DrainTimeout, "drain-timeout", 20*time.Second, "how long runs go on after SIGTERM or SIGINT before they are cancelled")
 }
 
 // defaultFile is read where no other is named.
@@ -82,7 +93,8 @@ func (s *settings) readFile(getenv func(string) string) (*agent.File, error) {
 	case err == nil:
 		lookup := func(name string) (string, bool) { v := getenv(name); return v, v != "" }
 		if file, err = agent.Parse(path, data, lookup); err != nil {
-			return nil, err
+			// Each fault on a line of its own, so that terminals and editors find file and line.
+			return nil, fmt.Errorf("read configuration:\n%w", err)
 		}
 		file.RelativeTo(filepath.Dir(path))
 	case s.Config == "" && errors.Is(err, fs.ErrNotExist):
@@ -94,7 +106,9 @@ func (s *settings) readFile(getenv func(string) string) (*agent.File, error) {
 		return nil, fmt.Errorf("read configuration: %w", err)
 	}
 	if s.APIKeys != "" {
-		file.Auth.APIKeys = agent.SplitKeys(s.APIKeys)
+		if file.Auth.APIKeys, err = keys(s.APIKeys); err != nil {
+			return nil, err
+		}
 	}
 	file.CWD = cmp.Or(s.CWD, file.CWD)
 	for i := range file.Agents {
@@ -103,7 +117,18 @@ func (s *settings) readFile(getenv func(string) string) (*agent.File, error) {
 	return file, nil
 }
 
-// lend gives a provider without a key the one of the environment.
+// keys reads AGENT_HTTP_API_KEY, by the rules of auth.apiKey in a file: a comma too many is
+// told, as what stood there may have been a variable that is not set.
+func keys(list string) ([]agent.Secret, error) {
+	file := agent.File{Auth: agent.Auth{APIKeys: agent.SplitKeys(list)}, Agents: []agent.Agent{}}
+	if faults, ok := errors.AsType[agent.Faults](file.Validate()); ok {
+		return nil, fmt.Errorf("read environment: AGENT_HTTP_API_KEY: a key %s", faults[0].Message)
+	}
+	return file.Auth.APIKeys, nil
+}
+
+// lend gives a provider without a key what the environment has for its protocol. A key of its
+// own is for the address that stands beside it, and authStyle none asks for no key.
 func (s *settings) lend(p *agent.Provider) {
 	key, url := s.AnthropicKey, s.AnthropicURL
 	switch p.Protocol {
@@ -113,25 +138,19 @@ func (s *settings) lend(p *agent.Provider) {
 	default:
 		return
 	}
-	if p.APIKey == "" {
+	if p.APIKey != "" {
+		return
+	}
+	p.BaseURL = cmp.Or(p.BaseURL, agent.Secret(url))
+	if p.AuthStyle != agent.AuthNone {
 		p.APIKey = agent.Secret(key)
-		p.BaseURL = cmp.Or(p.BaseURL, agent.Secret(url))
 	}
 }
 
-// version comes from the build: a release of the module, else the commit.
+// version is that of the module, which the go command takes from the tag or the commit.
 func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "devel"
-	}
-	if v := info.Main.Version; v != "" && v != "(devel)" {
-		return v
-	}
-	for _, setting := range info.Settings {
-		if setting.Key == "vcs.revision" {
-			return "devel+" + setting.Value[:min(12, len(setting.Value))]
-		}
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
+		return info.Main.Version
 	}
 	return "devel"
 }

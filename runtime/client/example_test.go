@@ -74,8 +74,7 @@ func ExampleClient_Complete() {
 	fmt.Println(answer.State, err)
 
 	_, err = c.Complete(ctx, "nobody", wire.RunRequest{Message: "Hello!"})
-	var refusal *client.Error
-	if errors.As(err, &refusal) {
+	if refusal, ok := errors.AsType[*client.Error](err); ok {
 		fmt.Println(refusal.Status, refusal.Body.Error)
 	}
 	// Output:

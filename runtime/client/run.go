@@ -19,8 +19,8 @@ var ErrIncomplete = errors.New("event stream of the run broke off")
 const (
 	// maxEvent is above what a runtime sends in one event, [wire.MaxData], with its names around it.
 	maxEvent = wire.MaxData + 64<<10
-	// maxRefusal bounds what is read of an answer that is no stream.
-	maxRefusal = 64 << 10
+	// maxRest bounds what is read of an answer that is no stream, and after done.
+	maxRest = 64 << 10
 	// lastWait is how long the end of the stream may take to come after done. A runtime sends it
 	// with done, but what stands between may keep the connection open.
 	lastWait = 100 * time.Millisecond
@@ -63,8 +63,9 @@ func (c *Client) Run(ctx context.Context, agentID string, req wire.RunRequest) i
 			more := yield(wire.Event{Payload: payload, More: events.Buffered()}, nil)
 			if _, done := payload.(*wire.Done); done {
 				// Who has read to the end of a body gives its connection back.
-				defer time.AfterFunc(lastWait, cancel).Stop()
-				_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, maxRefusal))
+				limit := time.AfterFunc(lastWait, cancel)
+				_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, maxRest))
+				limit.Stop()
 				return
 			}
 			if !more {
@@ -79,7 +80,7 @@ func streaming(res *http.Response) error {
 	if res.StatusCode == http.StatusOK {
 		return expect(res, "text/event-stream")
 	}
-	data, err := io.ReadAll(io.LimitReader(res.Body, maxRefusal))
+	data, err := io.ReadAll(io.LimitReader(res.Body, maxRest))
 	if err != nil {
 		return fmt.Errorf("read answer of runtime: %w", err)
 	}
@@ -88,13 +89,13 @@ func streaming(res *http.Response) error {
 
 // broken words the error of a stream that ended before done, for whatever reason.
 func broken(ctx context.Context, err error) error {
-	var limit *sse.LimitError
-	switch {
-	case ctx.Err() != nil:
+	if ctx.Err() != nil {
 		return fmt.Errorf("read events of run: %w", context.Cause(ctx))
-	case errors.As(err, &limit):
+	}
+	if _, ok := errors.AsType[*sse.LimitError](err); ok {
 		return fmt.Errorf("read events of run: %w", err)
-	case err == io.EOF: //nolint:errorlint // the very value: the body ended, and in good order
+	}
+	if errors.Is(err, io.EOF) { // the body ended, and in good order
 		return ErrIncomplete
 	}
 	return fmt.Errorf("%w: %w", ErrIncomplete, err)

@@ -1,0 +1,189 @@
+package main_test
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const demo = `
+agents:
+  - {id: from-file, model: demo, provider: {protocol: demo}}
+`
+
+func TestHelp(t *testing.T) {
+	out, log, err := once(t, nil, "--help")
+	require.NoError(t, err)
+	require.Empty(t, log)
+	for _, want := range []string{
+		"Usage:\n  runtime [flags]\n", "--addr address ", `(default "127.0.0.1:3000")`, "--config file ", "--check ", "--cwd directory ",
+		"--drain-timeout ", "AGENT_HTTP_API_KEY", "AGENT_CONFIG", "AGENT_HTTP_ADDR", "AGENT_CWD", "ANTHROPIC_BASE_URL", "OPENAI_API_KEY",
+	} {
+		require.Contains(t, out, want)
+	}
+	for line := range strings.Lines(out) {
+		require.LessOrEqual(t, len(line), 120, line)
+	}
+}
+
+func TestHelpShowsNoSecret(t *testing.T) {
+	out, _, err := once(t, []string{"AGENT_HTTP_API_KEY", "planted", "ANTHROPIC_API_KEY", "planted", "OPENAI_BASE_URL", "planted"}, "--help")
+	require.NoError(t, err)
+	require.NotContains(t, out, "planted")
+}
+
+func TestVersion(t *testing.T) {
+	out, log, err := once(t, nil, "--version")
+	require.NoError(t, err)
+	require.Regexp(t, `^agenthost runtime \S+\n$`, out)
+	require.Empty(t, log)
+}
+
+func TestWrongCommandLines(t *testing.T) {
+	for name, row := range map[string]struct {
+		args []string
+		want string
+	}{
+		"unknown flag":   {[]string{"--port", "80"}, "unknown flag: --port; runtime --help lists the flags"},
+		"argument":       {[]string{"serve"}, `argument "serve" is not understood; runtime --help lists the flags`},
+		"value missing":  {[]string{"--addr"}, "flag needs an argument: --addr; runtime --help lists the flags"},
+		"not a duration": {[]string{"--drain-timeout", "soon"}, `invalid argument "soon" for "--drain-timeout" flag: time: invalid duration "soon"; runtime --help lists the flags`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, log, err := once(t, nil, row.args...)
+			require.EqualError(t, err, row.want)
+			require.Empty(t, out+log)
+		})
+	}
+}
+
+func TestMissingFile(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for name, row := range map[string]struct{ env, args []string }{
+		"flag":              {nil, []string{"--config", "nowhere.yaml"}},
+		"flag, the default": {nil, []string{"--config", "agents.yaml"}},
+		"environment":       {[]string{"AGENT_CONFIG", "nowhere.yaml"}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, log, err := once(t, row.env, row.args...)
+			require.ErrorIs(t, err, os.ErrNotExist)
+			require.ErrorContains(t, err, "read configuration: open ")
+			require.Empty(t, out+log)
+		})
+	}
+}
+
+const faulty = `
+auth: {apiKey: "${NOT_THERE}"}
+agents:
+  - id: Coder
+    modle: x
+    provider: {protocol: demo}
+  - {id: fine, model: demo, provider: {protocol: demo, apiKey: "${PLANTED}"}, temperature: 9}
+`
+
+// faults is how a faulty file is answered: all that is wrong, each with its place.
+var faults = regexp.MustCompile(`^read configuration:
+agents\.yaml:1: auth\.apiKey: environment variable NOT_THERE is not set
+agents\.yaml:3: agents\[0\]\.id: "Coder" .*
+agents\.yaml:4: agents\[0\]\.modle: .*; did you mean model\?
+agents\.yaml:6: agents\[1\]\.temperature: .*$`)
+
+func TestFaultyFile(t *testing.T) {
+	t.Chdir(write(t, faulty))
+	for _, args := range [][]string{nil, {"--check"}} {
+		out, log, err := once(t, []string{"PLANTED", "secret"}, args...)
+		require.Error(t, err)
+		require.Regexp(t, faults, err.Error())
+		require.Empty(t, out+log, "the error is all there is")
+	}
+}
+
+func TestFaultyFileEndsTheProcess(t *testing.T) {
+	p := spawn(t, write(t, faulty), []string{"PLANTED", "secret"})
+	p.wait(t)
+	require.Equal(t, 1, p.cmd.ProcessState.ExitCode())
+	message, ok := strings.CutPrefix(p.log.String(), "runtime: ")
+	require.True(t, ok)
+	require.Regexp(t, faults, strings.TrimSuffix(message, "\n"))
+	require.Empty(t, p.stdout.String())
+}
+
+func TestNoAgents(t *testing.T) {
+	t.Chdir(write(t, "agents: []"))
+	out, _, err := once(t, nil, "--check")
+	require.NoError(t, err)
+	require.Equal(t, "no agents are configured\n", out)
+}
+
+func TestWorkingDirectoryThatIsNotThere(t *testing.T) {
+	t.Chdir(t.TempDir())
+	_, _, err := once(t, nil, "--cwd", "nowhere", "--check")
+	require.ErrorIs(t, err, os.ErrNotExist)
+	require.ErrorContains(t, err, "open the working directory: ")
+}
+
+func TestKeysInTheEnvironment(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for name, row := range map[string]struct{ value, want string }{
+		"nothing":          {"", ""},
+		"one":              {"one", ""},
+		"list":             {"one, two", ""},
+		"only commas":      {" , ,", "a key must not be empty"},
+		"only white space": {"  ", "a key must not be empty"},
+		"comma at the end": {"planted,", "a key must not be empty"},
+		"space within":     {"planted secret", "a key must be visible ASCII characters without commas"},
+		"not ASCII":        {"plantéd", "a key must be visible ASCII characters without commas"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, _, err := once(t, []string{"AGENT_HTTP_API_KEY", row.value}, "--check")
+			if row.want == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.EqualError(t, err, "read environment: AGENT_HTTP_API_KEY: "+row.want)
+		})
+	}
+}
+
+const mixed = `
+agents:
+  - {id: ready, model: demo, provider: {protocol: demo}}
+  - {id: no-key, model: m, provider: {protocol: anthropic}}
+  - {id: no-prompt, model: demo, provider: {protocol: demo}, systemPromptFile: nowhere.md}
+  - {id: two-faults, model: m, provider: {protocol: antropic, authStyle: baerer}}
+  - {id: own, model: m, provider: {protocol: openai, baseUrl: "http://127.0.0.1:1/v1"}}
+`
+
+func TestCheck(t *testing.T) {
+	dir := write(t, mixed)
+	config := filepath.Join(dir, "agents.yaml")
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer taken.Close()
+
+	out, log, err := once(t, nil, "--check", "--config", config, "--addr", taken.Addr().String())
+	require.NoError(t, err, "neither an agent that is unavailable nor a port in use is a fault of the configuration")
+	require.Empty(t, log)
+	lines := strings.Split(out, "\n")
+	require.Len(t, lines, 6, out)
+	require.Equal(t, "ready: ready", lines[0])
+	require.Equal(t, "no-key: unavailable: the provider has no API key", lines[1])
+	require.Equal(t, "no-prompt: unavailable: read system prompt: open "+filepath.Join(dir, "nowhere.md")+": no such file or directory", lines[2])
+	require.Contains(t, lines[3], "two-faults: unavailable: provider.protocol: ")
+	require.Contains(t, lines[3], "; provider.authStyle: ")
+	require.Equal(t, "own: ready", lines[4])
+	require.Empty(t, lines[5])
+}
+
+func TestCheckOfTheDemoAgent(t *testing.T) {
+	t.Chdir(t.TempDir())
+	out, _, err := once(t, nil, "--check")
+	require.NoError(t, err)
+	require.Equal(t, "demo: ready\n", out)
+}

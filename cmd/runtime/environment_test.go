@@ -1,0 +1,195 @@
+package main_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/runtime/model/modeltest"
+	"github.com/seed93082962/agenthost/runtime/wire"
+)
+
+// agents lists the ids of the agents that are served.
+func (in *instance) agents(t *testing.T, key string) (ids []string, err error) {
+	t.Helper()
+	list, err := in.client(t, key).Agents(t.Context())
+	for _, a := range list {
+		ids = append(ids, a.ID)
+	}
+	return ids, err
+}
+
+func TestWhichFileIsRead(t *testing.T) {
+	dir := write(t, demo)
+	for name, id := range map[string]string{"env.yaml": "from-env", "flag.json": "from-flag"} {
+		text := fmt.Sprintf(`{"agents":[{"id":%q,"model":"demo","provider":{"protocol":"demo"}}]}`, id)
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	for name, row := range map[string]struct {
+		dir       string
+		env, args []string
+		want      string
+	}{
+		"nothing there":    {t.TempDir(), nil, nil, "demo"},
+		"the default":      {dir, nil, nil, "from-file"},
+		"environment":      {dir, []string{"AGENT_CONFIG", "env.yaml"}, nil, "from-env"},
+		"flag":             {dir, []string{"AGENT_CONFIG", "env.yaml"}, []string{"--config", "flag.json"}, "from-flag"},
+		"another folder's": {t.TempDir(), nil, []string{"--config", filepath.Join(dir, "flag.json")}, "from-flag"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Chdir(row.dir)
+			ids, err := serving(t, row.env, row.args...).agents(t, "")
+			require.NoError(t, err)
+			require.Equal(t, []string{row.want}, ids)
+		})
+	}
+}
+
+func TestKeys(t *testing.T) {
+	for name, row := range map[string]struct {
+		file, env   string
+		good, wrong []string
+	}{
+		"none":                      {"", "", []string{"", "anything"}, nil},
+		"file":                      {`auth: {apiKey: "a, b"}`, "", []string{"a", "b"}, []string{"", "c", "a, b"}},
+		"environment":               {"", "one", []string{"one"}, []string{"", "two"}},
+		"list for rotation":         {"", " old,new ", []string{"old", "new"}, []string{"", "old,new", "o"}},
+		"environment over the file": {`auth: {apiKey: [a, b]}`, "one", []string{"one"}, []string{"", "a", "b"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Chdir(write(t, row.file+demo))
+			in := serving(t, []string{"AGENT_HTTP_API_KEY", row.env})
+			for _, key := range row.good {
+				_, err := in.agents(t, key)
+				require.NoError(t, err, key)
+			}
+			for _, key := range row.wrong {
+				_, err := in.agents(t, key)
+				require.ErrorContains(t, err, "runtime answered 401: ", key)
+			}
+		})
+	}
+}
+
+func TestWorkingDirectory(t *testing.T) {
+	file, env, flag := t.TempDir(), t.TempDir(), t.TempDir()
+	here := write(t, demo)
+	with := write(t, "cwd: "+file+demo)
+	for name, row := range map[string]struct {
+		dir       string
+		env, args []string
+		want      string
+	}{
+		"current":     {here, nil, nil, here},
+		"file":        {with, nil, nil, file},
+		"environment": {with, []string{"AGENT_CWD", env}, nil, env},
+		"flag":        {with, []string{"AGENT_CWD", env}, []string{"--cwd", flag}, flag},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Chdir(row.dir)
+			for ev, err := range serving(t, row.env, row.args...).client(t, "").Run(t.Context(), "from-file", wire.RunRequest{Message: "hello"}) {
+				require.NoError(t, err)
+				require.Equal(t, row.want, ev.Payload.(*wire.System).CWD)
+				break
+			}
+		})
+	}
+}
+
+func TestAddress(t *testing.T) {
+	t.Chdir(t.TempDir())
+	// serving gives --addr, which has to win.
+	in := serving(t, []string{"AGENT_HTTP_ADDR", "203.0.113.1:1"})
+	_, err := in.agents(t, "")
+	require.NoError(t, err)
+
+	_, _, err = once(t, []string{"AGENT_HTTP_ADDR", in.url[len("http://"):]})
+	require.ErrorContains(t, err, "address already in use", "the environment names the address")
+}
+
+func TestWhatTheEnvironmentLendsToProviders(t *testing.T) {
+	const key, bearer = "X-Api-Key", "Authorization"
+	both := func(name string) func(url string) []string {
+		return func(url string) []string { return []string{name + "_API_KEY", "lent", name + "_BASE_URL", url} }
+	}
+	keyAlone := func(string) []string { return []string{"ANTHROPIC_API_KEY", "lent"} }
+	urlAlone := func(url string) []string { return []string{"ANTHROPIC_BASE_URL", url} }
+	elsewhere := func(string) []string {
+		return []string{"ANTHROPIC_API_KEY", "lent", "ANTHROPIC_BASE_URL", "http://127.0.0.1:1"}
+	}
+	for name, row := range map[string]struct {
+		protocol modeltest.Protocol
+		provider string // beside the protocol; %s is the upstream's address
+		env      func(url string) []string
+		header   string
+		value    string
+	}{
+		"anthropic without a key":  {modeltest.Anthropic, "", both("ANTHROPIC"), key, "lent"},
+		"openai without a key":     {modeltest.OpenAI, "", both("OPENAI"), bearer, "Bearer lent"},
+		"in the style of its own":  {modeltest.Anthropic, "authStyle: bearer", both("ANTHROPIC"), bearer, "Bearer lent"},
+		"no key wanted":            {modeltest.Anthropic, "authStyle: none", both("ANTHROPIC"), "", ""},
+		"address alone":            {modeltest.Anthropic, "", urlAlone, "", ""},
+		"own address, key alone":   {modeltest.Anthropic, "baseUrl: %s", keyAlone, key, "lent"},
+		"own address goes first":   {modeltest.Anthropic, "baseUrl: %s", elsewhere, key, "lent"},
+		"own address and key":      {modeltest.Anthropic, "baseUrl: %s, apiKey: own", elsewhere, key, "own"},
+		"own address, none wanted": {modeltest.Anthropic, "baseUrl: %s, authStyle: none", elsewhere, "", ""},
+		"another protocol's":       {modeltest.OpenAI, "baseUrl: %s", both("ANTHROPIC"), "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			up := modeltest.Start(t, row.protocol, modeltest.Stream(modeltest.Text("Hi.")))
+			provider := "protocol: " + string(row.protocol) + ", " + row.provider
+			if row.provider != "" && row.provider[0] == 'b' {
+				provider = fmt.Sprintf(provider, up.URL)
+			}
+			t.Chdir(write(t, "agents:\n  - {id: a, model: m, provider: {"+provider+"}}"))
+			answer, err := serving(t, row.env(up.URL)).client(t, "").Complete(t.Context(), "a", wire.RunRequest{Message: "hello"})
+			require.NoError(t, err)
+			require.Equal(t, "Hi.", answer.Text)
+			header := up.Await(t, 1).Header
+			for _, name := range []string{key, bearer} {
+				if name == row.header {
+					require.Equal(t, []string{row.value}, header.Values(name))
+				} else {
+					require.Empty(t, header.Values(name))
+				}
+			}
+		})
+	}
+}
+
+func TestWithoutAnyKey(t *testing.T) {
+	t.Chdir(write(t, "agents:\n  - {id: a, model: m, provider: {protocol: openai}}"))
+	for _, env := range [][]string{nil, {"ANTHROPIC_API_KEY", "lent", "ANTHROPIC_BASE_URL", "http://127.0.0.1:1"}} {
+		out, _, err := once(t, env, "--check")
+		require.NoError(t, err)
+		require.Equal(t, "a: unavailable: the provider has no API key\n", out)
+	}
+}
+
+// A key of an agent's own goes to the vendor, not to where the environment sends others; through
+// the proxy that the environment names.
+func TestOwnKeyGoesToTheVendor(t *testing.T) {
+	asked := make(chan string, 1)
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked <- r.Method + " " + r.Host
+		w.WriteHeader(http.StatusForbidden)
+	}))
+	defer proxy.Close()
+	dir := write(t, "agents:\n  - {id: a, model: m, provider: {protocol: anthropic, apiKey: own}}")
+	p := spawn(t, dir, []string{"ANTHROPIC_API_KEY", "lent", "ANTHROPIC_BASE_URL", proxy.URL, "HTTPS_PROXY", proxy.URL}, "--addr", "127.0.0.1:0")
+	p.started(t)
+	answer, err := p.client(t, "").Complete(t.Context(), "a", wire.RunRequest{Message: "hello"})
+	require.Error(t, err)
+	require.Equal(t, "connection", answer.ErrorType)
+	select {
+	case got := <-asked: // it was asked before the run could fail
+		require.Equal(t, "CONNECT api.anthropic.com:443", got)
+	default:
+		require.FailNow(t, "the proxy was not asked")
+	}
+}

@@ -1,0 +1,159 @@
+package main_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/runtime/model/modeltest"
+	"github.com/seed93082962/agenthost/runtime/wire"
+)
+
+// lines reads a log of JSON.
+func lines(t *testing.T, log string) (all []map[string]any) {
+	t.Helper()
+	scanner := bufio.NewScanner(strings.NewReader(log))
+	for scanner.Scan() {
+		var line map[string]any
+		require.NoError(t, json.Unmarshal(scanner.Bytes(), &line), scanner.Text())
+		all = append(all, line)
+	}
+	return all
+}
+
+// about returns the lines with that message.
+func about(t *testing.T, log, message string) (some []map[string]any) {
+	t.Helper()
+	for _, line := range lines(t, log) {
+		if line["message"] == message {
+			some = append(some, line)
+		}
+	}
+	return some
+}
+
+func TestLogOfRequests(t *testing.T) {
+	p := spawn(t, t.TempDir(), []string{"TZ", "Asia/Shanghai"}, "--addr", "127.0.0.1:0")
+	p.started(t)
+	begin := time.Now().Add(-time.Minute)
+	c := caller(t)
+	var ids []string
+	for path, status := range map[string]int{"/v1/agents": 200, "/v1/agents/nobody": 404, "/nowhere?key=planted": 404, "/health": 200} {
+		res, err := c.Get(p.url + path)
+		require.NoError(t, err)
+		_, _ = io.Copy(io.Discard, res.Body)
+		res.Body.Close()
+		require.Equal(t, status, res.StatusCode)
+		if path != "/health" { // asked so often that the log would hold nothing else
+			ids = append(ids, res.Header.Get("X-Request-ID"))
+		}
+	}
+	require.NoError(t, p.cmd.Process.Signal(syscall.SIGINT))
+	p.wait(t)
+
+	requests := about(t, p.log.String(), "request")
+	var logged []string
+	for _, line := range requests {
+		logged = append(logged, line["requestId"].(string))
+		require.Equal(t, "info", line["level"])
+		require.Equal(t, "GET", line["method"])
+		require.Contains(t, line, "path")
+		require.Contains(t, line, "status")
+		require.Contains(t, line, "durationMs")
+	}
+	require.ElementsMatch(t, ids, logged)
+	require.NotContains(t, p.log.String(), "planted", "queries are not logged")
+	for _, line := range lines(t, p.log.String()) {
+		at, err := time.Parse("2006-01-02T15:04:05.000Z", line["time"].(string))
+		require.NoError(t, err, "UTC, with milliseconds")
+		require.WithinRange(t, at, begin, time.Now().Add(time.Minute))
+		require.Len(t, line["time"], len("2006-01-02T15:04:05.000Z"))
+	}
+}
+
+func TestLogOfRuns(t *testing.T) {
+	t.Chdir(t.TempDir())
+	in := serving(t, nil)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, in.url+"/v1/agents/demo/runs",
+		strings.NewReader(`{"message": "hello", "metadata": {"tenant": "a"}}`))
+	require.NoError(t, err)
+	req.Header.Set("Accept", "application/json")
+	req.Header.Set("X-Request-ID", "my-own")
+	res, err := caller(t).Do(req)
+	require.NoError(t, err)
+	defer res.Body.Close()
+	var answer wire.RunAnswer
+	require.NoError(t, json.NewDecoder(res.Body).Decode(&answer))
+
+	runs := about(t, in.log.String(), "run")
+	require.Len(t, runs, 1)
+	require.Equal(t, "my-own", runs[0]["requestId"])
+	require.Equal(t, answer.RunID, runs[0]["runId"])
+	require.Equal(t, "demo", runs[0]["agent"])
+	require.Equal(t, "completed", runs[0]["state"])
+	require.Equal(t, map[string]any{"tenant": "a"}, runs[0]["metadata"])
+}
+
+// What is planted is in every place where a secret may be, and goes through every way on which
+// it might get out.
+func TestSecretsStayIn(t *testing.T) {
+	up := modeltest.Start(t, modeltest.Anthropic,
+		modeltest.Stream(modeltest.Text("Hi.")),
+		modeltest.Raw(401, "application/json", `{"type":"error","error":{"type":"authentication_error","message":"bad key planted-file"}}`),
+		modeltest.Raw(500, "application/json", `{"type":"error","error":{"type":"api_error","message":"key planted-file did not work"}}`),
+		modeltest.Raw(200, "text/html", "planted-file"),
+	)
+	dir := write(t, `
+agents:
+  - id: a
+    model: m
+    provider: {protocol: anthropic, baseUrl: `+up.URL+`, apiKey: "${TEAM_KEY}"}
+    systemPrompt: planted-prompt
+    mcpServers: {web: {transport: http, url: "http://127.0.0.1:1/planted-path", headers: {X-Key: planted-header}}}
+  - {id: away, model: m, provider: {protocol: openai, baseUrl: "http://127.0.0.1:1/planted-path"}}
+  - {id: wrong, model: m, provider: {protocol: openai, baseUrl: "planted-address"}}
+  - {id: strange, model: m, provider: {protocol: anthropic, apiKey: "planted file"}}
+`)
+	env := []string{
+		"AGENT_HTTP_API_KEY", "planted-caller", "TEAM_KEY", "planted-file",
+		"ANTHROPIC_API_KEY", "planted-lent", "OPENAI_API_KEY", "planted-lent", "OPENAI_BASE_URL", "http://planted-lent",
+	}
+	p := spawn(t, dir, env, "--addr", "127.0.0.1:0")
+	p.started(t)
+	var answers []any
+	for range 4 {
+		answer, err := p.client(t, "planted-caller").Complete(t.Context(), "a", wire.RunRequest{Message: "planted-message"})
+		answers = append(answers, answer, err)
+	}
+	for _, id := range []string{"away", "wrong", "strange"} {
+		answer, err := p.client(t, "planted-caller").Complete(t.Context(), id, wire.RunRequest{Message: "planted-message"})
+		require.Error(t, err)
+		answers = append(answers, answer, err)
+	}
+	detail, err := p.client(t, "planted-caller").Agent(t.Context(), "a")
+	require.NoError(t, err)
+	detail.MCPServers["web"] = wire.MCPServer{Headers: detail.MCPServers["web"].Headers} // args and url are told as they are
+	answers = append(answers, detail)
+	_, err = p.client(t, "planted-wrong").Agents(t.Context())
+	require.Error(t, err)
+	require.NoError(t, p.cmd.Process.Signal(syscall.SIGINT))
+	p.wait(t)
+	require.Len(t, about(t, p.log.String(), "run"), 5)
+	require.NotContains(t, p.log.String(), "planted")
+	require.NotContains(t, p.stdout.String(), "planted")
+	text, err := json.Marshal(answers)
+	require.NoError(t, err)
+	require.NotContains(t, string(text), "planted")
+
+	check := spawn(t, dir, env, "--check")
+	check.wait(t)
+	require.NotContains(t, check.stdout.String()+check.log.String(), "planted")
+	require.Equal(t, 4, strings.Count(check.stdout.String(), "\n"))
+}

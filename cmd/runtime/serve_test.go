@@ -1,0 +1,139 @@
+package main_test
+
+import (
+	"encoding/json"
+	"net"
+	"net/http"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	main "github.com/seed93082962/agenthost/cmd/runtime"
+	"github.com/seed93082962/agenthost/runtime/agent"
+	"github.com/seed93082962/agenthost/runtime/model/modeltest"
+	"github.com/seed93082962/agenthost/runtime/wire"
+	"github.com/seed93082962/agenthost/sse"
+)
+
+var tryIt = regexp.MustCompile(`\nTry it:\n\n  curl -N( -H "x-api-key: ([^"]*)")? -d '(.*)' (http://\S+)\n\n$`)
+
+func TestWhatIsPrintedWorks(t *testing.T) {
+	t.Chdir(write(t, strings.Replace(mixed, "  - {id: ready", "  - {id: no-key-either, model: m, provider: {protocol: openai}}\n  - {id: ready", 1)))
+	in := serving(t, nil)
+	m := in.await(t, in.stdout, tryIt)
+	require.Empty(t, m[1], "no key is asked for")
+	require.Equal(t, in.url+"/v1/agents/ready/runs", m[4], "the first agent that is ready")
+	var body map[string]string
+	require.NoError(t, json.Unmarshal([]byte(m[3]), &body))
+	require.NotEmpty(t, body["message"])
+
+	// As curl sends it: -d makes it a POST, of a form.
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, m[4], strings.NewReader(m[3]))
+	require.NoError(t, err)
+	req.Header.Set("Accept", "*/*")
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	res, err := caller(t).Do(req)
+	require.NoError(t, err)
+	defer res.Body.Close()
+	require.Equal(t, http.StatusOK, res.StatusCode)
+	events := sse.NewDecoder(res.Body)
+	last := ""
+	for ev, err := range events.Events() {
+		require.NoError(t, err)
+		last = ev.Type
+	}
+	require.Equal(t, "done", last)
+}
+
+func TestBannerWithKeys(t *testing.T) {
+	for name, row := range map[string]struct{ file, env, want string }{
+		"environment":             {"", "planted", "$AGENT_HTTP_API_KEY"},
+		"list in the environment": {"", "planted,planted-too", "YOUR_KEY"},
+		"file":                    {"auth: {apiKey: planted}", "", "YOUR_KEY"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Chdir(write(t, row.file+demo))
+			in := serving(t, []string{"AGENT_HTTP_API_KEY", row.env})
+			require.Equal(t, row.want, in.await(t, in.stdout, tryIt)[2])
+			require.NotContains(t, in.stdout.String(), "planted")
+		})
+	}
+}
+
+func TestBannerWithNothingToTry(t *testing.T) {
+	t.Chdir(write(t, "agents: [{id: a, model: m, provider: {protocol: openai}}]"))
+	in := serving(t, nil)
+	require.Regexp(t, `^agenthost runtime \S+, listening on http://127\.0\.0\.1:\d+\n$`, in.stdout.String())
+	require.Contains(t, in.log.String(), "agent is unavailable")
+}
+
+func TestWhoIsWarned(t *testing.T) {
+	key := []agent.Secret{"key"}
+	tcp := func(ip string) net.Addr { return &net.TCPAddr{IP: net.ParseIP(ip), Port: 3000} }
+	for name, row := range map[string]struct {
+		addr net.Addr
+		keys []agent.Secret
+		want bool
+	}{
+		"loopback":                    {tcp("127.0.0.1"), nil, false},
+		"loopback, another":           {tcp("127.8.8.8"), nil, false},
+		"loopback, version 6":         {tcp("::1"), nil, false},
+		"all addresses":               {tcp("0.0.0.0"), nil, true},
+		"all addresses, version 6":    {tcp("::"), nil, true},
+		"all addresses, none written": {&net.TCPAddr{Port: 3000}, nil, true},
+		"an address":                  {tcp("192.0.2.1"), nil, true},
+		"an address, with a key":      {tcp("192.0.2.1"), key, false},
+		"all addresses, with a key":   {tcp("::"), key, false},
+	} {
+		t.Run(name, func(t *testing.T) { require.Equal(t, row.want, main.Exposed(row.addr, row.keys)) })
+	}
+}
+
+// All addresses are no address to call, and over loopback a runtime without keys answers to
+// loopback names alone.
+func TestWhatIsPrintedOfAllAddresses(t *testing.T) {
+	for _, ip := range []string{"0.0.0.0", "::"} {
+		file := &agent.File{Agents: []agent.Agent{{ID: "a"}}}
+		out := newOutput()
+		main.Welcome(out, &net.TCPAddr{IP: net.ParseIP(ip), Port: 3000}, file)
+		require.Contains(t, out.String(), "listening on http://localhost:3000\n")
+		require.Equal(t, "http://localhost:3000/v1/agents/a/runs", tryIt.FindStringSubmatch(out.String())[4])
+	}
+}
+
+func TestPortInUse(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer taken.Close()
+	p := spawn(t, t.TempDir(), nil, "--addr", taken.Addr().String())
+	p.wait(t)
+	require.Equal(t, 1, p.cmd.ProcessState.ExitCode())
+	require.Equal(t, "runtime: listen tcp "+taken.Addr().String()+": bind: address already in use\n", p.log.String())
+	require.Empty(t, p.stdout.String())
+
+	_, _, err = once(t, nil, "--addr", "nonsense")
+	require.EqualError(t, err, "listen tcp: address nonsense: missing port in address")
+}
+
+func TestAfterAKill(t *testing.T) {
+	gate := make(chan struct{})
+	up := modeltest.Start(t, modeltest.Anthropic,
+		modeltest.Stream(modeltest.Text("one"), modeltest.Gate(gate)), modeltest.Stream(modeltest.Text("two")))
+	dir := write(t, "agents:\n  - {id: a, model: m, provider: {protocol: anthropic, apiKey: k, baseUrl: "+up.URL+"}}")
+	p := spawn(t, dir, nil, "--addr", "127.0.0.1:0")
+	p.started(t)
+	s := follow(t, p.instance)
+	s.until("partial_message")
+	require.NoError(t, p.cmd.Process.Signal(syscall.SIGKILL))
+	require.Error(t, s.end(), "the stream broke off")
+	p.wait(t)
+
+	again := spawn(t, dir, nil, "--addr", strings.TrimPrefix(p.url, "http://"))
+	again.started(t)
+	answer, err := again.client(t, "").Complete(t.Context(), "a", wire.RunRequest{Message: "hello"})
+	require.NoError(t, err)
+	require.Equal(t, "two", answer.Text)
+}

@@ -1,0 +1,165 @@
+package main_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"net/http"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/runtime/client"
+	"github.com/seed93082962/agenthost/runtime/model/modeltest"
+	"github.com/seed93082962/agenthost/runtime/wire"
+)
+
+// following is a run of agent "a" as its caller sees it.
+type following struct {
+	t    *testing.T
+	id   string
+	next func() (wire.Event, error, bool)
+}
+
+// follow starts a run, which ends with the test.
+func follow(t *testing.T, in *instance) *following {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	next, stop := iter.Pull2(in.client(t, "").Run(ctx, "a", wire.RunRequest{Message: "hello"}))
+	t.Cleanup(func() {
+		cancel()
+		stop()
+	})
+	f := &following{t: t, next: next}
+	f.id = f.until("system").(*wire.System).RunID
+	return f
+}
+
+// until returns the first event of that name.
+func (f *following) until(name string) wire.Payload {
+	f.t.Helper()
+	for {
+		ev, err, ok := f.next()
+		require.True(f.t, ok, "the run ended without %s", name)
+		require.NoError(f.t, err)
+		if ev.EventName() == name {
+			return ev.Payload
+		}
+	}
+}
+
+// end reads to the end and returns the error there, if there is one.
+func (f *following) end() error {
+	for {
+		if _, err, ok := f.next(); err != nil || !ok {
+			return err
+		}
+	}
+}
+
+// inFlight starts the command and a run that waits for gate after its first word.
+func inFlight(t *testing.T, gate <-chan struct{}, args ...string) (*process, *following) {
+	t.Helper()
+	up := modeltest.Start(t, modeltest.Anthropic, modeltest.Stream(modeltest.Text("one"), modeltest.Gate(gate), modeltest.Text("two")))
+	dir := write(t, "agents:\n  - {id: a, model: m, provider: {protocol: anthropic, apiKey: k, baseUrl: "+up.URL+"}}")
+	p := spawn(t, dir, nil, append([]string{"--addr", "127.0.0.1:0"}, args...)...)
+	p.started(t)
+	f := follow(t, p.instance)
+	f.until("partial_message")
+	return p, f
+}
+
+func (p *process) signal(t *testing.T, sig syscall.Signal) {
+	t.Helper()
+	require.NoError(t, p.cmd.Process.Signal(sig))
+}
+
+// draining waits until the process is draining.
+func (p *process) draining(t *testing.T) {
+	t.Helper()
+	c := caller(t)
+	require.Eventually(t, func() bool {
+		res, err := c.Get(p.url + "/health/ready")
+		if err != nil {
+			return false
+		}
+		defer res.Body.Close()
+		body, err := io.ReadAll(res.Body)
+		return err == nil && res.StatusCode == http.StatusServiceUnavailable && string(body) == "{\"status\":\"draining\"}\n"
+	}, patience, 5*time.Millisecond)
+}
+
+func TestSignalsDrain(t *testing.T) {
+	for name, sig := range map[string]syscall.Signal{"SIGTERM": syscall.SIGTERM, "SIGINT": syscall.SIGINT} {
+		t.Run(name, func(t *testing.T) {
+			gate := make(chan struct{})
+			p, run := inFlight(t, gate, "--drain-timeout", patience.String())
+			p.signal(t, sig)
+			p.draining(t)
+			_, err := p.client(t, "").Complete(t.Context(), "a", wire.RunRequest{Message: "too late"})
+			var refusal *client.Error
+			require.ErrorAs(t, err, &refusal)
+			require.Equal(t, client.Error{Status: http.StatusServiceUnavailable, Body: wire.ErrorBody{Error: "Draining"}}, *refusal)
+			health, err := p.client(t, "").Health(t.Context())
+			require.NoError(t, err, "it is alive all the same")
+			require.Equal(t, "ok", health.Status)
+
+			close(gate)
+			require.Equal(t, "onetwo", *run.until("result").(*wire.Result).Result)
+			run.until("done")
+			require.NoError(t, run.end())
+			p.wait(t)
+			require.Zero(t, p.cmd.ProcessState.ExitCode(), "%s", p.log)
+			require.Regexp(t, `"message":"draining"(.|\n)*"message":"stopped"`, p.log.String())
+		})
+	}
+}
+
+func TestRunsThatOutlastTheDrainAreCancelled(t *testing.T) {
+	p, run := inFlight(t, make(chan struct{}), "--drain-timeout", "100ms")
+	p.signal(t, syscall.SIGTERM)
+	require.Equal(t, wire.ReasonShutdown, run.until("cancelled").(*wire.Cancelled).Reason)
+	run.until("done")
+	require.NoError(t, run.end())
+	p.wait(t)
+	require.Zero(t, p.cmd.ProcessState.ExitCode(), "%s", p.log)
+}
+
+func TestCancelWhileDraining(t *testing.T) {
+	p, run := inFlight(t, make(chan struct{}), "--drain-timeout", patience.String())
+	p.signal(t, syscall.SIGTERM)
+	p.draining(t)
+	_, err := p.client(t, "").Cancel(t.Context(), run.id)
+	require.NoError(t, err)
+	require.Equal(t, wire.ReasonClientRequest, run.until("cancelled").(*wire.Cancelled).Reason)
+	p.wait(t)
+	require.Zero(t, p.cmd.ProcessState.ExitCode(), "%s", p.log)
+}
+
+func TestTheSecondSignalEndsAtOnce(t *testing.T) {
+	p, run := inFlight(t, make(chan struct{}), "--drain-timeout", patience.String())
+	p.signal(t, syscall.SIGTERM)
+	p.draining(t)
+	// The first one may still be on its way to giving up its handler.
+	require.Eventually(t, func() bool {
+		return errors.Is(p.cmd.Process.Signal(syscall.SIGTERM), os.ErrProcessDone)
+	}, patience, 10*time.Millisecond)
+	p.wait(t)
+	status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	require.True(t, ok)
+	require.True(t, status.Signaled())
+	require.Equal(t, syscall.SIGTERM, status.Signal())
+	require.ErrorIs(t, run.end(), client.ErrIncomplete)
+}
+
+func TestASignalWithoutRunsEndsAtOnce(t *testing.T) {
+	p := spawn(t, t.TempDir(), nil, "--addr", "127.0.0.1:0", "--drain-timeout", (2 * patience).String())
+	p.started(t)
+	p.signal(t, syscall.SIGTERM)
+	p.wait(t)
+	require.Zero(t, p.cmd.ProcessState.ExitCode(), "%s", p.log)
+}
