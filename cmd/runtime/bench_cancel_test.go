@@ -1,6 +1,7 @@
 package main_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"testing"
 	"time"
@@ -9,7 +10,7 @@ import (
 // BenchmarkCancel tells how long after a run was cancelled upstream finds its connection closed,
 // which is when a model would stop: by the endpoint, and by a client that goes away.
 func BenchmarkCancel(b *testing.B) {
-	const alone, together, rounds = 50, 256, 5
+	const alone, together, rounds = 50, 256, 15
 	ways := []struct {
 		name     string
 		subject  *subject
@@ -20,12 +21,11 @@ func BenchmarkCancel(b *testing.B) {
 		{"limit-disconnect", &limitDrained, false},
 		{"proxy-disconnect", &proxy, false},
 	}
-	on := splitCores(b)
 	one, many := make([]sample, len(ways)), make([]sample, len(ways))
+	t, next := newBench(b, "hang"), 0
 	for i, way := range ways {
-		upstream := startUpstream(b, on, "hang")
-		server := way.subject.start(b, &on.server, upstream.addr)
-		c := &canceller{subject: way.subject, endpoint: way.endpoint, server: server.addr, upstream: upstream.addr}
+		server := way.subject.start(b, t)
+		c := &canceller{subject: way.subject, endpoint: way.endpoint, server: server.addr, upstream: t.upstream.addr, next: next}
 		for range alone {
 			one[i] = append(one[i], c.cancel(b, 1)...)
 		}
@@ -34,7 +34,7 @@ func BenchmarkCancel(b *testing.B) {
 		}
 		c.controls.close()
 		server.stop()
-		upstream.stop()
+		next = c.next
 	}
 	for i, way := range ways {
 		report(b, way.name, metric{"ms-alone-p50", one[i].median()}, metric{"ms-alone-p99", one[i].quantile(0.99)},
@@ -51,21 +51,17 @@ type canceller struct {
 	next     int         // number of the next run
 }
 
-// cancel opens n streams, cancels all of them once each has got its tokens, and returns how long it took from
-// the moment when the first cancel was sent until upstream was rid of each, in milliseconds.
+// cancel opens n streams, cancels all of them once each has got its tokens, and returns how long
+// it took upstream to be rid of each, in milliseconds. All are counted from one moment, before the
+// first cancel is sent.
 func (c *canceller) cancel(b *testing.B, n int) sample {
 	b.Helper()
 	streams := make(connections, n)
 	first := c.next
 	c.next += n
 	err := side(n, func(i int) (err error) {
-		if streams[i], err = c.subject.dial(c.server); err != nil {
-			return err
-		}
-		if err := streams[i].send(c.subject.request(first + i)); err != nil {
-			return err
-		}
-		return streams[i].await(openTokens)
+		streams[i], err = c.subject.open(c.server, first+i)
+		return err
 	})
 	if err != nil {
 		b.Fatal(err)
@@ -78,8 +74,16 @@ func (c *canceller) cancel(b *testing.B, n int) sample {
 		c.controls = append(c.controls, control)
 	}
 
-	release := make(chan struct{})
-	done := make(chan error, 1)
+	// Upstream is asked beforehand, so that nothing but the cancelling takes its core afterwards.
+	observer, err := direct.dial(c.upstream)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer observer.close()
+	if err := observer.send(fmt.Appendf(nil, "GET /ends?first=%d&count=%d HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", first, n)); err != nil {
+		b.Fatal(err)
+	}
+	release, done := make(chan struct{}), make(chan error, 1)
 	go func() {
 		done <- side(n, func(i int) error {
 			request := cancelRequest(first + i)
@@ -101,18 +105,14 @@ func (c *canceller) cancel(b *testing.B, n int) sample {
 	if err := <-done; err != nil {
 		b.Fatal(err)
 	}
+	var ends []int64
+	if err := json.NewDecoder(observer.body).Decode(&ends); err != nil {
+		b.Fatal(err)
+	}
 	streams.close()
 	var took sample
-	for _, at := range fetch[[]int64](b, c.upstream, fmt.Sprintf("/ends?first=%d&count=%d", first, n)) {
+	for _, at := range ends {
 		took = append(took, float64(at-begin.UnixNano())/1e6)
 	}
 	return took
-}
-
-type connections []*connection
-
-func (c connections) close() {
-	for _, conn := range c {
-		conn.close()
-	}
 }

@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"sync"
 	"testing"
 	"time"
 )
@@ -83,39 +82,31 @@ func (c *child) memory(b *testing.B) float64 {
 // startRole starts this binary again as something else.
 func startRole(b *testing.B, on *cpuSet, role string, env ...string) *child {
 	b.Helper()
-	return startChild(b, on, append(env, roleVariable+"="+role), os.Args[0])
+	// It is killed in the end, and leaves what TestMain made for it.
+	env = append(env, roleVariable+"="+role, "TMPDIR="+b.TempDir())
+	return startChild(b, on, env, os.Args[0], "-test.run=^TestRole$")
 }
 
-// startUpstream starts a model that gives the answer of that name, see [answers], to all.
-func startUpstream(b *testing.B, c *cores, answer string) *child {
+// bench is what all servers of one benchmark have in common.
+type bench struct {
+	cores    *cores
+	upstream *child
+	command  string // the runtime, as it is shipped
+}
+
+// newBench builds the runtime and starts a model that gives the answer of that name, one of
+// [answers], to all.
+func newBench(b *testing.B, answer string) *bench {
 	b.Helper()
-	up := startRole(b, &c.others, "upstream", answerVariable+"="+answer)
-	b.Cleanup(up.stop)
-	return up
-}
-
-// command is the command as it is shipped, built once for all benchmarks.
-var command = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "agenthost-bench-")
+	command, err := binary()
 	if err != nil {
-		return "", err
+		b.Fatal(err)
 	}
-	path := filepath.Join(dir, "runtime")
-	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", path, ".")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return path, fmt.Errorf("build command: %w\n%s", err, out)
-	}
-	built = dir
-	return path, nil
-})
-
-var built string // the directory of command, once it was made
-
-func removeCommand() {
-	if built != "" {
-		_ = os.RemoveAll(built)
-	}
+	t := &bench{command: command}
+	t.cores = splitCores(b)
+	t.upstream = startRole(b, &t.cores.others, "upstream", answerVariable+"="+answer)
+	b.Cleanup(t.upstream.stop)
+	return t
 }
 
 const agentsYAML = `
@@ -130,16 +121,12 @@ agents:
     provider: {protocol: openai, baseUrl: "http://%[1]s/v1", apiKey: key}
 `
 
-// startRuntime starts the command with an agent for each protocol.
-func startRuntime(b *testing.B, on *cpuSet, upstream string) *child {
+// startRuntime starts the runtime with an agent for each protocol.
+func startRuntime(b *testing.B, t *bench) *child {
 	b.Helper()
-	path, err := command()
-	if err != nil {
-		b.Fatal(err)
-	}
 	config := filepath.Join(b.TempDir(), "agents.yaml")
-	if err := os.WriteFile(config, fmt.Appendf(nil, agentsYAML, upstream), 0o600); err != nil {
+	if err := os.WriteFile(config, fmt.Appendf(nil, agentsYAML, t.upstream.addr), 0o600); err != nil {
 		b.Fatal(err)
 	}
-	return startChild(b, on, nil, path, "--config", config, "--addr", "127.0.0.1:0")
+	return startChild(b, &t.cores.server, nil, t.command, "--config", config, "--addr", "127.0.0.1:0")
 }

@@ -3,7 +3,6 @@ package main_test
 import (
 	"bufio"
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,7 +14,7 @@ import (
 // subject is a server that is measured.
 type subject struct {
 	name  string
-	start func(b *testing.B, on *cpuSet, upstream string) *child
+	start func(*testing.B, *bench) *child
 	// request makes a whole HTTP request for a run with that number.
 	request func(n int) []byte
 	// token is what stands in the answer once for each token.
@@ -31,15 +30,15 @@ var (
 	runtimeAnthropic = subject{"runtime-anthropic", startRuntime, runRequest("anthropic"), frame}
 	runtimeOpenAI    = subject{"runtime-openai", startRuntime, runRequest("openai"), frame}
 	limitDrained     = subject{"limit", startAgainst("limit"), runRequest("anthropic"), frame}
-	limitEach        = subject{"limit-flush-each", startAgainst("limit-each"), runRequest("anthropic"), frame}
+	limitEach        = subject{"limit-flush-each", startAgainst("limit-flush-each"), runRequest("anthropic"), frame}
 	proxy            = subject{"proxy", startAgainst("proxy"), modelRequest, delta}
 	direct           = subject{"direct", nil, modelRequest, delta} // upstream itself
 )
 
-func startAgainst(role string) func(*testing.B, *cpuSet, string) *child {
-	return func(b *testing.B, on *cpuSet, upstream string) *child {
+func startAgainst(role string) func(*testing.B, *bench) *child {
+	return func(b *testing.B, t *bench) *child {
 		b.Helper()
-		return startRole(b, on, role, upstreamVariable+"="+upstream)
+		return startRole(b, &t.cores.server, role, upstreamVariable+"="+t.upstream.addr)
 	}
 }
 
@@ -90,6 +89,19 @@ func (s *subject) dial(addr string) (*connection, error) {
 	return &connection{conn: conn, reader: bufio.NewReaderSize(conn, 8<<10), token: []byte(s.token)}, nil
 }
 
+// open begins run n on a connection of its own and reads until its answer hangs.
+func (s *subject) open(addr string, n int) (*connection, error) {
+	c, err := s.dial(addr)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.send(s.request(n)); err != nil {
+		return c, err
+	}
+	err = c.await(openTokens)
+	return c, err
+}
+
 func (c *connection) close() { _ = c.conn.Close() }
 
 // send begins a request and reads the head of its answer.
@@ -112,7 +124,7 @@ func (c *connection) send(request []byte) error {
 // await reads until n tokens have come. It does not read on.
 func (c *connection) await(n int) error {
 	for c.tokens < n {
-		if err := c.read(); err != nil {
+		if err := c.read(); err != nil && c.tokens < n { // the last of them may come with io.EOF
 			return err
 		}
 	}
@@ -122,9 +134,11 @@ func (c *connection) await(n int) error {
 // finish reads to the end of the answer.
 func (c *connection) finish() error {
 	for {
-		if err := c.read(); err == io.EOF {
+		err := c.read()
+		if errors.Is(err, io.EOF) {
 			return nil
-		} else if err != nil {
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -162,10 +176,12 @@ func (c *connection) run(request []byte, tokens int) error {
 	return nil
 }
 
+type connections []*connection
+
 // dialAll opens n connections, closed when the benchmark ends.
-func (s *subject) dialAll(b *testing.B, addr string, n int) []*connection {
+func (s *subject) dialAll(b *testing.B, addr string, n int) connections {
 	b.Helper()
-	list := make([]*connection, n)
+	list := make(connections, n)
 	for i := range list {
 		c, err := s.dial(addr)
 		if err != nil {
@@ -177,30 +193,23 @@ func (s *subject) dialAll(b *testing.B, addr string, n int) []*connection {
 	return list
 }
 
-// side runs f for each of n workers at once and returns what went wrong.
+func (c connections) close() {
+	for _, conn := range c {
+		conn.close()
+	}
+}
+
+// side runs f for each of n workers at once and returns the first error.
 func side(n int, f func(i int) error) error {
 	errs := make(chan error, n)
 	for i := range n {
 		go func() { errs <- f(i) }()
 	}
-	var all []error
+	var first error
 	for range n {
-		all = append(all, <-errs)
+		if err := <-errs; first == nil {
+			first = err
+		}
 	}
-	return errors.Join(all...)
-}
-
-// fetch gets JSON from the control of an upstream.
-func fetch[T any](b *testing.B, addr, path string) (v T) {
-	b.Helper()
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	resp, err := client.Get("http://" + addr + path)
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer resp.Body.Close()
-	if err := json.NewDecoder(resp.Body).Decode(&v); err != nil {
-		b.Fatal(err)
-	}
-	return v
+	return first
 }

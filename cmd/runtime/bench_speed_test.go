@@ -30,19 +30,20 @@ type speed struct {
 func (l speed) measure(b *testing.B) {
 	b.Helper()
 	subjects := []*subject{&runtimeAnthropic, &runtimeOpenAI, &limitDrained, &limitEach, &proxy}
-	on := splitCores(b)
-	upstream := startUpstream(b, on, l.answer)
+	t := newBench(b, l.answer)
 	children := make([]*child, len(subjects))
-	conns := make([][]*connection, len(subjects))
+	conns := make([]connections, len(subjects))
 	for i, s := range subjects {
-		children[i] = s.start(b, &on.server, upstream.addr)
+		children[i] = s.start(b, t)
 		b.Cleanup(children[i].stop)
-		conns[i] = s.dialAll(b, children[i].addr, l.clients)
 	}
 	cpu, rate := make([]sample, len(subjects)), make([]sample, len(subjects))
 	runs := l.clients * l.runsEach
 	for round := range l.warmups + l.rounds {
 		for i, s := range subjects {
+			if conns[i] == nil { // not before: servers give a new connection 10 s for its first request
+				conns[i] = s.dialAll(b, children[i].addr, l.clients)
+			}
 			before, begin := children[i].cpu(b), time.Now()
 			if err := l.round(round*runs, s, conns[i]); err != nil {
 				b.Fatalf("%s: %v", s.name, err)
@@ -66,7 +67,7 @@ func (l speed) measure(b *testing.B) {
 }
 
 // round makes the runs of one round, numbered from first on.
-func (l speed) round(first int, s *subject, conns []*connection) error {
+func (l speed) round(first int, s *subject, conns connections) error {
 	return side(l.clients, func(i int) error {
 		if l.stagger > 0 {
 			<-time.After(time.Duration(i) * l.stagger / time.Duration(l.clients))

@@ -3,8 +3,6 @@ package main_test
 import (
 	"encoding/json"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"os"
 	"regexp"
@@ -42,7 +40,8 @@ func tokens(n int) []string {
 }
 
 // serveUpstream speaks both protocols. Beside them GET /ends?first=N&count=M tells when the
-// requests with the marks N to N+M-1 were over, in nanoseconds since 1970, and waits for that.
+// requests with the marks N to N+M-1 were over, in nanoseconds since 1970: the head of its answer
+// comes at once, the rest when they are.
 func serveUpstream() error {
 	answer, ok := answers[os.Getenv(answerVariable)]
 	if !ok {
@@ -55,6 +54,7 @@ func serveUpstream() error {
 	mux.HandleFunc("GET /ends", func(w http.ResponseWriter, r *http.Request) {
 		first, _ := strconv.Atoi(r.FormValue("first"))
 		count, _ := strconv.Atoi(r.FormValue("count"))
+		_ = http.NewResponseController(w).Flush()
 		_ = json.NewEncoder(w).Encode(ends(anthropic.Requests(), first, count))
 	})
 	return serveRole(mux)
@@ -78,17 +78,4 @@ func ends(requests []*modeltest.Request, first, count int) []int64 {
 		}
 	}
 	return at
-}
-
-// serveRole serves on a port of its own, says which, and goes on until standard input ends.
-func serveRole(h http.Handler) error {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-	server := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
-	go func() { _ = server.Serve(listener) }()
-	fmt.Printf("http://%s\n", listener.Addr())
-	_, _ = io.Copy(io.Discard, os.Stdin)
-	return server.Close()
 }
