@@ -8,7 +8,12 @@ import (
 )
 
 const (
-	minBuffer         = 4 << 10
+	// A stream of tokens waits most of its life, with room for one event. One that fills its
+	// buffer has more to come, and gets room for many; few small reads in a row give it back.
+	minBuffer  = 1 << 10
+	fullBuffer = 16 << 10
+	smallReads = 8
+
 	defaultEventLimit = 4 << 20
 	defaultLineLimit  = defaultEventLimit + len("data: ")
 )
@@ -37,6 +42,8 @@ type Decoder struct {
 	// buf[pos:cr], so that no byte is searched twice for either.
 	buf              []byte
 	pos, end, lf, cr int
+	filled           bool // the last Read left no room
+	small            int  // how many Reads in a row would have fitted minBuffer
 	started          bool // a byte order mark is not expected any more
 	skipLF           bool // the last line ended in CR: an LF right after it belongs to it
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -90,8 +91,19 @@ func TestDecoderMemory(t *testing.T) {
 		sizes = append(sizes, len(ev.Data))
 	}
 	require.Equal(t, []int{1, 1 << 20, 1, 1}, sizes)
-	require.Equal(t, 4<<10, r.sizes[0], "an idle stream has a buffer of 4 KiB")
-	require.Equal(t, 4<<10, r.sizes[len(r.sizes)-1], "and so it has after a giant event")
+	require.Equal(t, 1<<10, r.sizes[0], "an idle stream has a buffer of 1 KiB")
+	require.Equal(t, 1<<10, r.sizes[len(r.sizes)-1], "and so it has after a giant event")
+}
+
+func TestDecoderBufferFollowsTheStream(t *testing.T) {
+	burst := strings.Repeat("data: "+strings.Repeat("a", 200)+"\n\n", 50)
+	r := &script{chunks: append([]string{"data: a\n\n", burst}, slices.Repeat([]string{"data: b\n\n"}, 20)...)}
+	for _, err := range sse.NewDecoder(r).Events() {
+		require.NoError(t, err)
+	}
+	require.Equal(t, 1<<10, r.sizes[1])
+	require.Greater(t, slices.Max(r.sizes), 15<<10, "one that fills its buffer gets a large one")
+	require.Equal(t, 1<<10, r.sizes[len(r.sizes)-1], "which is given back when little comes")
 }
 
 func TestDecoderGiantsAndManyTypes(t *testing.T) {
@@ -118,7 +130,7 @@ func TestDecoderGrowsWithinLimit(t *testing.T) {
 	_, err := d.Next()
 	require.ErrorAs(t, err, new(*sse.LimitError))
 	taken := 1<<20 - len(r.chunks[0])
-	require.LessOrEqual(t, taken, limit+4<<10, "bytes read before the line is given up")
+	require.LessOrEqual(t, taken, max(limit+4<<10, 1<<10+16<<10), "bytes read before the line is given up")
 }
 
 func TestDecoderBuffered(t *testing.T) {

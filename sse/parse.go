@@ -168,6 +168,10 @@ func (d *Decoder) fill() {
 			return
 		}
 		d.end += n
+		d.filled = d.end == len(d.buf)
+		if d.small++; n >= minBuffer {
+			d.small = 0
+		}
 		if err == io.EOF {
 			d.err = err
 		} else if err != nil {
@@ -181,14 +185,18 @@ func (d *Decoder) fill() {
 }
 
 // makeRoom moves what is not parsed to the front of the buffer, in a larger one where that is
-// full, or back in a small one once a giant line has been taken out: what follows may be a long
-// wait for the next event.
+// full, or back in a small one where it is too large for what comes, as once a giant line has been
+// taken out: what follows may be a long wait for the next event.
 func (d *Decoder) makeRoom() {
 	rest := d.buf[d.pos:d.end]
 	switch size := len(d.buf); {
-	case len(rest) == size: // also when there is none yet
-		d.buf = make([]byte, max(minBuffer, min(2*size, d.lineMax+minBuffer)))
-	case size > keepBytes && len(rest) <= minBuffer/2:
+	case size == 0:
+		d.buf = make([]byte, minBuffer)
+	case d.filled && size < fullBuffer:
+		d.buf = make([]byte, fullBuffer)
+	case len(rest) == size:
+		d.buf = make([]byte, min(2*size, d.lineMax+minBuffer))
+	case len(rest) <= minBuffer/2 && (size > keepBytes || size > minBuffer && d.small >= smallReads):
 		d.buf = make([]byte, minBuffer)
 	case d.pos == 0: // a long line that arrives in small pieces is not moved for each of them
 		return

@@ -19,6 +19,10 @@ func Transport() *http.Transport {
 		DisableCompression:    true,
 		MaxIdleConnsPerHost:   256, // the default of 2 would have nearly every call shake hands anew
 		IdleConnTimeout:       90 * time.Second,
+		// A stream waits with these, and nothing passes through them but headers and single
+		// tokens: a read or write of more goes past them. The defaults are 4 KiB each.
+		ReadBufferSize:  1 << 10,
+		WriteBufferSize: 1 << 10,
 		// Finds out that a peer is gone without a word while an answer is awaited.
 		HTTP2: &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second},
 	}

@@ -40,34 +40,40 @@ func (c *Collector) Add(p *Part) error {
 	if c.size > MaxAnswerBytes {
 		return &Error{Code: CodeServer, Message: "the answer is over the limit of 64 MiB"}
 	}
+	var t BlockType
 	switch p.Kind {
 	case KindText:
-		b := c.at(p.Index, BlockText)
-		b.buf = append(b.buf, p.Text...)
-	case KindThinking:
-		b := c.at(p.Index, BlockThinking)
-		b.buf = append(b.buf, p.Text...)
-	case KindSignature:
-		b := c.at(p.Index, BlockThinking)
-		b.sig = append(b.sig, p.Text...)
+		t = BlockText
+	case KindThinking, KindSignature:
+		t = BlockThinking
 	case KindRedacted:
-		b := c.at(p.Index, BlockRedacted)
-		b.buf = append(b.buf, p.Text...)
-	case KindToolUse:
-		b := c.at(p.Index, BlockToolUse)
-		b.ID, b.Name = p.ID, p.Name
-	case KindToolInput:
-		b := c.at(p.Index, BlockToolUse)
-		b.buf = append(b.buf, p.Text...)
+		t = BlockRedacted
+	case KindToolUse, KindToolInput:
+		t = BlockToolUse
 	case KindUsage:
 		c.usage = p.Usage
+		return nil
 	case KindStop:
 		c.stop = p.StopReason
+		return nil
+	default:
+		return nil
+	}
+	b := c.at(p.Index, t)
+	switch p.Kind {
+	case KindToolUse:
+		b.ID, b.Name = p.ID, p.Name
+	case KindSignature:
+		b.sig = append(b.sig, p.Text...)
+	default:
+		b.buf = append(b.buf, p.Text...)
 	}
 	return nil
 }
 
 // at returns the block with that index and type, from the newest back; a new one if there is none.
+//
+//go:noinline // its frame would count for every token: the stack of a waiting stream is its largest part
 func (c *Collector) at(index int, t BlockType) *block {
 	for i := len(c.blocks) - 1; i >= 0; i-- {
 		if b := &c.blocks[i]; b.index == index && b.Type == t {
