@@ -8,16 +8,13 @@ import (
 	"io"
 	"net/http"
 	"reflect"
+	"slices"
 	"strconv"
-	"time"
 	"unicode/utf8"
 )
 
 // ErrTooLarge is what [ReadJSON] answers to a body that is over the limit.
 var ErrTooLarge = errors.New("request body is too large")
-
-// bodyTimeout is how long a request body may take to come in.
-const bodyTimeout = time.Minute
 
 // BodyError says what is wrong with a body, in words for the client.
 type BodyError struct{ Message string }
@@ -30,11 +27,6 @@ func ReadJSON(w http.ResponseWriter, r *http.Request, limit int64, v any) error 
 	if r.ContentLength > limit {
 		return ErrTooLarge
 	}
-	// A body that does not come would hold its connection for ever. Writers of responses that
-	// know no deadlines have none to set.
-	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Now().Add(bodyTimeout))
-	defer func() { _ = control.SetReadDeadline(time.Time{}) }()
 	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
 	if err != nil {
 		if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
@@ -93,6 +85,11 @@ func WriteJSON(w http.ResponseWriter, status int, v any) error {
 	h.Set("Content-Length", strconv.Itoa(len(data)))
 	h.Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
-	_, _ = w.Write(data) // a client that is gone needs no answer
+	for chunk := range slices.Chunk(data, writeChunk) {
+		writeWithin(w, writeTimeout)
+		if _, err := w.Write(chunk); err != nil {
+			return nil // a client that is gone, or does not read, needs no answer
+		}
+	}
 	return nil
 }

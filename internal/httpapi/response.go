@@ -11,6 +11,7 @@ type response struct {
 	http.ResponseWriter
 	status int
 	bytes  int64
+	unread bool // there is a request body that has not come to its end
 }
 
 // Unwrap lets http.ResponseController reach what net/http offers beside.
@@ -21,13 +22,26 @@ func (w *response) Status() int { return cmp.Or(w.status, http.StatusOK) }
 
 func (w *response) WriteHeader(status int) {
 	if w.status == 0 && status >= 200 {
-		w.status = status
+		w.begin(status)
 	}
 	w.ResponseWriter.WriteHeader(status)
 }
 
+// begin notes that the answer begins.
+func (w *response) begin(status int) {
+	if w.status != 0 {
+		return
+	}
+	w.status = status
+	if w.unread {
+		// Before it sends the answer, net/http waits for the rest of the body. One that does not
+		// come would hold the connection for ever.
+		readWithin(w.ResponseWriter, drainTimeout)
+	}
+}
+
 func (w *response) Write(p []byte) (int, error) {
-	w.status = cmp.Or(w.status, http.StatusOK)
+	w.begin(http.StatusOK)
 	n, err := w.ResponseWriter.Write(p)
 	w.bytes += int64(n)
 	return n, err
@@ -35,8 +49,23 @@ func (w *response) Write(p []byte) (int, error) {
 
 // ReadFrom keeps sendfile within reach.
 func (w *response) ReadFrom(r io.Reader) (int64, error) {
-	w.status = cmp.Or(w.status, http.StatusOK)
+	w.begin(http.StatusOK)
 	n, err := io.Copy(w.ResponseWriter, r)
 	w.bytes += n
+	return n, err
+}
+
+// body notices the end of a request body.
+type body struct {
+	io.ReadCloser
+	res *response
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err == io.EOF && b.res.unread {
+		b.res.unread = false
+		readWithin(b.res.ResponseWriter, 0) // the deadline was for the body: the answer may take its time
+	}
 	return n, err
 }

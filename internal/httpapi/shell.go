@@ -77,11 +77,16 @@ func (s *Shell) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		begin := time.Now()
 		id := r.Header.Get(RequestIDHeader)
-		if !saneRequestID(id) {
+		if !ids.Plain(id, 128) { // it is going to stand in logs
 			id = ids.New()
 		}
 		w.Header().Set(RequestIDHeader, id)
 		res := &response{ResponseWriter: w}
+		if r.ContentLength != 0 {
+			readWithin(w, bodyTimeout)
+			res.unread = true
+			r.Body = &body{r.Body, res}
+		}
 		defer func() {
 			p := recover()
 			if p != nil && p != http.ErrAbortHandler { //nolint:errorlint // net/http compares it the same way
@@ -109,22 +114,20 @@ func (s *Shell) log(r *http.Request, res *response, id string, begin time.Time) 
 	}
 	if ctx := context.Background(); s.Logger.Enabled(ctx, level) {
 		s.Logger.LogAttrs(ctx, level, "request",
-			slog.String("method", r.Method), slog.String("path", r.URL.Path),
+			slog.String("method", r.Method), slog.String("path", cut(r.URL.Path)),
 			slog.Int("status", res.Status()), slog.Int64("bytes", res.bytes),
 			slog.Int64("durationMs", time.Since(begin).Milliseconds()), slog.String("requestId", id))
 	}
 }
 
+// cut keeps what a caller chose from filling the log.
+func cut(s string) string {
+	const most = 512
+	if len(s) > most {
+		return strings.ToValidUTF8(s[:most], "") + "..."
+	}
+	return s
+}
+
 // RequestID returns the id that Wrap gave the request that w answers.
 func RequestID(w http.ResponseWriter) string { return w.Header().Get(RequestIDHeader) }
-
-// saneRequestID says whether an incoming id may stand in logs: 1 to 128 of [A-Za-z0-9._-].
-func saneRequestID(id string) bool {
-	for i := range len(id) {
-		c := id[i]
-		if ('a' > c || c > 'z') && ('A' > c || c > 'Z') && ('0' > c || c > '9') && c != '.' && c != '_' && c != '-' {
-			return false
-		}
-	}
-	return 0 < len(id) && len(id) <= 128
-}

@@ -32,3 +32,14 @@ func Parse(s string) (ID, error) {
 	}
 	return id, nil
 }
+
+// Plain reports whether s is made of 1 to most of the characters A-Z, a-z, 0-9, '.', '_' and '-'.
+func Plain(s string, most int) bool {
+	for i := range len(s) {
+		c := s[i]
+		if ('a' > c || c > 'z') && ('A' > c || c > 'Z') && ('0' > c || c > '9') && c != '.' && c != '_' && c != '-' {
+			return false
+		}
+	}
+	return 0 < len(s) && len(s) <= most
+}

@@ -8,8 +8,9 @@ import (
 	"github.com/seed93082962/agenthost/runtime/model"
 )
 
-// settleWarning is after how long a run that only waits for its tools to stop says so.
-const settleWarning = 10 * time.Second
+// settleWarning is after how long a run that only waits for its tools to stop says so: ten seconds
+// after the cancel, of which calls have had one.
+const settleWarning = 10*time.Second - cancelGrace
 
 // calls are the tool calls that are under way.
 type calls struct {

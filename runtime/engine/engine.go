@@ -19,6 +19,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed93082962/agenthost/internal/ids"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/permission"
 	"github.com/seed93082962/agenthost/runtime/session"
@@ -118,15 +119,7 @@ func New(cfg Config) (*Engine, error) {
 	return e, nil
 }
 
-func validName(name string) bool {
-	for i := range len(name) {
-		c := name[i]
-		if ('a' > c || c > 'z') && ('A' > c || c > 'Z') && ('0' > c || c > '9') && c != '_' && c != '-' {
-			return false
-		}
-	}
-	return 0 < len(name) && len(name) <= 64
-}
+func validName(name string) bool { return ids.Plain(name, 64) && !strings.Contains(name, ".") }
 
 // Tools returns the names of the tools that the model is offered, sorted.
 func (e *Engine) Tools() []string { return append([]string{}, e.names...) }

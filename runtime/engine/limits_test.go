@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -69,6 +70,55 @@ func TestASilentModelIsGivenUp(t *testing.T) {
 		require.Equal(t, 4*(time.Minute+59*time.Second)+2*time.Minute, time.Since(begin))
 		require.Equal(t, "Well", got.outcome.Text)
 	})
+}
+
+func TestASlowReaderIsNotTheModelsFault(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := turns([]model.Part{
+			{Kind: model.KindText, Text: "a", More: true}, {Kind: model.KindText, Text: "b"}, {Kind: model.KindText, Text: "c"},
+			{Kind: model.KindStop, StopReason: model.StopEndTurn},
+		})
+		s := newSetup(m)
+		e, err := engine.New(s.Config)
+		require.NoError(t, err)
+		held, err := s.store.Open(t.Context(), "agent", "")
+		require.NoError(t, err)
+		s.input.Session = held
+		for _, err := range e.Start(s.input).Events(t.Context()) {
+			require.NoError(t, err)
+			<-time.After(5 * time.Minute)
+		}
+	})
+}
+
+func TestALongConversationIsBuiltOnce(t *testing.T) {
+	for name, role := range map[string]model.Role{"roles that alternate": model.RoleAssistant, "one role": model.RoleUser} {
+		t.Run(name, func(t *testing.T) {
+			const messages = 4000
+			s := newSetup(turns(says("Hi.")))
+			e, err := engine.New(s.Config)
+			require.NoError(t, err)
+			held, err := s.store.Open(t.Context(), "agent", "")
+			require.NoError(t, err)
+			for i := range messages {
+				m := model.UserText("x")
+				if i%2 == 1 {
+					m.Role = role
+				}
+				require.NoError(t, held.Append(t.Context(), m))
+			}
+			s.input.Session = held
+			// What is allocated grows with the messages, not with their square: a message is 40 bytes
+			// and its block 176, and each is copied a few times at the most.
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			for _, err := range e.Start(s.input).Events(t.Context()) {
+				require.NoError(t, err)
+			}
+			runtime.ReadMemStats(&after)
+			require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(messages*2000))
+		})
+	}
 }
 
 func TestARunHasItsTime(t *testing.T) {

@@ -23,6 +23,7 @@ type Run struct {
 	maxTurns int
 	timeout  time.Duration
 	outcome  Outcome
+	answer   model.Answer // of the turn under way
 
 	// Reused for each partial message, which is valid until the next event.
 	partial wire.PartialMessage
@@ -68,85 +69,103 @@ func (r *Run) Outcome() Outcome { return r.outcome }
 
 // loop calls the model and its tools by turns.
 func (r *Run) loop(ctx context.Context, yield func(wire.Event) bool) error {
-	messages := repair(r.in.Session.Messages())
-	messages, err := r.say(ctx, messages, model.UserText(r.in.Message))
-	if err != nil {
+	said := restore(r.in.Session.Messages())
+	if err := r.say(ctx, said, model.UserText(r.in.Message)); err != nil {
 		return err
 	}
-	for {
+	for again := true; again; {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 		r.outcome.NumTurns++
-		answer, err := r.ask(ctx, messages, yield)
-		if err != nil {
-			return err
-		}
-		message := answer.Message
-		if len(message.Content) > 0 { // upstreams refuse a message without content
-			if messages, err = r.say(ctx, messages, message); err != nil {
-				return err
-			}
-		}
-		calls := message.ToolUses()
-		again := len(calls) > 0 && answer.StopReason != model.StopMaxTokens && answer.StopReason != model.StopRefusal
-		if !yield(r.assistant(answer, !again)) {
-			return errStopped
-		}
-		if !again {
-			return nil
-		}
-		if r.outcome.NumTurns >= r.maxTurns {
-			return ErrMaxTurns
-		}
-		results, err := r.runTools(ctx, calls, yield)
-		// What was done is kept even when the run ends here: the store takes it although ctx is over.
-		var sayErr error
-		if messages, sayErr = r.say(context.WithoutCancel(ctx), messages, results); err == nil {
-			err = sayErr
+		err := r.ask(ctx, said.messages, yield)
+		if err == nil {
+			again, err = r.act(ctx, said, yield)
 		}
 		if err != nil {
 			return err
 		}
 	}
+	return nil
+}
+
+// act takes in the answer of the model, and runs the tools that it asks for. It reports whether
+// the model has to be called again.
+func (r *Run) act(ctx context.Context, said *transcript, yield func(wire.Event) bool) (bool, error) {
+	answer := r.answer
+	r.answer = model.Answer{}
+	if len(answer.Message.Content) > 0 { // upstreams refuse a message without content
+		if err := r.say(ctx, said, answer.Message); err != nil {
+			return false, err
+		}
+	}
+	calls := answer.Message.ToolUses()
+	again := len(calls) > 0 && answer.StopReason != model.StopMaxTokens && answer.StopReason != model.StopRefusal
+	switch {
+	case !yield(r.assistant(answer, !again)):
+		return false, errStopped
+	case !again:
+		return false, nil
+	case r.outcome.NumTurns >= r.maxTurns:
+		return false, ErrMaxTurns
+	}
+	results, err := r.runTools(ctx, calls, yield)
+	// What was done is kept even when the run ends here: the store takes it although ctx is over.
+	if sayErr := r.say(context.WithoutCancel(ctx), said, results); err == nil {
+		err = sayErr
+	}
+	return true, err
 }
 
 // say appends a message to the conversation, and to the session.
-func (r *Run) say(ctx context.Context, messages []model.Message, m model.Message) ([]model.Message, error) {
+func (r *Run) say(ctx context.Context, said *transcript, m model.Message) error {
 	if err := r.in.Session.Append(ctx, m); err != nil {
-		return nil, fmt.Errorf("append to session: %w", err)
+		return fmt.Errorf("append to session: %w", err)
 	}
-	return join(messages, m), nil
+	said.add(m)
+	return nil
 }
 
-// ask makes one call of the model and yields partial messages.
-func (r *Run) ask(ctx context.Context, messages []model.Message, yield func(wire.Event) bool) (model.Answer, error) {
+// ask makes one call of the model, yields partial messages, and leaves the whole answer in
+// r.answer. Streams wait for upstream in here: what is only done once stands in functions of its
+// own, for the depth of the stack is most of the memory that a waiting stream takes.
+func (r *Run) ask(ctx context.Context, messages []model.Message, yield func(wire.Event) bool) error {
 	w := watch(ctx, r.engine.cfg.IdleTimeout)
 	defer w.stop()
-
-	req := r.engine.cfg.Request
-	req.Messages, req.Tools, req.Alive = messages, r.engine.offered, w.alive
-	var c model.Collector
-	for part, err := range r.engine.cfg.Model.Stream(w.ctx, &req) {
+	req := r.request(messages, w.alive)
+	c := new(model.Collector)
+	for part, err := range r.engine.cfg.Model.Stream(w.ctx, req) {
 		if err == nil {
 			err = c.Add(&part)
 		}
 		if err != nil {
-			return r.cutOff(ctx, w, &c, err)
+			return r.cutOff(ctx, w, c, err)
 		}
-		if !part.More {
-			w.alive()
-		}
-		if r.in.Partials && !r.pass(&part, yield) {
-			return model.Answer{}, errStopped
+		w.away()
+		on := !r.in.Partials || r.pass(&part, yield)
+		w.back(part.More)
+		if !on {
+			return errStopped
 		}
 	}
+	return r.whole(ctx, w, c)
+}
+
+func (r *Run) request(messages []model.Message, alive func()) *model.Request {
+	req := r.engine.cfg.Request
+	req.Messages, req.Tools, req.Alive = messages, r.engine.offered, alive
+	return &req
+}
+
+// whole takes an answer that came to its end.
+func (r *Run) whole(ctx context.Context, w *watchdog, c *model.Collector) error {
 	answer := c.Answer()
 	if answer.StopReason == "" {
-		return r.cutOff(ctx, w, &c, &model.Error{Code: model.CodeConnection, Message: "the model's answer broke off"})
+		return r.cutOff(ctx, w, c, &model.Error{Code: model.CodeConnection, Message: "the model's answer broke off"})
 	}
 	r.note(answer)
-	return answer, nil
+	r.answer = answer
+	return nil
 }
 
 // pass yields what a part is to the reader of the run.
@@ -192,7 +211,7 @@ func (r *Run) note(a model.Answer) {
 
 // cutOff ends an answer that did not come to its end. Its text is kept: the next run of the
 // session, and its user, know that it was said.
-func (r *Run) cutOff(ctx context.Context, w *watchdog, c *model.Collector, err error) (model.Answer, error) {
+func (r *Run) cutOff(ctx context.Context, w *watchdog, c *model.Collector, err error) error {
 	answer := c.Answer()
 	r.note(answer)
 	if text := answer.Message.Text(); text != "" {
@@ -204,11 +223,11 @@ func (r *Run) cutOff(ctx context.Context, w *watchdog, c *model.Collector, err e
 	var upstream *model.Error
 	switch {
 	case ctx.Err() != nil || !w.barked() && errors.As(err, &upstream):
-		return answer, err
+		return err
 	case !w.barked():
-		return answer, &model.Error{Code: model.CodeUnknown, Message: "the model failed", Err: err}
+		return &model.Error{Code: model.CodeUnknown, Message: "the model failed", Err: err}
 	default:
-		return answer, &model.Error{
+		return &model.Error{
 			Code:    model.CodeTimeout,
 			Message: fmt.Sprintf("the model was silent for %v", r.engine.cfg.IdleTimeout),
 			Err:     err,

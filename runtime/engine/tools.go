@@ -18,6 +18,12 @@ import (
 // it. The run does not end before the tool has.
 const stopGrace = 5 * time.Second
 
+// cancelGrace is how long a tool gets to give its result when the run has been cancelled.
+const cancelGrace = time.Second
+
+// maxParallel bounds how many calls of one answer run side by side.
+const maxParallel = 16
+
 var errToolTimeout = errors.New("tool call took too long")
 
 // result is what became of one call.
@@ -57,58 +63,76 @@ func (r *Run) runTools(ctx context.Context, calls []model.Block, yield func(wire
 
 func (r *Run) readOnly(call *model.Block) bool { return r.engine.tools[call.Name].spec.ReadOnly }
 
-// batch starts all the calls, keeps their results as they come and yields their events. Of calls
-// that end after ctx, the results are kept that are none of its end.
+// batch runs the calls side by side, keeps their results as they come and yields their events.
+// When ctx ends it waits for them, and keeps the results that are none of its end.
 func (r *Run) batch(ctx context.Context, calls []model.Block, keep func(result), yield func(wire.Event) bool) error {
-	results := make(chan result, len(calls))
-	toolCtx, cancel := context.WithTimeoutCause(ctx, r.engine.cfg.ToolTimeout, errToolTimeout)
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	results := make(chan result, len(calls))
+	places := make(chan struct{}, maxParallel)
 	for i := range calls {
-		r.calls.add(&calls[i])
 		go func() {
-			defer r.calls.done(&calls[i])
+			places <- struct{}{}
+			defer func() { <-places }()
 			begin := time.Now()
-			res := r.call(toolCtx, &calls[i])
+			res := r.attempt(ctx, &calls[i])
 			res.index, res.took = i, time.Since(begin)
 			results <- res
 		}()
 	}
-	late := time.NewTimer(r.engine.cfg.ToolTimeout + stopGrace)
-	defer late.Stop()
-	finished := make([]bool, len(calls))
-	tell := func(res result) bool {
-		finished[res.index] = true
-		keep(res)
-		return r.tell(&calls[res.index], res, yield)
+	stopped := false
+	for range calls {
+		res := <-results
+		switch over := stopped || ctx.Err() != nil; {
+		case !over:
+			keep(res)
+			if stopped = !r.tell(&calls[res.index], res, yield); stopped {
+				cancel()
+			}
+		case !res.isError:
+			keep(res)
+		}
 	}
-	for left := len(calls); left > 0; left-- {
-		select {
-		case res := <-results:
-			if ctx.Err() == nil {
-				if !tell(res) {
-					return errStopped
-				}
-				continue
-			}
-			results <- res // there is room: it came from there
-		case <-ctx.Done():
-		case <-late.C:
-			for i := range calls {
-				if !finished[i] && !tell(r.timedOut(result{index: i, took: r.engine.cfg.ToolTimeout + stopGrace})) {
-					return errStopped
-				}
-			}
-			return nil
-		}
-		r.settle()
-		for range left {
-			if res := <-results; !res.isError {
-				keep(res)
-			}
-		}
+	if stopped {
+		return errStopped
+	}
+	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	return nil
+}
+
+// attempt gives a call its time. A tool that does not stop when that is over is left behind: the
+// run goes on without it, but does not end before it.
+func (r *Run) attempt(run context.Context, call *model.Block) result {
+	cut := result{output: interrupted, isError: true}
+	if run.Err() != nil {
+		return cut
+	}
+	ctx, cancel := context.WithTimeoutCause(run, r.engine.cfg.ToolTimeout, errToolTimeout)
+	defer cancel()
+	done := make(chan result, 1)
+	r.calls.add(call)
+	go func() {
+		defer r.calls.done(call)
+		done <- r.call(ctx, call)
+	}()
+	late := time.NewTimer(r.engine.cfg.ToolTimeout + stopGrace)
+	defer late.Stop()
+	select {
+	case res := <-done:
+		return res
+	case <-late.C:
+		return r.timedOut(result{})
+	case <-run.Done():
+	}
+	late.Reset(cancelGrace)
+	select {
+	case res := <-done:
+		return res
+	case <-late.C:
+		return cut
+	}
 }
 
 // call runs one call, whatever the tool does.

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/runtime/engine"
+	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
 	"github.com/seed93082962/agenthost/runtime/permission"
 	"github.com/seed93082962/agenthost/runtime/tool"
@@ -29,6 +31,25 @@ func results(lines []string) []string {
 		}
 	}
 	return kept
+}
+
+// lines is a log that is read while it is written.
+type lines struct {
+	mu   sync.Mutex
+	text string
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.text += string(p)
+	return len(p), nil
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text
 }
 
 func TestReadOnlyToolsRunSideBySide(t *testing.T) {
@@ -184,7 +205,7 @@ func TestAToolThatDoesNotStop(t *testing.T) {
 			<-release
 			return tool.Result{}, nil
 		})
-		var log bytes.Buffer
+		var log lines
 		s := newSetup(turns(calls("t1", "deaf"), says("Done.")), deaf)
 		s.Logger = slog.New(slog.NewTextHandler(&log, nil))
 		ended := make(chan told, 1)
@@ -200,14 +221,70 @@ func TestAToolThatDoesNotStop(t *testing.T) {
 	})
 }
 
+func TestTheLogTellsWhatHoldsACancelledRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		deaf := tool.New(tool.Spec{Name: "deaf"}, func(context.Context, tool.Call) (tool.Result, error) {
+			<-release
+			return tool.Result{}, nil
+		})
+		var log lines
+		s := newSetup(turns(calls("t1", "deaf")), deaf)
+		s.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan told, 1)
+		go func() { ended <- s.run(ctx, t, "") }()
+		synctest.Wait()
+		cancel()
+		<-time.After(10*time.Second - 1)
+		synctest.Wait()
+		require.Empty(t, log.String())
+		<-time.After(1)
+		synctest.Wait()
+		require.Contains(t, log.String(), "tools=[deaf]")
+		require.Empty(t, ended)
+		close(release)
+		require.ErrorIs(t, (<-ended).err, context.Canceled)
+	})
+}
+
+func TestCallsSideBySideAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var running, most atomic.Int64
+		slow := tool.New(tool.Spec{Name: "slow", ReadOnly: true}, func(context.Context, tool.Call) (tool.Result, error) {
+			most.Store(max(most.Load(), running.Add(1)))
+			defer running.Add(-1)
+			<-time.After(time.Second)
+			return tool.Result{Output: "ok"}, nil
+		})
+		var parts []model.Part
+		for i := range 100 {
+			parts = append(parts, model.Part{Kind: model.KindToolUse, Index: i, ID: fmt.Sprint(i), Name: "slow"})
+		}
+		parts = append(parts, model.Part{Kind: model.KindStop, StopReason: model.StopToolUse})
+		s := newSetup(turns(parts, says("Done.")), slow)
+		s.ToolTimeout = 2 * time.Second // each call has it from when it starts
+		begin := time.Now()
+		got := s.run(t.Context(), t, "")
+		require.NoError(t, got.err)
+		require.Len(t, results(got.lines), 100)
+		require.NotContains(t, strings.Join(got.lines, "\n"), "true")
+		require.EqualValues(t, 16, most.Load())
+		require.Equal(t, 7*time.Second, time.Since(begin))
+	})
+}
+
 func TestCancelReachesTools(t *testing.T) {
 	enough := errors.New("enough")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	var cause error
+	ended := make(chan struct{})
 	stops := tool.New(tool.Spec{Name: "stops", ReadOnly: true}, func(ctx context.Context, call tool.Call) (tool.Result, error) {
 		if call.ID == "t1" {
+			defer close(ended)
 			return tool.Result{Output: "quick"}, nil
 		}
+		<-ended
 		cancel(enough)
 		<-ctx.Done()
 		cause = context.Cause(ctx)

@@ -12,52 +12,60 @@ import (
 // interrupted is what the model is told of a call that never came to its end.
 const interrupted = "The call was interrupted before it ended."
 
-// join appends a message to a conversation. Upstreams want the roles to alternate, so one by
-// the same role as the last becomes part of it: that is what a user's message is after a run
-// that ended without an answer.
-func join(messages []model.Message, m model.Message) []model.Message {
-	messages = slices.Clip(messages) // the array behind it belongs to the session
-	if n := len(messages); n > 0 && messages[n-1].Role == m.Role {
-		last := messages[n-1]
-		last.Content = slices.Concat(last.Content, m.Content)
-		return append(messages[:n-1:n-1], last)
-	}
-	return append(messages, m)
+// transcript is a conversation in the form that upstreams take: roles alternate.
+type transcript struct {
+	messages []model.Message
+	merged   bool // the content of the last message is ours, and no session's
 }
 
-// repair makes a stored transcript one that an upstream takes: every tool call is answered in
-// the message after it, and roles alternate. Runs that were cancelled or crashed leave calls
-// without an answer.
-func repair(stored []model.Message) []model.Message {
-	var messages []model.Message
-	for i, m := range stored {
-		messages = join(messages, m)
-		calls := m.ToolUses()
-		if len(calls) == 0 {
-			continue
-		}
-		answered := map[string]bool{}
+// add appends a message. One by the same role as the last becomes part of it: that is what a
+// user's message is after a run that ended without an answer.
+func (t *transcript) add(m model.Message) {
+	n := len(t.messages)
+	if n == 0 || t.messages[n-1].Role != m.Role {
+		t.messages = append(t.messages, m)
+		t.merged = false
+		return
+	}
+	last := &t.messages[n-1]
+	if !t.merged {
+		last.Content = slices.Clone(last.Content)
+		t.merged = true
+	}
+	last.Content = append(last.Content, m.Content...)
+}
+
+// restore makes a transcript of what a session has stored, in which every tool call is answered
+// in the message after it. Runs that were cancelled or crashed leave calls without an answer.
+func restore(stored []model.Message) *transcript {
+	t := &transcript{messages: make([]model.Message, 0, len(stored)+4)}
+	for i := range stored {
+		t.add(stored[i])
+		var next model.Message
 		if i+1 < len(stored) {
-			for _, b := range stored[i+1].Content {
-				if b.Type == model.BlockToolResult {
-					answered[b.ID] = true
-				}
-			}
+			next = stored[i+1]
 		}
-		var missing model.Message
-		missing.Role = model.RoleUser
-		for _, call := range calls {
-			if !answered[call.ID] {
-				missing.Content = append(missing.Content, model.Block{
-					Type: model.BlockToolResult, ID: call.ID, Text: interrupted, IsError: true,
-				})
-			}
-		}
-		if len(missing.Content) > 0 {
-			messages = join(messages, missing)
+		if missing := unanswered(&stored[i], &next); len(missing) > 0 {
+			t.add(model.Message{Role: model.RoleUser, Content: missing})
 		}
 	}
-	return messages
+	return t
+}
+
+// unanswered makes a result for each tool call of m that next has none for.
+func unanswered(m, next *model.Message) []model.Block {
+	var missing []model.Block
+	for i := range m.Content {
+		call := &m.Content[i]
+		if call.Type != model.BlockToolUse {
+			continue
+		}
+		answers := func(b model.Block) bool { return b.Type == model.BlockToolResult && b.ID == call.ID }
+		if !slices.ContainsFunc(next.Content, answers) {
+			missing = append(missing, model.Block{Type: model.BlockToolResult, ID: call.ID, Text: interrupted, IsError: true})
+		}
+	}
+	return missing
 }
 
 // cutText cuts s after at most n bytes, between two runes.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -16,6 +17,8 @@ type watchdog struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	limit  time.Duration
+
+	busy atomic.Bool // the reader of the run has a part, and may take its time
 
 	mu    sync.Mutex // guards all below
 	timer *time.Timer
@@ -39,9 +42,24 @@ func (w *watchdog) alive() {
 	w.mu.Unlock()
 }
 
+// away says that a part is handed on: a reader that is slow to take it is not the model's fault.
+func (w *watchdog) away() { w.busy.Store(true) }
+
+// back says that it was taken. A part with more behind it was only put aside, and takes no time.
+func (w *watchdog) back(more bool) {
+	w.busy.Store(false)
+	if !more {
+		w.alive()
+	}
+}
+
 func (w *watchdog) look() {
+	busy := w.busy.Load()
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if busy {
+		w.last = time.Now()
+	}
 	if left := w.limit - time.Since(w.last); left > 0 && w.ctx.Err() == nil {
 		w.timer.Reset(left)
 		return

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/seed93082962/agenthost/internal/ids"
 	"github.com/seed93082962/agenthost/runtime/model"
 )
 
@@ -40,18 +41,4 @@ type Session interface {
 
 // ValidID reports whether a caller may name a session so: ^[A-Za-z0-9._-]{1,128}$, but neither
 // "." nor "..".
-func ValidID(id string) bool {
-	if len(id) == 0 || len(id) > 128 || id == "." || id == ".." {
-		return false
-	}
-	for i := range len(id) {
-		c := id[i]
-		switch {
-		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
-		case c == '.', c == '_', c == '-':
-		default:
-			return false
-		}
-	}
-	return true
-}
+func ValidID(id string) bool { return ids.Plain(id, 128) && id != "." && id != ".." }
