@@ -26,8 +26,7 @@ func TestExamples(t *testing.T) {
 	t.Run("tool", func(t *testing.T) {
 		out, err := exec.CommandContext(t.Context(), filepath.Join(bin, "tool")).Output()
 		require.NoError(t, err)
-		require.Contains(t, string(out), `"tool_name":"word_count","output":"3"`)
-		require.True(t, strings.HasSuffix(string(out), "event: done\ndata: {}\n\n\n"))
+		require.Equal(t, "I call the tool word_count.\n[word_count: 3 words]\nword_count answered: 3 words\nsuccess after 2 turns\n", string(out))
 	})
 	t.Run("embed and client", func(t *testing.T) {
 		host := exec.CommandContext(t.Context(), filepath.Join(bin, "embed"), "-addr", "127.0.0.1:0")

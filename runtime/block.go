@@ -1,7 +1,6 @@
 package runtime
 
 import (
-	"errors"
 	"net/http"
 	"strconv"
 	"time"
@@ -24,7 +23,7 @@ func (x *execution) block(w http.ResponseWriter) error {
 	case end.state == wire.StateCancelled:
 		answer.Reason = end.reason
 	case end.fault:
-		return errors.New("run " + x.id + " failed") // the log has told why
+		return internal(x.requestID)
 	case end.state == wire.StateFailed:
 		answer.Error, answer.ErrorType, answer.Errors = end.message, end.errorType, []string{end.message}
 		status = http.StatusBadGateway

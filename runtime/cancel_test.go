@@ -93,7 +93,7 @@ func TestARunIsCancelledOnlyWhenItHasReallyEnded(t *testing.T) {
 }
 
 // awaitEnd waits until the log tells the end of a run.
-func (b *bench) awaitEnd(t *testing.T, ctx context.Context) string {
+func (b *bench) awaitEnd(ctx context.Context, t *testing.T) string {
 	t.Helper()
 	for ctx.Err() == nil {
 		for line := range strings.Lines(b.log.String()) {
@@ -140,7 +140,7 @@ func TestAClientThatGoesAway(t *testing.T) {
 				_, err = http.DefaultClient.Do(req) //nolint:bodyclose // there is none
 				require.ErrorIs(t, err, context.Canceled)
 			}
-			line := b.awaitEnd(t, t.Context())
+			line := b.awaitEnd(t.Context(), t)
 			require.Contains(t, line, `"state":"cancelled"`)
 			require.Contains(t, line, `"reason":"disconnect"`)
 			_, early := up.Await(t, 1).End()
@@ -162,7 +162,7 @@ func TestAReaderThatStalls(t *testing.T) {
 	defer conn.Close()
 	_, err = io.WriteString(conn, "POST "+runs+" HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 19\r\n\r\n{\"message\":\"hello\"}")
 	require.NoError(t, err)
-	line := b.awaitEnd(t, t.Context()) // nobody reads
+	line := b.awaitEnd(t.Context(), t) // nobody reads
 	require.Contains(t, line, `"reason":"disconnect"`)
 	_, early := up.Requests()[0].End()
 	require.True(t, early)

@@ -8,16 +8,21 @@ import (
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
-// apiError is an error that a client is told: its status and the body it gets.
-type apiError struct {
-	status int
-	body   wire.ErrorBody
+// Error is a request that was refused: how it is answered over HTTP, and what [Runtime.Run] yields.
+type Error struct {
+	Status int // of HTTP
+	Body   wire.ErrorBody
 }
 
-func (e *apiError) Error() string { return e.body.Error }
+func (e *Error) Error() string {
+	if e.Body.Reason != "" {
+		return e.Body.Error + ": " + e.Body.Reason
+	}
+	return e.Body.Error
+}
 
-func refuse(status int, message string) *apiError {
-	return &apiError{status, wire.ErrorBody{Error: message}}
+func refuse(status int, message string) *Error {
+	return &Error{status, wire.ErrorBody{Error: message}}
 }
 
 var (
@@ -30,21 +35,26 @@ var (
 	errNotAcceptable    = refuse(http.StatusNotAcceptable, "Not acceptable")
 )
 
-func invalid(message string) *apiError {
+func invalid(message string) *Error {
 	return refuse(http.StatusBadRequest, "Invalid request: "+message)
 }
 
-func forbidden(reason string) *apiError {
-	return &apiError{http.StatusForbidden, wire.ErrorBody{Error: "Forbidden", Reason: reason}}
+func forbidden(reason string) *Error {
+	return &Error{http.StatusForbidden, wire.ErrorBody{Error: "Forbidden", Reason: reason}}
 }
 
-func unauthorized(reason string) *apiError {
-	return &apiError{http.StatusUnauthorized, wire.ErrorBody{Error: "Unauthorized", Reason: reason}}
+func unauthorized(reason string) *Error {
+	return &Error{http.StatusUnauthorized, wire.ErrorBody{Error: "Unauthorized", Reason: reason}}
+}
+
+// internal tells of a fault of ours, which the log tells more about.
+func internal(requestID string) *Error {
+	return &Error{http.StatusInternalServerError, wire.ErrorBody{Error: "Internal error", RequestID: requestID}}
 }
 
 // fail is the error adapter: the one place where an error becomes an answer.
 func (rt *Runtime) fail(w http.ResponseWriter, r *http.Request, err error) {
-	var known *apiError
+	var known *Error
 	var body *httpapi.BodyError
 	switch {
 	case errors.As(err, &known):
@@ -59,10 +69,10 @@ func (rt *Runtime) fail(w http.ResponseWriter, r *http.Request, err error) {
 	default:
 		id := httpapi.RequestID(w)
 		rt.cfg.Logger.Error("request failed", "err", err, "method", r.Method, "path", r.URL.Path, "requestId", id)
-		known = &apiError{http.StatusInternalServerError, wire.ErrorBody{Error: "Internal error", RequestID: id}}
+		known = internal(id)
 	}
 	if known == errTooManyRuns { //nolint:errorlint // the very value, to which a header belongs
 		w.Header().Set("Retry-After", "1")
 	}
-	_ = httpapi.WriteJSON(w, known.status, known.body) // a struct of strings has a JSON form
+	_ = httpapi.WriteJSON(w, known.Status, known.Body) // a struct of strings has a JSON form
 }

@@ -4,7 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"runtime/debug"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/seed93082962/agenthost/runtime/engine"
@@ -19,13 +22,15 @@ type execution struct {
 	rt        *Runtime
 	agent     *hosted
 	id        string
-	requestID string
+	requestID string // of the HTTP request, if there is one
 	metadata  map[string]string
 	started   time.Time
 	run       *run.Run
-	session   session.Session // until the run has ended
+	session   session.Session // nil once it is free again
 	sessionID string
+	resumed   bool
 	engine    *engine.Run
+	unbind    func() bool // lets go of the caller's context
 }
 
 // ending is how a run ended, before it is told in one form or the other.
@@ -41,28 +46,46 @@ type ending struct {
 	took      time.Duration
 }
 
-// execute runs the agent, hands each event to send, and returns how it ended. Panics of models
-// end the run alone.
-func (x *execution) execute(send func(wire.Event)) ending {
-	err := func() (err error) {
-		defer func() {
-			if p := recover(); p != nil {
-				err = &panicError{p, debug.Stack()}
-			}
-		}()
-		for ev, err := range x.engine.Events(x.run.Context()) {
-			if err != nil {
-				return err
-			}
-			send(ev)
+// tell executes the run and yields every event that its caller is sent. A caller who has had
+// enough cancels the run.
+func (x *execution) tell(yield func(wire.Event) bool) {
+	on := true
+	send := func(ev wire.Event) {
+		if on && !yield(ev) {
+			on = false
+			x.run.Cancel(wire.ReasonDisconnect)
 		}
-		return nil
-	}()
-	// The session is free before anybody hears that the run is over.
-	if closeErr := x.session.Close(); err == nil && closeErr != nil {
-		err = fmt.Errorf("close session: %w", closeErr)
 	}
-	end := ending{Outcome: x.engine.Outcome(), state: wire.StateCompleted, subtype: wire.ResultSuccess}
+	send(x.first())
+	end := x.execute(send)
+	send(wire.Event{Payload: x.last(end), More: true})
+	send(wire.Event{Payload: &wire.Done{}})
+}
+
+// execute runs the agent, hands each event to send, and returns how it ended. What panics ends
+// the run alone.
+func (x *execution) execute(send func(wire.Event)) *ending {
+	err := x.work(send)
+	// The session is free before anybody hears that the run is over.
+	if closeErr := x.closeSession(); err == nil {
+		err = closeErr
+	}
+	return x.conclude(err)
+}
+
+func (x *execution) work(send func(wire.Event)) (err error) {
+	defer recovered(&err)
+	for ev, err := range x.engine.Events(x.run.Context()) {
+		if err != nil {
+			return err
+		}
+		send(ev)
+	}
+	return nil
+}
+
+func (x *execution) conclude(err error) *ending {
+	end := &ending{Outcome: x.engine.Outcome(), state: wire.StateCompleted, subtype: wire.ResultSuccess}
 	if err != nil {
 		end.state = wire.StateFailed
 		end.explain(err)
@@ -70,8 +93,41 @@ func (x *execution) execute(send func(wire.Event)) ending {
 	end.state = x.run.Finish(end.state)
 	end.reason = x.run.Reason()
 	end.took = time.Since(x.started)
-	x.log(&end, err)
+	x.log(end, err)
 	return end
+}
+
+// release lets go of everything, should the run not have come to its end.
+func (x *execution) release() {
+	x.unbind()
+	x.closeSession()
+	x.run.Finish(wire.StateFailed)
+}
+
+// closeSession gives the session free, once.
+func (x *execution) closeSession() (err error) {
+	if x.session == nil {
+		return nil
+	}
+	defer func() {
+		if err != nil {
+			x.rt.cfg.Logger.Error("close session", "err", err, "session", x.sessionID, "runId", x.id)
+		}
+	}()
+	defer recovered(&err)
+	s := x.session
+	x.session = nil
+	if err = s.Close(); err != nil {
+		err = fmt.Errorf("close session: %w", err)
+	}
+	return err
+}
+
+// recovered makes an error of a panic. It is for defer.
+func recovered(err *error) {
+	if p := recover(); p != nil {
+		*err = &panicError{p, debug.Stack()}
+	}
 }
 
 type panicError struct {
@@ -119,7 +175,18 @@ func (x *execution) log(end *ending, err error) {
 		}
 	}
 	if len(x.metadata) > 0 {
-		attrs = append(attrs, slog.Any("metadata", x.metadata))
+		attrs = append(attrs, slog.Any("metadata", loggable(x.metadata)))
 	}
 	x.rt.cfg.Logger.LogAttrs(x.run.Context(), level, "run", attrs...)
+}
+
+// loggable bounds what a caller can put into the log.
+func loggable(metadata map[string]string) map[string]string {
+	const keys, length = 16, 256
+	short := make(map[string]string, min(len(metadata), keys))
+	for _, key := range slices.Sorted(maps.Keys(metadata))[:min(len(metadata), keys)] {
+		value := metadata[key]
+		short[strings.ToValidUTF8(key[:min(len(key), length)], "")] = strings.ToValidUTF8(value[:min(len(value), length)], "")
+	}
+	return short
 }

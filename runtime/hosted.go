@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/seed93082962/agenthost/runtime/agent"
@@ -56,10 +58,19 @@ func (rt *Runtime) hostOne(def *agent.Agent) *hosted {
 	h.detail = def.Detail(status, nil)
 	h.init = wire.Init{
 		AgentID: def.ID, Model: def.Model, CWD: rt.cfg.CWD,
-		Tools: tools, Skills: []string{}, MCPServers: []wire.MCPStatus{},
+		Tools: tools, Skills: []string{}, MCPServers: servers(def),
 		PermissionMode: string(permissionMode(def)),
 	}
 	return h
+}
+
+// servers tells of the MCP servers of an agent, which this runtime connects to none of.
+func servers(def *agent.Agent) []wire.MCPStatus {
+	list := []wire.MCPStatus{}
+	for _, name := range slices.Sorted(maps.Keys(def.MCPServers)) {
+		list = append(list, wire.MCPStatus{Name: name, Status: "failed"})
+	}
+	return list
 }
 
 func permissionMode(def *agent.Agent) permission.Mode {
@@ -103,17 +114,20 @@ func (rt *Runtime) resolve(def *agent.Agent) (*engine.Engine, error) {
 	})
 }
 
-// unsupported refuses what an agent was given and would have to do without: one that seems to
-// work, but lacks its tools, is worse than one that says so.
+// unsupported tells what an agent was given that this runtime has nothing to serve it with.
+// Custom tools are refused, as any that cannot be loaded; the rest is told, and the agent runs
+// without it, as it does without an MCP server that fails.
 func (rt *Runtime) unsupported(def *agent.Agent) error {
 	if len(def.CustomTools) > 0 {
 		return errors.New("customTools are configured, and this runtime has nothing to load them with")
 	}
-	for what, n := range map[string]int{"mcpServers": len(def.MCPServers), "subagents": len(def.Subagents)} {
+	warn := func(key string, n int) {
 		if n > 0 {
-			rt.cfg.Logger.Warn("agent runs without a part of its configuration: this runtime has nothing to serve it with", "agent", def.ID, "key", what)
+			rt.cfg.Logger.Warn("agent runs without a part of its configuration: this runtime has nothing to serve it with", "agent", def.ID, "key", key)
 		}
 	}
+	warn("mcpServers", len(def.MCPServers))
+	warn("subagents", len(def.Subagents))
 	return nil
 }
 
@@ -130,5 +144,19 @@ func (rt *Runtime) systemPrompt(def *agent.Agent) (string, error) {
 		}
 		prompt = strings.TrimSpace(string(data))
 	}
-	return prompt, nil
+	return strings.TrimPrefix(prompt+datasets(def.Datasets), "\n\n"), nil
+}
+
+// datasets lists the agent's data sets for the model, in an order that stays the same.
+func datasets(described map[string]string) string {
+	if len(described) == 0 {
+		return ""
+	}
+	var block strings.Builder
+	block.WriteString("\n\n<datasets>\n")
+	for _, id := range slices.Sorted(maps.Keys(described)) {
+		fmt.Fprintf(&block, "- %s: %s\n", id, described[id])
+	}
+	block.WriteString("</datasets>")
+	return block.String()
 }

@@ -41,7 +41,7 @@ func TestBadRequests(t *testing.T) {
 		"timeoutMs below 1":             {runs, `{"message":"hello","timeoutMs":-1}`, 400, `{"error":"Invalid request: timeoutMs must be at least 1"}`},
 		"a sessionId with a slash":      {runs, `{"message":"hello","sessionId":"a/b"}`, 400, `{"error":"Invalid request: sessionId must be 1 to 128 of A-Z, a-z, 0-9, '.', '_' and '-'"}`},
 		"a sessionId of dots":           {runs, `{"message":"hello","sessionId":".."}`, 400, `{"error":"Invalid request: sessionId must be 1 to 128 of A-Z, a-z, 0-9, '.', '_' and '-'"}`},
-		"metadata of another type":      {runs, `{"message":"hello","metadata":{"a":1}}`, 400, `{"error":"Invalid request: metadata must be a string, not number"}`},
+		"metadata of another type":      {runs, `{"message":"hello","metadata":{"a":1}}`, 400, `{"error":"Invalid request: metadata must be an object whose values are strings"}`},
 		"too large":                     {runs, `{"message":"` + strings.Repeat("x", 1000) + `"}`, 413, `{"error":"Request body too large"}`},
 		"an unknown agent":              {"/v1/agents/nobody/runs", `{"message":"hello"}`, 404, `{"error":"Agent not found"}`},
 		"an agent without a name":       {"/v1/agents//runs", `{"message":"hello"}`, 404, `{"error":"Agent not found"}`},

@@ -3,6 +3,7 @@ package runtime
 import (
 	"context"
 	"errors"
+	"iter"
 	"net/http"
 	"strings"
 	"time"
@@ -23,38 +24,20 @@ func (rt *Runtime) startRun(w http.ResponseWriter, r *http.Request, ps httproute
 	if err := httpapi.ReadJSON(w, r, rt.cfg.Limits.MaxMessageBytes, &req); err != nil {
 		return err
 	}
-	if err := check(&req); err != nil {
+	h, err := rt.callee(ps.ByName("agentId"), &req)
+	if err != nil {
 		return err
 	}
 	mode, err := negotiate(r.Header, req.Stream)
 	if err != nil {
 		return err
 	}
-	h, ok := rt.byID[ps.ByName("agentId")]
-	switch {
-	case !ok:
-		return errAgentNotFound
-	case h.engine == nil:
-		return errAgentUnavailable
-	}
-	x, err := rt.begin(r.Context(), h, &req)
+	x, err := rt.begin(r.Context(), h, &req, mode.partials)
 	if err != nil {
 		return err
 	}
+	defer x.release()
 	x.requestID = httpapi.RequestID(w)
-	x.metadata = req.Metadata
-	// A caller that goes away ends its run, however the run is answered.
-	stop := context.AfterFunc(r.Context(), func() { x.run.Cancel(wire.ReasonDisconnect) })
-	defer stop()
-
-	input := engine.Input{RunID: x.id, Session: x.session, Message: req.Message, Partials: mode.partials}
-	if req.MaxTurns != nil {
-		input.MaxTurns = *req.MaxTurns
-	}
-	if req.TimeoutMs != nil {
-		input.Timeout = min(time.Duration(*req.TimeoutMs), maxTimeoutMs) * time.Millisecond
-	}
-	x.engine = h.engine.Start(input)
 	w.Header().Set("X-Run-Id", x.id)
 	if mode.stream {
 		return x.stream(w)
@@ -62,26 +45,56 @@ func (rt *Runtime) startRun(w http.ResponseWriter, r *http.Request, ps httproute
 	return x.block(w)
 }
 
+// Run runs an agent in this process, and yields what a client over HTTP would be sent: its events
+// as they come, done the last of them. A run that failed is no error but a [wire.Result] that says
+// so; a request that was refused is an [*Error], and the only thing yielded.
+//
+// Ending the loop, or ctx, cancels the run. An event is valid until the next one.
+func (rt *Runtime) Run(ctx context.Context, agentID string, req wire.RunRequest) iter.Seq2[wire.Event, error] {
+	return func(yield func(wire.Event, error) bool) {
+		h, err := rt.callee(agentID, &req)
+		if err != nil {
+			yield(wire.Event{}, err)
+			return
+		}
+		x, err := rt.begin(ctx, h, &req, req.Stream != wire.StreamBlock && req.Stream != wire.StreamOff)
+		if err != nil {
+			yield(wire.Event{}, err)
+			return
+		}
+		defer x.release()
+		x.tell(func(ev wire.Event) bool { return ev.Payload == nil || yield(ev, nil) })
+	}
+}
+
 // maxTimeoutMs keeps a duration in milliseconds from overflowing: no limit is longer than a year.
 const maxTimeoutMs = 366 * 24 * 3600 * 1000
 
-// check finds what is wrong with a request, whatever agent it is for.
-func check(req *wire.RunRequest) error {
+// callee checks what can be said of a request without regard to other runs, and finds its agent.
+func (rt *Runtime) callee(agentID string, req *wire.RunRequest) (*hosted, error) {
 	switch {
 	case strings.TrimSpace(req.Message) == "":
-		return invalid("message is required")
+		return nil, invalid("message is required")
 	case req.SessionID != "" && !session.ValidID(req.SessionID):
-		return invalid("sessionId must be 1 to 128 of A-Z, a-z, 0-9, '.', '_' and '-'")
+		return nil, invalid("sessionId must be 1 to 128 of A-Z, a-z, 0-9, '.', '_' and '-'")
 	case req.MaxTurns != nil && *req.MaxTurns < 1:
-		return invalid("maxTurns must be at least 1")
+		return nil, invalid("maxTurns must be at least 1")
 	case req.TimeoutMs != nil && *req.TimeoutMs < 1:
-		return invalid("timeoutMs must be at least 1")
+		return nil, invalid("timeoutMs must be at least 1")
 	}
-	return nil
+	h, ok := rt.byID[agentID]
+	switch {
+	case !ok:
+		return nil, errAgentNotFound
+	case h.engine == nil:
+		return nil, errAgentUnavailable
+	}
+	return h, nil
 }
 
-// begin takes what a run needs: its id, its session and a place among the runs in progress.
-func (rt *Runtime) begin(ctx context.Context, h *hosted, req *wire.RunRequest) (*execution, error) {
+// begin takes what a run needs: its id, its session and a place among the runs in progress. Who
+// gets an execution releases it.
+func (rt *Runtime) begin(ctx context.Context, h *hosted, req *wire.RunRequest, partials bool) (*execution, error) {
 	id := ids.Random()
 	if req.RunID != "" {
 		var err error
@@ -89,31 +102,38 @@ func (rt *Runtime) begin(ctx context.Context, h *hosted, req *wire.RunRequest) (
 			return nil, errRunIDFormat
 		}
 	}
-	x := &execution{rt: rt, agent: h, id: id.String(), started: time.Now()}
+	x := &execution{rt: rt, agent: h, id: id.String(), metadata: req.Metadata, started: time.Now()}
 	var err error
-	// The run has its own end, told with a reason: the request's only triggers it.
+	// The run has its own end, told with a reason: that of its caller only triggers it.
 	if x.run, err = rt.runs.Claim(context.WithoutCancel(ctx), id); err != nil {
-		return nil, &apiError{http.StatusConflict, wire.ErrorBody{Error: "Run ID conflict", RunID: x.id}}
+		return nil, &Error{http.StatusConflict, wire.ErrorBody{Error: "Run ID conflict", RunID: x.id}}
 	}
+	defer x.run.Release() // should it not come to its start
 	x.session, err = rt.cfg.Sessions.Open(ctx, h.id, req.SessionID)
 	if err != nil {
-		x.run.Release()
 		if errors.Is(err, session.ErrBusy) {
-			return nil, &apiError{http.StatusConflict, wire.ErrorBody{Error: "Session busy", SessionID: req.SessionID}}
+			return nil, &Error{http.StatusConflict, wire.ErrorBody{Error: "Session busy", SessionID: req.SessionID}}
 		}
 		return nil, err
 	}
-	x.sessionID = x.session.ID()
+	x.sessionID, x.resumed = x.session.ID(), x.session.Resumed()
 	if err := x.run.Start(); err != nil {
-		x.run.Release()
-		if closeErr := x.session.Close(); closeErr != nil {
-			rt.cfg.Logger.Error("close session", "err", closeErr)
-		}
+		x.closeSession()
 		if errors.Is(err, run.ErrDraining) {
 			return nil, errDraining
 		}
 		return nil, errTooManyRuns
 	}
+	input := engine.Input{RunID: x.id, Session: x.session, Message: req.Message, Partials: partials}
+	if req.MaxTurns != nil {
+		input.MaxTurns = *req.MaxTurns
+	}
+	if req.TimeoutMs != nil {
+		input.Timeout = time.Duration(min(*req.TimeoutMs, maxTimeoutMs)) * time.Millisecond
+	}
+	x.engine = h.engine.Start(input)
+	// A caller that goes away ends its run, however the run is answered.
+	x.unbind = context.AfterFunc(ctx, func() { x.run.Cancel(wire.ReasonDisconnect) })
 	return x, nil
 }
 

@@ -15,45 +15,42 @@ func (x *execution) stream(w http.ResponseWriter) error {
 		OnError:      func(error) { x.run.Cancel(wire.ReasonDisconnect) },
 	})
 	if err != nil {
-		x.abandon()
 		return err
 	}
 	defer events.Close() // an error has been told through OnError
-	out := sender{events}
-	init := x.agent.init
-	init.RunID, init.SessionID, init.Resumed = x.id, x.sessionID, x.session.Resumed()
-	out.send(wire.Event{Payload: &wire.System{Type: "system", Subtype: wire.SystemInit, Init: &init}})
-
-	end := x.execute(out.send)
-	out.send(wire.Event{Payload: x.last(&end), More: true})
-	out.send(wire.Event{Payload: &wire.Done{}})
+	x.tell(sender{events, x}.send)
 	return nil
 }
 
-// abandon ends a run that cannot be answered.
-func (x *execution) abandon() {
-	x.run.Finish(wire.StateFailed)
-	if err := x.session.Close(); err != nil {
-		x.rt.cfg.Logger.Error("close session", "err", err, "runId", x.id)
-	}
+// sender puts events on a stream.
+type sender struct {
+	*sse.Stream
+	x *execution
 }
 
-// sender puts events on a stream. Once a write has failed it does nothing: the run has been
-// cancelled for it, and only has to come to its end.
-type sender struct{ events *sse.Stream }
-
-func (s sender) send(ev wire.Event) {
+// send reports false once a write has failed.
+func (s sender) send(ev wire.Event) bool {
 	if ev.Payload != nil {
-		err := s.events.QueueFunc(sse.Event{Type: ev.EventName()}, func(dst []byte) ([]byte, error) {
-			return wire.AppendEvent(dst, ev.Payload)
+		var encodeErr error
+		err := s.QueueFunc(sse.Event{Type: ev.EventName()}, func(dst []byte) ([]byte, error) {
+			var data []byte
+			data, encodeErr = wire.AppendEvent(dst, ev.Payload)
+			return data, encodeErr
 		})
-		if err != nil {
-			return
+		if encodeErr != nil {
+			s.x.rt.cfg.Logger.Error("event is left out", "err", encodeErr, "runId", s.x.id)
+		} else if err != nil {
+			return false
 		}
 	}
-	if !ev.More {
-		_ = s.events.Flush()
-	}
+	return ev.More || s.Flush() == nil
+}
+
+// first makes the event that tells what the run works with.
+func (x *execution) first() wire.Event {
+	init := x.agent.init
+	init.RunID, init.SessionID, init.Resumed = x.id, x.sessionID, x.resumed
+	return wire.Event{Payload: &wire.System{Type: "system", Subtype: wire.SystemInit, Init: &init}}
 }
 
 // last makes the event that tells how the run ended.

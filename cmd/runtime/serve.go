@@ -85,6 +85,7 @@ func serve(ctx context.Context, s *settings, file *agent.File, log *slog.Logger,
 		Handler:           rt,
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    64 << 10,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 	}
 	failed := make(chan error, 1)

@@ -8,7 +8,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"log"
@@ -56,17 +55,21 @@ func serve(addr string) error {
 	}
 	fmt.Printf("listening on http://%s/ai\n", listener.Addr())
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
-	go func() {
-		<-ctx.Done()
-		patience, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-		defer cancel()
-		if err := rt.Drain(patience); err != nil {
-			slog.Error("drain", "err", err)
-		}
-		_ = server.Shutdown(patience)
-	}()
-	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(listener) }()
+	select {
+	case err := <-failed:
 		return err
+	case <-ctx.Done():
 	}
-	return nil
+	// First the runs, while their callers are still connected; then the server, which waits for
+	// the last answers to be written.
+	patience, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	if err := rt.Drain(patience); err != nil {
+		slog.Error("drain", "err", err)
+	}
+	closing, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	return server.Shutdown(closing)
 }

@@ -1,4 +1,5 @@
-// Command tool gives an agent a tool written in Go, runs it once in process, and prints the events:
+// Command tool gives an agent a tool written in Go, runs it once in process, and prints what
+// happens:
 //
 //	go run ./examples/tool
 //
@@ -6,37 +7,34 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"log"
-	"net/http"
-	"net/http/httptest"
+	"strings"
 
 	"github.com/seed93082962/agenthost/runtime"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/tool"
+	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
 func main() {
-	if err := demonstrate(); err != nil {
+	if err := demonstrate(context.Background()); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func demonstrate() error {
-	wordCount := tool.New(tool.Spec{
+type text struct{ Text string }
+
+func demonstrate(ctx context.Context) error {
+	wordCount := tool.Func(tool.Spec{
 		Name: "word_count", Description: "Counts the words of a text.", ReadOnly: true,
 		InputSchema: json.RawMessage(`{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]}`),
-	}, func(_ context.Context, call tool.Call) (tool.Result, error) {
-		var in struct{ Text string }
-		if err := json.Unmarshal(call.Input, &in); err != nil {
-			return tool.Result{}, fmt.Errorf("read input: %w", err) // the model is told, and may try again
-		}
-		return tool.Result{Output: fmt.Sprint(len(bytes.Fields([]byte(in.Text))))}, nil
+	}, func(_ context.Context, in text) (string, error) {
+		return fmt.Sprintf("%d words", len(strings.Fields(in.Text))), nil
 	})
-	rt, err := runtime.New(context.Background(), runtime.Config{
+	rt, err := runtime.New(ctx, runtime.Config{
 		Agents: []agent.Agent{{ID: "counter", Model: "demo", Provider: agent.Provider{Protocol: agent.ProtocolDemo}}},
 		Tools:  []tool.Tool{wordCount},
 	})
@@ -45,10 +43,19 @@ func demonstrate() error {
 	}
 	defer rt.Close()
 
-	message := `{"message": "/tool word_count {\"text\": \"one two three\"}", "stream": "block"}`
-	request := httptest.NewRequest(http.MethodPost, "/v1/agents/counter/runs", bytes.NewBufferString(message))
-	answer := httptest.NewRecorder()
-	rt.ServeHTTP(answer, request)
-	fmt.Println(answer.Body)
+	request := wire.RunRequest{Message: `/tool word_count {"text": "one two three"}`}
+	for event, err := range rt.Run(ctx, "counter", request) {
+		if err != nil {
+			return err
+		}
+		switch p := event.Payload.(type) {
+		case *wire.PartialMessage:
+			fmt.Print(p.Partial.Text)
+		case *wire.ToolResult:
+			fmt.Printf("\n[%s: %s]\n", p.Result.ToolName, p.Result.Output)
+		case *wire.Result:
+			fmt.Printf("\n%s after %d turns\n", p.Subtype, p.NumTurns)
+		}
+	}
 	return nil
 }

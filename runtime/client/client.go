@@ -119,7 +119,10 @@ func call[T any](ctx context.Context, c *Client, method, path string, body any) 
 		return result, err
 	}
 	defer res.Body.Close()
-	data, err := io.ReadAll(io.LimitReader(res.Body, maxBody))
+	data, err := io.ReadAll(io.LimitReader(res.Body, maxBody+1))
+	if err == nil && len(data) > maxBody {
+		err = fmt.Errorf("it is longer than %d bytes", maxBody)
+	}
 	if err != nil {
 		return result, fmt.Errorf("read answer of runtime: %w", err)
 	}

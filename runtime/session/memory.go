@@ -101,7 +101,7 @@ func (h *held) Append(_ context.Context, msg model.Message) error {
 	size := int64(0)
 	for i := range msg.Content {
 		b := &msg.Content[i]
-		size += int64(len(b.Text)+len(b.Signature)+len(b.Data)+len(b.Input)+len(b.BadInput)) + overhead
+		size += int64(len(b.Text)+len(b.Signature)+len(b.Data)+len(b.ID)+len(b.Name)+len(b.Input)+len(b.BadInput)) + overhead
 	}
 	h.s.messages = append(h.s.messages, msg)
 	h.store.mu.Lock()

@@ -1,6 +1,7 @@
 package session_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -134,6 +135,37 @@ func TestMemoryIsBounded(t *testing.T) {
 	require.True(t, resumed(held.ID()), "what is in use stays")
 	require.True(t, resumed(all[19]), "so does what was used last")
 	require.False(t, resumed(all[0]))
+}
+
+func TestMemoryCountsEverything(t *testing.T) {
+	long := strings.Repeat("x", 2000)
+	for name, b := range map[string]model.Block{
+		"text": {Text: long}, "signature": {Signature: long}, "data": {Data: long}, "id": {ID: long}, "name": {Name: long},
+		"input": {Input: []byte(long)}, "bad input": {BadInput: long},
+	} {
+		t.Run(name, func(t *testing.T) {
+			store := session.NewMemory(session.MemoryConfig{MaxBytes: 10_000})
+			var first string
+			for range 8 {
+				s := open(t, store, "a", "")
+				first = cmp.Or(first, s.ID())
+				require.NoError(t, s.Append(t.Context(), model.Message{Content: []model.Block{b}}))
+				require.NoError(t, s.Close())
+			}
+			require.False(t, open(t, store, "a", first).Resumed())
+		})
+	}
+}
+
+func TestMemoryForgetsEmptySessionsWhole(t *testing.T) {
+	store := session.NewMemory(session.MemoryConfig{MaxBytes: 5000})
+	kept := open(t, store, "a", "")
+	say(t, kept, "one")
+	require.NoError(t, kept.Close())
+	for range 100 { // in which nothing is said, so that they take no room
+		require.NoError(t, open(t, store, "a", "").Close())
+	}
+	require.True(t, open(t, store, "a", kept.ID()).Resumed())
 }
 
 func TestValidID(t *testing.T) {

@@ -5,6 +5,7 @@ package tool
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 )
 
 // Tool is something a model may call. It is safe for concurrent use.
@@ -55,3 +56,16 @@ type funcTool struct {
 func (t funcTool) Spec() Spec { return t.spec }
 
 func (t funcTool) Call(ctx context.Context, call Call) (Result, error) { return t.fn(ctx, call) }
+
+// Func makes a Tool of a function over a typed input. Input that does not fit In is told to the
+// model as an error, and so is an error of fn.
+func Func[In any](spec Spec, fn func(ctx context.Context, in In) (string, error)) Tool {
+	return New(spec, func(ctx context.Context, call Call) (Result, error) {
+		var in In
+		if err := json.Unmarshal(call.Input, &in); err != nil {
+			return Result{}, fmt.Errorf("the input does not fit: %w", err)
+		}
+		output, err := fn(ctx, in)
+		return Result{Output: output}, err
+	})
+}

@@ -3,6 +3,7 @@ package wire
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"unicode/utf8"
 )
@@ -11,8 +12,22 @@ import (
 const MaxData = 4<<20 - 1
 
 // AppendEvent appends the JSON of an event's payload to dst: the data: line of the event. Texts
-// that would make it longer than [MaxData] are cut, and the event says so with truncated.
+// that would make it longer than [MaxData] are cut, and the event says so with truncated. What is
+// too long beside its texts is an error, and dst unchanged.
 func AppendEvent(dst []byte, p Payload) ([]byte, error) {
+	out, err := appendEvent(dst, p)
+	if err == nil && len(out)-len(dst) > MaxData {
+		err = errTooLong
+	}
+	if err != nil {
+		return dst, fmt.Errorf("encode %s event: %w", p.EventName(), err)
+	}
+	return out, nil
+}
+
+var errTooLong = errors.New("it is longer than an event may be")
+
+func appendEvent(dst []byte, p Payload) ([]byte, error) {
 	switch p := p.(type) {
 	case *PartialMessage:
 		return appendPartial(dst, &p.Partial), nil
@@ -21,13 +36,13 @@ func AppendEvent(dst []byte, p Payload) ([]byte, error) {
 	}
 	out, err := appendJSON(dst, p)
 	if err != nil {
-		return dst, fmt.Errorf("encode %s event: %w", p.EventName(), err)
+		return dst, err
 	}
 	// Escapes make JSON up to six times as long as its text, so the room for text is found by
 	// trying. Few events come here at all.
 	for room := MaxData / 2; len(out)-len(dst) > MaxData && room > 0; room /= 2 {
 		if out, err = appendJSON(out[:len(dst)], shorten(p, room)); err != nil {
-			return dst, fmt.Errorf("encode %s event: %w", p.EventName(), err)
+			return dst, err
 		}
 	}
 	return out, nil

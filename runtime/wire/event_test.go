@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -89,6 +90,7 @@ func TestLongTextsAreCut(t *testing.T) {
 		"assistant input":    &wire.Assistant{Message: wire.AssistantMessage{Content: []wire.Block{{Type: "tool_use", Input: json.RawMessage(`"` + strings.Repeat("x", 5<<20) + `"`)}}}},
 		"result":             &wire.Result{Result: &long},
 		"errors":             &wire.Result{Errors: []string{long, long}},
+		"denials":            &wire.Result{PermissionDenials: slices.Repeat([]wire.PermissionDenial{{ToolName: "x", Reason: strings.Repeat("y", 100)}}, 50_000)},
 		"tool result":        &wire.ToolResult{Result: wire.ToolResultDetail{Output: long}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -104,6 +106,17 @@ func TestLongTextsAreCut(t *testing.T) {
 			require.NoError(t, err)
 			require.True(t, bytes.Equal(before, after), "the event itself stays whole")
 		})
+	}
+}
+
+func TestWhatCannotBeCutIsAnError(t *testing.T) {
+	for name, p := range map[string]wire.Payload{
+		"tool name": &wire.PartialMessage{Partial: wire.Partial{Type: wire.PartialToolUse, ToolName: strings.Repeat("x", 5<<20)}},
+		"unknown":   &wire.Unknown{Name: "later", Data: make([]byte, 5<<20)},
+	} {
+		out, err := wire.AppendEvent([]byte("before"), p)
+		require.ErrorContains(t, err, "longer than an event may be", name)
+		require.Equal(t, "before", string(out))
 	}
 }
 

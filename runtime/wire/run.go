@@ -1,19 +1,33 @@
 package wire
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 )
 
 // RunRequest is the body of POST /v1/agents/:agentId/runs.
 type RunRequest struct {
-	Message   string            `json:"message"`
-	Stream    StreamMode        `json:"stream,omitzero"`
-	SessionID string            `json:"sessionId,omitempty"` // continues that conversation
-	RunID     string            `json:"runId,omitempty"`     // a UUID chosen by the caller
-	MaxTurns  *int              `json:"maxTurns,omitempty"`  // may only tighten the agent's own limit
-	TimeoutMs *int64            `json:"timeoutMs,omitempty"` // may only tighten runTimeout
-	Metadata  map[string]string `json:"metadata,omitempty"`  // copied to logs and traces
+	Message   string     `json:"message"`
+	Stream    StreamMode `json:"stream,omitzero"`
+	SessionID string     `json:"sessionId,omitempty"` // continues that conversation
+	RunID     string     `json:"runId,omitempty"`     // a UUID chosen by the caller
+	MaxTurns  *int       `json:"maxTurns,omitempty"`  // may only tighten the agent's own limit
+	TimeoutMs *int64     `json:"timeoutMs,omitempty"` // may only tighten runTimeout
+	Metadata  Metadata   `json:"metadata,omitempty"`  // copied to logs and traces
+}
+
+// Metadata is what a caller wants to find again in logs and traces.
+type Metadata map[string]string
+
+// UnmarshalJSON takes an object of strings.
+func (m *Metadata) UnmarshalJSON(data []byte) error {
+	var values map[string]string
+	if json.Unmarshal(data, &values) != nil {
+		return errors.New("metadata must be an object whose values are strings")
+	}
+	*m = values
+	return nil
 }
 
 // StreamMode is the value of the field stream. Its zero value is the field left out.

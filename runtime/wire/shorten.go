@@ -34,6 +34,7 @@ func shorten(p Payload, room int) Payload {
 		for i := range short.Errors {
 			short.Errors[i] = take(short.Errors[i], &room)
 		}
+		short.PermissionDenials = p.PermissionDenials[:min(len(p.PermissionDenials), room/denialBytes)]
 		return &short
 	case *ToolResult:
 		short := *p
@@ -44,6 +45,9 @@ func shorten(p Payload, room int) Payload {
 		return p
 	}
 }
+
+// denialBytes is what a permission denial takes at the most, with its names and its reason.
+const denialBytes = 1 << 10
 
 // take returns the beginning of s that fits into room, whole runes only, and makes room smaller.
 func take(s string, room *int) string {
