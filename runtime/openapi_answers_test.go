@@ -1,0 +1,252 @@
+package runtime_test
+
+import (
+	"context"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/runtime"
+	"github.com/seed93082962/agenthost/runtime/agent"
+	"github.com/seed93082962/agenthost/runtime/model"
+	"github.com/seed93082962/agenthost/runtime/model/modeltest"
+	"github.com/seed93082962/agenthost/runtime/session"
+	"github.com/seed93082962/agenthost/runtime/tool"
+)
+
+// asJSON are the headers of a blocking run.
+var asJSON = []string{"Accept", "application/json"}
+
+const hello = `{"message":"hello"}`
+
+// TestAnswersAreAsTheDocumentSays brings about every answer and every event that the document has.
+func TestAnswersAreAsTheDocumentSays(t *testing.T) {
+	c := newContract(t)
+	for name, part := range map[string]func(*contract){
+		"agents": (*contract).agents, "who is let in": (*contract).admission, "refused bodies": (*contract).refusedBodies,
+		"streams": (*contract).streams, "blocking runs": (*contract).blockingRuns, "faults": (*contract).faults,
+		"busy": (*contract).busy, "cancel": (*contract).cancels, "going down": (*contract).goingDown,
+	} {
+		t.Run(name, func(t *testing.T) {
+			within := *c
+			within.t = t
+			part(&within)
+		})
+	}
+	for op, in := range c.operations() {
+		for _, status := range keys(in.Responses.Map()) {
+			require.True(t, c.seen[op+" "+status], "no runtime gave the answer %s of %s", status, op)
+		}
+	}
+	for _, event := range []string{
+		"system/init", "system/permission_denied", "partial_message/text", "partial_message/thinking", "partial_message/tool_use",
+		"assistant", "tool_result", "result/success", "result/error", "result/error_max_turns", "result/error_during_execution",
+		"cancelled", "error", "done",
+	} {
+		require.True(t, c.seen["event "+event], "no runtime sent %s", event)
+	}
+}
+
+func (c *contract) agents() {
+	full := agent.Agent{
+		ID: "full", Name: "Full", Description: "Has everything", Model: "demo", Provider: agent.Provider{Protocol: agent.ProtocolDemo},
+		SystemPrompt: "x", MaxTurns: 3, PermissionMode: "acceptEdits",
+		AllowedTools: []string{"greet"}, DisallowedTools: []string{}, SettingSources: []string{"user", "project", "local"}, ExtraUserSkillDirs: []string{"/srv"},
+		MCPServers: map[string]agent.MCPServer{
+			"files": {Transport: "stdio", Command: "x", Args: []string{"-v"}, Env: map[string]agent.Secret{"KEY": "secret"}},
+			"web":   {Transport: "http", URL: "https://example.org", Headers: map[string]agent.Secret{"KEY": "secret"}},
+		},
+		Subagents: map[string]agent.Subagent{"reviewer": {Description: "Reviews", Prompt: "secret"}},
+		Datasets:  map[string]string{"handbook": "The handbook"},
+	}
+	b := serve(c.t, nil, func(cfg *runtime.Config) {
+		cfg.Agents = append(cfg.Agents, full, agent.Agent{ID: "broken", Model: "m", Provider: agent.Provider{Protocol: "anthropic"}})
+		cfg.Tools = []tool.Tool{greet()}
+	})
+	for _, method := range []string{"GET", "HEAD"} {
+		for path, status := range map[string]int{
+			"/health": 200, "/health/ready": 200, "/v1/agents": 200, "/v1/agents/helper": 200, "/v1/agents/full": 200, "/v1/agents/broken": 200, "/v1/agents/nobody": 404,
+		} {
+			a := c.call(b, method, path, "")
+			require.Equal(c.t, status, a.status, path)
+			require.Equal(c.t, "application/json", a.header.Get("Content-Type"))
+		}
+	}
+	detail, schema := c.call(b, "GET", "/v1/agents/full", "").body, c.schema("AgentDetail")
+	for name := range schema.Properties {
+		require.Contains(c.t, detail, `"`+name+`":`, "a field that the document has and the runtime has not")
+	}
+}
+
+func (c *contract) admission() {
+	locked := serve(c.t, nil, func(cfg *runtime.Config) { cfg.APIKeys = []string{"key"} })
+	open := serve(c.t, nil, nil)
+	for name, op := range c.operations() {
+		method, path, _ := strings.Cut(name, " ")
+		if op.Security == nil { // else it needs no key
+			require.Equal(c.t, 401, c.call(locked, method, existing(path), "").status)
+			require.Equal(c.t, 401, c.call(locked, method, existing(path), "", "x-api-key", "wrong").status)
+		}
+		require.Equal(c.t, 403, c.call(open, method, existing(path), "", "Host", "evil.example").status)
+		if method == "POST" {
+			require.Equal(c.t, 403, c.call(locked, method, existing(path), "", "Sec-Fetch-Site", "cross-site").status, "before the key is asked for")
+		}
+	}
+	require.Equal(c.t, 200, c.call(locked, "GET", "/v1/agents", "", "x-api-key", "key").status)
+}
+
+func (c *contract) refusedBodies() {
+	b := serve(c.t, nil, func(cfg *runtime.Config) {
+		cfg.Limits.MaxMessageBytes = 200
+		cfg.Agents = append(cfg.Agents, agent.Agent{ID: "broken", Model: "m", Provider: agent.Provider{Protocol: "anthropic"}})
+	})
+	for _, body := range []string{
+		``, `{}`, `[]`, `null`, `{"message":null}`, `{"message":" \n\t"}`, `{"message":1}`, `{"message":"x","stream":"maybe"}`, `{"message":"x","stream":1}`,
+		`{"message":"x","sessionId":".."}`, `{"message":"x","sessionId":"a/b"}`, `{"message":"x","sessionId":"` + strings.Repeat("a", 129) + `"}`,
+		`{"message":"x","maxTurns":0}`, `{"message":"x","maxTurns":1.5}`, `{"message":"x","timeoutMs":-1}`, `{"message":"x","metadata":{"a":1}}`,
+		`{"message":"x","runId":"run-1"}`, `{"message":"x","runId":"4a6f1b2c3d4e4f50a6b7c8d9e0f1a2b3"}`, `{"message":"hel`, `message=hello`,
+	} {
+		require.Equal(c.t, 400, c.call(b, "POST", runs, body).status, body)
+	}
+	for _, body := range []string{
+		`{"message":"x","stream":null,"sessionId":null,"runId":null,"maxTurns":null,"timeoutMs":null,"metadata":null}`,
+		`{"message":"x","sessionId":"","runId":"","maxTurns":999,"timeoutMs":9223372036854775807,"metadata":{},"later":[]}`,
+		`{"message":"x","sessionId":"unknown","runId":"4A6F1B2C-3D4E-4F50-A6B7-C8D9E0F1A2B3","stream":false}`,
+	} {
+		require.Equal(c.t, 200, c.call(b, "POST", runs, body).status, body)
+	}
+	require.Equal(c.t, 413, c.call(b, "POST", runs, `{"message":"`+strings.Repeat("x", 200)+`"}`).status)
+	require.Equal(c.t, 406, c.call(b, "POST", runs, hello, "Accept", "text/html").status)
+	require.Equal(c.t, 404, c.call(b, "POST", "/v1/agents/nobody/runs", hello).status)
+	require.Equal(c.t, 503, c.call(b, "POST", "/v1/agents/broken/runs", hello).status)
+}
+
+// everything is an upstream whose answer has all kinds of content, and then ends.
+func everything() []modeltest.Reply {
+	return []modeltest.Reply{
+		modeltest.Stream(modeltest.Thinking("Hm."), modeltest.Text("One moment."), modeltest.ToolCall("t1", "greet", `{"name":"Ada"}`), modeltest.ToolCall("t2", "erase", `{}`)),
+		modeltest.Stream(modeltest.Text("Done.")),
+	}
+}
+
+func withTools(cfg *runtime.Config) {
+	cfg.Agents[0].AllowedTools = []string{"greet", "erase(*.md)"}
+	cfg.Tools = []tool.Tool{greet(), tool.New(tool.Spec{Name: "erase"}, nil)}
+}
+
+func (c *contract) streams() {
+	for name, row := range map[string]struct {
+		body    string
+		replies []modeltest.Reply
+		end     string
+	}{
+		"success":                 {hello, everything(), `"subtype":"success"`},
+		"success, blocks":         {`{"message":"hello","stream":"block"}`, everything(), `"subtype":"success"`},
+		"nothing":                 {hello, []modeltest.Reply{modeltest.Stream()}, `"result":""`},
+		"failure":                 {hello, []modeltest.Reply{modeltest.Status(529)}, `"subtype":"error"`},
+		"failure later on":        {hello, []modeltest.Reply{modeltest.Stream(modeltest.Text("Half an"), modeltest.Drop())}, `"subtype":"error"`},
+		"turns":                   {`{"message":"hello","maxTurns":1}`, everything(), `"subtype":"error_max_turns"`},
+		"time":                    {`{"message":"hello","timeoutMs":20}`, []modeltest.Reply{modeltest.Stream(modeltest.Hang())}, `"subtype":"error_during_execution"`},
+		"a message that is cut":   {hello, []modeltest.Reply{modeltest.Burst(modeltest.Text(slices.Repeat([]string{strings.Repeat("x", 64<<10)}, 70)...))}, `"truncated":true`},
+		"a tool that is not here": {hello, []modeltest.Reply{modeltest.Stream(modeltest.ToolCall("t1", "nothing", `{}`)), modeltest.Stream(modeltest.Text("Oh."))}, `"subtype":"success"`},
+	} {
+		a := c.call(serve(c.t, modeltest.Start(c.t, modeltest.Anthropic, row.replies...), withTools), "POST", runs, row.body)
+		require.Equal(c.t, 200, a.status, name)
+		require.Contains(c.t, a.body, row.end, name)
+	}
+}
+
+func (c *contract) blockingRuns() {
+	for name, row := range map[string]struct {
+		body    string
+		replies []modeltest.Reply
+		status  int
+	}{
+		"success":           {hello, everything(), 200},
+		"rate limit":        {hello, []modeltest.Reply{modeltest.Status(429, "Retry-After", "7")}, 429},
+		"rate limit, plain": {hello, []modeltest.Reply{modeltest.Status(429)}, 429},
+		"overloaded":        {hello, []modeltest.Reply{modeltest.Status(529, "Retry-After", "7")}, 502},
+		"half an answer":    {hello, []modeltest.Reply{modeltest.Stream(modeltest.Text("Half an"), modeltest.Drop())}, 502},
+		"turns":             {`{"message":"hello","maxTurns":1}`, everything(), 502},
+		"time":              {`{"message":"hello","timeoutMs":20}`, []modeltest.Reply{modeltest.Stream(modeltest.Hang())}, 502},
+	} {
+		up := modeltest.Start(c.t, modeltest.Anthropic, row.replies...)
+		require.Equal(c.t, row.status, c.call(serve(c.t, up, withTools), "POST", runs, row.body, asJSON...).status, name)
+	}
+}
+
+// lostSessions is a store that fails.
+type lostSessions struct{ *session.Memory }
+
+func (lostSessions) Open(context.Context, string, string) (session.Session, error) {
+	return nil, os.ErrPermission
+}
+
+func (c *contract) faults() {
+	b := serve(c.t, nil, func(cfg *runtime.Config) {
+		cfg.Models = func(agent.Provider) (model.Model, error) { return broken{}, nil }
+	})
+	require.Equal(c.t, 500, c.call(b, "POST", runs, hello, asJSON...).status)
+	require.Contains(c.t, c.call(b, "POST", runs, hello).body, "event: error\n")
+	b = serve(c.t, nil, func(cfg *runtime.Config) { cfg.Sessions = lostSessions{} })
+	a := c.call(b, "POST", runs, hello)
+	require.Equal(c.t, 500, a.status)
+	require.NotContains(c.t, a.header, "X-Run-Id", "no run had started")
+}
+
+func (c *contract) busy() {
+	const id = "4a6f1b2c-3d4e-4f50-a6b7-c8d9e0f1a2b3"
+	gate := make(chan struct{})
+	up := modeltest.Start(c.t, modeltest.Anthropic, modeltest.Stream(modeltest.Text("Hi.")), modeltest.Stream(modeltest.Gate(gate), modeltest.Text("Hi.")))
+	b := serve(c.t, up, func(cfg *runtime.Config) { cfg.Limits.MaxConcurrentRuns = 1 })
+	_, first := b.blocking(c.t, hello)
+	s := b.open(c.t.Context(), c.t, `{"message":"hello","runId":"`+id+`","sessionId":"`+first.SessionID+`"}`)
+	for body, want := range map[string]int{`{"message":"x","runId":"` + id + `"}`: 409, `{"message":"x","sessionId":"` + first.SessionID + `"}`: 409, hello: 503} {
+		require.Equal(c.t, want, c.call(b, "POST", runs, body).status, body)
+	}
+	close(gate)
+	s.until("done")
+}
+
+func (c *contract) cancels() {
+	const id = "4a6f1b2c-3d4e-4f50-a6b7-c8d9e0f1a2b3"
+	cancel := "/v1/runs/" + id + "/cancel"
+	for _, headers := range [][]string{asJSON, nil} {
+		started, stopped, release := make(chan struct{}), make(chan struct{}), make(chan struct{})
+		slow := tool.New(tool.Spec{Name: "slow", ReadOnly: true}, func(ctx context.Context, _ tool.Call) (tool.Result, error) {
+			close(started)
+			<-ctx.Done()
+			close(stopped)
+			<-release
+			return tool.Result{}, ctx.Err()
+		})
+		up := modeltest.Start(c.t, modeltest.Anthropic, modeltest.Stream(modeltest.Text("Half an"), modeltest.ToolCall("t1", "slow", `{}`)))
+		b := serve(c.t, up, func(cfg *runtime.Config) { cfg.Tools = []tool.Tool{slow} })
+		require.Equal(c.t, 404, c.call(b, "POST", cancel, "").status)
+		done := make(chan answer, 1)
+		go func() { done <- b.do(c.t, "POST", runs, `{"message":"hello","runId":"`+id+`"}`, headers...) }()
+		<-started
+		require.Contains(c.t, c.call(b, "POST", cancel, "").body, `"state":"cancelling"}`)
+		<-stopped
+		require.Contains(c.t, c.call(b, "POST", cancel, "").body, `"state":"cancelling","reason":"client_request"}`)
+		close(release)
+		c.judge("POST", runs, hello, <-done)
+		require.Contains(c.t, c.call(b, "POST", cancel, "").body, `"state":"cancelled","reason":"client_request"}`)
+	}
+	b := serve(c.t, nil, nil)
+	_, run := b.blocking(c.t, hello)
+	require.Equal(c.t, 409, c.call(b, "POST", "/v1/runs/"+run.RunID+"/cancel", "").status)
+	require.Equal(c.t, 404, c.call(b, "POST", "/v1/runs/run-1/cancel", "").status)
+}
+
+func (c *contract) goingDown() {
+	b := serve(c.t, nil, nil)
+	require.NoError(c.t, b.Drain(c.t.Context()))
+	require.Equal(c.t, 503, c.call(b, "GET", "/health/ready", "").status)
+	require.Equal(c.t, 503, c.call(b, "HEAD", "/health/ready", "").status)
+	require.Equal(c.t, 200, c.call(b, "GET", "/health", "").status)
+	require.Equal(c.t, 503, c.call(b, "POST", runs, hello).status)
+}
