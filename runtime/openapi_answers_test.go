@@ -79,6 +79,8 @@ func (c *contract) agents() {
 	for name := range schema.Properties {
 		require.Contains(c.t, detail, `"`+name+`":`, "a field that the document has and the runtime has not")
 	}
+	init := c.call(b, "POST", "/v1/agents/full/runs", hello).body
+	require.Contains(c.t, init, `"mcp_servers":[{"name":"files","status":"failed"},{"name":"web","status":"failed"}]`)
 }
 
 func (c *contract) admission() {

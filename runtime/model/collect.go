@@ -8,9 +8,19 @@ import (
 	"strings"
 )
 
-// MaxAnswerBytes bounds what a [Collector] takes in for one answer: an upstream that never
-// stops must not eat the host's memory.
-const MaxAnswerBytes = 64 << 20
+// What a [Collector] takes in for one answer: an upstream that never stops must eat neither the
+// host's memory nor its time.
+const (
+	MaxAnswerBytes  = 64 << 20 // of all texts, with blockBytes for each block
+	MaxAnswerBlocks = 1024     // of content, tool calls among them
+
+	blockBytes = 256 // of memory that a block takes beside its text, about
+
+	// APIs take names and ids of 64 bytes, and have a dozen stop reasons. What is longer by far
+	// would be kept in every session and sent to every reader.
+	maxNameBytes       = 256
+	maxStopReasonBytes = 128
+)
 
 // Answer is one whole answer of a model, or what came of it before an error.
 type Answer struct {
@@ -34,11 +44,13 @@ type block struct {
 	sig []byte
 }
 
-// Add takes in one part.
+// Add takes in one part. Its error is an [*Error] of [CodeServer]: the answer is over a limit.
 func (c *Collector) Add(p *Part) error {
-	c.size += len(p.Text) + len(p.ID) + len(p.Name)
-	if c.size > MaxAnswerBytes {
-		return &Error{Code: CodeServer, Message: "the answer is over the limit of 64 MiB"}
+	c.size += len(p.Text)
+	if c.size > MaxAnswerBytes || len(p.ID)|len(p.Name)|len(p.StopReason) >= maxStopReasonBytes {
+		if err := c.over(p); err != nil {
+			return err
+		}
 	}
 	var t BlockType
 	switch p.Kind {
@@ -60,6 +72,9 @@ func (c *Collector) Add(p *Part) error {
 		return nil
 	}
 	b := c.at(p.Index, t)
+	if b == nil {
+		return errTooManyBlocks()
+	}
 	switch p.Kind {
 	case KindToolUse:
 		b.ID, b.Name = p.ID, p.Name
@@ -71,7 +86,33 @@ func (c *Collector) Add(p *Part) error {
 	return nil
 }
 
-// at returns the block with that index and type, from the newest back; a new one if there is none.
+// over returns the error of a part that goes past a limit, nil where it does not.
+//
+//go:noinline // as at
+func (c *Collector) over(p *Part) error {
+	what := ""
+	switch {
+	case len(p.Name) > maxNameBytes:
+		what = "a tool's name is over the limit of 256 bytes"
+	case len(p.ID) > maxNameBytes:
+		what = "the id of a tool call is over the limit of 256 bytes"
+	case len(p.StopReason) > maxStopReasonBytes:
+		what = "the stop reason is over the limit of 128 bytes"
+	case c.size > MaxAnswerBytes:
+		what = "the answer is over the limit of 64 MiB"
+	default:
+		return nil
+	}
+	return &Error{Code: CodeServer, Message: what}
+}
+
+//go:noinline // as at
+func errTooManyBlocks() error {
+	return &Error{Code: CodeServer, Message: "the answer is over the limit of 1024 content blocks"}
+}
+
+// at returns the block with that index and type, from the newest back; a new one if there is none,
+// nil where that would be one too many.
 //
 //go:noinline // its frame would count for every token: the stack of a waiting stream is its largest part
 func (c *Collector) at(index int, t BlockType) *block {
@@ -80,8 +121,14 @@ func (c *Collector) at(index int, t BlockType) *block {
 			return b
 		}
 	}
-	c.blocks = append(c.blocks, block{index: index, Block: Block{Type: t}})
-	return &c.blocks[len(c.blocks)-1]
+	if len(c.blocks) == MaxAnswerBlocks {
+		return nil
+	}
+	c.size += blockBytes
+	c.blocks = append(c.blocks, block{})
+	b := &c.blocks[len(c.blocks)-1]
+	b.index, b.Type = index, t
+	return b
 }
 
 // Answer returns what has come so far. Empty text blocks are left out. Tool calls whose input

@@ -112,17 +112,64 @@ func TestCollectorText(t *testing.T) {
 	require.Equal(t, "ac", c.Answer().Message.Text())
 }
 
-func TestCollectorHasALimit(t *testing.T) {
-	var c model.Collector
-	p := part(model.KindText, 0, strings.Repeat("x", 1<<20))
-	var err error
-	n := 0
-	for ; err == nil; n++ {
-		err = c.Add(&p)
+func TestCollectorHasLimits(t *testing.T) {
+	megabyte := strings.Repeat("x", 1<<20)
+	long := func(n int) string { return strings.Repeat("n", n) }
+	for name, row := range map[string]struct {
+		part  func(i int) model.Part
+		taken int // parts before the error
+	}{
+		"bytes":  {func(int) model.Part { return part(model.KindText, 0, megabyte) }, model.MaxAnswerBytes>>20 - 1}, // a block counts a little too
+		"blocks": {func(i int) model.Part { return part(model.KindText, i, "") }, model.MaxAnswerBlocks},
+		"calls":  {func(i int) model.Part { return call(i, long(256)) }, model.MaxAnswerBlocks},
+		"name":   {func(int) model.Part { return model.Part{Kind: model.KindToolUse, Name: long(257)} }, 0},
+		"id":     {func(int) model.Part { return model.Part{Kind: model.KindToolUse, ID: long(257)} }, 0},
+		"reason": {func(int) model.Part { return stop(long(129)) }, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var c model.Collector
+			var err error
+			n := 0
+			for ; err == nil; n++ {
+				p := row.part(n)
+				err = c.Add(&p)
+			}
+			require.Equal(t, row.taken, n-1)
+			var coded *model.Error
+			require.ErrorAs(t, err, &coded)
+			require.Equal(t, model.CodeServer, coded.Code)
+		})
 	}
-	require.Equal(t, model.MaxAnswerBytes>>20+1, n)
-	var coded *model.Error
-	require.ErrorAs(t, err, &coded)
-	require.Equal(t, model.CodeServer, coded.Code)
-	require.Len(t, c.Text(), model.MaxAnswerBytes)
+	t.Run("at each of them", func(t *testing.T) {
+		var c model.Collector
+		for i := range model.MaxAnswerBlocks {
+			p := call(i, long(256))
+			p.Name = long(256)
+			require.NoError(t, c.Add(&p))
+			require.NoError(t, c.Add(&p)) // the same block
+		}
+		p := stop(long(128))
+		require.NoError(t, c.Add(&p))
+		require.Len(t, c.Answer().Message.ToolUses(), model.MaxAnswerBlocks)
+	})
+}
+
+// TestBlocksCountTowardsTheBytes: what has no text takes memory all the same.
+func TestBlocksCountTowardsTheBytes(t *testing.T) {
+	var c model.Collector
+	add := func(p model.Part) error { return c.Add(&p) }
+	for i := range model.MaxAnswerBlocks {
+		require.NoError(t, add(part(model.KindText, i, "")))
+	}
+	rest := model.MaxAnswerBytes - 256*model.MaxAnswerBlocks
+	require.NoError(t, add(part(model.KindText, 0, strings.Repeat("x", rest))))
+	require.Error(t, add(part(model.KindText, 0, "x")))
+}
+
+func TestATokenAllocatesNothing(t *testing.T) {
+	var c model.Collector
+	head := part(model.KindText, 0, strings.Repeat("x", 1<<16)) // room to grow into
+	require.NoError(t, c.Add(&head))
+	token := part(model.KindText, 0, "token")
+	require.Zero(t, testing.AllocsPerRun(100, func() { _ = c.Add(&token) }))
 }

@@ -1,6 +1,9 @@
 package model
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"strings"
+)
 
 // Role says who speaks.
 type Role string
@@ -18,13 +21,13 @@ type Message struct {
 
 // Text joins the message's text blocks.
 func (m Message) Text() string {
-	var text string
+	var texts []string
 	for i := range m.Content {
 		if m.Content[i].Type == BlockText {
-			text += m.Content[i].Text
+			texts = append(texts, m.Content[i].Text)
 		}
 	}
-	return text
+	return strings.Join(texts, "") // of one text that text itself
 }
 
 // ToolUses returns the message's tool calls, in their order.

@@ -27,15 +27,46 @@ func (d *decoder) Decode(parts []model.Part, ev sse.Event) ([]model.Part, error)
 	if kind, index, increment, ok := scanDelta(ev.Data); ok {
 		return d.increment(parts, kind, index, increment), nil
 	}
+	if out, ok, err := d.usual(parts, ev); ok {
+		return out, err
+	}
+	return d.rest(parts, ev)
+}
+
+// usual is Decode for the other events of every answer.
+//
+//go:noinline // nor is the rest: frames like theirs are not for every token
+func (d *decoder) usual(parts []model.Part, ev sse.Event) (out []model.Part, ok bool, err error) {
+	var e event
+	if !scanEvent(ev.Data, &e) {
+		return parts, false, nil
+	}
+	out, err = d.take(parts, ev, &e)
+	return out, true, err
+}
+
+// rest is Decode for what is out of the ordinary.
+//
+//go:noinline
+func (d *decoder) rest(parts []model.Part, ev sse.Event) (out []model.Part, err error) {
+	upstream.Aside(func() { out, err = d.event(parts, ev) })
+	return out, err
+}
+
+func (d *decoder) event(parts []model.Part, ev sse.Event) ([]model.Part, error) {
 	var e event
 	if err := json.Unmarshal(ev.Data, &e); err != nil && !ignorable(ev, &e, err) {
 		return parts, &model.Error{Code: model.CodeServer, Message: "upstream sent an event that cannot be read", Err: err}
 	}
+	return d.take(parts, ev, &e)
+}
+
+func (d *decoder) take(parts []model.Part, ev sse.Event, e *event) ([]model.Part, error) {
 	switch e.Type {
 	case "message_start":
 		return d.count(parts, e.Message.Usage), nil
 	case "content_block_start":
-		return d.start(parts, e.Index, &e.ContentBlock), nil
+		return d.start(parts, e.Index, &e.ContentBlock)
 	case "content_block_delta":
 		return d.delta(parts, e.Index, &e.Delta), nil
 	case "content_block_stop":
@@ -54,6 +85,9 @@ func (d *decoder) Decode(parts []model.Part, ev sse.Event) ([]model.Part, error)
 	}
 	return parts, nil // ping, and what the API has learned since: it asks to ignore that
 }
+
+// Finished implements upstream.Decoder: message_stop always comes.
+func (d *decoder) Finished() bool { return false }
 
 // End implements upstream.Decoder: message_stop alone makes an answer whole.
 func (d *decoder) End(parts []model.Part) []model.Part { return parts }
@@ -85,7 +119,7 @@ func known(typ string) bool {
 	return false
 }
 
-func (d *decoder) start(parts []model.Part, index int, b *contentBlock) []model.Part {
+func (d *decoder) start(parts []model.Part, index int, b *contentBlock) ([]model.Part, error) {
 	d.unknown = slices.DeleteFunc(d.unknown, func(i int) bool { return i == index })
 	add := func(kind model.Kind, text string) {
 		if text != "" {
@@ -107,9 +141,12 @@ func (d *decoder) start(parts []model.Part, index int, b *contentBlock) []model.
 		// of the two it is shows when the block ends.
 		d.whole, d.wholeAt = b.Input, index
 	default:
+		if len(d.unknown) == model.MaxAnswerBlocks {
+			return parts, &model.Error{Code: model.CodeServer, Message: "upstream sent too many content blocks"}
+		}
 		d.unknown = append(d.unknown, index)
 	}
-	return parts
+	return parts, nil
 }
 
 func (d *decoder) delta(parts []model.Part, index int, b *delta) []model.Part {

@@ -25,3 +25,17 @@ func DecodeDelta(data []byte) (kind model.Kind, index int, increment string, ok 
 	}
 	return 0, 0, "", false
 }
+
+// ScanEvent is the other scanner that must agree with encoding/json.
+func ScanEvent(data []byte) (any, bool) {
+	var e event
+	ok := scanEvent(data, &e)
+	return e, ok
+}
+
+// DecodeEvent reads the same by encoding/json alone.
+func DecodeEvent(data []byte) (any, error) {
+	var e event
+	err := json.Unmarshal(data, &e)
+	return e, err
+}

@@ -1,6 +1,7 @@
 package anthropic_test
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -111,4 +112,16 @@ func TestFieldOfAnotherType(t *testing.T) {
 			require.Equal(t, "upstream sent an event that cannot be read", coded.Message)
 		})
 	}
+}
+
+// TestUnknownBlocksHaveALimit: they make no parts that anyone counts.
+func TestUnknownBlocksHaveALimit(t *testing.T) {
+	var raw strings.Builder
+	for i := range model.MaxAnswerBlocks + 1 {
+		fmt.Fprintf(&raw, `data: {"type":"content_block_start","index":%d,"content_block":{"type":"of a new kind"}}`+"\n\n", i)
+	}
+	_, err := collect(t, raw.String()+"data: {\"type\":\"message_stop\"}\n\n")
+	var coded *model.Error
+	require.ErrorAs(t, err, &coded)
+	require.Equal(t, "upstream sent too many content blocks", coded.Message)
 }

@@ -1,6 +1,7 @@
 package openai_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -85,4 +86,27 @@ func TestCallsWithoutIDGetOne(t *testing.T) {
 	require.NotEqual(t, calls[0].ID, calls[1].ID)
 	require.LessOrEqual(t, len(calls[0].ID), 40) // OpenAI refuses longer ones when they are given back
 	require.JSONEq(t, `{"n":2}`, string(calls[1].Input))
+}
+
+// TestCallsHaveLimits: calls without a name make no parts, and are kept all the same.
+func TestCallsHaveLimits(t *testing.T) {
+	fragment := func(fields string) string { return choice(`"delta":{"tool_calls":[{` + fields + `}]}`) }
+	var many strings.Builder
+	for i := range model.MaxAnswerBlocks + 1 {
+		many.WriteString(fragment(fmt.Sprintf(`"index":%d`, i)))
+	}
+	long := strings.Repeat("x", 1<<18)
+	for name, row := range map[string]struct{ raw, message string }{
+		"calls":     {many.String(), "upstream sent too many tool calls"},
+		"arguments": {strings.Repeat(fragment(`"index":0,"function":{"arguments":"`+long+`"}`), 5), "upstream sent too much of tool calls without a name"},
+		"ids":       {strings.Repeat(fragment(`"index":0,"id":"`+long+`"`), 5), "upstream sent too much of tool calls without a name"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := collect(t, row.raw+finish("tool_calls"))
+			var coded *model.Error
+			require.ErrorAs(t, err, &coded)
+			require.Equal(t, model.CodeServer, coded.Code)
+			require.Equal(t, row.message, coded.Message)
+		})
+	}
 }

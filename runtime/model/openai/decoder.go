@@ -37,6 +37,33 @@ func (d *decoder) Decode(parts []model.Part, ev sse.Event) ([]model.Part, error)
 		}
 		return d.whole(parts), nil
 	}
+	if out, ok, err := d.usual(parts, ev); ok {
+		return out, err
+	}
+	return d.rest(parts, ev)
+}
+
+// usual is Decode for the other chunks of most answers.
+//
+//go:noinline // nor is the rest: frames like theirs are not for every token
+func (d *decoder) usual(parts []model.Part, ev sse.Event) (out []model.Part, ok bool, err error) {
+	var c chunk
+	if ev.Type == "error" || !scanWhole(ev.Data, &c) {
+		return parts, false, nil
+	}
+	out, err = d.take(parts, &c)
+	return out, true, err
+}
+
+// rest is Decode for what is out of the ordinary.
+//
+//go:noinline
+func (d *decoder) rest(parts []model.Part, ev sse.Event) (out []model.Part, err error) {
+	upstream.Aside(func() { out, err = d.chunk(parts, ev) })
+	return out, err
+}
+
+func (d *decoder) chunk(parts []model.Part, ev sse.Event) ([]model.Part, error) {
 	var c chunk
 	if err := json.Unmarshal(ev.Data, &c); err != nil {
 		if ev.Type != "" && ev.Type != "message" && ev.Type != "error" {
@@ -47,6 +74,10 @@ func (d *decoder) Decode(parts []model.Part, ev sse.Event) ([]model.Part, error)
 	if len(c.Error) > 0 && string(c.Error) != "null" || ev.Type == "error" {
 		return parts, upstream.ParseFault(ev.Data)
 	}
+	return d.take(parts, &c)
+}
+
+func (d *decoder) take(parts []model.Part, c *chunk) ([]model.Part, error) {
 	for i := range c.Choices {
 		if c.Choices[i].Index != 0 {
 			continue // only one was asked for
@@ -63,8 +94,11 @@ func unreadable(err error) error {
 	return &model.Error{Code: model.CodeServer, Message: "upstream sent a chunk that cannot be read", Err: err}
 }
 
+// Finished implements upstream.Decoder: usage and [DONE] may follow a finish reason, and nothing else.
+func (d *decoder) Finished() bool { return d.stop != "" }
+
 // End implements upstream.Decoder. With a finish reason the answer is whole, however the stream
-// ended: nothing but usage and [DONE] could have followed.
+// ended, and also where upstream goes silent and leaves it open.
 func (d *decoder) End(parts []model.Part) []model.Part {
 	if d.stop == "" {
 		return parts
@@ -72,6 +106,7 @@ func (d *decoder) End(parts []model.Part) []model.Part {
 	return d.whole(parts)
 }
 
+//go:noinline // as rest
 func (d *decoder) whole(parts []model.Part) []model.Part {
 	return append(parts, model.Part{Kind: model.KindStop, StopReason: d.stop})
 }
@@ -82,7 +117,10 @@ func (d *decoder) choice(parts []model.Part, c *choice) ([]model.Part, error) {
 	parts = appendText(parts, model.KindText, c.Delta.Refusal)
 	d.refused = d.refused || c.Delta.Refusal != ""
 	for i := range c.Delta.ToolCalls {
-		parts = d.calls.add(parts, &c.Delta.ToolCalls[i])
+		var err error
+		if parts, err = d.calls.add(parts, &c.Delta.ToolCalls[i]); err != nil {
+			return parts, err
+		}
 	}
 	parts = d.count(parts, c.Usage)
 	if c.FinishReason == "" {
@@ -102,7 +140,7 @@ func (d *decoder) reason(finish string) string {
 	switch finish {
 	case "stop":
 		switch {
-		case len(d.calls) > 0: // as some servers end an answer that calls tools
+		case len(d.calls.list) > 0: // as some servers end an answer that calls tools
 			return model.StopToolUse
 		case d.refused:
 			return model.StopRefusal

@@ -28,3 +28,28 @@ func DecodeChunk(data []byte) (kind model.Kind, increment string, ok bool) {
 	}
 	return parts[0].Kind, parts[0].Text, true
 }
+
+// ScanWhole is the other scanner that must agree with encoding/json.
+func ScanWhole(data []byte) (any, bool) {
+	var c chunk
+	ok := scanWhole(data, &c)
+	return c, ok
+}
+
+// DecodeWhole reads the same by encoding/json alone.
+func DecodeWhole(data []byte) (any, error) {
+	var c chunk
+	err := json.Unmarshal(data, &c)
+	if len(c.Choices) == 0 {
+		c.Choices = nil
+	}
+	for i := range c.Choices {
+		if d := &c.Choices[i].Delta; len(d.ToolCalls) == 0 {
+			d.ToolCalls = nil
+		}
+	}
+	if string(c.Error) == "null" {
+		c.Error = nil
+	}
+	return c, err
+}

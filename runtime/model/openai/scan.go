@@ -20,8 +20,12 @@ func scanChunk(data []byte) (kind model.Kind, increment string, ok bool) {
 			}
 			choices = true
 			s.Open('[')
-			kind, increment = scanChoice(&s)
-			s.Close(']')
+			if s.Elem() {
+				kind, increment = scanChoice(&s)
+			}
+			if s.Elem() {
+				return 0, "", false
+			}
 		case "usage", "error":
 			if !s.Null() {
 				return 0, "", false

@@ -1,16 +1,21 @@
 package openai_test
 
 import (
+	"context"
 	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"testing/iotest"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/runtime/model"
+	"github.com/seed93082962/agenthost/runtime/model/openai"
 )
 
 // TestStreams reads answers as servers send them, split in two at every place and byte by byte.
@@ -97,6 +102,26 @@ func TestEnds(t *testing.T) {
 			require.Equal(t, model.CodeConnection, coded.Code)
 		})
 	}
+}
+
+// TestConnectionLeftOpen: a finish reason is enough, where neither [DONE] nor an end follows.
+func TestConnectionLeftOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		body, w := io.Pipe()
+		defer w.Close()
+		c := client(t, openai.Config{HTTPClient: &http.Client{Transport: upstreamFunc(func(r *http.Request) (*http.Response, error) {
+			context.AfterFunc(r.Context(), func() { _ = w.CloseWithError(r.Context().Err()) })
+			go func() {
+				_, _ = io.WriteString(w, choice(`"delta":{"content":"a"}`)+finish("stop")+`data: {"choices":[],"usage":{"prompt_tokens":3}}`+"\n\n")
+			}()
+			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"text/event-stream"}}, Body: body}, nil
+		})}})
+		began := time.Now()
+		got, err := model.Collect(c.Stream(t.Context(), hello()))
+		require.NoError(t, err)
+		require.Equal(t, []any{"a", model.StopEndTurn, int64(3)}, []any{got.Message.Text(), got.StopReason, got.Usage.InputTokens})
+		require.Less(t, time.Since(began), 10*time.Second)
+	})
 }
 
 func TestDeltas(t *testing.T) {

@@ -31,6 +31,17 @@ type Scanner struct {
 // Over returns a scanner at the start of data, which is not changed.
 func Over(data []byte) Scanner { return Scanner{data: data} }
 
+// Seen is the set of fields that an object has had so far, one bit each.
+type Seen uint
+
+// Once fails where the field of that bit has come before: encoding/json puts such two together.
+func (f *Seen) Once(s *Scanner, bit uint) {
+	if *f&(1<<bit) != 0 {
+		s.failed = true
+	}
+	*f |= 1 << bit
+}
+
 // Fail gives up.
 func (s *Scanner) Fail() { s.failed = true }
 
@@ -45,10 +56,24 @@ func (s *Scanner) Open(c byte) {
 	s.first = true
 }
 
-// Close takes the given bracket, of an array whose elements were read one by one.
-func (s *Scanner) Close(c byte) {
-	s.take(c)
+// Elem reports whether another element of the array stands here, and takes the comma before it.
+// At the end of the array it takes the bracket and returns false, as it does after a failure.
+func (s *Scanner) Elem() bool {
+	switch {
+	case s.failed:
+		return false
+	case s.peek() == ']':
+		s.pos++
+		s.first = false
+		return false
+	case !s.first:
+		s.take(',')
+		if s.peek() == ']' {
+			s.failed = true
+		}
+	}
 	s.first = false
+	return !s.failed
 }
 
 // Key returns the next key of the object and takes its colon. At the end of the object it takes
@@ -125,10 +150,26 @@ func (s *Scanner) Int() int {
 	return n
 }
 
-// Skip takes a value that nobody wants: null, true, false, a whole number, a string without
-// escapes, an empty object or an empty array.
-func (s *Scanner) Skip() {
-	switch c := s.peek(); c {
+// maxDepth bounds what Skip goes into.
+const maxDepth = 8
+
+// Skip takes a value that nobody wants, of null, true, false, whole numbers, strings without
+// escapes, and objects and arrays of these.
+func (s *Scanner) Skip() { s.skip(maxDepth) }
+
+// Value is Skip, and returns the value as it stands, a part of the document.
+func (s *Scanner) Value() []byte {
+	s.peek()
+	start := s.pos
+	s.Skip()
+	if s.failed {
+		return nil
+	}
+	return s.data[start:s.pos]
+}
+
+func (s *Scanner) skip(depth int) {
+	switch s.peek() {
 	case '"':
 		s.Raw()
 	case 'n':
@@ -137,11 +178,32 @@ func (s *Scanner) Skip() {
 		s.literal("true")
 	case 'f':
 		s.literal("false")
-	case '{', '[':
-		s.pos++
-		s.take(c + 2) // in ASCII both closing marks stand two places on
+	case '{':
+		s.skipObject(depth - 1)
+	case '[':
+		s.skipArray(depth - 1)
 	default:
 		s.number()
+	}
+}
+
+func (s *Scanner) skipObject(depth int) {
+	s.Open('{')
+	if depth == 0 {
+		s.failed = true
+	}
+	for key := s.Key(); key != nil; key = s.Key() {
+		s.skip(depth)
+	}
+}
+
+func (s *Scanner) skipArray(depth int) {
+	s.Open('[')
+	if depth == 0 {
+		s.failed = true
+	}
+	for s.Elem() {
+		s.skip(depth)
 	}
 }
 

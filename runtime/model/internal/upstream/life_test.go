@@ -148,6 +148,27 @@ func TestConnectionIsUsedAgain(t *testing.T) {
 	}
 }
 
+// TestEndIsWaitedFor: a server ends its body a little after the last event, and its connection is
+// worth that wait.
+func TestEndIsWaitedFor(t *testing.T) {
+	told := make(chan struct{})
+	c, n := connections(t, func(w http.ResponseWriter, r *http.Request) {
+		stream("a", "stop")(w, r)
+		w.(http.Flusher).Flush()
+		<-told
+	})
+	const calls = 5
+	for range calls {
+		for p, err := range call(t.Context(), c, nil) {
+			require.NoError(t, err)
+			if p.Kind == model.KindStop {
+				told <- struct{}{}
+			}
+		}
+	}
+	require.Less(t, n.Load(), int32(calls)) // a busy machine may be late now and then
+}
+
 func TestServerThatDoesNotEndItsBody(t *testing.T) {
 	handler, gone := hang(stream("a", "stop"))
 	c := client(t, handler)

@@ -24,6 +24,10 @@ const (
 	endWait  = 50 * time.Millisecond
 	endBytes = 64 << 10
 
+	// finishWait is how long what may follow a finished answer is waited for, its usage and the mark
+	// of its end: there are servers that send neither, and leave the connection open.
+	finishWait = 5 * time.Second
+
 	// errorWait and errorBytes bound the reading of an error's body.
 	errorWait  = 5 * time.Second
 	errorBytes = 64 << 10
@@ -39,6 +43,10 @@ type Decoder interface {
 	// Decode appends the parts of one event; ev.Data is valid during the call only.
 	Decode(parts []model.Part, ev sse.Event) ([]model.Part, error)
 
+	// Finished reports whether everything that an answer needs has come, so that the rest need not
+	// be waited for long.
+	Finished() bool
+
 	// End appends what is still to be said when the stream ended, in whatever way, after the last
 	// event: a stop part, where the answer was whole all the same. Without one it counts as
 	// broken off.
@@ -46,86 +54,62 @@ type Decoder interface {
 }
 
 // Stream sends body and yields the parts that dec makes of the answer, as model.Model says.
+//
+// An open stream waits in here for most of its life, and its stack is most of the memory it takes.
+// What the wait needs is in an answer, on the heap and used again; what is done but once stands
+// in functions of its own, whose frames are gone by then.
 func (c *Client) Stream(ctx context.Context, body *Body, alive func(), dec Decoder, yield func(model.Part, error) bool) {
 	// Cancelling closes the connection at once; closing the response's body alone might wait to
 	// see whether the connection can be saved.
 	call, cancel := context.WithCancel(ctx)
 	defer cancel()
 
-	resp, err := c.send(call, body)
+	resp, err := c.open(ctx, call, cancel, body, alive)
 	if err != nil {
-		yield(model.Part{}, c.unreachable(ctx, err))
+		failed(yield, err)
 		return
 	}
 	defer func() { cancel(); _ = resp.Body.Close() }()
-	if alive == nil {
-		alive = func() {}
-	}
-	alive()
 
-	if err := c.check(resp, cancel); err != nil {
-		if ctx.Err() != nil {
-			err = context.Cause(ctx)
-		}
-		yield(model.Part{}, err)
-		return
-	}
-	events := sse.NewDecoder(&watched{resp.Body, alive})
-	events.Limit(maxLine, maxEvent)
-
-	whole, err := relay(ctx, events, dec, yield)
+	a := newAnswer(ctx, cancel, resp.Body, alive, dec)
+	whole, err := a.relay(yield)
+	a.free()
 	switch {
 	case whole:
-		within(endWait, cancel, func() { _, _ = io.CopyN(io.Discard, resp.Body, endBytes) })
+		drain(resp.Body, cancel)
 	case err != nil:
-		yield(model.Part{}, c.fault(ctx, err))
+		failed(yield, c.fault(ctx, err))
 	}
 }
 
-// relay yields parts until the answer is whole (true), there is an error, or yield has had enough:
-// false and nil.
+// open makes the call and returns its answer where that is an event stream.
 //
-// The last part of an event is kept back while more events are in memory, for those may make no
-// part: More must not promise a part that upstream has yet to send.
-func relay(ctx context.Context, events *sse.Decoder, dec Decoder, yield func(model.Part, error) bool) (bool, error) {
-	var room [2]model.Part
-	parts := room[:0]
-	for {
-		ev, err := events.Next()
-		if err == nil {
-			parts, err = dec.Decode(parts, ev)
-		} else if ctx.Err() == nil {
-			parts = dec.End(parts)
-			if err == io.EOF {
-				err = ErrEnded
-			}
-		}
-		n := len(parts)
-		whole := n > 0 && parts[n-1].Kind == model.KindStop
-		if whole {
-			err = nil
-		}
-		keep := 0
-		if n > 0 && !whole && err == nil && events.Buffered() {
-			keep = 1
-		}
-		for i := range parts[:n-keep] {
-			p := &parts[i]
-			p.More = i < n-1
-			if !yield(*p, nil) {
-				return p.Kind == model.KindStop, nil
-			}
-		}
-		if whole || err != nil {
-			return whole, err
-		}
-		if keep == 1 {
-			parts[0] = parts[n-1]
-		} else {
-			clear(parts) // a text may be large, and the wait for the next event long
-		}
-		parts = parts[:keep]
+//go:noinline
+func (c *Client) open(ctx, call context.Context, cancel context.CancelFunc, body *Body, alive func()) (*http.Response, error) {
+	resp, err := c.send(call, body)
+	if err != nil {
+		return nil, c.unreachable(ctx, err)
 	}
+	if alive != nil {
+		alive()
+	}
+	if err := c.check(resp, cancel); err != nil {
+		cancel()
+		_ = resp.Body.Close()
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return nil, err
+	}
+	return resp, nil
+}
+
+//go:noinline
+func failed(yield func(model.Part, error) bool, err error) { yield(model.Part{}, err) }
+
+//go:noinline
+func drain(body io.Reader, cancel context.CancelFunc) {
+	within(endWait, cancel, func() { _, _ = io.CopyN(io.Discard, body, endBytes) })
 }
 
 func (c *Client) send(ctx context.Context, body *Body) (*http.Response, error) {
@@ -147,20 +131,6 @@ func (c *Client) send(ctx context.Context, body *Body) (*http.Response, error) {
 		err = where.Err // the address, with a query that may hold a secret, is not for the log
 	}
 	return resp, err
-}
-
-// watched tells of every arrival.
-type watched struct {
-	io.Reader
-	alive func()
-}
-
-func (w *watched) Read(p []byte) (int, error) {
-	n, err := w.Reader.Read(p)
-	if n > 0 {
-		w.alive()
-	}
-	return n, err
 }
 
 // within runs read, and has cancel cut it off after d.

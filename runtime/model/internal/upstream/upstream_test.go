@@ -43,6 +43,8 @@ func (l *lines) Decode(parts []model.Part, ev sse.Event) ([]model.Part, error) {
 	}
 }
 
+func (l *lines) Finished() bool { return l.stopped }
+
 func (l *lines) End(parts []model.Part) []model.Part {
 	if l.stopped {
 		parts = append(parts, model.Part{Kind: model.KindStop, StopReason: model.StopMaxTokens})
