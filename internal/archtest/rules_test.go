@@ -109,6 +109,7 @@ var modules = []rule{
 	{"net/http/httptest", "*test examples/...", "it listens by itself: for tests, and for an example that needs no open port"},
 	{"github.com/stretchr/testify/require", "*test", "tests only"},
 	{"github.com/google/go-cmp/... go.uber.org/goleak pgregory.net/rapid", "*test", "tests only"},
+	{"github.com/getkin/kin-openapi/...", "*test", "answers are held against the OpenAPI document by tests alone"},
 	{"github.com/spf13/cobra github.com/spf13/pflag", "cmd/...", "a library has no command line"},
 	{"github.com/caarlos0/env/v11", "cmd/...", "a library gets its settings as a struct"},
 	{"github.com/mattn/go-isatty", "cmd/...", "the terminal belongs to the command"},

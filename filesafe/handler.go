@@ -1,0 +1,78 @@
+package filesafe
+
+import (
+	"errors"
+	"net/http"
+	"path"
+	"strings"
+)
+
+// Handler serves the files of dir by the path of the URL, with ranges and conditional requests, each with the media type
+// of its extension. A directory is answered as the names in it, one a line, those of directories with "/" at the end.
+// What is not there, cannot be read, is no file or leads outside is 404. Mount it below a prefix with [http.StripPrefix].
+func Handler(dir *Dir) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		err := serve(dir, w, r)
+		if err == nil {
+			return
+		}
+		status, message := http.StatusInternalServerError, "internal error"
+		if known := (*refusal)(nil); errors.As(err, &known) {
+			status, message = known.status, strings.ToLower(known.message)
+		} else if missing(err) || errors.Is(err, ErrOutside) || errors.Is(err, ErrNotFile) {
+			status, message = http.StatusNotFound, "not found"
+		}
+		http.Error(w, message, status)
+	})
+}
+
+func serve(dir *Dir, w http.ResponseWriter, r *http.Request) error {
+	if err := allowed(w, r); err != nil {
+		return err
+	}
+	name := strings.TrimPrefix(r.URL.Path, "/")
+	if !relative(name) {
+		return ErrOutside
+	}
+	f, info, err := dir.open(name, false)
+	if errors.Is(err, ErrNotFile) {
+		return serveNames(dir, w, r, name)
+	} else if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	return send(w, r, f, info, path.Base(name), "")
+}
+
+func serveNames(dir *Dir, w http.ResponseWriter, r *http.Request, name string) error {
+	sent := false
+	header := func() {
+		sent = true
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+	}
+	for e, err := range dir.List(r.Context(), name) {
+		if errors.Is(err, ErrNotDirectory) { // a FIFO or a device
+			return ErrNotFile
+		} else if err != nil && !sent {
+			return err
+		}
+		if !sent {
+			header()
+		}
+		line := e.Name + "\n"
+		if e.Type == "directory" {
+			line = e.Name + "/\n"
+		}
+		if err == nil {
+			_, err = w.Write([]byte(line))
+		}
+		if err != nil { // half an answer must not look whole
+			panic(http.ErrAbortHandler)
+		}
+	}
+	if !sent {
+		header()
+	}
+	return nil
+}
