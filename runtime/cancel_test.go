@@ -131,13 +131,14 @@ func TestAClientThatGoesAway(t *testing.T) {
 			if row.after != "" {
 				s := b.open(ctx, t, `{"message":"hello"}`, "Accept", row.accept)
 				s.until(row.after)
+				up.Await(t, 1) // init comes before the model is called
 				leave()
 			} else {
 				req, err := http.NewRequestWithContext(ctx, "POST", b.url+runs, strings.NewReader(`{"message":"hello"}`))
 				require.NoError(t, err)
 				req.Header.Set("Accept", row.accept)
 				go func() { up.Await(t, 1); leave() }()
-				_, err = http.DefaultClient.Do(req) //nolint:bodyclose // there is none
+				_, err = http.DefaultClient.Do(req)
 				require.ErrorIs(t, err, context.Canceled)
 			}
 			line := b.awaitEnd(t.Context(), t)

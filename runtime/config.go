@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/seed93082962/agenthost/runtime/agent"
@@ -53,11 +54,11 @@ type Config struct {
 	Hosts []string
 
 	// Heartbeat is after how long without an event a comment is sent on an event stream.
-	// Defaults to 15 s.
+	// Negative turns it off. Defaults to 15 s.
 	Heartbeat time.Duration
 
 	// WriteTimeout is how long a reader of an event stream may take nothing before it counts
-	// as gone. Defaults to 30 s.
+	// as gone. Negative turns it off. Defaults to 30 s.
 	WriteTimeout time.Duration
 
 	// RunTTL is how long the end of a run is remembered. Defaults to 5 minutes.
@@ -85,10 +86,8 @@ func (c Config) withDefaults() (Config, error) {
 	} else if !info.IsDir() {
 		return c, fmt.Errorf("open the working directory: %s is not a directory", c.CWD)
 	}
-	for _, key := range c.APIKeys {
-		if key == "" {
-			return c, errors.New("an API key is empty")
-		}
+	if slices.Contains(c.APIKeys, "") {
+		return c, errors.New("an API key is empty")
 	}
 	c.Limits = c.Limits.WithDefaults()
 	c.Version = cmp.Or(c.Version, "devel")

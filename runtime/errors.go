@@ -71,7 +71,7 @@ func (rt *Runtime) fail(w http.ResponseWriter, r *http.Request, err error) {
 		rt.cfg.Logger.Error("request failed", "err", err, "method", r.Method, "path", r.URL.Path, "requestId", id)
 		known = internal(id)
 	}
-	if known == errTooManyRuns { //nolint:errorlint // the very value, to which a header belongs
+	if known == errTooManyRuns {
 		w.Header().Set("Retry-After", "1")
 	}
 	_ = httpapi.WriteJSON(w, known.Status, known.Body) // a struct of strings has a JSON form

@@ -100,7 +100,7 @@ func (x *execution) conclude(err error) *ending {
 // release lets go of everything, should the run not have come to its end.
 func (x *execution) release() {
 	x.unbind()
-	x.closeSession()
+	_ = x.closeSession() // which has logged it
 	x.run.Finish(wire.StateFailed)
 }
 

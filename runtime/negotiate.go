@@ -39,10 +39,12 @@ func readAccept(values []string) (a accepted, given bool) {
 				a.sse, a.refusesSSE = wanted, !wanted
 			case "text/*":
 				a.sse = a.sse || wanted && !a.refusesSSE
+				a.refusesSSE = a.refusesSSE || !wanted && !a.sse
 			case "application/json":
 				a.json, a.refusesJSON = wanted, !wanted
 			case "application/*":
 				a.json = a.json || wanted && !a.refusesJSON
+				a.refusesJSON = a.refusesJSON || !wanted && !a.json
 			case "*/*":
 				a.any = wanted
 			}

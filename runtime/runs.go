@@ -47,7 +47,8 @@ func (rt *Runtime) startRun(w http.ResponseWriter, r *http.Request, ps httproute
 
 // Run runs an agent in this process, and yields what a client over HTTP would be sent: its events
 // as they come, done the last of them. A run that failed is no error but a [wire.Result] that says
-// so; a request that was refused is an [*Error], and the only thing yielded.
+// so; a request that was refused is an [*Error], and the only thing yielded, as is the error of a
+// session store that cannot open the session.
 //
 // Ending the loop, or ctx, cancels the run. An event is valid until the next one.
 func (rt *Runtime) Run(ctx context.Context, agentID string, req wire.RunRequest) iter.Seq2[wire.Event, error] {
@@ -118,7 +119,7 @@ func (rt *Runtime) begin(ctx context.Context, h *hosted, req *wire.RunRequest, p
 	}
 	x.sessionID, x.resumed = x.session.ID(), x.session.Resumed()
 	if err := x.run.Start(); err != nil {
-		x.closeSession()
+		_ = x.closeSession() // which has logged it
 		if errors.Is(err, run.ErrDraining) {
 			return nil, errDraining
 		}

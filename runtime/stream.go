@@ -17,7 +17,7 @@ func (x *execution) stream(w http.ResponseWriter) error {
 	if err != nil {
 		return err
 	}
-	defer events.Close() // an error has been told through OnError
+	defer func() { _ = events.Close() }() // an error has been told through OnError
 	x.tell(sender{events, x}.send)
 	return nil
 }

@@ -107,6 +107,8 @@ func TestModes(t *testing.T) {
 		"anything, false":                   {"*/*", "false", json},
 		"a browser":                         {"text/html,application/xhtml+xml,*/*;q=0.8", "false", json},
 		"anything but event streams":        {"*/*, text/event-stream;q=0", "true", json},
+		"anything but text":                 {"text/*;q=0, */*", "true", json},
+		"anything but applications":         {"*/*, application/*;q=0", "false", sse},
 		"anything but json":                 {"*/*, application/json;q=0", "false", sse},
 		"json, and event streams refused":   {"text/event-stream;q=0, application/json", "true", json},
 		"event stream, whatever its weight": {"text/event-stream;q=0.001", "false", sse},

@@ -113,4 +113,4 @@ var (
 	reasons = []wire.Reason{"", wire.ReasonClientRequest, wire.ReasonDisconnect, wire.ReasonShutdown}
 )
 
-func code[T comparable](of []T, value T) uint8 { return uint8(slices.Index(of, value)) }
+func code[T comparable](of []T, value T) uint8 { return uint8(slices.Index(of, value) & 0xff) }
