@@ -116,13 +116,17 @@ func (a *API) list(w http.ResponseWriter, r *http.Request) error {
 		if err != nil && !out.sent && r.Context().Err() == nil {
 			return listError(err)
 		}
+		if err == nil && r.Method == http.MethodHead {
+			break
+		}
 		// The client is gone, or something broke half way: the answer must not look whole.
 		if err != nil || !out.add(&e) {
 			panic(http.ErrAbortHandler)
 		}
-		if r.Method == http.MethodHead {
-			break // the client gets the header alone
-		}
+	}
+	if r.Method == http.MethodHead { // without the length, for which the whole would have to be made
+		out.header()
+		return nil
 	}
 	if !out.end() {
 		panic(http.ErrAbortHandler)

@@ -35,9 +35,9 @@ func fill(t *testing.T, dir string, n int) {
 // whose names do not fit together.
 func TestHugeTree(t *testing.T) {
 	l := newLayout(t)
-	const top, below = 80_000, 40_000
+	const top, below = 140_000, 40_000
 	fill(t, filepath.Join(l.root, "huge"), top)
-	fill(t, filepath.Join(l.root, "huge", "a-file"), below) // sorts before all others
+	fill(t, filepath.Join(l.root, "huge", "A"), below) // sorts before all others
 	require.NoError(t, os.Mkdir(filepath.Join(l.root, "huge", "z"), 0o755))
 	heap := func() uint64 {
 		runtime.GC()
@@ -69,7 +69,7 @@ func TestHugeTree(t *testing.T) {
 				}
 			}
 			require.Equal(t, row.want, n)
-			// 65,536 names are 6 MB; the limit is three times that. All that os.ReadDir tells of 120,000 entries is over 40 MB.
+			// 65,536 names are 6 MB; the limit is three times that. All that os.ReadDir tells of 180,000 entries is over 60 MB.
 			require.Less(t, most, uint64(20<<20))
 			t.Logf("%d entries, at most %d KiB", n, most>>10)
 		})
@@ -83,7 +83,7 @@ func TestHugeTree(t *testing.T) {
 			}
 		}
 		require.Equal(t, 3, n)
-		require.Equal(t, before, openFiles(t))
+		require.LessOrEqual(t, openFiles(t), before)
 	})
 	t.Run("stopped by its context", func(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
@@ -160,7 +160,7 @@ func TestDeepTree(t *testing.T) {
 	}
 	require.Len(t, names, depth+depth+4)
 	require.Less(t, most, 64)
-	require.Equal(t, before, openFiles(t))
+	require.LessOrEqual(t, openFiles(t), before)
 	require.True(t, slices.Contains(names, "deep/"+strings.Repeat(name+"/", depth-1)+"z"))
 }
 

@@ -118,6 +118,19 @@ func TestListOfEachKind(t *testing.T) {
 	require.Contains(t, chain, "41 symlink 0", "one link more than Linux follows")
 }
 
+// TestWalkByOtherNames has names relative to the directory for paths that are not.
+func TestWalkByOtherNames(t *testing.T) {
+	l := newLayout(t)
+	for _, name := range []string{"sub/deep", l.root + "/sub/deep", "sub-b/../sub/deep", l.root + "/dirlink/deep"} {
+		names := []string{}
+		for e, err := range l.dir.Walk(t.Context(), name, -1) {
+			require.NoError(t, err)
+			names = append(names, e.Name)
+		}
+		require.Equal(t, []string{"sub/deep/c.txt"}, names)
+	}
+}
+
 func TestListTimes(t *testing.T) {
 	l := newLayout(t)
 	c := l.serve(t)
@@ -233,7 +246,10 @@ func TestListRefusals(t *testing.T) {
 	require.Equal(t, 405, got.status)
 	require.Equal(t, "GET, HEAD", got.header.Get("Allow"))
 	require.JSONEq(t, `{"error":"Method not allowed"}`, got.body)
-	require.Equal(t, 200, c.ask(http.MethodHead, "/v1/files?recursive=true").status)
+	head := c.ask(http.MethodHead, "/v1/files?recursive=true")
+	require.Equal(t, 200, head.status)
+	require.Equal(t, "application/json", head.header.Get("Content-Type"))
+	require.Empty(t, head.header.Get("Content-Length"))
 	require.Equal(t, 404, c.ask(http.MethodHead, "/v1/files?path=nothing").status)
 	require.JSONEq(t, `{"path":"e","entries":[]}`, func() string {
 		require.NoError(t, os.Mkdir(filepath.Join(l.root, "e"), 0o755))

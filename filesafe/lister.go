@@ -93,7 +93,7 @@ type level struct {
 
 type lister struct {
 	dir    *Dir
-	ctx    context.Context //nolint:containedctx // it lives as long as one call
+	ctx    context.Context // lives as long as the one call
 	yield  func(Entry, error) bool
 	half   half
 	depth  int

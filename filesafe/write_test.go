@@ -140,6 +140,30 @@ func TestResolve(t *testing.T) {
 	require.EqualError(t, err, "open nothing: no such file or directory")
 }
 
+// TestWholeFileSystem opens the directory of which everything is below.
+func TestWholeFileSystem(t *testing.T) {
+	l := newLayout(t)
+	dir, err := filesafe.Open("/")
+	require.NoError(t, err)
+	defer dir.Close()
+	for _, name := range []string{l.root + "/abs", l.root + "/out/../out", strings.TrimPrefix(l.root, "/") + "/outback3/deep/c.txt", "/.." + l.root + "/link"} {
+		got, err := dir.Resolve(name)
+		want, wantErr := filepath.EvalSymlinks("/" + name)
+		if wantErr != nil {
+			require.Error(t, err, name)
+			continue
+		}
+		require.NoError(t, err, name)
+		require.Equal(t, want, "/"+got)
+		f, err := dir.Open(name)
+		require.NoError(t, err, name)
+		require.NoError(t, f.Close())
+	}
+	got, err := dir.Resolve("/")
+	require.NoError(t, err)
+	require.Equal(t, ".", got)
+}
+
 func TestFS(t *testing.T) {
 	l := newLayout(t)
 	require.NoError(t, fstest.TestFS(must(fs.Sub(l.dir.FS(), "deep")), "1/2/3/end.txt"))

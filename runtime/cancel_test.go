@@ -2,7 +2,6 @@ package runtime_test
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -134,7 +133,7 @@ func TestAClientThatGoesAway(t *testing.T) {
 				up.Await(t, 1) // init comes before the model is called
 				leave()
 			} else {
-				req, err := http.NewRequestWithContext(ctx, "POST", b.url+runs, strings.NewReader(`{"message":"hello"}`))
+				req, err := http.NewRequestWithContext(ctx, http.MethodPost, b.url+runs, strings.NewReader(`{"message":"hello"}`))
 				require.NoError(t, err)
 				req.Header.Set("Accept", row.accept)
 				go func() { up.Await(t, 1); leave() }()
@@ -183,7 +182,7 @@ func TestTwoReasonsAtOnce(t *testing.T) {
 		first := b.cancel(t, id)
 		require.Equal(t, http.StatusAccepted, first.status)
 		require.Contains(t, first.body, `"reason"`)
-		reason := first.body[strings.Index(first.body, `"reason"`):]
+		_, reason, _ := strings.Cut(first.body, `"reason"`)
 		require.Contains(t, b.cancel(t, id).body, reason, "the first one stays")
 	}
 }
@@ -232,5 +231,5 @@ func TestCloseEndsEverything(t *testing.T) {
 	require.Equal(t, "shutdown", s.until("cancelled").data["reason"])
 	s.until("done")
 	_, err := s.events.Next()
-	require.True(t, errors.Is(err, io.EOF))
+	require.ErrorIs(t, err, io.EOF)
 }

@@ -84,7 +84,7 @@ func TestAKeyMakesTheHostNameFree(t *testing.T) {
 
 func TestOutsideLoopbackTheHostNameIsFree(t *testing.T) {
 	b := serve(t, nil, nil)
-	req := httptest.NewRequest("GET", "http://agents.example/v1/agents", nil)
+	req := httptest.NewRequest(http.MethodGet, "http://agents.example/v1/agents", nil)
 	ctx := context.WithValue(req.Context(), http.LocalAddrContextKey, &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1)})
 	rec := httptest.NewRecorder()
 	b.ServeHTTP(rec, req.WithContext(ctx))
@@ -115,7 +115,7 @@ func TestMountedUnderAPrefix(t *testing.T) {
 	a, run := b.blocking(t, `{"message":"hello"}`)
 	require.Equal(t, http.StatusOK, a.status)
 	require.Equal(t, http.StatusConflict, b.cancel(t, run.RunID).status)
-	require.Equal(t, `{"error":"Not found"}`, b.do(t, "GET", "/v1/nothing", "").body)
+	require.JSONEq(t, `{"error":"Not found"}`, b.do(t, "GET", "/v1/nothing", "").body)
 }
 
 func TestListDetailHealth(t *testing.T) {
@@ -139,7 +139,7 @@ func TestListDetailHealth(t *testing.T) {
 
 	health := b.do(t, "GET", "/health", "").body
 	require.Regexp(t, `^\{"status":"degraded","agents":2,"uptimeMs":\d+,"version":"v1.2.3"\}$`, health)
-	require.Equal(t, `{"status":"ready"}`, b.do(t, "GET", "/health/ready", "").body)
+	require.JSONEq(t, `{"status":"ready"}`, b.do(t, "GET", "/health/ready", "").body)
 	head := b.do(t, "HEAD", "/health", "")
 	require.Equal(t, http.StatusOK, head.status)
 	require.Empty(t, head.body)

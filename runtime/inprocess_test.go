@@ -85,8 +85,8 @@ type flawedSession struct{ session.Session }
 
 func (flawedSession) Close() error { panic("nobody closes me") }
 
-func (f flawed) Open(ctx context.Context, agent, id string) (session.Session, error) {
-	s, err := f.Store.Open(ctx, agent, id)
+func (f flawed) Open(ctx context.Context, agentID, id string) (session.Session, error) {
+	s, err := f.Store.Open(ctx, agentID, id)
 	return flawedSession{s}, err
 }
 

@@ -44,8 +44,7 @@ agents:
 `), os.LookupEnv)
 	fmt.Println(err)
 
-	var faults agent.Faults
-	if errors.As(err, &faults) {
+	if faults, ok := errors.AsType[agent.Faults](err); ok {
 		fmt.Println(len(faults), "faults, the last at", faults[3].Key, "on line", faults[3].Line)
 	}
 	// Output:

@@ -11,9 +11,8 @@ import (
 // readJSON follows encoding/json to the letter, and knows where each value stands.
 func readJSON(data []byte) (*node, error) {
 	if err := json.Unmarshal(data, new(json.RawMessage)); err != nil {
-		var syntax *json.SyntaxError
 		offset := len(data)
-		if errors.As(err, &syntax) {
+		if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
 			offset = int(syntax.Offset) - 1 // the offset is behind the byte that is wrong
 		}
 		start := cursor{data: data, place: place{1, 1}}

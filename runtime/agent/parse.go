@@ -31,8 +31,7 @@ func Parse(name string, data []byte, lookup func(string) (string, bool)) (*File,
 	root, err := read(name, data)
 	if err != nil {
 		fault := Fault{File: name, Line: 1, Message: err.Error()}
-		var syntax *syntaxError
-		if errors.As(err, &syntax) {
+		if syntax, ok := errors.AsType[*syntaxError](err); ok {
 			fault.Line, fault.Column = syntax.place.line, syntax.place.column
 		}
 		return nil, Faults{fault}

@@ -51,12 +51,11 @@ var yamlMessage = regexp.MustCompile(`(?s)^yaml: (?:line \d+: )?(.*)$`)
 // not be continued, one less than that, or missing. What counts is the first line with which
 // the same error comes up.
 func yamlError(data []byte, err error) error {
-	var syntax *syntaxError
-	if errors.As(err, &syntax) {
+	if _, ok := errors.AsType[*syntaxError](err); ok {
 		return err
 	}
 	var ends []int
-	for end := range len(data) {
+	for end := range data {
 		if data[end] == '\n' {
 			ends = append(ends, end+1)
 		}

@@ -90,7 +90,7 @@ func (c *Collector) Add(p *Part) error {
 //
 //go:noinline // as at
 func (c *Collector) over(p *Part) error {
-	what := ""
+	var what string
 	switch {
 	case len(p.Name) > maxNameBytes:
 		what = "a tool's name is over the limit of 256 bytes"

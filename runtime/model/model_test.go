@@ -43,6 +43,16 @@ func TestMessage(t *testing.T) {
 	require.Equal(t, m, back)
 }
 
+// TestTextOfManyBlocks: an answer may have a thousand of them and 64 MiB.
+func TestTextOfManyBlocks(t *testing.T) {
+	var m model.Message
+	for range model.MaxAnswerBlocks {
+		m.Content = append(m.Content, model.Block{Type: model.BlockText, Text: "text"})
+	}
+	require.Less(t, testing.AllocsPerRun(10, func() { _ = m.Text() }), 30.0)
+	require.Len(t, m.Text(), 4*model.MaxAnswerBlocks)
+}
+
 func TestUsageAdd(t *testing.T) {
 	a := model.Usage{InputTokens: 1, OutputTokens: 2, CacheCreationInputTokens: 3, CacheReadInputTokens: 4}
 	b := model.Usage{InputTokens: 10, OutputTokens: 20, CacheCreationInputTokens: 30, CacheReadInputTokens: 40}

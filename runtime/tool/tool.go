@@ -65,8 +65,7 @@ func Func[In any](spec Spec, fn func(ctx context.Context, in In) (string, error)
 	return New(spec, func(ctx context.Context, call Call) (Result, error) {
 		var in In
 		if err := json.Unmarshal(call.Input, &in); err != nil {
-			var wrong *json.UnmarshalTypeError
-			if errors.As(err, &wrong) { // without the names of Go types, which say nothing to a model
+			if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok { // without the names of Go types, which say nothing to a model
 				err = fmt.Errorf("%s cannot be %s", cmp.Or(wrong.Field, "it"), wrong.Value)
 			}
 			return Result{}, fmt.Errorf("the input does not fit: %w", err)

@@ -14,8 +14,6 @@ import (
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
-func ptr[T any](v T) *T { return &v }
-
 // events are one of each kind, with the JSON that the API shows for it.
 var events = map[string]struct {
 	payload wire.Payload
@@ -43,9 +41,9 @@ var events = map[string]struct {
 		{"type":"thinking","thinking":""},{"type":"text","text":"<x>"},{"type":"tool_use","id":"t","name":"Read","input":{"a":"<b>"}}],
 		"model":"m","stop_reason":"tool_use"},
 		"usage":{"input_tokens":1,"output_tokens":2,"cache_creation_input_tokens":0,"cache_read_input_tokens":0}}`},
-	"tool result": {&wire.ToolResult{Type: "tool_result", ParentToolUseID: ptr("p"), Result: wire.ToolResultDetail{ToolUseID: "t", ToolName: "Read", Output: "x", DurationMs: 3}},
+	"tool result": {&wire.ToolResult{Type: "tool_result", ParentToolUseID: new("p"), Result: wire.ToolResultDetail{ToolUseID: "t", ToolName: "Read", Output: "x", DurationMs: 3}},
 		`{"type":"tool_result","parent_tool_use_id":"p","result":{"tool_use_id":"t","tool_name":"Read","output":"x","is_error":false,"duration_ms":3,"truncated":false}}`},
-	"success": {&wire.Result{Type: "result", Subtype: "success", RunID: "r", SessionID: "s", NumTurns: 1, DurationMs: 2, Result: ptr(""), StopReason: "end_turn", PermissionDenials: []wire.PermissionDenial{}},
+	"success": {&wire.Result{Type: "result", Subtype: "success", RunID: "r", SessionID: "s", NumTurns: 1, DurationMs: 2, Result: new(""), StopReason: "end_turn", PermissionDenials: []wire.PermissionDenial{}},
 		`{"type":"result","subtype":"success","runId":"r","session_id":"s","is_error":false,"num_turns":1,"duration_ms":2,
 		"usage":{"input_tokens":0,"output_tokens":0,"cache_creation_input_tokens":0,"cache_read_input_tokens":0},"result":"","stop_reason":"end_turn","permission_denials":[]}`},
 	"failure": {&wire.Result{Type: "result", Subtype: "error", RunID: "r", SessionID: "s", IsError: true, ErrorType: "auth", Errors: []string{"no"}},

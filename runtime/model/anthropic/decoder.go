@@ -180,11 +180,17 @@ func (d *decoder) flush(parts []model.Part, index int) []model.Part {
 	}
 	input := d.whole
 	d.whole = nil
-	var fields map[string]json.RawMessage
-	if json.Unmarshal(input, &fields) != nil || len(fields) == 0 {
+	if string(input) == "{}" || !hasFields(input) {
 		return parts
 	}
 	return append(parts, model.Part{Kind: model.KindToolInput, Index: index, Text: string(input)})
+}
+
+//go:noinline
+func hasFields(input json.RawMessage) bool {
+	var fields map[string]json.RawMessage
+	upstream.Aside(func() { _ = json.Unmarshal(input, &fields) })
+	return len(fields) > 0
 }
 
 // count takes in cumulative totals. Zero is no news: some servers fill in one of the two events

@@ -2,6 +2,7 @@ package anthropic
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/seed93082962/agenthost/runtime/model"
@@ -112,8 +113,8 @@ func markMessages(list []message) {
 
 // mark puts the mark on the last block that may carry one: thinking may not.
 func mark(content []any) bool {
-	for i := len(content) - 1; i >= 0; i-- {
-		switch b := content[i].(type) {
+	for _, c := range slices.Backward(content) {
+		switch b := c.(type) {
 		case *text:
 			b.CacheControl = ephemeral()
 			return true

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -152,8 +153,8 @@ func results(req *model.Request, last model.Message) string {
 }
 
 func toolName(req *model.Request, id string) string {
-	for i := len(req.Messages) - 1; i >= 0; i-- {
-		for _, use := range req.Messages[i].ToolUses() {
+	for _, v := range slices.Backward(req.Messages) {
+		for _, use := range v.ToolUses() {
 			if use.ID == id {
 				return use.Name
 			}

@@ -208,7 +208,7 @@ func TestCancel(t *testing.T) {
 }
 
 func TestLoopThatBreaks(t *testing.T) {
-	for range demo.New(demo.Config{}).Stream(t.Context(), &model.Request{}) {
+	for range demo.New(demo.Config{}).Stream(t.Context(), &model.Request{}) { //nolint:errcheck // the loop is what is tested
 		break
 	}
 }

@@ -132,8 +132,7 @@ func (u *Upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer req.finish()
 	n := u.record(req)
 	if err != nil {
-		var tooLarge *http.MaxBytesError
-		if !errors.As(err, &tooLarge) {
+		if _, ok := errors.AsType[*http.MaxBytesError](err); !ok {
 			req.gone = true
 			return
 		}

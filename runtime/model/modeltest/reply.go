@@ -92,7 +92,7 @@ func play(ctx context.Context, w http.ResponseWriter, u *Upstream, req *Request,
 	u.wire.header(w.Header())
 	out := http.NewResponseController(w)
 	for i := range script {
-		ok := true
+		var ok bool
 		switch o := &script[i]; o.kind {
 		case opWrite:
 			_, err := w.Write(o.data)

@@ -97,7 +97,7 @@ func TestBrokenOffStreams(t *testing.T) {
 
 func TestDropBeforeTheHeader(t *testing.T) {
 	up := modeltest.Start(t, modeltest.OpenAI, modeltest.Stream(modeltest.Drop()))
-	_, err := http.DefaultClient.Do(request(t.Context(), t, modeltest.OpenAI, up.URL, openaiBody)) //nolint:bodyclose // there is no response
+	_, err := http.DefaultClient.Do(request(t.Context(), t, modeltest.OpenAI, up.URL, openaiBody))
 	require.ErrorIs(t, err, io.EOF)
 }
 

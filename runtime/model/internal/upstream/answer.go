@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"context"
+	"errors"
 	"io"
 	"sync"
 	"time"
@@ -131,7 +132,7 @@ func (a *answer) end(err error) error {
 		return err
 	}
 	a.parts = a.dec.End(a.parts)
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		return ErrEnded
 	}
 	return err

@@ -21,7 +21,9 @@ func Encode(v any) (*Body, error) {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
+	var err error
+	Aside(func() { err = enc.Encode(v) }) // the blocks of a conversation are three lists deep
+	if err != nil {
 		return nil, fmt.Errorf("encode model request: %w", err)
 	}
 	return &Body{data: bytes.TrimSuffix(buf.Bytes(), []byte{'\n'})}, nil

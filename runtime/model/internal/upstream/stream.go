@@ -126,8 +126,7 @@ func (c *Client) send(ctx context.Context, body *Body) (*http.Response, error) {
 		return nil, err
 	}
 	resp, err := c.http.Do(req)
-	var where *url.Error
-	if errors.As(err, &where) {
+	if where, ok := errors.AsType[*url.Error](err); ok {
 		err = where.Err // the address, with a query that may hold a secret, is not for the log
 	}
 	return resp, err

@@ -6,6 +6,7 @@ package upstream
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -60,9 +61,7 @@ func New(cfg Config) (*Client, error) {
 		// A compressed stream comes in blocks, not event by event.
 		"Accept-Encoding": {"identity"},
 	}
-	for name, values := range cfg.Header {
-		header[name] = values
-	}
+	maps.Copy(header, cfg.Header)
 	switch cfg.AuthStyle {
 	case AuthAPIKey, AuthBearer:
 		if cfg.APIKey == "" && cfg.KeyNeeded {
