@@ -1,5 +1,6 @@
 // Package session keeps conversations from run to run. A [Store] opens a session for one run
-// at a time; the run reads what was said and appends to it.
+// at a time; the run reads what was said and appends to it. [Memory] forgets with the process,
+// [Files] outlives it.
 package session
 
 import (

@@ -1,0 +1,120 @@
+package session_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/runtime/model"
+	"github.com/seed93082962/agenthost/runtime/session"
+)
+
+// thousand messages of about 1 KB.
+const thousand = 1000
+
+var benchMessage = model.UserText(strings.Repeat("words and words\n", 60))
+
+// BenchmarkAppend is a run of 1,000 messages, beside a json.Encoder on a file.
+func BenchmarkAppend(b *testing.B) {
+	b.Run("files", func(b *testing.B) { benchAppend(b, files(b, session.FilesConfig{})) })
+	b.Run("memory", func(b *testing.B) { benchAppend(b, session.NewMemory(session.MemoryConfig{})) })
+	b.Run("plain", func(b *testing.B) {
+		dir := b.TempDir()
+		b.ReportAllocs()
+		for b.Loop() {
+			f, err := os.CreateTemp(dir, "")
+			require.NoError(b, err)
+			e := json.NewEncoder(f)
+			for range thousand {
+				if err := e.Encode(&benchMessage); err != nil {
+					b.Fatal(err)
+				}
+			}
+			require.NoError(b, f.Sync())
+			require.NoError(b, f.Close())
+		}
+	})
+}
+
+func benchAppend(b *testing.B, store session.Store) {
+	b.Helper()
+	b.ReportAllocs()
+	for b.Loop() {
+		fill1000(b, store)
+	}
+}
+
+func fill1000(b *testing.B, store session.Store) (id string) {
+	b.Helper()
+	s, err := store.Open(b.Context(), "a", "")
+	require.NoError(b, err)
+	for range thousand {
+		if err := s.Append(b.Context(), benchMessage); err != nil {
+			b.Fatal(err)
+		}
+	}
+	require.NoError(b, s.Close())
+	return s.ID()
+}
+
+// BenchmarkOpen resumes a session of 1,000 messages, beside a json.Decoder on the file.
+func BenchmarkOpen(b *testing.B) {
+	dir := b.TempDir()
+	store := files(b, session.FilesConfig{Dir: dir})
+	id := fill1000(b, store)
+	b.Run("files", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			s, err := store.Open(b.Context(), "a", id)
+			require.NoError(b, err)
+			require.Len(b, s.Messages(), thousand)
+			require.NoError(b, s.Close())
+		}
+	})
+	b.Run("plain", func(b *testing.B) {
+		found, err := filepath.Glob(filepath.Join(dir, "sessions", "*", "a", id+".jsonl"))
+		require.NoError(b, err)
+		b.ReportAllocs()
+		for b.Loop() {
+			f, err := os.Open(found[0])
+			require.NoError(b, err)
+			d := json.NewDecoder(bufio.NewReader(f))
+			var header any
+			require.NoError(b, d.Decode(&header))
+			var all []model.Message
+			for d.More() {
+				var m model.Message
+				if err := d.Decode(&m); err != nil {
+					b.Fatal(err)
+				}
+				all = append(all, m)
+			}
+			require.Len(b, all, thousand)
+			require.NoError(b, f.Close())
+		}
+	})
+}
+
+// BenchmarkFirstRun is what the first run of a session costs: open, two messages, close with its sync.
+func BenchmarkFirstRun(b *testing.B) {
+	for name, store := range map[string]session.Store{
+		"files":  files(b, session.FilesConfig{}),
+		"memory": session.NewMemory(session.MemoryConfig{}),
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				s, err := store.Open(b.Context(), "a", "")
+				require.NoError(b, err)
+				require.NoError(b, s.Append(b.Context(), benchMessage))
+				require.NoError(b, s.Append(b.Context(), benchMessage))
+				require.NoError(b, s.Close())
+			}
+		})
+	}
+}

@@ -1,0 +1,343 @@
+package session_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/runtime/model"
+	"github.com/seed93082962/agenthost/runtime/session"
+)
+
+// files makes a store, in directories of its own where cfg names none.
+func files(tb testing.TB, cfg session.FilesConfig) *session.Files {
+	tb.Helper()
+	if cfg.Dir == "" {
+		cfg.Dir = tb.TempDir()
+	}
+	if cfg.CWD == "" {
+		cfg.CWD = tb.TempDir()
+	}
+	store, err := session.NewFiles(cfg)
+	require.NoError(tb, err)
+	tb.Cleanup(func() { require.NoError(tb, store.Close()) })
+	return store
+}
+
+// conversation leaves a session of agent "a" in which that was said.
+func conversation(t *testing.T, store session.Store, said ...string) (id string) {
+	t.Helper()
+	s := open(t, store, "a", "")
+	for _, text := range said {
+		say(t, s, text)
+	}
+	require.NoError(t, s.Close())
+	return s.ID()
+}
+
+// fileOf finds the file of a session.
+func fileOf(t *testing.T, dir, id string) string {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(dir, "sessions", "*", "*", id+".jsonl"))
+	require.NoError(t, err)
+	require.Len(t, found, 1)
+	return found[0]
+}
+
+func read(t *testing.T, name string) string {
+	t.Helper()
+	b, err := os.ReadFile(name)
+	require.NoError(t, err)
+	return string(b)
+}
+
+func write(t *testing.T, name, text string) {
+	t.Helper()
+	require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
+}
+
+func TestFilesFormat(t *testing.T) {
+	dir, cwd := t.TempDir(), t.TempDir()
+	before := time.Now()
+	store := files(t, session.FilesConfig{Dir: dir, CWD: cwd})
+	id := conversation(t, store, "one <b>", "two")
+	name := fileOf(t, dir, id)
+	rel, err := filepath.Rel(dir, name)
+	require.NoError(t, err)
+	require.Regexp(t, `^sessions.[0-9a-f]{32}.a.[0-9a-f-]{36}\.jsonl$`, rel)
+
+	lines := strings.SplitAfter(read(t, name), "\n")
+	require.Len(t, lines, 4)
+	var header struct {
+		Format, ID, Agent, CWD string
+		Version                int
+		Created                time.Time
+	}
+	require.NoError(t, json.Unmarshal([]byte(lines[0]), &header))
+	cwd, err = filepath.EvalSymlinks(cwd)
+	require.NoError(t, err)
+	require.Equal(t, "agenthost session", header.Format)
+	require.Equal(t, 1, header.Version)
+	require.Equal(t, id, header.ID)
+	require.Equal(t, "a", header.Agent)
+	require.Equal(t, cwd, header.CWD)
+	require.WithinRange(t, header.Created, before, time.Now())
+	require.Equal(t, []string{
+		`{"role":"user","content":[{"type":"text","text":"one <b>"}]}` + "\n",
+		`{"role":"user","content":[{"type":"text","text":"two"}]}` + "\n",
+		"",
+	}, lines[1:])
+}
+
+func TestFilesOutliveTheStore(t *testing.T) {
+	dir, cwd := t.TempDir(), t.TempDir()
+	id := conversation(t, files(t, session.FilesConfig{Dir: dir, CWD: cwd}), "one")
+	link := filepath.Join(t.TempDir(), "link")
+	require.NoError(t, os.Symlink(cwd, link))
+	for name, row := range map[string]struct {
+		cwd   string
+		known bool
+	}{
+		"the same directory":             {cwd, true},
+		"the same one by another path":   {filepath.Join(cwd, "x", ".."), true},
+		"the same one by a link":         {link, true},
+		"another directory knows it not": {t.TempDir(), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := open(t, files(t, session.FilesConfig{Dir: dir, CWD: row.cwd}), "a", id)
+			require.Equal(t, row.known, s.Resumed())
+			require.NoError(t, s.Close())
+		})
+	}
+}
+
+// A name alone makes no session: file systems may take two names for one, "ID" and "id".
+func TestFilesKnowASessionByItsHeader(t *testing.T) {
+	dir := t.TempDir()
+	store := files(t, session.FilesConfig{Dir: dir})
+	id := conversation(t, store, "one")
+	file := fileOf(t, dir, id)
+	other := filepath.Join(filepath.Dir(filepath.Dir(file)), "b")
+	require.NoError(t, os.Mkdir(other, 0o700))
+	for name, row := range map[string]struct{ dir, agent, id string }{
+		"of another agent": {other, "b", id},
+		"of another id":    {filepath.Dir(file), "a", "another"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			write(t, filepath.Join(row.dir, row.id+".jsonl"), read(t, file))
+			s := open(t, store, row.agent, row.id)
+			require.False(t, s.Resumed())
+			require.NoError(t, s.Close())
+			require.FileExists(t, filepath.Join(row.dir, row.id+".jsonl"))
+		})
+	}
+}
+
+func TestFilesLeaveNothingOfWhatWasNotSaid(t *testing.T) {
+	dir := t.TempDir()
+	store := files(t, session.FilesConfig{Dir: dir})
+	require.Empty(t, leftBehind(t, store, dir))
+	s := open(t, store, "a", "")
+	require.Error(t, s.Append(t.Context(), model.Message{Content: []model.Block{{Input: []byte("{")}}}), "no JSON")
+	require.NoError(t, s.Close())
+	require.Empty(t, leftBehind(t, store, dir))
+}
+
+// leftBehind has a session in which nothing is said, and returns all transcripts.
+func leftBehind(t *testing.T, store session.Store, dir string) []string {
+	t.Helper()
+	conversation(t, store)
+	all, err := filepath.Glob(filepath.Join(dir, "sessions", "*", "*", "*"))
+	require.NoError(t, err)
+	return all
+}
+
+func TestFilesAfterACrash(t *testing.T) {
+	const message = `{"role":"user","content":[{"type":"text","text":"two"}]}`
+	for name, row := range map[string]struct {
+		tail string
+		want []string
+	}{
+		"half a message":         {message[:20], []string{"zero", "one"}},
+		"one byte":               {"{", []string{"zero", "one"}},
+		"zeros":                  {strings.Repeat("\x00", 5000), []string{"zero", "one"}},
+		"a long half":            {message[:50] + strings.Repeat("x", 1<<20), []string{"zero", "one"}},
+		"all but the line's end": {message, []string{"zero", "one", "two"}}, // nothing of it is missing
+		"all":                    {message + "\n", []string{"zero", "one", "two"}},
+		"all and half of one":    {message + "\n" + message[:1], []string{"zero", "one", "two"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var log bytes.Buffer
+			dir := t.TempDir()
+			store := files(t, session.FilesConfig{Dir: dir, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+			id := conversation(t, store, "zero", "one")
+			file := fileOf(t, dir, id)
+			write(t, file, read(t, file)+row.tail)
+
+			s := open(t, store, "a", id)
+			require.True(t, s.Resumed())
+			require.Equal(t, row.want, texts(s))
+			require.Equal(t, len(row.want) == 2 || strings.HasSuffix(row.tail, "\n{"), strings.Contains(log.String(), "cut off"))
+			say(t, s, "three")
+			say(t, s, "four")
+			require.NoError(t, s.Close())
+
+			s = open(t, store, "a", id)
+			require.Equal(t, append(row.want, "three", "four"), texts(s))
+			require.NoError(t, s.Close())
+			all := read(t, file)
+			require.Equal(t, len(row.want)+3, strings.Count(all, "\n"), "nothing else stands there")
+			require.True(t, strings.HasSuffix(all, "\n"))
+		})
+	}
+}
+
+// A file without one whole message is what a crash in the middle of the first one leaves.
+func TestFilesAfterACrashInTheFirstMessage(t *testing.T) {
+	dir := t.TempDir()
+	store := files(t, session.FilesConfig{Dir: dir})
+	id := conversation(t, store, "one")
+	file := fileOf(t, dir, id)
+	all := read(t, file)
+	header := strings.IndexByte(all, '\n') + 1
+	for _, n := range []int{0, 1, header - 1, header, header + 1, len(all) - 2} {
+		write(t, file, all[:n])
+		s := open(t, store, "a", id)
+		require.False(t, s.Resumed(), "%d bytes", n)
+		require.NotEqual(t, id, s.ID())
+		require.NoError(t, s.Close())
+		require.Equal(t, all[:n], read(t, file))
+	}
+}
+
+func TestFilesThatCannotBeRead(t *testing.T) {
+	swap := func(old, text string) func(string) string {
+		return func(s string) string { return strings.Replace(s, old, text, 1) }
+	}
+	message := `{"role":"user","content":[{"type":"text","text":"two"}]}`
+	for name, row := range map[string]struct {
+		change func(string) string
+		want   error
+		line   string
+	}{
+		"garbage in the middle":    {swap(message, "\x00\xff garbage"), session.ErrDamaged, "line 3"},
+		"half a line":              {swap(message, message[:30]), session.ErrDamaged, "line 3"},
+		"an empty line":            {swap(message, ""), session.ErrDamaged, "line 3"},
+		"a line that says nothing": {swap(message, "{}"), session.ErrDamaged, "line 3"},
+		"a line of another kind":   {swap(message, "[1]"), session.ErrDamaged, "line 3"},
+		"garbage as the last line": {func(s string) string { return s + "garbage\n" }, session.ErrDamaged, "line 5"},
+		"another role":             {swap(`"role":"user"`, `"role":"system"`), session.ErrDamaged, "line 2"},
+		"another file":             {func(string) string { return "# Notes\n\ntext\n" }, session.ErrDamaged, "line 1"},
+		"another JSON file":        {swap("agenthost session", "other"), session.ErrDamaged, "line 1"},
+		"no version":               {swap(`"version":1,`, ""), session.ErrDamaged, "line 1"},
+		"a field of another type":  {swap(`"created":"`, `"created":"x`), session.ErrDamaged, "line 1"},
+		"a newer version":          {swap(`"version":1,"id":`, `"version":2,"id":7,"ids":`), session.ErrNewer, "line 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			store := files(t, session.FilesConfig{Dir: dir})
+			id := conversation(t, store, "one", "two", "three")
+			file := fileOf(t, dir, id)
+			was := read(t, file)
+			changed := row.change(was)
+			require.NotEqual(t, was, changed)
+			write(t, file, changed)
+			for range 2 { // and it is free in between
+				_, err := store.Open(t.Context(), "a", id)
+				require.ErrorIs(t, err, row.want)
+				require.ErrorContains(t, err, id)
+				require.ErrorContains(t, err, row.line+":")
+			}
+			require.Equal(t, changed, read(t, file), "nothing of it is lost")
+			write(t, file, was)
+			require.Equal(t, []string{"one", "two", "three"}, texts(open(t, store, "a", id)), "put right by hand")
+		})
+	}
+}
+
+func TestFilesBoundALine(t *testing.T) {
+	dir := t.TempDir()
+	store := files(t, session.FilesConfig{Dir: dir})
+	id := conversation(t, store, "one")
+	s := open(t, store, "a", id)
+	err := s.Append(t.Context(), model.UserText(strings.Repeat("\x01", 23<<20))) // six bytes each
+	require.ErrorContains(t, err, "over the limit")
+	say(t, s, "two")
+	require.NoError(t, s.Close())
+	require.Equal(t, []string{"one", "two"}, texts(open(t, store, "a", id)))
+
+	id = conversation(t, store, "one")
+	require.NoError(t, os.Truncate(fileOf(t, dir, id), 8<<30)) // takes no room on the disk
+	_, err = store.Open(t.Context(), "a", id)
+	require.ErrorIs(t, err, session.ErrDamaged)
+	require.ErrorContains(t, err, "longer than")
+}
+
+func TestFilesTakeTheLargestAnswer(t *testing.T) {
+	store := files(t, session.FilesConfig{})
+	text := strings.Repeat("\n", 1<<20) + strings.Repeat("x", model.MaxAnswerBytes-1<<20)
+	id := conversation(t, store, text)
+	s := open(t, store, "a", id)
+	same := s.Messages()[0].Text() == text // 64 MiB make no good diff
+	require.True(t, same)
+	require.NoError(t, s.Close())
+}
+
+func TestNewFilesRefuses(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	write(t, file, "")
+	for name, row := range map[string]struct {
+		cfg  session.FilesConfig
+		want string
+	}{
+		"no state directory":          {session.FilesConfig{CWD: t.TempDir()}, "no state directory"},
+		"no working directory":        {session.FilesConfig{Dir: t.TempDir()}, "no working directory"},
+		"one that is missing":         {session.FilesConfig{Dir: t.TempDir(), CWD: filepath.Join(file, "x")}, "find working directory"},
+		"a file as state directory":   {session.FilesConfig{Dir: file, CWD: t.TempDir()}, "file"},
+		"an end before the beginning": {session.FilesConfig{Dir: t.TempDir(), CWD: t.TempDir(), TTL: -1}, "negative"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := session.NewFiles(row.cfg)
+			require.ErrorContains(t, err, "open session store: ")
+			require.ErrorContains(t, err, row.want)
+		})
+	}
+}
+
+func TestFilesRefuseAgents(t *testing.T) {
+	store := files(t, session.FilesConfig{})
+	for _, agent := range []string{"", ".", "..", "../a", "a/b", "A", "a--b", "-a", "a-", "a.b", "a\n", strings.Repeat("a", 64)} {
+		_, err := store.Open(t.Context(), agent, "")
+		require.ErrorContains(t, err, "open session: ", "%q", agent)
+	}
+	require.NoError(t, open(t, store, strings.Repeat("a", 63), "").Close())
+}
+
+func ExampleFiles() {
+	dir, _ := os.MkdirTemp("", "state")
+	defer func() { _ = os.RemoveAll(dir) }()
+	ctx := context.Background()
+	store, err := session.NewFiles(session.FilesConfig{Dir: dir, CWD: "."})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer store.Close()
+	s, _ := store.Open(ctx, "helper", "")
+	_ = s.Append(ctx, model.UserText("Hello"))
+	_ = s.Close()
+
+	again, _ := store.Open(ctx, "helper", s.ID())
+	fmt.Println(again.Resumed(), again.Messages()[0].Text())
+	_ = again.Close()
+	// Output: true Hello
+}

@@ -1,0 +1,42 @@
+//go:build darwin || dragonfly || freebsd || illumos || linux || netbsd || openbsd
+
+package session
+
+import (
+	"errors"
+	"os"
+	"syscall"
+)
+
+// openFlags keep an open from waiting for what should be a file and is a FIFO.
+const openFlags = syscall.O_NONBLOCK
+
+// lock answers ErrBusy if another open file, of this process or another one, holds the lock.
+func lock(f *os.File) error {
+	err := flock(f, syscall.LOCK_EX|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		return ErrBusy
+	}
+	return err
+}
+
+func unlock(f *os.File) error { return flock(f, syscall.LOCK_UN) }
+
+func flock(f *os.File, how int) error {
+	conn, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var locked error
+	err = conn.Control(func(fd uintptr) {
+		for {
+			if locked = syscall.Flock(int(fd), how); !errors.Is(locked, syscall.EINTR) {
+				return
+			}
+		}
+	})
+	if err != nil {
+		return err
+	}
+	return os.NewSyscallError("flock", locked)
+}

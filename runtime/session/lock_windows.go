@@ -1,0 +1,65 @@
+package session
+
+import (
+	"errors"
+	"math"
+	"os"
+	"syscall"
+	"unsafe"
+)
+
+const openFlags = 0
+
+// Of winbase.h and winerror.h.
+const (
+	lockFileExclusive       = 2
+	lockFileFailImmediately = 1
+	errorLockViolation      = syscall.Errno(33)
+	errorNotLocked          = syscall.Errno(158)
+)
+
+var (
+	kernel32     = syscall.NewLazyDLL("kernel32.dll")
+	lockFileEx   = kernel32.NewProc("LockFileEx")
+	unlockFileEx = kernel32.NewProc("UnlockFileEx")
+)
+
+// lock answers ErrBusy if another open file, of this process or another one, holds the lock.
+func lock(f *os.File) error {
+	err := control(f, func(handle uintptr, at *syscall.Overlapped) (uintptr, error) {
+		ok, _, err := lockFileEx.Call(handle, lockFileExclusive|lockFileFailImmediately, 0, 1, 0, uintptr(unsafe.Pointer(at)))
+		return ok, err
+	})
+	if errors.Is(err, errorLockViolation) {
+		return ErrBusy
+	}
+	return os.NewSyscallError("LockFileEx", err)
+}
+
+func unlock(f *os.File) error {
+	err := control(f, func(handle uintptr, at *syscall.Overlapped) (uintptr, error) {
+		ok, _, err := unlockFileEx.Call(handle, 0, 1, 0, uintptr(unsafe.Pointer(at)))
+		return ok, err
+	})
+	if errors.Is(err, errorNotLocked) {
+		return nil
+	}
+	return os.NewSyscallError("UnlockFileEx", err)
+}
+
+// control calls a function on the last byte that a file can have. A lock on Windows keeps others
+// from reading what it covers, and so covers nothing here.
+func control(f *os.File, call func(handle uintptr, at *syscall.Overlapped) (uintptr, error)) error {
+	conn, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var failed error
+	err = conn.Control(func(handle uintptr) {
+		at := &syscall.Overlapped{Offset: math.MaxUint32, OffsetHigh: math.MaxInt32}
+		if ok, err := call(handle, at); ok == 0 {
+			failed = err
+		}
+	})
+	return errors.Join(err, failed)
+}
