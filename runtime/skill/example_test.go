@@ -1,0 +1,45 @@
+package skill_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"path/filepath"
+
+	"github.com/seed93082962/agenthost/runtime/skill"
+)
+
+// A project's skills are offered by name and description; one is read when it is chosen.
+func Example() {
+	project, err := filepath.Abs("testdata/project")
+	if err != nil {
+		log.Fatal(err)
+	}
+	scanner, err := skill.New(skill.Config{CWD: project})
+	if err != nil {
+		log.Fatal(err)
+	}
+	skills, err := scanner.Scan(context.Background(), []string{skill.User, skill.Project}, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, s := range skills {
+		fmt.Printf("%s (%s): %.30q\n", s.Name, s.Source, s.Description)
+	}
+	body, err := skills[3].Body()
+	fmt.Println(body, err)
+	// Output:
+	// bare (project): ""
+	// commit (project): "Writes commit messages.\n中文提交信息"
+	// pdf (project): "Reads and fills in PDF forms. "
+	// release-notes (project): "Use this: when a version is ab"
+	// Read the log since the last tag. <nil>
+}
+
+func ExampleParse() {
+	doc, err := skill.Parse([]byte("---\nname: pdf\ndescription: Use this: when a file ends in .pdf\n---\n# Forms\n"))
+	fmt.Printf("%q\n%v\n", doc, err)
+	// Output:
+	// {"pdf" "Use this: when a file ends in .pdf" "# Forms"}
+	// it is read line by line: yaml: line 3: mapping values are not allowed in this context
+}

@@ -1,0 +1,136 @@
+package skill_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/runtime/skill"
+)
+
+// TestFiles: whatever is in a SKILL.md, the skill is exposed.
+func TestFiles(t *testing.T) {
+	for _, tc := range []struct {
+		name              string
+		text              string
+		as                string // name; "" is dir
+		description, body string
+		log               []string // parts of each line
+	}{
+		{name: "good", text: named("a"), as: "a", description: "Does a.", body: "How to do it."},
+		{name: "empty", text: "", log: []string{"does not begin with frontmatter", "no description"}},
+		{name: "no frontmatter", text: "# How\n", body: "# How", log: []string{"does not begin with frontmatter", "no description"}},
+		{name: "not closed", text: "---\nname: a\n", body: "---\nname: a", log: []string{"no line --- closes it", "no description"}},
+		{name: "no name", text: "---\ndescription: d\n---\n", description: "d"},
+		{name: "no description", text: "---\nname: a\n---\n", as: "a", log: []string{"no description"}},
+		{name: "empty frontmatter", text: "---\n---\nb", body: "b", log: []string{"no description"}},
+		{name: "null", text: "---\nname: ~\ndescription:\n---\n", log: []string{"no description"}},
+		{name: "blank", text: "---\nname: ' '\ndescription: \"\\n\"\n---\n", log: []string{"no description"}},
+		{name: "not YAML", text: "---\nname: a\ndescription: Use this: when\n---\nb", as: "a", description: "Use this: when", body: "b", log: []string{"line by line"}},
+		{
+			name: "binary", text: "\x7fELF\x00\x01\xff\xfe---\n", body: "\x7fELF\x00\x01\uFFFD---",
+			log: []string{"does not begin with frontmatter", "no description"},
+		},
+		{
+			name: "binary in frontmatter", text: "---\nname: a\xff\x00b\ndescription: \xc3(\n---\n\xff", as: "a\uFFFDb", description: "\uFFFD(",
+			body: "\uFFFD", log: []string{"line by line"},
+		},
+		{
+			name: "UTF-16", text: "\xff\xfe-\x00-\x00-\x00\n\x00", body: "\uFFFD-\x00-\x00-\x00\n\x00",
+			log: []string{"does not begin with frontmatter", "no description"},
+		},
+		{
+			name: "frontmatter too long", text: "---\nname: a\nx: " + strings.Repeat("x", 64<<10) + "\n---\nb", body: "---\nname: a\nx: " + strings.Repeat("x", 64<<10) + "\n---\nb",
+			log: []string{"no line --- closes it within 65536 bytes", "no description"},
+		},
+		{name: "long body", text: named("a") + strings.Repeat("x", 900<<10), as: "a", description: "Does a.", body: "How to do it.\n" + strings.Repeat("x", 900<<10)},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			m := newMachine(t, map[string]string{"work/.agents/skills/dir/SKILL.md": tc.text})
+			s := m.one()
+			if tc.as == "" {
+				tc.as = "dir"
+			}
+			require.Equal(t, tc.as, s.Name)
+			require.Equal(t, tc.description, s.Description)
+			require.Equal(t, m.path("work/.agents/skills/dir/SKILL.md"), s.Location)
+			require.Equal(t, m.path("work/.agents/skills/dir"), s.Dir())
+			body, err := s.Body()
+			require.NoError(t, err)
+			require.Equal(t, tc.body, body)
+
+			lines := strings.Split(strings.TrimSuffix(m.log(), "\n"), "\n")
+			if tc.log == nil {
+				tc.log = []string{""}
+			}
+			require.Len(t, lines, len(tc.log), m.log())
+			for i, part := range tc.log {
+				require.Contains(t, lines[i], part)
+				if part != "" {
+					require.Contains(t, lines[i], "level=WARN")
+					require.Contains(t, lines[i], "path=work/.agents/skills/dir/SKILL.md")
+				}
+			}
+		})
+	}
+}
+
+// TestTooLong: the skill is exposed, as the contract has it, and says why it cannot be used.
+func TestTooLong(t *testing.T) {
+	m := newMachine(t, map[string]string{"work/.agents/skills/a/SKILL.md": named("a")})
+	path := m.path("work/.agents/skills/a/SKILL.md")
+	require.NoError(t, os.Truncate(path, skill.MaxBytes))
+	s := m.one()
+	body, err := s.Body()
+	require.NoError(t, err)
+	require.Len(t, body, skill.MaxBytes-len("---\nname: a\ndescription: Does a.\n---\n"))
+
+	require.NoError(t, os.Truncate(path, 1<<40)) // no disk is taken, and no memory
+	_, err = s.Body()
+	require.EqualError(t, err, "read skill a: it is longer than 1048576 bytes")
+	require.Empty(t, m.log())
+
+	m = newMachine(t, map[string]string{"work/.agents/skills/a/SKILL.md": named("a") + strings.Repeat("x", skill.MaxBytes)})
+	require.Equal(t, "Does a.", m.one().Description)
+	require.Contains(t, m.log(), "too long to be read")
+}
+
+func TestBodyOfWhatIsGone(t *testing.T) {
+	for _, source := range []string{"home", "work"} {
+		m := newMachine(t, map[string]string{source + "/.agents/skills/a/SKILL.md": named("a")})
+		s := m.one()
+		require.NoError(t, os.RemoveAll(s.Dir()))
+		_, err := s.Body()
+		require.ErrorIs(t, err, os.ErrNotExist)
+		require.ErrorContains(t, err, "read skill a: ")
+	}
+}
+
+// TestDirectoryNames are the fallback for names, and may have anything in them.
+func TestDirectoryNames(t *testing.T) {
+	for dir, want := range map[string]string{
+		"pdf":            "pdf",
+		"Größe 3 (neu)":  "Größe 3 (neu)",
+		"中文":             "中文",
+		"a\nb\t c":       "a b c",
+		"\x1b[31mred":    "[31mred",
+		"bad \xff bytes": "bad \uFFFD bytes",
+		" \n":            "skill",
+		"-":              "-",
+		"...":            "...",
+	} {
+		m := newMachine(t, map[string]string{"home/.agents/skills/" + dir + "/SKILL.md": "---\ndescription: d\n---\n"})
+		s := m.one()
+		require.Equal(t, want, s.Name)
+		_, err := s.Body()
+		require.NoError(t, err)
+	}
+}
+
+func TestRootThatIsAFile(t *testing.T) {
+	m := newMachine(t, map[string]string{"home/.agents/skills": "x", "work/.agents": "x", "f": "x"})
+	require.Empty(t, m.scan(both, "../f"))
+	require.Equal(t, 3, strings.Count(m.log(), "level=WARN"), m.log())
+}

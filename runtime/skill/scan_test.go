@@ -1,0 +1,211 @@
+package skill_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/runtime/skill"
+)
+
+func TestScan(t *testing.T) {
+	const home, work = "home/.agents/skills/", "work/.agents/skills/"
+	for _, tc := range []struct {
+		name    string
+		files   map[string]string
+		sources []string
+		extra   []string // relative to work
+		want    []string
+	}{
+		{name: "nothing there", sources: both, extra: []string{"none"}, want: []string{}},
+		{
+			name:    "both sources, by name",
+			files:   map[string]string{home + "z/SKILL.md": named("a"), work + "b/SKILL.md": named("B"), home + "c/SKILL.md": named("c")},
+			sources: both,
+			want:    []string{"B project " + work + "b/SKILL.md", "a user " + home + "z/SKILL.md", "c user " + home + "c/SKILL.md"},
+		},
+		{
+			name:    "project overrides user",
+			files:   map[string]string{home + "a/SKILL.md": named("a"), "x/a/SKILL.md": named("a"), work + "other/SKILL.md": named("a")},
+			sources: both, extra: []string{"../x"},
+			want: []string{"a project " + work + "other/SKILL.md"},
+		},
+		{
+			name:    "whatever the order of the sources",
+			files:   map[string]string{home + "a/SKILL.md": named("a"), work + "a/SKILL.md": named("a")},
+			sources: []string{skill.Project, "local", skill.User},
+			want:    []string{"a project " + work + "a/SKILL.md"},
+		},
+		{
+			name:    "extra directories override home, the later the earlier",
+			files:   map[string]string{home + "a/SKILL.md": named("a"), "x/a/SKILL.md": named("a"), "y/a/SKILL.md": named("a"), "x/b/SKILL.md": named("b")},
+			sources: both, extra: []string{"../y", "../x"},
+			want: []string{"a user x/a/SKILL.md", "b user x/b/SKILL.md"},
+		},
+		{
+			name:    "an extra directory may be the skill itself",
+			files:   map[string]string{"x/SKILL.md": named("a"), "x/b/SKILL.md": named("b")},
+			sources: both, extra: []string{"../x"},
+			want: []string{"a user x/SKILL.md"},
+		},
+		{
+			name:    "extra directories without user",
+			files:   map[string]string{home + "a/SKILL.md": named("a"), "x/b/SKILL.md": named("b"), work + "c/SKILL.md": named("c")},
+			sources: []string{skill.Project}, extra: []string{"../x"},
+			want: []string{"c project " + work + "c/SKILL.md"},
+		},
+		{
+			name:    "user alone",
+			files:   map[string]string{home + "a/SKILL.md": named("a"), work + "c/SKILL.md": named("c")},
+			sources: []string{skill.User},
+			want:    []string{"a user " + home + "a/SKILL.md"},
+		},
+		{
+			name:    "local has no effect",
+			files:   map[string]string{home + "a/SKILL.md": named("a"), work + "c/SKILL.md": named("c")},
+			sources: []string{"local"},
+			want:    []string{},
+		},
+		{
+			name:  "no sources",
+			files: map[string]string{home + "a/SKILL.md": named("a"), work + "c/SKILL.md": named("c")},
+			extra: []string{"../x"},
+			want:  []string{},
+		},
+		{
+			name:    "an empty extra directory is not the project",
+			files:   map[string]string{"work/a/SKILL.md": named("a")},
+			sources: both, extra: []string{""},
+			want: []string{},
+		},
+		{
+			name: "all depths, and a SKILL.md ends the descent",
+			files: map[string]string{
+				work + "1/2/3/4/5/6/7/8/9/SKILL.md": named("deep"), work + ".hidden/SKILL.md": named("hidden"), work + "a/SKILL.md": named("a"),
+				work + "a/b/SKILL.md": named("below"), work + "a.md": "", work + "skill.txt": "", "work/SKILL.md": named("outside"),
+			},
+			sources: both,
+			want: []string{
+				"a project " + work + "a/SKILL.md", "deep project " + work + "1/2/3/4/5/6/7/8/9/SKILL.md", "hidden project " + work + ".hidden/SKILL.md",
+			},
+		},
+		{
+			name:    "a directory called SKILL.md is a directory",
+			files:   map[string]string{work + "a/SKILL.md/SKILL.md": "---\ndescription: d\n---", work + "a/b/SKILL.md": named("b")},
+			sources: both,
+			want:    []string{"SKILL.md project " + work + "a/SKILL.md/SKILL.md", "b project " + work + "a/b/SKILL.md"},
+		},
+		{
+			name:    "one name twice below one root: the later path, in byte order",
+			files:   map[string]string{work + "a/b/SKILL.md": named("n"), work + "a-b/SKILL.md": named("n"), work + "Z/SKILL.md": named("n")},
+			sources: both,
+			want:    []string{"n project " + work + "a/b/SKILL.md"}, // "-" is less than "/"
+		},
+		{
+			name:    "names differ in case",
+			files:   map[string]string{work + "a/SKILL.md": named("a"), work + "b/SKILL.md": named("A")},
+			sources: both,
+			want:    []string{"A project " + work + "b/SKILL.md", "a project " + work + "a/SKILL.md"},
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			m := newMachine(t, tc.files)
+			require.Equal(t, tc.want, m.scan(tc.sources, tc.extra...))
+			require.Equal(t, strings.HasPrefix(tc.name, "one name twice"), m.log() != "", m.log())
+		})
+	}
+}
+
+func TestTwoOfOneNameAreLogged(t *testing.T) {
+	m := newMachine(t, map[string]string{"home/.agents/skills/1/SKILL.md": named("n"), "home/.agents/skills/2/SKILL.md": named("n")})
+	m.scan(both)
+	require.Equal(t, "level=WARN msg=\"two skills have one name\" source=user name=n "+
+		"unused=home/.agents/skills/1/SKILL.md used=home/.agents/skills/2/SKILL.md\n", m.log())
+}
+
+func TestHomeThatIsTheProject(t *testing.T) {
+	m := newMachine(t, map[string]string{"work/.agents/skills/a/SKILL.md": named("a")})
+	s, err := skill.New(skill.Config{HomeDir: m.path("work"), CWD: m.path("work")})
+	require.NoError(t, err)
+	m.Scanner = s
+	require.Equal(t, []string{"a project work/.agents/skills/a/SKILL.md"}, m.scan(both))
+	require.Equal(t, []string{"a user work/.agents/skills/a/SKILL.md"}, m.scan([]string{skill.User}))
+}
+
+func TestAgentHome(t *testing.T) {
+	m := newMachine(t, map[string]string{"home/.x/y/skills/a/SKILL.md": named("a"), "home/.agents/skills/b/SKILL.md": named("b")})
+	s, err := skill.New(skill.Config{HomeDir: m.path("home"), AgentHome: ".x/y"})
+	require.NoError(t, err)
+	m.Scanner = s
+	require.Equal(t, []string{"a user home/.x/y/skills/a/SKILL.md"}, m.scan(both, "relative to nothing"))
+}
+
+func TestNewRefuses(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		cfg  skill.Config
+		want string
+	}{
+		{"relative home", skill.Config{HomeDir: "home"}, `set up skills: directory "home" is not absolute`},
+		{"relative project", skill.Config{CWD: "."}, `set up skills: directory "." is not absolute`},
+		{"agent home above", skill.Config{AgentHome: "../x"}, `set up skills: agent home "../x" is not a path below another directory`},
+		{"absolute agent home", skill.Config{AgentHome: "/x"}, `set up skills: agent home "/x" is not a path below another directory`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			_, err := skill.New(tc.cfg)
+			require.EqualError(t, err, tc.want)
+		})
+	}
+}
+
+// TestScansOnce: the contract has the result cached until the runtime starts anew. Bodies are read when they are asked for.
+func TestScansOnce(t *testing.T) {
+	m := newMachine(t, map[string]string{"work/.agents/skills/a/SKILL.md": "---\nname: a\n---\nold"})
+	before := m.one()
+	require.Equal(t, 1, strings.Count(m.log(), "no description"))
+
+	require.NoError(t, os.WriteFile(before.Location, []byte("---\nname: b\n---\nnew"), 0o600))
+	require.NoError(t, os.MkdirAll(m.path("home/.agents/skills/c"), 0o755))
+	require.NoError(t, os.WriteFile(m.path("home/.agents/skills/c/SKILL.md"), []byte(named("c")), 0o600))
+	require.Equal(t, before, m.one())
+	require.Equal(t, 1, strings.Count(m.log(), "no description"), "each warning comes once")
+
+	body, err := before.Body()
+	require.NoError(t, err)
+	require.Equal(t, "new", body)
+}
+
+func TestScanFromManyGoroutines(t *testing.T) {
+	m := newMachine(t, map[string]string{"home/.agents/skills/a/SKILL.md": named("a"), "x/b/SKILL.md": named("b"), "work/.agents/skills/c/SKILL.md": "x"})
+	var all sync.WaitGroup
+	results := make([][]skill.Skill, 16)
+	for i := range results {
+		all.Go(func() { results[i], _ = m.Scan(t.Context(), both, []string{"../x"}) })
+	}
+	all.Wait()
+	for _, got := range results {
+		require.Len(t, got, 3)
+		require.Equal(t, results[0], got)
+	}
+	require.Equal(t, 1, strings.Count(m.log(), "no description"))
+	results[0][0].Name = "changed"
+	require.NotEqual(t, "changed", results[1][0].Name, "callers share no memory")
+}
+
+func TestScanEndsWithItsContext(t *testing.T) {
+	m := newMachine(t, map[string]string{"work/.agents/skills/a/SKILL.md": named("a")})
+	stop := errors.New("shutting down")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(stop)
+	for range 32 { // which of two ready cases a select takes is random
+		_, err := m.Scan(ctx, both, nil)
+		require.ErrorIs(t, err, stop)
+	}
+	require.Equal(t, []string{"a project work/.agents/skills/a/SKILL.md"}, m.scan(both), "what was cut short is not remembered")
+	require.Empty(t, m.log())
+}

@@ -1,0 +1,151 @@
+package skill
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"path/filepath"
+	"slices"
+)
+
+// Sources of skills. Any other, such as the contract's reserved "local", has none.
+const (
+	User    = "user"
+	Project = "project"
+)
+
+// Config says where skills are. The package asks neither the environment nor the system for a directory.
+type Config struct {
+	HomeDir string // absolute; "" has no skills
+	CWD     string // absolute; "" has no skills
+
+	// AgentHome is the folder below HomeDir and CWD that has "skills" in it. Defaults to ".agents".
+	AgentHome string
+
+	// Logger defaults to one that discards.
+	Logger *slog.Logger
+}
+
+// Scanner finds skills, each directory once, so that many agents share one scan. It is safe for concurrent use.
+type Scanner struct {
+	cfg   Config
+	turn  chan struct{} // guards found; a channel, so that whoever waits sees its context end
+	found map[root][]Skill
+}
+
+// root is a directory below which skills are looked for.
+type root struct{ source, dir string }
+
+// New checks c and returns a Scanner that has scanned nothing yet.
+func New(c Config) (*Scanner, error) {
+	c.AgentHome = cmp.Or(c.AgentHome, ".agents")
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	for _, dir := range []string{c.HomeDir, c.CWD} {
+		if dir != "" && !filepath.IsAbs(dir) {
+			return nil, fmt.Errorf("set up skills: directory %q is not absolute", dir)
+		}
+	}
+	if !filepath.IsLocal(c.AgentHome) {
+		return nil, fmt.Errorf("set up skills: agent home %q is not a path below another directory", c.AgentHome)
+	}
+	return &Scanner{cfg: c, turn: make(chan struct{}, 1), found: map[root][]Skill{}}, nil
+}
+
+// Scan returns the skills of sources, sorted by name in byte order. A project's override the user's whatever the order of
+// sources. extraUserDirs count with the source [User] only; one that is not absolute is relative to CWD, an empty one is
+// none.
+//
+// The error is the cause for which ctx ended; there is no other.
+func (s *Scanner) Scan(ctx context.Context, sources, extraUserDirs []string) ([]Skill, error) {
+	byName := map[string]Skill{}
+	for _, r := range s.roots(sources, extraUserDirs) {
+		skills, err := s.below(ctx, r)
+		if err != nil {
+			return nil, fmt.Errorf("scan skills: %w", err)
+		}
+		for _, skill := range skills {
+			if old, ok := byName[skill.Name]; ok && old.Location != skill.Location {
+				s.cfg.Logger.DebugContext(ctx, "skill is overridden", "name", old.Name, "path", old.Location, "by", skill.Location)
+			}
+			byName[skill.Name] = skill
+		}
+	}
+	return slices.SortedFunc(maps.Values(byName), func(a, b Skill) int { return cmp.Compare(a.Name, b.Name) }), nil
+}
+
+func (s *Scanner) roots(sources, extraUserDirs []string) []root {
+	var list []root
+	if slices.Contains(sources, User) {
+		if s.cfg.HomeDir != "" {
+			list = append(list, root{User, filepath.Join(s.cfg.HomeDir, s.cfg.AgentHome, "skills")})
+		}
+		for _, dir := range extraUserDirs {
+			switch {
+			case dir == "": // would be all of CWD
+			case filepath.IsAbs(dir):
+				list = append(list, root{User, filepath.Clean(dir)})
+			case s.cfg.CWD != "":
+				list = append(list, root{User, filepath.Join(s.cfg.CWD, dir)})
+			}
+		}
+	}
+	if slices.Contains(sources, Project) && s.cfg.CWD != "" {
+		list = append(list, root{Project, filepath.Join(s.cfg.CWD, s.cfg.AgentHome, "skills")})
+	}
+	return list
+}
+
+// below answers from memory, or scans. A scan that was cut short is not remembered.
+func (s *Scanner) below(ctx context.Context, r root) ([]Skill, error) {
+	select {
+	case s.turn <- struct{}{}:
+		defer func() { <-s.turn }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	if skills, ok := s.found[r]; ok {
+		return skills, nil
+	}
+	w := walk{root: r, log: s.cfg.Logger.With("source", r.source), seen: map[string]bool{}}
+	if r.source == Project {
+		if err := w.confine(s.cfg.CWD); err != nil {
+			w.log.WarnContext(ctx, "project skills are left out", "path", r.dir, "err", err)
+			s.found[r] = nil
+			return nil, nil
+		}
+		defer func() { _ = w.guard.Close() }()
+	}
+	if err := w.run(ctx); err != nil {
+		return nil, err
+	}
+	s.found[r] = unique(ctx, w.skills, w.log)
+	return s.found[r], nil
+}
+
+// unique sorts skills by location and keeps the last of each name.
+func unique(ctx context.Context, skills []Skill, log *slog.Logger) []Skill {
+	slices.SortFunc(skills, func(a, b Skill) int { return cmp.Compare(a.Location, b.Location) })
+	at := map[string]int{}
+	kept := skills[:0]
+	for _, skill := range skills {
+		i, ok := at[skill.Name]
+		if !ok {
+			at[skill.Name] = len(kept)
+			kept = append(kept, skill)
+			continue
+		}
+		log.WarnContext(ctx, "two skills have one name", "name", skill.Name, "unused", kept[i].Location, "used", skill.Location)
+		kept[i] = skill
+	}
+	return kept
+}
+
+var (
+	errOutside = errors.New("leads out of the project")
+	errNoFile  = errors.New("is not a regular file")
+)
