@@ -1,4 +1,6 @@
-// Package outbound makes the HTTP transport for calls that are answered by a stream.
+// Package outbound makes what calls other servers: [Transport] for calls that are answered by a stream, to servers that
+// the configuration names, and [Public] for calls to where a model or a script wants to, which reach public addresses
+// alone.
 package outbound
 
 import (

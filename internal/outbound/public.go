@@ -1,0 +1,116 @@
+package outbound
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"syscall"
+	"time"
+)
+
+const (
+	maxRedirects   = 5
+	maxHeaderBytes = 64 << 10
+)
+
+// ErrAddress is wrapped by the error of a call to an address that is not public.
+var ErrAddress = errors.New("the address is private or reserved, and only public ones may be called")
+
+// Public makes a client for URLs that nobody trusted chose. It connects to public addresses (see [IsPublic]) and to those
+// that allow, unless it is nil, answers true for. The address is checked when it is dialled, after every lookup of its
+// name and for every redirect, so that no name can lead elsewhere the second time. No proxy is used, which would dial for
+// it, and no cookies are kept.
+//
+// It follows 5 redirects, none from https to http, which would show to everyone what the first call kept secret. An answer
+// may have 64 KiB of headers, which must come within a minute; the context of a call bounds the rest. The client is to be
+// kept: each has its own connections.
+func Public(allow func(netip.Addr) bool) *http.Client {
+	dialer := net.Dialer{
+		Timeout:   10 * time.Second,
+		KeepAlive: 30 * time.Second,
+		ControlContext: func(_ context.Context, network, address string, _ syscall.RawConn) error {
+			to, err := netip.ParseAddrPort(address)
+			if err != nil || network != "tcp4" && network != "tcp6" {
+				return fmt.Errorf("%w: %s over %s", ErrAddress, address, network)
+			}
+			if addr := to.Addr().Unmap(); !IsPublic(addr) && (allow == nil || !allow(addr)) {
+				return ErrAddress
+			}
+			return nil
+		},
+	}
+	t := Transport()
+	t.DialContext = dialer.DialContext
+	t.DisableCompression = false
+	t.MaxIdleConns, t.MaxIdleConnsPerHost, t.IdleConnTimeout = 64, 4, 30*time.Second
+	t.MaxResponseHeaderBytes, t.ResponseHeaderTimeout = maxHeaderBytes, time.Minute
+	t.ReadBufferSize, t.WriteBufferSize = 0, 0
+	return &http.Client{Transport: t, CheckRedirect: checkRedirect}
+}
+
+func checkRedirect(r *http.Request, via []*http.Request) error {
+	from := via[len(via)-1].URL
+	switch {
+	case len(via) > maxRedirects:
+		return fmt.Errorf("more than %d redirects", maxRedirects)
+	case r.URL.Scheme != "http" && r.URL.Scheme != "https":
+		return fmt.Errorf("redirect to a %q URL: only http and https are followed", r.URL.Scheme)
+	case r.URL.Scheme == "http" && from.Scheme == "https":
+		return fmt.Errorf("redirect from https to %s: it is not followed, but may be called itself", r.URL.Redacted())
+	}
+	return nil
+}
+
+// IsPublic answers whether addr belongs to one host of the public internet, as the special-purpose registries of IANA have
+// it. A way through a tunnel to an address that is embedded is not taken for public, but for that of NAT64 (RFC 6052),
+// through which a network without IPv4 reaches all the rest: there the embedded address counts.
+func IsPublic(addr netip.Addr) bool {
+	addr = addr.Unmap().WithZone("") // a prefix contains no address with a zone
+	if nat64.Contains(addr) {
+		b := addr.As16()
+		addr = netip.AddrFrom4([4]byte(b[12:]))
+	}
+	if addr.Is6() && !global6.Contains(addr) || !addr.IsValid() {
+		return false
+	}
+	for _, block := range special {
+		if block.Contains(addr) {
+			return false
+		}
+	}
+	return true
+}
+
+// global6 is all that is given out as global unicast. Outside of it are loopback, link-local, unique local, multicast,
+// discard-only, and what embeds IPv4 in other ways.
+var (
+	global6 = netip.MustParsePrefix("2000::/3")
+	nat64   = netip.MustParsePrefix("64:ff9b::/96")
+)
+
+// special are blocks that look like any other.
+var special = []netip.Prefix{
+	netip.MustParsePrefix("0.0.0.0/8"),        // this network: 0.0.0.0 reaches the own host
+	netip.MustParsePrefix("10.0.0.0/8"),       // private
+	netip.MustParsePrefix("100.64.0.0/10"),    // shared by the customers of a provider
+	netip.MustParsePrefix("127.0.0.0/8"),      // loopback
+	netip.MustParsePrefix("168.63.129.16/32"), // the host of a machine in Azure
+	netip.MustParsePrefix("169.254.0.0/16"),   // link-local, with the metadata of clouds
+	netip.MustParsePrefix("172.16.0.0/12"),    // private
+	netip.MustParsePrefix("192.0.0.0/24"),     // protocol assignments
+	netip.MustParsePrefix("192.0.2.0/24"),     // documentation
+	netip.MustParsePrefix("192.88.99.0/24"),   // 6to4 relays
+	netip.MustParsePrefix("192.168.0.0/16"),   // private
+	netip.MustParsePrefix("198.18.0.0/15"),    // benchmarks
+	netip.MustParsePrefix("198.51.100.0/24"),  // documentation
+	netip.MustParsePrefix("203.0.113.0/24"),   // documentation
+	netip.MustParsePrefix("224.0.0.0/4"),      // multicast
+	netip.MustParsePrefix("240.0.0.0/4"),      // reserved, and broadcast
+	netip.MustParsePrefix("2001::/23"),        // protocol assignments: Teredo, benchmarks, identifiers
+	netip.MustParsePrefix("2001:db8::/32"),    // documentation
+	netip.MustParsePrefix("2002::/16"),        // 6to4
+	netip.MustParsePrefix("3fff::/20"),        // documentation
+}
