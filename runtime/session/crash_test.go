@@ -22,9 +22,10 @@ import (
 
 // jobs are what a child process may be started for.
 var jobs = map[string]func(store *session.Files, s session.Session) error{
-	"append": appendForever,
-	"hold":   holdForever,
-	"fill":   fill,
+	"append":  appendForever,
+	"compact": compactForever,
+	"hold":    holdForever,
+	"fill":    fill,
 }
 
 // child opens the session that its environment names, does its job with it and exits.

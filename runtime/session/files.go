@@ -46,6 +46,11 @@ type FilesConfig struct {
 // the process; Close syncs the file, so that it outlives the machine too. A session has no file
 // before its first message, and an open one is locked: see below for which systems.
 //
+// Compact writes a file of the same format beside the old one, syncs it and puts it in the old one's
+// place: a transcript does not grow with what is no longer said, and any version of this package
+// that reads one reads the other. What a crash in the middle of that leaves behind, <session id>.new, is
+// removed by the next Compact, or when it is TTL old.
+//
 // What a crash in the middle of an append has left of a last line is cut off by the next append.
 // Any other line that cannot be read makes Open answer [ErrDamaged], one from a later version of
 // this package [ErrNewer]. Such a file is left as it is, for somebody who can put it right.
@@ -152,7 +157,10 @@ func validAgent(id string) bool {
 
 func validFile(id string) bool { return ValidID(id) && filepath.IsLocal(id+extension) }
 
-const extension = ".jsonl"
+const (
+	extension    = ".jsonl"
+	newExtension = ".new" // of what Compact is about to put in a transcript's place
+)
 
 // name of the file of a session, in root.
 func (f *Files) name(k key) string { return filepath.Join(f.base, k.agent, k.id+extension) }
@@ -209,7 +217,7 @@ func (f *Files) resume(k key) (_ *transcript, err error) {
 			"session", k.id, "agent", k.agent, "bytes", info.Size()-c.end)
 	}
 	return &transcript{
-		store: f, key: k, resumed: true, messages: c.messages,
+		store: f, key: k, resumed: true, messages: c.messages, created: c.header.Created,
 		file: file, size: info.Size(), end: c.end, unended: c.unended,
 	}, nil
 }
@@ -229,7 +237,7 @@ func (f *Files) grab(name string) (*os.File, fs.FileInfo, error) {
 }
 
 // own locks an open file and makes sure that it is still the one at its name, which a sweep may
-// have removed in between, and that it got there by no link.
+// have removed in between and a run replaced, and that it got there by no link.
 func (f *Files) own(file *os.File, name string) (fs.FileInfo, error) {
 	if err := lock(file); err != nil {
 		return nil, err
@@ -242,8 +250,11 @@ func (f *Files) own(file *os.File, name string) (fs.FileInfo, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !there.Mode().IsRegular() || !os.SameFile(info, there) {
+	if !there.Mode().IsRegular() || !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%w: it is no regular file", ErrDamaged)
+	}
+	if !os.SameFile(info, there) { // the run that compacted it held it a moment ago, and may still
+		return nil, ErrBusy
 	}
 	return info, nil
 }

@@ -271,6 +271,9 @@ func TestFilesBoundALine(t *testing.T) {
 	s := open(t, store, "a", id)
 	err := s.Append(t.Context(), model.UserText(strings.Repeat("\x01", 23<<20))) // six bytes each
 	require.ErrorContains(t, err, "over the limit")
+	err = s.Compact(t.Context(), said("summary", strings.Repeat("\x01", 23<<20)))
+	require.ErrorContains(t, err, "message 2: ")
+	require.ErrorContains(t, err, "over the limit")
 	say(t, s, "two")
 	require.NoError(t, s.Close())
 	require.Equal(t, []string{"one", "two"}, texts(open(t, store, "a", id)))

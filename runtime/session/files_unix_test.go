@@ -153,6 +153,9 @@ func refused(s session.Session, most uint64, m model.Message) error {
 		return err
 	}
 	err := s.Append(context.Background(), m)
+	if err2 := s.Compact(context.Background(), []model.Message{m}); !errors.Is(err2, syscall.EFBIG) {
+		return fmt.Errorf("files of at most %d bytes: compaction: %w", most, err2)
+	}
 	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &was); err != nil {
 		return err
 	}

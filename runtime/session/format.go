@@ -54,6 +54,18 @@ func encode(to *bytes.Buffer, v any) error {
 	return e.Encode(v)
 }
 
+// encodeMessage writes a message and a line end, or answers an error if that is more than read takes.
+func encodeMessage(to *bytes.Buffer, m *model.Message) error {
+	before := to.Len()
+	if err := encode(to, m); err != nil {
+		return err
+	}
+	if n := to.Len() - before; n > maxLine {
+		return fmt.Errorf("%d bytes are over the limit of %d", n, maxLine)
+	}
+	return nil
+}
+
 // read reads a transcript of about size bytes. It leaves the header empty where even that was not
 // written whole.
 func read(r io.Reader, size int64) (content, error) {

@@ -98,17 +98,36 @@ func (h *held) Resumed() bool { return h.resumed }
 func (h *held) Messages() []model.Message { return slices.Clip(h.s.messages) }
 
 func (h *held) Append(_ context.Context, msg model.Message) error {
-	size := int64(0)
-	for i := range msg.Content {
-		b := &msg.Content[i]
-		size += int64(len(b.Text)+len(b.Signature)+len(b.Data)+len(b.ID)+len(b.Name)+len(b.Input)+len(b.BadInput)) + overhead
-	}
 	h.s.messages = append(h.s.messages, msg)
+	h.count(sizeOf(&msg))
+	return nil
+}
+
+func (h *held) Compact(_ context.Context, messages []model.Message) error {
+	size := int64(overhead)
+	for i := range messages {
+		size += sizeOf(&messages[i])
+	}
+	h.s.messages = slices.Clone(messages)
+	h.count(size - h.s.bytes)
+	return nil
+}
+
+// count adds to what the session is counted for.
+func (h *held) count(bytes int64) {
 	h.store.mu.Lock()
 	defer h.store.mu.Unlock()
-	h.s.bytes += size
-	h.store.bytes += size
-	return nil
+	h.s.bytes += bytes
+	h.store.bytes += bytes
+}
+
+func sizeOf(m *model.Message) int64 {
+	size := int64(0)
+	for i := range m.Content {
+		b := &m.Content[i]
+		size += int64(len(b.Text)+len(b.Signature)+len(b.Data)+len(b.ID)+len(b.Name)+len(b.Input)+len(b.BadInput)) + overhead
+	}
+	return size
 }
 
 // Close puts the session back. A session in which nothing was said is not kept.

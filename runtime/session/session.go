@@ -36,6 +36,12 @@ type Session interface {
 	// the run.
 	Append(ctx context.Context, m model.Message) error
 
+	// Compact puts messages in the place of all that was said so far: a summary, say, and what
+	// is kept word for word. It is kept when Compact has returned nil. After an error, and after
+	// a crash in the middle, what was there before is there still. It does not hold on to the
+	// slice; without messages the session is one in which nothing was said.
+	Compact(ctx context.Context, messages []model.Message) error
+
 	// Close gives the session free. Nothing of it is called afterwards.
 	Close() error
 }

@@ -114,12 +114,22 @@ func (f *Files) agents() ([]string, error) {
 // expire removes a transcript that is too old and that nobody holds. It reports whether it tried.
 func (f *Files) expire(agent string, e fs.DirEntry) bool {
 	id, ok := strings.CutSuffix(e.Name(), extension)
-	if !ok || !validFile(id) || !e.Type().IsRegular() {
+	left := false // by a crash
+	if !ok {
+		id, left = strings.CutSuffix(e.Name(), newExtension)
+	}
+	if !ok && !left || !validFile(id) || !e.Type().IsRegular() {
 		return false
 	}
 	info, err := e.Info()
 	if err != nil || !f.old(info) { // an error: somebody else has removed it
 		return false
+	}
+	if left { // nobody takes so long over one
+		if err := f.root.Remove(filepath.Join(f.base, agent, e.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			f.cfg.Logger.Warn("cannot remove what an old compaction left", "session", id, "agent", agent, "err", err)
+		}
+		return true
 	}
 	k := key{agent, id}
 	if !f.hold(k) {

@@ -21,12 +21,13 @@ type transcript struct {
 	resumed  bool
 	messages []model.Message
 
-	file    *os.File // locked; nil before the first message
-	created bool     // by this run
-	changed bool     // since it was opened
-	end     int64    // of the last message in the file
-	size    int64    // of the file: over end where an append broke off
-	unended bool     // the last message has no line end
+	file    *os.File  // locked; nil before the first message
+	created time.Time // when the session was
+	named   bool      // by this run: the file's name is new
+	changed bool      // since it was opened or synced
+	end     int64     // of the last message in the file
+	size    int64     // of the file: over end where an append broke off
+	unended bool      // the last message has no line end
 
 	buf bytes.Buffer
 }
@@ -65,24 +66,23 @@ func (t *transcript) Append(_ context.Context, m model.Message) error {
 func (t *transcript) lines(m model.Message) error {
 	switch {
 	case t.file == nil:
-		h := header{
-			Format: formatName, Version: formatVersion,
-			ID: t.key.id, Agent: t.key.agent, CWD: t.store.cfg.CWD, Created: time.Now().UTC(),
-		}
-		if err := encode(&t.buf, h); err != nil {
+		if err := t.header(&t.buf); err != nil {
 			return err
 		}
 	case t.unended:
 		t.buf.WriteByte('\n')
 	}
-	before := t.buf.Len()
-	if err := encode(&t.buf, m); err != nil {
-		return err
+	return encodeMessage(&t.buf, &m)
+}
+
+func (t *transcript) header(to *bytes.Buffer) error {
+	if t.created.IsZero() {
+		t.created = time.Now().UTC()
 	}
-	if n := t.buf.Len() - before; n > maxLine {
-		return fmt.Errorf("%d bytes are over the limit of %d", n, maxLine)
-	}
-	return nil
+	return encode(to, header{
+		Format: formatName, Version: formatVersion,
+		ID: t.key.id, Agent: t.key.agent, CWD: t.store.cfg.CWD, Created: t.created,
+	})
 }
 
 func (t *transcript) create() error {
@@ -97,7 +97,7 @@ func (t *transcript) create() error {
 	if err != nil {
 		return err
 	}
-	t.file, t.created = file, true
+	t.file, t.named = file, true
 	// Until here somebody who guessed the id could have come first.
 	if err := lock(file); err != nil {
 		return errors.Join(err, t.discard())
@@ -134,7 +134,7 @@ func (t *transcript) cut() error {
 // discard removes a file in which nothing was said.
 func (t *transcript) discard() error {
 	err := errors.Join(t.store.root.Remove(t.store.name(t.key)), drop(t.file))
-	t.file, t.created, t.changed, t.size = nil, false, false, 0
+	t.file, t.named, t.changed, t.size = nil, false, false, 0
 	return err
 }
 
@@ -143,13 +143,16 @@ func (t *transcript) Close() error {
 	if t.file == nil {
 		return nil
 	}
+	if len(t.messages) == 0 { // compacted away
+		return t.discard()
+	}
 	var err error
 	if t.changed {
 		if err = t.file.Sync(); err != nil {
 			err = fmt.Errorf("sync transcript: %w", err)
 		}
 	}
-	if t.created {
+	if t.named {
 		t.syncDir()
 	}
 	return errors.Join(err, drop(t.file))

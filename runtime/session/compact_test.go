@@ -1,0 +1,180 @@
+package session_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/runtime/model"
+	"github.com/seed93082962/agenthost/runtime/session"
+)
+
+func compact(t *testing.T, s session.Session, to ...string) {
+	t.Helper()
+	require.NoError(t, s.Compact(t.Context(), said(to...)))
+}
+
+func said(all ...string) []model.Message {
+	var messages []model.Message
+	for _, text := range all {
+		messages = append(messages, model.UserText(text))
+	}
+	return messages
+}
+
+// What Compact leaves is a transcript like any other, with nothing in it of what was said before.
+func TestFilesFormatAfterACompaction(t *testing.T) {
+	dir := t.TempDir()
+	store := files(t, session.FilesConfig{Dir: dir})
+	id := conversation(t, store, "one", "two", "three")
+	file := fileOf(t, dir, id)
+	header, _, _ := strings.Cut(read(t, file), "\n")
+	write(t, file, read(t, file)+"{") // a broken append
+	message := func(text string) string {
+		return `{"role":"user","content":[{"type":"text","text":"` + text + `"}]}` + "\n"
+	}
+	for range 3 {
+		s := open(t, store, "a", id)
+		compact(t, s, "summary", "three")
+		require.Equal(t, header+"\n"+message("summary")+message("three"), read(t, file))
+		say(t, s, "four")
+		require.NoError(t, s.Close())
+		require.Equal(t, header+"\n"+message("summary")+message("three")+message("four"), read(t, file))
+	}
+	require.Equal(t, []string{file}, glob(t, dir, "*"))
+
+	s := open(t, store, "a", id)
+	compact(t, s)
+	require.NoError(t, s.Close())
+	require.Empty(t, glob(t, dir, "*"))
+}
+
+func TestFilesRefuseACompaction(t *testing.T) {
+	dir := t.TempDir()
+	store := files(t, session.FilesConfig{Dir: dir})
+	for name, messages := range map[string][]model.Message{
+		"no JSON":       {model.UserText("x"), {Content: []model.Block{{Input: []byte("{")}}}},
+		"no place left": {model.UserText("x")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			first := open(t, store, "a", "")
+			s := open(t, store, "a", conversation(t, store, "one"))
+			if name == "no place left" { // the place is taken, and cannot be cleared
+				for _, id := range []string{first.ID(), s.ID()} {
+					taken := filepath.Join(filepath.Dir(fileOf(t, dir, s.ID())), id+".new")
+					require.NoError(t, os.MkdirAll(filepath.Join(taken, "x"), 0o700))
+					defer func() { require.NoError(t, os.RemoveAll(taken)) }()
+				}
+			}
+			require.Error(t, first.Compact(t.Context(), messages))
+			require.Empty(t, first.Messages())
+			require.NoError(t, first.Close())
+			require.Empty(t, glob(t, dir, first.ID()+".jsonl"))
+
+			require.Error(t, s.Compact(t.Context(), messages))
+			require.Equal(t, []string{"one"}, texts(s))
+			say(t, s, "two")
+			require.NoError(t, s.Close())
+			again := open(t, store, "a", s.ID())
+			require.Equal(t, []string{"one", "two"}, texts(again))
+			require.NoError(t, again.Close())
+		})
+	}
+}
+
+// generation is the n-th compaction of a conversation: so long that it takes some milliseconds to write.
+func generation(n int) []model.Message {
+	text := strconv.Itoa(n) + strings.Repeat(" x", 1<<20)
+	return said(text, text, text)
+}
+
+func compactForever(_ *session.Files, s session.Session) error {
+	n, _, _ := strings.Cut(s.Messages()[0].Text(), " ")
+	for last, err := strconv.Atoi(n); ; last++ {
+		if err != nil {
+			return err
+		}
+		err = s.Compact(context.Background(), generation(last+1))
+		fmt.Println(last + 1)
+	}
+}
+
+func TestAKillInTheMiddleOfACompactionLosesNothing(t *testing.T) {
+	dir, cwd := t.TempDir(), t.TempDir()
+	store := files(t, session.FilesConfig{Dir: dir, CWD: cwd})
+	id := conversation(t, store, "0")
+	last := 0
+	for torn, tries := 0, 0; torn < 2; tries++ {
+		require.Less(t, tries, 100, "no kill meets a compaction")
+		p := start(t, "compact", dir, cwd, id)
+		for range 2 {
+			n, err := strconv.Atoi(p.line(t))
+			require.NoError(t, err)
+			last = n
+		}
+		for len(glob(t, dir, id+".new")) == 0 { // until the next is on its way
+			_, err := store.Open(t.Context(), "a", id)
+			require.ErrorIs(t, err, session.ErrBusy, "the child holds it all the time")
+		}
+		last += len(strings.Fields(p.kill()))
+		torn += len(glob(t, dir, id+".new"))
+
+		s := open(t, store, "a", id)
+		n, _, _ := strings.Cut(texts(s)[0], " ")
+		got, err := strconv.Atoi(n)
+		require.NoError(t, err)
+		require.Contains(t, []int{last, last + 1}, got, "what was acknowledged is there")
+		for i, m := range generation(got) {
+			same := m.Text() == s.Messages()[i].Text() // 2 MiB make no good diff
+			require.True(t, same, "message %d", i)
+		}
+		require.Len(t, s.Messages(), 3)
+		require.NoError(t, s.Close())
+		last = got
+	}
+	s := open(t, store, "a", id)
+	compact(t, s, "summary")
+	require.NoError(t, s.Close())
+	require.Len(t, glob(t, dir, "*"), 1, "what was left is gone")
+}
+
+func TestSweepTakesWhatACompactionLeft(t *testing.T) {
+	dir, cwd := t.TempDir(), t.TempDir()
+	file := fileOf(t, dir, conversation(t, files(t, session.FilesConfig{Dir: dir, CWD: cwd}), "one"))
+	left, fresh := filepath.Join(filepath.Dir(file), "left.new"), filepath.Join(filepath.Dir(file), "fresh.new")
+	write(t, left, "{")
+	write(t, fresh, "{")
+	age(t, left, 1000*time.Hour)
+	_ = files(t, session.FilesConfig{Dir: dir, CWD: cwd})
+	require.NoFileExists(t, left)
+	require.FileExists(t, fresh)
+	require.FileExists(t, file)
+}
+
+func TestMemoryCountsACompaction(t *testing.T) {
+	store := session.NewMemory(session.MemoryConfig{MaxBytes: 10_000})
+	kept := open(t, store, "a", "")
+	say(t, kept, "one")
+	require.NoError(t, kept.Close())
+	for range 5 { // the text goes, and its room with it
+		s := open(t, store, "a", "")
+		say(t, s, strings.Repeat("x", 9000))
+		compact(t, s, "summary")
+		require.NoError(t, s.Close())
+	}
+	s := open(t, store, "a", kept.ID())
+	require.True(t, s.Resumed())
+	require.NoError(t, s.Close())
+
+	s = open(t, store, "a", "")
+	compact(t, s, strings.Repeat("x", 9000))
+	require.NoError(t, s.Close())
+	require.False(t, open(t, store, "a", kept.ID()).Resumed(), "it takes room of its own")
+}

@@ -1,0 +1,167 @@
+// Package sessiontest has what every [session.Store] must do as tests, for a store of one's own:
+//
+//	func TestStore(t *testing.T) {
+//		sessiontest.Test(t, mystore.New(t.TempDir()))
+//	}
+package sessiontest
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/runtime/model"
+	"github.com/seed93082962/agenthost/runtime/session"
+)
+
+// Test runs the suite on one store, in some hundred sessions of agents named "a", "b" and
+// "many-0" to "many-4". Other users of the store do not disturb it.
+func Test(t *testing.T, store session.Store) {
+	t.Helper()
+	t.Run("conversation", func(t *testing.T) { conversation(t, store) })
+	t.Run("compaction", func(t *testing.T) { compaction(t, store) })
+	t.Run("many at once", func(t *testing.T) { manyAtOnce(t, store) })
+	t.Run("one of many gets it", func(t *testing.T) { oneOfMany(t, store) })
+	t.Run("one of many gets it and compacts it", func(t *testing.T) { oneOfManyCompacts(t, store) })
+}
+
+func conversation(t *testing.T, store session.Store) {
+	t.Helper()
+	t.Run("an empty id begins a session", func(t *testing.T) {
+		s := open(t, store, "a", "")
+		require.True(t, session.ValidID(s.ID()))
+		require.False(t, s.Resumed())
+		require.Empty(t, s.Messages())
+		require.NoError(t, s.Close())
+	})
+	t.Run("an unknown id begins one under another id", func(t *testing.T) {
+		s := open(t, store, "a", "unknown")
+		require.NotEqual(t, "unknown", s.ID())
+		require.False(t, s.Resumed())
+		require.NoError(t, s.Close())
+	})
+	t.Run("what was said is there when it is resumed", func(t *testing.T) {
+		s := open(t, store, "a", "")
+		say(t, s, "one")
+		say(t, s, "two")
+		require.NoError(t, s.Close())
+		again := open(t, store, "a", s.ID())
+		require.True(t, again.Resumed())
+		require.Equal(t, s.ID(), again.ID())
+		require.Equal(t, []string{"one", "two"}, texts(again))
+		say(t, again, "three")
+		require.Equal(t, []string{"one", "two", "three"}, texts(again))
+		require.NoError(t, again.Close())
+	})
+	t.Run("a list that was read does not change", func(t *testing.T) {
+		s := open(t, store, "a", "")
+		say(t, s, "one")
+		before := s.Messages()
+		_ = append(before, model.UserText("not said"))
+		say(t, s, "two")
+		require.Len(t, before, 1)
+		require.Equal(t, []string{"one", "two"}, texts(s))
+		require.NoError(t, s.Close())
+	})
+	t.Run("one run at a time", func(t *testing.T) {
+		s := open(t, store, "a", "")
+		say(t, s, "one")
+		_, err := store.Open(t.Context(), "a", s.ID())
+		require.ErrorIs(t, err, session.ErrBusy)
+		require.NoError(t, s.Close())
+		require.NoError(t, open(t, store, "a", s.ID()).Close())
+	})
+	t.Run("one run at a time, also before its first word", func(t *testing.T) {
+		s := open(t, store, "a", "")
+		_, err := store.Open(t.Context(), "a", s.ID())
+		require.ErrorIs(t, err, session.ErrBusy)
+		require.NoError(t, s.Close())
+	})
+	t.Run("a session in which nothing was said is unknown", func(t *testing.T) {
+		s := open(t, store, "a", "")
+		require.NoError(t, s.Close())
+		again := open(t, store, "a", s.ID())
+		require.False(t, again.Resumed())
+		require.NotEqual(t, s.ID(), again.ID())
+		require.NoError(t, again.Close())
+	})
+	t.Run("no id leads anywhere else", func(t *testing.T) {
+		for _, id := range []string{".", "..", "../b/x", "/etc/passwd", "a/b", "a\\b", "a\x00", strings.Repeat("x", 5000)} {
+			s := open(t, store, "a", id)
+			require.False(t, s.Resumed())
+			require.True(t, session.ValidID(s.ID()))
+			require.NoError(t, s.Close())
+		}
+	})
+	t.Run("all of a message comes back", func(t *testing.T) {
+		said := everything()
+		s := open(t, store, "a", "")
+		for _, m := range said {
+			require.NoError(t, s.Append(t.Context(), m))
+		}
+		require.Equal(t, said, s.Messages())
+		require.NoError(t, s.Close())
+		again := open(t, store, "a", s.ID())
+		require.Equal(t, said, again.Messages())
+		require.NoError(t, again.Close())
+	})
+	t.Run("a run that is cancelled keeps what it did", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		s := open(t, store, "a", "")
+		require.NoError(t, s.Append(ctx, model.UserText("one")))
+		require.NoError(t, s.Close())
+		again := open(t, store, "a", s.ID())
+		require.Equal(t, []string{"one"}, texts(again))
+		require.NoError(t, again.Close())
+	})
+	t.Run("another agent does not know it", func(t *testing.T) {
+		s := open(t, store, "a", "")
+		say(t, s, "one")
+		other := open(t, store, "b", s.ID())
+		require.False(t, other.Resumed())
+		require.NotEqual(t, s.ID(), other.ID())
+		require.NoError(t, other.Close())
+		require.NoError(t, s.Close())
+	})
+}
+
+// everything is messages with every kind of block, and text that is hard to write down.
+func everything() []model.Message {
+	return []model.Message{
+		model.UserText("line\nline\r\n\x00\x1b\u2028 \\ \" <a&b> \U0001F600 " + strings.Repeat("long ", 50_000)),
+		{Role: model.RoleAssistant, Content: []model.Block{
+			{Type: model.BlockThinking, Text: "hm", Signature: "sig=="},
+			{Type: model.BlockRedacted, Data: "data=="},
+			{Type: model.BlockText},
+			{Type: model.BlockToolUse, ID: "t1", Name: "Bash", Input: []byte(`{"command":"a && b < c","n":1e3}`)},
+			{Type: model.BlockToolUse, ID: "t2", Name: "Read", Input: []byte(`{}`), BadInput: `{"file_path`},
+		}},
+		{Role: model.RoleUser, Content: []model.Block{
+			{Type: model.BlockToolResult, ID: "t1", Text: "no\n", IsError: true},
+			{Type: model.BlockToolResult, ID: "t2", Text: "bad"},
+		}},
+	}
+}
+
+func open(t *testing.T, store session.Store, agent, id string) session.Session {
+	t.Helper()
+	s, err := store.Open(t.Context(), agent, id)
+	require.NoError(t, err)
+	return s
+}
+
+func say(t *testing.T, s session.Session, text string) {
+	t.Helper()
+	require.NoError(t, s.Append(t.Context(), model.UserText(text)))
+}
+
+func texts(s session.Session) []string {
+	var all []string
+	for _, m := range s.Messages() {
+		all = append(all, m.Text())
+	}
+	return all
+}
