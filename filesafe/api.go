@@ -8,6 +8,7 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // API is the files interface of the agent runtime: two handlers, which the caller mounts where it likes. They take their
@@ -20,6 +21,10 @@ type API struct {
 	// Fail answers an internal fault, of which the client must not be told. Nothing has been written before.
 	// Defaults to 500 with {"error":"Internal error"}.
 	Fail func(w http.ResponseWriter, r *http.Request, err error)
+	// WriteTimeout is how long a client may take nothing of an answer before the connection is closed. However slow, one
+	// that takes 64 KiB in that time goes on. It holds in the place of http.Server.WriteTimeout, which bounds a download
+	// as a whole. Negative: the server's alone. Defaults to 30 s.
+	WriteTimeout time.Duration
 }
 
 var (
@@ -86,7 +91,7 @@ func (a *API) content(w http.ResponseWriter, r *http.Request) error {
 	}
 	defer func() { _ = f.Close() }() // it was only read
 	base := path.Base(name)
-	return send(w, r, f, info, base, attachment(base))
+	return send(newPace(w, r, a.WriteTimeout), f, info, base, attachment(base))
 }
 
 func (a *API) list(w http.ResponseWriter, r *http.Request) error {
@@ -111,7 +116,7 @@ func (a *API) list(w http.ResponseWriter, r *http.Request) error {
 	if recursive == "true" {
 		entries = a.Dir.Walk(r.Context(), name, levels)
 	}
-	out := newListing(w, name)
+	out := newListing(newPace(w, r, a.WriteTimeout), name)
 	for e, err := range entries {
 		if err != nil && !out.sent && r.Context().Err() == nil {
 			return listError(err)

@@ -3,11 +3,13 @@ package filesafe_test
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -67,7 +69,13 @@ func BenchmarkList(b *testing.B) {
 		}
 	}
 	b.Run("filesafe", serve(http.HandlerFunc(api.List)))
-	b.Run("ReadDir and encoding json", serve(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	b.Run("ReadDir and encoding json", serve(naiveList(path)))
+	b.Run("http.FileServer", serve(http.FileServer(http.Dir(path))))
+}
+
+// naiveList is what one would write without this package.
+func naiveList(path string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
 		type entry struct {
 			Name  string    `json:"name"`
 			Type  string    `json:"type"`
@@ -85,8 +93,51 @@ func BenchmarkList(b *testing.B) {
 			}
 		}
 		_ = json.NewEncoder(w).Encode(answer)
-	})))
-	b.Run("http.FileServer", serve(http.FileServer(http.Dir(path))))
+	}
+}
+
+// BenchmarkListServer is BenchmarkList over HTTP, from a server with one processor to four clients. The contestants take
+// turns. cpu-ms is the server's, for one listing.
+func BenchmarkListServer(b *testing.B) {
+	path := grow(b, 1, 10_000)
+	c := startBenchServer(b, path)
+	base := "http://" + c.conn.RemoteAddr().String()
+	urls := []string{base + "/list/filesafe", base + "/list/naive", base + "/FileServer/"}
+	var total [3]struct{ took, cpu int64 }
+	const turn, clients = 10, 4
+	rounds := 0
+	for ; b.Loop(); rounds++ {
+		for i := range urls {
+			i = (i + rounds) % len(urls)
+			cpu, _ := c.usage()
+			began := time.Now()
+			var all sync.WaitGroup
+			for range clients {
+				all.Go(func() {
+					for range turn {
+						res, err := http.Get(urls[i])
+						if err != nil {
+							b.Error(err)
+							return
+						}
+						if n, err := io.Copy(io.Discard, res.Body); err != nil || n < 100_000 {
+							b.Error("short answer", err)
+						}
+						_ = res.Body.Close() // it was read
+					}
+				})
+			}
+			all.Wait()
+			total[i].took += int64(time.Since(began))
+			after, _ := c.usage()
+			total[i].cpu += after - cpu
+		}
+	}
+	n := float64(rounds * turn * clients)
+	for i, who := range []string{"filesafe", "naive", "FileServer"} {
+		b.ReportMetric(n/float64(total[i].took)*1e9, who+"/s")
+		b.ReportMetric(float64(total[i].cpu)/n/1e6, who+"-cpu-ms")
+	}
 }
 
 // BenchmarkTree goes through 100,000 entries in 2,000 directories. WalkDir and Info are the least that a listing needs.

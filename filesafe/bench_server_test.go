@@ -35,6 +35,8 @@ func serveBenchmark(path string) {
 	api := &filesafe.API{Dir: dir}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/filesafe/{name}", func(w http.ResponseWriter, r *http.Request) { api.Content(w, r) })
+	mux.HandleFunc("/list/filesafe", api.List)
+	mux.HandleFunc("/list/naive", naiveList(path))
 	mux.Handle("/FileServer/", http.StripPrefix("/FileServer", http.FileServer(http.Dir(path))))
 	mux.HandleFunc("/ServeContent/{name}", func(w http.ResponseWriter, r *http.Request) {
 		f, err := os.Open(filepath.Join(path, r.PathValue("name")))

@@ -38,7 +38,8 @@ func allowed(w http.ResponseWriter, r *http.Request) error {
 
 // send answers with the content of an open file, or the part of it that was asked for. It has written nothing when it
 // answers an error.
-func send(w http.ResponseWriter, r *http.Request, f *os.File, info fs.FileInfo, name, disposition string) error {
+func send(p *pace, f *os.File, info fs.FileInfo, name, disposition string) error {
+	w, r := p.w, p.r
 	size, modified := info.Size(), info.ModTime()
 	// Strong, as If-Range needs it: a change keeps neither size nor the time in nanoseconds.
 	etag := `"` + strconv.FormatInt(modified.UnixNano(), 36) + "-" + strconv.FormatInt(size, 36) + `"`
@@ -82,7 +83,7 @@ func send(w http.ResponseWriter, r *http.Request, f *os.File, info fs.FileInfo, 
 	}
 	w.WriteHeader(status)
 	if r.Method != http.MethodHead && part.length > 0 {
-		copyBody(w, f, part.length)
+		copyBody(p, f, part.length)
 	}
 	return nil
 }
@@ -95,15 +96,19 @@ var smallBodies = sync.Pool{New: func() any { return new([small]byte) }}
 
 // copyBody sends length bytes. Of a file that grows it sends what was promised. One that shrinks, and a client that leaves,
 // are told by the length: net/http closes the connection.
-func copyBody(w io.Writer, f *os.File, length int64) {
+func copyBody(p *pace, f *os.File, length int64) {
+	var err error
 	if length > small {
-		_, _ = io.Copy(w, &io.LimitedReader{R: f, N: length}) // with nothing else around f: sendfile(2) depends on it
-		return
+		err = p.copyFile(f, length)
+	} else {
+		buf := smallBodies.Get().(*[small]byte)
+		n, _ := io.ReadFull(f, buf[:length])
+		_, err = p.Write(buf[:n])
+		smallBodies.Put(buf)
 	}
-	buf := smallBodies.Get().(*[small]byte)
-	n, _ := io.ReadFull(f, buf[:length])
-	_, _ = w.Write(buf[:n])
-	smallBodies.Put(buf)
+	if err == nil {
+		p.end()
+	}
 }
 
 // fields sets header fields by their canonical names, with one allocation for all.

@@ -92,19 +92,15 @@ func appendTime(b []byte, t time.Time) []byte {
 		return t.AppendFormat(b, "2006-01-02T15:04:05.000000Z")
 	}
 	hour, minute, second := t.Clock()
-	b = append(appendDigits(b, year, 1000), '-')
-	b = append(appendDigits(b, int(month), 10), '-')
-	b = append(appendDigits(b, day, 10), 'T')
-	b = append(appendDigits(b, hour, 10), ':')
-	b = append(appendDigits(b, minute, 10), ':')
-	b = append(appendDigits(b, second, 10), '.')
-	return append(appendDigits(b, t.Nanosecond()/1000, 100_000), 'Z')
-}
-
-// appendDigits writes n with as many digits as the power of ten first has.
-func appendDigits(b []byte, n, first int) []byte {
-	for ; first > 0; first /= 10 {
-		b = append(b, byte('0'+n/first%10))
+	micro := t.Nanosecond() / 1000
+	text := [...]byte{
+		4: '-', 7: '-', 10: 'T', 13: ':', 16: ':', 19: '.', 26: 'Z',
 	}
-	return b
+	for _, pair := range [...]struct{ at, n int }{
+		{0, year / 100}, {2, year % 100}, {5, int(month)}, {8, day}, {11, hour}, {14, minute}, {17, second},
+		{20, micro / 10_000}, {22, micro / 100 % 100}, {24, micro % 100},
+	} {
+		text[pair.at], text[pair.at+1] = byte('0'+pair.n/10), byte('0'+pair.n%10)
+	}
+	return append(b, text[:]...)
 }

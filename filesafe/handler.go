@@ -1,6 +1,7 @@
 package filesafe
 
 import (
+	"bufio"
 	"errors"
 	"net/http"
 	"path"
@@ -9,7 +10,8 @@ import (
 
 // Handler serves the files of dir by the path of the URL, with ranges and conditional requests, each with the media type
 // of its extension. A directory is answered as the names in it, one a line, those of directories with "/" at the end.
-// What is not there, cannot be read, is no file or leads outside is 404. Mount it below a prefix with [http.StripPrefix].
+// What is not there, cannot be read, is no file or leads outside is 404. A client that takes nothing for 30 s is cut off, as
+// [API] says. Mount it below a prefix with [http.StripPrefix].
 func Handler(dir *Dir) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		err := serve(dir, w, r)
@@ -41,11 +43,13 @@ func serve(dir *Dir, w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer func() { _ = f.Close() }() // it was only read
-	return send(w, r, f, info, path.Base(name), "")
+	return send(newPace(w, r, 0), f, info, path.Base(name), "")
 }
 
 func serveNames(dir *Dir, w http.ResponseWriter, r *http.Request, name string) error {
 	sent := false
+	out := newPace(w, r, 0)
+	text := bufio.NewWriterSize(out, chunk)
 	header := func() {
 		sent = true
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
@@ -60,12 +64,15 @@ func serveNames(dir *Dir, w http.ResponseWriter, r *http.Request, name string) e
 		if !sent {
 			header()
 		}
+		if r.Method == http.MethodHead && err == nil {
+			break
+		}
 		line := e.Name + "\n"
 		if e.Type == "directory" {
 			line = e.Name + "/\n"
 		}
 		if err == nil {
-			_, err = w.Write([]byte(line))
+			_, err = text.WriteString(line)
 		}
 		if err != nil { // half an answer must not look whole
 			panic(http.ErrAbortHandler)
@@ -74,5 +81,9 @@ func serveNames(dir *Dir, w http.ResponseWriter, r *http.Request, name string) e
 	if !sent {
 		header()
 	}
+	if text.Flush() != nil {
+		panic(http.ErrAbortHandler)
+	}
+	out.end()
 	return nil
 }

@@ -37,13 +37,19 @@ func TestHandler(t *testing.T) {
 		for _, path := range []string{"sub", "sub/", "dirlink", "absdir/"} {
 			got := c.ask("GET", prefix+path)
 			require.Equal(t, "deep/\nb.txt\nout\nparent\nsecret.txt\nup\n", got.body)
-			require.Equal(t, "text/plain; charset=utf-8", got.header.Get("Content-Type"))
+			head := c.ask("HEAD", prefix+path)
+			require.Equal(t, 200, head.status)
+			for _, got := range []answer{got, head} {
+				require.Equal(t, "text/plain; charset=utf-8", got.header.Get("Content-Type"))
+				require.Equal(t, "nosniff", got.header.Get("X-Content-Type-Options"))
+			}
 		}
 		require.Contains(t, c.ask("GET", prefix).body, "sub/\n")
 		for _, path := range []string{"nothing", "out", "outdir/", "outdir/secret.txt", "fifo", "a.txt/", "a.txt%00", "loop", "sub%2f..%2fa.txt"} {
 			got := c.ask("GET", prefix+path)
 			require.Equal(t, 404, got.status, path)
 			require.Equal(t, "not found\n", got.body)
+			require.Equal(t, "nosniff", got.header.Get("X-Content-Type-Options"))
 		}
 	}
 	post := c.ask("POST", "/a.txt")

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"io/fs"
 	"iter"
-	"os"
 	"path"
 	"path/filepath"
+	"time"
 )
 
 // List yields the entries of a directory: directories first, then the others, each in byte order of their names. Links are
@@ -45,7 +45,7 @@ func (d *Dir) entries(ctx context.Context, name string, depth int) iter.Seq2[Ent
 		if filepath.IsAbs(name) || climbs(name) {
 			shown = filepath.ToSlash(resolved)
 		}
-		l := lister{dir: d, ctx: ctx, yield: yield, depth: depth, buf: make([]byte, 32<<10)}
+		l := lister{dir: d, ctx: ctx, yield: yield, depth: depth, buf: make([]byte, 32<<10), look: newLooker()}
 		defer l.close()
 		halves := []half{directories, others}
 		if depth == flat {
@@ -78,17 +78,20 @@ func (d *Dir) resolveDir(name string) (string, error) {
 	return rel, nil
 }
 
-// entry describes what stands at name in an open directory, whose path is resolved. It answers false when that is gone.
-func (d *Dir) entry(in *os.Root, resolved, name string) (e Entry, ok bool) {
-	info, err := in.Lstat(name)
-	if err != nil {
-		return Entry{}, false
-	}
-	e = Entry{Name: name, Type: typeOf(info.Mode()), ModTime: info.ModTime()}
-	switch mode := info.Mode(); {
-	case mode.IsRegular():
-		e.Size, e.MIME = info.Size(), mimeOf(name)
-	case mode&fs.ModeSymlink != 0:
+// status is what a listing asks of a file. Of the mode, the type counts.
+type status struct {
+	mode     fs.FileMode
+	size     int64
+	modified time.Time
+}
+
+// entry describes what was found at name in a directory, whose path is resolved.
+func (d *Dir) entry(found status, resolved, name string) Entry {
+	e := Entry{Name: name, Type: typeOf(found.mode), ModTime: found.modified}
+	switch {
+	case found.mode.IsRegular():
+		e.Size, e.MIME = found.size, mimeOf(name)
+	case found.mode&fs.ModeSymlink != 0:
 		rel, err := d.follow(filepath.Join(d.path, resolved), name)
 		if err != nil {
 			break
@@ -102,5 +105,5 @@ func (d *Dir) entry(in *os.Root, resolved, name string) (e Entry, ok bool) {
 			e.Size = info.Size()
 		}
 	}
-	return e, true
+	return e
 }

@@ -13,14 +13,14 @@ var chunks = sync.Pool{New: func() any { b := make([]byte, 0, chunk+8<<10); retu
 
 // listing writes the JSON of a listing piece by piece. What fits in one piece is sent with its length.
 type listing struct {
-	w    http.ResponseWriter
+	to   *pace
 	buf  *[]byte
 	any  bool // entries were added
 	sent bool // the header is out
 }
 
-func newListing(w http.ResponseWriter, name string) *listing {
-	l := &listing{w: w, buf: chunks.Get().(*[]byte)}
+func newListing(to *pace, name string) *listing {
+	l := &listing{to: to, buf: chunks.Get().(*[]byte)}
 	if name == "." {
 		name = ""
 	}
@@ -44,25 +44,28 @@ func (l *listing) flush() bool {
 	if !l.sent {
 		l.header()
 	}
-	_, err := l.w.Write(*l.buf)
+	_, err := l.to.Write(*l.buf)
 	*l.buf = (*l.buf)[:0]
 	return err == nil
 }
 
 func (l *listing) header() {
 	l.sent = true
-	h := l.w.Header()
+	h := l.to.w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("X-Content-Type-Options", "nosniff")
-	l.w.WriteHeader(http.StatusOK)
+	l.to.w.WriteHeader(http.StatusOK)
 }
 
 func (l *listing) end() bool {
 	*l.buf = append(*l.buf, "]}\n"...)
 	if !l.sent {
-		l.w.Header().Set("Content-Length", strconv.Itoa(len(*l.buf)))
+		l.to.w.Header().Set("Content-Length", strconv.Itoa(len(*l.buf)))
 	}
 	ok := l.flush()
 	chunks.Put(l.buf)
+	if ok {
+		l.to.end()
+	}
 	return ok
 }

@@ -20,11 +20,7 @@ const unknownType = fs.ModeIrregular
 
 // readDir calls yield with each entry, in no order. The name is valid until yield returns, and yield says whether to go on.
 // os.File.ReadDir makes strings of all names, and in a directory that comes from os.Root it asks for the status of each.
-func readDir(f *os.File, buf []byte, yield func(name []byte, typ fs.FileMode) bool) error {
-	conn, err := f.SyscallConn()
-	if err != nil {
-		return err
-	}
+func readDir(_ *os.File, conn syscall.RawConn, buf []byte, yield func(name []byte, typ fs.FileMode) bool) error {
 	for {
 		n := 0
 		var read error

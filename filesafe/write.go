@@ -10,7 +10,9 @@ import (
 )
 
 // WriteFile puts data where name leads. It makes the directories that are missing; a file that is there is replaced as a
-// whole, so that readers find the old or the new content and a crash leaves no half of it, and keeps its permission bits.
+// whole, so that readers find the old or the new content and a crash of the process leaves no half of it, and keeps its
+// permission bits. Nothing is synced: when the machine goes down within some seconds, the file may be the old one, the new
+// one or, on some file systems, an empty one. Who needs more opens the file and calls Sync.
 // perm (before umask) is for a new one. A link is written through if its end is inside, also when nothing is there yet.
 // What may not be written is not replaced either. A replaced file is a new one to its other hard links and to who has it open.
 func (d *Dir) WriteFile(name string, data []byte, perm fs.FileMode) error {

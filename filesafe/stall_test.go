@@ -1,0 +1,187 @@
+package filesafe_test
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/filesafe"
+)
+
+// narrow is a connection with little room on the way, so that the server soon notices what the client does.
+type narrow struct {
+	net.Conn
+	in     *bufio.Reader
+	closed chan struct{} // by the server
+}
+
+func dialNarrow(t *testing.T, h http.Handler, secure bool) *narrow {
+	n := &narrow{closed: make(chan struct{})}
+	server := httptest.NewUnstartedServer(h)
+	server.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+		if wrapped, ok := c.(*tls.Conn); ok {
+			c = wrapped.NetConn()
+		}
+		require.NoError(t, c.(*net.TCPConn).SetWriteBuffer(32<<10))
+		return ctx
+	}
+	start := server.Start
+	if secure {
+		start = server.StartTLS
+	}
+	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateClosed {
+			close(n.closed)
+		}
+	}
+	start()
+	t.Cleanup(server.Close)
+	conn, err := net.Dial("tcp", server.Listener.Addr().String())
+	require.NoError(t, err)
+	require.NoError(t, conn.(*net.TCPConn).SetReadBuffer(32<<10))
+	if n.Conn = conn; secure {
+		config := server.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
+		config.ServerName = "example.com"
+		n.Conn = tls.Client(conn, config)
+	}
+	t.Cleanup(func() { _ = n.Close() })
+	n.in = bufio.NewReader(n.Conn)
+	return n
+}
+
+func (n *narrow) send(t *testing.T, target string) {
+	_, err := fmt.Fprintf(n, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", target)
+	require.NoError(t, err)
+}
+
+func (n *narrow) receive(t *testing.T) *http.Response {
+	res, err := http.ReadResponse(n.in, nil)
+	require.NoError(t, err)
+	return res
+}
+
+// large has a file of 8 MiB that takes no room on the disk, and a small one.
+func large(t *testing.T) (dir *filesafe.Dir, path string) {
+	path = t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(path, "large"), nil, 0o600))
+	require.NoError(t, os.Truncate(filepath.Join(path, "large"), 8<<20))
+	require.NoError(t, os.WriteFile(filepath.Join(path, "small"), make([]byte, 4<<10), 0o600))
+	dir, err := filesafe.Open(path)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, dir.Close()) })
+	return dir, path
+}
+
+func TestAClientThatTakesNothingIsCutOff(t *testing.T) {
+	dir, path := large(t)
+	for i := range 5000 {
+		require.NoError(t, os.WriteFile(filepath.Join(path, fmt.Sprint("many-", i)), nil, 0o600))
+	}
+	api := &filesafe.API{Dir: dir, WriteTimeout: 100 * time.Millisecond}
+	for name, row := range map[string]struct {
+		handler http.HandlerFunc
+		target  string
+		times   int
+		secure  bool
+	}{
+		"a large file":           {api.Content, "/?path=large", 1, false},
+		"a large file, over TLS": {api.Content, "/?path=large", 1, true},    // which takes 5 s more for its goodbye
+		"small files":            {api.Content, "/?path=small", 300, false}, // which it asks for all the same
+		"a listing":              {api.List, "/", 1, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := dialNarrow(t, row.handler, row.secure)
+			for range row.times {
+				n.send(t, row.target)
+			}
+			select {
+			case <-n.closed:
+			case <-time.After(30 * time.Second):
+				require.Fail(t, "the handler goes on for ever")
+			}
+		})
+	}
+}
+
+func TestASlowClientGetsAll(t *testing.T) {
+	dir, _ := large(t)
+	api := &filesafe.API{Dir: dir, WriteTimeout: 400 * time.Millisecond}
+	for _, secure := range []bool{false, true} {
+		t.Run(fmt.Sprint("TLS ", secure), func(t *testing.T) {
+			n := dialNarrow(t, http.HandlerFunc(api.Content), secure)
+			n.send(t, "/?path=large")
+			body := n.receive(t).Body
+			got := int64(0)
+			for range 25 { // for far longer than the timeout, and slower than a piece in its time
+				<-time.After(50 * time.Millisecond)
+				part, err := io.CopyN(io.Discard, body, 32<<10)
+				require.NoError(t, err)
+				got += part
+			}
+			rest, err := io.Copy(io.Discard, body)
+			require.NoError(t, err)
+			require.EqualValues(t, 8<<20, got+rest)
+		})
+	}
+}
+
+// What comes after a download on the same connection has no deadline.
+func TestADownloadLeavesNoDeadline(t *testing.T) {
+	dir, _ := large(t)
+	api := &filesafe.API{Dir: dir, WriteTimeout: 50 * time.Millisecond}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/content", api.Content)
+	mux.HandleFunc("/list", api.List)
+	mux.HandleFunc("/later", func(w http.ResponseWriter, _ *http.Request) {
+		<-time.After(200 * time.Millisecond)
+		_, _ = io.WriteString(w, "later")
+	})
+	n := dialNarrow(t, mux, false)
+	for _, before := range []string{"/content?path=large", "/content?path=small", "/list"} {
+		for _, target := range []string{before, "/later"} {
+			n.send(t, target)
+			res := n.receive(t)
+			_, err := io.Copy(io.Discard, res.Body)
+			require.NoError(t, err, "%s after %s", target, before)
+			require.Equal(t, http.StatusOK, res.StatusCode)
+		}
+	}
+}
+
+func TestANegativeTimeoutLeavesDeadlinesAlone(t *testing.T) {
+	dir, _ := large(t)
+	api := &filesafe.API{Dir: dir, WriteTimeout: -1}
+	set := 0
+	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { api.Content(deadlines{w, &set}, r) })
+	n := dialNarrow(t, h, false)
+	for range 2 {
+		n.send(t, "/?path=large")
+		got, err := io.Copy(io.Discard, n.receive(t).Body)
+		require.NoError(t, err)
+		require.EqualValues(t, 8<<20, got)
+		require.Zero(t, set)
+	}
+}
+
+// deadlines counts what is set.
+type deadlines struct {
+	http.ResponseWriter
+	set *int
+}
+
+func (d deadlines) SetWriteDeadline(time.Time) error {
+	*d.set++
+	return nil
+}
