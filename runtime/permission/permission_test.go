@@ -1,7 +1,8 @@
 package permission_test
 
 import (
-	"fmt"
+	"encoding/json"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -9,77 +10,248 @@ import (
 	"github.com/seed93082962/agenthost/runtime/permission"
 )
 
-func TestModes(t *testing.T) {
-	// What may run of: a read-only tool, another one, and the same two when they are listed.
-	type may struct{ read, write, listedRead, listedWrite error }
-	for mode, want := range map[permission.Mode]may{
-		permission.ModeDefault:     {nil, permission.ErrMode, nil, nil},
-		"":                         {nil, permission.ErrMode, nil, nil},
-		permission.ModeAcceptEdits: {nil, permission.ErrMode, nil, nil},
-		permission.ModeDontAsk:     {nil, permission.ErrMode, nil, nil},
-		permission.ModeAuto:        {nil, permission.ErrMode, nil, nil},
-		permission.ModePlan:        {nil, permission.ErrPlan, nil, permission.ErrPlan},
-		permission.ModeBypass:      {nil, nil, nil, nil},
+func policy(t testing.TB, mode permission.Mode, allowed, disallowed []string) *permission.Policy {
+	t.Helper()
+	p, err := permission.New(permission.Config{Mode: mode, Allowed: allowed, Disallowed: disallowed, CWD: "/work", AgentHome: ".agents"})
+	require.NoError(t, err)
+	return p
+}
+
+// input makes a tool's input of a key and its value.
+func input(key, value string) json.RawMessage {
+	text, _ := json.Marshal(map[string]string{key: value})
+	return text
+}
+
+// tools has one call of every built-in tool, of one of a server and of a custom one.
+var tools = []struct {
+	name     string
+	readOnly bool
+	input    json.RawMessage
+}{
+	{"Read", true, input("file_path", "a.go")},
+	{"Write", false, input("file_path", "a.go")},
+	{"Edit", false, input("file_path", "a.go")},
+	{"Glob", true, input("pattern", "*.go")},
+	{"Grep", true, input("pattern", "func")},
+	{"Bash", false, input("command", "git status")},
+	{"WebFetch", false, input("url", "https://example.com/")},
+	{"TodoWrite", true, json.RawMessage(`{"todos":[]}`)},
+	{"Skill", true, input("skill", "review")},
+	{"Task", true, input("subagent_type", "review")},
+	{"mcp__files__search", false, json.RawMessage(`{}`)},
+	{"word_count", false, json.RawMessage(`{}`)},
+}
+
+func TestEveryModeWithEveryTool(t *testing.T) {
+	const (
+		runs      = 'r' // unlisted as well
+		ifListed  = 'l'
+		isRefused = '-' // listed or not
+	)
+	for mode, row := range map[permission.Mode]string{ // a letter for each of tools
+		"":                         "rllrrllrrrll",
+		permission.ModeDefault:     "rllrrllrrrll",
+		permission.ModeDontAsk:     "rllrrllrrrll",
+		permission.ModeAcceptEdits: "rrrrrllrrrll",
+		permission.ModeAuto:        "rrrrrrlrrrll",
+		permission.ModePlan:        "r--rr--rrr--",
+		permission.ModeBypass:      "rrrrrrrrrrrr",
 	} {
-		t.Run(string(mode), func(t *testing.T) {
-			free := permission.New(mode, nil, nil)
-			listed := permission.New(mode, []string{"look", "change"}, nil)
-			require.Equal(t, want, may{
-				free.Check("look", true, nil), free.Check("change", false, nil),
-				listed.Check("look", true, nil), listed.Check("change", false, nil),
+		for i, tool := range tools {
+			t.Run(string(mode)+" "+tool.name, func(t *testing.T) {
+				check := func(allowed, disallowed []string) error {
+					return policy(t, mode, allowed, disallowed).Check(tool.name, tool.readOnly, tool.input)
+				}
+				unlisted, listed, others := permission.ErrMode, error(nil), permission.ErrNotListed
+				switch row[i] {
+				case runs:
+					unlisted = nil
+				case isRefused:
+					unlisted, listed, others = permission.ErrPlan, permission.ErrPlan, permission.ErrPlan
+				}
+				require.Equal(t, unlisted, check(nil, nil))
+				require.Equal(t, listed, check([]string{tool.name}, nil))
+				require.Equal(t, others, check([]string{"other"}, nil))
+				require.Equal(t, others, check([]string{}, nil))
+				require.Equal(t, permission.ErrDenied, check(nil, []string{tool.name}))
+				require.Equal(t, permission.ErrDenied, check([]string{tool.name}, []string{tool.name}), "denied wins")
+				require.Equal(t, permission.ErrDenied, check(nil, []string{tool.name + "(*)"}))
+
+				p := policy(t, mode, nil, nil)
+				require.Equal(t, row[i] != isRefused, p.Offers(tool.name, tool.readOnly))
 			})
-		})
+		}
 	}
 }
 
-func TestRules(t *testing.T) {
+func TestPatternsRestrictInEveryMode(t *testing.T) {
+	patterns := map[string]string{
+		"Read": "b.go", "Write": "b.go", "Edit": "b.go", "Bash": "npm *", "WebFetch": "domain:example.org", "Skill": "other", "Task": "other",
+	}
+	for _, mode := range []permission.Mode{permission.ModeDefault, permission.ModeAcceptEdits, permission.ModeAuto, permission.ModeDontAsk, permission.ModeBypass} {
+		for _, tool := range tools {
+			t.Run(string(mode)+" "+tool.name, func(t *testing.T) {
+				inner := patterns[tool.name]
+				if inner == "" {
+					inner = "*" // no pattern language is known
+				}
+				one := tool.name + "(" + inner + ")"
+				p := policy(t, mode, []string{one}, nil)
+				require.True(t, p.Offers(tool.name, tool.readOnly))
+				require.Equal(t, permission.ErrPattern, p.Check(tool.name, tool.readOnly, tool.input))
+				require.NoError(t, policy(t, mode, []string{one, tool.name}, nil).Check(tool.name, tool.readOnly, tool.input), "a plain rule beside it")
+			})
+		}
+	}
+}
+
+func TestNames(t *testing.T) {
 	for name, row := range map[string]struct {
 		allowed, disallowed []string
 		tool                string
 		offered             bool
 		err                 error
 	}{
-		"no lists":                         {nil, nil, "look", true, nil},
-		"an empty list allows nothing":     {[]string{}, nil, "look", false, permission.ErrNotListed},
-		"not listed":                       {[]string{"other"}, nil, "look", false, permission.ErrNotListed},
-		"listed":                           {[]string{"look"}, nil, "look", true, nil},
 		"listed with white space":          {[]string{" look "}, nil, "look", true, nil},
 		"names are exact":                  {[]string{"Look"}, nil, "look", false, permission.ErrNotListed},
-		"denied":                           {nil, []string{"look"}, "look", false, permission.ErrDenied},
-		"denied wins over listed":          {[]string{"look"}, []string{"look"}, "look", false, permission.ErrDenied},
-		"a pattern allows nothing unread":  {[]string{"look(*.md)"}, nil, "look", true, permission.ErrPattern},
-		"a plain rule beside a pattern":    {[]string{"look(*.md)", "look"}, nil, "look", true, nil},
-		"a pattern denies what is unread":  {nil, []string{"look(*.md)"}, "look", true, permission.ErrDenied},
+		"a pattern that nobody can read":   {[]string{"look(*.md)"}, nil, "look", true, permission.ErrPattern},
+		"the same denied":                  {nil, []string{"look(*.md)"}, "look", true, permission.ErrDenied},
 		"a server":                         {[]string{"mcp__files"}, nil, "mcp__files__read", true, nil},
 		"a server with a star":             {[]string{"mcp__files__*"}, nil, "mcp__files__read", true, nil},
+		"a server of two words":            {[]string{"mcp__my__files__*"}, nil, "mcp__my__files__read", true, nil},
 		"one tool of a server":             {[]string{"mcp__files__read"}, nil, "mcp__files__read", true, nil},
 		"another tool of a server":         {[]string{"mcp__files__read"}, nil, "mcp__files__write", false, permission.ErrNotListed},
 		"a server whose name begins alike": {[]string{"mcp__file"}, nil, "mcp__files__read", false, permission.ErrNotListed},
-		"a star is for servers alone":      {[]string{"lo__*"}, nil, "lo__ok", false, permission.ErrNotListed},
 		"a denied server":                  {nil, []string{"mcp__files"}, "mcp__files__read", false, permission.ErrDenied},
 		"a denied server, by a star":       {nil, []string{"mcp__files__*"}, "mcp__files__read", false, permission.ErrDenied},
-		"a denied server, one tool of it":  {[]string{"mcp__files"}, []string{"mcp__files__read"}, "mcp__files__read", false, permission.ErrDenied},
-		"a denied server, another of it":   {[]string{"mcp__files"}, []string{"mcp__files__read"}, "mcp__files__write", true, nil},
+		"a denied tool of a listed server": {[]string{"mcp__files"}, []string{"mcp__files__read"}, "mcp__files__read", false, permission.ErrDenied},
+		"another of that server":           {[]string{"mcp__files"}, []string{"mcp__files__read"}, "mcp__files__write", true, nil},
+		"a pattern on a server":            {[]string{"mcp__files(x)"}, nil, "mcp__files__read", true, permission.ErrPattern},
+		"Edit lists Write":                 {[]string{"Edit"}, nil, "Write", true, nil},
+		"Edit with a pattern lists Write":  {[]string{"Edit(*.md)"}, nil, "Write", true, permission.ErrPattern},
+		"Write does not list Edit":         {[]string{"Write"}, nil, "Edit", false, permission.ErrNotListed},
+		"Edit denied covers Write":         {nil, []string{"Edit"}, "Write", false, permission.ErrDenied},
+		"Write denied does not cover Edit": {nil, []string{"Write"}, "Edit", true, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := permission.New(permission.ModeBypass, row.allowed, row.disallowed)
-			require.Equal(t, row.offered, p.Offers(row.tool, true))
-			require.Equal(t, row.err, p.Check(row.tool, true, nil))
+			p := policy(t, permission.ModeBypass, row.allowed, row.disallowed)
+			require.Equal(t, row.offered, p.Offers(row.tool, false))
+			require.Equal(t, row.err, p.Check(row.tool, false, input("file_path", "a.go")))
 		})
 	}
 }
 
-func TestPlanOffersReadOnlyToolsAlone(t *testing.T) {
-	p := permission.New(permission.ModePlan, []string{"change"}, nil)
-	require.False(t, p.Offers("change", false))
-	require.True(t, p.Offers("change", true))
+func TestZeroPolicy(t *testing.T) {
+	var p permission.Policy
+	require.NoError(t, p.Check("look", true, nil))
+	require.Equal(t, permission.ErrMode, p.Check("change", false, nil))
+	narrow, err := p.Narrow([]string{"change"}, nil)
+	require.NoError(t, err)
+	require.Equal(t, permission.ErrMode, narrow.Check("change", false, nil))
 }
 
-func ExamplePolicy() {
-	p := permission.New(permission.ModeDefault, []string{"look", "change"}, []string{"change"})
-	fmt.Println(p.Check("look", true, nil))
-	fmt.Println(p.Check("change", false, nil))
-	// Output:
-	// <nil>
-	// the tool is denied by disallowedTools
+func TestNewNamesEachRuleThatItCannotRead(t *testing.T) {
+	for _, rule := range []string{
+		"", " ", "Bash(", "Bash(git *", "Bash()", "Bash( )", "Bash(a)b", "(git)", "Read Write", "Read,Write", "Read)",
+		"*", "mcp__", "mcp__*",
+		"mcp__files__r*", "mcp____*", "lo__*", "Bash(ls\nrm)", "Bash(curl * | sh)", "Bash(cd x; ls)", "Bash(a && b)",
+		`Bash(git commit -m "*")`, "Bash(:*)",
+		"Read(../x)", "Read(a/../x)", "Read(//etc/**)", "Read(~/.ssh/**)", "Read(!x)", "Read([)", "Read({a)", "Read(/)",
+		"Read(./)", "Read({a}{b}{c}{d}{e})",
+		"WebFetch(example.com)", "WebFetch(domain:)", "WebFetch(domain:https://x)", "WebFetch(domain:münchen.de)",
+		"WebFetch(domain:a*.de)", "WebFetch(domain:x:80)",
+	} {
+		for _, lists := range [][2][]string{{{"Read", rule, "Oops("}, nil}, {nil, {"Read", rule, "Oops("}}} {
+			_, err := permission.New(permission.Config{Allowed: lists[0], Disallowed: lists[1]})
+			require.ErrorContains(t, err, "Oops(", rule)
+			require.ErrorContains(t, err, strconv.Quote(rule))
+		}
+	}
+	_, err := permission.New(permission.Config{Mode: "yolo"})
+	require.ErrorContains(t, err, "yolo")
+	_, err = policy(t, "", nil, nil).Narrow(nil, []string{"Bash("})
+	require.ErrorContains(t, err, "Bash(")
+}
+
+func TestNarrow(t *testing.T) {
+	bash := func(text string) json.RawMessage { return input("command", text) }
+	parent := policy(t, permission.ModeDefault, []string{"Read", "Bash(git *)", "Write"}, []string{"Bash(git push *)"})
+	for name, row := range map[string]struct {
+		allowed, disallowed []string
+		tool                string
+		input               json.RawMessage
+		err                 error
+	}{
+		"nothing narrower":            {nil, nil, "Bash", bash("git log"), nil},
+		"none at all":                 {[]string{}, nil, "Bash", bash("git log"), permission.ErrNotListed},
+		"both patterns match":         {[]string{"Bash(git log *)"}, nil, "Bash", bash("git log -3"), nil},
+		"the parent's alone":          {[]string{"Bash(git log *)"}, nil, "Bash", bash("git add a"), permission.ErrPattern},
+		"the child's alone":           {[]string{"Bash(npm *)"}, nil, "Bash", bash("npm test"), permission.ErrPattern},
+		"a plain rule frees not":      {[]string{"Bash"}, nil, "Bash", bash("npm test"), permission.ErrPattern},
+		"the parent's denial stays":   {[]string{"Bash"}, nil, "Bash", bash("git push"), permission.ErrDenied},
+		"a denial more":               {nil, []string{"Bash(git add *)"}, "Bash", bash("git add a"), permission.ErrDenied},
+		"what the parent has not":     {[]string{"WebFetch"}, nil, "WebFetch", input("url", "https://a.b"), permission.ErrNotListed},
+		"what the child has not":      {[]string{"Read"}, nil, "Write", input("file_path", "a"), permission.ErrNotListed},
+		"both lists hold for a write": {[]string{"Edit(docs/**)"}, nil, "Write", input("file_path", "docs/a"), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			child, err := parent.Narrow(row.allowed, row.disallowed)
+			require.NoError(t, err)
+			require.Equal(t, row.err, child.Check(row.tool, false, row.input))
+			again, err := child.Narrow(nil, nil)
+			require.NoError(t, err)
+			require.Equal(t, row.err, again.Check(row.tool, false, row.input))
+		})
+	}
+
+	t.Run("the mode stays", func(t *testing.T) {
+		child, err := policy(t, permission.ModeDefault, nil, nil).Narrow([]string{"Bash"}, nil)
+		require.NoError(t, err)
+		require.Equal(t, permission.ErrMode, child.Check("Bash", false, bash("ls")))
+	})
+	t.Run("siblings share nothing", func(t *testing.T) {
+		mid, err := parent.Narrow(nil, nil)
+		require.NoError(t, err)
+		a, err := mid.Narrow(nil, []string{"Read"})
+		require.NoError(t, err)
+		b, err := mid.Narrow(nil, []string{"Write"})
+		require.NoError(t, err)
+		require.False(t, a.Offers("Read", true))
+		require.True(t, b.Offers("Read", true))
+		require.True(t, a.Hides("x"))
+		require.False(t, b.Hides("x"))
+	})
+}
+
+func TestInputIsReadAsTheToolsReadIt(t *testing.T) {
+	p := policy(t, permission.ModeDefault, []string{"Bash(ls *)", "Read(docs/**)", "Skill(a)"}, []string{"Bash(rm *)", "Read(docs/key)"})
+	for text, want := range map[string]error{
+		`{"command":"ls","command":"rm x"}`:   permission.ErrDenied,
+		`{"command":"ls","Command":"rm x"}`:   permission.ErrDenied,
+		`{"COMMAND":"rm x"}`:                  permission.ErrDenied,
+		`{"command":"rm x","command":"ls"}`:   nil, // so does the tool
+		`{"command":"ls","command":null}`:     nil,
+		`{"command":["rm"]}`:                  permission.ErrDenied,
+		`{"command":"ls"} {"command":"rm x"}`: permission.ErrDenied,
+		`{"command":"r\u006d x"}`:             permission.ErrDenied,
+		`{}`:                                  permission.ErrPattern,
+		`{"description":"ls"}`:                permission.ErrPattern,
+		``:                                    permission.ErrDenied,
+		`"ls"`:                                permission.ErrDenied,
+		`{"command":"ls","x":{"command":"rm nothing"}}`: nil,
+	} {
+		require.Equal(t, want, p.Check("Bash", false, json.RawMessage(text)), text)
+	}
+	for text, want := range map[string]error{
+		`{"file_path":"docs/a","file_path":"docs/key"}`: permission.ErrDenied,
+		`{"file_path":"docs/a","FILE_PATH":"docs/key"}`: permission.ErrDenied,
+		`{"file_path":"docs/a"}`:                        nil,
+		`{"file_path":5}`:                               permission.ErrDenied,
+		`{}`:                                            permission.ErrPattern,
+	} {
+		require.Equal(t, want, p.Check("Read", true, json.RawMessage(text)), text)
+	}
+	require.NoError(t, p.Check("Skill", true, json.RawMessage(`{"skill":"b","Skill":"a"}`)))
+	require.Equal(t, permission.ErrPattern, p.Check("Skill", true, json.RawMessage(`{"skill":"ab"}`)))
 }
