@@ -12,7 +12,7 @@ import (
 
 // block answers a run as one JSON when it is over.
 func (x *execution) block(w http.ResponseWriter) error {
-	end := x.execute(func(wire.Event) {})
+	end := x.tell(func(wire.Event) bool { return true })
 	answer := wire.RunAnswer{
 		RunID: x.id, SessionID: x.sessionID, State: end.state,
 		Text: end.Text, Usage: end.Usage, NumTurns: end.NumTurns,

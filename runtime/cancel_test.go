@@ -70,9 +70,10 @@ func TestCancelOfARunThatHasEnded(t *testing.T) {
 }
 
 func TestARunIsCancelledOnlyWhenItHasReallyEnded(t *testing.T) {
-	release := make(chan struct{})
+	started, release := make(chan struct{}), make(chan struct{})
 	var cause error
 	slow := tool.New(tool.Spec{Name: "slow", ReadOnly: true}, func(ctx context.Context, _ tool.Call) (tool.Result, error) {
+		close(started)
 		<-ctx.Done()
 		cause = context.Cause(ctx)
 		<-release
@@ -83,6 +84,7 @@ func TestARunIsCancelledOnlyWhenItHasReallyEnded(t *testing.T) {
 	s := b.open(t.Context(), t, `{"message":"hello"}`)
 	id := s.until("system").data["runId"].(string)
 	s.until("assistant")
+	<-started
 	require.JSONEq(t, `{"runId":"`+id+`","state":"cancelling"}`, b.cancel(t, id).body)
 	require.JSONEq(t, `{"runId":"`+id+`","state":"cancelling","reason":"client_request"}`, b.cancel(t, id).body, "a repeat tells the reason")
 	close(release)

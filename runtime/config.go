@@ -2,7 +2,9 @@ package runtime
 
 import (
 	"cmp"
+	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -16,6 +18,7 @@ import (
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/session"
 	"github.com/seed93082962/agenthost/runtime/tool"
+	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
 // Config of a [Runtime]. Everything but Agents has a default.
@@ -42,8 +45,40 @@ type Config struct {
 	// environment and keeps many connections to one host.
 	HTTPClient *http.Client
 
-	// Tools written in Go. Which agent may use which is up to its definition.
+	// HomeDir is where skills of the user are looked for, in <HomeDir>/<AgentHome>/skills.
+	// Empty: there are none but those of extraUserSkillDirs.
+	HomeDir string
+
+	// AgentHome is the folder in HomeDir and CWD that holds what agents bring along. Defaults
+	// to ".agents".
+	AgentHome string
+
+	// ChildEnv is the environment of child processes, as "NAME=value". Defaults to a PATH of the
+	// system's usual directories. Keys of providers have no place in it: what an agent's Bash
+	// prints, its model reads.
+	ChildEnv []string
+
+	// Tools written in Go, beside the built-in ones. Which agent may use which is up to its
+	// definition.
 	Tools []tool.Tool
+
+	// CustomTools loads a tool from a file, and fails if its name or hash is not what the
+	// definition says. The tools of all agents are loaded side by side and have 10 s. Without
+	// it an agent that has custom tools is unavailable. See runtime/tool/js.
+	CustomTools func(context.Context, agent.CustomTool) (tool.Tool, error)
+
+	// MCP opens a server of the Model Context Protocol, which the runtime closes. Without it
+	// such servers are told as failed. See runtime/tool/mcp.
+	MCP func(name string, server agent.MCPServer) (tool.Server, error)
+
+	// Approve is asked before a tool call is refused that the agent's definition does not
+	// allow: true lets it run. What disallowedTools denies, and what the mode plan leaves out,
+	// is refused without asking. It returns when ctx ends. The run waits for it.
+	Approve func(ctx context.Context, call Approval) bool
+
+	// Observe is called as a run begins, and what it returns, if not nil, with each event that
+	// the caller of the run is sent, [wire.Done] last. An event is valid until it returns.
+	Observe func(RunInfo) func(wire.Event)
 
 	// Sessions keeps conversations. Defaults to a [session.Memory].
 	Sessions session.Store
@@ -71,6 +106,25 @@ type Config struct {
 	Logger *slog.Logger
 }
 
+// Approval is a tool call that would be refused.
+type Approval struct {
+	AgentID   string
+	RunID     string
+	SessionID string
+	ToolUseID string
+	Tool      string // its name
+	Input     json.RawMessage
+	Reason    error // why it would be refused
+}
+
+// RunInfo tells an observer which run begins.
+type RunInfo struct {
+	AgentID   string
+	RunID     string
+	SessionID string
+	Metadata  map[string]string // of the request
+}
+
 func (c Config) withDefaults() (Config, error) {
 	var err error
 	if c.CWD == "" {
@@ -91,6 +145,10 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	c.Limits = c.Limits.WithDefaults()
 	c.Version = cmp.Or(c.Version, "devel")
+	c.AgentHome = cmp.Or(c.AgentHome, ".agents")
+	if c.ChildEnv == nil {
+		c.ChildEnv = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
+	}
 	if c.Sessions == nil {
 		c.Sessions = session.NewMemory(session.MemoryConfig{TTL: c.Limits.SessionTTL})
 	}

@@ -30,7 +30,8 @@ type execution struct {
 	sessionID string
 	resumed   bool
 	engine    *engine.Run
-	unbind    func() bool // lets go of the caller's context
+	observe   func(wire.Event) // nil: nobody does
+	unbind    func() bool      // lets go of the caller's context
 }
 
 // ending is how a run ended, before it is told in one form or the other.
@@ -46,11 +47,14 @@ type ending struct {
 	took      time.Duration
 }
 
-// tell executes the run and yields every event that its caller is sent. A caller who has had
-// enough cancels the run.
-func (x *execution) tell(yield func(wire.Event) bool) {
+// tell executes the run, yields every event that its caller is sent, and returns how it ended. A
+// caller who has had enough cancels the run.
+func (x *execution) tell(yield func(wire.Event) bool) *ending {
 	on := true
 	send := func(ev wire.Event) {
+		if x.observe != nil && ev.Payload != nil {
+			x.observe(ev)
+		}
 		if on && !yield(ev) {
 			on = false
 			x.run.Cancel(wire.ReasonDisconnect)
@@ -60,6 +64,7 @@ func (x *execution) tell(yield func(wire.Event) bool) {
 	end := x.execute(send)
 	send(wire.Event{Payload: x.last(end), More: true})
 	send(wire.Event{Payload: &wire.Done{}})
+	return end
 }
 
 // execute runs the agent, hands each event to send, and returns how it ended. What panics ends

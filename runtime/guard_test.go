@@ -121,16 +121,16 @@ func TestMountedUnderAPrefix(t *testing.T) {
 func TestListDetailHealth(t *testing.T) {
 	b := serve(t, nil, func(c *runtime.Config) {
 		c.Agents = []agent.Agent{
-			{ID: "zed", Name: "Zed", Description: "Last of the letters", Model: "demo", Provider: agent.Provider{Protocol: "demo"}, SystemPrompt: "x", MaxTurns: 3},
+			{ID: "zed", Name: "Zed", Description: "Last of the letters", Model: "demo", Provider: agent.Provider{Protocol: "demo"}, SystemPrompt: "x", MaxTurns: 3, AllowedTools: []string{"Read", "Edit(docs/**)"}},
 			{ID: "alpha", Model: "m", Provider: agent.Provider{Protocol: "anthropic"}, SystemPromptFile: "missing.md"},
 		}
 		c.Version = "v1.2.3"
 	})
 	require.JSONEq(t, `[
-		{"id":"zed","name":"Zed","model":"demo","status":"ready","toolCount":0,"description":"Last of the letters"},
+		{"id":"zed","name":"Zed","model":"demo","status":"ready","toolCount":3,"description":"Last of the letters"},
 		{"id":"alpha","name":"alpha","model":"m","status":"unavailable","toolCount":0}
-	]`, b.do(t, "GET", "/v1/agents", "").body, "in the order of the configuration")
-	require.JSONEq(t, `{"id":"zed","name":"Zed","model":"demo","status":"ready","maxTurns":3,"hasSystemPrompt":true}`, b.do(t, "GET", "/v1/agents/zed", "").body)
+	]`, b.do(t, "GET", "/v1/agents", "").body, "in the order of the configuration; Edit brings Write along")
+	require.JSONEq(t, `{"id":"zed","name":"Zed","model":"demo","status":"ready","maxTurns":3,"hasSystemPrompt":true,"allowedTools":["Read","Edit(docs/**)"]}`, b.do(t, "GET", "/v1/agents/zed", "").body)
 	a := b.do(t, "GET", "/v1/agents/alpha", "")
 	require.Equal(t, http.StatusOK, a.status)
 	require.JSONEq(t, `{"id":"alpha","name":"alpha","model":"m","status":"unavailable","maxTurns":10,"hasSystemPrompt":true}`, a.body)

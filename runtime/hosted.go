@@ -4,18 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"os"
-	"path/filepath"
-	"slices"
-	"strings"
+	"sync"
+	"time"
 
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/engine"
-	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/permission"
+	"github.com/seed93082962/agenthost/runtime/skill"
+	"github.com/seed93082962/agenthost/runtime/tool"
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
+
+// loadTimeout bounds how long the custom tools of all agents may take to load.
+const loadTimeout = 10 * time.Second
 
 // hosted is an agent as this runtime serves it.
 type hosted struct {
@@ -27,50 +28,96 @@ type hosted struct {
 	detail  wire.AgentDetail
 }
 
+// loaded is a custom tool, or why there is none.
+type loaded struct {
+	tool tool.Tool
+	err  error
+}
+
 // host resolves the agents of the configuration.
 func (rt *Runtime) host(ctx context.Context) error {
 	if err := (&agent.File{Agents: rt.cfg.Agents, Limits: rt.cfg.Limits}).Validate(); err != nil {
 		return err
 	}
+	custom := rt.loadTools(ctx)
 	for i := range rt.cfg.Agents {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		h := rt.hostOne(&rt.cfg.Agents[i])
+		h, err := rt.hostOne(ctx, &rt.cfg.Agents[i], custom[i])
+		if err != nil {
+			return err
+		}
 		rt.agents = append(rt.agents, h)
 		rt.byID[h.id] = h
 	}
 	return nil
 }
 
-func (rt *Runtime) hostOne(def *agent.Agent) *hosted {
+// loadTools loads the custom tools of all agents side by side.
+func (rt *Runtime) loadTools(ctx context.Context) [][]loaded {
+	ctx, cancel := context.WithTimeoutCause(ctx, loadTimeout, fmt.Errorf("it took longer than %v", loadTimeout))
+	defer cancel()
+	all := make([][]loaded, len(rt.cfg.Agents))
+	var loading sync.WaitGroup
+	for i := range rt.cfg.Agents {
+		defs := rt.cfg.Agents[i].CustomTools
+		all[i] = make([]loaded, len(defs))
+		for j := range defs {
+			if rt.cfg.CustomTools == nil {
+				all[i][j].err = errors.New("this runtime has nothing to load them with")
+				continue
+			}
+			loading.Go(func() {
+				l := &all[i][j]
+				if l.tool, l.err = rt.cfg.CustomTools(ctx, defs[j]); l.err != nil && ctx.Err() != nil {
+					l.err = fmt.Errorf("%w: %w", context.Cause(ctx), l.err)
+				}
+			})
+		}
+	}
+	loading.Wait()
+	return all
+}
+
+func (rt *Runtime) hostOne(ctx context.Context, def *agent.Agent, custom []loaded) (*hosted, error) {
+	skills, err := rt.skills.Scan(ctx, def.SkillSources(), def.ExtraUserSkillDirs)
+	if err != nil {
+		return nil, err
+	}
 	h := &hosted{id: def.ID}
 	status := wire.StatusReady
-	if h.engine, h.fault = rt.resolve(def); h.fault != nil {
+	if h.engine, h.fault = rt.resolve(def, skills, custom); h.fault != nil {
 		h.engine, status = nil, wire.StatusUnavailable
 		rt.cfg.Logger.Error("agent is unavailable", "agent", def.ID, "err", h.fault)
 	}
-	tools := []string{}
+	tools := 0
 	if h.engine != nil {
-		tools = h.engine.Tools()
+		tools = len(h.engine.Tools())
 	}
-	h.summary = def.Summary(status, len(tools))
-	h.detail = def.Detail(status, nil)
+	h.summary = def.Summary(status, tools)
+	h.detail = def.Detail(status, summaries(skills))
 	h.init = wire.Init{
-		AgentID: def.ID, Model: def.Model, CWD: rt.cfg.CWD,
-		Tools: tools, Skills: []string{}, MCPServers: servers(def),
+		AgentID: def.ID, Model: def.Model, CWD: rt.cfg.CWD, Skills: skillNames(skills),
 		PermissionMode: string(permissionMode(def)),
 	}
-	return h
+	return h, nil
 }
 
-// servers tells of the MCP servers of an agent, which this runtime connects to none of.
-func servers(def *agent.Agent) []wire.MCPStatus {
-	list := []wire.MCPStatus{}
-	for _, name := range slices.Sorted(maps.Keys(def.MCPServers)) {
-		list = append(list, wire.MCPStatus{Name: name, Status: "failed"})
+func summaries(skills []skill.Skill) []wire.SkillSummary {
+	var list []wire.SkillSummary
+	for _, s := range skills {
+		list = append(list, wire.SkillSummary{Name: s.Name, Description: s.Description, Source: s.Source, Location: s.Location})
 	}
 	return list
+}
+
+func skillNames(skills []skill.Skill) []string {
+	names := []string{}
+	for _, s := range skills {
+		names = append(names, s.Name)
+	}
+	return names
 }
 
 func permissionMode(def *agent.Agent) permission.Mode {
@@ -78,85 +125,4 @@ func permissionMode(def *agent.Agent) permission.Mode {
 		return permission.ModeDefault
 	}
 	return permission.Mode(def.PermissionMode)
-}
-
-// resolve makes the engine of an agent, or says why there can be none.
-func (rt *Runtime) resolve(def *agent.Agent) (*engine.Engine, error) {
-	if err := def.Check(); err != nil {
-		return nil, err
-	}
-	if err := rt.unsupported(def); err != nil {
-		return nil, err
-	}
-	prompt, err := rt.systemPrompt(def)
-	if err != nil {
-		return nil, err
-	}
-	m, err := rt.model(def.Provider)
-	if err != nil {
-		return nil, err
-	}
-	limits := rt.cfg.Limits
-	return engine.New(engine.Config{
-		Model: m,
-		Request: model.Request{
-			Model: def.Model, System: prompt,
-			MaxOutputTokens: def.MaxOutputTokens, Temperature: def.Temperature, ThinkingBudget: def.Thinking.BudgetTokens,
-		},
-		Tools:         rt.cfg.Tools,
-		Policy:        permission.New(permissionMode(def), def.AllowedTools, def.DisallowedTools),
-		MaxTurns:      def.TurnLimit(),
-		RunTimeout:    limits.RunTimeout,
-		IdleTimeout:   limits.LLMIdleTimeout,
-		ToolTimeout:   limits.ToolTimeout,
-		MaxToolOutput: limits.MaxToolOutputBytes,
-		Logger:        rt.cfg.Logger.With("agent", def.ID),
-	})
-}
-
-// unsupported tells what an agent was given that this runtime has nothing to serve it with.
-// Custom tools are refused, as any that cannot be loaded; the rest is told, and the agent runs
-// without it, as it does without an MCP server that fails.
-func (rt *Runtime) unsupported(def *agent.Agent) error {
-	if len(def.CustomTools) > 0 {
-		return errors.New("customTools are configured, and this runtime has nothing to load them with")
-	}
-	warn := func(key string, n int) {
-		if n > 0 {
-			rt.cfg.Logger.Warn("agent runs without a part of its configuration: this runtime has nothing to serve it with", "agent", def.ID, "key", key)
-		}
-	}
-	warn("mcpServers", len(def.MCPServers))
-	warn("subagents", len(def.Subagents))
-	return nil
-}
-
-// systemPrompt reads the prompt and adds what the agent's definition tells the model beside it.
-func (rt *Runtime) systemPrompt(def *agent.Agent) (string, error) {
-	prompt := def.SystemPrompt
-	if file := def.SystemPromptFile; file != "" {
-		if !filepath.IsAbs(file) {
-			file = filepath.Join(rt.cfg.CWD, file)
-		}
-		data, err := os.ReadFile(file)
-		if err != nil {
-			return "", fmt.Errorf("read system prompt: %w", err)
-		}
-		prompt = strings.TrimSpace(string(data))
-	}
-	return strings.TrimPrefix(prompt+datasets(def.Datasets), "\n\n"), nil
-}
-
-// datasets lists the agent's data sets for the model, in an order that stays the same.
-func datasets(described map[string]string) string {
-	if len(described) == 0 {
-		return ""
-	}
-	var block strings.Builder
-	block.WriteString("\n\n<datasets>\n")
-	for _, id := range slices.Sorted(maps.Keys(described)) {
-		fmt.Fprintf(&block, "- %s: %s\n", id, described[id])
-	}
-	block.WriteString("</datasets>")
-	return block.String()
 }

@@ -129,9 +129,17 @@ func TestInitTellsOfServersThatAreNotThere(t *testing.T) {
 			"files": {Transport: agent.TransportStdio, Command: "files"},
 		}
 	})
-	init := b.open(t.Context(), t, `{"message":"hello"}`).next().data
+	events := b.open(t.Context(), t, `{"message":"hello"}`)
+	init := events.next().data
 	require.Equal(t, []any{
 		map[string]any{"name": "files", "status": "failed"}, map[string]any{"name": "web", "status": "failed"},
 	}, init["mcp_servers"])
-	require.Contains(t, b.log.String(), "mcpServers")
+	for range 2 {
+		status := events.next().data
+		require.Equal(t, "mcp_status", status["subtype"])
+		require.Equal(t, "failed", status["status"])
+		require.Equal(t, "this runtime has nothing to connect MCP servers with", status["error"])
+	}
+	all := events.rest()
+	require.Equal(t, "success", all[len(all)-2].data["subtype"], "the run goes on")
 }

@@ -2,11 +2,14 @@ package runtime_test
 
 import (
 	"context"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"slices"
 	"strings"
 	"testing"
 
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/runtime"
@@ -15,6 +18,7 @@ import (
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
 	"github.com/seed93082962/agenthost/runtime/session"
 	"github.com/seed93082962/agenthost/runtime/tool"
+	"github.com/seed93082962/agenthost/runtime/tool/mcp"
 )
 
 // asJSON are the headers of a blocking run.
@@ -29,6 +33,8 @@ func TestAnswersAreAsTheDocumentSays(t *testing.T) {
 		"agents": (*contract).agents, "who is let in": (*contract).admission, "refused bodies": (*contract).refusedBodies,
 		"streams": (*contract).streams, "blocking runs": (*contract).blockingRuns, "faults": (*contract).faults,
 		"busy": (*contract).busy, "cancel": (*contract).cancels, "going down": (*contract).goingDown,
+		"listings": (*contract).listings, "files": (*contract).files, "conditions": (*contract).conditions,
+		"servers": (*contract).mcpServers, "subagents": (*contract).subagents, "summaries": (*contract).summaries,
 	} {
 		t.Run(name, func(t *testing.T) {
 			within := *c
@@ -42,7 +48,7 @@ func TestAnswersAreAsTheDocumentSays(t *testing.T) {
 		}
 	}
 	for _, event := range []string{
-		"system/init", "system/permission_denied", "partial_message/text", "partial_message/thinking", "partial_message/tool_use",
+		"system/init", "system/permission_denied", "system/mcp_status", "system/compact_boundary", "system/warning", "partial_message/text", "partial_message/thinking", "partial_message/tool_use",
 		"assistant", "tool_result", "result/success", "result/error", "result/error_max_turns", "result/error_during_execution",
 		"cancelled", "error", "done",
 	} {
@@ -54,7 +60,7 @@ func (c *contract) agents() {
 	full := agent.Agent{
 		ID: "full", Name: "Full", Description: "Has everything", Model: "demo", Provider: agent.Provider{Protocol: agent.ProtocolDemo},
 		SystemPrompt: "x", MaxTurns: 3, PermissionMode: "acceptEdits",
-		AllowedTools: []string{"greet"}, DisallowedTools: []string{}, SettingSources: []string{"user", "project", "local"}, ExtraUserSkillDirs: []string{"/srv"},
+		AllowedTools: []string{"greet"}, DisallowedTools: []string{}, SettingSources: []string{"user", "project", "local"}, ExtraUserSkillDirs: []string{c.t.TempDir()},
 		MCPServers: map[string]agent.MCPServer{
 			"files": {Transport: "stdio", Command: "x", Args: []string{"-v"}, Env: map[string]agent.Secret{"KEY": "secret"}},
 			"web":   {Transport: "http", URL: "https://example.org", Headers: map[string]agent.Secret{"KEY": "secret"}},
@@ -65,6 +71,7 @@ func (c *contract) agents() {
 	b := serve(c.t, nil, func(cfg *runtime.Config) {
 		cfg.Agents = append(cfg.Agents, full, agent.Agent{ID: "broken", Model: "m", Provider: agent.Provider{Protocol: "anthropic"}})
 		cfg.Tools = []tool.Tool{greet()}
+		writeFile(c.t, cfg.CWD, ".agents/skills/letters/SKILL.md", "---\nname: letters\ndescription: How to write letters\n---\nBe brief.\n")
 	})
 	for _, method := range []string{"GET", "HEAD"} {
 		for path, status := range map[string]int{
@@ -80,6 +87,7 @@ func (c *contract) agents() {
 		require.Contains(c.t, detail, `"`+name+`":`, "a field that the document has and the runtime has not")
 	}
 	init := c.call(b, "POST", "/v1/agents/full/runs", hello).body
+	require.Contains(c.t, init, `"skills":["letters"]`)
 	require.Contains(c.t, init, `"mcp_servers":[{"name":"files","status":"failed"},{"name":"web","status":"failed"}]`)
 }
 
@@ -251,4 +259,128 @@ func (c *contract) goingDown() {
 	require.Equal(c.t, 503, c.call(b, "HEAD", "/health/ready", "").status)
 	require.Equal(c.t, 200, c.call(b, "GET", "/health", "").status)
 	require.Equal(c.t, 503, c.call(b, "POST", runs, hello).status)
+}
+
+func (c *contract) listings() {
+	b := serve(c.t, nil, func(cfg *runtime.Config) { cfg.CWD = worktree(c.t) })
+	for query, status := range map[string]int{
+		"": 200, "?path=": 200, "?path=sub": 200, "?path=./sub//deep/": 200, "?path=intolink": 200, "?recursive=true": 200, "?recursive=false&depth=7": 200,
+		"?path=sub&recursive=true&depth=0": 200, "?path=..": 400, "?path=sub/../sub": 400, "?path=/etc": 400, "?path=a%00": 400, "?path=C:%5C": 400,
+		"?path=%5C%5Chost%5Cshare": 400, "?depth=-1": 400, "?depth=1.5": 400, "?depth=all&recursive=true": 400, "?path=nothing": 404, "?path=broken": 404,
+	} {
+		for _, method := range []string{"GET", "HEAD"} {
+			require.Equal(c.t, status, c.call(b, method, "/v1/files"+query, "").status, query)
+		}
+	}
+	c.unforeseen = true
+	for _, query := range []string{"?path=a.txt", "?path=fifo", "?path=out", "?path=out/dir"} {
+		require.Equal(c.t, 400, c.call(b, "GET", "/v1/files"+query, "").status, query)
+	}
+}
+
+func (c *contract) files() {
+	b := serve(c.t, nil, func(cfg *runtime.Config) { cfg.CWD = worktree(c.t) })
+	for _, method := range []string{"GET", "HEAD"} {
+		for path, status := range map[string]int{
+			"a.txt": 200, "./sub//b.json": 200, "empty": 200, "link": 200, "%C3%BC%20%22%25.pdf": 200,
+			"": 400, "/etc/passwd": 400, "../x": 400, "sub/..": 400, "a.txt%00": 400, "nothing": 404, "a.txt/": 404, "broken": 404,
+		} {
+			require.Equal(c.t, status, c.call(b, method, "/v1/files/content?path="+path, "").status, path)
+		}
+		require.Equal(c.t, 400, c.call(b, method, "/v1/files/content", "").status)
+		for header, status := range map[string]int{
+			"bytes=0-3": 206, "bytes=3-": 206, "bytes=-3": 206, "bytes=3-999": 206, "bytes=-999": 206,
+			"bytes=0-1,3-4": 200, "bytes=5-2": 200, "lines=1-2": 200, "bytes=": 200, "bytes=12-": 416, "bytes=99-10": 416, "bytes=-0": 416,
+		} {
+			require.Equal(c.t, status, c.call(b, method, "/v1/files/content?path=a.txt", "", "Range", header).status, header)
+		}
+	}
+	c.unforeseen = true
+	for _, path := range []string{"sub", "sub/", ".", "fifo", "out", "out/secret.txt"} {
+		require.Equal(c.t, 400, c.call(b, "GET", "/v1/files/content?path="+path, "").status, path)
+	}
+}
+
+func (c *contract) conditions() {
+	b := serve(c.t, nil, func(cfg *runtime.Config) { cfg.CWD = worktree(c.t) })
+	const path = "/v1/files/content?path=a.txt"
+	file := c.call(b, "GET", path, "").header
+	tag, date := file.Get("ETag"), file.Get("Last-Modified")
+	for _, method := range []string{"GET", "HEAD"} {
+		for _, row := range []struct {
+			header, value string
+			status        int
+		}{
+			{"If-None-Match", tag, 304}, {"If-None-Match", "W/" + tag, 304}, {"If-None-Match", `"other"`, 200}, {"If-Modified-Since", date, 304},
+			{"If-Match", tag, 200}, {"If-Match", `"other"`, 412}, {"If-Unmodified-Since", "Thu, 01 Jan 1970 00:00:00 GMT", 412},
+			{"If-Range", tag, 206}, {"If-Range", date, 206}, {"If-Range", `"other"`, 200},
+		} {
+			headers := []string{row.header, row.value}
+			if row.header == "If-Range" {
+				headers = append(headers, "Range", "bytes=0-3")
+			}
+			require.Equal(c.t, row.status, c.call(b, method, path, "", headers...).status, "%s: %s", row.header, row.value)
+		}
+	}
+}
+
+func (c *contract) mcpServers() {
+	server := sdk.NewServer(&sdk.Implementation{Name: "words", Version: "1"}, nil)
+	sdk.AddTool(server, &sdk.Tool{Name: "count"}, func(context.Context, *sdk.CallToolRequest, struct{}) (*sdk.CallToolResult, any, error) {
+		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "7"}}}, nil, nil
+	})
+	web := httptest.NewServer(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, nil))
+	c.t.Cleanup(web.Close) // after the runtime, which holds a connection
+	connector, err := mcp.New(mcp.Config{})
+	require.NoError(c.t, err)
+	up := modeltest.Start(c.t, modeltest.Anthropic, modeltest.Stream(modeltest.ToolCall("t1", "mcp__words__count", `{}`)), modeltest.Stream(modeltest.Text("Seven.")),
+		modeltest.Stream(modeltest.Text("Again.")))
+	b := serve(c.t, up, func(cfg *runtime.Config) {
+		cfg.MCP = connector.Open
+		cfg.Agents[0].AllowedTools = []string{"mcp__words"}
+		cfg.Agents[0].MCPServers = map[string]agent.MCPServer{
+			"words": {Transport: agent.TransportHTTP, URL: web.URL}, "gone": {Transport: agent.TransportHTTP, URL: "http://127.0.0.1:1"},
+		}
+	})
+	first := c.call(b, "POST", runs, hello).body
+	require.Contains(c.t, first, `"mcp_servers":[{"name":"gone","status":"pending"},{"name":"words","status":"pending"}]`)
+	require.Contains(c.t, first, `{"type":"system","subtype":"mcp_status","name":"words","status":"connected"}`)
+	require.Contains(c.t, first, `{"type":"system","subtype":"mcp_status","name":"gone","status":"failed","error":"`)
+	require.Contains(c.t, first, `"output":"7"`)
+	second := c.call(b, "POST", runs, hello).body
+	require.Contains(c.t, second, `"mcp_servers":[{"name":"gone","status":"failed"},{"name":"words","status":"connected"}]`)
+}
+
+func (c *contract) subagents() {
+	task := modeltest.ToolCall("t1", "Task", `{"description":"Looks","prompt":"Look at it.","subagent_type":"reviewer"}`)
+	up := modeltest.Start(c.t, modeltest.Anthropic, modeltest.Stream(task),
+		modeltest.Stream(modeltest.ToolCall("s1", "greet", `{"name":"Ada"}`), modeltest.ToolCall("s2", "erase", `{}`)), modeltest.Stream(modeltest.Text("Looked.")),
+		modeltest.Stream(modeltest.Text("Done.")))
+	b := serve(c.t, up, func(cfg *runtime.Config) {
+		withTools(cfg)
+		cfg.Agents[0].AllowedTools = append(cfg.Agents[0].AllowedTools, "Task")
+		cfg.Agents[0].Subagents = map[string]agent.Subagent{"reviewer": {Description: "Reviews", Prompt: "You review."}}
+	})
+	body := c.call(b, "POST", runs, hello).body
+	require.Equal(c.t, 2, strings.Count(body, `"parent_tool_use_id":"t1","message":`), body)
+	require.Equal(c.t, 2, strings.Count(body, `"parent_tool_use_id":"t1","result":`), body)
+	require.Contains(c.t, body, `"subtype":"permission_denied","tool_name":"erase","tool_use_id":"s2"`)
+	require.Contains(c.t, body, `"output":"Looked."`)
+}
+
+func (c *contract) summaries() {
+	for subtype, summary := range map[string]modeltest.Reply{
+		"compact_boundary": modeltest.Stream(modeltest.Text("Ada was greeted.")),
+		"warning":          modeltest.Status(500),
+	} {
+		up := modeltest.Start(c.t, modeltest.Anthropic,
+			modeltest.Stream(modeltest.ToolCall("t1", "greet", `{"name":"Ada`+strings.Repeat("a", 900)+`"}`), modeltest.Usage(model.Usage{InputTokens: 300, OutputTokens: 20})),
+			modeltest.Stream(modeltest.ToolCall("t2", "greet", `{"name":"Bob"}`), modeltest.Usage(model.Usage{InputTokens: 780, OutputTokens: 30})),
+			summary, modeltest.Stream(modeltest.Text("Both are greeted.")))
+		b := serve(c.t, up, func(cfg *runtime.Config) {
+			withTools(cfg)
+			cfg.Agents[0].ContextWindow = 1000
+		})
+		require.Contains(c.t, c.call(b, "POST", runs, hello).body, `"subtype":"`+subtype+`"`)
+	}
 }

@@ -28,6 +28,18 @@ func (rt *Runtime) routes() []route {
 		{"HEAD", "/v1/agents/:agentId", rt.showAgent},
 		{"POST", "/v1/agents/:agentId/runs", rt.startRun},
 		{"POST", "/v1/runs/:runId/cancel", rt.cancelRun},
+		{"GET", "/v1/files", rt.served(rt.files.List)},
+		{"HEAD", "/v1/files", rt.served(rt.files.List)},
+		{"GET", "/v1/files/content", rt.served(rt.files.Content)},
+		{"HEAD", "/v1/files/content", rt.served(rt.files.Content)},
+	}
+}
+
+// served makes a route of a handler that answers its own errors.
+func (rt *Runtime) served(h http.HandlerFunc) httpapi.Handler {
+	return func(w http.ResponseWriter, r *http.Request, _ httprouter.Params) error {
+		h(w, r)
+		return nil
 	}
 }
 

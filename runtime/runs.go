@@ -133,6 +133,9 @@ func (rt *Runtime) begin(ctx context.Context, h *hosted, req *wire.RunRequest, p
 		input.Timeout = time.Duration(min(*req.TimeoutMs, maxTimeoutMs)) * time.Millisecond
 	}
 	x.engine = h.engine.Start(input)
+	if rt.cfg.Observe != nil {
+		x.observe = rt.cfg.Observe(RunInfo{AgentID: h.id, RunID: x.id, SessionID: x.sessionID, Metadata: req.Metadata})
+	}
 	// A caller that goes away ends its run, however the run is answered.
 	x.unbind = context.AfterFunc(ctx, func() { x.run.Cancel(wire.ReasonDisconnect) })
 	return x, nil

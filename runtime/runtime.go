@@ -21,11 +21,15 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"net/http"
+	"sync"
 	"time"
 
+	"github.com/seed93082962/agenthost/filesafe"
 	"github.com/seed93082962/agenthost/internal/httpapi"
 	"github.com/seed93082962/agenthost/internal/outbound"
 	"github.com/seed93082962/agenthost/runtime/run"
+	"github.com/seed93082962/agenthost/runtime/skill"
+	"github.com/seed93082962/agenthost/runtime/tool"
 )
 
 // Runtime hosts agents and executes their runs. It is an http.Handler, safe for concurrent use.
@@ -39,10 +43,14 @@ type Runtime struct {
 	keys     [][sha256.Size]byte
 	crossing *http.CrossOriginProtection
 	client   *http.Client
+	dir      *filesafe.Dir // the working directory
+	files    *filesafe.API
+	skills   *skill.Scanner
+	servers  []tool.Server
 	started  time.Time
 }
 
-// New makes a runtime. An agent that cannot be resolved is unavailable, and the log says why; a
+// New makes a runtime, which its owner closes. An agent that cannot be resolved is unavailable, and the log says why; a
 // configuration that makes no sense is an error that tells all of its faults.
 func New(ctx context.Context, cfg Config) (*Runtime, error) {
 	cfg, err := cfg.withDefaults()
@@ -62,7 +70,8 @@ func New(ctx context.Context, cfg Config) (*Runtime, error) {
 		rt.client = &http.Client{Transport: outbound.Transport()}
 	}
 	rt.shell = &httpapi.Shell{Logger: cfg.Logger, Fail: rt.fail, Quiet: quiet}
-	if err := rt.host(ctx); err != nil {
+	if err := rt.open(ctx); err != nil {
+		_ = rt.Close() // there are no runs to wait for
 		return nil, fmt.Errorf("make runtime: %w", err)
 	}
 	router := rt.shell.Router()
@@ -71,6 +80,21 @@ func New(ctx context.Context, cfg Config) (*Runtime, error) {
 	}
 	rt.handler = rt.shell.Wrap(rt.guard(router))
 	return rt, nil
+}
+
+// open opens the working directory, and hosts the agents that work in it.
+func (rt *Runtime) open(ctx context.Context) error {
+	var err error
+	if rt.dir, err = filesafe.Open(rt.cfg.CWD); err != nil {
+		return err
+	}
+	rt.files = &filesafe.API{Dir: rt.dir, Fail: rt.fail}
+	if rt.skills, err = skill.New(skill.Config{
+		HomeDir: rt.cfg.HomeDir, CWD: rt.cfg.CWD, AgentHome: rt.cfg.AgentHome, Logger: rt.cfg.Logger,
+	}); err != nil {
+		return err
+	}
+	return rt.host(ctx)
 }
 
 // ServeHTTP serves the runtime API.
@@ -97,6 +121,18 @@ func (rt *Runtime) Close() error {
 	over, cancel := context.WithCancel(context.Background())
 	cancel()
 	err := rt.runs.Drain(over)
+	var closing sync.WaitGroup
+	for _, s := range rt.servers {
+		closing.Go(func() {
+			if err := s.Close(); err != nil {
+				rt.cfg.Logger.Warn("close MCP server", "server", s.Name(), "err", err)
+			}
+		})
+	}
+	closing.Wait()
+	if rt.dir != nil {
+		_ = rt.dir.Close() // it was only read
+	}
 	if rt.cfg.HTTPClient == nil {
 		rt.client.CloseIdleConnections()
 	}

@@ -50,6 +50,7 @@ func (s sender) send(ev wire.Event) bool {
 func (x *execution) first() wire.Event {
 	init := x.agent.init
 	init.RunID, init.SessionID, init.Resumed = x.id, x.sessionID, x.resumed
+	init.Tools, init.MCPServers = x.engine.Tools(), x.engine.Servers()
 	return wire.Event{Payload: &wire.System{Type: "system", Subtype: wire.SystemInit, Init: &init}}
 }
 

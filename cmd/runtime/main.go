@@ -16,16 +16,33 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/seed93082962/agenthost/runtime/tool/js"
 )
 
 func main() {
+	if len(os.Args) == 2 && os.Args[1] == js.WorkerArg {
+		work()
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// The second signal finds the default handling again, and ends the process at once.
 	context.AfterFunc(ctx, stop)
+	if err := undumpable(); err != nil {
+		fmt.Fprintln(os.Stderr, "runtime: warning:", err)
+	}
 	if err := run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr); err != nil {
 		fmt.Fprintln(os.Stderr, "runtime:", err)
 		os.Exit(1)
 	}
+}
+
+// work makes this process a worker for custom tools, as which the runtime starts itself again.
+func work() {
+	if err := js.Work(os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "runtime: worker:", err)
+		os.Exit(1)
+	}
+	os.Exit(0)
 }
 
 // run is the program: it serves until ctx ends.
@@ -69,7 +86,7 @@ func start(ctx context.Context, s *settings, getenv func(string) string, stdout,
 		return err
 	}
 	if s.Check {
-		return check(ctx, file, stdout)
+		return s.check(ctx, file, stdout)
 	}
-	return serve(ctx, s, file, newLogger(stderr), stdout)
+	return s.serve(ctx, file, newLogger(stderr), stdout)
 }

@@ -13,41 +13,16 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed93082962/agenthost/internal/outbound"
-	"github.com/seed93082962/agenthost/runtime"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
 // shutdownTimeout is how long open connections get after the last run has ended.
 const shutdownTimeout = 5 * time.Second
 
-func newRuntime(ctx context.Context, file *agent.File, log *slog.Logger) (*runtime.Runtime, error) {
-	keys := make([]string, len(file.Auth.APIKeys))
-	for i, key := range file.Auth.APIKeys {
-		keys[i] = string(key)
-	}
-	return runtime.New(ctx, runtime.Config{
-		Agents:     file.Agents,
-		APIKeys:    keys,
-		CWD:        file.CWD,
-		Limits:     file.Limits,
-		HTTPClient: &http.Client{Transport: transport()},
-		Version:    version(),
-		Logger:     log,
-	})
-}
-
-// transport reaches models through the proxy that the environment names, if it names one.
-func transport() *http.Transport {
-	t := outbound.Transport()
-	t.Proxy = http.ProxyFromEnvironment
-	return t
-}
-
 // check tells how every agent stands. An unavailable one is no error: it would not keep the
 // others from being served.
-func check(ctx context.Context, file *agent.File, stdout io.Writer) error {
-	rt, err := newRuntime(ctx, file, slog.New(slog.DiscardHandler))
+func (s *settings) check(ctx context.Context, file *agent.File, stdout io.Writer) error {
+	rt, err := s.newHost(ctx, file, nil, nil, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return err
 	}
@@ -67,16 +42,38 @@ func check(ctx context.Context, file *agent.File, stdout io.Writer) error {
 }
 
 // serve answers requests until ctx ends, and drains then.
-func serve(ctx context.Context, s *settings, file *agent.File, log *slog.Logger, stdout io.Writer) error {
-	rt, err := newRuntime(ctx, file, log)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = rt.Close() }() // Drain tells which runs did not end
+func (s *settings) serve(ctx context.Context, file *agent.File, log *slog.Logger, stdout io.Writer) error {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", s.Addr)
 	if err != nil {
 		return err // which says "listen tcp" and the address
 	}
+	defer func() { _ = listener.Close() }() // the server has, if it was ever started
+	sessions, err := s.openSessions(file, log)
+	if err != nil {
+		return err
+	}
+	background := context.WithoutCancel(ctx)
+	serving, stop := context.WithCancel(background)
+	defer stop()
+	var counts *metrics
+	if s.MetricsAddr != "" {
+		counts = newMetrics()
+		addr, err := counts.serve(serving, s.MetricsAddr, log)
+		if err != nil {
+			_ = sessions.Close() // nothing was said in them
+			return err
+		}
+		log.Info("serving metrics", "addr", addr.String())
+	}
+	rt, err := s.newHost(ctx, file, sessions, counts, log)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err := rt.Close(); err != nil {
+			log.Error("close", "err", err)
+		}
+	}()
 	addr := listener.Addr()
 	if exposed(addr, file.Auth.APIKeys) {
 		log.Warn("anybody who reaches this address can run agents: set AGENT_HTTP_API_KEY", "addr", addr.String())
@@ -99,7 +96,6 @@ func serve(ctx context.Context, s *settings, file *agent.File, log *slog.Logger,
 	}
 	log.Info("draining", "timeout", s.DrainTimeout.String())
 	// The port answers while runs come to their end: new ones with 503, cancels as ever.
-	background := context.WithoutCancel(ctx)
 	patience, cancel := context.WithTimeout(background, s.DrainTimeout)
 	defer cancel()
 	if err := rt.Drain(patience); err != nil {

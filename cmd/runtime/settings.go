@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/caarlos0/env/v11"
@@ -29,6 +30,8 @@ Environment (a flag wins over it, and it wins over the configuration file):
   AGENT_HTTP_ADDR      address to listen on, as --addr
   AGENT_HTTP_API_KEY   keys of which callers must send one as x-api-key, separated by commas
   AGENT_CWD            working directory of the agents, as --cwd
+  AGENT_HOME           folder in the working and the home directory that holds skills (default .agents)
+  AGENT_STATE_DIR      where sessions are kept (default agenthost in the user's state directory)
   ANTHROPIC_API_KEY, ANTHROPIC_BASE_URL
   OPENAI_API_KEY, OPENAI_BASE_URL
                        for agents that name the protocol and have no key of their own
@@ -46,6 +49,15 @@ type settings struct {
 	APIKeys string `env:"AGENT_HTTP_API_KEY"`
 	CWD     string `env:"AGENT_CWD"`
 
+	AgentHome string `env:"AGENT_HOME"`
+	StateDir  string `env:"AGENT_STATE_DIR"`
+
+	// Where the home and the state directory of the user are.
+	Home         string `env:"HOME"`
+	UserProfile  string `env:"USERPROFILE"`
+	XDGState     string `env:"XDG_STATE_HOME"`
+	LocalAppData string `env:"LOCALAPPDATA"`
+
 	AnthropicKey string `env:"ANTHROPIC_API_KEY"`
 	AnthropicURL string `env:"ANTHROPIC_BASE_URL"`
 	OpenAIKey    string `env:"OPENAI_API_KEY"`
@@ -53,7 +65,12 @@ type settings struct {
 
 	Check        bool
 	DrainTimeout time.Duration
+	MetricsAddr  string
+	childEnv     []string
 }
+
+// inherited is what child processes get of the environment: nothing that holds a key.
+const inherited = "PATH HOME USER LANG TZ TMPDIR"
 
 func readEnvironment(getenv func(string) string) (*settings, error) {
 	s := &settings{}
@@ -70,6 +87,13 @@ func readEnvironment(getenv func(string) string) (*settings, error) {
 	if err := env.ParseWithOptions(s, env.Options{Environment: values}); err != nil {
 		return nil, fmt.Errorf("read environment: %w", err)
 	}
+	s.Home = cmp.Or(s.Home, s.UserProfile)
+	s.childEnv = []string{}
+	for name := range strings.FieldsSeq(inherited) {
+		if v := getenv(name); v != "" {
+			s.childEnv = append(s.childEnv, name+"="+v)
+		}
+	}
 	return s, nil
 }
 
@@ -78,6 +102,7 @@ func (s *settings) flags(f *pflag.FlagSet) {
 	f.StringVar(&s.Addr, "addr", s.Addr, "`address` to listen on")
 	f.StringVar(&s.CWD, "cwd", s.CWD, "working `directory` of the agents (default the current one)")
 	f.BoolVar(&s.Check, "check", false, "tell what is wrong with the configuration, or else how every agent stands, and exit")
+	f.StringVar(&s.MetricsAddr, "metrics-addr", "", "`address` to serve GET /metrics on, for Prometheus and without a key (default off)")
 	f.DurationVar(&s.DrainTimeout, "drain-timeout", 20*time.Second, "how long runs go on after SIGTERM or SIGINT before they are cancelled")
 }
 
@@ -111,6 +136,7 @@ func (s *settings) readFile(getenv func(string) string) (*agent.File, error) {
 		}
 	}
 	file.CWD = cmp.Or(s.CWD, file.CWD)
+	file.AgentHome = cmp.Or(s.AgentHome, file.AgentHome)
 	for i := range file.Agents {
 		s.lend(&file.Agents[i].Provider)
 	}

@@ -12,14 +12,14 @@ package engine
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
+	"sync/atomic"
 	"time"
 
-	"github.com/seed93082962/agenthost/internal/ids"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/permission"
 	"github.com/seed93082962/agenthost/runtime/session"
@@ -44,17 +44,33 @@ type Config struct {
 	Request model.Request
 	// Tools that exist. Which of them are offered, and which calls run, is up to Policy.
 	Tools []tool.Tool
+	// Servers have more tools. They are connected before the first call of the model, and the
+	// tools of a run do not change after it.
+	Servers []tool.Server
+	// Subagents make the tool Task, which hands a task to one of them.
+	Subagents []Subagent
 	// Policy defaults to one that lets read-only tools run.
 	Policy *permission.Policy
+	// Approve is asked before a call is refused that Policy does not allow, if it is not nil:
+	// true lets the call run. What is denied, and what the mode plan leaves out, is refused
+	// without asking. It returns when ctx ends.
+	Approve func(ctx context.Context, call Approval) bool
 
 	// MaxTurns bounds the calls of the model in one run. Defaults to 10.
 	MaxTurns int
+	// ContextWindow is how many tokens the model takes and gives. A conversation that comes near
+	// it is summarised. Defaults to 200,000.
+	ContextWindow int
 	// RunTimeout bounds a run. Defaults to 30 minutes.
 	RunTimeout time.Duration
 	// IdleTimeout bounds how long the model may be silent. Defaults to 2 minutes.
 	IdleTimeout time.Duration
-	// ToolTimeout bounds one tool call. Defaults to 2 minutes.
+	// ToolTimeout bounds one tool call, if the tool is no [tool.Timed] and not Task. Defaults to
+	// 2 minutes.
 	ToolTimeout time.Duration
+	// ConnectTimeout bounds how long the first call of the model waits for Servers. Defaults to
+	// 10 seconds.
+	ConnectTimeout time.Duration
 	// MaxToolOutput bounds what the model gets to see of the output of one call, in bytes.
 	// Defaults to 100,000.
 	MaxToolOutput int
@@ -63,17 +79,18 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Engine runs one agent. It is safe for concurrent use.
-type Engine struct {
-	cfg     Config
-	tools   map[string]entry
-	offered []model.Tool
-	names   []string // of the offered tools
+// Approval is a call that would be refused.
+type Approval struct {
+	tool.Call
+	Tool   string // its name
+	Reason error  // why it would be refused
 }
 
-type entry struct {
-	tool.Tool
-	spec tool.Spec
+// Engine runs one agent. It is safe for concurrent use.
+type Engine struct {
+	cfg    Config
+	own    *toolset                    // the tools that are no server's
+	merged atomic.Pointer[mergedTools] // what the last run used
 }
 
 // New checks the configuration and makes an engine.
@@ -85,44 +102,32 @@ func New(cfg Config) (*Engine, error) {
 		cfg.Policy = &permission.Policy{}
 	}
 	cfg.MaxTurns = cmp.Or(cfg.MaxTurns, 10)
+	cfg.ContextWindow = cmp.Or(cfg.ContextWindow, 200_000)
 	cfg.RunTimeout = cmp.Or(cfg.RunTimeout, 30*time.Minute)
 	cfg.IdleTimeout = cmp.Or(cfg.IdleTimeout, 2*time.Minute)
 	cfg.ToolTimeout = cmp.Or(cfg.ToolTimeout, 2*time.Minute)
+	cfg.ConnectTimeout = cmp.Or(cfg.ConnectTimeout, 10*time.Second)
 	cfg.MaxToolOutput = cmp.Or(cfg.MaxToolOutput, 100_000)
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	e := &Engine{cfg: cfg, tools: map[string]entry{}}
-	for _, t := range cfg.Tools {
-		spec := t.Spec()
-		if !validName(spec.Name) {
-			return nil, fmt.Errorf("make engine: tool name %q is not of the form ^[A-Za-z0-9_-]{1,64}$", spec.Name)
+	tools := cfg.Tools
+	if len(cfg.Subagents) > 0 {
+		task, err := newTask(cfg.Subagents)
+		if err != nil {
+			return nil, fmt.Errorf("make engine: %w", err)
 		}
-		if _, ok := e.tools[spec.Name]; ok {
-			return nil, fmt.Errorf("make engine: two tools are named %q", spec.Name)
-		}
-		if len(spec.InputSchema) == 0 {
-			spec.InputSchema = []byte(`{"type":"object"}`)
-		}
-		e.tools[spec.Name] = entry{t, spec}
-		if cfg.Policy.Offers(spec.Name, spec.ReadOnly) {
-			e.offered = append(e.offered, model.Tool{Name: spec.Name, Description: spec.Description, InputSchema: spec.InputSchema})
-		}
+		tools = append(slices.Clip(tools), task)
 	}
-	// A stable order keeps the prefix of the prompt the same from call to call, so that
-	// upstream can cache it.
-	slices.SortFunc(e.offered, func(a, b model.Tool) int { return strings.Compare(a.Name, b.Name) })
-	e.names = make([]string, len(e.offered))
-	for i := range e.offered {
-		e.names[i] = e.offered[i].Name
+	own, err := newToolset(tools, cfg.Policy)
+	if err != nil {
+		return nil, fmt.Errorf("make engine: %w", err)
 	}
-	return e, nil
+	return &Engine{cfg: cfg, own: own}, nil
 }
 
-func validName(name string) bool { return ids.Plain(name, 64) && !strings.Contains(name, ".") }
-
-// Tools returns the names of the tools that the model is offered, sorted.
-func (e *Engine) Tools() []string { return append([]string{}, e.names...) }
+// Tools returns the names of the tools that the model is offered, sorted, without those of servers.
+func (e *Engine) Tools() []string { return append([]string{}, e.own.names...) }
 
 // Input is what one run begins with.
 type Input struct {
@@ -146,7 +151,10 @@ type Outcome struct {
 
 // Start makes a run. Nothing happens before its events are read.
 func (e *Engine) Start(in Input) *Run {
-	r := &Run{engine: e, in: in, maxTurns: e.cfg.MaxTurns, timeout: e.cfg.RunTimeout}
+	r := &Run{engine: e, in: in, maxTurns: e.cfg.MaxTurns, timeout: e.cfg.RunTimeout, tools: e.own}
+	for _, s := range e.cfg.Servers {
+		r.servers = append(r.servers, wire.MCPStatus{Name: s.Name(), Status: string(s.Status())})
+	}
 	if in.MaxTurns > 0 {
 		r.maxTurns = min(r.maxTurns, in.MaxTurns)
 	}

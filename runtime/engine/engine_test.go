@@ -55,10 +55,19 @@ type setup struct {
 
 func newSetup(m model.Model, tools ...tool.Tool) *setup {
 	return &setup{
-		Config: engine.Config{Model: m, Request: model.Request{Model: "m"}, Tools: tools, Policy: permission.New(permission.ModeBypass, nil, nil)},
+		Config: engine.Config{Model: m, Request: model.Request{Model: "m"}, Tools: tools, Policy: bypass()},
 		input:  engine.Input{RunID: "run", Message: "hello", Partials: true},
 		store:  session.NewMemory(session.MemoryConfig{}),
 	}
+}
+
+// bypass lets everything run.
+func bypass() *permission.Policy {
+	p, err := permission.New(permission.Config{Mode: permission.ModeBypass})
+	if err != nil {
+		panic(err)
+	}
+	return p
 }
 
 // told is what a run has yielded.

@@ -22,8 +22,12 @@ type Run struct {
 	in       Input
 	maxTurns int
 	timeout  time.Duration
+	tools    *toolset
+	servers  []wire.MCPStatus // as they stood when the run was made
 	outcome  Outcome
 	answer   model.Answer // of the turn under way
+	fill     fill
+	asked    int // where in the conversation the message of this run stands
 
 	// Reused for each partial message, which is valid until the next event.
 	partial wire.PartialMessage
@@ -73,9 +77,18 @@ func (r *Run) loop(ctx context.Context, yield func(wire.Event) bool) error {
 	if err := r.say(ctx, said, model.UserText(r.in.Message)); err != nil {
 		return err
 	}
+	r.asked = len(said.messages) - 1
+	if err := r.connect(ctx, yield); err != nil {
+		return err
+	}
 	for again := true; again; {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
+		}
+		if r.full(said) {
+			if err := r.compact(ctx, said, yield); err != nil {
+				return err
+			}
 		}
 		r.outcome.NumTurns++
 		err := r.ask(ctx, said.messages, yield)
@@ -95,6 +108,7 @@ func (r *Run) act(ctx context.Context, said *transcript, yield func(wire.Event) 
 	answer := r.answer
 	r.answer = model.Answer{}
 	if len(answer.Message.Content) > 0 { // upstreams refuse a message without content
+		r.fill.count(answer.Usage, len(said.messages)+1)
 		if err := r.say(ctx, said, answer.Message); err != nil {
 			return false, err
 		}
@@ -153,7 +167,7 @@ func (r *Run) ask(ctx context.Context, messages []model.Message, yield func(wire
 
 func (r *Run) request(messages []model.Message, alive func()) *model.Request {
 	req := r.engine.cfg.Request
-	req.Messages, req.Tools, req.Alive = messages, r.engine.offered, alive
+	req.Messages, req.Tools, req.Alive = messages, r.tools.offered, alive
 	return &req
 }
 

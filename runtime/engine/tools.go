@@ -2,15 +2,10 @@ package engine
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"runtime/debug"
-	"strings"
 	"time"
 
 	"github.com/seed93082962/agenthost/runtime/model"
-	"github.com/seed93082962/agenthost/runtime/tool"
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
@@ -28,12 +23,22 @@ var errToolTimeout = errors.New("tool call took too long")
 
 // result is what became of one call.
 type result struct {
-	index     int
 	output    string
 	isError   bool
 	truncated bool
 	took      time.Duration
 	denied    string // why the call was refused
+
+	// What the subagent that was called has added to the run.
+	usage   wire.Usage
+	denials []wire.PermissionDenial
+}
+
+// update is what a call tells while its batch runs: an event of a subagent, or that it has ended.
+type update struct {
+	index int
+	event *wire.Event // nil: the call has ended
+	result
 }
 
 // runTools runs the calls of one answer and yields an event as each ends. Neighbouring calls to
@@ -49,8 +54,8 @@ func (r *Run) runTools(ctx context.Context, calls []model.Block, yield func(wire
 		for r.readOnly(&calls[from]) && to < len(calls) && r.readOnly(&calls[to]) {
 			to++
 		}
-		err := r.batch(ctx, calls[from:to], func(res result) {
-			b := &message.Content[from+res.index]
+		err := r.batch(ctx, calls[from:to], func(i int, res result) {
+			b := &message.Content[from+i]
 			b.Text, b.IsError = res.output, res.isError
 		}, yield)
 		if err != nil {
@@ -61,37 +66,52 @@ func (r *Run) runTools(ctx context.Context, calls []model.Block, yield func(wire
 	return message, nil
 }
 
-func (r *Run) readOnly(call *model.Block) bool { return r.engine.tools[call.Name].spec.ReadOnly }
+func (r *Run) readOnly(call *model.Block) bool {
+	e := r.tools.entries[call.Name]
+	return e != nil && e.spec.ReadOnly
+}
 
 // batch runs the calls side by side, keeps their results as they come and yields their events.
 // When ctx ends it waits for them, and keeps the results that are none of its end.
-func (r *Run) batch(ctx context.Context, calls []model.Block, keep func(result), yield func(wire.Event) bool) error {
+func (r *Run) batch(ctx context.Context, calls []model.Block, keep func(int, result), yield func(wire.Event) bool) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	results := make(chan result, len(calls))
+	updates := make(chan update, len(calls))
 	places := make(chan struct{}, maxParallel)
 	for i := range calls {
 		go func() {
 			places <- struct{}{}
 			defer func() { <-places }()
 			begin := time.Now()
-			res := r.attempt(ctx, &calls[i])
-			res.index, res.took = i, time.Since(begin)
-			results <- res
+			res := r.attempt(ctx, &calls[i], func(ev wire.Event) {
+				select {
+				case updates <- update{index: i, event: &ev}:
+				case <-ctx.Done(): // nobody listens any more
+				}
+			})
+			res.took = time.Since(begin)
+			updates <- update{index: i, result: res}
 		}()
 	}
 	stopped := false
-	for range calls {
-		res := <-results
-		switch over := stopped || ctx.Err() != nil; {
-		case !over:
-			keep(res)
-			if stopped = !r.tell(&calls[res.index], res, yield); stopped {
-				cancel()
+	yield = once(yield, &stopped, cancel)
+	for left := len(calls); left > 0; {
+		u := <-updates
+		over := stopped || ctx.Err() != nil
+		switch {
+		case u.event != nil:
+			if !over {
+				yield(*u.event)
 			}
-		case !res.isError:
-			keep(res)
+			continue
+		case !over:
+			keep(u.index, u.result)
+			r.tell(&calls[u.index], u.result, yield)
+		case !u.isError:
+			keep(u.index, u.result)
 		}
+		r.outcome.Usage = r.outcome.Usage.Add(u.usage)
+		left--
 	}
 	if stopped {
 		return errStopped
@@ -102,83 +122,20 @@ func (r *Run) batch(ctx context.Context, calls []model.Block, keep func(result),
 	return nil
 }
 
-// attempt gives a call its time. A tool that does not stop when that is over is left behind: the
-// run goes on without it, but does not end before it.
-func (r *Run) attempt(run context.Context, call *model.Block) result {
-	cut := result{output: interrupted, isError: true}
-	if run.Err() != nil {
-		return cut
-	}
-	ctx, cancel := context.WithTimeoutCause(run, r.engine.cfg.ToolTimeout, errToolTimeout)
-	defer cancel()
-	done := make(chan result, 1)
-	r.calls.add(call)
-	go func() {
-		defer r.calls.done(call)
-		done <- r.call(ctx, call)
-	}()
-	late := time.NewTimer(r.engine.cfg.ToolTimeout + stopGrace)
-	defer late.Stop()
-	select {
-	case res := <-done:
-		return res
-	case <-late.C:
-		return r.timedOut(result{})
-	case <-run.Done():
-	}
-	late.Reset(cancelGrace)
-	select {
-	case res := <-done:
-		return res
-	case <-late.C:
-		return cut
-	}
-}
-
-// call runs one call, whatever the tool does.
-func (r *Run) call(ctx context.Context, call *model.Block) (res result) {
-	e, ok := r.engine.tools[call.Name]
-	if !ok {
-		known := "there are none"
-		if len(r.engine.names) > 0 {
-			known = "there are: " + strings.Join(r.engine.names, ", ")
+// once makes a yield that is not called again after it has answered false, and then cancels.
+func once(yield func(wire.Event) bool, stopped *bool, cancel func()) func(wire.Event) bool {
+	return func(ev wire.Event) bool {
+		if !*stopped && !yield(ev) {
+			*stopped = true
+			cancel()
 		}
-		return result{output: fmt.Sprintf("There is no tool %q; %s.", call.Name, known), isError: true}
+		return !*stopped
 	}
-	if call.BadInput != "" {
-		err := json.Unmarshal([]byte(call.BadInput), &map[string]json.RawMessage{})
-		return result{output: fmt.Sprintf("The input is not a JSON object: %v.", err), isError: true}
-	}
-	if err := r.engine.cfg.Policy.Check(call.Name, e.spec.ReadOnly, call.Input); err != nil {
-		return result{output: fmt.Sprintf("Permission to use %s was refused: %v.", call.Name, err), isError: true, denied: err.Error()}
-	}
-	defer func() {
-		if p := recover(); p != nil {
-			r.engine.cfg.Logger.Error("tool panicked", "tool", call.Name, "panic", p, "runId", r.in.RunID, "stack", string(debug.Stack()))
-			res = result{output: "The tool failed with an internal error.", isError: true}
-		}
-	}()
-	out, err := e.Call(ctx, tool.Call{ID: call.ID, Input: call.Input, RunID: r.in.RunID, SessionID: r.in.Session.ID()})
-	res = result{output: out.Output, isError: out.IsError || err != nil}
-	if err != nil {
-		if errors.Is(context.Cause(ctx), errToolTimeout) {
-			return r.timedOut(res)
-		}
-		res.output = strings.TrimLeft(out.Output+"\n"+err.Error(), "\n")
-	}
-	res.output, res.truncated = limitOutput(res.output, r.engine.cfg.MaxToolOutput)
-	return res
-}
-
-func (r *Run) timedOut(res result) result {
-	res.isError = true
-	res.output = strings.TrimLeft(fmt.Sprintf("%s\nThe call was ended after %v.", res.output, r.engine.cfg.ToolTimeout), "\n")
-	res.output, res.truncated = limitOutput(res.output, r.engine.cfg.MaxToolOutput)
-	return res
 }
 
 // tell yields the events of one ended call.
 func (r *Run) tell(call *model.Block, res result, yield func(wire.Event) bool) bool {
+	r.outcome.Denials = append(r.outcome.Denials, res.denials...)
 	if res.denied != "" {
 		denial := wire.PermissionDenial{ToolName: call.Name, ToolUseID: call.ID, Reason: res.denied}
 		r.outcome.Denials = append(r.outcome.Denials, denial)

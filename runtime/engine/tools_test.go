@@ -163,7 +163,7 @@ func TestRefusedCallsAreToldToAll(t *testing.T) {
 		modeltest.Stream(modeltest.Text("Then not.")),
 	)
 	s := newSetup(m, greet(false))
-	s.Policy = permission.New(permission.ModeDefault, nil, nil)
+	s.Policy = policy(t, permission.ModeDefault, nil, nil)
 	got := s.run(t.Context(), t, "")
 	require.NoError(t, got.err)
 	lines := results(got.lines)
@@ -179,7 +179,7 @@ func TestOnlyOfferedToolsAreSent(t *testing.T) {
 	m, up := upstream(t, modeltest.Anthropic, modeltest.Stream(modeltest.Text("Hi.")))
 	other := tool.New(tool.Spec{Name: "other", ReadOnly: true}, nil)
 	s := newSetup(m, greet(true), other)
-	s.Policy = permission.New(permission.ModeDefault, nil, []string{"other"})
+	s.Policy = policy(t, permission.ModeDefault, nil, []string{"other"})
 	require.NoError(t, s.run(t.Context(), t, "").err)
 	require.Contains(t, string(up.Requests()[0].Body), `"greet"`)
 	require.NotContains(t, string(up.Requests()[0].Body), `"other"`)

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 )
 
 // Tool is something a model may call. It is safe for concurrent use.
@@ -18,6 +19,15 @@ type Tool interface {
 	// started is gone when it has returned. An error is told to the model as the result of
 	// the call, so its text must be fit for that; a Result with IsError does the same.
 	Call(ctx context.Context, call Call) (Result, error)
+}
+
+// Timed is a Tool whose calls may say how long they want to take.
+type Timed interface {
+	Tool
+
+	// Timeout answers how long the call with this input may take, where limit is what the
+	// runtime gives a call that does not say. Input may be anything.
+	Timeout(input json.RawMessage, limit time.Duration) time.Duration
 }
 
 // Spec is how a tool is offered.
@@ -41,8 +51,9 @@ type Call struct {
 
 // Result is what a tool answers.
 type Result struct {
-	Output  string
-	IsError bool
+	Output    string
+	IsError   bool
+	Truncated bool // Output is not all there was, and says so
 }
 
 // New makes a Tool of a function.

@@ -36,6 +36,17 @@ type System struct {
 
 	// warning: what the reader should know.
 	Message string `json:"message,omitempty"`
+
+	// compact_boundary: what became of the conversation.
+	CompactMetadata *CompactMetadata `json:"compact_metadata,omitempty"`
+}
+
+// CompactMetadata tells how much of the context window a conversation took before its older part
+// was summarised, and after. Both count tokens, the second by estimate.
+type CompactMetadata struct {
+	Trigger    string `json:"trigger"` // auto
+	PreTokens  int64  `json:"pre_tokens"`
+	PostTokens int64  `json:"post_tokens"`
 }
 
 // Subtypes of [System].

@@ -130,30 +130,34 @@ func (u *Upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		closed: make(chan struct{}),
 	}
 	defer req.finish()
-	n := u.record(req)
-	if err != nil {
-		if _, ok := errors.AsType[*http.MaxBytesError](err); !ok {
-			req.gone = true
-			return
-		}
-		u.refuse(w, n, &refusal{http.StatusRequestEntityTooLarge, "Request exceeds the maximum size"})
-		return
+	var opts options
+	var refused *refusal
+	switch _, tooLarge := errors.AsType[*http.MaxBytesError](err); {
+	case tooLarge:
+		refused = &refusal{http.StatusRequestEntityTooLarge, "Request exceeds the maximum size"}
+	case err == nil:
+		opts, refused = u.wire.check(req)
 	}
-	opts, refused := u.wire.check(req)
-	if refused != nil {
+	n, reply, ok := u.record(req, err == nil && refused == nil)
+	switch {
+	case refused != nil:
 		u.refuse(w, n, refused)
-		return
-	}
-	reply, ok := u.next(req)
-	if !ok {
+	case err != nil:
+		req.gone = true
+	case !ok:
 		u.report("modeltest: request %d has no reply left", n)
 		writeError(w, u.wire, http.StatusInternalServerError, fmt.Sprintf("modeltest: request %d has no reply left", n))
-		return
+	default:
+		for reply.choose != nil { // which may take its time to make up its mind
+			reply = reply.choose(req).compiled(u.wire)
+		}
+		reply.serve(w, r, u, req, opts)
 	}
-	reply.serve(w, r, u, req, opts)
 }
 
-func (u *Upstream) record(r *Request) int {
+// record notes a request, and takes the reply of a valid one: whoever awaits a request knows that
+// the replies before its own are taken.
+func (u *Upstream) record(r *Request, valid bool) (n int, reply Reply, ok bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.count++
@@ -164,28 +168,15 @@ func (u *Upstream) record(r *Request) int {
 	}
 	close(u.came)
 	u.came = make(chan struct{})
-	return u.count
+	if ok = valid && len(u.replies) > 0; ok {
+		if reply = u.replies[0]; !reply.repeat {
+			u.replies = u.replies[1:]
+		}
+	}
+	return u.count, reply, ok
 }
 
 func (u *Upstream) refuse(w http.ResponseWriter, n int, r *refusal) {
 	u.report("modeltest: request %d is not valid: %s", n, r.message)
 	writeError(w, u.wire, r.status, r.message)
-}
-
-// next takes the reply for a request, which a [Choose] may still have to make up its mind about.
-func (u *Upstream) next(req *Request) (Reply, bool) {
-	u.mu.Lock()
-	if len(u.replies) == 0 {
-		u.mu.Unlock()
-		return Reply{}, false
-	}
-	r := u.replies[0]
-	if !r.repeat {
-		u.replies = u.replies[1:]
-	}
-	u.mu.Unlock()
-	for r.choose != nil {
-		r = r.choose(req).compiled(u.wire)
-	}
-	return r, true
 }

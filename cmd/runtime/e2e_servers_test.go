@@ -1,0 +1,85 @@
+package main_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"testing"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/stretchr/testify/require"
+)
+
+// serverVariable names which MCP server a test binary is, where it was started as one.
+const serverVariable = "AGENTHOST_TEST_MCP"
+
+// stdioServer is the definition of such a server in a configuration.
+const stdioServer = `{transport: stdio, command: "{self}", args: ["-test.run=^TestMCPServer$"], env: {AGENTHOST_TEST_MCP: %s}}`
+
+// TestMCPServer is no test: it is what a process does that was started as a server.
+func TestMCPServer(t *testing.T) {
+	roles := map[string]func() error{
+		"tools": func() error { return newMCPServer().Run(t.Context(), &sdk.StdioTransport{}) },
+		"mute":  func() error { return silence("started") },
+		"garbage": func() error {
+			fmt.Println("Welcome! <html> {{{ \x00\xff")
+			return silence("")
+		},
+		"dead": func() error { os.Exit(3); return nil },
+	}
+	role := os.Getenv(serverVariable)
+	if role == "" {
+		return
+	}
+	play, ok := roles[role]
+	require.True(t, ok)
+	_ = play() // whoever could hear of an error has hung up
+	os.Exit(0)
+}
+
+// silence reads and says nothing, once it has made a file.
+func silence(file string) error {
+	if file != "" {
+		if err := os.WriteFile(file, nil, 0o600); err != nil {
+			return err
+		}
+	}
+	_, err := io.Copy(io.Discard, os.Stdin)
+	return err
+}
+
+type textInput struct {
+	Text string `json:"text"`
+}
+
+// newMCPServer makes the server that tests reach over each transport.
+func newMCPServer() *sdk.Server {
+	server := sdk.NewServer(&sdk.Implementation{Name: "e2e", Version: "1"}, nil)
+	offer := func(name string, do func(ctx context.Context, text string) (string, error)) {
+		sdk.AddTool(server, &sdk.Tool{Name: name, Description: "Does " + name + "."},
+			func(ctx context.Context, _ *sdk.CallToolRequest, in textInput) (*sdk.CallToolResult, any, error) {
+				out, err := do(ctx, in.Text)
+				return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: out}}}, nil, err
+			})
+	}
+	offer("echo", func(_ context.Context, text string) (string, error) { return "echo: " + text, nil })
+	offer("environ", func(context.Context, string) (string, error) { return strings.Join(os.Environ(), "\n"), nil })
+	// wait makes a file and waits until the call is cancelled.
+	offer("wait", func(ctx context.Context, file string) (string, error) {
+		if err := os.WriteFile(file, nil, 0o600); err != nil {
+			return "", err
+		}
+		<-ctx.Done()
+		return "", ctx.Err()
+	})
+	// deaf does not hear that it is cancelled. In a process of its own only.
+	offer("deaf", func(_ context.Context, file string) (string, error) {
+		if err := os.WriteFile(file, nil, 0o600); err != nil {
+			return "", err
+		}
+		select {}
+	})
+	return server
+}

@@ -1,0 +1,259 @@
+package main_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"iter"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/runtime/client"
+	"github.com/seed93082962/agenthost/runtime/model/modeltest"
+	"github.com/seed93082962/agenthost/runtime/wire"
+)
+
+// stage is the command in a process of its own, with all that it works with: a model that plays its
+// part, a working directory, a home, a state directory, and MCP servers behind HTTP.
+type stage struct {
+	*process
+	t           *testing.T
+	up          *modeltest.Upstream
+	home        string // which holds the configuration; also what the processes of this stage are known by
+	cwd, state  string
+	metrics     string // where the command tells its counts
+	web, events *httptest.Server
+	env, args   []string
+}
+
+// newStage prepares a stage. In the configuration {upstream}, {self}, {web}, {events} and {home}
+// stand for what they name. start starts it.
+func newStage(t *testing.T, parts cast, config string) *stage {
+	t.Helper()
+	s := &stage{
+		t: t, up: modeltest.Start(t, modeltest.Anthropic, modeltest.Repeat(modeltest.Choose(parts.answer))),
+		home: t.TempDir(), cwd: t.TempDir(), state: t.TempDir(),
+	}
+	server := newMCPServer()
+	t.Cleanup(func() { // of clients that were killed it has not heard
+		for session := range server.Sessions() {
+			_ = session.Close()
+		}
+	})
+	get := func(*http.Request) *sdk.Server { return server }
+	s.web = serveHTTP(t, sdk.NewStreamableHTTPHandler(get, nil))
+	s.events = serveHTTP(t, sdk.NewSSEHandler(get, nil))
+	self, err := os.Executable()
+	require.NoError(t, err)
+	names := strings.NewReplacer("{upstream}", s.up.URL, "{self}", self, "{web}", s.web.URL, "{events}", s.events.URL, "{home}", s.home)
+	s.write(filepath.Join(s.home, "agents.yaml"), names.Replace(config))
+	s.env = []string{"PATH", os.Getenv("PATH"), "TMPDIR", s.home, "AGENT_STATE_DIR", s.state}
+	s.args = []string{"--addr", "127.0.0.1:0", "--cwd", s.cwd, "--metrics-addr", "127.0.0.1:0"}
+	return s
+}
+
+var servingMetrics = regexp.MustCompile(`"addr":"([^"\s]+)"[^\n]*"message":"serving metrics"`)
+
+// start starts the command, again too.
+func (s *stage) start() {
+	s.t.Helper()
+	s.process = spawn(s.t, s.home, s.env, s.args...)
+	s.started(s.t)
+	m := s.await(s.t, s.log, servingMetrics)
+	s.metrics = "http://" + m[1] + "/metrics"
+}
+
+// serveHTTP serves until the test ends, also for clients that stay connected.
+func serveHTTP(t *testing.T, h http.Handler) *httptest.Server {
+	server := httptest.NewServer(h)
+	t.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+	})
+	return server
+}
+
+func (s *stage) write(path, text string) {
+	s.t.Helper()
+	require.NoError(s.t, os.MkdirAll(filepath.Dir(path), 0o755))
+	require.NoError(s.t, os.WriteFile(path, []byte(text), 0o600))
+}
+
+// api is a client without connections that are kept: they would count among what a run has left.
+func (s *stage) api() *client.Client {
+	s.t.Helper()
+	c, err := client.New(client.Config{BaseURL: s.url, HTTPClient: oneWay()})
+	require.NoError(s.t, err)
+	return c
+}
+
+func oneWay() *http.Client { return &http.Client{Transport: &http.Transport{DisableKeepAlives: true}} }
+
+// begin starts a run. leave closes its connection.
+func (s *stage) begin(agent string, req wire.RunRequest) (f *following, leave func()) {
+	s.t.Helper()
+	ctx, cancel := context.WithCancel(s.t.Context())
+	next, stop := iter.Pull2(s.api().Run(ctx, agent, req))
+	s.t.Cleanup(func() {
+		cancel()
+		stop()
+	})
+	f = &following{t: s.t, next: next}
+	f.id = f.until("system").(*wire.System).RunID
+	return f, cancel
+}
+
+// tell runs an agent to its end and returns all events.
+func (s *stage) tell(agent string, req wire.RunRequest) []wire.Payload {
+	s.t.Helper()
+	var all []wire.Payload
+	for ev, err := range s.api().Run(s.t.Context(), agent, req) {
+		require.NoError(s.t, err, "%s", s.log)
+		if ev.EventName() != "partial_message" {
+			all = append(all, ev.Payload)
+		}
+	}
+	return all
+}
+
+// results are the results of an agent's tool calls in a run, by the ids of the calls.
+func results(all []wire.Payload) map[string]wire.ToolResultDetail {
+	by := map[string]wire.ToolResultDetail{}
+	for _, p := range all {
+		if r, ok := p.(*wire.ToolResult); ok {
+			by[r.Result.ToolUseID] = r.Result
+		}
+	}
+	return by
+}
+
+// final is the result event of a run.
+func final(t *testing.T, all []wire.Payload) *wire.Result {
+	t.Helper()
+	require.Greater(t, len(all), 2)
+	require.IsType(t, &wire.Done{}, all[len(all)-1])
+	require.IsType(t, &wire.Result{}, all[len(all)-2])
+	return all[len(all)-2].(*wire.Result)
+}
+
+// until waits until ok, and asks every few milliseconds.
+func (s *stage) until(what string, ok func() bool) {
+	s.t.Helper()
+	tick, late := time.NewTicker(2*time.Millisecond), time.After(patience)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-late:
+			require.FailNow(s.t, "in vain: "+what, "%s", s.log)
+		}
+	}
+}
+
+// appears waits for a file below the working directory, and takes it away.
+func (s *stage) appears(name string) {
+	s.t.Helper()
+	s.until("file "+name, func() bool { return os.Remove(filepath.Join(s.cwd, name)) == nil })
+}
+
+// count reads a metric. One that is not there yet is 0.
+func (s *stage) count(series string) float64 {
+	s.t.Helper()
+	res, err := oneWay().Get(s.metrics)
+	require.NoError(s.t, err)
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	require.NoError(s.t, err)
+	_, rest, _ := strings.Cut("\n"+string(body), "\n"+series+" ")
+	value, _, _ := strings.Cut(rest, "\n")
+	if value == "" {
+		return 0
+	}
+	n, err := strconv.ParseFloat(value, 64)
+	require.NoError(s.t, err)
+	return n
+}
+
+// cast is what the model says: to the text that it was last told, one answer after the other.
+type cast map[string][]modeltest.Reply
+
+func (c cast) answer(r *modeltest.Request) modeltest.Reply {
+	p := readPrompt(r)
+	for i := len(p.Messages) - 1; i >= 0; i-- {
+		text, turn := "", 0
+		for _, b := range p.Messages[i].Content {
+			if b.Type == "text" && p.Messages[i].Role == "user" {
+				text = b.Text
+			}
+		}
+		if text == "" {
+			continue
+		}
+		for _, m := range p.Messages[i+1:] {
+			if m.Role == "assistant" {
+				turn++
+			}
+		}
+		if turn < len(c[text]) {
+			return c[text][turn]
+		}
+		break
+	}
+	return modeltest.Status(http.StatusTeapot) // which no test wants to see
+}
+
+// says is an answer of one text.
+func says(text string) modeltest.Reply { return modeltest.Stream(modeltest.Text(text)) }
+
+// use is a call of a tool.
+func use(id, name, input string) modeltest.Step { return modeltest.ToolCall(id, name, input) }
+
+// prompt is a request to the model.
+type prompt struct {
+	System   json.RawMessage
+	Tools    json.RawMessage
+	Messages []struct {
+		Role    string
+		Content []promptBlock
+	}
+}
+
+type promptBlock struct {
+	Type      string
+	Text      string
+	ToolUseID string          `json:"tool_use_id"`
+	Content   json.RawMessage // of a tool_result
+	IsError   bool            `json:"is_error"`
+}
+
+func readPrompt(r *modeltest.Request) prompt {
+	var p prompt
+	if err := json.NewDecoder(bytes.NewReader(r.Body)).Decode(&p); err != nil {
+		panic(err)
+	}
+	return p
+}
+
+// answers are the results of tool calls that a request tells, by the ids of the calls.
+func (p *prompt) answers() map[string]promptBlock {
+	by := map[string]promptBlock{}
+	for _, m := range p.Messages {
+		for _, b := range m.Content {
+			if b.Type == "tool_result" {
+				by[b.ToolUseID] = b
+			}
+		}
+	}
+	return by
+}

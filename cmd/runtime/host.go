@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"path/filepath"
+
+	"github.com/seed93082962/agenthost/internal/outbound"
+	"github.com/seed93082962/agenthost/runtime"
+	"github.com/seed93082962/agenthost/runtime/agent"
+	"github.com/seed93082962/agenthost/runtime/session"
+	"github.com/seed93082962/agenthost/runtime/tool/js"
+	"github.com/seed93082962/agenthost/runtime/tool/mcp"
+)
+
+// host is a runtime with all that it is given.
+type host struct {
+	*runtime.Runtime
+	scripts  *js.Host
+	sessions store
+}
+
+// newHost makes the runtime of a configuration. sessions may be nil, and observe too.
+func (s *settings) newHost(ctx context.Context, file *agent.File, sessions store, m *metrics, log *slog.Logger) (h *host, err error) {
+	h = &host{sessions: sessions}
+	defer func() {
+		if err != nil {
+			_ = h.Close() // of which nothing is in use
+		}
+	}()
+	cwd, err := filepath.Abs(file.CWD)
+	if err != nil {
+		return h, fmt.Errorf("find the working directory: %w", err)
+	}
+	client := &http.Client{Transport: transport()}
+	if h.scripts, err = js.New(js.Config{HTTPClient: client, Logger: log}); err != nil {
+		return h, fmt.Errorf("host custom tools: %w", err)
+	}
+	servers, err := mcp.New(mcp.Config{
+		CWD: cwd, Env: s.childEnv, HTTPClient: client, ConnectTimeout: file.Limits.MCPConnectTimeout,
+		Name: "agenthost", Version: version(), Logger: log,
+	})
+	if err != nil {
+		return h, fmt.Errorf("host MCP servers: %w", err)
+	}
+	cfg := runtime.Config{
+		Agents:      file.Agents,
+		CWD:         cwd,
+		HomeDir:     s.Home,
+		AgentHome:   file.AgentHome,
+		ChildEnv:    s.childEnv,
+		Limits:      file.Limits,
+		HTTPClient:  client,
+		CustomTools: h.scripts.Load,
+		MCP:         servers.Open,
+		Version:     version(),
+		Logger:      log,
+	}
+	for _, key := range file.Auth.APIKeys {
+		cfg.APIKeys = append(cfg.APIKeys, string(key))
+	}
+	if sessions != nil {
+		cfg.Sessions = session.Store(sessions)
+	}
+	if m != nil {
+		cfg.Observe = m.observe
+	}
+	h.Runtime, err = runtime.New(ctx, cfg)
+	return h, err
+}
+
+// Close ends what is left of runs, then what served them.
+func (h *host) Close() error {
+	var errs []error
+	if h.Runtime != nil {
+		errs = append(errs, h.Runtime.Close())
+	}
+	if h.scripts != nil {
+		errs = append(errs, h.scripts.Close())
+	}
+	if h.sessions != nil {
+		errs = append(errs, h.sessions.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// transport reaches models and servers through the proxy that the environment names, if it names one.
+func transport() *http.Transport {
+	t := outbound.Transport()
+	t.Proxy = http.ProxyFromEnvironment
+	return t
+}

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/seed93082962/agenthost/runtime"
+	"github.com/seed93082962/agenthost/runtime/wire"
+)
+
+// metrics count what runs do, for Prometheus.
+type metrics struct {
+	registry  *prometheus.Registry
+	active    *prometheus.GaugeVec
+	runs      *prometheus.CounterVec
+	durations *prometheus.HistogramVec
+	tokens    *prometheus.CounterVec
+	calls     *prometheus.CounterVec
+}
+
+func newMetrics() *metrics {
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+	}
+	m := &metrics{
+		registry: prometheus.NewRegistry(),
+		active:   prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "agenthost_runs_active", Help: "Runs in progress."}, []string{"agent"}),
+		runs:     counter("agenthost_runs_total", "Runs that ended. outcome is success, cancelled, error (an internal fault), or the error_type of a failed run.", "agent", "outcome"),
+		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "agenthost_run_duration_seconds", Help: "How long runs took.",
+			Buckets: []float64{.1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800},
+		}, []string{"agent"}),
+		tokens: counter("agenthost_tokens_total", "Tokens of runs, as upstream counted them. type is input, output, cache_creation or cache_read.", "agent", "type"),
+		calls:  counter("agenthost_tool_calls_total", "Tool calls that ended. result is ok or error.", "agent", "tool", "result"),
+	}
+	m.registry.MustRegister(m.active, m.runs, m.durations, m.tokens, m.calls,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+// observe follows one run.
+func (m *metrics) observe(info runtime.RunInfo) func(wire.Event) {
+	begin := time.Now()
+	known := map[string]bool{}
+	active := m.active.WithLabelValues(info.AgentID)
+	active.Inc()
+	outcome := "error"
+	return func(ev wire.Event) {
+		switch p := ev.Payload.(type) {
+		case *wire.System:
+			if p.Init != nil {
+				for _, name := range p.Tools {
+					known[name] = true
+				}
+			}
+		case *wire.ToolResult:
+			name, result := p.Result.ToolName, "ok"
+			if !known[name] { // whatever a model makes up must not become a label
+				name = "other"
+			}
+			if p.Result.IsError {
+				result = "error"
+			}
+			m.calls.WithLabelValues(info.AgentID, name, result).Inc()
+		case *wire.Result:
+			if outcome = p.ErrorType; !p.IsError {
+				outcome = "success"
+			}
+			m.used(info.AgentID, p.Usage)
+		case *wire.Cancelled:
+			outcome = "cancelled"
+		case *wire.Done:
+			active.Dec()
+			m.runs.WithLabelValues(info.AgentID, outcome).Inc()
+			m.durations.WithLabelValues(info.AgentID).Observe(time.Since(begin).Seconds())
+		}
+	}
+}
+
+func (m *metrics) used(agent string, u wire.Usage) {
+	for kind, n := range map[string]int64{
+		"input": u.InputTokens, "output": u.OutputTokens,
+		"cache_creation": u.CacheCreationInputTokens, "cache_read": u.CacheReadInputTokens,
+	} {
+		m.tokens.WithLabelValues(agent, kind).Add(float64(max(n, 0)))
+	}
+}
+
+// serve answers GET /metrics on an address of its own until ctx ends. It is open to everybody who
+// reaches it.
+func (m *metrics) serve(ctx context.Context, addr string, log *slog.Logger) (net.Addr, error) {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("serve metrics: %w", err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{}))
+	server := &http.Server{
+		Handler: mux, ReadHeaderTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+	}
+	go func() {
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			log.Error("serve metrics", "err", err)
+		}
+	}()
+	context.AfterFunc(ctx, func() { _ = server.Close() })
+	return listener.Addr(), nil
+}

@@ -1,0 +1,164 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/runtime/engine"
+	"github.com/seed93082962/agenthost/runtime/model/demo"
+	"github.com/seed93082962/agenthost/runtime/model/modeltest"
+	"github.com/seed93082962/agenthost/runtime/permission"
+	"github.com/seed93082962/agenthost/runtime/tool"
+	"github.com/seed93082962/agenthost/runtime/wire"
+)
+
+// shelf is a server whose tools are in this process.
+type shelf struct {
+	name   string
+	status atomic.Value // tool.Status
+	answer func(ctx context.Context) ([]tool.Tool, error)
+}
+
+func newShelf(name string, status tool.Status, answer func(context.Context) ([]tool.Tool, error)) *shelf {
+	s := &shelf{name: name, answer: answer}
+	s.status.Store(status)
+	return s
+}
+
+func (s *shelf) Name() string                                   { return s.name }
+func (s *shelf) Status() tool.Status                            { return s.status.Load().(tool.Status) }
+func (s *shelf) Tools(ctx context.Context) ([]tool.Tool, error) { return s.answer(ctx) }
+func (s *shelf) Close() error                                   { return nil }
+
+func remote(name string) tool.Tool {
+	return tool.New(tool.Spec{Name: name, Description: "Far away."}, func(context.Context, tool.Call) (tool.Result, error) {
+		return tool.Result{Output: "from " + name}, nil
+	})
+}
+
+func TestServersAreConnectedBeforeTheFirstCall(t *testing.T) {
+	list := []tool.Tool{remote("mcp__a__look"), remote("mcp__a__far")}
+	// Each waits for the other: they connect side by side.
+	met := make(chan struct{})
+	a := newShelf("a", tool.Pending, func(context.Context) ([]tool.Tool, error) { <-met; return list, nil })
+	b := newShelf("b", tool.Pending, func(context.Context) ([]tool.Tool, error) {
+		close(met)
+		return nil, errors.New("no such program")
+	})
+	m, up := upstream(t, modeltest.Anthropic,
+		modeltest.Stream(modeltest.ToolCall("t1", "mcp__a__look", `{}`)), modeltest.Stream(modeltest.Text("Done.")))
+	s := newSetup(m, greet(true))
+	s.Servers = []tool.Server{a, b}
+	e, err := engine.New(s.Config)
+	require.NoError(t, err)
+	require.Equal(t, []string{"greet"}, e.Tools())
+	held, err := s.store.Open(t.Context(), "agent", "")
+	require.NoError(t, err)
+	in := s.input
+	in.Session, in.Partials = held, false
+	run := e.Start(in)
+	require.Equal(t, []wire.MCPStatus{{Name: "a", Status: "pending"}, {Name: "b", Status: "pending"}}, run.Servers())
+	require.Equal(t, []string{"greet"}, run.Tools())
+	var got []string
+	for ev, err := range run.Events(t.Context()) {
+		require.NoError(t, err)
+		if p, ok := ev.Payload.(*wire.System); ok {
+			got = append(got, fmt.Sprintf("%s %s %s %s", p.Subtype, p.Name, p.Status, p.Error))
+		} else if line := short(ev); line != "flush" {
+			got = append(got, line)
+		}
+	}
+	require.NoError(t, held.Close())
+	require.ElementsMatch(t, []string{"mcp_status a connected ", "mcp_status b failed no such program"}, got[:2])
+	require.Equal(t, []string{"assistant tool_use 1 blocks", `tool_result t1 false "from mcp__a__look"`, "assistant end_turn 1 blocks"}, got[2:])
+	for _, req := range up.Requests() {
+		require.Contains(t, string(req.Body), "mcp__a__far")
+	}
+
+	// Once it is connected, the next run knows its tools from the beginning, and is not told again.
+	a.status.Store(tool.Connected)
+	s.Servers = s.Servers[:1]
+	next := e.Start(in)
+	require.Equal(t, []string{"greet"}, next.Tools(), "b is still missing")
+}
+
+func TestConnectedServersAreKnownFromTheBeginning(t *testing.T) {
+	list := []tool.Tool{remote("mcp__a__look")}
+	a := newShelf("a", tool.Connected, func(context.Context) ([]tool.Tool, error) { return list, nil })
+	m, _ := upstream(t, modeltest.Anthropic, modeltest.Repeat(modeltest.Stream(modeltest.Text("Done."))))
+	s := newSetup(m)
+	s.Servers = []tool.Server{a}
+	e, err := engine.New(s.Config)
+	require.NoError(t, err)
+	for i, want := range [][]string{{}, {"mcp__a__look"}} {
+		held, err := s.store.Open(t.Context(), "agent", "")
+		require.NoError(t, err)
+		in := s.input
+		in.Session, in.Partials = held, false
+		run := e.Start(in)
+		require.Equal(t, want, run.Tools(), "run %d", i)
+		for ev, err := range run.Events(t.Context()) {
+			require.NoError(t, err)
+			require.NotEqual(t, "system", ev.EventName(), "it stands as init has told")
+		}
+		require.NoError(t, held.Close())
+	}
+}
+
+func TestToolsOfServersThatCannotBe(t *testing.T) {
+	a := newShelf("a", tool.Pending, func(context.Context) ([]tool.Tool, error) {
+		return []tool.Tool{remote("no name"), remote("greet"), remote("mcp__a__look")}, nil
+	})
+	m, up := upstream(t, modeltest.Anthropic, modeltest.Stream(modeltest.ToolCall("t1", "greet", `{"name":"Ada"}`)), modeltest.Stream(modeltest.Text("Done.")))
+	s := newSetup(m, greet(true))
+	s.Servers = []tool.Server{a}
+	got := s.run(t.Context(), t, "")
+	require.NoError(t, got.err)
+	require.Contains(t, got.lines, `tool_result t1 false "Hello, Ada"`, "a server does not take the place of a tool")
+	require.NotContains(t, string(up.Requests()[0].Body), "no name")
+	require.Contains(t, string(up.Requests()[0].Body), "mcp__a__look")
+}
+
+func TestAServerThatDoesNotConnect(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newShelf("a", tool.Pending, func(ctx context.Context) ([]tool.Tool, error) { <-ctx.Done(); return nil, ctx.Err() })
+		s := newSetup(demo.New(demo.Config{Delay: -1}))
+		s.Servers, s.ConnectTimeout, s.input.Partials = []tool.Server{a}, 7*time.Second, false
+		begin := time.Now()
+		got := s.run(t.Context(), t, "")
+		require.NoError(t, got.err)
+		require.Equal(t, []string{"system mcp_status ", "assistant end_turn 1 blocks"}, got.lines)
+		require.Equal(t, 7*time.Second, time.Since(begin))
+
+		cause := errors.New("enough")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(time.Second, func() { cancel(cause) })
+		begin = time.Now()
+		require.ErrorIs(t, s.run(ctx, t, "").err, cause, "a cancel ends the wait")
+		require.Equal(t, time.Second, time.Since(begin))
+	})
+}
+
+func TestPolicyHoldsForServers(t *testing.T) {
+	a := newShelf("a", tool.Pending, func(context.Context) ([]tool.Tool, error) {
+		return []tool.Tool{remote("mcp__a__look"), remote("mcp__a__break")}, nil
+	})
+	m, up := upstream(t, modeltest.Anthropic,
+		modeltest.Stream(modeltest.ToolCall("t1", "mcp__a__look", `{}`), modeltest.ToolCall("t2", "mcp__a__break", `{}`)),
+		modeltest.Stream(modeltest.Text("Done.")))
+	s := newSetup(m)
+	s.Servers = []tool.Server{a}
+	s.Policy = policy(t, permission.ModeDefault, []string{"mcp__a"}, []string{"mcp__a__break"})
+	got := s.run(t.Context(), t, "")
+	require.NoError(t, got.err)
+	require.Len(t, got.outcome.Denials, 1)
+	require.NotContains(t, string(up.Requests()[0].Body), "mcp__a__break")
+	require.Contains(t, string(up.Requests()[1].Body), "from mcp__a__look")
+}

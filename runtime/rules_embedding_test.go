@@ -1,0 +1,179 @@
+package runtime_test
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/runtime"
+	"github.com/seed93082962/agenthost/runtime/agent"
+	"github.com/seed93082962/agenthost/runtime/model/modeltest"
+	"github.com/seed93082962/agenthost/runtime/session"
+	"github.com/seed93082962/agenthost/runtime/tool"
+	"github.com/seed93082962/agenthost/runtime/wire"
+)
+
+// offered lists the tools that a request offers the model.
+func offered(t *testing.T, up *modeltest.Upstream, n int) []string {
+	t.Helper()
+	var body struct{ Tools []struct{ Name string } }
+	require.NoError(t, json.Unmarshal(up.Requests()[n].Body, &body))
+	names := []string{}
+	for _, x := range body.Tools {
+		names = append(names, x.Name)
+	}
+	return names
+}
+
+func TestTheToolsOfAnAgent(t *testing.T) {
+	readOnly := []string{"Glob", "Grep", "Read", "TodoWrite"}
+	all := []string{"Bash", "Edit", "Glob", "Grep", "Read", "TodoWrite", "WebFetch", "Write", "erase"}
+	for name, row := range map[string]struct {
+		mode             string
+		allowed, refused []string
+		want             []string
+	}{
+		"all of them":       {"", nil, nil, all},
+		"none":              {"", []string{}, nil, []string{}},
+		"by name":           {"", []string{"Read", "Bash(git *)", "erase"}, nil, []string{"Bash", "Read", "erase"}},
+		"Edit brings Write": {"", []string{"Edit(*.md)"}, nil, []string{"Edit", "Write"}},
+		"Write alone":       {"", []string{"Write"}, nil, []string{"Write"}},
+		"without some":      {"", nil, []string{"Bash", "WebFetch", "Edit"}, []string{"Glob", "Grep", "Read", "TodoWrite", "erase"}},
+		"plan":              {"plan", nil, nil, readOnly},
+		"plan, some listed": {"plan", []string{"Read", "Write"}, nil, []string{"Read"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			up := modeltest.Start(t, modeltest.Anthropic, modeltest.Stream(modeltest.Text("Hi.")))
+			b := serve(t, up, func(c *runtime.Config) {
+				c.Agents[0].PermissionMode, c.Agents[0].AllowedTools, c.Agents[0].DisallowedTools = row.mode, row.allowed, row.refused
+				c.Tools = []tool.Tool{tool.New(tool.Spec{Name: "erase"}, nil)}
+				c.Agents[0].MCPServers = map[string]agent.MCPServer{"gone": {Transport: "http", URL: "http://127.0.0.1:1"}}
+			})
+			s := b.open(t.Context(), t, hello)
+			init := s.next().data
+			s.until("done")
+			require.Equal(t, row.want, offered(t, up, 0))
+			list := []wire.AgentSummary{}
+			require.NoError(t, json.Unmarshal([]byte(b.do(t, "GET", "/v1/agents", "").body), &list))
+			require.Equal(t, len(row.want), list[0].ToolCount)
+			require.Len(t, init["tools"], len(row.want))
+		})
+	}
+}
+
+func TestApproveIsAskedBeforeARefusal(t *testing.T) {
+	for name, row := range map[string]struct {
+		mode                string
+		refused             []string
+		answer, asked, done bool
+	}{
+		"it lets the call run":   {"", nil, true, true, true},
+		"it refuses":             {"", nil, false, true, false},
+		"not for what is denied": {"", []string{"Write(secret/**)"}, true, false, false},
+		"not in plan":            {"plan", nil, true, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			up := modeltest.Start(t, modeltest.Anthropic, modeltest.Stream(modeltest.ToolCall("t1", "Write", `{"file_path":"secret/a","content":"x"}`)), modeltest.Stream(modeltest.Text("Well.")))
+			var asked []runtime.Approval
+			var cwd string
+			b := serve(t, up, func(c *runtime.Config) {
+				cwd = c.CWD
+				c.Agents[0].PermissionMode, c.Agents[0].DisallowedTools = row.mode, row.refused
+				c.Approve = func(_ context.Context, call runtime.Approval) bool {
+					asked = append(asked, call)
+					return row.answer
+				}
+			})
+			s := b.open(t.Context(), t, hello)
+			all := s.rest()
+			_, err := os.Stat(filepath.Join(cwd, "secret/a"))
+			require.Equal(t, row.done, err == nil)
+			require.Equal(t, row.asked, len(asked) == 1)
+			if row.asked {
+				require.Equal(t, "helper Write t1", asked[0].AgentID+" "+asked[0].Tool+" "+asked[0].ToolUseID)
+				require.JSONEq(t, `{"file_path":"secret/a","content":"x"}`, string(asked[0].Input))
+				require.Error(t, asked[0].Reason)
+			}
+			denials := all[len(all)-2].data["permission_denials"]
+			if row.done {
+				require.Empty(t, denials)
+				return
+			}
+			require.Len(t, denials, 1)
+			require.Contains(t, names(all), "system")
+		})
+	}
+}
+
+func TestObserversSeeWhatCallersAreSent(t *testing.T) {
+	var mu sync.Mutex
+	seen := map[string][]string{} // by session
+	var infos []runtime.RunInfo
+	b := serve(t, nil, func(c *runtime.Config) {
+		c.Observe = func(info runtime.RunInfo) func(wire.Event) {
+			mu.Lock()
+			defer mu.Unlock()
+			infos = append(infos, info)
+			if len(infos) == 3 {
+				return nil
+			}
+			return func(ev wire.Event) {
+				mu.Lock()
+				defer mu.Unlock()
+				seen[info.RunID] = append(seen[info.RunID], ev.EventName())
+			}
+		}
+	})
+	events := names(b.open(t.Context(), t, `{"message":"hello","metadata":{"a":"b"}}`).rest())
+	b.blocking(t, hello)
+	b.blocking(t, hello)
+	mu.Lock()
+	defer mu.Unlock()
+	require.Len(t, infos, 3)
+	require.Equal(t, events, seen[infos[0].RunID])
+	require.Equal(t, map[string]string{"a": "b"}, infos[0].Metadata)
+	require.Equal(t, "helper", infos[0].AgentID)
+	last := seen[infos[1].RunID]
+	require.Equal(t, []string{"system", "assistant", "result", "done"}, last, "a blocking run has no partial messages")
+	require.NotContains(t, seen, infos[2].RunID)
+}
+
+func TestChildrenGetTheEnvironmentOfTheConfiguration(t *testing.T) {
+	t.Setenv("AGENT_TEST_SECRET", "sk-secret")
+	up := modeltest.Start(t, modeltest.Anthropic, modeltest.Stream(modeltest.ToolCall("t1", "Bash", `{"command":"env; pwd"}`)), modeltest.Stream(modeltest.Text("Well.")))
+	var cwd string
+	b := serve(t, up, func(c *runtime.Config) {
+		var err error
+		cwd, err = filepath.EvalSymlinks(c.CWD)
+		require.NoError(t, err)
+		c.ChildEnv = []string{"PATH=/usr/bin:/bin", "COLOUR=blue"}
+		c.Agents[0].AllowedTools = []string{"Bash"}
+	})
+	output := b.open(t.Context(), t, hello).until("tool_result").data["result"].(map[string]any)["output"]
+	require.Contains(t, output, "COLOUR=blue")
+	require.Contains(t, output, cwd)
+	require.NotContains(t, output, "sk-secret")
+	require.NotContains(t, output, "upstream-key")
+}
+
+func TestSessionsOfTheConfiguration(t *testing.T) {
+	store := session.NewMemory(session.MemoryConfig{})
+	up := modeltest.Start(t, modeltest.Anthropic, modeltest.Stream(modeltest.Text("Hi.")), modeltest.Stream(modeltest.Text("Again.")))
+	b := serve(t, up, func(c *runtime.Config) { c.Sessions = store })
+	_, first := b.blocking(t, hello)
+	again, err := store.Open(t.Context(), "helper", first.SessionID)
+	require.NoError(t, err)
+	require.True(t, again.Resumed())
+	require.Len(t, again.Messages(), 2)
+	require.NoError(t, again.Close())
+	other := b.open(t.Context(), t, `{"message":"more","sessionId":"`+first.SessionID+`"}`)
+	init := other.next().data
+	require.Equal(t, true, init["resumed"])
+	require.Equal(t, first.SessionID, init["session_id"])
+	other.until("done")
+}

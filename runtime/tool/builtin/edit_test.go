@@ -1,0 +1,149 @@
+package builtin_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/filesafe"
+	"github.com/seed93082962/agenthost/runtime/tool"
+	"github.com/seed93082962/agenthost/runtime/tool/builtin"
+)
+
+func TestEdit(t *testing.T) {
+	for name, row := range map[string]struct {
+		content, before, after string
+		all                    bool
+		want, output           string
+	}{
+		"one": {"a\nb\nc\n", "b", "B", false, "a\nB\nc\n",
+			"Replaced 1 occurrence in f:\n     1\ta\n     2\tB\n     3\tc\n"},
+		"lines around": {"1\n2\n3\n4\n5\n6\n7\n8\n9\n", "5", "five\nand", false, "1\n2\n3\n4\nfive\nand\n6\n7\n8\n9\n",
+			"Replaced 1 occurrence in f:\n     2\t2\n     3\t3\n     4\t4\n     5\tfive\n     6\tand\n     7\t6\n     8\t7\n     9\t8\n"},
+		"all": {"x y x\nx\n", "x", "long", true, "long y long\nlong\n",
+			"Replaced 3 occurrences in f, the first of them:\n     1\tlong y long\n     2\tlong\n"},
+		"all of one":         {"x", "x", "y", true, "y", "Replaced 1 occurrence in f:\n     1\ty\n"},
+		"nothing in place":   {"a\nb\n", "a\n", "", false, "b\n", "Replaced 1 occurrence in f:\n     1\tb\n"},
+		"nothing left":       {"a", "a", "", false, "", "Replaced 1 occurrence in f:\n"},
+		"lines joined":       {"a\nb\nc\n", "a\nb", "ab", false, "ab\nc\n", "Replaced 1 occurrence in f:\n     1\tab\n     2\tc\n"},
+		"CRLF":               {"a\r\nb\r\n", "a\r\nb", "x\r\ny", false, "x\r\ny\r\n", "Replaced 1 occurrence in f:\n     1\tx\n     2\ty\n"},
+		"bytes of no UTF-8":  {"\xff a \xfe", "a", "b", false, "\xff b \xfe", "Replaced 1 occurrence in f:\n     1\t\uFFFD b \uFFFD\n"},
+		"a null byte":        {"\x00a\x00", "a", "b", false, "\x00b\x00", "Replaced 1 occurrence in f:\n     1\t\x00b\x00\n"},
+		"overlapping":        {"aaa", "aa", "b", true, "ba", "Replaced 1 occurrence in f:\n     1\tba\n"},
+		"nothing is special": {"a.*b$1\n", ".*", "$1\\1", false, "a$1\\1b$1\n", "Replaced 1 occurrence in f:\n     1\ta$1\\1b$1\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := setup(t)
+			b.put(t, "f", row.content)
+			input := in{"file_path": "f", "old_string": row.before, "new_string": row.after}
+			if row.all {
+				input["replace_all"] = true
+			}
+			require.Equal(t, row.output, b.ok(t, "Edit", input))
+			require.Equal(t, row.want, b.content(t, "f"))
+		})
+	}
+}
+
+func TestEditRefuses(t *testing.T) {
+	const content = "func one() {\n\treturn 1\n}\n\nfunc two() {\n\treturn 1\n}\n"
+	for name, row := range map[string]struct{ content, before, after, want string }{
+		"nothing like it": {content, "func three", "x",
+			"old_string does not stand in f: read the file again, and copy the text as it stands there"},
+		"twice": {content, "return 1", "x",
+			"old_string stands in f 2 times, at lines 2, 6: take in more lines around the one you mean, or set replace_all"},
+		"often": {strings.Repeat("x\n", 12), "x\n", "y",
+			"old_string stands in f 12 times, at lines 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 and more: take in"},
+		"the same": {content, "one", "one", "old_string and new_string are the same: there is nothing to change"},
+		"empty":    {content, "", "x", "old_string is empty: give the text to replace, or write the whole file with Write"},
+		"blanks for a tab": {content, "func two() {\n    return 1", "x",
+			"At line 5 it does apart from white space"},
+		"indentation of a first line": {content, "\n\n\n  func two() {", "x", "At line 5 it does apart from white space"},
+		"LF for CRLF":                 {"a\r\nb\r\n", "a\nb\n", "x", `lines of the file end in \r\n, so give \r\n`},
+		"CRLF for LF":                 {"a\nb\n", "a\r\nb\r\n", "x", `lines of the file end in \n, so give \n`},
+		"Read's numbers":              {content, "     1\tfunc one() {\n     2\t\treturn 1", "x", "It does without the line numbers, which are Read's"},
+		"what Read put for bytes":     {"caf\xe9", "caf\uFFFD", "x", "The character U+FFFD stands for bytes that are not UTF-8"},
+		"white space alone":           {"a b", "\t\t", "x", "old_string does not stand in f: read the file again"},
+		"in an empty file":            {"", "x", "y", "old_string does not stand in f"},
+		"too much of it":              {strings.Repeat("x", 2000), "x", strings.Repeat("y", 6000), "would become larger than 10 MiB"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := setup(t)
+			b.put(t, "f", row.content)
+			input := in{"file_path": "f", "old_string": row.before, "new_string": row.after}
+			input["replace_all"] = name == "too much of it"
+			require.Contains(t, b.fails(t, "Edit", input), row.want)
+			require.Equal(t, row.content, b.content(t, "f"))
+		})
+	}
+}
+
+func TestEditOfWhatIsNotThere(t *testing.T) {
+	b := setup(t)
+	b.put(t, "dir/f", "")
+	require.Equal(t, "new does not exist: make it with Write", b.fails(t, "Edit", in{"file_path": "new", "old_string": "", "new_string": "x"}))
+	require.Equal(t, "new does not exist: find the right path with Glob", b.fails(t, "Edit", in{"file_path": "new", "old_string": "a", "new_string": "x"}))
+	require.Equal(t, "dir is a directory: list it with Glob", b.fails(t, "Edit", in{"file_path": "dir", "old_string": "a", "new_string": "x"}))
+}
+
+func TestEditOfLargeFiles(t *testing.T) {
+	b := setup(t)
+	b.put(t, "most", "a"+strings.Repeat("x", 10<<20-1))
+	require.Contains(t, b.ok(t, "Edit", in{"file_path": "most", "old_string": "ax", "new_string": "bx"}), "bytes of this line cut]")
+	b.put(t, "over", "a"+strings.Repeat("x", 10<<20))
+	require.Equal(t, "over is larger than the 10 MiB that Edit can change", b.fails(t, "Edit", in{"file_path": "over", "old_string": "a", "new_string": "b"}))
+	b.put(t, "huge", "a")
+	require.NoError(t, os.Truncate(filepath.Join(b.dir, "huge"), 1<<40))
+	require.Less(t, allocated(func() { b.fails(t, "Edit", in{"file_path": "huge", "old_string": "a", "new_string": "b"}) }), uint64(1<<20))
+}
+
+func TestEditShowsNoMoreThanFits(t *testing.T) {
+	b := setup(t, func(c *builtin.Config) { c.MaxOutput = 1000 })
+	b.put(t, "f", "a")
+	output := b.cut(t, "Edit", in{"file_path": "f", "old_string": "a", "new_string": strings.Repeat("line\n", 1000)})
+	require.LessOrEqual(t, len(output), 1000)
+	require.Contains(t, output, "bytes cut]\n")
+}
+
+// Two agents have tools of their own on one directory, opened by each.
+func TestEditsAtOnceAreNotLost(t *testing.T) {
+	b := setup(t)
+	const edits = 40
+	var content strings.Builder
+	for i := range edits {
+		fmt.Fprintf(&content, "<%d>\n", i)
+	}
+	b.put(t, "f", content.String())
+	b.link(t, "f", "link")
+	dir, err := filesafe.Open(b.dir)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, dir.Close()) }()
+	others, err := builtin.Tools(builtin.Config{Dir: dir})
+	require.NoError(t, err)
+	second := box{dir: b.dir, tools: map[string]tool.Tool{}}
+	for _, one := range others {
+		second.tools[one.Spec().Name] = one
+	}
+	var wait sync.WaitGroup
+	failed := make([]error, edits)
+	for i := range edits {
+		edit, path := b.tools["Edit"], "f"
+		if i%2 == 0 {
+			edit, path = second.tools["Edit"], filepath.Join(b.dir, "link")
+		}
+		input, err := json.Marshal(in{"file_path": path, "old_string": fmt.Sprintf("<%d>", i), "new_string": "done"})
+		require.NoError(t, err)
+		wait.Go(func() { _, failed[i] = edit.Call(t.Context(), tool.Call{Input: input}) })
+	}
+	wait.Wait()
+	for _, err := range failed {
+		require.NoError(t, err)
+	}
+	require.Equal(t, strings.Repeat("done\n", edits), b.content(t, "f"))
+}

@@ -1,0 +1,85 @@
+package builtin_test
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/runtime/tool"
+)
+
+// asNobody runs f on a thread whose rights on files are nobody's, so that tests mean the same to root and to others.
+// The thread ends with f.
+func asNobody(t *testing.T, f func()) {
+	done := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread()
+		var err error
+		defer func() { done <- err }()
+		if os.Geteuid() == 0 {
+			if err = syscall.Setfsgid(65534); err == nil {
+				err = syscall.Setfsuid(65534)
+			}
+		}
+		if err == nil {
+			f()
+		}
+	}()
+	require.NoError(t, <-done)
+}
+
+func TestUnreadable(t *testing.T) {
+	b := setup(t)
+	b.put(t, "dir/open", "secret\n")
+	b.put(t, "dir/closed", "secret\n")
+	b.put(t, "dir/locked/f", "secret\n")
+	for at := b.dir; at != os.TempDir(); at = filepath.Dir(at) {
+		require.NoError(t, os.Chmod(at, 0o755))
+	}
+	for path, mode := range map[string]os.FileMode{"dir/open": 0o644, "dir/closed": 0, "dir/locked": 0} {
+		require.NoError(t, os.Chmod(filepath.Join(b.dir, path), mode))
+	}
+	t.Cleanup(func() { _ = os.Chmod(filepath.Join(b.dir, "dir", "locked"), 0o700) })
+	type answer struct {
+		res tool.Result
+		err error
+	}
+	inputs := map[string]string{
+		"Read dir/closed":   `{"file_path":"dir/closed"}`,
+		"Read dir/locked/f": `{"file_path":"dir/locked/f"}`,
+		"Edit dir/closed":   `{"file_path":"dir/closed","old_string":"a","new_string":"b"}`,
+		"Edit dir/open":     `{"file_path":"dir/open","old_string":"secret","new_string":"b"}`,
+		"Write dir/closed":  `{"file_path":"dir/closed","content":"b"}`,
+		"Grep dir/closed":   `{"pattern":"secret","path":"dir/closed"}`,
+		"Grep dir/locked":   `{"pattern":"secret","path":"dir/locked"}`,
+		"Glob dir/locked":   `{"pattern":"*","path":"dir/locked"}`,
+		"Grep dir":          `{"pattern":"secret","path":"dir"}`,
+		"Glob dir":          `{"pattern":"**","path":"dir"}`,
+	}
+	got := map[string]answer{}
+	asNobody(t, func() {
+		for name, input := range inputs {
+			use, _, _ := strings.Cut(name, " ")
+			res, err := b.tools[use].Call(t.Context(), tool.Call{Input: []byte(input)})
+			got[name] = answer{res, err}
+		}
+	})
+	for name, one := range got {
+		switch name {
+		case "Grep dir":
+			require.NoError(t, one.err)
+			require.Equal(t, "dir/open\n", one.res.Output)
+		case "Glob dir":
+			require.NoError(t, one.err)
+			require.ElementsMatch(t, []string{"dir/closed", "dir/open"}, strings.Fields(one.res.Output))
+		default:
+			require.ErrorContains(t, one.err, ": the file permissions do not allow it", name)
+		}
+	}
+	require.Equal(t, "secret\n", b.content(t, "dir/open"))
+}

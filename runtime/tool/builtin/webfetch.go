@@ -1,0 +1,195 @@
+package builtin
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/net/html/charset"
+
+	"github.com/seed93082962/agenthost/internal/outbound"
+	"github.com/seed93082962/agenthost/runtime/tool"
+)
+
+const (
+	maxPage    = 1 << 20 // bytes of a body that are read
+	maxFailure = 2000    // bytes of the page that comes with a failure
+	maxURL     = 8 << 10
+)
+
+type webFetchInput struct {
+	URL string `json:"url"`
+}
+
+func newWebFetch(cfg *Config) tool.Tool {
+	f := fetcher{maxOutput: cfg.MaxOutput, client: cmp.Or(cfg.Client, outbound.Public(nil))}
+	return typed(tool.Spec{
+		Name: "WebFetch",
+		Description: `Gets a page of the public web and answers it as text: HTML as Markdown, JSON, XML and plain text as they are.
+At most 1 MiB is read. Addresses of private networks are refused. A redirect to another host is not followed but answered, to be called itself.
+Scripts of the page do not run, and nobody is signed in.`,
+		InputSchema: json.RawMessage(webFetchSchema),
+	}, f.fetch)
+}
+
+const webFetchSchema = `{
+  "$schema": "https://json-schema.org/draft/2020-12/schema",
+  "type": "object",
+  "properties": {
+    "url": {"type": "string", "description": "The whole URL, with http:// or https://"}
+  },
+  "required": ["url"],
+  "additionalProperties": false
+}`
+
+type fetcher struct {
+	client    *http.Client
+	maxOutput int
+}
+
+func (f fetcher) fetch(ctx context.Context, in webFetchInput) (tool.Result, error) {
+	if err := checkURL(in.URL); err != nil {
+		return tool.Result{}, err
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, in.URL, http.NoBody)
+	if err != nil {
+		return tool.Result{}, errors.New("the URL is malformed")
+	}
+	r.Header.Set("User-Agent", "agenthost/1")
+	r.Header.Set("Accept", "text/markdown, text/html, text/plain;q=0.9, application/json;q=0.9, application/xml;q=0.8, */*;q=0.1")
+	client := *f.client
+	client.CheckRedirect = sameHost(f.client.CheckRedirect)
+	res, err := client.Do(r)
+	if err != nil {
+		return tool.Result{}, fetchError(ctx, in.URL, err)
+	}
+	defer res.Body.Close()
+	if to, err := res.Location(); err == nil && res.StatusCode/100 == 3 {
+		return tool.Result{Output: fmt.Sprintf("%s redirects to another host: %s\nCall WebFetch with that URL if it is what you want.", in.URL, to.Redacted())}, nil
+	}
+	return f.answer(ctx, res)
+}
+
+func checkURL(s string) error {
+	if len(s) > maxURL {
+		return fmt.Errorf("the URL has %d bytes, and %d is the most", len(s), maxURL)
+	}
+	u, err := url.Parse(s)
+	switch {
+	case err != nil:
+		return errors.New("the URL is malformed")
+	case u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
+		return errors.New("the URL must begin with http:// or https:// and a host")
+	case u.User != nil:
+		return errors.New("the URL must have no user name and no password in it")
+	}
+	return nil
+}
+
+// sameHost follows redirects within a host alone, with and without www. What a permission says about one host would
+// otherwise go for any that it redirects to.
+func sameHost(next func(*http.Request, []*http.Request) error) func(*http.Request, []*http.Request) error {
+	return func(r *http.Request, via []*http.Request) error {
+		host := func(u *url.URL) string { return strings.TrimPrefix(strings.ToLower(u.Hostname()), "www.") }
+		if host(r.URL) != host(via[0].URL) || r.URL.User != nil {
+			return http.ErrUseLastResponse
+		}
+		if next != nil {
+			return next(r, via)
+		}
+		if len(via) >= 10 { // what a client without a rule of its own does
+			return errors.New("stopped after 10 redirects")
+		}
+		return nil
+	}
+}
+
+func fetchError(ctx context.Context, asked string, err error) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("fetch %s: %w", asked, context.Cause(ctx))
+	}
+	if errors.Is(err, outbound.ErrAddress) {
+		return fmt.Errorf("fetch %s: %w", asked, outbound.ErrAddress)
+	}
+	if wrapped, ok := errors.AsType[*url.Error](err); ok { // says the method and the URL too
+		err = wrapped.Err
+	}
+	return fmt.Errorf("fetch %s: %w", asked, err)
+}
+
+func (f fetcher) answer(ctx context.Context, res *http.Response) (tool.Result, error) {
+	at := res.Request.URL.Redacted()
+	body, err := io.ReadAll(io.LimitReader(res.Body, maxPage+1))
+	if err != nil {
+		return tool.Result{}, fetchError(ctx, at, err)
+	}
+	more := len(body) > maxPage
+	body = body[:min(len(body), maxPage)]
+	contentType := cmp.Or(res.Header.Get("Content-Type"), http.DetectContentType(body))
+	kind, _, _ := mime.ParseMediaType(contentType) // "" is no text
+	failed := res.StatusCode/100 != 2
+	if !isText(kind) {
+		if !failed {
+			size := "more than 1 MiB"
+			if res.ContentLength >= 0 || !more {
+				size = plural(int(max(res.ContentLength, int64(len(body)))), "byte")
+			}
+			return tool.Result{}, fmt.Errorf("fetch %s: it is %s of %q, which is no text", at, size, cmp.Or(kind, contentType))
+		}
+		body = nil
+	}
+	p := webPage{text: decode(body, contentType)}
+	if kind == "text/html" || kind == "application/xhtml+xml" {
+		if p, err = markdown(ctx, p.text, at); err != nil {
+			return tool.Result{}, fetchError(ctx, at, err)
+		}
+	}
+	if failed {
+		text, cut := clip(p.text, maxFailure)
+		status := strings.TrimSpace(fmt.Sprintf("%d %s", res.StatusCode, http.StatusText(res.StatusCode)))
+		return tool.Result{Output: fmt.Sprintf("%s answered %s.\n\n%s", at, status, text), IsError: true, Truncated: cut || more}, nil
+	}
+	head, foot := "URL: "+at+"\n", ""
+	if p.title != "" {
+		head += "Title: " + p.title + "\n"
+	}
+	if more {
+		foot = "\n[The page is longer than 1 MiB: the rest was not read.]"
+	}
+	text, cut := clip(cmp.Or(p.text, "(the page is empty)"), max(f.maxOutput-len(head)-len(foot)-1, 0))
+	return tool.Result{Output: strings.ToValidUTF8(head, "\uFFFD") + "\n" + text + foot, Truncated: cut || more}, nil
+}
+
+// textTypes are texts beside text/*, +json and +xml.
+var textTypes = []string{
+	"application/ecmascript", "application/graphql", "application/javascript", "application/json", "application/jsonl",
+	"application/ndjson", "application/rtf", "application/sql", "application/toml", "application/x-javascript",
+	"application/x-ndjson", "application/x-sh", "application/x-yaml", "application/xml", "application/yaml", "message/rfc822",
+}
+
+func isText(kind string) bool {
+	return strings.HasPrefix(kind, "text/") || strings.HasSuffix(kind, "+json") || strings.HasSuffix(kind, "+xml") ||
+		strings.HasSuffix(kind, "+yaml") || slices.Contains(textTypes, kind)
+}
+
+// decode makes UTF-8 of the body by its byte order mark, header or <meta>. Without any, what is no UTF-8 is taken for
+// Windows-1252, as browsers do.
+func decode(body []byte, contentType string) string {
+	encoding, name, certain := charset.DetermineEncoding(body, contentType)
+	if name != "utf-8" && (certain || name != "windows-1252" || !utf8.Valid(body[:wholeRunes(body)])) {
+		if decoded, err := encoding.NewDecoder().Bytes(body); err == nil {
+			body = decoded
+		}
+	}
+	text := strings.ToValidUTF8(strings.TrimPrefix(string(body), "\uFEFF"), "\uFFFD")
+	return strings.ReplaceAll(text, "\x00", "\uFFFD")
+}

@@ -1,0 +1,144 @@
+package js
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	maxFetches   = 8       // of a call, at once
+	maxFetchBody = 4 << 20 // bytes, either way
+	fetchTime    = 30 * time.Second
+)
+
+// fetches are what a job has on the way.
+type fetches struct {
+	mu      sync.Mutex // guards cancels and closed
+	cancels map[uint64]context.CancelFunc
+	closed  bool
+	group   sync.WaitGroup
+}
+
+// add starts do, unless there are too many. It answers false then.
+func (f *fetches) add(ctx context.Context, id uint64, do func(context.Context)) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return true // nobody waits
+	}
+	if f.cancels == nil {
+		f.cancels = map[uint64]context.CancelFunc{}
+	}
+	if len(f.cancels) >= maxFetches || f.cancels[id] != nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, fetchTime)
+	f.cancels[id] = cancel
+	f.group.Go(func() {
+		defer f.giveUp(id)
+		do(ctx)
+	})
+	return true
+}
+
+func (f *fetches) giveUp(id uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if cancel := f.cancels[id]; cancel != nil {
+		cancel()
+		delete(f.cancels, id)
+	}
+}
+
+// end ends all of them, and waits for that.
+func (f *fetches) end() {
+	f.mu.Lock()
+	f.closed = true
+	for _, cancel := range f.cancels {
+		cancel()
+	}
+	f.mu.Unlock()
+	f.group.Wait()
+}
+
+// fetch does a request of a script, and tells the worker what came of it.
+func (p *process) fetch(j *job, f fetchHead, body string) {
+	refuse := func(why string) {
+		_ = p.out.write(frameFetched, fetchAnswer{Call: f.Call, Fetch: f.Fetch, Error: why}, "")
+	}
+	if j.program == nil || f.Call != j.id {
+		return
+	}
+	started := j.fetches.add(j.ctx, f.Fetch, func(ctx context.Context) {
+		answer, content, err := p.host.fetch(ctx, f, body)
+		if err != nil {
+			refuse(err.Error())
+			return
+		}
+		answer.Call, answer.Fetch = f.Call, f.Fetch
+		j.fetches.giveUp(f.Fetch) // its place is free before the worker asks for the next one
+		_ = p.out.write(frameFetched, answer, content)
+	})
+	if !started {
+		p.kill() // the prelude does not do that
+	}
+}
+
+// notForScripts are headers that belong to the connection.
+var notForScripts = []string{"Host", "Connection", "Content-Length", "Transfer-Encoding", "Te", "Trailer", "Upgrade", "Keep-Alive", "Expect"}
+
+var errRedirected = errors.New("the answer is a redirect")
+
+func (h *Host) fetch(ctx context.Context, f fetchHead, body string) (answer fetchAnswer, content string, err error) {
+	req, err := http.NewRequestWithContext(ctx, f.Method, f.URL, strings.NewReader(body))
+	if err != nil || req.URL.Scheme != "http" && req.URL.Scheme != "https" {
+		return answer, "", fmt.Errorf("%.200q is no http or https address", f.URL)
+	}
+	if body == "" {
+		req.Body, req.GetBody = http.NoBody, nil
+	}
+	req.Header.Set("User-Agent", "agenthost")
+	for _, field := range f.Headers {
+		if name := http.CanonicalHeaderKey(field[0]); !slices.Contains(notForScripts, name) && !strings.HasPrefix(name, "Proxy-") {
+			req.Header.Set(name, field[1])
+		}
+	}
+	client := *h.cfg.Client
+	switch f.Redirect {
+	case "manual":
+		client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	case "error":
+		client.CheckRedirect = func(*http.Request, []*http.Request) error { return errRedirected }
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		if wrapped, ok := errors.AsType[*url.Error](err); ok {
+			err = wrapped.Err
+		}
+		return answer, "", err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxFetchBody+1))
+	if err != nil {
+		return answer, "", fmt.Errorf("read the answer: %w", err)
+	}
+	if len(text) > maxFetchBody {
+		return answer, "", fmt.Errorf("the answer is larger than %d bytes", maxFetchBody)
+	}
+	answer = fetchAnswer{URL: resp.Request.URL.String(), Status: resp.StatusCode}
+	_, answer.StatusText, _ = strings.Cut(resp.Status, " ")
+	for name, values := range resp.Header {
+		for _, value := range values {
+			answer.Headers = append(answer.Headers, [2]string{name, value})
+		}
+	}
+	return answer, string(text), nil
+}

@@ -1,0 +1,162 @@
+package js
+
+import (
+	"bufio"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+)
+
+// A frame between the host and a worker is
+//
+//	4 bytes  length of what follows, big endian
+//	1 byte   kind
+//	4 bytes  length of the head
+//	head     JSON
+//	body     any bytes: a source, bytecode, an input, a result, the body of an answer
+const (
+	frameSetup   = 'S' // to the worker, first: limits
+	frameBuild   = 'b' // to the worker: buildHead, a source. Answered by built.
+	frameBuilt   = 'B' // buildAnswer, bytecode
+	frameProgram = 'p' // to the worker: programHead, bytecode. Kept for calls, and warmed.
+	frameCall    = 'c' // to the worker: callHead, the input. Answered by result.
+	frameResult  = 'R' // resultHead, a text
+	frameStop    = 's' // to the worker: stopHead. The call ends with a result, whatever it is.
+	frameLog     = 'L' // logHead, a text
+	frameFetch   = 'F' // fetchHead, a body
+	frameGiveUp  = 'G' // fetchHead: nobody waits for this any more
+	frameFetched = 'f' // to the worker: fetchAnswer, a body
+)
+
+// maxFrame bounds what is read from the other side: above the largest body of each kind.
+const maxFrame = 16 << 20
+
+const frameOverhead = 1 + 4
+
+var errFrame = errors.New("the other side wrote something else than a frame")
+
+type buildHead struct {
+	Call uint64 `json:"call"`
+	File string `json:"file"`
+}
+
+type buildAnswer struct {
+	Error       string          `json:"error,omitempty"` // for the operator; the rest is empty then
+	Name        string          `json:"name,omitempty"`
+	Description string          `json:"description,omitempty"`
+	InputSchema json.RawMessage `json:"inputSchema,omitempty"`
+	Map         sourceMap       `json:"map,omitzero"`
+}
+
+type programHead struct {
+	ID string `json:"id"`
+}
+
+// limits are what a script may use.
+type limits struct {
+	Memory int64 `json:"memory"` // bytes
+	Output int   `json:"output"` // characters of a result
+}
+
+type callHead struct {
+	Call    uint64 `json:"call"`
+	Program string `json:"program"`
+	Session string `json:"session,omitempty"`
+	Run     string `json:"run,omitempty"`
+}
+
+type stopHead struct {
+	Call uint64 `json:"call"`
+}
+
+type resultHead struct {
+	Call      uint64 `json:"call"`
+	IsError   bool   `json:"isError,omitempty"`
+	Truncated bool   `json:"truncated,omitempty"`
+	Stack     string `json:"stack,omitempty"`
+}
+
+type logHead struct {
+	Call  uint64 `json:"call"`
+	Level string `json:"level"`
+}
+
+type fetchHead struct {
+	Call     uint64      `json:"call"`
+	Fetch    uint64      `json:"fetch"`
+	URL      string      `json:"url,omitempty"`
+	Method   string      `json:"method,omitempty"`
+	Headers  [][2]string `json:"headers,omitempty"`
+	Redirect string      `json:"redirect,omitempty"` // follow, error or manual
+}
+
+type fetchAnswer struct {
+	Call       uint64      `json:"call"`
+	Fetch      uint64      `json:"fetch"`
+	Error      string      `json:"error,omitempty"` // the rest is empty then
+	URL        string      `json:"url,omitempty"`
+	Status     int         `json:"status,omitempty"`
+	StatusText string      `json:"statusText,omitempty"`
+	Headers    [][2]string `json:"headers,omitempty"`
+}
+
+// frameWriter writes frames, each by one Write. It is safe for concurrent use.
+type frameWriter struct {
+	mu  sync.Mutex // guards w and buf
+	w   io.Writer
+	buf []byte
+}
+
+func (w *frameWriter) write(kind byte, head any, body string) error {
+	text, err := json.Marshal(head)
+	if err != nil {
+		return fmt.Errorf("encode frame: %w", err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	buf := binary.BigEndian.AppendUint32(w.buf[:0], uint32(frameOverhead+len(text)+len(body)))
+	buf = append(buf, kind)
+	buf = binary.BigEndian.AppendUint32(buf, uint32(len(text)))
+	buf = append(buf, text...)
+	buf = append(buf, body...)
+	if w.buf = buf; cap(buf) > 64<<10 { // a large one is rare, and would stay for good
+		w.buf = nil
+	}
+	_, err = w.w.Write(buf)
+	return err
+}
+
+// frameReader reads frames. What it answers is good until the next one is read.
+type frameReader struct {
+	r   *bufio.Reader
+	buf []byte
+}
+
+func newFrameReader(r io.Reader) *frameReader { return &frameReader{r: bufio.NewReaderSize(r, 16<<10)} }
+
+func (r *frameReader) read() (kind byte, head, body []byte, err error) {
+	var size [4]byte
+	if _, err := io.ReadFull(r.r, size[:]); err != nil {
+		return 0, nil, nil, err
+	}
+	n := binary.BigEndian.Uint32(size[:])
+	if n < frameOverhead || n > maxFrame {
+		return 0, nil, nil, fmt.Errorf("%w: length %d", errFrame, n)
+	}
+	if uint32(cap(r.buf)) < n || cap(r.buf) > 64<<10 && n < 4<<10 {
+		r.buf = make([]byte, n)
+	}
+	buf := r.buf[:n]
+	if _, err := io.ReadFull(r.r, buf); err != nil {
+		return 0, nil, nil, err
+	}
+	headLen := binary.BigEndian.Uint32(buf[1:])
+	if headLen > n-frameOverhead {
+		return 0, nil, nil, fmt.Errorf("%w: a head of %d in %d bytes", errFrame, headLen, n)
+	}
+	rest := buf[frameOverhead:]
+	return buf[0], rest[:headLen], rest[headLen:], nil
+}

@@ -1,0 +1,224 @@
+package js
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"unicode/utf8"
+
+	"github.com/seed93082962/agenthost/runtime/agent"
+	"github.com/seed93082962/agenthost/runtime/tool"
+)
+
+const (
+	maxSource     = 1 << 20 // bytes of a file
+	maxDefinition = 256 << 10
+)
+
+var (
+	extensions = []string{".ts", ".mts", ".js", ".mjs"}
+	toolName   = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+)
+
+// Load gets the file of a tool, checks it against the hash before anything of it runs, compiles it, and runs it once in a
+// worker to learn the tool's name, description and input schema. It takes 10 s at most. Files with the same bytes and name
+// are compiled once.
+func (h *Host) Load(ctx context.Context, def agent.CustomTool) (tool.Tool, error) {
+	ctx, cancel := context.WithTimeout(ctx, loadTime)
+	defer cancel()
+	t, err := h.load(ctx, def)
+	if err != nil {
+		return nil, fmt.Errorf("load custom tool %s: %w", nameOf(def), err)
+	}
+	return t, nil
+}
+
+func nameOf(def agent.CustomTool) string {
+	switch {
+	case def.Name != "":
+		return def.Name
+	case def.Path != "":
+		return filepath.Base(def.Path)
+	}
+	return def.FileName
+}
+
+func (h *Host) load(ctx context.Context, def agent.CustomTool) (tool.Tool, error) {
+	file, source, err := h.source(ctx, def)
+	if err != nil {
+		return nil, err
+	}
+	if !slices.Contains(extensions, path.Ext(file)) {
+		return nil, fmt.Errorf("%q is no .ts, .mts, .js or .mjs file", file)
+	}
+	sum := sha256.Sum256(source)
+	hash := "sha256:" + hex.EncodeToString(sum[:])
+	if def.Hash != "" && def.Hash != hash {
+		return nil, fmt.Errorf("its hash is %s, and must be %s", hash, def.Hash)
+	}
+	source = bytes.TrimPrefix(source, []byte("\uFEFF"))
+	if !utf8.Valid(source) {
+		return nil, fmt.Errorf("%s is not UTF-8", file)
+	}
+	prog, err := h.program(ctx, hash+" "+file, file, string(source))
+	if err != nil {
+		return nil, err
+	}
+	if def.Name != "" && def.Name != prog.spec.Name {
+		return nil, fmt.Errorf("the name in %s is %q", file, prog.spec.Name)
+	}
+	return custom{h, prog}, nil
+}
+
+// source reads the bytes of a tool, and says what its file is called.
+func (h *Host) source(ctx context.Context, def agent.CustomTool) (file string, source []byte, err error) {
+	if def.Path != "" {
+		f, err := os.Open(def.Path)
+		if err != nil {
+			return "", nil, fmt.Errorf("read file: %w", err)
+		}
+		defer f.Close()
+		if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+			return "", nil, fmt.Errorf("%s is not a file", def.Path)
+		}
+		source, err = bounded(f)
+		return filepath.Base(def.Path), source, err
+	}
+	at, err := url.Parse(def.URL)
+	if err != nil || at.Scheme != "http" && at.Scheme != "https" {
+		return "", nil, errors.New("its url is no http or https address")
+	}
+	if file = path.Base(path.Clean("/" + def.FileName)); def.FileName == "" {
+		file = path.Base(at.Path)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, def.URL, nil)
+	if err != nil {
+		return "", nil, errors.New("its url is no http or https address")
+	}
+	where := at.Scheme + "://" + at.Host + at.Path // not the query, which may be a signature
+	resp, err := h.cfg.HTTPClient.Do(req)
+	if err != nil {
+		if wrapped, ok := errors.AsType[*url.Error](err); ok {
+			err = wrapped.Err
+		}
+		return "", nil, fmt.Errorf("get %s: %w", where, err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return "", nil, fmt.Errorf("get %s: the answer is %s", where, resp.Status)
+	}
+	if source, err = bounded(resp.Body); err != nil {
+		return "", nil, fmt.Errorf("get %s: %w", where, err)
+	}
+	return file, source, nil
+}
+
+func bounded(r io.Reader) ([]byte, error) {
+	source, err := io.ReadAll(io.LimitReader(r, maxSource+1))
+	if err == nil && len(source) > maxSource {
+		err = fmt.Errorf("the file is larger than %d bytes", maxSource)
+	}
+	return source, err
+}
+
+// program answers the compiled form of a file. Whoever asks first for one compiles it, others wait for that.
+func (h *Host) program(ctx context.Context, id, file, source string) (*program, error) {
+	for {
+		h.mu.Lock()
+		prog, known := h.programs[id]
+		if !known {
+			prog = &program{id: id, file: file, ready: make(chan struct{})}
+			h.programs[id] = prog
+		}
+		h.mu.Unlock()
+		if known {
+			select {
+			case <-prog.ready:
+			case <-ctx.Done():
+				return nil, context.Cause(ctx)
+			}
+			if prog.err == nil {
+				return prog, nil
+			}
+			continue // with our own time: the other one may have had none left
+		}
+		err := h.build(ctx, prog, source)
+		h.mu.Lock()
+		if prog.err = err; err != nil {
+			delete(h.programs, id)
+		} else {
+			h.order = append(h.order, prog)
+		}
+		h.mu.Unlock()
+		close(prog.ready)
+		if err != nil {
+			return nil, err
+		}
+		h.teach(prog)
+		return prog, nil
+	}
+}
+
+// build compiles a file in a worker, and runs it there.
+func (h *Host) build(ctx context.Context, prog *program, source string) error {
+	p, err := h.acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer h.release(p)
+	j := &job{id: h.calls.Add(1)}
+	j.log = logWriter{log: h.cfg.Logger, ctx: ctx, attrs: []any{"file", prog.file}}
+	answer, err := p.do(ctx, j, func() error { return p.out.write(frameBuild, buildHead{Call: j.id, File: prog.file}, source) })
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("%s did not load in time: %w", prog.file, context.Cause(ctx))
+	case err != nil:
+		return err
+	case answer.kind != frameBuilt:
+		p.kill()
+		return fmt.Errorf("%w: not the answer to a build", errFrame)
+	}
+	var built buildAnswer
+	if err := json.Unmarshal(answer.head, &built); err != nil {
+		p.kill()
+		return fmt.Errorf("%w: %w", errFrame, err)
+	}
+	switch {
+	case built.Error != "":
+		return errors.New(built.Error)
+	case !toolName.MatchString(built.Name):
+		return fmt.Errorf("%s: the name %.80q is not 1 to 64 letters, digits, _ and -", prog.file, built.Name)
+	case built.Description == "":
+		return fmt.Errorf("%s: the description is empty", prog.file)
+	case len(built.Description)+len(built.InputSchema) > maxDefinition:
+		return fmt.Errorf("%s: description and inputSchema are larger than %d bytes", prog.file, maxDefinition)
+	}
+	prog.code, prog.places = answer.body, built.Map.places()
+	prog.spec = tool.Spec{Name: built.Name, Description: built.Description, InputSchema: built.InputSchema}
+	return nil
+}
+
+// teach tells a program to the processes that are there, so that its first call finds a sandbox.
+func (h *Host) teach(prog *program) {
+	h.mu.Lock()
+	idle := h.idle
+	h.idle = nil
+	h.mu.Unlock()
+	for _, p := range idle {
+		_ = p.learn(prog) // an error is the end of the process, which its reader sees
+		h.release(p)
+	}
+	h.startSpares()
+}

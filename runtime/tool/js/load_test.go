@@ -1,0 +1,175 @@
+package js_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/runtime/agent"
+	"github.com/seed93082962/agenthost/runtime/tool"
+	"github.com/seed93082962/agenthost/runtime/tool/js"
+)
+
+// The worker is this program, which calls Work; with the race detector if the tests have it.
+func TestToolOfAFile(t *testing.T) {
+	t.Parallel()
+	var logged lockedBuffer
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "c d") }))
+	t.Cleanup(server.Close)
+	h, err := js.New(js.Config{Client: server.Client(), Logger: slog.New(slog.NewTextHandler(&logged, nil))})
+	require.NoError(t, err)
+	subject, err := h.Load(t.Context(), write(t, "word_count.ts", `
+import {defineTool} from "agenthost"
+interface Input { text: string; url?: string; wait?: boolean }
+export default defineTool({
+	name: "word_count",
+	description: "Counts the words of a text.",
+	inputSchema: {type: "object", properties: {text: {type: "string"}}, required: ["text"]},
+	async call({text, url, wait}: Input, {signal}): Promise<string> {
+		if (url) text += await (await fetch(url)).text()
+		if (wait) await new Promise(done => { signal.onabort = done; setTimeout(done, 1e6) })
+		return String(text.split(/\s+/).filter(Boolean).length)
+	},
+})`))
+	require.NoError(t, err)
+	require.Equal(t, "word_count", subject.Spec().Name)
+	require.Equal(t, "Counts the words of a text.", subject.Spec().Description)
+	require.JSONEq(t, `{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]}`, string(subject.Spec().InputSchema))
+	require.False(t, subject.Spec().ReadOnly)
+	for range 3 {
+		require.Equal(t, tool.Result{Output: "3"}, call(t, subject, `{"text":"a  b c"}`))
+		require.Equal(t, tool.Result{Output: "4"}, call(t, subject, `{"text":"a b ","url":`+quoted(server.URL)+`}`))
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		_, err := subject.Call(ctx, tool.Call{Input: json.RawMessage(`{"wait":true,"text":""}`)})
+		cancel()
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.EqualError(t, err, "word_count was stopped: context deadline exceeded")
+	}
+	require.NoError(t, h.Close())
+	require.NotContains(t, logged.String(), "stderr", "a worker that wrote something: a data race for instance")
+}
+
+const fine = `export default {name: "fine", description: "Does nothing.", call() {}}`
+
+func hashOf(source string) string {
+	sum := sha256.Sum256([]byte(source))
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+func TestFaultyFiles(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, js.Config{})
+	rows := []struct{ name, file, source, want string }{
+		{"syntax", "a.ts", "export default {\n  name: 'x',\n  call() { 1 + }\n}", `a.ts:3:16: Unexpected "}"`},
+		{"types are no JavaScript", "a.js", "let x: number = 1", `a.js:1:6: Expected ";" but found ":"`},
+		{"not even the engine", "a.js", "\n\nexport default {name: 'a', description: 'b', call() { return /(?<a>x)(?<a>y)/ }}", "a.js:3"},
+		{"no default export", "a.ts", "export const x = 1", "there is no default export"},
+		{"nothing", "a.ts", "", "name of the default export is not a string"},
+		{"a number", "a.ts", "export default 1", "the default export is not an object"},
+		{"null", "a.ts", "export default null", "the default export is not an object"},
+		{"no name", "a.ts", "export default {}", "name of the default export is not a string"},
+		{"a bad name", "a.ts", `export default {name: "a b", description: "d", call() {}}`, `a.ts: the name "a b" is not 1 to 64 letters, digits, _ and -`},
+		{"a long name", "a.ts", `export default {name: "a".repeat(65), description: "d", call() {}}`, "is not 1 to 64 letters"},
+		{"no description", "a.ts", `export default {name: "a", call() {}}`, "description of the default export is not a string"},
+		{"an empty description", "a.ts", `export default {name: "a", description: "", call() {}}`, "the description is empty"},
+		{"a large description", "a.ts", `export default {name: "a", description: "x".repeat(3e5), call() {}}`, "are larger than 262144 bytes"},
+		{"no call", "a.ts", `export default {name: "a", description: "d", call: 1}`, "call of the default export is not a function"},
+		{"a schema that is none", "a.ts", `export default {name: "a", description: "d", inputSchema: [], call() {}}`, "inputSchema of the default export is not an object"},
+		{"a schema of a string", "a.ts", `export default {name: "a", description: "d", inputSchema: {type: "string"}, call() {}}`, `inputSchema of the default export has no type "object"`},
+		{"a circle of a schema", "a.ts", `const s: any = {type: "object"}; s.s = s; export default {name: "a", description: "d", inputSchema: s, call() {}}`, "circular reference"},
+		{"it throws", "a.ts", "// one\ntype T = string\nfunction f(): never {\n  throw new TypeError('no')\n}\nf()\n" + fine, "TypeError: no\n    at f (a.ts:4:13)\n    at <anonymous> (a.ts:6:"},
+		{"it fetches", "a.ts", "fetch('https://example.com').catch(() => {})\nsetTimeout(() => {})\n" + fine, "Error: setTimeout works within call() only, not while the file is loaded\n    at <anonymous> (a.ts:2:"},
+		{"another import", "a.ts", "import fs from 'node:fs'\nfs.x\n" + fine, `a.ts:1:16: cannot import "node:fs": a tool is one file, and can import "agenthost" alone`},
+		{"another file", "a.ts", "export * from './b'\n" + fine, `cannot import "./b"`},
+		{"require", "a.js", "const fs = require('fs')\n" + fine, `cannot import "fs"`},
+		{"await at the top", "a.ts", "await null\n" + fine, `a.ts:1:1: Top-level await`},
+		{"large to load", "a.ts", "globalThis.x = new Uint8Array(60e6)\n" + fine, "InternalError: out of memory"},
+		{"not UTF-8", "a.ts", "// \xff\n" + fine, "a.ts is not UTF-8"},
+		{"large", "a.ts", fine + strings.Repeat(" ", 1<<20), "the file is larger than 1048576 bytes"},
+		{"another language", "a.py", "", `"a.py" is no .ts, .mts, .js or .mjs file`},
+		{"nested without end", "a.js", strings.Repeat("(", 1<<19), ""},
+		{"nested without end in another way", "a.ts", "x = " + strings.Repeat("[", 1<<19), ""},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			_, err := h.Load(t.Context(), write(t, row.file, row.source))
+			require.ErrorContains(t, err, row.want)
+			require.ErrorContains(t, err, "load custom tool "+row.file+": ")
+			require.Less(t, len(err.Error()), 1000)
+		})
+	}
+	_, err := h.Load(t.Context(), agent.CustomTool{Path: t.TempDir()})
+	require.ErrorContains(t, err, "is not a file")
+	_, err = h.Load(t.Context(), agent.CustomTool{Path: "/nowhere/a.ts"})
+	require.ErrorIs(t, err, os.ErrNotExist)
+	def := write(t, "a.ts", fine)
+	def.Name = "other"
+	_, err = h.Load(t.Context(), def)
+	require.EqualError(t, err, `load custom tool other: the name in a.ts is "fine"`)
+}
+
+func TestAFileThatDoesNotEnd(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, js.Config{})
+	for _, source := range []string{"for (;;);", "Array.prototype.indexOf.call({length: 2 ** 53 - 1}, 1)"} {
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		_, err := h.Load(ctx, write(t, "a.ts", source))
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorContains(t, err, "a.ts did not load in time")
+	}
+	require.Empty(t, call(t, load(t, h, fine), `{}`).Output)
+}
+
+func TestToolsByURL(t *testing.T) {
+	t.Parallel()
+	mux := http.NewServeMux()
+	mux.HandleFunc("/tools/fine.ts", func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, fine) })
+	mux.HandleFunc("/blob", func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "\uFEFF"+fine) })
+	mux.HandleFunc("/large.ts", func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write(make([]byte, 2<<20)) })
+	mux.HandleFunc("/slow.ts", func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	h := newHost(t, js.Config{})
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+
+	loaded, err := h.Load(ctx, agent.CustomTool{Name: "fine", URL: server.URL + "/tools/fine.ts?signature=s3cret", Hash: hashOf(fine)})
+	require.NoError(t, err)
+	require.Equal(t, tool.Spec{Name: "fine", Description: "Does nothing."}, loaded.Spec())
+	loaded, err = h.Load(ctx, agent.CustomTool{Name: "fine", URL: server.URL + "/blob", FileName: "../fine.mjs", Hash: hashOf("\uFEFF" + fine)})
+	require.NoError(t, err)
+	require.Empty(t, call(t, loaded, `{}`))
+
+	for path, want := range map[string]string{
+		"/tools/fine.ts?signature=s3cret": "its hash is " + hashOf(fine) + ", and must be " + hashOf("other"),
+		"/none.ts?signature=s3cret":       "get " + server.URL + "/none.ts: the answer is 404 Not Found",
+		"/large.ts":                       "the file is larger than 1048576 bytes",
+		"/blob":                           `"blob" is no .ts, .mts, .js or .mjs file`,
+	} {
+		_, err := h.Load(ctx, agent.CustomTool{Name: "fine", URL: server.URL + path, Hash: hashOf("other")})
+		require.ErrorContains(t, err, want)
+		require.NotContains(t, err.Error(), "s3cret")
+	}
+	_, err = h.Load(ctx, agent.CustomTool{Name: "fine", URL: "http://127.0.0.1:1/a.ts?s3cret"})
+	require.ErrorContains(t, err, "load custom tool fine: get http://127.0.0.1:1/a.ts: dial tcp")
+	require.NotContains(t, err.Error(), "s3cret")
+	_, err = h.Load(ctx, agent.CustomTool{Name: "fine", URL: "file:///etc/passwd"})
+	require.ErrorContains(t, err, "its url is no http or https address")
+	soon, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+	defer cancel()
+	_, err = h.Load(soon, agent.CustomTool{Name: "fine", URL: server.URL + "/slow.ts"})
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+}

@@ -1,0 +1,22 @@
+expose({ defineTool: (tool) => tool });
+
+// What the library takes from here, and what it puts in: fetched.
+const kit = { host, parse, stringify, apply, defineProperty, isArray, floor, random, Text, slice, charCode, lower, replace, split, join, push, splice, test, match, mapGet, mapSet, mapHas, mapDelete, fromCodes, expose, inCall, DOMException };
+
+// The one function that the host calls.
+return (what, a, b, c) => {
+  switch (what) {
+    case "load":
+      return load(a, b);
+    case "library":
+      return a(kit);
+    case "start":
+      return start(a, b, c);
+    case "tick":
+      return tick();
+    case "fetched":
+      return kit.fetched(a, b, c);
+    case "stop":
+      return stopping.abort(new DOMException("the call was stopped", "AbortError"));
+  }
+};

@@ -1,0 +1,226 @@
+package js
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"sync/atomic"
+	"time"
+	"unicode/utf8"
+)
+
+var (
+	errNoResult = errors.New("call() answered a promise that nothing can settle any more: no timer and no fetch is left")
+	errStopped  = errors.New("stopped")
+)
+
+// run is one call in a worker.
+type run struct {
+	worker  *worker
+	sandbox *sandbox
+	head    callHead
+
+	result *resultHead // nil until there is one
+	text   string
+
+	fetches uint64 // asked for so far: the last one's number
+	waiting int    // those without an answer
+	answers chan answer
+
+	stopped atomic.Bool
+	stops   chan struct{} // closed when the host wants an end
+	over    chan struct{} // closed when the call has ended
+}
+
+type answer struct {
+	fetchAnswer
+	body string
+}
+
+func newRun(w *worker, s *sandbox, h callHead) *run {
+	return &run{worker: w, sandbox: s, head: h, answers: make(chan answer, 2*maxFetches), stops: make(chan struct{}), over: make(chan struct{})}
+}
+
+// execute runs the call until it has a result.
+func (r *run) execute(input string) {
+	_, err := r.sandbox.call("start", input, r.head.Session, r.head.Run)
+	var told bool
+	var deadline <-chan time.Time
+	for err == nil && r.result == nil {
+		if r.stopped.Load() && !told {
+			told = true
+			deadline = time.After(stopGrace)
+			_, err = r.sandbox.call("stop")
+			continue
+		}
+		var wait time.Duration
+		if wait, err = r.tick(); err != nil || r.result != nil {
+			continue
+		}
+		if wait < 0 && r.waiting == 0 {
+			err = errNoResult
+			continue
+		}
+		var timer <-chan time.Time
+		if wait >= 0 {
+			timer = time.After(wait)
+		}
+		stops := r.stops
+		if told {
+			stops = nil
+		}
+		select {
+		case a := <-r.answers:
+			err = r.deliver(a)
+		case <-timer:
+		case <-stops:
+		case <-deadline:
+			err = errStopped
+		}
+	}
+	if r.result == nil {
+		r.result, r.text = &resultHead{IsError: true}, err.Error()
+	}
+	r.result.Call = r.head.Call
+}
+
+// tick runs the timer that is due. It answers when the next one is, or -1.
+func (r *run) tick() (time.Duration, error) {
+	next, err := r.sandbox.call("tick")
+	if err != nil {
+		return 0, err
+	}
+	switch ms := next.(type) {
+	case int:
+		if ms < 0 {
+			return -1, nil
+		}
+		return time.Duration(ms) * time.Millisecond, nil
+	case float64:
+		return time.Duration(math.Ceil(ms)) * time.Millisecond, nil
+	}
+	return -1, nil
+}
+
+// stop tells the script to end, and interrupts it until it has. It is safe from any goroutine.
+func (r *run) stop() {
+	if r.stopped.Swap(true) {
+		return
+	}
+	close(r.stops)
+	go func() {
+		for wait := stopGrace; ; wait = interruptEvery {
+			select {
+			case <-r.over:
+				return
+			case <-time.After(wait):
+				r.sandbox.interrupt()
+			}
+		}
+	}()
+}
+
+// host is what the prelude calls.
+func (r *run) host(op string, args []any) (any, error) {
+	switch op {
+	case "result":
+		text, _ := arg[string](args, 0)
+		cut, _ := arg[bool](args, 1)
+		r.result, r.text = &resultHead{Truncated: cut}, text
+	case "error":
+		text, _ := arg[string](args, 0)
+		stack, _ := arg[string](args, 1)
+		r.result, r.text = &resultHead{IsError: true, Stack: stack}, text
+	case "log":
+		level, _ := arg[string](args, 0)
+		text, _ := arg[string](args, 1)
+		r.worker.write(frameLog, logHead{Call: r.head.Call, Level: level}, text)
+	case "fetch":
+		return r.fetch(args)
+	case "giveUp":
+		r.giveUp(args)
+	default:
+		return nil, fmt.Errorf("the host knows no %q", op)
+	}
+	return nil, nil
+}
+
+func arg[T any](args []any, i int) (value T, ok bool) {
+	if i < len(args) {
+		value, ok = args[i].(T)
+	}
+	return value, ok
+}
+
+// fetch hands a request to the host, and answers its number.
+func (r *run) fetch(args []any) (any, error) {
+	text, _ := arg[string](args, 0)
+	body, _ := arg[string](args, 1)
+	binary, _ := arg[bool](args, 2)
+	var h fetchHead
+	if err := json.Unmarshal([]byte(text), &h); err != nil {
+		return nil, fmt.Errorf("fetch failed: %w", err)
+	}
+	if binary {
+		body = bytesOfBinary(body)
+	}
+	if len(body) > maxFetchBody {
+		return nil, fmt.Errorf("fetch failed: a body has %d bytes at most", maxFetchBody)
+	}
+	r.fetches++
+	r.waiting++
+	h.Call, h.Fetch = r.head.Call, r.fetches
+	r.worker.write(frameFetch, h, body)
+	return int(r.fetches), nil
+}
+
+func (r *run) giveUp(args []any) {
+	if id, ok := arg[int](args, 0); ok {
+		r.waiting--
+		r.worker.write(frameGiveUp, fetchHead{Call: r.head.Call, Fetch: uint64(id)}, "")
+	}
+}
+
+// fetched takes an answer from the host. It is called by the goroutine that reads.
+func (r *run) fetched(h fetchAnswer, body []byte) {
+	select {
+	case r.answers <- answer{h, string(body)}:
+	default: // more answers than questions
+	}
+}
+
+// deliver hands an answer to the script.
+func (r *run) deliver(a answer) error {
+	text, err := json.Marshal(a.fetchAnswer)
+	if err != nil {
+		return err
+	}
+	binary := !utf8.ValidString(a.body)
+	if binary {
+		a.body = binaryOfBytes(a.body)
+	}
+	known, err := r.sandbox.call("fetched", string(text), a.body, binary)
+	if known == true {
+		r.waiting--
+	}
+	return err
+}
+
+// The engine takes text alone. A binary string has one byte in each character.
+func binaryOfBytes(bytes string) string {
+	var b strings.Builder
+	for i := range len(bytes) {
+		b.WriteRune(rune(bytes[i]))
+	}
+	return b.String()
+}
+
+func bytesOfBinary(text string) string {
+	bytes := make([]byte, 0, len(text))
+	for _, c := range text {
+		bytes = append(bytes, byte(c))
+	}
+	return string(bytes)
+}

@@ -1,0 +1,133 @@
+package js
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"modernc.org/quickjs"
+)
+
+// places tells where in a tool's file the code of a script comes from: by the line of the script, in order of columns.
+type places [][]place
+
+// place is a column of the script and what stands there in the file; all counted from 0.
+type place struct{ column, fileLine, fileColumn int }
+
+const base64Digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+
+// sourceMap is what is used of a source map of version 3.
+type sourceMap struct {
+	Mappings string `json:"mappings"`
+	File     int    `json:"file"` // the number of the tool's file among the sources
+}
+
+// places reads the mappings; what is faulty is left out.
+func (m sourceMap) places() places {
+	var all places
+	var source, fileLine, fileColumn int // each field is the difference to the one before
+	for line := range strings.SplitSeq(m.Mappings, ";") {
+		column := 0
+		var row []place
+		for segment := range strings.SplitSeq(line, ",") {
+			fields, ok := digits(segment)
+			if !ok || len(fields) < 4 {
+				continue
+			}
+			column += fields[0]
+			source += fields[1]
+			fileLine += fields[2]
+			fileColumn += fields[3]
+			if source == m.File {
+				row = append(row, place{column, fileLine, fileColumn})
+			}
+		}
+		all = append(all, row)
+	}
+	return all
+}
+
+// digits reads numbers of base 64 digits, five bits in each, the sixth for more; the lowest bit is the sign.
+func digits(segment string) (fields []int, ok bool) {
+	value, shift := 0, 0
+	for i := range len(segment) {
+		digit := strings.IndexByte(base64Digits, segment[i])
+		if digit < 0 || shift > 30 {
+			return nil, false
+		}
+		value |= (digit & 31) << shift
+		if shift += 5; digit&32 != 0 {
+			continue
+		}
+		if value&1 != 0 {
+			value = -value
+		}
+		fields = append(fields, value/2)
+		value, shift = 0, 0
+	}
+	return fields, shift == 0
+}
+
+// at gives the place in the file, counted from 1, for one in the script, counted from 1 too.
+func (p places) at(line, column int) (fileLine, fileColumn int, ok bool) {
+	if line < 1 || line > len(p) || len(p[line-1]) == 0 {
+		return 0, 0, false
+	}
+	row := p[line-1]
+	i, exact := slices.BinarySearchFunc(row, column-1, func(a place, c int) int { return a.column - c })
+	if !exact && i > 0 {
+		i--
+	}
+	return row[i].fileLine + 1, row[i].fileColumn + 1, true
+}
+
+// maxStack bounds the lines of a stack that the model sees: more say little.
+const maxStack = 3
+
+var frameOfStack = regexp.MustCompile(`^\s*at (.*?) ?\(?<eval>:(\d+):(\d+)\)?$`)
+
+// withStack adds the lines of a stack that stand in the tool's file.
+func withStack(text, stack string, lines places, file string) string {
+	var b strings.Builder
+	b.WriteString(text)
+	n := 0
+	for frame := range strings.Lines(stack) {
+		m := frameOfStack.FindStringSubmatch(strings.TrimRight(frame, "\n"))
+		if m == nil {
+			continue
+		}
+		line, _ := strconv.Atoi(m[2])
+		column, _ := strconv.Atoi(m[3])
+		fileLine, fileColumn, ok := lines.at(line, column)
+		if !ok {
+			continue
+		}
+		fmt.Fprintf(&b, "\n    at %s (%s:%d:%d)", orAnonymous(m[1]), file, fileLine, fileColumn)
+		if n++; n == maxStack {
+			break
+		}
+	}
+	return b.String()
+}
+
+func orAnonymous(name string) string {
+	if name == "" || name == "<eval>" {
+		return "<anonymous>"
+	}
+	return name
+}
+
+// describe words an error of the engine, one of the compiler for instance, with its place in the file.
+func describe(err error, lines places, file string) string {
+	var e *quickjs.Error
+	if !errors.As(err, &e) {
+		return err.Error()
+	}
+	if line, column, ok := lines.at(e.LineNumber, e.ColumnNumber); ok {
+		return fmt.Sprintf("%s:%d:%d: %s", file, line, column, e.Error())
+	}
+	return withStack(e.Error(), e.Stack, lines, file)
+}

@@ -1,0 +1,17 @@
+// Command worker is a worker and nothing else, for tests that need one without the race detector, which makes the engine
+// fifty times slower.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/seed93082962/agenthost/runtime/tool/js"
+)
+
+func main() {
+	if err := js.Work(os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}

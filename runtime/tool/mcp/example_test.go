@@ -1,0 +1,51 @@
+package mcp_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/seed93082962/agenthost/runtime/agent"
+	"github.com/seed93082962/agenthost/runtime/tool"
+	"github.com/seed93082962/agenthost/runtime/tool/mcp"
+)
+
+func ExampleConnector_Open() {
+	// A server with one tool, such as somebody else may run.
+	weather := sdk.NewServer(&sdk.Implementation{Name: "weather", Version: "1"}, nil)
+	sdk.AddTool(weather, &sdk.Tool{Name: "today", Description: "Tells today's weather."},
+		func(_ context.Context, _ *sdk.CallToolRequest, in struct {
+			City string `json:"city"`
+		}) (*sdk.CallToolResult, any, error) {
+			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "sunny in " + in.City}}}, nil, nil
+		})
+	web := httptest.NewServer(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return weather }, nil))
+	defer web.Close()
+
+	connector, err := mcp.New(mcp.Config{})
+	if err != nil {
+		panic(err)
+	}
+	server, err := connector.Open("weather", agent.MCPServer{Transport: agent.TransportHTTP, URL: web.URL})
+	if err != nil {
+		panic(err)
+	}
+	defer server.Close()
+
+	fmt.Println(server.Status())
+	tools, err := server.Tools(context.Background())
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(server.Status(), tools[0].Spec().Name)
+	res, err := tools[0].Call(context.Background(), tool.Call{ID: "t1", Input: json.RawMessage(`{"city":"Oslo"}`)})
+	fmt.Println(res.Output, err)
+	// Output:
+	// pending
+	// connected mcp__weather__today
+	// sunny in Oslo <nil>
+}

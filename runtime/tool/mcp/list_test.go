@@ -1,0 +1,152 @@
+package mcp_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/runtime/tool"
+)
+
+// lists answers tools/list with the given pages.
+func lists(pages ...string) func(string, json.RawMessage) string {
+	return func(_ string, params json.RawMessage) string {
+		var at struct{ Cursor string }
+		if err := json.Unmarshal(params, &at); err != nil {
+			return err.Error()
+		}
+		n := len(at.Cursor)
+		next := ""
+		if n+1 < len(pages) {
+			next = fmt.Sprintf(`,"nextCursor":%q`, at.Cursor+"x")
+		}
+		return `{"tools":[` + pages[n] + `]` + next + `}`
+	}
+}
+
+func entry(name, rest string) string {
+	if rest == "" {
+		rest = `"inputSchema":{"type":"object"}`
+	}
+	return fmt.Sprintf(`{"name":%q,%s}`, name, rest)
+}
+
+func TestToolsThatCannotBeOfferedAreLeftOut(t *testing.T) {
+	for name, row := range map[string]struct {
+		pages []string
+		want  []string
+		log   string
+	}{
+		"in order of names":       {[]string{entry("b", "") + "," + entry("a", ""), entry("_", "")}, []string{"_", "a", "b"}, ""},
+		"none":                    {[]string{""}, nil, ""},
+		"a dot in the name":       {[]string{entry("fs.read", "") + "," + entry("a", "")}, []string{"a"}, `fs.read`},
+		"a name of other letters": {[]string{entry("größe", "") + "," + entry("a", "")}, []string{"a"}, "größe"},
+		"no name":                 {[]string{entry("", "") + "," + entry("a", "")}, []string{"a"}, "has a name that models do not take"},
+		"a name of just the length": {
+			[]string{entry(strings.Repeat("n", 53), "") + "," + entry(strings.Repeat("n", 54), "")}, []string{strings.Repeat("n", 53)}, "nnn",
+		},
+		"a name that is there twice": {[]string{entry("a", ""), entry("a", "")}, []string{"a"}, "is there twice"},
+		"a schema of an array":       {[]string{entry("l", `"inputSchema":{"type":"array"}`) + "," + entry("a", "")}, []string{"a"}, "not one of an object"},
+		"a schema that is none":      {[]string{entry("l", `"inputSchema":true`) + "," + entry("a", "")}, []string{"a"}, "not one of an object"},
+		"a schema without a type":    {[]string{entry("a", `"inputSchema":{}`) + "," + entry("b", `"title":"B"`)}, []string{"a", "b"}, ""},
+		"a null":                     {[]string{"null," + entry("a", "")}, []string{"a"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			var want []string
+			for _, v := range row.want {
+				want = append(want, "mcp__test__"+v)
+			}
+			tools := list(t, w.open(raw(t, lists(row.pages...))))
+			require.Equal(t, want, names(tools))
+			for _, v := range tools {
+				require.JSONEq(t, `{"type":"object"}`, string(v.Spec().InputSchema))
+			}
+			if row.log == "" {
+				require.NotContains(t, w.log.String(), "left out")
+			} else {
+				require.Contains(t, w.log.String(), "tools of an MCP server are left out")
+				require.Contains(t, w.log.String(), row.log)
+			}
+		})
+	}
+}
+
+func TestListsAreBounded(t *testing.T) {
+	page := func(from, n int, rest string) string {
+		var entries []string
+		for i := range n {
+			entries = append(entries, entry(fmt.Sprintf("t%06d", from+i), rest))
+		}
+		return strings.Join(entries, ",")
+	}
+	large := fmt.Sprintf(`"inputSchema":{"type":"object","description":%q}`, strings.Repeat("x", 1<<20))
+	var many []string
+	for i := range 300 {
+		many = append(many, page(i, 1, ""))
+	}
+	var pages atomic.Int32
+	for name, row := range map[string]struct {
+		result func(string, json.RawMessage) string
+		want   int
+	}{
+		"1,000 tools":                {lists(page(0, 600, ""), page(600, 400, "")), 1000},
+		"more of them":               {lists(page(0, 600, ""), page(600, 600, "")), 1000},
+		"more than 8 MiB of schemas": {lists(page(0, 9, large)), 7},
+		"more than 200 pages":        {lists(many...), 200},
+		"a list that leads back":     {func(string, json.RawMessage) string { return `{"tools":[` + page(0, 1, "") + `],"nextCursor":"same"}` }, 1},
+		"a cursor of any length":     {func(_ string, p json.RawMessage) string { return fmt.Sprintf(`{"tools":[],"nextCursor":"%x"}`, p) }, 0},
+		"pages of nothing without end": {func(string, json.RawMessage) string {
+			return fmt.Sprintf(`{"tools":[],"nextCursor":"%d"}`, pages.Add(1))
+		}, 0},
+		"a description of many letters": {lists(entry("a", `"description":"`+strings.Repeat("ü", 1<<20)+`"`)), 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			tools := list(t, w.open(raw(t, row.result)))
+			require.Len(t, tools, row.want)
+			for _, v := range tools {
+				require.LessOrEqual(t, len(v.Spec().Description), 16<<10+len("..."))
+			}
+			if name != "1,000 tools" && row.want != 1 {
+				require.Contains(t, w.log.String(), "tools of an MCP server are left out")
+			}
+			require.Less(t, len(w.log.String()), 10<<10)
+		})
+	}
+}
+
+func TestAnswersAsText(t *testing.T) {
+	for name, row := range map[string]struct {
+		result string
+		want   tool.Result
+	}{
+		"texts":              {`{"content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}`, tool.Result{Output: "a\nb"}},
+		"nothing":            {`{"content":[]}`, tool.Result{}},
+		"no content":         {`{}`, tool.Result{}},
+		"an error":           {`{"content":[{"type":"text","text":"a"}],"isError":true}`, tool.Result{Output: "a", IsError: true}},
+		"an image":           {`{"content":[{"type":"image","mimeType":"image/png","data":"AAAA"},{"type":"text","text":"a"}]}`, tool.Result{Output: "[image image/png, 3 bytes]\na"}},
+		"a sound":            {`{"content":[{"type":"audio","mimeType":"audio/wav","data":"AAAA"}]}`, tool.Result{Output: "[audio audio/wav, 3 bytes]"}},
+		"a link":             {`{"content":[{"type":"resource_link","uri":"file:///a","name":"a"}]}`, tool.Result{Output: "[resource a file:///a ]"}},
+		"a text resource":    {`{"content":[{"type":"resource","resource":{"uri":"file:///a","text":"inside"}}]}`, tool.Result{Output: "inside"}},
+		"a binary resource":  {`{"content":[{"type":"resource","resource":{"uri":"file:///a","mimeType":"x/y","blob":"AAAA"}}]}`, tool.Result{Output: "[resource file:///a x/y, 3 bytes]"}},
+		"structured":         {`{"content":[],"structuredContent":{"n":1}}`, tool.Result{Output: `{"n":1}`}},
+		"structured, a list": {`{"content":[],"structuredContent":[1,2]}`, tool.Result{Output: `[1,2]`}},
+		"both":               {`{"content":[{"type":"text","text":"n is 1"}],"structuredContent":{"n":1}}`, tool.Result{Output: "n is 1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newWorld(t).open(raw(t, func(method string, params json.RawMessage) string {
+				if method == "tools/list" {
+					return lists(entry("a", ""))(method, params)
+				}
+				return row.result
+			}))
+			res := call(t, find(t, s, "a"), `{}`)
+			require.Equal(t, row.want, res)
+		})
+	}
+}

@@ -1,0 +1,47 @@
+package mcp_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"testing"
+
+	"github.com/seed93082962/agenthost/runtime/agent"
+)
+
+// raw is a server that answers what a test wants, which no SDK would: result is the JSON of a method's result.
+func raw(t testing.TB, result func(method string, params json.RawMessage) string) agent.MCPServer {
+	return overHTTP(web(t, rawHandler(result)).URL)
+}
+
+func rawHandler(result func(method string, params json.RawMessage) string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPost {
+			w.WriteHeader(http.StatusMethodNotAllowed)
+			return
+		}
+		var message struct {
+			ID     json.RawMessage
+			Method string
+			Params json.RawMessage
+		}
+		if err := json.NewDecoder(r.Body).Decode(&message); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		if message.ID == nil {
+			w.WriteHeader(http.StatusAccepted)
+			return
+		}
+		answer := `{"protocolVersion":"2025-11-25","serverInfo":{"name":"raw","version":"1"},"capabilities":{"tools":{}}}`
+		if message.Method != "initialize" {
+			answer = result(message.Method, message.Params)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Mcp-Session-Id", "s1")
+		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":`, message.ID)
+		io.WriteString(w, answer) //nolint:errcheck // whoever went does not want it
+		io.WriteString(w, "}")    //nolint:errcheck // the same
+	})
+}

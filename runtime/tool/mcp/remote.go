@@ -1,0 +1,124 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"syscall"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/seed93082962/agenthost/runtime/tool"
+)
+
+// remote is one tool of a server. It outlives links.
+type remote struct {
+	server *server
+	spec   spec
+}
+
+func (r *remote) Spec() tool.Spec { return r.spec.Spec }
+
+func (r *remote) Call(ctx context.Context, call tool.Call) (tool.Result, error) {
+	for again := true; ; again = false {
+		l, err := r.server.connect(ctx)
+		var answer *sdk.CallToolResult
+		if err == nil {
+			answer, err = do(ctx, l, func(ctx context.Context) (*sdk.CallToolResult, error) {
+				return l.session.CallTool(ctx, &sdk.CallToolParams{Name: r.spec.remote, Arguments: call.Input})
+			})
+		}
+		switch {
+		case err == nil:
+			return render(answer), nil
+		case ctx.Err() != nil:
+			return tool.Result{}, context.Cause(ctx)
+		case l == nil:
+			return r.failed("", err), nil
+		case unsent(err):
+			l.end(err) // of no use to anybody
+			if again {
+				continue
+			}
+		}
+		return r.failed(r.meaning(l, err), err), nil
+	}
+}
+
+// meaning says what an error tells of the call, for the model.
+func (r *remote) meaning(l *link, err error) string {
+	switch {
+	case unsent(err):
+		return "the call was not sent: "
+	case l.life.Err() != nil || errors.Is(err, io.EOF):
+		return "the server went away during the call, which may have been carried out or not: "
+	}
+	return "the call failed: "
+}
+
+func (r *remote) failed(doing string, err error) tool.Result {
+	return tool.Result{Output: r.server.fault(doing, err).Error(), IsError: true}
+}
+
+// unsent says of an error that the message has surely not reached anybody who would act on it.
+func unsent(err error) bool {
+	if errors.Is(err, sdk.ErrConnectionClosed) || errors.Is(err, errSessionGone) {
+		return true
+	}
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
+		return true
+	}
+	return brokenPipe(err)
+}
+
+// brokenPipe is a write to a server that has gone. A line of which only the beginning was written is not read.
+func brokenPipe(err error) bool {
+	path, ok := errors.AsType[*os.PathError](err)
+	return ok && path.Op == "write" && (errors.Is(path.Err, syscall.EPIPE) || errors.Is(path.Err, os.ErrClosed))
+}
+
+// render puts an answer into the text that a model gets. What is not text is told in a line.
+func render(answer *sdk.CallToolResult) tool.Result {
+	if answer.NeedsInput() {
+		return tool.Result{Output: "the server asks for input, and there is nobody to give it", IsError: true}
+	}
+	var parts []string
+	texts := false
+	text := func(s string) {
+		parts = append(parts, s)
+		texts = texts || s != ""
+	}
+	for _, c := range answer.Content {
+		switch c := c.(type) {
+		case *sdk.TextContent:
+			text(c.Text)
+		case *sdk.ImageContent:
+			parts = append(parts, fmt.Sprintf("[image %s, %d bytes]", c.MIMEType, len(c.Data)))
+		case *sdk.AudioContent:
+			parts = append(parts, fmt.Sprintf("[audio %s, %d bytes]", c.MIMEType, len(c.Data)))
+		case *sdk.ResourceLink:
+			parts = append(parts, strings.Join(strings.Fields(fmt.Sprintf("[resource %s %s %s]", c.Name, c.URI, c.MIMEType)), " "))
+		case *sdk.EmbeddedResource:
+			switch res := c.Resource; {
+			case res == nil:
+			case res.Blob != nil:
+				parts = append(parts, fmt.Sprintf("[resource %s %s, %d bytes]", res.URI, res.MIMEType, len(res.Blob)))
+			default:
+				text(res.Text)
+			}
+		default:
+			parts = append(parts, "[content of a kind that is not known]")
+		}
+	}
+	if !texts && answer.StructuredContent != nil {
+		if data, err := json.Marshal(answer.StructuredContent); err == nil {
+			parts = append(parts, string(data))
+		}
+	}
+	return tool.Result{Output: strings.ToValidUTF8(strings.Join(parts, "\n"), "\uFFFD"), IsError: answer.IsError}
+}

@@ -1,0 +1,248 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"github.com/seed93082962/agenthost/runtime/agent"
+	"github.com/seed93082962/agenthost/runtime/tool"
+)
+
+// How long a server that failed is left alone.
+const (
+	firstPause = time.Second
+	mostPause  = 30 * time.Second
+)
+
+var (
+	errClosed    = errors.New("it was closed")
+	errTimeout   = errors.New("it did not answer in time")
+	errAbandoned = errors.New("nobody waits for it any more")
+)
+
+var _ tool.Server = (*server)(nil)
+
+// server is one configured server: at most one link, or one attempt to get one.
+type server struct {
+	cfg   Config
+	name  string
+	log   *slog.Logger
+	hide  func(string) string // takes secrets out of a text
+	carry func(*link) (carrier, error)
+	work  sync.WaitGroup // attempts and links
+
+	mu      sync.Mutex // guards what follows
+	closed  bool
+	link    *link
+	attempt *attempt
+	tools   []tool.Tool // of the last listing
+	failure error       // of the last attempt
+	pause   time.Duration
+	retryAt time.Time
+}
+
+// attempt is one way from nothing to a link, however many wait for it.
+type attempt struct {
+	cancel  context.CancelCauseFunc
+	waiters int           // guarded by server.mu
+	done    chan struct{} // closed when link or err is there
+	link    *link
+	err     error
+}
+
+func newServer(cfg Config, name string, def agent.MCPServer) *server {
+	hide := concealer(def)
+	return &server{cfg: cfg, name: name, hide: hide, log: cfg.Logger.With("mcp_server", name)}
+}
+
+func (s *server) Name() string { return s.name }
+
+func (s *server) Status() tool.Status {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.closed:
+		return tool.Failed
+	case s.link != nil && s.link.life.Err() == nil:
+		return tool.Connected
+	case s.attempt == nil && s.failure != nil:
+		return tool.Failed
+	}
+	return tool.Pending
+}
+
+func (s *server) Tools(ctx context.Context) ([]tool.Tool, error) {
+	for again := true; ; again = false {
+		l, err := s.connect(ctx)
+		if err == nil && l.stale.Load() {
+			err = s.relist(ctx, l)
+		}
+		switch {
+		case err == nil:
+			return s.listed(), nil
+		case ctx.Err() != nil:
+			return nil, fmt.Errorf("mcp server %s: %w", s.name, context.Cause(ctx))
+		case l != nil && again: // it was lost while it listed
+		default:
+			return nil, s.fault("", err)
+		}
+	}
+}
+
+func (s *server) listed() []tool.Tool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.tools
+}
+
+// fault puts an error into words that may be shown to anybody.
+func (s *server) fault(doing string, err error) error {
+	return fmt.Errorf("mcp server %s: %s%s", s.name, doing, s.words(err))
+}
+
+// words are what an error says without how the SDK came to it, without secrets and bounded.
+func (s *server) words(err error) string {
+	text := err.Error()
+	if answer, ok := errors.AsType[*jsonrpc.Error](err); ok && answer.Code != rejected {
+		text = answer.Message
+	}
+	if failed, ok := errors.AsType[*url.Error](err); ok { // its own text holds the URL
+		text = failed.Err.Error()
+	}
+	return clip(s.hide(text), maxFault)
+}
+
+// rejected is the SDK's own code for a message that its transport did not take.
+const rejected = -32005
+
+// connect answers the link, and makes it where there is none.
+func (s *server) connect(ctx context.Context) (*link, error) {
+	s.mu.Lock()
+	if s.link != nil && s.link.life.Err() != nil {
+		s.link = nil
+	}
+	var err error
+	switch {
+	case s.closed:
+		err = errClosed
+	case s.link == nil && s.attempt == nil && time.Now().Before(s.retryAt):
+		err = s.failure
+	}
+	if l := s.link; l != nil || err != nil {
+		s.mu.Unlock()
+		return l, err
+	}
+	if s.attempt == nil {
+		s.begin()
+	}
+	a := s.attempt
+	a.waiters++
+	s.mu.Unlock()
+
+	select {
+	case <-a.done:
+		return a.link, a.err
+	case <-ctx.Done():
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if a.waiters--; a.waiters == 0 && s.attempt == a {
+		s.attempt = nil
+		a.cancel(errAbandoned)
+	}
+	return nil, context.Cause(ctx)
+}
+
+// begin starts an attempt. s.mu is held.
+func (s *server) begin() {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	a := &attempt{cancel: cancel, done: make(chan struct{})}
+	s.attempt = a
+	s.work.Go(func() {
+		defer cancel(nil)
+		timed, stop := context.WithTimeoutCause(ctx, s.cfg.ConnectTimeout, errTimeout)
+		defer stop()
+		l, specs, err := s.dial(timed)
+		s.finish(a, l, specs, err)
+	})
+}
+
+// finish makes the outcome of an attempt that of the server, unless it was given up meanwhile.
+func (s *server) finish(a *attempt, l *link, specs []spec, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	defer close(a.done)
+	if s.attempt != a {
+		if l != nil {
+			l.end(errAbandoned)
+		}
+		a.err = errAbandoned
+		if s.closed {
+			a.err = errClosed
+		}
+		return
+	}
+	s.attempt = nil
+	if err != nil {
+		s.pause = min(max(2*s.pause, firstPause), mostPause)
+		s.retryAt, s.failure, a.err = time.Now().Add(s.pause), err, err
+		s.log.Warn("connecting an MCP server failed", "error", s.words(err))
+		return
+	}
+	s.pause, s.retryAt, s.failure = 0, time.Time{}, nil
+	s.link, a.link = l, l
+	s.adopt(specs)
+}
+
+// relist asks for the tools again, one caller at a time. A server that fails to answer keeps the tools that it had.
+func (s *server) relist(ctx context.Context, l *link) error {
+	select {
+	case l.listing <- struct{}{}:
+		defer func() { <-l.listing }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if time.Now().Before(l.relistAt) || !l.stale.Swap(false) { // whoever was here before has done it, or has just failed
+		return nil
+	}
+	timed, stop := context.WithTimeoutCause(ctx, s.cfg.ConnectTimeout, errTimeout)
+	defer stop()
+	specs, err := s.list(timed, l)
+	if err == nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.adopt(specs)
+		return nil
+	}
+	l.stale.Store(true)
+	if ctx.Err() != nil || l.life.Err() != nil {
+		return err
+	}
+	l.relistAt = time.Now().Add(mostPause)
+	s.log.Warn("listing the tools of an MCP server again failed", "error", s.words(err))
+	return nil
+}
+
+func (s *server) Close() error {
+	s.mu.Lock()
+	if !s.closed {
+		s.closed = true
+		if s.attempt != nil {
+			s.attempt.cancel(errClosed)
+			s.attempt = nil
+		}
+		if s.link != nil {
+			s.link.end(errClosed)
+		}
+	}
+	s.mu.Unlock()
+	s.work.Wait()
+	return nil
+}

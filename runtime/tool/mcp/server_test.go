@@ -1,0 +1,155 @@
+package mcp_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/seed93082962/agenthost/runtime/agent"
+	"github.com/seed93082962/agenthost/runtime/tool/mcp"
+)
+
+// serve is this program as a stdio server, or as something that pretends to be one.
+func serve(role string) int {
+	if err := leaveWord(role); err != nil {
+		return fail(err)
+	}
+	switch role {
+	case "tools":
+		fmt.Fprintln(os.Stderr, "a line of stderr "+strings.Repeat("long ", 5000))
+		if err := toolServer().Run(context.Background(), &sdk.StdioTransport{}); err != nil && !errors.Is(err, io.EOF) {
+			return fail(err)
+		}
+	case "silent": // reads, and never says anything; survives SIGTERM and the end of its input
+		signal.Ignore(syscall.SIGTERM)
+		startChild("sleeper")
+		io.Copy(io.Discard, os.Stdin) //nolint:errcheck // it has nothing to tell
+		select {}
+	case "sleeper":
+		signal.Ignore(syscall.SIGTERM, syscall.SIGHUP)
+		select {}
+	case "garbage":
+		fmt.Println("Welcome to this server! It is not a protocol.")
+		io.Copy(io.Discard, os.Stdin) //nolint:errcheck // it has nothing to tell
+	case "endless":
+		bufio.NewReader(os.Stdin).ReadString('\n') //nolint:errcheck // whatever it is
+		fmt.Print(`{"jsonrpc":"2.0","id":1,"result":"`)
+		for page := make([]byte, 1<<16); ; {
+			if _, err := os.Stdout.Write(append(page[:0], strings.Repeat("x", 1<<16)...)); err != nil {
+				return 1
+			}
+		}
+	case "exit":
+		return 3
+	case "middle": // a program that uses a server and is killed
+		return middle()
+	}
+	return 0
+}
+
+func fail(err error) int {
+	fmt.Fprintln(os.Stderr, err)
+	return 1
+}
+
+// leaveWord writes the process id into the working directory, whole or not at all.
+func leaveWord(role string) error {
+	name := fmt.Sprintf("%s-%d", role, os.Getpid())
+	if err := os.WriteFile(name+".new", []byte(strconv.Itoa(os.Getpid())), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(name+".new", name+".pid")
+}
+
+func startChild(role string) {
+	self, err := os.Executable()
+	if err != nil {
+		return
+	}
+	cmd := exec.Command(self, "serve", role)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr // holds the pipes
+	cmd.Start()                                   //nolint:errcheck // the test waits for its word
+}
+
+func middle() int {
+	cwd, err := os.Getwd()
+	if err != nil {
+		return fail(err)
+	}
+	connector, err := mcp.New(mcp.Config{CWD: cwd})
+	if err != nil {
+		return fail(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return fail(err)
+	}
+	s, err := connector.Open("test", agent.MCPServer{Transport: agent.TransportStdio, Command: self, Args: []string{"serve", "tools"}})
+	if err != nil {
+		return fail(err)
+	}
+	if _, err := s.Tools(context.Background()); err != nil {
+		return fail(err)
+	}
+	fmt.Println("ready")
+	select {}
+}
+
+// toolServer is the server of most tests, over each transport.
+func toolServer() *sdk.Server {
+	server := sdk.NewServer(&sdk.Implementation{Name: "tools", Version: "1"}, &sdk.ServerOptions{PageSize: 3})
+	offer(server, "echo", answers(func(_ context.Context, text string) (*sdk.CallToolResult, error) { return says(text), nil }))
+	offer(server, "fail", answers(func(_ context.Context, text string) (*sdk.CallToolResult, error) {
+		res := says("it did not work: " + text)
+		res.IsError = true
+		return res, nil
+	}))
+	offer(server, "refuse", answers(func(context.Context, string) (*sdk.CallToolResult, error) {
+		return nil, errors.New("a protocol error")
+	}))
+	offer(server, "crash", answers(func(context.Context, string) (*sdk.CallToolResult, error) {
+		os.Exit(7)
+		return nil, nil
+	}))
+	offer(server, "environ", answers(func(context.Context, string) (*sdk.CallToolResult, error) {
+		env := os.Environ()
+		slices.Sort(env)
+		return says(strings.Join(env, "\n")), nil
+	}))
+	offer(server, "cwd", answers(func(context.Context, string) (*sdk.CallToolResult, error) {
+		dir, err := os.Getwd()
+		if err != nil {
+			return nil, err
+		}
+		dir, err = filepath.EvalSymlinks(dir)
+		return says(dir), err
+	}))
+	offer(server, "family", answers(func(context.Context, string) (*sdk.CallToolResult, error) {
+		startChild("sleeper")
+		return says("started"), nil
+	}))
+	offer(server, "wait", answers(func(ctx context.Context, text string) (*sdk.CallToolResult, error) {
+		os.WriteFile("waiting", nil, 0o600) //nolint:errcheck // the test waits for it
+		<-ctx.Done()
+		os.WriteFile("cancelled", nil, 0o600) //nolint:errcheck // the test waits for it
+		return nil, ctx.Err()
+	}))
+	offer(server, "deaf", answers(func(context.Context, string) (*sdk.CallToolResult, error) { select {} }))
+	offer(server, "grow", answers(func(_ context.Context, text string) (*sdk.CallToolResult, error) {
+		offer(server, text, answers(func(context.Context, string) (*sdk.CallToolResult, error) { return says("new"), nil }))
+		return says("grown"), nil
+	}))
+	return server
+}

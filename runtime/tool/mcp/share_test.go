@@ -1,0 +1,262 @@
+package mcp_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/runtime/agent"
+	"github.com/seed93082962/agenthost/runtime/tool"
+)
+
+// gate is a server over HTTP that holds requests up until it is opened, and counts what begins a session.
+type gate struct {
+	next   http.Handler
+	begins atomic.Int32
+	open   chan struct{}
+	gone   chan struct{} // told of each request that was given up at the gate
+}
+
+func newGate(t *testing.T, next http.Handler) (*gate, agent.MCPServer) {
+	g := &gate{next: next, open: make(chan struct{}), gone: make(chan struct{}, 100)}
+	return g, overHTTP(web(t, g).URL)
+}
+
+func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Header.Get("Mcp-Session-Id") == "" {
+		g.begins.Add(1)
+	}
+	body, err := io.ReadAll(r.Body) // the end of a connection is noticed only after its request was read
+	if err != nil {
+		return
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	select {
+	case <-g.open:
+		g.next.ServeHTTP(w, r)
+	case <-r.Context().Done():
+		g.gone <- struct{}{}
+	}
+}
+
+func TestCallersShareOneAttempt(t *testing.T) {
+	g, def := newGate(t, streamable(toolServer()))
+	s := newWorld(t).open(def)
+	errs := make(chan error, 9)
+	leaves, leave := context.WithCancelCause(t.Context())
+	for i := range cap(errs) {
+		ctx := t.Context()
+		if i == 0 {
+			ctx = leaves
+		}
+		go func() {
+			_, err := s.Tools(ctx)
+			errs <- err
+		}()
+	}
+	require.Eventually(t, func() bool { return g.begins.Load() == 1 }, long, time.Millisecond)
+	require.Equal(t, tool.Pending, s.Status())
+	gone := errors.New("this run is over")
+	leave(gone)
+	require.ErrorIs(t, <-errs, gone) // at once, and the others do not notice
+	close(g.open)
+	for range cap(errs) - 1 {
+		require.NoError(t, <-errs)
+	}
+	require.EqualValues(t, 1, g.begins.Load())
+}
+
+func TestAttemptThatNobodyWaitsForIsGivenUp(t *testing.T) {
+	w := newWorld(t)
+	s := w.open(stdio(t, "silent"))
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		_, err := s.Tools(ctx)
+		done <- err
+	}()
+	server, grandchild := w.pids("silent")[0], w.pids("sleeper")[0]
+	cancel()
+	require.ErrorIs(t, <-done, context.Canceled)
+	require.Equal(t, tool.Pending, s.Status(), "it has not failed")
+	w.requireDead(server)
+	w.requireDead(grandchild)
+}
+
+func TestAttemptEndsAtTheTimeout(t *testing.T) {
+	g, def := newGate(t, nil)
+	s := newWorld(t, timeout(100*time.Millisecond)).open(def)
+	_, err := s.Tools(t.Context())
+	require.EqualError(t, err, "mcp server test: it did not answer in time")
+	require.Equal(t, tool.Failed, s.Status())
+	<-g.gone
+}
+
+func TestCloseEndsAnAttempt(t *testing.T) {
+	g, def := newGate(t, nil)
+	s := newWorld(t).open(def)
+	done := make(chan error, 1)
+	go func() {
+		_, err := s.Tools(context.Background())
+		done <- err
+	}()
+	require.Eventually(t, func() bool { return g.begins.Load() == 1 }, long, time.Millisecond)
+	require.NoError(t, s.Close())
+	require.EqualError(t, <-done, "mcp server test: it was closed")
+	<-g.gone
+}
+
+func TestServerThatFailedIsTriedAgainLater(t *testing.T) {
+	var up atomic.Bool
+	var tries atomic.Int32
+	handler := streamable(toolServer())
+	s := newWorld(t).open(overHTTP(web(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if tries.Add(1); !up.Load() {
+			http.Error(w, "not yet", http.StatusBadGateway)
+			return
+		}
+		handler.ServeHTTP(w, r)
+	})).URL))
+	for range 20 {
+		_, err := s.Tools(t.Context())
+		require.ErrorContains(t, err, "Bad Gateway")
+		require.Equal(t, tool.Failed, s.Status())
+	}
+	require.EqualValues(t, 1, tries.Load())
+	up.Store(true)
+	require.Eventually(t, func() bool {
+		_, err := s.Tools(t.Context())
+		return err == nil
+	}, long, 10*time.Millisecond)
+	require.Equal(t, tool.Connected, s.Status())
+}
+
+func TestCancelReachesTheServer(t *testing.T) {
+	for name, def := range carried {
+		if name == "http without sessions" { // where nobody could know which call is meant
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			t.Chdir(w.dir) // where the servers within this process leave word
+			s := w.open(def(t))
+			wait := find(t, s, "wait")
+			ctx, cancel := context.WithCancelCause(t.Context())
+			done := make(chan error, 1)
+			go func() {
+				_, err := wait.Call(ctx, tool.Call{Input: []byte(`{}`)})
+				done <- err
+			}()
+			exists := func(name string) func() bool {
+				return func() bool {
+					_, err := os.Stat(filepath.Join(w.dir, name))
+					return err == nil
+				}
+			}
+			require.Eventually(t, exists("waiting"), long, time.Millisecond)
+			stop := errors.New("the user has had enough")
+			cancel(stop)
+			require.ErrorIs(t, <-done, stop)
+			require.Eventually(t, exists("cancelled"), long, time.Millisecond)
+			require.Equal(t, "on", call(t, find(t, s, "echo"), `{"text":"on"}`).Output)
+		})
+	}
+}
+
+func TestCallOfADeafServerEndsWithItsContext(t *testing.T) {
+	s := newWorld(t).open(stdio(t, "tools"))
+	deaf := find(t, s, "deaf")
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	began := time.Now()
+	_, err := deaf.Call(ctx, tool.Call{Input: []byte(`{}`)})
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.Less(t, time.Since(began), time.Second)
+	require.Equal(t, "on", call(t, find(t, s, "echo"), `{"text":"on"}`).Output)
+
+	done := make(chan tool.Result, 1)
+	go func() {
+		res, _ := deaf.Call(context.Background(), tool.Call{Input: []byte(`{}`)})
+		done <- res
+	}()
+	require.NoError(t, s.Close()) // ends what is under way
+	require.True(t, (<-done).IsError)
+}
+
+func TestChangedListIsListedAgain(t *testing.T) {
+	for name, def := range carried {
+		if name == "http without sessions" { // it has no stream to tell it on
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			s := newWorld(t).open(def(t))
+			before := list(t, s)
+			call(t, find(t, s, "grow"), `{"text":"zz"}`)
+			var after []tool.Tool
+			require.Eventually(t, func() bool {
+				after = list(t, s)
+				return len(after) == len(before)+1
+			}, long, time.Millisecond)
+			require.NotContains(t, names(before), "mcp__test__zz", "the old slice is as it was")
+			require.Equal(t, tool.Result{Output: "new"}, call(t, find(t, s, "zz"), `{}`))
+			require.Same(t, &after[0], &list(t, s)[0])
+		})
+	}
+}
+
+func TestListThatFailsTheSecondTimeStays(t *testing.T) {
+	server := toolServer()
+	var down atomic.Bool
+	var lists atomic.Int32
+	server.AddReceivingMiddleware(func(next sdk.MethodHandler) sdk.MethodHandler {
+		return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
+			if method == "tools/list" && down.Load() {
+				lists.Add(1)
+				return nil, errors.New("no list today")
+			}
+			return next(ctx, method, req)
+		}
+	})
+	w := newWorld(t)
+	s := w.open(overHTTP(web(t, streamable(server)).URL))
+	before := list(t, s)
+	down.Store(true)
+	call(t, find(t, s, "grow"), `{"text":"zz"}`)
+	require.Eventually(t, func() bool {
+		require.Same(t, &before[0], &list(t, s)[0])
+		return lists.Load() > 0
+	}, long, time.Millisecond)
+	list(t, s)
+	require.EqualValues(t, 1, lists.Load(), "it is left alone for a while")
+	require.Contains(t, w.log.String(), "no list today")
+	require.Equal(t, tool.Connected, s.Status())
+}
+
+func TestManyCallsAtOnce(t *testing.T) {
+	for name, def := range carried {
+		t.Run(name, func(t *testing.T) {
+			s := newWorld(t).open(def(t))
+			echo := find(t, s, "echo")
+			done := make(chan tool.Result, 50)
+			for range cap(done) {
+				go func() {
+					res, _ := echo.Call(context.Background(), tool.Call{Input: []byte(`{"text":"x"}`)})
+					done <- res
+				}()
+			}
+			for range cap(done) {
+				require.Equal(t, tool.Result{Output: "x"}, <-done)
+			}
+		})
+	}
+}

@@ -1,0 +1,186 @@
+package mcp_test
+
+import (
+	"bufio"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/runtime/agent"
+	"github.com/seed93082962/agenthost/runtime/tool"
+	"github.com/seed93082962/agenthost/runtime/tool/mcp"
+)
+
+func TestEnvironmentIsExactlyWhatWasGiven(t *testing.T) {
+	w := newWorld(t, func(c *mcp.Config) { c.Env = []string{"PATH=/usr/bin:/bin", "LANG=C", "BOTH=base"} })
+	def := stdio(t, "tools")
+	def.Env = map[string]agent.Secret{"TOKEN": "s3cret", "BOTH": "own", "EMPTY": ""}
+	s := w.open(def)
+	require.Equal(t, "BOTH=own\nEMPTY=\nLANG=C\nPATH=/usr/bin:/bin\nTOKEN=s3cret", call(t, find(t, s, "environ"), `{}`).Output)
+	dir, err := filepath.EvalSymlinks(w.dir)
+	require.NoError(t, err)
+	require.Equal(t, dir, call(t, find(t, s, "cwd"), `{}`).Output)
+
+	none := newWorld(t, func(c *mcp.Config) { c.Env = nil }).open(stdio(t, "tools"))
+	require.Empty(t, call(t, find(t, none, "environ"), `{}`).Output)
+}
+
+func TestCommandIsFound(t *testing.T) {
+	def := stdio(t, "tools")
+	dir, name := filepath.Split(def.Command)
+	for row, w := range map[string]*world{
+		"in the PATH of the base environment": newWorld(t, func(c *mcp.Config) { c.Env = []string{"PATH=" + dir} }),
+		"in the PATH of its own environment":  newWorld(t, func(c *mcp.Config) { c.Env = []string{"PATH=/nowhere"} }),
+		"relative to the working directory":   newWorld(t),
+	} {
+		t.Run(row, func(t *testing.T) {
+			own := agent.MCPServer{Transport: agent.TransportStdio, Command: name, Args: def.Args}
+			switch row {
+			case "in the PATH of its own environment":
+				own.Env = map[string]agent.Secret{"PATH": agent.Secret(dir)}
+			case "relative to the working directory":
+				require.NoError(t, os.Symlink(def.Command, filepath.Join(w.dir, "linked")))
+				own.Command = "./linked"
+			}
+			require.NotEmpty(t, list(t, w.open(own)))
+		})
+	}
+}
+
+func TestCrashDuringACall(t *testing.T) {
+	w := newWorld(t)
+	s := w.open(stdio(t, "tools"))
+	echo, crash := find(t, s, "echo"), find(t, s, "crash")
+	tools := list(t, s)
+	res := call(t, crash, `{}`)
+	require.True(t, res.IsError)
+	require.Contains(t, res.Output, "mcp server test: the server went away during the call, which may have been carried out or not")
+	requireStatus(t, s, tool.Pending)
+	require.Len(t, w.pids("tools"), 1, "the call was not sent again")
+
+	require.Equal(t, tool.Result{Output: "again"}, call(t, echo, `{"text":"again"}`))
+	require.Equal(t, tool.Connected, s.Status())
+	require.Len(t, w.pids("tools"), 2)
+	require.Same(t, &tools[0], &list(t, s)[0], "it came back with the same tools")
+}
+
+func TestCrashBetweenCalls(t *testing.T) {
+	w := newWorld(t)
+	s := w.open(stdio(t, "tools"))
+	echo := find(t, s, "echo")
+	for i := range 3 {
+		pids := w.pids("tools")
+		require.Len(t, pids, i+1)
+		for _, pid := range pids {
+			if alive(pid) {
+				require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
+			}
+		}
+		requireStatus(t, s, tool.Pending)
+		require.Equal(t, tool.Result{Output: "back"}, call(t, echo, `{"text":"back"}`))
+	}
+}
+
+func TestServersThatDoNotSpeak(t *testing.T) {
+	for name, row := range map[string]struct {
+		def  agent.MCPServer
+		want string
+	}{
+		"never answers":    {stdio(t, "silent"), "mcp server test: it did not answer in time"},
+		"speaks garbage":   {stdio(t, "garbage"), "mcp server test: "},
+		"never ends":       {stdio(t, "endless"), "exceeded the configured maximum line length"},
+		"ends at once":     {stdio(t, "exit"), "mcp server test: the command ended before it answered: exit status 3"},
+		"is not there":     {agent.MCPServer{Transport: "stdio", Command: "no-such-command"}, `find executable "no-such-command"`},
+		"is not a program": {agent.MCPServer{Transport: "stdio", Command: "/"}, "mcp server test: start /"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			limit := long
+			if name == "never answers" {
+				limit = 300 * time.Millisecond
+			}
+			w := newWorld(t, timeout(limit))
+			s := w.open(row.def)
+			_, err := s.Tools(t.Context())
+			require.ErrorContains(t, err, row.want)
+			require.Equal(t, tool.Failed, s.Status())
+			_, again := s.Tools(t.Context())
+			require.Equal(t, err, again, "it is left alone for a moment")
+			if name == "never answers" {
+				for _, pid := range append(w.pids("silent"), w.pids("sleeper")...) {
+					w.requireDead(pid) // without a Close
+				}
+				require.Len(t, w.pids("silent"), 1)
+			}
+		})
+	}
+}
+
+func TestCloseEndsTheWholeGroup(t *testing.T) {
+	w := newWorld(t)
+	s := w.open(stdio(t, "tools"))
+	call(t, find(t, s, "family"), `{}`)
+	server, grandchild := w.pids("tools")[0], w.pids("sleeper")[0]
+	require.True(t, alive(grandchild))
+	began := time.Now()
+	require.NoError(t, s.Close())
+	require.Less(t, time.Since(began), 3*time.Second)
+	require.False(t, alive(server))
+	w.requireDead(grandchild)
+}
+
+// A program that is killed cannot close anything: the kernel ends the server.
+func TestServerDiesWithItsParent(t *testing.T) {
+	w := newWorld(t)
+	def := stdio(t, "middle")
+	cmd := exec.CommandContext(t.Context(), def.Command, def.Args...)
+	cmd.Dir, cmd.Stderr = w.dir, w.log
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	line, err := bufio.NewReader(out).ReadString('\n')
+	require.NoError(t, err, "%s", w.log)
+	require.Equal(t, "ready\n", line)
+	server := w.pids("tools")[0]
+	require.True(t, alive(server))
+	require.NoError(t, cmd.Process.Kill())
+	require.Error(t, cmd.Wait())
+	w.requireDead(server)
+}
+
+func TestStderrIsLogged(t *testing.T) {
+	w := newWorld(t)
+	def := stdio(t, "tools")
+	def.Env = map[string]agent.Secret{"SHOWN": "a line of"}
+	w.open(def)
+	s := w.open(def)
+	list(t, s)
+	require.Eventually(t, func() bool { return strings.Contains(w.log.String(), "stderr of an MCP server") }, long, time.Millisecond)
+	require.NoError(t, s.Close())
+	require.Contains(t, w.log.String(), `mcp_server=test line="*** stderr long long `)
+	for line := range strings.Lines(w.log.String()) {
+		require.Less(t, len(line), 5<<10)
+	}
+}
+
+func TestInputThatIsNotRead(t *testing.T) {
+	w := newWorld(t)
+	s := w.open(stdio(t, "tools"))
+	echo := find(t, s, "echo")
+	pid := w.pids("tools")[0]
+	require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	began := time.Now()
+	_, err := echo.Call(ctx, tool.Call{Input: []byte(`{"text":"` + strings.Repeat("x", 1<<20) + `"}`)}) // more than a pipe holds
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.Less(t, time.Since(began), 2*time.Second)
+	require.NoError(t, s.Close()) // a stopped process does not hear SIGTERM
+	w.requireDead(pid)
+}

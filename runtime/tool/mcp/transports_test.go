@@ -1,0 +1,61 @@
+package mcp_test
+
+import (
+	"testing"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/runtime/agent"
+	"github.com/seed93082962/agenthost/runtime/tool"
+)
+
+// carried are the definitions of toolServer over each transport.
+var carried = map[string]func(t testing.TB) agent.MCPServer{
+	"stdio": func(t testing.TB) agent.MCPServer { return stdio(t, "tools") },
+	"http":  func(t testing.TB) agent.MCPServer { return overHTTP(web(t, streamable(toolServer())).URL) },
+	"http with plain JSON": func(t testing.TB) agent.MCPServer {
+		return overHTTP(web(t, streamableAs(toolServer(), &sdk.StreamableHTTPOptions{JSONResponse: true})).URL)
+	},
+	"http without sessions": func(t testing.TB) agent.MCPServer {
+		return overHTTP(web(t, streamableAs(toolServer(), &sdk.StreamableHTTPOptions{Stateless: true})).URL)
+	},
+	"sse": func(t testing.TB) agent.MCPServer {
+		return agent.MCPServer{Transport: agent.TransportSSE, URL: web(t, sseHandler(toolServer())).URL}
+	},
+}
+
+func TestToolsAndCalls(t *testing.T) {
+	for name, def := range carried {
+		t.Run(name, func(t *testing.T) {
+			s := newWorld(t).open(def(t))
+			require.Equal(t, "test", s.Name())
+			require.Equal(t, tool.Pending, s.Status())
+			tools := list(t, s)
+			require.Equal(t, tool.Connected, s.Status())
+			require.Equal(t, []string{ // of several pages, by name
+				"mcp__test__crash", "mcp__test__cwd", "mcp__test__deaf", "mcp__test__echo", "mcp__test__environ", "mcp__test__fail",
+				"mcp__test__family", "mcp__test__grow", "mcp__test__refuse", "mcp__test__wait",
+			}, names(tools))
+			require.Same(t, &tools[0], &list(t, s)[0], "the same tools are the same slice")
+			spec := tools[3].Spec()
+			require.Equal(t, "Does echo.", spec.Description)
+			require.JSONEq(t, `{"type":"object"}`, string(spec.InputSchema))
+			require.False(t, spec.ReadOnly)
+
+			require.Equal(t, tool.Result{Output: "hello"}, call(t, find(t, s, "echo"), `{"text":"hello"}`))
+			require.Equal(t, tool.Result{Output: "it did not work: x", IsError: true}, call(t, find(t, s, "fail"), `{"text":"x"}`))
+			refused := call(t, find(t, s, "refuse"), `{}`)
+			require.True(t, refused.IsError)
+			require.Contains(t, refused.Output, "a protocol error")
+			require.Equal(t, tool.Connected, s.Status())
+
+			require.NoError(t, s.Close())
+			require.Equal(t, tool.Failed, s.Status())
+			require.Equal(t, tool.Result{Output: "mcp server test: it was closed", IsError: true}, call(t, tools[3], `{}`))
+			_, err := s.Tools(t.Context())
+			require.EqualError(t, err, "mcp server test: it was closed")
+			require.NoError(t, s.Close())
+		})
+	}
+}
