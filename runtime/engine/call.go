@@ -100,7 +100,7 @@ func (r *Run) approved(ctx context.Context, name string, call tool.Call, reason 
 	}
 	defer func() {
 		if p := recover(); p != nil {
-			r.panicked("function Approve", name, p)
+			r.panicked("Approve", name, p)
 			yes = false
 		}
 	}()
@@ -108,14 +108,14 @@ func (r *Run) approved(ctx context.Context, name string, call tool.Call, reason 
 }
 
 func (r *Run) panicked(what, name string, value any) {
-	r.engine.cfg.Logger.Error(what+" panicked", "tool", name, "panic", value, "runId", r.in.RunID, "stack", string(debug.Stack()))
+	r.engine.cfg.Logger.Error("tool call panicked", "in", what, "tool", name, "panic", value, "runId", r.in.RunID, "stack", string(debug.Stack()))
 }
 
 // call runs one call, whatever the tool does.
 func (r *Run) call(ctx context.Context, e *entry, call tool.Call, limit time.Duration, tell func(wire.Event)) (res result) {
 	defer func() {
 		if p := recover(); p != nil {
-			r.panicked("tool", e.spec.Name, p)
+			r.panicked("call", e.spec.Name, p)
 			res = result{output: "The tool failed with an internal error.", isError: true}
 		}
 	}()

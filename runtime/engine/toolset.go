@@ -3,6 +3,7 @@ package engine
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -113,10 +114,7 @@ func (e *Engine) with(lists [][]tool.Tool) *toolset {
 	if last := e.merged.Load(); last != nil && slices.EqualFunc(last.of, lists, same) {
 		return last.toolset
 	}
-	all := &toolset{entries: make(map[string]*entry, len(e.own.entries))}
-	for name, entry := range e.own.entries {
-		all.entries[name] = entry
-	}
+	all := &toolset{entries: maps.Clone(e.own.entries)}
 	for _, list := range lists {
 		for _, t := range list {
 			entry, err := newEntry(t)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // Mode says what may run that is on no list.
@@ -90,7 +91,7 @@ func (p *Policy) Narrow(allowed, disallowed []string) (*Policy, error) {
 	if len(p.lists) == 0 { // of a zero Policy: what pre-approves stays empty
 		narrow.lists = []lists{{}}
 	}
-	narrow.lists = append(narrow.lists[:len(narrow.lists):len(narrow.lists)], more)
+	narrow.lists = append(slices.Clip(narrow.lists), more)
 	narrow.hiding = hidingOf(narrow.lists)
 	return &narrow, nil
 }
