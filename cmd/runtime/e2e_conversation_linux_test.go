@@ -63,8 +63,8 @@ var story = cast{
 func newConversation(t *testing.T) *stage {
 	s := newStage(t, story, fmt.Sprintf(conversationYAML, fmt.Sprintf(stdioServer, "tools")))
 	s.write(filepath.Join(s.home, "quick.ts"), scripts["quick.ts"])
-	s.write(filepath.Join(s.cwd, ".agents/skills/rhyme/SKILL.md"), "---\nname: rhyme\ndescription: Makes rhymes.\n---\nNotes, boats.\n")
-	s.write(filepath.Join(s.cwd, "secret/key.txt"), "planted")
+	s.write(s.cwd+"/.agents/skills/rhyme/SKILL.md", "---\nname: rhyme\ndescription: Makes rhymes.\n---\nNotes, boats.\n")
+	s.write(s.cwd+"/secret/key.txt", "planted")
 	s.start()
 	return s
 }
@@ -109,10 +109,10 @@ func TestOneConversationWithEveryKindOfTool(t *testing.T) {
 	require.InDelta(t, 1, s.count(`agenthost_tool_calls_total{agent="a",result="ok",tool="Edit"}`), 0)
 
 	// What is on the disk.
-	text, err := os.ReadFile(filepath.Join(s.cwd, "notes/a.txt"))
+	text, err := os.ReadFile(s.cwd + "/notes/a.txt")
 	require.NoError(t, err)
 	require.Equal(t, "one\nthree\n", string(text))
-	require.NoFileExists(t, filepath.Join(s.cwd, "notes/b.txt"))
+	require.NoFileExists(t, s.cwd+"/notes/b.txt")
 
 	// What the model saw.
 	requests := s.requests("claude-test", "You keep notes.")

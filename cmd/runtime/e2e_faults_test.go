@@ -164,7 +164,7 @@ func TestSkillsThatAreBroken(t *testing.T) {
 		"shouted": "---\n- a\n- list\n---\nBody.\n",
 		"empty":   "",
 	} {
-		s.write(filepath.Join(s.cwd, ".agents/skills", name, "SKILL.md"), text)
+		s.write(filepath.Join(s.cwd, ".agents", "skills", name, "SKILL.md"), text)
 	}
 	s.start()
 	all := s.tell("scripts", wire.RunRequest{Message: "go"})

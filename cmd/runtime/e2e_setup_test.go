@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -190,10 +191,10 @@ type cast map[string][]modeltest.Reply
 
 func (c cast) answer(r *modeltest.Request) modeltest.Reply {
 	p := readPrompt(r)
-	for i := len(p.Messages) - 1; i >= 0; i-- {
+	for i, m := range slices.Backward(p.Messages) {
 		text, turn := "", 0
-		for _, b := range p.Messages[i].Content {
-			if b.Type == "text" && p.Messages[i].Role == "user" {
+		for _, b := range m.Content {
+			if b.Type == "text" && m.Role == "user" {
 				text = b.Text
 			}
 		}

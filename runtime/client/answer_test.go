@@ -138,8 +138,9 @@ func TestHealthAndAgents(t *testing.T) {
 
 	agents, err := c.Agents(t.Context())
 	require.NoError(t, err)
+	require.NotZero(t, agents[0].ToolCount)
 	require.Equal(t, []wire.AgentSummary{
-		{ID: "helper", Name: "Helper", Model: "m", Status: wire.StatusReady},
+		{ID: "helper", Name: "Helper", Model: "m", Status: wire.StatusReady, ToolCount: agents[0].ToolCount},
 		{ID: "keyless", Name: "keyless", Model: "m", Status: wire.StatusUnavailable},
 	}, agents)
 

@@ -50,6 +50,9 @@ type link struct {
 	end     context.CancelCauseFunc
 	calls   sync.WaitGroup
 
+	mu   sync.Mutex
+	over bool // no call begins any more, so that calls can be waited for; guarded by mu
+
 	stale    atomic.Bool   // the tools have changed
 	listing  chan struct{} // held by who lists them again
 	relistAt time.Time     // after a listing that failed; guarded by listing
@@ -159,7 +162,20 @@ func (s *server) attend(l *link, c carrier, carried *caught) {
 	}
 	carried.close()
 	c.release()
+	l.mu.Lock()
+	l.over = true
+	l.mu.Unlock()
 	l.calls.Wait()
+}
+
+// begin runs call beside its caller, unless the link is cleared up already.
+func (l *link) begin(call func()) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.over {
+		l.calls.Go(call)
+	}
+	return !l.over
 }
 
 // client is one for each link, so that what it is told is about that link.
@@ -204,10 +220,13 @@ func do[T any](ctx context.Context, l *link, ask func(context.Context) (T, error
 		err    error
 	}
 	done := make(chan outcome, 1)
-	l.calls.Go(func() {
+	if !l.begin(func() {
 		answer, err := ask(inner)
 		done <- outcome{answer, err}
-	})
+	}) {
+		cancel()
+		return answer, fmt.Errorf("%w: %w", sdk.ErrConnectionClosed, context.Cause(l.life))
+	}
 	select {
 	case o := <-done:
 		time.AfterFunc(drain, cancel)
