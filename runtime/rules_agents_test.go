@@ -73,18 +73,11 @@ func TestSkillsOfAnAgent(t *testing.T) {
 
 func TestSkillsAreFoundAtTheStartAlone(t *testing.T) {
 	home := t.TempDir()
-	b := serve(t, nil, func(c *runtime.Config) { c.HomeDir = home })
+	in := func(c *runtime.Config) { c.HomeDir = home }
+	b := serve(t, nil, in)
 	writeFile(t, home, ".agents/skills/late/SKILL.md", skillFile("late", "too late"))
 	require.Empty(t, b.detail(t, "helper").AvailableSkills)
-}
-
-func TestSkillsAreScannedAtTheStartAlone(t *testing.T) {
-	cwd := t.TempDir()
-	late := func(c *runtime.Config) { c.CWD = cwd }
-	b := serve(t, nil, late)
-	writeFile(t, cwd, ".agents/skills/late/SKILL.md", skillFile("late", "comes late"))
-	require.Empty(t, b.detail(t, "helper").AvailableSkills)
-	require.Len(t, serve(t, nil, late).detail(t, "helper").AvailableSkills, 1, "after a restart")
+	require.Len(t, serve(t, nil, in).detail(t, "helper").AvailableSkills, 1, "after a restart")
 }
 
 func TestSkillsReachTheModel(t *testing.T) {

@@ -6,18 +6,22 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/seed93082962/agenthost/runtime/tool"
 )
 
+// maxInput bounds the bytes of a call's input, so that it fits a frame.
+const maxInput = 8 << 20
+
 // program is a tool's file, compiled. All agents that have the same bytes share one.
 type program struct {
 	id     string // hash of the bytes, and the file's name
 	file   string
 	code   string
-	places places
+	source sourceMap
 	spec   tool.Spec
 
 	ready chan struct{} // closed when it is loaded, or cannot be
@@ -50,18 +54,23 @@ func (c custom) Call(ctx context.Context, call tool.Call) (tool.Result, error) {
 }
 
 func (h *Host) call(ctx context.Context, prog *program, call tool.Call) (tool.Result, error) {
+	if len(call.Input) > maxInput {
+		return tool.Result{}, fmt.Errorf("the input is larger than %d bytes", maxInput)
+	}
 	p, err := h.acquire(ctx)
 	if err != nil {
 		return tool.Result{}, err
 	}
 	defer h.release(p)
 	j := &job{id: h.calls.Add(1), program: prog}
-	j.log = logWriter{log: h.cfg.Logger, ctx: ctx, attrs: []any{"tool", prog.spec.Name, "run_id", call.RunID, "session_id", call.SessionID}}
+	about := []any{"tool", prog.spec.Name, "run_id", call.RunID, "session_id", call.SessionID}
+	j.log = logWriter{log: h.cfg.Logger, ctx: ctx, attrs: about}
 	answer, err := p.do(ctx, j, func() error {
 		if err := p.learn(prog); err != nil {
 			return err
 		}
-		return p.out.write(frameCall, callHead{Call: j.id, Program: prog.id, Session: call.SessionID, Run: call.RunID}, string(call.Input))
+		head := callHead{Call: j.id, Program: prog.id, Session: call.SessionID, Run: call.RunID}
+		return p.out.write(frameCall, head, string(call.Input))
 	})
 	if err != nil {
 		return tool.Result{}, err
@@ -75,24 +84,32 @@ func (h *Host) call(ctx context.Context, prog *program, call tool.Call) (tool.Re
 		return tool.Result{}, fmt.Errorf("%w: not the result of this call", errFrame)
 	}
 	result := tool.Result{Output: strings.ToValidUTF8(answer.body, "\uFFFD"), IsError: head.IsError, Truncated: head.Truncated}
-	if head.IsError {
-		result.Output = withStack(result.Output, head.Stack, prog.places, prog.file)
+	if head.Stack != "" {
+		result.Output = withStack(result.Output, head.Stack, prog.source.places(), prog.file)
 	}
 	return h.cut(result), nil
 }
 
 // cut bounds a result, and tells the model what is missing.
 func (h *Host) cut(r tool.Result) tool.Result {
-	if most := h.cfg.MaxOutput; len(r.Output) > most {
-		for most > 0 && !utf8.RuneStart(r.Output[most]) {
-			most--
-		}
-		r.Output, r.Truncated = r.Output[:most], true
+	if output := prefix(r.Output, h.cfg.MaxOutput); len(output) < len(r.Output) {
+		r.Output, r.Truncated = output, true
 	}
 	if r.Truncated {
 		r.Output += fmt.Sprintf("\n[the result is longer than %d bytes and ends here]", h.cfg.MaxOutput)
 	}
 	return r
+}
+
+// prefix gives the first bytes of a text, whole characters.
+func prefix(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	for most > 0 && !utf8.RuneStart(text[most]) {
+		most--
+	}
+	return text[:most]
 }
 
 // maxLines bounds the lines of a call that go to the log.
@@ -111,7 +128,7 @@ func (l *logWriter) write(h logHead, text string) {
 	case l.lines == maxLines+1:
 		l.log.DebugContext(l.ctx, "custom tool says more, which is left out", l.attrs...)
 	case l.lines <= maxLines:
-		text = strings.ToValidUTF8(text[:min(len(text), 4096)], "\uFFFD")
-		l.log.DebugContext(l.ctx, "custom tool says", append(l.attrs[:len(l.attrs):len(l.attrs)], "level", h.Level, "text", text)...)
+		text = strings.ToValidUTF8(prefix(text, 4096), "\uFFFD")
+		l.log.DebugContext(l.ctx, "custom tool says", append(slices.Clip(l.attrs), "level", h.Level, "text", text)...)
 	}
 }

@@ -60,7 +60,7 @@
 // # What it is not
 //
 // This is not a virtual machine. What stands between a hostile script and the host is an interpreter (QuickJS, translated
-// from C to Go, with the memory errors that its C may have), then a process of the same user with an empty environment and the limits above,
-// but with the system calls of any other. It holds what a careless tool does, and what is known of hostile ones. Who runs
+// from C to Go, with the memory errors that its C may have), then a process of the same user with an empty environment and
+// the limits above, but with the system calls of any other. It holds what a careless tool does, and what is known of hostile ones. Who runs
 // code of strangers adds what the system has: another user, a container, a virtual machine around the whole host.
 package js

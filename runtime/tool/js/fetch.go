@@ -16,6 +16,7 @@ import (
 const (
 	maxFetches   = 8       // of a call, at once
 	maxFetchBody = 4 << 20 // bytes, either way
+	maxFetchHead = 1 << 20 // bytes of a request beside its body
 	fetchTime    = 30 * time.Second
 )
 
@@ -93,7 +94,9 @@ func (p *process) fetch(j *job, f fetchHead, body string) {
 }
 
 // notForScripts are headers that belong to the connection.
-var notForScripts = []string{"Host", "Connection", "Content-Length", "Transfer-Encoding", "Te", "Trailer", "Upgrade", "Keep-Alive", "Expect"}
+var notForScripts = []string{
+	"Host", "Connection", "Content-Length", "Transfer-Encoding", "Te", "Trailer", "Upgrade", "Keep-Alive", "Expect",
+}
 
 var errRedirected = errors.New("the answer is a redirect")
 

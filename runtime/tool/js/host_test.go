@@ -13,7 +13,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -68,9 +67,13 @@ func TestWorkersComeAndGo(t *testing.T) {
 		_, err := subject.Call(t.Context(), tool.Call{Input: json.RawMessage(`{"wait":true}`)})
 		killed <- err
 	}()
+	var struck []int
 	for ended := false; !ended; { // whichever has the call
-		for _, pid := range workers() {
-			_ = syscall.Kill(pid, syscall.SIGKILL)
+		struck = workers()
+		for _, pid := range struck {
+			process, err := os.FindProcess(pid)
+			require.NoError(t, err)
+			_ = process.Kill()
 		}
 		select {
 		case err := <-killed:
@@ -78,6 +81,9 @@ func TestWorkersComeAndGo(t *testing.T) {
 			ended = true
 		case <-time.After(10 * time.Millisecond):
 		}
+	}
+	for _, pid := range struck {
+		eventually(t, "what was struck is gone", func() bool { return !alive(pid) })
 	}
 	require.Equal(t, "yes", call(t, subject, `{}`).Output)
 	all := workers()

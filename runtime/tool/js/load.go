@@ -23,8 +23,9 @@ import (
 )
 
 const (
-	maxSource     = 1 << 20 // bytes of a file
-	maxDefinition = 256 << 10
+	maxSource     = 1 << 20   // bytes of a file
+	maxDefinition = 256 << 10 // bytes of what is learned of it
+	maxMap        = 4 << 20   // beyond it errors come without the lines of the file
 )
 
 var (
@@ -89,7 +90,7 @@ func (h *Host) source(ctx context.Context, def agent.CustomTool) (file string, s
 		if err != nil {
 			return "", nil, fmt.Errorf("read file: %w", err)
 		}
-		defer f.Close()
+		defer func() { _ = f.Close() }() // it was only read
 		if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
 			return "", nil, fmt.Errorf("%s is not a file", def.Path)
 		}
@@ -202,10 +203,10 @@ func (h *Host) build(ctx context.Context, prog *program, source string) error {
 		return fmt.Errorf("%s: the name %.80q is not 1 to 64 letters, digits, _ and -", prog.file, built.Name)
 	case built.Description == "":
 		return fmt.Errorf("%s: the description is empty", prog.file)
-	case len(built.Description)+len(built.InputSchema) > maxDefinition:
-		return fmt.Errorf("%s: description and inputSchema are larger than %d bytes", prog.file, maxDefinition)
 	}
-	prog.code, prog.places = answer.body, built.Map.places()
+	if prog.code = answer.body; len(built.Map.Mappings) <= maxMap {
+		prog.source = built.Map
+	}
 	prog.spec = tool.Spec{Name: built.Name, Description: built.Description, InputSchema: built.InputSchema}
 	return nil
 }

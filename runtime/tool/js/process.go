@@ -56,8 +56,8 @@ func (h *Host) newProcess() (*process, error) {
 	}
 	stdout, theirOut, err := os.Pipe()
 	if err != nil {
-		theirIn.Close()
-		stdin.Close()
+		_ = theirIn.Close()
+		_ = stdin.Close()
 		return nil, fmt.Errorf("start worker: %w", err)
 	}
 	p := &process{
@@ -69,11 +69,11 @@ func (h *Host) newProcess() (*process, error) {
 		Stdin: theirIn, Stdout: theirOut, Stderr: p.stderr, Dir: "/",
 	}
 	p.child, err = child.Start(cmd)
-	theirIn.Close()
-	theirOut.Close()
+	_ = theirIn.Close()
+	_ = theirOut.Close()
 	if err != nil {
-		stdin.Close()
-		stdout.Close()
+		_ = stdin.Close()
+		_ = stdout.Close()
 		return nil, fmt.Errorf("start worker: %w", err)
 	}
 	if err := p.out.write(frameSetup, limits{Memory: h.cfg.MemoryLimit, Output: h.cfg.MaxOutput}, ""); err != nil {
@@ -87,8 +87,8 @@ func (p *process) read() {
 	err := p.frames()
 	p.kill()
 	<-p.child.Done()
-	p.stdin.Close()
-	p.stdout.Close()
+	_ = p.stdin.Close()
+	_ = p.stdout.Close()
 	p.cause = errors.New("the worker ended")
 	if exit := p.child.Err(); exit != nil {
 		p.cause = fmt.Errorf("the worker ended: %w", exit)
@@ -211,8 +211,14 @@ func (p *process) stop(j *job, over <-chan struct{}) {
 			p.kill()
 		}
 		p.mu.Unlock()
+		timer.Reset(killTime)
 	}
-	<-told // soon: whoever does not read is killed by the next job at the latest
+	select {
+	case <-told:
+	case <-timer.C:
+		p.kill()
+		<-told
+	}
 }
 
 // kill ends the process. The reader does the rest.

@@ -12,8 +12,9 @@ import (
 )
 
 var (
-	errNoResult = errors.New("call() answered a promise that nothing can settle any more: no timer and no fetch is left")
-	errStopped  = errors.New("stopped")
+	errNoResult   = errors.New("call() answered a promise that nothing can settle any more: no timer and no fetch is left")
+	errDefinition = fmt.Errorf("name, description and inputSchema are larger than %d bytes", maxDefinition)
+	errStopped    = errors.New("stopped")
 )
 
 // run is one call in a worker.
@@ -40,7 +41,10 @@ type answer struct {
 }
 
 func newRun(w *worker, s *sandbox, h callHead) *run {
-	return &run{worker: w, sandbox: s, head: h, answers: make(chan answer, 2*maxFetches), stops: make(chan struct{}), over: make(chan struct{})}
+	return &run{
+		worker: w, sandbox: s, head: h,
+		answers: make(chan answer, 2*maxFetches), stops: make(chan struct{}), over: make(chan struct{}),
+	}
 }
 
 // execute runs the call until it has a result.
@@ -128,7 +132,13 @@ func (r *run) host(op string, args []any) (any, error) {
 	case "result":
 		text, _ := arg[string](args, 0)
 		cut, _ := arg[bool](args, 1)
-		r.result, r.text = &resultHead{Truncated: cut}, text
+		r.text = prefix(text, r.worker.limits.Output) // the prelude counts characters
+		r.result = &resultHead{Truncated: cut || len(r.text) < len(text)}
+	case "definition":
+		r.result = &resultHead{}
+		if r.text, _ = arg[string](args, 0); len(r.text) > maxDefinition {
+			r.result.IsError, r.text = true, errDefinition.Error()
+		}
 	case "error":
 		text, _ := arg[string](args, 0)
 		stack, _ := arg[string](args, 1)
@@ -165,6 +175,9 @@ func (r *run) fetch(args []any) (any, error) {
 	}
 	if binary {
 		body = bytesOfBinary(body)
+	}
+	if len(text) > maxFetchHead {
+		return nil, fmt.Errorf("fetch failed: address and headers have %d bytes at most", maxFetchHead)
 	}
 	if len(body) > maxFetchBody {
 		return nil, fmt.Errorf("fetch failed: a body has %d bytes at most", maxFetchBody)

@@ -65,7 +65,7 @@ func compile(source string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer vm.Close()
+	defer func() { _ = vm.Close() }()
 	return vm.Compile(source, quickjs.EvalGlobal)
 }
 
@@ -107,7 +107,7 @@ func newSandbox(around surroundings, memory int64) (*sandbox, error) {
 		s.enter, err = vm.EvalBytecodeValue(around.prelude)
 	}
 	if err != nil {
-		vm.Close()
+		_ = vm.Close()
 		return nil, fmt.Errorf("start engine: %w", err)
 	}
 	return s, nil
@@ -164,5 +164,5 @@ func (s *sandbox) close() {
 	}
 	s.closed = true
 	s.enter.Free()
-	s.vm.Close()
+	_ = s.vm.Close()
 }

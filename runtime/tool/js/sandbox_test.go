@@ -101,3 +101,19 @@ func TestNothingElse(t *testing.T) {
 		require.NotContains(t, names, absent)
 	}
 }
+
+func TestLongResultsAreCut(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, js.Config{MaxOutput: 10})
+	for name, row := range map[string]struct{ code, want string }{
+		"fits":       {`return "0123456789"`, "0123456789"},
+		"characters": {`return "0123456789x"`, "0123456789\n[the result is longer than 10 bytes and ends here]"},
+		"bytes":      {`return "012345678é"`, "012345678\n[the result is longer than 10 bytes and ends here]"},
+		"JSON":       {`return "0123456789x".split("")`, "[\"0\",\"1\",\"\n[the result is longer than 10 bytes and ends here]"},
+	} {
+		result := call(t, load(t, h, body(row.code)), `{}`)
+		require.Equal(t, tool.Result{Output: row.want, Truncated: row.want != "0123456789"}, result, name)
+	}
+	_, err := load(t, h, body(``)).Call(t.Context(), tool.Call{Input: make([]byte, 9<<20)})
+	require.EqualError(t, err, "subject has no result: the input is larger than 8388608 bytes")
+}

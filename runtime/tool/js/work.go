@@ -19,24 +19,16 @@ const (
 
 	stopGrace      = 50 * time.Millisecond // from the abort signal to the first interrupt
 	interruptEvery = 5 * time.Millisecond  // each entry of the engine forgets about the last one
-	// The kernel likes to run the host where the worker runs. With something to do the worker would stay there, and the
-	// result would wait for as long as the next sandbox takes.
-	yieldTime = 50 * time.Microsecond
-
-	warmTime = 2 * time.Second // for a file that was loaded before, and that does more this time
+	warmTime       = 2 * time.Second       // for a file that was loaded before, and that does more this time
 )
 
 // Work is the main function of a worker. It ends when stdin does, or with the first thing there that is no frame. The
 // program ends with it: a script may still be running.
 func Work(stdin io.Reader, stdout io.Writer) error {
-	around, err := compileSurroundings()
-	if err != nil {
-		return err
-	}
-	w := &worker{out: &frameWriter{w: stdout}, around: around, programs: map[string]*code{}, tasks: make(chan func(), 1024)}
+	w := &worker{out: &frameWriter{w: stdout}, around: sync.OnceValues(compileSurroundings), programs: map[string]*code{}, tasks: make(chan func(), 1024)}
 	defer close(w.tasks)
 	go w.work()
-	stdin, err = pollable(stdin)
+	stdin, err := pollable(stdin)
 	if err != nil {
 		return err
 	}
@@ -58,7 +50,7 @@ func Work(stdin io.Reader, stdout io.Writer) error {
 // worker runs one task after another in one goroutine, while another one reads what the host has to say.
 type worker struct {
 	out    *frameWriter
-	around surroundings
+	around func() (surroundings, error)
 	limits limits
 	tasks  chan func()
 
@@ -172,7 +164,7 @@ func (w *worker) learn(h buildHead, source string) (answer buildAnswer, code []b
 	if code, err = compile("(function () {" + script + "\n})"); err != nil {
 		return answer, nil, errors.New(describe(err, lines, h.File))
 	}
-	s, err := newSandbox(w.around, w.loadMemory())
+	s, err := w.newSandbox()
 	if err != nil {
 		return answer, nil, err
 	}
@@ -194,8 +186,14 @@ func (w *worker) learn(h buildHead, source string) (answer buildAnswer, code []b
 	return answer, code, nil
 }
 
-// loadMemory is what a file may take when it is loaded: many that are loaded wait side by side.
-func (w *worker) loadMemory() int64 { return max(w.limits.Memory/4, 4<<20) }
+// newSandbox makes a sandbox that a file may be loaded in, with a part of the memory: many that are loaded wait side by side.
+func (w *worker) newSandbox() (*sandbox, error) {
+	around, err := w.around()
+	if err != nil {
+		return nil, err
+	}
+	return newSandbox(around, max(w.limits.Memory/4, 4<<20))
+}
 
 // open makes a sandbox for a tool, or gives the one that waits.
 func (w *worker) open(c *code) (*sandbox, error) {
@@ -203,7 +201,7 @@ func (w *worker) open(c *code) (*sandbox, error) {
 		c.ready = nil
 		return s, nil
 	}
-	s, err := newSandbox(w.around, w.loadMemory())
+	s, err := w.newSandbox()
 	if err != nil {
 		return nil, err
 	}
@@ -262,7 +260,9 @@ func (w *worker) call(h callHead, input string) {
 	w.setRunning(nil)
 	close(r.over)
 	w.write(frameResult, r.result, r.text)
-	time.Sleep(yieldTime)
+	// The kernel likes to run the host where the worker runs. With something to do the worker would stay there, and the
+	// result would wait for as long as the next sandbox takes.
+	yield()
 	s.close()
 	w.rewarm(c)
 }

@@ -136,7 +136,7 @@ function load(file, most) {
     if (!definition) throw new TypeError("there is no default export");
     settled = true;
     const { name, description, inputSchema } = definition;
-    host("result", stringify({ name, description, inputSchema }), false);
+    host("definition", stringify({ name, description, inputSchema }));
   } catch (error) {
     settled = false;
     fail(error);
