@@ -45,6 +45,7 @@ func TestTheToolsOfAnAgent(t *testing.T) {
 		"Write alone":       {"", []string{"Write"}, nil, []string{"Write"}},
 		"without some":      {"", nil, []string{"Bash", "WebFetch", "Edit"}, []string{"Glob", "Grep", "Read", "TodoWrite", "erase"}},
 		"plan":              {"plan", nil, nil, readOnly},
+		"plan with more":    {"plan", []string{"Skill", "Task", "WebFetch"}, nil, []string{"Skill", "Task"}},
 		"plan, some listed": {"plan", []string{"Read", "Write"}, nil, []string{"Read"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -52,6 +53,10 @@ func TestTheToolsOfAnAgent(t *testing.T) {
 			b := serve(t, up, func(c *runtime.Config) {
 				c.Agents[0].PermissionMode, c.Agents[0].AllowedTools, c.Agents[0].DisallowedTools = row.mode, row.allowed, row.refused
 				c.Tools = []tool.Tool{tool.New(tool.Spec{Name: "erase"}, nil)}
+				if name == "plan with more" { // which are read-only too
+					writeFile(t, c.CWD, ".agents/skills/letters/SKILL.md", skillFile("letters", "How to write letters"))
+					c.Agents[0].Subagents = map[string]agent.Subagent{"reviewer": {Description: "Reviews", Prompt: "You review."}}
+				}
 				c.Agents[0].MCPServers = map[string]agent.MCPServer{"gone": {Transport: "http", URL: "http://127.0.0.1:1"}}
 			})
 			s := b.open(t.Context(), t, hello)

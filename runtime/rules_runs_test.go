@@ -3,10 +3,12 @@ package runtime_test
 import (
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/runtime"
+	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
 	"github.com/seed93082962/agenthost/runtime/tool"
@@ -70,4 +72,19 @@ func TestToolsOfOneAnswerAreToldAndGivenBack(t *testing.T) {
 	require.InDelta(t, 2, all[5].data["num_turns"], 0)
 	require.Equal(t, true, all[3].data["result"].(map[string]any)["is_error"])
 	require.Regexp(t, `"tool_use_id":"t1".*"tool_use_id":"t2"`, string(up.Requests()[1].Body), "in the order of the calls")
+}
+
+func TestToolTimeoutDoesNotBoundTask(t *testing.T) {
+	up := modeltest.Start(t, modeltest.Anthropic,
+		modeltest.Stream(modeltest.ToolCall("t1", "Task", `{"description":"Look","prompt":"Look at it.","subagent_type":"slow"}`)),
+		modeltest.Stream(modeltest.Wait(100*time.Millisecond), modeltest.Text("Looked.")), modeltest.Stream(modeltest.Text("Done.")))
+	b := serve(t, up, func(c *runtime.Config) {
+		c.Limits.ToolTimeout = 10 * time.Millisecond
+		c.Agents[0].Subagents = map[string]agent.Subagent{"slow": {Description: "Takes its time", Prompt: "You look."}}
+	})
+	all := b.open(t.Context(), t, `{"message":"hello","stream":"block"}`).rest()
+	require.Equal(t, []string{"system", "assistant", "assistant", "tool_result", "assistant", "result", "done"}, names(all))
+	result := all[3].data["result"].(map[string]any)
+	require.Equal(t, "Looked.", result["output"])
+	require.Equal(t, false, result["is_error"])
 }
