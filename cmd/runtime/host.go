@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"path/filepath"
 
+	"github.com/seed93082962/agenthost/cmd/internal/daemon"
 	"github.com/seed93082962/agenthost/internal/outbound"
 	"github.com/seed93082962/agenthost/runtime"
 	"github.com/seed93082962/agenthost/runtime/agent"
@@ -41,7 +42,7 @@ func (s *settings) newHost(ctx context.Context, file *agent.File, sessions store
 	}
 	servers, err := mcp.New(mcp.Config{
 		CWD: cwd, Env: s.childEnv, HTTPClient: client, ConnectTimeout: file.Limits.MCPConnectTimeout,
-		Name: "agenthost", Version: version(), Logger: log,
+		Name: "agenthost", Version: daemon.Version(), Logger: log,
 	})
 	if err != nil {
 		return h, fmt.Errorf("host MCP servers: %w", err)
@@ -56,7 +57,7 @@ func (s *settings) newHost(ctx context.Context, file *agent.File, sessions store
 		HTTPClient:  client,
 		CustomTools: h.scripts.Load,
 		MCP:         servers.Open,
-		Version:     version(),
+		Version:     daemon.Version(),
 		Logger:      log,
 	}
 	for _, key := range file.Auth.APIKeys {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed93082962/agenthost/cmd/internal/daemon"
 	"github.com/seed93082962/agenthost/runtime/tool/js"
 )
 
@@ -53,7 +54,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	}
 	cmd := &cobra.Command{
 		Use:           "runtime",
-		Version:       version(),
+		Version:       daemon.Version(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -88,5 +89,5 @@ func start(ctx context.Context, s *settings, getenv func(string) string, stdout,
 	if s.Check {
 		return s.check(ctx, file, stdout)
 	}
-	return s.serve(ctx, file, newLogger(stderr), stdout)
+	return s.serve(ctx, file, daemon.NewLogger(stderr), stdout)
 }

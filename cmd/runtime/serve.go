@@ -2,22 +2,17 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
+	"github.com/seed93082962/agenthost/cmd/internal/daemon"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
-
-// shutdownTimeout is how long open connections get after the last run has ended.
-const shutdownTimeout = 5 * time.Second
 
 // check tells how every agent stands. An unavailable one is no error: it would not keep the
 // others from being served.
@@ -52,8 +47,7 @@ func (s *settings) serve(ctx context.Context, file *agent.File, log *slog.Logger
 	if err != nil {
 		return err
 	}
-	background := context.WithoutCancel(ctx)
-	serving, stop := context.WithCancel(background)
+	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	var counts *metrics
 	if s.MetricsAddr != "" {
@@ -78,40 +72,12 @@ func (s *settings) serve(ctx context.Context, file *agent.File, log *slog.Logger
 	if exposed(addr, file.Auth.APIKeys) {
 		log.Warn("anybody who reaches this address can run agents: set AGENT_HTTP_API_KEY", "addr", addr.String())
 	}
-	server := &http.Server{
-		Handler:           rt,
-		ReadHeaderTimeout: 10 * time.Second,
-		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    64 << 10,
-		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+	server := &daemon.Server{
+		Handler: rt, Listener: listener, Log: log,
+		Drain: rt.Drain, DrainTimeout: s.DrainTimeout, // the port answers while runs end: new ones with 503, cancels as ever
+		Welcome: func() { s.welcome(stdout, addr, file, rt.Unavailable()) },
 	}
-	failed := make(chan error, 1)
-	go func() { failed <- server.Serve(listener) }()
-	s.welcome(stdout, addr, file, rt.Unavailable())
-
-	select {
-	case err := <-failed:
-		return fmt.Errorf("serve: %w", err)
-	case <-ctx.Done():
-	}
-	log.Info("draining", "timeout", s.DrainTimeout.String())
-	// The port answers while runs come to their end: new ones with 503, cancels as ever.
-	patience, cancel := context.WithTimeout(background, s.DrainTimeout)
-	defer cancel()
-	if err := rt.Drain(patience); err != nil {
-		log.Error("drain", "err", err)
-	}
-	closing, cancel := context.WithTimeout(background, shutdownTimeout)
-	defer cancel()
-	if err := server.Shutdown(closing); err != nil {
-		log.Warn("connections were cut", "err", err)
-		_ = server.Close()
-	}
-	if err := <-failed; !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("serve: %w", err)
-	}
-	log.Info("stopped")
-	return nil
+	return server.Serve(ctx)
 }
 
 // exposed tells whether others than this machine reach the address, and nothing holds them back.
@@ -128,7 +94,7 @@ func (s *settings) welcome(w io.Writer, addr net.Addr, file *agent.File, unavail
 		// All addresses are no address to call. The guard of a runtime without keys knows this one.
 		host = net.JoinHostPort("localhost", strconv.Itoa(tcp.Port))
 	}
-	fmt.Fprintf(w, "agenthost runtime %s, listening on http://%s\n", version(), host)
+	fmt.Fprintf(w, "agenthost runtime %s, listening on http://%s\n", daemon.Version(), host)
 	ready := slices.IndexFunc(file.Agents, func(a agent.Agent) bool { return unavailable[a.ID] == nil })
 	if ready < 0 {
 		return

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"strings"
 	"time"
 
@@ -171,12 +170,4 @@ func (s *settings) lend(p *agent.Provider) {
 	if p.AuthStyle != agent.AuthNone {
 		p.APIKey = agent.Secret(key)
 	}
-}
-
-// version is that of the module, which the go command takes from the tag or the commit.
-func version() string {
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
-		return info.Main.Version
-	}
-	return "devel"
 }

@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"io"
@@ -11,8 +11,8 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// newLogger writes lines for people to a terminal, and JSON to anything else.
-func newLogger(w io.Writer) *slog.Logger {
+// NewLogger writes lines for people to a terminal, and JSON to anything else.
+func NewLogger(w io.Writer) *slog.Logger {
 	setTimes()
 	if f, ok := w.(*os.File); ok && isatty.IsTerminal(f.Fd()) {
 		w = zerolog.ConsoleWriter{Out: w, TimeFormat: time.TimeOnly}
