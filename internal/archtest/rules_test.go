@@ -57,6 +57,7 @@ var arrows = []rule{
 	{"hub", "hub/... internal/... auditlog/sqlaudit " + agents + " " + leaves, "the one place that sees every concern"},
 	{"hub/api", "internal/... " + leaves, "what handlers share knows no concern"},
 	{"hub/db", "internal/...", "the database knows no table: each concern brings its own migrations"},
+	{"hub/db/dbtest", "hub/db internal/pgtest", "tests run on both engines"},
 	{"hub/secret", "", "a keyring knows not what it seals"},
 	{"hub/identity", concern, why.concern},
 	{"hub/external", concern + " hub/identity", why.concern},
@@ -78,6 +79,7 @@ var arrows = []rule{
 	{"internal/testgate", "", "it reads what the go command writes"},
 	{"internal/httpapi", "internal/ids", "what both servers share knows neither"},
 	{"internal/child", "", "what starts processes knows none of them"},
+	{"internal/pgtest", "", "a database server for tests knows no table"},
 	{"internal/outbound", "", "what calls streams knows none of them"},
 	{"internal/ids", "", "what both servers share knows neither"},
 	{"cmd/...", "...", "commands put everything together"},
@@ -119,7 +121,8 @@ var modules = []rule{
 	{"github.com/julienschmidt/httprouter", "runtime hub hub/api internal/httpapi", "the router stays behind http.Handler"},
 	{"github.com/google/uuid", "internal/ids", "ids are made in one place"},
 	{"go.yaml.in/yaml/v3", "runtime/agent runtime/skill hub/catalog cmd/...", "YAML is a file format, and these read files"},
-	{drivers, "hub/db cmd/...", "one place opens databases"},
+	{drivers, "hub/db internal/pgtest cmd/...", "one place opens databases"},
+	{"github.com/golang-jwt/jwt/v5 golang.org/x/crypto/argon2", "hub/identity", "tokens and passwords are made and checked in one place"},
 	{"modernc.org/quickjs/... github.com/evanw/esbuild/... github.com/tdewolff/parse/...", "runtime/tool/js", "an adapter adds its own dependency and no other"},
 	{"github.com/modelcontextprotocol/go-sdk/...", "runtime/tool/mcp", "an adapter adds its own dependency and no other"},
 	{"github.com/google/jsonschema-go/jsonschema", "runtime/engine runtime/tool/mcp", "inputs are held to their schema in one place"},
@@ -155,7 +158,9 @@ var uses = []rule{
 }
 
 // exceptions let a package use what uses forbid. One that nothing needs any more is a fault.
-var exceptions = []rule{}
+var exceptions = []rule{
+	{"internal/pgtest", "os.Getenv os.Exit os.Stderr os/exec.LookPath", "it stands in TestMain, which is a command's main, and asks which server the tests are to use"},
+}
 
 // budgets bound the exported names of a package (types, functions, variables, constants; not methods and fields): what a
 // user must read before the first line of code.

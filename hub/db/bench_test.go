@@ -1,0 +1,65 @@
+package db_test
+
+import (
+	"context"
+	"database/sql"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/hub/db"
+	"github.com/seed93082962/agenthost/hub/db/dbtest"
+	"github.com/seed93082962/agenthost/internal/pgtest"
+)
+
+// BenchmarkTx is a transaction of one UPDATE: what Tx adds is seen beside the same on the bare *sql.DB. On PostgreSQL it
+// is on the disk when it ends, as shipped; SQLite in WAL mode with synchronous=NORMAL leaves that to the next checkpoint.
+func BenchmarkTx(b *testing.B) {
+	for engine, address := range map[db.Engine]func(testing.TB) string{db.PostgreSQL: pgtest.Durable, db.SQLite: dbtest.SQLite} {
+		d := dbtest.Open(b, address(b), accounts())
+		update := func(tx *sql.Tx) error {
+			_, err := tx.ExecContext(b.Context(), "UPDATE accounts SET balance = balance + $1 WHERE id = $2", 1, "a")
+			return err
+		}
+		b.Run(string(engine)+"/Tx", func(b *testing.B) {
+			for b.Loop() {
+				require.NoError(b, d.Tx(b.Context(), update))
+			}
+		})
+		b.Run(string(engine)+"/bare", func(b *testing.B) {
+			for b.Loop() {
+				require.NoError(b, bare(b.Context(), d.Write(), update))
+			}
+		})
+		b.Run(string(engine)+"/read", func(b *testing.B) {
+			var n int64
+			for b.Loop() {
+				require.NoError(b, d.Read().QueryRowContext(b.Context(), "SELECT balance FROM accounts WHERE id = $1", "a").Scan(&n))
+			}
+		})
+	}
+}
+
+func bare(ctx context.Context, write *sql.DB, do func(*sql.Tx) error) error {
+	tx, err := write.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	if err := do(tx); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// BenchmarkStart opens a database whose migrations were made, which is what most starts find.
+func BenchmarkStart(b *testing.B) {
+	for engine, address := range map[db.Engine]func(testing.TB) string{db.PostgreSQL: pgtest.URL, db.SQLite: dbtest.SQLite} {
+		url := address(b)
+		dbtest.Open(b, url, steps("shop")...)
+		b.Run(string(engine), func(b *testing.B) {
+			for b.Loop() {
+				require.NoError(b, openAndMigrate(b.Context(), url))
+			}
+		})
+	}
+}

@@ -1,0 +1,56 @@
+// Package dbtest runs tests on both of the hub's engines. A package that uses it has
+//
+//	func TestMain(m *testing.M) { dbtest.Main(m) }
+//
+// and its tests look like
+//
+//	dbtest.Each(t, func(t *testing.T, url string) {
+//		d := dbtest.Open(t, url, identity.Migrations)
+//		...
+//	})
+package dbtest
+
+import (
+	"path/filepath"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/seed93082962/agenthost/hub/db"
+	"github.com/seed93082962/agenthost/internal/pgtest"
+)
+
+// Main runs the tests, stops the PostgreSQL server that they started, fails where goroutines are left over, and exits.
+func Main(m *testing.M, leaks ...goleak.Option) { pgtest.Main(m, leaks...) }
+
+// Each runs test twice, as the subtests "postgres" and "sqlite", with the address of an empty database each. It fails
+// where there is no PostgreSQL.
+func Each(t *testing.T, test func(t *testing.T, url string)) {
+	t.Helper()
+	t.Run(string(db.PostgreSQL), func(t *testing.T) { test(t, pgtest.URL(t)) })
+	t.Run(string(db.SQLite), func(t *testing.T) { test(t, SQLite(t)) })
+}
+
+// SQLite answers the address of a database that is yet to be made, in a directory that is removed when the test ends.
+func SQLite(t testing.TB) string {
+	t.Helper()
+	return "sqlite://" + filepath.Join(t.TempDir(), "hub.db")
+}
+
+// Open opens the database, makes the migrations of all series, and closes the database when the test ends.
+func Open(t testing.TB, url string, series ...db.Series) *db.DB {
+	t.Helper()
+	d, err := db.Open(t.Context(), db.Config{URL: url})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := d.Migrate(t.Context(), series...); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}

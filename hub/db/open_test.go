@@ -1,0 +1,159 @@
+package db_test
+
+import (
+	"database/sql"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/hub/db"
+	"github.com/seed93082962/agenthost/hub/db/dbtest"
+	"github.com/seed93082962/agenthost/internal/pgtest"
+)
+
+const secret = "hunter2SECRET"
+
+func TestBadURL(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "text"), []byte(strings.Repeat("This is no database. ", 100)), 0o600))
+	const neither = "open database: the URL is neither sqlite://<path> nor postgres://<user>:<password>@<host>/<database>"
+	rows := []struct{ name, url, want string }{
+		{"empty", "", "open database: the URL is empty: give sqlite://<path> or postgres://<user>:<password>@<host>/<database>"},
+		{"another engine", "mysql://root:" + secret + "@host/db", neither},
+		{"no scheme", "host/" + secret, neither},
+		{"settings of libpq", "host=localhost password=" + secret, neither},
+		{"one slash", "sqlite:/" + secret, neither},
+		{"capitals", "SQLITE://x.db", neither},
+		{"no path", "sqlite://", "open database: the sqlite:// URL has no path"},
+		{"memory", "sqlite://:memory:", "open database: the sqlite:// URL must name a file: a database in memory belongs to one connection, and there are several"},
+		{"options", "sqlite://x.db?mode=ro", "open database: the sqlite:// URL has a ?: it takes no options, and a file name with ? in it is not supported"},
+		{"NUL", "sqlite://x\x00.db", "open database: the sqlite:// URL has a NUL character in its path"},
+		{"a directory", "sqlite://" + dir, "open database: make file: open " + dir + ": is a directory"},
+		{"below a file", "sqlite://" + dir + "/text/hub.db", "open database: make directory: mkdir " + dir + "/text: not a directory"},
+		{"a text", "sqlite://" + dir + "/text", "file is not a database"},
+		{"a password that is not escaped", "postgres://u:" + secret + "%zz@host/db", "open database: the postgres:// URL cannot be read: special characters in user and password are written as %XX"},
+		{"a password with a slash", "postgres://u:" + secret + "/1@host/db", "open database: the postgres:// URL cannot be read"},
+		{"a bad port", "postgres://u:" + secret + "@host:99999/db", "open database: the postgres:// URL cannot be used: invalid port"},
+		{"a bad mode", "postgres://u:" + secret + "@host/db?sslmode=perhaps", "open database: the postgres:// URL cannot be used: failed to configure TLS"},
+		{"a password that looks like a port", "postgres://u:" + secret + ":# 00", "open database: the postgres:// URL cannot be used: failed to parse as URL"},
+		{"a bad size", "postgres://u:" + secret + "@host/db?pool_max_conns=many", "open database: the postgres:// URL cannot be used: "},
+		{"nobody there", "postgres://u:" + secret + "@127.0.0.1:1/db", "open database: the database is unavailable: "},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			_, err := db.Open(t.Context(), db.Config{URL: row.url})
+			require.ErrorContains(t, err, row.want)
+			require.NotContains(t, err.Error(), secret)
+			require.NotContains(t, err.Error(), "\n", "one sentence")
+		})
+	}
+	_, err := db.Open(t.Context(), db.Config{URL: "sqlite://" + dir + "/hub.db", MaxConns: -1})
+	require.EqualError(t, err, "open database: MaxConns is -1, and must not be negative")
+	require.NoFileExists(t, dir+"/hub.db")
+}
+
+func TestFilesAreTheirOwnersAlone(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "new #1", "50%20", "hub.db") // nothing in a path is decoded
+	d := dbtest.Open(t, "sqlite://"+path, accounts())
+	require.NoError(t, d.Tx(t.Context(), func(tx *sql.Tx) error { return add(t, tx, 1, "a") }))
+	for name, want := range map[string]os.FileMode{
+		path: 0o600, path + "-wal": 0o600, path + "-shm": 0o600,
+		filepath.Dir(path): os.ModeDir | 0o700, filepath.Dir(filepath.Dir(path)): os.ModeDir | 0o700,
+	} {
+		info, err := os.Stat(name)
+		require.NoError(t, err)
+		require.Equal(t, want, info.Mode(), name)
+	}
+}
+
+func TestRelativePath(t *testing.T) {
+	t.Chdir(t.TempDir())
+	dbtest.Open(t, "sqlite://./data/hub.db")
+	require.FileExists(t, "data/hub.db")
+}
+
+func TestSettingsOfSQLite(t *testing.T) {
+	t.Parallel()
+	d := dbtest.Open(t, dbtest.SQLite(t), accounts())
+	require.Equal(t, db.SQLite, d.Engine())
+	for pragma, want := range map[string]string{"journal_mode": "wal", "foreign_keys": "1", "synchronous": "1"} {
+		var got string
+		require.NoError(t, d.Write().QueryRowContext(t.Context(), "PRAGMA "+pragma).Scan(&got))
+		require.Equal(t, want, got, pragma)
+	}
+	_, err := d.Read().ExecContext(t.Context(), "DELETE FROM accounts")
+	require.ErrorContains(t, err, "attempt to write a readonly database")
+	require.False(t, db.Unavailable(err), "it is a mistake of the program")
+	require.Equal(t, 1, d.Write().Stats().MaxOpenConnections)
+	require.Equal(t, 8, d.Read().Stats().MaxOpenConnections)
+}
+
+func TestSettingsOfPostgreSQL(t *testing.T) {
+	url := pgtest.URL(t)
+	rows := []struct{ name, options, setting, want string }{
+		{"lock timeout", "", "lock_timeout", "5s"},
+		{"lock timeout given", "lock_timeout=70ms", "lock_timeout", "70ms"},
+		{"name", "", "application_name", "agenthost"},
+		{"name given", "application_name=other", "application_name", "other"},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			d := dbtest.Open(t, with(t, url, row.options))
+			require.Equal(t, db.PostgreSQL, d.Engine())
+			var got string
+			require.NoError(t, d.Write().QueryRowContext(t.Context(), "SHOW "+row.setting).Scan(&got))
+			require.Equal(t, row.want, got)
+		})
+	}
+}
+
+// A function of the same name, which is found first, lets a server say what it is not.
+func TestServerTooOld(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	run(t, dbtest.Open(t, url), `CREATE FUNCTION public.current_setting(text) RETURNS text LANGUAGE sql AS 'SELECT ''120022''::text'`)
+	_, err := db.Open(t.Context(), db.Config{URL: with(t, url, "search_path=public,pg_catalog")})
+	require.EqualError(t, err, "open database: the server is PostgreSQL 12, and 13 or newer is needed")
+	require.NotErrorIs(t, err, db.ErrUnavailable)
+}
+
+func TestPing(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, url string) { require.NoError(t, dbtest.Open(t, url).Ping(t.Context())) })
+}
+
+func TestLogger(t *testing.T) {
+	t.Parallel()
+	var log strings.Builder
+	d, err := db.Open(t.Context(), db.Config{URL: dbtest.SQLite(t), Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	require.NoError(t, err)
+	require.NoError(t, d.Migrate(t.Context(), accounts()))
+	require.NoError(t, d.Migrate(t.Context(), accounts()))
+	require.NoError(t, d.Close())
+	require.Equal(t, 1, strings.Count(log.String(), "\n"))
+	require.Contains(t, log.String(), `level=INFO msg="database migrated" migrations=1`)
+}
+
+// FuzzURL plants a password and looks for it in what is said about the URL. Nobody listens where it may lead.
+func FuzzURL(f *testing.F) {
+	for _, seed := range []string{"@127.0.0.1:1/db", "%zz@127.0.0.1:1/db", "@127.0.0.1:99999/db", "@127.0.0.1:1/db?sslmode=x", "`: @[::1/", "\n@x"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, rest string) {
+		ctx, cancel := contextThatEnded()
+		defer cancel()
+		d, err := db.Open(ctx, db.Config{URL: "postgres://user:" + secret + rest})
+		if err == nil {
+			_ = d.Close()
+			return
+		}
+		require.NotContains(t, err.Error(), secret)
+	})
+}

@@ -1,0 +1,97 @@
+package db
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+)
+
+const (
+	postgresConns   = 16
+	postgresOldest  = 13
+	connectTimeout  = 5 * time.Second
+	lockTimeout     = "5000" // milliseconds
+	idleConnTimeout = 5 * time.Minute
+)
+
+func openPostgreSQL(ctx context.Context, raw string, conns int) (*DB, error) {
+	config, err := postgresConfig(raw, conns)
+	if err != nil {
+		return nil, err
+	}
+	p, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	both := stdlib.OpenDBFromPool(p)
+	d := &DB{engine: PostgreSQL, read: both, write: both, reset: p.Reset, close: func() error {
+		err := both.Close()
+		p.Close()
+		return err
+	}}
+	if err := d.checkVersion(ctx); err != nil {
+		return nil, errors.Join(err, d.close())
+	}
+	return d, nil
+}
+
+func postgresConfig(raw string, conns int) (*pgxpool.Config, error) {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return nil, errURL
+	}
+	config, err := pgxpool.ParseConfig(raw)
+	if err != nil {
+		return nil, fmt.Errorf("the postgres:// URL cannot be used: %s", reason(err, u))
+	}
+	given := u.Query()
+	switch {
+	case conns > 0:
+		config.MaxConns = int32(min(conns, 1<<20))
+	case !given.Has("pool_max_conns"):
+		config.MaxConns = postgresConns
+	}
+	if !given.Has("pool_max_conn_idle_time") {
+		config.MaxConnIdleTime = idleConnTimeout
+	}
+	if !given.Has("connect_timeout") {
+		config.ConnConfig.ConnectTimeout = connectTimeout
+	}
+	if !given.Has("pool_ping_timeout") {
+		config.PingTimeout = connectTimeout
+	}
+	parameters := config.ConnConfig.RuntimeParams
+	parameters["lock_timeout"] = cmp.Or(parameters["lock_timeout"], lockTimeout)
+	parameters["application_name"] = cmp.Or(parameters["application_name"], "agenthost")
+	return config, nil
+}
+
+// reason is what is wrong in pgx's words, without what these quote: the URL before, and in parentheses behind often a part
+// of it, which holds the password where a URL is mistyped.
+func reason(err error, u *url.URL) string {
+	text := err.Error()
+	text = strings.TrimPrefix(text[strings.LastIndex(text, "`")+1:], ": ")
+	text, _, _ = strings.Cut(text, " (")
+	if password, ok := u.User.Password(); text == "" || ok && password != "" && strings.Contains(text, password) {
+		return "one of its settings is not valid"
+	}
+	return text
+}
+
+func (d *DB) checkVersion(ctx context.Context) error {
+	var version int
+	if err := d.write.QueryRowContext(ctx, "SELECT current_setting('server_version_num')::int").Scan(&version); err != nil {
+		return err
+	}
+	if version < postgresOldest*10000 {
+		return fmt.Errorf("the server is PostgreSQL %d, and %d or newer is needed", version/10000, postgresOldest)
+	}
+	return nil
+}

@@ -1,0 +1,271 @@
+package db_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"runtime"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/hub/db"
+	"github.com/seed93082962/agenthost/hub/db/dbtest"
+	"github.com/seed93082962/agenthost/internal/pgtest"
+)
+
+var errSpoilt = errors.New("spoilt")
+
+func TestTxCommits(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, url string) {
+		d := dbtest.Open(t, url, accounts())
+		require.NoError(t, d.Tx(t.Context(), func(tx *sql.Tx) error { return add(t, tx, -5, "a") }))
+		require.EqualValues(t, 95, balance(t, d, "a"))
+	})
+}
+
+func TestTxRollsBack(t *testing.T) {
+	t.Parallel()
+	rows := []struct {
+		name string
+		end  func(t *testing.T, d *db.DB, do func(tx *sql.Tx) error)
+	}{
+		{"on an error", func(t *testing.T, d *db.DB, do func(*sql.Tx) error) {
+			err := d.Tx(t.Context(), func(tx *sql.Tx) error { return errors.Join(do(tx), errSpoilt) })
+			require.ErrorIs(t, err, errSpoilt)
+			require.NotErrorIs(t, err, db.ErrUnavailable)
+		}},
+		{"on a panic", func(t *testing.T, d *db.DB, do func(*sql.Tx) error) {
+			require.PanicsWithValue(t, "spoilt", func() {
+				_ = d.Tx(t.Context(), func(tx *sql.Tx) error {
+					require.NoError(t, do(tx))
+					panic("spoilt")
+				})
+			})
+		}},
+		{"on the end of the goroutine", func(t *testing.T, d *db.DB, do func(*sql.Tx) error) {
+			var gone sync.WaitGroup
+			gone.Go(func() {
+				_ = d.Tx(t.Context(), func(tx *sql.Tx) error {
+					_ = do(tx)
+					runtime.Goexit()
+					return nil
+				})
+			})
+			gone.Wait()
+		}},
+		{"when the context ends before COMMIT", func(t *testing.T, d *db.DB, do func(*sql.Tx) error) {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			err := d.Tx(ctx, func(tx *sql.Tx) error {
+				defer cancel(errSpoilt)
+				return do(tx)
+			})
+			require.ErrorIs(t, err, errSpoilt)
+			require.NotErrorIs(t, err, db.ErrUnavailable)
+		}},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			dbtest.Each(t, func(t *testing.T, url string) {
+				d := dbtest.Open(t, url, accounts())
+				row.end(t, d, func(tx *sql.Tx) error { return add(t, tx, -5, "a") })
+				require.EqualValues(t, 100, balance(t, d, "a"))
+				require.NoError(t, d.Tx(t.Context(), func(tx *sql.Tx) error { return add(t, tx, 1, "a") }), "the connection is of use")
+			})
+		})
+	}
+}
+
+func TestTxThatCommitsItself(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, url string) {
+		d := dbtest.Open(t, url, accounts())
+		err := d.Tx(t.Context(), func(tx *sql.Tx) error { return tx.Commit() })
+		require.ErrorIs(t, err, sql.ErrTxDone)
+		require.NotErrorIs(t, err, db.ErrUnavailable)
+	})
+}
+
+// Whoever swallows an error inside a transaction does not get half of it on PostgreSQL, and is told.
+func TestTxThatSwallowsAnError(t *testing.T) {
+	t.Parallel()
+	d := dbtest.Open(t, pgtest.URL(t), accounts())
+	err := d.Tx(t.Context(), func(tx *sql.Tx) error {
+		require.NoError(t, add(t, tx, -5, "a"))
+		_, err := tx.ExecContext(t.Context(), "SELECT nothing")
+		require.Error(t, err)
+		return nil
+	})
+	require.ErrorContains(t, err, "commit transaction: commit unexpectedly resulted in rollback")
+	require.NotErrorIs(t, err, db.ErrUnavailable)
+	require.EqualValues(t, 100, balance(t, d, "a"))
+}
+
+// Two handles stand for two replicas, and with SQLite for two processes.
+func TestTxLosesNoUpdate(t *testing.T) {
+	t.Parallel()
+	const writers, each = 8, 25
+	dbtest.Each(t, func(t *testing.T, url string) {
+		handles := []*db.DB{dbtest.Open(t, url, accounts()), dbtest.Open(t, url, accounts())}
+		errs := make(chan error, writers*each)
+		var all sync.WaitGroup
+		for i := range writers {
+			all.Go(func() {
+				for range each {
+					errs <- handles[i%2].Tx(t.Context(), func(tx *sql.Tx) error {
+						return errors.Join(add(t, tx, -1, "a"), add(t, tx, 1, "b"))
+					})
+				}
+			})
+		}
+		all.Wait()
+		close(errs)
+		for err := range errs {
+			require.NoError(t, err)
+		}
+		require.EqualValues(t, 100-writers*each, balance(t, handles[0], "a"))
+		require.EqualValues(t, 100+writers*each, balance(t, handles[1], "b"))
+	})
+}
+
+func TestTxRunsAgainAfterDeadlock(t *testing.T) {
+	t.Parallel()
+	d := dbtest.Open(t, pgtest.URL(t), accounts())
+	var runs [2]int
+	var met, all sync.WaitGroup
+	met.Add(2)
+	for i, order := range [][2]string{{"a", "b"}, {"b", "a"}} {
+		all.Go(func() {
+			err := d.Tx(t.Context(), func(tx *sql.Tx) error {
+				if err := add(t, tx, 1, order[0]); err != nil {
+					return err
+				}
+				if runs[i]++; runs[i] == 1 {
+					met.Done()
+					met.Wait() // each has its first row
+				}
+				return add(t, tx, 1, order[1])
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	require.Equal(t, 3, runs[0]+runs[1], "one of them is the victim, once")
+	require.EqualValues(t, 102, balance(t, d, "a"))
+	require.EqualValues(t, 102, balance(t, d, "b"))
+}
+
+// Each reads what the other writes, so that no order of the two gives what both saw: write skew.
+func TestTxRunsAgainAfterSerializationFailure(t *testing.T) {
+	t.Parallel()
+	d := dbtest.Open(t, with(t, pgtest.URL(t), "default_transaction_isolation=serializable"), accounts())
+	var runs [2]int
+	var met, all sync.WaitGroup
+	met.Add(2)
+	for i, id := range []string{"a", "b"} {
+		all.Go(func() {
+			err := d.Tx(t.Context(), func(tx *sql.Tx) error {
+				var sum int
+				if err := tx.QueryRowContext(t.Context(), "SELECT SUM(balance) FROM accounts").Scan(&sum); err != nil {
+					return err
+				}
+				if runs[i]++; runs[i] == 1 {
+					met.Done()
+					met.Wait()
+				}
+				if sum < 200 {
+					return nil
+				}
+				return add(t, tx, -100, id)
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	require.Equal(t, 3, runs[0]+runs[1])
+	require.EqualValues(t, 100, balance(t, d, "a")+balance(t, d, "b"), "only one may take 100")
+}
+
+func TestTxGivesUpAfterTenRuns(t *testing.T) {
+	t.Parallel()
+	d := dbtest.Open(t, pgtest.URL(t))
+	runs := 0
+	err := d.Tx(t.Context(), func(tx *sql.Tx) error {
+		runs++
+		_, err := tx.ExecContext(t.Context(), "DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '40001'; END $$")
+		return err
+	})
+	require.ErrorIs(t, err, db.ErrUnavailable)
+	require.Equal(t, 10, runs)
+}
+
+func TestTxDoesNotRunAgainOnceTheContextEnded(t *testing.T) {
+	t.Parallel()
+	d := dbtest.Open(t, pgtest.URL(t))
+	ctx, cancel := context.WithCancelCause(t.Context())
+	runs := 0
+	err := d.Tx(ctx, func(tx *sql.Tx) error {
+		runs++
+		_, err := tx.ExecContext(t.Context(), "DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '40001'; END $$")
+		cancel(errSpoilt)
+		return err
+	})
+	require.ErrorIs(t, err, errSpoilt)
+	require.Equal(t, 1, runs)
+}
+
+// At COMMIT the server says that it failed, so that it is known, and safe to run again.
+func TestTxRunsAgainWhenCommitFailsToSerialize(t *testing.T) {
+	t.Parallel()
+	d := dbtest.Open(t, pgtest.URL(t), series("deferred", `
+CREATE SEQUENCE tries;
+CREATE TABLE t (a BIGINT);
+CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN IF nextval('tries') < 3 THEN RAISE EXCEPTION USING ERRCODE = '40001'; END IF; RETURN NULL; END $$;
+CREATE CONSTRAINT TRIGGER fail AFTER INSERT ON t DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION fail();`))
+	runs := 0
+	require.NoError(t, d.Tx(t.Context(), func(tx *sql.Tx) error {
+		runs++
+		_, err := tx.ExecContext(t.Context(), "INSERT INTO t (a) VALUES (1)")
+		return err
+	}))
+	require.Equal(t, 3, runs)
+	var rows int
+	require.NoError(t, d.Read().QueryRowContext(t.Context(), "SELECT COUNT(*) FROM t").Scan(&rows))
+	require.Equal(t, 1, rows)
+}
+
+func TestUniqueViolation(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, url string) {
+		d := dbtest.Open(t, url, accounts())
+		rows := []struct {
+			name, statement string
+			want            bool
+		}{
+			{"primary key", "INSERT INTO accounts (id, name, balance) VALUES ('a', 'Other', 0)", true},
+			{"unique column", "INSERT INTO accounts (id, name, balance) VALUES ('c', 'Ann', 0)", true},
+			{"not null", "INSERT INTO accounts (id, name, balance) VALUES ('c', NULL, 0)", false},
+			{"syntax", "INSERT nothing", false},
+		}
+		for _, row := range rows {
+			t.Run(row.name, func(t *testing.T) {
+				err := d.Tx(t.Context(), func(tx *sql.Tx) error {
+					_, err := tx.ExecContext(t.Context(), row.statement)
+					return err
+				})
+				require.Error(t, err)
+				require.Equal(t, row.want, db.UniqueViolation(err))
+				require.False(t, db.Unavailable(err))
+			})
+		}
+		require.False(t, db.UniqueViolation(nil))
+	})
+}
