@@ -27,6 +27,8 @@ func api(log io.Writer) http.Handler {
 			switch {
 			case errors.Is(err, httpapi.ErrNotFound):
 				status = http.StatusNotFound
+			case errors.Is(err, httpapi.ErrPanic):
+				err = httpapi.ErrPanic
 			case errors.Is(err, httpapi.ErrMethodNotAllowed):
 				status = http.StatusMethodNotAllowed
 			}
@@ -53,6 +55,17 @@ func api(log io.Writer) http.Handler {
 	route("/panic/late", func(w http.ResponseWriter, _ *http.Request, _ httprouter.Params) error {
 		_, _ = io.WriteString(w, strings.Repeat("x", 64<<10))
 		panic("oh")
+	})
+	route("/secret", func(w http.ResponseWriter, _ *http.Request, _ httprouter.Params) error {
+		if httpapi.Began(w) {
+			return errors.New("too early")
+		}
+		httpapi.LogAs(w, "/hidden")
+		_, err := io.WriteString(w, "x")
+		if !httpapi.Began(w) {
+			panic("too late")
+		}
+		return err
 	})
 	route("/abort", func(http.ResponseWriter, *http.Request, httprouter.Params) error { panic(http.ErrAbortHandler) })
 	route("/file", func(w http.ResponseWriter, _ *http.Request, _ httprouter.Params) error {
@@ -86,7 +99,8 @@ func TestShell(t *testing.T) {
 		"/unencodable": {500, "", []string{"status=500"}},
 		"/nothing":     {404, "{\"error\":\"no such path\",\"id\":\"my-id\"}\n", []string{"status=404"}},
 		"/ok/":         {404, "", []string{"status=404"}},
-		"/panic":       {500, "", []string{"panic=oh", "httpapi_test.go", "status=500"}},
+		"/secret":      {200, "x", []string{"status=200", "path=/hidden"}},
+		"/panic":       {500, "{\"error\":\"panic\",\"id\":\"my-id\"}\n", []string{"panic=oh", "httpapi_test.go", "status=500"}},
 		"/file":        {200, "", []string{"status=200"}},
 		"/deadline":    {200, "", []string{"status=200"}},
 	} {
@@ -169,6 +183,9 @@ func TestReadJSON(t *testing.T) {
 		require.ErrorAs(t, err, &body, in)
 		require.Equal(t, want, body.Message, in)
 	}
+	var wrongType *httpapi.BodyError
+	require.ErrorAs(t, httpapi.ParseJSON([]byte(`{"in":{"a":1}}`), new(small)), &wrongType)
+	require.Equal(t, "in", wrongType.Field)
 	long := `{"name":"` + strings.Repeat("x", 100) + `"}`
 	err := httpapi.ReadJSON(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/", strings.NewReader(long)), 100, new(small))
 	require.ErrorIs(t, err, httpapi.ErrTooLarge)

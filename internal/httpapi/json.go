@@ -10,49 +10,68 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"time"
 	"unicode/utf8"
 )
 
 // ErrTooLarge is what [ReadJSON] answers to a body that is over the limit.
 var ErrTooLarge = errors.New("request body is too large")
 
-// BodyError says what is wrong with a body, in words for the client.
-type BodyError struct{ Message string }
+// BodyError says what is wrong with a body, in words for the client. Field is the path of the field that has the wrong
+// type, such as "user.name"; "" where the fault is not a field's.
+type BodyError struct{ Message, Field string }
 
 func (e *BodyError) Error() string { return "read body: " + e.Message }
 
 // ReadJSON decodes the body, of at most limit bytes, into v. Unknown fields are ignored. It
 // answers [ErrTooLarge], a [*BodyError], or the error of a client that went away.
 func ReadJSON(w http.ResponseWriter, r *http.Request, limit int64, v any) error {
+	data, err := ReadBody(w, r, limit)
+	if err != nil {
+		return err
+	}
+	return ParseJSON(data, v)
+}
+
+// ReadBody is the first half of [ReadJSON]: the whole body.
+func ReadBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
 	if r.ContentLength > limit {
-		return ErrTooLarge
+		return nil, ErrTooLarge
 	}
 	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
 	if err != nil {
 		if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
-			return ErrTooLarge
+			return nil, ErrTooLarge
 		}
-		return &BodyError{"the body could not be read to its end"}
+		return nil, &BodyError{Message: "the body could not be read to its end"}
 	}
+	return data, nil
+}
+
+// ParseJSON is the second half of [ReadJSON].
+func ParseJSON(data []byte, v any) error {
 	if !utf8.Valid(data) {
-		return &BodyError{"the body is not UTF-8"}
+		return &BodyError{Message: "the body is not UTF-8"}
 	}
-	err = json.Unmarshal(data, v)
+	err := json.Unmarshal(data, v)
 	if err == nil {
 		return nil
 	}
 	var wrongType *json.UnmarshalTypeError
 	var syntax *json.SyntaxError
+	var notTime *time.ParseError
 	switch {
 	case len(data) == 0:
-		return &BodyError{"the body is empty"}
+		return &BodyError{Message: "the body is empty"}
 	case errors.As(err, &syntax):
-		return &BodyError{fmt.Sprintf("the body is not JSON: %v at byte %d", syntax, syntax.Offset)}
+		return &BodyError{Message: fmt.Sprintf("the body is not JSON: %v at byte %d", syntax, syntax.Offset)}
 	case errors.As(err, &wrongType):
 		field := cmp.Or(wrongType.Field, "the body")
-		return &BodyError{fmt.Sprintf("%s must be %s, not %s", field, kind(wrongType.Type), wrongType.Value)}
+		return &BodyError{fmt.Sprintf("%s must be %s, not %s", field, kind(wrongType.Type), wrongType.Value), wrongType.Field}
+	case errors.As(err, &notTime):
+		return &BodyError{Message: "a time must be in the form of RFC 3339, such as 2006-01-02T15:04:05Z"}
 	}
-	return &BodyError{err.Error()} // of an UnmarshalJSON of ours, worded for clients
+	return &BodyError{Message: err.Error()} // of an UnmarshalJSON of ours, worded for clients
 }
 
 // kind says what JSON a Go type takes.
@@ -73,6 +92,12 @@ func kind(t reflect.Type) string {
 	}
 }
 
+// Shared among answers: who changes a header replaces the slice, as http.Header.Set does.
+var (
+	jsonType = []string{"application/json"}
+	noSniff  = []string{"nosniff"}
+)
+
 // WriteJSON answers with v as the JSON body. It has written nothing when it returns an error.
 func WriteJSON(w http.ResponseWriter, status int, v any) error {
 	data, err := json.Marshal(v)
@@ -81,9 +106,9 @@ func WriteJSON(w http.ResponseWriter, status int, v any) error {
 	}
 	data = append(data, '\n')
 	h := w.Header()
-	h.Set("Content-Type", "application/json")
-	h.Set("Content-Length", strconv.Itoa(len(data)))
-	h.Set("X-Content-Type-Options", "nosniff")
+	h["Content-Type"] = jsonType
+	h["Content-Length"] = []string{strconv.Itoa(len(data))}
+	h["X-Content-Type-Options"] = noSniff
 	w.WriteHeader(status)
 	for chunk := range slices.Chunk(data, writeChunk) {
 		writeWithin(w, writeTimeout)

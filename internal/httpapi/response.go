@@ -11,11 +11,26 @@ type response struct {
 	http.ResponseWriter
 	status int
 	bytes  int64
-	unread bool // there is a request body that has not come to its end
+	path   string // what stands in the log in place of the request's path
+	unread bool   // there is a request body that has not come to its end
 }
 
 // Unwrap lets http.ResponseController reach what net/http offers beside.
 func (w *response) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// LogAs sets the path that the access log shows of the request that w answers, where the real one may hold a secret.
+// w is what Wrap passed on.
+func LogAs(w http.ResponseWriter, path string) {
+	if res, ok := w.(*response); ok {
+		res.path = path
+	}
+}
+
+// Began reports whether a part of the answer is written already. w is what Wrap passed on.
+func Began(w http.ResponseWriter) bool {
+	res, ok := w.(*response)
+	return ok && res.status != 0
+}
 
 // Status is the status that was answered; a handler that wrote nothing answered 200.
 func (w *response) Status() int { return cmp.Or(w.status, http.StatusOK) }

@@ -4,6 +4,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,6 +28,9 @@ var (
 	ErrNotFound         = errors.New("no such path")
 	ErrMethodNotAllowed = errors.New("method not allowed")
 )
+
+// ErrPanic is what Fail gets for a handler that panicked. The log has it already.
+var ErrPanic = errors.New("panic")
 
 // Handler answers a request, or returns an error and has written nothing.
 type Handler func(w http.ResponseWriter, r *http.Request, ps httprouter.Params) error
@@ -92,7 +96,7 @@ func (s *Shell) Wrap(next http.Handler) http.Handler {
 			if p != nil && p != http.ErrAbortHandler { //nolint:errorlint // net/http compares it the same way
 				s.Logger.Error("panic", "panic", fmt.Sprint(p), "requestId", id, "stack", string(debug.Stack()))
 				if res.status == 0 {
-					s.Fail(res, r, fmt.Errorf("panic: %v", p))
+					s.Fail(res, r, fmt.Errorf("%w: %v", ErrPanic, p))
 					p = nil
 				} else {
 					p = http.ErrAbortHandler // half an answer must not look like a whole one
@@ -114,7 +118,7 @@ func (s *Shell) log(r *http.Request, res *response, id string, begin time.Time) 
 	}
 	if ctx := context.Background(); s.Logger.Enabled(ctx, level) {
 		s.Logger.LogAttrs(ctx, level, "request",
-			slog.String("method", r.Method), slog.String("path", cut(r.URL.Path)),
+			slog.String("method", r.Method), slog.String("path", cut(cmp.Or(res.path, r.URL.Path))),
 			slog.Int("status", res.Status()), slog.Int64("bytes", res.bytes),
 			slog.Int64("durationMs", time.Since(begin).Milliseconds()), slog.String("requestId", id))
 	}

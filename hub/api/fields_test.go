@@ -1,0 +1,64 @@
+package api_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/hub/api"
+)
+
+func TestLineAndText(t *testing.T) {
+	for name, row := range map[string]struct {
+		in, want   string
+		line, text string // the fault of either
+	}{
+		"plain":                  {"Ada", "Ada", "", ""},
+		"white space around":     {" \tAda\n", "Ada", "", ""},
+		"characters, not bytes":  {strings.Repeat("智", 10), strings.Repeat("智", 10), "", ""},
+		"an emoji of several":    {"👩‍👩‍👧", "👩‍👩‍👧", "", ""},
+		"one too many":           {strings.Repeat("智", 11), "", "must have at most 10 characters", "must have at most 10 characters"},
+		"too few":                {"a", "", "must have at least 2 characters", "must have at least 2 characters"},
+		"nothing":                {"", "", "must not be empty", "must not be empty"},
+		"white space alone":      {" \u3000 ", "", "must not be empty", "must not be empty"},
+		"two lines":              {"a\nb", "a\nb", "must not have control characters", ""},
+		"a tab":                  {"a\tb", "a\tb", "must not have control characters", ""},
+		"a NUL":                  {"a\x00b", "", "must not have control characters", "must not have control characters"},
+		"an escape":              {"a\x1b[2Jb", "", "must not have control characters", "must not have control characters"},
+		"a C1 control":           {"a\u0085b", "", "must not have control characters", "must not have control characters"},
+		"a delete":               {"a\x7fb", "", "must not have control characters", "must not have control characters"},
+		"a line separator":       {"a\u2028b", "", "must not have control characters", "must not have control characters"},
+		"another way of writing": {"a\u202eb", "", "must not have control characters", "must not have control characters"},
+		"an isolate":             {"a\u2066b", "", "must not have control characters", "must not have control characters"},
+		"no UTF-8":               {"a\xffb", "", "must be valid UTF-8", "must be valid UTF-8"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			faults := api.Fields{}
+			line := faults.Line("line", row.in, 2, 10)
+			text := faults.Text("text", row.in, 2, 10)
+			require.Equal(t, row.line, faults["line"])
+			require.Equal(t, row.text, faults["text"])
+			if row.line == "" {
+				require.Equal(t, row.want, line)
+			}
+			if row.text == "" {
+				require.Equal(t, row.want, text)
+			}
+			require.Equal(t, row.line == "" && row.text == "", faults.Err() == nil)
+		})
+	}
+	faults := api.Fields{}
+	require.Empty(t, faults.Line("note", "  ", 0, 10))
+	require.NoError(t, faults.Err())
+}
+
+func TestFieldsAreAnError(t *testing.T) {
+	faults := api.Fields{}
+	faults.Add("b", "must be one of x, y")
+	faults.Add("a", "must not be empty")
+	faults.Add("a", "must be something else")
+	require.EqualError(t, faults.Err(), "validation_failed: a must not be empty: b must be one of x, y")
+	require.ErrorIs(t, faults.Err(), api.ValidationFailed)
+	require.NotErrorIs(t, faults.Err(), api.InvalidRequest)
+}
