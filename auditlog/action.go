@@ -1,0 +1,102 @@
+package auditlog
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+)
+
+// maxActionName bounds the name of an action, in bytes.
+const maxActionName = 64
+
+// Action is a declared action whose entries have a D as their detail. The zero Action records nothing that a store takes.
+type Action[D any] struct {
+	name string
+	_    [0]*D // actions of different details do not convert into each other
+}
+
+// Define declares an action. Its name is "<category>.<verb>", each part of lower-case letters, digits and underscores,
+// beginning with a letter; the category of its entries is what stands before the dot.
+//
+// D is [None], or a struct that fixes what a detail can hold: exported fields of booleans, numbers, strings, [time.Time],
+// and structs, pointers, slices and arrays of these. Whatever leaves that open is refused: maps, interfaces, functions,
+// channels, byte slices, types that write their own JSON or text (json.RawMessage too), types that contain themselves,
+// embedded pointers, and fields that would not be recorded.
+//
+// Define panics on any other name or D, because it is called with constants when a program starts.
+func Define[D any](name string) Action[D] {
+	if err := checkActionName(name); err != nil {
+		panic(fmt.Sprintf("auditlog: define action %q: %v", name, err))
+	}
+	if t := reflect.TypeFor[D](); t != reflect.TypeFor[None]() {
+		if err := checkDetail(t); err != nil {
+			panic(fmt.Sprintf("auditlog: define action %s: detail %s", name, err))
+		}
+	}
+	return Action[D]{name: name}
+}
+
+// Name returns the name of the action.
+func (a Action[D]) Name() string { return a.name }
+
+// Record makes what a [Store] appends. A fault, such as an unknown status, is told by [Record.Err] and by Append.
+func (a Action[D]) Record(e Event, detail D) Record {
+	r := Record{action: a.name}
+	if r.err = r.set(e); r.err != nil {
+		return r
+	}
+	if _, none := any(detail).(None); !none {
+		r.detail, r.err = encodeDetail(&detail)
+	}
+	return r
+}
+
+// None is the detail of an action that has none: null.
+type None struct{}
+
+// Change is what a field was and became, for the details of updates.
+type Change[T any] struct {
+	From T `json:"from"`
+	To   T `json:"to"`
+}
+
+func checkActionName(name string) error {
+	if len(name) > maxActionName {
+		return fmt.Errorf("longer than %d bytes", maxActionName)
+	}
+	category, verb, _ := strings.Cut(name, ".")
+	if !isWord(category) || !isWord(verb) {
+		return fmt.Errorf(`want "<category>.<verb>" of lower-case letters, digits and underscores`)
+	}
+	return nil
+}
+
+func isWord(s string) bool {
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c >= 'a' && c <= 'z', i > 0 && (c >= '0' && c <= '9' || c == '_'):
+		default:
+			return false
+		}
+	}
+	return s != ""
+}
+
+// encodeDetail encodes with json.Marshal because what that writes stays as it is when it is put into other JSON, and
+// the hash is over these bytes.
+func encodeDetail[D any](detail *D) (json.RawMessage, error) {
+	text, err := json.Marshal(detail)
+	if err == nil && len(text) > maxDetailString { // shorter text holds no longer string
+		whole := *detail
+		cutStrings(reflect.ValueOf(&whole).Elem())
+		text, err = json.Marshal(&whole)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("encode detail: %w", err)
+	}
+	if len(text) > maxDetail {
+		return nil, fmt.Errorf("encode detail: %d bytes, more than %d", len(text), maxDetail)
+	}
+	return text, nil
+}

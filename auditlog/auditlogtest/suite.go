@@ -1,0 +1,155 @@
+// Package auditlogtest is what every [auditlog.Store] promises, as tests. A store of one's own is tested by
+//
+//	func TestStore(t *testing.T) {
+//		auditlogtest.Run(t, func(t testing.TB) auditlog.Store { return open(t) })
+//	}
+//
+// and, where its clock can be set, by [RunClock] as well.
+package auditlogtest
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/auditlog"
+)
+
+// Run tests a store. Open gives one that works until the test ends, and cleans up by itself; it may hold other logs than those of
+// tenants whose names begin with "suite-", and may be the same store each time. Nothing else may write or prune meanwhile.
+func Run(t *testing.T, open func(t testing.TB) auditlog.Store) {
+	t.Helper()
+	for _, part := range []struct {
+		name string
+		test func(*testing.T, auditlog.Store)
+	}{
+		{"nothing written", nothing},
+		{"append", appending},
+		{"all or none", allOrNone},
+		{"texts", texts},
+		{"tenants", tenants},
+		{"filters", filters},
+		{"users", users},
+		{"times", times},
+		{"snapshots", snapshots},
+		{"pages", pages},
+		{"entries", entries},
+		{"ownership", ownership},
+		{"prune", prune},
+		{"chain", chain},
+		{"context", contexts},
+		{"many writers", manyWriters},
+		{"many pruners", manyPruners},
+		{"random", func(t *testing.T, s auditlog.Store) { random(t, s, nil) }},
+	} {
+		t.Run(part.name, func(t *testing.T) { part.test(t, open(t)) })
+	}
+}
+
+// lastTenant numbers the tenants, so that each test has a log of its own in whatever store.
+var lastTenant atomic.Int64
+
+func tenant() string { return fmt.Sprintf("suite-%d", lastTenant.Add(1)) }
+
+type (
+	rename struct {
+		Name auditlog.Change[string] `json:"name"`
+	}
+	sizes struct {
+		Text  string   `json:"text"`
+		Count int64    `json:"count"`
+		Ratio float64  `json:"ratio"`
+		On    bool     `json:"on"`
+		List  []string `json:"list"`
+		Maybe *string  `json:"maybe,omitempty"`
+	}
+)
+
+// What the suite records: three categories, one of which begins like another.
+type actions struct {
+	login, logout, fail auditlog.Action[auditlog.None]
+	rename              auditlog.Action[rename]
+	sizes               auditlog.Action[sizes]
+}
+
+func declared() actions {
+	return actions{
+		login:  auditlog.Define[auditlog.None]("auth.login"),
+		logout: auditlog.Define[auditlog.None]("auth.logout"),
+		fail:   auditlog.Define[auditlog.None]("auth_x.login"),
+		rename: auditlog.Define[rename]("user.rename"),
+		sizes:  auditlog.Define[sizes]("user.sizes"),
+	}
+}
+
+func event(tenant, id, name string) auditlog.Event {
+	return auditlog.Event{
+		TenantID: tenant, UserID: id, UserName: name, TargetType: "user", TargetID: "t-" + id, TargetName: "target of " + name,
+		RemoteIP: "2001:db8::1", UserAgent: "suite/1.0 (test)",
+	}
+}
+
+func logins(tenant string, n int) []auditlog.Record {
+	records, do := make([]auditlog.Record, n), declared()
+	for i := range records {
+		records[i] = do.login.Record(event(tenant, fmt.Sprint(i+1), "alice"), auditlog.None{})
+	}
+	return records
+}
+
+func mustAppend(t *testing.T, s auditlog.Store, records ...auditlog.Record) {
+	t.Helper()
+	require.NoError(t, s.Append(t.Context(), records...))
+}
+
+func query(t *testing.T, s auditlog.Store, q auditlog.Query) auditlog.Page {
+	t.Helper()
+	p, err := s.Query(t.Context(), q)
+	require.NoError(t, err)
+	return p
+}
+
+// all reads a log through Entries, oldest first.
+func all(t *testing.T, s auditlog.Store, tenant string, f auditlog.Filter, snapshot *uint64) []auditlog.Entry {
+	t.Helper()
+	found, err := collect(t.Context(), s, tenant, f, snapshot)
+	require.NoError(t, err)
+	return found
+}
+
+func collect(ctx context.Context, s auditlog.Store, tenant string, f auditlog.Filter, snapshot *uint64) ([]auditlog.Entry, error) {
+	var found []auditlog.Entry
+	for e, err := range s.Entries(ctx, tenant, f, snapshot) {
+		if err != nil {
+			return found, err
+		}
+		found = append(found, e)
+	}
+	return found, nil
+}
+
+func ids(entries []auditlog.Entry) []uint64 {
+	list := make([]uint64, len(entries))
+	for i, e := range entries {
+		list[i] = e.ID
+	}
+	return list
+}
+
+// requireText wants the same bytes, not the same JSON.
+func requireText(t *testing.T, want, got string) {
+	t.Helper()
+	require.Equal(t, want, got)
+}
+
+// verified fails where the chain of a log does not hold.
+func verified(t *testing.T, s auditlog.Store, tenant string, noted ...auditlog.Head) auditlog.Verification {
+	t.Helper()
+	v, err := auditlog.Verify(t.Context(), s, tenant, noted...)
+	require.NoError(t, err)
+	require.True(t, v.OK, "%+v", v)
+	return v
+}

@@ -1,0 +1,19 @@
+package auditlog_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/seed93082962/agenthost/auditlog"
+	"github.com/seed93082962/agenthost/auditlog/auditlogtest"
+)
+
+func TestMemory(t *testing.T) {
+	t.Parallel()
+	auditlogtest.Run(t, func(testing.TB) auditlog.Store { return auditlog.NewMemory() })
+}
+
+func TestMemoryClock(t *testing.T) {
+	t.Parallel()
+	auditlogtest.RunClock(t, func(_ testing.TB, now func() time.Time) auditlog.Store { return &auditlog.Memory{Now: now} })
+}
