@@ -28,6 +28,13 @@ func TestExamples(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "I call the tool word_count.\n[word_count: 3 words]\nword_count answered: 3 words\nsuccess after 2 turns\n", string(out))
 	})
+	t.Run("approve", func(t *testing.T) {
+		out, err := exec.CommandContext(t.Context(), filepath.Join(bin, "approve")).Output()
+		require.NoError(t, err)
+		require.Contains(t, string(out), "clerk wants to pay 250 cents to Ada: true\nthe model is told: Ada got 250 cents\n")
+		require.Contains(t, string(out), "Bob: false\nthe model is told: Permission to use pay was refused")
+		require.Contains(t, string(out), "\npaid in all: 250\n")
+	})
 	t.Run("embed and client", func(t *testing.T) {
 		host := exec.CommandContext(t.Context(), filepath.Join(bin, "embed"), "-addr", "127.0.0.1:0")
 		host.Env = []string{} // no key, so that it hosts the demo model

@@ -36,7 +36,8 @@ func TestContent(t *testing.T) {
 		longName:           {"long name", "application/octet-stream", longName},
 	} {
 		for _, method := range []string{http.MethodGet, http.MethodHead} {
-			got := c.ask(method, "/v1/files/content?path="+strings.NewReplacer("%", "%25", " ", "%20", "\"", "%22", "\xff", "%ff").Replace(name))
+			got := c.ask(method, "/v1/files/content?path="+strings.NewReplacer("%", "%25", " ", "%20", "\"", "%22", "\xff",
+				"%ff").Replace(name))
 			require.Equal(t, 200, got.status, name)
 			require.Equal(t, map[string]string{"GET": row.text, "HEAD": ""}[method], got.body)
 			require.Equal(t, row.mime, got.header.Get("Content-Type"), name)
@@ -56,9 +57,12 @@ func TestContentTypes(t *testing.T) {
 	l := newLayout(t)
 	c := l.serve(t)
 	for name, want := range map[string]string{
-		"x.ts": "text/typescript", "x.mts": "text/typescript", "x.MD": "text/markdown", "x.tar.gz": "application/gzip", "x.JSON": "application/json",
-		"x.": "application/octet-stream", "x.unknown": "application/octet-stream", ".json": "application/octet-stream", "x.go": "text/x-go",
-		"x.html": "text/html", "x.svg": "image/svg+xml", "x.yaml": "application/yaml", "Makefile": "application/octet-stream", "x.PnG": "image/png",
+		"x.ts": "text/typescript", "x.mts": "text/typescript", "x.MD": "text/markdown", "x.tar.gz": "application/gzip",
+		"x.JSON": "application/json",
+		"x.":     "application/octet-stream", "x.unknown": "application/octet-stream", ".json": "application/octet-stream",
+		"x.go":   "text/x-go",
+		"x.html": "text/html", "x.svg": "image/svg+xml", "x.yaml": "application/yaml", "Makefile": "application/octet-stream",
+		"x.PnG": "image/png",
 	} {
 		l.write(t, "root/types/"+name, "")
 		require.Equal(t, want, c.content("types/"+name).header.Get("Content-Type"), name)
@@ -217,7 +221,8 @@ func TestRanges(t *testing.T) {
 	}
 	twice := c.content("1000.txt", "Range", "bytes=0-1", "Range", "bytes=2-3")
 	require.Equal(t, 200, twice.status)
-	for header, want := range map[string]int{"bytes=0-": 416, "bytes=0-0": 416, "bytes=-5": 416, "bytes=-0": 416, "bytes=5-2": 416, "bytes=x": 200, "bytes=0-1,2-3": 200} {
+	for header, want := range map[string]int{"bytes=0-": 416, "bytes=0-0": 416, "bytes=-5": 416, "bytes=-0": 416,
+		"bytes=5-2": 416, "bytes=x": 200, "bytes=0-1,2-3": 200} {
 		got := c.content("empty.txt", "Range", header)
 		require.Equal(t, want, got.status, header)
 		if want == 416 {

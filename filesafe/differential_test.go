@@ -15,7 +15,8 @@ import (
 )
 
 // classes are what an error means, from the most exact on. The number of links that a path may have differs.
-var classes = []error{fs.ErrNotExist, fs.ErrPermission, syscall.ENOTDIR, syscall.ENAMETOOLONG, filesafe.ErrOutside, filesafe.ErrNotFile}
+var classes = []error{fs.ErrNotExist, fs.ErrPermission, syscall.ENOTDIR, syscall.ENAMETOOLONG, filesafe.ErrOutside,
+	filesafe.ErrNotFile}
 
 func class(err error) error {
 	for _, c := range classes {
@@ -53,7 +54,8 @@ func (l layout) reference(name string) (text string, inside bool, err error) {
 // TestOpenAgreesWithTheSystem compares filesafe with os for each name of the layout with each ending, each way round.
 func TestOpenAgreesWithTheSystem(t *testing.T) {
 	l := newLayout(t)
-	names := []string{"", ".", "..", "../root/a.txt", "../outside/secret.txt", "nothing", "nothing/x", "./a.txt", "sub//b.txt", "sub/./b.txt",
+	names := []string{"", ".", "..", "../root/a.txt", "../outside/secret.txt", "nothing", "nothing/x", "./a.txt",
+		"sub//b.txt", "sub/./b.txt",
 		"sub/../a.txt", "sub/../../outside/secret.txt", "dirlink/../a.txt", "absdir/../a.txt", "sub/deep/../../../root/a.txt", l.root,
 		l.root + "/a.txt", l.root + "/sub/../a.txt", l.top + "/outside/secret.txt", l.top + "/outside/back", "/etc/passwd", "/",
 		l.top, l.top + "/rootlike/secret.txt", strings.Repeat("n", 256)}
@@ -64,7 +66,8 @@ func TestOpenAgreesWithTheSystem(t *testing.T) {
 	}))
 	agreed, refused := 0, 0
 	for _, name := range names {
-		for _, ending := range []string{"", "/", "/.", "/..", "/a.txt", "/b.txt", "/../a.txt", "/secret.txt", "/outside/secret.txt", "/nothing"} {
+		for _, ending := range []string{"", "/", "/.", "/..", "/a.txt", "/b.txt", "/../a.txt", "/secret.txt",
+			"/outside/secret.txt", "/nothing"} {
 			name := name + ending
 			text, inside, want := l.reference(name)
 			got, err := l.dir.Open(name)
@@ -158,7 +161,8 @@ func TestAttacks(t *testing.T) {
 		})
 	}
 	// The same for directories, through the listing.
-	for _, path := range []string{"../outside", "sub/../../outside", l.top + "/outside", "outdir", "outdirabs", "outdir/dir", "outparent", "outslash"} {
+	for _, path := range []string{"../outside", "sub/../../outside", l.top + "/outside", "outdir", "outdirabs", "outdir/dir",
+		"outparent", "outslash"} {
 		full := l.root + "/" + path
 		if filepath.IsAbs(path) {
 			full = path

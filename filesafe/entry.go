@@ -39,13 +39,13 @@ func typeOf(mode fs.FileMode) string {
 }
 
 // MarshalJSON never fails.
-func (e Entry) MarshalJSON() ([]byte, error) { return e.appendJSON(nil), nil }
+func (e Entry) MarshalJSON() ([]byte, error) { return e.appendJSON(nil, new(clock)), nil }
 
-func (e *Entry) appendJSON(b []byte) []byte {
+func (e *Entry) appendJSON(b []byte, c *clock) []byte {
 	b = appendString(append(b, `{"name":`...), e.Name)
 	b = append(append(b, `,"type":"`...), e.Type...)
 	b = strconv.AppendInt(append(b, `","size":`...), e.Size, 10)
-	b = append(appendTime(append(b, `,"mtime":"`...), e.ModTime), '"')
+	b = append(c.append(append(b, `,"mtime":"`...), e.ModTime), '"')
 	if e.MIME != "" {
 		b = append(append(append(b, `,"mime":"`...), e.MIME...), '"')
 	}
@@ -84,23 +84,23 @@ func appendString(b []byte, s string) []byte {
 	return append(append(b, s[done:]...), '"')
 }
 
-// appendTime writes RFC 3339 in UTC with six sub-second digits.
-func appendTime(b []byte, t time.Time) []byte {
-	t = t.UTC()
-	year, month, day := t.Date()
-	if year < 0 || year > 9999 { // which RFC 3339 has not; a file system may
-		return t.AppendFormat(b, "2006-01-02T15:04:05.000000Z")
+// clock writes times. Files of one directory are often of the same second.
+type clock struct {
+	second int64  // since 1970
+	text   []byte // of that second, with all but its fraction and the Z
+}
+
+// append writes RFC 3339 in UTC with six sub-second digits.
+func (c *clock) append(b []byte, t time.Time) []byte {
+	if second := t.Unix(); second != c.second || len(c.text) == 0 {
+		c.text = t.UTC().AppendFormat(c.text[:0], time.RFC3339)
+		c.second, c.text = second, c.text[:len(c.text)-len("Z")]
 	}
-	hour, minute, second := t.Clock()
-	micro := t.Nanosecond() / 1000
-	text := [...]byte{
-		4: '-', 7: '-', 10: 'T', 13: ':', 16: ':', 19: '.', 26: 'Z',
+	const digits = "0123456789"
+	fraction := [...]byte{0: '.', 7: 'Z'}
+	for at, micro := 6, t.Nanosecond()/1000; at > 0; at-- {
+		fraction[at] = digits[micro%10]
+		micro /= 10
 	}
-	for _, pair := range [...]struct{ at, n int }{
-		{0, year / 100}, {2, year % 100}, {5, int(month)}, {8, day}, {11, hour}, {14, minute}, {17, second},
-		{20, micro / 10_000}, {22, micro / 100 % 100}, {24, micro % 100},
-	} {
-		text[pair.at], text[pair.at+1] = byte('0'+pair.n/10), byte('0'+pair.n%10)
-	}
-	return append(b, text[:]...)
+	return append(append(b, c.text...), fraction[:]...)
 }

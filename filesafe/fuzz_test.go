@@ -18,9 +18,11 @@ import (
 
 // FuzzPath asks for a path, with a link of any text beside the layout, and compares with the operating system.
 func FuzzPath(f *testing.F) {
-	for _, path := range []string{"a.txt", "sub//b.txt", "../outside/secret.txt", "dirlink/../a.txt", "absdir/b.txt", "chain/40", "fuzz/x", "a\x00b",
+	for _, path := range []string{"a.txt", "sub//b.txt", "../outside/secret.txt", "dirlink/../a.txt", "absdir/b.txt",
+		"chain/40", "fuzz/x", "a\x00b",
 		"./././fuzz", "sub/../../root/a.txt", "/etc/passwd", "loop/x", "outback3/deep/c.txt", "fuzz/../a.txt", "C:\\x", "\\\\x"} {
-		for _, link := range []string{"a.txt", "..", "/", "../outside", "sub/deep", "fuzz", "self/self/sub", "../../../../../../../../etc"} {
+		for _, link := range []string{"a.txt", "..", "/", "../outside", "sub/deep", "fuzz", "self/self/sub",
+			"../../../../../../../../etc"} {
 			f.Add(path, link)
 		}
 	}
@@ -70,7 +72,8 @@ var oneRange = regexp.MustCompile(`^(?i:bytes)=(?:(\d+)-(\d*)|-(\d+))$`)
 
 // FuzzRange compares a range with what the contract's forms mean, in numbers that fit.
 func FuzzRange(f *testing.F) {
-	for _, header := range []string{"bytes=0-1", "bytes=5-", "bytes=-5", "bytes=-0", "bytes=5-2", "bytes=100-2", "bytes=0-0,1-1", "bytes=-", "x=0-1",
+	for _, header := range []string{"bytes=0-1", "bytes=5-", "bytes=-5", "bytes=-0", "bytes=5-2", "bytes=100-2",
+		"bytes=0-0,1-1", "bytes=-", "x=0-1",
 		"bytes=18446744073709551617-", "bytes=-9223372036854775808", "bytes=0--1", "BYTES=1-9999999999999999999"} {
 		for _, size := range []uint16{0, 1, 10, 1000} {
 			f.Add(header, size)

@@ -45,7 +45,8 @@ func TestHandler(t *testing.T) {
 			}
 		}
 		require.Contains(t, c.ask("GET", prefix).body, "sub/\n")
-		for _, path := range []string{"nothing", "out", "outdir/", "outdir/secret.txt", "fifo", "a.txt/", "a.txt%00", "loop", "sub%2f..%2fa.txt"} {
+		for _, path := range []string{"nothing", "out", "outdir/", "outdir/secret.txt", "fifo", "a.txt/", "a.txt%00", "loop",
+			"sub%2f..%2fa.txt"} {
 			got := c.ask("GET", prefix+path)
 			require.Equal(t, 404, got.status, path)
 			require.Equal(t, "not found\n", got.body)
@@ -71,7 +72,8 @@ func TestInternalFaults(t *testing.T) {
 	dir, err := filesafe.Open(l.root)
 	require.NoError(t, err)
 	require.NoError(t, dir.Close())
-	for _, path := range []string{"/v1/files?path=sub", "/v1/files?path=absdir&recursive=true", "/v1/files/content?path=a.txt", "/v1/files/content?path=abs"} {
+	for _, path := range []string{"/v1/files?path=sub", "/v1/files?path=absdir&recursive=true",
+		"/v1/files/content?path=a.txt", "/v1/files/content?path=abs"} {
 		var faults []error
 		api := &filesafe.API{Dir: dir, Fail: func(w http.ResponseWriter, _ *http.Request, err error) {
 			faults = append(faults, err)

@@ -1,10 +1,6 @@
 package filesafe
 
-import (
-	"encoding/binary"
-	"slices"
-	"strings"
-)
+import "strings"
 
 // kind is what is done at a key.
 type kind byte
@@ -21,11 +17,10 @@ const (
 type key struct {
 	name string
 	kind kind
-	head uint64 // what it is sorted by first, while it is
 }
 
-func (l *lister) compare(a, b key) int {
-	if l.half == both {
+func (h half) compare(a, b key) int {
+	if h == both {
 		return compareFlat(a, b)
 	}
 	return comparePaths(a, b)
@@ -55,48 +50,4 @@ func (k key) at(n int) int {
 		return '/'
 	}
 	return -1
-}
-
-// sortKeys sorts by numbers as far as it can: the bytes that come after what all names begin with, as numbered files do.
-func sortKeys(keys []key, half half) {
-	if len(keys) < 2 {
-		return
-	}
-	common := len(keys[0].name)
-	for _, k := range keys[1:] {
-		n := 0
-		for common = min(common, len(k.name)); n < common && k.name[n] == keys[0].name[n]; {
-			n++
-		}
-		common = n
-	}
-	compare := comparePaths
-	if half == both {
-		compare = compareFlat
-	}
-	for i := range keys {
-		k := &keys[i]
-		k.head = k.headAt(common)
-		if half == both {
-			k.head = uint64(k.kind)<<56 | k.head>>8
-		}
-	}
-	slices.SortFunc(keys, func(a, b key) int {
-		switch {
-		case a.head < b.head:
-			return -1
-		case a.head > b.head:
-			return 1
-		}
-		return compare(a, b)
-	})
-}
-
-// headAt is eight bytes of the key's path as a number. No name has a null byte, which stands for its end here.
-func (k key) headAt(from int) uint64 {
-	var b [8]byte
-	if n := copy(b[:], k.name[from:]); n < len(b) && k.kind == enterDir {
-		b[n] = '/'
-	}
-	return binary.BigEndian.Uint64(b[:])
 }

@@ -45,7 +45,7 @@ func (d *Dir) entries(ctx context.Context, name string, depth int) iter.Seq2[Ent
 		if filepath.IsAbs(name) || climbs(name) {
 			shown = filepath.ToSlash(resolved)
 		}
-		l := lister{dir: d, ctx: ctx, yield: yield, depth: depth, buf: make([]byte, 32<<10), look: newLooker()}
+		l := lister{dir: d, ctx: ctx, yield: yield, depth: depth, scratch: scratches.Get().(*scratch)}
 		defer l.close()
 		halves := []half{directories, others}
 		if depth == flat {

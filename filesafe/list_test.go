@@ -62,7 +62,8 @@ func TestList(t *testing.T) {
 		query, path string
 		want        []string
 	}{
-		"directory": {"path=sub", "sub", []string{"deep directory 0", "b.txt file 12 mime=text/plain", "out symlink 0", "parent symlink 0 target=.",
+		"directory": {"path=sub", "sub", []string{"deep directory 0", "b.txt file 12 mime=text/plain", "out symlink 0",
+			"parent symlink 0 target=.",
 			"secret.txt file 16 mime=text/plain", "up symlink 12 target=a.txt"}},
 		"through a link": {"path=dirlink/deep", "dirlink/deep", []string{"c.txt file 12 mime=text/plain"}},
 		"through an absolute link, names as asked for": {"path=absdir/deep&recursive=true", "absdir/deep",
@@ -70,18 +71,23 @@ func TestList(t *testing.T) {
 		"trailing slash":          {"path=sub/deep/", "sub/deep", []string{"c.txt file 12 mime=text/plain"}},
 		"dots and doubled slash":  {"path=./sub/.//deep/.", "sub/deep", []string{"c.txt file 12 mime=text/plain"}},
 		"recursive, another word": {"path=deep&recursive=1", "deep", []string{"1 directory 0"}},
-		"recursive": {"path=deep&recursive=true", "deep", []string{"deep/1 directory 0", "deep/1/2 directory 0", "deep/1/2/3 directory 0",
-			"deep/1/2/3/end.txt file 3 mime=text/plain"}},
-		"depth 0":                 {"path=deep&recursive=true&depth=0", "deep", []string{"deep/1 directory 0"}},
-		"depth 1":                 {"path=deep&recursive=true&depth=1", "deep", []string{"deep/1 directory 0", "deep/1/2 directory 0"}},
-		"depth past the end":      {"path=deep/1/2&recursive=true&depth=9", "deep/1/2", []string{"deep/1/2/3 directory 0", "deep/1/2/3/end.txt file 3 mime=text/plain"}},
-		"depth past all integers": {"path=deep/1/2/3&recursive=true&depth=99999999999999999999", "deep/1/2/3", []string{"deep/1/2/3/end.txt file 3 mime=text/plain"}},
+		"recursive": {"path=deep&recursive=true", "deep",
+			[]string{"deep/1 directory 0", "deep/1/2 directory 0", "deep/1/2/3 directory 0",
+				"deep/1/2/3/end.txt file 3 mime=text/plain"}},
+		"depth 0": {"path=deep&recursive=true&depth=0", "deep", []string{"deep/1 directory 0"}},
+		"depth 1": {"path=deep&recursive=true&depth=1", "deep", []string{"deep/1 directory 0", "deep/1/2 directory 0"}},
+		"depth past the end": {"path=deep/1/2&recursive=true&depth=9", "deep/1/2",
+			[]string{"deep/1/2/3 directory 0", "deep/1/2/3/end.txt file 3 mime=text/plain"}},
+		"depth past all integers": {"path=deep/1/2/3&recursive=true&depth=99999999999999999999", "deep/1/2/3",
+			[]string{"deep/1/2/3/end.txt file 3 mime=text/plain"}},
 		"depth without recursive": {"path=deep&depth=5", "deep", []string{"1 directory 0"}},
 		"first of several":        {"path=deep&path=sub", "deep", []string{"1 directory 0"}},
 		"unknown parameter":       {"path=deep&x=y", "deep", []string{"1 directory 0"}},
 		"out and in again":        {"path=outback3/deep", "outback3/deep", []string{"c.txt file 12 mime=text/plain"}},
-		"links are not gone through": {"path=sub&recursive=true&depth=0", "sub", []string{"sub/deep directory 0", "sub/b.txt file 12 mime=text/plain",
-			"sub/out symlink 0", "sub/parent symlink 0 target=.", "sub/secret.txt file 16 mime=text/plain", "sub/up symlink 12 target=a.txt"}},
+		"links are not gone through": {"path=sub&recursive=true&depth=0", "sub",
+			[]string{"sub/deep directory 0", "sub/b.txt file 12 mime=text/plain",
+				"sub/out symlink 0", "sub/parent symlink 0 target=.", "sub/secret.txt file 16 mime=text/plain",
+				"sub/up symlink 12 target=a.txt"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := c.list(row.query).listing(t)
@@ -102,8 +108,10 @@ func TestListOfEachKind(t *testing.T) {
 	require.Len(t, top.Entries, len(found))
 	lines := top.lines()
 	for _, want := range []string{
-		"sub directory 0", "a.txt file 12 mime=text/plain", "empty.txt file 0 mime=text/plain", ".hidden file 6 mime=application/octet-stream",
-		`back\slash file 9 mime=application/octet-stream`, "latin\uFFFD.txt file 9 mime=text/plain", "ünï côdé \"%.pdf file 7 mime=application/pdf",
+		"sub directory 0", "a.txt file 12 mime=text/plain", "empty.txt file 0 mime=text/plain",
+		".hidden file 6 mime=application/octet-stream",
+		`back\slash file 9 mime=application/octet-stream`, "latin\uFFFD.txt file 9 mime=text/plain",
+		"ünï côdé \"%.pdf file 7 mime=application/pdf",
 		"fifo other 0", "socket other 0", "link symlink 12 target=a.txt", "dirlink symlink 0 target=sub", "self symlink 0 target=.",
 		"dots symlink 12 target=sub/b.txt", "abs symlink 12 target=a.txt", "absdir symlink 0 target=sub", "absroot symlink 0 target=.",
 		"viaabs symlink 12 target=sub/b.txt", "outback symlink 12 target=a.txt", "outback2 symlink 12 target=a.txt",
@@ -156,7 +164,8 @@ func TestListTimes(t *testing.T) {
 // TestOrder compares the whole answer with a sort of all paths.
 func TestOrder(t *testing.T) {
 	l := newLayout(t)
-	for _, path := range []string{"o/a/x", "o/a-b/x", "o/a.txt", "o/a/b/x", "o/a0/x", "o/A/x", "o/a/b-c/x", "o/a/b.x", "o/é/x", "o/a b", "o/a/-"} {
+	for _, path := range []string{"o/a/x", "o/a-b/x", "o/a.txt", "o/a/b/x", "o/a0/x", "o/A/x", "o/a/b-c/x", "o/a/b.x",
+		"o/é/x", "o/a b", "o/a/-"} {
 		l.write(t, "root/"+path, "")
 	}
 	c := l.serve(t)

@@ -34,12 +34,12 @@ const (
 type level struct {
 	shown, resolved string
 	depth           int      // of the top directory 0
-	root            *os.Root // nil until it is needed, as are the next two
+	root            *os.Root // nil until it is needed, as is the next
 	file            *os.File // the same directory
-	conn            syscall.RawConn
-	keys            []key // the next ones, in order
-	last            key   // the one before them
-	more            bool  // others may come after them
+	fd              int      // the file's, good until it is closed
+	keys            []key    // the next ones, in order
+	last            key      // the one before them
+	more            bool     // others may come after them
 }
 
 type lister struct {
@@ -50,11 +50,12 @@ type lister struct {
 	depth  int
 	levels []*level
 	held   int // keys on all levels
-	buf    []byte
-	look   *looker
+	look   looker
+	*scratch
 }
 
 func (l *lister) close() {
+	scratches.Put(l.scratch)
 	for _, level := range l.levels {
 		level.close()
 	}
@@ -67,7 +68,7 @@ func (l *level) close() {
 	if l.root != nil {
 		_ = l.root.Close()
 	}
-	l.root, l.file, l.conn = nil, nil, nil
+	l.root, l.file = nil, nil
 }
 
 // run goes through the tree once. Its error tells of the top directory alone.
@@ -133,8 +134,8 @@ func (l *lister) tell(level *level, next key) error {
 		level.keys, level.more = nil, false
 		return nil
 	}
-	found, err := l.look.at(level.root, level.conn, next.name)
-	if err != nil || found.mode.IsDir() != (next.kind == tellDir) { // it is gone, or another by now
+	found, err := l.look.at(level.root, level.fd, next.name)
+	if there := err == nil && found.mode.IsDir() == (next.kind == tellDir); !there { // it is gone, or another by now
 		return nil
 	}
 	e := l.dir.entry(found, level.resolved, next.name)
@@ -180,7 +181,7 @@ func (l *lister) leave() {
 // open makes sure that the level's directory is open. That a path ends in "." makes os.Root open what is before it as a
 // directory only, which never blocks, whatever was put there since.
 func (l *lister) open(level *level) (err error) {
-	if level.conn != nil {
+	if level.file != nil {
 		return nil
 	}
 	defer func() {
@@ -196,8 +197,12 @@ func (l *lister) open(level *level) (err error) {
 	if err == nil {
 		level.file, err = level.root.OpenFile(".", os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	}
+	var conn syscall.RawConn
 	if err == nil {
-		level.conn, err = level.file.SyscallConn()
+		conn, err = level.file.SyscallConn()
+	}
+	if err == nil { // Fd would make two system calls
+		err = conn.Control(func(fd uintptr) { level.fd = int(fd) })
 	}
 	return err
 }
@@ -212,12 +217,12 @@ func (l *lister) load(level *level) error {
 			return err
 		}
 	}
+	defer l.empty()
 	s := selection{lister: l, level: level}
-	if err := cmp.Or(readDir(level.file, level.conn, l.buf, s.add), s.err); err != nil {
+	if err := cmp.Or(readDir(level.file, level.fd, l.buf[:], s.add), s.err); err != nil {
 		return err
 	}
-	s.trim()
-	level.keys, level.more = s.keys, s.cut
-	l.held += len(s.keys)
+	level.keys, level.more = s.first(), s.cut
+	l.held += len(level.keys)
 	return nil
 }

@@ -13,10 +13,11 @@ var chunks = sync.Pool{New: func() any { b := make([]byte, 0, chunk+8<<10); retu
 
 // listing writes the JSON of a listing piece by piece. What fits in one piece is sent with its length.
 type listing struct {
-	to   *pace
-	buf  *[]byte
-	any  bool // entries were added
-	sent bool // the header is out
+	to    *pace
+	buf   *[]byte
+	clock clock
+	any   bool // entries were added
+	sent  bool // the header is out
 }
 
 func newListing(to *pace, name string) *listing {
@@ -35,7 +36,7 @@ func (l *listing) add(e *Entry) bool {
 		b = append(b, ',')
 	}
 	l.any = true
-	b = e.appendJSON(b)
+	b = e.appendJSON(b, &l.clock)
 	*l.buf = b
 	return len(b) < chunk || l.flush()
 }

@@ -3,6 +3,7 @@ package filesafe
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"io/fs"
 	"os"
 	"syscall"
@@ -20,21 +21,12 @@ const unknownType = fs.ModeIrregular
 
 // readDir calls yield with each entry, in no order. The name is valid until yield returns, and yield says whether to go on.
 // os.File.ReadDir makes strings of all names, and in a directory that comes from os.Root it asks for the status of each.
-func readDir(_ *os.File, conn syscall.RawConn, buf []byte, yield func(name []byte, typ fs.FileMode) bool) error {
+func readDir(_ *os.File, fd int, buf []byte, yield func(name []byte, typ fs.FileMode) bool) error {
 	for {
-		n := 0
-		var read error
-		err := conn.Control(func(fd uintptr) {
-			for {
-				if n, read = syscall.ReadDirent(int(fd), buf); read != syscall.EINTR {
-					return
-				}
-			}
-		})
-		if err == nil {
-			err = read
-		}
-		if err != nil || n <= 0 {
+		n, err := syscall.ReadDirent(fd, buf)
+		if errors.Is(err, syscall.EINTR) {
+			continue
+		} else if err != nil || n <= 0 {
 			return err
 		}
 		for rest := buf[:n]; len(rest) > direntName; {

@@ -7,14 +7,13 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"syscall"
 )
 
 // unknownType stands where the file system does not tell what an entry is.
 const unknownType = fs.ModeIrregular
 
 // readDir calls yield with each entry, in no order. The name is valid until yield returns, and yield says whether to go on.
-func readDir(f *os.File, _ syscall.RawConn, _ []byte, yield func(name []byte, typ fs.FileMode) bool) error {
+func readDir(f *os.File, _ int, _ []byte, yield func(name []byte, typ fs.FileMode) bool) error {
 	for {
 		entries, err := f.ReadDir(1000)
 		for _, e := range entries {

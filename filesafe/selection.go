@@ -13,7 +13,6 @@ const textSize = 16 << 10
 type selection struct {
 	lister *lister
 	level  *level
-	keys   []key
 	names  strings.Builder
 	cut    bool // keys of the directory were dropped, all of them after limit
 	limit  key
@@ -28,7 +27,7 @@ func (s *selection) add(name []byte, typ fs.FileMode) bool {
 		return false
 	}
 	if typ == unknownType {
-		found, err := l.look.at(s.level.root, s.level.conn, string(name))
+		found, err := l.look.at(s.level.root, s.level.fd, string(name))
 		if err != nil {
 			return true
 		}
@@ -52,12 +51,15 @@ func (s *selection) add(name []byte, typ fs.FileMode) bool {
 func (s *selection) keep(name []byte, kind kind) {
 	if s.level.last.name != "" || s.cut {
 		k := key{name: string(name), kind: kind}
-		if s.level.last.name != "" && s.lister.compare(k, s.level.last) <= 0 || s.cut && s.lister.compare(k, s.limit) > 0 {
+		if s.level.last.name != "" && s.lister.half.compare(k, s.level.last) <= 0 || s.cut && s.lister.half.compare(k, s.limit) > 0 {
 			return
 		}
 	}
-	if s.keys = append(s.keys, key{name: s.text(name), kind: kind}); len(s.keys) >= 2*maxKeys {
-		s.trim()
+	work := s.lister.scratch
+	if work.keys = append(work.keys, key{s.text(name), kind}); len(work.keys) >= 2*maxKeys {
+		kept := copy(work.keys, s.first())
+		clear(work.keys[kept:]) // lets go of the names
+		work.keys = work.keys[:kept]
 	}
 }
 
@@ -76,11 +78,12 @@ func (s *selection) text(name []byte) string {
 	return s.names.String()[at:]
 }
 
-func (s *selection) trim() {
-	sortKeys(s.keys, s.lister.half)
-	if len(s.keys) > maxKeys {
-		clear(s.keys[maxKeys:]) // lets go of the names
-		s.keys = s.keys[:maxKeys]
-		s.cut, s.limit = true, s.keys[maxKeys-1]
+// first answers the keys that there is room for, in their order.
+func (s *selection) first() []key {
+	work := s.lister.scratch
+	keys := work.sorted(s.lister.half, maxKeys)
+	if len(work.keys) > maxKeys {
+		s.cut, s.limit = true, keys[maxKeys-1]
 	}
+	return keys
 }

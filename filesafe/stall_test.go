@@ -84,6 +84,7 @@ func large(t *testing.T) (dir *filesafe.Dir, path string) {
 }
 
 func TestAClientThatTakesNothingIsCutOff(t *testing.T) {
+	t.Parallel()
 	dir, path := large(t)
 	for i := range 5000 {
 		require.NoError(t, os.WriteFile(filepath.Join(path, fmt.Sprint("many-", i)), nil, 0o600))

@@ -21,39 +21,26 @@ const (
 // looker looks at what is in open directories. It is os.Root.Lstat without what that does to paths and without an
 // fs.FileInfo, which take as long as the system call; a name that comes from the directory itself is no path.
 type looker struct {
-	call func(fd uintptr) // what follows is for and from it
-	name []byte
+	name []byte // ends at a null byte
 	stat syscall.Stat_t
-	err  syscall.Errno
 }
 
-func newLooker() *looker {
-	l := &looker{}
-	l.call = l.fstatat // once, not for each file
-	return l
-}
-
-func (l *looker) fstatat(fd uintptr) {
+// at describes what stands at name in a directory. It follows no link.
+func (l *looker) at(_ *os.Root, dir int, name string) (status, error) {
 	trap := uintptr(fstatatAMD64)
 	if runtime.GOARCH == "arm64" {
 		trap = fstatatARM64
 	}
-	for {
-		_, _, l.err = syscall.Syscall6(trap, fd, uintptr(unsafe.Pointer(&l.name[0])), uintptr(unsafe.Pointer(&l.stat)), symlinkNoFollow, 0, 0)
-		if l.err != syscall.EINTR {
-			return
-		}
-	}
-}
-
-// at describes what stands at name in a directory. It follows no link.
-func (l *looker) at(_ *os.Root, dir syscall.RawConn, name string) (status, error) {
 	l.name = append(append(l.name[:0], name...), 0)
-	if err := dir.Control(l.call); err != nil {
-		return status{}, err
-	}
-	if l.err != 0 {
-		return status{}, l.err
+	for {
+		//nolint:gosec // both pointers are to what lives until the call returns, and the name ends at its null byte
+		_, _, errno := syscall.Syscall6(trap, uintptr(dir), uintptr(unsafe.Pointer(&l.name[0])),
+			uintptr(unsafe.Pointer(&l.stat)), symlinkNoFollow, 0, 0)
+		if errno == 0 {
+			break
+		} else if errno != syscall.EINTR {
+			return status{}, errno
+		}
 	}
 	mode := fs.ModeIrregular
 	switch l.stat.Mode & syscall.S_IFMT {

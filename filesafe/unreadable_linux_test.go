@@ -48,7 +48,8 @@ func TestUnreadable(t *testing.T) {
 	got := map[string]*httptest.ResponseRecorder{}
 	var written error
 	asNobody(t, func() {
-		for _, url := range []string{"/c?path=a.txt", "/c?path=link", "/c?path=abs", "/c?path=locked/in.txt", "/c?path=tolocked", "/c?path=nolist/in.txt",
+		for _, url := range []string{"/c?path=a.txt", "/c?path=link", "/c?path=abs", "/c?path=locked/in.txt", "/c?path=tolocked",
+			"/c?path=nolist/in.txt",
 			"/l?path=locked", "/l?path=nolist", "/l?path=locked/in.txt", "/l?recursive=true", "/l?path=noenter"} {
 			w := httptest.NewRecorder()
 			if got[url] = w; url[1] == 'c' {

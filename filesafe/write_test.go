@@ -117,7 +117,8 @@ func TestResolve(t *testing.T) {
 	l := newLayout(t)
 	require.Equal(t, l.root, l.dir.Path())
 	for name, want := range map[string]string{
-		"": ".", ".": ".", "sub/..": ".", "absroot": ".", l.root: ".", "dirlink/up": "a.txt", "outback3/deep": "sub/deep", "sub//b.txt": "sub/b.txt",
+		"": ".", ".": ".", "sub/..": ".", "absroot": ".", l.root: ".", "dirlink/up": "a.txt", "outback3/deep": "sub/deep",
+		"sub//b.txt":            "sub/b.txt",
 		l.top + "/outside/back": "a.txt", l.top + "/outside/rootlink/sub": "sub", "chain/40": "a.txt", "fifo": "fifo", "a.txt": "a.txt",
 	} {
 		got, err := l.dir.Resolve(name)
@@ -146,7 +147,8 @@ func TestWholeFileSystem(t *testing.T) {
 	dir, err := filesafe.Open("/")
 	require.NoError(t, err)
 	defer dir.Close()
-	for _, name := range []string{l.root + "/abs", l.root + "/out/../out", strings.TrimPrefix(l.root, "/") + "/outback3/deep/c.txt", "/.." + l.root + "/link"} {
+	for _, name := range []string{l.root + "/abs", l.root + "/out/../out",
+		strings.TrimPrefix(l.root, "/") + "/outback3/deep/c.txt", "/.." + l.root + "/link"} {
 		got, err := dir.Resolve(name)
 		want, wantErr := filepath.EvalSymlinks("/" + name)
 		if wantErr != nil {
@@ -171,7 +173,8 @@ func TestFS(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"absdir/b.txt", "absdir/secret.txt"}, found)
 	for name, want := range map[string]error{
-		"out": filesafe.ErrOutside, "nothing": fs.ErrNotExist, "../outside": fs.ErrInvalid, "/etc": fs.ErrInvalid, "fifo": filesafe.ErrNotFile, "sub/": fs.ErrInvalid,
+		"out": filesafe.ErrOutside, "nothing": fs.ErrNotExist, "../outside": fs.ErrInvalid, "/etc": fs.ErrInvalid,
+		"fifo": filesafe.ErrNotFile, "sub/": fs.ErrInvalid,
 	} {
 		_, err := l.dir.FS().Open(name)
 		require.ErrorIs(t, err, want, name)

@@ -19,7 +19,8 @@ func BenchmarkNew(b *testing.B) {
 	for i := range 10 {
 		dir := filepath.Join(cwd, ".agents", "skills", fmt.Sprint("skill", i))
 		require.NoError(b, os.MkdirAll(dir, 0o700))
-		require.NoError(b, os.WriteFile(filepath.Join(dir, "SKILL.md"), []byte("---\ndescription: Does things.\n---\nDo things.\n"), 0o600))
+		require.NoError(b, os.WriteFile(filepath.Join(dir, "SKILL.md"),
+			[]byte("---\ndescription: Does things.\n---\nDo things.\n"), 0o600))
 	}
 	var agents []agent.Agent
 	for i := range 50 {

@@ -34,7 +34,8 @@ func TestBlockingAnswer(t *testing.T) {
 	delete(body, "durationMs")
 	delete(body, "sessionId")
 	require.Equal(t, map[string]any{
-		"runId": run.RunID, "state": "completed", "text": "Good day.", "usage": usage(7, 3, 0, 0), "numTurns": 1.0, "stopReason": "end_turn",
+		"runId": run.RunID, "state": "completed", "text": "Good day.", "usage": usage(7, 3, 0, 0), "numTurns": 1.0,
+		"stopReason": "end_turn",
 	}, body)
 }
 
@@ -45,18 +46,21 @@ var failures = map[string]struct {
 	errorType string
 	text      string
 }{
-	"rate limit":          {modeltest.Status(429, "Retry-After", "7"), 429, "rate_limit", ""},
-	"overloaded":          {modeltest.Status(529), 502, "overloaded", ""},
-	"server":              {modeltest.Status(500), 502, "server", ""},
-	"unauthorized":        {modeltest.Status(401), 502, "auth", ""},
-	"forbidden":           {modeltest.Status(403), 502, "auth", ""},
-	"bad request":         {modeltest.Status(400), 502, "invalid_request", ""},
-	"too long":            {modeltest.PromptTooLong(), 502, "prompt_too_long", ""},
-	"HTML":                {modeltest.Raw(200, "text/html", "<h1>Hello</h1>"), 502, "server", ""},
-	"half a stream":       {modeltest.Stream(modeltest.Text("Half an"), modeltest.Drop()), 502, "connection", "Half an"},
-	"overloaded later on": {modeltest.Stream(modeltest.Text("Half an"), modeltest.Error("overloaded_error")), 502, "overloaded", "Half an"},
-	"garbage":             {modeltest.Stream(modeltest.Text("Half an"), modeltest.Verbatim("event: content_block_delta\ndata: {\"type\":\n\n")), 502, "server", "Half an"},
-	"a giant line":        {modeltest.Stream(modeltest.Text("Half an"), modeltest.Verbatim("data: "+strings.Repeat("x", 20<<20)+"\n\n")), 502, "server", "Half an"},
+	"rate limit":    {modeltest.Status(429, "Retry-After", "7"), 429, "rate_limit", ""},
+	"overloaded":    {modeltest.Status(529), 502, "overloaded", ""},
+	"server":        {modeltest.Status(500), 502, "server", ""},
+	"unauthorized":  {modeltest.Status(401), 502, "auth", ""},
+	"forbidden":     {modeltest.Status(403), 502, "auth", ""},
+	"bad request":   {modeltest.Status(400), 502, "invalid_request", ""},
+	"too long":      {modeltest.PromptTooLong(), 502, "prompt_too_long", ""},
+	"HTML":          {modeltest.Raw(200, "text/html", "<h1>Hello</h1>"), 502, "server", ""},
+	"half a stream": {modeltest.Stream(modeltest.Text("Half an"), modeltest.Drop()), 502, "connection", "Half an"},
+	"overloaded later on": {modeltest.Stream(modeltest.Text("Half an"), modeltest.Error("overloaded_error")), 502,
+		"overloaded", "Half an"},
+	"garbage": {modeltest.Stream(modeltest.Text("Half an"),
+		modeltest.Verbatim("event: content_block_delta\ndata: {\"type\":\n\n")), 502, "server", "Half an"},
+	"a giant line": {modeltest.Stream(modeltest.Text("Half an"),
+		modeltest.Verbatim("data: "+strings.Repeat("x", 20<<20)+"\n\n")), 502, "server", "Half an"},
 }
 
 func TestFailedRunsBlocking(t *testing.T) {
@@ -185,6 +189,7 @@ func TestAFaultOfTheRuntime(t *testing.T) {
 	all := b.open(t.Context(), t, `{"message":"hello"}`).rest()
 	require.Equal(t, []string{"system", "partial_message", "error", "done"}, names(all))
 	id := all[0].data["runId"].(string)
-	require.Equal(t, map[string]any{"type": "error", "error": "Internal error", "errorType": "error_during_execution", "runId": id}, all[2].data)
+	require.Equal(t, map[string]any{"type": "error", "error": "Internal error", "errorType": "error_during_execution",
+		"runId": id}, all[2].data)
 	require.JSONEq(t, `{"runId":"`+id+`","state":"failed"}`, b.do(t, "POST", "/v1/runs/"+id+"/cancel", "").body)
 }

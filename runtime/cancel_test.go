@@ -47,11 +47,14 @@ func TestCancelOfABlockingRun(t *testing.T) {
 	const id = "4a6f1b2c-3d4e-4f50-a6b7-c8d9e0f1a2b3"
 	up := modeltest.Start(t, modeltest.Anthropic, modeltest.Stream(modeltest.Text("Half an"), modeltest.Hang()))
 	b := serve(t, up, nil)
+	answered := make(chan struct{})
 	go func() {
+		defer close(answered)
 		up.Await(t, 1)
 		b.cancel(t, id)
 	}()
 	a, run := b.blocking(t, `{"message":"hello","runId":"`+id+`"}`)
+	<-answered
 	require.Equal(t, http.StatusOK, a.status)
 	require.Equal(t, id, run.RunID)
 	require.EqualValues(t, "cancelled", run.State)
@@ -86,7 +89,8 @@ func TestARunIsCancelledOnlyWhenItHasReallyEnded(t *testing.T) {
 	s.until("assistant")
 	<-started
 	require.JSONEq(t, `{"runId":"`+id+`","state":"cancelling"}`, b.cancel(t, id).body)
-	require.JSONEq(t, `{"runId":"`+id+`","state":"cancelling","reason":"client_request"}`, b.cancel(t, id).body, "a repeat tells the reason")
+	require.JSONEq(t, `{"runId":"`+id+`","state":"cancelling","reason":"client_request"}`, b.cancel(t, id).body,
+		"a repeat tells the reason")
 	close(release)
 	require.Equal(t, []string{"cancelled", "done"}, names(s.rest()))
 	require.Error(t, cause)
@@ -116,9 +120,10 @@ func TestAClientThatGoesAway(t *testing.T) {
 		after  string // the event after which the client goes, "" before any
 	}{
 		"before the model has answered": {modeltest.Stream(modeltest.Hang()), "text/event-stream", "system"},
-		"in mid-stream":                 {modeltest.Stream(modeltest.Text("One"), modeltest.Hang()), "text/event-stream", "partial_message"},
-		"in a tool":                     {modeltest.Stream(modeltest.ToolCall("t1", "slow", `{}`)), "text/event-stream", "assistant"},
-		"of a blocking run":             {modeltest.Stream(modeltest.Text("One"), modeltest.Hang()), "application/json", ""},
+		"in mid-stream": {modeltest.Stream(modeltest.Text("One"), modeltest.Hang()), "text/event-stream",
+			"partial_message"},
+		"in a tool":         {modeltest.Stream(modeltest.ToolCall("t1", "slow", `{}`)), "text/event-stream", "assistant"},
+		"of a blocking run": {modeltest.Stream(modeltest.Text("One"), modeltest.Hang()), "application/json", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			up := modeltest.Start(t, modeltest.Anthropic, row.reply)

@@ -46,14 +46,16 @@ func yaml(more string) string {
 
 var notes = []givenFile{{"notes.txt", "Buy milk.\nCall Ada.\n"}}
 
-var readNotes = modeltest.Stream(modeltest.Text("Let me look."), modeltest.ToolCall("toolu_1", "Read", `{"file_path":`, `"notes.txt"}`))
+var readNotes = modeltest.Stream(modeltest.Text("Let me look."),
+	modeltest.ToolCall("toolu_1", "Read", `{"file_path":`, `"notes.txt"}`))
 
 var conversations = []conversation{
 	{
 		name: "text", about: "A question and its answer.",
-		agents:  yaml("    systemPrompt: You are brief.\n    datasets: {handbook: The staff handbook}\n    allowedTools: []\n"),
-		replies: []modeltest.Reply{modeltest.Stream(modeltest.Text("Hi ", "there."), modeltest.Usage(model.Usage{InputTokens: 12, OutputTokens: 4}))},
-		runs:    []leg{{body: greeting}},
+		agents: yaml("    systemPrompt: You are brief.\n    datasets: {handbook: The staff handbook}\n    allowedTools: []\n"),
+		replies: []modeltest.Reply{modeltest.Stream(modeltest.Text("Hi ", "there."),
+			modeltest.Usage(model.Usage{InputTokens: 12, OutputTokens: 4}))},
+		runs: []leg{{body: greeting}},
 	},
 	{
 		name: "blocks", about: "Without partial messages: each event is whole.",
@@ -76,7 +78,8 @@ var conversations = []conversation{
 	{
 		name: "all-tools", about: "What the model is told of every built-in tool. The caller's own limit ends the run, as the only answer asks for more.",
 		agents: yaml("    permissionMode: acceptEdits\n"), full: true,
-		files:   append([]givenFile{{".agents/skills/rhyme/SKILL.md", "---\nname: rhyme\ndescription: Makes rhymes.\n---\nEnd lines alike.\n"}}, notes...),
+		files: append([]givenFile{{".agents/skills/rhyme/SKILL.md",
+			"---\nname: rhyme\ndescription: Makes rhymes.\n---\nEnd lines alike.\n"}}, notes...),
 		replies: []modeltest.Reply{readNotes},
 		runs:    []leg{{body: `{"message": "What do I have to do?", "maxTurns": 1}`}},
 	},
@@ -104,7 +107,8 @@ var conversations = []conversation{
 		agents: yaml("    allowedTools: [Read, Task]\n    subagents:\n      reader: {description: Reads files., prompt: You read., tools: [Read], model: claude-haiku-4-5}\n"),
 		files:  notes,
 		replies: []modeltest.Reply{
-			modeltest.Stream(modeltest.ToolCall("toolu_1", "Task", `{"description":"Read the notes","prompt":"What do the notes say?","subagent_type":"reader"}`)),
+			modeltest.Stream(modeltest.ToolCall("toolu_1", "Task",
+				`{"description":"Read the notes","prompt":"What do the notes say?","subagent_type":"reader"}`)),
 			modeltest.Stream(modeltest.ToolCall("toolu_2", "Read", `{"file_path":"notes.txt"}`)),
 			modeltest.Stream(modeltest.Text("Buy milk, call Ada.")),
 			modeltest.Stream(modeltest.Text("Two things: milk, and Ada.")),
@@ -137,23 +141,29 @@ var conversations = []conversation{
 			modeltest.Stream(modeltest.Text("I wait."), modeltest.ToolCall("toolu_1", "Bash", `{"command":"sleep 1000"}`)),
 			modeltest.Stream(modeltest.Text("I waited, but not to the end.")),
 		},
-		runs: []leg{{body: `{"message": "Wait a while."}`, cancelAt: "assistant"}, {body: `{"message": "Enough?", "sessionId": "SESSION-1"}`}},
+		runs: []leg{{body: `{"message": "Wait a while."}`, cancelAt: "assistant"},
+			{body: `{"message": "Enough?", "sessionId": "SESSION-1"}`}},
 	},
 	{
 		name: "max-turns", about: "The answer of the last turn asks for a tool, which is not run any more.",
 		agents: yaml("    maxTurns: 2\n    allowedTools: [Read]\n"), files: notes,
-		replies: []modeltest.Reply{readNotes, modeltest.Stream(modeltest.Text("Once more."), modeltest.ToolCall("toolu_2", "Read", `{"file_path":"notes.txt"}`))},
-		runs:    []leg{{body: `{"message": "What do I have to do?"}`}},
+		replies: []modeltest.Reply{readNotes,
+			modeltest.Stream(modeltest.Text("Once more."), modeltest.ToolCall("toolu_2", "Read", `{"file_path":"notes.txt"}`))},
+		runs: []leg{{body: `{"message": "What do I have to do?"}`}},
 	},
 	{
 		name: "compaction", about: "A conversation comes near the context window. The model is asked for a summary, which takes the place of what was said before.",
 		agents: yaml("    contextWindow: 600\n    allowedTools: [Read]\n"),
 		files:  []givenFile{{"sea.txt", sea}, {"end.txt", "It is late.\n"}},
 		replies: []modeltest.Reply{
-			modeltest.Stream(modeltest.ToolCall("toolu_1", "Read", `{"file_path":"sea.txt"}`), modeltest.Usage(model.Usage{InputTokens: 300, OutputTokens: 20})),
-			modeltest.Stream(modeltest.ToolCall("toolu_2", "Read", `{"file_path":"end.txt"}`), modeltest.Usage(model.Usage{InputTokens: 500, OutputTokens: 20})),
-			modeltest.Stream(modeltest.Text("The user wants a story. It begins with the sea in the morning."), modeltest.Usage(model.Usage{InputTokens: 470, OutputTokens: 20})),
-			modeltest.Stream(modeltest.Text("It was late, and the sea was blue."), modeltest.Usage(model.Usage{InputTokens: 330, OutputTokens: 10})),
+			modeltest.Stream(modeltest.ToolCall("toolu_1", "Read", `{"file_path":"sea.txt"}`),
+				modeltest.Usage(model.Usage{InputTokens: 300, OutputTokens: 20})),
+			modeltest.Stream(modeltest.ToolCall("toolu_2", "Read", `{"file_path":"end.txt"}`),
+				modeltest.Usage(model.Usage{InputTokens: 500, OutputTokens: 20})),
+			modeltest.Stream(modeltest.Text("The user wants a story. It begins with the sea in the morning."),
+				modeltest.Usage(model.Usage{InputTokens: 470, OutputTokens: 20})),
+			modeltest.Stream(modeltest.Text("It was late, and the sea was blue."),
+				modeltest.Usage(model.Usage{InputTokens: 330, OutputTokens: 10})),
 		},
 		runs: []leg{{body: `{"message": "Tell me the story of sea.txt and end.txt."}`}},
 	},

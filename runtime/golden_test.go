@@ -130,7 +130,8 @@ func (r *leg) lead(t *testing.T, b *bench, on *tape, calls *recorder, name strin
 	if cancelled != "" {
 		on.section(name+": POST /v1/runs/RUN/cancel, on the event "+r.cancelAt, cancelled)
 	}
-	on.section(name+": what the caller gets", fmt.Sprintf("%d %s\n\n%s", res.StatusCode, res.Header.Get("Content-Type"), raw.String()))
+	on.section(name+": what the caller gets",
+		fmt.Sprintf("%d %s\n\n%s", res.StatusCode, res.Header.Get("Content-Type"), raw.String()))
 }
 
 // tape is what is written down of a conversation.
@@ -280,5 +281,6 @@ func briefly(tb testing.TB, tools json.RawMessage) []byte {
 }
 
 var builtIn = map[string]bool{
-	"Read": true, "Write": true, "Edit": true, "Glob": true, "Grep": true, "Bash": true, "WebFetch": true, "TodoWrite": true, "Skill": true,
+	"Read": true, "Write": true, "Edit": true, "Glob": true, "Grep": true, "Bash": true, "WebFetch": true, "TodoWrite": true,
+	"Skill": true,
 }

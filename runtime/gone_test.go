@@ -32,7 +32,8 @@ func (f inProcess) Stream(ctx context.Context, _ *model.Request) iter.Seq2[model
 
 // says ends an answer of one text.
 func says(yield func(model.Part, error) bool, text string) {
-	_ = yield(model.Part{Kind: model.KindText, Text: text}, nil) && yield(model.Part{Kind: model.KindStop, StopReason: model.StopEndTurn}, nil)
+	_ = yield(model.Part{Kind: model.KindText, Text: text},
+		nil) && yield(model.Part{Kind: model.KindStop, StopReason: model.StopEndTurn}, nil)
 }
 
 // writer is the connection of a reader who may go away unnoticed: writes fail, and the context of

@@ -121,7 +121,8 @@ func TestMountedUnderAPrefix(t *testing.T) {
 func TestListDetailHealth(t *testing.T) {
 	b := serve(t, nil, func(c *runtime.Config) {
 		c.Agents = []agent.Agent{
-			{ID: "zed", Name: "Zed", Description: "Last of the letters", Model: "demo", Provider: agent.Provider{Protocol: "demo"}, SystemPrompt: "x", MaxTurns: 3, AllowedTools: []string{"Read", "Edit(docs/**)"}},
+			{ID: "zed", Name: "Zed", Description: "Last of the letters", Model: "demo", Provider: agent.Provider{Protocol: "demo"},
+				SystemPrompt: "x", MaxTurns: 3, AllowedTools: []string{"Read", "Edit(docs/**)"}},
 			{ID: "alpha", Model: "m", Provider: agent.Provider{Protocol: "anthropic"}, SystemPromptFile: "missing.md"},
 		}
 		c.Version = "v1.2.3"
@@ -133,7 +134,8 @@ func TestListDetailHealth(t *testing.T) {
 	require.JSONEq(t, `{"id":"zed","name":"Zed","model":"demo","status":"ready","maxTurns":3,"hasSystemPrompt":true,"allowedTools":["Read","Edit(docs/**)"]}`, b.do(t, "GET", "/v1/agents/zed", "").body)
 	a := b.do(t, "GET", "/v1/agents/alpha", "")
 	require.Equal(t, http.StatusOK, a.status)
-	require.JSONEq(t, `{"id":"alpha","name":"alpha","model":"m","status":"unavailable","maxTurns":10,"hasSystemPrompt":true}`, a.body)
+	require.JSONEq(t, `{"id":"alpha","name":"alpha","model":"m","status":"unavailable","maxTurns":10,"hasSystemPrompt":true}`,
+		a.body)
 	require.Contains(t, b.log.String(), "missing.md", "the log tells why")
 	require.Contains(t, b.Unavailable(), "alpha")
 
@@ -146,7 +148,8 @@ func TestListDetailHealth(t *testing.T) {
 }
 
 func TestNewTellsEveryFault(t *testing.T) {
-	_, err := runtime.New(t.Context(), runtime.Config{Agents: []agent.Agent{{ID: "Bad Id"}, {ID: "x"}, {ID: "x", PermissionMode: "odd"}}})
+	_, err := runtime.New(t.Context(), runtime.Config{Agents: []agent.Agent{{ID: "Bad Id"}, {ID: "x"},
+		{ID: "x", PermissionMode: "odd"}}})
 	require.ErrorContains(t, err, "agents[0].id")
 	require.ErrorContains(t, err, "agents[1].model")
 	require.ErrorContains(t, err, "agents[2].permissionMode")

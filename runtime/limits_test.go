@@ -35,7 +35,8 @@ func TestMetadataReachesTheLog(t *testing.T) {
 }
 
 func TestMetadataCannotFillTheLog(t *testing.T) {
-	metadata := map[string]string{"a": strings.Repeat("x", 300), "b" + strings.Repeat("y", 300): "long key", "c": strings.Repeat("é", 300)}
+	metadata := map[string]string{"a": strings.Repeat("x", 300), "b" + strings.Repeat("y", 300): "long key",
+		"c": strings.Repeat("é", 300)}
 	for i := range 20 {
 		metadata[fmt.Sprintf("k%02d", i)] = "v"
 	}
@@ -71,14 +72,16 @@ func TestNamesThatLookLikeLocalhost(t *testing.T) {
 	b := serve(t, nil, nil)
 	for host, status := range map[string]int{
 		"localhost": 200, "app.localhost": 200, "a.b.LOCALHOST:3000": 200, "app.localhost.": 200,
-		"evillocalhost": 403, "evil-localhost:3000": 403, "localhost.evil.example": 403, "localhostx": 403, "127.0.0.1.localhost.example": 403,
+		"evillocalhost": 403, "evil-localhost:3000": 403, "localhost.evil.example": 403, "localhostx": 403,
+		"127.0.0.1.localhost.example": 403,
 	} {
 		require.Equal(t, status, b.do(t, "GET", "/v1/agents", "", "Host", host).status, host)
 	}
 }
 
 func TestToolTimeoutOfTheConfiguration(t *testing.T) {
-	up := modeltest.Start(t, modeltest.Anthropic, modeltest.Stream(modeltest.ToolCall("t1", "slow", `{}`)), modeltest.Stream(modeltest.Text("Oh.")))
+	up := modeltest.Start(t, modeltest.Anthropic, modeltest.Stream(modeltest.ToolCall("t1", "slow", `{}`)),
+		modeltest.Stream(modeltest.Text("Oh.")))
 	b := serve(t, up, func(c *runtime.Config) {
 		c.Tools = []tool.Tool{untilCancelled()}
 		c.Limits.ToolTimeout = 20 * time.Millisecond
@@ -94,7 +97,8 @@ func TestToolTimeoutOfTheConfiguration(t *testing.T) {
 }
 
 func TestToolOutputLimitOfTheConfiguration(t *testing.T) {
-	up := modeltest.Start(t, modeltest.Anthropic, modeltest.Stream(modeltest.ToolCall("t1", "greet", `{"name":"Ada Lovelace"}`)), modeltest.Stream(modeltest.Text("Oh.")))
+	up := modeltest.Start(t, modeltest.Anthropic,
+		modeltest.Stream(modeltest.ToolCall("t1", "greet", `{"name":"Ada Lovelace"}`)), modeltest.Stream(modeltest.Text("Oh.")))
 	b := serve(t, up, func(c *runtime.Config) {
 		c.Tools = []tool.Tool{greet()}
 		c.Agents[0].AllowedTools = []string{"greet"}
@@ -103,7 +107,8 @@ func TestToolOutputLimitOfTheConfiguration(t *testing.T) {
 	result := b.open(t.Context(), t, `{"message":"hello"}`).until("tool_result").data["result"].(map[string]any)
 	require.Equal(t, true, result["truncated"])
 	require.NotContains(t, result["output"], "Lovelace")
-	require.NotContains(t, string(up.Await(t, 2).Body[len(up.Requests()[0].Body):]), "Hello, Ada Lovelace", "nor does the model see it")
+	require.NotContains(t, string(up.Await(t, 2).Body[len(up.Requests()[0].Body):]), "Hello, Ada Lovelace",
+		"nor does the model see it")
 }
 
 func TestRunTimeoutOfTheConfiguration(t *testing.T) {
@@ -124,9 +129,13 @@ func TestNumbersOfAnAgentReachUpstream(t *testing.T) {
 		agent    agent.Agent
 		want     map[string]any
 	}{
-		"anthropic":             {modeltest.Anthropic, agent.Agent{Temperature: &warm, MaxOutputTokens: 1234}, map[string]any{"temperature": 0.25, "max_tokens": 1234.0, "thinking": nil}},
-		"anthropic that thinks": {modeltest.Anthropic, agent.Agent{Thinking: agent.Thinking{BudgetTokens: 2048}, MaxOutputTokens: 5000}, map[string]any{"thinking": map[string]any{"type": "enabled", "budget_tokens": 2048.0}, "max_tokens": 5000.0}},
-		"openai":                {modeltest.OpenAI, agent.Agent{Temperature: &warm, MaxOutputTokens: 1234}, map[string]any{"temperature": 0.25, "max_tokens": 1234.0}},
+		"anthropic": {modeltest.Anthropic, agent.Agent{Temperature: &warm, MaxOutputTokens: 1234},
+			map[string]any{"temperature": 0.25, "max_tokens": 1234.0, "thinking": nil}},
+		"anthropic that thinks": {modeltest.Anthropic,
+			agent.Agent{Thinking: agent.Thinking{BudgetTokens: 2048}, MaxOutputTokens: 5000},
+			map[string]any{"thinking": map[string]any{"type": "enabled", "budget_tokens": 2048.0}, "max_tokens": 5000.0}},
+		"openai": {modeltest.OpenAI, agent.Agent{Temperature: &warm, MaxOutputTokens: 1234},
+			map[string]any{"temperature": 0.25, "max_tokens": 1234.0}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			up := modeltest.Start(t, row.protocol, modeltest.Stream(modeltest.Text("Hi.")))

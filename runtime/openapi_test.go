@@ -110,12 +110,14 @@ func (c *contract) check(in *openapi3filter.RequestValidationInput, a answer) {
 	what := fmt.Sprintf("%s %s answered %d %v %s", in.Request.Method, in.Request.URL, a.status, a.header, a.body)
 	err := openapi3filter.ValidateRequest(c.t.Context(), in)
 	switch {
-	case a.status == http.StatusBadRequest && !c.unforeseen && !strings.Contains(a.body, "not UTF-8"): // which strings of Go are made to be
+	case a.status == http.StatusBadRequest && !c.unforeseen && !strings.Contains(a.body,
+		"not UTF-8"): // which strings of Go are made to be
 		require.Error(c.t, err, "the document permits what was refused: %s", what)
 	case a.status < 400:
 		require.NoError(c.t, err, what)
 	}
-	out := &openapi3filter.ResponseValidationInput{RequestValidationInput: in, Status: a.status, Header: a.header, Options: options()}
+	out := &openapi3filter.ResponseValidationInput{RequestValidationInput: in, Status: a.status, Header: a.header,
+		Options: options()}
 	out.SetBodyBytes([]byte(a.body))
 	require.NoError(c.t, openapi3filter.ValidateResponse(c.t.Context(), out), what)
 	if in.Request.Method == http.MethodHead {
@@ -204,7 +206,8 @@ func TestMethodsAndPathsThatAreNotInTheDocument(t *testing.T) {
 		op := &openapi3.Operation{Responses: openapi3.NewResponses(openapi3.WithStatus(a.status, c.doc.Components.Responses[response]))}
 		req, err := http.NewRequestWithContext(t.Context(), method, path, nil)
 		require.NoError(t, err)
-		c.check(&openapi3filter.RequestValidationInput{Request: req, Route: &routers.Route{Spec: c.doc, Operation: op, PathItem: &openapi3.PathItem{}}}, a)
+		c.check(&openapi3filter.RequestValidationInput{Request: req,
+			Route: &routers.Route{Spec: c.doc, Operation: op, PathItem: &openapi3.PathItem{}}}, a)
 		return a
 	}
 	for path, item := range c.doc.Paths.Map() {
@@ -223,13 +226,15 @@ func TestMethodsAndPathsThatAreNotInTheDocument(t *testing.T) {
 				require.ElementsMatch(t, known, allowed, "%s %s", method, path)
 			}
 		}
-		for _, unknown := range []string{existing(path) + "/", existing(path) + "/more", "/v2" + existing(path), strings.ToUpper(existing(path))} {
+		for _, unknown := range []string{existing(path) + "/", existing(path) + "/more", "/v2" + existing(path),
+			strings.ToUpper(existing(path))} {
 			if unknown != "/v1/agents/more" { // that one is an agent
 				require.Equal(t, http.StatusNotFound, refused("NotFound", "GET", unknown).status, unknown)
 			}
 		}
 	}
-	for _, unknown := range []string{"/", "/v1", "/v1/runs", "/v1/files/", "/v1/files/content/", "/v1/files/a.txt", "/metrics", "/openapi.yaml", "/favicon.ico"} {
+	for _, unknown := range []string{"/", "/v1", "/v1/runs", "/v1/files/", "/v1/files/content/", "/v1/files/a.txt",
+		"/metrics", "/openapi.yaml", "/favicon.ico"} {
 		require.Equal(t, http.StatusNotFound, refused("NotFound", "GET", unknown).status, unknown)
 	}
 }

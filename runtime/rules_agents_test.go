@@ -38,10 +38,14 @@ func TestSkillsOfAnAgent(t *testing.T) {
 	writeFile(t, home, ".agents/skills/mail/SKILL.md", skillFile("mail", "of the user"))
 	writeFile(t, extra, "team/mail/SKILL.md", skillFile("mail", "of the team"))
 	writeFile(t, cwd, ".agents/skills/letters/SKILL.md", skillFile("letters", "of the project"))
-	letters := wire.SkillSummary{Name: "letters", Description: "of the user", Source: "user", Location: filepath.Join(home, ".agents/skills/letters/SKILL.md")}
-	project := wire.SkillSummary{Name: "letters", Description: "of the project", Source: "project", Location: filepath.Join(cwd, ".agents/skills/letters/SKILL.md")}
-	mail := wire.SkillSummary{Name: "mail", Description: "of the user", Source: "user", Location: filepath.Join(home, ".agents/skills/mail/SKILL.md")}
-	team := wire.SkillSummary{Name: "mail", Description: "of the team", Source: "user", Location: filepath.Join(extra, "team/mail/SKILL.md")}
+	letters := wire.SkillSummary{Name: "letters", Description: "of the user", Source: "user",
+		Location: filepath.Join(home, filepath.FromSlash(".agents/skills/letters/SKILL.md"))}
+	project := wire.SkillSummary{Name: "letters", Description: "of the project", Source: "project",
+		Location: filepath.Join(cwd, filepath.FromSlash(".agents/skills/letters/SKILL.md"))}
+	mail := wire.SkillSummary{Name: "mail", Description: "of the user", Source: "user",
+		Location: filepath.Join(home, filepath.FromSlash(".agents/skills/mail/SKILL.md"))}
+	team := wire.SkillSummary{Name: "mail", Description: "of the team", Source: "user",
+		Location: filepath.Join(extra, filepath.FromSlash("team/mail/SKILL.md"))}
 	for name, row := range map[string]struct {
 		sources, extra []string
 		want           []wire.SkillSummary
@@ -81,7 +85,8 @@ func TestSkillsAreFoundAtTheStartAlone(t *testing.T) {
 }
 
 func TestSkillsReachTheModel(t *testing.T) {
-	up := modeltest.Start(t, modeltest.Anthropic, modeltest.Stream(modeltest.ToolCall("t1", "Skill", `{"skill":"letters"}`)), modeltest.Stream(modeltest.Text("Dear Ada")))
+	up := modeltest.Start(t, modeltest.Anthropic, modeltest.Stream(modeltest.ToolCall("t1", "Skill", `{"skill":"letters"}`)),
+		modeltest.Stream(modeltest.Text("Dear Ada")))
 	b := serve(t, up, func(c *runtime.Config) {
 		writeFile(t, c.CWD, ".agents/skills/letters/SKILL.md", skillFile("letters", "How to write letters"))
 	})
@@ -103,11 +108,13 @@ func TestAgentsThatCannotBeResolved(t *testing.T) {
 		load   func(context.Context, agent.CustomTool) (tool.Tool, error)
 		why    string
 	}{
-		"no file of its prompt":   {func(a *agent.Agent) { a.SystemPromptFile = "missing.md" }, nil, "missing.md"},
-		"an unknown protocol":     {func(a *agent.Agent) { a.Provider.Protocol = "telepathy" }, nil, "telepathy"},
-		"no key at the vendor":    {func(a *agent.Agent) { a.Provider.Protocol = "anthropic" }, nil, "API key"},
-		"a tool that fails":       {func(a *agent.Agent) { a.CustomTools = []agent.CustomTool{{Path: "a.ts"}} }, failing, "its hash is another"},
-		"no loader for its tools": {func(a *agent.Agent) { a.CustomTools = []agent.CustomTool{{Path: "a.ts"}} }, nil, "nothing to load them with"},
+		"no file of its prompt": {func(a *agent.Agent) { a.SystemPromptFile = "missing.md" }, nil, "missing.md"},
+		"an unknown protocol":   {func(a *agent.Agent) { a.Provider.Protocol = "telepathy" }, nil, "telepathy"},
+		"no key at the vendor":  {func(a *agent.Agent) { a.Provider.Protocol = "anthropic" }, nil, "API key"},
+		"a tool that fails": {func(a *agent.Agent) { a.CustomTools = []agent.CustomTool{{Path: "a.ts"}} }, failing,
+			"its hash is another"},
+		"no loader for its tools": {func(a *agent.Agent) { a.CustomTools = []agent.CustomTool{{Path: "a.ts"}} }, nil,
+			"nothing to load them with"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := serve(t, nil, func(c *runtime.Config) {
@@ -133,7 +140,8 @@ func TestAgentsThatCannotBeResolved(t *testing.T) {
 func TestCustomToolsAreLoadedSideBySide(t *testing.T) {
 	var both sync.WaitGroup
 	both.Add(2)
-	up := modeltest.Start(t, modeltest.Anthropic, modeltest.Stream(modeltest.ToolCall("t1", "count", `{}`)), modeltest.Stream(modeltest.Text("Seven.")))
+	up := modeltest.Start(t, modeltest.Anthropic, modeltest.Stream(modeltest.ToolCall("t1", "count", `{}`)),
+		modeltest.Stream(modeltest.Text("Seven.")))
 	b := serve(t, up, func(c *runtime.Config) {
 		c.Agents[0].CustomTools = []agent.CustomTool{{Path: "count"}}
 		c.Agents[0].AllowedTools = []string{"count"}
@@ -147,7 +155,8 @@ func TestCustomToolsAreLoadedSideBySide(t *testing.T) {
 			}
 			both.Done()
 			both.Wait()
-			return tool.New(tool.Spec{Name: def.Path}, func(context.Context, tool.Call) (tool.Result, error) { return tool.Result{Output: "7"}, nil }), nil
+			return tool.New(tool.Spec{Name: def.Path},
+				func(context.Context, tool.Call) (tool.Result, error) { return tool.Result{Output: "7"}, nil }), nil
 		}
 	})
 	require.Empty(t, b.Unavailable())
@@ -167,7 +176,8 @@ func TestSubagentsGetNoMoreThanTheirAgent(t *testing.T) {
 		c.Agents[0].AllowedTools = []string{"Task", "Read", "Grep", "Bash"}
 		c.Agents[0].DisallowedTools = []string{"Bash"}
 		c.Agents[0].Subagents = map[string]agent.Subagent{"reviewer": {
-			Description: "Reviews", Prompt: "The prompt of the reviewer.", Model: "small", Tools: []string{"Read", "Bash", "Write", "Task"},
+			Description: "Reviews", Prompt: "The prompt of the reviewer.", Model: "small",
+			Tools: []string{"Read", "Bash", "Write", "Task"},
 		}}
 	})
 	_, run := b.blocking(t, `{"message":"The message of the user."}`)

@@ -83,7 +83,9 @@ func TestApproveIsAskedBeforeARefusal(t *testing.T) {
 		"not in plan":            {"plan", nil, true, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			up := modeltest.Start(t, modeltest.Anthropic, modeltest.Stream(modeltest.ToolCall("t1", "Write", `{"file_path":"secret/a","content":"x"}`)), modeltest.Stream(modeltest.Text("Well.")))
+			up := modeltest.Start(t, modeltest.Anthropic,
+				modeltest.Stream(modeltest.ToolCall("t1", "Write", `{"file_path":"secret/a","content":"x"}`)),
+				modeltest.Stream(modeltest.Text("Well.")))
 			var asked []runtime.Approval
 			var cwd string
 			b := serve(t, up, func(c *runtime.Config) {
@@ -96,7 +98,7 @@ func TestApproveIsAskedBeforeARefusal(t *testing.T) {
 			})
 			s := b.open(t.Context(), t, hello)
 			all := s.rest()
-			_, err := os.Stat(filepath.Join(cwd, "secret/a"))
+			_, err := os.Stat(filepath.Join(cwd, "secret", "a"))
 			require.Equal(t, row.done, err == nil)
 			require.Equal(t, row.asked, len(asked) == 1)
 			if row.asked {
@@ -150,7 +152,8 @@ func TestObserversSeeWhatCallersAreSent(t *testing.T) {
 
 func TestChildrenGetTheEnvironmentOfTheConfiguration(t *testing.T) {
 	t.Setenv("AGENT_TEST_SECRET", "sk-secret")
-	up := modeltest.Start(t, modeltest.Anthropic, modeltest.Stream(modeltest.ToolCall("t1", "Bash", `{"command":"env; pwd"}`)), modeltest.Stream(modeltest.Text("Well.")))
+	up := modeltest.Start(t, modeltest.Anthropic,
+		modeltest.Stream(modeltest.ToolCall("t1", "Bash", `{"command":"env; pwd"}`)), modeltest.Stream(modeltest.Text("Well.")))
 	var cwd string
 	b := serve(t, up, func(c *runtime.Config) {
 		var err error
@@ -168,7 +171,8 @@ func TestChildrenGetTheEnvironmentOfTheConfiguration(t *testing.T) {
 
 func TestSessionsOfTheConfiguration(t *testing.T) {
 	store := session.NewMemory(session.MemoryConfig{})
-	up := modeltest.Start(t, modeltest.Anthropic, modeltest.Stream(modeltest.Text("Hi.")), modeltest.Stream(modeltest.Text("Again.")))
+	up := modeltest.Start(t, modeltest.Anthropic, modeltest.Stream(modeltest.Text("Hi.")),
+		modeltest.Stream(modeltest.Text("Again.")))
 	b := serve(t, up, func(c *runtime.Config) { c.Sessions = store })
 	_, first := b.blocking(t, hello)
 	again, err := store.Open(t.Context(), "helper", first.SessionID)

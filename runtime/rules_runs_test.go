@@ -59,7 +59,8 @@ func TestRunsAreNotKept(t *testing.T) {
 
 func TestToolsOfOneAnswerAreToldAndGivenBack(t *testing.T) {
 	up := modeltest.Start(t, modeltest.Anthropic,
-		modeltest.Stream(modeltest.ToolCall("t1", "greet", `{"name":"Ada"}`), modeltest.ToolCall("t2", "nothing", `{}`), modeltest.Usage(model.Usage{InputTokens: 5})),
+		modeltest.Stream(modeltest.ToolCall("t1", "greet", `{"name":"Ada"}`), modeltest.ToolCall("t2", "nothing", `{}`),
+			modeltest.Usage(model.Usage{InputTokens: 5})),
 		modeltest.Stream(modeltest.Text("Done."), modeltest.Usage(model.Usage{InputTokens: 7})))
 	b := serve(t, up, func(c *runtime.Config) {
 		c.Agents[0].AllowedTools = []string{"greet"}

@@ -18,8 +18,10 @@ import (
 func TestEventsOfARun(t *testing.T) {
 	up := modeltest.Start(t, modeltest.Anthropic,
 		modeltest.Stream(modeltest.Thinking("Hm."), modeltest.Signature("secret-signature"), modeltest.Text("One ", "moment."),
-			modeltest.ToolCall("t1", "greet", `{"name":"Ada"}`), modeltest.Usage(model.Usage{InputTokens: 10, OutputTokens: 2, CacheReadInputTokens: 5})),
-		modeltest.Stream(modeltest.Text("Done."), modeltest.Usage(model.Usage{InputTokens: 20, OutputTokens: 3, CacheCreationInputTokens: 1})),
+			modeltest.ToolCall("t1", "greet", `{"name":"Ada"}`),
+			modeltest.Usage(model.Usage{InputTokens: 10, OutputTokens: 2, CacheReadInputTokens: 5})),
+		modeltest.Stream(modeltest.Text("Done."),
+			modeltest.Usage(model.Usage{InputTokens: 20, OutputTokens: 3, CacheCreationInputTokens: 1})),
 	)
 	b := serve(t, up, func(c *runtime.Config) {
 		c.Agents[0].SystemPrompt = "secret-prompt"
@@ -41,11 +43,15 @@ func TestEventsOfARun(t *testing.T) {
 	require.NotEmpty(t, sessionID)
 	require.Equal(t, map[string]any{
 		"type": "system", "subtype": "init", "runId": runID, "session_id": sessionID, "agent_id": "helper", "model": "m",
-		"cwd": init["cwd"], "tools": []any{"greet"}, "skills": []any{}, "mcp_servers": []any{}, "permission_mode": "default", "resumed": false,
+		"cwd": init["cwd"], "tools": []any{"greet"}, "skills": []any{}, "mcp_servers": []any{}, "permission_mode": "default",
+		"resumed": false,
 	}, init)
-	require.Equal(t, map[string]any{"type": "partial_message", "partial": map[string]any{"type": "thinking", "text": "Hm."}}, all[1].data)
-	require.Equal(t, map[string]any{"type": "partial_message", "partial": map[string]any{"type": "text", "text": "One "}}, all[2].data)
-	require.Equal(t, map[string]any{"type": "partial_message", "partial": map[string]any{"type": "tool_use", "tool_name": "greet", "tool_use_id": "t1", "id": "t1"}}, all[4].data)
+	require.Equal(t, map[string]any{"type": "partial_message", "partial": map[string]any{"type": "thinking", "text": "Hm."}},
+		all[1].data)
+	require.Equal(t, map[string]any{"type": "partial_message", "partial": map[string]any{"type": "text", "text": "One "}},
+		all[2].data)
+	require.Equal(t, map[string]any{"type": "partial_message",
+		"partial": map[string]any{"type": "tool_use", "tool_name": "greet", "tool_use_id": "t1", "id": "t1"}}, all[4].data)
 
 	uuid := all[5].data["uuid"]
 	require.Len(t, uuid, 36)
@@ -77,7 +83,8 @@ func TestEventsOfARun(t *testing.T) {
 }
 
 func usage(in, out, written, read float64) map[string]any {
-	return map[string]any{"input_tokens": in, "output_tokens": out, "cache_creation_input_tokens": written, "cache_read_input_tokens": read}
+	return map[string]any{"input_tokens": in, "output_tokens": out, "cache_creation_input_tokens": written,
+		"cache_read_input_tokens": read}
 }
 
 func greet() tool.Tool {

@@ -18,6 +18,7 @@ func BenchmarkCancel(b *testing.B) {
 	}{
 		{"runtime-endpoint", &runtimeAnthropic, true},
 		{"runtime-disconnect", &runtimeAnthropic, false},
+		{"runtime-disk-endpoint", &runtimeDisk, true},
 		{"limit-disconnect", &limitDrained, false},
 		{"proxy-disconnect", &proxy, false},
 	}
@@ -80,7 +81,8 @@ func (c *canceller) cancel(b *testing.B, n int) sample {
 		b.Fatal(err)
 	}
 	defer observer.close()
-	if err := observer.send(fmt.Appendf(nil, "GET /ends?first=%d&count=%d HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", first, n)); err != nil {
+	if err := observer.send(fmt.Appendf(nil, "GET /ends?first=%d&count=%d HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", first,
+		n)); err != nil {
 		b.Fatal(err)
 	}
 	release, done := make(chan struct{}), make(chan error, 1)

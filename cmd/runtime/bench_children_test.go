@@ -26,8 +26,7 @@ var address = regexp.MustCompile(`http://(127\.0\.0\.1:\d+)`)
 func startChild(b *testing.B, on *cpuSet, env []string, name string, args ...string) *child {
 	b.Helper()
 	cmd := exec.Command(name, args...)
-	// Nothing of this process's environment: no proxy, no GOGC, no key.
-	cmd.Env = append([]string{"HOME=" + os.TempDir()}, env...)
+	cmd.Env = env // nothing of this process's environment: no proxy, no GOGC, no key
 	endWithParent(cmd)
 	c := &child{cmd: cmd}
 	stdin, err := cmd.StdinPipe()
@@ -109,6 +108,8 @@ func newBench(b *testing.B, answer string) *bench {
 	return t
 }
 
+// agentsYAML has an agent for each protocol that asks upstream for no more than the other servers
+// do, and one with the tools that agents have by default: 8 KB of a request.
 const agentsYAML = `
 limits:
   maxConcurrentRuns: 5000
@@ -116,17 +117,48 @@ agents:
   - id: anthropic
     model: modeltest
     provider: {protocol: anthropic, baseUrl: "http://%[1]s", apiKey: key}
+    allowedTools: []
   - id: openai
     model: modeltest
     provider: {protocol: openai, baseUrl: "http://%[1]s/v1", apiKey: key}
+    allowedTools: []
+  - id: tools
+    model: modeltest
+    provider: {protocol: anthropic, baseUrl: "http://%[1]s", apiKey: key}
 `
 
-// startRuntime starts the runtime with an agent for each protocol.
+// memoryDir is where Linux keeps files in memory.
+const memoryDir = "/dev/shm"
+
+// startRuntime starts the runtime with a state directory of its own, in memory: what a disk makes of a
+// file differs by the hour. ext4, for one, passes by the inodes of files that were just removed one by
+// one, for minutes.
 func startRuntime(b *testing.B, t *bench) *child {
+	b.Helper()
+	home, err := os.MkdirTemp(memoryDir, "agenthost-bench-")
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = os.RemoveAll(home) })
+	return startIn(b, t, home)
+}
+
+// startOnDisk starts it with one on the disk of temporary files, which is removed when the last benchmark
+// is over.
+func startOnDisk(b *testing.B, t *bench) *child {
+	b.Helper()
+	home, err := os.MkdirTemp(scratch, "home-")
+	if err != nil {
+		b.Fatal(err)
+	}
+	return startIn(b, t, home)
+}
+
+func startIn(b *testing.B, t *bench, home string) *child {
 	b.Helper()
 	config := filepath.Join(b.TempDir(), "agents.yaml")
 	if err := os.WriteFile(config, fmt.Appendf(nil, agentsYAML, t.upstream.addr), 0o600); err != nil {
 		b.Fatal(err)
 	}
-	return startChild(b, &t.cores.server, nil, t.command, "--config", config, "--addr", "127.0.0.1:0")
+	return startChild(b, &t.cores.server, []string{"HOME=" + home}, t.command, "--config", config, "--addr", "127.0.0.1:0")
 }

@@ -2,6 +2,7 @@ package main_test
 
 import (
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"testing"
@@ -10,11 +11,14 @@ import (
 
 // BenchmarkFirstToken makes one run at a time, of which upstream sends the first token at once
 // and the second one 5 ms later, and tells by how much the first one is later than the median of
-// upstream itself.
+// upstream itself, asked for the same: it takes its time to check the tools of a request.
 func BenchmarkFirstToken(b *testing.B) {
 	const warmups, rounds = 20, 200
-	subjects := []*subject{&direct, &runtimeAnthropic, &runtimeOpenAI, &limitDrained, &limitEach, &proxy}
 	t := newBench(b, "first")
+	withTools := directTools(b, t)
+	subjects := []*subject{
+		&direct, withTools, &runtimeAnthropic, &runtimeOpenAI, &runtimeTools, &runtimeDisk, &limitDrained, &limitEach, &proxy,
+	}
 	conns := make([]*connection, len(subjects))
 	for i, s := range subjects {
 		addr := t.upstream.addr
@@ -47,10 +51,34 @@ func BenchmarkFirstToken(b *testing.B) {
 		}
 	}
 	for i, s := range subjects {
-		report(b, s.name, metric{"ms-added-p50", took[i].median() - took[0].median()},
-			metric{"ms-added-p99", took[i].quantile(0.99) - took[0].median()},
+		upstream := took[0].median()
+		if s == &runtimeTools {
+			upstream = took[1].median()
+		}
+		report(b, s.name, metric{"ms-added-p50", took[i].median() - upstream},
+			metric{"ms-added-p99", took[i].quantile(0.99) - upstream},
 			metric{"ms-total-p50", took[i].median()})
 	}
+}
+
+// directTools asks upstream itself as the runtime does for an agent with tools.
+func directTools(b *testing.B, t *bench) *subject {
+	b.Helper()
+	server := runtimeTools.start(b, t)
+	defer server.stop()
+	c := runtimeTools.dialAll(b, server.addr, 1)[0]
+	err := c.send(runtimeTools.request(0))
+	if err == nil {
+		err = c.finish()
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	body, err := get(t.upstream.addr, "/last")
+	if err != nil {
+		b.Fatal(err)
+	}
+	return &subject{"direct-tools", nil, func(int) []byte { return post("/v1/messages", string(body), modelHeader...) }, delta}
 }
 
 // BenchmarkStart starts each server and asks it without a pause until it says that it is ready.
@@ -63,7 +91,7 @@ func BenchmarkStart(b *testing.B) {
 		for i, s := range subjects {
 			begin := time.Now()
 			c := s.start(b, t)
-			err := get(c.addr, "/health/ready")
+			_, err := get(c.addr, "/health/ready")
 			took[i] = append(took[i], time.Since(begin).Seconds()*1e3)
 			c.stop()
 			if err != nil {
@@ -77,15 +105,15 @@ func BenchmarkStart(b *testing.B) {
 }
 
 // get asks once.
-func get(addr, path string) error {
+func get(addr, path string) ([]byte, error) {
 	transport := &http.Transport{DisableKeepAlives: true}
 	resp, err := (&http.Client{Transport: transport}).Get("http://" + addr + path)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("status %d", resp.StatusCode)
+		return nil, fmt.Errorf("status %d", resp.StatusCode)
 	}
-	return nil
+	return io.ReadAll(resp.Body)
 }

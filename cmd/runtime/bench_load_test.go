@@ -29,6 +29,8 @@ const (
 var (
 	runtimeAnthropic = subject{"runtime-anthropic", startRuntime, runRequest("anthropic"), frame}
 	runtimeOpenAI    = subject{"runtime-openai", startRuntime, runRequest("openai"), frame}
+	runtimeTools     = subject{"runtime-tools", startRuntime, runRequest("tools"), frame}
+	runtimeDisk      = subject{"runtime-disk", startOnDisk, runRequest("anthropic"), frame}
 	limitDrained     = subject{"limit", startAgainst("limit"), runRequest("anthropic"), frame}
 	limitEach        = subject{"limit-flush-each", startAgainst("limit-flush-each"), runRequest("anthropic"), frame}
 	proxy            = subject{"proxy", startAgainst("proxy"), modelRequest, delta}
@@ -54,14 +56,17 @@ func runRequest(agent string) func(int) []byte {
 func modelRequest(n int) []byte {
 	return post("/v1/messages", fmt.Sprintf(
 		`{"model":"modeltest","max_tokens":1024,"stream":true,"messages":[{"role":"user","content":"Tell me a story. %s"}]}`, mark(n)),
-		"Anthropic-Version: 2023-06-01", "X-Api-Key: key")
+		modelHeader...)
 }
+
+var modelHeader = []string{"Anthropic-Version: 2023-06-01", "X-Api-Key: key"}
 
 func cancelRequest(n int) []byte { return post("/v1/runs/"+runID(n)+"/cancel", "") }
 
 func post(path, body string, header ...string) []byte {
 	var req bytes.Buffer
-	fmt.Fprintf(&req, "POST %s HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: %d\r\n", path, len(body))
+	fmt.Fprintf(&req, "POST %s HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: %d\r\n", path,
+		len(body))
 	for _, line := range header {
 		req.WriteString(line + "\r\n")
 	}

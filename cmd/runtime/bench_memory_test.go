@@ -6,14 +6,14 @@ import "testing"
 // and waits for the next, and reads how much memory the server has more than before.
 func BenchmarkMemoryPerStream(b *testing.B) {
 	const streams, openers, rounds = 1000, 16, 3
-	subjects := []*subject{&runtimeAnthropic, &runtimeOpenAI, &limitDrained, &limitEach, &proxy}
+	subjects := []*subject{&runtimeAnthropic, &runtimeOpenAI, &runtimeTools, &limitDrained, &limitEach, &proxy}
 	t := newBench(b, "hang")
 	idle, each := make([]sample, len(subjects)), make([]sample, len(subjects))
 	for range rounds {
 		for i, s := range subjects {
 			// A new process each time: memory that was once used is given back late.
 			c := s.start(b, t)
-			if err := get(c.addr, "/health/ready"); err != nil {
+			if _, err := get(c.addr, "/health/ready"); err != nil {
 				b.Fatal(err)
 			}
 			before := c.memory(b)

@@ -29,7 +29,7 @@ type speed struct {
 
 func (l speed) measure(b *testing.B) {
 	b.Helper()
-	subjects := []*subject{&runtimeAnthropic, &runtimeOpenAI, &limitDrained, &limitEach, &proxy}
+	subjects := []*subject{&limitDrained, &runtimeAnthropic, &runtimeOpenAI, &runtimeTools, &runtimeDisk, &limitEach, &proxy}
 	t := newBench(b, l.answer)
 	children := make([]*child, len(subjects))
 	conns := make([]connections, len(subjects))
@@ -58,7 +58,7 @@ func (l speed) measure(b *testing.B) {
 	for i, s := range subjects {
 		var toLimit sample
 		for round := range cpu[i] {
-			toLimit = append(toLimit, cpu[i][round]/cpu[2][round])
+			toLimit = append(toLimit, cpu[i][round]/cpu[0][round])
 		}
 		report(b, s.name,
 			metric{"us-cpu/token", cpu[i].median()}, metric{"%-spread", cpu[i].spread()},

@@ -39,9 +39,9 @@ func tokens(n int) []string {
 	return list
 }
 
-// serveUpstream speaks both protocols. Beside them GET /ends?first=N&count=M tells when the
-// requests with the marks N to N+M-1 were over, in nanoseconds since 1970: the head of its answer
-// comes at once, the rest when they are.
+// serveUpstream speaks both protocols. Beside them GET /last answers the body of the latest request in
+// Anthropic's, and GET /ends?first=N&count=M tells when the requests with the marks N to N+M-1 were over,
+// in nanoseconds since 1970: the head of its answer comes at once, the rest when they are.
 func serveUpstream() error {
 	answer, ok := answers[os.Getenv(answerVariable)]
 	if !ok {
@@ -51,6 +51,10 @@ func serveUpstream() error {
 	mux := http.NewServeMux()
 	mux.Handle("POST /v1/messages", anthropic)
 	mux.Handle("POST /v1/chat/completions", modeltest.New(modeltest.OpenAI, modeltest.Repeat(answer)))
+	mux.HandleFunc("GET /last", func(w http.ResponseWriter, _ *http.Request) {
+		requests := anthropic.Requests()
+		_, _ = w.Write(requests[len(requests)-1].Body)
+	})
 	mux.HandleFunc("GET /ends", func(w http.ResponseWriter, r *http.Request) {
 		first, _ := strconv.Atoi(r.FormValue("first"))
 		count, _ := strconv.Atoi(r.FormValue("count"))

@@ -21,8 +21,10 @@ func TestHelp(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, log)
 	for _, want := range []string{
-		"Usage:\n  runtime [flags]\n", "--addr address ", `(default "127.0.0.1:3000")`, "--config file ", "--check ", "--cwd directory ",
-		"--drain-timeout ", "AGENT_HTTP_API_KEY", "AGENT_CONFIG", "AGENT_HTTP_ADDR", "AGENT_CWD", "ANTHROPIC_BASE_URL", "OPENAI_API_KEY",
+		"Usage:\n  runtime [flags]\n", "--addr address ", `(default "127.0.0.1:3000")`, "--config file ", "--check ",
+		"--cwd directory ",
+		"--drain-timeout ", "AGENT_HTTP_API_KEY", "AGENT_CONFIG", "AGENT_HTTP_ADDR", "AGENT_CWD", "ANTHROPIC_BASE_URL",
+		"OPENAI_API_KEY",
 	} {
 		require.Contains(t, out, want)
 	}
@@ -32,7 +34,8 @@ func TestHelp(t *testing.T) {
 }
 
 func TestHelpShowsNoSecret(t *testing.T) {
-	out, _, err := once(t, []string{"AGENT_HTTP_API_KEY", "planted", "ANTHROPIC_API_KEY", "planted", "OPENAI_BASE_URL", "planted"}, "--help")
+	out, _, err := once(t, []string{"AGENT_HTTP_API_KEY", "planted", "ANTHROPIC_API_KEY", "planted", "OPENAI_BASE_URL",
+		"planted"}, "--help")
 	require.NoError(t, err)
 	require.NotContains(t, out, "planted")
 }
@@ -49,10 +52,11 @@ func TestWrongCommandLines(t *testing.T) {
 		args []string
 		want string
 	}{
-		"unknown flag":   {[]string{"--port", "80"}, "unknown flag: --port; runtime --help lists the flags"},
-		"argument":       {[]string{"serve"}, `argument "serve" is not understood; runtime --help lists the flags`},
-		"value missing":  {[]string{"--addr"}, "flag needs an argument: --addr; runtime --help lists the flags"},
-		"not a duration": {[]string{"--drain-timeout", "soon"}, `invalid argument "soon" for "--drain-timeout" flag: time: invalid duration "soon"; runtime --help lists the flags`},
+		"unknown flag":  {[]string{"--port", "80"}, "unknown flag: --port; runtime --help lists the flags"},
+		"argument":      {[]string{"serve"}, `argument "serve" is not understood; runtime --help lists the flags`},
+		"value missing": {[]string{"--addr"}, "flag needs an argument: --addr; runtime --help lists the flags"},
+		"not a duration": {[]string{"--drain-timeout", "soon"},
+			`invalid argument "soon" for "--drain-timeout" flag: time: invalid duration "soon"; runtime --help lists the flags`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, log, err := once(t, nil, row.args...)
@@ -174,7 +178,8 @@ func TestCheck(t *testing.T) {
 	require.Len(t, lines, 6, out)
 	require.Equal(t, "ready: ready", lines[0])
 	require.Equal(t, "no-key: unavailable: the provider has no API key", lines[1])
-	require.Equal(t, "no-prompt: unavailable: read system prompt: open "+filepath.Join(dir, "nowhere.md")+": no such file or directory", lines[2])
+	require.Equal(t, "no-prompt: unavailable: read system prompt: open "+filepath.Join(dir,
+		"nowhere.md")+": no such file or directory", lines[2])
 	require.Contains(t, lines[3], "two-faults: unavailable: provider.protocol: ")
 	require.Contains(t, lines[3], "; provider.authStyle: ")
 	require.Equal(t, "own: ready", lines[4])

@@ -52,7 +52,8 @@ var story = cast{
 			use("task2", "Task", `{"description":"d","prompt":"dig two","subagent_type":"digger"}`)),
 		modeltest.Stream(use("local", "mcp__local__echo", `{"text":"1"}`), use("web", "mcp__web__echo", `{"text":"2"}`),
 			use("events", "mcp__events__echo", `{"text":"3"}`), use("script", "quick", `{"text":"4"}`)),
-		modeltest.Stream(modeltest.Text("All ", "done."), modeltest.Usage(model.Usage{InputTokens: 7, OutputTokens: 3, CacheReadInputTokens: 90, CacheCreationInputTokens: 11})),
+		modeltest.Stream(modeltest.Text("All ", "done."),
+			modeltest.Usage(model.Usage{InputTokens: 7, OutputTokens: 3, CacheReadInputTokens: 90, CacheCreationInputTokens: 11})),
 	},
 	"dig one": {modeltest.Stream(use("dig1", "Read", `{"file_path":"notes/a.txt"}`)), says("Found three.")},
 	"dig two": {modeltest.Stream(use("dig2", "Write", `{"file_path":"notes/b.txt","content":"mine"}`)), says("I may not write.")},
@@ -80,7 +81,8 @@ func TestOneConversationWithEveryKindOfTool(t *testing.T) {
 
 	// What the caller saw.
 	require.Equal(t, []string{"rhyme"}, init.Skills)
-	require.Equal(t, []wire.MCPStatus{{Name: "events", Status: "pending"}, {Name: "local", Status: "pending"}, {Name: "web", Status: "pending"}}, init.MCPServers)
+	require.Equal(t, []wire.MCPStatus{{Name: "events", Status: "pending"}, {Name: "local", Status: "pending"},
+		{Name: "web", Status: "pending"}}, init.MCPServers)
 	require.Equal(t, "All done.", *end.Result)
 	require.Equal(t, 6, end.NumTurns)
 	var denied []string
@@ -90,8 +92,10 @@ func TestOneConversationWithEveryKindOfTool(t *testing.T) {
 	require.ElementsMatch(t, []string{"Read secret", "Bash rm", "Write dig2"}, denied)
 	outcome := results(all)
 	for id, want := range map[string]string{
-		"write": "notes/a.txt", "read": "two", "glob": "notes/a.txt", "grep": "two", "edit": "notes/a.txt", "echo": "42", "skill": "Notes, boats.",
-		"task1": "Found three.", "task2": "I may not write.", "local": "echo: 1", "web": "echo: 2", "events": "echo: 3", "script": "quick: 4", "dig1": "three",
+		"write": "notes/a.txt", "read": "two", "glob": "notes/a.txt", "grep": "two", "edit": "notes/a.txt", "echo": "42",
+		"skill": "Notes, boats.",
+		"task1": "Found three.", "task2": "I may not write.", "local": "echo: 1", "web": "echo: 2", "events": "echo: 3",
+		"script": "quick: 4", "dig1": "three",
 	} {
 		require.False(t, outcome[id].IsError, "%s: %s", id, outcome[id].Output)
 		require.Contains(t, outcome[id].Output, want, id)
@@ -103,7 +107,8 @@ func TestOneConversationWithEveryKindOfTool(t *testing.T) {
 	require.True(t, outcome["dig2"].IsError)
 
 	// What it cost: 10 in and 5 out for each of the five first answers and the four of the subagents.
-	require.Equal(t, wire.Usage{InputTokens: 97, OutputTokens: 48, CacheReadInputTokens: 90, CacheCreationInputTokens: 11}, end.Usage)
+	require.Equal(t, wire.Usage{InputTokens: 97, OutputTokens: 48, CacheReadInputTokens: 90, CacheCreationInputTokens: 11},
+		end.Usage)
 	require.InDelta(t, 97, s.count(`agenthost_tokens_total{agent="a",type="input"}`), 0)
 	require.InDelta(t, 1, s.count(`agenthost_runs_total{agent="a",outcome="success"}`), 0)
 	require.InDelta(t, 1, s.count(`agenthost_tool_calls_total{agent="a",result="ok",tool="Edit"}`), 0)

@@ -152,7 +152,8 @@ func TestCallsThatCannotSucceedAreAnswered(t *testing.T) {
 func TestSkillsThatAreBroken(t *testing.T) {
 	t.Parallel()
 	s := newFaulty(t, cast{"go": {
-		modeltest.Stream(use("plain", "Skill", `{"skill":"plain"}`), use("open", "Skill", `{"skill":"open"}`), use("none", "Skill", `{"skill":"none"}`)),
+		modeltest.Stream(use("plain", "Skill", `{"skill":"plain"}`), use("open", "Skill", `{"skill":"open"}`),
+			use("none", "Skill", `{"skill":"none"}`)),
 		says("Read."),
 	}})
 	for name, text := range map[string]string{

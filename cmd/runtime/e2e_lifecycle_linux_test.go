@@ -98,12 +98,14 @@ func TestNothingOutlivesAKill(t *testing.T) {
 func TestKeysStayInTheCommand(t *testing.T) {
 	t.Parallel()
 	parts := cast{"look": {
-		modeltest.Stream(use("bash", "Bash", `{"command":"env; echo; cat .agents/x 2>&1; pwd"}`), use("mcp", "mcp__local__environ", `{"text":""}`), use("script", "look", `{}`)),
+		modeltest.Stream(use("bash", "Bash", `{"command":"env; echo; cat .agents/x 2>&1; pwd"}`),
+			use("mcp", "mcp__local__environ", `{"text":""}`), use("script", "look", `{}`)),
 		says("Seen."),
 	}}
 	s := newLife(t, parts)
 	planted := []string{
-		"ANTHROPIC_API_KEY", "planted-1", "OPENAI_API_KEY", "planted-2", "AGENT_HTTP_API_KEY", "", "OPENAI_BASE_URL", "http://planted-3",
+		"ANTHROPIC_API_KEY", "planted-1", "OPENAI_API_KEY", "planted-2", "AGENT_HTTP_API_KEY", "", "OPENAI_BASE_URL",
+		"http://planted-3",
 		"TEAM_KEY", "planted-4", "AWS_SECRET_ACCESS_KEY", "planted-5", "DATABASE_URL", "planted-6", "LD_LIBRARY_PATH_X", "planted-7",
 	}
 	s.env = append(s.env, append(planted, "LANG", "C.UTF-8", "USER", "somebody")...)
@@ -146,8 +148,9 @@ func TestWhereSessionsAreKept(t *testing.T) {
 		env, warning string
 		kept         bool
 	}{
-		"named, in the working directory":   {"state", "the state directory lies in the working directory", true},
-		"default, in the working directory": {"", "sessions are kept in memory and end with the process: the state directory would lie in the working directory", false},
+		"named, in the working directory": {"state", "the state directory lies in the working directory", true},
+		"default, in the working directory": {"",
+			"sessions are kept in memory and end with the process: the state directory would lie in the working directory", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -57,7 +57,8 @@ func newStage(t *testing.T, parts cast, config string) *stage {
 	s.events = serveHTTP(t, sdk.NewSSEHandler(get, nil))
 	self, err := os.Executable()
 	require.NoError(t, err)
-	names := strings.NewReplacer("{upstream}", s.up.URL, "{self}", self, "{web}", s.web.URL, "{events}", s.events.URL, "{home}", s.home)
+	names := strings.NewReplacer("{upstream}", s.up.URL, "{self}", self, "{web}", s.web.URL, "{events}", s.events.URL,
+		"{home}", s.home)
 	s.write(filepath.Join(s.home, "agents.yaml"), names.Replace(config))
 	s.env = []string{"PATH", os.Getenv("PATH"), "TMPDIR", s.home, "AGENT_STATE_DIR", s.state}
 	s.args = []string{"--addr", "127.0.0.1:0", "--cwd", s.cwd, "--metrics-addr", "127.0.0.1:0"}

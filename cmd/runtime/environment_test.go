@@ -92,7 +92,8 @@ func TestWorkingDirectory(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Chdir(row.dir)
-			for ev, err := range serving(t, row.env, row.args...).client(t, "").Run(t.Context(), "from-file", wire.RunRequest{Message: "hello"}) {
+			for ev, err := range serving(t, row.env, row.args...).client(t, "").Run(t.Context(), "from-file",
+				wire.RunRequest{Message: "hello"}) {
 				require.NoError(t, err)
 				require.Equal(t, row.want, ev.Payload.(*wire.System).CWD)
 				break
@@ -181,7 +182,8 @@ func TestOwnKeyGoesToTheVendor(t *testing.T) {
 	}))
 	defer proxy.Close()
 	dir := write(t, "agents:\n  - {id: a, model: m, provider: {protocol: anthropic, apiKey: own}}")
-	p := spawn(t, dir, []string{"ANTHROPIC_API_KEY", "lent", "ANTHROPIC_BASE_URL", proxy.URL, "HTTPS_PROXY", proxy.URL}, "--addr", "127.0.0.1:0")
+	p := spawn(t, dir, []string{"ANTHROPIC_API_KEY", "lent", "ANTHROPIC_BASE_URL", proxy.URL, "HTTPS_PROXY", proxy.URL},
+		"--addr", "127.0.0.1:0")
 	p.started(t)
 	answer, err := p.client(t, "").Complete(t.Context(), "a", wire.RunRequest{Message: "hello"})
 	require.Error(t, err)

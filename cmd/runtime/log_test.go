@@ -45,7 +45,8 @@ func TestLogOfRequests(t *testing.T) {
 	begin := time.Now().Add(-time.Minute)
 	c := caller(t)
 	var ids []string
-	for path, status := range map[string]int{"/v1/agents": 200, "/v1/agents/nobody": 404, "/nowhere?key=planted": 404, "/health": 200} {
+	for path, status := range map[string]int{"/v1/agents": 200, "/v1/agents/nobody": 404, "/nowhere?key=planted": 404,
+		"/health": 200} {
 		res, err := c.Get(p.url + path)
 		require.NoError(t, err)
 		_, _ = io.Copy(io.Discard, res.Body)
@@ -106,8 +107,10 @@ func TestLogOfRuns(t *testing.T) {
 func TestSecretsStayIn(t *testing.T) {
 	up := modeltest.Start(t, modeltest.Anthropic,
 		modeltest.Stream(modeltest.Text("Hi.")),
-		modeltest.Raw(401, "application/json", `{"type":"error","error":{"type":"authentication_error","message":"bad key planted-file"}}`),
-		modeltest.Raw(500, "application/json", `{"type":"error","error":{"type":"api_error","message":"key planted-file did not work"}}`),
+		modeltest.Raw(401, "application/json",
+			`{"type":"error","error":{"type":"authentication_error","message":"bad key planted-file"}}`),
+		modeltest.Raw(500, "application/json",
+			`{"type":"error","error":{"type":"api_error","message":"key planted-file did not work"}}`),
 		modeltest.Raw(200, "text/html", "planted-file"),
 	)
 	dir := write(t, `

@@ -21,7 +21,8 @@ import (
 var tryIt = regexp.MustCompile(`\nTry it:\n\n  curl -N( -H "x-api-key: ([^"]*)")? -d '(.*)' (http://\S+)\n\n$`)
 
 func TestWhatIsPrintedWorks(t *testing.T) {
-	t.Chdir(write(t, strings.Replace(mixed, "  - {id: ready", "  - {id: no-key-either, model: m, provider: {protocol: openai}}\n  - {id: ready", 1)))
+	t.Chdir(write(t, strings.Replace(mixed, "  - {id: ready",
+		"  - {id: no-key-either, model: m, provider: {protocol: openai}}\n  - {id: ready", 1)))
 	in := serving(t, nil)
 	m := in.await(t, in.stdout, tryIt)
 	require.Empty(t, m[1], "no key is asked for")

@@ -64,7 +64,8 @@ func (f *following) end() error {
 // inFlight starts the command and a run that waits for gate after its first word.
 func inFlight(t *testing.T, gate <-chan struct{}, args ...string) (*process, *following) {
 	t.Helper()
-	up := modeltest.Start(t, modeltest.Anthropic, modeltest.Stream(modeltest.Text("one"), modeltest.Gate(gate), modeltest.Text("two")))
+	up := modeltest.Start(t, modeltest.Anthropic,
+		modeltest.Stream(modeltest.Text("one"), modeltest.Gate(gate), modeltest.Text("two")))
 	dir := write(t, "agents:\n  - {id: a, model: m, provider: {protocol: anthropic, apiKey: k, baseUrl: "+up.URL+"}}")
 	p := spawn(t, dir, nil, append([]string{"--addr", "127.0.0.1:0"}, args...)...)
 	p.started(t)

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 )
 
@@ -39,8 +40,8 @@ func Look(name string, env []string) (string, error) {
 
 // variable answers the last value of a variable, which is the one that counts.
 func variable(env []string, name string) string {
-	for i := len(env) - 1; i >= 0; i-- {
-		key, value, _ := strings.Cut(env[i], "=")
+	for _, entry := range slices.Backward(env) {
+		key, value, _ := strings.Cut(entry, "=")
 		if key == name || runtime.GOOS == "windows" && strings.EqualFold(key, name) {
 			return value
 		}

@@ -2,6 +2,7 @@ package child
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"strconv"
 	"syscall"
@@ -13,11 +14,11 @@ func dieWithParent(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL
 
 // wait kills the rest of the group while the dead child, which nobody has waited for yet, keeps the group's id taken.
 func (p *Process) wait() error {
-	err := unix.EINTR
-	for err == unix.EINTR {
-		err, _ = unix.Waitid(unix.P_PID, p.PID(), nil, unix.WEXITED|unix.WNOWAIT, nil).(unix.Errno)
+	err := error(unix.EINTR)
+	for errors.Is(err, unix.EINTR) {
+		err = unix.Waitid(unix.P_PID, p.PID(), nil, unix.WEXITED|unix.WNOWAIT, nil)
 	}
-	p.end(err == 0) // otherwise someone else has waited for the child, and the id may be anybody's
+	p.end(err == nil) // otherwise someone else has waited for the child, and the id may be anybody's
 	waited := p.cmd.Wait()
 	p.awaitGone()
 	return waited

@@ -114,7 +114,10 @@ func TestPublicRedirects(t *testing.T) {
 	t.Cleanup(server.Close)
 	secure := httptest.NewTLSServer(http.RedirectHandler(server.URL+"/end", http.StatusFound))
 	t.Cleanup(secure.Close)
-	mux.HandleFunc("GET /end", func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "end"+r.Header.Get("Cookie")) })
+	mux.HandleFunc("GET /end", func(w http.ResponseWriter, r *http.Request) {
+		_,
+			_ = io.WriteString(w, "end"+r.Header.Get("Cookie"))
+	})
 	mux.HandleFunc("GET /to", func(w http.ResponseWriter, r *http.Request) {
 		http.SetCookie(w, &http.Cookie{Name: "a", Value: "b"})
 		w.Header().Set("Location", r.URL.Query().Get("url"))

@@ -13,7 +13,8 @@ import (
 )
 
 func TestDetail(t *testing.T) {
-	skills := []wire.SkillSummary{{Name: "pdf", Description: "Reads PDF", Source: "user", Location: "/home/u/.agents/skills/pdf/SKILL.md"}}
+	skills := []wire.SkillSummary{{Name: "pdf", Description: "Reads PDF", Source: "user",
+		Location: "/home/u/.agents/skills/pdf/SKILL.md"}}
 	full := fullFile().Agents[0]
 	empty := demo()
 	empty.AllowedTools, empty.DisallowedTools, empty.SettingSources, empty.ExtraUserSkillDirs = []string{}, []string{}, []string{}, []string{}
@@ -65,7 +66,9 @@ func TestDetailSharesNothing(t *testing.T) {
 
 func TestSummary(t *testing.T) {
 	full, plain := fullFile().Agents[0], demo()
-	require.Equal(t, wire.AgentSummary{ID: "coder", Name: "Coder 😀", Model: "claude-sonnet-4-5", Status: "ready", ToolCount: 7, Description: "Writes code"},
+	require.Equal(t, wire.AgentSummary{ID: "coder", Name: "Coder 😀", Model: "claude-sonnet-4-5", Status: "ready",
+		ToolCount: 7, Description: "Writes code"},
 		full.Summary(wire.StatusReady, 7))
-	require.Equal(t, wire.AgentSummary{ID: "a", Name: "a", Model: "m", Status: "unavailable"}, plain.Summary(wire.StatusUnavailable, 0))
+	require.Equal(t, wire.AgentSummary{ID: "a", Name: "a", Model: "m", Status: "unavailable"},
+		plain.Summary(wire.StatusUnavailable, 0))
 }

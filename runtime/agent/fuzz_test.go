@@ -19,7 +19,8 @@ func FuzzParse(f *testing.F) {
 		require.NoError(f, err)
 		f.Add(name, data)
 	}
-	for _, s := range []string{"", valid, "agents: &a [*a]", "a: &a {<<: *a}", "? [a]\n: b", "a: !!int x", "---\n---", "%TAG ! x\n---\na", "[[[[", "\xff", "auth: {apiKey: ${A"} {
+	for _, s := range []string{"", valid, "agents: &a [*a]", "a: &a {<<: *a}", "? [a]\n: b", "a: !!int x", "---\n---",
+		"%TAG ! x\n---\na", "[[[[", "\xff", "auth: {apiKey: ${A"} {
 		f.Add("f.yaml", []byte(s))
 	}
 	f.Fuzz(func(t *testing.T, name string, data []byte) {

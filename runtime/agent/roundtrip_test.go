@@ -42,8 +42,10 @@ func TestRoundTrip(t *testing.T) {
 // texts favours what a file could take for something else.
 func texts() *rapid.Generator[string] {
 	return rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{
-		"", " ", "\n", "\n a", "a\n", "a\n\n", " a\nb", "\ta", "a: b", "- a", "# a", "a #b", "no", "null", "~", "1", "0x1", "1e3", ".inf", "2024-01-01", "<<", "=",
-		"${X}", "$${X}", "$$${X}", "${", "$", "{a", "[a", "*a", "&a", "!a", "%a", "@a", "`a", "'", "\"", "\\", "\u0085", "\u2028", "\ufeff", "\x00", "\x7f", "a\r\nb", "# 你\n\n  - 写: 代码 \n好\n", "a\n  b\n", "a \n\n b", "\U0001F600", "---", "...",
+		"", " ", "\n", "\n a", "a\n", "a\n\n", " a\nb", "\ta", "a: b", "- a", "# a", "a #b", "no", "null", "~", "1", "0x1",
+		"1e3", ".inf", "2024-01-01", "<<", "=",
+		"${X}", "$${X}", "$$${X}", "${", "$", "{a", "[a", "*a", "&a", "!a", "%a", "@a", "`a", "'", "\"", "\\", "\u0085",
+		"\u2028", "\ufeff", "\x00", "\x7f", "a\r\nb", "# 你\n\n  - 写: 代码 \n好\n", "a\n  b\n", "a \n\n b", "\U0001F600", "---", "...",
 	}))
 }
 
@@ -77,8 +79,10 @@ func files() *rapid.Generator[*agent.File] {
 			Auth: agent.Auth{APIKeys: or(rapid.SliceOfN(secrets(rapid.StringMatching(`[!-+\--~]{1,9}`)), 1, 3)).Draw(t, "keys")},
 			CWD:  texts().Draw(t, "cwd"), AgentHome: texts().Draw(t, "agent home"), StateDir: texts().Draw(t, "state dir"),
 			Limits: agent.Limits{
-				MaxConcurrentRuns: count.Draw(t, "runs"), RunTimeout: span.Draw(t, "run"), LLMIdleTimeout: span.Draw(t, "idle"), ToolTimeout: span.Draw(t, "tool"),
-				MaxToolOutputBytes: count.Draw(t, "output"), MCPConnectTimeout: span.Draw(t, "mcp"), MaxMessageBytes: int64(count.Draw(t, "message")), SessionTTL: span.Draw(t, "ttl"),
+				MaxConcurrentRuns: count.Draw(t, "runs"), RunTimeout: span.Draw(t, "run"), LLMIdleTimeout: span.Draw(t, "idle"),
+				ToolTimeout:        span.Draw(t, "tool"),
+				MaxToolOutputBytes: count.Draw(t, "output"), MCPConnectTimeout: span.Draw(t, "mcp"),
+				MaxMessageBytes: int64(count.Draw(t, "message")), SessionTTL: span.Draw(t, "ttl"),
 			},
 			Agents: rapid.SliceOfN(agents(), 0, 2).Draw(t, "agents"),
 		}
@@ -123,9 +127,11 @@ func servers() *rapid.Generator[agent.MCPServer] {
 	values := maps(texts(), secrets(texts()))
 	return rapid.Custom(func(t *rapid.T) agent.MCPServer {
 		if rapid.Bool().Draw(t, "stdio") {
-			return agent.MCPServer{Transport: "stdio", Command: some(texts()).Draw(t, "command"), Args: lists(texts()).Draw(t, "args"), Env: values.Draw(t, "env")}
+			return agent.MCPServer{Transport: "stdio", Command: some(texts()).Draw(t, "command"),
+				Args: lists(texts()).Draw(t, "args"), Env: values.Draw(t, "env")}
 		}
-		return agent.MCPServer{Transport: rapid.SampledFrom([]string{"sse", "http"}).Draw(t, "transport"), URL: some(texts()).Draw(t, "url"), Headers: values.Draw(t, "headers")}
+		return agent.MCPServer{Transport: rapid.SampledFrom([]string{"sse", "http"}).Draw(t, "transport"),
+			URL: some(texts()).Draw(t, "url"), Headers: values.Draw(t, "headers")}
 	})
 }
 
@@ -133,8 +139,9 @@ func subagents() *rapid.Generator[agent.Subagent] {
 	return rapid.Custom(func(t *rapid.T) agent.Subagent {
 		return agent.Subagent{
 			Description: some(texts()).Draw(t, "description"), Prompt: some(texts()).Draw(t, "prompt"), Model: texts().Draw(t, "model"),
-			Tools: lists(texts()).Draw(t, "tools"), DisallowedTools: lists(texts()).Draw(t, "disallowed"), MCPServers: lists(texts()).Draw(t, "servers"),
-			Skills: lists(texts()).Draw(t, "skills"), MaxTurns: rapid.IntRange(0, 9).Draw(t, "turns"),
+			Tools: lists(texts()).Draw(t, "tools"), DisallowedTools: lists(texts()).Draw(t, "disallowed"),
+			MCPServers: lists(texts()).Draw(t, "servers"),
+			Skills:     lists(texts()).Draw(t, "skills"), MaxTurns: rapid.IntRange(0, 9).Draw(t, "turns"),
 		}
 	})
 }
@@ -144,6 +151,7 @@ func customTools() *rapid.Generator[agent.CustomTool] {
 		if rapid.Bool().Draw(t, "path") {
 			return agent.CustomTool{Name: texts().Draw(t, "name"), Path: some(texts()).Draw(t, "path")}
 		}
-		return agent.CustomTool{Name: some(texts()).Draw(t, "name"), URL: some(texts()).Draw(t, "url"), Hash: some(texts()).Draw(t, "hash"), FileName: texts().Draw(t, "file")}
+		return agent.CustomTool{Name: some(texts()).Draw(t, "name"), URL: some(texts()).Draw(t, "url"),
+			Hash: some(texts()).Draw(t, "hash"), FileName: texts().Draw(t, "file")}
 	})
 }

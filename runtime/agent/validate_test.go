@@ -22,12 +22,16 @@ func TestValidate(t *testing.T) {
 		want   string
 	}{
 		{"nothing", func(a *agent.Agent) { *a = agent.Agent{} }, "id: is missing\nmodel: is missing\nprovider: is missing"},
-		{"provider without protocol", func(a *agent.Agent) { a.Provider = agent.Provider{APIKey: "k"} }, "provider.protocol: is missing"},
-		{"id", func(a *agent.Agent) { a.ID = "a--b" }, `id: "a--b" must be lower-case letters and digits with single hyphens between them, at most 63 characters`},
+		{"provider without protocol", func(a *agent.Agent) { a.Provider = agent.Provider{APIKey: "k"} },
+			"provider.protocol: is missing"},
+		{"id", func(a *agent.Agent) { a.ID = "a--b" },
+			`id: "a--b" must be lower-case letters and digits with single hyphens between them, at most 63 characters`},
 		{"turns", func(a *agent.Agent) { a.MaxTurns = -1 }, "maxTurns: must be greater than zero"},
 		{"temperature", func(a *agent.Agent) { a.Temperature = new(math.NaN()) }, "temperature: must be from 0 to 2"},
-		{"two prompts", func(a *agent.Agent) { a.SystemPrompt, a.SystemPromptFile = "a", "b" }, "systemPromptFile: cannot stand beside systemPrompt"},
-		{"mode", func(a *agent.Agent) { a.PermissionMode = "x" }, `permissionMode: "x" is none of default, acceptEdits, bypassPermissions, plan, dontAsk, auto`},
+		{"two prompts", func(a *agent.Agent) { a.SystemPrompt, a.SystemPromptFile = "a", "b" },
+			"systemPromptFile: cannot stand beside systemPrompt"},
+		{"mode", func(a *agent.Agent) { a.PermissionMode = "x" },
+			`permissionMode: "x" is none of default, acceptEdits, bypassPermissions, plan, dontAsk, auto`},
 		{"servers in order of their names", func(a *agent.Agent) {
 			a.MCPServers = map[string]agent.MCPServer{"b": {}, "a": {Transport: "http"}, "c d": {Transport: "stdio", Command: "x"}}
 		}, "mcpServers.a.url: is missing\nmcpServers.b.transport: is missing\n" + `mcpServers["c d"]: a name must be letters, digits, hyphens and single underscores between them`},
@@ -68,7 +72,8 @@ agents[3].provider: is missing`)
 func TestIDs(t *testing.T) {
 	for id, ok := range map[string]bool{
 		"a": true, "0": true, "a-b": true, "a1-2b-c": true, "aaaaaaaaaabbbbbbbbbbccccccccccddddddddddeeeeeeeeeeffffffffffggg": true,
-		"-a": false, "a-": false, "a--b": false, "A": false, "a_b": false, "a.b": false, "é": false, "a\n": false, " a": false, "a/b": false,
+		"-a": false, "a-": false, "a--b": false, "A": false, "a_b": false, "a.b": false, "é": false, "a\n": false, " a": false,
+		"a/b": false,
 	} {
 		t.Run(id, func(t *testing.T) {
 			a := demo()
@@ -85,11 +90,15 @@ func TestCheck(t *testing.T) {
 		change func(*agent.Agent)
 		want   string
 	}{
-		{"protocol", func(a *agent.Agent) { a.Provider.Protocol = "grpc" }, `provider.protocol: "grpc" is none of anthropic, openai, demo`},
-		{"auth style", func(a *agent.Agent) { a.Provider.AuthStyle = "basic" }, `provider.authStyle: "basic" is none of api_key, bearer, none`},
+		{"protocol", func(a *agent.Agent) { a.Provider.Protocol = "grpc" },
+			`provider.protocol: "grpc" is none of anthropic, openai, demo`},
+		{"auth style", func(a *agent.Agent) { a.Provider.AuthStyle = "basic" },
+			`provider.authStyle: "basic" is none of api_key, bearer, none`},
 		{"base url", func(a *agent.Agent) { a.Provider.BaseURL = "host/v1" }, `provider.baseUrl: must be an http or https address`},
-		{"base url without host", func(a *agent.Agent) { a.Provider.BaseURL = "https:///v1" }, `provider.baseUrl: must be an http or https address`},
-		{"base url that does not parse", func(a *agent.Agent) { a.Provider.BaseURL = "http://a b" }, `provider.baseUrl: must be an http or https address`},
+		{"base url without host", func(a *agent.Agent) { a.Provider.BaseURL = "https:///v1" },
+			`provider.baseUrl: must be an http or https address`},
+		{"base url that does not parse", func(a *agent.Agent) { a.Provider.BaseURL = "http://a b" },
+			`provider.baseUrl: must be an http or https address`},
 		{"servers of a subagent", func(a *agent.Agent) {
 			a.MCPServers = map[string]agent.MCPServer{"s": {Transport: "stdio", Command: "x"}}
 			a.Subagents = map[string]agent.Subagent{"r": {Description: "d", Prompt: "p", MCPServers: []string{"s", "t"}}}

@@ -146,7 +146,8 @@ func TestHealthAndAgents(t *testing.T) {
 
 	detail, err := c.Agent(t.Context(), "keyless")
 	require.NoError(t, err)
-	require.Equal(t, wire.AgentDetail{ID: "keyless", Name: "keyless", Model: "m", Status: wire.StatusUnavailable, MaxTurns: 10}, detail)
+	require.Equal(t, wire.AgentDetail{ID: "keyless", Name: "keyless", Model: "m", Status: wire.StatusUnavailable,
+		MaxTurns: 10}, detail)
 	_, err = c.Agent(t.Context(), "nobody")
 	require.EqualError(t, err, "runtime answered 404: Agent not found")
 }
@@ -200,7 +201,8 @@ func TestBaseURLs(t *testing.T) {
 
 func TestBaseURLsThatAreNone(t *testing.T) {
 	for _, base := range []string{
-		"", "localhost:3000", "127.0.0.1:3000", "/v1", "ftp://host", "http://", "http://host/%zz", "http://host?planted", "http://host#planted",
+		"", "localhost:3000", "127.0.0.1:3000", "/v1", "ftp://host", "http://", "http://host/%zz", "http://host?planted",
+		"http://host#planted",
 	} {
 		_, err := client.New(client.Config{BaseURL: base})
 		require.ErrorContains(t, err, "make runtime client: the base URL ", base)

@@ -38,11 +38,14 @@ func TestRefusedRuns(t *testing.T) {
 			req   wire.RunRequest
 			want  client.Error
 		}{
-			"no message":    {"helper", wire.RunRequest{}, client.Error{Status: 400, Body: wire.ErrorBody{Error: "Invalid request: message is required"}}},
+			"no message": {"helper", wire.RunRequest{},
+				client.Error{Status: 400, Body: wire.ErrorBody{Error: "Invalid request: message is required"}}},
 			"no such agent": {"nobody", hello, client.Error{Status: 404, Body: wire.ErrorBody{Error: "Agent not found"}}},
 			"unavailable":   {"broken", hello, client.Error{Status: 503, Body: wire.ErrorBody{Error: "Agent unavailable"}}},
-			"conflict":      {"helper", wire.RunRequest{Message: "hello", RunID: id}, client.Error{Status: 409, Body: wire.ErrorBody{Error: "Run ID conflict", RunID: id}}},
-			"too many":      {"helper", hello, client.Error{Status: 503, Body: wire.ErrorBody{Error: "Too many runs"}, RetryAfter: time.Second}},
+			"conflict": {"helper", wire.RunRequest{Message: "hello", RunID: id},
+				client.Error{Status: 409, Body: wire.ErrorBody{Error: "Run ID conflict", RunID: id}}},
+			"too many": {"helper", hello, client.Error{Status: 503, Body: wire.ErrorBody{Error: "Too many runs"},
+				RetryAfter: time.Second}},
 		} {
 			t.Run(name, func(t *testing.T) {
 				count := 0
@@ -67,11 +70,13 @@ func TestRefusedRuns(t *testing.T) {
 
 func TestErrorText(t *testing.T) {
 	for want, err := range map[string]*client.Error{
-		"runtime answered 503: Too many runs":                     {Status: 503, Body: wire.ErrorBody{Error: "Too many runs"}},
-		"runtime answered 401: Unauthorized (invalid api key)":    {Status: 401, Body: wire.ErrorBody{Error: "Unauthorized", Reason: "invalid api key"}},
-		"runtime answered 500: Internal error (request 0198-abc)": {Status: 500, Body: wire.ErrorBody{Error: "Internal error", RequestID: "0198-abc"}},
-		"runtime answered 502 Bad Gateway":                        {Status: 502},
-		"runtime answered 599":                                    {Status: 599},
+		"runtime answered 503: Too many runs": {Status: 503, Body: wire.ErrorBody{Error: "Too many runs"}},
+		"runtime answered 401: Unauthorized (invalid api key)": {Status: 401,
+			Body: wire.ErrorBody{Error: "Unauthorized", Reason: "invalid api key"}},
+		"runtime answered 500: Internal error (request 0198-abc)": {Status: 500,
+			Body: wire.ErrorBody{Error: "Internal error", RequestID: "0198-abc"}},
+		"runtime answered 502 Bad Gateway": {Status: 502},
+		"runtime answered 599":             {Status: 599},
 	} {
 		require.EqualError(t, err, want)
 	}
@@ -199,8 +204,10 @@ func TestWhatIsNoRuntime(t *testing.T) {
 		kind            string
 		stream, blocked string // the errors
 	}{
-		"page":        {200, "text/html", `read answer of runtime: it is "text/html", not text/event-stream`, `read answer of runtime: it is "text/html", not application/json`},
-		"no kind":     {200, "", `read answer of runtime: it is "", not text/event-stream`, `read answer of runtime: it is "", not application/json`},
+		"page": {200, "text/html", `read answer of runtime: it is "text/html", not text/event-stream`,
+			`read answer of runtime: it is "text/html", not application/json`},
+		"no kind": {200, "", `read answer of runtime: it is "", not text/event-stream`,
+			`read answer of runtime: it is "", not application/json`},
 		"bad gateway": {502, "text/html", "runtime answered 502 Bad Gateway", "runtime answered 502 Bad Gateway"},
 		"redirect":    {302, "text/html", "runtime answered 302 Found", "runtime answered 302 Found"},
 		"nothing":     {204, "", "runtime answered 204 No Content", `read answer of runtime: it is "", not application/json`},

@@ -43,7 +43,8 @@ func TestRunYieldsTypedEvents(t *testing.T) {
 	require.Equal(t, []string{"greet"}, system.Tools)
 	require.Equal(t, wire.Partial{Type: wire.PartialThinking, Text: "Hm."}, payloads[1].(*wire.PartialMessage).Partial)
 	require.Equal(t, wire.Partial{Type: wire.PartialText, Text: "One "}, payloads[2].(*wire.PartialMessage).Partial)
-	require.Equal(t, wire.Partial{Type: wire.PartialToolUse, ToolName: "greet", ToolUseID: "t1"}, payloads[4].(*wire.PartialMessage).Partial)
+	require.Equal(t, wire.Partial{Type: wire.PartialToolUse, ToolName: "greet", ToolUseID: "t1"},
+		payloads[4].(*wire.PartialMessage).Partial)
 	require.Equal(t, []wire.Block{
 		{Type: "thinking", Thinking: "Hm."},
 		{Type: "text", Text: "One moment."},

@@ -28,15 +28,17 @@ func TestApprove(t *testing.T) {
 		runs       bool
 		asked      int
 	}{
-		"yes":                                 {permission.ModeDefault, nil, yes, true, 1},
-		"no":                                  {permission.ModeDefault, nil, func(context.Context, engine.Approval) bool { return false }, false, 1},
-		"a panic":                             {permission.ModeDefault, nil, func(context.Context, engine.Approval) bool { panic("secret detail") }, false, 1},
+		"yes": {permission.ModeDefault, nil, yes, true, 1},
+		"no":  {permission.ModeDefault, nil, func(context.Context, engine.Approval) bool { return false }, false, 1},
+		"a panic": {permission.ModeDefault, nil,
+			func(context.Context, engine.Approval) bool { panic("secret detail") }, false, 1},
 		"not what is free":                    {permission.ModeBypass, nil, yes, true, 0},
 		"not what is denied, which stays so":  {permission.ModeDefault, []string{"greet"}, yes, false, 0},
 		"not what the mode plan has left out": {permission.ModePlan, nil, yes, false, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m, _ := upstream(t, modeltest.Anthropic, modeltest.Stream(modeltest.ToolCall("t1", "greet", `{"name":"Ada"}`)), modeltest.Stream(modeltest.Text("Done.")))
+			m, _ := upstream(t, modeltest.Anthropic, modeltest.Stream(modeltest.ToolCall("t1", "greet", `{"name":"Ada"}`)),
+				modeltest.Stream(modeltest.Text("Done.")))
 			s := newSetup(m, greet(false))
 			s.Policy = policy(t, row.mode, nil, row.disallowed)
 			var log bytes.Buffer
@@ -71,7 +73,7 @@ func TestApprove(t *testing.T) {
 
 func TestWaitingForApprovalIsNoToolTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSetup(turns(calls("t1", "greet"), says("Done.")), greet(false))
+		s := newSetup(turns(calls("greet"), says("Done.")), greet(false))
 		s.Policy = policy(t, permission.ModeDefault, nil, nil)
 		s.Approve = func(context.Context, engine.Approval) bool { <-time.After(10 * time.Minute); return true }
 		got := s.run(t.Context(), t, "")
@@ -102,7 +104,8 @@ func TestInputIsHeldToTheSchema(t *testing.T) {
 				called = true
 				return tool.Result{Output: "ok"}, nil
 			})
-			m, _ := upstream(t, modeltest.Anthropic, modeltest.Stream(modeltest.ToolCall("t1", "echo", row.input)), modeltest.Stream(modeltest.Text("Done.")))
+			m, _ := upstream(t, modeltest.Anthropic, modeltest.Stream(modeltest.ToolCall("t1", "echo", row.input)),
+				modeltest.Stream(modeltest.Text("Done.")))
 			got := newSetup(m, echo).run(t.Context(), t, "")
 			require.NoError(t, got.err, "the run goes on")
 			require.Equal(t, row.fault == "", called)
@@ -141,7 +144,7 @@ func TestATimedToolHasItsOwnTime(t *testing.T) {
 					<-ctx.Done()
 					return tool.Result{}, ctx.Err()
 				})}
-				call := slices.Insert(calls("t1", "slow"), 1, model.Part{Kind: model.KindToolInput, Text: row.input})
+				call := slices.Insert(calls("slow"), 1, model.Part{Kind: model.KindToolInput, Text: row.input})
 				s := newSetup(turns(call, says("Done.")), slow)
 				begin := time.Now()
 				got := s.run(t.Context(), t, "")

@@ -16,9 +16,10 @@ import (
 func BenchmarkToolTurn(b *testing.B) {
 	const turns = 50
 	schema := []byte(`{"type":"object","properties":{"name":{"type":"string"}},"required":["name"],"additionalProperties":false}`)
-	quick := tool.New(tool.Spec{Name: "greet", InputSchema: schema, ReadOnly: true}, func(context.Context, tool.Call) (tool.Result, error) {
-		return tool.Result{Output: "Hello!"}, nil
-	})
+	quick := tool.New(tool.Spec{Name: "greet", InputSchema: schema, ReadOnly: true},
+		func(context.Context, tool.Call) (tool.Result, error) {
+			return tool.Result{Output: "Hello!"}, nil
+		})
 	m := inProcess(func(_ context.Context, req *model.Request, yield func(model.Part, error) bool) {
 		parts := []model.Part{
 			{Kind: model.KindToolUse, ID: "t1", Name: "greet"}, {Kind: model.KindToolInput, Text: `{"name":"Ada"}`},

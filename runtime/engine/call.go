@@ -136,7 +136,10 @@ func (r *Run) call(ctx context.Context, e *entry, call tool.Call, limit time.Dur
 
 func (r *Run) timedOut(res result, limit time.Duration) result {
 	res.isError = true
-	res.output = strings.TrimLeft(fmt.Sprintf("%s\nThe call was ended after %v.", res.output, limit), "\n")
+	if res.output != "" && !strings.HasSuffix(res.output, "\n") {
+		res.output += "\n"
+	}
+	res.output += fmt.Sprintf("The call was ended after %v.", limit)
 	return r.bounded(res)
 }
 

@@ -45,8 +45,9 @@ func (c *calls) names() []string {
 	return names
 }
 
-// settle waits until no tool call runs any more.
+// settle waits until nothing of the run runs any more.
 func (r *Run) settle() {
+	_ = r.kept() // of a run that has been given up, or failed for another reason
 	warn := time.AfterFunc(settleWarning, func() {
 		r.engine.cfg.Logger.Warn("run is held up by tool calls that do not stop", "runId", r.in.RunID, "tools", r.calls.names())
 	})

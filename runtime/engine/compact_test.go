@@ -42,8 +42,10 @@ var long = `{"name":"Ada` + strings.Repeat("a", 900) + `"}`
 func TestAConversationNearTheWindowIsSummarised(t *testing.T) {
 	m, up := upstream(t, modeltest.Anthropic,
 		modeltest.Stream(modeltest.ToolCall("t1", "greet", long), modeltest.Usage(model.Usage{InputTokens: 300, OutputTokens: 20})),
-		modeltest.Stream(modeltest.ToolCall("t2", "greet", `{"name":"Bob"}`), modeltest.Usage(model.Usage{InputTokens: 700, CacheReadInputTokens: 80, OutputTokens: 30})),
-		modeltest.Stream(modeltest.Text("Ada was greeted."), modeltest.Usage(model.Usage{InputTokens: 800, OutputTokens: 9})), // the summary
+		modeltest.Stream(modeltest.ToolCall("t2", "greet", `{"name":"Bob"}`),
+			modeltest.Usage(model.Usage{InputTokens: 700, CacheReadInputTokens: 80, OutputTokens: 30})),
+		modeltest.Stream(modeltest.Text("Ada was greeted."),
+			modeltest.Usage(model.Usage{InputTokens: 800, OutputTokens: 9})), // the summary
 		modeltest.Stream(modeltest.Text("Both are greeted."), modeltest.Usage(model.Usage{InputTokens: 100, OutputTokens: 5})),
 		modeltest.Stream(modeltest.Text("Once more."), modeltest.Usage(model.Usage{InputTokens: 130, OutputTokens: 5})),
 	)
@@ -88,7 +90,8 @@ user: tool_result "Hello, Bob"`, asked(t, reqs[3]), "a call keeps its result")
 	s.input.Message = "And again."
 	got := s.run(t.Context(), t, held.ID())
 	require.NoError(t, got.err)
-	require.Equal(t, asked(t, reqs[3])+"\nassistant: text \"Both are greeted.\"\nuser: text \"And again.\"", asked(t, up.Requests()[4]))
+	require.Equal(t, asked(t, reqs[3])+"\nassistant: text \"Both are greeted.\"\nuser: text \"And again.\"",
+		asked(t, up.Requests()[4]))
 }
 
 func TestALongSessionIsSummarisedWhenItIsResumed(t *testing.T) {
@@ -113,7 +116,8 @@ func TestALongSessionIsSummarisedWhenItIsResumed(t *testing.T) {
 }
 
 func TestARunGoesOnWithoutASummary(t *testing.T) {
-	big, small := modeltest.Usage(model.Usage{InputTokens: 900, OutputTokens: 1}), modeltest.Usage(model.Usage{InputTokens: 400, OutputTokens: 1})
+	big, small := modeltest.Usage(model.Usage{InputTokens: 900,
+		OutputTokens: 1}), modeltest.Usage(model.Usage{InputTokens: 400, OutputTokens: 1})
 	for name, reply := range map[string]modeltest.Reply{
 		"upstream refuses":  modeltest.Status(529),
 		"no text came back": modeltest.Stream(modeltest.ToolCall("x", "greet", `{}`)),

@@ -119,13 +119,14 @@ func short(ev wire.Event) string {
 
 // greet is a tool that answers with its input.
 func greet(readOnly bool) tool.Tool {
-	return tool.New(tool.Spec{Name: "greet", Description: "Greets.", ReadOnly: readOnly}, func(_ context.Context, call tool.Call) (tool.Result, error) {
-		var in struct{ Name string }
-		if err := json.Unmarshal(call.Input, &in); err != nil {
-			return tool.Result{}, err
-		}
-		return tool.Result{Output: "Hello, " + in.Name}, nil
-	})
+	return tool.New(tool.Spec{Name: "greet", Description: "Greets.", ReadOnly: readOnly},
+		func(_ context.Context, call tool.Call) (tool.Result, error) {
+			var in struct{ Name string }
+			if err := json.Unmarshal(call.Input, &in); err != nil {
+				return tool.Result{}, err
+			}
+			return tool.Result{Output: "Hello, " + in.Name}, nil
+		})
 }
 
 func TestARunOfOneTurn(t *testing.T) {
@@ -245,15 +246,16 @@ func TestUpstreamFailures(t *testing.T) {
 		code  model.Code
 		text  string // what had come before
 	}{
-		"refused":             {modeltest.Status(401), model.CodeAuth, ""},
-		"rate limit":          {modeltest.Status(429, "Retry-After", "7"), model.CodeRateLimit, ""},
-		"overloaded":          {modeltest.Status(529), model.CodeOverloaded, ""},
-		"server":              {modeltest.Status(500), model.CodeServer, ""},
-		"too long":            {modeltest.PromptTooLong(), model.CodePromptTooLong, ""},
-		"html":                {modeltest.Raw(200, "text/html", "<h1>Hello</h1>"), model.CodeServer, ""},
-		"dropped":             {modeltest.Stream(modeltest.Text("Half an"), modeltest.Drop()), model.CodeConnection, "Half an"},
-		"cut off":             {modeltest.Stream(modeltest.Text("Half an"), modeltest.Cut()), model.CodeConnection, "Half an"},
-		"error in mid-stream": {modeltest.Stream(modeltest.Text("Half an"), modeltest.Error("overloaded_error")), model.CodeOverloaded, "Half an"},
+		"refused":    {modeltest.Status(401), model.CodeAuth, ""},
+		"rate limit": {modeltest.Status(429, "Retry-After", "7"), model.CodeRateLimit, ""},
+		"overloaded": {modeltest.Status(529), model.CodeOverloaded, ""},
+		"server":     {modeltest.Status(500), model.CodeServer, ""},
+		"too long":   {modeltest.PromptTooLong(), model.CodePromptTooLong, ""},
+		"html":       {modeltest.Raw(200, "text/html", "<h1>Hello</h1>"), model.CodeServer, ""},
+		"dropped":    {modeltest.Stream(modeltest.Text("Half an"), modeltest.Drop()), model.CodeConnection, "Half an"},
+		"cut off":    {modeltest.Stream(modeltest.Text("Half an"), modeltest.Cut()), model.CodeConnection, "Half an"},
+		"error in mid-stream": {modeltest.Stream(modeltest.Text("Half an"), modeltest.Error("overloaded_error")),
+			model.CodeOverloaded, "Half an"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, up := upstream(t, modeltest.Anthropic, row.reply, modeltest.Stream(modeltest.Text("Better.")))
@@ -311,8 +313,9 @@ func TestNewRefuses(t *testing.T) {
 		cfg  engine.Config
 		want string
 	}{
-		"no model":        {engine.Config{}, "no model"},
-		"a bad name":      {engine.Config{Model: demo.New(demo.Config{}), Tools: []tool.Tool{tool.New(tool.Spec{Name: "a b"}, nil)}}, "a b"},
+		"no model": {engine.Config{}, "no model"},
+		"a bad name": {engine.Config{Model: demo.New(demo.Config{}),
+			Tools: []tool.Tool{tool.New(tool.Spec{Name: "a b"}, nil)}}, "a b"},
 		"two of one name": {engine.Config{Model: demo.New(demo.Config{}), Tools: []tool.Tool{greet(true), greet(true)}}, "two tools"},
 	} {
 		t.Run(name, func(t *testing.T) {

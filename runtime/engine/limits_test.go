@@ -43,8 +43,8 @@ func says(text string) []model.Part {
 	return []model.Part{{Kind: model.KindText, Text: text}, {Kind: model.KindStop, StopReason: model.StopEndTurn}}
 }
 
-func calls(id, name string) []model.Part {
-	return []model.Part{{Kind: model.KindToolUse, ID: id, Name: name}, {Kind: model.KindStop, StopReason: model.StopToolUse}}
+func calls(name string) []model.Part {
+	return []model.Part{{Kind: model.KindToolUse, ID: "t1", Name: name}, {Kind: model.KindStop, StopReason: model.StopToolUse}}
 }
 
 func TestASilentModelIsGivenUp(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"runtime/debug"
 	"time"
 
 	"github.com/seed93082962/agenthost/internal/ids"
@@ -34,7 +35,8 @@ type Run struct {
 	// held tells that the last event said that more would follow at once.
 	held bool
 
-	calls calls
+	calls   calls
+	keeping chan error // answers whether the first message is kept; nil once it has
 }
 
 // errStopped says that the reader of the events has broken out of its loop.
@@ -74,9 +76,7 @@ func (r *Run) Outcome() Outcome { return r.outcome }
 // loop calls the model and its tools by turns.
 func (r *Run) loop(ctx context.Context, yield func(wire.Event) bool) error {
 	said := restore(r.in.Session.Messages())
-	if err := r.say(ctx, said, model.UserText(r.in.Message)); err != nil {
-		return err
-	}
+	said.add(r.keep(ctx, model.UserText(r.in.Message)))
 	r.asked = len(said.messages) - 1
 	if err := r.connect(ctx, yield); err != nil {
 		return err
@@ -86,6 +86,9 @@ func (r *Run) loop(ctx context.Context, yield func(wire.Event) bool) error {
 			return context.Cause(ctx)
 		}
 		if r.full(said) {
+			if err := r.kept(); err != nil {
+				return err
+			}
 			if err := r.compact(ctx, said, yield); err != nil {
 				return err
 			}
@@ -140,6 +143,38 @@ func (r *Run) say(ctx context.Context, said *transcript, m model.Message) error 
 	return nil
 }
 
+// keep appends the first message to the session on the side, so that the model need not wait for the
+// disk: kept is called before anything that the model says is passed on.
+func (r *Run) keep(ctx context.Context, m model.Message) model.Message {
+	r.keeping = make(chan error, 1)
+	go func(done chan<- error) {
+		var err error
+		defer func() {
+			if p := recover(); p != nil {
+				err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+			}
+			done <- err
+		}()
+		err = r.in.Session.Append(ctx, m)
+	}(r.keeping)
+	return m
+}
+
+// kept waits until the first message is kept.
+//
+//go:noinline
+func (r *Run) kept() error {
+	if r.keeping == nil {
+		return nil
+	}
+	err := <-r.keeping
+	r.keeping = nil
+	if err != nil {
+		return fmt.Errorf("append to session: %w", err)
+	}
+	return nil
+}
+
 // ask makes one call of the model, yields partial messages, and leaves the whole answer in
 // r.answer. Streams wait for upstream in here: what is only done once stands in functions of its
 // own, for the depth of the stack is most of the memory that a waiting stream takes.
@@ -149,6 +184,11 @@ func (r *Run) ask(ctx context.Context, messages []model.Message, yield func(wire
 	req := r.request(messages, w.alive)
 	c := new(model.Collector)
 	for part, err := range r.engine.cfg.Model.Stream(w.ctx, req) {
+		if r.keeping != nil {
+			if err := r.kept(); err != nil {
+				return err
+			}
+		}
 		if err == nil {
 			err = c.Add(&part)
 		}
@@ -173,6 +213,9 @@ func (r *Run) request(messages []model.Message, alive func()) *model.Request {
 
 // whole takes an answer that came to its end.
 func (r *Run) whole(ctx context.Context, w *watchdog, c *model.Collector) error {
+	if err := r.kept(); err != nil { // which an answer without parts has not waited for
+		return err
+	}
 	answer := c.Answer()
 	if answer.StopReason == "" {
 		return r.cutOff(ctx, w, c, &model.Error{Code: model.CodeConnection, Message: "the model's answer broke off"})

@@ -77,7 +77,8 @@ func TestServersAreConnectedBeforeTheFirstCall(t *testing.T) {
 	}
 	require.NoError(t, held.Close())
 	require.ElementsMatch(t, []string{"mcp_status a connected ", "mcp_status b failed no such program"}, got[:2])
-	require.Equal(t, []string{"assistant tool_use 1 blocks", `tool_result t1 false "from mcp__a__look"`, "assistant end_turn 1 blocks"}, got[2:])
+	require.Equal(t, []string{"assistant tool_use 1 blocks", `tool_result t1 false "from mcp__a__look"`,
+		"assistant end_turn 1 blocks"}, got[2:])
 	for _, req := range up.Requests() {
 		require.Contains(t, string(req.Body), "mcp__a__far")
 	}
@@ -116,7 +117,8 @@ func TestToolsOfServersThatCannotBe(t *testing.T) {
 	a := newShelf("a", tool.Pending, func(context.Context) ([]tool.Tool, error) {
 		return []tool.Tool{remote("no name"), remote("greet"), remote("mcp__a__look")}, nil
 	})
-	m, up := upstream(t, modeltest.Anthropic, modeltest.Stream(modeltest.ToolCall("t1", "greet", `{"name":"Ada"}`)), modeltest.Stream(modeltest.Text("Done.")))
+	m, up := upstream(t, modeltest.Anthropic, modeltest.Stream(modeltest.ToolCall("t1", "greet", `{"name":"Ada"}`)),
+		modeltest.Stream(modeltest.Text("Done.")))
 	s := newSetup(m, greet(true))
 	s.Servers = []tool.Server{a}
 	got := s.run(t.Context(), t, "")

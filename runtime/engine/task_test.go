@@ -43,7 +43,8 @@ const taskInput = `{"description":"look","prompt":"Look around.","subagent_type"
 
 func TestTask(t *testing.T) {
 	s, subUp := helped(t, nil,
-		modeltest.Stream(modeltest.Text("Looking."), modeltest.ToolCall("s1", "greet", `{"name":"Ada"}`), modeltest.Usage(model.Usage{InputTokens: 100, OutputTokens: 10})),
+		modeltest.Stream(modeltest.Text("Looking."), modeltest.ToolCall("s1", "greet", `{"name":"Ada"}`),
+			modeltest.Usage(model.Usage{InputTokens: 100, OutputTokens: 10})),
 		modeltest.Stream(modeltest.Text("All quiet."), modeltest.Usage(model.Usage{InputTokens: 200, OutputTokens: 20})))
 	var up *modeltest.Upstream
 	s.Model, up = upstream(t, modeltest.Anthropic,
@@ -129,11 +130,12 @@ func TestTaskGoesWrong(t *testing.T) {
 		sub    []modeltest.Reply
 		want   string
 	}{
-		"unknown subagent":   {`{"description":"d","prompt":"p","subagent_type":"spy"}`, nil, nil, "does not fit the schema"},
-		"an empty prompt":    {`{"description":"d","prompt":" ","subagent_type":"scout"}`, nil, nil, "The prompt is empty."},
-		"no prompt":          {`{"description":"d","subagent_type":"scout"}`, nil, nil, "does not fit the schema"},
-		"upstream refuses":   {taskInput, nil, []modeltest.Reply{modeltest.Status(401)}, "The subagent did not finish"},
-		"too many turns":     {taskInput, func(c *engine.Config) { c.MaxTurns = 1 }, []modeltest.Reply{again}, "More.\nThe subagent did not finish: the maximum number of turns is reached."},
+		"unknown subagent": {`{"description":"d","prompt":"p","subagent_type":"spy"}`, nil, nil, "does not fit the schema"},
+		"an empty prompt":  {`{"description":"d","prompt":" ","subagent_type":"scout"}`, nil, nil, "The prompt is empty."},
+		"no prompt":        {`{"description":"d","subagent_type":"scout"}`, nil, nil, "does not fit the schema"},
+		"upstream refuses": {taskInput, nil, []modeltest.Reply{modeltest.Status(401)}, "The subagent did not finish"},
+		"too many turns": {taskInput, func(c *engine.Config) { c.MaxTurns = 1 }, []modeltest.Reply{again},
+			"More.\nThe subagent did not finish: the maximum number of turns is reached."},
 		"turns of the agent": {taskInput, nil, []modeltest.Reply{again, again}, "maximum number of turns"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -153,7 +155,8 @@ func TestTaskGoesWrong(t *testing.T) {
 func TestRefusalsInATaskAreTheRuns(t *testing.T) {
 	s, _ := helped(t, func(c *engine.Config) { c.Tools = []tool.Tool{greet(false)} },
 		modeltest.Stream(modeltest.ToolCall("s1", "greet", `{}`)), modeltest.Stream(modeltest.Text("Refused.")))
-	s.Model, _ = upstream(t, modeltest.Anthropic, modeltest.Stream(modeltest.ToolCall("t1", "Task", taskInput)), modeltest.Stream(modeltest.Text("Done.")))
+	s.Model, _ = upstream(t, modeltest.Anthropic, modeltest.Stream(modeltest.ToolCall("t1", "Task", taskInput)),
+		modeltest.Stream(modeltest.Text("Done.")))
 	got := s.run(t.Context(), t, "")
 	require.NoError(t, got.err)
 	require.Contains(t, got.lines, "system permission_denied greet")

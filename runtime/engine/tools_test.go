@@ -104,7 +104,8 @@ func TestOtherToolsRunInOrder(t *testing.T) {
 		return tool.Result{Output: "ok"}, nil
 	})
 	m, _ := upstream(t, modeltest.Anthropic,
-		modeltest.Stream(modeltest.ToolCall("t1", "write", `{}`), modeltest.ToolCall("t2", "write", `{}`), modeltest.ToolCall("t3", "write", `{}`)),
+		modeltest.Stream(modeltest.ToolCall("t1", "write", `{}`), modeltest.ToolCall("t2", "write", `{}`),
+			modeltest.ToolCall("t3", "write", `{}`)),
 		modeltest.Stream(modeltest.Text("Done.")),
 	)
 	require.NoError(t, newSetup(m, write).run(t.Context(), t, "").err)
@@ -130,14 +131,18 @@ func TestToolCallsThatGoWrong(t *testing.T) {
 		call modeltest.Step
 		want string
 	}{
-		"an unknown tool":        {modeltest.ToolCall("t", "nothing", `{}`), `tool_result t true "There is no tool \"nothing\"; there are: binary, fails, greet, long, panics."`},
-		"an error":               {modeltest.ToolCall("t", "fails", `{}`), `tool_result t true "so far\ndisk is full"`},
-		"a panic":                {modeltest.ToolCall("t", "panics", `{}`), `tool_result t true "The tool failed with an internal error."`},
-		"no input":               {modeltest.ToolCall("t", "greet"), `tool_result t false "Hello, "`},
-		"input cut off":          {modeltest.ToolCall("t", "greet", `{"name":`), `tool_result t true "The input is not a JSON object: unexpected end of JSON input."`},
-		"input not an object":    {modeltest.ToolCall("t", "greet", `[1]`), `tool_result t true "The input is not a JSON object: json: cannot unmarshal array`},
+		"an unknown tool": {modeltest.ToolCall("t", "nothing", `{}`),
+			`tool_result t true "There is no tool \"nothing\"; there are: binary, fails, greet, long, panics."`},
+		"an error": {modeltest.ToolCall("t", "fails", `{}`), `tool_result t true "so far\ndisk is full"`},
+		"a panic":  {modeltest.ToolCall("t", "panics", `{}`), `tool_result t true "The tool failed with an internal error."`},
+		"no input": {modeltest.ToolCall("t", "greet"), `tool_result t false "Hello, "`},
+		"input cut off": {modeltest.ToolCall("t", "greet", `{"name":`),
+			`tool_result t true "The input is not a JSON object: unexpected end of JSON input."`},
+		"input not an object": {modeltest.ToolCall("t", "greet", `[1]`),
+			`tool_result t true "The input is not a JSON object: json: cannot unmarshal array`},
 		"bytes that are no text": {modeltest.ToolCall("t", "binary", `{}`), `tool_result t false "a` + "\uFFFD" + `b"`},
-		"a long output":          {modeltest.ToolCall("t", "long", `{}`), `tool_result t false "head` + strings.Repeat("é", 23) + `\n[1908 bytes cut]\n` + strings.Repeat("é", 23) + `tail"`},
+		"a long output": {modeltest.ToolCall("t", "long", `{}`),
+			`tool_result t false "head` + strings.Repeat("é", 23) + `\n[1908 bytes cut]\n` + strings.Repeat("é", 23) + `tail"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, up := upstream(t, modeltest.Anthropic, modeltest.Stream(row.call), modeltest.Stream(modeltest.Text("Done.")))
@@ -191,7 +196,7 @@ func TestToolTimeoutEndsTheCallAlone(t *testing.T) {
 			<-ctx.Done()
 			return tool.Result{Output: "got this far"}, ctx.Err()
 		})
-		s := newSetup(turns(calls("t1", "slow"), says("Done.")), slow)
+		s := newSetup(turns(calls("slow"), says("Done.")), slow)
 		got := s.run(t.Context(), t, "")
 		require.NoError(t, got.err)
 		require.Equal(t, []string{`tool_result t1 true "got this far\nThe call was ended after 2m0s."`}, results(got.lines))
@@ -206,7 +211,7 @@ func TestAToolThatDoesNotStop(t *testing.T) {
 			return tool.Result{}, nil
 		})
 		var log lines
-		s := newSetup(turns(calls("t1", "deaf"), says("Done.")), deaf)
+		s := newSetup(turns(calls("deaf"), says("Done.")), deaf)
 		s.Logger = slog.New(slog.NewTextHandler(&log, nil))
 		ended := make(chan told, 1)
 		go func() { ended <- s.run(t.Context(), t, "") }()
@@ -217,7 +222,8 @@ func TestAToolThatDoesNotStop(t *testing.T) {
 		close(release)
 		got := <-ended
 		require.NoError(t, got.err)
-		require.Equal(t, []string{`tool_result t1 true "The call was ended after 2m0s."`}, results(got.lines), "the model went on without it")
+		require.Equal(t, []string{`tool_result t1 true "The call was ended after 2m0s."`}, results(got.lines),
+			"the model went on without it")
 	})
 }
 
@@ -229,7 +235,7 @@ func TestTheLogTellsWhatHoldsACancelledRun(t *testing.T) {
 			return tool.Result{}, nil
 		})
 		var log lines
-		s := newSetup(turns(calls("t1", "deaf")), deaf)
+		s := newSetup(turns(calls("deaf")), deaf)
 		s.Logger = slog.New(slog.NewTextHandler(&log, nil))
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan told, 1)

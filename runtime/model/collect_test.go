@@ -40,24 +40,32 @@ func TestCollect(t *testing.T) {
 		parts []model.Part
 		want  []model.Block
 	}{
-		"nothing":          {nil, nil},
-		"text":             {[]model.Part{part(model.KindText, 0, "a"), part(model.KindText, 0, "b")}, []model.Block{{Type: model.BlockText, Text: "ab"}}},
-		"texts apart":      {[]model.Part{part(model.KindText, 0, "a"), part(model.KindText, 2, "b")}, []model.Block{{Type: model.BlockText, Text: "a"}, {Type: model.BlockText, Text: "b"}}},
-		"empty text":       {[]model.Part{part(model.KindText, 0, "")}, nil},
-		"thinking, signed": {[]model.Part{part(model.KindThinking, 0, "a"), part(model.KindSignature, 0, "s"), part(model.KindSignature, 0, "t")}, []model.Block{{Type: model.BlockThinking, Text: "a", Signature: "st"}}},
-		"signature alone":  {[]model.Part{part(model.KindSignature, 0, "s")}, []model.Block{{Type: model.BlockThinking, Signature: "s"}}},
-		"redacted":         {[]model.Part{part(model.KindRedacted, 0, "r")}, []model.Block{{Type: model.BlockRedacted, Data: "r"}}},
-		"one index for two types": {[]model.Part{part(model.KindThinking, 0, "a"), part(model.KindText, 0, "b"), part(model.KindThinking, 0, "c")},
+		"nothing": {nil, nil},
+		"text": {[]model.Part{part(model.KindText, 0, "a"), part(model.KindText, 0, "b")},
+			[]model.Block{{Type: model.BlockText, Text: "ab"}}},
+		"texts apart": {[]model.Part{part(model.KindText, 0, "a"), part(model.KindText, 2, "b")},
+			[]model.Block{{Type: model.BlockText, Text: "a"}, {Type: model.BlockText, Text: "b"}}},
+		"empty text": {[]model.Part{part(model.KindText, 0, "")}, nil},
+		"thinking, signed": {[]model.Part{part(model.KindThinking, 0, "a"), part(model.KindSignature, 0, "s"),
+			part(model.KindSignature, 0, "t")}, []model.Block{{Type: model.BlockThinking, Text: "a", Signature: "st"}}},
+		"signature alone": {[]model.Part{part(model.KindSignature, 0, "s")},
+			[]model.Block{{Type: model.BlockThinking, Signature: "s"}}},
+		"redacted": {[]model.Part{part(model.KindRedacted, 0, "r")}, []model.Block{{Type: model.BlockRedacted, Data: "r"}}},
+		"one index for two types": {[]model.Part{part(model.KindThinking, 0, "a"), part(model.KindText, 0, "b"),
+			part(model.KindThinking, 0, "c")},
 			[]model.Block{{Type: model.BlockThinking, Text: "ac"}, {Type: model.BlockText, Text: "b"}}},
 		"calls interleaved": {
-			[]model.Part{call(1, "c1"), call(2, "c2"), part(model.KindToolInput, 1, `{"n"`), part(model.KindToolInput, 2, ` {"m": [1, 2]} `), part(model.KindToolInput, 1, `:1}`)},
+			[]model.Part{call(1, "c1"), call(2, "c2"), part(model.KindToolInput, 1, `{"n"`),
+				part(model.KindToolInput, 2, ` {"m": [1, 2]} `), part(model.KindToolInput, 1, `:1}`)},
 			[]model.Block{
 				{Type: model.BlockToolUse, ID: "c1", Name: "Read", Input: []byte(`{"n":1}`)},
 				{Type: model.BlockToolUse, ID: "c2", Name: "Read", Input: []byte(`{"m":[1,2]}`)},
 			},
 		},
-		"call without input": {[]model.Part{call(0, "c1")}, []model.Block{{Type: model.BlockToolUse, ID: "c1", Name: "Read", Input: []byte(`{}`)}}},
-		"input cut short":    {[]model.Part{call(0, "c1"), part(model.KindToolInput, 0, `{"n":`)}, []model.Block{{Type: model.BlockToolUse, ID: "c1", Name: "Read", Input: []byte(`{}`), BadInput: `{"n":`}}},
+		"call without input": {[]model.Part{call(0, "c1")},
+			[]model.Block{{Type: model.BlockToolUse, ID: "c1", Name: "Read", Input: []byte(`{}`)}}},
+		"input cut short": {[]model.Part{call(0, "c1"), part(model.KindToolInput, 0, `{"n":`)},
+			[]model.Block{{Type: model.BlockToolUse, ID: "c1", Name: "Read", Input: []byte(`{}`), BadInput: `{"n":`}}},
 		"input not an object": {[]model.Part{call(0, "c1"), part(model.KindToolInput, 0, `[1]`)},
 			[]model.Block{{Type: model.BlockToolUse, ID: "c1", Name: "Read", Input: []byte(`{}`), BadInput: `[1]`}}},
 		"two objects": {[]model.Part{call(0, "c1"), part(model.KindToolInput, 0, `{}{}`)},
@@ -119,7 +127,8 @@ func TestCollectorHasLimits(t *testing.T) {
 		part  func(i int) model.Part
 		taken int // parts before the error
 	}{
-		"bytes":  {func(int) model.Part { return part(model.KindText, 0, megabyte) }, model.MaxAnswerBytes>>20 - 1}, // a block counts a little too
+		"bytes": {func(int) model.Part { return part(model.KindText, 0, megabyte) },
+			model.MaxAnswerBytes>>20 - 1}, // a block counts a little too
 		"blocks": {func(i int) model.Part { return part(model.KindText, i, "") }, model.MaxAnswerBlocks},
 		"calls":  {func(i int) model.Part { return call(i, long(256)) }, model.MaxAnswerBlocks},
 		"name":   {func(int) model.Part { return model.Part{Kind: model.KindToolUse, Name: long(257)} }, 0},

@@ -56,5 +56,6 @@ func TestTextOfManyBlocks(t *testing.T) {
 func TestUsageAdd(t *testing.T) {
 	a := model.Usage{InputTokens: 1, OutputTokens: 2, CacheCreationInputTokens: 3, CacheReadInputTokens: 4}
 	b := model.Usage{InputTokens: 10, OutputTokens: 20, CacheCreationInputTokens: 30, CacheReadInputTokens: 40}
-	require.Equal(t, model.Usage{InputTokens: 11, OutputTokens: 22, CacheCreationInputTokens: 33, CacheReadInputTokens: 44}, a.Add(b))
+	require.Equal(t, model.Usage{InputTokens: 11, OutputTokens: 22, CacheCreationInputTokens: 33, CacheReadInputTokens: 44},
+		a.Add(b))
 }

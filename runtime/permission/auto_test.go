@@ -13,7 +13,8 @@ func TestWhatAutoKnowsAsReadOnly(t *testing.T) {
 	p, err := permission.New(permission.Config{Mode: permission.ModeAuto, Resolve: resolve, CWD: dir, AgentHome: ".agents"})
 	require.NoError(t, err)
 	for _, command := range []string{
-		"ls", "ls -la", "ls -la src secrets", "ls --color=never", "pwd", "pwd -P", "cat src/a.go", "cat " + dir + "/src/a.go", "cat -- -n", "cat <src/a.go",
+		"ls", "ls -la", "ls -la src secrets", "ls --color=never", "pwd", "pwd -P", "cat src/a.go", "cat " + dir + "/src/a.go",
+		"cat -- -n", "cat <src/a.go",
 		"head -5 src/a.go", "head -n 5 src/a.go", "tail -n +5 src/a.go", "wc -l src/a.go", "grep -rn 'x y' src",
 		"grep -e /etc/passwd src/a.go", "grep /etc/passwd src/a.go",
 		"grep -A 3 x src/a.go", "grep '--include=*.go' x -r .", "rg foo", "rg -i -tgo foo src", "rg --files src",
@@ -77,7 +78,8 @@ func TestAutoKeepsToWhatReadMayRead(t *testing.T) {
 			for _, command := range []string{"ls", "cat src/a.go", "grep x src/a.go", "git status", "ls -r src"} {
 				require.NoError(t, checkBash(p, command), command)
 			}
-			for _, command := range []string{"cat secrets/key", "cat secrets/open", "cat innocent", "cat <innocent", "ls dir", "grep -r x .", "grep -rn x src", "rg x", "git diff", "git log -p", "git show"} {
+			for _, command := range []string{"cat secrets/key", "cat secrets/open", "cat innocent", "cat <innocent", "ls dir",
+				"grep -r x .", "grep -rn x src", "rg x", "git diff", "git log -p", "git show"} {
 				require.Equal(t, permission.ErrMode, checkBash(p, command), command)
 			}
 		})

@@ -136,7 +136,8 @@ var nasty = []string{
 
 func TestNastyCommands(t *testing.T) {
 	deny := policy(t, permission.ModeBypass, nil, []string{"Bash(rm *)"})
-	allow := policy(t, permission.ModeBypass, []string{"Bash(git *)", "Bash(echo *)", "Bash(cat *)", "Bash(break)", "Bash(true)"}, nil)
+	allow := policy(t, permission.ModeBypass,
+		[]string{"Bash(git *)", "Bash(echo *)", "Bash(cat *)", "Bash(break)", "Bash(true)"}, nil)
 	auto := policy(t, permission.ModeAuto, nil, nil)
 	for _, command := range nasty {
 		require.Equal(t, permission.ErrDenied, checkBash(deny, command), command)
@@ -163,7 +164,8 @@ func TestBashAgrees(t *testing.T) {
 		"for f in a b; do git $f; done", "git a || true", "git \"\\$(rm x)\"", "echo 'a'\\''; rm x; '\\''b'",
 	}
 	for _, command := range nasty {
-		if strings.Contains(command, "/tmp") || strings.Contains(command, "/bin") || strings.Contains(command, "/*/") || strings.Contains(command, "~/") {
+		if strings.Contains(command, "/tmp") || strings.Contains(command, "/bin") || strings.Contains(command,
+			"/*/") || strings.Contains(command, "~/") {
 			continue // names the real rm, or hides the stubs
 		}
 		commands = append(commands, command)

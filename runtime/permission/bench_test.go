@@ -8,7 +8,8 @@ import (
 )
 
 func BenchmarkCheckBash(b *testing.B) {
-	p := policy(b, permission.ModeAuto, []string{"Bash(git *)", "Bash(npm run *)", "Read"}, []string{"Bash(rm *)", "Bash(git push *)"})
+	p := policy(b, permission.ModeAuto, []string{"Bash(git *)", "Bash(npm run *)", "Read"},
+		[]string{"Bash(rm *)", "Bash(git push *)"})
 	in := input("command", `git add "src/a b.go" && git commit -m 'fix: a thing' && npm run test | git log`)
 	b.ReportAllocs()
 	for b.Loop() {
@@ -30,7 +31,8 @@ func BenchmarkCheckRead(b *testing.B) {
 }
 
 func BenchmarkHides(b *testing.B) {
-	for _, rules := range [][]string{nil, {"Read(.env)", "Read(/secrets/**)"}, {"Read(.env)", "Read(/secrets/**)", "Read(*.{pem,key})", "Read(**/private/*.json)"}} {
+	for _, rules := range [][]string{nil, {"Read(.env)", "Read(/secrets/**)"},
+		{"Read(.env)", "Read(/secrets/**)", "Read(*.{pem,key})", "Read(**/private/*.json)"}} {
 		p := policy(b, permission.ModeDefault, nil, rules)
 		b.Run(fmt.Sprint(len(rules)), func(b *testing.B) {
 			b.ReportAllocs()

@@ -57,7 +57,7 @@ func TestTitles(t *testing.T) {
 	for tool, key := range map[string]string{"Skill": "skill", "Task": "subagent_type"} {
 		p := policy(t, "", []string{tool + "(review)", tool + "(docs-*)"}, []string{tool + "(docs-private)"})
 		for name, want := range map[string]error{
-			"review": nil, "docs-a": nil, "docs-private": permission.ErrDenied, " docs-private ": permission.ErrDenied,
+			"review": nil, "docs-a": nil, "docs-private": permission.ErrDenied, "\tdocs-private\n": permission.ErrDenied,
 			"Review": permission.ErrPattern, "reviewer": permission.ErrPattern, "": permission.ErrPattern,
 		} {
 			require.Equal(t, want, p.Check(tool, true, input(key, name)), name)

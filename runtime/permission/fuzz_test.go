@@ -16,7 +16,8 @@ func FuzzCheckBash(f *testing.F) {
 	for _, command := range nasty {
 		f.Add(command)
 	}
-	for _, command := range []string{"git a | git b", "git 'a b' \"c\" \\; d", "git <<'E'\nx\nE\n", "for f in *; do git add $f; done", "git a \\", "git a #", "git a <<E\n$x\nE"} {
+	for _, command := range []string{"git a | git b", "git 'a b' \"c\" \\; d", "git <<'E'\nx\nE\n",
+		"for f in *; do git add $f; done", "git a \\", "git a #", "git a <<E\n$x\nE"} {
 		f.Add(command)
 	}
 	git := policy(f, permission.ModeDefault, []string{"Bash(git *)"}, nil)
@@ -43,7 +44,8 @@ func FuzzCheckBash(f *testing.F) {
 // Whatever a rule is: it is refused, or what it allows it denies as well.
 func FuzzRule(f *testing.F) {
 	for _, rule := range []string{
-		"Bash(git *)", "Bash(git:*)", "Bash(* x * y)", "Read(a/**)", "Edit(*.{go,md})", "Write(/a/)", "Read([!a]b)", "WebFetch(domain:*.a.b)", "Skill(a*)", "Task(x)",
+		"Bash(git *)", "Bash(git:*)", "Bash(* x * y)", "Read(a/**)", "Edit(*.{go,md})", "Write(/a/)", "Read([!a]b)",
+		"WebFetch(domain:*.a.b)", "Skill(a*)", "Task(x)",
 		"mcp__a", "mcp__a__*", "mcp__a__b(c)", "look", "Bash(", "Read(!a)", "Bash(a b) ", "Read(**/a/**/b/)", `Read(a\*)`,
 	} {
 		for _, value := range []string{"git status", "a/b/c.go", "/work/a/x", "https://x.a.b/", "a '' '' b", "x"} {
@@ -59,7 +61,8 @@ func FuzzRule(f *testing.F) {
 			return
 		}
 		name, _, _ := strings.Cut(strings.TrimSpace(rule), "(")
-		for _, tool := range []string{"Read", "Write", "Edit", "Glob", "Grep", "Bash", "WebFetch", "Skill", "Task", strings.TrimSpace(name), name + "__x"} {
+		for _, tool := range []string{"Read", "Write", "Edit", "Glob", "Grep", "Bash", "WebFetch", "Skill", "Task",
+			strings.TrimSpace(name), name + "__x"} {
 			key := keys[tool]
 			if key == "" {
 				key = "file_path"

@@ -137,7 +137,7 @@ func (p *Policy) isHarmless(c command) bool {
 		return true
 	}
 	g, ok := known.options(args)
-	return ok && !(g.deep && p.hiding.any()) && p.takes(known.args, g)
+	return ok && (!g.deep || !p.hiding.any()) && p.takes(known.args, g)
 }
 
 // given is what a command was given.

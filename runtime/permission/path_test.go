@@ -112,7 +112,7 @@ func realDir(t testing.TB) (dir string, resolve func(string) (string, error)) {
 		}
 		rest := ""
 		for {
-			real, err := filepath.EvalSymlinks(p)
+			target, err := filepath.EvalSymlinks(p)
 			if errors.Is(err, fs.ErrNotExist) && p != dir {
 				rest = filepath.Join(filepath.Base(p), rest)
 				p = filepath.Dir(p)
@@ -121,7 +121,7 @@ func realDir(t testing.TB) (dir string, resolve func(string) (string, error)) {
 			if err != nil {
 				return "", err
 			}
-			rel, err := filepath.Rel(dir, filepath.Join(real, rest))
+			rel, err := filepath.Rel(dir, filepath.Join(target, rest))
 			if err == nil && !filepath.IsLocal(rel) {
 				err = errors.New("outside")
 			}
@@ -151,8 +151,8 @@ func TestPathsThroughLinks(t *testing.T) {
 		{"/x/**", "loop", false, true},
 		{"**", "../outside/key", false, true},
 		{"/x/**", "../outside/key", false, false},
-		{"**", filepath.Join(dir, "src/a.go"), true, true},
-		{"**", filepath.Join(dir, "../cwd/src/a.go"), true, true},
+		{"**", dir + "/src/a.go", true, true},
+		{"**", dir + "/../cwd/src/a.go", true, true},
 		{"out", "out", false, true},
 	} {
 		t.Run(row.pattern+" "+row.path, func(t *testing.T) {
@@ -201,12 +201,17 @@ func TestHides(t *testing.T) {
 		allowed, disallowed []string
 		hidden, shown       []string
 	}{
-		"no rules":             {nil, nil, nil, []string{"a", "a/b", ".", "./"}},
-		"other tools":          {[]string{"Grep", "Edit(a)"}, []string{"Edit", "Bash(x)"}, nil, []string{"a", "a/"}},
-		"Read denied":          {nil, []string{"Read"}, []string{"a", "a/b", "a/", "./"}, nil},
-		"a directory denied":   {nil, []string{"Read(/secrets/)"}, []string{"secrets/a", "secrets/b/c", "secrets/", "secrets", "./secrets/a"}, []string{"a", "x/secrets/a", "./"}},
-		"names denied":         {nil, []string{"Read(.env)", "Read(*.key)"}, []string{".env", "x/.env", "x/y.key", "z.key/a", "../a"}, []string{"env", "x/"}},
-		"files allowed":        {[]string{"Read(src/*.go)", "Read(*.md)"}, nil, []string{"src/x.c", "src", "x"}, []string{"src/a.go", "x/y.md", "src/", "./"}},
+		"no rules":    {nil, nil, nil, []string{"a", "a/b", ".", "./"}},
+		"other tools": {[]string{"Grep", "Edit(a)"}, []string{"Edit", "Bash(x)"}, nil, []string{"a", "a/"}},
+		"Read denied": {nil, []string{"Read"}, []string{"a", "a/b", "a/", "./"}, nil},
+		"a directory denied": {nil, []string{"Read(/secrets/)"},
+			[]string{"secrets/a", "secrets/b/c", "secrets/", "secrets", "./secrets/a"}, []string{"a", "x/secrets/a", "./"}},
+		"all in one denied": {nil, []string{"Read(secret/**)"},
+			[]string{"secret/a", "secret/b/", "secret/b/c", "secret/", "secret"}, []string{"secrets/", "x/secret/"}},
+		"names denied": {nil, []string{"Read(.env)", "Read(*.key)"},
+			[]string{".env", "x/.env", "x/y.key", "z.key/a", "../a"}, []string{"env", "x/"}},
+		"files allowed": {[]string{"Read(src/*.go)", "Read(*.md)"}, nil, []string{"src/x.c", "src", "x"},
+			[]string{"src/a.go", "x/y.md", "src/", "./"}},
 		"allowed and free":     {[]string{"Read(src/*.go)", "Read"}, nil, nil, []string{"x", "src/"}},
 		"allowed and denied":   {[]string{"Read(src/**)"}, []string{"Read(*.key)"}, []string{"src/a.key", "x"}, []string{"src/a"}},
 		"Read is not listed":   {[]string{"Grep"}, nil, nil, []string{"a"}},
@@ -230,7 +235,8 @@ func TestSearchesBeginWhereSomethingCanBeSeen(t *testing.T) {
 	require.NoError(t, err)
 	for _, tool := range []string{"Grep", "Glob"} {
 		for path, want := range map[string]error{
-			"": nil, ".": nil, "src": nil, dir: nil, "secrets": permission.ErrDenied, "dir": permission.ErrDenied, "innocent": permission.ErrDenied, "src/up/secrets": permission.ErrDenied,
+			"": nil, ".": nil, "src": nil, dir: nil, "secrets": permission.ErrDenied, "dir": permission.ErrDenied,
+			"innocent": permission.ErrDenied, "src/up/secrets": permission.ErrDenied,
 		} {
 			require.Equal(t, want, p.Check(tool, true, input("path", path)), path)
 		}

@@ -12,7 +12,8 @@ import (
 
 func policy(t testing.TB, mode permission.Mode, allowed, disallowed []string) *permission.Policy {
 	t.Helper()
-	p, err := permission.New(permission.Config{Mode: mode, Allowed: allowed, Disallowed: disallowed, CWD: "/work", AgentHome: ".agents"})
+	p, err := permission.New(permission.Config{Mode: mode, Allowed: allowed, Disallowed: disallowed, CWD: "/work",
+		AgentHome: ".agents"})
 	require.NoError(t, err)
 	return p
 }
@@ -87,9 +88,11 @@ func TestEveryModeWithEveryTool(t *testing.T) {
 
 func TestPatternsRestrictInEveryMode(t *testing.T) {
 	patterns := map[string]string{
-		"Read": "b.go", "Write": "b.go", "Edit": "b.go", "Bash": "npm *", "WebFetch": "domain:example.org", "Skill": "other", "Task": "other",
+		"Read": "b.go", "Write": "b.go", "Edit": "b.go", "Bash": "npm *", "WebFetch": "domain:example.org", "Skill": "other",
+		"Task": "other",
 	}
-	for _, mode := range []permission.Mode{permission.ModeDefault, permission.ModeAcceptEdits, permission.ModeAuto, permission.ModeDontAsk, permission.ModeBypass} {
+	for _, mode := range []permission.Mode{permission.ModeDefault, permission.ModeAcceptEdits, permission.ModeAuto,
+		permission.ModeDontAsk, permission.ModeBypass} {
 		for _, tool := range tools {
 			t.Run(string(mode)+" "+tool.name, func(t *testing.T) {
 				inner := patterns[tool.name]
@@ -100,7 +103,8 @@ func TestPatternsRestrictInEveryMode(t *testing.T) {
 				p := policy(t, mode, []string{one}, nil)
 				require.True(t, p.Offers(tool.name, tool.readOnly))
 				require.Equal(t, permission.ErrPattern, p.Check(tool.name, tool.readOnly, tool.input))
-				require.NoError(t, policy(t, mode, []string{one, tool.name}, nil).Check(tool.name, tool.readOnly, tool.input), "a plain rule beside it")
+				require.NoError(t, policy(t, mode, []string{one, tool.name}, nil).Check(tool.name, tool.readOnly, tool.input),
+					"a plain rule beside it")
 			})
 		}
 	}
@@ -125,7 +129,8 @@ func TestNames(t *testing.T) {
 		"a server whose name begins alike": {[]string{"mcp__file"}, nil, "mcp__files__read", false, permission.ErrNotListed},
 		"a denied server":                  {nil, []string{"mcp__files"}, "mcp__files__read", false, permission.ErrDenied},
 		"a denied server, by a star":       {nil, []string{"mcp__files__*"}, "mcp__files__read", false, permission.ErrDenied},
-		"a denied tool of a listed server": {[]string{"mcp__files"}, []string{"mcp__files__read"}, "mcp__files__read", false, permission.ErrDenied},
+		"a denied tool of a listed server": {[]string{"mcp__files"}, []string{"mcp__files__read"}, "mcp__files__read", false,
+			permission.ErrDenied},
 		"another of that server":           {[]string{"mcp__files"}, []string{"mcp__files__read"}, "mcp__files__write", true, nil},
 		"a pattern on a server":            {[]string{"mcp__files(x)"}, nil, "mcp__files__read", true, permission.ErrPattern},
 		"Edit lists Write":                 {[]string{"Edit"}, nil, "Write", true, nil},
@@ -225,7 +230,8 @@ func TestNarrow(t *testing.T) {
 }
 
 func TestInputIsReadAsTheToolsReadIt(t *testing.T) {
-	p := policy(t, permission.ModeDefault, []string{"Bash(ls *)", "Read(docs/**)", "Skill(a)"}, []string{"Bash(rm *)", "Read(docs/key)"})
+	p := policy(t, permission.ModeDefault, []string{"Bash(ls *)", "Read(docs/**)", "Skill(a)"},
+		[]string{"Bash(rm *)", "Read(docs/key)"})
 	for text, want := range map[string]error{
 		`{"command":"ls","command":"rm x"}`:   permission.ErrDenied,
 		`{"command":"ls","Command":"rm x"}`:   permission.ErrDenied,

@@ -40,7 +40,7 @@ func (c command) runsAnother() bool {
 		return true
 	}
 	return slices.ContainsFunc(asRunner[name], func(option string) bool {
-		return slices.ContainsFunc(c[1:], func(w word) bool { return !(w.open && name == "git") && w.may(option) })
+		return slices.ContainsFunc(c[1:], func(w word) bool { return (!w.open || name != "git") && w.may(option) })
 	})
 }
 

@@ -70,7 +70,7 @@ func TestFilesRefuseACompaction(t *testing.T) {
 				for _, id := range []string{first.ID(), s.ID()} {
 					taken := filepath.Join(filepath.Dir(fileOf(t, dir, s.ID())), id+".new")
 					require.NoError(t, os.MkdirAll(filepath.Join(taken, "x"), 0o700))
-					defer func() { require.NoError(t, os.RemoveAll(taken)) }()
+					t.Cleanup(func() { require.NoError(t, os.RemoveAll(taken)) })
 				}
 			}
 			require.Error(t, first.Compact(t.Context(), messages))

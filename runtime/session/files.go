@@ -65,8 +65,12 @@ type Files struct {
 	root *os.Root // at cfg.Dir: no name and no link leads out
 	base string   // sessions/<hash>, in root
 
+	near *os.Root // at base, which is a long walk from root
+
 	mu   sync.Mutex
 	held map[key]struct{} // sessions in the hands of a run, guarded by mu
+
+	syncs chan struct{} // has a place for each sync that may run
 
 	sweeping sync.Mutex // guards pass
 	pass     pass
@@ -86,7 +90,7 @@ func NewFiles(cfg FilesConfig) (*Files, error) {
 	}
 	cfg.TTL = cmp.Or(cfg.TTL, 720*time.Hour)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
-	f := &Files{cfg: cfg, held: map[key]struct{}{}}
+	f := &Files{cfg: cfg, held: map[key]struct{}{}, syncs: make(chan struct{}, maxSyncs)}
 	if err := f.open(); err != nil {
 		return nil, fmt.Errorf("open session store: %w", err)
 	}
@@ -111,11 +115,13 @@ func (f *Files) open() error {
 	if f.root, err = os.OpenRoot(f.cfg.Dir); err != nil {
 		return err
 	}
-	if err := f.root.MkdirAll(f.base, 0o700); err != nil {
-		_ = f.root.Close() // nothing was written
-		return err
+	if err = f.root.MkdirAll(f.base, 0o700); err == nil {
+		f.near, err = f.root.OpenRoot(f.base)
 	}
-	return nil
+	if err != nil {
+		_ = f.root.Close() // nothing was written
+	}
+	return err
 }
 
 // Close lets go of the directory. Sessions still open can be appended to if they have a file,
@@ -123,7 +129,7 @@ func (f *Files) open() error {
 func (f *Files) Close() error {
 	f.sweeping.Lock()
 	defer f.sweeping.Unlock()
-	return errors.Join(f.pass.end(), f.root.Close())
+	return errors.Join(f.pass.end(), f.near.Close(), f.root.Close())
 }
 
 // Open implements [Store]. The id of an agent is ^[a-z0-9](-?[a-z0-9])*$, at most 63 characters.
@@ -220,6 +226,67 @@ func (f *Files) resume(k key) (_ *transcript, err error) {
 		store: f, key: k, resumed: true, messages: c.messages, created: c.header.Created,
 		file: file, size: info.Size(), end: c.end, unended: c.unended,
 	}, nil
+}
+
+const (
+	// maxSyncs bounds how many files are synced side by side. Each takes a thread of the system for
+	// as long as the disk does: where hundreds of runs end at once those would be in the way of
+	// the runs that are still to be stopped.
+	maxSyncs = 2
+
+	// syncPatience is how long a sync waits for its turn: a slow disk serves many at once better than
+	// one after another.
+	syncPatience = 50 * time.Millisecond
+)
+
+// sync makes what was written to a file outlive the machine, and the file's name if it is new.
+func (f *Files) sync(file *os.File, agent string, named bool) error {
+	select {
+	case f.syncs <- struct{}{}:
+		defer func() { <-f.syncs }()
+	default:
+		late := time.NewTimer(syncPatience)
+		defer late.Stop()
+		select {
+		case f.syncs <- struct{}{}:
+			defer func() { <-f.syncs }()
+		case <-late.C:
+		}
+	}
+	err := file.Sync()
+	if named {
+		f.syncDir(agent)
+	}
+	return err
+}
+
+// syncDir writes down which files there are. Not every system can do that to a directory, and a
+// disk that fails has told so when the file was synced.
+func (f *Files) syncDir(agent string) {
+	dir, err := f.near.Open(agent)
+	if err != nil {
+		dir, err = f.root.Open(filepath.Join(f.base, agent))
+	}
+	if err != nil {
+		return
+	}
+	_ = dir.Sync()
+	_ = dir.Close()
+}
+
+// create makes the file of a session.
+func (f *Files) create(k key) (*os.File, error) {
+	const flags = os.O_RDWR | os.O_CREATE | os.O_EXCL | openFlags
+	file, err := f.near.OpenFile(filepath.Join(k.agent, k.id+extension), flags, 0o600)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return file, err
+	}
+	// The agent's first session, or somebody has removed base.
+	name := f.name(k)
+	if err := f.root.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+		return nil, err
+	}
+	return f.root.OpenFile(name, flags, 0o600)
 }
 
 // grab opens and locks the file of a session, for drop to let go of.

@@ -5,9 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -86,14 +84,7 @@ func (t *transcript) header(to *bytes.Buffer) error {
 }
 
 func (t *transcript) create() error {
-	const flags = os.O_RDWR | os.O_CREATE | os.O_EXCL | openFlags
-	name, root := t.store.name(t.key), t.store.root
-	file, err := root.OpenFile(name, flags, 0o600)
-	if errors.Is(err, fs.ErrNotExist) {
-		if err = root.MkdirAll(filepath.Dir(name), 0o700); err == nil {
-			file, err = root.OpenFile(name, flags, 0o600)
-		}
-	}
+	file, err := t.store.create(t.key)
 	if err != nil {
 		return err
 	}
@@ -147,24 +138,10 @@ func (t *transcript) Close() error {
 		return t.discard()
 	}
 	var err error
-	if t.changed {
-		if err = t.file.Sync(); err != nil {
+	if t.changed || t.named {
+		if err = t.store.sync(t.file, t.key.agent, t.named); err != nil {
 			err = fmt.Errorf("sync transcript: %w", err)
 		}
 	}
-	if t.named {
-		t.syncDir()
-	}
 	return errors.Join(err, drop(t.file))
-}
-
-// syncDir makes the file's name outlive the machine. Not every system can do that to a
-// directory, and a disk that fails has told so when the file was synced.
-func (t *transcript) syncDir() {
-	dir, err := t.store.root.Open(filepath.Dir(t.store.name(t.key)))
-	if err != nil {
-		return
-	}
-	_ = dir.Sync()
-	_ = dir.Close()
 }

@@ -28,24 +28,28 @@ func TestFiles(t *testing.T) {
 		{name: "empty frontmatter", text: "---\n---\nb", body: "b", log: []string{"no description"}},
 		{name: "null", text: "---\nname: ~\ndescription:\n---\n", log: []string{"no description"}},
 		{name: "blank", text: "---\nname: ' '\ndescription: \"\\n\"\n---\n", log: []string{"no description"}},
-		{name: "not YAML", text: "---\nname: a\ndescription: Use this: when\n---\nb", as: "a", description: "Use this: when", body: "b", log: []string{"line by line"}},
+		{name: "not YAML", text: "---\nname: a\ndescription: Use this: when\n---\nb", as: "a", description: "Use this: when",
+			body: "b", log: []string{"line by line"}},
 		{
 			name: "binary", text: "\x7fELF\x00\x01\xff\xfe---\n", body: "\x7fELF\x00\x01\uFFFD---",
 			log: []string{"does not begin with frontmatter", "no description"},
 		},
 		{
-			name: "binary in frontmatter", text: "---\nname: a\xff\x00b\ndescription: \xc3(\n---\n\xff", as: "a\uFFFDb", description: "\uFFFD(",
-			body: "\uFFFD", log: []string{"line by line"},
+			name: "binary in frontmatter", text: "---\nname: a\xff\x00b\ndescription: \xc3(\n---\n\xff", as: "a\uFFFDb",
+			description: "\uFFFD(",
+			body:        "\uFFFD", log: []string{"line by line"},
 		},
 		{
 			name: "UTF-16", text: "\xff\xfe-\x00-\x00-\x00\n\x00", body: "\uFFFD-\x00-\x00-\x00\n\x00",
 			log: []string{"does not begin with frontmatter", "no description"},
 		},
 		{
-			name: "frontmatter too long", text: "---\nname: a\nx: " + strings.Repeat("x", 64<<10) + "\n---\nb", body: "---\nname: a\nx: " + strings.Repeat("x", 64<<10) + "\n---\nb",
-			log: []string{"no line --- closes it within 65536 bytes", "no description"},
+			name: "frontmatter too long", text: "---\nname: a\nx: " + strings.Repeat("x", 64<<10) + "\n---\nb",
+			body: "---\nname: a\nx: " + strings.Repeat("x", 64<<10) + "\n---\nb",
+			log:  []string{"no line --- closes it within 65536 bytes", "no description"},
 		},
-		{name: "long body", text: named("a") + strings.Repeat("x", 900<<10), as: "a", description: "Does a.", body: "How to do it.\n" + strings.Repeat("x", 900<<10)},
+		{name: "long body", text: named("a") + strings.Repeat("x", 900<<10), as: "a", description: "Does a.",
+			body: "How to do it.\n" + strings.Repeat("x", 900<<10)},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			m := newMachine(t, map[string]string{"work/.agents/skills/dir/SKILL.md": tc.text})

@@ -16,9 +16,12 @@ import (
 // FuzzParse compares with YAML where that accepts what stands between the fences, decoded in another way than Parse does.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
-		"name: a\ndescription: b", "description: Use this: when\nname: a", "name: |\n  a\n  b\ndescription: >-\n  c\n\n  d", "{name: a, description: \"\\0\"}",
-		"name: &a [x]\ndescription: *a", "a: &x b\nname: *x", "name: 'it''s'\r\ndescription: \"\\u00e9\"\r\n", "x: y: z\nname: \"a\\tb\"\ndescription: |\n\tb",
-		"name: a\n--- \ndescription: b", "name: \xff", "%YAML 1.1\nname: a", "name: !!binary aGk=", "? name\n: a", "\"name\": 0o7", "<<: {name: a}", "...\nname: a",
+		"name: a\ndescription: b", "description: Use this: when\nname: a", "name: |\n  a\n  b\ndescription: >-\n  c\n\n  d",
+		"{name: a, description: \"\\0\"}",
+		"name: &a [x]\ndescription: *a", "a: &x b\nname: *x", "name: 'it''s'\r\ndescription: \"\\u00e9\"\r\n",
+		"x: y: z\nname: \"a\\tb\"\ndescription: |\n\tb",
+		"name: a\n--- \ndescription: b", "name: \xff", "%YAML 1.1\nname: a", "name: !!binary aGk=", "? name\n: a",
+		"\"name\": 0o7", "<<: {name: a}", "...\nname: a",
 	} {
 		f.Add([]byte(seed))
 	}
@@ -72,7 +75,8 @@ func text(v any) (string, bool) {
 func TestBrokenLineHarmsItself(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		value := rapid.StringMatching(`[a-z"':#|>&*!%@{}\[\],\x60é中 \n-]{0,30}`)
-		keys := []map[string]string{{"name": value.Draw(t, "name")}, {"description": value.Draw(t, "description")}, {"license": value.Draw(t, "license")}}
+		keys := []map[string]string{{"name": value.Draw(t, "name")}, {"description": value.Draw(t, "description")},
+			{"license": value.Draw(t, "license")}}
 		var good string
 		for _, key := range rapid.Permutation(keys).Draw(t, "order") {
 			data, err := yaml.Marshal(key)

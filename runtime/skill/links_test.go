@@ -60,7 +60,8 @@ func TestLinks(t *testing.T) {
 		{
 			name: "directories that all lead to each other", // n! paths
 			files: map[string]string{
-				home + "a/b": "-> " + home + "b", home + "a/c": "-> " + home + "c", home + "b/a": "-> " + home + "a", home + "b/c": "-> " + home + "c",
+				home + "a/b": "-> " + home + "b", home + "a/c": "-> " + home + "c", home + "b/a": "-> " + home + "a",
+				home + "b/c": "-> " + home + "c",
 				home + "c/a": "-> " + home + "a", home + "c/b": "-> " + home + "b", home + "c/s/SKILL.md": named("s"),
 			},
 			want: []string{"s user " + home + "c/s/SKILL.md"},
@@ -85,9 +86,10 @@ func TestLinks(t *testing.T) {
 			files: map[string]string{home + "a": "-> src.md", "src.md": named("s")},
 		},
 		{
-			name:  "project skill linked in from inside",
-			files: map[string]string{"work/src/a/SKILL.md": named("a"), work + "b": "-> work/src/a", work + "c/SKILL.md": "-> ../../../x.md", "work/x.md": named("c")},
-			want:  []string{"a project " + work + "b/SKILL.md", "c project " + work + "c/SKILL.md"},
+			name: "project skill linked in from inside",
+			files: map[string]string{"work/src/a/SKILL.md": named("a"), work + "b": "-> work/src/a",
+				work + "c/SKILL.md": "-> ../../../x.md", "work/x.md": named("c")},
+			want: []string{"a project " + work + "b/SKILL.md", "c project " + work + "c/SKILL.md"},
 		},
 		{
 			name:  "project whose agent home is a link inside",
@@ -173,7 +175,8 @@ func TestBodyStaysInTheProject(t *testing.T) {
 
 // TestBodyDuringSwaps swaps the skill's directory and a link to one outside while the body is read.
 func TestBodyDuringSwaps(t *testing.T) {
-	m := newMachine(t, map[string]string{"out/SKILL.md": "secret", "work/.agents/skills/a/SKILL.md": named("a"), "work/link": "-> out"})
+	m := newMachine(t, map[string]string{"out/SKILL.md": "secret", "work/.agents/skills/a/SKILL.md": named("a"),
+		"work/link": "-> out"})
 	s := m.one()
 	stop, done := make(chan struct{}), make(chan struct{})
 	go func() {

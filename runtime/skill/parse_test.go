@@ -17,7 +17,8 @@ func TestParse(t *testing.T) {
 		err        string // part of it
 	}{
 		{"plain", "---\nname: a\ndescription: b\n---\nc\n", skill.Document{"a", "b", "c"}, ""},
-		{"other keys", "---\nlicense: MIT\nname: a\nallowed-tools: [Read]\nmetadata: {name: x}\ndescription: b\n---", skill.Document{"a", "b", ""}, ""},
+		{"other keys", "---\nlicense: MIT\nname: a\nallowed-tools: [Read]\nmetadata: {name: x}\ndescription: b\n---",
+			skill.Document{"a", "b", ""}, ""},
 		{"byte order mark", "\ufeff---\nname: a\ndescription: b\n---\nc", skill.Document{"a", "b", "c"}, ""},
 		{"CRLF", "---\r\nname: a\r\ndescription: >\r\n  b\r\n  c\r\n---\r\n\r\nd\r\ne\r\n", skill.Document{"a", "b c", "d\r\ne"}, ""},
 		{"CRLF, not YAML", "---\r\nname: a\r\ndescription: b: c\r\n---\r\nd", skill.Document{"a", "b: c", "d"}, "line by line"},
@@ -41,22 +42,26 @@ func TestParse(t *testing.T) {
 		{"Chinese", "---\nname: 文档\ndescription: 处理文档：当用户需要时\n---\n正文", skill.Document{"文档", "处理文档：当用户需要时", "正文"}, ""},
 
 		{"colon", "---\nname: a\ndescription: Use this: when\n---", skill.Document{"a", "Use this: when", ""}, "line by line"},
-		{"colon, continued", "---\ndescription: Use this: when\n  it rains\n\n  or snows\nname: a\n---", skill.Document{"a", "Use this: when it rains or snows", ""}, "line by line"},
+		{"colon, continued", "---\ndescription: Use this: when\n  it rains\n\n  or snows\nname: a\n---",
+			skill.Document{"a", "Use this: when it rains or snows", ""}, "line by line"},
 		{"bracket", "---\nname: a\ndescription: [WIP] does it\n---", skill.Document{"a", "[WIP] does it", ""}, "line by line"},
 		{"placeholder", "---\nname: {{ name }}\ndescription: b\n---", skill.Document{"{{ name }}", "b", ""}, "line by line"},
 		{"star and at", "---\nname: @a\ndescription: *bold* text\n---", skill.Document{"@a", "*bold* text", ""}, "line by line"},
 		{"percent and backtick", "---\nname: `a`\ndescription: %b\n---", skill.Document{"`a`", "%b", ""}, "line by line"},
-		{"quotes in quotes", "---\nname: a\ndescription: \"Use \"it\" now\"\n---", skill.Document{"a", `Use "it" now`, ""}, "line by line"},
+		{"quotes in quotes", "---\nname: a\ndescription: \"Use \"it\" now\"\n---", skill.Document{"a", `Use "it" now`, ""},
+			"line by line"},
 		{"quote that is not closed", "---\ndescription: \"abc\nname: a\n---", skill.Document{"a", `"abc`, ""}, "line by line"},
 		{"text after quotes", "---\nname: a\ndescription: 'b' and c\n---", skill.Document{"a", "'b' and c", ""}, "line by line"},
 		{"tab in a block", "---\nname: a\ndescription: >-\n\tb\n\tc\n---", skill.Document{"a", "b c", ""}, "line by line"},
 		{"no blank after the colon", "---\nname:a\ndescription:b\n---", skill.Document{"a", "b", ""}, "line by line"},
-		{"another key is broken", "---\nname: \"a\\u0041\"\nx: y: z\ndescription: |\n  b\n  c\n---", skill.Document{"aA", "b\nc", ""}, "line by line"},
+		{"another key is broken", "---\nname: \"a\\u0041\"\nx: y: z\ndescription: |\n  b\n  c\n---",
+			skill.Document{"aA", "b\nc", ""}, "line by line"},
 		{"key twice: the first", "---\nname: a\nname: b\n---", skill.Document{"a", "", ""}, ""},
 		{"key twice, not YAML", "---\nname: a\nname: b\nx: y: z\n---", skill.Document{"a", "", ""}, "line by line"},
 		{"list in JSON", "---\n{\"name\": [1], \"description\": \"b\"}\n---", skill.Document{"", "b", ""}, "name is not a text"},
 		{"lists", "---\nname: [a]\ndescription:\n  - b\n  - c\n---", skill.Document{"[a]", "- b - c", ""}, "line by line"},
-		{"keys that begin alike", "---\nx: y: z\nname2: b\nnames: c\n# name: d\n name: e\n---", skill.Document{"", "", ""}, "line by line"},
+		{"keys that begin alike", "---\nx: y: z\nname2: b\nnames: c\n# name: d\n name: e\n---", skill.Document{"", "", ""},
+			"line by line"},
 		{"a list", "---\n- name: a\n---\nb", skill.Document{"", "", "b"}, "line by line"},
 		{"line of the error", "---\nname: a\nx: y: z\n---", skill.Document{"a", "", ""}, "line 3"},
 	} {
@@ -82,9 +87,12 @@ func TestParseEndsSoon(t *testing.T) {
 		bomb += "a" + string(rune('1'+i)) + ": &a" + string(rune('1'+i)) + " [" + strings.Repeat("*a"+n+",", 50) + "]\n"
 	}
 	for name, front := range map[string]string{
-		"brackets": fill("["), "braces": fill("{"), "open maps": fill("{a: "), "dashes": fill("- "), "questions": fill("? "), "colons": fill(": "),
-		"quotes": fill(`"a" `), "anchors": fill("&a "), "tags": fill("!a "), "comments": fill("#\n"), "empty lines": fill("\n"), "names": fill("name: [\n"),
-		"keys": fill("a: b\n"), "keys below name": "name:\n" + fill(" a: b\n"), "keys not YAML": fill("a: b\n") + "x: y: z", "nested": fill(" ") + "a", "block": "name: |\n" + fill("  a\n"), "aliases": bomb + "name: *a9\n", "lists": fill("- [{a: "),
+		"brackets": fill("["), "braces": fill("{"), "open maps": fill("{a: "), "dashes": fill("- "), "questions": fill("? "),
+		"colons": fill(": "),
+		"quotes": fill(`"a" `), "anchors": fill("&a "), "tags": fill("!a "), "comments": fill("#\n"), "empty lines": fill("\n"),
+		"names": fill("name: [\n"),
+		"keys":  fill("a: b\n"), "keys below name": "name:\n" + fill(" a: b\n"), "keys not YAML": fill("a: b\n") + "x: y: z",
+		"nested": fill(" ") + "a", "block": "name: |\n" + fill("  a\n"), "aliases": bomb + "name: *a9\n", "lists": fill("- [{a: "),
 		"merges": "a: &a {b: c}\nd:\n" + fill("  <<: *a\n"),
 	} {
 		start := time.Now()

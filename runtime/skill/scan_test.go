@@ -42,8 +42,9 @@ func TestScan(t *testing.T) {
 			want:    []string{"a project " + work + "a/SKILL.md"},
 		},
 		{
-			name:    "extra directories override home, the later the earlier",
-			files:   map[string]string{home + "a/SKILL.md": named("a"), "x/a/SKILL.md": named("a"), "y/a/SKILL.md": named("a"), "x/b/SKILL.md": named("b")},
+			name: "extra directories override home, the later the earlier",
+			files: map[string]string{home + "a/SKILL.md": named("a"), "x/a/SKILL.md": named("a"), "y/a/SKILL.md": named("a"),
+				"x/b/SKILL.md": named("b")},
 			sources: both, extra: []string{"../y", "../x"},
 			want: []string{"a user x/a/SKILL.md", "b user x/b/SKILL.md"},
 		},
@@ -86,12 +87,14 @@ func TestScan(t *testing.T) {
 		{
 			name: "all depths, and a SKILL.md ends the descent",
 			files: map[string]string{
-				work + "1/2/3/4/5/6/7/8/9/SKILL.md": named("deep"), work + ".hidden/SKILL.md": named("hidden"), work + "a/SKILL.md": named("a"),
+				work + "1/2/3/4/5/6/7/8/9/SKILL.md": named("deep"), work + ".hidden/SKILL.md": named("hidden"),
+				work + "a/SKILL.md":   named("a"),
 				work + "a/b/SKILL.md": named("below"), work + "a.md": "", work + "skill.txt": "", "work/SKILL.md": named("outside"),
 			},
 			sources: both,
 			want: []string{
-				"a project " + work + "a/SKILL.md", "deep project " + work + "1/2/3/4/5/6/7/8/9/SKILL.md", "hidden project " + work + ".hidden/SKILL.md",
+				"a project " + work + "a/SKILL.md", "deep project " + work + "1/2/3/4/5/6/7/8/9/SKILL.md",
+				"hidden project " + work + ".hidden/SKILL.md",
 			},
 		},
 		{
@@ -101,8 +104,9 @@ func TestScan(t *testing.T) {
 			want:    []string{"SKILL.md project " + work + "a/SKILL.md/SKILL.md", "b project " + work + "a/b/SKILL.md"},
 		},
 		{
-			name:    "one name twice below one root: the later path, in byte order",
-			files:   map[string]string{work + "a/b/SKILL.md": named("n"), work + "a-b/SKILL.md": named("n"), work + "Z/SKILL.md": named("n")},
+			name: "one name twice below one root: the later path, in byte order",
+			files: map[string]string{work + "a/b/SKILL.md": named("n"), work + "a-b/SKILL.md": named("n"),
+				work + "Z/SKILL.md": named("n")},
 			sources: both,
 			want:    []string{"n project " + work + "a/b/SKILL.md"}, // "-" is less than "/"
 		},
@@ -181,7 +185,8 @@ func TestScansOnce(t *testing.T) {
 }
 
 func TestScanFromManyGoroutines(t *testing.T) {
-	m := newMachine(t, map[string]string{"home/.agents/skills/a/SKILL.md": named("a"), "x/b/SKILL.md": named("b"), "work/.agents/skills/c/SKILL.md": "x"})
+	m := newMachine(t, map[string]string{"home/.agents/skills/a/SKILL.md": named("a"), "x/b/SKILL.md": named("b"),
+		"work/.agents/skills/c/SKILL.md": "x"})
 	var all sync.WaitGroup
 	results := make([][]skill.Skill, 16)
 	for i := range results {

@@ -93,7 +93,8 @@ func TestFuncPassesItsContextOn(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	over := errors.New("over")
 	cancel(over)
-	wait := tool.Func(tool.Spec{Name: "wait"}, func(ctx context.Context, _ struct{}) (string, error) { return "", context.Cause(ctx) })
+	wait := tool.Func(tool.Spec{Name: "wait"},
+		func(ctx context.Context, _ struct{}) (string, error) { return "", context.Cause(ctx) })
 	_, err := wait.Call(ctx, tool.Call{Input: json.RawMessage(`{}`)})
 	require.ErrorIs(t, err, over)
 }

@@ -24,7 +24,8 @@ var events = map[string]struct {
 		MCPServers: []wire.MCPStatus{{Name: "files", Status: "pending"}}, PermissionMode: "default",
 	}}, `{"type":"system","subtype":"init","runId":"r","session_id":"s","agent_id":"a","model":"m","cwd":"/w","tools":["Read"],"skills":[],
 		"mcp_servers":[{"name":"files","status":"pending"}],"permission_mode":"default","resumed":false}`},
-	"permission denied": {&wire.System{Type: "system", Subtype: wire.SystemPermissionDenied, ToolName: "Bash", ToolUseID: "t", Reason: "no"},
+	"permission denied": {&wire.System{Type: "system", Subtype: wire.SystemPermissionDenied, ToolName: "Bash", ToolUseID: "t",
+		Reason: "no"},
 		`{"type":"system","subtype":"permission_denied","tool_name":"Bash","tool_use_id":"t","reason":"no"}`},
 	"partial text": {&wire.PartialMessage{Partial: wire.Partial{Type: "text", Text: "a\"b\n<é\x01"}},
 		`{"type":"partial_message","partial":{"type":"text","text":"a\"b\n<é\u0001"}}`},
@@ -34,25 +35,31 @@ var events = map[string]struct {
 		`{"type":"partial_message","partial":{"type":"tool_use","tool_name":"Read","tool_use_id":"t","id":"t"}}`},
 	"assistant": {&wire.Assistant{Type: "assistant", UUID: "u", SessionID: "s", Message: wire.AssistantMessage{
 		Role: "assistant", Model: "m", StopReason: "tool_use", Content: []wire.Block{
-			{Type: "thinking", Thinking: ""}, {Type: "text", Text: "<x>"}, {Type: "tool_use", ID: "t", Name: "Read", Input: json.RawMessage(`{"a":"<b>"}`)},
+			{Type: "thinking", Thinking: ""}, {Type: "text", Text: "<x>"},
+			{Type: "tool_use", ID: "t", Name: "Read", Input: json.RawMessage(`{"a":"<b>"}`)},
 		},
 	}, Usage: wire.Usage{InputTokens: 1, OutputTokens: 2}},
 		`{"type":"assistant","uuid":"u","session_id":"s","parent_tool_use_id":null,"message":{"role":"assistant","content":[
 		{"type":"thinking","thinking":""},{"type":"text","text":"<x>"},{"type":"tool_use","id":"t","name":"Read","input":{"a":"<b>"}}],
 		"model":"m","stop_reason":"tool_use"},
 		"usage":{"input_tokens":1,"output_tokens":2,"cache_creation_input_tokens":0,"cache_read_input_tokens":0}}`},
-	"tool result": {&wire.ToolResult{Type: "tool_result", ParentToolUseID: new("p"), Result: wire.ToolResultDetail{ToolUseID: "t", ToolName: "Read", Output: "x", DurationMs: 3}},
+	"tool result": {&wire.ToolResult{Type: "tool_result", ParentToolUseID: new("p"),
+		Result: wire.ToolResultDetail{ToolUseID: "t", ToolName: "Read", Output: "x", DurationMs: 3}},
 		`{"type":"tool_result","parent_tool_use_id":"p","result":{"tool_use_id":"t","tool_name":"Read","output":"x","is_error":false,"duration_ms":3,"truncated":false}}`},
-	"success": {&wire.Result{Type: "result", Subtype: "success", RunID: "r", SessionID: "s", NumTurns: 1, DurationMs: 2, Result: new(""), StopReason: "end_turn", PermissionDenials: []wire.PermissionDenial{}},
+	"success": {&wire.Result{Type: "result", Subtype: "success", RunID: "r", SessionID: "s", NumTurns: 1, DurationMs: 2,
+		Result: new(""), StopReason: "end_turn", PermissionDenials: []wire.PermissionDenial{}},
 		`{"type":"result","subtype":"success","runId":"r","session_id":"s","is_error":false,"num_turns":1,"duration_ms":2,
 		"usage":{"input_tokens":0,"output_tokens":0,"cache_creation_input_tokens":0,"cache_read_input_tokens":0},"result":"","stop_reason":"end_turn","permission_denials":[]}`},
-	"failure": {&wire.Result{Type: "result", Subtype: "error", RunID: "r", SessionID: "s", IsError: true, ErrorType: "auth", Errors: []string{"no"}},
+	"failure": {&wire.Result{Type: "result", Subtype: "error", RunID: "r", SessionID: "s", IsError: true, ErrorType: "auth",
+		Errors: []string{"no"}},
 		`{"type":"result","subtype":"error","runId":"r","session_id":"s","is_error":true,"num_turns":0,"duration_ms":0,
 		"usage":{"input_tokens":0,"output_tokens":0,"cache_creation_input_tokens":0,"cache_read_input_tokens":0},"error_type":"auth","errors":["no"]}`},
-	"cancelled": {&wire.Cancelled{Type: "cancelled", RunID: "r", Reason: wire.ReasonDisconnect}, `{"type":"cancelled","runId":"r","reason":"disconnect"}`},
-	"fault":     {&wire.Fault{Type: "error", Error: "Internal error", ErrorType: "error_during_execution", RunID: "r"}, `{"type":"error","error":"Internal error","errorType":"error_during_execution","runId":"r"}`},
-	"done":      {&wire.Done{}, `{}`},
-	"unknown":   {&wire.Unknown{Name: "later", Data: json.RawMessage(`{"a":1}`)}, `{"a":1}`},
+	"cancelled": {&wire.Cancelled{Type: "cancelled", RunID: "r", Reason: wire.ReasonDisconnect},
+		`{"type":"cancelled","runId":"r","reason":"disconnect"}`},
+	"fault": {&wire.Fault{Type: "error", Error: "Internal error", ErrorType: "error_during_execution", RunID: "r"},
+		`{"type":"error","error":"Internal error","errorType":"error_during_execution","runId":"r"}`},
+	"done":    {&wire.Done{}, `{}`},
+	"unknown": {&wire.Unknown{Name: "later", Data: json.RawMessage(`{"a":1}`)}, `{"a":1}`},
 }
 
 func TestEventsHaveTheShapesOfTheAPI(t *testing.T) {
@@ -83,13 +90,17 @@ func TestDecodeEventOfAnotherVersion(t *testing.T) {
 func TestLongTextsAreCut(t *testing.T) {
 	long := strings.Repeat("é\x01", 600_000) // an escape of six bytes after each two
 	for name, p := range map[string]wire.Payload{
-		"assistant text":     &wire.Assistant{Message: wire.AssistantMessage{Content: []wire.Block{{Type: "text", Text: long}, {Type: "text", Text: "after"}}}},
-		"assistant thinking": &wire.Assistant{Message: wire.AssistantMessage{Content: []wire.Block{{Type: "thinking", Thinking: long}}}},
-		"assistant input":    &wire.Assistant{Message: wire.AssistantMessage{Content: []wire.Block{{Type: "tool_use", Input: json.RawMessage(`"` + strings.Repeat("x", 5<<20) + `"`)}}}},
-		"result":             &wire.Result{Result: &long},
-		"errors":             &wire.Result{Errors: []string{long, long}},
-		"denials":            &wire.Result{PermissionDenials: slices.Repeat([]wire.PermissionDenial{{ToolName: "x", Reason: strings.Repeat("y", 100)}}, 50_000)},
-		"tool result":        &wire.ToolResult{Result: wire.ToolResultDetail{Output: long}},
+		"assistant text": &wire.Assistant{Message: wire.AssistantMessage{Content: []wire.Block{{Type: "text", Text: long},
+			{Type: "text", Text: "after"}}}},
+		"assistant thinking": &wire.Assistant{Message: wire.AssistantMessage{Content: []wire.Block{{Type: "thinking",
+			Thinking: long}}}},
+		"assistant input": &wire.Assistant{Message: wire.AssistantMessage{Content: []wire.Block{{Type: "tool_use",
+			Input: json.RawMessage(`"` + strings.Repeat("x", 5<<20) + `"`)}}}},
+		"result": &wire.Result{Result: &long},
+		"errors": &wire.Result{Errors: []string{long, long}},
+		"denials": &wire.Result{PermissionDenials: slices.Repeat([]wire.PermissionDenial{{ToolName: "x",
+			Reason: strings.Repeat("y", 100)}}, 50_000)},
+		"tool result": &wire.ToolResult{Result: wire.ToolResultDetail{Output: long}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before, err := json.Marshal(p)

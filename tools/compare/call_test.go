@@ -115,7 +115,8 @@ func used() (cpu time.Duration, allocs uint64) {
 // agenthost calls through one of our own adapters.
 func agenthost(m model.Model) caller {
 	return func(ctx context.Context) (n int, err error) {
-		for part, err := range m.Stream(ctx, &model.Request{Model: "m", MaxOutputTokens: 1024, Messages: []model.Message{model.UserText(prompt)}}) {
+		for part, err := range m.Stream(ctx, &model.Request{Model: "m", MaxOutputTokens: 1024,
+			Messages: []model.Message{model.UserText(prompt)}}) {
 			if err != nil {
 				return n, err
 			}

@@ -43,7 +43,8 @@ func BenchmarkOpenAICall(b *testing.B) {
 
 // openaiSDK reads its environment, which has no switch; what is named here goes before it.
 func openaiSDK(base string) caller {
-	c := sdk.NewClient(option.WithMaxRetries(0), option.WithBaseURL(base), option.WithAPIKey("key"), option.WithHTTPClient(httpClient()))
+	c := sdk.NewClient(option.WithMaxRetries(0), option.WithBaseURL(base), option.WithAPIKey("key"),
+		option.WithHTTPClient(httpClient()))
 	return func(ctx context.Context) (n int, err error) {
 		stream := c.Chat.Completions.NewStreaming(ctx, sdk.ChatCompletionNewParams{
 			Model: "m", MaxTokens: sdk.Int(1024),

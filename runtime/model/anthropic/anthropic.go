@@ -60,6 +60,7 @@ type Config struct {
 // Client is a [model.Model]. It is safe for concurrent use.
 type Client struct {
 	upstream        *upstream.Client
+	tools           upstream.Tools
 	maxOutputTokens int
 }
 
@@ -93,7 +94,7 @@ func New(cfg Config) (*Client, error) {
 // the two are added. Temperature is left out beside a ThinkingBudget, as the API has it.
 func (c *Client) Stream(ctx context.Context, req *model.Request) iter.Seq2[model.Part, error] {
 	return func(yield func(model.Part, error) bool) {
-		body, err := upstream.Encode(c.request(req))
+		body, err := c.tools.Encode(c.settings(req), req.Tools, tools, newConversation(req))
 		if err != nil {
 			yield(model.Part{}, fmt.Errorf("anthropic: %w", err))
 			return

@@ -64,7 +64,8 @@ func TestHeadersAndAddress(t *testing.T) {
 	}{
 		"defaults": {
 			anthropic.Config{}, "https://api.anthropic.com/v1/messages",
-			map[string]string{"X-Api-Key": key, "Authorization": "", "Anthropic-Version": "2023-06-01", "Content-Type": "application/json"},
+			map[string]string{"X-Api-Key": key, "Authorization": "", "Anthropic-Version": "2023-06-01",
+				"Content-Type": "application/json"},
 		},
 		"trailing slash": {
 			anthropic.Config{BaseURL: "https://gateway.example.com/"}, "https://gateway.example.com/v1/messages",
@@ -166,8 +167,9 @@ func TestUpstreamFailures(t *testing.T) {
 		"ended too early":       {modeltest.Stream(modeltest.Text("a"), modeltest.Cut()), model.CodeConnection},
 		"overloaded, half way":  {modeltest.Stream(modeltest.Text("a"), modeltest.Error("overloaded_error")), model.CodeOverloaded},
 		"server error half way": {modeltest.Stream(modeltest.Text("a"), modeltest.Error("api_error")), model.CodeServer},
-		"damaged event":         {modeltest.Stream(modeltest.Verbatim("event: content_block_delta\ndata: {\"ty\n\n")), model.CodeServer},
-		"nameless event":        {modeltest.Stream(modeltest.Verbatim("data: hello\n\n")), model.CodeServer},
+		"damaged event": {modeltest.Stream(modeltest.Verbatim("event: content_block_delta\ndata: {\"ty\n\n")),
+			model.CodeServer},
+		"nameless event": {modeltest.Stream(modeltest.Verbatim("data: hello\n\n")), model.CodeServer},
 	} {
 		t.Run(name, func(t *testing.T) {
 			up := modeltest.Start(t, modeltest.Anthropic, row.reply)

@@ -8,16 +8,19 @@ import (
 	"github.com/seed93082962/agenthost/runtime/model"
 )
 
-// request is the body of POST /v1/messages.
-type request struct {
+// settings begin the body of POST /v1/messages. The tools follow.
+type settings struct {
 	Model       string    `json:"model"`
 	MaxTokens   int       `json:"max_tokens"`
 	Stream      bool      `json:"stream"`
 	Thinking    *thinking `json:"thinking,omitempty"`
 	Temperature *float64  `json:"temperature,omitempty"`
-	Tools       []tool    `json:"tools,omitempty"`
-	System      []*text   `json:"system,omitempty"`
-	Messages    []message `json:"messages"`
+}
+
+// conversation ends the body.
+type conversation struct {
+	System   []*text   `json:"system,omitempty"`
+	Messages []message `json:"messages"`
 }
 
 type thinking struct {
@@ -43,36 +46,32 @@ type cacheControl struct {
 
 func ephemeral() *cacheControl { return &cacheControl{Type: "ephemeral"} }
 
-func (c *Client) request(req *model.Request) *request {
-	r := &request{
-		Model:     req.Model,
-		MaxTokens: req.MaxOutputTokens,
-		Stream:    true,
-		Tools:     tools(req.Tools),
-		Messages:  messages(req.Messages),
-	}
-	if r.MaxTokens <= 0 {
-		r.MaxTokens = c.maxOutputTokens
+func (c *Client) settings(req *model.Request) *settings {
+	s := &settings{Model: req.Model, MaxTokens: req.MaxOutputTokens, Stream: true}
+	if s.MaxTokens <= 0 {
+		s.MaxTokens = c.maxOutputTokens
 	}
 	if budget := req.ThinkingBudget; budget > 0 {
-		r.Thinking = &thinking{Type: "enabled", BudgetTokens: budget}
-		if r.MaxTokens <= budget {
-			r.MaxTokens += budget
+		s.Thinking = &thinking{Type: "enabled", BudgetTokens: budget}
+		if s.MaxTokens <= budget {
+			s.MaxTokens += budget
 		}
 	} else {
-		r.Temperature = req.Temperature
+		s.Temperature = req.Temperature
 	}
-	if !blank(req.System) {
-		r.System = []*text{{Type: "text", Text: req.System, CacheControl: ephemeral()}}
-	}
-	markMessages(r.Messages)
-	return r
+	return s
 }
 
-func tools(offered []model.Tool) []tool {
-	if len(offered) == 0 {
-		return nil
+func newConversation(req *model.Request) *conversation {
+	c := &conversation{Messages: messages(req.Messages)}
+	if !blank(req.System) {
+		c.System = []*text{{Type: "text", Text: req.System, CacheControl: ephemeral()}}
 	}
+	markMessages(c.Messages)
+	return c
+}
+
+func tools(offered []model.Tool) any {
 	list := make([]tool, len(offered))
 	for i, t := range offered {
 		list[i] = tool{Name: t.Name, Description: t.Description, InputSchema: t.InputSchema}
@@ -85,9 +84,9 @@ func tools(offered []model.Tool) []tool {
 	return list
 }
 
-func messages(conversation []model.Message) []message {
-	list := make([]message, 0, len(conversation))
-	for _, m := range conversation {
+func messages(said []model.Message) []message {
+	list := make([]message, 0, len(said))
+	for _, m := range said {
 		if content := blocks(m.Content); len(content) > 0 {
 			list = append(list, message{Role: m.Role, Content: content})
 		}

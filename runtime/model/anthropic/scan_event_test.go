@@ -40,7 +40,8 @@ var odd = []string{
 	`{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","input":{"a":"\n"}}}`,
 	`{"type":"content_block_start","index":0,"content_block":{"id":"a"}}`,
 	`{"type":"content_block_delta","index":0,"delta":{"type":"citations_delta","citation":{"cited_text":"x"}}}`,
-	`{"type":"content_block_stop","index":"0"}`, `{"type":"message_stop"`, `{"type":"message_stop"}}`, `{"index":0}`, `{"type":"of a new kind"}`, `[DONE]`, ``, `null`,
+	`{"type":"content_block_stop","index":"0"}`, `{"type":"message_stop"`, `{"type":"message_stop"}}`, `{"index":0}`,
+	`{"type":"of a new kind"}`, `[DONE]`, ``, `null`,
 }
 
 func TestScanEvent(t *testing.T) {

@@ -82,8 +82,9 @@ func TestStreamCutAnywhere(t *testing.T) {
 
 func TestStopReasons(t *testing.T) {
 	for name, row := range map[string]struct{ raw, want string }{
-		"as told":       {`{"type":"message_delta","delta":{"stop_reason":"refusal"},"usage":{"output_tokens":1}}`, model.StopRefusal},
-		"not known":     {`{"type":"message_delta","delta":{"stop_reason":"model_context_window_exceeded"}}`, "model_context_window_exceeded"},
+		"as told": {`{"type":"message_delta","delta":{"stop_reason":"refusal"},"usage":{"output_tokens":1}}`, model.StopRefusal},
+		"not known": {`{"type":"message_delta","delta":{"stop_reason":"model_context_window_exceeded"}}`,
+			"model_context_window_exceeded"},
 		"none":          {`{"type":"ping"}`, model.StopEndTurn},
 		"none, a call":  {`{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"a","name":"b","input":{}}}`, model.StopToolUse},
 		"null, no news": {`{"type":"message_delta","delta":{"stop_reason":null}}`, model.StopEndTurn},

@@ -21,13 +21,15 @@ func TestToolCalls(t *testing.T) {
 		"as OpenAI does": {[]string{
 			`{"index":0,"id":"c1","type":"function","function":{"name":"a","arguments":""}}`,
 			`{"index":0,"function":{"arguments":"{\"n\""}}`, `{"index":0,"function":{"arguments":":1}"}}`,
-			`{"index":1,"id":"c2","type":"function","function":{"name":"b","arguments":""}}`, `{"index":1,"function":{"arguments":"{\"n\":2}"}}`,
+			`{"index":1,"id":"c2","type":"function","function":{"name":"b","arguments":""}}`,
+			`{"index":1,"function":{"arguments":"{\"n\":2}"}}`,
 		}, []model.Block{one, two}},
 		"both in one chunk": {[]string{
 			`{"index":0,"id":"c1","function":{"name":"a","arguments":"{\"n\":1}"}},{"index":1,"id":"c2","function":{"name":"b","arguments":"{\"n\":2}"}}`,
 		}, []model.Block{one, two}},
 		"interleaved": {[]string{
-			`{"index":0,"id":"c1","function":{"name":"a","arguments":"{\"n\""}}`, `{"index":1,"id":"c2","function":{"name":"b","arguments":"{"}}`,
+			`{"index":0,"id":"c1","function":{"name":"a","arguments":"{\"n\""}}`,
+			`{"index":1,"id":"c2","function":{"name":"b","arguments":"{"}}`,
 			`{"index":0,"function":{"arguments":":1}"}}`, `{"index":1,"function":{"arguments":"\"n\":2}"}}`,
 		}, []model.Block{one, two}},
 		"without an index": {[]string{
@@ -35,10 +37,12 @@ func TestToolCalls(t *testing.T) {
 			`{"id":"c2","function":{"name":"b","arguments":"{\"n\":2}"}}`,
 		}, []model.Block{one, two}},
 		"all with index 0": {[]string{
-			`{"index":0,"id":"c1","function":{"name":"a","arguments":"{\"n\":1}"}}`, `{"index":0,"id":"c2","function":{"name":"b","arguments":"{\"n\":2}"}}`,
+			`{"index":0,"id":"c1","function":{"name":"a","arguments":"{\"n\":1}"}}`,
+			`{"index":0,"id":"c2","function":{"name":"b","arguments":"{\"n\":2}"}}`,
 		}, []model.Block{one, two}},
 		"id and name repeated": {[]string{
-			`{"index":0,"id":"c1","function":{"name":"a","arguments":"{\"n\""}}`, `{"index":0,"id":"c1","function":{"name":"a","arguments":":1}"}}`,
+			`{"index":0,"id":"c1","function":{"name":"a","arguments":"{\"n\""}}`,
+			`{"index":0,"id":"c1","function":{"name":"a","arguments":":1}"}}`,
 		}, []model.Block{one}},
 		"id repeated, no index": {[]string{
 			`{"id":"c1","function":{"name":"a","arguments":"{\"n\""}}`, `{"id":"c1","function":{"arguments":":1}"}}`,
@@ -97,9 +101,10 @@ func TestCallsHaveLimits(t *testing.T) {
 	}
 	long := strings.Repeat("x", 1<<18)
 	for name, row := range map[string]struct{ raw, message string }{
-		"calls":     {many.String(), "upstream sent too many tool calls"},
-		"arguments": {strings.Repeat(fragment(`"index":0,"function":{"arguments":"`+long+`"}`), 5), "upstream sent too much of tool calls without a name"},
-		"ids":       {strings.Repeat(fragment(`"index":0,"id":"`+long+`"`), 5), "upstream sent too much of tool calls without a name"},
+		"calls": {many.String(), "upstream sent too many tool calls"},
+		"arguments": {strings.Repeat(fragment(`"index":0,"function":{"arguments":"`+long+`"}`), 5),
+			"upstream sent too much of tool calls without a name"},
+		"ids": {strings.Repeat(fragment(`"index":0,"id":"`+long+`"`), 5), "upstream sent too much of tool calls without a name"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := collect(t, row.raw+finish("tool_calls"))

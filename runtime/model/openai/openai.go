@@ -61,6 +61,7 @@ type Config struct {
 // Client is a [model.Model]. It is safe for concurrent use.
 type Client struct {
 	upstream        *upstream.Client
+	tools           upstream.Tools
 	maxOutputTokens int
 	vendor          bool // OpenAI itself, or its models at Azure
 }
@@ -104,7 +105,7 @@ func isVendor(base string) bool {
 // everyone else gets max_tokens, for not all servers know the newer one.
 func (c *Client) Stream(ctx context.Context, req *model.Request) iter.Seq2[model.Part, error] {
 	return func(yield func(model.Part, error) bool) {
-		body, err := upstream.Encode(c.request(req))
+		body, err := c.tools.Encode(c.settings(req), req.Tools, tools, &conversation{messages(req)})
 		if err != nil {
 			yield(model.Part{}, fmt.Errorf("openai: %w", err))
 			return

@@ -8,16 +8,19 @@ import (
 	"github.com/seed93082962/agenthost/runtime/model"
 )
 
-// request is the body of POST /chat/completions.
-type request struct {
+// settings begin the body of POST /chat/completions. The tools follow.
+type settings struct {
 	Model               string        `json:"model"`
 	Stream              bool          `json:"stream"`
 	StreamOptions       streamOptions `json:"stream_options"`
 	MaxTokens           int           `json:"max_tokens,omitempty"`
 	MaxCompletionTokens int           `json:"max_completion_tokens,omitempty"`
 	Temperature         *float64      `json:"temperature,omitempty"`
-	Tools               []tool        `json:"tools,omitempty"`
-	Messages            []message     `json:"messages"`
+}
+
+// conversation ends the body.
+type conversation struct {
+	Messages []message `json:"messages"`
 }
 
 type streamOptions struct {
@@ -55,25 +58,28 @@ type callFunction struct {
 	Arguments string `json:"arguments"`
 }
 
-func (c *Client) request(req *model.Request) *request {
-	r := &request{
+func (c *Client) settings(req *model.Request) *settings {
+	s := &settings{
 		Model:         req.Model,
 		Stream:        true,
 		StreamOptions: streamOptions{IncludeUsage: true},
 		Temperature:   req.Temperature,
-		Messages:      messages(req),
 	}
 	limit := cmp.Or(max(req.MaxOutputTokens, 0), c.maxOutputTokens)
 	if c.vendor || reasons(req.Model) {
-		r.MaxCompletionTokens = limit
+		s.MaxCompletionTokens = limit
 	} else {
-		r.MaxTokens = limit
+		s.MaxTokens = limit
 	}
-	for _, t := range req.Tools {
-		r.Tools = append(r.Tools, tool{Type: "function",
-			Function: function{Name: t.Name, Description: t.Description, Parameters: t.InputSchema}})
+	return s
+}
+
+func tools(offered []model.Tool) any {
+	list := make([]tool, len(offered))
+	for i, t := range offered {
+		list[i] = tool{Type: "function", Function: function{Name: t.Name, Description: t.Description, Parameters: t.InputSchema}}
 	}
-	return r
+	return list
 }
 
 // reasons tells OpenAI's reasoning models by their names; a gateway may put a vendor before them.

@@ -32,7 +32,8 @@ func TestStreams(t *testing.T) {
 			Message: model.Message{Role: model.RoleAssistant, Content: []model.Block{
 				{Type: model.BlockThinking, Text: "I need the weather.\nTwo calls."},
 				{Type: model.BlockText, Text: "Okay."},
-				{Type: model.BlockToolUse, ID: "call_DdmO9pD3xa9XTPNJ32zg2hcA", Name: "get_weather", Input: []byte(`{"location":"Paris, France"}`)},
+				{Type: model.BlockToolUse, ID: "call_DdmO9pD3xa9XTPNJ32zg2hcA", Name: "get_weather",
+					Input: []byte(`{"location":"Paris, France"}`)},
 				{Type: model.BlockToolUse, ID: "call_2", Name: "now", Input: []byte(`{}`)},
 			}},
 			Usage:      model.Usage{InputTokens: 30, OutputTokens: 7},
@@ -130,7 +131,8 @@ func TestDeltas(t *testing.T) {
 		want   []model.Block
 	}{
 		"content as a list": {
-			[]string{`"content":[{"type":"thinking","thinking":[{"type":"text","text":"so"}]}]`, `"content":[{"type":"text","text":"a"},{"type":"image"}]`},
+			[]string{`"content":[{"type":"thinking","thinking":[{"type":"text","text":"so"}]}]`,
+				`"content":[{"type":"text","text":"a"},{"type":"image"}]`},
 			[]model.Block{{Type: model.BlockThinking, Text: "so"}, {Type: model.BlockText, Text: "a"}},
 		},
 		"reasoning by both names": {
@@ -158,10 +160,14 @@ func TestUsage(t *testing.T) {
 		usage string
 		want  model.Usage
 	}{
-		"cached":              {`{"prompt_tokens":100,"completion_tokens":7,"prompt_tokens_details":{"cached_tokens":60}}`, model.Usage{InputTokens: 40, OutputTokens: 7, CacheReadInputTokens: 60}},
-		"by another name":     {`{"prompt_tokens":100,"completion_tokens":7,"prompt_cache_hit_tokens":60}`, model.Usage{InputTokens: 40, OutputTokens: 7, CacheReadInputTokens: 60}},
-		"null details":        {`{"prompt_tokens":100,"completion_tokens":7,"prompt_tokens_details":null}`, model.Usage{InputTokens: 100, OutputTokens: 7}},
-		"more than the total": {`{"prompt_tokens":1,"completion_tokens":7,"prompt_cache_hit_tokens":60}`, model.Usage{OutputTokens: 7, CacheReadInputTokens: 60}},
+		"cached": {`{"prompt_tokens":100,"completion_tokens":7,"prompt_tokens_details":{"cached_tokens":60}}`,
+			model.Usage{InputTokens: 40, OutputTokens: 7, CacheReadInputTokens: 60}},
+		"by another name": {`{"prompt_tokens":100,"completion_tokens":7,"prompt_cache_hit_tokens":60}`,
+			model.Usage{InputTokens: 40, OutputTokens: 7, CacheReadInputTokens: 60}},
+		"null details": {`{"prompt_tokens":100,"completion_tokens":7,"prompt_tokens_details":null}`,
+			model.Usage{InputTokens: 100, OutputTokens: 7}},
+		"more than the total": {`{"prompt_tokens":1,"completion_tokens":7,"prompt_cache_hit_tokens":60}`,
+			model.Usage{OutputTokens: 7, CacheReadInputTokens: 60}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := collect(t, finish("stop")+`data: {"choices":[],"usage":`+row.usage+"}\n\n"+done)

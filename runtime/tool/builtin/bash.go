@@ -120,6 +120,7 @@ func (c *Config) bash(ctx context.Context, in bashInput) (tool.Result, error) {
 	case <-ctx.Done():
 		p.Stop(bashGrace)
 		text, cut := output.text()
+		text = strings.TrimSuffix(text, "\n") // on the next line the model is told why
 		return tool.Result{Output: text, Truncated: cut}, fmt.Errorf("the command was ended: %w", context.Cause(ctx))
 	}
 	text, cut := output.text()

@@ -3,6 +3,7 @@ package builtin
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"unicode/utf8"
 )
 
@@ -54,7 +55,7 @@ func (h *headTail) text() (text string, cut bool) {
 		h.keep([]byte("\uFFFD"))
 		h.partial = nil
 	}
-	tail := append(h.tail[h.at:len(h.tail):len(h.tail)], h.tail[:h.at]...)
+	tail := slices.Concat(h.tail[h.at:], h.tail[:h.at])
 	if h.total == int64(len(h.head)+len(tail)) {
 		return string(h.head) + string(tail), false
 	}

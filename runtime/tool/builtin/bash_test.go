@@ -206,7 +206,7 @@ func TestBashLeavesNothingBehind(t *testing.T) {
 				require.False(t, res.IsError, res.Output)
 			} else {
 				require.ErrorIs(t, err, stop)
-				require.Equal(t, "partial\n", res.Output)
+				require.Equal(t, "partial", res.Output)
 			}
 			n, err := syscall.Read(int(fifo.Fd()), make([]byte, 100)) // file 9 of whoever is left would make it EAGAIN
 			require.NoError(t, err)

@@ -34,7 +34,8 @@ func source(b *testing.B) box {
 
 // Grep beside a walk that matches line by line.
 func BenchmarkGrep(b *testing.B) {
-	for name, pattern := range map[string]string{"literal": "needle", "expression": `func\s+\w+\(`, "class": `[n]e+dle\d?`, "no-literal": `^\w+\s\w+\W\w\s\w+\W\s\W$`} {
+	for name, pattern := range map[string]string{"literal": "needle", "expression": `func\s+\w+\(`, "class": `[n]e+dle\d?`,
+		"no-literal": `^\w+\s\w+\W\w\s\w+\W\s\W$`} {
 		b.Run(name+"/Grep", func(b *testing.B) {
 			s := source(b)
 			for b.Loop() {

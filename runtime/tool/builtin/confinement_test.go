@@ -49,7 +49,8 @@ func TestNothingLeavesTheDirectory(t *testing.T) {
 			b.link(t, filepath.Join(b.outside, "nothing"), "broken")
 			path := path(b)
 			for name, input := range fileTools {
-				require.Equal(t, path+" is outside the working directory "+b.dir+": give a path below it", b.fails(t, name, input(path)), name)
+				require.Equal(t, path+" is outside the working directory "+b.dir+": give a path below it",
+					b.fails(t, name, input(path)), name)
 			}
 			data, err := os.ReadFile(filepath.Join(b.outside, "f"))
 			require.NoError(t, err)
@@ -165,5 +166,6 @@ func TestPathsAreToldOnOneLine(t *testing.T) {
 	b.put(t, "a\nb", "x\n")
 	b.put(t, "\xff\xfe/c", "x\n")
 	require.ElementsMatch(t, []string{`"a\nb"`, "\uFFFD/c"}, strings.Fields(b.ok(t, "Glob", in{"pattern": "**"})))
-	require.ElementsMatch(t, []string{`"a\nb":1:x`, "\uFFFD/c:1:x"}, strings.Fields(b.ok(t, "Grep", in{"pattern": "x", "output_mode": "content"})))
+	require.ElementsMatch(t, []string{`"a\nb":1:x`, "\uFFFD/c:1:x"},
+		strings.Fields(b.ok(t, "Grep", in{"pattern": "x", "output_mode": "content"})))
 }

@@ -28,11 +28,12 @@ func TestEdit(t *testing.T) {
 			"Replaced 1 occurrence in f:\n     2\t2\n     3\t3\n     4\t4\n     5\tfive\n     6\tand\n     7\t6\n     8\t7\n     9\t8\n"},
 		"all": {"x y x\nx\n", "x", "long", true, "long y long\nlong\n",
 			"Replaced 3 occurrences in f, the first of them:\n     1\tlong y long\n     2\tlong\n"},
-		"all of one":         {"x", "x", "y", true, "y", "Replaced 1 occurrence in f:\n     1\ty\n"},
-		"nothing in place":   {"a\nb\n", "a\n", "", false, "b\n", "Replaced 1 occurrence in f:\n     1\tb\n"},
-		"nothing left":       {"a", "a", "", false, "", "Replaced 1 occurrence in f:\n"},
-		"lines joined":       {"a\nb\nc\n", "a\nb", "ab", false, "ab\nc\n", "Replaced 1 occurrence in f:\n     1\tab\n     2\tc\n"},
-		"CRLF":               {"a\r\nb\r\n", "a\r\nb", "x\r\ny", false, "x\r\ny\r\n", "Replaced 1 occurrence in f:\n     1\tx\n     2\ty\n"},
+		"all of one":       {"x", "x", "y", true, "y", "Replaced 1 occurrence in f:\n     1\ty\n"},
+		"nothing in place": {"a\nb\n", "a\n", "", false, "b\n", "Replaced 1 occurrence in f:\n     1\tb\n"},
+		"nothing left":     {"a", "a", "", false, "", "Replaced 1 occurrence in f:\n"},
+		"lines joined":     {"a\nb\nc\n", "a\nb", "ab", false, "ab\nc\n", "Replaced 1 occurrence in f:\n     1\tab\n     2\tc\n"},
+		"CRLF": {"a\r\nb\r\n", "a\r\nb", "x\r\ny", false, "x\r\ny\r\n",
+			"Replaced 1 occurrence in f:\n     1\tx\n     2\ty\n"},
 		"bytes of no UTF-8":  {"\xff a \xfe", "a", "b", false, "\xff b \xfe", "Replaced 1 occurrence in f:\n     1\t\uFFFD b \uFFFD\n"},
 		"a null byte":        {"\x00a\x00", "a", "b", false, "\x00b\x00", "Replaced 1 occurrence in f:\n     1\t\x00b\x00\n"},
 		"overlapping":        {"aaa", "aa", "b", true, "ba", "Replaced 1 occurrence in f:\n     1\tba\n"},
@@ -67,11 +68,12 @@ func TestEditRefuses(t *testing.T) {
 		"indentation of a first line": {content, "\n\n\n  func two() {", "x", "At line 5 it does apart from white space"},
 		"LF for CRLF":                 {"a\r\nb\r\n", "a\nb\n", "x", `lines of the file end in \r\n, so give \r\n`},
 		"CRLF for LF":                 {"a\nb\n", "a\r\nb\r\n", "x", `lines of the file end in \n, so give \n`},
-		"Read's numbers":              {content, "     1\tfunc one() {\n     2\t\treturn 1", "x", "It does without the line numbers, which are Read's"},
-		"what Read put for bytes":     {"caf\xe9", "caf\uFFFD", "x", "The character U+FFFD stands for bytes that are not UTF-8"},
-		"white space alone":           {"a b", "\t\t", "x", "old_string does not stand in f: read the file again"},
-		"in an empty file":            {"", "x", "y", "old_string does not stand in f"},
-		"too much of it":              {strings.Repeat("x", 2000), "x", strings.Repeat("y", 6000), "would become larger than 10 MiB"},
+		"Read's numbers": {content, "     1\tfunc one() {\n     2\t\treturn 1", "x",
+			"It does without the line numbers, which are Read's"},
+		"what Read put for bytes": {"caf\xe9", "caf\uFFFD", "x", "The character U+FFFD stands for bytes that are not UTF-8"},
+		"white space alone":       {"a b", "\t\t", "x", "old_string does not stand in f: read the file again"},
+		"in an empty file":        {"", "x", "y", "old_string does not stand in f"},
+		"too much of it":          {strings.Repeat("x", 2000), "x", strings.Repeat("y", 6000), "would become larger than 10 MiB"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := setup(t)
@@ -87,9 +89,12 @@ func TestEditRefuses(t *testing.T) {
 func TestEditOfWhatIsNotThere(t *testing.T) {
 	b := setup(t)
 	b.put(t, "dir/f", "")
-	require.Equal(t, "new does not exist: make it with Write", b.fails(t, "Edit", in{"file_path": "new", "old_string": "", "new_string": "x"}))
-	require.Equal(t, "new does not exist: find the right path with Glob", b.fails(t, "Edit", in{"file_path": "new", "old_string": "a", "new_string": "x"}))
-	require.Equal(t, "dir is a directory: list it with Glob", b.fails(t, "Edit", in{"file_path": "dir", "old_string": "a", "new_string": "x"}))
+	require.Equal(t, "new does not exist: make it with Write",
+		b.fails(t, "Edit", in{"file_path": "new", "old_string": "", "new_string": "x"}))
+	require.Equal(t, "new does not exist: find the right path with Glob",
+		b.fails(t, "Edit", in{"file_path": "new", "old_string": "a", "new_string": "x"}))
+	require.Equal(t, "dir is a directory: list it with Glob",
+		b.fails(t, "Edit", in{"file_path": "dir", "old_string": "a", "new_string": "x"}))
 }
 
 func TestEditOfLargeFiles(t *testing.T) {
@@ -97,10 +102,12 @@ func TestEditOfLargeFiles(t *testing.T) {
 	b.put(t, "most", "a"+strings.Repeat("x", 10<<20-1))
 	require.Contains(t, b.ok(t, "Edit", in{"file_path": "most", "old_string": "ax", "new_string": "bx"}), "bytes of this line cut]")
 	b.put(t, "over", "a"+strings.Repeat("x", 10<<20))
-	require.Equal(t, "over is larger than the 10 MiB that Edit can change", b.fails(t, "Edit", in{"file_path": "over", "old_string": "a", "new_string": "b"}))
+	require.Equal(t, "over is larger than the 10 MiB that Edit can change",
+		b.fails(t, "Edit", in{"file_path": "over", "old_string": "a", "new_string": "b"}))
 	b.put(t, "huge", "a")
 	require.NoError(t, os.Truncate(filepath.Join(b.dir, "huge"), 1<<40))
-	require.Less(t, allocated(func() { b.fails(t, "Edit", in{"file_path": "huge", "old_string": "a", "new_string": "b"}) }), uint64(1<<20))
+	require.Less(t, allocated(func() { b.fails(t, "Edit", in{"file_path": "huge", "old_string": "a", "new_string": "b"}) }),
+		uint64(1<<20))
 }
 
 func TestEditShowsNoMoreThanFits(t *testing.T) {

@@ -108,7 +108,7 @@ func (c *Config) glob(ctx context.Context, start search, pattern string) (newest
 	if !strings.Contains(pattern, "**") {
 		depth = strings.Count(pattern, "/") // those in braces count too: never too few
 	}
-	for entry, err := range walk(ctx, c.Dir, start.place, depth) {
+	for entry, err := range c.walk(ctx, start.place, depth) {
 		if err != nil {
 			return nil, 0, c.walkError(ctx, start, err)
 		}

@@ -19,7 +19,8 @@ import (
 func tree(t testing.TB, change ...func(*builtin.Config)) box {
 	t.Helper()
 	b := setup(t, change...)
-	for _, name := range []string{"a.go", "b.ts", ".hidden/c.go", ".env", "src/d.go", "src/deep/er/e.go", "src/deep/f.tsx", ".git/config", "src/.git/g.go", "src/[x].go"} {
+	for _, name := range []string{"a.go", "b.ts", ".hidden/c.go", ".env", "src/d.go", "src/deep/er/e.go", "src/deep/f.tsx",
+		".git/config", "src/.git/g.go", "src/[x].go"} {
 		b.put(t, name, "text of "+name+"\n")
 	}
 	b.link(t, "src", "linked")
@@ -146,17 +147,41 @@ func TestHidden(t *testing.T) {
 	})
 	b.link(t, ".env", "shown")
 	b.link(t, "src", "named")
-	require.ElementsMatch(t, []string{".hidden/c.go", "a.go", "b.ts", "link.go", "src/[x].go", "src/d.go"}, strings.Fields(b.ok(t, "Glob", in{"pattern": "**"})))
-	require.ElementsMatch(t, []string{".hidden/c.go", "a.go", "b.ts", "src/[x].go", "src/d.go"}, strings.Fields(b.ok(t, "Grep", in{"pattern": "text"})))
-	for path, want := range map[string]string{"src/deep": "No matches found.", "linked/deep": "No matches found.", "named": "src/[x].go\n", "linked": "src/[x].go\nsrc/d.go\n", b.dir + "/named": "src/[x].go\n"} {
+	require.ElementsMatch(t, []string{".hidden/c.go", "a.go", "b.ts", "link.go", "src/[x].go", "src/d.go"},
+		strings.Fields(b.ok(t, "Glob", in{"pattern": "**"})))
+	require.ElementsMatch(t, []string{".hidden/c.go", "a.go", "b.ts", "src/[x].go", "src/d.go"},
+		strings.Fields(b.ok(t, "Grep", in{"pattern": "text"})))
+	for path, want := range map[string]string{"src/deep": "No matches found.", "linked/deep": "No matches found.",
+		"named": "src/[x].go\n", "linked": "src/[x].go\nsrc/d.go\n", b.dir + "/named": "src/[x].go\n"} {
 		require.Equal(t, want, b.ok(t, "Grep", in{"pattern": "text", "path": path}), path)
 	}
 	for _, path := range []string{".env", "shown", b.dir + "/.env", "linked/deep/f.tsx", "named/d.go"} {
 		require.Equal(t, path+" may not be read", b.fails(t, "Grep", in{"pattern": "text", "path": path}))
 	}
 	require.Equal(t, "No files found.", b.ok(t, "Glob", in{"pattern": "linked/deep/**"}))
-	require.Equal(t, "Replaced 1 occurrence in shown.\n", b.ok(t, "Edit", in{"file_path": "shown", "old_string": "text", "new_string": "x"}))
-	require.Equal(t, "old_string does not stand in shown", b.fails(t, "Edit", in{"file_path": "shown", "old_string": "x  of", "new_string": "x"}))
+	require.Equal(t, "Replaced 1 occurrence in shown.\n",
+		b.ok(t, "Edit", in{"file_path": "shown", "old_string": "text", "new_string": "x"}))
+	require.Equal(t, "old_string does not stand in shown",
+		b.fails(t, "Edit", in{"file_path": "shown", "old_string": "x  of", "new_string": "x"}))
+}
+
+// Of a hidden directory nothing is asked below it, so that not even the time of a search tells what is there.
+func TestHiddenDirectoriesAreNotEntered(t *testing.T) {
+	var asked []string
+	b := setup(t, func(c *builtin.Config) {
+		c.Hides = func(path string) bool {
+			asked = append(asked, path)
+			return strings.HasPrefix(path, "secret/")
+		}
+	})
+	b.put(t, "secret/a", "text\n")
+	b.put(t, "secret/deep/b", "text\n")
+	b.put(t, "secrets/c", "text\n")
+	require.Equal(t, "secrets/c\n", b.ok(t, "Glob", in{"pattern": "**"}))
+	require.Equal(t, "secrets/c\n", b.ok(t, "Grep", in{"pattern": "text"}))
+	require.ElementsMatch(t, []string{"secret/", "secrets/", "secrets/c", "secret/", "secrets/", "secrets/c"}, asked)
+	require.Equal(t, "No files found.", b.ok(t, "Glob", in{"pattern": "secret/**"}))
+	require.Equal(t, "No files found.", b.ok(t, "Glob", in{"pattern": "*", "path": "secret"}))
 }
 
 func TestSearchEndsWithItsContext(t *testing.T) {

@@ -50,14 +50,19 @@ func TestSpecs(t *testing.T) {
 func TestSchemas(t *testing.T) {
 	b := skills(t, map[string]string{"home/.agents/skills/pdf/SKILL.md": pdf})
 	for name, row := range map[string]struct{ good, bad []string }{
-		"Read":  {[]string{`{"file_path":"a"}`, `{"file_path":"a","offset":0,"limit":1}`}, []string{`{}`, `{"file_path":""}`, `{"file_path":"a","limit":0}`, `{"file_path":"a","offset":-1}`, `{"file_path":"a","x":1}`}},
-		"Write": {[]string{`{"file_path":"a","content":""}`}, []string{`{"file_path":"a"}`, `{"content":"a"}`, `{"file_path":"a","content":1}`, `{"file_path":"a","content":"","x":1}`}},
-		"Edit":  {[]string{`{"file_path":"a","old_string":"a","new_string":"","replace_all":true}`}, []string{`{"file_path":"a","old_string":"a"}`, `{"file_path":"a","old_string":"a","new_string":"b","x":1}`}},
-		"Glob":  {[]string{`{"pattern":"*"}`, `{"pattern":"*","path":"a"}`}, []string{`{}`, `{"pattern":""}`, `{"pattern":"*","x":1}`}},
+		"Read": {[]string{`{"file_path":"a"}`, `{"file_path":"a","offset":0,"limit":1}`},
+			[]string{`{}`, `{"file_path":""}`, `{"file_path":"a","limit":0}`, `{"file_path":"a","offset":-1}`, `{"file_path":"a","x":1}`}},
+		"Write": {[]string{`{"file_path":"a","content":""}`},
+			[]string{`{"file_path":"a"}`, `{"content":"a"}`, `{"file_path":"a","content":1}`, `{"file_path":"a","content":"","x":1}`}},
+		"Edit": {[]string{`{"file_path":"a","old_string":"a","new_string":"","replace_all":true}`},
+			[]string{`{"file_path":"a","old_string":"a"}`, `{"file_path":"a","old_string":"a","new_string":"b","x":1}`}},
+		"Glob": {[]string{`{"pattern":"*"}`, `{"pattern":"*","path":"a"}`}, []string{`{}`, `{"pattern":""}`, `{"pattern":"*","x":1}`}},
 		"Grep": {[]string{`{"pattern":"a"}`, `{"pattern":"a","path":"a","glob":"*","output_mode":"content","-i":true,"-n":false,"-A":1,"-B":0,"-C":2,"head_limit":0}`},
 			[]string{`{}`, `{"pattern":"a","output_mode":"lines"}`, `{"pattern":"a","-A":-1}`, `{"pattern":"a","x":1}`}},
-		"TodoWrite": {[]string{`{"todos":[]}`, `{"todos":[{"content":"a","status":"pending","activeForm":"b","id":1,"priority":"high"}]}`},
-			[]string{`{}`, `{"todos":[{"content":"a"}]}`, `{"todos":[{"content":"a","status":"done"}]}`, `{"todos":[{"content":"a","status":"pending","x":1}]}`}},
+		"TodoWrite": {[]string{`{"todos":[]}`,
+			`{"todos":[{"content":"a","status":"pending","activeForm":"b","id":1,"priority":"high"}]}`},
+			[]string{`{}`, `{"todos":[{"content":"a"}]}`, `{"todos":[{"content":"a","status":"done"}]}`,
+				`{"todos":[{"content":"a","status":"pending","x":1}]}`}},
 		"Skill": {[]string{`{"skill":"pdf"}`, `{"skill":"pdf","args":"a"}`}, []string{`{}`, `{"skill":"pdf","x":1}`}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -113,7 +113,7 @@ func (g *grep) search(asked string) (tool.Result, error) {
 		}
 		return g.result(), nil
 	}
-	for entry, err := range walk(g.ctx, g.config.Dir, start.place, endless) {
+	for entry, err := range g.config.walk(g.ctx, start.place, endless) {
 		if err == nil && entry.Type == "file" && g.wanted(entry.Name, relative(start.place, entry.Name)) &&
 			!g.config.leavesOut(start, entry) {
 			err = g.searchFile(entry.Name)

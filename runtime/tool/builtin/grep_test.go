@@ -162,7 +162,8 @@ func TestGrepFitsItsOutput(t *testing.T) {
 	output := b.cut(t, "Grep", in{"pattern": "line", "output_mode": "content", "head_limit": 0})
 	require.LessOrEqual(t, len(output), 3000)
 	require.Regexp(t, `^(?:f:\d+:a line of some length\n)+\[There is more than these \d+ lines\. .*\]\n$`, output)
-	require.Equal(t, "f:1001:"+strings.Repeat("y", 2000)+" [10 bytes of this line cut]\n", b.ok(t, "Grep", in{"pattern": "y$", "output_mode": "content"}))
+	require.Equal(t, "f:1001:"+strings.Repeat("y", 2000)+" [10 bytes of this line cut]\n",
+		b.ok(t, "Grep", in{"pattern": "y$", "output_mode": "content"}))
 }
 
 // Parts of a file are searched one after the other: nothing may be lost where they meet.
@@ -173,7 +174,8 @@ func TestGrepOfLargeFiles(t *testing.T) {
 	for i := 1; text.Len() < 2<<20; i++ {
 		if i%5000 == 0 {
 			fmt.Fprintf(&text, "needle %d\n", i)
-			want = append(want, fmt.Sprintf("f-%d-%s", i-1, strings.Repeat("x", (i-1)%90)), fmt.Sprintf("f:%d:needle %d", i, i), fmt.Sprintf("f-%d-%s", i+1, strings.Repeat("x", (i+1)%90)), "--")
+			want = append(want, fmt.Sprintf("f-%d-%s", i-1, strings.Repeat("x", (i-1)%90)), fmt.Sprintf("f:%d:needle %d", i, i),
+				fmt.Sprintf("f-%d-%s", i+1, strings.Repeat("x", (i+1)%90)), "--")
 			continue
 		}
 		text.WriteString(strings.Repeat("x", i%90) + "\n")
@@ -195,8 +197,12 @@ func TestGrepHoldsLittle(t *testing.T) {
 	b.big(t, "big", size)
 	for _, pattern := range []string{"first|last", "[fl].+t$"} {
 		var output string
-		require.Less(t, allocated(func() { output = b.ok(t, "Grep", in{"pattern": pattern, "output_mode": "content", "-C": 1}) }), uint64(16<<20))
-		require.Equal(t, fmt.Sprintf("big:1:first\nbig-2-%s [%d bytes of this line cut]\nbig:3:last\n", strings.Repeat("x", 2000), size-2000), output)
+		require.Less(t, allocated(func() {
+			output = b.ok(t, "Grep",
+				in{"pattern": pattern, "output_mode": "content", "-C": 1})
+		}), uint64(16<<20))
+		require.Equal(t, fmt.Sprintf("big:1:first\nbig-2-%s [%d bytes of this line cut]\nbig:3:last\n",
+			strings.Repeat("x", 2000), size-2000), output)
 	}
 	require.NoError(t, os.Truncate(filepath.Join(b.dir, "big"), 1<<40)) // null bytes from there on
 	require.Equal(t, "big:1\n", b.ok(t, "Grep", in{"pattern": "first", "output_mode": "count"}))

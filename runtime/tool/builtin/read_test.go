@@ -40,11 +40,15 @@ func TestRead(t *testing.T) {
 		"CRLF":                      {"one\r\ntwo\r\n", 0, 0, "     1\tone\n     2\ttwo\n[Lines of this file end in \\r\\n.]\n", false},
 		"a return in a line":        {"one\rtwo\n", 0, 0, "     1\tone\rtwo\n", false},
 		"not UTF-8":                 {"caf\xe9 \xff\xfe\n", 0, 0, "     1\tcaf\uFFFD \uFFFD\n", false},
-		"a long line":               {strings.Repeat("x", 2005) + "\nb\n", 0, 0, "     1\t" + strings.Repeat("x", 2000) + " [5 bytes of this line cut]\n     2\tb\n", false},
-		"a line just short enough":  {strings.Repeat("x", 2000) + "\r\n", 0, 0, "     1\t" + strings.Repeat("x", 2000) + "\n[Lines of this file end in \\r\\n.]\n", false},
-		"a long line of runes":      {strings.Repeat("日", 1000), 0, 0, "     1\t" + strings.Repeat("日", 666) + " [1002 bytes of this line cut]\n", false},
-		"a line longer than a read": {strings.Repeat("x", 200_000) + "\nb\n", 0, 0, "     1\t" + strings.Repeat("x", 2000) + " [198000 bytes of this line cut]\n     2\tb\n", false},
-		"past a very long line":     {strings.Repeat("x", 200_000) + "\nb\n", 2, 0, "     2\tb\n", false},
+		"a long line": {strings.Repeat("x", 2005) + "\nb\n", 0, 0,
+			"     1\t" + strings.Repeat("x", 2000) + " [5 bytes of this line cut]\n     2\tb\n", false},
+		"a line just short enough": {strings.Repeat("x", 2000) + "\r\n", 0, 0,
+			"     1\t" + strings.Repeat("x", 2000) + "\n[Lines of this file end in \\r\\n.]\n", false},
+		"a long line of runes": {strings.Repeat("日", 1000), 0, 0,
+			"     1\t" + strings.Repeat("日", 666) + " [1002 bytes of this line cut]\n", false},
+		"a line longer than a read": {strings.Repeat("x", 200_000) + "\nb\n", 0, 0,
+			"     1\t" + strings.Repeat("x", 2000) + " [198000 bytes of this line cut]\n     2\tb\n", false},
+		"past a very long line": {strings.Repeat("x", 200_000) + "\nb\n", 2, 0, "     2\tb\n", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := setup(t)

@@ -65,7 +65,8 @@ func TestSkillRefuses(t *testing.T) {
 	require.Equal(t, `there is no skill "word". The skills are: gone, large, pdf`, b.fails(t, "Skill", in{"skill": "word"}))
 	require.NoError(t, os.Remove(b.dir+"/.agents/skills/gone/SKILL.md"))
 	require.Contains(t, b.fails(t, "Skill", in{"skill": "gone"}), "read skill gone: ")
-	require.Equal(t, `args are too long for the skill "large"`, b.fails(t, "Skill", in{"skill": "large", "args": strings.Repeat("x", 1000)}))
+	require.Equal(t, `args are too long for the skill "large"`,
+		b.fails(t, "Skill", in{"skill": "large", "args": strings.Repeat("x", 1000)}))
 }
 
 func TestSkillIsCut(t *testing.T) {
@@ -118,7 +119,8 @@ func TestReadOfSkillFiles(t *testing.T) {
 	missing := top + "/home/.agents/skills/pdf/missing"
 	require.Contains(t, b.fails(t, "Read", in{"file_path": missing}), "missing does not exist")
 	require.Contains(t, b.fails(t, "Read", in{"file_path": filepath.Dir(script)}), "is a directory")
-	require.Contains(t, b.fails(t, "Read", in{"file_path": "../home/.agents/skills/pdf/SKILL.md"}), "is outside", "a relative path is one of the working directory")
+	require.Contains(t, b.fails(t, "Read", in{"file_path": "../home/.agents/skills/pdf/SKILL.md"}), "is outside",
+		"a relative path is one of the working directory")
 }
 
 // A skill's directory that has become a link leads Read nowhere.

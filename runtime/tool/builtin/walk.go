@@ -16,8 +16,8 @@ const endless = -1
 
 // walk yields the files below the directory at start, a path free of links, and the links to files that end inside. The
 // names are relative to the working directory: first what is in a directory, by name, then what is in those below it.
-// .git directories are left out, and so is what cannot be read, but an error at start itself is yielded. An error ends it.
-func walk(ctx context.Context, dir *filesafe.Dir, start string, depth int) iter.Seq2[filesafe.Entry, error] {
+// .git directories and hidden ones are left out, and so is what cannot be read, but an error at start itself is yielded. An error ends it.
+func (c *Config) walk(ctx context.Context, start string, depth int) iter.Seq2[filesafe.Entry, error] {
 	type place struct {
 		name  string
 		depth int
@@ -27,7 +27,7 @@ func walk(ctx context.Context, dir *filesafe.Dir, start string, depth int) iter.
 			at := todo[len(todo)-1]
 			todo = todo[:len(todo)-1]
 			first := len(todo)
-			for entry, err := range dir.List(ctx, at.name) {
+			for entry, err := range c.Dir.List(ctx, at.name) {
 				if ctx.Err() != nil {
 					yield(filesafe.Entry{}, context.Cause(ctx))
 					return
@@ -43,10 +43,10 @@ func walk(ctx context.Context, dir *filesafe.Dir, start string, depth int) iter.
 				entry.Name = path.Join(at.name, name)
 				switch {
 				case entry.Type == "directory":
-					if name != ".git" && at.depth != 0 {
+					if name != ".git" && at.depth != 0 && !c.Hides(entry.Name+"/") {
 						todo = append(todo, place{entry.Name, max(at.depth-1, endless)})
 					}
-				case entry.Type == "file", entry.Type == "symlink" && leadsToFile(dir, entry):
+				case entry.Type == "file", entry.Type == "symlink" && leadsToFile(c.Dir, entry):
 					if !yield(entry, nil) {
 						return
 					}

@@ -3,7 +3,6 @@ package js
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -39,18 +38,18 @@ func (c custom) Spec() tool.Spec { return c.program.spec }
 // Call runs the tool's call() in a worker. What it throws is a result with IsError. An error says that there is no
 // result: ctx has ended, or the worker.
 func (c custom) Call(ctx context.Context, call tool.Call) (tool.Result, error) {
-	for attempt := 0; ; attempt++ {
-		result, err := c.host.call(ctx, c.program, call)
-		switch {
-		case err == nil:
-			return result, nil
-		case ctx.Err() != nil:
-			return tool.Result{}, fmt.Errorf("%s was stopped: %w", c.program.spec.Name, context.Cause(ctx))
-		case errors.Is(err, errNotTold) && attempt < 2:
-			continue // of a worker that ended while nobody used it
-		}
-		return tool.Result{}, fmt.Errorf("%s has no result: %w", c.program.spec.Name, err)
+	var result tool.Result
+	err := retry(ctx, func() (err error) {
+		result, err = c.host.call(ctx, c.program, call)
+		return err
+	})
+	switch {
+	case err == nil:
+		return result, nil
+	case ctx.Err() != nil:
+		return tool.Result{}, fmt.Errorf("%s was stopped: %w", c.program.spec.Name, context.Cause(ctx))
 	}
+	return tool.Result{}, fmt.Errorf("%s has no result: %w", c.program.spec.Name, err)
 }
 
 func (h *Host) call(ctx context.Context, prog *program, call tool.Call) (tool.Result, error) {

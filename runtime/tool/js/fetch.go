@@ -23,20 +23,20 @@ const (
 // fetches are what a job has on the way.
 type fetches struct {
 	mu      sync.Mutex // guards cancels and closed
-	cancels map[uint64]context.CancelFunc
+	cancels map[int]context.CancelFunc
 	closed  bool
 	group   sync.WaitGroup
 }
 
 // add starts do, unless there are too many. It answers false then.
-func (f *fetches) add(ctx context.Context, id uint64, do func(context.Context)) bool {
+func (f *fetches) add(ctx context.Context, id int, do func(context.Context)) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed {
 		return true // nobody waits
 	}
 	if f.cancels == nil {
-		f.cancels = map[uint64]context.CancelFunc{}
+		f.cancels = map[int]context.CancelFunc{}
 	}
 	if len(f.cancels) >= maxFetches || f.cancels[id] != nil {
 		return false
@@ -50,7 +50,7 @@ func (f *fetches) add(ctx context.Context, id uint64, do func(context.Context)) 
 	return true
 }
 
-func (f *fetches) giveUp(id uint64) {
+func (f *fetches) giveUp(id int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if cancel := f.cancels[id]; cancel != nil {

@@ -42,15 +42,19 @@ func TestFetch(t *testing.T) {
 		{"post", `const r = await fetch(at + "/echo?q=1#h", {method: "post", body: "höllo", headers: {"X-Own": "o", Host: "evil", "Content-Length": "99"}})
 			return [r.status, r.statusText, r.ok, r.url, r.headers.get("x-agent"), await r.text()]`,
 			`[201,"Created",true,"AT/echo?q=1","agenthost","POST /echo?q=1 text/plain;charset=UTF-8 o höllo"]`},
-		{"form", `return (await fetch(new URL("/echo", at), {method: "PUT", body: new URLSearchParams({a: "b c"})})).text()`, `PUT /echo application/x-www-form-urlencoded;charset=UTF-8  a=b+c`},
-		{"bytes up", `return (await fetch(at + "/echo", {method: "POST", body: new Uint8Array([104, 105])})).text()`, `POST /echo   hi`},
+		{"form", `return (await fetch(new URL("/echo", at), {method: "PUT", body: new URLSearchParams({a: "b c"})})).text()`,
+			`PUT /echo application/x-www-form-urlencoded;charset=UTF-8  a=b+c`},
+		{"bytes up", `return (await fetch(at + "/echo", {method: "POST", body: new Uint8Array([104, 105])})).text()`,
+			`POST /echo   hi`},
 		{"bytes down", `return [...new Uint8Array(await (await fetch(at + "/bytes")).arrayBuffer())]`, `[0,255,128,97,0]`},
 		{"JSON", `return (await fetch(at + "/json")).json()`, "{\"text\":\"é\\u0000😀\"}"},
 		{"redirect", `const r = await fetch(at + "/away"); return [r.redirected, r.url]`, `[true,"AT/json"]`},
 		{"redirect by hand", `const r = await fetch(at + "/away", {redirect: "manual"}); return [r.status, r.headers.get("location"), r.redirected]`, `[302,"/json",false]`},
-		{"redirect refused", `return fetch(at + "/away", {redirect: "error"}).catch(e => e.message)`, `fetch failed: the answer is a redirect`},
+		{"redirect refused", `return fetch(at + "/away", {redirect: "error"}).catch(e => e.message)`,
+			`fetch failed: the answer is a redirect`},
 		{"status", `const r = await fetch(at + "/nothing"); return [r.ok, r.status]`, `[false,404]`},
-		{"large", `return fetch(at + "/large").catch(e => e.name + e.message)`, `TypeErrorfetch failed: the answer is larger than 4194304 bytes`},
+		{"large", `return fetch(at + "/large").catch(e => e.name + e.message)`,
+			`TypeErrorfetch failed: the answer is larger than 4194304 bytes`},
 		{"not so large", `return (await (await fetch(at + "/mega")).text()).length`, `1048576`},
 		{"many", `const all = await Promise.all(Array.from({length: 50}, (_, i) => fetch(at + "/echo?" + i).then(r => r.text()))); return all.every((s, i) => s.startsWith("GET /echo?" + i))`, "true"},
 		{"given up", `const c = new AbortController(); setTimeout(() => c.abort(), 20); return fetch(at + "/slow", {signal: c.signal}).catch(e => e.name)`, "AbortError"},
@@ -61,13 +65,17 @@ func TestFetch(t *testing.T) {
 		{"a body in GET", `return fetch(at, {body: "x"}).catch(e => e.message)`, "fetch failed: GET has no body"},
 		{"left behind", `fetch(at + "/slow").catch(() => {}); await fetch(at + "/json"); return "done"`, "done"},
 	}
+	t.Cleanup(func() {
+		require.Eventually(t, func() bool { return gone.Load() == 2 }, 5*time.Second, time.Millisecond,
+			"the server sees the end of what was left behind")
+	})
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
 			subject := load(t, h, body("const at = "+quoted(server.URL)+"; "+row.code))
 			require.Equal(t, tool.Result{Output: strings.ReplaceAll(row.want, "AT", server.URL)}, call(t, subject, `{}`))
 		})
 	}
-	require.Eventually(t, func() bool { return gone.Load() == 2 }, 5*time.Second, time.Millisecond, "the server sees the end of what was left behind")
 }
 
 // Without a client of its own a host lets scripts reach public addresses alone.

@@ -57,8 +57,8 @@ type programHead struct {
 
 // limits are what a script may use.
 type limits struct {
-	Memory int64 `json:"memory"` // bytes
-	Output int   `json:"output"` // characters of a result
+	Memory uintptr `json:"memory"` // bytes
+	Output int     `json:"output"` // characters of a result
 }
 
 type callHead struct {
@@ -86,7 +86,7 @@ type logHead struct {
 
 type fetchHead struct {
 	Call     uint64      `json:"call"`
-	Fetch    uint64      `json:"fetch"`
+	Fetch    int         `json:"fetch"`
 	URL      string      `json:"url,omitempty"`
 	Method   string      `json:"method,omitempty"`
 	Headers  [][2]string `json:"headers,omitempty"`
@@ -95,7 +95,7 @@ type fetchHead struct {
 
 type fetchAnswer struct {
 	Call       uint64      `json:"call"`
-	Fetch      uint64      `json:"fetch"`
+	Fetch      int         `json:"fetch"`
 	Error      string      `json:"error,omitempty"` // the rest is empty then
 	URL        string      `json:"url,omitempty"`
 	Status     int         `json:"status,omitempty"`
@@ -115,11 +115,15 @@ func (w *frameWriter) write(kind byte, head any, body string) error {
 	if err != nil {
 		return fmt.Errorf("encode frame: %w", err)
 	}
+	headSize, size := len(text), frameOverhead+len(text)+len(body)
+	if headSize > maxFrame || size > maxFrame {
+		return fmt.Errorf("%w: length %d", errFrame, size)
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	buf := binary.BigEndian.AppendUint32(w.buf[:0], uint32(frameOverhead+len(text)+len(body)))
+	buf := binary.BigEndian.AppendUint32(w.buf[:0], uint32(size))
 	buf = append(buf, kind)
-	buf = binary.BigEndian.AppendUint32(buf, uint32(len(text)))
+	buf = binary.BigEndian.AppendUint32(buf, uint32(headSize))
 	buf = append(buf, text...)
 	buf = append(buf, body...)
 	if w.buf = buf; cap(buf) > 64<<10 { // a large one is rare, and would stay for good
@@ -146,7 +150,7 @@ func (r *frameReader) read() (kind byte, head, body []byte, err error) {
 	if n < frameOverhead || n > maxFrame {
 		return 0, nil, nil, fmt.Errorf("%w: length %d", errFrame, n)
 	}
-	if uint32(cap(r.buf)) < n || cap(r.buf) > 64<<10 && n < 4<<10 {
+	if cap(r.buf) < int(n) || cap(r.buf) > 64<<10 && n < 4<<10 {
 		r.buf = make([]byte, n)
 	}
 	buf := r.buf[:n]

@@ -42,10 +42,11 @@ type Config struct {
 var ErrClosed = errors.New("the host of custom tools is closed")
 
 const (
-	loadTime = 10 * time.Second       // for a tool, where the context gives more
-	killTime = 200 * time.Millisecond // from the word that a call should end to the end of its worker
-	spare    = 2                      // processes that are kept: one for a call, and one for the case that it ends
-	idleTime = time.Minute            // until a process beyond those is ended
+	loadTime  = 10 * time.Second       // for a tool, where the context gives more
+	killTime  = 200 * time.Millisecond // from the word that a call should end to the end of its worker
+	spare     = 2                      // processes that are kept: one for a call, and one for the case that it ends
+	idleTime  = time.Minute            // until a process beyond those is ended
+	maxFailed = 3                      // workers in a row that may end unproved before no spare one is started
 )
 
 // Host loads tools and runs their calls in worker processes. It is safe for concurrent use.
@@ -62,6 +63,7 @@ type Host struct {
 	order    []*program          // those that are loaded, in the order of their loading
 	all      map[*process]struct{}
 	starting int
+	failed   int        // workers in a row that ended without having answered once
 	idle     []*process // the one used last at the end
 	waiters  []chan *process
 }

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -77,7 +78,8 @@ func TestWorkersComeAndGo(t *testing.T) {
 		}
 		select {
 		case err := <-killed:
-			require.EqualError(t, err, "subject has no result: the worker ended: signal: killed")
+			require.ErrorContains(t, err, "subject has no result: ")
+			require.ErrorContains(t, err, "the worker ended: signal: killed")
 			ended = true
 		case <-time.After(10 * time.Millisecond):
 		}
@@ -96,6 +98,56 @@ func TestWorkersComeAndGo(t *testing.T) {
 	_, err = h.Load(t.Context(), write(t, "other.ts", fine))
 	require.ErrorIs(t, err, js.ErrClosed)
 	require.NoError(t, h.Close())
+}
+
+// A worker that is killed while nobody uses it is replaced, also one that never did anything, and no call fails by it.
+func TestIdleWorkersAreKilled(t *testing.T) {
+	t.Parallel()
+	command, workers := noted(t)
+	h := newHost(t, js.Config{Command: command, Workers: 2})
+	subject := load(t, h, body(`return "yes"`))
+	signal := func(pid int, s os.Signal) {
+		process, err := os.FindProcess(pid)
+		require.NoError(t, err)
+		require.NoError(t, process.Signal(s))
+	}
+	for n := 2; n < 4; n++ {
+		eventually(t, "a spare one", func() bool { return len(workers()) == n })
+		signal(workers()[n-1], syscall.SIGKILL)
+	}
+	eventually(t, "another spare one", func() bool { return len(workers()) == 4 })
+
+	living := []int{workers()[0], workers()[3]}
+	for _, pid := range living { // they take what is written to them, and never read it
+		signal(pid, syscall.SIGSTOP)
+	}
+	called := make(chan string, 1)
+	go func() {
+		result, err := subject.Call(t.Context(), tool.Call{Input: json.RawMessage(`{}`)})
+		called <- fmt.Sprint(result.Output, err)
+	}()
+	<-time.After(50 * time.Millisecond) // until the call waits for its answer; if that takes longer, its worker is dead before
+	for _, pid := range living {
+		signal(pid, syscall.SIGKILL)
+	}
+	require.Equal(t, "yes<nil>", <-called)
+}
+
+// Workers that end as soon as they start are not started over and over.
+func TestABrokenCommandIsGivenUp(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "starts")
+	script := `[ -e "$0" ]; again=$?; echo >> "$0"; [ $again = 0 ] && exit 3; exec "$@"`
+	h := newHost(t, js.Config{Command: []string{"/bin/sh", "-c", script, file, workerProgram()}, Workers: 2})
+	subject := load(t, h, body(`return "yes"`))
+	starts := func() int {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		return len(text)
+	}
+	eventually(t, "some tries", func() bool { return starts() == 5 })
+	require.Never(t, func() bool { return starts() > 5 }, 100*time.Millisecond, time.Millisecond)
+	require.Equal(t, "yes", call(t, subject, `{}`).Output, "of the first one, which lives")
 }
 
 func TestCloseEndsCalls(t *testing.T) {

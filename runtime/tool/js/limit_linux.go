@@ -19,7 +19,7 @@ const ownMemory = 256 << 20
 
 // limitProcess takes from this process what a script that broke out of its engine would want: memory, files, sockets, new
 // programs with more rights. It keeps what is open.
-func limitProcess(memory int64) error {
+func limitProcess(memory uintptr) error {
 	debug.SetMaxStack(64 << 20)
 	debug.SetGCPercent(50)
 	has, err := addressSpace()
@@ -58,5 +58,5 @@ func addressSpace() (uint64, error) {
 		return 0, errors.New("statm is empty")
 	}
 	pages, err := strconv.ParseUint(fields[0], 10, 64)
-	return pages * uint64(os.Getpagesize()), err
+	return pages * uint64(max(os.Getpagesize(), 0)), err
 }

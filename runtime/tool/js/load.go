@@ -155,7 +155,7 @@ func (h *Host) program(ctx context.Context, id, file, source string) (*program, 
 			}
 			continue // with our own time: the other one may have had none left
 		}
-		err := h.build(ctx, prog, source)
+		err := retry(ctx, func() error { return h.build(ctx, prog, source) })
 		h.mu.Lock()
 		if prog.err = err; err != nil {
 			delete(h.programs, id)

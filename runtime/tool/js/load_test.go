@@ -45,7 +45,8 @@ export default defineTool({
 	require.NoError(t, err)
 	require.Equal(t, "word_count", subject.Spec().Name)
 	require.Equal(t, "Counts the words of a text.", subject.Spec().Description)
-	require.JSONEq(t, `{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]}`, string(subject.Spec().InputSchema))
+	require.JSONEq(t, `{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]}`,
+		string(subject.Spec().InputSchema))
 	require.False(t, subject.Spec().ReadOnly)
 	for range 3 {
 		require.Equal(t, tool.Result{Output: "3"}, call(t, subject, `{"text":"a  b c"}`))
@@ -73,24 +74,31 @@ func TestFaultyFiles(t *testing.T) {
 	rows := []struct{ name, file, source, want string }{
 		{"syntax", "a.ts", "export default {\n  name: 'x',\n  call() { 1 + }\n}", `a.ts:3:16: Unexpected "}"`},
 		{"types are no JavaScript", "a.js", "let x: number = 1", `a.js:1:6: Expected ";" but found ":"`},
-		{"not even the engine", "a.js", "\n\nexport default {name: 'a', description: 'b', call() { return /(?<a>x)(?<a>y)/ }}", "a.js:3"},
+		{"not even the engine", "a.js", "\n\nexport default {name: 'a', description: 'b', call() { return /(?<a>x)(?<a>y)/ }}",
+			"a.js:3"},
 		{"no default export", "a.ts", "export const x = 1", "there is no default export"},
 		{"nothing", "a.ts", "", "name of the default export is not a string"},
 		{"a number", "a.ts", "export default 1", "the default export is not an object"},
 		{"null", "a.ts", "export default null", "the default export is not an object"},
 		{"no name", "a.ts", "export default {}", "name of the default export is not a string"},
-		{"a bad name", "a.ts", `export default {name: "a b", description: "d", call() {}}`, `a.ts: the name "a b" is not 1 to 64 letters, digits, _ and -`},
+		{"a bad name", "a.ts", `export default {name: "a b", description: "d", call() {}}`,
+			`a.ts: the name "a b" is not 1 to 64 letters, digits, _ and -`},
 		{"a long name", "a.ts", `export default {name: "a".repeat(65), description: "d", call() {}}`, "is not 1 to 64 letters"},
 		{"no description", "a.ts", `export default {name: "a", call() {}}`, "description of the default export is not a string"},
 		{"an empty description", "a.ts", `export default {name: "a", description: "", call() {}}`, "the description is empty"},
-		{"a large description", "a.ts", `export default {name: "a", description: "x".repeat(3e5), call() {}}`, "are larger than 262144 bytes"},
+		{"a large description", "a.ts", `export default {name: "a", description: "x".repeat(3e5), call() {}}`,
+			"are larger than 262144 bytes"},
 		{"no call", "a.ts", `export default {name: "a", description: "d", call: 1}`, "call of the default export is not a function"},
-		{"a schema that is none", "a.ts", `export default {name: "a", description: "d", inputSchema: [], call() {}}`, "inputSchema of the default export is not an object"},
+		{"a schema that is none", "a.ts", `export default {name: "a", description: "d", inputSchema: [], call() {}}`,
+			"inputSchema of the default export is not an object"},
 		{"a schema of a string", "a.ts", `export default {name: "a", description: "d", inputSchema: {type: "string"}, call() {}}`, `inputSchema of the default export has no type "object"`},
 		{"a circle of a schema", "a.ts", `const s: any = {type: "object"}; s.s = s; export default {name: "a", description: "d", inputSchema: s, call() {}}`, "circular reference"},
-		{"it throws", "a.ts", "// one\ntype T = string\nfunction f(): never {\n  throw new TypeError('no')\n}\nf()\n" + fine, "TypeError: no\n    at f (a.ts:4:13)\n    at <anonymous> (a.ts:6:"},
-		{"it fetches", "a.ts", "fetch('https://example.com').catch(() => {})\nsetTimeout(() => {})\n" + fine, "Error: setTimeout works within call() only, not while the file is loaded\n    at <anonymous> (a.ts:2:"},
-		{"another import", "a.ts", "import fs from 'node:fs'\nfs.x\n" + fine, `a.ts:1:16: cannot import "node:fs": a tool is one file, and can import "agenthost" alone`},
+		{"it throws", "a.ts", "// one\ntype T = string\nfunction f(): never {\n  throw new TypeError('no')\n}\nf()\n" + fine,
+			"TypeError: no\n    at f (a.ts:4:13)\n    at <anonymous> (a.ts:6:"},
+		{"it fetches", "a.ts", "fetch('https://example.com').catch(() => {})\nsetTimeout(() => {})\n" + fine,
+			"Error: setTimeout works within call() only, not while the file is loaded\n    at <anonymous> (a.ts:2:"},
+		{"another import", "a.ts", "import fs from 'node:fs'\nfs.x\n" + fine,
+			`a.ts:1:16: cannot import "node:fs": a tool is one file, and can import "agenthost" alone`},
 		{"another file", "a.ts", "export * from './b'\n" + fine, `cannot import "./b"`},
 		{"require", "a.js", "const fs = require('fs')\n" + fine, `cannot import "fs"`},
 		{"await at the top", "a.ts", "await null\n" + fine, `a.ts:1:1: Top-level await`},
@@ -125,8 +133,8 @@ func TestAFileThatDoesNotEnd(t *testing.T) {
 	h := newHost(t, js.Config{})
 	for _, source := range []string{"for (;;);", "Array.prototype.indexOf.call({length: 2 ** 53 - 1}, 1)"} {
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-		defer cancel()
 		_, err := h.Load(ctx, write(t, "a.ts", source))
+		cancel()
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorContains(t, err, "a.ts did not load in time")
 	}
@@ -146,10 +154,12 @@ func TestToolsByURL(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 
-	loaded, err := h.Load(ctx, agent.CustomTool{Name: "fine", URL: server.URL + "/tools/fine.ts?signature=s3cret", Hash: hashOf(fine)})
+	loaded, err := h.Load(ctx, agent.CustomTool{Name: "fine", URL: server.URL + "/tools/fine.ts?signature=s3cret",
+		Hash: hashOf(fine)})
 	require.NoError(t, err)
 	require.Equal(t, tool.Spec{Name: "fine", Description: "Does nothing."}, loaded.Spec())
-	loaded, err = h.Load(ctx, agent.CustomTool{Name: "fine", URL: server.URL + "/blob", FileName: "../fine.mjs", Hash: hashOf("\uFEFF" + fine)})
+	loaded, err = h.Load(ctx, agent.CustomTool{Name: "fine", URL: server.URL + "/blob", FileName: "../fine.mjs",
+		Hash: hashOf("\uFEFF" + fine)})
 	require.NoError(t, err)
 	require.Empty(t, call(t, loaded, `{}`))
 

@@ -64,6 +64,9 @@ func (h *Host) release(p *process) {
 	if _, alive := h.all[p]; !alive || h.closed {
 		return
 	}
+	if p.proved.Load() {
+		h.failed = 0
+	}
 	if len(h.waiters) > 0 {
 		h.waiters[0] <- p
 		h.waiters = h.waiters[1:]
@@ -105,9 +108,7 @@ func (h *Host) start() (*process, error) {
 		return nil, ErrClosed
 	}
 	for _, prog := range known {
-		if err := p.learn(prog); err != nil {
-			break // the reader finds out why
-		}
+		_ = p.learn(prog) // an error is the end of the process, which its reader sees
 	}
 	return p, nil
 }
@@ -118,7 +119,10 @@ func (h *Host) gone(p *process) {
 	delete(h.all, p)
 	p.unused.Stop()
 	h.idle = slices.DeleteFunc(h.idle, func(other *process) bool { return other == p })
-	again := p.proved.Load() && h.mayStart()
+	if h.failed++; p.proved.Load() {
+		h.failed = 0
+	}
+	again := h.mayStart()
 	if again {
 		h.starting++
 	}
@@ -130,9 +134,10 @@ func (h *Host) gone(p *process) {
 	h.group.Go(h.startSpare)
 }
 
-// mayStart says that there are fewer processes than are kept. The caller has the lock.
+// mayStart says that there are fewer processes than are kept, and that it is not the command's fault. Calls start what they
+// need all the same. The caller has the lock.
 func (h *Host) mayStart() bool {
-	return !h.closed && len(h.order) > 0 && len(h.all)+h.starting < min(spare, h.cfg.Workers)
+	return !h.closed && h.failed <= maxFailed && len(h.order) > 0 && len(h.all)+h.starting < min(spare, h.cfg.Workers)
 }
 
 // startSpares starts the processes that are kept beside the one that loaded a tool.

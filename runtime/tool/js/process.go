@@ -26,7 +26,8 @@ type process struct {
 	unused *time.Timer
 	proved atomic.Bool   // it has answered once
 	ended  chan struct{} // closed when it is gone
-	cause  error         // why; written before ended is closed
+	cause  error         // why; this and the next are written before ended is closed
+	unread bool          // the end of what was written to it
 
 	mu  sync.Mutex // guards job
 	job *job       // what waits for an answer
@@ -40,6 +41,7 @@ type job struct {
 	log     logWriter
 	answer  chan reply
 	fetches fetches
+	heard   atomic.Bool // the worker said something since
 }
 
 type reply struct {
@@ -76,7 +78,8 @@ func (h *Host) newProcess() (*process, error) {
 		_ = stdout.Close()
 		return nil, fmt.Errorf("start worker: %w", err)
 	}
-	if err := p.out.write(frameSetup, limits{Memory: h.cfg.MemoryLimit, Output: h.cfg.MaxOutput}, ""); err != nil {
+	most := limits{Memory: uintptr(h.cfg.MemoryLimit), Output: h.cfg.MaxOutput} //nolint:gosec // New lets at most 1 GiB pass
+	if err := p.out.write(frameSetup, most, ""); err != nil {
 		p.kill() // the reader is not there yet, and will see it
 	}
 	return p, nil
@@ -87,6 +90,7 @@ func (p *process) read() {
 	err := p.frames()
 	p.kill()
 	<-p.child.Done()
+	p.unread = unread(p.stdin)
 	_ = p.stdin.Close()
 	_ = p.stdout.Close()
 	p.cause = errors.New("the worker ended")
@@ -116,6 +120,7 @@ func (p *process) frames() error {
 		if j == nil {
 			continue // what it says after the end of a job
 		}
+		j.heard.Store(true)
 		switch kind {
 		case frameResult, frameBuilt:
 			p.proved.Store(true)
@@ -182,11 +187,23 @@ func (p *process) do(ctx context.Context, j *job, write func() error) (reply, er
 	case r := <-j.answer:
 		return r, nil
 	case <-p.ended:
+		if p.unread && !j.heard.Load() { // no answer to a fetch was written after the frame, nor, with ctx alive, a stop
+			return reply{}, fmt.Errorf("%w: %w", errNotTold, p.cause)
+		}
 		return reply{}, p.cause
 	}
 }
 
 var errNotTold = errors.New("the worker was not told")
+
+// retry does again what no worker was told of: one that is given out may be about to end, killed while nobody used it.
+func retry(ctx context.Context, do func() error) error {
+	err := do()
+	for more := 2; more > 0 && errors.Is(err, errNotTold) && ctx.Err() == nil; more-- {
+		err = do()
+	}
+	return err
+}
 
 func (p *process) set(j *job) {
 	p.mu.Lock()

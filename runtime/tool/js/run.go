@@ -26,8 +26,8 @@ type run struct {
 	result *resultHead // nil until there is one
 	text   string
 
-	fetches uint64 // asked for so far: the last one's number
-	waiting int    // those without an answer
+	fetches int // asked for so far: the last one's number
+	waiting int // those without an answer
 	answers chan answer
 
 	stopped atomic.Bool
@@ -186,13 +186,13 @@ func (r *run) fetch(args []any) (any, error) {
 	r.waiting++
 	h.Call, h.Fetch = r.head.Call, r.fetches
 	r.worker.write(frameFetch, h, body)
-	return int(r.fetches), nil
+	return r.fetches, nil
 }
 
 func (r *run) giveUp(args []any) {
 	if id, ok := arg[int](args, 0); ok {
 		r.waiting--
-		r.worker.write(frameGiveUp, fetchHead{Call: r.head.Call, Fetch: uint64(id)}, "")
+		r.worker.write(frameGiveUp, fetchHead{Call: r.head.Call, Fetch: id}, "")
 	}
 }
 
@@ -233,7 +233,7 @@ func binaryOfBytes(bytes string) string {
 func bytesOfBinary(text string) string {
 	bytes := make([]byte, 0, len(text))
 	for _, c := range text {
-		bytes = append(bytes, byte(c))
+		bytes = append(bytes, byte(c&0xff))
 	}
 	return string(bytes)
 }

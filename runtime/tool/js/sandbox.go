@@ -81,13 +81,13 @@ type sandbox struct {
 
 var errOutside = errors.New("this works within call() only, not while the file is loaded")
 
-func newSandbox(around surroundings, memory int64) (*sandbox, error) {
+func newSandbox(around surroundings, memory uintptr) (*sandbox, error) {
 	vm, err := quickjs.NewVM()
 	if err != nil {
 		return nil, fmt.Errorf("start engine: %w", err)
 	}
 	s := &sandbox{vm: vm}
-	vm.SetMemoryLimit(uintptr(memory))
+	vm.SetMemoryLimit(memory)
 	vm.SetMaxStackSize(maxDepth)
 	vm.SetCanBlock(false)
 	err = vm.RegisterHostFunc("__host", func(args []any) (any, error) {

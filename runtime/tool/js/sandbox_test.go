@@ -21,7 +21,8 @@ func TestSandbox(t *testing.T) {
 		{"null", `return null`, "null"},
 		{"a function is nothing", `return () => 1`, ""},
 		{"half a character", `return "a\ud800b"`, "a\uFFFDb"},
-		{"input and context", `return [input.a, context.sessionId, context.runId, context.signal.aborted]`, `[1,"session-1","run-1",false]`},
+		{"input and context", `return [input.a, context.sessionId, context.runId, context.signal.aborted]`,
+			`[1,"session-1","run-1",false]`},
 		{"this", `return this.name`, "subject"},
 		{"await and timers", `
 			const order = []
@@ -40,7 +41,8 @@ func TestSandbox(t *testing.T) {
 		{"base64", `return [btoa("a"), btoa("ab"), btoa("abc"), btoa("\xff\xfe"), atob("YWI="), atob(" YWJj "), atob("YQ"), atob("//4=") == "\xff\xfe"]`, `["YQ==","YWI=","YWJj","//4=","ab","abc","a",true]`},
 		{"clone", `const a: any = {d: new Date(5), m: new Map([[1, {x: 1}]]), s: new Set([1]), u: new Uint8Array([1,2]), e: new TypeError("no")}; a.self = a
 			const b = structuredClone(a); return [b !== a, b.self === b, +b.d, b.m.get(1), [...b.s], b.u[1], b.e.message, b.m.get(1) !== a.m.get(1)]`, `[true,true,5,{"x":1},[1],2,"no",true]`},
-		{"random id", `return /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/.test(crypto.randomUUID())`, "true"},
+		{"random id", `return /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/.test(crypto.randomUUID())`,
+			"true"},
 		{"abort", `const c = new AbortController(); let n = 0; c.signal.addEventListener("abort", () => n++); c.abort(); c.abort()
 			const any = AbortSignal.any([c.signal]); try { any.throwIfAborted() } catch (e) { return [n, e.name, any.aborted, AbortSignal.abort(4).reason] }`, `[1,"AbortError",true,4]`},
 		{"abort after a while", `const s = AbortSignal.timeout(5); await new Promise(done => s.onabort = done); return s.reason.name`, "TimeoutError"},
@@ -95,9 +97,11 @@ func TestURLs(t *testing.T) {
 // Nothing else of the host is there.
 func TestNothingElse(t *testing.T) {
 	t.Parallel()
-	subject := load(t, newHost(t, js.Config{Env: []string{"SECRET=s3cret"}}), body(`return Object.getOwnPropertyNames(globalThis).join(" ")`))
+	subject := load(t, newHost(t, js.Config{Env: []string{"SECRET=s3cret"}}),
+		body(`return Object.getOwnPropertyNames(globalThis).join(" ")`))
 	names := strings.Fields(call(t, subject, `{}`).Output)
-	for _, absent := range []string{"std", "os", "process", "require", "print", "WebAssembly", "Deno", "navigator", "scriptArgs", "__host", "__define", "import"} {
+	for _, absent := range []string{"std", "os", "process", "require", "print", "WebAssembly", "Deno", "navigator",
+		"scriptArgs", "__host", "__define", "import"} {
 		require.NotContains(t, names, absent)
 	}
 }

@@ -217,7 +217,7 @@ func (w *worker) open(c *code) (*sandbox, error) {
 		s.close()
 		return nil, err
 	}
-	s.vm.SetMemoryLimit(uintptr(w.limits.Memory))
+	s.vm.SetMemoryLimit(w.limits.Memory)
 	return s, nil
 }
 

@@ -45,15 +45,20 @@ func TestToolsThatCannotBeOfferedAreLeftOut(t *testing.T) {
 		"none":                    {[]string{""}, nil, ""},
 		"a dot in the name":       {[]string{entry("fs.read", "") + "," + entry("a", "")}, []string{"a"}, `fs.read`},
 		"a name of other letters": {[]string{entry("größe", "") + "," + entry("a", "")}, []string{"a"}, "größe"},
-		"no name":                 {[]string{entry("", "") + "," + entry("a", "")}, []string{"a"}, "has a name that models do not take"},
+		"no name": {[]string{entry("", "") + "," + entry("a", "")}, []string{"a"},
+			"has a name that models do not take"},
 		"a name of just the length": {
-			[]string{entry(strings.Repeat("n", 53), "") + "," + entry(strings.Repeat("n", 54), "")}, []string{strings.Repeat("n", 53)}, "nnn",
+			[]string{entry(strings.Repeat("n", 53), "") + "," + entry(strings.Repeat("n", 54), "")},
+			[]string{strings.Repeat("n", 53)}, "nnn",
 		},
 		"a name that is there twice": {[]string{entry("a", ""), entry("a", "")}, []string{"a"}, "is there twice"},
-		"a schema of an array":       {[]string{entry("l", `"inputSchema":{"type":"array"}`) + "," + entry("a", "")}, []string{"a"}, "not one of an object"},
-		"a schema that is none":      {[]string{entry("l", `"inputSchema":true`) + "," + entry("a", "")}, []string{"a"}, "not one of an object"},
-		"a schema without a type":    {[]string{entry("a", `"inputSchema":{}`) + "," + entry("b", `"title":"B"`)}, []string{"a", "b"}, ""},
-		"a null":                     {[]string{"null," + entry("a", "")}, []string{"a"}, ""},
+		"a schema of an array": {[]string{entry("l", `"inputSchema":{"type":"array"}`) + "," + entry("a", "")},
+			[]string{"a"}, "not one of an object"},
+		"a schema that is none": {[]string{entry("l", `"inputSchema":true`) + "," + entry("a", "")}, []string{"a"},
+			"not one of an object"},
+		"a schema without a type": {[]string{entry("a", `"inputSchema":{}`) + "," + entry("b", `"title":"B"`)},
+			[]string{"a", "b"}, ""},
+		"a null": {[]string{"null," + entry("a", "")}, []string{"a"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -98,8 +103,14 @@ func TestListsAreBounded(t *testing.T) {
 		"more of them":               {lists(page(0, 600, ""), page(600, 600, "")), 1000},
 		"more than 8 MiB of schemas": {lists(page(0, 9, large)), 7},
 		"more than 200 pages":        {lists(many...), 200},
-		"a list that leads back":     {func(string, json.RawMessage) string { return `{"tools":[` + page(0, 1, "") + `],"nextCursor":"same"}` }, 1},
-		"a cursor of any length":     {func(_ string, p json.RawMessage) string { return fmt.Sprintf(`{"tools":[],"nextCursor":"%x"}`, p) }, 0},
+		"a list that leads back": {func(string,
+			json.RawMessage) string {
+			return `{"tools":[` + page(0, 1, "") + `],"nextCursor":"same"}`
+		}, 1},
+		"a cursor of any length": {func(_ string,
+			p json.RawMessage) string {
+			return fmt.Sprintf(`{"tools":[],"nextCursor":"%x"}`, p)
+		}, 0},
 		"pages of nothing without end": {func(string, json.RawMessage) string {
 			return fmt.Sprintf(`{"tools":[],"nextCursor":"%d"}`, pages.Add(1))
 		}, 0},
@@ -125,18 +136,24 @@ func TestAnswersAsText(t *testing.T) {
 		result string
 		want   tool.Result
 	}{
-		"texts":              {`{"content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}`, tool.Result{Output: "a\nb"}},
-		"nothing":            {`{"content":[]}`, tool.Result{}},
-		"no content":         {`{}`, tool.Result{}},
-		"an error":           {`{"content":[{"type":"text","text":"a"}],"isError":true}`, tool.Result{Output: "a", IsError: true}},
-		"an image":           {`{"content":[{"type":"image","mimeType":"image/png","data":"AAAA"},{"type":"text","text":"a"}]}`, tool.Result{Output: "[image image/png, 3 bytes]\na"}},
-		"a sound":            {`{"content":[{"type":"audio","mimeType":"audio/wav","data":"AAAA"}]}`, tool.Result{Output: "[audio audio/wav, 3 bytes]"}},
-		"a link":             {`{"content":[{"type":"resource_link","uri":"file:///a","name":"a"}]}`, tool.Result{Output: "[resource a file:///a ]"}},
-		"a text resource":    {`{"content":[{"type":"resource","resource":{"uri":"file:///a","text":"inside"}}]}`, tool.Result{Output: "inside"}},
-		"a binary resource":  {`{"content":[{"type":"resource","resource":{"uri":"file:///a","mimeType":"x/y","blob":"AAAA"}}]}`, tool.Result{Output: "[resource file:///a x/y, 3 bytes]"}},
+		"texts":      {`{"content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}`, tool.Result{Output: "a\nb"}},
+		"nothing":    {`{"content":[]}`, tool.Result{}},
+		"no content": {`{}`, tool.Result{}},
+		"an error":   {`{"content":[{"type":"text","text":"a"}],"isError":true}`, tool.Result{Output: "a", IsError: true}},
+		"an image": {`{"content":[{"type":"image","mimeType":"image/png","data":"AAAA"},{"type":"text","text":"a"}]}`,
+			tool.Result{Output: "[image image/png, 3 bytes]\na"}},
+		"a sound": {`{"content":[{"type":"audio","mimeType":"audio/wav","data":"AAAA"}]}`,
+			tool.Result{Output: "[audio audio/wav, 3 bytes]"}},
+		"a link": {`{"content":[{"type":"resource_link","uri":"file:///a","name":"a"}]}`,
+			tool.Result{Output: "[resource a file:///a ]"}},
+		"a text resource": {`{"content":[{"type":"resource","resource":{"uri":"file:///a","text":"inside"}}]}`,
+			tool.Result{Output: "inside"}},
+		"a binary resource": {`{"content":[{"type":"resource","resource":{"uri":"file:///a","mimeType":"x/y","blob":"AAAA"}}]}`,
+			tool.Result{Output: "[resource file:///a x/y, 3 bytes]"}},
 		"structured":         {`{"content":[],"structuredContent":{"n":1}}`, tool.Result{Output: `{"n":1}`}},
 		"structured, a list": {`{"content":[],"structuredContent":[1,2]}`, tool.Result{Output: `[1,2]`}},
-		"both":               {`{"content":[{"type":"text","text":"n is 1"}],"structuredContent":{"n":1}}`, tool.Result{Output: "n is 1"}},
+		"both": {`{"content":[{"type":"text","text":"n is 1"}],"structuredContent":{"n":1}}`,
+			tool.Result{Output: "n is 1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newWorld(t).open(raw(t, func(method string, params json.RawMessage) string {

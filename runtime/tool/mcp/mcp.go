@@ -16,9 +16,9 @@
 // # What a server may do
 //
 // A stdio server runs in a process group of its own with exactly the environment that Config and its definition give,
-// and the group ends with the connection. Its stderr goes to the Logger at debug level. An HTTP server gets its headers
-// with each request, and nobody else does: requests that would go to another origin, by a redirect or by what the
-// server says, are refused. A server cannot ask for anything (sampling, elicitation, roots): nothing of that is
+// and the group ends with the connection. Its stderr goes to the Logger at debug level, and the error of one that does
+// not start ends with its last lines. An HTTP server gets its headers with each request, and nobody else does: requests
+// that would go to another origin, by a redirect or by what the server says, are refused. A server cannot ask for anything (sampling, elicitation, roots): nothing of that is
 // announced, and a request is answered with an error. Names, schemas, descriptions and messages are bounded; see
 // [Connector.Open]. Errors and the log hide the values of env and headers and the URL.
 package mcp

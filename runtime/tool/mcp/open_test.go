@@ -43,16 +43,20 @@ func TestOpenRefuses(t *testing.T) {
 		"a name of too many letters": {strings.Repeat("n", 57), command, "at most 56"},
 		"no transport":               {"a", agent.MCPServer{Command: "x"}, "unknown transport"},
 		"no command":                 {"a", agent.MCPServer{Transport: "stdio"}, "command is missing"},
-		"stdio with a url":           {"a", agent.MCPServer{Transport: "stdio", Command: "x", URL: "http://s3cret"}, "no meaning with transport stdio"},
-		"stdio with headers":         {"a", agent.MCPServer{Transport: "stdio", Command: "x", Headers: secret}, "no meaning"},
-		"an argument with a NUL":     {"a", agent.MCPServer{Transport: "stdio", Command: "x", Args: []string{"\x00"}}, "NUL"},
-		"a variable with =":          {"a", agent.MCPServer{Transport: "stdio", Command: "x", Env: secret}, `"A="`},
-		"http with a command":        {"a", agent.MCPServer{Transport: "http", URL: "http://x", Command: "x"}, "no meaning with transport http"},
-		"http without a url":         {"a", agent.MCPServer{Transport: "http"}, "not an http or https address"},
-		"a url of another scheme":    {"a", agent.MCPServer{Transport: "sse", URL: "file:///s3cret"}, "not an http or https address"},
-		"a url without a host":       {"a", agent.MCPServer{Transport: "sse", URL: "http://:80/s3cret"}, "not an http or https address"},
-		"a url that is none":         {"a", agent.MCPServer{Transport: "sse", URL: "http://s3cret:x y/"}, "not an http or https address"},
-		"a header with a line end":   {"a", agent.MCPServer{Transport: "http", URL: "http://x", Headers: secret}, "cannot be sent"},
+		"stdio with a url": {"a", agent.MCPServer{Transport: "stdio", Command: "x", URL: "http://s3cret"},
+			"no meaning with transport stdio"},
+		"stdio with headers":     {"a", agent.MCPServer{Transport: "stdio", Command: "x", Headers: secret}, "no meaning"},
+		"an argument with a NUL": {"a", agent.MCPServer{Transport: "stdio", Command: "x", Args: []string{"\x00"}}, "NUL"},
+		"a variable with =":      {"a", agent.MCPServer{Transport: "stdio", Command: "x", Env: secret}, `"A="`},
+		"http with a command": {"a", agent.MCPServer{Transport: "http", URL: "http://x", Command: "x"},
+			"no meaning with transport http"},
+		"http without a url":      {"a", agent.MCPServer{Transport: "http"}, "not an http or https address"},
+		"a url of another scheme": {"a", agent.MCPServer{Transport: "sse", URL: "file:///s3cret"}, "not an http or https address"},
+		"a url without a host": {"a", agent.MCPServer{Transport: "sse", URL: "http://:80/s3cret"},
+			"not an http or https address"},
+		"a url that is none": {"a", agent.MCPServer{Transport: "sse", URL: "http://s3cret:x y/"},
+			"not an http or https address"},
+		"a header with a line end": {"a", agent.MCPServer{Transport: "http", URL: "http://x", Headers: secret}, "cannot be sent"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := newWorld(t).Open(row.server, row.def)
@@ -74,8 +78,9 @@ func TestErrorsHideSecrets(t *testing.T) {
 			w.Header().Set("Content-Type", "application/json")
 			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"no user %s at %s"}}`, token, r.URL.RawQuery)
 		}, "no user *** at ***"},
-		"in an address":    {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "EOF"},
-		"a status of note": {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, token, http.StatusUnauthorized) }, "Unauthorized"},
+		"in an address": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "EOF"},
+		"a status of note": {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, token, http.StatusUnauthorized) },
+			"Unauthorized"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)

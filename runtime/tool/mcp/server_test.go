@@ -52,6 +52,8 @@ func serve(role string) int {
 			}
 		}
 	case "exit":
+		fmt.Fprint(os.Stderr, strings.Repeat("an earlier line\n", 20)+"no "+os.Getenv("DATABASE")+"\n"+strings.Repeat("x",
+			9000)+"\n\nbye")
 		return 3
 	case "middle": // a program that uses a server and is killed
 		return middle()
@@ -96,7 +98,8 @@ func middle() int {
 	if err != nil {
 		return fail(err)
 	}
-	s, err := connector.Open("test", agent.MCPServer{Transport: agent.TransportStdio, Command: self, Args: []string{"serve", "tools"}})
+	s, err := connector.Open("test", agent.MCPServer{Transport: agent.TransportStdio, Command: self,
+		Args: []string{"serve", "tools"}})
 	if err != nil {
 		return fail(err)
 	}

@@ -1,7 +1,6 @@
 package mcp
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -32,9 +31,6 @@ const (
 	stalled = 10 * time.Second
 	chunk   = 64 << 10
 )
-
-// maxLine bounds a line of stderr in the log, in bytes.
-const maxLine = 4 << 10
 
 // stdio checks the definition of a command and answers what starts it.
 func stdio(cfg Config, def agent.MCPServer, log *slog.Logger) (func(*link) (carrier, error), error) {
@@ -69,8 +65,7 @@ func stdio(cfg Config, def agent.MCPServer, log *slog.Logger) (func(*link) (carr
 		}
 		return start(l, &exec.Cmd{
 			Path: path, Args: append([]string{command}, args...), Env: env, Dir: cfg.CWD,
-			Stderr: &lines{log: log, hide: hide},
-		})
+		}, &lines{log: log, hide: hide})
 	}, nil
 }
 
@@ -79,9 +74,10 @@ type command struct {
 	process *child.Process
 	in      *feed
 	out     *os.File
+	stderr  *lines
 }
 
-func start(l *link, cmd *exec.Cmd) (*command, error) {
+func start(l *link, cmd *exec.Cmd, stderr *lines) (*command, error) {
 	stdin, feedEnd, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -93,14 +89,14 @@ func start(l *link, cmd *exec.Cmd) (*command, error) {
 		return nil, err
 	}
 	defer shut(stdout)
-	cmd.Stdin, cmd.Stdout = stdin, stdout
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, stderr
 	cmd.WaitDelay = afterTerm
 	process, err := child.Start(cmd)
 	if err != nil {
 		shut(feedEnd, out)
 		return nil, err
 	}
-	return &command{process, &feed{feedEnd, l.end}, out}, nil
+	return &command{process, &feed{feedEnd, l.end}, out, stderr}, nil
 }
 
 // shut closes ends of pipes, of which the SDK may have closed some.
@@ -117,18 +113,28 @@ func (c *command) transport() sdk.Transport {
 func (c *command) done() <-chan struct{} { return c.process.Done() }
 
 func (c *command) explain(err error) error {
-	if !errors.Is(err, io.EOF) && !errors.Is(err, os.ErrClosed) && !brokenPipe(err) {
+	if errors.Is(err, errTimeout) {
+		return c.quote(err)
+	} else if !errors.Is(err, io.EOF) && !errors.Is(err, os.ErrClosed) && !brokenPipe(err) {
 		return err
 	}
 	select { // its end of the pipe closes a little before it is known to have ended
 	case <-c.process.Done():
 	case <-time.After(afterTerm):
-		return errors.New("the command closed its stdout before it answered")
+		return c.quote(errors.New("the command closed its stdout before it answered"))
 	}
 	if ended := c.process.Err(); ended != nil {
-		return fmt.Errorf("the command ended before it answered: %w", ended)
+		return c.quote(fmt.Errorf("the command ended before it answered: %w", ended))
 	}
-	return errors.New("the command ended before it answered")
+	return c.quote(errors.New("the command ended before it answered"))
+}
+
+// quote adds what the command said last: why it does not start, as a rule.
+func (c *command) quote(err error) error {
+	if said := c.stderr.end(); said != "" {
+		return fmt.Errorf("%w; its stderr ends with: %s", err, said)
+	}
+	return err
 }
 
 func (c *command) hangUp() {
@@ -163,30 +169,6 @@ func (f *feed) Write(p []byte) (n int, err error) {
 			}
 			f.end(err)
 			return n, err
-		}
-	}
-	return n, nil
-}
-
-// lines writes stderr to the log, line by line. It takes everything at once: a server never waits for it.
-type lines struct {
-	log  *slog.Logger
-	hide func(string) string
-	rest []byte // of a line without its end; a long line beyond maxLine is dropped
-}
-
-func (w *lines) Write(p []byte) (int, error) {
-	n := len(p)
-	if !w.log.Enabled(context.Background(), slog.LevelDebug) {
-		return n, nil
-	}
-	for len(p) > 0 {
-		line, after, ended := bytes.Cut(p, []byte("\n"))
-		w.rest = append(w.rest, line[:min(len(line), maxLine-len(w.rest))]...)
-		if p = after; ended {
-			text := w.hide(strings.TrimSuffix(string(w.rest), "\r"))
-			w.log.Debug("stderr of an MCP server", "line", strings.ToValidUTF8(text, "\uFFFD"))
-			w.rest = w.rest[:0]
 		}
 	}
 	return n, nil

@@ -122,6 +122,17 @@ func TestServersThatDoNotSpeak(t *testing.T) {
 	}
 }
 
+// Whoever gets the error, or reads the log, is told what the command said, without secrets and not all of it.
+func TestAFailedStartQuotesStderr(t *testing.T) {
+	w := newWorld(t)
+	def := stdio(t, "exit")
+	def.Env = map[string]agent.Secret{"DATABASE": "postgres://user:s3cret@db"}
+	_, err := w.open(def).Tools(t.Context())
+	want := "the command ended before it answered: exit status 3; its stderr ends with: an earlier line | no *** | " + strings.Repeat("x", 400) + "... | bye"
+	require.EqualError(t, err, "mcp server test: "+want)
+	require.Contains(t, w.log.String(), "level=WARN msg=\"connecting an MCP server failed\" mcp_server=test error=\""+want)
+}
+
 func TestCloseEndsTheWholeGroup(t *testing.T) {
 	w := newWorld(t)
 	s := w.open(stdio(t, "tools"))

@@ -11,22 +11,40 @@ import (
 // Body is the JSON of one request. A conversation may take megabytes, and net/http holds on to a
 // request for as long as its answer lasts: the bytes are let go as soon as they are sent.
 type Body struct {
+	tools []byte // shared by many requests
+	at    int    // where in data they belong
+
 	mu   sync.Mutex
 	data []byte // guarded by mu; nil once an answer began
 }
 
-// Encode makes the JSON of v. Its characters stand as they are: tokens are counted by text, yet
-// "<" for each < makes code six times as long on the way.
-func Encode(v any) (*Body, error) {
+// Encode makes the JSON of v.
+func Encode(v any) (*Body, error) { return encode(v, nil) }
+
+// encode makes the JSON of v, or of a struct with the fields of v and those of more. Characters
+// stand as they are: tokens are counted by text, yet "<" for each < makes code six times as
+// long on the way.
+func encode(v, more any) (*Body, error) {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false)
 	var err error
-	Aside(func() { err = enc.Encode(v) }) // the blocks of a conversation are three lists deep
+	at := 0
+	Aside(func() { // the blocks of a conversation are three lists deep
+		if err = enc.Encode(v); err == nil && more != nil {
+			at = buf.Len() - len("}\n")
+			buf.Truncate(at)
+			err = enc.Encode(more)
+		}
+	})
 	if err != nil {
 		return nil, fmt.Errorf("encode model request: %w", err)
 	}
-	return &Body{data: bytes.TrimSuffix(buf.Bytes(), []byte{'\n'})}, nil
+	data := bytes.TrimSuffix(buf.Bytes(), []byte{'\n'})
+	if more != nil {
+		data[at] = ','
+	}
+	return &Body{data: data, at: at}, nil
 }
 
 // open returns a new reader from the start, for http.Request.GetBody.
@@ -36,13 +54,13 @@ func (b *Body) open() (io.ReadCloser, error) {
 	if b.data == nil {
 		return nil, errReleased
 	}
-	return &reader{rest: b.data}, nil
+	return &reader{rest: [...][]byte{b.data[:b.at], b.tools, b.data[b.at:]}}, nil
 }
 
 func (b *Body) size() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return int64(len(b.data))
+	return int64(len(b.tools) + len(b.data))
 }
 
 // release leaves readers that are still being sent from alone.
@@ -54,19 +72,24 @@ func (b *Body) release() {
 
 type reader struct {
 	mu   sync.Mutex // a transport may close in the middle of a read
-	rest []byte     // guarded by mu
+	rest [3][]byte  // guarded by mu
 }
 
-func (r *reader) Read(p []byte) (int, error) {
+func (r *reader) Read(p []byte) (n int, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.rest) == 0 {
-		r.rest = nil
-		return 0, io.EOF
+	left := 0
+	for i, part := range r.rest {
+		m := copy(p[n:], part)
+		if n += m; m == len(part) {
+			r.rest[i] = nil
+			continue
+		}
+		r.rest[i] = part[m:]
+		left += len(part) - m
 	}
-	n := copy(p, r.rest)
-	if r.rest = r.rest[n:]; len(r.rest) == 0 {
-		r.rest = nil
+	if n == 0 && left == 0 {
+		return 0, io.EOF
 	}
 	return n, nil
 }
@@ -74,6 +97,6 @@ func (r *reader) Read(p []byte) (int, error) {
 func (r *reader) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.rest = nil
+	clear(r.rest[:])
 	return nil
 }

@@ -1,0 +1,75 @@
+package engine_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/runtime/engine"
+	"github.com/seed93082962/agenthost/runtime/model"
+	"github.com/seed93082962/agenthost/runtime/session"
+	"github.com/seed93082962/agenthost/runtime/wire"
+)
+
+// slow is a session whose disk takes its time for the first message.
+type slow struct {
+	session.Session
+	first func() error // before it is kept
+}
+
+func (s slow) Append(ctx context.Context, m model.Message) error {
+	if len(s.Messages()) == 0 {
+		if err := s.first(); err != nil {
+			return err
+		}
+	}
+	return s.Session.Append(ctx, m)
+}
+
+// runSlow runs on a model that closes asked when it is called.
+func runSlow(t *testing.T, asked chan struct{}, first func() error, each func(wire.Event, session.Session)) error {
+	t.Helper()
+	s := newSetup(inProcess(func(_ context.Context, _ *model.Request, yield func(model.Part, error) bool) {
+		close(asked)
+		if yield(model.Part{Kind: model.KindText, Text: "Hi."}, nil) {
+			yield(model.Part{Kind: model.KindStop, StopReason: model.StopEndTurn}, nil)
+		}
+	}))
+	e, err := engine.New(s.Config)
+	require.NoError(t, err)
+	held, err := s.store.Open(t.Context(), "agent", "")
+	require.NoError(t, err)
+	s.input.Session = slow{held, first}
+	for ev, err := range e.Start(s.input).Events(t.Context()) {
+		if err != nil {
+			return err
+		}
+		each(ev, held)
+	}
+	require.Len(t, held.Messages(), 2)
+	return nil
+}
+
+// TestTheModelDoesNotWaitForTheDisk would hang if the message were kept before the model is asked.
+func TestTheModelDoesNotWaitForTheDisk(t *testing.T) {
+	asked := make(chan struct{})
+	err := runSlow(t, asked, func() error { <-asked; return nil }, func(_ wire.Event, held session.Session) {
+		require.NotEmpty(t, held.Messages(), "what is answered to has been kept")
+	})
+	require.NoError(t, err)
+}
+
+func TestAMessageThatIsNotKeptIsNotAnswered(t *testing.T) {
+	for name, first := range map[string]func() error{
+		"error": func() error { return errDisk },
+		"panic": func() error { panic(errDisk) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := runSlow(t, make(chan struct{}), first, func(ev wire.Event, _ session.Session) {
+				require.Fail(t, "an event came", "%v", ev)
+			})
+			require.ErrorContains(t, err, errDisk.Error())
+		})
+	}
+}
