@@ -1,0 +1,181 @@
+package main_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/hub/db/dbtest"
+	"github.com/seed93082962/agenthost/hub/secret"
+)
+
+// database is an environment that has the hub use the database at url.
+func database(t *testing.T, url string) []string {
+	t.Helper()
+	return []string{"HUB_DATA_DIR", t.TempDir(), "DATABASE_URL", url, "PROVIDER_ENCRYPTION_KEY", secret.Generate()}
+}
+
+func TestFromTheFirstStartToTheLast(t *testing.T) {
+	hub := binary(t)
+	dbtest.Each(t, func(t *testing.T, url string) {
+		env := database(t, url)
+		p := spawn(t, hub, env)
+		token := setUp(t, p.Instance)
+		require.Equal(t, http.StatusOK, call(t, "GET", p.URL+"/health", "", "").status)
+		require.Equal(t, "ready", call(t, "GET", p.URL+"/health/ready", "", "").string(t, "status"))
+		issued := call(t, "POST", p.URL+"/api/v1/cli/issue-token", token, `{"name":"ci"}`)
+		require.Equal(t, http.StatusCreated, issued.status, issued.text)
+		cli := issued.string(t, "token")
+
+		p.Signal(t, syscall.SIGTERM)
+		require.Zero(t, p.Exit(t), "%s", p.Log)
+		require.Contains(t, p.Log.String(), `"message":"stopped"`)
+
+		p = spawn(t, hub, env)
+		require.NotContains(t, p.Stdout.String(), "setup_token", "it is set up")
+		for name, bearer := range map[string]string{"access token": token, "CLI token": cli} {
+			require.Equal(t, "admin", call(t, "GET", p.URL+"/auth/userinfo", bearer, "").string(t, "username"), name)
+		}
+		all := call(t, "GET", p.URL+"/api/v1/admin/audit-logs", cli, "")
+		require.EqualValues(t, 2, all.body["total"], all.text)
+	})
+}
+
+// What was answered is there after the process was killed in the middle of writing more.
+func TestNothingAcknowledgedIsLostToKill(t *testing.T) {
+	hub := binary(t)
+	dbtest.Each(t, func(t *testing.T, url string) {
+		env := database(t, url)
+		p := spawn(t, hub, env)
+		token := setUp(t, p.Instance)
+		var (
+			writers sync.WaitGroup
+			mu      sync.Mutex // guards names
+			names   = map[string]bool{}
+			enough  = make(chan struct{})
+		)
+		for w := range 4 {
+			writers.Go(func() {
+				transport := &http.Transport{}
+				defer transport.CloseIdleConnections()
+				for i := 0; ; i++ {
+					name := fmt.Sprintf("token-%d-%d", w, i)
+					req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.URL+"/api/v1/cli/issue-token", strings.NewReader(`{"name":"`+name+`"}`))
+					if err != nil {
+						return
+					}
+					req.Header = http.Header{"Authorization": {"Bearer " + token}, "Content-Type": {"application/json"}}
+					res, err := transport.RoundTrip(req)
+					if err != nil {
+						return // it was killed
+					}
+					_ = res.Body.Close()
+					if res.StatusCode != http.StatusCreated {
+						continue
+					}
+					mu.Lock()
+					names[name] = true
+					if len(names) == 40 {
+						close(enough)
+					}
+					mu.Unlock()
+				}
+			})
+		}
+		<-enough
+		p.Signal(t, syscall.SIGKILL)
+		writers.Wait()
+		require.Equal(t, -1, p.Exit(t))
+
+		p = spawn(t, hub, env)
+		log := call(t, "GET", p.URL+"/api/v1/admin/audit-logs/export?action=token.issue", token, "")
+		require.Equal(t, http.StatusOK, log.status, log.text)
+		recorded := map[string]bool{}
+		for line := range strings.Lines(log.text) {
+			var entry struct{ TargetName string }
+			require.NoError(t, json.Unmarshal([]byte(line), &entry))
+			recorded[entry.TargetName] = true
+		}
+		tokens := call(t, "GET", p.URL+"/api/v1/cli/tokens?page_size=1", token, "")
+		require.EqualValues(t, len(recorded), tokens.body["total"], "tokens and their entries stand or fall together")
+		for name := range names {
+			require.True(t, recorded[name], "%s was acknowledged", name)
+		}
+		require.Equal(t, true, call(t, "GET", p.URL+"/api/v1/admin/audit-logs/verify", token, "").body["ok"])
+	})
+}
+
+func TestResetPassword(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, url string) {
+		env := database(t, url)
+		in := serving(t, env)
+		setUp(t, in)
+		out, _, err := once(t, env, "reset-password", "Admin") // while the hub runs
+		require.NoError(t, err)
+		fresh := strings.TrimSuffix(out, "\n")
+		require.NotContains(t, fresh, "\n", "the password stands alone")
+		login := func(password string) int {
+			return call(t, "POST", in.URL+"/auth/login", "", fmt.Sprintf(`{"username":"admin","password":%q}`, password)).status
+		}
+		require.Equal(t, http.StatusOK, login(fresh))
+		require.Equal(t, http.StatusUnauthorized, login(password))
+
+		_, _, err = once(t, env, "reset-password", "nobody")
+		require.ErrorContains(t, err, "nobody")
+		_, _, err = once(t, env, "reset-password")
+		require.EqualError(t, err, "name one user: hub reset-password USER")
+	})
+}
+
+func TestAuditIsWrittenForFiles(t *testing.T) {
+	env := []string{"HUB_DATA_DIR", t.TempDir()}
+	in := serving(t, env)
+	token := setUp(t, in)
+	out, _, err := once(t, env, "audit")
+	require.NoError(t, err)
+	require.Equal(t, call(t, "GET", in.URL+"/api/v1/admin/audit-logs/export", token, "").text, out)
+	require.Contains(t, out, `"action":"auth.setup"`)
+	out, _, err = once(t, env, "audit", "--tenant", "system")
+	require.NoError(t, err)
+	require.Empty(t, out)
+}
+
+func TestSecretsStandNowhere(t *testing.T) {
+	dir := t.TempDir()
+	env := []string{"HUB_DATA_DIR", dir, "PROVIDER_ENCRYPTION_KEY", secret.Generate()}
+	in := spawn(t, binary(t), env)
+	setup := in.Await(t, in.Stdout, printedToken)[1]
+	token := setUp(t, in.Instance)
+	cli := call(t, "POST", in.URL+"/api/v1/cli/issue-token", token, `{"name":"ci"}`).string(t, "token")
+	invite := call(t, "POST", in.URL+"/api/v1/admin/invites", token, `{"role":"member"}`).string(t, "token")
+	require.Equal(t, http.StatusOK, call(t, "GET", in.URL+"/auth/invite/"+invite+"?token="+invite, "", "").status)
+	login := call(t, "POST", in.URL+"/auth/login", "", `{"username":"admin","password":"`+password+`"}`)
+	refused := call(t, "POST", in.URL+"/auth/login", "", `{"username":"admin","password":"hunter2 hunter2"}`)
+	require.Equal(t, http.StatusUnauthorized, refused.status)
+	secrets := map[string]string{
+		"setup token": setup, "access token": token, "CLI token": cli, "invite": invite, "password": password,
+		"refresh token": login.string(t, "refresh_token"), "wrong password": "hunter2 hunter2", "encryption key": env[3],
+	}
+	admin := login.string(t, "access_token")
+	log := call(t, "GET", in.URL+"/api/v1/admin/audit-logs/export", admin, "").text
+	in.Signal(t, syscall.SIGTERM)
+	require.Zero(t, in.Exit(t))
+	for name, text := range secrets {
+		require.NotContains(t, in.Log.String(), text, name)
+		require.NotContains(t, log, text, name)
+		for _, file := range []string{"hub.db", "hub.db-wal", "hub.db-shm"} {
+			data, err := os.ReadFile(filepath.Join(dir, file))
+			if err == nil { // a clean end leaves one file
+				require.NotContains(t, string(data), text, "%s in %s", name, file)
+			}
+		}
+	}
+}

@@ -1,0 +1,71 @@
+// Command hub is the control plane: users and their roles, tokens, and the audit log.
+//
+// It keeps everything in ./data, or where HUB_DATA_DIR and DATABASE_URL say, and prints the link to set it up with:
+//
+//	hub --addr 127.0.0.1:8080
+//
+// hub --help lists the commands, the flags and the environment variables.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed93082962/agenthost/cmd/internal/daemon"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// The second signal finds the default handling again, and ends the process at once.
+	context.AfterFunc(ctx, stop)
+	if err := run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr); err != nil {
+		fmt.Fprintln(os.Stderr, "hub:", err)
+		os.Exit(1)
+	}
+}
+
+// run is the program: it serves until ctx ends, or does what one of the other commands says.
+func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
+	s, err := readEnvironment(getenv)
+	if err != nil {
+		return err
+	}
+	root := &cobra.Command{
+		Use:           "hub",
+		Short:         "Serve the control plane",
+		Version:       daemon.Version(),
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return s.serve(cmd.Context(), daemon.NewLogger(stderr), stdout)
+		},
+	}
+	root.Flags().StringVar(&s.Addr, "addr", s.Addr, "`address` to listen on")
+	root.Flags().DurationVar(&s.DrainTimeout, "drain-timeout", s.DrainTimeout, "how long requests go on after SIGTERM or SIGINT before they are cut")
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
+		return fmt.Errorf("%w; hub --help lists the flags", err)
+	})
+	root.AddCommand(s.resetPassword(stdout, stderr), s.rekey(stdout, stderr), s.audit(stdout, stderr))
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	root.SetHelpTemplate(help)
+	root.SetVersionTemplate("agenthost hub {{.Version}}\n")
+	root.SetHelpCommand(&cobra.Command{Hidden: true})
+	root.CompletionOptions.DisableDefaultCmd = true
+	return root.ExecuteContext(ctx)
+}
+
+func noArguments(_ *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return fmt.Errorf("argument %q is not understood; hub --help lists the commands", args[0])
+	}
+	return nil
+}

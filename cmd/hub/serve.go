@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"strings"
+
+	"github.com/seed93082962/agenthost/cmd/internal/daemon"
+	"github.com/seed93082962/agenthost/hub"
+)
+
+// open makes a hub of the settings. addr is nil where nobody is going to be served.
+func (s *settings) open(ctx context.Context, addr net.Addr, log *slog.Logger) (*hub.Hub, error) {
+	if err := s.check(); err != nil {
+		return nil, err
+	}
+	cfg := hub.Config{DatabaseURL: s.databaseURL(), SetupToken: s.SetupToken, Version: daemon.Version(), Logger: log}
+	var err error
+	if cfg.TrustedProxies, err = s.proxies(); err != nil {
+		return nil, err
+	}
+	if cfg.CORSOrigins, err = s.origins(); err != nil {
+		return nil, err
+	}
+	if addr != nil {
+		if cfg.PublicURL, err = s.publicURL(addr); err != nil {
+			return nil, err
+		}
+		tcp, ok := addr.(*net.TCPAddr)
+		cfg.Loopback = ok && tcp.IP.IsLoopback()
+	}
+	if cfg.EncryptionKeys, err = s.encryptionKeys(log); err != nil {
+		return nil, err
+	}
+	return hub.New(ctx, cfg)
+}
+
+// serve answers requests until ctx ends, and drains then.
+func (s *settings) serve(ctx context.Context, log *slog.Logger, stdout io.Writer) error {
+	if err := s.check(); err != nil { // before the port is taken
+		return err
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", s.Addr)
+	if err != nil {
+		return err // which says "listen tcp" and the address
+	}
+	defer func() { _ = listener.Close() }() // the server has, if it was ever started
+	h, err := s.open(ctx, listener.Addr(), log)
+	if err != nil {
+		return err
+	}
+	base := h.PublicURL()
+	if host, ok := strings.CutPrefix(base, "http://"); ok && !loopback(hostOf(host)) {
+		log.Warn("passwords and tokens cross the network in the clear: put TLS in front and set HUB_PUBLIC_URL to https://...", "url", base)
+	}
+	server := &daemon.Server{
+		Handler: h, Listener: listener, Log: log,
+		Drain: h.Drain, DrainTimeout: s.DrainTimeout,
+		Welcome: func() { welcome(stdout, h, listener.Addr()) },
+	}
+	err = server.Serve(ctx)
+	return errors.Join(err, h.Close())
+}
+
+// hostOf is the host of a host:port/path.
+func hostOf(rest string) string {
+	rest, _, _ = strings.Cut(rest, "/")
+	if host, _, err := net.SplitHostPort(rest); err == nil {
+		return host
+	}
+	return strings.Trim(rest, "[]")
+}
+
+// welcome says where the hub is, and how to set it up where nobody has.
+func welcome(w io.Writer, h *hub.Hub, addr net.Addr) {
+	fmt.Fprintf(w, "agenthost hub %s, listening on http://%s\n", daemon.Version(), addr)
+	token := h.SetupToken()
+	if token == "" {
+		return
+	}
+	fmt.Fprintf(w, `Nobody has set it up. Make the first admin, with a password of at least 8 characters:
+
+  curl --json '{"username": "admin", "password": "...", "setup_token": "%[2]s"}' %[1]s/auth/setup
+
+`, h.PublicURL(), token)
+}

@@ -1,0 +1,192 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/caarlos0/env/v11"
+)
+
+// help is a template: cobra puts commands and flags in.
+const help = `{{if .HasParent}}{{or .Long .Short}}
+
+Usage:
+  {{.UseLine}}
+{{if .HasAvailableLocalFlags}}
+Flags:
+{{.LocalFlags.FlagUsages}}{{end}}{{else}}The control plane of LLM agents: users and their roles, tokens, and the audit log.
+
+Usage:
+  hub [flags]
+  hub [command]
+
+Commands:
+{{range .Commands}}{{if .IsAvailableCommand}}  {{rpad .Name .NamePadding}} {{.Short}}
+{{end}}{{end}}
+Flags:
+{{.LocalFlags.FlagUsages}}
+Environment (a flag wins over it):
+  HUB_ADDR                 address to listen on, as --addr
+  HUB_DATA_DIR             where the database and generated secrets are kept (default ./data)
+  DATABASE_URL             sqlite://PATH or postgres://... (default hub.db in HUB_DATA_DIR)
+  PROVIDER_ENCRYPTION_KEY  base64 of 32 bytes, with which secrets in the database are sealed; several are separated by
+                           commas: the first seals, all of them open (with SQLite: made and kept in HUB_DATA_DIR)
+  AUTH_MODE                builtin
+  HUB_PUBLIC_URL           address that users see, for links (default http://ADDR)
+  HUB_SETUP_TOKEN          token that the first-run setup asks for (default one made and printed at the start)
+  HUB_TRUSTED_PROXIES      networks, as 10.0.0.0/8, whose X-Forwarded-For tells where a request comes from
+  HUB_CORS_ORIGINS         origins, as https://app.example.com, whose pages may call
+  OPS_API_KEY, CHAT_PUSH_API_KEY
+                           keys of at least 32 characters, different ones
+
+Examples:
+  hub                                      SQLite in ./data
+  DATABASE_URL=postgres://... hub          as one of several replicas
+  hub reset-password admin                 when nobody can log in any more
+{{end}}`
+
+// settings come from the environment, and then from flags.
+type settings struct {
+	Addr           string `env:"HUB_ADDR" envDefault:"127.0.0.1:8080"`
+	DataDir        string `env:"HUB_DATA_DIR" envDefault:"data"`
+	DatabaseURL    string `env:"DATABASE_URL"`
+	EncryptionKeys string `env:"PROVIDER_ENCRYPTION_KEY"`
+	AuthMode       string `env:"AUTH_MODE" envDefault:"builtin"`
+	PublicURL      string `env:"HUB_PUBLIC_URL"`
+	SetupToken     string `env:"HUB_SETUP_TOKEN"`
+	OpsKey         string `env:"OPS_API_KEY"`
+	PushKey        string `env:"CHAT_PUSH_API_KEY"`
+	TrustedProxies string `env:"HUB_TRUSTED_PROXIES"`
+	CORSOrigins    string `env:"HUB_CORS_ORIGINS"`
+
+	DrainTimeout time.Duration
+}
+
+func readEnvironment(getenv func(string) string) (*settings, error) {
+	s := &settings{DrainTimeout: 20 * time.Second}
+	names, err := env.GetFieldParams(s)
+	if err != nil {
+		return nil, fmt.Errorf("read environment: %w", err)
+	}
+	values := map[string]string{}
+	for _, name := range names {
+		if v := getenv(name.Key); v != "" {
+			values[name.Key] = v
+		}
+	}
+	if err := env.ParseWithOptions(s, env.Options{Environment: values}); err != nil {
+		return nil, fmt.Errorf("read environment: %w", err)
+	}
+	return s, nil
+}
+
+// databaseURL is where the data is.
+func (s *settings) databaseURL() string {
+	return cmp.Or(s.DatabaseURL, "sqlite://"+filepath.Join(s.DataDir, "hub.db"))
+}
+
+// shared tells whether several replicas may use the database.
+func (s *settings) shared() bool { return !strings.HasPrefix(s.databaseURL(), "sqlite:") }
+
+// minKey is the shortest OPS_API_KEY or CHAT_PUSH_API_KEY, and minToken the shortest HUB_SETUP_TOKEN, in characters.
+const (
+	minKey   = 32
+	minToken = 16
+)
+
+// check refuses what is unsafe to start with. It says one thing at a time, and what to do about it.
+func (s *settings) check() error {
+	switch s.AuthMode {
+	case "builtin":
+	case "external":
+		return errors.New("AUTH_MODE: this version has no login by an external identity provider; use builtin")
+	default:
+		return fmt.Errorf("AUTH_MODE: %q is not a mode; use builtin", s.AuthMode)
+	}
+	for _, key := range []struct{ name, value string }{{"OPS_API_KEY", s.OpsKey}, {"CHAT_PUSH_API_KEY", s.PushKey}} {
+		if n := len([]rune(key.value)); key.value != "" && n < minKey {
+			return fmt.Errorf("%s has %d characters, which is too short: use at least %d (openssl rand -hex 32 makes a good one)", key.name, n, minKey)
+		}
+	}
+	if s.OpsKey != "" && s.OpsKey == s.PushKey {
+		return errors.New("OPS_API_KEY and CHAT_PUSH_API_KEY are equal: who may push chats could then register identity providers; use two keys")
+	}
+	if n := len([]rune(s.SetupToken)); s.SetupToken != "" && n < minToken {
+		return fmt.Errorf("HUB_SETUP_TOKEN has %d characters, which is too short: use at least %d, or leave it out and take the one that is printed", n, minToken)
+	}
+	if s.shared() && s.EncryptionKeys == "" {
+		return errors.New("PROVIDER_ENCRYPTION_KEY is required with PostgreSQL, as all replicas need the same one: make it with openssl rand -base64 32, and keep it safe")
+	}
+	host, _, err := net.SplitHostPort(s.Addr)
+	if err != nil {
+		return fmt.Errorf("--addr %q is not an address: use host:port, as 127.0.0.1:8080", s.Addr)
+	}
+	if s.shared() && s.PublicURL == "" && !loopback(host) {
+		return errors.New("HUB_PUBLIC_URL is required with PostgreSQL on an address that others reach: replicas would hand out links to themselves")
+	}
+	return nil
+}
+
+// loopback tells whether only this machine reaches the host.
+func loopback(host string) bool {
+	addr, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && addr.IsLoopback()
+}
+
+// publicURL is the base of links: what was set, or the address that the hub listens on.
+func (s *settings) publicURL(addr net.Addr) (string, error) {
+	if s.PublicURL == "" {
+		host := addr.String()
+		if tcp, ok := addr.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
+			host = fmt.Sprintf("localhost:%d", tcp.Port) // all addresses are no address to call
+		}
+		return "http://" + host, nil
+	}
+	u, err := url.Parse(s.PublicURL)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return "", errors.New("HUB_PUBLIC_URL is not a base for links: use http:// or https://, a host, and nothing after the path")
+	}
+	return strings.TrimSuffix(s.PublicURL, "/"), nil
+}
+
+// proxies reads HUB_TRUSTED_PROXIES.
+func (s *settings) proxies() ([]netip.Prefix, error) {
+	var all []netip.Prefix
+	for _, text := range list(s.TrustedProxies) {
+		prefix, err := netip.ParsePrefix(text)
+		if addr, bare := netip.ParseAddr(text); bare == nil {
+			prefix, err = addr.Prefix(addr.BitLen())
+		}
+		if err != nil {
+			return nil, fmt.Errorf("HUB_TRUSTED_PROXIES: %q is not a network: use 10.0.0.0/8, or one address", text)
+		}
+		if prefix.Bits() == 0 {
+			return nil, fmt.Errorf("HUB_TRUSTED_PROXIES: %q is everybody, who could then claim any address in the audit log: name your proxies", text)
+		}
+		all = append(all, prefix.Masked())
+	}
+	return all, nil
+}
+
+// origins reads HUB_CORS_ORIGINS.
+func (s *settings) origins() ([]string, error) {
+	all := list(s.CORSOrigins)
+	for _, text := range all {
+		u, err := url.Parse(text)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || text != u.Scheme+"://"+u.Host {
+			return nil, fmt.Errorf("HUB_CORS_ORIGINS: %q is not an origin: use scheme, host and port alone, as https://app.example.com", text)
+		}
+	}
+	return all, nil
+}
+
+func list(text string) []string {
+	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
+}

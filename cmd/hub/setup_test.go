@@ -1,0 +1,123 @@
+package main_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	main "github.com/seed93082962/agenthost/cmd/hub"
+	"github.com/seed93082962/agenthost/cmd/internal/daemontest"
+	"github.com/seed93082962/agenthost/hub/db/dbtest"
+)
+
+func TestMain(m *testing.M) { dbtest.Main(m) }
+
+// binary is the command as it is shipped.
+func binary(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "hub")
+	daemontest.Build(t, path)
+	return path
+}
+
+// environment makes a getenv of pairs.
+func environment(pairs []string) func(string) string {
+	return func(name string) string {
+		for i := 0; i+1 < len(pairs); i += 2 {
+			if pairs[i] == name {
+				return pairs[i+1]
+			}
+		}
+		return ""
+	}
+}
+
+// serving runs the command in this process, on a free port and until the test ends.
+func serving(t *testing.T, env []string, args ...string) *daemontest.Instance {
+	t.Helper()
+	return daemontest.Serve(t, func(ctx context.Context, in *daemontest.Instance) error {
+		return main.Run(ctx, append([]string{"--addr", "127.0.0.1:0"}, args...), environment(env), in.Stdout, in.Log)
+	})
+}
+
+// spawn starts a binary on a free port.
+func spawn(t *testing.T, binary string, env []string) *daemontest.Process {
+	t.Helper()
+	p := daemontest.Spawn(t, binary, filepath.Dir(binary), env, "--addr", "127.0.0.1:0")
+	p.Started(t)
+	return p
+}
+
+// once runs the command in this process where it is to end by itself.
+func once(t *testing.T, env []string, args ...string) (stdout, stderr string, err error) {
+	t.Helper()
+	var out, log bytes.Buffer
+	err = main.Run(t.Context(), args, environment(env), &out, &log)
+	return out.String(), log.String(), err
+}
+
+// answer is what a request was answered.
+type answer struct {
+	status int
+	header http.Header
+	text   string
+	body   map[string]any // nil where it is not a JSON object
+}
+
+// call sends a request, with a JSON body unless that is empty, and with a bearer token unless that is.
+func call(t *testing.T, method, url, token, body string) answer {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	require.NoError(t, err)
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	transport := &http.Transport{DisableKeepAlives: true}
+	res, err := transport.RoundTrip(req)
+	require.NoError(t, err)
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	require.NoError(t, err)
+	a := answer{status: res.StatusCode, header: res.Header, text: string(text)}
+	_ = json.Unmarshal(text, &a.body) // exports are no JSON
+	return a
+}
+
+func (a answer) string(t *testing.T, name string) string {
+	t.Helper()
+	require.IsType(t, "", a.body[name], "%d %s", a.status, a.text)
+	return a.body[name].(string)
+}
+
+const password = "correct horse battery"
+
+var printedToken = regexp.MustCompile(`"setup_token": "([^"]+)"`)
+
+// setUp makes the first admin with the token that the hub printed, and returns an access token.
+func setUp(t *testing.T, in *daemontest.Instance) string {
+	t.Helper()
+	token := in.Await(t, in.Stdout, printedToken)[1]
+	a := call(t, "POST", in.URL+"/auth/setup", "", `{"password":"`+password+`","setup_token":"`+token+`"}`)
+	require.Equal(t, http.StatusCreated, a.status, a.text)
+	return a.string(t, "access_token")
+}
+
+// bump makes the database in the folder one that a newer version has migrated.
+func bump(t *testing.T, dir string) {
+	t.Helper()
+	database := dbtest.Open(t, "sqlite://"+filepath.Join(dir, "hub.db"))
+	_, err := database.Write().ExecContext(t.Context(), `INSERT INTO hub_migrations (series, version, name, checksum, applied_at)
+		SELECT series, version + 1, 'later', 'x', applied_at FROM hub_migrations WHERE series = 'identity' ORDER BY version DESC LIMIT 1`)
+	require.NoError(t, err)
+}

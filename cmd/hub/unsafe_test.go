@@ -1,0 +1,103 @@
+package main_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/hub/secret"
+)
+
+func TestUnsafeStartsAreRefused(t *testing.T) {
+	long := strings.Repeat("k", 32)
+	postgres := "postgres://127.0.0.1:1/none"
+	for name, row := range map[string]struct {
+		env  []string
+		args []string
+		want string
+	}{
+		"a short ops key":       {env: []string{"OPS_API_KEY", long[1:]}, want: "OPS_API_KEY has 31 characters"},
+		"a short push key":      {env: []string{"CHAT_PUSH_API_KEY", "secret"}, want: "CHAT_PUSH_API_KEY has 6 characters"},
+		"equal keys":            {env: []string{"OPS_API_KEY", long, "CHAT_PUSH_API_KEY", long}, want: "OPS_API_KEY and CHAT_PUSH_API_KEY are equal"},
+		"a short setup token":   {env: []string{"HUB_SETUP_TOKEN", "hello"}, want: "HUB_SETUP_TOKEN has 5 characters"},
+		"PostgreSQL, no key":    {env: []string{"DATABASE_URL", postgres}, want: "PROVIDER_ENCRYPTION_KEY is required with PostgreSQL"},
+		"PostgreSQL, no URL":    {env: []string{"DATABASE_URL", postgres, "PROVIDER_ENCRYPTION_KEY", secret.Generate()}, args: []string{"--addr", "0.0.0.0:0"}, want: "HUB_PUBLIC_URL is required"},
+		"a key that is none":    {env: []string{"PROVIDER_ENCRYPTION_KEY", "aGVsbG8="}, want: "PROVIDER_ENCRYPTION_KEY: "},
+		"an unknown mode":       {env: []string{"AUTH_MODE", "ldap"}, want: `AUTH_MODE: "ldap" is not a mode`},
+		"external mode":         {env: []string{"AUTH_MODE", "external"}, want: "AUTH_MODE: this version has no login by an external identity provider"},
+		"trust in everybody":    {env: []string{"HUB_TRUSTED_PROXIES", "10.0.0.0/8, 0.0.0.0/0"}, want: `HUB_TRUSTED_PROXIES: "0.0.0.0/0" is everybody`},
+		"a proxy that is none":  {env: []string{"HUB_TRUSTED_PROXIES", "gateway"}, want: `HUB_TRUSTED_PROXIES: "gateway" is not a network`},
+		"any origin":            {env: []string{"HUB_CORS_ORIGINS", "*"}, want: `HUB_CORS_ORIGINS: "*" is not an origin`},
+		"an origin with a path": {env: []string{"HUB_CORS_ORIGINS", "https://a.example/b"}, want: "HUB_CORS_ORIGINS: "},
+		"a URL that is none":    {env: []string{"HUB_PUBLIC_URL", "hub.example.com"}, want: "HUB_PUBLIC_URL is not a base for links"},
+		"a URL with a password": {env: []string{"HUB_PUBLIC_URL", "https://me:secret@hub.example.com"}, want: "HUB_PUBLIC_URL is not a base for links"},
+		"another database":      {env: []string{"DATABASE_URL", "mysql://root:hunter22@127.0.0.1/x", "PROVIDER_ENCRYPTION_KEY", secret.Generate()}, want: "the URL is neither sqlite://"},
+		"an address":            {args: []string{"--addr", "8080"}, want: `--addr "8080" is not an address`},
+		"an argument":           {args: []string{"serve"}, want: `"serve"`},
+		"a flag":                {args: []string{"--port", "1"}, want: "hub --help lists the flags"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			env := append([]string{"HUB_ADDR", "127.0.0.1:0", "HUB_DATA_DIR", t.TempDir()}, row.env...)
+			_, _, err := once(t, env, row.args...)
+			require.ErrorContains(t, err, row.want)
+			require.NotContains(t, err.Error(), "\n", "one sentence")
+			require.NotContains(t, err.Error(), "hunter22")
+		})
+	}
+}
+
+func TestTheEncryptionKeyIsKeptAndGuarded(t *testing.T) {
+	dir := t.TempDir()
+	env := []string{"HUB_DATA_DIR", dir, "HUB_ADDR", "127.0.0.1:0"}
+	key := filepath.Join(dir, "encryption.key")
+	_, _, err := once(t, env, "rekey")
+	require.NoError(t, err)
+	for _, path := range []string{key, filepath.Join(dir, "hub.db")} {
+		info, err := os.Stat(path)
+		require.NoError(t, err)
+		require.Equal(t, os.FileMode(0o600), info.Mode().Perm(), path)
+	}
+	before, err := os.ReadFile(key)
+	require.NoError(t, err)
+	_, _, err = once(t, env, "rekey")
+	require.NoError(t, err)
+	after, err := os.ReadFile(key)
+	require.NoError(t, err)
+	require.Equal(t, before, after, "it is made once")
+
+	t.Run("others can read it", func(t *testing.T) {
+		require.NoError(t, os.Chmod(key, 0o644))
+		defer func() { require.NoError(t, os.Chmod(key, 0o600)) }()
+		_, _, err := once(t, env)
+		require.ErrorContains(t, err, "can be read by others")
+	})
+	t.Run("another one", func(t *testing.T) {
+		_, _, err := once(t, append([]string{"PROVIDER_ENCRYPTION_KEY", secret.Generate()}, env...))
+		require.ErrorContains(t, err, "sealed with a key that is not in the keyring")
+	})
+	t.Run("a new one before it", func(t *testing.T) {
+		next := secret.Generate()
+		out, _, err := once(t, append([]string{"PROVIDER_ENCRYPTION_KEY", next + "," + strings.TrimSpace(string(before))}, env...), "rekey")
+		require.NoError(t, err)
+		require.Equal(t, "1 secrets were sealed anew\n", out)
+		_, _, err = once(t, append([]string{"PROVIDER_ENCRYPTION_KEY", next}, env...), "rekey")
+		require.NoError(t, err, "the former key can be dropped")
+	})
+	t.Run("it is gone", func(t *testing.T) {
+		require.NoError(t, os.Remove(key))
+		_, _, err := once(t, env)
+		require.ErrorContains(t, err, "is gone")
+	})
+}
+
+func TestADatabaseThatIsNewerIsRefused(t *testing.T) {
+	env := []string{"HUB_DATA_DIR", t.TempDir(), "HUB_ADDR", "127.0.0.1:0"}
+	_, _, err := once(t, env, "rekey")
+	require.NoError(t, err)
+	bump(t, env[1])
+	_, _, err = once(t, env)
+	require.ErrorContains(t, err, "newer")
+}

@@ -1,0 +1,146 @@
+// Package daemontest runs server commands in tests: in the test's own process, or as the binary that is shipped.
+package daemontest
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"regexp"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Patience is how long a test waits for what is bound to come: long, as the machine may be busy.
+const Patience = 30 * time.Second
+
+// Instance is a server that runs, in this process or in one of its own.
+type Instance struct {
+	URL         string // once it has Started
+	Stdout, Log *Output
+
+	ended chan struct{} // closed when it is over, and then:
+	err   error
+}
+
+// Serve runs a command in this process until the test ends, which it has to without an error, and waits for its banner.
+func Serve(t testing.TB, run func(ctx context.Context, in *Instance) error) *Instance {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	in := newInstance()
+	go func() {
+		defer close(in.ended)
+		in.err = run(ctx, in)
+	}()
+	t.Cleanup(func() {
+		stop()
+		require.NoError(t, in.Wait(t))
+	})
+	in.Started(t)
+	return in
+}
+
+func newInstance() *Instance {
+	return &Instance{Stdout: newOutput(), Log: newOutput(), ended: make(chan struct{})}
+}
+
+// Process is a run of a binary.
+type Process struct {
+	*Instance
+	cmd *exec.Cmd
+}
+
+// Spawn starts a binary in the folder dir, which is its home too, with the environment in pairs. It is killed at the end
+// of the test if it still runs then.
+func Spawn(t testing.TB, binary, dir string, env []string, args ...string) *Process {
+	t.Helper()
+	p := &Process{Instance: newInstance(), cmd: exec.Command(binary, args...)}
+	p.cmd.Dir, p.cmd.Env = dir, []string{"HOME=" + dir}
+	for i := 0; i+1 < len(env); i += 2 {
+		p.cmd.Env = append(p.cmd.Env, env[i]+"="+env[i+1])
+	}
+	p.cmd.Stdout, p.cmd.Stderr = p.Stdout, p.Log
+	require.NoError(t, p.cmd.Start())
+	go func() {
+		defer close(p.ended)
+		p.err = p.cmd.Wait()
+	}()
+	t.Cleanup(func() {
+		_ = p.cmd.Process.Kill() // an error says that it is over
+		_ = p.Wait(t)
+	})
+	return p
+}
+
+// PID is the id of the process.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// Signal sends it one.
+func (p *Process) Signal(t testing.TB, sig syscall.Signal) {
+	t.Helper()
+	require.NoError(t, p.cmd.Process.Signal(sig))
+}
+
+// Exit waits for the end, and returns the exit code.
+func (p *Process) Exit(t testing.TB) int {
+	t.Helper()
+	_ = p.Wait(t) // the state says more
+	return p.cmd.ProcessState.ExitCode()
+}
+
+var listening = regexp.MustCompile(`listening on (http://\S+)\n`)
+
+// Started waits for the banner and reads the address from it.
+func (in *Instance) Started(t testing.TB) {
+	t.Helper()
+	in.URL = in.Await(t, in.Stdout, listening)[1]
+}
+
+// Wait waits for the end, and returns the error there.
+func (in *Instance) Wait(t testing.TB) error {
+	t.Helper()
+	select {
+	case <-in.ended:
+	case <-time.After(Patience):
+		require.FailNow(t, "the server does not end", "stdout: %s\nlog: %s", in.Stdout, in.Log)
+	}
+	return in.err
+}
+
+// Ended is closed when it is over.
+func (in *Instance) Ended() <-chan struct{} { return in.ended }
+
+// Await waits until an output of the instance matches.
+func (in *Instance) Await(t testing.TB, o *Output, pattern *regexp.Regexp) []string {
+	t.Helper()
+	late := time.NewTimer(Patience)
+	defer late.Stop()
+	ended := in.ended
+	for {
+		text, wrote := o.now()
+		if match := pattern.FindStringSubmatch(text); match != nil {
+			return match
+		}
+		if ended == nil {
+			require.FailNow(t, "the server ended before "+pattern.String(), "stdout: %s\nlog: %s\nerror: %v", in.Stdout, in.Log, in.err)
+		}
+		select {
+		case <-wrote:
+		case <-ended:
+			ended = nil // look once more
+		case <-late.C:
+			require.FailNow(t, "the server does not write "+pattern.String(), "stdout: %s\nlog: %s", in.Stdout, in.Log)
+		}
+	}
+}
+
+// Build makes the command in the current folder as it is shipped, as the file path.
+func Build(t testing.TB, path string) {
+	t.Helper()
+	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", path, ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	out, err := build.CombinedOutput()
+	require.NoError(t, err, "build the command: %s", out)
+}

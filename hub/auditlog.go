@@ -1,0 +1,80 @@
+package hub
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/seed93082962/agenthost/auditlog"
+	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/rbac"
+)
+
+// The words of the contract for the query's faults.
+const (
+	badPaging   = "无效的分页参数"
+	badTimes    = "无效的时间范围"
+	badSnapshot = "无效的快照参数"
+)
+
+func (h *Hub) auditRoutes() []api.Route {
+	log := auditlog.Handlers{
+		Store:  h.audit,
+		Tenant: func(r *http.Request) string { return api.CallerOf(r).TenantID },
+		Fail:   failAudit,
+		Logger: h.cfg.Logger,
+	}
+	read := func(path string, serve http.HandlerFunc) api.Route {
+		return api.Route{Method: http.MethodGet, Path: path, Group: rbac.AdminOnly, Handle: func(w http.ResponseWriter, r *http.Request) error {
+			serve(w, r)
+			return nil
+		}}
+	}
+	return []api.Route{
+		read("/api/v1/admin/audit-logs", log.Query),
+		read("/api/v1/admin/audit-logs/export", log.Export),
+		read("/api/v1/admin/audit-logs/verify", log.Verify),
+	}
+}
+
+// failAudit words what the log refuses.
+func failAudit(w http.ResponseWriter, r *http.Request, err error) {
+	if param, ok := errors.AsType[*auditlog.ParamError](err); ok {
+		fault := api.InvalidRequest.New("the query parameter " + param.Param + " " + param.Want)
+		switch param.Param {
+		case "page", "page_size":
+			fault.Message = badPaging
+		case "from", "to":
+			fault.Message = badTimes
+		case "snapshotId":
+			fault.Message = badSnapshot
+		}
+		fault.Data = map[string]any{"fields": map[string]string{param.Param: param.Want}}
+		err = fault
+	}
+	api.Fail(w, r, err)
+}
+
+// WriteAudit writes the audit log of a tenant as NDJSON, oldest first, each entry with its hash.
+func (h *Hub) WriteAudit(ctx context.Context, w io.Writer, tenantID string) error {
+	out := bufio.NewWriter(w)
+	var line []byte
+	for entry, err := range h.audit.Entries(ctx, tenantID, auditlog.Filter{}, nil) {
+		if err != nil {
+			return fmt.Errorf("read audit log: %w", err)
+		}
+		if line, err = entry.AppendNDJSON(line[:0]); err != nil {
+			return err
+		}
+		if _, err := out.Write(line); err != nil {
+			return fmt.Errorf("write audit log: %w", err)
+		}
+	}
+	if err := out.Flush(); err != nil {
+		return fmt.Errorf("write audit log: %w", err)
+	}
+	return nil
+}

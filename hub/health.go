@@ -1,0 +1,65 @@
+package hub
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/db"
+)
+
+// readyTimeout bounds how long the database may take to be called reachable.
+const readyTimeout = 2 * time.Second
+
+func (h *Hub) healthRoutes() []api.Route {
+	return []api.Route{
+		{Method: http.MethodGet, Path: "/health", Access: api.Open, Quiet: true, Handle: h.health},
+		{Method: http.MethodGet, Path: "/health/ready", Access: api.Open, Quiet: true, Handle: h.ready},
+	}
+}
+
+type health struct {
+	Status   string `json:"status"`
+	Version  string `json:"version"`
+	UptimeMS int64  `json:"uptimeMs"`
+}
+
+// health says that the process is alive, whatever the database does.
+func (h *Hub) health(w http.ResponseWriter, _ *http.Request) error {
+	return api.Encode(w, http.StatusOK, health{"ok", h.cfg.Version, h.cfg.Now().Sub(h.begin).Milliseconds()})
+}
+
+type readiness struct {
+	Status string `json:"status"`
+}
+
+// ready says whether requests should come here.
+func (h *Hub) ready(w http.ResponseWriter, r *http.Request) error {
+	if h.draining.Load() {
+		return api.Encode(w, http.StatusServiceUnavailable, readiness{"draining"})
+	}
+	if err := h.Ready(r.Context()); err != nil {
+		h.cfg.Logger.Warn("not ready", "err", err)
+		return api.Encode(w, http.StatusServiceUnavailable, readiness{"unavailable"})
+	}
+	return api.Encode(w, http.StatusOK, readiness{"ready"})
+}
+
+// Ready returns an error when the database cannot be reached, or lacks what this version needs.
+func (h *Hub) Ready(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	err := h.db.Migrated(ctx, h.migrations()...)
+	if errors.Is(err, db.ErrNewer) {
+		return nil // a newer replica has started beside this one, which is to go on until it is replaced too
+	}
+	return err
+}
+
+// Drain has GET /health/ready answer 503, so that no new requests are sent here.
+func (h *Hub) Drain(context.Context) error {
+	h.draining.Store(true)
+	return nil
+}

@@ -1,0 +1,88 @@
+package identity
+
+import (
+	"time"
+
+	"github.com/seed93082962/agenthost/auditlog"
+)
+
+// The audit actions of this package. Each detail says all that an entry of the action can hold: never a secret.
+var (
+	actionSetup          = auditlog.Define[auditlog.None]("auth.setup")
+	actionLogin          = auditlog.Define[sessionDetail]("auth.login")
+	actionLoginFailed    = auditlog.Define[loginFailedDetail]("auth.login_failed")
+	actionLogout         = auditlog.Define[sessionDetail]("auth.logout")
+	actionRefreshReuse   = auditlog.Define[sessionDetail]("auth.refresh_reuse")
+	actionChangePassword = auditlog.Define[changePasswordDetail]("auth.change_password")
+	actionRegister       = auditlog.Define[registerDetail]("auth.register")
+	actionRevokeSession  = auditlog.Define[sessionDetail]("auth.revoke_session")
+
+	actionCreateUser    = auditlog.Define[createUserDetail]("user.create")
+	actionUpdateRole    = auditlog.Define[updateRoleDetail]("user.update_role")
+	actionUpdateStatus  = auditlog.Define[updateStatusDetail]("user.update_status")
+	actionUpdateProfile = auditlog.Define[updateProfileDetail]("user.update_profile")
+	actionDeleteUser    = auditlog.Define[deleteUserDetail]("user.delete")
+	actionResetPassword = auditlog.Define[resetPasswordDetail]("user.reset_password")
+
+	actionCreateInvite = auditlog.Define[inviteDetail]("invite.create")
+	actionRevokeInvite = auditlog.Define[inviteDetail]("invite.revoke")
+
+	actionIssueToken  = auditlog.Define[tokenDetail]("token.issue")
+	actionRevokeToken = auditlog.Define[tokenDetail]("token.revoke")
+)
+
+// What entries are about: Event.TargetType.
+const (
+	targetUser    = "user"
+	targetSession = "session"
+	targetInvite  = "invite"
+	targetToken   = "token"
+)
+
+type (
+	sessionDetail struct {
+		SessionID string `json:"sessionId"`
+	}
+	loginFailedDetail struct {
+		Reason string `json:"reason"` // invalid_credentials or account_disabled
+	}
+	changePasswordDetail struct {
+		Reason        string `json:"reason,omitempty"` // of a failure: invalid_credentials
+		SessionsEnded int64  `json:"sessionsEnded"`
+	}
+	registerDetail struct {
+		InviteID string `json:"inviteId"`
+		Role     string `json:"role"`
+	}
+	createUserDetail struct {
+		Role        string `json:"role"`
+		DisplayName string `json:"displayName"`
+	}
+	updateRoleDetail struct {
+		Role auditlog.Change[string] `json:"role"`
+	}
+	updateStatusDetail struct {
+		Status        auditlog.Change[string] `json:"status"`
+		SessionsEnded int64                   `json:"sessionsEnded"`
+	}
+	updateProfileDetail struct {
+		DisplayName auditlog.Change[string] `json:"displayName"`
+	}
+	deleteUserDetail struct {
+		Role string `json:"role"`
+	}
+	resetPasswordDetail struct {
+		SessionsEnded int64 `json:"sessionsEnded"`
+		TokensRevoked int64 `json:"tokensRevoked"`
+		Offline       bool  `json:"offline"` // on the hub's machine, by hub reset-password
+	}
+	inviteDetail struct {
+		Role      string    `json:"role"`
+		Note      string    `json:"note"`
+		ExpiresAt time.Time `json:"expiresAt"`
+	}
+	tokenDetail struct {
+		Prefix    string    `json:"prefix"` // the first characters, by which its owner knows it
+		ExpiresAt time.Time `json:"expiresAt,omitzero"`
+	}
+)

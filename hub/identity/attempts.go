@@ -1,0 +1,89 @@
+package identity
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/db"
+)
+
+// After as many failures as login_attempts has columns, which is five, within lockoutWindow, an account is locked for the
+// address until the oldest of them is past the window.
+const lockoutWindow = 15 * time.Minute
+
+// attempt is what failures are counted for.
+type attempt struct{ account, address string }
+
+// setupAccount counts wrong setup tokens. No user is named so.
+const setupAccount = "/setup"
+
+func attemptOf(r *http.Request, account string) attempt {
+	return attempt{cut(foldUsername(account), maxAuditName), network(api.RemoteIP(r))}
+}
+
+// network is what counts as one address: of IPv6 the /64, within which anybody has all addresses.
+func network(ip string) string {
+	addr, err := netip.ParseAddr(ip)
+	if err != nil {
+		return cut(ip, 64)
+	}
+	addr = addr.Unmap().WithZone("")
+	if addr.Is4() {
+		return addr.String()
+	}
+	prefix, err := addr.Prefix(64)
+	if err != nil {
+		return addr.String()
+	}
+	return prefix.String()
+}
+
+// checkLocked answers 429 while the account is locked for the address.
+func (s *Service) checkLocked(ctx context.Context, q querier, a attempt) error {
+	var oldest int64
+	err := q.QueryRowContext(ctx, `SELECT at1 FROM login_attempts WHERE account_fold = $1 AND remote_ip = $2`,
+		a.account, a.address).Scan(&oldest)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return fault("read login attempts", err)
+	}
+	if wait := db.Time(oldest).Add(lockoutWindow).Sub(s.now()); wait > 0 {
+		return &api.Error{Code: api.RateLimited, RetryAfter: wait}
+	}
+	return nil
+}
+
+// countFailure counts a failure, or answers 429 where others came before it: of any number of tries at once, five get to
+// know that they were wrong.
+func (s *Service) countFailure(ctx context.Context, tx *sql.Tx, a attempt) error {
+	now := s.now()
+	n, err := affected(ctx, tx, "count login attempt", `INSERT INTO login_attempts AS l (account_fold, remote_ip, at1, at2, at3, at4, at5)
+		VALUES ($1, $2, 0, 0, 0, 0, $3)
+		ON CONFLICT (account_fold, remote_ip) DO UPDATE SET at1 = l.at2, at2 = l.at3, at3 = l.at4, at4 = l.at5, at5 = excluded.at5
+		WHERE l.at1 <= $4`, a.account, a.address, db.Micros(now), db.Micros(now.Add(-lockoutWindow)))
+	if err != nil || n > 0 {
+		return err
+	}
+	if err := s.checkLocked(ctx, tx, a); err != nil {
+		return err
+	}
+	return &api.Error{Code: api.RateLimited, RetryAfter: time.Second} // it was unlocked this very moment
+}
+
+// clearFailures forgets them after a success, or answers 429 where the lock came before it: a right guess among many
+// wrong ones at once counts only if it came in time.
+func (s *Service) clearFailures(ctx context.Context, tx *sql.Tx, a attempt) error {
+	n, err := affected(ctx, tx, "clear login attempts", `DELETE FROM login_attempts WHERE account_fold = $1 AND remote_ip = $2 AND at1 <= $3`,
+		a.account, a.address, db.Micros(s.now().Add(-lockoutWindow)))
+	if err != nil || n > 0 {
+		return err
+	}
+	return s.checkLocked(ctx, tx, a)
+}

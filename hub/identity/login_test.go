@@ -1,0 +1,246 @@
+package identity_test
+
+import (
+	"encoding/base64"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/crypto/argon2"
+
+	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/db/dbtest"
+)
+
+const lockout = 15 * time.Minute
+
+func TestLogin(t *testing.T) {
+	eachLaunch(t, func(t *testing.T, l *launched) {
+		l.setup()
+		l.o.wait(time.Hour)
+		body := l.login("ROOT", password).want(http.StatusOK)
+		require.Equal(t, "Bearer", body["token_type"])
+		require.EqualValues(t, 900, body["expires_in"])
+		require.EqualValues(t, 14*24*3600, body["refresh_expires_in"])
+		user := body.object("user")
+		require.Len(t, user.text("id"), 36)
+		delete(user, "id")
+		require.Equal(t, object{"username": "root", "display_name": "root", "role": "admin", "tenant_id": "default", "org_id": "default"}, user)
+		info := l.get(body.access(), "/auth/userinfo").want(http.StatusOK)
+		delete(info, "id")
+		require.Equal(t, object{"username": "root", "display_name": "root", "role": "admin", "tenant_id": "default", "org_id": "default",
+			"auth_mode": "builtin", "token_type": "session"}, info)
+		lines := l.o.log(1)
+		require.Len(t, lines, 1)
+		require.Regexp(t, `^auth\.login root \{"sessionId":"[0-9a-f-]{36}"\}$`, lines[0])
+		users := l.get(body.access(), usersPath).want(http.StatusOK)
+		require.Equal(t, "2026-03-01T13:00:00.123456Z", users.items()[0]["lastLoginAt"])
+	})
+}
+
+// hashes is how many argon2id hashes were made by call: each takes 19 MiB, and nothing else does.
+func hashes(call func()) int {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	call()
+	runtime.ReadMemStats(&after)
+	const one = 19 << 20
+	return int((after.TotalAlloc - before.TotalAlloc + one/2) / one)
+}
+
+func TestWhoIsUnknownIsAnsweredLikeAWrongPassword(t *testing.T) {
+	l := newOffice(t, dbtest.SQLite(t)).launch(nil)
+	root := l.setup()
+	l.o.join(person{token: root.access()}, "member", "gone")
+	id := l.get(root.access(), usersPath).want(http.StatusOK)
+	for _, item := range id.items() {
+		if item["username"] == "gone" {
+			l.patch(root.access(), usersPath+"/"+item.text("id"), object{"status": "disabled"}).want(http.StatusOK)
+		}
+	}
+	var first object
+	for _, row := range []struct{ name, user, password string }{
+		{"wrong password", "root", "not the password"},
+		{"unknown user", "nobody", "not the password"},
+		{"wrong password of a disabled account", "gone", "not the password"},
+		{"a name that nobody can have", "no body\n", "not the password"},
+		{"a name of 10,000 characters", strings.Repeat("a", 10000), "not the password"},
+		{"a password that nobody can have", "root", "short"},
+		{"a password of 10,000 characters", "root", strings.Repeat("a", 10000)},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			var a answer
+			require.Equal(t, 1, hashes(func() { a = l.login(row.user, row.password) }), "the same work")
+			body := a.refused(http.StatusUnauthorized, api.InvalidCredentials)
+			delete(body, "requestId")
+			if first == nil {
+				first = body
+			}
+			require.Equal(t, first, body, "the same answer")
+		})
+	}
+	require.Equal(t, 1, hashes(func() { l.signIn() }), "a login that works")
+}
+
+func TestLockout(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, url string) {
+		o := newOffice(t, url)
+		l, other := o.launch(nil), o.launch(nil)
+		l.setup()
+		for i := range 5 {
+			o.wait(time.Minute)
+			[]*launched{l, other}[i%2].login("Root", "wrong password").refused(http.StatusUnauthorized, api.InvalidCredentials)
+		}
+		head := o.head()
+		for _, r := range []*launched{l, other} {
+			a := r.login("root", password)
+			a.refused(http.StatusTooManyRequests, api.RateLimited)
+			require.Equal(t, "660", a.header.Get("Retry-After"), "11 minutes are left of those that began with the first failure")
+			require.Empty(t, a.header.Get("WWW-Authenticate"))
+			require.Zero(t, hashes(func() { r.login("root", password) }))
+		}
+		require.Equal(t, head, o.head(), "a 429 is not recorded")
+		other.login("somebody", "wrong password").refused(http.StatusUnauthorized, api.InvalidCredentials)
+		o.wait(11 * time.Minute)
+		l.login("root", "wrong password").refused(http.StatusUnauthorized, api.InvalidCredentials)
+		l.login("root", password).refused(http.StatusTooManyRequests, api.RateLimited)
+		o.wait(time.Minute)
+		l.signIn()
+		for range 4 {
+			l.login("root", "wrong password").refused(http.StatusUnauthorized, api.InvalidCredentials)
+		}
+		l.signIn()
+		for range 5 {
+			l.login("root", "wrong password").refused(http.StatusUnauthorized, api.InvalidCredentials)
+		}
+		l.login("root", password).refused(http.StatusTooManyRequests, api.RateLimited)
+	})
+}
+
+func TestLockoutOfANetwork(t *testing.T) {
+	l := newOffice(t, dbtest.SQLite(t)).launch(nil)
+	l.setup()
+	from := func(address, password string) int {
+		r := httptest.NewRequest(http.MethodPost, "http://localhost/auth/login", strings.NewReader(`{"username":"root","password":"`+password+`"}`))
+		r.RemoteAddr = address
+		w := httptest.NewRecorder()
+		l.handler.ServeHTTP(w, r)
+		return w.Code
+	}
+	for _, host := range []string{":1", ":2", ":3", ":4", "ffff:ffff:ffff:ffff"} {
+		require.Equal(t, http.StatusUnauthorized, from("[2001:db8:1:2:"+host+"]:443", "wrong password"))
+	}
+	for _, row := range []struct {
+		name, address string
+		status        int
+	}{
+		{"another address of the /64", "[2001:db8:1:2:3::4]:443", http.StatusTooManyRequests},
+		{"the next /64", "[2001:db8:1:3::1]:443", http.StatusOK},
+		{"IPv4", "192.0.2.1:443", http.StatusOK},
+	} {
+		t.Run(row.name, func(t *testing.T) { require.Equal(t, row.status, from(row.address, password)) })
+	}
+	for range 5 {
+		require.Equal(t, http.StatusUnauthorized, from("[::ffff:192.0.2.1]:443", "wrong password"))
+	}
+	require.Equal(t, http.StatusTooManyRequests, from("192.0.2.1:443", password), "IPv4 written as IPv6 is the same")
+	require.Equal(t, http.StatusOK, from("192.0.2.2:443", password), "of IPv4 each address is one")
+}
+
+func TestRaceOfGuesses(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, url string) {
+		o := newOffice(t, url)
+		l, other := o.launch(nil), o.launch(nil)
+		l.setup()
+		right := atOnce(20, func(i int) answer { return []*launched{l, other}[i%2].login("root", password) })
+		require.Equal(t, map[string]int{"OK": 20}, statuses(right), "who knows the password may come in at many doors at once")
+		wrong := atOnce(20, func(i int) answer { return []*launched{l, other}[i%2].login("root", "wrong password") })
+		require.Equal(t, map[string]int{"invalid_credentials": 5, "rate_limited": 15}, statuses(wrong))
+		failed := 0
+		for _, line := range o.log(0) {
+			if strings.HasPrefix(line, "auth.login_failed ") {
+				failed++
+			}
+		}
+		require.Equal(t, 5, failed)
+	})
+}
+
+func TestFailedLoginsAreRecorded(t *testing.T) {
+	eachLaunch(t, func(t *testing.T, l *launched) {
+		root := l.setup()
+		member := l.o.join(person{token: root.access()}, "member", "Mia")
+		l.patch(root.access(), usersPath+"/"+member.id, object{"status": "disabled"}).want(http.StatusOK)
+		head := l.o.head()
+		l.login("mia", password).refused(http.StatusForbidden, api.AccountDisabled)
+		l.login("mia", "wrong password").refused(http.StatusUnauthorized, api.InvalidCredentials)
+		l.login(strings.Repeat("口", 200)+"\n", "wrong password").refused(http.StatusUnauthorized, api.InvalidCredentials)
+		l.login("a\nb", "wrong password").refused(http.StatusUnauthorized, api.InvalidCredentials)
+		require.Equal(t, []string{
+			`auth.login_failed Mia {"reason":"account_disabled"}`,
+			`auth.login_failed Mia {"reason":"invalid_credentials"}`,
+			`auth.login_failed  {"reason":"invalid_credentials"}`,
+			`auth.login_failed  {"reason":"invalid_credentials"}`,
+		}, l.o.log(head))
+		require.Equal(t, []string{"mia", "mia", strings.Repeat("口", 128), "a\uFFFDb"}, l.users(head))
+	})
+}
+
+// users are the names in the log since the entry after.
+func (l *launched) users(after uint64) (names []string) {
+	for e, err := range l.entries() {
+		require.NoError(l.o.t, err)
+		if e.ID > after {
+			names = append(names, e.UserName)
+		}
+	}
+	return names
+}
+
+func TestLoginFaults(t *testing.T) {
+	l := newOffice(t, dbtest.SQLite(t)).launch(nil)
+	l.setup()
+	fields := l.post("", "/auth/login", object{}).refused(http.StatusBadRequest, api.ValidationFailed).object("data").object("fields")
+	require.Contains(t, fields, "username")
+	require.Contains(t, fields, "password")
+	for name, body := range map[string]string{
+		"empty": "", "null": "null", "a string": `"a"`,
+		"username of another type": `{"username":["a"],"password":"b"}`, "NUL": `{"username":"\u0000","password":"b"}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			l.post("", "/auth/login", body).refused(http.StatusBadRequest, api.InvalidRequest)
+		})
+	}
+	l.post("", "/auth/login", `{"username":"`+strings.Repeat("a", 1<<20)+`"}`).refused(http.StatusRequestEntityTooLarge, api.PayloadTooLarge)
+	for _, path := range []string{"/auth/login", "/auth/login?org=a", "/auth/org-check", "/auth/org-check?org=a", "/auth/callback"} {
+		l.get("", path).refused(http.StatusNotFound, api.NotFound)
+	}
+}
+
+func TestPasswordsAreHashedAnewWhenTheCostHasChanged(t *testing.T) {
+	eachLaunch(t, func(t *testing.T, l *launched) {
+		l.setup()
+		read := func() (hash string) {
+			require.NoError(t, l.db.Read().QueryRowContext(t.Context(), `SELECT password_hash FROM members`).Scan(&hash))
+			return hash
+		}
+		const now = `^\$argon2id\$v=19\$m=19456,t=2,p=1\$[A-Za-z0-9+/]{22}\$[A-Za-z0-9+/]{43}$`
+		require.Regexp(t, now, read())
+		salt := []byte("0123456789abcdef")
+		b64 := base64.RawStdEncoding.EncodeToString
+		old := argon2.IDKey([]byte(password), salt, 1, 1024, 1, 32)
+		l.exec(`UPDATE members SET password_hash = $1`, "$argon2id$v=19$m=1024,t=1,p=1$"+b64(salt)+"$"+b64(old))
+		l.login("root", "wrong password").refused(http.StatusUnauthorized, api.InvalidCredentials)
+		require.Contains(t, read(), "m=1024")
+		require.Equal(t, map[string]int{"OK": 4}, statuses(atOnce(4, func(int) answer { return l.login("root", password) })))
+		require.Regexp(t, now, read())
+		l.signIn()
+
+		l.exec(`UPDATE members SET password_hash = $1`, "$argon2id$damaged")
+		l.login("root", password).refused(http.StatusInternalServerError, api.InternalError)
+	})
+}

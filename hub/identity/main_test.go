@@ -1,0 +1,185 @@
+package identity_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"iter"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/auditlog"
+	"github.com/seed93082962/agenthost/auditlog/sqlaudit"
+	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/db"
+	"github.com/seed93082962/agenthost/hub/db/dbtest"
+	"github.com/seed93082962/agenthost/hub/identity"
+	"github.com/seed93082962/agenthost/hub/secret"
+)
+
+func TestMain(m *testing.M) { dbtest.Main(m) }
+
+// launched is a replica whose service and logs a test looks into.
+type launched struct {
+	*replica
+	service *identity.Service
+	logs    *logs
+	handler http.Handler
+}
+
+// newOffice is an office before anybody has moved in.
+func newOffice(t *testing.T, url string) *office {
+	return &office{t: t, url: url, keys: secret.Generate(), start: time.Date(2026, 3, 1, 12, 0, 0, 123456000, time.UTC)}
+}
+
+// eachLaunch runs a test on both engines, with one replica and no user.
+func eachLaunch(t *testing.T, test func(t *testing.T, l *launched)) {
+	t.Helper()
+	dbtest.Each(t, func(t *testing.T, url string) { test(t, newOffice(t, url).launch(nil)) })
+}
+
+// launch starts a replica with a Config that a test may change.
+func (o *office) launch(change func(*identity.Config)) *launched {
+	t := o.t
+	l := &launched{logs: &logs{}}
+	d := dbtest.Open(t, o.url, identity.Migrations, db.Series{Name: "auditlog", Files: sqlaudit.Migrations()})
+	audit, err := sqlaudit.New(sqlaudit.Config{Write: d.Write(), Read: d.Read(), Engine: string(d.Engine()), Now: o.now})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, audit.Close()) })
+	keyring, err := secret.Parse(o.keys)
+	require.NoError(t, err)
+	logger := slog.New(slog.NewJSONHandler(l.logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	cfg := identity.Config{DB: d, Keyring: keyring, Audit: audit, PublicURL: publicURL, Loopback: true, Now: o.now, Logger: logger}
+	if change != nil {
+		change(&cfg)
+	}
+	l.service, err = identity.New(t.Context(), cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, l.service.Close()) })
+	l.handler, err = api.New(api.Config{
+		Authenticate: l.service.Authenticate, Logger: logger,
+		Translate: func(err error) *api.Error {
+			if errors.Is(err, db.ErrUnavailable) {
+				return &api.Error{Code: api.Unavailable, Cause: err}
+			}
+			return nil
+		},
+	}, l.service.Routes()...)
+	require.NoError(t, err)
+	server := httptest.NewServer(l.handler)
+	t.Cleanup(server.Close)
+	l.replica = &replica{o: o, db: d, audit: audit, base: server.URL, http: server.Client()}
+	if o.replica == nil {
+		o.replica = l.replica
+	}
+	return l
+}
+
+// setup makes the first user, root, and is the answer to the login.
+func (r *replica) setup() object {
+	return r.post("", "/auth/setup", object{"username": "root", "password": password}).want(http.StatusCreated)
+}
+
+// signIn is the body of a login of root.
+func (r *replica) signIn() object { return r.login("root", password).want(http.StatusOK) }
+
+func (r *replica) refresh(token any) answer {
+	return r.post("", "/auth/refresh", object{"refresh_token": token})
+}
+
+func (o object) text(name string) string { return o[name].(string) }
+func (o object) access() string          { return o.text("access_token") }
+
+// ask sends a request that is not as the others are.
+func (r *replica) ask(method, path, body string, change func(*http.Request)) answer {
+	t := r.o.t
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, r.base+path, strings.NewReader(body))
+	require.NoError(t, err)
+	change(req)
+	return r.do(req)
+}
+
+func (r *replica) do(req *http.Request) answer {
+	t := r.o.t
+	t.Helper()
+	res, err := r.http.Do(req)
+	require.NoError(t, err)
+	defer res.Body.Close()
+	data, err := io.ReadAll(res.Body)
+	require.NoError(t, err)
+	a := answer{t: t, status: res.StatusCode, header: res.Header, text: string(data)}
+	if len(data) > 0 {
+		require.NoError(t, json.Unmarshal(data, &a.body), "%s", data)
+	}
+	return a
+}
+
+// count runs a query that answers one number.
+func (r *replica) count(query string, args ...any) (n int) {
+	r.o.t.Helper()
+	require.NoError(r.o.t, r.db.Read().QueryRowContext(r.o.t.Context(), query, args...).Scan(&n))
+	return n
+}
+
+// exec changes what is in the database behind everybody's back.
+func (r *replica) exec(query string, args ...any) {
+	r.o.t.Helper()
+	_, err := r.db.Write().ExecContext(r.o.t.Context(), query, args...)
+	require.NoError(r.o.t, err)
+}
+
+// atOnce runs n calls side by side and is their answers.
+func atOnce(n int, call func(i int) answer) []answer {
+	answers := make([]answer, n)
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() { answers[i] = call(i) })
+	}
+	wg.Wait()
+	return answers
+}
+
+// statuses counts answers by status and code, as "200" or "401 token_revoked".
+func statuses(answers []answer) map[string]int {
+	counts := map[string]int{}
+	for _, a := range answers {
+		key := http.StatusText(a.status)
+		if code, ok := a.body["code"].(string); ok {
+			key = code
+		}
+		counts[key]++
+	}
+	return counts
+}
+
+// logs is a buffer that loggers share.
+type logs struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logs) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logs) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// entries are all of the log.
+func (r *replica) entries() iter.Seq2[auditlog.Entry, error] {
+	return r.audit.Entries(r.o.t.Context(), identity.DefaultTenant, auditlog.Filter{}, nil)
+}

@@ -1,0 +1,157 @@
+package identity_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/db/dbtest"
+	"github.com/seed93082962/agenthost/hub/identity"
+)
+
+func TestSetupMakesTheFirstAdmin(t *testing.T) {
+	eachLaunch(t, func(t *testing.T, l *launched) {
+		require.Equal(t, object{"mode": "builtin", "setup_required": true}, l.get("", "/auth/mode").want(http.StatusOK))
+		body := l.post("", "/auth/setup", object{"password": password}).want(http.StatusCreated)
+		require.Equal(t, "admin", body.object("user")["username"], "the name that is taken where none is given")
+		require.Equal(t, "admin", body.object("user")["display_name"])
+		require.Equal(t, "admin", body.object("user")["role"])
+		require.Equal(t, "default", body.object("user")["tenant_id"])
+		require.Equal(t, "default", body.object("user")["org_id"])
+		require.Equal(t, object{"mode": "builtin", "setup_required": false}, l.get("", "/auth/mode").want(http.StatusOK))
+		l.post("", "/auth/setup", object{"password": password}).refused(http.StatusConflict, api.AlreadyInitialized)
+		l.get(body.access(), "/auth/userinfo").want(http.StatusOK)
+		require.Equal(t, []string{"auth.setup admin "}, l.o.log(0))
+		require.Empty(t, l.o.launch(nil).service.SetupToken(), "a replica that starts now needs none")
+	})
+}
+
+func TestRaceForTheSetup(t *testing.T) {
+	eachLaunch(t, func(t *testing.T, l *launched) {
+		other := l.o.launch(nil)
+		answers := atOnce(20, func(i int) answer {
+			r := []*launched{l, other}[i%2]
+			return r.post("", "/auth/setup", object{"username": "admin" + string(rune('a'+i)), "password": password})
+		})
+		require.Equal(t, map[string]int{"Created": 1, "already_initialized": 19}, statuses(answers))
+		require.Equal(t, 1, l.count(`SELECT COUNT(*) FROM members`))
+		require.Len(t, l.o.log(0), 1)
+	})
+}
+
+func TestSetupToken(t *testing.T) {
+	const given = "a token that the operator chose"
+	post := func(r *replica, token string, change func(*http.Request)) answer {
+		body := `{"password":"` + password + `","setup_token":"` + token + `"}`
+		return r.ask(http.MethodPost, "/auth/setup", body, change)
+	}
+	here := func(*http.Request) {}
+	header := func(name, value string) func(*http.Request) {
+		return func(r *http.Request) { r.Header.Set(name, value) }
+	}
+	host := func(name string) func(*http.Request) { return func(r *http.Request) { r.Host = name } }
+
+	t.Run("who needs one", func(t *testing.T) {
+		for _, row := range []struct {
+			name     string
+			loopback bool
+			change   func(*http.Request)
+			needed   bool
+		}{
+			{"listener and host are loopback", true, here, false},
+			{"localhost", true, host("localhost:8080"), false},
+			{"IPv6 loopback", true, host("[::1]:8080"), false},
+			{"IPv6 loopback without port", true, host("[::1]"), false},
+			{"the listener is not", false, here, true},
+			{"the host is not", true, host("hub.example.com"), true},
+			{"a host that begins like loopback", true, host("127.0.0.1.example.com"), true},
+			{"a host that ends like it", true, host("hub.localhost"), true},
+			{"X-Forwarded-For", true, header("X-Forwarded-For", "127.0.0.1"), true},
+			{"X-Forwarded-Host", true, header("X-Forwarded-Host", "localhost"), true},
+			{"X-Forwarded-Proto", true, header("X-Forwarded-Proto", "http"), true},
+			{"X-Real-IP", true, header("X-Real-IP", "127.0.0.1"), true},
+			{"Forwarded", true, header("Forwarded", "for=127.0.0.1"), true},
+			{"Via", true, header("Via", "1.1 proxy"), true},
+		} {
+			t.Run(row.name, func(t *testing.T) {
+				l := newOffice(t, dbtest.SQLite(t)).launch(func(c *identity.Config) { c.Loopback = row.loopback })
+				if !row.needed {
+					post(l.replica, "", row.change).want(http.StatusCreated)
+					return
+				}
+				post(l.replica, "", row.change).refused(http.StatusUnauthorized, api.Unauthenticated)
+				post(l.replica, "wrong", row.change).refused(http.StatusUnauthorized, api.InvalidCredentials)
+				post(l.replica, l.service.SetupToken(), row.change).want(http.StatusCreated)
+			})
+		}
+	})
+	t.Run("of any replica", func(t *testing.T) {
+		dbtest.Each(t, func(t *testing.T, url string) {
+			o := newOffice(t, url)
+			remote := func(c *identity.Config) { c.Loopback = false }
+			first, second := o.launch(remote), o.launch(remote)
+			require.NotEqual(t, first.service.SetupToken(), second.service.SetupToken())
+			require.Len(t, first.service.SetupToken(), 64)
+			require.Equal(t, publicURL+"/console/setup#token="+first.service.SetupToken(), first.service.SetupURL())
+			post(second.replica, first.service.SetupToken(), here).want(http.StatusCreated)
+			post(second.replica, second.service.SetupToken(), here).refused(http.StatusConflict, api.AlreadyInitialized)
+			require.Zero(t, first.count(`SELECT COUNT(*) FROM instance WHERE name LIKE 'setup_token/%'`))
+		})
+	})
+	t.Run("that was given", func(t *testing.T) {
+		l := newOffice(t, dbtest.SQLite(t)).launch(func(c *identity.Config) { c.Loopback, c.SetupToken = false, given })
+		require.Empty(t, l.service.SetupToken(), "who gave it has it")
+		require.Equal(t, publicURL+"/console/setup", l.service.SetupURL())
+		post(l.replica, given, here).want(http.StatusCreated)
+	})
+	t.Run("wrong five times", func(t *testing.T) {
+		l := newOffice(t, dbtest.SQLite(t)).launch(func(c *identity.Config) { c.Loopback, c.SetupToken = false, given })
+		for range 5 {
+			post(l.replica, "wrong", here).refused(http.StatusUnauthorized, api.InvalidCredentials)
+		}
+		post(l.replica, given, here).refused(http.StatusTooManyRequests, api.RateLimited)
+		l.o.wait(lockout)
+		post(l.replica, given, here).want(http.StatusCreated)
+	})
+}
+
+func TestSetupFaults(t *testing.T) {
+	l := newOffice(t, dbtest.SQLite(t)).launch(nil)
+	for _, row := range []struct {
+		name  string
+		body  object
+		field string
+	}{
+		{"no password", object{}, "password"},
+		{"password of seven characters", object{"password": "1234567"}, "password"},
+		{"password of seven characters in 21 bytes", object{"password": strings.Repeat("口", 7)}, "password"},
+		{"password of 129 characters", object{"password": strings.Repeat("a", 129)}, "password"},
+		{"username with a space", object{"password": password, "username": "a b"}, "username"},
+		{"username with a line break behind it", object{"password": password, "username": "ab\n"}, "username"},
+		{"username of 65 characters", object{"password": password, "username": strings.Repeat("a", 65)}, "username"},
+		{"username that begins with a dot", object{"password": password, "username": ".a"}, "username"},
+		{"username with a Kelvin sign", object{"password": password, "username": "\u212aim"}, "username"},
+		{"display name with a control character", object{"password": password, "display_name": "a\x07b"}, "display_name"},
+		{"display name that turns the direction", object{"password": password, "display_name": "a\u202eb"}, "display_name"},
+		{"display name of 129 characters", object{"password": password, "display_name": strings.Repeat("a", 129)}, "display_name"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			body := l.post("", "/auth/setup", row.body).refused(http.StatusBadRequest, api.ValidationFailed)
+			require.Contains(t, body.object("data").object("fields"), row.field)
+		})
+	}
+	for name, body := range map[string]string{
+		"empty": "", "no JSON": "{", "an array": "[]", "a number for the password": `{"password":12345678}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			l.post("", "/auth/setup", body).refused(http.StatusBadRequest, api.InvalidRequest)
+		})
+	}
+	require.Zero(t, l.count(`SELECT COUNT(*) FROM members`))
+	longest := strings.Repeat("口", 128)
+	l.post("", "/auth/setup", object{"username": "a", "password": longest}).want(http.StatusCreated)
+	l.login("a", longest).want(http.StatusOK)
+}

@@ -1,0 +1,136 @@
+package hub_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/rbac"
+)
+
+// access is the contract's own table: who may call what. A route that is missing here, or here alone, is a fault.
+const access = `
+GET    /health                                   anyone
+GET    /health/ready                             anyone
+GET    /.well-known/jwks.json                    anyone
+GET    /auth/mode                                anyone
+POST   /auth/setup                               anyone
+POST   /auth/login                               anyone
+GET    /auth/login                               anyone
+POST   /auth/refresh                             anyone
+POST   /auth/logout                              anyone
+POST   /auth/register                            anyone
+GET    /auth/invite/:token                       anyone
+POST   /auth/change-password                     admin maintainer member
+GET    /auth/userinfo                            admin maintainer member
+GET    /auth/sessions                            admin maintainer member
+DELETE /auth/sessions/:id                        admin maintainer member
+GET    /api/v1/admin/users                       admin
+POST   /api/v1/admin/users                       admin
+GET    /api/v1/admin/users/:id                   admin
+PATCH  /api/v1/admin/users/:id                   admin
+DELETE /api/v1/admin/users/:id                   admin
+POST   /api/v1/admin/users/:id/reset-password    admin
+GET    /api/v1/admin/users/:id/sessions          admin
+DELETE /api/v1/admin/users/:id/sessions          admin
+GET    /api/v1/admin/users/:id/tokens            admin
+DELETE /api/v1/admin/users/:id/tokens/:tokenId   admin
+GET    /api/v1/admin/invites                     admin
+POST   /api/v1/admin/invites                     admin
+DELETE /api/v1/admin/invites/:id                 admin
+POST   /api/v1/cli/issue-token                   admin maintainer
+GET    /api/v1/cli/tokens                        admin maintainer
+DELETE /api/v1/cli/tokens/:id                    admin maintainer
+GET    /api/v1/admin/audit-logs                  admin
+GET    /api/v1/admin/audit-logs/export           admin
+GET    /api/v1/admin/audit-logs/verify           admin
+`
+
+// rulesOf reads the table: method and path, and the roles, which are none where anyone may call.
+func rulesOf(t *testing.T) map[string][]string {
+	t.Helper()
+	rules := map[string][]string{}
+	for line := range strings.Lines(strings.TrimSpace(access)) {
+		words := strings.Fields(line)
+		require.Greater(t, len(words), 2, line)
+		rules[words[0]+" "+words[1]] = words[2:]
+	}
+	return rules
+}
+
+func TestTheRouteTableIsTheContracts(t *testing.T) {
+	each(t, func(t *testing.T, s *site, _ string) {
+		rules := rulesOf(t)
+		for _, route := range s.Routes() {
+			name := route.Method + " " + route.Path
+			roles, ok := rules[name]
+			require.True(t, ok, "%s is in no table", name)
+			delete(rules, name)
+			if route.Access == api.Open {
+				require.Equal(t, []string{"anyone"}, roles, name)
+				continue
+			}
+			for _, role := range []rbac.Role{rbac.Admin, rbac.Maintainer, rbac.Member} {
+				allowed := route.Access == api.SignedIn || route.Group.Allows(role)
+				require.Equal(t, strings.Contains(strings.Join(roles, " "), string(role)), allowed, "%s for %s", name, role)
+			}
+		}
+		require.Empty(t, rules, "routes that are not there")
+	})
+}
+
+// Every route, called by nobody, by every role with a session, and with a CLI token. What is asked for is not there and
+// bodies are empty, so that whoever gets past the guard is told anything but 401 and 403.
+func TestEveryRouteForEveryRole(t *testing.T) {
+	each(t, func(t *testing.T, s *site, admin string) {
+		tokens := map[string]string{
+			"admin": s.join(admin, "admin", "ada"), "maintainer": s.join(admin, "maintainer", "mia"), "member": s.join(admin, "member", "meg"),
+		}
+		for _, role := range []string{"admin", "maintainer"} { // members get none
+			tokens[role+" by CLI token"] = s.call("POST", "/api/v1/cli/issue-token", tokens[role], `{"name":"ci"}`).want(http.StatusCreated)["token"].(string)
+		}
+		before := s.denials(admin)
+		denied := 0
+		for name, roles := range rulesOf(t) {
+			method, path, _ := strings.Cut(name, " ")
+			if path == "/auth/logout" || strings.HasSuffix(path, "/audit-logs/export") {
+				continue // the first would end what the others need, and has tests of its own, as the second has
+			}
+			path = strings.NewReplacer(":id", "0", ":tokenId", "0", ":token", "0").Replace(path)
+			open := roles[0] == "anyone"
+			status := s.call(method, path, "", "").status
+			require.Equal(t, !open, status == http.StatusUnauthorized && path != "/auth/login", "%s without a token: %d", name, status)
+			if open {
+				continue
+			}
+			s.call(method, path, "no such token", "").refused(http.StatusUnauthorized, "unauthenticated")
+			for who, token := range tokens {
+				role, _, cli := strings.Cut(who, " ")
+				a := s.call(method, path, token, "")
+				if !strings.Contains(strings.Join(roles, " "), role) {
+					a.refused(http.StatusForbidden, "forbidden")
+					denied++
+					continue
+				}
+				require.NotEqual(t, http.StatusUnauthorized, a.status, "%s for %s: %s", name, who, a.text)
+				if !(cli && path == "/auth/change-password") {
+					require.NotEqual(t, http.StatusForbidden, a.status, "%s for %s: %s", name, who, a.text)
+				}
+			}
+		}
+		require.Positive(t, denied)
+		require.Equal(t, denied+2, s.denials(admin)-before, "every refused permission is recorded, and no bare 401: and each CLI token wanted to change a password")
+	})
+}
+
+// denials counts what the audit log has of refused permissions.
+func (s *site) denials(admin string) (n int) {
+	s.t.Helper()
+	for _, category := range []string{"auth", "user", "invite", "provider", "agent", "token", "aigc"} {
+		n += int(s.call("GET", "/api/v1/admin/audit-logs?action="+category+".denied", admin, "").want(http.StatusOK)["total"].(float64))
+	}
+	return n
+}

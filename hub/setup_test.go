@@ -1,0 +1,138 @@
+package hub_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/hub"
+	"github.com/seed93082962/agenthost/hub/db/dbtest"
+	"github.com/seed93082962/agenthost/hub/secret"
+)
+
+func TestMain(m *testing.M) { dbtest.Main(m) }
+
+const (
+	password   = "correct horse battery"
+	setupToken = "a setup token of some length"
+)
+
+// site is a hub that serves over HTTP.
+type site struct {
+	*hub.Hub
+	t      *testing.T
+	url    string
+	client *http.Client
+	log    *bytes.Buffer
+}
+
+// open serves a hub on the database until the test ends.
+func open(t *testing.T, database string, change ...func(*hub.Config)) *site {
+	t.Helper()
+	s := &site{t: t, log: &bytes.Buffer{}}
+	server := httptest.NewUnstartedServer(nil)
+	cfg := hub.Config{
+		DatabaseURL: database, EncryptionKeys: secret.Generate(), SetupToken: setupToken, Version: "1.2.3",
+		PublicURL: "http://" + server.Listener.Addr().String(),
+		Logger:    slog.New(slog.NewJSONHandler(s.log, nil)), // read when the server is closed
+	}
+	for _, f := range change {
+		f(&cfg)
+	}
+	var err error
+	s.Hub, err = hub.New(t.Context(), cfg)
+	require.NoError(t, err)
+	server.Config.Handler = s
+	server.Start()
+	s.url, s.client = server.URL, server.Client()
+	t.Cleanup(func() {
+		server.Close()
+		require.NoError(t, s.Close())
+	})
+	return s
+}
+
+// each runs a test on a hub of each engine that is set up, with the token of its first admin.
+func each(t *testing.T, test func(t *testing.T, s *site, admin string)) {
+	t.Helper()
+	dbtest.Each(t, func(t *testing.T, url string) {
+		s := open(t, url)
+		test(t, s, s.setUp())
+	})
+}
+
+func (s *site) setUp() string {
+	s.t.Helper()
+	return s.call("POST", "/auth/setup", "", `{"password":"`+password+`","setup_token":"`+setupToken+`"}`).want(http.StatusCreated)["access_token"].(string)
+}
+
+// join makes a user of that role and signs it in.
+func (s *site) join(admin, role, name string) string {
+	s.t.Helper()
+	s.call("POST", "/api/v1/admin/users", admin, `{"username":"`+name+`","password":"`+password+`","role":"`+role+`"}`).want(http.StatusCreated)
+	return s.call("POST", "/auth/login", "", `{"username":"`+name+`","password":"`+password+`"}`).want(http.StatusOK)["access_token"].(string)
+}
+
+// answer is what a request was answered.
+type answer struct {
+	t      *testing.T
+	status int
+	header http.Header
+	text   string
+}
+
+// call sends a request, with a bearer token and a JSON body unless these are empty.
+func (s *site) call(method, path, token, body string) answer {
+	s.t.Helper()
+	a, err := s.try(s.t.Context(), method, path, token, body)
+	require.NoError(s.t, err)
+	return a
+}
+
+func (s *site) try(ctx context.Context, method, path, token, body string) (answer, error) {
+	req, err := http.NewRequestWithContext(ctx, method, s.url+path, strings.NewReader(body))
+	if err != nil {
+		return answer{}, err
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	res, err := s.client.Do(req)
+	if err != nil {
+		return answer{}, err
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	return answer{t: s.t, status: res.StatusCode, header: res.Header, text: string(text)}, err
+}
+
+// want is the body, once the status is right.
+func (a answer) want(status int) (body map[string]any) {
+	a.t.Helper()
+	require.Equal(a.t, status, a.status, "%s", a.text)
+	if a.text != "" {
+		require.NoError(a.t, json.Unmarshal([]byte(a.text), &body), "%s", a.text)
+	}
+	return body
+}
+
+// refused is the message of an error, once status and code are right.
+func (a answer) refused(status int, code string) string {
+	a.t.Helper()
+	body := a.want(status)
+	require.Equal(a.t, code, body["code"], "%s", a.text)
+	require.NotEmpty(a.t, body["message"], "%s", a.text)
+	require.Equal(a.t, a.header.Get("X-Request-Id"), body["requestId"])
+	return body["message"].(string)
+}
