@@ -24,7 +24,7 @@ func TestMain(m *testing.M) { dbtest.Main(m) }
 func binary(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "hub")
-	daemontest.Build(t, path)
+	require.NoError(t, daemontest.Build(path))
 	return path
 }
 

@@ -110,12 +110,12 @@ func TestFaultyFile(t *testing.T) {
 
 func TestFaultyFileEndsTheProcess(t *testing.T) {
 	p := spawn(t, write(t, faulty), []string{"PLANTED", "secret"})
-	p.wait(t)
-	require.Equal(t, 1, p.cmd.ProcessState.ExitCode())
-	message, ok := strings.CutPrefix(p.log.String(), "runtime: ")
+	p.Wait(t)
+	require.Equal(t, 1, p.Cmd.ProcessState.ExitCode())
+	message, ok := strings.CutPrefix(p.Log.String(), "runtime: ")
 	require.True(t, ok)
 	require.Regexp(t, faults, strings.TrimSuffix(message, "\n"))
-	require.Empty(t, p.stdout.String())
+	require.Empty(t, p.Stdout.String())
 }
 
 func TestNoAgents(t *testing.T) {

@@ -238,9 +238,9 @@ func TestASessionAfterAKill(t *testing.T) {
 		return slices.ContainsFunc(children, func(p proc) bool { return p.line == "sleep 1000 " })
 	})
 	require.GreaterOrEqual(t, len(children), 3, "a server, a worker and a command: %v", children)
-	s.signal(t, syscall.SIGKILL)
+	s.Signal(t, syscall.SIGKILL)
 	require.Error(t, f.end())
-	s.wait(t)
+	s.Wait(t)
 	for _, p := range children {
 		s.until("the end of "+p.line, func() bool { return !alive(p.pid) })
 	}

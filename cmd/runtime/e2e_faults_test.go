@@ -178,7 +178,7 @@ func TestSkillsThatAreBroken(t *testing.T) {
 	require.False(t, outcome["plain"].IsError)
 	require.True(t, outcome["none"].IsError)
 	require.Contains(t, string(readPrompt(s.up.Await(t, 1)).System), "- colon: Use this: when it rains")
-	require.Contains(t, s.log.String(), `"level":"warn"`)
+	require.Contains(t, s.Log.String(), `"level":"warn"`)
 	list, err := s.api().Agents(t.Context())
 	require.NoError(t, err)
 	for _, a := range list {

@@ -62,15 +62,15 @@ func TestADrainEndsWhatRuns(t *testing.T) {
 	s.args = append(s.args, "--drain-timeout", "50ms")
 	s.start()
 	runs := s.threeRuns(parts)
-	s.signal(t, syscall.SIGTERM)
+	s.Signal(t, syscall.SIGTERM)
 	for _, f := range runs {
 		require.Equal(t, wire.ReasonShutdown, f.until("cancelled").(*wire.Cancelled).Reason)
 		f.until("done")
 		require.NoError(t, f.end())
 	}
-	s.wait(t)
-	require.Zero(t, s.cmd.ProcessState.ExitCode(), "%s", s.log)
-	require.Contains(t, s.log.String(), `"message":"stopped"`)
+	s.Wait(t)
+	require.Zero(t, s.Cmd.ProcessState.ExitCode(), "%s", s.Log)
+	require.Contains(t, s.Log.String(), `"message":"stopped"`)
 	require.Empty(t, s.processes())
 }
 
@@ -84,8 +84,8 @@ func TestNothingOutlivesAKill(t *testing.T) {
 	for _, line := range []string{"sleep 1000 ", "-test.run=^TestMCPServer$ ", js.WorkerArg + " "} {
 		require.True(t, slices.ContainsFunc(children, func(p proc) bool { return strings.HasSuffix(p.line, line) }), line)
 	}
-	s.signal(t, syscall.SIGKILL)
-	s.wait(t)
+	s.Signal(t, syscall.SIGKILL)
+	s.Wait(t)
 	for _, p := range children {
 		s.until("the end of "+p.line, func() bool { return !alive(p.pid) })
 	}
@@ -139,7 +139,7 @@ func TestKeysStayInTheCommand(t *testing.T) {
 	text, err := json.Marshal(detail)
 	require.NoError(t, err)
 	require.NotContains(t, string(text), "planted")
-	require.NotContains(t, s.log.String(), "planted")
+	require.NotContains(t, s.Log.String(), "planted")
 }
 
 func TestWhereSessionsAreKept(t *testing.T) {
@@ -158,7 +158,7 @@ func TestWhereSessionsAreKept(t *testing.T) {
 			s.args = []string{"--addr", "127.0.0.1:0", "--metrics-addr", "127.0.0.1:0"}
 			s.cwd, s.env = s.home, []string{"AGENT_STATE_DIR", row.env}
 			s.start()
-			require.Contains(t, s.log.String(), row.warning)
+			require.Contains(t, s.Log.String(), row.warning)
 			all := s.tell("a", wire.RunRequest{Message: "hello"})
 			session := all[0].(*wire.System).SessionID
 			files, err := filepath.Glob(filepath.Join(s.home, "state", "sessions", "*", "a", session+".jsonl"))
@@ -166,8 +166,8 @@ func TestWhereSessionsAreKept(t *testing.T) {
 			require.Equal(t, row.kept, len(files) == 1)
 			all = s.tell("a", wire.RunRequest{Message: "again", SessionID: session})
 			require.True(t, all[0].(*wire.System).Resumed, "in memory too, while the process lives")
-			s.signal(t, syscall.SIGKILL)
-			s.wait(t)
+			s.Signal(t, syscall.SIGKILL)
+			s.Wait(t)
 			s.start()
 			all = s.tell("a", wire.RunRequest{Message: "hello", SessionID: session})
 			require.Equal(t, row.kept, all[0].(*wire.System).Resumed)
@@ -193,9 +193,9 @@ agents:
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	p := spawn(t, dir, nil, "--check")
-	p.wait(t)
-	require.Zero(t, p.cmd.ProcessState.ExitCode(), "%s", p.log)
-	lines := strings.Split(strings.TrimSpace(p.stdout.String()), "\n")
+	p.Wait(t)
+	require.Zero(t, p.Cmd.ProcessState.ExitCode(), "%s", p.Log)
+	lines := strings.Split(strings.TrimSpace(p.Stdout.String()), "\n")
 	require.Len(t, lines, 6)
 	require.Equal(t, "good: ready", lines[0])
 	for i, want := range []string{"syntax.ts", "not today", "missing.ts", "other", "empty"} {

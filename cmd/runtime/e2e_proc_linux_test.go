@@ -41,9 +41,9 @@ func (s *stage) processes() (found []proc) {
 	for _, p := range all {
 		below := false
 		for at := p.parent; at != 0 && !below; at = all[at].parent {
-			below = at == s.cmd.Process.Pid
+			below = at == s.Cmd.Process.Pid
 		}
-		if !below && p.pid != s.cmd.Process.Pid {
+		if !below && p.pid != s.Cmd.Process.Pid {
 			env, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", p.pid)) // it may have ended
 			below = bytes.Contains(append([]byte{0}, env...), home)
 		}
@@ -86,7 +86,7 @@ type balance struct {
 
 func (s *stage) balance() balance {
 	s.t.Helper()
-	files, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", s.cmd.Process.Pid))
+	files, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", s.Cmd.Process.Pid))
 	require.NoError(s.t, err)
 	b := balance{descriptors: len(files), goroutines: int(s.count("go_goroutines"))}
 	for _, p := range s.processes() {
@@ -126,9 +126,9 @@ func (s *stage) returns(before balance) {
 	defer func() {
 		if s.t.Failed() {
 			s.t.Logf("before %+v, now %+v", before, now)
-			_ = s.cmd.Process.Signal(syscall.SIGQUIT) // which writes all goroutines to the log
-			s.wait(s.t)
-			s.t.Log(s.log.String())
+			_ = s.Cmd.Process.Signal(syscall.SIGQUIT) // which writes all goroutines to the log
+			s.Wait(s.t)
+			s.t.Log(s.Log.String())
 		}
 	}()
 	s.until("the balance of before", ok)

@@ -71,8 +71,8 @@ var servingMetrics = regexp.MustCompile(`"addr":"([^"\s]+)"[^\n]*"message":"serv
 func (s *stage) start() {
 	s.t.Helper()
 	s.process = spawn(s.t, s.home, s.env, s.args...)
-	s.started(s.t)
-	m := s.await(s.t, s.log, servingMetrics)
+	s.Started(s.t)
+	m := s.Await(s.t, s.Log, servingMetrics)
 	s.metrics = "http://" + m[1] + "/metrics"
 }
 
@@ -95,7 +95,7 @@ func (s *stage) write(path, text string) {
 // api is a client without connections that are kept: they would count among what a run has left.
 func (s *stage) api() *client.Client {
 	s.t.Helper()
-	c, err := client.New(client.Config{BaseURL: s.url, HTTPClient: oneWay()})
+	c, err := client.New(client.Config{BaseURL: s.URL, HTTPClient: oneWay()})
 	require.NoError(s.t, err)
 	return c
 }
@@ -121,7 +121,7 @@ func (s *stage) tell(agent string, req wire.RunRequest) []wire.Payload {
 	s.t.Helper()
 	var all []wire.Payload
 	for ev, err := range s.api().Run(s.t.Context(), agent, req) {
-		require.NoError(s.t, err, "%s", s.log)
+		require.NoError(s.t, err, "%s", s.Log)
 		if ev.EventName() != "partial_message" {
 			all = append(all, ev.Payload)
 		}
@@ -158,7 +158,7 @@ func (s *stage) until(what string, ok func() bool) {
 		select {
 		case <-tick.C:
 		case <-late:
-			require.FailNow(s.t, "in vain: "+what, "%s", s.log)
+			require.FailNow(s.t, "in vain: "+what, "%s", s.Log)
 		}
 	}
 }

@@ -14,10 +14,10 @@ import (
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
-// agents lists the ids of the agents that are served.
-func (in *instance) agents(t *testing.T, key string) (ids []string, err error) {
+// agentsOf lists the ids of the agents that are served.
+func agentsOf(t *testing.T, in *instance, key string) (ids []string, err error) {
 	t.Helper()
-	list, err := in.client(t, key).Agents(t.Context())
+	list, err := clientOf(t, in.URL, key).Agents(t.Context())
 	for _, a := range list {
 		ids = append(ids, a.ID)
 	}
@@ -43,7 +43,7 @@ func TestWhichFileIsRead(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Chdir(row.dir)
-			ids, err := serving(t, row.env, row.args...).agents(t, "")
+			ids, err := agentsOf(t, serving(t, row.env, row.args...), "")
 			require.NoError(t, err)
 			require.Equal(t, []string{row.want}, ids)
 		})
@@ -65,11 +65,11 @@ func TestKeys(t *testing.T) {
 			t.Chdir(write(t, row.file+demo))
 			in := serving(t, []string{"AGENT_HTTP_API_KEY", row.env})
 			for _, key := range row.good {
-				_, err := in.agents(t, key)
+				_, err := agentsOf(t, in, key)
 				require.NoError(t, err, key)
 			}
 			for _, key := range row.wrong {
-				_, err := in.agents(t, key)
+				_, err := agentsOf(t, in, key)
 				require.ErrorContains(t, err, "runtime answered 401: ", key)
 			}
 		})
@@ -92,7 +92,7 @@ func TestWorkingDirectory(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Chdir(row.dir)
-			for ev, err := range serving(t, row.env, row.args...).client(t, "").Run(t.Context(), "from-file",
+			for ev, err := range clientOf(t, serving(t, row.env, row.args...).URL, "").Run(t.Context(), "from-file",
 				wire.RunRequest{Message: "hello"}) {
 				require.NoError(t, err)
 				require.Equal(t, row.want, ev.Payload.(*wire.System).CWD)
@@ -106,10 +106,10 @@ func TestAddress(t *testing.T) {
 	t.Chdir(t.TempDir())
 	// serving gives --addr, which has to win.
 	in := serving(t, []string{"AGENT_HTTP_ADDR", "203.0.113.1:1"})
-	_, err := in.agents(t, "")
+	_, err := agentsOf(t, in, "")
 	require.NoError(t, err)
 
-	_, _, err = once(t, []string{"AGENT_HTTP_ADDR", in.url[len("http://"):]})
+	_, _, err = once(t, []string{"AGENT_HTTP_ADDR", in.URL[len("http://"):]})
 	require.ErrorContains(t, err, "address already in use", "the environment names the address")
 }
 
@@ -148,7 +148,7 @@ func TestWhatTheEnvironmentLendsToProviders(t *testing.T) {
 				provider = fmt.Sprintf(provider, up.URL)
 			}
 			t.Chdir(write(t, "agents:\n  - {id: a, model: m, provider: {"+provider+"}}"))
-			answer, err := serving(t, row.env(up.URL)).client(t, "").Complete(t.Context(), "a", wire.RunRequest{Message: "hello"})
+			answer, err := clientOf(t, serving(t, row.env(up.URL)).URL, "").Complete(t.Context(), "a", wire.RunRequest{Message: "hello"})
 			require.NoError(t, err)
 			require.Equal(t, "Hi.", answer.Text)
 			header := up.Await(t, 1).Header
@@ -184,8 +184,8 @@ func TestOwnKeyGoesToTheVendor(t *testing.T) {
 	dir := write(t, "agents:\n  - {id: a, model: m, provider: {protocol: anthropic, apiKey: own}}")
 	p := spawn(t, dir, []string{"ANTHROPIC_API_KEY", "lent", "ANTHROPIC_BASE_URL", proxy.URL, "HTTPS_PROXY", proxy.URL},
 		"--addr", "127.0.0.1:0")
-	p.started(t)
-	answer, err := p.client(t, "").Complete(t.Context(), "a", wire.RunRequest{Message: "hello"})
+	p.Started(t)
+	answer, err := clientOf(t, p.URL, "").Complete(t.Context(), "a", wire.RunRequest{Message: "hello"})
 	require.Error(t, err)
 	require.Equal(t, "connection", answer.ErrorType)
 	select {

@@ -41,13 +41,13 @@ func about(t *testing.T, log, message string) (some []map[string]any) {
 
 func TestLogOfRequests(t *testing.T) {
 	p := spawn(t, t.TempDir(), []string{"TZ", "Asia/Shanghai"}, "--addr", "127.0.0.1:0")
-	p.started(t)
+	p.Started(t)
 	begin := time.Now().Add(-time.Minute)
 	c := caller(t)
 	var ids []string
 	for path, status := range map[string]int{"/v1/agents": 200, "/v1/agents/nobody": 404, "/nowhere?key=planted": 404,
 		"/health": 200} {
-		res, err := c.Get(p.url + path)
+		res, err := c.Get(p.URL + path)
 		require.NoError(t, err)
 		_, _ = io.Copy(io.Discard, res.Body)
 		res.Body.Close()
@@ -56,10 +56,10 @@ func TestLogOfRequests(t *testing.T) {
 			ids = append(ids, res.Header.Get("X-Request-ID"))
 		}
 	}
-	require.NoError(t, p.cmd.Process.Signal(syscall.SIGINT))
-	p.wait(t)
+	require.NoError(t, p.Cmd.Process.Signal(syscall.SIGINT))
+	p.Wait(t)
 
-	requests := about(t, p.log.String(), "request")
+	requests := about(t, p.Log.String(), "request")
 	var logged []string
 	for _, line := range requests {
 		logged = append(logged, line["requestId"].(string))
@@ -70,8 +70,8 @@ func TestLogOfRequests(t *testing.T) {
 		require.Contains(t, line, "durationMs")
 	}
 	require.ElementsMatch(t, ids, logged)
-	require.NotContains(t, p.log.String(), "planted", "queries are not logged")
-	for _, line := range lines(t, p.log.String()) {
+	require.NotContains(t, p.Log.String(), "planted", "queries are not logged")
+	for _, line := range lines(t, p.Log.String()) {
 		at, err := time.Parse("2006-01-02T15:04:05.000Z", line["time"].(string))
 		require.NoError(t, err, "UTC, with milliseconds")
 		require.WithinRange(t, at, begin, time.Now().Add(time.Minute))
@@ -82,7 +82,7 @@ func TestLogOfRequests(t *testing.T) {
 func TestLogOfRuns(t *testing.T) {
 	t.Chdir(t.TempDir())
 	in := serving(t, nil)
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, in.url+"/v1/agents/demo/runs",
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, in.URL+"/v1/agents/demo/runs",
 		strings.NewReader(`{"message": "hello", "metadata": {"tenant": "a"}}`))
 	require.NoError(t, err)
 	req.Header.Set("Accept", "application/json")
@@ -93,7 +93,7 @@ func TestLogOfRuns(t *testing.T) {
 	var answer wire.RunAnswer
 	require.NoError(t, json.NewDecoder(res.Body).Decode(&answer))
 
-	runs := about(t, in.log.String(), "run")
+	runs := about(t, in.Log.String(), "run")
 	require.Len(t, runs, 1)
 	require.Equal(t, "my-own", runs[0]["requestId"])
 	require.Equal(t, answer.RunID, runs[0]["runId"])
@@ -129,34 +129,34 @@ agents:
 		"ANTHROPIC_API_KEY", "planted-lent", "OPENAI_API_KEY", "planted-lent", "OPENAI_BASE_URL", "http://planted-lent",
 	}
 	p := spawn(t, dir, env, "--addr", "127.0.0.1:0")
-	p.started(t)
+	p.Started(t)
 	var answers []any
 	for range 4 {
-		answer, err := p.client(t, "planted-caller").Complete(t.Context(), "a", wire.RunRequest{Message: "planted-message"})
+		answer, err := clientOf(t, p.URL, "planted-caller").Complete(t.Context(), "a", wire.RunRequest{Message: "planted-message"})
 		answers = append(answers, answer, err)
 	}
 	for _, id := range []string{"away", "wrong", "strange"} {
-		answer, err := p.client(t, "planted-caller").Complete(t.Context(), id, wire.RunRequest{Message: "planted-message"})
+		answer, err := clientOf(t, p.URL, "planted-caller").Complete(t.Context(), id, wire.RunRequest{Message: "planted-message"})
 		require.Error(t, err)
 		answers = append(answers, answer, err)
 	}
-	detail, err := p.client(t, "planted-caller").Agent(t.Context(), "a")
+	detail, err := clientOf(t, p.URL, "planted-caller").Agent(t.Context(), "a")
 	require.NoError(t, err)
 	detail.MCPServers["web"] = wire.MCPServer{Headers: detail.MCPServers["web"].Headers} // args and url are told as they are
 	answers = append(answers, detail)
-	_, err = p.client(t, "planted-wrong").Agents(t.Context())
+	_, err = clientOf(t, p.URL, "planted-wrong").Agents(t.Context())
 	require.Error(t, err)
-	require.NoError(t, p.cmd.Process.Signal(syscall.SIGINT))
-	p.wait(t)
-	require.Len(t, about(t, p.log.String(), "run"), 5)
-	require.NotContains(t, p.log.String(), "planted")
-	require.NotContains(t, p.stdout.String(), "planted")
+	require.NoError(t, p.Cmd.Process.Signal(syscall.SIGINT))
+	p.Wait(t)
+	require.Len(t, about(t, p.Log.String(), "run"), 5)
+	require.NotContains(t, p.Log.String(), "planted")
+	require.NotContains(t, p.Stdout.String(), "planted")
 	text, err := json.Marshal(answers)
 	require.NoError(t, err)
 	require.NotContains(t, string(text), "planted")
 
 	check := spawn(t, dir, env, "--check")
-	check.wait(t)
-	require.NotContains(t, check.stdout.String()+check.log.String(), "planted")
-	require.Equal(t, 4, strings.Count(check.stdout.String(), "\n"))
+	check.Wait(t)
+	require.NotContains(t, check.Stdout.String()+check.Log.String(), "planted")
+	require.Equal(t, 4, strings.Count(check.Stdout.String(), "\n"))
 }

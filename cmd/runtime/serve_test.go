@@ -1,6 +1,7 @@
 package main_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"net"
 	"net/http"
@@ -24,9 +25,9 @@ func TestWhatIsPrintedWorks(t *testing.T) {
 	t.Chdir(write(t, strings.Replace(mixed, "  - {id: ready",
 		"  - {id: no-key-either, model: m, provider: {protocol: openai}}\n  - {id: ready", 1)))
 	in := serving(t, nil)
-	m := in.await(t, in.stdout, tryIt)
+	m := in.Await(t, in.Stdout, tryIt)
 	require.Empty(t, m[1], "no key is asked for")
-	require.Equal(t, in.url+"/v1/agents/ready/runs", m[4], "the first agent that is ready")
+	require.Equal(t, in.URL+"/v1/agents/ready/runs", m[4], "the first agent that is ready")
 	var body map[string]string
 	require.NoError(t, json.Unmarshal([]byte(m[3]), &body))
 	require.NotEmpty(t, body["message"])
@@ -58,8 +59,8 @@ func TestBannerWithKeys(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Chdir(write(t, row.file+demo))
 			in := serving(t, []string{"AGENT_HTTP_API_KEY", row.env})
-			require.Equal(t, row.want, in.await(t, in.stdout, tryIt)[2])
-			require.NotContains(t, in.stdout.String(), "planted")
+			require.Equal(t, row.want, in.Await(t, in.Stdout, tryIt)[2])
+			require.NotContains(t, in.Stdout.String(), "planted")
 		})
 	}
 }
@@ -67,8 +68,8 @@ func TestBannerWithKeys(t *testing.T) {
 func TestBannerWithNothingToTry(t *testing.T) {
 	t.Chdir(write(t, "agents: [{id: a, model: m, provider: {protocol: openai}}]"))
 	in := serving(t, nil)
-	require.Regexp(t, `^agenthost runtime \S+, listening on http://127\.0\.0\.1:\d+\n$`, in.stdout.String())
-	require.Contains(t, in.log.String(), "agent is unavailable")
+	require.Regexp(t, `^agenthost runtime \S+, listening on http://127\.0\.0\.1:\d+\n$`, in.Stdout.String())
+	require.Contains(t, in.Log.String(), "agent is unavailable")
 }
 
 func TestWhoIsWarned(t *testing.T) {
@@ -98,8 +99,8 @@ func TestWhoIsWarned(t *testing.T) {
 func TestWhatIsPrintedOfAllAddresses(t *testing.T) {
 	for _, ip := range []string{"0.0.0.0", "::"} {
 		file := &agent.File{Agents: []agent.Agent{{ID: "a"}}}
-		out := newOutput()
-		main.Welcome(out, &net.TCPAddr{IP: net.ParseIP(ip), Port: 3000}, file)
+		var out bytes.Buffer
+		main.Welcome(&out, &net.TCPAddr{IP: net.ParseIP(ip), Port: 3000}, file)
 		require.Contains(t, out.String(), "listening on http://localhost:3000\n")
 		require.Equal(t, "http://localhost:3000/v1/agents/a/runs", tryIt.FindStringSubmatch(out.String())[4])
 	}
@@ -110,10 +111,10 @@ func TestPortInUse(t *testing.T) {
 	require.NoError(t, err)
 	defer taken.Close()
 	p := spawn(t, t.TempDir(), nil, "--addr", taken.Addr().String())
-	p.wait(t)
-	require.Equal(t, 1, p.cmd.ProcessState.ExitCode())
-	require.Equal(t, "runtime: listen tcp "+taken.Addr().String()+": bind: address already in use\n", p.log.String())
-	require.Empty(t, p.stdout.String())
+	p.Wait(t)
+	require.Equal(t, 1, p.Cmd.ProcessState.ExitCode())
+	require.Equal(t, "runtime: listen tcp "+taken.Addr().String()+": bind: address already in use\n", p.Log.String())
+	require.Empty(t, p.Stdout.String())
 
 	_, _, err = once(t, nil, "--addr", "nonsense")
 	require.EqualError(t, err, "listen tcp: address nonsense: missing port in address")
@@ -125,16 +126,16 @@ func TestAfterAKill(t *testing.T) {
 		modeltest.Stream(modeltest.Text("one"), modeltest.Gate(gate)), modeltest.Stream(modeltest.Text("two")))
 	dir := write(t, "agents:\n  - {id: a, model: m, provider: {protocol: anthropic, apiKey: k, baseUrl: "+up.URL+"}}")
 	p := spawn(t, dir, nil, "--addr", "127.0.0.1:0")
-	p.started(t)
-	s := follow(t, p.instance)
+	p.Started(t)
+	s := follow(t, p.Instance)
 	s.until("partial_message")
-	require.NoError(t, p.cmd.Process.Signal(syscall.SIGKILL))
+	require.NoError(t, p.Cmd.Process.Signal(syscall.SIGKILL))
 	require.Error(t, s.end(), "the stream broke off")
-	p.wait(t)
+	p.Wait(t)
 
-	again := spawn(t, dir, nil, "--addr", strings.TrimPrefix(p.url, "http://"))
-	again.started(t)
-	answer, err := again.client(t, "").Complete(t.Context(), "a", wire.RunRequest{Message: "hello"})
+	again := spawn(t, dir, nil, "--addr", strings.TrimPrefix(p.URL, "http://"))
+	again.Started(t)
+	answer, err := clientOf(t, again.URL, "").Complete(t.Context(), "a", wire.RunRequest{Message: "hello"})
 	require.NoError(t, err)
 	require.Equal(t, "two", answer.Text)
 }

@@ -6,17 +6,15 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/seed93082962/agenthost/cmd/internal/daemontest"
 	main "github.com/seed93082962/agenthost/cmd/runtime"
 	"github.com/seed93082962/agenthost/runtime/client"
 )
@@ -39,24 +37,14 @@ func TestMain(m *testing.M) {
 // binary is the command as it is shipped.
 var binary = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(scratch, "runtime")
-	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", path, ".")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build the command: %w\n%s", err, out)
-	}
-	return path, nil
+	return path, daemontest.Build(path)
 })
 
-// patience is how long a test waits for what is bound to come: long, as the machine may be busy.
-const patience = 30 * time.Second
+// patience is how long a test waits for what is bound to come.
+const patience = daemontest.Patience
 
 // instance is a runtime that serves, in this process or in one of its own.
-type instance struct {
-	url         string
-	stdout, log *output
-	ended       chan struct{} // closed when it is over, and then:
-	err         error
-}
+type instance = daemontest.Instance
 
 // environment makes a getenv of pairs.
 func environment(pairs []string) func(string) string {
@@ -74,19 +62,9 @@ func environment(pairs []string) func(string) string {
 // environment is given in pairs.
 func serving(t *testing.T, env []string, args ...string) *instance {
 	t.Helper()
-	ctx, stop := context.WithCancel(t.Context())
-	in := &instance{stdout: newOutput(), log: newOutput(), ended: make(chan struct{})}
-	go func() {
-		defer close(in.ended)
-		in.err = main.Run(ctx, append([]string{"--addr", "127.0.0.1:0"}, args...), environment(env), in.stdout, in.log)
-	}()
-	t.Cleanup(func() {
-		stop()
-		in.wait(t)
-		require.NoError(t, in.err)
+	return daemontest.Serve(t, func(ctx context.Context, in *instance) error {
+		return main.Run(ctx, append([]string{"--addr", "127.0.0.1:0"}, args...), environment(env), in.Stdout, in.Log)
 	})
-	in.started(t)
-	return in
 }
 
 // once runs the command in this process where it is to end by itself.
@@ -98,82 +76,20 @@ func once(t *testing.T, env []string, args ...string) (stdout, stderr string, er
 }
 
 // process is a run of the binary.
-type process struct {
-	*instance
-	cmd *exec.Cmd
-}
+type process = daemontest.Process
 
-// spawn starts the command in the folder dir. It is killed at the end of the test if it still
-// runs then.
+// spawn starts the command in the folder dir, as [daemontest.Spawn] does.
 func spawn(t *testing.T, dir string, env []string, args ...string) *process {
 	t.Helper()
 	path, err := binary()
 	require.NoError(t, err)
-	p := &process{
-		instance: &instance{stdout: newOutput(), log: newOutput(), ended: make(chan struct{})},
-		cmd:      exec.Command(path, args...),
-	}
-	p.cmd.Dir, p.cmd.Env = dir, []string{"HOME=" + dir}
-	for i := 0; i+1 < len(env); i += 2 {
-		p.cmd.Env = append(p.cmd.Env, env[i]+"="+env[i+1])
-	}
-	p.cmd.Stdout, p.cmd.Stderr = p.stdout, p.log
-	require.NoError(t, p.cmd.Start())
-	go func() {
-		defer close(p.ended)
-		p.err = p.cmd.Wait()
-	}()
-	t.Cleanup(func() {
-		_ = p.cmd.Process.Kill() // an error says that it is over
-		p.wait(t)
-	})
-	return p
+	return daemontest.Spawn(t, path, dir, env, args...)
 }
 
-var listening = regexp.MustCompile(`listening on (http://\S+)\n`)
-
-// started waits for the banner and reads the address from it.
-func (in *instance) started(t *testing.T) {
+// clientOf calls the runtime at url.
+func clientOf(t *testing.T, url, key string) *client.Client {
 	t.Helper()
-	in.url = in.await(t, in.stdout, listening)[1]
-}
-
-func (in *instance) wait(t *testing.T) {
-	t.Helper()
-	select {
-	case <-in.ended:
-	case <-time.After(patience):
-		require.FailNow(t, "the runtime does not end", "stdout: %s\nlog: %s", in.stdout, in.log)
-	}
-}
-
-// await waits until an output of the instance matches.
-func (in *instance) await(t *testing.T, o *output, pattern *regexp.Regexp) []string {
-	t.Helper()
-	late := time.NewTimer(patience)
-	defer late.Stop()
-	ended := in.ended
-	for {
-		text, wrote := o.now()
-		if match := pattern.FindStringSubmatch(text); match != nil {
-			return match
-		}
-		if ended == nil {
-			require.FailNow(t, "the runtime ended before "+pattern.String(), "stdout: %s\nlog: %s\nerror: %v", in.stdout, in.log, in.err)
-		}
-		select {
-		case <-wrote:
-		case <-ended:
-			ended = nil // look once more
-		case <-late.C:
-			require.FailNow(t, "the runtime does not write "+pattern.String(), "stdout: %s\nlog: %s", in.stdout, in.log)
-		}
-	}
-}
-
-func (in *instance) client(t *testing.T, key string) *client.Client {
-	t.Helper()
-	c, err := client.New(client.Config{BaseURL: in.url, APIKey: key, HTTPClient: caller(t)})
+	c, err := client.New(client.Config{BaseURL: url, APIKey: key, HTTPClient: caller(t)})
 	require.NoError(t, err)
 	return c
 }
@@ -184,35 +100,6 @@ func caller(t *testing.T) *http.Client {
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
 	return &http.Client{Transport: transport}
-}
-
-// output is what a program writes, while it writes it.
-type output struct {
-	mu    sync.Mutex // guards all below
-	buf   bytes.Buffer
-	wrote chan struct{} // closed by the next write
-}
-
-func newOutput() *output { return &output{wrote: make(chan struct{})} }
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	close(o.wrote)
-	o.wrote = make(chan struct{})
-	return o.buf.Write(p)
-}
-
-// now returns what was written so far, and a channel that is closed by the next write.
-func (o *output) now() (string, <-chan struct{}) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.String(), o.wrote
-}
-
-func (o *output) String() string {
-	text, _ := o.now()
-	return text
 }
 
 // write puts a configuration file into a new folder and returns the folder.

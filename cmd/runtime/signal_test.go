@@ -29,7 +29,7 @@ type following struct {
 func follow(t *testing.T, in *instance) *following {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	next, stop := iter.Pull2(in.client(t, "").Run(ctx, "a", wire.RunRequest{Message: "hello"}))
+	next, stop := iter.Pull2(clientOf(t, in.URL, "").Run(ctx, "a", wire.RunRequest{Message: "hello"}))
 	t.Cleanup(func() {
 		cancel()
 		stop()
@@ -68,23 +68,18 @@ func inFlight(t *testing.T, gate <-chan struct{}, args ...string) (*process, *fo
 		modeltest.Stream(modeltest.Text("one"), modeltest.Gate(gate), modeltest.Text("two")))
 	dir := write(t, "agents:\n  - {id: a, model: m, provider: {protocol: anthropic, apiKey: k, baseUrl: "+up.URL+"}}")
 	p := spawn(t, dir, nil, append([]string{"--addr", "127.0.0.1:0"}, args...)...)
-	p.started(t)
-	f := follow(t, p.instance)
+	p.Started(t)
+	f := follow(t, p.Instance)
 	f.until("partial_message")
 	return p, f
 }
 
-func (p *process) signal(t *testing.T, sig syscall.Signal) {
-	t.Helper()
-	require.NoError(t, p.cmd.Process.Signal(sig))
-}
-
 // draining waits until the process is draining.
-func (p *process) draining(t *testing.T) {
+func draining(t *testing.T, p *process) {
 	t.Helper()
 	c := caller(t)
 	require.Eventually(t, func() bool {
-		res, err := c.Get(p.url + "/health/ready")
+		res, err := c.Get(p.URL + "/health/ready")
 		if err != nil {
 			return false
 		}
@@ -99,13 +94,13 @@ func TestSignalsDrain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			gate := make(chan struct{})
 			p, run := inFlight(t, gate, "--drain-timeout", patience.String())
-			p.signal(t, sig)
-			p.draining(t)
-			_, err := p.client(t, "").Complete(t.Context(), "a", wire.RunRequest{Message: "too late"})
+			p.Signal(t, sig)
+			draining(t, p)
+			_, err := clientOf(t, p.URL, "").Complete(t.Context(), "a", wire.RunRequest{Message: "too late"})
 			var refusal *client.Error
 			require.ErrorAs(t, err, &refusal)
 			require.Equal(t, client.Error{Status: http.StatusServiceUnavailable, Body: wire.ErrorBody{Error: "Draining"}}, *refusal)
-			health, err := p.client(t, "").Health(t.Context())
+			health, err := clientOf(t, p.URL, "").Health(t.Context())
 			require.NoError(t, err, "it is alive all the same")
 			require.Equal(t, "ok", health.Status)
 
@@ -113,44 +108,44 @@ func TestSignalsDrain(t *testing.T) {
 			require.Equal(t, "onetwo", *run.until("result").(*wire.Result).Result)
 			run.until("done")
 			require.NoError(t, run.end())
-			p.wait(t)
-			require.Zero(t, p.cmd.ProcessState.ExitCode(), "%s", p.log)
-			require.Regexp(t, `"message":"draining"(.|\n)*"message":"stopped"`, p.log.String())
+			p.Wait(t)
+			require.Zero(t, p.Cmd.ProcessState.ExitCode(), "%s", p.Log)
+			require.Regexp(t, `"message":"draining"(.|\n)*"message":"stopped"`, p.Log.String())
 		})
 	}
 }
 
 func TestRunsThatOutlastTheDrainAreCancelled(t *testing.T) {
 	p, run := inFlight(t, make(chan struct{}), "--drain-timeout", "100ms")
-	p.signal(t, syscall.SIGTERM)
+	p.Signal(t, syscall.SIGTERM)
 	require.Equal(t, wire.ReasonShutdown, run.until("cancelled").(*wire.Cancelled).Reason)
 	run.until("done")
 	require.NoError(t, run.end())
-	p.wait(t)
-	require.Zero(t, p.cmd.ProcessState.ExitCode(), "%s", p.log)
+	p.Wait(t)
+	require.Zero(t, p.Cmd.ProcessState.ExitCode(), "%s", p.Log)
 }
 
 func TestCancelWhileDraining(t *testing.T) {
 	p, run := inFlight(t, make(chan struct{}), "--drain-timeout", patience.String())
-	p.signal(t, syscall.SIGTERM)
-	p.draining(t)
-	_, err := p.client(t, "").Cancel(t.Context(), run.id)
+	p.Signal(t, syscall.SIGTERM)
+	draining(t, p)
+	_, err := clientOf(t, p.URL, "").Cancel(t.Context(), run.id)
 	require.NoError(t, err)
 	require.Equal(t, wire.ReasonClientRequest, run.until("cancelled").(*wire.Cancelled).Reason)
-	p.wait(t)
-	require.Zero(t, p.cmd.ProcessState.ExitCode(), "%s", p.log)
+	p.Wait(t)
+	require.Zero(t, p.Cmd.ProcessState.ExitCode(), "%s", p.Log)
 }
 
 func TestTheSecondSignalEndsAtOnce(t *testing.T) {
 	p, run := inFlight(t, make(chan struct{}), "--drain-timeout", patience.String())
-	p.signal(t, syscall.SIGTERM)
-	p.draining(t)
+	p.Signal(t, syscall.SIGTERM)
+	draining(t, p)
 	// The first one may still be on its way to giving up its handler.
 	require.Eventually(t, func() bool {
-		return errors.Is(p.cmd.Process.Signal(syscall.SIGTERM), os.ErrProcessDone)
+		return errors.Is(p.Cmd.Process.Signal(syscall.SIGTERM), os.ErrProcessDone)
 	}, patience, 10*time.Millisecond)
-	p.wait(t)
-	status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	p.Wait(t)
+	status, ok := p.Cmd.ProcessState.Sys().(syscall.WaitStatus)
 	require.True(t, ok)
 	require.True(t, status.Signaled())
 	require.Equal(t, syscall.SIGTERM, status.Signal())
@@ -159,8 +154,8 @@ func TestTheSecondSignalEndsAtOnce(t *testing.T) {
 
 func TestASignalWithoutRunsEndsAtOnce(t *testing.T) {
 	p := spawn(t, t.TempDir(), nil, "--addr", "127.0.0.1:0", "--drain-timeout", (2 * patience).String())
-	p.started(t)
-	p.signal(t, syscall.SIGTERM)
-	p.wait(t)
-	require.Zero(t, p.cmd.ProcessState.ExitCode(), "%s", p.log)
+	p.Started(t)
+	p.Signal(t, syscall.SIGTERM)
+	p.Wait(t)
+	require.Zero(t, p.Cmd.ProcessState.ExitCode(), "%s", p.Log)
 }

@@ -3,6 +3,7 @@ package daemontest
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"regexp"
@@ -36,7 +37,8 @@ func Serve(t testing.TB, run func(ctx context.Context, in *Instance) error) *Ins
 	}()
 	t.Cleanup(func() {
 		stop()
-		require.NoError(t, in.Wait(t))
+		in.Wait(t)
+		require.NoError(t, in.err)
 	})
 	in.Started(t)
 	return in
@@ -49,45 +51,42 @@ func newInstance() *Instance {
 // Process is a run of a binary.
 type Process struct {
 	*Instance
-	cmd *exec.Cmd
+	Cmd *exec.Cmd
 }
 
 // Spawn starts a binary in the folder dir, which is its home too, with the environment in pairs. It is killed at the end
 // of the test if it still runs then.
 func Spawn(t testing.TB, binary, dir string, env []string, args ...string) *Process {
 	t.Helper()
-	p := &Process{Instance: newInstance(), cmd: exec.Command(binary, args...)}
-	p.cmd.Dir, p.cmd.Env = dir, []string{"HOME=" + dir}
+	p := &Process{Instance: newInstance(), Cmd: exec.Command(binary, args...)}
+	p.Cmd.Dir, p.Cmd.Env = dir, []string{"HOME=" + dir}
 	for i := 0; i+1 < len(env); i += 2 {
-		p.cmd.Env = append(p.cmd.Env, env[i]+"="+env[i+1])
+		p.Cmd.Env = append(p.Cmd.Env, env[i]+"="+env[i+1])
 	}
-	p.cmd.Stdout, p.cmd.Stderr = p.Stdout, p.Log
-	require.NoError(t, p.cmd.Start())
+	p.Cmd.Stdout, p.Cmd.Stderr = p.Stdout, p.Log
+	require.NoError(t, p.Cmd.Start())
 	go func() {
 		defer close(p.ended)
-		p.err = p.cmd.Wait()
+		p.err = p.Cmd.Wait()
 	}()
 	t.Cleanup(func() {
-		_ = p.cmd.Process.Kill() // an error says that it is over
-		_ = p.Wait(t)
+		_ = p.Cmd.Process.Kill() // an error says that it is over
+		p.Wait(t)
 	})
 	return p
 }
 
-// PID is the id of the process.
-func (p *Process) PID() int { return p.cmd.Process.Pid }
-
 // Signal sends it one.
 func (p *Process) Signal(t testing.TB, sig syscall.Signal) {
 	t.Helper()
-	require.NoError(t, p.cmd.Process.Signal(sig))
+	require.NoError(t, p.Cmd.Process.Signal(sig))
 }
 
 // Exit waits for the end, and returns the exit code.
 func (p *Process) Exit(t testing.TB) int {
 	t.Helper()
-	_ = p.Wait(t) // the state says more
-	return p.cmd.ProcessState.ExitCode()
+	p.Wait(t)
+	return p.Cmd.ProcessState.ExitCode()
 }
 
 var listening = regexp.MustCompile(`listening on (http://\S+)\n`)
@@ -98,19 +97,15 @@ func (in *Instance) Started(t testing.TB) {
 	in.URL = in.Await(t, in.Stdout, listening)[1]
 }
 
-// Wait waits for the end, and returns the error there.
-func (in *Instance) Wait(t testing.TB) error {
+// Wait waits for the end.
+func (in *Instance) Wait(t testing.TB) {
 	t.Helper()
 	select {
 	case <-in.ended:
 	case <-time.After(Patience):
 		require.FailNow(t, "the server does not end", "stdout: %s\nlog: %s", in.Stdout, in.Log)
 	}
-	return in.err
 }
-
-// Ended is closed when it is over.
-func (in *Instance) Ended() <-chan struct{} { return in.ended }
 
 // Await waits until an output of the instance matches.
 func (in *Instance) Await(t testing.TB, o *Output, pattern *regexp.Regexp) []string {
@@ -136,11 +131,12 @@ func (in *Instance) Await(t testing.TB, o *Output, pattern *regexp.Regexp) []str
 	}
 }
 
-// Build makes the command in the current folder as it is shipped, as the file path.
-func Build(t testing.TB, path string) {
-	t.Helper()
+// Build makes the command in the current folder, as it is shipped, to be the file path.
+func Build(path string) error {
 	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", path, ".")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	out, err := build.CombinedOutput()
-	require.NoError(t, err, "build the command: %s", out)
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("build the command: %w\n%s", err, out)
+	}
+	return nil
 }
