@@ -99,7 +99,7 @@ func New(ctx context.Context, cfg Config) (_ *Hub, err error) {
 			err = errors.Join(err, h.Close())
 		}
 	}()
-	if err = h.db.Migrate(ctx, h.migrations()...); err != nil {
+	if err := h.db.Migrate(ctx, h.migrations()...); err != nil {
 		return nil, err
 	}
 	h.audit, err = sqlaudit.New(sqlaudit.Config{Write: h.db.Write(), Read: h.db.Read(), Engine: string(h.db.Engine()), Now: cfg.Now})

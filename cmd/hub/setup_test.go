@@ -57,11 +57,11 @@ func spawn(t *testing.T, binary string, env []string) *daemontest.Process {
 }
 
 // once runs the command in this process where it is to end by itself.
-func once(t *testing.T, env []string, args ...string) (stdout, stderr string, err error) {
+func once(t *testing.T, env []string, args ...string) (stdout string, err error) {
 	t.Helper()
-	var out, log bytes.Buffer
-	err = main.Run(t.Context(), args, environment(env), &out, &log)
-	return out.String(), log.String(), err
+	var out bytes.Buffer
+	err = main.Run(t.Context(), args, environment(env), &out, io.Discard)
+	return out.String(), err
 }
 
 // answer is what a request was answered.

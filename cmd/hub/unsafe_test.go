@@ -41,7 +41,7 @@ func TestUnsafeStartsAreRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			env := append([]string{"HUB_ADDR", "127.0.0.1:0", "HUB_DATA_DIR", t.TempDir()}, row.env...)
-			_, _, err := once(t, env, row.args...)
+			_, err := once(t, env, row.args...)
 			require.ErrorContains(t, err, row.want)
 			require.NotContains(t, err.Error(), "\n", "one sentence")
 			require.NotContains(t, err.Error(), "hunter22")
@@ -53,7 +53,7 @@ func TestTheEncryptionKeyIsKeptAndGuarded(t *testing.T) {
 	dir := t.TempDir()
 	env := []string{"HUB_DATA_DIR", dir, "HUB_ADDR", "127.0.0.1:0"}
 	key := filepath.Join(dir, "encryption.key")
-	_, _, err := once(t, env, "rekey")
+	_, err := once(t, env, "rekey")
 	require.NoError(t, err)
 	for _, path := range []string{key, filepath.Join(dir, "hub.db")} {
 		info, err := os.Stat(path)
@@ -62,7 +62,7 @@ func TestTheEncryptionKeyIsKeptAndGuarded(t *testing.T) {
 	}
 	before, err := os.ReadFile(key)
 	require.NoError(t, err)
-	_, _, err = once(t, env, "rekey")
+	_, err = once(t, env, "rekey")
 	require.NoError(t, err)
 	after, err := os.ReadFile(key)
 	require.NoError(t, err)
@@ -71,33 +71,33 @@ func TestTheEncryptionKeyIsKeptAndGuarded(t *testing.T) {
 	t.Run("others can read it", func(t *testing.T) {
 		require.NoError(t, os.Chmod(key, 0o644))
 		defer func() { require.NoError(t, os.Chmod(key, 0o600)) }()
-		_, _, err := once(t, env)
+		_, err := once(t, env)
 		require.ErrorContains(t, err, "can be read by others")
 	})
 	t.Run("another one", func(t *testing.T) {
-		_, _, err := once(t, append([]string{"PROVIDER_ENCRYPTION_KEY", secret.Generate()}, env...))
+		_, err := once(t, append([]string{"PROVIDER_ENCRYPTION_KEY", secret.Generate()}, env...))
 		require.ErrorContains(t, err, "sealed with a key that is not in the keyring")
 	})
 	t.Run("a new one before it", func(t *testing.T) {
 		next := secret.Generate()
-		out, _, err := once(t, append([]string{"PROVIDER_ENCRYPTION_KEY", next + "," + strings.TrimSpace(string(before))}, env...), "rekey")
+		out, err := once(t, append([]string{"PROVIDER_ENCRYPTION_KEY", next + "," + strings.TrimSpace(string(before))}, env...), "rekey")
 		require.NoError(t, err)
 		require.Equal(t, "1 secrets were sealed anew\n", out)
-		_, _, err = once(t, append([]string{"PROVIDER_ENCRYPTION_KEY", next}, env...), "rekey")
+		_, err = once(t, append([]string{"PROVIDER_ENCRYPTION_KEY", next}, env...), "rekey")
 		require.NoError(t, err, "the former key can be dropped")
 	})
 	t.Run("it is gone", func(t *testing.T) {
 		require.NoError(t, os.Remove(key))
-		_, _, err := once(t, env)
+		_, err := once(t, env)
 		require.ErrorContains(t, err, "is gone")
 	})
 }
 
 func TestADatabaseThatIsNewerIsRefused(t *testing.T) {
 	env := []string{"HUB_DATA_DIR", t.TempDir(), "HUB_ADDR", "127.0.0.1:0"}
-	_, _, err := once(t, env, "rekey")
+	_, err := once(t, env, "rekey")
 	require.NoError(t, err)
 	bump(t, env[1])
-	_, _, err = once(t, env)
+	_, err = once(t, env)
 	require.ErrorContains(t, err, "newer")
 }

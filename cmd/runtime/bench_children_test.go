@@ -135,7 +135,7 @@ const memoryDir = "/dev/shm"
 // one, for minutes.
 func startRuntime(b *testing.B, t *bench) *child {
 	b.Helper()
-	home, err := os.MkdirTemp(memoryDir, "agenthost-bench-")
+	home, err := os.MkdirTemp(memoryDir, "agenthost-bench-") //nolint:usetesting // b.TempDir is on a disk
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -147,7 +147,7 @@ func startRuntime(b *testing.B, t *bench) *child {
 // is over.
 func startOnDisk(b *testing.B, t *bench) *child {
 	b.Helper()
-	home, err := os.MkdirTemp(scratch, "home-")
+	home, err := os.MkdirTemp(scratch, "home-") //nolint:usetesting // b.TempDir is removed at once, see above
 	if err != nil {
 		b.Fatal(err)
 	}

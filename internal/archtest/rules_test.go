@@ -79,6 +79,7 @@ var arrows = []rule{
 	{"internal/testgate", "", "it reads what the go command writes"},
 	{"internal/httpapi", "internal/ids", "what both servers share knows neither"},
 	{"internal/child", "", "what starts processes knows none of them"},
+	{"internal/readmetest", "", "it reads documents and tests, whatever they are of"},
 	{"internal/pgtest", "", "a database server for tests knows no table"},
 	{"internal/outbound", "", "what calls streams knows none of them"},
 	{"internal/ids", "", "what both servers share knows neither"},

@@ -58,7 +58,7 @@ type Process struct {
 // of the test if it still runs then.
 func Spawn(t testing.TB, binary, dir string, env []string, args ...string) *Process {
 	t.Helper()
-	p := &Process{Instance: newInstance(), Cmd: exec.Command(binary, args...)}
+	p := &Process{Instance: newInstance(), Cmd: exec.CommandContext(t.Context(), binary, args...)}
 	p.Cmd.Dir, p.Cmd.Env = dir, []string{"HOME=" + dir}
 	for i := 0; i+1 < len(env); i += 2 {
 		p.Cmd.Env = append(p.Cmd.Env, env[i]+"="+env[i+1])
@@ -133,7 +133,7 @@ func (in *Instance) Await(t testing.TB, o *Output, pattern *regexp.Regexp) []str
 
 // Build makes the command in the current folder, as it is shipped, to be the file path.
 func Build(path string) error {
-	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", path, ".")
+	build := exec.CommandContext(context.Background(), "go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", path, ".")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("build the command: %w\n%s", err, out)

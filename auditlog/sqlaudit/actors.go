@@ -1,0 +1,144 @@
+package sqlaudit
+
+import (
+	"context"
+	"fmt"
+	"math/bits"
+)
+
+// actors is the entries of a span by some users.
+type actors struct {
+	span
+	keys  []int64    // those that have entries there
+	pairs [][2]int64 // these with the positions of their entries at or below lo
+	base  int64      // sum of these positions
+	count int64
+}
+
+// actors counts, and leaves out who did nothing in the span. It is given keys with the positions of their last pruned entries.
+func (s span) actors(ctx context.Context, floors [][2]int64) (*actors, error) {
+	all := &actors{span: s}
+	if len(floors) == 0 {
+		return all, nil
+	}
+	const rank = `SELECT k.key, COALESCE((SELECT e.actor_pos FROM audit_entries e
+		WHERE e.actor = k.key AND e.id <= $1 ORDER BY e.id DESC LIMIT 1), k.first) FROM `
+	query := rank + fmt.Sprintf(s.store.sql.pairs, "$2") + " k"
+	last, err := s.twos(ctx, query, []any{s.hi, set(floors)})
+	if err != nil {
+		return nil, err
+	}
+	firsts := make(map[int64]int64, len(floors))
+	if s.lo > s.floor {
+		if floors, err = s.twos(ctx, query, []any{s.lo, set(floors)}); err != nil {
+			return nil, err
+		}
+	}
+	for _, p := range floors {
+		firsts[p[0]] = p[1]
+	}
+	for _, p := range last {
+		if first := firsts[p[0]]; p[1] > first {
+			all.keys = append(all.keys, p[0])
+			all.pairs = append(all.pairs, [2]int64{p[0], first})
+			all.base += first
+			all.count += p[1] - first
+		}
+	}
+	return all, nil
+}
+
+func (a *actors) total() int64 { return a.count }
+
+// Limits of what is cheaper than a search.
+const (
+	fewOffset = 256   // entries read to be dropped
+	farWalk   = 4_096 // entries looked at one by one
+)
+
+func (a *actors) page(ctx context.Context, offset, n int64) ([]row, error) {
+	from := *a
+	if offset > fewOffset {
+		hi, err := a.seek(ctx, a.count-offset)
+		if err != nil {
+			return nil, err
+		}
+		from.hi, offset = hi, 0
+	}
+	want := offset + n
+	if far := 4 * float64(want) * float64(a.hi-a.lo) / float64(a.count); far <= farWalk {
+		rows, err := from.walk(ctx, int64(far), want)
+		if err != nil {
+			return nil, err
+		}
+		if int64(len(rows)) == want {
+			return rows[offset:], nil
+		}
+	}
+	rows, err := from.merge(ctx, want)
+	return rows[min(offset, int64(len(rows))):], err
+}
+
+// seek finds the id of the entry at a position, counted from lo: bisection in one statement, whose steps are powers of two.
+func (a *actors) seek(ctx context.Context, position int64) (id int64, err error) {
+	query := "WITH RECURSIVE k AS MATERIALIZED " + fmt.Sprintf(a.store.sql.pairs, "$5") + `,
+		s (at, step) AS (SELECT CAST($1 AS BIGINT), CAST($2 AS BIGINT) UNION ALL
+			SELECT CASE WHEN s.at + s.step < $3 AND (SELECT SUM(COALESCE((SELECT e.actor_pos FROM audit_entries e
+				WHERE e.actor = k.key AND e.id <= s.at + s.step ORDER BY e.id DESC LIMIT 1), k.first)) FROM k) < $4
+			THEN s.at + s.step ELSE s.at END, s.step / 2 FROM s WHERE s.step > 0)
+		SELECT MAX(at) + 1 FROM s`
+	step := int64(1) << bits.Len64(unsigned(a.hi-a.lo)) >> 1
+	if _, err = a.store.read.row(ctx, query, []any{a.lo, step, a.hi, a.base + position, set(a.pairs)}, &id); err != nil {
+		return 0, fmt.Errorf("find entry of users: %w", err)
+	}
+	return id, nil
+}
+
+// walk looks at the newest entries one by one. It may find fewer than n. IS TRUE makes PostgreSQL look each up in a hash
+// table, where it would join, which takes a set whose size it does not know for small.
+func (a *actors) walk(ctx context.Context, far, n int64) ([]row, error) {
+	return a.entries(ctx, "e.tenant = $1 AND e.id > $2 AND e.id <= $3 AND (e.actor IN "+fmt.Sprintf(a.store.sql.set, "$4")+
+		") IS TRUE ORDER BY e.id DESC"+limit(n), n, a.tenant, max(a.lo, a.hi-far), a.hi, set(a.keys))
+}
+
+// merge takes the newest entries of each actor. Only those n actors whose last entries are the newest can matter.
+func (a *actors) merge(ctx context.Context, n int64) ([]row, error) {
+	newest, err := a.twos(ctx, `SELECT k.key, COALESCE((SELECT e.id FROM audit_entries e
+			WHERE e.actor = k.key AND e.id <= $1 ORDER BY e.id DESC LIMIT 1), 0) AS last
+		FROM `+fmt.Sprintf(a.store.sql.pairs, "$2")+" k ORDER BY last DESC LIMIT $3", []any{a.hi, set(a.pairs), n})
+	if err != nil {
+		return nil, fmt.Errorf("find users' last entries: %w", err)
+	}
+	ids, err := a.find(ctx, "SELECT e.id FROM "+fmt.Sprintf(a.store.sql.pairs, "$4")+` k
+		JOIN audit_entries e ON e.actor = k.key AND e.id > $1 AND e.id <= $2
+			AND e.id >= COALESCE((SELECT b.id FROM audit_entries b WHERE b.actor = k.key AND b.id <= $2
+				ORDER BY b.id DESC LIMIT 1 OFFSET $3), 0)
+		ORDER BY e.id DESC LIMIT $5`, []any{a.lo, a.hi, n - 1, set(newest), n})
+	if err != nil {
+		return nil, fmt.Errorf("find users' entries: %w", err)
+	}
+	return a.byID(ctx, ids)
+}
+
+// byID reads entries, newest first.
+func (s span) byID(ctx context.Context, ids []int64) ([]row, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	return s.entries(ctx, "e.tenant = $1 AND e.id IN "+fmt.Sprintf(s.store.sql.set, "$2")+" ORDER BY e.id DESC",
+		int64(len(ids)), s.tenant, set(ids))
+}
+
+// window is how many ids a chunk of many users covers.
+const window = 8_192
+
+func (a *actors) chunk(ctx context.Context, after, n int64) ([]row, int64, error) {
+	after = max(after, a.lo)
+	to := min(a.hi, after+window)
+	rows, err := a.entries(ctx, "e.tenant = $1 AND e.id > $2 AND e.id <= $3 AND (e.actor IN "+
+		fmt.Sprintf(a.store.sql.set, "$4")+") IS TRUE ORDER BY e.id"+limit(n), n, a.tenant, after, to, set(a.keys))
+	if int64(len(rows)) == n {
+		to = signed(rows[n-1].ID)
+	}
+	return rows, to, err
+}

@@ -1,0 +1,233 @@
+package sqlaudit_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/auditlog"
+	"github.com/seed93082962/agenthost/auditlog/sqlaudit"
+	"github.com/seed93082962/agenthost/hub/db"
+	"github.com/seed93082962/agenthost/hub/db/dbtest"
+)
+
+// holding runs do while a transaction has the log of "t" locked, so that what is appended in do has to wait, and then
+// commits or rolls back.
+func holding(t *testing.T, d *db.DB, s *sqlaudit.Store, commit bool, do func()) {
+	t.Helper()
+	tx, err := d.Write().BeginTx(t.Context(), nil)
+	require.NoError(t, err)
+	require.NoError(t, s.AppendTx(t.Context(), tx, login("t", 0)))
+	do()
+	if commit {
+		require.NoError(t, tx.Commit())
+	} else {
+		require.NoError(t, tx.Rollback())
+	}
+}
+
+func TestAppendTxThatIsRolledBackLeavesNoHole(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, url string) {
+		d := database(t, url)
+		s := store(t, d)
+		require.NoError(t, s.Append(t.Context(), login("t", 1), promote("t", 1)))
+		holding(t, d, s, false, func() {})
+		tx, err := d.Write().BeginTx(t.Context(), nil)
+		require.NoError(t, err)
+		require.NoError(t, s.AppendTx(t.Context(), tx, login("t", 0), login("new", 1), promote("t", 99)))
+		require.NoError(t, s.AppendTx(t.Context(), tx, login("t", 99)))
+		require.NoError(t, tx.Rollback())
+
+		require.NoError(t, s.Append(t.Context(), promote("t", 99), login("t", 0)))
+		holding(t, d, s, true, func() {})
+		v := verified(t, s, "t")
+		require.EqualValues(t, 5, v.Checked)
+		p, err := s.Query(t.Context(), auditlog.Query{TenantID: "t", Filter: auditlog.Filter{Category: "auth"}, Limit: 10})
+		require.NoError(t, err)
+		require.EqualValues(t, 3, p.Total)
+		head, err := s.Head(t.Context(), "new")
+		require.NoError(t, err)
+		require.Zero(t, head)
+	})
+}
+
+func TestRecordThatIsRefusedFailsAlone(t *testing.T) {
+	poison := map[db.Engine]string{
+		db.PostgreSQL: "ALTER TABLE audit_entries ADD CHECK (target_type <> 'poison')",
+		db.SQLite: `CREATE TRIGGER poison BEFORE INSERT ON audit_entries WHEN NEW.target_type = 'poison'
+			BEGIN SELECT RAISE(ABORT, 'poison'); END`,
+	}
+	dbtest.Each(t, func(t *testing.T, url string) {
+		d := database(t, url)
+		s := store(t, d)
+		_, err := d.Write().Exec(poison[d.Engine()])
+		require.NoError(t, err)
+		bad := event("t", 7)
+		bad.TargetType = "poison"
+		var calls sync.WaitGroup
+		var errs [32]error
+		holding(t, d, s, true, func() {
+			for i := range errs {
+				calls.Go(func() {
+					record := login("t", i)
+					if i == 7 {
+						record = auditlog.Define[auditlog.None]("auth.login").Record(bad, auditlog.None{})
+					}
+					errs[i] = s.Append(context.Background(), record)
+				})
+			}
+		})
+		calls.Wait()
+		for i, err := range errs {
+			require.Equal(t, i == 7, err != nil, "%d: %v", i, err)
+		}
+		require.EqualValues(t, 32, verified(t, s, "t").Checked)
+	})
+}
+
+func TestCallerThatGivesUpDoesNotTakeOthersAlong(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, url string) {
+		d := database(t, url)
+		s := store(t, d)
+		gone := errors.New("gone")
+		var stay sync.WaitGroup
+		holding(t, d, s, true, func() {
+			for i := range 8 {
+				stay.Go(func() { require.NoError(t, s.Append(context.Background(), login("t", i))) })
+			}
+			var leave sync.WaitGroup
+			for i := range 8 {
+				leave.Go(func() {
+					ctx, cancel := context.WithCancelCause(context.Background())
+					go cancel(gone)
+					require.ErrorIs(t, s.Append(ctx, login("t", 100+i)), gone)
+				})
+			}
+			leave.Wait()
+		})
+		stay.Wait()
+		require.GreaterOrEqual(t, verified(t, s, "t").Checked, uint64(9))
+	})
+}
+
+func TestCloseWritesWhatWasGiven(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, url string) {
+		d := database(t, url)
+		s, err := sqlaudit.New(sqlaudit.Config{Write: d.Write(), Engine: string(d.Engine())})
+		require.NoError(t, err)
+		var calls sync.WaitGroup
+		var errs [64]error
+		for i := range errs {
+			calls.Go(func() { errs[i] = s.Append(context.Background(), login("t", i)) })
+		}
+		require.NoError(t, s.Close())
+		calls.Wait()
+		var written uint64
+		for _, err := range errs {
+			if err == nil {
+				written++
+			} else {
+				require.ErrorIs(t, err, sqlaudit.ErrClosed)
+			}
+		}
+		require.Equal(t, written, verified(t, store(t, d), "t").Checked)
+	})
+}
+
+// Some of these fail where a transaction is not tried again.
+func TestManyStoresUnderSerializable(t *testing.T) {
+	url := dbURL(t)
+	d := database(t, url)
+	_, err := d.Write().Exec("DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET default_transaction_isolation = serializable', current_database()); END $$")
+	require.NoError(t, err)
+	var all sync.WaitGroup
+	for range 3 {
+		other := dbtest.Open(t, url)
+		s := store(t, other)
+		for i := range 4 {
+			all.Go(func() {
+				for range 25 {
+					require.NoError(t, s.Append(context.Background(), login("t", i), promote("u", i)))
+				}
+			})
+		}
+	}
+	all.Wait()
+	s := store(t, d)
+	require.EqualValues(t, 300, verified(t, s, "t").Checked)
+	require.EqualValues(t, 300, verified(t, s, "u").Checked)
+}
+
+func TestLostConnectionIsAnError(t *testing.T) {
+	d := database(t, dbURL(t))
+	s := store(t, d)
+	failed := make(chan error)
+	holding(t, d, s, true, func() {
+		go func() { failed <- s.Append(context.Background(), login("t", 1)) }()
+		for n := 0; n == 0; { // until it waits for the lock
+			require.NoError(t, d.Read().QueryRow(`SELECT COUNT(pg_terminate_backend(pid)) FROM pg_stat_activity
+				WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&n))
+		}
+		require.Error(t, <-failed)
+	})
+	require.NoError(t, s.Append(t.Context(), login("t", 2)))
+	require.EqualValues(t, 2, verified(t, s, "t").Checked)
+}
+
+func TestMigrateAlone(t *testing.T) {
+	for engine, open := range map[string]func() (*sql.DB, error){
+		sqlaudit.PostgreSQL: func() (*sql.DB, error) { return sql.Open("pgx", dbURL(t)) },
+		sqlaudit.SQLite: func() (*sql.DB, error) {
+			return sql.Open("sqlite", "file:"+t.TempDir()+"/audit.db?_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)")
+		},
+	} {
+		t.Run(engine, func(t *testing.T) {
+			d, err := open()
+			require.NoError(t, err)
+			defer func() { require.NoError(t, d.Close()) }()
+			var all sync.WaitGroup
+			for range 4 {
+				all.Go(func() { require.NoError(t, sqlaudit.Migrate(context.Background(), d, engine)) })
+			}
+			all.Wait()
+			s, err := sqlaudit.New(sqlaudit.Config{Write: d, Engine: engine})
+			require.NoError(t, err)
+			require.NoError(t, s.Append(t.Context(), login("t", 1), promote("t", 2)))
+			verified(t, s, "t")
+			require.NoError(t, s.Close())
+			require.ErrorIs(t, s.Append(t.Context(), login("t", 1)), sqlaudit.ErrClosed)
+
+			_, err = d.Exec("INSERT INTO audit_schema (version) VALUES (1000)")
+			require.NoError(t, err)
+			require.ErrorContains(t, sqlaudit.Migrate(t.Context(), d, engine), "version 1000")
+		})
+	}
+	require.Error(t, sqlaudit.Migrate(t.Context(), nil, "oracle"))
+	_, err := sqlaudit.New(sqlaudit.Config{Engine: sqlaudit.SQLite})
+	require.Error(t, err)
+	_, err = sqlaudit.New(sqlaudit.Config{Write: new(sql.DB), Engine: "oracle"})
+	require.ErrorContains(t, err, "oracle")
+}
+
+// A log of several pieces in one call, and names in every size of statement.
+func TestLargeAppend(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, url string) {
+		s := store(t, database(t, url))
+		records := make([]auditlog.Record, 5_000)
+		for i := range records {
+			records[i] = login("t", i%777)
+		}
+		require.NoError(t, s.Append(t.Context(), records...))
+		require.EqualValues(t, 5_000, verified(t, s, "t").Checked)
+		p, err := s.Query(t.Context(), auditlog.Query{TenantID: "t", Filter: auditlog.Filter{User: "user77"}, Offset: 30, Limit: 20})
+		require.NoError(t, err)
+		require.EqualValues(t, 7*6, p.Total) // 770 to 776
+		require.Len(t, p.Items, 12)
+		require.Equal(t, "User770", p.Items[11].UserName, fmt.Sprint(p.Items))
+	})
+}

@@ -1,0 +1,121 @@
+package sqlaudit_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/auditlog"
+	"github.com/seed93082962/agenthost/auditlog/sqlaudit"
+	"github.com/seed93082962/agenthost/hub/db"
+)
+
+// BenchmarkQuery asks for the first page of 20, one that is deep, and the total alone: by the store, and by what one
+// would write on the same tables and indexes without positions.
+func BenchmarkQuery(b *testing.B) {
+	eachEngine(b, func(b *testing.B, d *db.DB) {
+		seed(b, d, *entries)
+		s := store(b, d)
+		n := uint64(*entries)
+		// The clock went a millisecond for each hundred entries: from two tenths to seven.
+		at := func(tenths int) time.Time {
+			return benchStart.Add(time.Duration(*entries/1000*tenths) * time.Millisecond)
+		}
+		from, to := at(2), at(7)
+		for _, q := range []struct {
+			name   string
+			filter auditlog.Filter
+			deep   uint64 // offset; 0 for none
+		}{
+			{"all", auditlog.Filter{}, min(50_000*20, n-20)},
+			{"category", auditlog.Filter{Category: "user"}, n / 5},
+			{"action", auditlog.Filter{Action: "user.action_3"}, n / 40},
+			{"time", auditlog.Filter{From: from, To: to}, n * 4 / 10},
+			{"category and time", auditlog.Filter{Category: "user", From: from, To: to}, n / 12},
+			{"no user", auditlog.Filter{User: "nobody"}, 0},
+			{"one user", auditlog.Filter{User: "user007"}, n / 1000},
+			{"100 users", auditlog.Filter{User: "user5"}, n / 20},
+			{"271 users", auditlog.Filter{User: "7"}, n / 5},
+			{"all users", auditlog.Filter{User: "user"}, min(50_000*20, n-20)},
+			{"100 users and category", auditlog.Filter{User: "user5", Category: "user"}, n / 100},
+			{"100 users and action", auditlog.Filter{User: "user5", Action: "user.action_3"}, n / 1000},
+			{"100 users and time", auditlog.Filter{User: "user5", From: from, To: to}, n / 50},
+		} {
+			name := strings.ReplaceAll(q.name, " ", "_")
+			for _, page := range []struct {
+				name   string
+				offset uint64
+				limit  int
+			}{{"first", 0, 20}, {"deep", q.deep, 20}, {"total", 0, 0}} {
+				if page.name == "deep" && q.deep == 0 {
+					continue
+				}
+				ask := auditlog.Query{TenantID: benchTenant, Filter: q.filter, Offset: page.offset, Limit: page.limit}
+				b.Run(name+"/"+page.name, func(b *testing.B) { benchQuery(b, s, ask) })
+				if testing.Short() {
+					continue
+				}
+				b.Run(name+"/"+page.name+"/plain", func(b *testing.B) { benchPlain(b, d, ask) })
+			}
+		}
+	})
+}
+
+func benchQuery(b *testing.B, s *sqlaudit.Store, q auditlog.Query) {
+	for b.Loop() {
+		p, err := s.Query(b.Context(), q)
+		if err != nil || uint64(len(p.Items)) != min(uint64(q.Limit), p.Total-min(q.Offset, p.Total)) {
+			b.Fatal(err, p.Total, len(p.Items))
+		}
+	}
+}
+
+// benchPlain is COUNT(*), and OFFSET where items are asked for, with the names already known.
+func benchPlain(b *testing.B, d *db.DB, q auditlog.Query) {
+	var tenant, category, action int64
+	require.NoError(b, d.Read().QueryRow("SELECT tenant FROM audit_heads WHERE name = $1", q.TenantID).Scan(&tenant))
+	where, args := "e.tenant = $1", []any{tenant}
+	add := func(condition string, arg any) {
+		args = append(args, arg)
+		where += fmt.Sprintf(" AND "+condition, len(args))
+	}
+	const key = "SELECT key FROM audit_keys WHERE tenant = $1 AND kind = $2 AND name = $3"
+	if q.Category != "" {
+		require.NoError(b, d.Read().QueryRow(key, tenant, 1, q.Category).Scan(&category))
+		add("e.category = $%d", category)
+	}
+	if q.Action != "" {
+		require.NoError(b, d.Read().QueryRow(key, tenant, 2, q.Action).Scan(&action))
+		add("e.action = $%d", action)
+	}
+	if !q.From.IsZero() {
+		add("e.created_at >= $%d", q.From.UnixMicro())
+		add("e.created_at <= $%d", q.To.UnixMicro())
+	}
+	if q.User != "" {
+		add(`e.actor IN (SELECT a.key FROM audit_keys a JOIN audit_keys u ON u.key = a.owner
+			WHERE a.tenant = $1 AND (u.fold_name LIKE $%[1]d ESCAPE '\' OR u.fold_id LIKE $%[1]d ESCAPE '\'))`, "%"+q.User+"%")
+	}
+	for b.Loop() {
+		var total int64
+		require.NoError(b, d.Read().QueryRow("SELECT COUNT(*) FROM audit_entries e WHERE "+where, args...).Scan(&total))
+		if q.Limit == 0 {
+			continue
+		}
+		rows, err := d.Read().Query(fmt.Sprintf(`SELECT e.id, e.created_at, e.category, e.action, e.actor, e.target_type, e.target_id, e.target_name,
+			e.status, e.detail, e.remote_ip, e.user_agent, e.hash FROM audit_entries e WHERE %s ORDER BY e.id DESC LIMIT %d OFFSET %d`,
+			where, q.Limit, q.Offset), args...)
+		require.NoError(b, err)
+		for rows.Next() {
+			var n [5]int64
+			var texts [7]string
+			var hash []byte
+			require.NoError(b, rows.Scan(&n[0], &n[1], &n[2], &n[3], &n[4], &texts[0], &texts[1], &texts[2], &texts[3], &texts[4], &texts[5], &texts[6], &hash))
+		}
+		require.NoError(b, rows.Err())
+		require.NoError(b, rows.Close())
+	}
+}

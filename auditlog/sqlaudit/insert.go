@@ -1,0 +1,180 @@
+package sqlaudit
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/seed93082962/agenthost/auditlog"
+)
+
+// errMoved tells that the log has grown since the draft was made. Nothing was written.
+var errMoved = errors.New("the log has moved on")
+
+// insert writes the entries of a draft, and moves the head.
+func (d dialect) insert(ctx context.Context, q querier, w *draft) error {
+	if d.swap {
+		return insertArrays(ctx, q, w)
+	}
+	return insertRows(ctx, q, w)
+}
+
+const insertColumns = `INSERT INTO audit_entries (tenant, id, created_at, category, category_pos, action, action_pos, actor, actor_pos,
+	target_type, target_id, target_name, status, detail, remote_ip, user_agent, hash) `
+
+// swapInsert moves the head if it is still where the draft begins, and only then inserts: one statement, so that a
+// transaction of its own costs one round trip. Each array is a column, in the text form that any driver can send.
+const swapInsert = `WITH head AS (
+	UPDATE audit_heads SET id = $1, hash = $2, at = $3 WHERE tenant = $4 AND id = $5 AND hash = $6 AND epoch = $7 RETURNING tenant
+) ` + insertColumns + `SELECT $4, r.* FROM unnest(
+	CAST($8 AS text)::bigint[], CAST($9 AS text)::bigint[], CAST($10 AS text)::bigint[], CAST($11 AS text)::bigint[],
+	CAST($12 AS text)::bigint[], CAST($13 AS text)::bigint[], CAST($14 AS text)::bigint[], CAST($15 AS text)::bigint[],
+	CAST($16 AS text)::text[], CAST($17 AS text)::text[], CAST($18 AS text)::text[], CAST($19 AS text)::text[],
+	CAST($20 AS text)::text[], CAST($21 AS text)::text[], CAST($22 AS text)::text[], CAST($23 AS text)::bytea[]
+) AS r WHERE EXISTS (SELECT FROM head)`
+
+func insertArrays(ctx context.Context, q querier, w *draft) error {
+	var columns [16]array
+	for i := range w.rows {
+		e := &w.rows[i]
+		columns[0].number(signed(e.ID))
+		columns[1].number(e.CreatedAt.UnixMicro())
+		for j := range e.key {
+			columns[2+2*j].number(e.key[j])
+			columns[3+2*j].number(e.pos[j])
+		}
+		columns[8].text(e.TargetType)
+		columns[9].text(e.TargetID)
+		columns[10].text(e.TargetName)
+		columns[11].text(string(e.Status))
+		if e.Detail == nil {
+			columns[12].null()
+		} else {
+			columns[12].text(string(e.Detail))
+		}
+		columns[13].text(e.RemoteIP)
+		columns[14].text(e.UserAgent)
+		columns[15].bytes(e.Hash)
+	}
+	c := w.chain
+	args := make([]any, 0, 7+len(columns))
+	args = append(args, signed(w.head.ID), w.head.Hash, w.head.CreatedAt.UnixMicro(), c.tenant, signed(c.head.ID), hashOf(c.head), c.epoch)
+	for i := range columns {
+		args = append(args, columns[i].String())
+	}
+	done, err := q.ExecContext(ctx, swapInsert, args...)
+	if err != nil {
+		return fmt.Errorf("insert entries: %w", err)
+	}
+	n, err := done.RowsAffected()
+	switch {
+	case err != nil:
+		return fmt.Errorf("insert entries: %w", err)
+	case n == 0:
+		return errMoved
+	case n != int64(len(w.rows)):
+		return fmt.Errorf("insert entries: %d of %d rows", n, len(w.rows))
+	}
+	return nil
+}
+
+// array writes an array as PostgreSQL reads it.
+type array struct{ strings.Builder }
+
+func (a *array) next() {
+	if a.Len() == 0 {
+		a.WriteByte('{')
+	} else {
+		a.WriteByte(',')
+	}
+}
+
+func (a *array) number(n int64) {
+	a.next()
+	var b [20]byte
+	a.Write(strconv.AppendInt(b[:0], n, 10))
+}
+
+func (a *array) null() {
+	a.next()
+	a.WriteString("NULL")
+}
+
+func (a *array) text(s string) {
+	a.next()
+	a.WriteByte('"')
+	for {
+		i := strings.IndexAny(s, `"\`)
+		if i < 0 {
+			break
+		}
+		a.WriteString(s[:i])
+		a.WriteByte('\\')
+		a.WriteByte(s[i])
+		s = s[i+1:]
+	}
+	a.WriteString(s)
+	a.WriteByte('"')
+}
+
+func (a *array) bytes(b []byte) {
+	a.next()
+	a.WriteString(`"\\x`)
+	a.WriteString(hex.EncodeToString(b))
+	a.WriteByte('"')
+}
+
+func (a *array) String() string { return a.Builder.String() + "}" }
+
+// chunk is how many rows one statement of insertRows takes at most. SQLite allows 32,766 parameters.
+const chunk = 64
+
+func insertRows(ctx context.Context, q querier, w *draft) error {
+	c := w.chain
+	args := make([]any, 0, chunk*17)
+	for rest := w.rows; len(rest) > 0; {
+		n := 1
+		for n < chunk && 2*n <= len(rest) { // powers of two, so that there are few texts
+			n *= 2
+		}
+		args = args[:0]
+		for i := range rest[:n] {
+			args = rest[i].appendArgs(args, c.tenant)
+		}
+		if _, err := q.ExecContext(ctx, valuesInsert(n), args...); err != nil {
+			return fmt.Errorf("insert entries: %w", err)
+		}
+		rest = rest[n:]
+	}
+	_, err := q.ExecContext(ctx, "UPDATE audit_heads SET id = $1, hash = $2, at = $3 WHERE tenant = $4",
+		signed(w.head.ID), w.head.Hash, w.head.CreatedAt.UnixMicro(), c.tenant)
+	if err != nil {
+		return fmt.Errorf("move head: %w", err)
+	}
+	return nil
+}
+
+func valuesInsert(n int) string {
+	const values = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+	return insertColumns + "VALUES " + values + strings.Repeat(", "+values, n-1)
+}
+
+func (e *row) appendArgs(args []any, tenant int64) []any {
+	var detail any
+	if e.Detail != nil {
+		detail = string(e.Detail)
+	}
+	return append(args, tenant, signed(e.ID), e.CreatedAt.UnixMicro(), e.key[0], e.pos[0], e.key[1], e.pos[1], e.key[2], e.pos[2],
+		e.TargetType, e.TargetID, e.TargetName, string(e.Status), detail, e.RemoteIP, e.UserAgent, e.Hash)
+}
+
+// hashOf is never NULL.
+func hashOf(h auditlog.Head) []byte {
+	if h.Hash == nil {
+		return []byte{}
+	}
+	return h.Hash
+}

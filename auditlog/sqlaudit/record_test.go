@@ -1,0 +1,91 @@
+package sqlaudit_test
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"sync"
+)
+
+// recorder is a connector that notes the queries asked through it.
+type recorder struct {
+	driver driver.Driver
+	name   string
+
+	mu    sync.Mutex // guards asked
+	asked []asked
+}
+
+type asked struct {
+	query string
+	args  []any
+}
+
+// record opens a database through a driver that is registered as name.
+func record(name, address string) (*recorder, *sql.DB, error) {
+	d, err := sql.Open(name, address)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { _ = d.Close() }()
+	r := &recorder{driver: d.Driver(), name: address}
+	return r, sql.OpenDB(r), nil
+}
+
+func (r *recorder) take() []asked {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := r.asked
+	r.asked = nil
+	return all
+}
+
+func (r *recorder) note(query string, args []driver.NamedValue) {
+	a := asked{query: query}
+	for _, v := range args {
+		a.args = append(a.args, v.Value)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.asked = append(r.asked, a)
+}
+
+func (r *recorder) Driver() driver.Driver { return r.driver }
+
+func (r *recorder) Connect(context.Context) (driver.Conn, error) {
+	c, err := r.driver.Open(r.name)
+	if err != nil {
+		return nil, err
+	}
+	return conn{c, r}, nil
+}
+
+// conn passes on what the store uses for queries.
+type conn struct {
+	driver.Conn
+	recorder *recorder
+}
+
+func (c conn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
+	c.recorder.note(query, args)
+	return c.Conn.(driver.QueryerContext).QueryContext(ctx, query, args)
+}
+
+func (c conn) PrepareContext(ctx context.Context, query string) (driver.Stmt, error) {
+	s, err := c.Conn.(driver.ConnPrepareContext).PrepareContext(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	return stmt{s, query, c.recorder}, nil
+}
+
+type stmt struct {
+	driver.Stmt
+	query    string
+	recorder *recorder
+}
+
+func (s stmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driver.Rows, error) {
+	s.recorder.note(s.query, args)
+	return s.Stmt.(driver.StmtQueryContext).QueryContext(ctx, args)
+}

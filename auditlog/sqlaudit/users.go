@@ -1,0 +1,86 @@
+package sqlaudit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/seed93082962/agenthost/auditlog"
+)
+
+// users is what of a source was done by users whose name or id holds f.User. The source is the whole span, or a
+// category or action of it.
+func (s span) users(ctx context.Context, f auditlog.Filter, from source) (source, error) {
+	part, _ := from.(*sequence)
+	category := f.Category
+	if f.Action != "" {
+		category, _, _ = strings.Cut(f.Action, ".")
+	}
+	d := s.store.sql
+	args := []any{s.tenant, auditlog.Fold(f.User)}
+	match := "(" + fmt.Sprintf(d.contains, "u.fold_name", "$2") + " OR " + fmt.Sprintf(d.contains, "u.fold_id", "$2") + ")"
+	const users, actors = "u.tenant = $1 AND u.kind = 4", "a.owner = u.key AND a.kind = 3"
+	within := ""
+	if category != "" {
+		within = " AND a.category = (SELECT c.key FROM audit_keys c WHERE c.tenant = $1 AND c.digest = $3)"
+		args = append(args, keyName{kind: kindCategory, name: category}.digest())
+	}
+	var other bool
+	_, err := s.store.read.row(ctx, "SELECT EXISTS (SELECT 1 FROM audit_keys u WHERE "+users+" AND NOT "+match+
+		" AND EXISTS (SELECT 1 FROM audit_keys a WHERE "+actors+within+"))", args, &other)
+	if err != nil {
+		return nil, fmt.Errorf("find users: %w", err)
+	}
+	if !other { // the filter lets all pass
+		return from, nil
+	}
+	pairs, err := s.twos(ctx, "SELECT a.key, a.floor FROM audit_keys a JOIN audit_keys u ON "+actors+" WHERE "+users+" AND "+match+within, args)
+	if err != nil {
+		return nil, fmt.Errorf("find users: %w", err)
+	}
+	all, err := s.actors(ctx, pairs)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("count users: %w", err)
+	case part != nil && part.column == "action" && all.count > 0:
+		return all.doing(ctx, part)
+	case len(all.keys) == 1:
+		first := all.pairs[0][1]
+		return &sequence{span: s, column: "actor", key: all.keys[0], first: first, last: first + all.count}, nil
+	}
+	return all, nil
+}
+
+// find reads integers, and twos reads pairs of them.
+func (s span) find(ctx context.Context, query string, args []any) (all []int64, err error) {
+	rows, err := s.store.read.query(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var n int64
+		if err := rows.Scan(&n); err != nil {
+			return nil, err
+		}
+		all = append(all, n)
+	}
+	return all, rows.Err()
+}
+
+func (s span) twos(ctx context.Context, query string, args []any) (all [][2]int64, err error) {
+	rows, err := s.store.read.query(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var p [2]int64
+		if err := rows.Scan(&p[0], &p[1]); err != nil {
+			return nil, err
+		}
+		all = append(all, p)
+	}
+	return all, rows.Err()
+}

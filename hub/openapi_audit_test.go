@@ -1,0 +1,234 @@
+package hub_test
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"net/url"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/auditlog/sqlaudit"
+	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/db/dbtest"
+)
+
+const logs = "/api/v1/admin/audit-logs"
+
+// unrecorded are actions of which nothing can happen yet, and why.
+var unrecorded = map[string]string{
+	"provider.denied": "no route of its category is there yet", "agent.denied": "as above", "aigc.denied": "as above",
+}
+
+// auditLog reads what the walk has left in the audit log, in all ways, and holds every detail against the schema of its action.
+func (c *contract) auditLog(database string) {
+	admin, _ := c.enter("admin")
+	c.auditQueries(admin)
+	recorded := map[string]bool{}
+	first := c.ok(200, "GET", logs+"?page_size=100", admin, "")
+	query := logs + "?page_size=100&snapshotId=" + first["snapshotId"].(string) + "&page="
+	for page := 1; len(recorded) == 0 || page <= int(first["total"].(float64)+99)/100; page++ {
+		for _, item := range c.ok(200, "GET", query+fmt.Sprint(page), admin, "")["items"].([]any) {
+			c.entry("AuditEntry", item.(map[string]any))
+			recorded[item.(map[string]any)["action"].(string)] = true
+		}
+	}
+	for action := range c.details() {
+		require.Equal(c.t, unrecorded[action] == "", recorded[action], "%s: was it recorded?", action)
+	}
+
+	lines := c.send("GET", logs+"/export?snapshotId="+first["snapshotId"].(string), admin, "")
+	require.Equal(c.t, first["snapshotId"], lines.header.Get("Audit-Snapshot-Id"))
+	n := 0
+	for line := range strings.Lines(lines.text) {
+		var entry map[string]any
+		require.NoError(c.t, json.Unmarshal([]byte(line), &entry), line)
+		c.entry("AuditLine", entry)
+		n++
+	}
+	require.EqualValues(c.t, first["total"], n)
+	table, err := csv.NewReader(strings.NewReader(c.send("GET", logs+"/export?format=csv&category=user", admin, "").text)).ReadAll()
+	require.NoError(c.t, err)
+	require.ElementsMatch(c.t, c.schema("AuditLine").Required, table[0])
+
+	verified := c.ok(200, "GET", logs+"/verify", admin, "")
+	require.Equal(c.t, true, verified["ok"])
+	c.prunedLog(admin, database)
+}
+
+func (c *contract) auditQueries(admin string) {
+	c.unpaged(logs, admin)
+	bad := []string{
+		"from=yesterday", "to=2026-01-01", "from=2026-01-01T00:00:00", "to=2026-01-01T00:00:00%2B8", "snapshotId=-1", "snapshotId=0x10", "snapshotId=1.0",
+		"snapshotId=18446744073709551616", "user=%zz",
+	}
+	for _, query := range bad {
+		c.refuse(400, api.InvalidRequest, "GET", logs+"?"+query, admin, "")
+		c.refuse(400, api.InvalidRequest, "GET", logs+"/export?"+query, admin, "")
+	}
+	c.refuse(400, api.InvalidRequest, "GET", logs+"/export?format=xml", admin, "")
+	for _, query := range []string{
+		"category=&action=&user=&from=&to=&snapshotId=", "category=user&action=user.create&user=ADM", "category=none", "user=" + url.QueryEscape(`%_\`),
+		"from=2026-01-01T00:00:00.000000001Z&to=2100-01-01t00:00:00%2B08:00", "from=2100-01-01T00:00:00Z&to=2000-01-01T00:00:00Z", "snapshotId=0",
+		"snapshotId=007", "snapshotId=18446744073709551615",
+	} {
+		c.ok(200, "GET", logs+"?"+query, admin, "")
+		require.Equal(c.t, 200, c.send("GET", logs+"/export?format=&"+query, admin, "").status, query)
+	}
+}
+
+// prunedLog takes the entries away, as retention does, and then changes one that came later.
+func (c *contract) prunedLog(admin, database string) {
+	d := dbtest.Open(c.t, database)
+	store, err := sqlaudit.New(sqlaudit.Config{Write: d.Write(), Read: d.Read(), Engine: string(d.Engine())})
+	require.NoError(c.t, err)
+	defer store.Close()
+	_, err = store.Prune(c.t.Context(), "default", c.now())
+	require.NoError(c.t, err)
+	require.NotEmpty(c.t, c.send("GET", logs+"/export", admin, "").header.Get("Audit-Checkpoint"))
+	c.enter("admin")
+	require.Equal(c.t, true, c.ok(200, "GET", logs+"/verify", admin, "")["ok"])
+	_, err = d.Write().ExecContext(c.t.Context(), `UPDATE audit_entries SET remote_ip = '203.0.113.9'`)
+	require.NoError(c.t, err)
+	require.Equal(c.t, false, c.ok(200, "GET", logs+"/verify", admin, "")["ok"])
+}
+
+// details are the schemas of details, by action.
+func (c *contract) details() map[string]any {
+	c.t.Helper()
+	details, ok := c.schema("AuditEntry").Extensions["x-details"].(map[string]any)
+	require.True(c.t, ok, "the document tells the details")
+	require.Equal(c.t, details, c.schema("AuditLine").Extensions["x-details"])
+	return details
+}
+
+// entry holds an entry against its schema, and its detail against that of its action.
+func (c *contract) entry(schema string, entry map[string]any) {
+	c.t.Helper()
+	require.NoError(c.t, c.schema(schema).VisitJSON(entry, schemaOptions()...), "%v", entry)
+	action := entry["action"].(string)
+	require.Equal(c.t, entry["category"], strings.Split(action, ".")[0])
+	ref, ok := c.details()[action].(string)
+	require.True(c.t, ok, "the document does not know %s", action)
+	require.NoError(c.t, c.schema(ref).VisitJSON(entry["detail"], schemaOptions()...), "%v", entry)
+}
+
+// The schemas have each field of the details that the hub declares, and no other, whether they were recorded or not.
+func TestEveryActionHasTheSchemaOfItsDetail(t *testing.T) {
+	c := judged(t, dbtest.SQLite(t))
+	documented := c.details()
+	declared := map[string]bool{}
+	for _, a := range declaredActions(t) {
+		require.False(t, declared[a.name], "%s is declared twice", a.name)
+		declared[a.name] = true
+		require.Equal(t, "#/components/schemas/detail."+a.name, documented[a.name], "the document has no detail of %s", a.name)
+		schema := c.schema("detail." + a.name)
+		if a.detail == nil {
+			require.True(t, schema.Type.Is("null"), a.name)
+			continue
+		}
+		require.False(t, *schema.AdditionalProperties.Has, a.name)
+		require.ElementsMatch(t, keys(a.detail), keys(schema.Properties), a.name)
+		for field, optional := range a.detail {
+			require.Equal(t, !optional, slices.Contains(schema.Required, field), "%s: is %s always there?", a.name, field)
+		}
+	}
+	require.ElementsMatch(t, keys(declared), keys(documented))
+}
+
+// declaration is an action with the fields of its detail, which are true where they may be left out; nil for none.
+type declaration struct {
+	name   string
+	detail map[string]bool
+}
+
+// declaredActions reads the calls of auditlog.Define in the packages of the hub. In one that makes an action for each category,
+// the name is `category + ".verb"`.
+func declaredActions(t *testing.T) (all []declaration) {
+	t.Helper()
+	for _, pattern := range []string{"*.go", "*/*.go"} {
+		paths, err := filepath.Glob(pattern)
+		require.NoError(t, err)
+		details, calls := map[string]map[string]bool{}, map[string][]*ast.CallExpr{} // both by directory
+		for _, path := range paths {
+			if strings.HasSuffix(path, "_test.go") {
+				continue
+			}
+			f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+			require.NoError(t, err)
+			dir := filepath.Dir(path) + "."
+			ast.Inspect(f, func(n ast.Node) bool {
+				switch n := n.(type) {
+				case *ast.TypeSpec:
+					if s, ok := n.Type.(*ast.StructType); ok {
+						details[dir+n.Name.Name] = fieldsOfStruct(s)
+					}
+				case *ast.CallExpr:
+					if index, ok := n.Fun.(*ast.IndexExpr); ok && text(index.X) == "auditlog.Define" {
+						calls[dir] = append(calls[dir], n)
+					}
+				}
+				return true
+			})
+		}
+		for dir, calls := range calls {
+			for _, call := range calls {
+				detail := text(call.Fun.(*ast.IndexExpr).Index)
+				fields, ok := details[dir+detail]
+				require.True(t, ok || detail == "auditlog.None", "%s: the detail %s is no struct of the package", dir, detail)
+				for _, name := range namesOf(t, call.Args[0]) {
+					all = append(all, declaration{name, fields})
+				}
+			}
+		}
+	}
+	require.NotEmpty(t, all)
+	return all
+}
+
+func namesOf(t *testing.T, arg ast.Expr) (names []string) {
+	t.Helper()
+	if sum, ok := arg.(*ast.BinaryExpr); ok {
+		require.Equal(t, "category", text(sum.X))
+		for _, category := range []string{"auth", "user", "invite", "provider", "agent", "token", "aigc"} {
+			names = append(names, category+text(sum.Y))
+		}
+		return names
+	}
+	return []string{text(arg)}
+}
+
+// fieldsOfStruct are the names in JSON of a struct's fields, and whether each may be left out.
+func fieldsOfStruct(s *ast.StructType) map[string]bool {
+	fields := map[string]bool{}
+	for _, f := range s.Fields.List {
+		if f.Tag != nil {
+			name, options, _ := strings.Cut(reflect.StructTag(text(f.Tag)).Get("json"), ",")
+			fields[name] = strings.HasPrefix(options, "omit")
+		}
+	}
+	return fields
+}
+
+// text is a literal's value, or the name that an expression is.
+func text(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.BasicLit:
+		value, _ := strconv.Unquote(e.Value)
+		return value
+	case *ast.Ident:
+		return e.Name
+	case *ast.SelectorExpr:
+		return text(e.X) + "." + e.Sel.Name
+	}
+	return ""
+}

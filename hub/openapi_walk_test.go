@@ -1,0 +1,348 @@
+package hub_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/db/dbtest"
+)
+
+const (
+	nobody  = "0198c0de-0000-7000-8000-000000000000" // an id that nothing has
+	users   = "/api/v1/admin/users"
+	invites = "/api/v1/admin/invites"
+	tokens  = "/api/v1/cli/tokens"
+	issue   = "/api/v1/cli/issue-token"
+)
+
+// unseen are answers that the walk does not bring about, and why.
+var unseen = map[string]string{
+	"POST /auth/change-password 409": "another change has to come between two statements",
+	"GET /auth/userinfo 200 email":   "users of the built-in mode have none",
+}
+
+// TestAnswersAreAsTheDocumentSays brings about every answer that the document has, with every code and every field.
+func TestAnswersAreAsTheDocumentSays(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, url string) {
+		c := judged(t, url)
+		admin := c.beginning()
+		c.people(admin)
+		c.invitations(admin)
+		c.signIns(admin)
+		c.passwords(admin)
+		c.cliTokens(admin)
+		admin = c.laterOn()
+		c.refusals(admin)
+		c.auditLog(url)
+		c.withoutDatabase()
+		c.complete()
+	})
+}
+
+// ok sends a request that is to succeed, and answers its body.
+func (c *contract) ok(status int, method, path, token, body string) map[string]any {
+	c.t.Helper()
+	return c.send(method, path, token, body).want(status)
+}
+
+// faulty sends bodies of which each has faults in its fields.
+func (c *contract) faulty(method, path, token string, bodies ...string) {
+	c.t.Helper()
+	for _, body := range bodies {
+		c.refuse(http.StatusBadRequest, api.ValidationFailed, method, path, token, body)
+	}
+}
+
+// unpaged asks for pages that there cannot be, and for some that there can.
+func (c *contract) unpaged(path, token string) {
+	c.t.Helper()
+	for _, query := range []string{"page=0", "page=-1", "page=1.5", "page=one", "page_size=0", "page_size=ten", "page=%zz"} {
+		c.refuse(http.StatusBadRequest, api.InvalidRequest, "GET", path+"?"+query, token, "")
+	}
+	for _, query := range []string{"", "?page=&page_size=", "?page=1000000&page_size=100", "?page_size=101", "?page=1&page_size=1&other=1"} {
+		require.IsType(c.t, []any{}, c.ok(200, "GET", path+query, token, "")["items"])
+	}
+}
+
+func (c *contract) beginning() (admin string) {
+	require.Equal(c.t, true, c.ok(200, "GET", "/auth/mode", "", "")["setup_required"])
+	c.ok(200, "GET", "/health", "", "")
+	c.ok(200, "GET", "/health/ready", "", "")
+	c.ok(200, "GET", "/.well-known/jwks.json", "", "")
+	c.refuse(404, api.NotFound, "GET", "/auth/login", "", "")
+	const setup = "/auth/setup"
+	with := func(fields string) string { return `{"setup_token":"` + setupToken + `",` + fields + `}` }
+	c.refuse(401, api.Unauthenticated, "POST", setup, "", `{"password":"`+password+`"}`)
+	for range 5 {
+		c.refuse(401, api.InvalidCredentials, "POST", setup, "", `{"password":"`+password+`","setup_token":"another"}`)
+	}
+	c.refuse(429, api.RateLimited, "POST", setup, "", with(`"password":"`+password+`"`))
+	c.wait(16 * time.Minute)
+	c.faulty("POST", setup, "", with(`"password":"short"`), with(`"username":"ada"`), with(`"password":"`+password+`","username":"-ada"`),
+		with(`"password":"`+password+`","display_name":" "`), with(`"password":"`+password+`","display_name":"a\u202eb"`))
+	body := with(`"password":"` + password + `","username":null,"display_name":null,"later":[]`)
+	admin = c.ok(201, "POST", setup, "", body)["access_token"].(string)
+	c.refuse(409, api.AlreadyInitialized, "POST", setup, "", body)
+	require.Equal(c.t, false, c.ok(200, "GET", "/auth/mode", "", "")["setup_required"])
+	return admin
+}
+
+// person is the body that makes a user.
+func person(name, role string, more ...string) string {
+	return `{"username":"` + name + `","password":"` + password + `","role":"` + role + `"` + strings.Join(more, "") + `}`
+}
+
+// enter signs a user in.
+func (c *contract) enter(name string) (access, refresh string) {
+	c.t.Helper()
+	body := c.ok(200, "POST", "/auth/login", "", `{"username":"`+name+`","password":"`+password+`"}`)
+	return body["access_token"].(string), body["refresh_token"].(string)
+}
+
+// newcomer makes a user, and answers the path of it.
+func (c *contract) newcomer(admin, name, role string) string {
+	c.t.Helper()
+	return users + "/" + c.ok(201, "POST", users, admin, person(name, role))["id"].(string)
+}
+
+func (c *contract) people(admin string) {
+	me := users + "/" + c.ok(200, "GET", "/auth/userinfo", admin, "")["id"].(string)
+	c.refuse(409, api.LastAdmin, "PATCH", me, admin, `{"role":"member"}`)
+	c.refuse(409, api.LastAdmin, "DELETE", me, admin, "")
+	c.faulty("POST", users, admin, `{}`, person("", "member"), person("ada lovelace", "member"), person(strings.Repeat("a", 65), "member"), person("ada", "root"),
+		person("ada", ""), person("ada", "member", `,"displayName":"\u0007"`), person("ada", "member", `,"displayName":"`+strings.Repeat("a", 129)+`"`),
+		`{"username":"ada","password":"`+strings.Repeat("p", 129)+`","role":"member"}`, `{"username":null,"password":null,"role":null}`)
+	ada := users + "/" + c.ok(201, "POST", users, admin, person("ada", "admin", `,"displayName":"Ada Lovelace","more":1`))["id"].(string)
+	c.ok(201, "POST", users, admin, person("x", "maintainer", `,"displayName":""`))
+	c.ok(201, "POST", users, admin, person(strings.Repeat("a", 64), "member", `,"displayName":"`+strings.Repeat("ü", 128)+`"`))
+	c.refuse(409, api.NameTaken, "POST", users, admin, person("ADA", "member"))
+	c.refuse(400, api.InvalidRequest, "POST", users, admin, person("nul", "member", `,"displayName":"\u0000"`))
+	c.unpaged(users, admin)
+	c.ok(200, "GET", ada, admin, "")
+	for _, body := range []string{
+		`{}`, `{"role":"member"}`, `{"role":"admin","status":"disabled","displayName":"A. L."}`, `{"role":null,"status":"active","displayName":null}`,
+	} {
+		c.ok(200, "PATCH", ada, admin, body)
+	}
+	c.faulty("PATCH", ada, admin, `{"role":"Admin"}`, `{"status":"gone"}`, `{"displayName":""}`, `{"displayName":"\n"}`, `{"role":"","status":""}`)
+	for _, row := range []struct{ method, path, body string }{
+		{"GET", "", ""}, {"PATCH", "", `{}`}, {"DELETE", "", ""}, {"POST", "/reset-password", ""}, {"GET", "/sessions", ""}, {"DELETE", "/sessions", ""},
+		{"GET", "/tokens", ""}, {"DELETE", "/tokens/" + nobody, ""},
+	} {
+		c.refuse(404, api.NotFound, row.method, users+"/"+nobody+row.path, admin, row.body)
+		c.refuse(404, api.NotFound, row.method, users+"/ada"+row.path, admin, row.body)
+	}
+	c.enter("ada")
+	c.unpaged(ada+"/sessions", admin)
+	c.ok(204, "DELETE", ada+"/sessions", admin, "")
+	c.ok(204, "DELETE", ada, admin, "")
+}
+
+func (c *contract) invitations(admin string) {
+	c.faulty("POST", invites, admin, `{}`, `{"role":"guest"}`, `{"role":"member","note":"`+strings.Repeat("n", 501)+`"}`, `{"role":"member","note":"a\u0007"}`)
+	ivy := c.ok(201, "POST", invites, admin, `{"role":"admin","note":" For Ivy\n"}`)
+	spare := c.ok(201, "POST", invites, admin, `{"role":"member","note":null}`)
+	c.unpaged(invites, admin)
+	token := ivy["token"].(string)
+	c.ok(200, "GET", "/auth/invite/"+token, "", "")
+	join := func(name, more string) string {
+		return `{"token":"` + token + `","username":"` + name + `","password":"` + password + `"` + more + `}`
+	}
+	c.faulty("POST", "/auth/register", "", `{}`, join("-", ""), join("ivy", `,"display_name":"\t"`), `{"token":"","username":"ivy","password":"`+password+`"}`)
+	c.refuse(409, api.NameTaken, "POST", "/auth/register", "", join("ADMIN", ""))
+	body := c.ok(201, "POST", "/auth/register", "", join("ivy", `,"display_name":""`))
+	c.refuse(404, api.InviteInvalid, "POST", "/auth/register", "", join("eve", ""))
+	c.refuse(404, api.InviteInvalid, "GET", "/auth/invite/"+token, "", "")
+	c.refuse(409, api.Conflict, "DELETE", invites+"/"+ivy["id"].(string), admin, "")
+	c.ok(204, "DELETE", invites+"/"+spare["id"].(string), admin, "")
+	c.ok(204, "DELETE", invites+"/"+spare["id"].(string), admin, "")
+	c.refuse(404, api.NotFound, "DELETE", invites+"/"+nobody, admin, "")
+
+	// Her invitations go with her role.
+	c.ok(201, "POST", invites, body["access_token"].(string), `{"role":"admin"}`)
+	c.ok(200, "PATCH", users+"/"+body["user"].(map[string]any)["id"].(string), admin, `{"role":"maintainer"}`)
+	c.ok(200, "GET", invites, admin, "")
+}
+
+func (c *contract) signIns(admin string) {
+	const login, refresh, logout, sessions = "/auth/login", "/auth/refresh", "/auth/logout", "/auth/sessions"
+	meg := c.newcomer(admin, "meg", "member")
+	c.faulty("POST", login, "", `{}`, `{"username":"","password":""}`, `{"username":"meg","password":null}`)
+	c.refuse(401, api.InvalidCredentials, "POST", login, "", `{"username":"nobody\u0007","password":"wrong"}`)
+	for range 5 {
+		c.refuse(401, api.InvalidCredentials, "POST", login, "", `{"username":"meg","password":"wrong"}`)
+	}
+	c.refuse(429, api.RateLimited, "POST", login, "", `{"username":"meg","password":"`+password+`"}`)
+	c.ok(200, "POST", meg+"/reset-password", admin, "") // lifts the lock
+	c.ok(204, "DELETE", meg, admin, "")
+	meg = c.newcomer(admin, "meg", "member")
+	access, first := c.enter("meg")
+	_, other := c.enter("MEG")
+	c.ok(200, "GET", "/auth/userinfo", access, "")
+	c.unpaged(sessions, access)
+	items := c.ok(200, "GET", sessions, access, "")["items"].([]any)
+	require.Len(c.t, items, 2)
+	for _, item := range items {
+		if s := item.(map[string]any); s["current"] == false {
+			c.ok(204, "DELETE", sessions+"/"+s["id"].(string), access, "")
+		}
+	}
+	c.refuse(404, api.NotFound, "DELETE", sessions+"/"+nobody, access, "")
+
+	c.faulty("POST", refresh, "", `{}`, `{"refresh_token":""}`, `{"refresh_token":null}`)
+	c.refuse(400, api.InvalidRequest, "POST", refresh, "", `{"refresh_token":1}`)
+	give := func(token string) string { return `{"refresh_token":"` + token + `"}` }
+	c.refuse(401, api.Unauthenticated, "POST", refresh, "", give("unknown"))
+	c.refuse(401, api.TokenRevoked, "POST", refresh, "", give(other))
+	second := c.ok(200, "POST", refresh, "", give(first))["refresh_token"].(string)
+	c.refuse(401, api.RefreshReused, "POST", refresh, "", give(first))
+	c.wait(11 * time.Second)
+	c.refuse(401, api.RefreshReused, "POST", refresh, "", give(first))
+	c.refuse(401, api.TokenRevoked, "POST", refresh, "", give(second))
+
+	access, _ = c.enter("meg")
+	c.ok(204, "POST", logout, access, "")
+	c.refuse(401, api.TokenRevoked, "POST", logout, access, `{}`)
+	_, last := c.enter("meg")
+	c.ok(204, "POST", logout, "", give(last))
+	c.refuse(400, api.InvalidRequest, "POST", logout, "", `{"refresh_token":1}`)
+	c.ok(204, "DELETE", meg, admin, "")
+
+	dan := c.newcomer(admin, "dan", "member")
+	_, kept := c.enter("dan")
+	c.ok(200, "PATCH", dan, admin, `{"status":"disabled"}`)
+	c.refuse(403, api.AccountDisabled, "POST", login, "", `{"username":"dan","password":"`+password+`"}`)
+	c.refuse(403, api.AccountDisabled, "POST", refresh, "", give(kept))
+}
+
+func (c *contract) passwords(admin string) {
+	const change = "/auth/change-password"
+	c.newcomer(admin, "pat", "maintainer")
+	access, _ := c.enter("pat")
+	c.enter("pat")
+	bodyOf := func(from, to string) string { return `{"old_password":"` + from + `","new_password":"` + to + `"}` }
+	c.faulty("POST", change, access, `{}`, bodyOf("", "long enough"), bodyOf(password, "short"), bodyOf(password, strings.Repeat("p", 129)))
+	c.ok(204, "POST", change, access, bodyOf(password, "another password"))
+	cli := c.ok(201, "POST", issue, access, `{"name":"ci"}`)["token"].(string)
+	c.refuse(403, api.Forbidden, "POST", change, cli, bodyOf("another password", password))
+	for range 5 {
+		c.refuse(401, api.InvalidCredentials, "POST", change, access, bodyOf("wrong", password))
+	}
+	c.refuse(429, api.RateLimited, "POST", change, access, bodyOf("another password", password))
+	offline, err := c.ResetPassword(c.t.Context(), "pat")
+	require.NoError(c.t, err)
+	c.ok(200, "POST", "/auth/login", "", `{"username":"pat","password":"`+offline+`"}`)
+}
+
+func (c *contract) cliTokens(admin string) {
+	mia := c.newcomer(admin, "mia", "maintainer")
+	access, _ := c.enter("mia")
+	c.faulty("POST", issue, access, `{}`, `{"name":" "}`, `{"name":"a\nb"}`, `{"name":"`+strings.Repeat("n", 101)+`"}`, `{"name":"ci","expiresInDays":0}`,
+		`{"name":"ci","expiresInDays":366}`)
+	c.refuse(400, api.InvalidRequest, "POST", issue, access, `{"name":"ci","expiresInDays":1.5}`)
+	c.refuse(400, api.InvalidRequest, "POST", issue, access, `{"name":"ci","expiresInDays":"1"}`)
+	var made []map[string]any
+	for _, body := range []string{
+		`{"name":" ci "}`, `{"name":"ci","expiresInDays":null}`, `{"name":"` + strings.Repeat("n", 100) + `","expiresInDays":365}`, `{"name":"ci","expiresInDays":1}`,
+	} {
+		made = append(made, c.ok(201, "POST", issue, access, body))
+	}
+	require.Equal(c.t, "cli", c.ok(200, "GET", "/auth/userinfo", made[0]["token"].(string), "")["token_type"])
+	c.unpaged(tokens, access)
+	c.unpaged(mia+"/tokens", admin)
+	c.ok(204, "DELETE", tokens+"/"+made[1]["id"].(string), access, "")
+	c.ok(204, "DELETE", mia+"/tokens/"+made[2]["id"].(string), admin, "")
+	c.refuse(404, api.NotFound, "DELETE", tokens+"/"+made[1]["id"].(string), access, "")
+	c.ok(204, "POST", "/auth/logout", made[0]["token"].(string), "")
+}
+
+// laterOn waits until what ends by its age has ended, and answers a new token of the admin.
+func (c *contract) laterOn() (admin string) {
+	admin, refresh := c.enter("admin")
+	cli := c.ok(201, "POST", issue, admin, `{"name":"ci","expiresInDays":1}`)["token"].(string)
+	invite := c.ok(201, "POST", invites, admin, `{"role":"member"}`)["token"].(string)
+	c.wait(15 * 24 * time.Hour)
+	c.refuse(401, api.TokenExpired, "POST", "/auth/refresh", "", `{"refresh_token":"`+refresh+`"}`)
+	c.refuse(401, api.TokenExpired, "GET", "/auth/userinfo", cli, "")
+	c.refuse(404, api.InviteInvalid, "GET", "/auth/invite/"+invite, "", "")
+	admin, _ = c.enter("admin")
+	require.Equal(c.t, "expired", c.ok(200, "GET", invites, admin, "")["items"].([]any)[0].(map[string]any)["status"])
+	return admin
+}
+
+// pathOf makes a request path of one of the document.
+func pathOf(path string) string {
+	return strings.NewReplacer("{id}", nobody, "{tokenId}", nobody, "{token}", "inv_0").Replace(path)
+}
+
+// refusals are those that many operations have in common.
+func (c *contract) refusals(admin string) {
+	c.newcomer(admin, "max", "member")
+	expired, _ := c.enter("max")
+	c.wait(14 * time.Minute)
+	admin, _ = c.enter("admin")
+	member, _ := c.enter("max")
+	revoked, _ := c.enter("max")
+	c.ok(204, "POST", "/auth/logout", revoked, "")
+	gone := c.newcomer(admin, "gus", "admin")
+	disabled, _ := c.enter("gus")
+	c.ok(200, "PATCH", gone, admin, `{"status":"disabled"}`)
+	c.wait(2 * time.Minute)
+	large := `{"text":"` + strings.Repeat("x", 1<<20) + `"}`
+	for name, op := range c.operations() {
+		method, path, _ := strings.Cut(name, " ")
+		roles := fmt.Sprint(op.Extensions["x-roles"])
+		path = pathOf(path)
+		if method != "GET" {
+			c.refuse(403, api.Forbidden, method, path, "", "", "Sec-Fetch-Site", "cross-site")
+		}
+		if roles != "[anyone]" || path == "/auth/logout" {
+			for _, token := range []string{"", "no.such.token", "cli_0"} {
+				c.refuse(401, api.Unauthenticated, method, path, token, "")
+			}
+			c.refuse(401, api.TokenExpired, method, path, expired, "")
+			c.refuse(401, api.TokenRevoked, method, path, revoked, "")
+			c.refuse(403, api.AccountDisabled, method, path, disabled, "")
+		}
+		if roles != "[anyone]" && !strings.Contains(roles, "member") {
+			c.refuse(403, api.Forbidden, method, path, member, "")
+		}
+		if op.RequestBody != nil {
+			for _, body := range []string{`{`, `[]`, `null`, `"text"`, "{\"text\":\"\xff\"}"} {
+				c.refuse(400, api.InvalidRequest, method, path, admin, body)
+			}
+			c.refuse(413, api.PayloadTooLarge, method, path, admin, large)
+			c.refuse(415, api.UnsupportedMedia, method, path, admin, `{}`, "Content-Type", "text/plain")
+			c.refuse(415, api.UnsupportedMedia, method, path, admin, `{}`, "Content-Type", "application/json; charset=gbk")
+		}
+	}
+}
+
+// withoutDatabase asks a hub that has lost its database for everything.
+func (c *contract) withoutDatabase() {
+	admin, _ := c.enter("admin")
+	c.wait(2 * time.Minute) // what is known of keys and sessions is too old then
+	require.NoError(c.t, c.Close())
+	bodies := map[string]string{
+		"/auth/setup": `{"password":"` + password + `"}`, "/auth/login": `{"username":"admin","password":"` + password + `"}`, "/auth/refresh": `{"refresh_token":"x"}`,
+		"/auth/register": `{"token":"x","username":"eve","password":"` + password + `"}`,
+	}
+	for name, op := range c.operations() {
+		method, path, _ := strings.Cut(name, " ")
+		if op.Responses.Value("503") == nil {
+			require.Contains(c.t, []string{"GET /health", "GET /auth/login"}, name)
+		} else if path != "/health/ready" {
+			c.refuse(503, api.Unavailable, method, pathOf(path), admin, bodies[path])
+		}
+	}
+	c.ok(200, "GET", "/health", "", "")
+	require.Equal(c.t, "unavailable", c.ok(503, "GET", "/health/ready", "", "")["status"])
+	require.NoError(c.t, c.Drain(c.t.Context()))
+	require.Equal(c.t, "draining", c.ok(503, "GET", "/health/ready", "", "")["status"])
+}
