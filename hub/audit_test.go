@@ -3,8 +3,13 @@ package hub_test
 import (
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/hub"
+	"github.com/seed93082962/agenthost/hub/db/dbtest"
+	"github.com/seed93082962/agenthost/hub/secret"
 )
 
 // The three messages are the contract's own words.
@@ -64,5 +69,30 @@ func TestAuditQueryAnswers(t *testing.T) {
 		require.Equal(t, http.StatusOK, csv.status)
 		require.Contains(t, csv.text, "user.create")
 		require.NotContains(t, csv.text, "auth.setup")
+	})
+}
+
+func TestAuditRetention(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, url string) {
+		begin, keys := time.Now(), secret.Generate()
+		at := func(days int, retention time.Duration) func(*hub.Config) {
+			return func(c *hub.Config) {
+				c.Now = func() time.Time { return begin.Add(time.Duration(days) * 24 * time.Hour) }
+				c.EncryptionKeys, c.AuditRetention = keys, retention
+			}
+		}
+		open(t, url, at(0, 0)).setUp()
+		s := open(t, url, at(100, 0))
+		token := s.call("POST", "/auth/login", "", `{"username":"admin","password":"`+password+`"}`).want(http.StatusOK)["access_token"].(string)
+		total := func() any {
+			return s.call("GET", "/api/v1/admin/audit-logs?snapshotId=2", token, "").want(http.StatusOK)["total"]
+		}
+		require.EqualValues(t, 2, total(), "kept for ever")
+		open(t, url, at(100, 90*24*time.Hour)) // another replica, which prunes
+		require.Eventually(t, func() bool { return total() == float64(1) }, 30*time.Second, 10*time.Millisecond)
+		verified := s.call("GET", "/api/v1/admin/audit-logs/verify", token, "").want(http.StatusOK)
+		require.Equal(t, true, verified["ok"])
+		require.EqualValues(t, 1, verified["checked"])
+		require.Equal(t, "2", verified["headId"])
 	})
 }

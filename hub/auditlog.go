@@ -43,7 +43,7 @@ func (h *Hub) auditRoutes() []api.Route {
 // failAudit words what the log refuses.
 func failAudit(w http.ResponseWriter, r *http.Request, err error) {
 	if param, ok := errors.AsType[*auditlog.ParamError](err); ok {
-		fault := api.InvalidRequest.New("the query parameter " + param.Param + " " + param.Want)
+		fault := api.InvalidRequest.New("The query parameter " + param.Param + " " + param.Want + ".")
 		switch param.Param {
 		case "page", "page_size":
 			fault.Message = badPaging

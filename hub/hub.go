@@ -19,6 +19,8 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -56,6 +58,10 @@ type Config struct {
 	// CORSOrigins are the origins whose pages may call from a browser, beside that of PublicURL. Defaults to none.
 	CORSOrigins []string
 
+	// AuditRetention is how long audit entries are kept; older ones are pruned, and the chain verifies from there. Defaults to
+	// for ever.
+	AuditRetention time.Duration
+
 	// Version is what GET /health tells. Defaults to "devel".
 	Version string
 
@@ -76,6 +82,8 @@ type Hub struct {
 	keyring  *secret.Keyring
 	begin    time.Time
 	draining atomic.Bool
+	stop     context.CancelFunc // ends what runs in background
+	running  sync.WaitGroup
 }
 
 // New opens the database, brings it up to date, and makes a hub of it.
@@ -87,7 +95,8 @@ func New(ctx context.Context, cfg Config) (_ *Hub, err error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	h := &Hub{cfg: cfg, begin: cfg.Now()}
+	cfg.PublicURL = strings.TrimRight(cfg.PublicURL, "/")
+	h := &Hub{cfg: cfg, begin: cfg.Now(), stop: func() {}}
 	if h.keyring, err = secret.Parse(cfg.EncryptionKeys); err != nil {
 		return nil, fmt.Errorf("read encryption keys: %w", err)
 	}
@@ -119,6 +128,11 @@ func New(ctx context.Context, cfg Config) (_ *Hub, err error) {
 	}, h.Routes()...)
 	if err != nil {
 		return nil, err
+	}
+	if cfg.AuditRetention > 0 {
+		background, stop := context.WithCancel(context.WithoutCancel(ctx))
+		h.stop = stop
+		h.running.Go(func() { h.retain(background) })
 	}
 	return h, nil
 }
@@ -160,6 +174,8 @@ func (h *Hub) Rekey(ctx context.Context) (int, error) { return h.identity.Rekey(
 
 // Close ends what runs in the background, writes what waits to be written, and closes the database.
 func (h *Hub) Close() error {
+	h.stop()
+	h.running.Wait()
 	var errs []error
 	if h.identity != nil {
 		errs = append(errs, h.identity.Close())

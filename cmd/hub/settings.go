@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"net/url"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -43,6 +44,7 @@ Environment (a flag wins over it):
   HUB_SETUP_TOKEN          token that the first-run setup asks for (default one made and printed at the start)
   HUB_TRUSTED_PROXIES      networks, as 10.0.0.0/8, whose X-Forwarded-For tells where a request comes from
   HUB_CORS_ORIGINS         origins, as https://app.example.com, whose pages may call
+  AUDIT_RETENTION_DAYS     how long audit entries are kept (default for ever)
   OPS_API_KEY, CHAT_PUSH_API_KEY
                            keys of at least 32 characters, different ones
 
@@ -65,6 +67,7 @@ type settings struct {
 	PushKey        string `env:"CHAT_PUSH_API_KEY"`
 	TrustedProxies string `env:"HUB_TRUSTED_PROXIES"`
 	CORSOrigins    string `env:"HUB_CORS_ORIGINS"`
+	RetentionDays  string `env:"AUDIT_RETENTION_DAYS"`
 
 	DrainTimeout time.Duration
 }
@@ -124,6 +127,9 @@ func (s *settings) check() error {
 	if s.shared() && s.EncryptionKeys == "" {
 		return errors.New("PROVIDER_ENCRYPTION_KEY is required with PostgreSQL, as all replicas need the same one: make it with openssl rand -base64 32, and keep it safe")
 	}
+	if _, err := s.retention(); err != nil {
+		return err
+	}
 	host, _, err := net.SplitHostPort(s.Addr)
 	if err != nil {
 		return fmt.Errorf("--addr %q is not an address: use host:port, as 127.0.0.1:8080", s.Addr)
@@ -132,6 +138,19 @@ func (s *settings) check() error {
 		return errors.New("HUB_PUBLIC_URL is required with PostgreSQL on an address that others reach: replicas would hand out links to themselves")
 	}
 	return nil
+}
+
+// retention is how long audit entries are kept; 0 is for ever.
+func (s *settings) retention() (time.Duration, error) {
+	if s.RetentionDays == "" {
+		return 0, nil
+	}
+	const century = 36_500
+	days, err := strconv.Atoi(s.RetentionDays)
+	if err != nil || days < 1 || days > century {
+		return 0, fmt.Errorf("AUDIT_RETENTION_DAYS: %q is not a number of days from 1 to %d; leave it out to keep all", s.RetentionDays, century)
+	}
+	return time.Duration(days) * 24 * time.Hour, nil
 }
 
 // loopback tells whether only this machine reaches the host.

@@ -83,6 +83,11 @@ func call(t *testing.T, method, url, token, body string) answer {
 	if body != "" {
 		req.Header.Set("Content-Type", "application/json")
 	}
+	return do(t, req)
+}
+
+func do(t *testing.T, req *http.Request) answer {
+	t.Helper()
 	transport := &http.Transport{DisableKeepAlives: true}
 	res, err := transport.RoundTrip(req)
 	require.NoError(t, err)

@@ -35,6 +35,8 @@ func TestUnsafeStartsAreRefused(t *testing.T) {
 		"a URL that is none":    {env: []string{"HUB_PUBLIC_URL", "hub.example.com"}, want: "HUB_PUBLIC_URL is not a base for links"},
 		"a URL with a password": {env: []string{"HUB_PUBLIC_URL", "https://me:secret@hub.example.com"}, want: "HUB_PUBLIC_URL is not a base for links"},
 		"another database":      {env: []string{"DATABASE_URL", "mysql://root:hunter22@127.0.0.1/x", "PROVIDER_ENCRYPTION_KEY", secret.Generate()}, want: "the URL is neither sqlite://"},
+		"days that are none":    {env: []string{"AUDIT_RETENTION_DAYS", "-1"}, want: `AUDIT_RETENTION_DAYS: "-1" is not a number of days`},
+		"days that are words":   {env: []string{"AUDIT_RETENTION_DAYS", "ten"}, want: `AUDIT_RETENTION_DAYS: "ten"`},
 		"an address":            {args: []string{"--addr", "8080"}, want: `--addr "8080" is not an address`},
 		"an argument":           {args: []string{"serve"}, want: `"serve"`},
 		"a flag":                {args: []string{"--port", "1"}, want: "hub --help lists the flags"},

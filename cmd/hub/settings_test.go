@@ -1,0 +1,66 @@
+package main_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestSettingsAreTaken(t *testing.T) {
+	const token = "a setup token of some length"
+	in := serving(t, []string{
+		"HUB_DATA_DIR", t.TempDir(), "HUB_SETUP_TOKEN", token, "HUB_PUBLIC_URL", "https://hub.example.com/",
+		"HUB_TRUSTED_PROXIES", "10.0.0.0/8, 127.0.0.1", "HUB_CORS_ORIGINS", "https://app.example.com",
+	})
+	require.NotContains(t, in.Stdout.String(), token, "who set it knows it")
+	send := func(path, bearer, body string) answer {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, in.URL+path, strings.NewReader(body))
+		require.NoError(t, err)
+		req.Header = http.Header{
+			"Content-Type": {"application/json"}, "Authorization": {"Bearer " + bearer},
+			"X-Forwarded-For": {"192.0.2.9, 203.0.113.7, 10.1.2.3"}, "Origin": {"https://app.example.com"},
+		}
+		return do(t, req)
+	}
+	a := send("/auth/setup", "", `{"password":"`+password+`","setup_token":"not that one"}`)
+	require.Equal(t, http.StatusUnauthorized, a.status, a.text)
+	a = send("/auth/setup", "", `{"password":"`+password+`","setup_token":"`+token+`"}`)
+	require.Equal(t, http.StatusCreated, a.status, a.text)
+	require.Equal(t, "https://app.example.com", a.header.Get("Access-Control-Allow-Origin"))
+	admin := a.string(t, "access_token")
+	invite := send("/api/v1/admin/invites", admin, `{"role":"member"}`)
+	require.True(t, strings.HasPrefix(invite.string(t, "url"), "https://hub.example.com/console/"), invite.text)
+	log := call(t, "GET", in.URL+"/api/v1/admin/audit-logs?action=invite.create", admin, "")
+	require.Contains(t, log.text, `"remoteIp":"203.0.113.7"`, "what a stranger wrote before it does not count")
+}
+
+func TestDefaults(t *testing.T) {
+	in := serving(t, []string{"HUB_DATA_DIR", t.TempDir()})
+	admin := setUp(t, in)
+	invite := call(t, "POST", in.URL+"/api/v1/admin/invites", admin, `{"role":"member"}`)
+	require.True(t, strings.HasPrefix(invite.string(t, "url"), in.URL+"/"), invite.text)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, in.URL+"/auth/mode", nil)
+	require.NoError(t, err)
+	req.Header = http.Header{"Origin": {"https://app.example.com"}, "X-Forwarded-For": {"203.0.113.7"}}
+	require.Empty(t, do(t, req).header.Get("Access-Control-Allow-Origin"))
+	log := call(t, "GET", in.URL+"/api/v1/admin/audit-logs?action=invite.create", admin, "")
+	require.Contains(t, log.text, `"remoteIp":"127.0.0.1"`)
+	require.Contains(t, in.Stdout.String(), "listening on http://127.0.0.1:")
+}
+
+func TestHelpNamesEverySetting(t *testing.T) {
+	out, err := once(t, nil, "--help")
+	require.NoError(t, err)
+	for _, name := range []string{
+		"--addr", "HUB_ADDR", "HUB_DATA_DIR", "DATABASE_URL", "PROVIDER_ENCRYPTION_KEY", "AUTH_MODE", "HUB_PUBLIC_URL", "HUB_SETUP_TOKEN",
+		"HUB_TRUSTED_PROXIES", "HUB_CORS_ORIGINS", "AUDIT_RETENTION_DAYS", "OPS_API_KEY", "CHAT_PUSH_API_KEY",
+		"127.0.0.1:8080", "reset-password", "rekey", "audit",
+	} {
+		require.Contains(t, out, name)
+	}
+	out, err = once(t, nil, "reset-password", "--help")
+	require.NoError(t, err)
+	require.Contains(t, out, "hub reset-password USER")
+}
