@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/caarlos0/env/v11"
+	"github.com/seed93082962/agenthost/cmd/internal/daemon"
 )
 
 // help is a template: cobra puts commands and flags in.
@@ -74,18 +74,8 @@ type settings struct {
 
 func readEnvironment(getenv func(string) string) (*settings, error) {
 	s := &settings{DrainTimeout: 20 * time.Second}
-	names, err := env.GetFieldParams(s)
-	if err != nil {
-		return nil, fmt.Errorf("read environment: %w", err)
-	}
-	values := map[string]string{}
-	for _, name := range names {
-		if v := getenv(name.Key); v != "" {
-			values[name.Key] = v
-		}
-	}
-	if err := env.ParseWithOptions(s, env.Options{Environment: values}); err != nil {
-		return nil, fmt.Errorf("read environment: %w", err)
+	if err := daemon.ReadEnvironment(getenv, s); err != nil {
+		return nil, err
 	}
 	return s, nil
 }

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/caarlos0/env/v11"
 	"github.com/spf13/pflag"
 
+	"github.com/seed93082962/agenthost/cmd/internal/daemon"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
@@ -73,18 +73,8 @@ const inherited = "PATH HOME USER LANG TZ TMPDIR"
 
 func readEnvironment(getenv func(string) string) (*settings, error) {
 	s := &settings{}
-	names, err := env.GetFieldParams(s)
-	if err != nil {
-		return nil, fmt.Errorf("read environment: %w", err)
-	}
-	values := map[string]string{}
-	for _, name := range names {
-		if v := getenv(name.Key); v != "" {
-			values[name.Key] = v
-		}
-	}
-	if err := env.ParseWithOptions(s, env.Options{Environment: values}); err != nil {
-		return nil, fmt.Errorf("read environment: %w", err)
+	if err := daemon.ReadEnvironment(getenv, s); err != nil {
+		return nil, err
 	}
 	s.Home = cmp.Or(s.Home, s.UserProfile)
 	s.childEnv = []string{}
