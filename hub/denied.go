@@ -2,7 +2,9 @@ package hub
 
 import (
 	"cmp"
+	"context"
 	"net/http"
+	"time"
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/api"
@@ -13,8 +15,14 @@ type deniedDetail struct {
 	Method string `json:"method"`
 	Route  string `json:"route"` // the pattern, as /api/v1/admin/users/:id
 	Role   string `json:"role"`
-	Needs  string `json:"needs"` // the group of roles
+	Needs  string `json:"needs"` // the group of roles, or needsSession
 }
+
+// needsSession is what a CLI token lacks on a route that any role may call.
+const needsSession = "session"
+
+// recordTimeout bounds how long a refusal may take to be recorded.
+const recordTimeout = 10 * time.Second
 
 // deniedActions has the action of a refusal for each category that a route may have.
 var deniedActions = func() map[string]auditlog.Action[deniedDetail] {
@@ -27,10 +35,13 @@ var deniedActions = func() map[string]auditlog.Action[deniedDetail] {
 
 // denied records that somebody wanted what the role does not allow.
 func (h *Hub) denied(r *http.Request, route api.Route, caller api.Caller) error {
+	// Also for a caller who does not wait for the answer.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), recordTimeout)
+	defer cancel()
 	event := api.RequestEvent(r)
 	event.Status = auditlog.Failure
 	event.TargetType, event.TargetName = "route", route.Method+" "+route.Path
-	return h.audit.Append(r.Context(), deniedActions[cmp.Or(route.Category, "auth")].Record(event, deniedDetail{
-		Method: route.Method, Route: route.Path, Role: string(caller.Role()), Needs: route.Group.String(),
+	return h.audit.Append(ctx, deniedActions[cmp.Or(route.Category, "auth")].Record(event, deniedDetail{
+		Method: route.Method, Route: route.Path, Role: string(caller.Role()), Needs: cmp.Or(route.Group.String(), needsSession),
 	}))
 }

@@ -19,7 +19,7 @@ func ExampleNew() {
 	if err != nil {
 		panic(err)
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	h, err := hub.New(context.Background(), hub.Config{
 		DatabaseURL:    "sqlite://" + filepath.Join(dir, "hub.db"),
 		EncryptionKeys: secret.Generate(), // made once and kept
@@ -33,7 +33,7 @@ func ExampleNew() {
 	defer server.Close()
 
 	first := `{"username": "ada", "password": "correct horse", "setup_token": "` + h.SetupToken() + `"}`
-	res, err := http.Post(server.URL+"/auth/setup", "application/json", strings.NewReader(first)) //nolint:noctx // an example
+	res, err := http.Post(server.URL+"/auth/setup", "application/json", strings.NewReader(first))
 	if err != nil {
 		panic(err)
 	}

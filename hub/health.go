@@ -57,9 +57,3 @@ func (h *Hub) Ready(ctx context.Context) error {
 	}
 	return err
 }
-
-// Drain has GET /health/ready answer 503, so that no new requests are sent here.
-func (h *Hub) Drain(context.Context) error {
-	h.draining.Store(true)
-	return nil
-}

@@ -46,8 +46,13 @@ type Config struct {
 	// PublicURL is where users reach the hub; links begin with it. Required to serve requests.
 	PublicURL string
 
-	// Loopback says that only this machine reaches the listener: the first admin is then made without a setup token.
+	// Loopback says that only this machine reaches the listener, and that nothing passes requests of others on to it: the first
+	// admin is then made without a setup token.
 	Loopback bool
+
+	// Offline makes a hub for an operator's command beside those that serve: it neither makes nor migrates the database, and
+	// runs nothing in the background.
+	Offline bool
 
 	// SetupToken is what the first-run setup asks for. Defaults to one that is made; [Hub.SetupToken] tells it.
 	SetupToken string
@@ -82,6 +87,7 @@ type Hub struct {
 	keyring  *secret.Keyring
 	begin    time.Time
 	draining atomic.Bool
+	requests requests
 	stop     context.CancelFunc // ends what runs in background
 	running  sync.WaitGroup
 }
@@ -108,7 +114,7 @@ func New(ctx context.Context, cfg Config) (_ *Hub, err error) {
 			err = errors.Join(err, h.Close())
 		}
 	}()
-	if err := h.db.Migrate(ctx, h.migrations()...); err != nil {
+	if err := h.prepare(ctx); err != nil {
 		return nil, err
 	}
 	h.audit, err = sqlaudit.New(sqlaudit.Config{Write: h.db.Write(), Read: h.db.Read(), Engine: string(h.db.Engine()), Now: cfg.Now})
@@ -117,7 +123,7 @@ func New(ctx context.Context, cfg Config) (_ *Hub, err error) {
 	}
 	h.identity, err = identity.New(ctx, identity.Config{
 		DB: h.db, Keyring: h.keyring, Audit: h.audit, PublicURL: cfg.PublicURL,
-		SetupToken: cfg.SetupToken, Loopback: cfg.Loopback, Now: cfg.Now, Logger: cfg.Logger,
+		SetupToken: cfg.SetupToken, Loopback: cfg.Loopback, Offline: cfg.Offline, Now: cfg.Now, Logger: cfg.Logger,
 	})
 	if err != nil {
 		return nil, err
@@ -129,12 +135,24 @@ func New(ctx context.Context, cfg Config) (_ *Hub, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if cfg.AuditRetention > 0 {
+	if cfg.AuditRetention > 0 && !cfg.Offline {
 		background, stop := context.WithCancel(context.WithoutCancel(ctx))
 		h.stop = stop
 		h.running.Go(func() { h.retain(background) })
 	}
 	return h, nil
+}
+
+// prepare brings the database up to date, or sees that it is.
+func (h *Hub) prepare(ctx context.Context) error {
+	if !h.cfg.Offline {
+		return h.db.Migrate(ctx, h.migrations()...)
+	}
+	err := h.db.Migrated(ctx, h.migrations()...)
+	if errors.Is(err, db.ErrPending) {
+		return fmt.Errorf("%w: start the hub of this version once", err)
+	}
+	return err
 }
 
 // Routes is the whole API: every route, and who may call it.
@@ -154,9 +172,6 @@ func translate(err error) *api.Error {
 	}
 	return nil
 }
-
-// ServeHTTP answers a request of the API.
-func (h *Hub) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.handler.ServeHTTP(w, r) }
 
 // PublicURL is where users reach the hub, without a slash at the end.
 func (h *Hub) PublicURL() string { return h.cfg.PublicURL }

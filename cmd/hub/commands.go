@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -14,6 +16,11 @@ import (
 
 // with opens a hub that serves nobody, beside those that may be running on the same database.
 func (s *settings) with(ctx context.Context, stderr io.Writer, do func(*hub.Hub) error) error {
+	if path, ok := strings.CutPrefix(s.databaseURL(), "sqlite://"); ok {
+		if _, err := os.Stat(path); err != nil {
+			return fmt.Errorf("there is no hub here: %w; HUB_DATA_DIR or DATABASE_URL say where it is", err)
+		}
+	}
 	h, err := s.open(ctx, nil, daemon.NewLogger(stderr))
 	if err != nil {
 		return err

@@ -3,9 +3,12 @@ package main_test
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptrace"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -178,4 +181,28 @@ func TestSecretsStandNowhere(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A request that is being answered when the signal comes is answered, and probes are told meanwhile.
+func TestDrain(t *testing.T) {
+	p := spawn(t, binary(t), []string{"HUB_DATA_DIR", t.TempDir()})
+	begun := make(chan struct{})
+	trace := &httptrace.ClientTrace{Got100Continue: func() { close(begun) }} // the handler wants the body
+	body, send := io.Pipe()
+	req, err := http.NewRequestWithContext(httptrace.WithClientTrace(t.Context(), trace), http.MethodPost, p.URL+"/auth/login", body)
+	require.NoError(t, err)
+	req.Header = http.Header{"Content-Type": {"application/json"}, "Expect": {"100-continue"}}
+	answered := make(chan answer, 1)
+	go func() { answered <- do(t, req) }()
+	<-begun
+	p.Signal(t, syscall.SIGTERM)
+	p.Await(t, p.Log, regexp.MustCompile(`"message":"draining"`))
+	a := call(t, "GET", p.URL+"/health/ready", "", "")
+	require.Equal(t, http.StatusServiceUnavailable, a.status)
+	require.Equal(t, "draining", a.string(t, "status"))
+	_, err = io.WriteString(send, `{"username":"admin","password":"whatever it is"}`)
+	require.NoError(t, err)
+	require.NoError(t, send.Close())
+	require.Equal(t, http.StatusUnauthorized, (<-answered).status)
+	require.Zero(t, p.Exit(t))
 }

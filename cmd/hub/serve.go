@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/url"
 	"strings"
 
 	"github.com/seed93082962/agenthost/cmd/internal/daemon"
@@ -34,8 +35,10 @@ func (s *settings) open(ctx context.Context, addr net.Addr, log *slog.Logger) (*
 			return nil, err
 		}
 		tcp, ok := addr.(*net.TCPAddr)
-		cfg.Loopback = ok && tcp.IP.IsLoopback()
+		// A proxy on this machine may pass requests of others on without a word of it.
+		cfg.Loopback = ok && tcp.IP.IsLoopback() && len(cfg.TrustedProxies) == 0 && loopback(hostOf(cfg.PublicURL))
 	}
+	cfg.Offline = addr == nil
 	if cfg.EncryptionKeys, err = s.encryptionKeys(log); err != nil {
 		return nil, err
 	}
@@ -57,7 +60,7 @@ func (s *settings) serve(ctx context.Context, log *slog.Logger, stdout io.Writer
 		return err
 	}
 	base := h.PublicURL()
-	if host, ok := strings.CutPrefix(base, "http://"); ok && !loopback(hostOf(host)) {
+	if strings.HasPrefix(base, "http://") && !loopback(hostOf(base)) {
 		log.Warn("passwords and tokens cross the network in the clear: put TLS in front and set HUB_PUBLIC_URL to https://...", "url", base)
 	}
 	server := &daemon.Server{
@@ -69,13 +72,12 @@ func (s *settings) serve(ctx context.Context, log *slog.Logger, stdout io.Writer
 	return errors.Join(err, h.Close())
 }
 
-// hostOf is the host of a host:port/path.
-func hostOf(rest string) string {
-	rest, _, _ = strings.Cut(rest, "/")
-	if host, _, err := net.SplitHostPort(rest); err == nil {
-		return host
+func hostOf(base string) string {
+	u, err := url.Parse(base)
+	if err != nil {
+		return ""
 	}
-	return strings.Trim(rest, "[]")
+	return u.Hostname()
 }
 
 // welcome says where the hub is, and how to set it up where nobody has.

@@ -114,6 +114,9 @@ func (s *settings) check() error {
 	if n := len([]rune(s.SetupToken)); s.SetupToken != "" && n < minToken {
 		return fmt.Errorf("HUB_SETUP_TOKEN has %d characters, which is too short: use at least %d, or leave it out and take the one that is printed", n, minToken)
 	}
+	if !strings.HasPrefix(s.databaseURL(), "sqlite://") && !strings.HasPrefix(s.databaseURL(), "postgres://") {
+		return errors.New("DATABASE_URL is neither sqlite://PATH nor postgres://USER:PASSWORD@HOST/DATABASE")
+	}
 	if s.shared() && s.EncryptionKeys == "" {
 		return errors.New("PROVIDER_ENCRYPTION_KEY is required with PostgreSQL, as all replicas need the same one: make it with openssl rand -base64 32, and keep it safe")
 	}
@@ -165,6 +168,9 @@ func (s *settings) publicURL(addr net.Addr) (string, error) {
 	return strings.TrimSuffix(s.PublicURL, "/"), nil
 }
 
+// minProxyBits is the widest network of proxies: 10.0.0.0/8.
+const minProxyBits = 8
+
 // proxies reads HUB_TRUSTED_PROXIES.
 func (s *settings) proxies() ([]netip.Prefix, error) {
 	var all []netip.Prefix
@@ -176,8 +182,8 @@ func (s *settings) proxies() ([]netip.Prefix, error) {
 		if err != nil {
 			return nil, fmt.Errorf("HUB_TRUSTED_PROXIES: %q is not a network: use 10.0.0.0/8, or one address", text)
 		}
-		if prefix.Bits() == 0 {
-			return nil, fmt.Errorf("HUB_TRUSTED_PROXIES: %q is everybody, who could then claim any address in the audit log: name your proxies", text)
+		if prefix.Bits() < minProxyBits {
+			return nil, fmt.Errorf("HUB_TRUSTED_PROXIES: %q is too many, who could then claim any address in the audit log: name your proxies", text)
 		}
 		all = append(all, prefix.Masked())
 	}

@@ -88,7 +88,7 @@ func call(t *testing.T, method, url, token, body string) answer {
 
 func do(t *testing.T, req *http.Request) answer {
 	t.Helper()
-	transport := &http.Transport{DisableKeepAlives: true}
+	transport := &http.Transport{DisableKeepAlives: true, ExpectContinueTimeout: daemontest.Patience}
 	res, err := transport.RoundTrip(req)
 	require.NoError(t, err)
 	defer res.Body.Close()

@@ -28,13 +28,15 @@ func TestUnsafeStartsAreRefused(t *testing.T) {
 		"a key that is none":    {env: []string{"PROVIDER_ENCRYPTION_KEY", "aGVsbG8="}, want: "PROVIDER_ENCRYPTION_KEY: "},
 		"an unknown mode":       {env: []string{"AUTH_MODE", "ldap"}, want: `AUTH_MODE: "ldap" is not a mode`},
 		"external mode":         {env: []string{"AUTH_MODE", "external"}, want: "AUTH_MODE: this version has no login by an external identity provider"},
-		"trust in everybody":    {env: []string{"HUB_TRUSTED_PROXIES", "10.0.0.0/8, 0.0.0.0/0"}, want: `HUB_TRUSTED_PROXIES: "0.0.0.0/0" is everybody`},
+		"trust in everybody":    {env: []string{"HUB_TRUSTED_PROXIES", "10.0.0.0/8, 0.0.0.0/0"}, want: `HUB_TRUSTED_PROXIES: "0.0.0.0/0" is too many`},
+		"trust in half of all":  {env: []string{"HUB_TRUSTED_PROXIES", "0.0.0.0/1,128.0.0.0/1"}, want: `HUB_TRUSTED_PROXIES: "0.0.0.0/1" is too many`},
+		"another, and no key":   {env: []string{"DATABASE_URL", "mysql://root:hunter22@127.0.0.1/x"}, want: "DATABASE_URL is neither sqlite://"},
 		"a proxy that is none":  {env: []string{"HUB_TRUSTED_PROXIES", "gateway"}, want: `HUB_TRUSTED_PROXIES: "gateway" is not a network`},
 		"any origin":            {env: []string{"HUB_CORS_ORIGINS", "*"}, want: `HUB_CORS_ORIGINS: "*" is not an origin`},
 		"an origin with a path": {env: []string{"HUB_CORS_ORIGINS", "https://a.example/b"}, want: "HUB_CORS_ORIGINS: "},
 		"a URL that is none":    {env: []string{"HUB_PUBLIC_URL", "hub.example.com"}, want: "HUB_PUBLIC_URL is not a base for links"},
 		"a URL with a password": {env: []string{"HUB_PUBLIC_URL", "https://me:secret@hub.example.com"}, want: "HUB_PUBLIC_URL is not a base for links"},
-		"another database":      {env: []string{"DATABASE_URL", "mysql://root:hunter22@127.0.0.1/x", "PROVIDER_ENCRYPTION_KEY", secret.Generate()}, want: "the URL is neither sqlite://"},
+		"another database":      {env: []string{"DATABASE_URL", "mysql://root:hunter22@127.0.0.1/x", "PROVIDER_ENCRYPTION_KEY", secret.Generate()}, want: "DATABASE_URL is neither sqlite://"},
 		"days that are none":    {env: []string{"AUDIT_RETENTION_DAYS", "-1"}, want: `AUDIT_RETENTION_DAYS: "-1" is not a number of days`},
 		"days that are words":   {env: []string{"AUDIT_RETENTION_DAYS", "ten"}, want: `AUDIT_RETENTION_DAYS: "ten"`},
 		"an address":            {args: []string{"--addr", "8080"}, want: `--addr "8080" is not an address`},
@@ -55,8 +57,7 @@ func TestTheEncryptionKeyIsKeptAndGuarded(t *testing.T) {
 	dir := t.TempDir()
 	env := []string{"HUB_DATA_DIR", dir, "HUB_ADDR", "127.0.0.1:0"}
 	key := filepath.Join(dir, "encryption.key")
-	_, err := once(t, env, "rekey")
-	require.NoError(t, err)
+	started(t, env)
 	for _, path := range []string{key, filepath.Join(dir, "hub.db")} {
 		info, err := os.Stat(path)
 		require.NoError(t, err)
@@ -64,8 +65,7 @@ func TestTheEncryptionKeyIsKeptAndGuarded(t *testing.T) {
 	}
 	before, err := os.ReadFile(key)
 	require.NoError(t, err)
-	_, err = once(t, env, "rekey")
-	require.NoError(t, err)
+	started(t, env)
 	after, err := os.ReadFile(key)
 	require.NoError(t, err)
 	require.Equal(t, before, after, "it is made once")
@@ -97,9 +97,24 @@ func TestTheEncryptionKeyIsKeptAndGuarded(t *testing.T) {
 
 func TestADatabaseThatIsNewerIsRefused(t *testing.T) {
 	env := []string{"HUB_DATA_DIR", t.TempDir(), "HUB_ADDR", "127.0.0.1:0"}
-	_, err := once(t, env, "rekey")
-	require.NoError(t, err)
+	started(t, env)
 	bump(t, env[1])
-	_, err = once(t, env)
+	_, err := once(t, env)
 	require.ErrorContains(t, err, "newer")
+}
+
+// started starts a hub and ends it again.
+func started(t *testing.T, env []string) {
+	t.Helper()
+	t.Run("a start", func(t *testing.T) { serving(t, env) })
+}
+
+// Commands beside a hub change nothing but what they are for.
+func TestCommandsMakeNoHub(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "typo")
+	for _, args := range [][]string{{"audit"}, {"rekey"}, {"reset-password", "admin"}} {
+		_, err := once(t, []string{"HUB_DATA_DIR", dir}, args...)
+		require.ErrorContains(t, err, "there is no hub here")
+	}
+	require.NoDirExists(t, dir)
 }

@@ -71,14 +71,14 @@ func (f Fields) check(field, value string, least, most int, also string) string 
 		f.Add(field, fmt.Sprintf("must have at least %d characters", least))
 	case n > most:
 		f.Add(field, fmt.Sprintf("must have at most %d characters", most))
-	case strings.ContainsFunc(value, func(c rune) bool { return misleading(c) && !strings.ContainsRune(also, c) }):
+	case strings.ContainsFunc(value, func(c rune) bool { return Misleading(c) && !strings.ContainsRune(also, c) }):
 		f.Add(field, "must not have control characters")
 	}
 	return value
 }
 
-// misleading holds for what a name must not have: control characters, line and paragraph separators, and the marks that
+// Misleading holds for what a name must not have: control characters, line and paragraph separators, and the marks that
 // turn the direction of writing, with which one name looks like another.
-func misleading(c rune) bool {
-	return unicode.IsControl(c) || unicode.In(c, unicode.Zl, unicode.Zp) || '\u202a' <= c && c <= '\u202e' || '\u2066' <= c && c <= '\u2069'
+func Misleading(c rune) bool {
+	return unicode.In(c, unicode.Cc, unicode.Zl, unicode.Zp, unicode.Bidi_Control)
 }

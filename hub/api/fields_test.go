@@ -30,6 +30,9 @@ func TestLineAndText(t *testing.T) {
 		"a delete":               {"a\x7fb", "", "must not have control characters", "must not have control characters"},
 		"a line separator":       {"a\u2028b", "", "must not have control characters", "must not have control characters"},
 		"another way of writing": {"a\u202eb", "", "must not have control characters", "must not have control characters"},
+		"a mark of direction":    {"a\u200fb", "", "must not have control characters", "must not have control characters"},
+		"the other one":          {"a\u200eb", "", "must not have control characters", "must not have control characters"},
+		"the Arabic one":         {"a\u061cb", "", "must not have control characters", "must not have control characters"},
 		"an isolate":             {"a\u2066b", "", "must not have control characters", "must not have control characters"},
 		"no UTF-8":               {"a\xffb", "", "must be valid UTF-8", "must be valid UTF-8"},
 	} {

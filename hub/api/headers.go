@@ -28,7 +28,7 @@ func secure(h http.Header) {
 // What a script of an allowed origin may send and see, beside what it may always.
 const (
 	corsRequest  = "Authorization, Content-Type, If-Match, If-None-Match, X-Request-Id"
-	corsResponse = "Content-Disposition, ETag, Retry-After, WWW-Authenticate, X-Request-Id"
+	corsResponse = "Audit-Checkpoint, Audit-Snapshot-Id, Content-Disposition, ETag, Retry-After, WWW-Authenticate, X-Request-Id"
 	corsMaxAge   = "600" // seconds for which a browser need not ask again
 )
 

@@ -1,10 +1,6 @@
 package identity
 
-import (
-	"time"
-
-	"github.com/seed93082962/agenthost/auditlog"
-)
+import "github.com/seed93082962/agenthost/auditlog"
 
 // The audit actions of this package. Each detail says all that an entry of the action can hold: never a secret.
 var (
@@ -28,7 +24,7 @@ var (
 	actionRevokeInvite = auditlog.Define[inviteDetail]("invite.revoke")
 
 	actionIssueToken  = auditlog.Define[tokenDetail]("token.issue")
-	actionRevokeToken = auditlog.Define[tokenDetail]("token.revoke")
+	actionRevokeToken = auditlog.Define[revokeTokenDetail]("token.revoke")
 )
 
 // What entries are about: Event.TargetType.
@@ -48,7 +44,7 @@ type (
 	}
 	changePasswordDetail struct {
 		Reason        string `json:"reason,omitempty"` // of a failure: invalid_credentials
-		SessionsEnded int64  `json:"sessionsEnded"`
+		SessionsEnded int    `json:"sessionsEnded"`
 	}
 	registerDetail struct {
 		InviteID string `json:"inviteId"`
@@ -63,7 +59,7 @@ type (
 	}
 	updateStatusDetail struct {
 		Status        auditlog.Change[string] `json:"status"`
-		SessionsEnded int64                   `json:"sessionsEnded"`
+		SessionsEnded int                     `json:"sessionsEnded"`
 	}
 	updateProfileDetail struct {
 		DisplayName auditlog.Change[string] `json:"displayName"`
@@ -72,17 +68,22 @@ type (
 		Role string `json:"role"`
 	}
 	resetPasswordDetail struct {
-		SessionsEnded int64 `json:"sessionsEnded"`
-		TokensRevoked int64 `json:"tokensRevoked"`
-		Offline       bool  `json:"offline"` // on the hub's machine, by hub reset-password
+		SessionsEnded int  `json:"sessionsEnded"`
+		TokensRevoked int  `json:"tokensRevoked"`
+		Offline       bool `json:"offline"` // on the hub's machine, by hub reset-password
 	}
 	inviteDetail struct {
-		Role      string    `json:"role"`
-		Note      string    `json:"note"`
-		ExpiresAt time.Time `json:"expiresAt"`
+		Role      string `json:"role"`
+		Note      string `json:"note"`
+		ExpiresAt string `json:"expiresAt"` // an api.Time
 	}
 	tokenDetail struct {
-		Prefix    string    `json:"prefix"` // the first characters, by which its owner knows it
-		ExpiresAt time.Time `json:"expiresAt,omitzero"`
+		Prefix    string  `json:"prefix"`    // the first characters, by which its owner knows it
+		ExpiresAt *string `json:"expiresAt"` // an api.Time; null for a token without an end
+	}
+	revokeTokenDetail struct {
+		Owner     string  `json:"owner"` // the username: it may be another's than that of who revokes
+		Prefix    string  `json:"prefix"`
+		ExpiresAt *string `json:"expiresAt"`
 	}
 )

@@ -78,7 +78,8 @@ func (s *Service) countFailure(ctx context.Context, tx *sql.Tx, a attempt) error
 }
 
 // clearFailures forgets them after a success, or answers 429 where the lock came before it: a right guess among many
-// wrong ones at once counts only if it came in time.
+// wrong ones at once counts only if it came in time. The member's row is locked before: a reset of the password locks both
+// in this order.
 func (s *Service) clearFailures(ctx context.Context, tx *sql.Tx, a attempt) error {
 	n, err := affected(ctx, tx, "clear login attempts", `DELETE FROM login_attempts WHERE account_fold = $1 AND remote_ip = $2 AND at1 <= $3`,
 		a.account, a.address, db.Micros(s.now().Add(-lockoutWindow)))

@@ -66,9 +66,6 @@ func (s *Service) replacePassword(r *http.Request, caller api.Caller, in changeP
 		return err
 	}
 	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
-		if err := s.clearFailures(ctx, tx, try); err != nil {
-			return err
-		}
 		now := db.Micros(s.now())
 		n, err := affected(ctx, tx, "update member", `UPDATE members SET password_hash = $1, password_changed_at = $2, updated_at = $2
 			WHERE id = $3 AND password_hash = $4 AND status = $5`, hash, now, m.ID, m.PasswordHash, statusActive)
@@ -78,11 +75,14 @@ func (s *Service) replacePassword(r *http.Request, caller api.Caller, in changeP
 		if n == 0 {
 			return api.Conflict.New("The account was changed meanwhile: try again.")
 		}
+		if err := s.clearFailures(ctx, tx, try); err != nil {
+			return err
+		}
 		ended, err := s.endSessions(ctx, tx, m.ID, caller.SessionID, endedByPassword)
 		if err != nil {
 			return err
 		}
-		return s.record(ctx, tx, actionChangePassword.Record(selfEvent(r, m), changePasswordDetail{SessionsEnded: ended}))
+		return s.record(ctx, tx, actionChangePassword.Record(selfEvent(r, m), changePasswordDetail{SessionsEnded: len(ended)}))
 	})
 	s.invalidateUser(m.ID)
 	return err

@@ -47,28 +47,28 @@ type cliToken struct {
 
 // issuedToken is the one answer that has the token itself.
 type issuedToken struct {
-	ID        string     `json:"id"`
-	Name      string     `json:"name"`
-	Token     string     `json:"token"`
-	Prefix    string     `json:"prefix"`
-	CreatedAt time.Time  `json:"createdAt"`
-	ExpiresAt *time.Time `json:"expiresAt"`
+	ID        string   `json:"id"`
+	Name      string   `json:"name"`
+	Token     string   `json:"token"`
+	Prefix    string   `json:"prefix"`
+	CreatedAt api.Time `json:"createdAt"`
+	ExpiresAt api.Time `json:"expiresAt"`
 }
 
 type tokenView struct {
-	ID         string     `json:"id"`
-	Name       string     `json:"name"`
-	Prefix     string     `json:"prefix"`
-	CreatedAt  time.Time  `json:"createdAt"`
-	ExpiresAt  *time.Time `json:"expiresAt"`
-	LastUsedAt *time.Time `json:"lastUsedAt"`
-	LastUsedIP *string    `json:"lastUsedIp"`
+	ID         string   `json:"id"`
+	Name       string   `json:"name"`
+	Prefix     string   `json:"prefix"`
+	CreatedAt  api.Time `json:"createdAt"`
+	ExpiresAt  api.Time `json:"expiresAt"`
+	LastUsedAt api.Time `json:"lastUsedAt"`
+	LastUsedIP *string  `json:"lastUsedIp"`
 }
 
 func viewToken(t cliToken) tokenView {
 	v := tokenView{
-		ID: t.ID, Name: t.Name, Prefix: t.Prefix, CreatedAt: t.CreatedAt,
-		ExpiresAt: timeOrNull(t.ExpiresAt), LastUsedAt: timeOrNull(t.LastUsedAt),
+		ID: t.ID, Name: t.Name, Prefix: t.Prefix, CreatedAt: api.Time(t.CreatedAt),
+		ExpiresAt: api.Time(t.ExpiresAt), LastUsedAt: api.Time(t.LastUsedAt),
 	}
 	if t.LastUsedIP != "" {
 		v.LastUsedIP = &t.LastUsedIP
@@ -108,12 +108,12 @@ func (s *Service) issueToken(w http.ResponseWriter, r *http.Request) error {
 		if err := insertToken(ctx, tx, t, hash); err != nil {
 			return err
 		}
-		return s.record(ctx, tx, actionIssueToken.Record(tokenEvent(r, t), detailOfToken(t)))
+		return s.record(ctx, tx, actionIssueToken.Record(tokenEvent(r, t), tokenDetail{t.Prefix, t.expiry()}))
 	})
 	if err != nil {
 		return err
 	}
-	return api.Encode(w, http.StatusCreated, issuedToken{t.ID, t.Name, raw, t.Prefix, t.CreatedAt, timeOrNull(t.ExpiresAt)})
+	return api.Encode(w, http.StatusCreated, issuedToken{t.ID, t.Name, raw, t.Prefix, api.Time(t.CreatedAt), api.Time(t.ExpiresAt)})
 }
 
 func (s *Service) listTokens(w http.ResponseWriter, r *http.Request) error {
@@ -143,29 +143,28 @@ func (s *Service) revokeToken(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return s.answerRevoke(w, r, rbac.AdminWrite, func(context.Context, *sql.Tx) (string, string, error) {
-		return api.CallerOf(r).UserID, id, nil
+	caller := api.CallerOf(r)
+	return s.answerRevoke(w, r, id, rbac.AdminWrite, func(context.Context, *sql.Tx) (member, error) {
+		return member{ID: caller.UserID, Username: caller.UserName}, nil
 	})
 }
 
-// answerRevoke revokes the token that find names by its owner and id.
-func (s *Service) answerRevoke(w http.ResponseWriter, r *http.Request, group rbac.Group,
-	find func(context.Context, *sql.Tx) (userID, id string, err error),
+// answerRevoke revokes a token of the user whom find names.
+func (s *Service) answerRevoke(w http.ResponseWriter, r *http.Request, id string, group rbac.Group,
+	find func(context.Context, *sql.Tx) (owner member, err error),
 ) error {
-	var owner string
-	err := s.change(r, group, func(ctx context.Context, tx *sql.Tx) error {
-		userID, id, err := find(ctx, tx)
+	var owner member
+	err := s.change(r, group, func(ctx context.Context, tx *sql.Tx) (err error) {
+		if owner, err = find(ctx, tx); err != nil {
+			return err
+		}
+		t, err := s.endToken(ctx, tx, owner.ID, id)
 		if err != nil {
 			return err
 		}
-		owner = userID
-		t, err := s.endToken(ctx, tx, userID, id)
-		if err != nil {
-			return err
-		}
-		return s.record(ctx, tx, actionRevokeToken.Record(tokenEvent(r, t), detailOfToken(t)))
+		return s.record(ctx, tx, revokedToken(r, t, owner.Username))
 	})
-	s.invalidateUser(owner)
+	s.invalidateUser(owner.ID)
 	if err != nil {
 		return err
 	}
@@ -178,4 +177,15 @@ func tokenEvent(r *http.Request, t cliToken) auditlog.Event {
 	return e
 }
 
-func detailOfToken(t cliToken) tokenDetail { return tokenDetail{t.Prefix, t.ExpiresAt} }
+func revokedToken(r *http.Request, t cliToken, owner string) auditlog.Record {
+	return actionRevokeToken.Record(tokenEvent(r, t), revokeTokenDetail{Owner: owner, Prefix: t.Prefix, ExpiresAt: t.expiry()})
+}
+
+// expiry is for the audit log, whose details hold no types that write themselves.
+func (t cliToken) expiry() *string {
+	if t.ExpiresAt.IsZero() {
+		return nil
+	}
+	text := api.Time(t.ExpiresAt).String()
+	return &text
+}

@@ -41,7 +41,9 @@ func TestCLITokens(t *testing.T) {
 		info := o.get(token, "/auth/userinfo").want(http.StatusOK)
 		require.Equal(t, []any{ada.id, "ada", "maintainer", "cli"}, []any{info["id"], info["username"], info["role"], info["token_type"]})
 		o.wait(time.Minute)
+		before = o.head()
 		child := o.post(token, issuePath, object{"name": "child", "expiresInDays": nil}).want(http.StatusCreated)
+		require.Equal(t, []string{`token.issue child {"prefix":"` + child.text("prefix") + `","expiresAt":null}`}, o.log(before))
 		require.Nil(t, child["expiresAt"])
 		require.Contains(t, child, "expiresAt")
 		list = o.get(token, tokensPath)
@@ -56,7 +58,7 @@ func TestCLITokens(t *testing.T) {
 		before = o.head()
 		o.delete(token, tokensPath+"/"+id).want(http.StatusNoContent)
 		require.Len(t, o.log(before), 1)
-		require.Contains(t, o.log(before)[0], "token.revoke build server ")
+		require.Equal(t, `token.revoke build server {"owner":"ada","prefix":"`+token[:12]+`","expiresAt":"2027-03-01T12:00:00.123456Z"}`, o.log(before)[0])
 		require.Equal(t, http.StatusUnauthorized, o.get(token, "/auth/userinfo").status, "it has revoked itself")
 		childToken := child["token"].(string)
 		o.delete(childToken, tokensPath+"/"+id).refused(http.StatusNotFound, api.NotFound)
@@ -87,38 +89,37 @@ func TestCLITokensOfOthers(t *testing.T) {
 		o.get(token, tokensPath).want(http.StatusOK)
 		before = o.head()
 		o.delete(root.token, theirs+"/"+id).want(http.StatusNoContent)
-		require.Len(t, o.log(before), 1)
+		require.Equal(t, []string{`token.revoke ci {"owner":"ada","prefix":"` + token[:12] + `","expiresAt":null}`}, o.log(before))
 		o.delete(root.token, theirs+"/"+id).refused(http.StatusNotFound, api.NotFound)
 		require.Equal(t, http.StatusUnauthorized, o.get(token, tokensPath).status)
 	})
 }
 
 func TestCLITokenFaults(t *testing.T) {
-	eachOffice(t, func(t *testing.T, o *office, root person) {
-		for name, row := range map[string]struct {
-			body  object
-			field string
-		}{
-			"no name":             {object{}, "name"},
-			"a blank name":        {object{"name": " \t"}, "name"},
-			"a long name":         {object{"name": strings.Repeat("n", 101)}, "name"},
-			"control characters":  {object{"name": "a\x00b"}, ""},
-			"a line end":          {object{"name": "a\nb"}, "name"},
-			"a name of no string": {object{"name": true}, "name"},
-			"no days":             {object{"name": "n", "expiresInDays": 0}, "expiresInDays"},
-			"days that are over":  {object{"name": "n", "expiresInDays": -1}, "expiresInDays"},
-			"over a year":         {object{"name": "n", "expiresInDays": 366}, "expiresInDays"},
-			"half a day":          {object{"name": "n", "expiresInDays": 0.5}, "expiresInDays"},
-			"days as a string":    {object{"name": "n", "expiresInDays": "7"}, "expiresInDays"},
-			"a thousand digits":   {object{"name": "n", "expiresInDays": 1e300}, "expiresInDays"},
-		} {
-			refusal := o.post(root.token, issuePath, row.body).want(http.StatusBadRequest)
-			if row.field != "" {
-				require.Contains(t, refusal.object("data").object("fields")[row.field], "must", name)
-			}
+	o, root := anOffice(t)
+	for name, row := range map[string]struct {
+		body  object
+		field string
+	}{
+		"no name":             {object{}, "name"},
+		"a blank name":        {object{"name": " \t"}, "name"},
+		"a long name":         {object{"name": strings.Repeat("n", 101)}, "name"},
+		"control characters":  {object{"name": "a\x00b"}, ""},
+		"a line end":          {object{"name": "a\nb"}, "name"},
+		"a name of no string": {object{"name": true}, "name"},
+		"no days":             {object{"name": "n", "expiresInDays": 0}, "expiresInDays"},
+		"days that are over":  {object{"name": "n", "expiresInDays": -1}, "expiresInDays"},
+		"over a year":         {object{"name": "n", "expiresInDays": 366}, "expiresInDays"},
+		"half a day":          {object{"name": "n", "expiresInDays": 0.5}, "expiresInDays"},
+		"days as a string":    {object{"name": "n", "expiresInDays": "7"}, "expiresInDays"},
+		"a thousand digits":   {object{"name": "n", "expiresInDays": 1e300}, "expiresInDays"},
+	} {
+		refusal := o.post(root.token, issuePath, row.body).want(http.StatusBadRequest)
+		if row.field != "" {
+			require.Contains(t, refusal.object("data").object("fields")[row.field], "must", name)
 		}
-		require.Empty(t, o.get(root.token, tokensPath).want(http.StatusOK)["items"])
-	})
+	}
+	require.Empty(t, o.get(root.token, tokensPath).want(http.StatusOK)["items"])
 }
 
 func TestCLITokensExpire(t *testing.T) {

@@ -67,23 +67,23 @@ func (i invite) status(now time.Time) string {
 
 // inviteView is an invite as administrators see it. Token and URL are in the answer that makes it, and nowhere else.
 type inviteView struct {
-	ID        string     `json:"id"`
-	Role      rbac.Role  `json:"role"`
-	Note      string     `json:"note,omitempty"`
-	ExpiresAt time.Time  `json:"expiresAt"`
-	UsedAt    *time.Time `json:"usedAt,omitempty"`
-	UsedBy    string     `json:"usedBy,omitempty"`
-	CreatedBy string     `json:"createdBy"`
-	CreatedAt time.Time  `json:"createdAt"`
-	Status    string     `json:"status"`
-	Token     string     `json:"token,omitempty"`
-	URL       string     `json:"url,omitempty"`
+	ID        string    `json:"id"`
+	Role      rbac.Role `json:"role"`
+	Note      string    `json:"note,omitempty"`
+	ExpiresAt api.Time  `json:"expiresAt"`
+	UsedAt    api.Time  `json:"usedAt,omitzero"`
+	UsedBy    string    `json:"usedBy,omitempty"`
+	CreatedBy string    `json:"createdBy"`
+	CreatedAt api.Time  `json:"createdAt"`
+	Status    string    `json:"status"`
+	Token     string    `json:"token,omitempty"`
+	URL       string    `json:"url,omitempty"`
 }
 
 func viewInvite(i invite, now time.Time) inviteView {
 	return inviteView{
-		ID: i.ID, Role: i.Role, Note: i.Note, ExpiresAt: i.ExpiresAt, UsedAt: timeOrNull(i.UsedAt), UsedBy: i.UsedBy,
-		CreatedBy: i.CreatedByName, CreatedAt: i.CreatedAt, Status: i.status(now),
+		ID: i.ID, Role: i.Role, Note: i.Note, ExpiresAt: api.Time(i.ExpiresAt), UsedAt: api.Time(i.UsedAt), UsedBy: i.UsedBy,
+		CreatedBy: i.CreatedByName, CreatedAt: api.Time(i.CreatedAt), Status: i.status(now),
 	}
 }
 
@@ -175,7 +175,9 @@ func inviteEvent(r *http.Request, i invite) auditlog.Event {
 	return e
 }
 
-func detailOf(i invite) inviteDetail { return inviteDetail{string(i.Role), i.Note, i.ExpiresAt} }
+func detailOf(i invite) inviteDetail {
+	return inviteDetail{string(i.Role), i.Note, api.Time(i.ExpiresAt).String()}
+}
 
 func revokedInvite(r *http.Request, i invite) auditlog.Record {
 	return actionRevokeInvite.Record(inviteEvent(r, i), detailOf(i))

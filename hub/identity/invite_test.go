@@ -37,7 +37,7 @@ func TestInvites(t *testing.T) {
 		require.Equal(t, object{"valid": true, "role": "maintainer", "expires_at": "2026-03-08T12:00:00.123456Z"}, check)
 		before = o.head()
 		body := o.post("", "/auth/register", object{
-			"token": token, "username": "Ada", "password": password, "display_name": "Ada Lovelace", "role": "admin", "tenant_id": "other",
+			"token": token, "username": "Ada", "password": password, "display_name": " Ada Lovelace ", "role": "admin", "tenant_id": "other",
 		}).want(http.StatusCreated)
 		user := body.object("user")
 		require.Equal(t, object{
@@ -105,23 +105,22 @@ func TestInvitesThatAreNotValid(t *testing.T) {
 }
 
 func TestInviteFaults(t *testing.T) {
-	eachOffice(t, func(t *testing.T, o *office, root person) {
-		for name, row := range map[string]struct {
-			body  object
-			field string
-		}{
-			"no role":             {object{}, "role"},
-			"an unknown role":     {object{"role": "owner"}, "role"},
-			"a role of no string": {object{"role": 1}, "role"},
-			"a long note":         {object{"role": "member", "note": strings.Repeat("ü", 501)}, "note"},
-			"control characters":  {object{"role": "member", "note": "\x1b[2J"}, "note"},
-			"a note of no string": {object{"role": "member", "note": []int{1}}, "note"},
-		} {
-			refusal := o.post(root.token, invitesPath, row.body).want(http.StatusBadRequest)
-			require.Contains(t, refusal.object("data").object("fields")[row.field], "must", name)
-		}
-		require.EqualValues(t, 0, o.get(root.token, invitesPath).want(http.StatusOK)["total"])
-	})
+	o, root := anOffice(t)
+	for name, row := range map[string]struct {
+		body  object
+		field string
+	}{
+		"no role":             {object{}, "role"},
+		"an unknown role":     {object{"role": "owner"}, "role"},
+		"a role of no string": {object{"role": 1}, "role"},
+		"a long note":         {object{"role": "member", "note": strings.Repeat("ü", 501)}, "note"},
+		"control characters":  {object{"role": "member", "note": "\x1b[2J"}, "note"},
+		"a note of no string": {object{"role": "member", "note": []int{1}}, "note"},
+	} {
+		refusal := o.post(root.token, invitesPath, row.body).want(http.StatusBadRequest)
+		require.Contains(t, refusal.object("data").object("fields")[row.field], "must", name)
+	}
+	require.EqualValues(t, 0, o.get(root.token, invitesPath).want(http.StatusOK)["total"])
 }
 
 // An admin who is no longer one has left no way back.
@@ -152,28 +151,27 @@ func TestInvitesOfAFormerAdmin(t *testing.T) {
 }
 
 func TestRegisterFaults(t *testing.T) {
-	eachOffice(t, func(t *testing.T, o *office, root person) {
-		token := o.post(root.token, invitesPath, object{"role": "member"}).want(http.StatusCreated)["token"].(string)
-		before := o.head()
-		for name, row := range map[string]struct {
-			change object
-			field  string
-		}{
-			"no token":             {object{"token": ""}, "token"},
-			"a bad username":       {object{"username": "a b"}, "username"},
-			"a short password":     {object{"password": "1234567"}, "password"},
-			"a bad display name":   {object{"display_name": "a\nb"}, "display_name"},
-			"a token of no string": {object{"token": 1}, "token"},
-		} {
-			body := object{"token": token, "username": "ada", "password": password}
-			maps.Copy(body, row.change)
-			refusal := o.post("", "/auth/register", body).want(http.StatusBadRequest)
-			require.Contains(t, refusal.object("data").object("fields")[row.field], "must", name)
-		}
-		o.register(token, "Root").refused(http.StatusConflict, api.NameTaken)
-		require.Equal(t, before, o.head())
-		o.register(token, "ada").want(http.StatusCreated) // nothing of that has used it up
-	})
+	o, root := anOffice(t)
+	token := o.post(root.token, invitesPath, object{"role": "member"}).want(http.StatusCreated)["token"].(string)
+	before := o.head()
+	for name, row := range map[string]struct {
+		change object
+		field  string
+	}{
+		"no token":             {object{"token": ""}, "token"},
+		"a bad username":       {object{"username": "a b"}, "username"},
+		"a short password":     {object{"password": "1234567"}, "password"},
+		"a bad display name":   {object{"display_name": "a\nb"}, "display_name"},
+		"a token of no string": {object{"token": 1}, "token"},
+	} {
+		body := object{"token": token, "username": "ada", "password": password}
+		maps.Copy(body, row.change)
+		refusal := o.post("", "/auth/register", body).want(http.StatusBadRequest)
+		require.Contains(t, refusal.object("data").object("fields")[row.field], "must", name)
+	}
+	o.register(token, "Root").refused(http.StatusConflict, api.NameTaken)
+	require.Equal(t, before, o.head())
+	o.register(token, "ada").want(http.StatusCreated) // nothing of that has used it up
 }
 
 // One invite makes one user, however many come with it to whichever replica; the others leave no trace.
@@ -185,7 +183,7 @@ func TestRaceForAnInvite(t *testing.T) {
 		var mu sync.Mutex
 		var wait sync.WaitGroup
 		statuses := map[int]int{}
-		for i := range 20 {
+		for i := range 8 {
 			wait.Go(func() {
 				a := replicas[i%2].register(token, "user"+string(rune('a'+i)))
 				mu.Lock()
@@ -196,7 +194,7 @@ func TestRaceForAnInvite(t *testing.T) {
 			})
 		}
 		wait.Wait()
-		require.Equal(t, map[int]int{http.StatusCreated: 1, http.StatusNotFound: 19}, statuses)
+		require.Equal(t, map[int]int{http.StatusCreated: 1, http.StatusNotFound: 7}, statuses)
 		require.EqualValues(t, 2, o.get(root.token, usersPath).want(http.StatusOK)["total"])
 		require.Len(t, o.log(before), 1)
 	})

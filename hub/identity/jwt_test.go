@@ -69,7 +69,8 @@ func (l *launched) signingKey() ed25519.PrivateKey {
 }
 
 func TestAccessToken(t *testing.T) {
-	l := newOffice(t, dbtest.SQLite(t)).launch(nil)
+	t.Parallel()
+	l := onSQLite(t, nil)
 	body := l.setup()
 	header, claims := open(t, body.access())
 	kid := header.text("kid")
@@ -96,10 +97,11 @@ func TestAccessToken(t *testing.T) {
 	require.Equal(t, map[string]any{"kty": "OKP", "crv": "Ed25519", "alg": "EdDSA", "use": "sig", "kid": kid, "x": public}, key)
 }
 
-func TestAccessTokenAttacks(t *testing.T) {
-	l := newOffice(t, dbtest.SQLite(t)).launch(nil)
+func TestAccessTokenAttacks(t *testing.T) { //nolint:tparallel // rows share an office and its clock
+	t.Parallel()
+	l := onSQLite(t, nil)
 	token := l.setup().access()
-	elsewhere := newOffice(t, dbtest.SQLite(t)).launch(nil)
+	elsewhere := onSQLite(t, nil)
 	stranger := elsewhere.setup().access()
 	header, claims := open(t, token)
 	parts := strings.Split(token, ".")
@@ -203,8 +205,9 @@ func TestAccessTokenAttacks(t *testing.T) {
 	l.get(token, "/auth/userinfo").refused(http.StatusUnauthorized, api.TokenExpired)
 }
 
-func TestBearerForms(t *testing.T) {
-	l := newOffice(t, dbtest.SQLite(t)).launch(nil)
+func TestBearerForms(t *testing.T) { //nolint:tparallel // rows share an office and its clock
+	t.Parallel()
+	l := onSQLite(t, nil)
 	token := l.setup().access()
 	for _, row := range []struct {
 		name   string

@@ -74,9 +74,6 @@ func (s *Service) tryLogin(r *http.Request, in loginRequest) (body loginBody, er
 		}
 	}
 	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
-		if err := s.clearFailures(ctx, tx, try); err != nil {
-			return err
-		}
 		// The row is locked from here on: no password change or disabling can come between the check and the session.
 		n, err := affected(ctx, tx, "update member", `UPDATE members SET last_login_at = $1, password_hash = $2
 			WHERE id = $3 AND password_hash = $4 AND status = $5`, db.Micros(s.now()), hash, m.ID, m.PasswordHash, statusActive)
@@ -85,6 +82,9 @@ func (s *Service) tryLogin(r *http.Request, in loginRequest) (body loginBody, er
 		}
 		if n == 0 {
 			return errChanged
+		}
+		if err := s.clearFailures(ctx, tx, try); err != nil {
+			return err
 		}
 		// The name or role that the answer tells may have changed with the password.
 		now, err := memberByID(ctx, tx, m.TenantID, m.ID)

@@ -47,8 +47,7 @@ func (s *Service) logoutSession(r *http.Request, m member, session string) error
 		if !ended {
 			return api.TokenRevoked
 		}
-		e := selfEvent(r, m)
-		e.TargetType, e.TargetID, e.TargetName = targetSession, session, ""
+		e := aboutSession(selfEvent(r, m), session, m.Username)
 		return s.record(ctx, tx, actionLogout.Record(e, sessionDetail{session}))
 	})
 	s.invalidateUser(m.ID)
@@ -65,7 +64,7 @@ func (s *Service) logoutToken(r *http.Request, caller api.Caller) error {
 		if err != nil {
 			return err
 		}
-		return s.record(ctx, tx, actionRevokeToken.Record(tokenEvent(r, t), detailOfToken(t)))
+		return s.record(ctx, tx, revokedToken(r, t, caller.UserName))
 	})
 	s.invalidateUser(caller.UserID)
 	return err

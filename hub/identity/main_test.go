@@ -40,10 +40,23 @@ func newOffice(t *testing.T, url string) *office {
 	return &office{t: t, url: url, keys: secret.Generate(), start: time.Date(2026, 3, 1, 12, 0, 0, 123456000, time.UTC)}
 }
 
-// eachLaunch runs a test on both engines, with one replica and no user.
+// each runs a test on both engines, beside other tests.
+func each(t *testing.T, test func(t *testing.T, o *office)) {
+	t.Helper()
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, url string) { test(t, newOffice(t, url)) })
+}
+
+// eachLaunch is each with one replica and no user.
 func eachLaunch(t *testing.T, test func(t *testing.T, l *launched)) {
 	t.Helper()
-	dbtest.Each(t, func(t *testing.T, url string) { test(t, newOffice(t, url).launch(nil)) })
+	each(t, func(t *testing.T, o *office) { test(t, o.launch(nil)) })
+}
+
+// onSQLite is for what does not depend on the engine.
+func onSQLite(t *testing.T, change func(*identity.Config)) *launched {
+	t.Helper()
+	return newOffice(t, dbtest.SQLite(t)).launch(change)
 }
 
 // launch starts a replica with a Config that a test may change.

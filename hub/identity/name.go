@@ -3,10 +3,10 @@ package identity
 import (
 	"regexp"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/seed93082962/agenthost/auditlog"
+	"github.com/seed93082962/agenthost/hub/api"
 )
 
 const (
@@ -36,28 +36,15 @@ func validatePassword(s string) string {
 	return ""
 }
 
-// validateDisplayName says what is wrong with a display name, or "".
-func validateDisplayName(s string) string {
-	switch {
-	case strings.TrimSpace(s) == "":
-		return "must not be blank"
-	case utf8.RuneCountInString(s) > maxDisplayName:
-		return "must have at most 128 characters"
-	case strings.ContainsFunc(s, unseen):
-		return "must not have control characters"
-	}
-	return ""
-}
-
-// unseen characters could end a line or turn the direction of writing where a name is shown.
-func unseen(c rune) bool {
-	return unicode.In(c, unicode.Cc, unicode.Zl, unicode.Zp, unicode.Bidi_Control)
+// checkDisplayName notes what is wrong with a display name, and answers it without the white space around it.
+func checkDisplayName(faults api.Fields, field, s string) string {
+	return faults.Line(field, s, 1, maxDisplayName)
 }
 
 // plain makes a text that a stranger gave fit to be kept and shown.
 func plain(s string) string {
 	return strings.Map(func(c rune) rune {
-		if unseen(c) {
+		if api.Misleading(c) {
 			return utf8.RuneError
 		}
 		return c

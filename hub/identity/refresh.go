@@ -128,8 +128,7 @@ func (s *Service) reuse(ctx context.Context, tx *sql.Tx, r *http.Request, f fami
 	if err != nil || !ended {
 		return "", err
 	}
-	e := selfEvent(r, f.member)
+	e := aboutSession(selfEvent(r, f.member), f.session, f.member.Username)
 	e.Status = auditlog.Failure
-	e.TargetType, e.TargetID, e.TargetName = targetSession, f.session, ""
 	return f.member.ID, s.record(ctx, tx, actionRefreshReuse.Record(e, sessionDetail{f.session}))
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub/api"
-	"github.com/seed93082962/agenthost/hub/db/dbtest"
 )
 
 const day = 24 * time.Hour
@@ -36,8 +35,7 @@ func TestRefresh(t *testing.T) {
 }
 
 func TestRaceForARefresh(t *testing.T) {
-	dbtest.Each(t, func(t *testing.T, url string) {
-		o := newOffice(t, url)
+	each(t, func(t *testing.T, o *office) {
 		l, other := o.launch(nil), o.launch(nil)
 		token := l.setup()["refresh_token"]
 		for range 5 {
@@ -73,7 +71,7 @@ func TestRefreshReuse(t *testing.T) {
 		l.refresh(second["refresh_token"]).refused(http.StatusUnauthorized, api.TokenRevoked)
 		lines := l.o.log(head)
 		require.Len(t, lines, 1)
-		require.True(t, strings.HasPrefix(lines[0], "auth.refresh_reuse "), lines[0])
+		require.True(t, strings.HasPrefix(lines[0], "auth.refresh_reuse root "), lines[0])
 
 		l.refresh(first["refresh_token"]).refused(http.StatusUnauthorized, api.RefreshReused)
 		require.Len(t, l.o.log(head), 1, "a family ends once")

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"net/http"
-	"time"
 
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/rbac"
@@ -14,7 +13,7 @@ import (
 type invitation struct {
 	Valid     bool      `json:"valid"`
 	Role      rbac.Role `json:"role"`
-	ExpiresAt time.Time `json:"expires_at"`
+	ExpiresAt api.Time  `json:"expires_at"`
 }
 
 func (s *Service) checkInvite(w http.ResponseWriter, r *http.Request) error {
@@ -22,7 +21,7 @@ func (s *Service) checkInvite(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return api.Encode(w, http.StatusOK, invitation{true, i.Role, i.ExpiresAt})
+	return api.Encode(w, http.StatusOK, invitation{true, i.Role, api.Time(i.ExpiresAt)})
 }
 
 // registration is the body of POST /auth/register.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 )
 
 // Rekey seals the signing keys with the first key of the keyring, and returns how many another one had sealed.
@@ -18,12 +19,13 @@ func (s *Service) Rekey(ctx context.Context) (n int, err error) {
 		if err != nil {
 			return err
 		}
-		for id, sealed := range stale {
-			plain, err := s.cfg.Keyring.Open(sealed, keyPlace(id))
+		for _, k := range stale {
+			plain, err := s.cfg.Keyring.Open(k.sealed, keyPlace(k.id))
 			if err != nil {
-				return fmt.Errorf("signing key %s: %w", id, err)
+				return fmt.Errorf("signing key %s: %w", k.id, err)
 			}
-			_, err = tx.ExecContext(ctx, `UPDATE signing_keys SET private_sealed = $1 WHERE id = $2`, s.cfg.Keyring.Seal(plain, keyPlace(id)), id)
+			sealed := s.cfg.Keyring.Seal(plain, keyPlace(k.id))
+			_, err = tx.ExecContext(ctx, `UPDATE signing_keys SET private_sealed = $1 WHERE id = $2`, sealed, k.id)
 			if err != nil {
 				return err
 			}
@@ -34,23 +36,17 @@ func (s *Service) Rekey(ctx context.Context) (n int, err error) {
 	return n, fault("rekey", err)
 }
 
-// staleKeys are the sealed keys, by id, that another key than the first has sealed.
-func (s *Service) staleKeys(ctx context.Context, tx *sql.Tx) (map[string][]byte, error) {
-	rows, err := tx.QueryContext(ctx, `SELECT id, private_sealed FROM signing_keys`)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	stale := map[string][]byte{}
-	for rows.Next() {
-		var id string
-		var sealed []byte
-		if err := rows.Scan(&id, &sealed); err != nil {
-			return nil, err
-		}
-		if s.cfg.Keyring.Stale(sealed) {
-			stale[id] = sealed
-		}
-	}
-	return stale, rows.Err()
+// sealedKey is the private part of a signing key as the database has it.
+type sealedKey struct {
+	id     string
+	sealed []byte
+}
+
+// staleKeys are those that another key than the first has sealed.
+func (s *Service) staleKeys(ctx context.Context, tx *sql.Tx) ([]sealedKey, error) {
+	all, err := collect(ctx, tx, "read signing keys", func(row scanner) (k sealedKey, err error) {
+		err = row.Scan(&k.id, &k.sealed)
+		return k, err
+	}, `SELECT id, private_sealed FROM signing_keys`)
+	return slices.DeleteFunc(all, func(k sealedKey) bool { return !s.cfg.Keyring.Stale(k.sealed) }), err
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub/db"
-	"github.com/seed93082962/agenthost/hub/db/dbtest"
 	"github.com/seed93082962/agenthost/hub/identity"
 )
 
@@ -82,8 +81,7 @@ func (l *launched) rows(query string, each func(string)) {
 
 func TestNoSecretIsKeptOrTold(t *testing.T) {
 	const first, second, wrong = "the first Password 1 \u00e4", "the second Password 2", "a wrong Password 3"
-	dbtest.Each(t, func(t *testing.T, url string) {
-		o := newOffice(t, url)
+	each(t, func(t *testing.T, o *office) {
 		l := o.launch(func(c *identity.Config) { c.Loopback = false })
 		w := &tap{next: l.http.Transport}
 		l.http.Transport = w

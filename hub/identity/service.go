@@ -80,6 +80,10 @@ type Config struct {
 	// proxy, needs no token.
 	Loopback bool
 
+	// Offline makes a Service for an operator's command, beside those that serve: it makes no keys and no setup token, and runs
+	// nothing in the background.
+	Offline bool
+
 	// Now is the clock. Defaults to time.Now.
 	Now func() time.Time
 
@@ -114,10 +118,14 @@ func New(ctx context.Context, cfg Config) (*Service, error) {
 		cfg.Now = time.Now
 	}
 	s := &Service{cfg: cfg, db: cfg.DB, hasher: newHasher(), tokens: newTokenCache(), states: newStateCache()}
-	if err := s.begin(ctx); err != nil {
-		return nil, fmt.Errorf("make identity service: %w", err)
+	if !cfg.Offline {
+		if err := s.begin(ctx); err != nil {
+			return nil, fmt.Errorf("make identity service: %w", err)
+		}
 	}
-	s.worker = startWorker(s)
+	if !cfg.Offline {
+		s.worker = startWorker(s)
+	}
 	return s, nil
 }
 
@@ -154,7 +162,9 @@ func (s *Service) begin(ctx context.Context) error {
 
 // Close ends what runs beside requests, and waits for it.
 func (s *Service) Close() error {
-	s.worker.close()
+	if s.worker != nil {
+		s.worker.close()
+	}
 	return nil
 }
 
@@ -166,7 +176,7 @@ func (s *Service) Routes() []api.Route {
 	for i := range routes {
 		routes[i].Handle = s.withKeys(routes[i].Handle)
 	}
-	return routes
+	return append(routes, api.Route{Method: http.MethodGet, Path: "/auth/login", Access: api.Open, Handle: notHere})
 }
 
 func (s *Service) authRoutes() []api.Route {
@@ -176,7 +186,6 @@ func (s *Service) authRoutes() []api.Route {
 		{Method: http.MethodGet, Path: "/auth/mode", Access: api.Open, Handle: s.mode},
 		{Method: http.MethodPost, Path: "/auth/setup", Access: api.Open, Category: auth, Handle: s.doSetup},
 		{Method: http.MethodPost, Path: "/auth/login", Access: api.Open, Category: auth, Handle: s.login},
-		{Method: http.MethodGet, Path: "/auth/login", Access: api.Open, Handle: notHere},
 		{Method: http.MethodPost, Path: "/auth/refresh", Access: api.Open, Category: auth, Handle: s.refresh},
 		{Method: http.MethodPost, Path: "/auth/logout", Access: api.Open, Category: auth, Handle: s.logout},
 		{Method: http.MethodPost, Path: "/auth/change-password", Access: api.SignedIn, Category: auth, Handle: s.changePassword},
@@ -187,7 +196,7 @@ func (s *Service) authRoutes() []api.Route {
 }
 
 // notHere is for a path that built-in mode has with another method: GET /auth/login is of the external mode, and so is 404
-// and not 405.
+// and not 405. It needs no keys, and so no database.
 func notHere(http.ResponseWriter, *http.Request) error { return api.NotFound }
 
 // withKeys keeps the signing keys fresh for handlers that sign within a transaction, where the database must not be asked

@@ -94,11 +94,26 @@ func earlier(a, b time.Time) time.Time {
 
 func seconds(d time.Duration) int64 { return int64(d / time.Second) }
 
-// endSessions ends all sessions of a user but one ("" for none), and tells how many. Call invalidateUser once the
-// transaction is made.
-func (s *Service) endSessions(ctx context.Context, tx *sql.Tx, userID, except, why string) (int64, error) {
-	return affected(ctx, tx, "end sessions", `UPDATE sessions SET revoked_at = $1, revoked_why = $2
-		WHERE user_id = $3 AND id <> $4 AND revoked_at IS NULL`, db.Micros(s.now()), why, userID, except)
+// endSessions ends all sessions of a user but one ("" for none), and answers the ids of those that were live. Call
+// invalidateUser once the transaction is made.
+func (s *Service) endSessions(ctx context.Context, tx *sql.Tx, userID, except, why string) (live []string, err error) {
+	type session struct {
+		id   string
+		live bool
+	}
+	// Those that have expired end too: a refresh that came a moment before must not bring one back.
+	all, err := collect(ctx, tx, "end sessions", func(row scanner) (one session, err error) {
+		err = row.Scan(&one.id, &one.live)
+		return one, err
+	}, `UPDATE sessions SET revoked_at = $1, revoked_why = $2
+		WHERE user_id = $3 AND id <> $4 AND revoked_at IS NULL RETURNING id, idle_until > $1 AND expires_at > $1`,
+		db.Micros(s.now()), why, userID, except)
+	for _, one := range all {
+		if one.live {
+			live = append(live, one.id)
+		}
+	}
+	return live, err
 }
 
 // endSession tells whether there was such a session and this has ended it.
@@ -109,10 +124,19 @@ func (s *Service) endSession(ctx context.Context, tx *sql.Tx, userID, id, why st
 	return n > 0, err
 }
 
-// revokeTokens ends all CLI tokens of a user, and tells how many. Call invalidateUser once the transaction is made.
-func (s *Service) revokeTokens(ctx context.Context, tx *sql.Tx, userID string) (int64, error) {
-	return affected(ctx, tx, "revoke tokens", `UPDATE cli_tokens SET revoked_at = $1 WHERE user_id = $2 AND revoked_at IS NULL`,
+// revokeTokens ends all CLI tokens of a user, and tells how many were live. Call invalidateUser once the transaction is made.
+func (s *Service) revokeTokens(ctx context.Context, tx *sql.Tx, userID string) (live int, err error) {
+	all, err := collect(ctx, tx, "revoke tokens", func(row scanner) (alive bool, err error) {
+		err = row.Scan(&alive)
+		return alive, err
+	}, `UPDATE cli_tokens SET revoked_at = $1 WHERE user_id = $2 AND revoked_at IS NULL RETURNING expires_at IS NULL OR expires_at > $1`,
 		db.Micros(s.now()), userID)
+	for _, alive := range all {
+		if alive {
+			live++
+		}
+	}
+	return live, err
 }
 
 // invalidateUser makes this process read the user, their sessions and CLI tokens anew at their next request. It is called
@@ -129,5 +153,11 @@ func selfEvent(r *http.Request, m member) auditlog.Event {
 	e := api.RequestEvent(r)
 	e.TenantID, e.UserID, e.UserName = m.TenantID, m.ID, m.Username
 	e.TargetType, e.TargetID, e.TargetName = targetUser, m.ID, m.Username
+	return e
+}
+
+// aboutSession turns an event into one about a session of the user of that name.
+func aboutSession(e auditlog.Event, id, username string) auditlog.Event {
+	e.TargetType, e.TargetID, e.TargetName = targetSession, id, username
 	return e
 }

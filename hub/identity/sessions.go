@@ -3,19 +3,18 @@ package identity
 import (
 	"database/sql"
 	"net/http"
-	"time"
 
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/db"
 )
 
 type sessionItem struct {
-	ID         string    `json:"id"`
-	CreatedAt  time.Time `json:"createdAt"`
-	LastUsedAt time.Time `json:"lastUsedAt"`
-	RemoteIP   string    `json:"remoteIp"`
-	UserAgent  string    `json:"userAgent"`
-	Current    bool      `json:"current"`
+	ID         string   `json:"id"`
+	CreatedAt  api.Time `json:"createdAt"`
+	LastUsedAt api.Time `json:"lastUsedAt"`
+	RemoteIP   string   `json:"remoteIp"`
+	UserAgent  string   `json:"userAgent"`
+	Current    bool     `json:"current"`
 }
 
 func (s *Service) listSessions(w http.ResponseWriter, r *http.Request) error {
@@ -42,7 +41,7 @@ func (s *Service) sessionsOf(r *http.Request, tenantID, userID, current string) 
 	list.Items, err = collect(ctx, s.db.Read(), "list sessions", func(row scanner) (item sessionItem, err error) {
 		var created, used int64
 		err = row.Scan(&item.ID, &created, &used, &item.RemoteIP, &item.UserAgent)
-		item.CreatedAt, item.LastUsedAt, item.Current = db.Time(created), db.Time(used), item.ID == current
+		item.CreatedAt, item.LastUsedAt, item.Current = api.Time(db.Time(created)), api.Time(db.Time(used)), item.ID == current
 		return item, err
 	}, `SELECT id, created_at, last_used_at, remote_ip, user_agent`+live+` ORDER BY last_used_at DESC, id DESC LIMIT $4 OFFSET $5`,
 		tenantID, userID, now, page.Size, page.Offset())
@@ -60,8 +59,7 @@ func (s *Service) deleteSession(w http.ResponseWriter, r *http.Request) error {
 			return api.NotFound
 		}
 		e := api.RequestEvent(r)
-		e.TargetType, e.TargetID = targetSession, id
-		return s.record(ctx, tx, actionRevokeSession.Record(e, sessionDetail{id}))
+		return s.record(ctx, tx, actionRevokeSession.Record(aboutSession(e, id, caller.UserName), sessionDetail{id}))
 	})
 	s.invalidateUser(caller.UserID)
 	if err != nil {

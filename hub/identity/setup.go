@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/hex"
@@ -11,7 +12,6 @@ import (
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/api"
-	"github.com/seed93082962/agenthost/internal/ids"
 	"github.com/seed93082962/agenthost/rbac"
 )
 
@@ -79,13 +79,16 @@ func (s *Service) doSetup(w http.ResponseWriter, r *http.Request) error {
 	if err := s.allowSetup(r, in.SetupToken); err != nil {
 		return err
 	}
-	m, err := s.firstMember(in)
+	m, err := firstMember(in)
 	if err != nil {
 		return err
 	}
-	if m.PasswordHash, err = s.hashPassword(ctx, in.Password); err != nil {
+	hash, err := s.hashPassword(ctx, in.Password)
+	if err != nil {
 		return err
 	}
+	m = s.newMember(m, DefaultTenant, rbac.Admin, hash)
+	m.LastLoginAt = m.CreatedAt
 	var body loginBody
 	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
 		if err := lockTenant(ctx, tx, m.TenantID); err != nil {
@@ -115,27 +118,9 @@ func (s *Service) doSetup(w http.ResponseWriter, r *http.Request) error {
 	return api.Encode(w, http.StatusCreated, body)
 }
 
-func (s *Service) firstMember(in setupRequest) (member, error) {
-	now, faults := s.now(), api.Fields{}
-	m := member{
-		ID: ids.New(), TenantID: DefaultTenant, Username: in.Username, Role: rbac.Admin, Status: statusActive, AuthSource: sourceBuiltin,
-		PasswordChangedAt: now, LastLoginAt: now, CreatedAt: now, UpdatedAt: now,
-	}
-	if m.Username == "" {
-		m.Username = "admin"
-	}
-	if fault := validateUsername(m.Username); fault != "" {
-		faults.Add("username", fault)
-	}
-	if fault := validatePassword(in.Password); fault != "" {
-		faults.Add("password", fault)
-	}
-	if m.DisplayName = in.DisplayName; m.DisplayName == "" {
-		m.DisplayName = m.Username
-	}
-	if fault := validateDisplayName(m.DisplayName); fault != "" {
-		faults.Add("display_name", fault)
-	}
+func firstMember(in setupRequest) (member, error) {
+	faults := api.Fields{}
+	m := checkAccount(faults, cmp.Or(in.Username, "admin"), in.Password, "display_name", in.DisplayName)
 	return m, faults.Err()
 }
 

@@ -1,12 +1,10 @@
 package identity
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"net/http"
-	"time"
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/api"
@@ -35,29 +33,21 @@ func (s *Service) userRoutes() []api.Route {
 
 // userView is a user as administrators see them.
 type userView struct {
-	ID          string     `json:"id"`
-	Username    string     `json:"username"`
-	DisplayName string     `json:"displayName"`
-	Role        rbac.Role  `json:"role"`
-	Status      string     `json:"status"`
-	AuthSource  string     `json:"authSource"`
-	LastLoginAt *time.Time `json:"lastLoginAt"`
-	CreatedAt   time.Time  `json:"createdAt"`
+	ID          string    `json:"id"`
+	Username    string    `json:"username"`
+	DisplayName string    `json:"displayName"`
+	Role        rbac.Role `json:"role"`
+	Status      string    `json:"status"`
+	AuthSource  string    `json:"authSource"`
+	LastLoginAt api.Time  `json:"lastLoginAt"`
+	CreatedAt   api.Time  `json:"createdAt"`
 }
 
 func viewUser(m member) userView {
 	return userView{
 		ID: m.ID, Username: m.Username, DisplayName: m.DisplayName, Role: m.Role, Status: m.Status,
-		AuthSource: m.AuthSource, LastLoginAt: timeOrNull(m.LastLoginAt), CreatedAt: m.CreatedAt,
+		AuthSource: m.AuthSource, LastLoginAt: api.Time(m.LastLoginAt), CreatedAt: api.Time(m.CreatedAt),
 	}
-}
-
-// timeOrNull has JSON show a time that was never set as null.
-func timeOrNull(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	return &t
 }
 
 func (s *Service) listUsers(w http.ResponseWriter, r *http.Request) error {
@@ -131,7 +121,7 @@ func checkRole(faults api.Fields, value string) rbac.Role {
 
 // checkAccount notes what is wrong with what a new user is called and signs in with, and answers that part of the member.
 func checkAccount(faults api.Fields, username, password, displayField, display string) member {
-	m := member{Username: username, DisplayName: cmp.Or(display, username)}
+	m := member{Username: username, DisplayName: username}
 	check := func(field, fault string) {
 		if fault != "" {
 			faults.Add(field, fault)
@@ -140,7 +130,7 @@ func checkAccount(faults api.Fields, username, password, displayField, display s
 	check("username", validateUsername(username))
 	check("password", validatePassword(password))
 	if display != "" {
-		check(displayField, validateDisplayName(display))
+		m.DisplayName = checkDisplayName(faults, displayField, display)
 	}
 	return m
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/api"
-	"github.com/seed93082962/agenthost/hub/db"
 	"github.com/seed93082962/agenthost/rbac"
 )
 
@@ -30,14 +29,13 @@ func (s *Service) endUserSessions(w http.ResponseWriter, r *http.Request) error 
 		if m, err = userIn(ctx, tx, r); err != nil {
 			return err
 		}
-		ended, err := s.endLiveSessions(ctx, tx, m.ID)
+		ended, err := s.endSessions(ctx, tx, m.ID, "", endedByRevoke)
 		if err != nil || len(ended) == 0 {
 			return err
 		}
 		var records []auditlog.Record
 		for _, id := range ended {
-			e := api.RequestEvent(r)
-			e.TargetType, e.TargetID, e.TargetName = targetSession, id, m.Username
+			e := aboutSession(api.RequestEvent(r), id, m.Username)
 			records = append(records, actionRevokeSession.Record(e, sessionDetail{id}))
 		}
 		return s.record(ctx, tx, records...)
@@ -47,17 +45,6 @@ func (s *Service) endUserSessions(w http.ResponseWriter, r *http.Request) error 
 		return err
 	}
 	return api.NoContent(w)
-}
-
-// endLiveSessions answers the ids of those that it has ended.
-func (s *Service) endLiveSessions(ctx context.Context, tx *sql.Tx, userID string) ([]string, error) {
-	scan := func(row scanner) (id string, err error) {
-		err = row.Scan(&id)
-		return id, err
-	}
-	return collect(ctx, tx, "end sessions", scan, `UPDATE sessions SET revoked_at = $1, revoked_why = $2
-		WHERE user_id = $3 AND revoked_at IS NULL AND idle_until > $1 AND expires_at > $1 RETURNING id`,
-		db.Micros(s.now()), endedByRevoke, userID)
 }
 
 func (s *Service) listUserTokens(w http.ResponseWriter, r *http.Request) error {
@@ -73,8 +60,7 @@ func (s *Service) revokeUserToken(w http.ResponseWriter, r *http.Request) error 
 	if err != nil {
 		return err
 	}
-	return s.answerRevoke(w, r, rbac.AdminOnly, func(ctx context.Context, tx *sql.Tx) (string, string, error) {
-		m, err := userIn(ctx, tx, r)
-		return m.ID, id, err
+	return s.answerRevoke(w, r, id, rbac.AdminOnly, func(ctx context.Context, tx *sql.Tx) (member, error) {
+		return userIn(ctx, tx, r)
 	})
 }

@@ -17,6 +17,7 @@ type userChange struct {
 	DisplayName *string `json:"displayName"`
 }
 
+// check also takes the white space around the display name away.
 func (c userChange) check() error {
 	faults := api.Fields{}
 	if c.Role != nil {
@@ -26,9 +27,7 @@ func (c userChange) check() error {
 		faults.Add("status", "must be active or disabled")
 	}
 	if c.DisplayName != nil {
-		if fault := validateDisplayName(*c.DisplayName); fault != "" {
-			faults.Add("displayName", fault)
-		}
+		*c.DisplayName = checkDisplayName(faults, "displayName", *c.DisplayName)
 	}
 	return faults.Err()
 }
@@ -99,10 +98,11 @@ func (s *Service) replaceUser(ctx context.Context, tx *sql.Tx, r *http.Request, 
 	if after.Status != before.Status {
 		detail := updateStatusDetail{Status: auditlog.Change[string]{From: before.Status, To: after.Status}}
 		if !after.active() {
-			var err error
-			if detail.SessionsEnded, err = s.endSessions(ctx, tx, after.ID, "", endedByDisable); err != nil {
+			ended, err := s.endSessions(ctx, tx, after.ID, "", endedByDisable)
+			if err != nil {
 				return err
 			}
+			detail.SessionsEnded = len(ended)
 		}
 		records = append(records, actionUpdateStatus.Record(event, detail))
 	}

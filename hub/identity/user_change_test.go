@@ -53,7 +53,8 @@ func TestChangeOfAUser(t *testing.T) {
 			}
 		}
 		require.Equal(t, before, o.head())
-		o.patch(root.token, path, object{"displayName": "爱达 🚀"}).want(http.StatusOK)
+		o.patch(root.token, path, object{"displayName": "\t爱达 🚀 "}).want(http.StatusOK)
+		require.Equal(t, "爱达 🚀", o.get(root.token, path).want(http.StatusOK)["displayName"])
 	})
 }
 
@@ -108,7 +109,7 @@ func TestRaceForTheLastAdmin(t *testing.T) {
 				func() answer { return second.delete(other.token, usersPath+"/"+root.id) },
 			},
 		} {
-			for range 5 {
+			for range 3 {
 				o.get(root.token, usersPath).want(http.StatusOK) // both are known where they are going to call
 				second.get(other.token, usersPath).want(http.StatusOK)
 				answers := atOnce(2, func(i int) answer { return race[i]() })
@@ -133,7 +134,7 @@ func TestRaceForTheLastAdmin(t *testing.T) {
 func TestRaceOfAllAdmins(t *testing.T) {
 	eachOffice(t, func(t *testing.T, o *office, root person) {
 		replicas, admins := []*replica{o.replica, o.open()}, []person{root}
-		for i := range 7 {
+		for i := range 5 {
 			admins = append(admins, o.join(root, "admin", fmt.Sprint("admin", i)))
 		}
 		for range 5 {

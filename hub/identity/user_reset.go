@@ -48,9 +48,11 @@ func (s *Service) resetPasswordTx(ctx context.Context, tx *sql.Tx, m member, has
 	if err != nil {
 		return fault("update member", err)
 	}
-	if detail.SessionsEnded, err = s.endSessions(ctx, tx, m.ID, "", endedByPassword); err != nil {
+	ended, err := s.endSessions(ctx, tx, m.ID, "", endedByPassword)
+	if err != nil {
 		return err
 	}
+	detail.SessionsEnded = len(ended)
 	if detail.TokensRevoked, err = s.revokeTokens(ctx, tx, m.ID); err != nil {
 		return err
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/seed93082962/agenthost/auditlog/sqlaudit"
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/db"
-	"github.com/seed93082962/agenthost/hub/db/dbtest"
 	"github.com/seed93082962/agenthost/hub/identity"
 )
 
@@ -48,12 +47,19 @@ type replica struct {
 // eachOffice runs a test on both engines, in an office where root is the only user.
 func eachOffice(t *testing.T, test func(t *testing.T, o *office, root person)) {
 	t.Helper()
-	dbtest.Each(t, func(t *testing.T, url string) {
-		o := newOffice(t, url)
+	each(t, func(t *testing.T, o *office) {
 		o.launch(nil)
 		body := o.setup()
 		test(t, o, o.signedIn(body))
 	})
+}
+
+// anOffice is such an office on one engine, for faults that are found before a database is asked.
+func anOffice(t *testing.T) (*office, person) {
+	t.Helper()
+	t.Parallel()
+	l := onSQLite(t, nil)
+	return l.o, l.o.signedIn(l.setup())
 }
 
 func (o *office) now() time.Time { return o.start.Add(time.Duration(o.passed.Load())) }

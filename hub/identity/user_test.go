@@ -19,7 +19,7 @@ func TestUsers(t *testing.T) {
 		before := o.head()
 		o.wait(time.Second)
 		made := o.post(root.token, usersPath, object{
-			"username": "Ada.L", "password": password, "role": "maintainer", "displayName": "Ada Lovelace", "status": "disabled", "nothing": 1,
+			"username": "Ada.L", "password": password, "role": "maintainer", "displayName": " Ada Lovelace\n", "status": "disabled", "nothing": 1,
 		}).want(http.StatusCreated)
 		id := made["id"].(string)
 		want := object{
@@ -72,54 +72,54 @@ func TestUsernamesAreUniqueInAnyCase(t *testing.T) {
 
 func TestUserFaults(t *testing.T) {
 	long := strings.Repeat("x", 129)
-	eachOffice(t, func(t *testing.T, o *office, root person) {
-		users, before := o.get(root.token, usersPath).text, o.head()
-		for name, row := range map[string]struct {
-			change object // of a good body
-			fields []string
-		}{
-			"no username":                 {object{"username": nil}, []string{"username"}},
-			"a username with a space":     {object{"username": "a b"}, []string{"username"}},
-			"a username with a NUL":       {object{"username": "a\x00"}, nil},
-			"a username with a line end":  {object{"username": "a\n"}, []string{"username"}},
-			"a username that begins .":    {object{"username": ".a"}, []string{"username"}},
-			"a username of 65":            {object{"username": long[:65]}, []string{"username"}},
-			"letters beside ASCII":        {object{"username": "ädа"}, []string{"username"}},
-			"a username that is a number": {object{"username": 7}, []string{"username"}},
-			"no password":                 {object{"password": ""}, []string{"password"}},
-			"a password of 7":             {object{"password": "äöüäöüß"}, []string{"password"}},
-			"a password of 129":           {object{"password": long}, []string{"password"}},
-			"no role":                     {object{"role": nil}, []string{"role"}},
-			"an unknown role":             {object{"role": "root"}, []string{"role"}},
-			"a role in another case":      {object{"role": "Admin"}, []string{"role"}},
-			"a role that is a list":       {object{"role": []string{"admin"}}, []string{"role"}},
-			"a display name of 129":       {object{"displayName": long}, []string{"displayName"}},
-			"a blank display name":        {object{"displayName": " "}, []string{"displayName"}},
-			"control characters":          {object{"displayName": "a\x1b[2Jb"}, []string{"displayName"}},
-			"a change of direction":       {object{"displayName": "a\u202eb"}, []string{"displayName"}},
-			"all that can be":             {object{"username": "", "password": "", "role": "", "displayName": "\n"}, []string{"username", "password", "role", "displayName"}},
-		} {
-			body := object{"username": "good", "password": password, "role": "member"}
-			maps.Copy(body, row.change)
-			refusal := o.post(root.token, usersPath, body).want(http.StatusBadRequest)
-			require.Contains(t, []any{"validation_failed", "invalid_request"}, refusal["code"], name)
-			if row.fields == nil {
-				continue
-			}
-			told := refusal.object("data").object("fields")
-			require.Len(t, told, len(row.fields), name)
-			for _, field := range row.fields {
-				require.Contains(t, told[field], "must", name)
-			}
+	o, root := anOffice(t)
+	users, before := o.get(root.token, usersPath).text, o.head()
+	for name, row := range map[string]struct {
+		change object // of a good body
+		fields []string
+	}{
+		"no username":                 {object{"username": nil}, []string{"username"}},
+		"a username with a space":     {object{"username": "a b"}, []string{"username"}},
+		"a username with a NUL":       {object{"username": "a\x00"}, nil},
+		"a username with a line end":  {object{"username": "a\n"}, []string{"username"}},
+		"a username that begins .":    {object{"username": ".a"}, []string{"username"}},
+		"a username of 65":            {object{"username": long[:65]}, []string{"username"}},
+		"letters beside ASCII":        {object{"username": "ädа"}, []string{"username"}},
+		"a username that is a number": {object{"username": 7}, []string{"username"}},
+		"no password":                 {object{"password": ""}, []string{"password"}},
+		"a password of 7":             {object{"password": "äöüäöüß"}, []string{"password"}},
+		"a password of 129":           {object{"password": long}, []string{"password"}},
+		"no role":                     {object{"role": nil}, []string{"role"}},
+		"an unknown role":             {object{"role": "root"}, []string{"role"}},
+		"a role in another case":      {object{"role": "Admin"}, []string{"role"}},
+		"a role that is a list":       {object{"role": []string{"admin"}}, []string{"role"}},
+		"a display name of 129":       {object{"displayName": long}, []string{"displayName"}},
+		"a blank display name":        {object{"displayName": " "}, []string{"displayName"}},
+		"control characters":          {object{"displayName": "a\x1b[2Jb"}, []string{"displayName"}},
+		"a mark of direction":         {object{"displayName": "a\u061cb"}, []string{"displayName"}},
+		"a change of direction":       {object{"displayName": "a\u202eb"}, []string{"displayName"}},
+		"all that can be":             {object{"username": "", "password": "", "role": "", "displayName": "\n"}, []string{"username", "password", "role", "displayName"}},
+	} {
+		body := object{"username": "good", "password": password, "role": "member"}
+		maps.Copy(body, row.change)
+		refusal := o.post(root.token, usersPath, body).want(http.StatusBadRequest)
+		require.Contains(t, []any{"validation_failed", "invalid_request"}, refusal["code"], name)
+		if row.fields == nil {
+			continue
 		}
-		for name, text := range map[string]string{"nothing": "", "half": `{"username":`, "null": "null", "a list": "[]", "not UTF-8": "{\"username\":\"\xff\"}"} {
-			require.Equal(t, http.StatusBadRequest, o.post(root.token, usersPath, text).status, name)
+		told := refusal.object("data").object("fields")
+		require.Len(t, told, len(row.fields), name)
+		for _, field := range row.fields {
+			require.Contains(t, told[field], "must", name)
 		}
-		large := `{"username":"` + strings.Repeat("x", 1<<20) + `"}`
-		o.post(root.token, usersPath, large).refused(http.StatusRequestEntityTooLarge, api.PayloadTooLarge)
-		require.Equal(t, users, o.get(root.token, usersPath).text)
-		require.Equal(t, before, o.head())
-	})
+	}
+	for name, text := range map[string]string{"nothing": "", "half": `{"username":`, "null": "null", "a list": "[]", "not UTF-8": "{\"username\":\"\xff\"}"} {
+		require.Equal(t, http.StatusBadRequest, o.post(root.token, usersPath, text).status, name)
+	}
+	large := `{"username":"` + strings.Repeat("x", 1<<20) + `"}`
+	o.post(root.token, usersPath, large).refused(http.StatusRequestEntityTooLarge, api.PayloadTooLarge)
+	require.Equal(t, users, o.get(root.token, usersPath).text)
+	require.Equal(t, before, o.head())
 }
 
 // Everything below a user is 404 for one who is not there, and for one of another tenant.

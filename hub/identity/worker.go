@@ -11,7 +11,8 @@ import (
 
 const (
 	sweepEvery  = 10 * time.Minute
-	keepEnded   = 7 * 24 * time.Hour // an ended session is told from an unknown one for so long
+	keepEnded   = 7 * 24 * time.Hour  // an ended session is told from an unknown one for so long
+	keepShown   = 90 * 24 * time.Hour // so long lists show an invite or a CLI token that is of no use any more
 	flushWithin = 5 * time.Second
 )
 
@@ -109,6 +110,8 @@ func (w *worker) sweep(ctx context.Context) {
 		before time.Time
 	}{
 		{`DELETE FROM sessions WHERE expires_at < $1 OR idle_until < $1 OR revoked_at < $1`, now.Add(-keepEnded)},
+		{`DELETE FROM cli_tokens WHERE expires_at < $1 OR revoked_at < $1`, now.Add(-keepShown)},
+		{`DELETE FROM invites WHERE expires_at < $1 OR used_at < $1 OR revoked_at < $1`, now.Add(-keepShown)},
 		{`DELETE FROM login_attempts WHERE at5 < $1`, now.Add(-lockoutWindow)},
 		{`DELETE FROM signing_keys WHERE expires_at < $1`, now},
 	} {

@@ -37,6 +37,8 @@ func (s *Server) Serve(ctx context.Context) error {
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
 		ErrorLog:          slog.NewLogLogger(s.Log.Handler(), slog.LevelWarn),
+
+		DisableGeneralOptionsHandler: true, // OPTIONS * is answered as everything else is
 	}
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(s.Listener) }()
