@@ -3,9 +3,11 @@ package auditlog
 import (
 	"bufio"
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -22,10 +24,10 @@ const (
 //
 // The headers of the answer say what is in it: Audit-Snapshot-Id, and where older entries were pruned Audit-Checkpoint,
 // the id and the hash that the first entry follows ("17 9f86..."). An export without filters can be checked against its own
-// hashes, and with the id and hash of its last entry against [Verification]. An export that cannot be ended breaks the
-// connection, so that half of it is never taken for the whole.
+// hashes, and with the id and hash of its last entry against [Verification]. An export that cannot be ended, or during
+// which entries were pruned, breaks the connection, so that a part of it is never taken for the whole.
 func (h Handlers) Export(w http.ResponseWriter, r *http.Request) {
-	out := &attachment{w: w, control: http.NewResponseController(w), stall: cmp.Or(h.Stall, stall)}
+	out := h.attachment(w)
 	err := h.export(out, r)
 	switch {
 	case err == nil:
@@ -77,10 +79,25 @@ func (h Handlers) export(out *attachment, r *http.Request) error {
 			return err
 		}
 	}
+	if err := h.whole(r, q.TenantID, checkpoint); err != nil {
+		return err
+	}
 	if err := b.Flush(); err != nil {
 		return err
 	}
 	return out.begin() // also where it is empty
+}
+
+// errPruned ends an export that may lack entries in its middle.
+var errPruned = errors.New("entries were pruned while the log was exported: export it again")
+
+// whole returns an error when entries were pruned since the export began.
+func (h Handlers) whole(r *http.Request, tenantID string, since Head) error {
+	now, err := h.Store.Checkpoint(r.Context(), tenantID)
+	if err == nil && now.ID != since.ID {
+		err = errPruned
+	}
+	return err
 }
 
 // format is how an export is written.
@@ -115,7 +132,7 @@ func headerOf(f format, view uint64, checkpoint Head) http.Header {
 	return header
 }
 
-// attachment is the body of an export: its headers are set when its first byte is there to be sent, because until then it
+// attachment is the body of an answer: its headers are set when its first byte is there to be sent, because until then it
 // can still become an error. Each piece has a deadline of its own.
 type attachment struct {
 	w       http.ResponseWriter
@@ -124,6 +141,10 @@ type attachment struct {
 	stall   time.Duration
 	begun   bool
 	err     error // of the connection
+}
+
+func (h Handlers) attachment(w http.ResponseWriter) *attachment {
+	return &attachment{w: w, control: http.NewResponseController(w), stall: cmp.Or(h.Stall, stall)}
 }
 
 func (a *attachment) begin() error {
@@ -139,10 +160,16 @@ func (a *attachment) Write(b []byte) (int, error) {
 	if err := a.begin(); err != nil {
 		return 0, err
 	}
-	_ = a.control.SetWriteDeadline(time.Now().Add(a.stall)) // a writer that has none is no connection
-	var n int
-	n, a.err = a.w.Write(b)
-	return n, a.err
+	n := 0
+	for piece := range slices.Chunk(b, exportPiece) {
+		_ = a.control.SetWriteDeadline(time.Now().Add(a.stall)) // a writer that has none is no connection
+		var m int
+		m, a.err = a.w.Write(piece)
+		if n += m; a.err != nil {
+			return n, a.err
+		}
+	}
+	return n, nil
 }
 
 // end lifts the deadline for what comes next on the connection, once all is sent.

@@ -107,9 +107,11 @@ func (h Handlers) answer(w http.ResponseWriter, r *http.Request, v any, err erro
 		h.fail(w, r, fmt.Errorf("encode answer: %w", err))
 		return
 	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "no-store")
-	_, _ = w.Write(append(body, '\n')) // a client that is gone is told nothing
+	out := h.attachment(w)
+	out.header = http.Header{"Content-Type": {"application/json"}, "Cache-Control": {"no-store"}}
+	if _, err := out.Write(append(body, '\n')); err == nil { // a client that is gone is told nothing
+		out.end()
+	}
 }
 
 func (h Handlers) fail(w http.ResponseWriter, r *http.Request, err error) {

@@ -12,6 +12,9 @@
 // neither opened nor read. Mounts below the directory count as inside, and hard links cannot be told from files. The
 // directories on the way to a file must be readable, not searchable alone, because os.Root opens each of them.
 //
+// A name is bytes, as the system has it, and [Dir] takes and gives it so. JSON is UTF-8: in a listing of [API] a name that
+// is not has U+FFFD for what is wrong with it, and the file cannot be fetched by that name, but by its bytes alone.
+//
 // [Handler] serves the directory over HTTP as it is. [API] is the pair of handlers of the agent runtime's files interface:
 // a listing as JSON, and downloads with ranges and conditional requests.
 //

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -174,6 +175,46 @@ func TestANegativeTimeoutLeavesDeadlinesAlone(t *testing.T) {
 		require.EqualValues(t, 8<<20, got)
 		require.Zero(t, set)
 	}
+}
+
+// TestAClientHas30SecondsWhereNobodySaysOtherwise: in a bubble no time passes between a deadline and the look at it.
+func TestAClientHas30SecondsWhereNobodySaysOtherwise(t *testing.T) {
+	dir, _ := large(t)
+	for name, row := range map[string]struct {
+		handler http.Handler
+		target  string
+		want    time.Duration
+	}{
+		"a download":            {http.HandlerFunc((&filesafe.API{Dir: dir}).Content), "/?path=small", 30 * time.Second},
+		"a listing":             {http.HandlerFunc((&filesafe.API{Dir: dir}).List), "/", 30 * time.Second},
+		"a file of Handler":     {filesafe.Handler(dir), "/small", 30 * time.Second},
+		"the names of Handler":  {filesafe.Handler(dir), "/", 30 * time.Second},
+		"a time that was given": {http.HandlerFunc((&filesafe.API{Dir: dir, WriteTimeout: time.Minute}).Content), "/?path=small", time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := &dated{ResponseWriter: httptest.NewRecorder()}
+				row.handler.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, row.target, nil))
+				require.NotEmpty(t, w.left)
+				for _, left := range w.left {
+					require.Equal(t, row.want, left)
+				}
+			})
+		})
+	}
+}
+
+// dated keeps how far ahead each deadline is.
+type dated struct {
+	http.ResponseWriter
+	left []time.Duration
+}
+
+func (d *dated) SetWriteDeadline(at time.Time) error {
+	if !at.IsZero() { // lifted
+		d.left = append(d.left, time.Until(at))
+	}
+	return nil
 }
 
 // deadlines counts what is set.

@@ -1,6 +1,8 @@
 package permission
 
 import (
+	"io/fs"
+	"os"
 	"path"
 	"path/filepath"
 	"strings"
@@ -71,6 +73,16 @@ func (d *directory) target(p string) target {
 		t.inReal = !outside(t.real)
 	}
 	return t
+}
+
+// blocks says whether a place in the working directory is a FIFO, a socket or a device: who opens one may wait for ever.
+func (d *directory) blocks(p string) bool {
+	if d.resolve == nil || d.cwd == "" {
+		return false
+	}
+	const special = fs.ModeNamedPipe | fs.ModeSocket | fs.ModeDevice | fs.ModeIrregular
+	info, err := os.Lstat(filepath.Join(filepath.FromSlash(d.cwd), filepath.FromSlash(p)))
+	return err == nil && info.Mode()&special != 0
 }
 
 // mayEdit says whether a file is one that acceptEdits lets change: in the working directory, and none that decides what

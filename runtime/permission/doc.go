@@ -74,5 +74,7 @@
 // find, stat, file, du, df, date, echo, which and git status, diff, log, show and branch, each
 // with options from a table of harmless ones and with paths inside the working directory, joined
 // by pipes, "&&", "||" and ";". All words are literal: a variable or an unquoted glob may become
-// an option or a link. Files that rules hide from Read are not pre-approved to these either.
+// an option or a link. Files that rules hide from Read are not pre-approved to these either, nor
+// are FIFOs, sockets and devices, at which a command may wait for ever; which those are is looked
+// up below Config.CWD where there is a Config.Resolve.
 package permission

@@ -98,10 +98,10 @@ func (p *Policy) changesNothing(s *script) bool {
 	return true
 }
 
-// readable says whether a path is in the working directory, and not hidden from Read.
+// readable says whether a path is in the working directory, not hidden from Read, and nothing that a command would wait at.
 func (p *Policy) readable(name string) bool {
 	t := p.dir.target(name)
-	return t.inReal && !p.hidesAll(t.real) && (!t.inText || !p.hidesAll(t.text))
+	return t.inReal && !p.hidesAll(t.real) && (!t.inText || !p.hidesAll(t.text)) && !p.dir.blocks(t.real)
 }
 
 // hidesAll is for paths of which nobody knows whether they are a file: of a directory, some may be shown.

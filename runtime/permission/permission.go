@@ -43,7 +43,7 @@ type Config struct {
 	// Resolve answers where a path from a tool's input leads: with "/", relative to the working
 	// directory, free of links, "." being the directory itself; for a path that does not exist,
 	// where it would be. It fails if that is outside. If it is nil, paths are judged by their
-	// text alone.
+	// text alone, and no file is looked at.
 	Resolve func(path string) (string, error)
 
 	// CWD is the working directory, absolute, which makes absolute paths relative by their text.

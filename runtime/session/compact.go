@@ -67,7 +67,7 @@ func (t *transcript) replace(text []byte) error {
 		_, err = file.Write(text)
 	}
 	if err == nil {
-		err = file.Sync() // or the name could outlive the machine, and the text not
+		err = t.store.fsync(file) // or the name could outlive the machine, and the text not
 	}
 	if err == nil {
 		err = root.Rename(temporary, name)

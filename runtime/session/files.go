@@ -70,7 +70,8 @@ type Files struct {
 	mu   sync.Mutex
 	held map[key]struct{} // sessions in the hands of a run, guarded by mu
 
-	syncs chan struct{} // has a place for each sync that may run
+	syncs chan struct{}        // has a place for each sync that may run
+	fsync func(*os.File) error // (*os.File).Sync, which a test may watch
 
 	sweeping sync.Mutex // guards pass
 	pass     pass
@@ -90,7 +91,7 @@ func NewFiles(cfg FilesConfig) (*Files, error) {
 	}
 	cfg.TTL = cmp.Or(cfg.TTL, 720*time.Hour)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
-	f := &Files{cfg: cfg, held: map[key]struct{}{}, syncs: make(chan struct{}, maxSyncs)}
+	f := &Files{cfg: cfg, held: map[key]struct{}{}, syncs: make(chan struct{}, maxSyncs), fsync: (*os.File).Sync}
 	if err := f.open(); err != nil {
 		return nil, fmt.Errorf("open session store: %w", err)
 	}
@@ -253,7 +254,7 @@ func (f *Files) sync(file *os.File, agent string, named bool) error {
 		case <-late.C:
 		}
 	}
-	err := file.Sync()
+	err := f.fsync(file)
 	if named {
 		f.syncDir(agent)
 	}
@@ -270,7 +271,7 @@ func (f *Files) syncDir(agent string) {
 	if err != nil {
 		return
 	}
-	_ = dir.Sync()
+	_ = f.fsync(dir)
 	_ = dir.Close()
 }
 

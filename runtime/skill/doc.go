@@ -27,6 +27,7 @@
 // # What is wrong with a file
 //
 // Nothing that a skill's author gets wrong fails a scan. Frontmatter that is not YAML is read line by line, a name that is
-// missing is that of the directory, and a description that is missing is empty. What cannot be read is left out. Each is
-// a warning in the log, once for each Scanner. Directories that do not exist are normal.
+// missing or looks like none is that of the directory, and a description that is missing is empty. What cannot be read is
+// left out. The log of each Scanner has one warning for a file: err is all that is wrong with it, and hint what to do.
+// Directories that do not exist are normal.
 package skill

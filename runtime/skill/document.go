@@ -26,6 +26,12 @@ type Document struct {
 	Body        string // what follows the frontmatter, or all if there is none
 }
 
+// Keys of the frontmatter that count.
+const (
+	keyName        = "name"
+	keyDescription = "description"
+)
+
 var (
 	errNoFrontmatter = errors.New("the file does not begin with frontmatter")
 	errNotClosed     = fmt.Errorf("no line --- closes it within %d bytes", maxFrontmatter)
@@ -35,7 +41,8 @@ var (
 // lines --- at the start and is a YAML map; the Document is as good as it gets even so.
 //
 // If the frontmatter is not YAML, name and description are each read from its own lines: as YAML, which it may be by
-// itself, or as it stands. That is what the author of "description: Use this: when" meant.
+// itself, or as it stands. That is what the author of "description: Use this: when" meant. As it stands a name counts
+// only if it looks like one: letters, digits, "-", "_", "." and single blanks, the first of them a letter or a digit.
 func Parse(data []byte) (Document, error) {
 	front, body, err := split(data)
 	var doc Document
@@ -94,7 +101,7 @@ func fields(front []byte) (name, description string, err error) {
 		}
 		return field(front, key)
 	}
-	name, description = oneLine(text("name")), printable(text("description"))
+	name, description = oneLine(text(keyName)), printable(text(keyDescription))
 	if err != nil {
 		err = fmt.Errorf("it is read line by line: %w", err)
 	}

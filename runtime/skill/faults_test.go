@@ -17,36 +17,40 @@ func TestFiles(t *testing.T) {
 		text              string
 		as                string // name; "" is dir
 		description, body string
-		log               []string // parts of each line
+		err, hint         string // parts of the one warning; "" is none
 	}{
 		{name: "good", text: named("a"), as: "a", description: "Does a.", body: "How to do it."},
-		{name: "empty", text: "", log: []string{"does not begin with frontmatter", "no description"}},
-		{name: "no frontmatter", text: "# How\n", body: "# How", log: []string{"does not begin with frontmatter", "no description"}},
-		{name: "not closed", text: "---\nname: a\n", body: "---\nname: a", log: []string{"no line --- closes it", "no description"}},
+		{name: "empty", text: "", err: "does not begin with frontmatter", hint: "begin the file with a line ---"},
+		{name: "no frontmatter", text: "# How\n", body: "# How", err: "does not begin with frontmatter", hint: "begin the file with a line ---"},
+		{name: "not closed", text: "---\nname: a\n", body: "---\nname: a", err: "no line --- closes it", hint: "and another line ---"},
 		{name: "no name", text: "---\ndescription: d\n---\n", description: "d"},
-		{name: "no description", text: "---\nname: a\n---\n", as: "a", log: []string{"no description"}},
-		{name: "empty frontmatter", text: "---\n---\nb", body: "b", log: []string{"no description"}},
-		{name: "null", text: "---\nname: ~\ndescription:\n---\n", log: []string{"no description"}},
-		{name: "blank", text: "---\nname: ' '\ndescription: \"\\n\"\n---\n", log: []string{"no description"}},
+		{name: "no description", text: "---\nname: a\n---\n", as: "a", err: "it has no description", hint: "say in description what the skill is for"},
+		{name: "empty frontmatter", text: "---\n---\nb", body: "b", err: "it has no description", hint: "say in description what the skill is for"},
+		{name: "null", text: "---\nname: ~\ndescription:\n---\n", err: "it has no description", hint: "say in description what the skill is for"},
+		{name: "blank", text: "---\nname: ' '\ndescription: \"\\n\"\n---\n", err: "it has no description", hint: "say in description what the skill is for"},
 		{name: "not YAML", text: "---\nname: a\ndescription: Use this: when\n---\nb", as: "a", description: "Use this: when",
-			body: "b", log: []string{"line by line"}},
+			body: "b", err: "line by line", hint: "between quotes"},
 		{
 			name: "binary", text: "\x7fELF\x00\x01\xff\xfe---\n", body: "\x7fELF\x00\x01\uFFFD---",
-			log: []string{"does not begin with frontmatter", "no description"},
+			err: "does not begin with frontmatter", hint: "begin the file with a line ---",
 		},
 		{
-			name: "binary in frontmatter", text: "---\nname: a\xff\x00b\ndescription: \xc3(\n---\n\xff", as: "a\uFFFDb",
+			name: "binary in frontmatter", text: "---\nname: a\xff\x00b\ndescription: \xc3(\n---\n\xff",
 			description: "\uFFFD(",
-			body:        "\uFFFD", log: []string{"line by line"},
+			body:        "\uFFFD", err: "line by line", hint: "between quotes",
 		},
+		{name: "broken name", text: "---\nname: [broken\ndescription: d\n---\nb", description: "d", body: "b",
+			err: "line by line: yaml: ", hint: "between quotes"},
+		{name: "broken name alone", text: "---\nname: [broken\n---\n", err: "; it has no description",
+			hint: "between quotes; say in description what the skill is for"},
 		{
 			name: "UTF-16", text: "\xff\xfe-\x00-\x00-\x00\n\x00", body: "\uFFFD-\x00-\x00-\x00\n\x00",
-			log: []string{"does not begin with frontmatter", "no description"},
+			err: "does not begin with frontmatter", hint: "begin the file with a line ---",
 		},
 		{
 			name: "frontmatter too long", text: "---\nname: a\nx: " + strings.Repeat("x", 64<<10) + "\n---\nb",
 			body: "---\nname: a\nx: " + strings.Repeat("x", 64<<10) + "\n---\nb",
-			log:  []string{"no line --- closes it within 65536 bytes", "no description"},
+			err:  "no line --- closes it within 65536 bytes", hint: "and another line ---",
 		},
 		{name: "long body", text: named("a") + strings.Repeat("x", 900<<10), as: "a", description: "Does a.",
 			body: "How to do it.\n" + strings.Repeat("x", 900<<10)},
@@ -65,18 +69,17 @@ func TestFiles(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, tc.body, body)
 
-			lines := strings.Split(strings.TrimSuffix(m.log(), "\n"), "\n")
-			if tc.log == nil {
-				tc.log = []string{""}
+			if tc.err == "" {
+				require.Empty(t, m.log())
+				return
 			}
-			require.Len(t, lines, len(tc.log), m.log())
-			for i, part := range tc.log {
-				require.Contains(t, lines[i], part)
-				if part != "" {
-					require.Contains(t, lines[i], "level=WARN")
-					require.Contains(t, lines[i], "path=work/.agents/skills/dir/SKILL.md")
-				}
-			}
+			require.Equal(t, 1, strings.Count(m.log(), "\n"), m.log())
+			require.Contains(t, m.log(), "level=WARN")
+			require.Contains(t, m.log(), "path=work/.agents/skills/dir/SKILL.md name="+tc.as+" ")
+			fault, hint, ok := strings.Cut(m.log(), "hint=")
+			require.True(t, ok)
+			require.Contains(t, fault, tc.err)
+			require.Contains(t, hint, tc.hint)
 		})
 	}
 }
@@ -98,7 +101,7 @@ func TestTooLong(t *testing.T) {
 
 	m = newMachine(t, map[string]string{"work/.agents/skills/a/SKILL.md": named("a") + strings.Repeat("x", skill.MaxBytes)})
 	require.Equal(t, "Does a.", m.one().Description)
-	require.Contains(t, m.log(), "too long to be read")
+	require.Contains(t, m.log(), "and more than 1048576 are not read\" hint=\"move")
 }
 
 func TestBodyOfWhatIsGone(t *testing.T) {

@@ -1,6 +1,9 @@
 package skill
 
-import "strings"
+import (
+	"regexp"
+	"strings"
+)
 
 // field reads one key from frontmatter that is not YAML as a whole: from its own lines, as YAML or as they stand.
 func field(front []byte, key string) string {
@@ -23,8 +26,14 @@ func field(front []byte, key string) string {
 	if len(words) > 0 && opensBlock(words[0]) {
 		words = words[1:]
 	}
-	return unquote(strings.Join(words, " "))
+	text := unquote(strings.Join(words, " "))
+	if key == keyName && !nameForm.MatchString(text) {
+		return "" // half of something else
+	}
+	return text
 }
+
+var nameForm = regexp.MustCompile(`^[\pL\pN]( ?[\pL\pM\pN._-])*$`)
 
 // linesOf finds the line of a key, and the empty and indented ones that follow it.
 func linesOf(front, key string) []string {

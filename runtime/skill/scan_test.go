@@ -197,7 +197,7 @@ func TestScanFromManyGoroutines(t *testing.T) {
 		require.Len(t, got, 3)
 		require.Equal(t, results[0], got)
 	}
-	require.Equal(t, 1, strings.Count(m.log(), "no description"))
+	require.Equal(t, 1, strings.Count(m.log(), "skill has faults"))
 	results[0][0].Name = "changed"
 	require.NotEqual(t, "changed", results[1][0].Name, "callers share no memory")
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"log/slog"
@@ -152,21 +153,25 @@ func (w *walk) take(ctx context.Context, at place) {
 		w.log.WarnContext(ctx, "skill is left out", "path", skill.Location, "err", err)
 		return
 	}
+	var found faults
 	if size > MaxBytes {
-		w.log.WarnContext(ctx, "skill is too long to be read", "path", skill.Location, "bytes", size, "limit", MaxBytes)
+		found.add(fmt.Errorf("it has %d bytes, and more than %d are not read", size, MaxBytes), "move what is seldom needed into files beside it")
 	}
-	front, _, err := split(head)
-	if err == nil {
-		skill.Name, skill.Description, err = fields(front)
-	}
-	if err != nil {
-		w.log.WarnContext(ctx, "skill has faulty frontmatter", "path", skill.Location, "err", err)
+	if front, _, err := split(head); err != nil { // so that it has no description either
+		found.add(err, hintFrontmatter)
+	} else {
+		if skill.Name, skill.Description, err = fields(front); err != nil {
+			found.add(err, hintYAML)
+		}
+		if skill.Description == "" {
+			found.add(errNoDescription, hintDescription)
+		}
 	}
 	if skill.Name == "" {
 		skill.Name = nameOf(at.path)
 	}
-	if skill.Description == "" {
-		w.log.WarnContext(ctx, "skill has no description", "path", skill.Location, "name", skill.Name)
+	if found != nil {
+		w.log.WarnContext(ctx, "skill has faults", "path", skill.Location, "name", skill.Name, "err", found.text(), "hint", found.hint())
 	}
 	w.skills = append(w.skills, skill)
 }

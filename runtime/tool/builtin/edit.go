@@ -10,6 +10,7 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -201,24 +202,31 @@ func unnumbered(text []byte) []byte {
 	return bytes.Join(bare, []byte("\n"))
 }
 
-// lineList names the lines at which text begins in data.
+// lineList names the lines at which text begins in data, each of them once.
 func lineList(data, text []byte) string {
-	list := "lines"
-	for line, n := 1, 0; ; n++ {
+	var lines []string
+	told := 0
+	for line := 1; ; {
 		at := bytes.Index(data, text)
-		switch {
-		case at < 0:
-			return list
-		case n == toldMatches:
-			return list + " and more"
-		case n > 0:
-			list += ","
+		if at < 0 {
+			break
 		}
-		line += bytes.Count(data[:at], []byte("\n"))
-		list += fmt.Sprintf(" %d", line)
+		if line += bytes.Count(data[:at], []byte("\n")); line != told {
+			if len(lines) == toldMatches {
+				lines[toldMatches-1] += " and more"
+				break
+			}
+			lines = append(lines, strconv.Itoa(line))
+			told = line
+		}
 		line += bytes.Count(text, []byte("\n"))
 		data = data[at+len(text):]
 	}
+	word := "line "
+	if len(lines) > 1 {
+		word = "lines "
+	}
+	return word + strings.Join(lines, ", ")
 }
 
 // appendChange appends the lines around data[from:to], each after its number.

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -162,6 +163,63 @@ func TestWebFetchBoundsThePage(t *testing.T) {
 	output = b.cut(t, "WebFetch", in{"url": at + "/endless"})
 	require.LessOrEqual(t, len(output), 100_000)
 	require.True(t, strings.HasSuffix(output, "y\n[The page is longer than 1 MiB: the rest was not read.]"))
+}
+
+// counted counts what is read of the bodies of answers.
+type counted struct {
+	http.RoundTripper
+	read *atomic.Int64
+}
+
+func (c counted) RoundTrip(r *http.Request) (*http.Response, error) {
+	res, err := c.RoundTripper.RoundTrip(r)
+	if err == nil {
+		res.Body = countedBody{res.Body, c.read}
+	}
+	return res, err
+}
+
+type countedBody struct {
+	io.ReadCloser
+	read *atomic.Int64
+}
+
+func (b countedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.read.Add(int64(n))
+	return n, err
+}
+
+// TestWebFetchReadsOneMiB, and one byte more to know that there is more.
+func TestWebFetchReadsOneMiB(t *testing.T) {
+	const most = 1 << 20
+	mux := http.NewServeMux()
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	var read atomic.Int64
+	b := setup(t, func(c *builtin.Config) {
+		c.Client = &http.Client{Transport: counted{server.Client().Transport, &read}}
+		c.MaxOutput = 2 * most
+	})
+	for name, row := range map[string]struct {
+		size, read int64
+		whole      bool
+	}{
+		"a page of that size":       {most, most, true},
+		"one that is a byte longer": {most + 1, most + 1, false},
+		"one of 8 MiB":              {8 * most, most + 1, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := fmt.Sprintf("/%d", row.size)
+			mux.Handle("GET "+path, answer("text/plain", strings.Repeat("x", int(row.size))))
+			read.Store(0)
+			res, err := b.call(t.Context(), t, "WebFetch", in{"url": server.URL + path})
+			require.NoError(t, err)
+			require.Equal(t, row.read, read.Load(), "bytes read")
+			require.Equal(t, row.whole, !res.Truncated)
+			require.Equal(t, most, strings.Count(res.Output, "x"))
+		})
+	}
 }
 
 func TestWebFetchEndsWithItsContext(t *testing.T) {

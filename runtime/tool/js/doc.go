@@ -37,11 +37,12 @@
 //
 // # Limits
 //
-// A script has 64 MiB of memory, calls 1,000 deep, and until the end of the context that its call was given. Then its signal
-// fires, 50 ms later it is interrupted, and 200 ms after the end of the context its process is killed, as some loops inside the
-// engine take no interrupt. Whatever ends a process ends one call with an error, and the next call has another process. On
-// Linux a worker also has a limit on its address space (three times the script memory and 256 MiB beside what a Go program
-// reserves), and it opens no file or socket, writes no file and gains no rights, once it has begun.
+// A script has 64 MiB of memory, in which a large buffer takes the next power of two, calls 1,000 deep, and until the end
+// of the context that its call was given. Then its signal fires, 50 ms later it is interrupted, and 200 ms after the end of
+// the context its process is killed, as some loops inside the engine take no interrupt. Whatever ends a process ends one
+// call with an error, and the next call has another process. On Linux a worker also has a limit on its address space (three
+// times the script memory and 256 MiB beside what a Go program reserves), and it opens no file or socket, writes no file
+// and gains no rights, once it has begun.
 //
 // # Workers
 //

@@ -1,0 +1,46 @@
+package auditlog_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"iter"
+	"log/slog"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/auditlog"
+)
+
+// pruned is a store of which everything is pruned when an export has come to its 900th entry.
+type pruned struct{ *auditlog.Memory }
+
+func (s pruned) Entries(ctx context.Context, tenantID string, f auditlog.Filter, snapshot *uint64) iter.Seq2[auditlog.Entry, error] {
+	return func(yield func(auditlog.Entry, error) bool) {
+		n := 0
+		for e, err := range s.Memory.Entries(ctx, tenantID, f, snapshot) {
+			if n++; n == 900 {
+				_, err = s.Prune(ctx, tenantID, time.Now().Add(time.Hour))
+			}
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+// A store need not give entries that are pruned while they are read: what lacks some in its middle must not look whole.
+func TestExportDuringWhichEntriesArePrunedBreaksOff(t *testing.T) {
+	t.Parallel()
+	var logs bytes.Buffer
+	base := serve(t, auditlog.Handlers{Store: pruned{filled(t, 1000)}, Logger: slog.New(slog.NewTextHandler(&logs, nil))})
+	response := start(t, base+"/export")
+	require.Equal(t, http.StatusOK, response.StatusCode)
+	_, err := io.Copy(io.Discard, response.Body)
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+	require.NoError(t, response.Body.Close())
+	require.Contains(t, logs.String(), "entries were pruned while the log was exported")
+}
