@@ -91,7 +91,7 @@ func TestToolTimeoutOfTheConfiguration(t *testing.T) {
 	defer cancel()
 	s := b.open(ctx, t, `{"message":"hello"}`)
 	result := s.until("tool_result").data["result"].(map[string]any)
-	require.Equal(t, "The call was ended after 20ms.", result["output"])
+	require.Equal(t, "The call ran into its time limit of 20ms and was ended.", result["output"])
 	require.Equal(t, true, result["is_error"])
 	require.Equal(t, "success", s.until("result").data["subtype"], "it ends the call alone")
 }

@@ -115,7 +115,7 @@ func (c *contract) refusedBodies() {
 	})
 	for _, body := range []string{
 		``, `{}`, `[]`, `null`, `{"message":null}`, `{"message":" \n\t"}`, `{"message":1}`, `{"message":"x","stream":"maybe"}`, `{"message":"x","stream":1}`,
-		`{"message":"x","sessionId":".."}`, `{"message":"x","sessionId":"a/b"}`, `{"message":"x","sessionId":"` + strings.Repeat("a", 129) + `"}`,
+		`{"message":"x","sessionId":""}`, `{"message":"x","runId":""}`, `{"message":"x","sessionId":".."}`, `{"message":"x","sessionId":"a/b"}`, `{"message":"x","sessionId":"` + strings.Repeat("a", 129) + `"}`,
 		`{"message":"x","maxTurns":0}`, `{"message":"x","maxTurns":1.5}`, `{"message":"x","timeoutMs":-1}`, `{"message":"x","metadata":{"a":1}}`,
 		`{"message":"x","runId":"run-1"}`, `{"message":"x","runId":"4a6f1b2c3d4e4f50a6b7c8d9e0f1a2b3"}`, `{"message":"hel`, `message=hello`,
 	} {
@@ -123,7 +123,7 @@ func (c *contract) refusedBodies() {
 	}
 	for _, body := range []string{
 		`{"message":"x","stream":null,"sessionId":null,"runId":null,"maxTurns":null,"timeoutMs":null,"metadata":null}`,
-		`{"message":"x","sessionId":"","runId":"","maxTurns":999,"timeoutMs":9223372036854775807,"metadata":{},"later":[]}`,
+		`{"message":"x","maxTurns":999,"timeoutMs":9223372036854775807,"metadata":{},"later":[]}`,
 		`{"message":"x","sessionId":"unknown","runId":"4A6F1B2C-3D4E-4F50-A6B7-C8D9E0F1A2B3","stream":false}`,
 	} {
 		require.Equal(c.t, 200, c.call(b, "POST", runs, body).status, body)

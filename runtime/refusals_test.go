@@ -51,6 +51,11 @@ func TestBadRequests(t *testing.T) {
 			`{"error":"Invalid request: sessionId must be 1 to 128 of A-Z, a-z, 0-9, '.', '_' and '-'"}`},
 		"a sessionId of dots": {runs, `{"message":"hello","sessionId":".."}`, 400,
 			`{"error":"Invalid request: sessionId must be 1 to 128 of A-Z, a-z, 0-9, '.', '_' and '-'"}`},
+		"an empty sessionId": {runs, `{"message":"hello","sessionId":""}`, 400,
+			`{"error":"Invalid request: sessionId must be 1 to 128 of A-Z, a-z, 0-9, '.', '_' and '-'"}`},
+		"an empty runId": {runs, `{"message":"hello","runId":""}`, 400, `{"error":"Invalid runId format"}`},
+		"a runId of another type": {runs, `{"message":"hello","runId":7}`, 400,
+			`{"error":"Invalid request: runId must be a string, not number"}`},
 		"metadata of another type": {runs, `{"message":"hello","metadata":{"a":1}}`, 400,
 			`{"error":"Invalid request: metadata must be an object whose values are strings"}`},
 		"too large": {runs, `{"message":"` + strings.Repeat("x", 1000) + `"}`, 413,
@@ -89,6 +94,17 @@ func TestUnknownFieldsAreIgnored(t *testing.T) {
 	b := serve(t, nil, nil)
 	a, _ := b.blocking(t, `{"message":"hello","model":"another","systemPrompt":"evil","cwd":"/","later":{}}`)
 	require.Equal(t, http.StatusOK, a.status)
+}
+
+// A decoder that minds the case of names would be one of our own. What differs in case alone is the same field.
+func TestNamesOfFieldsMatchInAnyCase(t *testing.T) {
+	b := serve(t, nil, nil)
+	const id = "4a6f1b2c-3d4e-4f50-a6b7-c8d9e0f1a2b3"
+	a, body := b.blocking(t, `{"MESSAGE":"hello","RunID":"`+id+`"}`)
+	require.Equal(t, http.StatusOK, a.status)
+	require.Equal(t, id, body.RunID)
+	a, _ = b.blocking(t, `{"message":"hello","sessionId":null,"runId":null}`)
+	require.Equal(t, http.StatusOK, a.status, "null is absent")
 }
 
 func TestPathsAndMethods(t *testing.T) {

@@ -20,9 +20,17 @@ import (
 
 // startRun checks a request in the order of the API, and executes it.
 func (rt *Runtime) startRun(w http.ResponseWriter, r *http.Request, ps httprouter.Params) error {
-	var req wire.RunRequest
+	req := wire.RunRequest{SessionID: absent, RunID: absent}
 	if err := httpapi.ReadJSON(w, r, rt.cfg.Limits.MaxMessageBytes, &req); err != nil {
 		return err
+	}
+	for _, id := range []*string{&req.SessionID, &req.RunID} {
+		switch *id {
+		case absent:
+			*id = ""
+		case "":
+			*id = empty
+		}
 	}
 	h, err := rt.callee(ps.ByName("agentId"), &req)
 	if err != nil {
@@ -44,6 +52,9 @@ func (rt *Runtime) startRun(w http.ResponseWriter, r *http.Request, ps httproute
 	}
 	return x.block(w)
 }
+
+// What stands for an id that a body does not have, and for one that it has and that is empty: neither is a valid id.
+const absent, empty = "(absent)", "(empty)"
 
 // Run runs an agent in this process, and yields what a client over HTTP would be sent: its events
 // as they come, done the last of them. A run that failed is no error but a [wire.Result] that says

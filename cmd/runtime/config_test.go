@@ -23,7 +23,7 @@ func TestHelp(t *testing.T) {
 	for _, want := range []string{
 		"Usage:\n  runtime [flags]\n", "--addr address ", `(default "127.0.0.1:3000")`, "--config file ", "--check ",
 		"--cwd directory ",
-		"--drain-timeout ", "AGENT_HTTP_API_KEY", "AGENT_CONFIG", "AGENT_HTTP_ADDR", "AGENT_CWD", "ANTHROPIC_BASE_URL",
+		"--drain-timeout ", "are cancelled (default 20s)\n", "AGENT_HTTP_API_KEY", "AGENT_CONFIG", "AGENT_HTTP_ADDR", "AGENT_CWD", "ANTHROPIC_BASE_URL",
 		"OPENAI_API_KEY",
 	} {
 		require.Contains(t, out, want)
@@ -126,10 +126,26 @@ func TestNoAgents(t *testing.T) {
 }
 
 func TestWorkingDirectoryThatIsNotThere(t *testing.T) {
-	t.Chdir(t.TempDir())
-	_, _, err := once(t, nil, "--cwd", "nowhere", "--check")
-	require.ErrorIs(t, err, os.ErrNotExist)
-	require.ErrorContains(t, err, "open the working directory: ")
+	t.Chdir(write(t, "cwd: nowhere"+demo))
+	require.NoError(t, os.WriteFile("file", nil, 0o600))
+	for name, row := range map[string]struct {
+		env, args []string
+		setting   string
+		want      string
+	}{
+		"file":            {nil, nil, "cwd in the configuration file", "no such file or directory"},
+		"flag":            {nil, []string{"--cwd", "nowhere"}, "--cwd or AGENT_CWD", "no such file or directory"},
+		"environment":     {[]string{"AGENT_CWD", "nowhere"}, nil, "--cwd or AGENT_CWD", "no such file or directory"},
+		"not a directory": {nil, []string{"--cwd", "file"}, "--cwd or AGENT_CWD", "file is not a directory"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, how := range [][]string{{"--check"}, {"--addr", "127.0.0.1:0"}} {
+				_, _, err := once(t, row.env, append(how, row.args...)...)
+				require.ErrorContains(t, err, "open the working directory, set by "+row.setting+": ")
+				require.ErrorContains(t, err, row.want)
+			}
+		})
+	}
 }
 
 func TestKeysInTheEnvironment(t *testing.T) {
@@ -184,6 +200,29 @@ func TestCheck(t *testing.T) {
 	require.Contains(t, lines[3], "; provider.authStyle: ")
 	require.Equal(t, "own: ready", lines[4])
 	require.Empty(t, lines[5])
+}
+
+func TestCheckTellsOfSkills(t *testing.T) {
+	dir := write(t, `
+agents:
+  - {id: a, model: demo, provider: {protocol: demo}, extraUserSkillDirs: [more]}
+  - {id: b, model: demo, provider: {protocol: demo}, extraUserSkillDirs: [more/mute, more]}
+`)
+	for name, text := range map[string]string{
+		"good": "---\ndescription: Fine.\n---\n", "mute": "---\nname: mute\n---\n", "broken": "No frontmatter.\n",
+	} {
+		require.NoError(t, os.MkdirAll(filepath.Join(dir, "more", name), 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "more", name, "SKILL.md"), []byte(text), 0o600))
+	}
+	out, log, err := once(t, nil, "--check", "--config", filepath.Join(dir, "agents.yaml"), "--cwd", t.TempDir())
+	require.NoError(t, err)
+	require.Empty(t, log)
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	require.Len(t, lines, 4, out)
+	require.Equal(t, []string{"a: ready", "b: ready"}, lines[:2])
+	more := filepath.Join(dir, "more")
+	require.Contains(t, out, filepath.Join(more, "mute", "SKILL.md")+": skill has faults: it has no description: say in description")
+	require.Contains(t, out, filepath.Join(more, "broken", "SKILL.md")+": skill has faults: the file does not begin with frontmatter: begin")
 }
 
 func TestCheckOfTheDemoAgent(t *testing.T) {

@@ -119,7 +119,7 @@ func TestCallsThatCannotSucceedAreAnswered(t *testing.T) {
 		{"link", "Read", `{"file_path":"link"}`, ``},
 		{"small", "strict", `{"n":2}`, `The input does not fit the schema of strict: `},
 		{"thrower", "thrower", `{}`, `out of order`},
-		{"spin", "spin", `{}`, `The call was ended after 1s.`},
+		{"spin", "spin", `{}`, `The call ran into its time limit of 1s and was ended.`},
 		{"eater", "eater", `{}`, ``},
 		{"slow", "Bash", `{"command":"echo begun; sleep 1000"}`, "begun\n"},
 		{"failing", "Bash", `{"command":"echo no; exit 7"}`, "no\nExit code 7"},

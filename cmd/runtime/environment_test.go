@@ -1,6 +1,7 @@
 package main_test
 
 import (
+	"bytes"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -100,6 +101,45 @@ func TestWorkingDirectory(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The file is named relative to where the command starts, and what it names is relative to the file, wherever agents work.
+func TestPathsInAFileThatIsNamedRelatively(t *testing.T) {
+	dir := write(t, `
+cwd: work
+agents:
+  - id: a
+    model: demo
+    provider: {protocol: demo}
+    systemPromptFile: prompt.md
+    extraUserSkillDirs: [more]
+    customTools: [{path: word.ts, hash: "sha256:0000000000000000000000000000000000000000000000000000000000000000", fileName: other.ts}]
+`)
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "work"), 0o700))
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "more", "rhyme"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "more", "rhyme", "SKILL.md"), []byte("---\ndescription: Rhymes.\n---\n"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "word.ts"), nil, 0o600))
+	t.Chdir(filepath.Dir(dir))
+	config := filepath.Join(filepath.Base(dir), "agents.yaml")
+	for _, args := range [][]string{{"--config", config}, {"--config", config, "--cwd", t.TempDir()}} {
+		out, _, err := once(t, nil, append(args, "--check")...)
+		require.NoError(t, err)
+		require.Regexp(t, `^a: unavailable: load customTools\[0\]: load custom tool word\.ts: its hash is sha256:\w+, and must be sha256:0+\n`, out)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "agents.yaml"))
+	require.NoError(t, err)
+	text, _, _ = bytes.Cut(text, []byte("    customTools"))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "agents.yaml"), text, 0o600))
+	out, _, err := once(t, nil, "--config", config, "--check")
+	require.NoError(t, err)
+	require.Equal(t, "a: unavailable: read system prompt: open "+filepath.Join(dir, "prompt.md")+": no such file or directory\n", out)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "prompt.md"), []byte("Be brief."), 0o600))
+	in := serving(t, nil, "--config", config, "--cwd", t.TempDir())
+	detail, err := clientOf(t, in.URL, "").Agent(t.Context(), "a")
+	require.NoError(t, err)
+	require.Equal(t, wire.StatusReady, detail.Status)
+	require.Len(t, detail.AvailableSkills, 1)
+	require.Equal(t, filepath.Join(dir, "more", "rhyme", "SKILL.md"), detail.AvailableSkills[0].Location)
 }
 
 func TestAddress(t *testing.T) {

@@ -8,33 +8,10 @@ import (
 	"net"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/seed93082962/agenthost/cmd/internal/daemon"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
-
-// check tells how every agent stands. An unavailable one is no error: it would not keep the
-// others from being served.
-func (s *settings) check(ctx context.Context, file *agent.File, stdout io.Writer) error {
-	rt, err := s.newHost(ctx, file, nil, nil, slog.New(slog.DiscardHandler))
-	if err != nil {
-		return err
-	}
-	defer func() { _ = rt.Close() }() // there are no runs to wait for
-	if len(file.Agents) == 0 {
-		fmt.Fprintln(stdout, "no agents are configured")
-	}
-	unavailable := rt.Unavailable()
-	for i := range file.Agents {
-		id, status := file.Agents[i].ID, "ready"
-		if err := unavailable[id]; err != nil {
-			status = "unavailable: " + strings.ReplaceAll(err.Error(), "\n", "; ")
-		}
-		fmt.Fprintf(stdout, "%s: %s\n", id, status)
-	}
-	return nil
-}
 
 // serve answers requests until ctx ends, and drains then.
 func (s *settings) serve(ctx context.Context, file *agent.File, log *slog.Logger, stdout io.Writer) error {

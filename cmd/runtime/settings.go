@@ -35,6 +35,8 @@ Environment (a flag wins over it, and it wins over the configuration file):
   OPENAI_API_KEY, OPENAI_BASE_URL
                        for agents that name the protocol and have no key of their own
 
+A path in the file that is not absolute is relative to the file, one in a flag or variable to the current directory.
+
 Examples:
   runtime                                  agents.yaml, or a demo agent
   runtime --config prod.yaml --check       is the configuration right?
@@ -90,7 +92,7 @@ func (s *settings) flags(f *pflag.FlagSet) {
 	f.StringVar(&s.Config, "config", s.Config, "configuration `file` (default agents.yaml if it exists, else a demo agent)")
 	f.StringVar(&s.Addr, "addr", s.Addr, "`address` to listen on")
 	f.StringVar(&s.CWD, "cwd", s.CWD, "working `directory` of the agents (default the current one)")
-	f.BoolVar(&s.Check, "check", false, "tell what is wrong with the configuration, or else how every agent stands, and exit")
+	f.BoolVar(&s.Check, "check", false, "tell what is wrong with the configuration, or how agents and skills stand, and exit")
 	f.StringVar(&s.MetricsAddr, "metrics-addr", "", "`address` to serve GET /metrics on, for Prometheus and without a key (default off)")
 	f.DurationVar(&s.DrainTimeout, "drain-timeout", 20*time.Second, "how long runs go on after SIGTERM or SIGINT before they are cancelled")
 }
@@ -110,6 +112,9 @@ func (s *settings) readFile(getenv func(string) string) (*agent.File, error) {
 			// Each fault on a line of its own, so that terminals and editors find file and line.
 			return nil, fmt.Errorf("read configuration:\n%w", err)
 		}
+		if path, err = filepath.Abs(path); err != nil { // what is relative to the file must not be so to its cwd
+			return nil, fmt.Errorf("read configuration: %w", err)
+		}
 		file.RelativeTo(filepath.Dir(path))
 	case s.Config == "" && errors.Is(err, fs.ErrNotExist):
 		file = &agent.File{Agents: []agent.Agent{{
@@ -124,12 +129,33 @@ func (s *settings) readFile(getenv func(string) string) (*agent.File, error) {
 			return nil, err
 		}
 	}
-	file.CWD = cmp.Or(s.CWD, file.CWD)
+	if err := s.workIn(file); err != nil {
+		return nil, err
+	}
 	file.AgentHome = cmp.Or(s.AgentHome, file.AgentHome)
 	for i := range file.Agents {
 		s.lend(&file.Agents[i].Provider)
 	}
 	return file, nil
+}
+
+// workIn settles the working directory. A fault names the setting that it comes from.
+func (s *settings) workIn(file *agent.File) error {
+	setting := "cwd in the configuration file"
+	if s.CWD != "" {
+		file.CWD, setting = s.CWD, "--cwd or AGENT_CWD"
+	}
+	if file.CWD == "" {
+		return nil
+	}
+	info, err := os.Stat(file.CWD) //nolint:gosec // whoever starts the command says where it works
+	if err == nil && !info.IsDir() {
+		err = fmt.Errorf("%s is not a directory", file.CWD)
+	}
+	if err != nil {
+		return fmt.Errorf("open the working directory, set by %s: %w", setting, err)
+	}
+	return nil
 }
 
 // keys reads AGENT_HTTP_API_KEY, by the rules of auth.apiKey in a file: a comma too many is

@@ -159,3 +159,11 @@ func TestASignalWithoutRunsEndsAtOnce(t *testing.T) {
 	p.Wait(t)
 	require.Zero(t, p.Cmd.ProcessState.ExitCode(), "%s", p.Log)
 }
+
+func TestADrainTakesTwentySecondsUnlessItIsSet(t *testing.T) {
+	p := spawn(t, t.TempDir(), nil, "--addr", "127.0.0.1:0")
+	p.Started(t)
+	p.Signal(t, syscall.SIGTERM)
+	p.Wait(t)
+	require.Regexp(t, `"timeout":"20s".*"message":"draining"`, p.Log.String())
+}

@@ -47,8 +47,8 @@ type Agent struct {
 	AllowedTools    []string `json:"allowedTools,omitzero"`    // tool names and patterns; nil: every tool, empty: none
 	DisallowedTools []string `json:"disallowedTools,omitzero"` // always win over AllowedTools
 
-	SettingSources     []string `json:"settingSources,omitzero"` // of skills: user, project, local (no effect). nil: see [Agent.SkillSources]; empty: none
-	ExtraUserSkillDirs []string `json:"extraUserSkillDirs,omitzero"`
+	SettingSources     []string `json:"settingSources,omitzero"`     // of skills: user, project, local (no effect). nil: see [Agent.SkillSources]; empty: none
+	ExtraUserSkillDirs []string `json:"extraUserSkillDirs,omitzero"` // see [File.RelativeTo]
 
 	MCPServers  map[string]MCPServer `json:"mcpServers,omitzero"` // by a name that becomes part of tool names: letters, digits, - and single _
 	Subagents   map[string]Subagent  `json:"subagents,omitzero"`
@@ -98,8 +98,8 @@ type Subagent struct {
 type CustomTool struct {
 	Name     string `json:"name,omitempty"` // must be the name in the file; required with URL
 	URL      string `json:"url,omitempty"`
-	Hash     string `json:"hash,omitempty"`     // sha256:<64 hex digits>; required with URL
-	FileName string `json:"fileName,omitempty"` // Defaults to the last element of URL.
+	Hash     string `json:"hash,omitempty"`     // sha256:<64 hex digits>; required with URL, and checked with Path too
+	FileName string `json:"fileName,omitempty"` // Defaults to the last element of URL. Of no effect with Path, which has a name.
 	Path     string `json:"path,omitempty"`     // see [File.RelativeTo]
 }
 

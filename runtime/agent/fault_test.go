@@ -113,8 +113,6 @@ func TestFaults(t *testing.T) {
 			"f.yaml:6: agents[0].customTools[0].path: cannot stand beside url"},
 		{"tool without hash", valid + "  customTools:\n  - {url: u}",
 			"f.yaml:6: agents[0].customTools[0].name: is missing\nf.yaml:6: agents[0].customTools[0].hash: is missing"},
-		{"tool with a hash of a path", valid + "  customTools:\n  - {path: p, hash: h, fileName: n}",
-			"f.yaml:6: agents[0].customTools[0].hash: has no meaning with path\nf.yaml:6: agents[0].customTools[0].fileName: has no meaning with path"},
 
 		{"variable not set", "agents:\n- id: a\n  model: m\n  provider:\n    protocol: demo\n    apiKey: ${NOPE}",
 			"f.yaml:6: agents[0].provider.apiKey: environment variable NOPE is not set"},

@@ -30,16 +30,22 @@ func SplitKeys(s string) []Secret {
 	return keys
 }
 
-// RelativeTo joins dir, the folder the file was found in, to each SystemPromptFile and each Path
-// of a custom tool that is not absolute. Other paths are relative to the working directory.
+// RelativeTo joins dir, the folder the file was found in, to each path that is not absolute: CWD,
+// StateDir, and of agents SystemPromptFile, ExtraUserSkillDirs and the Path of custom tools. What
+// servers of agents are given is theirs: it is left as it is. An absolute dir makes all absolute.
 func (f *File) RelativeTo(dir string) {
 	join := func(path *string) {
 		if *path != "" && !filepath.IsAbs(*path) {
 			*path = filepath.Join(dir, *path)
 		}
 	}
+	join(&f.CWD)
+	join(&f.StateDir)
 	for i := range f.Agents {
 		join(&f.Agents[i].SystemPromptFile)
+		for j := range f.Agents[i].ExtraUserSkillDirs {
+			join(&f.Agents[i].ExtraUserSkillDirs[j])
+		}
 		for j := range f.Agents[i].CustomTools {
 			join(&f.Agents[i].CustomTools[j].Path)
 		}

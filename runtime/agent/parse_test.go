@@ -167,15 +167,19 @@ func TestAuthKeys(t *testing.T) {
 }
 
 func TestRelativeTo(t *testing.T) {
-	f := &agent.File{Agents: []agent.Agent{
+	f := &agent.File{CWD: ".", StateDir: "../state", Agents: []agent.Agent{
 		{SystemPromptFile: "p/a.md", CustomTools: []agent.CustomTool{{Path: "../t.ts"}, {Path: "/abs/t.ts"}, {URL: "u"}}},
-		{SystemPromptFile: "/abs/p.md"},
-		{},
+		{SystemPromptFile: "/abs/p.md", ExtraUserSkillDirs: []string{"skills", "/abs/skills", ""}},
+		{MCPServers: map[string]agent.MCPServer{"own": {Command: "./command", Args: []string{"."}}}},
 	}}
 	f.RelativeTo("/etc/agents")
-	require.Equal(t, []agent.Agent{
+	require.Equal(t, &agent.File{CWD: "/etc/agents", StateDir: "/etc/state", Agents: []agent.Agent{
 		{SystemPromptFile: "/etc/agents/p/a.md", CustomTools: []agent.CustomTool{{Path: "/etc/t.ts"}, {Path: "/abs/t.ts"}, {URL: "u"}}},
-		{SystemPromptFile: "/abs/p.md"},
-		{},
-	}, f.Agents)
+		{SystemPromptFile: "/abs/p.md", ExtraUserSkillDirs: []string{"/etc/agents/skills", "/abs/skills", ""}},
+		{MCPServers: map[string]agent.MCPServer{"own": {Command: "./command", Args: []string{"."}}}},
+	}}, f)
+
+	f = &agent.File{CWD: "/abs", StateDir: ""}
+	f.RelativeTo("/etc/agents")
+	require.Equal(t, &agent.File{CWD: "/abs"}, f)
 }

@@ -189,13 +189,6 @@ func (r *rules) customTool(t CustomTool, key string) {
 	case t.URL != "":
 		r.required(child(key, "name"), t.Name)
 		r.required(child(key, "hash"), t.Hash)
-	default:
-		if t.Hash != "" {
-			r.faults.add(child(key, "hash"), "has no meaning with path")
-		}
-		if t.FileName != "" {
-			r.faults.add(child(key, "fileName"), "has no meaning with path")
-		}
 	}
 }
 

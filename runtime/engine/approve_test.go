@@ -150,7 +150,7 @@ func TestATimedToolHasItsOwnTime(t *testing.T) {
 				got := s.run(t.Context(), t, "")
 				require.NoError(t, got.err)
 				require.Equal(t, row.want, time.Since(begin))
-				require.Contains(t, results(got.lines)[0], "The call was ended after "+row.want.String())
+				require.Contains(t, results(got.lines)[0], "The call ran into its time limit of "+row.want.String()+" and was ended.")
 			})
 		})
 	}

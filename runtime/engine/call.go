@@ -139,7 +139,7 @@ func (r *Run) timedOut(res result, limit time.Duration) result {
 	if res.output != "" && !strings.HasSuffix(res.output, "\n") {
 		res.output += "\n"
 	}
-	res.output += fmt.Sprintf("The call was ended after %v.", limit)
+	res.output += fmt.Sprintf("The call ran into its time limit of %v and was ended.", limit)
 	return r.bounded(res)
 }
 

@@ -11,11 +11,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/engine"
 	"github.com/seed93082962/agenthost/runtime/model/demo"
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
 	"github.com/seed93082962/agenthost/runtime/permission"
 	"github.com/seed93082962/agenthost/runtime/tool"
+	"github.com/seed93082962/agenthost/runtime/tool/mcp"
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
@@ -146,6 +148,37 @@ func TestAServerThatDoesNotConnect(t *testing.T) {
 		require.ErrorIs(t, s.run(ctx, t, "").err, cause, "a cancel ends the wait")
 		require.Equal(t, time.Second, time.Since(begin))
 	})
+}
+
+// The wait of a run and the attempt to connect have the same time. When it is over the server has failed, and the next
+// run is told so at once.
+func TestOnlyTheFirstRunWaitsForASilentServer(t *testing.T) {
+	const limit = 500 * time.Millisecond
+	connector, err := mcp.New(mcp.Config{Env: []string{"PATH=/usr/bin:/bin"}, ConnectTimeout: limit})
+	require.NoError(t, err)
+	silent, err := connector.Open("silent", agent.MCPServer{Transport: agent.TransportStdio, Command: "sleep", Args: []string{"600"}})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, silent.Close()) }()
+	s := newSetup(demo.New(demo.Config{Delay: -1}))
+	s.Servers, s.ConnectTimeout = []tool.Server{silent}, limit
+	e, err := engine.New(s.Config)
+	require.NoError(t, err)
+	var told []string
+	for range 2 {
+		held, err := s.store.Open(t.Context(), "agent", "")
+		require.NoError(t, err)
+		in := s.input
+		in.Session = held
+		for ev, err := range e.Start(in).Events(t.Context()) {
+			require.NoError(t, err)
+			if p, ok := ev.Payload.(*wire.System); ok {
+				told = append(told, p.Error)
+			}
+		}
+		require.NoError(t, held.Close())
+	}
+	require.Len(t, told, 2)
+	require.Equal(t, "mcp server silent: it did not answer in time", told[1], "not that of a wait of its own")
 }
 
 func TestPolicyHoldsForServers(t *testing.T) {

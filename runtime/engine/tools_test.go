@@ -199,7 +199,7 @@ func TestToolTimeoutEndsTheCallAlone(t *testing.T) {
 		s := newSetup(turns(calls("slow"), says("Done.")), slow)
 		got := s.run(t.Context(), t, "")
 		require.NoError(t, got.err)
-		require.Equal(t, []string{`tool_result t1 true "got this far\nThe call was ended after 2m0s."`}, results(got.lines))
+		require.Equal(t, []string{`tool_result t1 true "got this far\nThe call ran into its time limit of 2m0s and was ended."`}, results(got.lines))
 	})
 }
 
@@ -222,7 +222,7 @@ func TestAToolThatDoesNotStop(t *testing.T) {
 		close(release)
 		got := <-ended
 		require.NoError(t, got.err)
-		require.Equal(t, []string{`tool_result t1 true "The call was ended after 2m0s."`}, results(got.lines),
+		require.Equal(t, []string{`tool_result t1 true "The call ran into its time limit of 2m0s and was ended."`}, results(got.lines),
 			"the model went on without it")
 	})
 }

@@ -24,7 +24,13 @@ const initializing = "2025-11-25"
 // can be used again.
 const drain = time.Second
 
-var errGone = errors.New("the connection was lost")
+// pong is how long a server may take to say that it is there.
+const pong = 3 * time.Second
+
+var (
+	errGone   = errors.New("the connection was lost")
+	errWedged = errors.New("it does not answer any more")
+)
 
 // carrier is what is below a link: a process, or requests.
 type carrier interface {
@@ -54,6 +60,7 @@ type link struct {
 	over bool // no call begins any more, so that calls can be waited for; guarded by mu
 
 	stale    atomic.Bool   // the tools have changed
+	probing  chan struct{} // closed when the server was found to answer, or the link to be of no use; guarded by mu
 	listing  chan struct{} // held by who lists them again
 	relistAt time.Time     // after a listing that failed; guarded by listing
 }
@@ -124,10 +131,9 @@ func (s *server) dialAs(ctx context.Context, version string) (*link, error) {
 	stop := context.AfterFunc(ctx, func() { l.end(context.Cause(ctx)) })
 	carried := &caught{Transport: c.transport()}
 	l.session, err = s.client(l).Connect(l.life, carried, &sdk.ClientSessionOptions{ProtocolVersion: version})
-	if !stop() || l.life.Err() != nil {
-		if ctx.Err() != nil || err == nil {
-			err = context.Cause(l.life)
-		}
+	if !stop() || l.life.Err() != nil { // the SDK would say "context canceled" of any end of the link
+		<-l.life.Done()
+		err = context.Cause(l.life)
 	}
 	if err != nil {
 		err = c.explain(err)
@@ -176,6 +182,47 @@ func (l *link) begin(call func()) bool {
 		l.calls.Go(call)
 	}
 	return !l.over
+}
+
+// probe asks a server that let a call run out of its time whether it answers at all. One that does not is hung up on:
+// a server that does one thing at a time would let every call after it run out of time too.
+func (l *link) probe() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.over || l.probing != nil {
+		return
+	}
+	answered := make(chan struct{})
+	l.probing = answered
+	l.calls.Go(func() {
+		late := time.AfterFunc(pong, func() { l.end(errWedged) })
+		defer late.Stop()
+		//nolint:errcheck // any answer is one, a refusal too; and without one the link ends, which ends this
+		l.session.Ping(l.life, nil)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.probing = nil
+		close(answered)
+	})
+}
+
+// sound waits while the link is probed.
+func (l *link) sound(ctx context.Context) error {
+	l.mu.Lock()
+	probing := l.probing
+	l.mu.Unlock()
+	if probing != nil {
+		select {
+		case <-probing:
+		case <-l.life.Done():
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	if l.life.Err() != nil {
+		return fmt.Errorf("%w: %w", sdk.ErrConnectionClosed, context.Cause(l.life))
+	}
+	return nil
 }
 
 // client is one for each link, so that what it is told is about that link.

@@ -8,10 +8,12 @@
 //	tools, err := files.Tools(ctx) // starts the command: mcp__files__read, mcp__files__write, ...
 //
 // A server is connected by the first Tools or Call that needs it. Any number of callers share one attempt; it goes on
-// while one of them waits, and at most for ConnectTimeout. After an attempt that failed, Tools and Call answer its error
+// for at most ConnectTimeout, and is given up when the last of them was cancelled, though not when that one had no more
+// time. After an attempt that failed, Tools and Call answer its error
 // at once for 1 s, twice as long after each further failure and at most 30 s, so that not every run pays for a server
 // that is down. A connection that is lost is made anew by the next call. A call that was under way when it was lost is
-// not sent again, since it may have been carried out: the model is told so.
+// not sent again, since it may have been carried out: the model is told so. A server that let a call run out of its time is
+// asked whether it is there; if it does not say so within 3 s its connection is ended, and made anew by the next call.
 //
 // # What a server may do
 //

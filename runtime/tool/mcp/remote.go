@@ -29,6 +29,9 @@ func (r *remote) Call(ctx context.Context, call tool.Call) (tool.Result, error) 
 		l, err := r.server.connect(ctx)
 		var answer *sdk.CallToolResult
 		if err == nil {
+			err = l.sound(ctx)
+		}
+		if err == nil {
 			answer, err = do(ctx, l, func(ctx context.Context) (*sdk.CallToolResult, error) {
 				return l.session.CallTool(ctx, &sdk.CallToolParams{Name: r.spec.remote, Arguments: call.Input})
 			})
@@ -37,6 +40,9 @@ func (r *remote) Call(ctx context.Context, call tool.Call) (tool.Result, error) 
 		case err == nil:
 			return render(answer), nil
 		case ctx.Err() != nil:
+			if l != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				l.probe()
+			}
 			return tool.Result{}, context.Cause(ctx)
 		case l == nil:
 			return r.failed("", err), nil

@@ -153,7 +153,9 @@ func (s *server) connect(ctx context.Context) (*link, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if a.waiters--; a.waiters == 0 && s.attempt == a {
+	// Whoever ran out of time leaves the attempt to its own: it may yet come to a link, or to a failure that the next
+	// caller need not wait for.
+	if a.waiters--; a.waiters == 0 && s.attempt == a && !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		s.attempt = nil
 		a.cancel(errAbandoned)
 	}

@@ -3,6 +3,7 @@ package mcp_test
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -51,6 +52,8 @@ func serve(role string) int {
 				return 1
 			}
 		}
+	case "single":
+		return single()
 	case "exit":
 		fmt.Fprint(os.Stderr, strings.Repeat("an earlier line\n", 20)+"no "+os.Getenv("DATABASE")+"\n"+strings.Repeat("x",
 			9000)+"\n\nbye")
@@ -83,6 +86,42 @@ func startChild(role string) {
 	cmd := exec.Command(self, "serve", role)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr // holds the pipes
 	cmd.Start()                                   //nolint:errcheck // the test waits for its word
+}
+
+// single is a server that does one thing at a time: a call of stick holds up all that comes after it.
+func single() int {
+	lines := bufio.NewScanner(os.Stdin)
+	for lines.Scan() {
+		var message struct {
+			ID     json.RawMessage
+			Method string
+			Params struct{ Name string }
+		}
+		if err := json.Unmarshal(lines.Bytes(), &message); err != nil {
+			return fail(err)
+		}
+		if message.ID == nil {
+			continue
+		}
+		answer := `{}`
+		switch message.Method {
+		case "initialize":
+			answer = `{"protocolVersion":"2025-11-25","serverInfo":{"name":"single","version":"1"},"capabilities":{"tools":{}}}`
+		case "tools/list":
+			answer = `{"tools":[{"name":"stick","inputSchema":{"type":"object"}},{"name":"say","inputSchema":{"type":"object"}}]}`
+		case "tools/call":
+			if message.Params.Name == "stick" {
+				never, _, err := os.Pipe()
+				if err != nil {
+					return fail(err)
+				}
+				io.Copy(io.Discard, never) //nolint:errcheck // it does not return
+			}
+			answer = `{"content":[{"type":"text","text":"said"}]}`
+		}
+		fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":%s}`+"\n", message.ID, answer)
+	}
+	return 0
 }
 
 func middle() int {

@@ -93,6 +93,20 @@ func TestAttemptThatNobodyWaitsForIsGivenUp(t *testing.T) {
 	w.requireDead(grandchild)
 }
 
+// A caller that has no more time is no sign that the server is not wanted: what comes of the attempt is for the next one.
+func TestAttemptOutlivesACallerWithoutTime(t *testing.T) {
+	g, def := newGate(t, streamable(toolServer()))
+	s := newWorld(t).open(def)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err := s.Tools(ctx)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.Equal(t, tool.Pending, s.Status())
+	close(g.open)
+	requireStatus(t, s, tool.Connected)
+	require.EqualValues(t, 1, g.begins.Load())
+}
+
 func TestAttemptEndsAtTheTimeout(t *testing.T) {
 	g, def := newGate(t, nil)
 	s := newWorld(t, timeout(100*time.Millisecond)).open(def)

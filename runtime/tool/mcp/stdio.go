@@ -115,12 +115,12 @@ func (c *command) done() <-chan struct{} { return c.process.Done() }
 func (c *command) explain(err error) error {
 	if errors.Is(err, errTimeout) {
 		return c.quote(err)
-	} else if !errors.Is(err, io.EOF) && !errors.Is(err, os.ErrClosed) && !brokenPipe(err) {
+	} else if !errors.Is(err, io.EOF) && !errors.Is(err, os.ErrClosed) && !errors.Is(err, sdk.ErrConnectionClosed) && !brokenPipe(err) {
 		return err
 	}
-	select { // its end of the pipe closes a little before it is known to have ended
+	select { // its end of the pipe closes a little before it is known to have ended, and a descendant may hold its stderr
 	case <-c.process.Done():
-	case <-time.After(afterTerm):
+	case <-time.After(afterTerm + afterClose):
 		return c.quote(errors.New("the command closed its stdout before it answered"))
 	}
 	if ended := c.process.Err(); ended != nil {

@@ -133,6 +133,44 @@ func TestAFailedStartQuotesStderr(t *testing.T) {
 	require.Contains(t, w.log.String(), "level=WARN msg=\"connecting an MCP server failed\" mcp_server=test error=\""+want)
 }
 
+// Whether the end is noticed by a write, a read or the process table is a matter of luck: the words are the same.
+func TestAnEarlyEndIsAlwaysToldWithItsStatus(t *testing.T) {
+	w := newWorld(t)
+	def := agent.MCPServer{Transport: agent.TransportStdio, Command: "sh", Args: []string{"-c", "echo sorry >&2; exit 3"}}
+	for range 100 {
+		_, err := w.open(def).Tools(t.Context())
+		require.EqualError(t, err, "mcp server test: the command ended before it answered: exit status 3; its stderr ends with: sorry")
+	}
+}
+
+func TestServerThatIsStuckInACallIsStartedAgain(t *testing.T) {
+	w := newWorld(t)
+	s := w.open(stdio(t, "single"))
+	stick, say := find(t, s, "stick"), find(t, s, "say")
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	_, err := stick.Call(ctx, tool.Call{Input: []byte(`{}`)})
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	ctx, cancel = context.WithTimeout(t.Context(), long)
+	defer cancel()
+	res, err := say.Call(ctx, tool.Call{Input: []byte(`{}`)})
+	require.NoError(t, err)
+	require.Equal(t, tool.Result{Output: "said"}, res)
+	require.Len(t, w.pids("single"), 2)
+	require.Contains(t, w.log.String(), `cause="it does not answer any more"`)
+
+	// One that answers the ping stays.
+	tools := newWorld(t)
+	s = tools.open(stdio(t, "tools"))
+	deaf := find(t, s, "deaf")
+	ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err = deaf.Call(ctx, tool.Call{Input: []byte(`{}`)})
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.Equal(t, tool.Result{Output: "on"}, call(t, find(t, s, "echo"), `{"text":"on"}`))
+	require.Len(t, tools.pids("tools"), 1)
+}
+
 func TestCloseEndsTheWholeGroup(t *testing.T) {
 	w := newWorld(t)
 	s := w.open(stdio(t, "tools"))
