@@ -21,16 +21,13 @@ func (s span) actors(ctx context.Context, floors [][2]int64) (*actors, error) {
 	if len(floors) == 0 {
 		return all, nil
 	}
-	const rank = `SELECT k.key, COALESCE((SELECT e.actor_pos FROM audit_entries e
-		WHERE e.actor = k.key AND e.id <= $1 ORDER BY e.id DESC LIMIT 1), k.first) FROM `
-	query := rank + fmt.Sprintf(s.store.sql.pairs, "$2") + " k"
-	last, err := s.twos(ctx, query, []any{s.hi, set(floors)})
+	last, err := s.store.ranks.at(ctx, s, s.hi, floors)
 	if err != nil {
 		return nil, err
 	}
 	firsts := make(map[int64]int64, len(floors))
 	if s.lo > s.floor {
-		if floors, err = s.twos(ctx, query, []any{s.lo, set(floors)}); err != nil {
+		if floors, err = s.store.ranks.at(ctx, s, s.lo, floors); err != nil {
 			return nil, err
 		}
 	}
@@ -88,17 +85,30 @@ func (a *actors) seek(ctx context.Context, position int64) (id int64, err error)
 			THEN s.at + s.step ELSE s.at END, s.step / 2 FROM s WHERE s.step > 0)
 		SELECT MAX(at) + 1 FROM s`
 	step := int64(1) << bits.Len64(unsigned(a.hi-a.lo)) >> 1
-	if _, err = a.store.read.row(ctx, query, []any{a.lo, step, a.hi, a.base + position, set(a.pairs)}, &id); err != nil {
+	if err = a.store.read.row(ctx, query, []any{a.lo, step, a.hi, a.base + position, set(a.pairs)}, &id); err != nil {
 		return 0, fmt.Errorf("find entry of users: %w", err)
 	}
 	return id, nil
 }
 
-// walk looks at the newest entries one by one. It may find fewer than n. IS TRUE makes PostgreSQL look each up in a hash
-// table, where it would join, which takes a set whose size it does not know for small.
+// walk looks at the newest entries one by one. It may find fewer than n.
 func (a *actors) walk(ctx context.Context, far, n int64) ([]row, error) {
-	return a.entries(ctx, "e.tenant = $1 AND e.id > $2 AND e.id <= $3 AND (e.actor IN "+fmt.Sprintf(a.store.sql.set, "$4")+
-		") IS TRUE ORDER BY e.id DESC"+limit(n), n, a.tenant, max(a.lo, a.hi-far), a.hi, set(a.keys))
+	wanted := make(map[int64]bool, len(a.keys))
+	for _, k := range a.keys {
+		wanted[k] = true
+	}
+	seen, err := a.twos(ctx, `SELECT e.id, e.actor FROM audit_entries e
+		WHERE e.tenant = $1 AND e.id > $2 AND e.id <= $3 ORDER BY e.id DESC`+limit(far), []any{a.tenant, max(a.lo, a.hi-far), a.hi})
+	if err != nil {
+		return nil, fmt.Errorf("find users' last entries: %w", err)
+	}
+	var ids []int64
+	for _, e := range seen {
+		if wanted[e[1]] && int64(len(ids)) < n {
+			ids = append(ids, e[0])
+		}
+	}
+	return a.byID(ctx, ids)
 }
 
 // merge takes the newest entries of each actor. Only those n actors whose last entries are the newest can matter.

@@ -28,14 +28,15 @@ func (s *Store) Append(ctx context.Context, records ...auditlog.Record) error {
 }
 
 // AppendTx is Append in the caller's transaction, which stands on the same database: the records are there if it commits.
-// From then until the transaction ends everyone else who appends to these logs waits, so it should be the last that is done in it.
-// Where one transaction appends several times, to several logs, it should do so in the same order as others or in one call.
+// From then until the transaction ends everyone else who appends to these logs waits, so it should be the last
+// that is done in it. Where one transaction appends several times, to several logs, it should do so in the same
+// order as others or in one call.
 func (s *Store) AppendTx(ctx context.Context, tx *sql.Tx, records ...auditlog.Record) error {
 	if err := check(records); err != nil {
 		return err
 	}
 	for _, g := range groups(records) {
-		if err := s.appendTo(ctx, tx, newChain(log{}), g.tenantID, g.records); err != nil {
+		if err := s.appendTx(ctx, tx, g); err != nil {
 			return fmt.Errorf("append to audit log: %w", err)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -53,6 +54,35 @@ func TestAppendTxThatIsRolledBackLeavesNoHole(t *testing.T) {
 		head, err := s.Head(t.Context(), "new")
 		require.NoError(t, err)
 		require.Zero(t, head)
+	})
+}
+
+// What a store remembers of a transaction that was rolled back is of no effect, also where all happens at the same moment.
+func TestAppendTxAgainAfterRollback(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, url string) {
+		d := database(t, url)
+		s, err := sqlaudit.New(sqlaudit.Config{
+			Write: d.Write(), Read: d.Read(), Engine: string(d.Engine()), Now: func() time.Time { return benchStart },
+		})
+		require.NoError(t, err)
+		defer func() { require.NoError(t, s.Close()) }()
+		for i := range 20 {
+			for _, commit := range []bool{false, i%3 > 0, true} {
+				tx, err := d.Write().BeginTx(t.Context(), nil)
+				require.NoError(t, err)
+				require.NoError(t, s.AppendTx(t.Context(), tx, login("t", i), promote("t", i/2)))
+				require.NoError(t, s.AppendTx(t.Context(), tx, promote("t", i)))
+				if commit {
+					require.NoError(t, tx.Commit())
+				} else {
+					require.NoError(t, tx.Rollback())
+				}
+			}
+			if i%5 == 0 {
+				require.NoError(t, s.Append(t.Context(), login("t", i+1)))
+			}
+		}
+		require.EqualValues(t, (20+13)*3+4, verified(t, s, "t").Checked)
 	})
 }
 
@@ -143,7 +173,8 @@ func TestCloseWritesWhatWasGiven(t *testing.T) {
 func TestManyStoresUnderSerializable(t *testing.T) {
 	url := dbURL(t)
 	d := database(t, url)
-	_, err := d.Write().Exec("DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET default_transaction_isolation = serializable', current_database()); END $$")
+	_, err := d.Write().Exec(`DO $$ BEGIN EXECUTE
+		format('ALTER DATABASE %I SET default_transaction_isolation = serializable', current_database()); END $$`)
 	require.NoError(t, err)
 	var all sync.WaitGroup
 	for range 3 {

@@ -105,17 +105,19 @@ func benchPlain(b *testing.B, d *db.DB, q auditlog.Query) {
 		if q.Limit == 0 {
 			continue
 		}
-		rows, err := d.Read().Query(fmt.Sprintf(`SELECT e.id, e.created_at, e.category, e.action, e.actor, e.target_type, e.target_id, e.target_name,
-			e.status, e.detail, e.remote_ip, e.user_agent, e.hash FROM audit_entries e WHERE %s ORDER BY e.id DESC LIMIT %d OFFSET %d`,
+		rows, err := d.Read().Query(fmt.Sprintf(`SELECT e.id, e.created_at, e.category, e.action, e.actor, e.target_type,
+			e.target_id, e.target_name, e.status, e.detail, e.remote_ip, e.user_agent, e.hash FROM audit_entries e
+			WHERE %s ORDER BY e.id DESC LIMIT %d OFFSET %d`,
 			where, q.Limit, q.Offset), args...)
 		require.NoError(b, err)
 		for rows.Next() {
 			var n [5]int64
 			var texts [7]string
 			var hash []byte
-			require.NoError(b, rows.Scan(&n[0], &n[1], &n[2], &n[3], &n[4], &texts[0], &texts[1], &texts[2], &texts[3], &texts[4], &texts[5], &texts[6], &hash))
+			require.NoError(b, rows.Scan(&n[0], &n[1], &n[2], &n[3], &n[4],
+				&texts[0], &texts[1], &texts[2], &texts[3], &texts[4], &texts[5], &texts[6], &hash))
 		}
 		require.NoError(b, rows.Err())
-		require.NoError(b, rows.Close())
+		require.NoError(b, rows.Close()) //nolint:sqlclosecheck // in a loop
 	}
 }

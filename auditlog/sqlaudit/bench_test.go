@@ -119,6 +119,7 @@ func BenchmarkAppend(b *testing.B) {
 				})
 			})
 		}
+		benchByHand(b, d)
 	})
 }
 
@@ -132,8 +133,10 @@ func BenchmarkInsertLimit(b *testing.B) {
 	for _, rows := range []int{64, 512} {
 		b.Run(fmt.Sprintf("rows=%d", rows), func(b *testing.B) {
 			for b.Loop() {
-				_, err := d.Write().Exec(`INSERT INTO plain SELECT 1, $1 + i, $1, 1, i, 2, i, 3, i, 'user', '0190c2a4-7b1c-7def-8123-456789abcdef',
-					'Zoë "Z" \ {x,y}', 'success', '{"role":{"from":"member","to":"admin"}}', '192.0.2.1', 'Mozilla/5.0 (X11; Linux x86_64)',
+				_, err := d.Write().Exec(`INSERT INTO plain SELECT 1, $1 + i, $1, 1, i, 2, i, 3, i, 'user',
+					'0190c2a4-7b1c-7def-8123-456789abcdef', 'Zoë "Z" \ {x,y}', 'success',
+					'{"role":{"from":"member","to":"admin"}}', '192.0.2.1',
+					'Mozilla/5.0 (X11; Linux x86_64)',
 					'\x0000000000000000000000000000000000000000000000000000000000000000'::bytea FROM generate_series(1, $2) AS i`, last, rows)
 				require.NoError(b, err)
 				last += rows

@@ -36,7 +36,7 @@ func (c *checker) fill(ctx context.Context, rows []row) error {
 			c.seen[k] = known
 		}
 		r.named(c.tenantID, keys)
-		if !fits || keys[r.key[2]].category != r.key[0] {
+		if actor := keys[r.key[2]]; !fits || !actor.findable || actor.category != r.key[0] {
 			r.Hash = nil
 		}
 	}

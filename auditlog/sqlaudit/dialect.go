@@ -26,8 +26,9 @@ func dialectOf(engine string) (dialect, error) {
 		return dialect{
 			lock: "SELECT " + logColumns + " FROM audit_heads WHERE name = $1 FOR UPDATE", swap: true,
 			contains: "strpos(%s, %s) > 0", set: "(SELECT CAST(json_array_elements_text(CAST(%s AS json)) AS BIGINT))",
-			texts:     "(SELECT json_array_elements_text(CAST(%s AS json)))",
-			pairs:     "(SELECT CAST(p->>0 AS BIGINT) AS key, CAST(p->>1 AS BIGINT) AS first FROM json_array_elements(CAST(%s AS json)) AS p)",
+			texts: "(SELECT json_array_elements_text(CAST(%s AS json)))",
+			pairs: "(SELECT CAST(p->>0 AS BIGINT) AS key, CAST(p->>1 AS BIGINT) AS first " +
+				"FROM json_array_elements(CAST(%s AS json)) AS p)",
 			batchSize: 512,
 		}, nil
 	case SQLite:
@@ -66,23 +67,23 @@ func (r *reader) query(ctx context.Context, query string, args ...any) (*sql.Row
 			return nil, err
 		}
 		if known, ok = r.known.LoadOrStore(query, made); ok {
-			_ = made.Close() // another goroutine was first
+			_ = made.Close() //nolint:sqlclosecheck // another goroutine was first
 		}
 	}
 	return known.(*sql.Stmt).QueryContext(ctx, args...)
 }
 
-// row reads the first row into dest, and tells whether there was one.
-func (r *reader) row(ctx context.Context, query string, args []any, dest ...any) (found bool, err error) {
+// row reads the first row into dest, which stays as it is where there is none.
+func (r *reader) row(ctx context.Context, query string, args []any, dest ...any) (err error) {
 	rows, err := r.query(ctx, query, args...)
 	if err != nil {
-		return false, err
+		return err
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	if !rows.Next() {
-		return false, rows.Err()
+		return rows.Err()
 	}
-	return true, rows.Scan(dest...)
+	return rows.Scan(dest...)
 }
 
 func (r *reader) close() error {

@@ -11,12 +11,14 @@ import (
 )
 
 // draft is entries ready to be inserted behind the head of a chain, which learns of them when they are committed. A chain
-// has one draft at a time.
+// has one draft at a time: to begin another drops it.
 type draft struct {
-	chain *chain
-	head  auditlog.Head // after these
-	rows  []row
-	keys  []*key // those whose position changes
+	chain   *chain
+	from    auditlog.Head // before these
+	head    auditlog.Head // after these
+	rows    []row
+	keys    []*key           // those whose position changes
+	missing map[keyName]bool // names that the chain does not know; where there are some the draft is of no use
 }
 
 // row is an entry with what stands beside it: key and position in its category, of its action, of its actor.
@@ -25,56 +27,71 @@ type row struct {
 	key, pos [3]int64
 }
 
-// draft seals records of one tenant. It gives nil and the names that are missing where the chain does not know them all.
-func (c *chain) draft(records []auditlog.Record, now time.Time) (*draft, []keyName, error) {
-	d := &draft{chain: c, head: c.head, rows: make([]row, len(records))}
+func (c *chain) begin() *draft {
 	c.drafts++
-	missing := map[keyName]bool{}
-	for i, r := range records {
-		e, err := r.Seal(d.head, now)
-		if err != nil {
-			return nil, nil, err
-		}
-		d.rows[i].Entry, d.head = e, e.Head()
-		keys, ok := c.of[who{e.Action, e.UserName, e.UserID}]
-		if !ok {
-			if keys, ok = c.find(e, missing); !ok {
-				continue
-			}
-		}
-		for j, k := range keys {
-			if k.draft != c.drafts {
-				k.draft, k.next = c.drafts, k.pos
-				d.keys = append(d.keys, k)
-			}
-			k.next++
-			d.rows[i].key[j], d.rows[i].pos[j] = k.id, k.next
+	return &draft{chain: c, from: c.head, head: c.head, rows: make([]row, 0, c.rows)}
+}
+
+// add seals a record.
+func (d *draft) add(r auditlog.Record, now time.Time) error {
+	e, err := r.Seal(d.head, now)
+	if err != nil {
+		return err
+	}
+	d.head = e.Head()
+	c := d.chain
+	keys, ok := c.of[who{e.Action, e.UserName, e.UserID}]
+	if !ok {
+		if keys, ok = d.find(e); !ok {
+			return nil
 		}
 	}
-	if len(missing) > 0 {
-		return nil, slices.Collect(maps.Keys(missing)), nil
+	d.rows = append(d.rows, row{Entry: e})
+	added := &d.rows[len(d.rows)-1]
+	for j, k := range keys {
+		if k.draft != c.drafts {
+			k.draft, k.next = c.drafts, k.pos
+			d.keys = append(d.keys, k)
+		}
+		k.next++
+		added.key[j], added.pos[j] = k.id, k.next
 	}
-	return d, nil, nil
+	return nil
+}
+
+// draft seals records of one tenant.
+func (c *chain) draft(records []auditlog.Record, now time.Time) (*draft, error) {
+	d := c.begin()
+	d.rows = slices.Grow(d.rows, len(records))
+	for _, r := range records {
+		if err := d.add(r, now); err != nil {
+			return nil, err
+		}
+	}
+	return d, nil
 }
 
 // find looks the keys of an entry up one by one, and notes those that are missing.
-func (c *chain) find(e auditlog.Entry, missing map[keyName]bool) (keys [3]*key, ok bool) {
+func (d *draft) find(e auditlog.Entry) (keys [3]*key, ok bool) {
 	ok = true
 	for j, n := range namesOf(e) {
-		if keys[j] = c.keys[n]; keys[j] == nil {
-			missing[n] = true
+		if keys[j] = d.chain.keys[n]; keys[j] == nil {
+			if d.missing == nil {
+				d.missing = map[keyName]bool{}
+			}
+			d.missing[n] = true
 			ok = false
 		}
 	}
 	if ok {
-		c.of[who{e.Action, e.UserName, e.UserID}] = keys
+		d.chain.of[who{e.Action, e.UserName, e.UserID}] = keys
 	}
 	return keys, ok
 }
 
 // committed moves the chain to where the draft leaves the log.
 func (d *draft) committed() {
-	d.chain.head = d.head
+	d.chain.head, d.chain.rows = d.head, min(len(d.rows), piece)
 	for _, k := range d.keys {
 		k.pos = k.next
 	}
@@ -94,7 +111,8 @@ func (s *Store) lock(ctx context.Context, q querier, tenantID string) (log, erro
 		if l.tenant != 0 {
 			return l, nil
 		}
-		if _, err := q.ExecContext(ctx, "INSERT INTO audit_heads (name) VALUES ($1) ON CONFLICT (name) DO NOTHING", tenantID); err != nil {
+		_, err = q.ExecContext(ctx, "INSERT INTO audit_heads (name) VALUES ($1) ON CONFLICT (name) DO NOTHING", tenantID)
+		if err != nil {
 			return log{}, fmt.Errorf("begin log: %w", err)
 		}
 	}
@@ -104,24 +122,20 @@ func (s *Store) lock(ctx context.Context, q querier, tenantID string) (log, erro
 // piece is how many entries one statement inserts at most.
 const piece = 2048
 
-// appendTo writes the records behind the log's head, which it locks until the transaction ends. Whatever becomes of that,
-// the chain takes it for committed: it is to be thrown away if it was not.
-func (s *Store) appendTo(ctx context.Context, q querier, c *chain, tenantID string, records []auditlog.Record) error {
-	l, err := s.lock(ctx, q, tenantID)
-	if err != nil {
-		return err
-	}
+// appendLocked writes the records behind the head that is locked. Whatever becomes of the transaction, the chain takes it
+// for committed.
+func (s *Store) appendLocked(ctx context.Context, q querier, c *chain, l log, records []auditlog.Record) error {
 	if err := c.catchUp(ctx, q, l); err != nil {
 		return fmt.Errorf("read end of log: %w", err)
 	}
 	now := s.now()
 	for part := range slices.Chunk(records, piece) {
-		d, missing, err := c.draft(part, now)
-		if err == nil && missing != nil {
-			if err := c.learn(ctx, q, s.sql, missing); err != nil {
+		d, err := c.draft(part, now)
+		if err == nil && d.missing != nil {
+			if err := c.learn(ctx, q, s.sql, slices.Collect(maps.Keys(d.missing))); err != nil {
 				return fmt.Errorf("read keys: %w", err)
 			}
-			d, _, err = c.draft(part, now)
+			d, err = c.draft(part, now)
 		}
 		if err != nil {
 			return err

@@ -14,7 +14,9 @@ const chunkSize = 500
 // Entries gives what fits the filter, oldest first. Where no filter is given, as for [auditlog.Verify], it also checks
 // what stands beside an entry: one that the indexes would show in the wrong place comes without its hash, so that it
 // does not verify.
-func (s *Store) Entries(ctx context.Context, tenantID string, f auditlog.Filter, snapshot *uint64) iter.Seq2[auditlog.Entry, error] {
+func (s *Store) Entries(ctx context.Context, tenantID string, f auditlog.Filter,
+	snapshot *uint64,
+) iter.Seq2[auditlog.Entry, error] {
 	return func(yield func(auditlog.Entry, error) bool) {
 		if err := s.stream(ctx, tenantID, f, snapshot, yield); err != nil {
 			yield(auditlog.Entry{}, fmt.Errorf("read audit log: %w", err))

@@ -56,7 +56,8 @@ func changeRole(ctx context.Context, file string) error {
 	}
 	defer func() { _ = tx.Rollback() }()
 	// The change itself would stand here.
-	if err := store.AppendTx(ctx, tx, updateRole.Record(alice, roleChange{auditlog.Change[string]{From: "member", To: "admin"}})); err != nil {
+	if err := store.AppendTx(ctx, tx, updateRole.Record(alice,
+		roleChange{auditlog.Change[string]{From: "member", To: "admin"}})); err != nil {
 		return err
 	}
 	if err := tx.Commit(); err != nil {

@@ -22,8 +22,8 @@ func (d dialect) insert(ctx context.Context, q querier, w *draft) error {
 	return insertRows(ctx, q, w)
 }
 
-const insertColumns = `INSERT INTO audit_entries (tenant, id, created_at, category, category_pos, action, action_pos, actor, actor_pos,
-	target_type, target_id, target_name, status, detail, remote_ip, user_agent, hash) `
+const insertColumns = `INSERT INTO audit_entries (tenant, id, created_at, category, category_pos, action, action_pos, actor,
+	actor_pos, target_type, target_id, target_name, status, detail, remote_ip, user_agent, hash) `
 
 // swapInsert moves the head if it is still where the draft begins, and only then inserts: one statement, so that a
 // transaction of its own costs one round trip. Each array is a column, in the text form that any driver can send.
@@ -38,6 +38,9 @@ const swapInsert = `WITH head AS (
 
 func insertArrays(ctx context.Context, q querier, w *draft) error {
 	var columns [16]array
+	for i := range columns {
+		columns[i].Grow(len(w.rows)*w.chain.widths[i]*9/8 + 64)
+	}
 	for i := range w.rows {
 		e := &w.rows[i]
 		columns[0].number(signed(e.ID))
@@ -61,9 +64,12 @@ func insertArrays(ctx context.Context, q querier, w *draft) error {
 	}
 	c := w.chain
 	args := make([]any, 0, 7+len(columns))
-	args = append(args, signed(w.head.ID), w.head.Hash, w.head.CreatedAt.UnixMicro(), c.tenant, signed(c.head.ID), hashOf(c.head), c.epoch)
+	args = append(args, signed(w.head.ID), w.head.Hash, w.head.CreatedAt.UnixMicro(), c.tenant,
+		signed(w.from.ID), hashOf(w.from), c.epoch)
 	for i := range columns {
-		args = append(args, columns[i].String())
+		text := columns[i].end()
+		w.chain.widths[i] = len(text) / len(w.rows)
+		args = append(args, text)
 	}
 	done, err := q.ExecContext(ctx, swapInsert, args...)
 	if err != nil {
@@ -123,11 +129,19 @@ func (a *array) text(s string) {
 func (a *array) bytes(b []byte) {
 	a.next()
 	a.WriteString(`"\\x`)
-	a.WriteString(hex.EncodeToString(b))
+	var text [64]byte
+	for len(b) > 0 {
+		n := min(len(b), len(text)/2)
+		a.Write(hex.AppendEncode(text[:0], b[:n]))
+		b = b[n:]
+	}
 	a.WriteByte('"')
 }
 
-func (a *array) String() string { return a.Builder.String() + "}" }
+func (a *array) end() string {
+	a.WriteByte('}')
+	return a.String()
+}
 
 // chunk is how many rows one statement of insertRows takes at most. SQLite allows 32,766 parameters.
 const chunk = 64
@@ -162,13 +176,13 @@ func valuesInsert(n int) string {
 	return insertColumns + "VALUES " + values + strings.Repeat(", "+values, n-1)
 }
 
-func (e *row) appendArgs(args []any, tenant int64) []any {
+func (r *row) appendArgs(args []any, tenant int64) []any {
 	var detail any
-	if e.Detail != nil {
-		detail = string(e.Detail)
+	if r.Detail != nil {
+		detail = string(r.Detail)
 	}
-	return append(args, tenant, signed(e.ID), e.CreatedAt.UnixMicro(), e.key[0], e.pos[0], e.key[1], e.pos[1], e.key[2], e.pos[2],
-		e.TargetType, e.TargetID, e.TargetName, string(e.Status), detail, e.RemoteIP, e.UserAgent, e.Hash)
+	return append(args, tenant, signed(r.ID), r.CreatedAt.UnixMicro(), r.key[0], r.pos[0], r.key[1], r.pos[1], r.key[2], r.pos[2],
+		r.TargetType, r.TargetID, r.TargetName, string(r.Status), detail, r.RemoteIP, r.UserAgent, r.Hash)
 }
 
 // hashOf is never NULL.

@@ -46,7 +46,7 @@ func namesOf(e auditlog.Entry) [3]keyName {
 
 // digest is short, so that it can be unique in any index.
 func (n keyName) digest() string {
-	b := []byte{byte(n.kind)}
+	b := []byte{byte(n.kind)} //nolint:gosec // one of four
 	for _, s := range [...]string{n.category, n.name, n.userID} {
 		b = binary.BigEndian.AppendUint32(b, uint32(len(s))) //nolint:gosec // texts of records are bounded
 		b = append(b, s...)
@@ -69,7 +69,10 @@ type chain struct {
 	byID map[int64]*key
 
 	of     map[who][3]*key // found in keys before, as most are
+	made   []keyName       // keys that this transaction inserted
 	drafts int64
+	rows   int     // of the last draft that was inserted, and about how wide its columns were
+	widths [16]int // in bytes: what the next one begins with
 }
 
 // who does what: all that the keys of an entry depend on.
@@ -80,6 +83,19 @@ func newChain(l log) *chain {
 }
 
 func (c *chain) remember(n keyName, k *key) { c.keys[n], c.byID[k.id] = k, k }
+
+// unlearn forgets keys that will not be there if the transaction is rolled back. Those who need them find them then.
+func (c *chain) unlearn() {
+	if len(c.made) == 0 {
+		return
+	}
+	for _, n := range c.made {
+		delete(c.byID, c.keys[n].id)
+		delete(c.keys, n)
+	}
+	clear(c.of)
+	c.made = nil
+}
 
 // How much a writer remembers.
 const (
@@ -96,27 +112,38 @@ func (c *chain) catchUp(ctx context.Context, q querier, now log) error {
 		*c = *newChain(now)
 		return nil
 	}
-	old := c.head.ID
+	old := c.head
 	c.log = now
 	if gap == 0 {
 		return nil
 	}
-	rows, err := q.QueryContext(ctx, `SELECT category, category_pos, action, action_pos, actor, actor_pos FROM audit_entries
-		WHERE tenant = $1 AND id > $2 ORDER BY id`, c.tenant, signed(old))
+	// It begins with the entry where the chain ended, if that was ever written.
+	rows, err := q.QueryContext(ctx, `SELECT id, hash, category, category_pos, action, action_pos, actor, actor_pos
+		FROM audit_entries WHERE tenant = $1 AND id >= $2 ORDER BY id`, c.tenant, signed(old.ID))
 	if err != nil {
 		return err
 	}
 	defer func() { _ = rows.Close() }()
+	goesOn := old.ID == 0
 	for rows.Next() {
+		var id int64
+		var hash []byte
 		var ids, positions [3]int64
-		if err := rows.Scan(&ids[0], &positions[0], &ids[1], &positions[1], &ids[2], &positions[2]); err != nil {
+		if err := rows.Scan(&id, &hash, &ids[0], &positions[0], &ids[1], &positions[1], &ids[2], &positions[2]); err != nil {
 			return err
+		}
+		if id == signed(old.ID) {
+			goesOn = bytes.Equal(hash, old.Hash)
+			continue
 		}
 		for i, id := range ids {
 			if k := c.byID[id]; k != nil {
 				k.pos = positions[i]
 			}
 		}
+	}
+	if !goesOn {
+		*c = *newChain(now)
 	}
 	return errors.Join(rows.Err(), rows.Close())
 }
@@ -223,6 +250,7 @@ func (c *chain) makeKeys(ctx context.Context, q querier, digests []string, byDig
 		if c.keys[byDigest[digest]] == nil {
 			return fmt.Errorf("insert keys: none came back for %q", byDigest[digest].name)
 		}
+		c.made = append(c.made, byDigest[digest])
 	}
 	return nil
 }

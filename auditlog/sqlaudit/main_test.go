@@ -35,7 +35,8 @@ type roleChange struct {
 func event(tenant string, n int) auditlog.Event {
 	return auditlog.Event{
 		TenantID: tenant, UserID: fmt.Sprintf("id-%d", n), UserName: fmt.Sprintf("User%03d", n), TargetType: "user",
-		TargetID: "0190c2a4-7b1c-7def-8123-456789abcdef", TargetName: "Zoë \"Z\" \\ {x,y}", RemoteIP: "192.0.2.1", UserAgent: "Mozilla/5.0 (X11; Linux x86_64)",
+		TargetID: "0190c2a4-7b1c-7def-8123-456789abcdef", TargetName: "Zoë \"Z\" \\ {x,y}", RemoteIP: "192.0.2.1",
+		UserAgent: "Mozilla/5.0 (X11; Linux x86_64)",
 	}
 }
 
@@ -44,7 +45,8 @@ func login(tenant string, n int) auditlog.Record {
 }
 
 func promote(tenant string, n int) auditlog.Record {
-	return auditlog.Define[roleChange]("user.update_role").Record(event(tenant, n), roleChange{auditlog.Change[string]{From: "member", To: "admin"}})
+	return auditlog.Define[roleChange]("user.update_role").Record(event(tenant, n),
+		roleChange{auditlog.Change[string]{From: "member", To: "admin"}})
 }
 
 func verified(t *testing.T, s auditlog.Store, tenant string) auditlog.Verification {

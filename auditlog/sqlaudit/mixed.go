@@ -23,7 +23,7 @@ func (a *actors) doing(ctx context.Context, action *sequence) (*mixed, error) {
 		m.where = "e.action + 0 = $1 AND e.actor IN " + fmt.Sprintf(a.store.sql.set, "$2")
 	}
 	m.where += " AND e.id > $3 AND e.id <= $4"
-	_, err := a.store.read.row(ctx, "SELECT COUNT(*) FROM audit_entries e WHERE "+m.where, m.args(m.lo), &m.count)
+	err := a.store.read.row(ctx, "SELECT COUNT(*) FROM audit_entries e WHERE "+m.where, m.args(m.lo), &m.count)
 	if err != nil {
 		return nil, fmt.Errorf("count action of users: %w", err)
 	}

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+
+	"github.com/seed93082962/agenthost/auditlog"
 )
 
 // name is what a key stands for.
@@ -15,6 +17,7 @@ type name struct {
 	name     string
 	userID   string
 	floor    int64 // as it was when it was asked for
+	findable bool  // an actor whose user a filter finds by what is shown of it
 }
 
 // maxNames bounds what a store remembers of names.
@@ -82,7 +85,8 @@ func (r *row) named(tenantID string, keys map[int64]name) {
 // ask reads names from the database.
 func (s *Store) ask(ctx context.Context, keys []int64, into map[int64]name) (err error) {
 	rows, err := s.read.query(ctx, `SELECT k.key, k.kind, COALESCE(k.category, 0), COALESCE(u.name, k.name),
-		COALESCE(u.user_id, ''), k.floor FROM audit_keys k LEFT JOIN audit_keys u ON u.key = k.owner WHERE k.key IN `+fmt.Sprintf(s.sql.set, "$1"), set(keys))
+		COALESCE(u.user_id, ''), k.floor, COALESCE(u.kind, 0), COALESCE(u.fold_name, ''), COALESCE(u.fold_id, '') FROM audit_keys k LEFT JOIN audit_keys u ON u.key = k.owner WHERE k.key IN `+
+		fmt.Sprintf(s.sql.set, "$1"), set(keys))
 	if err != nil {
 		return fmt.Errorf("read names: %w", err)
 	}
@@ -90,9 +94,12 @@ func (s *Store) ask(ctx context.Context, keys []int64, into map[int64]name) (err
 	for rows.Next() {
 		var k int64
 		var n name
-		if err := rows.Scan(&k, &n.kind, &n.category, &n.name, &n.userID, &n.floor); err != nil {
+		var ownerKind int
+		var foldName, foldID string
+		if err := rows.Scan(&k, &n.kind, &n.category, &n.name, &n.userID, &n.floor, &ownerKind, &foldName, &foldID); err != nil {
 			return fmt.Errorf("read names: %w", err)
 		}
+		n.findable = ownerKind == kindUser && foldName == auditlog.Fold(n.name) && foldID == auditlog.Fold(n.userID)
 		into[k] = n
 	}
 	return rows.Err()

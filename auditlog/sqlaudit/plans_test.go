@@ -77,7 +77,8 @@ func TestNoQueryScansTheLog(t *testing.T) {
 					_, err := s.Query(t.Context(), auditlog.Query{TenantID: "t", Filter: f, Limit: 20, Offset: offset})
 					require.NoError(t, err)
 				}
-				for range s.Entries(t.Context(), "t", f, nil) {
+				for _, err := range s.Entries(t.Context(), "t", f, nil) {
+					require.NoError(t, err)
 					break
 				}
 				for _, q := range rec.take() {
@@ -116,7 +117,7 @@ func explain(t *testing.T, d *db.DB, q asked) string {
 		require.NoError(t, rows.Err())
 	}
 	if d.Engine() == db.SQLite {
-		read(c.QueryContext(ctx, "EXPLAIN QUERY PLAN "+q.query, q.args...))
+		read(c.QueryContext(ctx, "EXPLAIN QUERY PLAN "+q.query, q.args...)) //nolint:rowserrcheck // read does
 		return plan.String()
 	}
 	for _, step := range []string{"SET plan_cache_mode = force_generic_plan", "PREPARE plan AS " + q.query} {
@@ -131,7 +132,7 @@ func explain(t *testing.T, d *db.DB, q asked) string {
 	if len(literals) > 0 {
 		execute += "(" + strings.Join(literals, ", ") + ")"
 	}
-	read(c.QueryContext(ctx, execute))
+	read(c.QueryContext(ctx, execute)) //nolint:rowserrcheck // read does
 	_, err = c.ExecContext(ctx, "DEALLOCATE plan")
 	require.NoError(t, err)
 	return plan.String()

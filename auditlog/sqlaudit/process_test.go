@@ -171,7 +171,9 @@ func pageThrough(t *testing.T, s auditlog.Store, snapshot uint64, f auditlog.Fil
 	t.Helper()
 	var found []auditlog.Entry
 	for {
-		p, err := s.Query(t.Context(), auditlog.Query{TenantID: "t", Filter: f, Snapshot: &snapshot, Offset: uint64(len(found)), Limit: 100})
+		p, err := s.Query(t.Context(), auditlog.Query{
+			TenantID: "t", Filter: f, Snapshot: &snapshot, Offset: uint64(len(found)), Limit: 100,
+		})
 		require.NoError(t, err)
 		require.Equal(t, snapshot, p.Snapshot)
 		if len(found) > 0 {

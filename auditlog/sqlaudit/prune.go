@@ -71,7 +71,8 @@ func (s *Store) tryPrune(ctx context.Context, tenantID string, last uint64) (uin
 	if _, err := change(ctx, tx, floors, l.tenant, signed(last)); err != nil {
 		return 0, err
 	}
-	moved, err := change(ctx, tx, `UPDATE audit_heads SET floor_id = e.id, floor_hash = e.hash, floor_at = e.created_at FROM audit_entries e
+	moved, err := change(ctx, tx, `UPDATE audit_heads SET floor_id = e.id, floor_hash = e.hash, floor_at = e.created_at
+			FROM audit_entries e
 			WHERE audit_heads.tenant = $1 AND e.tenant = $1 AND e.id = $2`, l.tenant, signed(last))
 	if err != nil {
 		return 0, err

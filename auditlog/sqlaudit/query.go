@@ -13,7 +13,7 @@ import (
 
 // Query answers one page.
 func (s *Store) Query(ctx context.Context, q auditlog.Query) (auditlog.Page, error) {
-	for range 3 {
+	for range 8 {
 		p, fits, err := s.page(ctx, q)
 		if err != nil {
 			return auditlog.Page{}, fmt.Errorf("query audit log: %w", err)
@@ -27,6 +27,9 @@ func (s *Store) Query(ctx context.Context, q auditlog.Query) (auditlog.Page, err
 }
 
 func (s *Store) page(ctx context.Context, q auditlog.Query) (p auditlog.Page, fits bool, err error) {
+	if p, ok, err := s.quick(ctx, q); ok || err != nil {
+		return p, ok, err
+	}
 	l, err := s.log(ctx, q.TenantID)
 	if err != nil {
 		return p, false, err
@@ -47,14 +50,20 @@ func (s *Store) page(ctx context.Context, q auditlog.Query) (p auditlog.Page, fi
 	if err != nil {
 		return p, false, err
 	}
-	if err := s.fill(ctx, q.TenantID, rows); err != nil {
-		return p, false, err
+	p.Items, err = s.items(ctx, q.TenantID, rows)
+	return p, int64(len(rows)) == n, err
+}
+
+// items fills in names.
+func (s *Store) items(ctx context.Context, tenantID string, rows []row) ([]auditlog.Entry, error) {
+	if err := s.fill(ctx, tenantID, rows); err != nil {
+		return nil, err
 	}
-	p.Items = make([]auditlog.Entry, len(rows))
+	all := make([]auditlog.Entry, len(rows))
 	for i := range rows {
-		p.Items[i] = rows[i].Entry
+		all[i] = rows[i].Entry
 	}
-	return p, int64(len(rows)) == n, nil
+	return all, nil
 }
 
 // span is the entries of a log whose ids are above lo and at most hi.
@@ -114,10 +123,10 @@ func (s *Store) span(ctx context.Context, l log, f auditlog.Filter, snapshot uin
 			ORDER BY m.created_at DESC, m.id DESC LIMIT 1), $2)`
 	const last = `COALESCE((SELECT e.id FROM audit_entries e WHERE e.tenant = $1 AND e.created_at <= %[1]s
 			AND e.id >= %[2]s AND e.id <= %[2]s + 16 ORDER BY e.id DESC LIMIT 1), $2)`
-	query := "WITH mark AS MATERIALIZED (SELECT " + fmt.Sprintf(mark, "$3") + " AS a, " + fmt.Sprintf(mark, "$4") + " AS b) SELECT " +
-		fmt.Sprintf(last, "$3", "mark.a") + ", " + fmt.Sprintf(last, "$4", "mark.b") + " FROM mark"
+	query := "WITH mark AS MATERIALIZED (SELECT " + fmt.Sprintf(mark, "$3") + " AS a, " + fmt.Sprintf(mark, "$4") + " AS b)" +
+		" SELECT " + fmt.Sprintf(last, "$3", "mark.a") + ", " + fmt.Sprintf(last, "$4", "mark.b") + " FROM mark"
 	before := max(from, math.MinInt64+1) - 1
-	_, err := s.read.row(ctx, query, []any{sp.tenant, sp.lo, before, to}, &lo, &hi)
+	err := s.read.row(ctx, query, []any{sp.tenant, sp.lo, before, to}, &lo, &hi)
 	if err != nil {
 		return sp, fmt.Errorf("find time range: %w", err)
 	}

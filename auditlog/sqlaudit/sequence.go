@@ -16,22 +16,18 @@ type sequence struct {
 	first, last int64 // positions: of the last entry at or below lo, and at or below hi
 }
 
-// ranks selects, for keys k, key and the positions at $1 and at $2.
-func ranks(column string) string {
+// ends selects, for keys k, key and the positions at $1 and at $2.
+func ends(column string) string {
 	const rank = `COALESCE((SELECT e.%[1]s_pos FROM audit_entries e
 		WHERE e.%[1]s = k.key AND e.id <= %[2]s ORDER BY e.id DESC LIMIT 1), k.floor)`
 	return "SELECT k.key, " + fmt.Sprintf(rank, column, "$1") + ", " + fmt.Sprintf(rank, column, "$2") + " FROM audit_keys k WHERE "
 }
 
-// sequence is that of an action, or of a category where no action is asked for; the two together are void unless they fit.
+// sequence is that of an action or a category.
 func (s span) sequence(ctx context.Context, f auditlog.Filter) (*sequence, error) {
-	q := &sequence{span: s, column: "category"}
-	n := keyName{kind: kindCategory, name: f.Category}
-	if f.Action != "" {
-		q.column = "action"
-		n = keyName{kind: kindAction, name: f.Action}
-	}
-	_, err := s.store.read.row(ctx, ranks(q.column)+"k.tenant = $3 AND k.digest = $4",
+	column, n := keyOf(f)
+	q := &sequence{span: s, column: column}
+	err := s.store.read.row(ctx, ends(q.column)+"k.tenant = $3 AND k.digest = $4",
 		[]any{s.lo, s.hi, s.tenant, n.digest()}, &q.key, &q.first, &q.last)
 	if err != nil {
 		return nil, fmt.Errorf("count %s: %w", q.column, err)
@@ -52,7 +48,8 @@ func (q *sequence) page(ctx context.Context, offset, n int64) ([]row, error) {
 }
 
 func (q *sequence) chunk(ctx context.Context, after, n int64) ([]row, int64, error) {
-	rows, err := q.entries(ctx, q.text("e.$c = $1 AND e.id > $2 AND e.id <= $3 ORDER BY e.id")+limit(n), n, q.key, max(after, q.lo), q.hi)
+	rows, err := q.entries(ctx, q.text("e.$c = $1 AND e.id > $2 AND e.id <= $3 ORDER BY e.id")+limit(n), n,
+		q.key, max(after, q.lo), q.hi)
 	if int64(len(rows)) < n {
 		return rows, q.hi, err
 	}

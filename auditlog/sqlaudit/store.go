@@ -34,6 +34,8 @@ type Store struct {
 	sql   dialect
 	now   func() time.Time
 	names names
+	ranks ranks
+	tails tails
 	batch batcher
 }
 
@@ -125,7 +127,7 @@ func headOf(h auditlog.Head, at int64) auditlog.Head {
 }
 
 // signed is an id as the databases hold it.
-func signed(id uint64) int64 { return int64(min(id, math.MaxInt64)) } //nolint:gosec // bounded
+func signed(id uint64) int64 { return int64(min(id, math.MaxInt64)) }
 
 // unsigned is a count or an id from the database, which are not negative unless somebody tampers.
-func unsigned(n int64) uint64 { return uint64(max(n, 0)) } //nolint:gosec // bounded
+func unsigned(n int64) uint64 { return uint64(max(n, 0)) }

@@ -45,12 +45,17 @@ func TestVerifyFindsTampering(t *testing.T) {
 		{name: "first deleted", sql: "DELETE FROM audit_entries WHERE tenant = $1 AND id = 1", bad: 1},
 		{name: "last deleted", sql: "DELETE FROM audit_entries WHERE tenant = $1 AND id = 12", bad: 12},
 		{name: "all deleted", sql: "DELETE FROM audit_entries WHERE tenant = $1", bad: 1},
-		{name: "head hash", sql: "UPDATE audit_heads SET hash = (SELECT e.hash FROM audit_entries e WHERE e.tenant = $1 AND e.id = 5) WHERE tenant = $1", bad: 12},
+		{name: "head hash", bad: 12, sql: `UPDATE audit_heads SET hash = (
+			SELECT e.hash FROM audit_entries e WHERE e.tenant = $1 AND e.id = 5) WHERE tenant = $1`},
 		{name: "head id", sql: "UPDATE audit_heads SET id = 11 WHERE tenant = $1", bad: 11},
-		{name: "name of action", sql: "UPDATE audit_keys SET name = 'user.create' WHERE tenant = $1 AND name = 'user.update_role'", bad: 2},
+		{name: "name of action", bad: 2, sql: `UPDATE audit_keys SET name = 'user.create'
+			WHERE tenant = $1 AND name = 'user.update_role'`},
 		{name: "name of category", sql: "UPDATE audit_keys SET name = 'token' WHERE tenant = $1 AND name = 'user'", bad: 2},
 		{name: "name of user", sql: "UPDATE audit_keys SET name = 'x' WHERE tenant = $1 AND name = 'User001'", bad: 1},
 		{name: "id of user", sql: "UPDATE audit_keys SET user_id = 'x' WHERE tenant = $1 AND name = 'User001'", bad: 1},
+		{name: "what a user is found by", sql: "UPDATE audit_keys SET fold_name = 'x' WHERE tenant = $1 AND name = 'User001'", bad: 1},
+		{name: "what an id is found by", sql: "UPDATE audit_keys SET fold_id = 'x' WHERE tenant = $1 AND name = 'User001'", bad: 1},
+		{name: "a user who is none", sql: "UPDATE audit_keys SET kind = 2 WHERE tenant = $1 AND kind = 4 AND name = 'User001'", bad: 1},
 		{name: "keys deleted", sql: "DELETE FROM audit_keys WHERE tenant = $1 AND kind = 3", bad: 1},
 	}
 	dbtest.Each(t, func(t *testing.T, url string) {

@@ -27,7 +27,7 @@ func (s span) users(ctx context.Context, f auditlog.Filter, from source) (source
 		args = append(args, keyName{kind: kindCategory, name: category}.digest())
 	}
 	var other bool
-	_, err := s.store.read.row(ctx, "SELECT EXISTS (SELECT 1 FROM audit_keys u WHERE "+users+" AND NOT "+match+
+	err := s.store.read.row(ctx, "SELECT EXISTS (SELECT 1 FROM audit_keys u WHERE "+users+" AND NOT "+match+
 		" AND EXISTS (SELECT 1 FROM audit_keys a WHERE "+actors+within+"))", args, &other)
 	if err != nil {
 		return nil, fmt.Errorf("find users: %w", err)
@@ -35,7 +35,8 @@ func (s span) users(ctx context.Context, f auditlog.Filter, from source) (source
 	if !other { // the filter lets all pass
 		return from, nil
 	}
-	pairs, err := s.twos(ctx, "SELECT a.key, a.floor FROM audit_keys a JOIN audit_keys u ON "+actors+" WHERE "+users+" AND "+match+within, args)
+	pairs, err := s.twos(ctx, "SELECT a.key, a.floor FROM audit_keys a JOIN audit_keys u ON "+actors+
+		" WHERE "+users+" AND "+match+within, args)
 	if err != nil {
 		return nil, fmt.Errorf("find users: %w", err)
 	}

@@ -37,15 +37,6 @@ func (w *writer) write(ctx context.Context, records []auditlog.Record) error {
 }
 
 func (w *writer) try(ctx context.Context, all []group) error {
-	if len(all) == 1 && w.cool == 0 && len(all[0].records) <= piece {
-		err := w.bold(ctx, w.store.write, all[0])
-		if !errors.Is(err, errMoved) {
-			if err != nil && !answered(err) {
-				return unknown(err)
-			}
-			return err
-		}
-	}
 	w.cool = max(w.cool-1, 0)
 	tx, err := w.store.write.BeginTx(ctx, nil)
 	if err != nil {
@@ -66,27 +57,47 @@ func (w *writer) try(ctx context.Context, all []group) error {
 	return nil
 }
 
-// bold writes without a lock where nobody else has written since, which one statement finds out; else errMoved.
-func (w *writer) bold(ctx context.Context, q querier, g group) error {
-	c := w.chains[g.tenantID]
-	if c == nil || !w.store.sql.swap {
-		return errMoved
-	}
-	d, missing, err := c.draft(g.records, w.store.now())
-	if err != nil {
-		return err
-	}
-	if missing != nil {
-		return errMoved
-	}
-	if err := w.store.sql.insert(ctx, q, d); err != nil {
-		if errors.Is(err, errMoved) {
-			w.cool = 16 // others write too: expect it for a while
+// draft adds records to a draft, or begins one. It gives nil where these are not of one log whose end is known, or hold
+// names that are not.
+func (w *writer) draft(d *draft, records []auditlog.Record) *draft {
+	if d == nil {
+		c := w.chains[records[0].TenantID()]
+		if c == nil || w.cool > 0 || !w.store.sql.swap {
+			return nil
 		}
-		return err
+		d = c.begin()
 	}
-	d.committed()
-	return nil
+	if len(d.rows)+len(records) > piece {
+		return nil
+	}
+	now := w.store.now()
+	for _, r := range records {
+		if w.chains[r.TenantID()] != d.chain || d.add(r, now) != nil || len(d.missing) > 0 {
+			return nil
+		}
+	}
+	return d
+}
+
+// bold writes without a lock where nobody else has written since, which one statement finds out; else errMoved.
+func (w *writer) bold(ctx context.Context, d *draft) error {
+	err := w.store.sql.insert(ctx, w.store.write, d)
+	if err != nil && !answered(err) {
+		return unknown(err)
+	}
+	return err
+}
+
+// forget drops a chain that went wrong: how it stands is to be asked again.
+func (w *writer) forget(d *draft, err error) {
+	for name, c := range w.chains {
+		if c == d.chain {
+			delete(w.chains, name)
+		}
+	}
+	if errors.Is(err, errMoved) {
+		w.cool = 16 // others write too: expect it for a while
+	}
 }
 
 // careful locks first.
