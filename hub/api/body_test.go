@@ -140,7 +140,9 @@ func TestDecode(t *testing.T) {
 					require.Nil(t, f.Data)
 					continue
 				}
-				require.Contains(t, f.Data["fields"], row.field)
+				said, _ := f.Data["fields"].(map[string]any)[row.field].(string)
+				require.True(t, strings.HasPrefix(said, "must be "), "as all faults of fields: %s", said)
+				require.Equal(t, "The request cannot be read: "+row.field+" "+said+".", f.Message)
 			}
 		})
 	}

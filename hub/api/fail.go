@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/seed93082962/agenthost/internal/httpapi"
@@ -86,7 +87,7 @@ func (s *server) known(r *http.Request, err error) *Error {
 	case errors.As(err, &body):
 		e := InvalidRequest.New("The request cannot be read: " + body.Message + ".")
 		if body.Field != "" {
-			e.Data = fieldFaults{map[string]string{body.Field: body.Message}}
+			e.Data = fieldFaults{map[string]string{body.Field: strings.TrimPrefix(body.Message, body.Field+" ")}}
 		}
 		return e
 	case errors.Is(err, httpapi.ErrTooLarge), errors.As(err, &large):

@@ -35,6 +35,7 @@ type Route struct {
 	BodyLimit   int64  // bytes. Defaults to 1 MiB.
 	Secret      bool   // a path parameter is a secret: the access log shows Path
 	Quiet       bool   // probes call it every few seconds: the access log shows it at debug level
+	Hidden      bool   // Allow does not name it: it answers 404, where the path has other methods
 	NoChallenge bool   // no WWW-Authenticate in a 401: the route takes another credential than a bearer token
 
 	// Handle answers the request, or returns an error and has written nothing. Where an answer that began cannot be

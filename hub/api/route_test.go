@@ -146,6 +146,28 @@ func TestRoutes(t *testing.T) {
 	}
 }
 
+func TestAllowNamesNoHiddenRoute(t *testing.T) {
+	gone := func(path string) api.Route {
+		return api.Route{Method: "GET", Path: path, Access: api.Open, Hidden: true,
+			Handle: func(http.ResponseWriter, *http.Request) error { return api.NotFound }}
+	}
+	h := handler(t, nil, gone("/login"), route("POST", "/login"), gone("/nothing"))
+	for _, row := range []struct {
+		method, path string
+		status       int
+		allow        string
+	}{
+		{"PUT", "/login", 405, "POST"},
+		{"GET", "/login", 404, ""},
+		{"HEAD", "/login", 404, ""},
+		{"PUT", "/nothing", 404, ""},
+	} {
+		w := send(h, row.method, row.path, "")
+		require.Equal(t, row.status, w.Code, "%s %s", row.method, row.path)
+		require.Equal(t, row.allow, w.Header().Get("Allow"))
+	}
+}
+
 func TestHeadForEveryGet(t *testing.T) {
 	server := httptest.NewServer(handler(t, nil, append(slices.Clone(crossing), route("GET", "/own"), route("HEAD", "/own"))...))
 	defer server.Close()

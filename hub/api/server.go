@@ -105,10 +105,11 @@ func (s *server) miss(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, httpapi.ErrMethodNotAllowed)
 		return
 	}
+	w.Header().Del("Allow") // the router knows hidden routes too
 	s.fail(w, r, httpapi.ErrNotFound)
 }
 
-// methods are those that a path takes.
+// methods are those that a path takes, and tells of.
 func (s *server) methods(path string) []string {
 	if !strings.HasPrefix(path, "/") {
 		return nil
@@ -116,7 +117,7 @@ func (s *server) methods(path string) []string {
 	segments := split(path)
 	found := map[string]bool{}
 	for _, p := range s.patterns {
-		if p.matches(segments) {
+		if !p.Hidden && p.matches(segments) {
 			found[p.Method] = true
 		}
 	}

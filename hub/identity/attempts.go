@@ -3,7 +3,6 @@ package identity
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"net/http"
 	"net/netip"
 	"time"
@@ -15,6 +14,12 @@ import (
 // After as many failures as login_attempts has columns, which is five, within lockoutWindow, an account is locked for the
 // address until the oldest of them is past the window.
 const lockoutWindow = 15 * time.Minute
+
+// maxFailures is how many failures one network may have within lockoutWindow of the first of them, whatever the accounts:
+// beyond it nothing is hashed and nothing recorded for it, be the password right or wrong. It bounds what somebody without
+// credentials, who changes the name each time, can make the hub do and write; an office behind one address does not fail
+// so often.
+const maxFailures = 100
 
 // attempt is what failures are counted for.
 type attempt struct{ account, address string }
@@ -43,34 +48,56 @@ func network(ip string) string {
 	return prefix.String()
 }
 
-// checkLocked answers 429 while the account is locked for the address.
+// checkLocked answers 429 while the account is locked for the address, or the whole network is.
 func (s *Service) checkLocked(ctx context.Context, q querier, a attempt) error {
-	var oldest int64
-	err := q.QueryRowContext(ctx, `SELECT at1 FROM login_attempts WHERE account_fold = $1 AND remote_ip = $2`,
-		a.account, a.address).Scan(&oldest)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil
-	}
+	var account, network int64
+	err := q.QueryRowContext(ctx, `SELECT
+			COALESCE((SELECT at1 FROM login_attempts WHERE account_fold = $1 AND remote_ip = $2), 0),
+			COALESCE((SELECT began FROM login_networks WHERE network = $2 AND failures >= $3), 0)`,
+		a.account, a.address, maxFailures).Scan(&account, &network)
 	if err != nil {
 		return fault("read login attempts", err)
 	}
-	if wait := db.Time(oldest).Add(lockoutWindow).Sub(s.now()); wait > 0 {
+	if wait := db.Time(max(account, network)).Add(lockoutWindow).Sub(s.now()); wait > 0 {
 		return &api.Error{Code: api.RateLimited, RetryAfter: wait}
 	}
 	return nil
 }
 
-// countFailure counts a failure, or answers 429 where others came before it: of any number of tries at once, five get to
-// know that they were wrong.
+// countFailure counts a failure for the account and for the network, or answers 429 where others came before it: of any
+// number of tries at once, five get to know that they were wrong.
 func (s *Service) countFailure(ctx context.Context, tx *sql.Tx, a attempt) error {
 	now := s.now()
 	n, err := affected(ctx, tx, "count login attempt", `INSERT INTO login_attempts AS l (account_fold, remote_ip, at1, at2, at3, at4, at5)
 		VALUES ($1, $2, 0, 0, 0, 0, $3)
 		ON CONFLICT (account_fold, remote_ip) DO UPDATE SET at1 = l.at2, at2 = l.at3, at3 = l.at4, at4 = l.at5, at5 = excluded.at5
 		WHERE l.at1 <= $4`, a.account, a.address, db.Micros(now), db.Micros(now.Add(-lockoutWindow)))
+	if err != nil {
+		return err
+	}
+	if n == 0 {
+		return s.tooLate(ctx, tx, a)
+	}
+	return s.countNetwork(ctx, tx, a)
+}
+
+// countNetwork counts a failure for the network alone, or answers 429. The window begins anew with the first failure after
+// it has passed. Rows of accounts are locked before it.
+func (s *Service) countNetwork(ctx context.Context, tx *sql.Tx, a attempt) error {
+	now := s.now()
+	n, err := affected(ctx, tx, "count failure of network", `INSERT INTO login_networks AS l (network, began, failures) VALUES ($1, $2, 1)
+		ON CONFLICT (network) DO UPDATE SET
+			failures = CASE WHEN l.began <= $3 THEN 1 ELSE l.failures + 1 END,
+			began = CASE WHEN l.began <= $3 THEN excluded.began ELSE l.began END
+		WHERE l.began <= $3 OR l.failures < $4`, a.address, db.Micros(now), db.Micros(now.Add(-lockoutWindow)), maxFailures)
 	if err != nil || n > 0 {
 		return err
 	}
+	return s.tooLate(ctx, tx, a)
+}
+
+// tooLate is the 429 of a failure that came after too many others.
+func (s *Service) tooLate(ctx context.Context, tx *sql.Tx, a attempt) error {
 	if err := s.checkLocked(ctx, tx, a); err != nil {
 		return err
 	}

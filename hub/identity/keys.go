@@ -7,6 +7,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -19,6 +20,9 @@ import (
 const (
 	keyLife   = 90 * 24 * time.Hour // a key signs for so long
 	keyReload = time.Minute         // so old may be what a replica knows of the keys
+	keySearch = time.Second         // so often at most is one looked for that is not known, whoever asks
+
+	searchWithin = 5 * time.Second
 
 	// A retired key may go on signing in a replica that has not reloaded yet; then its last token has to expire.
 	keyGrace = keyReload + accessTTL + time.Minute
@@ -31,6 +35,7 @@ type signingKey struct {
 	private ed25519.PrivateKey
 	created time.Time
 	expires time.Time
+	shut    error // why the private part, or the whole key, is of no use
 }
 
 // keyStore knows the keys that stand in the database, which all replicas share.
@@ -38,12 +43,19 @@ type keyStore struct {
 	db      *db.DB
 	keyring *secret.Keyring
 	now     func() time.Time
+	logger  *slog.Logger
 	issuer  string // the instance id
 
-	mu       sync.RWMutex // guards the rest
+	mu       sync.RWMutex // guards what follows
 	keys     map[string]signingKey
 	signing  signingKey
+	shut     error // why the key that all replicas sign with cannot be opened here, where it cannot
 	loadedAt time.Time
+	warnedAt time.Time
+
+	searching  sync.Mutex // guards the rest
+	searchedAt time.Time
+	searchErr  error
 }
 
 // signer is the key that new tokens are signed with.
@@ -66,11 +78,27 @@ func (k *keyStore) public(ctx context.Context, id string) (ed25519.PublicKey, er
 		if ok || !isID(id) {
 			break
 		}
-		if err := k.load(ctx); err != nil {
+		if err := k.search(ctx); err != nil {
 			return nil, err
 		}
 	}
 	return nil, nil
+}
+
+// search reads the keys because of one that is not known, which anybody can name: those who come at once, or within a
+// second after it, share what it found.
+func (k *keyStore) search(ctx context.Context) error {
+	k.searching.Lock()
+	defer k.searching.Unlock()
+	now := k.now()
+	if age := now.Sub(k.searchedAt); age >= 0 && age < keySearch {
+		return k.searchErr
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), searchWithin) // it is not the first one's alone
+	defer cancel()
+	k.searchErr = k.load(ctx)
+	k.searchedAt = now
+	return k.searchErr
 }
 
 func isID(s string) bool {
@@ -96,18 +124,40 @@ func (k *keyStore) published() []signingKey {
 // be done but once a minute.
 func (k *keyStore) refresh(ctx context.Context) error {
 	k.mu.RLock()
-	age, key := k.now().Sub(k.loadedAt), k.signing
+	age := k.now().Sub(k.loadedAt)
 	k.mu.RUnlock()
-	if age >= 0 && age < keyReload && k.now().Before(key.created.Add(keyLife)) {
+	if _, due := k.due(); age >= 0 && age < keyReload && !due {
 		return nil
 	}
 	if err := k.load(ctx); err != nil {
 		return err
 	}
-	if key = k.signer(); k.now().Before(key.created.Add(keyLife)) {
-		return nil
+	if former, due := k.due(); due {
+		return k.rotate(ctx, former)
 	}
-	return k.rotate(ctx, key.id)
+	return nil
+}
+
+// due tells which key has signed for long enough; "" is none. A replica that cannot open the key of the others leaves it to
+// them: they could not open the next one.
+func (k *keyStore) due() (former string, due bool) {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	return k.signing.id, k.shut == nil && !k.now().Before(k.signing.created.Add(keyLife))
+}
+
+// ready is refresh for those who sign. Where the key of the other replicas cannot be opened, the one before it serves as
+// long as the tokens that it signs are accepted to their end.
+func (k *keyStore) ready(ctx context.Context) error {
+	if err := k.refresh(ctx); err != nil {
+		return err
+	}
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	if !k.signing.expires.IsZero() && k.signing.expires.Before(k.now().Add(accessTTL)) {
+		return k.shut
+	}
+	return nil
 }
 
 // rotate puts a new key in the place of the one that is called former. Where another replica has done so already, its
@@ -142,7 +192,8 @@ func (k *keyStore) rotate(ctx context.Context, former string) error {
 	return k.load(ctx)
 }
 
-// load reads all keys. An unavailable database leaves those that are known.
+// load reads all keys. An unavailable database leaves those that are known, and a key that cannot be opened leaves what is
+// known of it, as the others: the keyring of this replica may have been left behind when the others' was changed.
 func (k *keyStore) load(ctx context.Context) error {
 	at := k.now()
 	all, err := collect(ctx, k.db.Read(), "read signing keys", k.scan,
@@ -150,17 +201,40 @@ func (k *keyStore) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	keys := map[string]signingKey{}
 	var signing signingKey
+	var shut error
 	for _, key := range all {
+		if key.shut != nil {
+			shut = key.shut
+			if known, ok := k.keys[key.id]; ok {
+				key.public = known.public
+			}
+			if len(key.public) != ed25519.PublicKeySize {
+				continue
+			}
+		}
 		keys[key.id] = key
 		if key.private != nil {
 			signing = key
 		}
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.keys, k.signing, k.loadedAt = keys, signing, at
+	if shut != nil {
+		if signing.id == "" { // what is known signs on, as what it is by now
+			signing = k.signing
+			signing.expires = keys[signing.id].expires
+			if _, ok := keys[signing.id]; !ok {
+				signing.expires = at
+			}
+		}
+		if age := at.Sub(k.warnedAt); age < 0 || age >= keyReload {
+			k.warnedAt = at
+			k.logger.Warn("a signing key cannot be opened: give this replica the keys that the others have", "err", shut)
+		}
+	}
+	k.keys, k.signing, k.shut, k.loadedAt = keys, signing, shut, at
 	return nil
 }
 
@@ -174,13 +248,13 @@ func (k *keyStore) scan(row scanner) (key signingKey, err error) {
 		return key, err
 	}
 	key.created, key.expires = db.Time(created), timeOf(expires)
-	if len(key.public) != ed25519.PublicKeySize {
-		return key, fmt.Errorf("key %s is damaged", key.id)
+	switch {
+	case len(key.public) != ed25519.PublicKeySize:
+		key.shut = fmt.Errorf("signing key %s is damaged", key.id)
+	case !retired.Valid:
+		key.private, key.shut = k.open(key, sealed)
 	}
-	if !retired.Valid {
-		key.private, err = k.open(key, sealed)
-	}
-	return key, err
+	return key, nil
 }
 
 func (k *keyStore) open(key signingKey, sealed []byte) (ed25519.PrivateKey, error) {

@@ -106,10 +106,12 @@ func (s *Service) refuseLogin(r *http.Request, m member, name string, why api.Co
 	e.TenantID, e.UserID, e.UserName, e.Status = DefaultTenant, m.ID, cut(plain(name), maxAuditName), auditlog.Failure
 	e.TargetType, e.TargetID, e.TargetName = targetUser, m.ID, m.Username
 	err := s.db.Tx(ctx, func(tx *sql.Tx) error {
-		if why == api.InvalidCredentials {
-			if err := s.countFailure(ctx, tx, attemptOf(r, name)); err != nil {
-				return err
-			}
+		count := s.countFailure
+		if why != api.InvalidCredentials { // the password was right
+			count = s.countNetwork
+		}
+		if err := count(ctx, tx, attemptOf(r, name)); err != nil {
+			return err
 		}
 		return s.record(ctx, tx, actionLoginFailed.Record(e, loginFailedDetail{string(why)}))
 	})

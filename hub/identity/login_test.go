@@ -184,6 +184,7 @@ func TestFailedLoginsAreRecorded(t *testing.T) {
 			`auth.login_failed  {"reason":"invalid_credentials"}`,
 			`auth.login_failed  {"reason":"invalid_credentials"}`,
 		}, l.o.log(head))
+		require.Equal(t, 4, l.count(`SELECT failures FROM login_networks`), "each is counted for the network")
 		require.Equal(t, []string{"mia", "mia", strings.Repeat("口", 128), "a\uFFFDb"}, l.users(head))
 	})
 }
@@ -215,6 +216,9 @@ func TestLoginFaults(t *testing.T) { //nolint:tparallel // rows share an office 
 		})
 	}
 	l.post("", "/auth/login", `{"username":"`+strings.Repeat("a", 1<<20)+`"}`).refused(http.StatusRequestEntityTooLarge, api.PayloadTooLarge)
+	a := l.call("", http.MethodPut, "/auth/login", nil)
+	a.refused(http.StatusMethodNotAllowed, api.MethodNotAllowed)
+	require.Equal(t, "POST", a.header.Get("Allow"), "GET is of the external mode")
 	for _, path := range []string{"/auth/login", "/auth/login?org=a", "/auth/org-check", "/auth/org-check?org=a", "/auth/callback"} {
 		l.get("", path).refused(http.StatusNotFound, api.NotFound)
 	}

@@ -9,8 +9,11 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
+	"time"
 
 	"golang.org/x/crypto/argon2"
+
+	"github.com/seed93082962/agenthost/hub/api"
 )
 
 // cost is the work of one argon2id hash.
@@ -31,15 +34,21 @@ const (
 
 var errPasswordHash = errors.New("stored password hash is malformed")
 
+const (
+	maxWaiting  = 64 // for a slot
+	maxHashWait = 2 * time.Second
+)
+
 // hasher bounds how many hashes are made at once: each takes a core and 19 MiB. Half of the cores are left to those who
-// are signed in, however many try to be.
+// are signed in, however many try to be. The queue is bounded too: who cannot be served soon is told so at once.
 type hasher struct {
-	slots chan struct{}
-	decoy string // a hash of nothing that anyone knows
+	slots   chan struct{}
+	waiting chan struct{}
+	decoy   string // a hash of nothing that anyone knows
 }
 
 func newHasher() *hasher {
-	h := &hasher{slots: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))}
+	h := &hasher{slots: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)), waiting: make(chan struct{}, maxWaiting)}
 	h.decoy = encodeHash(passwordCost, random(saltLen), random(hashLen))
 	return h
 }
@@ -50,15 +59,42 @@ func random(n int) []byte {
 	return b
 }
 
-// derive does the work, once there is a slot for it.
+// derive does the work, once there is a slot for it. Where there are too many before it, the error is 503.
 func (h *hasher) derive(ctx context.Context, password string, salt []byte, c cost, length uint32) ([]byte, error) {
+	if err := h.acquire(ctx); err != nil {
+		return nil, fmt.Errorf("hash password: %w", err)
+	}
+	defer func() { <-h.slots }()
+	return argon2.IDKey([]byte(password), salt, c.time, c.memory, c.threads, length), nil
+}
+
+func (h *hasher) acquire(ctx context.Context) error {
 	select {
 	case h.slots <- struct{}{}:
-		defer func() { <-h.slots }()
-	case <-ctx.Done():
-		return nil, fmt.Errorf("hash password: %w", context.Cause(ctx))
+		return nil
+	default:
 	}
-	return argon2.IDKey([]byte(password), salt, c.time, c.memory, c.threads, length), nil
+	select {
+	case h.waiting <- struct{}{}:
+		defer func() { <-h.waiting }()
+	default:
+		return errHasherBusy
+	}
+	patience := time.NewTimer(maxHashWait)
+	defer patience.Stop()
+	select {
+	case h.slots <- struct{}{}:
+		return nil
+	case <-patience.C:
+		return errHasherBusy
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+var errHasherBusy = &api.Error{
+	Code: api.Unavailable, Message: "Too many sign in at this moment: try again.", RetryAfter: maxHashWait,
+	Cause: errors.New("too many passwords to hash at once"),
 }
 
 // hashPassword makes the PHC string of a password. It is called before a transaction begins: a hash takes longer than any

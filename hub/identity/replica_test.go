@@ -173,6 +173,9 @@ func TestKeysRotate(t *testing.T) {
 		o.wait(5 * time.Minute)
 		require.Equal(t, []string{next}, published(l))
 		require.Equal(t, 2, l.count(`SELECT COUNT(*) FROM signing_keys`))
+		l.service.Sweep(t.Context())
+		require.Equal(t, 1, l.count(`SELECT COUNT(*) FROM signing_keys`))
+		require.Equal(t, next, kid(other.signIn().access()))
 	})
 }
 

@@ -16,6 +16,11 @@
 //
 // No password and no token stands in the database or in a log: passwords are kept as argon2id hashes, tokens as SHA-256,
 // and the keys that sign are sealed.
+//
+// The keyring is changed without a gap in this order: all replicas get "old,new", then all get "new,old", then
+// [Service.Rekey] seals with the new key what the old one has sealed, then all get "new". A replica that is left behind
+// with the old key alone goes on with what it knows: it signs until the signing key is another, which is at most
+// 90 days, and authenticates after that too. One that starts then is refused.
 package identity
 
 import (
@@ -100,7 +105,9 @@ type Service struct {
 	tokens *tokenCache
 	states *stateCache
 	worker *worker
-	setup  string // the setup token that New made, or ""
+
+	setup    string // the setup token that New made, or ""
+	setupRow string // of the setup token of this hub, where there was no user when it started
 }
 
 // instanceID names the row of the instance table with the id that access tokens have as their issuer.
@@ -148,9 +155,12 @@ func (s *Service) begin(ctx context.Context) error {
 	if err != nil {
 		return fault("read instance id", err)
 	}
-	s.keys = &keyStore{db: s.db, keyring: s.cfg.Keyring, now: s.cfg.Now, issuer: issuer}
+	s.keys = &keyStore{db: s.db, keyring: s.cfg.Keyring, now: s.cfg.Now, logger: s.cfg.Logger, issuer: issuer}
 	if err := s.keys.load(ctx); err != nil {
 		return err
+	}
+	if s.keys.shut != nil { // a keyring that is not the database's is told now, and not when somebody signs in
+		return s.keys.shut
 	}
 	if s.keys.signer().id == "" {
 		if err := s.keys.rotate(ctx, ""); err != nil {
@@ -173,10 +183,7 @@ func (s *Service) Routes() []api.Route {
 	routes := append(s.authRoutes(), s.userRoutes()...)
 	routes = append(routes, s.inviteRoutes()...)
 	routes = append(routes, s.cliTokenRoutes()...)
-	for i := range routes {
-		routes[i].Handle = s.withKeys(routes[i].Handle)
-	}
-	return append(routes, api.Route{Method: http.MethodGet, Path: "/auth/login", Access: api.Open, Handle: notHere})
+	return append(routes, api.Route{Method: http.MethodGet, Path: "/auth/login", Access: api.Open, Hidden: true, Handle: notHere})
 }
 
 func (s *Service) authRoutes() []api.Route {
@@ -184,9 +191,9 @@ func (s *Service) authRoutes() []api.Route {
 	return []api.Route{
 		{Method: http.MethodGet, Path: "/.well-known/jwks.json", Access: api.Open, Handle: s.jwks},
 		{Method: http.MethodGet, Path: "/auth/mode", Access: api.Open, Handle: s.mode},
-		{Method: http.MethodPost, Path: "/auth/setup", Access: api.Open, Category: auth, Handle: s.doSetup},
-		{Method: http.MethodPost, Path: "/auth/login", Access: api.Open, Category: auth, Handle: s.login},
-		{Method: http.MethodPost, Path: "/auth/refresh", Access: api.Open, Category: auth, Handle: s.refresh},
+		{Method: http.MethodPost, Path: "/auth/setup", Access: api.Open, Category: auth, Handle: s.withKeys(s.doSetup)},
+		{Method: http.MethodPost, Path: "/auth/login", Access: api.Open, Category: auth, Handle: s.withKeys(s.login)},
+		{Method: http.MethodPost, Path: "/auth/refresh", Access: api.Open, Category: auth, Handle: s.withKeys(s.refresh)},
 		{Method: http.MethodPost, Path: "/auth/logout", Access: api.Open, Category: auth, Handle: s.logout},
 		{Method: http.MethodPost, Path: "/auth/change-password", Access: api.SignedIn, Category: auth, Handle: s.changePassword},
 		{Method: http.MethodGet, Path: "/auth/userinfo", Access: api.SignedIn, Category: auth, Handle: s.userinfo},
@@ -196,14 +203,14 @@ func (s *Service) authRoutes() []api.Route {
 }
 
 // notHere is for a path that built-in mode has with another method: GET /auth/login is of the external mode, and so is 404
-// and not 405. It needs no keys, and so no database.
+// and not 405.
 func notHere(http.ResponseWriter, *http.Request) error { return api.NotFound }
 
-// withKeys keeps the signing keys fresh for handlers that sign within a transaction, where the database must not be asked
-// for anything else.
+// withKeys is for handlers that sign: they do so within a transaction, where the database must not be asked for anything
+// else, and so there is a fresh key to sign with before they begin.
 func (s *Service) withKeys(handle func(http.ResponseWriter, *http.Request) error) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		if err := s.keys.refresh(r.Context()); err != nil {
+		if err := s.keys.ready(r.Context()); err != nil {
 			return err
 		}
 		return handle(w, r)

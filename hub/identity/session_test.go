@@ -117,6 +117,23 @@ func TestUseIsWrittenDownOnceAMinute(t *testing.T) {
 	})
 }
 
+// A use that could not be written down is not lost.
+func TestUseIsWrittenDownLater(t *testing.T) {
+	t.Parallel()
+	l := onSQLite(t, nil)
+	l.setup()
+	a, b := l.signIn().access(), l.signIn().access()
+	l.o.wait(time.Minute)
+	l.exec(`CREATE TRIGGER full BEFORE UPDATE ON sessions BEGIN SELECT RAISE(ABORT, 'the disk is full'); END`)
+	l.get(a, "/auth/userinfo").want(http.StatusOK)
+	require.Eventually(t, func() bool { return strings.Contains(l.logs.String(), "writing last use failed") }, 5*time.Second, time.Millisecond)
+	l.exec(`DROP TRIGGER full`)
+	l.get(b, "/auth/userinfo").want(http.StatusOK)
+	require.Eventually(t, func() bool {
+		return l.count(`SELECT COUNT(*) FROM sessions WHERE last_used_at = $1`, l.o.now().UnixMicro()) == 2
+	}, 5*time.Second, time.Millisecond)
+}
+
 func TestChangePassword(t *testing.T) {
 	const newPassword = "another horse, another battery"
 	eachLaunch(t, func(t *testing.T, l *launched) {

@@ -5,13 +5,16 @@ import (
 	"context"
 	"database/sql"
 	"encoding/hex"
+	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
 	"strings"
+	"time"
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/db"
 	"github.com/seed93082962/agenthost/rbac"
 )
 
@@ -22,11 +25,21 @@ type setupRequest struct {
 	SetupToken  string `json:"setup_token"`
 }
 
-// setupTokenRow begins the names of rows of the instance table; the hash of a setup token follows. Each replica that
-// starts makes its own, and any replica accepts all of them, until the first user is made.
-const setupTokenRow = "setup_token/"
+// setupTokenRow begins the names of rows of the instance table; the hash of a setup token follows, and its value is when it
+// expires. Each replica that starts makes its own, and any replica accepts all of them, until the first user is made. One
+// that the Config gives stands below givenTokenRow, alone.
+const (
+	setupTokenRow = "setup_token/"
+	givenTokenRow = setupTokenRow + "given/"
+)
 
-func setupRow(token string) string { return setupTokenRow + hex.EncodeToString(hashToken(token)) }
+// setupTokenLife is since the last sign of life of a hub that knows the token.
+const setupTokenLife = 24 * time.Hour
+
+func setupRow(kind, token string) string { return kind + hex.EncodeToString(hashToken(token)) }
+
+// setupExpiry has a fixed width, so that the database orders it as text.
+func setupExpiry(t time.Time) string { return fmt.Sprintf("%020d", db.Micros(t)) }
 
 // SetupToken is the one-time token with which the first user can be made: the one that New made, to be shown to whoever
 // started the hub. It is "" where there are users already, or where the Config gave the token.
@@ -48,13 +61,38 @@ func (s *Service) prepareSetup(ctx context.Context) error {
 	if err != nil || !required {
 		return err
 	}
-	token := s.cfg.SetupToken
-	if token == "" {
+	if s.cfg.SetupToken == "" {
 		s.setup, _ = newToken("")
-		token = s.setup
+		s.setupRow = setupRow(setupTokenRow, s.setup)
+	} else {
+		s.setupRow = setupRow(givenTokenRow, s.cfg.SetupToken)
 	}
-	_, err = s.db.Write().ExecContext(ctx, `INSERT INTO instance (name, value) VALUES ($1, '') ON CONFLICT (name) DO NOTHING`, setupRow(token))
+	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
+		if s.cfg.SetupToken != "" { // those that were given before count no more
+			_, err := tx.ExecContext(ctx, `DELETE FROM instance WHERE substr(name, 1, 18) = $1 AND name <> $2`, givenTokenRow, s.setupRow)
+			if err != nil {
+				return err
+			}
+		}
+		_, err := tx.ExecContext(ctx, `INSERT INTO instance (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value`,
+			s.setupRow, setupExpiry(s.now().Add(setupTokenLife)))
+		return err
+	})
 	return fault("store setup token", err)
+}
+
+// renewSetup is the sign of life for this hub's setup token, where the row is still there; those that have expired go.
+func (s *Service) renewSetup(ctx context.Context) error {
+	if s.setupRow == "" {
+		return nil
+	}
+	_, err := s.db.Write().ExecContext(ctx, `UPDATE instance SET value = $1 WHERE name = $2`, setupExpiry(s.now().Add(setupTokenLife)), s.setupRow)
+	if err != nil {
+		return fault("renew setup token", err)
+	}
+	_, err = s.db.Write().ExecContext(ctx, `DELETE FROM instance WHERE substr(name, 1, 12) = $1 AND value <= $2`,
+		setupTokenRow, setupExpiry(s.now()))
+	return fault("delete setup tokens", err)
 }
 
 func (s *Service) setupRequired(ctx context.Context, q querier) (required bool, err error) {
@@ -137,13 +175,14 @@ func (s *Service) allowSetup(r *http.Request, token string) error {
 	if err := s.checkLocked(ctx, s.db.Read(), try); err != nil {
 		return err
 	}
-	var name string
-	err := s.db.Read().QueryRowContext(ctx, `SELECT name FROM instance WHERE name = $1`, setupRow(token)).Scan(&name)
-	if err == nil {
-		return nil
+	var known bool
+	err := s.db.Read().QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM instance WHERE name IN ($1, $2) AND value > $3)`,
+		setupRow(setupTokenRow, token), setupRow(givenTokenRow, token), setupExpiry(s.now())).Scan(&known)
+	if err != nil {
+		return fault("read setup tokens", err)
 	}
-	if err := orElse(err, nil); err != nil {
-		return err
+	if known {
+		return nil
 	}
 	if err := s.db.Tx(ctx, func(tx *sql.Tx) error { return s.countFailure(ctx, tx, try) }); err != nil {
 		return err

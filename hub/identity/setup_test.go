@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -116,6 +117,43 @@ func TestSetupToken(t *testing.T) { //nolint:tparallel // rows share an office a
 		require.Equal(t, publicURL+"/console/setup", l.service.SetupURL())
 		post(l.replica, given, here).want(http.StatusCreated)
 	})
+	t.Run("for a day", func(t *testing.T) {
+		dbtest.Each(t, func(t *testing.T, url string) {
+			o := newOffice(t, url)
+			remote := func(c *identity.Config) { c.Loopback = false }
+			short := func(r, of *launched) answer { return ask(r.replica, of.service.SetupToken(), "short", here) }
+			first, gone := o.launch(remote), o.launch(remote)
+			require.NoError(t, gone.service.Close())
+			o.wait(23 * time.Hour)
+			first.service.Sweep(t.Context())
+			o.wait(time.Hour - time.Microsecond)
+			short(first, gone).refused(http.StatusBadRequest, api.ValidationFailed)
+			o.wait(time.Microsecond)
+			short(first, gone).refused(http.StatusUnauthorized, api.InvalidCredentials)
+			o.wait(time.Microsecond)
+			short(first, gone).refused(http.StatusUnauthorized, api.InvalidCredentials)
+			short(gone, first).refused(http.StatusBadRequest, api.ValidationFailed)
+			second := o.launch(remote)
+			short(first, second).refused(http.StatusBadRequest, api.ValidationFailed)
+			second.service.Sweep(t.Context())
+			require.Equal(t, 2, first.count(`SELECT COUNT(*) FROM instance WHERE name LIKE 'setup_token/%'`))
+			gone.service.Sweep(t.Context())
+			short(first, gone).refused(http.StatusUnauthorized, api.InvalidCredentials)
+		})
+	})
+	t.Run("instead of another that was given", func(t *testing.T) {
+		o := newOffice(t, dbtest.SQLite(t))
+		config := func(token string) func(*identity.Config) {
+			return func(c *identity.Config) { c.Loopback, c.SetupToken = false, token }
+		}
+		former := o.launch(config("the token that was chosen first"))
+		ask(former.replica, "the token that was chosen first", "short", here).refused(http.StatusBadRequest, api.ValidationFailed)
+		printed, l := o.launch(config("")), o.launch(config(given))
+		former.service.Sweep(t.Context())
+		ask(l.replica, "the token that was chosen first", "short", here).refused(http.StatusUnauthorized, api.InvalidCredentials)
+		ask(l.replica, printed.service.SetupToken(), "short", here).refused(http.StatusBadRequest, api.ValidationFailed)
+		ask(former.replica, given, "short", here).refused(http.StatusBadRequest, api.ValidationFailed)
+	})
 	t.Run("wrong five times", func(t *testing.T) {
 		l := onSQLite(t, func(c *identity.Config) { c.Loopback, c.SetupToken = false, given })
 		for range 5 {
@@ -146,6 +184,7 @@ func TestSetupFaults(t *testing.T) { //nolint:tparallel // rows share an office 
 		{"username with a Kelvin sign", object{"password": password, "username": "\u212aim"}, "username"},
 		{"display name with a control character", object{"password": password, "display_name": "a\x07b"}, "display_name"},
 		{"display name that turns the direction", object{"password": password, "display_name": "a\u202eb"}, "display_name"},
+		{"display name that shows nothing", object{"password": password, "display_name": "\u200b\u200b"}, "display_name"},
 		{"display name of 129 characters", object{"password": password, "display_name": strings.Repeat("a", 129)}, "display_name"},
 	} {
 		t.Run(row.name, func(t *testing.T) {

@@ -76,11 +76,3 @@ func hashToken(raw string) []byte {
 	h := sha256.Sum256([]byte(raw))
 	return h[:]
 }
-
-// orElse answers none where a query found no row.
-func orElse(err, none error) error {
-	if errors.Is(err, sql.ErrNoRows) {
-		return none
-	}
-	return fault("query", err)
-}

@@ -2,6 +2,8 @@ package identity_test
 
 import (
 	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -72,7 +74,12 @@ func TestAdminsResetPasswords(t *testing.T) {
 		}
 		o.login("ada", password).refused(http.StatusUnauthorized, api.InvalidCredentials)
 		o.login("ada", fresh).want(http.StatusOK)
+		for range 5 {
+			o.login("ada", "wrong password").refused(http.StatusUnauthorized, api.InvalidCredentials)
+		}
+		o.login("ada", fresh).refused(http.StatusTooManyRequests, api.RateLimited)
 		again := o.post(root.token, usersPath+"/"+ada.id+"/reset-password", object{}).want(http.StatusOK)
+		o.login("ada", again["password"].(string)).want(http.StatusOK) // a reset unlocks
 		require.NotEqual(t, fresh, again["password"])
 
 		// One's own too: then one has to sign in again.
@@ -80,6 +87,36 @@ func TestAdminsResetPasswords(t *testing.T) {
 		o.get(root.token, usersPath).refused(http.StatusUnauthorized, api.TokenRevoked)
 		o.login("root", own["password"].(string)).want(http.StatusOK)
 	})
+}
+
+func TestACLITokenGetsNoPasswordOfItsOwner(t *testing.T) {
+	t.Parallel()
+	l := onSQLite(t, nil)
+	root := l.o.signedIn(l.setup())
+	ada := l.o.join(root, "admin", "ada")
+	_, cli := l.issue(root)
+	var denied []string
+	h, err := api.New(api.Config{
+		Authenticate: l.service.Authenticate,
+		Denied: func(_ *http.Request, route api.Route, caller api.Caller) error {
+			denied = append(denied, route.Category+" "+caller.UserName)
+			return nil
+		},
+	}, l.service.Routes()...)
+	require.NoError(t, err)
+	reset := func(id string) int {
+		r := httptest.NewRequest(http.MethodPost, usersPath+"/"+id+"/reset-password", nil)
+		r.Header.Set("Authorization", "Bearer "+cli)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		return w.Code
+	}
+	require.Equal(t, http.StatusForbidden, reset(root.id))
+	require.Equal(t, http.StatusForbidden, reset(strings.ToUpper(root.id)))
+	require.Equal(t, []string{"user root", "user root"}, denied)
+	l.signIn()
+	require.Equal(t, http.StatusOK, reset(ada.id))
+	require.Len(t, denied, 2)
 }
 
 // What has ended by its age was not ended by anybody.

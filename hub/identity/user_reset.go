@@ -18,8 +18,13 @@ type oneTimePassword struct {
 }
 
 func (s *Service) resetUserPassword(w http.ResponseWriter, r *http.Request) error {
-	if _, err := s.userOf(r); err != nil { // before the work of a hash
+	named, err := s.userOf(r) // before the work of a hash
+	if err != nil {
 		return err
+	}
+	// Whoever has found a CLI token must not get the password of its owner, which outlives it.
+	if caller := api.CallerOf(r); caller.Kind == api.CLI && caller.UserID == named.ID {
+		return api.Forbidden.New("A CLI token cannot reset the password of its own user: sign in with it, or ask another administrator.")
 	}
 	password := rand.Text() // 26 letters and digits, at least 128 bits
 	hash, err := s.hashPassword(r.Context(), password)

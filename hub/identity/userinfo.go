@@ -58,7 +58,10 @@ type jwksBody struct {
 }
 
 // jwks publishes the keys with which access tokens may be signed that still live.
-func (s *Service) jwks(w http.ResponseWriter, _ *http.Request) error {
+func (s *Service) jwks(w http.ResponseWriter, r *http.Request) error {
+	if err := s.keys.refresh(r.Context()); err != nil {
+		return err
+	}
 	body := jwksBody{Keys: []jwk{}}
 	for _, key := range s.keys.published() {
 		body.Keys = append(body.Keys, jwk{

@@ -14,6 +14,7 @@ const (
 	keepEnded   = 7 * 24 * time.Hour  // an ended session is told from an unknown one for so long
 	keepShown   = 90 * 24 * time.Hour // so long lists show an invite or a CLI token that is of no use any more
 	flushWithin = 5 * time.Second
+	maxUses     = 1 << 14 // that wait to be written; more than that are not written down
 )
 
 // worker writes what no request should wait for: when sessions and CLI tokens were last used, and the removal of what has
@@ -50,12 +51,20 @@ func (w *worker) close() {
 
 func (w *worker) used(u use, at seen) {
 	w.mu.Lock()
-	w.uses[u] = at
+	w.keep(u, at)
 	w.mu.Unlock()
 	select {
 	case w.wake <- struct{}{}:
 	default: // it will see this use too
 	}
+}
+
+// keep is called with mu held.
+func (w *worker) keep(u use, at seen) {
+	if known, ok := w.uses[u]; ok && known.at > at.at || !ok && len(w.uses) >= maxUses {
+		return
+	}
+	w.uses[u] = at
 }
 
 func (w *worker) run(ctx context.Context) {
@@ -69,6 +78,7 @@ func (w *worker) run(ctx context.Context) {
 		case <-w.wake:
 			w.flush(ctx)
 		case <-sweep.C:
+			w.flush(ctx) // what could not be written before
 			w.sweep(ctx)
 		case <-ctx.Done():
 			return
@@ -76,7 +86,7 @@ func (w *worker) run(ctx context.Context) {
 	}
 }
 
-// flush writes uses one by one: no two replicas can lock rows of the other's.
+// flush writes uses one by one: no two replicas can lock rows of the other's. What cannot be written waits for the next use.
 func (w *worker) flush(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, flushWithin)
 	defer cancel()
@@ -95,15 +105,24 @@ func (w *worker) flush(ctx context.Context) {
 				WHERE id = $3 AND (last_used_at IS NULL OR last_used_at <= $4)`, at.at, at.remoteIP, u.token, before)
 		}
 		if err != nil {
+			w.mu.Lock()
+			for u, at := range uses {
+				w.keep(u, at)
+			}
+			w.mu.Unlock()
 			w.s.cfg.Logger.Warn("writing last use failed", "err", err)
 			return
 		}
+		delete(uses, u)
 	}
 }
 
 // sweep removes what has no use any more. Rotated refresh tokens go with their session, not before: until then the use of
 // one means that somebody has a copy.
 func (w *worker) sweep(ctx context.Context) {
+	if err := w.s.renewSetup(ctx); err != nil && ctx.Err() == nil {
+		w.s.cfg.Logger.Warn("renewing the setup token failed", "err", err)
+	}
 	now := w.s.now()
 	for _, old := range []struct {
 		query  string
@@ -113,6 +132,7 @@ func (w *worker) sweep(ctx context.Context) {
 		{`DELETE FROM cli_tokens WHERE expires_at < $1 OR revoked_at < $1`, now.Add(-keepShown)},
 		{`DELETE FROM invites WHERE expires_at < $1 OR used_at < $1 OR revoked_at < $1`, now.Add(-keepShown)},
 		{`DELETE FROM login_attempts WHERE at5 < $1`, now.Add(-lockoutWindow)},
+		{`DELETE FROM login_networks WHERE began < $1`, now.Add(-lockoutWindow)},
 		{`DELETE FROM signing_keys WHERE expires_at < $1`, now},
 	} {
 		if _, err := w.s.db.Write().ExecContext(ctx, old.query, db.Micros(old.before)); err != nil && ctx.Err() == nil {

@@ -1,0 +1,103 @@
+package identity_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/identity"
+	"github.com/seed93082962/agenthost/hub/secret"
+)
+
+// A replica whose keyring was left behind when the others' was changed goes on with the keys that it knows.
+func TestAReplicaThatWasLeftBehind(t *testing.T) {
+	each(t, func(t *testing.T, o *office) {
+		behind := o.launch(nil)
+		behind.setup()
+		former, next := o.keys, secret.Generate()
+		o.keys = next + "," + former
+		n, err := o.launch(nil).service.Rekey(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 1, n)
+		o.keys = next
+		alone := o.launch(nil)
+		serves := func() {
+			t.Helper()
+			body := behind.signIn()
+			body = behind.refresh(body["refresh_token"]).want(http.StatusOK)
+			behind.get("", "/.well-known/jwks.json").want(http.StatusOK)
+			alone.get(body.access(), usersPath).want(http.StatusOK)
+			body = alone.signIn()
+			behind.get(body.access(), usersPath).want(http.StatusOK)
+		}
+		warnings := func() int { return strings.Count(behind.logs.String(), "a signing key cannot be opened") }
+		o.wait(time.Minute)
+		serves()
+		serves()
+		unknown := forge(t, object{"alg": "EdDSA", "typ": "at+jwt", "kid": "018f0000-0000-7000-8000-000000000000"}, object{}, func(string) []byte { return nil })
+		behind.get(unknown, "/auth/userinfo").refused(http.StatusUnauthorized, api.Unauthenticated)
+		require.Equal(t, 1, warnings(), "once a minute, however often the keys are read")
+		o.wait(time.Minute)
+		serves()
+		require.Equal(t, 2, warnings())
+
+		o.wait(90 * day)
+		behind.signIn()
+		require.Equal(t, 1, behind.count(`SELECT COUNT(*) FROM signing_keys`), "it makes no key that the others cannot open")
+		alone.signIn()
+		require.Equal(t, 2, behind.count(`SELECT COUNT(*) FROM signing_keys`))
+		o.wait(time.Minute)
+		serves()
+		o.wait(time.Minute + time.Second)
+		behind.login("root", password).refused(http.StatusInternalServerError, api.InternalError)
+		token := alone.signIn().access()
+		for _, path := range []string{usersPath, "/auth/userinfo", "/auth/mode", "/.well-known/jwks.json"} {
+			behind.get(token, path).want(http.StatusOK)
+		}
+	})
+}
+
+// A row that was damaged under a running hub is told, and does no harm before its next start.
+func TestAKeyThatIsDamagedMeanwhile(t *testing.T) { //nolint:tparallel // rows share an office and its clock
+	t.Parallel()
+	l := onSQLite(t, nil)
+	l.setup()
+	for _, damage := range []string{"public_key = zeroblob(32)", "public_key = zeroblob(5)", "private_sealed = zeroblob(60)"} {
+		t.Run(damage, func(t *testing.T) {
+			l.exec(`UPDATE signing_keys SET ` + damage)
+			l.o.wait(time.Minute)
+			l.get(l.signIn().access(), "/auth/userinfo").want(http.StatusOK)
+			l.get("", "/.well-known/jwks.json").want(http.StatusOK)
+			keyring, err := secret.Parse(l.o.keys)
+			require.NoError(t, err)
+			_, err = identity.New(t.Context(), identity.Config{DB: l.db, Keyring: keyring, Audit: l.audit, Now: l.o.now})
+			require.Error(t, err)
+		})
+	}
+}
+
+// What is no key of the hub costs one look into the database a second, however many tokens name one.
+func TestUnknownKeysAreLookedForOnceASecond(t *testing.T) {
+	eachLaunch(t, func(t *testing.T, l *launched) {
+		token := l.setup().access()
+		unknown := func(status int) {
+			t.Helper()
+			header := object{"alg": "EdDSA", "typ": "at+jwt", "kid": "018f0000-0000-7000-8000-000000000000"}
+			l.get(forge(t, header, object{}, func(string) []byte { return nil }), "/auth/userinfo").want(status)
+			l.get(token, "/auth/userinfo").want(http.StatusOK)
+		}
+		unknown(http.StatusUnauthorized)
+		l.exec(`ALTER TABLE signing_keys RENAME TO taken_away`)
+		unknown(http.StatusUnauthorized)
+		l.o.wait(time.Second)
+		unknown(http.StatusInternalServerError)
+		l.exec(`ALTER TABLE taken_away RENAME TO signing_keys`)
+		unknown(http.StatusInternalServerError)
+		l.o.wait(time.Second)
+		unknown(http.StatusUnauthorized)
+	})
+}
