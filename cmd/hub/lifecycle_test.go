@@ -8,14 +8,15 @@ import (
 	"net/http/httptrace"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/cmd/internal/daemontest"
 	"github.com/seed93082962/agenthost/hub/db/dbtest"
 	"github.com/seed93082962/agenthost/hub/secret"
 )
@@ -196,10 +197,10 @@ func TestDrain(t *testing.T) {
 	go func() { answered <- do(t, req) }()
 	<-begun
 	p.Signal(t, syscall.SIGTERM)
-	p.Await(t, p.Log, regexp.MustCompile(`"message":"draining"`))
-	a := call(t, "GET", p.URL+"/health/ready", "", "")
-	require.Equal(t, http.StatusServiceUnavailable, a.status)
-	require.Equal(t, "draining", a.string(t, "status"))
+	require.Eventually(t, func() bool {
+		a := call(t, "GET", p.URL+"/health/ready", "", "")
+		return a.status == http.StatusServiceUnavailable && a.string(t, "status") == "draining"
+	}, daemontest.Patience, 5*time.Millisecond)
 	_, err = io.WriteString(send, `{"username":"admin","password":"whatever it is"}`)
 	require.NoError(t, err)
 	require.NoError(t, send.Close())
