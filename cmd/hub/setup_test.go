@@ -41,10 +41,10 @@ func environment(pairs []string) func(string) string {
 }
 
 // serving runs the command in this process, on a free port and until the test ends.
-func serving(t *testing.T, env []string, args ...string) *daemontest.Instance {
+func serving(t *testing.T, env []string) *daemontest.Instance {
 	t.Helper()
 	return daemontest.Serve(t, func(ctx context.Context, in *daemontest.Instance) error {
-		return main.Run(ctx, append([]string{"--addr", "127.0.0.1:0"}, args...), environment(env), in.Stdout, in.Log)
+		return main.Run(ctx, []string{"--addr", "127.0.0.1:0"}, environment(env), in.Stdout, in.Log)
 	})
 }
 
