@@ -45,16 +45,6 @@ func setupExpiry(t time.Time) string { return fmt.Sprintf("%020d", db.Micros(t))
 // started the hub. It is "" where there are users already, or where the Config gave the token.
 func (s *Service) SetupToken() string { return s.setup }
 
-// SetupURL is the page of the first-run setup, with the setup token where there is one. The token stands behind the #,
-// which no browser sends anywhere.
-func (s *Service) SetupURL() string {
-	url := s.cfg.PublicURL + "/console/setup"
-	if s.setup != "" {
-		url += "#token=" + s.setup
-	}
-	return url
-}
-
 // prepareSetup stores the hash of the setup token while there are no users.
 func (s *Service) prepareSetup(ctx context.Context) error {
 	required, err := s.setupRequired(ctx, s.db.Read())

@@ -105,7 +105,6 @@ func TestSetupToken(t *testing.T) { //nolint:tparallel // rows share an office a
 			first, second := o.launch(remote), o.launch(remote)
 			require.NotEqual(t, first.service.SetupToken(), second.service.SetupToken())
 			require.Len(t, first.service.SetupToken(), 64)
-			require.Equal(t, publicURL+"/console/setup#token="+first.service.SetupToken(), first.service.SetupURL())
 			post(second.replica, first.service.SetupToken(), here).want(http.StatusCreated)
 			post(second.replica, second.service.SetupToken(), here).refused(http.StatusConflict, api.AlreadyInitialized)
 			require.Zero(t, first.count(`SELECT COUNT(*) FROM instance WHERE name LIKE 'setup_token/%'`))
@@ -114,7 +113,6 @@ func TestSetupToken(t *testing.T) { //nolint:tparallel // rows share an office a
 	t.Run("that was given", func(t *testing.T) {
 		l := onSQLite(t, func(c *identity.Config) { c.Loopback, c.SetupToken = false, given })
 		require.Empty(t, l.service.SetupToken(), "who gave it has it")
-		require.Equal(t, publicURL+"/console/setup", l.service.SetupURL())
 		post(l.replica, given, here).want(http.StatusCreated)
 	})
 	t.Run("for a day", func(t *testing.T) {
