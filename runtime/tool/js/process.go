@@ -103,8 +103,8 @@ func (p *process) read() {
 	if said := p.stderr.String(); said != "" {
 		p.host.cfg.Logger.Warn("worker of custom tools ended", "cause", p.cause, "stderr", said)
 	}
+	p.host.gone(p) // first: who is told that it ended asks for another worker, which must not be this one
 	close(p.ended)
-	p.host.gone(p)
 }
 
 func (p *process) frames() error {
