@@ -5,34 +5,13 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"runtime"
-	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/filesafe"
+	"github.com/seed93082962/agenthost/internal/usertest"
 )
-
-// asNobody runs f on a thread whose rights on files are nobody's, so that tests mean the same to root and to others.
-// The thread ends with f.
-func asNobody(t *testing.T, f func()) {
-	done := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread()
-		var err error
-		defer func() { done <- err }()
-		if os.Geteuid() == 0 {
-			if err = syscall.Setfsgid(65534); err == nil {
-				err = syscall.Setfsuid(65534)
-			}
-		}
-		if err == nil {
-			f()
-		}
-	}()
-	require.NoError(t, <-done)
-}
 
 func TestUnreadable(t *testing.T) {
 	l := newLayout(t)
@@ -47,7 +26,7 @@ func TestUnreadable(t *testing.T) {
 	api := &filesafe.API{Dir: l.dir, Fail: func(_ http.ResponseWriter, _ *http.Request, err error) { t.Errorf("fault: %v", err) }}
 	got := map[string]*httptest.ResponseRecorder{}
 	var written error
-	asNobody(t, func() {
+	usertest.AsNobody(t, func() {
 		for _, url := range []string{"/c?path=a.txt", "/c?path=link", "/c?path=abs", "/c?path=locked/in.txt", "/c?path=tolocked",
 			"/c?path=nolist/in.txt",
 			"/l?path=locked", "/l?path=nolist", "/l?path=locked/in.txt", "/l?recursive=true", "/l?path=noenter"} {

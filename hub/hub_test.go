@@ -68,9 +68,10 @@ func TestNewRefuses(t *testing.T) {
 		change hub.Config
 		want   string
 	}{
-		"no key":      {hub.Config{DatabaseURL: dbtest.SQLite(t)}, "read encryption keys"},
-		"a bad URL":   {hub.Config{DatabaseURL: "hub.db", EncryptionKeys: secret.Generate()}, "sqlite://"},
-		"no database": {hub.Config{DatabaseURL: "postgres://127.0.0.1:1/x", EncryptionKeys: secret.Generate()}, "the database is unavailable"},
+		"no key":      {hub.Config{DatabaseURL: dbtest.SQLite(t), PublicURL: "http://x"}, "read encryption keys"},
+		"a bad URL":   {hub.Config{DatabaseURL: "hub.db", EncryptionKeys: secret.Generate(), PublicURL: "http://x"}, "sqlite://"},
+		"no address":  {hub.Config{DatabaseURL: dbtest.SQLite(t), EncryptionKeys: secret.Generate()}, "PublicURL is required"},
+		"no database": {hub.Config{DatabaseURL: "postgres://127.0.0.1:1/x", EncryptionKeys: secret.Generate(), PublicURL: "http://x"}, "the database is unavailable"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := hub.New(t.Context(), row.change)

@@ -295,7 +295,7 @@ func (c *contract) refusals(admin string) {
 	c.ok(200, "PATCH", gone, admin, `{"status":"disabled"}`)
 	c.wait(2 * time.Minute)
 	large := `{"text":"` + strings.Repeat("x", 1<<20) + `"}`
-	for name, op := range c.operations() {
+	for name, op := range c.doc.All() {
 		method, path, _ := strings.Cut(name, " ")
 		roles := fmt.Sprint(op.Extensions["x-roles"])
 		path = pathOf(path)
@@ -333,7 +333,7 @@ func (c *contract) withoutDatabase() {
 		"/auth/setup": `{"password":"` + password + `"}`, "/auth/login": `{"username":"admin","password":"` + password + `"}`, "/auth/refresh": `{"refresh_token":"x"}`,
 		"/auth/register": `{"token":"x","username":"eve","password":"` + password + `"}`,
 	}
-	for name, op := range c.operations() {
+	for name, op := range c.doc.All() {
 		method, path, _ := strings.Cut(name, " ")
 		if op.Responses.Value("503") == nil {
 			require.Contains(c.t, []string{"GET /health", "GET /auth/login"}, name)

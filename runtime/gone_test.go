@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/internal/logtest"
 	"github.com/seed93082962/agenthost/runtime"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/model"
@@ -65,7 +66,7 @@ func (w *writer) SetWriteDeadline(at time.Time) error {
 // direct runs the helper at a model in this process, without a connection.
 func direct(ctx context.Context, t *testing.T, w http.ResponseWriter, m inProcess, change func(*runtime.Config)) (log string) {
 	t.Helper()
-	var buf syncBuffer
+	var buf logtest.Buffer
 	cfg := runtime.Config{
 		Agents: []agent.Agent{helper(nil)}, CWD: t.TempDir(), Logger: slog.New(slog.NewJSONHandler(&buf, nil)),
 		Models: func(agent.Provider) (model.Model, error) { return m, nil },

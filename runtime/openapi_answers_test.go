@@ -42,8 +42,8 @@ func TestAnswersAreAsTheDocumentSays(t *testing.T) {
 			part(&within)
 		})
 	}
-	for op, in := range c.operations() {
-		for _, status := range keys(in.Responses.Map()) {
+	for op, in := range c.doc.All() {
+		for status := range in.Responses.Map() {
 			require.True(t, c.seen[op+" "+status], "no runtime gave the answer %s of %s", status, op)
 		}
 	}
@@ -82,7 +82,7 @@ func (c *contract) agents() {
 			require.Equal(c.t, "application/json", a.header.Get("Content-Type"))
 		}
 	}
-	detail, schema := c.call(b, "GET", "/v1/agents/full", "").body, c.schema("AgentDetail")
+	detail, schema := c.call(b, "GET", "/v1/agents/full", "").body, c.doc.Schema("AgentDetail")
 	for name := range schema.Properties {
 		require.Contains(c.t, detail, `"`+name+`":`, "a field that the document has and the runtime has not")
 	}
@@ -94,7 +94,7 @@ func (c *contract) agents() {
 func (c *contract) admission() {
 	locked := serve(c.t, nil, func(cfg *runtime.Config) { cfg.APIKeys = []string{"key"} })
 	open := serve(c.t, nil, nil)
-	for name, op := range c.operations() {
+	for name, op := range c.doc.All() {
 		method, path, _ := strings.Cut(name, " ")
 		if op.Security == nil { // else it needs no key
 			require.Equal(c.t, 401, c.call(locked, method, existing(path), "").status)

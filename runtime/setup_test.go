@@ -1,7 +1,6 @@
 package runtime_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"io"
@@ -9,12 +8,12 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/seed93082962/agenthost/internal/logtest"
 	"github.com/seed93082962/agenthost/runtime"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
@@ -29,13 +28,13 @@ type bench struct {
 	*runtime.Runtime
 	url    string
 	server *httptest.Server
-	log    *syncBuffer
+	log    *logtest.Buffer
 }
 
 // serve starts a runtime that has an agent "helper" at the upstream, and what change adds to it.
 func serve(t *testing.T, up *modeltest.Upstream, change func(*runtime.Config)) *bench {
 	t.Helper()
-	b := &bench{log: &syncBuffer{}}
+	b := &bench{log: &logtest.Buffer{}}
 	cfg := runtime.Config{
 		Agents: []agent.Agent{helper(up)},
 		CWD:    t.TempDir(),
@@ -175,22 +174,4 @@ func names(events []event) []string {
 		all = append(all, ev.name)
 	}
 	return all
-}
-
-// syncBuffer is a buffer for a log that goroutines write.
-type syncBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *syncBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *syncBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
 }

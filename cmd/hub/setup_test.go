@@ -28,23 +28,11 @@ func binary(t *testing.T) string {
 	return path
 }
 
-// environment makes a getenv of pairs.
-func environment(pairs []string) func(string) string {
-	return func(name string) string {
-		for i := 0; i+1 < len(pairs); i += 2 {
-			if pairs[i] == name {
-				return pairs[i+1]
-			}
-		}
-		return ""
-	}
-}
-
 // serving runs the command in this process, on a free port and until the test ends.
 func serving(t *testing.T, env []string) *daemontest.Instance {
 	t.Helper()
 	return daemontest.Serve(t, func(ctx context.Context, in *daemontest.Instance) error {
-		return main.Run(ctx, []string{"--addr", "127.0.0.1:0"}, environment(env), in.Stdout, in.Log)
+		return main.Run(ctx, []string{"--addr", "127.0.0.1:0"}, daemontest.Getenv(env), in.Stdout, in.Log)
 	})
 }
 
@@ -60,7 +48,7 @@ func spawn(t *testing.T, binary string, env []string) *daemontest.Process {
 func once(t *testing.T, env []string, args ...string) (stdout string, err error) {
 	t.Helper()
 	var out bytes.Buffer
-	err = main.Run(t.Context(), args, environment(env), &out, io.Discard)
+	err = main.Run(t.Context(), args, daemontest.Getenv(env), &out, io.Discard)
 	return out.String(), err
 }
 

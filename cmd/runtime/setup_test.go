@@ -46,24 +46,12 @@ const patience = daemontest.Patience
 // instance is a runtime that serves, in this process or in one of its own.
 type instance = daemontest.Instance
 
-// environment makes a getenv of pairs.
-func environment(pairs []string) func(string) string {
-	return func(name string) string {
-		for i := 0; i+1 < len(pairs); i += 2 {
-			if pairs[i] == name {
-				return pairs[i+1]
-			}
-		}
-		return ""
-	}
-}
-
 // serving runs the command in this process, on a free port and until the test ends. The
 // environment is given in pairs.
 func serving(t *testing.T, env []string, args ...string) *instance {
 	t.Helper()
 	return daemontest.Serve(t, func(ctx context.Context, in *instance) error {
-		return main.Run(ctx, append([]string{"--addr", "127.0.0.1:0"}, args...), environment(env), in.Stdout, in.Log)
+		return main.Run(ctx, append([]string{"--addr", "127.0.0.1:0"}, args...), daemontest.Getenv(env), in.Stdout, in.Log)
 	})
 }
 
@@ -71,7 +59,7 @@ func serving(t *testing.T, env []string, args ...string) *instance {
 func once(t *testing.T, env []string, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
 	var out, log bytes.Buffer
-	err = main.Run(t.Context(), args, environment(env), &out, &log)
+	err = main.Run(t.Context(), args, daemontest.Getenv(env), &out, &log)
 	return out.String(), log.String(), err
 }
 

@@ -5,29 +5,27 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-)
 
-// nobody is the user that the command runs as where the tests are root's, of whom /proc would say nothing.
-const nobody = 65534
+	"github.com/seed93082962/agenthost/internal/usertest"
+)
 
 // The files of a process in /proc are its user's, and root's alone once it is undumpable: others of its user may then
 // neither read its environment nor its memory.
 func TestTheEnvironmentIsRootsAlone(t *testing.T) {
 	path, err := binary()
 	require.NoError(t, err)
-	require.NoError(t, os.Chmod(scratch, 0o755))
 	dir := t.TempDir()
-	require.NoError(t, os.Chmod(filepath.Dir(dir), 0o755))
+	usertest.Enterable(t, scratch)
+	usertest.Enterable(t, dir)
 	require.NoError(t, os.Chmod(dir, 0o777))
 	user := os.Getuid()
-	if user == 0 {
-		user = nobody
+	if user == 0 { // of whom /proc would say nothing
+		user = usertest.Nobody
 	}
 	for name, row := range map[string]struct {
 		command []string
@@ -44,7 +42,7 @@ func TestTheEnvironmentIsRootsAlone(t *testing.T) {
 			cmd := exec.CommandContext(t.Context(), row.command[0], row.command[1:]...)
 			cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = dir, []string{"HOME=/nowhere", "AGENT_STATE_DIR=" + dir + "/state"}, out, out
 			if os.Getuid() == 0 {
-				cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+				cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: usertest.Nobody, Gid: usertest.Nobody}}
 			}
 			input, err := cmd.StdinPipe()
 			require.NoError(t, err)

@@ -8,13 +8,13 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
 	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/internal/logtest"
 	"github.com/seed93082962/agenthost/rbac"
 )
 
@@ -120,25 +120,7 @@ func faultOf(t testing.TB, w *httptest.ResponseRecorder) fault {
 }
 
 // logged is a log for handlers, and what it has.
-func logged() (*slog.Logger, *locked) {
-	out := &locked{}
+func logged() (*slog.Logger, *logtest.Buffer) {
+	out := &logtest.Buffer{}
 	return slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.LevelDebug})), out
-}
-
-// locked is a buffer that a server may still write to.
-type locked struct {
-	mu  sync.Mutex // guards buf
-	buf bytes.Buffer
-}
-
-func (l *locked) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
-}
-
-func (l *locked) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.String()
 }

@@ -1,7 +1,6 @@
 package identity_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"io"
@@ -23,6 +22,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/db/dbtest"
 	"github.com/seed93082962/agenthost/hub/identity"
 	"github.com/seed93082962/agenthost/hub/secret"
+	"github.com/seed93082962/agenthost/internal/logtest"
 )
 
 func TestMain(m *testing.M) { dbtest.Main(m) }
@@ -31,7 +31,7 @@ func TestMain(m *testing.M) { dbtest.Main(m) }
 type launched struct {
 	*replica
 	service *identity.Service
-	logs    *logs
+	logs    *logtest.Buffer
 	handler http.Handler
 }
 
@@ -62,7 +62,7 @@ func onSQLite(t *testing.T, change func(*identity.Config)) *launched {
 // launch starts a replica with a Config that a test may change.
 func (o *office) launch(change func(*identity.Config)) *launched {
 	t := o.t
-	l := &launched{logs: &logs{}}
+	l := &launched{logs: &logtest.Buffer{}}
 	d := dbtest.Open(t, o.url, identity.Migrations, db.Series{Name: "auditlog", Files: sqlaudit.Migrations()})
 	audit, err := sqlaudit.New(sqlaudit.Config{Write: d.Write(), Read: d.Read(), Engine: string(d.Engine()), Now: o.now})
 	require.NoError(t, err)
@@ -172,24 +172,6 @@ func statuses(answers []answer) map[string]int {
 		counts[key]++
 	}
 	return counts
-}
-
-// logs is a buffer that loggers share.
-type logs struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *logs) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *logs) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
 }
 
 // entries are all of the log.

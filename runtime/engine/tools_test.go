@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/internal/logtest"
 	"github.com/seed93082962/agenthost/runtime/engine"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
@@ -31,25 +32,6 @@ func results(lines []string) []string {
 		}
 	}
 	return kept
-}
-
-// lines is a log that is read while it is written.
-type lines struct {
-	mu   sync.Mutex
-	text string
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.text += string(p)
-	return len(p), nil
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text
 }
 
 func TestReadOnlyToolsRunSideBySide(t *testing.T) {
@@ -210,7 +192,7 @@ func TestAToolThatDoesNotStop(t *testing.T) {
 			<-release
 			return tool.Result{}, nil
 		})
-		var log lines
+		var log logtest.Buffer
 		s := newSetup(turns(calls("deaf"), says("Done.")), deaf)
 		s.Logger = slog.New(slog.NewTextHandler(&log, nil))
 		ended := make(chan told, 1)
@@ -234,7 +216,7 @@ func TestTheLogTellsWhatHoldsACancelledRun(t *testing.T) {
 			<-release
 			return tool.Result{}, nil
 		})
-		var log lines
+		var log logtest.Buffer
 		s := newSetup(turns(calls("deaf")), deaf)
 		s.Logger = slog.New(slog.NewTextHandler(&log, nil))
 		ctx, cancel := context.WithCancel(t.Context())

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/internal/logtest"
 )
 
 // Patience is how long a test waits for what is bound to come: long, as the machine may be busy.
@@ -20,7 +22,7 @@ const Patience = 30 * time.Second
 // Instance is a server that runs, in this process or in one of its own.
 type Instance struct {
 	URL         string // once it has Started
-	Stdout, Log *Output
+	Stdout, Log *logtest.Buffer
 
 	ended chan struct{} // closed when it is over, and then:
 	err   error
@@ -45,7 +47,19 @@ func Serve(t testing.TB, run func(ctx context.Context, in *Instance) error) *Ins
 }
 
 func newInstance() *Instance {
-	return &Instance{Stdout: newOutput(), Log: newOutput(), ended: make(chan struct{})}
+	return &Instance{Stdout: &logtest.Buffer{}, Log: &logtest.Buffer{}, ended: make(chan struct{})}
+}
+
+// Getenv stands for os.Getenv in a command that is served: it knows the pairs alone.
+func Getenv(pairs []string) func(string) string {
+	return func(name string) string {
+		for i := 0; i+1 < len(pairs); i += 2 {
+			if pairs[i] == name {
+				return pairs[i+1]
+			}
+		}
+		return ""
+	}
 }
 
 // Process is a run of a binary.
@@ -108,13 +122,13 @@ func (in *Instance) Wait(t testing.TB) {
 }
 
 // Await waits until an output of the instance matches.
-func (in *Instance) Await(t testing.TB, o *Output, pattern *regexp.Regexp) []string {
+func (in *Instance) Await(t testing.TB, o *logtest.Buffer, pattern *regexp.Regexp) []string {
 	t.Helper()
 	late := time.NewTimer(Patience)
 	defer late.Stop()
 	ended := in.ended
 	for {
-		text, wrote := o.now()
+		text, wrote := o.Now()
 		if match := pattern.FindStringSubmatch(text); match != nil {
 			return match
 		}

@@ -3,44 +3,21 @@ package builtin_test
 import (
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/internal/usertest"
 	"github.com/seed93082962/agenthost/runtime/tool"
 )
-
-// asNobody runs f on a thread whose rights on files are nobody's, so that tests mean the same to root and to others.
-// The thread ends with f.
-func asNobody(t *testing.T, f func()) {
-	done := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread()
-		var err error
-		defer func() { done <- err }()
-		if os.Geteuid() == 0 {
-			if err = syscall.Setfsgid(65534); err == nil {
-				err = syscall.Setfsuid(65534)
-			}
-		}
-		if err == nil {
-			f()
-		}
-	}()
-	require.NoError(t, <-done)
-}
 
 func TestUnreadable(t *testing.T) {
 	b := setup(t)
 	b.put(t, "dir/open", "secret\n")
 	b.put(t, "dir/closed", "secret\n")
 	b.put(t, "dir/locked/f", "secret\n")
-	for at := b.dir; at != os.TempDir(); at = filepath.Dir(at) {
-		require.NoError(t, os.Chmod(at, 0o755))
-	}
+	usertest.Enterable(t, b.dir)
 	for path, mode := range map[string]os.FileMode{"dir/open": 0o644, "dir/closed": 0, "dir/locked": 0} {
 		require.NoError(t, os.Chmod(filepath.Join(b.dir, path), mode))
 	}
@@ -62,7 +39,7 @@ func TestUnreadable(t *testing.T) {
 		"Glob dir":          `{"pattern":"**","path":"dir"}`,
 	}
 	got := map[string]answer{}
-	asNobody(t, func() {
+	usertest.AsNobody(t, func() {
 		for name, input := range inputs {
 			use, _, _ := strings.Cut(name, " ")
 			res, err := b.tools[use].Call(t.Context(), tool.Call{Input: []byte(input)})

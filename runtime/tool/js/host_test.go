@@ -1,7 +1,6 @@
 package js_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/internal/logtest"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/tool"
 	"github.com/seed93082962/agenthost/runtime/tool/js"
@@ -291,7 +291,7 @@ func TestCallsWaitTheirTurn(t *testing.T) {
 // Files with the same bytes are compiled once, and what they log at that is there once.
 func TestAgentsShareFiles(t *testing.T) {
 	t.Parallel()
-	var logged lockedBuffer
+	var logged logtest.Buffer
 	h := newHost(t, js.Config{Logger: slog.New(slog.NewTextHandler(&logged, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 	source := "console.warn('compiled', {a: 1}); " + fine
 	var group sync.WaitGroup
@@ -313,21 +313,4 @@ func TestAgentsShareFiles(t *testing.T) {
 	require.Contains(t, text, "run_id=run-1 session_id=session-1")
 	require.Equal(t, 1, strings.Count(text, "says more"))
 	require.Less(t, len(text), 300_000)
-}
-
-type lockedBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/internal/logtest"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/tool"
 	"github.com/seed93082962/agenthost/runtime/tool/js"
@@ -24,7 +25,7 @@ import (
 // The worker is this program, which calls Work; with the race detector if the tests have it.
 func TestToolOfAFile(t *testing.T) {
 	t.Parallel()
-	var logged lockedBuffer
+	var logged logtest.Buffer
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "c d") }))
 	t.Cleanup(server.Close)
 	h, err := js.New(js.Config{Client: server.Client(), Logger: slog.New(slog.NewTextHandler(&logged, nil))})

@@ -1,7 +1,6 @@
 package mcp_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"log/slog"
@@ -11,7 +10,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -19,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/seed93082962/agenthost/internal/logtest"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/tool"
 	"github.com/seed93082962/agenthost/runtime/tool/mcp"
@@ -40,12 +39,12 @@ type world struct {
 	*mcp.Connector
 	t   testing.TB
 	dir string
-	log *journal
+	log *logtest.Buffer
 }
 
 func newWorld(t testing.TB, change ...func(*mcp.Config)) *world {
 	t.Helper()
-	w := &world{t: t, dir: t.TempDir(), log: &journal{}}
+	w := &world{t: t, dir: t.TempDir(), log: &logtest.Buffer{}}
 	cfg := mcp.Config{
 		CWD: w.dir, ConnectTimeout: long,
 		Env:    []string{"PATH=/usr/bin:/bin", "GORACE=atexit_sleep_ms=0"}, // else a server stays for 1 s under the race detector
@@ -158,24 +157,6 @@ func call(t testing.TB, v tool.Tool, input string) tool.Result {
 func requireStatus(t testing.TB, s tool.Server, want tool.Status) {
 	t.Helper()
 	require.Eventually(t, func() bool { return s.Status() == want }, long, time.Millisecond, "never %s", want)
-}
-
-// journal is a log that tests read.
-type journal struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (j *journal) Write(p []byte) (int, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.text.Write(p)
-}
-
-func (j *journal) String() string {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.text.String()
 }
 
 // web serves handler until the test ends.
