@@ -58,9 +58,14 @@ func failAudit(w http.ResponseWriter, r *http.Request, err error) {
 	api.Fail(w, r, err)
 }
 
-// WriteAudit writes the audit log of a tenant as NDJSON, oldest first, each entry with its hash.
+// WriteAudit writes the audit log of a tenant as NDJSON, oldest first, each entry with its hash. Of a damaged log it writes what
+// is left before it returns the error.
 func (h *Hub) WriteAudit(ctx context.Context, w io.Writer, tenantID string) error {
 	out := bufio.NewWriter(w)
+	return errors.Join(h.writeAudit(ctx, out, tenantID), out.Flush())
+}
+
+func (h *Hub) writeAudit(ctx context.Context, w io.Writer, tenantID string) error {
 	var line []byte
 	for entry, err := range h.audit.Entries(ctx, tenantID, auditlog.Filter{}, nil) {
 		if err != nil {
@@ -69,12 +74,9 @@ func (h *Hub) WriteAudit(ctx context.Context, w io.Writer, tenantID string) erro
 		if line, err = entry.AppendNDJSON(line[:0]); err != nil {
 			return err
 		}
-		if _, err := out.Write(line); err != nil {
+		if _, err := w.Write(line); err != nil {
 			return fmt.Errorf("write audit log: %w", err)
 		}
-	}
-	if err := out.Flush(); err != nil {
-		return fmt.Errorf("write audit log: %w", err)
 	}
 	return nil
 }

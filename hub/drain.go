@@ -2,6 +2,7 @@ package hub
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"sync"
 )
@@ -44,7 +45,9 @@ func (r *requests) wait(ctx context.Context) error {
 	case <-idle:
 		return nil
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return fmt.Errorf("wait for requests, %d of which are being answered: %w", r.n, context.Cause(ctx))
 	}
 }
 

@@ -47,10 +47,13 @@ func (h *Hub) ready(w http.ResponseWriter, r *http.Request) error {
 	return api.Encode(w, http.StatusOK, readiness{"ready"})
 }
 
-// Ready returns an error when the database cannot be reached, or lacks what this version needs.
+// Ready returns an error when the database cannot be reached, takes no writes, or lacks what this version needs.
 func (h *Hub) Ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
+	if err := h.db.Ping(ctx); err != nil {
+		return err
+	}
 	err := h.db.Migrated(ctx, h.migrations()...)
 	if errors.Is(err, db.ErrNewer) {
 		return nil // a newer replica has started beside this one, which is to go on until it is replaced too

@@ -43,7 +43,7 @@ type Config struct {
 	// first seals, all of them open. Required.
 	EncryptionKeys string
 
-	// PublicURL is where users reach the hub; links begin with it. Required to serve requests.
+	// PublicURL is where users reach the hub; links begin with it. Required unless Offline.
 	PublicURL string
 
 	// Loopback says that only this machine reaches the listener, and that nothing passes requests of others on to it: the first
@@ -102,6 +102,9 @@ func New(ctx context.Context, cfg Config) (_ *Hub, err error) {
 		cfg.Now = time.Now
 	}
 	cfg.PublicURL = strings.TrimRight(cfg.PublicURL, "/")
+	if cfg.PublicURL == "" && !cfg.Offline {
+		return nil, errors.New("make hub: PublicURL is required: links begin with it")
+	}
 	h := &Hub{cfg: cfg, begin: cfg.Now(), stop: func() {}}
 	if h.keyring, err = secret.Parse(cfg.EncryptionKeys); err != nil {
 		return nil, fmt.Errorf("read encryption keys: %w", err)
@@ -167,7 +170,7 @@ func (h *Hub) migrations() []db.Series {
 
 // translate knows the errors of packages that know no HTTP.
 func translate(err error) *api.Error {
-	if db.Unavailable(err) {
+	if db.Unavailable(err) || errors.Is(err, context.DeadlineExceeded) { // the time that a wait for the database may take was up
 		return &api.Error{Code: api.Unavailable, RetryAfter: time.Second, Cause: err}
 	}
 	return nil

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -16,7 +15,7 @@ import (
 
 // with opens a hub that serves nobody, beside those that may be running on the same database.
 func (s *settings) with(ctx context.Context, stderr io.Writer, do func(*hub.Hub) error) error {
-	if path, ok := strings.CutPrefix(s.databaseURL(), "sqlite://"); ok {
+	if path := s.databaseFile(); path != "" {
 		if _, err := os.Stat(path); err != nil {
 			return fmt.Errorf("there is no hub here: %w; HUB_DATA_DIR or DATABASE_URL say where it is", err)
 		}

@@ -29,11 +29,11 @@ func (s *settings) encryptionKeys(log *slog.Logger) (string, error) {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return keys, err
 	}
+	if _, err := os.Stat(s.databaseFile()); err == nil {
+		return "", fmt.Errorf("%s is gone, and without it what the database has sealed cannot be opened: bring it back, or set PROVIDER_ENCRYPTION_KEY", path)
+	}
 	if err := os.MkdirAll(s.DataDir, 0o700); err != nil {
 		return "", fmt.Errorf("make data directory: %w", err)
-	}
-	if _, err := os.Stat(filepath.Join(s.DataDir, "hub.db")); err == nil {
-		return "", fmt.Errorf("%s is gone, and without it what the database has sealed cannot be opened: bring it back, or set PROVIDER_ENCRYPTION_KEY", path)
 	}
 	if err := writeKey(path); err != nil {
 		return "", fmt.Errorf("write encryption key: %w", err)

@@ -1,6 +1,6 @@
 // Command hub is the control plane: users and their roles, tokens, and the audit log.
 //
-// It keeps everything in ./data, or where HUB_DATA_DIR and DATABASE_URL say, and prints the link to set it up with:
+// It keeps everything in ./data, or where HUB_DATA_DIR and DATABASE_URL say, and prints how to set it up. To begin:
 //
 //	hub --addr 127.0.0.1:8080
 //

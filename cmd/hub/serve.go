@@ -8,10 +8,12 @@ import (
 	"log/slog"
 	"net"
 	"net/url"
+	"path/filepath"
 	"strings"
 
 	"github.com/seed93082962/agenthost/cmd/internal/daemon"
 	"github.com/seed93082962/agenthost/hub"
+	"github.com/seed93082962/agenthost/hub/secret"
 )
 
 // open makes a hub of the settings. addr is nil where nobody is going to be served.
@@ -42,7 +44,15 @@ func (s *settings) open(ctx context.Context, addr net.Addr, log *slog.Logger) (*
 	if cfg.EncryptionKeys, err = s.encryptionKeys(log); err != nil {
 		return nil, err
 	}
-	return hub.New(ctx, cfg)
+	h, err := hub.New(ctx, cfg)
+	if errors.Is(err, secret.ErrUnknownKey) {
+		name := "PROVIDER_ENCRYPTION_KEY"
+		if s.EncryptionKeys == "" {
+			name = filepath.Join(s.DataDir, keyFile)
+		}
+		return nil, fmt.Errorf("%s has no key that opens what this database has sealed: bring the former one back, alone or behind a new one: %w", name, err)
+	}
+	return h, err
 }
 
 // serve answers requests until ctx ends, and drains then.

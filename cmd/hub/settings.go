@@ -85,6 +85,14 @@ func (s *settings) databaseURL() string {
 	return cmp.Or(s.DatabaseURL, "sqlite://"+filepath.Join(s.DataDir, "hub.db"))
 }
 
+// databaseFile is where SQLite keeps the data, and "" with PostgreSQL.
+func (s *settings) databaseFile() string {
+	if path, ok := strings.CutPrefix(s.databaseURL(), "sqlite://"); ok {
+		return path
+	}
+	return ""
+}
+
 // shared tells whether several replicas may use the database.
 func (s *settings) shared() bool { return !strings.HasPrefix(s.databaseURL(), "sqlite:") }
 

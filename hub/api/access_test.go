@@ -124,6 +124,21 @@ func TestNobodyIsRefusedUnrecorded(t *testing.T) {
 	}
 }
 
+// A role can be taken away after the caller was let in: the refusal that follows is recorded with the role that was refused.
+func TestARefusalTellsTheRoleThatWasRefused(t *testing.T) {
+	var role rbac.Role
+	h := handler(t, func(c *api.Config) {
+		c.Denied = func(_ *http.Request, _ api.Route, caller api.Caller) error {
+			role = caller.RoleNow
+			return nil
+		}
+	}, api.Route{Method: "GET", Path: "/only", Group: rbac.AdminOnly, Handle: func(http.ResponseWriter, *http.Request) error {
+		return rbac.AdminOnly.Check(api.Caller{RoleNow: rbac.Member})
+	}})
+	require.Equal(t, 403, send(h, "GET", "/only", "", "Authorization", "Bearer admin-token").Code)
+	require.Equal(t, rbac.Member, role)
+}
+
 func TestCategoryDefaultsToAuth(t *testing.T) {
 	h := guarded(t, func(c *api.Config) {
 		c.Denied = func(_ *http.Request, route api.Route, _ api.Caller) error {

@@ -74,11 +74,11 @@ func RequestEvent(r *http.Request) auditlog.Event {
 	}
 }
 
-// UserAgent is the header of that name as something that can be stored: valid UTF-8 of at most 512 bytes.
+// UserAgent is the header of that name as something that can be stored and shown: at most 512 characters, as Plain has them.
 func UserAgent(r *http.Request) string {
-	const most = 512
+	const most = 512 // bytes
 	agent := r.Header.Get("User-Agent")
-	return strings.ToValidUTF8(agent[:min(len(agent), most)], "")
+	return Plain(strings.ToValidUTF8(agent[:min(len(agent), most)], ""))
 }
 
 // call is the context of a request that a route took.

@@ -36,6 +36,9 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 		panic(http.ErrAbortHandler)
 	}
 	if caller := CallerOf(r); e.Code == Forbidden && caller.UserID != "" && s.cfg.Denied != nil {
+		if refused, ok := errors.AsType[*rbac.DeniedError](err); ok {
+			caller.RoleNow = refused.Role // which may have changed since the caller was let in
+		}
 		if err = s.cfg.Denied(r, *route, caller); err != nil {
 			e = s.known(r, err)
 		}

@@ -49,7 +49,7 @@ func (f Fields) Add(field, fault string) {
 
 // Line checks a text of one line, such as a name, and returns it without the white space around it. It has from least to
 // most characters, no control characters, nothing that turns the direction of writing and nothing that cannot be seen, but
-// for the joiners within words and emoji. Where it is not empty, there is something to be seen.
+// for joiners within words and emoji and what makes a variant of a sign. Where it is not empty, there is something to be seen.
 func (f Fields) Line(field, value string, least, most int) string {
 	return f.check(field, value, least, most, "")
 }
@@ -72,7 +72,7 @@ func (f Fields) check(field, value string, least, most int, also string) string 
 		f.Add(field, fmt.Sprintf("must have at least %d characters", least))
 	case n > most:
 		f.Add(field, fmt.Sprintf("must have at most %d characters", most))
-	case strings.ContainsFunc(value, func(c rune) bool { return Misleading(c) && !strings.ContainsRune(also, c) }):
+	case strings.ContainsFunc(value, func(c rune) bool { return misleading(c) && !strings.ContainsRune(also, c) }):
 		f.Add(field, "must not have control characters")
 	case hasUnseen(value):
 		f.Add(field, "must not have invisible characters")
@@ -82,34 +82,19 @@ func (f Fields) check(field, value string, least, most int, also string) string 
 	return value
 }
 
-// hasUnseen finds format characters (Unicode's Cf), such as a space without a width. A joiner or non-joiner is at home
-// between letters, and a joiner within an emoji of several; the signs that stand around Arabic and Syriac numbers are seen.
-func hasUnseen(value string) bool {
-	const nonJoiner, joiner = '\u200c', '\u200d'
-	chars := []rune(value)
-	joins := func(i int) bool {
-		return i >= 0 && i < len(chars) && unicode.In(chars[i], unicode.L, unicode.M, unicode.S)
-	}
-	for i, c := range chars {
-		switch {
-		case !unicode.Is(unicode.Cf, c), unicode.Is(unicode.Prepended_Concatenation_Mark, c):
-		case (c == nonJoiner || c == joiner) && joins(i-1) && joins(i+1):
-		default:
-			return true
+// Plain makes a text that a stranger gave fit to be kept and shown: U+FFFD takes the place of what Line refuses as a control
+// character.
+func Plain(text string) string {
+	return strings.Map(func(c rune) rune {
+		if misleading(c) {
+			return utf8.RuneError
 		}
-	}
-	return false
+		return c
+	}, text)
 }
 
-// seen holds for what shows by itself: no mark, and none of the letters that fill a place with nothing.
-func seen(c rune) bool {
-	const blankBraille = '\u2800'
-	return unicode.In(c, unicode.L, unicode.N, unicode.P, unicode.S) && c != blankBraille &&
-		!unicode.In(c, unicode.Other_Default_Ignorable_Code_Point)
-}
-
-// Misleading holds for what a name must not have: control characters, line and paragraph separators, and the marks that
+// misleading holds for what a name must not have: control characters, line and paragraph separators, and the marks that
 // turn the direction of writing, with which one name looks like another.
-func Misleading(c rune) bool {
+func misleading(c rune) bool {
 	return unicode.In(c, unicode.Cc, unicode.Zl, unicode.Zp, unicode.Bidi_Control)
 }

@@ -91,6 +91,7 @@ func TestRequestEvent(t *testing.T) {
 		"curl/8":                       "curl/8",
 		"":                             "",
 		"a\xffb":                       "ab",
+		"\u202ea\u009b31mb":            "\ufffda\ufffd31mb",
 		strings.Repeat("x", 600):       strings.Repeat("x", 512),
 		strings.Repeat("x", 511) + "智": strings.Repeat("x", 511),
 	} {

@@ -31,6 +31,14 @@ func attemptOf(r *http.Request, account string) attempt {
 	return attempt{cut(foldUsername(account), maxAuditName), network(api.RemoteIP(r))}
 }
 
+// recordWithin bounds how long a failure may take to be counted and recorded.
+const recordWithin = 10 * time.Second
+
+// detached is for what is counted and recorded of a request also where its client does not wait for the answer.
+func detached(r *http.Request) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(r.Context()), recordWithin)
+}
+
 // network is what counts as one address: of IPv6 the /64, within which anybody has all addresses.
 func network(ip string) string {
 	addr, err := netip.ParseAddr(ip)
@@ -48,6 +56,13 @@ func network(ip string) string {
 	return prefix.String()
 }
 
+// window are the moments between which a failure was counted that counts: after from and not after to. One that is farther
+// ahead than replicas' clocks differ was counted while a clock was wrong, and would lock somebody out until then.
+func (s *Service) window() (from, to int64) {
+	now := s.now()
+	return db.Micros(now.Add(-lockoutWindow)), db.Micros(now.Add(lockoutWindow))
+}
+
 // checkLocked answers 429 while the account is locked for the address, or the whole network is.
 func (s *Service) checkLocked(ctx context.Context, q querier, a attempt) error {
 	var account, network int64
@@ -58,8 +73,15 @@ func (s *Service) checkLocked(ctx context.Context, q querier, a attempt) error {
 	if err != nil {
 		return fault("read login attempts", err)
 	}
-	if wait := db.Time(max(account, network)).Add(lockoutWindow).Sub(s.now()); wait > 0 {
-		return &api.Error{Code: api.RateLimited, RetryAfter: wait}
+	from, to := s.window()
+	first := from
+	for _, at := range []int64{account, network} {
+		if at <= to {
+			first = max(first, at)
+		}
+	}
+	if first > from {
+		return &api.Error{Code: api.RateLimited, RetryAfter: db.Time(first).Sub(db.Time(from))}
 	}
 	return nil
 }
@@ -67,11 +89,11 @@ func (s *Service) checkLocked(ctx context.Context, q querier, a attempt) error {
 // countFailure counts a failure for the account and for the network, or answers 429 where others came before it: of any
 // number of tries at once, five get to know that they were wrong.
 func (s *Service) countFailure(ctx context.Context, tx *sql.Tx, a attempt) error {
-	now := s.now()
+	from, to := s.window()
 	n, err := affected(ctx, tx, "count login attempt", `INSERT INTO login_attempts AS l (account_fold, remote_ip, at1, at2, at3, at4, at5)
 		VALUES ($1, $2, 0, 0, 0, 0, $3)
 		ON CONFLICT (account_fold, remote_ip) DO UPDATE SET at1 = l.at2, at2 = l.at3, at3 = l.at4, at4 = l.at5, at5 = excluded.at5
-		WHERE l.at1 <= $4`, a.account, a.address, db.Micros(now), db.Micros(now.Add(-lockoutWindow)))
+		WHERE l.at1 <= $4 OR l.at1 > $5`, a.account, a.address, db.Micros(s.now()), from, to)
 	if err != nil {
 		return err
 	}
@@ -84,12 +106,12 @@ func (s *Service) countFailure(ctx context.Context, tx *sql.Tx, a attempt) error
 // countNetwork counts a failure for the network alone, or answers 429. The window begins anew with the first failure after
 // it has passed. Rows of accounts are locked before it.
 func (s *Service) countNetwork(ctx context.Context, tx *sql.Tx, a attempt) error {
-	now := s.now()
+	from, to := s.window()
 	n, err := affected(ctx, tx, "count failure of network", `INSERT INTO login_networks AS l (network, began, failures) VALUES ($1, $2, 1)
 		ON CONFLICT (network) DO UPDATE SET
-			failures = CASE WHEN l.began <= $3 THEN 1 ELSE l.failures + 1 END,
-			began = CASE WHEN l.began <= $3 THEN excluded.began ELSE l.began END
-		WHERE l.began <= $3 OR l.failures < $4`, a.address, db.Micros(now), db.Micros(now.Add(-lockoutWindow)), maxFailures)
+			failures = CASE WHEN l.began <= $3 OR l.began > $4 THEN 1 ELSE l.failures + 1 END,
+			began = CASE WHEN l.began <= $3 OR l.began > $4 THEN excluded.began ELSE l.began END
+		WHERE l.began <= $3 OR l.began > $4 OR l.failures < $5`, a.address, db.Micros(s.now()), from, to, maxFailures)
 	if err != nil || n > 0 {
 		return err
 	}
@@ -108,9 +130,10 @@ func (s *Service) tooLate(ctx context.Context, tx *sql.Tx, a attempt) error {
 // wrong ones at once counts only if it came in time. The member's row is locked before: a reset of the password locks both
 // in this order.
 func (s *Service) clearFailures(ctx context.Context, tx *sql.Tx, a attempt) error {
-	n, err := affected(ctx, tx, "clear login attempts", `DELETE FROM login_attempts WHERE account_fold = $1 AND remote_ip = $2 AND at1 <= $3`,
-		a.account, a.address, db.Micros(s.now().Add(-lockoutWindow)))
-	if err != nil || n > 0 {
+	from, to := s.window()
+	_, err := affected(ctx, tx, "clear login attempts", `DELETE FROM login_attempts
+		WHERE account_fold = $1 AND remote_ip = $2 AND (at1 <= $3 OR at1 > $4)`, a.account, a.address, from, to)
+	if err != nil {
 		return err
 	}
 	return s.checkLocked(ctx, tx, a)

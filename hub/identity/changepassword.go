@@ -1,7 +1,6 @@
 package identity
 
 import (
-	"context"
 	"database/sql"
 	"errors"
 	"net/http"
@@ -90,7 +89,8 @@ func (s *Service) replacePassword(r *http.Request, caller api.Caller, in changeP
 
 // refuseChange counts a wrong old password as a failed login: whoever has found a session must not find the password.
 func (s *Service) refuseChange(r *http.Request, m member, try attempt) error {
-	ctx := context.WithoutCancel(r.Context())
+	ctx, cancel := detached(r)
+	defer cancel()
 	e := selfEvent(r, m)
 	e.Status = auditlog.Failure
 	err := s.db.Tx(ctx, func(tx *sql.Tx) error {

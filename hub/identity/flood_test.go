@@ -101,3 +101,25 @@ func TestFailuresOfANetwork(t *testing.T) {
 		require.Zero(t, l.count(`SELECT COUNT(*) FROM login_networks`))
 	})
 }
+
+// Tokens that are none take nothing that others need: with SQLite there is one writer.
+func TestStrangersDoNotWrite(t *testing.T) {
+	t.Parallel()
+	l := onSQLite(t, nil)
+	l.setup()
+	held, err := l.db.Write().Conn(t.Context())
+	require.NoError(t, err)
+	defer held.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // of all
+	defer cancel()
+	for path, row := range map[string]struct{ body, code string }{
+		"/auth/refresh":  {`{"refresh_token":"rt_unknown"}`, "unauthenticated"},
+		"/auth/logout":   {`{"refresh_token":"rt_unknown"}`, "unauthenticated"},
+		"/auth/register": {`{"token":"inv_unknown","username":"mia","password":"` + password + `"}`, "invite_invalid"},
+		"/auth/setup":    {`{"password":"` + password + `"}`, "already_initialized"},
+	} {
+		w := httptest.NewRecorder()
+		l.handler.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodPost, path, strings.NewReader(row.body)))
+		require.Contains(t, w.Body.String(), `"`+row.code+`"`, path)
+	}
+}

@@ -1,7 +1,6 @@
 package identity
 
 import (
-	"context"
 	"database/sql"
 	"errors"
 	"net/http"
@@ -101,9 +100,10 @@ func (s *Service) tryLogin(r *http.Request, in loginRequest) (body loginBody, er
 
 // refuseLogin counts and records a failure, and answers why. A client that does not wait for the answer is counted too.
 func (s *Service) refuseLogin(r *http.Request, m member, name string, why api.Code) error {
-	ctx := context.WithoutCancel(r.Context())
+	ctx, cancel := detached(r)
+	defer cancel()
 	e := api.RequestEvent(r)
-	e.TenantID, e.UserID, e.UserName, e.Status = DefaultTenant, m.ID, cut(plain(name), maxAuditName), auditlog.Failure
+	e.TenantID, e.UserID, e.UserName, e.Status = DefaultTenant, m.ID, cut(api.Plain(name), maxAuditName), auditlog.Failure
 	e.TargetType, e.TargetID, e.TargetName = targetUser, m.ID, m.Username
 	err := s.db.Tx(ctx, func(tx *sql.Tx) error {
 		count := s.countFailure

@@ -60,6 +60,23 @@ func TestAPasswordThatChangesDuringTheLogin(t *testing.T) {
 	}
 }
 
+// A network that is locked while a password is found right is not let in, whatever was counted for the account before.
+func TestANetworkThatIsLockedDuringTheLogin(t *testing.T) {
+	t.Parallel()
+	l := newOffice(t, pgtest.URL(t)).launch(nil)
+	l.setup()
+	l.login("root", "wrong password").refused(http.StatusUnauthorized, api.InvalidCredentials)
+	for range 2 { // the first time with a failure of the account, the second without
+		l.exec(`DELETE FROM login_networks`)
+		l.meanwhile(`SELECT id FROM members FOR UPDATE`, func() answer { return l.login("root", password) }, func(tx *sql.Tx) {
+			_, err := tx.ExecContext(t.Context(), `INSERT INTO login_networks (network, began, failures) VALUES ('127.0.0.1', $1, 100)`, l.o.now().UnixMicro())
+			require.NoError(t, err)
+		}).refused(http.StatusTooManyRequests, api.RateLimited)
+		l.exec(`DELETE FROM login_attempts`)
+	}
+	require.Equal(t, 1, l.count(`SELECT COUNT(*) FROM sessions`), "that of the setup alone")
+}
+
 // What is read of a session while something of its user may have changed answers that request, and is not kept. The change
 // is one of the password that waits too, is given up and so may have been made or not.
 func TestAStateThatWasReadDuringAChange(t *testing.T) {

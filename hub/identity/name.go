@@ -2,7 +2,6 @@ package identity
 
 import (
 	"regexp"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/seed93082962/agenthost/auditlog"
@@ -39,16 +38,6 @@ func validatePassword(s string) string {
 // checkDisplayName notes what is wrong with a display name, and answers it without the white space around it.
 func checkDisplayName(faults api.Fields, field, s string) string {
 	return faults.Line(field, s, 1, maxDisplayName)
-}
-
-// plain makes a text that a stranger gave fit to be kept and shown.
-func plain(s string) string {
-	return strings.Map(func(c rune) rune {
-		if api.Misleading(c) {
-			return utf8.RuneError
-		}
-		return c
-	}, s)
 }
 
 // cut keeps the first n characters.

@@ -68,6 +68,9 @@ func (s *Service) refresh(w http.ResponseWriter, r *http.Request) error {
 		return api.Fields{"refresh_token": "must not be empty"} //nolint:gosec // a field's name, no credential
 	}
 	ctx, hash := r.Context(), hashToken(in.RefreshToken)
+	if _, err := readFamily(ctx, s.db.Read(), hash); err != nil { // a stranger's token locks nothing
+		return err
+	}
 	var (
 		body   loginBody
 		reused bool

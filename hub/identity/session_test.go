@@ -83,9 +83,10 @@ func TestSessionsOfOnesOwn(t *testing.T) {
 
 		path := "/auth/sessions/" + items[0].text("id")
 		l.delete(root.access(), path).refused(http.StatusNotFound, api.NotFound)
+		l.delete(mia.token, "/auth/sessions/that-of-yesterday").refused(http.StatusNotFound, api.NotFound)
 		l.get(laptop.access(), "/auth/userinfo").want(http.StatusOK)
 		head := l.o.head()
-		l.delete(mia.token, path).want(http.StatusNoContent)
+		l.delete(mia.token, "/auth/sessions/"+strings.ToUpper(items[0].text("id"))).want(http.StatusNoContent)
 		require.Equal(t, []string{`auth.revoke_session mia {"sessionId":"` + items[0].text("id") + `"}`}, l.o.log(head))
 		l.get(laptop.access(), "/auth/userinfo").refused(http.StatusUnauthorized, api.TokenRevoked)
 		l.refresh(laptop["refresh_token"]).refused(http.StatusUnauthorized, api.TokenRevoked)

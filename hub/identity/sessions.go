@@ -49,14 +49,18 @@ func (s *Service) sessionsOf(r *http.Request, tenantID, userID, current string) 
 }
 
 func (s *Service) deleteSession(w http.ResponseWriter, r *http.Request) error {
-	ctx, caller, id := r.Context(), api.CallerOf(r), r.PathValue("id")
-	err := s.db.Tx(ctx, func(tx *sql.Tx) error {
+	ctx, caller := r.Context(), api.CallerOf(r)
+	id, err := pathID(r, "id")
+	if err != nil {
+		return err
+	}
+	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
 		ended, err := s.endSession(ctx, tx, caller.UserID, id, endedByRevoke)
 		if err != nil {
 			return err
 		}
 		if !ended {
-			return api.NotFound
+			return api.NotFound.New("You have no such session, or it has ended.")
 		}
 		e := api.RequestEvent(r)
 		return s.record(ctx, tx, actionRevokeSession.Record(aboutSession(e, id, caller.UserName), sessionDetail{id}))

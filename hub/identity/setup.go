@@ -161,7 +161,9 @@ func (s *Service) allowSetup(r *http.Request, token string) error {
 	if token == "" {
 		return api.Unauthenticated.New("Give the setup_token that the hub has printed at its start.")
 	}
-	ctx, try := context.WithoutCancel(r.Context()), attemptOf(r, setupAccount)
+	ctx, cancel := detached(r)
+	defer cancel()
+	try := attemptOf(r, setupAccount)
 	if err := s.checkLocked(ctx, s.db.Read(), try); err != nil {
 		return err
 	}
