@@ -28,7 +28,9 @@
 // The hash of an entry is the SHA-256 of the hash before it and of all its fields, see [Entry.Sum]. The first entry of a
 // tenant follows 32 zero bytes. [Verify] computes the chain again. It finds a changed, missing or added entry unless
 // whoever did that also computed all later hashes anew; against that, note the [Head] elsewhere from time to time and
-// hand it to Verify. An export carries the hashes, so that it can be checked without this package:
+// hand it to Verify. It also finds what was put above the last entry, and whatever a store keeps beside the entries, such
+// as an index, that is not as it must be. Where a store meets such damage by itself it fails with a [DamagedError] rather
+// than answer less than there was. An export carries the hashes, so that it can be checked without this package:
 //
 //	hash = SHA-256(previous hash, 32 bytes
 //	               "auditlog/1\n"

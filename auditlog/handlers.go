@@ -27,7 +27,7 @@ type Handlers struct {
 	Tenant func(*http.Request) string
 
 	// Fail answers a request that cannot be answered otherwise; nothing was written before. The error is a *[ParamError] where the
-	// client is at fault, and of the store or the client's connection where not. Defaults to a plain text: 400 with the
+	// client is at fault, and of the store, such as a *[DamagedError], or the client's connection where not. Defaults to a plain text: 400 with the
 	// rule that was broken, 503 for a request that was cancelled, 500 without a reason.
 	Fail func(w http.ResponseWriter, r *http.Request, err error)
 

@@ -2,9 +2,11 @@ package auditlog
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 )
 
@@ -15,13 +17,16 @@ type Verification struct {
 	HeadID   uint64 `json:"headId,string"` // 0 where nothing was ever written
 	HeadHash string `json:"headHash"`      // hexadecimal; note it elsewhere, with the id
 
-	// FirstBadID is the first entry that is not what was written there, or is missing; 0 where OK.
+	// FirstBadID is the first entry that is not what was written there, is missing, or stands where nothing was written yet;
+	// 0 where OK. It is one more than HeadID, or than the last id by then, where all entries are good and something that the
+	// store keeps beside them is not.
 	FirstBadID uint64 `json:"firstBadId,string,omitempty"`
 }
 
 // Verify computes the chain of a tenant's log again, from the checkpoint to the head as it is when Verify begins. Heads
 // noted earlier are compared as well: they show a log that was written anew from some entry on. One that lies before
-// the checkpoint is an error, since nothing is left to compare it with.
+// the checkpoint is an error, since nothing is left to compare it with. What the store keeps beside the entries is checked by
+// the store, see [Store.Entries]. Entries that others append meanwhile are not checked, and are no fault.
 func Verify(ctx context.Context, s Store, tenantID string, noted ...Head) (Verification, error) {
 	for {
 		v, from, err := verify(ctx, s, tenantID, noted)
@@ -75,16 +80,30 @@ func verify(ctx context.Context, s Store, tenantID string, noted []Head) (v Veri
 func walk(ctx context.Context, s Store, tenantID string, last, head Head, known map[uint64][]byte, lost uint64) (checked, bad uint64, err error) {
 	fits := func(h Head) bool {
 		want, noted := known[h.ID]
-		return (!noted || bytes.Equal(want, linkOf(h))) && (h.ID != head.ID || bytes.Equal(linkOf(head), linkOf(h)))
+		return (!noted || bytes.Equal(want, linkOf(h))) &&
+			(h.ID != head.ID || bytes.Equal(linkOf(head), linkOf(h)) && h.CreatedAt.Equal(head.CreatedAt))
 	}
+	from := last.ID
 	if !fits(last) {
-		return 0, max(last.ID, 1), nil
+		return 0, max(from, 1), nil
 	}
-	for e, err := range s.Entries(ctx, tenantID, Filter{}, &head.ID) {
-		if err != nil {
-			return 0, 0, err
-		}
+	above := head.ID // the last entry that was read
+	for e, err := range s.Entries(ctx, tenantID, Filter{}, nil) {
+		var damaged *DamagedError
 		switch {
+		case errors.As(err, &damaged):
+			bad = cmp.Or(damaged.ID, last.ID+1)
+			if bad > from {
+				checked = min(checked, bad-from-1)
+			}
+			return checked, min(bad, cmp.Or(lost, bad)), nil
+		case err != nil:
+			return 0, 0, err
+		case e.ID <= from:
+			return checked, max(e.ID, 1), nil
+		case last.ID == head.ID && e.ID > head.ID:
+			above = max(above, e.ID)
+			continue
 		case e.ID != last.ID+1 || e.TenantID != tenantID:
 			return checked, last.ID + 1, nil
 		case !bytes.Equal(e.Hash, e.Sum(linkOf(last))), e.CreatedAt.Before(last.CreatedAt), !fits(e.Head()):
@@ -95,6 +114,15 @@ func walk(ctx context.Context, s Store, tenantID string, last, head Head, known 
 	}
 	if last.ID != head.ID {
 		return checked, last.ID + 1, nil
+	}
+	if above > head.ID && lost == 0 {
+		now, err := s.Head(ctx, tenantID)
+		if err != nil {
+			return 0, 0, err
+		}
+		if above > now.ID { // it was not appended, or the head would be there
+			lost = now.ID + 1
+		}
 	}
 	return checked, lost, nil
 }

@@ -3,6 +3,7 @@ package auditlog_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"slices"
 	"sync/atomic"
@@ -21,7 +22,8 @@ type tampered struct {
 	auditlog.Store
 	change func([]auditlog.Entry) []auditlog.Entry // what is read
 	head   func(*auditlog.Head)
-	fail   int          // an error instead of this entry and all later ones; 0: none
+	fail   int          // errBroken instead of this entry and all later ones; 0: none
+	last   error        // after all entries
 	count  atomic.Int32 // how often the log was read
 }
 
@@ -47,6 +49,9 @@ func (s *tampered) Entries(ctx context.Context, tenant string, f auditlog.Filter
 			if !yield(e, nil) {
 				return
 			}
+		}
+		if s.last != nil {
+			yield(auditlog.Entry{}, s.last)
 		}
 	}
 }
@@ -117,6 +122,21 @@ func TestVerifyFindsWhatWasDone(t *testing.T) {
 			all[4].CreatedAt = all[4].CreatedAt.Add(-time.Hour)
 			return again(all, 4)
 		}},
+		{name: "one was put above the head", bad: 10, change: func(all []auditlog.Entry) []auditlog.Entry {
+			e := all[8]
+			e.ID = 10
+			return again(append(all, e), 9)
+		}},
+		{name: "one was put far above the head", bad: 10, change: func(all []auditlog.Entry) []auditlog.Entry {
+			e := all[8]
+			e.ID = 1 << 62
+			return append(all, e)
+		}},
+		{name: "one was put before the first", bad: 1, change: func(all []auditlog.Entry) []auditlog.Entry {
+			return slices.Insert(all, 0, auditlog.Entry{TenantID: "t"})
+		}},
+		{name: "the last was doubled", bad: 10, change: func(all []auditlog.Entry) []auditlog.Entry { return append(all, all[8]) }},
+		{name: "the time of the head was changed", bad: 9, head: func(h *auditlog.Head) { h.CreatedAt = h.CreatedAt.Add(time.Hour) }},
 		{name: "the hash of the head was changed", bad: 9, head: func(h *auditlog.Head) { h.Hash[0]++ }},
 		{name: "the head was put back", bad: 8, head: func(h *auditlog.Head) { h.ID = 8 }},
 		{name: "the head was put forward", bad: 10, head: func(h *auditlog.Head) { h.ID = 10 }},
@@ -195,6 +215,69 @@ func TestVerifyTellsThatTheStoreFailed(t *testing.T) {
 	v, err := auditlog.Verify(t.Context(), &tampered{Store: filled(t, 3), fail: 2}, "t")
 	require.ErrorIs(t, err, errBroken)
 	require.Zero(t, v)
+}
+
+func TestVerifyTellsWhatTheStoreFound(t *testing.T) {
+	t.Parallel()
+	long := auditlog.Head{ID: 12, Hash: make([]byte, 32)}
+	for _, row := range []struct {
+		name         string
+		id           uint64
+		change       func([]auditlog.Entry) []auditlog.Entry
+		noted        []auditlog.Head
+		checked, bad uint64
+	}{
+		{name: "above the head", id: 10, checked: 9, bad: 10},
+		{name: "an entry", id: 4, checked: 3, bad: 4},
+		{name: "before the first", id: 1, checked: 0, bad: 1},
+		{name: "somewhere", checked: 9, bad: 10},
+		{name: "an entry, and the log was longer once", id: 4, noted: []auditlog.Head{long}, checked: 3, bad: 4},
+		{name: "above the head, and the log was longer once", id: 20, noted: []auditlog.Head{long}, checked: 9, bad: 10},
+		{name: "somewhere, where entries are missing", checked: 8, bad: 9,
+			change: func(all []auditlog.Entry) []auditlog.Entry { return all[:8] }},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			s := &tampered{Store: filled(t, 9), change: row.change, last: fmt.Errorf("read: %w", &auditlog.DamagedError{TenantID: "t", ID: row.id})}
+			v, err := auditlog.Verify(t.Context(), s, "t", row.noted...)
+			require.NoError(t, err)
+			require.False(t, v.OK)
+			require.Equal(t, row.checked, v.Checked)
+			require.Equal(t, row.bad, v.FirstBadID)
+		})
+	}
+}
+
+func TestDamagedErrorNamesWhatToDo(t *testing.T) {
+	t.Parallel()
+	require.EqualError(t, &auditlog.DamagedError{TenantID: "t", ID: 5}, `the audit log of "t" is damaged at entry 5: verify it`)
+	require.EqualError(t, &auditlog.DamagedError{TenantID: "t"}, `the audit log of "t" is damaged: verify it`)
+}
+
+// What is appended while it is read stands above the head, and was not put there.
+func TestVerifyWhileEntriesAreAppended(t *testing.T) {
+	t.Parallel()
+	memory := filled(t, 9)
+	s := &tampered{Store: memory}
+	s.change = func([]auditlog.Entry) (all []auditlog.Entry) {
+		for range 3 {
+			if err := memory.Append(context.Background(), login.Record(auditlog.Event{TenantID: "t"}, auditlog.None{})); err != nil {
+				panic(err)
+			}
+		}
+		for e, err := range memory.Entries(context.Background(), "t", auditlog.Filter{}, nil) {
+			if err != nil {
+				panic(err)
+			}
+			all = append(all, e)
+		}
+		return all
+	}
+	v, err := auditlog.Verify(t.Context(), s, "t")
+	require.NoError(t, err)
+	require.True(t, v.OK, "%+v", v)
+	require.Equal(t, uint64(9), v.Checked)
+	require.Equal(t, uint64(9), v.HeadID)
 }
 
 // What is pruned while it is read is not missing.

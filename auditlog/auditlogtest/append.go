@@ -183,7 +183,7 @@ func contexts(t *testing.T, s auditlog.Store) {
 			cancel()
 		}
 	}
-	require.LessOrEqual(t, n, 3)
+	require.LessOrEqual(t, n, 4, "what was read before may come, and then the error")
 	require.ErrorIs(t, s.Append(ctx, logins(name, 1)...), context.Canceled)
 	_, err := s.Query(ctx, auditlog.Query{TenantID: name})
 	require.ErrorIs(t, err, context.Canceled)

@@ -17,6 +17,7 @@ type draft struct {
 	from    auditlog.Head // before these
 	head    auditlog.Head // after these
 	rows    []row
+	columns *columns         // of these rows, where the engine takes them so
 	keys    []*key           // those whose position changes
 	missing map[keyName]bool // names that the chain does not know; where there are some the draft is of no use
 }
@@ -27,9 +28,16 @@ type row struct {
 	key, pos [3]int64
 }
 
-func (c *chain) begin() *draft {
+func (c *chain) begin(d dialect) *draft {
 	c.drafts++
-	return &draft{chain: c, from: c.head, head: c.head, rows: make([]row, 0, c.rows)}
+	w := &draft{chain: c, from: c.head, head: c.head, rows: make([]row, 0, c.rows)}
+	if d.swap {
+		w.columns = &columns{}
+		for i := range w.columns {
+			w.columns[i].Grow(c.widths[i]*9/8 + 64)
+		}
+	}
+	return w
 }
 
 // add seals a record.
@@ -56,12 +64,15 @@ func (d *draft) add(r auditlog.Record, now time.Time) error {
 		k.next++
 		added.key[j], added.pos[j] = k.id, k.next
 	}
+	if d.columns != nil {
+		d.columns.add(added)
+	}
 	return nil
 }
 
 // draft seals records of one tenant.
-func (c *chain) draft(records []auditlog.Record, now time.Time) (*draft, error) {
-	d := c.begin()
+func (c *chain) draft(engine dialect, records []auditlog.Record, now time.Time) (*draft, error) {
+	d := c.begin(engine)
 	d.rows = slices.Grow(d.rows, len(records))
 	for _, r := range records {
 		if err := d.add(r, now); err != nil {
@@ -92,6 +103,11 @@ func (d *draft) find(e auditlog.Entry) (keys [3]*key, ok bool) {
 // committed moves the chain to where the draft leaves the log.
 func (d *draft) committed() {
 	d.chain.head, d.chain.rows = d.head, min(len(d.rows), piece)
+	if d.columns != nil {
+		for i := range d.columns {
+			d.chain.widths[i] = d.columns[i].Len()
+		}
+	}
 	for _, k := range d.keys {
 		k.pos = k.next
 	}
@@ -130,18 +146,18 @@ func (s *Store) appendLocked(ctx context.Context, q querier, c *chain, l log, re
 	}
 	now := s.now()
 	for part := range slices.Chunk(records, piece) {
-		d, err := c.draft(part, now)
+		d, err := c.draft(s.sql, part, now)
 		if err == nil && d.missing != nil {
 			if err := c.learn(ctx, q, s.sql, slices.Collect(maps.Keys(d.missing))); err != nil {
 				return fmt.Errorf("read keys: %w", err)
 			}
-			d, err = c.draft(part, now)
+			d, err = c.draft(s.sql, part, now)
 		}
 		if err != nil {
 			return err
 		}
 		if err := s.sql.insert(ctx, q, d); err != nil {
-			return err
+			return collision(err, part[0].TenantID(), d.from.ID+1)
 		}
 		d.committed()
 	}

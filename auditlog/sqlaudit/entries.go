@@ -11,9 +11,9 @@ import (
 // chunkSize is how many entries are in memory at once. Between chunks nothing is kept open in the database.
 const chunkSize = 500
 
-// Entries gives what fits the filter, oldest first. Where no filter is given, as for [auditlog.Verify], it also checks
-// what stands beside an entry: one that the indexes would show in the wrong place comes without its hash, so that it
-// does not verify.
+// Entries gives what fits the filter, oldest first. Without a filter and a snapshot, as for [auditlog.Verify], it also checks
+// what stands beside an entry: one that the indexes would show in the wrong place comes without its hash, so that it does
+// not verify. Then it looks for what belongs to no entry: see [auditlog.Store].
 func (s *Store) Entries(ctx context.Context, tenantID string, f auditlog.Filter,
 	snapshot *uint64,
 ) iter.Seq2[auditlog.Entry, error] {
@@ -31,38 +31,45 @@ func (s *Store) stream(ctx context.Context, tenantID string, f auditlog.Filter, 
 	if err != nil {
 		return err
 	}
-	view := auditlog.Query{Snapshot: snapshot}
-	from, err := s.source(ctx, l, f, view.View(l.head.ID))
-	if err != nil || from.total() == 0 {
+	end := auditlog.Query{Snapshot: snapshot}.View(l.head.ID)
+	from, err := s.source(ctx, l, f, end)
+	if err != nil {
 		return err
 	}
-	var check *checker
-	if f == (auditlog.Filter{}) {
-		check = &checker{store: s, log: l, tenantID: tenantID, seen: map[int64]seen{}}
+	if f != (auditlog.Filter{}) || snapshot != nil {
+		_, err := chunks(ctx, from, end, yield, func(rows []row) error { return s.fill(ctx, tenantID, rows) })
+		return err
 	}
-	end := signed(view.View(l.head.ID))
-	for after := int64(0); after < end; {
+	check := &checker{store: s, tenant: l.tenant, tenantID: tenantID, seen: map[int64]seen{}}
+	all, err := chunks(ctx, from, end, yield, func(rows []row) error { return check.fill(ctx, rows) })
+	if err != nil || !all {
+		return err
+	}
+	return check.rest(ctx)
+}
+
+// chunks yields the entries of a source up to an id, and tells whether all were wanted.
+func chunks(ctx context.Context, from source, end uint64, yield func(auditlog.Entry, error) bool, fill func([]row) error) (bool, error) {
+	if from.total() == 0 {
+		return true, nil
+	}
+	for after := int64(0); after < signed(end); {
 		rows, next, err := from.chunk(ctx, after, chunkSize)
 		if err != nil {
-			return err
+			return false, err
 		}
-		if check != nil {
-			err = check.fill(ctx, rows)
-		} else {
-			err = s.fill(ctx, tenantID, rows)
-		}
-		if err != nil {
-			return err
+		if err := fill(rows); err != nil {
+			return false, err
 		}
 		for i := range rows {
 			if !yield(rows[i].Entry, nil) {
-				return nil
+				return false, nil
 			}
 		}
 		if next <= after {
-			return nil
+			break
 		}
 		after = next
 	}
-	return nil
+	return true, nil
 }

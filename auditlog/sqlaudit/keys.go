@@ -71,8 +71,8 @@ type chain struct {
 	of     map[who][3]*key // found in keys before, as most are
 	made   []keyName       // keys that this transaction inserted
 	drafts int64
-	rows   int     // of the last draft that was inserted, and about how wide its columns were
-	widths [16]int // in bytes: what the next one begins with
+	rows   int     // of the last draft that was inserted, and how long its columns were
+	widths [16]int // in bytes: the next one begins with room for as much
 }
 
 // who does what: all that the keys of an entry depend on.

@@ -6,18 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-
-	"github.com/seed93082962/agenthost/auditlog"
 )
 
 // name is what a key stands for.
 type name struct {
-	kind     int
-	category int64 // key of the actor's category
-	name     string
-	userID   string
-	floor    int64 // as it was when it was asked for
-	findable bool  // an actor whose user a filter finds by what is shown of it
+	kind   int
+	name   string
+	userID string
 }
 
 // maxNames bounds what a store remembers of names.
@@ -84,9 +79,8 @@ func (r *row) named(tenantID string, keys map[int64]name) {
 
 // ask reads names from the database.
 func (s *Store) ask(ctx context.Context, keys []int64, into map[int64]name) (err error) {
-	rows, err := s.read.query(ctx, `SELECT k.key, k.kind, COALESCE(k.category, 0), COALESCE(u.name, k.name),
-		COALESCE(u.user_id, ''), k.floor, COALESCE(u.kind, 0), COALESCE(u.fold_name, ''), COALESCE(u.fold_id, '') FROM audit_keys k LEFT JOIN audit_keys u ON u.key = k.owner WHERE k.key IN `+
-		fmt.Sprintf(s.sql.set, "$1"), set(keys))
+	rows, err := s.read.query(ctx, `SELECT k.key, k.kind, COALESCE(u.name, k.name), COALESCE(u.user_id, '')
+		FROM audit_keys k LEFT JOIN audit_keys u ON u.key = k.owner WHERE k.key IN `+fmt.Sprintf(s.sql.set, "$1"), set(keys))
 	if err != nil {
 		return fmt.Errorf("read names: %w", err)
 	}
@@ -94,12 +88,9 @@ func (s *Store) ask(ctx context.Context, keys []int64, into map[int64]name) (err
 	for rows.Next() {
 		var k int64
 		var n name
-		var ownerKind int
-		var foldName, foldID string
-		if err := rows.Scan(&k, &n.kind, &n.category, &n.name, &n.userID, &n.floor, &ownerKind, &foldName, &foldID); err != nil {
+		if err := rows.Scan(&k, &n.kind, &n.name, &n.userID); err != nil {
 			return fmt.Errorf("read names: %w", err)
 		}
-		n.findable = ownerKind == kindUser && foldName == auditlog.Fold(n.name) && foldID == auditlog.Fold(n.userID)
 		into[k] = n
 	}
 	return rows.Err()

@@ -2,6 +2,8 @@ package sqlaudit
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
 	"time"
 
@@ -39,6 +41,9 @@ func (s *Store) Prune(ctx context.Context, tenantID string, before time.Time) (u
 func (s *Store) pruneSome(ctx context.Context, tenantID string, last uint64) (n uint64, err error) {
 	for attempt := 0; ; attempt++ {
 		n, err = s.tryPrune(ctx, tenantID, last)
+		if errors.Is(err, sql.ErrTxDone) && ctx.Err() != nil { // which is how database/sql tells it of a transaction
+			return 0, context.Cause(ctx)
+		}
 		if err == nil || !transient(err) || attempt == attempts {
 			return n, err
 		}
@@ -78,7 +83,7 @@ func (s *Store) tryPrune(ctx context.Context, tenantID string, last uint64) (uin
 		return 0, err
 	}
 	if moved != 1 {
-		return 0, fmt.Errorf("entry %d is missing", last)
+		return 0, &auditlog.DamagedError{TenantID: tenantID, ID: last}
 	}
 	// Users of whom only these entries were left.
 	forgotten, err := change(ctx, tx, `DELETE FROM audit_keys WHERE kind = 3 AND key IN (SELECT actor `+gone+`)

@@ -13,45 +13,54 @@ import (
 
 // Query answers one page.
 func (s *Store) Query(ctx context.Context, q auditlog.Query) (auditlog.Page, error) {
+	var before *gap
 	for range 8 {
-		p, fits, err := s.page(ctx, q)
+		p, g, err := s.page(ctx, q)
 		if err != nil {
 			return auditlog.Page{}, fmt.Errorf("query audit log: %w", err)
 		}
-		if fits {
+		if g == nil {
 			return p, nil
 		}
-		// Entries were pruned between the count and the items.
+		// Entries may have been pruned between the count and the items.
+		if g.again(before) {
+			return auditlog.Page{}, fmt.Errorf("query audit log: %w", &auditlog.DamagedError{TenantID: q.TenantID, ID: g.id})
+		}
+		s.ranks.forget()
+		before = g
 	}
-	return auditlog.Page{}, errors.New("query audit log: entries that were counted are not there")
+	return auditlog.Page{}, errors.New("query audit log: entries were pruned each time after they were counted")
 }
 
-func (s *Store) page(ctx context.Context, q auditlog.Query) (p auditlog.Page, fits bool, err error) {
+func (s *Store) page(ctx context.Context, q auditlog.Query) (p auditlog.Page, g *gap, err error) {
 	if p, ok, err := s.quick(ctx, q); ok || err != nil {
-		return p, ok, err
+		return p, nil, err
 	}
 	l, err := s.log(ctx, q.TenantID)
 	if err != nil {
-		return p, false, err
+		return p, nil, err
 	}
 	p.Items = []auditlog.Entry{}
 	p.Snapshot = q.View(l.head.ID)
 	from, err := s.source(ctx, l, q.Filter, p.Snapshot)
 	if err != nil {
-		return p, false, err
+		return p, nil, err
 	}
 	total := from.total()
 	p.Total = unsigned(total)
 	if q.Limit <= 0 || q.Offset >= p.Total {
-		return p, true, nil
+		return p, nil, nil
 	}
 	n := min(int64(q.Limit), total-signed(q.Offset))
 	rows, err := from.page(ctx, signed(q.Offset), n)
 	if err != nil {
-		return p, false, err
+		return p, nil, err
+	}
+	if id, ok := dense(from, signed(q.Offset), n, rows); !ok {
+		return p, &gap{floor: l.floor.ID, id: id}, nil
 	}
 	p.Items, err = s.items(ctx, q.TenantID, rows)
-	return p, int64(len(rows)) == n, err
+	return p, nil, err
 }
 
 // items fills in names.
@@ -113,18 +122,13 @@ func (s *Store) source(ctx context.Context, l log, f auditlog.Filter, snapshot u
 func (s *Store) span(ctx context.Context, l log, f auditlog.Filter, snapshot uint64) (span, error) {
 	sp := span{store: s, tenant: l.tenant, floor: signed(l.floor.ID), lo: signed(l.floor.ID), hi: signed(snapshot)}
 	sp.hi = max(sp.hi, sp.lo)
-	if sp.lo == sp.hi || f.From.IsZero() && f.To.IsZero() {
+	if sp.lo == sp.hi || !timed(f) {
 		return sp, nil
 	}
 	from, to := f.Micros()
 	lo, hi := sp.lo, sp.hi
-	// The last entry at or before a time stands among the sixteen from the last milestone on.
-	const mark = `COALESCE((SELECT m.id FROM audit_entries m WHERE m.tenant = $1 AND m.id %% 16 = 0 AND m.created_at <= %s
-			ORDER BY m.created_at DESC, m.id DESC LIMIT 1), $2)`
-	const last = `COALESCE((SELECT e.id FROM audit_entries e WHERE e.tenant = $1 AND e.created_at <= %[1]s
-			AND e.id >= %[2]s AND e.id <= %[2]s + 16 ORDER BY e.id DESC LIMIT 1), $2)`
-	query := "WITH mark AS MATERIALIZED (SELECT " + fmt.Sprintf(mark, "$3") + " AS a, " + fmt.Sprintf(mark, "$4") + " AS b)" +
-		" SELECT " + fmt.Sprintf(last, "$3", "mark.a") + ", " + fmt.Sprintf(last, "$4", "mark.b") + " FROM mark"
+	const query = "WITH log AS MATERIALIZED (SELECT CAST($1 AS BIGINT) AS tenant, CAST($2 AS BIGINT) AS lo," +
+		" CAST($3 AS BIGINT) AS before, CAST($4 AS BIGINT) AS until), " + between + " SELECT first, last FROM ids"
 	before := max(from, math.MinInt64+1) - 1
 	err := s.read.row(ctx, query, []any{sp.tenant, sp.lo, before, to}, &lo, &hi)
 	if err != nil {

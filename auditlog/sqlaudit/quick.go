@@ -5,65 +5,64 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strings"
 	"time"
 
 	"github.com/seed93082962/agenthost/auditlog"
 )
 
-// A page of all entries, of a category or of an action is one statement: head, total and items are of one moment then.
-// Its parts are subqueries with a single row, which both engines run once.
-const (
-	quickHead = `WITH h AS MATERIALIZED (SELECT tenant, id, floor_id, CASE WHEN id < $2 THEN id ELSE $2 END AS hi
-		FROM audit_heads WHERE name = $1)`
-	quickKey = `, k AS MATERIALIZED (SELECT k.key, k.floor, h.id, h.hi, COALESCE((SELECT e.$c_pos FROM audit_entries e
-			WHERE e.$c = k.key AND e.id <= h.hi ORDER BY e.id DESC LIMIT 1), k.floor) AS last
-		FROM h JOIN audit_keys k ON k.tenant = h.tenant AND k.digest = $3)`
-	quickColumns = ` e.id, e.created_at, e.category, e.action, e.actor, e.target_type, e.target_id, e.target_name, e.status,
-		e.detail, e.remote_ip, e.user_agent, e.hash FROM audit_entries e WHERE `
-
-	quickAll = quickHead + ` SELECT (SELECT id FROM h), (SELECT floor_id FROM h), (SELECT hi FROM h),` + quickColumns +
-		`e.tenant = (SELECT tenant FROM h) AND e.id <= (SELECT hi FROM h) - $3 ORDER BY e.id DESC`
-	quickFirst = quickHead + quickKey + ` SELECT (SELECT id FROM k), (SELECT floor FROM k), (SELECT last FROM k),` + quickColumns +
-		`e.$c = (SELECT key FROM k) AND e.id <= (SELECT hi FROM k) ORDER BY e.id DESC`
-	// From the next milestone at or above the position it is at most fifteen entries down to it.
-	quickDeep = quickHead + quickKey + ` SELECT (SELECT id FROM k), (SELECT floor FROM k), (SELECT last FROM k),` + quickColumns +
-		`e.$c = (SELECT key FROM k) AND e.$c_pos <= (SELECT last FROM k) - $4 AND e.id <= COALESCE((
-			SELECT m.id FROM audit_entries m WHERE m.$c = (SELECT key FROM k) AND m.$c_pos % 16 = 0
-				AND m.$c_pos >= (SELECT last FROM k) - $4 AND m.id <= (SELECT hi FROM k) ORDER BY m.$c_pos LIMIT 1
-		), (SELECT hi FROM k)) ORDER BY e.id DESC`
-)
+// A page of all entries, of a category or of an action, and that within a time range, is one statement: head, total and
+// items are of one moment then. Its parts are subqueries with a single row, which both engines run once.
 
 // quick answers what it can in one statement. It may not find that there is nothing.
 func (s *Store) quick(ctx context.Context, q auditlog.Query) (p auditlog.Page, ok bool, err error) {
-	if q.Limit <= 0 || q.Offset >= math.MaxInt64 || q.User != "" || !q.From.IsZero() || !q.To.IsZero() || q.Void() {
+	if q.Limit <= 0 || q.Offset >= math.MaxInt64 || q.User != "" || q.Void() {
 		return p, false, nil
 	}
-	view, offset := int64(math.MaxInt64), signed(q.Offset)
+	view, n := int64(math.MaxInt64), min(int64(q.Limit), math.MaxInt32)
 	if q.Snapshot != nil {
 		view = signed(*q.Snapshot)
 	}
-	n := min(int64(q.Limit), math.MaxInt32)
-	query, args := quickAll, []any{q.TenantID, view, offset}
+	text := &statement{}
+	text.head(q, view)
 	if q.Category != "" || q.Action != "" {
 		column, name := keyOf(q.Filter)
-		query, args = quickFirst, []any{q.TenantID, view, name.digest()}
-		if offset > 0 {
-			query, args = quickDeep, append(args, offset)
-		}
-		query = strings.ReplaceAll(query, "$c", column)
+		text.key(column, name, signed(q.Offset), timed(q.Filter))
+	} else {
+		text.all(signed(q.Offset))
 	}
-	var ends [3]int64 // last id; positions of the last entries before the view and in it
-	rows, err := s.quickRows(ctx, query+limit(n), n, args, &ends)
-	if err != nil || len(rows) == 0 {
+	text.add(limit(n))
+	found, err := s.answer(ctx, text, n)
+	if err != nil || len(found.rows) == 0 {
 		return p, false, err
 	}
-	p.Snapshot, p.Total = unsigned(min(view, ends[0])), unsigned(ends[2]-ends[1])
-	if uint64(len(rows)) != min(unsigned(n), p.Total-min(q.Offset, p.Total)) {
+	p.Snapshot, p.Total = unsigned(min(view, found.id)), unsigned(found.last-found.first)
+	want := min(unsigned(n), p.Total-min(q.Offset, p.Total))
+	if !found.dense(signed(q.Offset), want) {
 		return p, false, nil
 	}
-	p.Items, err = s.items(ctx, q.TenantID, rows)
+	p.Items, err = s.items(ctx, q.TenantID, found.rows[:want]) // those behind are older than the view
 	return p, err == nil, err
+}
+
+// answer is what the statement gave.
+type answer struct {
+	id          int64 // of the log's last entry
+	first, last int64 // positions: of the last entry before the view, and of the last one in it
+	rows        []row
+	places      []int64 // positions of the rows
+}
+
+// dense tells whether the rows begin with those behind the offset, without a gap.
+func (a *answer) dense(offset int64, n uint64) bool {
+	if uint64(len(a.places)) < n {
+		return false
+	}
+	for i, at := range a.places[:n] {
+		if at != a.last-offset-int64(i) {
+			return false
+		}
+	}
+	return true
 }
 
 // keyOf is what an action is counted by, or a category where no action is asked for; the two together are void unless they fit.
@@ -74,23 +73,23 @@ func keyOf(f auditlog.Filter) (column string, n keyName) {
 	return "category", keyName{kind: kindCategory, name: f.Category}
 }
 
-func (s *Store) quickRows(ctx context.Context, query string, n int64, args []any, ends *[3]int64) (all []row, err error) {
-	rows, err := s.read.query(ctx, query, args...)
+func (s *Store) answer(ctx context.Context, text *statement, n int64) (a answer, err error) {
+	rows, err := s.read.query(ctx, text.String(), text.args...)
 	if err != nil {
-		return nil, fmt.Errorf("read entries: %w", err)
+		return a, fmt.Errorf("read entries: %w", err)
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
-	all = make([]row, 0, min(n, 100))
-	for int64(len(all)) < n && rows.Next() {
-		all = append(all, row{})
-		r := &all[len(all)-1]
-		var at int64
-		err := rows.Scan(&ends[0], &ends[1], &ends[2], &r.ID, &at, &r.key[0], &r.key[1], &r.key[2], &r.TargetType, &r.TargetID,
+	a.rows, a.places = make([]row, 0, min(n, 100)), make([]int64, 0, min(n, 100))
+	for int64(len(a.rows)) < n && rows.Next() {
+		var r row
+		var place, at int64
+		err := rows.Scan(&a.id, &a.first, &a.last, &place, &r.ID, &at, &r.key[0], &r.key[1], &r.key[2], &r.TargetType, &r.TargetID,
 			&r.TargetName, &r.Status, (*[]byte)(&r.Detail), &r.RemoteIP, &r.UserAgent, &r.Hash)
 		if err != nil {
-			return nil, fmt.Errorf("read entries: %w", err)
+			return a, fmt.Errorf("read entries: %w", err)
 		}
 		r.CreatedAt = time.UnixMicro(at).UTC()
+		a.rows, a.places = append(a.rows, r), append(a.places, place)
 	}
-	return all, rows.Err()
+	return a, rows.Err()
 }

@@ -3,9 +3,12 @@ package sqlaudit
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"strings"
 	"time"
+
+	"github.com/seed93082962/agenthost/auditlog"
 )
 
 // The store does not know the driver, but what its errors can tell: pgx and lib/pq have a SQLState, modernc.org/sqlite a Code.
@@ -48,6 +51,16 @@ func refused(err error) bool {
 	}
 	code := sqliteCode(err)
 	return code == 18 || code == 19 || code == 20 || code == 25 // too big, constraint, mismatch, range
+}
+
+// collision words an error of inserting entries with the log locked, where the database says that they are there. Nobody else
+// can have appended them.
+func collision(err error, tenantID string, id uint64) error {
+	var sqlite interface{ Code() int }
+	if sqlState(err) == "23505" || errors.As(err, &sqlite) && (sqlite.Code() == 1555 || sqlite.Code() == 2067) { // unique violations
+		return fmt.Errorf("%w: %w", &auditlog.DamagedError{TenantID: tenantID, ID: id}, err)
+	}
+	return err
 }
 
 // answered tells that the server reported the error and has rolled back. Anything else leaves open what became of a commit:

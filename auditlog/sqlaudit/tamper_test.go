@@ -3,6 +3,7 @@ package sqlaudit_test
 import (
 	"cmp"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -11,11 +12,23 @@ import (
 	"github.com/seed93082962/agenthost/hub/db/dbtest"
 )
 
+// added inserts one more of an entry of the log $1.
+func added(tenant, id, of string) string {
+	const columns = `created_at, category, category_pos, action, action_pos, actor, actor_pos, target_type, target_id, target_name,
+		status, detail, remote_ip, user_agent, hash`
+	return "INSERT INTO audit_entries (tenant, id, " + columns + ") SELECT " + tenant + ", " + id + ", " + columns +
+		" FROM audit_entries WHERE tenant = $1 AND id = " + of
+}
+
 // Each log has twelve entries, and the sixth is changed.
 func TestVerifyFindsTampering(t *testing.T) {
 	entry := func(change string) string {
 		return "UPDATE audit_entries SET " + change + " WHERE tenant = $1 AND id = 6"
 	}
+	key := func(change string, kind int, name string) string {
+		return fmt.Sprintf("UPDATE audit_keys SET %s WHERE tenant = $1 AND kind = %d AND name = '%s'", change, kind, name)
+	}
+	const elsewhere = "(SELECT h.tenant FROM audit_heads h WHERE h.name = 'elsewhere')"
 	changes := []struct {
 		name string
 		sql  string
@@ -56,11 +69,41 @@ func TestVerifyFindsTampering(t *testing.T) {
 		{name: "what a user is found by", sql: "UPDATE audit_keys SET fold_name = 'x' WHERE tenant = $1 AND name = 'User001'", bad: 1},
 		{name: "what an id is found by", sql: "UPDATE audit_keys SET fold_id = 'x' WHERE tenant = $1 AND name = 'User001'", bad: 1},
 		{name: "a user who is none", sql: "UPDATE audit_keys SET kind = 2 WHERE tenant = $1 AND kind = 4 AND name = 'User001'", bad: 1},
+		{name: "added above the head", sql: added("tenant", "13", "12"), bad: 13},
+		{name: "added far above the head", sql: added("tenant", "9223372036854775807", "12"), bad: 13},
+		{name: "added before the first", sql: added("tenant", "0", "1"), bad: 1},
+		{name: "added with a negative id", sql: added("tenant", "-7", "1"), bad: 1},
+		{name: "added to another log, with a key of this", sql: added(elsewhere, "6", "6"), bad: 13},
+		{name: "added to no log, with the next position", sql: strings.Replace(added("100000", "1000", "12"), "SELECT 100000, 1000, created_at,"+
+			" category, category_pos, action, action_pos, actor, actor_pos", "SELECT 100000, 1000, created_at, category, category_pos + 1,"+
+			" action, action_pos + 1, actor, actor_pos + 1", 1), bad: 13},
+		{name: "head put back", bad: 12, sql: `UPDATE audit_heads SET id = 11, hash = e.hash, at = e.created_at FROM audit_entries e
+			WHERE audit_heads.tenant = $1 AND e.tenant = $1 AND e.id = 11`},
+		{name: "time of head", bad: 12, sql: "UPDATE audit_heads SET at = at + 1000000 WHERE tenant = $1"},
+		{name: "digest of category", sql: key("digest = 'x'", 1, "user"), bad: 2},
+		{name: "digest of action", sql: key("digest = 'x'", 2, "auth.login"), bad: 1},
+		{name: "digest of user", sql: key("digest = 'x'", 4, "User001"), bad: 1},
+		{name: "digest of last user", sql: key("digest = 'x'", 4, "User002"), bad: 11},
+		{name: "digest of actor", bad: 12, sql: `UPDATE audit_keys SET digest = 'x' WHERE key = (
+			SELECT e.actor FROM audit_entries e WHERE e.tenant = $1 AND e.id = 12)`},
+		{name: "category of another log", sql: key("tenant = "+elsewhere, 1, "user"), bad: 2},
+		{name: "user of another log", sql: key("tenant = "+elsewhere, 4, "User001"), bad: 1},
+		{name: "owner of actor", bad: 11, sql: `UPDATE audit_keys SET owner = (SELECT u.key FROM audit_keys u
+			WHERE u.tenant = $1 AND u.name = 'User001') WHERE key = (SELECT e.actor FROM audit_entries e WHERE e.tenant = $1 AND e.id = 11)`},
+		{name: "category of actor", bad: 11, sql: `UPDATE audit_keys SET category = (SELECT c.key FROM audit_keys c
+			WHERE c.tenant = $1 AND c.kind = 1 AND c.name = 'user') WHERE key = (SELECT e.actor FROM audit_entries e WHERE e.tenant = $1 AND e.id = 11)`},
+		{name: "second category of a name", bad: 13, sql: "INSERT INTO audit_keys (tenant, kind, digest, name) VALUES ($1, 1, 'x', 'auth')"},
+		{name: "second user of a name", bad: 13, sql: `INSERT INTO audit_keys (tenant, kind, digest, name, user_id, fold_name, fold_id)
+			SELECT tenant, kind, 'x', name, user_id, fold_name, fold_id FROM audit_keys WHERE tenant = $1 AND name = 'User001'`},
+		{name: "floor", sql: key("floor = 1", 1, "user"), bad: 2},
+		{name: "floor below 0", sql: key("floor = -1", 1, "user"), bad: 2},
 		{name: "keys deleted", sql: "DELETE FROM audit_keys WHERE tenant = $1 AND kind = 3", bad: 1},
 	}
 	dbtest.Each(t, func(t *testing.T, url string) {
 		d := database(t, url)
 		s := store(t, d)
+		require.NoError(t, s.Append(t.Context(), auditlog.Define[auditlog.None]("elsewhere.login").Record(
+			auditlog.Event{TenantID: "elsewhere"}, auditlog.None{})))
 		for _, change := range changes {
 			t.Run(change.name, func(t *testing.T) {
 				log := change.name
@@ -99,5 +142,50 @@ func TestVerifyFindsReordering(t *testing.T) {
 		v, err := auditlog.Verify(t.Context(), s, "t")
 		require.NoError(t, err)
 		require.EqualValues(t, 6, v.FirstBadID)
+	})
+}
+
+// Twelve entries are pruned, all of their actions, and three are left.
+func TestVerifyFindsTamperingBelowTheCheckpoint(t *testing.T) {
+	changes := []struct {
+		name, sql string
+		bad       uint64
+	}{
+		{"floor of a category without entries", "UPDATE audit_keys SET floor = floor + 1 WHERE tenant = $1 AND kind = 1 AND name = 'user'", 16},
+		{"floor of an action without entries", "UPDATE audit_keys SET floor = 0 WHERE tenant = $1 AND kind = 2 AND name = 'user.update_role'", 16},
+		{"floor of a category with entries", "UPDATE audit_keys SET floor = floor + 1 WHERE tenant = $1 AND kind = 1 AND name = 'auth'", 13},
+		{"an entry put back", added("tenant", "7", "14"), 7},
+		{"the checkpoint of a later entry", `UPDATE audit_heads SET floor_id = e.id, floor_hash = e.hash, floor_at = e.created_at
+			FROM audit_entries e WHERE audit_heads.tenant = $1 AND e.tenant = $1 AND e.id = 14`, 15},
+		{"a checkpoint above the head", "UPDATE audit_heads SET floor_id = 1000 WHERE tenant = $1", 13},
+	}
+	dbtest.Each(t, func(t *testing.T, url string) {
+		d := database(t, url)
+		s := store(t, d)
+		for _, change := range changes {
+			t.Run(change.name, func(t *testing.T) {
+				log := change.name
+				for i := range 6 {
+					require.NoError(t, s.Append(t.Context(), login(log, i), promote(log, i)))
+				}
+				require.NoError(t, s.Append(t.Context(), login(log, 7)))
+				p, err := s.Query(t.Context(), auditlog.Query{TenantID: log, Limit: 1})
+				require.NoError(t, err)
+				require.NoError(t, s.Append(t.Context(), login(log, 8), login(log, 9)))
+				n, err := s.Prune(t.Context(), log, p.Items[0].CreatedAt)
+				require.NoError(t, err)
+				require.EqualValues(t, 12, n)
+				require.EqualValues(t, 3, verified(t, s, log).Checked)
+				var tenant int64
+				require.NoError(t, d.Read().QueryRow("SELECT tenant FROM audit_heads WHERE name = $1", log).Scan(&tenant))
+				_, err = d.Write().Exec(change.sql, tenant)
+				require.NoError(t, err)
+
+				v, err := auditlog.Verify(t.Context(), s, log)
+				require.NoError(t, err)
+				require.False(t, v.OK)
+				require.Equal(t, change.bad, v.FirstBadID)
+			})
+		}
 	})
 }

@@ -65,7 +65,7 @@ func (w *writer) draft(d *draft, records []auditlog.Record) *draft {
 		if c == nil || w.cool > 0 || !w.store.sql.swap {
 			return nil
 		}
-		d = c.begin()
+		d = c.begin(w.store.sql)
 	}
 	if len(d.rows)+len(records) > piece {
 		return nil
