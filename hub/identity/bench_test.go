@@ -32,24 +32,28 @@ var engines = []struct {
 	url  func(testing.TB) string
 }{{"sqlite", dbtest.SQLite}, {"postgres", pgtest.URL}}
 
+// paced is the time between two requests of one of 64 connections which together send 15,000 a second.
+const paced = 64 * time.Second / 15_000
+
 // BenchmarkUserinfo is an authenticated GET through the whole handler over HTTP on loopback, from 64 connections: each
-// with a session of its own, or all with one. Beside it, the same answer from the same handler with nobody asked, and from
-// net/http alone. Client and server share the cores.
+// with a session of its own, or all with one, as fast as they go, or at a given rate. Beside it, the same answer from the
+// same handler with nobody asked, and from net/http alone. Client and server share the cores.
 func BenchmarkUserinfo(b *testing.B) {
 	for _, engine := range engines {
 		handler, _, tokens := benchHub(b, engine.url(b), 64)
-		b.Run(engine.name+"/64 sessions", func(b *testing.B) { load(b, handler, "/auth/userinfo", tokens) })
+		b.Run(engine.name+"/64 sessions", func(b *testing.B) { load(b, handler, "/auth/userinfo", tokens, 0) })
+		b.Run(engine.name+"/64 sessions paced", func(b *testing.B) { load(b, handler, "/auth/userinfo", tokens, paced) })
 		b.Run(engine.name+"/one session", func(b *testing.B) {
-			load(b, handler, "/auth/userinfo", slices.Repeat(tokens[:1], len(tokens)))
+			load(b, handler, "/auth/userinfo", slices.Repeat(tokens[:1], len(tokens)), 0)
 		})
-		b.Run(engine.name+"/nobody asked", func(b *testing.B) { load(b, handler, "/open", make([]string, len(tokens))) })
+		b.Run(engine.name+"/nobody asked", func(b *testing.B) { load(b, handler, "/open", make([]string, len(tokens)), 0) })
 	}
-	b.Run("net http alone", func(b *testing.B) {
-		load(b, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "application/json")
-			_, _ = w.Write(userinfoLike)
-		}), "/", make([]string, 64))
+	alone := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(userinfoLike)
 	})
+	b.Run("net http alone", func(b *testing.B) { load(b, alone, "/", make([]string, 64), 0) })
+	b.Run("net http alone paced", func(b *testing.B) { load(b, alone, "/", make([]string, 64), paced) })
 }
 
 var userinfoLike = []byte(`{"id":"018f0000-0000-7000-8000-000000000000","username":"root","display_name":"root","role":"admin",` +
@@ -91,8 +95,9 @@ func benchPost(b testing.TB, handler http.Handler, path, text string) (body obje
 	return body
 }
 
-// load sends b.N requests, each token over a connection of its own, one after the other.
-func load(b *testing.B, handler http.Handler, path string, tokens []string) {
+// load sends b.N requests, each token over a connection of its own, one after the other: with a pace, each at its time or as
+// soon after it as the one before is answered, and counted from its time.
+func load(b *testing.B, handler http.Handler, path string, tokens []string, pace time.Duration) {
 	server := httptest.NewServer(handler)
 	defer server.Close()
 	address := strings.TrimPrefix(server.URL, "http://")
@@ -105,7 +110,8 @@ func load(b *testing.B, handler http.Handler, path string, tokens []string) {
 		if i < b.N%len(tokens) {
 			n++
 		}
-		wg.Go(func() { times[i] = requests(b, address, path, token, n) })
+		begin := time.Now().Add(pace * time.Duration(i) / time.Duration(len(tokens)))
+		wg.Go(func() { times[i] = requests(b, address, path, token, n, begin, pace) })
 	}
 	wg.Wait()
 	b.StopTimer()
@@ -126,7 +132,7 @@ func cpu(b *testing.B) time.Duration {
 }
 
 // requests speaks HTTP by hand: net/http's client would take more of the cores than the server.
-func requests(b *testing.B, address, path, token string, n int) []time.Duration {
+func requests(b *testing.B, address, path, token string, n int, begin time.Time, pace time.Duration) []time.Duration {
 	conn, err := net.Dial("tcp", address)
 	if err != nil {
 		b.Error(err)
@@ -140,7 +146,11 @@ func requests(b *testing.B, address, path, token string, n int) []time.Duration 
 	request += "\r\n"
 	times, in, sent := make([]time.Duration, 0, n), bufio.NewReader(conn), []byte(request)
 	for range n {
-		begin := time.Now()
+		if pace == 0 {
+			begin = time.Now()
+		} else if early := time.Until(begin); early > 0 {
+			<-time.After(early)
+		}
 		if _, err = conn.Write(sent); err != nil {
 			b.Error(err)
 			return times
@@ -150,6 +160,7 @@ func requests(b *testing.B, address, path, token string, n int) []time.Duration 
 			return times
 		}
 		times = append(times, time.Since(begin))
+		begin = begin.Add(pace)
 	}
 	return times
 }
