@@ -14,8 +14,8 @@ type Store interface {
 	// end already it fails with a *[DamagedError].
 	Append(ctx context.Context, records ...Record) error
 
-	// Query answers one page. Items and Total are of the same view. Where the page lacks entries that were counted it fails
-	// with a *[DamagedError].
+	// Query answers one page. Items and Total are of the same view. Where the page lacks entries that were counted, or a part
+	// of one, it fails with a *[DamagedError].
 	Query(ctx context.Context, q Query) (Page, error)
 
 	// Entries gives what fits the filter, oldest first, up to the snapshot as [Query] has it. It does not hold all of them at once.

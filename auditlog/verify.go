@@ -25,8 +25,9 @@ type Verification struct {
 
 // Verify computes the chain of a tenant's log again, from the checkpoint to the head as it is when Verify begins. Heads
 // noted earlier are compared as well: they show a log that was written anew from some entry on. One that lies before
-// the checkpoint is an error, since nothing is left to compare it with. What the store keeps beside the entries is checked by
-// the store, see [Store.Entries]. Entries that others append meanwhile are not checked, and are no fault.
+// the checkpoint is an error, since nothing is left to compare it with; the zero Head tells nothing, and is none. What the
+// store keeps beside the entries is checked by the store, see [Store.Entries]. Entries that others append meanwhile are
+// not checked, and are no fault.
 func Verify(ctx context.Context, s Store, tenantID string, noted ...Head) (Verification, error) {
 	for {
 		v, from, err := verify(ctx, s, tenantID, noted)
@@ -61,6 +62,7 @@ func verify(ctx context.Context, s Store, tenantID string, noted []Head) (v Veri
 	known := make(map[uint64][]byte, len(noted)+1)
 	for _, n := range noted {
 		switch hash, twice := known[n.ID]; {
+		case n.ID == 0 && n.Hash == nil: // nothing was written by then, which holds for any log
 		case n.ID < from:
 			return v, 0, fmt.Errorf("the noted entry %d was pruned", n.ID)
 		case n.ID > head.ID: // the log was longer once

@@ -33,6 +33,19 @@ func nothing(t *testing.T, s auditlog.Store) {
 	require.Zero(t, gone)
 	require.Equal(t, auditlog.Verification{OK: true, HeadHash: strings.Repeat("0", 64)}, verified(t, s, name))
 	require.NoError(t, s.Append(t.Context()))
+
+	for _, name := range []string{"", "\xff", "a\x00", strings.Repeat("t", 1<<12)} { // under which nothing can be written
+		for _, f := range []auditlog.Filter{{}, {Category: "auth"}, {User: "a"}, {From: time.Now()}} {
+			p := query(t, s, auditlog.Query{TenantID: name, Filter: f, Limit: 10})
+			require.Empty(t, p.Items)
+			require.Zero(t, p.Total)
+			require.Empty(t, all(t, s, name, f, nil))
+		}
+		gone, err := s.Prune(t.Context(), name, time.Now())
+		require.NoError(t, err)
+		require.Zero(t, gone)
+		verified(t, s, name)
+	}
 }
 
 func appending(t *testing.T, s auditlog.Store) {

@@ -10,12 +10,13 @@ import (
 type actors struct {
 	span
 	keys  []int64    // those that have entries there
-	pairs [][2]int64 // these with the positions of their entries at or below lo
-	base  int64      // sum of these positions
+	lasts [][2]int64 // these with the positions of their last entries at or below hi
+	base  int64      // sum of the positions at or below lo
 	count int64
 }
 
-// actors counts, and leaves out who did nothing in the span. It is given keys with the positions of their last pruned entries.
+// actors counts, and leaves out who did nothing in the span. It is given keys with the positions of their last pruned entries,
+// and counts as of when these were read: positions at an id do not change.
 func (s span) actors(ctx context.Context, floors [][2]int64) (*actors, error) {
 	all := &actors{span: s}
 	if len(floors) == 0 {
@@ -26,18 +27,22 @@ func (s span) actors(ctx context.Context, floors [][2]int64) (*actors, error) {
 		return nil, err
 	}
 	firsts := make(map[int64]int64, len(floors))
-	if s.lo > s.floor {
-		if floors, err = s.store.ranks.at(ctx, s, s.lo, floors); err != nil {
-			return nil, err
-		}
-	}
 	for _, p := range floors {
 		firsts[p[0]] = p[1]
+	}
+	if s.lo > s.floor {
+		before, err := s.store.ranks.at(ctx, s, s.lo, floors)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range before {
+			firsts[p[0]] = max(firsts[p[0]], p[1])
+		}
 	}
 	for _, p := range last {
 		if first := firsts[p[0]]; p[1] > first {
 			all.keys = append(all.keys, p[0])
-			all.pairs = append(all.pairs, [2]int64{p[0], first})
+			all.lasts = append(all.lasts, p)
 			all.base += first
 			all.count += p[1] - first
 		}
@@ -77,15 +82,18 @@ func (a *actors) page(ctx context.Context, offset, n int64) ([]row, error) {
 }
 
 // seek finds the id of the entry at a position, counted from lo: bisection in one statement, whose steps are powers of two.
+// Who has no entries before is where pruning left it, or at the end where nothing is left: so the answer is right if
+// the entry is still there.
 func (a *actors) seek(ctx context.Context, position int64) (id int64, err error) {
-	query := "WITH RECURSIVE k AS MATERIALIZED " + fmt.Sprintf(a.store.sql.pairs, "$5") + `,
+	query := "WITH RECURSIVE k AS MATERIALIZED (SELECT p.key, COALESCE(f.floor, p.pos) AS floor FROM " +
+		fmt.Sprintf(a.store.sql.pairs, "$5") + ` p LEFT JOIN audit_keys f ON f.key = p.key),
 		s (at, step) AS (SELECT CAST($1 AS BIGINT), CAST($2 AS BIGINT) UNION ALL
 			SELECT CASE WHEN s.at + s.step < $3 AND (SELECT SUM(COALESCE((SELECT e.actor_pos FROM audit_entries e
-				WHERE e.actor = k.key AND e.id <= s.at + s.step ORDER BY e.id DESC LIMIT 1), k.first)) FROM k) < $4
+				WHERE e.actor = k.key AND e.id <= s.at + s.step ORDER BY e.id DESC LIMIT 1), k.floor)) FROM k) < $4
 			THEN s.at + s.step ELSE s.at END, s.step / 2 FROM s WHERE s.step > 0)
 		SELECT MAX(at) + 1 FROM s`
 	step := int64(1) << bits.Len64(unsigned(a.hi-a.lo)) >> 1
-	if err = a.store.read.row(ctx, query, []any{a.lo, step, a.hi, a.base + position, set(a.pairs)}, &id); err != nil {
+	if err = a.store.read.row(ctx, query, []any{a.lo, step, a.hi, a.base + position, set(a.lasts)}, &id); err != nil {
 		return 0, fmt.Errorf("find entry of users: %w", err)
 	}
 	return id, nil
@@ -115,7 +123,7 @@ func (a *actors) walk(ctx context.Context, far, n int64) ([]row, error) {
 func (a *actors) merge(ctx context.Context, n int64) ([]row, error) {
 	newest, err := a.twos(ctx, `SELECT k.key, COALESCE((SELECT e.id FROM audit_entries e
 			WHERE e.actor = k.key AND e.id <= $1 ORDER BY e.id DESC LIMIT 1), 0) AS last
-		FROM `+fmt.Sprintf(a.store.sql.pairs, "$2")+" k ORDER BY last DESC LIMIT $3", []any{a.hi, set(a.pairs), n})
+		FROM `+fmt.Sprintf(a.store.sql.pairs, "$2")+" k ORDER BY last DESC LIMIT $3", []any{a.hi, set(a.lasts), n})
 	if err != nil {
 		return nil, fmt.Errorf("find users' last entries: %w", err)
 	}

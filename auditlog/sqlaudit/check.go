@@ -41,10 +41,20 @@ type storedKey struct {
 	name, userID, foldName, foldID string
 }
 
-func (c *checker) fill(ctx context.Context, rows []row) error {
-	if err := c.learn(ctx, rows); err != nil {
-		return err
+// whole fills in names, and leaves out what was pruned since it was read where something looks wrong.
+func (c *checker) whole(ctx context.Context, rows []row) ([]row, error) {
+	sound, err := c.fill(ctx, rows)
+	if err != nil || sound {
+		return rows, err
 	}
+	return c.store.left(ctx, c.tenantID, rows)
+}
+
+func (c *checker) fill(ctx context.Context, rows []row) (sound bool, err error) {
+	if err := c.learn(ctx, rows); err != nil {
+		return false, err
+	}
+	sound = true
 	keys := make(map[int64]name, 3)
 	for i := range rows {
 		r := &rows[i]
@@ -59,10 +69,10 @@ func (c *checker) fill(ctx context.Context, rows []row) error {
 		}
 		r.named(c.tenantID, keys)
 		if !fits || c.seen[r.key[2]].category != r.key[0] {
-			r.Hash = nil
+			r.Hash, sound = nil, false
 		}
 	}
-	return nil
+	return sound, nil
 }
 
 // learn asks for the keys that were not seen before. Theirs must be the first entries that are left.

@@ -15,7 +15,7 @@ type dialect struct {
 	contains  string // format: column, parameter
 	set       string // format: parameter with a JSON array of integers, as a subquery
 	texts     string // the same of strings
-	pairs     string // the same of pairs of integers, as a subquery with columns key and first
+	pairs     string // the same of pairs of integers, as a subquery with columns key and pos
 	prepare   bool   // the driver keeps no prepared statements of its own
 	batchSize int    // entries in one transaction
 }
@@ -27,7 +27,7 @@ func dialectOf(engine string) (dialect, error) {
 			lock: "SELECT " + logColumns + " FROM audit_heads WHERE name = $1 FOR UPDATE", swap: true,
 			contains: "strpos(%s, %s) > 0", set: "(SELECT CAST(json_array_elements_text(CAST(%s AS json)) AS BIGINT))",
 			texts: "(SELECT json_array_elements_text(CAST(%s AS json)))",
-			pairs: "(SELECT CAST(p->>0 AS BIGINT) AS key, CAST(p->>1 AS BIGINT) AS first " +
+			pairs: "(SELECT CAST(p->>0 AS BIGINT) AS key, CAST(p->>1 AS BIGINT) AS pos " +
 				"FROM json_array_elements(CAST(%s AS json)) AS p)",
 			batchSize: 512,
 		}, nil
@@ -35,7 +35,7 @@ func dialectOf(engine string) (dialect, error) {
 		return dialect{
 			lock:     "UPDATE audit_heads SET epoch = epoch WHERE name = $1 RETURNING " + logColumns,
 			contains: "instr(%s, %s) > 0", set: "(SELECT value FROM json_each(%s))", texts: "(SELECT value FROM json_each(%s))",
-			pairs:   "(SELECT json_extract(value, '$[0]') AS key, json_extract(value, '$[1]') AS first FROM json_each(%s))",
+			pairs:   "(SELECT json_extract(value, '$[0]') AS key, json_extract(value, '$[1]') AS pos FROM json_each(%s))",
 			prepare: true, batchSize: 512,
 		}, nil
 	}

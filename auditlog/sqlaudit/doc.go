@@ -15,10 +15,11 @@
 // action and its actor (a user within one category). The total of a filter is then the position of the last entry that
 // fits, less that of the last one before the range, and the way from a position to an id goes over milestones, a partial
 // index of every sixteenth position: pages at any depth, and totals, cost what the first page costs. That holds for no
-// filter, category, action, time range and their combinations; without a time range, a page is one statement. A part of
-// a user name is looked for among the users, and the positions of those that fit are added up: that costs by the number
-// of such users, not of entries, and less where the same was asked a few thousand entries ago, because the store remembers
-// positions. A user and an action together are counted one by one.
+// filter, category, action, time range and their combinations, and such a page is one statement. A part of a user name is
+// looked for among the users, and the positions of those that fit are added up: that costs by the number of such users,
+// not of entries, and less where the same was asked some thousands of entries ago, because the store remembers positions.
+// A user and an action together are counted one by one. What is pruned between the statements of such a query is either
+// all in its answer or not at all.
 //
 // While a batch of Append is in flight, the next is sealed behind it. One statement then moves the head and inserts, if
 // the head is where it was thought to be; if not, the batch is sealed again with the head locked.

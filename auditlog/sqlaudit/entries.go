@@ -2,8 +2,10 @@ package sqlaudit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
+	"slices"
 
 	"github.com/seed93082962/agenthost/auditlog"
 )
@@ -33,23 +35,45 @@ func (s *Store) stream(ctx context.Context, tenantID string, f auditlog.Filter, 
 	}
 	end := auditlog.Query{Snapshot: snapshot}.View(l.head.ID)
 	from, err := s.source(ctx, l, f, end)
+	for tries := 1; errors.Is(err, errPruned) && tries < attempts; tries++ {
+		if l, err = s.log(ctx, tenantID); err == nil {
+			from, err = s.source(ctx, l, f, end)
+		}
+	}
 	if err != nil {
 		return err
 	}
 	if f != (auditlog.Filter{}) || snapshot != nil {
-		_, err := chunks(ctx, from, end, yield, func(rows []row) error { return s.fill(ctx, tenantID, rows) })
+		_, err := chunks(ctx, from, end, yield, func(rows []row) ([]row, error) { return s.whole(ctx, tenantID, rows) })
 		return err
 	}
 	check := &checker{store: s, tenant: l.tenant, tenantID: tenantID, seen: map[int64]seen{}}
-	all, err := chunks(ctx, from, end, yield, func(rows []row) error { return check.fill(ctx, rows) })
+	all, err := chunks(ctx, from, end, yield, func(rows []row) ([]row, error) { return check.whole(ctx, rows) })
 	if err != nil || !all {
 		return err
 	}
 	return check.rest(ctx)
 }
 
+// whole fills in names. Where some are gone it leaves out what was pruned since it was read; other entries keep what is left.
+func (s *Store) whole(ctx context.Context, tenantID string, rows []row) ([]row, error) {
+	nameless, err := s.fill(ctx, tenantID, rows)
+	if err != nil || nameless == 0 {
+		return rows, err
+	}
+	return s.left(ctx, tenantID, rows)
+}
+
+// left leaves out what was pruned by now.
+func (s *Store) left(ctx context.Context, tenantID string, rows []row) ([]row, error) {
+	l, err := s.log(ctx, tenantID)
+	return slices.DeleteFunc(rows, func(r row) bool { return r.ID <= l.floor.ID }), err
+}
+
 // chunks yields the entries of a source up to an id, and tells whether all were wanted.
-func chunks(ctx context.Context, from source, end uint64, yield func(auditlog.Entry, error) bool, fill func([]row) error) (bool, error) {
+func chunks(ctx context.Context, from source, end uint64, yield func(auditlog.Entry, error) bool,
+	fill func([]row) ([]row, error),
+) (bool, error) {
 	if from.total() == 0 {
 		return true, nil
 	}
@@ -58,7 +82,7 @@ func chunks(ctx context.Context, from source, end uint64, yield func(auditlog.En
 		if err != nil {
 			return false, err
 		}
-		if err := fill(rows); err != nil {
+		if rows, err = fill(rows); err != nil {
 			return false, err
 		}
 		for i := range rows {

@@ -1,16 +1,20 @@
 package sqlaudit
 
 import (
+	"errors"
 	"slices"
 )
 
-// gap tells that a page lacks entries which were counted.
+// errPruned tells that entries were pruned while others were counted, so that the count is of no one moment.
+var errPruned = errors.New("entries were pruned while others were counted")
+
+// gap tells that a page lacks entries which were counted, or names of some.
 type gap struct {
 	floor uint64 // id of the last pruned entry, read before they were counted
 	id    uint64 // of an entry that is missing; 0 where none is known
 }
 
-// again tells that there was a gap before and nothing was pruned since: these entries were lost otherwise.
+// again tells that there was a gap before and nothing was pruned since: this was lost otherwise.
 func (g *gap) again(before *gap) bool { return before != nil && before.floor == g.floor }
 
 // forget is for when a count was wrong: what it was made of may have been read while entries were pruned.

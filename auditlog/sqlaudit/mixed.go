@@ -11,23 +11,26 @@ type mixed struct {
 	span
 	action *sequence
 	users  *actors
-	where  string
 	count  int64
 }
 
 func (a *actors) doing(ctx context.Context, action *sequence) (*mixed, error) {
 	m := &mixed{span: a.span, action: action, users: a}
-	// IS TRUE, or adding nothing, keeps an engine from using the index of the larger one.
-	m.where = "e.action = $1 AND (e.actor IN " + fmt.Sprintf(a.store.sql.set, "$2") + ") IS TRUE"
-	if a.count < action.total() {
-		m.where = "e.action + 0 = $1 AND e.actor IN " + fmt.Sprintf(a.store.sql.set, "$2")
-	}
-	m.where += " AND e.id > $3 AND e.id <= $4"
-	err := a.store.read.row(ctx, "SELECT COUNT(*) FROM audit_entries e WHERE "+m.where, m.args(m.lo), &m.count)
-	if err != nil {
+	query := "SELECT COUNT(*) FROM audit_entries e WHERE " + m.where(action.total() <= a.count)
+	if err := a.store.read.row(ctx, query, m.args(m.lo), &m.count); err != nil {
 		return nil, fmt.Errorf("count action of users: %w", err)
 	}
 	return m, nil
+}
+
+// where searches the action for the users, or the users for the action. IS TRUE, or adding nothing, keeps an engine from
+// using the index of the other one.
+func (m *mixed) where(byAction bool) string {
+	users := fmt.Sprintf(m.store.sql.set, "$2")
+	if byAction {
+		return "e.action = $1 AND (e.actor IN " + users + ") IS TRUE AND e.id > $3 AND e.id <= $4"
+	}
+	return "e.action + 0 = $1 AND e.actor IN " + users + " AND e.id > $3 AND e.id <= $4"
 }
 
 func (m *mixed) args(after int64) []any {
@@ -36,17 +39,25 @@ func (m *mixed) args(after int64) []any {
 
 func (m *mixed) total() int64 { return m.count }
 
+// page reads the action as far as the page is, in its order, or all that the users did.
 func (m *mixed) page(ctx context.Context, offset, n int64) ([]row, error) {
-	ids, err := m.find(ctx, "SELECT e.id FROM audit_entries e WHERE "+m.where+" ORDER BY e.id DESC LIMIT $5 OFFSET $6",
-		append(m.args(m.lo), n, offset))
+	far := float64(offset+n) / float64(m.count) * float64(m.action.total())
+	query, args := "SELECT e.id FROM audit_entries e WHERE "+m.where(far <= float64(m.users.count))+" ORDER BY e.id DESC", m.args(m.lo)
+	if offset == 0 {
+		query += limit(n)
+	} else {
+		query, args = query+" LIMIT $5 OFFSET $6", append(args, n, offset)
+	}
+	ids, err := m.find(ctx, query, args)
 	if err != nil {
 		return nil, fmt.Errorf("find action of users: %w", err)
 	}
-	return m.byID(ctx, ids)
+	return m.byID(ctx, ids[:min(n, int64(len(ids)))])
 }
 
 func (m *mixed) chunk(ctx context.Context, after, n int64) ([]row, int64, error) {
-	rows, err := m.entries(ctx, m.where+" ORDER BY e.id"+limit(n), n, m.args(after)...)
+	where := m.where(m.action.total() <= m.users.count)
+	rows, err := m.entries(ctx, where+" ORDER BY e.id"+limit(n), n, m.args(after)...)
 	if int64(len(rows)) < n {
 		return rows, m.hi, err
 	}

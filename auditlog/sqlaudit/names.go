@@ -51,8 +51,9 @@ func (n *names) put(keys []int64, from map[int64]name) {
 	}
 }
 
-// fill puts the names into entries. A name that is not in the database any more stays empty.
-func (s *Store) fill(ctx context.Context, tenantID string, rows []row) error {
+// fill puts the names into entries. Names that are not in the database any more stay empty; it tells the id of the first
+// entry that has one, or 0.
+func (s *Store) fill(ctx context.Context, tenantID string, rows []row) (nameless uint64, err error) {
 	keys := make(map[int64]name, 16)
 	for i := range rows {
 		for _, k := range rows[i].key {
@@ -61,14 +62,19 @@ func (s *Store) fill(ctx context.Context, tenantID string, rows []row) error {
 	}
 	if missing := s.names.get(keys); len(missing) > 0 {
 		if err := s.ask(ctx, missing, keys); err != nil {
-			return err
+			return 0, err
 		}
 		s.names.put(missing, keys)
 	}
 	for i := range rows {
 		rows[i].named(tenantID, keys)
+		for _, k := range rows[i].key {
+			if keys[k].kind == 0 && nameless == 0 {
+				nameless = rows[i].ID
+			}
+		}
 	}
-	return nil
+	return nameless, nil
 }
 
 func (r *row) named(tenantID string, keys map[int64]name) {
@@ -80,7 +86,8 @@ func (r *row) named(tenantID string, keys map[int64]name) {
 // ask reads names from the database.
 func (s *Store) ask(ctx context.Context, keys []int64, into map[int64]name) (err error) {
 	rows, err := s.read.query(ctx, `SELECT k.key, k.kind, COALESCE(u.name, k.name), COALESCE(u.user_id, '')
-		FROM audit_keys k LEFT JOIN audit_keys u ON u.key = k.owner WHERE k.key IN `+fmt.Sprintf(s.sql.set, "$1"), set(keys))
+		FROM audit_keys k LEFT JOIN audit_keys u ON u.key = k.owner
+		WHERE (k.owner IS NULL OR u.key IS NOT NULL) AND k.key IN `+fmt.Sprintf(s.sql.set, "$1"), set(keys))
 	if err != nil {
 		return fmt.Errorf("read names: %w", err)
 	}

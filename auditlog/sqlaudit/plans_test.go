@@ -54,16 +54,7 @@ func TestNoQueryScansTheLog(t *testing.T) {
 				require.NoError(t, err)
 			}
 
-			name, address := "pgx", url
-			if engine == db.SQLite {
-				name, address = "sqlite", strings.TrimPrefix(url, "sqlite://")
-			}
-			rec, read, err := record(name, address)
-			require.NoError(t, err)
-			defer func() { require.NoError(t, read.Close()) }()
-			s, err := sqlaudit.New(sqlaudit.Config{Write: d.Write(), Read: read, Engine: string(engine)})
-			require.NoError(t, err)
-			defer func() { require.NoError(t, s.Close()) }()
+			s, rec := recorded(t, d, url)
 			times := auditlog.Filter{From: benchStart.Add(20 * time.Millisecond), To: benchStart.Add(70 * time.Millisecond)}
 			for _, f := range []auditlog.Filter{
 				{}, {Category: "user"}, {Action: "user.action_3"}, times,

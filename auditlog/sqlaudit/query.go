@@ -43,7 +43,10 @@ func (s *Store) page(ctx context.Context, q auditlog.Query) (p auditlog.Page, g 
 	p.Items = []auditlog.Entry{}
 	p.Snapshot = q.View(l.head.ID)
 	from, err := s.source(ctx, l, q.Filter, p.Snapshot)
-	if err != nil {
+	switch {
+	case errors.Is(err, errPruned):
+		return p, &gap{floor: l.floor.ID}, nil
+	case err != nil:
 		return p, nil, err
 	}
 	total := from.total()
@@ -59,20 +62,27 @@ func (s *Store) page(ctx context.Context, q auditlog.Query) (p auditlog.Page, g 
 	if id, ok := dense(from, signed(q.Offset), n, rows); !ok {
 		return p, &gap{floor: l.floor.ID, id: id}, nil
 	}
-	p.Items, err = s.items(ctx, q.TenantID, rows)
-	return p, nil, err
+	items, nameless, err := s.items(ctx, q.TenantID, rows)
+	switch {
+	case err != nil:
+		return p, nil, err
+	case nameless > 0:
+		return p, &gap{floor: l.floor.ID, id: nameless}, nil
+	}
+	p.Items = items
+	return p, nil, nil
 }
 
-// items fills in names.
-func (s *Store) items(ctx context.Context, tenantID string, rows []row) ([]auditlog.Entry, error) {
-	if err := s.fill(ctx, tenantID, rows); err != nil {
-		return nil, err
+// items fills in names, see fill.
+func (s *Store) items(ctx context.Context, tenantID string, rows []row) (all []auditlog.Entry, nameless uint64, err error) {
+	if nameless, err = s.fill(ctx, tenantID, rows); err != nil {
+		return nil, 0, err
 	}
-	all := make([]auditlog.Entry, len(rows))
+	all = make([]auditlog.Entry, len(rows))
 	for i := range rows {
 		all[i] = rows[i].Entry
 	}
-	return all, nil
+	return all, nameless, nil
 }
 
 // span is the entries of a log whose ids are above lo and at most hi.
@@ -126,16 +136,16 @@ func (s *Store) span(ctx context.Context, l log, f auditlog.Filter, snapshot uin
 		return sp, nil
 	}
 	from, to := f.Micros()
-	lo, hi := sp.lo, sp.hi
-	const query = "WITH log AS MATERIALIZED (SELECT CAST($1 AS BIGINT) AS tenant, CAST($2 AS BIGINT) AS lo," +
-		" CAST($3 AS BIGINT) AS before, CAST($4 AS BIGINT) AS until), " + between + " SELECT first, last FROM ids"
-	before := max(from, math.MinInt64+1) - 1
-	err := s.read.row(ctx, query, []any{sp.tenant, sp.lo, before, to}, &lo, &hi)
+	var first, last int64
+	// The floor is read again, because what it was before is no place to begin at once more is pruned.
+	const query = "WITH log AS MATERIALIZED (SELECT tenant, floor_id AS lo, CAST($2 AS BIGINT) AS before, CAST($3 AS BIGINT) AS until" +
+		" FROM audit_heads WHERE tenant = $1), " + between + " SELECT lo, first, last FROM ids"
+	err := s.read.row(ctx, query, []any{sp.tenant, max(from, math.MinInt64+1) - 1, to}, &sp.floor, &first, &last)
 	if err != nil {
 		return sp, fmt.Errorf("find time range: %w", err)
 	}
-	sp.lo = max(sp.lo, lo)
-	sp.hi = max(min(sp.hi, hi), sp.lo)
+	sp.lo = max(sp.floor, first)
+	sp.hi = max(min(sp.hi, last), sp.lo)
 	return sp, nil
 }
 

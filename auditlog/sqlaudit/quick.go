@@ -13,9 +13,9 @@ import (
 // A page of all entries, of a category or of an action, and that within a time range, is one statement: head, total and
 // items are of one moment then. Its parts are subqueries with a single row, which both engines run once.
 
-// quick answers what it can in one statement. It may not find that there is nothing.
+// quick answers what it can in one statement, and in another where names are not known. It may not find that there is nothing.
 func (s *Store) quick(ctx context.Context, q auditlog.Query) (p auditlog.Page, ok bool, err error) {
-	if q.Limit <= 0 || q.Offset >= math.MaxInt64 || q.User != "" || q.Void() {
+	if q.Limit <= 0 || q.Offset >= math.MaxInt64 || q.User != "" || q.Void() || !storable(q.TenantID) {
 		return p, false, nil
 	}
 	view, n := int64(math.MaxInt64), min(int64(q.Limit), math.MaxInt32)
@@ -40,8 +40,9 @@ func (s *Store) quick(ctx context.Context, q auditlog.Query) (p auditlog.Page, o
 	if !found.dense(signed(q.Offset), want) {
 		return p, false, nil
 	}
-	p.Items, err = s.items(ctx, q.TenantID, found.rows[:want]) // those behind are older than the view
-	return p, err == nil, err
+	items, nameless, err := s.items(ctx, q.TenantID, found.rows[:want]) // those behind are older than the view
+	p.Items = items
+	return p, err == nil && nameless == 0, err
 }
 
 // answer is what the statement gave.

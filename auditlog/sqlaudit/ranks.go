@@ -24,27 +24,27 @@ type view struct {
 	known map[int64]int64
 }
 
-// What ranks remembers, and how far reading on is cheaper than asking for each actor.
+// What ranks remembers, and how far reading on is cheaper than asking for actors.
 const (
 	maxViews = 8
 	maxRanks = 50_000 // of a view
-	maxStep  = 4_096  // entries
+	perActor = 16     // entries that are read in the time in which the position of an actor is looked up
+	maxStep  = 65_536 // entries
 )
 
-// at gives the positions of actors at an id, in pairs with their keys. What it is given are pairs with the positions of their
-// last pruned entries.
-func (r *ranks) at(ctx context.Context, s span, id int64, floors [][2]int64) ([][2]int64, error) {
+// at gives the positions of actors at an id, in pairs with their keys. It takes pairs of keys and whatever.
+func (r *ranks) at(ctx context.Context, s span, id int64, of [][2]int64) ([][2]int64, error) {
 	v, below := r.view(s.tenant, id)
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if len(v.known) == 0 && below != nil {
+	if len(v.known) == 0 && below != nil && id-below.id <= perActor*below.knows(of) {
 		if err := v.follow(ctx, s, below); err != nil {
 			return nil, err
 		}
 	}
-	all := make([][2]int64, 0, len(floors))
+	all := make([][2]int64, 0, len(of))
 	var missing [][2]int64
-	for _, p := range floors {
+	for _, p := range of {
 		if pos, ok := v.known[p[0]]; ok {
 			all = append(all, [2]int64{p[0], pos})
 		} else {
@@ -54,11 +54,16 @@ func (r *ranks) at(ctx context.Context, s span, id int64, floors [][2]int64) ([]
 	if len(missing) == 0 {
 		return all, nil
 	}
+	// Where all that an actor did up to the id was pruned, that is how much was pruned, unless more was by now.
 	found, err := s.twos(ctx, `SELECT k.key, COALESCE((SELECT e.actor_pos FROM audit_entries e
-		WHERE e.actor = k.key AND e.id <= $1 ORDER BY e.id DESC LIMIT 1), k.first) FROM `+fmt.Sprintf(s.store.sql.pairs, "$2")+" k",
-		[]any{id, set(missing)})
+			WHERE e.actor = k.key AND e.id <= $1 ORDER BY e.id DESC LIMIT 1),
+			(SELECT f.floor FROM audit_keys f JOIN audit_heads h ON h.tenant = f.tenant WHERE f.key = k.key AND h.floor_id <= $1), -1)
+		FROM `+fmt.Sprintf(s.store.sql.pairs, "$2")+" k", []any{id, set(missing)})
 	if err != nil {
 		return nil, err
+	}
+	if slices.ContainsFunc(found, func(p [2]int64) bool { return p[1] < 0 }) {
+		return nil, errPruned
 	}
 	if len(v.known)+len(found) > maxRanks {
 		clear(v.known)
@@ -89,6 +94,18 @@ func (r *ranks) view(tenant, id int64) (v, below *view) {
 	v = &view{tenant: tenant, id: id, known: map[int64]int64{}}
 	r.views = append(r.views, v)
 	return v, below
+}
+
+// knows counts the actors whose positions are known.
+func (v *view) knows(actors [][2]int64) (n int64) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, p := range actors {
+		if _, ok := v.known[p[0]]; ok {
+			n++
+		}
+	}
+	return n
 }
 
 // follow takes what is known of a lower id, and reads the entries since.

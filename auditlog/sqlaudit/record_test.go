@@ -4,7 +4,14 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"strings"
 	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/auditlog/sqlaudit"
+	"github.com/seed93082962/agenthost/hub/db"
 )
 
 // recorder is a connector that notes the queries asked through it.
@@ -12,8 +19,9 @@ type recorder struct {
 	driver driver.Driver
 	name   string
 
-	mu    sync.Mutex // guards asked
-	asked []asked
+	mu     sync.Mutex // guards asked and before
+	asked  []asked
+	before func() // is called before each query
 }
 
 type asked struct {
@@ -46,8 +54,35 @@ func (r *recorder) note(query string, args []driver.NamedValue) {
 		a.args = append(a.args, v.Value)
 	}
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.asked = append(r.asked, a)
+	before := r.before
+	r.mu.Unlock()
+	if before != nil {
+		before()
+	}
+}
+
+// each has a function called before each query, from now on.
+func (r *recorder) each(before func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.before = before
+}
+
+// recorded opens a store whose queries are noted, on an engine's database.
+func recorded(t *testing.T, d *db.DB, url string) (*sqlaudit.Store, *recorder) {
+	t.Helper()
+	name, address := "pgx", url
+	if d.Engine() == db.SQLite {
+		name, address = "sqlite", strings.TrimPrefix(url, "sqlite://")
+	}
+	rec, read, err := record(name, address)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, read.Close()) })
+	s, err := sqlaudit.New(sqlaudit.Config{Write: d.Write(), Read: read, Engine: string(d.Engine())})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	return s, rec
 }
 
 func (r *recorder) Driver() driver.Driver { return r.driver }

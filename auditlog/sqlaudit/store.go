@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/seed93082962/agenthost/auditlog"
 )
@@ -91,6 +93,9 @@ type log struct {
 const logColumns = "tenant, id, hash, at, floor_id, floor_hash, floor_at, epoch"
 
 func (s *Store) log(ctx context.Context, tenantID string) (log, error) {
+	if !storable(tenantID) {
+		return log{}, nil
+	}
 	rows, err := s.read.query(ctx, "SELECT "+logColumns+" FROM audit_heads WHERE name = $1", tenantID)
 	if err != nil {
 		return log{}, fmt.Errorf("read audit log head: %w", err)
@@ -101,6 +106,9 @@ func (s *Store) log(ctx context.Context, tenantID string) (log, error) {
 	}
 	return l, nil
 }
+
+// storable tells what PostgreSQL takes as text. Nothing else is the name of a log.
+func storable(s string) bool { return utf8.ValidString(s) && !strings.Contains(s, "\x00") }
 
 // scanLog reads the only row, if there is one.
 func scanLog(rows *sql.Rows) (l log, err error) {

@@ -27,13 +27,16 @@ func (s span) users(ctx context.Context, f auditlog.Filter, from source) (source
 		args = append(args, keyName{kind: kindCategory, name: category}.digest())
 	}
 	var other bool
-	err := s.store.read.row(ctx, "SELECT EXISTS (SELECT 1 FROM audit_keys u WHERE "+users+" AND NOT "+match+
-		" AND EXISTS (SELECT 1 FROM audit_keys a WHERE "+actors+within+"))", args, &other)
-	if err != nil {
+	floor := s.floor
+	err := s.store.read.row(ctx, "SELECT h.floor_id, EXISTS (SELECT 1 FROM audit_keys u WHERE "+users+" AND NOT "+match+
+		" AND EXISTS (SELECT 1 FROM audit_keys a WHERE "+actors+within+")) FROM audit_heads h WHERE h.tenant = $1", args, &floor, &other)
+	switch {
+	case err != nil:
 		return nil, fmt.Errorf("find users: %w", err)
-	}
-	if !other { // the filter lets all pass
+	case !other && floor == s.floor: // the filter lets all pass
 		return from, nil
+	case !other:
+		return nil, errPruned // others may have been counted
 	}
 	pairs, err := s.twos(ctx, "SELECT a.key, a.floor FROM audit_keys a JOIN audit_keys u ON "+actors+
 		" WHERE "+users+" AND "+match+within, args)
@@ -47,8 +50,8 @@ func (s span) users(ctx context.Context, f auditlog.Filter, from source) (source
 	case part != nil && part.column == "action" && all.count > 0:
 		return all.doing(ctx, part)
 	case len(all.keys) == 1:
-		first := all.pairs[0][1]
-		return &sequence{span: s, column: "actor", key: all.keys[0], first: first, last: first + all.count}, nil
+		last := all.lasts[0][1]
+		return &sequence{span: s, column: "actor", key: all.keys[0], first: last - all.count, last: last}, nil
 	}
 	return all, nil
 }

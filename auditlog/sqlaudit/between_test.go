@@ -1,0 +1,153 @@
+package sqlaudit_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/auditlog"
+	"github.com/seed93082962/agenthost/hub/db/dbtest"
+)
+
+// atStep has something done before the reader's nth query from now on, and tells afterwards whether there were as many.
+func (w *twin) atStep(n int, do func()) (done func() bool) {
+	left := n
+	w.queries.each(func() {
+		if left--; left == -1 {
+			do()
+		}
+	})
+	return func() bool {
+		w.queries.each(nil)
+		w.queries.take()
+		return left < 0
+	}
+}
+
+var twinFilters = []auditlog.Filter{
+	{},
+	{Action: "auth.login"},
+	{From: second(1), To: second(5)},
+	{To: second(2)},
+	{From: second(3), Category: "user"},
+	{Action: "auth.login", To: second(6)},
+	{User: "user"},
+	{User: "user", Category: "auth"},
+	{User: "user", From: second(2)},
+	{User: "user00"},
+	{User: "user00", Category: "user"},
+	{User: "user001", Action: "auth.login"},
+	{User: "id-1"},
+	{User: "id-1", From: second(1), To: second(6)},
+	{User: "id-90"},
+	{User: "id-9", From: second(2)},
+	{User: "id-91"},
+}
+
+// Whatever is appended and pruned between two statements of a query, its answer is that before or that after, or that of
+// the view before to what is left of it.
+func TestQueryWhilePruned(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, url string) {
+		next := twins(t, url)
+		for _, f := range twinFilters {
+			t.Run(fmt.Sprintf("%+v", f), func(t *testing.T) {
+				for _, q := range []auditlog.Query{
+					{}, {Limit: 1000}, {Snapshot: new(uint64(50)), Limit: 1000},
+					{Offset: 260, Limit: 30},
+				} {
+					size := 8
+					if q.Offset > 20 {
+						if f.User != "user00" && f.User != "id-1" {
+							continue
+						}
+						size = 50
+					}
+					for step, more := 0, true; more; step++ {
+						w := next(t, size)
+						q.TenantID, q.Filter = w.tenant, f
+						before, last := w.answer(t, w.memory, q), q
+						view := uint64(twinSeconds * size)
+						done := w.atStep(step, func() {
+							w.append(t, twinSeconds, 5)
+							w.prune(t, second(3))
+						})
+						got := w.answer(t, w.reader, q)
+						if more = done(); !more {
+							w.prune(t, second(3))
+						}
+						after := w.answer(t, w.memory, q)
+						if last.Snapshot == nil {
+							last.Snapshot = &view
+						}
+						require.Contains(t, []string{before, after, w.answer(t, w.memory, last)}, got, "%+v, pruned before statement %d", q, step)
+						require.Equal(t, after, w.answer(t, w.reader, q), "asked again: %+v, pruned before statement %d", q, step)
+					}
+				}
+			})
+		}
+	})
+}
+
+// Entries that are pruned while they are read are missing or as they were; all others are there.
+func TestEntriesWhilePruned(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, url string) {
+		next := twins(t, url)
+		for _, f := range twinFilters {
+			for step, more := 0, true; more; step++ {
+				w := next(t, 12)
+				var snapshot *uint64
+				if f.User != "" {
+					snapshot = new(uint64(90))
+				}
+				before := w.entries(t, w.memory, f, snapshot)
+				done := w.atStep(step, func() { w.prune(t, second(3)) })
+				got := w.entries(t, w.reader, f, snapshot)
+				if more = done(); !more {
+					w.prune(t, second(3))
+				}
+				after := w.entries(t, w.memory, f, snapshot)
+				require.GreaterOrEqual(t, len(got), len(after), "%+v, pruned before statement %d", f, step)
+				require.Equal(t, after, got[len(got)-len(after):], "%+v, pruned before statement %d", f, step)
+				require.Subset(t, before, got, "%+v, pruned before statement %d", f, step)
+			}
+		}
+	})
+}
+
+// Two who prune at the same time leave nothing that either was to take.
+func TestPruneWhilePruned(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, url string) {
+		next := twins(t, url)
+		for _, until := range []int{1, 2, 3} {
+			for step, more := 0, true; more; step++ {
+				w := next(t, 12)
+				done := w.atStep(step, func() { w.prune(t, second(until)) })
+				_, err := w.reader.Prune(t.Context(), w.tenant, second(3))
+				require.NoError(t, err)
+				more = done()
+				_, err = w.memory.Prune(t.Context(), w.tenant, second(3))
+				require.NoError(t, err)
+				require.Equal(t, w.entries(t, w.memory, auditlog.Filter{}, nil), w.entries(t, w.writer, auditlog.Filter{}, nil),
+					"pruned to second %d before statement %d", until, step)
+			}
+		}
+	})
+}
+
+// Nothing that is pruned while it is verified looks like damage.
+func TestVerifyWhilePruned(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, url string) {
+		next := twins(t, url)
+		for _, until := range []int{1, 4, twinSeconds} {
+			for step, more := 0, true; more; step++ {
+				w := next(t, 12)
+				done := w.atStep(step, func() { w.prune(t, second(until)) })
+				v, err := auditlog.Verify(t.Context(), w.reader, w.tenant)
+				require.NoError(t, err)
+				require.True(t, v.OK, "pruned to second %d before statement %d: %+v", until, step, v)
+				more = done()
+			}
+		}
+	})
+}
