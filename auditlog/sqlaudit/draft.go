@@ -20,6 +20,7 @@ type draft struct {
 	columns *columns         // of these rows, where the engine takes them so
 	keys    []*key           // those whose position changes
 	missing map[keyName]bool // names that the chain does not know; where there are some the draft is of no use
+	details int              // bytes of details, the only texts that may be long
 }
 
 // row is an entry with what stands beside it: key and position in its category, of its action, of its actor.
@@ -34,7 +35,7 @@ func (c *chain) begin(d dialect) *draft {
 	if d.swap {
 		w.columns = &columns{}
 		for i := range w.columns {
-			w.columns[i].Grow(c.widths[i]*9/8 + 64)
+			w.columns[i].Grow(min(c.widths[i]*9/8+64, maxGrow))
 		}
 	}
 	return w
@@ -47,6 +48,7 @@ func (d *draft) add(r auditlog.Record, now time.Time) error {
 		return err
 	}
 	d.head = e.Head()
+	d.details += len(e.Detail)
 	c := d.chain
 	keys, ok := c.of[who{e.Action, e.UserName, e.UserID}]
 	if !ok {
@@ -70,16 +72,19 @@ func (d *draft) add(r auditlog.Record, now time.Time) error {
 	return nil
 }
 
-// draft seals records of one tenant.
-func (c *chain) draft(engine dialect, records []auditlog.Record, now time.Time) (*draft, error) {
-	d := c.begin(engine)
-	d.rows = slices.Grow(d.rows, len(records))
-	for _, r := range records {
-		if err := d.add(r, now); err != nil {
-			return nil, err
+// full tells whether a statement should take no more.
+func (d *draft) full() bool { return len(d.rows) >= piece || d.details >= pieceBytes }
+
+// draft seals records of one tenant, as many as one statement takes, and tells how many.
+func (c *chain) draft(engine dialect, records []auditlog.Record, now time.Time) (d *draft, n int, err error) {
+	d = c.begin(engine)
+	d.rows = slices.Grow(d.rows, min(len(records), piece))
+	for ; n < min(len(records), piece) && !d.full(); n++ {
+		if err := d.add(records[n], now); err != nil {
+			return nil, 0, err
 		}
 	}
-	return d, nil
+	return d, n, nil
 }
 
 // find looks the keys of an entry up one by one, and notes those that are missing.
@@ -135,8 +140,12 @@ func (s *Store) lock(ctx context.Context, q querier, tenantID string) (log, erro
 	return log{}, fmt.Errorf("begin log of %q: its row is not there", tenantID)
 }
 
-// piece is how many entries one statement inserts at most.
-const piece = 2048
+// What one statement inserts: entries at most, and bytes of details after which it takes no more.
+const (
+	piece      = 2048
+	pieceBytes = 8 << 20
+	maxGrow    = 1 << 20 // bytes that are reserved for a column
+)
 
 // appendLocked writes the records behind the head that is locked. Whatever becomes of the transaction, the chain takes it
 // for committed.
@@ -145,21 +154,22 @@ func (s *Store) appendLocked(ctx context.Context, q querier, c *chain, l log, re
 		return fmt.Errorf("read end of log: %w", err)
 	}
 	now := s.now()
-	for part := range slices.Chunk(records, piece) {
-		d, err := c.draft(s.sql, part, now)
+	for rest := records; len(rest) > 0; {
+		d, n, err := c.draft(s.sql, rest, now)
 		if err == nil && d.missing != nil {
 			if err := c.learn(ctx, q, s.sql, slices.Collect(maps.Keys(d.missing))); err != nil {
 				return fmt.Errorf("read keys: %w", err)
 			}
-			d, err = c.draft(s.sql, part, now)
+			d, n, err = c.draft(s.sql, rest, now)
 		}
 		if err != nil {
 			return err
 		}
 		if err := s.sql.insert(ctx, q, d); err != nil {
-			return collision(err, part[0].TenantID(), d.from.ID+1)
+			return collision(err, rest[0].TenantID(), d.from.ID+1)
 		}
 		d.committed()
+		rest = rest[n:]
 	}
 	return nil
 }

@@ -85,27 +85,35 @@ func (s *Store) tryPrune(ctx context.Context, tenantID string, last uint64) (uin
 	if moved != 1 {
 		return 0, &auditlog.DamagedError{TenantID: tenantID, ID: last}
 	}
-	// Users of whom only these entries were left.
-	forgotten, err := change(ctx, tx, `DELETE FROM audit_keys WHERE kind = 3 AND key IN (SELECT actor `+gone+`)
-		AND NOT EXISTS (SELECT 1 FROM audit_entries e WHERE e.actor = audit_keys.key AND e.id > $2)`, l.tenant, signed(last))
-	if err != nil {
+	if err := s.forget(ctx, tx, l, signed(last)); err != nil {
 		return 0, err
-	}
-	if forgotten > 0 {
-		_, err := change(ctx, tx, `DELETE FROM audit_keys WHERE tenant = $1 AND kind = 4
-			AND NOT EXISTS (SELECT 1 FROM audit_keys a WHERE a.owner = audit_keys.key AND a.kind = 3)`, l.tenant)
-		if err != nil {
-			return 0, err
-		}
-		if _, err := change(ctx, tx, "UPDATE audit_heads SET epoch = epoch + 1 WHERE tenant = $1", l.tenant); err != nil {
-			return 0, err
-		}
 	}
 	n, err := change(ctx, tx, "DELETE "+gone, l.tenant, signed(last))
 	if err != nil {
 		return 0, err
 	}
 	return unsigned(n), tx.Commit()
+}
+
+// forget takes away the names of users of whom only entries up to an id are left.
+func (s *Store) forget(ctx context.Context, tx *sql.Tx, l log, last int64) error {
+	rows, err := tx.QueryContext(ctx, `DELETE FROM audit_keys WHERE kind = 3
+		AND key IN (SELECT actor FROM audit_entries WHERE tenant = $1 AND id <= $2)
+		AND NOT EXISTS (SELECT 1 FROM audit_entries e WHERE e.actor = audit_keys.key AND e.id > $2) RETURNING owner`, l.tenant, last)
+	if err != nil {
+		return err
+	}
+	owners, err := integers(rows)
+	if err != nil || len(owners) == 0 {
+		return err
+	}
+	_, err = change(ctx, tx, "DELETE FROM audit_keys WHERE kind = 4 AND key IN "+fmt.Sprintf(s.sql.set, "$1")+`
+		AND NOT EXISTS (SELECT 1 FROM audit_keys a WHERE a.owner = audit_keys.key AND a.kind = 3)`, set(owners))
+	if err != nil {
+		return err
+	}
+	_, err = change(ctx, tx, "UPDATE audit_heads SET epoch = epoch + 1 WHERE tenant = $1", l.tenant)
+	return err
 }
 
 // change tells how many rows a statement changed.

@@ -72,17 +72,23 @@ func (r *recorder) each(before func()) {
 // recorded opens a store whose queries are noted, on an engine's database.
 func recorded(t *testing.T, d *db.DB, url string) (*sqlaudit.Store, *recorder) {
 	t.Helper()
-	name, address := "pgx", url
-	if d.Engine() == db.SQLite {
-		name, address = "sqlite", strings.TrimPrefix(url, "sqlite://")
-	}
-	rec, read, err := record(name, address)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, read.Close()) })
+	rec, read := recordDB(t, d, url)
 	s, err := sqlaudit.New(sqlaudit.Config{Write: d.Write(), Read: read, Engine: string(d.Engine())})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
 	return s, rec
+}
+
+func recordDB(t *testing.T, d *db.DB, url string) (*recorder, *sql.DB) {
+	t.Helper()
+	name, address := "pgx", url
+	if d.Engine() == db.SQLite {
+		name, address = "sqlite", strings.TrimPrefix(url, "sqlite://")
+	}
+	rec, pool, err := record(name, address)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, pool.Close()) })
+	return rec, pool
 }
 
 func (r *recorder) Driver() driver.Driver { return r.driver }
@@ -104,6 +110,11 @@ type conn struct {
 func (c conn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
 	c.recorder.note(query, args)
 	return c.Conn.(driver.QueryerContext).QueryContext(ctx, query, args)
+}
+
+func (c conn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
+	c.recorder.note(query, args)
+	return c.Conn.(driver.ExecerContext).ExecContext(ctx, query, args)
 }
 
 func (c conn) PrepareContext(ctx context.Context, query string) (driver.Stmt, error) {

@@ -2,6 +2,7 @@ package sqlaudit
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"strings"
@@ -62,6 +63,10 @@ func (s span) find(ctx context.Context, query string, args []any) (all []int64, 
 	if err != nil {
 		return nil, err
 	}
+	return integers(rows)
+}
+
+func integers(rows *sql.Rows) (all []int64, err error) {
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for rows.Next() {
 		var n int64

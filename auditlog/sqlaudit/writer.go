@@ -57,8 +57,8 @@ func (w *writer) try(ctx context.Context, all []group) error {
 	return nil
 }
 
-// draft adds records to a draft, or begins one. It gives nil where these are not of one log whose end is known, or hold
-// names that are not.
+// draft adds records to a draft, or begins one. It gives nil where these are not of one log whose end is known, hold names that
+// are not, or are too much for one statement.
 func (w *writer) draft(d *draft, records []auditlog.Record) *draft {
 	if d == nil {
 		c := w.chains[records[0].TenantID()]
@@ -67,12 +67,9 @@ func (w *writer) draft(d *draft, records []auditlog.Record) *draft {
 		}
 		d = c.begin(w.store.sql)
 	}
-	if len(d.rows)+len(records) > piece {
-		return nil
-	}
 	now := w.store.now()
 	for _, r := range records {
-		if w.chains[r.TenantID()] != d.chain || d.add(r, now) != nil || len(d.missing) > 0 {
+		if d.full() || w.chains[r.TenantID()] != d.chain || d.add(r, now) != nil || len(d.missing) > 0 {
 			return nil
 		}
 	}
