@@ -32,7 +32,7 @@ const (
 	maxStep  = 65_536 // entries
 )
 
-// at gives the positions of actors at an id, in pairs with their keys. It takes pairs of keys and whatever.
+// at gives the positions of actors at an id, in pairs with their keys. Of the pairs that it is given only the keys count.
 func (r *ranks) at(ctx context.Context, s span, id int64, of [][2]int64) ([][2]int64, error) {
 	v, below := r.view(s.tenant, id)
 	v.mu.Lock()

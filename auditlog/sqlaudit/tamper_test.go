@@ -9,6 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/auditlog"
+	"github.com/seed93082962/agenthost/auditlog/sqlaudit"
+	"github.com/seed93082962/agenthost/hub/db"
 	"github.com/seed93082962/agenthost/hub/db/dbtest"
 )
 
@@ -114,15 +116,7 @@ func TestVerifyFindsTampering(t *testing.T) {
 				// Readers that know the names do not keep Verify from looking again.
 				_, err := s.Query(t.Context(), auditlog.Query{TenantID: log, Limit: 100})
 				require.NoError(t, err)
-				var tenant int64
-				require.NoError(t, d.Read().QueryRow("SELECT tenant FROM audit_heads WHERE name = $1", log).Scan(&tenant))
-				_, err = d.Write().Exec(change.sql, tenant)
-				require.NoError(t, err)
-
-				v, err := auditlog.Verify(t.Context(), s, log)
-				require.NoError(t, err)
-				require.False(t, v.OK)
-				require.Equal(t, cmp.Or(change.bad, 6), v.FirstBadID)
+				requireFound(t, d, s, log, change.sql, cmp.Or(change.bad, 6))
 			})
 		}
 	})
@@ -176,16 +170,21 @@ func TestVerifyFindsTamperingBelowTheCheckpoint(t *testing.T) {
 				require.NoError(t, err)
 				require.EqualValues(t, 12, n)
 				require.EqualValues(t, 3, verified(t, s, log).Checked)
-				var tenant int64
-				require.NoError(t, d.Read().QueryRow("SELECT tenant FROM audit_heads WHERE name = $1", log).Scan(&tenant))
-				_, err = d.Write().Exec(change.sql, tenant)
-				require.NoError(t, err)
-
-				v, err := auditlog.Verify(t.Context(), s, log)
-				require.NoError(t, err)
-				require.False(t, v.OK)
-				require.Equal(t, change.bad, v.FirstBadID)
+				requireFound(t, d, s, log, change.sql, change.bad)
 			})
 		}
 	})
+}
+
+// requireFound tampers with a log, whose tenant is $1 of the statement, and has Verify find it.
+func requireFound(t *testing.T, d *db.DB, s *sqlaudit.Store, log, tamper string, bad uint64) {
+	t.Helper()
+	var tenant int64
+	require.NoError(t, d.Read().QueryRow("SELECT tenant FROM audit_heads WHERE name = $1", log).Scan(&tenant))
+	_, err := d.Write().Exec(tamper, tenant)
+	require.NoError(t, err)
+	v, err := auditlog.Verify(t.Context(), s, log)
+	require.NoError(t, err)
+	require.False(t, v.OK)
+	require.Equal(t, bad, v.FirstBadID)
 }
