@@ -1,4 +1,4 @@
-# PKG narrows what a target looks at: make test PKG=./sse/...
+# PKG selects packages: make test PKG=./sse/...
 PKG      := ./...
 BENCH    ?= .
 COUNT    ?= 1
@@ -9,19 +9,19 @@ SHELL       := bash
 MAKEFLAGS   += --no-print-directory
 TOOL        := go tool -modfile=tools/go.mod
 
-# One static binary for each command is what is shipped, so that is what is built and checked; the race detector alone
-# needs cgo. A go.work above this folder, or one commit id more or less in a binary, must not change a result.
+# Released binaries are static, so everything is built and checked without cgo; only the race
+# detector needs it. A go.work in a parent directory and the commit id must not change a result.
 export CGO_ENABLED := 0
 export GOWORK      := off
 export GOFLAGS     += -buildvcs=false
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint bench fuzz build
+.PHONY: help setup test lint bench fuzz interop build
 
 help: ## list the targets
 	@sed -nE 's/^([a-z]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 8
 
-setup: ## install what the tests need beside Go (as root on Debian; part of make test)
+setup: ## install the dependencies of the tests (as root on Debian; part of make test)
 	@tools/setup
 
 test: setup ## format, go.mod, vet, build, and all tests under the race detector; a skipped test fails
@@ -30,13 +30,13 @@ test: setup ## format, go.mod, vet, build, and all tests under the race detector
 	@tools/tidycheck
 	@go vet $(PKG)
 	@go build $(PKG)
-	@CGO_ENABLED=1 go test -race -shuffle=on -timeout=10m -vet=off -json $(PKG) | go run ./internal/testgate
+	@CGO_ENABLED=1 go test -race -shuffle=on -timeout=20m -vet=off -json $(PKG) | go run ./internal/testgate
 
-lint: ## golangci-lint, and govulncheck where its database can be reached
+lint: ## golangci-lint, and govulncheck if its database is available
 	@$(TOOL) golangci-lint run $(PKG)
 	@tools/vulncheck
 
-# Benchmarks of packages run one after another, and the machine is told first: figures without it mean nothing.
+# Packages run one after another. The machine is printed first, because results depend on it.
 bench: ## all benchmarks; COUNT=10 for benchstat, BENCH=regexp and PKG=./sse/... to choose
 	@tools/machine
 	@go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) $(PKG) | sed -e '/no test files/d' -e '/^PASS$$/d'
@@ -51,7 +51,12 @@ fuzz: ## every fuzz target for FUZZTIME (30s), one after another
 		done; \
 	done
 
-# The version in a binary is the commit's, where git can tell it.
+# Prints every test, whose name contains the program.
+interop: ## run the runtime with third-party MCP servers, upstreams, clients and proxies (npm, Debian)
+	@tools/interop/setup
+	@cd tools/interop && go test -count=1 -timeout=5m -v ./... | grep -E '^ *(---|ok|FAIL|panic)|_test.go|Error|rror:'
+
+# If git is available, the version in a binary is the commit.
 build: ## static binaries of the commands in bin/
 	@if git rev-parse HEAD >/dev/null 2>&1; then export GOFLAGS="$$GOFLAGS -buildvcs=true"; fi; \
 	mkdir -p bin && go build -trimpath -ldflags '-s -w' -o bin/ ./cmd/...

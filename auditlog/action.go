@@ -10,24 +10,32 @@ import (
 // maxActionName bounds the name of an action, in bytes.
 const maxActionName = 64
 
-// Action is a declared action whose entries have a D as their detail. The zero Action records nothing that a store takes.
+// Action is a declared action whose entries have a D as their detail. Stores reject the records of
+// the zero Action.
 type Action[D any] struct {
 	name string
 	_    [0]*D // actions of different details do not convert into each other
 }
 
-// Define declares an action. Its name is "<category>.<verb>", each part of lower-case letters, digits and underscores,
-// beginning with a letter; the category of its entries is what stands before the dot.
+// Define declares an action. Its name is "<category>.<verb>"; each part consists of lower-case
+// letters, digits and underscores, and begins with a letter.
 //
-// D is [None], or a struct that fixes what a detail can hold: exported fields of booleans, numbers, strings, [time.Time],
-// and structs, pointers, slices and arrays of these. Whatever leaves that open is refused: maps, interfaces, functions,
-// channels, byte slices, types that write their own JSON or text (json.RawMessage too), types that contain themselves,
-// embedded pointers, and fields that would not be recorded.
+// D is [None], or a struct that fixes what a detail can hold: exported fields of booleans, numbers,
+// strings, [time.Time], and structs, pointers, slices and arrays of these. Types with arbitrary
+// contents are rejected: maps, interfaces, functions, channels, byte slices, types with their own
+// JSON or text encoding (such as json.RawMessage), types that contain themselves, embedded
+// pointers, and fields without a JSON encoding.
 //
-// Define panics on any other name or D, because it is called with constants when a program starts.
+// The verb "prune_audit" belongs to D = [Pruning], and that D to no other verb: [Verify] recognizes
+// the entries by it.
+//
+// Define panics for any other name or D: it is called with constants when a program starts.
 func Define[D any](name string) Action[D] {
 	if err := checkActionName(name); err != nil {
 		panic(fmt.Sprintf("auditlog: define action %q: %v", name, err))
+	}
+	if prunes := reflect.TypeFor[D]() == reflect.TypeFor[Pruning](); prunes != isPruning(name) {
+		panic(fmt.Sprintf("auditlog: define action %q: the verb %s and the detail Pruning belong together", name, pruneVerb))
 	}
 	if t := reflect.TypeFor[D](); t != reflect.TypeFor[None]() {
 		if err := checkDetail(t); err != nil {
@@ -40,7 +48,8 @@ func Define[D any](name string) Action[D] {
 // Name returns the name of the action.
 func (a Action[D]) Name() string { return a.name }
 
-// Record makes what a [Store] appends. A fault, such as an unknown status, is told by [Record.Err] and by Append.
+// Record returns a record for [Store.Append]. [Record.Err] and Append return an error for an
+// invalid event, such as an unknown status.
 func (a Action[D]) Record(e Event, detail D) Record {
 	r := Record{action: a.name}
 	if r.err = r.set(e); r.err != nil {
@@ -52,10 +61,10 @@ func (a Action[D]) Record(e Event, detail D) Record {
 	return r
 }
 
-// None is the detail of an action that has none: null.
+// None is the detail of an action without a detail: null.
 type None struct{}
 
-// Change is what a field was and became, for the details of updates.
+// Change contains the old and the new value of a field, for the details of updates.
 type Change[T any] struct {
 	From T `json:"from"`
 	To   T `json:"to"`
@@ -83,8 +92,8 @@ func isWord(s string) bool {
 	return s != ""
 }
 
-// encodeDetail encodes with json.Marshal because what that writes stays as it is when it is put into other JSON, and
-// the hash is over these bytes.
+// encodeDetail encodes with json.Marshal, whose output is unchanged when it is embedded in other
+// JSON. The hash covers these bytes.
 func encodeDetail[D any](detail *D) (json.RawMessage, error) {
 	text, err := json.Marshal(detail)
 	if err == nil && len(text) > maxDetailString { // shorter text holds no longer string

@@ -7,10 +7,10 @@ import (
 	"unicode/utf8"
 )
 
-// csvFirst names the columns, which are the fields of an entry's JSON.
+// csvFirst is the header line: the fields of an entry's JSON.
 const csvFirst = "id,tenantId,userId,userName,category,action,targetType,targetId,targetName,status,detail,remoteIp,userAgent,createdAt,hash\r\n"
 
-// appendCSV appends a line as RFC 4180 has it.
+// appendCSV appends a line in the format of RFC 4180.
 func (e Entry) appendCSV(b []byte) ([]byte, error) {
 	detail := "null"
 	if e.Detail != nil {
@@ -30,11 +30,13 @@ func (e Entry) appendCSV(b []byte) ([]byte, error) {
 	return append(b, "\r\n"...), nil
 }
 
-// formulas are what spreadsheets take for the beginning of one, some in full width too, and the ' that prevents it.
+// formulas are the characters at which spreadsheets recognize a formula, some also in full width,
+// and the ' that prevents it.
 const formulas = "=+-@\t\r\n＝＋－＠'"
 
-// harmless makes text of what a spreadsheet would run: texts of an entry come from anyone who can reach a login form. A '
-// at the front gets one more, so that whoever takes one away has the text as it was.
+// harmless prevents a spreadsheet from running a text as a formula: anyone who can reach a login
+// form can write into an entry. A text that begins with ' also gets one more, so that removing one
+// restores every text.
 func harmless(s string) string {
 	first, n := utf8.DecodeRuneInString(strings.TrimLeft(s, " "))
 	if n > 0 && strings.ContainsRune(formulas, first) {

@@ -2,11 +2,12 @@ package auditlog
 
 import "fmt"
 
-// DamagedError tells that what a store keeps of a log does not fit together, because something else than the store wrote there or
-// a part of it was lost. The store changed nothing. [Verify] tells what is left, and [Store.Entries] up to a snapshot gives it.
+// DamagedError reports that the data of a log is inconsistent, because it was lost or changed by
+// other means than the store. The store changed nothing. [Verify] reports the extent.
+// [Store.Entries] up to a snapshot returns the entries that are left.
 type DamagedError struct {
 	TenantID string
-	ID       uint64 // an entry that is missing, is not what was written, or stands where none was; 0 where none is known
+	ID       uint64 // an entry that is missing, changed or unexpected; 0 if it is unknown
 }
 
 func (e *DamagedError) Error() string {

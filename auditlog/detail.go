@@ -11,11 +11,12 @@ import (
 )
 
 const (
-	maxDetailString = 4096      // characters of one string in a detail; what is longer is cut
-	maxDetail       = 256 << 10 // bytes of a detail's JSON; what is longer is refused
+	maxDetailString = 4096      // characters of one string in a detail; longer ones are truncated
+	maxDetail       = 256 << 10 // bytes of a detail's JSON; longer ones are rejected
 )
 
-// checkDetail tells why a type leaves open what it can hold. Its error begins with the path to the fault.
+// checkDetail returns an error if a type can have arbitrary contents. The error begins with the
+// path to the field.
 func checkDetail(t reflect.Type) error {
 	if t.Kind() != reflect.Struct || t == reflect.TypeFor[time.Time]() {
 		return fmt.Errorf("%s is not a struct", t)
@@ -24,14 +25,15 @@ func checkDetail(t reflect.Type) error {
 }
 
 func checkClosed(t reflect.Type, path string, within []reflect.Type) error {
-	if t == reflect.TypeFor[time.Time]() || t == reflect.TypeFor[*time.Time]() {
-		return nil // it writes its own text, which is known
+	switch t {
+	case reflect.TypeFor[time.Time](), reflect.TypeFor[*time.Time](), reflect.TypeFor[Head]():
+		return nil // their own JSON is known
 	}
 	if slices.Contains(within, t) {
 		return fmt.Errorf("%s: %s contains itself", path, t)
 	}
 	if writesItself(t) {
-		return fmt.Errorf("%s: %s writes its own JSON or text", path, t)
+		return fmt.Errorf("%s: %s has its own JSON or text encoding", path, t)
 	}
 	within = append(slices.Clip(within), t)
 	switch t.Kind() {
@@ -43,7 +45,7 @@ func checkClosed(t reflect.Type, path string, within []reflect.Type) error {
 		return checkClosed(t.Elem(), path, within)
 	case reflect.Slice, reflect.Array:
 		if t.Elem().Kind() == reflect.Uint8 {
-			return fmt.Errorf("%s: %s holds bytes, which say nothing to a reader", path, t)
+			return fmt.Errorf("%s: %s contains bytes, which no reader understands", path, t)
 		}
 		return checkClosed(t.Elem(), path+"[]", within)
 	case reflect.Struct:
@@ -54,7 +56,7 @@ func checkClosed(t reflect.Type, path string, within []reflect.Type) error {
 		}
 		return nil
 	default:
-		return fmt.Errorf("%s: a %s can hold anything", path, t.Kind())
+		return fmt.Errorf("%s: a %s can have arbitrary contents", path, t.Kind())
 	}
 }
 
@@ -65,7 +67,7 @@ func checkField(f reflect.StructField, path string, within []reflect.Type) error
 	case tag == "-", !f.IsExported() && !f.Anonymous:
 		return fmt.Errorf("%s: would not be recorded", path)
 	case slices.Contains(strings.Split(tag, ",")[1:], "string"):
-		return fmt.Errorf("%s: is a string in JSON and is none here", path)
+		return fmt.Errorf("%s: has the option string", path)
 	}
 	return checkClosed(f.Type, path, within)
 }
@@ -76,7 +78,8 @@ func writesItself(t reflect.Type) bool {
 	})
 }
 
-// cutStrings cuts the strings in v, which is addressable, and leaves alone whatever v shares with others.
+// cutStrings truncates the strings in v, which is addressable. It copies the memory that v shares
+// with other values.
 func cutStrings(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.String:
@@ -99,7 +102,7 @@ func cutStrings(v reflect.Value) {
 	case reflect.Array:
 		cutElements(v)
 	case reflect.Struct:
-		if v.Type() == reflect.TypeFor[time.Time]() {
+		if v.Type() == reflect.TypeFor[time.Time]() || v.Type() == reflect.TypeFor[Head]() {
 			return
 		}
 		for _, field := range v.Fields() {

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Entry is one line of the log. Its JSON is that of the query route: the id is a decimal string, because ids above
-// 2^53-1 lose precision as numbers, detail is an object or null, and createdAt has six digits of a second, in UTC.
+// Entry is one entry of a log. In its JSON the id is a decimal string, because numbers above 2^53-1
+// lose precision, detail is an object or null, and createdAt is in UTC with six digits of a second.
 type Entry struct {
 	ID         uint64          `json:"id,string"`
 	TenantID   string          `json:"tenantId"`
@@ -22,33 +22,23 @@ type Entry struct {
 	TargetID   string          `json:"targetId"`
 	TargetName string          `json:"targetName"`
 	Status     Status          `json:"status"`
-	Detail     json.RawMessage `json:"detail"` // the text that was hashed, to the byte; nil where there is none
+	Detail     json.RawMessage `json:"detail"` // the exact text that was hashed; nil without a detail
 	RemoteIP   string          `json:"remoteIp"`
 	UserAgent  string          `json:"userAgent"`
 	CreatedAt  time.Time       `json:"createdAt"` // microseconds
 
-	// Hash is the entry's link of the chain, 32 bytes. Exports show it, answers to queries do not.
+	// Hash is the hash of the entry, 32 bytes. Exports contain it, pages do not.
 	Hash []byte `json:"-"`
 }
 
-// Head is the last entry of a log, or of the part that was pruned: what the next entry follows. The zero Head is that of
-// a log in which nothing was written.
-type Head struct {
-	ID        uint64
-	Hash      []byte // 32 bytes, or nil where ID is 0
-	CreatedAt time.Time
-}
-
-// Head returns the entry as what the next one follows.
-func (e Entry) Head() Head { return Head{ID: e.ID, Hash: e.Hash, CreatedAt: e.CreatedAt} }
-
-// timeLayout always has six digits, so that texts sort as times do.
+// timeLayout always has six digits, so that texts sort like times.
 const timeLayout = "2006-01-02T15:04:05.000000Z07:00"
 
-// MarshalJSON writes the entry as the contract of the query route has it.
+// MarshalJSON implements [json.Marshaler].
 func (e Entry) MarshalJSON() ([]byte, error) { return e.marshal("") }
 
-// AppendNDJSON appends a line of an export: the JSON of the entry with its hash, in hexadecimal, as the last field.
+// AppendNDJSON appends a line of an export: the JSON of the entry with its hexadecimal hash as the
+// last field.
 func (e Entry) AppendNDJSON(b []byte) ([]byte, error) {
 	line, err := e.marshal(hex.EncodeToString(e.Hash))
 	if err != nil {
@@ -66,8 +56,8 @@ func (e Entry) marshal(hash string) ([]byte, error) {
 	}{fields(e), e.CreatedAt.UTC().Format(timeLayout), hash})
 }
 
-// Sum computes the hash of the entry when it follows the entry whose hash is previous, from all fields but Hash. The
-// package comment has the encoding.
+// Sum returns the hash of the entry if it follows the entry whose hash is previous. It covers all
+// fields but Hash. The package comment describes the encoding.
 func (e Entry) Sum(previous []byte) []byte {
 	texts := [...]string{e.TenantID, e.UserID, e.UserName, e.Category, e.Action, e.TargetType, e.TargetID, e.TargetName, string(e.Status)}
 	b := make([]byte, 0, 1024)

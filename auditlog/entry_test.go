@@ -39,8 +39,8 @@ func TestEntryJSON(t *testing.T) {
 	require.Contains(t, string(text), `"createdAt":"2026-01-02T03:04:05.000000Z"`)
 }
 
-// The hash must never become another, or logs that exist do not verify any more. These two were computed by a program in
-// another language from the text of the package comment.
+// The hash must never change, because existing logs could no longer be verified. These two were
+// computed by a program in another language from the text of the package comment.
 func TestSumIsFixed(t *testing.T) {
 	t.Parallel()
 	at := time.UnixMicro(1767323045600001)

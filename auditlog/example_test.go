@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seed93082962/agenthost/auditlog"
+	"github.com/seed93082962/agenthost/auditlog/memaudit"
 )
 
 // RoleChange is the detail of user.update_role.
@@ -21,7 +22,7 @@ func clock() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 600000000, time.U
 
 func Example() {
 	updateRole := auditlog.Define[RoleChange]("user.update_role")
-	ctx, log := context.Background(), auditlog.NewMemory()
+	ctx, log := context.Background(), new(memaudit.Store)
 
 	event := auditlog.Event{TenantID: "default", UserID: "1", UserName: "alice", TargetType: "user", TargetID: "2", TargetName: "bob"}
 	if err := log.Append(ctx, updateRole.Record(event, RoleChange{auditlog.Change[string]{From: "member", To: "admin"}})); err != nil {
@@ -48,12 +49,12 @@ func ExampleDefine() {
 	auditlog.Define[struct{ Fields map[string]any }]("user.update")
 	// Output:
 	// auth.logout
-	// auditlog: define action user.update: detail struct { Fields map[string]interface {} }.Fields: a map can hold anything
+	// auditlog: define action user.update: detail struct { Fields map[string]interface {} }.Fields: a map can have arbitrary contents
 }
 
 func ExampleQuery() {
 	logout := auditlog.Define[auditlog.None]("auth.logout")
-	ctx, log := context.Background(), auditlog.NewMemory()
+	ctx, log := context.Background(), new(memaudit.Store)
 	write := func() { _ = log.Append(ctx, logout.Record(auditlog.Event{TenantID: "default"}, auditlog.None{})) }
 	for range 4 {
 		write()
@@ -78,7 +79,7 @@ func ExampleQuery() {
 
 func ExampleHandlers() {
 	logout := auditlog.Define[auditlog.None]("auth.logout")
-	log := &auditlog.Memory{Now: clock}
+	log := &memaudit.Store{Now: clock}
 	_ = log.Append(context.Background(), logout.Record(auditlog.Event{TenantID: "default", UserName: "alice"}, auditlog.None{}))
 
 	h := auditlog.Handlers{
@@ -109,10 +110,10 @@ func ExampleHandlers() {
 
 func ExampleVerify() {
 	logout := auditlog.Define[auditlog.None]("auth.logout")
-	ctx, log := context.Background(), &auditlog.Memory{Now: clock}
+	ctx, log := context.Background(), &memaudit.Store{Now: clock}
 	record := logout.Record(auditlog.Event{TenantID: "default", UserName: "alice"}, auditlog.None{})
 	_ = log.Append(ctx, record, record)
-	noted, _ := log.Head(ctx, "default") // kept where whoever can write the log cannot
+	noted, _ := log.Head(ctx, "default") // stored where the writers of the log have no access
 
 	_ = log.Append(ctx, record)
 	v, err := auditlog.Verify(ctx, log, "default", noted)
@@ -122,7 +123,7 @@ func ExampleVerify() {
 
 func ExampleEntry_AppendNDJSON() {
 	logout := auditlog.Define[auditlog.None]("auth.logout")
-	ctx, log := context.Background(), &auditlog.Memory{Now: clock}
+	ctx, log := context.Background(), &memaudit.Store{Now: clock}
 	_ = log.Append(ctx, logout.Record(auditlog.Event{TenantID: "default", UserName: "alice"}, auditlog.None{}))
 
 	for e, err := range log.Entries(ctx, "default", auditlog.Filter{Category: "auth"}, nil) {
@@ -136,17 +137,18 @@ func ExampleEntry_AppendNDJSON() {
 	// {"id":"1","tenantId":"default","userId":"","userName":"alice","category":"auth","action":"auth.logout","targetType":"","targetId":"","targetName":"","status":"success","detail":null,"remoteIp":"","userAgent":"","createdAt":"2026-01-02T03:04:05.600000Z","hash":"6701518ac4c4c5892aefb66e53b3dffab585eed5c68a48f5e4f4e43dd6e23bbc"}
 }
 
-func ExampleMemory_Prune() {
+func ExampleStore_prune() {
 	logout := auditlog.Define[auditlog.None]("auth.logout")
+	pruneAudit := auditlog.Define[auditlog.Pruning]("auth.prune_audit")
 	ctx, now := context.Background(), clock()
-	log := &auditlog.Memory{Now: func() time.Time { return now }}
+	log := &memaudit.Store{Now: func() time.Time { return now }}
 	for range 3 {
 		_ = log.Append(ctx, logout.Record(auditlog.Event{TenantID: "default"}, auditlog.None{}))
 		now = now.Add(24 * time.Hour)
 	}
 
-	gone, _ := log.Prune(ctx, "default", now.Add(-36*time.Hour))
+	deleted, _ := log.Prune(ctx, "default", 36*time.Hour, pruneAudit)
 	v, _ := auditlog.Verify(ctx, log, "default")
-	fmt.Println(gone, v.OK, v.Checked, v.HeadID)
-	// Output: 2 true 1 3
+	fmt.Println(deleted, v.OK, v.FirstID, v.HeadID, "of which the last records the pruning")
+	// Output: 2 true 3 4 of which the last records the pruning
 }

@@ -2,30 +2,28 @@ package auditlog
 
 import (
 	"bufio"
-	"cmp"
 	"errors"
 	"fmt"
 	"maps"
 	"net/http"
-	"slices"
 	"strconv"
-	"time"
+
+	"github.com/seed93082962/agenthost/internal/deadline"
 )
 
-const (
-	exportPiece = 32 << 10 // bytes that are sent at once
-	stall       = 30 * time.Second
-)
+// exportPiece is how many bytes of an export are written together.
+const exportPiece = 32 << 10
 
-// Export streams entries, oldest first as the chain goes, with their hash in hexadecimal. It takes the parameters of
-// [Handlers.Query] but for the pages, and format: ndjson, the default, which is an entry's JSON a line, or csv, a line of
-// names and then an entry a line. A CSV field that a spreadsheet would take for a formula, and one that begins with ',
-// has a ' put before it.
+// Export streams entries with their hexadecimal hashes, oldest first. It has the parameters of
+// [Handlers.Query] except for page and page_size, and format: ndjson (the default) is one JSON
+// object for each line, csv is a header line and one entry for each line. A CSV field that a
+// spreadsheet would run as a formula, or that begins with ', is prefixed with '.
 //
-// The headers of the answer say what is in it: Audit-Snapshot-Id, and where older entries were pruned Audit-Checkpoint,
-// the id and the hash that the first entry follows ("17 9f86..."). An export without filters can be checked against its own
-// hashes, and with the id and hash of its last entry against [Verification]. An export that cannot be ended, or during
-// which entries were pruned, breaks the connection, so that a part of it is never taken for the whole.
+// The response has the header Audit-Snapshot-Id and, if older entries were pruned,
+// Audit-Checkpoint: the id and the hash that the first entry follows ("17 9f86..."). An export
+// without filters can be verified by its own hashes, and the id and hash of its last entry by
+// [Verification]. If the export fails, or entries are pruned during it, the connection is closed,
+// so that a client does not mistake a part for the whole.
 func (h Handlers) Export(w http.ResponseWriter, r *http.Request) {
 	out := h.attachment(w)
 	err := h.export(out, r)
@@ -36,7 +34,7 @@ func (h Handlers) Export(w http.ResponseWriter, r *http.Request) {
 		h.fail(w, r, err)
 	default:
 		if out.err == nil && r.Context().Err() == nil {
-			h.logger().ErrorContext(r.Context(), "audit export broke off", "error", err)
+			h.logger().ErrorContext(r.Context(), "export audit log", "err", err)
 		}
 		panic(http.ErrAbortHandler)
 	}
@@ -59,14 +57,17 @@ func (h Handlers) export(out *attachment, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	// From here on the view is fixed: what is appended meanwhile is not in it.
-	view := q.View(head.ID)
+	// Entries that are appended later are not part of the view.
+	view := head.ID
+	if q.Snapshot != nil {
+		view = min(view, *q.Snapshot)
+	}
 	out.header = headerOf(encode, view, checkpoint)
 	if r.Method == http.MethodHead {
 		return out.begin()
 	}
 	b := bufio.NewWriterSize(out, exportPiece)
-	_, _ = b.WriteString(encode.first) // what fails here fails again at the next write
+	_, _ = b.WriteString(encode.first) // an error is returned again by the next write
 	var line []byte
 	for e, err := range h.Store.Entries(r.Context(), q.TenantID, q.Filter, &view) {
 		if err != nil {
@@ -79,20 +80,20 @@ func (h Handlers) export(out *attachment, r *http.Request) error {
 			return err
 		}
 	}
-	if err := h.whole(r, q.TenantID, checkpoint); err != nil {
+	if err := h.checkPruned(r, q.TenantID, checkpoint); err != nil {
 		return err
 	}
 	if err := b.Flush(); err != nil {
 		return err
 	}
-	return out.begin() // also where it is empty
+	return out.begin() // also for an empty export
 }
 
-// errPruned ends an export that may lack entries in its middle.
-var errPruned = errors.New("entries were pruned while the log was exported: export it again")
+// errPruned ends an export in whose middle entries may be missing.
+var errPruned = errors.New("entries were pruned during the export: export the log again")
 
-// whole returns an error when entries were pruned since the export began.
-func (h Handlers) whole(r *http.Request, tenantID string, since Head) error {
+// checkPruned returns an error if entries were pruned since the export began.
+func (h Handlers) checkPruned(r *http.Request, tenantID string, since Head) error {
 	now, err := h.Store.Checkpoint(r.Context(), tenantID)
 	if err == nil && now.ID != since.ID {
 		err = errPruned
@@ -100,10 +101,10 @@ func (h Handlers) whole(r *http.Request, tenantID string, since Head) error {
 	return err
 }
 
-// format is how an export is written.
+// format is a format of exports.
 type format struct {
 	mime, suffix string
-	first        string // what stands before the entries
+	first        string // written before the entries
 	append       func(e Entry, b []byte) ([]byte, error)
 }
 
@@ -132,19 +133,18 @@ func headerOf(f format, view uint64, checkpoint Head) http.Header {
 	return header
 }
 
-// attachment is the body of an answer: its headers are set when its first byte is there to be sent, because until then it
-// can still become an error. Each piece has a deadline of its own.
+// attachment is the body of a response. Its headers are set before its first byte: until then the
+// response can still become an error.
 type attachment struct {
-	w       http.ResponseWriter
-	control *http.ResponseController
-	header  http.Header
-	stall   time.Duration
-	begun   bool
-	err     error // of the connection
+	deadline.Writer
+	w      http.ResponseWriter
+	header http.Header
+	begun  bool
+	err    error // of the connection
 }
 
 func (h Handlers) attachment(w http.ResponseWriter) *attachment {
-	return &attachment{w: w, control: http.NewResponseController(w), stall: cmp.Or(h.Stall, stall)}
+	return &attachment{Writer: deadline.NewWriter(w, h.WriteTimeout), w: w}
 }
 
 func (a *attachment) begin() error {
@@ -156,25 +156,17 @@ func (a *attachment) begin() error {
 	return a.err
 }
 
-func (a *attachment) Write(b []byte) (int, error) {
-	if err := a.begin(); err != nil {
+func (a *attachment) Write(b []byte) (n int, err error) {
+	if err = a.begin(); err != nil {
 		return 0, err
 	}
-	n := 0
-	for piece := range slices.Chunk(b, exportPiece) {
-		_ = a.control.SetWriteDeadline(time.Now().Add(a.stall)) // a writer that has none is no connection
-		var m int
-		m, a.err = a.w.Write(piece)
-		if n += m; a.err != nil {
-			return n, a.err
-		}
-	}
-	return n, nil
+	n, a.err = a.Writer.Write(b)
+	return n, a.err
 }
 
-// end lifts the deadline for what comes next on the connection, once all is sent.
+// end removes the deadline after everything is sent.
 func (a *attachment) end() {
-	if a.control.Flush() == nil {
-		_ = a.control.SetWriteDeadline(time.Time{}) // it was set before
+	if a.Flush() == nil {
+		_ = a.Clear() // it was set before
 	}
 }

@@ -10,61 +10,85 @@ import (
 	"time"
 )
 
-// Handlers serve one store over HTTP; each method is an [http.HandlerFunc] for GET and HEAD, to be mounted anywhere:
+// Handlers serves a store over HTTP. Each of its methods is an [http.HandlerFunc] for GET and HEAD:
 //
 //	h := auditlog.Handlers{Store: store, Tenant: tenantOf}
 //	mux.HandleFunc("GET /audit-logs", h.Query)
 //	mux.HandleFunc("GET /audit-logs/export", h.Export)
 //	mux.HandleFunc("GET /audit-logs/verify", h.Verify)
 //
-// Who may call them is for the caller to decide before. Parameters that a handler does not know are ignored, empty ones count as
-// missing, and of one that is given twice the first counts.
+// The caller authorizes requests before. Unknown parameters are ignored, empty ones count as
+// missing, and of a repeated one the first counts.
 type Handlers struct {
-	// Store is what is served. Required.
+	// Store is required.
 	Store Store
 
-	// Tenant tells whose log a request is about, and never "". Required.
+	// Tenant returns the tenant of a request, which is never "". Required.
 	Tenant func(*http.Request) string
 
-	// Fail answers a request that cannot be answered otherwise; nothing was written before. The error is a *[ParamError] where the
-	// client is at fault, and of the store, such as a *[DamagedError], or the client's connection where not. Defaults to a plain text: 400 with the
-	// rule that was broken, 503 for a request that was cancelled, 500 without a reason.
+	// Fail writes the response to a request that failed; nothing was written before. The error is a
+	// *[ParamError] if the request is invalid. Otherwise it is an error of the store, such as a
+	// *[DamagedError], or of the connection. Defaults to a plain text: 400 with the rule of the
+	// parameter, 503 for a cancelled request, 500 without a reason.
 	Fail func(w http.ResponseWriter, r *http.Request, err error)
 
-	// Logger is told of exports that the store broke off after their first byte. Defaults to none.
+	// Logger receives failed verifications, and errors of the store after the first byte of an
+	// export. Defaults to none.
 	Logger *slog.Logger
 
-	// Stall is how long a client of an export may take for 32 KiB, where the server has write deadlines. Defaults to 30 s.
-	Stall time.Duration
+	// WriteTimeout is how long a client of an export may take to read 64 KiB. It replaces
+	// http.Server.WriteTimeout, which bounds a response as a whole. Negative: only the latter
+	// applies. Defaults to 30 s.
+	WriteTimeout time.Duration
 }
 
-// errNoTenant is a fault of whoever wrote Tenant.
+// errNoTenant reports that Tenant returned "".
 var errNoTenant = errors.New("serve audit log: the request has no tenant")
 
-// Query answers a page of entries, newest first, as {"items":[...],"total":n,"snapshotId":"n"}. Parameters:
+// Query responds with a page of entries, newest first: {"items":[...],"total":n,"snapshotId":"n"}.
+// Parameters:
 //
-//   - page: an integer of at least 1, default 1; a page beyond the last is empty.
-//   - page_size: an integer of at least 1, default 20; above 100 it is 100.
-//   - category, action: exactly.
-//   - user: a part of the user's name or id, ASCII letters without regard to case.
-//   - from, to: RFC 3339 times; both belong to the range. A range that ends before it begins is empty.
-//   - snapshotId: the view, as an earlier answer told it; cut down to the last id, which is also the default.
+//   - page: an integer of at least 1, default 1; a page after the last one is empty.
+//   - page_size: an integer of at least 1, default 20; values above 100 become 100.
+//   - category, action: exact.
+//   - user: a part of the user's name or id, case-insensitive for ASCII letters.
+//   - from, to: RFC 3339 times, an inclusive range. A range that ends before it begins is empty.
+//   - snapshotId: that of an earlier response; the newest id is the default and the maximum.
 //
-// Integers are plain digits, of which leading ones may be 0.
+// Integers are plain digits; leading zeros are allowed.
 func (h Handlers) Query(w http.ResponseWriter, r *http.Request) {
 	body, err := h.query(r)
-	h.answer(w, r, body, err)
+	h.respond(w, r, body, err)
 }
 
-// Verify answers with the [Verification] of the whole log. It reads all of it.
+// Verify responds with the [Verification] of the whole log, which it reads from the first entry to
+// the last. It takes one parameter: head, a head that was recorded earlier, as "<id>:<hash>" with
+// the hash in hexadecimal. A verification that fails has status 200 and "ok": false, and is logged
+// as an error.
 func (h Handlers) Verify(w http.ResponseWriter, r *http.Request) {
+	v, err := h.verify(r)
+	h.respond(w, r, v, err)
+}
+
+func (h Handlers) verify(r *http.Request) (Verification, error) {
 	tenant := h.Tenant(r)
 	if tenant == "" {
-		h.fail(w, r, errNoTenant)
-		return
+		return Verification{}, errNoTenant
 	}
-	v, err := Verify(r.Context(), h.Store, tenant)
-	h.answer(w, r, v, err)
+	p, err := readParams(r)
+	if err != nil {
+		return Verification{}, err
+	}
+	head, err := p.head()
+	if err != nil {
+		return Verification{}, err
+	}
+	v, err := Verify(r.Context(), h.Store, tenant, head)
+	if err == nil && !v.OK {
+		h.logger().ErrorContext(r.Context(), "audit log failed its verification",
+			"tenant", tenant, "reason", v.Reason, "first_bad_id", v.FirstBadID, "head_id", v.HeadID, "given_head_id", head.ID)
+	}
+	return v, err
 }
 
 func (h Handlers) query(r *http.Request) (Page, error) {
@@ -82,7 +106,7 @@ func (h Handlers) query(r *http.Request) (Page, error) {
 	return page, err
 }
 
-// read reads what queries and exports have in common.
+// read reads the parameters that queries and exports have in common.
 func (h Handlers) read(r *http.Request) (q Query, p params, err error) {
 	if q.TenantID = h.Tenant(r); q.TenantID == "" {
 		return q, nil, errNoTenant
@@ -97,19 +121,19 @@ func (h Handlers) read(r *http.Request) (q Query, p params, err error) {
 	return q, p, err
 }
 
-func (h Handlers) answer(w http.ResponseWriter, r *http.Request, v any, err error) {
+func (h Handlers) respond(w http.ResponseWriter, r *http.Request, v any, err error) {
 	if err != nil {
 		h.fail(w, r, err)
 		return
 	}
 	body, err := json.Marshal(v)
 	if err != nil {
-		h.fail(w, r, fmt.Errorf("encode answer: %w", err))
+		h.fail(w, r, fmt.Errorf("encode response: %w", err))
 		return
 	}
 	out := h.attachment(w)
 	out.header = http.Header{"Content-Type": {"application/json"}, "Cache-Control": {"no-store"}}
-	if _, err := out.Write(append(body, '\n')); err == nil { // a client that is gone is told nothing
+	if _, err := out.Write(append(body, '\n')); err == nil { // a lost connection gets no response
 		out.end()
 	}
 }

@@ -1,9 +1,11 @@
 package auditlog_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
@@ -12,17 +14,19 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/auditlog"
+	"github.com/seed93082962/agenthost/auditlog/memaudit"
 )
 
 var update = auditlog.Define[struct {
 	Role auditlog.Change[string] `json:"role"`
 }]("user.update_role")
 
-// logged has 25 entries, a second apart from 2026-01-01T00:00:01.5Z on; each fifth is an update by bob.
-func logged(t testing.TB) *auditlog.Memory {
+// logged has 25 entries, a second apart from 2026-01-01T00:00:01.5Z on; each fifth is an update by
+// bob.
+func logged(t testing.TB) *memaudit.Store {
 	t.Helper()
 	now := time.Date(2026, 1, 1, 0, 0, 0, 500000000, time.UTC)
-	s := &auditlog.Memory{Now: func() time.Time { return now }}
+	s := &memaudit.Store{Now: func() time.Time { return now }}
 	for i := 1; i <= 25; i++ {
 		now = now.Add(time.Second)
 		e := auditlog.Event{TenantID: "t", UserID: fmt.Sprintf("id-%d", i), UserName: "Alice", RemoteIP: "192.0.2.1", UserAgent: "curl/8"}
@@ -38,7 +42,7 @@ func logged(t testing.TB) *auditlog.Memory {
 	return s
 }
 
-func TestQueryAnswer(t *testing.T) {
+func TestQueryResponse(t *testing.T) {
 	t.Parallel()
 	base := serve(t, auditlog.Handlers{Store: logged(t)})
 	for _, base := range []string{base + "/", base + "/api/audit/"} {
@@ -53,7 +57,7 @@ func TestQueryAnswer(t *testing.T) {
 		require.Contains(t, body, `"id":"24"`)
 		require.Contains(t, body, `"detail":null`)
 	}
-	_, body := get(t, serve(t, auditlog.Handlers{Store: auditlog.NewMemory()}))
+	_, body := get(t, serve(t, auditlog.Handlers{Store: new(memaudit.Store)}))
 	requireText(t, `{"items":[],"total":0,"snapshotId":"0"}`+"\n", body)
 }
 
@@ -188,7 +192,7 @@ func TestDefaultFail(t *testing.T) {
 	}
 }
 
-func TestVerifyAnswer(t *testing.T) {
+func TestVerifyResponse(t *testing.T) {
 	t.Parallel()
 	s := logged(t)
 	head, err := s.Head(t.Context(), "t")
@@ -196,14 +200,14 @@ func TestVerifyAnswer(t *testing.T) {
 	base := serve(t, auditlog.Handlers{Store: s})
 	for _, path := range []string{"/verify", "/api/audit/verify"} {
 		_, body := get(t, base+path)
-		requireText(t, fmt.Sprintf(`{"ok":true,"checked":25,"headId":"25","headHash":"%x"}`+"\n", head.Hash), body)
+		requireText(t, fmt.Sprintf(`{"ok":true,"checked":25,"firstId":"1","headId":"25","headHash":"%x"}`+"\n", head.Hash), body)
 	}
 	base = serve(t, auditlog.Handlers{Store: &tampered{Store: s, change: func(all []auditlog.Entry) []auditlog.Entry {
 		all[6].Status = auditlog.Failure
 		return all
 	}}})
 	_, body := get(t, base+"/verify")
-	requireText(t, fmt.Sprintf(`{"ok":false,"checked":6,"headId":"25","headHash":"%x","firstBadId":"7"}`+"\n", head.Hash), body)
+	requireText(t, fmt.Sprintf(`{"ok":false,"checked":6,"firstId":"1","headId":"25","headHash":"%x","firstBadId":"7","reason":"entry_changed"}`+"\n", head.Hash), body)
 }
 
 // A client pages through one view over HTTP while entries come.
@@ -244,4 +248,45 @@ func FuzzQuery(f *testing.F) {
 			t.Fatal(response.Code, response.Body)
 		}
 	})
+}
+
+func TestVerifyWithAHead(t *testing.T) {
+	t.Parallel()
+	var logs bytes.Buffer
+	s := logged(t)
+	all := entriesOf(t, s)
+	base := serve(t, auditlog.Handlers{Store: s, Logger: slog.New(slog.NewTextHandler(&logs, nil))})
+	text := func(id int) string { return fmt.Sprintf("%d:%x", id, all[min(id, 25)-1].Hash) }
+	for _, row := range []struct{ name, head, reason string }{
+		{"the newest entry", text(25), ""},
+		{"an older one", text(7), ""},
+		{"in capital letters", strings.ToUpper(text(7)), ""},
+		{"of an empty log", "0:" + strings.Repeat("0", 64), ""},
+		{"missing", "", ""},
+		{"in the future", text(26), "head_in_future"},
+		{"far in the future", "18446744073709551615:" + strings.Repeat("0", 64), "head_in_future"},
+		{"another hash", "7:" + strings.Repeat("0", 64), "head_mismatch"},
+	} {
+		logs.Reset()
+		response, body := get(t, base+"/verify?"+values("head", row.head))
+		require.Equal(t, http.StatusOK, response.StatusCode, row.name)
+		var v auditlog.Verification
+		require.NoError(t, json.Unmarshal([]byte(body), &v))
+		require.Equal(t, row.reason, v.Reason, row.name)
+		require.Equal(t, row.reason == "", v.OK, row.name)
+		if v.OK {
+			require.Empty(t, logs.String(), row.name)
+		} else {
+			require.Contains(t, logs.String(), "level=ERROR", row.name)
+			require.Contains(t, logs.String(), "reason="+row.reason, row.name)
+		}
+	}
+	for _, head := range []string{
+		"7", "7:", ":" + text(7)[2:], text(7)[2:], text(7) + "0", text(7)[:65], "-" + text(7), "+" + text(7), "0x7:" + text(7)[2:],
+		"7;" + text(7)[2:], "7: " + text(7)[3:], "18446744073709551616:" + text(7)[2:], "7:" + strings.Repeat("g", 64), " " + text(7),
+	} {
+		response, body := get(t, base+"/verify?"+values("head", head))
+		require.Equal(t, http.StatusBadRequest, response.StatusCode, head)
+		require.Contains(t, body, `"head": it must be <id>:<hash>`, head)
+	}
 }

@@ -1,22 +1,18 @@
 package auditlog
 
 import (
-	"math"
-	"math/bits"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/seed93082962/agenthost/internal/paging"
 )
 
-const (
-	defaultPageSize = 20
-	maxPageSize     = 100
-)
-
-// ParamError is a query parameter that breaks its rule: page, page_size, from, to, snapshotId or format, or any other
-// whose escapes are malformed. What a client reads is up to [Handlers.Fail].
+// ParamError reports an invalid query parameter: page, page_size, from, to, snapshotId, format or
+// head, or any other with malformed escapes. [Handlers.Fail] decides the text that a client
+// receives.
 type ParamError struct {
 	Param string // its name
 	Want  string // the rule, in English: "must be an integer of at least 1"
@@ -26,10 +22,11 @@ func (e *ParamError) Error() string {
 	return "read query parameter " + strconv.Quote(e.Param) + ": it " + e.Want
 }
 
-// params are the query parameters of a request, of which those that are empty count as missing.
+// params contains the query parameters of a request. Empty ones count as missing.
 type params map[string]string
 
-// readParams takes the first value of each parameter. Unlike url.ParseQuery it names the parameter that is malformed.
+// readParams reads the first value of each parameter. Unlike url.ParseQuery, its error names the
+// malformed parameter.
 func readParams(r *http.Request) (params, error) {
 	p := params{}
 	for pair := range strings.SplitSeq(r.URL.RawQuery, "&") {
@@ -48,41 +45,23 @@ func readParams(r *http.Request) (params, error) {
 	return p, nil
 }
 
-// page reads page and page_size, and gives the offset and the limit that they mean.
+// page returns the offset and the limit of the page that page and page_size select.
 func (p params) page() (offset uint64, limit int, err error) {
-	page, err := p.positive("page", 1)
-	if err != nil {
-		return 0, 0, err
+	number, ok := paging.Number(p["page"])
+	if !ok {
+		return 0, 0, &ParamError{Param: "page", Want: paging.Want}
 	}
-	size, err := p.positive("page_size", defaultPageSize)
-	if err != nil {
-		return 0, 0, err
+	limit, ok = paging.Size(p["page_size"])
+	if !ok {
+		return 0, 0, &ParamError{Param: "page_size", Want: paging.Want}
 	}
-	size = min(size, maxPageSize)
-	over, offset := bits.Mul64(page-1, size)
-	if over != 0 {
-		offset = math.MaxUint64 // beyond any log
-	}
-	return offset, int(size), nil
-}
-
-// positive reads an integer of at least 1, however large: what does not fit is as good as the largest that does.
-func (p params) positive(name string, missing uint64) (uint64, error) {
-	text := p[name]
-	if text == "" {
-		return missing, nil
-	}
-	n, err := strconv.ParseUint(text, 10, 64) // gives the largest where it is out of range
-	if !isDigits(text) || err != nil && n != math.MaxUint64 || n == 0 {
-		return 0, &ParamError{Param: name, Want: "must be an integer of at least 1, in plain digits"}
-	}
-	return n, nil
+	return paging.Offset(number, limit), limit, nil
 }
 
 func (p params) snapshot() (*uint64, error) {
 	text := p["snapshotId"]
 	if text == "" {
-		return nil, nil //nolint:nilnil // nil is the snapshot of who has none
+		return nil, nil //nolint:nilnil // nil means no snapshot
 	}
 	n, err := strconv.ParseUint(text, 10, 64)
 	if err != nil || !isDigits(text) {
@@ -91,12 +70,25 @@ func (p params) snapshot() (*uint64, error) {
 	return &n, nil
 }
 
+// head returns the zero Head if the parameter is missing.
+func (p params) head() (Head, error) {
+	text := p["head"]
+	if text == "" {
+		return Head{}, nil
+	}
+	h, ok := parseHead(text)
+	if !ok {
+		return Head{}, &ParamError{Param: "head", Want: "must be <id>:<hash> with a decimal id and 64 hexadecimal digits"}
+	}
+	return h, nil
+}
+
 func (p params) filter() (f Filter, err error) {
 	f = Filter{Category: p["category"], Action: p["action"], User: p["user"]}
 	if f.From, err = p.time("from"); err != nil {
 		return Filter{}, err
 	}
-	if finer(p["from"]) { // what lies between two nanoseconds was cut off, which is right for the other bound
+	if finer(p["from"]) { // time.Parse rounds down, which is right only for the other bound
 		f.From = f.From.Add(1)
 	}
 	if f.To, err = p.time("to"); err != nil {
@@ -105,7 +97,8 @@ func (p params) filter() (f Filter, err error) {
 	return f, nil
 }
 
-// time reads an RFC 3339 time, in which t and z may be small letters. Leap seconds are refused, as time.Time has none.
+// time reads an RFC 3339 time, with t and z in either case. Leap seconds are rejected, because
+// time.Time has none.
 func (p params) time(name string) (time.Time, error) {
 	text := p[name]
 	if text == "" {
@@ -117,12 +110,12 @@ func (p params) time(name string) (time.Time, error) {
 		return time.Time{}, &ParamError{Param: name, Want: "must be an RFC 3339 time"}
 	}
 	if t.IsZero() {
-		t = t.Add(1) // the zero time means that there is no bound; this lies within the same microsecond
+		t = t.Add(1) // the zero time means no bound; this is in the same microsecond
 	}
 	return t, nil
 }
 
-// isRFC3339 holds a time to the grammar where time.Parse, which checks the ranges, does not: it takes a comma for the
+// isRFC3339 checks the grammar where time.Parse is more lenient: it accepts a comma before the
 // fraction, an hour of one digit, and zones of more than a day.
 func isRFC3339(s string) bool {
 	const date = "0000-00-00T00:00:00"
@@ -140,14 +133,14 @@ func isRFC3339(s string) bool {
 	return zone == "Z" || (hasShape(zone, "+00:00") || hasShape(zone, "-00:00")) && zone[1:3] < "24" && zone[4:] < "60"
 }
 
-// finer tells whether an RFC 3339 time has more of a second than its nanoseconds.
+// finer reports whether an RFC 3339 time is more precise than nanoseconds.
 func finer(s string) bool {
 	_, fraction, _ := strings.Cut(s, ".")
 	digits := len(fraction) - len(strings.TrimLeft(fraction, "0123456789"))
 	return digits > 9 && strings.Trim(fraction[9:digits], "0") != ""
 }
 
-// hasShape tells whether s is shape with any digits for its zeros.
+// hasShape reports whether s equals shape, in which 0 matches any digit.
 func hasShape(s, shape string) bool {
 	if len(s) != len(shape) {
 		return false

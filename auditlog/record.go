@@ -6,21 +6,22 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 	"unicode/utf8"
+
+	"github.com/seed93082962/agenthost/internal/excerpt"
 )
 
-// Status is how an action ended.
+// Status is the outcome of an action.
 type Status string
 
-// The statuses that there are.
+// The statuses.
 const (
 	Success Status = "success"
 	Failure Status = "failure"
 	Partial Status = "partial"
 )
 
-// How many characters of each text are kept. What is longer is cut; a tenant is an address and is refused instead.
+// Limits in characters. Longer texts are truncated; a longer tenant is rejected.
 const (
 	maxTenantID   = 256 // bytes
 	maxUserID     = 256
@@ -32,9 +33,10 @@ const (
 	maxUserAgent  = 512
 )
 
-// Event is what any action has: who did it to what, from where, and how it ended. TenantID is required: at most 256
-// bytes of UTF-8 without NUL. The other texts are cut at 128 characters (UserName), 512 (UserAgent), 64 (TargetType,
-// RemoteIP) or 256 (the rest), and what is not UTF-8, and NUL, becomes U+FFFD.
+// Event contains the fields that all actions have. TenantID is required: at most 256 bytes of UTF-8
+// without NUL. The other texts are truncated to 128 characters (UserName), 512 (UserAgent), 64
+// (TargetType, RemoteIP) or 256 (the rest). NUL and bytes that are not UTF-8 are replaced by
+// U+FFFD.
 type Event struct {
 	TenantID   string
 	UserID     string
@@ -47,7 +49,8 @@ type Event struct {
 	UserAgent  string
 }
 
-// Record is one thing that happened, ready to be appended. [Action.Record] makes it; the zero Record is refused.
+// Record is an event of a declared action that can be appended. [Action.Record] returns it; stores
+// reject the zero Record.
 type Record struct {
 	event  Event
 	action string
@@ -55,10 +58,11 @@ type Record struct {
 	err    error
 }
 
-// TenantID returns the tenant to whose log the record belongs.
+// TenantID returns the tenant of the log that the record belongs to.
 func (r Record) TenantID() string { return r.event.TenantID }
 
-// Err tells why no store takes the record. A store asks before it appends anything of the same call.
+// Err returns the reason why stores reject the record, or nil. A store checks all records of a call
+// before it appends one.
 func (r Record) Err() error {
 	if r.err != nil {
 		return fmt.Errorf("record action %s: %w", cmp.Or(r.action, "?"), r.err)
@@ -69,25 +73,15 @@ func (r Record) Err() error {
 	return nil
 }
 
-// Seal makes the record the entry that follows last in the log of its tenant. CreatedAt is now in microseconds, or that
-// of last where the clock went back. It is for stores, which call it with the tenant's head held.
-func (r Record) Seal(last Head, now time.Time) (Entry, error) {
-	if err := r.Err(); err != nil {
-		return Entry{}, err
-	}
-	at := now.UTC().Truncate(time.Microsecond)
-	if at.Before(last.CreatedAt) {
-		at = last.CreatedAt.UTC()
-	}
+// Entry returns the record as an entry without ID, CreatedAt and Hash, which the store assigns.
+func (r Record) Entry() Entry {
 	category, _, _ := strings.Cut(r.action, ".")
-	e := Entry{
-		ID: last.ID + 1, TenantID: r.event.TenantID, UserID: r.event.UserID, UserName: r.event.UserName,
+	return Entry{
+		TenantID: r.event.TenantID, UserID: r.event.UserID, UserName: r.event.UserName,
 		Category: category, Action: r.action,
 		TargetType: r.event.TargetType, TargetID: r.event.TargetID, TargetName: r.event.TargetName,
-		Status: r.event.Status, Detail: r.detail, RemoteIP: r.event.RemoteIP, UserAgent: r.event.UserAgent, CreatedAt: at,
+		Status: r.event.Status, Detail: r.detail, RemoteIP: r.event.RemoteIP, UserAgent: r.event.UserAgent,
 	}
-	e.Hash = e.Sum(last.Hash)
-	return e, nil
 }
 
 func (r *Record) set(e Event) error {
@@ -123,23 +117,13 @@ func checkTenant(id string) error {
 	return nil
 }
 
-// storable tells what PostgreSQL takes as text.
+// storable reports whether every database accepts s as text.
 func storable(s string) bool { return utf8.ValidString(s) && !strings.Contains(s, "\x00") }
 
-// cut keeps the first most characters, in a form that every database takes.
+// cut returns the first most characters of s, in a form that every database accepts.
 func cut(s string, most int) string {
 	if !storable(s) {
 		s = strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 	}
-	if len(s) <= most {
-		return s
-	}
-	n := 0
-	for i := range s {
-		if n == most {
-			return s[:i]
-		}
-		n++
-	}
-	return s
+	return excerpt.Characters(s, most)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/seed93082962/agenthost/auditlog"
 )
 
-// serve mounts the handlers at / and under a prefix, and gives the base of both.
+// serve mounts the handlers at / and under a prefix, and returns the base URL of both.
 func serve(t testing.TB, h auditlog.Handlers) (base string) {
 	t.Helper()
 	if h.Tenant == nil {
@@ -31,7 +31,7 @@ func serve(t testing.TB, h auditlog.Handlers) (base string) {
 	return server.URL
 }
 
-// get asks for tenant t.
+// get sends a request for tenant t.
 func get(t testing.TB, target string) (*http.Response, string) {
 	t.Helper()
 	response := start(t, target)
@@ -75,7 +75,7 @@ func values(pairs ...string) string {
 	return v.Encode()
 }
 
-// respond has a handler answer a query string, whatever is in it, without a server.
+// respond calls a handler with any query string, without a server.
 func respond(t testing.TB, handler http.HandlerFunc, query string) *httptest.ResponseRecorder {
 	t.Helper()
 	recorder := httptest.NewRecorder()
@@ -83,7 +83,7 @@ func respond(t testing.TB, handler http.HandlerFunc, query string) *httptest.Res
 	return recorder
 }
 
-// requireText wants the same bytes, not the same JSON.
+// requireText requires the same bytes, not only equivalent JSON.
 func requireText(t testing.TB, want, got string) {
 	t.Helper()
 	require.Equal(t, want, got)

@@ -6,33 +6,39 @@ import (
 	"time"
 )
 
-// Store keeps the logs of any number of tenants. It is safe for use by many goroutines, and by many processes where it
-// says so. An entry can be seen by all once Append has returned. A tenant in whose log nothing was written has an empty one.
+// Store stores the logs of any number of tenants. It is safe for concurrent use. All readers can
+// see an entry after Append has returned. The log of an unknown tenant is empty.
 type Store interface {
-	// Append writes the records in their order, all of them or none, each at the end of its tenant's log. It takes no record
-	// for which [Record.Err] has an error, and returns that. Without records it does nothing. Where something stands at the
-	// end already it fails with a *[DamagedError].
+	// Append appends the records in their order, each to the log of its tenant: all of them or
+	// none. It returns the error of [Record.Err] if a record has one. If an entry exists after the
+	// newest one, it fails with a *[DamagedError].
 	Append(ctx context.Context, records ...Record) error
 
-	// Query answers one page. Items and Total are of the same view. Where the page lacks entries that were counted, or a part
-	// of one, it fails with a *[DamagedError].
+	// Query returns one page. Items and Total are of the same snapshot. If an entry of the page is
+	// missing, or a part of one, Query fails with a *[DamagedError].
 	Query(ctx context.Context, q Query) (Page, error)
 
-	// Entries gives what fits the filter, oldest first, up to the snapshot as [Query] has it. It does not hold all of them at once.
-	// An error is its last pair. Entries that are pruned meanwhile may be missing, always the oldest of what was to come.
+	// Entries yields the entries that match the filter, oldest first, up to the snapshot, which is
+	// used as in [Query]. It does not hold all of them in memory. An error is the last pair.
+	// Entries that are pruned during the iteration may be missing: always the oldest of those that
+	// were not yet yielded.
 	//
-	// Without a filter and a snapshot, which is how [Verify] reads, the store also looks at what it keeps beside the entries
-	// up to the last id and above it. Where that is not what Append left there, a *[DamagedError] is the last pair. What
-	// others write or prune meanwhile must not look like that.
+	// Without a filter and a snapshot, as [Verify] calls it, the store also verifies the other data
+	// that it keeps about the log, and that no entry exists after the newest one. If that fails, a
+	// *[DamagedError] is the last pair. Concurrent appends and prunings must not cause it.
 	Entries(ctx context.Context, tenantID string, f Filter, snapshot *uint64) iter.Seq2[Entry, error]
 
-	// Head returns the last entry of the log, also where that was pruned; the zero Head where nothing was ever written.
+	// Head returns the newest entry of the log, or the zero Head if nothing was ever written.
 	Head(ctx context.Context, tenantID string) (Head, error)
 
-	// Checkpoint returns the last entry that was pruned; the zero Head where none was. The chain of what is left begins there.
+	// Checkpoint returns the last pruned entry, or the zero Head. The chain of the remaining
+	// entries begins there.
 	Checkpoint(ctx context.Context, tenantID string) (Head, error)
 
-	// Prune takes away the entries created before a time, and tells how many there were. Ids, hashes and times of later
-	// entries go on as if they were still there. The total of an old snapshot shrinks then, and only then.
-	Prune(ctx context.Context, tenantID string, before time.Time) (uint64, error)
+	// Prune deletes the entries that are older than the retention, and returns their number. The
+	// time is that of the store or of its database, whichever is earlier. If there are such
+	// entries, the pruning itself is appended to the log, as an entry of the given action, in the
+	// transaction that deletes the first of them. Later ids, hashes and times continue as before.
+	// The total of an old snapshot shrinks then, and only then.
+	Prune(ctx context.Context, tenantID string, retention time.Duration, as Action[Pruning]) (uint64, error)
 }

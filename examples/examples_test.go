@@ -1,4 +1,4 @@
-// Package examples_test runs the examples as a reader would.
+// Package examples_test runs the examples like a reader.
 package examples_test
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// build makes the binaries of all examples, and returns the folder they are in.
+// build builds all examples and returns the directory of the binaries.
 func build(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -26,13 +26,13 @@ func TestExamples(t *testing.T) {
 	t.Run("tool", func(t *testing.T) {
 		out, err := exec.CommandContext(t.Context(), filepath.Join(bin, "tool")).Output()
 		require.NoError(t, err)
-		require.Equal(t, "I call the tool word_count.\n[word_count: 3 words]\nword_count answered: 3 words\nsuccess after 2 turns\n", string(out))
+		require.Equal(t, "I call the tool word_count.\n[word_count: 3 words]\nword_count returned: 3 words\nsuccess after 2 turns\n", string(out))
 	})
 	t.Run("approve", func(t *testing.T) {
 		out, err := exec.CommandContext(t.Context(), filepath.Join(bin, "approve")).Output()
 		require.NoError(t, err)
-		require.Contains(t, string(out), "clerk wants to pay 250 cents to Ada: true\nthe model is told: Ada got 250 cents\n")
-		require.Contains(t, string(out), "Bob: false\nthe model is told: Permission to use pay was refused")
+		require.Contains(t, string(out), "clerk wants to pay 250 cents to Ada: true\nthe model receives: Ada got 250 cents\n")
+		require.Contains(t, string(out), "Bob: false\nthe model receives: Permission to use pay was denied")
 		require.Contains(t, string(out), "\npaid in all: 250\n")
 	})
 	t.Run("embed and client", func(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 	"github.com/seed93082962/agenthost/filesafe"
 )
 
-// discard is a client that reads at once.
+// discard is a client that reads immediately.
 type discard struct {
 	header http.Header
 	bytes  int
@@ -31,7 +31,7 @@ func (d *discard) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// grow makes a tree of dirs directories, ten in each, with files files in each.
+// grow creates a tree of dirs directories, ten in each, with files files in each.
 func grow(b *testing.B, dirs, files int) string {
 	top := b.TempDir()
 	paths := []string{top}
@@ -48,14 +48,14 @@ func grow(b *testing.B, dirs, files int) string {
 	return top
 }
 
-// BenchmarkList answers a listing of one directory as JSON. The naive alternative does the same with os.ReadDir and
-// encoding/json; http.FileServer writes names as HTML.
+// BenchmarkList responds with a listing of one directory as JSON. The naive alternative uses
+// os.ReadDir and encoding/json; http.FileServer writes names as HTML.
 func BenchmarkList(b *testing.B) {
 	path := grow(b, 1, 10_000)
 	dir, err := filesafe.Open(path)
 	require.NoError(b, err)
 	defer dir.Close()
-	api := &filesafe.API{Dir: dir}
+	api := &filesafe.Handlers{Dir: dir}
 	serve := func(h http.Handler) func(*testing.B) {
 		return func(b *testing.B) {
 			b.ReportAllocs()
@@ -73,7 +73,7 @@ func BenchmarkList(b *testing.B) {
 	b.Run("http.FileServer", serve(http.FileServer(http.Dir(path))))
 }
 
-// naiveList is what one would write without this package.
+// naiveList is the straightforward implementation without this package.
 func naiveList(path string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		type entry struct {
@@ -96,8 +96,8 @@ func naiveList(path string) http.HandlerFunc {
 	}
 }
 
-// BenchmarkListServer is BenchmarkList over HTTP, from a server with one processor to four clients. The contestants take
-// turns. cpu-ms is the server's, for one listing.
+// BenchmarkListServer is BenchmarkList over HTTP, from a server with one processor to four clients.
+// The contestants alternate. cpu-ms is the CPU time of the server for one listing.
 func BenchmarkListServer(b *testing.B) {
 	path := grow(b, 1, 10_000)
 	c := startBenchServer(b, path)
@@ -140,13 +140,14 @@ func BenchmarkListServer(b *testing.B) {
 	}
 }
 
-// BenchmarkTree goes through 100,000 entries in 2,000 directories. WalkDir and Info are the least that a listing needs.
+// BenchmarkTree walks 100,000 entries in 2,000 directories. WalkDir and Info are the least that a
+// listing needs.
 func BenchmarkTree(b *testing.B) {
 	path := grow(b, 2_000, 49)
 	dir, err := filesafe.Open(path)
 	require.NoError(b, err)
 	defer dir.Close()
-	api := &filesafe.API{Dir: dir}
+	api := &filesafe.Handlers{Dir: dir}
 	b.Run("filesafe JSON", func(b *testing.B) {
 		b.ReportAllocs()
 		req := httptest.NewRequest(http.MethodGet, "/?recursive=true", nil)

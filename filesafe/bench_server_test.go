@@ -20,21 +20,22 @@ import (
 	"github.com/seed93082962/agenthost/filesafe"
 )
 
-// benchServer names the environment variable by which this program is told to be the server of a directory. It is a
-// process of its own, with one processor, so that its CPU time and allocations are not the client's.
+// benchServer names the environment variable with the directory to serve. The server is a separate
+// process with one processor, so that its CPU time and allocations can be measured.
 const benchServer = "FILESAFE_BENCH_SERVER"
 
-// contestants are the handlers that are compared, each below its name.
-var contestants = []string{"filesafe", "FileServer", "ServeContent"}
+// contestants are the compared handlers, each mounted below its name.
+var contestants = []string{"filesafe", "FileServer", "ServeContent", "filtered"}
 
 func serveBenchmark(path string) {
 	dir, err := filesafe.Open(path)
 	if err != nil {
 		panic(err)
 	}
-	api := &filesafe.API{Dir: dir}
+	api := &filesafe.Handlers{Dir: dir}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/filesafe/{name}", func(w http.ResponseWriter, r *http.Request) { api.Content(w, r) })
+	mux.HandleFunc("/filtered/{name}", filteredContent(dir))
 	mux.HandleFunc("/list/filesafe", api.List)
 	mux.HandleFunc("/list/naive", naiveList(path))
 	mux.Handle("/FileServer/", http.StripPrefix("/FileServer", http.FileServer(http.Dir(path))))
@@ -68,7 +69,7 @@ func serveBenchmark(path string) {
 	_, _ = io.Copy(io.Discard, os.Stdin) // ends with the parent
 }
 
-// benchClient is one connection, and costs as little as can be.
+// benchClient is a client with one connection and little overhead.
 type benchClient struct {
 	testing.TB
 	conn net.Conn
@@ -99,7 +100,7 @@ func startBenchServer(b *testing.B, path string) *benchClient {
 	return &benchClient{b, conn, bufio.NewReaderSize(conn, 4<<10), make([]byte, 256<<10)}
 }
 
-// get answers the length of a body, which it throws away, and the beginning of it.
+// get discards the body and returns its length and its beginning.
 func (c *benchClient) get(path, headers string) (int64, string) {
 	_, err := io.WriteString(c.conn, "GET "+path+" HTTP/1.1\r\nHost: x\r\n"+headers+"\r\n")
 	require.NoError(c, err)
@@ -138,8 +139,9 @@ func (c *benchClient) usage() (cpu, mallocs int64) {
 	return cpu, mallocs
 }
 
-// BenchmarkDownload downloads over one connection on loopback. The contestants take turns within each round, so that
-// what else the machine does is shared by all. cpu-us and mallocs are the server's, for one download.
+// BenchmarkDownload downloads over one connection on loopback. The contestants alternate within
+// each round, so that other load affects all of them. cpu-us and mallocs are those of the server
+// for one download.
 func BenchmarkDownload(b *testing.B) {
 	path := b.TempDir()
 	for name, size := range map[string]int64{"4KiB.txt": 4 << 10, "1MiB.txt": 1 << 20, "1GiB.txt": 1 << 30} {
@@ -161,13 +163,13 @@ func BenchmarkDownload(b *testing.B) {
 		{"1GiB", "1GiB.txt", "", 1 << 30, 1},
 	} {
 		b.Run(row.name, func(b *testing.B) {
-			var total [3]struct{ took, cpu, mallocs int64 }
+			var total [4]struct{ took, cpu, mallocs int64 }
 			rounds := 0
 			for ; b.Loop(); rounds++ {
 				for i := range contestants {
 					i = (i + rounds) % len(contestants)
 					url := "/" + contestants[i] + "/" + row.file
-					if i == 0 {
+					if i == 0 || i == 3 {
 						url += "?path=" + row.file
 					}
 					cpu, mallocs := c.usage()

@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// version is what conditional requests compare.
+// version is the version of a file that conditional requests compare.
 type version struct {
 	etag     string
-	modified time.Time // in whole seconds, as HTTP tells it
+	modified time.Time // in whole seconds, the precision of HTTP dates
 }
 
-// Header fields are looked up by their canonical names, as net/http keeps them.
+// Header fields are accessed by their canonical names, as net/http stores them.
 
-// precondition answers the status that a request's conditions ask for, in the order of RFC 9110 section 13.2.2: 200 when
-// they hold, else 304 or 412.
+// precondition returns the status that the conditions of a request select, in the order of RFC 9110
+// section 13.2.2: 200 if they hold, else 304 or 412.
 func (v version) precondition(h http.Header) int {
 	if match := h["If-Match"]; len(match) > 0 {
 		if !v.in(match, false) {
@@ -34,7 +34,7 @@ func (v version) precondition(h http.Header) int {
 	return http.StatusOK
 }
 
-// rangeHolds says whether a range is of the version that the client has a part of. Without If-Range it is.
+// rangeHolds reports whether If-Range permits the range: the client has a part of this version.
 func (v version) rangeHolds(h http.Header) bool {
 	condition := h["If-Range"]
 	if len(condition) == 0 || condition[0] == v.etag {
@@ -52,7 +52,7 @@ func date(h http.Header, name string) (time.Time, bool) {
 	return at, err == nil
 }
 
-// in says whether a list of entity tags has the version's. weak lets W/"x" stand for "x".
+// in reports whether a list of entity tags contains the version's tag. If weak, W/"x" equals "x".
 func (v version) in(headers []string, weak bool) bool {
 	for _, list := range headers {
 		for {
@@ -62,7 +62,7 @@ func (v version) in(headers []string, weak bool) bool {
 			}
 			tag, isWeak := strings.CutPrefix(list, "W/")
 			if !strings.HasPrefix(tag, `"`) {
-				break // the end, or no list of entity tags
+				break // the end, or not an entity tag
 			}
 			end := strings.IndexByte(tag[1:], '"')
 			if end < 0 {

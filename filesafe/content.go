@@ -13,7 +13,7 @@ import (
 	"unicode/utf8"
 )
 
-// refusal is an answer to a request that cannot be served.
+// refusal is an error response to a request.
 type refusal struct {
 	status  int
 	message string
@@ -27,7 +27,7 @@ var (
 	errMethod       = &refusal{http.StatusMethodNotAllowed, "Method not allowed"}
 )
 
-// allowed refuses methods other than GET and HEAD.
+// allowed rejects methods other than GET and HEAD.
 func allowed(w http.ResponseWriter, r *http.Request) error {
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
 		return nil
@@ -36,12 +36,17 @@ func allowed(w http.ResponseWriter, r *http.Request) error {
 	return errMethod
 }
 
-// send answers with the content of an open file, or the part of it that was asked for. It has written nothing when it
-// answers an error.
-func send(p *pace, f *os.File, info fs.FileInfo, name, disposition string) error {
-	w, r := p.w, p.r
+// send responds with the contents of an open file or the requested range. It has written nothing
+// when it returns an error.
+//
+// It does not use http.ServeContent behind a filter of the Range header, for two reasons. The
+// contract requires 416 for a range of an empty file, for which ServeContent responds with 200, and
+// JSON bodies for 412 and 416, which ServeContent writes as text. And BenchmarkDownload measures 10
+// to 25 % more CPU time for files of 4 KiB and ranges of 64 KiB.
+func send(b *body, f *os.File, info fs.FileInfo, name, disposition string) error {
+	w, r := b.w, b.r
 	size, modified := info.Size(), info.ModTime()
-	// Strong, as If-Range needs it: a change keeps neither size nor the time in nanoseconds.
+	// The tag is strong, as If-Range requires: a change alters the size or the time in nanoseconds.
 	etag := `"` + strconv.FormatInt(modified.UnixNano(), 36) + "-" + strconv.FormatInt(size, 36) + `"`
 	v := version{etag, modified.Truncate(time.Second)}
 	status := v.precondition(r.Header)
@@ -69,6 +74,9 @@ func send(p *pace, f *os.File, info fs.FileInfo, name, disposition string) error
 	h.set("Last-Modified", modified.UTC().Format(http.TimeFormat))
 	h.set("Accept-Ranges", "bytes")
 	h.set("X-Content-Type-Options", "nosniff")
+	if disposition != "" {
+		h.set("Cache-Control", "private, no-cache") // only the client's own cache, which must revalidate
+	}
 	if status == http.StatusNotModified {
 		w.WriteHeader(status)
 		return nil
@@ -83,41 +91,41 @@ func send(p *pace, f *os.File, info fs.FileInfo, name, disposition string) error
 	}
 	w.WriteHeader(status)
 	if r.Method != http.MethodHead && part.length > 0 {
-		copyBody(p, f, part.length)
+		copyBody(b, f, part.length)
 	}
 	return nil
 }
 
-// small is up to where one read and one write cost less than sendfile(2), to which net/http adds a read and a write of its
-// own. In bytes.
+// small is the size in bytes up to which one read and one write take less time than sendfile(2),
+// for which net/http needs another read and write.
 const small = 16 << 10
 
 var smallBodies = sync.Pool{New: func() any { return new([small]byte) }}
 
-// copyBody sends length bytes. Of a file that grows it sends what was promised. One that shrinks, and a client that leaves,
-// are told by the length: net/http closes the connection.
-func copyBody(p *pace, f *os.File, length int64) {
+// copyBody sends length bytes. Data that is appended to the file is not sent. If the file becomes
+// shorter or the client disconnects, net/http closes the connection because of the length.
+func copyBody(b *body, f *os.File, length int64) {
 	var err error
 	if length > small {
-		err = p.copyFile(f, length)
+		err = b.copyFile(f, length)
 	} else {
 		buf := smallBodies.Get().(*[small]byte)
 		n, _ := io.ReadFull(f, buf[:length])
-		_, err = p.Write(buf[:n])
+		_, err = b.Write(buf[:n])
 		smallBodies.Put(buf)
 	}
 	if err == nil {
-		p.end()
+		b.end()
 	}
 }
 
-// fields sets header fields by their canonical names, with one allocation for all.
+// fields sets header fields by their canonical names with one allocation.
 type fields struct {
 	header http.Header
 	values []string
 }
 
-func newFields(w http.ResponseWriter) fields { return fields{w.Header(), make([]string, 0, 8)} }
+func newFields(w http.ResponseWriter) fields { return fields{w.Header(), make([]string, 0, 9)} }
 
 func (f *fields) set(name, value string) {
 	n := len(f.values)
@@ -125,7 +133,7 @@ func (f *fields) set(name, value string) {
 	f.header[name] = f.values[n : n+1 : n+1]
 }
 
-// attachment makes a Content-Disposition of a name by RFC 5987.
+// attachment returns the Content-Disposition for a file name, by RFC 5987.
 func attachment(name string) string {
 	const hex = "0123456789ABCDEF"
 	if !utf8.ValidString(name) {
@@ -143,7 +151,7 @@ func attachment(name string) string {
 	return string(b)
 }
 
-// attrChar holds the characters that RFC 5987 lets stand for themselves.
+// attrChar contains the characters that RFC 5987 does not require to be encoded.
 var attrChar = func() (set [256]bool) {
 	for _, c := range []byte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789!#$&+-.^_`|~") {
 		set[c] = true

@@ -72,7 +72,7 @@ func TestContentTypes(t *testing.T) {
 	}
 }
 
-func TestContentRefusals(t *testing.T) {
+func TestContentErrors(t *testing.T) {
 	l := newLayout(t)
 	c := l.serve(t)
 	for name, want := range map[string]string{
@@ -124,10 +124,10 @@ func TestContentRefusals(t *testing.T) {
 		"c:a.txt":           "400 Invalid path",
 		`\\server\share\x`:  "400 Invalid path",
 		`\\?\C:\a.txt`:      "400 Invalid path",
-		`..\a.txt`:          "404 File not found", // a name like any other on Unix
+		`..\a.txt`:          "404 File not found", // an ordinary name on Unix
 		`\a.txt`:            "404 File not found",
 		"1:x":               "404 File not found",
-		"%2e%2e/secret.txt": "404 File not found", // decoded once and no more
+		"%2e%2e/secret.txt": "404 File not found", // decoded only once
 	} {
 		got := c.content(name, "Range", "bytes=0-1")
 		status, message, _ := strings.Cut(want, " ")
@@ -150,7 +150,7 @@ func TestRanges(t *testing.T) {
 	c := l.serve(t)
 	text := strings.Repeat("0123456789", 100)
 	l.write(t, "root/1000.txt", text)
-	for header, want := range map[string]string{ // "" is the whole file, 416 is that, else the part
+	for header, want := range map[string]string{ // "" is the whole file, 416 the error, anything else the part
 		"bytes=0-0":                         "0-0",
 		"bytes=0-499":                       "0-499",
 		"bytes=500-":                        "500-999",
@@ -290,7 +290,7 @@ func TestConditions(t *testing.T) {
 			}
 		}
 	}
-	// The tag changes with the size, and with the time below a second.
+	// The tag changes with the size, and with the time below one second.
 	require.NoError(t, os.Chtimes(filepath.Join(l.root, "a.txt"), at, at.Add(1)))
 	require.NotEqual(t, etag, c.content("a.txt").header.Get("ETag"))
 	l.write(t, "root/a.txt", "another size")

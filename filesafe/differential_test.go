@@ -14,7 +14,8 @@ import (
 	"github.com/seed93082962/agenthost/filesafe"
 )
 
-// classes are what an error means, from the most exact on. The number of links that a path may have differs.
+// classes are the meanings of errors, most specific first. The largest number of links in a path
+// differs.
 var classes = []error{fs.ErrNotExist, fs.ErrPermission, syscall.ENOTDIR, syscall.ENAMETOOLONG, filesafe.ErrOutside,
 	filesafe.ErrNotFile}
 
@@ -30,7 +31,8 @@ func class(err error) error {
 	return err
 }
 
-// reference says what the operating system makes of a path below root, and whether it stays inside.
+// reference returns what the operating system finds at a path below root, and reports whether it is
+// inside.
 func (l layout) reference(name string) (text string, inside bool, err error) {
 	path := l.root + "/" + name
 	if filepath.IsAbs(name) {
@@ -51,7 +53,8 @@ func (l layout) reference(name string) (text string, inside bool, err error) {
 	return string(data), inside, err
 }
 
-// TestOpenAgreesWithTheSystem compares filesafe with os for each name of the layout with each ending, each way round.
+// TestOpenAgreesWithTheSystem compares filesafe and os for each name of the layout with each
+// ending.
 func TestOpenAgreesWithTheSystem(t *testing.T) {
 	l := newLayout(t)
 	names := []string{"", ".", "..", "../root/a.txt", "../outside/secret.txt", "nothing", "nothing/x", "./a.txt",
@@ -104,7 +107,8 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// TestAttacks reads the secret by each path without the guard, so that what the guard stops is an attack.
+// TestAttacks reads the secret by each path without the guard, to prove that each path is an
+// attack.
 func TestAttacks(t *testing.T) {
 	l := newLayout(t)
 	c := l.serve(t)
@@ -160,7 +164,7 @@ func TestAttacks(t *testing.T) {
 			require.Equal(t, 404, got.status, got.body)
 		})
 	}
-	// The same for directories, through the listing.
+	// Directories are checked through the listing.
 	for _, path := range []string{"../outside", "sub/../../outside", l.top + "/outside", "outdir", "outdirabs", "outdir/dir",
 		"outparent", "outslash"} {
 		full := l.root + "/" + path

@@ -11,13 +11,14 @@ import (
 	"syscall"
 )
 
-// Dir is a directory that no path leads out of. Its methods may be called from several goroutines at once.
+// Dir is a directory that confines all paths. It is safe for concurrent use.
 //
-// Paths are relative to the directory, with "" and "." for itself, or absolute. They mean what they mean to the operating
-// system, ".." included: a path goes through links, and is good when its end is inside.
+// Paths are absolute, or relative to the directory; "" and "." are the directory itself. They have
+// the meaning of the operating system, including ".." and symbolic links: a path is valid if its
+// end is inside the directory.
 type Dir struct {
 	root *os.Root
-	path string // absolute, free of links
+	path string // absolute, without links
 }
 
 // Open opens the directory at path.
@@ -37,41 +38,43 @@ func Open(path string) (*Dir, error) {
 	return &Dir{root, abs}, nil
 }
 
-// Close makes all later calls fail with [fs.ErrClosed]. Open files stay open.
+// Close makes later calls fail with [fs.ErrClosed]. Open files stay open.
 func (d *Dir) Close() error { return d.root.Close() }
 
-// Path is the absolute path of the directory, free of links, as it was when it was opened.
+// Path returns the absolute path of the directory without links, as of Open.
 func (d *Dir) Path() string { return d.path }
 
-// Stat describes what name leads to.
+// Stat returns information about the file that name resolves to.
 func (d *Dir) Stat(name string) (fs.FileInfo, error) {
 	_, info, err := d.stat("stat", name)
 	return info, err
 }
 
-// Open opens a regular file for reading. Anything else is [ErrNotFile].
+// Open opens a regular file for reading. For other files the error is [ErrNotFile].
 func (d *Dir) Open(name string) (*os.File, error) {
 	f, _, err := d.open(name, false)
 	return f, err
 }
 
-// tries bounds how often a path is followed again, when what was seen just before is not there any more.
+// tries bounds how often a path that changes concurrently is resolved again.
 const tries = 8
 
-// open also answers what the open file is, which no change of the path can alter any more.
+// open also returns the information of the open file, which later changes of the path do not
+// affect.
 func (d *Dir) open(name string, directories bool) (f *os.File, info fs.FileInfo, err error) {
 	good := func(mode fs.FileMode) bool { return mode.IsRegular() || directories && mode.IsDir() }
 	for range tries {
-		// Looked at before it is opened: opening a FIFO wakes its writer, and opening a device can do anything.
+		// The file is checked before it is opened: opening a FIFO wakes its writer, and opening a
+		// device can have any effect.
 		var rel string
 		rel, info, err = d.stat("open", name)
 		if err != nil {
 			return nil, nil, err
 		}
 		if !good(info.Mode()) {
-			return nil, nil, fault("open", name, ErrNotFile)
+			return nil, nil, pathError("open", name, ErrNotFile)
 		}
-		// O_NONBLOCK is for what was put there since, and spares four system calls.
+		// O_NONBLOCK is for a FIFO that was created since. It also avoids four system calls.
 		f, err = d.root.OpenFile(rel, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 		if err != nil && errors.Is(err, fs.ErrPermission) {
 			break
@@ -85,24 +88,24 @@ func (d *Dir) open(name string, directories bool) (f *os.File, info fs.FileInfo,
 		_ = f.Close() // it was only read
 		err = cmp.Or(err, ErrNotFile)
 	}
-	return nil, nil, fault("open", name, err)
+	return nil, nil, pathError("open", name, err)
 }
 
-// stat also answers a path that leads os.Root to the same place.
+// stat also returns a path that os.Root resolves to the same file.
 func (d *Dir) stat(op, name string) (rel string, info fs.FileInfo, err error) {
 	if strings.IndexByte(name, 0) >= 0 {
-		return "", nil, fault(op, name, fs.ErrInvalid)
+		return "", nil, pathError(op, name, fs.ErrInvalid)
 	}
 	if !filepath.IsAbs(name) {
 		rel = cmp.Or(name, ".")
 		info, err = d.root.Stat(rel)
-		// os.Root refuses more than it must (absolute links, out and in again, the ninth link), but what it finds, and
-		// what it misses, is right.
+		// os.Root rejects some valid paths (absolute links, links that leave and return, the ninth
+		// link), but its successes and its ErrNotExist are correct.
 		if err == nil {
 			return rel, info, nil
 		}
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrClosed) {
-			return "", nil, fault(op, name, err)
+			return "", nil, pathError(op, name, err)
 		}
 	}
 	for range tries {
@@ -117,5 +120,5 @@ func (d *Dir) stat(op, name string) (rel string, info fs.FileInfo, err error) {
 			break
 		}
 	}
-	return "", nil, fault(op, name, err)
+	return "", nil, pathError(op, name, err)
 }

@@ -1,23 +1,27 @@
-// Package filesafe gives access to one directory and to nothing outside it, whatever a path says and wherever a symbolic
-// link leads.
+// Package filesafe confines file access to one directory. No path and no symbolic link leads
+// outside.
 //
-// [Open] a directory, and read, list, walk or write below it through [Dir]:
+// [Open] opens a directory. [Dir] reads, lists, walks and writes below it:
 //
 //	dir, err := filesafe.Open("/srv/work")
 //	f, err := dir.Open("reports/2026.pdf")
 //
-// What counts is where a path ends. Links may be absolute, and may lead out and in again; one that ends outside is
-// [ErrOutside]. The package resolves links itself and then opens the result through [os.Root], so that a link that is
-// swapped in between leads nowhere: the kernel never follows a path out of the directory. FIFOs, sockets and devices are
-// neither opened nor read. Mounts below the directory count as inside, and hard links cannot be told from files. The
-// directories on the way to a file must be readable, not searchable alone, because os.Root opens each of them.
+// Only the target of a path must be inside. Links may be absolute and may leave the directory and
+// return; a path that ends outside fails with [ErrOutside]. The package resolves links itself and
+// then opens the result through [os.Root], so that a link that is created concurrently cannot lead
+// outside: the kernel never follows a path out of the directory. FIFOs, sockets and devices are
+// never opened. Mounts below the directory are inside, and hard links are ordinary files. The
+// directories of a path must be readable, because os.Root opens each of them.
 //
-// A name is bytes, as the system has it, and [Dir] takes and gives it so. JSON is UTF-8: in a listing of [API] a name that
-// is not has U+FFFD for what is wrong with it, and the file cannot be fetched by that name, but by its bytes alone.
+// [Dir] takes and returns names as bytes. JSON is UTF-8: a listing of [Handlers] has U+FFFD for
+// invalid bytes of a name, and the file can only be requested by the bytes of its name.
 //
-// [Handler] serves the directory over HTTP as it is. [API] is the pair of handlers of the agent runtime's files interface:
-// a listing as JSON, and downloads with ranges and conditional requests.
+// [Handler] serves a directory by URL path. [Handlers] is the files interface of the agent runtime:
+// listings as JSON, and downloads with ranges and conditional requests.
 //
-// The package imports the standard library only. On Linux downloads go through sendfile(2) if the http.ResponseWriter,
-// or the wrapper around it, has a ReadFrom that reaches the connection.
+// The package needs only the standard library. On Linux it sends files with sendfile(2) if the
+// http.ResponseWriter or its wrapper has a ReadFrom method that reaches the connection.
+//
+// Paths and requests are not trusted. Resolution follows at most 40 links, a listing holds a
+// bounded number of names, and a download streams the file.
 package filesafe

@@ -7,35 +7,45 @@ import (
 	"unicode/utf8"
 )
 
-// Entry is one line of a listing. As JSON it has the keys name, type, size, mtime and, where they are not empty, mime and
-// target; bytes that are not UTF-8 become U+FFFD, and times have six sub-second digits.
+// Entry is an entry of a listing. Its JSON form has the keys name, type, size and mtime, and mime
+// and target if they are not empty. Bytes that are not UTF-8 become U+FFFD, and times have six
+// sub-second digits.
 type Entry struct {
-	// Name is the file's name, or from [Dir.Walk] its path relative to the directory, always with "/".
+	// Name is the name of the file; from [Dir.Walk] its path relative to the directory, with "/".
 	Name string
-	// Type is file, directory, symlink or other (FIFO, socket, device).
-	Type string
-	// Size counts bytes. A symlink has the size of the file that it leads to. It is 0 for all that is no file, nor leads
-	// to one inside.
+	Type EntryType
+	// Size is in bytes. A symlink has the size of the file that it leads to. Size is 0 for other
+	// types and for links that are broken or lead outside.
 	Size int64
-	// ModTime is the entry's own, also a symlink's.
+	// ModTime is the time of the entry itself, also for a symlink.
 	ModTime time.Time
-	// MIME is a file's media type by its extension.
+	// MIME is the media type of a file by its extension.
 	MIME string
-	// Target is where a symlink leads, relative to the directory and with "/". It is empty for a link that is broken or
-	// leads outside.
+	// Target is the end of a symlink, relative to the directory and with "/". It is empty for links
+	// that are broken or lead outside.
 	Target string
 }
 
-func typeOf(mode fs.FileMode) string {
+// EntryType is the type of a file. The constants have the values of the JSON form.
+type EntryType string
+
+const (
+	TypeFile      EntryType = "file"
+	TypeDirectory EntryType = "directory"
+	TypeSymlink   EntryType = "symlink"
+	TypeOther     EntryType = "other" // a FIFO, a socket or a device
+)
+
+func typeOf(mode fs.FileMode) EntryType {
 	switch {
 	case mode.IsRegular():
-		return "file"
+		return TypeFile
 	case mode.IsDir():
-		return "directory"
+		return TypeDirectory
 	case mode&fs.ModeSymlink != 0:
-		return "symlink"
+		return TypeSymlink
 	}
-	return "other"
+	return TypeOther
 }
 
 // MarshalJSON never fails.
@@ -55,11 +65,11 @@ func (e *Entry) appendJSON(b []byte, c *clock) []byte {
 	return append(b, '}')
 }
 
-// appendString quotes s for JSON.
+// appendString appends s as a JSON string.
 func appendString(b []byte, s string) []byte {
 	const hex = "0123456789abcdef"
 	b = append(b, '"')
-	done := 0 // s[:done] is in b
+	done := 0 // s[:done] is appended
 	for i := 0; i < len(s); {
 		size := 1
 		switch c := s[i]; {
@@ -84,13 +94,13 @@ func appendString(b []byte, s string) []byte {
 	return append(append(b, s[done:]...), '"')
 }
 
-// clock writes times. Files of one directory are often of the same second.
+// clock formats times. The files of one directory often have the same second.
 type clock struct {
-	second int64  // since 1970
-	text   []byte // of that second, with all but its fraction and the Z
+	second int64  // Unix time
+	text   []byte // the formatted second without fraction and Z
 }
 
-// append writes RFC 3339 in UTC with six sub-second digits.
+// append appends RFC 3339 in UTC with six sub-second digits.
 func (c *clock) append(b []byte, t time.Time) []byte {
 	if second := t.Unix(); second != c.second || len(c.text) == 0 {
 		c.text = t.UTC().AppendFormat(c.text[:0], time.RFC3339)

@@ -7,22 +7,23 @@ import (
 	"syscall"
 )
 
-// Errors of [Dir] come as [*fs.PathError]. Beside these and [fs.ErrNotExist], [fs.ErrPermission] and [fs.ErrClosed] there
-// is [fs.ErrInvalid] for a path with a null byte.
+// Methods of [Dir] return an [*fs.PathError]. It wraps one of these errors, [fs.ErrNotExist],
+// [fs.ErrPermission], [fs.ErrClosed], or [fs.ErrInvalid] for a path with a null byte.
 var (
-	// ErrOutside is answered to a path that ends outside the directory.
+	// ErrOutside reports a path that ends outside the directory.
 	ErrOutside = errors.New("path leads outside the directory")
-	// ErrNotFile is answered where a regular file is needed: to directories, FIFOs, sockets and devices.
+	// ErrNotFile reports a directory, FIFO, socket or device where a regular file is needed.
 	ErrNotFile = errors.New("not a regular file")
-	// ErrNotDirectory is answered where a directory is needed.
+	// ErrNotDirectory reports another file where a directory is needed.
 	ErrNotDirectory = errors.New("not a directory")
 )
 
-// errLoop is answered to a path that goes through more than maxLinks links.
+// errLoop reports a path with more than maxLinks links.
 var errLoop = errors.New("too many symbolic links")
 
-// fault words an error of os.Root, which names paths and calls that the caller does not know.
-func fault(op, name string, err error) error {
+// pathError converts an error of os.Root, which has paths and operations that the caller did not
+// use.
+func pathError(op, name string, err error) error {
 	return &fs.PathError{Op: op, Path: name, Err: cause(err)}
 }
 
@@ -33,7 +34,8 @@ func cause(err error) error {
 	if inner := (*os.LinkError)(nil); errors.As(err, &inner) {
 		err = inner.Err
 	}
-	// The error of os.Root for a path that leads outside has no name. It alone is neither of these.
+	// The error of os.Root for a path that leads outside is unexported. It is the only one that is
+	// neither of these.
 	if errno := syscall.Errno(0); !errors.As(err, &errno) && !known(err) {
 		return ErrOutside
 	}
@@ -49,8 +51,8 @@ func known(err error) bool {
 	return false
 }
 
-// missing tells whether err means that there is nothing to be had at a path, rather than that something failed. What may
-// not be read is as good as missing, and so is a path through a file, one through a loop, and one too long to exist.
+// missing reports whether err means that nothing can be read at a path, as opposed to a failure.
+// This includes unreadable files, paths through a file, loops, and paths that are too long.
 func missing(err error) bool {
 	for _, e := range []error{fs.ErrNotExist, fs.ErrPermission, errLoop, syscall.ENOTDIR, syscall.ELOOP, syscall.ENAMETOOLONG} {
 		if errors.Is(err, e) {

@@ -13,7 +13,7 @@ import (
 	"github.com/seed93082962/agenthost/filesafe"
 )
 
-// A program that serves a folder.
+// This program serves a directory.
 func Example() {
 	dir, err := filesafe.Open("/srv/work")
 	if err != nil {
@@ -22,7 +22,7 @@ func Example() {
 	log.Fatal(http.ListenAndServe("127.0.0.1:8080", filesafe.Handler(dir)))
 }
 
-// folder makes a directory with one file, and a link out of it.
+// folder creates a directory with one file and a link that leads outside.
 func folder() (path string, remove func()) {
 	top, _ := os.MkdirTemp("", "filesafe")
 	_ = os.MkdirAll(filepath.Join(top, "work", "notes"), 0o755)
@@ -97,8 +97,8 @@ func ExampleDir_WriteFile() {
 	// write trap: path leads outside the directory
 }
 
-// The two routes of the runtime's files interface.
-func ExampleAPI() {
+// The handlers are mounted at the two routes of the runtime's files interface.
+func ExampleHandlers() {
 	path, remove := folder()
 	defer remove()
 
@@ -108,7 +108,7 @@ func ExampleAPI() {
 		return
 	}
 	defer dir.Close()
-	api := &filesafe.API{Dir: dir}
+	api := &filesafe.Handlers{Dir: dir}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/files", api.List)
 	mux.HandleFunc("GET /v1/files/content", api.Content)

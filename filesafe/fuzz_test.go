@@ -16,7 +16,8 @@ import (
 	"github.com/seed93082962/agenthost/filesafe"
 )
 
-// FuzzPath asks for a path, with a link of any text beside the layout, and compares with the operating system.
+// FuzzPath requests a path, in a layout with a link of any text, and compares the result with the
+// operating system.
 func FuzzPath(f *testing.F) {
 	for _, path := range []string{"a.txt", "sub//b.txt", "../outside/secret.txt", "dirlink/../a.txt", "absdir/b.txt",
 		"chain/40", "fuzz/x", "a\x00b",
@@ -27,7 +28,7 @@ func FuzzPath(f *testing.F) {
 		}
 	}
 	l := newLayout(f)
-	api := &filesafe.API{Dir: l.dir}
+	api := &filesafe.Handlers{Dir: l.dir}
 	f.Fuzz(func(t *testing.T, path, link string) {
 		at := l.root + "/fuzz"
 		_ = os.Remove(at)
@@ -35,7 +36,7 @@ func FuzzPath(f *testing.F) {
 			return
 		}
 		if strings.Contains(path+link, "proc") || strings.Contains(path+link, "dev") || len(path) > 2000 || len(link) > 2000 {
-			return // what stands there changes by itself; and the length of a whole path has a limit for the system alone
+			return // files there change, and only the system limits the length of a whole path
 		}
 		file, err := l.dir.Open(path)
 		if strings.IndexByte(path, 0) < 0 {
@@ -70,7 +71,7 @@ func FuzzPath(f *testing.F) {
 
 var oneRange = regexp.MustCompile(`^(?i:bytes)=(?:(\d+)-(\d*)|-(\d+))$`)
 
-// FuzzRange compares a range with what the contract's forms mean, in numbers that fit.
+// FuzzRange compares a range with the meaning of the contract's forms.
 func FuzzRange(f *testing.F) {
 	for _, header := range []string{"bytes=0-1", "bytes=5-", "bytes=-5", "bytes=-0", "bytes=5-2", "bytes=100-2",
 		"bytes=0-0,1-1", "bytes=-", "x=0-1",
@@ -80,7 +81,7 @@ func FuzzRange(f *testing.F) {
 		}
 	}
 	l := newLayout(f)
-	api := &filesafe.API{Dir: l.dir}
+	api := &filesafe.Handlers{Dir: l.dir}
 	f.Fuzz(func(t *testing.T, header string, size uint16) {
 		text := strings.Repeat("0123456789", int(size)/10+1)[:size]
 		l.write(t, "root/ranged", text)
@@ -94,7 +95,7 @@ func FuzzRange(f *testing.F) {
 			number := func(s string) int {
 				n, err := strconv.Atoi(s)
 				if err != nil {
-					return 1 << 40 // past the end of any file here
+					return 1 << 40 // after the end of every file here
 				}
 				return n
 			}

@@ -8,10 +8,11 @@ import (
 	"strings"
 )
 
-// Handler serves the files of dir by the path of the URL, with ranges and conditional requests, each with the media type
-// of its extension. A directory is answered as the names in it, one a line, those of directories with "/" at the end.
-// What is not there, cannot be read, is no file or leads outside is 404. A client that takes nothing for 30 s is cut off, as
-// [API] says. Mount it below a prefix with [http.StripPrefix].
+// Handler serves the files of dir by URL path, with ranges, conditional requests and a media type
+// by extension. For a directory it responds with the names in it, one per line, with "/" after
+// directories. Paths that are missing, unreadable, not a file or outside are 404. A client that
+// stalls for 30 s is disconnected, as described for [Handlers]. Use [http.StripPrefix] to mount it
+// below a prefix.
 func Handler(dir *Dir) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		err := serve(dir, w, r)
@@ -33,7 +34,8 @@ func serve(dir *Dir, w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	name := strings.TrimPrefix(r.URL.Path, "/")
-	if !relative(name) {
+	// A percent-encoded slash is not a separator, and no file name contains one.
+	if !relative(name) || strings.Contains(strings.ToLower(r.URL.RawPath), "%2f") {
 		return ErrOutside
 	}
 	f, info, err := dir.open(name, false)
@@ -43,12 +45,12 @@ func serve(dir *Dir, w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer func() { _ = f.Close() }() // it was only read
-	return send(newPace(w, r, 0), f, info, path.Base(name), "")
+	return send(newBody(w, r, 0), f, info, path.Base(name), "")
 }
 
 func serveNames(dir *Dir, w http.ResponseWriter, r *http.Request, name string) error {
 	sent := false
-	out := newPace(w, r, 0)
+	out := newBody(w, r, 0)
 	text := bufio.NewWriterSize(out, chunk)
 	header := func() {
 		sent = true
@@ -68,13 +70,13 @@ func serveNames(dir *Dir, w http.ResponseWriter, r *http.Request, name string) e
 			break
 		}
 		line := e.Name + "\n"
-		if e.Type == "directory" {
+		if e.Type == TypeDirectory {
 			line = e.Name + "/\n"
 		}
 		if err == nil {
 			_, err = text.WriteString(line)
 		}
-		if err != nil { // half an answer must not look whole
+		if err != nil { // an incomplete response must not be well-formed
 			panic(http.ErrAbortHandler)
 		}
 	}

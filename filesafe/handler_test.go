@@ -46,7 +46,7 @@ func TestHandler(t *testing.T) {
 		}
 		require.Contains(t, c.ask("GET", prefix).body, "sub/\n")
 		for _, path := range []string{"nothing", "out", "outdir/", "outdir/secret.txt", "fifo", "a.txt/", "a.txt%00", "loop",
-			"sub%2f..%2fa.txt"} {
+			"sub%2f..%2fa.txt", "sub%2Fb.txt", "sub%2fb.txt", "sub%252Fb.txt", "%2Fa.txt"} {
 			got := c.ask("GET", prefix+path)
 			require.Equal(t, 404, got.status, path)
 			require.Equal(t, "not found\n", got.body)
@@ -67,7 +67,7 @@ func TestHandler(t *testing.T) {
 	require.Equal(t, "internal error\n", closed.body)
 }
 
-func TestInternalFaults(t *testing.T) {
+func TestInternalErrors(t *testing.T) {
 	l := newLayout(t)
 	dir, err := filesafe.Open(l.root)
 	require.NoError(t, err)
@@ -75,7 +75,7 @@ func TestInternalFaults(t *testing.T) {
 	for _, path := range []string{"/v1/files?path=sub", "/v1/files?path=absdir&recursive=true",
 		"/v1/files/content?path=a.txt", "/v1/files/content?path=abs"} {
 		var faults []error
-		api := &filesafe.API{Dir: dir, Fail: func(w http.ResponseWriter, _ *http.Request, err error) {
+		api := &filesafe.Handlers{Dir: dir, Fail: func(w http.ResponseWriter, _ *http.Request, err error) {
 			faults = append(faults, err)
 			w.WriteHeader(http.StatusTeapot)
 		}}
@@ -101,7 +101,7 @@ func TestInternalFaults(t *testing.T) {
 	require.Error(t, err)
 }
 
-// wrapper passes ReadFrom on, as one that counts bytes does, and notes what it was given.
+// wrapper forwards ReadFrom, like one that counts bytes, and records its argument.
 type wrapper struct {
 	http.ResponseWriter
 	from *io.Reader
@@ -112,11 +112,12 @@ func (w wrapper) ReadFrom(r io.Reader) (int64, error) {
 	return io.Copy(w.ResponseWriter, r)
 }
 
-// TestSendfileIsWithinReach checks what net needs for sendfile(2): an *os.File under an *io.LimitedReader, and nothing else.
-func TestSendfileIsWithinReach(t *testing.T) {
+// TestSendfileIsUsed checks the condition of package net for sendfile(2): an *os.File in an
+// *io.LimitedReader without another wrapper.
+func TestSendfileIsUsed(t *testing.T) {
 	l := newLayout(t)
 	l.write(t, "root/large", strings.Repeat("0123456789", 1<<20))
-	api := &filesafe.API{Dir: l.dir}
+	api := &filesafe.Handlers{Dir: l.dir}
 	for header, want := range map[string]int{"": 10 << 20, "bytes=5-1000004": 1_000_000} {
 		var from io.Reader
 		c := newClient(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { api.Content(wrapper{w, &from}, r) }))
@@ -128,13 +129,13 @@ func TestSendfileIsWithinReach(t *testing.T) {
 	}
 }
 
-// TestFileChangesWhileItIsSent cuts and grows a file after the header was sent.
+// TestFileChangesWhileItIsSent truncates and extends a file after the header was sent.
 func TestFileChangesWhileItIsSent(t *testing.T) {
 	l := newLayout(t)
 	path := filepath.Join(l.root, "large")
 	for name, size := range map[string]int64{"cut": 1000, "grown": 20 << 20} {
 		l.write(t, "root/large", strings.Repeat("x", 10<<20))
-		api := &filesafe.API{Dir: l.dir}
+		api := &filesafe.Handlers{Dir: l.dir}
 		c := newClient(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			api.Content(&late{w, func() { require.NoError(t, os.Truncate(path, size)) }}, r)
 		}))
@@ -153,7 +154,7 @@ func TestFileChangesWhileItIsSent(t *testing.T) {
 	}
 }
 
-// late does something once the header is written.
+// late calls a function after the header is written.
 type late struct {
 	http.ResponseWriter
 	then func()

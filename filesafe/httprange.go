@@ -9,16 +9,16 @@ import (
 // span is a part of a file.
 type span struct{ start, length int64 }
 
-// of words a part of a file for Content-Range.
+// of formats a span for Content-Range.
 func (s span) of(size int64) string {
 	b := strconv.AppendInt(append(make([]byte, 0, 64), "bytes "...), s.start, 10)
 	b = strconv.AppendInt(append(b, '-'), s.start+s.length-1, 10)
 	return string(strconv.AppendInt(append(b, '/'), size, 10))
 }
 
-// parseRange reads a Range header of one range for a file of a certain size. A header that is not understood, of another
-// unit or of several ranges does not count, as RFC 9110 section 14.2 allows; satisfiable is false for a range that is
-// well-formed and has none of the file's bytes.
+// parseRange parses a Range header with one range for a file of the given size. Malformed headers,
+// other units and several ranges do not count, as RFC 9110 section 14.2 permits; satisfiable is
+// false for a well-formed range without bytes of the file.
 func parseRange(header string, size int64) (part span, counts, satisfiable bool) {
 	unit, set, ok := strings.Cut(header, "=")
 	if !ok || !strings.EqualFold(unit, "bytes") {
@@ -45,7 +45,7 @@ func parseRange(header string, size int64) (part span, counts, satisfiable bool)
 	case from == "": // the last bytes
 		length := min(last, size)
 		return span{size - length, length}, true, length > 0
-	case first >= size: // also when last is before first
+	case first >= size: // also if last is before first
 		return span{}, true, false
 	case first > last:
 		return span{}, false, false
@@ -53,7 +53,8 @@ func parseRange(header string, size int64) (part span, counts, satisfiable bool)
 	return span{first, min(last, size-1) - first + 1}, true, true
 }
 
-// number reads decimal digits. What is too large is as large as can be, which is past the end of every file.
+// number parses decimal digits. Values above the range of int64 become its maximum, which is after
+// the end of every file.
 func number(digits string) (n int64, ok bool) {
 	for i := range len(digits) {
 		c := digits[i]

@@ -20,8 +20,9 @@ import (
 	"github.com/seed93082962/agenthost/filesafe"
 )
 
-// fill makes names of empty files in a directory, in no order, until there are n. Most are hard links, which a file system
-// makes and removes faster than files; none takes more than 65,000 of one.
+// fill creates names of empty files in a directory, in no particular order, until there are n. Most
+// are hard links, which a file system creates and removes faster than files; it permits about
+// 65,000 of one file.
 func fill(t *testing.T, dir string, n int) {
 	require.NoError(t, os.MkdirAll(dir, 0o755))
 	first := ""
@@ -36,7 +37,7 @@ func fill(t *testing.T, dir string, n int) {
 	}
 }
 
-// heap is what lives in memory.
+// heap returns the number of live bytes.
 func heap() uint64 {
 	runtime.GC()
 	var m runtime.MemStats
@@ -44,13 +45,14 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// most is how many bytes were held at most while a listing went on, which has to have that many entries in order.
+// most returns the largest number of bytes held during a listing, which must have the given number
+// of entries in order.
 func most(t *testing.T, entries iter.Seq2[filesafe.Entry, error], want int) uint64 {
 	before := heap()
 	n, files, last, most := 0, 0, "", uint64(0)
 	for e, err := range entries {
 		require.NoError(t, err)
-		if e.Type == "file" {
+		if e.Type == filesafe.TypeFile {
 			if files++; files == 1 {
 				last = ""
 			}
@@ -60,7 +62,7 @@ func most(t *testing.T, entries iter.Seq2[filesafe.Entry, error], want int) uint
 		}
 		last = e.Name
 		if n++; n%10_000 == 0 {
-			if now := heap(); now > before { // what was garbage before may be gone
+			if now := heap(); now > before { // earlier garbage may be collected
 				most = max(most, now-before)
 			}
 		}
@@ -69,8 +71,9 @@ func most(t *testing.T, entries iter.Seq2[filesafe.Entry, error], want int) uint
 	return most
 }
 
-// TestHugeTree lists more entries than a listing holds in memory: in one directory, and in directories on several levels
-// whose names do not fit together. Nearly half as many again take no more memory.
+// TestHugeTree lists more entries than a listing holds in memory: in one directory, and in
+// directories on several levels whose names do not fit together. Half as many entries more need no
+// more memory.
 func TestHugeTree(t *testing.T) {
 	l := newLayout(t)
 	const top, more, below = 140_000, 60_000, 40_000
@@ -82,7 +85,8 @@ func TestHugeTree(t *testing.T) {
 		flat = most(t, l.dir.List(t.Context(), "huge"), n+2)
 		tree = most(t, l.dir.Walk(t.Context(), "huge", -1), n+below+2)
 		t.Logf("%d entries: at most %d KiB, with those below %d KiB", n, flat>>10, tree>>10)
-		// 65,536 names are 6 MB; the limit is three times that. All that os.ReadDir tells of 180,000 entries is over 60 MB.
+		// 65,536 names take 6 MB; the limit is three times that. os.ReadDir of 180,000 entries
+		// takes over 60 MB.
 		require.Less(t, flat, uint64(20<<20))
 		require.Less(t, tree, uint64(20<<20))
 		return flat, tree
@@ -117,7 +121,7 @@ func TestHugeTree(t *testing.T) {
 		require.Less(t, n, 100)
 	})
 	t.Run("client leaves", func(t *testing.T) {
-		api := &filesafe.API{Dir: l.dir}
+		api := &filesafe.Handlers{Dir: l.dir}
 		written, ended := &atomic.Int64{}, make(chan any, 1)
 		c := newClient(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			defer func() { ended <- recover() }()
@@ -151,7 +155,8 @@ func (c *counter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// TestDeepTree goes deeper than the number of directories that a listing keeps open, and than the longest path.
+// TestDeepTree has more levels than a listing keeps open directories, and paths longer than the
+// longest path.
 func TestDeepTree(t *testing.T) {
 	l := newLayout(t)
 	const depth = 300

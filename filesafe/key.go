@@ -2,18 +2,18 @@ package filesafe
 
 import "strings"
 
-// kind is what is done at a key.
+// kind is the action for a key.
 type kind byte
 
 const (
-	tellDir   kind = iota
-	enterDir       // go through what is in it
-	tellOther      // whatever is no directory
+	listDir   kind = iota
+	enterDir       // list its entries
+	listOther      // anything but a directory
 )
 
-// key is one step in a directory. The steps of all levels, in their order, give whole paths in byte order, with no more in
-// memory than the siblings on the way: a directory is told at its name, and gone through at its name with "/", between
-// which siblings may come (a, a-b, a/c).
+// key is one step in a directory. The steps of all levels, in order, produce whole paths in byte
+// order with only the siblings on the way in memory: a directory is listed at its name, and entered
+// at its name with "/". Siblings may come between the two (a, a-b, a/c).
 type key struct {
 	name string
 	kind kind
@@ -41,7 +41,7 @@ func comparePaths(a, b key) int {
 	return a.at(n) - b.at(n)
 }
 
-// at is the byte at n of the key's path, of which n is at most the end; no name holds "/".
+// at returns the byte at n of the key's path, where n is at most its length. No name contains "/".
 func (k key) at(n int) int {
 	switch {
 	case n < len(k.name):

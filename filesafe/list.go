@@ -10,18 +10,19 @@ import (
 	"time"
 )
 
-// List yields the entries of a directory: directories first, then the others, each in byte order of their names. Links are
-// told, not followed. An error is the last thing that is yielded, the first if there is nothing to list.
+// List yields the entries of a directory: first directories, then other files, each in byte order
+// of their names. Links are listed and not followed. An error is the last value; it is the only one
+// if the directory cannot be listed.
 //
-// Entries are looked at one by one while the caller goes on, and what disappears meanwhile is left out. Memory is bounded
-// however large the directory is; one of more than 65,536 entries is read several times instead.
+// Entries are read while the caller iterates, and entries that disappear are omitted. Memory is
+// bounded for directories of any size; one with more than 65,536 entries is read several times.
 func (d *Dir) List(ctx context.Context, name string) iter.Seq2[Entry, error] {
 	return d.entries(ctx, name, flat)
 }
 
-// Walk is List with all that is in subdirectories down to depth levels, without end if depth is negative: first all
-// directories, then all others, each in byte order of their paths. A subdirectory that cannot be read is told without what
-// is in it. A tree is read twice, once for each half.
+// Walk is List including subdirectories down to depth levels, or all levels if depth is negative:
+// first all directories, then all other files, each in byte order of their paths. An unreadable
+// subdirectory is listed without its contents. Each half reads the tree once.
 func (d *Dir) Walk(ctx context.Context, name string, depth int) iter.Seq2[Entry, error] {
 	if depth < 0 {
 		depth = maxDepth
@@ -56,36 +57,36 @@ func (d *Dir) entries(ctx context.Context, name string, depth int) iter.Seq2[Ent
 			if errors.Is(err, errStopped) {
 				return
 			} else if err != nil {
-				yield(Entry{}, fault("list", name, err))
+				yield(Entry{}, pathError("list", name, err))
 				return
 			}
 		}
 	}
 }
 
-// resolveDir answers the path of a directory, free of links. A caller that has it may still be refused when it reads.
+// resolveDir returns the path of a directory without links. Reading it may still fail.
 func (d *Dir) resolveDir(name string) (string, error) {
 	rel, info, err := d.stat("list", name)
 	if err != nil {
 		return "", err
 	}
 	if !info.IsDir() {
-		return "", fault("list", name, ErrNotDirectory)
+		return "", pathError("list", name, ErrNotDirectory)
 	}
 	if rel, err = d.Resolve(rel); err != nil {
-		return "", fault("list", name, err)
+		return "", pathError("list", name, err)
 	}
 	return rel, nil
 }
 
-// status is what a listing asks of a file. Of the mode, the type counts.
+// status holds the properties of a file that a listing needs. Only the type of mode is set.
 type status struct {
 	mode     fs.FileMode
 	size     int64
 	modified time.Time
 }
 
-// entry describes what was found at name in a directory, whose path is resolved.
+// entry returns the entry for a file at name in a directory with a resolved path.
 func (d *Dir) entry(found status, resolved, name string) Entry {
 	e := Entry{Name: name, Type: typeOf(found.mode), ModTime: found.modified}
 	switch {

@@ -39,7 +39,7 @@ func (a answer) listing(t *testing.T) (l listing) {
 	return l
 }
 
-// lines words entries as "name type size mime target".
+// lines formats entries as "name type size mime target".
 func (l listing) lines() []string {
 	lines := []string{}
 	for _, e := range l.Entries {
@@ -155,13 +155,13 @@ func TestListTimes(t *testing.T) {
 	for _, e := range c.list("recursive=true").listing(t).Entries {
 		require.Regexp(t, `^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$`, e.Mtime)
 	}
-	far := filesafe.Entry{Name: "x", Type: "file", ModTime: time.Date(12026, 1, 1, 0, 0, 0, 0, time.UTC)}
+	far := filesafe.Entry{Name: "x", Type: filesafe.TypeFile, ModTime: time.Date(12026, 1, 1, 0, 0, 0, 0, time.UTC)}
 	data, err := json.Marshal(far)
 	require.NoError(t, err)
 	require.Contains(t, string(data), "12026-01-01T00:00:00.000000Z")
 }
 
-// TestOrder compares the whole answer with a sort of all paths.
+// TestOrder compares the whole response with a sort of all paths.
 func TestOrder(t *testing.T) {
 	l := newLayout(t)
 	for _, path := range []string{"o/a/x", "o/a-b/x", "o/a.txt", "o/a/b/x", "o/a0/x", "o/A/x", "o/a/b-c/x", "o/a/b.x",
@@ -200,7 +200,7 @@ func TestOrder(t *testing.T) {
 	require.Equal(t, []string{"A", "a", "a-b", "a0", "é", "a b", "a.txt"}, flat)
 }
 
-func TestListRefusals(t *testing.T) {
+func TestListErrors(t *testing.T) {
 	l := newLayout(t)
 	c := l.serve(t)
 	for query, want := range map[string]string{
@@ -266,12 +266,12 @@ func TestListRefusals(t *testing.T) {
 	}())
 }
 
-func TestUnicodeAndControlsInNames(t *testing.T) {
+func TestUnicodeAndControlCharactersInNames(t *testing.T) {
 	l := newLayout(t)
 	names := []string{"q\"uote", "new\nline", "tab\t", "bell\a", "\u2028", "\xc3", "ok\xff\xfeok", "emoji😀", "<&>", "\x7f", "\uFFFD"}
 	for _, name := range names {
 		l.write(t, "root/n/"+name, "")
-		e := filesafe.Entry{Name: name, Type: "symlink", Target: name}
+		e := filesafe.Entry{Name: name, Type: filesafe.TypeSymlink, Target: name}
 		got, err := json.Marshal(e)
 		require.NoError(t, err)
 		var back struct{ Name, Target string }

@@ -12,16 +12,16 @@ import (
 	"syscall"
 )
 
-// Bounds on what one listing holds.
+// Bounds of one listing.
 const (
-	maxKeys  = 1 << 16 // names in memory, over all levels, plus what one directory adds
-	maxRoots = 16      // open directories, of two descriptors each
+	maxKeys  = 1 << 16 // names in memory, over all levels, in addition to those of one directory
+	maxRoots = 16      // open directories, with two descriptors each
 )
 
-// errStopped ends a listing whose caller wants no more.
+// errStopped ends a listing after the caller stopped the iteration.
 var errStopped = errors.New("stopped")
 
-// half is what one pass over a tree tells: all directories come before all others.
+// half selects the entries of one pass over a tree: all directories come before all other files.
 type half int
 
 const (
@@ -30,26 +30,26 @@ const (
 	others
 )
 
-// level is one directory on the way down.
+// level is one directory on the current path.
 type level struct {
 	shown, resolved string
-	depth           int      // of the top directory 0
-	root            *os.Root // nil until it is needed, as is the next
+	depth           int      // 0 for the top directory
+	root            *os.Root // nil until needed, like file
 	file            *os.File // the same directory
-	fd              int      // the file's, good until it is closed
-	keys            []key    // the next ones, in order
-	last            key      // the one before them
-	more            bool     // others may come after them
+	fd              int      // of file, valid until it is closed
+	keys            []key    // the next keys, in order
+	last            key      // the key before them
+	more            bool     // there may be further keys
 }
 
 type lister struct {
 	dir    *Dir
-	ctx    context.Context // lives as long as the one call
+	ctx    context.Context // of the call that created the lister
 	yield  func(Entry, error) bool
 	half   half
 	depth  int
 	levels []*level
-	held   int // keys on all levels
+	held   int // number of keys on all levels
 	look   looker
 	*scratch
 }
@@ -71,7 +71,7 @@ func (l *level) close() {
 	l.root, l.file = nil, nil
 }
 
-// run goes through the tree once. Its error tells of the top directory alone.
+// run traverses the tree once. Its error concerns only the top directory.
 func (l *lister) run(shown, resolved string) error {
 	if err := l.enter(shown, resolved); err != nil {
 		return err
@@ -97,19 +97,19 @@ func (l *lister) run(shown, resolved string) error {
 		level.last, level.keys = next, level.keys[1:]
 		l.held--
 		if next.kind == enterDir {
-			// What cannot be read is left out.
+			// Unreadable directories are omitted.
 			if err := l.enter(path.Join(level.shown, next.name), filepath.Join(level.resolved, next.name)); fatal(err) {
 				return err
 			}
-		} else if err := l.tell(level, next); err != nil {
+		} else if err := l.list(level, next); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// fatal tells errors that end a listing from those of a subdirectory that cannot be read. An answer that lacks files
-// because this process lacks something would be a wrong one.
+// fatal reports whether an error ends the listing, in contrast to an unreadable subdirectory. A
+// listing must not be incomplete because the process lacks resources.
 func fatal(err error) bool {
 	for _, e := range []error{errStopped, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, fs.ErrClosed} {
 		if errors.Is(err, e) {
@@ -119,13 +119,13 @@ func fatal(err error) bool {
 	return false
 }
 
-// stop hands a cause to the caller, as the last thing it gets.
+// stop yields a cause as the last value.
 func (l *lister) stop(cause error) error {
 	l.yield(Entry{}, cause)
 	return errStopped
 }
 
-func (l *lister) tell(level *level, next key) error {
+func (l *lister) list(level *level, next key) error {
 	if err := l.open(level); err != nil {
 		if fatal(err) || level.depth == 0 {
 			return err
@@ -135,7 +135,7 @@ func (l *lister) tell(level *level, next key) error {
 		return nil
 	}
 	found, err := l.look.at(level.root, level.fd, next.name)
-	if there := err == nil && found.mode.IsDir() == (next.kind == tellDir); !there { // it is gone, or another by now
+	if there := err == nil && found.mode.IsDir() == (next.kind == listDir); !there { // it was removed or replaced
 		return nil
 	}
 	e := l.dir.entry(found, level.resolved, next.name)
@@ -158,7 +158,7 @@ func (l *lister) enter(shown, resolved string) error {
 	if n := len(l.levels) - 1 - maxRoots; n >= 0 {
 		l.levels[n].close()
 	}
-	// What levels above hold is read again when they are come back to.
+	// Dropped keys of upper levels are read again later.
 	for _, above := range l.levels[:len(l.levels)-1] {
 		if l.held <= maxKeys {
 			break
@@ -178,8 +178,8 @@ func (l *lister) leave() {
 	l.levels = l.levels[:last]
 }
 
-// open makes sure that the level's directory is open. That a path ends in "." makes os.Root open what is before it as a
-// directory only, which never blocks, whatever was put there since.
+// open opens the directory of the level, if needed. A path that ends in "." makes os.Root open the
+// element before it as a directory, which never blocks, even if the file was replaced.
 func (l *lister) open(level *level) (err error) {
 	if level.file != nil {
 		return nil
@@ -207,12 +207,12 @@ func (l *lister) open(level *level) (err error) {
 	return err
 }
 
-// load reads the next keys of a directory. Of more than maxKeys it keeps the first ones.
+// load reads the next keys of a directory, at most maxKeys of them.
 func (l *lister) load(level *level) error {
 	if err := l.open(level); err != nil {
 		return err
 	}
-	if level.last.name != "" { // it was read before, or a part of it
+	if level.last.name != "" { // the directory was read before
 		if _, err := level.file.Seek(0, io.SeekStart); err != nil {
 			return err
 		}

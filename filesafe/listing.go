@@ -6,21 +6,22 @@ import (
 	"sync"
 )
 
-// chunk is how much of a listing is put together before it is sent, in bytes.
+// chunk is the number of bytes that are collected before they are sent.
 const chunk = 32 << 10
 
 var chunks = sync.Pool{New: func() any { b := make([]byte, 0, chunk+8<<10); return &b }}
 
-// listing writes the JSON of a listing piece by piece. What fits in one piece is sent with its length.
+// listing writes the JSON of a listing in chunks. A listing that fits into one chunk has a
+// Content-Length.
 type listing struct {
-	to    *pace
+	to    *body
 	buf   *[]byte
 	clock clock
 	any   bool // entries were added
-	sent  bool // the header is out
+	sent  bool // the header is written
 }
 
-func newListing(to *pace, name string) *listing {
+func newListing(to *body, name string) *listing {
 	l := &listing{to: to, buf: chunks.Get().(*[]byte)}
 	if name == "." {
 		name = ""
@@ -29,7 +30,7 @@ func newListing(to *pace, name string) *listing {
 	return l
 }
 
-// add returns false when the client is gone.
+// add returns false if the client has disconnected.
 func (l *listing) add(e *Entry) bool {
 	b := *l.buf
 	if l.any {

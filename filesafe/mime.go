@@ -2,10 +2,10 @@ package filesafe
 
 import "strings"
 
-// unknownMIME is what has no extension, or one that is not in the table.
+// unknownMIME is the type of files without an extension or with an unknown one.
 const unknownMIME = "application/octet-stream"
 
-// mimeOf answers the media type of a file by its name. A name such as .env has no extension.
+// mimeOf returns the media type of a file by its name. A name such as .env has no extension.
 func mimeOf(name string) string {
 	dot := strings.LastIndexByte(name, '.')
 	if dot <= 0 {
@@ -20,8 +20,9 @@ func mimeOf(name string) string {
 	return unknownMIME
 }
 
-// mimeTypes is fixed, so that an answer does not depend on the machine, whose table may say that a .ts file is a
-// translation of Qt. Types are IANA's where it has one, and carry no charset: nobody looked into the files.
+// mimeTypes is fixed, so that responses do not depend on the machine, whose table may map .ts to Qt
+// translations. Types registered with IANA take precedence. No type has a charset, because the
+// contents are unknown.
 var mimeTypes = map[string]string{
 	// text
 	"adoc": "text/asciidoc", "css": "text/css", "csv": "text/csv", "diff": "text/x-diff", "htm": "text/html",

@@ -1,87 +1,63 @@
 package filesafe
 
 import (
-	"cmp"
 	"errors"
 	"io"
 	"net/http"
 	"os"
 	"time"
+
+	"github.com/seed93082962/agenthost/internal/deadline"
 )
 
-// stalled is how long a client may take nothing of an answer, where nobody says otherwise.
-const stalled = 30 * time.Second
+// sendfileChunk is the number of bytes per deadline if a write that exceeds its deadline returns
+// the number of bytes written. This is the case for sendfile(2) on a TCP connection, but neither
+// over TLS nor through a ResponseWriter whose ReadFrom does not reach the connection. There a
+// client has to read [deadline.Chunk], or 1 MiB behind such a wrapper, within the timeout.
+const sendfileChunk = 1 << 20
 
-// Pieces of a file, in bytes. Of a write over TLS, or through a writer that does not lead to sendfile(2), it is not known
-// how far it came when its time is over: the piece must have gone out by then. 64 KiB in 30 s are 2 KiB a second; through
-// a wrapper whose ReadFrom does not lead to the connection it is filePiece, 35 KiB a second.
-const (
-	filePiece  = 1 << 20
-	otherPiece = 64 << 10
-)
-
-// pace writes an answer for as long as the client takes some of it: each write has a deadline of its own.
-type pace struct {
-	w       http.ResponseWriter
-	r       *http.Request
-	control *http.ResponseController // nil: without end
-	timeout time.Duration
+// body writes the body of a response. The client must not stall.
+type body struct {
+	deadline.Writer
+	w http.ResponseWriter
+	r *http.Request
 }
 
-// newPace takes 0 for the usual time, and less for none.
-func newPace(w http.ResponseWriter, r *http.Request, timeout time.Duration) *pace {
-	p := &pace{w: w, r: r, timeout: cmp.Or(timeout, stalled)}
-	if p.timeout > 0 {
-		p.control = http.NewResponseController(w)
-	}
-	return p
+func newBody(w http.ResponseWriter, r *http.Request, timeout time.Duration) *body {
+	return &body{deadline.NewWriter(w, timeout), w, r}
 }
 
-// extend lets the client begin anew. Not every writer has deadlines; one that has none is not a connection.
-func (p *pace) extend() {
-	if p.control != nil && p.control.SetWriteDeadline(time.Now().Add(p.timeout)) != nil {
-		p.control = nil
-	}
-}
-
-func (p *pace) Write(b []byte) (int, error) {
-	p.extend()
-	return p.w.Write(b) //nolint:gosec // the bytes of a file, which escaping would change, or JSON of ours
-}
-
-// end lifts the deadline for what comes next on the connection. Before that it sends what is still held back.
-func (p *pace) end() {
-	if p.control != nil && p.control.Flush() == nil {
-		_ = p.control.SetWriteDeadline(time.Time{}) // it was set just now
+// end flushes the buffered data and removes the deadline.
+func (b *body) end() {
+	if b.Timeout() > 0 && b.Flush() == nil {
+		_ = b.Clear() // it was set before
 	}
 }
 
 // copyFile sends length bytes of a file.
-func (p *pace) copyFile(f *os.File, length int64) error {
-	piece := int64(otherPiece)
-	_, direct := p.w.(io.ReaderFrom)
-	if direct = direct && p.r.TLS == nil && p.r.ProtoMajor == 1; direct {
-		piece = filePiece
+func (b *body) copyFile(f *os.File, length int64) error {
+	chunk := int64(deadline.Chunk)
+	_, direct := b.w.(io.ReaderFrom)
+	if direct = direct && b.r.TLS == nil && b.r.ProtoMajor == 1; direct {
+		chunk = sendfileChunk
 	}
-	if p.extend(); p.control == nil {
-		piece = length
-	}
-	part := &io.LimitedReader{R: f} // and nothing else around f: sendfile(2) depends on it
+	part := &io.LimitedReader{R: f} // no other wrapper of f: net/http calls sendfile(2) only for this
 	for length > 0 {
-		part.N = min(piece, length)
-		sent, err := io.Copy(p.w, part)
+		_ = b.Extend() // an error of the connection is also one of the write
+		if b.Timeout() == 0 {
+			chunk = length
+		}
+		part.N = min(chunk, length)
+		sent, err := io.Copy(b.w, part)
 		length -= sent
 		switch {
 		case err == nil && sent == 0:
-			return io.ErrUnexpectedEOF // the file has shrunk
+			return io.ErrUnexpectedEOF // the file became shorter
 		case err == nil:
-		case !direct || sent == 0 || !errors.Is(err, os.ErrDeadlineExceeded) || p.r.Context().Err() != nil:
-			// net/http ends the context when it could not write what is in its own buffers, of which
-			// nothing can be taken back.
+		case !direct || sent == 0 || !errors.Is(err, os.ErrDeadlineExceeded) || b.r.Context().Err() != nil:
+			// net/http cancels the context when it cannot write its own buffers, whose contents
+			// are lost.
 			return err
-		}
-		if length > 0 {
-			p.extend()
 		}
 	}
 	return nil

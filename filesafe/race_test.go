@@ -16,15 +16,15 @@ import (
 	"github.com/seed93082962/agenthost/filesafe"
 )
 
-// swap puts each of the files in turn at name, by renaming over it, until the test ends.
+// swap renames copies of the files over name, one after the other, until the test ends.
 func (l layout) swap(t *testing.T, name string, files ...string) {
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	place := func(i int) error {
-		// A second name for the same file, or link, is what can be renamed over and over.
+		// A second hard link to the same file can be renamed repeatedly.
 		next := filepath.Join(l.top, "next")
 		from, to := filepath.Join(l.top, files[i%len(files)]), filepath.Join(l.root, name)
 		if info, err := os.Lstat(from); err == nil && info.IsDir() {
-			// A directory takes no second name, and cannot be renamed over a file.
+			// A directory has no hard links and cannot be renamed over a file.
 			_ = os.Remove(to)
 			defer func() { _ = os.Rename(to, from) }()
 			return os.Rename(from, to)
@@ -52,7 +52,7 @@ func (l layout) swap(t *testing.T, name string, files ...string) {
 	t.Cleanup(func() { close(stop); <-stopped })
 }
 
-// checkThenOpen is what a guard without os.Root does.
+// checkThenOpen is a guard without os.Root.
 func checkThenOpen(root, name string) string {
 	resolved, err := filepath.EvalSymlinks(filepath.Join(root, name))
 	if err != nil || !strings.HasPrefix(resolved, root+"/") {
@@ -67,8 +67,8 @@ func checkThenOpen(root, name string) string {
 	return string(data)
 }
 
-// TestSwappedLinks swaps what a path leads to while it is asked for. The same load gets the secret out of a guard that
-// checks first and opens then.
+// TestSwappedLinks replaces the target of a path during requests. The same load obtains the secret
+// from a guard that checks first and then opens.
 func TestSwappedLinks(t *testing.T) {
 	for name, row := range map[string]struct {
 		path  string
@@ -91,7 +91,7 @@ func TestSwappedLinks(t *testing.T) {
 			for checkThenOpen(l.root, row.path) != secret {
 				require.True(t, time.Now().Before(deadline), "no attack: a naive guard holds")
 			}
-			api := &filesafe.API{Dir: l.dir}
+			api := &filesafe.Handlers{Dir: l.dir}
 			statuses := map[int]int{}
 			for i := range 1000 {
 				w := httptest.NewRecorder()
@@ -113,14 +113,14 @@ func TestSwappedLinks(t *testing.T) {
 	}
 }
 
-// TestSwappedDirectories swaps a directory below a listing for links and FIFOs.
+// TestSwappedDirectories replaces a directory below a listing with links and FIFOs.
 func TestSwappedDirectories(t *testing.T) {
 	l := newLayout(t)
 	l.write(t, "tree/in/file.txt", "x")
 	l.write(t, "outside/dir/deep/hidden.txt", secret)
 	l.link(t, "root/outdeep", "../outside/dir")
 	l.swap(t, "x", "tree", "root/outdeep", "tree", "root/fifo")
-	api := &filesafe.API{Dir: l.dir}
+	api := &filesafe.Handlers{Dir: l.dir}
 	seen := 0
 	for range 200 {
 		w := httptest.NewRecorder()
@@ -138,8 +138,9 @@ func TestSwappedDirectories(t *testing.T) {
 	require.Positive(t, seen)
 }
 
-// TestSpecialFilesAreLeftAlone has a writer wait at a FIFO: had anything opened it, the writer would go on.
-func TestSpecialFilesAreLeftAlone(t *testing.T) {
+// TestSpecialFilesAreNotOpened has a writer that waits at a FIFO. It would continue if the FIFO
+// were opened.
+func TestSpecialFilesAreNotOpened(t *testing.T) {
 	l := newLayout(t)
 	c := l.serve(t)
 	require.NoError(t, syscall.Mknod(filepath.Join(l.root, "zero"), syscall.S_IFCHR|0o666, 1<<8|5))

@@ -13,14 +13,15 @@ import (
 const (
 	direntLength = 16 // 16 bits
 	direntType   = 18
-	direntName   = 19 // ends at a null byte
+	direntName   = 19 // ends with a null byte
 )
 
-// unknownType stands where the file system does not tell what an entry is.
+// unknownType is the type if the file system does not return one.
 const unknownType = fs.ModeIrregular
 
-// readDir calls yield with each entry, in no order. The name is valid until yield returns, and yield says whether to go on.
-// os.File.ReadDir makes strings of all names, and in a directory that comes from os.Root it asks for the status of each.
+// readDir calls yield with each entry, in no particular order, until yield returns false. The name
+// is valid until yield returns. os.File.ReadDir allocates a string for each name, and calls stat
+// for each entry of a directory opened with os.Root.
 func readDir(_ *os.File, fd int, buf []byte, yield func(name []byte, typ fs.FileMode) bool) error {
 	for {
 		n, err := syscall.ReadDirent(fd, buf)
@@ -61,5 +62,5 @@ func modeOf(typ byte) fs.FileMode {
 	case syscall.DT_UNKNOWN:
 		return unknownType
 	}
-	return fs.ModeDevice // or FIFO, or socket: whatever is neither of the above
+	return fs.ModeDevice // or a FIFO or a socket
 }

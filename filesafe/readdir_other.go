@@ -9,10 +9,11 @@ import (
 	"os"
 )
 
-// unknownType stands where the file system does not tell what an entry is.
+// unknownType is the type if the file system does not return one.
 const unknownType = fs.ModeIrregular
 
-// readDir calls yield with each entry, in no order. The name is valid until yield returns, and yield says whether to go on.
+// readDir calls yield with each entry, in no particular order, until yield returns false. The name
+// is valid until yield returns.
 func readDir(f *os.File, _ int, _ []byte, yield func(name []byte, typ fs.FileMode) bool) error {
 	for {
 		entries, err := f.ReadDir(1000)

@@ -9,14 +9,15 @@ import (
 	"syscall"
 )
 
-// maxLinks is how many links one path may go through, as on Linux.
+// maxLinks is the largest number of links in the resolution of one path, as on Linux.
 const maxLinks = 40
 
-// Resolve answers where name leads, as a path relative to the directory that has no links in it ("." for the directory).
-// When the error is [fs.ErrNotExist] the path says where the file would be made, or is empty if it could not be.
+// Resolve returns the path without links that name leads to, relative to the directory ("." for the
+// directory itself). If the error is [fs.ErrNotExist], the path is the one at which the file would
+// be created, or empty if it could not be created.
 func (d *Dir) Resolve(name string) (string, error) {
 	if strings.IndexByte(name, 0) >= 0 {
-		return "", fault("resolve", name, fs.ErrInvalid)
+		return "", pathError("resolve", name, fs.ErrInvalid)
 	}
 	rel, err := d.locate(name)
 	if err != nil {
@@ -29,9 +30,10 @@ func (d *Dir) locate(name string) (string, error) {
 	return d.follow(d.start(d.path, name))
 }
 
-// follow goes from at, an absolute path free of links, along rest. It may pass outside, where it reads links and nothing
-// else, and must end inside. What it finds may have changed when it returns: only os.Root is ever given the result.
-// All errors met outside are ErrOutside, so that nothing is told about what is there.
+// follow resolves rest, starting at an absolute path without links. The path may lead outside,
+// where only links are read, and must end inside. The result may be outdated when follow returns:
+// it is only passed to os.Root. All errors outside are ErrOutside, so that nothing is revealed
+// about files there.
 func (d *Dir) follow(at, rest string) (string, error) {
 	for links := 0; rest != ""; {
 		part, after, deeper := cut(rest)
@@ -68,7 +70,7 @@ func (d *Dir) follow(at, rest string) (string, error) {
 			}
 			text, err := d.readlink(next)
 			switch {
-			case errors.Is(err, syscall.EINVAL): // no link any more: look again
+			case errors.Is(err, syscall.EINVAL): // it is no longer a link
 				continue
 			case err != nil && !inside:
 				return "", ErrOutside
@@ -88,8 +90,8 @@ func (d *Dir) follow(at, rest string) (string, error) {
 	return rel, nil
 }
 
-// start says from where a path is followed that stands in the directory at. One that begins with the path of the
-// directory itself starts there, also if what is above it may not be searched.
+// start returns where the resolution of a path in the directory at starts. A path that begins with
+// the path of d starts there, even if directories above it cannot be searched.
 func (d *Dir) start(at, path string) (from, rest string) {
 	const separator = string(filepath.Separator)
 	if after, ok := strings.CutPrefix(path, d.path); ok && (after == "" || os.IsPathSeparator(after[0])) {
@@ -104,7 +106,8 @@ func (d *Dir) start(at, path string) (from, rest string) {
 	return at, path
 }
 
-// wouldBe joins the path of something missing to what follows it. Nothing follows it by "..".
+// wouldBe joins the path of a missing file and the elements after it. It returns "" if they contain
+// "..".
 func wouldBe(rel, after string) string {
 	for after != "" {
 		part, rest, _ := cut(after)
@@ -116,7 +119,8 @@ func wouldBe(rel, after string) string {
 	return rel
 }
 
-// cut takes the first element off a path. deeper says that a separator comes after it, so that it must be a directory.
+// cut splits a path after its first element. deeper reports whether a separator follows: then the
+// element must be a directory.
 func cut(path string) (part, after string, deeper bool) {
 	for i := range len(path) {
 		if os.IsPathSeparator(path[i]) {
@@ -126,7 +130,7 @@ func cut(path string) (part, after string, deeper bool) {
 	return path, "", false
 }
 
-// climbs says whether a path has ".." in it, as a whole element.
+// climbs reports whether a path contains the element "..".
 func climbs(path string) bool {
 	for path != "" {
 		var part string
@@ -137,7 +141,7 @@ func climbs(path string) bool {
 	return false
 }
 
-// inside answers the path relative to the directory of an absolute one.
+// inside returns an absolute path as one relative to the directory, if it is inside.
 func (d *Dir) inside(abs string) (string, bool) {
 	if abs == d.path {
 		return ".", true
@@ -155,7 +159,7 @@ func (d *Dir) inside(abs string) (string, bool) {
 func (d *Dir) lstat(abs string) (fs.FileInfo, error) {
 	rel, inside := d.inside(abs)
 	if !inside {
-		return os.Lstat(abs) //nolint:gosec // outside, links are looked at to see whether they lead in
+		return os.Lstat(abs) //nolint:gosec //nolint:gosec // outside, links are read to decide whether they lead inside
 	}
 	info, err := d.root.Lstat(rel)
 	if err != nil {

@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// textSize is how many bytes of names are held together at most.
+// textSize is the largest number of bytes of names in one string.
 const textSize = 16 << 10
 
-// selection collects the first keys of a directory that come after level.last.
+// selection collects the first keys of a directory after level.last.
 type selection struct {
 	lister *lister
 	level  *level
 	names  strings.Builder
-	cut    bool // keys of the directory were dropped, all of them after limit
+	cut    bool // keys after limit were dropped
 	limit  key
 	seen   int // entries
 	err    error
@@ -35,20 +35,20 @@ func (s *selection) add(name []byte, typ fs.FileMode) bool {
 	}
 	if typ != fs.ModeDir {
 		if l.half != directories {
-			s.keep(name, tellOther)
+			s.addKey(name, listOther)
 		}
 		return true
 	}
 	if l.half != others {
-		s.keep(name, tellDir)
+		s.addKey(name, listDir)
 	}
 	if l.depth > s.level.depth {
-		s.keep(name, enterDir)
+		s.addKey(name, enterDir)
 	}
 	return true
 }
 
-func (s *selection) keep(name []byte, kind kind) {
+func (s *selection) addKey(name []byte, kind kind) {
 	if s.level.last.name != "" || s.cut {
 		k := key{name: string(name), kind: kind}
 		if s.level.last.name != "" && s.lister.half.compare(k, s.level.last) <= 0 || s.cut && s.lister.half.compare(k, s.limit) > 0 {
@@ -58,19 +58,19 @@ func (s *selection) keep(name []byte, kind kind) {
 	work := s.lister.scratch
 	if work.keys = append(work.keys, key{s.text(name), kind}); len(work.keys) >= 2*maxKeys {
 		kept := copy(work.keys, s.first())
-		clear(work.keys[kept:]) // lets go of the names
+		clear(work.keys[kept:]) // releases the names
 		work.keys = work.keys[:kept]
 	}
 }
 
-// text makes a string of a name: as a part of a longer one, as long as no name is dropped and all of it is needed.
+// text converts a name to a string. While all names are needed, they share larger strings.
 func (s *selection) text(name []byte) string {
 	if s.cut || len(name) > textSize/8 {
 		return string(name)
 	}
 	if s.names.Cap()-s.names.Len() < len(name) {
 		size := max(2*s.names.Cap(), 256, len(name))
-		s.names = strings.Builder{} // what the old one holds belongs to its names
+		s.names = strings.Builder{} // the old string belongs to its names
 		s.names.Grow(min(size, textSize))
 	}
 	at := s.names.Len()
@@ -78,7 +78,7 @@ func (s *selection) text(name []byte) string {
 	return s.names.String()[at:]
 }
 
-// first answers the keys that there is room for, in their order.
+// first returns the first keys, at most maxKeys, in order.
 func (s *selection) first() []key {
 	work := s.lister.scratch
 	keys := work.sorted(s.lister.half, maxKeys)

@@ -17,16 +17,16 @@ import (
 	"github.com/seed93082962/agenthost/filesafe"
 )
 
-// secret is what must never be read: it stands in all files outside, and in no other.
+// secret is the content of all files outside and of no file inside.
 const secret = "the secret outside"
 
-// layout is a directory to serve, root, that has a neighbor.
+// layout is a directory to serve, root, with a sibling.
 type layout struct {
 	top, root string
 	dir       *filesafe.Dir
 }
 
-// newLayout makes a tree with each kind of file and each way for a link to lead.
+// newLayout creates a tree with each kind of file and each kind of link.
 func newLayout(t testing.TB) layout {
 	top, err := filepath.EvalSymlinks(t.TempDir())
 	require.NoError(t, err)
@@ -34,7 +34,7 @@ func newLayout(t testing.TB) layout {
 	for path, text := range map[string]string{
 		"outside/secret.txt":      secret,
 		"outside/dir/secret.txt":  secret,
-		"rootlike/secret.txt":     secret, // its path begins as root's does
+		"rootlike/secret.txt":     secret, // its path starts like that of root
 		"root/a.txt":              "content of a",
 		"root/empty.txt":          "",
 		"root/sub/b.txt":          "content of b",
@@ -127,22 +127,22 @@ func (l layout) link(t testing.TB, path, target string) {
 	require.NoError(t, os.Symlink(target, path))
 }
 
-// answer is what a client got.
+// answer is a response that a client received.
 type answer struct {
 	status int
 	header http.Header
 	body   string
 }
 
-// client asks a server of one layout.
+// client sends requests to a server of one layout.
 type client struct {
 	*testing.T
 	server *httptest.Server
 }
 
-// serve mounts the API as the runtime does.
+// serve mounts the handlers as the runtime does.
 func (l layout) serve(t *testing.T) client {
-	api := &filesafe.API{Dir: l.dir, Fail: func(w http.ResponseWriter, _ *http.Request, err error) {
+	api := &filesafe.Handlers{Dir: l.dir, Fail: func(w http.ResponseWriter, _ *http.Request, err error) {
 		t.Errorf("internal fault: %v", err)
 		w.WriteHeader(http.StatusInternalServerError)
 	}}
@@ -158,7 +158,7 @@ func newClient(t *testing.T, h http.Handler) client {
 	return client{t, server}
 }
 
-// ask sends headers given as name, value, name, value.
+// ask sends a request with headers given as name, value, name, value.
 func (c client) ask(method, path string, headers ...string) answer {
 	req, err := http.NewRequestWithContext(c.Context(), method, c.server.URL+path, nil)
 	require.NoError(c, err)

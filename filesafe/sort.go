@@ -7,25 +7,26 @@ import (
 	"sync"
 )
 
-// scratch is what a listing needs while it reads a directory, and what the next one can use.
+// scratch is the memory for reading a directory. It is reused by the next listing.
 type scratch struct {
 	buf          [32 << 10]byte // for readDir
-	keys         []key          // in no order; empty between two directories
+	keys         []key          // unsorted; empty between two directories
 	ranks, spare []rank
 }
 
-// rank stands for a key while it is sorted: it has no pointer, which the collector would want to know of at each move.
+// rank represents a key during sorting. It contains no pointers, because moving them would require
+// write barriers.
 type rank struct {
-	head uint64 // what the key is sorted by first
+	head uint64 // the first criterion
 	at   uint32
 }
 
-// scratchKeys is up to how many keys the memory for them is kept.
+// scratchKeys is the largest number of keys whose memory is reused.
 const scratchKeys = 1 << 14
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
-// empty lets go of the names, and of memory for more keys than most directories have.
+// empty releases the names, and the memory of unusually large directories.
 func (s *scratch) empty() {
 	clear(s.keys)
 	s.keys = s.keys[:0]
@@ -34,8 +35,8 @@ func (s *scratch) empty() {
 	}
 }
 
-// sorted answers the first keys, at most limit of them, in their order. It sorts by numbers as far as it can: the bytes
-// that come after what all names begin with, as numbered files do.
+// sorted returns the first keys, at most limit, in order. It sorts by numbers if possible: the
+// bytes after the common prefix of all names, as in numbered files.
 func (s *scratch) sorted(half half, limit int) []key {
 	differ := s.rank(half)
 	if len(s.ranks) < 256 {
@@ -60,7 +61,7 @@ func (s *scratch) sorted(half half, limit int) []key {
 	return keys
 }
 
-// rank fills ranks, in the order of keys, and answers in which bits their heads differ.
+// rank fills ranks in the order of keys and returns the bits in which their heads differ.
 func (s *scratch) rank(half half) (differ uint64) {
 	s.ranks = slices.Grow(s.ranks[:0], len(s.keys))[:len(s.keys)]
 	common := s.common()
@@ -70,13 +71,13 @@ func (s *scratch) rank(half half) (differ uint64) {
 		if half == both {
 			head = uint64(k.kind)<<56 | head>>8
 		}
-		s.ranks[i] = rank{head, uint32(i)} // of which there are at most 2*maxKeys
+		s.ranks[i] = rank{head, uint32(i)} // there are at most 2*maxKeys
 		differ |= head ^ s.ranks[0].head
 	}
 	return differ
 }
 
-// common is how many bytes all names begin with.
+// common returns the length of the common prefix of all names.
 func (s *scratch) common() int {
 	if len(s.keys) == 0 {
 		return 0
@@ -94,14 +95,15 @@ func (s *scratch) common() int {
 	return common
 }
 
-// radix sorts ranks by the bytes of their heads, the last one first, without those that are the same in all.
+// radix sorts ranks by the bytes of their heads, starting with the last one. It skips bytes that
+// are equal in all heads.
 func (s *scratch) radix(differ uint64) {
 	s.spare = slices.Grow(s.spare[:0], len(s.ranks))[:len(s.ranks)]
 	for shift := 0; shift < 64; shift += 8 {
 		if differ>>shift&0xff == 0 {
 			continue
 		}
-		var next [256]int // where the next rank with that byte goes
+		var next [256]int // the position of the next rank with that byte
 		for i := range s.ranks {
 			next[s.ranks[i].head>>shift&0xff]++
 		}
@@ -118,7 +120,8 @@ func (s *scratch) radix(differ uint64) {
 	}
 }
 
-// headAt is eight bytes of the key's path as a number. No name has a null byte, which stands for its end here.
+// headAt returns eight bytes of the key's path as a number. Names contain no null byte, which marks
+// their end.
 func (k *key) headAt(from int) uint64 {
 	var b [8]byte
 	if n := copy(b[:], k.name[from:]); n < len(b) && k.kind == enterDir {

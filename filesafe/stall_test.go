@@ -20,7 +20,7 @@ import (
 	"github.com/seed93082962/agenthost/filesafe"
 )
 
-// narrow is a connection with little room on the way, so that the server soon notices what the client does.
+// narrow is a connection with small buffers, so that the server soon notices a stalled client.
 type narrow struct {
 	net.Conn
 	in     *bufio.Reader
@@ -72,7 +72,7 @@ func (n *narrow) receive(t *testing.T) *http.Response {
 	return res
 }
 
-// large has a file of 8 MiB that takes no room on the disk, and a small one.
+// large has a sparse file of 8 MiB and a small file.
 func large(t *testing.T) (dir *filesafe.Dir, path string) {
 	path = t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(path, "large"), nil, 0o600))
@@ -84,13 +84,13 @@ func large(t *testing.T) (dir *filesafe.Dir, path string) {
 	return dir, path
 }
 
-func TestAClientThatTakesNothingIsCutOff(t *testing.T) {
+func TestStalledClientIsDisconnected(t *testing.T) {
 	t.Parallel()
 	dir, path := large(t)
 	for i := range 5000 {
 		require.NoError(t, os.WriteFile(filepath.Join(path, fmt.Sprint("many-", i)), nil, 0o600))
 	}
-	api := &filesafe.API{Dir: dir, WriteTimeout: 100 * time.Millisecond}
+	api := &filesafe.Handlers{Dir: dir, WriteTimeout: 100 * time.Millisecond}
 	for name, row := range map[string]struct {
 		handler http.HandlerFunc
 		target  string
@@ -98,8 +98,8 @@ func TestAClientThatTakesNothingIsCutOff(t *testing.T) {
 		secure  bool
 	}{
 		"a large file":           {api.Content, "/?path=large", 1, false},
-		"a large file, over TLS": {api.Content, "/?path=large", 1, true},    // which takes 5 s more for its goodbye
-		"small files":            {api.Content, "/?path=small", 300, false}, // which it asks for all the same
+		"a large file, over TLS": {api.Content, "/?path=large", 1, true},    // the close of TLS takes 5 s more
+		"small files":            {api.Content, "/?path=small", 300, false}, // pipelined requests
 		"a listing":              {api.List, "/", 1, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -111,22 +111,22 @@ func TestAClientThatTakesNothingIsCutOff(t *testing.T) {
 			select {
 			case <-n.closed:
 			case <-time.After(30 * time.Second):
-				require.Fail(t, "the handler goes on for ever")
+				require.Fail(t, "the handler does not return")
 			}
 		})
 	}
 }
 
-func TestASlowClientGetsAll(t *testing.T) {
+func TestSlowClientGetsTheWholeResponse(t *testing.T) {
 	dir, _ := large(t)
-	api := &filesafe.API{Dir: dir, WriteTimeout: 400 * time.Millisecond}
+	api := &filesafe.Handlers{Dir: dir, WriteTimeout: 400 * time.Millisecond}
 	for _, secure := range []bool{false, true} {
 		t.Run(fmt.Sprint("TLS ", secure), func(t *testing.T) {
 			n := dialNarrow(t, http.HandlerFunc(api.Content), secure)
 			n.send(t, "/?path=large")
 			body := n.receive(t).Body
 			got := int64(0)
-			for range 25 { // for far longer than the timeout, and slower than a piece in its time
+			for range 25 { // for much longer than the timeout, and slower than one chunk per timeout
 				<-time.After(50 * time.Millisecond)
 				part, err := io.CopyN(io.Discard, body, 32<<10)
 				require.NoError(t, err)
@@ -139,10 +139,10 @@ func TestASlowClientGetsAll(t *testing.T) {
 	}
 }
 
-// What comes after a download on the same connection has no deadline.
-func TestADownloadLeavesNoDeadline(t *testing.T) {
+// A response after a download on the same connection has no deadline.
+func TestDownloadRemovesItsDeadline(t *testing.T) {
 	dir, _ := large(t)
-	api := &filesafe.API{Dir: dir, WriteTimeout: 50 * time.Millisecond}
+	api := &filesafe.Handlers{Dir: dir, WriteTimeout: 50 * time.Millisecond}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/content", api.Content)
 	mux.HandleFunc("/list", api.List)
@@ -162,9 +162,9 @@ func TestADownloadLeavesNoDeadline(t *testing.T) {
 	}
 }
 
-func TestANegativeTimeoutLeavesDeadlinesAlone(t *testing.T) {
+func TestNegativeWriteTimeoutSetsNoDeadline(t *testing.T) {
 	dir, _ := large(t)
-	api := &filesafe.API{Dir: dir, WriteTimeout: -1}
+	api := &filesafe.Handlers{Dir: dir, WriteTimeout: -1}
 	set := 0
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { api.Content(deadlines{w, &set}, r) })
 	n := dialNarrow(t, h, false)
@@ -177,19 +177,20 @@ func TestANegativeTimeoutLeavesDeadlinesAlone(t *testing.T) {
 	}
 }
 
-// TestAClientHas30SecondsWhereNobodySaysOtherwise: in a bubble no time passes between a deadline and the look at it.
-func TestAClientHas30SecondsWhereNobodySaysOtherwise(t *testing.T) {
+// TestWriteTimeoutDefaultsTo30s runs in a bubble, so that no time passes between a deadline and the
+// check.
+func TestWriteTimeoutDefaultsTo30s(t *testing.T) {
 	dir, _ := large(t)
 	for name, row := range map[string]struct {
 		handler http.Handler
 		target  string
 		want    time.Duration
 	}{
-		"a download":            {http.HandlerFunc((&filesafe.API{Dir: dir}).Content), "/?path=small", 30 * time.Second},
-		"a listing":             {http.HandlerFunc((&filesafe.API{Dir: dir}).List), "/", 30 * time.Second},
+		"a download":            {http.HandlerFunc((&filesafe.Handlers{Dir: dir}).Content), "/?path=small", 30 * time.Second},
+		"a listing":             {http.HandlerFunc((&filesafe.Handlers{Dir: dir}).List), "/", 30 * time.Second},
 		"a file of Handler":     {filesafe.Handler(dir), "/small", 30 * time.Second},
 		"the names of Handler":  {filesafe.Handler(dir), "/", 30 * time.Second},
-		"a time that was given": {http.HandlerFunc((&filesafe.API{Dir: dir, WriteTimeout: time.Minute}).Content), "/?path=small", time.Minute},
+		"a time that was given": {http.HandlerFunc((&filesafe.Handlers{Dir: dir, WriteTimeout: time.Minute}).Content), "/?path=small", time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -204,20 +205,20 @@ func TestAClientHas30SecondsWhereNobodySaysOtherwise(t *testing.T) {
 	}
 }
 
-// dated keeps how far ahead each deadline is.
+// dated records how far ahead each deadline is.
 type dated struct {
 	http.ResponseWriter
 	left []time.Duration
 }
 
 func (d *dated) SetWriteDeadline(at time.Time) error {
-	if !at.IsZero() { // lifted
+	if !at.IsZero() { // removed
 		d.left = append(d.left, time.Until(at))
 	}
 	return nil
 }
 
-// deadlines counts what is set.
+// deadlines counts deadlines.
 type deadlines struct {
 	http.ResponseWriter
 	set *int

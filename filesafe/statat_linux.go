@@ -11,21 +11,22 @@ import (
 	"unsafe"
 )
 
-// Of fstatat(2), which package syscall does not have.
+// Constants of fstatat(2), which package syscall does not define.
 const (
 	symlinkNoFollow = 0x100
 	fstatatAMD64    = 262
 	fstatatARM64    = 79
 )
 
-// looker looks at what is in open directories. It is os.Root.Lstat without what that does to paths and without an
-// fs.FileInfo, which take as long as the system call; a name that comes from the directory itself is no path.
+// looker reads the status of entries of open directories. It is os.Root.Lstat without the
+// processing of paths and without an fs.FileInfo, which together take as long as the system call.
+// Names come from the directory itself.
 type looker struct {
-	name []byte // ends at a null byte
+	name []byte // ends with a null byte
 	stat syscall.Stat_t
 }
 
-// at describes what stands at name in a directory. It follows no link.
+// at returns the status of the entry at name. It does not follow links.
 func (l *looker) at(_ *os.Root, dir int, name string) (status, error) {
 	trap := uintptr(fstatatAMD64)
 	if runtime.GOARCH == "arm64" {
@@ -33,7 +34,7 @@ func (l *looker) at(_ *os.Root, dir int, name string) (status, error) {
 	}
 	l.name = append(append(l.name[:0], name...), 0)
 	for {
-		//nolint:gosec // both pointers are to what lives until the call returns, and the name ends at its null byte
+		//nolint:gosec // both pointers are valid until the call returns, and the name ends with a null byte
 		_, _, errno := syscall.Syscall6(trap, uintptr(dir), uintptr(unsafe.Pointer(&l.name[0])),
 			uintptr(unsafe.Pointer(&l.stat)), symlinkNoFollow, 0, 0)
 		if errno == 0 {

@@ -4,10 +4,10 @@ package filesafe
 
 import "os"
 
-// looker looks at what is in open directories.
+// looker reads the status of entries of open directories.
 type looker struct{}
 
-// at describes what stands at name in a directory. It follows no link.
+// at returns the status of the entry at name. It does not follow links.
 func (*looker) at(dir *os.Root, _ int, name string) (status, error) {
 	info, err := dir.Lstat(name)
 	if err != nil {

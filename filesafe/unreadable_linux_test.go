@@ -23,7 +23,7 @@ func TestUnreadable(t *testing.T) {
 		require.NoError(t, os.Chmod(filepath.Join(l.root, path), mode))
 	}
 	t.Cleanup(func() { _ = os.Chmod(filepath.Join(l.root, "locked"), 0o755) })
-	api := &filesafe.API{Dir: l.dir, Fail: func(_ http.ResponseWriter, _ *http.Request, err error) { t.Errorf("fault: %v", err) }}
+	api := &filesafe.Handlers{Dir: l.dir, Fail: func(_ http.ResponseWriter, _ *http.Request, err error) { t.Errorf("fault: %v", err) }}
 	got := map[string]*httptest.ResponseRecorder{}
 	var written error
 	usertest.AsNobody(t, func() {
@@ -45,9 +45,9 @@ func TestUnreadable(t *testing.T) {
 		"/c?path=abs":           "File not found",
 		"/c?path=locked/in.txt": "File not found",
 		"/c?path=tolocked":      "File not found",
-		"/c?path=nolist/in.txt": "File not found", // the limit of os.Root that doc.go tells
+		"/c?path=nolist/in.txt": "File not found", // the limit of os.Root that doc.go describes
 		"/l?path=locked":        "Directory not found",
-		"/l?path=noenter":       "Directory not found", // its names may be read, nothing of what they name
+		"/l?path=noenter":       "Directory not found", // its names are readable, its entries are not
 		"/l?path=nolist":        "Directory not found",
 		"/l?path=locked/in.txt": "Directory not found",
 	} {
@@ -56,7 +56,7 @@ func TestUnreadable(t *testing.T) {
 	}
 	require.ErrorIs(t, written, os.ErrPermission)
 
-	// Directories that cannot be read are told, what is in them is not, and the rest is.
+	// Unreadable directories are listed without their contents, and the other entries are complete.
 	whole := answer{got["/l?recursive=true"].Code, got["/l?recursive=true"].Header(), got["/l?recursive=true"].Body.String()}
 	lines := whole.listing(t).lines()
 	for _, want := range []string{"locked directory 0", "nolist directory 0", "noenter directory 0", "a.txt file 12 mime=text/plain",

@@ -9,12 +9,15 @@ import (
 	"syscall"
 )
 
-// WriteFile puts data where name leads. It makes the directories that are missing; a file that is there is replaced as a
-// whole, so that readers find the old or the new content and a crash of the process leaves no half of it, and keeps its
-// permission bits. Nothing is synced: when the machine goes down within some seconds, the file may be the old one, the new
-// one or, on some file systems, an empty one. Who needs more opens the file and calls Sync.
-// perm (before umask) is for a new one. A link is written through if its end is inside, also when nothing is there yet.
-// What may not be written is not replaced either. A replaced file is a new one to its other hard links and to who has it open.
+// WriteFile writes data to name and creates missing directories. An existing file is replaced
+// atomically: readers see the old or the new contents, also if the process crashes. It keeps its
+// permission bits; perm (before umask) applies to new files. Nothing is synced: if the machine
+// fails within seconds, the file may have the old contents, the new ones or, on some file systems,
+// none. Callers that need more open the file and call Sync.
+//
+// WriteFile follows a link whose target is inside, even if no file exists there. A file without
+// write permission is not replaced. After a replacement, other hard links and open descriptors
+// refer to the old file.
 func (d *Dir) WriteFile(name string, data []byte, perm fs.FileMode) error {
 	rel, err := d.Resolve(name)
 	exists := err == nil
@@ -33,12 +36,12 @@ func (d *Dir) WriteFile(name string, data []byte, perm fs.FileMode) error {
 		err = d.replace(rel, data, perm, exists)
 	}
 	if err != nil {
-		return fault("write", name, err)
+		return pathError("write", name, err)
 	}
 	return nil
 }
 
-// writable answers the permission bits of a file that may be written.
+// writable returns the permission bits of a file, or an error if it is not writable.
 func (d *Dir) writable(rel string) (fs.FileMode, error) {
 	info, err := d.root.Lstat(rel)
 	if err == nil && !info.Mode().IsRegular() {
@@ -55,7 +58,8 @@ func (d *Dir) writable(rel string) (fs.FileMode, error) {
 }
 
 func (d *Dir) replace(rel string, data []byte, perm fs.FileMode, exact bool) error {
-	// In the same directory, or it could not be renamed; under a name of its own, for the file's may be as long as names get.
+	// The temporary file is in the same directory, as required by rename, and has an independent
+	// name because the file's name may have the maximum length.
 	temp := filepath.Join(filepath.Dir(rel), ".filesafe-"+rand.Text())
 	f, err := d.root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
 	if err != nil {
@@ -63,14 +67,14 @@ func (d *Dir) replace(rel string, data []byte, perm fs.FileMode, exact bool) err
 	}
 	_, err = f.Write(data)
 	if err == nil && exact {
-		err = f.Chmod(perm) // without umask
+		err = f.Chmod(perm) // ignores umask
 	}
 	err = errors.Join(err, f.Close())
 	if err == nil {
 		err = d.root.Rename(temp, rel)
 	}
 	if err != nil {
-		_ = d.root.Remove(temp) // err tells what went wrong
+		_ = d.root.Remove(temp) // err is the error to return
 	}
 	return err
 }

@@ -53,7 +53,7 @@ func TestWriteFile(t *testing.T) {
 	}
 }
 
-func TestWriteFileRefusals(t *testing.T) {
+func TestWriteFileErrors(t *testing.T) {
 	l := newLayout(t)
 	for name, want := range map[string]error{
 		"":                       filesafe.ErrNotFile,
@@ -86,8 +86,8 @@ func TestWriteFileRefusals(t *testing.T) {
 	require.Len(t, found, 5)
 }
 
-// TestWriteFileKeepsReadersWhole reads while others write: each reader gets all of one content.
-func TestWriteFileKeepsReadersWhole(t *testing.T) {
+// TestWriteFileIsAtomic reads during writes: each reader gets one complete content.
+func TestWriteFileIsAtomic(t *testing.T) {
 	l := newLayout(t)
 	require.NoError(t, os.Chmod(filepath.Join(l.root, "a.txt"), 0o766))
 	contents := []string{strings.Repeat("a", 100_000), strings.Repeat("b", 50_000)}
@@ -141,7 +141,7 @@ func TestResolve(t *testing.T) {
 	require.EqualError(t, err, "open nothing: no such file or directory")
 }
 
-// TestWholeFileSystem opens the directory of which everything is below.
+// TestWholeFileSystem opens the root directory, which contains everything.
 func TestWholeFileSystem(t *testing.T) {
 	l := newLayout(t)
 	dir, err := filesafe.Open("/")

@@ -1,8 +1,14 @@
 package hub_test
 
 import (
+	"context"
 	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -12,8 +18,8 @@ import (
 	"github.com/seed93082962/agenthost/hub/secret"
 )
 
-// The three messages are the contract's own words.
-func TestAuditQueryFaults(t *testing.T) {
+// The three messages are those of the contract.
+func TestInvalidAuditQueries(t *testing.T) {
 	each(t, func(t *testing.T, s *site, admin string) {
 		for query, want := range map[string]string{
 			"page=0": "无效的分页参数", "page=-1": "无效的分页参数", "page=1.5": "无效的分页参数", "page=one": "无效的分页参数",
@@ -33,7 +39,7 @@ func TestAuditQueryFaults(t *testing.T) {
 	})
 }
 
-func TestAuditQueryAnswers(t *testing.T) {
+func TestAuditQueryResponses(t *testing.T) {
 	each(t, func(t *testing.T, s *site, admin string) {
 		s.join(admin, "member", "meg")
 		all := s.call("GET", "/api/v1/admin/audit-logs", admin, "").want(http.StatusOK)
@@ -72,27 +78,133 @@ func TestAuditQueryAnswers(t *testing.T) {
 	})
 }
 
+const day = 24 * time.Hour
+
+// daysAgo sets the clock of a hub to days before begin.
+func daysAgo(begin time.Time, days int) func(*hub.Config) {
+	return func(c *hub.Config) { c.Now = func() time.Time { return begin.Add(-time.Duration(days) * day) } }
+}
+
 func TestAuditRetention(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, url string) {
-		begin, keys := time.Now(), secret.Generate()
-		at := func(days int, retention time.Duration) func(*hub.Config) {
-			return func(c *hub.Config) {
-				c.Now = func() time.Time { return begin.Add(time.Duration(days) * 24 * time.Hour) }
-				c.EncryptionKeys, c.AuditRetention = keys, retention
-			}
-		}
-		open(t, url, at(0, 0)).setUp()
-		s := open(t, url, at(100, 0))
+		begin, keys := time.Now(), []string{secret.Generate()}
+		sameKeys := func(c *hub.Config) { c.EncryptionKeys = keys }
+		retain := func(c *hub.Config) { c.AuditRetention = 90 * day }
+		open(t, url, sameKeys, daysAgo(begin, 100)).setUp()
+		s := open(t, url, sameKeys, retain)
 		token := s.call("POST", "/auth/login", "", `{"username":"admin","password":"`+password+`"}`).want(http.StatusOK)["access_token"].(string)
-		total := func() any {
-			return s.call("GET", "/api/v1/admin/audit-logs?snapshotId=2", token, "").want(http.StatusOK)["total"]
+		verify := func(query string) map[string]any {
+			return s.call("GET", "/api/v1/admin/audit-logs/verify"+query, token, "").want(http.StatusOK)
 		}
-		require.EqualValues(t, 2, total(), "kept for ever")
-		open(t, url, at(100, 90*24*time.Hour)) // another replica, which prunes
-		require.Eventually(t, func() bool { return total() == float64(1) }, 30*time.Second, 10*time.Millisecond)
-		verified := s.call("GET", "/api/v1/admin/audit-logs/verify", token, "").want(http.StatusOK)
-		require.Equal(t, true, verified["ok"])
-		require.EqualValues(t, 1, verified["checked"])
-		require.Equal(t, "2", verified["headId"])
+		before := verify("")
+		require.EqualValues(t, 2, before["checked"])
+
+		hub.PruneAudit(open(t, url, sameKeys, daysAgo(begin, 0)).Hub)
+		require.EqualValues(t, 2, verify("")["checked"], "without a retention nothing is pruned")
+		ahead := open(t, url, sameKeys, retain, daysAgo(begin, -1000))
+		hub.PruneAudit(ahead.Hub)
+		pruned := verify("")
+		require.Equal(t, true, pruned["ok"])
+		require.EqualValues(t, 2, pruned["checked"], "the login and the pruning: the clock of this hub is years ahead")
+		require.Equal(t, "2", pruned["firstId"])
+		require.Equal(t, "3", pruned["headId"])
+		require.Equal(t, "1", pruned["checkpoint"].(map[string]any)["id"])
+		entry := s.call("GET", "/api/v1/admin/audit-logs?action=auth.prune_audit", token, "").want(http.StatusOK)["items"].([]any)[0].(map[string]any)
+		require.Equal(t, "auth", entry["category"])
+		require.EqualValues(t, 1, entry["detail"].(map[string]any)["entries"])
+
+		head := "?head=" + before["headId"].(string) + ":" + before["headHash"].(string)
+		require.Equal(t, true, verify(head)["ok"])
+		require.Equal(t, "head_in_future", verify("?head=4:" + before["headHash"].(string))["reason"])
+		require.Equal(t, "head_pruned", verify("?head=0:" + strings.Repeat("0", 64))["reason"])
+		s.call("GET", "/api/v1/admin/audit-logs/verify?head=4", token, "").refused(http.StatusBadRequest, "invalid_request")
+		logged := s.close()
+		require.Contains(t, logged, `"reason":"head_in_future"`)
+	})
+}
+
+// A hub whose clock is ahead writes an entry in the future; the next hub reports it when it starts.
+func TestAuditHeadInTheFuture(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, url string) {
+		begin := time.Now()
+		sameKeys := func(keys []string) func(c *hub.Config) { return func(c *hub.Config) { c.EncryptionKeys = keys } }([]string{secret.Generate()})
+		ahead := open(t, url, sameKeys, daysAgo(begin, -1))
+		hub.CheckAuditHeads(ahead.Hub)
+		ahead.setUp()
+		require.NotContains(t, ahead.close(), "in the future")
+		s := open(t, url, sameKeys)
+		hub.CheckAuditHeads(s.Hub)
+		logged := s.close()
+		require.Contains(t, logged, `"level":"ERROR","msg":"the newest audit entry is in the future`)
+		require.Contains(t, logged, `"tenant":"default"`)
+	})
+}
+
+// The time of the bubble advances to the next timer when every goroutine waits. A hub with a
+// database in another process does not wait inside the bubble, so this is about SQLite.
+func TestNothingIsPrunedInTheFirstTenMinutes(t *testing.T) {
+	url := dbtest.SQLite(t)
+	synctest.Test(t, func(t *testing.T) {
+		keys := []string{secret.Generate()}
+		start := func(now func() time.Time) *hub.Hub {
+			h, err := hub.New(context.Background(), hub.Config{
+				DatabaseURL: url, EncryptionKeys: keys, SetupToken: setupToken, PublicURL: "http://hub.example",
+				AuditRetention: 90 * day, Now: now,
+			})
+			require.NoError(t, err)
+			return h
+		}
+		begin := time.Now()
+		h := start(func() time.Time { return begin.Add(-100 * day) })
+		request := httptest.NewRequest("POST", "/auth/setup", strings.NewReader(`{"password":"`+password+`","setup_token":"`+setupToken+`"}`))
+		request.Header.Set("Content-Type", "application/json")
+		recorder := httptest.NewRecorder()
+		h.ServeHTTP(recorder, request)
+		require.Equal(t, http.StatusCreated, recorder.Code, recorder.Body)
+		require.NoError(t, h.Close())
+
+		h = start(nil)
+		count := func() int {
+			synctest.Wait()
+			var b strings.Builder
+			require.NoError(t, h.WriteAudit(t.Context(), &b, "default"))
+			require.Equal(t, 1, strings.Count(b.String(), "\n"))
+			return strings.Count(b.String(), "auth.prune_audit")
+		}
+		require.Zero(t, count())
+		<-time.After(10*time.Minute - time.Second)
+		require.Zero(t, count())
+		<-time.After(2 * time.Second)
+		require.Equal(t, 1, count())
+		require.NoError(t, h.Close())
+	})
+}
+
+func TestOneVerificationRunsAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var running atomic.Int32
+		serve := hub.OneAtATime(func(w http.ResponseWriter, _ *http.Request) {
+			defer running.Add(-1)
+			if running.Add(1) > 1 {
+				w.WriteHeader(http.StatusTeapot)
+			}
+			<-time.After(time.Second)
+		})
+		begin := time.Now()
+		var all sync.WaitGroup
+		for range 5 {
+			all.Go(func() {
+				recorder := httptest.NewRecorder()
+				serve(recorder, httptest.NewRequest("GET", "/", http.NoBody))
+				require.Equal(t, http.StatusOK, recorder.Code)
+			})
+		}
+		synctest.Wait()
+		gone, cancel := context.WithCancel(t.Context())
+		cancel()
+		serve(httptest.NewRecorder(), httptest.NewRequestWithContext(gone, "GET", "/", http.NoBody))
+		require.Equal(t, begin, time.Now(), "a client that is gone does not wait")
+		all.Wait()
+		require.Equal(t, 5*time.Second, time.Since(begin))
 	})
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/seed93082962/agenthost/rbac"
 )
 
-// The words of the contract for the query's faults.
+// The messages of the contract for invalid parameters of the query.
 const (
 	badPaging   = "无效的分页参数"
 	badTimes    = "无效的时间范围"
@@ -36,30 +36,44 @@ func (h *Hub) auditRoutes() []api.Route {
 	return []api.Route{
 		read("/api/v1/admin/audit-logs", log.Query),
 		read("/api/v1/admin/audit-logs/export", log.Export),
-		read("/api/v1/admin/audit-logs/verify", log.Verify),
+		read("/api/v1/admin/audit-logs/verify", oneAtATime(log.Verify)),
 	}
 }
 
-// failAudit words what the log refuses.
+// oneAtATime serializes concurrent requests, because a verification reads the whole log.
+func oneAtATime(serve http.HandlerFunc) http.HandlerFunc {
+	turn := make(chan struct{}, 1)
+	return func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case turn <- struct{}{}:
+			defer func() { <-turn }()
+			serve(w, r)
+		case <-r.Context().Done():
+			failAudit(w, r, r.Context().Err())
+		}
+	}
+}
+
+// failAudit responds to an invalid parameter with the message of the contract.
 func failAudit(w http.ResponseWriter, r *http.Request, err error) {
 	if param, ok := errors.AsType[*auditlog.ParamError](err); ok {
-		fault := api.InvalidRequest.New("The query parameter " + param.Param + " " + param.Want + ".")
+		e := api.InvalidRequest.New("The query parameter " + param.Param + " " + param.Want + ".")
 		switch param.Param {
 		case "page", "page_size":
-			fault.Message = badPaging
+			e.Message = badPaging
 		case "from", "to":
-			fault.Message = badTimes
+			e.Message = badTimes
 		case "snapshotId":
-			fault.Message = badSnapshot
+			e.Message = badSnapshot
 		}
-		fault.Data = map[string]any{"fields": map[string]string{param.Param: param.Want}}
-		err = fault
+		e.Data = map[string]any{"fields": map[string]string{param.Param: param.Want}}
+		err = e
 	}
 	api.Fail(w, r, err)
 }
 
-// WriteAudit writes the audit log of a tenant as NDJSON, oldest first, each entry with its hash. Of a damaged log it writes what
-// is left before it returns the error.
+// WriteAudit writes the audit log of a tenant as NDJSON, oldest first, each entry with its hash. Of
+// a damaged log it writes what is left before it returns the error.
 func (h *Hub) WriteAudit(ctx context.Context, w io.Writer, tenantID string) error {
 	out := bufio.NewWriter(w)
 	return errors.Join(h.writeAudit(ctx, out, tenantID), out.Flush())

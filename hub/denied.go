@@ -10,21 +10,24 @@ import (
 	"github.com/seed93082962/agenthost/hub/api"
 )
 
-// deniedDetail says what was refused to whom.
+// deniedDetail is the detail of a denied permission.
 type deniedDetail struct {
 	Method string `json:"method"`
-	Route  string `json:"route"` // the pattern, as /api/v1/admin/users/:id
+	Route  string `json:"route"` // the pattern, such as /api/v1/admin/users/:id
 	Role   string `json:"role"`
-	Needs  string `json:"needs"` // the group of roles, or needsSession
+	Needs  string `json:"needs"` // the group of roles, needsSession or needsActive
 }
 
-// needsSession is what a CLI token lacks on a route that any role may call.
-const needsSession = "session"
+// Values of deniedDetail.Needs other than a group of roles.
+const (
+	needsSession = "session"        // a CLI token was used on a route that any role may call
+	needsActive  = "active_account" // the caller is disabled
+)
 
-// recordTimeout bounds how long a refusal may take to be recorded.
+// recordTimeout bounds the time to record a denied permission.
 const recordTimeout = 10 * time.Second
 
-// deniedActions has the action of a refusal for each category that a route may have.
+// deniedActions has the action of a denied permission for each category of routes.
 var deniedActions = func() map[string]auditlog.Action[deniedDetail] {
 	all := map[string]auditlog.Action[deniedDetail]{}
 	for _, category := range []string{"auth", "user", "invite", "provider", "agent", "token", "aigc"} {
@@ -33,15 +36,26 @@ var deniedActions = func() map[string]auditlog.Action[deniedDetail] {
 	return all
 }()
 
-// denied records that somebody wanted what the role does not allow.
-func (h *Hub) denied(r *http.Request, route api.Route, caller api.Caller) error {
-	// Also for a caller who does not wait for the answer.
+// maxDenials is how many denials of a caller are recorded within a minute. Further requests are
+// rate limited.
+const maxDenials = 60
+
+// denied records that a caller lacks a permission, or is disabled.
+func (h *Hub) denied(r *http.Request, route api.Route, caller api.Caller, code api.Code) error {
+	if wait := h.denials.allow(caller.UserID); wait > 0 {
+		return &api.Error{Code: api.RateLimited, RetryAfter: wait}
+	}
+	// The entry is also written if the client disconnects.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), recordTimeout)
 	defer cancel()
-	event := api.RequestEvent(r)
+	event := caller.Event()
 	event.Status = auditlog.Failure
 	event.TargetType, event.TargetName = "route", route.Method+" "+route.Path
-	return h.audit.Append(ctx, deniedActions[cmp.Or(route.Category, "auth")].Record(event, deniedDetail{
-		Method: route.Method, Route: route.Path, Role: string(caller.Role()), Needs: cmp.Or(route.Group.String(), needsSession),
+	category, needs := cmp.Or(route.Category, "auth"), cmp.Or(route.Group.String(), needsSession)
+	if code == api.AccountDisabled {
+		category, needs = "auth", needsActive
+	}
+	return h.audit.Append(ctx, deniedActions[category].Record(event, deniedDetail{
+		Method: route.Method, Route: route.Path, Role: string(caller.Role()), Needs: needs,
 	}))
 }

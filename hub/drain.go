@@ -7,11 +7,11 @@ import (
 	"sync"
 )
 
-// requests counts those that are being answered.
+// requests counts the requests in progress.
 type requests struct {
-	mu   sync.Mutex // guards all below
+	mu   sync.Mutex // guards the fields below
 	n    int
-	idle chan struct{} // not nil when someone waits: closed when n gets to 0
+	idle chan struct{} // closed when n is 0; nil if no caller waits
 }
 
 func (r *requests) begin() {
@@ -29,7 +29,7 @@ func (r *requests) end() {
 	}
 }
 
-// wait waits until no request is being answered.
+// wait waits until no request is in progress.
 func (r *requests) wait(ctx context.Context) error {
 	r.mu.Lock()
 	if r.n == 0 {
@@ -47,19 +47,19 @@ func (r *requests) wait(ctx context.Context) error {
 	case <-ctx.Done():
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		return fmt.Errorf("wait for requests, %d of which are being answered: %w", r.n, context.Cause(ctx))
+		return fmt.Errorf("wait for requests, %d of which are in progress: %w", r.n, context.Cause(ctx))
 	}
 }
 
-// ServeHTTP answers a request of the API.
+// ServeHTTP serves a request of the API.
 func (h *Hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.requests.begin()
 	defer h.requests.end()
 	h.handler.ServeHTTP(w, r)
 }
 
-// Drain has GET /health/ready answer 503, so that no new requests are sent here, and waits until no request is being
-// answered, or ctx ends. The hub goes on answering meanwhile.
+// Drain makes GET /health/ready respond with 503, so that load balancers send no new requests, and
+// waits until no request is in progress or ctx ends. The hub continues to serve requests.
 func (h *Hub) Drain(ctx context.Context) error {
 	h.draining.Store(true)
 	return h.requests.wait(ctx)

@@ -22,7 +22,7 @@ func ExampleNew() {
 	defer func() { _ = os.RemoveAll(dir) }()
 	h, err := hub.New(context.Background(), hub.Config{
 		DatabaseURL:    "sqlite://" + filepath.Join(dir, "hub.db"),
-		EncryptionKeys: secret.Generate(), // made once and kept
+		EncryptionKeys: []string{secret.Generate()}, // made once and kept
 		PublicURL:      "https://hub.example.com",
 	})
 	if err != nil {

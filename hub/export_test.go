@@ -1,6 +1,19 @@
 package hub
 
-import "github.com/seed93082962/agenthost/hub/api"
+import (
+	"context"
 
-// Translate is what the hub makes of an error of another package.
+	"github.com/seed93082962/agenthost/hub/api"
+)
+
+// Translate converts an error of another package.
 func Translate(err error) *api.Error { return translate(err) }
+
+// OneAtATime wraps the verification.
+var OneAtATime = oneAtATime
+
+// PruneAudit applies the retention, which waits after a start.
+func PruneAudit(h *Hub) { h.pruneAudit(context.Background()) }
+
+// CheckAuditHeads checks the clock, which happens in the background after a start.
+func CheckAuditHeads(h *Hub) { h.checkAuditHeads(context.Background()) }

@@ -10,7 +10,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/db"
 )
 
-// readyTimeout bounds how long the database may take to be called reachable.
+// readyTimeout bounds the checks of a readiness probe.
 const readyTimeout = 2 * time.Second
 
 func (h *Hub) healthRoutes() []api.Route {
@@ -26,7 +26,7 @@ type health struct {
 	UptimeMS int64  `json:"uptimeMs"`
 }
 
-// health says that the process is alive, whatever the database does.
+// health reports that the process is alive, whatever the state of the database.
 func (h *Hub) health(w http.ResponseWriter, _ *http.Request) error {
 	return api.Encode(w, http.StatusOK, health{"ok", h.cfg.Version, h.cfg.Now().Sub(h.begin).Milliseconds()})
 }
@@ -35,7 +35,7 @@ type readiness struct {
 	Status string `json:"status"`
 }
 
-// ready says whether requests should come here.
+// ready reports whether the hub should receive requests.
 func (h *Hub) ready(w http.ResponseWriter, r *http.Request) error {
 	if h.draining.Load() {
 		return api.Encode(w, http.StatusServiceUnavailable, readiness{"draining"})
@@ -47,16 +47,17 @@ func (h *Hub) ready(w http.ResponseWriter, r *http.Request) error {
 	return api.Encode(w, http.StatusOK, readiness{"ready"})
 }
 
-// Ready returns an error when the database cannot be reached, takes no writes, or lacks what this version needs.
+// Ready returns an error if the database cannot be reached, takes no writes or lacks a migration of
+// this version, or if a signing key in it cannot be opened with the encryption keys.
 func (h *Hub) Ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 	if err := h.db.Ping(ctx); err != nil {
 		return err
 	}
-	err := h.db.Migrated(ctx, h.migrations()...)
-	if errors.Is(err, db.ErrNewer) {
-		return nil // a newer replica has started beside this one, which is to go on until it is replaced too
+	// A newer replica may have migrated the database: this one serves until it is replaced too.
+	if err := h.db.Migrated(ctx, h.migrations()...); err != nil && !errors.Is(err, db.ErrNewer) {
+		return err
 	}
-	return err
+	return h.identity.Ready(ctx)
 }

@@ -1,13 +1,13 @@
-// Package hub is the control plane as one http.Handler: users and their roles, sign-in, CLI tokens, and the audit log of
-// all that they do, on SQLite or PostgreSQL.
+// Package hub is the control plane of LLM agents as one http.Handler: users and their roles,
+// sign-in, CLI tokens, and an audit log of every change, on SQLite or PostgreSQL.
 //
-//	h, err := hub.New(ctx, hub.Config{DatabaseURL: "sqlite://hub.db", EncryptionKeys: keys, PublicURL: "https://hub.example.com"})
+//	h, err := hub.New(ctx, hub.Config{DatabaseURL: "sqlite://hub.db", EncryptionKeys: []string{key}, PublicURL: "https://hub.example.com"})
 //	if err != nil { ... }
 //	defer h.Close()
 //	http.ListenAndServe("127.0.0.1:8080", h)
 //
-// Several hubs may serve one PostgreSQL database. What one of them does to a user's rights acts at once there, and within
-// two seconds in the others.
+// Several hubs may serve one PostgreSQL database. A change of a user's rights takes effect
+// immediately in the hub that made it, and within two seconds in the others.
 package hub
 
 import (
@@ -31,53 +31,52 @@ import (
 	"github.com/seed93082962/agenthost/hub/secret"
 )
 
-// Config says what a hub works with.
+// Config configures [New].
 type Config struct {
 	// DatabaseURL is sqlite://PATH or postgres://... Required.
 	DatabaseURL string
 
-	// MaxConns bounds the connections to the database. Defaults to what hub/db holds for right.
+	// MaxConns bounds the connections to the database. Defaults to that of hub/db.
 	MaxConns int
 
-	// EncryptionKeys are base64 of 32 bytes each, separated by commas, with which secrets in the database are sealed: the
-	// first seals, all of them open. Required.
-	EncryptionKeys string
+	// EncryptionKeys encrypt the secrets in the database. Each is the base64 form of 32 bytes. The
+	// first one encrypts, all of them decrypt. Required.
+	EncryptionKeys []string
 
-	// PublicURL is where users reach the hub; links begin with it. Required unless Offline.
+	// PublicURL is the public address of the hub, the base of links. Required unless Offline.
 	PublicURL string
 
-	// Loopback says that only this machine reaches the listener, and that nothing passes requests of others on to it: the first
-	// admin is then made without a setup token.
-	Loopback bool
-
-	// Offline makes a hub for an operator's command beside those that serve: it neither makes nor migrates the database, and
-	// runs nothing in the background.
+	// Offline is for commands of an operator, which may run while other hubs serve the database. An
+	// offline hub neither creates nor migrates the database and has no background work.
 	Offline bool
 
-	// SetupToken is what the first-run setup asks for. Defaults to one that is made; [Hub.SetupToken] tells it.
+	// SetupToken is the token of the first-run setup. Defaults to a generated one, see
+	// [Hub.SetupToken].
 	SetupToken string
 
-	// TrustedProxies are the networks whose X-Forwarded-For is believed. Defaults to none.
+	// TrustedProxies are the networks whose X-Forwarded-For is trusted. Defaults to none.
 	TrustedProxies []netip.Prefix
 
-	// CORSOrigins are the origins whose pages may call from a browser, beside that of PublicURL. Defaults to none.
+	// CORSOrigins are the origins whose pages may send requests, in addition to that of PublicURL.
+	// Defaults to none.
 	CORSOrigins []string
 
-	// AuditRetention is how long audit entries are kept; older ones are pruned, and the chain verifies from there. Defaults to
-	// for ever.
+	// AuditRetention is the age at which audit entries are pruned, by the clock of the hub or the
+	// database, whichever is earlier, and never in the first 10 minutes after a start. Each pruning
+	// is recorded as auth.prune_audit. Defaults to no pruning.
 	AuditRetention time.Duration
 
-	// Version is what GET /health tells. Defaults to "devel".
+	// Version is reported by GET /health. Defaults to "devel".
 	Version string
 
-	// Logger gets what happens, never a secret. Defaults to none.
+	// Logger receives requests and errors, never a secret. Defaults to none.
 	Logger *slog.Logger
 
 	// Now is the clock. Defaults to time.Now.
 	Now func() time.Time
 }
 
-// Hub serves the API. Close it when no request is left.
+// Hub serves the API. Call Close after the last request.
 type Hub struct {
 	cfg      Config
 	db       *db.DB
@@ -88,11 +87,12 @@ type Hub struct {
 	begin    time.Time
 	draining atomic.Bool
 	requests requests
-	stop     context.CancelFunc // ends what runs in background
+	denials  *limiter
+	stop     context.CancelFunc // ends the background work
 	running  sync.WaitGroup
 }
 
-// New opens the database, brings it up to date, and makes a hub of it.
+// New opens and migrates the database and returns a hub that serves it.
 func New(ctx context.Context, cfg Config) (_ *Hub, err error) {
 	cfg.Version = cmp.Or(cfg.Version, "devel")
 	if cfg.Logger == nil {
@@ -103,10 +103,10 @@ func New(ctx context.Context, cfg Config) (_ *Hub, err error) {
 	}
 	cfg.PublicURL = strings.TrimRight(cfg.PublicURL, "/")
 	if cfg.PublicURL == "" && !cfg.Offline {
-		return nil, errors.New("make hub: PublicURL is required: links begin with it")
+		return nil, errors.New("make hub: PublicURL is required")
 	}
-	h := &Hub{cfg: cfg, begin: cfg.Now(), stop: func() {}}
-	if h.keyring, err = secret.Parse(cfg.EncryptionKeys); err != nil {
+	h := &Hub{cfg: cfg, begin: cfg.Now(), stop: func() {}, denials: newLimiter(maxDenials, time.Minute, cfg.Now)}
+	if h.keyring, err = secret.Parse(cfg.EncryptionKeys...); err != nil {
 		return nil, fmt.Errorf("read encryption keys: %w", err)
 	}
 	if h.db, err = db.Open(ctx, db.Config{URL: cfg.DatabaseURL, MaxConns: cfg.MaxConns, Logger: cfg.Logger}); err != nil {
@@ -126,7 +126,7 @@ func New(ctx context.Context, cfg Config) (_ *Hub, err error) {
 	}
 	h.identity, err = identity.New(ctx, identity.Config{
 		DB: h.db, Keyring: h.keyring, Audit: h.audit, PublicURL: cfg.PublicURL,
-		SetupToken: cfg.SetupToken, Loopback: cfg.Loopback, Offline: cfg.Offline, Now: cfg.Now, Logger: cfg.Logger,
+		SetupToken: cfg.SetupToken, Offline: cfg.Offline, Now: cfg.Now, Logger: cfg.Logger,
 	})
 	if err != nil {
 		return nil, err
@@ -138,15 +138,15 @@ func New(ctx context.Context, cfg Config) (_ *Hub, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if cfg.AuditRetention > 0 && !cfg.Offline {
+	if !cfg.Offline {
 		background, stop := context.WithCancel(context.WithoutCancel(ctx))
 		h.stop = stop
-		h.running.Go(func() { h.retain(background) })
+		h.running.Go(func() { h.maintainAudit(background) })
 	}
 	return h, nil
 }
 
-// prepare brings the database up to date, or sees that it is.
+// prepare migrates the database. For an offline hub it only checks the migrations.
 func (h *Hub) prepare(ctx context.Context) error {
 	if !h.cfg.Offline {
 		return h.db.Migrate(ctx, h.migrations()...)
@@ -158,39 +158,59 @@ func (h *Hub) prepare(ctx context.Context) error {
 	return err
 }
 
-// Routes is the whole API: every route, and who may call it.
+// Routes returns every route of the API with its permission.
 func (h *Hub) Routes() []api.Route {
-	return slices.Concat(h.healthRoutes(), h.identity.Routes(), h.auditRoutes())
+	return limitAuthBodies(slices.Concat(h.healthRoutes(), h.identity.Routes(), h.auditRoutes()))
 }
 
-// migrations are those of all concerns.
+// maxAuthBody bounds the bodies of /auth/*, in bytes: most of them come from callers without
+// credentials.
+const maxAuthBody = 16 << 10
+
+func limitAuthBodies(routes []api.Route) []api.Route {
+	for i := range routes {
+		if strings.HasPrefix(routes[i].Path, "/auth/") {
+			routes[i].BodyLimit = maxAuthBody
+		}
+	}
+	return routes
+}
+
+// migrations returns the migrations of all concerns.
 func (h *Hub) migrations() []db.Series {
 	return []db.Series{{Name: "audit", Files: sqlaudit.Migrations()}, identity.Migrations}
 }
 
-// translate knows the errors of packages that know no HTTP.
+// translate converts errors of packages without HTTP.
 func translate(err error) *api.Error {
-	if db.Unavailable(err) || errors.Is(err, context.DeadlineExceeded) { // the time that a wait for the database may take was up
+	if db.Unavailable(err) || errors.Is(err, context.DeadlineExceeded) { // the time limit of a query
 		return &api.Error{Code: api.Unavailable, RetryAfter: time.Second, Cause: err}
 	}
 	return nil
 }
 
-// PublicURL is where users reach the hub, without a slash at the end.
+// PublicURL returns the public address of the hub, without a trailing slash.
 func (h *Hub) PublicURL() string { return h.cfg.PublicURL }
 
-// SetupToken is what the first-run setup asks for, and "" when that was done.
+// SetupToken returns the generated token of the first-run setup, or "" if a user exists or Config
+// has the token.
 func (h *Hub) SetupToken() string { return h.identity.SetupToken() }
 
-// ResetPassword gives the user a new password and returns it. The user's sessions end, and CLI tokens are revoked.
+// ResetPassword gives the user a new password and returns it. The user's sessions end, and CLI
+// tokens are revoked.
 func (h *Hub) ResetPassword(ctx context.Context, username string) (string, error) {
 	return h.identity.ResetPassword(ctx, username)
 }
 
-// Rekey seals everything with the first encryption key, and returns how many secrets were sealed with another.
+// RetireKey replaces the key that signs access tokens, after a leak. All tokens that were signed
+// before are rejected, by running hubs within 2 seconds. Sessions continue with their next refresh.
+func (h *Hub) RetireKey(ctx context.Context) error { return h.identity.RetireKey(ctx) }
+
+// Rekey seals everything with the first encryption key, and returns how many secrets were sealed
+// with another.
 func (h *Hub) Rekey(ctx context.Context) (int, error) { return h.identity.Rekey(ctx) }
 
-// Close ends what runs in the background, writes what waits to be written, and closes the database.
+// Close ends the background work, writes pending entries, and closes the database.
 func (h *Hub) Close() error {
 	h.stop()
 	h.running.Wait()

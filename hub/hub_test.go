@@ -24,7 +24,7 @@ func TestHealth(t *testing.T) {
 	})
 }
 
-// Without its database the hub says so, and takes nobody's session away.
+// Without its database the hub is unavailable, and sessions remain valid.
 func TestALostDatabase(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, url string) {
 		s := open(t, url)
@@ -69,9 +69,9 @@ func TestNewRefuses(t *testing.T) {
 		want   string
 	}{
 		"no key":      {hub.Config{DatabaseURL: dbtest.SQLite(t), PublicURL: "http://x"}, "read encryption keys"},
-		"a bad URL":   {hub.Config{DatabaseURL: "hub.db", EncryptionKeys: secret.Generate(), PublicURL: "http://x"}, "sqlite://"},
-		"no address":  {hub.Config{DatabaseURL: dbtest.SQLite(t), EncryptionKeys: secret.Generate()}, "PublicURL is required"},
-		"no database": {hub.Config{DatabaseURL: "postgres://127.0.0.1:1/x", EncryptionKeys: secret.Generate(), PublicURL: "http://x"}, "the database is unavailable"},
+		"a bad URL":   {hub.Config{DatabaseURL: "hub.db", EncryptionKeys: []string{secret.Generate()}, PublicURL: "http://x"}, "sqlite://"},
+		"no address":  {hub.Config{DatabaseURL: dbtest.SQLite(t), EncryptionKeys: []string{secret.Generate()}}, "PublicURL is required"},
+		"no database": {hub.Config{DatabaseURL: "postgres://127.0.0.1:1/x", EncryptionKeys: []string{secret.Generate()}, PublicURL: "http://x"}, "the database is unavailable"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := hub.New(t.Context(), row.change)

@@ -36,7 +36,7 @@ var document = sync.OnceValues(func() (*openapitest.Document, error) {
 	return openapitest.Load(openapitest.Config{File: "openapi.yaml", Streams: []string{"application/x-ndjson"}, Headers: everyAnswer})
 })
 
-// contract holds the answers of a hub against the document, and notes which it saw.
+// contract checks the responses of a hub against the document and collects the ones that occurred.
 type contract struct {
 	*site
 	doc    *openapitest.Document
@@ -45,7 +45,7 @@ type contract struct {
 	fields map[string]bool // "GET /auth/mode 200 setup_required"
 }
 
-// judged serves a hub on the database whose answers are held against the document.
+// judged serves a hub on the database. Its responses are checked against the document.
 func judged(t *testing.T, url string) *contract {
 	t.Helper()
 	doc, err := document()
@@ -55,10 +55,15 @@ func judged(t *testing.T, url string) *contract {
 	return c
 }
 
-func (c *contract) now() time.Time           { return time.Now().Add(time.Duration(c.later.Load())) }
+// now is a year ago at first, so that entries can be older than a retention by the clock of the
+// database.
+func (c *contract) now() time.Time {
+	return time.Now().AddDate(-1, 0, 0).Add(time.Duration(c.later.Load()))
+}
 func (c *contract) wait(after time.Duration) { c.later.Add(int64(after)) }
 
-// send sends a request, with the headers given as names and values, and holds the answer against the document.
+// send sends a request, with the headers given as names and values, and holds the answer against
+// the document.
 func (c *contract) send(method, path, token, body string, headers ...string) answer {
 	c.t.Helper()
 	req, err := http.NewRequestWithContext(c.t.Context(), method, c.url+path, strings.NewReader(body))
@@ -99,7 +104,8 @@ func (c *contract) refuse(status int, code api.Code, method, path, token, body s
 	c.send(method, path, token, body, headers...).refused(status, string(code))
 }
 
-// judge holds an answer, and where it accepts the request that too, against the operation that the document has for it.
+// judge holds an answer, and where it accepts the request that too, against the operation that the
+// document has for it.
 func (c *contract) judge(method, path, body string, a answer) {
 	c.t.Helper()
 	x := exchange(method, path, body, a)
@@ -124,7 +130,8 @@ func exchange(method, path, body string, a answer) openapitest.Exchange {
 	return openapitest.Exchange{Method: method, Target: path, Body: body, Status: a.status, Header: a.header, Answer: a.text}
 }
 
-// unforeseen holds for what no schema can refuse: bytes and escapes that are gone once a text is read, and a number that is too large.
+// unforeseen holds for what no schema can refuse: bytes and escapes that are gone once a text is
+// read, and a number that is too large.
 func unforeseen(path, body string) bool {
 	return !utf8.ValidString(body) || strings.Contains(body, `\u0000`) || strings.Contains(path, "18446744073709551616") || strings.Contains(path, "%zz")
 }
@@ -251,7 +258,7 @@ func TestMethodsAndPathsThatAreNotInTheDocument(t *testing.T) {
 	for path, item := range c.doc.Paths.Map() {
 		existing := strings.NewReplacer("{", "", "}", "").Replace(path)
 		known := slices.Collect(maps.Keys(item.Operations()))
-		var allowed []string // not what only ever answers 404: it belongs to the other mode
+		var allowed []string // not a route whose only response is 404: it belongs to the other mode
 		for method, op := range item.Operations() {
 			if op.Responses.Len() == 1 && op.Responses.Value("404") != nil {
 				continue

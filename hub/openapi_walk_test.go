@@ -21,13 +21,21 @@ const (
 	issue   = "/api/v1/cli/issue-token"
 )
 
-// unseen are answers that the walk does not bring about, and why.
+// unseen are responses that the walk does not cause, with the reason.
 var unseen = map[string]string{
 	"POST /auth/change-password 409": "another change has to come between two statements",
 	"GET /auth/userinfo 200 email":   "users of the built-in mode have none",
+
+	"POST /auth/setup 201 must_change_password":    "only a reset sets it",
+	"POST /auth/register 201 must_change_password": "only a reset sets it",
+
+	"POST /auth/register 429":          "it takes more than 64 concurrent registrations: identity.TestOthersSignInDuringAFlood",
+	"POST /api/v1/admin/invites 409":   "it takes 1,000 invitations: identity.TestOpenInvitesAreLimited",
+	"POST /api/v1/cli/issue-token 409": "it takes 100 tokens: identity.TestCLITokensOfAUserAreLimited",
 }
 
-// TestAnswersAreAsTheDocumentSays brings about every answer that the document has, with every code and every field.
+// TestAnswersAreAsTheDocumentSays brings about every answer that the document has, with every code
+// and every field.
 func TestAnswersAreAsTheDocumentSays(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, url string) {
 		c := judged(t, url)
@@ -39,13 +47,15 @@ func TestAnswersAreAsTheDocumentSays(t *testing.T) {
 		c.cliTokens(admin)
 		admin = c.laterOn()
 		c.refusals(admin)
+		admin, _ = c.enter("admin")
+		c.rateLimited(admin)
 		c.auditLog(url)
 		c.withoutDatabase()
 		c.complete()
 	})
 }
 
-// ok sends a request that is to succeed, and answers its body.
+// ok sends a request that must succeed and returns the body of the response.
 func (c *contract) ok(status int, method, path, token, body string) map[string]any {
 	c.t.Helper()
 	return c.send(method, path, token, body).want(status)
@@ -105,7 +115,7 @@ func (c *contract) enter(name string) (access, refresh string) {
 	return body["access_token"].(string), body["refresh_token"].(string)
 }
 
-// newcomer makes a user, and answers the path of it.
+// newcomer creates a user and returns its path.
 func (c *contract) newcomer(admin, name, role string) string {
 	c.t.Helper()
 	return users + "/" + c.ok(201, "POST", users, admin, person(name, role))["id"].(string)
@@ -206,7 +216,11 @@ func (c *contract) signIns(admin string) {
 	c.refuse(401, api.RefreshReused, "POST", refresh, "", give(first))
 	c.refuse(401, api.TokenRevoked, "POST", refresh, "", give(second))
 
-	access, _ = c.enter("meg")
+	access, next := c.enter("meg")
+	for range 10 {
+		next = c.ok(200, "POST", refresh, "", give(next))["refresh_token"].(string)
+	}
+	c.refuse(429, api.RateLimited, "POST", refresh, "", give(next))
 	c.ok(204, "POST", logout, access, "")
 	c.refuse(401, api.TokenRevoked, "POST", logout, access, `{}`)
 	_, last := c.enter("meg")
@@ -262,7 +276,8 @@ func (c *contract) cliTokens(admin string) {
 	c.ok(204, "POST", "/auth/logout", made[0]["token"].(string), "")
 }
 
-// laterOn waits until what ends by its age has ended, and answers a new token of the admin.
+// laterOn waits until sessions, invites and tokens have expired, and returns a new token of the
+// admin.
 func (c *contract) laterOn() (admin string) {
 	admin, refresh := c.enter("admin")
 	cli := c.ok(201, "POST", issue, admin, `{"name":"ci","expiresInDays":1}`)["token"].(string)
@@ -293,10 +308,16 @@ func (c *contract) refusals(admin string) {
 	gone := c.newcomer(admin, "gus", "admin")
 	disabled, _ := c.enter("gus")
 	c.ok(200, "PATCH", gone, admin, `{"status":"disabled"}`)
+	c.newcomer(admin, "rex", "admin")
+	given, err := c.ResetPassword(c.t.Context(), "rex")
+	require.NoError(c.t, err)
+	reset := c.ok(200, "POST", "/auth/login", "", `{"username":"rex","password":"`+given+`"}`)
+	require.Equal(c.t, true, c.ok(200, "POST", "/auth/refresh", "", `{"refresh_token":"`+reset["refresh_token"].(string)+`"}`)["must_change_password"])
 	c.wait(2 * time.Minute)
 	large := `{"text":"` + strings.Repeat("x", 1<<20) + `"}`
 	for name, op := range c.doc.All() {
 		method, path, _ := strings.Cut(name, " ")
+		c.wait(2 * time.Second) // at most 60 denials within a minute
 		roles := fmt.Sprint(op.Extensions["x-roles"])
 		path = pathOf(path)
 		if method != "GET" {
@@ -309,6 +330,9 @@ func (c *contract) refusals(admin string) {
 			c.refuse(401, api.TokenExpired, method, path, expired, "")
 			c.refuse(401, api.TokenRevoked, method, path, revoked, "")
 			c.refuse(403, api.AccountDisabled, method, path, disabled, "")
+		}
+		if roles != "[anyone]" && path != "/auth/change-password" && path != "/auth/userinfo" {
+			c.refuse(403, api.PasswordChangeRequired, method, path, reset["access_token"].(string), "")
 		}
 		if roles != "[anyone]" && !strings.Contains(roles, "member") {
 			c.refuse(403, api.Forbidden, method, path, member, "")
@@ -324,10 +348,27 @@ func (c *contract) refusals(admin string) {
 	}
 }
 
+// rateLimited brings about what a caller with too many denied requests gets.
+func (c *contract) rateLimited(admin string) {
+	c.newcomer(admin, "kim", "member")
+	denied, _ := c.enter("kim")
+	for range 60 {
+		c.refuse(403, api.Forbidden, "POST", users, denied, "")
+	}
+	kim := users + "/" + c.ok(200, "GET", "/auth/userinfo", denied, "")["id"].(string)
+	c.ok(200, "PATCH", kim, admin, `{"status":"disabled"}`)
+	for name, op := range c.doc.All() {
+		method, path, _ := strings.Cut(name, " ")
+		if roles := fmt.Sprint(op.Extensions["x-roles"]); roles != "[anyone]" || path == "/auth/logout" {
+			c.refuse(429, api.RateLimited, method, pathOf(path), denied, "")
+		}
+	}
+}
+
 // withoutDatabase asks a hub that has lost its database for everything.
 func (c *contract) withoutDatabase() {
 	admin, _ := c.enter("admin")
-	c.wait(2 * time.Minute) // what is known of keys and sessions is too old then
+	c.wait(2 * time.Minute) // then cached keys and sessions are too old
 	require.NoError(c.t, c.Close())
 	bodies := map[string]string{
 		"/auth/setup": `{"password":"` + password + `"}`, "/auth/login": `{"username":"admin","password":"` + password + `"}`, "/auth/refresh": `{"refresh_token":"x"}`,

@@ -7,6 +7,9 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,11 +19,12 @@ import (
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/db"
 	"github.com/seed93082962/agenthost/hub/db/dbtest"
+	"github.com/seed93082962/agenthost/hub/secret"
 	"github.com/seed93082962/agenthost/internal/pgtest"
 )
 
-// A wait for the database that is given up is no fault of the hub's.
-func TestWhatIsUnavailable(t *testing.T) {
+// A time limit of a query is not an internal error.
+func TestUnavailableErrors(t *testing.T) {
 	for name, row := range map[string]struct {
 		err         error
 		unavailable bool
@@ -37,7 +41,8 @@ func TestWhatIsUnavailable(t *testing.T) {
 	}
 }
 
-// A server that takes no writes, as one that another has replaced, lets nobody sign in: requests are to go elsewhere.
+// With a server that takes no writes, such as a former primary, sign-in is impossible: the hub must
+// not receive requests.
 func TestAReadOnlyDatabaseIsNotReady(t *testing.T) {
 	url := pgtest.Start(t).URL(t)
 	s := open(t, url)
@@ -61,7 +66,107 @@ func TestAReadOnlyDatabaseIsNotReady(t *testing.T) {
 	require.Eventually(t, status(http.StatusOK), 10*time.Second, 5*time.Millisecond)
 }
 
-func TestADrainThatIsGivenUpTellsWhatItWaitedFor(t *testing.T) {
+// Nothing can connect to the database any more: every route that needs it responds with 503, and
+// none with 401 or 500.
+func TestAnyFailureToConnectIsUnavailable(t *testing.T) {
+	server := pgtest.Start(t)
+	admin := dbtest.Open(t, server.URL(t))
+	for name, statement := range map[string]string{
+		"the database accepts no connections (55000)": `ALTER DATABASE "$" ALLOW_CONNECTIONS false`,
+		"the database is gone (3D000)":                `ALTER DATABASE "$" RENAME TO "former $"`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			database := server.URL(t)
+			u, err := url.Parse(database)
+			require.NoError(t, err)
+			s := open(t, database)
+			token := s.setUp()
+			require.Eventually(t, func() bool { // connections are made again until the statement succeeds
+				for _, query := range []string{
+					`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '$'`, statement,
+					`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname IN ('$', 'former $')`,
+				} {
+					if _, err := admin.Write().ExecContext(t.Context(), strings.ReplaceAll(query, "$", u.Path[1:])); err != nil {
+						return false
+					}
+				}
+				return true
+			}, 10*time.Second, 5*time.Millisecond)
+			require.Equal(t, "unavailable", s.call("GET", "/health/ready", "", "").want(http.StatusServiceUnavailable)["status"])
+			s.call("POST", "/auth/login", "", `{"username":"admin","password":"`+password+`"}`).refused(http.StatusServiceUnavailable, "unavailable")
+			s.call("POST", "/auth/refresh", "", `{"refresh_token":"any"}`).refused(http.StatusServiceUnavailable, "unavailable")
+			s.call("GET", "/auth/userinfo", "cli_any", "").refused(http.StatusServiceUnavailable, "unavailable")
+			s.call("GET", "/api/v1/admin/audit-logs", token, "").refused(http.StatusServiceUnavailable, "unavailable")
+			s.call("GET", "/api/v1/admin/users", token, "").refused(http.StatusServiceUnavailable, "unavailable")
+			s.call("GET", "/health", "", "").want(http.StatusOK)
+		})
+	}
+}
+
+// An operator encrypts the keys anew with a key that this replica does not have, and later with
+// both.
+func TestAHubThatCannotOpenItsKeysIsNotReady(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, url string) {
+		own, next := secret.Generate(), secret.Generate()
+		var ahead atomic.Int64
+		s := open(t, url, func(c *hub.Config) {
+			c.EncryptionKeys, c.Now = []string{own}, func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+		})
+		s.setUp()
+		rekey := func(keys ...string) {
+			h, err := hub.New(t.Context(), hub.Config{DatabaseURL: url, EncryptionKeys: keys, Offline: true})
+			require.NoError(t, err)
+			_, err = h.Rekey(t.Context())
+			require.NoError(t, errors.Join(err, h.Close()))
+			ahead.Add(int64(time.Minute)) // a replica reads the keys once a minute
+		}
+		require.Equal(t, "ready", s.call("GET", "/health/ready", "", "").want(http.StatusOK)["status"])
+		rekey(next, own)
+		require.Equal(t, "unavailable", s.call("GET", "/health/ready", "", "").want(http.StatusServiceUnavailable)["status"])
+		require.ErrorIs(t, s.Ready(t.Context()), secret.ErrUnknownKey)
+		rekey(own, next)
+		require.Equal(t, "ready", s.call("GET", "/health/ready", "", "").want(http.StatusOK)["status"])
+
+		// The row is damaged.
+		_, err := dbtest.Open(t, url).Write().ExecContext(t.Context(), `UPDATE signing_keys SET private_sealed = public_key`)
+		require.NoError(t, err)
+		ahead.Add(int64(time.Minute))
+		s.call("GET", "/health/ready", "", "").want(http.StatusServiceUnavailable)
+	})
+}
+
+func TestAuthBodiesAreBounded(t *testing.T) {
+	each(t, func(t *testing.T, s *site, admin string) {
+		const most = 16 << 10
+		body := func(size int) string { return `{"` + strings.Repeat("x", size-6) + `":1}` }
+		bounded := 0
+		for _, route := range s.Routes() {
+			if !strings.HasPrefix(route.Path, "/auth/") {
+				continue
+			}
+			require.EqualValues(t, most, route.BodyLimit, route.Path)
+			if route.Method != http.MethodPost || route.Path == "/auth/logout" {
+				continue // a logout would end the session of the other rows
+			}
+			bounded++
+			s.call("POST", route.Path, admin, body(most+1)).refused(http.StatusRequestEntityTooLarge, "payload_too_large")
+			require.NotEqual(t, http.StatusRequestEntityTooLarge, s.call("POST", route.Path, admin, body(most)).status, route.Path)
+			// Without a Content-Length.
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+route.Path, io.MultiReader(strings.NewReader(body(most+1))))
+			require.NoError(t, err)
+			req.Header = http.Header{"Content-Type": {"application/json"}, "Authorization": {"Bearer " + admin}}
+			res, err := s.client.Do(req)
+			require.NoError(t, err)
+			require.NoError(t, res.Body.Close())
+			require.Equal(t, http.StatusRequestEntityTooLarge, res.StatusCode, route.Path)
+		}
+		require.GreaterOrEqual(t, bounded, 5)
+		s.call("POST", "/auth/logout", admin, body(most+1)).refused(http.StatusRequestEntityTooLarge, "payload_too_large")
+		s.call("POST", "/api/v1/cli/issue-token", admin, `{"name":"n","x":"`+strings.Repeat("x", most)+`"}`).want(http.StatusCreated)
+	})
+}
+
+func TestACancelledDrainReportsRequestsInProgress(t *testing.T) {
 	s := open(t, dbtest.SQLite(t))
 	body, send := io.Pipe()
 	answered := make(chan struct{})
@@ -75,7 +180,7 @@ func TestADrainThatIsGivenUpTellsWhatItWaitedFor(t *testing.T) {
 	giveUp()
 	err = s.Drain(ctx)
 	require.ErrorIs(t, err, context.Canceled)
-	require.ErrorContains(t, err, "1 of which are being answered")
+	require.ErrorContains(t, err, "1 of which are in progress")
 	require.NoError(t, send.Close())
 	<-answered
 	require.NoError(t, s.Drain(t.Context()))

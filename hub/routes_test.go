@@ -11,7 +11,8 @@ import (
 	"github.com/seed93082962/agenthost/rbac"
 )
 
-// access is the contract's own table: who may call what. A route that is missing here, or here alone, is a fault.
+// access is the contract's table of routes and permissions. It must have exactly the routes of the
+// hub.
 const access = `
 GET    /health                                   anyone
 GET    /health/ready                             anyone
@@ -61,7 +62,7 @@ func rulesOf(t *testing.T) map[string][]string {
 	return rules
 }
 
-func TestTheRouteTableIsTheContracts(t *testing.T) {
+func TestTheRouteTableMatchesTheContract(t *testing.T) {
 	each(t, func(t *testing.T, s *site, _ string) {
 		rules := rulesOf(t)
 		for _, route := range s.Routes() {
@@ -82,8 +83,26 @@ func TestTheRouteTableIsTheContracts(t *testing.T) {
 	})
 }
 
-// Every route, called by nobody, by every role with a session, and with a CLI token. What is asked for is not there and
-// bodies are empty, so that whoever gets past the guard is told anything but 401 and 403.
+func TestEncodedSlashIsNotASeparator(t *testing.T) {
+	each(t, func(t *testing.T, s *site, admin string) {
+		for _, route := range s.Routes() {
+			path := strings.NewReplacer(":id", "0", ":tokenId", "0", ":token", "0").Replace(route.Path)
+			for i := 1; i < len(path); i++ {
+				if path[i] != '/' {
+					continue
+				}
+				for _, slash := range []string{"%2F", "%2f", "%2F..%2F", "/..%2f"} {
+					encoded := path[:i] + slash + path[i+1:]
+					s.call(route.Method, encoded, admin, "").refused(http.StatusNotFound, "not_found")
+				}
+			}
+		}
+	})
+}
+
+// Every route is called without a credential, with a session of every role, and with a CLI token.
+// The objects do not exist and the bodies are empty, so that a request that passes the checks of
+// its route gets neither 401 nor 403.
 func TestEveryRouteForEveryRole(t *testing.T) {
 	each(t, func(t *testing.T, s *site, admin string) {
 		tokens := map[string]string{

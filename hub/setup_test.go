@@ -32,6 +32,7 @@ type site struct {
 	url    string
 	client *http.Client
 	log    *bytes.Buffer
+	server *httptest.Server
 }
 
 // open serves a hub on the database until the test ends.
@@ -40,7 +41,7 @@ func open(t *testing.T, database string, change ...func(*hub.Config)) *site {
 	s := &site{t: t, log: &bytes.Buffer{}}
 	server := httptest.NewUnstartedServer(nil)
 	cfg := hub.Config{
-		DatabaseURL: database, EncryptionKeys: secret.Generate(), SetupToken: setupToken, Version: "1.2.3",
+		DatabaseURL: database, EncryptionKeys: []string{secret.Generate()}, SetupToken: setupToken, Version: "1.2.3",
 		PublicURL: "http://" + server.Listener.Addr().String(),
 		Logger:    slog.New(slog.NewJSONHandler(s.log, nil)), // read when the server is closed
 	}
@@ -52,12 +53,17 @@ func open(t *testing.T, database string, change ...func(*hub.Config)) *site {
 	require.NoError(t, err)
 	server.Config.Handler = s
 	server.Start()
-	s.url, s.client = server.URL, server.Client()
-	t.Cleanup(func() {
-		server.Close()
-		require.NoError(t, s.Close())
-	})
+	s.url, s.client, s.server = server.URL, server.Client(), server
+	t.Cleanup(func() { s.close() })
 	return s
+}
+
+// close stops the hub and its server, and returns what was logged.
+func (s *site) close() string {
+	s.t.Helper()
+	s.server.Close()
+	require.NoError(s.t, s.Close())
+	return s.log.String()
 }
 
 // each runs a test on a hub of each engine that is set up, with the token of its first admin.
@@ -81,7 +87,7 @@ func (s *site) join(admin, role, name string) string {
 	return s.call("POST", "/auth/login", "", `{"username":"`+name+`","password":"`+password+`"}`).want(http.StatusOK)["access_token"].(string)
 }
 
-// answer is what a request was answered.
+// answer is a response.
 type answer struct {
 	t      *testing.T
 	status int

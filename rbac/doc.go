@@ -1,13 +1,13 @@
-// Package rbac decides who may do what by roles. A [Principal] has one [Role], a [Group] is a named set of roles, and
-// [Group.Check] says whether the one is in the other. The three roles and the three groups that a small server needs are
-// ready-made; a server with others makes its own with [NewGroup].
+// Package rbac checks permissions by role. A [Principal] has one [Role], a [Group] is a named set
+// of roles, and [Group.Check] reports whether the principal's role is in the group. The package
+// defines three roles and three groups; [NewGroup] returns others.
 //
-// The package knows no server: the caller says who a request is from and what a refusal looks like. [Guard] puts both
-// before an http.Handler:
+// The package does not depend on a server. Middleware authenticates a request, checks the group of
+// the route, and stores the principal in the request's context:
 //
-//	guard := rbac.Guard{Authenticate: whoIs, Refuse: answer}
-//	mux.Handle("DELETE /users/{id}", guard.Only(rbac.AdminOnly, deleteUser))
+//	if err := rbac.AdminOnly.Check(principal); err != nil { ... } // a *DeniedError: respond with 403
+//	next.ServeHTTP(w, r.WithContext(rbac.NewContext(r.Context(), principal)))
 //
-// Whatever is not said is refused: the zero Group holds nobody, and a Role "" is in no group. The package imports the
-// standard library only.
+// The default is to deny: the zero Group has no roles, and the empty Role is in no group. The
+// package imports only the standard library.
 package rbac

@@ -1,7 +1,6 @@
 package rbac_test
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -9,7 +8,7 @@ import (
 	"github.com/seed93082962/agenthost/rbac"
 )
 
-// account is a principal of the caller's own.
+// account is the principal type of the example's server.
 type account struct {
 	Name string
 	role rbac.Role
@@ -17,34 +16,32 @@ type account struct {
 
 func (a account) Role() rbac.Role { return a.role }
 
-func ExampleGuard() {
+func Example() {
 	accounts := map[string]account{"t1": {"ada", rbac.Admin}, "t2": {"mel", rbac.Member}}
-	guard := rbac.Guard{
-		Authenticate: func(r *http.Request) (rbac.Principal, error) {
+	only := func(group rbac.Group, next http.HandlerFunc) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
 			a, ok := accounts[r.Header.Get("X-Token")]
 			if !ok {
-				return nil, errors.New("unknown token")
+				http.Error(w, "unknown token", http.StatusUnauthorized)
+				return
 			}
-			return a, nil
-		},
-		Refuse: func(w http.ResponseWriter, _ *http.Request, err error) {
-			status := http.StatusUnauthorized
-			if denied := (*rbac.DeniedError)(nil); errors.As(err, &denied) {
-				status = http.StatusForbidden
+			if err := group.Check(a); err != nil {
+				http.Error(w, err.Error(), http.StatusForbidden)
+				return
 			}
-			http.Error(w, err.Error(), status)
-		},
+			next(w, r.WithContext(rbac.NewContext(r.Context(), a)))
+		}
 	}
-	handler := guard.Only(rbac.AdminOnly, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	handler := only(rbac.AdminOnly, func(w http.ResponseWriter, r *http.Request) {
 		a, _ := rbac.FromContext[account](r.Context())
 		fmt.Fprintln(w, "hello", a.Name)
-	}))
+	})
 
 	for _, token := range []string{"t1", "t2", "t3"} {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.Header.Set("X-Token", token)
 		w := httptest.NewRecorder()
-		handler.ServeHTTP(w, r)
+		handler(w, r)
 		fmt.Print(w.Code, " ", w.Body)
 	}
 	// Output:

@@ -5,30 +5,30 @@ import (
 	"slices"
 )
 
-// Group is a named set of roles. The zero Group holds none, and so lets nobody in.
+// Group is a named set of roles. The zero Group is empty.
 type Group struct {
 	name  string
 	roles []Role
 }
 
-// The ready-made groups.
+// The predefined groups.
 var (
-	AdminRead  = NewGroup("adminRead", Admin, Maintainer, Member) // reads that give no secret away
-	AdminWrite = NewGroup("adminWrite", Admin, Maintainer)        // changes, and reads of secrets
+	AdminRead  = NewGroup("adminRead", Admin, Maintainer, Member) // read access without secrets
+	AdminWrite = NewGroup("adminWrite", Admin, Maintainer)        // write access, and read access to secrets
 	AdminOnly  = NewGroup("adminOnly", Admin)                     // users and the audit log
 )
 
-// NewGroup makes a group. The name is for errors and logs.
+// NewGroup returns a group of roles. The name appears in errors and logs.
 func NewGroup(name string, roles ...Role) Group {
 	return Group{name, slices.Clone(roles)}
 }
 
-// Allows reports whether role is in the group. The Role "" never is.
+// Allows reports whether role is in the group. The empty role never is.
 func (g Group) Allows(role Role) bool {
 	return role != "" && slices.Contains(g.roles, role)
 }
 
-// Check returns nil for a principal whose role is in the group, and a [*DeniedError] for any other, nil included.
+// Check returns nil if the role of p is in the group, and a [*DeniedError] if not or if p is nil.
 func (g Group) Check(p Principal) error {
 	var role Role
 	if p != nil {
@@ -43,10 +43,10 @@ func (g Group) Check(p Principal) error {
 // IsZero reports whether g is the zero Group.
 func (g Group) IsZero() bool { return g.name == "" && g.roles == nil }
 
-// String is the name of the group.
+// String returns the name of the group.
 func (g Group) String() string { return g.name }
 
-// DeniedError is the refusal of a role that is not in the group. Role is "" where there was no principal.
+// DeniedError reports that a role is not in a group. Role is empty if there was no principal.
 type DeniedError struct {
 	Group Group
 	Role  Role

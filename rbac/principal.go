@@ -2,7 +2,7 @@ package rbac
 
 import "context"
 
-// Principal is who a request is from: a type of the caller's own, with what else is known of them.
+// Principal is the authenticated caller of a request. Servers implement it with their own type.
 type Principal interface {
 	Role() Role
 }
@@ -14,8 +14,8 @@ func NewContext(ctx context.Context, p Principal) context.Context {
 	return context.WithValue(ctx, contextKey{}, p)
 }
 
-// FromContext returns the principal that ctx carries, as the type it was put in. It is false where there is none, or one
-// of another type. FromContext[Principal] takes any.
+// FromContext returns the principal of ctx as type P. It reports false if ctx has no principal or
+// one of another type. FromContext[Principal] accepts every type.
 func FromContext[P Principal](ctx context.Context) (P, bool) {
 	p, ok := ctx.Value(contextKey{}).(P)
 	return p, ok

@@ -5,17 +5,17 @@ import (
 	"slices"
 )
 
-// Role is what a principal is in its organization. A server may have roles beside the three of this package.
+// Role is the role of a principal. A server may define roles in addition to those of this package.
 type Role string
 
-// The ready-made roles, each with less than the one before it.
+// The predefined roles, in decreasing order of permissions.
 const (
-	Admin      Role = "admin"      // everything, users and the audit log included
-	Maintainer Role = "maintainer" // everything but users and the audit log
-	Member     Role = "member"     // reads
+	Admin      Role = "admin"      // everything, including users and the audit log
+	Maintainer Role = "maintainer" // everything except users and the audit log
+	Member     Role = "member"     // read access
 )
 
-// ParseRole reads one of the ready-made roles. Letter case counts.
+// ParseRole returns the predefined role with the name s. It is case-sensitive.
 func ParseRole(s string) (Role, error) {
 	if role := Role(s); slices.Contains([]Role{Admin, Maintainer, Member}, role) {
 		return role, nil

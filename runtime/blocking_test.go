@@ -21,7 +21,7 @@ import (
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
-func TestBlockingAnswer(t *testing.T) {
+func TestBlockingResponse(t *testing.T) {
 	up := modeltest.Start(t, modeltest.Anthropic, modeltest.Stream(modeltest.Thinking("Hm."), modeltest.Text("Good ", "day."),
 		modeltest.Usage(model.Usage{InputTokens: 7, OutputTokens: 3})))
 	a, run := serve(t, up, nil).blocking(t, `{"message":"hello"}`)
@@ -39,7 +39,7 @@ func TestBlockingAnswer(t *testing.T) {
 	}, body)
 }
 
-// failures are upstreams that fail, and what is told of each.
+// failures are failing upstreams and the expected errors.
 var failures = map[string]struct {
 	reply     modeltest.Reply
 	status    int
@@ -113,7 +113,7 @@ func TestNoConnection(t *testing.T) {
 	require.Equal(t, http.StatusBadGateway, a.status)
 	require.Equal(t, "connection", run.ErrorType)
 	require.NotContains(t, a.body, "127.0.0.1")
-	require.Contains(t, b.log.String(), "127.0.0.1:1", "the log tells the cause")
+	require.Contains(t, b.log.String(), "127.0.0.1:1", "the cause is logged")
 }
 
 func TestMaxTurns(t *testing.T) {
@@ -176,9 +176,9 @@ func (broken) Stream(context.Context, *model.Request) iter.Seq2[model.Part, erro
 	}
 }
 
-func TestAFaultOfTheRuntime(t *testing.T) {
+func TestInternalError(t *testing.T) {
 	b := serve(t, nil, func(c *runtime.Config) {
-		c.Models = func(agent.Provider) (model.Model, error) { return broken{}, nil }
+		c.NewModel = func(agent.Provider) (model.Model, error) { return broken{}, nil }
 	})
 	a := b.do(t, "POST", runs, `{"message":"hello"}`, "Accept", "application/json", "X-Request-ID", "my-request")
 	require.Equal(t, http.StatusInternalServerError, a.status)

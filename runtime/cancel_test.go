@@ -72,7 +72,7 @@ func TestCancelOfARunThatHasEnded(t *testing.T) {
 	require.JSONEq(t, `{"runId":"`+run.RunID+`","state":"completed"}`, a.body)
 }
 
-func TestARunIsCancelledOnlyWhenItHasReallyEnded(t *testing.T) {
+func TestCancelledStateFollowsTheEndOfTheRun(t *testing.T) {
 	started, release := make(chan struct{}), make(chan struct{})
 	var cause error
 	slow := tool.New(tool.Spec{Name: "slow", ReadOnly: true}, func(ctx context.Context, _ tool.Call) (tool.Result, error) {
@@ -90,14 +90,14 @@ func TestARunIsCancelledOnlyWhenItHasReallyEnded(t *testing.T) {
 	<-started
 	require.JSONEq(t, `{"runId":"`+id+`","state":"cancelling"}`, b.cancel(t, id).body)
 	require.JSONEq(t, `{"runId":"`+id+`","state":"cancelling","reason":"client_request"}`, b.cancel(t, id).body,
-		"a repeat tells the reason")
+		"a repeated cancel returns the reason")
 	close(release)
 	require.Equal(t, []string{"cancelled", "done"}, names(s.rest()))
 	require.Error(t, cause)
 	require.JSONEq(t, `{"runId":"`+id+`","state":"cancelled","reason":"client_request"}`, b.cancel(t, id).body)
 }
 
-// awaitEnd waits until the log tells the end of a run.
+// awaitEnd waits until the log reports the end of a run.
 func (b *bench) awaitEnd(ctx context.Context, t *testing.T) string {
 	t.Helper()
 	for ctx.Err() == nil {
@@ -106,20 +106,20 @@ func (b *bench) awaitEnd(ctx context.Context, t *testing.T) string {
 				return line
 			}
 		}
-		// Asking the server lets time pass without a clock of our own.
+		// The requests to the server take time, so no sleep is needed.
 		b.do(t, "GET", "/health", "")
 	}
 	require.Fail(t, "no run has ended", b.log.String())
 	return ""
 }
 
-func TestAClientThatGoesAway(t *testing.T) {
+func TestDisconnectCancelsTheRun(t *testing.T) {
 	for name, row := range map[string]struct {
 		reply  modeltest.Reply
 		accept string
-		after  string // the event after which the client goes, "" before any
+		after  string // the event after which the client disconnects; "" before any event
 	}{
-		"before the model has answered": {modeltest.Stream(modeltest.Hang()), "text/event-stream", "system"},
+		"before the first token of the model": {modeltest.Stream(modeltest.Hang()), "text/event-stream", "system"},
 		"in mid-stream": {modeltest.Stream(modeltest.Text("One"), modeltest.Hang()), "text/event-stream",
 			"partial_message"},
 		"in a tool":         {modeltest.Stream(modeltest.ToolCall("t1", "slow", `{}`)), "text/event-stream", "assistant"},
@@ -156,9 +156,9 @@ func TestAClientThatGoesAway(t *testing.T) {
 	}
 }
 
-func TestAReaderThatStalls(t *testing.T) {
+func TestStalledClientCancelsTheRun(t *testing.T) {
 	text := strings.Repeat("x", 1000)
-	tokens := make([]string, 20_000) // more than the buffers of two sockets take
+	tokens := make([]string, 20_000) // more than the buffers of two sockets hold
 	for i := range tokens {
 		tokens[i] = text
 	}
@@ -169,13 +169,13 @@ func TestAReaderThatStalls(t *testing.T) {
 	defer conn.Close()
 	_, err = io.WriteString(conn, "POST "+runs+" HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 19\r\n\r\n{\"message\":\"hello\"}")
 	require.NoError(t, err)
-	line := b.awaitEnd(t.Context(), t) // nobody reads
+	line := b.awaitEnd(t.Context(), t) // the client does not read
 	require.Contains(t, line, `"reason":"disconnect"`)
 	_, early := up.Requests()[0].End()
 	require.True(t, early)
 }
 
-func TestTwoReasonsAtOnce(t *testing.T) {
+func TestConcurrentCancelReasons(t *testing.T) {
 	up := modeltest.Start(t, modeltest.Anthropic, modeltest.Repeat(modeltest.Stream(modeltest.Text("One"), modeltest.Hang())))
 	b := serve(t, up, nil)
 	for range 20 {
@@ -229,7 +229,7 @@ func TestDrain(t *testing.T) {
 	require.NoError(t, <-drained)
 }
 
-func TestCloseEndsEverything(t *testing.T) {
+func TestCloseReleasesEverything(t *testing.T) {
 	up := modeltest.Start(t, modeltest.Anthropic, modeltest.Stream(modeltest.Text("One"), modeltest.Hang()))
 	b := serve(t, up, nil)
 	s := b.open(t.Context(), t, `{"message":"hello"}`)

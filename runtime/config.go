@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -12,22 +11,24 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/seed93082962/agenthost/runtime/agent"
+	"github.com/seed93082962/agenthost/runtime/engine"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/session"
 	"github.com/seed93082962/agenthost/runtime/tool"
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
-// Config of a [Runtime]. Everything but Agents has a default.
+// Config configures a [Runtime]. All fields except Agents have defaults.
 type Config struct {
-	// Agents that are hosted, in the order in which they are listed.
+	// Agents are the hosted agents. The API lists them in this order.
 	Agents []agent.Agent
 
-	// APIKeys that callers may use in the header x-api-key; any of them is accepted. Without
-	// one /v1 is open to everybody who can reach it.
+	// APIKeys are the keys that clients may send in the header x-api-key. Any of them is accepted.
+	// Without keys, /v1 is open to every client that can connect.
 	APIKeys []string
 
 	// CWD is the working directory of the agents. Defaults to the current directory.
@@ -36,88 +37,89 @@ type Config struct {
 	// Limits of runs. Defaults to those of [agent.Limits].
 	Limits agent.Limits
 
-	// Models makes the model of a provider. It may answer nil without an error for a provider
-	// that it leaves to the built-in adapters, as a nil Models does for all. An error makes
-	// the agent unavailable.
-	Models func(agent.Provider) (model.Model, error)
+	// NewModel returns the model of a provider. If it returns nil without an error, or if NewModel
+	// is nil, the built-in adapter of the provider's protocol is used. An error makes the agent
+	// unavailable.
+	NewModel func(agent.Provider) (model.Model, error)
 
-	// HTTPClient is used for calls of models. Defaults to one that takes no proxy from the
-	// environment and keeps many connections to one host.
+	// HTTPClient is used to call models. The default client ignores the proxy settings of the
+	// environment and keeps many idle connections per host.
 	HTTPClient *http.Client
 
-	// HomeDir is where skills of the user are looked for, in <HomeDir>/<AgentHome>/skills.
-	// Empty: there are none but those of extraUserSkillDirs.
+	// HomeDir contains the user's skills, in <HomeDir>/<AgentHome>/skills. If it is empty, user
+	// skills are read only from extraUserSkillDirs.
 	HomeDir string
 
-	// AgentHome is the folder in HomeDir and CWD that holds what agents bring along. Defaults
+	// AgentHome is the name of the directory in HomeDir and CWD that contains the skills. Defaults
 	// to ".agents".
 	AgentHome string
 
+	// ProtectedPaths are files and directories, such as the configuration file. The permission
+	// modes acceptEdits and auto do not approve writes to them. The files and directories that
+	// Agents name are always protected.
+	ProtectedPaths []string
+
 	// ChildEnv is the environment of child processes, as "NAME=value". Defaults to a PATH of the
-	// system's usual directories. Keys of providers have no place in it: what an agent's Bash
-	// prints, its model reads.
+	// usual system directories. It must not contain the keys of providers, because the model can
+	// read it with Bash.
 	ChildEnv []string
 
-	// Tools written in Go, beside the built-in ones. Which agent may use which is up to its
-	// definition.
+	// Tools are written in Go and available in addition to the built-in ones. The definition of an
+	// agent selects the tools that it may use.
 	Tools []tool.Tool
 
-	// CustomTools loads a tool from a file, and fails if its name or hash is not what the
-	// definition says. The tools of all agents are loaded side by side and have 10 s. Without
-	// it an agent that has custom tools is unavailable. See runtime/tool/js.
-	CustomTools func(context.Context, agent.CustomTool) (tool.Tool, error)
+	// LoadTool loads a custom tool. It returns an error if the name or the hash differs from the
+	// definition. The tools of all agents are loaded in parallel, within 10 s. If LoadTool is nil,
+	// agents with custom tools are unavailable. See runtime/tool/js.
+	LoadTool func(context.Context, agent.CustomTool) (tool.Tool, error)
 
-	// MCP opens a server of the Model Context Protocol, which the runtime closes. Without it
-	// such servers are told as failed. See runtime/tool/mcp.
-	MCP func(name string, server agent.MCPServer) (tool.Server, error)
+	// OpenMCP opens a server of the Model Context Protocol. The runtime closes it. If OpenMCP is
+	// nil, such servers are reported as failed. See runtime/tool/mcp.
+	OpenMCP func(name string, server agent.MCPServer) (tool.Server, error)
 
-	// Approve is asked before a tool call is refused that the agent's definition does not
-	// allow: true lets it run. What disallowedTools denies, and what the mode plan leaves out,
-	// is refused without asking. It returns when ctx ends. The run waits for it.
-	Approve func(ctx context.Context, call Approval) bool
+	// Approve is called for a tool call that the agent's definition does not allow. It reports
+	// whether the call may run. If Approve is nil, the call is denied. Approve is not called for
+	// calls that disallowedTools denies or that the mode plan does not offer. The run waits for
+	// Approve, which must return when ctx ends.
+	Approve func(ctx context.Context, req ApprovalRequest) bool
 
-	// Observe is called as a run begins, and what it returns, if not nil, with each event that
-	// the caller of the run is sent, [wire.Done] last. An event is valid until it returns.
-	Observe func(RunInfo) func(wire.Event)
+	// Observe is called with each event of a run before the caller of the run receives it: init
+	// first, [wire.Done] last. An event is valid until Observe returns. Observe is called
+	// concurrently for different runs. More is not set.
+	Observe func(RunInfo, wire.Event)
 
-	// Sessions keeps conversations. Defaults to a [session.Memory].
+	// Sessions stores conversations. Defaults to a [session.Memory].
 	Sessions session.Store
 
-	// Hosts are names, beside the loopback ones, under which a runtime without API keys
-	// that is reached over loopback may be addressed. Others are refused, because a web
-	// page can point a name of its own at 127.0.0.1.
-	Hosts []string
+	// AllowedHosts are the host names under which clients may call a runtime without API keys, in
+	// addition to localhost and addresses. A request with another Host is rejected on every
+	// listener, because a web page can resolve a name of its own to the runtime's address. On a
+	// loopback connection, the only addresses allowed are loopback addresses. "*" allows any name
+	// and makes the runtime public. The list is not used if API keys are configured.
+	AllowedHosts []string
 
-	// Heartbeat is after how long without an event a comment is sent on an event stream.
-	// Negative turns it off. Defaults to 15 s.
+	// Heartbeat is the time without an event after which a comment is sent on an event stream. A
+	// negative value disables it. Defaults to 15 s.
 	Heartbeat time.Duration
 
-	// WriteTimeout is how long a reader of an event stream may take nothing before it counts
-	// as gone. Negative turns it off. Defaults to 30 s.
+	// WriteTimeout is the time without progress after which the client of an event stream is
+	// considered disconnected. A negative value disables it. Defaults to 30 s.
 	WriteTimeout time.Duration
 
-	// RunTTL is how long the end of a run is remembered. Defaults to 5 minutes.
+	// RunTTL is how long the state of an ended run remains available. Defaults to 5 minutes.
 	RunTTL time.Duration
 
-	// Version is what health tells. Defaults to "devel".
+	// Version is the version in health responses. Defaults to "devel".
 	Version string
 
-	// Logger defaults to one that discards.
+	// Logger defaults to a logger that discards all records.
 	Logger *slog.Logger
 }
 
-// Approval is a tool call that would be refused.
-type Approval struct {
-	AgentID   string
-	RunID     string
-	SessionID string
-	ToolUseID string
-	Tool      string // its name
-	Input     json.RawMessage
-	Reason    error // why it would be refused
-}
+// ApprovalRequest is a tool call that the agent's definition does not allow.
+type ApprovalRequest = engine.ApprovalRequest
 
-// RunInfo tells an observer which run begins.
+// RunInfo identifies a run.
 type RunInfo struct {
 	AgentID   string
 	RunID     string
@@ -143,6 +145,11 @@ func (c Config) withDefaults() (Config, error) {
 	if slices.Contains(c.APIKeys, "") {
 		return c, errors.New("an API key is empty")
 	}
+	for _, host := range c.AllowedHosts {
+		if hostName(host) == "" || strings.ContainsAny(host, "/@ ") {
+			return c, fmt.Errorf("allowed host %q is not a host name", host)
+		}
+	}
 	c.Limits = c.Limits.WithDefaults()
 	c.Version = cmp.Or(c.Version, "devel")
 	c.AgentHome = cmp.Or(c.AgentHome, ".agents")
@@ -158,7 +165,7 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
-// digests of keys are compared, so that the time it takes says nothing about their length.
+// digests returns the SHA-256 of each key. Comparing digests takes the same time for any length.
 func digests(keys []string) [][sha256.Size]byte {
 	list := make([][sha256.Size]byte, len(keys))
 	for i, key := range keys {

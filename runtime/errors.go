@@ -8,7 +8,8 @@ import (
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
-// Error is a request that was refused: how it is answered over HTTP, and what [Runtime.Run] yields.
+// Error is a rejected request. It is the error that [Runtime.Run] yields, and the response over
+// HTTP.
 type Error struct {
 	Status int // of HTTP
 	Body   wire.ErrorBody
@@ -21,22 +22,22 @@ func (e *Error) Error() string {
 	return e.Body.Error
 }
 
-func refuse(status int, message string) *Error {
+func reject(status int, message string) *Error {
 	return &Error{status, wire.ErrorBody{Error: message}}
 }
 
 var (
-	errAgentNotFound    = refuse(http.StatusNotFound, "Agent not found")
-	errAgentUnavailable = refuse(http.StatusServiceUnavailable, "Agent unavailable")
-	errRunNotFound      = refuse(http.StatusNotFound, "Run not found")
-	errRunIDFormat      = refuse(http.StatusBadRequest, "Invalid runId format")
-	errTooManyRuns      = refuse(http.StatusServiceUnavailable, "Too many runs")
-	errDraining         = refuse(http.StatusServiceUnavailable, "Draining")
-	errNotAcceptable    = refuse(http.StatusNotAcceptable, "Not acceptable")
+	errAgentNotFound    = reject(http.StatusNotFound, "Agent not found")
+	errAgentUnavailable = reject(http.StatusServiceUnavailable, "Agent unavailable")
+	errRunNotFound      = reject(http.StatusNotFound, "Run not found")
+	errRunIDFormat      = reject(http.StatusBadRequest, "Invalid runId format")
+	errTooManyRuns      = reject(http.StatusServiceUnavailable, "Too many runs")
+	errDraining         = reject(http.StatusServiceUnavailable, "Draining")
+	errNotAcceptable    = reject(http.StatusNotAcceptable, "Not acceptable")
 )
 
 func invalid(message string) *Error {
-	return refuse(http.StatusBadRequest, "Invalid request: "+message)
+	return reject(http.StatusBadRequest, "Invalid request: "+message)
 }
 
 func forbidden(reason string) *Error {
@@ -47,12 +48,13 @@ func unauthorized(reason string) *Error {
 	return &Error{http.StatusUnauthorized, wire.ErrorBody{Error: "Unauthorized", Reason: reason}}
 }
 
-// internal tells of a fault of ours, which the log tells more about.
+// internal returns the error that a client receives for an internal failure. The log has the
+// details.
 func internal(requestID string) *Error {
 	return &Error{http.StatusInternalServerError, wire.ErrorBody{Error: "Internal error", RequestID: requestID}}
 }
 
-// fail is the error adapter: the one place where an error becomes an answer.
+// fail responds with an error.
 func (rt *Runtime) fail(w http.ResponseWriter, r *http.Request, err error) {
 	var known *Error
 	var body *httpapi.BodyError
@@ -61,18 +63,19 @@ func (rt *Runtime) fail(w http.ResponseWriter, r *http.Request, err error) {
 	case errors.As(err, &body):
 		known = invalid(body.Message)
 	case errors.Is(err, httpapi.ErrTooLarge):
-		known = refuse(http.StatusRequestEntityTooLarge, "Request body too large")
+		known = reject(http.StatusRequestEntityTooLarge, "Request body too large")
 	case errors.Is(err, httpapi.ErrNotFound):
-		known = refuse(http.StatusNotFound, "Not found")
+		known = reject(http.StatusNotFound, "Not found")
 	case errors.Is(err, httpapi.ErrMethodNotAllowed):
-		known = refuse(http.StatusMethodNotAllowed, "Method not allowed")
+		known = reject(http.StatusMethodNotAllowed, "Method not allowed")
 	default:
 		id := httpapi.RequestID(w)
-		rt.cfg.Logger.Error("request failed", "err", err, "method", r.Method, "path", r.URL.Path, "requestId", id)
+		rt.cfg.Logger.Error("request failed", "err", err, "method", r.Method, "path", r.URL.Path, "request_id", id)
 		known = internal(id)
 	}
+	w.Header()["Cache-Control"] = noStore // the handler may have set another before it failed
 	if known == errTooManyRuns {
 		w.Header().Set("Retry-After", "1")
 	}
-	_ = httpapi.WriteJSON(w, known.Status, known.Body) // a struct of strings has a JSON form
+	_ = httpapi.WriteJSON(w, known.Status, known.Body) // a struct of strings can be encoded
 }

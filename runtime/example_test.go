@@ -17,7 +17,7 @@ import (
 // demo is an agent that needs no key and no network.
 var demo = agent.Agent{ID: "demo", Model: "demo", Provider: agent.Provider{Protocol: agent.ProtocolDemo}}
 
-// post sends a request as any HTTP client would, and tells the answer.
+// post sends a request as any HTTP client would, and returns the response.
 func post(url, body string) (status, answer string) {
 	req, err := http.NewRequest(http.MethodPost, url, strings.NewReader(body))
 	if err != nil {
@@ -37,7 +37,7 @@ func post(url, body string) (status, answer string) {
 	return res.Status, string(data)
 }
 
-// A runtime is a handler: it mounts beside others, and under a prefix.
+// A runtime is a handler: it can be mounted next to others, and under a prefix.
 func ExampleNew() {
 	rt, err := runtime.New(context.Background(), runtime.Config{Agents: []agent.Agent{demo}})
 	if err != nil {
@@ -65,7 +65,7 @@ func ExampleNew() {
 	// event: done
 }
 
-// An agent that cannot be called is no error of New: the others run.
+// An unavailable agent is not an error of New: the others run.
 func ExampleRuntime_Unavailable() {
 	lost := agent.Agent{ID: "lost", Model: "m", Provider: agent.Provider{Protocol: "telepathy"}}
 	rt, err := runtime.New(context.Background(), runtime.Config{Agents: []agent.Agent{demo, lost}})
@@ -78,7 +78,7 @@ func ExampleRuntime_Unavailable() {
 		fmt.Printf("%s: %v\n", id, reason)
 	}
 	// Output:
-	// lost: provider.protocol: "telepathy" is none of anthropic, openai, demo
+	// lost: provider.protocol: "telepathy" is not one of anthropic, openai, demo
 }
 
 // In the same process a run is a loop over its events.
@@ -103,12 +103,12 @@ func ExampleRuntime_Run() {
 		}
 	}
 	// Output:
-	// This is the demo model: it needs no key and no network, and it knows nothing but how to echo. You wrote: Hello!
+	// This is the demo model: it needs no key and no network, and it only echoes. You wrote: Hello!
 	// success after 1 turn
 }
 
-// A program that goes down drains its runtime while it still serves, so that runs in flight come
-// to their end and whoever balances the load hears that it takes no new ones.
+// A program that shuts down drains its runtime while it still serves requests: active runs can
+// complete, and a load balancer sees that the runtime is not ready.
 func ExampleRuntime_Drain() {
 	rt, err := runtime.New(context.Background(), runtime.Config{Agents: []agent.Agent{demo}})
 	if err != nil {

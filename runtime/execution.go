@@ -7,119 +7,107 @@ import (
 	"maps"
 	"runtime/debug"
 	"slices"
-	"strings"
 	"time"
 
+	"github.com/seed93082962/agenthost/internal/excerpt"
 	"github.com/seed93082962/agenthost/runtime/engine"
-	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/run"
 	"github.com/seed93082962/agenthost/runtime/session"
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
-// execution is one run on its way through this runtime.
+// execution is one run of an agent: its entry in the registry, its session and its input.
 type execution struct {
 	rt        *Runtime
 	agent     *hosted
-	id        string
-	requestID string // of the HTTP request, if there is one
-	metadata  map[string]string
+	run       *run.Run // its context stops the run, and only that
+	session   session.Session
+	info      RunInfo
+	input     engine.Input
+	requestID string // of the HTTP request, if any
 	started   time.Time
-	run       *run.Run
-	session   session.Session // nil once it is free again
-	sessionID string
-	resumed   bool
-	engine    *engine.Run
-	observe   func(wire.Event) // nil: nobody does
-	unbind    func() bool      // lets go of the caller's context
+	unbind    func() bool // separates the run from the context of its caller
 }
 
-// ending is how a run ended, before it is told in one form or the other.
-type ending struct {
-	engine.Outcome
-	state     wire.State
-	reason    wire.Reason // of a cancelled run
-	subtype   string      // of the result event
-	errorType string
-	message   string // what went wrong, for the client
-	retry     time.Duration
-	fault     bool // it is the runtime that failed, not the run
-	took      time.Duration
-}
+// maxTimeoutMs prevents the overflow of a duration. No limit is longer than a year.
+const maxTimeoutMs = 366 * 24 * 3600 * 1000
 
-// tell executes the run, yields every event that its caller is sent, and returns how it ended. A
-// caller who has had enough cancels the run.
-func (x *execution) tell(yield func(wire.Event) bool) *ending {
-	on := true
-	send := func(ev wire.Event) {
-		if x.observe != nil && ev.Payload != nil {
-			x.observe(ev)
-		}
-		if on && !yield(ev) {
-			on = false
-			x.run.Cancel(wire.ReasonDisconnect)
-		}
+func (rt *Runtime) newExecution(h *hosted, entry *run.Run, s session.Session, req *wire.RunRequest) *execution {
+	runID := entry.ID().String()
+	init := h.init
+	init.RunID, init.SessionID, init.Resumed = runID, s.ID(), s.Resumed()
+	x := &execution{
+		rt: rt, agent: h, run: entry, session: s, started: time.Now(),
+		info:  RunInfo{AgentID: h.id, RunID: runID, SessionID: s.ID(), Metadata: req.Metadata},
+		input: engine.Input{RunID: runID, Session: s, Message: req.Message, Init: &init},
 	}
-	send(x.first())
-	end := x.execute(send)
-	send(wire.Event{Payload: x.last(end), More: true})
-	send(wire.Event{Payload: &wire.Done{}})
-	return end
+	if !s.Resumed() { // a resumed session has a history already
+		x.input.History = historyMessages(req.History)
+	}
+	if req.MaxTurns != nil {
+		x.input.MaxTurns = *req.MaxTurns
+	}
+	if req.TimeoutMs != nil {
+		x.input.Timeout = time.Duration(min(*req.TimeoutMs, maxTimeoutMs)) * time.Millisecond
+	}
+	return x
 }
 
-// execute runs the agent, hands each event to send, and returns how it ended. What panics ends
-// the run alone.
-func (x *execution) execute(send func(wire.Event)) *ending {
-	err := x.work(send)
-	// The session is free before anybody hears that the run is over.
+// execute runs the agent and returns the result. It emits all events to out, including those of the
+// result.
+func (x *execution) execute(out engine.Output) *result {
+	if x.rt.cfg.Observe != nil {
+		out = observed{out, x}
+	}
+	outcome, err := x.agent.engine.Run(x.run.Context(), x.input, out)
+	res := x.finish(outcome, err)
+	out.Emit(res.event())
+	out.Emit(&wire.Done{})
+	return res
+}
+
+// finish ends the run: it closes the session, sets the final state in the registry and writes the
+// log.
+//
+//go:noinline
+func (x *execution) finish(outcome *engine.Outcome, err error) *result {
+	if x.run.Context().Err() != nil {
+		x.rt.runs.AwaitCancels()
+	}
+	// The session is closed before a client can see the end of the run and resume the session.
 	if closeErr := x.closeSession(); err == nil {
 		err = closeErr
 	}
-	return x.conclude(err)
+	res := newResult(x.info, outcome, err)
+	res.state = x.run.Finish(res.state)
+	res.reason = x.run.Reason()
+	res.duration = time.Since(x.started)
+	x.log(res, err)
+	return res
 }
 
-func (x *execution) work(send func(wire.Event)) (err error) {
-	defer recovered(&err)
-	for ev, err := range x.engine.Events(x.run.Context()) {
-		if err != nil {
-			return err
-		}
-		send(ev)
-	}
-	return nil
-}
-
-func (x *execution) conclude(err error) *ending {
-	end := &ending{Outcome: x.engine.Outcome(), state: wire.StateCompleted, subtype: wire.ResultSuccess}
-	if err != nil {
-		end.state = wire.StateFailed
-		end.explain(err)
-	}
-	end.state = x.run.Finish(end.state)
-	end.reason = x.run.Reason()
-	end.took = time.Since(x.started)
-	x.log(end, err)
-	return end
-}
-
-// release lets go of everything, should the run not have come to its end.
-func (x *execution) release() {
+// close releases the resources of the run, even if it was not executed.
+func (x *execution) close() {
 	x.unbind()
-	_ = x.closeSession() // which has logged it
+	_ = x.closeSession() // which logs it
 	x.run.Finish(wire.StateFailed)
 }
 
-// closeSession gives the session free, once.
+// closeSession closes the session on the first call.
 func (x *execution) closeSession() (err error) {
 	if x.session == nil {
 		return nil
 	}
 	defer func() {
 		if err != nil {
-			x.rt.cfg.Logger.Error("close session", "err", err, "session", x.sessionID, "runId", x.id)
+			x.rt.cfg.Logger.Error("close session", "err", err, "session_id", x.info.SessionID, "run_id", x.info.RunID)
 		}
 	}()
-	defer recovered(&err)
+	defer func() {
+		if value := recover(); value != nil {
+			err = fmt.Errorf("close session: panic: %v\n%s", value, debug.Stack())
+		}
+	}()
 	s := x.session
 	x.session = nil
 	if err = s.Close(); err != nil {
@@ -128,70 +116,42 @@ func (x *execution) closeSession() (err error) {
 	return err
 }
 
-// recovered makes an error of a panic. It is for defer.
-func recovered(err *error) {
-	if p := recover(); p != nil {
-		*err = &panicError{p, debug.Stack()}
-	}
-}
-
-type panicError struct {
-	value any
-	stack []byte
-}
-
-func (e *panicError) Error() string { return fmt.Sprintf("panic: %v\n%s", e.value, e.stack) }
-
-// explain sorts a failure into what the API says of it.
-func (e *ending) explain(err error) {
-	var upstream *model.Error
-	switch {
-	case errors.As(err, &upstream):
-		e.subtype, e.errorType = wire.ResultError, string(upstream.Code)
-		e.message, e.retry = upstream.Message, upstream.RetryAfter
-	case errors.Is(err, engine.ErrMaxTurns):
-		e.subtype, e.errorType, e.message = wire.ResultMaxTurns, wire.ErrorTypeMaxTurns, engine.ErrMaxTurns.Error()
-	case errors.Is(err, engine.ErrRunTimeout):
-		e.subtype, e.errorType, e.message = wire.ResultExecution, wire.ErrorTypeTimeout, engine.ErrRunTimeout.Error()
-	default:
-		e.subtype, e.errorType, e.message, e.fault = wire.ResultExecution, wire.ErrorTypeExecution, "Internal error", true
-	}
-}
-
-func (x *execution) log(end *ending, err error) {
+// log writes one line about a completed run.
+func (x *execution) log(res *result, err error) {
 	attrs := []slog.Attr{
-		slog.String("runId", x.id), slog.String("agent", x.agent.id), slog.String("session", x.sessionID),
-		slog.String("state", string(end.state)), slog.Int("turns", end.NumTurns),
-		slog.Int64("inputTokens", end.Usage.InputTokens), slog.Int64("outputTokens", end.Usage.OutputTokens),
-		slog.Int64("durationMs", end.took.Milliseconds()), slog.String("requestId", x.requestID),
+		slog.String("run_id", x.info.RunID), slog.String("agent", x.info.AgentID),
+		slog.String("session_id", x.info.SessionID), slog.String("state", string(res.state)),
+		slog.Int("turns", res.NumTurns), slog.Int64("input_tokens", res.Usage.InputTokens),
+		slog.Int64("output_tokens", res.Usage.OutputTokens), slog.Int64("duration_ms", res.duration.Milliseconds()),
+		slog.String("request_id", x.requestID),
 	}
 	level := slog.LevelInfo
 	switch {
-	case end.state == wire.StateCancelled:
-		attrs = append(attrs, slog.String("reason", string(end.reason)))
+	case res.state == wire.StateCancelled:
+		attrs = append(attrs, slog.String("reason", string(res.reason)))
 	case err != nil:
 		level = slog.LevelWarn
-		if end.fault {
+		if res.internal {
 			level = slog.LevelError
 		}
-		attrs = append(attrs, slog.String("errorType", end.errorType), slog.Any("err", err))
+		attrs = append(attrs, slog.String("error_type", res.errorType), slog.Any("err", err))
 		if cause := errors.Unwrap(err); cause != nil {
 			attrs = append(attrs, slog.Any("cause", cause))
 		}
 	}
-	if len(x.metadata) > 0 {
-		attrs = append(attrs, slog.Any("metadata", loggable(x.metadata)))
+	if len(x.info.Metadata) > 0 {
+		attrs = append(attrs, slog.Any("metadata", truncateMetadata(x.info.Metadata)))
 	}
 	x.rt.cfg.Logger.LogAttrs(x.run.Context(), level, "run", attrs...)
 }
 
-// loggable bounds what a caller can put into the log.
-func loggable(metadata map[string]string) map[string]string {
+// truncateMetadata limits what a caller can write to the log.
+func truncateMetadata(metadata map[string]string) map[string]string {
 	const keys, length = 16, 256
 	short := make(map[string]string, min(len(metadata), keys))
 	for _, key := range slices.Sorted(maps.Keys(metadata))[:min(len(metadata), keys)] {
 		value := metadata[key]
-		short[strings.ToValidUTF8(key[:min(len(key), length)], "")] = strings.ToValidUTF8(value[:min(len(value), length)], "")
+		short[excerpt.Shorten(key, length)] = excerpt.Shorten(value, length)
 	}
 	return short
 }

@@ -1,6 +1,6 @@
 package runtime
 
-// Routes lists what the router knows, as "GET /health", for the test that holds the OpenAPI document against it.
+// Routes returns all routes, such as "GET /health", for the comparison with the OpenAPI document.
 func (rt *Runtime) Routes() []string {
 	var all []string
 	for _, r := range rt.routes() {

@@ -18,7 +18,7 @@ import (
 	"github.com/seed93082962/agenthost/runtime"
 )
 
-// outside is what stands in all files that no request may show.
+// outside is the content of all files that no response may contain.
 const outside = "the secret outside"
 
 func writeFile(t *testing.T, dir, name, text string) {
@@ -31,7 +31,8 @@ func writeFile(t *testing.T, dir, name, text string) {
 // written is when the files of a worktree were modified.
 var written = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// worktree makes a working directory with one file of each kind, and a neighbor that must not be read.
+// worktree creates a working directory with one file of each kind, next to a directory that must
+// not be read.
 func worktree(t *testing.T) string {
 	t.Helper()
 	top, err := filepath.EvalSymlinks(t.TempDir())
@@ -57,7 +58,7 @@ func worktree(t *testing.T) string {
 	return cwd
 }
 
-// entriesOf asks for a listing and reads it.
+// entriesOf requests a listing and decodes it.
 func (b *bench) entriesOf(t *testing.T, query string) (path string, entries []map[string]any) {
 	t.Helper()
 	a := b.do(t, "GET", "/v1/files"+query, "")
@@ -106,7 +107,7 @@ func TestFilesNeedTheKey(t *testing.T) {
 		"a key opens all that is there")
 }
 
-func TestFilesAreRefused(t *testing.T) {
+func TestFilesAreRejected(t *testing.T) {
 	const list, content = "/v1/files", "/v1/files/content"
 	open, locked := filesAt(t), filesAt(t, "key")
 	for name, row := range map[string]struct {
@@ -128,7 +129,7 @@ func TestFilesAreRefused(t *testing.T) {
 		"listing of a FIFO":                  {list, "path=fifo", 400, "Not a directory"},
 		"depth below 0":                      {list, "recursive=true&depth=-1", 400, "Invalid depth parameter"},
 		"depth with a fraction":              {list, "recursive=true&depth=1.5", 400, "Invalid depth parameter"},
-		"depth that is no number":            {list, "recursive=true&depth=all", 400, "Invalid depth parameter"},
+		"depth that is not a number":         {list, "recursive=true&depth=all", 400, "Invalid depth parameter"},
 		"empty depth":                        {list, "recursive=true&depth=", 400, "Invalid depth parameter"},
 		"depth without recursive":            {list, "depth=all", 400, "Invalid depth parameter"},
 		"listing of nothing":                 {list, "path=nothing", 404, "Directory not found"},
@@ -151,7 +152,7 @@ func TestFilesAreRefused(t *testing.T) {
 		"content of a file with a slash":     {content, "path=a.txt/", 404, "File not found"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, b := range []*bench{open, locked} { // the checks have nothing to do with keys
+			for _, b := range []*bench{open, locked} { // the checks are independent of keys
 				a := b.do(t, "GET", row.path+"?"+row.query, "", "x-api-key", "key")
 				require.Equal(t, row.status, a.status, a.body)
 				require.Equal(t, `{"error":"`+row.message+`"}`, a.body)

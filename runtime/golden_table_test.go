@@ -12,7 +12,7 @@ import (
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
 )
 
-// conversation is one golden: what is given, from which all else follows.
+// conversation is the input of one golden file.
 type conversation struct {
 	name     string
 	about    string
@@ -21,12 +21,13 @@ type conversation struct {
 	files    []givenFile // below the working directory
 	replies  []modeltest.Reply
 	runs     []leg
-	full     bool // with all that the model is told of the built-in tools
+	full     bool // with the complete definitions of the built-in tools
 }
 
 type givenFile struct{ path, text string }
 
-// leg is one run of a conversation. SESSION-1 in its body is the first one's session.
+// leg is one run of a conversation. SESSION-1 in its body is replaced by the session of the first
+// run.
 type leg struct {
 	accept   string // a header line; "" leaves the form of the answer to the body
 	body     string
@@ -51,32 +52,32 @@ var readNotes = modeltest.Stream(modeltest.Text("Let me look."),
 
 var conversations = []conversation{
 	{
-		name: "text", about: "A question and its answer.",
+		name: "text", about: "A question and the response.",
 		agents: yaml("    systemPrompt: You are brief.\n    datasets: {handbook: The staff handbook}\n    allowedTools: []\n"),
 		replies: []modeltest.Reply{modeltest.Stream(modeltest.Text("Hi ", "there."),
 			modeltest.Usage(model.Usage{InputTokens: 12, OutputTokens: 4}))},
 		runs: []leg{{body: greeting}},
 	},
 	{
-		name: "blocks", about: "Without partial messages: each event is whole.",
+		name: "blocks", about: "A stream without partial messages.",
 		agents:  yaml("    allowedTools: []\n"),
 		replies: []modeltest.Reply{modeltest.Stream(modeltest.Text("Hi ", "there."))},
 		runs:    []leg{{body: `{"message": "Hello!", "stream": "block"}`}},
 	},
 	{
-		name: "blocking", about: "The answer in one piece.",
+		name: "blocking", about: "A blocking response.",
 		agents:  yaml("    allowedTools: []\n"),
 		replies: []modeltest.Reply{modeltest.Stream(modeltest.Text("Hi ", "there."))},
 		runs:    []leg{{accept: "accept: application/json\n\n", body: greeting}},
 	},
 	{
-		name: "tool-call", about: "The model calls a tool, and answers with what it got to know.",
+		name: "tool-call", about: "The model calls a tool and uses its result.",
 		agents: yaml("    allowedTools: [Read]\n"), files: notes,
 		replies: []modeltest.Reply{readNotes, modeltest.Stream(modeltest.Text("Buy milk and call Ada."))},
 		runs:    []leg{{body: `{"message": "What do I have to do?"}`}},
 	},
 	{
-		name: "all-tools", about: "What the model is told of every built-in tool. The caller's own limit ends the run, as the only answer asks for more.",
+		name: "all-tools", about: "The definitions of all built-in tools. The limit of the request ends the run at a tool call.",
 		agents: yaml("    permissionMode: acceptEdits\n"), full: true,
 		files: append([]givenFile{{".agents/skills/rhyme/SKILL.md",
 			"---\nname: rhyme\ndescription: Makes rhymes.\n---\nEnd lines alike.\n"}}, notes...),
@@ -84,7 +85,7 @@ var conversations = []conversation{
 		runs:    []leg{{body: `{"message": "What do I have to do?", "maxTurns": 1}`}},
 	},
 	{
-		name: "thinking", about: "The model thinks before it calls a tool. Its thinking goes back to it with the signature, which the caller never sees.",
+		name: "thinking", about: "The model thinks before it calls a tool. The thinking is sent back upstream with its signature, which clients never receive.",
 		agents: yaml("    maxOutputTokens: 4096\n    thinking: {budgetTokens: 1024}\n    allowedTools: [Read]\n"), files: notes,
 		replies: []modeltest.Reply{
 			modeltest.Stream(modeltest.Thinking("The notes ", "say it."), modeltest.Signature("c2lnbmVk"), modeltest.Redacted("aGlkZGVu"),
@@ -94,7 +95,7 @@ var conversations = []conversation{
 		runs: []leg{{body: `{"message": "What do I have to do?"}`}},
 	},
 	{
-		name: "refused-tool", about: "A call that the agent's definition does not allow. The model is told why, and goes on.",
+		name: "refused-tool", about: "A call that the agent's permissions deny. The model receives the reason and continues.",
 		agents: yaml("    allowedTools: [\"Bash(git *)\"]\n"),
 		replies: []modeltest.Reply{
 			modeltest.Stream(modeltest.ToolCall("toolu_1", "Bash", `{"command":"rm -r ."}`)),
@@ -103,7 +104,7 @@ var conversations = []conversation{
 		runs: []leg{{body: `{"message": "Tidy up."}`}},
 	},
 	{
-		name: "subagent", about: "A task for a subagent. It begins with nothing but its prompt; its events carry the id of the call, and its last text comes back.",
+		name: "subagent", about: "A task for a subagent. It starts with only its prompt. Its events carry the id of the call, and its last text is the result.",
 		agents: yaml("    allowedTools: [Read, Task]\n    subagents:\n      reader: {description: Reads files., prompt: You read., tools: [Read], model: claude-haiku-4-5}\n"),
 		files:  notes,
 		replies: []modeltest.Reply{
@@ -116,7 +117,7 @@ var conversations = []conversation{
 		runs: []leg{{body: `{"message": "What do I have to do?"}`}},
 	},
 	{
-		name: "mcp-tool", about: "A tool of an MCP server. The server is connected before the model is asked.",
+		name: "mcp-tool", about: "A tool of an MCP server. The server is connected before the first model call.",
 		agents: yaml("    allowedTools: [mcp__weather]\n    mcpServers:\n      weather: {transport: http, url: \"https://mcp.example/mcp\"}\n"),
 		replies: []modeltest.Reply{
 			modeltest.Stream(modeltest.ToolCall("toolu_1", "mcp__weather__now", `{"place":"Riga"}`)),
@@ -125,7 +126,7 @@ var conversations = []conversation{
 		runs: []leg{{body: `{"message": "How is the weather in Riga?"}`}},
 	},
 	{
-		name: "skill", about: "The system prompt names the skills; the model loads the one that fits.",
+		name: "skill", about: "The system prompt lists the skills, and the model loads one.",
 		agents: yaml("    systemPrompt: You write.\n    allowedTools: [Skill]\n"),
 		files:  []givenFile{{".agents/skills/rhyme/SKILL.md", "---\nname: rhyme\ndescription: Makes rhymes.\n---\nEnd lines alike.\n"}},
 		replies: []modeltest.Reply{
@@ -135,7 +136,7 @@ var conversations = []conversation{
 		runs: []leg{{body: `{"message": "Write me a rhyme."}`}},
 	},
 	{
-		name: "cancelled-and-resumed", about: "A run is cancelled in the middle of a call. The next run of the session tells the model that the call was interrupted.",
+		name: "cancelled-and-resumed", about: "A run is cancelled during a tool call. The next run of the session reports the interrupted call to the model.",
 		agents: yaml("    allowedTools: [\"Bash(sleep *)\"]\n"),
 		replies: []modeltest.Reply{
 			modeltest.Stream(modeltest.Text("I wait."), modeltest.ToolCall("toolu_1", "Bash", `{"command":"sleep 1000"}`)),
@@ -145,14 +146,14 @@ var conversations = []conversation{
 			{body: `{"message": "Enough?", "sessionId": "SESSION-1"}`}},
 	},
 	{
-		name: "max-turns", about: "The answer of the last turn asks for a tool, which is not run any more.",
+		name: "max-turns", about: "The response of the last turn calls a tool, which is not executed.",
 		agents: yaml("    maxTurns: 2\n    allowedTools: [Read]\n"), files: notes,
 		replies: []modeltest.Reply{readNotes,
 			modeltest.Stream(modeltest.Text("Once more."), modeltest.ToolCall("toolu_2", "Read", `{"file_path":"notes.txt"}`))},
 		runs: []leg{{body: `{"message": "What do I have to do?"}`}},
 	},
 	{
-		name: "compaction", about: "A conversation comes near the context window. The model is asked for a summary, which takes the place of what was said before.",
+		name: "compaction", about: "A conversation approaches the context window. A summary by the model replaces the earlier messages.",
 		agents: yaml("    contextWindow: 600\n    allowedTools: [Read]\n"),
 		files:  []givenFile{{"sea.txt", sea}, {"end.txt", "It is late.\n"}},
 		replies: []modeltest.Reply{
@@ -168,7 +169,7 @@ var conversations = []conversation{
 		runs: []leg{{body: `{"message": "Tell me the story of sea.txt and end.txt."}`}},
 	},
 	{
-		name: "upstream-errors", about: "The model's side refuses, and then fails in the middle of an answer. Neither is tried again; what was said is kept.",
+		name: "upstream-errors", about: "The upstream rejects a request, and then fails during a response. Neither request is retried, and the stored messages remain.",
 		agents: yaml("    allowedTools: []\n"),
 		replies: []modeltest.Reply{
 			modeltest.Status(http.StatusTooManyRequests, "Retry-After", "7"),
@@ -181,7 +182,7 @@ var conversations = []conversation{
 		},
 	},
 	{
-		name: "openai-tool-call", about: "A call of a tool in OpenAI's protocol.", protocol: modeltest.OpenAI,
+		name: "openai-tool-call", about: "A tool call in the protocol of OpenAI.", protocol: modeltest.OpenAI,
 		agents: `agents:
   - id: helper
     model: gpt-5
@@ -195,7 +196,7 @@ var conversations = []conversation{
 	},
 }
 
-// sea is about a hundred tokens: more than a fifth of a window of 600 keeps.
+// sea has about a hundred tokens and exceeds a fifth of a window of 600.
 const sea = `The sea is wide and grey in the morning, and the boats come home with the tide. The gulls know it before the men do:
 they cry above the harbour, and whoever sleeps wakes up. Then the nets are hung to dry, the fish are counted, and the price
 is made on the quay, where it has been made for three hundred years. In the evening the sea is blue, and nobody looks at it.

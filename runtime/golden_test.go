@@ -23,16 +23,17 @@ import (
 	"github.com/seed93082962/agenthost/sse"
 )
 
-var update = flag.Bool("update", false, "write the goldens anew")
+var update = flag.Bool("update", false, "rewrite the goldens")
 
-// Addresses that definitions name, and that the servers of a test stand behind.
+// Addresses in definitions. The servers of a test handle their requests.
 const (
 	modelURL = "https://model.example"
 	mcpURL   = "https://mcp.example/mcp"
 )
 
-// TestConversations holds whole conversations to the files of testdata/conversations, byte by
-// byte: what the caller asks for, what the model is sent, what it answers, and what the caller gets.
+// TestConversations compares complete conversations with the files in testdata/conversations: the
+// requests of the client, the requests to the model, its responses, and the responses to the
+// client.
 func TestConversations(t *testing.T) {
 	for _, c := range conversations {
 		t.Run(c.name, func(t *testing.T) {
@@ -44,13 +45,13 @@ func TestConversations(t *testing.T) {
 			}
 			want, err := os.ReadFile(path)
 			require.NoError(t, err)
-			require.Equal(t, string(want), string(got), "go test ./runtime -run Conversations -update writes it anew")
+			require.Equal(t, string(want), string(got), "go test ./runtime -run Conversations -update rewrites it")
 		})
 	}
 }
 
-// Every file has its conversation.
-func TestConversationsAreAllThere(t *testing.T) {
+// Every golden file belongs to a conversation.
+func TestConversationFilesAreComplete(t *testing.T) {
 	files, err := filepath.Glob("testdata/conversations/*")
 	require.NoError(t, err)
 	var want []string
@@ -60,7 +61,7 @@ func TestConversationsAreAllThere(t *testing.T) {
 	require.ElementsMatch(t, want, files)
 }
 
-// record leads a conversation and writes it down.
+// record runs a conversation and records it.
 func (c *conversation) record(t *testing.T) []byte {
 	protocol := c.protocol
 	if protocol == "" {
@@ -89,7 +90,7 @@ func (c *conversation) record(t *testing.T) []byte {
 		connector, err := mcp.New(mcp.Config{})
 		require.NoError(t, err)
 		cfg.Agents, cfg.CWD, cfg.Limits = file.Agents, on.cwd, file.Limits
-		cfg.HTTPClient, cfg.MCP = &http.Client{Transport: calls}, connector.Open
+		cfg.HTTPClient, cfg.OpenMCP = &http.Client{Transport: calls}, connector.Open
 	})
 	for i := range c.runs {
 		c.runs[i].lead(t, b, on, calls, fmt.Sprintf("run %d", i+1))
@@ -97,7 +98,7 @@ func (c *conversation) record(t *testing.T) []byte {
 	return on.bytes()
 }
 
-// lead has a run, up to its end or until it is cancelled.
+// lead executes one run until it ends or is cancelled.
 func (r *leg) lead(t *testing.T, b *bench, on *tape, calls *recorder, name string) {
 	on.section(name+": POST /v1/agents/helper/runs", r.accept+r.body)
 	body, headers := r.body, []string{}
@@ -134,20 +135,20 @@ func (r *leg) lead(t *testing.T, b *bench, on *tape, calls *recorder, name strin
 		fmt.Sprintf("%d %s\n\n%s", res.StatusCode, res.Header.Get("Content-Type"), raw.String()))
 }
 
-// tape is what is written down of a conversation.
+// tape is the record of a conversation.
 type tape struct {
 	text  bytes.Buffer
 	cwd   string
-	full  bool // with all that the model is told of the built-in tools
+	full  bool // with the complete definitions of the built-in tools
 	calls int
 }
 
-// section is a piece of the conversation under a heading, as the txtar format has them.
+// section appends a part of the conversation as a file of the txtar format.
 func (t *tape) section(heading, text string) {
 	fmt.Fprintf(&t.text, "\n-- %s --\n%s\n", heading, strings.TrimRight(text, "\n"))
 }
 
-// call writes down one request to the model, and its answer.
+// call records one request to the model and its response.
 func (t *tape) call(tb testing.TB, c *call) {
 	t.calls++
 	text := ""
@@ -166,12 +167,12 @@ func (t *tape) first(pattern string) string {
 
 const uuid = `[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`
 
-// numbered are ids that are new each time, by the keys that they stand under.
+// numbered matches ids that are different in each run of the test, with their keys.
 var numbered = regexp.MustCompile(`"(runId|session_id|sessionId|uuid)":"(` + uuid + `)"`)
 
 var times = regexp.MustCompile(`"(duration_ms|durationMs)":\d+`)
 
-// bytes are the conversation, with names for what is new each time.
+// bytes returns the conversation. Values that differ between runs are replaced by names.
 func (t *tape) bytes() []byte {
 	text := strings.ReplaceAll(t.text.String(), t.cwd, "/srv/work")
 	kinds := map[string]string{"runId": "RUN", "session_id": "SESSION", "sessionId": "SESSION", "uuid": "MESSAGE"}
@@ -186,7 +187,7 @@ func (t *tape) bytes() []byte {
 	return []byte(times.ReplaceAllString(text, `"$1":0`))
 }
 
-// call is one request to the model, and what came back.
+// call is one request to the model and its response.
 type call struct {
 	method, path string
 	header       http.Header
@@ -196,7 +197,7 @@ type call struct {
 	answer       bytes.Buffer
 }
 
-// recorder listens in on the way to the model.
+// recorder is a transport that records the calls of the model.
 type recorder struct {
 	next *http.Transport
 
@@ -227,7 +228,7 @@ func (r *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	return res, err
 }
 
-// take returns the calls so far, of which none is under way.
+// take returns the calls so far. No call may be in progress.
 func (r *recorder) take() []*call {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -236,8 +237,8 @@ func (r *recorder) take() []*call {
 	return calls
 }
 
-// pretty is a request's body with a line for each value. The built-in tools are told by their names
-// alone if brief: they are in every request, and fill pages.
+// pretty returns the body of a request with a line for each value. If brief, it replaces the
+// definitions of the built-in tools by their names, because they are long and in every request.
 func pretty(tb testing.TB, body []byte, brief bool) string {
 	tb.Helper()
 	var tools struct{ Tools json.RawMessage }
@@ -250,7 +251,7 @@ func pretty(tb testing.TB, body []byte, brief bool) string {
 	return out.String()
 }
 
-// briefly puts one string in place of neighbouring built-in tools.
+// briefly replaces adjacent built-in tools by one string.
 func briefly(tb testing.TB, tools json.RawMessage) []byte {
 	var list, short []json.RawMessage
 	require.NoError(tb, json.Unmarshal(tools, &list))

@@ -24,26 +24,27 @@ import (
 	"github.com/seed93082962/agenthost/runtime/tool"
 )
 
-// inProcess is a model that is a function: it has no connection, as a test inside synctest must not.
+// inProcess is a model that is a function: it has no connection, as a test inside synctest must
+// not.
 type inProcess func(ctx context.Context, yield func(model.Part, error) bool)
 
 func (f inProcess) Stream(ctx context.Context, _ *model.Request) iter.Seq2[model.Part, error] {
 	return func(yield func(model.Part, error) bool) { f(ctx, yield) }
 }
 
-// says ends an answer of one text.
+// says completes a response with one text.
 func says(yield func(model.Part, error) bool, text string) {
 	_ = yield(model.Part{Kind: model.KindText, Text: text},
 		nil) && yield(model.Part{Kind: model.KindStop, StopReason: model.StopEndTurn}, nil)
 }
 
-// writer is the connection of a reader who may go away unnoticed: writes fail, and the context of
-// the request goes on.
+// writer is the connection of a client that may disconnect without notice: writes fail, but the
+// context of the request does not end.
 type writer struct {
 	*httptest.ResponseRecorder
 	gone bool
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	spans []time.Duration
 }
 
@@ -69,14 +70,14 @@ func direct(ctx context.Context, t *testing.T, w http.ResponseWriter, m inProces
 	var buf logtest.Buffer
 	cfg := runtime.Config{
 		Agents: []agent.Agent{helper(nil)}, CWD: t.TempDir(), Logger: slog.New(slog.NewJSONHandler(&buf, nil)),
-		Models: func(agent.Provider) (model.Model, error) { return m, nil },
+		NewModel: func(agent.Provider) (model.Model, error) { return m, nil },
 	}
 	if change != nil {
 		change(&cfg)
 	}
 	rt, err := runtime.New(ctx, cfg)
 	require.NoError(t, err)
-	rt.ServeHTTP(w, httptest.NewRequestWithContext(ctx, "POST", runs, strings.NewReader(hello)))
+	rt.ServeHTTP(w, httptest.NewRequestWithContext(ctx, "POST", "http://localhost"+runs, strings.NewReader(hello)))
 	require.NoError(t, rt.Close())
 	return buf.String()
 }
@@ -139,7 +140,7 @@ func TestAFailedHeartbeatCancelsTheRun(t *testing.T) {
 	})
 }
 
-// mute fails when it is to write a heartbeat.
+// mute is a connection on which writing a heartbeat fails.
 type mute struct{ writer }
 
 func (w *mute) Write(p []byte) (int, error) {
@@ -149,7 +150,7 @@ func (w *mute) Write(p []byte) (int, error) {
 	return w.writer.Write(p)
 }
 
-func TestTheCauseOfACancelIsOurs(t *testing.T) {
+func TestCancelCause(t *testing.T) {
 	call := func(_ context.Context, yield func(model.Part, error) bool) {
 		_ = yield(model.Part{Kind: model.KindToolUse, ID: "t1", Name: "slow"}, nil) &&
 			yield(model.Part{Kind: model.KindStop, StopReason: model.StopToolUse}, nil)

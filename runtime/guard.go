@@ -6,15 +6,19 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"slices"
 	"strings"
+
+	"github.com/seed93082962/agenthost/internal/httpapi"
 )
 
-// guard lets through what may reach the API: no web page of another origin, no name that was
-// pointed at loopback, no caller without a key where there are keys.
+// guard rejects requests from web pages of other origins, requests with a foreign host name and, if
+// keys are configured, requests without a valid key. It sets the headers of every response.
 func (rt *Runtime) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := rt.admit(r); err != nil {
+		h := w.Header()
+		h["Cache-Control"] = noStore
+		h["Cross-Origin-Resource-Policy"] = sameOrigin
+		if err := rt.checkRequest(r); err != nil {
 			rt.fail(w, r, err)
 			return
 		}
@@ -22,21 +26,39 @@ func (rt *Runtime) guard(next http.Handler) http.Handler {
 	})
 }
 
-func (rt *Runtime) admit(r *http.Request) error {
-	if len(rt.keys) == 0 && overLoopback(r) && !rt.knownHost(r.Host) {
-		return forbidden("a runtime without an API key answers on loopback only to a loopback host name")
+// Shared by all responses: Header.Set replaces a slice and does not change it.
+var (
+	noStore    = []string{"no-store"}
+	sameOrigin = []string{"same-origin"}
+)
+
+func (rt *Runtime) checkRequest(r *http.Request) error {
+	keyless := len(rt.keys) == 0
+	if keyless && !rt.allowsHost(r) {
+		return forbidden("host name not allowed by a runtime without an API key")
 	}
-	if rt.crossing.Check(r) != nil {
+	// CrossOriginProtection permits GET. Without a key, a page could embed a file or start its
+	// download.
+	crossSite := keyless && r.Header.Get("Sec-Fetch-Site") == "cross-site"
+	if crossSite || rt.crossing.Check(r) != nil {
 		return forbidden("cross-origin request")
 	}
-	if len(rt.keys) == 0 || r.URL.Path != "/v1" && !strings.HasPrefix(r.URL.Path, "/v1/") {
-		return nil
+	if !keyless && (r.URL.Path == "/v1" || strings.HasPrefix(r.URL.Path, "/v1/")) {
+		if err := rt.checkKey(r.Header.Get("X-Api-Key")); err != nil {
+			return err
+		}
 	}
-	key := r.Header.Get("X-Api-Key")
+	if httpapi.HasEncodedSlash(r.URL) {
+		return httpapi.ErrNotFound
+	}
+	return nil
+}
+
+func (rt *Runtime) checkKey(key string) error {
 	if key == "" {
 		return unauthorized("missing x-api-key header")
 	}
-	// All keys are compared, so that the time says nothing about which one is near.
+	// All keys are compared, so that the time does not reveal which key is similar.
 	sum, same := sha256.Sum256([]byte(key)), 0
 	for i := range rt.keys {
 		same |= subtle.ConstantTimeCompare(sum[:], rt.keys[i][:])
@@ -47,23 +69,42 @@ func (rt *Runtime) admit(r *http.Request) error {
 	return nil
 }
 
-// overLoopback tells whether the request came in on a loopback address of this machine.
+// allowsHost reports whether the Host header rules out DNS rebinding. The owner of a domain can
+// resolve it to any address, such as 127.0.0.1 or an address of a local network. A browser then
+// treats the runtime as part of the web page's own site. A host name must therefore be a loopback
+// name or configured. An address is safe, because only pages from that address have it as their
+// origin. Browsers never send an empty Host.
+func (rt *Runtime) allowsHost(r *http.Request) bool {
+	host := hostName(r.Host)
+	for _, allowed := range rt.cfg.AllowedHosts {
+		if allowed == "*" || hostName(allowed) == host {
+			return true
+		}
+	}
+	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
+		return true
+	}
+	addr, err := netip.ParseAddr(host)
+	if err == nil && addr.Unmap().IsLoopback() {
+		return true
+	}
+	return (err == nil || host == "") && !overLoopback(r)
+}
+
+// overLoopback reports whether the request arrived on a loopback address of this machine.
 func overLoopback(r *http.Request) bool {
 	addr, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
 	return ok && addr.IP.IsLoopback()
 }
 
-// knownHost tells whether a Host header names loopback, or a host of the configuration.
-func (rt *Runtime) knownHost(host string) bool {
-	if name, _, err := net.SplitHostPort(host); err == nil {
+// hostName returns the host of a Host header in lower case, without port, brackets and the dot at
+// its end.
+func hostName(hostport string) string {
+	host := hostport
+	if name, _, err := net.SplitHostPort(hostport); err == nil {
 		host = name
+	} else if len(host) > 1 && host[0] == '[' && host[len(host)-1] == ']' {
+		host = host[1 : len(host)-1]
 	}
-	host = strings.ToLower(strings.TrimSuffix(strings.Trim(host, "[]"), "."))
-	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
-		return true
-	}
-	if addr, err := netip.ParseAddr(host); err == nil && addr.Unmap().IsLoopback() {
-		return true
-	}
-	return slices.ContainsFunc(rt.cfg.Hosts, func(known string) bool { return strings.EqualFold(known, host) })
+	return strings.ToLower(strings.TrimSuffix(host, "."))
 }

@@ -2,6 +2,7 @@ package runtime_test
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -48,8 +49,8 @@ func TestAPIKeys(t *testing.T) {
 	}
 }
 
-func TestForeignWebPages(t *testing.T) {
-	b := serve(t, nil, func(c *runtime.Config) { c.Hosts = []string{"agents.example"} })
+func TestCrossOriginRequests(t *testing.T) {
+	b := serve(t, nil, func(c *runtime.Config) { c.AllowedHosts = []string{"agents.example"} })
 	for name, row := range map[string]struct {
 		headers []string
 		status  int
@@ -77,18 +78,182 @@ func TestForeignWebPages(t *testing.T) {
 	}
 }
 
-func TestAKeyMakesTheHostNameFree(t *testing.T) {
-	b := serve(t, nil, func(c *runtime.Config) { c.APIKeys = []string{"key"} })
-	require.Equal(t, http.StatusOK, b.do(t, "GET", "/v1/agents", "", "x-api-key", "key", "Host", "agents.example").status)
+func TestHostsOfARuntimeWithoutKeys(t *testing.T) {
+	for name, row := range map[string]struct {
+		allowed  []string
+		host     string
+		loopback int // status of a request over loopback
+		other    int // over any other listener, or one whose address is not known
+	}{
+		"a foreign name":                     {nil, "evil.example", 403, 403},
+		"with a port":                        {nil, "evil.example:3000", 403, 403},
+		"with a dot at the end":              {nil, "evil.example.", 403, 403},
+		"with a dot at the end and a port":   {nil, "evil.example.:3000", 403, 403},
+		"a name of one word":                 {nil, "runtime", 403, 403},
+		"a name that begins with an address": {nil, "192.0.2.1.evil.example", 403, 403},
+		"an address in brackets with more":   {nil, "[::1].evil.example", 403, 403},
+		"an address in another base":         {nil, "0x7f.1", 403, 403},
+		"an address as one number":           {nil, "2130706433", 403, 403},
+		"localhost":                          {nil, "localhost", 200, 200},
+		"localhost in capitals with a dot":   {nil, "LocalHost.:3000", 200, 200},
+		"localhost with two dots":            {nil, "localhost..", 403, 403},
+		"a name below localhost":             {nil, "app.localhost:3000", 200, 200},
+		"loopback":                           {nil, "127.0.0.1:3000", 200, 200},
+		"another address of loopback":        {nil, "127.8.9.10", 200, 200},
+		"IPv6 loopback":                      {nil, "[::1]:3000", 200, 200},
+		"IPv6 loopback without a port":       {nil, "[::1]", 200, 200},
+		"IPv4 loopback in IPv6":              {nil, "[::ffff:127.0.0.1]:3000", 200, 200},
+		"another address":                    {nil, "192.0.2.1:3000", 403, 200},
+		"another IPv6 address":               {nil, "[2001:db8::1]:3000", 403, 200},
+		"an address with a zone":             {nil, "[fe80::1%25eth0]:3000", 403, 200},
+		"no host":                            {nil, "", 403, 200},
+		"an allowed name":                    {[]string{"agents.example"}, "agents.example", 200, 200},
+		"an allowed name with a port":        {[]string{"agents.example"}, "agents.example:8443", 200, 200},
+		"an allowed name in capitals":        {[]string{"Agents.Example."}, "AGENTS.example", 200, 200},
+		"a name below an allowed name":       {[]string{"agents.example"}, "evil.agents.example", 403, 403},
+		"a name that ends like an allowed":   {[]string{"agents.example"}, "evilagents.example", 403, 403},
+		"an allowed address":                 {[]string{"192.0.2.1"}, "192.0.2.1:3000", 200, 200},
+		"a public runtime":                   {[]string{"*"}, "evil.example", 200, 200},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := serve(t, nil, func(c *runtime.Config) { c.AllowedHosts = row.allowed })
+			for listener, addr := range map[string]net.Addr{
+				"IPv4 loopback": &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)},
+				"IPv6 loopback": &net.TCPAddr{IP: net.IPv6loopback},
+				"IPv4":          &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1)},
+				"IPv6":          &net.TCPAddr{IP: net.ParseIP("2001:db8::1")},
+				"Unix socket":   &net.UnixAddr{Name: "/run/agents.sock", Net: "unix"},
+				"unknown":       nil,
+			} {
+				for _, path := range []string{"/v1/agents", "/health"} {
+					req := httptest.NewRequest(http.MethodGet, path, nil)
+					req.Host = row.host
+					ctx := req.Context()
+					if addr != nil {
+						ctx = context.WithValue(ctx, http.LocalAddrContextKey, addr)
+					}
+					rec := httptest.NewRecorder()
+					b.ServeHTTP(rec, req.WithContext(ctx))
+					want := row.other
+					if strings.HasSuffix(listener, "loopback") {
+						want = row.loopback
+					}
+					require.Equal(t, want, rec.Code, "%s over %s", path, listener)
+				}
+			}
+		})
+	}
+	for _, host := range []string{"", ".", "http://agents.example", "a b"} {
+		_, err := runtime.New(t.Context(), runtime.Config{AllowedHosts: []string{host}})
+		require.ErrorContains(t, err, "is not a host name")
+	}
 }
 
-func TestOutsideLoopbackTheHostNameIsFree(t *testing.T) {
-	b := serve(t, nil, nil)
-	req := httptest.NewRequest(http.MethodGet, "http://agents.example/v1/agents", nil)
-	ctx := context.WithValue(req.Context(), http.LocalAddrContextKey, &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1)})
+func TestCrossSiteRequestsReadNothing(t *testing.T) {
+	open, locked := filesAt(t), filesAt(t, "key")
+	for _, path := range []string{"/v1/files/content?path=a.txt", "/v1/files", "/v1/agents", "/v1/agents/helper", "/health"} {
+		for _, method := range []string{"GET", "HEAD"} {
+			for site, status := range map[string]int{"": 200, "none": 200, "same-origin": 200, "same-site": 200, "cross-site": 403} {
+				a := open.do(t, method, path, "", "Sec-Fetch-Site", site, "Sec-Fetch-Mode", "navigate")
+				require.Equal(t, status, a.status, "%s %s from %q", method, path, site)
+				require.Equal(t, "same-origin", a.header.Get("Cross-Origin-Resource-Policy"))
+			}
+			a := locked.do(t, method, path, "", "Sec-Fetch-Site", "cross-site", "x-api-key", "key")
+			require.Equal(t, 200, a.status, "a key is proof enough")
+			require.Equal(t, "same-origin", a.header.Get("Cross-Origin-Resource-Policy"))
+		}
+	}
+}
+
+func TestEncodedSlashIsNotASeparator(t *testing.T) {
+	b := filesAt(t)
+	mux := http.NewServeMux()
+	mux.Handle("/ai/", http.StripPrefix("/ai", b.Runtime))
+	mounted := httptest.NewServer(mux)
+	defer mounted.Close()
+	for _, row := range []struct {
+		method, path string
+		status       int
+	}{
+		{"POST", "/v1/agents%2Fhelper%2Fruns", 404},
+		{"POST", "/v1/agents%2fhelper/runs", 404},
+		{"POST", "/v1/agents/helper%2Fruns", 404},
+		{"POST", "/v1%2Fagents/helper/runs", 404},
+		{"POST", "/%2Fv1/agents/helper/runs", 404},
+		{"POST", "/%76%31%2Fagents/helper/runs", 404},
+		{"POST", "/v1/agents/helper%252Fruns", 405}, // of an agent "helper%2Fruns",
+		{"POST", "/v1/runs%2F4a6f1b2c-3d4e-4f50-a6b7-c8d9e0f1a2b3%2Fcancel", 404},
+		{"GET", "/v1/files%2Fcontent?path=a.txt", 404},
+		{"GET", "/v1/files%2fcontent?path=a.txt", 404},
+		{"GET", "/v1/files%252Fcontent?path=a.txt", 404},
+		{"GET", "/v1/agents%2F..%2Ffiles", 404},
+		{"GET", "/v1/agents/..%2ffiles", 404},
+		{"GET", "/v1/agents/..%2f..%2fv1/files", 404},
+		{"GET", "/v1%2Fagents", 404},
+		{"GET", "/v1/agents%2F", 404},
+		{"GET", "/health%2Fready", 404},
+		{"GET", "/v1/%61gents/helper", 200},
+		{"GET", "/v1/files/content?path=.%2Fa.txt", 200},
+	} {
+		for _, prefix := range []string{b.url, mounted.URL + "/ai"} {
+			at := *b
+			at.url = prefix
+			require.Equal(t, row.status, at.do(t, row.method, row.path, hello, asJSON...).status, "%s %s%s", row.method, prefix, row.path)
+		}
+	}
+	at := *b
+	at.url = mounted.URL
+	for _, path := range []string{"/ai%2Fv1/agents", "/ai%2Fv1%2Fagents", "/ai/v1%2Fagents"} {
+		require.Equal(t, 404, at.do(t, "GET", path, "").status, path)
+	}
+	// A handler in front may have decoded the path without the raw one.
+	req := httptest.NewRequest(http.MethodGet, "/ai/v1/agents%2Fhelper", nil)
+	req.Host, req.URL.Path = "localhost", "/v1/agents/helper"
 	rec := httptest.NewRecorder()
-	b.ServeHTTP(rec, req.WithContext(ctx))
-	require.Equal(t, http.StatusOK, rec.Code)
+	b.ServeHTTP(rec, req)
+	require.Equal(t, 404, rec.Code)
+}
+
+// requireUncached checks that a shared cache cannot store a response, and that a client's own
+// cache stores only the contents of files, with validators.
+func requireUncached(t *testing.T, request string, a answer) {
+	t.Helper()
+	switch got := strings.Join(a.header.Values("Cache-Control"), ", "); {
+	case strings.HasPrefix(a.header.Get("Content-Type"), "text/event-stream"):
+		require.Equal(t, "no-cache, no-transform, no-store", got, request)
+	case strings.Contains(request, "/v1/files/content") && a.status < 400:
+		require.Equal(t, "private, no-cache", got, request)
+		require.NotEmpty(t, a.header.Get("ETag"))
+		require.NotEmpty(t, a.header.Get("Last-Modified"))
+	default:
+		require.Equal(t, "no-store", got, "%s: %d", request, a.status)
+	}
+}
+
+func TestNoResponseIsStoredByCaches(t *testing.T) {
+	for keyed, b := range map[bool]*bench{false: filesAt(t), true: filesAt(t, "key")} {
+		for _, route := range b.Routes() {
+			method, path, _ := strings.Cut(route, " ")
+			path = strings.NewReplacer(":agentId", "helper", ":runId", "4a6f1b2c-3d4e-4f50-a6b7-c8d9e0f1a2b3").Replace(path)
+			for _, target := range []string{path, path + "?path=a.txt", path + "?path=nothing", path + "/nothing", path + "%2F"} {
+				for _, headers := range [][]string{
+					nil, {"x-api-key", "wrong"}, {"x-api-key", "key"}, {"Host", "evil.example"}, {"Sec-Fetch-Site", "cross-site"},
+					{"x-api-key", "key", "Range", "bytes=0-1"}, {"x-api-key", "key", "Range", "bytes=99-"},
+					{"x-api-key", "key", "If-None-Match", "*"}, {"x-api-key", "key", "If-Match", `"x"`},
+					{"x-api-key", "key", "Accept", "application/json"}, {"x-api-key", "key", "Accept", "text/html"},
+				} {
+					for _, m := range []string{method, "OPTIONS"} {
+						requireUncached(t, fmt.Sprintf("%s %s %v keyed %t", m, target, headers, keyed), b.do(t, m, target, hello, headers...))
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestAnyHostIsAllowedWithAKey(t *testing.T) {
+	b := serve(t, nil, func(c *runtime.Config) { c.APIKeys = []string{"key"} })
+	require.Equal(t, http.StatusOK, b.do(t, "GET", "/v1/agents", "", "x-api-key", "key", "Host", "agents.example").status)
 }
 
 func TestRequestID(t *testing.T) {
@@ -130,13 +295,13 @@ func TestListDetailHealth(t *testing.T) {
 	require.JSONEq(t, `[
 		{"id":"zed","name":"Zed","model":"demo","status":"ready","toolCount":3,"description":"Last of the letters"},
 		{"id":"alpha","name":"alpha","model":"m","status":"unavailable","toolCount":0}
-	]`, b.do(t, "GET", "/v1/agents", "").body, "in the order of the configuration; Edit brings Write along")
+	]`, b.do(t, "GET", "/v1/agents", "").body, "in the order of the configuration; Edit adds Write")
 	require.JSONEq(t, `{"id":"zed","name":"Zed","model":"demo","status":"ready","maxTurns":3,"hasSystemPrompt":true,"allowedTools":["Read","Edit(docs/**)"]}`, b.do(t, "GET", "/v1/agents/zed", "").body)
 	a := b.do(t, "GET", "/v1/agents/alpha", "")
 	require.Equal(t, http.StatusOK, a.status)
 	require.JSONEq(t, `{"id":"alpha","name":"alpha","model":"m","status":"unavailable","maxTurns":10,"hasSystemPrompt":true}`,
 		a.body)
-	require.Contains(t, b.log.String(), "missing.md", "the log tells why")
+	require.Contains(t, b.log.String(), "missing.md", "the reason is logged")
 	require.Contains(t, b.Unavailable(), "alpha")
 
 	health := b.do(t, "GET", "/health", "").body
@@ -147,7 +312,7 @@ func TestListDetailHealth(t *testing.T) {
 	require.Empty(t, head.body)
 }
 
-func TestNewTellsEveryFault(t *testing.T) {
+func TestNewReportsEveryFault(t *testing.T) {
 	_, err := runtime.New(t.Context(), runtime.Config{Agents: []agent.Agent{{ID: "Bad Id"}, {ID: "x"},
 		{ID: "x", PermissionMode: "odd"}}})
 	require.ErrorContains(t, err, "agents[0].id")

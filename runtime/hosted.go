@@ -15,20 +15,20 @@ import (
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
-// loadTimeout bounds how long the custom tools of all agents may take to load.
+// loadTimeout limits the time for loading the custom tools of all agents.
 const loadTimeout = 10 * time.Second
 
-// hosted is an agent as this runtime serves it.
+// hosted is an agent of the runtime.
 type hosted struct {
 	id      string
 	engine  *engine.Engine // nil: the agent is unavailable
-	fault   error          // why it is
-	init    wire.Init      // of its runs, without what differs between them
+	fault   error          // the reason
+	init    wire.Init      // of its runs, without the fields that differ between runs
 	summary wire.AgentSummary
 	detail  wire.AgentDetail
 }
 
-// loaded is a custom tool, or why there is none.
+// loaded is a custom tool, or the error of loading it.
 type loaded struct {
 	tool tool.Tool
 	err  error
@@ -54,7 +54,7 @@ func (rt *Runtime) host(ctx context.Context) error {
 	return nil
 }
 
-// loadTools loads the custom tools of all agents side by side.
+// loadTools loads the custom tools of all agents in parallel.
 func (rt *Runtime) loadTools(ctx context.Context) [][]loaded {
 	ctx, cancel := context.WithTimeoutCause(ctx, loadTimeout, fmt.Errorf("it took longer than %v", loadTimeout))
 	defer cancel()
@@ -64,13 +64,13 @@ func (rt *Runtime) loadTools(ctx context.Context) [][]loaded {
 		defs := rt.cfg.Agents[i].CustomTools
 		all[i] = make([]loaded, len(defs))
 		for j := range defs {
-			if rt.cfg.CustomTools == nil {
-				all[i][j].err = errors.New("this runtime has nothing to load them with")
+			if rt.cfg.LoadTool == nil {
+				all[i][j].err = errors.New("the runtime is configured without LoadTool")
 				continue
 			}
 			loading.Go(func() {
 				l := &all[i][j]
-				if l.tool, l.err = rt.cfg.CustomTools(ctx, defs[j]); l.err != nil && ctx.Err() != nil {
+				if l.tool, l.err = rt.cfg.LoadTool(ctx, defs[j]); l.err != nil && ctx.Err() != nil {
 					l.err = fmt.Errorf("%w: %w", context.Cause(ctx), l.err)
 				}
 			})

@@ -34,7 +34,7 @@ func TestRunInThisProcess(t *testing.T) {
 	}
 }
 
-func TestRunInThisProcessIsRefused(t *testing.T) {
+func TestRunInThisProcessIsRejected(t *testing.T) {
 	b := serve(t, nil, nil)
 	for status, row := range map[int]struct{ agent, message string }{
 		http.StatusBadRequest: {"helper", " "},
@@ -90,12 +90,12 @@ func (f flawed) Open(ctx context.Context, agentID, id string) (session.Session, 
 	return flawedSession{s}, err
 }
 
-func TestAStoreThatPanicsTakesNothingWithIt(t *testing.T) {
+func TestPanicOfAStoreFailsOneRun(t *testing.T) {
 	b := serve(t, nil, func(c *runtime.Config) {
 		c.Sessions = flawed{session.NewMemory(session.MemoryConfig{})}
 		c.Limits.MaxConcurrentRuns = 1
 	})
-	for range 2 { // the place among the runs is free again
+	for range 2 { // the slot of the run is free again
 		a := b.do(t, "POST", runs, `{"message":"hello"}`, "Accept", "application/json")
 		require.Equal(t, http.StatusInternalServerError, a.status)
 		require.Contains(t, a.body, "requestId")
@@ -105,7 +105,7 @@ func TestAStoreThatPanicsTakesNothingWithIt(t *testing.T) {
 	require.Contains(t, b.log.String(), "nobody closes me")
 }
 
-func TestWhatTheModelIsToldBesideThePrompt(t *testing.T) {
+func TestDatasetsInTheSystemPrompt(t *testing.T) {
 	for name, row := range map[string]struct{ prompt, want string }{
 		"after a prompt": {"Be kind.", `"text":"Be kind.\n\n<datasets>\n- handbook: The staff handbook\n- prices: What things cost\n</datasets>"`},
 		"alone":          {"", `"text":"<datasets>\n- handbook: The staff handbook\n- prices: What things cost\n</datasets>"`},
@@ -122,7 +122,7 @@ func TestWhatTheModelIsToldBesideThePrompt(t *testing.T) {
 	}
 }
 
-func TestInitTellsOfServersThatAreNotThere(t *testing.T) {
+func TestInitReportsMissingServers(t *testing.T) {
 	b := serve(t, nil, func(c *runtime.Config) {
 		c.Agents[0].MCPServers = map[string]agent.MCPServer{
 			"web":   {Transport: agent.TransportHTTP, URL: "http://127.0.0.1:1"},
@@ -138,7 +138,7 @@ func TestInitTellsOfServersThatAreNotThere(t *testing.T) {
 		status := events.next().data
 		require.Equal(t, "mcp_status", status["subtype"])
 		require.Equal(t, "failed", status["status"])
-		require.Equal(t, "this runtime has nothing to connect MCP servers with", status["error"])
+		require.Equal(t, "the runtime is configured without OpenMCP", status["error"])
 	}
 	all := events.rest()
 	require.Equal(t, "success", all[len(all)-2].data["subtype"], "the run goes on")

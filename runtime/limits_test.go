@@ -31,10 +31,10 @@ func TestMetadataReachesTheLog(t *testing.T) {
 	require.Contains(t, b.awaitEnd(t.Context(), t), `"metadata":{"tenant":"acme","ticket":"T-1"}`)
 	a := b.do(t, "POST", runs, `{"message":"hello"}`, "Accept", "application/json")
 	require.Equal(t, http.StatusOK, a.status)
-	require.Equal(t, 1, strings.Count(b.log.String(), `"metadata"`), "a run without any tells none")
+	require.Equal(t, 1, strings.Count(b.log.String(), `"metadata"`), "a run without metadata logs none")
 }
 
-func TestMetadataCannotFillTheLog(t *testing.T) {
+func TestMetadataInTheLogIsLimited(t *testing.T) {
 	metadata := map[string]string{"a": strings.Repeat("x", 300), "b" + strings.Repeat("y", 300): "long key",
 		"c": strings.Repeat("é", 300)}
 	for i := range 20 {
@@ -47,14 +47,14 @@ func TestMetadataCannotFillTheLog(t *testing.T) {
 	var line struct{ Metadata map[string]string }
 	require.NoError(t, json.Unmarshal([]byte(b.awaitEnd(t.Context(), t)), &line))
 	require.Len(t, line.Metadata, 16)
-	require.Equal(t, strings.Repeat("x", 256), line.Metadata["a"])
-	require.Contains(t, line.Metadata, "b"+strings.Repeat("y", 255))
-	require.Equal(t, strings.Repeat("é", 128), line.Metadata["c"])
+	require.Equal(t, strings.Repeat("x", 253)+"...", line.Metadata["a"])
+	require.Contains(t, line.Metadata, "b"+strings.Repeat("y", 252)+"...")
+	require.Equal(t, strings.Repeat("é", 126)+"...", line.Metadata["c"])
 	require.Contains(t, line.Metadata, "k12")
 	require.NotContains(t, line.Metadata, "k13", "the first in their order")
 }
 
-func TestAHugeTimeoutDoesNotOverflow(t *testing.T) {
+func TestHugeTimeoutDoesNotOverflow(t *testing.T) {
 	for name, ms := range map[string]string{
 		"the largest number":                      "9223372036854775807",
 		"what overflows to less than a ms":        "18446744073710",
@@ -68,7 +68,7 @@ func TestAHugeTimeoutDoesNotOverflow(t *testing.T) {
 	}
 }
 
-func TestNamesThatLookLikeLocalhost(t *testing.T) {
+func TestHostsSimilarToLocalhost(t *testing.T) {
 	b := serve(t, nil, nil)
 	for host, status := range map[string]int{
 		"localhost": 200, "app.localhost": 200, "a.b.LOCALHOST:3000": 200, "app.localhost.": 200,
@@ -91,9 +91,9 @@ func TestToolTimeoutOfTheConfiguration(t *testing.T) {
 	defer cancel()
 	s := b.open(ctx, t, `{"message":"hello"}`)
 	result := s.until("tool_result").data["result"].(map[string]any)
-	require.Equal(t, "The call ran into its time limit of 20ms and was ended.", result["output"])
+	require.Equal(t, "The call exceeded its time limit of 20ms and was stopped.", result["output"])
 	require.Equal(t, true, result["is_error"])
-	require.Equal(t, "success", s.until("result").data["subtype"], "it ends the call alone")
+	require.Equal(t, "success", s.until("result").data["subtype"], "only the call ends")
 }
 
 func TestToolOutputLimitOfTheConfiguration(t *testing.T) {
@@ -134,6 +134,14 @@ func TestNumbersOfAnAgentReachUpstream(t *testing.T) {
 		"anthropic that thinks": {modeltest.Anthropic,
 			agent.Agent{Thinking: agent.Thinking{BudgetTokens: 2048}, MaxOutputTokens: 5000},
 			map[string]any{"thinking": map[string]any{"type": "enabled", "budget_tokens": 2048.0}, "max_tokens": 5000.0}},
+		"anthropic that decides itself": {modeltest.Anthropic,
+			agent.Agent{Thinking: agent.Thinking{Type: agent.ThinkingAdaptive, Effort: "low"}, Temperature: &warm},
+			map[string]any{"thinking": map[string]any{"type": "adaptive"}, "temperature": nil,
+				"output_config": map[string]any{"effort": "low"}}},
+		"openai with effort": {modeltest.OpenAI, agent.Agent{Thinking: agent.Thinking{Type: agent.ThinkingAdaptive, Effort: "high"}},
+			map[string]any{"reasoning_effort": "high"}},
+		"openai with a budget": {modeltest.OpenAI, agent.Agent{Thinking: agent.Thinking{BudgetTokens: 2048}},
+			map[string]any{"reasoning_effort": nil}},
 		"openai": {modeltest.OpenAI, agent.Agent{Temperature: &warm, MaxOutputTokens: 1234},
 			map[string]any{"temperature": 0.25, "max_tokens": 1234.0}},
 	} {
@@ -156,7 +164,7 @@ func TestNumbersOfAnAgentReachUpstream(t *testing.T) {
 	}
 }
 
-// TestEarlierChecksComeFirst has requests with two faults at once, of which the first check tells.
+// TestEarlierChecksComeFirst has requests with two errors each. The first check reports its error.
 func TestEarlierChecksComeFirst(t *testing.T) {
 	b := serve(t, nil, func(c *runtime.Config) {
 		c.Limits.MaxMessageBytes = 100

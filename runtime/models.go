@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -11,10 +12,10 @@ import (
 	"github.com/seed93082962/agenthost/runtime/model/openai"
 )
 
-// model makes the model of a provider: the embedder's, else a built-in adapter.
+// model returns the model of a provider: the result of NewModel, or else a built-in adapter.
 func (rt *Runtime) model(p agent.Provider) (model.Model, error) {
-	if rt.cfg.Models != nil {
-		if m, err := rt.cfg.Models(p); m != nil || err != nil {
+	if rt.cfg.NewModel != nil {
+		if m, err := rt.cfg.NewModel(p); m != nil || err != nil {
 			return m, err
 		}
 	}
@@ -23,15 +24,46 @@ func (rt *Runtime) model(p agent.Provider) (model.Model, error) {
 		if base == "" {
 			return nil, errors.New("the provider has no API key")
 		}
-		p.AuthStyle = agent.AuthNone // an upstream of one's own may want none
+		p.AuthStyle = agent.AuthNone // a private upstream may need none
+	}
+	header := make(map[string]string, len(p.Headers))
+	for name, value := range p.Headers {
+		header[name] = string(value)
+	}
+	body, err := bodyFields(p.Body)
+	if err != nil {
+		return nil, err
 	}
 	switch p.Protocol {
 	case agent.ProtocolDemo:
 		return demo.New(demo.Config{}), nil
 	case agent.ProtocolAnthropic:
-		return anthropic.New(anthropic.Config{BaseURL: base, APIKey: key, AuthStyle: p.AuthStyle, HTTPClient: rt.client})
+		return anthropic.New(anthropic.Config{
+			BaseURL: base, APIKey: key, AuthStyle: p.AuthStyle, KeyHeader: p.APIKeyHeader,
+			Header: header, Body: body, HTTPClient: rt.client,
+		})
 	case agent.ProtocolOpenAI:
-		return openai.New(openai.Config{BaseURL: base, APIKey: key, AuthStyle: p.AuthStyle, HTTPClient: rt.client})
+		return openai.New(openai.Config{
+			BaseURL: base, APIKey: key, AuthStyle: p.AuthStyle, KeyHeader: p.APIKeyHeader,
+			Header: header, Body: body, HTTPClient: rt.client,
+			NoStreamUsage: p.StreamUsage != nil && !*p.StreamUsage,
+		})
 	}
 	return nil, fmt.Errorf("the provider's protocol %q is unknown", p.Protocol)
+}
+
+// bodyFields encodes the further fields of a provider's requests.
+func bodyFields(fields map[string]any) (map[string]json.RawMessage, error) {
+	if len(fields) == 0 {
+		return nil, nil
+	}
+	body := make(map[string]json.RawMessage, len(fields))
+	for name, value := range fields {
+		raw, err := json.Marshal(value)
+		if err != nil {
+			return nil, fmt.Errorf("encode the provider's body field %s: %w", name, err)
+		}
+		body[name] = raw
+	}
+	return body, nil
 }

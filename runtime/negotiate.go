@@ -9,16 +9,16 @@ import (
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
-// answerMode is how a run is answered.
-type answerMode struct {
-	stream   bool // as server-sent events, else as one JSON
+// responseForm is the form of the response to a run.
+type responseForm struct {
+	stream   bool // server-sent events, otherwise one JSON object
 	partials bool // with partial messages
 }
 
-// accepted is what an Accept header names.
+// accepted is the content of an Accept header.
 type accepted struct {
-	sse, json, any          bool
-	refusesSSE, refusesJSON bool
+	sse, json, any            bool
+	excludesSSE, excludesJSON bool // by q=0
 }
 
 func readAccept(values []string) (a accepted, given bool) {
@@ -36,15 +36,15 @@ func readAccept(values []string) (a accepted, given bool) {
 			wanted := err != nil || q > 0
 			switch media {
 			case "text/event-stream":
-				a.sse, a.refusesSSE = wanted, !wanted
+				a.sse, a.excludesSSE = wanted, !wanted
 			case "text/*":
-				a.sse = a.sse || wanted && !a.refusesSSE
-				a.refusesSSE = a.refusesSSE || !wanted && !a.sse
+				a.sse = a.sse || wanted && !a.excludesSSE
+				a.excludesSSE = a.excludesSSE || !wanted && !a.sse
 			case "application/json":
-				a.json, a.refusesJSON = wanted, !wanted
+				a.json, a.excludesJSON = wanted, !wanted
 			case "application/*":
-				a.json = a.json || wanted && !a.refusesJSON
-				a.refusesJSON = a.refusesJSON || !wanted && !a.json
+				a.json = a.json || wanted && !a.excludesJSON
+				a.excludesJSON = a.excludesJSON || !wanted && !a.json
 			case "*/*":
 				a.any = wanted
 			}
@@ -53,21 +53,22 @@ func readAccept(values []string) (a accepted, given bool) {
 	return a, given
 }
 
-// negotiate chooses the answer: by the Accept header where it names one, else by the field stream.
-func negotiate(h http.Header, mode wire.StreamMode) (answerMode, error) {
-	stream := answerMode{stream: true, partials: mode != wire.StreamBlock}
+// negotiate selects the form of the response. It uses the Accept header if that names a form, and
+// otherwise the field stream.
+func negotiate(h http.Header, mode wire.StreamMode) (responseForm, error) {
+	stream := responseForm{stream: true, partials: mode != wire.StreamBlock}
 	a, given := readAccept(h.Values("Accept"))
 	switch {
 	case a.sse:
 		return stream, nil
 	case a.json:
-		return answerMode{}, nil
-	case given && !a.any, a.refusesSSE && a.refusesJSON:
-		return answerMode{}, errNotAcceptable
-	case a.refusesSSE:
-		return answerMode{}, nil
-	case mode == wire.StreamOff && !a.refusesJSON:
-		return answerMode{}, nil
+		return responseForm{}, nil
+	case given && !a.any, a.excludesSSE && a.excludesJSON:
+		return responseForm{}, errNotAcceptable
+	case a.excludesSSE:
+		return responseForm{}, nil
+	case mode == wire.StreamOff && !a.excludesJSON:
+		return responseForm{}, nil
 	}
 	return stream, nil
 }

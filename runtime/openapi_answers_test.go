@@ -26,11 +26,12 @@ var asJSON = []string{"Accept", "application/json"}
 
 const hello = `{"message":"hello"}`
 
-// TestAnswersAreAsTheDocumentSays brings about every answer and every event that the document has.
-func TestAnswersAreAsTheDocumentSays(t *testing.T) {
+// TestResponsesMatchTheDocument produces every response and every event that the document
+// describes.
+func TestResponsesMatchTheDocument(t *testing.T) {
 	c := newContract(t)
 	for name, part := range map[string]func(*contract){
-		"agents": (*contract).agents, "who is let in": (*contract).admission, "refused bodies": (*contract).refusedBodies,
+		"agents": (*contract).agents, "admission": (*contract).admission, "rejected bodies": (*contract).rejectedBodies,
 		"streams": (*contract).streams, "blocking runs": (*contract).blockingRuns, "faults": (*contract).faults,
 		"busy": (*contract).busy, "cancel": (*contract).cancels, "going down": (*contract).goingDown,
 		"listings": (*contract).listings, "files": (*contract).files, "conditions": (*contract).conditions,
@@ -108,7 +109,7 @@ func (c *contract) admission() {
 	require.Equal(c.t, 200, c.call(locked, "GET", "/v1/agents", "", "x-api-key", "key").status)
 }
 
-func (c *contract) refusedBodies() {
+func (c *contract) rejectedBodies() {
 	b := serve(c.t, nil, func(cfg *runtime.Config) {
 		cfg.Limits.MaxMessageBytes = 200
 		cfg.Agents = append(cfg.Agents, agent.Agent{ID: "broken", Model: "m", Provider: agent.Provider{Protocol: "anthropic"}})
@@ -134,10 +135,10 @@ func (c *contract) refusedBodies() {
 	require.Equal(c.t, 503, c.call(b, "POST", "/v1/agents/broken/runs", hello).status)
 }
 
-// everything is an upstream whose answer has all kinds of content, and then ends.
+// everything returns replies with all kinds of content.
 func everything() []modeltest.Reply {
 	return []modeltest.Reply{
-		modeltest.Stream(modeltest.Thinking("Hm."), modeltest.Text("One moment."), modeltest.ToolCall("t1", "greet", `{"name":"Ada"}`), modeltest.ToolCall("t2", "erase", `{}`)),
+		modeltest.Stream(modeltest.Thinking("Hm."), modeltest.Signature("c2ln"), modeltest.Text("One moment."), modeltest.ToolCall("t1", "greet", `{"name":"Ada"}`), modeltest.ToolCall("t2", "erase", `{}`)),
 		modeltest.Stream(modeltest.Text("Done.")),
 	}
 }
@@ -197,7 +198,7 @@ func (lostSessions) Open(context.Context, string, string) (session.Session, erro
 
 func (c *contract) faults() {
 	b := serve(c.t, nil, func(cfg *runtime.Config) {
-		cfg.Models = func(agent.Provider) (model.Model, error) { return broken{}, nil }
+		cfg.NewModel = func(agent.Provider) (model.Model, error) { return broken{}, nil }
 	})
 	require.Equal(c.t, 500, c.call(b, "POST", runs, hello, asJSON...).status)
 	require.Contains(c.t, c.call(b, "POST", runs, hello).body, "event: error\n")
@@ -336,7 +337,7 @@ func (c *contract) mcpServers() {
 	up := modeltest.Start(c.t, modeltest.Anthropic, modeltest.Stream(modeltest.ToolCall("t1", "mcp__words__count", `{}`)), modeltest.Stream(modeltest.Text("Seven.")),
 		modeltest.Stream(modeltest.Text("Again.")))
 	b := serve(c.t, up, func(cfg *runtime.Config) {
-		cfg.MCP = connector.Open
+		cfg.OpenMCP = connector.Open
 		cfg.Agents[0].AllowedTools = []string{"mcp__words"}
 		cfg.Agents[0].MCPServers = map[string]agent.MCPServer{
 			"words": {Transport: agent.TransportHTTP, URL: web.URL}, "gone": {Transport: agent.TransportHTTP, URL: "http://127.0.0.1:1"},

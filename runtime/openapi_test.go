@@ -20,16 +20,18 @@ import (
 
 // document is read once: it takes longer than most tests.
 var document = sync.OnceValues(func() (*openapitest.Document, error) {
-	return openapitest.Load(openapitest.Config{File: "openapi.yaml", Streams: []string{"text/event-stream"}, Plain: []string{"X-Content-Type-Options"}})
+	return openapitest.Load(openapitest.Config{File: "openapi.yaml", Streams: []string{"text/event-stream"}, Plain: []string{"X-Content-Type-Options", "Cache-Control"},
+		Headers: map[string]string{"Cross-Origin-Resource-Policy": "same-origin"}})
 })
 
-// contract holds answers against the document, and notes which of its answers were seen.
+// contract validates responses against the document and records which ones occurred.
 type contract struct {
 	t    *testing.T
 	doc  *openapitest.Document
 	seen map[string]bool // "GET /health 200", and "event result/success"
 
-	// unforeseen says that requests are refused for what no document can know: what the files are.
+	// unforeseen reports that requests are rejected because of the files, which the document cannot
+	// describe.
 	unforeseen bool
 }
 
@@ -40,7 +42,7 @@ func newContract(t *testing.T) *contract {
 	return &contract{t: t, doc: doc, seen: map[string]bool{}}
 }
 
-// call sends a request to a runtime and judges its answer.
+// call sends a request to a runtime and validates the response.
 func (c *contract) call(b *bench, method, path, body string, headers ...string) answer {
 	c.t.Helper()
 	a := b.do(c.t, method, path, body, headers...)
@@ -48,13 +50,14 @@ func (c *contract) call(b *bench, method, path, body string, headers ...string) 
 	return a
 }
 
-// judge holds the answer to a request against the operation that the document has for it.
+// judge validates the response to a request against the operation in the document.
 func (c *contract) judge(method, path, body string, a answer) {
 	c.t.Helper()
 	x := exchange(method, path, body, a)
 	x.Unforeseen = c.unforeseen || strings.Contains(a.body, "not UTF-8") // which strings of Go are made to be
 	route, err := c.doc.Check(x)
 	require.NoError(c.t, err)
+	requireUncached(c.t, method+" "+path, a)
 	if strings.HasPrefix(a.header.Get("Content-Type"), "text/event-stream") {
 		c.events(route.Operation, a.body)
 	}
@@ -65,11 +68,11 @@ func exchange(method, path, body string, a answer) openapitest.Exchange {
 	return openapitest.Exchange{Method: method, Target: path, Body: body, Status: a.status, Header: a.header, Answer: a.body}
 }
 
-// events holds each event of a stream against its schema, and their order against the description.
+// events validates each event of a stream against its schema, and the order of the events.
 func (c *contract) events(op *openapi3.Operation, body string) {
 	c.t.Helper()
 	schemas, ok := op.Responses.Status(200).Value.Content["text/event-stream"].Extensions["x-events"].(map[string]any)
-	require.True(c.t, ok, "the document tells the events")
+	require.True(c.t, ok, "the document describes the events")
 	var all []string
 	for ev, err := range sse.NewDecoder(strings.NewReader(body + "\n")).Events() {
 		require.NoError(c.t, err)
@@ -95,7 +98,7 @@ func (c *contract) events(op *openapi3.Operation, body string) {
 	}
 }
 
-// existing makes a request path of a path of the document.
+// existing returns a request path for a path of the document.
 func existing(path string) string {
 	return strings.NewReplacer("{agentId}", "helper", "{runId}", "4a6f1b2c-3d4e-4f50-a6b7-c8d9e0f1a2b3").Replace(path)
 }
@@ -114,6 +117,7 @@ func TestMethodsAndPathsThatAreNotInTheDocument(t *testing.T) {
 	c, b := newContract(t), serve(t, nil, nil)
 	refused := func(response, method, path string) answer {
 		a := b.do(t, method, path, "")
+		requireUncached(t, method+" "+path, a)
 		require.NoError(t, c.doc.CheckOutside(response, exchange(method, path, "", a)))
 		return a
 	}

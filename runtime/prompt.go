@@ -12,7 +12,7 @@ import (
 	"github.com/seed93082962/agenthost/runtime/skill"
 )
 
-// systemPrompt is the prompt of the agent's definition, from wherever it is.
+// systemPrompt returns the prompt of the agent's definition or of its file.
 func (rt *Runtime) systemPrompt(def *agent.Agent) (string, error) {
 	file := def.SystemPromptFile
 	if file == "" {
@@ -28,18 +28,18 @@ func (rt *Runtime) systemPrompt(def *agent.Agent) (string, error) {
 	return strings.TrimSpace(string(data)), nil
 }
 
-// join puts the parts of a system prompt together that there are.
+// join joins the parts of a system prompt that are not empty.
 func join(parts ...string) string {
 	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), "\n\n")
 }
 
-// skillList tells the model which skills there are, in an order that stays the same.
+// skillList returns the list of skills for the model, always in the same order.
 func skillList(skills []skill.Skill) string {
 	if len(skills) == 0 {
 		return ""
 	}
 	var block strings.Builder
-	block.WriteString("Skills hold instructions for certain work. Where one of these fits what you are asked, load it with the tool Skill before you begin.\n<skills>\n")
+	block.WriteString("Skills contain instructions for specific tasks. If one of them matches the request, load it with the tool Skill before you start.\n<skills>\n")
 	for _, s := range skills {
 		fmt.Fprintf(&block, "- %s: %s\n", s.Name, oneLine(s.Description))
 	}
@@ -47,7 +47,7 @@ func skillList(skills []skill.Skill) string {
 	return block.String()
 }
 
-// datasets lists the agent's data sets for the model, in an order that stays the same.
+// datasets returns the list of datasets for the model, always in the same order.
 func datasets(described map[string]string) string {
 	if len(described) == 0 {
 		return ""
@@ -61,5 +61,5 @@ func datasets(described map[string]string) string {
 	return block.String()
 }
 
-// oneLine keeps a description from looking like a second one.
+// oneLine removes line breaks, which would look like the start of another entry.
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

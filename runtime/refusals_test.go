@@ -43,7 +43,7 @@ func TestBadRequests(t *testing.T) {
 			`{"error":"Invalid request: maxTurns must be at least 1"}`},
 		"maxTurns of another type": {runs, `{"message":"hello","maxTurns":"5"}`, 400,
 			`{"error":"Invalid request: maxTurns must be an integer, not string"}`},
-		"maxTurns that is no integer": {runs, `{"message":"hello","maxTurns":1.5}`, 400,
+		"maxTurns that is not an integer": {runs, `{"message":"hello","maxTurns":1.5}`, 400,
 			`{"error":"Invalid request: maxTurns must be an integer, not number 1.5"}`},
 		"timeoutMs below 1": {runs, `{"message":"hello","timeoutMs":-1}`, 400,
 			`{"error":"Invalid request: timeoutMs must be at least 1"}`},
@@ -66,7 +66,7 @@ func TestBadRequests(t *testing.T) {
 		"an unavailable agent":         {"/v1/agents/broken/runs", `{"message":"hello"}`, 503, `{"error":"Agent unavailable"}`},
 		"a runId for unavailable agent": {"/v1/agents/broken/runs", `{"message":"hello","runId":"x"}`, 503,
 			`{"error":"Agent unavailable"}`},
-		"a runId that is no UUID": {runs, `{"message":"hello","runId":"run-1"}`, 400, `{"error":"Invalid runId format"}`},
+		"a runId that is not a UUID": {runs, `{"message":"hello","runId":"run-1"}`, 400, `{"error":"Invalid runId format"}`},
 		"a runId in another form": {runs, `{"message":"hello","runId":"4a6f1b2c3d4e4f50a6b7c8d9e0f1a2b3"}`, 400,
 			`{"error":"Invalid runId format"}`},
 	} {
@@ -80,10 +80,10 @@ func TestBadRequests(t *testing.T) {
 	}
 }
 
-func TestABodyTooLargeWithoutALength(t *testing.T) {
+func TestBodyTooLargeWithoutLength(t *testing.T) {
 	b := serve(t, nil, func(c *runtime.Config) { c.Limits.MaxMessageBytes = 1000 })
 	body := struct{ *strings.Reader }{strings.NewReader(`{"message":"` + strings.Repeat("x",
-		1000) + `"}`)} // net/http cannot tell its length
+		1000) + `"}`)} // net/http does not know its length
 	res, err := http.Post(b.url+runs, "application/json", body)
 	require.NoError(t, err)
 	defer res.Body.Close()
@@ -96,7 +96,7 @@ func TestUnknownFieldsAreIgnored(t *testing.T) {
 	require.Equal(t, http.StatusOK, a.status)
 }
 
-// A decoder that minds the case of names would be one of our own. What differs in case alone is the same field.
+// encoding/json matches names case-insensitively.
 func TestNamesOfFieldsMatchInAnyCase(t *testing.T) {
 	b := serve(t, nil, nil)
 	const id = "4a6f1b2c-3d4e-4f50-a6b7-c8d9e0f1a2b3"
@@ -114,17 +114,17 @@ func TestPathsAndMethods(t *testing.T) {
 		status       int
 		allow, body  string
 	}{
-		"an unknown path":    {"GET", "/nothing", 404, "", `{"error":"Not found"}`},
-		"an unknown v1 path": {"GET", "/v1/nothing", 404, "", `{"error":"Not found"}`},
-		"a trailing slash":   {"GET", "/v1/agents/helper/", 404, "", `{"error":"Not found"}`},
-		"another method":     {"DELETE", "/v1/agents/helper", 405, "GET, HEAD", `{"error":"Method not allowed"}`},
-		"GET of runs":        {"GET", runs, 405, "POST", `{"error":"Method not allowed"}`},
-		"OPTIONS":            {"OPTIONS", runs, 405, "POST", `{"error":"Method not allowed"}`},
-		"GET of cancel":      {"GET", "/v1/runs/x/cancel", 405, "POST", `{"error":"Method not allowed"}`},
-		"detail of nobody":   {"GET", "/v1/agents/nobody", 404, "", `{"error":"Agent not found"}`},
-		"cancel of nothing":  {"POST", "/v1/runs/4a6f1b2c-3d4e-4f50-a6b7-c8d9e0f1a2b3/cancel", 404, "", `{"error":"Run not found"}`},
-		"cancel of no UUID":  {"POST", "/v1/runs/x/cancel", 404, "", `{"error":"Run not found"}`},
-		"cancel of nobody":   {"POST", "/v1/runs//cancel", 404, "", `{"error":"Run not found"}`},
+		"an unknown path":            {"GET", "/nothing", 404, "", `{"error":"Not found"}`},
+		"an unknown v1 path":         {"GET", "/v1/nothing", 404, "", `{"error":"Not found"}`},
+		"a trailing slash":           {"GET", "/v1/agents/helper/", 404, "", `{"error":"Not found"}`},
+		"another method":             {"DELETE", "/v1/agents/helper", 405, "GET, HEAD", `{"error":"Method not allowed"}`},
+		"GET of runs":                {"GET", runs, 405, "POST", `{"error":"Method not allowed"}`},
+		"OPTIONS":                    {"OPTIONS", runs, 405, "POST", `{"error":"Method not allowed"}`},
+		"GET of cancel":              {"GET", "/v1/runs/x/cancel", 405, "POST", `{"error":"Method not allowed"}`},
+		"detail of an unknown agent": {"GET", "/v1/agents/nobody", 404, "", `{"error":"Agent not found"}`},
+		"cancel of nothing":          {"POST", "/v1/runs/4a6f1b2c-3d4e-4f50-a6b7-c8d9e0f1a2b3/cancel", 404, "", `{"error":"Run not found"}`},
+		"cancel of an invalid id":    {"POST", "/v1/runs/x/cancel", 404, "", `{"error":"Run not found"}`},
+		"cancel of an empty id":      {"POST", "/v1/runs//cancel", 404, "", `{"error":"Run not found"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := b.do(t, row.method, row.path, "")
@@ -141,7 +141,7 @@ func TestRunIDConflict(t *testing.T) {
 	up := modeltest.Start(t, modeltest.Anthropic, modeltest.Stream(modeltest.Gate(gate), modeltest.Text("Hi.")))
 	b := serve(t, up, nil)
 	s := b.open(t.Context(), t, `{"message":"hello","runId":"`+strings.ToUpper(id)+`"}`)
-	require.Equal(t, id, s.res.Header.Get("X-Run-ID"), "told in lower case")
+	require.Equal(t, id, s.res.Header.Get("X-Run-ID"), "in lower case")
 	for _, when := range []string{"active", "cached"} {
 		a := b.do(t, "POST", runs, `{"message":"hello","runId":"`+id+`"}`)
 		require.Equal(t, http.StatusConflict, a.status, when)
@@ -175,7 +175,7 @@ func TestTooManyRuns(t *testing.T) {
 	close(gate)
 	s.until("done")
 	a, _ = b.blocking(t, refused)
-	require.Equal(t, http.StatusOK, a.status, "a refused run leaves its id free")
+	require.Equal(t, http.StatusOK, a.status, "a rejected run does not use its id")
 }
 
 func TestTheOrderOfChecks(t *testing.T) {
@@ -188,7 +188,8 @@ func TestTheOrderOfChecks(t *testing.T) {
 	_, first := b.blocking(t, `{"message":"hello"}`)
 	s := b.open(t.Context(), t, `{"message":"hello","runId":"`+id+`","sessionId":"`+first.SessionID+`"}`)
 	refused := func(body string) string { return b.do(t, "POST", runs, body).body }
-	// All hold at once: the id is taken, the session is busy, there is no place.
+	// All three faults apply: the id is in use, the session is busy, and the limit of runs is
+	// reached.
 	require.Contains(t, refused(`{"message":"hello","runId":"`+id+`","sessionId":"`+first.SessionID+`"}`), "Run ID conflict")
 	require.Contains(t, refused(`{"message":"hello","sessionId":"`+first.SessionID+`"}`), "Session busy")
 	require.Contains(t, refused(`{"message":"hello"}`), "Too many runs")

@@ -19,7 +19,7 @@ import (
 	"github.com/seed93082962/agenthost/runtime/tool/builtin"
 )
 
-// resolve makes the engine of an agent, or says why there can be none.
+// resolve returns the engine of an agent, or the reason why the agent is unavailable.
 func (rt *Runtime) resolve(def *agent.Agent, skills []skill.Skill, custom []loaded) (*engine.Engine, error) {
 	if err := def.Check(); err != nil {
 		return nil, err
@@ -38,24 +38,27 @@ func (rt *Runtime) resolve(def *agent.Agent, skills []skill.Skill, custom []load
 	policy, err := permission.New(permission.Config{
 		Mode: permissionMode(def), Allowed: def.AllowedTools, Disallowed: def.DisallowedTools,
 		Resolve: rt.resolvePath, CWD: rt.dir.Path(), AgentHome: rt.cfg.AgentHome,
+		Protected: rt.protected,
 	})
 	if err != nil {
 		return nil, err
 	}
+	skills = readableSkills(skills, policy)
 	m, err := rt.model(def.Provider)
 	if err != nil {
 		return nil, err
 	}
 	limits := rt.cfg.Limits
 	cfg := engine.Config{
-		Model: m,
+		AgentID: def.ID,
+		Model:   m,
 		Request: model.Request{
 			Model: def.Model, System: join(prompt, skillList(skills), datasets(def.Datasets)),
-			MaxOutputTokens: def.MaxOutputTokens, Temperature: def.Temperature, ThinkingBudget: def.Thinking.BudgetTokens,
+			MaxOutputTokens: def.MaxOutputTokens, Temperature: def.Temperature, Thinking: thinking(def.Thinking),
 		},
 		Tools:          tools,
 		Policy:         policy,
-		Approve:        rt.approve(def.ID),
+		Approve:        rt.cfg.Approve,
 		MaxTurns:       def.TurnLimit(),
 		ContextWindow:  def.ContextWindow,
 		RunTimeout:     limits.RunTimeout,
@@ -66,7 +69,7 @@ func (rt *Runtime) resolve(def *agent.Agent, skills []skill.Skill, custom []load
 		Logger:         rt.cfg.Logger.With("agent", def.ID),
 	}
 	if cfg.ContextWindow == 0 && def.Provider.Protocol == agent.ProtocolOpenAI {
-		cfg.ContextWindow = 128_000 // what the usual models of this protocol have at least
+		cfg.ContextWindow = 128_000 // of the smaller current models with this protocol
 	}
 	servers := rt.openServers(def)
 	if cfg.Subagents, err = rt.subagents(def, cfg, servers, skills); err != nil {
@@ -79,7 +82,11 @@ func (rt *Runtime) resolve(def *agent.Agent, skills []skill.Skill, custom []load
 	return engine.New(cfg)
 }
 
-// subagents makes the engines of the subagents from what their agent has. They get no more than it.
+func thinking(t agent.Thinking) model.Thinking {
+	return model.Thinking{BudgetTokens: t.BudgetTokens, Adaptive: t.Type == agent.ThinkingAdaptive, Effort: t.Effort}
+}
+
+// subagents returns the subagents of an agent. They have at most its tools and permissions.
 func (rt *Runtime) subagents(def *agent.Agent, parent engine.Config, servers map[string]tool.Server, skills []skill.Skill) ([]engine.Subagent, error) {
 	var list []engine.Subagent
 	for _, name := range slices.Sorted(maps.Keys(def.Subagents)) {
@@ -90,6 +97,7 @@ func (rt *Runtime) subagents(def *agent.Agent, parent engine.Config, servers map
 			return nil, fmt.Errorf("subagent %s: %w", name, err)
 		}
 		own := only(skills, sub.Skills, func(s skill.Skill) string { return s.Name })
+		own = readableSkills(own, cfg.Policy)
 		if cfg.Tools, err = rt.withBuiltin(parent.Tools, own, cfg.Policy); err != nil {
 			return nil, err
 		}
@@ -107,7 +115,12 @@ func (rt *Runtime) subagents(def *agent.Agent, parent engine.Config, servers map
 	return list, nil
 }
 
-// only keeps what names lists; nil names list everything.
+// readableSkills returns the skills whose SKILL.md is not denied by a rule for Read.
+func readableSkills(skills []skill.Skill, policy *permission.Policy) []skill.Skill {
+	return slices.DeleteFunc(slices.Clone(skills), func(s skill.Skill) bool { return policy.DeniesRead(s.Location) })
+}
+
+// only returns the elements that are in names. If names is nil, it returns all of them.
 func only[T any](all []T, names []string, name func(T) string) []T {
 	if names == nil {
 		return all
@@ -123,10 +136,10 @@ func values(servers map[string]tool.Server) []tool.Server {
 	return list
 }
 
-// withBuiltin puts the built-in tools before those that came with the configuration.
+// withBuiltin returns the built-in tools followed by the given ones.
 func (rt *Runtime) withBuiltin(tools []tool.Tool, skills []skill.Skill, policy *permission.Policy) ([]tool.Tool, error) {
 	own, err := builtin.Tools(builtin.Config{
-		Dir: rt.dir, Skills: skills, Hides: policy.Hides, Env: rt.cfg.ChildEnv, MaxOutput: rt.cfg.Limits.MaxToolOutputBytes,
+		Dir: rt.dir, Skills: skills, Hides: policy.Hides, DeniesRead: policy.DeniesRead, Env: rt.cfg.ChildEnv, MaxOutput: rt.cfg.Limits.MaxToolOutputBytes,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make built-in tools: %w", err)
@@ -134,7 +147,8 @@ func (rt *Runtime) withBuiltin(tools []tool.Tool, skills []skill.Skill, policy *
 	return append(own, tools...), nil
 }
 
-// resolvePath says for the policy where a path of a tool's input leads, or would lead.
+// resolvePath returns the target of a path in the input of a tool, for the policy. The target need
+// not exist.
 func (rt *Runtime) resolvePath(path string) (string, error) {
 	rel, err := rt.dir.Resolve(path)
 	if rel != "" && errors.Is(err, fs.ErrNotExist) {
@@ -143,13 +157,13 @@ func (rt *Runtime) resolvePath(path string) (string, error) {
 	return filepath.ToSlash(rel), err
 }
 
-// openServers opens the MCP servers of an agent, which connects none of them yet.
+// openServers opens the MCP servers of an agent. It does not connect them.
 func (rt *Runtime) openServers(def *agent.Agent) map[string]tool.Server {
 	servers := map[string]tool.Server{}
 	for name, server := range def.MCPServers {
-		err := errors.New("this runtime has nothing to connect MCP servers with")
-		if rt.cfg.MCP != nil {
-			if servers[name], err = rt.cfg.MCP(name, server); err == nil {
+		err := errors.New("the runtime is configured without OpenMCP")
+		if rt.cfg.OpenMCP != nil {
+			if servers[name], err = rt.cfg.OpenMCP(name, server); err == nil {
 				rt.servers = append(rt.servers, servers[name])
 				continue
 			}
@@ -159,7 +173,7 @@ func (rt *Runtime) openServers(def *agent.Agent) map[string]tool.Server {
 	return servers
 }
 
-// noServer stands for a server that cannot be opened.
+// noServer is a server that could not be opened.
 type noServer struct {
 	name string
 	err  error
@@ -169,16 +183,3 @@ func (s noServer) Name() string                               { return s.name }
 func (s noServer) Status() tool.Status                        { return tool.Failed }
 func (s noServer) Tools(context.Context) ([]tool.Tool, error) { return nil, s.err }
 func (s noServer) Close() error                               { return nil }
-
-// approve asks the embedder about the calls of one agent.
-func (rt *Runtime) approve(agentID string) func(context.Context, engine.Approval) bool {
-	if rt.cfg.Approve == nil {
-		return nil
-	}
-	return func(ctx context.Context, call engine.Approval) bool {
-		return rt.cfg.Approve(ctx, Approval{
-			AgentID: agentID, RunID: call.RunID, SessionID: call.SessionID, ToolUseID: call.ID,
-			Tool: call.Tool, Input: call.Input, Reason: call.Reason,
-		})
-	}
-}

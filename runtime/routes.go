@@ -15,7 +15,7 @@ type route struct {
 	handler      httpapi.Handler
 }
 
-// routes is the whole API.
+// routes returns all routes of the API.
 func (rt *Runtime) routes() []route {
 	return []route{
 		{"GET", "/health", rt.health},
@@ -35,7 +35,7 @@ func (rt *Runtime) routes() []route {
 	}
 }
 
-// served makes a route of a handler that answers its own errors.
+// served adapts a handler that writes its own error responses.
 func (rt *Runtime) served(h http.HandlerFunc) httpapi.Handler {
 	return func(w http.ResponseWriter, r *http.Request, _ httprouter.Params) error {
 		h(w, r)
@@ -43,7 +43,7 @@ func (rt *Runtime) served(h http.HandlerFunc) httpapi.Handler {
 	}
 }
 
-// quiet says which paths are asked so often that the log would hold nothing else.
+// quiet reports whether the access log omits a path. Health checks would fill it.
 func quiet(path string) bool { return path == "/health" || path == "/health/ready" }
 
 func (rt *Runtime) health(w http.ResponseWriter, _ *http.Request, _ httprouter.Params) error {

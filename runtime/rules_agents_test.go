@@ -19,7 +19,7 @@ import (
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
-// detail asks for what may be known of an agent.
+// detail requests the details of an agent.
 func (b *bench) detail(t *testing.T, id string) (d wire.AgentDetail) {
 	t.Helper()
 	a := b.do(t, "GET", "/v1/agents/"+id, "")
@@ -50,14 +50,14 @@ func TestSkillsOfAnAgent(t *testing.T) {
 		sources, extra []string
 		want           []wire.SkillSummary
 	}{
-		"sources left out":        {nil, nil, []wire.SkillSummary{project, mail}},
-		"extra after the home":    {nil, []string{extra}, []wire.SkillSummary{project, team}},
-		"the user's alone":        {[]string{"user"}, []string{extra}, []wire.SkillSummary{letters, team}},
-		"the project's alone":     {[]string{"project"}, []string{extra}, []wire.SkillSummary{project}},
-		"the project wins":        {[]string{"project", "user"}, nil, []wire.SkillSummary{project, mail}},
-		"local has no effect":     {[]string{"local"}, []string{extra}, nil},
-		"no source, and no field": {[]string{}, []string{extra}, nil},
-		"of an unavailable agent": {nil, nil, []wire.SkillSummary{project, mail}},
+		"sources left out":             {nil, nil, []wire.SkillSummary{project, mail}},
+		"extra after the home":         {nil, []string{extra}, []wire.SkillSummary{project, team}},
+		"only the user's":              {[]string{"user"}, []string{extra}, []wire.SkillSummary{letters, team}},
+		"only the project's":           {[]string{"project"}, []string{extra}, []wire.SkillSummary{project}},
+		"the project takes precedence": {[]string{"project", "user"}, nil, []wire.SkillSummary{project, mail}},
+		"local has no effect":          {[]string{"local"}, []string{extra}, nil},
+		"no source, and no field":      {[]string{}, []string{extra}, nil},
+		"of an unavailable agent":      {nil, nil, []wire.SkillSummary{project, mail}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := serve(t, nil, func(c *runtime.Config) {
@@ -75,7 +75,7 @@ func TestSkillsOfAnAgent(t *testing.T) {
 	}
 }
 
-func TestSkillsAreFoundAtTheStartAlone(t *testing.T) {
+func TestSkillsAreScannedOnlyAtTheStart(t *testing.T) {
 	home := t.TempDir()
 	in := func(c *runtime.Config) { c.HomeDir = home }
 	b := serve(t, nil, in)
@@ -114,14 +114,14 @@ func TestAgentsThatCannotBeResolved(t *testing.T) {
 		"a tool that fails": {func(a *agent.Agent) { a.CustomTools = []agent.CustomTool{{Path: "a.ts"}} }, failing,
 			"its hash is another"},
 		"no loader for its tools": {func(a *agent.Agent) { a.CustomTools = []agent.CustomTool{{Path: "a.ts"}} }, nil,
-			"nothing to load them with"},
+			"the runtime is configured without LoadTool"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := serve(t, nil, func(c *runtime.Config) {
 				lost := helper(nil)
 				lost.ID, lost.MaxTurns, lost.Datasets = "lost", 7, map[string]string{"handbook": "The handbook"}
 				row.change(&lost)
-				c.Agents, c.CustomTools = append(c.Agents, lost), row.load
+				c.Agents, c.LoadTool = append(c.Agents, lost), row.load
 			})
 			d := b.detail(t, "lost")
 			require.Equal(t, wire.StatusUnavailable, d.Status)
@@ -137,7 +137,7 @@ func TestAgentsThatCannotBeResolved(t *testing.T) {
 	}
 }
 
-func TestCustomToolsAreLoadedSideBySide(t *testing.T) {
+func TestCustomToolsAreLoadedInParallel(t *testing.T) {
 	var both sync.WaitGroup
 	both.Add(2)
 	up := modeltest.Start(t, modeltest.Anthropic, modeltest.Stream(modeltest.ToolCall("t1", "count", `{}`)),
@@ -148,7 +148,7 @@ func TestCustomToolsAreLoadedSideBySide(t *testing.T) {
 		second := helper(nil)
 		second.ID, second.CustomTools = "second", []agent.CustomTool{{Path: "other"}}
 		c.Agents = append(c.Agents, second)
-		c.CustomTools = func(ctx context.Context, def agent.CustomTool) (tool.Tool, error) {
+		c.LoadTool = func(ctx context.Context, def agent.CustomTool) (tool.Tool, error) {
 			deadline, ok := ctx.Deadline()
 			if !ok || time.Until(deadline) > 10*time.Second {
 				return nil, errors.New("there is no bound")
@@ -166,7 +166,7 @@ func TestCustomToolsAreLoadedSideBySide(t *testing.T) {
 	s.until("done")
 }
 
-func TestSubagentsGetNoMoreThanTheirAgent(t *testing.T) {
+func TestSubagentsHaveAtMostThePermissionsOfTheirAgent(t *testing.T) {
 	up := modeltest.Start(t, modeltest.Anthropic,
 		modeltest.Stream(modeltest.ToolCall("t1", "Task", `{"description":"Look","prompt":"Look at it.","subagent_type":"reviewer"}`)),
 		modeltest.Stream(modeltest.ToolCall("s1", "Bash", `{"command":"echo"}`)),
@@ -183,7 +183,7 @@ func TestSubagentsGetNoMoreThanTheirAgent(t *testing.T) {
 	_, run := b.blocking(t, `{"message":"The message of the user."}`)
 	require.Equal(t, "Done.", run.Text)
 	require.Equal(t, 2, run.NumTurns, "of the main loop")
-	require.NotContains(t, b.do(t, "GET", "/v1/agents/helper", "").body, "reviewer.", "of subagents the description alone is told")
+	require.NotContains(t, b.do(t, "GET", "/v1/agents/helper", "").body, "reviewer.", "only the description of a subagent is returned")
 	var asked struct {
 		Model    string
 		Messages json.RawMessage
@@ -198,7 +198,7 @@ func TestSubagentsGetNoMoreThanTheirAgent(t *testing.T) {
 	require.NotContains(t, string(asked.Messages), "The message of the user.", "its context is fresh")
 	require.Len(t, asked.Tools, 1)
 	require.Equal(t, "Read", asked.Tools[0].Name, "what it lists and its agent has, and never Task")
-	require.Contains(t, string(up.Requests()[2].Body), `"is_error":true`, "the call of Bash was refused")
+	require.Contains(t, string(up.Requests()[2].Body), `"is_error":true`, "the call of Bash was denied")
 	require.Contains(t, string(up.Requests()[3].Body), "Looked.")
 	require.NotContains(t, string(up.Requests()[3].Body), "s1", "only its last text comes back")
 }

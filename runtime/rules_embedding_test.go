@@ -18,7 +18,7 @@ import (
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
-// offered lists the tools that a request offers the model.
+// offered returns the names of the tools in a request to the model.
 func offered(t *testing.T, up *modeltest.Upstream, n int) []string {
 	t.Helper()
 	var body struct{ Tools []struct{ Name string } }
@@ -41,8 +41,8 @@ func TestTheToolsOfAnAgent(t *testing.T) {
 		"all of them":       {"", nil, nil, all},
 		"none":              {"", []string{}, nil, []string{}},
 		"by name":           {"", []string{"Read", "Bash(git *)", "erase"}, nil, []string{"Bash", "Read", "erase"}},
-		"Edit brings Write": {"", []string{"Edit(*.md)"}, nil, []string{"Edit", "Write"}},
-		"Write alone":       {"", []string{"Write"}, nil, []string{"Write"}},
+		"Edit adds Write":   {"", []string{"Edit(*.md)"}, nil, []string{"Edit", "Write"}},
+		"only Write":        {"", []string{"Write"}, nil, []string{"Write"}},
 		"without some":      {"", nil, []string{"Bash", "WebFetch", "Edit"}, []string{"Glob", "Grep", "Read", "TodoWrite", "erase"}},
 		"plan":              {"plan", nil, nil, readOnly},
 		"plan with more":    {"plan", []string{"Skill", "Task", "WebFetch"}, nil, []string{"Skill", "Task"}},
@@ -71,7 +71,25 @@ func TestTheToolsOfAnAgent(t *testing.T) {
 	}
 }
 
-func TestApproveIsAskedBeforeARefusal(t *testing.T) {
+// TestBuiltinTools compares the list in package agent with the tools of a running agent.
+func TestBuiltinTools(t *testing.T) {
+	up := modeltest.Start(t, modeltest.Anthropic, modeltest.Stream(modeltest.Text("Hi.")))
+	b := serve(t, up, func(c *runtime.Config) {
+		writeFile(t, c.CWD, ".agents/skills/letters/SKILL.md", skillFile("letters", "How to write letters"))
+		c.Agents[0].Subagents = map[string]agent.Subagent{"reviewer": {Description: "Reviews", Prompt: "You review."}}
+	})
+	b.open(t.Context(), t, hello).until("done")
+	var names []string
+	for _, described := range agent.BuiltinTools() {
+		names = append(names, described.Name)
+		require.NotEmpty(t, described.Title)
+		require.NotEmpty(t, described.Description)
+		require.NotEmpty(t, described.DescriptionEN)
+	}
+	require.Equal(t, offered(t, up, 0), names)
+}
+
+func TestApproveIsCalledBeforeADenial(t *testing.T) {
 	for name, row := range map[string]struct {
 		mode                string
 		refused             []string
@@ -86,12 +104,12 @@ func TestApproveIsAskedBeforeARefusal(t *testing.T) {
 			up := modeltest.Start(t, modeltest.Anthropic,
 				modeltest.Stream(modeltest.ToolCall("t1", "Write", `{"file_path":"secret/a","content":"x"}`)),
 				modeltest.Stream(modeltest.Text("Well.")))
-			var asked []runtime.Approval
+			var asked []runtime.ApprovalRequest
 			var cwd string
 			b := serve(t, up, func(c *runtime.Config) {
 				cwd = c.CWD
 				c.Agents[0].PermissionMode, c.Agents[0].DisallowedTools = row.mode, row.refused
-				c.Approve = func(_ context.Context, call runtime.Approval) bool {
+				c.Approve = func(_ context.Context, call runtime.ApprovalRequest) bool {
 					asked = append(asked, call)
 					return row.answer
 				}
@@ -102,7 +120,7 @@ func TestApproveIsAskedBeforeARefusal(t *testing.T) {
 			require.Equal(t, row.done, err == nil)
 			require.Equal(t, row.asked, len(asked) == 1)
 			if row.asked {
-				require.Equal(t, "helper Write t1", asked[0].AgentID+" "+asked[0].Tool+" "+asked[0].ToolUseID)
+				require.Equal(t, "helper Write t1", asked[0].AgentID+" "+asked[0].ToolName+" "+asked[0].ToolUseID)
 				require.JSONEq(t, `{"file_path":"secret/a","content":"x"}`, string(asked[0].Input))
 				require.Error(t, asked[0].Reason)
 			}
@@ -117,37 +135,30 @@ func TestApproveIsAskedBeforeARefusal(t *testing.T) {
 	}
 }
 
-func TestObserversSeeWhatCallersAreSent(t *testing.T) {
+func TestObserveReceivesTheEventsOfTheClient(t *testing.T) {
 	var mu sync.Mutex
 	seen := map[string][]string{} // by session
 	var infos []runtime.RunInfo
 	b := serve(t, nil, func(c *runtime.Config) {
-		c.Observe = func(info runtime.RunInfo) func(wire.Event) {
+		c.Observe = func(info runtime.RunInfo, ev wire.Event) {
 			mu.Lock()
 			defer mu.Unlock()
-			infos = append(infos, info)
-			if len(infos) == 3 {
-				return nil
+			if p, ok := ev.Payload.(*wire.System); ok && p.Init != nil {
+				infos = append(infos, info)
 			}
-			return func(ev wire.Event) {
-				mu.Lock()
-				defer mu.Unlock()
-				seen[info.RunID] = append(seen[info.RunID], ev.EventName())
-			}
+			seen[info.RunID] = append(seen[info.RunID], ev.EventName())
 		}
 	})
 	events := names(b.open(t.Context(), t, `{"message":"hello","metadata":{"a":"b"}}`).rest())
 	b.blocking(t, hello)
-	b.blocking(t, hello)
 	mu.Lock()
 	defer mu.Unlock()
-	require.Len(t, infos, 3)
+	require.Len(t, infos, 2)
 	require.Equal(t, events, seen[infos[0].RunID])
 	require.Equal(t, map[string]string{"a": "b"}, infos[0].Metadata)
 	require.Equal(t, "helper", infos[0].AgentID)
 	last := seen[infos[1].RunID]
 	require.Equal(t, []string{"system", "assistant", "result", "done"}, last, "a blocking run has no partial messages")
-	require.NotContains(t, seen, infos[2].RunID)
 }
 
 func TestChildrenGetTheEnvironmentOfTheConfiguration(t *testing.T) {

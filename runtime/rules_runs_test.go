@@ -33,7 +33,7 @@ func TestIDsOfARun(t *testing.T) {
 	}
 }
 
-func TestNothingIsAskedTwiceOfUpstream(t *testing.T) {
+func TestFailedModelCallsAreNotRepeated(t *testing.T) {
 	for _, status := range []int{408, 429, 500, 503, 529} {
 		up := modeltest.Start(t, modeltest.Anthropic, modeltest.Status(status, "Retry-After", "0"))
 		b := serve(t, up, nil)
@@ -44,8 +44,8 @@ func TestNothingIsAskedTwiceOfUpstream(t *testing.T) {
 	}
 }
 
-// What was answered is answered once: there is no history to ask, and no stream to join.
-func TestRunsAreNotKept(t *testing.T) {
+// There is no history of runs and no stream to resume.
+func TestRunsAreNotStored(t *testing.T) {
 	b := serve(t, nil, nil)
 	_, run := b.blocking(t, hello)
 	for _, path := range []string{"/v1/runs", "/v1/runs/" + run.RunID, "/v1/runs/" + run.RunID + "/events"} {
@@ -57,7 +57,7 @@ func TestRunsAreNotKept(t *testing.T) {
 	require.NotContains(t, a.body, "id: ", "events have no ids to go on from")
 }
 
-func TestToolsOfOneAnswerAreToldAndGivenBack(t *testing.T) {
+func TestToolResultsReachTheClientAndTheModel(t *testing.T) {
 	up := modeltest.Start(t, modeltest.Anthropic,
 		modeltest.Stream(modeltest.ToolCall("t1", "greet", `{"name":"Ada"}`), modeltest.ToolCall("t2", "nothing", `{}`),
 			modeltest.Usage(model.Usage{InputTokens: 5})),
@@ -75,7 +75,7 @@ func TestToolsOfOneAnswerAreToldAndGivenBack(t *testing.T) {
 	require.Regexp(t, `"tool_use_id":"t1".*"tool_use_id":"t2"`, string(up.Requests()[1].Body), "in the order of the calls")
 }
 
-func TestToolTimeoutDoesNotBoundTask(t *testing.T) {
+func TestToolTimeoutDoesNotLimitTask(t *testing.T) {
 	up := modeltest.Start(t, modeltest.Anthropic,
 		modeltest.Stream(modeltest.ToolCall("t1", "Task", `{"description":"Look","prompt":"Look at it.","subagent_type":"slow"}`)),
 		modeltest.Stream(modeltest.Wait(100*time.Millisecond), modeltest.Text("Looked.")), modeltest.Stream(modeltest.Text("Done.")))

@@ -1,6 +1,6 @@
-// Package runtime hosts agents: New makes an http.Handler that lists them, runs them as a stream
-// of server-sent events or as one JSON answer, and cancels runs. It mounts anywhere, also
-// under a prefix with http.StripPrefix.
+// Package runtime hosts agents. New returns an http.Handler that lists agents, runs them with a
+// stream of server-sent events or one JSON response, and cancels runs. It can be mounted under a
+// prefix with http.StripPrefix.
 //
 //	rt, err := runtime.New(ctx, runtime.Config{
 //		Agents: []agent.Agent{{
@@ -12,8 +12,14 @@
 //	defer rt.Close()
 //	http.Handle("/ai/", http.StripPrefix("/ai", rt))
 //
-// The package opens no listener, reads no environment and handles no signals. A program that
-// goes down calls [Runtime.Drain] first, while it still serves, and [Runtime.Close] last.
+// The package does not listen, read the environment or handle signals. To shut down, a program
+// calls [Runtime.Drain] while it still serves requests, and [Runtime.Close] at the end.
+//
+// A run has four layers. startRun handles the request and prepares an execution. execute runs the
+// agent, records the result and sends it. [engine.Engine.Run] calls the model and the tools
+// alternately. The adapters below runtime/model call upstream. Each layer has one function that
+// reads from top to bottom. A run is stopped only by cancelling the context of its entry in the
+// registry.
 package runtime
 
 import (
@@ -34,24 +40,25 @@ import (
 
 // Runtime hosts agents and executes their runs. It is an http.Handler, safe for concurrent use.
 type Runtime struct {
-	cfg      Config
-	agents   []*hosted
-	byID     map[string]*hosted
-	runs     *run.Registry
-	shell    *httpapi.Shell
-	handler  http.Handler
-	keys     [][sha256.Size]byte
-	crossing *http.CrossOriginProtection
-	client   *http.Client
-	dir      *filesafe.Dir // the working directory
-	files    *filesafe.API
-	skills   *skill.Scanner
-	servers  []tool.Server
-	started  time.Time
+	cfg       Config
+	agents    []*hosted
+	byID      map[string]*hosted
+	runs      *run.Registry
+	shell     *httpapi.Shell
+	handler   http.Handler
+	keys      [][sha256.Size]byte
+	crossing  *http.CrossOriginProtection
+	client    *http.Client
+	dir       *filesafe.Dir // the working directory
+	files     *filesafe.Handlers
+	protected []string // paths, see protectedPaths
+	skills    *skill.Scanner
+	servers   []tool.Server
+	started   time.Time
 }
 
-// New makes a runtime, which its owner closes. An agent that cannot be resolved is unavailable, and the log says why; a
-// configuration that makes no sense is an error that tells all of its faults.
+// New returns a runtime. The caller closes it. An agent that cannot be resolved is unavailable: the
+// log has the reason. An invalid configuration is an error that lists all faults.
 func New(ctx context.Context, cfg Config) (*Runtime, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -71,7 +78,7 @@ func New(ctx context.Context, cfg Config) (*Runtime, error) {
 	}
 	rt.shell = &httpapi.Shell{Logger: cfg.Logger, Fail: rt.fail, Quiet: quiet}
 	if err := rt.open(ctx); err != nil {
-		_ = rt.Close() // there are no runs to wait for
+		_ = rt.Close() // there are no runs
 		return nil, fmt.Errorf("make runtime: %w", err)
 	}
 	router := rt.shell.Router()
@@ -82,13 +89,14 @@ func New(ctx context.Context, cfg Config) (*Runtime, error) {
 	return rt, nil
 }
 
-// open opens the working directory, and hosts the agents that work in it.
+// open opens the working directory and resolves the agents.
 func (rt *Runtime) open(ctx context.Context) error {
 	var err error
+	rt.protected = protectedPaths(&rt.cfg)
 	if rt.dir, err = filesafe.Open(rt.cfg.CWD); err != nil {
 		return err
 	}
-	rt.files = &filesafe.API{Dir: rt.dir, Fail: rt.fail}
+	rt.files = &filesafe.Handlers{Dir: rt.dir, Fail: rt.fail}
 	if rt.skills, err = skill.New(skill.Config{
 		HomeDir: rt.cfg.HomeDir, CWD: rt.cfg.CWD, AgentHome: rt.cfg.AgentHome, Logger: rt.cfg.Logger,
 	}); err != nil {
@@ -100,7 +108,7 @@ func (rt *Runtime) open(ctx context.Context) error {
 // ServeHTTP serves the runtime API.
 func (rt *Runtime) ServeHTTP(w http.ResponseWriter, r *http.Request) { rt.handler.ServeHTTP(w, r) }
 
-// Unavailable says of each agent that cannot be called why not, by its id.
+// Unavailable returns the reason for each agent that is unavailable, by agent id.
 func (rt *Runtime) Unavailable() map[string]error {
 	faults := map[string]error{}
 	for _, h := range rt.agents {
@@ -111,27 +119,28 @@ func (rt *Runtime) Unavailable() map[string]error {
 	return faults
 }
 
-// Drain refuses new runs with 503 from now on and waits for those in flight. When ctx ends they
-// are cancelled with reason shutdown, and get 10 s to end. An error says that some did not.
+// Drain rejects new runs with 503 and waits for the active ones. When ctx ends, it cancels them
+// with reason shutdown and waits at most 10 s more. It returns an error if a run is still active
+// then.
 func (rt *Runtime) Drain(ctx context.Context) error { return rt.runs.Drain(ctx) }
 
-// Close cancels what is still running, waits for it as Drain does, and lets go of everything. Requests
-// are answered afterwards, but no run starts any more.
+// Close cancels the active runs, waits for them as Drain does, and releases all resources. After
+// Close, the handler responds to requests but does not start runs.
 func (rt *Runtime) Close() error {
-	over, cancel := context.WithCancel(context.Background())
+	ended, cancel := context.WithCancel(context.Background())
 	cancel()
-	err := rt.runs.Drain(over)
+	err := rt.runs.Drain(ended)
 	var closing sync.WaitGroup
 	for _, s := range rt.servers {
 		closing.Go(func() {
 			if err := s.Close(); err != nil {
-				rt.cfg.Logger.Warn("close MCP server", "server", s.Name(), "err", err)
+				rt.cfg.Logger.Warn("close MCP server", "mcp_server", s.Name(), "err", err)
 			}
 		})
 	}
 	closing.Wait()
 	if rt.dir != nil {
-		_ = rt.dir.Close() // it was only read
+		_ = rt.dir.Close() // read-only
 	}
 	if rt.cfg.HTTPClient == nil {
 		rt.client.CloseIdleConnections()

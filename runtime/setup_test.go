@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// bench is a runtime behind a real server, with what its tests look at.
+// bench is a runtime behind a real server, with the state that tests inspect.
 type bench struct {
 	*runtime.Runtime
 	url    string
@@ -31,7 +31,7 @@ type bench struct {
 	log    *logtest.Buffer
 }
 
-// serve starts a runtime that has an agent "helper" at the upstream, and what change adds to it.
+// serve starts a runtime with an agent "helper" at the upstream. change modifies its configuration.
 func serve(t *testing.T, up *modeltest.Upstream, change func(*runtime.Config)) *bench {
 	t.Helper()
 	b := &bench{log: &logtest.Buffer{}}
@@ -84,7 +84,7 @@ func (b *bench) request(ctx context.Context, t *testing.T, method, path, body st
 	return res
 }
 
-// answer is a response that was read to its end.
+// answer is a response with its complete body.
 type answer struct {
 	status int
 	header http.Header
@@ -100,16 +100,16 @@ func (b *bench) do(t *testing.T, method, path, body string, headers ...string) a
 	return answer{res.StatusCode, res.Header, strings.TrimSuffix(string(data), "\n")}
 }
 
-// blocking runs the helper for one JSON.
-func (b *bench) blocking(t *testing.T, body string) (answer, wire.RunAnswer) {
+// blocking runs the helper with one JSON response.
+func (b *bench) blocking(t *testing.T, body string) (answer, wire.RunResponse) {
 	t.Helper()
 	a := b.do(t, "POST", runs, body, "Accept", "application/json")
-	var run wire.RunAnswer
+	var run wire.RunResponse
 	require.NoError(t, json.Unmarshal([]byte(a.body), &run), a.body)
 	return a, run
 }
 
-// event is one event as it came over the wire.
+// event is one event as it was received.
 type event struct {
 	name string
 	data map[string]any

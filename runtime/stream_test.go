@@ -29,7 +29,7 @@ func TestEventsOfARun(t *testing.T) {
 		c.Tools = []tool.Tool{greet()}
 	})
 	s := b.open(t.Context(), t, `{"message":"hello"}`)
-	require.Equal(t, "no-cache, no-transform", s.res.Header.Get("Cache-Control"))
+	require.Equal(t, "no-cache, no-transform, no-store", s.res.Header.Get("Cache-Control"))
 	require.Equal(t, "no", s.res.Header.Get("X-Accel-Buffering"))
 	all := s.rest()
 	require.Equal(t, []string{
@@ -99,7 +99,7 @@ func TestModes(t *testing.T) {
 		"event stream":                      {"text/event-stream", "", sse},
 		"event stream, block":               {"text/event-stream", `"block"`, blocked},
 		"event stream, false":               {"text/event-stream", "false", sse},
-		"event stream beside json":          {"application/json, text/event-stream;q=0.1", "", sse},
+		"event stream and json":             {"application/json, text/event-stream;q=0.1", "", sse},
 		"json":                              {"application/json", "", json},
 		"json, true":                        {"application/json", "true", json},
 		"json in other letters":             {"Application/JSON; charset=utf-8", "", json},
@@ -117,7 +117,7 @@ func TestModes(t *testing.T) {
 		"anything but text":                 {"text/*;q=0, */*", "true", json},
 		"anything but applications":         {"*/*, application/*;q=0", "false", sse},
 		"anything but json":                 {"*/*, application/json;q=0", "false", sse},
-		"json, and event streams refused":   {"text/event-stream;q=0, application/json", "true", json},
+		"json, event streams excluded":      {"text/event-stream;q=0, application/json", "true", json},
 		"event stream, whatever its weight": {"text/event-stream;q=0.001", "false", sse},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -160,7 +160,7 @@ func TestInitComesBeforeTheModelIsCalled(t *testing.T) {
 	s.until("done")
 }
 
-func TestEveryTokenComesAtOnce(t *testing.T) {
+func TestTokensAreSentImmediately(t *testing.T) {
 	first, second := make(chan struct{}), make(chan struct{})
 	up := modeltest.Start(t, modeltest.Anthropic, modeltest.Stream(
 		modeltest.Text("one"), modeltest.Ping(), modeltest.Gate(first), modeltest.Text("two"),
@@ -168,7 +168,7 @@ func TestEveryTokenComesAtOnce(t *testing.T) {
 	))
 	s := serve(t, up, nil).open(t.Context(), t, `{"message":"hello"}`)
 	require.Contains(t, s.until("partial_message").data["partial"], "text")
-	close(first) // only when the first was read
+	close(first) // only after the first was read
 	require.Equal(t, map[string]any{"type": "text", "text": "two"}, s.until("partial_message").data["partial"])
 	close(second)
 	require.Equal(t, map[string]any{"type": "text", "text": "three"}, s.until("partial_message").data["partial"])

@@ -20,7 +20,7 @@ func BenchmarkEncode(b *testing.B) {
 		b.ReportAllocs()
 		var buf []byte
 		for b.Loop() {
-			buf, _ = sse.AppendEvent(buf[:0], &token)
+			buf, _ = sse.AppendEvent(buf[:0], token)
 		}
 	})
 	b.Run("encoder", func(b *testing.B) {
@@ -122,7 +122,7 @@ func BenchmarkIdle(b *testing.B) {
 				_ = c.Close()
 			}
 		}
-		for b.Loop() { // the time of it means nothing
+		for b.Loop() { // the time is not measured
 		}
 		b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/float64(len(all)), "B/idle")
 	}
@@ -143,7 +143,7 @@ func BenchmarkIdle(b *testing.B) {
 	})
 }
 
-// sink is an http.ResponseWriter that costs nothing.
+// sink is an http.ResponseWriter without cost.
 type sink struct{ header http.Header }
 
 func (s sink) Header() http.Header         { return s.header }
@@ -151,8 +151,8 @@ func (s sink) Write(p []byte) (int, error) { return len(p), nil }
 func (s sink) WriteHeader(int)             {}
 func (s sink) Flush()                      {}
 
-// naiveEncode and naiveDecoder are what one writes on the first day, line breaks of CR and most
-// other rules left out.
+// naiveEncode and naiveDecoder are minimal implementations without CR line breaks and most other
+// rules.
 func naiveEncode(w io.Writer, ev sse.Event) {
 	fmt.Fprintf(w, "event: %s\n", ev.Type)
 	for line := range strings.SplitSeq(string(ev.Data), "\n") {

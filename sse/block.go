@@ -6,21 +6,21 @@ import (
 	"time"
 )
 
-// block is what the lines since the last empty line have told.
+// block holds the fields of the lines since the last empty line.
 type block struct {
 	typ   string
 	data  []byte // the only data line so far, within the read buffer, or joined
-	lines int    // data lines
+	lines int    // number of data lines
 	retry time.Duration
 
-	// joined holds the data once it cannot be part of the read buffer: lines put together, or a
-	// line whose event goes on past the buffer's end. spare is the one that the event returned
-	// last may still use.
+	// joined holds the data if it cannot be part of the read buffer: several lines, or a line whose
+	// event continues after the end of the buffer. spare is the buffer that the previously returned
+	// event may still use.
 	joined, spare []byte
 	own           bool // data is joined
 }
 
-// add takes over a further data line. With the first one, data is part of the read buffer.
+// add adds a data line. The data of a single line stays part of the read buffer.
 func (b *block) add(value []byte) {
 	if b.lines++; b.lines == 1 {
 		b.data = value
@@ -32,7 +32,7 @@ func (b *block) add(value []byte) {
 	b.data = b.joined
 }
 
-// detach copies data out of the read buffer, which is about to be moved.
+// detach copies data out of the read buffer before the buffer is moved.
 func (b *block) detach() {
 	if b.lines > 0 && !b.own {
 		b.joined = append(b.joined[:0], b.data...)
@@ -40,12 +40,12 @@ func (b *block) detach() {
 	}
 }
 
-// take returns the data and begins the next block. The capacity of data ends with it: appending
-// to it must not write into the read buffer.
+// take returns the data and starts the next block. The capacity of the data is clipped, so that an
+// append does not write into the read buffer.
 func (b *block) take() []byte {
 	data := slices.Clip(b.data)
 	if data == nil {
-		data = []byte{} // nil would be encoded as no data line at all
+		data = []byte{} // nil would be encoded as a missing data line
 	}
 	if b.own {
 		b.joined, b.spare = b.spare, b.joined
@@ -54,7 +54,7 @@ func (b *block) take() []byte {
 	return data
 }
 
-// trim lets go of giant buffers, where no event returned uses them any more.
+// trim releases large buffers that no returned event uses.
 func (b *block) trim() {
 	if cap(b.spare) > keepBytes {
 		b.spare = nil
@@ -70,8 +70,8 @@ func (b *block) reuse(old *block) {
 	b.joined, b.spare = old.joined, old.spare
 }
 
-// interned keeps the type names seen, so that an event does not allocate its own. A stream with
-// ever new names gets them all the same, only not for nothing.
+// interned holds the type names of earlier events, so that an event does not allocate its name. The
+// number of names is bounded.
 type interned struct {
 	last string
 	all  map[string]string
@@ -105,8 +105,8 @@ func (t *interned) get(name []byte) string {
 
 var bom = []byte("\xef\xbb\xbf")
 
-// bomState says how many bytes of a byte order mark head begins with, and whether more bytes
-// are needed to know.
+// bomState returns how many bytes of a byte order mark head starts with, and reports whether more
+// bytes are needed to decide.
 func bomState(head []byte) (skip int, undecided bool) {
 	if len(head) < len(bom) {
 		return 0, bytes.HasPrefix(bom, head)

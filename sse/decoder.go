@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// A stream of tokens waits most of its life, with room for one event. One that fills its
-	// buffer has more to come, and gets room for many; few small reads in a row give it back.
+	// A stream of tokens is idle most of the time and needs only a small buffer for one event. The
+	// buffer grows if a read fills it, and shrinks after several consecutive small reads.
 	minBuffer  = 1 << 10
 	fullBuffer = 16 << 10
 	smallReads = 8
@@ -18,7 +18,7 @@ const (
 	defaultLineLimit  = defaultEventLimit + len("data: ")
 )
 
-// LimitError says that a stream went past a limit of its decoder.
+// LimitError reports that a stream exceeded a limit of its decoder.
 type LimitError struct {
 	Part  string // "line" or "event"
 	Limit int    // bytes
@@ -28,27 +28,26 @@ func (e *LimitError) Error() string {
 	return fmt.Sprintf("decode event stream: %s of more than %d bytes", e.Part, e.Limit)
 }
 
-// Decoder reads events as the WHATWG HTML standard tells, from a stream that may be split into
-// chunks anywhere. It is not safe for concurrent use.
+// Decoder reads events as specified by the WHATWG HTML standard. The stream may be split into
+// chunks at any byte. A Decoder is not safe for concurrent use.
 //
-// One thing is not done to the letter: bytes that are no valid UTF-8 are passed on as they are,
-// where the standard puts U+FFFD in their place. That changes no line and no field, encoding/json
-// does it by itself, and whoever wants the bytes can have them.
+// It differs from the standard in one point: bytes that are not valid UTF-8 are returned unchanged
+// instead of as U+FFFD. This affects neither lines nor fields, and encoding/json replaces them.
 type Decoder struct {
 	r   io.Reader
-	err error // of r or of a limit; what is buffered is given out first
+	err error // of r or of a limit; buffered events are returned first
 
-	// buf[pos:end] is what is read and not yet parsed. No LF stands in buf[pos:lf] and no CR in
-	// buf[pos:cr], so that no byte is searched twice for either.
+	// buf[pos:end] is read and not yet parsed. buf[pos:lf] contains no LF and buf[pos:cr] no CR, so
+	// that no byte is searched twice for either.
 	buf              []byte
 	pos, end, lf, cr int
-	filled           bool // the last Read left no room
-	small            int  // how many Reads in a row would have fitted minBuffer
-	started          bool // a byte order mark is not expected any more
-	skipLF           bool // the last line ended in CR: an LF right after it belongs to it
+	filled           bool // the last Read filled the buffer
+	small            int  // number of consecutive Reads that would have fitted into minBuffer
+	started          bool // a byte order mark is no longer expected
+	skipLF           bool // the last line ended in CR: a following LF belongs to it
 
 	block block
-	ready bool  // event is parsed and waits for Next
+	ready bool  // event is parsed and not yet returned by Next
 	event Event // parsed ahead by Buffered
 
 	id        string // last event ID buffer
@@ -61,7 +60,7 @@ type Decoder struct {
 	published published
 }
 
-// published is what the caller has been told of by Next, as Buffered parses ahead.
+// published holds the state as of the last Next, because Buffered parses ahead.
 type published struct {
 	id       string
 	retry    time.Duration
@@ -69,15 +68,16 @@ type published struct {
 }
 
 // NewDecoder returns a decoder that reads from r. It reads no more than it needs to complete an
-// event, save for what comes in the same Read.
+// event, except for data of the same Read.
 func NewDecoder(r io.Reader) *Decoder {
 	return &Decoder{r: r, lineMax: defaultLineLimit, eventMax: defaultEventLimit}
 }
 
-// Limit bounds the bytes of a line, without its end, and of an event's data. Zero or less means
-// the default: 4 MiB for an event, and a line that carries one of that size in a single data
-// field. A decoder holds at most about twice the sum in memory. Call it before the first Next.
-func (d *Decoder) Limit(line, event int) {
+// SetLimits sets the largest number of bytes of a line, without its end, and of the data of an
+// event. Zero or less selects the default: 4 MiB for an event, and a line with one data field of
+// that size. A decoder uses at most about twice the sum of both as memory. Call it before the first
+// Next.
+func (d *Decoder) SetLimits(line, event int) {
 	d.lineMax, d.eventMax = defaultLineLimit, defaultEventLimit
 	if line > 0 {
 		d.lineMax = line
@@ -89,8 +89,8 @@ func (d *Decoder) Limit(line, event int) {
 
 // Next returns the next event. Its Data is valid until the next call.
 //
-// The error is io.EOF at the end of the stream, where an event without its closing empty line is
-// dropped, a [*LimitError], or wraps the reader's error. Every further call returns it again.
+// The error is io.EOF at the end of the stream, a [*LimitError], or wraps the error of the reader.
+// An event without its closing empty line is dropped. Every further call returns the same error.
 func (d *Decoder) Next() (Event, error) {
 	for !d.ready && !d.parse() {
 		if d.err != nil {
@@ -120,9 +120,9 @@ func (d *Decoder) Events() iter.Seq2[Event, error] {
 	}
 }
 
-// Buffered reports whether a further whole event is in memory, so that Next will return it
-// without a read. A server that passes events on need not flush while it holds. The event that
-// Next returned last stays valid.
+// Buffered reports whether another complete event is in memory, so that Next returns it without a
+// read. A server that forwards events need not flush while Buffered is true. The event that Next
+// returned last stays valid.
 func (d *Decoder) Buffered() bool {
 	if !d.ready {
 		d.ready = d.parse()
@@ -130,19 +130,19 @@ func (d *Decoder) Buffered() bool {
 	return d.ready
 }
 
-// Retry returns the reconnection time that the stream has set, as of the last Next, and whether
-// it has set one.
+// Retry returns the reconnection time that the stream has set as of the last Next, and reports
+// whether it has set one.
 func (d *Decoder) Retry() (time.Duration, bool) {
 	return d.published.retry, d.published.hasRetry
 }
 
-// LastEventID returns the last event ID as of the last Next: the one to send as Last-Event-ID
-// when connecting again. A block without data counts, an incomplete one does not.
+// LastEventID returns the last event ID as of the last Next. A client sends it as Last-Event-ID
+// when it reconnects. A block without data sets it, an incomplete block does not.
 func (d *Decoder) LastEventID() string {
 	return d.published.id
 }
 
-// Reset makes d read from r as a new decoder would, with the same limits. It keeps buffers.
+// Reset makes d read from r like a new decoder with the same limits. It reuses buffers.
 func (d *Decoder) Reset(r io.Reader) {
 	fresh := Decoder{r: r, lineMax: d.lineMax, eventMax: d.eventMax, types: d.types}
 	if cap(d.buf) <= keepBytes {

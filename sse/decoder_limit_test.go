@@ -21,7 +21,7 @@ func TestDecoderLimits(t *testing.T) {
 		name   string
 		stream string
 		events int
-		part   string // "": no limit is passed
+		part   string // "": within the limits
 	}{
 		{"a line at its limit", "data: " + strings.Repeat("a", 14) + "\n\n", 1, ""},
 		{"a line past its limit", "data: " + strings.Repeat("a", 15) + "\n\n", 0, "line"},
@@ -40,7 +40,7 @@ func TestDecoderLimits(t *testing.T) {
 			for kind, open := range chunked([]byte(row.stream)) {
 				for _, ahead := range []bool{false, true} {
 					d := sse.NewDecoder(open())
-					d.Limit(line, event)
+					d.SetLimits(line, event)
 					got := drain(d, ahead)
 					require.Len(t, got.Events, row.events, kind)
 					if row.part == "" {
@@ -69,7 +69,7 @@ func TestDecoderDefaultLimits(t *testing.T) {
 	}{{"an event of 4 MiB in one line", most, true}, {"one byte more", most + 1, false}} {
 		t.Run(row.name, func(t *testing.T) {
 			d := sse.NewDecoder(strings.NewReader("data: " + strings.Repeat("a", row.size) + "\n\n"))
-			d.Limit(0, 0)
+			d.SetLimits(0, 0)
 			got, err := d.Next()
 			if row.ok {
 				require.NoError(t, err)
@@ -106,13 +106,13 @@ func TestDecoderBufferFollowsTheStream(t *testing.T) {
 	require.Equal(t, 1<<10, r.sizes[len(r.sizes)-1], "which is given back when little comes")
 }
 
-func TestDecoderGiantsAndManyTypes(t *testing.T) {
+func TestDecoderLargeEventsAndManyTypes(t *testing.T) {
 	half := strings.Repeat("a", 200<<10)
 	var text strings.Builder
 	for range 2 {
 		fmt.Fprintf(&text, "data: %s\ndata: %s\n\ndata: x\ndata: y\n\n", half, half)
 	}
-	for i := range 300 { // more than are kept, and some too long to be
+	for i := range 300 { // more than are interned, and some too long for it
 		fmt.Fprintf(&text, "event: %s%d\ndata: %d\n\n", strings.Repeat("t", i%100), i%150, i)
 	}
 	stream := []byte(text.String())
@@ -126,7 +126,7 @@ func TestDecoderGrowsWithinLimit(t *testing.T) {
 	const limit = 10_000
 	r := &script{chunks: []string{strings.Repeat("a", 1<<20)}}
 	d := sse.NewDecoder(r)
-	d.Limit(limit, 0)
+	d.SetLimits(limit, 0)
 	_, err := d.Next()
 	require.ErrorAs(t, err, new(*sse.LimitError))
 	taken := 1<<20 - len(r.chunks[0])
@@ -148,7 +148,7 @@ func TestDecoderBuffered(t *testing.T) {
 	}{
 		{"1", true, 1},
 		{"2\ntwo", true, 1},
-		{"3\nthree", false, 1}, // a comment and half an event are no event
+		{"3\nthree", false, 1}, // a comment and an incomplete event are not events
 		{"4", false, 2},
 		{"5", false, 3},
 	} {
@@ -200,7 +200,7 @@ type readFunc func(p []byte) (int, error)
 
 func (f readFunc) Read(p []byte) (int, error) { return f(p) }
 
-func TestDecoderOddReaders(t *testing.T) {
+func TestDecoderUnusualReaders(t *testing.T) {
 	for _, row := range []struct {
 		name string
 		read readFunc
@@ -217,11 +217,11 @@ func TestDecoderOddReaders(t *testing.T) {
 	}
 }
 
-func TestDecoderDataIsTheCallersUntilNext(t *testing.T) {
+func TestDecoderDataIsValidUntilNext(t *testing.T) {
 	d := sse.NewDecoder(strings.NewReader("data: a\n\ndata: b\n\n"))
 	ev, err := d.Next()
 	require.NoError(t, err)
-	_ = append(ev.Data, "XXXXXXXXXXXXX"...) // must not reach the bytes of the second event
+	_ = append(ev.Data, "XXXXXXXXXXXXX"...) // must not write into the second event
 	kept := ev.Clone()
 	ev, err = d.Next()
 	require.NoError(t, err)
@@ -231,7 +231,7 @@ func TestDecoderDataIsTheCallersUntilNext(t *testing.T) {
 
 func TestDecoderReset(t *testing.T) {
 	d := sse.NewDecoder(strings.NewReader("id: 1\nretry: 5\ndata: a\n\nid: 2\nevent: x\ndata: b\n"))
-	d.Limit(20, 0)
+	d.SetLimits(20, 0)
 	require.Len(t, drain(d, true).Events, 1)
 	d.Reset(strings.NewReader("\ufeffdata: c\n\n"))
 	require.Equal(t, outcome{Events: list(ev("", "c", "")), Err: io.EOF}, drain(d, true))
@@ -250,7 +250,7 @@ func TestDecoderEventsStops(t *testing.T) {
 	require.Equal(t, "b", string(ev.Data), "a loop left early loses nothing")
 }
 
-// loop is a stream without an end.
+// loop is an endless stream.
 type loop struct {
 	text []byte
 	at   int

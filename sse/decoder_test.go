@@ -17,8 +17,8 @@ func ev(typ, data, id string) sse.Event {
 
 func list(events ...sse.Event) []sse.Event { return events }
 
-// Each row is a rule of section 9.2.6 or an example of it. Rows use LF; all of them run with CR
-// and CRLF as well, save for those that are about line ends.
+// Each row is a rule of section 9.2.6 or an example of it. Rows use LF; all of them also run with
+// CR and CRLF, except those about line ends.
 var rules = []struct {
 	name   string
 	stream string
@@ -49,7 +49,7 @@ var rules = []struct {
 	{name: "a second BOM is part of the field name", stream: "\ufeff\ufeffdata: a\n\ndata: b\n\n", want: list(ev("", "b", ""))},
 	{name: "a later BOM is not ignored", stream: "data: a\n\n\ufeffdata: b\n\n", want: list(ev("", "a", ""))},
 	{name: "half a BOM is a field name", stream: "\xef\xbbdata: a\n\ndata: b\n\n", want: list(ev("", "b", ""))},
-	{name: "BOM alone", stream: "\ufeff"},
+	{name: "only a BOM", stream: "\ufeff"},
 	{name: "BOM before an empty line", stream: "\ufeff\ndata: a\n\n", want: list(ev("", "a", ""))},
 	{name: "only one leading space is removed", stream: "data:  a \n\n", want: list(ev("", " a ", ""))},
 	{name: "a tab is no space", stream: "data:\ta\n\n", want: list(ev("", "\ta", ""))},
@@ -112,11 +112,11 @@ func TestDecoderRules(t *testing.T) {
 	}
 }
 
-// script gives out one chunk for each Read and counts them.
+// script returns one chunk for each Read and counts the reads.
 type script struct {
 	chunks []string
 	reads  int
-	sizes  []int // of the buffers offered
+	sizes  []int // of the buffers passed to Read
 	err    error // after the chunks; io.EOF if nil
 }
 

@@ -1,12 +1,16 @@
 // Package sse writes and reads server-sent events, the text/event-stream format of the WHATWG
 // HTML standard (section 9.2).
 //
-// A handler makes a [Stream] of its http.ResponseWriter and sends an [Event] at a time; the
-// stream sets the headers, flushes, sends a heartbeat while nothing happens, and gives up on a
-// reader that stopped reading. A client hands the response body to a [Decoder] and ranges over
-// its events. [Encoder] and [AppendEvent] write the format to any other place.
+// A handler wraps its http.ResponseWriter in a [Stream] and sends one [Event] at a time. The stream
+// sets the headers, flushes, sends a heartbeat while no events are sent, and fails if the reader
+// stalls. A client passes the response body to a [Decoder] and ranges over its events. [Encoder]
+// and [AppendEvent] write the format to any other destination.
 //
-// Sending and reading an event allocates nothing once buffers have grown to the size of the
-// events. The package imports the standard library only. It opens no connection and makes no
-// reconnect: [Decoder.LastEventID] and [Decoder.Retry] give a client what it needs for its own.
+// Sending and reading an event allocates no memory once the buffers have grown to the size of the
+// events. The package needs only the standard library. It opens no connections and does not
+// reconnect: [Decoder.LastEventID] and [Decoder.Retry] provide the values that a client needs for
+// it.
+//
+// The input of a [Decoder] is not trusted. A decoder bounds the size of lines and events, holds one
+// event at a time, and its time is linear in the size of the input.
 package sse

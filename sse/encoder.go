@@ -9,28 +9,28 @@ import (
 	"time"
 )
 
-// keepBytes is the largest buffer kept for later events: a single giant event must not cost its
-// size for as long as the connection lives.
+// keepBytes is the largest buffer that is reused for later events, so that one large event does not
+// occupy its size for the rest of the connection.
 const keepBytes = 64 << 10
 
-// FieldError says that the type or the ID of an event cannot be written: a line break in it would
-// begin a field of the sender's choosing, and readers ignore an ID that holds a NUL.
+// FieldError reports that the type or the ID of an event cannot be written. A line break in it
+// would start another field, and readers ignore an ID with a NUL.
 type FieldError struct {
 	Field string // "event" or "id"
-	Char  byte   // the first character refused: CR, LF or NUL
+	Char  byte   // the first invalid character: CR, LF or NUL
 }
 
 func (e *FieldError) Error() string {
 	return fmt.Sprintf("encode event: %s field holds %q", e.Field, rune(e.Char))
 }
 
-// AppendEvent appends e in the text/event-stream format to dst and returns the extended slice.
-// The error is a [*FieldError]; dst is then returned as it was. e.Data is not kept.
-func AppendEvent(dst []byte, e *Event) ([]byte, error) {
-	if err := checkFields(e); err != nil {
+// AppendEvent appends e in the text/event-stream format to dst and returns the extended slice. The
+// error is a [*FieldError]; dst is then returned unchanged. AppendEvent does not retain e.Data.
+func AppendEvent(dst []byte, e Event) ([]byte, error) {
+	if err := checkFields(&e); err != nil {
 		return dst, err
 	}
-	dst = appendFields(dst, e)
+	dst = appendFields(dst, &e)
 	if e.Data == nil && e.Type == "" && (e.ID != "" || e.Retry > 0) {
 		return append(dst, '\n'), nil
 	}
@@ -42,7 +42,7 @@ func AppendEvent(dst []byte, e *Event) ([]byte, error) {
 	return append(appendLines(dst, "data: ", e.Data), '\n'), nil
 }
 
-// appendEventFunc is AppendEvent with the data of appendData, which is given the room behind dst.
+// appendEventFunc is AppendEvent with the data of appendData, which can append in place after dst.
 func appendEventFunc(dst []byte, e *Event, appendData func([]byte) ([]byte, error)) ([]byte, error) {
 	if err := checkFields(e); err != nil {
 		return dst, err
@@ -55,7 +55,7 @@ func appendEventFunc(dst []byte, e *Event, appendData func([]byte) ([]byte, erro
 		return dst, err
 	}
 	if hasBreak(data) {
-		// The lines would be written over what they are read from.
+		// data shares memory with out, which the lines would overwrite.
 		out = appendLines(out[:len(out)-len(prefix)], prefix, bytes.Clone(data))
 		return append(out, '\n'), nil
 	}
@@ -79,13 +79,14 @@ func NewEncoder(w io.Writer) *Encoder {
 	return &Encoder{w: w}
 }
 
-// Encode writes ev. A [*FieldError] writes nothing and leaves the encoder usable; after an error
-// of the writer, which may have taken half an event, every further call returns that error.
+// Encode writes ev. After a [*FieldError], nothing is written and the encoder can be used. After an
+// error of the writer, which may have written a part of the event, every further call returns the
+// same error.
 func (e *Encoder) Encode(ev Event) error {
 	if e.err != nil {
 		return e.err
 	}
-	buf, err := AppendEvent(e.buf[:0], &ev)
+	buf, err := AppendEvent(e.buf[:0], ev)
 	if err != nil {
 		return err
 	}
@@ -114,24 +115,24 @@ func (e *Encoder) write(buf []byte) error {
 	return e.err
 }
 
-// appendComment ends with an empty line of its own: readers that split at empty lines would take
-// the comment as the beginning of the next event otherwise.
+// appendComment ends the comment with an empty line, because readers that split at empty lines
+// would take it as the start of the next event.
 func appendComment(dst []byte, text string) []byte {
 	return append(appendLines(dst, ": ", text), '\n')
 }
 
 func checkFields(e *Event) error {
-	if i := refused(e.Type); i >= 0 {
+	if i := firstInvalid(e.Type); i >= 0 {
 		return &FieldError{Field: "event", Char: e.Type[i]}
 	}
-	if i := refused(e.ID); i >= 0 {
+	if i := firstInvalid(e.ID); i >= 0 {
 		return &FieldError{Field: "id", Char: e.ID[i]}
 	}
 	return nil
 }
 
-// refused returns the index of the first CR, LF or NUL in s, or -1.
-func refused(s string) int {
+// firstInvalid returns the index of the first CR, LF or NUL in s, or -1.
+func firstInvalid(s string) int {
 	if len(s) >= 8 {
 		low := lowBytes(s[len(s)-8:])
 		for i := 0; i+8 <= len(s); i += 8 {
@@ -149,8 +150,8 @@ func refused(s string) int {
 	return -1
 }
 
-// lowBytes is not zero where one of the first eight bytes of s is at most CR: subtracting CR+1
-// from such a byte borrows into its top bit.
+// lowBytes is not zero if one of the first eight bytes of s is at most CR: subtracting CR+1 from
+// such a byte borrows into its top bit.
 func lowBytes(s string) uint64 {
 	_ = s[7]
 	x := uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 |
@@ -158,8 +159,8 @@ func lowBytes(s string) uint64 {
 	return (x - 0x0101010101010101*('\r'+1)) &^ x & 0x8080808080808080
 }
 
-// appendFields writes everything before the data lines. There is always one space after the
-// colon, so that a value's own leading space survives: readers take one away.
+// appendFields appends the fields before the data. A space always follows the colon, so that
+// leading spaces of a value are preserved: readers remove one space.
 func appendFields(dst []byte, e *Event) []byte {
 	if e.Type != "" {
 		dst = append(dst, "event: "...)
@@ -183,8 +184,8 @@ func hasBreak(data []byte) bool {
 	return bytes.IndexByte(data, '\n') >= 0 || bytes.IndexByte(data, '\r') >= 0
 }
 
-// appendLines writes each line of text after prefix. It looks at every byte once: two searches
-// for each line would be quadratic where only one of the two line ends occurs.
+// appendLines appends each line of text after prefix. It reads every byte once: two searches per
+// line would be quadratic if only one of the two line ends occurs.
 func appendLines[T string | []byte](dst []byte, prefix string, text T) []byte {
 	start := 0
 	for i := 0; i < len(text); i++ {

@@ -33,25 +33,25 @@ func TestAppendEvent(t *testing.T) {
 		{"a colon is nothing special", sse.Event{Type: "a:b", Data: []byte(":")}, "event: a:b\ndata: :\n\n"},
 		{"NUL in data is data", sse.Event{Data: []byte("a\x00")}, "data: a\x00\n\n"},
 		{"empty data is dispatched", sse.Event{Data: []byte{}, ID: "1"}, "id: 1\ndata: \n\n"},
-		{"a type alone is dispatched", sse.Event{Type: "done"}, "event: done\ndata: \n\n"},
+		{"only a type is dispatched", sse.Event{Type: "done"}, "event: done\ndata: \n\n"},
 		{"zero event is an empty message", sse.Event{}, "data: \n\n"},
-		{"an ID alone is no event", sse.Event{ID: "1"}, "id: 1\n\n"},
-		{"a retry alone is no event", sse.Event{Retry: time.Second}, "retry: 1000\n\n"},
+		{"only an ID is not an event", sse.Event{ID: "1"}, "id: 1\n\n"},
+		{"only a retry is not an event", sse.Event{Retry: time.Second}, "retry: 1000\n\n"},
 		{"a retry below a millisecond is one", sse.Event{Retry: 1}, "retry: 1\n\n"},
 		{"the longest retry", sse.Event{Retry: math.MaxInt64}, "retry: 9223372036854\n\n"},
 		{"a retry below zero is none", sse.Event{Retry: -time.Second}, "data: \n\n"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			got, err := sse.AppendEvent([]byte("before"), &row.event)
+			got, err := sse.AppendEvent([]byte("before"), row.event)
 			require.NoError(t, err)
 			require.Equal(t, "before"+row.want, string(got))
 		})
 	}
 }
 
-func TestAppendEventRefusesInjection(t *testing.T) {
+func TestAppendEventRejectsInjection(t *testing.T) {
 	for _, bad := range []string{"\r", "\n", "\x00"} {
-		var places []string // a bad character at each place of types of each length
+		var places []string // an invalid character at each position of types of each length
 		for size := range 20 {
 			for at := range size + 1 {
 				places = append(places, strings.Repeat("x", at)+bad+strings.Repeat("\xff", size-at))
@@ -60,7 +60,7 @@ func TestAppendEventRefusesInjection(t *testing.T) {
 		for _, at := range places {
 			for field, ev := range map[string]sse.Event{"event": {Type: at}, "id": {ID: at}} {
 				dst := []byte("before")
-				got, err := sse.AppendEvent(dst, &ev)
+				got, err := sse.AppendEvent(dst, ev)
 				var refused *sse.FieldError
 				require.ErrorAs(t, err, &refused)
 				require.Equal(t, sse.FieldError{Field: field, Char: bad[0]}, *refused)
@@ -71,7 +71,7 @@ func TestAppendEventRefusesInjection(t *testing.T) {
 				e := sse.NewEncoder(&out)
 				require.ErrorAs(t, e.Encode(ev), &refused)
 				require.Zero(t, out.Len(), "nothing is written")
-				require.NoError(t, e.Encode(sse.Event{Data: []byte("a")}), "the encoder goes on")
+				require.NoError(t, e.Encode(sse.Event{Data: []byte("a")}), "the encoder can be used")
 			}
 		}
 	}
@@ -94,7 +94,7 @@ func TestEncoderComment(t *testing.T) {
 	}
 }
 
-// writes records what each Write got, and fails from the failAt-th on.
+// writes records the argument of each Write, and fails from the failAt-th on.
 type writes struct {
 	got    []string
 	failAt int
@@ -126,7 +126,7 @@ func TestEncoderWritesOnceForEachEvent(t *testing.T) {
 	require.Equal(t, "data: d\n\n", w.got[3])
 }
 
-func TestEncoderErrorStays(t *testing.T) {
+func TestEncoderErrorIsPermanent(t *testing.T) {
 	for _, row := range []struct {
 		name  string
 		short bool

@@ -23,7 +23,7 @@ func ExampleStream() {
 		defer stream.Close()
 		for _, word := range []string{"hello", "world"} {
 			if err := stream.Send(sse.Event{Type: "token", Data: []byte(word)}); err != nil {
-				return // the client is gone, or does not read
+				return // the client has disconnected or does not read
 			}
 		}
 	}
@@ -48,7 +48,7 @@ func ExampleStream() {
 	// data: world
 }
 
-// Events from upstream are passed on, and flushed only where the next one is not there yet.
+// Upstream events are forwarded, and flushed only if no further event is buffered.
 func ExampleDecoder_Buffered() {
 	upstream := strings.NewReader("data: one\n\ndata: two\n\n")
 	w := httptest.NewRecorder()
@@ -81,7 +81,7 @@ func ExampleDecoder_Buffered() {
 	// data: two
 }
 
-// An append-style encoder writes into the stream's buffer.
+// An encoder that appends writes into the stream's buffer.
 func ExampleStream_QueueFunc() {
 	w := httptest.NewRecorder()
 	stream, err := sse.NewStream(w, sse.StreamConfig{})
@@ -136,7 +136,7 @@ func ExampleEncoder() {
 }
 
 func ExampleAppendEvent() {
-	buf, err := sse.AppendEvent(nil, &sse.Event{Data: []byte("hello")})
+	buf, err := sse.AppendEvent(nil, sse.Event{Data: []byte("hello")})
 	fmt.Printf("%q %v\n", buf, err)
 	// Output: "data: hello\n\n" <nil>
 }

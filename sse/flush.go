@@ -1,13 +1,8 @@
 package sse
 
-import (
-	"errors"
-	"fmt"
-	"net/http"
-	"time"
-)
+import "fmt"
 
-// The methods of this file run under the stream's mutex.
+// The methods in this file need the stream's mutex.
 
 func (s *Stream) usable() error {
 	if s.closed {
@@ -16,7 +11,7 @@ func (s *Stream) usable() error {
 	return s.err
 }
 
-func (s *Stream) queue(ev *Event) error {
+func (s *Stream) queue(ev Event) error {
 	if err := s.usable(); err != nil {
 		return err
 	}
@@ -52,7 +47,7 @@ func (s *Stream) need() {
 	}
 }
 
-// release gives an empty buffer back.
+// release returns an empty buffer to the pool.
 func (s *Stream) release() {
 	if s.buf == nil || len(s.buf.b) > 0 {
 		return
@@ -63,18 +58,25 @@ func (s *Stream) release() {
 	s.buf = nil
 }
 
-// flush writes what is queued. With nothing queued it still makes net/http send the headers.
+// flush writes the queued events. Without any, net/http sends the headers.
 func (s *Stream) flush() error {
-	s.write()
+	s.write(true)
 	return s.err
 }
 
-func (s *Stream) write() {
-	var rest []byte
+// write passes the queued events to the response writer, and flushes it on request.
+func (s *Stream) write(flush bool) {
+	var queued []byte
 	if s.buf != nil {
-		rest = s.buf.b
+		queued = s.buf.b
 	}
-	err := s.writeChunks(rest)
+	_, err := s.out.Write(queued)
+	if err == nil && len(queued) > 0 { // a flush of headers does not keep a connection open
+		s.lastWrite = s.out.Extended()
+	}
+	if err == nil && flush {
+		err = s.flushWriter()
+	}
 	if s.buf != nil {
 		s.buf.b = s.buf.b[:0]
 		s.release()
@@ -91,43 +93,12 @@ func (s *Stream) write() {
 	}
 }
 
-func (s *Stream) writeChunks(rest []byte) error {
-	for {
-		now := time.Now()
-		if len(rest) > 0 { // a flush of nothing keeps no connection alive
-			s.lastWrite = now
-		}
-		if err := s.setDeadline(now); err != nil {
-			return err
-		}
-		chunk := rest[:min(len(rest), chunkBytes)]
-		rest = rest[len(chunk):]
-		if len(chunk) > 0 {
-			if _, err := s.w.Write(chunk); err != nil {
-				return err
-			}
-		}
-		if len(rest) == 0 {
-			break
-		}
-	}
-	if err := s.rc.Flush(); err != nil {
+func (s *Stream) flushWriter() error {
+	if err := s.out.Flush(); err != nil {
 		return err
 	}
-	if s.clearAfter && s.writeTimeout > 0 {
-		return s.rc.SetWriteDeadline(time.Time{})
+	if s.clearAfter {
+		return s.out.Clear()
 	}
 	return nil
-}
-
-func (s *Stream) setDeadline(now time.Time) error {
-	if s.writeTimeout == 0 {
-		return nil
-	}
-	err := s.rc.SetWriteDeadline(now.Add(s.writeTimeout))
-	if errors.Is(err, http.ErrNotSupported) {
-		s.writeTimeout = 0
-		return nil
-	}
-	return err
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/seed93082962/agenthost/sse"
 )
 
-// pieces gives out a stream in pieces whose sizes are told by cuts, over and over.
+// pieces returns a stream in pieces whose sizes are those of cuts, repeatedly.
 type pieces struct {
 	r    io.Reader
 	cuts []byte
@@ -51,7 +51,7 @@ func FuzzDecoderLimits(f *testing.F) {
 	f.Fuzz(func(t *testing.T, stream []byte, line, event uint8) {
 		open := func(r io.Reader) outcome {
 			d := sse.NewDecoder(r)
-			d.Limit(int(line), int(event))
+			d.SetLimits(int(line), int(event))
 			return drain(d, line%2 == 0)
 		}
 		got := open(bytes.NewReader(stream))
@@ -68,14 +68,14 @@ func FuzzDecoderLimits(f *testing.F) {
 	})
 }
 
-// normal is data as it arrives: line breaks of any kind become LF.
+// normal returns data as it is received: every line break is LF.
 func normal(data []byte) []byte {
 	data = bytes.ReplaceAll(data, []byte("\r\n"), []byte("\n"))
 	return bytes.ReplaceAll(data, []byte("\r"), []byte("\n"))
 }
 
-// FuzzRoundTrip also looks for injection: whatever stands in the fields, each event sent is one
-// event received, and the one after it arrives untouched.
+// FuzzRoundTrip also detects injection: each event is received as one event with the same fields,
+// and the next event is unchanged.
 func FuzzRoundTrip(f *testing.F) {
 	f.Add("token", "1", []byte("{\"a\": \"b\"}"), int64(1500), "comment")
 	f.Add("", "", []byte("a\r\rdata: b\n\nid: 7\n"), int64(0), "a\r\ndata: b\r\r")

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// parse takes lines from the buffer until an event is complete, and reports whether one is.
+// parse reads lines from the buffer up to the end of an event, and reports whether it found one.
 func (d *Decoder) parse() bool {
 	if !d.started {
 		skip, undecided := bomState(d.buf[d.pos:d.end])
@@ -36,8 +36,8 @@ func (d *Decoder) parse() bool {
 	}
 }
 
-// line takes the next line, without its end, from the buffer. It does not wait to see whether an
-// LF follows a CR: a server that ends lines in CR must not have its events held up.
+// line returns the next line of the buffer without its end. After a CR it does not wait for an LF:
+// the events of a server that ends lines with CR must not be delayed.
 func (d *Decoder) line() ([]byte, bool) {
 	buf, pos := d.buf[:d.end], d.pos
 	if d.skipLF && pos < len(buf) {
@@ -90,9 +90,9 @@ func (d *Decoder) line() ([]byte, bool) {
 	return buf[pos:stop], true
 }
 
-// field interprets a line that is not empty. It reports false past a limit.
+// field interprets a line that is not empty. It reports false if a limit is exceeded.
 func (d *Decoder) field(line []byte) bool {
-	// The two fields of almost every line, without a search for the colon.
+	// The two fields of almost every line are compared without a search for the colon.
 	if len(line) > 5 && string(line[:5]) == "data:" {
 		return d.data(trimSpace(line[5:]))
 	}
@@ -133,8 +133,8 @@ func (d *Decoder) data(value []byte) bool {
 	return true
 }
 
-// dispatch ends the block, and reports whether it made an event: one without a data line does
-// not, yet its ID counts.
+// dispatch ends the block and reports whether it is an event. A block without data is not an event,
+// but sets the last event ID.
 func (d *Decoder) dispatch() bool {
 	d.blockID = d.id
 	if d.block.lines == 0 {
@@ -147,7 +147,7 @@ func (d *Decoder) dispatch() bool {
 	return true
 }
 
-// fail ends the stream at a limit, whatever is buffered.
+// fail ends the stream because of a limit and discards the buffer.
 func (d *Decoder) fail(err error) {
 	d.err = err
 	d.pos, d.end, d.lf, d.cr = 0, 0, 0, 0
@@ -156,12 +156,12 @@ func (d *Decoder) fail(err error) {
 
 var errCount = errors.New("reader returned an impossible count")
 
-// fill reads once, making room before. No event that was returned is valid any more.
+// fill makes room and reads once. Events that were returned before are no longer valid.
 func (d *Decoder) fill() {
 	d.block.detach()
 	d.block.trim()
 	d.makeRoom()
-	for range 100 { // as bufio does before it gives up on a reader that returns nothing
+	for range 100 { // like bufio for a reader that returns nothing
 		n, err := d.r.Read(d.buf[d.end:])
 		if n < 0 || n > len(d.buf)-d.end {
 			d.err = fmt.Errorf("read event stream: %w", errCount)
@@ -184,9 +184,9 @@ func (d *Decoder) fill() {
 	d.err = fmt.Errorf("read event stream: %w", io.ErrNoProgress)
 }
 
-// makeRoom moves what is not parsed to the front of the buffer, in a larger one where that is
-// full, or back in a small one where it is too large for what comes, as once a giant line has been
-// taken out: what follows may be a long wait for the next event.
+// makeRoom moves unparsed bytes to the front of the buffer. A full buffer is replaced by a larger
+// one. A buffer that is too large for the current data, for example after a large line, is replaced
+// by a small one before a possibly long wait.
 func (d *Decoder) makeRoom() {
 	rest := d.buf[d.pos:d.end]
 	switch size := len(d.buf); {
@@ -198,7 +198,7 @@ func (d *Decoder) makeRoom() {
 		d.buf = make([]byte, min(2*size, d.lineMax+minBuffer))
 	case len(rest) <= minBuffer/2 && (size > keepBytes || size > minBuffer && d.small >= smallReads):
 		d.buf = make([]byte, minBuffer)
-	case d.pos == 0: // a long line that arrives in small pieces is not moved for each of them
+	case d.pos == 0: // a long line in small pieces is not moved for each of them
 		return
 	}
 	copy(d.buf, rest)
@@ -213,7 +213,7 @@ func trimSpace(value []byte) []byte {
 	return value
 }
 
-// parseRetry reads milliseconds. What a Duration cannot hold becomes the longest that it can.
+// parseRetry parses milliseconds. Values that exceed a Duration become the largest one.
 func parseRetry(value []byte) (time.Duration, bool) {
 	const most = math.MaxInt64 / int64(time.Millisecond)
 	var ms int64

@@ -11,17 +11,17 @@ import (
 	"github.com/seed93082962/agenthost/sse"
 )
 
-// outcome is all that a stream tells a reader.
+// outcome is everything that a reader gets from a stream.
 type outcome struct {
 	Events   []sse.Event
 	LastID   string
 	Retry    time.Duration
 	HasRetry bool
-	Err      error // io.EOF at a proper end
+	Err      error // io.EOF at a regular end
 }
 
 // reference follows the text of the WHATWG HTML standard, sections 9.2.5 and 9.2.6, sentence by
-// sentence and without a thought for speed. It sees the whole stream at once.
+// sentence and regardless of speed. Its input is the whole stream.
 func reference(stream []byte) outcome {
 	var out outcome
 	text := strings.TrimPrefix(string(stream), "\ufeff")
@@ -82,7 +82,7 @@ func reference(stream []byte) outcome {
 	}
 }
 
-// drain reads d to its end. Where ahead is set it asks Buffered after each event, and again.
+// drain reads d to its end. If ahead is set, it calls Buffered twice after each event.
 func drain(d *sse.Decoder, ahead bool) outcome {
 	var out outcome
 	for {
@@ -102,7 +102,7 @@ func drain(d *sse.Decoder, ahead bool) outcome {
 	return out
 }
 
-// chunked returns readers that give out the same stream in different pieces.
+// chunked returns readers that return the same stream in different pieces.
 func chunked(stream []byte) map[string]func() io.Reader {
 	return map[string]func() io.Reader{
 		"whole":      func() io.Reader { return bytes.NewReader(stream) },

@@ -8,54 +8,51 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/seed93082962/agenthost/internal/deadline"
 )
 
 const (
-	// autoFlush is how much a stream gathers before it writes by itself.
+	// autoFlush is the number of queued bytes at which a stream flushes.
 	autoFlush = 32 << 10
-
-	// chunkBytes is written for each deadline: a large event to a slow reader is progress as
-	// long as the reader takes this much in a WriteTimeout.
-	chunkBytes = 64 << 10
 )
 
-// ErrClosed is what a [Stream] answers after Close.
+// ErrClosed is the error of a [Stream] after Close.
 var ErrClosed = errors.New("event stream is closed")
 
 // StreamConfig is the configuration of a [Stream]. Its zero value is ready for use.
 type StreamConfig struct {
-	// Heartbeat is how long nothing may be written before a comment ": ping" is, which keeps
-	// proxies from taking the connection for dead. Negative turns it off. Defaults to 15 s.
+	// Heartbeat is the time without a write after which the comment ": ping" is sent, so that
+	// proxies do not close the connection. Negative disables it. Defaults to 15 s.
 	Heartbeat time.Duration
 
-	// WriteTimeout is how long a reader may take for 64 KiB before the stream fails. It stands
-	// in for http.Server.WriteTimeout, which would bound the whole stream. Negative leaves
-	// deadlines alone. Defaults to 30 s.
+	// WriteTimeout is the time within which a reader must read 64 KiB. Otherwise the stream fails.
+	// It replaces http.Server.WriteTimeout, which would bound the whole stream. Negative sets no
+	// deadlines. Defaults to 30 s.
 	WriteTimeout time.Duration
 
-	// OnError is called once, when a write failed, also one of the heartbeat's. It is the place
-	// to cancel the work behind the stream. It runs within the failed call or on the
-	// heartbeat's goroutine, and must not call the stream.
+	// OnError is called once if a write fails, including one of the heartbeat. It can cancel the
+	// work that produces the events. It runs within the failed call or on the goroutine of the
+	// heartbeat, and must not call the stream.
 	OnError func(error)
 }
 
-// Stream sends events as the answer to a request. Every event arrives whole, also where
-// goroutines send side by side. After a failed write, every further call returns its error.
+// Stream sends events as the response to a request. It is safe for concurrent use, and events are
+// never interleaved. After a failed write, every further call returns the same error.
 //
-// A stream holds no buffer while there is nothing to flush, and no goroutine. Close it before
-// the handler returns (defer does): the heartbeat would use a dead http.ResponseWriter.
+// A stream holds a buffer only while events are queued, and no goroutine. Close it before the
+// handler returns, usually with defer: the heartbeat must not use the http.ResponseWriter
+// afterwards.
 type Stream struct {
-	w            http.ResponseWriter
-	rc           *http.ResponseController
-	heartbeat    time.Duration
-	writeTimeout time.Duration // 0: w knows no deadlines, or none are wanted
-	clearAfter   bool          // a deadline must not outlast the write that it is for
-	onError      func(error)
-	timer        *time.Timer // nil without a heartbeat
+	heartbeat  time.Duration
+	clearAfter bool // a deadline must not outlast the write that it is for
+	onError    func(error)
+	timer      *time.Timer // nil without a heartbeat
 
-	mu        sync.Mutex // guards what follows, and every use of w and rc
-	buf       *buffer    // nil while nothing is queued
-	err       error      // of the first write that failed
+	mu        sync.Mutex // guards the fields below
+	out       deadline.Writer
+	buf       *buffer // nil while nothing is queued
+	err       error   // of the first write that failed
 	closed    bool
 	lastWrite time.Time
 }
@@ -64,57 +61,55 @@ type buffer struct{ b []byte }
 
 var buffers = sync.Pool{New: func() any { return &buffer{b: make([]byte, 0, 4<<10)} }}
 
-// NewStream begins the answer: status 200 and the headers of an event stream. A Cache-Control or
-// X-Accel-Buffering that the caller has set stays, any Content-Type and Content-Length does not.
-// Nothing is sent before the first flush; call [Stream.Flush] at once where the first event may
-// take its time and the client should know that it is connected.
+// NewStream starts the response with status 200 and the headers of an event stream. It keeps a
+// Cache-Control or X-Accel-Buffering header of the caller, but no Content-Type and no
+// Content-Length. Nothing is sent before the first flush; call [Stream.Flush] if the first event
+// may take long and the client should receive the headers before.
 //
-// It fails, with w untouched, where neither w nor a writer that its Unwrap leads to can flush;
-// the error is an http.ErrNotSupported then.
+// If neither w nor a writer that it unwraps to can flush, the error is http.ErrNotSupported and w
+// is unchanged.
 func NewStream(w http.ResponseWriter, cfg StreamConfig) (*Stream, error) {
 	if !canFlush(w) {
 		return nil, fmt.Errorf("open event stream: flush: %w", http.ErrNotSupported)
 	}
 	s := &Stream{
-		w:            w,
-		rc:           http.NewResponseController(w),
-		heartbeat:    cmp.Or(cfg.Heartbeat, 15*time.Second),
-		writeTimeout: max(0, cmp.Or(cfg.WriteTimeout, 30*time.Second)),
-		onError:      cfg.OnError,
-		lastWrite:    time.Now(),
+		out:       deadline.NewWriter(w, cfg.WriteTimeout),
+		heartbeat: cmp.Or(cfg.Heartbeat, 15*time.Second),
+		onError:   cfg.OnError,
+		lastWrite: time.Now(),
 	}
-	// HTTP/2 resets a stream at its deadline even where nothing is being written. A heartbeat
-	// moves the deadline on in time; without one it is taken away after each write.
-	s.clearAfter = s.heartbeat < 0 || s.heartbeat > s.writeTimeout/2
+	// HTTP/2 resets a stream at its deadline even if nothing is being written. A heartbeat extends
+	// the deadline in time; without one, the deadline is removed after each write.
+	s.clearAfter = s.heartbeat < 0 || s.heartbeat > s.out.Timeout()/2
 
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream; charset=utf-8")
 	setDefault(h, "Cache-Control", "no-cache, no-transform")
-	setDefault(h, "X-Accel-Buffering", "no") // nginx holds answers back otherwise
+	setDefault(h, "X-Accel-Buffering", "no") // otherwise nginx buffers responses
 	h.Del("Content-Length")
 	w.WriteHeader(http.StatusOK)
 
 	if s.heartbeat > 0 {
-		// Started by Reset, as the first beat may be due before AfterFunc has returned.
+		// started by Reset, because the first beat may be due before AfterFunc returns
 		s.timer = time.AfterFunc(math.MaxInt64, s.beat)
 		s.timer.Reset(s.heartbeat)
 	}
 	return s, nil
 }
 
-// Queue adds ev to what the next flush sends. It flushes by itself past 32 KiB. A [*FieldError]
-// leaves the stream usable. ev.Data is copied, so that one buffer of the caller's does for all
-// events; what a json.Encoder has written wants its trailing newline cut off, which would be sent.
+// Queue adds ev to the data of the next flush. It flushes if more than 32 KiB are queued. After a
+// [*FieldError] the stream can be used. ev.Data is copied, so that the caller can reuse its buffer.
+// The caller must remove the newline that a json.Encoder appends, since it would be sent.
 func (s *Stream) Queue(ev Event) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.queue(&ev)
+	return s.queue(ev)
 }
 
-// QueueFunc is [Stream.Queue] with the data that appendData appends to dst, which is empty and
-// has the stream's own buffer behind it: an append-style encoder writes there without a copy and
-// without an allocation. ev.Data is not used. An error of appendData is returned as it is and
-// sends nothing. appendData must not call the stream, nor keep dst or what it returns.
+// QueueFunc is [Stream.Queue] with the data that appendData appends to dst, an empty slice of the
+// stream's buffer. An encoder that appends writes without a copy and without an allocation. ev.Data
+// is not used. If appendData returns an error, it is returned unchanged and nothing is sent.
+// appendData must not call the stream and must not retain dst or its result.
 func (s *Stream) QueueFunc(ev Event, appendData func(dst []byte) ([]byte, error)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -130,17 +125,17 @@ func (s *Stream) QueueFunc(ev Event, appendData func(dst []byte) ([]byte, error)
 	return s.queued(b)
 }
 
-// Send is [Stream.Queue] and [Stream.Flush].
+// Send queues ev and flushes.
 func (s *Stream) Send(ev Event) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.queue(&ev); err != nil || s.buf == nil { // nil: a large one is out already
+	if err := s.queue(ev); err != nil || s.buf == nil { // nil: queue has flushed a large event
 		return err
 	}
 	return s.flush()
 }
 
-// Flush sends what is queued, and the headers if they have not gone yet.
+// Flush sends the queued events, and the headers if they are not sent yet.
 func (s *Stream) Flush() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -150,16 +145,17 @@ func (s *Stream) Flush() error {
 	return s.flush()
 }
 
-// Comment sends text as comment lines, which readers ignore, after what is queued.
+// Comment sends text as comment lines after the queued events. Readers ignore comments.
 func (s *Stream) Comment(text string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.comment(text)
 }
 
-// Close flushes and ends the stream, after waiting for a heartbeat under way. The
-// http.ResponseWriter is not used once it has returned; the handler should return as well, as
-// the end of the answer has to be out within a WriteTimeout. Closing again returns the same.
+// Close ends the stream. It writes the queued events, which net/http sends together with the end of
+// the response, and waits for a heartbeat in progress. After Close, the http.ResponseWriter is not
+// used, and the handler should return: the end of the response must be sent within a WriteTimeout.
+// Further calls return the same error.
 func (s *Stream) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -167,26 +163,25 @@ func (s *Stream) Close() error {
 		return s.err
 	}
 	if s.timer != nil {
-		s.timer.Stop() // beat sees closed where this comes too late
+		s.timer.Stop() // if this is too late, beat returns because the stream is closed
 	}
 	if s.err == nil && s.buf != nil {
-		s.write()
+		s.write(false) // net/http sends it together with the end of the body
 	}
 	if s.err == nil {
-		// What net/http writes after the handler has this deadline, and not an old one that may
-		// have passed. It takes the deadline away before the connection's next request.
-		_ = s.setDeadline(time.Now()) // a connection that is gone has nothing left to be written
+		// This deadline applies to what net/http writes after the handler. net/http removes it
+		// before the next request of the connection.
+		_ = s.out.Extend() // if the connection is closed, nothing is written
 	}
 	s.closed = true
 	return s.err
 }
 
-// beat runs on the timer's goroutine. Writes do not touch the timer: it finds out by itself how
-// much of the time is left. It does not queue behind a write under way, which may take as long
-// as the reader likes, and is a sign of life itself.
+// beat runs on the goroutine of the timer. Writes do not reset the timer: beat computes the
+// remaining time. It does not wait for a write in progress, which counts as activity.
 func (s *Stream) beat() {
 	if !s.mu.TryLock() {
-		s.timer.Reset(s.heartbeat / 8) // once more after Close: harmless
+		s.timer.Reset(s.heartbeat / 8) // harmless after Close
 		return
 	}
 	defer s.mu.Unlock()

@@ -17,8 +17,7 @@ import (
 	"github.com/seed93082962/agenthost/sse"
 )
 
-// wrapped is a middleware's writer: it is no Flusher, but knows whom to ask. It records what is
-// done to it.
+// wrapped is the writer of a middleware: it is not a Flusher, but has Unwrap. It records calls.
 type wrapped struct {
 	http.ResponseWriter
 	mu    sync.Mutex
@@ -38,7 +37,7 @@ func (w *wrapped) Write(p []byte) (int, error) {
 	return w.ResponseWriter.Write(p)
 }
 
-// recorded is a wrapped that records flushes and deadlines too.
+// recorded is a wrapped that also records flushes and deadlines.
 type recorded struct{ wrapped }
 
 func (w *recorded) FlushError() error {
@@ -52,7 +51,7 @@ func (w *recorded) SetWriteDeadline(at time.Time) error {
 }
 
 // serve starts a server with h over HTTP/1.1 or HTTP/2, mounted below a prefix and behind a
-// wrapper, and returns a function that makes a request.
+// wrapper, and returns a function that sends a request.
 func serve(t *testing.T, http2 bool, h http.HandlerFunc) func() *http.Response {
 	mux := http.NewServeMux()
 	mux.Handle("/deep/", http.StripPrefix("/deep", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -77,7 +76,7 @@ func protocols(t *testing.T, test func(t *testing.T, http2 bool)) {
 	t.Run("HTTP 2", func(t *testing.T) { test(t, true) })
 }
 
-func TestStreamEventsArriveBeforeTheHandlerGoesOn(t *testing.T) {
+func TestStreamEventsArriveImmediately(t *testing.T) {
 	protocols(t, func(t *testing.T, http2 bool) {
 		opened, seen := make(chan bool), make(chan bool)
 		do := serve(t, http2, func(w http.ResponseWriter, r *http.Request) {
@@ -185,7 +184,7 @@ func TestStreamWrites(t *testing.T) {
 		{"without a heartbeat no deadline outlasts its write", sse.StreamConfig{Heartbeat: -1},
 			func(s *sse.Stream) error { return s.Send(ev("", "1", "")) },
 			[]string{"deadline true", "write 9", "flush", "deadline false"}},
-		{"a refused event leaves the others alone", sse.StreamConfig{}, func(s *sse.Stream) error {
+		{"a rejected event does not affect the others", sse.StreamConfig{}, func(s *sse.Stream) error {
 			first, refused := s.Queue(ev("", "1", "")), s.Queue(ev("a\nb", "2", ""))
 			if !errors.As(refused, new(*sse.FieldError)) {
 				return errors.New("injection was not refused")
@@ -280,7 +279,7 @@ func TestStreamClose(t *testing.T) {
 	require.Equal(t, "data: a\n\n", w.Body.String())
 }
 
-func TestStreamClientGoesAway(t *testing.T) {
+func TestStreamClientDisconnects(t *testing.T) {
 	protocols(t, func(t *testing.T, http2 bool) {
 		var causes []error
 		ended := make(chan error)

@@ -20,7 +20,7 @@ import (
 	"github.com/seed93082962/agenthost/sse"
 )
 
-// pipes is a network of net.Pipe, so that a real server and client run on synctest's clock.
+// pipes is a network of net.Pipe, so that a real server and client use the clock of synctest.
 type pipes struct {
 	conns  chan net.Conn
 	closed chan struct{}
@@ -44,7 +44,7 @@ func (p *pipes) dial(context.Context, string, string) (net.Conn, error) {
 	return client, nil
 }
 
-// virtual starts a server with h in the bubble of t, and returns a function that makes a request.
+// virtual starts a server with h in the bubble of t, and returns a function that sends a request.
 func virtual(t *testing.T, http2 bool, h http.HandlerFunc) func() *http.Response {
 	network := &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
 	var protocols http.Protocols
@@ -69,7 +69,7 @@ func virtual(t *testing.T, http2 bool, h http.HandlerFunc) func() *http.Response
 	}
 }
 
-// bubbles is protocols, with each test in a bubble of its own.
+// bubbles is protocols with each test in its own bubble.
 func bubbles(t *testing.T, name string, test func(t *testing.T, http2 bool)) {
 	t.Run(name, func(t *testing.T) {
 		protocols(t, func(t *testing.T, http2 bool) {
@@ -142,8 +142,8 @@ func TestStreamHeartbeat(t *testing.T) {
 	}
 }
 
-// A server's own WriteTimeout (one second here) does not end a stream, nor does the stream's end
-// one that is quiet; and the connection is fit for the next request.
+// A server's own WriteTimeout (one second here) does not end a stream, and the end of a stream does
+// not end a quiet connection, which serves the next request.
 func TestStreamOutlivesWriteTimeout(t *testing.T) {
 	for name, heartbeat := range map[string]time.Duration{"heartbeat": 0, "no heartbeat": -1, "slow heartbeat": 2 * time.Minute} {
 		bubbles(t, name, func(t *testing.T, http2 bool) {
@@ -159,7 +159,7 @@ func TestStreamOutlivesWriteTimeout(t *testing.T) {
 			for range 2 {
 				out := drain(sse.NewDecoder(get().Body), false)
 				require.Equal(t, outcome{Events: list(ev("", "a", ""), ev("", "b", "")), Err: io.EOF}, out)
-				wait(time.Minute) // past the deadline that Close left
+				wait(time.Minute) // past the deadline that Close set
 			}
 		})
 	}
@@ -177,7 +177,7 @@ func TestStreamSlowReaderIsProgress(t *testing.T) {
 		start := time.Now()
 		body := get().Body
 		slow := readFunc(func(p []byte) (int, error) {
-			wait(time.Second) // for at most 4 KiB: 64 KiB take 16 s and more
+			wait(time.Second) // for at most 4 KiB: 64 KiB take at least 16 s
 			return body.Read(p[:min(len(p), 4<<10)])
 		})
 		got, err := sse.NewDecoder(slow).Next()
@@ -190,12 +190,12 @@ func TestStreamSlowReaderIsProgress(t *testing.T) {
 func TestStreamStalledReader(t *testing.T) {
 	for _, row := range []struct {
 		name string
-		size int // of the event: what is queued and not sent falls to the heartbeat
+		size int // of the event: the heartbeat sends what is queued
 		want time.Duration
 	}{{"in a send", 8 << 20, 30 * time.Second}, {"in a heartbeat", 30 << 10, 45 * time.Second}} {
 		bubbles(t, row.name, func(t *testing.T, http2 bool) {
 			if http2 && row.size < 1<<20 {
-				return // HTTP/2 clients take that much without being read from
+				return // HTTP/2 clients buffer that much without a read
 			}
 			start := time.Now()
 			failed, ended := make(chan error, 2), make(chan error)
@@ -208,7 +208,7 @@ func TestStreamStalledReader(t *testing.T) {
 				require.Equal(t, err, s.Close())
 				ended <- err
 			})
-			get() // and read no more
+			get() // and stop reading
 			err := <-ended
 			require.Equal(t, row.want, time.Since(start))
 			require.Error(t, err)
@@ -220,7 +220,7 @@ func TestStreamStalledReader(t *testing.T) {
 	}
 }
 
-// The same over TCP, where the kernel's buffers fill up first.
+// The same over TCP, whose kernel buffers fill first.
 func TestStreamStalledReaderTCP(t *testing.T) {
 	ended := make(chan error, 2)
 	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -252,9 +252,9 @@ func TestStreamStalledReaderTCP(t *testing.T) {
 	require.Equal(t, first, <-ended)
 }
 
-func TestStreamHeartbeatBesideWriters(t *testing.T) {
+func TestStreamHeartbeatDuringWrites(t *testing.T) {
 	const writers, each = 4, 300
-	pinged := make(chan struct{}) // the client has seen a heartbeat
+	pinged := make(chan struct{}) // the client has received a heartbeat
 	do := serve(t, false, func(w http.ResponseWriter, r *http.Request) {
 		s, err := sse.NewStream(w, sse.StreamConfig{Heartbeat: time.Microsecond})
 		require.NoError(t, err)
@@ -271,7 +271,7 @@ func TestStreamHeartbeatBesideWriters(t *testing.T) {
 		for range writers {
 			require.NoError(t, <-done)
 		}
-		<-pinged // at the latest now that nobody writes
+		<-pinged // at the latest now that there are no writes
 		require.NoError(t, s.Close())
 		_, _ = io.WriteString(w, "event: closed\ndata\n\n") // races with a heartbeat that Close did not wait for
 	})
@@ -289,7 +289,7 @@ func TestStreamHeartbeatBesideWriters(t *testing.T) {
 	require.Equal(t, "closed", out.Events[last].Type)
 }
 
-// pingWatch closes seen when a whole heartbeat has passed.
+// pingWatch closes seen after a whole heartbeat.
 type pingWatch struct {
 	r    io.Reader
 	seen chan struct{}

@@ -9,7 +9,7 @@ import (
 	"github.com/seed93082962/agenthost/auditlog"
 )
 
-// What a store is compared with is written again here, as simply as it can be said.
+// The expected results are computed here by the simplest code.
 
 func naiveFits(f auditlog.Filter, e auditlog.Entry) bool {
 	if f.Category != "" && e.Category != f.Category || f.Action != "" && e.Action != f.Action {

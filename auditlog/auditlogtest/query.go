@@ -12,7 +12,8 @@ import (
 	"github.com/seed93082962/agenthost/auditlog"
 )
 
-// requireFound holds Query and Entries to one list of ids, oldest first.
+// requireFound requires that Query and Entries return the entries with the ids of want, oldest
+// first.
 func requireFound(t *testing.T, s auditlog.Store, tenant string, f auditlog.Filter, want ...uint64) {
 	t.Helper()
 	require.Equal(t, want, nilIfNone(ids(all(t, s, tenant, f, nil))))

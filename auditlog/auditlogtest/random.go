@@ -13,7 +13,7 @@ import (
 	"github.com/seed93082962/agenthost/auditlog"
 )
 
-// random has a store and a plain list do the same things, and compares every answer.
+// random applies the same operations to a store and to a plain list, and compares every result.
 func random(t *testing.T, s auditlog.Store, c *clock) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m := &machine{store: s, clock: c, tenant: tenant()}
@@ -33,14 +33,15 @@ func random(t *testing.T, s auditlog.Store, c *clock) {
 // machine is a store and the list it is compared with.
 type machine struct {
 	store  auditlog.Store
-	clock  *clock // nil: that of the computer
+	clock  *clock // nil for the clock of the computer
 	tenant string
-	log    []auditlog.Entry // what is left
+	log    []auditlog.Entry // the remaining entries
 	last   auditlog.Head
-	lost   uint64 // how many were pruned
+	lost   uint64 // number of pruned entries
 }
 
-// Few letters, so that texts often hold each other; with those that mean something to some search, and some of several bytes.
+// names generates texts of few letters, so that they often contain each other. Some letters are
+// special characters of a search, and some have several bytes.
 func names() *rapid.Generator[string] {
 	return rapid.StringOfN(rapid.RuneFrom([]rune(`aAbBzZ%_\王éÉ' `)), 0, 6, -1)
 }
@@ -100,16 +101,29 @@ func (m *machine) append(rt *rapid.T) {
 	require.Equal(rt, want, got.Items)
 }
 
+// prune deletes all entries if the clock is that of the computer.
 func (m *machine) prune(rt *rapid.T) {
-	before := m.time(rt, "before")
-	n := 0
-	for n < len(m.log) && m.log[n].CreatedAt.Before(before) {
-		n++
+	var retention time.Duration
+	n := len(m.log)
+	if m.clock != nil {
+		m.clock.move(time.Duration(rapid.Int64Range(0, 5000).Draw(rt, "nanoseconds")))
+		now := m.clock.Now()
+		retention = max(now.Sub(m.time(rt, "before")), 0)
+		for n = 0; n < len(m.log) && m.log[n].CreatedAt.Before(now.Add(-retention)); {
+			n++
+		}
 	}
-	got, err := m.store.Prune(rt.Context(), m.tenant, before)
+	got, err := m.store.Prune(rt.Context(), m.tenant, retention, declared().prune)
 	require.NoError(rt, err)
 	require.Equal(rt, uint64(n), got)
-	m.log = m.log[n:]
+	if n == 0 {
+		return
+	}
+	p, err := m.store.Query(rt.Context(), auditlog.Query{TenantID: m.tenant, Limit: 1})
+	require.NoError(rt, err)
+	requirePruning(rt, m.log[:n], m.last, p.Items[0])
+	m.last = p.Items[0].Head()
+	m.log = append(m.log[n:], p.Items[0])
 	m.lost += got
 }
 
@@ -167,7 +181,7 @@ func (m *machine) filter(rt *rapid.T) (f auditlog.Filter) {
 	return f
 }
 
-// time is that of an entry, or close to it.
+// time returns the time of an entry, or one close to it.
 func (m *machine) time(rt *rapid.T, what string) time.Time {
 	if len(m.log) == 0 {
 		return time.Unix(rapid.Int64Range(-1e10, 1e11).Draw(rt, what), 0)

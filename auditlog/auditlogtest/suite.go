@@ -1,10 +1,10 @@
-// Package auditlogtest is what every [auditlog.Store] promises, as tests. A store of one's own is tested by
+// Package auditlogtest tests implementations of [auditlog.Store]:
 //
 //	func TestStore(t *testing.T) {
 //		auditlogtest.Run(t, func(t testing.TB) auditlog.Store { return open(t) })
 //	}
 //
-// and, where its clock can be set, by [RunClock] as well.
+// If the clock of the store can be set, [RunClock] tests more.
 package auditlogtest
 
 import (
@@ -12,14 +12,16 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/auditlog"
 )
 
-// Run tests a store. Open gives one that works until the test ends, and cleans up by itself; it may hold other logs than those of
-// tenants whose names begin with "suite-", and may be the same store each time. Nothing else may write or prune meanwhile.
+// Run tests a store. Open returns a store that works until the end of the test and then releases
+// its resources. It may return the same store each time, and the store may contain logs of tenants
+// whose names do not begin with "suite-". No other writer may append or prune during the test.
 func Run(t *testing.T, open func(t testing.TB) auditlog.Store) {
 	t.Helper()
 	for _, part := range []struct {
@@ -38,7 +40,6 @@ func Run(t *testing.T, open func(t testing.TB) auditlog.Store) {
 		{"pages", pages},
 		{"entries", entries},
 		{"ownership", ownership},
-		{"prune", prune},
 		{"chain", chain},
 		{"context", contexts},
 		{"many writers", manyWriters},
@@ -49,7 +50,7 @@ func Run(t *testing.T, open func(t testing.TB) auditlog.Store) {
 	}
 }
 
-// lastTenant numbers the tenants, so that each test has a log of its own in whatever store.
+// lastTenant numbers the tenants, so that each test has its own log in any store.
 var lastTenant atomic.Int64
 
 func tenant() string { return fmt.Sprintf("suite-%d", lastTenant.Add(1)) }
@@ -73,6 +74,7 @@ type actions struct {
 	login, logout, fail auditlog.Action[auditlog.None]
 	rename              auditlog.Action[rename]
 	sizes               auditlog.Action[sizes]
+	prune               auditlog.Action[auditlog.Pruning]
 }
 
 func declared() actions {
@@ -82,6 +84,7 @@ func declared() actions {
 		fail:   auditlog.Define[auditlog.None]("auth_x.login"),
 		rename: auditlog.Define[rename]("user.rename"),
 		sizes:  auditlog.Define[sizes]("user.sizes"),
+		prune:  auditlog.Define[auditlog.Pruning]("auth.prune_audit"),
 	}
 }
 
@@ -103,6 +106,14 @@ func logins(tenant string, n int) []auditlog.Record {
 func mustAppend(t *testing.T, s auditlog.Store, records ...auditlog.Record) {
 	t.Helper()
 	require.NoError(t, s.Append(t.Context(), records...))
+}
+
+// pruned prunes a log, and returns the number of entries that were deleted.
+func pruned(t *testing.T, s auditlog.Store, tenant string, retention time.Duration) uint64 {
+	t.Helper()
+	n, err := s.Prune(t.Context(), tenant, retention, declared().prune)
+	require.NoError(t, err)
+	return n
 }
 
 func query(t *testing.T, s auditlog.Store, q auditlog.Query) auditlog.Page {
@@ -139,13 +150,13 @@ func ids(entries []auditlog.Entry) []uint64 {
 	return list
 }
 
-// requireText wants the same bytes, not the same JSON.
+// requireText requires the same bytes, not only equivalent JSON.
 func requireText(t *testing.T, want, got string) {
 	t.Helper()
 	require.Equal(t, want, got)
 }
 
-// verified fails where the chain of a log does not hold.
+// verified requires that the chain of a log is intact.
 func verified(t *testing.T, s auditlog.Store, tenant string, noted ...auditlog.Head) auditlog.Verification {
 	t.Helper()
 	v, err := auditlog.Verify(t.Context(), s, tenant, noted...)

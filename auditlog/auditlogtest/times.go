@@ -20,7 +20,7 @@ func times(t *testing.T, s auditlog.Store) {
 	for i, e := range found {
 		created[i] = e.CreatedAt
 	}
-	// Entries may have the same time, so what is wanted is counted.
+	// Entries may have the same time, so the expected ids are computed.
 	between := func(from, to time.Time) (want []uint64) {
 		for i, c := range created {
 			if !c.Before(from) && !c.After(to) {

@@ -17,8 +17,8 @@ import (
 	"github.com/seed93082962/agenthost/hub/db/dbtest"
 )
 
-// holding runs do while a transaction has the log of "t" locked, so that what is appended in do has to wait, and then
-// commits or rolls back.
+// holding runs do while a transaction has the log of "t" locked, so that what is appended in do has
+// to wait, and then commits or rolls back.
 func holding(t *testing.T, d *db.DB, s *sqlaudit.Store, commit bool, do func()) {
 	t.Helper()
 	tx, err := d.Write().BeginTx(t.Context(), nil)
@@ -32,7 +32,7 @@ func holding(t *testing.T, d *db.DB, s *sqlaudit.Store, commit bool, do func()) 
 	}
 }
 
-func TestAppendTxThatIsRolledBackLeavesNoHole(t *testing.T) {
+func TestAppendTxRollbackLeavesNoGap(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, url string) {
 		d := database(t, url)
 		s := store(t, d)
@@ -57,7 +57,8 @@ func TestAppendTxThatIsRolledBackLeavesNoHole(t *testing.T) {
 	})
 }
 
-// What a store remembers of a transaction that was rolled back is of no effect, also where all happens at the same moment.
+// A chain of a transaction that was rolled back is not used again, even if all entries have the
+// same time.
 func TestAppendTxAgainAfterRollback(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, url string) {
 		d := database(t, url)
@@ -86,7 +87,7 @@ func TestAppendTxAgainAfterRollback(t *testing.T) {
 	})
 }
 
-func TestRecordThatIsRefusedFailsAlone(t *testing.T) {
+func TestRejectedRecordFailsOnlyItsCall(t *testing.T) {
 	poison := map[db.Engine]string{
 		db.PostgreSQL: "ALTER TABLE audit_entries ADD CHECK (target_type <> 'poison')",
 		db.SQLite: `CREATE TRIGGER poison BEFORE INSERT ON audit_entries WHEN NEW.target_type = 'poison'
@@ -120,7 +121,7 @@ func TestRecordThatIsRefusedFailsAlone(t *testing.T) {
 	})
 }
 
-func TestCallerThatGivesUpDoesNotTakeOthersAlong(t *testing.T) {
+func TestCancelledCallAffectsNoOther(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, url string) {
 		d := database(t, url)
 		s := store(t, d)
@@ -145,7 +146,7 @@ func TestCallerThatGivesUpDoesNotTakeOthersAlong(t *testing.T) {
 	})
 }
 
-func TestCloseWritesWhatWasGiven(t *testing.T) {
+func TestCloseWritesPendingRecords(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, url string) {
 		d := database(t, url)
 		s, err := sqlaudit.New(sqlaudit.Config{Write: d.Write(), Engine: string(d.Engine())})
@@ -169,7 +170,7 @@ func TestCloseWritesWhatWasGiven(t *testing.T) {
 	})
 }
 
-// Some of these fail where a transaction is not tried again.
+// Some of these fail if a transaction is not repeated.
 func TestManyStoresUnderSerializable(t *testing.T) {
 	url := dbURL(t)
 	d := database(t, url)
@@ -210,7 +211,7 @@ func TestLostConnectionIsAnError(t *testing.T) {
 	require.EqualValues(t, 2, verified(t, s, "t").Checked)
 }
 
-func TestMigrateAlone(t *testing.T) {
+func TestMigrate(t *testing.T) {
 	for engine, open := range map[string]func() (*sql.DB, error){
 		sqlaudit.PostgreSQL: func() (*sql.DB, error) { return sql.Open("pgx", dbURL(t)) },
 		sqlaudit.SQLite: func() (*sql.DB, error) {
@@ -233,9 +234,9 @@ func TestMigrateAlone(t *testing.T) {
 			require.NoError(t, s.Close())
 			require.ErrorIs(t, s.Append(t.Context(), login("t", 1)), sqlaudit.ErrClosed)
 
-			_, err = d.Exec("INSERT INTO audit_schema (version) VALUES (1000)")
+			_, err = d.Exec("INSERT INTO agenthost_migrations VALUES ('audit', 1000, '1000_later.sql', '', 0)")
 			require.NoError(t, err)
-			require.ErrorContains(t, sqlaudit.Migrate(t.Context(), d, engine), "version 1000")
+			require.ErrorContains(t, sqlaudit.Migrate(t.Context(), d, engine), "it has migration 1000")
 		})
 	}
 	require.Error(t, sqlaudit.Migrate(t.Context(), nil, "oracle"))

@@ -12,8 +12,9 @@ import (
 	"github.com/seed93082962/agenthost/hub/db"
 )
 
-// benchByHand is what one would write without this package: a transaction for each entry, which takes the next id from a row
-// of the tenant and inserts, into a table with the same columns and a primary key, without chain, positions and other indexes.
+// benchByHand is what one would write without this package: a transaction for each entry, which
+// takes the next id from a row of the tenant and inserts, into a table with the same columns and a
+// primary key, without chain, positions and other indexes.
 func benchByHand(b *testing.B, d *db.DB) {
 	for _, step := range []string{
 		"CREATE TABLE hand AS SELECT * FROM audit_entries WHERE 1 = 0", "CREATE UNIQUE INDEX hand_id ON hand (tenant, id)",

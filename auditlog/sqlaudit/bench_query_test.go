@@ -15,11 +15,12 @@ import (
 	"github.com/seed93082962/agenthost/hub/db"
 )
 
-// plain is how often each page is also asked for by what one would write on the same tables and indexes without positions.
+// plain is how often each page is also asked for by what one would write on the same tables and
+// indexes without positions.
 var plain = flag.Int("plain", 3, "measurements of OFFSET and COUNT(*) beside each page")
 
-// BenchmarkQuery asks for the first page of 20, one that is deep, and the total alone, in turn, so that what disturbs the
-// machine disturbs all of them. Figures are medians.
+// BenchmarkQuery reads the first page of 20, a deep page and only the total in turn, so that other
+// load on the machine affects all of them. Figures are medians.
 func BenchmarkQuery(b *testing.B) {
 	eachEngine(b, func(b *testing.B, d *db.DB) {
 		seed(b, d, *entries)
@@ -74,7 +75,7 @@ func (p *benchPages) run(b *testing.B, d *db.DB, s *sqlaudit.Store, q auditlog.Q
 		p.add("first", func() { benchQuery(b, s, q) })
 		if p.deep > 0 {
 			deep := q
-			deep.Offset = p.deep - i%32 // so that milestones stand near and far
+			deep.Offset = p.deep - i%32 // at all distances from a milestone
 			p.add("deep", func() { benchQuery(b, s, deep) })
 		}
 		p.add("total", func() { benchQuery(b, s, auditlog.Query{TenantID: q.TenantID, Filter: q.Filter}) })

@@ -17,8 +17,8 @@ import (
 	"github.com/seed93082962/agenthost/internal/pgtest"
 )
 
-// The log that is read by benchmarks has entries by benchUsers users in seven categories of seven actions each; a tenth
-// as many belong to another tenant.
+// The log that is read by benchmarks has entries by benchUsers users in seven categories of seven
+// actions each; a tenth as many belong to another tenant.
 const (
 	benchTenant = "bench"
 	benchUsers  = 1_000
@@ -53,8 +53,8 @@ func (a benchActions) record(r *rand.Rand, tenant string) auditlog.Record {
 	return a[c][r.IntN(7)].Record(event(tenant, u), roleChange{auditlog.Change[string]{From: "member", To: "admin"}})
 }
 
-// seed fills the log through the store itself, so that chain and positions are right. Its clock goes on by
-// ten milliseconds for each thousand entries.
+// seed fills the log with the store itself. Its clock advances by ten milliseconds for each
+// thousand entries.
 func seed(b *testing.B, d *db.DB, n int) {
 	b.Helper()
 	now := benchStart
@@ -120,8 +120,9 @@ func BenchmarkAppend(b *testing.B) {
 	})
 }
 
-// BenchmarkInsertLimit is what the server needs for rows of the same size in transactions as large as those that 64 and
-// 512 goroutines make, into a table with a primary key and nothing else, without chain, positions and client.
+// BenchmarkInsertLimit is what the server needs for rows of the same size in transactions as large
+// as those that 64 and 512 goroutines make, into a table with a primary key and nothing else,
+// without chain, positions and client.
 func BenchmarkInsertLimit(b *testing.B) {
 	d := database(b, pgtest.Durable(b))
 	_, err := d.Write().Exec("CREATE TABLE plain (LIKE audit_entries, PRIMARY KEY (tenant, id))")

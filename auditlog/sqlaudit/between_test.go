@@ -2,6 +2,7 @@ package sqlaudit_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -10,7 +11,8 @@ import (
 	"github.com/seed93082962/agenthost/hub/db/dbtest"
 )
 
-// atStep has something done before the reader's nth query from now on, and tells afterwards whether there were as many.
+// atStep calls do before the reader's next query but n. The returned function reports whether there
+// were as many.
 func (w *twin) atStep(n int, do func()) (done func() bool) {
 	left := n
 	w.queries.each(func() {
@@ -45,8 +47,8 @@ var twinFilters = []auditlog.Filter{
 	{User: "id-91"},
 }
 
-// Whatever is appended and pruned between two statements of a query, its answer is that before or that after, or that of
-// the view before to what is left of it.
+// Entries are appended and pruned between two statements of a query. Its result is the one before
+// or after that, or the old view of the remaining entries.
 func TestQueryWhilePruned(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, url string) {
 		next := twins(t, url)
@@ -56,6 +58,9 @@ func TestQueryWhilePruned(t *testing.T) {
 					{}, {Limit: 1000}, {Snapshot: new(uint64(50)), Limit: 1000},
 					{Offset: 260, Limit: 30},
 				} {
+					if q.Limit == 0 && f != (auditlog.Filter{}) {
+						continue // a first page of the default size is a part of the longer one
+					}
 					size := 8
 					if q.Offset > 20 {
 						if f.User != "user00" && f.User != "id-1" {
@@ -89,7 +94,7 @@ func TestQueryWhilePruned(t *testing.T) {
 	})
 }
 
-// Entries that are pruned while they are read are missing or as they were; all others are there.
+// Entries that are pruned while they are read are missing or unchanged; all others are present.
 func TestEntriesWhilePruned(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, url string) {
 		next := twins(t, url)
@@ -102,11 +107,11 @@ func TestEntriesWhilePruned(t *testing.T) {
 				}
 				before := w.entries(t, w.memory, f, snapshot)
 				done := w.atStep(step, func() { w.prune(t, second(3)) })
-				got := w.entries(t, w.reader, f, snapshot)
+				got := beforePruning(w.entries(t, w.reader, f, snapshot))
 				if more = done(); !more {
 					w.prune(t, second(3))
 				}
-				after := w.entries(t, w.memory, f, snapshot)
+				after := beforePruning(w.entries(t, w.memory, f, snapshot))
 				require.GreaterOrEqual(t, len(got), len(after), "%+v, pruned before statement %d", f, step)
 				require.Equal(t, after, got[len(got)-len(after):], "%+v, pruned before statement %d", f, step)
 				require.Subset(t, before, got, "%+v, pruned before statement %d", f, step)
@@ -115,7 +120,15 @@ func TestEntriesWhilePruned(t *testing.T) {
 	})
 }
 
-// Two who prune at the same time leave nothing that either was to take.
+// beforePruning leaves out the entry of a pruning, which is the last one.
+func beforePruning(entries []string) []string {
+	if n := len(entries); n > 0 && strings.Contains(entries[n-1], "auth.prune_audit") {
+		return entries[:n-1]
+	}
+	return entries
+}
+
+// Two concurrent prunings delete all entries that either of them had to delete.
 func TestPruneWhilePruned(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, url string) {
 		next := twins(t, url)
@@ -123,19 +136,20 @@ func TestPruneWhilePruned(t *testing.T) {
 			for step, more := 0, true; more; step++ {
 				w := next(t, 12)
 				done := w.atStep(step, func() { w.prune(t, second(until)) })
-				_, err := w.reader.Prune(t.Context(), w.tenant, second(3))
+				_, err := w.reader.Prune(t.Context(), w.tenant, retention(second(3)), pruneAudit)
 				require.NoError(t, err)
 				more = done()
-				_, err = w.memory.Prune(t.Context(), w.tenant, second(3))
+				_, err = w.memory.Prune(t.Context(), w.tenant, retention(second(3)), pruneAudit)
 				require.NoError(t, err)
-				require.Equal(t, w.entries(t, w.memory, auditlog.Filter{}, nil), w.entries(t, w.writer, auditlog.Filter{}, nil),
+				past := auditlog.Filter{To: second(twinSeconds).Add(-1)} // without the entries of the prunings
+				require.Equal(t, w.entries(t, w.memory, past, nil), w.entries(t, w.writer, past, nil),
 					"pruned to second %d before statement %d", until, step)
 			}
 		}
 	})
 }
 
-// Nothing that is pruned while it is verified looks like damage.
+// A pruning during a verification is not reported as damage.
 func TestVerifyWhilePruned(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, url string) {
 		next := twins(t, url)

@@ -3,214 +3,193 @@ package sqlaudit
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/seed93082962/agenthost/auditlog"
+	"github.com/seed93082962/agenthost/auditlog/driver"
 )
 
-// checker fills in names as the database has them now, and compares what stands beside entries, which no hash covers, with
-// what it must be.
+// checker verifies the data about entries that no hash covers: keys, positions, and the texts for
+// the search of users.
 type checker struct {
 	store    *Store
-	tenant   int64
 	tenantID string
-	seen     map[int64]seen
+	seen     map[int64]*seenKey
+	pruned   bool // unread entries were pruned, so that positions cannot be compared
 }
 
-// seen is a key with the position of its last entry so far.
-type seen struct {
-	stored
-	sound bool
-	pos   int64
+func newChecker(s *Store, tenantID string) *checker {
+	return &checker{store: s, tenantID: tenantID, seen: map[int64]*seenKey{}}
 }
 
-// stored is a key as it is found, with that of its category and of its user where it is an actor.
-type stored struct {
+// seenKey is a key with the position of its last entry so far.
+type seenKey struct {
 	storedKey
-	category          int64
-	floor             int64
-	ofCategory, owner storedKey
+	intact bool
+	pos    int64
 }
 
+// storedKey is a key as it is stored, with its category and its user if it is an actor.
 type storedKey struct {
+	keyRow
+	categoryKey, floor int64
+	category, user     keyRow
+}
+
+type keyRow struct {
 	tenant                         int64
 	kind                           int
 	digest                         string
 	name, userID, foldName, foldID string
 }
 
-// whole fills in names, and leaves out what was pruned since it was read where something looks wrong.
-func (c *checker) whole(ctx context.Context, rows []row) ([]row, error) {
-	sound, err := c.fill(ctx, rows)
-	if err != nil || sound {
-		return rows, err
-	}
-	return c.store.left(ctx, c.tenantID, rows)
-}
-
-func (c *checker) fill(ctx context.Context, rows []row) (sound bool, err error) {
-	if err := c.learn(ctx, rows); err != nil {
-		return false, err
-	}
-	sound = true
-	keys := make(map[int64]name, 3)
-	for i := range rows {
-		r := &rows[i]
-		clear(keys)
-		fits := true
-		for j, k := range r.key {
-			known := c.seen[k]
-			keys[k] = known.shown()
-			fits = fits && r.pos[j] == known.pos+1 && known.kind == j+1 && known.sound
-			known.pos = r.pos[j]
-			c.seen[k] = known
-		}
-		r.named(c.tenantID, keys)
-		if !fits || c.seen[r.key[2]].category != r.key[0] {
-			r.Hash, sound = nil, false
-		}
-	}
-	return sound, nil
-}
-
-// learn asks for the keys that were not seen before. Theirs must be the first entries that are left.
-func (c *checker) learn(ctx context.Context, rows []row) error {
-	fresh := map[int64]bool{}
-	for i := range rows {
-		for _, k := range rows[i].key {
-			if _, ok := c.seen[k]; !ok {
-				fresh[k] = true
-			}
-		}
-	}
-	if len(fresh) == 0 {
-		return nil
-	}
-	keys := make([]int64, 0, len(fresh))
-	for k := range fresh {
-		keys = append(keys, k)
-	}
-	return c.keys(ctx, "k.key IN "+fmt.Sprintf(c.store.sql.set, "$1"), set(keys), func(key int64, k stored) {
-		c.seen[key] = seen{stored: k, sound: k.soundIn(c.tenant), pos: k.floor}
-	})
-}
-
-// keys reads keys with what they refer to.
-func (c *checker) keys(ctx context.Context, where string, arg any, each func(int64, stored)) (err error) {
-	const columns = `, COALESCE($k.tenant, 0), COALESCE($k.kind, 0), COALESCE($k.digest, ''), COALESCE($k.name, ''),
-		COALESCE($k.user_id, ''), COALESCE($k.fold_name, ''), COALESCE($k.fold_id, '')`
-	rows, err := c.store.read.query(ctx, "SELECT k.key, COALESCE(k.category, 0), k.floor"+strings.ReplaceAll(columns, "$k", "k")+
-		strings.ReplaceAll(columns, "$k", "c")+strings.ReplaceAll(columns, "$k", "u")+` FROM audit_keys k
-		LEFT JOIN audit_keys c ON c.key = k.category LEFT JOIN audit_keys u ON u.key = k.owner WHERE `+where, arg)
-	if err != nil {
-		return fmt.Errorf("read keys: %w", err)
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		var key int64
-		var k stored
-		into := []any{&key, &k.category, &k.floor}
-		for _, s := range []*storedKey{&k.storedKey, &k.ofCategory, &k.owner} {
-			into = append(into, &s.tenant, &s.kind, &s.digest, &s.name, &s.userID, &s.foldName, &s.foldID)
-		}
-		if err := rows.Scan(into...); err != nil {
-			return fmt.Errorf("read keys: %w", err)
-		}
-		each(key, k)
-	}
-	return rows.Err()
-}
-
-// shown is what readers make of the key.
-func (k stored) shown() name {
-	if k.owner.kind != 0 {
-		return name{kind: k.kind, name: k.owner.name, userID: k.owner.userID}
-	}
-	return name{kind: k.kind, name: k.name, userID: k.userID}
-}
-
-// soundIn tells that whoever looks for the name of the key in the tenant's log finds this key, and nobody else does.
-func (k stored) soundIn(tenant int64) bool {
-	if k.kind != kindActor {
-		return k.is(tenant, keyName{kind: k.kind, name: k.name, userID: k.userID}) && k.floor >= 0
-	}
-	n := keyName{kind: kindActor, category: k.ofCategory.name, name: k.owner.name, userID: k.owner.userID}
-	return k.is(tenant, n) && k.floor >= 0 && k.owner.is(tenant, n.owner()) &&
-		k.ofCategory.is(tenant, keyName{kind: kindCategory, name: n.category})
-}
-
-func (k storedKey) is(tenant int64, n keyName) bool {
-	return k.tenant == tenant && k.kind == n.kind && k.digest == n.digest() &&
-		(n.kind != kindUser || k.foldName == auditlog.Fold(n.name) && k.foldID == auditlog.Fold(n.userID))
-}
-
-// rest checks what belongs to no entry that was seen. Each statement holds by itself, whatever is appended or pruned
-// meanwhile, because it sees one moment.
-func (c *checker) rest(ctx context.Context) error {
-	var head, floor int64
-	var below sql.NullInt64
-	var above bool
-	err := c.store.read.row(ctx, `SELECT h.id, h.floor_id, (SELECT MIN(e.id) FROM audit_entries e WHERE e.tenant = h.tenant AND e.id <= h.floor_id),
-		EXISTS (SELECT 1 FROM audit_entries e WHERE e.tenant = h.tenant AND e.id > h.id) FROM audit_heads h WHERE h.tenant = $1`,
-		[]any{c.tenant}, &head, &floor, &below, &above)
-	switch {
-	case err != nil:
-		return fmt.Errorf("look beyond the log: %w", err)
-	case below.Valid:
-		return c.damaged(max(below.Int64, 1))
-	case above:
-		return c.damaged(head + 1)
-	}
-	bad := false
-	err = c.keys(ctx, "k.tenant = $1", c.tenant, func(_ int64, k stored) { bad = bad || !k.soundIn(c.tenant) })
+// fill sets the texts of entries from the current rows of the database. An entry that an index
+// would return in the wrong place loses its hash, so that it fails its verification.
+func (c *checker) fill(ctx context.Context, tx querier, after int64, rows []row) error {
+	l, err := c.store.log(ctx, tx, c.tenantID)
 	if err != nil {
 		return err
 	}
-	for _, column := range [...]string{"category", "action", "actor"} {
-		if bad {
-			break
-		}
-		if bad, err = c.uncounted(ctx, column); err != nil {
-			return err
-		}
+	if c.pruned = c.pruned || signed(l.floor.ID) > after; c.pruned {
+		_, err = c.store.names.fill(ctx, c.store.engine, tx, c.tenantID, rows)
+		return err
 	}
-	if bad {
-		return c.damagedNext(ctx)
+	if err := c.load(ctx, tx, l.tenant, rows); err != nil {
+		return err
+	}
+	for i := range rows {
+		r := &rows[i]
+		names := map[int64]name{}
+		intact := true
+		for j, k := range r.key {
+			s := c.seen[k]
+			names[k] = s.shown()
+			intact = intact && s.intact && s.kind == j+1 && r.pos[j] == s.pos+1
+			s.pos = r.pos[j]
+		}
+		r.setNames(c.tenantID, names)
+		if !intact || c.seen[r.key[2]].categoryKey != r.key[0] {
+			r.Hash = nil
+		}
 	}
 	return nil
 }
 
-// uncounted tells whether keys have entries that their positions do not count, which are in no log then, or in another's; or
-// whether more was pruned of them than of the log.
-func (c *checker) uncounted(ctx context.Context, column string) (bad bool, err error) {
-	kind := map[string]int{"category": kindCategory, "action": kindAction, "actor": kindActor}[column]
+// load reads the keys that were not seen before. The entries must be the oldest remaining ones of
+// these keys.
+func (c *checker) load(ctx context.Context, tx querier, tenant int64, rows []row) error {
+	var keys []int64
+	for i := range rows {
+		for _, k := range rows[i].key {
+			if c.seen[k] == nil {
+				c.seen[k] = &seenKey{}
+				keys = append(keys, k)
+			}
+		}
+	}
+	if len(keys) == 0 {
+		return nil
+	}
+	where := "k.key IN " + fmt.Sprintf(c.store.engine.set, "$1")
+	return readKeys(ctx, tx, where, jsonSet(keys), func(key int64, k storedKey) {
+		c.seen[key] = &seenKey{storedKey: k, intact: k.intactIn(tenant), pos: k.floor}
+	})
+}
+
+func readKeys(ctx context.Context, tx querier, where string, arg any, each func(int64, storedKey)) error {
+	const columns = `, COALESCE($k.tenant, 0), COALESCE($k.kind, 0), COALESCE($k.digest, ''), COALESCE($k.name, ''),
+		COALESCE($k.user_id, ''), COALESCE($k.fold_name, ''), COALESCE($k.fold_id, '')`
+	query := "SELECT k.key, COALESCE(k.category, 0), k.floor" + strings.ReplaceAll(columns, "$k", "k") +
+		strings.ReplaceAll(columns, "$k", "c") + strings.ReplaceAll(columns, "$k", "u") + ` FROM audit_keys k
+		LEFT JOIN audit_keys c ON c.key = k.category LEFT JOIN audit_keys u ON u.key = k.owner WHERE ` + where
+	err := forEach(ctx, tx, query, []any{arg}, func(row *sql.Rows) error {
+		var key int64
+		var k storedKey
+		dest := []any{&key, &k.categoryKey, &k.floor}
+		for _, r := range []*keyRow{&k.keyRow, &k.category, &k.user} {
+			dest = append(dest, &r.tenant, &r.kind, &r.digest, &r.name, &r.userID, &r.foldName, &r.foldID)
+		}
+		err := row.Scan(dest...)
+		each(key, k)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("read keys: %w", err)
+	}
+	return nil
+}
+
+// shown returns the name that readers see.
+func (k storedKey) shown() name {
+	if k.user.kind != 0 {
+		return name{kind: k.kind, text: k.user.name, userID: k.user.userID}
+	}
+	return name{kind: k.kind, text: k.name, userID: k.userID}
+}
+
+// intactIn reports whether a search for the name of the key in the tenant's log finds this key and
+// no other.
+func (k storedKey) intactIn(tenant int64) bool {
+	if k.kind != kindActor {
+		return k.floor >= 0 && k.is(tenant, name{kind: k.kind, text: k.name, userID: k.userID})
+	}
+	n := name{kind: kindActor, category: k.category.name, text: k.user.name, userID: k.user.userID}
+	return k.floor >= 0 && k.is(tenant, n) && k.user.is(tenant, n.user()) &&
+		k.category.is(tenant, name{kind: kindCategory, text: n.category})
+}
+
+func (k keyRow) is(tenant int64, n name) bool {
+	return k.tenant == tenant && k.kind == n.kind && k.digest == n.digest() &&
+		(n.kind != kindUser || k.foldName == driver.Fold(n.text) && k.foldID == driver.Fold(n.userID))
+}
+
+// rest checks the data that belongs to no entry of the log.
+func (c *checker) rest(ctx context.Context, tx querier) error {
+	l, err := c.store.log(ctx, tx, c.tenantID)
+	if err != nil || l.tenant == 0 {
+		return err
+	}
+	var below sql.NullInt64
+	var above bool
+	err = scanRow(ctx, tx, `SELECT (SELECT MIN(e.id) FROM audit_entries e WHERE e.tenant = $1 AND e.id <= $2),
+		EXISTS (SELECT 1 FROM audit_entries e WHERE e.tenant = $1 AND e.id > $3)`,
+		[]any{l.tenant, signed(l.floor.ID), signed(l.head.ID)}, &below, &above)
+	if err != nil {
+		return fmt.Errorf("read entries outside of the log: %w", err)
+	}
+	damaged := &auditlog.DamagedError{TenantID: c.tenantID, ID: l.head.ID + 1}
+	if below.Valid {
+		damaged.ID = unsigned(max(below.Int64, 1))
+	}
+	bad := below.Valid || above
+	err = readKeys(ctx, tx, "k.tenant = $1", l.tenant, func(_ int64, k storedKey) { bad = bad || !k.intactIn(l.tenant) })
+	for kind, column := range map[int]string{kindCategory: "category", kindAction: "action", kindActor: "actor"} {
+		if err == nil && !bad {
+			bad, err = uncounted(ctx, tx, l.tenant, kind, column)
+		}
+	}
+	if err == nil && bad {
+		return damaged
+	}
+	return err
+}
+
+// uncounted reports whether keys of the log have entries that their positions do not count, or
+// entries of another log, or whether more entries were pruned of them than of the log.
+func uncounted(ctx context.Context, tx querier, tenant int64, kind int, column string) (bad bool, err error) {
 	const last = "FROM audit_entries e WHERE e.$c = k.key ORDER BY e.id DESC LIMIT 1"
+	pruned := "<> h.floor_id"
+	if kind == kindActor { // actors without entries are deleted, with their floors
+		pruned = "> h.floor_id"
+	}
 	query := `SELECT EXISTS (SELECT 1 FROM audit_keys k WHERE k.tenant = $1 AND k.kind = $2 AND (
 			k.floor + (SELECT COUNT(*) FROM audit_entries e WHERE e.$c = k.key) <> COALESCE((SELECT e.$c_pos ` + last + `), k.floor)
-			OR (SELECT e.tenant ` + last + `) <> k.tenant))`
-	// Actors are forgotten when nothing is left of them, and what was pruned of them is too.
-	query += ` OR COALESCE((SELECT SUM(k.floor) FROM audit_keys k WHERE k.tenant = $1 AND k.kind = $2), 0) > h.floor_id FROM audit_heads h
-		WHERE h.tenant = $1`
-	if kind != kindActor {
-		query = strings.Replace(query, "> h.floor_id", "<> h.floor_id", 1)
-	}
-	if err := c.store.read.row(ctx, strings.ReplaceAll(query, "$c", column), []any{c.tenant, kind}, &bad); err != nil {
+			OR (SELECT e.tenant ` + last + `) <> k.tenant))
+		OR COALESCE((SELECT SUM(k.floor) FROM audit_keys k WHERE k.tenant = $1 AND k.kind = $2), 0) ` + pruned + `
+		FROM audit_heads h WHERE h.tenant = $1`
+	if err := scanRow(ctx, tx, strings.ReplaceAll(query, "$c", column), []any{tenant, kind}, &bad); err != nil {
 		return false, fmt.Errorf("count entries by %s: %w", column, err)
 	}
 	return bad, nil
-}
-
-// damagedNext is for what would make the next entries go wrong.
-func (c *checker) damagedNext(ctx context.Context) error {
-	l, err := c.store.log(ctx, c.tenantID)
-	if err != nil {
-		return err
-	}
-	return c.damaged(signed(l.head.ID) + 1)
-}
-
-func (c *checker) damaged(id int64) error {
-	return &auditlog.DamagedError{TenantID: c.tenantID, ID: unsigned(id)}
 }

@@ -28,7 +28,7 @@ func requireDamaged(t *testing.T, err error, id uint64) {
 	require.ErrorContains(t, err, "verify it")
 }
 
-// putAbove puts an entry where the next would stand, and gives what takes it away again.
+// putAbove inserts an entry with the next id. The returned function deletes it.
 func putAbove(t *testing.T, d *db.DB) (undo func()) {
 	t.Helper()
 	var tenant int64
@@ -41,7 +41,7 @@ func putAbove(t *testing.T, d *db.DB) (undo func()) {
 	}
 }
 
-func TestAppendThatMeetsAnEntryTellsOfDamage(t *testing.T) {
+func TestAppendReportsDamage(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, url string) {
 		d := database(t, url)
 		warm, cold := store(t, d), store(t, d)
@@ -61,7 +61,7 @@ func TestAppendThatMeetsAnEntryTellsOfDamage(t *testing.T) {
 				require.NoError(t, tx.Rollback())
 			})
 		}
-		// Other logs do not suffer, also those that are written in the same transaction.
+		// Other logs are not affected, even if they are written in the same transaction.
 		var calls sync.WaitGroup
 		for i := range 32 {
 			calls.Go(func() {
@@ -84,7 +84,7 @@ func TestAppendThatMeetsAnEntryTellsOfDamage(t *testing.T) {
 	})
 }
 
-// Each page that lacks an entry says so, and an export gives what is left.
+// Each page that lacks an entry fails, and an export contains the remaining entries.
 func TestQueryOverDeletedEntries(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, url string) {
 		d := database(t, url)
@@ -120,7 +120,8 @@ func TestQueryOverDeletedEntries(t *testing.T) {
 				require.Equal(t, 120-offset, p.Items[0].ID)
 				require.EqualValues(t, 120, p.Total)
 			}
-			// Entry 50 is the 25th by category and by action, of 59 since the last one is not known to be missing.
+			// Entry 50 is the 25th by category and by action, of 59 since the last one is not known
+			// to be missing.
 			for _, f := range []auditlog.Filter{{Category: "user"}, {Action: "user.update_role"}, {From: early.From, Category: "user"}} {
 				for offset, whole := range map[uint64]bool{0: true, 14: true, 15: false, 25: false, 34: false, 35: true} {
 					p, err := page(f, offset, 20)
@@ -137,7 +138,7 @@ func TestQueryOverDeletedEntries(t *testing.T) {
 				early, {From: early.From, Category: "user"},
 			} {
 				p, err := page(f, 0, math.MaxInt32)
-				if err == nil { // what is gone was not counted
+				if err == nil { // the total does not include missing entries
 					require.Len(t, p.Items, int(p.Total))
 					continue
 				}
@@ -156,7 +157,7 @@ func TestQueryOverDeletedEntries(t *testing.T) {
 	})
 }
 
-// Nobody did something: a page says so where a name is gone, and an export gives what is left.
+// A page with a missing name fails, and an export contains the other texts.
 func TestQueryOverDeletedNames(t *testing.T) {
 	for name, lost := range map[string]string{
 		"user": "kind = 4 AND name = 'User001'", "actor": "owner = (SELECT u.key FROM audit_keys u WHERE u.kind = 4 AND u.name = 'User001')",
@@ -186,8 +187,9 @@ func TestQueryOverDeletedNames(t *testing.T) {
 	}
 }
 
-// False alarms are worse than misses: names that come, go and come again are no damage, nor is what others append.
-func TestVerifyRaisesNoFalseAlarm(t *testing.T) {
+// Concurrent appends and prunings, and names that are deleted and inserted again, are not reported
+// as damage.
+func TestVerifyDuringAppendsAndPrunings(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, url string) {
 		d := database(t, url)
 		var stores []*sqlaudit.Store
@@ -220,7 +222,7 @@ func TestVerifyRaisesNoFalseAlarm(t *testing.T) {
 					p, err := s.Query(t.Context(), auditlog.Query{TenantID: "t", Filter: auditlog.Filter{User: "user00"}, Offset: 10, Limit: 20})
 					require.NoError(t, err)
 					if len(p.Items) > 0 {
-						_, err := s.Prune(t.Context(), "t", p.Items[0].CreatedAt)
+						_, err := s.Prune(t.Context(), "t", time.Since(p.Items[0].CreatedAt), pruneAudit)
 						require.NoError(t, err)
 					}
 				}

@@ -2,98 +2,117 @@ package sqlaudit
 
 import (
 	"context"
-	"errors"
+	"database/sql"
 	"fmt"
 	"iter"
-	"slices"
 
 	"github.com/seed93082962/agenthost/auditlog"
+	"github.com/seed93082962/agenthost/auditlog/driver"
 )
 
-// chunkSize is how many entries are in memory at once. Between chunks nothing is kept open in the database.
+// chunkSize is the number of entries in memory. Between chunks nothing is open in the database.
 const chunkSize = 500
 
-// Entries gives what fits the filter, oldest first. Without a filter and a snapshot, as for [auditlog.Verify], it also checks
-// what stands beside an entry: one that the indexes would show in the wrong place comes without its hash, so that it does
-// not verify. Then it looks for what belongs to no entry: see [auditlog.Store].
-func (s *Store) Entries(ctx context.Context, tenantID string, f auditlog.Filter,
-	snapshot *uint64,
-) iter.Seq2[auditlog.Entry, error] {
+// Entries implements [auditlog.Store].
+func (s *Store) Entries(ctx context.Context, tenantID string, f auditlog.Filter, snapshot *uint64) iter.Seq2[auditlog.Entry, error] {
 	return func(yield func(auditlog.Entry, error) bool) {
-		if err := s.stream(ctx, tenantID, f, snapshot, yield); err != nil {
+		r := &reader{store: s, tenantID: tenantID}
+		if f == (auditlog.Filter{}) && snapshot == nil {
+			r.check = newChecker(s, tenantID)
+		}
+		if err := r.read(ctx, f, snapshot, yield); err != nil {
 			yield(auditlog.Entry{}, fmt.Errorf("read audit log: %w", err))
 		}
 	}
 }
 
-func (s *Store) stream(ctx context.Context, tenantID string, f auditlog.Filter, snapshot *uint64,
-	yield func(auditlog.Entry, error) bool,
-) error {
-	l, err := s.log(ctx, tenantID)
-	if err != nil {
-		return err
-	}
-	end := auditlog.Query{Snapshot: snapshot}.View(l.head.ID)
-	from, err := s.source(ctx, l, f, end)
-	for tries := 1; errors.Is(err, errPruned) && tries < attempts; tries++ {
-		if l, err = s.log(ctx, tenantID); err == nil {
-			from, err = s.source(ctx, l, f, end)
-		}
-	}
-	if err != nil {
-		return err
-	}
-	if f != (auditlog.Filter{}) || snapshot != nil {
-		_, err := chunks(ctx, from, end, yield, func(rows []row) ([]row, error) { return s.whole(ctx, tenantID, rows) })
-		return err
-	}
-	check := &checker{store: s, tenant: l.tenant, tenantID: tenantID, seen: map[int64]seen{}}
-	all, err := chunks(ctx, from, end, yield, func(rows []row) ([]row, error) { return check.whole(ctx, rows) })
-	if err != nil || !all {
-		return err
-	}
-	return check.rest(ctx)
+// reader reads the entries that match a filter, oldest first.
+type reader struct {
+	store    *Store
+	tenantID string
+	span
+	query string // of a chunk: those in a span, or of a key, or of actors. $1 to $3 are its bounds
+	args  []any
+	check *checker // nil unless everything about the log is read
 }
 
-// whole fills in names. Where some are gone it leaves out what was pruned since it was read; other entries keep what is left.
-func (s *Store) whole(ctx context.Context, tenantID string, rows []row) ([]row, error) {
-	nameless, err := s.fill(ctx, tenantID, rows)
-	if err != nil || nameless == 0 {
-		return rows, err
+func (r *reader) read(ctx context.Context, f auditlog.Filter, snapshot *uint64, yield func(auditlog.Entry, error) bool) error {
+	if !driver.Storable(r.tenantID) || driver.Void(f) {
+		return nil
 	}
-	return s.left(ctx, tenantID, rows)
-}
-
-// left leaves out what was pruned by now.
-func (s *Store) left(ctx context.Context, tenantID string, rows []row) ([]row, error) {
-	l, err := s.log(ctx, tenantID)
-	return slices.DeleteFunc(rows, func(r row) bool { return r.ID <= l.floor.ID }), err
-}
-
-// chunks yields the entries of a source up to an id, and tells whether all were wanted.
-func chunks(ctx context.Context, from source, end uint64, yield func(auditlog.Entry, error) bool,
-	fill func([]row) ([]row, error),
-) (bool, error) {
-	if from.total() == 0 {
-		return true, nil
+	if err := r.store.read.snapshot(ctx, func(tx querier) error { return r.begin(ctx, tx, f, snapshot) }); err != nil {
+		return err
 	}
-	for after := int64(0); after < signed(end); {
-		rows, next, err := from.chunk(ctx, after, chunkSize)
+	for after := r.lo; after < r.hi && r.query != ""; {
+		var rows []row
+		err := r.store.read.snapshot(ctx, func(tx querier) (err error) {
+			rows, err = r.chunk(ctx, tx, after)
+			return err
+		})
 		if err != nil {
-			return false, err
-		}
-		if rows, err = fill(rows); err != nil {
-			return false, err
+			return err
 		}
 		for i := range rows {
 			if !yield(rows[i].Entry, nil) {
-				return false, nil
+				return nil
 			}
 		}
-		if next <= after {
+		if len(rows) < chunkSize {
 			break
 		}
-		after = next
+		after = signed(rows[len(rows)-1].ID)
 	}
-	return true, nil
+	if r.check == nil {
+		return nil
+	}
+	return r.store.read.snapshot(ctx, func(tx querier) error { return r.check.rest(ctx, tx) })
+}
+
+// begin finds the span and the statement of the chunks. Without a statement nothing matches.
+func (r *reader) begin(ctx context.Context, tx querier, f auditlog.Filter, snapshot *uint64) (err error) {
+	st := spanStatement(auditlog.Query{TenantID: r.tenantID, Filter: f, Snapshot: snapshot})
+	if r.span, err = readSpan(ctx, tx, st); err != nil {
+		return err
+	}
+	where := "e.tenant = $1"
+	r.args = []any{r.tenant, nil, r.hi}
+	switch {
+	case st.keyed && r.key == 0:
+		return nil
+	case f.Action != "":
+		where, r.args[0] = "e.action = $1", r.key
+	case f.Category != "":
+		where, r.args[0] = "e.category = $1", r.key
+	}
+	where += " AND e.id > $2 AND e.id <= $3"
+	if f.User != "" {
+		actors, err := r.store.actors(ctx, tx, f, r.span)
+		if err != nil || len(actors) == 0 {
+			return err
+		}
+		where += " AND (e.actor IN " + fmt.Sprintf(r.store.engine.set, "$4") + ") IS TRUE" // no other index
+		r.args = append(r.args, jsonSet(keysOf(actors)))
+	}
+	r.query = "SELECT " + entryColumns + " FROM audit_entries e WHERE " + where + " ORDER BY e.id" + limitTo(chunkSize)
+	return nil
+}
+
+func (r *reader) chunk(ctx context.Context, tx querier, after int64) ([]row, error) {
+	rows := make([]row, 0, chunkSize)
+	r.args[1] = after
+	err := forEach(ctx, tx, r.query, r.args, func(scan *sql.Rows) error {
+		var one row
+		err := one.scan(scan)
+		rows = append(rows, one)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read entries: %w", err)
+	}
+	if r.check != nil {
+		return rows, r.check.fill(ctx, tx, after, rows)
+	}
+	// Entries of a damaged log may lack a name.
+	_, err = r.store.names.fill(ctx, r.store.engine, tx, r.tenantID, rows)
+	return rows, err
 }

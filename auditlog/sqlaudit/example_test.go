@@ -55,7 +55,7 @@ func changeRole(ctx context.Context, file string) error {
 		return err
 	}
 	defer func() { _ = tx.Rollback() }()
-	// The change itself would stand here.
+	// The change itself is made here.
 	if err := store.AppendTx(ctx, tx, updateRole.Record(alice,
 		roleChange{auditlog.Change[string]{From: "member", To: "admin"}})); err != nil {
 		return err

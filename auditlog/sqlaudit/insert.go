@@ -2,6 +2,7 @@ package sqlaudit
 
 import (
 	"context"
+	"database/sql"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -11,26 +12,74 @@ import (
 	"github.com/seed93082962/agenthost/auditlog"
 )
 
-// errMoved tells that the log has grown since the draft was made. Nothing was written.
-var errMoved = errors.New("the log has moved on")
-
-// insert writes the entries of a draft, and moves the head.
-func (d dialect) insert(ctx context.Context, q querier, w *draft) error {
-	if d.swap {
-		return insertArrays(ctx, q, w)
-	}
-	return insertRows(ctx, q, w)
+// execer is a database, or a transaction that writes.
+type execer interface {
+	querier
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }
 
-const insertColumns = `INSERT INTO audit_entries (tenant, id, created_at, category, category_pos, action, action_pos, actor,
+// errMoved reports that the head row has changed. Nothing was written.
+var errMoved = errors.New("the head of the log has moved")
+
+// Bounds of one INSERT statement.
+const (
+	maxPieceEntries = 2048
+	maxPieceBytes   = 8 << 20 // of details, the only texts that may be long
+)
+
+// piece returns the number of rows that one statement inserts.
+func piece(rows []row) int {
+	n := 0
+	for bytes := 0; n < min(len(rows), maxPieceEntries) && bytes < maxPieceBytes; n++ {
+		bytes += len(rows[n].Detail)
+	}
+	return n
+}
+
+const insertInto = `INSERT INTO audit_entries (tenant, id, created_at, category, category_pos, action, action_pos, actor,
 	actor_pos, target_type, target_id, target_name, status, detail, remote_ip, user_agent, hash) `
 
-// swapInsert moves the head if it is still where the draft begins, and only then inserts: one statement, so that a
-// transaction of its own costs one round trip. Each array is a column, in the text form that any driver can send. They
-// are unnested in step, which is cheaper than unnest of them all.
-const swapInsert = `WITH head AS (
+// insert inserts rows that follow from, and moves the head to the last of them.
+func (e engine) insert(ctx context.Context, db execer, l log, from auditlog.Head, rows []row) error {
+	var err error
+	if e.postgres {
+		err = insertArrays(ctx, db, l, from, rows)
+	} else {
+		err = insertRows(ctx, db, l, rows)
+	}
+	if err != nil {
+		return fmt.Errorf("insert entries: %w", err)
+	}
+	return nil
+}
+
+// insertRows inserts one row at a time. The head row is locked.
+func insertRows(ctx context.Context, db execer, l log, rows []row) error {
+	for i := range rows {
+		r := &rows[i]
+		var detail any
+		if r.Detail != nil {
+			detail = string(r.Detail)
+		}
+		_, err := db.ExecContext(ctx, insertInto+"VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+			l.tenant, signed(r.ID), r.CreatedAt.UnixMicro(), r.key[0], r.pos[0], r.key[1], r.pos[1], r.key[2], r.pos[2],
+			r.TargetType, r.TargetID, r.TargetName, string(r.Status), detail, r.RemoteIP, r.UserAgent, r.Hash)
+		if err != nil {
+			return err
+		}
+	}
+	last := rows[len(rows)-1]
+	_, err := db.ExecContext(ctx, "UPDATE audit_heads SET id = $1, hash = $2, at = $3 WHERE tenant = $4",
+		signed(last.ID), last.Hash, last.CreatedAt.UnixMicro(), l.tenant)
+	return err
+}
+
+// swapAndInsert moves the head if it has not changed, and inserts only then. One statement is one
+// round trip. Each array is a column, in the text form that every driver can send. Several unnests
+// in the SELECT list advance together, and are cheaper than one unnest of all arrays.
+const swapAndInsert = `WITH head AS (
 	UPDATE audit_heads SET id = $1, hash = $2, at = $3 WHERE tenant = $4 AND id = $5 AND hash = $6 AND epoch = $7 RETURNING tenant
-) ` + insertColumns + `SELECT $4, unnest(CAST($8 AS text)::bigint[]), unnest(CAST($9 AS text)::bigint[]),
+) ` + insertInto + `SELECT $4, unnest(CAST($8 AS text)::bigint[]), unnest(CAST($9 AS text)::bigint[]),
 	unnest(CAST($10 AS text)::bigint[]), unnest(CAST($11 AS text)::bigint[]), unnest(CAST($12 AS text)::bigint[]),
 	unnest(CAST($13 AS text)::bigint[]), unnest(CAST($14 AS text)::bigint[]), unnest(CAST($15 AS text)::bigint[]),
 	unnest(CAST($16 AS text)::text[]), unnest(CAST($17 AS text)::text[]), unnest(CAST($18 AS text)::text[]),
@@ -38,156 +87,86 @@ const swapInsert = `WITH head AS (
 	unnest(CAST($22 AS text)::text[]), unnest(CAST($23 AS text)::bytea[])
 WHERE EXISTS (SELECT FROM head)`
 
-// columns is what swapInsert takes.
-type columns [16]array
-
-func (c *columns) add(r *row) {
-	c[0].number(signed(r.ID))
-	c[1].number(r.CreatedAt.UnixMicro())
-	for j := range r.key {
-		c[2+2*j].number(r.key[j])
-		c[3+2*j].number(r.pos[j])
+func insertArrays(ctx context.Context, db execer, l log, from auditlog.Head, rows []row) error {
+	var columns [16]array
+	for i := range columns {
+		columns[i] = make(array, 0, 32*len(rows))
 	}
-	c[8].text(r.TargetType)
-	c[9].text(r.TargetID)
-	c[10].text(r.TargetName)
-	c[11].text(string(r.Status))
-	if r.Detail == nil {
-		c[12].null()
-	} else {
-		c[12].text(string(r.Detail))
+	for i := range rows {
+		appendColumns(&columns, &rows[i])
 	}
-	c[13].text(r.RemoteIP)
-	c[14].text(r.UserAgent)
-	c[15].bytes(r.Hash)
-}
-
-func insertArrays(ctx context.Context, q querier, w *draft) error {
-	c := w.chain
-	args := make([]any, 0, 7+len(w.columns))
-	args = append(args, signed(w.head.ID), w.head.Hash, w.head.CreatedAt.UnixMicro(), c.tenant,
-		signed(w.from.ID), hashOf(w.from), c.epoch)
-	for i := range w.columns {
-		args = append(args, w.columns[i].end())
+	last := rows[len(rows)-1]
+	hash := from.Hash
+	if hash == nil {
+		hash = []byte{} // not NULL
 	}
-	done, err := q.ExecContext(ctx, swapInsert, args...)
+	args := []any{signed(last.ID), last.Hash, last.CreatedAt.UnixMicro(), l.tenant, signed(from.ID), hash, l.epoch}
+	for i := range columns {
+		args = append(args, string(append(columns[i], '}')))
+	}
+	result, err := db.ExecContext(ctx, swapAndInsert, args...)
 	if err != nil {
-		return fmt.Errorf("insert entries: %w", err)
+		return err
 	}
-	n, err := done.RowsAffected()
+	n, err := result.RowsAffected()
 	switch {
 	case err != nil:
-		return fmt.Errorf("insert entries: %w", err)
+		return err
 	case n == 0:
 		return errMoved
-	case n != int64(len(w.rows)):
-		return fmt.Errorf("insert entries: %d of %d rows", n, len(w.rows))
+	case n != int64(len(rows)):
+		return fmt.Errorf("%d of %d rows", n, len(rows))
 	}
 	return nil
 }
 
-// array writes an array as PostgreSQL reads it.
-type array struct{ strings.Builder }
-
-func (a *array) next() {
-	if a.Len() == 0 {
-		a.WriteByte('{')
-	} else {
-		a.WriteByte(',')
+func appendColumns(columns *[16]array, r *row) {
+	columns[0].number(signed(r.ID))
+	columns[1].number(r.CreatedAt.UnixMicro())
+	for j := range r.key {
+		columns[2+2*j].number(r.key[j])
+		columns[3+2*j].number(r.pos[j])
 	}
+	for j, text := range [...]string{
+		8: r.TargetType, 9: r.TargetID, 10: r.TargetName, 11: string(r.Status), 12: string(r.Detail), 13: r.RemoteIP, 14: r.UserAgent,
+	} {
+		switch {
+		case j == 12 && r.Detail == nil:
+			columns[j].next("NULL")
+		case j >= 8:
+			columns[j].text(text)
+		}
+	}
+	columns[15].next(`"\\x`)
+	columns[15] = append(hex.AppendEncode(columns[15], r.Hash), '"')
+}
+
+// array is an array in the text form of PostgreSQL, without the closing brace.
+type array []byte
+
+func (a *array) next(element string) {
+	if len(*a) == 0 {
+		*a = append(*a, '{')
+	} else {
+		*a = append(*a, ',')
+	}
+	*a = append(*a, element...)
 }
 
 func (a *array) number(n int64) {
-	a.next()
-	var b [20]byte
-	a.Write(strconv.AppendInt(b[:0], n, 10))
-}
-
-func (a *array) null() {
-	a.next()
-	a.WriteString("NULL")
+	a.next("")
+	*a = strconv.AppendInt(*a, n, 10)
 }
 
 func (a *array) text(s string) {
-	a.next()
-	a.WriteByte('"')
+	a.next(`"`)
 	for {
 		i := strings.IndexAny(s, `"\`)
 		if i < 0 {
 			break
 		}
-		a.WriteString(s[:i])
-		a.WriteByte('\\')
-		a.WriteByte(s[i])
+		*a = append(append(*a, s[:i]...), '\\', s[i])
 		s = s[i+1:]
 	}
-	a.WriteString(s)
-	a.WriteByte('"')
-}
-
-func (a *array) bytes(b []byte) {
-	a.next()
-	a.WriteString(`"\\x`)
-	var text [64]byte
-	for len(b) > 0 {
-		n := min(len(b), len(text)/2)
-		a.Write(hex.AppendEncode(text[:0], b[:n]))
-		b = b[n:]
-	}
-	a.WriteByte('"')
-}
-
-func (a *array) end() string {
-	a.WriteByte('}')
-	return a.String()
-}
-
-// chunk is how many rows one statement of insertRows takes at most. SQLite allows 32,766 parameters.
-const chunk = 64
-
-func insertRows(ctx context.Context, q querier, w *draft) error {
-	c := w.chain
-	args := make([]any, 0, chunk*17)
-	for rest := w.rows; len(rest) > 0; {
-		n := 1
-		for n < chunk && 2*n <= len(rest) { // powers of two, so that there are few texts
-			n *= 2
-		}
-		args = args[:0]
-		for i := range rest[:n] {
-			args = rest[i].appendArgs(args, c.tenant)
-		}
-		if _, err := q.ExecContext(ctx, valuesInsert(n), args...); err != nil {
-			return fmt.Errorf("insert entries: %w", err)
-		}
-		rest = rest[n:]
-	}
-	_, err := q.ExecContext(ctx, "UPDATE audit_heads SET id = $1, hash = $2, at = $3 WHERE tenant = $4",
-		signed(w.head.ID), w.head.Hash, w.head.CreatedAt.UnixMicro(), c.tenant)
-	if err != nil {
-		return fmt.Errorf("move head: %w", err)
-	}
-	return nil
-}
-
-func valuesInsert(n int) string {
-	const values = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-	return insertColumns + "VALUES " + values + strings.Repeat(", "+values, n-1)
-}
-
-func (r *row) appendArgs(args []any, tenant int64) []any {
-	var detail any
-	if r.Detail != nil {
-		detail = string(r.Detail)
-	}
-	return append(args, tenant, signed(r.ID), r.CreatedAt.UnixMicro(), r.key[0], r.pos[0], r.key[1], r.pos[1], r.key[2], r.pos[2],
-		r.TargetType, r.TargetID, r.TargetName, string(r.Status), detail, r.RemoteIP, r.UserAgent, r.Hash)
-}
-
-// hashOf is never NULL.
-func hashOf(h auditlog.Head) []byte {
-	if h.Hash == nil {
-		return []byte{}
-	}
-	return h.Hash
+	*a = append(append(*a, s...), '"')
 }

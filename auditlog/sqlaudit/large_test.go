@@ -12,7 +12,8 @@ import (
 	"github.com/seed93082962/agenthost/hub/db/dbtest"
 )
 
-// However long details are, no statement is: PostgreSQL takes a gigabyte at most, and hangs up on more.
+// The size of a statement is bounded, whatever the size of the details: PostgreSQL closes the
+// connection above one gigabyte.
 func TestStatementsOfLongDetailsAreBounded(t *testing.T) {
 	type lines struct{ Lines []string }
 	long := lines{slices.Repeat([]string{strings.Repeat(`"`, 2000)}, 60)} // 240,000 bytes as JSON

@@ -3,6 +3,7 @@ package sqlaudit_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -22,6 +23,17 @@ func database(t testing.TB, url string) *db.DB {
 func store(t testing.TB, d *db.DB) *sqlaudit.Store {
 	t.Helper()
 	s, err := sqlaudit.New(sqlaudit.Config{Write: d.Write(), Read: d.Read(), Engine: string(d.Engine())})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	return s
+}
+
+// clocked returns a store with a clock that the test sets.
+func clocked(t testing.TB, d *db.DB, now *time.Time) *sqlaudit.Store {
+	t.Helper()
+	s, err := sqlaudit.New(sqlaudit.Config{
+		Write: d.Write(), Read: d.Read(), Engine: string(d.Engine()), Now: func() time.Time { return *now },
+	})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
 	return s
@@ -48,6 +60,8 @@ func promote(tenant string, n int) auditlog.Record {
 	return auditlog.Define[roleChange]("user.update_role").Record(event(tenant, n),
 		roleChange{auditlog.Change[string]{From: "member", To: "admin"}})
 }
+
+var pruneAudit = auditlog.Define[auditlog.Pruning]("auth.prune_audit")
 
 func verified(t *testing.T, s auditlog.Store, tenant string) auditlog.Verification {
 	t.Helper()

@@ -16,7 +16,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/db"
 )
 
-// scans is what a plan says where it reads all entries. A plan of SQLite names tables by their alias.
+// scans is the text of a plan that reads all entries. A plan of SQLite names tables by their alias.
 var scans = map[db.Engine]*regexp.Regexp{
 	db.PostgreSQL: regexp.MustCompile(`Seq Scan on audit_`),
 	db.SQLite:     regexp.MustCompile(`SCAN (e|m|b|a|u|audit_\w+)\b`),
@@ -54,7 +54,7 @@ func TestNoQueryScansTheLog(t *testing.T) {
 				require.NoError(t, err)
 			}
 
-			s, rec := recorded(t, d, url)
+			s, rec := recorded(t, d, url, nil)
 			times := auditlog.Filter{From: benchStart.Add(20 * time.Millisecond), To: benchStart.Add(70 * time.Millisecond)}
 			for _, f := range []auditlog.Filter{
 				{}, {Category: "user"}, {Action: "user.action_3"}, times,
@@ -84,7 +84,8 @@ func TestNoQueryScansTheLog(t *testing.T) {
 	}
 }
 
-// explain tells the plan. On PostgreSQL that is the one for any values, which is what a prepared statement comes to.
+// explain returns the plan. On PostgreSQL it is the generic plan, which a prepared statement uses
+// after some executions.
 func explain(t *testing.T, d *db.DB, q asked) string {
 	t.Helper()
 	ctx := t.Context()

@@ -3,124 +3,166 @@ package sqlaudit
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/seed93082962/agenthost/auditlog"
+	"github.com/seed93082962/agenthost/auditlog/driver"
 )
 
-// pruneSize is how many entries go in one transaction, during which nobody can append to that log.
+// pruneSize is the number of entries that one transaction deletes. No entry can be appended to the
+// log during it.
 const pruneSize = 1_000
 
-// Prune takes away the entries created before a time, and the names of users of whom nothing is left. It does so in
-// several transactions: after an error some may be gone.
-func (s *Store) Prune(ctx context.Context, tenantID string, before time.Time) (uint64, error) {
-	l, err := s.log(ctx, tenantID)
-	if err != nil {
+// Prune implements [auditlog.Store]. It deletes entries in several transactions: after an error,
+// some of them may be deleted. It also deletes the names of users without any entry left.
+func (s *Store) Prune(ctx context.Context, tenantID string, retention time.Duration,
+	as auditlog.Action[auditlog.Pruning],
+) (deleted uint64, err error) {
+	p := &pruning{store: s, tenantID: tenantID}
+	if err := p.begin(ctx, retention, as); err != nil {
 		return 0, fmt.Errorf("prune audit log: %w", err)
 	}
-	from, err := s.span(ctx, l, auditlog.Filter{From: before}, l.head.ID)
-	if err != nil {
-		return 0, fmt.Errorf("prune audit log: %w", err)
-	}
-	var total uint64
-	for l.tenant != 0 && signed(l.floor.ID) < from.lo {
-		n, err := s.pruneSome(ctx, tenantID, unsigned(from.lo))
-		if total += n; err != nil {
-			return total, fmt.Errorf("prune audit log: %w", err)
+	for done := p.last == 0; !done; {
+		var n uint64
+		err := retry(ctx, func() (err error) {
+			n, done, err = p.step(ctx)
+			return err
+		})
+		if err != nil {
+			return deleted, fmt.Errorf("prune audit log: %w", err)
 		}
-		if l, err = s.log(ctx, tenantID); err != nil {
-			return total, fmt.Errorf("prune audit log: %w", err)
-		}
+		deleted, p.recorded = deleted+n, true
 	}
-	return total, nil
+	return deleted, nil
 }
 
-// pruneSome takes away the oldest entries up to an id, at most pruneSize.
-func (s *Store) pruneSome(ctx context.Context, tenantID string, last uint64) (n uint64, err error) {
-	for attempt := 0; ; attempt++ {
-		n, err = s.tryPrune(ctx, tenantID, last)
-		if errors.Is(err, sql.ErrTxDone) && ctx.Err() != nil { // which is how database/sql tells it of a transaction
-			return 0, context.Cause(ctx)
-		}
-		if err == nil || !transient(err) || attempt == attempts {
-			return n, err
-		}
-		if err := pause(ctx, attempt); err != nil {
-			return 0, err
-		}
-	}
+// pruning is one call of Prune.
+type pruning struct {
+	store    *Store
+	tenantID string
+	last     int64 // id of the last entry to delete; 0 if there is none
+	record   func(checkpoint, last auditlog.Head) auditlog.Record
+	recorded bool
 }
 
-func (s *Store) tryPrune(ctx context.Context, tenantID string, last uint64) (uint64, error) {
-	tx, err := s.write.BeginTx(ctx, nil)
+func (p *pruning) begin(ctx context.Context, retention time.Duration, as auditlog.Action[auditlog.Pruning]) error {
+	now, err := p.store.Clock(ctx)
 	if err != nil {
-		return 0, err
+		return err
+	}
+	cutoff, err := driver.Cutoff(retention, now)
+	if err != nil || !driver.Storable(p.tenantID) {
+		return err
+	}
+	p.record = func(checkpoint, last auditlog.Head) auditlog.Record {
+		return driver.PruningRecord(as, p.tenantID, checkpoint, last, cutoff, retention)
+	}
+	sp, err := readSpan(ctx, &p.store.read, spanStatement(auditlog.Query{TenantID: p.tenantID, Filter: auditlog.Filter{From: cutoff}}))
+	p.last = sp.lo
+	return err
+}
+
+// step deletes the oldest entries, at most pruneSize, and reports whether they were the last.
+func (p *pruning) step(ctx context.Context) (deleted uint64, done bool, err error) {
+	tx, err := p.store.write.BeginTx(ctx, nil)
+	if err != nil {
+		return 0, false, err
 	}
 	defer func() { _ = tx.Rollback() }()
-	l, err := s.lock(ctx, tx, tenantID)
+	l, err := lock(ctx, tx, p.store.engine, p.tenantID)
+	if err != nil {
+		return 0, false, err
+	}
+	floor := signed(l.floor.ID)
+	if p.last <= floor { // another process deleted them
+		return 0, true, nil
+	}
+	if !p.recorded {
+		if err := p.append(ctx, tx, l); err != nil {
+			return 0, false, err
+		}
+	}
+	to := min(p.last, floor+pruneSize)
+	if deleted, err = p.store.deleteUpTo(ctx, tx, p.tenantID, l.tenant, to); err != nil {
+		return 0, false, err
+	}
+	return deleted, to == p.last, tx.Commit()
+}
+
+// append appends the entry that records the pruning, before anything is deleted.
+func (p *pruning) append(ctx context.Context, tx *sql.Tx, l log) error {
+	last, err := entryHead(ctx, tx, l.tenant, p.last)
+	if err != nil {
+		return err
+	}
+	if last.ID == 0 {
+		return &auditlog.DamagedError{TenantID: p.tenantID, ID: unsigned(p.last)}
+	}
+	return p.store.AppendTx(ctx, tx, p.record(l.floor, last))
+}
+
+// entryHead returns an entry as a head, or the zero Head if it does not exist.
+func entryHead(ctx context.Context, tx querier, tenant, id int64) (auditlog.Head, error) {
+	var h auditlog.Head
+	var micros int64
+	err := scanRow(ctx, tx, "SELECT id, hash, created_at FROM audit_entries WHERE tenant = $1 AND id = $2",
+		[]any{tenant, id}, &h.ID, &h.Hash, &micros)
+	return headAt(h, micros), err
+}
+
+// deleteUpTo deletes the entries up to an id, moves the floors of the log and of its keys, and
+// deletes keys of users.
+func (s *Store) deleteUpTo(ctx context.Context, tx *sql.Tx, tenantID string, tenant, last int64) (uint64, error) {
+	const deleted = "FROM audit_entries WHERE tenant = $1 AND id <= $2"
+	_, err := tx.ExecContext(ctx, `UPDATE audit_keys SET floor = p.pos FROM (
+			SELECT category AS key, MAX(category_pos) AS pos `+deleted+` GROUP BY category
+			UNION ALL SELECT action, MAX(action_pos) `+deleted+` GROUP BY action
+			UNION ALL SELECT actor, MAX(actor_pos) `+deleted+` GROUP BY actor
+		) p WHERE audit_keys.key = p.key`, tenant, last)
 	if err != nil {
 		return 0, err
 	}
-	last = min(last, l.floor.ID+pruneSize)
-	if last <= l.floor.ID {
-		return 0, nil
-	}
-	const gone = "FROM audit_entries WHERE tenant = $1 AND id <= $2"
-	floors := `UPDATE audit_keys SET floor = p.pos FROM (
-			SELECT category AS key, MAX(category_pos) AS pos ` + gone + ` GROUP BY category
-			UNION ALL SELECT action, MAX(action_pos) ` + gone + ` GROUP BY action
-			UNION ALL SELECT actor, MAX(actor_pos) ` + gone + ` GROUP BY actor
-		) p WHERE audit_keys.key = p.key`
-	if _, err := change(ctx, tx, floors, l.tenant, signed(last)); err != nil {
-		return 0, err
-	}
-	moved, err := change(ctx, tx, `UPDATE audit_heads SET floor_id = e.id, floor_hash = e.hash, floor_at = e.created_at
-			FROM audit_entries e
-			WHERE audit_heads.tenant = $1 AND e.tenant = $1 AND e.id = $2`, l.tenant, signed(last))
+	moved, err := changed(tx.ExecContext(ctx, `UPDATE audit_heads SET floor_id = e.id, floor_hash = e.hash, floor_at = e.created_at
+		FROM audit_entries e WHERE audit_heads.tenant = $1 AND e.tenant = $1 AND e.id = $2`, tenant, last))
 	if err != nil {
 		return 0, err
 	}
 	if moved != 1 {
-		return 0, &auditlog.DamagedError{TenantID: tenantID, ID: last}
+		return 0, &auditlog.DamagedError{TenantID: tenantID, ID: unsigned(last)}
 	}
-	if err := s.forget(ctx, tx, l, signed(last)); err != nil {
+	if err := s.deleteUsers(ctx, tx, tenant, last); err != nil {
 		return 0, err
 	}
-	n, err := change(ctx, tx, "DELETE "+gone, l.tenant, signed(last))
-	if err != nil {
-		return 0, err
-	}
-	return unsigned(n), tx.Commit()
+	return changed(tx.ExecContext(ctx, "DELETE "+deleted, tenant, last))
 }
 
-// forget takes away the names of users of whom only entries up to an id are left.
-func (s *Store) forget(ctx context.Context, tx *sql.Tx, l log, last int64) error {
-	rows, err := tx.QueryContext(ctx, `DELETE FROM audit_keys WHERE kind = 3
+// deleteUsers deletes the actors, and then the users, whose entries all have ids up to last.
+func (s *Store) deleteUsers(ctx context.Context, tx *sql.Tx, tenant, last int64) error {
+	var users []int64
+	err := forEach(ctx, tx, `DELETE FROM audit_keys WHERE kind = 3
 		AND key IN (SELECT actor FROM audit_entries WHERE tenant = $1 AND id <= $2)
-		AND NOT EXISTS (SELECT 1 FROM audit_entries e WHERE e.actor = audit_keys.key AND e.id > $2) RETURNING owner`, l.tenant, last)
-	if err != nil {
+		AND NOT EXISTS (SELECT 1 FROM audit_entries e WHERE e.actor = audit_keys.key AND e.id > $2) RETURNING owner`,
+		[]any{tenant, last}, func(row *sql.Rows) error {
+			users = append(users, 0)
+			return row.Scan(&users[len(users)-1])
+		})
+	if err != nil || len(users) == 0 {
 		return err
 	}
-	owners, err := integers(rows)
-	if err != nil || len(owners) == 0 {
-		return err
+	_, err = tx.ExecContext(ctx, "DELETE FROM audit_keys WHERE kind = 4 AND key IN "+fmt.Sprintf(s.engine.set, "$1")+`
+		AND NOT EXISTS (SELECT 1 FROM audit_keys a WHERE a.owner = audit_keys.key AND a.kind = 3)`, jsonSet(users))
+	if err == nil {
+		_, err = tx.ExecContext(ctx, "UPDATE audit_heads SET epoch = epoch + 1 WHERE tenant = $1", tenant)
 	}
-	_, err = change(ctx, tx, "DELETE FROM audit_keys WHERE kind = 4 AND key IN "+fmt.Sprintf(s.sql.set, "$1")+`
-		AND NOT EXISTS (SELECT 1 FROM audit_keys a WHERE a.owner = audit_keys.key AND a.kind = 3)`, set(owners))
-	if err != nil {
-		return err
-	}
-	_, err = change(ctx, tx, "UPDATE audit_heads SET epoch = epoch + 1 WHERE tenant = $1", l.tenant)
 	return err
 }
 
-// change tells how many rows a statement changed.
-func change(ctx context.Context, q querier, query string, args ...any) (int64, error) {
-	done, err := q.ExecContext(ctx, query, args...)
+// changed returns the number of rows that a statement changed.
+func changed(result sql.Result, err error) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return done.RowsAffected()
+	n, err := result.RowsAffected()
+	return unsigned(n), err
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -14,7 +15,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/db"
 )
 
-// recorder is a connector that notes the queries asked through it.
+// recorder is a connector that records its queries.
 type recorder struct {
 	driver driver.Driver
 	name   string
@@ -62,18 +63,18 @@ func (r *recorder) note(query string, args []driver.NamedValue) {
 	}
 }
 
-// each has a function called before each query, from now on.
+// each sets a function that is called before each later query.
 func (r *recorder) each(before func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.before = before
 }
 
-// recorded opens a store whose queries are noted, on an engine's database.
-func recorded(t *testing.T, d *db.DB, url string) (*sqlaudit.Store, *recorder) {
+// recorded opens a store on the database of an engine, and records its queries.
+func recorded(t *testing.T, d *db.DB, url string, now func() time.Time) (*sqlaudit.Store, *recorder) {
 	t.Helper()
 	rec, read := recordDB(t, d, url)
-	s, err := sqlaudit.New(sqlaudit.Config{Write: d.Write(), Read: read, Engine: string(d.Engine())})
+	s, err := sqlaudit.New(sqlaudit.Config{Write: d.Write(), Read: read, Engine: string(d.Engine()), Now: now})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
 	return s, rec
@@ -115,6 +116,10 @@ func (c conn) QueryContext(ctx context.Context, query string, args []driver.Name
 func (c conn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
 	c.recorder.note(query, args)
 	return c.Conn.(driver.ExecerContext).ExecContext(ctx, query, args)
+}
+
+func (c conn) BeginTx(ctx context.Context, o driver.TxOptions) (driver.Tx, error) {
+	return c.Conn.(driver.ConnBeginTx).BeginTx(ctx, o)
 }
 
 func (c conn) PrepareContext(ctx context.Context, query string) (driver.Stmt, error) {

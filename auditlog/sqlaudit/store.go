@@ -6,11 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/seed93082962/agenthost/auditlog"
+	"github.com/seed93082962/agenthost/auditlog/driver"
 )
 
 // The engines.
@@ -19,9 +18,9 @@ const (
 	SQLite     = "sqlite"
 )
 
-// Config says where a Store keeps its entries.
+// Config configures a Store.
 type Config struct {
-	Write  *sql.DB // required; stays the caller's to close, after the store
+	Write  *sql.DB // required; the caller closes it after the store
 	Read   *sql.DB // for queries. Defaults to Write.
 	Engine string  // required: PostgreSQL or SQLite
 
@@ -29,113 +28,112 @@ type Config struct {
 	Now func() time.Time
 }
 
-// Store is an [auditlog.Store] for any number of processes. Close it, or its goroutine stays.
+// Store is an [auditlog.Store] for any number of processes. Close it to end its goroutine.
 type Store struct {
-	write *sql.DB
-	read  reader
-	sql   dialect
-	now   func() time.Time
-	names names
-	ranks ranks
-	tails tails
-	batch batcher
+	write   *sql.DB
+	read    pool
+	engine  engine
+	now     func() time.Time
+	names   nameCache
+	chains  chainCache
+	batches batcher
 }
 
 var _ auditlog.Store = (*Store)(nil)
 
-// New returns a store on a database that has the schema. It does not ask the database anything.
+// New returns a store on a database that has the schema. It sends no statement to the database.
 func New(c Config) (*Store, error) {
 	if c.Write == nil {
 		return nil, errors.New("open audit log: no database")
 	}
-	d, err := dialectOf(c.Engine)
+	e, err := engineOf(c.Engine)
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{write: c.Write, sql: d, now: c.Now}
-	s.read.db = c.Write
+	s := &Store{write: c.Write, engine: e, now: c.Now}
+	s.read.db, s.read.prepare = c.Write, !e.postgres
 	if c.Read != nil {
 		s.read.db = c.Read
 	}
-	s.read.prepare = d.prepare
 	if s.now == nil {
 		s.now = time.Now
 	}
-	s.batch.start(s)
+	s.batches.start(s)
 	return s, nil
 }
 
-// Close writes what was given to Append before, and waits for it. It leaves the databases open.
+// Close writes the records of pending calls of Append. It does not close the databases.
 func (s *Store) Close() error {
-	s.batch.close()
+	s.batches.close()
 	return s.read.close()
 }
 
-// Head returns the last entry of the log.
+// Head implements [auditlog.Store].
 func (s *Store) Head(ctx context.Context, tenantID string) (auditlog.Head, error) {
-	l, err := s.log(ctx, tenantID)
+	l, err := s.log(ctx, &s.read, tenantID)
 	return l.head, err
 }
 
-// Checkpoint returns the last entry that was pruned.
+// Checkpoint implements [auditlog.Store].
 func (s *Store) Checkpoint(ctx context.Context, tenantID string) (auditlog.Head, error) {
-	l, err := s.log(ctx, tenantID)
+	l, err := s.log(ctx, &s.read, tenantID)
 	return l.floor, err
 }
 
-// log is the head row of a tenant. The zero log is that of one that has no row.
+// Clock returns the current time of the store's clock or of the database, whichever is earlier.
+func (s *Store) Clock(ctx context.Context) (time.Time, error) {
+	now, other := s.now(), time.Now()
+	if s.engine.clock != "" {
+		var micros int64
+		if err := scanRow(ctx, &s.read, s.engine.clock, nil, &micros); err != nil {
+			return time.Time{}, fmt.Errorf("read clock of database: %w", err)
+		}
+		other = time.UnixMicro(micros)
+	}
+	if other.Before(now) {
+		now = other
+	}
+	return now, nil
+}
+
+// log is the head row of a tenant. Without a row, it is the zero log.
 type log struct {
-	tenant      int64 // its key
-	head, floor auditlog.Head
+	tenant      int64         // the key of the tenant
+	head, floor auditlog.Head // floor is the last pruned entry
 	epoch       int64
 }
 
 const logColumns = "tenant, id, hash, at, floor_id, floor_hash, floor_at, epoch"
 
-func (s *Store) log(ctx context.Context, tenantID string) (log, error) {
-	if !storable(tenantID) {
+func (s *Store) log(ctx context.Context, db querier, tenantID string) (log, error) {
+	if !driver.Storable(tenantID) {
 		return log{}, nil
 	}
-	rows, err := s.read.query(ctx, "SELECT "+logColumns+" FROM audit_heads WHERE name = $1", tenantID)
+	return scanLog(ctx, db, "SELECT "+logColumns+" FROM audit_heads WHERE name = $1", tenantID)
+}
+
+func scanLog(ctx context.Context, db querier, query, tenantID string) (l log, err error) {
+	var at, floorAt int64
+	err = scanRow(ctx, db, query, []any{tenantID},
+		&l.tenant, &l.head.ID, &l.head.Hash, &at, &l.floor.ID, &l.floor.Hash, &floorAt, &l.epoch)
 	if err != nil {
-		return log{}, fmt.Errorf("read audit log head: %w", err)
+		return log{}, fmt.Errorf("read head of audit log: %w", err)
 	}
-	l, err := scanLog(rows)
-	if err != nil {
-		return log{}, fmt.Errorf("read audit log head: %w", err)
-	}
+	l.head, l.floor = headAt(l.head, at), headAt(l.floor, floorAt)
 	return l, nil
 }
 
-// storable tells what PostgreSQL takes as text. Nothing else is the name of a log.
-func storable(s string) bool { return utf8.ValidString(s) && !strings.Contains(s, "\x00") }
-
-// scanLog reads the only row, if there is one.
-func scanLog(rows *sql.Rows) (l log, err error) {
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	if !rows.Next() {
-		return log{}, rows.Err()
-	}
-	var at, floorAt int64
-	err = rows.Scan(&l.tenant, &l.head.ID, &l.head.Hash, &at, &l.floor.ID, &l.floor.Hash, &floorAt, &l.epoch)
-	if err != nil {
-		return log{}, err
-	}
-	l.head, l.floor = headOf(l.head, at), headOf(l.floor, floorAt)
-	return l, rows.Err()
-}
-
-// headOf completes what was scanned: without an entry all of it is zero.
-func headOf(h auditlog.Head, at int64) auditlog.Head {
+// headAt returns the head with its time. A head without an entry is the zero Head.
+func headAt(h auditlog.Head, micros int64) auditlog.Head {
 	if h.ID == 0 {
 		return auditlog.Head{}
 	}
-	h.CreatedAt = time.UnixMicro(at).UTC()
+	h.CreatedAt = time.UnixMicro(micros).UTC()
 	return h
 }
 
-// signed is an id as the databases hold it.
+// signed returns an id as the databases store it.
 func signed(id uint64) int64 { return int64(min(id, math.MaxInt64)) }
 
-// unsigned is a count or an id from the database, which are not negative unless somebody tampers.
+// unsigned converts a count or an id from the database. They are negative only in a damaged log.
 func unsigned(n int64) uint64 { return uint64(max(n, 0)) }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -145,8 +146,8 @@ func TestVerifyFindsTamperingBelowTheCheckpoint(t *testing.T) {
 		name, sql string
 		bad       uint64
 	}{
-		{"floor of a category without entries", "UPDATE audit_keys SET floor = floor + 1 WHERE tenant = $1 AND kind = 1 AND name = 'user'", 16},
-		{"floor of an action without entries", "UPDATE audit_keys SET floor = 0 WHERE tenant = $1 AND kind = 2 AND name = 'user.update_role'", 16},
+		{"floor of a category without entries", "UPDATE audit_keys SET floor = floor + 1 WHERE tenant = $1 AND kind = 1 AND name = 'user'", 17},
+		{"floor of an action without entries", "UPDATE audit_keys SET floor = 0 WHERE tenant = $1 AND kind = 2 AND name = 'user.update_role'", 17},
 		{"floor of a category with entries", "UPDATE audit_keys SET floor = floor + 1 WHERE tenant = $1 AND kind = 1 AND name = 'auth'", 13},
 		{"an entry put back", added("tenant", "7", "14"), 7},
 		{"the checkpoint of a later entry", `UPDATE audit_heads SET floor_id = e.id, floor_hash = e.hash, floor_at = e.created_at
@@ -155,28 +156,28 @@ func TestVerifyFindsTamperingBelowTheCheckpoint(t *testing.T) {
 	}
 	dbtest.Each(t, func(t *testing.T, url string) {
 		d := database(t, url)
-		s := store(t, d)
+		now := benchStart
+		s := clocked(t, d, &now)
 		for _, change := range changes {
 			t.Run(change.name, func(t *testing.T) {
 				log := change.name
 				for i := range 6 {
 					require.NoError(t, s.Append(t.Context(), login(log, i), promote(log, i)))
 				}
-				require.NoError(t, s.Append(t.Context(), login(log, 7)))
-				p, err := s.Query(t.Context(), auditlog.Query{TenantID: log, Limit: 1})
-				require.NoError(t, err)
-				require.NoError(t, s.Append(t.Context(), login(log, 8), login(log, 9)))
-				n, err := s.Prune(t.Context(), log, p.Items[0].CreatedAt)
+				now = now.Add(time.Hour)
+				require.NoError(t, s.Append(t.Context(), login(log, 7), login(log, 8), login(log, 9)))
+				n, err := s.Prune(t.Context(), log, time.Minute, pruneAudit)
 				require.NoError(t, err)
 				require.EqualValues(t, 12, n)
-				require.EqualValues(t, 3, verified(t, s, log).Checked)
+				require.EqualValues(t, 4, verified(t, s, log).Checked)
 				requireFound(t, d, s, log, change.sql, change.bad)
 			})
 		}
 	})
 }
 
-// requireFound tampers with a log, whose tenant is $1 of the statement, and has Verify find it.
+// requireFound changes a log, whose tenant is $1 of the statement, and requires that Verify detects
+// it.
 func requireFound(t *testing.T, d *db.DB, s *sqlaudit.Store, log, tamper string, bad uint64) {
 	t.Helper()
 	var tenant int64

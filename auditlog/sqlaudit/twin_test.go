@@ -10,23 +10,26 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/auditlog"
+	"github.com/seed93082962/agenthost/auditlog/memaudit"
 	"github.com/seed93082962/agenthost/auditlog/sqlaudit"
 	"github.com/seed93082962/agenthost/hub/db/dbtest"
 )
 
-// twin is a log that is kept twice: in a database, by writer and reader, and in memory. Its entries are of eight seconds.
-// Users 0 to 3 are there from the first to the last; each second has two users of its own; user 90 is there in the first
-// and the last second, user 91 in the second and the third.
+// twin is a log that is kept twice: in a database, by writer and reader, and in memory. Its entries
+// are of eight seconds. Users 0 to 3 are there from the first to the last; each second has two
+// users of its own; user 90 is there in the first and the last second, user 91 in the second and
+// the third.
 type twin struct {
 	tenant         string
 	writer, reader *sqlaudit.Store
 	queries        *recorder
-	memory         *auditlog.Memory
+	memory         *memaudit.Store
 }
 
 const twinSeconds = 8
 
-// twins gives what makes twins in one database, with so many entries in each second.
+// twins returns a function that creates twins in one database, with the given number of entries per
+// second.
 func twins(t *testing.T, url string) func(t *testing.T, size int) *twin {
 	d := database(t, url)
 	now := benchStart
@@ -34,12 +37,12 @@ func twins(t *testing.T, url string) func(t *testing.T, size int) *twin {
 	writer, err := sqlaudit.New(sqlaudit.Config{Write: d.Write(), Engine: string(d.Engine()), Now: clock})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, writer.Close()) })
-	reader, queries := recorded(t, d, url)
+	reader, queries := recorded(t, d, url, clock)
 	count, ready := 0, map[int][]*twin{}
 	more := func(t *testing.T, size int) (made []*twin) {
 		for range 512 / size {
 			count++
-			made = append(made, &twin{fmt.Sprintf("twin%d", count), writer, reader, queries, &auditlog.Memory{Now: clock}})
+			made = append(made, &twin{fmt.Sprintf("twin%d", count), writer, reader, queries, &memaudit.Store{Now: clock}})
 		}
 		for s := range twinSeconds {
 			now = second(s)
@@ -50,6 +53,7 @@ func twins(t *testing.T, url string) func(t *testing.T, size int) *twin {
 			}
 			require.NoError(t, writer.Append(t.Context(), records...))
 		}
+		now = second(twinSeconds)
 		return made
 	}
 	return func(t *testing.T, size int) *twin {
@@ -93,15 +97,18 @@ func (w *twin) append(t *testing.T, second, size int) {
 func (w *twin) prune(t *testing.T, before time.Time) {
 	t.Helper()
 	for _, s := range []auditlog.Store{w.memory, w.writer} {
-		_, err := s.Prune(t.Context(), w.tenant, before)
+		_, err := s.Prune(t.Context(), w.tenant, retention(before), pruneAudit)
 		require.NoError(t, err)
 	}
 }
 
+// retention is the age, after the last second, of what happened before a time.
+func retention(before time.Time) time.Duration { return second(twinSeconds).Sub(before) }
+
 // second is the time of the entries of a second.
 func second(n int) time.Time { return benchStart.Add(time.Duration(n) * time.Second) }
 
-// answer is all of a page, in short.
+// answer is a short form of a whole page.
 func (w *twin) answer(t *testing.T, s auditlog.Store, q auditlog.Query) string {
 	t.Helper()
 	p, err := s.Query(t.Context(), q)
@@ -128,8 +135,9 @@ func (w *twin) entries(t *testing.T, s auditlog.Store, f auditlog.Filter, snapsh
 	return inShort(all)
 }
 
-// Logs that stand between those of others, with many milestones and entries of the same time, are read as memory reads them.
-func TestQueryIsThatOfMemory(t *testing.T) {
+// Pages equal those of memaudit for logs among others, with many milestones and entries of the same
+// time.
+func TestQueryEqualsMemory(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, url string) {
 		w := twins(t, url)(t, 50)
 		r := rand.New(rand.NewPCG(1, 2))

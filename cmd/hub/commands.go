@@ -13,11 +13,11 @@ import (
 	"github.com/seed93082962/agenthost/hub"
 )
 
-// with opens a hub that serves nobody, beside those that may be running on the same database.
+// with calls do with an offline hub. Other hubs may serve the same database at the same time.
 func (s *settings) with(ctx context.Context, stderr io.Writer, do func(*hub.Hub) error) error {
 	if path := s.databaseFile(); path != "" {
 		if _, err := os.Stat(path); err != nil {
-			return fmt.Errorf("there is no hub here: %w; HUB_DATA_DIR or DATABASE_URL say where it is", err)
+			return fmt.Errorf("no database exists: %w; set HUB_DATA_DIR or DATABASE_URL", err)
 		}
 	}
 	h, err := s.open(ctx, nil, daemon.NewLogger(stderr))
@@ -30,8 +30,8 @@ func (s *settings) with(ctx context.Context, stderr io.Writer, do func(*hub.Hub)
 func (s *settings) resetPassword(stdout, stderr io.Writer) *cobra.Command {
 	return &cobra.Command{
 		Use:   "reset-password USER",
-		Short: "Give a user a new password, which is printed alone",
-		Long:  "Gives a user a new password and prints it alone. The user's sessions end and CLI tokens are revoked.",
+		Short: "Print a new password for a user",
+		Long:  "Sets a new password for a user and prints only the password. Ends the user's sessions and revokes the CLI tokens.",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return errors.New("name one user: hub reset-password USER")
@@ -53,14 +53,33 @@ func (s *settings) resetPassword(stdout, stderr io.Writer) *cobra.Command {
 func (s *settings) rekey(stdout, stderr io.Writer) *cobra.Command {
 	return &cobra.Command{
 		Use:   "rekey",
-		Short: "Seal everything with the first key of PROVIDER_ENCRYPTION_KEY",
-		Long:  "Seals everything in the database with the first key of PROVIDER_ENCRYPTION_KEY, after which the others can be dropped.",
+		Short: "Encrypt all secrets with the first key of PROVIDER_ENCRYPTION_KEY",
+		Long:  "Encrypts all secrets in the database with the first key of PROVIDER_ENCRYPTION_KEY. The other keys can be removed afterwards.",
 		Args:  noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return s.with(cmd.Context(), stderr, func(h *hub.Hub) error {
 				n, err := h.Rekey(cmd.Context())
 				if err == nil {
-					_, err = fmt.Fprintf(stdout, "%d secrets were sealed anew\n", n)
+					_, err = fmt.Fprintf(stdout, "%d secrets were encrypted again\n", n)
+				}
+				return err
+			})
+		},
+	}
+}
+
+func (s *settings) retireKey(stdout, stderr io.Writer) *cobra.Command {
+	return &cobra.Command{
+		Use:   "retire-key",
+		Short: "Replace the token signing key immediately, after a leak",
+		Long: `Replaces the key that signs access tokens and rejects all tokens that were signed before. Running hubs follow
+within 2 seconds. Users stay signed in: clients get a new access token with their refresh token.`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return s.with(cmd.Context(), stderr, func(h *hub.Hub) error {
+				err := h.RetireKey(cmd.Context())
+				if err == nil {
+					_, err = fmt.Fprintln(stdout, "the token signing key was replaced")
 				}
 				return err
 			})
@@ -73,7 +92,7 @@ func (s *settings) audit(stdout, stderr io.Writer) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "audit",
 		Short: "Write the audit log as NDJSON, oldest first",
-		Long:  "Writes the audit log of a tenant as NDJSON, oldest first. The tenant system has what belongs to no organization.",
+		Long:  "Writes the audit log of a tenant as NDJSON, oldest first. The tenant system contains the entries of no organization.",
 		Args:  noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return s.with(cmd.Context(), stderr, func(h *hub.Hub) error {
@@ -81,6 +100,6 @@ func (s *settings) audit(stdout, stderr io.Writer) *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVar(&tenant, "tenant", tenant, "whose log")
+	cmd.Flags().StringVar(&tenant, "tenant", tenant, "`tenant` of the log")
 	return cmd
 }

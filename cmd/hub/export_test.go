@@ -1,4 +1,4 @@
 package main
 
-// Run is what tests reach beside the command line.
+// Run is the program for tests that need no process.
 var Run = run

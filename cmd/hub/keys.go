@@ -13,16 +13,18 @@ import (
 	"github.com/seed93082962/agenthost/hub/secret"
 )
 
-// keyFile holds the encryption key that was made where none was set.
+// keyFile is the file of the generated encryption key in the data directory.
 const keyFile = "encryption.key"
 
-// encryptionKeys are the keys that were set, or the one that the data directory keeps.
-func (s *settings) encryptionKeys(log *slog.Logger) (string, error) {
+// encryptionKeys returns the configured keys, or the stored one, which is generated at the first
+// start.
+func (s *settings) encryptionKeys(log *slog.Logger) ([]string, error) {
 	if s.EncryptionKeys != "" {
-		if _, err := secret.Parse(s.EncryptionKeys); err != nil {
-			return "", fmt.Errorf("PROVIDER_ENCRYPTION_KEY: %w", err)
+		keys := strings.Split(s.EncryptionKeys, ",")
+		if _, err := secret.Parse(keys...); err != nil {
+			return nil, fmt.Errorf("PROVIDER_ENCRYPTION_KEY: %w", err)
 		}
-		return s.EncryptionKeys, nil
+		return keys, nil
 	}
 	path := filepath.Join(s.DataDir, keyFile)
 	keys, err := readKey(path)
@@ -30,38 +32,38 @@ func (s *settings) encryptionKeys(log *slog.Logger) (string, error) {
 		return keys, err
 	}
 	if _, err := os.Stat(s.databaseFile()); err == nil {
-		return "", fmt.Errorf("%s is gone, and without it what the database has sealed cannot be opened: bring it back, or set PROVIDER_ENCRYPTION_KEY", path)
+		return nil, fmt.Errorf("%s is missing, and the secrets in the database cannot be decrypted without it: restore it, or set PROVIDER_ENCRYPTION_KEY", path)
 	}
 	if err := os.MkdirAll(s.DataDir, 0o700); err != nil {
-		return "", fmt.Errorf("make data directory: %w", err)
+		return nil, fmt.Errorf("make data directory: %w", err)
 	}
 	if err := writeKey(path); err != nil {
-		return "", fmt.Errorf("write encryption key: %w", err)
+		return nil, fmt.Errorf("write encryption key: %w", err)
 	}
-	log.Info("made an encryption key: a backup of the database is worth nothing without it", "file", path)
-	return readKey(path) // another process may have been faster
+	log.Info("an encryption key was generated: a backup of the database is useless without it", "file", path)
+	return readKey(path) // a concurrent process may have written it first
 }
 
-func readKey(path string) (string, error) {
+func readKey(path string) ([]string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
-		return "", fmt.Errorf("%s can be read by others (mode %v): chmod 600 it, and think of the key as known", path, info.Mode().Perm())
+		return nil, fmt.Errorf("%s is readable by other users (mode %v): run chmod 600, and treat the key as disclosed", path, info.Mode().Perm())
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	keys := strings.TrimSpace(string(data))
-	if _, err := secret.Parse(keys); err != nil {
-		return "", fmt.Errorf("%s: %w", path, err)
+	keys := strings.Split(string(data), ",")
+	if _, err := secret.Parse(keys...); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return keys, nil
 }
 
-// writeKey makes the file whole or not at all, and leaves one that is there already.
+// writeKey creates the file atomically and does not replace an existing one.
 func writeKey(path string) error {
 	f, err := os.CreateTemp(filepath.Dir(path), keyFile+".*") // with mode 0600
 	if err != nil {
@@ -75,5 +77,18 @@ func writeKey(path string) error {
 	if err := os.Link(f.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	return nil
+	return syncDirectory(filepath.Dir(path))
+}
+
+// syncDirectory writes the names in a directory to the disk: after a power cut, a database without
+// its key would be useless.
+func syncDirectory(path string) error {
+	if runtime.GOOS == "windows" {
+		return nil // directories cannot be synced there
+	}
+	dir, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
 }

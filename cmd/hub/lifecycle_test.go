@@ -21,13 +21,13 @@ import (
 	"github.com/seed93082962/agenthost/hub/secret"
 )
 
-// database is an environment that has the hub use the database at url.
+// database returns an environment in which the hub uses the database at url.
 func database(t *testing.T, url string) []string {
 	t.Helper()
 	return []string{"HUB_DATA_DIR", t.TempDir(), "DATABASE_URL", url, "PROVIDER_ENCRYPTION_KEY", secret.Generate()}
 }
 
-func TestFromTheFirstStartToTheLast(t *testing.T) {
+func TestFirstStartToShutdown(t *testing.T) {
 	hub := binary(t)
 	dbtest.Each(t, func(t *testing.T, url string) {
 		env := database(t, url)
@@ -53,8 +53,8 @@ func TestFromTheFirstStartToTheLast(t *testing.T) {
 	})
 }
 
-// What was answered is there after the process was killed in the middle of writing more.
-func TestNothingAcknowledgedIsLostToKill(t *testing.T) {
+// Acknowledged changes are stored after the process was killed during further writes.
+func TestAcknowledgedChangesSurviveKill(t *testing.T) {
 	hub := binary(t)
 	dbtest.Each(t, func(t *testing.T, url string) {
 		env := database(t, url)
@@ -139,7 +139,27 @@ func TestResetPassword(t *testing.T) {
 	})
 }
 
-func TestAuditIsWrittenForFiles(t *testing.T) {
+func TestRetireKey(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, url string) {
+		env := database(t, url)
+		in := serving(t, env)
+		setUp(t, in)
+		login := call(t, "POST", in.URL+"/auth/login", "", fmt.Sprintf(`{"username":"admin","password":%q}`, password))
+		userinfo := func(token string) int { return call(t, "GET", in.URL+"/auth/userinfo", token, "").status }
+		require.Equal(t, http.StatusOK, userinfo(login.string(t, "access_token")))
+		out, err := once(t, env, "retire-key") // while the hub runs
+		require.NoError(t, err)
+		require.Equal(t, "the token signing key was replaced\n", out)
+		require.Eventually(t, func() bool { return userinfo(login.string(t, "access_token")) == http.StatusUnauthorized }, daemontest.Patience, 10*time.Millisecond)
+		next := call(t, "POST", in.URL+"/auth/refresh", "", fmt.Sprintf(`{"refresh_token":%q}`, login.string(t, "refresh_token")))
+		require.Equal(t, http.StatusOK, userinfo(next.string(t, "access_token")))
+		out, err = once(t, env, "audit", "--tenant", "system")
+		require.NoError(t, err)
+		require.Contains(t, out, `"action":"auth.retire_key"`)
+	})
+}
+
+func TestAuditWritesNDJSON(t *testing.T) {
 	env := []string{"HUB_DATA_DIR", t.TempDir()}
 	in := serving(t, env)
 	token := setUp(t, in)
@@ -152,7 +172,7 @@ func TestAuditIsWrittenForFiles(t *testing.T) {
 	require.Empty(t, out)
 }
 
-func TestSecretsStandNowhere(t *testing.T) {
+func TestSecretsAreNeitherStoredNorLogged(t *testing.T) {
 	dir := t.TempDir()
 	env := []string{"HUB_DATA_DIR", dir, "PROVIDER_ENCRYPTION_KEY", secret.Generate()}
 	in := spawn(t, binary(t), env)
@@ -184,7 +204,8 @@ func TestSecretsStandNowhere(t *testing.T) {
 	}
 }
 
-// A request that is being answered when the signal comes is answered, and probes are told meanwhile.
+// A request that is in progress when the signal arrives is completed, and the hub is not ready
+// during that time.
 func TestDrain(t *testing.T) {
 	p := spawn(t, binary(t), []string{"HUB_DATA_DIR", t.TempDir()})
 	begun := make(chan struct{})

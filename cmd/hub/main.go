@@ -1,6 +1,7 @@
 // Command hub is the control plane: users and their roles, tokens, and the audit log.
 //
-// It keeps everything in ./data, or where HUB_DATA_DIR and DATABASE_URL say, and prints how to set it up. To begin:
+// It stores its data in ./data, unless HUB_DATA_DIR or DATABASE_URL is set, and prints the command
+// that creates the first admin. To start it:
 //
 //	hub --addr 127.0.0.1:8080
 //
@@ -22,7 +23,7 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// The second signal finds the default handling again, and ends the process at once.
+	// A second signal has its default effect and terminates the process immediately.
 	context.AfterFunc(ctx, stop)
 	if err := run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr); err != nil {
 		fmt.Fprintln(os.Stderr, "hub:", err)
@@ -30,7 +31,7 @@ func main() {
 	}
 }
 
-// run is the program: it serves until ctx ends, or does what one of the other commands says.
+// run serves until ctx ends, or runs the command that args name.
 func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
 	s, err := readEnvironment(getenv)
 	if err != nil {
@@ -48,11 +49,11 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 		},
 	}
 	root.Flags().StringVar(&s.Addr, "addr", s.Addr, "`address` to listen on")
-	root.Flags().DurationVar(&s.DrainTimeout, "drain-timeout", s.DrainTimeout, "how long requests go on after SIGTERM or SIGINT before they are cut")
+	root.Flags().DurationVar(&s.DrainTimeout, "drain-timeout", s.DrainTimeout, "how long requests continue after SIGTERM or SIGINT before they are cancelled")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
 		return fmt.Errorf("%w; hub --help lists the flags", err)
 	})
-	root.AddCommand(s.resetPassword(stdout, stderr), s.rekey(stdout, stderr), s.audit(stdout, stderr))
+	root.AddCommand(s.resetPassword(stdout, stderr), s.rekey(stdout, stderr), s.retireKey(stdout, stderr), s.audit(stdout, stderr))
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
@@ -65,7 +66,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 
 func noArguments(_ *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return fmt.Errorf("argument %q is not understood; hub --help lists the commands", args[0])
+		return fmt.Errorf("unknown argument %q; hub --help lists the commands", args[0])
 	}
 	return nil
 }

@@ -7,16 +7,14 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"net/url"
 	"path/filepath"
-	"strings"
 
 	"github.com/seed93082962/agenthost/cmd/internal/daemon"
 	"github.com/seed93082962/agenthost/hub"
 	"github.com/seed93082962/agenthost/hub/secret"
 )
 
-// open makes a hub of the settings. addr is nil where nobody is going to be served.
+// open returns a hub with the settings. A nil addr means an offline hub, which serves no requests.
 func (s *settings) open(ctx context.Context, addr net.Addr, log *slog.Logger) (*hub.Hub, error) {
 	if err := s.check(); err != nil {
 		return nil, err
@@ -36,9 +34,6 @@ func (s *settings) open(ctx context.Context, addr net.Addr, log *slog.Logger) (*
 		if cfg.PublicURL, err = s.publicURL(addr); err != nil {
 			return nil, err
 		}
-		tcp, ok := addr.(*net.TCPAddr)
-		// A proxy on this machine may pass requests of others on without a word of it.
-		cfg.Loopback = ok && tcp.IP.IsLoopback() && len(cfg.TrustedProxies) == 0 && loopback(hostOf(cfg.PublicURL))
 	}
 	cfg.Offline = addr == nil
 	if cfg.EncryptionKeys, err = s.encryptionKeys(log); err != nil {
@@ -50,28 +45,29 @@ func (s *settings) open(ctx context.Context, addr net.Addr, log *slog.Logger) (*
 		if s.EncryptionKeys == "" {
 			name = filepath.Join(s.DataDir, keyFile)
 		}
-		return nil, fmt.Errorf("%s has no key that opens what this database has sealed: bring the former one back, alone or behind a new one: %w", name, err)
+		return nil, fmt.Errorf("%s has no key that decrypts the secrets of this database: restore the former key, after a new one if there is one: %w", name, err)
 	}
 	return h, err
 }
 
-// serve answers requests until ctx ends, and drains then.
+// serve serves requests until ctx ends, and then drains.
 func (s *settings) serve(ctx context.Context, log *slog.Logger, stdout io.Writer) error {
 	if err := s.check(); err != nil { // before the port is taken
 		return err
 	}
+	// A public URL with https does not protect the connection from the TLS proxy to this listener.
+	if addr, err := net.ResolveTCPAddr("tcp", s.Addr); err == nil && !addr.IP.IsLoopback() {
+		log.Warn("passwords and tokens reach this address without encryption: listen on a loopback address, with a TLS proxy on this machine in front",
+			"addr", addr.String())
+	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", s.Addr)
 	if err != nil {
-		return err // which says "listen tcp" and the address
+		return err // it contains "listen tcp" and the address
 	}
-	defer func() { _ = listener.Close() }() // the server has, if it was ever started
+	defer func() { _ = listener.Close() }() // in case the server was never started
 	h, err := s.open(ctx, listener.Addr(), log)
 	if err != nil {
 		return err
-	}
-	base := h.PublicURL()
-	if strings.HasPrefix(base, "http://") && !loopback(hostOf(base)) {
-		log.Warn("passwords and tokens cross the network in the clear: put TLS in front and set HUB_PUBLIC_URL to https://...", "url", base)
 	}
 	server := &daemon.Server{
 		Handler: h, Listener: listener, Log: log,
@@ -82,22 +78,15 @@ func (s *settings) serve(ctx context.Context, log *slog.Logger, stdout io.Writer
 	return errors.Join(err, h.Close())
 }
 
-func hostOf(base string) string {
-	u, err := url.Parse(base)
-	if err != nil {
-		return ""
-	}
-	return u.Hostname()
-}
-
-// welcome says where the hub is, and how to set it up where nobody has.
+// welcome prints the address of the hub and, if no user exists, the command that creates the first
+// admin.
 func welcome(w io.Writer, h *hub.Hub, addr net.Addr) {
 	fmt.Fprintf(w, "agenthost hub %s, listening on http://%s\n", daemon.Version(), addr)
 	token := h.SetupToken()
 	if token == "" {
 		return
 	}
-	fmt.Fprintf(w, `Nobody has set it up. Make the first admin, with a password of at least 8 characters:
+	fmt.Fprintf(w, `No user exists. Create the first admin, with a password of at least 8 characters:
 
   curl --json '{"username": "admin", "password": "...", "setup_token": "%[2]s"}' %[1]s/auth/setup
 

@@ -15,7 +15,7 @@ import (
 	"github.com/seed93082962/agenthost/cmd/internal/daemon"
 )
 
-// help is a template: cobra puts commands and flags in.
+// help is a template for cobra.
 const help = `{{if .HasParent}}{{or .Long .Short}}
 
 Usage:
@@ -33,25 +33,25 @@ Commands:
 {{end}}{{end}}
 Flags:
 {{.LocalFlags.FlagUsages}}
-Environment (a flag wins over it):
+Environment (flags take precedence):
   HUB_ADDR                 address to listen on, as --addr
-  HUB_DATA_DIR             where the database and generated secrets are kept (default ./data)
+  HUB_DATA_DIR             directory of the database and generated secrets (default ./data)
   DATABASE_URL             sqlite://PATH or postgres://... (default hub.db in HUB_DATA_DIR)
-  PROVIDER_ENCRYPTION_KEY  base64 of 32 bytes, with which secrets in the database are sealed; several are separated by
-                           commas: the first seals, all of them open (with SQLite: made and kept in HUB_DATA_DIR)
+  PROVIDER_ENCRYPTION_KEY  keys for secrets in the database, base64 of 32 bytes each, separated by commas: the first
+                           encrypts, all decrypt (with SQLite by default generated in HUB_DATA_DIR)
   AUTH_MODE                builtin
-  HUB_PUBLIC_URL           address that users see, for links (default http://ADDR)
-  HUB_SETUP_TOKEN          token that the first-run setup asks for (default one made and printed at the start)
-  HUB_TRUSTED_PROXIES      networks, as 10.0.0.0/8, whose X-Forwarded-For tells where a request comes from
-  HUB_CORS_ORIGINS         origins, as https://app.example.com, whose pages may call
-  AUDIT_RETENTION_DAYS     how long audit entries are kept (default for ever)
+  HUB_PUBLIC_URL           public address, the base of links (default http://ADDR)
+  HUB_SETUP_TOKEN          token for the first-run setup (default: generated and printed at startup)
+  HUB_TRUSTED_PROXIES      networks of proxies, such as 10.0.0.0/8, whose X-Forwarded-For is trusted
+  HUB_CORS_ORIGINS         origins, such as https://app.example.com, whose pages may send requests
+  AUDIT_RETENTION_DAYS     age in days at which audit entries are pruned (default never)
   OPS_API_KEY, CHAT_PUSH_API_KEY
-                           keys of at least 32 characters, different ones
+                           two different keys of at least 32 characters
 
 Examples:
   hub                                      SQLite in ./data
   DATABASE_URL=postgres://... hub          as one of several replicas
-  hub reset-password admin                 when nobody can log in any more
+  hub reset-password admin                 if no admin can log in
 {{end}}`
 
 // settings come from the environment, and then from flags.
@@ -80,12 +80,12 @@ func readEnvironment(getenv func(string) string) (*settings, error) {
 	return s, nil
 }
 
-// databaseURL is where the data is.
+// databaseURL returns the URL of the database.
 func (s *settings) databaseURL() string {
 	return cmp.Or(s.DatabaseURL, "sqlite://"+filepath.Join(s.DataDir, "hub.db"))
 }
 
-// databaseFile is where SQLite keeps the data, and "" with PostgreSQL.
+// databaseFile returns the path of the SQLite database, or "" with PostgreSQL.
 func (s *settings) databaseFile() string {
 	if path, ok := strings.CutPrefix(s.databaseURL(), "sqlite://"); ok {
 		return path
@@ -93,55 +93,56 @@ func (s *settings) databaseFile() string {
 	return ""
 }
 
-// shared tells whether several replicas may use the database.
+// shared reports whether several replicas may use the database.
 func (s *settings) shared() bool { return !strings.HasPrefix(s.databaseURL(), "sqlite:") }
 
-// minKey is the shortest OPS_API_KEY or CHAT_PUSH_API_KEY, and minToken the shortest HUB_SETUP_TOKEN, in characters.
+// minKey is the shortest OPS_API_KEY or CHAT_PUSH_API_KEY, and minToken the shortest
+// HUB_SETUP_TOKEN, in characters.
 const (
 	minKey   = 32
 	minToken = 16
 )
 
-// check refuses what is unsafe to start with. It says one thing at a time, and what to do about it.
+// check returns an error for the first setting that is unsafe, with the remedy.
 func (s *settings) check() error {
 	switch s.AuthMode {
 	case "builtin":
 	case "external":
-		return errors.New("AUTH_MODE: this version has no login by an external identity provider; use builtin")
+		return errors.New("AUTH_MODE: this version does not support external identity providers; use builtin")
 	default:
-		return fmt.Errorf("AUTH_MODE: %q is not a mode; use builtin", s.AuthMode)
+		return fmt.Errorf("AUTH_MODE: %q is not a valid mode; use builtin", s.AuthMode)
 	}
 	for _, key := range []struct{ name, value string }{{"OPS_API_KEY", s.OpsKey}, {"CHAT_PUSH_API_KEY", s.PushKey}} {
 		if n := len([]rune(key.value)); key.value != "" && n < minKey {
-			return fmt.Errorf("%s has %d characters, which is too short: use at least %d (openssl rand -hex 32 makes a good one)", key.name, n, minKey)
+			return fmt.Errorf("%s has %d characters, which is too short: use at least %d (openssl rand -hex 32 generates one)", key.name, n, minKey)
 		}
 	}
 	if s.OpsKey != "" && s.OpsKey == s.PushKey {
-		return errors.New("OPS_API_KEY and CHAT_PUSH_API_KEY are equal: who may push chats could then register identity providers; use two keys")
+		return errors.New("OPS_API_KEY and CHAT_PUSH_API_KEY are equal: a caller that may push chats could then register identity providers; use two keys")
 	}
 	if n := len([]rune(s.SetupToken)); s.SetupToken != "" && n < minToken {
-		return fmt.Errorf("HUB_SETUP_TOKEN has %d characters, which is too short: use at least %d, or leave it out and take the one that is printed", n, minToken)
+		return fmt.Errorf("HUB_SETUP_TOKEN has %d characters, which is too short: use at least %d, or omit it and use the printed one", n, minToken)
 	}
 	if !strings.HasPrefix(s.databaseURL(), "sqlite://") && !strings.HasPrefix(s.databaseURL(), "postgres://") {
 		return errors.New("DATABASE_URL is neither sqlite://PATH nor postgres://USER:PASSWORD@HOST/DATABASE")
 	}
 	if s.shared() && s.EncryptionKeys == "" {
-		return errors.New("PROVIDER_ENCRYPTION_KEY is required with PostgreSQL, as all replicas need the same one: make it with openssl rand -base64 32, and keep it safe")
+		return errors.New("PROVIDER_ENCRYPTION_KEY is required with PostgreSQL, because all replicas need the same one: generate it with openssl rand -base64 32, and store it safely")
 	}
 	if _, err := s.retention(); err != nil {
 		return err
 	}
 	host, _, err := net.SplitHostPort(s.Addr)
 	if err != nil {
-		return fmt.Errorf("--addr %q is not an address: use host:port, as 127.0.0.1:8080", s.Addr)
+		return fmt.Errorf("--addr %q is not an address: use host:port, such as 127.0.0.1:8080", s.Addr)
 	}
 	if s.shared() && s.PublicURL == "" && !loopback(host) {
-		return errors.New("HUB_PUBLIC_URL is required with PostgreSQL on an address that others reach: replicas would hand out links to themselves")
+		return errors.New("HUB_PUBLIC_URL is required with PostgreSQL on an address that is not loopback: each replica would return links to itself")
 	}
 	return nil
 }
 
-// retention is how long audit entries are kept; 0 is for ever.
+// retention returns the age at which audit entries are pruned, or 0 for never.
 func (s *settings) retention() (time.Duration, error) {
 	if s.RetentionDays == "" {
 		return 0, nil
@@ -149,37 +150,37 @@ func (s *settings) retention() (time.Duration, error) {
 	const century = 36_500
 	days, err := strconv.Atoi(s.RetentionDays)
 	if err != nil || days < 1 || days > century {
-		return 0, fmt.Errorf("AUDIT_RETENTION_DAYS: %q is not a number of days from 1 to %d; leave it out to keep all", s.RetentionDays, century)
+		return 0, fmt.Errorf("AUDIT_RETENTION_DAYS: %q is not a number of days from 1 to %d; omit it to retain all entries", s.RetentionDays, century)
 	}
 	return time.Duration(days) * 24 * time.Hour, nil
 }
 
-// loopback tells whether only this machine reaches the host.
+// loopback reports whether only this machine can reach the host.
 func loopback(host string) bool {
 	addr, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && addr.IsLoopback()
 }
 
-// publicURL is the base of links: what was set, or the address that the hub listens on.
+// publicURL returns the base of links: the setting, or the listen address.
 func (s *settings) publicURL(addr net.Addr) (string, error) {
 	if s.PublicURL == "" {
 		host := addr.String()
 		if tcp, ok := addr.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
-			host = fmt.Sprintf("localhost:%d", tcp.Port) // all addresses are no address to call
+			host = fmt.Sprintf("localhost:%d", tcp.Port) // an unspecified address cannot be called
 		}
 		return "http://" + host, nil
 	}
 	u, err := url.Parse(s.PublicURL)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return "", errors.New("HUB_PUBLIC_URL is not a base for links: use http:// or https://, a host, and nothing after the path")
+		return "", errors.New("HUB_PUBLIC_URL is not a base URL: use http:// or https://, a host, and no query")
 	}
 	return strings.TrimSuffix(s.PublicURL, "/"), nil
 }
 
-// minProxyBits is the widest network of proxies: 10.0.0.0/8.
+// minProxyBits is the prefix length of the widest permitted network of proxies, such as 10.0.0.0/8.
 const minProxyBits = 8
 
-// proxies reads HUB_TRUSTED_PROXIES.
+// proxies parses HUB_TRUSTED_PROXIES.
 func (s *settings) proxies() ([]netip.Prefix, error) {
 	var all []netip.Prefix
 	for _, text := range list(s.TrustedProxies) {
@@ -188,23 +189,23 @@ func (s *settings) proxies() ([]netip.Prefix, error) {
 			prefix, err = addr.Prefix(addr.BitLen())
 		}
 		if err != nil {
-			return nil, fmt.Errorf("HUB_TRUSTED_PROXIES: %q is not a network: use 10.0.0.0/8, or one address", text)
+			return nil, fmt.Errorf("HUB_TRUSTED_PROXIES: %q is not a network: use a prefix such as 10.0.0.0/8, or an address", text)
 		}
 		if prefix.Bits() < minProxyBits {
-			return nil, fmt.Errorf("HUB_TRUSTED_PROXIES: %q is too many, who could then claim any address in the audit log: name your proxies", text)
+			return nil, fmt.Errorf("HUB_TRUSTED_PROXIES: %q is too wide: its hosts could claim any address in the audit log; list only your proxies", text)
 		}
 		all = append(all, prefix.Masked())
 	}
 	return all, nil
 }
 
-// origins reads HUB_CORS_ORIGINS.
+// origins parses HUB_CORS_ORIGINS.
 func (s *settings) origins() ([]string, error) {
 	all := list(s.CORSOrigins)
 	for _, text := range all {
 		u, err := url.Parse(text)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || text != u.Scheme+"://"+u.Host {
-			return nil, fmt.Errorf("HUB_CORS_ORIGINS: %q is not an origin: use scheme, host and port alone, as https://app.example.com", text)
+			return nil, fmt.Errorf("HUB_CORS_ORIGINS: %q is not an origin: use only scheme, host and port, such as https://app.example.com", text)
 		}
 	}
 	return all, nil

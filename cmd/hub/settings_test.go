@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestSettingsAreTaken(t *testing.T) {
+func TestSettingsTakeEffect(t *testing.T) {
 	const token = "a setup token of some length"
 	in := serving(t, []string{
 		"HUB_DATA_DIR", t.TempDir(), "HUB_SETUP_TOKEN", token, "HUB_PUBLIC_URL", "https://hub.example.com/",

@@ -44,7 +44,7 @@ func spawn(t *testing.T, binary string, env []string) *daemontest.Process {
 	return p
 }
 
-// once runs the command in this process where it is to end by itself.
+// once runs the command in this process until it ends by itself.
 func once(t *testing.T, env []string, args ...string) (stdout string, err error) {
 	t.Helper()
 	var out bytes.Buffer
@@ -52,7 +52,7 @@ func once(t *testing.T, env []string, args ...string) (stdout string, err error)
 	return out.String(), err
 }
 
-// answer is what a request was answered.
+// answer is a response.
 type answer struct {
 	status int
 	header http.Header
@@ -60,7 +60,8 @@ type answer struct {
 	body   map[string]any // nil where it is not a JSON object
 }
 
-// call sends a request, with a JSON body unless that is empty, and with a bearer token unless that is.
+// call sends a request, with a JSON body unless that is empty, and with a bearer token unless that
+// is.
 func call(t *testing.T, method, url, token, body string) answer {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
@@ -83,7 +84,7 @@ func do(t *testing.T, req *http.Request) answer {
 	text, err := io.ReadAll(res.Body)
 	require.NoError(t, err)
 	a := answer{status: res.StatusCode, header: res.Header, text: string(text)}
-	_ = json.Unmarshal(text, &a.body) // exports are no JSON
+	_ = json.Unmarshal(text, &a.body) // an export is not one JSON document
 	return a
 }
 
@@ -97,7 +98,7 @@ const password = "correct horse battery"
 
 var printedToken = regexp.MustCompile(`"setup_token": "([^"]+)"`)
 
-// setUp makes the first admin with the token that the hub printed, and returns an access token.
+// setUp creates the first admin with the token that the hub printed, and returns an access token.
 func setUp(t *testing.T, in *daemontest.Instance) string {
 	t.Helper()
 	token := in.Await(t, in.Stdout, printedToken)[1]
@@ -106,11 +107,11 @@ func setUp(t *testing.T, in *daemontest.Instance) string {
 	return a.string(t, "access_token")
 }
 
-// bump makes the database in the folder one that a newer version has migrated.
+// bump marks the database in the directory as migrated by a newer version.
 func bump(t *testing.T, dir string) {
 	t.Helper()
 	database := dbtest.Open(t, "sqlite://"+filepath.Join(dir, "hub.db"))
-	_, err := database.Write().ExecContext(t.Context(), `INSERT INTO hub_migrations (series, version, name, checksum, applied_at)
-		SELECT series, version + 1, 'later', 'x', applied_at FROM hub_migrations WHERE series = 'identity' ORDER BY version DESC LIMIT 1`)
+	_, err := database.Write().ExecContext(t.Context(), `INSERT INTO agenthost_migrations (series, version, name, checksum, applied_at)
+		SELECT series, version + 1, 'later', 'x', applied_at FROM agenthost_migrations WHERE series = 'identity' ORDER BY version DESC LIMIT 1`)
 	require.NoError(t, err)
 }

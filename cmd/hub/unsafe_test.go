@@ -11,7 +11,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/secret"
 )
 
-func TestUnsafeStartsAreRefused(t *testing.T) {
+func TestUnsafeSettingsAreRejected(t *testing.T) {
 	long := strings.Repeat("k", 32)
 	postgres := "postgres://127.0.0.1:1/none"
 	for name, row := range map[string]struct {
@@ -26,16 +26,16 @@ func TestUnsafeStartsAreRefused(t *testing.T) {
 		"PostgreSQL, no key":    {env: []string{"DATABASE_URL", postgres}, want: "PROVIDER_ENCRYPTION_KEY is required with PostgreSQL"},
 		"PostgreSQL, no URL":    {env: []string{"DATABASE_URL", postgres, "PROVIDER_ENCRYPTION_KEY", secret.Generate()}, args: []string{"--addr", "0.0.0.0:0"}, want: "HUB_PUBLIC_URL is required"},
 		"a key that is none":    {env: []string{"PROVIDER_ENCRYPTION_KEY", "aGVsbG8="}, want: "PROVIDER_ENCRYPTION_KEY: "},
-		"an unknown mode":       {env: []string{"AUTH_MODE", "ldap"}, want: `AUTH_MODE: "ldap" is not a mode`},
-		"external mode":         {env: []string{"AUTH_MODE", "external"}, want: "AUTH_MODE: this version has no login by an external identity provider"},
-		"trust in everybody":    {env: []string{"HUB_TRUSTED_PROXIES", "10.0.0.0/8, 0.0.0.0/0"}, want: `HUB_TRUSTED_PROXIES: "0.0.0.0/0" is too many`},
-		"trust in half of all":  {env: []string{"HUB_TRUSTED_PROXIES", "0.0.0.0/1,128.0.0.0/1"}, want: `HUB_TRUSTED_PROXIES: "0.0.0.0/1" is too many`},
+		"an unknown mode":       {env: []string{"AUTH_MODE", "ldap"}, want: `AUTH_MODE: "ldap" is not a valid mode`},
+		"external mode":         {env: []string{"AUTH_MODE", "external"}, want: "AUTH_MODE: this version does not support external identity providers"},
+		"trust in everybody":    {env: []string{"HUB_TRUSTED_PROXIES", "10.0.0.0/8, 0.0.0.0/0"}, want: `HUB_TRUSTED_PROXIES: "0.0.0.0/0" is too wide`},
+		"trust in half of all":  {env: []string{"HUB_TRUSTED_PROXIES", "0.0.0.0/1,128.0.0.0/1"}, want: `HUB_TRUSTED_PROXIES: "0.0.0.0/1" is too wide`},
 		"another, and no key":   {env: []string{"DATABASE_URL", "mysql://root:hunter22@127.0.0.1/x"}, want: "DATABASE_URL is neither sqlite://"},
 		"a proxy that is none":  {env: []string{"HUB_TRUSTED_PROXIES", "gateway"}, want: `HUB_TRUSTED_PROXIES: "gateway" is not a network`},
 		"any origin":            {env: []string{"HUB_CORS_ORIGINS", "*"}, want: `HUB_CORS_ORIGINS: "*" is not an origin`},
 		"an origin with a path": {env: []string{"HUB_CORS_ORIGINS", "https://a.example/b"}, want: "HUB_CORS_ORIGINS: "},
-		"a URL that is none":    {env: []string{"HUB_PUBLIC_URL", "hub.example.com"}, want: "HUB_PUBLIC_URL is not a base for links"},
-		"a URL with a password": {env: []string{"HUB_PUBLIC_URL", "https://me:secret@hub.example.com"}, want: "HUB_PUBLIC_URL is not a base for links"},
+		"a URL that is none":    {env: []string{"HUB_PUBLIC_URL", "hub.example.com"}, want: "HUB_PUBLIC_URL is not a base URL"},
+		"a URL with a password": {env: []string{"HUB_PUBLIC_URL", "https://me:secret@hub.example.com"}, want: "HUB_PUBLIC_URL is not a base URL"},
 		"another database":      {env: []string{"DATABASE_URL", "mysql://root:hunter22@127.0.0.1/x", "PROVIDER_ENCRYPTION_KEY", secret.Generate()}, want: "DATABASE_URL is neither sqlite://"},
 		"days that are none":    {env: []string{"AUDIT_RETENTION_DAYS", "-1"}, want: `AUDIT_RETENTION_DAYS: "-1" is not a number of days`},
 		"days that are words":   {env: []string{"AUDIT_RETENTION_DAYS", "ten"}, want: `AUDIT_RETENTION_DAYS: "ten"`},
@@ -53,7 +53,7 @@ func TestUnsafeStartsAreRefused(t *testing.T) {
 	}
 }
 
-func TestTheEncryptionKeyIsKeptAndGuarded(t *testing.T) {
+func TestTheEncryptionKeyIsStoredAndProtected(t *testing.T) {
 	dir := t.TempDir()
 	env := []string{"HUB_DATA_DIR", dir, "HUB_ADDR", "127.0.0.1:0"}
 	key := filepath.Join(dir, "encryption.key")
@@ -74,7 +74,7 @@ func TestTheEncryptionKeyIsKeptAndGuarded(t *testing.T) {
 		require.NoError(t, os.Chmod(key, 0o644))
 		defer func() { require.NoError(t, os.Chmod(key, 0o600)) }()
 		_, err := once(t, env)
-		require.ErrorContains(t, err, "can be read by others")
+		require.ErrorContains(t, err, "is readable by other users")
 	})
 	t.Run("another one", func(t *testing.T) {
 		_, err := once(t, append([]string{"PROVIDER_ENCRYPTION_KEY", secret.Generate()}, env...))
@@ -84,18 +84,18 @@ func TestTheEncryptionKeyIsKeptAndGuarded(t *testing.T) {
 		next := secret.Generate()
 		out, err := once(t, append([]string{"PROVIDER_ENCRYPTION_KEY", next + "," + strings.TrimSpace(string(before))}, env...), "rekey")
 		require.NoError(t, err)
-		require.Equal(t, "1 secrets were sealed anew\n", out)
+		require.Equal(t, "1 secrets were encrypted again\n", out)
 		_, err = once(t, append([]string{"PROVIDER_ENCRYPTION_KEY", next}, env...), "rekey")
 		require.NoError(t, err, "the former key can be dropped")
 	})
 	t.Run("it is gone", func(t *testing.T) {
 		require.NoError(t, os.Remove(key))
 		_, err := once(t, env)
-		require.ErrorContains(t, err, "is gone")
+		require.ErrorContains(t, err, "is missing")
 	})
 }
 
-func TestADatabaseThatIsNewerIsRefused(t *testing.T) {
+func TestANewerDatabaseIsRejected(t *testing.T) {
 	env := []string{"HUB_DATA_DIR", t.TempDir(), "HUB_ADDR", "127.0.0.1:0"}
 	started(t, env)
 	bump(t, env[1])
@@ -103,18 +103,18 @@ func TestADatabaseThatIsNewerIsRefused(t *testing.T) {
 	require.ErrorContains(t, err, "newer")
 }
 
-// started starts a hub and ends it again.
+// started starts a hub and stops it.
 func started(t *testing.T, env []string) {
 	t.Helper()
 	t.Run("a start", func(t *testing.T) { serving(t, env) })
 }
 
-// Commands beside a hub change nothing but what they are for.
-func TestCommandsMakeNoHub(t *testing.T) {
+// Commands of an operator create neither a database nor a directory.
+func TestCommandsCreateNoDatabase(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "typo")
 	for _, args := range [][]string{{"audit"}, {"rekey"}, {"reset-password", "admin"}} {
 		_, err := once(t, []string{"HUB_DATA_DIR", dir}, args...)
-		require.ErrorContains(t, err, "there is no hub here")
+		require.ErrorContains(t, err, "no database exists")
 	}
 	require.NoDirExists(t, dir)
 }

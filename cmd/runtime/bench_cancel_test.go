@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// BenchmarkCancel tells how long after a run was cancelled upstream finds its connection closed,
-// which is when a model would stop: by the endpoint, and by a client that goes away.
+// BenchmarkCancel measures the time from a cancel until upstream detects that its connection is
+// closed, which is when a model would stop: for the endpoint, and for a client that disconnects.
 func BenchmarkCancel(b *testing.B) {
 	const alone, together, rounds = 50, 256, 15
 	ways := []struct {
@@ -45,16 +45,16 @@ func BenchmarkCancel(b *testing.B) {
 
 type canceller struct {
 	subject  *subject
-	endpoint bool // else the client closes its connection
+	endpoint bool // otherwise the client closes its connection
 	server   string
 	upstream string
-	controls connections // kept for the cancel requests
+	controls connections // reused for the cancel requests
 	next     int         // number of the next run
 }
 
-// cancel opens n streams, cancels all of them once each has got its tokens, and returns how long
-// it took upstream to be rid of each, in milliseconds. All are counted from one moment, before the
-// first cancel is sent.
+// cancel opens n streams, cancels all of them after each has received its tokens, and returns how
+// long upstream needed to detect each close, in milliseconds since the moment before the first
+// cancel.
 func (c *canceller) cancel(b *testing.B, n int) sample {
 	b.Helper()
 	streams := make(connections, n)
@@ -75,7 +75,7 @@ func (c *canceller) cancel(b *testing.B, n int) sample {
 		c.controls = append(c.controls, control)
 	}
 
-	// Upstream is asked beforehand, so that nothing but the cancelling takes its core afterwards.
+	// The request to upstream is made before, so that afterwards only cancelling uses its core.
 	observer, err := direct.dial(c.upstream)
 	if err != nil {
 		b.Fatal(err)

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// child is a server in a process of its own.
+// child is a server in a separate process.
 type child struct {
 	cmd    *exec.Cmd
 	stdin  io.Closer
@@ -22,7 +22,7 @@ type child struct {
 
 var address = regexp.MustCompile(`http://(127\.0\.0\.1:\d+)`)
 
-// startChild starts a server on the given cores and waits until it has said where it listens.
+// startChild starts a server on the given cores and waits until it has printed its address.
 func startChild(b *testing.B, on *cpuSet, env []string, name string, args ...string) *child {
 	b.Helper()
 	cmd := exec.Command(name, args...)
@@ -53,7 +53,7 @@ func startChild(b *testing.B, on *cpuSet, env []string, name string, args ...str
 	return c
 }
 
-// stop ends the child, also in the middle of what it does.
+// stop ends the child, even if it is busy.
 func (c *child) stop() {
 	_ = c.cmd.Process.Kill()
 	_ = c.stdin.Close()
@@ -78,23 +78,23 @@ func (c *child) memory(b *testing.B) float64 {
 	return kib
 }
 
-// startRole starts this binary again as something else.
+// startRole starts this binary in another role.
 func startRole(b *testing.B, on *cpuSet, role string, env ...string) *child {
 	b.Helper()
-	// It is killed in the end, and leaves what TestMain made for it.
+	// It is killed at the end and does not remove the files of its TestMain.
 	env = append(env, roleVariable+"="+role, "TMPDIR="+b.TempDir())
 	return startChild(b, on, env, os.Args[0], "-test.run=^TestRole$")
 }
 
-// bench is what all servers of one benchmark have in common.
+// bench has the common parts of all servers of a benchmark.
 type bench struct {
 	cores    *cores
 	upstream *child
-	command  string // the runtime, as it is shipped
+	command  string // the runtime as it is released
 }
 
-// newBench builds the runtime and starts a model that gives the answer of that name, one of
-// [answers], to all.
+// newBench builds the runtime and starts a model that gives every request the same one of
+// [upstreamReplies].
 func newBench(b *testing.B, answer string) *bench {
 	b.Helper()
 	command, err := binary()
@@ -108,8 +108,8 @@ func newBench(b *testing.B, answer string) *bench {
 	return t
 }
 
-// agentsYAML has an agent for each protocol that asks upstream for no more than the other servers
-// do, and one with the tools that agents have by default: 8 KB of a request.
+// agentsYAML has an agent for each protocol whose requests are as small as those of the other
+// servers, and one with the default tools: 8 KB per request.
 const agentsYAML = `
 limits:
   maxConcurrentRuns: 5000
@@ -127,12 +127,11 @@ agents:
     provider: {protocol: anthropic, baseUrl: "http://%[1]s", apiKey: key}
 `
 
-// memoryDir is where Linux keeps files in memory.
+// memoryDir is where Linux stores files in memory.
 const memoryDir = "/dev/shm"
 
-// startRuntime starts the runtime with a state directory of its own, in memory: what a disk makes of a
-// file differs by the hour. ext4, for one, passes by the inodes of files that were just removed one by
-// one, for minutes.
+// startRuntime starts the runtime with a state directory in memory, because the speed of a disk
+// varies: ext4, for example, skips the inodes of recently removed files one by one for minutes.
 func startRuntime(b *testing.B, t *bench) *child {
 	b.Helper()
 	home, err := os.MkdirTemp(memoryDir, "agenthost-bench-") //nolint:usetesting // b.TempDir is on a disk
@@ -143,8 +142,8 @@ func startRuntime(b *testing.B, t *bench) *child {
 	return startIn(b, t, home)
 }
 
-// startOnDisk starts it with one on the disk of temporary files, which is removed when the last benchmark
-// is over.
+// startOnDisk starts it with a state directory on the disk of temporary files, which is removed
+// after the last benchmark.
 func startOnDisk(b *testing.B, t *bench) *child {
 	b.Helper()
 	home, err := os.MkdirTemp(scratch, "home-") //nolint:usetesting // b.TempDir is removed at once, see above

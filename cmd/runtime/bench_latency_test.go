@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// BenchmarkFirstToken makes one run at a time, of which upstream sends the first token at once
-// and the second one 5 ms later, and tells by how much the first one is later than the median of
-// upstream itself, asked for the same: it takes its time to check the tools of a request.
+// BenchmarkFirstToken executes one run at a time, of which upstream sends the first token
+// immediately and the second one 5 ms later. It reports how much later the first token arrives than
+// the median of a direct request to upstream, which takes time to check the tools of a request.
 func BenchmarkFirstToken(b *testing.B) {
 	const warmups, rounds = 20, 200
 	t := newBench(b, "first")
@@ -31,7 +31,7 @@ func BenchmarkFirstToken(b *testing.B) {
 	}
 	took := make([]sample, len(subjects))
 	for round := range warmups + rounds {
-		for _, i := range rand.Perm(len(subjects)) { // whatever was measured before leaves its mark
+		for _, i := range rand.Perm(len(subjects)) { // earlier measurements affect later ones
 			s := subjects[i]
 			request, begin := s.request(round), time.Now()
 			err := conns[i].send(request)
@@ -61,7 +61,7 @@ func BenchmarkFirstToken(b *testing.B) {
 	}
 }
 
-// directTools asks upstream itself as the runtime does for an agent with tools.
+// directTools sends the runtime's request for an agent with tools directly to upstream.
 func directTools(b *testing.B, t *bench) *subject {
 	b.Helper()
 	server := runtimeTools.start(b, t)
@@ -81,7 +81,7 @@ func directTools(b *testing.B, t *bench) *subject {
 	return &subject{"direct-tools", nil, func(int) []byte { return post("/v1/messages", string(body), modelHeader...) }, delta}
 }
 
-// BenchmarkStart starts each server and asks it without a pause until it says that it is ready.
+// BenchmarkStart starts each server and polls it without pauses until it is ready.
 func BenchmarkStart(b *testing.B) {
 	const rounds = 21
 	subjects := []*subject{&runtimeAnthropic, &limitDrained, &proxy}
@@ -104,7 +104,7 @@ func BenchmarkStart(b *testing.B) {
 	}
 }
 
-// get asks once.
+// get sends one request.
 func get(addr, path string) ([]byte, error) {
 	transport := &http.Transport{DisableKeepAlives: true}
 	resp, err := (&http.Client{Transport: transport}).Get("http://" + addr + path)

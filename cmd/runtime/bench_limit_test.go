@@ -12,17 +12,17 @@ import (
 	"os"
 )
 
-// The limit is what a server could cost that did nothing but the work that cannot be left out:
-// take the request, call upstream, decode its events, encode its own, flush. It checks nothing,
-// keeps nothing, logs nothing, and cuts every corner that its one upstream permits.
+// The limit is the cost of a server that does only the unavoidable work: accept the request, call
+// upstream, decode its events, encode its own, flush. It checks, stores and logs nothing, and takes
+// every shortcut that its one upstream permits.
 
 const upstreamVariable = "AGENTHOST_TEST_UPSTREAM"
 
-// flushing says when the limit flushes.
+// flushing selects when the limit flushes.
 type flushing int
 
 const (
-	flushWhenDrained flushing = iota // when no whole event of upstream is in memory any more
+	flushWhenDrained flushing = iota // when no complete event of upstream is buffered
 	flushEachEvent
 )
 
@@ -42,8 +42,8 @@ func serveLimit(f flushing) error {
 	})
 }
 
-// limitBuffer holds some thirty events: more would save system calls at full speed, and cost
-// each open stream its size.
+// limitBuffer holds about thirty events: a larger buffer would save system calls at full speed, but
+// each open stream holds one.
 const limitBuffer = 4 << 10
 
 type limitMessage struct {
@@ -100,8 +100,8 @@ var (
 	limitStop  = []byte(`data: {"type":"message_stop"`)
 )
 
-// relay takes the text out of each delta as the JSON string that it is, and puts it into a frame
-// as the runtime's, escapes and all.
+// relay copies the text of each delta, a JSON string, into a frame like the runtime's, including
+// escapes.
 func (l *limit) relay(w http.ResponseWriter, body io.Reader) error {
 	events := bufio.NewReaderSize(body, limitBuffer)
 	out := make([]byte, 0, limitBuffer)
@@ -135,7 +135,7 @@ func (l *limit) relay(w http.ResponseWriter, body io.Reader) error {
 			return err
 		}
 		out = out[:0]
-		if stop { // the end of the answer flushes
+		if stop { // the end of the response flushes
 			_, err := io.Copy(io.Discard, events)
 			return err
 		}
@@ -143,14 +143,14 @@ func (l *limit) relay(w http.ResponseWriter, body io.Reader) error {
 	}
 }
 
-// wholeEvent tells whether a further event can be read without waiting for upstream.
+// wholeEvent reports whether another event can be read without waiting for upstream.
 func wholeEvent(r *bufio.Reader) bool {
 	rest, _ := r.Peek(r.Buffered())
 	at := bytes.Index(rest, limitData)
 	return at >= 0 && bytes.IndexByte(rest[at:], '\n') >= 0
 }
 
-// serveProxy decodes nothing at all.
+// serveProxy forwards bytes without decoding.
 func serveProxy() error {
 	upstream := &url.URL{Scheme: "http", Host: os.Getenv(upstreamVariable)}
 	proxy := &httputil.ReverseProxy{

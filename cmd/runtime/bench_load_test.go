@@ -11,13 +11,13 @@ import (
 	"testing"
 )
 
-// subject is a server that is measured.
+// subject is a server to measure.
 type subject struct {
 	name  string
 	start func(*testing.B, *bench) *child
-	// request makes a whole HTTP request for a run with that number.
+	// request returns a complete HTTP request for the run with that number.
 	request func(n int) []byte
-	// token is what stands in the answer once for each token.
+	// token occurs in the response once per token.
 	token string
 }
 
@@ -44,7 +44,7 @@ func startAgainst(role string) func(*testing.B, *bench) *child {
 	}
 }
 
-// runID gives each run a name that the benchmark knows beforehand, to cancel it by.
+// runID returns the id of a run in advance, for its cancel.
 func runID(n int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012x", n) }
 
 func runRequest(agent string) func(int) []byte {
@@ -74,15 +74,15 @@ func post(path, body string, header ...string) []byte {
 	return req.Bytes()
 }
 
-// connection is one keep-alive client. It is no http.Client, so that the load takes less of the
-// machine than what it measures.
+// connection is a keep-alive client. It is not an http.Client, so that the load uses less CPU than
+// the subject.
 type connection struct {
 	conn   net.Conn
 	reader *bufio.Reader
 	token  []byte
 	body   io.ReadCloser
-	data   []byte // of the answer so far; reused by the next
-	seen   int    // how far tokens have been counted
+	data   []byte // of the response so far; reused by the next one
+	seen   int    // up to where tokens are counted
 	tokens int
 }
 
@@ -94,7 +94,7 @@ func (s *subject) dial(addr string) (*connection, error) {
 	return &connection{conn: conn, reader: bufio.NewReaderSize(conn, 8<<10), token: []byte(s.token)}, nil
 }
 
-// open begins run n on a connection of its own and reads until its answer hangs.
+// open starts run n on a new connection and reads until its response hangs.
 func (s *subject) open(addr string, n int) (*connection, error) {
 	c, err := s.dial(addr)
 	if err != nil {
@@ -109,7 +109,7 @@ func (s *subject) open(addr string, n int) (*connection, error) {
 
 func (c *connection) close() { _ = c.conn.Close() }
 
-// send begins a request and reads the head of its answer.
+// send sends a request and reads the head of its response.
 func (c *connection) send(request []byte) error {
 	if _, err := c.conn.Write(request); err != nil {
 		return err
@@ -126,17 +126,17 @@ func (c *connection) send(request []byte) error {
 	return nil
 }
 
-// await reads until n tokens have come. It does not read on.
+// await reads until exactly n tokens have arrived.
 func (c *connection) await(n int) error {
 	for c.tokens < n {
-		if err := c.read(); err != nil && c.tokens < n { // the last of them may come with io.EOF
+		if err := c.read(); err != nil && c.tokens < n { // the last tokens may come with io.EOF
 			return err
 		}
 	}
 	return nil
 }
 
-// finish reads to the end of the answer.
+// finish reads the rest of the response.
 func (c *connection) finish() error {
 	for {
 		err := c.read()
@@ -167,7 +167,7 @@ func (c *connection) read() error {
 	return err
 }
 
-// run does one whole run, and fails unless every token has come.
+// run executes one run, and fails unless every token arrives.
 func (c *connection) run(request []byte, tokens int) error {
 	if err := c.send(request); err != nil {
 		return err
@@ -183,7 +183,7 @@ func (c *connection) run(request []byte, tokens int) error {
 
 type connections []*connection
 
-// dialAll opens n connections, closed when the benchmark ends.
+// dialAll opens n connections, which are closed when the benchmark ends.
 func (s *subject) dialAll(b *testing.B, addr string, n int) connections {
 	b.Helper()
 	list := make(connections, n)
@@ -204,7 +204,7 @@ func (c connections) close() {
 	}
 }
 
-// side runs f for each of n workers at once and returns the first error.
+// side calls f concurrently for each of n workers and returns the first error.
 func side(n int, f func(i int) error) error {
 	errs := make(chan error, n)
 	for i := range n {

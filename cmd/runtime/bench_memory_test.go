@@ -2,8 +2,8 @@ package main_test
 
 import "testing"
 
-// BenchmarkMemoryPerStream opens 1000 streams, sixteen at a time, until each has got ten tokens
-// and waits for the next, and reads how much memory the server has more than before.
+// BenchmarkMemoryPerStream opens 1000 streams, sixteen at a time, until each has received ten
+// tokens and waits for the next, and measures the growth of the server's memory.
 func BenchmarkMemoryPerStream(b *testing.B) {
 	const streams, openers, rounds = 1000, 16, 3
 	subjects := []*subject{&runtimeAnthropic, &runtimeOpenAI, &runtimeTools, &limitDrained, &limitEach, &proxy}
@@ -11,7 +11,7 @@ func BenchmarkMemoryPerStream(b *testing.B) {
 	idle, each := make([]sample, len(subjects)), make([]sample, len(subjects))
 	for range rounds {
 		for i, s := range subjects {
-			// A new process each time: memory that was once used is given back late.
+			// Each measurement uses a new process, because memory is returned late.
 			c := s.start(b, t)
 			if _, err := get(c.addr, "/health/ready"); err != nil {
 				b.Fatal(err)

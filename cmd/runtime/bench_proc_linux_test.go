@@ -13,8 +13,8 @@ import (
 	"unsafe"
 )
 
-// cpuTime is what all threads of a process have used so far, also those that have ended. The
-// clock of the process counts nanoseconds, where /proc/PID/stat counts hundredths of a second.
+// cpuTime returns the CPU time of all threads of a process, including those that have ended. The
+// clock of the process counts nanoseconds, /proc/PID/stat hundredths of a second.
 func cpuTime(pid int) (time.Duration, error) {
 	const sched = 2 // CPUCLOCK_SCHED: bits 0 to 2 of a clock id, above them the complement of the process id
 	clock := ^pid<<3 | sched
@@ -25,8 +25,8 @@ func cpuTime(pid int) (time.Duration, error) {
 	return time.Duration(ts.Nano()), nil
 }
 
-// residentKiB is how much memory of the process is in RAM. smaps_rollup counts pages; VmRSS is
-// behind by up to 64 of them for each thread.
+// residentKiB returns the resident memory of a process. smaps_rollup counts pages; VmRSS can be
+// behind by 64 pages per thread.
 func residentKiB(pid int) (float64, error) {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
 	if err != nil {
@@ -40,7 +40,7 @@ func residentKiB(pid int) (float64, error) {
 	return 0, fmt.Errorf("read memory of process %d: no Rss", pid)
 }
 
-// cpuSet is a set of cores as sched_setaffinity(2) takes it: room for 1024.
+// cpuSet is the set of cores of sched_setaffinity(2), for at most 1024 cores.
 type cpuSet [16]uint64
 
 func (s *cpuSet) call(number uintptr, tid int) error {
@@ -50,7 +50,7 @@ func (s *cpuSet) call(number uintptr, tid int) error {
 	return nil
 }
 
-// onCores runs f on a thread that is bound to these cores, as is every process that f starts.
+// onCores runs f on a thread that is bound to these cores, which processes inherit.
 func onCores(s *cpuSet, f func() error) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -67,11 +67,11 @@ func onCores(s *cpuSet, f func() error) error {
 	return before.call(syscall.SYS_SCHED_SETAFFINITY, 0)
 }
 
-// cores are split in two: the last one for the server that is measured, the others for the load
-// and the upstream. On a machine of one core both are the same.
+// The cores are divided: the last one is for the measured server, the others for the load and the
+// upstream. On a machine with one core both are the same.
 type cores struct{ server, others cpuSet }
 
-// splitCores binds this process to the others' part until the benchmark ends.
+// splitCores binds this process to the other cores until the benchmark ends.
 func splitCores(b *testing.B) *cores {
 	b.Helper()
 	var all cpuSet
@@ -94,7 +94,7 @@ func splitCores(b *testing.B) *cores {
 	return c
 }
 
-// bind moves every thread of this process. Threads to come take after those that start them.
+// bind moves every thread of this process. New threads inherit the cores.
 func bind(b *testing.B, s *cpuSet) {
 	b.Helper()
 	threads, err := os.ReadDir("/proc/self/task")
@@ -112,5 +112,5 @@ func bind(b *testing.B, s *cpuSet) {
 	}
 }
 
-// endWithParent has a child killed when this process dies without having ended it.
+// endWithParent makes the kernel kill a child if this process ends first.
 func endWithParent(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-var errLinuxOnly = errors.New("the benchmarks measure processes as Linux alone lets them")
+var errLinuxOnly = errors.New("the benchmarks measure processes with Linux interfaces")
 
 type (
 	cpuSet struct{}

@@ -12,11 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// roleVariable names what a test binary is to be instead of a run of tests: the benchmarks start
-// it again for the servers that they measure against.
+// roleVariable selects the role of a test binary that a benchmark starts as a server.
 const roleVariable = "AGENTHOST_TEST_ROLE"
 
-// TestRole is no test: it is what a process that was started again does.
+// TestRole is the entry point of such a process.
 func TestRole(t *testing.T) {
 	roles := map[string]func() error{
 		"":                 func() error { return nil },
@@ -30,7 +29,7 @@ func TestRole(t *testing.T) {
 	require.NoError(t, play())
 }
 
-// serveRole serves on a port of its own, says which, and goes on until standard input ends.
+// serveRole serves on a free port, prints its address, and ends with standard input.
 func serveRole(h http.Handler) error {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -5,10 +5,10 @@ import (
 	"testing"
 )
 
-// sample is one figure of several rounds.
+// sample holds the values of one metric in several rounds.
 type sample []float64
 
-// quantile returns the smallest figure that at least the share q of all do not exceed.
+// quantile returns the smallest value that at least the share q of all values do not exceed.
 func (s sample) quantile(q float64) float64 {
 	if len(s) == 0 {
 		return 0
@@ -19,20 +19,20 @@ func (s sample) quantile(q float64) float64 {
 
 func (s sample) median() float64 { return s.quantile(0.5) }
 
-// spread is how far the rounds lie apart, in percent of their median.
+// spread returns the range of the rounds in percent of their median.
 func (s sample) spread() float64 {
 	return 100 * (slices.Max(s) - slices.Min(s)) / s.median()
 }
 
-// metric is a figure as it is reported.
+// metric is a value to report.
 type metric struct {
 	unit  string
 	value float64
 }
 
-// report gives out figures as a benchmark of their own. The rounds of all subjects are measured
-// in turns beforehand, so that whatever else the machine does meets them alike; what the go
-// command would make of time and count says nothing here.
+// report reports values as a benchmark. The rounds of all subjects were measured alternately
+// before, so that other load affects them equally; the time and count of the go command are
+// meaningless here.
 func report(b *testing.B, name string, metrics ...metric) {
 	b.Helper()
 	b.Run(name, func(b *testing.B) {

@@ -6,25 +6,25 @@ import (
 	"time"
 )
 
-// BenchmarkRunFullSpeed has 16 clients make runs of 200 tokens one after another, as fast as the
-// server answers. Upstream sends each answer with one write.
+// BenchmarkRunFullSpeed has 16 clients that execute runs of 200 tokens one after another at full
+// speed. Upstream sends each response with one write.
 func BenchmarkRunFullSpeed(b *testing.B) {
 	speed{answer: "burst", clients: 16, runsEach: 75, warmups: 1, rounds: 7}.measure(b)
 }
 
-// BenchmarkRunPaced has 256 clients make a run of 200 tokens each, of which one comes every 20 ms.
+// BenchmarkRunPaced has 256 clients with one run of 200 tokens each, one token every 20 ms.
 func BenchmarkRunPaced(b *testing.B) {
 	speed{answer: "paced", clients: 256, runsEach: 1, rounds: 3, stagger: pace}.measure(b)
 }
 
-// speed measures what a token costs each server in time of its cores.
+// speed measures the CPU time of each server per token.
 type speed struct {
 	answer   string
 	clients  int
-	runsEach int // of a client in a round
+	runsEach int // runs of a client per round
 	warmups  int // rounds that are not counted
 	rounds   int
-	stagger  time.Duration // the clients begin within it: tokens of streams in step would come in bursts
+	stagger  time.Duration // the clients start within it: synchronous streams would send tokens in bursts
 }
 
 func (l speed) measure(b *testing.B) {
@@ -66,7 +66,7 @@ func (l speed) measure(b *testing.B) {
 	}
 }
 
-// round makes the runs of one round, numbered from first on.
+// round executes the runs of one round, numbered from first.
 func (l speed) round(first int, s *subject, conns connections) error {
 	return side(l.clients, func(i int) error {
 		if l.stagger > 0 {

@@ -16,20 +16,20 @@ const (
 	answerVariable = "AGENTHOST_TEST_ANSWER"
 
 	tokensPerRun = 200
-	openTokens   = 10 // of an answer that hangs
+	openTokens   = 10 // of a response that hangs
 	pace         = 20 * time.Millisecond
 )
 
-// answers are what an upstream can be told to say.
-var answers = map[string]modeltest.Reply{
+// upstreamReplies are the selectable responses of the upstream.
+var upstreamReplies = map[string]modeltest.Reply{
 	"burst": modeltest.Burst(modeltest.Text(tokens(tokensPerRun)...)),
 	"paced": modeltest.Stream(modeltest.Pace(pace), modeltest.Text(tokens(tokensPerRun)...)),
 	"hang":  modeltest.Stream(modeltest.Text(tokens(openTokens)...), modeltest.Hang()),
-	// The wait is there for a server that gathers before it flushes to be found out.
+	// The wait reveals a server that buffers before it flushes.
 	"first": modeltest.Stream(modeltest.Text("Once"), modeltest.Wait(5*time.Millisecond), modeltest.Text(" upon a time.")),
 }
 
-// tokens makes n pieces of text of about the length of a model's tokens.
+// tokens returns n pieces of text with about the length of a model's tokens.
 func tokens(n int) []string {
 	words := []string{"The", " quick", " brown", " fox", " jumps", " over", " the", " lazy", " dog", ".\n"}
 	list := make([]string, n)
@@ -39,11 +39,12 @@ func tokens(n int) []string {
 	return list
 }
 
-// serveUpstream speaks both protocols. Beside them GET /last answers the body of the latest request in
-// Anthropic's, and GET /ends?first=N&count=M tells when the requests with the marks N to N+M-1 were over,
-// in nanoseconds since 1970: the head of its answer comes at once, the rest when they are.
+// serveUpstream implements both protocols. In addition, GET /last returns the body of the latest
+// request of the Anthropic protocol, and GET /ends?first=N&count=M returns when the requests with
+// the marks N to N+M-1 ended, as Unix time in nanoseconds: the head of its response immediately,
+// the rest when they have ended.
 func serveUpstream() error {
-	answer, ok := answers[os.Getenv(answerVariable)]
+	answer, ok := upstreamReplies[os.Getenv(answerVariable)]
 	if !ok {
 		return fmt.Errorf("no answer named %q", os.Getenv(answerVariable))
 	}
@@ -64,7 +65,7 @@ func serveUpstream() error {
 	return serveRole(mux)
 }
 
-// mark is a number in the message of a run, by which its request is known again upstream.
+// mark is a number in the message of a run by which upstream identifies its request.
 func mark(n int) string { return fmt.Sprintf("mark-%d.", n) }
 
 var markPattern = regexp.MustCompile(`mark-(\d+)\.`)

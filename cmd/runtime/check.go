@@ -11,8 +11,8 @@ import (
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
-// check tells how every agent stands, and which skills have faults. An unavailable one is no error: it would not keep the
-// others from being served.
+// check prints the status of every agent and the errors of skills. An unavailable agent is not an
+// error: it does not prevent the others from being served.
 func (s *settings) check(ctx context.Context, file *agent.File, stdout io.Writer) error {
 	var skills skillFaults
 	rt, err := s.newHost(ctx, file, nil, nil, slog.New(&skills))
@@ -37,7 +37,8 @@ func (s *settings) check(ctx context.Context, file *agent.File, stdout io.Writer
 	return nil
 }
 
-// skillFaults is a log that keeps what is said of skills alone, a line for each file: the warnings that have a path.
+// skillFaults is a log handler that collects the warnings about skills, one line per file: the
+// warnings that have a path.
 type skillFaults []string
 
 func (*skillFaults) Enabled(_ context.Context, level slog.Level) bool { return level == slog.LevelWarn }

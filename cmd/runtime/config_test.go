@@ -53,7 +53,7 @@ func TestWrongCommandLines(t *testing.T) {
 		want string
 	}{
 		"unknown flag":  {[]string{"--port", "80"}, "unknown flag: --port; runtime --help lists the flags"},
-		"argument":      {[]string{"serve"}, `argument "serve" is not understood; runtime --help lists the flags`},
+		"argument":      {[]string{"serve"}, `unknown argument "serve"; runtime --help lists the flags`},
 		"value missing": {[]string{"--addr"}, "flag needs an argument: --addr; runtime --help lists the flags"},
 		"not a duration": {[]string{"--drain-timeout", "soon"},
 			`invalid argument "soon" for "--drain-timeout" flag: time: invalid duration "soon"; runtime --help lists the flags`},
@@ -91,14 +91,14 @@ agents:
   - {id: fine, model: demo, provider: {protocol: demo, apiKey: "${PLANTED}"}, temperature: 9}
 `
 
-// faults is how a faulty file is answered: all that is wrong, each with its place.
+// faults are the errors of an invalid file, each with its position.
 var faults = regexp.MustCompile(`^read configuration:
 agents\.yaml:1: auth\.apiKey: environment variable NOT_THERE is not set
 agents\.yaml:3: agents\[0\]\.id: "Coder" .*
 agents\.yaml:4: agents\[0\]\.modle: .*; did you mean model\?
 agents\.yaml:6: agents\[1\]\.temperature: .*$`)
 
-func TestFaultyFile(t *testing.T) {
+func TestInvalidFile(t *testing.T) {
 	t.Chdir(write(t, faulty))
 	for _, args := range [][]string{nil, {"--check"}} {
 		out, log, err := once(t, []string{"PLANTED", "secret"}, args...)
@@ -108,7 +108,7 @@ func TestFaultyFile(t *testing.T) {
 	}
 }
 
-func TestFaultyFileEndsTheProcess(t *testing.T) {
+func TestInvalidFileExits(t *testing.T) {
 	p := spawn(t, write(t, faulty), []string{"PLANTED", "secret"})
 	p.Wait(t)
 	require.Equal(t, 1, p.Cmd.ProcessState.ExitCode())
@@ -125,7 +125,7 @@ func TestNoAgents(t *testing.T) {
 	require.Equal(t, "no agents are configured\n", out)
 }
 
-func TestWorkingDirectoryThatIsNotThere(t *testing.T) {
+func TestMissingWorkingDirectory(t *testing.T) {
 	t.Chdir(write(t, "cwd: nowhere"+demo))
 	require.NoError(t, os.WriteFile("file", nil, 0o600))
 	for name, row := range map[string]struct {
@@ -202,7 +202,7 @@ func TestCheck(t *testing.T) {
 	require.Empty(t, lines[5])
 }
 
-func TestCheckTellsOfSkills(t *testing.T) {
+func TestCheckReportsSkills(t *testing.T) {
 	dir := write(t, `
 agents:
   - {id: a, model: demo, provider: {protocol: demo}, extraUserSkillDirs: [more]}
@@ -221,11 +221,11 @@ agents:
 	require.Len(t, lines, 4, out)
 	require.Equal(t, []string{"a: ready", "b: ready"}, lines[:2])
 	more := filepath.Join(dir, "more")
-	require.Contains(t, out, filepath.Join(more, "mute", "SKILL.md")+": skill has faults: it has no description: say in description")
-	require.Contains(t, out, filepath.Join(more, "broken", "SKILL.md")+": skill has faults: the file does not begin with frontmatter: begin")
+	require.Contains(t, out, filepath.Join(more, "mute", "SKILL.md")+": skill has problems: the description is missing: describe in description")
+	require.Contains(t, out, filepath.Join(more, "broken", "SKILL.md")+": skill has problems: the file does not begin with frontmatter: begin")
 }
 
-func TestCheckOfTheDemoAgent(t *testing.T) {
+func TestCheckWithTheDemoAgent(t *testing.T) {
 	t.Chdir(t.TempDir())
 	out, _, err := once(t, nil, "--check")
 	require.NoError(t, err)

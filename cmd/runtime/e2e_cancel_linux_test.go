@@ -18,8 +18,8 @@ import (
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
-// The end of a run has to come within a second of its cancel. A machine that is busy may take longer
-// for anything, so that what fails the test is this; the log tells how long it took.
+// The end of a run must come within a second of its cancel. A busy machine may need longer for
+// anything, so the test fails only after this time; the log has the actual time.
 const cancelGuard = 5 * time.Second
 
 const cancelYAML = `
@@ -51,23 +51,23 @@ agents:
 var scripts = map[string]string{
 	"spin.ts": `export default {name: "spin", description: "Never ends.", call() { for (;;); }}`,
 	"forever.ts": `export default {name: "forever", description: "Waits.", async call() {
-		setInterval(() => { const end = Date.now() + 5; while (Date.now() < end); }, 10) // by which its worker is found
+		setInterval(() => { const end = Date.now() + 5; while (Date.now() < end); }, 10) // keeps its worker busy, which identifies it
 		await new Promise(() => {}) }}`,
 	"quick.ts": `export default {name: "quick", description: "Answers.", call(input: {text: string}): string { return "quick: " + input.text }}`,
 }
 
-// phase is where a run is when it is cancelled.
+// phase is the state of a run when it is cancelled.
 type phase struct {
 	name    string
-	agent   string // "" is a
+	agent   string // "" means a
 	says    []modeltest.Reply
 	reached func(s *stage, f *following)
 }
 
-// inFile waits for the file that what the run does makes.
+// inFile waits for the file that the run creates.
 func inFile(s *stage, _ *following) { s.appears("started") }
 
-// inScript waits until a worker of the command has used some time of a CPU, which idle ones do not.
+// inScript waits until a worker of the command has used CPU time, which idle ones do not.
 func inScript(s *stage, f *following) {
 	f.until("assistant")
 	used := map[int]time.Duration{}
@@ -125,7 +125,7 @@ func task(prompt string) []modeltest.Reply {
 	return tool("Task", fmt.Sprintf(`{"description":"d","prompt":%q,"subagent_type":"digger"}`, prompt))
 }
 
-// inRequest waits for a request that hangs.
+// inRequest waits for a hanging request.
 func inRequest(s *stage, _ *following) {
 	s.until("a request that hangs", func() bool {
 		for _, r := range s.up.Requests() {
@@ -142,7 +142,7 @@ func inRequest(s *stage, _ *following) {
 	})
 }
 
-// warmUp makes the command use once what stays from run to run.
+// warmUp makes the command create the resources that persist between runs.
 var warmUp = []modeltest.Reply{
 	modeltest.Stream(
 		use("w1", "Bash", `{"command":"true"}`), use("w2", "quick", `{"text":"w"}`), use("w3", "mcp__local__echo", `{"text":"w"}`),
@@ -153,11 +153,11 @@ var warmUp = []modeltest.Reply{
 	says("Warm."),
 }
 
-// It runs alone, as it takes the time.
-func TestNothingIsLeftOfACancelledRun(t *testing.T) {
+// It is not parallel, because it measures time.
+func TestCancelReleasesAllResources(t *testing.T) {
 	parts := cast{
 		"warm up":  warmUp,
-		"short":    {modeltest.Stream(modeltest.Wait(20*time.Millisecond), modeltest.Text("Dug."))}, // so that two need two connections
+		"short":    {modeltest.Stream(modeltest.Wait(20*time.Millisecond), modeltest.Text("Dug."))}, // so that two runs need two connections
 		"stream":   {modeltest.Stream(modeltest.Text("Digging"), modeltest.Hang())},
 		"bash":     tool("Bash", `{"command":"touch started; sleep 1000 & sleep 1000"}`),
 		"bash too": tool("Bash", `{"command":"touch started2; sleep 1000 & sleep 1000"}`),
@@ -187,7 +187,7 @@ func TestNothingIsLeftOfACancelledRun(t *testing.T) {
 			t.Run(p.name+"/"+way, func(t *testing.T) {
 				s := *s
 				s.t = t
-				require.False(t, final(t, s.tell("a", wire.RunRequest{Message: "warm up"})).IsError)
+				require.False(t, final(t, s.run("a", wire.RunRequest{Message: "warm up"})).IsError)
 				before := s.settled()
 				agent := p.agent
 				if agent == "" {
@@ -230,7 +230,7 @@ func byEndpoint(s *stage, f *following, _ func()) time.Duration {
 	return took
 }
 
-// byLeaving closes the connection of a run and waits until it counts as ended.
+// byLeaving closes the connection of a run and waits until the run has ended.
 func byLeaving(s *stage, f *following, leave func()) time.Duration {
 	s.t.Helper()
 	begin := time.Now()
@@ -248,10 +248,10 @@ func byLeaving(s *stage, f *following, leave func()) time.Duration {
 	return took
 }
 
-// cancelled holds a repeated cancel to what it has to answer.
+// cancelled checks the response to a repeated cancel.
 func (s *stage) cancelled(f *following, reason wire.Reason) {
 	s.t.Helper()
 	answer, err := s.api().Cancel(s.t.Context(), f.id)
 	require.NoError(s.t, err)
-	require.Equal(s.t, wire.CancelAnswer{RunID: f.id, State: wire.StateCancelled, Reason: reason}, answer)
+	require.Equal(s.t, wire.CancelResponse{RunID: f.id, State: wire.StateCancelled, Reason: reason}, answer)
 }

@@ -37,7 +37,7 @@ agents:
     datasets: {handbook: The staff handbook}
 `
 
-// story is a conversation in which every kind of tool has its part.
+// story is a conversation that uses every kind of tool.
 var story = cast{
 	"tell": {
 		modeltest.Stream(modeltest.Text("I begin."),
@@ -70,16 +70,16 @@ func newConversation(t *testing.T) *stage {
 	return s
 }
 
-func TestOneConversationWithEveryKindOfTool(t *testing.T) {
+func TestConversationWithEveryKindOfTool(t *testing.T) {
 	t.Parallel()
 	s := newConversation(t)
-	all := s.tell("a", wire.RunRequest{Message: "tell"})
+	all := s.run("a", wire.RunRequest{Message: "tell"})
 	end := final(t, all)
 	init, ok := all[0].(*wire.System)
 	require.True(t, ok)
 	requireOrder(t, all)
 
-	// What the caller saw.
+	// The events that the client received.
 	require.Equal(t, []string{"rhyme"}, init.Skills)
 	require.Equal(t, []wire.MCPStatus{{Name: "events", Status: "pending"}, {Name: "local", Status: "pending"},
 		{Name: "web", Status: "pending"}}, init.MCPServers)
@@ -106,35 +106,35 @@ func TestOneConversationWithEveryKindOfTool(t *testing.T) {
 	}
 	require.True(t, outcome["dig2"].IsError)
 
-	// What it cost: 10 in and 5 out for each of the five first answers and the four of the subagents.
+	// The usage: 10 in and 5 out for each of the five responses and the four of the subagents.
 	require.Equal(t, wire.Usage{InputTokens: 97, OutputTokens: 48, CacheReadInputTokens: 90, CacheCreationInputTokens: 11},
 		end.Usage)
 	require.InDelta(t, 97, s.count(`agenthost_tokens_total{agent="a",type="input"}`), 0)
 	require.InDelta(t, 1, s.count(`agenthost_runs_total{agent="a",outcome="success"}`), 0)
 	require.InDelta(t, 1, s.count(`agenthost_tool_calls_total{agent="a",result="ok",tool="Edit"}`), 0)
 
-	// What is on the disk.
+	// The files on the disk.
 	text, err := os.ReadFile(s.cwd + "/notes/a.txt")
 	require.NoError(t, err)
 	require.Equal(t, "one\nthree\n", string(text))
 	require.NoFileExists(t, s.cwd+"/notes/b.txt")
 
-	// What the model saw.
+	// The requests to the model.
 	requests := s.requests("claude-test", "You keep notes.")
 	require.Len(t, requests, 6)
 	requireStablePrefix(t, requests)
 	last := readPrompt(requests[5])
 	for id, want := range outcome {
 		if strings.HasPrefix(id, "dig") {
-			require.NotContains(t, last.answers(), id, "of a subagent comes its last text alone")
+			require.NotContains(t, last.toolResults(), id, "a subagent returns only its last text")
 			continue
 		}
-		require.Equal(t, want.IsError, last.answers()[id].IsError, id)
+		require.Equal(t, want.IsError, last.toolResults()[id].IsError, id)
 	}
 	require.Contains(t, string(last.System), "- rhyme: Makes rhymes.")
 	require.Contains(t, string(last.System), "- handbook: The staff handbook")
 
-	// What was kept: all but what subagents said.
+	// The stored transcript: everything except the messages of subagents.
 	path, messages := s.transcript(init.SessionID)
 	info, err := os.Stat(path)
 	require.NoError(t, err)
@@ -144,7 +144,7 @@ func TestOneConversationWithEveryKindOfTool(t *testing.T) {
 	require.Equal(t, "All done.", messages[11].Text())
 }
 
-// requireOrder holds events to the rules of their order.
+// requireOrder checks the order of events.
 func requireOrder(t *testing.T, all []wire.Payload) {
 	t.Helper()
 	called := map[string]bool{}
@@ -171,7 +171,7 @@ func requireOrder(t *testing.T, all []wire.Payload) {
 	require.Empty(t, called)
 }
 
-// requests are those of the main loop: their system prompt begins with a text.
+// requests returns those of the main loop, whose system prompt starts with a text.
 func (s *stage) requests(name, system string) (own []*modeltest.Request) {
 	s.t.Helper()
 	for _, r := range s.up.Requests() {
@@ -182,8 +182,8 @@ func (s *stage) requests(name, system string) (own []*modeltest.Request) {
 	return own
 }
 
-// requireStablePrefix holds requests to what makes a cache of prompts work: what the last one began
-// with this one begins with, byte for byte.
+// requireStablePrefix checks the condition of prompt caches: each request starts with the bytes of
+// the previous one.
 func requireStablePrefix(t *testing.T, requests []*modeltest.Request) {
 	t.Helper()
 	first := readPrompt(requests[0])
@@ -225,9 +225,9 @@ func (s *stage) transcript(id string) (path string, messages []model.Message) {
 	return found[0], messages
 }
 
-// A runtime that was killed in the middle of a call goes on with the session when it is there again,
-// and nothing that it had started has outlived it.
-func TestASessionAfterAKill(t *testing.T) {
+// A runtime that was killed during a call continues the session after a restart, and no process
+// that it had started survives.
+func TestSessionContinuesAfterAKill(t *testing.T) {
 	t.Parallel()
 	s := newConversation(t)
 	f, _ := s.begin("a", wire.RunRequest{Message: "sleep"})
@@ -248,14 +248,14 @@ func TestASessionAfterAKill(t *testing.T) {
 	require.Len(t, messages, 2, "the message and the call, which has no answer")
 
 	s.start()
-	all := s.tell("a", wire.RunRequest{Message: "wake", SessionID: session})
+	all := s.run("a", wire.RunRequest{Message: "wake", SessionID: new(session)})
 	require.True(t, all[0].(*wire.System).Resumed)
 	require.Equal(t, session, all[0].(*wire.System).SessionID)
 	require.Equal(t, "I was asleep.", *final(t, all).Result)
 	requests := s.up.Requests()
 	last := readPrompt(requests[len(requests)-1])
-	require.True(t, last.answers()["sleep"].IsError)
-	require.Contains(t, string(last.answers()["sleep"].Content), "interrupted")
+	require.True(t, last.toolResults()["sleep"].IsError)
+	require.Contains(t, string(last.toolResults()["sleep"].Content), "interrupted")
 	require.Len(t, last.Messages, 3)
 	_, messages = s.transcript(session)
 	require.Len(t, messages, 4)

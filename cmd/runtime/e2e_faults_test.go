@@ -41,7 +41,7 @@ agents:
     customTools: [{path: quick.ts}, {path: spin.ts}, {path: thrower.ts}, {path: eater.ts}, {path: strict.ts}]
 `
 
-// badServer answers what no MCP server would, or nothing.
+// badServer is an invalid MCP server.
 func badServer(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(io.Discard, r.Body)
 	switch r.URL.Path {
@@ -74,11 +74,11 @@ func newFaulty(t *testing.T, parts cast) *stage {
 	return s
 }
 
-func TestServersThatFailAreToldOf(t *testing.T) {
+func TestFailedServersAreReported(t *testing.T) {
 	t.Parallel()
 	s := newFaulty(t, cast{"go": {modeltest.Stream(use("echo", "mcp__good__echo", `{"text":"x"}`)), says("It works.")}})
 	s.start()
-	all := s.tell("a", wire.RunRequest{Message: "go"})
+	all := s.run("a", wire.RunRequest{Message: "go"})
 	require.Equal(t, "It works.", *final(t, all).Result)
 	require.Equal(t, "echo: x", results(all)["echo"].Output)
 	status, said := map[string]string{}, map[string]string{}
@@ -106,20 +106,20 @@ func TestServersThatFailAreToldOf(t *testing.T) {
 	require.Contains(t, said["dead"], "exit status 3")
 }
 
-func TestCallsThatCannotSucceedAreAnswered(t *testing.T) {
+func TestImpossibleCallsGetErrorResults(t *testing.T) {
 	t.Parallel()
 	rows := []struct{ id, name, input, want string }{
-		{"unknown", "Nothing", `{}`, `There is no tool "Nothing"; there are: Bash, `},
-		{"missing", "Read", `{}`, `The input does not fit the schema of Read: `},
-		{"extra", "Bash", `{"command":"true","sudo":true}`, `The input does not fit the schema of Bash: `},
-		{"wrong", "Glob", `{"pattern":7}`, `The input does not fit the schema of Glob: `},
+		{"unknown", "Nothing", `{}`, `There is no tool "Nothing". The tools are: Bash, `},
+		{"missing", "Read", `{}`, `The input does not match the schema of Read: `},
+		{"extra", "Bash", `{"command":"true","sudo":true}`, `The input does not match the schema of Bash: `},
+		{"wrong", "Glob", `{"pattern":7}`, `The input does not match the schema of Glob: `},
 		{"array", "Bash", `["ls"]`, `The input is not a JSON object`},
 		{"cut", "Bash", `{"command":"ec`, `The input is not a JSON object`},
 		{"outside", "Read", `{"file_path":"../../etc/passwd"}`, ``},
 		{"link", "Read", `{"file_path":"link"}`, ``},
-		{"small", "strict", `{"n":2}`, `The input does not fit the schema of strict: `},
+		{"small", "strict", `{"n":2}`, `The input does not match the schema of strict: `},
 		{"thrower", "thrower", `{}`, `out of order`},
-		{"spin", "spin", `{}`, `The call ran into its time limit of 1s and was ended.`},
+		{"spin", "spin", `{}`, `The call exceeded its time limit of 1s and was stopped.`},
 		{"eater", "eater", `{}`, ``},
 		{"slow", "Bash", `{"command":"echo begun; sleep 1000"}`, "begun\n"},
 		{"failing", "Bash", `{"command":"echo no; exit 7"}`, "no\nExit code 7"},
@@ -133,7 +133,7 @@ func TestCallsThatCannotSucceedAreAnswered(t *testing.T) {
 	s := newFaulty(t, cast{"go": {modeltest.Stream(calls...), says("I have seen it all.")}})
 	require.NoError(t, linkOut(s.cwd))
 	s.start()
-	all := s.tell("scripts", wire.RunRequest{Message: "go"})
+	all := s.run("scripts", wire.RunRequest{Message: "go"})
 	require.Equal(t, "I have seen it all.", *final(t, all).Result)
 	requireOrder(t, all)
 	outcome := results(all)
@@ -149,7 +149,7 @@ func TestCallsThatCannotSucceedAreAnswered(t *testing.T) {
 	require.Equal(t, "4", outcome["strict"].Output)
 }
 
-func TestSkillsThatAreBroken(t *testing.T) {
+func TestInvalidSkills(t *testing.T) {
 	t.Parallel()
 	s := newFaulty(t, cast{"go": {
 		modeltest.Stream(use("plain", "Skill", `{"skill":"plain"}`), use("open", "Skill", `{"skill":"open"}`),
@@ -168,7 +168,7 @@ func TestSkillsThatAreBroken(t *testing.T) {
 		s.write(filepath.Join(s.cwd, ".agents", "skills", name, "SKILL.md"), text)
 	}
 	s.start()
-	all := s.tell("scripts", wire.RunRequest{Message: "go"})
+	all := s.run("scripts", wire.RunRequest{Message: "go"})
 	require.Equal(t, "Read.", *final(t, all).Result)
 	skills := all[0].(*wire.System).Skills
 	t.Log(skills)
@@ -186,5 +186,5 @@ func TestSkillsThatAreBroken(t *testing.T) {
 	}
 }
 
-// linkOut makes a link that leads out of a directory.
+// linkOut creates a link that leads outside a directory.
 func linkOut(dir string) error { return os.Symlink("/etc/passwd", filepath.Join(dir, "link")) }

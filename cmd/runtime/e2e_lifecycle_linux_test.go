@@ -27,7 +27,7 @@ agents:
     customTools: [{path: quick.ts}, {path: spin.ts}, {path: look.ts}]
 `
 
-// look is a script that looks for what it should not find.
+// look is a script that searches for secrets.
 const look = `export default {name: "look", description: "Looks around.", call() {
 	return Object.getOwnPropertyNames(globalThis).filter(name => /process|require|Deno|Bun|std|env/i.test(name)).join()
 }}`
@@ -40,7 +40,7 @@ func newLife(t *testing.T, parts cast) *stage {
 	return s
 }
 
-// threeRuns has three runs: in a command, in a call of a server and in a script.
+// threeRuns has three runs: in a command, in a call of a server and in a custom tool.
 func (s *stage) threeRuns(parts cast) (runs []*following) {
 	s.t.Helper()
 	started := fmt.Sprintf(`{"text":%q}`, filepath.Join(s.cwd, "started"))
@@ -55,7 +55,7 @@ func (s *stage) threeRuns(parts cast) (runs []*following) {
 	return runs
 }
 
-func TestADrainEndsWhatRuns(t *testing.T) {
+func TestDrainCancelsRemainingRuns(t *testing.T) {
 	t.Parallel()
 	parts := cast{}
 	s := newLife(t, parts)
@@ -74,7 +74,7 @@ func TestADrainEndsWhatRuns(t *testing.T) {
 	require.Empty(t, s.processes())
 }
 
-func TestNothingOutlivesAKill(t *testing.T) {
+func TestChildrenDieWithTheRuntime(t *testing.T) {
 	t.Parallel()
 	parts := cast{}
 	s := newLife(t, parts)
@@ -94,7 +94,7 @@ func TestNothingOutlivesAKill(t *testing.T) {
 	}
 }
 
-// Keys that the command has are in no environment of what it starts, and not where its files are read.
+// Keys of the command are neither in the environment of child processes nor in readable files.
 func TestKeysStayInTheCommand(t *testing.T) {
 	t.Parallel()
 	parts := cast{"look": {
@@ -110,7 +110,7 @@ func TestKeysStayInTheCommand(t *testing.T) {
 	}
 	s.env = append(s.env, append(planted, "LANG", "C.UTF-8", "USER", "somebody")...)
 	s.start()
-	all := s.tell("a", wire.RunRequest{Message: "look"})
+	all := s.run("a", wire.RunRequest{Message: "look"})
 	require.Equal(t, "Seen.", *final(t, all).Result)
 	outcome := results(all)
 	require.Equal(t, "planted-1", s.up.Await(t, 1).Header.Get("X-Api-Key"), "the provider gets it")
@@ -142,15 +142,15 @@ func TestKeysStayInTheCommand(t *testing.T) {
 	require.NotContains(t, s.Log.String(), "planted")
 }
 
-func TestWhereSessionsAreKept(t *testing.T) {
+func TestSessionDirectory(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
 		env, warning string
 		kept         bool
 	}{
-		"named, in the working directory": {"state", "the state directory lies in the working directory", true},
+		"named, in the working directory": {"state", "the state directory is in the working directory", true},
 		"default, in the working directory": {"",
-			"sessions are kept in memory and end with the process: the state directory would lie in the working directory", false},
+			"sessions are stored in memory and end with the process: the state directory would be in the working directory", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -159,23 +159,23 @@ func TestWhereSessionsAreKept(t *testing.T) {
 			s.cwd, s.env = s.home, []string{"AGENT_STATE_DIR", row.env}
 			s.start()
 			require.Contains(t, s.Log.String(), row.warning)
-			all := s.tell("a", wire.RunRequest{Message: "hello"})
+			all := s.run("a", wire.RunRequest{Message: "hello"})
 			session := all[0].(*wire.System).SessionID
 			files, err := filepath.Glob(filepath.Join(s.home, "state", "sessions", "*", "a", session+".jsonl"))
 			require.NoError(t, err)
 			require.Equal(t, row.kept, len(files) == 1)
-			all = s.tell("a", wire.RunRequest{Message: "again", SessionID: session})
+			all = s.run("a", wire.RunRequest{Message: "again", SessionID: new(session)})
 			require.True(t, all[0].(*wire.System).Resumed, "in memory too, while the process lives")
 			s.Signal(t, syscall.SIGKILL)
 			s.Wait(t)
 			s.start()
-			all = s.tell("a", wire.RunRequest{Message: "hello", SessionID: session})
+			all = s.run("a", wire.RunRequest{Message: "hello", SessionID: new(session)})
 			require.Equal(t, row.kept, all[0].(*wire.System).Resumed)
 		})
 	}
 }
 
-func TestCheckTellsOfCustomTools(t *testing.T) {
+func TestCheckReportsCustomTools(t *testing.T) {
 	t.Parallel()
 	dir := write(t, `
 agents:

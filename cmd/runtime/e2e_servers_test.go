@@ -12,13 +12,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// serverVariable names which MCP server a test binary is, where it was started as one.
+// serverVariable selects the MCP server that a test binary runs as.
 const serverVariable = "AGENTHOST_TEST_MCP"
 
-// stdioServer is the definition of such a server in a configuration.
+// stdioServer returns the definition of such a server in a configuration.
 const stdioServer = `{transport: stdio, command: "{self}", args: ["-test.run=^TestMCPServer$"], env: {AGENTHOST_TEST_MCP: %s}}`
 
-// TestMCPServer is no test: it is what a process does that was started as a server.
+// TestMCPServer is the entry point of such a process.
 func TestMCPServer(t *testing.T) {
 	roles := map[string]func() error{
 		"tools": func() error { return newMCPServer().Run(t.Context(), &sdk.StdioTransport{}) },
@@ -35,11 +35,11 @@ func TestMCPServer(t *testing.T) {
 	}
 	play, ok := roles[role]
 	require.True(t, ok)
-	_ = play() // whoever could hear of an error has hung up
+	_ = play() // the client has disconnected
 	os.Exit(0)
 }
 
-// silence reads and says nothing, once it has made a file.
+// silence creates a file, and then reads without a response.
 func silence(file string) error {
 	if file != "" {
 		if err := os.WriteFile(file, nil, 0o600); err != nil {
@@ -54,7 +54,7 @@ type textInput struct {
 	Text string `json:"text"`
 }
 
-// newMCPServer makes the server that tests reach over each transport.
+// newMCPServer returns the server that tests use over each transport.
 func newMCPServer() *sdk.Server {
 	server := sdk.NewServer(&sdk.Implementation{Name: "e2e", Version: "1"}, nil)
 	offer := func(name string, do func(ctx context.Context, text string) (string, error)) {
@@ -66,7 +66,7 @@ func newMCPServer() *sdk.Server {
 	}
 	offer("echo", func(_ context.Context, text string) (string, error) { return "echo: " + text, nil })
 	offer("environ", func(context.Context, string) (string, error) { return strings.Join(os.Environ(), "\n"), nil })
-	// wait makes a file and waits until the call is cancelled.
+	// wait creates a file and waits until the call is cancelled.
 	offer("wait", func(ctx context.Context, file string) (string, error) {
 		if err := os.WriteFile(file, nil, 0o600); err != nil {
 			return "", err
@@ -74,7 +74,7 @@ func newMCPServer() *sdk.Server {
 		<-ctx.Done()
 		return "", ctx.Err()
 	})
-	// deaf does not hear that it is cancelled. In a process of its own only.
+	// deaf ignores its cancel. It needs a separate process.
 	offer("deaf", func(_ context.Context, file string) (string, error) {
 		if err := os.WriteFile(file, nil, 0o600); err != nil {
 			return "", err

@@ -25,21 +25,21 @@ import (
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
-// stage is the command in a process of its own, with all that it works with: a model that plays its
-// part, a working directory, a home, a state directory, and MCP servers behind HTTP.
+// stage is the command in a separate process with its environment: a scripted model, a working
+// directory, a home, a state directory, and MCP servers over HTTP.
 type stage struct {
 	*process
 	t           *testing.T
 	up          *modeltest.Upstream
-	home        string // which holds the configuration; also what the processes of this stage are known by
+	home        string // contains the configuration; also identifies the processes of this stage
 	cwd, state  string
-	metrics     string // where the command tells its counts
+	metrics     string // address of the metrics
 	web, events *httptest.Server
 	env, args   []string
 }
 
-// newStage prepares a stage. In the configuration {upstream}, {self}, {web}, {events} and {home}
-// stand for what they name. start starts it.
+// newStage prepares a stage. The configuration can contain {upstream}, {self}, {web}, {events} and
+// {home}. start starts the command.
 func newStage(t *testing.T, parts cast, config string) *stage {
 	t.Helper()
 	s := &stage{
@@ -47,7 +47,7 @@ func newStage(t *testing.T, parts cast, config string) *stage {
 		home: t.TempDir(), cwd: t.TempDir(), state: t.TempDir(),
 	}
 	server := newMCPServer()
-	t.Cleanup(func() { // of clients that were killed it has not heard
+	t.Cleanup(func() { // killed clients have not closed their connections
 		for session := range server.Sessions() {
 			_ = session.Close()
 		}
@@ -67,7 +67,7 @@ func newStage(t *testing.T, parts cast, config string) *stage {
 
 var servingMetrics = regexp.MustCompile(`"addr":"([^"\s]+)"[^\n]*"message":"serving metrics"`)
 
-// start starts the command, again too.
+// start starts the command, also repeatedly.
 func (s *stage) start() {
 	s.t.Helper()
 	s.process = spawn(s.t, s.home, s.env, s.args...)
@@ -92,7 +92,7 @@ func (s *stage) write(path, text string) {
 	require.NoError(s.t, os.WriteFile(path, []byte(text), 0o600))
 }
 
-// api is a client without connections that are kept: they would count among what a run has left.
+// api is a client without kept connections, which would count as resources of a run.
 func (s *stage) api() *client.Client {
 	s.t.Helper()
 	c, err := client.New(client.Config{BaseURL: s.URL, HTTPClient: oneWay()})
@@ -116,8 +116,8 @@ func (s *stage) begin(agent string, req wire.RunRequest) (f *following, leave fu
 	return f, cancel
 }
 
-// tell runs an agent to its end and returns all events.
-func (s *stage) tell(agent string, req wire.RunRequest) []wire.Payload {
+// run executes a run and returns all events.
+func (s *stage) run(agent string, req wire.RunRequest) []wire.Payload {
 	s.t.Helper()
 	var all []wire.Payload
 	for ev, err := range s.api().Run(s.t.Context(), agent, req) {
@@ -129,7 +129,7 @@ func (s *stage) tell(agent string, req wire.RunRequest) []wire.Payload {
 	return all
 }
 
-// results are the results of an agent's tool calls in a run, by the ids of the calls.
+// results returns the results of an agent's tool calls in a run by call id.
 func results(all []wire.Payload) map[string]wire.ToolResultDetail {
 	by := map[string]wire.ToolResultDetail{}
 	for _, p := range all {
@@ -140,7 +140,7 @@ func results(all []wire.Payload) map[string]wire.ToolResultDetail {
 	return by
 }
 
-// final is the result event of a run.
+// final returns the result event of a run.
 func final(t *testing.T, all []wire.Payload) *wire.Result {
 	t.Helper()
 	require.Greater(t, len(all), 2)
@@ -149,7 +149,7 @@ func final(t *testing.T, all []wire.Payload) *wire.Result {
 	return all[len(all)-2].(*wire.Result)
 }
 
-// until waits until ok, and asks every few milliseconds.
+// until polls ok every few milliseconds until it returns true.
 func (s *stage) until(what string, ok func() bool) {
 	s.t.Helper()
 	tick, late := time.NewTicker(2*time.Millisecond), time.After(patience)
@@ -163,13 +163,13 @@ func (s *stage) until(what string, ok func() bool) {
 	}
 }
 
-// appears waits for a file below the working directory, and takes it away.
+// appears waits for a file below the working directory, and removes it.
 func (s *stage) appears(name string) {
 	s.t.Helper()
 	s.until("file "+name, func() bool { return os.Remove(filepath.Join(s.cwd, name)) == nil })
 }
 
-// count reads a metric. One that is not there yet is 0.
+// count returns a metric, or 0 if it does not exist yet.
 func (s *stage) count(series string) float64 {
 	s.t.Helper()
 	res, err := oneWay().Get(s.metrics)
@@ -187,7 +187,8 @@ func (s *stage) count(series string) float64 {
 	return n
 }
 
-// cast is what the model says: to the text that it was last told, one answer after the other.
+// cast has the responses of the model: for the last text of a request, one response after the
+// other.
 type cast map[string][]modeltest.Reply
 
 func (c cast) answer(r *modeltest.Request) modeltest.Reply {
@@ -212,13 +213,13 @@ func (c cast) answer(r *modeltest.Request) modeltest.Reply {
 		}
 		break
 	}
-	return modeltest.Status(http.StatusTeapot) // which no test wants to see
+	return modeltest.Status(http.StatusTeapot) // fails the test
 }
 
-// says is an answer of one text.
+// says returns a response with one text.
 func says(text string) modeltest.Reply { return modeltest.Stream(modeltest.Text(text)) }
 
-// use is a call of a tool.
+// use returns a tool call.
 func use(id, name, input string) modeltest.Step { return modeltest.ToolCall(id, name, input) }
 
 // prompt is a request to the model.
@@ -247,8 +248,8 @@ func readPrompt(r *modeltest.Request) prompt {
 	return p
 }
 
-// answers are the results of tool calls that a request tells, by the ids of the calls.
-func (p *prompt) answers() map[string]promptBlock {
+// toolResults returns the results of tool calls in a request by call id.
+func (p *prompt) toolResults() map[string]promptBlock {
 	by := map[string]promptBlock{}
 	for _, m := range p.Messages {
 		for _, b := range m.Content {

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -15,7 +16,7 @@ import (
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
-// agentsOf lists the ids of the agents that are served.
+// agentsOf returns the ids of the agents that are served.
 func agentsOf(t *testing.T, in *instance, key string) (ids []string, err error) {
 	t.Helper()
 	list, err := clientOf(t, in.URL, key).Agents(t.Context())
@@ -25,7 +26,7 @@ func agentsOf(t *testing.T, in *instance, key string) (ids []string, err error) 
 	return ids, err
 }
 
-func TestWhichFileIsRead(t *testing.T) {
+func TestConfigurationFileSelection(t *testing.T) {
 	dir := write(t, demo)
 	for name, id := range map[string]string{"env.yaml": "from-env", "flag.json": "from-flag"} {
 		text := fmt.Sprintf(`{"agents":[{"id":%q,"model":"demo","provider":{"protocol":"demo"}}]}`, id)
@@ -71,7 +72,7 @@ func TestKeys(t *testing.T) {
 			}
 			for _, key := range row.wrong {
 				_, err := agentsOf(t, in, key)
-				require.ErrorContains(t, err, "runtime answered 401: ", key)
+				require.ErrorContains(t, err, "runtime responded with 401: ", key)
 			}
 		})
 	}
@@ -103,8 +104,9 @@ func TestWorkingDirectory(t *testing.T) {
 	}
 }
 
-// The file is named relative to where the command starts, and what it names is relative to the file, wherever agents work.
-func TestPathsInAFileThatIsNamedRelatively(t *testing.T) {
+// The path of the file is relative to the current directory, and paths in the file are relative to
+// the file, regardless of cwd.
+func TestPathsAreRelativeToTheFile(t *testing.T) {
 	dir := write(t, `
 cwd: work
 agents:
@@ -124,7 +126,7 @@ agents:
 	for _, args := range [][]string{{"--config", config}, {"--config", config, "--cwd", t.TempDir()}} {
 		out, _, err := once(t, nil, append(args, "--check")...)
 		require.NoError(t, err)
-		require.Regexp(t, `^a: unavailable: load customTools\[0\]: load custom tool word\.ts: its hash is sha256:\w+, and must be sha256:0+\n`, out)
+		require.Regexp(t, `^a: unavailable: load customTools\[0\]: load custom tool word\.ts: its hash is sha256:\w+, want sha256:0+\n`, out)
 	}
 	text, err := os.ReadFile(filepath.Join(dir, "agents.yaml"))
 	require.NoError(t, err)
@@ -144,7 +146,7 @@ agents:
 
 func TestAddress(t *testing.T) {
 	t.Chdir(t.TempDir())
-	// serving gives --addr, which has to win.
+	// serving passes --addr, which takes precedence.
 	in := serving(t, []string{"AGENT_HTTP_ADDR", "203.0.113.1:1"})
 	_, err := agentsOf(t, in, "")
 	require.NoError(t, err)
@@ -153,7 +155,7 @@ func TestAddress(t *testing.T) {
 	require.ErrorContains(t, err, "address already in use", "the environment names the address")
 }
 
-func TestWhatTheEnvironmentLendsToProviders(t *testing.T) {
+func TestProviderSettingsFromTheEnvironment(t *testing.T) {
 	const key, bearer = "X-Api-Key", "Authorization"
 	both := func(name string) func(url string) []string {
 		return func(url string) []string { return []string{name + "_API_KEY", "lent", name + "_BASE_URL", url} }
@@ -165,7 +167,7 @@ func TestWhatTheEnvironmentLendsToProviders(t *testing.T) {
 	}
 	for name, row := range map[string]struct {
 		protocol modeltest.Protocol
-		provider string // beside the protocol; %s is the upstream's address
+		provider string // in addition to the protocol; %s is the upstream's address
 		env      func(url string) []string
 		header   string
 		value    string
@@ -174,7 +176,7 @@ func TestWhatTheEnvironmentLendsToProviders(t *testing.T) {
 		"openai without a key":     {modeltest.OpenAI, "", both("OPENAI"), bearer, "Bearer lent"},
 		"in the style of its own":  {modeltest.Anthropic, "authStyle: bearer", both("ANTHROPIC"), bearer, "Bearer lent"},
 		"no key wanted":            {modeltest.Anthropic, "authStyle: none", both("ANTHROPIC"), "", ""},
-		"address alone":            {modeltest.Anthropic, "", urlAlone, "", ""},
+		"only an address":          {modeltest.Anthropic, "", urlAlone, "", ""},
 		"own address, key alone":   {modeltest.Anthropic, "baseUrl: %s", keyAlone, key, "lent"},
 		"own address goes first":   {modeltest.Anthropic, "baseUrl: %s", elsewhere, key, "lent"},
 		"own address and key":      {modeltest.Anthropic, "baseUrl: %s, apiKey: own", elsewhere, key, "own"},
@@ -212,8 +214,8 @@ func TestWithoutAnyKey(t *testing.T) {
 	}
 }
 
-// A key of an agent's own goes to the vendor, not to where the environment sends others; through
-// the proxy that the environment names.
+// A key of an agent is sent to the vendor, not to the address of the environment, through the proxy
+// of the environment.
 func TestOwnKeyGoesToTheVendor(t *testing.T) {
 	asked := make(chan string, 1)
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -229,9 +231,43 @@ func TestOwnKeyGoesToTheVendor(t *testing.T) {
 	require.Error(t, err)
 	require.Equal(t, "connection", answer.ErrorType)
 	select {
-	case got := <-asked: // it was asked before the run could fail
+	case got := <-asked: // the request came before the run could fail
 		require.Equal(t, "CONNECT api.anthropic.com:443", got)
 	default:
 		require.FailNow(t, "the proxy was not asked")
+	}
+}
+
+func TestAllowedHosts(t *testing.T) {
+	for name, row := range map[string]struct{ env, flag, host string }{
+		"none":                {"", "", ""},
+		"environment":         {"a.example, b.example", "", "b.example"},
+		"flag":                {"", "a.example", "a.example"},
+		"flag over variable":  {"b.example", "a.example", "a.example"},
+		"any":                 {"", "*", "c.example"},
+		"a comma at the end":  {"a.example,", "", "a.example"},
+		"a name with a port ": {"a.example:80", "", "a.example"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			args := []string{}
+			if row.flag != "" {
+				args = append(args, "--allowed-hosts", row.flag)
+			}
+			in := serving(t, []string{"AGENT_HTTP_ALLOWED_HOSTS", row.env}, args...)
+			for _, host := range []string{"a.example", "b.example", "c.example"} {
+				req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, in.URL+"/v1/agents", nil)
+				require.NoError(t, err)
+				req.Host = host
+				res, err := caller(t).Do(req)
+				require.NoError(t, err)
+				require.NoError(t, res.Body.Close())
+				want := http.StatusForbidden
+				if host == row.host || row.flag == "*" || row.flag == "" && strings.Contains(row.env, host) {
+					want = http.StatusOK
+				}
+				require.Equal(t, want, res.StatusCode, host)
+			}
+		})
 	}
 }

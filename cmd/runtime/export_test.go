@@ -7,11 +7,11 @@ import (
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
-// What tests reach beside the command line.
+// Internals that tests use in addition to the command line.
 var (
 	Run     = run
 	Exposed = exposed
 )
 
-// Welcome is the banner of a runtime that nothing was set for.
+// Welcome returns the banner of a runtime with default settings.
 func Welcome(w io.Writer, addr net.Addr, file *agent.File) { new(settings).welcome(w, addr, file, nil) }

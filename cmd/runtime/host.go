@@ -1,12 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"path/filepath"
+	"strings"
 
 	"github.com/seed93082962/agenthost/cmd/internal/daemon"
 	"github.com/seed93082962/agenthost/internal/outbound"
@@ -17,19 +19,19 @@ import (
 	"github.com/seed93082962/agenthost/runtime/tool/mcp"
 )
 
-// host is a runtime with all that it is given.
+// host is a runtime with its dependencies.
 type host struct {
 	*runtime.Runtime
 	scripts  *js.Host
 	sessions store
 }
 
-// newHost makes the runtime of a configuration. sessions may be nil, and observe too.
+// newHost creates the runtime of a configuration. sessions and m may be nil.
 func (s *settings) newHost(ctx context.Context, file *agent.File, sessions store, m *metrics, log *slog.Logger) (h *host, err error) {
 	h = &host{sessions: sessions}
 	defer func() {
 		if err != nil {
-			_ = h.Close() // of which nothing is in use
+			_ = h.Close() // nothing of it is in use
 		}
 	}()
 	cwd, err := filepath.Abs(file.CWD)
@@ -48,17 +50,23 @@ func (s *settings) newHost(ctx context.Context, file *agent.File, sessions store
 		return h, fmt.Errorf("host MCP servers: %w", err)
 	}
 	cfg := runtime.Config{
-		Agents:      file.Agents,
-		CWD:         cwd,
-		HomeDir:     s.Home,
-		AgentHome:   file.AgentHome,
-		ChildEnv:    s.childEnv,
-		Limits:      file.Limits,
-		HTTPClient:  client,
-		CustomTools: h.scripts.Load,
-		MCP:         servers.Open,
-		Version:     daemon.Version(),
-		Logger:      log,
+		Agents:         file.Agents,
+		CWD:            cwd,
+		HomeDir:        s.Home,
+		AgentHome:      file.AgentHome,
+		ProtectedPaths: []string{cmp.Or(s.Config, defaultFile), file.StateDir},
+		ChildEnv:       s.childEnv,
+		Limits:         file.Limits,
+		HTTPClient:     client,
+		LoadTool:       h.scripts.Load,
+		OpenMCP:        servers.Open,
+		Version:        daemon.Version(),
+		Logger:         log,
+	}
+	for host := range strings.SplitSeq(s.Hosts, ",") {
+		if host = strings.TrimSpace(host); host != "" {
+			cfg.AllowedHosts = append(cfg.AllowedHosts, host)
+		}
 	}
 	for _, key := range file.Auth.APIKeys {
 		cfg.APIKeys = append(cfg.APIKeys, string(key))
@@ -73,7 +81,7 @@ func (s *settings) newHost(ctx context.Context, file *agent.File, sessions store
 	return h, err
 }
 
-// Close ends what is left of runs, then what served them.
+// Close cancels the remaining runs, and then closes their dependencies.
 func (h *host) Close() error {
 	var errs []error
 	if h.Runtime != nil {
@@ -88,7 +96,7 @@ func (h *host) Close() error {
 	return errors.Join(errs...)
 }
 
-// transport reaches models and servers through the proxy that the environment names, if it names one.
+// transport returns a transport that uses the proxy of the environment.
 func transport() *http.Transport {
 	t := outbound.Transport()
 	t.Proxy = http.ProxyFromEnvironment

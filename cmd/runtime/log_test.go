@@ -16,7 +16,7 @@ import (
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
-// lines reads a log of JSON.
+// lines parses a JSON log.
 func lines(t *testing.T, log string) (all []map[string]any) {
 	t.Helper()
 	scanner := bufio.NewScanner(strings.NewReader(log))
@@ -52,7 +52,7 @@ func TestLogOfRequests(t *testing.T) {
 		_, _ = io.Copy(io.Discard, res.Body)
 		res.Body.Close()
 		require.Equal(t, status, res.StatusCode)
-		if path != "/health" { // asked so often that the log would hold nothing else
+		if path != "/health" { // too frequent for the log
 			ids = append(ids, res.Header.Get("X-Request-ID"))
 		}
 	}
@@ -62,12 +62,12 @@ func TestLogOfRequests(t *testing.T) {
 	requests := about(t, p.Log.String(), "request")
 	var logged []string
 	for _, line := range requests {
-		logged = append(logged, line["requestId"].(string))
+		logged = append(logged, line["request_id"].(string))
 		require.Equal(t, "info", line["level"])
 		require.Equal(t, "GET", line["method"])
 		require.Contains(t, line, "path")
 		require.Contains(t, line, "status")
-		require.Contains(t, line, "durationMs")
+		require.Contains(t, line, "duration_ms")
 	}
 	require.ElementsMatch(t, ids, logged)
 	require.NotContains(t, p.Log.String(), "planted", "queries are not logged")
@@ -90,21 +90,20 @@ func TestLogOfRuns(t *testing.T) {
 	res, err := caller(t).Do(req)
 	require.NoError(t, err)
 	defer res.Body.Close()
-	var answer wire.RunAnswer
+	var answer wire.RunResponse
 	require.NoError(t, json.NewDecoder(res.Body).Decode(&answer))
 
 	runs := about(t, in.Log.String(), "run")
 	require.Len(t, runs, 1)
-	require.Equal(t, "my-own", runs[0]["requestId"])
-	require.Equal(t, answer.RunID, runs[0]["runId"])
+	require.Equal(t, "my-own", runs[0]["request_id"])
+	require.Equal(t, answer.RunID, runs[0]["run_id"])
 	require.Equal(t, "demo", runs[0]["agent"])
 	require.Equal(t, "completed", runs[0]["state"])
 	require.Equal(t, map[string]any{"tenant": "a"}, runs[0]["metadata"])
 }
 
-// What is planted is in every place where a secret may be, and goes through every way on which
-// it might get out.
-func TestSecretsStayIn(t *testing.T) {
+// Every setting that can contain a secret contains one, and every kind of output is produced.
+func TestSecretsAreNotLogged(t *testing.T) {
 	up := modeltest.Start(t, modeltest.Anthropic,
 		modeltest.Stream(modeltest.Text("Hi.")),
 		modeltest.Raw(401, "application/json",
@@ -142,7 +141,7 @@ agents:
 	}
 	detail, err := clientOf(t, p.URL, "planted-caller").Agent(t.Context(), "a")
 	require.NoError(t, err)
-	detail.MCPServers["web"] = wire.MCPServer{Headers: detail.MCPServers["web"].Headers} // args and url are told as they are
+	detail.MCPServers["web"] = wire.MCPServer{Headers: detail.MCPServers["web"].Headers} // args and url are returned unchanged
 	answers = append(answers, detail)
 	_, err = clientOf(t, p.URL, "planted-wrong").Agents(t.Context())
 	require.Error(t, err)

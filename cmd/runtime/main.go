@@ -1,6 +1,7 @@
 // Command runtime serves agents over HTTP.
 //
-// It reads agents.yaml, or what --config names, and hosts a demo agent where there is no such file:
+// It reads agents.yaml, or the file that --config names, and hosts a demo agent if there is no such
+// file:
 //
 //	runtime --addr 127.0.0.1:3000
 //
@@ -26,7 +27,7 @@ func main() {
 		work()
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// The second signal finds the default handling again, and ends the process at once.
+	// The second signal has the default effect and ends the process immediately.
 	context.AfterFunc(ctx, stop)
 	if err := undumpable(); err != nil {
 		fmt.Fprintln(os.Stderr, "runtime: warning:", err)
@@ -37,7 +38,8 @@ func main() {
 	}
 }
 
-// work makes this process a worker for custom tools, as which the runtime starts itself again.
+// work runs this process as a worker for custom tools: the runtime starts its own executable for
+// that.
 func work() {
 	if err := js.Work(os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "runtime: worker:", err)
@@ -46,7 +48,7 @@ func work() {
 	os.Exit(0)
 }
 
-// run is the program: it serves until ctx ends.
+// run serves until ctx ends.
 func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
 	s, err := readEnvironment(getenv)
 	if err != nil {
@@ -59,7 +61,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 		SilenceErrors: true,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return fmt.Errorf("argument %q is not understood; runtime --help lists the flags", args[0])
+				return fmt.Errorf("unknown argument %q; runtime --help lists the flags", args[0])
 			}
 			return nil
 		},
@@ -80,7 +82,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	return cmd.ExecuteContext(ctx)
 }
 
-// start reads the configuration, and then checks it or serves it.
+// start reads the configuration and then checks or serves it.
 func start(ctx context.Context, s *settings, getenv func(string) string, stdout, stderr io.Writer) error {
 	file, err := s.readFile(getenv)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -17,7 +18,7 @@ import (
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
-// metrics count what runs do, for Prometheus.
+// metrics counts events of runs for Prometheus.
 type metrics struct {
 	registry  *prometheus.Registry
 	active    *prometheus.GaugeVec
@@ -25,6 +26,8 @@ type metrics struct {
 	durations *prometheus.HistogramVec
 	tokens    *prometheus.CounterVec
 	calls     *prometheus.CounterVec
+
+	observed sync.Map // from run id to *observedRun
 }
 
 func newMetrics() *metrics {
@@ -47,42 +50,55 @@ func newMetrics() *metrics {
 	return m
 }
 
-// observe follows one run.
-func (m *metrics) observe(info runtime.RunInfo) func(wire.Event) {
-	begin := time.Now()
-	known := map[string]bool{}
-	active := m.active.WithLabelValues(info.AgentID)
-	active.Inc()
-	outcome := "error"
-	return func(ev wire.Event) {
-		switch p := ev.Payload.(type) {
-		case *wire.System:
-			if p.Init != nil {
-				for _, name := range p.Tools {
-					known[name] = true
-				}
+// observedRun holds the state of a run for its metrics.
+type observedRun struct {
+	started time.Time
+	tools   map[string]bool // offered to the model
+	outcome string
+}
+
+// observe counts an event of a run. It is not called concurrently for one run.
+func (m *metrics) observe(info runtime.RunInfo, ev wire.Event) {
+	if _, ok := ev.Payload.(*wire.PartialMessage); ok {
+		return // frequent and not counted
+	}
+	run, ok := m.observed.Load(info.RunID)
+	if !ok {
+		run, _ = m.observed.LoadOrStore(info.RunID, &observedRun{started: time.Now(), tools: map[string]bool{}, outcome: "error"})
+		m.active.WithLabelValues(info.AgentID).Inc()
+	}
+	m.count(info, run.(*observedRun), ev.Payload)
+}
+
+func (m *metrics) count(info runtime.RunInfo, run *observedRun, payload wire.Payload) {
+	switch p := payload.(type) {
+	case *wire.System:
+		if p.Init != nil {
+			for _, name := range p.Tools {
+				run.tools[name] = true
 			}
-		case *wire.ToolResult:
-			name, result := p.Result.ToolName, "ok"
-			if !known[name] { // whatever a model makes up must not become a label
-				name = "other"
-			}
-			if p.Result.IsError {
-				result = "error"
-			}
-			m.calls.WithLabelValues(info.AgentID, name, result).Inc()
-		case *wire.Result:
-			if outcome = p.ErrorType; !p.IsError {
-				outcome = "success"
-			}
-			m.used(info.AgentID, p.Usage)
-		case *wire.Cancelled:
-			outcome = "cancelled"
-		case *wire.Done:
-			active.Dec()
-			m.runs.WithLabelValues(info.AgentID, outcome).Inc()
-			m.durations.WithLabelValues(info.AgentID).Observe(time.Since(begin).Seconds())
 		}
+	case *wire.ToolResult:
+		name, result := p.Result.ToolName, "ok"
+		if !run.tools[name] { // a name that the model invented must not become a label
+			name = "other"
+		}
+		if p.Result.IsError {
+			result = "error"
+		}
+		m.calls.WithLabelValues(info.AgentID, name, result).Inc()
+	case *wire.Result:
+		if run.outcome = p.ErrorType; !p.IsError {
+			run.outcome = "success"
+		}
+		m.used(info.AgentID, p.Usage)
+	case *wire.Cancelled:
+		run.outcome = "cancelled"
+	case *wire.Done:
+		m.observed.Delete(info.RunID)
+		m.active.WithLabelValues(info.AgentID).Dec()
+		m.runs.WithLabelValues(info.AgentID, run.outcome).Inc()
+		m.durations.WithLabelValues(info.AgentID).Observe(time.Since(run.started).Seconds())
 	}
 }
 
@@ -95,8 +111,7 @@ func (m *metrics) used(agent string, u wire.Usage) {
 	}
 }
 
-// serve answers GET /metrics on an address of its own until ctx ends. It is open to everybody who
-// reaches it.
+// serve serves GET /metrics on a separate address until ctx ends, without authentication.
 func (m *metrics) serve(ctx context.Context, addr string, log *slog.Logger) (net.Addr, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
 	if err != nil {

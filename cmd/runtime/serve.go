@@ -13,13 +13,13 @@ import (
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
-// serve answers requests until ctx ends, and drains then.
+// serve serves requests until ctx ends, and then drains.
 func (s *settings) serve(ctx context.Context, file *agent.File, log *slog.Logger, stdout io.Writer) error {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", s.Addr)
 	if err != nil {
-		return err // which says "listen tcp" and the address
+		return err // contains "listen tcp" and the address
 	}
-	defer func() { _ = listener.Close() }() // the server has, if it was ever started
+	defer func() { _ = listener.Close() }() // the server closes it if it was started
 	sessions, err := s.openSessions(file, log)
 	if err != nil {
 		return err
@@ -31,7 +31,7 @@ func (s *settings) serve(ctx context.Context, file *agent.File, log *slog.Logger
 		counts = newMetrics()
 		addr, err := counts.serve(serving, s.MetricsAddr, log)
 		if err != nil {
-			_ = sessions.Close() // nothing was said in them
+			_ = sessions.Close() // it contains no sessions
 			return err
 		}
 		log.Info("serving metrics", "addr", addr.String())
@@ -47,28 +47,29 @@ func (s *settings) serve(ctx context.Context, file *agent.File, log *slog.Logger
 	}()
 	addr := listener.Addr()
 	if exposed(addr, file.Auth.APIKeys) {
-		log.Warn("anybody who reaches this address can run agents: set AGENT_HTTP_API_KEY", "addr", addr.String())
+		log.Warn("every client that can connect to this address can run agents: set AGENT_HTTP_API_KEY", "addr", addr.String())
 	}
 	server := &daemon.Server{
 		Handler: rt, Listener: listener, Log: log,
-		Drain: rt.Drain, DrainTimeout: s.DrainTimeout, // the port answers while runs end: new ones with 503, cancels as ever
+		Drain: rt.Drain, DrainTimeout: s.DrainTimeout, // while runs end, the port rejects new runs with 503 and accepts cancels
 		Welcome: func() { s.welcome(stdout, addr, file, rt.Unavailable()) },
 	}
 	return server.Serve(ctx)
 }
 
-// exposed tells whether others than this machine reach the address, and nothing holds them back.
+// exposed reports whether other machines can reach the address and no key is required.
 func exposed(addr net.Addr, keys []agent.Secret) bool {
 	tcp, ok := addr.(*net.TCPAddr)
 	loopback := ok && tcp.IP.IsLoopback()
 	return !loopback && len(keys) == 0
 }
 
-// welcome says where the runtime is, and how to try it.
+// welcome prints the address of the runtime and a command to try it.
 func (s *settings) welcome(w io.Writer, addr net.Addr, file *agent.File, unavailable map[string]error) {
 	host := addr.String()
 	if tcp, ok := addr.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
-		// All addresses are no address to call. The guard of a runtime without keys knows this one.
+		// A client cannot connect to the unspecified address. Without keys, localhost is an allowed
+		// host.
 		host = net.JoinHostPort("localhost", strconv.Itoa(tcp.Port))
 	}
 	fmt.Fprintf(w, "agenthost runtime %s, listening on http://%s\n", daemon.Version(), host)

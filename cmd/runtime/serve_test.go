@@ -21,7 +21,7 @@ import (
 
 var tryIt = regexp.MustCompile(`\nTry it:\n\n  curl -N( -H "x-api-key: ([^"]*)")? -d '(.*)' (http://\S+)\n\n$`)
 
-func TestWhatIsPrintedWorks(t *testing.T) {
+func TestBannerCommandWorks(t *testing.T) {
 	t.Chdir(write(t, strings.Replace(mixed, "  - {id: ready",
 		"  - {id: no-key-either, model: m, provider: {protocol: openai}}\n  - {id: ready", 1)))
 	in := serving(t, nil)
@@ -32,7 +32,7 @@ func TestWhatIsPrintedWorks(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(m[3]), &body))
 	require.NotEmpty(t, body["message"])
 
-	// As curl sends it: -d makes it a POST, of a form.
+	// curl -d sends a POST request with a form.
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, m[4], strings.NewReader(m[3]))
 	require.NoError(t, err)
 	req.Header.Set("Accept", "*/*")
@@ -72,7 +72,7 @@ func TestBannerWithNothingToTry(t *testing.T) {
 	require.Contains(t, in.Log.String(), "agent is unavailable")
 }
 
-func TestWhoIsWarned(t *testing.T) {
+func TestExposureWarning(t *testing.T) {
 	key := []agent.Secret{"key"}
 	tcp := func(ip string) net.Addr { return &net.TCPAddr{IP: net.ParseIP(ip), Port: 3000} }
 	for name, row := range map[string]struct {
@@ -94,9 +94,9 @@ func TestWhoIsWarned(t *testing.T) {
 	}
 }
 
-// All addresses are no address to call, and over loopback a runtime without keys answers to
-// loopback names alone.
-func TestWhatIsPrintedOfAllAddresses(t *testing.T) {
+// A client cannot connect to the unspecified address, and over loopback a runtime without keys
+// accepts only loopback names.
+func TestBannerForTheUnspecifiedAddress(t *testing.T) {
 	for _, ip := range []string{"0.0.0.0", "::"} {
 		file := &agent.File{Agents: []agent.Agent{{ID: "a"}}}
 		var out bytes.Buffer
@@ -120,7 +120,7 @@ func TestPortInUse(t *testing.T) {
 	require.EqualError(t, err, "listen tcp: address nonsense: missing port in address")
 }
 
-func TestAfterAKill(t *testing.T) {
+func TestRestartAfterAKill(t *testing.T) {
 	gate := make(chan struct{})
 	up := modeltest.Start(t, modeltest.Anthropic,
 		modeltest.Stream(modeltest.Text("one"), modeltest.Gate(gate)), modeltest.Stream(modeltest.Text("two")))

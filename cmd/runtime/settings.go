@@ -16,7 +16,7 @@ import (
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
-// help is a template: cobra puts the flags in.
+// help is a template: cobra inserts the flags.
 const help = `Serves LLM agents over HTTP.
 
 Usage:
@@ -24,36 +24,39 @@ Usage:
 
 Flags:
 {{.LocalFlags.FlagUsages}}
-Environment (a flag wins over it, and it wins over the configuration file):
+Environment (a flag overrides it, and it overrides the configuration file):
   AGENT_CONFIG         configuration file, as --config
   AGENT_HTTP_ADDR      address to listen on, as --addr
-  AGENT_HTTP_API_KEY   keys of which callers must send one as x-api-key, separated by commas
+  AGENT_HTTP_API_KEY   keys, separated by commas; callers send one of them as x-api-key
+  AGENT_HTTP_ALLOWED_HOSTS
+                       host names of a runtime without keys, as --allowed-hosts
   AGENT_CWD            working directory of the agents, as --cwd
-  AGENT_HOME           folder in the working and the home directory that holds skills (default .agents)
-  AGENT_STATE_DIR      where sessions are kept (default agenthost in the user's state directory)
+  AGENT_HOME           folder with skills in the working and the home directory (default .agents)
+  AGENT_STATE_DIR      directory of sessions (default agenthost in the user's state directory)
   ANTHROPIC_API_KEY, ANTHROPIC_BASE_URL
   OPENAI_API_KEY, OPENAI_BASE_URL
-                       for agents that name the protocol and have no key of their own
+                       for agents that name the protocol and have no key
 
-A path in the file that is not absolute is relative to the file, one in a flag or variable to the current directory.
+Relative paths in the file are relative to the file, those of flags and variables to the current directory.
 
 Examples:
   runtime                                  agents.yaml, or a demo agent
-  runtime --config prod.yaml --check       is the configuration right?
+  runtime --config prod.yaml --check       checks the configuration
   AGENT_HTTP_API_KEY=... runtime --addr :3000
 `
 
-// settings come from the environment, and then from flags.
+// settings are set from the environment and then from flags.
 type settings struct {
 	Config  string `env:"AGENT_CONFIG"`
 	Addr    string `env:"AGENT_HTTP_ADDR" envDefault:"127.0.0.1:3000"`
 	APIKeys string `env:"AGENT_HTTP_API_KEY"`
+	Hosts   string `env:"AGENT_HTTP_ALLOWED_HOSTS"`
 	CWD     string `env:"AGENT_CWD"`
 
 	AgentHome string `env:"AGENT_HOME"`
 	StateDir  string `env:"AGENT_STATE_DIR"`
 
-	// Where the home and the state directory of the user are.
+	// Home and state directories of the user.
 	Home         string `env:"HOME"`
 	UserProfile  string `env:"USERPROFILE"`
 	XDGState     string `env:"XDG_STATE_HOME"`
@@ -70,7 +73,7 @@ type settings struct {
 	childEnv     []string
 }
 
-// inherited is what child processes get of the environment: nothing that holds a key.
+// inherited names the environment variables of child processes. None of them contains a key.
 const inherited = "PATH HOME USER LANG TZ TMPDIR"
 
 func readEnvironment(getenv func(string) string) (*settings, error) {
@@ -91,16 +94,17 @@ func readEnvironment(getenv func(string) string) (*settings, error) {
 func (s *settings) flags(f *pflag.FlagSet) {
 	f.StringVar(&s.Config, "config", s.Config, "configuration `file` (default agents.yaml if it exists, else a demo agent)")
 	f.StringVar(&s.Addr, "addr", s.Addr, "`address` to listen on")
+	f.StringVar(&s.Hosts, "allowed-hosts", s.Hosts, "host `names` of a runtime without keys, by commas, next to localhost; * is any name")
 	f.StringVar(&s.CWD, "cwd", s.CWD, "working `directory` of the agents (default the current one)")
-	f.BoolVar(&s.Check, "check", false, "tell what is wrong with the configuration, or how agents and skills stand, and exit")
+	f.BoolVar(&s.Check, "check", false, "print every error in the configuration, or the status of agents and skills, and exit")
 	f.StringVar(&s.MetricsAddr, "metrics-addr", "", "`address` to serve GET /metrics on, for Prometheus and without a key (default off)")
-	f.DurationVar(&s.DrainTimeout, "drain-timeout", 20*time.Second, "how long runs go on after SIGTERM or SIGINT before they are cancelled")
+	f.DurationVar(&s.DrainTimeout, "drain-timeout", 20*time.Second, "how long runs continue after SIGTERM or SIGINT before they are cancelled")
 }
 
-// defaultFile is read where no other is named.
+// defaultFile is read if no file is named.
 const defaultFile = "agents.yaml"
 
-// readFile reads the configuration file and puts the environment over it.
+// readFile reads the configuration file and applies the environment.
 func (s *settings) readFile(getenv func(string) string) (*agent.File, error) {
 	path := cmp.Or(s.Config, defaultFile)
 	data, err := os.ReadFile(path)
@@ -109,16 +113,16 @@ func (s *settings) readFile(getenv func(string) string) (*agent.File, error) {
 	case err == nil:
 		lookup := func(name string) (string, bool) { v := getenv(name); return v, v != "" }
 		if file, err = agent.Parse(path, data, lookup); err != nil {
-			// Each fault on a line of its own, so that terminals and editors find file and line.
+			// Each error has its own line, so that terminals and editors find file and line.
 			return nil, fmt.Errorf("read configuration:\n%w", err)
 		}
-		if path, err = filepath.Abs(path); err != nil { // what is relative to the file must not be so to its cwd
+		if path, err = filepath.Abs(path); err != nil { // paths relative to the file must not become relative to its cwd
 			return nil, fmt.Errorf("read configuration: %w", err)
 		}
 		file.RelativeTo(filepath.Dir(path))
 	case s.Config == "" && errors.Is(err, fs.ErrNotExist):
 		file = &agent.File{Agents: []agent.Agent{{
-			ID: "demo", Name: "Demo", Description: "Answers without a model: it says what it is, and what you said.",
+			ID: "demo", Name: "Demo", Description: "Responds without a model: identifies itself and echoes the message.",
 			Model: "demo", Provider: agent.Provider{Protocol: agent.ProtocolDemo},
 		}}}
 	default:
@@ -139,7 +143,7 @@ func (s *settings) readFile(getenv func(string) string) (*agent.File, error) {
 	return file, nil
 }
 
-// workIn settles the working directory. A fault names the setting that it comes from.
+// workIn sets the working directory. An error names the setting that it comes from.
 func (s *settings) workIn(file *agent.File) error {
 	setting := "cwd in the configuration file"
 	if s.CWD != "" {
@@ -148,7 +152,7 @@ func (s *settings) workIn(file *agent.File) error {
 	if file.CWD == "" {
 		return nil
 	}
-	info, err := os.Stat(file.CWD) //nolint:gosec // whoever starts the command says where it works
+	info, err := os.Stat(file.CWD) //nolint:gosec // the operator chooses the directory
 	if err == nil && !info.IsDir() {
 		err = fmt.Errorf("%s is not a directory", file.CWD)
 	}
@@ -158,8 +162,8 @@ func (s *settings) workIn(file *agent.File) error {
 	return nil
 }
 
-// keys reads AGENT_HTTP_API_KEY, by the rules of auth.apiKey in a file: a comma too many is
-// told, as what stood there may have been a variable that is not set.
+// keys parses AGENT_HTTP_API_KEY by the rules of auth.apiKey in a file. An empty key is an error,
+// because it may be a variable that is not set.
 func keys(list string) ([]agent.Secret, error) {
 	file := agent.File{Auth: agent.Auth{APIKeys: agent.SplitKeys(list)}, Agents: []agent.Agent{}}
 	if faults, ok := errors.AsType[agent.Faults](file.Validate()); ok {
@@ -168,8 +172,8 @@ func keys(list string) ([]agent.Secret, error) {
 	return file.Auth.APIKeys, nil
 }
 
-// lend gives a provider without a key what the environment has for its protocol. A key of its
-// own is for the address that stands beside it, and authStyle none asks for no key.
+// lend sets the key and address of a provider without a key from the environment of its protocol. A
+// configured key belongs to the address next to it, and authStyle none needs no key.
 func (s *settings) lend(p *agent.Provider) {
 	key, url := s.AnthropicKey, s.AnthropicURL
 	switch p.Protocol {

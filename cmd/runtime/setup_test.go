@@ -19,7 +19,7 @@ import (
 	"github.com/seed93082962/agenthost/runtime/client"
 )
 
-// scratch is where the command is built. It goes when the tests are over.
+// scratch is the directory of the built command. It is removed after the tests.
 var scratch string
 
 func TestMain(m *testing.M) {
@@ -34,20 +34,20 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// binary is the command as it is shipped.
+// binary builds the command as it is released.
 var binary = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(scratch, "runtime")
 	return path, daemontest.Build(path)
 })
 
-// patience is how long a test waits for what is bound to come.
+// patience bounds the time that a test waits for an expected event.
 const patience = daemontest.Patience
 
-// instance is a runtime that serves, in this process or in one of its own.
+// instance is a running runtime, in this process or in another.
 type instance = daemontest.Instance
 
-// serving runs the command in this process, on a free port and until the test ends. The
-// environment is given in pairs.
+// serving runs the command in this process on a free port until the test ends. The environment is
+// given in pairs.
 func serving(t *testing.T, env []string, args ...string) *instance {
 	t.Helper()
 	return daemontest.Serve(t, func(ctx context.Context, in *instance) error {
@@ -55,7 +55,7 @@ func serving(t *testing.T, env []string, args ...string) *instance {
 	})
 }
 
-// once runs the command in this process where it is to end by itself.
+// once runs the command in this process until it ends.
 func once(t *testing.T, env []string, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
 	var out, log bytes.Buffer
@@ -63,10 +63,10 @@ func once(t *testing.T, env []string, args ...string) (stdout, stderr string, er
 	return out.String(), log.String(), err
 }
 
-// process is a run of the binary.
+// process is a running binary.
 type process = daemontest.Process
 
-// spawn starts the command in the folder dir, as [daemontest.Spawn] does.
+// spawn starts the command in the directory dir, like [daemontest.Spawn].
 func spawn(t *testing.T, dir string, env []string, args ...string) *process {
 	t.Helper()
 	path, err := binary()
@@ -74,7 +74,7 @@ func spawn(t *testing.T, dir string, env []string, args ...string) *process {
 	return daemontest.Spawn(t, path, dir, env, args...)
 }
 
-// clientOf calls the runtime at url.
+// clientOf returns a client for the runtime at url.
 func clientOf(t *testing.T, url, key string) *client.Client {
 	t.Helper()
 	c, err := client.New(client.Config{BaseURL: url, APIKey: key, HTTPClient: caller(t)})
@@ -82,7 +82,7 @@ func clientOf(t *testing.T, url, key string) *client.Client {
 	return c
 }
 
-// caller is an HTTP client whose connections end with the test.
+// caller returns an HTTP client whose connections are closed at the end of the test.
 func caller(t *testing.T) *http.Client {
 	t.Helper()
 	transport := &http.Transport{}
@@ -90,7 +90,7 @@ func caller(t *testing.T) *http.Client {
 	return &http.Client{Transport: transport}
 }
 
-// write puts a configuration file into a new folder and returns the folder.
+// write writes a configuration file to a new directory and returns the directory.
 func write(t *testing.T, text string) string {
 	t.Helper()
 	dir := t.TempDir()

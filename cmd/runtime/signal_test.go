@@ -18,7 +18,7 @@ import (
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
-// following is a run of agent "a" as its caller sees it.
+// following is a run of agent "a" from the view of its client.
 type following struct {
 	t    *testing.T
 	id   string
@@ -39,7 +39,7 @@ func follow(t *testing.T, in *instance) *following {
 	return f
 }
 
-// until returns the first event of that name.
+// until returns the first event with that name.
 func (f *following) until(name string) wire.Payload {
 	f.t.Helper()
 	for {
@@ -52,7 +52,7 @@ func (f *following) until(name string) wire.Payload {
 	}
 }
 
-// end reads to the end and returns the error there, if there is one.
+// end reads to the end and returns the error there, if any.
 func (f *following) end() error {
 	for {
 		if _, err, ok := f.next(); err != nil || !ok {
@@ -136,11 +136,11 @@ func TestCancelWhileDraining(t *testing.T) {
 	require.Zero(t, p.Cmd.ProcessState.ExitCode(), "%s", p.Log)
 }
 
-func TestTheSecondSignalEndsAtOnce(t *testing.T) {
+func TestSecondSignalExitsImmediately(t *testing.T) {
 	p, run := inFlight(t, make(chan struct{}), "--drain-timeout", patience.String())
 	p.Signal(t, syscall.SIGTERM)
 	draining(t, p)
-	// The first one may still be on its way to giving up its handler.
+	// The handler of the first one may not have returned yet.
 	require.Eventually(t, func() bool {
 		return errors.Is(p.Cmd.Process.Signal(syscall.SIGTERM), os.ErrProcessDone)
 	}, patience, 10*time.Millisecond)
@@ -152,7 +152,7 @@ func TestTheSecondSignalEndsAtOnce(t *testing.T) {
 	require.ErrorIs(t, run.end(), client.ErrIncomplete)
 }
 
-func TestASignalWithoutRunsEndsAtOnce(t *testing.T) {
+func TestSignalWithoutRunsExitsImmediately(t *testing.T) {
 	p := spawn(t, t.TempDir(), nil, "--addr", "127.0.0.1:0", "--drain-timeout", (2 * patience).String())
 	p.Started(t)
 	p.Signal(t, syscall.SIGTERM)
@@ -160,7 +160,7 @@ func TestASignalWithoutRunsEndsAtOnce(t *testing.T) {
 	require.Zero(t, p.Cmd.ProcessState.ExitCode(), "%s", p.Log)
 }
 
-func TestADrainTakesTwentySecondsUnlessItIsSet(t *testing.T) {
+func TestDrainTimeoutDefaultsTo20s(t *testing.T) {
 	p := spawn(t, t.TempDir(), nil, "--addr", "127.0.0.1:0")
 	p.Started(t)
 	p.Signal(t, syscall.SIGTERM)

@@ -11,19 +11,19 @@ import (
 	"github.com/seed93082962/agenthost/runtime/session"
 )
 
-// store is a session store that has to be closed.
+// store is a session store with Close.
 type store interface {
 	session.Store
 	Close() error
 }
 
-// memory is a store that holds nothing to be closed.
+// memory is a store without resources to release.
 type memory struct{ *session.Memory }
 
 func (memory) Close() error { return nil }
 
-// openSessions opens the store in the state directory. Where there is none to be had, sessions end
-// with the process, and the log says so.
+// openSessions opens the store in the state directory. If there is none, sessions end with the
+// process, and a warning is logged.
 func (s *settings) openSessions(file *agent.File, log *slog.Logger) (store, error) {
 	limits := file.Limits.WithDefaults()
 	inMemory := memory{session.NewMemory(session.MemoryConfig{TTL: limits.SessionTTL})}
@@ -42,7 +42,7 @@ func (s *settings) openSessions(file *agent.File, log *slog.Logger) (store, erro
 	case s.Home != "":
 		dir = filepath.Join(s.Home, ".local", "state", "agenthost")
 	default:
-		log.Warn("sessions are kept in memory and end with the process: there is no home directory; set AGENT_STATE_DIR")
+		log.Warn("sessions are stored in memory and end with the process: there is no home directory; set AGENT_STATE_DIR")
 		return inMemory, nil
 	}
 	if dir, err = filepath.Abs(dir); err != nil {
@@ -50,22 +50,22 @@ func (s *settings) openSessions(file *agent.File, log *slog.Logger) (store, erro
 	}
 	if below(cwd, dir) {
 		if !named {
-			log.Warn("sessions are kept in memory and end with the process: the state directory would lie in the working directory, "+
+			log.Warn("sessions are stored in memory and end with the process: the state directory would be in the working directory, "+
 				"where agents and the files interface read it; set AGENT_STATE_DIR", "dir", dir)
 			return inMemory, nil
 		}
-		log.Warn("the state directory lies in the working directory: agents and the files interface can read all sessions", "dir", dir)
+		log.Warn("the state directory is in the working directory: agents and the files interface can read all sessions", "dir", dir)
 	}
 	return session.NewFiles(session.FilesConfig{Dir: dir, CWD: cwd, TTL: limits.SessionTTL, Logger: log})
 }
 
-// below tells whether path is dir or leads into it, links followed as far as they exist.
+// below reports whether path is dir or below it, with links resolved as far as they exist.
 func below(dir, path string) bool {
 	rel, err := filepath.Rel(resolved(dir), resolved(path))
 	return err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator))
 }
 
-// resolved follows the links of the part of a path that exists.
+// resolved resolves the links of the existing part of a path.
 func resolved(path string) string {
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		return target

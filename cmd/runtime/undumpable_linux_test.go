@@ -14,9 +14,9 @@ import (
 	"github.com/seed93082962/agenthost/internal/usertest"
 )
 
-// The files of a process in /proc are its user's, and root's alone once it is undumpable: others of its user may then
-// neither read its environment nor its memory.
-func TestTheEnvironmentIsRootsAlone(t *testing.T) {
+// The files of a process in /proc belong to its user, and to root if it is undumpable: then other
+// processes of the user can read neither its environment nor its memory.
+func TestEnvironmentIsReadableOnlyByRoot(t *testing.T) {
 	path, err := binary()
 	require.NoError(t, err)
 	dir := t.TempDir()
@@ -24,7 +24,7 @@ func TestTheEnvironmentIsRootsAlone(t *testing.T) {
 	usertest.Enterable(t, dir)
 	require.NoError(t, os.Chmod(dir, 0o777))
 	user := os.Getuid()
-	if user == 0 { // of whom /proc would say nothing
+	if user == 0 { // /proc does not show the difference for root
 		user = usertest.Nobody
 	}
 	for name, row := range map[string]struct {

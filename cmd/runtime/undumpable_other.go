@@ -2,5 +2,5 @@
 
 package main
 
-// undumpable is for Linux.
+// undumpable has an effect only on Linux.
 func undumpable() error { return nil }

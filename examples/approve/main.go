@@ -1,9 +1,10 @@
-// Command approve gives an agent a tool that changes something, and asks before each call:
+// Command approve gives an agent a tool with side effects, and approves each call:
 //
 //	go run ./examples/approve
 //
-// The agent's mode would refuse the tool, as it is neither read-only nor on a list. Approve has the last word: here it
-// lets small amounts pass, where a real program asks somebody and waits. The demo model needs no key.
+// The agent's mode would deny the tool, because it is neither read-only nor listed. Approve
+// decides: here it permits small amounts, where a real program asks a user and waits. The demo
+// model needs no key.
 package main
 
 import (
@@ -54,7 +55,7 @@ func demonstrate(ctx context.Context) error {
 				return err
 			}
 			if p, ok := event.Payload.(*wire.ToolResult); ok {
-				fmt.Println("the model is told:", p.Result.Output)
+				fmt.Println("the model receives:", p.Result.Output)
 			}
 		}
 	}
@@ -62,10 +63,10 @@ func demonstrate(ctx context.Context) error {
 	return nil
 }
 
-// approve is called by the run that waits for it. When the run is cancelled, so is ctx.
-func approve(_ context.Context, call runtime.Approval) bool {
+// approve is called by the run, which waits for it. ctx is cancelled with the run.
+func approve(_ context.Context, req runtime.ApprovalRequest) bool {
 	var in payment
-	ok := call.Tool == "pay" && json.Unmarshal(call.Input, &in) == nil && in.Cents <= 1000
-	fmt.Printf("%s wants to %s %d cents to %s: %v\n", call.AgentID, call.Tool, in.Cents, in.To, ok)
+	ok := req.ToolName == "pay" && json.Unmarshal(req.Input, &in) == nil && in.Cents <= 1000
+	fmt.Printf("%s wants to %s %d cents to %s: %v\n", req.AgentID, req.ToolName, in.Cents, in.To, ok)
 	return ok
 }

@@ -1,4 +1,4 @@
-// Command client runs an agent of a runtime and prints its answer as it comes:
+// Command client runs an agent of a runtime and prints its output as it arrives:
 //
 //	go run ./cmd/runtime &
 //	go run ./examples/client -agent demo "What are you?"
@@ -20,7 +20,7 @@ func main() {
 	url := flag.String("url", "http://127.0.0.1:3000", "the runtime")
 	agent := flag.String("agent", "demo", "the agent to run")
 	flag.Parse()
-	// Ending the context closes the connection, and that cancels the run.
+	// The end of the context closes the connection, which cancels the run.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	if err := ask(ctx, *url, *agent, flag.Arg(0)); err != nil {

@@ -1,4 +1,4 @@
-// Command embed mounts a runtime with one agent in a program's own server:
+// Command embed mounts a runtime with one agent in a server:
 //
 //	ANTHROPIC_API_KEY=... go run ./examples/embed
 //	curl -N -d '{"message": "Hello!"}' http://127.0.0.1:8081/ai/v1/agents/writer/runs
@@ -62,8 +62,8 @@ func serve(addr string) error {
 		return err
 	case <-ctx.Done():
 	}
-	// First the runs, while their callers are still connected; then the server, which waits for
-	// the last answers to be written.
+	// Runs are drained while their clients are connected; then the server waits until the last
+	// responses are written.
 	patience, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	if err := rt.Drain(patience); err != nil {

@@ -1,9 +1,9 @@
-// Command tool gives an agent a tool written in Go, runs it once in process, and prints what
-// happens:
+// Command tool gives an agent a tool written in Go, runs the agent once in process, and prints the
+// events:
 //
 //	go run ./examples/tool
 //
-// The demo model calls a tool when it is told to, so that this works without a key.
+// The demo model calls a tool on request and needs no key.
 package main
 
 import (

@@ -12,7 +12,8 @@ import (
 	"github.com/seed93082962/agenthost/rbac"
 )
 
-// guarded has one route for each way of access; each answers with the caller's name.
+// guarded returns a handler with one route for each kind of access. Each responds with the name of
+// the caller.
 func guarded(t testing.TB, change func(*api.Config)) http.Handler {
 	who := func(w http.ResponseWriter, r *http.Request) error {
 		same, _ := rbac.FromContext[api.Caller](r.Context())
@@ -72,12 +73,13 @@ func TestAccess(t *testing.T) {
 		{"another", "GET /only", "Bearer maintainer-token", 403, "forbidden", "", "GET /only user max"},
 		{"by HEAD", "HEAD /only", "Bearer maintainer-token", 403, "forbidden", "", "GET /only user max"},
 		{"what the handler forbids", "POST /own", "Bearer admin-token", 403, "forbidden", "", "POST /own token ada"},
+		{"a disabled caller", "GET /any", "Bearer disabled-token", 403, "account_disabled", "", "GET /any auth meg"},
 		{"another 403", "GET /disabled", "Bearer admin-token", 403, "builtin_readonly", "", ""},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			var denied []string
 			h := guarded(t, func(c *api.Config) {
-				c.Denied = func(r *http.Request, route api.Route, caller api.Caller) error {
+				c.Denied = func(r *http.Request, route api.Route, caller api.Caller, _ api.Code) error {
 					require.Equal(t, caller, api.CallerOf(r))
 					denied = append(denied, strings.Join([]string{route.Method, route.Path, route.Category, caller.UserName}, " "))
 					return nil
@@ -99,12 +101,12 @@ func TestAccess(t *testing.T) {
 	}
 }
 
-func TestTwoAuthorizationHeadersAreNone(t *testing.T) {
+func TestTwoAuthorizationHeadersAreRejected(t *testing.T) {
 	w := send(guarded(t, nil), "GET", "/any", "", "Authorization", "Bearer x", "Authorization", "Bearer admin-token")
 	require.Equal(t, 401, w.Code)
 }
 
-func TestNobodyIsRefusedUnrecorded(t *testing.T) {
+func TestEveryDenialIsRecorded(t *testing.T) {
 	for name, row := range map[string]struct {
 		err    error
 		status int
@@ -115,7 +117,7 @@ func TestNobodyIsRefusedUnrecorded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := guarded(t, func(c *api.Config) {
-				c.Denied = func(*http.Request, api.Route, api.Caller) error { return row.err }
+				c.Denied = func(*http.Request, api.Route, api.Caller, api.Code) error { return row.err }
 			})
 			w := send(h, "GET", "/only", "", "Authorization", "Bearer member-token")
 			require.Equal(t, row.status, w.Code)
@@ -124,11 +126,11 @@ func TestNobodyIsRefusedUnrecorded(t *testing.T) {
 	}
 }
 
-// A role can be taken away after the caller was let in: the refusal that follows is recorded with the role that was refused.
-func TestARefusalTellsTheRoleThatWasRefused(t *testing.T) {
+// A role can change after authentication: the denial is recorded with the role that was denied.
+func TestADenialRecordsTheDeniedRole(t *testing.T) {
 	var role rbac.Role
 	h := handler(t, func(c *api.Config) {
-		c.Denied = func(_ *http.Request, _ api.Route, caller api.Caller) error {
+		c.Denied = func(_ *http.Request, _ api.Route, caller api.Caller, _ api.Code) error {
 			role = caller.RoleNow
 			return nil
 		}
@@ -141,7 +143,7 @@ func TestARefusalTellsTheRoleThatWasRefused(t *testing.T) {
 
 func TestCategoryDefaultsToAuth(t *testing.T) {
 	h := guarded(t, func(c *api.Config) {
-		c.Denied = func(_ *http.Request, route api.Route, _ api.Caller) error {
+		c.Denied = func(_ *http.Request, route api.Route, _ api.Caller, _ api.Code) error {
 			require.Equal(t, "auth", route.Category)
 			return nil
 		}

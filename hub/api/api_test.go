@@ -29,9 +29,12 @@ var users = map[string]api.Caller{
 	"nobody-token":     {RoleNow: rbac.Admin},
 }
 
-// authenticate knows users by their tokens, and three tokens that no longer hold.
+// authenticate accepts the tokens of users, and returns an error for three tokens that are no
+// longer valid.
 func authenticate(r *http.Request) (api.Caller, error) {
 	switch token := api.Bearer(r); token {
+	case "disabled-token":
+		return api.Caller{}, api.AccountDisabled.Of(api.Caller{UserID: "u6", UserName: "meg", TenantID: "t1", RoleNow: rbac.Member})
 	case "expired-token":
 		return api.Caller{}, api.TokenExpired
 	case "revoked-token":
@@ -46,7 +49,7 @@ func authenticate(r *http.Request) (api.Caller, error) {
 	}
 }
 
-// handler makes a handler of routes with a configuration for tests; change may be nil.
+// handler returns a handler of routes with a configuration for tests; change may be nil.
 func handler(t testing.TB, change func(*api.Config), routes ...api.Route) http.Handler {
 	t.Helper()
 	cfg := api.Config{Authenticate: authenticate, Translate: translate}
@@ -58,7 +61,7 @@ func handler(t testing.TB, change func(*api.Config), routes ...api.Route) http.H
 	return h
 }
 
-// route is an open route that answers with its own path pattern and parameters.
+// route returns an open route that responds with its path pattern and parameters.
 func route(method, path string) api.Route {
 	return api.Route{Method: method, Path: path, Access: api.Open, Handle: func(w http.ResponseWriter, r *http.Request) error {
 		values := []string{method + " " + path}
@@ -71,7 +74,7 @@ func route(method, path string) api.Route {
 	}}
 }
 
-// answering is a route whose handler does what it is given.
+// answering returns a route with the given handler.
 func answering(method, path string, handle func(http.ResponseWriter, *http.Request) error) api.Route {
 	return api.Route{Method: method, Path: path, Access: api.Open, Handle: handle}
 }
@@ -81,7 +84,7 @@ func failing(err error) api.Route {
 	return answering("GET", "/", func(http.ResponseWriter, *http.Request) error { return err })
 }
 
-// send sends one request straight to the handler. Headers are pairs.
+// send sends one request directly to the handler. Headers are pairs.
 func send(h http.Handler, method, target, body string, headers ...string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, target, strings.NewReader(body))
 	if body == "" {
@@ -103,7 +106,7 @@ type fault struct {
 	RequestID string         `json:"requestId"`
 }
 
-// faultOf reads the body of an error strictly, and checks what all of them have.
+// faultOf parses the body of an error strictly, and checks the common fields.
 func faultOf(t testing.TB, w *httptest.ResponseRecorder) fault {
 	t.Helper()
 	require.Equal(t, "application/json", w.Header().Get("Content-Type"), w.Body)

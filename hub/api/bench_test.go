@@ -20,8 +20,8 @@ type benchUser struct {
 
 var benchAnswer = benchUser{"0190f3c1-7b6e-7c3d-9d5e-2f1a4b6c8d0e", "ada", "Ada Lovelace", "admin", "active"}
 
-// whole is an authenticated route behind all that the package does, its access log in JSON included. bare is a router
-// and json.Marshal.
+// whole is an authenticated route with everything that the package does, including an access log in
+// JSON. bare is a router and json.Marshal.
 func whole(b *testing.B) http.Handler {
 	return handler(b, func(c *api.Config) {
 		c.Logger = slog.New(slog.NewJSONHandler(io.Discard, nil)) //nolint:sloglint // the lines are to be made
@@ -57,7 +57,7 @@ func (w *nowhere) Header() http.Header         { return w.header }
 func (w *nowhere) Write(p []byte) (int, error) { return len(p), nil }
 func (w *nowhere) WriteHeader(int)             {}
 
-// BenchmarkHandler is what the handler alone costs.
+// BenchmarkHandler measures the handler without a network.
 func BenchmarkHandler(b *testing.B) {
 	for _, c := range contestants {
 		b.Run(c.name, func(b *testing.B) {

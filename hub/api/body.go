@@ -9,11 +9,11 @@ import (
 	"github.com/seed93082962/agenthost/internal/httpapi"
 )
 
-// defaultBodyLimit is for routes that say nothing.
+// defaultBodyLimit is the limit of routes without a BodyLimit, in bytes.
 const defaultBodyLimit = 1 << 20
 
-// Decode reads the body as a JSON object into a T. Unknown fields are ignored. Its errors are to be returned as they are:
-// 400 invalid_request (empty, malformed, of wrong types), 413 and 415.
+// Decode reads the body as a JSON object into a T. Unknown fields are ignored. A handler returns
+// its errors unchanged: 400 invalid_request (empty, malformed, a wrong type), 413 and 415.
 func Decode[T any](w http.ResponseWriter, r *http.Request) (T, error) {
 	var zero T
 	data, err := readJSON(w, r)
@@ -23,7 +23,7 @@ func Decode[T any](w http.ResponseWriter, r *http.Request) (T, error) {
 	return parse[T](data)
 }
 
-// DecodeOptional is Decode where no body is as good as an empty object.
+// DecodeOptional is Decode for a route whose body may be missing, which means an empty object.
 func DecodeOptional[T any](w http.ResponseWriter, r *http.Request) (T, error) {
 	var zero T
 	if r.ContentLength == 0 {
@@ -59,9 +59,9 @@ func isJSON(kind string) bool {
 
 func parse[T any](data []byte) (value T, err error) {
 	if hasNUL(data) {
-		return value, InvalidRequest.New("The body must not have the character U+0000.")
+		return value, InvalidRequest.New("The body must not contain the character U+0000.")
 	}
-	var v *T // stays nil for null
+	var v *T // nil for null
 	if err := httpapi.ParseJSON(data, &v); err != nil {
 		return value, err
 	}
@@ -71,7 +71,8 @@ func parse[T any](data []byte) (value T, err error) {
 	return *v, nil
 }
 
-// hasNUL finds the escape of U+0000, which PostgreSQL stores nowhere; JSON has no other way to write it.
+// hasNUL reports whether JSON contains the escape of U+0000, which PostgreSQL cannot store. JSON
+// has no other form of it.
 func hasNUL(data []byte) bool {
 	for {
 		i := bytes.Index(data, []byte(`\u0000`))
@@ -82,14 +83,14 @@ func hasNUL(data []byte) bool {
 		for i-slashes > 0 && data[i-slashes-1] == '\\' {
 			slashes++
 		}
-		if slashes%2 == 0 { // else the backslash of the escape is itself escaped
+		if slashes%2 == 0 { // otherwise the backslash is escaped
 			return true
 		}
 		data = data[i+len(`\u0000`):]
 	}
 }
 
-// Encode answers with v as JSON. It has written nothing when it returns an error.
+// Encode responds with v as JSON. It writes nothing if it returns an error.
 func Encode(w http.ResponseWriter, status int, v any) error {
 	if l, ok := v.(interface{ filled(v any) any }); ok {
 		v = l.filled(v)
@@ -97,20 +98,20 @@ func Encode(w http.ResponseWriter, status int, v any) error {
 	return httpapi.WriteJSON(w, status, v)
 }
 
-// NoContent answers 204.
+// NoContent responds with 204.
 func NoContent(w http.ResponseWriter) error {
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }
 
-// List is the answer of a list, which [Encode] writes with items as an array, also when there are none. Total counts all
-// that there are, on this page or not.
+// List is the response of a list. [Encode] writes Items as an array even if it is nil. Total is the
+// number of items on all pages.
 type List[T any] struct {
 	Items []T `json:"items"`
 	Total int `json:"total"`
 }
 
-// filled is called on what is encoded, which is another type where a List is embedded in it.
+// filled returns v with an array of items. v is another type if a List is embedded in it.
 func (l List[T]) filled(v any) any {
 	if _, ok := v.(List[T]); ok && l.Items == nil {
 		return List[T]{[]T{}, l.Total}

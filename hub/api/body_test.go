@@ -142,7 +142,7 @@ func TestDecode(t *testing.T) {
 				}
 				said, _ := f.Data["fields"].(map[string]any)[row.field].(string)
 				require.True(t, strings.HasPrefix(said, "must be "), "as all faults of fields: %s", said)
-				require.Equal(t, "The request cannot be read: "+row.field+" "+said+".", f.Message)
+				require.Equal(t, "The request cannot be parsed: "+row.field+" "+said+".", f.Message)
 			}
 		})
 	}

@@ -2,14 +2,14 @@ package api
 
 import "net/http"
 
-// Code is the stable word of an error. It is an error itself: a handler returns it as it is where its message says all,
-// and errors.Is(err, api.NotFound) finds it in an [*Error].
+// Code is the stable identifier of an error. It is an error itself: a handler returns it if the
+// standard message suffices. errors.Is(err, api.NotFound) also matches an [*Error] with the code.
 type Code string
 
-// All codes of the hub's API.
+// All codes of the hub's API. CONTRIBUTING.md lists them with their status.
 const (
-	InvalidRequest   Code = "invalid_request"   // the request cannot be read
-	ValidationFailed Code = "validation_failed" // it can, and fields have faults: see [Fields]
+	InvalidRequest   Code = "invalid_request"   // the request cannot be parsed
+	ValidationFailed Code = "validation_failed" // the values of fields are invalid: see [Fields]
 
 	Unauthenticated    Code = "unauthenticated"
 	TokenExpired       Code = "token_expired"
@@ -20,6 +20,8 @@ const (
 	Forbidden       Code = "forbidden"
 	AccountDisabled Code = "account_disabled"
 	BuiltinReadonly Code = "builtin_readonly"
+
+	PasswordChangeRequired Code = "password_change_required"
 
 	NotFound      Code = "not_found"
 	InviteInvalid Code = "invite_invalid"
@@ -39,7 +41,7 @@ const (
 	PayloadTooLarge    Code = "payload_too_large"
 	UnsupportedMedia   Code = "unsupported_media"
 	ArtifactInvalid    Code = "artifact_invalid"
-	RateLimited        Code = "rate_limited" // give RetryAfter
+	RateLimited        Code = "rate_limited" // set RetryAfter
 
 	InternalError       Code = "internal_error"
 	UpstreamFailed      Code = "upstream_failed"
@@ -48,22 +50,22 @@ const (
 	Unavailable         Code = "unavailable"
 )
 
-// Status is the HTTP status of the code.
+// Status returns the HTTP status of the code.
 func (c Code) Status() int { s, _ := c.meaning(); return s }
 
-// Error is the message of the code.
+// Error returns the standard message of the code.
 func (c Code) Error() string { _, m := c.meaning(); return m }
 
-// New makes an error of the code with a message of its own: a sentence that says what to do.
+// New returns an error with the code and its own message, a sentence that states the remedy.
 func (c Code) New(message string) *Error { return &Error{Code: c, Message: message} }
 
-// meaning is the one table of codes.
+// meaning returns the row of the code in the table of all codes.
 func (c Code) meaning() (status int, message string) {
 	switch c {
 	case InvalidRequest:
-		return http.StatusBadRequest, "The request cannot be read."
+		return http.StatusBadRequest, "The request cannot be parsed."
 	case ValidationFailed:
-		return http.StatusBadRequest, "Some fields have faults: see data.fields."
+		return http.StatusBadRequest, "Some fields are invalid: see data.fields."
 
 	case Unauthenticated:
 		return http.StatusUnauthorized, "Sign in, and send the access token as \"Authorization: Bearer TOKEN\"."
@@ -72,7 +74,7 @@ func (c Code) meaning() (status int, message string) {
 	case TokenRevoked:
 		return http.StatusUnauthorized, "The token was revoked: sign in again."
 	case InvalidCredentials:
-		return http.StatusUnauthorized, "The username or the password is wrong."
+		return http.StatusUnauthorized, "The username or the password is incorrect."
 	case RefreshReused:
 		return http.StatusUnauthorized, "The refresh token was used before: use the newest one, or sign in again."
 
@@ -81,36 +83,39 @@ func (c Code) meaning() (status int, message string) {
 	case AccountDisabled:
 		return http.StatusForbidden, "The account is disabled: ask an administrator."
 	case BuiltinReadonly:
-		return http.StatusForbidden, "What is built in cannot be changed: make one of your own."
+		return http.StatusForbidden, "Built-in objects cannot be changed: create your own."
+
+	case PasswordChangeRequired:
+		return http.StatusForbidden, "The password was reset: change it first."
 
 	case NotFound:
-		return http.StatusNotFound, "There is nothing at this address."
+		return http.StatusNotFound, "The path does not exist."
 	case InviteInvalid:
-		return http.StatusNotFound, "The invitation is not valid, or no longer: ask for a new one."
+		return http.StatusNotFound, "The invitation is not valid or no longer valid: ask for a new one."
 
 	case Conflict:
-		return http.StatusConflict, "Something else stands against this: read it again."
+		return http.StatusConflict, "The request conflicts with the current state: read it again."
 	case NameTaken:
 		return http.StatusConflict, "The name is taken: choose another."
 	case AlreadyInitialized:
 		return http.StatusConflict, "The hub is set up already: sign in."
 	case ToolInUse:
-		return http.StatusConflict, "Agents use this tool: take it away from those in data.agents first."
+		return http.StatusConflict, "Agents use this tool: remove it from the agents in data.agents first."
 	case DefaultTenantInUse:
-		return http.StatusConflict, "This is the default organization and there are others: make another one the default first."
+		return http.StatusConflict, "This is the default organization, and others exist: make another one the default first."
 	case LastAdmin:
 		return http.StatusConflict, "This is the last active administrator: make another user administrator first."
 	case AgentNotDeployed:
 		return http.StatusConflict, "The agent is not deployed: deploy it first."
 	case AgentDeployed:
-		return http.StatusConflict, "The agent is deployed: take the deployment down first."
+		return http.StatusConflict, "The agent is deployed: delete the deployment first."
 	case DeploymentKeyTaken:
 		return http.StatusConflict, "Another agent has this deployment key: choose another name."
 
 	case MethodNotAllowed:
-		return http.StatusMethodNotAllowed, "This address does not take the method: see the Allow header."
+		return http.StatusMethodNotAllowed, "The path does not support the method: see the Allow header."
 	case PreconditionFailed:
-		return http.StatusPreconditionFailed, "It was changed meanwhile: read it again, and send the new version in If-Match."
+		return http.StatusPreconditionFailed, "The object was changed: read it again, and send the new version in If-Match."
 	case PayloadTooLarge:
 		return http.StatusRequestEntityTooLarge, "The body is too large."
 	case UnsupportedMedia:
@@ -118,7 +123,7 @@ func (c Code) meaning() (status int, message string) {
 	case ArtifactInvalid:
 		return http.StatusUnprocessableEntity, "The file cannot be used."
 	case RateLimited:
-		return http.StatusTooManyRequests, "Too many tries: wait for as long as Retry-After says."
+		return http.StatusTooManyRequests, "Too many requests: wait for the time in Retry-After."
 
 	case UpstreamFailed:
 		return http.StatusBadGateway, "The service behind the hub failed: try again."
@@ -127,8 +132,8 @@ func (c Code) meaning() (status int, message string) {
 	case DeployerUnavailable:
 		return http.StatusServiceUnavailable, "The deployer cannot be reached: try again."
 	case Unavailable:
-		return http.StatusServiceUnavailable, "The hub cannot do this now: try again."
-	default: // InternalError, and what is in no table
-		return http.StatusInternalServerError, "Something went wrong in the hub: its log tells what, under this requestId."
+		return http.StatusServiceUnavailable, "The hub is unavailable: try again."
+	default: // InternalError and unknown codes
+		return http.StatusInternalServerError, "An internal error occurred: the log of the hub has its cause, with this requestId."
 	}
 }

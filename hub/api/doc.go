@@ -1,7 +1,8 @@
-// Package api is what the hub's handlers share: routes as data with who may call them, bodies in and out, errors in one
-// shape, paging, and who a request is from.
+// Package api has the common parts of the hub's handlers: routes as data with their permissions,
+// JSON bodies, one form of errors, paging, and the caller of a request.
 //
-// A concern of the hub lists its [Route] values, whose handlers return errors; [New] makes one http.Handler of all lists:
+// A concern of the hub lists its [Route] values, whose handlers return errors. [New] returns one
+// http.Handler for all lists:
 //
 //	func (s *Service) Routes() []api.Route {
 //		return []api.Route{
@@ -11,21 +12,22 @@
 //	}
 //
 //	func (s *Service) showUser(w http.ResponseWriter, r *http.Request) error {
-//		user, err := s.user(r.Context(), api.CallerOf(r).TenantID, r.PathValue("id"))
+//		user, err := s.User(r.Context(), api.CallerOf(r), r.PathValue("id"))
 //		if err != nil {
 //			return err
 //		}
 //		return api.Encode(w, http.StatusOK, user)
 //	}
 //
-// A request that no route takes is 404, or 405 with Allow, before anybody is asked for credentials; then comes the check
-// for calls from other sites, then 401, then 403, then the body. A path parameter is one segment: it is never empty, and
-// holds no slash, no control character and only valid UTF-8, or else the path is 404.
+// Requests are checked in this order: the path (404) and method (405 with Allow), cross-origin
+// writes (403), the credential (401), the permission (403), and the body. A path parameter is one
+// segment. It is never empty and contains no slash, no control character and only valid UTF-8;
+// otherwise the path is 404.
 //
-// An error is answered as {"code","message","data"?,"requestId"}. A handler returns a [Code] as it is, an [*Error] with
-// what is special to the case, or [Fields]; every other error is Config.Translate's, and else 500, whose text stands in
-// the log and nowhere else.
+// An error is written as {"code","message","data"?,"requestId"}. A handler returns a [Code], an
+// [*Error] with details, or [Fields]. Every other error is converted by Config.Translate, or
+// becomes a 500 whose text is only in the log.
 //
-// The access log has neither queries nor headers, and of a path that no route takes only the words that stand in the
-// route table.
+// The access log contains neither queries nor headers. Of a path that matches no route it contains
+// only the segments that occur in the route table.
 package api

@@ -4,15 +4,20 @@ import (
 	"time"
 )
 
-// Error is an error with what a client gets to know of it.
+// Error is an error with the response that the client receives.
 type Error struct {
 	Code       Code
-	Message    string        // "" is the code's
-	Status     int           // 0 is the code's
-	Data       any           // to JSON; nil is none
+	Message    string        // defaults to that of the code
+	Status     int           // defaults to that of the code
+	Data       any           // encoded as JSON; nil for none
 	RetryAfter time.Duration // of 429 and 503, rounded up to seconds; at least 1 s
-	Cause      error         // for the log, and for errors.Is; no client sees it
+	Cause      error         // for the log and errors.Is; never sent to the client
+	Caller     *Caller       // whose request was rejected during authentication: see [Code.Of]
 }
+
+// Of returns the code as an error of a request by the caller. [Config.Denied] records such a
+// request even if it was rejected before a route admitted the caller.
+func (c Code) Of(caller Caller) *Error { return &Error{Code: c, Caller: &caller} }
 
 func (e *Error) Error() string {
 	text := string(e.Code) + ": " + e.message()
@@ -22,7 +27,7 @@ func (e *Error) Error() string {
 	return text
 }
 
-// Is makes errors.Is(err, code) hold.
+// Is reports whether target is the code of the error.
 func (e *Error) Is(target error) bool {
 	code, ok := target.(Code)
 	return ok && code == e.Code
@@ -44,7 +49,7 @@ func (e *Error) status() int {
 	return e.Code.Status()
 }
 
-// errorBody is every error on the wire.
+// errorBody is the JSON form of every error.
 type errorBody struct {
 	Code      Code   `json:"code"`
 	Message   string `json:"message"`
@@ -52,6 +57,6 @@ type errorBody struct {
 	RequestID string `json:"requestId"`
 }
 
-type fieldFaults struct {
+type fieldErrors struct {
 	Fields map[string]string `json:"fields"`
 }

@@ -13,8 +13,9 @@ import (
 	"github.com/seed93082962/agenthost/rbac"
 )
 
-// Fail answers a request as if its handler had returned err. It is for handlers of other packages that word no errors
-// themselves. Of routes that New did not make, it answers 500.
+// Fail responds to a request as if its handler had returned err. It is for handlers of other
+// packages that do not write errors themselves. Outside of a handler made by New the response is
+// 500.
 func Fail(w http.ResponseWriter, r *http.Request, err error) {
 	if c := callOf(r); c != nil {
 		c.server.fail(w, r, err)
@@ -24,32 +25,28 @@ func Fail(w http.ResponseWriter, r *http.Request, err error) {
 	_ = httpapi.WriteJSON(w, e.status(), errorBody{e.Code, e.message(), nil, httpapi.RequestID(w)})
 }
 
-// fail is the one place where an error becomes an answer.
+// fail writes the response of an error. No other function does.
 func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	route := &Route{}
 	if c := callOf(r); c != nil {
 		route = c.route
 	}
-	e := s.known(r, err)
+	e := s.toError(r, err)
 	if httpapi.Began(w) {
-		s.logFault(w, r, e, err)
+		s.logError(w, r, e, err)
 		panic(http.ErrAbortHandler)
 	}
-	if caller := CallerOf(r); e.Code == Forbidden && caller.UserID != "" && s.cfg.Denied != nil {
-		if refused, ok := errors.AsType[*rbac.DeniedError](err); ok {
-			caller.RoleNow = refused.Role // which may have changed since the caller was let in
-		}
-		if err = s.cfg.Denied(r, *route, caller); err != nil {
-			e = s.known(r, err)
-		}
+	if denied := s.recordDenied(r, route, e, err); denied != nil {
+		err = denied
+		e = s.toError(r, err)
 	}
 	status := e.status()
 	if status >= http.StatusInternalServerError {
-		s.logFault(w, r, e, err)
+		s.logError(w, r, e, err)
 	}
 	h := w.Header()
 	for _, name := range []string{"Etag", "Last-Modified", "Content-Encoding", "Content-Disposition"} {
-		h.Del(name) // of the answer that there would have been
+		h.Del(name) // of the response that the handler prepared
 	}
 	h["Cache-Control"] = noStore
 	switch status {
@@ -61,42 +58,60 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 		h.Set("Retry-After", strconv.FormatInt(max(1, int64((e.RetryAfter+time.Second-1)/time.Second)), 10))
 	}
 	body := errorBody{e.Code, e.message(), e.Data, httpapi.RequestID(w)}
-	if err := httpapi.WriteJSON(w, status, body); err != nil { // Data has no JSON form, and nothing is written
-		s.logFault(w, r, e, err)
+	if err := httpapi.WriteJSON(w, status, body); err != nil { // Data cannot be encoded, and nothing was written
+		s.logError(w, r, e, err)
 		body.Data = nil
 		_ = httpapi.WriteJSON(w, status, body)
 	}
 }
 
-// known says what an error is to a client.
-func (s *server) known(r *http.Request, err error) *Error {
+// recordDenied calls Config.Denied if the error denies a known caller a permission.
+func (s *server) recordDenied(r *http.Request, route *Route, e *Error, err error) error {
+	caller := CallerOf(r)
+	if e.Caller != nil {
+		from := caller
+		caller = *e.Caller
+		caller.RemoteIP, caller.UserAgent = from.RemoteIP, from.UserAgent
+		r = r.WithContext(rbac.NewContext(r.Context(), caller))
+	}
+	if s.cfg.Denied == nil || caller.UserID == "" || e.Code != Forbidden && e.Caller == nil {
+		return nil
+	}
+	if denied, ok := errors.AsType[*rbac.DeniedError](err); ok {
+		caller.RoleNow = denied.Role // it may have changed after authentication
+	}
+	return s.cfg.Denied(r, *route, caller, e.Code)
+}
+
+// toError converts an error to the response that the client receives.
+func (s *server) toError(r *http.Request, err error) *Error {
 	var (
-		known   *Error
-		code    Code
-		fields  Fields
-		body    *httpapi.BodyError
-		large   *http.MaxBytesError
-		refused *rbac.DeniedError
+		apiErr *Error
+		code   Code
+		fields Fields
+		body   *httpapi.BodyError
+		large  *http.MaxBytesError
+		denied *rbac.DeniedError
 	)
 	switch {
-	case errors.As(err, &known):
-		return known
+	case errors.As(err, &apiErr):
+		return apiErr
 	case errors.As(err, &code):
 		return &Error{Code: code}
 	case errors.As(err, &fields):
-		return &Error{Code: ValidationFailed, Data: fieldFaults{fields}}
-	case errors.As(err, &refused):
+		return &Error{Code: ValidationFailed, Data: fieldErrors{fields}}
+	case errors.As(err, &denied):
 		return &Error{Code: Forbidden}
 	case errors.As(err, &body):
-		e := InvalidRequest.New("The request cannot be read: " + body.Message + ".")
+		e := InvalidRequest.New("The request cannot be parsed: " + body.Message + ".")
 		if body.Field != "" {
-			e.Data = fieldFaults{map[string]string{body.Field: strings.TrimPrefix(body.Message, body.Field+" ")}}
+			e.Data = fieldErrors{map[string]string{body.Field: strings.TrimPrefix(body.Message, body.Field+" ")}}
 		}
 		return e
 	case errors.Is(err, httpapi.ErrTooLarge), errors.As(err, &large):
 		e := &Error{Code: PayloadTooLarge}
 		if c := callOf(r); c != nil {
-			e.Message = "The body is too large: at most " + strconv.FormatInt(c.route.BodyLimit, 10) + " bytes are taken."
+			e.Message = "The body is too large: at most " + strconv.FormatInt(c.route.BodyLimit, 10) + " bytes are accepted."
 		}
 		return e
 	case errors.Is(err, httpapi.ErrNotFound):
@@ -107,20 +122,20 @@ func (s *server) known(r *http.Request, err error) *Error {
 	if e := s.cfg.Translate(err); e != nil {
 		return e
 	}
-	if gone(r, err) {
+	if clientGone(r, err) {
 		return &Error{Code: Unavailable}
 	}
 	return &Error{Code: InternalError, Cause: err}
 }
 
-// gone holds where nobody is at fault, and nobody is there to be answered.
-func gone(r *http.Request, err error) bool {
+// clientGone reports whether the client has disconnected, which is not an error of the hub.
+func clientGone(r *http.Request, err error) bool {
 	return errors.Is(err, context.Canceled) && r.Context().Err() != nil
 }
 
-// logFault tells the log what a client does not get to know.
-func (s *server) logFault(w http.ResponseWriter, r *http.Request, e *Error, err error) {
-	if gone(r, err) || errors.Is(err, httpapi.ErrPanic) { // the shell has logged the panic, with its stack
+// logError logs the cause of an error, which the client does not receive.
+func (s *server) logError(w http.ResponseWriter, r *http.Request, e *Error, err error) {
+	if clientGone(r, err) || errors.Is(err, httpapi.ErrPanic) { // already logged with its stack
 		return
 	}
 	level := slog.LevelWarn
@@ -132,10 +147,11 @@ func (s *server) logFault(w http.ResponseWriter, r *http.Request, e *Error, err 
 		route = c.route.Path
 	}
 	s.cfg.Logger.LogAttrs(context.WithoutCancel(r.Context()), level, "request failed", slog.String("err", err.Error()), slog.String("method", r.Method),
-		slog.String("route", route), slog.String("requestId", httpapi.RequestID(w)))
+		slog.String("route", route), slog.String("request_id", httpapi.RequestID(w)))
 }
 
-// challenge is RFC 6750: the error is told where a token was given and refused.
+// challenge returns the WWW-Authenticate header of a 401 (RFC 6750, section 3): the error is
+// included if a token was sent.
 func challenge(r *http.Request, code Code) string {
 	switch code {
 	case Unauthenticated, TokenExpired, TokenRevoked:

@@ -102,7 +102,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-func TestWhatIsLoggedOfFaults(t *testing.T) {
+func TestLogOfErrors(t *testing.T) {
 	for name, row := range map[string]struct {
 		handle func(http.ResponseWriter, *http.Request) error
 		text   string
@@ -127,13 +127,13 @@ func TestWhatIsLoggedOfFaults(t *testing.T) {
 				require.Contains(t, log.String(), "level="+row.level)
 			}
 			for line := range strings.Lines(log.String()) {
-				require.Contains(t, line, "requestId="+f.RequestID)
+				require.Contains(t, line, "request_id="+f.RequestID)
 			}
 		})
 	}
 }
 
-func TestAClientThatIsGoneIsNoFault(t *testing.T) {
+func TestADisconnectIsNotAnError(t *testing.T) {
 	logger, log := logged()
 	h := handler(t, func(c *api.Config) { c.Logger = logger }, answering("GET", "/", func(_ http.ResponseWriter, r *http.Request) error {
 		return r.Context().Err()
@@ -145,7 +145,7 @@ func TestAClientThatIsGoneIsNoFault(t *testing.T) {
 	require.Contains(t, log.String(), "status=503")
 }
 
-func TestAnErrorInMidAnswerCutsIt(t *testing.T) {
+func TestAnErrorAfterTheFirstByteClosesTheConnection(t *testing.T) {
 	logger, log := logged()
 	server := httptest.NewServer(handler(t, func(c *api.Config) { c.Logger = logger }, answering("GET", "/", func(w http.ResponseWriter, _ *http.Request) error {
 		_, _ = io.WriteString(w, strings.Repeat("x", 1<<16))
@@ -161,7 +161,7 @@ func TestAnErrorInMidAnswerCutsIt(t *testing.T) {
 	require.Equal(t, 1, strings.Count(log.String(), "hunter2"))
 }
 
-func TestAnErrorKeepsNoHeaderOfTheAnswerThatWasToBe(t *testing.T) {
+func TestAnErrorRemovesHeadersOfThePreparedResponse(t *testing.T) {
 	w := send(handler(t, nil, answering("GET", "/", func(w http.ResponseWriter, _ *http.Request) error {
 		h := w.Header()
 		h.Set("Cache-Control", "public, max-age=3600")

@@ -9,13 +9,14 @@ import (
 	"unicode/utf8"
 )
 
-// Fields are faults by the name of the field, as the client wrote it: the error is 400 validation_failed with them in
-// data.fields. A handler collects them all before it answers:
+// Fields are the invalid fields of a request, by the name of the field, with the reason. The
+// response is 400 validation_failed with all of them in data.fields. A handler checks every field
+// before it returns them:
 //
-//	faults := api.Fields{}
-//	name := faults.Line("name", in.Name, 1, 64)
-//	note := faults.Text("note", in.Note, 0, 2000)
-//	if err := faults.Err(); err != nil {
+//	invalid := api.Fields{}
+//	name := invalid.Line("name", in.Name, 1, 64)
+//	note := invalid.Text("note", in.Note, 0, 2000)
+//	if err := invalid.Err(); err != nil {
 //		return err
 //	}
 type Fields map[string]string
@@ -29,10 +30,10 @@ func (f Fields) Error() string {
 	return text.String()
 }
 
-// Is makes errors.Is(err, api.ValidationFailed) hold.
+// Is reports whether target is ValidationFailed.
 func (f Fields) Is(target error) bool { return target == ValidationFailed }
 
-// Err is nil where there are no faults.
+// Err returns the fields as an error, or nil if all fields are valid.
 func (f Fields) Err() error {
 	if len(f) == 0 {
 		return nil
@@ -40,21 +41,23 @@ func (f Fields) Err() error {
 	return f
 }
 
-// Add notes a fault, worded to follow the field's name: "must be ...". The first fault of a field stays.
-func (f Fields) Add(field, fault string) {
+// Add adds a field with the reason, in words that follow the name of the field: "must be ...". The
+// first reason is kept.
+func (f Fields) Add(field, reason string) {
 	if _, ok := f[field]; !ok {
-		f[field] = fault
+		f[field] = reason
 	}
 }
 
-// Line checks a text of one line, such as a name, and returns it without the white space around it. It has from least to
-// most characters, no control characters, nothing that turns the direction of writing and nothing that cannot be seen, but
-// for joiners within words and emoji and what makes a variant of a sign. Where it is not empty, there is something to be seen.
+// Line checks a text of one line, such as a name, and returns it without surrounding white space.
+// The text must have least to most characters, and no control characters, bidirectional controls or
+// invisible characters, except joiners within words and emoji and variation selectors. A text that
+// is not empty must have a visible character.
 func (f Fields) Line(field, value string, least, most int) string {
 	return f.check(field, value, least, most, "")
 }
 
-// Text is Line for a text that may have line breaks and tabs.
+// Text is Line for a text that may contain line breaks and tabs.
 func (f Fields) Text(field, value string, least, most int) string {
 	return f.check(field, value, least, most, "\n\r\t")
 }
@@ -72,29 +75,29 @@ func (f Fields) check(field, value string, least, most int, also string) string 
 		f.Add(field, fmt.Sprintf("must have at least %d characters", least))
 	case n > most:
 		f.Add(field, fmt.Sprintf("must have at most %d characters", most))
-	case strings.ContainsFunc(value, func(c rune) bool { return misleading(c) && !strings.ContainsRune(also, c) }):
+	case strings.ContainsFunc(value, func(c rune) bool { return isControl(c) && !strings.ContainsRune(also, c) }):
 		f.Add(field, "must not have control characters")
-	case hasUnseen(value):
+	case hasInvisible(value):
 		f.Add(field, "must not have invisible characters")
-	case n > 0 && !strings.ContainsFunc(value, seen):
+	case n > 0 && !strings.ContainsFunc(value, isVisible):
 		f.Add(field, "must have a visible character")
 	}
 	return value
 }
 
-// Plain makes a text that a stranger gave fit to be kept and shown: U+FFFD takes the place of what Line refuses as a control
-// character.
+// Plain returns untrusted text in a form that can be stored and displayed: U+FFFD replaces the
+// control characters that Line rejects.
 func Plain(text string) string {
 	return strings.Map(func(c rune) rune {
-		if misleading(c) {
+		if isControl(c) {
 			return utf8.RuneError
 		}
 		return c
 	}, text)
 }
 
-// misleading holds for what a name must not have: control characters, line and paragraph separators, and the marks that
-// turn the direction of writing, with which one name looks like another.
-func misleading(c rune) bool {
+// isControl reports whether c is a control character, a line or paragraph separator, or a
+// bidirectional control, with which one name can look like another.
+func isControl(c rune) bool {
 	return unicode.In(c, unicode.Cc, unicode.Zl, unicode.Zp, unicode.Bidi_Control)
 }

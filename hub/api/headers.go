@@ -3,9 +3,12 @@ package api
 import (
 	"net/http"
 	"strings"
+
+	"github.com/seed93082962/agenthost/internal/httpapi"
 )
 
-// Headers are shared among answers: who changes one replaces the slice, as http.Header.Set does.
+// These values are shared by all responses. They are replaced, never changed, as by
+// http.Header.Set.
 var (
 	noStore    = []string{"no-store"}
 	noSniff    = []string{"nosniff"}
@@ -15,8 +18,8 @@ var (
 	sameOrigin = []string{"same-origin"}
 )
 
-// secure sets what every answer has, unless its handler sets it otherwise.
-func secure(h http.Header) {
+// setSecurityHeaders sets the headers of every response. A handler may replace them.
+func setSecurityHeaders(h http.Header) {
 	h["Cache-Control"] = noStore
 	h["X-Content-Type-Options"] = noSniff
 	h["Referrer-Policy"] = noReferrer
@@ -25,16 +28,17 @@ func secure(h http.Header) {
 	h["Cross-Origin-Resource-Policy"] = sameOrigin
 }
 
-// What a script of an allowed origin may send and see, beside what it may always.
+// Headers that a script of an allowed origin may send and read in addition to the standard ones.
 const (
 	corsRequest  = "Authorization, Content-Type, If-Match, If-None-Match, X-Request-Id"
 	corsResponse = "Audit-Checkpoint, Audit-Snapshot-Id, Content-Disposition, ETag, Retry-After, WWW-Authenticate, X-Request-Id"
-	corsMaxAge   = "600" // seconds for which a browser need not ask again
+	corsMaxAge   = "600" // seconds for which a browser caches the preflight response
 )
 
-// answerCORS lets scripts of the allowed origins see the answer. It reports whether it has answered: a browser that asks
-// beforehand. Credentials are tokens in a header, so that no Access-Control-Allow-Credentials is needed.
-func (s *server) answerCORS(w http.ResponseWriter, r *http.Request) bool {
+// handleCORS permits scripts of the allowed origins to read the response. It reports whether the
+// request was a preflight request, to which it has responded. Credentials are tokens in a header:
+// Access-Control-Allow-Credentials is not needed.
+func (s *server) handleCORS(w http.ResponseWriter, r *http.Request) bool {
 	h := w.Header()
 	h.Add("Vary", "Origin")
 	origin := r.Header.Get("Origin")
@@ -47,10 +51,10 @@ func (s *server) answerCORS(w http.ResponseWriter, r *http.Request) bool {
 		return false
 	}
 	methods := s.methods(r.URL.Path)
-	if len(methods) == 0 {
-		return false // it will be 404
+	if len(methods) == 0 || httpapi.HasEncodedSlash(r.URL) {
+		return false // the response is 404
 	}
-	s.logMissed(w, r)
+	s.logUnmatched(w, r)
 	h.Add("Vary", "Access-Control-Request-Method, Access-Control-Request-Headers")
 	h.Set("Access-Control-Allow-Methods", strings.Join(methods, ", "))
 	h.Set("Access-Control-Allow-Headers", corsRequest)

@@ -10,7 +10,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/api"
 )
 
-func TestHeadersOfEveryAnswer(t *testing.T) {
+func TestHeadersOfEveryResponse(t *testing.T) {
 	h := guarded(t, nil)
 	for _, request := range []string{"GET /open", "HEAD /open", "GET /any", "POST /open", "GET /nothing", "OPTIONS /open", "GET /a%2Fb"} {
 		method, path, _ := strings.Cut(request, " ")
@@ -107,6 +107,7 @@ func TestCORS(t *testing.T) {
 	require.Nil(t, preflight("/agents/a", "Origin", mine), "no preflight")
 	require.Nil(t, preflight("/agents/a", "Access-Control-Request-Method", "GET"))
 	require.Nil(t, preflight("/nothing", "Origin", mine, "Access-Control-Request-Method", "GET"))
+	require.Nil(t, preflight("/agents%2Fa", "Origin", mine, "Access-Control-Request-Method", "GET"))
 
 	for _, path := range []string{"/agents", "/nothing"} { // an error can be read as well
 		w := send(h, "GET", path, "", "Origin", "http://localhost:3000")

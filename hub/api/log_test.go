@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -45,7 +46,34 @@ func TestAccessLog(t *testing.T) {
 	}
 }
 
-func TestFaultsOfSecretRoutesNameTheRoute(t *testing.T) {
+func TestTheAccessLogHasTheClientsAddress(t *testing.T) {
+	for name, row := range map[string]struct{ peer, path, forwarded, want string }{
+		"a client":                     {"192.0.2.1:1234", "/agents/coder", "", "192.0.2.1"},
+		"behind a trusted proxy":       {"10.0.0.1:1234", "/agents/coder", "198.51.100.7, 10.0.0.2", "198.51.100.7"},
+		"an untrusted peer forwards":   {"192.0.2.1:1234", "/agents/coder", "198.51.100.7", "192.0.2.1"},
+		"IPv6":                         {"[2001:db8::1]:1234", "/agents/coder", "", "2001:db8::1"},
+		"a path that no route takes":   {"10.0.0.1:1234", "/nothing", "198.51.100.7", "198.51.100.7"},
+		"a request without permission": {"10.0.0.1:1234", "/private", "198.51.100.7", "198.51.100.7"},
+		"a handler that panics":        {"10.0.0.1:1234", "/panic", "198.51.100.7", "198.51.100.7"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			logger, log := logged()
+			h := handler(t, func(c *api.Config) {
+				c.Logger, c.TrustedProxies = logger, []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
+			}, route("GET", "/agents/:name"), api.Route{Method: "GET", Path: "/private", Access: api.SignedIn, Handle: route("GET", "/").Handle},
+				answering("GET", "/panic", func(http.ResponseWriter, *http.Request) error { panic("bug") }))
+			r := httptest.NewRequest(http.MethodGet, row.path, nil)
+			r.RemoteAddr = row.peer
+			if row.forwarded != "" {
+				r.Header.Set("X-Forwarded-For", row.forwarded)
+			}
+			h.ServeHTTP(httptest.NewRecorder(), r)
+			require.Contains(t, log.String(), " remote_ip="+row.want+"\n")
+		})
+	}
+}
+
+func TestErrorsOfSecretRoutesNameTheRoute(t *testing.T) {
 	logger, log := logged()
 	broken := answering("GET", "/auth/invite/:token", func(http.ResponseWriter, *http.Request) error { return errSecret })
 	broken.Secret = true
@@ -86,7 +114,7 @@ func TestStreams(t *testing.T) {
 	}
 }
 
-func TestRequestEvent(t *testing.T) {
+func TestCallerEvent(t *testing.T) {
 	for agent, want := range map[string]string{
 		"curl/8":                       "curl/8",
 		"":                             "",
@@ -96,7 +124,7 @@ func TestRequestEvent(t *testing.T) {
 		strings.Repeat("x", 511) + "智": strings.Repeat("x", 511),
 	} {
 		h := handler(t, nil, api.Route{Method: "GET", Path: "/", Access: api.SignedIn, Handle: func(w http.ResponseWriter, r *http.Request) error {
-			event := api.RequestEvent(r)
+			event := api.CallerOf(r).Event()
 			require.Equal(t, want, event.UserAgent)
 			require.Equal(t, want, api.UserAgent(r))
 			require.Equal(t, "t1 u1 ada 192.0.2.1", strings.Join([]string{event.TenantID, event.UserID, event.UserName, event.RemoteIP}, " "))

@@ -4,52 +4,54 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"unicode/utf8"
+
+	"github.com/seed93082962/agenthost/internal/paging"
 )
 
-const (
-	defaultPageSize = 20
-	maxPageSize     = 100
-	maxPage         = 1 << 40 // no list is so long; the offset stays far from overflow
-)
+// maxPage is the largest number of a page, so that its offset does not overflow. No list is as
+// long.
+const maxPage = 1 << 40
 
-// Page is a page of a list. The first has number 1.
-type Page struct{ Number, Size int }
+// Page is a page of a list. The first page has the number 1.
+type Page struct {
+	Number, Size int
+	Query        string // q: the text that a listed item contains, in any letter case; "" for all items
+}
 
-// Offset is how many items come before the page.
+// Offset returns the number of items before the page.
 func (p Page) Offset() int { return (p.Number - 1) * p.Size }
 
-// Paging reads page and page_size of the query. Omitted or empty they are 1 and 20; a size above 100 is cut to 100. What
-// is not an integer from 1 on is 400 invalid_request.
+// maxQuery is the number of characters of q.
+const maxQuery = 200
+
+// Paging parses page, page_size and q of the query. A list that cannot be searched ignores q. If a
+// parameter is missing or empty, it is 1 or 20. A size above 100 is 100. The error is 400
+// invalid_request if a parameter is not an integer of at least 1.
 func Paging(r *http.Request) (Page, error) {
-	p := Page{1, defaultPageSize}
+	first := Page{Number: 1, Size: paging.DefaultSize}
 	if r.URL.RawQuery == "" {
-		return p, nil
+		return first, nil
 	}
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return p, InvalidRequest.New("The query string is malformed: escape it as a URL wants it.")
+		return first, InvalidRequest.New("The query string is malformed: escape it as in a URL.")
 	}
-	faults := map[string]string{}
-	number := func(name string, unset, most int) int {
-		s := query.Get(name)
-		if s == "" {
-			return unset
-		}
-		n, ok := 0, true
-		for _, c := range []byte(s) {
-			ok = ok && '0' <= c && c <= '9'
-			n = min(n*10+int(c-'0'), most)
-		}
-		if !ok || strings.Trim(s, "0") == "" {
-			faults[name] = "must be an integer from 1 on"
-		}
-		return n
+	number, validNumber := paging.Number(query.Get("page"))
+	size, validSize := paging.Size(query.Get("page_size"))
+	invalid := map[string]string{}
+	if !validNumber {
+		invalid["page"] = paging.Want
 	}
-	p.Number = number("page", 1, maxPage)
-	p.Size = number("page_size", defaultPageSize, maxPageSize)
-	if len(faults) > 0 {
-		return Page{1, defaultPageSize}, &Error{Code: InvalidRequest, Data: fieldFaults{faults},
-			Message: "page and page_size must be integers from 1 on."}
+	if !validSize {
+		invalid["page_size"] = paging.Want
 	}
-	return p, nil
+	if len(invalid) > 0 {
+		return first, &Error{Code: InvalidRequest, Data: fieldErrors{invalid}, Message: "page and page_size must be integers of at least 1."}
+	}
+	q := query.Get("q")
+	if !utf8.ValidString(q) || strings.ContainsRune(q, 0) || utf8.RuneCountInString(q) > maxQuery {
+		return first, &Error{Code: InvalidRequest, Data: fieldErrors{map[string]string{"q": "must be UTF-8 of at most 200 characters"}}}
+	}
+	return Page{Number: int(min(number, maxPage)), Size: size, Query: q}, nil
 }

@@ -19,11 +19,11 @@ var proxies = []netip.Prefix{
 	netip.MustParsePrefix("fe80::/10"),
 }
 
-// remoteIP asks what address a request has. Nil proxies trust nobody.
+// remoteIP returns the address of a request. Nil proxies means that no peer is trusted.
 func remoteIP(t testing.TB, trusted []netip.Prefix, peer string, forwarded ...string) (ip string) {
 	h := handler(t, func(c *api.Config) { c.TrustedProxies = trusted }, answering("GET", "/", func(w http.ResponseWriter, r *http.Request) error {
 		ip = api.RemoteIP(r)
-		require.Equal(t, ip, api.RequestEvent(r).RemoteIP)
+		require.Equal(t, ip, api.CallerOf(r).RemoteIP)
 		return api.NoContent(w)
 	}))
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
@@ -96,4 +96,31 @@ func FuzzRemoteIP(f *testing.F) {
 		require.LessOrEqual(t, len(ip), 39)
 		require.NotContains(t, ip, strings.Repeat(":", 3))
 	})
+}
+
+func TestForwardingHeadersOfAnUntrustedPeer(t *testing.T) {
+	for name, row := range map[string]struct {
+		peer, header string
+		warnings     int
+	}{
+		"X-Forwarded-For":      {"203.0.113.9:4711", "X-Forwarded-For", 1},
+		"Forwarded":            {"203.0.113.9:4711", "Forwarded", 1},
+		"X-Real-IP":            {"203.0.113.9:4711", "X-Real-IP", 1},
+		"loopback":             {"127.0.0.1:4711", "X-Forwarded-For", 1},
+		"a Unix socket":        {"@", "X-Forwarded-For", 1},
+		"a trusted proxy":      {"10.0.0.1:4711", "X-Forwarded-For", 0},
+		"no forwarding header": {"203.0.113.9:4711", "X-Other", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			logger, log := logged()
+			h := handler(t, func(c *api.Config) { c.Logger, c.TrustedProxies = logger, proxies }, route("GET", "/"))
+			for range 3 {
+				r := httptest.NewRequest(http.MethodGet, "/", nil)
+				r.RemoteAddr = row.peer
+				r.Header.Set(row.header, "198.51.100.1")
+				h.ServeHTTP(httptest.NewRecorder(), r)
+			}
+			require.Equal(t, row.warnings, strings.Count(log.String(), "level=WARN"), log)
+		})
+	}
 }

@@ -14,69 +14,72 @@ import (
 	"github.com/seed93082962/agenthost/rbac"
 )
 
-// Access is who may call a route that has no Group.
+// Access states who may call a route without a Group.
 type Access uint8
 
-// What a route without a Group says. The zero Access is for routes that have one.
+// Values of Access. The zero value is for routes with a Group.
 const (
-	Open     Access = iota + 1 // nobody is asked for credentials
-	SignedIn                   // any role
+	Open     Access = iota + 1 // no credential is checked
+	SignedIn                   // every role
 )
 
-// Route is one method at one path, and who may call it. Every GET answers HEAD too.
+// Route is a method and path with its permission. Every GET route also serves HEAD.
 type Route struct {
 	Method string
-	Path   string // "/users/:id": a segment after a colon is a parameter, for r.PathValue; a word goes before a parameter
+	Path   string // "/users/:id": :id is a parameter for r.PathValue. A literal segment takes precedence over a parameter.
 
-	Group  rbac.Group // whose roles may call it
-	Access Access     // where there is no group
+	Group  rbac.Group // the roles that may call it
+	Access Access     // without a group
 
-	Category    string // the audit category of a refusal. Defaults to "auth".
-	BodyLimit   int64  // bytes. Defaults to 1 MiB.
-	Secret      bool   // a path parameter is a secret: the access log shows Path
-	Quiet       bool   // probes call it every few seconds: the access log shows it at debug level
-	Hidden      bool   // Allow does not name it: it answers 404, where the path has other methods
-	NoChallenge bool   // no WWW-Authenticate in a 401: the route takes another credential than a bearer token
+	Category             string // the audit category of a denied permission. Defaults to "auth".
+	BodyLimit            int64  // bytes. Defaults to 1 MiB.
+	Secret               bool   // a path parameter is a secret: the access log contains Path instead of the path
+	Quiet                bool   // probes call it every few seconds: it is logged at debug level
+	Hidden               bool   // it always responds with 404 and is not listed in Allow, although the path has other methods
+	BeforePasswordChange bool   // a caller who must change the password may call it
+	NoChallenge          bool   // no WWW-Authenticate in a 401: the credential of the route is not a bearer token
 
-	// Handle answers the request, or returns an error and has written nothing. Where an answer that began cannot be
-	// ended, an error cuts the connection, so that half an answer does not look whole.
+	// Handle responds to the request, or returns an error before it writes anything. An error after
+	// the first byte closes the connection, so that the client does not take a truncated response
+	// for a complete one.
 	Handle func(w http.ResponseWriter, r *http.Request) error
 }
 
-// pattern is a route for the router. httprouter takes no word beside a parameter; so where one route of a method has a
-// parameter, all others that are the same up to there get one too, and what their word was is compared afterwards.
+// pattern is a route as the router knows it. httprouter does not support a literal segment next to
+// a parameter. If a route of a method has a parameter, the routes with the same preceding segments
+// get a parameter too, and their literal is compared later.
 type pattern struct {
 	*Route
 	segments []string // of Path
 	params   []param
-	words    []param // segments that the router takes for parameters, and are words
+	literals []param // literal segments that are parameters for the router
 }
 
 type param struct {
 	name  string
-	index int // among the segments that the router takes for parameters
+	index int // among the parameters of the router
 }
 
 func newPattern(route Route) (*pattern, error) {
-	fault := func(text string) (*pattern, error) {
+	invalid := func(text string) (*pattern, error) {
 		return nil, fmt.Errorf("route %s %s: %s", route.Method, route.Path, text)
 	}
 	methods := []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"}
 	switch {
 	case !slices.Contains(methods, route.Method):
-		return fault("the method is none of " + strings.Join(methods, ", "))
+		return invalid("the method is not one of " + strings.Join(methods, ", "))
 	case !strings.HasPrefix(route.Path, "/"):
-		return fault("the path does not begin with /")
+		return invalid("the path does not begin with /")
 	case route.Group.IsZero() && route.Access == 0:
-		return fault("it does not say who may call it: give it a Group or an Access")
+		return invalid("it has neither a Group nor an Access")
 	case !route.Group.IsZero() && route.Access != 0:
-		return fault("it has both a Group and an Access")
+		return invalid("it has both a Group and an Access")
 	case route.Access > SignedIn:
-		return fault("unknown Access")
+		return invalid("unknown Access")
 	case route.Handle == nil:
-		return fault("it has no Handle")
+		return invalid("it has no Handle")
 	case route.BodyLimit < 0:
-		return fault("BodyLimit is negative")
+		return invalid("BodyLimit is negative")
 	}
 	p := &pattern{Route: &route, segments: split(route.Path)}
 	names := map[string]bool{}
@@ -84,11 +87,11 @@ func newPattern(route Route) (*pattern, error) {
 		name, isParam := strings.CutPrefix(segment, ":")
 		switch {
 		case segment == "":
-			return fault("a segment is empty")
+			return invalid("a segment is empty")
 		case strings.ContainsAny(name, ":*%?#") || isParam && name == "":
-			return fault(fmt.Sprintf("segment %q is neither a word nor :name", segment))
+			return invalid(fmt.Sprintf("segment %q is neither a literal nor :name", segment))
 		case isParam && names[name]:
-			return fault("two parameters are named " + name)
+			return invalid("two parameters are named " + name)
 		}
 		names[name] = names[name] || isParam
 	}
@@ -101,7 +104,7 @@ func newPattern(route Route) (*pattern, error) {
 	return p, nil
 }
 
-// split takes a path that begins with a slash. The root has no segments.
+// split returns the segments of a path that begins with a slash. The root has none.
 func split(path string) []string {
 	if path == "/" {
 		return nil
@@ -109,16 +112,16 @@ func split(path string) []string {
 	return strings.Split(path[1:], "/")
 }
 
-// byRouterPath groups the patterns of one method by the path under which the router knows them, those with words before
-// those with parameters.
+// byRouterPath groups the patterns of one method by their path in the router. In a group, literals
+// precede parameters.
 func byRouterPath(patterns []*pattern) (map[string][]*pattern, error) {
-	paths := make([]string, len(patterns)) // as far as they are made
+	paths := make([]string, len(patterns)) // built segment by segment
 	most := 0
 	for i, p := range patterns {
 		most = max(most, len(p.segments))
 		for _, q := range patterns[:i] {
 			if slices.EqualFunc(p.segments, q.segments, func(a, b string) bool { return a == b || isParam(a) && isParam(b) }) {
-				return nil, fmt.Errorf("routes %s %s and %s: they take the same paths", p.Method, q.Path, p.Path)
+				return nil, fmt.Errorf("routes %s %s and %s: they match the same paths", p.Method, q.Path, p.Path)
 			}
 		}
 	}
@@ -137,7 +140,7 @@ func byRouterPath(patterns []*pattern) (map[string][]*pattern, error) {
 				if name := p.segments[at]; isParam(name) {
 					p.params = append(p.params, param{name[1:], index})
 				} else {
-					p.words = append(p.words, param{name, index})
+					p.literals = append(p.literals, param{name, index})
 				}
 				paths[i] += fmt.Sprintf("/:%d", at)
 			default:
@@ -152,7 +155,8 @@ func byRouterPath(patterns []*pattern) (map[string][]*pattern, error) {
 	}
 	for _, group := range groups {
 		slices.SortFunc(group, func(a, b *pattern) int {
-			// At the first segment where one has a word and the other a parameter, the word wins.
+			// The first segment that is a literal in one and a parameter in the other decides: the
+			// literal is first.
 			return slices.CompareFunc(a.segments, b.segments, func(x, y string) int { return cmp.Compare(rank(x), rank(y)) })
 		})
 	}
@@ -168,29 +172,29 @@ func rank(segment string) int {
 	return 0
 }
 
-// takes reports whether the words of p are what stands in a path that the router brought here.
-func (p *pattern) takes(ps httprouter.Params) bool {
-	for _, word := range p.words {
-		if ps[word.index].Value != word.name {
+// matchesParams reports whether p matches a path for which the router returned ps.
+func (p *pattern) matchesParams(ps httprouter.Params) bool {
+	for _, literal := range p.literals {
+		if ps[literal.index].Value != literal.name {
 			return false
 		}
 	}
 	for _, param := range p.params {
-		if !sound(ps[param.index].Value) {
+		if !validParam(ps[param.index].Value) {
 			return false
 		}
 	}
 	return true
 }
 
-// sound holds for what can be the name or id of something: a store that is asked for anything else fails.
-func sound(value string) bool {
+// validParam reports whether value can be a name or an id. Databases reject other values.
+func validParam(value string) bool {
 	return value != "" && utf8.ValidString(value) && !strings.ContainsFunc(value, unicode.IsControl)
 }
 
-// matches is takes for a path that the router did not bring here.
+// matches reports whether p matches the segments of a path.
 func (p *pattern) matches(segments []string) bool {
 	return slices.EqualFunc(p.segments, segments, func(want, got string) bool {
-		return want == got || isParam(want) && sound(got)
+		return want == got || isParam(want) && validParam(got)
 	})
 }

@@ -27,28 +27,28 @@ func TestNewRefuses(t *testing.T) {
 		routes []api.Route
 		want   string
 	}{
-		"nobody said who may":       {routes: []api.Route{{Method: "GET", Path: "/a", Handle: ok}}, want: "route GET /a: it does not say who may call it"},
+		"nobody said who may":       {routes: []api.Route{{Method: "GET", Path: "/a", Handle: ok}}, want: "route GET /a: it has neither a Group nor an Access"},
 		"said twice":                {routes: []api.Route{{Method: "GET", Path: "/a", Handle: ok, Access: api.Open, Group: rbac.AdminOnly}}, want: "both a Group and an Access"},
 		"an Access that is none":    {routes: []api.Route{{Method: "GET", Path: "/a", Handle: ok, Access: 9}}, want: "unknown Access"},
 		"no handler":                {routes: []api.Route{{Method: "GET", Path: "/a", Access: api.Open}}, want: "it has no Handle"},
 		"a negative limit":          {routes: []api.Route{{Method: "GET", Path: "/a", Access: api.Open, Handle: ok, BodyLimit: -1}}, want: "BodyLimit"},
-		"a method that is none":     {routes: []api.Route{open("get", "/a")}, want: "the method is none of"},
+		"a method that is none":     {routes: []api.Route{open("get", "/a")}, want: "the method is not one of"},
 		"a relative path":           {routes: []api.Route{open("GET", "a")}, want: "does not begin with /"},
 		"an empty path":             {routes: []api.Route{open("GET", "")}, want: "does not begin with /"},
 		"an empty segment":          {routes: []api.Route{open("GET", "/a//b")}, want: "a segment is empty"},
 		"a slash at the end":        {routes: []api.Route{open("GET", "/a/")}, want: "a segment is empty"},
-		"a parameter without name":  {routes: []api.Route{open("GET", "/a/:")}, want: "neither a word nor :name"},
-		"a rest":                    {routes: []api.Route{open("GET", "/a/*rest")}, want: "neither a word nor :name"},
-		"half a segment":            {routes: []api.Route{open("GET", "/a/b:name")}, want: "neither a word nor :name"},
+		"a parameter without name":  {routes: []api.Route{open("GET", "/a/:")}, want: "neither a literal nor :name"},
+		"a rest":                    {routes: []api.Route{open("GET", "/a/*rest")}, want: "neither a literal nor :name"},
+		"half a segment":            {routes: []api.Route{open("GET", "/a/b:name")}, want: "neither a literal nor :name"},
 		"two parameters of a name":  {routes: []api.Route{open("GET", "/:a/:a")}, want: "two parameters are named a"},
-		"the same route twice":      {routes: []api.Route{open("GET", "/a"), open("GET", "/a")}, want: "they take the same paths"},
-		"the same but for the name": {routes: []api.Route{open("PUT", "/a/:x"), open("PUT", "/a/:y")}, want: "routes PUT /a/:x and /a/:y: they take the same paths"},
+		"the same route twice":      {routes: []api.Route{open("GET", "/a"), open("GET", "/a")}, want: "they match the same paths"},
+		"the same but for the name": {routes: []api.Route{open("PUT", "/a/:x"), open("PUT", "/a/:y")}, want: "routes PUT /a/:x and /a/:y: they match the same paths"},
 		"nobody to ask":             {routes: []api.Route{{Method: "GET", Path: "/a", Access: api.SignedIn, Handle: ok}}, want: "it needs Config.Authenticate"},
 		"any origin":                {cfg: api.Config{CORSOrigins: []string{"*"}}, want: `origin "*"`},
 		"null as an origin":         {cfg: api.Config{CORSOrigins: []string{"null"}}, want: `origin "null"`},
-		"origins of a pattern":      {cfg: api.Config{CORSOrigins: []string{"https://*.example.com"}}, want: "with no wildcard"},
-		"an origin with a path":     {cfg: api.Config{CORSOrigins: []string{"https://example.com/"}}, want: "write it as browsers do, https://example.com"},
-		"an origin in capitals":     {cfg: api.Config{CORSOrigins: []string{"https://Example.com:443"}}, want: "write it as browsers do, https://example.com"},
+		"origins of a pattern":      {cfg: api.Config{CORSOrigins: []string{"https://*.example.com"}}, want: "without a wildcard"},
+		"an origin with a path":     {cfg: api.Config{CORSOrigins: []string{"https://example.com/"}}, want: "browsers send it as https://example.com"},
+		"an origin in capitals":     {cfg: api.Config{CORSOrigins: []string{"https://Example.com:443"}}, want: "browsers send it as https://example.com"},
 		"a public URL without host": {cfg: api.Config{PublicURL: "hub.example.com"}, want: "public URL"},
 		"a proxy that is no range":  {cfg: api.Config{TrustedProxies: []netip.Prefix{{}}}, want: "trusted proxy"},
 		"half of IPv4 in IPv6":      {cfg: api.Config{TrustedProxies: []netip.Prefix{netip.MustParsePrefix("::ffff:0.0.0.0/90")}}, want: "wider than IPv4"},
@@ -60,7 +60,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// The hub has all of these side by side.
+// The hub has all of these combinations.
 var crossing = []api.Route{
 	route("GET", "/"),
 	route("GET", "/agents"),
@@ -185,8 +185,8 @@ func TestHeadForEveryGet(t *testing.T) {
 	}
 }
 
-// Any table of routes takes the paths that reading it from the left says it takes.
-func TestRoutesAreWhatTheTableSays(t *testing.T) {
+// Any table of routes matches the paths that a comparison from left to right matches.
+func TestRoutesMatchTheTable(t *testing.T) {
 	segment := rapid.SampledFrom([]string{"a", "b", ":p", ":p"})
 	pathOf := func(segments []string, named bool) string {
 		out := slices.Clone(segments)
@@ -236,7 +236,7 @@ func TestRoutesAreWhatTheTableSays(t *testing.T) {
 	})
 }
 
-func TestAParameterBesideTheRoot(t *testing.T) {
+func TestAParameterNextToTheRoot(t *testing.T) {
 	h := handler(t, nil, route("GET", "/"), route("GET", "/:name"), route("GET", "/health"), route("GET", "/:name/:id"))
 	for target, want := range map[string]string{"/": "GET /", "/a": "GET /:name", "/health": "GET /health", "/health/1": "GET /:name/:id"} {
 		require.Contains(t, send(h, "GET", target, "").Body.String(), `"`+want+`"`)

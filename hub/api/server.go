@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/julienschmidt/httprouter"
 
@@ -14,15 +15,16 @@ import (
 	"github.com/seed93082962/agenthost/rbac"
 )
 
-// server is the handler that New makes, without the shell around it.
+// server is the handler that New returns, without request ids, access log and recovery from panics.
 type server struct {
 	cfg         Config
 	patterns    []*pattern
 	router      *httprouter.Router
-	words       map[string]bool // of all paths
+	literals    map[string]bool // the literal segments of all paths
 	quiet       map[string]bool // paths
 	cors        map[string]bool // origins
 	proxies     []netip.Prefix
+	warned      atomic.Bool // of forwarding headers from an untrusted peer
 	crossOrigin http.CrossOriginProtection
 }
 
@@ -38,78 +40,79 @@ func (s *server) handler(routes []Route) (http.Handler, error) {
 		}
 		s.patterns = append(s.patterns, p)
 		byMethod[p.Method] = append(byMethod[p.Method], p)
-		for _, word := range p.segments {
-			s.words[word] = s.words[word] || !isParam(word)
+		for _, segment := range p.segments {
+			s.literals[segment] = s.literals[segment] || !isParam(segment)
 		}
 		s.quiet[p.Path] = s.quiet[p.Path] || p.Quiet
 	}
 	shell := &httpapi.Shell{
-		Logger: s.cfg.Logger,
-		Quiet:  func(path string) bool { return s.quiet[path] },
-		Fail:   s.fail,
+		Logger:   s.cfg.Logger,
+		Quiet:    func(path string) bool { return s.quiet[path] },
+		Fail:     s.fail,
+		RemoteIP: s.remoteIP,
 	}
 	for _, get := range byMethod[http.MethodGet] {
 		if !slices.ContainsFunc(byMethod[http.MethodHead], func(p *pattern) bool { return p.Path == get.Path }) {
 			head := *get
-			head.params, head.words = nil, nil
+			head.params, head.literals = nil, nil
 			byMethod[http.MethodHead] = append(byMethod[http.MethodHead], &head)
 		}
 	}
 	s.router = shell.Router()
-	s.router.NotFound = http.HandlerFunc(s.miss)
-	s.router.MethodNotAllowed = http.HandlerFunc(s.miss)
+	s.router.NotFound = http.HandlerFunc(s.serveUnmatched)
+	s.router.MethodNotAllowed = http.HandlerFunc(s.serveUnmatched)
 	for method, patterns := range byMethod {
 		groups, err := byRouterPath(patterns)
 		if err != nil {
 			return nil, err
 		}
 		for path, group := range groups {
-			s.router.Handle(method, path, s.choose(group))
+			s.router.Handle(method, path, s.dispatch(group))
 		}
 	}
 	return shell.Wrap(s), nil
 }
 
-// ServeHTTP does what is done for every request, whether a route takes it or not.
+// ServeHTTP handles a request, whether a route matches it or not.
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	secure(w.Header())
+	setSecurityHeaders(w.Header())
+	s.warnForwarded(r)
 	switch {
-	case len(s.cors) > 0 && s.answerCORS(w, r):
-	case r.URL.RawPath != "" && strings.Contains(strings.ToLower(r.URL.RawPath), "%2f"):
-		// Decoded it would be a slash, and the path that of another route.
-		s.logMissed(w, r)
+	case len(s.cors) > 0 && s.handleCORS(w, r):
+	case httpapi.HasEncodedSlash(r.URL):
+		s.logUnmatched(w, r)
 		s.fail(w, r, httpapi.ErrNotFound)
 	default:
 		s.router.ServeHTTP(w, r)
 	}
 }
 
-// choose hands a request to the first of the patterns that takes it.
-func (s *server) choose(group []*pattern) httprouter.Handle {
+// dispatch returns a handler that serves a request with the first matching pattern of the group.
+func (s *server) dispatch(group []*pattern) httprouter.Handle {
 	return func(w http.ResponseWriter, r *http.Request, ps httprouter.Params) {
 		for _, p := range group {
-			if p.takes(ps) {
+			if p.matchesParams(ps) {
 				s.serve(w, r, p, ps)
 				return
 			}
 		}
-		s.miss(w, r)
+		s.serveUnmatched(w, r)
 	}
 }
 
-// miss answers what no route takes.
-func (s *server) miss(w http.ResponseWriter, r *http.Request) {
-	s.logMissed(w, r)
+// serveUnmatched responds to a request that no route matches.
+func (s *server) serveUnmatched(w http.ResponseWriter, r *http.Request) {
+	s.logUnmatched(w, r)
 	if methods := s.methods(r.URL.Path); len(methods) > 0 {
 		w.Header().Set("Allow", strings.Join(methods, ", "))
 		s.fail(w, r, httpapi.ErrMethodNotAllowed)
 		return
 	}
-	w.Header().Del("Allow") // the router knows hidden routes too
+	w.Header().Del("Allow") // the router also lists hidden routes
 	s.fail(w, r, httpapi.ErrNotFound)
 }
 
-// methods are those that a path takes, and tells of.
+// methods returns the methods of a path, without those of hidden routes.
 func (s *server) methods(path string) []string {
 	if !strings.HasPrefix(path, "/") {
 		return nil
@@ -127,18 +130,19 @@ func (s *server) methods(path string) []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// logMissed keeps from the log what may be a secret in a path that is a little wrong: only words of the routes stay.
-func (s *server) logMissed(w http.ResponseWriter, r *http.Request) {
+// logUnmatched removes possible secrets from the logged path of a request that no route matches:
+// only segments that occur in the route table remain.
+func (s *server) logUnmatched(w http.ResponseWriter, r *http.Request) {
 	segments := strings.Split(r.URL.Path, "/")
 	for i, segment := range segments {
-		if segment != "" && !s.words[segment] {
+		if segment != "" && !s.literals[segment] {
 			segments[i] = "*"
 		}
 	}
 	httpapi.LogAs(w, strings.Join(segments, "/"))
 }
 
-// serve takes a request through the checks of its route to the handler.
+// serve checks a request against its route and calls the handler.
 func (s *server) serve(w http.ResponseWriter, r *http.Request, p *pattern, ps httprouter.Params) {
 	if p.Secret {
 		httpapi.LogAs(w, p.Path)
@@ -147,19 +151,22 @@ func (s *server) serve(w http.ResponseWriter, r *http.Request, p *pattern, ps ht
 	for _, param := range p.params {
 		r.SetPathValue(param.name, ps[param.index].Value)
 	}
-	r, err := s.admit(r, p.Route)
+	from := Caller{RemoteIP: RemoteIP(r), UserAgent: UserAgent(r)}
+	r = r.WithContext(rbac.NewContext(r.Context(), from))
+	r, err := s.authorize(r, p.Route)
 	if err == nil {
-		err = p.Handle(w, limited(w, r, p.BodyLimit))
+		err = p.Handle(w, limitBody(w, r, p.BodyLimit))
 	}
 	if err != nil {
 		s.fail(w, r, err)
 	}
 }
 
-// admit checks who may call the route. The request it returns carries the caller, also of a refused call.
-func (s *server) admit(r *http.Request, route *Route) (*http.Request, error) {
+// authorize checks that the caller may call the route. The returned request has the caller, also if
+// the error is not nil.
+func (s *server) authorize(r *http.Request, route *Route) (*http.Request, error) {
 	if err := s.crossOrigin.Check(r); err != nil {
-		return r, &Error{Code: Forbidden, Message: "A page of another site may not call this: add its origin to those that are allowed.", Cause: err}
+		return r, &Error{Code: Forbidden, Message: "Pages of other origins may not send this request: add the origin to the allowed ones.", Cause: err}
 	}
 	if route.Access == Open {
 		return r, nil
@@ -171,15 +178,20 @@ func (s *server) admit(r *http.Request, route *Route) (*http.Request, error) {
 	if caller.RoleNow == "" || caller.UserID == "" {
 		return r, Unauthenticated
 	}
+	from := CallerOf(r)
+	caller.RemoteIP, caller.UserAgent = from.RemoteIP, from.UserAgent
 	r = r.WithContext(rbac.NewContext(r.Context(), caller))
+	if caller.MustChangePassword && !route.BeforePasswordChange {
+		return r, PasswordChangeRequired
+	}
 	if route.Access == SignedIn {
 		return r, nil
 	}
 	return r, route.Group.Check(caller)
 }
 
-// limited bounds the body of any route, also of one that reads no JSON.
-func limited(w http.ResponseWriter, r *http.Request, limit int64) *http.Request {
+// limitBody bounds the body of every route, also of one that reads no JSON.
+func limitBody(w http.ResponseWriter, r *http.Request, limit int64) *http.Request {
 	if r.ContentLength != 0 {
 		r.Body = http.MaxBytesReader(w, r.Body, limit)
 	}

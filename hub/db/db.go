@@ -1,6 +1,6 @@
-// Package db opens the hub's database, SQLite or PostgreSQL, from one URL, brings its schema up to date, and runs
-// transactions on it. It knows no table: each concern brings its own migrations as a [Series] and its own SQL, one text
-// that both engines understand.
+// Package db opens the hub's database, SQLite or PostgreSQL, from one URL, migrates its schema, and
+// runs transactions. It contains no table: each concern has its own migrations as a [Series] and
+// its own SQL, which both engines accept.
 //
 //	d, err := db.Open(ctx, db.Config{URL: "sqlite:///var/lib/hub/hub.db"})
 //	if err != nil {
@@ -17,32 +17,37 @@
 //
 // # One SQL text
 //
-// Both engines take $1 placeholders in any order, RETURNING, ON CONFLICT, row values, partial indexes and NULLS LAST.
-// Times are BIGINT, see [Micros]. What SQLite lacks is FOR UPDATE: an UPDATE that comes first in the transaction locks
-// its row on PostgreSQL, and on SQLite the whole database is locked from the start. Columns are named, never *, so that a
-// newer program that adds one disturbs no older one beside it.
+// Both engines support $1 placeholders in any order, RETURNING, ON CONFLICT, row values, partial
+// indexes and NULLS LAST. Times are BIGINT, see [Micros]. SQLite has no FOR UPDATE: an UPDATE as
+// the first statement of a transaction locks its row on PostgreSQL, and on SQLite a transaction
+// locks the whole database from its start. Columns are named, never *, so that an older program
+// continues to work after a newer one added a column.
 //
 // # Connections
 //
-// SQLite has one connection that writes, and as many that read as [Config.MaxConns] says, 8 by default; these refuse
-// to write. Who writes waits for the connection as long as his context allows; for another process that has the file
-// locked a transaction waits 5 s, and a statement of its own 1 s. The end of a context may be seen 1 s late there.
-// The file must not be on a network file system, where SQLite's locks do not hold. PostgreSQL has one pool of at
-// most 16 connections by default for both, opened as they are needed and closed after 5 minutes without use; each
-// replica of the hub has its own, and the sum must stay below the server's max_connections, which is 100 as shipped.
-// Connecting may take 5 s, and waiting for a lock 5 s; connect_timeout, lock_timeout and pool_max_conns in the URL
-// say otherwise. Inside [DB.Tx] use the *sql.Tx alone: whoever asks Read for a second connection there waits for a
-// pool that others in the same place may have emptied.
+// SQLite has one connection for writes and [Config.MaxConns] for reads, 8 by default, which reject
+// writes. A write waits for the connection until its context ends. If another process has locked
+// the file, a transaction waits 5 s and a single statement 1 s; the end of a context may be noticed
+// 1 s late. A commit is on the disk when it returns. The file must not be on a network file system,
+// where the locks of SQLite do not work.
+//
+// PostgreSQL has one pool for both, with at most 16 connections by default, which are closed after
+// 5 minutes without use. Each replica of the hub has its own pool; the sum must stay below
+// max_connections of the server, which is 100 by default. The time limit is 5 s to connect and 5 s
+// to wait for a lock; connect_timeout, lock_timeout and pool_max_conns in the URL take precedence.
+// Inside [DB.Tx], use only the *sql.Tx: a call of Read would wait for a second connection while
+// concurrent transactions hold all of them.
 package db
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
 	"log/slog"
 )
 
-// Engine is the kind of database. Its value is the folder with the engine's migrations in a [Series].
+// Engine is a database engine. Its value is the directory of its migrations in a [Series].
 type Engine string
 
 // The engines.
@@ -51,17 +56,20 @@ const (
 	SQLite     Engine = "sqlite"
 )
 
-// Config says which database to open.
+// Config configures [Open].
 type Config struct {
-	// URL is sqlite://<path>, where the path is taken as it stands, or postgres://..., as libpq has it. What the latter
-	// leaves out comes from the PG* environment variables and their files, as with every client of PostgreSQL.
+	// URL is sqlite://<path> with a literal path, or postgres://... in the form of libpq. Missing
+	// parts of the latter come from the PG* environment variables and their files, as with every
+	// client of PostgreSQL.
 	URL string
 
-	// MaxConns bounds the connections: with SQLite those that read, beside the one that writes. Defaults to 8 for SQLite
+	// MaxConns bounds the connections; with SQLite only those for reads. Defaults to 8 for SQLite
 	// and 16 for PostgreSQL.
 	MaxConns int
 
-	// Logger is told which migrations were made, and of transactions that had to be run again. Defaults to none.
+	// Logger receives applied migrations, transactions that had to be repeated, files whose
+	// permissions were too wide, and a connection to another host that is not encrypted. Defaults
+	// to none.
 	Logger *slog.Logger
 }
 
@@ -69,25 +77,24 @@ type Config struct {
 type DB struct {
 	engine      Engine
 	read, write *sql.DB
-	reset       func() // drops pooled connections, which remember the schema as it was
+	reset       func() // closes pooled connections, whose prepared statements depend on the schema
 	close       func() error
 	logger      *slog.Logger
 }
 
-// Open opens the database that the URL names. A SQLite file that does not exist is made, readable by its owner alone, and
-// so are its directories. It fails where the database cannot be used, then with [ErrUnavailable] if another try may help.
+// Open opens the database that the URL names. A SQLite file that does not exist is created with
+// mode 0600, its directories with 0700, and the mode of an existing file is tightened to 0600. If
+// the database cannot be used, Open fails, with [ErrUnavailable] if a later attempt may succeed.
 func Open(ctx context.Context, config Config) (*DB, error) {
 	if config.MaxConns < 0 {
 		return nil, fmt.Errorf("open database: MaxConns is %d, and must not be negative", config.MaxConns)
 	}
+	config.Logger = cmp.Or(config.Logger, slog.New(slog.DiscardHandler))
 	d, err := open(ctx, config)
 	if err != nil {
 		return nil, fmt.Errorf("open database: %w", classify(ctx, err))
 	}
 	d.logger = config.Logger
-	if d.logger == nil {
-		d.logger = slog.New(slog.DiscardHandler)
-	}
 	return d, nil
 }
 
@@ -97,22 +104,25 @@ func open(ctx context.Context, config Config) (*DB, error) {
 		return nil, err
 	}
 	if engine == SQLite {
-		return openSQLite(ctx, rest, config.MaxConns)
+		return openSQLite(ctx, rest, config)
 	}
-	return openPostgreSQL(ctx, rest, config.MaxConns)
+	return openPostgreSQL(ctx, rest, config)
 }
 
-// Engine tells which kind of database this is.
+// Engine returns the engine of the database.
 func (d *DB) Engine() Engine { return d.engine }
 
-// Read is for statements that change nothing. On SQLite it refuses all others. Its errors are bare: see [Unavailable].
+// Read returns the pool for statements that change nothing. On SQLite it rejects all others. Its
+// errors do not wrap [ErrUnavailable]: see [Unavailable].
 func (d *DB) Read() *sql.DB { return d.read }
 
-// Write is for statements that change something and need no transaction around them. On SQLite it has one connection,
-// so that whoever keeps it, by open rows say, stops all who write. Its errors are bare: see [Unavailable].
+// Write returns the pool for statements that change something without a transaction. On SQLite it
+// has one connection: open rows, for example, block all writes. Its errors do not wrap
+// [ErrUnavailable]: see [Unavailable].
 func (d *DB) Write() *sql.DB { return d.write }
 
-// Ping tells whether the database answers and takes writes, for a readiness probe. It is [ErrUnavailable] if not.
+// Ping returns [ErrUnavailable] unless the database can be reached and takes writes. It is for a
+// readiness probe.
 func (d *DB) Ping(ctx context.Context) error {
 	if err := d.ping(ctx); err != nil {
 		return fmt.Errorf("ping database: %w", classify(ctx, err))
@@ -122,7 +132,7 @@ func (d *DB) Ping(ctx context.Context) error {
 
 func (d *DB) ping(ctx context.Context) error {
 	if d.engine == SQLite {
-		var version int // of the schema: it is read from the file
+		var version int // of the schema, which is read from the file
 		return d.read.QueryRowContext(ctx, "PRAGMA schema_version").Scan(&version)
 	}
 	var readOnly string
@@ -135,7 +145,7 @@ func (d *DB) ping(ctx context.Context) error {
 	return nil
 }
 
-// Close waits for statements that run and closes all connections.
+// Close waits for running statements and closes all connections.
 func (d *DB) Close() error {
 	if err := d.close(); err != nil {
 		return fmt.Errorf("close database: %w", err)

@@ -13,117 +13,85 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"modernc.org/sqlite"
-	lib "modernc.org/sqlite/lib"
+
+	"github.com/seed93082962/agenthost/internal/sqlerr"
 )
 
-// ErrUnavailable is wrapped by errors that say nothing about the statement: the database cannot be reached, went away,
-// is shutting down, full, locked for too long, or a standby that takes no writes. The same may work a moment later.
+// ErrUnavailable is wrapped by errors that describe the state of the database and not a fault of
+// the statement: a connection cannot be made for any reason, or the database was disconnected, is
+// shutting down, full, locked for too long, or a standby that takes no writes. The same statement
+// may succeed later.
 var ErrUnavailable = errors.New("the database is unavailable")
 
 var errStandby = errors.New("the server is a standby and takes no writes")
 
-// SQLSTATE codes of PostgreSQL, or the classes of two letters that they begin with, which name a condition of the server
-// and not a fault of the statement.
-var unavailableStates = []string{
-	"08",    // connection exceptions
-	"40",    // serialization failures and deadlocks, after all retries
-	"53",    // too many connections, disk full, out of memory
-	"55P03", // lock_timeout
-	"57",    // shut down, crashed, starting; cancelled from the server's side
-	"58",    // errors of its system
-	"25006", // a standby
-}
+// connectError is the error of a connection to SQLite that could not be made.
+type connectError struct{ cause error }
 
-// Primary result codes of SQLite of the same kind.
-var unavailableCodes = []int{
-	lib.SQLITE_BUSY, lib.SQLITE_LOCKED, lib.SQLITE_PROTOCOL, lib.SQLITE_IOERR, lib.SQLITE_FULL, lib.SQLITE_CANTOPEN, lib.SQLITE_NOMEM,
-}
+func (e *connectError) Error() string { return e.cause.Error() }
+func (e *connectError) Unwrap() error { return e.cause }
 
-// What a connection that went away leaves behind.
+// lostErrors are the errors of a connection that was closed.
 var lostErrors = []error{
 	driver.ErrBadConn, sql.ErrConnDone, io.EOF, io.ErrUnexpectedEOF, net.ErrClosed, syscall.ECONNRESET, syscall.EPIPE,
 }
 
-// Unavailable tells whether err is of the kind of [ErrUnavailable], for the bare errors of [DB.Read] and [DB.Write].
+// Unavailable reports whether err is an [ErrUnavailable], also for the unwrapped errors of
+// [DB.Read] and [DB.Write].
 func Unavailable(err error) bool {
-	if err == nil || errors.Is(err, context.Canceled) {
+	switch {
+	case err == nil || errors.Is(err, context.Canceled):
 		return false
-	}
-	if errors.Is(err, ErrUnavailable) || errors.Is(err, errStandby) {
+	case errors.Is(err, ErrUnavailable), errors.Is(err, errStandby), connectFailed(err):
+		return true
+	case sqlerr.Unavailable(err), stalePlan(err):
+		return true
+	case strings.HasSuffix(err.Error(), "sql: database is closed"): // database/sql has no value for it
 		return true
 	}
-	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
-		return slices.Contains(unavailableStates, e.Code) || slices.Contains(unavailableStates, class(e)) || stalePlan(e)
-	}
-	if e, ok := errors.AsType[*sqlite.Error](err); ok {
-		return slices.Contains(unavailableCodes, e.Code()&0xff)
-	}
-	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
-		return true // also when the time to connect was up
-	}
-	// A DB that was closed while requests came in; database/sql has no value for that.
-	closed := strings.HasSuffix(err.Error(), "sql: database is closed")
-	return closed || !errors.Is(err, context.DeadlineExceeded) && lost(err)
+	return !errors.Is(err, context.DeadlineExceeded) && lost(err)
 }
 
-// lost tells whether a connection that there was has gone.
+// connectFailed reports whether no connection could be made. The cause does not matter, which may
+// be the password, the database that was dropped or accepts no connections, or the time limit.
+func connectFailed(err error) bool {
+	_, postgres := errors.AsType[*pgconn.ConnectError](err)
+	_, sqlite := errors.AsType[*connectError](err)
+	return postgres || sqlite
+}
+
+// lost reports whether an existing connection was closed.
 func lost(err error) bool {
-	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
+	switch {
+	case connectFailed(err):
 		return false
+	case sqlerr.State(err) != "":
+		return sqlerr.Disconnected(err)
 	}
-	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
-		return class(e) == "57" && e.Code != "57014" // which ends the statement alone
-	}
-	if _, ok := errors.AsType[*net.OpError](err); ok {
-		return true
-	}
-	return slices.ContainsFunc(lostErrors, func(kind error) bool { return errors.Is(err, kind) })
+	_, network := errors.AsType[*net.OpError](err)
+	return network || slices.ContainsFunc(lostErrors, func(kind error) bool { return errors.Is(err, kind) })
 }
 
-// UniqueViolation tells whether err says that a row would have repeated a primary key or a unique one.
-func UniqueViolation(err error) bool {
-	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
-		return e.Code == "23505"
-	}
-	e, ok := errors.AsType[*sqlite.Error](err)
-	return ok && slices.Contains([]int{
-		lib.SQLITE_CONSTRAINT_UNIQUE, lib.SQLITE_CONSTRAINT_PRIMARYKEY, lib.SQLITE_CONSTRAINT_ROWID,
-	}, e.Code())
+// UniqueViolation reports whether a row would have repeated a primary or unique key.
+func UniqueViolation(err error) bool { return sqlerr.UniqueViolation(err) }
+
+// retryable reports whether the engine rolled back the transaction because of concurrent ones.
+func retryable(err error) bool { return sqlerr.Retryable(err) || stalePlan(err) }
+
+// stalePlan reports whether the connection prepared the statement before a migration changed the
+// type of its result. pgx prepares it again after this error.
+func stalePlan(err error) bool {
+	e, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && e.Code == "0A000" && e.Routine == "RevalidateCachedQuery"
 }
 
-// retryable tells whether the engine undid the transaction because of others that ran beside it.
-func retryable(err error) bool {
-	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
-		return e.Code == "40001" || e.Code == "40P01" || stalePlan(e)
-	}
-	if e, ok := errors.AsType[*sqlite.Error](err); ok {
-		code := e.Code() & 0xff
-		return code == lib.SQLITE_BUSY || code == lib.SQLITE_LOCKED
-	}
-	return false
+// rolledBack reports whether an error of COMMIT means that the transaction was not committed.
+func rolledBack(err error) bool {
+	return sqlerr.RolledBack(err) || errors.Is(err, pgx.ErrTxCommitRollback) || errors.Is(err, sql.ErrTxDone)
 }
 
-// stalePlan tells whether the connection remembers a statement from before a migration changed the type of its result.
-// It has forgotten it once it has said so.
-func stalePlan(e *pgconn.PgError) bool {
-	return e.Code == "0A000" && e.Routine == "RevalidateCachedQuery"
-}
-
-// refused tells of an error of COMMIT whether the engine answered that there is no such transaction any more. What comes
-// with the end of a connection may have come after the transaction was made.
-func refused(err error) bool {
-	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
-		return class(e) != "57" && class(e) != "08"
-	}
-	_, ok := errors.AsType[*sqlite.Error](err)
-	return ok || errors.Is(err, pgx.ErrTxCommitRollback) || errors.Is(err, sql.ErrTxDone)
-}
-
-// class is the first half of an SQLSTATE.
-func class(e *pgconn.PgError) string { return e.Code[:min(2, len(e.Code))] }
-
-// classify marks an error as ErrUnavailable where it is. The end of the caller's own context is the caller's.
+// classify wraps an error of the database's state in ErrUnavailable, unless the caller's own
+// context has ended.
 func classify(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() != nil || !Unavailable(err) {
 		return err
@@ -140,7 +108,7 @@ func unavailable(cause error) error {
 
 type unavailableError struct{ cause error }
 
-// Error is one line: pgx gives each address that it tried one of its own.
+// Error returns one line: pgx writes a line for each address that it tried.
 func (e *unavailableError) Error() string {
 	return ErrUnavailable.Error() + ": " + strings.NewReplacer("\n\t", " ", "\n", " ").Replace(e.cause.Error())
 }

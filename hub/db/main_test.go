@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	dbtest.Main(m)
 }
 
-// series is one of migrations that both engines understand, numbered as they come.
+// series returns a series of statements that both engines accept.
 func series(name string, statements ...string) db.Series {
 	files := fstest.MapFS{}
 	for _, engine := range []db.Engine{db.PostgreSQL, db.SQLite} {
@@ -53,7 +53,7 @@ func add(t *testing.T, tx *sql.Tx, amount int, id string) error {
 	return err
 }
 
-// run runs a statement outside of the transaction under test, for instance to spoil it.
+// run executes a statement outside of the transaction under test.
 func run(t *testing.T, d *db.DB, statement string, args ...any) {
 	t.Helper()
 	_, err := d.Write().ExecContext(t.Context(), statement, args...)

@@ -19,7 +19,7 @@ import (
 	"github.com/seed93082962/agenthost/internal/pgtest"
 )
 
-// steps are migrations that fail when one is made twice, or before the one that it follows.
+// steps returns migrations that fail if one is applied twice or out of order.
 func steps(name string) []db.Series {
 	return []db.Series{
 		series(name+"_first",
@@ -39,7 +39,7 @@ func requireSteps(t *testing.T, d *db.DB, name string) {
 	require.NoError(t, d.Migrated(t.Context(), steps(name)...))
 }
 
-func TestEightStartAtOnce(t *testing.T) {
+func TestEightStartConcurrently(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, url string) {
 		errs := make(chan error, 8)
@@ -64,7 +64,7 @@ func openAndMigrate(ctx context.Context, url string) error {
 	return errors.Join(d.Migrate(ctx, steps("shop")...), d.Close())
 }
 
-func TestTwoProcessesStartAtOnce(t *testing.T) {
+func TestTwoProcessesStartConcurrently(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, url string) {
 		program, err := os.Executable()
@@ -84,7 +84,7 @@ func TestTwoProcessesStartAtOnce(t *testing.T) {
 	})
 }
 
-// migrateInChild is what TestTwoProcessesStartAtOnce runs in the place of tests.
+// migrateInChild is the child process of TestTwoProcessesStartConcurrently.
 func migrateInChild(url string) {
 	if err := openAndMigrate(context.Background(), url); err != nil {
 		fmt.Println(err)
@@ -93,13 +93,13 @@ func migrateInChild(url string) {
 	os.Exit(0)
 }
 
-func TestMigrationsAreAllMadeOrNone(t *testing.T) {
+func TestMigrationsAreAtomic(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, url string) {
 		d := dbtest.Open(t, url)
 		good, bad := series("good", "CREATE TABLE t (a BIGINT);"), series("bad", "CREATE TABLE u (a BIGINT);", "SELECT nothing FROM nowhere;")
 		err := d.Migrate(t.Context(), good, bad)
-		require.ErrorContains(t, err, `migrate database: run 0002_test.sql of "bad": `)
+		require.ErrorContains(t, err, `migrate database: apply 0002_test.sql of "bad": `)
 		require.ErrorIs(t, d.Migrated(t.Context(), good), db.ErrPending)
 		require.NoError(t, d.Migrate(t.Context(), good), "t is not there yet")
 	})
@@ -114,7 +114,7 @@ func TestMigrated(t *testing.T) {
 		require.ErrorIs(t, d.Migrated(t.Context(), all...), db.ErrPending)
 		require.NoError(t, d.Migrate(t.Context(), all[0]))
 		require.NoError(t, d.Migrated(t.Context(), all[0]))
-		require.EqualError(t, d.Migrated(t.Context(), all...), `check migrations: the database is not migrated: 1 of "shop_second" are to be made`)
+		require.EqualError(t, d.Migrated(t.Context(), all...), `check migrations: the database is not migrated: 1 of "shop_second" have to be applied`)
 		require.NoError(t, d.Migrate(t.Context(), all...))
 		requireSteps(t, d, "shop")
 	})
@@ -132,7 +132,7 @@ func TestNewerDatabase(t *testing.T) {
 			require.ErrorAs(t, err, &newer)
 			require.Equal(t, db.NewerError{Series: "shop", Database: 3, Program: 1}, *newer)
 			require.EqualError(t, err, `check migrations: the database is newer than this program: it has migration 0003 of "shop", `+
-				`and this program knows 0001 as the newest: run the program that made it, or a newer one`)
+				`and this program has 0001 as the newest: run the program that applied it, or a newer one`)
 		}
 		require.NoError(t, d.Migrated(t.Context()), "a series that this program does not have is left alone")
 	})
@@ -143,10 +143,10 @@ func TestMigrationsMustNotChange(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, url string) {
 		d := dbtest.Open(t, url, series("shop", "CREATE TABLE t (a BIGINT);\n", "CREATE TABLE u (a BIGINT)"))
 		err := d.Migrate(t.Context(), series("shop", "CREATE TABLE t (a TEXT);\n", "CREATE TABLE u (a BIGINT)"))
-		require.ErrorContains(t, err, `migration 0001_test.sql of "shop" was made with another text than this program has`)
+		require.ErrorContains(t, err, `migration 0001_test.sql of "shop" was applied with another text than this program has`)
 		require.NoError(t, d.Migrate(t.Context(), series("shop", "CREATE TABLE t (a BIGINT);\r\n", "CREATE TABLE u (a BIGINT)")), "git may end lines so")
 
-		run(t, d, "DELETE FROM hub_migrations WHERE version = 1")
+		run(t, d, "DELETE FROM agenthost_migrations WHERE version = 1")
 		err = d.Migrate(t.Context(), series("shop", "CREATE TABLE t (a BIGINT);\n", "CREATE TABLE u (a BIGINT)"))
 		require.ErrorContains(t, err, `the database lacks migration 0001 of "shop", but has 0002_test.sql`)
 	})
@@ -165,17 +165,17 @@ func TestBadSeries(t *testing.T) {
 		series []db.Series
 		want   string
 	}{
-		{"gap", []db.Series{{"s", files("0001_a.sql", "0003_c.sql")}}, `read migrations "s": sqlite/0003_c.sql stands where number 0002 is due`},
-		{"not from the start", []db.Series{{"s", files("0002_a.sql")}}, "sqlite/0002_a.sql stands where number 0001 is due"},
-		{"zero", []db.Series{{"s", files("0000_a.sql", "0001_b.sql")}}, "sqlite/0000_a.sql stands where number 0001 is due"},
-		{"a number twice", []db.Series{{"s", files("0001_a.sql", "0002_b.sql", "0002_c.sql")}}, "sqlite/0002_c.sql stands where number 0003 is due"},
-		{"a file of another kind", []db.Series{{"s", files("0001_a.sql", "README.md")}}, "sqlite/README.md is no file with a name like 0001_users.sql"},
-		{"a number of five digits", []db.Series{{"s", files("00001_a.sql")}}, "sqlite/00001_a.sql is no file with a name"},
-		{"a folder", []db.Series{{"s", files("0001_a.sql/x")}}, "sqlite/0001_a.sql is no file with a name"},
-		{"no folder for the engine", []db.Series{{"s", fstest.MapFS{"postgres/0001_a.sql": {}}}}, `read migrations "s": open sqlite: file does not exist`},
-		{"no files", []db.Series{{Name: "s"}}, `read migrations "s": there are no files`},
-		{"no name", []db.Series{{Files: files()}}, `read migrations "": the name of a series is of small letters, digits and _`},
-		{"a name twice", []db.Series{{"s", files("0001_a.sql")}, {"s", files("0001_a.sql")}}, `read migrations: two series are named "s"`},
+		{"gap", []db.Series{{Name: "s", Files: files("0001_a.sql", "0003_c.sql")}}, `read migrations "s": sqlite/0003_c.sql has the place of number 0002`},
+		{"not from the start", []db.Series{{Name: "s", Files: files("0002_a.sql")}}, "sqlite/0002_a.sql has the place of number 0001"},
+		{"zero", []db.Series{{Name: "s", Files: files("0000_a.sql", "0001_b.sql")}}, "sqlite/0000_a.sql has the place of number 0001"},
+		{"a number twice", []db.Series{{Name: "s", Files: files("0001_a.sql", "0002_b.sql", "0002_c.sql")}}, "sqlite/0002_c.sql has the place of number 0003"},
+		{"a file of another kind", []db.Series{{Name: "s", Files: files("0001_a.sql", "README.md")}}, "sqlite/README.md is not a file with a name like 0001_users.sql"},
+		{"a number of five digits", []db.Series{{Name: "s", Files: files("00001_a.sql")}}, "sqlite/00001_a.sql is not a file with a name"},
+		{"a folder", []db.Series{{Name: "s", Files: files("0001_a.sql/x")}}, "sqlite/0001_a.sql is not a file with a name"},
+		{"no folder for the engine", []db.Series{{Name: "s", Files: fstest.MapFS{"postgres/0001_a.sql": {}}}}, `read migrations "s": open sqlite: file does not exist`},
+		{"no files", []db.Series{{Name: "s"}}, `read migrations "s": the series has no files`},
+		{"no name", []db.Series{{Files: files()}}, `read migrations "": the name of a series must consist of lower-case letters, digits and _`},
+		{"a name twice", []db.Series{{Name: "s", Files: files("0001_a.sql")}, {Name: "s", Files: files("0001_a.sql")}}, `read migrations: two series are named "s"`},
 	}
 	d := dbtest.Open(t, dbtest.SQLite(t))
 	for _, row := range rows {

@@ -9,11 +9,12 @@ import (
 	"modernc.org/sqlite"
 )
 
-// maxBusy bounds how long a transaction waits for another process to unlock the file.
+// maxBusy bounds the time that a transaction waits for a file that another process has locked.
 const maxBusy = 5 * time.Second
 
-// patient opens connections whose transactions wait for a locked file as long as their context allows. SQLite waits by
-// itself for busyTimeout, and looks at nothing while it does: that is how late the end of a context may be seen.
+// patient opens connections whose transactions wait for a locked file until their context ends.
+// SQLite itself waits for busyTimeout and cannot be interrupted in that time: the end of a context
+// may be noticed that late.
 type patient struct{ driver.Connector }
 
 func openPatient(name string) (driver.Connector, error) {
@@ -32,18 +33,19 @@ func (p patient) Connect(ctx context.Context) (driver.Conn, error) {
 			conn, ok := c.(sqliteConn)
 			if !ok {
 				_ = c.Close()
-				return nil, fmt.Errorf("connect: the driver's %T lacks methods", c)
+				return nil, fmt.Errorf("connect: %T of the driver lacks methods", c)
 			}
 			return &patientConn{conn}, nil
 		}
-		// The first connections to a new file change it to WAL all at once, and SQLite lets one of them wait for nothing.
+		// Concurrent first connections to a new file all change it to WAL. SQLite returns busy to
+		// some of them without waiting.
 		if !pause(ctx, err, began) {
-			return nil, err
+			return nil, &connectError{err}
 		}
 	}
 }
 
-// sqliteConn is what database/sql asks a connection for beyond the least, all of which is passed on.
+// sqliteConn has all optional interfaces of database/sql that the driver implements.
 type sqliteConn interface {
 	driver.Conn
 	driver.ConnBeginTx
@@ -57,7 +59,8 @@ type sqliteConn interface {
 
 type patientConn struct{ sqliteConn }
 
-// BeginTx is the place to wait, because nothing has happened yet that a second try could repeat.
+// BeginTx waits for the lock. It can be repeated, because the transaction has not changed anything
+// yet.
 func (c *patientConn) BeginTx(ctx context.Context, options driver.TxOptions) (driver.Tx, error) {
 	began := time.Now()
 	for {
@@ -68,7 +71,7 @@ func (c *patientConn) BeginTx(ctx context.Context, options driver.TxOptions) (dr
 	}
 }
 
-// pause tells whether to try again, after a while.
+// pause waits, and reports whether the call should be repeated.
 func pause(ctx context.Context, err error, began time.Time) bool {
 	return retryable(err) && time.Since(began) < maxBusy && wait(ctx, firstPause)
 }

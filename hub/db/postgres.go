@@ -5,10 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"net/url"
+	"path/filepath"
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 )
@@ -21,12 +24,16 @@ const (
 	idleConnTimeout = 5 * time.Minute
 )
 
-func openPostgreSQL(ctx context.Context, raw string, conns int) (*DB, error) {
-	config, err := postgresConfig(raw, conns)
+func openPostgreSQL(ctx context.Context, raw string, config Config) (*DB, error) {
+	settings, err := postgresConfig(raw, config.MaxConns)
 	if err != nil {
 		return nil, err
 	}
-	p, err := pgxpool.NewWithConfig(ctx, config)
+	if host := clearTextHost(settings.ConnConfig.Config); host != "" {
+		config.Logger.Warn("passwords and data may cross the network to PostgreSQL without encryption: add sslmode=verify-full to the database URL",
+			"host", host)
+	}
+	p, err := pgxpool.NewWithConfig(ctx, settings)
 	if err != nil {
 		return nil, err
 	}
@@ -73,8 +80,27 @@ func postgresConfig(raw string, conns int) (*pgxpool.Config, error) {
 	return config, nil
 }
 
-// reason is what is wrong in pgx's words, without what these quote: the URL before, and in parentheses behind often a part
-// of it, which holds the password where a URL is mistyped.
+// clearTextHost returns the first host other than this machine to which the settings permit a
+// connection without TLS, or "". That includes sslmode=prefer: an attacker on the network can make
+// the server appear to have no TLS.
+func clearTextHost(config pgconn.Config) string {
+	attempts := append([]*pgconn.FallbackConfig{{Host: config.Host, TLSConfig: config.TLSConfig}}, config.Fallbacks...)
+	for _, attempt := range attempts {
+		if attempt.TLSConfig == nil && !onThisMachine(attempt.Host) {
+			return attempt.Host
+		}
+	}
+	return ""
+}
+
+// onThisMachine reports whether host is a loopback address or the directory of a Unix socket.
+func onThisMachine(host string) bool {
+	addr, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && addr.Unmap().IsLoopback() || filepath.IsAbs(host) || strings.HasPrefix(host, "@")
+}
+
+// reason returns the message of pgx without its quotes: the URL before it, and often a part of the
+// URL in parentheses after it, which contains the password if the URL is malformed.
 func reason(err error, u *url.URL) string {
 	text := err.Error()
 	text = strings.TrimPrefix(text[strings.LastIndex(text, "`")+1:], ": ")
@@ -91,7 +117,7 @@ func (d *DB) checkVersion(ctx context.Context) error {
 		return err
 	}
 	if version < postgresOldest*10000 {
-		return fmt.Errorf("the server is PostgreSQL %d, and %d or newer is needed", version/10000, postgresOldest)
+		return fmt.Errorf("the server is PostgreSQL %d, and %d or newer is required", version/10000, postgresOldest)
 	}
 	return nil
 }

@@ -1,36 +1,37 @@
 package db
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"net/url"
-	"os"
 	"path/filepath"
 	"strings"
 )
 
 const sqliteReaders = 8
 
-// busyTimeout is in milliseconds. See patient for what waits longer.
+// busyTimeout is in milliseconds. Transactions wait longer: see patient.
 const busyTimeout = "busy_timeout(1000)"
 
-func openSQLite(ctx context.Context, path string, readers int) (*DB, error) {
-	if readers == 0 {
-		readers = sqliteReaders
-	}
+func openSQLite(ctx context.Context, path string, config Config) (*DB, error) {
+	readers := cmp.Or(config.MaxConns, sqliteReaders)
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return nil, err
 	}
-	if err := create(path); err != nil {
+	if err := createFile(path); err != nil {
 		return nil, err
 	}
-	// journal_mode comes after busy_timeout: the change to WAL needs the file for itself once.
+	restrictFiles(path, config.Logger)
+	// journal_mode comes after busy_timeout: the change to WAL needs an exclusive lock once. With
+	// synchronous=FULL the log is on the disk before COMMIT returns; with NORMAL, a power cut would
+	// lose the last transactions. fullfsync is for macOS, where fsync leaves the data in the cache
+	// of the disk.
 	write, err := pool(path, url.Values{
 		"_txlock": {"immediate"},
-		"_pragma": {busyTimeout, "journal_mode(WAL)", "foreign_keys(1)", "synchronous(NORMAL)"},
+		"_pragma": {busyTimeout, "journal_mode(WAL)", "foreign_keys(1)", "synchronous(FULL)", "fullfsync(1)"},
 	}, 1)
 	if err != nil {
 		return nil, err
@@ -42,7 +43,7 @@ func openSQLite(ctx context.Context, path string, readers int) (*DB, error) {
 	d := &DB{engine: SQLite, read: read, write: write, reset: func() {}, close: func() error {
 		return errors.Join(read.Close(), write.Close())
 	}}
-	// The first connection changes the file to WAL, which readers cannot.
+	// The connection for writes changes the file to WAL, which the others cannot.
 	err = write.PingContext(ctx)
 	if err == nil {
 		err = d.ping(ctx)
@@ -67,16 +68,4 @@ func pool(path string, options url.Values, conns int) (*sql.DB, error) {
 	p.SetMaxOpenConns(conns)
 	p.SetMaxIdleConns(conns)
 	return p, nil
-}
-
-// create makes the file, because SQLite would make it readable by all. The files beside it take its permissions on.
-func create(path string) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return fmt.Errorf("make directory: %w", err)
-	}
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return fmt.Errorf("make file: %w", err)
-	}
-	return f.Close()
 }

@@ -12,22 +12,22 @@ import (
 
 const (
 	maxAttempts = 10
-	maxRetrying = 5 * time.Second // since the first attempt began; no attempt begins later
+	maxRetrying = 5 * time.Second // after the start of the first attempt; later, no attempt starts
 	firstPause  = 2 * time.Millisecond
 	maxPause    = 250 * time.Millisecond
 	commitGrace = 10 * time.Second
 )
 
-// Tx runs do in a transaction on [DB.Write]: READ COMMITTED on PostgreSQL, alone in the database on SQLite. It commits
-// when do answers nil; else, or when do panics, it rolls back, and do's error comes back so that errors.Is and errors.As
-// find it. When the engine undoes the transaction because of others beside it (serialization failures, deadlocks, a
-// locked file), do is run again, after a pause and at most 10 times in 5 s: what it does outside the transaction it may
-// do several times. An error of that kind must therefore come back from do, wrapped or bare. Do does not commit, and
-// does not keep tx.
+// Tx runs do in a transaction on [DB.Write]: READ COMMITTED on PostgreSQL, exclusive on SQLite. It
+// commits if do returns nil. Otherwise, or if do panics, it rolls back, and the returned error
+// wraps that of do. If the engine rolls the transaction back because of concurrent ones
+// (serialization failures, deadlocks, a locked file), Tx runs do again after a pause, at most 10
+// times in 5 s: effects of do outside of the transaction may be repeated. do must return errors of
+// that kind, wrapped or not. It must not commit, and must not use tx after it returns.
 //
-// When ctx ends, do's statements end with it, and Tx answers the cause of that end. A COMMIT under way is then let come to
-// its end, for up to 10 s. When the connection is lost during COMMIT, nobody knows whether the transaction was made: it is
-// not run again, and the error, which is [ErrUnavailable], says so.
+// When ctx ends, the statements of do end, and Tx returns the cause. A COMMIT in progress is
+// completed, for up to 10 s. If the connection is lost during COMMIT, the outcome is unknown: Tx
+// does not repeat the transaction, and its [ErrUnavailable] says so.
 func (d *DB) Tx(ctx context.Context, do func(tx *sql.Tx) error) error {
 	began, pause := time.Now(), firstPause
 	for attempt := 1; ; attempt++ {
@@ -38,17 +38,18 @@ func (d *DB) Tx(ctx context.Context, do func(tx *sql.Tx) error) error {
 		if !again || attempt == maxAttempts || time.Since(began) > maxRetrying {
 			return ended(ctx, err)
 		}
-		d.logger.LogAttrs(ctx, slog.LevelDebug, "transaction runs again", slog.Int("attempt", attempt), slog.Any("error", err))
-		if !wait(ctx, pause/2+rand.N(pause)) { //nolint:gosec // a jitter is no secret
+		d.logger.LogAttrs(ctx, slog.LevelDebug, "repeat transaction", slog.Int("attempt", attempt), slog.Any("err", err))
+		if !wait(ctx, pause/2+rand.N(pause)) { //nolint:gosec // jitter needs no secure randomness
 			return ended(ctx, err)
 		}
 		pause = min(2*pause, maxPause)
 	}
 }
 
-// attempt tells with the error whether another attempt is safe and may help.
+// attempt runs the transaction once. again reports whether another attempt is safe and may succeed.
 func (d *DB) attempt(ctx context.Context, do func(tx *sql.Tx) error) (again bool, err error) {
-	// The transaction ends with ctx until its COMMIT begins, which the client's leaving must not make a riddle.
+	// The transaction ends with ctx until its COMMIT starts: a disconnect of the client must not
+	// leave the outcome unknown.
 	inner, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	detach := context.AfterFunc(ctx, cancel)
@@ -57,9 +58,9 @@ func (d *DB) attempt(ctx context.Context, do func(tx *sql.Tx) error) (again bool
 	if err != nil {
 		return retryable(err) || lost(err), fmt.Errorf("begin transaction: %w", err)
 	}
-	defer func() { _ = tx.Rollback() }() // on a panic or runtime.Goexit of do; else it is done already
+	defer func() { _ = tx.Rollback() }() // for a panic or runtime.Goexit in do; otherwise a no-op
 	if err := do(tx); err != nil {
-		_ = tx.Rollback() // do's error tells more
+		_ = tx.Rollback() // the error of do is more specific
 		return retryable(err), err
 	}
 	if !detach() && ctx.Err() != nil {
@@ -70,14 +71,14 @@ func (d *DB) attempt(ctx context.Context, do func(tx *sql.Tx) error) (again bool
 	switch {
 	case err == nil:
 		return false, nil
-	case refused(err):
+	case rolledBack(err):
 		return retryable(err), fmt.Errorf("commit transaction: %w", err)
 	default:
-		return false, unavailable(fmt.Errorf("commit transaction, which may have been made: %w", err))
+		return false, unavailable(fmt.Errorf("commit transaction, with unknown outcome: %w", err))
 	}
 }
 
-// ended gives the reason for which ctx ended, where it did, beside the error that this led to.
+// ended adds the cause of ctx to err if ctx has ended.
 func ended(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
 		return classify(ctx, err)

@@ -89,8 +89,9 @@ func TestTxThatCommitsItself(t *testing.T) {
 	})
 }
 
-// Whoever swallows an error inside a transaction does not get half of it on PostgreSQL, and is told.
-func TestTxThatSwallowsAnError(t *testing.T) {
+// A function that ignores an error of a statement gets an error from COMMIT on PostgreSQL, and
+// nothing is committed.
+func TestTxIgnoresAnErrorOfAStatement(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Open(t, pgtest.URL(t), accounts())
 	err := d.Tx(t.Context(), func(tx *sql.Tx) error {
@@ -104,7 +105,7 @@ func TestTxThatSwallowsAnError(t *testing.T) {
 	require.EqualValues(t, 100, balance(t, d, "a"))
 }
 
-// Two handles stand for two replicas, and with SQLite for two processes.
+// Two handles are two replicas, and with SQLite two processes.
 func TestTxLosesNoUpdate(t *testing.T) {
 	t.Parallel()
 	const writers, each = 8, 25
@@ -131,7 +132,7 @@ func TestTxLosesNoUpdate(t *testing.T) {
 	})
 }
 
-func TestTxRunsAgainAfterDeadlock(t *testing.T) {
+func TestTxIsRepeatedAfterDeadlock(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Open(t, pgtest.URL(t), accounts())
 	var runs [2]int
@@ -160,8 +161,8 @@ func TestTxRunsAgainAfterDeadlock(t *testing.T) {
 	require.EqualValues(t, 102, balance(t, d, "b"))
 }
 
-// Each reads what the other writes, so that no order of the two gives what both saw: write skew.
-func TestTxRunsAgainAfterSerializationFailure(t *testing.T) {
+// Each transaction reads the row that the other one writes (write skew).
+func TestTxIsRepeatedAfterSerializationFailure(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Open(t, with(t, pgtest.URL(t), "default_transaction_isolation=serializable"), accounts())
 	var runs [2]int
@@ -193,7 +194,7 @@ func TestTxRunsAgainAfterSerializationFailure(t *testing.T) {
 	require.EqualValues(t, 100, balance(t, d, "a")+balance(t, d, "b"), "only one may take 100")
 }
 
-func TestTxGivesUpAfterTenRuns(t *testing.T) {
+func TestTxFailsAfterTenRuns(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Open(t, pgtest.URL(t))
 	runs := 0
@@ -206,7 +207,7 @@ func TestTxGivesUpAfterTenRuns(t *testing.T) {
 	require.Equal(t, 10, runs)
 }
 
-func TestTxDoesNotRunAgainOnceTheContextEnded(t *testing.T) {
+func TestTxIsNotRepeatedAfterTheContextEnded(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Open(t, pgtest.URL(t))
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -221,8 +222,8 @@ func TestTxDoesNotRunAgainOnceTheContextEnded(t *testing.T) {
 	require.Equal(t, 1, runs)
 }
 
-// At COMMIT the server says that it failed, so that it is known, and safe to run again.
-func TestTxRunsAgainWhenCommitFailsToSerialize(t *testing.T) {
+// The server reports the failure of COMMIT: the outcome is known, and the transaction is repeated.
+func TestTxIsRepeatedIfCommitFailsToSerialize(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Open(t, pgtest.URL(t), series("deferred", `
 CREATE SEQUENCE tries;

@@ -3,6 +3,8 @@ package db_test
 import (
 	"context"
 	"database/sql"
+	"net/url"
+	"os"
 	"strconv"
 	"strings"
 	"syscall"
@@ -46,7 +48,8 @@ func TestServerStopped(t *testing.T) {
 	require.ErrorIs(t, err, db.ErrUnavailable)
 }
 
-// A server that shuts down in good order lets those finish who are there, and nobody in.
+// A server that shuts down completes the transactions of its clients and accepts no new
+// connections.
 func TestServerShutsDown(t *testing.T) {
 	t.Parallel()
 	server := pgtest.Start(t)
@@ -84,6 +87,79 @@ func TestTooManyConnections(t *testing.T) {
 	requireUnavailable(t, full)
 }
 
+// A failed connection is unavailable for every reason. Each row prevents new connections of
+// a role to its database and ends the existing ones.
+func TestConnectionsThatCannotBeMade(t *testing.T) {
+	t.Parallel()
+	server := pgtest.Start(t)
+	admin := dbtest.Open(t, server.URL(t))
+	var hba string
+	require.NoError(t, admin.Read().QueryRowContext(t.Context(), "SHOW hba_file").Scan(&hba))
+	require.NoError(t, os.WriteFile(hba, []byte("local all postgres trust\nlocal all all scram-sha-256\n"), 0o600))
+	run(t, admin, "SELECT pg_reload_conf()")
+	for i, row := range []struct{ name, statement, state string }{
+		{"the password has changed", `ALTER ROLE $ PASSWORD 'another'`, "28P01"},
+		{"the role may not log in", `ALTER ROLE $ NOLOGIN`, "28000"},
+		{"the role is gone", `ALTER ROLE $ RENAME TO former_$`, "28P01"},
+		{"the role may not connect", `REVOKE CONNECT ON DATABASE $ FROM PUBLIC, $`, "42501"},
+		{"the database accepts no connections", `ALTER DATABASE $ ALLOW_CONNECTIONS false`, "55000"},
+		{"the database is gone", `ALTER DATABASE $ RENAME TO former_$`, "3D000"},
+		{"the role has too many connections", `ALTER ROLE $ CONNECTION LIMIT 0`, "53300"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			name := "hub" + strconv.Itoa(i) // of the role and of the database
+			address := databaseOfRole(t, server, admin, name)
+			d := dbtest.Open(t, address, accounts())
+
+			require.NoError(t, disconnect(t, admin, name))
+			run(t, admin, strings.ReplaceAll(row.statement, "$", name))
+			require.NoError(t, disconnect(t, admin, name))
+			requireUnavailable(t, d)
+			_, err := db.Open(t.Context(), db.Config{URL: address})
+			require.ErrorIs(t, err, db.ErrUnavailable)
+			require.ErrorContains(t, err, "(SQLSTATE "+row.state+")")
+			require.NotContains(t, err.Error(), secret)
+		})
+	}
+}
+
+// databaseOfRole creates a role and a database of that name, and returns the URL with which the
+// role connects.
+func databaseOfRole(t *testing.T, server *pgtest.Server, admin *db.DB, name string) string {
+	t.Helper()
+	run(t, admin, `CREATE ROLE `+name+` LOGIN PASSWORD '`+secret+`'`)
+	run(t, admin, `CREATE DATABASE `+name+` OWNER `+name)
+	u, err := url.Parse(server.URL(t))
+	require.NoError(t, err)
+	u.Path = "/" + name
+	u.User = url.UserPassword(name, secret)
+	return u.String()
+}
+
+// disconnect ends all connections of the role and waits until none is left.
+func disconnect(t *testing.T, admin *db.DB, role string) error {
+	t.Helper()
+	for {
+		var left int
+		err := admin.Read().QueryRowContext(t.Context(),
+			`SELECT COUNT(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE usename = $1`, role).Scan(&left)
+		if err != nil || left == 0 {
+			return err
+		}
+	}
+}
+
+// The file is not a database, for example after a failed restore.
+func TestFileIsNotADatabase(t *testing.T) {
+	t.Parallel()
+	address := dbtest.SQLite(t)
+	path := strings.TrimPrefix(address, "sqlite://")
+	require.NoError(t, os.WriteFile(path, []byte(strings.Repeat("This is no database. ", 100)), 0o600))
+	_, err := db.Open(t.Context(), db.Config{URL: address})
+	require.ErrorIs(t, err, db.ErrUnavailable)
+	require.ErrorContains(t, err, "file is not a database")
+}
+
 func TestConnectionKilled(t *testing.T) {
 	t.Parallel()
 	const suicide = "SELECT pg_terminate_backend(pg_backend_pid())"
@@ -99,7 +175,7 @@ func TestConnectionKilled(t *testing.T) {
 	require.NoError(t, d.Tx(t.Context(), func(tx *sql.Tx) error { return add(t, tx, 1, "a") }), "the next has another connection")
 }
 
-// Nothing has happened when a connection turns out to be dead at BEGIN, so that a restart of the server is not felt later.
+// A connection that is closed at BEGIN is replaced: a restart of the server causes no later errors.
 func TestIdleConnectionsKilled(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
@@ -142,7 +218,7 @@ CREATE CONSTRAINT TRIGGER slow AFTER INSERT ON t DEFERRABLE INITIALLY DEFERRED F
 	requireKilled(t, killer, "wait_event = 'PgSleep'")
 	err := <-done
 	require.ErrorIs(t, err, db.ErrUnavailable)
-	require.ErrorContains(t, err, "commit transaction, which may have been made")
+	require.ErrorContains(t, err, "commit transaction, with unknown outcome")
 	require.Equal(t, 1, runs)
 }
 
@@ -157,7 +233,7 @@ func requireKilled(t *testing.T, killer *db.DB, state string) {
 	}, 30*time.Second, 5*time.Millisecond)
 }
 
-// The client may leave while its COMMIT is under way: that has an end all the same, and the caller learns which.
+// The client disconnects during COMMIT: it is completed, and the caller gets its outcome.
 func TestContextEndsDuringCommit(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
@@ -189,7 +265,7 @@ CREATE CONSTRAINT TRIGGER waits AFTER INSERT ON t DEFERRABLE INITIALLY DEFERRED 
 	require.NoError(t, <-done)
 }
 
-// A standby answers to SELECT as ever, so that it is its refusal of writes that tells.
+// A standby accepts SELECT: it is recognized because it rejects writes.
 func TestStandby(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Open(t, with(t, pgtest.URL(t), "default_transaction_read_only=on"))
@@ -234,7 +310,7 @@ func TestContextEndsWhileALockIsWaitedFor(t *testing.T) {
 	})
 }
 
-// Another process, a backup for instance, has the file for itself.
+// Another process, such as a backup, has locked the file.
 func TestFileLocked(t *testing.T) {
 	t.Parallel()
 	url := dbtest.SQLite(t)
@@ -252,7 +328,7 @@ func TestFileLocked(t *testing.T) {
 	require.NoError(t, d.Tx(t.Context(), func(tx *sql.Tx) error { return add(t, tx, 1, "a") }))
 }
 
-// While a transaction waits, the file is unlocked: it goes on without having failed.
+// The file is unlocked while a transaction waits: the transaction succeeds.
 func TestFileUnlockedInTime(t *testing.T) {
 	t.Parallel()
 	url := dbtest.SQLite(t)

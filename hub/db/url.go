@@ -6,18 +6,18 @@ import (
 	"strings"
 )
 
-// Errors about URLs never quote them: they hold passwords.
+// Errors about URLs never quote them, because they contain passwords.
 var (
-	errNoURL   = errors.New("the URL is empty: give sqlite://<path> or postgres://<user>:<password>@<host>/<database>")
+	errNoURL   = errors.New("the URL is empty: use sqlite://<path> or postgres://<user>:<password>@<host>/<database>")
 	errScheme  = errors.New("the URL is neither sqlite://<path> nor postgres://<user>:<password>@<host>/<database>")
 	errPath    = errors.New("the sqlite:// URL has no path")
-	errMemory  = errors.New("the sqlite:// URL must name a file: a database in memory belongs to one connection, and there are several")
-	errOptions = errors.New("the sqlite:// URL has a ?: it takes no options, and a file name with ? in it is not supported")
-	errNUL     = errors.New("the sqlite:// URL has a NUL character in its path")
-	errURL     = errors.New("the postgres:// URL cannot be read: special characters in user and password are written as %XX")
+	errMemory  = errors.New("the sqlite:// URL must name a file: an in-memory database belongs to one connection, and the hub uses several")
+	errOptions = errors.New("the sqlite:// URL contains a ?: options and file names with a ? are not supported")
+	errNUL     = errors.New("the path of the sqlite:// URL contains a NUL character")
+	errURL     = errors.New("the postgres:// URL cannot be parsed: escape special characters in user and password as %XX")
 )
 
-// parse answers the engine that a URL names and what its opener needs: the path of the file, or the URL.
+// parse returns the engine of a URL, and the path of the file or the URL itself.
 func parse(raw string) (Engine, string, error) {
 	if raw == "" {
 		return "", "", errNoURL

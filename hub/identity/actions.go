@@ -2,7 +2,8 @@ package identity
 
 import "github.com/seed93082962/agenthost/auditlog"
 
-// The audit actions of this package. Each detail says all that an entry of the action can hold: never a secret.
+// The audit actions of this package. A detail lists every field that an entry of the action can
+// contain, and never a secret.
 var (
 	actionSetup          = auditlog.Define[auditlog.None]("auth.setup")
 	actionLogin          = auditlog.Define[sessionDetail]("auth.login")
@@ -12,6 +13,8 @@ var (
 	actionChangePassword = auditlog.Define[changePasswordDetail]("auth.change_password")
 	actionRegister       = auditlog.Define[registerDetail]("auth.register")
 	actionRevokeSession  = auditlog.Define[sessionDetail]("auth.revoke_session")
+
+	actionRetireKey = auditlog.Define[retireKeyDetail]("auth.retire_key")
 
 	actionCreateUser    = auditlog.Define[createUserDetail]("user.create")
 	actionUpdateRole    = auditlog.Define[updateRoleDetail]("user.update_role")
@@ -27,20 +30,24 @@ var (
 	actionRevokeToken = auditlog.Define[revokeTokenDetail]("token.revoke")
 )
 
-// What entries are about: Event.TargetType.
+// Values of Event.TargetType.
 const (
 	targetUser    = "user"
 	targetSession = "session"
 	targetInvite  = "invite"
 	targetToken   = "token"
+	targetKey     = "signing_key"
 )
+
+// reasonSetupToken is the reason of a failed login that was a setup with an incorrect token.
+const reasonSetupToken = "invalid_setup_token"
 
 type (
 	sessionDetail struct {
 		SessionID string `json:"sessionId"`
 	}
 	loginFailedDetail struct {
-		Reason string `json:"reason"` // invalid_credentials or account_disabled
+		Reason string `json:"reason"` // invalid_credentials, account_disabled or reasonSetupToken
 	}
 	changePasswordDetail struct {
 		Reason        string `json:"reason,omitempty"` // of a failure: invalid_credentials
@@ -49,6 +56,9 @@ type (
 	registerDetail struct {
 		InviteID string `json:"inviteId"`
 		Role     string `json:"role"`
+	}
+	retireKeyDetail struct {
+		Retired []string `json:"retired"` // ids of the keys whose tokens are rejected
 	}
 	createUserDetail struct {
 		Role        string `json:"role"`
@@ -68,9 +78,10 @@ type (
 		Role string `json:"role"`
 	}
 	resetPasswordDetail struct {
-		SessionsEnded int  `json:"sessionsEnded"`
-		TokensRevoked int  `json:"tokensRevoked"`
-		Offline       bool `json:"offline"` // on the hub's machine, by hub reset-password
+		SessionsEnded  int  `json:"sessionsEnded"`
+		TokensRevoked  int  `json:"tokensRevoked"`
+		InvitesRevoked int  `json:"invitesRevoked"`
+		Offline        bool `json:"offline"` // on the hub's machine, by hub reset-password
 	}
 	inviteDetail struct {
 		Role      string `json:"role"`
@@ -78,11 +89,11 @@ type (
 		ExpiresAt string `json:"expiresAt"` // an api.Time
 	}
 	tokenDetail struct {
-		Prefix    string  `json:"prefix"`    // the first characters, by which its owner knows it
-		ExpiresAt *string `json:"expiresAt"` // an api.Time; null for a token without an end
+		Prefix    string  `json:"prefix"`    // the first characters, which identify it to its owner
+		ExpiresAt *string `json:"expiresAt"` // an api.Time; null for a token that does not expire
 	}
 	revokeTokenDetail struct {
-		Owner     string  `json:"owner"` // the username: it may be another's than that of who revokes
+		Owner     string  `json:"owner"` // the username of the owner, who may not be the caller
 		Prefix    string  `json:"prefix"`
 		ExpiresAt *string `json:"expiresAt"`
 	}

@@ -3,75 +3,108 @@ package identity
 import (
 	"context"
 	"database/sql"
-	"net/http"
-	"net/netip"
 	"time"
 
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/db"
+	"github.com/seed93082962/agenthost/internal/excerpt"
 )
 
-// After as many failures as login_attempts has columns, which is five, within lockoutWindow, an account is locked for the
-// address until the oldest of them is past the window.
+// lockoutWindow is how long a failure counts. After five failures within it, an account is locked
+// for the address until the oldest of them no longer counts. Five is the number of columns of
+// login_attempts.
 const lockoutWindow = 15 * time.Minute
 
-// maxFailures is how many failures one network may have within lockoutWindow of the first of them, whatever the accounts:
-// beyond it nothing is hashed and nothing recorded for it, be the password right or wrong. It bounds what somebody without
-// credentials, who changes the name each time, can make the hub do and write; an office behind one address does not fail
-// so often.
+// maxFailures bounds the failures of one network, of all accounts together, within lockoutWindow of
+// the first one. Above it, no password is hashed and nothing is recorded, whether the password is
+// correct or not. It bounds the work and the entries that a client without credentials can cause by
+// changing the name. An office behind one address does not fail so often.
 const maxFailures = 100
 
-// attempt is what failures are counted for.
-type attempt struct{ account, address string }
+// exemptWindow is how long the limit of the network does not apply to an account after a sign-in
+// from that network. A guest in the network of an office cannot lock out its users.
+const exemptWindow = 24 * time.Hour
 
-// setupAccount counts wrong setup tokens. No user is named so.
+// An attempt is a password or a setup token that a client presents. Failures are counted for the
+// account and address, and for the network.
+type attempt struct {
+	account string
+	address string // an IPv4 address, or an IPv6 /64
+	network string // an IPv4 /24, or an IPv6 /48
+	exempt  bool   // the limit of the network does not apply
+}
+
+// setupAccount counts incorrect setup tokens. A username never contains a slash.
 const setupAccount = "/setup"
 
-func attemptOf(r *http.Request, account string) attempt {
-	return attempt{cut(foldUsername(account), maxAuditName), network(api.RemoteIP(r))}
+func attemptOf(from api.Caller, account string) attempt {
+	return attempt{
+		account: excerpt.Characters(foldUsername(account), maxAuditName),
+		address: addressOf(from.RemoteIP), network: networkOf(from.RemoteIP),
+	}
 }
 
-// recordWithin bounds how long a failure may take to be counted and recorded.
+// changeAttempt returns the attempt of a signed-in user to change the password. Failed logins do
+// not count for it.
+func changeAttempt(caller api.Caller) attempt {
+	a := attemptOf(caller, changeAccount(caller.UserID))
+	a.exempt = true
+	return a
+}
+
+func changeAccount(userID string) string { return "/change-password/" + userID }
+
+// share returns the parties that the hash of the attempt is charged to.
+func (a attempt) share() share {
+	if a.exempt {
+		return share{[]string{"known account " + a.account}, a.network}
+	}
+	return share{[]string{"account " + a.account, "network " + a.network}, a.network}
+}
+
+// signedInShare returns the party of a signed-in user.
+func signedInShare(caller api.Caller) share {
+	return share{[]string{"user " + caller.UserID}, networkOf(caller.RemoteIP)}
+}
+
+// recordWithin bounds the time to count and record a failure.
 const recordWithin = 10 * time.Second
 
-// detached is for what is counted and recorded of a request also where its client does not wait for the answer.
-func detached(r *http.Request) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(r.Context()), recordWithin)
+// detached returns a context that is not cancelled when the client disconnects, for counting and
+// recording.
+func detached(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
 }
 
-// network is what counts as one address: of IPv6 the /64, within which anybody has all addresses.
-func network(ip string) string {
-	addr, err := netip.ParseAddr(ip)
-	if err != nil {
-		return cut(ip, 64)
-	}
-	addr = addr.Unmap().WithZone("")
-	if addr.Is4() {
-		return addr.String()
-	}
-	prefix, err := addr.Prefix(64)
-	if err != nil {
-		return addr.String()
-	}
-	return prefix.String()
-}
-
-// window are the moments between which a failure was counted that counts: after from and not after to. One that is farther
-// ahead than replicas' clocks differ was counted while a clock was wrong, and would lock somebody out until then.
+// window returns the range of the times of failures that count: after from and at most to. A
+// failure later than to was stored with an incorrect clock, and would lock the account until then.
 func (s *Service) window() (from, to int64) {
 	now := s.now()
 	return db.Micros(now.Add(-lockoutWindow)), db.Micros(now.Add(lockoutWindow))
 }
 
-// checkLocked answers 429 while the account is locked for the address, or the whole network is.
+// startAttempt fails with 429 if the account is locked for the address, or the network is.
+// Otherwise it returns the attempt with exempt set for an account that signed in from the network
+// within a day.
+func (s *Service) startAttempt(ctx context.Context, a attempt) (attempt, error) {
+	if !a.exempt {
+		var err error
+		if a.exempt, err = signedInFrom(ctx, s.db.Read(), DefaultTenant, a, s.now().Add(-exemptWindow)); err != nil {
+			return a, err
+		}
+	}
+	return a, s.checkLocked(ctx, s.db.Read(), a)
+}
+
+// checkLocked fails with 429 if the account is locked for the address, or the network is and the
+// attempt is not exempt.
 func (s *Service) checkLocked(ctx context.Context, q querier, a attempt) error {
-	var account, network int64
-	err := q.QueryRowContext(ctx, `SELECT
-			COALESCE((SELECT at1 FROM login_attempts WHERE account_fold = $1 AND remote_ip = $2), 0),
-			COALESCE((SELECT began FROM login_networks WHERE network = $2 AND failures >= $3), 0)`,
-		a.account, a.address, maxFailures).Scan(&account, &network)
+	account, network, err := readAttempts(ctx, q, a)
 	if err != nil {
-		return fault("read login attempts", err)
+		return err
+	}
+	if a.exempt {
+		network = 0
 	}
 	from, to := s.window()
 	first := from
@@ -86,54 +119,46 @@ func (s *Service) checkLocked(ctx context.Context, q querier, a attempt) error {
 	return nil
 }
 
-// countFailure counts a failure for the account and for the network, or answers 429 where others came before it: of any
-// number of tries at once, five get to know that they were wrong.
+// countFailure counts a failure for the account and for the network, or fails with 429 if others
+// reached the limit first. Of any number of concurrent attempts, only five learn that they were
+// incorrect.
 func (s *Service) countFailure(ctx context.Context, tx *sql.Tx, a attempt) error {
 	from, to := s.window()
-	n, err := affected(ctx, tx, "count login attempt", `INSERT INTO login_attempts AS l (account_fold, remote_ip, at1, at2, at3, at4, at5)
-		VALUES ($1, $2, 0, 0, 0, 0, $3)
-		ON CONFLICT (account_fold, remote_ip) DO UPDATE SET at1 = l.at2, at2 = l.at3, at3 = l.at4, at4 = l.at5, at5 = excluded.at5
-		WHERE l.at1 <= $4 OR l.at1 > $5`, a.account, a.address, db.Micros(s.now()), from, to)
+	counted, err := addAccountFailure(ctx, tx, a, s.now(), from, to)
 	if err != nil {
 		return err
 	}
-	if n == 0 {
+	if !counted {
 		return s.tooLate(ctx, tx, a)
 	}
 	return s.countNetwork(ctx, tx, a)
 }
 
-// countNetwork counts a failure for the network alone, or answers 429. The window begins anew with the first failure after
-// it has passed. Rows of accounts are locked before it.
+// countNetwork counts a failure only for the network, or fails with 429. The first failure after a
+// window begins a new window. Rows of accounts are locked before rows of networks.
 func (s *Service) countNetwork(ctx context.Context, tx *sql.Tx, a attempt) error {
 	from, to := s.window()
-	n, err := affected(ctx, tx, "count failure of network", `INSERT INTO login_networks AS l (network, began, failures) VALUES ($1, $2, 1)
-		ON CONFLICT (network) DO UPDATE SET
-			failures = CASE WHEN l.began <= $3 OR l.began > $4 THEN 1 ELSE l.failures + 1 END,
-			began = CASE WHEN l.began <= $3 OR l.began > $4 THEN excluded.began ELSE l.began END
-		WHERE l.began <= $3 OR l.began > $4 OR l.failures < $5`, a.address, db.Micros(s.now()), from, to, maxFailures)
-	if err != nil || n > 0 {
+	counted, err := addNetworkFailure(ctx, tx, a, s.now(), from, to)
+	if err != nil || counted || a.exempt {
 		return err
 	}
 	return s.tooLate(ctx, tx, a)
 }
 
-// tooLate is the 429 of a failure that came after too many others.
+// tooLate returns the 429 of a failure that came after the lock.
 func (s *Service) tooLate(ctx context.Context, tx *sql.Tx, a attempt) error {
 	if err := s.checkLocked(ctx, tx, a); err != nil {
 		return err
 	}
-	return &api.Error{Code: api.RateLimited, RetryAfter: time.Second} // it was unlocked this very moment
+	return &api.Error{Code: api.RateLimited, RetryAfter: time.Second} // the lock has ended in the meantime
 }
 
-// clearFailures forgets them after a success, or answers 429 where the lock came before it: a right guess among many
-// wrong ones at once counts only if it came in time. The member's row is locked before: a reset of the password locks both
-// in this order.
+// clearFailures deletes the failures of the account after a success, or fails with 429 if the
+// account was locked first: a correct guess among concurrent incorrect ones counts only before the
+// lock. The row of the member is locked already. A reset of the password locks in the same order.
 func (s *Service) clearFailures(ctx context.Context, tx *sql.Tx, a attempt) error {
 	from, to := s.window()
-	_, err := affected(ctx, tx, "clear login attempts", `DELETE FROM login_attempts
-		WHERE account_fold = $1 AND remote_ip = $2 AND (at1 <= $3 OR at1 > $4)`, a.account, a.address, from, to)
-	if err != nil {
+	if err := deleteUnlocked(ctx, tx, a, from, to); err != nil {
 		return err
 	}
 	return s.checkLocked(ctx, tx, a)

@@ -10,26 +10,27 @@ import (
 )
 
 const (
-	// stateTTL is how old, since before it was read, may be what is known of a session or a CLI token. What another replica
-	// changes acts here within this and the time of a request.
+	// stateTTL is the maximum age of a cached session or CLI token, from before it was read. A
+	// change by another replica takes effect here within this time and the time of a request.
 	stateTTL  = 1500 * time.Millisecond
 	maxStates = 1 << 14
 	maxTokens = 1 << 13 // in each of two generations
 )
 
-// digest is the SHA-256 of a token: a cache that somebody reads gives none away.
+// digest is the SHA-256 of a token: a copy of the cache reveals no token.
 type digest = [32]byte
 
-// tokenCache remembers whose signature was checked, which takes 51 us. It says nothing of whether the session still lives.
+// tokenCache contains access tokens whose signature was verified, which takes 51 us. Their sessions
+// may have ended.
 type tokenCache struct {
-	mu         sync.RWMutex // guards the rest
+	mu         sync.RWMutex // guards the fields below
 	young, old map[digest]verified
 }
 
-// verified is what an access token said.
+// verified has the claims of a verified access token.
 type verified struct {
-	session, user string
-	expires       time.Time
+	session, user, key string
+	expires            time.Time
 }
 
 func newTokenCache() *tokenCache { return &tokenCache{young: map[digest]verified{}} }
@@ -49,7 +50,8 @@ func (c *tokenCache) get(key digest) (verified, bool) {
 	return v, ok
 }
 
-// put makes room by dropping the generation that was not used since the last time there was none.
+// put stores a token in the young generation. If that is full, it becomes the old one, and the
+// tokens of the former old one are dropped.
 func (c *tokenCache) put(key digest, v verified) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -59,26 +61,37 @@ func (c *tokenCache) put(key digest, v verified) {
 	c.young[key] = v
 }
 
-// state is a session or a CLI token and its member, as they stood in the database at readAt.
+// state is a session or a CLI token and its member, as stored at readAt.
 type state struct {
 	caller   api.Caller
 	disabled bool
 	revoked  bool
-	expires  time.Time // the zero time is never
+	expires  time.Time // the zero time means never
 	readAt   time.Time
-	lastUsed atomic.Int64 // as the database has it, or is about to
+	signing  string       // id of the key that the hub signs with; unset for a CLI token
+	read     uint64       // the value of keyStore.reads when signing was read
+	lastUsed atomic.Int64 // as stored, or about to be stored
+
+	endedByDisable bool // disabling the user ended the session
+}
+
+func (st *state) expired(now time.Time) bool { return !st.expires.IsZero() && !now.Before(st.expires) }
+
+// valid reports whether the request would be authenticated if the user were active.
+func (st *state) valid(now time.Time) bool {
+	return (!st.revoked || st.endedByDisable) && !st.expired(now)
 }
 
 // stateCache holds states by session id, or digest of the CLI token.
 type stateCache struct {
-	mu      sync.RWMutex // guards the rest
+	mu      sync.RWMutex // guards the fields below
 	states  map[string]*state
-	changes uint64 // how often something was forgotten
+	changes uint64 // number of calls of forget
 }
 
 func newStateCache() *stateCache { return &stateCache{states: map[string]*state{}} }
 
-// get also tells how many changes there had been, which put wants to know.
+// get also returns the number of changes so far, for put.
 func (c *stateCache) get(key string, now time.Time) (st *state, changes uint64) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -89,7 +102,8 @@ func (c *stateCache) get(key string, now time.Time) (st *state, changes uint64) 
 	return st, c.changes
 }
 
-// put keeps a state, unless something changed since it was begun to be read: then it may be of before.
+// put stores a state, unless forget was called since get returned changes: the state may be older
+// than the change.
 func (c *stateCache) put(key string, st *state, changes uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -3,7 +3,6 @@ package identity
 import (
 	"context"
 	"database/sql"
-	"net/http"
 	"time"
 
 	"github.com/seed93082962/agenthost/auditlog"
@@ -13,26 +12,18 @@ import (
 )
 
 const (
-	maxTokenName  = 100 // characters
-	maxTokenDays  = 365
-	cliPrefix     = "cli_"
-	shownOfToken  = len(cliPrefix) + 8 // characters by which an owner knows the token
-	day           = 24 * time.Hour
-	tokenNotFound = "There is no such token, or it was revoked."
+	maxTokenName = 100 // characters
+	maxTokenDays = 365
+
+	maxTokensPerUser = 100 // valid ones, and as many revoked ones
+
+	cliPrefix    = "cli_"
+	shownOfToken = len(cliPrefix) + 8 // characters that identify the token to its owner
+	day          = 24 * time.Hour
 )
 
-func (s *Service) cliTokenRoutes() []api.Route {
-	route := func(method, path string, handle func(http.ResponseWriter, *http.Request) error) api.Route {
-		return api.Route{Method: method, Path: "/api/v1/cli" + path, Group: rbac.AdminWrite, Category: "token", Handle: handle}
-	}
-	return []api.Route{
-		route(http.MethodPost, "/issue-token", s.issueToken),
-		route(http.MethodGet, "/tokens", s.listTokens),
-		route(http.MethodDelete, "/tokens/:id", s.revokeToken),
-	}
-}
-
-// cliToken is a row of the table. Zero times were never set; a token whose ExpiresAt is zero lives until it is revoked.
+// cliToken is a row of the table. A zero time is NULL; a token without ExpiresAt is valid until it
+// is revoked.
 type cliToken struct {
 	ID         string
 	TenantID   string
@@ -45,8 +36,8 @@ type cliToken struct {
 	LastUsedIP string
 }
 
-// issuedToken is the one answer that has the token itself.
-type issuedToken struct {
+// IssuedToken is a new CLI token. No other value contains the token itself.
+type IssuedToken struct {
 	ID        string   `json:"id"`
 	Name      string   `json:"name"`
 	Token     string   `json:"token"`
@@ -55,7 +46,8 @@ type issuedToken struct {
 	ExpiresAt api.Time `json:"expiresAt"`
 }
 
-type tokenView struct {
+// Token is a CLI token as its owner and administrators see it.
+type Token struct {
 	ID         string   `json:"id"`
 	Name       string   `json:"name"`
 	Prefix     string   `json:"prefix"`
@@ -65,8 +57,8 @@ type tokenView struct {
 	LastUsedIP *string  `json:"lastUsedIp"`
 }
 
-func viewToken(t cliToken) tokenView {
-	v := tokenView{
+func (t cliToken) view() Token {
+	v := Token{
 		ID: t.ID, Name: t.Name, Prefix: t.Prefix, CreatedAt: api.Time(t.CreatedAt),
 		ExpiresAt: api.Time(t.ExpiresAt), LastUsedAt: api.Time(t.LastUsedAt),
 	}
@@ -76,112 +68,102 @@ func viewToken(t cliToken) tokenView {
 	return v
 }
 
-// newCLIToken is the body of POST /api/v1/cli/issue-token. A token without days, left out or null, does not expire.
-type newCLIToken struct {
+// TokenInput is the name of a CLI token and its validity. A token without days does not expire.
+type TokenInput struct {
 	Name          string `json:"name"`
 	ExpiresInDays *int   `json:"expiresInDays"`
 }
 
-// issueToken may be called with a CLI token too: it has all permissions of its user.
-func (s *Service) issueToken(w http.ResponseWriter, r *http.Request) error {
-	in, err := api.Decode[newCLIToken](w, r)
-	if err != nil {
-		return err
-	}
-	faults := api.Fields{}
-	name := faults.Line("name", in.Name, 1, maxTokenName)
+func (in TokenInput) validate() (TokenInput, error) {
+	fields := api.Fields{}
+	in.Name = fields.Line("name", in.Name, 1, maxTokenName)
 	if in.ExpiresInDays != nil && (*in.ExpiresInDays < 1 || *in.ExpiresInDays > maxTokenDays) {
-		faults.Add("expiresInDays", "must be an integer from 1 to 365, or null for a token that does not expire")
+		fields.Add("expiresInDays", "must be an integer from 1 to 365, or null for a token that does not expire")
 	}
-	if err := faults.Err(); err != nil {
-		return err
+	return in, fields.Err()
+}
+
+// IssueToken creates a CLI token of the caller. A caller with a CLI token may do so too: it has all
+// permissions of its user.
+func (s *Service) IssueToken(ctx context.Context, caller api.Caller, in TokenInput) (IssuedToken, error) {
+	in, err := in.validate()
+	if err != nil {
+		return IssuedToken{}, err
 	}
 	raw, hash := newToken(cliPrefix)
-	caller := api.CallerOf(r)
 	t := cliToken{
-		ID: ids.New(), TenantID: caller.TenantID, UserID: caller.UserID, Name: name, Prefix: raw[:shownOfToken], CreatedAt: s.now(),
+		ID: ids.New(), TenantID: caller.TenantID, UserID: caller.UserID, Name: in.Name, Prefix: raw[:shownOfToken], CreatedAt: s.now(),
 	}
 	if in.ExpiresInDays != nil {
 		t.ExpiresAt = t.CreatedAt.Add(time.Duration(*in.ExpiresInDays) * day)
 	}
-	err = s.change(r, rbac.AdminWrite, func(ctx context.Context, tx *sql.Tx) error {
+	err = s.change(ctx, caller, rbac.AdminWrite, func(tx *sql.Tx) error {
+		if err := checkTokens(ctx, tx, t.UserID, t.CreatedAt); err != nil {
+			return err
+		}
 		if err := insertToken(ctx, tx, t, hash); err != nil {
 			return err
 		}
-		return s.record(ctx, tx, actionIssueToken.Record(tokenEvent(r, t), tokenDetail{t.Prefix, t.expiry()}))
+		return s.record(ctx, tx, actionIssueToken.Record(t.event(caller.Event()), tokenDetail{t.Prefix, t.expiry()}))
 	})
-	if err != nil {
-		return err
-	}
-	return api.Encode(w, http.StatusCreated, issuedToken{t.ID, t.Name, raw, t.Prefix, api.Time(t.CreatedAt), api.Time(t.ExpiresAt)})
+	return IssuedToken{t.ID, t.Name, raw, t.Prefix, api.Time(t.CreatedAt), api.Time(t.ExpiresAt)}, err
 }
 
-func (s *Service) listTokens(w http.ResponseWriter, r *http.Request) error {
-	return s.answerTokens(w, r, api.CallerOf(r).UserID)
+// Tokens returns the CLI tokens of the caller that were not revoked, the newest first. Expired
+// tokens are included.
+func (s *Service) Tokens(ctx context.Context, caller api.Caller, page api.Page) (api.List[Token], error) {
+	return s.tokensOf(ctx, caller.UserID, page)
 }
 
-// answerTokens lists the tokens of a user that were not revoked: one that has expired is shown, so that its owner sees why
-// it no longer works.
-func (s *Service) answerTokens(w http.ResponseWriter, r *http.Request, userID string) error {
-	page, err := api.Paging(r)
-	if err != nil {
-		return err
-	}
-	tokens, total, err := tokensOf(r.Context(), s.db.Read(), userID, page)
-	if err != nil {
-		return err
-	}
-	list := api.List[tokenView]{Total: total}
+func (s *Service) tokensOf(ctx context.Context, userID string, page api.Page) (api.List[Token], error) {
+	tokens, total, err := tokensOf(ctx, s.db.Read(), userID, page)
+	list := api.List[Token]{Total: total}
 	for _, t := range tokens {
-		list.Items = append(list.Items, viewToken(t))
+		list.Items = append(list.Items, t.view())
 	}
-	return api.Encode(w, http.StatusOK, list)
+	return list, err
 }
 
-func (s *Service) revokeToken(w http.ResponseWriter, r *http.Request) error {
-	id, err := pathID(r, "id")
-	if err != nil {
-		return err
-	}
-	caller := api.CallerOf(r)
-	return s.answerRevoke(w, r, id, rbac.AdminWrite, func(context.Context, *sql.Tx) (member, error) {
+// RevokeToken revokes a CLI token of the caller.
+func (s *Service) RevokeToken(ctx context.Context, caller api.Caller, id string) error {
+	return s.revokeTokenOf(ctx, caller, id, rbac.AdminWrite, func(*sql.Tx) (member, error) {
 		return member{ID: caller.UserID, Username: caller.UserName}, nil
 	})
 }
 
-// answerRevoke revokes a token of the user whom find names.
-func (s *Service) answerRevoke(w http.ResponseWriter, r *http.Request, id string, group rbac.Group,
-	find func(context.Context, *sql.Tx) (owner member, err error),
-) error {
-	var owner member
-	err := s.change(r, group, func(ctx context.Context, tx *sql.Tx) (err error) {
-		if owner, err = find(ctx, tx); err != nil {
-			return err
-		}
-		t, err := s.endToken(ctx, tx, owner.ID, id)
-		if err != nil {
-			return err
-		}
-		return s.record(ctx, tx, revokedToken(r, t, owner.Username))
-	})
-	s.invalidateUser(owner.ID)
+// revokeTokenOf revokes a CLI token of the user that find returns.
+func (s *Service) revokeTokenOf(ctx context.Context, caller api.Caller, id string, group rbac.Group, find func(*sql.Tx) (owner member, err error)) error {
+	id, err := parseID(id)
 	if err != nil {
 		return err
 	}
-	return api.NoContent(w)
+	var owner member
+	err = s.change(ctx, caller, group, func(tx *sql.Tx) (err error) {
+		if owner, err = find(tx); err != nil {
+			return err
+		}
+		t, err := revokeToken(ctx, tx, owner.ID, id, s.now())
+		if err != nil {
+			return err
+		}
+		return s.record(ctx, tx, t.revoked(caller.Event(), owner.Username))
+	})
+	s.invalidateUser(owner.ID)
+	return err
 }
 
-func tokenEvent(r *http.Request, t cliToken) auditlog.Event {
-	e := api.RequestEvent(r)
+// event returns e with the token as its target.
+func (t cliToken) event(e auditlog.Event) auditlog.Event {
 	e.TargetType, e.TargetID, e.TargetName = targetToken, t.ID, t.Name
 	return e
 }
 
-func revokedToken(r *http.Request, t cliToken, owner string) auditlog.Record {
-	return actionRevokeToken.Record(tokenEvent(r, t), revokeTokenDetail{Owner: owner, Prefix: t.Prefix, ExpiresAt: t.expiry()})
+// revoked returns the entry of the revocation.
+func (t cliToken) revoked(e auditlog.Event, owner string) auditlog.Record {
+	return actionRevokeToken.Record(t.event(e), revokeTokenDetail{Owner: owner, Prefix: t.Prefix, ExpiresAt: t.expiry()})
 }
 
-// expiry is for the audit log, whose details hold no types that write themselves.
+// expiry returns the expiry in the form of audit details, or nil.
 func (t cliToken) expiry() *string {
 	if t.ExpiresAt.IsZero() {
 		return nil

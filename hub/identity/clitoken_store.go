@@ -4,12 +4,14 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
+	"time"
 
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/db"
 )
 
-// cliColumns is what scanToken reads, in its order.
+// cliColumns are the columns that scanToken reads, in its order.
 const cliColumns = `id, tenant_id, user_id, name, prefix, created_at, expires_at, last_used_at, last_used_ip`
 
 func scanToken(row scanner) (cliToken, error) {
@@ -24,7 +26,8 @@ func scanToken(row scanner) (cliToken, error) {
 	return t, err
 }
 
-// tokensOf lists the tokens of a user that were not revoked, the newest first, and counts them all.
+// tokensOf returns a page of the tokens of a user that were not revoked, the newest first, and the
+// number of all.
 func tokensOf(ctx context.Context, q querier, userID string, page api.Page) ([]cliToken, int, error) {
 	var total int
 	err := q.QueryRowContext(ctx, `SELECT COUNT(*) FROM cli_tokens WHERE user_id = $1 AND revoked_at IS NULL`, userID).Scan(&total)
@@ -36,6 +39,24 @@ func tokensOf(ctx context.Context, q querier, userID string, page api.Page) ([]c
 	return all, total, err
 }
 
+// checkTokens fails with api.Conflict if the user has maxTokensPerUser valid tokens, and deletes
+// the oldest revoked ones beyond as many. The tenant is locked.
+func checkTokens(ctx context.Context, tx *sql.Tx, userID string, now time.Time) error {
+	var valid int
+	err := tx.QueryRowContext(ctx, `SELECT COUNT(*) FROM cli_tokens
+		WHERE user_id = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $2)`, userID, db.Micros(now)).Scan(&valid)
+	if err != nil {
+		return fault("count tokens", err)
+	}
+	if valid >= maxTokensPerUser {
+		return api.Conflict.New(fmt.Sprintf("You have %d CLI tokens: revoke some of them first.", maxTokensPerUser))
+	}
+	_, err = affected(ctx, tx, "delete tokens", `DELETE FROM cli_tokens WHERE user_id = $1 AND revoked_at IS NOT NULL AND id NOT IN
+		(SELECT id FROM cli_tokens WHERE user_id = $1 AND revoked_at IS NOT NULL ORDER BY revoked_at DESC, id DESC LIMIT $2)`,
+		userID, maxTokensPerUser)
+	return err
+}
+
 func insertToken(ctx context.Context, tx *sql.Tx, t cliToken, hash []byte) error {
 	_, err := tx.ExecContext(ctx, `INSERT INTO cli_tokens (id, tenant_id, user_id, name, token_hash, prefix, created_at, expires_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
@@ -43,12 +64,49 @@ func insertToken(ctx context.Context, tx *sql.Tx, t cliToken, hash []byte) error
 	return fault("insert token", err)
 }
 
-// endToken revokes a token of the user, or answers api.NotFound.
-func (s *Service) endToken(ctx context.Context, tx *sql.Tx, userID, id string) (cliToken, error) {
+// revokeToken revokes a token of the user. It fails with api.NotFound if there is none that is not
+// revoked.
+func revokeToken(ctx context.Context, tx *sql.Tx, userID, id string, now time.Time) (cliToken, error) {
 	t, err := scanToken(tx.QueryRowContext(ctx, `UPDATE cli_tokens SET revoked_at = $1
-		WHERE id = $2 AND user_id = $3 AND revoked_at IS NULL RETURNING `+cliColumns, db.Micros(s.now()), id, userID))
+		WHERE id = $2 AND user_id = $3 AND revoked_at IS NULL RETURNING `+cliColumns, db.Micros(now), id, userID))
 	if errors.Is(err, sql.ErrNoRows) {
-		return cliToken{}, api.NotFound.New(tokenNotFound)
+		return cliToken{}, api.NotFound.New("There is no such token, or it was revoked.")
 	}
 	return t, fault("revoke token", err)
+}
+
+// readCLIToken reads a CLI token and its member into st.
+func (s *Service) readCLIToken(ctx context.Context, hash []byte, st *state) error {
+	var (
+		id                         string
+		revoked, expires, lastUsed sql.NullInt64
+	)
+	m, err := scanMember(s.db.Read().QueryRowContext(ctx, `SELECT `+memberColumns+`, t.id, t.revoked_at, t.expires_at, t.last_used_at
+		FROM cli_tokens t JOIN members m ON m.id = t.user_id WHERE t.token_hash = $1`, hash), &id, &revoked, &expires, &lastUsed)
+	if errors.Is(err, sql.ErrNoRows) {
+		return api.Unauthenticated
+	}
+	if err != nil {
+		return fault("read CLI token", err)
+	}
+	st.fill(m, revoked, lastUsed.Int64)
+	st.expires = timeOf(expires)
+	st.caller.Kind, st.caller.TokenID = api.CLI, id
+	return nil
+}
+
+// revokeTokens ends all CLI tokens of a user, and returns how many were valid. Call invalidateUser
+// after the commit.
+func (s *Service) revokeTokens(ctx context.Context, tx *sql.Tx, userID string) (live int, err error) {
+	all, err := collect(ctx, tx, "revoke tokens", func(row scanner) (alive bool, err error) {
+		err = row.Scan(&alive)
+		return alive, err
+	}, `UPDATE cli_tokens SET revoked_at = $1 WHERE user_id = $2 AND revoked_at IS NULL RETURNING expires_at IS NULL OR expires_at > $1`,
+		db.Micros(s.now()), userID)
+	for _, alive := range all {
+		if alive {
+			live++
+		}
+	}
+	return live, err
 }

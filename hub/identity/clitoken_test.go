@@ -37,7 +37,7 @@ func TestCLITokens(t *testing.T) {
 		require.Equal(t, want, list.want(http.StatusOK).items()[0])
 		require.EqualValues(t, 1, list.body["total"])
 
-		// It does what its user may, more tokens included, and knows whose it is.
+		// The token has all permissions of its user, including the creation of tokens.
 		info := o.get(token, "/auth/userinfo").want(http.StatusOK)
 		require.Equal(t, []any{ada.id, "ada", "maintainer", "cli"}, []any{info["id"], info["username"], info["role"], info["token_type"]})
 		o.wait(time.Minute)
@@ -49,7 +49,7 @@ func TestCLITokens(t *testing.T) {
 		list = o.get(token, tokensPath)
 		require.Equal(t, []any{"child", "build server"}, column(list.want(http.StatusOK), "name"), "the newest first")
 		require.Equal(t, []any{"child"}, column(o.get(token, tokensPath+"?page_size=1").want(http.StatusOK), "name"))
-		require.Eventually(t, func() bool { // it is written beside the requests
+		require.Eventually(t, func() bool { // it is written in the background
 			used := o.get(token, tokensPath).want(http.StatusOK).items()[1]
 			return used["lastUsedIp"] == "127.0.0.1" && used["lastUsedAt"] != nil
 		}, time.Minute, time.Millisecond)

@@ -10,7 +10,8 @@ import (
 	"github.com/seed93082962/agenthost/hub/api"
 )
 
-// Failures that were counted while the clock was years ahead lock nobody out for years once it is right again.
+// Failures that were counted while the clock was years ahead do not lock an account for years once
+// it is correct again.
 func TestFailuresUnderAClockThatWasAhead(t *testing.T) {
 	each(t, func(t *testing.T, o *office) {
 		l := o.launch(nil)

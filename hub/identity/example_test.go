@@ -2,13 +2,9 @@ package identity_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/seed93082962/agenthost/auditlog/sqlaudit"
 	"github.com/seed93082962/agenthost/hub/api"
@@ -22,9 +18,7 @@ func Example() {
 	if err := run(context.Background()); err != nil {
 		fmt.Println(err)
 	}
-	// Output:
-	// /auth/setup 201
-	// /auth/userinfo 200
+	// Output: admin invites a member
 }
 
 func run(ctx context.Context) error {
@@ -50,31 +44,28 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	service, err := identity.New(ctx, identity.Config{DB: database, Keyring: keyring, Audit: audit, Loopback: true})
+	service, err := identity.New(ctx, identity.Config{DB: database, Keyring: keyring, Audit: audit})
 	if err != nil {
 		return err
 	}
 	defer service.Close()
-	handler, err := api.New(api.Config{Authenticate: service.Authenticate}, service.Routes()...)
+	// The service needs no HTTP. Its Routes are for api.New.
+	here := api.Caller{RemoteIP: "127.0.0.1"}
+	if _, err = service.Setup(ctx, here, identity.SetupInput{Password: "correct horse battery", SetupToken: service.SetupToken()}); err != nil {
+		return err
+	}
+	signIn, err := service.Login(ctx, here, identity.LoginInput{Username: "admin", Password: "correct horse battery"})
 	if err != nil {
 		return err
 	}
-
-	call := func(method, path, token, body string) (access string) {
-		r := httptest.NewRequest(method, "http://localhost"+path, strings.NewReader(body))
-		r.Header.Set("Authorization", "Bearer "+token)
-		w := httptest.NewRecorder()
-		handler.ServeHTTP(w, r)
-		var answer struct {
-			AccessToken string `json:"access_token"`
-		}
-		if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil {
-			fmt.Println(err)
-		}
-		fmt.Println(path, w.Code)
-		return answer.AccessToken
+	admin, err := service.AuthenticateToken(ctx, here, signIn.AccessToken)
+	if err != nil {
+		return err
 	}
-	token := call(http.MethodPost, "/auth/setup", "", `{"password":"correct horse battery"}`)
-	call(http.MethodGet, "/auth/userinfo", token, "")
+	invite, err := service.CreateInvite(ctx, admin, identity.InviteInput{Role: "member"})
+	if err != nil {
+		return err
+	}
+	fmt.Println(admin.UserName, "invites a", invite.Role)
 	return nil
 }

@@ -2,5 +2,5 @@ package identity
 
 import "context"
 
-// Sweep is what the worker does every 10 minutes.
+// Sweep runs the sweep of the worker.
 func (s *Service) Sweep(ctx context.Context) { s.worker.sweep(ctx) }

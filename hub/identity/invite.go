@@ -3,7 +3,6 @@ package identity
 import (
 	"context"
 	"database/sql"
-	"net/http"
 	"time"
 
 	"github.com/seed93082962/agenthost/auditlog"
@@ -14,10 +13,11 @@ import (
 
 const (
 	inviteTTL     = 7 * 24 * time.Hour
-	maxInviteNote = 500 // characters
+	maxInviteNote = 500  // characters
+	maxInvites    = 1000 // open ones of a tenant
 )
 
-// What becomes of an invite. Only one that is pending lets somebody in.
+// States of an invite. Only a pending one can be used.
 const (
 	invitePending = "pending"
 	inviteUsed    = "used"
@@ -25,20 +25,7 @@ const (
 	inviteExpired = "expired"
 )
 
-func (s *Service) inviteRoutes() []api.Route {
-	route := func(method, path string, handle func(http.ResponseWriter, *http.Request) error) api.Route {
-		return api.Route{Method: method, Path: "/api/v1/admin/invites" + path, Group: rbac.AdminOnly, Category: "invite", Handle: handle}
-	}
-	return []api.Route{
-		route(http.MethodGet, "", s.listInvites),
-		route(http.MethodPost, "", s.createInvite),
-		route(http.MethodDelete, "/:id", s.revokeInvite),
-		{Method: http.MethodGet, Path: "/auth/invite/:token", Access: api.Open, Secret: true, Handle: s.checkInvite},
-		{Method: http.MethodPost, Path: "/auth/register", Access: api.Open, Handle: s.withKeys(s.register)},
-	}
-}
-
-// invite is a row of the table. Zero times were never set.
+// invite is a row of the table. A zero time is NULL.
 type invite struct {
 	ID            string
 	TenantID      string
@@ -49,7 +36,7 @@ type invite struct {
 	CreatedAt     time.Time
 	ExpiresAt     time.Time
 	UsedAt        time.Time
-	UsedBy        string // the username, which outlives the user
+	UsedBy        string // the username, which is kept after the user is deleted
 	RevokedAt     time.Time
 }
 
@@ -65,8 +52,9 @@ func (i invite) status(now time.Time) string {
 	return invitePending
 }
 
-// inviteView is an invite as administrators see it. Token and URL are in the answer that makes it, and nowhere else.
-type inviteView struct {
+// Invite is an invitation as administrators see it. Only the result of CreateInvite has Token and
+// URL.
+type Invite struct {
 	ID        string    `json:"id"`
 	Role      rbac.Role `json:"role"`
 	Note      string    `json:"note,omitempty"`
@@ -80,79 +68,79 @@ type inviteView struct {
 	URL       string    `json:"url,omitempty"`
 }
 
-func viewInvite(i invite, now time.Time) inviteView {
-	return inviteView{
+func (i invite) view(now time.Time) Invite {
+	return Invite{
 		ID: i.ID, Role: i.Role, Note: i.Note, ExpiresAt: api.Time(i.ExpiresAt), UsedAt: api.Time(i.UsedAt), UsedBy: i.UsedBy,
 		CreatedBy: i.CreatedByName, CreatedAt: api.Time(i.CreatedAt), Status: i.status(now),
 	}
 }
 
-func (s *Service) listInvites(w http.ResponseWriter, r *http.Request) error {
-	page, err := api.Paging(r)
-	if err != nil {
-		return err
-	}
-	invites, total, err := invitesOf(r.Context(), s.db.Read(), api.CallerOf(r).TenantID, page)
-	if err != nil {
-		return err
-	}
-	list := api.List[inviteView]{Total: total}
+// Invites returns the invitations of the tenant, the newest first.
+func (s *Service) Invites(ctx context.Context, caller api.Caller, page api.Page) (api.List[Invite], error) {
+	invites, total, err := invitesOf(ctx, s.db.Read(), caller.TenantID, page)
+	list := api.List[Invite]{Total: total}
 	for _, i := range invites {
-		list.Items = append(list.Items, viewInvite(i, s.now()))
+		list.Items = append(list.Items, i.view(s.now()))
 	}
-	return api.Encode(w, http.StatusOK, list)
+	return list, err
 }
 
-// newInvite is the body of POST /api/v1/admin/invites.
-type newInvite struct {
+// InviteInput is the role of the future user, and a note for administrators.
+type InviteInput struct {
 	Role string `json:"role"`
 	Note string `json:"note"`
 }
 
-func (s *Service) createInvite(w http.ResponseWriter, r *http.Request) error {
-	in, err := api.Decode[newInvite](w, r)
+// validate returns the input with surrounding white space removed, or the faults by field.
+func (in InviteInput) validate() (InviteInput, error) {
+	fields := api.Fields{}
+	checkRole(fields, in.Role)
+	in.Note = fields.Text("note", in.Note, 0, maxInviteNote)
+	return in, fields.Err()
+}
+
+// CreateInvite creates an invitation. It fails with api.Conflict if the tenant has too many open
+// ones.
+func (s *Service) CreateInvite(ctx context.Context, caller api.Caller, in InviteInput) (Invite, error) {
+	in, err := in.validate()
 	if err != nil {
-		return err
+		return Invite{}, err
 	}
-	faults := api.Fields{}
-	role := checkRole(faults, in.Role)
-	note := faults.Text("note", in.Note, 0, maxInviteNote)
-	if err := faults.Err(); err != nil {
-		return err
-	}
-	caller, now := api.CallerOf(r), s.now()
+	now := s.now()
 	token, hash := newToken("inv_")
 	i := invite{
-		ID: ids.New(), TenantID: caller.TenantID, Role: role, Note: note, CreatedBy: caller.UserID, CreatedByName: caller.UserName,
-		CreatedAt: now, ExpiresAt: now.Add(inviteTTL),
+		ID: ids.New(), TenantID: caller.TenantID, Role: rbac.Role(in.Role), Note: in.Note,
+		CreatedBy: caller.UserID, CreatedByName: caller.UserName, CreatedAt: now, ExpiresAt: now.Add(inviteTTL),
 	}
-	err = s.change(r, rbac.AdminOnly, func(ctx context.Context, tx *sql.Tx) error {
+	err = s.change(ctx, caller, rbac.AdminOnly, func(tx *sql.Tx) error {
+		if err := checkOpenInvites(ctx, tx, i.TenantID, now); err != nil {
+			return err
+		}
 		if err := insertInvite(ctx, tx, i, hash); err != nil {
 			return err
 		}
-		return s.record(ctx, tx, actionCreateInvite.Record(inviteEvent(r, i), detailOf(i)))
+		return s.record(ctx, tx, actionCreateInvite.Record(i.event(caller.Event()), i.detail()))
 	})
-	if err != nil {
-		return err
-	}
-	view := viewInvite(i, now)
+	view := i.view(now)
 	view.Token, view.URL = token, s.inviteURL(token)
-	return api.Encode(w, http.StatusCreated, view)
+	return view, err
 }
 
-// inviteURL is the page on which somebody registers. The token stands in the fragment, which browsers send to nobody.
+// inviteURL returns the address of the registration page. Browsers do not send the fragment, which
+// has the token.
 func (s *Service) inviteURL(token string) string {
 	return s.cfg.PublicURL + "/console/register#token=" + token
 }
 
-// revokeInvite leaves one alone that is revoked already. For one that was used it is too late, and the admin is told.
-func (s *Service) revokeInvite(w http.ResponseWriter, r *http.Request) error {
-	id, err := pathID(r, "id")
+// RevokeInvite revokes an invitation, without effect if it is revoked already. It fails with
+// api.Conflict if the invitation was used.
+func (s *Service) RevokeInvite(ctx context.Context, caller api.Caller, id string) error {
+	id, err := parseID(id)
 	if err != nil {
 		return err
 	}
-	err = s.change(r, rbac.AdminOnly, func(ctx context.Context, tx *sql.Tx) error {
-		i, ended, err := s.endInvite(ctx, tx, api.CallerOf(r).TenantID, id)
+	return s.change(ctx, caller, rbac.AdminOnly, func(tx *sql.Tx) error {
+		i, ended, err := revokeInvite(ctx, tx, caller.TenantID, id, s.now())
 		switch {
 		case err != nil:
 			return err
@@ -161,24 +149,21 @@ func (s *Service) revokeInvite(w http.ResponseWriter, r *http.Request) error {
 		case !ended:
 			return nil
 		}
-		return s.record(ctx, tx, revokedInvite(r, i))
+		return s.record(ctx, tx, i.revoked(caller.Event()))
 	})
-	if err != nil {
-		return err
-	}
-	return api.NoContent(w)
 }
 
-func inviteEvent(r *http.Request, i invite) auditlog.Event {
-	e := api.RequestEvent(r)
+// event returns e with the invitation as its target.
+func (i invite) event(e auditlog.Event) auditlog.Event {
 	e.TargetType, e.TargetID, e.TargetName = targetInvite, i.ID, i.Note
 	return e
 }
 
-func detailOf(i invite) inviteDetail {
+func (i invite) detail() inviteDetail {
 	return inviteDetail{string(i.Role), i.Note, api.Time(i.ExpiresAt).String()}
 }
 
-func revokedInvite(r *http.Request, i invite) auditlog.Record {
-	return actionRevokeInvite.Record(inviteEvent(r, i), detailOf(i))
+// revoked returns the entry of the revocation.
+func (i invite) revoked(e auditlog.Event) auditlog.Record {
+	return actionRevokeInvite.Record(i.event(e), i.detail())
 }

@@ -4,12 +4,14 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
+	"time"
 
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/db"
 )
 
-// inviteColumns is what scanInvite reads, in its order.
+// inviteColumns are the columns that scanInvite reads, in its order.
 const inviteColumns = `id, tenant_id, role, note, created_by, created_by_name, created_at, expires_at, used_at, used_by, revoked_at`
 
 func scanInvite(row scanner) (invite, error) {
@@ -25,7 +27,7 @@ func scanInvite(row scanner) (invite, error) {
 	return i, err
 }
 
-// invitesOf lists the invites of a tenant, the newest first, and counts them all.
+// invitesOf returns a page of the invites of a tenant, the newest first, and the number of all.
 func invitesOf(ctx context.Context, q querier, tenantID string, page api.Page) ([]invite, int, error) {
 	var total int
 	if err := q.QueryRowContext(ctx, `SELECT COUNT(*) FROM invites WHERE tenant_id = $1`, tenantID).Scan(&total); err != nil {
@@ -36,6 +38,21 @@ func invitesOf(ctx context.Context, q querier, tenantID string, page api.Page) (
 	return all, total, err
 }
 
+// checkOpenInvites fails with api.Conflict if the tenant has maxInvites open invites. The tenant is
+// locked.
+func checkOpenInvites(ctx context.Context, tx *sql.Tx, tenantID string, now time.Time) error {
+	var open int
+	err := tx.QueryRowContext(ctx, `SELECT COUNT(*) FROM invites
+		WHERE tenant_id = $1 AND used_at IS NULL AND revoked_at IS NULL AND expires_at > $2`, tenantID, db.Micros(now)).Scan(&open)
+	if err != nil {
+		return fault("count open invites", err)
+	}
+	if open >= maxInvites {
+		return api.Conflict.New(fmt.Sprintf("There are %d open invitations: revoke some of them first.", maxInvites))
+	}
+	return nil
+}
+
 func insertInvite(ctx context.Context, tx *sql.Tx, i invite, hash []byte) error {
 	_, err := tx.ExecContext(ctx, `INSERT INTO invites
 			(id, tenant_id, token_hash, role, note, created_by, created_by_name, created_at, expires_at)
@@ -44,18 +61,18 @@ func insertInvite(ctx context.Context, tx *sql.Tx, i invite, hash []byte) error 
 	return fault("insert invite", err)
 }
 
-// pendingInvite finds the invite of a token, or answers api.InviteInvalid.
-func (s *Service) pendingInvite(ctx context.Context, token string) (invite, error) {
-	return oneInvite(s.db.Read().QueryRowContext(ctx, `SELECT `+inviteColumns+` FROM invites
-		WHERE token_hash = $1 AND used_at IS NULL AND revoked_at IS NULL AND expires_at > $2`, hashToken(token), db.Micros(s.now())))
+// pendingInvite returns the pending invite of a token, or api.InviteInvalid.
+func pendingInvite(ctx context.Context, q querier, token string, now time.Time) (invite, error) {
+	return oneInvite(q.QueryRowContext(ctx, `SELECT `+inviteColumns+` FROM invites
+		WHERE token_hash = $1 AND used_at IS NULL AND revoked_at IS NULL AND expires_at > $2`, hashToken(token), db.Micros(now)))
 }
 
-// useInvite gives the invite of a token to the user of that name. Of several at once one gets it, the others
-// api.InviteInvalid.
-func (s *Service) useInvite(ctx context.Context, tx *sql.Tx, token, username string) (invite, error) {
+// useInvite marks the pending invite of a token as used by the user. One of several concurrent
+// calls succeeds, the others return api.InviteInvalid.
+func useInvite(ctx context.Context, tx *sql.Tx, token, username string, now time.Time) (invite, error) {
 	return oneInvite(tx.QueryRowContext(ctx, `UPDATE invites SET used_at = $1, used_by = $2
 		WHERE token_hash = $3 AND used_at IS NULL AND revoked_at IS NULL AND expires_at > $1 RETURNING `+inviteColumns,
-		db.Micros(s.now()), username, hashToken(token)))
+		db.Micros(now), username, hashToken(token)))
 }
 
 func oneInvite(row scanner) (invite, error) {
@@ -66,10 +83,10 @@ func oneInvite(row scanner) (invite, error) {
 	return i, fault("read invite", err)
 }
 
-// endInvite revokes an invite and tells whether it did: not when it was used or revoked before.
-func (s *Service) endInvite(ctx context.Context, tx *sql.Tx, tenantID, id string) (i invite, ended bool, err error) {
+// revokeInvite revokes a pending invite. It returns the invite, and whether it was pending.
+func revokeInvite(ctx context.Context, tx *sql.Tx, tenantID, id string, now time.Time) (i invite, ended bool, err error) {
 	i, err = scanInvite(tx.QueryRowContext(ctx, `UPDATE invites SET revoked_at = $1
-		WHERE tenant_id = $2 AND id = $3 AND used_at IS NULL AND revoked_at IS NULL RETURNING `+inviteColumns, db.Micros(s.now()), tenantID, id))
+		WHERE tenant_id = $2 AND id = $3 AND used_at IS NULL AND revoked_at IS NULL RETURNING `+inviteColumns, db.Micros(now), tenantID, id))
 	if ended = err == nil; ended {
 		return i, true, nil
 	}
@@ -82,9 +99,9 @@ func (s *Service) endInvite(ctx context.Context, tx *sql.Tx, tenantID, id string
 	return i, false, fault("revoke invite", err)
 }
 
-// endInvitesOf revokes what m has given and nobody has used yet.
-func (s *Service) endInvitesOf(ctx context.Context, tx *sql.Tx, m member) ([]invite, error) {
+// revokeInvitesOf revokes the open invites that m created.
+func revokeInvitesOf(ctx context.Context, tx *sql.Tx, m member, now time.Time) ([]invite, error) {
 	return collect(ctx, tx, "revoke invites", scanInvite, `UPDATE invites SET revoked_at = $1
 		WHERE tenant_id = $2 AND created_by = $3 AND used_at IS NULL AND revoked_at IS NULL AND expires_at > $1 RETURNING `+inviteColumns,
-		db.Micros(s.now()), m.TenantID, m.ID)
+		db.Micros(now), m.TenantID, m.ID)
 }

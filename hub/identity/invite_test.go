@@ -57,7 +57,7 @@ func TestInvites(t *testing.T) {
 	})
 }
 
-// An invite that does not let anybody in looks the same, whatever it was.
+// All invites that cannot be used have the same response.
 func TestInvitesThatAreNotValid(t *testing.T) {
 	eachOffice(t, func(t *testing.T, o *office, root person) {
 		invite := func() (id, token string) {
@@ -123,7 +123,7 @@ func TestInviteFaults(t *testing.T) {
 	require.EqualValues(t, 0, o.get(root.token, invitesPath).want(http.StatusOK)["total"])
 }
 
-// An admin who is no longer one has left no way back.
+// The open invites of an admin are revoked when the admin loses the role.
 func TestInvitesOfAFormerAdmin(t *testing.T) {
 	eachOffice(t, func(t *testing.T, o *office, root person) {
 		for name, lose := range map[string]func(p person){
@@ -143,7 +143,7 @@ func TestInvitesOfAFormerAdmin(t *testing.T) {
 			require.Contains(t, log[0], "user.")
 			require.Contains(t, log[1], "invite.revoke "+name)
 		}
-		// Those of others, and of one who stays an admin, are as they were.
+		// The invites of others, and of a user who remains an admin, are unchanged.
 		token := o.post(root.token, invitesPath, object{"role": "admin"}).want(http.StatusCreated)["token"]
 		o.patch(root.token, usersPath+"/"+root.id, object{"displayName": "Root"}).want(http.StatusOK)
 		o.register(token, "second").want(http.StatusCreated)
@@ -174,7 +174,8 @@ func TestRegisterFaults(t *testing.T) {
 	o.register(token, "ada").want(http.StatusCreated) // nothing of that has used it up
 }
 
-// One invite makes one user, however many come with it to whichever replica; the others leave no trace.
+// One invite creates one user, even with concurrent registrations on several replicas. The others
+// change nothing.
 func TestRaceForAnInvite(t *testing.T) {
 	eachOffice(t, func(t *testing.T, o *office, root person) {
 		replicas := []*replica{o.replica, o.open()}
@@ -200,7 +201,7 @@ func TestRaceForAnInvite(t *testing.T) {
 	})
 }
 
-// Two invites and one name: one comes in, and the invite of the other is as good as before.
+// Two registrations with one name: one succeeds, and the invite of the other remains usable.
 func TestRaceForAName(t *testing.T) {
 	eachOffice(t, func(t *testing.T, o *office, root person) {
 		var tokens [2]any

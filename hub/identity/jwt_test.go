@@ -22,7 +22,7 @@ import (
 
 var b64url = base64.RawURLEncoding
 
-// forge is a token of a header, claims and whatever signs them.
+// forge returns a token with a header, claims and any signature.
 func forge(t *testing.T, header, claims object, sign func(text string) []byte) string {
 	t.Helper()
 	part := func(v object) string {
@@ -34,7 +34,7 @@ func forge(t *testing.T, header, claims object, sign func(text string) []byte) s
 	return text + "." + b64url.EncodeToString(sign(text))
 }
 
-// open is the header and the claims of a token.
+// open returns the header and the claims of a token.
 func open(t *testing.T, token string) (header, claims object) {
 	t.Helper()
 	parts := strings.Split(token, ".")
@@ -55,13 +55,13 @@ func with(o object, name string, value any) object {
 	return o
 }
 
-// signingKey is the hub's own, as somebody has it who has both the database and the keyring.
+// signingKey is the hub's own, as read with both the database and the keyring.
 func (l *launched) signingKey() ed25519.PrivateKey {
 	var id string
 	var sealed []byte
 	row := l.db.Read().QueryRowContext(l.o.t.Context(), `SELECT id, private_sealed FROM signing_keys WHERE retired_at IS NULL`)
 	require.NoError(l.o.t, row.Scan(&id, &sealed))
-	keyring, err := secret.Parse(l.o.keys)
+	keyring, err := secret.Parse(strings.Split(l.o.keys, ",")...)
 	require.NoError(l.o.t, err)
 	seed, err := keyring.Open(sealed, secret.AAD("signing_keys", "private_sealed", id))
 	require.NoError(l.o.t, err)

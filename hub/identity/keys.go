@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/seed93082962/agenthost/hub/db"
@@ -18,27 +19,30 @@ import (
 )
 
 const (
-	keyLife   = 90 * 24 * time.Hour // a key signs for so long
-	keyReload = time.Minute         // so old may be what a replica knows of the keys
-	keySearch = time.Second         // so often at most is one looked for that is not known, whoever asks
+	keyLife   = 90 * 24 * time.Hour // how long a key signs
+	keyReload = time.Minute         // maximum age of the cached keys
+	keySearch = time.Second         // minimum time between two searches for an unknown key
 
 	searchWithin = 5 * time.Second
 
-	// A retired key may go on signing in a replica that has not reloaded yet; then its last token has to expire.
+	// A replica may sign with a retired key until it reloads. The last of these tokens must expire
+	// before the key does.
 	keyGrace = keyReload + accessTTL + time.Minute
 )
 
-// signingKey is a row of the table. A key without an expiry is not retired; private is nil in all but the one that signs.
+// signingKey is a row of the table. A key that is not retired has no expiry. Only the key that
+// signs has a private part.
 type signingKey struct {
 	id      string
 	public  ed25519.PublicKey
 	private ed25519.PrivateKey
 	created time.Time
 	expires time.Time
-	shut    error // why the private part, or the whole key, is of no use
+	retired bool
+	shut    error // why the private part, or the whole key, cannot be used
 }
 
-// keyStore knows the keys that stand in the database, which all replicas share.
+// keyStore caches the keys of the database, which all replicas share.
 type keyStore struct {
 	db      *db.DB
 	keyring *secret.Keyring
@@ -46,27 +50,32 @@ type keyStore struct {
 	logger  *slog.Logger
 	issuer  string // the instance id
 
-	mu       sync.RWMutex // guards what follows
+	mu       sync.RWMutex // guards the fields up to warnedAt
 	keys     map[string]signingKey
 	signing  signingKey
-	shut     error // why the key that all replicas sign with cannot be opened here, where it cannot
+	current  string // id of the key that all replicas sign with
+	loadedAs uint64 // the value of reads when the last load began
+	shut     error  // why a key cannot be opened with this keyring, or nil
 	loadedAt time.Time
 	warnedAt time.Time
 
-	searching  sync.Mutex // guards the rest
+	reads atomic.Uint64 // orders loads and other reads of the current key
+
+	searching  sync.Mutex // guards the fields below
 	searchedAt time.Time
 	searchErr  error
 }
 
-// signer is the key that new tokens are signed with.
+// signer returns the key that signs new tokens.
 func (k *keyStore) signer() signingKey {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
 	return k.signing
 }
 
-// public finds a key by its id, in the database too: another replica may just have made it. It answers nil for one that
-// is not the hub's, or no more.
+// public returns the public key with the id. If the id is unknown, it searches the database,
+// because another replica may just have created the key. It returns nil if the hub has no such key
+// or the key has expired.
 func (k *keyStore) public(ctx context.Context, id string) (ed25519.PublicKey, error) {
 	for range 2 {
 		k.mu.RLock()
@@ -85,8 +94,8 @@ func (k *keyStore) public(ctx context.Context, id string) (ed25519.PublicKey, er
 	return nil, nil
 }
 
-// search reads the keys because of one that is not known, which anybody can name: those who come at once, or within a
-// second after it, share what it found.
+// search reads the keys because a token names an unknown one. Anyone can send such a token, so
+// concurrent callers, and callers within the next second, share one result.
 func (k *keyStore) search(ctx context.Context) error {
 	k.searching.Lock()
 	defer k.searching.Unlock()
@@ -94,11 +103,32 @@ func (k *keyStore) search(ctx context.Context) error {
 	if age := now.Sub(k.searchedAt); age >= 0 && age < keySearch {
 		return k.searchErr
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), searchWithin) // it is not the first one's alone
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), searchWithin) // other callers wait for the result too
 	defer cancel()
 	k.searchErr = k.load(ctx)
 	k.searchedAt = now
 	return k.searchErr
+}
+
+// follow reads the keys again if current, the id of the hub's signing key, is not the known one.
+// The former key may have leaked, and its tokens may have to be rejected. The argument read is the
+// value of reads when current was read.
+func (k *keyStore) follow(ctx context.Context, current string, read uint64) error {
+	k.mu.RLock()
+	known, loaded := k.current, k.loadedAs
+	k.mu.RUnlock()
+	if current == known || read <= loaded {
+		return nil
+	}
+	return k.load(ctx)
+}
+
+// accepts reports whether tokens that the key signed are accepted.
+func (k *keyStore) accepts(id string) bool {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	key, ok := k.keys[id]
+	return ok && (key.expires.IsZero() || k.now().Before(key.expires))
 }
 
 func isID(s string) bool {
@@ -106,7 +136,7 @@ func isID(s string) bool {
 	return err == nil
 }
 
-// published are the keys with which tokens may have been signed that still live, oldest first.
+// published returns the keys whose tokens may still be valid, oldest first.
 func (k *keyStore) published() []signingKey {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
@@ -120,8 +150,7 @@ func (k *keyStore) published() []signingKey {
 	return all
 }
 
-// refresh keeps what is known of the keys from getting old, and makes a new key when its time has come. Nothing is to
-// be done but once a minute.
+// refresh reloads the keys if they are older than keyReload, and rotates a signing key that is due.
 func (k *keyStore) refresh(ctx context.Context) error {
 	k.mu.RLock()
 	age := k.now().Sub(k.loadedAt)
@@ -138,17 +167,26 @@ func (k *keyStore) refresh(ctx context.Context) error {
 	return nil
 }
 
-// due tells which key has signed for long enough; "" is none. A replica that cannot open the key of the others leaves it to
-// them: they could not open the next one.
+// due returns the id of the signing key, "" for none, and reports whether it must be rotated. A
+// replica that cannot open the current key leaves the rotation to the other replicas, because they
+// could not open a key that it sealed.
 func (k *keyStore) due() (former string, due bool) {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
 	return k.signing.id, k.shut == nil && !k.now().Before(k.signing.created.Add(keyLife))
 }
 
-// ready is refresh for those who sign. Where the key of the other replicas cannot be opened, the one before it serves as
-// long as the tokens that it signs are accepted to their end.
+// ready is refresh before a token is signed. If the current key cannot be opened, the previous one
+// signs for as long as its tokens are accepted until they expire.
 func (k *keyStore) ready(ctx context.Context) error {
+	read := k.reads.Add(1)
+	current, err := currentKey(ctx, k.db.Read())
+	if err != nil {
+		return err
+	}
+	if err := k.follow(ctx, current, read); err != nil {
+		return err
+	}
 	if err := k.refresh(ctx); err != nil {
 		return err
 	}
@@ -160,31 +198,49 @@ func (k *keyStore) ready(ctx context.Context) error {
 	return nil
 }
 
-// rotate puts a new key in the place of the one that is called former. Where another replica has done so already, its
-// key is taken. At first, former is "".
-func (k *keyStore) rotate(ctx context.Context, former string) error {
+// opened returns an error if a key in the database cannot be opened with the keyring.
+func (k *keyStore) opened(ctx context.Context) error {
+	if err := k.refresh(ctx); err != nil {
+		return err
+	}
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	return k.shut
+}
+
+// newSigningKey is a key that is not stored yet.
+type newSigningKey struct {
+	id     string
+	public ed25519.PublicKey
+	sealed []byte // the private part
+}
+
+func newKey(keyring *secret.Keyring) (newSigningKey, error) {
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
-		return fmt.Errorf("make signing key: %w", err)
+		return newSigningKey{}, fmt.Errorf("make signing key: %w", err)
 	}
 	id := ids.New()
-	sealed := k.keyring.Seal(private.Seed(), keyPlace(id))
+	return newSigningKey{id, public, keyring.Seal(private.Seed(), keyPlace(id))}, nil
+}
+
+// rotate retires the key with the id former and stores a new one. If another replica has done so
+// already, its key is used. For the first key, former is "".
+func (k *keyStore) rotate(ctx context.Context, former string) error {
+	key, err := newKey(k.keyring)
+	if err != nil {
+		return err
+	}
 	err = k.db.Tx(ctx, func(tx *sql.Tx) error {
-		// All replicas wait here for each other.
-		if _, err := tx.ExecContext(ctx, `UPDATE instance SET value = value WHERE name = $1`, instanceID); err != nil {
+		if err := lockKeys(ctx, tx); err != nil {
 			return err
 		}
-		now := db.Micros(k.now())
 		if former != "" {
-			_, err := tx.ExecContext(ctx, `UPDATE signing_keys SET retired_at = $1, expires_at = $2 WHERE id = $3 AND retired_at IS NULL`,
-				now, db.Micros(k.now().Add(keyGrace)), former)
-			if err != nil {
+			if err := retireKey(ctx, tx, former, k.now()); err != nil {
 				return err
 			}
 		}
-		_, err := tx.ExecContext(ctx, `INSERT INTO signing_keys (id, public_key, private_sealed, created_at)
-			SELECT $1, $2, $3, $4 WHERE NOT EXISTS (SELECT 1 FROM signing_keys WHERE retired_at IS NULL)`, id, []byte(public), sealed, now)
-		return err
+		return insertFirstKey(ctx, tx, key, k.now())
 	})
 	if err != nil {
 		return fault("store signing key", err)
@@ -192,21 +248,28 @@ func (k *keyStore) rotate(ctx context.Context, former string) error {
 	return k.load(ctx)
 }
 
-// load reads all keys. An unavailable database leaves those that are known, and a key that cannot be opened leaves what is
-// known of it, as the others: the keyring of this replica may have been left behind when the others' was changed.
+// load reads all keys. If the database is unavailable, the known keys stay. If a key cannot be
+// opened, its known public part stays: the keyring of this replica may be older than that of the
+// others.
 func (k *keyStore) load(ctx context.Context) error {
-	at := k.now()
-	all, err := collect(ctx, k.db.Read(), "read signing keys", k.scan,
-		`SELECT id, public_key, private_sealed, created_at, retired_at, expires_at FROM signing_keys`)
+	at, read := k.now(), k.reads.Add(1)
+	all, err := readKeys(ctx, k.db.Read(), k.scan)
 	if err != nil {
 		return err
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if read < k.loadedAs {
+		return nil // a later load has ended
+	}
 	keys := map[string]signingKey{}
 	var signing signingKey
+	var current string
 	var shut error
 	for _, key := range all {
+		if !key.retired {
+			current = key.id
+		}
 		if key.shut != nil {
 			shut = key.shut
 			if known, ok := k.keys[key.id]; ok {
@@ -222,7 +285,7 @@ func (k *keyStore) load(ctx context.Context) error {
 		}
 	}
 	if shut != nil {
-		if signing.id == "" { // what is known signs on, as what it is by now
+		if signing.id == "" { // the known key continues to sign, with its current expiry
 			signing = k.signing
 			signing.expires = keys[signing.id].expires
 			if _, ok := keys[signing.id]; !ok {
@@ -234,7 +297,7 @@ func (k *keyStore) load(ctx context.Context) error {
 			k.logger.Warn("a signing key cannot be opened: give this replica the keys that the others have", "err", shut)
 		}
 	}
-	k.keys, k.signing, k.shut, k.loadedAt = keys, signing, shut, at
+	k.keys, k.signing, k.current, k.shut, k.loadedAt, k.loadedAs = keys, signing, current, shut, at, read
 	return nil
 }
 
@@ -247,7 +310,7 @@ func (k *keyStore) scan(row scanner) (key signingKey, err error) {
 	if err := row.Scan(&key.id, (*[]byte)(&key.public), &sealed, &created, &retired, &expires); err != nil {
 		return key, err
 	}
-	key.created, key.expires = db.Time(created), timeOf(expires)
+	key.created, key.expires, key.retired = db.Time(created), timeOf(expires), retired.Valid
 	switch {
 	case len(key.public) != ed25519.PublicKeySize:
 		key.shut = fmt.Errorf("signing key %s is damaged", key.id)

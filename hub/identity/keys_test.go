@@ -13,7 +13,8 @@ import (
 	"github.com/seed93082962/agenthost/hub/secret"
 )
 
-// A replica whose keyring was left behind when the others' was changed goes on with the keys that it knows.
+// A replica whose keyring was left behind when the others' was changed continues with the keys that
+// it knows.
 func TestAReplicaThatWasLeftBehind(t *testing.T) {
 	each(t, func(t *testing.T, o *office) {
 		behind := o.launch(nil)
@@ -61,7 +62,7 @@ func TestAReplicaThatWasLeftBehind(t *testing.T) {
 	})
 }
 
-// A row that was damaged under a running hub is told, and does no harm before its next start.
+// A row that is damaged while a hub runs is logged, and has no other effect until its next start.
 func TestAKeyThatIsDamagedMeanwhile(t *testing.T) { //nolint:tparallel // rows share an office and its clock
 	t.Parallel()
 	l := onSQLite(t, nil)
@@ -72,7 +73,7 @@ func TestAKeyThatIsDamagedMeanwhile(t *testing.T) { //nolint:tparallel // rows s
 			l.o.wait(time.Minute)
 			l.get(l.signIn().access(), "/auth/userinfo").want(http.StatusOK)
 			l.get("", "/.well-known/jwks.json").want(http.StatusOK)
-			keyring, err := secret.Parse(l.o.keys)
+			keyring, err := secret.Parse(strings.Split(l.o.keys, ",")...)
 			require.NoError(t, err)
 			_, err = identity.New(t.Context(), identity.Config{DB: l.db, Keyring: keyring, Audit: l.audit, Now: l.o.now})
 			require.Error(t, err)
@@ -80,7 +81,7 @@ func TestAKeyThatIsDamagedMeanwhile(t *testing.T) { //nolint:tparallel // rows s
 	}
 }
 
-// What is no key of the hub costs one look into the database a second, however many tokens name one.
+// Unknown key ids cost one database read a second, for any number of tokens.
 func TestUnknownKeysAreLookedForOnceASecond(t *testing.T) {
 	eachLaunch(t, func(t *testing.T, l *launched) {
 		token := l.setup().access()

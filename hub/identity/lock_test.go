@@ -10,29 +10,34 @@ import (
 	"github.com/seed93082962/agenthost/internal/pgtest"
 )
 
-// Whatever touches a member and the failures counted for the name locks the member first: then no two can wait for each
-// other. On SQLite they cannot, since there is one writer.
+// Every transaction that changes a member and the failures of its name locks the member first, so
+// that no deadlock is possible. SQLite has only one writer.
 func TestOneOrderOfLocks(t *testing.T) { //nolint:tparallel // rows share an office and its clock
 	t.Parallel()
 	l := newOffice(t, pgtest.URL(t)).launch(nil)
 	root := l.setup()
 	reset := ""
+	login := func(password string) answer { return l.login("root", password) }
+	change := func(from string) answer {
+		return l.post(root.access(), changePath, object{"old_password": from, "new_password": password + "2"})
+	}
 	for _, row := range []struct {
-		name string
-		call func() answer
+		name    string
+		attempt func(password string) answer
+		call    func() answer
 	}{
-		{"login", func() answer { return l.login("root", password) }},
-		{"change password", func() answer {
-			return l.post(root.access(), changePath, object{"old_password": password, "new_password": password + "2"})
+		{"login", login, func() answer { return login(password) }},
+		{"change password", change, func() answer {
+			return change(password)
 		}},
-		{"reset of one's own", func() answer {
+		{"reset of one's own", login, func() answer {
 			a := l.post(root.access(), usersPath+"/"+root.object("user").text("id")+"/reset-password", nil)
 			reset = a.body.text("password")
 			return a
 		}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			l.login("root", "wrong password").want(http.StatusUnauthorized)
+			row.attempt("wrong password").want(http.StatusUnauthorized)
 			held, err := l.db.Write().BeginTx(t.Context(), nil)
 			require.NoError(t, err)
 			defer func() { _ = held.Rollback() }()

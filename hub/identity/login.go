@@ -1,116 +1,121 @@
 package identity
 
 import (
+	"context"
 	"database/sql"
 	"errors"
-	"net/http"
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/api"
-	"github.com/seed93082962/agenthost/hub/db"
+	"github.com/seed93082962/agenthost/internal/excerpt"
 )
 
-type loginRequest struct {
+// LoginInput is the credential of a login.
+type LoginInput struct {
 	Username string `json:"username"`
 	Password string `json:"password"`
 }
 
-// errChanged says that a member was changed while its password was checked.
-var errChanged = errors.New("member changed meanwhile")
-
-// login answers an unknown user as it does a wrong password, after the same work.
-func (s *Service) login(w http.ResponseWriter, r *http.Request) error {
-	in, err := api.Decode[loginRequest](w, r)
-	if err != nil {
-		return err
-	}
-	faults := api.Fields{}
+func (in LoginInput) validate() error {
+	fields := api.Fields{}
 	if in.Username == "" {
-		faults.Add("username", "must not be empty")
+		fields.Add("username", "must not be empty")
 	}
 	if in.Password == "" {
-		faults.Add("password", "must not be empty")
+		fields.Add("password", "must not be empty")
 	}
-	if err := faults.Err(); err != nil {
-		return err
-	}
-	const tries = 3 // the member may change while the hash is made
-	for range tries {
-		body, err := s.tryLogin(r, in)
-		if errors.Is(err, errChanged) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		return api.Encode(w, http.StatusOK, body)
-	}
-	return api.InvalidCredentials
+	return fields.Err()
 }
 
-func (s *Service) tryLogin(r *http.Request, in loginRequest) (body loginBody, err error) {
-	ctx, try := r.Context(), attemptOf(r, in.Username)
-	if err := s.checkLocked(ctx, s.db.Read(), try); err != nil {
-		return body, err
+// errMemberChanged means that the member was changed while the password was checked.
+var errMemberChanged = errors.New("member was changed concurrently")
+
+// Login starts a session. An unknown user and an incorrect password return the same error after the
+// same work.
+func (s *Service) Login(ctx context.Context, from api.Caller, in LoginInput) (SignIn, error) {
+	if err := in.validate(); err != nil {
+		return SignIn{}, err
+	}
+	if err := s.keys.ready(ctx); err != nil {
+		return SignIn{}, err
+	}
+	const tries = 3 // the member may be changed while the password is hashed
+	for range tries {
+		signIn, err := s.tryLogin(ctx, from, in)
+		if !errors.Is(err, errMemberChanged) {
+			return signIn, err
+		}
+	}
+	return SignIn{}, api.InvalidCredentials
+}
+
+func (s *Service) tryLogin(ctx context.Context, from api.Caller, in LoginInput) (signIn SignIn, err error) {
+	try, err := s.startAttempt(ctx, attemptOf(from, in.Username))
+	if err != nil {
+		return signIn, err
 	}
 	m, err := memberByName(ctx, s.db.Read(), DefaultTenant, in.Username)
 	if err != nil && !errors.Is(err, errNoMember) {
-		return body, err
+		return signIn, err
 	}
-	right, err := s.verifyPassword(ctx, m.PasswordHash, in.Password)
+	right, err := s.verifyPassword(ctx, try.share(), m.PasswordHash, in.Password)
 	switch {
 	case err != nil:
-		return body, err
+		return signIn, err
 	case !right:
-		return body, s.refuseLogin(r, m, in.Username, api.InvalidCredentials)
+		return signIn, s.rejectLogin(ctx, from, m, try, in.Username, api.InvalidCredentials)
 	case !m.active():
-		return body, s.refuseLogin(r, m, in.Username, api.AccountDisabled)
+		return signIn, s.rejectLogin(ctx, from, m, try, in.Username, api.AccountDisabled)
 	}
 	hash := m.PasswordHash
 	if outdated(hash) {
-		if hash, err = s.hashPassword(ctx, in.Password); err != nil {
-			return body, err
+		if hash, err = s.hashPassword(ctx, try.share(), in.Password); err != nil {
+			return signIn, err
 		}
 	}
 	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
-		// The row is locked from here on: no password change or disabling can come between the check and the session.
-		n, err := affected(ctx, tx, "update member", `UPDATE members SET last_login_at = $1, password_hash = $2
-			WHERE id = $3 AND password_hash = $4 AND status = $5`, db.Micros(s.now()), hash, m.ID, m.PasswordHash, statusActive)
+		// The password and the status cannot change between the check and the session.
+		updated, err := updateLogin(ctx, tx, m, hash, s.now())
 		if err != nil {
 			return err
 		}
-		if n == 0 {
-			return errChanged
+		if !updated {
+			return errMemberChanged
 		}
 		if err := s.clearFailures(ctx, tx, try); err != nil {
 			return err
 		}
-		// The name or role that the answer tells may have changed with the password.
+		// The name or role may have changed with the password.
 		now, err := memberByID(ctx, tx, m.TenantID, m.ID)
 		if err != nil {
 			return err
 		}
-		if body, err = s.newSession(ctx, tx, now, r); err != nil {
+		if signIn, err = s.newSession(ctx, tx, now, from); err != nil {
 			return err
 		}
-		return s.record(ctx, tx, actionLogin.Record(selfEvent(r, now), sessionDetail{body.session}))
+		return s.record(ctx, tx, actionLogin.Record(selfEvent(from, now), sessionDetail{signIn.session}))
 	})
-	return body, err
+	if signIn.evicted > 0 {
+		s.invalidateUser(m.ID)
+	}
+	return signIn, err
 }
 
-// refuseLogin counts and records a failure, and answers why. A client that does not wait for the answer is counted too.
-func (s *Service) refuseLogin(r *http.Request, m member, name string, why api.Code) error {
-	ctx, cancel := detached(r)
+// rejectLogin counts and records a failure, also if the client has disconnected. It returns the
+// error of the response.
+func (s *Service) rejectLogin(ctx context.Context, from api.Caller, m member, try attempt, name string, why api.Code) error {
+	ctx, cancel := detached(ctx)
 	defer cancel()
-	e := api.RequestEvent(r)
-	e.TenantID, e.UserID, e.UserName, e.Status = DefaultTenant, m.ID, cut(api.Plain(name), maxAuditName), auditlog.Failure
+	e := from.Event()
+	e.TenantID, e.UserID, e.UserName, e.Status = DefaultTenant, m.ID, excerpt.Characters(api.Plain(name), maxAuditName), auditlog.Failure
 	e.TargetType, e.TargetID, e.TargetName = targetUser, m.ID, m.Username
 	err := s.db.Tx(ctx, func(tx *sql.Tx) error {
 		count := s.countFailure
-		if why != api.InvalidCredentials { // the password was right
+		if why != api.InvalidCredentials { // the password was correct
 			count = s.countNetwork
+			try.exempt = false // no other limit bounds the entries of a disabled account
 		}
-		if err := count(ctx, tx, attemptOf(r, name)); err != nil {
+		if err := count(ctx, tx, try); err != nil {
 			return err
 		}
 		return s.record(ctx, tx, actionLoginFailed.Record(e, loginFailedDetail{string(why)}))

@@ -41,7 +41,8 @@ func TestLogin(t *testing.T) {
 	})
 }
 
-// hashes is how many argon2id hashes were made by call: each takes 19 MiB, and nothing else does. No other test may run.
+// hashes is how many argon2id hashes were made by call: each takes 19 MiB, and nothing else does.
+// No other test may run.
 func hashes(call func()) int {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -118,7 +119,7 @@ func TestLockout(t *testing.T) {
 	})
 }
 
-// It runs alone, because it counts hashes.
+// It does not run in parallel, because it counts hashes.
 func TestALockedAccountIsNotHashed(t *testing.T) {
 	l := onSQLite(t, nil)
 	l.setup()
@@ -198,7 +199,7 @@ func TestFailedLoginsAreRecorded(t *testing.T) {
 	})
 }
 
-// users are the names in the log since the entry after.
+// users returns the names in the log since the entry after.
 func (l *launched) users(after uint64) (names []string) {
 	for e, err := range l.entries() {
 		require.NoError(l.o.t, err)

@@ -1,44 +1,43 @@
 package identity
 
 import (
+	"context"
 	"database/sql"
 	"errors"
-	"net/http"
 
 	"github.com/seed93082962/agenthost/hub/api"
-	"github.com/seed93082962/agenthost/rbac"
 )
 
-// logout ends the session of the bearer, else that of the refresh token. A CLI token that is the bearer is revoked.
-func (s *Service) logout(w http.ResponseWriter, r *http.Request) error {
-	in, err := api.DecodeOptional[refreshRequest](w, r)
-	if err != nil {
-		return err
-	}
-	caller, err := s.Authenticate(r)
+// Logout ends the session of the bearer token, or revokes a bearer token that is a CLI token. If
+// the bearer token is missing or invalid, it ends the session of the refresh token. A rotated
+// refresh token next to a valid bearer token is reuse too, unless it may be a retry: then only the
+// bearer token counts.
+func (s *Service) Logout(ctx context.Context, from api.Caller, bearer string, in RefreshInput) error {
+	caller, err := s.AuthenticateToken(ctx, from, bearer)
 	switch {
+	case err == nil && caller.Kind == api.CLI:
+		return s.logoutToken(ctx, caller)
 	case err == nil:
-		r = r.WithContext(rbac.NewContext(r.Context(), caller))
-		if caller.Kind == api.CLI {
-			err = s.logoutToken(r, caller)
-		} else {
-			err = s.logoutSession(r, member{ID: caller.UserID, TenantID: caller.TenantID, Username: caller.UserName}, caller.SessionID)
+		reuse := s.checkReuse(ctx, from, in.RefreshToken) // before the session ends: an ended one hides the reuse
+		m := member{ID: caller.UserID, TenantID: caller.TenantID, Username: caller.UserName}
+		if err := s.logoutSession(ctx, from, m, caller.SessionID); reuse == nil {
+			return err
 		}
-	case in.RefreshToken != "":
-		// That the access token beside it has expired is no hindrance.
-		var f family
-		if f, err = readFamily(r.Context(), s.db.Read(), hashToken(in.RefreshToken)); err == nil {
-			err = s.logoutSession(r, f.member, f.session)
-		}
-	}
-	if err != nil {
+		return reuse
+	case in.RefreshToken == "", errors.Is(err, api.AccountDisabled): // recorded as denied
 		return err
 	}
-	return api.NoContent(w)
+	f, err := readFamily(ctx, s.db.Read(), hashToken(in.RefreshToken)) // also if the access token has expired
+	switch {
+	case err != nil:
+		return err
+	case !f.rotated.IsZero():
+		return s.rejectReuse(ctx, from, f)
+	}
+	return s.logoutSession(ctx, from, f.member, f.session)
 }
 
-func (s *Service) logoutSession(r *http.Request, m member, session string) error {
-	ctx := r.Context()
+func (s *Service) logoutSession(ctx context.Context, from api.Caller, m member, session string) error {
 	err := s.db.Tx(ctx, func(tx *sql.Tx) error {
 		ended, err := s.endSession(ctx, tx, m.ID, session, endedByLogout)
 		if err != nil {
@@ -47,24 +46,22 @@ func (s *Service) logoutSession(r *http.Request, m member, session string) error
 		if !ended {
 			return api.TokenRevoked
 		}
-		e := aboutSession(selfEvent(r, m), session, m.Username)
-		return s.record(ctx, tx, actionLogout.Record(e, sessionDetail{session}))
+		return s.record(ctx, tx, actionLogout.Record(aboutSession(selfEvent(from, m), session, m.Username), sessionDetail{session}))
 	})
 	s.invalidateUser(m.ID)
 	return err
 }
 
-func (s *Service) logoutToken(r *http.Request, caller api.Caller) error {
-	ctx := r.Context()
+func (s *Service) logoutToken(ctx context.Context, caller api.Caller) error {
 	err := s.db.Tx(ctx, func(tx *sql.Tx) error {
-		t, err := s.endToken(ctx, tx, caller.UserID, caller.TokenID)
+		t, err := revokeToken(ctx, tx, caller.UserID, caller.TokenID, s.now())
 		if errors.Is(err, api.NotFound) {
 			return api.TokenRevoked
 		}
 		if err != nil {
 			return err
 		}
-		return s.record(ctx, tx, revokedToken(r, t, caller.UserName))
+		return s.record(ctx, tx, t.revoked(caller.Event(), caller.UserName))
 	})
 	s.invalidateUser(caller.UserID)
 	return err

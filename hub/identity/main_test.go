@@ -1,6 +1,7 @@
 package identity_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
@@ -27,7 +28,7 @@ import (
 
 func TestMain(m *testing.M) { dbtest.Main(m) }
 
-// launched is a replica whose service and logs a test looks into.
+// launched is a replica whose service and logs a test can access.
 type launched struct {
 	*replica
 	service *identity.Service
@@ -35,12 +36,12 @@ type launched struct {
 	handler http.Handler
 }
 
-// newOffice is an office before anybody has moved in.
+// newOffice returns an office without users.
 func newOffice(t *testing.T, url string) *office {
 	return &office{t: t, url: url, keys: secret.Generate(), start: time.Date(2026, 3, 1, 12, 0, 0, 123456000, time.UTC)}
 }
 
-// each runs a test on both engines, beside other tests.
+// each runs a test on both engines, in parallel with other tests.
 func each(t *testing.T, test func(t *testing.T, o *office)) {
 	t.Helper()
 	t.Parallel()
@@ -53,7 +54,7 @@ func eachLaunch(t *testing.T, test func(t *testing.T, l *launched)) {
 	each(t, func(t *testing.T, o *office) { test(t, o.launch(nil)) })
 }
 
-// onSQLite is for what does not depend on the engine.
+// onSQLite runs a test that does not depend on the engine.
 func onSQLite(t *testing.T, change func(*identity.Config)) *launched {
 	t.Helper()
 	return newOffice(t, dbtest.SQLite(t)).launch(change)
@@ -67,10 +68,10 @@ func (o *office) launch(change func(*identity.Config)) *launched {
 	audit, err := sqlaudit.New(sqlaudit.Config{Write: d.Write(), Read: d.Read(), Engine: string(d.Engine()), Now: o.now})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, audit.Close()) })
-	keyring, err := secret.Parse(o.keys)
+	keyring, err := secret.Parse(strings.Split(o.keys, ",")...)
 	require.NoError(t, err)
 	logger := slog.New(slog.NewJSONHandler(l.logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	cfg := identity.Config{DB: d, Keyring: keyring, Audit: audit, PublicURL: publicURL, Loopback: true, Now: o.now, Logger: logger}
+	cfg := identity.Config{DB: d, Keyring: keyring, Audit: audit, PublicURL: publicURL, Now: o.now, Logger: logger}
 	if change != nil {
 		change(&cfg)
 	}
@@ -89,19 +90,19 @@ func (o *office) launch(change func(*identity.Config)) *launched {
 	require.NoError(t, err)
 	server := httptest.NewServer(l.handler)
 	t.Cleanup(server.Close)
-	l.replica = &replica{o: o, db: d, audit: audit, base: server.URL, http: server.Client()}
+	l.replica = &replica{o: o, db: d, audit: audit, base: server.URL, http: server.Client(), setupToken: cmp.Or(cfg.SetupToken, l.service.SetupToken())}
 	if o.replica == nil {
 		o.replica = l.replica
 	}
 	return l
 }
 
-// setup makes the first user, root, and is the answer to the login.
+// setup creates the first user, root, and returns the response of the login.
 func (r *replica) setup() object {
-	return r.post("", "/auth/setup", object{"username": "root", "password": password}).want(http.StatusCreated)
+	return r.post("", "/auth/setup", object{"username": "root", "password": password, "setup_token": r.setupToken}).want(http.StatusCreated)
 }
 
-// signIn is the body of a login of root.
+// signIn returns the body of the response to a login of root.
 func (r *replica) signIn() object { return r.login("root", password).want(http.StatusOK) }
 
 func (r *replica) refresh(token any) answer {
@@ -111,7 +112,7 @@ func (r *replica) refresh(token any) answer {
 func (o object) text(name string) string { return o[name].(string) }
 func (o object) access() string          { return o.text("access_token") }
 
-// ask sends a request that is not as the others are.
+// ask sends a request that differs from those of the other helpers.
 func (r *replica) ask(method, path, body string, change func(*http.Request)) answer {
 	t := r.o.t
 	t.Helper()
@@ -136,21 +137,21 @@ func (r *replica) do(req *http.Request) answer {
 	return a
 }
 
-// count runs a query that answers one number.
+// count runs a query that returns one number.
 func (r *replica) count(query string, args ...any) (n int) {
 	r.o.t.Helper()
 	require.NoError(r.o.t, r.db.Read().QueryRowContext(r.o.t.Context(), query, args...).Scan(&n))
 	return n
 }
 
-// exec changes what is in the database behind everybody's back.
+// exec changes the database directly, without the service.
 func (r *replica) exec(query string, args ...any) {
 	r.o.t.Helper()
 	_, err := r.db.Write().ExecContext(r.o.t.Context(), query, args...)
 	require.NoError(r.o.t, err)
 }
 
-// atOnce runs n calls side by side and is their answers.
+// atOnce runs n calls concurrently and returns their results.
 func atOnce(n int, call func(i int) answer) []answer {
 	answers := make([]answer, n)
 	var wg sync.WaitGroup
@@ -161,7 +162,7 @@ func atOnce(n int, call func(i int) answer) []answer {
 	return answers
 }
 
-// statuses counts answers by status and code, as "200" or "401 token_revoked".
+// statuses counts results by status and code, as "200" or "401 token_revoked".
 func statuses(answers []answer) map[string]int {
 	counts := map[string]int{}
 	for _, a := range answers {
@@ -174,7 +175,7 @@ func statuses(answers []answer) map[string]int {
 	return counts
 }
 
-// entries are all of the log.
+// entries returns all entries of the log.
 func (r *replica) entries() iter.Seq2[auditlog.Entry, error] {
 	return r.audit.Entries(r.o.t.Context(), identity.DefaultTenant, auditlog.Filter{}, nil)
 }

@@ -2,9 +2,9 @@ package identity
 
 import (
 	"regexp"
+	"strings"
 	"unicode/utf8"
 
-	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/api"
 )
 
@@ -16,10 +16,19 @@ const (
 
 var usernameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$`)
 
-// foldUsername is the form in which usernames are compared. Those that can be are ASCII.
-func foldUsername(s string) string { return auditlog.Fold(s) }
+// foldUsername returns the form in which usernames are compared: with ASCII letters in lower case.
+// Other letters stay, because some of them (the Kelvin sign) have an ASCII letter as their lower
+// case.
+func foldUsername(s string) string {
+	return strings.Map(func(r rune) rune {
+		if 'A' <= r && r <= 'Z' {
+			return r + 'a' - 'A'
+		}
+		return r
+	}, s)
+}
 
-// validateUsername says what is wrong with a username, or "".
+// validateUsername returns the fault of a username, or "".
 func validateUsername(s string) string {
 	if !usernameForm.MatchString(s) {
 		return "must be 1 to 64 of A-Z, a-z, 0-9, '.', '_', '@' and '-', and begin with a letter or digit"
@@ -27,7 +36,8 @@ func validateUsername(s string) string {
 	return ""
 }
 
-// validatePassword says what is wrong with a new password, or "". Any character counts as one, and none is refused.
+// validatePassword returns the fault of a new password, or "". Every character is permitted and
+// counts as one.
 func validatePassword(s string) string {
 	if n := utf8.RuneCountInString(s); n < minPassword || n > maxPassword {
 		return "must have 8 to 128 characters"
@@ -35,17 +45,8 @@ func validatePassword(s string) string {
 	return ""
 }
 
-// checkDisplayName notes what is wrong with a display name, and answers it without the white space around it.
+// checkDisplayName adds the fault of a display name, and returns it without surrounding white
+// space.
 func checkDisplayName(faults api.Fields, field, s string) string {
 	return faults.Line(field, s, 1, maxDisplayName)
-}
-
-// cut keeps the first n characters.
-func cut(s string, n int) string {
-	for i := range s {
-		if n--; n < 0 {
-			return s[:i]
-		}
-	}
-	return s
 }

@@ -19,8 +19,8 @@ import (
 	"github.com/seed93082962/agenthost/hub/secret"
 )
 
-// A failure is counted and recorded also for who does not wait for the answer, but that does not wait for ever itself: others
-// may hold the database.
+// A failure is counted and recorded even if the client disconnects. The time for it is bounded,
+// because the database may be locked.
 func TestAFailureIsNotRecordedForEver(t *testing.T) {
 	t.Parallel()
 	url := dbtest.SQLite(t)

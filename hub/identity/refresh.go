@@ -4,19 +4,25 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"net/http"
 	"time"
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/api"
-	"github.com/seed93082962/agenthost/hub/db"
 )
 
-// reuseGrace is how long after its rotation a refresh token may come again without harm: a lost race, or a client that did
-// not get the answer.
-const reuseGrace = 10 * time.Second
+const (
+	// reuseGrace is how long after its rotation a refresh token may be used again without
+	// consequence: a lost race, or a client that did not receive the response.
+	reuseGrace = 10 * time.Second
 
-type refreshRequest struct {
+	// clockDifference is how far the clock of the replica that rotated the token may be ahead.
+	clockDifference = 5 * time.Second
+
+	maxRefreshes = 10 // of a session within a minute
+)
+
+// RefreshInput is a refresh token.
+type RefreshInput struct {
 	RefreshToken string `json:"refresh_token"`
 }
 
@@ -25,113 +31,133 @@ type family struct {
 	member  member
 	session string
 	revoked bool
+	why     string // why the session ended
 	idle    time.Time
 	limit   time.Time
-	rotated time.Time // when the token gave the next one; the zero time where it is the newest
+	rotated time.Time // when the token was rotated; the zero time for the newest token
 }
 
-func readFamily(ctx context.Context, q querier, hash []byte) (f family, err error) {
-	var (
-		revoked, rotated sql.NullInt64
-		idle, limit      int64
-	)
-	f.member, err = scanMember(q.QueryRowContext(ctx, `SELECT `+memberColumns+`, s.id, s.revoked_at, s.idle_until, s.expires_at, t.rotated_at
-		FROM refresh_tokens t JOIN sessions s ON s.id = t.session_id JOIN members m ON m.id = s.user_id WHERE t.hash = $1`, hash),
-		&f.session, &revoked, &idle, &limit, &rotated)
-	if errors.Is(err, sql.ErrNoRows) {
-		return f, api.Unauthenticated.New("The refresh token is unknown: sign in again.")
-	}
-	f.revoked, f.idle, f.limit, f.rotated = revoked.Valid, db.Time(idle), db.Time(limit), timeOf(rotated)
-	return f, fault("read session", err)
-}
-
-// usable tells why a session's newest token gives no next one.
+// usable returns why the newest token of a session cannot be refreshed, or nil.
 func (f family) usable(now time.Time) error {
+	expired := !now.Before(f.idle) || !now.Before(f.limit)
 	switch {
+	case !f.member.active() && (!f.revoked || f.why == endedByDisable) && !expired:
+		return api.AccountDisabled.Of(f.member.caller())
 	case !f.member.active():
 		return api.AccountDisabled
 	case f.revoked:
 		return api.TokenRevoked
-	case !now.Before(f.idle) || !now.Before(f.limit):
+	case expired:
 		return api.TokenExpired
 	}
 	return nil
 }
 
-// refresh gives the next pair of tokens. Of any number of calls with one token, one wins.
-func (s *Service) refresh(w http.ResponseWriter, r *http.Request) error {
-	in, err := api.Decode[refreshRequest](w, r)
-	if err != nil {
-		return err
-	}
+// Refresh returns the next pair of tokens of a session. One of several calls with the same token
+// succeeds.
+func (s *Service) Refresh(ctx context.Context, from api.Caller, in RefreshInput) (signIn SignIn, err error) {
 	if in.RefreshToken == "" {
-		return api.Fields{"refresh_token": "must not be empty"} //nolint:gosec // a field's name, no credential
+		return SignIn{}, api.Fields{"refresh_token": "must not be empty"} //nolint:gosec // a field's name, no credential
 	}
-	ctx, hash := r.Context(), hashToken(in.RefreshToken)
-	if _, err := readFamily(ctx, s.db.Read(), hash); err != nil { // a stranger's token locks nothing
-		return err
+	if err := s.keys.ready(ctx); err != nil {
+		return SignIn{}, err
 	}
-	var (
-		body   loginBody
-		reused bool
-		stolen string // the user whose session the reuse has ended
-	)
+	hash := hashToken(in.RefreshToken)
+	f, err := readFamily(ctx, s.db.Read(), hash) // an unknown token does not begin a transaction
+	if err != nil {
+		return SignIn{}, err
+	}
+	if !f.rotated.IsZero() {
+		return SignIn{}, s.rejectReuse(ctx, from, f)
+	}
 	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
 		now := s.now()
-		reused, stolen = false, ""
-		n, err := affected(ctx, tx, "rotate refresh token", `UPDATE refresh_tokens SET rotated_at = $1 WHERE hash = $2 AND rotated_at IS NULL`,
-			db.Micros(now), hash)
+		rotated, err := rotateRefreshToken(ctx, tx, hash, now)
 		if err != nil {
 			return err
+		}
+		if !rotated {
+			return api.RefreshReused // another call was first
 		}
 		f, err := readFamily(ctx, tx, hash)
 		if err != nil {
 			return err
 		}
-		if n == 0 {
-			reused = true
-			stolen, err = s.reuse(ctx, tx, r, f, now)
-			return err
-		}
 		if err := f.usable(now); err != nil {
 			return err
 		}
+		if err := checkRefreshRate(ctx, tx, f.session, now); err != nil {
+			return err
+		}
 		// The session may have ended since it was read.
-		n, err = affected(ctx, tx, "update session", `UPDATE sessions SET last_used_at = $1, idle_until = $2, remote_ip = $3, user_agent = $4
-			WHERE id = $5 AND revoked_at IS NULL`,
-			db.Micros(now), db.Micros(now.Add(sessionIdle)), api.RemoteIP(r), api.UserAgent(r), f.session)
+		extended, err := extendSession(ctx, tx, f.member.TenantID, f.session, now, from)
 		if err != nil {
 			return err
 		}
-		if n == 0 {
+		if !extended {
 			return api.TokenRevoked
 		}
-		body, err = s.newTokens(ctx, tx, f.member, f.session, now, f.limit)
+		signIn, err = s.newTokens(ctx, tx, f.member, f.session, now, f.limit)
 		return err
 	})
-	switch {
-	case err != nil:
-		return err
-	case stolen != "":
-		s.invalidateUser(stolen)
-		return api.RefreshReused
-	case reused:
-		return api.RefreshReused
-	}
-	return api.Encode(w, http.StatusOK, body)
+	return signIn, err
 }
 
-// reuse ends the family of a token that came again too late to be a retry: somebody has a copy. It answers the user where
-// there was anything to end.
-func (s *Service) reuse(ctx context.Context, tx *sql.Tx, r *http.Request, f family, now time.Time) (user string, err error) {
-	if now.Sub(f.rotated) <= reuseGrace {
-		return "", nil
+// isReused reports whether a second party has a copy of the token: its session continues, and it
+// was rotated too long ago for a retry.
+func (f family) isReused(now time.Time) bool {
+	age := now.Sub(f.rotated)
+	return !f.rotated.IsZero() && !f.revoked && (age < -clockDifference || age > reuseGrace)
+}
+
+// checkReuse ends the session of a reused token and returns api.RefreshReused. It returns nil for
+// any other token.
+func (s *Service) checkReuse(ctx context.Context, from api.Caller, token string) error {
+	if token == "" {
+		return nil
 	}
-	ended, err := s.endSession(ctx, tx, f.member.ID, f.session, endedByReuse)
-	if err != nil || !ended {
-		return "", err
+	f, err := readFamily(ctx, s.db.Read(), hashToken(token))
+	switch {
+	case errors.Is(err, api.Unauthenticated):
+		return nil
+	case err != nil:
+		return err
+	case f.isReused(s.now()):
+		return s.rejectReuse(ctx, from, f)
 	}
-	e := aboutSession(selfEvent(r, f.member), f.session, f.member.Username)
-	e.Status = auditlog.Failure
-	return f.member.ID, s.record(ctx, tx, actionRefreshReuse.Record(e, sessionDetail{f.session}))
+	return nil
+}
+
+// rejectReuse rejects a token that was rotated before, and ends the session of a reused one.
+func (s *Service) rejectReuse(ctx context.Context, from api.Caller, f family) error {
+	if !f.isReused(s.now()) {
+		return api.RefreshReused
+	}
+	ctx, cancel := detached(ctx)
+	defer cancel()
+	err := s.db.Tx(ctx, func(tx *sql.Tx) error {
+		ended, err := s.endSession(ctx, tx, f.member.ID, f.session, endedByReuse)
+		if err != nil || !ended {
+			return err
+		}
+		e := aboutSession(selfEvent(from, f.member), f.session, f.member.Username)
+		e.Status = auditlog.Failure
+		return s.record(ctx, tx, actionRefreshReuse.Record(e, sessionDetail{f.session}))
+	})
+	s.invalidateUser(f.member.ID)
+	if err != nil {
+		return err
+	}
+	return api.RefreshReused
+}
+
+// checkRefreshRate fails with 429 if the session was refreshed more than maxRefreshes times within
+// a minute, this time included.
+func checkRefreshRate(ctx context.Context, tx *sql.Tx, session string, now time.Time) error {
+	from, to := now.Add(-time.Minute), now.Add(time.Minute) // a later rotation was stored with an incorrect clock
+	first, err := refreshBefore(ctx, tx, session, from, to, maxRefreshes)
+	if err != nil || first.IsZero() {
+		return err
+	}
+	return &api.Error{Code: api.RateLimited, RetryAfter: min(first.Sub(from), time.Minute)}
 }

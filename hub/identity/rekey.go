@@ -7,12 +7,12 @@ import (
 	"slices"
 )
 
-// Rekey seals the signing keys with the first key of the keyring, and returns how many another one had sealed.
+// Rekey seals the signing keys with the first key of the keyring, and returns the number of keys
+// that were sealed with another one.
 func (s *Service) Rekey(ctx context.Context) (n int, err error) {
 	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
 		n = 0 // the function may run again
-		// Nobody makes a key meanwhile.
-		if _, err := tx.ExecContext(ctx, `UPDATE instance SET value = value WHERE name = $1`, instanceID); err != nil {
+		if err := lockKeys(ctx, tx); err != nil {
 			return err
 		}
 		stale, err := s.staleKeys(ctx, tx)
@@ -24,9 +24,8 @@ func (s *Service) Rekey(ctx context.Context) (n int, err error) {
 			if err != nil {
 				return fmt.Errorf("signing key %s: %w", k.id, err)
 			}
-			sealed := s.cfg.Keyring.Seal(plain, keyPlace(k.id))
-			_, err = tx.ExecContext(ctx, `UPDATE signing_keys SET private_sealed = $1 WHERE id = $2`, sealed, k.id)
-			if err != nil {
+			k.sealed = s.cfg.Keyring.Seal(plain, keyPlace(k.id))
+			if err := updateSealedKey(ctx, tx, k); err != nil {
 				return err
 			}
 			n++
@@ -36,17 +35,14 @@ func (s *Service) Rekey(ctx context.Context) (n int, err error) {
 	return n, fault("rekey", err)
 }
 
-// sealedKey is the private part of a signing key as the database has it.
+// sealedKey is the private part of a signing key as it is stored.
 type sealedKey struct {
 	id     string
 	sealed []byte
 }
 
-// staleKeys are those that another key than the first has sealed.
+// staleKeys returns the keys that were not sealed with the first key of the keyring.
 func (s *Service) staleKeys(ctx context.Context, tx *sql.Tx) ([]sealedKey, error) {
-	all, err := collect(ctx, tx, "read signing keys", func(row scanner) (k sealedKey, err error) {
-		err = row.Scan(&k.id, &k.sealed)
-		return k, err
-	}, `SELECT id, private_sealed FROM signing_keys`)
+	all, err := sealedKeys(ctx, tx)
 	return slices.DeleteFunc(all, func(k sealedKey) bool { return !s.cfg.Keyring.Stale(k.sealed) }), err
 }

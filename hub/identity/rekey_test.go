@@ -14,7 +14,7 @@ import (
 func TestRekey(t *testing.T) {
 	each(t, func(t *testing.T, o *office) {
 		under := func(keys string) (*identity.Service, error) {
-			keyring, err := secret.Parse(keys)
+			keyring, err := secret.Parse(strings.Split(keys, ",")...)
 			require.NoError(t, err)
 			service, err := identity.New(t.Context(), identity.Config{DB: o.db, Keyring: keyring, Audit: o.audit, Now: o.now})
 			if err == nil {
@@ -23,8 +23,9 @@ func TestRekey(t *testing.T) {
 			return service, err
 		}
 		l := o.launch(nil)
+		l.setup()
 		o.wait(91 * day)
-		token := l.setup().access() // signed with the second key
+		token := l.signIn().access() // signed with the second key
 		require.Equal(t, 2, l.count(`SELECT COUNT(*) FROM signing_keys`))
 		former, next := o.keys, secret.Generate()
 		_, err := under(next)

@@ -20,7 +20,7 @@ import (
 	"github.com/seed93082962/agenthost/internal/pgtest"
 )
 
-// within is how soon other replicas follow.
+// within is the time after which a change takes effect in other replicas.
 const within = 2 * time.Second
 
 func TestOtherReplicasFollow(t *testing.T) {
@@ -199,7 +199,7 @@ func TestTheKeyringMustBeRight(t *testing.T) { //nolint:tparallel // rows share 
 			} else {
 				l.exec(row.change)
 			}
-			keyring, err := secret.Parse(keys)
+			keyring, err := secret.Parse(strings.Split(keys, ",")...)
 			require.NoError(t, err)
 			_, err = identity.New(t.Context(), identity.Config{DB: l.db, Keyring: keyring, Audit: l.audit})
 			require.ErrorIs(t, err, row.want)
@@ -231,7 +231,7 @@ func TestAnUnavailableDatabaseIsNo401(t *testing.T) {
 	} {
 		require.Equal(t, http.StatusServiceUnavailable, a.status, "%s: %s", name, a.text)
 	}
-	l.o.wait(time.Minute) // what is known of the keys is too old now
+	l.o.wait(time.Minute) // the cached keys are too old now
 	l.get("", "/.well-known/jwks.json").want(http.StatusServiceUnavailable)
 	l.get("", "/auth/login").refused(http.StatusNotFound, api.NotFound)
 }
@@ -256,7 +256,7 @@ func TestAFailingAuditLogFailsTheChange(t *testing.T) {
 	})
 }
 
-// brokenAudit takes records and then fails in the transaction, as a full disk would have it.
+// brokenAudit accepts records and then fails in the transaction, like a full disk.
 type brokenAudit struct{ identity.Audit }
 
 func (b brokenAudit) AppendTx(ctx context.Context, tx *sql.Tx, records ...auditlog.Record) error {

@@ -16,10 +16,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub/db"
-	"github.com/seed93082962/agenthost/hub/identity"
 )
 
-// tap keeps all answers that pass, headers too.
+// tap stores all responses, with their headers.
 type tap struct {
 	next    http.RoundTripper
 	mu      sync.Mutex
@@ -43,7 +42,7 @@ func (w *tap) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, err
 }
 
-// dump is all that stands in the database.
+// dump returns the contents of the database.
 func (l *launched) dump() string {
 	t := l.o.t
 	var all strings.Builder
@@ -82,10 +81,10 @@ func (l *launched) rows(query string, each func(string)) {
 func TestNoSecretIsKeptOrTold(t *testing.T) {
 	const first, second, wrong = "the first Password 1 \u00e4", "the second Password 2", "a wrong Password 3"
 	each(t, func(t *testing.T, o *office) {
-		l := o.launch(func(c *identity.Config) { c.Loopback = false })
+		l := o.launch(nil)
 		w := &tap{next: l.http.Transport}
 		l.http.Transport = w
-		given := map[string]int{} // how many answers may have the secret
+		given := map[string]int{} // how many responses may have the secret
 		plant := func(name int, secrets ...any) {
 			for _, s := range secrets {
 				given[s.(string)] = name

@@ -3,12 +3,10 @@ package identity
 import (
 	"context"
 	"database/sql"
-	"net/http"
 	"time"
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/api"
-	"github.com/seed93082962/agenthost/hub/db"
 	"github.com/seed93082962/agenthost/internal/ids"
 	"github.com/seed93082962/agenthost/rbac"
 )
@@ -17,6 +15,7 @@ const (
 	accessTTL    = 15 * time.Minute
 	sessionIdle  = 14 * 24 * time.Hour // since the last refresh
 	sessionLimit = 90 * 24 * time.Hour // since the login
+	maxSessions  = 100                 // live sessions of a user, and as many ended ones
 )
 
 // Why a session ended.
@@ -26,21 +25,26 @@ const (
 	endedByPassword = "password"
 	endedByRevoke   = "revoked"
 	endedByDisable  = "disabled"
+	endedByLimit    = "limit" // the user signed in too often
 )
 
-// loginBody is what every way to sign in answers.
-type loginBody struct {
-	AccessToken      string    `json:"access_token"`
-	TokenType        string    `json:"token_type"`
-	ExpiresIn        int64     `json:"expires_in"` // seconds
-	RefreshToken     string    `json:"refresh_token"`
-	RefreshExpiresIn int64     `json:"refresh_expires_in"`
-	User             loginUser `json:"user"`
+// SignIn is a session with its first or next pair of tokens.
+type SignIn struct {
+	AccessToken      string     `json:"access_token"`
+	TokenType        string     `json:"token_type"`
+	ExpiresIn        int64      `json:"expires_in"` // seconds
+	RefreshToken     string     `json:"refresh_token"`
+	RefreshExpiresIn int64      `json:"refresh_expires_in"`
+	User             SignInUser `json:"user"`
+
+	MustChangePassword bool `json:"must_change_password,omitempty"`
 
 	session string // its id, for the audit log
+	evicted int    // sessions that ended to make room for this one
 }
 
-type loginUser struct {
+// SignInUser is the user of a session.
+type SignInUser struct {
 	ID          string    `json:"id"`
 	Username    string    `json:"username"`
 	DisplayName string    `json:"display_name"`
@@ -49,37 +53,37 @@ type loginUser struct {
 	OrgID       string    `json:"org_id"`
 }
 
-// newSession begins a session of m within the transaction that lets m in.
-func (s *Service) newSession(ctx context.Context, tx *sql.Tx, m member, r *http.Request) (loginBody, error) {
+// newSession begins a session of m in the transaction of the sign-in.
+func (s *Service) newSession(ctx context.Context, tx *sql.Tx, m member, from api.Caller) (SignIn, error) {
 	now, id := s.now(), ids.New()
-	_, err := tx.ExecContext(ctx, `INSERT INTO sessions
-			(id, tenant_id, user_id, created_at, last_used_at, idle_until, expires_at, remote_ip, user_agent)
-		VALUES ($1, $2, $3, $4, $4, $5, $6, $7, $8)`,
-		id, m.TenantID, m.ID, db.Micros(now), db.Micros(now.Add(sessionIdle)), db.Micros(now.Add(sessionLimit)),
-		api.RemoteIP(r), api.UserAgent(r))
-	if err != nil {
-		return loginBody{}, fault("insert session", err)
+	if err := insertSession(ctx, tx, m, id, now, from); err != nil {
+		return SignIn{}, err
 	}
-	return s.newTokens(ctx, tx, m, id, now, now.Add(sessionLimit))
+	body, err := s.newTokens(ctx, tx, m, id, now, now.Add(sessionLimit))
+	if err != nil {
+		return SignIn{}, err
+	}
+	body.evicted, err = evictSessions(ctx, tx, m.ID, id, now)
+	return body, err
 }
 
-// newTokens gives a session its next pair of tokens. Neither lives longer than the session, which ends at limit.
-func (s *Service) newTokens(ctx context.Context, tx *sql.Tx, m member, session string, now, limit time.Time) (loginBody, error) {
+// newTokens issues the next pair of tokens of a session. Neither is valid after limit, the end of
+// the session.
+func (s *Service) newTokens(ctx context.Context, tx *sql.Tx, m member, session string, now, limit time.Time) (SignIn, error) {
 	refresh, hash := newToken("rt_")
-	_, err := tx.ExecContext(ctx, `INSERT INTO refresh_tokens (hash, session_id, created_at) VALUES ($1, $2, $3)`,
-		hash, session, db.Micros(now))
-	if err != nil {
-		return loginBody{}, fault("insert refresh token", err)
+	if err := insertRefreshToken(ctx, tx, hash, session, now); err != nil {
+		return SignIn{}, err
 	}
 	expires, idle := earlier(now.Add(accessTTL), limit), earlier(now.Add(sessionIdle), limit)
 	access, err := s.keys.sign(m, session, now, expires)
 	if err != nil {
-		return loginBody{}, err
+		return SignIn{}, err
 	}
-	return loginBody{
+	return SignIn{
 		AccessToken: access, TokenType: "Bearer", ExpiresIn: seconds(expires.Sub(now)),
 		RefreshToken: refresh, RefreshExpiresIn: seconds(idle.Sub(now)),
-		User: loginUser{ID: m.ID, Username: m.Username, DisplayName: m.DisplayName, Role: m.Role, TenantID: m.TenantID, OrgID: m.TenantID},
+		User:               SignInUser{ID: m.ID, Username: m.Username, DisplayName: m.DisplayName, Role: m.Role, TenantID: m.TenantID, OrgID: m.TenantID},
+		MustChangePassword: m.MustChange,
 
 		session: session,
 	}, nil
@@ -94,69 +98,26 @@ func earlier(a, b time.Time) time.Time {
 
 func seconds(d time.Duration) int64 { return int64(d / time.Second) }
 
-// endSessions ends all sessions of a user but one ("" for none), and answers the ids of those that were live. Call
-// invalidateUser once the transaction is made.
-func (s *Service) endSessions(ctx context.Context, tx *sql.Tx, userID, except, why string) (live []string, err error) {
-	type session struct {
-		id   string
-		live bool
-	}
-	// Those that have expired end too: a refresh that came a moment before must not bring one back.
-	all, err := collect(ctx, tx, "end sessions", func(row scanner) (one session, err error) {
-		err = row.Scan(&one.id, &one.live)
-		return one, err
-	}, `UPDATE sessions SET revoked_at = $1, revoked_why = $2
-		WHERE user_id = $3 AND id <> $4 AND revoked_at IS NULL RETURNING id, idle_until > $1 AND expires_at > $1`,
-		db.Micros(s.now()), why, userID, except)
-	for _, one := range all {
-		if one.live {
-			live = append(live, one.id)
-		}
-	}
-	return live, err
-}
-
-// endSession tells whether there was such a session and this has ended it.
-func (s *Service) endSession(ctx context.Context, tx *sql.Tx, userID, id, why string) (bool, error) {
-	now := db.Micros(s.now())
-	n, err := affected(ctx, tx, "end session", `UPDATE sessions SET revoked_at = $1, revoked_why = $2
-		WHERE id = $3 AND user_id = $4 AND revoked_at IS NULL AND idle_until > $1 AND expires_at > $1`, now, why, id, userID)
-	return n > 0, err
-}
-
-// revokeTokens ends all CLI tokens of a user, and tells how many were live. Call invalidateUser once the transaction is made.
-func (s *Service) revokeTokens(ctx context.Context, tx *sql.Tx, userID string) (live int, err error) {
-	all, err := collect(ctx, tx, "revoke tokens", func(row scanner) (alive bool, err error) {
-		err = row.Scan(&alive)
-		return alive, err
-	}, `UPDATE cli_tokens SET revoked_at = $1 WHERE user_id = $2 AND revoked_at IS NULL RETURNING expires_at IS NULL OR expires_at > $1`,
-		db.Micros(s.now()), userID)
-	for _, alive := range all {
-		if alive {
-			live++
-		}
-	}
-	return live, err
-}
-
-// invalidateUser makes this process read the user, their sessions and CLI tokens anew at their next request. It is called
-// after the transaction that changed them was made and before its caller is answered.
+// invalidateUser removes the sessions and CLI tokens of the user from the cache of this process.
+// Call it after the commit and before the response is written.
 func (s *Service) invalidateUser(userID string) { s.states.forget(userID) }
 
-// record appends to the audit log within tx. It comes last in a transaction: it locks the log of the tenant.
+// record appends to the audit log within tx. Call it last in a transaction, because it locks the
+// log of the tenant.
 func (s *Service) record(ctx context.Context, tx *sql.Tx, records ...auditlog.Record) error {
 	return fault("record", s.cfg.Audit.AppendTx(ctx, tx, records...))
 }
 
-// selfEvent is the event of a request that is about the member who sent it, whether signed in yet or not.
-func selfEvent(r *http.Request, m member) auditlog.Event {
-	e := api.RequestEvent(r)
+// selfEvent returns the event of a request whose target is the member who sent it, signed in or
+// not.
+func selfEvent(from api.Caller, m member) auditlog.Event {
+	e := from.Event()
 	e.TenantID, e.UserID, e.UserName = m.TenantID, m.ID, m.Username
 	e.TargetType, e.TargetID, e.TargetName = targetUser, m.ID, m.Username
 	return e
 }
 
-// aboutSession turns an event into one about a session of the user of that name.
+// aboutSession returns e with a session of the named user as its target.
 func aboutSession(e auditlog.Event, id, username string) auditlog.Event {
 	e.TargetType, e.TargetID, e.TargetName = targetSession, id, username
 	return e

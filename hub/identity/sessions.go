@@ -1,14 +1,14 @@
 package identity
 
 import (
+	"context"
 	"database/sql"
-	"net/http"
 
 	"github.com/seed93082962/agenthost/hub/api"
-	"github.com/seed93082962/agenthost/hub/db"
 )
 
-type sessionItem struct {
+// SessionInfo is a live session as its user and administrators see it.
+type SessionInfo struct {
 	ID         string   `json:"id"`
 	CreatedAt  api.Time `json:"createdAt"`
 	LastUsedAt api.Time `json:"lastUsedAt"`
@@ -17,40 +17,23 @@ type sessionItem struct {
 	Current    bool     `json:"current"`
 }
 
-func (s *Service) listSessions(w http.ResponseWriter, r *http.Request) error {
-	caller := api.CallerOf(r)
-	list, err := s.sessionsOf(r, caller.TenantID, caller.UserID, caller.SessionID)
-	if err != nil {
-		return err
-	}
-	return api.Encode(w, http.StatusOK, list)
+// Sessions returns the live sessions of the caller, the last used first.
+func (s *Service) Sessions(ctx context.Context, caller api.Caller, page api.Page) (api.List[SessionInfo], error) {
+	return s.sessionsOf(ctx, caller.TenantID, caller.UserID, caller.SessionID, page)
 }
 
-// sessionsOf is a page of a user's live sessions, those used last first.
-func (s *Service) sessionsOf(r *http.Request, tenantID, userID, current string) (list api.List[sessionItem], err error) {
-	page, err := api.Paging(r)
-	if err != nil {
-		return list, err
+// sessionsOf returns the live sessions of a user. The one with the id current is marked.
+func (s *Service) sessionsOf(ctx context.Context, tenantID, userID, current string, page api.Page) (list api.List[SessionInfo], err error) {
+	list.Items, list.Total, err = liveSessions(ctx, s.db.Read(), tenantID, userID, s.now(), page)
+	for i := range list.Items {
+		list.Items[i].Current = list.Items[i].ID == current
 	}
-	const live = ` FROM sessions WHERE tenant_id = $1 AND user_id = $2 AND revoked_at IS NULL AND idle_until > $3 AND expires_at > $3`
-	ctx, now := r.Context(), db.Micros(s.now())
-	err = s.db.Read().QueryRowContext(ctx, `SELECT COUNT(*)`+live, tenantID, userID, now).Scan(&list.Total)
-	if err != nil {
-		return list, fault("count sessions", err)
-	}
-	list.Items, err = collect(ctx, s.db.Read(), "list sessions", func(row scanner) (item sessionItem, err error) {
-		var created, used int64
-		err = row.Scan(&item.ID, &created, &used, &item.RemoteIP, &item.UserAgent)
-		item.CreatedAt, item.LastUsedAt, item.Current = api.Time(db.Time(created)), api.Time(db.Time(used)), item.ID == current
-		return item, err
-	}, `SELECT id, created_at, last_used_at, remote_ip, user_agent`+live+` ORDER BY last_used_at DESC, id DESC LIMIT $4 OFFSET $5`,
-		tenantID, userID, now, page.Size, page.Offset())
 	return list, err
 }
 
-func (s *Service) deleteSession(w http.ResponseWriter, r *http.Request) error {
-	ctx, caller := r.Context(), api.CallerOf(r)
-	id, err := pathID(r, "id")
+// RevokeSession ends a session of the caller.
+func (s *Service) RevokeSession(ctx context.Context, caller api.Caller, id string) error {
+	id, err := parseID(id)
 	if err != nil {
 		return err
 	}
@@ -62,12 +45,8 @@ func (s *Service) deleteSession(w http.ResponseWriter, r *http.Request) error {
 		if !ended {
 			return api.NotFound.New("You have no such session, or it has ended.")
 		}
-		e := api.RequestEvent(r)
-		return s.record(ctx, tx, actionRevokeSession.Record(aboutSession(e, id, caller.UserName), sessionDetail{id}))
+		return s.record(ctx, tx, actionRevokeSession.Record(aboutSession(caller.Event(), id, caller.UserName), sessionDetail{id}))
 	})
 	s.invalidateUser(caller.UserID)
-	if err != nil {
-		return err
-	}
-	return api.NoContent(w)
+	return err
 }

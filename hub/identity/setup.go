@@ -6,34 +6,36 @@ import (
 	"database/sql"
 	"encoding/hex"
 	"fmt"
-	"net"
-	"net/http"
-	"net/netip"
-	"strings"
 	"time"
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/db"
+	"github.com/seed93082962/agenthost/internal/excerpt"
 	"github.com/seed93082962/agenthost/rbac"
 )
 
-type setupRequest struct {
+// SetupInput is the account of the first user, and the setup token.
+type SetupInput struct {
 	Username    string `json:"username"`
 	Password    string `json:"password"`
 	DisplayName string `json:"display_name"`
 	SetupToken  string `json:"setup_token"`
 }
 
-// setupTokenRow begins the names of rows of the instance table; the hash of a setup token follows, and its value is when it
-// expires. Each replica that starts makes its own, and any replica accepts all of them, until the first user is made. One
-// that the Config gives stands below givenTokenRow, alone.
+// firstUsername is the username of the first admin if the request has none.
+const firstUsername = "admin"
+
+// setupTokenRow is the prefix of the rows of setup tokens in the instance table. The hash of the
+// token follows; the value is its expiry. Each replica that starts generates a token, and every
+// replica accepts all of them until the first user is created. A token of the Config has the prefix
+// givenTokenRow, and only one of these rows exists.
 const (
 	setupTokenRow = "setup_token/"
 	givenTokenRow = setupTokenRow + "given/"
 )
 
-// setupTokenLife is since the last sign of life of a hub that knows the token.
+// setupTokenLife is how long a setup token is valid after a hub that knows it last extended it.
 const setupTokenLife = 24 * time.Hour
 
 func setupRow(kind, token string) string { return kind + hex.EncodeToString(hashToken(token)) }
@@ -41,13 +43,14 @@ func setupRow(kind, token string) string { return kind + hex.EncodeToString(hash
 // setupExpiry has a fixed width, so that the database orders it as text.
 func setupExpiry(t time.Time) string { return fmt.Sprintf("%020d", db.Micros(t)) }
 
-// SetupToken is the one-time token with which the first user can be made: the one that New made, to be shown to whoever
-// started the hub. It is "" where there are users already, or where the Config gave the token.
+// SetupToken returns the one-time token that New generated for the creation of the first user. It
+// is for the operator who started the hub. It is "" if a user existed then, or if the Config has
+// the token.
 func (s *Service) SetupToken() string { return s.setup }
 
 // prepareSetup stores the hash of the setup token while there are no users.
 func (s *Service) prepareSetup(ctx context.Context) error {
-	required, err := s.setupRequired(ctx, s.db.Read())
+	required, err := setupRequired(ctx, s.db.Read())
 	if err != nil || !required {
 		return err
 	}
@@ -58,71 +61,55 @@ func (s *Service) prepareSetup(ctx context.Context) error {
 		s.setupRow = setupRow(givenTokenRow, s.cfg.SetupToken)
 	}
 	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
-		if s.cfg.SetupToken != "" { // those that were given before count no more
-			_, err := tx.ExecContext(ctx, `DELETE FROM instance WHERE substr(name, 1, 18) = $1 AND name <> $2`, givenTokenRow, s.setupRow)
-			if err != nil {
+		if s.cfg.SetupToken != "" { // tokens of former configurations are no longer valid
+			if err := deleteGivenTokens(ctx, tx, s.setupRow); err != nil {
 				return err
 			}
 		}
-		_, err := tx.ExecContext(ctx, `INSERT INTO instance (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value`,
-			s.setupRow, setupExpiry(s.now().Add(setupTokenLife)))
-		return err
+		return insertSetupToken(ctx, tx, s.setupRow, s.now().Add(setupTokenLife))
 	})
 	return fault("store setup token", err)
 }
 
-// renewSetup is the sign of life for this hub's setup token, where the row is still there; those that have expired go.
+// renewSetup extends this hub's setup token if it is still stored, and deletes the expired ones.
 func (s *Service) renewSetup(ctx context.Context) error {
 	if s.setupRow == "" {
 		return nil
 	}
-	_, err := s.db.Write().ExecContext(ctx, `UPDATE instance SET value = $1 WHERE name = $2`, setupExpiry(s.now().Add(setupTokenLife)), s.setupRow)
-	if err != nil {
-		return fault("renew setup token", err)
-	}
-	_, err = s.db.Write().ExecContext(ctx, `DELETE FROM instance WHERE substr(name, 1, 12) = $1 AND value <= $2`,
-		setupTokenRow, setupExpiry(s.now()))
-	return fault("delete setup tokens", err)
+	return renewSetupToken(ctx, s.db.Write(), s.setupRow, s.now())
 }
 
-func (s *Service) setupRequired(ctx context.Context, q querier) (required bool, err error) {
-	err = q.QueryRowContext(ctx, `SELECT NOT EXISTS (SELECT 1 FROM members WHERE tenant_id = $1)`, DefaultTenant).Scan(&required)
-	return required, fault("read members", err)
-}
-
-// doSetup makes the first user, an admin. Of any number of calls at once, one does.
-func (s *Service) doSetup(w http.ResponseWriter, r *http.Request) error {
-	in, err := api.Decode[setupRequest](w, r)
-	if err != nil {
-		return err
+// Setup creates the first user, an admin, and signs the user in. One of several concurrent calls
+// succeeds.
+func (s *Service) Setup(ctx context.Context, from api.Caller, in SetupInput) (signIn SignIn, err error) {
+	if err := s.keys.ready(ctx); err != nil {
+		return SignIn{}, err
 	}
-	ctx := r.Context()
-	required, err := s.setupRequired(ctx, s.db.Read())
+	required, err := setupRequired(ctx, s.db.Read())
 	if err != nil {
-		return err
+		return SignIn{}, err
 	}
 	if !required {
-		return api.AlreadyInitialized
+		return SignIn{}, api.AlreadyInitialized
 	}
-	if err := s.allowSetup(r, in.SetupToken); err != nil {
-		return err
+	if err := s.allowSetup(ctx, from, in); err != nil {
+		return SignIn{}, err
 	}
 	m, err := firstMember(in)
 	if err != nil {
-		return err
+		return SignIn{}, err
 	}
-	hash, err := s.hashPassword(ctx, in.Password)
+	hash, err := s.hashPassword(ctx, attemptOf(from, setupAccount).share(), in.Password)
 	if err != nil {
-		return err
+		return SignIn{}, err
 	}
 	m = s.newMember(m, DefaultTenant, rbac.Admin, hash)
 	m.LastLoginAt = m.CreatedAt
-	var body loginBody
 	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
 		if err := lockTenant(ctx, tx, m.TenantID); err != nil {
 			return err
 		}
-		required, err := s.setupRequired(ctx, tx)
+		required, err := setupRequired(ctx, tx)
 		if err != nil {
 			return err
 		}
@@ -132,71 +119,51 @@ func (s *Service) doSetup(w http.ResponseWriter, r *http.Request) error {
 		if err := insertMember(ctx, tx, m); err != nil {
 			return err
 		}
-		if _, err := tx.ExecContext(ctx, `DELETE FROM instance WHERE substr(name, 1, 12) = $1`, setupTokenRow); err != nil {
-			return fault("delete setup tokens", err)
-		}
-		if body, err = s.newSession(ctx, tx, m, r); err != nil {
+		if err := deleteSetupTokens(ctx, tx); err != nil {
 			return err
 		}
-		return s.record(ctx, tx, actionSetup.Record(selfEvent(r, m), auditlog.None{}))
+		if signIn, err = s.newSession(ctx, tx, m, from); err != nil {
+			return err
+		}
+		return s.record(ctx, tx, actionSetup.Record(selfEvent(from, m), auditlog.None{}))
+	})
+	return signIn, err
+}
+
+func firstMember(in SetupInput) (member, error) {
+	faults := api.Fields{}
+	m := checkAccount(faults, cmp.Or(in.Username, firstUsername), in.Password, "display_name", in.DisplayName)
+	return m, faults.Err()
+}
+
+// allowSetup checks the setup token. It is required on a loopback listener too, because a proxy or
+// a TCP forwarder on the same machine makes every caller look local. An incorrect token is counted
+// and recorded like an incorrect password.
+func (s *Service) allowSetup(ctx context.Context, from api.Caller, in SetupInput) error {
+	token := in.SetupToken
+	if token == "" {
+		return api.Unauthenticated.New("Give the setup_token that the hub has printed at its start.")
+	}
+	ctx, cancel := detached(ctx)
+	defer cancel()
+	try := attemptOf(from, setupAccount)
+	if err := s.checkLocked(ctx, s.db.Read(), try); err != nil {
+		return err
+	}
+	if known, err := setupTokenKnown(ctx, s.db.Read(), token, s.now()); err != nil || known {
+		return err
+	}
+	e := from.Event()
+	e.TenantID, e.TargetType, e.Status = DefaultTenant, targetUser, auditlog.Failure
+	e.UserName = excerpt.Characters(api.Plain(cmp.Or(in.Username, firstUsername)), maxAuditName)
+	err := s.db.Tx(ctx, func(tx *sql.Tx) error {
+		if err := s.countFailure(ctx, tx, try); err != nil {
+			return err
+		}
+		return s.record(ctx, tx, actionLoginFailed.Record(e, loginFailedDetail{reasonSetupToken}))
 	})
 	if err != nil {
 		return err
 	}
-	return api.Encode(w, http.StatusCreated, body)
-}
-
-func firstMember(in setupRequest) (member, error) {
-	faults := api.Fields{}
-	m := checkAccount(faults, cmp.Or(in.Username, "admin"), in.Password, "display_name", in.DisplayName)
-	return m, faults.Err()
-}
-
-// allowSetup asks for the setup token, unless whoever calls sits at this machine. Wrong ones are counted as wrong
-// passwords are.
-func (s *Service) allowSetup(r *http.Request, token string) error {
-	if s.cfg.Loopback && local(r) {
-		return nil
-	}
-	if token == "" {
-		return api.Unauthenticated.New("Give the setup_token that the hub has printed at its start.")
-	}
-	ctx, cancel := detached(r)
-	defer cancel()
-	try := attemptOf(r, setupAccount)
-	if err := s.checkLocked(ctx, s.db.Read(), try); err != nil {
-		return err
-	}
-	var known bool
-	err := s.db.Read().QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM instance WHERE name IN ($1, $2) AND value > $3)`,
-		setupRow(setupTokenRow, token), setupRow(givenTokenRow, token), setupExpiry(s.now())).Scan(&known)
-	if err != nil {
-		return fault("read setup tokens", err)
-	}
-	if known {
-		return nil
-	}
-	if err := s.db.Tx(ctx, func(tx *sql.Tx) error { return s.countFailure(ctx, tx, try) }); err != nil {
-		return err
-	}
 	return api.InvalidCredentials.New("The setup_token is wrong: take the one that the hub has printed at its last start.")
-}
-
-// local tells whether a request names this machine as its host and came through no proxy. A page that got a name of its
-// own to point here has that name as its host.
-func local(r *http.Request) bool {
-	for name := range r.Header {
-		if name == "Forwarded" || name == "Via" || name == "X-Real-Ip" || strings.HasPrefix(name, "X-Forwarded") {
-			return false
-		}
-	}
-	host := r.Host
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	}
-	if strings.EqualFold(host, "localhost") {
-		return true
-	}
-	addr, err := netip.ParseAddr(strings.Trim(host, "[]"))
-	return err == nil && addr.Unmap().IsLoopback()
 }

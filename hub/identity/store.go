@@ -23,7 +23,8 @@ type (
 	}
 )
 
-// fault says what failed, and keeps it apart whether the database could not be reached, which is a 503 and never a 401.
+// fault wraps err with the operation that failed. The result wraps [db.ErrUnavailable] if the
+// database was unavailable: the response is then 503 and never 401.
 func fault(what string, err error) error {
 	switch {
 	case err == nil:
@@ -34,7 +35,7 @@ func fault(what string, err error) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// affected runs a statement and tells how many rows it touched.
+// affected runs a statement and returns the number of changed rows.
 func affected(ctx context.Context, q querier, what, query string, args ...any) (int64, error) {
 	res, err := q.ExecContext(ctx, query, args...)
 	if err != nil {
@@ -44,7 +45,7 @@ func affected(ctx context.Context, q querier, what, query string, args ...any) (
 	return n, fault(what, err)
 }
 
-// timeOf and microsOf turn times that may be unset, which is the zero time, into a column that may be NULL and back.
+// timeOf and microsOf convert between a column that may be NULL and a time. NULL is the zero time.
 func timeOf(n sql.NullInt64) time.Time {
 	if !n.Valid {
 		return time.Time{}
@@ -59,10 +60,10 @@ func microsOf(t time.Time) sql.NullInt64 {
 	return sql.NullInt64{Int64: db.Micros(t), Valid: true}
 }
 
-// now is the time as the database keeps it.
+// now returns the current time in microseconds, as it is stored.
 func (s *Service) now() time.Time { return s.cfg.Now().UTC().Truncate(time.Microsecond) }
 
-// newToken makes a secret of 256 random bits, and what of it is stored.
+// newToken returns a token of 256 random bits, and the hash that is stored.
 func newToken(prefix string) (raw string, hash []byte) {
 	var b [32]byte
 	rand.Read(b[:])
@@ -70,8 +71,8 @@ func newToken(prefix string) (raw string, hash []byte) {
 	return raw, hashToken(raw)
 }
 
-// hashToken is the only form in which a token stands in the database. It needs no salt and no stretching: nobody guesses
-// 256 bits.
+// hashToken returns the form in which a token is stored. It needs no salt and no stretching: a
+// token has 256 bits.
 func hashToken(raw string) []byte {
 	h := sha256.Sum256([]byte(raw))
 	return h[:]

@@ -50,7 +50,8 @@ func TestInvitesAndCLITokensAreRemoved(t *testing.T) {
 			invites, tokens := o.get(root.token, invitesPath).want(http.StatusOK), o.get(root.token, tokensPath).want(http.StatusOK)
 			return append(column(invites, "note"), column(tokens, "name")...)
 		}
-		// sweep lets time pass, and waits for the replica that starts then to have removed that many rows.
+		// sweep lets time pass, and waits for the replica that starts then to have removed that
+		// many rows.
 		sweep := func(after time.Duration, invites, tokens int) {
 			t.Helper()
 			o.wait(after)

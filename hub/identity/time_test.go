@@ -12,7 +12,8 @@ import (
 	"github.com/seed93082962/agenthost/hub/db/dbtest"
 )
 
-// Times have six sub-second digits also where all of them are zero, in answers and in the details of the audit log.
+// Times have six sub-second digits also where all of them are zero, in responses and in the details
+// of the audit log.
 func TestTimesHaveSixDigits(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, dbtest.SQLite(t))

@@ -16,10 +16,11 @@ const (
 	audience  = "agenthost"
 	tokenType = "at+jwt" // RFC 9068, section 2.1
 	tokenSkew = 5 * time.Second
-	maxToken  = 4096 // bytes; ours have about 700
+	maxToken  = 4096 // bytes; those of the hub have about 700
 )
 
-// accessClaims is what an access token says. Name and role are hints for a client: the member table decides.
+// accessClaims are the claims of an access token. Name and role are hints for a client: the hub
+// uses those of the member table.
 type accessClaims struct {
 	jwt.RegisteredClaims
 
@@ -28,6 +29,8 @@ type accessClaims struct {
 	OrgID    string    `json:"org_id"`
 	Name     string    `json:"name"`
 	Role     rbac.Role `json:"role"`
+
+	key string // id of the key that signed
 }
 
 // Errors of verify.
@@ -53,8 +56,8 @@ func (k *keyStore) sign(m member, session string, now, expires time.Time) (strin
 	return signed, nil
 }
 
-// verify reads an access token of this hub. Its errors are the two above and that of a database that did not say whether
-// the key is ours.
+// verify returns the claims of an access token of this hub. The error is errTokenInvalid,
+// errTokenExpired, or that of the database if the key could not be searched.
 func (k *keyStore) verify(ctx context.Context, raw string) (accessClaims, error) {
 	if len(raw) > maxToken {
 		return accessClaims{}, errTokenInvalid
@@ -69,8 +72,8 @@ func (k *keyStore) verify(ctx context.Context, raw string) (accessClaims, error)
 	var unknown error
 	_, err := parser.ParseWithClaims(raw, &claims, func(t *jwt.Token) (any, error) {
 		kid, ok := t.Header["kid"].(string)
-		// A header of ours has alg, typ and kid. Whatever else there is (jwk, jku, x5c, crit) would name a key or a rule that
-		// is the sender's own.
+		// A header of the hub has only alg, typ and kid. Other fields (jwk, jku, x5c, crit) would
+		// name a key or a rule of the sender.
 		if !ok || len(t.Header) != 3 || t.Header["typ"] != tokenType {
 			return nil, errTokenInvalid
 		}
@@ -82,6 +85,7 @@ func (k *keyStore) verify(ctx context.Context, raw string) (accessClaims, error)
 		if public == nil {
 			return nil, errTokenInvalid
 		}
+		claims.key = kid
 		return public, nil
 	})
 	switch {
@@ -95,7 +99,7 @@ func (k *keyStore) verify(ctx context.Context, raw string) (accessClaims, error)
 	return accessClaims{}, errTokenInvalid
 }
 
-// wrongBeside tells whether a token that has expired was never one of this hub's.
+// wrongBeside reports whether an expired token was not issued by this hub.
 func wrongBeside(err error) bool {
 	for _, kind := range []error{
 		jwt.ErrTokenInvalidIssuer, jwt.ErrTokenInvalidAudience, jwt.ErrTokenNotValidYet, jwt.ErrTokenUsedBeforeIssued,

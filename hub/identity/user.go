@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"net/http"
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/api"
@@ -13,26 +12,8 @@ import (
 	"github.com/seed93082962/agenthost/rbac"
 )
 
-func (s *Service) userRoutes() []api.Route {
-	route := func(method, path string, handle func(http.ResponseWriter, *http.Request) error) api.Route {
-		return api.Route{Method: method, Path: "/api/v1/admin/users" + path, Group: rbac.AdminOnly, Category: "user", Handle: handle}
-	}
-	return []api.Route{
-		route(http.MethodGet, "", s.listUsers),
-		route(http.MethodPost, "", s.createUser),
-		route(http.MethodGet, "/:id", s.showUser),
-		route(http.MethodPatch, "/:id", s.changeUser),
-		route(http.MethodDelete, "/:id", s.deleteUser),
-		route(http.MethodPost, "/:id/reset-password", s.resetUserPassword),
-		route(http.MethodGet, "/:id/sessions", s.listUserSessions),
-		route(http.MethodDelete, "/:id/sessions", s.endUserSessions),
-		route(http.MethodGet, "/:id/tokens", s.listUserTokens),
-		route(http.MethodDelete, "/:id/tokens/:tokenId", s.revokeUserToken),
-	}
-}
-
-// userView is a user as administrators see them.
-type userView struct {
+// User is a user as administrators see it.
+type User struct {
 	ID          string    `json:"id"`
 	Username    string    `json:"username"`
 	DisplayName string    `json:"displayName"`
@@ -43,74 +24,66 @@ type userView struct {
 	CreatedAt   api.Time  `json:"createdAt"`
 }
 
-func viewUser(m member) userView {
-	return userView{
+func viewUser(m member) User {
+	return User{
 		ID: m.ID, Username: m.Username, DisplayName: m.DisplayName, Role: m.Role, Status: m.Status,
 		AuthSource: m.AuthSource, LastLoginAt: api.Time(m.LastLoginAt), CreatedAt: api.Time(m.CreatedAt),
 	}
 }
 
-func (s *Service) listUsers(w http.ResponseWriter, r *http.Request) error {
-	page, err := api.Paging(r)
-	if err != nil {
-		return err
-	}
-	users, total, err := membersOf(r.Context(), s.db.Read(), api.CallerOf(r).TenantID, page)
-	if err != nil {
-		return err
-	}
-	list := api.List[userView]{Total: total}
+// Users returns the users of the tenant, the oldest first.
+func (s *Service) Users(ctx context.Context, caller api.Caller, page api.Page) (api.List[User], error) {
+	users, total, err := membersOf(ctx, s.db.Read(), caller.TenantID, page)
+	list := api.List[User]{Total: total}
 	for _, m := range users {
 		list.Items = append(list.Items, viewUser(m))
 	}
-	return api.Encode(w, http.StatusOK, list)
+	return list, err
 }
 
-func (s *Service) showUser(w http.ResponseWriter, r *http.Request) error {
-	m, err := s.userOf(r)
-	if err != nil {
-		return err
-	}
-	return api.Encode(w, http.StatusOK, viewUser(m))
+// User returns a user of the tenant.
+func (s *Service) User(ctx context.Context, caller api.Caller, id string) (User, error) {
+	m, err := userOf(ctx, s.db.Read(), caller, id)
+	return viewUser(m), err
 }
 
-// newUser is the body of POST /api/v1/admin/users.
-type newUser struct {
+// UserInput is the account of a new user.
+type UserInput struct {
 	Username    string `json:"username"`
 	Password    string `json:"password"`
 	Role        string `json:"role"`
 	DisplayName string `json:"displayName"` // Defaults to the username.
 }
 
-func (s *Service) createUser(w http.ResponseWriter, r *http.Request) error {
-	in, err := api.Decode[newUser](w, r)
+func (in UserInput) validate() (member, error) {
+	fields := api.Fields{}
+	checkRole(fields, in.Role)
+	m := checkAccount(fields, in.Username, in.Password, "displayName", in.DisplayName)
+	return m, fields.Err()
+}
+
+// CreateUser creates a user. It fails with api.NameTaken if the username is in use, in any letter
+// case.
+func (s *Service) CreateUser(ctx context.Context, caller api.Caller, in UserInput) (User, error) {
+	m, err := in.validate()
 	if err != nil {
-		return err
+		return User{}, err
 	}
-	faults := api.Fields{}
-	role := checkRole(faults, in.Role)
-	m := checkAccount(faults, in.Username, in.Password, "displayName", in.DisplayName)
-	if err := faults.Err(); err != nil {
-		return err
-	}
-	hash, err := s.hashPassword(r.Context(), in.Password)
+	hash, err := s.hashPassword(ctx, signedInShare(caller), in.Password)
 	if err != nil {
-		return err
+		return User{}, err
 	}
-	err = s.change(r, rbac.AdminOnly, func(ctx context.Context, tx *sql.Tx) error {
-		m = s.newMember(m, api.CallerOf(r).TenantID, role, hash)
+	err = s.change(ctx, caller, rbac.AdminOnly, func(tx *sql.Tx) error {
+		m = s.newMember(m, caller.TenantID, rbac.Role(in.Role), hash)
 		if err := insertUser(ctx, tx, m); err != nil {
 			return err
 		}
-		return s.record(ctx, tx, actionCreateUser.Record(userEvent(r, m), createUserDetail{string(m.Role), m.DisplayName}))
+		return s.record(ctx, tx, actionCreateUser.Record(m.event(caller.Event()), createUserDetail{string(m.Role), m.DisplayName}))
 	})
-	if err != nil {
-		return err
-	}
-	return api.Encode(w, http.StatusCreated, viewUser(m))
+	return viewUser(m), err
 }
 
-// checkRole notes what is wrong with a role that has to be given.
+// checkRole returns a required role, or adds its fault.
 func checkRole(faults api.Fields, value string) rbac.Role {
 	role, err := rbac.ParseRole(value)
 	if err != nil {
@@ -119,7 +92,8 @@ func checkRole(faults api.Fields, value string) rbac.Role {
 	return role
 }
 
-// checkAccount notes what is wrong with what a new user is called and signs in with, and answers that part of the member.
+// checkAccount adds the faults of the names and the password of a new user, and returns the member
+// with the names.
 func checkAccount(faults api.Fields, username, password, displayField, display string) member {
 	m := member{Username: username, DisplayName: username}
 	check := func(field, fault string) {
@@ -135,7 +109,7 @@ func checkAccount(faults api.Fields, username, password, displayField, display s
 	return m
 }
 
-// newMember completes what checkAccount has begun.
+// newMember completes the member that checkAccount returned.
 func (s *Service) newMember(m member, tenantID string, role rbac.Role, hash string) member {
 	now := s.now()
 	m.ID, m.TenantID, m.Role, m.Status, m.AuthSource = ids.New(), tenantID, role, statusActive, sourceBuiltin
@@ -152,35 +126,30 @@ func insertUser(ctx context.Context, tx *sql.Tx, m member) error {
 	return err
 }
 
-// pathID reads an id of the path, in the form in which ids are stored. What cannot be one names nothing.
-func pathID(r *http.Request, name string) (string, error) {
-	id, err := ids.Parse(r.PathValue(name))
+// parseID returns an id in the form in which ids are stored, or api.NotFound.
+func parseID(text string) (string, error) {
+	id, err := ids.Parse(text)
 	if err != nil {
 		return "", api.NotFound
 	}
 	return id.String(), nil
 }
 
-// userOf is the user whom the path names, of the caller's tenant.
-func (s *Service) userOf(r *http.Request) (member, error) {
-	return userIn(r.Context(), s.db.Read(), r)
-}
-
-func userIn(ctx context.Context, q querier, r *http.Request) (member, error) {
-	id, err := pathID(r, "id")
+// userOf returns the user with the id in the caller's tenant.
+func userOf(ctx context.Context, q querier, caller api.Caller, id string) (member, error) {
+	id, err := parseID(id)
 	if err != nil {
 		return member{}, err
 	}
-	m, err := memberByID(ctx, q, api.CallerOf(r).TenantID, id)
+	m, err := memberByID(ctx, q, caller.TenantID, id)
 	if errors.Is(err, errNoMember) {
 		return member{}, api.NotFound.New("There is no such user.")
 	}
 	return m, err
 }
 
-// userEvent is the event of a request that is about the user m.
-func userEvent(r *http.Request, m member) auditlog.Event {
-	e := api.RequestEvent(r)
+// event returns e with the user as its target.
+func (m member) event(e auditlog.Event) auditlog.Event {
 	e.TargetType, e.TargetID, e.TargetName = targetUser, m.ID, m.Username
 	return e
 }

@@ -3,30 +3,27 @@ package identity
 import (
 	"context"
 	"database/sql"
-	"net/http"
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/rbac"
 )
 
-func (s *Service) listUserSessions(w http.ResponseWriter, r *http.Request) error {
-	m, err := s.userOf(r)
+// UserSessions returns the live sessions of a user, the last used first.
+func (s *Service) UserSessions(ctx context.Context, caller api.Caller, id string, page api.Page) (api.List[SessionInfo], error) {
+	m, err := userOf(ctx, s.db.Read(), caller, id)
 	if err != nil {
-		return err
+		return api.List[SessionInfo]{}, err
 	}
-	list, err := s.sessionsOf(r, m.TenantID, m.ID, api.CallerOf(r).SessionID)
-	if err != nil {
-		return err
-	}
-	return api.Encode(w, http.StatusOK, list)
+	return s.sessionsOf(ctx, m.TenantID, m.ID, caller.SessionID, page)
 }
 
-// endUserSessions ends all that live, the administrator's own too where they name themselves, with an entry for each.
-func (s *Service) endUserSessions(w http.ResponseWriter, r *http.Request) error {
+// EndUserSessions ends all live sessions of a user, with an audit entry for each. These may be the
+// caller's own.
+func (s *Service) EndUserSessions(ctx context.Context, caller api.Caller, id string) error {
 	var m member
-	err := s.change(r, rbac.AdminOnly, func(ctx context.Context, tx *sql.Tx) (err error) {
-		if m, err = userIn(ctx, tx, r); err != nil {
+	err := s.change(ctx, caller, rbac.AdminOnly, func(tx *sql.Tx) (err error) {
+		if m, err = userOf(ctx, tx, caller, id); err != nil {
 			return err
 		}
 		ended, err := s.endSessions(ctx, tx, m.ID, "", endedByRevoke)
@@ -35,32 +32,26 @@ func (s *Service) endUserSessions(w http.ResponseWriter, r *http.Request) error 
 		}
 		var records []auditlog.Record
 		for _, id := range ended {
-			e := aboutSession(api.RequestEvent(r), id, m.Username)
-			records = append(records, actionRevokeSession.Record(e, sessionDetail{id}))
+			records = append(records, actionRevokeSession.Record(aboutSession(caller.Event(), id, m.Username), sessionDetail{id}))
 		}
 		return s.record(ctx, tx, records...)
 	})
 	s.invalidateUser(m.ID)
-	if err != nil {
-		return err
-	}
-	return api.NoContent(w)
+	return err
 }
 
-func (s *Service) listUserTokens(w http.ResponseWriter, r *http.Request) error {
-	m, err := s.userOf(r)
+// UserTokens returns the CLI tokens of a user that were not revoked, the newest first.
+func (s *Service) UserTokens(ctx context.Context, caller api.Caller, id string, page api.Page) (api.List[Token], error) {
+	m, err := userOf(ctx, s.db.Read(), caller, id)
 	if err != nil {
-		return err
+		return api.List[Token]{}, err
 	}
-	return s.answerTokens(w, r, m.ID)
+	return s.tokensOf(ctx, m.ID, page)
 }
 
-func (s *Service) revokeUserToken(w http.ResponseWriter, r *http.Request) error {
-	id, err := pathID(r, "tokenId")
-	if err != nil {
-		return err
-	}
-	return s.answerRevoke(w, r, id, rbac.AdminOnly, func(ctx context.Context, tx *sql.Tx) (member, error) {
-		return userIn(ctx, tx, r)
+// RevokeUserToken revokes a CLI token of a user.
+func (s *Service) RevokeUserToken(ctx context.Context, caller api.Caller, id, tokenID string) error {
+	return s.revokeTokenOf(ctx, caller, tokenID, rbac.AdminOnly, func(tx *sql.Tx) (member, error) {
+		return userOf(ctx, tx, caller, id)
 	})
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/api"
 )
 
-// bearers are the two ways in which somebody has signed in: a session and a CLI token.
+// bearers are the two credentials of a user: a session and a CLI token.
 func (o *office) bearers(p person) map[string]string {
 	_, token := o.issue(p)
 	return map[string]string{"session": p.token, "cli": token}
@@ -51,7 +51,7 @@ func TestADisabledUser(t *testing.T) {
 		o.login("ada", password).refused(http.StatusForbidden, api.AccountDisabled)
 		require.EqualValues(t, 0, o.get(root.token, path+"/sessions").want(http.StatusOK)["total"])
 
-		// What comes back is the account and its CLI tokens; sessions have ended for good.
+		// What comes back is the account and its CLI tokens; sessions have ended.
 		o.patch(root.token, path, object{"status": "active"}).want(http.StatusOK)
 		o.get(bearers["session"], "/auth/userinfo").refused(http.StatusUnauthorized, api.TokenRevoked)
 		o.get(bearers["cli"], "/auth/userinfo").want(http.StatusOK)
@@ -68,7 +68,7 @@ func TestAdminsResetPasswords(t *testing.T) {
 		fresh := reset.body["password"].(string)
 		require.GreaterOrEqual(t, len(fresh), 20)
 		require.Equal(t, "no-store", reset.header.Get("Cache-Control"))
-		require.Equal(t, []string{`user.reset_password ada {"sessionsEnded":1,"tokensRevoked":1,"offline":false}`}, o.log(before))
+		require.Equal(t, []string{`user.reset_password ada {"sessionsEnded":1,"tokensRevoked":1,"invitesRevoked":0,"offline":false}`}, o.log(before))
 		for _, bearer := range bearers {
 			o.get(bearer, "/auth/userinfo").refused(http.StatusUnauthorized, api.TokenRevoked)
 		}
@@ -98,7 +98,7 @@ func TestACLITokenGetsNoPasswordOfItsOwner(t *testing.T) {
 	var denied []string
 	h, err := api.New(api.Config{
 		Authenticate: l.service.Authenticate,
-		Denied: func(_ *http.Request, route api.Route, caller api.Caller) error {
+		Denied: func(_ *http.Request, route api.Route, caller api.Caller, _ api.Code) error {
 			denied = append(denied, route.Category+" "+caller.UserName)
 			return nil
 		},
@@ -119,7 +119,7 @@ func TestACLITokenGetsNoPasswordOfItsOwner(t *testing.T) {
 	require.Len(t, denied, 2)
 }
 
-// What has ended by its age was not ended by anybody.
+// An expired session was not ended by a caller.
 func TestOnlyWhatLivesIsCounted(t *testing.T) {
 	eachOffice(t, func(t *testing.T, o *office, root person) {
 		ada := o.join(root, "maintainer", "ada")
@@ -127,7 +127,8 @@ func TestOnlyWhatLivesIsCounted(t *testing.T) {
 		o.issue(ada)
 		_, admin := o.issue(root)
 		path, word := usersPath+"/"+ada.id, password
-		// log is what do has recorded once the sessions that ada has have expired, and there is a new one.
+		// log is what do has recorded once the sessions that ada has have expired, and there is a
+		// new one.
 		log := func(do func(token string)) []string {
 			o.wait(14 * day)
 			token := o.login("ada", word).want(http.StatusOK).access()
@@ -144,7 +145,7 @@ func TestOnlyWhatLivesIsCounted(t *testing.T) {
 		}))
 		o.patch(admin, path, object{"status": "active"}).want(http.StatusOK)
 		o.login("ada", word).want(http.StatusOK)
-		require.Equal(t, []string{`user.reset_password ada {"sessionsEnded":1,"tokensRevoked":1,"offline":false}`}, log(func(string) {
+		require.Equal(t, []string{`user.reset_password ada {"sessionsEnded":1,"tokensRevoked":1,"invitesRevoked":0,"offline":false}`}, log(func(string) {
 			o.post(admin, path+"/reset-password", nil).want(http.StatusOK)
 		}))
 	})
@@ -220,7 +221,7 @@ func TestReplicasFollow(t *testing.T) {
 	})
 }
 
-// Whoever uses a token while it is taken away sees it work, and then never again.
+// A client that uses a token while it is revoked sees it work, and then no longer.
 func TestTakenAwayWhileInUse(t *testing.T) {
 	const users, tries = 4, 40
 	eachOffice(t, func(t *testing.T, o *office, root person) {
@@ -274,8 +275,8 @@ func TestTakenAwayWhileInUse(t *testing.T) {
 	})
 }
 
-// Whoever has stolen a session gets no token out of it that outlives the new password, on whichever replica, or by
-// whichever process, it was set.
+// The holder of a stolen session gets no token out of it that outlives the new password, on
+// whichever replica, or by whichever process, it was set.
 func TestRaceOfAResetWithATokenIssued(t *testing.T) {
 	eachOffice(t, func(t *testing.T, o *office, root person) {
 		other := o.launch(nil)

@@ -3,22 +3,21 @@ package identity
 import (
 	"context"
 	"database/sql"
-	"net/http"
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/rbac"
 )
 
-// userChange is the body of PATCH /api/v1/admin/users/:id. What is left out or null stays as it is.
-type userChange struct {
+// UserUpdate has the fields of a user to change. A nil field stays as it is.
+type UserUpdate struct {
 	Role        *string `json:"role"`
 	Status      *string `json:"status"`
 	DisplayName *string `json:"displayName"`
 }
 
-// check also takes the white space around the display name away.
-func (c userChange) check() error {
+// check returns the faults by field. It also removes white space around the display name.
+func (c UserUpdate) check() error {
 	faults := api.Fields{}
 	if c.Role != nil {
 		checkRole(faults, *c.Role)
@@ -32,8 +31,8 @@ func (c userChange) check() error {
 	return faults.Err()
 }
 
-// of is the member as the change leaves them.
-func (c userChange) of(m member) member {
+// of returns the member with the changes applied.
+func (c UserUpdate) of(m member) member {
 	if c.Role != nil {
 		m.Role = rbac.Role(*c.Role)
 	}
@@ -46,20 +45,14 @@ func (c userChange) of(m member) member {
 	return m
 }
 
-func (s *Service) changeUser(w http.ResponseWriter, r *http.Request) error {
-	if _, err := pathID(r, "id"); err != nil {
-		return err
-	}
-	in, err := api.Decode[userChange](w, r)
-	if err != nil {
-		return err
-	}
+// UpdateUser changes a user. It fails with api.LastAdmin if no active admin would remain.
+func (s *Service) UpdateUser(ctx context.Context, caller api.Caller, id string, in UserUpdate) (User, error) {
 	if err := in.check(); err != nil {
-		return err
+		return User{}, err
 	}
 	var after member
-	err = s.change(r, rbac.AdminOnly, func(ctx context.Context, tx *sql.Tx) error {
-		before, err := userIn(ctx, tx, r)
+	err := s.change(ctx, caller, rbac.AdminOnly, func(tx *sql.Tx) error {
+		before, err := userOf(ctx, tx, caller, id)
 		if err != nil {
 			return err
 		}
@@ -68,19 +61,17 @@ func (s *Service) changeUser(w http.ResponseWriter, r *http.Request) error {
 			return nil
 		}
 		after.UpdatedAt = s.now()
-		return s.replaceUser(ctx, tx, r, before, after)
+		return s.replaceUser(ctx, tx, caller, before, after)
 	})
-	s.invalidateUser(after.ID) // whatever came of it: a commit that was not answered may have been made
-	if err != nil {
-		return err
-	}
-	return api.Encode(w, http.StatusOK, viewUser(after))
+	s.invalidateUser(after.ID) // also after an error: the outcome of a commit may be unknown
+	return viewUser(after), err
 }
 
-// replaceUser stores a changed member, with what follows from the change, and one entry for each kind of change.
-func (s *Service) replaceUser(ctx context.Context, tx *sql.Tx, r *http.Request, before, after member) error {
+// replaceUser stores a changed member, ends sessions and revokes invites as the change requires,
+// and appends an entry for each kind of change.
+func (s *Service) replaceUser(ctx context.Context, tx *sql.Tx, caller api.Caller, before, after member) error {
 	var records, revoked []auditlog.Record
-	event := userEvent(r, before)
+	event := before.event(caller.Event())
 	if after.Role != before.Role {
 		records = append(records, actionUpdateRole.Record(event, updateRoleDetail{
 			auditlog.Change[string]{From: string(before.Role), To: string(after.Role)},
@@ -88,7 +79,7 @@ func (s *Service) replaceUser(ctx context.Context, tx *sql.Tx, r *http.Request, 
 	}
 	if administers(before) && !administers(after) {
 		var err error
-		if revoked, err = s.loseAdmin(ctx, tx, r, before); err != nil {
+		if revoked, err = s.demoteAdmin(ctx, tx, caller, before); err != nil {
 			return err
 		}
 	}
@@ -114,36 +105,34 @@ func (s *Service) replaceUser(ctx context.Context, tx *sql.Tx, r *http.Request, 
 	return s.record(ctx, tx, append(records, revoked...)...)
 }
 
-func (s *Service) deleteUser(w http.ResponseWriter, r *http.Request) error {
+// DeleteUser deletes a user. It fails with api.LastAdmin if no active admin would remain.
+func (s *Service) DeleteUser(ctx context.Context, caller api.Caller, id string) error {
 	var gone member
-	err := s.change(r, rbac.AdminOnly, func(ctx context.Context, tx *sql.Tx) (err error) {
-		if gone, err = userIn(ctx, tx, r); err != nil {
+	err := s.change(ctx, caller, rbac.AdminOnly, func(tx *sql.Tx) (err error) {
+		if gone, err = userOf(ctx, tx, caller, id); err != nil {
 			return err
 		}
 		var revoked []auditlog.Record
 		if administers(gone) {
-			if revoked, err = s.loseAdmin(ctx, tx, r, gone); err != nil {
+			if revoked, err = s.demoteAdmin(ctx, tx, caller, gone); err != nil {
 				return err
 			}
 		}
 		if err := deleteMember(ctx, tx, gone); err != nil {
 			return err
 		}
-		deleted := actionDeleteUser.Record(userEvent(r, gone), deleteUserDetail{string(gone.Role)})
+		deleted := actionDeleteUser.Record(gone.event(caller.Event()), deleteUserDetail{string(gone.Role)})
 		return s.record(ctx, tx, append([]auditlog.Record{deleted}, revoked...)...)
 	})
 	s.invalidateUser(gone.ID)
-	if err != nil {
-		return err
-	}
-	return api.NoContent(w)
+	return err
 }
 
 func administers(m member) bool { return m.active() && m.Role == rbac.Admin }
 
-// loseAdmin takes from an active admin what goes with it, unless there is no other. The invitations they have given go too:
-// one of them could be their way back. It answers the entries to be recorded.
-func (s *Service) loseAdmin(ctx context.Context, tx *sql.Tx, r *http.Request, m member) ([]auditlog.Record, error) {
+// demoteAdmin revokes the open invitations of an active admin, one of which could restore the role.
+// It returns their audit entries, and api.LastAdmin if no other active admin remains.
+func (s *Service) demoteAdmin(ctx context.Context, tx *sql.Tx, caller api.Caller, m member) ([]auditlog.Record, error) {
 	n, err := activeAdmins(ctx, tx, m.TenantID)
 	if err != nil {
 		return nil, err
@@ -151,13 +140,13 @@ func (s *Service) loseAdmin(ctx context.Context, tx *sql.Tx, r *http.Request, m 
 	if n < 2 {
 		return nil, api.LastAdmin
 	}
-	invites, err := s.endInvitesOf(ctx, tx, m)
+	invites, err := revokeInvitesOf(ctx, tx, m, s.now())
 	if err != nil {
 		return nil, err
 	}
 	var records []auditlog.Record
 	for _, i := range invites {
-		records = append(records, revokedInvite(r, i))
+		records = append(records, i.revoked(caller.Event()))
 	}
 	return records, nil
 }

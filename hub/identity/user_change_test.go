@@ -81,7 +81,7 @@ func TestTheLastActiveAdminStays(t *testing.T) {
 	})
 }
 
-// Of the last two admins one is left, whoever takes whom away.
+// Of the last two admins one remains, in every order.
 func TestRaceForTheLastAdmin(t *testing.T) {
 	eachOffice(t, func(t *testing.T, o *office, root person) {
 		second := o.open()
@@ -170,14 +170,14 @@ func TestDeletionIsFinal(t *testing.T) {
 		require.Equal(t, http.StatusUnauthorized, o.get(token, "/auth/userinfo").status)
 		o.login("ada", password).refused(http.StatusUnauthorized, api.InvalidCredentials)
 
-		// The name is free again, and whoever takes it is another user. What the first one did keeps the name.
+		// The name is free again, for another user. Entries of the first one keep the name.
 		again := o.join(root, "member", "ADA")
 		require.NotEqual(t, ada.id, again.id)
 		require.Contains(t, o.log(0), `auth.register ada `+`{"inviteId":"`+o.inviteOf(root, "ada")+`","role":"maintainer"}`)
 	})
 }
 
-// inviteOf is the id of the invite with which somebody came in.
+// inviteOf is the id of the invite with which a user registered.
 func (o *office) inviteOf(admin person, name string) string {
 	o.t.Helper()
 	for _, i := range o.get(admin.token, invitesPath).want(http.StatusOK).items() {

@@ -4,54 +4,50 @@ import (
 	"context"
 	"crypto/rand"
 	"database/sql"
-	"net/http"
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/api"
-	"github.com/seed93082962/agenthost/hub/db"
 	"github.com/seed93082962/agenthost/rbac"
 )
 
-// oneTimePassword is what reset-password answers, and nobody can ask for again.
+// oneTimePassword is the response of reset-password, the only one with the password.
 type oneTimePassword struct {
 	Password string `json:"password"`
 }
 
-func (s *Service) resetUserPassword(w http.ResponseWriter, r *http.Request) error {
-	named, err := s.userOf(r) // before the work of a hash
+// ResetUserPassword returns a new password of a user, which the user must change. It ends the
+// sessions of the user and revokes the CLI tokens and the open invitations that the user created.
+func (s *Service) ResetUserPassword(ctx context.Context, caller api.Caller, id string) (password string, err error) {
+	named, err := userOf(ctx, s.db.Read(), caller, id) // before a password is hashed
 	if err != nil {
-		return err
+		return "", err
 	}
-	// Whoever has found a CLI token must not get the password of its owner, which outlives it.
-	if caller := api.CallerOf(r); caller.Kind == api.CLI && caller.UserID == named.ID {
-		return api.Forbidden.New("A CLI token cannot reset the password of its own user: sign in with it, or ask another administrator.")
+	// The holder of a stolen CLI token must not get the password of its owner.
+	if caller.Kind == api.CLI && caller.UserID == named.ID {
+		return "", api.Forbidden.New("A CLI token cannot reset the password of its own user: sign in with it, or ask another administrator.")
 	}
-	password := rand.Text() // 26 letters and digits, at least 128 bits
-	hash, err := s.hashPassword(r.Context(), password)
+	password = rand.Text() // 26 letters and digits, at least 128 bits
+	hash, err := s.hashPassword(ctx, signedInShare(caller), password)
 	if err != nil {
-		return err
+		return "", err
 	}
-	var m member
-	err = s.change(r, rbac.AdminOnly, func(ctx context.Context, tx *sql.Tx) (err error) {
-		if m, err = userIn(ctx, tx, r); err != nil {
+	err = s.change(ctx, caller, rbac.AdminOnly, func(tx *sql.Tx) error {
+		m, err := userOf(ctx, tx, caller, id)
+		if err != nil {
 			return err
 		}
-		return s.resetPasswordTx(ctx, tx, m, hash, userEvent(r, m), resetPasswordDetail{})
+		return s.resetPasswordTx(ctx, tx, m, hash, caller.Event(), resetPasswordDetail{})
 	})
-	s.invalidateUser(m.ID)
-	if err != nil {
-		return err
-	}
-	return api.Encode(w, http.StatusOK, oneTimePassword{password})
+	s.invalidateUser(named.ID)
+	return password, err
 }
 
-// resetPasswordTx gives m a password that somebody else has made: whoever signed in or holds a token is out. The detail
-// tells how many.
+// resetPasswordTx stores a password that the user must change. It ends the sessions of the user and
+// revokes the CLI tokens and the open invites that the user created: an intruder may have created
+// one of them.
 func (s *Service) resetPasswordTx(ctx context.Context, tx *sql.Tx, m member, hash string, e auditlog.Event, detail resetPasswordDetail) error {
-	_, err := tx.ExecContext(ctx, `UPDATE members SET password_hash = $1, password_changed_at = $2, updated_at = $2 WHERE id = $3`,
-		hash, db.Micros(s.now()), m.ID)
-	if err != nil {
-		return fault("update member", err)
+	if err := setPassword(ctx, tx, m, hash, true, s.now()); err != nil {
+		return err
 	}
 	ended, err := s.endSessions(ctx, tx, m.ID, "", endedByPassword)
 	if err != nil {
@@ -61,10 +57,18 @@ func (s *Service) resetPasswordTx(ctx context.Context, tx *sql.Tx, m member, has
 	if detail.TokensRevoked, err = s.revokeTokens(ctx, tx, m.ID); err != nil {
 		return err
 	}
-	// Whoever locked the account with a password that is no more shall not keep its owner out.
-	_, err = tx.ExecContext(ctx, `DELETE FROM login_attempts WHERE account_fold = $1`, foldUsername(m.Username))
+	invites, err := revokeInvitesOf(ctx, tx, m, s.now())
 	if err != nil {
-		return fault("clear login attempts", err)
+		return err
 	}
-	return s.record(ctx, tx, actionResetPassword.Record(e, detail))
+	detail.InvitesRevoked = len(invites)
+	records := []auditlog.Record{actionResetPassword.Record(m.event(e), detail)}
+	for _, i := range invites {
+		records = append(records, i.revoked(e))
+	}
+	// Failures with the former password must not lock out its owner.
+	if err := deleteAttempts(ctx, tx, foldUsername(m.Username), changeAccount(m.ID)); err != nil {
+		return err
+	}
+	return s.record(ctx, tx, records...)
 }

@@ -25,12 +25,12 @@ const (
 	password    = "correct horse battery"
 )
 
-// office is a hub of identity alone: one database, and replicas that serve it over HTTP.
+// office is a hub of only identity: one database, and replicas that serve it over HTTP.
 type office struct {
 	t      *testing.T
 	url    string // of the database
 	keys   string
-	passed atomic.Int64 // what the clock of the replicas is ahead, in nanoseconds
+	passed atomic.Int64 // offset of the replicas' clock, in nanoseconds
 	start  time.Time
 	*replica
 }
@@ -42,6 +42,8 @@ type replica struct {
 	audit *sqlaudit.Store
 	base  string
 	http  *http.Client
+
+	setupToken string // with which this replica allows the first-run setup
 }
 
 // eachOffice runs a test on both engines, in an office where root is the only user.
@@ -77,7 +79,7 @@ func (o *office) signedIn(body object) person {
 	return person{user["id"].(string), user["username"].(string), body["access_token"].(string)}
 }
 
-// join invites somebody and has them register.
+// join creates an invitation and registers with it.
 func (o *office) join(admin person, role, name string) person {
 	o.t.Helper()
 	made := o.post(admin.token, invitesPath, object{"role": role}).want(http.StatusCreated)
@@ -145,7 +147,7 @@ func (r *replica) delete(token, path string) answer {
 	return r.call(token, http.MethodDelete, path, nil)
 }
 
-// call sends a body that is a string as it stands, and anything else as JSON.
+// call sends a body that is a string unchanged, and anything else as JSON.
 func (r *replica) call(token, method, path string, body any) answer {
 	t := r.o.t
 	t.Helper()

@@ -4,20 +4,19 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"net/http"
 
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/db"
 	"github.com/seed93082962/agenthost/rbac"
 )
 
-// change runs do in a transaction between which no other change of users, invites or CLI tokens of the tenant can come, and
-// commits only if the caller may still make it. What a replica knows of a role can be two seconds old, and a request may
-// have been on its way for longer: for changes the role counts that the caller has when they are made.
+// change runs do in a transaction that excludes all other changes of users, invites and CLI tokens
+// of the tenant. It commits only if the caller still has the permission. A cached role may be two
+// seconds old, and a request may take longer: the current role decides.
 //
-// Only the rule of the last admin comes before that: of two who demote each other at once, the second is to hear of it.
-func (s *Service) change(r *http.Request, group rbac.Group, do func(context.Context, *sql.Tx) error) error {
-	ctx, caller := r.Context(), api.CallerOf(r)
+// Only api.LastAdmin takes precedence: if two admins demote each other concurrently, the second
+// receives that error.
+func (s *Service) change(ctx context.Context, caller api.Caller, group rbac.Group, do func(*sql.Tx) error) error {
 	return s.db.Tx(ctx, func(tx *sql.Tx) error {
 		if err := lockTenant(ctx, tx, caller.TenantID); err != nil {
 			return err
@@ -32,7 +31,7 @@ func (s *Service) change(r *http.Request, group rbac.Group, do func(context.Cont
 		default:
 			refused = group.Check(api.Caller{RoleNow: role})
 		}
-		err = do(ctx, tx)
+		err = do(tx)
 		if refused != nil && !errors.Is(err, api.LastAdmin) {
 			return refused
 		}
@@ -40,8 +39,9 @@ func (s *Service) change(r *http.Request, group rbac.Group, do func(context.Cont
 	})
 }
 
-// roleNow is the role of a caller who is still active, and whose session or token still lives. It keeps the caller's row
-// locked: a new password, which ends sessions and tokens, comes before or after the whole change.
+// roleNow returns the role of a caller who is still active and whose session or token is still
+// valid. It locks the row of the caller: a new password, which ends sessions and tokens, takes
+// effect before or after the whole change.
 func roleNow(ctx context.Context, tx *sql.Tx, c api.Caller) (role rbac.Role, err error) {
 	err = tx.QueryRowContext(ctx, `UPDATE members SET updated_at = updated_at WHERE tenant_id = $1 AND id = $2 AND status = $3 RETURNING role`,
 		c.TenantID, c.UserID, statusActive).Scan(&role)
@@ -55,7 +55,7 @@ func roleNow(ctx context.Context, tx *sql.Tx, c api.Caller) (role rbac.Role, err
 	return role, err
 }
 
-// membersOf lists the members of a tenant, the oldest first, and counts them all.
+// membersOf returns a page of the members of a tenant, the oldest first, and the number of all.
 func membersOf(ctx context.Context, q querier, tenantID string, page api.Page) ([]member, int, error) {
 	var total int
 	if err := q.QueryRowContext(ctx, `SELECT COUNT(*) FROM members WHERE tenant_id = $1`, tenantID).Scan(&total); err != nil {
@@ -73,7 +73,7 @@ func collect[T any](ctx context.Context, q querier, what string, scan func(scann
 	if err != nil {
 		return nil, fault(what, err)
 	}
-	defer func() { _ = rows.Close() }() // rows.Err tells
+	defer func() { _ = rows.Close() }() // rows.Err returns the error
 	var all []T
 	for rows.Next() {
 		v, err := scan(rows)

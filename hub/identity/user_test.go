@@ -130,8 +130,8 @@ func TestUsersThatAreNotThere(t *testing.T) {
 			`INSERT INTO tenants (id, created_at) VALUES ('other', 1)`,
 			`INSERT INTO members (id, tenant_id, username, username_fold, display_name, role, status, auth_source, created_at, updated_at)
 				VALUES ('` + stranger + `', 'other', 'eve', 'eve', 'Eve', 'admin', 'active', 'builtin', 1, 1)`,
-			`INSERT INTO sessions (id, tenant_id, user_id, created_at, last_used_at, idle_until, expires_at, remote_ip, user_agent)
-				VALUES ('` + ids.New() + `', 'other', '` + stranger + `', 1, 1, 9000000000000000, 9000000000000000, '', '')`,
+			`INSERT INTO sessions (id, tenant_id, user_id, created_at, last_used_at, idle_until, expires_at, remote_ip, network, user_agent)
+				VALUES ('` + ids.New() + `', 'other', '` + stranger + `', 1, 1, 9000000000000000, 9000000000000000, '', '', '')`,
 			`INSERT INTO cli_tokens (id, tenant_id, user_id, name, token_hash, prefix, created_at)
 				VALUES ('` + token + `', 'other', '` + stranger + `', 'n', 'h', 'p', 1)`,
 			`INSERT INTO invites (id, tenant_id, token_hash, role, created_by, created_by_name, created_at, expires_at)

@@ -1,8 +1,8 @@
 package identity
 
 import (
+	"context"
 	"encoding/base64"
-	"net/http"
 
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/rbac"
@@ -10,17 +10,16 @@ import (
 
 const modeBuiltin = "builtin"
 
-type modeBody struct {
+// Mode is how users sign in.
+type Mode struct {
 	Mode          string `json:"mode"`
 	SetupRequired bool   `json:"setup_required"`
 }
 
-func (s *Service) mode(w http.ResponseWriter, r *http.Request) error {
-	required, err := s.setupRequired(r.Context(), s.db.Read())
-	if err != nil {
-		return err
-	}
-	return api.Encode(w, http.StatusOK, modeBody{modeBuiltin, required})
+// Mode returns how users sign in, and whether the first user has to be created.
+func (s *Service) Mode(ctx context.Context) (Mode, error) {
+	required, err := setupRequired(ctx, s.db.Read())
+	return Mode{modeBuiltin, required}, err
 }
 
 type userinfoBody struct {
@@ -35,16 +34,15 @@ type userinfoBody struct {
 	TokenType   api.TokenKind `json:"token_type"`
 }
 
-func (s *Service) userinfo(w http.ResponseWriter, r *http.Request) error {
-	c := api.CallerOf(r)
-	return api.Encode(w, http.StatusOK, userinfoBody{
+func userinfoOf(c api.Caller) userinfoBody {
+	return userinfoBody{
 		ID: c.UserID, Username: c.UserName, DisplayName: c.DisplayName, Email: c.Email, Role: c.RoleNow,
 		TenantID: c.TenantID, OrgID: c.OrgID, AuthMode: modeBuiltin, TokenType: c.Kind,
-	})
+	}
 }
 
-// jwk is RFC 8037, section 2.
-type jwk struct {
+// JWK is a public key (RFC 8037, section 2).
+type JWK struct {
 	Type      string `json:"kty"`
 	Curve     string `json:"crv"`
 	ID        string `json:"kid"`
@@ -53,20 +51,21 @@ type jwk struct {
 	X         string `json:"x"`
 }
 
-type jwksBody struct {
-	Keys []jwk `json:"keys"`
+// JWKS is a set of public keys (RFC 7517, section 5).
+type JWKS struct {
+	Keys []JWK `json:"keys"`
 }
 
-// jwks publishes the keys with which access tokens may be signed that still live.
-func (s *Service) jwks(w http.ResponseWriter, r *http.Request) error {
-	if err := s.keys.refresh(r.Context()); err != nil {
-		return err
+// PublicKeys returns the keys that verify access tokens that have not expired.
+func (s *Service) PublicKeys(ctx context.Context) (JWKS, error) {
+	if err := s.keys.refresh(ctx); err != nil {
+		return JWKS{}, err
 	}
-	body := jwksBody{Keys: []jwk{}}
+	set := JWKS{Keys: []JWK{}}
 	for _, key := range s.keys.published() {
-		body.Keys = append(body.Keys, jwk{
+		set.Keys = append(set.Keys, JWK{
 			Type: "OKP", Curve: "Ed25519", ID: key.id, Use: "sig", Algorithm: "EdDSA", X: base64.RawURLEncoding.EncodeToString(key.public),
 		})
 	}
-	return api.Encode(w, http.StatusOK, body)
+	return set, nil
 }

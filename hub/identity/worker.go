@@ -5,20 +5,18 @@ import (
 	"maps"
 	"sync"
 	"time"
-
-	"github.com/seed93082962/agenthost/hub/db"
 )
 
 const (
 	sweepEvery  = 10 * time.Minute
-	keepEnded   = 7 * 24 * time.Hour  // an ended session is told from an unknown one for so long
-	keepShown   = 90 * 24 * time.Hour // so long lists show an invite or a CLI token that is of no use any more
+	keepEnded   = 7 * 24 * time.Hour  // how long an ended session is distinguished from an unknown one
+	keepShown   = 90 * 24 * time.Hour // how long lists show an invite or a CLI token that can no longer be used
 	flushWithin = 5 * time.Second
-	maxUses     = 1 << 14 // that wait to be written; more than that are not written down
+	maxUses     = 1 << 14 // uses that wait to be written; further ones are dropped
 )
 
-// worker writes what no request should wait for: when sessions and CLI tokens were last used, and the removal of what has
-// ended.
+// worker records in the background when sessions and CLI tokens were last used, and deletes ended
+// ones.
 type worker struct {
 	s    *Service
 	wake chan struct{}
@@ -69,7 +67,7 @@ func (w *worker) keep(u use, at seen) {
 
 func (w *worker) run(ctx context.Context) {
 	defer close(w.done)
-	defer w.flush(context.WithoutCancel(ctx)) // what came last
+	defer w.flush(context.WithoutCancel(ctx)) // the last uses
 	sweep := time.NewTicker(sweepEvery)
 	defer sweep.Stop()
 	w.sweep(ctx)
@@ -78,7 +76,7 @@ func (w *worker) run(ctx context.Context) {
 		case <-w.wake:
 			w.flush(ctx)
 		case <-sweep.C:
-			w.flush(ctx) // what could not be written before
+			w.flush(ctx) // uses that could not be written before
 			w.sweep(ctx)
 		case <-ctx.Done():
 			return
@@ -86,7 +84,8 @@ func (w *worker) run(ctx context.Context) {
 	}
 }
 
-// flush writes uses one by one: no two replicas can lock rows of the other's. What cannot be written waits for the next use.
+// flush writes each use in its own statement, so that two replicas cannot deadlock. Uses that
+// cannot be written are kept for the next flush.
 func (w *worker) flush(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, flushWithin)
 	defer cancel()
@@ -95,16 +94,7 @@ func (w *worker) flush(ctx context.Context) {
 	clear(w.uses)
 	w.mu.Unlock()
 	for u, at := range uses {
-		before := at.at - useEvery.Microseconds() // another replica may have been first
-		var err error
-		if u.session != "" {
-			_, err = w.s.db.Write().ExecContext(ctx, `UPDATE sessions SET last_used_at = $1 WHERE id = $2 AND last_used_at <= $3`,
-				at.at, u.session, before)
-		} else {
-			_, err = w.s.db.Write().ExecContext(ctx, `UPDATE cli_tokens SET last_used_at = $1, last_used_ip = $2
-				WHERE id = $3 AND (last_used_at IS NULL OR last_used_at <= $4)`, at.at, at.remoteIP, u.token, before)
-		}
-		if err != nil {
+		if err := updateLastUse(ctx, w.s.db.Write(), u, at); err != nil {
 			w.mu.Lock()
 			for u, at := range uses {
 				w.keep(u, at)
@@ -117,27 +107,13 @@ func (w *worker) flush(ctx context.Context) {
 	}
 }
 
-// sweep removes what has no use any more. Rotated refresh tokens go with their session, not before: until then the use of
-// one means that somebody has a copy.
+// sweep deletes rows that are no longer needed. Rotated refresh tokens are deleted only with their
+// session: until then, the use of one means that a second client has a copy.
 func (w *worker) sweep(ctx context.Context) {
 	if err := w.s.renewSetup(ctx); err != nil && ctx.Err() == nil {
 		w.s.cfg.Logger.Warn("renewing the setup token failed", "err", err)
 	}
-	now := w.s.now()
-	for _, old := range []struct {
-		query  string
-		before time.Time
-	}{
-		{`DELETE FROM sessions WHERE expires_at < $1 OR idle_until < $1 OR revoked_at < $1`, now.Add(-keepEnded)},
-		{`DELETE FROM cli_tokens WHERE expires_at < $1 OR revoked_at < $1`, now.Add(-keepShown)},
-		{`DELETE FROM invites WHERE expires_at < $1 OR used_at < $1 OR revoked_at < $1`, now.Add(-keepShown)},
-		{`DELETE FROM login_attempts WHERE at5 < $1`, now.Add(-lockoutWindow)},
-		{`DELETE FROM login_networks WHERE began < $1`, now.Add(-lockoutWindow)},
-		{`DELETE FROM signing_keys WHERE expires_at < $1`, now},
-	} {
-		if _, err := w.s.db.Write().ExecContext(ctx, old.query, db.Micros(old.before)); err != nil && ctx.Err() == nil {
-			w.s.cfg.Logger.Warn("removing what has ended failed", "err", err)
-			return
-		}
+	if err := deleteExpired(ctx, w.s.db.Write(), w.s.now()); err != nil && ctx.Err() == nil {
+		w.s.cfg.Logger.Warn("deleting expired rows failed", "err", err)
 	}
 }

@@ -1,11 +1,13 @@
-// Package secret seals what a server has to keep but a reader of its database must not read: provider keys, client
-// secrets, signing keys.
+// Package secret encrypts values that a server must store and that a reader of its database must
+// not see: provider keys, client secrets, signing keys.
 //
-// A [Keyring] holds one or more keys of 32 bytes. The first seals, all of them open, so that a new key can be put before
-// the old one and everything sealed anew ([Keyring.Stale] finds what is left) before the old one goes. What is sealed is
-// bound to its place: [AAD] names table, column and row, and a sealed value that was copied to another row does not open.
+// A [Keyring] has one or more keys of 32 bytes. The first one encrypts, all of them decrypt. To
+// replace a key, the new key is put before the old one, all values are encrypted again
+// ([Keyring.Stale] finds the remaining ones), and the old key is removed. A sealed value is bound
+// to its place: [AAD] identifies table, column and row, and a value that was copied to another row
+// cannot be decrypted.
 //
-//	ring, err := secret.Parse(settings.EncryptionKey) // base64, comma separated
+//	ring, err := secret.Parse(keys...) // base64
 //	sealed := ring.Seal(apiKey, secret.AAD("providers", "api_key_enc", id))
 //	apiKey, err := ring.Open(sealed, secret.AAD("providers", "api_key_enc", id))
 //
@@ -13,8 +15,10 @@
 //
 //	version (1 byte, 1) | key id (8 bytes) | nonce (12 bytes) | ciphertext | tag (16 bytes)
 //
-// The key id is the start of a hash of the key, and tells nothing of it. Version and key id are authenticated with the
-// associated data. A random nonce of 96 bits is good for 2^32 seals under one key, which is one a second for 136 years.
+// The key id is the start of a hash of the key and does not reveal the key. Version and key id are
+// authenticated with the associated data. A random nonce of 96 bits is safe for 2^32 values under
+// one key: one each second for 136 years.
 //
-// No key is ever printed: not by fmt with any verb, nor by encoding/json or log/slog, nor in an error.
+// Keys are never printed: not by fmt with any verb, not by encoding/json or log/slog, and not in an
+// error.
 package secret

@@ -21,7 +21,7 @@ func Example() {
 	fmt.Println(err)
 	// Output:
 	// sk-0123 <nil>
-	// open secret: sealed value is damaged, or belongs to another place
+	// open secret: sealed value is damaged or belongs to another place
 }
 
 // A new key is put before the old one, everything is sealed anew, and then the old one can go.
@@ -34,7 +34,7 @@ func ExampleKeyring_Stale() {
 	}
 	sealed := before.Seal([]byte("sk-0123"), nil)
 
-	both, err := secret.Parse(fresh + "," + old)
+	both, err := secret.Parse(fresh, old)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -54,5 +54,5 @@ func ExampleKeyring_Stale() {
 func ExampleParse() {
 	_, err := secret.Parse("hunter2")
 	fmt.Println(err)
-	// Output: parse keyring: key 1 is not base64: make one with `openssl rand -base64 32`
+	// Output: parse keyring: key 1 is not base64: generate one with `openssl rand -base64 32`
 }

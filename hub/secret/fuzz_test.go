@@ -20,7 +20,7 @@ func FuzzOpen(f *testing.F) {
 	f.Add(append([]byte{1}, make([]byte, 40)...), []byte{})
 	f.Fuzz(func(t *testing.T, data, aad []byte) {
 		plain, err := r.Open(data, aad)
-		if err == nil { // it is a seed, maybe of another process: nobody guesses a tag
+		if err == nil { // a seed may come from another process: no input guesses a tag
 			require.Len(t, data, len(sealed))
 			require.Equal(t, place, aad)
 			require.Equal(t, "x", string(plain))
@@ -37,7 +37,7 @@ func FuzzParse(f *testing.F) {
 	f.Add(secret.Generate() + ", " + secret.Generate())
 	f.Add(secret.Generate() + ",hunter2")
 	f.Fuzz(func(t *testing.T, keys string) {
-		r, err := secret.Parse(keys)
+		r, err := secret.Parse(strings.Split(keys, ",")...)
 		if err != nil {
 			require.Nil(t, r)
 			require.Contains(t, err.Error(), "openssl rand -base64 32")

@@ -12,7 +12,7 @@ import (
 // Errors of [Keyring.Open].
 var (
 	ErrUnknownKey = errors.New("sealed with a key that is not in the keyring")
-	ErrCorrupt    = errors.New("sealed value is damaged, or belongs to another place")
+	ErrCorrupt    = errors.New("sealed value is damaged or belongs to another place")
 )
 
 const (
@@ -24,12 +24,12 @@ const (
 	overhead = header + 12 + 16 // nonce and tag
 )
 
-// Keyring holds keys that open, the first of which seals. It is safe for concurrent use.
+// Keyring holds the keys. It is safe for concurrent use.
 type Keyring struct {
 	keys []key
 }
 
-// key keeps what it knows in a closure: printers that go through unexported fields find nothing there.
+// key holds the cipher in a closure, so that a printer of unexported fields cannot reach it.
 type key struct {
 	header [header]byte
 	aead   func() cipher.AEAD
@@ -62,8 +62,9 @@ func (r *Keyring) Seal(plain, aad []byte) []byte {
 	return k.aead().Seal(out, nil, plain, k.bind(aad)) //nolint:gosec // the AEAD makes the nonce
 }
 
-// Open decrypts what Seal sealed with the same aad. It answers [ErrUnknownKey] where no key of the ring has sealed it,
-// and [ErrCorrupt] where it was altered, cut, never sealed, or sealed with another aad.
+// Open decrypts a value that Seal returned for the same aad. The error is [ErrUnknownKey] if it was
+// sealed with a key that is not in the ring, and [ErrCorrupt] if it was changed, truncated, never
+// sealed, or sealed with another aad.
 func (r *Keyring) Open(sealed, aad []byte) ([]byte, error) {
 	if len(sealed) < overhead || sealed[0] != version {
 		return nil, fmt.Errorf("open secret: %w", ErrCorrupt)
@@ -81,17 +82,19 @@ func (r *Keyring) Open(sealed, aad []byte) ([]byte, error) {
 	return nil, fmt.Errorf("open secret: %w", ErrUnknownKey)
 }
 
-// Stale reports whether sealed is to be sealed anew: the first key of the ring has not sealed it.
+// Stale reports whether sealed must be encrypted again because it was not sealed with the first key
+// of the ring.
 func (r *Keyring) Stale(sealed []byte) bool {
 	return len(sealed) < overhead || [header]byte(sealed) != r.keys[0].header
 }
 
-// bind makes the header part of what is authenticated.
+// bind adds the header to the authenticated data.
 func (k key) bind(aad []byte) []byte {
 	return append(k.header[:len(k.header):len(k.header)], aad...)
 }
 
-// AAD names the place of a sealed value, unambiguously: each part is preceded by its length.
+// AAD returns the associated data for the place of a sealed value. Each part is preceded by its
+// length.
 func AAD(table, column, row string) []byte {
 	out := make([]byte, 0, 3*binary.MaxVarintLen16+len(table)+len(column)+len(row))
 	for _, part := range []string{table, column, row} {

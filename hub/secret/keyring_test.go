@@ -16,7 +16,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/secret"
 )
 
-// raw makes a key of one byte, 32 times.
+// raw returns a key of one byte, 32 times.
 func raw(b byte) []byte { return bytes.Repeat([]byte{b}, 32) }
 
 func ring(t testing.TB, keys ...[]byte) *secret.Keyring {
@@ -45,7 +45,7 @@ func TestSealAndOpen(t *testing.T) {
 	}
 }
 
-func TestTheFirstKeySealsAndAllOpen(t *testing.T) {
+func TestTheFirstKeyEncryptsAndAllDecrypt(t *testing.T) {
 	old, both, fresh := ring(t, raw(1)), ring(t, raw(2), raw(1)), ring(t, raw(2))
 	sealedOld := old.Seal([]byte("x"), place)
 	sealedNew := both.Seal([]byte("x"), place)
@@ -80,7 +80,7 @@ func TestTheFirstKeySealsAndAllOpen(t *testing.T) {
 	}
 }
 
-func TestWhatWasAlteredDoesNotOpen(t *testing.T) {
+func TestAlteredValuesDoNotOpen(t *testing.T) {
 	r := ring(t, raw(1), raw(2))
 	sealed := r.Seal([]byte("x"), place)
 	for i := range len(sealed) * 8 {
@@ -106,7 +106,7 @@ func TestWhatWasAlteredDoesNotOpen(t *testing.T) {
 	require.ErrorIs(t, err, secret.ErrCorrupt)
 }
 
-func TestASealedValueKeepsToItsPlace(t *testing.T) {
+func TestASealedValueIsBoundToItsPlace(t *testing.T) {
 	r := ring(t, raw(1))
 	places := [][]byte{
 		nil, place,
@@ -131,7 +131,7 @@ func TestASealedValueKeepsToItsPlace(t *testing.T) {
 	}
 }
 
-// What was sealed by the first release opens for ever.
+// Values that the first release sealed can always be opened.
 func TestFormat(t *testing.T) {
 	const sealed = "01720a8e36b5ef6c53eb0264693583c10238dde33199d14c692974766721b6f2b8f547b544d16139da1d3fea3c"
 	data, err := hex.DecodeString(sealed)
@@ -143,14 +143,14 @@ func TestFormat(t *testing.T) {
 
 func TestParse(t *testing.T) {
 	one, two := base64.StdEncoding.EncodeToString(raw(1)), base64.StdEncoding.EncodeToString(raw(2))
-	const how = "make one with `openssl rand -base64 32`"
+	const how = "generate one with `openssl rand -base64 32`"
 	for name, row := range map[string]struct{ in, want string }{
 		"one":                {one, ""},
 		"two":                {one + "," + two, ""},
 		"white space":        {" " + one + " ,\n\t" + two + "\n", ""},
-		"none":               {"", "there is no key"},
-		"white space alone":  {" \n", "there is no key"},
-		"a comma alone":      {",", "key 1 is empty"},
+		"none":               {"", "key 1 is empty"},
+		"only white space":   {" \n", "key 1 is empty"},
+		"only a comma":       {",", "key 1 is empty"},
 		"a comma at the end": {one + ",", "key 2 is empty"},
 		"two commas":         {one + ",," + two, "key 2 is empty"},
 		"the same twice":     {one + "," + two + "," + one, "key 3 is the same as key 1"},
@@ -163,7 +163,7 @@ func TestParse(t *testing.T) {
 		"33 bytes":           {two + "," + base64.StdEncoding.EncodeToString(append(raw(7), 7)), "key 2 has 33 bytes, not 32"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, err := secret.Parse(row.in)
+			r, err := secret.Parse(strings.Split(row.in, ",")...)
 			if row.want == "" {
 				require.NoError(t, err)
 				opened, err := r.Open(ring(t, raw(1)).Seal([]byte("x"), nil), nil)
@@ -182,7 +182,7 @@ func TestParse(t *testing.T) {
 		})
 	}
 	_, err := secret.New()
-	require.EqualError(t, err, "there is no key")
+	require.EqualError(t, err, "no key is given")
 	_, err = secret.New(raw(1), nil)
 	require.EqualError(t, err, "key 2 has 0 bytes, not 32")
 }
@@ -190,7 +190,7 @@ func TestParse(t *testing.T) {
 func TestGenerate(t *testing.T) {
 	a, b := secret.Generate(), secret.Generate()
 	require.NotEqual(t, a, b)
-	_, err := secret.Parse(a + "," + b)
+	_, err := secret.Parse(a, b)
 	require.NoError(t, err)
 }
 
@@ -234,7 +234,7 @@ func TestKeysAreNeverPrinted(t *testing.T) {
 	require.Equal(t, "keyring(nil)", fmt.Sprint((*secret.Keyring)(nil)))
 }
 
-func TestManyAtOnce(t *testing.T) {
+func TestConcurrentTests(t *testing.T) {
 	r := ring(t, raw(1), raw(2))
 	var wg sync.WaitGroup
 	for i := range 16 {

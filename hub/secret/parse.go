@@ -9,26 +9,22 @@ import (
 	"strings"
 )
 
-// how tells how to make a key.
-const how = "make one with `openssl rand -base64 32`"
+// how describes how to generate a key.
+const how = "generate one with `openssl rand -base64 32`"
 
-// Parse reads one or more keys of 32 bytes in base64, separated by commas. The first seals. Its errors name a key by its
-// position alone, and say how to make one.
-func Parse(keys string) (*Keyring, error) {
-	if strings.TrimSpace(keys) == "" {
-		return nil, errors.New("parse keyring: there is no key: " + how)
-	}
-	var raw [][]byte
-	for part := range strings.SplitSeq(keys, ",") {
-		part = strings.TrimSpace(part)
-		k, err := base64.StdEncoding.Strict().DecodeString(part)
-		switch n := len(raw) + 1; {
-		case part == "":
-			return nil, fmt.Errorf("parse keyring: key %d is empty: %s", n, how)
-		case err != nil:
-			return nil, fmt.Errorf("parse keyring: key %d is not base64: %s", n, how)
+// Parse returns a keyring of one or more keys, each of which is the base64 form of 32 bytes. The
+// first one encrypts. An error names a key only by its position.
+func Parse(keys ...string) (*Keyring, error) {
+	raw := make([][]byte, len(keys))
+	for i, text := range keys {
+		text = strings.TrimSpace(text)
+		if text == "" {
+			return nil, fmt.Errorf("parse keyring: key %d is empty: %s", i+1, how)
 		}
-		raw = append(raw, k)
+		var err error
+		if raw[i], err = base64.StdEncoding.Strict().DecodeString(text); err != nil {
+			return nil, fmt.Errorf("parse keyring: key %d is not base64: %s", i+1, how)
+		}
 	}
 	ring, err := New(raw...)
 	if err != nil {
@@ -37,7 +33,8 @@ func Parse(keys string) (*Keyring, error) {
 	return ring, nil
 }
 
-// New makes a keyring of one or more keys of 32 bytes each, all of them different. The first seals.
+// New returns a keyring of one or more keys of 32 bytes each, all of them different. The first one
+// encrypts.
 func New(keys ...[]byte) (*Keyring, error) {
 	ring := &Keyring{}
 	for i, raw := range keys {
@@ -51,12 +48,12 @@ func New(keys ...[]byte) (*Keyring, error) {
 		ring.keys = append(ring.keys, k)
 	}
 	if len(ring.keys) == 0 {
-		return nil, errors.New("there is no key")
+		return nil, errors.New("no key is given")
 	}
 	return ring, nil
 }
 
-// Generate makes a new key, in the form that [Parse] reads.
+// Generate returns a new random key in the form that [Parse] reads.
 func Generate() string {
 	raw := make([]byte, keySize)
 	_, _ = rand.Read(raw) // it never fails

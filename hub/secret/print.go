@@ -6,7 +6,7 @@ import (
 	"log/slog"
 )
 
-// String tells how many keys there are, and nothing of them.
+// String returns the number of keys.
 func (r *Keyring) String() string {
 	if r == nil {
 		return "keyring(nil)"
@@ -14,11 +14,11 @@ func (r *Keyring) String() string {
 	return fmt.Sprintf("keyring(%d keys)", len(r.keys))
 }
 
-// Format is String for every verb.
+// Format writes String for every verb.
 func (r *Keyring) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, r.String()) }
 
-// MarshalText is String, also in JSON.
+// MarshalText returns String, which is also the JSON form.
 func (r *Keyring) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
-// LogValue is String in logs.
+// LogValue returns String.
 func (r *Keyring) LogValue() slog.Value { return slog.StringValue(r.String()) }

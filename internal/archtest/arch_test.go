@@ -14,16 +14,16 @@ func TestArchitecture(t *testing.T) {
 	require.NoError(t, err)
 
 	checks := map[string]func() []string{
-		"arrows":          func() []string { return checkArrows(tree, arrows) },
-		"names in rules":  func() []string { return checkNames(namesInRules(), arrows) },
-		"modules":         func() []string { return checkModules(tree, modules) },
-		"reach":           func() []string { return checkReach(tree, unreachable) },
-		"uses":            func() []string { return checkUses(tree, uses, exceptions) },
-		"init":            func() []string { return checkInit(tree) },
-		"packages":        func() []string { return checkPackages(tree) },
-		"lengths":         func() []string { return checkLengths(tree, lengths) },
-		"exported names":  func() []string { return checkBudgets(tree, budgets) },
-		"every row tells": func() []string { return checkReasons(slices.Concat(arrows, modules, uses, exceptions)) },
+		"arrows":                 func() []string { return checkArrows(tree, arrows) },
+		"names in rules":         func() []string { return checkNames(namesInRules(), arrows) },
+		"modules":                func() []string { return checkModules(tree, modules) },
+		"reach":                  func() []string { return checkReach(tree, unreachable) },
+		"uses":                   func() []string { return checkUses(tree, uses, exceptions) },
+		"init":                   func() []string { return checkInit(tree) },
+		"packages":               func() []string { return checkPackages(tree) },
+		"lengths":                func() []string { return checkLengths(tree, lengths) },
+		"exported names":         func() []string { return checkBudgets(tree, budgets) },
+		"every row has a reason": func() []string { return checkReasons(slices.Concat(arrows, modules, uses, exceptions)) },
 	}
 	for name, check := range checks {
 		t.Run(name, func(t *testing.T) {
@@ -37,22 +37,22 @@ func TestArchitecture(t *testing.T) {
 	}
 }
 
-// namesInRules collects the names of our own packages from every table.
+// namesInRules collects the names of packages of this module from every table.
 func namesInRules() string {
 	var names string
 	for _, r := range arrows {
-		if r.what != stdlib {
-			names += " " + r.what
+		if r.object != stdlib {
+			names += " " + r.object
 		}
 	}
 	for _, r := range modules {
-		names += " " + r.what
+		names += " " + r.object
 	}
 	for _, r := range unreachable {
-		names += " " + r.who + " " + r.ours
+		names += " " + r.subject + " " + r.packages
 	}
 	for _, r := range exceptions {
-		names += " " + r.who
+		names += " " + r.subject
 	}
 	for _, pkg := range slices.Sorted(maps.Keys(budgets)) {
 		names += " " + pkg
@@ -63,15 +63,15 @@ func namesInRules() string {
 	return names
 }
 
-// checkReasons finds rows without a reason, and a second row for the same.
+// checkReasons finds rows without a reason and repeated rows.
 func checkReasons(rows []rule) (faults []string) {
 	seen := map[string]bool{}
 	for _, r := range rows {
-		if r.why == "" {
-			faults = append(faults, "the row of "+r.who+" tells no reason")
+		if r.reason == "" {
+			faults = append(faults, "the row of "+r.subject+" has no reason")
 		}
-		if key := r.who + " " + r.what; seen[key] {
-			faults = append(faults, "two rows say "+key)
+		if key := r.subject + " " + r.object; seen[key] {
+			faults = append(faults, "duplicate row "+key)
 		} else {
 			seen[key] = true
 		}

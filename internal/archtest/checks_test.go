@@ -7,40 +7,44 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Each check is shown a small tree that breaks its rule, and one that keeps it: a check that never bites is no check.
+// Each check runs on a small tree that breaks its rule, and on one that follows it.
 
-const own = `"github.com/seed93082962/agenthost/`
+const modulePrefix = `"github.com/seed93082962/agenthost/`
 
 var checkRows = []struct {
 	name  string
 	files map[string]string // by path
 	deps  string            // lines as treeOf reads them
 	check func(*tree) []string
-	want  string // in the one fault; "" where there is none
+	want  string // in the one fault; "" if there is none
 }{
 	{name: "a forbidden arrow", want: "b/b.go: must not import c: because", check: arrowsOf(rule{"b", "a", "because"}, rule{"a", "", "."}, rule{"c", "", "."}),
-		files: map[string]string{"b/b.go": `package b; import ` + own + `c"`}},
+		files: map[string]string{"b/b.go": `package b; import ` + modulePrefix + `c"`}},
 	{name: "an allowed arrow", check: arrowsOf(rule{"b", "a", "because"}),
-		files: map[string]string{"b/b.go": `package b; import (` + own + `a"; "fmt"; "github.com/x/y")`}},
+		files: map[string]string{"b/b.go": `package b; import (` + modulePrefix + `a"; "fmt"; "github.com/x/y")`}},
 	{name: "an arrow in a file for another system", want: "must not import a", check: arrowsOf(rule{"b", "", "."}),
-		files: map[string]string{"b/b_windows.go": "//go:build windows\n\npackage b\nimport _ " + own + `a"`}},
-	{name: "tests are free", check: arrowsOf(rule{"b", "", "."}),
-		files: map[string]string{"b/b_test.go": `package b_test; import ` + own + `a"`}},
+		files: map[string]string{"b/b_windows.go": "//go:build windows\n\npackage b\nimport _ " + modulePrefix + `a"`}},
+	{name: "tests are exempt", check: arrowsOf(rule{"b", "", "."}),
+		files: map[string]string{"b/b_test.go": `package b_test; import ` + modulePrefix + `a"`}},
 	{name: "no row", want: "package b has no row", check: arrowsOf(rule{"a/...", "", "."}),
 		files: map[string]string{"b/b.go": "package b"}},
-	{name: "the most exact row holds", want: "must not import z", check: arrowsOf(rule{"a/...", "...", "."}, rule{"a/b", "", "."}),
-		files: map[string]string{"a/b/b.go": `package b; import ` + own + `z"`, "a/c/c.go": `package c; import ` + own + `z"`}},
-	{name: "a leaf and a third party", want: "may import the standard library alone", check: arrowsOf(rule{"a", stdlib, "."}),
+	{name: "the most specific row applies", want: "must not import z", check: arrowsOf(rule{"a/...", "...", "."}, rule{"a/b", "", "."}),
+		files: map[string]string{"a/b/b.go": `package b; import ` + modulePrefix + `z"`, "a/c/c.go": `package c; import ` + modulePrefix + `z"`}},
+	{name: "a leaf and a third party", want: "may import only the standard library", check: arrowsOf(rule{"a", stdlib, "."}),
 		files: map[string]string{"a/a.go": `package a; import ("fmt"; "github.com/x/y")`}},
-	{name: "a leaf and another leaf", want: "imports b, and may import the standard library alone", check: arrowsOf(rule{"a", stdlib, "."}),
-		files: map[string]string{"a/a.go": `package a; import ` + own + `b"`}},
-	{name: "our package is not the standard one of that name", check: arrowsOf(rule{"a", stdlib, "."}),
+	{name: "a leaf and another leaf", want: "imports b, and may import only the standard library", check: arrowsOf(rule{"a", stdlib, "."}),
+		files: map[string]string{"a/a.go": `package a; import ` + modulePrefix + `b"`}},
+	{name: "a leaf and an internal package of the standard library", check: arrowsOf(rule{"a", stdlib, "."}, rule{"internal/b", stdlib, "."}),
+		files: map[string]string{"a/a.go": `package a; import ` + modulePrefix + `internal/b"`}},
+	{name: "a leaf and another internal package", want: "imports internal/b", check: arrowsOf(rule{"a", stdlib, "."}, rule{"internal/b", "", "."}),
+		files: map[string]string{"a/a.go": `package a; import ` + modulePrefix + `internal/b"`}},
+	{name: "a package of the module with the name of a standard one", check: arrowsOf(rule{"a", stdlib, "."}),
 		files: map[string]string{"a/a.go": `package a; import "runtime"`}},
 	{name: "test support in a server", want: "which is for tests", check: arrowsOf(rule{"a", "...", "."}),
-		files: map[string]string{"a/a.go": `package a; import ` + own + `b/btest"`}},
+		files: map[string]string{"a/a.go": `package a; import ` + modulePrefix + `b/btest"`}},
 
 	{name: "a misspelt name", want: "hub/catalgo", check: func(*tree) []string {
-		return checkNames("hub/catalog hub/... hub/catalgo *test", []rule{{who: "hub"}, {who: "hub/catalog"}})
+		return checkNames("hub/catalog hub/... hub/catalgo *test", []rule{{subject: "hub"}, {subject: "hub/catalog"}})
 	}},
 
 	{name: "a module in the wrong place", want: "a/a.go: must not import github.com/spf13/cobra", check: modulesOf(rule{"github.com/spf13/cobra", "cmd/...", "."}),
@@ -54,18 +58,18 @@ var checkRows = []struct {
 	{name: "cgo", want: "imports C", check: modulesOf(),
 		files: map[string]string{"a/a.go": `package a; import "C"`}},
 
-	{name: "reach through a third party", want: "/runtime/run -> github.com/x/y -> database/sql: because",
+	{name: "an indirect dependency through a third-party module", want: "/runtime/run -> github.com/x/y -> database/sql: because",
 		deps: "runtime/run: github.com/x/y\ngithub.com/x/y: database/sql\nhub: database/sql",
 		check: func(t *tree) []string {
 			return checkReach(t, []reach{{"runtime/...", "hub/...", "database/sql", "because"}})
 		}},
-	{name: "reach through our own", want: "/runtime -> github.com/seed93082962/agenthost/runtime/a -> github.com/seed93082962/agenthost/hub/b: because",
-		deps: "runtime: own/runtime/a\nother: own/runtime/a",
+	{name: "an indirect dependency through this module", want: "/runtime -> github.com/seed93082962/agenthost/runtime/a -> github.com/seed93082962/agenthost/hub/b: because",
+		deps: "runtime: module/runtime/a\nother: module/runtime/a",
 		check: func(t *tree) []string {
 			t.deps[module+"/runtime/a"] = []string{module + "/hub/b"}
 			return checkReach(t, []reach{{"runtime", "hub/...", "", "because"}})
 		}},
-	{name: "a driver's interface is no database", deps: "runtime: database/sql/driver",
+	{name: "the interface of drivers is permitted", deps: "runtime: database/sql/driver",
 		check: func(t *tree) []string { return checkReach(t, unreachable) }},
 
 	{name: "the environment in a library", want: "a/a.go:3: os.Getenv", check: usesOf(),
@@ -73,15 +77,15 @@ var checkRows = []struct {
 			"cmd/x/x.go": "package x\nimport \"os\"\nvar y = os.Getenv(`HOME`)"}},
 	{name: "a renamed import", want: "net/http.DefaultClient", check: usesOf(),
 		files: map[string]string{"a/a.go": "package a\nimport web \"net/http\"\nvar x = web.DefaultClient"}},
-	{name: "a name that starts so", want: "fmt.Println", check: usesOf(),
+	{name: "a name with a matching prefix", want: "fmt.Println", check: usesOf(),
 		files: map[string]string{"a/a.go": "package a\nimport \"fmt\"\nfunc f() { fmt.Println(fmt.Sprint()) }"}},
-	{name: "a method of that name", check: usesOf(),
+	{name: "a method with a forbidden name", check: usesOf(),
 		files: map[string]string{"a/a.go": "package a\nfunc f(log T) { log.Print() }"}},
-	{name: "sleeping in a test", want: "a/a_test.go:3: time.Sleep", check: usesOf(),
+	{name: "a sleep in a test", want: "a/a_test.go:3: time.Sleep", check: usesOf(),
 		files: map[string]string{"a/a_test.go": "package a\nimport \"time\"\nfunc f() { time.Sleep(1) }", "a/a.go": "package a\nimport \"time\"\nfunc g() { time.Sleep(1) }"}},
 	{name: "an exception", check: usesOf(rule{"a", "os.Environ", "."}),
 		files: map[string]string{"a/a.go": "package a\nimport \"os\"\nvar x = os.Environ()"}},
-	{name: "an exception for nothing", want: "nothing needs the exception of a for os.Environ", check: usesOf(rule{"a", "os.Environ", "."})},
+	{name: "an unused exception", want: "unused exception of a for os.Environ", check: usesOf(rule{"a", "os.Environ", "."})},
 
 	{name: "init", want: "a/a.go:2: func init", check: checkInit,
 		files: map[string]string{"a/a.go": "package a\nfunc init() {}\nfunc (T) init() {}"}},
@@ -90,11 +94,11 @@ var checkRows = []struct {
 		files: map[string]string{"a/a.go": "package a", "a/a_test.go": "// Package a tests.\npackage a"}},
 	{name: "two package comments", want: "a has 2 package comments", check: checkPackages,
 		files: map[string]string{"a/a.go": "// Package a is one.\npackage a", "a/b.go": "// Package a is two.\npackage a"}},
-	{name: "a comment on something else", want: `starts with "Package a"`, check: checkPackages,
+	{name: "a package comment in another form", want: `starts with "Package a"`, check: checkPackages,
 		files: map[string]string{"a/a.go": "// Package about.\npackage a"}},
 	{name: "a command", check: checkPackages,
 		files: map[string]string{"cmd/hub/main.go": "// Command hub serves.\npackage main"}},
-	{name: "a vague name", want: "package util is named", check: checkPackages,
+	{name: "a vague name", want: "package util has a vague name", check: checkPackages,
 		files: map[string]string{"a/util/a.go": "// Package util is.\npackage util"}},
 
 	{name: "a long file", want: "a/a_test.go has 401 lines, more than 400", check: lengthsOf,
@@ -111,8 +115,8 @@ var checkRows = []struct {
 			"b/b.go":         "package b\ntype B int",
 		}},
 
-	{name: "no reason", want: "the row of a tells no reason", check: func(*tree) []string { return checkReasons([]rule{{"a", "b", ""}}) }},
-	{name: "said twice", want: "two rows say a b", check: func(*tree) []string { return checkReasons([]rule{{"a", "b", "."}, {"a", "b", "."}}) }},
+	{name: "no reason", want: "the row of a has no reason", check: func(*tree) []string { return checkReasons([]rule{{"a", "b", ""}}) }},
+	{name: "a duplicate row", want: "duplicate row a b", check: func(*tree) []string { return checkReasons([]rule{{"a", "b", "."}, {"a", "b", "."}}) }},
 }
 
 func arrowsOf(rows ...rule) func(*tree) []string {
@@ -146,7 +150,8 @@ func TestChecks(t *testing.T) {
 	}
 }
 
-// treeOf makes a tree of source texts, and of lines "package: imports" whose left side is ours unless it has a dot.
+// treeOf parses a tree of sources, and lines "package: imports" whose left side is in this module
+// unless it has a dot.
 func treeOf(t *testing.T, files map[string]string, deps string) *tree {
 	t.Helper()
 	made := &tree{deps: map[string][]string{}}
@@ -160,7 +165,7 @@ func treeOf(t *testing.T, files map[string]string, deps string) *tree {
 		if fromStdlib(pkg) {
 			pkg = module + "/" + pkg
 		}
-		made.deps[pkg] = strings.Fields(strings.ReplaceAll(imports, "own/", module+"/"))
+		made.deps[pkg] = strings.Fields(strings.ReplaceAll(imports, "module/", module+"/"))
 	}
 	return made
 }

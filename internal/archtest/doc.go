@@ -1,4 +1,4 @@
-// Package archtest holds no code, only the tests that keep this module's structure as it was decided. The tables in
-// rules_test.go are the structure's documentation: which package may import which, which third-party module stands
-// where, what a library never does, and why. A change to the structure is a change to a row there.
+// Package archtest contains only tests, which enforce the structure of this module. The tables in
+// rules_test.go document it: which package may import which, where each third-party module is used,
+// what a library never does, and why. To change the structure, change a row.
 package archtest

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// fits tells whether pattern is pkg, or "a/..." around it, or "*suffix" of its last name.
-func fits(pattern, pkg string) bool {
+// matches reports whether pattern is pkg, "a/..." above it, or "*suffix" of its last element.
+func matches(pattern, pkg string) bool {
 	if pattern == "..." || pattern == pkg {
 		return true
 	}
@@ -19,37 +19,44 @@ func fits(pattern, pkg string) bool {
 	return ok && (pkg == above || strings.HasPrefix(pkg, above+"/"))
 }
 
-func fitsAny(patterns, pkg string) bool {
-	return slices.ContainsFunc(strings.Fields(patterns), func(p string) bool { return fits(p, pkg) })
+func matchesAny(patterns, pkg string) bool {
+	return slices.ContainsFunc(strings.Fields(patterns), func(p string) bool { return matches(p, pkg) })
 }
 
-// rowOf finds the most exact row for a package.
-func rowOf(rows []rule, pkg string) (row rule, found bool) {
+// findRow returns the most specific row for a package.
+func findRow(rows []rule, pkg string) (row rule, found bool) {
 	for _, r := range rows {
-		if r.who == pkg {
+		if r.subject == pkg {
 			return r, true
 		}
-		if fits(r.who, pkg) && len(r.who) > len(row.who) {
+		if matches(r.subject, pkg) && len(r.subject) > len(row.subject) {
 			row, found = r, true
 		}
 	}
 	return row, found
 }
 
-// fromStdlib holds for import paths whose first part has no dot, which the go command keeps for the standard library.
+// fromStdlib reports whether the first element of an import path has no dot, which is reserved for
+// the standard library.
 func fromStdlib(importPath string) bool {
 	first, _, _ := strings.Cut(importPath, "/")
 	return !strings.Contains(first, ".")
 }
 
-func isTestSupport(pkg string) bool { return fits("*test", pkg) }
+// isLeafInternal reports whether a package is internal and needs only the standard library.
+func isLeafInternal(rows []rule, pkg string) bool {
+	row, ok := findRow(rows, pkg)
+	return ok && row.object == stdlib && matches("internal/...", pkg)
+}
 
-// checkArrows holds the direct imports among our own packages to rows.
+func isTestSupport(pkg string) bool { return matches("*test", pkg) }
+
+// checkArrows checks the direct imports between packages of this module.
 func checkArrows(t *tree, rows []rule) (faults []string) {
 	for _, f := range t.files {
-		row, ok := rowOf(rows, f.pkg)
+		row, ok := findRow(rows, f.pkg)
 		if !ok {
-			faults = append(faults, fmt.Sprintf("%s: package %s has no row in arrows: give it one, with the reason", f.path, f.pkg))
+			faults = append(faults, fmt.Sprintf("%s: package %s has no row in arrows: add one with a reason", f.path, f.pkg))
 			continue
 		}
 		if f.test() {
@@ -58,23 +65,26 @@ func checkArrows(t *tree, rows []rule) (faults []string) {
 		for _, importPath := range f.imports() {
 			target, ours := relative(importPath)
 			switch {
-			case row.what == stdlib && (ours || !fromStdlib(importPath)):
-				faults = append(faults, fmt.Sprintf("%s: imports %s, and may import the standard library alone: %s", f.path, target, row.why))
+			case row.object == stdlib && ours && isLeafInternal(rows, target):
+			case row.object == stdlib && (ours || !fromStdlib(importPath)):
+				faults = append(faults, fmt.Sprintf("%s: imports %s, and may import only the standard library: %s", f.path, target, row.reason))
 			case !ours:
 			case isTestSupport(target) && !isTestSupport(f.pkg):
 				faults = append(faults, fmt.Sprintf("%s: imports %s, which is for tests", f.path, target))
-			case !fitsAny(row.what, target):
-				faults = append(faults, fmt.Sprintf("%s: must not import %s: %s", f.path, target, row.why))
+			case !matchesAny(row.object, target):
+				faults = append(faults, fmt.Sprintf("%s: must not import %s: %s", f.path, target, row.reason))
 			}
 		}
 	}
 	return faults
 }
 
-// checkNames finds names of our packages that no row of arrows stands for: a misspelt rule would hold nobody to anything.
+// checkNames finds package names in rules that no row of arrows matches, such as misspelt ones.
 func checkNames(names string, rows []rule) (faults []string) {
 	for name := range strings.FieldsSeq(names) {
-		known := func(r rule) bool { return fits(r.who, name) || fits(name, strings.TrimSuffix(r.who, "/...")) }
+		known := func(r rule) bool {
+			return matches(r.subject, name) || matches(name, strings.TrimSuffix(r.subject, "/..."))
+		}
 		if name[0] != '*' && !slices.ContainsFunc(rows, known) {
 			faults = append(faults, name+" is named in a rule and has no row in arrows")
 		}
@@ -82,26 +92,27 @@ func checkNames(names string, rows []rule) (faults []string) {
 	return faults
 }
 
-// checkModules holds the direct imports of third-party packages, and of the few standard ones that have a row, to rows.
+// checkModules checks the direct imports of third-party packages, and of the few standard ones that
+// have a row.
 func checkModules(t *tree, rows []rule) (faults []string) {
 	for _, f := range t.files {
 		for _, target := range f.imports() {
 			if _, ours := relative(target); ours {
 				continue
 			}
-			i := slices.IndexFunc(rows, func(r rule) bool { return fitsAny(r.who, target) })
+			i := slices.IndexFunc(rows, func(r rule) bool { return matchesAny(r.subject, target) })
 			switch {
 			case i < 0 && (target == "C" || !fromStdlib(target)):
-				faults = append(faults, fmt.Sprintf("%s: imports %s, which has no row in modules: give it one, with the reason", f.path, target))
-			case i >= 0 && !f.test() && !fitsAny(rows[i].what, f.pkg):
-				faults = append(faults, fmt.Sprintf("%s: must not import %s: %s", f.path, target, rows[i].why))
+				faults = append(faults, fmt.Sprintf("%s: imports %s, which has no row in modules: add one with a reason", f.path, target))
+			case i >= 0 && !f.test() && !matchesAny(rows[i].object, f.pkg):
+				faults = append(faults, fmt.Sprintf("%s: must not import %s: %s", f.path, target, rows[i].reason))
 			}
 		}
 	}
 	return faults
 }
 
-// checkReach follows imports through all packages, and shows the way to what must not be reached.
+// checkReach follows imports through all packages, and returns the chain to a forbidden one.
 func checkReach(t *tree, rows []reach) (faults []string) {
 	for importPath := range t.deps {
 		pkg, ours := relative(importPath)
@@ -109,23 +120,23 @@ func checkReach(t *tree, rows []reach) (faults []string) {
 			continue
 		}
 		for _, r := range rows {
-			if !fits(r.who, pkg) {
+			if !matches(r.subject, pkg) {
 				continue
 			}
-			way := t.way(importPath, func(target string) bool {
+			chain := t.importChain(importPath, func(target string) bool {
 				name, ours := relative(target)
-				return ours && fitsAny(r.ours, name) || !ours && fitsAny(r.others, target)
+				return ours && matchesAny(r.packages, name) || !ours && matchesAny(r.modules, target)
 			})
-			if way != nil {
-				faults = append(faults, fmt.Sprintf("%s reaches what it must not: %s: %s", pkg, strings.Join(way, " -> "), r.why))
+			if chain != nil {
+				faults = append(faults, fmt.Sprintf("%s depends on a forbidden package: %s: %s", pkg, strings.Join(chain, " -> "), r.reason))
 			}
 		}
 	}
 	return faults
 }
 
-// way is a shortest chain of imports from a package to one that is sought, nil where there is none.
-func (t *tree) way(start string, sought func(string) bool) []string {
+// importChain returns a shortest chain of imports from a package to a forbidden one, or nil.
+func (t *tree) importChain(start string, forbidden func(string) bool) []string {
 	from := map[string]string{start: ""}
 	for queue := []string{start}; len(queue) > 0; queue = queue[1:] {
 		for _, next := range t.deps[queue[0]] {
@@ -133,16 +144,16 @@ func (t *tree) way(start string, sought func(string) bool) []string {
 				continue
 			}
 			from[next] = queue[0]
-			if !sought(next) {
+			if !forbidden(next) {
 				queue = append(queue, next)
 				continue
 			}
-			way := []string{next}
+			chain := []string{next}
 			for at := from[next]; at != ""; at = from[at] {
-				way = append(way, at)
+				chain = append(chain, at)
 			}
-			slices.Reverse(way)
-			return way
+			slices.Reverse(chain)
+			return chain
 		}
 	}
 	return nil

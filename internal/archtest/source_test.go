@@ -9,16 +9,16 @@ import (
 	"strings"
 )
 
-// library holds for code that other programs link. What tests import in a package of test support runs in tests alone,
-// but it is held to the same.
+// library reports whether other programs link the code. Code of test support is linked only into
+// tests, but follows the same rules.
 func (f *file) library() bool {
-	return !f.test() && f.ast.Name.Name != "main" && !fits("cmd/...", f.pkg) && !fits("examples/...", f.pkg)
+	return !f.test() && f.ast.Name.Name != "main" && !matches("cmd/...", f.pkg) && !matches("examples/...", f.pkg)
 }
 
-// checkUses finds names of the standard library that rows forbid. It goes by the name of the import in the file: a local
-// variable that hides an import could deceive it, and linters forbid that.
+// checkUses finds forbidden names of the standard library. It uses the name of the import in the
+// file; linters forbid a local variable that hides an import.
 func checkUses(t *tree, rows, exceptions []rule) (faults []string) {
-	excused := map[rule]bool{}
+	usedExceptions := map[rule]bool{}
 	for _, f := range t.files {
 		imports := f.imports()
 		ast.Inspect(f.ast, func(n ast.Node) bool {
@@ -32,22 +32,22 @@ func checkUses(t *tree, rows, exceptions []rule) (faults []string) {
 			}
 			used := imports[base.Name] + "." + sel.Sel.Name
 			for _, r := range rows {
-				if r.who == inTests && !f.test() || r.who == inLibraries && !f.library() || !usesAny(r.what, used) {
+				if r.subject == inTests && !f.test() || r.subject == inLibraries && !f.library() || !usesAny(r.object, used) {
 					continue
 				}
-				i := slices.IndexFunc(exceptions, func(e rule) bool { return e.who == f.pkg && usesAny(e.what, used) })
+				i := slices.IndexFunc(exceptions, func(e rule) bool { return e.subject == f.pkg && usesAny(e.object, used) })
 				if i >= 0 {
-					excused[exceptions[i]] = true
+					usedExceptions[exceptions[i]] = true
 					continue
 				}
-				faults = append(faults, fmt.Sprintf("%s: %s: %s", f.at(sel.Pos()), used, r.why))
+				faults = append(faults, fmt.Sprintf("%s: %s: %s", f.at(sel.Pos()), used, r.reason))
 			}
 			return true
 		})
 	}
 	for _, e := range exceptions {
-		if !excused[e] {
-			faults = append(faults, fmt.Sprintf("nothing needs the exception of %s for %s any more", e.who, e.what))
+		if !usedExceptions[e] {
+			faults = append(faults, fmt.Sprintf("unused exception of %s for %s", e.subject, e.object))
 		}
 	}
 	return faults
@@ -60,25 +60,26 @@ func usesAny(patterns, used string) bool {
 	})
 }
 
-// checkInit finds init functions, which run whether or not the importer wants what they do.
+// checkInit finds init functions, which run regardless of what an importer needs.
 func checkInit(t *tree) (faults []string) {
 	for _, f := range t.files {
 		for _, d := range f.ast.Decls {
 			if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv == nil && fn.Name.Name == "init" {
-				faults = append(faults, f.at(d.Pos())+": func init runs unasked: build it in New")
+				faults = append(faults, f.at(d.Pos())+": func init runs in every importing program: initialize in New")
 			}
 		}
 	}
 	return faults
 }
 
-// checkPackages holds each package to a name that says what it is, and to one package comment in godoc's form.
+// checkPackages checks that each package has a specific name and one package comment in godoc's
+// form.
 func checkPackages(t *tree) (faults []string) {
 	comments := map[string]int{}
 	for _, f := range t.files {
 		name := f.ast.Name.Name
-		if fitsAny(vagueNames, name) || fitsAny(vagueNames, path.Base(f.pkg)) {
-			faults = append(faults, fmt.Sprintf("%s: package %s is named for being there, not for what it is", f.path, name))
+		if matchesAny(vagueNames, name) || matchesAny(vagueNames, path.Base(f.pkg)) {
+			faults = append(faults, fmt.Sprintf("%s: package %s has a vague name", f.path, name))
 		}
 		if f.test() {
 			continue
@@ -98,30 +99,30 @@ func checkPackages(t *tree) (faults []string) {
 	}
 	for pkg, n := range comments {
 		if n != 1 {
-			faults = append(faults, fmt.Sprintf("%s has %d package comments: one tells a stranger how to use it", pkg, n))
+			faults = append(faults, fmt.Sprintf("%s has %d package comments: one must describe its use", pkg, n))
 		}
 	}
 	return faults
 }
 
-// checkLengths holds files to rows of lengths, generated ones aside.
+// checkLengths checks the lengths of files, except generated ones.
 func checkLengths(t *tree, rows []length) (faults []string) {
 	for _, f := range t.files {
-		most := 0
+		limit := 0
 		for _, r := range rows {
-			if fits(r.in, f.pkg) && (r.file == "" || r.file == path.Base(f.path)) {
-				most = r.most
+			if matches(r.in, f.pkg) && (r.file == "" || r.file == path.Base(f.path)) {
+				limit = r.limit
 			}
 		}
-		if f.lines > most && !ast.IsGenerated(f.ast) {
-			faults = append(faults, fmt.Sprintf("%s has %d lines, more than %d: it wants to be two files", f.path, f.lines, most))
+		if f.lines > limit && !ast.IsGenerated(f.ast) {
+			faults = append(faults, fmt.Sprintf("%s has %d lines, more than %d: split it", f.path, f.lines, limit))
 		}
 	}
 	return faults
 }
 
-// checkBudgets counts exported names, those for other systems too.
-func checkBudgets(t *tree, most map[string]int) (faults []string) {
+// checkBudgets counts exported names, including those for other systems.
+func checkBudgets(t *tree, budgets map[string]int) (faults []string) {
 	names := map[string]map[string]bool{}
 	for _, f := range t.files {
 		if f.test() {
@@ -134,15 +135,15 @@ func checkBudgets(t *tree, most map[string]int) (faults []string) {
 			names[f.pkg][name] = true
 		}
 	}
-	for pkg, budget := range most {
+	for pkg, budget := range budgets {
 		if n := len(names[pkg]); n > budget {
-			faults = append(faults, fmt.Sprintf("%s exports %d names, more than %d: unexport first", pkg, n, budget))
+			faults = append(faults, fmt.Sprintf("%s exports %d names, more than %d: unexport some", pkg, n, budget))
 		}
 	}
 	return faults
 }
 
-// exported gives the top-level names that godoc lists; a method counts with its type.
+// exported returns the top-level names that godoc lists; methods belong to their type.
 func exported(f *ast.File) (names []string) {
 	var all []*ast.Ident
 	for _, d := range f.Decls {

@@ -18,16 +18,16 @@ import (
 	"sync"
 )
 
-// module is left out where a row names one of our own packages.
+// module is the prefix that rows omit for packages of this module.
 const module = "github.com/seed93082962/agenthost"
 
-// tree is what the checks look at.
+// tree is the input of the checks.
 type tree struct {
 	files []*file
 	deps  map[string][]string // import path to import paths, of every package in the build; without tests
 }
 
-// file is one Go file, for whichever system it is built.
+// file is one Go file, for any system.
 type file struct {
 	path  string // relative to the module
 	pkg   string // its directory, relative to the module
@@ -42,7 +42,7 @@ func (f *file) at(p token.Pos) string {
 	return f.path + ":" + strconv.Itoa(f.set.Position(p).Line)
 }
 
-// imports gives the import paths of the file by the name that each has in it.
+// imports returns the import paths of the file by their names in it.
 func (f *file) imports() map[string]string {
 	byName := map[string]string{}
 	for _, spec := range f.ast.Imports {
@@ -72,7 +72,7 @@ func parse(name string, src []byte) (*file, error) {
 	return &file{path: name, pkg: path.Dir(name), lines: bytes.Count(src, []byte("\n")), set: set, ast: syntax}, nil
 }
 
-// relative names one of our own packages as the rows do.
+// relative returns the name of a package of this module in the rows.
 func relative(importPath string) (pkg string, ours bool) {
 	if importPath == module {
 		return ".", true
@@ -94,7 +94,8 @@ var repository = sync.OnceValues(func() (*tree, error) {
 	return t, err
 })
 
-// readFiles parses every Go file below root but those of nested modules, of testdata and of hidden folders.
+// readFiles parses every Go file below root, except nested modules, testdata and hidden
+// directories.
 func readFiles(root string) ([]*file, error) {
 	var files []*file
 	err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
@@ -125,7 +126,7 @@ func readFiles(root string) ([]*file, error) {
 	return files, err
 }
 
-// readDeps asks the go command for the import graph of everything that this module builds.
+// readDeps runs the go command for the import graph of everything that this module builds.
 func readDeps(root string) (map[string][]string, error) {
 	cmd := exec.Command("go", "list", "-deps", "-json=ImportPath,Imports", "./...")
 	cmd.Dir = root

@@ -1,5 +1,6 @@
-// Package child starts child processes that leave nothing behind: a child has a process group of its own, which ends
-// with it, and on Linux it dies with the process that started it, however that ended.
+// Package child starts child processes that leave no processes behind. A child has its own process
+// group, which is killed when the child ends. On Linux the child is also killed when its parent
+// ends for any reason.
 //
 //	cmd := &exec.Cmd{Path: bash, Args: []string{"bash", "-c", command}, Env: env, Stdout: &output}
 //	p, err := child.Start(cmd)
@@ -13,10 +14,10 @@
 //	}
 //	return p.Err()
 //
-// What it cannot reach: a descendant that made a group of its own (setsid, or the job control of a shell) is not ended
-// with the group, and a kill -9 of the parent ends the child but not the child's children. On systems that are neither
-// Linux nor Windows a child outlives a parent that is killed. On Windows there is no group, so that the child alone is
-// ended, and Terminate is Kill.
+// Limits: a descendant in another group (setsid, or the job control of a shell) is not killed. A
+// kill -9 of the parent kills the child but not the children of the child. On systems other than
+// Linux and Windows, a child survives a parent that is killed. Windows has no process groups: only
+// the child is killed, and Terminate is Kill.
 package child
 
 import (
@@ -28,28 +29,30 @@ import (
 	"time"
 )
 
-// waitDelay is how long pipes may stay open after the child has ended, where the command does not say.
+// waitDelay is the default of exec.Cmd.WaitDelay: the time that pipes may stay open after the child
+// has ended.
 const waitDelay = 2 * time.Second
 
-var errEnv = errors.New("the environment is not set: nil would pass on that of the parent")
+var errEnv = errors.New("the environment is not set: nil would be that of the parent")
 
-// Process is a child that was started, and its group. It is safe for concurrent use.
+// Process is a started child and its group. It is safe for concurrent use.
 type Process struct {
 	cmd  *exec.Cmd
 	done chan struct{}
 	err  error // written before done is closed
 
-	mu    sync.Mutex // guards ended, and is held while the group is signalled
-	ended bool       // the id of the group may belong to others from now on
+	mu    sync.Mutex // guards ended; held while the group is signalled
+	ended bool       // the id of the group may be in use by another group
 }
 
-// Start starts cmd in a session and so in a process group of its own: it has no terminal to ask anything on.
-// cmd.Env must not be nil, and cmd.WaitDelay defaults to 2 s, so that a descendant that holds the pipes cannot hold up
-// the end. Give cmd.Stdout a writer, or a pipe made by os.Pipe: what cmd.StdoutPipe answers is closed when the child ends,
-// read or not. The caller leaves cmd alone until Done.
+// Start starts cmd in a new session, and therefore in a new process group and without a terminal.
+// cmd.Env must not be nil. cmd.WaitDelay defaults to 2 s, so that a descendant that holds the pipes
+// does not delay Done further. cmd.Stdout should be a writer or a pipe of os.Pipe: the pipe of
+// cmd.StdoutPipe is closed when the child ends, whether it was read or not. The caller must not use
+// cmd until Done is closed.
 //
-// Each child costs a thread. The kernel sends the parent-death signal when the thread that forked ends, and the Go
-// scheduler may end a thread at any time, so that one is kept for as long as the child lives.
+// Each child occupies a thread. The kernel sends the parent-death signal when the thread that
+// forked the child ends, and the Go scheduler may end an unlocked thread at any time.
 func Start(cmd *exec.Cmd) (*Process, error) {
 	if cmd.Env == nil {
 		return nil, fmt.Errorf("start %s: %w", cmd.Path, errEnv)
@@ -79,13 +82,14 @@ func (p *Process) run(started chan<- error) {
 	close(p.done)
 }
 
-// PID is the id of the child, and where there are groups that of its group.
+// PID returns the id of the child, which is also the id of its group.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Done is closed when the child has been waited for and the rest of its group is gone.
+// Done returns a channel that is closed when the child has been waited for and its group is empty.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Err is what cmd.Wait answered, an *exec.ExitError for instance; nil before Done.
+// Err returns the error of cmd.Wait, such as an *exec.ExitError. It returns nil until Done is
+// closed.
 func (p *Process) Err() error {
 	select {
 	case <-p.done:
@@ -95,13 +99,14 @@ func (p *Process) Err() error {
 	}
 }
 
-// Terminate asks the whole group to end: SIGTERM.
+// Terminate sends SIGTERM to the group.
 func (p *Process) Terminate() { p.signal(p.terminate) }
 
-// Kill ends the whole group: SIGKILL. It does nothing when the child has ended, also when its id is used again.
+// Kill sends SIGKILL to the group. It does nothing after the child has ended, since its id may be
+// in use again.
 func (p *Process) Kill() { p.signal(p.kill) }
 
-// Stop ends the group, by Kill if it is there after grace, and waits for Done.
+// Stop terminates the group, kills it after the grace period, and waits for Done.
 func (p *Process) Stop(grace time.Duration) {
 	if grace > 0 {
 		p.Terminate()
@@ -125,11 +130,12 @@ func (p *Process) signal(send func()) {
 	}
 }
 
-// end kills what is left of the group, if it is known to be that of the child. From then on it is not signalled any more.
-func (p *Process) end(known bool) {
+// end kills the rest of the group, if its id cannot be in use by another group yet. The group is
+// not signalled any more afterwards.
+func (p *Process) end(ours bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if known {
+	if ours {
 		p.kill()
 	}
 	p.ended = true

@@ -17,14 +17,15 @@ import (
 func TestChildDiesWithItsParent(t *testing.T) {
 	a := newActor(t, "middle")
 	p := a.start(t)
-	a.ready(t)                           // says the child of the middle process
-	require.NoError(t, a.Process.Kill()) // the middle process alone: its child has its own group
+	a.ready(t)                           // printed by the child of the middle process
+	require.NoError(t, a.Process.Kill()) // only the middle process: its child has a group of its own
 	<-p.Done()
 	a.requireGone(t)
 }
 
-// A thread ends with the goroutine that is locked to it, and with it what was forked there to die with its parent.
-func TestChildOutlivesTheThreadOfWhoStartedIt(t *testing.T) {
+// A thread ends with the goroutine that is locked to it. The kernel then sends the parent-death
+// signal to the children that were forked on that thread.
+func TestChildOutlivesTheThreadOfItsCaller(t *testing.T) {
 	const children = 16
 	var (
 		actors    [children]*actor
@@ -49,7 +50,7 @@ func TestChildOutlivesTheThreadOfWhoStartedIt(t *testing.T) {
 	}
 	for _, thread := range threads {
 		if thread == os.Getpid() {
-			continue // the first thread is put to rest and not ended
+			continue // the first thread is parked, not ended
 		}
 		require.Eventually(t, func() bool {
 			_, err := os.Stat(fmt.Sprintf("/proc/self/task/%d", thread))

@@ -16,19 +16,19 @@ import (
 	"github.com/seed93082962/agenthost/internal/child"
 )
 
-func TestStartAnswersTheExitCode(t *testing.T) {
+func TestErrHasTheExitCode(t *testing.T) {
 	a := newActor(t, "exit", "3")
 	p := a.start(t)
 	<-p.Done()
 	exit, ok := p.Err().(*exec.ExitError) //nolint:errorlint // it is the very value
 	require.True(t, ok, "%v", p.Err())
 	require.Equal(t, 3, exit.ExitCode())
-	p.Terminate() // harmless from now on
+	p.Terminate() // without effect after the end
 	p.Kill()
 	p.Stop(time.Hour)
 }
 
-func TestStartRefuses(t *testing.T) {
+func TestStartRejects(t *testing.T) {
 	a := newActor(t, "exit", "0")
 	a.Env = nil
 	_, err := child.Start(a.Cmd)
@@ -83,7 +83,7 @@ func TestStop(t *testing.T) {
 func TestGroupEndsWithItsLeader(t *testing.T) {
 	a := newActor(t, "parent")
 	p := a.start(t)
-	a.ready(t) // says the child's child
+	a.ready(t) // printed by the grandchild
 	require.NoError(t, a.in.Close())
 	<-p.Done()
 	require.NoError(t, p.Err())
@@ -96,10 +96,10 @@ func TestGroupEndsWithItsLeader(t *testing.T) {
 		require.Zero(t, n)
 		return true
 	}))
-	require.NoError(t, err, "when Done says so nobody holds the output any more")
+	require.NoError(t, err, "no process has the output open after Done")
 }
 
-func TestPipesHeldByARunawayDoNotHoldUpTheEnd(t *testing.T) {
+func TestPipesOfARunawayDoNotDelayTheEnd(t *testing.T) {
 	a := newActor(t, "runaway")
 	a.Stderr = a.Stdout // the runaway's end is seen there
 	mine := a.Stdout.(*os.File)

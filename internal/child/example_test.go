@@ -12,7 +12,7 @@ import (
 
 func ExampleStart() {
 	env := []string{"PATH=/usr/bin:/bin"}
-	sh, err := child.Look("sh", env)
+	sh, err := child.LookPath("sh", env)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -23,7 +23,7 @@ func ExampleStart() {
 		fmt.Println(err)
 		return
 	}
-	<-p.Done() // and so is the sleep
+	<-p.Done() // the sleep has been killed
 	fmt.Print(output.String())
 	// Output: started
 }

@@ -8,7 +8,7 @@ func attributes(given *syscall.SysProcAttr) *syscall.SysProcAttr { return given 
 
 func (p *Process) terminate() { p.kill() }
 
-func (p *Process) kill() { _ = p.cmd.Process.Kill() } // fails when it has ended already, which is as well
+func (p *Process) kill() { _ = p.cmd.Process.Kill() } // fails only if the child has ended
 
 func (p *Process) wait() error {
 	waited := p.cmd.Wait()
@@ -16,5 +16,5 @@ func (p *Process) wait() error {
 	return waited
 }
 
-// SignalName is the name of the signal that ended the child of which err was answered: there are none here.
+// SignalName returns "": this system has no signals.
 func SignalName(error) string { return "" }

@@ -13,7 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// goneWithin bounds the wait for a killed group: who hangs in the kernel dies when that lets go.
+// goneWithin bounds the wait for a killed group. A process that is blocked in the kernel ends
+// later.
 const goneWithin = 250 * time.Millisecond
 
 func attributes(given *syscall.SysProcAttr) *syscall.SysProcAttr {
@@ -21,7 +22,7 @@ func attributes(given *syscall.SysProcAttr) *syscall.SysProcAttr {
 	if given != nil {
 		attr = *given
 	}
-	attr.Setsid, attr.Setpgid, attr.Pgid = true, false, 0 // the leader of a session leads a group too, and cannot leave it
+	attr.Setsid, attr.Setpgid, attr.Pgid = true, false, 0 // the leader of a session also leads a group, and cannot leave it
 	dieWithParent(&attr)
 	return &attr
 }
@@ -30,18 +31,19 @@ func (p *Process) terminate() { p.send(unix.SIGTERM) }
 
 func (p *Process) kill() { p.send(unix.SIGKILL) }
 
-// send has no error to tell: a group that is gone needs no signal, and one under another user takes none.
+// send signals the group. Errors are ignored: the group is empty, or belongs to another user.
 func (p *Process) send(sig unix.Signal) { _ = unix.Kill(-p.PID(), sig) }
 
-// awaitGone waits until nobody lives in the killed group.
+// awaitGone waits until the killed group is empty.
 func (p *Process) awaitGone() {
 	pause := time.Millisecond
 	for end := time.Now().Add(goneWithin); time.Now().Before(end) && populated(p.PID()); pause *= 2 {
-		time.Sleep(pause) // nothing tells of the end of processes that are not one's children
+		time.Sleep(pause) // the end of a process that is not a child has no event
 	}
 }
 
-// SignalName is the name, such as "SIGKILL", of the signal that ended the child of which err was answered; otherwise "".
+// SignalName returns the name of the signal, such as "SIGKILL", that ended the child with the given
+// Err, or "".
 func SignalName(err error) string {
 	exit, ok := errors.AsType[*exec.ExitError](err)
 	if !ok {

@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-// Look finds an executable in the PATH of env, the environment that it will run with, not that of this process. A name
-// with a separator is answered as it is; a folder of PATH that is relative is passed over, because it would depend on
-// where the child runs. Without the executable the error wraps exec.ErrNotFound.
-func Look(name string, env []string) (string, error) {
+// LookPath finds an executable in the PATH of env, the environment of the child. It returns a name
+// with a separator unchanged. Relative directories of PATH are skipped, since they depend on the
+// working directory of the child. If there is no such executable, the error wraps exec.ErrNotFound.
+func LookPath(name string, env []string) (string, error) {
 	if name == "" {
 		return "", fmt.Errorf("find executable: no name: %w", exec.ErrNotFound)
 	}
@@ -38,7 +38,7 @@ func Look(name string, env []string) (string, error) {
 	return "", fmt.Errorf("find executable %q: %w", name, exec.ErrNotFound)
 }
 
-// variable answers the last value of a variable, which is the one that counts.
+// variable returns the last value of a variable, which overrides the earlier ones.
 func variable(env []string, name string) string {
 	for _, entry := range slices.Backward(env) {
 		key, value, _ := strings.Cut(entry, "=")

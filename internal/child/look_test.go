@@ -13,10 +13,10 @@ import (
 	"github.com/seed93082962/agenthost/internal/child"
 )
 
-func TestLook(t *testing.T) {
+func TestLookPath(t *testing.T) {
 	first, second := t.TempDir(), t.TempDir()
 	for path, mode := range map[string]os.FileMode{
-		filepath.Join(first, "plain"):  0o644, // not executable: passed over
+		filepath.Join(first, "plain"):  0o644, // not executable: skipped
 		filepath.Join(second, "plain"): 0o755,
 		filepath.Join(second, "tool"):  0o755,
 	} {
@@ -30,16 +30,16 @@ func TestLook(t *testing.T) {
 		env        []string
 		want       string // empty: not found
 	}{
-		{"in the second folder", "tool", []string{both}, filepath.Join(second, "tool")},
+		{"in the second directory", "tool", []string{both}, filepath.Join(second, "tool")},
 		{"not an executable", "plain", []string{both}, filepath.Join(second, "plain")},
 		{"the last PATH counts", "tool", []string{both, "PATH=" + first}, ""},
 		{"a path", "./bin/tool", nil, "./bin/tool"},
 		{"no PATH", "tool", []string{"HOME=/"}, ""},
-		{"relative folders", "tool", []string{"PATH=.::" + filepath.Base(second)}, ""},
+		{"relative directories", "tool", []string{"PATH=.::" + filepath.Base(second)}, ""},
 		{"no name", "", []string{both}, ""},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			got, err := child.Look(row.look, row.env)
+			got, err := child.LookPath(row.look, row.env)
 			require.Equal(t, row.want, got)
 			if row.want == "" {
 				require.ErrorIs(t, err, exec.ErrNotFound)

@@ -19,7 +19,7 @@ import (
 	"github.com/seed93082962/agenthost/internal/child"
 )
 
-// The test binary is its own child: called with a part to play, it plays that instead of running tests.
+// The test binary is also the child: with the name of a role as its argument, it runs that role.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && play(os.Args[1:]) {
 		return
@@ -27,7 +27,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// play waits for the end of its input, which the test holds, so that nothing outlives the tests either.
+// play runs a role. A role waits for the end of its input, which the test holds open, so that no
+// process outlives the tests.
 func play(part []string) bool {
 	switch part[0] {
 	case "exit":
@@ -35,15 +36,15 @@ func play(part []string) bool {
 		os.Exit(code)
 	case "echo":
 		_, _ = io.Copy(os.Stdout, os.Stdin)
-	case "stubborn": // does not end when it is asked to
+	case "stubborn": // ignores SIGTERM
 		signal.Ignore(syscall.SIGTERM)
 		fmt.Println("ready")
 		wait()
 	case "obedient":
-		told := make(chan os.Signal, 1)
-		signal.Notify(told, syscall.SIGTERM)
+		terminated := make(chan os.Signal, 1)
+		signal.Notify(terminated, syscall.SIGTERM)
 		fmt.Println("ready")
-		<-told
+		<-terminated
 		os.Exit(7)
 	case "parent": // of a child in its group, which waits for another file
 		cmd := inherit(exec.Command(os.Args[0], "stubborn"))
@@ -54,7 +55,7 @@ func play(part []string) bool {
 		cmd := inherit(exec.Command(os.Args[0], "echo"))
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 		fail(cmd.Start())
-	case "middle": // does what the tests do
+	case "middle": // starts a child as the tests do
 		_, err := child.Start(inherit(exec.Command(os.Args[0], "stubborn")))
 		fail(err)
 		wait()
@@ -64,7 +65,8 @@ func play(part []string) bool {
 	return true
 }
 
-// environment has children that were built with the race detector exit at once, not after a second.
+// environment makes children that were built with the race detector exit without a delay of one
+// second.
 func environment() []string { return []string{"GORACE=atexit_sleep_ms=0"} }
 
 func wait() { _, _ = io.Copy(io.Discard, os.Stdin) }
@@ -81,12 +83,12 @@ func fail(err error) {
 	}
 }
 
-// actor is a child that plays a part, before it is started.
+// actor is a child with a role that is not started yet.
 type actor struct {
 	*exec.Cmd
-	in  *os.File      // until it is closed, the child waits
-	end *os.File      // the test's end of the child's output
-	out *bufio.Reader // of end; ends when the last process that has the child's output is gone
+	in  *os.File      // the child waits until it is closed
+	end *os.File      // the read end of the child's output
+	out *bufio.Reader // of end; at EOF when no process has the child's output open
 }
 
 func newActor(t *testing.T, part ...string) *actor {
@@ -113,7 +115,7 @@ func pipe(t *testing.T) (r, w *os.File) {
 	return r, w
 }
 
-// start starts the child, and leaves it alone with its ends of the pipes.
+// start starts the child and closes the child's ends of the pipes.
 func (a *actor) start(t *testing.T) *child.Process {
 	t.Helper()
 	p, err := child.Start(a.Cmd)
@@ -133,7 +135,7 @@ func (a *actor) ready(t *testing.T) {
 	require.Equal(t, "ready\n", line)
 }
 
-// requireGone waits for the end of the child and of all that has its output.
+// requireGone waits until the child and all other processes with its output have ended.
 func (a *actor) requireGone(t *testing.T) {
 	t.Helper()
 	rest, err := io.ReadAll(a.out)

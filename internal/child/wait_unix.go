@@ -10,8 +10,8 @@ import (
 
 func dieWithParent(*syscall.SysProcAttr) {}
 
-// wait kills the rest of the group when the child has been waited for. A group that has members keeps its id; that of an
-// empty one could be given anew in between, within microseconds.
+// wait kills the rest of the group after it has reaped the child. The id of a group with members is
+// not reused; that of an empty group could be, within microseconds.
 func (p *Process) wait() error {
 	waited := p.cmd.Wait()
 	p.end(true)

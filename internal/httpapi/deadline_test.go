@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// pipes is a listener on connections in memory, whose deadlines go by the clock of synctest.
+// pipes is a listener for in-memory connections, whose deadlines use the clock of synctest.
 type pipes struct {
 	conns chan net.Conn
 	done  chan struct{}
@@ -29,7 +29,7 @@ func (p *pipes) Accept() (net.Conn, error) {
 func (p *pipes) Close() error   { close(p.done); return nil }
 func (p *pipes) Addr() net.Addr { return &net.UnixAddr{} }
 
-// connect serves the API on one connection and returns the client's end of it.
+// connect serves the API on one connection and returns the client's end.
 func connect(t *testing.T) net.Conn {
 	l := &pipes{conns: make(chan net.Conn, 1), done: make(chan struct{})}
 	server := &http.Server{Handler: api(io.Discard), ReadHeaderTimeout: time.Hour}
@@ -45,7 +45,7 @@ func connect(t *testing.T) net.Conn {
 	return client
 }
 
-func TestABodyThatDoesNotCome(t *testing.T) {
+func TestStalledBody(t *testing.T) {
 	for name, row := range map[string]struct {
 		request string
 		status  int
@@ -71,7 +71,7 @@ func TestABodyThatDoesNotCome(t *testing.T) {
 	}
 }
 
-func TestTheDeadlineIsForTheBodyAlone(t *testing.T) {
+func TestDeadlineAppliesOnlyToTheBody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := connect(t)
 		answers := bufio.NewReader(client)
@@ -86,7 +86,7 @@ func TestTheDeadlineIsForTheBodyAlone(t *testing.T) {
 	})
 }
 
-func TestAnAnswerThatNobodyReads(t *testing.T) {
+func TestUnreadResponse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := connect(t)
 		begin := time.Now()
@@ -104,7 +104,7 @@ func TestAnAnswerThatNobodyReads(t *testing.T) {
 		require.NoError(t, err)
 		read := 0
 		buf := make([]byte, 32<<10)
-		for err == nil { // slowly, but some of it in each half minute
+		for err == nil { // slowly, but with progress every half minute
 			var n int
 			n, err = io.ReadFull(client, buf)
 			read += n

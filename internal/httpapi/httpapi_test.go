@@ -121,15 +121,15 @@ func TestShell(t *testing.T) {
 			if row.body != "" {
 				require.Equal(t, row.body, string(body))
 			}
-			server.Close() // the line is written after the answer
-			for _, part := range append(row.logged, "requestId=my-id") {
+			server.Close() // the line is written after the response
+			for _, part := range append(row.logged, "request_id=my-id") {
 				require.Contains(t, log.String(), part)
 			}
 		})
 	}
 }
 
-func TestHalfAnAnswerDoesNotLookWhole(t *testing.T) {
+func TestIncompleteResponseIsNotWellFormed(t *testing.T) {
 	for _, path := range []string{"/panic/late", "/abort"} {
 		var log bytes.Buffer
 		server := httptest.NewServer(api(&log))

@@ -8,23 +8,24 @@ import (
 	"io"
 	"net/http"
 	"reflect"
-	"slices"
 	"strconv"
 	"time"
 	"unicode/utf8"
+
+	"github.com/seed93082962/agenthost/internal/deadline"
 )
 
-// ErrTooLarge is what [ReadJSON] answers to a body that is over the limit.
+// ErrTooLarge is the error of [ReadJSON] for a body over the limit.
 var ErrTooLarge = errors.New("request body is too large")
 
-// BodyError says what is wrong with a body, in words for the client. Field is the path of the field that has the wrong
-// type, such as "user.name"; "" where the fault is not a field's.
+// BodyError describes an invalid body to the client. Field is the path of the field with the wrong
+// type, such as "user.name", or empty if no field is at fault.
 type BodyError struct{ Message, Field string }
 
 func (e *BodyError) Error() string { return "read body: " + e.Message }
 
-// ReadJSON decodes the body, of at most limit bytes, into v. Unknown fields are ignored. It
-// answers [ErrTooLarge], a [*BodyError], or the error of a client that went away.
+// ReadJSON decodes the body, of at most limit bytes, into v. Unknown fields are ignored. The error
+// is [ErrTooLarge], a [*BodyError], or an error of the connection.
 func ReadJSON(w http.ResponseWriter, r *http.Request, limit int64, v any) error {
 	data, err := ReadBody(w, r, limit)
 	if err != nil {
@@ -33,7 +34,7 @@ func ReadJSON(w http.ResponseWriter, r *http.Request, limit int64, v any) error 
 	return ParseJSON(data, v)
 }
 
-// ReadBody is the first half of [ReadJSON]: the whole body.
+// ReadBody returns the whole body. It is the first half of [ReadJSON].
 func ReadBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
 	if r.ContentLength > limit {
 		return nil, ErrTooLarge
@@ -48,7 +49,7 @@ func ReadBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 	return data, nil
 }
 
-// ParseJSON is the second half of [ReadJSON].
+// ParseJSON decodes a body into v. It is the second half of [ReadJSON].
 func ParseJSON(data []byte, v any) error {
 	if !utf8.Valid(data) {
 		return &BodyError{Message: "the body is not UTF-8"}
@@ -71,10 +72,10 @@ func ParseJSON(data []byte, v any) error {
 	case errors.As(err, &notTime):
 		return &BodyError{Message: "a time must be in the form of RFC 3339, such as 2006-01-02T15:04:05Z"}
 	}
-	return &BodyError{Message: err.Error()} // of an UnmarshalJSON of ours, worded for clients
+	return &BodyError{Message: err.Error()} // an UnmarshalJSON of this module returns messages for clients
 }
 
-// kind says what JSON a Go type takes.
+// kind returns the JSON type for a Go type.
 func kind(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.String:
@@ -92,17 +93,17 @@ func kind(t reflect.Type) string {
 	}
 }
 
-// Shared among answers: who changes a header replaces the slice, as http.Header.Set does.
+// Shared by all responses: Header.Set replaces a slice and does not change it.
 var (
 	jsonType = []string{"application/json"}
 	noSniff  = []string{"nosniff"}
 )
 
-// WriteJSON answers with v as the JSON body. It has written nothing when it returns an error.
+// WriteJSON responds with v as JSON. It has written nothing when it returns an error.
 func WriteJSON(w http.ResponseWriter, status int, v any) error {
 	data, err := json.Marshal(v)
 	if err != nil {
-		return fmt.Errorf("encode answer: %w", err)
+		return fmt.Errorf("encode response: %w", err)
 	}
 	data = append(data, '\n')
 	h := w.Header()
@@ -110,11 +111,7 @@ func WriteJSON(w http.ResponseWriter, status int, v any) error {
 	h["Content-Length"] = []string{strconv.Itoa(len(data))}
 	h["X-Content-Type-Options"] = noSniff
 	w.WriteHeader(status)
-	for chunk := range slices.Chunk(data, writeChunk) {
-		writeWithin(w, writeTimeout)
-		if _, err := w.Write(chunk); err != nil {
-			return nil // a client that is gone, or does not read, needs no answer
-		}
-	}
+	out := deadline.NewWriter(w, 0) // a stalled client must not keep a response in memory
+	_, _ = out.Write(data)          // the client disconnected or does not read
 	return nil
 }

@@ -6,33 +6,34 @@ import (
 	"net/http"
 )
 
-// response notes what was answered, for the access log.
+// response records the response for the access log.
 type response struct {
 	http.ResponseWriter
 	status int
 	bytes  int64
-	path   string // what stands in the log in place of the request's path
-	unread bool   // there is a request body that has not come to its end
+	path   string // replaces the path of the request in the log
+	unread bool   // the request body is not read to its end
 }
 
-// Unwrap lets http.ResponseController reach what net/http offers beside.
+// Unwrap makes the methods of the wrapped writer available to http.ResponseController.
 func (w *response) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// LogAs sets the path that the access log shows of the request that w answers, where the real one may hold a secret.
-// w is what Wrap passed on.
+// LogAs sets the path in the access log for the request of w, if the real path may contain a
+// secret. w is the writer that Wrap passes to the handler.
 func LogAs(w http.ResponseWriter, path string) {
 	if res, ok := w.(*response); ok {
 		res.path = path
 	}
 }
 
-// Began reports whether a part of the answer is written already. w is what Wrap passed on.
+// Began reports whether a part of the response has been written. w is the writer that Wrap passes
+// to the handler.
 func Began(w http.ResponseWriter) bool {
 	res, ok := w.(*response)
 	return ok && res.status != 0
 }
 
-// Status is the status that was answered; a handler that wrote nothing answered 200.
+// Status returns the status of the response, which is 200 for a handler that wrote nothing.
 func (w *response) Status() int { return cmp.Or(w.status, http.StatusOK) }
 
 func (w *response) WriteHeader(status int) {
@@ -42,15 +43,15 @@ func (w *response) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// begin notes that the answer begins.
+// begin records the start of the response.
 func (w *response) begin(status int) {
 	if w.status != 0 {
 		return
 	}
 	w.status = status
 	if w.unread {
-		// Before it sends the answer, net/http waits for the rest of the body. One that does not
-		// come would hold the connection for ever.
+		// net/http waits for the rest of the request body before it sends the response. A stalled
+		// body would hold the connection forever.
 		readWithin(w.ResponseWriter, drainTimeout)
 	}
 }
@@ -62,7 +63,7 @@ func (w *response) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// ReadFrom keeps sendfile within reach.
+// ReadFrom allows net/http to use sendfile(2).
 func (w *response) ReadFrom(r io.Reader) (int64, error) {
 	w.begin(http.StatusOK)
 	n, err := io.Copy(w.ResponseWriter, r)
@@ -70,7 +71,7 @@ func (w *response) ReadFrom(r io.Reader) (int64, error) {
 	return n, err
 }
 
-// body notices the end of a request body.
+// body detects the end of a request body.
 type body struct {
 	io.ReadCloser
 	res *response
@@ -80,7 +81,7 @@ func (b *body) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err == io.EOF && b.res.unread {
 		b.res.unread = false
-		readWithin(b.res.ResponseWriter, 0) // the deadline was for the body: the answer may take its time
+		readWithin(b.res.ResponseWriter, 0) // the deadline was for the body; the handler may take longer
 	}
 	return n, err
 }

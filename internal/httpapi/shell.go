@@ -1,6 +1,9 @@
-// Package httpapi is what the HTTP APIs of this project have in common: request ids, the access
-// log, panics, the router's settings, and JSON in and out. Each API brings its one error adapter
-// and its routes.
+// Package httpapi has the common parts of the HTTP APIs of this module: request ids, the access
+// log, recovery from panics, the settings of the router, and JSON bodies. An API adds its error
+// adapter and its routes.
+//
+// A body is read only up to the limit of its route before it is decoded into typed values, so that
+// the limit bounds time and memory. encoding/json bounds the depth.
 package httpapi
 
 import (
@@ -10,6 +13,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -17,36 +21,44 @@ import (
 
 	"github.com/julienschmidt/httprouter"
 
+	"github.com/seed93082962/agenthost/internal/excerpt"
 	"github.com/seed93082962/agenthost/internal/ids"
 )
 
-// RequestIDHeader carries the request id, in and out.
+// maxLoggedPath bounds the bytes of a path, which the client chooses, in the access log.
+const maxLoggedPath = 512
+
+// RequestIDHeader is the header of the request id in requests and responses.
 const RequestIDHeader = "X-Request-Id"
 
-// What the router answers by itself. An API's error adapter words them.
+// Errors of the router. The error adapter of an API chooses their text.
 var (
 	ErrNotFound         = errors.New("no such path")
 	ErrMethodNotAllowed = errors.New("method not allowed")
 )
 
-// ErrPanic is what Fail gets for a handler that panicked. The log has it already.
+// ErrPanic is the error that Fail receives for a handler that panicked. It is already logged.
 var ErrPanic = errors.New("panic")
 
-// Handler answers a request, or returns an error and has written nothing.
+// Handler responds to a request, or returns an error and has written nothing.
 type Handler func(w http.ResponseWriter, r *http.Request, ps httprouter.Params) error
 
-// Shell holds what is around the handlers of one API.
+// Shell is the configuration of the common parts of an API.
 type Shell struct {
 	Logger *slog.Logger
 
-	// Fail is the error adapter: it answers the request with what the error is to a client.
+	// Fail is the error adapter: it responds to the request with an error.
 	Fail func(w http.ResponseWriter, r *http.Request, err error)
 
-	// Quiet paths are logged at debug level: probes come every few seconds.
+	// RemoteIP returns the client's address for the access log, or "". If it is nil, the log has
+	// none.
+	RemoteIP func(r *http.Request) string
+
+	// Quiet reports whether a path is logged at debug level, such as that of a frequent probe.
 	Quiet func(path string) bool
 }
 
-// Router makes a router that answers everything unknown through Fail, and nothing by itself.
+// Router returns a router that passes unknown paths and methods to Fail.
 func (s *Shell) Router() *httprouter.Router {
 	router := httprouter.New()
 	router.RedirectTrailingSlash = false
@@ -54,7 +66,7 @@ func (s *Shell) Router() *httprouter.Router {
 	router.HandleOPTIONS = false
 	router.NotFound = s.failing(ErrNotFound)
 	router.MethodNotAllowed = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// httprouter names OPTIONS among the allowed methods, though it was told not to answer it.
+		// httprouter includes OPTIONS in the allowed methods even if it does not handle it.
 		allow := strings.Split(w.Header().Get("Allow"), ", ")
 		allow = slices.DeleteFunc(allow, func(method string) bool { return method == http.MethodOptions })
 		w.Header().Set("Allow", strings.Join(allow, ", "))
@@ -67,7 +79,7 @@ func (s *Shell) failing(err error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.Fail(w, r, err) })
 }
 
-// Handle makes a route of a handler.
+// Handle adapts a handler for the router.
 func (s *Shell) Handle(h Handler) httprouter.Handle {
 	return func(w http.ResponseWriter, r *http.Request, ps httprouter.Params) {
 		if err := h(w, r, ps); err != nil {
@@ -76,12 +88,12 @@ func (s *Shell) Handle(h Handler) httprouter.Handle {
 	}
 }
 
-// Wrap puts request id, access log and the catch for panics around a handler.
+// Wrap adds request ids, the access log and recovery from panics to a handler.
 func (s *Shell) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		begin := time.Now()
 		id := r.Header.Get(RequestIDHeader)
-		if !ids.Plain(id, 128) { // it is going to stand in logs
+		if !ids.Plain(id, 128) { // it is logged
 			id = ids.New()
 		}
 		w.Header().Set(RequestIDHeader, id)
@@ -94,12 +106,12 @@ func (s *Shell) Wrap(next http.Handler) http.Handler {
 		defer func() {
 			p := recover()
 			if p != nil && p != http.ErrAbortHandler { //nolint:errorlint // net/http compares it the same way
-				s.Logger.Error("panic", "panic", fmt.Sprint(p), "requestId", id, "stack", string(debug.Stack()))
+				s.Logger.Error("panic", "panic", fmt.Sprint(p), "request_id", id, "stack", string(debug.Stack()))
 				if res.status == 0 {
 					s.Fail(res, r, fmt.Errorf("%w: %v", ErrPanic, p))
 					p = nil
 				} else {
-					p = http.ErrAbortHandler // half an answer must not look like a whole one
+					p = http.ErrAbortHandler // an incomplete response must not be well-formed
 				}
 			}
 			s.log(r, res, id, begin)
@@ -117,21 +129,25 @@ func (s *Shell) log(r *http.Request, res *response, id string, begin time.Time) 
 		level = slog.LevelDebug
 	}
 	if ctx := context.Background(); s.Logger.Enabled(ctx, level) {
-		s.Logger.LogAttrs(ctx, level, "request",
-			slog.String("method", r.Method), slog.String("path", cut(cmp.Or(res.path, r.URL.Path))),
+		attrs := []slog.Attr{
+			slog.String("method", r.Method), slog.String("path", excerpt.Shorten(cmp.Or(res.path, r.URL.Path), maxLoggedPath)),
 			slog.Int("status", res.Status()), slog.Int64("bytes", res.bytes),
-			slog.Int64("durationMs", time.Since(begin).Milliseconds()), slog.String("requestId", id))
+			slog.Int64("duration_ms", time.Since(begin).Milliseconds()), slog.String("request_id", id),
+		}
+		if s.RemoteIP != nil {
+			attrs = append(attrs, slog.String("remote_ip", s.RemoteIP(r)))
+		}
+		s.Logger.LogAttrs(ctx, level, "request", attrs...)
 	}
 }
 
-// cut keeps what a caller chose from filling the log.
-func cut(s string) string {
-	const most = 512
-	if len(s) > most {
-		return strings.ToValidUTF8(s[:most], "") + "..."
-	}
-	return s
+// HasEncodedSlash reports whether the path of u has a slash that is percent-encoded. net/http
+// decodes it, so that a router would take it for a separator: a handler rejects such a path as
+// unknown. The raw path is also checked if it does not fit the decoded one, as after a handler that
+// changed only one of them.
+func HasEncodedSlash(u *url.URL) bool {
+	return u.RawPath != "" && strings.Contains(strings.ToLower(u.RawPath), "%2f")
 }
 
-// RequestID returns the id that Wrap gave the request that w answers.
+// RequestID returns the id that Wrap assigned to the request of w.
 func RequestID(w http.ResponseWriter) string { return w.Header().Get(RequestIDHeader) }

@@ -1,4 +1,4 @@
-// Package ids makes the ids of this project: all of them are UUIDs, in the 36-character form
+// Package ids generates and parses ids. All ids of this module are UUIDs in the 36-character form
 // and in lower case.
 package ids
 
@@ -8,21 +8,21 @@ import (
 	"github.com/google/uuid"
 )
 
-// ID is a UUID as a value that can be compared and be the key of a map.
+// ID is a UUID as a comparable value.
 type ID = uuid.UUID
 
-// ErrMalformed is what [Parse] answers to anything that is not the 36-character form.
+// ErrMalformed is the error of [Parse] for text that is not in the 36-character form.
 var ErrMalformed = errors.New("malformed UUID")
 
-// New makes an id that sorts by the time it was made (version 7).
+// New returns an id that sorts by its time of creation (version 7).
 func New() string { return uuid.Must(uuid.NewV7()).String() }
 
-// Random makes an id that tells nothing, not even when it was made (version 4).
+// Random returns an id without information, not even about its time (version 4).
 func Random() ID { return uuid.New() }
 
-// Parse reads the 36-character form, in upper or lower case, and no other.
+// Parse parses the 36-character form in upper or lower case.
 func Parse(s string) (ID, error) {
-	// uuid.Parse takes three more forms, told apart by their length.
+	// uuid.Parse accepts three more forms with other lengths.
 	if len(s) != 36 {
 		return ID{}, ErrMalformed
 	}
@@ -33,7 +33,7 @@ func Parse(s string) (ID, error) {
 	return id, nil
 }
 
-// Plain reports whether s is made of 1 to most of the characters A-Z, a-z, 0-9, '.', '_' and '-'.
+// Plain reports whether s has 1 to most characters, all of them A-Z, a-z, 0-9, '.', '_' or '-'.
 func Plain(s string, most int) bool {
 	for i := range len(s) {
 		c := s[i]

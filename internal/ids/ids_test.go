@@ -9,7 +9,7 @@ import (
 	"github.com/seed93082962/agenthost/internal/ids"
 )
 
-func TestParseTakesTheLongFormOnly(t *testing.T) {
+func TestParseAcceptsOnlyTheLongForm(t *testing.T) {
 	const id = "0b1c2d3e-4f50-4a61-8b72-93a4b5c6d7e8"
 	for name, in := range map[string]string{
 		"lower case": id,

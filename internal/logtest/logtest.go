@@ -1,4 +1,4 @@
-// Package logtest keeps what a server logs or prints, for a test that reads it while the server still writes.
+// Package logtest records the log or output of a server for a test that reads it concurrently.
 //
 //	var log logtest.Buffer
 //	logger := slog.New(slog.NewTextHandler(&log, nil))
@@ -9,11 +9,12 @@ import (
 	"sync"
 )
 
-// Buffer is an [io.Writer] for many goroutines. The zero value is empty and ready for use.
+// Buffer is an [io.Writer] that is safe for concurrent use. The zero value is empty and ready for
+// use.
 type Buffer struct {
-	mu    sync.Mutex // guards all below
+	mu    sync.Mutex // guards the fields below
 	buf   bytes.Buffer
-	wrote chan struct{} // closed by the next write; nil while nobody has asked for it
+	wrote chan struct{} // closed by the next write; nil if there is no waiter
 }
 
 // Write implements io.Writer.
@@ -27,14 +28,14 @@ func (b *Buffer) Write(p []byte) (int, error) {
 	return b.buf.Write(p)
 }
 
-// String returns what was written so far.
+// String returns everything written so far.
 func (b *Buffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.buf.String()
 }
 
-// Now returns what was written so far, and a channel that is closed by the next write, for whoever waits for a text.
+// Now returns everything written so far, and a channel that is closed by the next write.
 func (b *Buffer) Now() (text string, wrote <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

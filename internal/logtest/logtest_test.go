@@ -11,7 +11,7 @@ import (
 	"github.com/seed93082962/agenthost/internal/logtest"
 )
 
-func TestWhatManyWriteIsReadMeanwhile(t *testing.T) {
+func TestConcurrentReadsAndWrites(t *testing.T) {
 	var log logtest.Buffer
 	const writers, each = 4, 100
 	for w := range writers {
@@ -32,7 +32,7 @@ func TestWhatManyWriteIsReadMeanwhile(t *testing.T) {
 	}
 }
 
-func TestAllWhoWaitAreWoken(t *testing.T) {
+func TestAllWaitersWake(t *testing.T) {
 	var log logtest.Buffer
 	var woken sync.WaitGroup
 	for range 3 {
@@ -45,7 +45,7 @@ func TestAllWhoWaitAreWoken(t *testing.T) {
 	_, wrote := log.Now()
 	select {
 	case <-wrote:
-		require.Fail(t, "told of a write that was before")
+		require.Fail(t, "received an earlier write")
 	default:
 	}
 }

@@ -1,8 +1,9 @@
-// Package openapitest holds what a server answers against its OpenAPI document, strictly: a status, a header or a field that
-// the document does not name must not come, and what the server refuses with 400 the document must not permit.
+// Package openapitest compares the responses of a server with its OpenAPI document. The comparison
+// is strict: every status, header and field of a response must be documented, and a request that
+// the server rejects with 400 must be invalid by the document.
 //
-// A [Document] judges requests with their answers, each an [Exchange]. Whether all that the document has came about is for its
-// user to note: Check returns the operation for that.
+// A [Document] checks exchanges of a request and a response. Check returns the operation, so that
+// its caller can verify that everything documented has occurred.
 package openapitest
 
 import (
@@ -20,16 +21,16 @@ import (
 	"github.com/getkin/kin-openapi/routers/legacy"
 )
 
-// Config says what a document is made of, and what it does not say itself.
+// Config is a document and the facts that it does not contain.
 type Config struct {
-	File    string            // its path
-	Streams []string          // media types of bodies that a schema says nothing of
-	Headers map[string]string // what every answer has, without being documented with each
-	Plain   []string          // headers that may come undocumented, beside Content-Type, Content-Length and Date
+	File    string            // path of the document
+	Streams []string          // media types of bodies without a schema
+	Headers map[string]string // headers that every response has, without being documented for each
+	Plain   []string          // headers that need not be documented, in addition to Content-Type, Content-Length and Date
 }
 
-// Document is an OpenAPI document in whose answers objects have no fields but those that it names. It may be used by many
-// goroutines.
+// Document is an OpenAPI document in whose responses objects have only documented fields. It is
+// safe for concurrent use.
 type Document struct {
 	*openapi3.T
 	router  routers.Router
@@ -37,7 +38,7 @@ type Document struct {
 	known   []string // headers that need not be documented
 }
 
-// Load reads a document, which must be valid with all its examples.
+// Load reads a document, which must be valid including its examples.
 func Load(cfg Config) (*Document, error) {
 	for _, media := range cfg.Streams {
 		openapi3filter.RegisterBodyDecoder(media, openapi3filter.FileBodyDecoder)
@@ -49,7 +50,7 @@ func Load(cfg Config) (*Document, error) {
 	if err := doc.Validate(context.Background(), openapi3.EnableSchemaFormatValidation()); err != nil {
 		return nil, fmt.Errorf("validate the document: %w", err)
 	}
-	doc.Servers = nil // answers come from test servers
+	doc.Servers = nil // responses come from test servers
 	if err := closeSchemas(doc); err != nil {
 		return nil, err
 	}
@@ -61,8 +62,8 @@ func Load(cfg Config) (*Document, error) {
 	return &Document{T: doc, router: router, headers: cfg.Headers, known: known}, nil
 }
 
-// closeSchemas lets objects have no other fields than those they name. The bodies of requests stay open, as servers ignore
-// what they do not know.
+// closeSchemas restricts objects to their documented fields. Request bodies stay open, because
+// servers ignore unknown fields.
 func closeSchemas(doc *openapi3.T) error {
 	open := map[*openapi3.Schema]bool{}
 	for _, item := range doc.Paths.Map() {
@@ -86,7 +87,7 @@ func closeSchemas(doc *openapi3.T) error {
 	})
 }
 
-// All lists the operations, as "GET /v1/agents/{agentId}" and what the document has of it.
+// All returns the operations by name, such as "GET /v1/agents/{agentId}".
 func (d *Document) All() map[string]*openapi3.Operation {
 	all := map[string]*openapi3.Operation{}
 	for path, item := range d.Paths.Map() {
@@ -97,7 +98,7 @@ func (d *Document) All() map[string]*openapi3.Operation {
 	return all
 }
 
-// Schema is the one that is named so among the components, or by a reference to them; nil where there is none.
+// Schema returns the schema with a name or reference of the components, or nil.
 func (d *Document) Schema(name string) *openapi3.Schema {
 	ref := d.Components.Schemas[strings.TrimPrefix(name, "#/components/schemas/")]
 	if ref == nil {
@@ -106,7 +107,7 @@ func (d *Document) Schema(name string) *openapi3.Schema {
 	return ref.Value
 }
 
-// Fits holds a JSON value, as encoding/json reads it, against the schema of that name.
+// Fits checks a JSON value, as decoded by encoding/json, against the schema with that name.
 func (d *Document) Fits(schema string, value any) error {
 	s := d.Schema(schema)
 	if s == nil {
@@ -115,14 +116,14 @@ func (d *Document) Fits(schema string, value any) error {
 	return s.VisitJSON(value, schemaOptions()...)
 }
 
-// Exchange is a request and its answer. The body of the request, where there is one, is JSON.
+// Exchange is a request and its response. The body of the request, if any, is JSON.
 type Exchange struct {
 	Method, Target, Body string
 	Status               int
 	Header               http.Header
 	Answer               string
 
-	// Unforeseen says that the request may be refused for what no document can know.
+	// Unforeseen means that the request may be rejected for reasons outside the document.
 	Unforeseen bool
 }
 
@@ -139,8 +140,8 @@ func (x Exchange) request() (*http.Request, error) {
 	return req, nil
 }
 
-// Check holds an exchange against the operation that the document has for it, which it returns with its path: the answer, and
-// the request where it was accepted, or refused with 400.
+// Check checks an exchange against its operation, which it returns with its path: the response
+// always, the request if it was accepted or rejected with 400.
 func (d *Document) Check(x Exchange) (*routers.Route, error) {
 	req, err := x.request()
 	if err != nil {
@@ -153,9 +154,9 @@ func (d *Document) Check(x Exchange) (*routers.Route, error) {
 	in := &openapi3filter.RequestValidationInput{Request: req, PathParams: params, Route: route, Options: options()}
 	switch err := openapi3filter.ValidateRequest(req.Context(), in); {
 	case x.Status == http.StatusBadRequest && !x.Unforeseen && err == nil:
-		return nil, fmt.Errorf("%s: the document permits what was refused", x)
+		return nil, fmt.Errorf("%s: the document permits a rejected request", x)
 	case x.Status < 400 && err != nil:
-		return nil, fmt.Errorf("%s: the document does not permit what was accepted: %w", x, err)
+		return nil, fmt.Errorf("%s: the document does not permit an accepted request: %w", x, err)
 	}
 	if err := d.checkAnswer(in, x); err != nil {
 		return nil, fmt.Errorf("%s: %w", x, err)
@@ -163,7 +164,8 @@ func (d *Document) Check(x Exchange) (*routers.Route, error) {
 	return route, nil
 }
 
-// CheckOutside holds the answer to a request of which the document has no operation against one of its response components.
+// CheckOutside checks the response to a request without an operation against one of the response
+// components.
 func (d *Document) CheckOutside(response string, x Exchange) error {
 	ref := d.Components.Responses[response]
 	if ref == nil {
@@ -189,12 +191,12 @@ func (d *Document) checkAnswer(in *openapi3filter.RequestValidationInput, x Exch
 	if err := openapi3filter.ValidateResponse(in.Request.Context(), out); err != nil {
 		return err
 	}
-	documented := in.Route.Operation.Responses.Status(x.Status) // which the validator does not ask for with HEAD and 304
+	documented := in.Route.Operation.Responses.Status(x.Status) // the validator does not check it for HEAD and 304
 	if documented == nil {
-		return errors.New("the document does not know the status")
+		return errors.New("the status is not documented")
 	}
 	if x.Method == http.MethodHead && x.Answer != "" {
-		return errors.New("the answer to HEAD has a body")
+		return errors.New("the response to HEAD has a body")
 	}
 	for name, want := range d.headers {
 		if values := x.Header.Values(name); !slices.Equal(values, []string{want}) {
@@ -204,13 +206,13 @@ func (d *Document) checkAnswer(in *openapi3filter.RequestValidationInput, x Exch
 	known := slices.AppendSeq(slices.Clone(d.known), maps.Keys(documented.Value.Headers))
 	for name := range x.Header {
 		if !slices.ContainsFunc(known, func(k string) bool { return strings.EqualFold(k, name) }) {
-			return fmt.Errorf("the document does not know header %s", name)
+			return fmt.Errorf("undocumented header %s", name)
 		}
 	}
 	return nil
 }
 
-// options make the validator look at what it leaves alone otherwise.
+// options enable optional checks of the validator.
 func options() *openapi3filter.Options {
 	return &openapi3filter.Options{
 		IncludeResponseStatus: true, AuthenticationFunc: openapi3filter.NoopAuthenticationFunc, SchemaValidationOptions: schemaOptions(),
@@ -218,7 +220,7 @@ func options() *openapi3filter.Options {
 }
 
 func schemaOptions() []openapi3.SchemaValidationOption {
-	const uuid = `^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$` // in lower case, as all that we write
+	const uuid = `^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$` // in lower case, like all generated ids
 	return []openapi3.SchemaValidationOption{
 		openapi3.EnableJSONSchema2020(),
 		openapi3.WithStringFormatValidator("uuid", openapi3.NewRegexpFormatValidator(uuid)),

@@ -28,7 +28,8 @@ func load(t *testing.T) *openapitest.Document {
 	return doc
 }
 
-// exchange has a request, an answer with the header that all have, and more headers as names and values.
+// exchange returns a request and a response with the common header, and more headers as names and
+// values.
 func exchange(method, target, body string, status int, media, answer string, headers ...string) openapitest.Exchange {
 	h := http.Header{"Cache-Control": {"no-store"}, "Date": {"today"}}
 	if media != "" {
@@ -47,12 +48,12 @@ func TestCheck(t *testing.T) {
 	unforeseen.Unforeseen = true
 	for name, row := range map[string]struct {
 		x    openapitest.Exchange
-		want string // in the fault; "" where there is none
+		want string // in the fault; "" if there is none
 	}{
 		"an answer":              {exchange("GET", "/notes/1", "", 200, json, note), ""},
 		"a documented header":    {exchange("GET", "/notes/1", "", 200, json, note, "ETag", "x"), ""},
 		"a plain header":         {exchange("GET", "/notes/1", "", 200, json, note, "X-Plain", "x"), ""},
-		"another header":         {exchange("GET", "/notes/1", "", 200, json, note, "X-More", "x"), "does not know header X-More"},
+		"another header":         {exchange("GET", "/notes/1", "", 200, json, note, "X-More", "x"), "undocumented header X-More"},
 		"a header that all have": {exchange("GET", "/notes/1", "", 200, json, note, "Cache-Control", "private"), `header Cache-Control is ["private"]`},
 		"another field":          {exchange("GET", "/notes/1", "", 200, json, `{"id":"`+id+`","more":1}`), `"more"`},
 		"no such field":          {exchange("GET", "/notes/1", "", 200, json, `{}`), "missing property 'id'"},
@@ -60,18 +61,18 @@ func TestCheck(t *testing.T) {
 		"another media type":     {exchange("GET", "/notes/1", "", 200, "text/plain", note), "text/plain"},
 		"another status":         {exchange("GET", "/notes/1", "", 404, json, `{"error":"x"}`), "status"},
 		"not modified":           {exchange("GET", "/notes/1", "", 304, "", ""), ""},
-		"not modified, unknown":  {exchange("GET", "/lines", "", 304, "", ""), "does not know the status"},
+		"not modified, unknown":  {exchange("GET", "/lines", "", 304, "", ""), "the status is not documented"},
 		"a stream":               {exchange("GET", "/lines", "", 200, "application/x-lines", "{}\n{}\n"), ""},
 		"another path":           {exchange("GET", "/note", "", 200, json, note), "find the operation of GET /note"},
 		"another method":         {exchange("POST", "/notes/1", "", 200, json, note), "find the operation of POST /notes/1"},
 		"HEAD":                   {exchange("HEAD", "/notes/1", "", 200, json, ""), ""},
 		"HEAD with a body":       {exchange("HEAD", "/notes/1", "", 200, json, note), "has a body"},
-		"HEAD, another status":   {exchange("HEAD", "/notes/1", "", 404, json, ""), "does not know the status"},
+		"HEAD, another status":   {exchange("HEAD", "/notes/1", "", 404, json, ""), "the status is not documented"},
 		"accepted":               {exchange("PUT", "/notes/1", `{"text":"x","later":1}`, 204, "", ""), ""},
-		"accepted by mistake":    {exchange("PUT", "/notes/1", `{"text":1}`, 204, "", ""), "does not permit what was accepted"},
+		"accepted by mistake":    {exchange("PUT", "/notes/1", `{"text":1}`, 204, "", ""), "does not permit an accepted request"},
 		"refused":                {exchange("PUT", "/notes/1", `{}`, 400, json, `{"error":"x"}`), ""},
 		"refused by the path":    {exchange("GET", long, "", 400, json, `{"error":"x"}`), ""},
-		"refused by mistake":     {exchange("GET", "/notes/1", "", 400, json, `{"error":"x"}`), "permits what was refused"},
+		"refused by mistake":     {exchange("GET", "/notes/1", "", 400, json, `{"error":"x"}`), "permits a rejected request"},
 		"unforeseen":             {unforeseen, ""},
 		"a target that is none":  {exchange("GET", "%zz", "", 200, json, note), "invalid URL escape"},
 	} {
@@ -112,7 +113,7 @@ func TestAll(t *testing.T) {
 	require.Equal(t, []string{"GET /lines", "GET /notes/{id}", "HEAD /notes/{id}", "PUT /notes/{id}"}, slices.Sorted(maps.Keys(load(t).All())))
 }
 
-func TestLoadRefusesWhatIsNoDocument(t *testing.T) {
+func TestLoadRejectsInvalidDocuments(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "openapi.yaml")
 	_, err := openapitest.Load(openapitest.Config{File: path})
 	require.ErrorIs(t, err, os.ErrNotExist)

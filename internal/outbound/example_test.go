@@ -19,5 +19,5 @@ func ExamplePublic() {
 		defer res.Body.Close()
 		fmt.Println(http.StatusText(res.StatusCode))
 	}
-	// Output: the address is private or reserved, and only public ones may be called
+	// Output: the address is private or reserved, and only public addresses are allowed
 }

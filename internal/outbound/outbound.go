@@ -1,6 +1,6 @@
-// Package outbound makes what calls other servers: [Transport] for calls that are answered by a stream, to servers that
-// the configuration names, and [Public] for calls to where a model or a script wants to, which reach public addresses
-// alone.
+// Package outbound provides HTTP transports for calls to other servers. [Transport] is for
+// streaming responses of servers that the configuration names. [Public] is for URLs that a model or
+// a script chooses: it connects only to public addresses.
 package outbound
 
 import (
@@ -9,23 +9,23 @@ import (
 	"time"
 )
 
-// Transport has no limit on the time to the first byte: a model may think for minutes, and
-// whoever calls knows how long is too long. It looks for no proxy in the environment, and asks for
-// no compression, which would hold a stream up.
+// Transport returns a transport without a limit on the time to the first byte: a model may think
+// for minutes, and the caller bounds the time. It uses no proxy, and no compression, which would
+// delay a stream.
 func Transport() *http.Transport {
 	return &http.Transport{
-		DialContext:           (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+		DialContext:           withoutResolver((&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext),
 		TLSHandshakeTimeout:   10 * time.Second,
 		ExpectContinueTimeout: time.Second,
 		ForceAttemptHTTP2:     true,
 		DisableCompression:    true,
-		MaxIdleConnsPerHost:   256, // the default of 2 would have nearly every call shake hands anew
+		MaxIdleConnsPerHost:   256, // with the default of 2, nearly every call needs a new handshake
 		IdleConnTimeout:       90 * time.Second,
-		// A stream waits with these, and nothing passes through them but headers and single
-		// tokens: a read or write of more goes past them. The defaults are 4 KiB each.
+		// Each waiting stream holds these buffers. Larger reads and writes bypass them. The
+		// defaults are 4 KiB each.
 		ReadBufferSize:  1 << 10,
 		WriteBufferSize: 1 << 10,
-		// Finds out that a peer is gone without a word while an answer is awaited.
+		// Detects a peer that disappeared without closing the connection.
 		HTTP2: &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second},
 	}
 }

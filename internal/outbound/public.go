@@ -17,16 +17,17 @@ const (
 )
 
 // ErrAddress is wrapped by the error of a call to an address that is not public.
-var ErrAddress = errors.New("the address is private or reserved, and only public ones may be called")
+var ErrAddress = errors.New("the address is private or reserved, and only public addresses are allowed")
 
-// Public makes a client for URLs that nobody trusted chose. It connects to public addresses (see [IsPublic]) and to those
-// that allow, unless it is nil, answers true for. The address is checked when it is dialled, after every lookup of its
-// name and for every redirect, so that no name can lead elsewhere the second time. No proxy is used, which would dial for
-// it, and no cookies are kept.
+// Public returns a client for untrusted URLs. It connects to public addresses (see [IsPublic]) and
+// to addresses for which allow returns true; allow may be nil. The address is checked when it is
+// dialled, after each lookup and for each redirect, so that a name cannot resolve to another
+// address after the check. The client uses no proxy, because a proxy would dial the address itself,
+// and stores no cookies.
 //
-// It follows 5 redirects, none from https to http, which would show to everyone what the first call kept secret. An answer
-// may have 64 KiB of headers, which must come within a minute; the context of a call bounds the rest. The client is to be
-// kept: each has its own connections.
+// The client follows 5 redirects, none of them from https to http. A response has at most 64 KiB of
+// headers, which must arrive within a minute; the context of a call bounds the rest. Callers should
+// reuse the client: each client has its own connections.
 func Public(allow func(netip.Addr) bool) *http.Client {
 	dialer := net.Dialer{
 		Timeout:   10 * time.Second,
@@ -43,7 +44,7 @@ func Public(allow func(netip.Addr) bool) *http.Client {
 		},
 	}
 	t := Transport()
-	t.DialContext = dialer.DialContext
+	t.DialContext = withoutResolver(dialer.DialContext)
 	t.DisableCompression = false
 	t.MaxIdleConns, t.MaxIdleConnsPerHost, t.IdleConnTimeout = 64, 4, 30*time.Second
 	t.MaxResponseHeaderBytes, t.ResponseHeaderTimeout = maxHeaderBytes, time.Minute
@@ -59,14 +60,15 @@ func checkRedirect(r *http.Request, via []*http.Request) error {
 	case r.URL.Scheme != "http" && r.URL.Scheme != "https":
 		return fmt.Errorf("redirect to a %q URL: only http and https are followed", r.URL.Scheme)
 	case r.URL.Scheme == "http" && from.Scheme == "https":
-		return fmt.Errorf("redirect from https to %s: it is not followed, but may be called itself", r.URL.Redacted())
+		return fmt.Errorf("redirect from https to %s is not followed: it needs a call of its own", r.URL.Redacted())
 	}
 	return nil
 }
 
-// IsPublic answers whether addr belongs to one host of the public internet, as the special-purpose registries of IANA have
-// it. A way through a tunnel to an address that is embedded is not taken for public, but for that of NAT64 (RFC 6052),
-// through which a network without IPv4 reaches all the rest: there the embedded address counts.
+// IsPublic reports whether addr is the address of one host of the public internet, according to the
+// special-purpose registries of IANA. Addresses of tunnels that embed another address are not
+// public, except for NAT64 (RFC 6052), through which networks without IPv4 reach IPv4 hosts: there,
+// the embedded address is checked.
 func IsPublic(addr netip.Addr) bool {
 	addr = addr.Unmap().WithZone("") // a prefix contains no address with a zone
 	if nat64.Contains(addr) {
@@ -84,16 +86,16 @@ func IsPublic(addr netip.Addr) bool {
 	return true
 }
 
-// global6 is all that is given out as global unicast. Outside of it are loopback, link-local, unique local, multicast,
-// discard-only, and what embeds IPv4 in other ways.
+// global6 contains all global unicast addresses. Loopback, link-local, unique local, multicast and
+// discard-only addresses are outside of it, and so are other addresses that embed IPv4.
 var (
 	global6 = netip.MustParsePrefix("2000::/3")
 	nat64   = netip.MustParsePrefix("64:ff9b::/96")
 )
 
-// special are blocks that look like any other.
+// special lists blocks of addresses that are not public.
 var special = []netip.Prefix{
-	netip.MustParsePrefix("0.0.0.0/8"),        // this network: 0.0.0.0 reaches the own host
+	netip.MustParsePrefix("0.0.0.0/8"),        // this network: 0.0.0.0 is the own host
 	netip.MustParsePrefix("10.0.0.0/8"),       // private
 	netip.MustParsePrefix("100.64.0.0/10"),    // shared by the customers of a provider
 	netip.MustParsePrefix("127.0.0.0/8"),      // loopback

@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// loopback is where the servers of the tests are, 127.0.0.1 alone.
+// loopback allows only 127.0.0.1, the address of the test servers.
 func loopback(addr netip.Addr) bool { return addr == netip.AddrFrom4([4]byte{127, 0, 0, 1}) }
 
 func newClient(t *testing.T, allow func(netip.Addr) bool) *http.Client {
@@ -69,7 +69,7 @@ func TestIsPublic(t *testing.T) {
 	require.False(t, outbound.IsPublic(netip.Addr{}))
 }
 
-// A host in whatever way it is written is refused before a byte is sent.
+// A host is rejected before a byte is sent, regardless of how it is written.
 func TestPublicRefusesHosts(t *testing.T) {
 	hit := false
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { hit = true }))

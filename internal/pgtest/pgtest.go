@@ -1,14 +1,15 @@
-// Package pgtest gives tests PostgreSQL databases of their own. A package that uses it has
+// Package pgtest creates PostgreSQL databases for tests. A package that uses it has
 //
 //	func TestMain(m *testing.M) { pgtest.Main(m) }
 //
-// and its tests call [URL], which answers the address of an empty database. The databases are made on the server that the
-// environment variable TEST_DATABASE_URL names, else on a private one, which is started when the first test asks and is
-// gone, with its directory, when the test binary is, however that ended. The private server listens on a unix socket in
-// its directory and nowhere else, and runs as the user postgres or nobody when the tests are run by root, whom PostgreSQL
-// refuses.
+// and its tests call [URL], which returns the URL of an empty database. The databases are created
+// on the server that the environment variable TEST_DATABASE_URL names, or else on a private server.
+// The private server starts with the first call and ends, with its directory, when the test binary
+// ends, even if that is killed. It listens only on a Unix socket in its directory. If the tests run
+// as root, which PostgreSQL rejects, it runs as the user postgres or nobody.
 //
-// A test that needs PostgreSQL fails where there is none. It is never skipped, so that a green run has tested both engines.
+// A test fails if PostgreSQL is not installed. It is never skipped: a successful run has tested
+// both engines.
 package pgtest
 
 import (
@@ -24,15 +25,17 @@ import (
 	"go.uber.org/goleak"
 )
 
-// EnvURL names the environment variable with the address of a server to use in the place of a private one. Its user must
-// be allowed to create databases, and its database must exist: nothing is written there.
+// EnvURL is the environment variable with the URL of a server that is used instead of a private
+// one. Its user must be allowed to create databases, and its database must exist; nothing is
+// written to it.
 const EnvURL = "TEST_DATABASE_URL"
 
-// EnvBin names the environment variable with the directory of initdb and postgres for private servers. Without it, that
-// is the newest of /usr/lib/postgresql/*/bin, where Debian has them, else the one of initdb in the PATH.
+// EnvBin is the environment variable with the directory of initdb and postgres for private servers.
+// It defaults to the newest of /usr/lib/postgresql/*/bin, as on Debian, and then to the directory
+// of initdb in the PATH.
 const EnvBin = "TEST_POSTGRES_BIN"
 
-// shared are the servers of this test binary. A test binary has no other place to keep them between tests.
+// The servers that the tests of this binary share.
 var shared, durable lazy
 
 type lazy struct {
@@ -47,14 +50,14 @@ func (l *lazy) get(start func() (*Server, error)) (*Server, error) {
 }
 
 func (l *lazy) stop() error {
-	l.once.Do(func() {}) // nobody starts one from now on
+	l.once.Do(func() {}) // no server is started later
 	if l.server == nil {
 		return nil
 	}
 	return l.server.stop()
 }
 
-// Main runs the tests, stops the private servers, fails where goroutines are left over, and exits.
+// Main runs the tests, stops the private servers, fails if goroutines remain, and exits.
 func Main(m *testing.M, leaks ...goleak.Option) {
 	code := m.Run()
 	err := errors.Join(shared.stop(), durable.stop())
@@ -68,8 +71,8 @@ func Main(m *testing.M, leaks ...goleak.Option) {
 	os.Exit(code)
 }
 
-// URL answers the address of an empty database, as a postgres:// URL, which is dropped when the test ends, with whoever
-// is still connected. A private server does not write to the disk in earnest: it forgets all when the machine goes down.
+// URL returns the postgres:// URL of an empty database, which is dropped when the test ends, with
+// its remaining connections. A private server does not sync to the disk.
 func URL(t testing.TB) string {
 	t.Helper()
 	s, err := shared.get(func() (*Server, error) {
@@ -84,8 +87,9 @@ func URL(t testing.TB) string {
 	return s.URL(t)
 }
 
-// Durable is [URL] for benchmarks: what is committed is on the disk. A private server has its settings as shipped, but
-// for where it listens. The server of TEST_DATABASE_URL is held to fsync, synchronous_commit and full_page_writes being on.
+// Durable is [URL] for benchmarks: commits are synced to disk. A private server has default
+// settings, except its socket. The server of TEST_DATABASE_URL must have fsync, synchronous_commit
+// and full_page_writes on.
 func Durable(t testing.TB) string {
 	t.Helper()
 	s, err := durable.get(func() (*Server, error) {
@@ -104,8 +108,8 @@ func Durable(t testing.TB) string {
 	return url
 }
 
-// Start starts a private server for this test alone, for tests that stop it or need settings, such as "max_connections=5",
-// of their own. It ends with the test. To start one takes about a second, so prefer [URL].
+// Start starts a private server only for this test, which may stop it or need its own settings,
+// such as "max_connections=5". It ends with the test. A start takes about a second: prefer [URL].
 func Start(t testing.TB, settings ...string) *Server {
 	t.Helper()
 	s, err := start(slices.Concat(fast, settings))

@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// childEnv says what TestInChild does in a test binary that another test started.
+// childEnv selects the action of TestInChild in a child test binary.
 const childEnv = "AGENTHOST_PGTEST_CHILD"
 
 func TestInChild(t *testing.T) {
@@ -59,7 +59,7 @@ func TestEachTestHasItsOwnDatabase(t *testing.T) {
 	}
 }
 
-func TestDatabaseIsDroppedWithWhoeverIsConnected(t *testing.T) {
+func TestDatabaseIsDroppedWithItsConnections(t *testing.T) {
 	server := pgtest.Start(t)
 	t.Run("inner", func(t *testing.T) {
 		_, err := pgx.Connect(t.Context(), server.URL(t))
@@ -74,7 +74,7 @@ func databases(t *testing.T, c *pgx.Conn) (n int) {
 	return n
 }
 
-func TestServerDiesWithTheTests(t *testing.T) {
+func TestServerEndsWithTheTests(t *testing.T) {
 	t.Parallel()
 	cmd := child(t, "hang", pgtest.EnvURL+"=")
 	in, err := cmd.StdinPipe()
@@ -122,14 +122,14 @@ func TestNoPostgreSQLFailsTests(t *testing.T) {
 	out, err := child(t, "ask", pgtest.EnvURL+"=", pgtest.EnvBin+"="+t.TempDir()).CombinedOutput()
 	require.Error(t, err)
 	require.Contains(t, string(out), "--- FAIL: TestInChild")
-	require.Contains(t, string(out), "there is no PostgreSQL")
+	require.Contains(t, string(out), "PostgreSQL is not installed")
 	require.NotContains(t, string(out), "SKIP")
 }
 
-func TestServerThatDoesNotStartSaysWhy(t *testing.T) {
+func TestServerReportsWhyItDoesNotStart(t *testing.T) {
 	t.Parallel()
 	bin := t.TempDir()
-	require.NoError(t, os.Chmod(filepath.Dir(bin), 0o755)) // the server's user is another than the tests'
+	require.NoError(t, os.Chmod(filepath.Dir(bin), 0o755)) // the server runs as another user than the tests
 	require.NoError(t, os.WriteFile(bin+"/initdb", []byte("#!/bin/sh\necho no room >&2\nexit 1\n"), 0o755))
 	out, err := child(t, "ask", pgtest.EnvURL+"=", pgtest.EnvBin+"="+bin).CombinedOutput()
 	require.Error(t, err)
@@ -149,15 +149,15 @@ func TestGivenServer(t *testing.T) {
 	require.Zero(t, tables, "nothing is written in the one given")
 }
 
-func TestGivenServerIsNone(t *testing.T) {
+func TestGivenServerIsInvalid(t *testing.T) {
 	t.Parallel()
 	out, err := child(t, "ask", pgtest.EnvURL+"=postgres://u:hunter2%zz@host/db").CombinedOutput()
 	require.Error(t, err)
-	require.Contains(t, string(out), "read TEST_DATABASE_URL: it is no postgres:// URL")
+	require.Contains(t, string(out), "read TEST_DATABASE_URL: it is not a postgres:// URL")
 	require.NotContains(t, string(out), "hunter2")
 }
 
-func TestMainFailsWhereGoroutinesAreLeft(t *testing.T) {
+func TestMainFailsIfGoroutinesRemain(t *testing.T) {
 	t.Parallel()
 	out, err := child(t, "leak").CombinedOutput()
 	require.Error(t, err)
@@ -170,11 +170,11 @@ func TestDurable(t *testing.T) {
 	require.NoError(t, err, "%s", out)
 }
 
-func TestDurableRefusesAServerThatIsNot(t *testing.T) {
+func TestDurableRejectsAServerThatIsNot(t *testing.T) {
 	t.Parallel()
 	out, err := child(t, "durable", pgtest.EnvURL+"="+pgtest.Start(t).URL(t)).CombinedOutput()
 	require.Error(t, err)
-	require.Contains(t, string(out), "check the server's settings: fsync is off, and figures are told for on")
+	require.Contains(t, string(out), "check settings of the server: fsync is off, and benchmarks require on")
 }
 
 func TestSettings(t *testing.T) {

@@ -16,11 +16,10 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// startTimeout bounds the start of a private server: about a second on an idle machine, many on one that runs a whole
-// test suite.
+// startTimeout bounds the start of a private server, which takes about a second on an idle machine.
 const startTimeout = 2 * time.Minute
 
-// Settings of private servers. Several test binaries run at once on a small machine, so that each server is small.
+// Settings of private servers. They are small, because several test binaries run concurrently.
 var (
 	fast = []string{
 		"fsync=off", "synchronous_commit=off", "full_page_writes=off", "autovacuum=off",
@@ -30,9 +29,9 @@ var (
 	shipped []string
 )
 
-// watch is the parent of the server. It reads from a pipe whose other end this test binary alone holds, and ends the
-// server when that is closed: by Stop, or by the kernel when the binary was killed. Until the server has ended, it keeps
-// the standard output open, so that who reads that learns of its end.
+// watch is the parent process of the server. It reads from a pipe whose other end only this test
+// binary has, and ends the server when the pipe is closed: by Stop, or by the kernel if the binary
+// was killed. Its standard output is closed when the server has ended.
 const watch = `
 dir=$1 bin=$2; shift 2
 trap '' INT
@@ -48,7 +47,7 @@ wait $pid
 cd / && rm -rf "$dir"
 `
 
-var errMissing = errors.New("there is no PostgreSQL: initdb is neither in $" + EnvBin + " nor in /usr/lib/postgresql/*/bin nor in the PATH, " +
+var errMissing = errors.New("PostgreSQL is not installed: initdb is neither in $" + EnvBin + " nor in /usr/lib/postgresql/*/bin nor in the PATH, " +
 	"and $" + EnvURL + " names no server; 'make setup' installs it on Debian")
 
 func start(settings []string) (*Server, error) {
@@ -98,13 +97,14 @@ func launch(settings []string) (*Server, error) {
 		Scheme: "postgres", User: url.User("postgres"), Path: "/postgres", RawQuery: url.Values{"host": {dir}}.Encode(),
 	}}
 	if err := s.await(out, filepath.Join(dir, "log")); err != nil {
-		_ = s.stop() // its exit status says less
+		_ = s.stop() // its exit status is less specific
 		return nil, err
 	}
 	return s, nil
 }
 
-// await returns when the server answers, or fails with what it said when it ended: then out is at its end.
+// await waits until the server accepts connections. If it ends, which closes out, the error
+// contains its output.
 func (s *Server) await(out *os.File, log string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
@@ -126,15 +126,15 @@ func (s *Server) await(out *os.File, log string) error {
 		}
 		if ctx.Err() != nil {
 			text, _ := os.ReadFile(log)
-			return fmt.Errorf("it does not answer: %w: %s", err, text)
+			return fmt.Errorf("it does not accept connections: %w: %s", err, text)
 		}
 	}
 }
 
-// binaries answers the directory with the newest server. Debian keeps the servers out of the PATH.
+// binaries returns the directory of the newest server. On Debian, servers are not in the PATH.
 func binaries() (string, error) {
 	if dir := os.Getenv(EnvBin); dir != "" {
-		if _, err := os.Stat(filepath.Join(dir, "initdb")); err != nil { //nolint:gosec // whoever runs the tests says where
+		if _, err := os.Stat(filepath.Join(dir, "initdb")); err != nil { //nolint:gosec // a setting of the user who runs the tests
 			return "", errMissing
 		}
 		return dir, nil
@@ -158,10 +158,11 @@ func binaries() (string, error) {
 	return filepath.Dir(initdb), nil
 }
 
-// socketRoom is what the kernel leaves for the path of a socket's directory, in bytes.
+// socketRoom is the longest path of a directory for a Unix socket, in bytes.
 const socketRoom = 80
 
-// directory makes the directory of a server: where temporary files go, or in /tmp where that is too deep for a socket.
+// directory creates the directory of a server in the temporary directory, or in /tmp if that path
+// is too long for a socket.
 func directory() (string, error) {
 	parent := os.TempDir()
 	if len(parent) > socketRoom {

@@ -16,27 +16,28 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Server is a PostgreSQL server that makes databases for tests. It is safe for concurrent use.
+// Server is a PostgreSQL server that creates databases for tests. It is safe for concurrent use.
 type Server struct {
-	admin url.URL // of a database that exists, by a user who may create others
+	admin url.URL // of an existing database and a user with CREATEDB
 
 	private bool
-	cmd     *exec.Cmd // of a private server: the shell that watches over it
+	cmd     *exec.Cmd // of a private server: the shell that runs watch
 	alive   *os.File  // the shell ends the server when this is closed
 	stopped sync.Once
 	stopErr error
-	gone    atomic.Bool // its databases need no dropping
+	gone    atomic.Bool // its databases need not be dropped
 }
 
 func remote(address string) (*Server, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" {
-		return nil, fmt.Errorf("read %s: it is no postgres:// URL", EnvURL) // the cause may hold a password
+		return nil, fmt.Errorf("read %s: it is not a postgres:// URL", EnvURL) // the cause may contain a password
 	}
 	return &Server{admin: *u}, nil
 }
 
-// URL answers the address of an empty database, which is dropped when the test ends, with whoever is still connected.
+// URL returns the URL of an empty database, which is dropped when the test ends, with its remaining
+// connections.
 func (s *Server) URL(t testing.TB) string {
 	t.Helper()
 	name := "pgtest_" + rand.Text()
@@ -56,7 +57,7 @@ func (s *Server) URL(t testing.TB) string {
 	return u.String()
 }
 
-// Stop ends a private server at once, as if its machine had gone down, and removes its directory.
+// Stop terminates a private server immediately, as a power cut does, and removes its directory.
 func (s *Server) Stop(t testing.TB) {
 	t.Helper()
 	if err := s.stop(); err != nil {
@@ -104,7 +105,7 @@ func (s *Server) checkDurable(ctx context.Context) error {
 				return err
 			}
 			if value != "on" {
-				return fmt.Errorf("check the server's settings: %s is %s, and figures are told for on", name, value)
+				return fmt.Errorf("check settings of the server: %s is %s, and benchmarks require on", name, value)
 			}
 		}
 		return nil

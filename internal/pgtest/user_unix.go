@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// unprivileged are the attributes of a process that has a session of its own, so that an interrupt from the terminal
-// ends the tests first, and where root runs the tests, another user.
+// unprivileged returns the attributes of a process with its own session, so that an interrupt from
+// the terminal ends the tests first, and, if the tests run as root, with another user.
 func unprivileged() *syscall.SysProcAttr {
 	a := &syscall.SysProcAttr{Setsid: true}
 	if os.Geteuid() != 0 {
@@ -34,7 +34,7 @@ func giveAway(dir string) error {
 	return os.Chown(dir, int(uid), int(gid))
 }
 
-// account is whom the server runs as in the place of root.
+// account is the user of the server if the tests run as root.
 func account() (uid, gid uint32, err error) {
 	for _, name := range []string{"postgres", "nobody"} {
 		u, err := user.Lookup(name)
@@ -48,5 +48,5 @@ func account() (uid, gid uint32, err error) {
 		group, err := strconv.ParseUint(u.Gid, 10, 32)
 		return uint32(id), uint32(group), err
 	}
-	return 0, 0, errors.New("root may not run it, and there is neither a user postgres nor nobody")
+	return 0, 0, errors.New("root may not run it, and the users postgres and nobody do not exist")
 }

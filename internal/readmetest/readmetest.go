@@ -1,13 +1,15 @@
-// Package readmetest holds the README of a package to its tests. Each row of its tables is a rule, whose last cell names the
-// tests that hold it, separated by commas: package, function and, after a slash, words of a row or a check in that test.
+// Package readmetest checks the rules of a package against its tests. The tables of CONFORMANCE.md,
+// or of README.md in a package without one, have a rule in each row. The last cell names its tests,
+// separated by commas: package, function and, after a slash, words of a row or a check in that
+// test.
 //
 //	| Rule | Held by |
 //	|---|---|
 //	| Unknown fields of a body are ignored | `runtime.TestUnknownFieldsAreIgnored`, `hub/api.TestDecode/an object` |
 //
-// A package has its README checked by
+// A package checks its rules with
 //
-//	func TestTheReadmeNamesTestsThatExist(t *testing.T) { readmetest.Check(t, 250) }
+//	func TestConformanceNamesTestsThatExist(t *testing.T) { readmetest.Check(t, 250) }
 package readmetest
 
 import (
@@ -25,18 +27,23 @@ import (
 	"testing"
 )
 
-// held is a test as a README names it: package, function, and words in it.
+// held matches the name of a test in a document: package, function, and words in it.
 var held = regexp.MustCompile("`([a-z0-9/]+)\\.((?:Test|Fuzz|Example)\\w*)(?:/([^`]+))?`")
 
-// Check fails for each rule of README.md, in the directory of the test, that names no test or one that is not there, and
-// where there are fewer rules than least: tables that are not read as such hold nobody.
+// Check fails for each rule in the directory of the test that names no test or one that does not
+// exist, and if there are fewer rules than least: a table that is not recognized would check
+// nothing.
 func Check(t testing.TB, least int) {
 	t.Helper()
 	root, err := module()
 	if err != nil {
 		t.Fatal(err)
 	}
-	rules, faults, err := Read("README.md", root)
+	document := "CONFORMANCE.md"
+	if _, err := os.Stat(document); errors.Is(err, os.ErrNotExist) {
+		document = "README.md"
+	}
+	rules, faults, err := Read(document, root)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,22 +73,23 @@ func module() (string, error) {
 	}
 }
 
-// Read tells how many rules the tables of a document have, and what is wrong with them. Packages are named relative to root.
+// Read returns the number of rules in the tables of a document, and a description of each fault.
+// Packages are relative to root.
 func Read(document, root string) (rules int, faults []string, err error) {
 	text, err := os.ReadFile(document)
 	if err != nil {
 		return 0, nil, err
 	}
-	told, packages := map[string]bool{}, map[string]map[string][]string{}
+	known, packages := map[string]bool{}, map[string]map[string][]string{}
 	for _, row := range rows(string(text)) {
 		rule, names := row[0], held.FindAllStringSubmatch(row[len(row)-1], -1)
 		if rest := strings.Trim(held.ReplaceAllString(row[len(row)-1], ""), ", "); rest != "" || len(names) == 0 || rule == "" || len(row) < 2 {
 			faults = append(faults, "no test, or more than tests: "+strings.Join(row, " | "))
 		}
-		if told[rule] {
-			faults = append(faults, "told twice: "+rule)
+		if known[rule] {
+			faults = append(faults, "repeated: "+rule)
 		}
-		told[rule] = true
+		known[rule] = true
 		for _, name := range names {
 			pkg, function, words := name[1], name[2], name[3]
 			if packages[pkg] == nil {
@@ -90,17 +98,17 @@ func Read(document, root string) (rules int, faults []string, err error) {
 				}
 			}
 			if texts, ok := packages[pkg][function]; !ok || words != "" && !slices.Contains(texts, words) {
-				faults = append(faults, name[0]+" is not there: "+rule)
+				faults = append(faults, name[0]+" does not exist: "+rule)
 			}
 		}
 	}
-	return len(told), faults, nil
+	return len(known), faults, nil
 }
 
-// rows are the cells of all tables of a document, without their heads. One that is broken off by a | too many has another
-// number of cells than its head, and is one cell then.
+// rows returns the cells of each row in the tables of a document, without the heads. A row whose
+// number of cells differs from its head, such as one with an extra |, is returned as one cell.
 func rows(document string) (all [][]string) {
-	columns := 0 // of the table, once its head has passed
+	columns := 0 // of the table; 0 before its head
 	for line := range strings.Lines(document) {
 		line = strings.TrimSpace(line)
 		inner, ok := strings.CutPrefix(line, "|")
@@ -123,7 +131,8 @@ func rows(document string) (all [][]string) {
 	return all
 }
 
-// tests are the test functions of a package, each with the strings of its file, among which are the names of its rows.
+// tests returns the test functions of a package, each with the strings of its file. They include
+// the names of its rows.
 func tests(dir string) (map[string][]string, error) {
 	paths, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
 	if err != nil {
@@ -138,7 +147,7 @@ func tests(dir string) (map[string][]string, error) {
 		var texts []string
 		ast.Inspect(f, func(n ast.Node) bool {
 			if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
-				text, _ := strconv.Unquote(lit.Value) // the parser took it
+				text, _ := strconv.Unquote(lit.Value) // the parser accepted it
 				texts = append(texts, text)
 			}
 			return true

@@ -29,12 +29,12 @@ func TestRead(t *testing.T) {
 		"no test":            {head + "| It is | |\n", 1, "no test, or more than tests: It is | "},
 		"a promise":          {head + "| It is | `in/a.TestA` and more |\n", 1, "no test, or more than tests: It is | `in/a.TestA` and more"},
 		"no rule":            {head + "| | `in/a.TestA` |\n", 1, "no test, or more than tests:  | `in/a.TestA`"},
-		"told twice":         {head + "| It is | `in/a.TestA` |\n| It is | `in/a.FuzzA` |\n", 1, "told twice: It is"},
+		"told twice":         {head + "| It is | `in/a.TestA` |\n| It is | `in/a.FuzzA` |\n", 1, "repeated: It is"},
 		"a | in a cell":      {head + "| a|b | `in/a.TestA` |\n", 1, "no test, or more than tests: | a|b | `in/a.TestA` |"},
-		"another function":   {head + "| It is | `in/a.TestC` |\n", 1, "`in/a.TestC` is not there: It is"},
-		"a method":           {head + "| It is | `in/a.TestB` |\n", 1, "`in/a.TestB` is not there: It is"},
-		"another package":    {head + "| It is | `in/b.TestA` |\n", 1, "`in/b.TestA` is not there: It is"},
-		"other words":        {head + "| It is | `in/a.TestA/no row` |\n", 1, "`in/a.TestA/no row` is not there: It is"},
+		"another function":   {head + "| It is | `in/a.TestC` |\n", 1, "`in/a.TestC` does not exist: It is"},
+		"a method":           {head + "| It is | `in/a.TestB` |\n", 1, "`in/a.TestB` does not exist: It is"},
+		"another package":    {head + "| It is | `in/b.TestA` |\n", 1, "`in/b.TestA` does not exist: It is"},
+		"other words":        {head + "| It is | `in/a.TestA/no row` |\n", 1, "`in/a.TestA/no row` does not exist: It is"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			document := filepath.Join(t.TempDir(), "README.md")

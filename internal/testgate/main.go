@@ -1,7 +1,7 @@
-// Command testgate stands behind `go test -json` in `make test`. It prints what plain `go test` prints, so that a
-// passing package is one line and a failing one shows the output of what failed and nothing else, and it exits with 1
-// when a test failed, when a test was skipped, when a package did not come to its end, or when no test ran at all.
-// `go test` alone calls a skipped test and an empty run a success.
+// Command testgate filters `go test -json` in `make test`. It prints the output of plain `go test`:
+// one line for a passing package, and only the output of failed tests for a failing one. It exits
+// with 1 if a test failed or was skipped, if a package did not complete, or if no test ran. `go
+// test` itself reports a skipped test and an empty run as a success.
 package main
 
 import (
@@ -20,12 +20,13 @@ func main() {
 	}
 }
 
-// event is one line of `go test -json`, see `go doc test2json` and, for the build events, `go help buildjson`.
+// event is one line of `go test -json`; see `go doc test2json` and, for build events, `go help
+// buildjson`.
 type event struct {
 	Action      string
 	Package     string
-	ImportPath  string // of a build event, in the place of Package
-	Test        string // "" for what concerns the whole package
+	ImportPath  string // of a build event, instead of Package
+	Test        string // "" for the whole package
 	Output      string
 	FailedBuild string
 }
@@ -54,14 +55,14 @@ func run(in io.Reader, out io.Writer) error {
 
 type gate struct {
 	out     io.Writer
-	open    map[string]*pkg // packages that have not come to their end
+	open    map[string]*pkg // packages that have not completed
 	passed  int             // tests and subtests
 	failed  int
 	skipped []string // package and name of each
-	broken  int      // packages that failed, also those that did not build
+	broken  int      // packages that failed, including failed builds
 }
 
-// pkg holds a package's output until its verdict, because only then is it known which of it matters.
+// pkg holds the output of a package until its result decides which of it is printed.
 type pkg struct {
 	lines  []event
 	passed map[string]bool
@@ -96,7 +97,8 @@ func (g *gate) add(e event) {
 	}
 }
 
-// end takes in a package's own verdict. A package without test files ends with "skip", which is no skipped test.
+// end processes the result of a package. A package without test files ends with "skip", which is
+// not a skipped test.
 func (g *gate) end(p *pkg, e event) {
 	switch e.Action {
 	case "pass", "skip":
@@ -120,7 +122,7 @@ func (p *pkg) print(out io.Writer, want func(event) bool) {
 	}
 }
 
-// isFrame knows the lines with which the testing package frames a test's own output.
+// isFrame reports whether a line was added by the testing package around a test's output.
 func isFrame(line string) bool {
 	for _, frame := range []string{"=== RUN", "=== PAUSE", "=== CONT", "=== NAME", "--- PASS"} {
 		if strings.HasPrefix(strings.TrimLeft(line, " "), frame) {
@@ -141,7 +143,7 @@ func (g *gate) verdict() error {
 	case g.broken > 0 || g.failed > 0:
 		return fmt.Errorf("run tests: failed packages: %d", g.broken)
 	case len(g.skipped) > 0:
-		return fmt.Errorf("run tests: a skipped test proves nothing, make it run: %s", strings.Join(g.skipped, ", "))
+		return fmt.Errorf("run tests: skipped tests: %s", strings.Join(g.skipped, ", "))
 	case g.passed == 0:
 		return fmt.Errorf("run tests: no test ran")
 	}

@@ -10,11 +10,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The gate reads what the go command really writes, so the rows are packages of a module made here.
+// The rows are packages of a module that is created here, because the gate reads the real output of
+// the go command.
 var packages = []struct {
 	name  string
 	test  string // body of the package's test file after the package clause
-	error string // in the gate's verdict, "" where it lets pass
+	error string // in the result, "" if it passes
 	want  []string
 	never []string
 }{
@@ -94,8 +95,9 @@ func TestGate(t *testing.T) {
 	}
 }
 
-// The go command may die between a package's first and last event, for want of memory say.
-func TestGateFailsWhenEventsBreakOff(t *testing.T) {
+// The go command may be killed between a package's first and last event, for example for lack of
+// memory.
+func TestGateFailsOnTruncatedEvents(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
 	err := run(strings.NewReader(`{"Action":"start","Package":"p"}
@@ -107,7 +109,7 @@ func TestGateFailsWhenEventsBreakOff(t *testing.T) {
 	require.Contains(t, out.String(), "did not come to its end")
 }
 
-func TestGatePassesOnWhatIsNoEvent(t *testing.T) {
+func TestGateForwardsOtherLines(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
 	require.ErrorContains(t, run(strings.NewReader("signal: killed"), &out), "no test ran")
@@ -119,7 +121,7 @@ func gateOver(t *testing.T, dir, pkg string) (string, error) {
 	cmd := exec.CommandContext(t.Context(), "go", "test", "-json", "-vet=off", pkg)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=-buildvcs=false")
-	events, _ := cmd.Output() // the verdict on a failure is the gate's
+	events, _ := cmd.Output() // the gate reports the failure
 	var out strings.Builder
 	err := run(strings.NewReader(string(events)), &out)
 	return out.String(), err

@@ -8,16 +8,17 @@ import (
 	"testing"
 )
 
-// Nobody is the number of that user, and of his group.
+// Nobody is the id of the unprivileged user and group.
 const Nobody = 65534
 
-// AsNobody runs f on a thread that has the rights of [Nobody] on files where root runs the test, and otherwise those of
-// whoever does. Other threads keep theirs: f has to do its work by itself. The thread ends with f.
+// AsNobody runs f on a thread with the file permissions of [Nobody] if root runs the test, and of
+// the current user otherwise. Other threads are not changed, so f must not start goroutines. The
+// thread ends with f.
 func AsNobody(t testing.TB, f func()) {
 	t.Helper()
 	done := make(chan error, 1)
 	go func() {
-		runtime.LockOSThread() // for good: a thread that is still locked when its goroutine ends is not used again
+		runtime.LockOSThread() // a thread that is still locked when its goroutine ends is not used again
 		var err error
 		defer func() { done <- err }()
 		if os.Geteuid() == 0 {
@@ -34,8 +35,8 @@ func AsNobody(t testing.TB, f func()) {
 	}
 }
 
-// Enterable lets everyone into dir, which is below os.TempDir, and into all between the two: the testing package makes its
-// directories for their owner alone.
+// Enterable makes dir, which is below os.TempDir, and its parents accessible for all users: the
+// testing package creates its directories only for their owner.
 func Enterable(t testing.TB, dir string) {
 	t.Helper()
 	top, err := filepath.EvalSymlinks(os.TempDir())
@@ -50,7 +51,7 @@ func Enterable(t testing.TB, dir string) {
 		t.Fatalf("%s is not below %s", dir, top)
 	}
 	for ; dir != top; dir = filepath.Dir(dir) {
-		if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // that is what it is for
+		if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // this is the purpose
 			t.Fatal(err)
 		}
 	}

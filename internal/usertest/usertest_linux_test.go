@@ -10,7 +10,7 @@ import (
 	"github.com/seed93082962/agenthost/internal/usertest"
 )
 
-func TestPermissionsHoldForNobody(t *testing.T) {
+func TestPermissionsApplyToNobody(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "b")
 	require.NoError(t, os.MkdirAll(dir, 0o700))
 	for name, mode := range map[string]os.FileMode{"closed": 0, "open": 0o644} {
@@ -29,7 +29,7 @@ func TestPermissionsHoldForNobody(t *testing.T) {
 	require.ErrorIs(t, closed, os.ErrPermission)
 	require.NoError(t, open)
 
-	// The test itself is who it was.
+	// The test itself has not changed its user.
 	if closed, _ = read(); os.Geteuid() == 0 {
 		require.NoError(t, closed)
 	}

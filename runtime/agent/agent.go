@@ -19,6 +19,9 @@ const (
 	AuthNone   = "none"
 )
 
+// ThinkingAdaptive is a value of Thinking.Type.
+const ThinkingAdaptive = "adaptive"
+
 // Values of MCPServer.Transport.
 const (
 	TransportStdio = "stdio" // a child process
@@ -34,44 +37,53 @@ type Agent struct {
 
 	Model           string   `json:"model"`
 	Provider        Provider `json:"provider"`
-	MaxOutputTokens int      `json:"maxOutputTokens,omitzero"` // of one answer; 0: the model's own default
+	MaxOutputTokens int      `json:"maxOutputTokens,omitzero"` // of one response; 0: the model's own default
 	ContextWindow   int      `json:"contextWindow,omitzero"`   // in tokens; 0: the model's own
 	Temperature     *float64 `json:"temperature,omitzero"`     // 0 to 2; nil: the model's own default
 	Thinking        Thinking `json:"thinking,omitzero"`
 
 	SystemPrompt     string `json:"systemPrompt,omitempty"`
-	SystemPromptFile string `json:"systemPromptFile,omitempty"` // instead of SystemPrompt; see [File.RelativeTo]
+	SystemPromptFile string `json:"systemPromptFile,omitempty"` // alternative to SystemPrompt; see [File.RelativeTo]
 	MaxTurns         int    `json:"maxTurns,omitzero"`          // model calls of one run. Defaults to 10, see [Agent.TurnLimit].
 
 	PermissionMode  string   `json:"permissionMode,omitempty"` // default, acceptEdits, bypassPermissions, plan, dontAsk or auto. Defaults to default.
 	AllowedTools    []string `json:"allowedTools,omitzero"`    // tool names and patterns; nil: every tool, empty: none
-	DisallowedTools []string `json:"disallowedTools,omitzero"` // always win over AllowedTools
+	DisallowedTools []string `json:"disallowedTools,omitzero"` // take precedence over AllowedTools
 
 	SettingSources     []string `json:"settingSources,omitzero"`     // of skills: user, project, local (no effect). nil: see [Agent.SkillSources]; empty: none
 	ExtraUserSkillDirs []string `json:"extraUserSkillDirs,omitzero"` // see [File.RelativeTo]
 
 	MCPServers  map[string]MCPServer `json:"mcpServers,omitzero"` // by a name that becomes part of tool names: letters, digits, - and single _
 	Subagents   map[string]Subagent  `json:"subagents,omitzero"`
-	Datasets    map[string]string    `json:"datasets,omitzero"` // id to description, told to the model
+	Datasets    map[string]string    `json:"datasets,omitzero"` // id to description, part of the system prompt
 	CustomTools []CustomTool         `json:"customTools,omitzero"`
 }
 
-// Provider says where the model is and how to be let in.
+// Provider is the address of the model and the credentials for it.
 type Provider struct {
 	Protocol  string `json:"protocol"`            // one of the Protocol constants; another one makes the agent unavailable
-	BaseURL   Secret `json:"baseUrl,omitempty"`   // what stands before /v1/messages (anthropic) or /chat/completions (openai). Defaults to the vendor's.
-	APIKey    Secret `json:"apiKey,omitempty"`    // empty: the key of the whole runtime for this protocol, if it has one
+	BaseURL   Secret `json:"baseUrl,omitempty"`   // prefix of /v1/messages (anthropic) or /chat/completions (openai). Defaults to the vendor's.
+	APIKey    Secret `json:"apiKey,omitempty"`    // empty: the runtime's key for this protocol, if any
 	AuthStyle string `json:"authStyle,omitempty"` // one of the Auth constants. Defaults to api_key for anthropic, bearer for openai.
+
+	APIKeyHeader string            `json:"apiKeyHeader,omitempty"` // header of the key: "api-key" for Azure. AuthStyle is then api_key.
+	Headers      map[string]Secret `json:"headers,omitzero"`       // sent with every request
+	Body         map[string]any    `json:"body,omitzero"`          // further fields of every request; a null removes a field
+	StreamUsage  *bool             `json:"streamUsage,omitzero"`   // openai: false leaves out stream_options. Defaults to true.
 }
 
-// Thinking lets the model think before it answers. The zero value leaves that off.
+// Thinking enables thinking before a response. The zero value disables it.
+//
+// Models with a budget need BudgetTokens. Models that choose the amount themselves need Type
+// adaptive, and optionally Effort. The openai protocol sends only Effort.
 type Thinking struct {
-	BudgetTokens int `json:"budgetTokens"`
+	BudgetTokens int    `json:"budgetTokens,omitzero"`
+	Type         string `json:"type,omitempty"`   // "" or [ThinkingAdaptive]
+	Effort       string `json:"effort,omitempty"` // low, medium or high, with ThinkingAdaptive. Defaults to the model's own.
 }
 
-// MCPServer is a server of the Model Context Protocol: a command to start (stdio) or an address
-// (sse, http). Fields of the other kind must be empty. Args and URL may carry secrets and are
-// not printed either.
+// MCPServer is a server of the Model Context Protocol: a command (stdio) or an address (sse, http).
+// Fields of the other kind must be empty. Args and URL can contain secrets and are not printed.
 type MCPServer struct {
 	Transport string            `json:"transport"` // one of the Transport constants, required
 	Command   string            `json:"command,omitempty"`
@@ -81,32 +93,33 @@ type MCPServer struct {
 	Headers   map[string]Secret `json:"headers,omitzero"`
 }
 
-// Subagent is what an agent may hand a task to. It never has more rights than its agent.
+// Subagent is an agent that another agent can delegate tasks to. It has at most the permissions of
+// that agent.
 type Subagent struct {
-	Description     string   `json:"description"`              // tells the model when to use it; required
+	Description     string   `json:"description"`              // when to use it, for the model; required
 	Prompt          string   `json:"prompt"`                   // its system prompt; required
 	Tools           []string `json:"tools,omitzero"`           // like Agent.AllowedTools; nil: those of its agent, empty: none
-	DisallowedTools []string `json:"disallowedTools,omitzero"` // beside those of its agent
+	DisallowedTools []string `json:"disallowedTools,omitzero"` // in addition to those of its agent
 	Model           string   `json:"model,omitempty"`          // Defaults to that of its agent.
 	MCPServers      []string `json:"mcpServers,omitzero"`      // names in Agent.MCPServers; nil: all of them, empty: none
 	Skills          []string `json:"skills,omitzero"`          // names; nil: all that its agent has, empty: none
 	MaxTurns        int      `json:"maxTurns,omitzero"`
 }
 
-// CustomTool is a tool in one .ts, .mts, .js or .mjs file: behind a URL, with the hash its bytes
-// must have, or at a Path.
+// CustomTool is a tool in one .ts, .mts, .js or .mjs file: at a URL, with the hash of the file, or
+// at a Path.
 type CustomTool struct {
 	Name     string `json:"name,omitempty"` // must be the name in the file; required with URL
 	URL      string `json:"url,omitempty"`
-	Hash     string `json:"hash,omitempty"`     // sha256:<64 hex digits>; required with URL, and checked with Path too
-	FileName string `json:"fileName,omitempty"` // Defaults to the last element of URL. Of no effect with Path, which has a name.
+	Hash     string `json:"hash,omitempty"`     // sha256:<64 hex digits>; required with URL, optional with Path
+	FileName string `json:"fileName,omitempty"` // Defaults to the last element of URL. Ignored with Path.
 	Path     string `json:"path,omitempty"`     // see [File.RelativeTo]
 }
 
-// TurnLimit is MaxTurns with its default.
+// TurnLimit returns MaxTurns or its default.
 func (a *Agent) TurnLimit() int { return cmp.Or(a.MaxTurns, 10) }
 
-// SkillSources is a copy of SettingSources with its default, user and project.
+// SkillSources returns a copy of SettingSources, or its default: user and project.
 func (a *Agent) SkillSources() []string {
 	if a.SettingSources == nil {
 		return []string{"user", "project"}

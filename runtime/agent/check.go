@@ -13,9 +13,10 @@ var (
 	toolHash   = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
 )
 
-// Check tells, as [Faults] with keys relative to the agent, why a valid agent cannot be called:
-// something in it stands for nothing. Such an agent is unavailable, and the others run. Check
-// looks at the definition alone; that files, keys and tools are there is for the runtime to see.
+// Check reports, as [Faults] with keys relative to the agent, why a valid agent is unavailable: it
+// has an unknown protocol or authentication style, a malformed address or hash, or refers to an MCP
+// server that it does not define. Other agents are not affected. Check examines only the
+// definition. The runtime checks whether files, keys and tools exist.
 func (a *Agent) Check() error {
 	var faults Faults
 	if p := a.Provider.Protocol; !slices.Contains(protocols, p) {

@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// decoder fills the types of this package from nodes, by their JSON names. It goes on after a
-// fault, and keeps where each key stands for the faults that are found later.
+// decoder decodes nodes into the types of this package by their JSON names. It continues after a
+// fault. It records the place of each key for faults that are found later.
 type decoder struct {
 	lookup func(string) (string, bool)
 	faults Faults
 	places map[string]place
 	faulty map[string]bool // keys with a fault
-	holds  map[string]bool // keys that have a faulty key below them
+	above  map[string]bool // keys with a faulty key below them
 }
 
 func newDecoder(lookup func(string) (string, bool)) *decoder {
@@ -26,14 +26,15 @@ func newDecoder(lookup func(string) (string, bool)) *decoder {
 		lookup: lookup,
 		places: map[string]place{"": {1, 1}},
 		faulty: map[string]bool{},
-		holds:  map[string]bool{},
+		above:  map[string]bool{},
 	}
 }
 
-// has reports whether the key stands in the file.
+// has reports whether the file contains the key.
 func (d *decoder) has(key string) bool { _, ok := d.places[key]; return ok }
 
-// place is where the key stands, or where what should hold it stands.
+// place returns the place of a key. A key that the file does not contain has the place of its
+// parent.
 func (d *decoder) place(key string) place {
 	for {
 		if at, ok := d.places[key]; ok {
@@ -43,10 +44,10 @@ func (d *decoder) place(key string) place {
 	}
 }
 
-// told reports whether a fault at, above or below the key is known already, so that another
-// would only be a consequence.
-func (d *decoder) told(key string) bool {
-	if d.holds[key] {
+// reported reports whether the key, a parent or a child has a fault. A further fault of the key
+// would be a consequence of it.
+func (d *decoder) reported(key string) bool {
+	if d.above[key] {
 		return true
 	}
 	for ; key != ""; key = parent(key) {
@@ -69,7 +70,7 @@ func (d *decoder) report(at place, key, format string, args ...any) {
 func (d *decoder) mark(key string) {
 	for d.faulty[key] = true; key != ""; {
 		key = parent(key)
-		d.holds[key] = true
+		d.above[key] = true
 	}
 }
 
@@ -108,6 +109,14 @@ func (d *decoder) value(n *node, v reflect.Value, key string) {
 		if n.kind == kindInteger || d.want(n, key, kindNumber) {
 			v.SetFloat(n.number)
 		}
+	case reflect.Bool:
+		if d.want(n, key, kindBoolean) {
+			v.SetBool(n.boolean)
+		}
+	case reflect.Interface:
+		if plain := n.plain(); plain != nil {
+			v.Set(reflect.ValueOf(plain))
+		}
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
 		d.value(n, v.Elem(), key)
@@ -118,12 +127,13 @@ func (d *decoder) value(n *node, v reflect.Value, key string) {
 	case reflect.Struct:
 		d.fields(n, v, key)
 	default:
-		panic("agent: no way to decode " + v.Type().String()) // a field of a new type was added here
+		panic("agent: cannot decode " + v.Type().String()) // a field of a new type
 	}
 }
 
 var wanted = map[kind]string{
 	kindText: "a string", kindInteger: "a whole number", kindNumber: "a number", kindList: "a list", kindMapping: "a map",
+	kindBoolean: "true or false",
 }
 
 func (d *decoder) want(n *node, key string, k kind) bool {
@@ -132,7 +142,7 @@ func (d *decoder) want(n *node, key string, k kind) bool {
 	}
 	hint := ""
 	if n.kind == kindNull {
-		hint = "; leave the key out if it is not needed"
+		hint = "; omit the key if it is not needed"
 	}
 	d.fault(key, "must be %s, not %s%s", wanted[k], n, hint)
 	return false
@@ -202,24 +212,24 @@ func (d *decoder) fields(n *node, v reflect.Value, key string) {
 		if near := nearest(e.key, names); near != "" {
 			hint = "; did you mean " + near + "?"
 			if !d.has(child(key, near)) {
-				d.mark(child(key, near)) // that it is missing need not be told as well
+				d.mark(child(key, near)) // do not report that it is missing
 			}
 		}
 		d.fault(k, "unknown key%s", hint)
 	}
 }
 
-// unique notes the places of the entries, and drops those whose key was there before.
+// unique records the places of the entries. It reports and removes entries with a repeated key.
 func (d *decoder) unique(n *node, key string) []entry {
-	kept := make([]entry, 0, len(n.entries))
+	entries := make([]entry, 0, len(n.entries))
 	for _, e := range n.entries {
 		k := child(key, e.key)
 		if before, ok := d.places[k]; ok {
-			d.report(e.place, k, "is there twice, first on line %d", before.line)
+			d.report(e.place, k, "is repeated, first on line %d", before.line)
 			continue
 		}
 		d.places[k] = e.place
-		kept = append(kept, e)
+		entries = append(entries, e)
 	}
-	return kept
+	return entries
 }

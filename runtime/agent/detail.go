@@ -8,8 +8,8 @@ import (
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
-// Summary is what the list of agents shows. toolCount counts the tools of the agent without
-// those of MCP servers.
+// Summary returns the agent's entry in the list of agents. toolCount is the number of its tools
+// without those of MCP servers.
 func (a *Agent) Summary(status wire.Status, toolCount int) wire.AgentSummary {
 	return wire.AgentSummary{
 		ID:          a.ID,
@@ -21,9 +21,9 @@ func (a *Agent) Summary(status wire.Status, toolCount int) wire.AgentSummary {
 	}
 }
 
-// Detail is what callers may know of the agent: values of env and headers are ***, subagents
-// are reduced to their descriptions, and defaults are filled in only for name and maxTurns.
-// skills are those that were found. The answer shares no memory with the agent or skills.
+// Detail returns the public part of the agent. Values of env and headers are ***. Subagents have
+// only their descriptions. Defaults are set only for name and maxTurns. The result shares no memory
+// with the agent or skills.
 func (a *Agent) Detail(status wire.Status, skills []wire.SkillSummary) wire.AgentDetail {
 	return wire.AgentDetail{
 		ID:                 a.ID,
@@ -52,7 +52,7 @@ func (s MCPServer) summary() wire.MCPServer {
 	return wire.MCPServer{Transport: s.Transport, URL: s.URL, Headers: each(s.Headers, hide)}
 }
 
-// each maps the values of m. A nil map stays nil, which leaves the field out of the JSON.
+// each maps the values of m. It returns nil for a nil map, so that the JSON has no such field.
 func each[V, W any](m map[string]V, f func(V) W) map[string]W {
 	if m == nil {
 		return nil

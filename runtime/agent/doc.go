@@ -1,8 +1,7 @@
-// Package agent holds agent definitions as plain data: what an agent is called, which model it
-// speaks to, which tools it may use. It starts nothing, opens nothing and reads no environment.
+// Package agent defines agents as plain data: name, model, tools, permissions. It starts no
+// process, opens no file and reads no environment.
 //
-// An [Agent] is built in Go, or comes out of [Parse], which reads the YAML or JSON bytes of a
-// configuration [File]:
+// An [Agent] is built in Go, or by [Parse] from the YAML or JSON text of a configuration [File]:
 //
 //	auth: {apiKey: "${HTTP_KEY}"}
 //	limits: {runTimeout: 10m}
@@ -13,15 +12,17 @@
 //	    systemPromptFile: prompts/coder.md
 //	    allowedTools: [Read, "Bash(git *)"]
 //
-// The keys of the file are the JSON names of the fields. json.Marshal and yaml.Marshal of a
-// File write a file that Parse reads back to the same value.
+// The keys of the file are the JSON names of the fields. Parse reads the output of json.Marshal and
+// yaml.Marshal of a File back to the same value.
 //
-// What can be wrong with an agent is told in two steps, by the same rules for both ways of
-// building it. [File.Validate] (which Parse has done) finds what must stop a program from
-// starting: something is missing, has a wrong form, or stands there twice. [Agent.Check] finds
-// what makes this agent alone unavailable: it names something that nothing answers to. Both
-// tell all [Faults] at once.
+// An agent is validated in two steps, whether it was parsed or built in Go. [File.Validate], which
+// Parse includes, finds faults that prevent a program from starting: missing, malformed or repeated
+// settings. [Agent.Check] finds faults that make only this agent unavailable, such as an unknown
+// protocol. Both return all [Faults] together.
 //
-// A setting whose nil and empty values differ says so: no AllowedTools means every tool, an
-// empty list means none.
+// The comment of a setting states if nil and empty differ: without AllowedTools an agent has every
+// tool, with an empty list it has none.
+//
+// [Parse] takes time and memory in proportion to the size of its input, which the caller limits.
+// The depth of values and the number of values from aliases are limited.
 package agent

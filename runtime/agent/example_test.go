@@ -32,7 +32,7 @@ agents:
 	fmt.Printf("%+v\n", coder.Provider)
 	// Output:
 	// coder 10 [Read Bash(git *)]
-	// {Protocol:anthropic BaseURL: APIKey:*** AuthStyle:}
+	// {Protocol:anthropic BaseURL: APIKey:*** AuthStyle: APIKeyHeader: Headers:map[] Body:map[] StreamUsage:<nil>}
 }
 
 func ExampleParse_faults() {
@@ -48,10 +48,10 @@ agents:
 		fmt.Println(len(faults), "faults, the last at", faults[3].Key, "on line", faults[3].Line)
 	}
 	// Output:
-	// agents.yaml:3: agents[0].id: "Coder" must be lower-case letters and digits with single hyphens between them, at most 63 characters
+	// agents.yaml:3: agents[0].id: "Coder" must consist of lower-case letters and digits with single hyphens between them, at most 63 characters
 	// agents.yaml:3: agents[0].model: is missing
 	// agents.yaml:4: agents[0].provider.baseURL: unknown key; did you mean baseUrl?
-	// agents.yaml:5: agents[0].permissionMode: "yes" is none of default, acceptEdits, bypassPermissions, plan, dontAsk, auto
+	// agents.yaml:5: agents[0].permissionMode: "yes" is not one of default, acceptEdits, bypassPermissions, plan, dontAsk, auto
 	// 4 faults, the last at agents[0].permissionMode on line 5
 }
 
@@ -72,7 +72,7 @@ func ExampleAgent_Check() {
 	fmt.Println("unavailable:", a.Check())
 	// Output:
 	// stops the start: <nil>
-	// unavailable: provider.protocol: "carrier-pigeon" is none of anthropic, openai, demo
+	// unavailable: provider.protocol: "carrier-pigeon" is not one of anthropic, openai, demo
 }
 
 func ExampleAgent_Detail() {

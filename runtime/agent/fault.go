@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// Fault is one thing that is wrong with a configuration.
+// Fault is one mistake in a configuration.
 type Fault struct {
-	File    string // empty for agents that were built in Go
-	Line    int    // from 1; 0 where there is no file
-	Column  int    // from 1, in characters; 0 where it is not known
+	File    string // empty for an agent that was built in Go
+	Line    int    // from 1; 0 without a file
+	Column  int    // from 1, in characters; 0 if unknown
 	Key     string // such as agents[1].provider.baseUrl; empty for the file as a whole
-	Message string // never tells the value of a Secret
+	Message string // never contains the value of a Secret
 }
 
-// Error gives one line such as "agents.yaml:12: agents[1].model: must be a string, not a number".
+// Error returns one line such as "agents.yaml:12: agents[1].model: must be a string, not a number".
 func (f Fault) Error() string {
 	var b strings.Builder
 	if f.File != "" {
@@ -29,11 +29,11 @@ func (f Fault) Error() string {
 	return b.String()
 }
 
-// Faults are all that is wrong, in the order of the file. It is what errors.As finds in an error
-// of this package.
+// Faults are all mistakes in a configuration, in the order of the file. Errors of this package
+// contain a Faults, see errors.As.
 type Faults []Fault
 
-// Error gives one line for each fault.
+// Error returns one line for each fault.
 func (fs Faults) Error() string {
 	lines := make([]string, len(fs))
 	for i, f := range fs {
@@ -42,7 +42,7 @@ func (fs Faults) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// err keeps an empty list from becoming an error that is not nil.
+// err returns nil for an empty list.
 func (fs Faults) err() error {
 	if len(fs) == 0 {
 		return nil

@@ -16,7 +16,7 @@ func env(name string) (string, bool) {
 	return v, ok
 }
 
-// valid is an agent that has all that is required; rows add to it at its own depth.
+// valid is an agent with all required settings. Rows add further settings of the agent.
 const valid = "agents:\n- id: a\n  model: m\n  provider: {protocol: demo}\n"
 
 func TestFaults(t *testing.T) {
@@ -24,7 +24,7 @@ func TestFaults(t *testing.T) {
 		name, file, want string
 	}{
 		{"agents missing", "cwd: /srv", "f.yaml:1: agents: is missing"},
-		{"agents null", "agents:", "f.yaml:1: agents: must be a list, not null; leave the key out if it is not needed"},
+		{"agents null", "agents:", "f.yaml:1: agents: must be a list, not null; omit the key if it is not needed"},
 		{"agents a map", "agents: {a: 1}", "f.yaml:1: agents: must be a list, not a map"},
 		{"agent a string", "agents:\n- a", "f.yaml:2: agents[0]: must be a map, not a string"},
 		{"file a list", "- a", "f.yaml:1: must be a map, not a list"},
@@ -50,26 +50,26 @@ func TestFaults(t *testing.T) {
 			"f.yaml:3: agents[0].modle: unknown key; did you mean model?"},
 		{"unknown key at the top", "agent: []\nagents: []", "f.yaml:1: agent: unknown key; did you mean agents?"},
 		{"unknown key with odd characters", valid + "  \"a.b c\": 1", `f.yaml:5: agents[0]["a.b c"]: unknown key`},
-		{"key twice", valid + "  name: x\n  name: y", "f.yaml:6: agents[0].name: is there twice, first on line 5"},
+		{"key twice", valid + "  name: x\n  name: y", "f.yaml:6: agents[0].name: is repeated, first on line 5"},
 		{"key of a map twice", valid + "  datasets:\n    d: x\n    d: y",
-			"f.yaml:7: agents[0].datasets.d: is there twice, first on line 6"},
+			"f.yaml:7: agents[0].datasets.d: is repeated, first on line 6"},
 
 		{"id with capitals", "agents:\n- id: Coder\n  model: m\n  provider: {protocol: demo}",
-			`f.yaml:2: agents[0].id: "Coder" must be lower-case letters and digits with single hyphens between them, at most 63 characters`},
+			`f.yaml:2: agents[0].id: "Coder" must consist of lower-case letters and digits with single hyphens between them, at most 63 characters`},
 		{"id too long", "agents:\n- id: " + strings.Repeat("a", 64) + "\n  model: m\n  provider: {protocol: demo}",
 			`f.yaml:2: agents[0].id: "` + strings.Repeat("a",
-				64) + `" must be lower-case letters and digits with single hyphens between them, at most 63 characters`},
+				64) + `" must consist of lower-case letters and digits with single hyphens between them, at most 63 characters`},
 		{"id twice", valid + "- id: a\n  model: m\n  provider: {protocol: demo}",
-			`f.yaml:5: agents[1].id: "a" is the id of agents[0] already`},
+			`f.yaml:5: agents[1].id: "a" is already the id of agents[0]`},
 
 		{"permission mode", valid + "  permissionMode: yolo",
-			`f.yaml:5: agents[0].permissionMode: "yolo" is none of default, acceptEdits, bypassPermissions, plan, dontAsk, auto`},
+			`f.yaml:5: agents[0].permissionMode: "yolo" is not one of default, acceptEdits, bypassPermissions, plan, dontAsk, auto`},
 		{"permission mode empty", valid + "  permissionMode: ''",
-			`f.yaml:5: agents[0].permissionMode: "" is none of default, acceptEdits, bypassPermissions, plan, dontAsk, auto`},
+			`f.yaml:5: agents[0].permissionMode: "" is not one of default, acceptEdits, bypassPermissions, plan, dontAsk, auto`},
 		{"setting source", valid + "  settingSources: [user, global]",
-			`f.yaml:5: agents[0].settingSources[1]: "global" is none of user, project, local`},
+			`f.yaml:5: agents[0].settingSources[1]: "global" is not one of user, project, local`},
 		{"tools null: nobody can say whether that is all or none", valid + "  allowedTools:",
-			"f.yaml:5: agents[0].allowedTools: must be a list, not null; leave the key out if it is not needed"},
+			"f.yaml:5: agents[0].allowedTools: must be a list, not null; omit the key if it is not needed"},
 		{"tools a string", valid + "  allowedTools: Read", "f.yaml:5: agents[0].allowedTools: must be a list, not a string"},
 		{"tool a number", valid + "  allowedTools:\n  - Read\n  - 1",
 			"f.yaml:7: agents[0].allowedTools[1]: must be a string, not a number"},
@@ -82,35 +82,44 @@ func TestFaults(t *testing.T) {
 		{"temperature", valid + "  temperature: 2.1", "f.yaml:5: agents[0].temperature: must be from 0 to 2"},
 		{"temperature not a number", valid + "  temperature: .nan", "f.yaml:5: agents[0].temperature: must be from 0 to 2"},
 		{"temperature null", valid + "  temperature: ~",
-			"f.yaml:5: agents[0].temperature: must be a number, not null; leave the key out if it is not needed"},
-		{"thinking without budget", valid + "  thinking: {}", "f.yaml:5: agents[0].thinking.budgetTokens: is missing"},
+			"f.yaml:5: agents[0].temperature: must be a number, not null; omit the key if it is not needed"},
+		{"thinking without budget", valid + "  thinking: {}", "f.yaml:5: agents[0].thinking.budgetTokens: is missing; a model that chooses the amount itself needs type: adaptive"},
+		{"thinking of an unknown type", valid + "  thinking: {type: deep}", `f.yaml:5: agents[0].thinking.type: "deep" is not one of adaptive`},
+		{"adaptive thinking with a budget", valid + "  thinking: {type: adaptive, budgetTokens: 9}",
+			"f.yaml:5: agents[0].thinking.budgetTokens: has no effect with type: adaptive"},
+		{"unknown effort", valid + "  thinking: {type: adaptive, effort: max}",
+			`f.yaml:5: agents[0].thinking.effort: "max" is not one of low, medium, high`},
+		{"effort with a budget", valid + "  thinking: {budgetTokens: 9, effort: low}",
+			"f.yaml:5: agents[0].thinking.effort: requires type: adaptive"},
+		{"key header with another style", "agents:\n- id: a\n  model: m\n  provider: {protocol: openai, authStyle: bearer, apiKeyHeader: api-key}\n",
+			"f.yaml:4: agents[0].provider.apiKeyHeader: has no effect with authStyle: bearer"},
 		{"thinking zero", valid + "  thinking: {budgetTokens: 0}",
 			"f.yaml:5: agents[0].thinking.budgetTokens: must be greater than zero"},
 		{"two prompts", valid + "  systemPromptFile: p.md\n  systemPrompt: hi",
-			"f.yaml:5: agents[0].systemPromptFile: cannot stand beside systemPrompt"},
+			"f.yaml:5: agents[0].systemPromptFile: cannot be combined with systemPrompt"},
 
 		{"server without transport", valid + "  mcpServers:\n    s: {command: x}",
 			"f.yaml:6: agents[0].mcpServers.s.transport: is missing"},
 		{"server, unknown transport", valid + "  mcpServers:\n    s: {transport: tcp, command: x}",
-			`f.yaml:6: agents[0].mcpServers.s.transport: "tcp" is none of stdio, sse, http`},
+			`f.yaml:6: agents[0].mcpServers.s.transport: "tcp" is not one of stdio, sse, http`},
 		{"stdio without command", valid + "  mcpServers:\n    s: {transport: stdio}",
 			"f.yaml:6: agents[0].mcpServers.s.command: is missing"},
 		{"http without url", valid + "  mcpServers:\n    s: {transport: http}", "f.yaml:6: agents[0].mcpServers.s.url: is missing"},
 		{"sse with an empty url", valid + "  mcpServers:\n    s: {transport: sse, url: ''}",
 			"f.yaml:6: agents[0].mcpServers.s.url: must not be empty"},
 		{"fields of the other transport", valid + "  mcpServers:\n    s: {transport: stdio, command: x, headers: {a: b}}",
-			"f.yaml:6: agents[0].mcpServers.s.headers: has no meaning with transport stdio"},
+			"f.yaml:6: agents[0].mcpServers.s.headers: has no effect with transport stdio"},
 		{"server name", valid + "  mcpServers:\n    a__b: {transport: stdio, command: x}",
-			"f.yaml:6: agents[0].mcpServers.a__b: a name must be letters, digits, hyphens and single underscores between them"},
+			"f.yaml:6: agents[0].mcpServers.a__b: a name must consist of letters, digits, hyphens and single underscores between them"},
 		{"env a number", valid + "  mcpServers:\n    s: {transport: stdio, command: x, env: {PORT: 80}}",
 			"f.yaml:6: agents[0].mcpServers.s.env.PORT: must be a string, not a number"},
 		{"subagent", valid + "  subagents:\n    r: {prompt: '', maxTurns: -1}",
 			"f.yaml:6: agents[0].subagents.r.description: is missing\nf.yaml:6: agents[0].subagents.r.prompt: must not be empty\nf.yaml:6: agents[0].subagents.r.maxTurns: must be greater than zero"},
-		{"tool without source", valid + "  customTools:\n  - name: t", "f.yaml:6: agents[0].customTools[0]: needs url or path"},
+		{"tool without source", valid + "  customTools:\n  - name: t", "f.yaml:6: agents[0].customTools[0]: requires url or path"},
 		{"tool with a bad source", valid + "  customTools:\n  - url: 1",
 			"f.yaml:6: agents[0].customTools[0].url: must be a string, not a number"},
 		{"tool with two sources", valid + "  customTools:\n  - {url: u, path: p}",
-			"f.yaml:6: agents[0].customTools[0].path: cannot stand beside url"},
+			"f.yaml:6: agents[0].customTools[0].path: cannot be combined with url"},
 		{"tool without hash", valid + "  customTools:\n  - {url: u}",
 			"f.yaml:6: agents[0].customTools[0].name: is missing\nf.yaml:6: agents[0].customTools[0].hash: is missing"},
 
@@ -118,7 +127,7 @@ func TestFaults(t *testing.T) {
 			"f.yaml:6: agents[0].provider.apiKey: environment variable NOPE is not set"},
 		{"variable is empty", "agents:\n- id: a\n  model: m\n  provider:\n    protocol: demo\n    apiKey: ${EMPTY}\n    baseUrl: ${EMPTY}", "f.yaml:6: agents[0].provider.apiKey: must not be empty\nf.yaml:7: agents[0].provider.baseUrl: must not be empty"},
 		{"variable with a default", "auth: {apiKey: '${A:-b}'}\nagents: []",
-			"f.yaml:1: auth.apiKey: only the name of an environment variable may stand between ${ and }; write $${ for a literal ${"},
+			"f.yaml:1: auth.apiKey: ${...} must contain the name of an environment variable; write $${ for a literal ${"},
 		{"variable not closed", "auth: {apiKey: 'x${A'}\nagents: []",
 			"f.yaml:1: auth.apiKey: ${ without }; write $${ for a literal ${"},
 		{"variable in a header", valid + "  mcpServers:\n    s: {transport: http, url: u, headers: {\"X.Y\": '${NOPE}'}}",
@@ -126,7 +135,7 @@ func TestFaults(t *testing.T) {
 
 		{"auth without key", "auth: {}\nagents: []", "f.yaml:1: auth.apiKey: is missing"},
 		{"auth with no keys", "auth: {apiKey: []}\nagents: []",
-			"f.yaml:1: auth.apiKey: must not be empty; leave auth out to let anyone in"},
+			"f.yaml:1: auth.apiKey: must not be empty; omit auth to accept every caller"},
 		{"auth with an empty variable", "auth: {apiKey: '${EMPTY}'}\nagents: []", "f.yaml:1: auth.apiKey[0]: must not be empty"},
 		{"auth a number", "auth: {apiKey: 1}\nagents: []", "f.yaml:1: auth.apiKey: must be a string, not a number"},
 		{"auth keys", "auth:\n  apiKey:\n  - good\n  - a b\n  - a,b\n  - 7\nagents: []",
@@ -147,7 +156,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// One file with a fault of each kind: nothing hides behind something else.
+// TestAllFaultsAtOnce has one file with a fault of each kind. All are reported.
 func TestAllFaultsAtOnce(t *testing.T) {
 	data, err := os.ReadFile("testdata/faults.yaml")
 	require.NoError(t, err)

@@ -8,19 +8,19 @@ import (
 // File is a whole configuration file.
 type File struct {
 	Auth      Auth    `json:"auth,omitzero"`
-	CWD       string  `json:"cwd,omitempty"`       // root of the files interface and of the built-in tools
-	AgentHome string  `json:"agentHome,omitempty"` // folder below cwd and the home directory that holds skills
-	StateDir  string  `json:"stateDir,omitempty"`  // where sessions are kept
+	CWD       string  `json:"cwd,omitempty"`       // root of the file routes and of the built-in tools
+	AgentHome string  `json:"agentHome,omitempty"` // directory of skills below cwd and the home directory
+	StateDir  string  `json:"stateDir,omitempty"`  // directory of the sessions
 	Limits    Limits  `json:"limits,omitzero"`
 	Agents    []Agent `json:"agents,omitzero"` // required in a file, but may be empty
 }
 
-// Auth says who may call the runtime: whoever brings one of the keys. Without keys, anyone.
+// Auth lists the API keys of the runtime. Without keys, every caller has access.
 type Auth struct {
 	APIKeys []Secret `json:"apiKey,omitzero"` // in a file a list, or one string as for [SplitKeys]
 }
 
-// SplitKeys takes apart API keys that are separated by commas.
+// SplitKeys splits a comma-separated list of API keys.
 func SplitKeys(s string) []Secret {
 	parts := strings.Split(s, ",")
 	keys := make([]Secret, len(parts))
@@ -30,9 +30,9 @@ func SplitKeys(s string) []Secret {
 	return keys
 }
 
-// RelativeTo joins dir, the folder the file was found in, to each path that is not absolute: CWD,
-// StateDir, and of agents SystemPromptFile, ExtraUserSkillDirs and the Path of custom tools. What
-// servers of agents are given is theirs: it is left as it is. An absolute dir makes all absolute.
+// RelativeTo prefixes each relative path with dir, the directory of the file: CWD, StateDir, and an
+// agent's SystemPromptFile, ExtraUserSkillDirs and paths of custom tools. The commands and
+// arguments of MCP servers are unchanged. If dir is absolute, all paths are absolute.
 func (f *File) RelativeTo(dir string) {
 	join := func(path *string) {
 		if *path != "" && !filepath.IsAbs(*path) {
@@ -52,8 +52,8 @@ func (f *File) RelativeTo(dir string) {
 	}
 }
 
-// MarshalYAML writes the same keys as JSON does. Secrets are written in the clear.
+// MarshalYAML encodes the same keys as JSON. Secrets are in clear text.
 func (f File) MarshalYAML() (any, error) { return yamlOf(f) }
 
-// MarshalYAML writes the same keys as JSON does. Secrets are written in the clear.
+// MarshalYAML encodes the same keys as JSON. Secrets are in clear text.
 func (a Agent) MarshalYAML() (any, error) { return yamlOf(a) }

@@ -11,8 +11,8 @@ import (
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
-// Whatever the bytes are, there is a file or there are faults, and soon. A file that was read
-// comes back from its own JSON.
+// FuzzParse checks that Parse returns a file or faults in little time for any input, and that a
+// file is equal after encoding to JSON and parsing.
 func FuzzParse(f *testing.F) {
 	for _, name := range []string{"full.yaml", "full.json", "faults.yaml"} {
 		data, err := os.ReadFile("testdata/" + name)

@@ -8,12 +8,12 @@ import (
 	"unicode/utf8"
 )
 
-// readJSON follows encoding/json to the letter, and knows where each value stands.
+// readJSON accepts the same input as encoding/json, and records the place of each value.
 func readJSON(data []byte) (*node, error) {
 	if err := json.Unmarshal(data, new(json.RawMessage)); err != nil {
 		offset := len(data)
 		if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
-			offset = int(syntax.Offset) - 1 // the offset is behind the byte that is wrong
+			offset = int(syntax.Offset) - 1 // the offset is that of the byte after the error
 		}
 		start := cursor{data: data, place: place{1, 1}}
 		return nil, syntaxErrorf(start.to(offset), "%s", err)
@@ -23,13 +23,13 @@ func readJSON(data []byte) (*node, error) {
 	return r.value(1)
 }
 
-// jsonReader reads tokens of text that is known to be valid.
+// jsonReader reads tokens of valid JSON.
 type jsonReader struct {
 	dec    *json.Decoder
 	cursor cursor
 }
 
-// next returns a token and where it begins: InputOffset is the end of the one before.
+// next returns a token and its place. InputOffset is the end of the previous token.
 func (r *jsonReader) next() (json.Token, place, error) {
 	offset := int(r.dec.InputOffset())
 	for offset < len(r.cursor.data) && bytes.IndexByte([]byte(" \t\r\n,:"), r.cursor.data[offset]) >= 0 {
@@ -53,7 +53,7 @@ func (r *jsonReader) value(depth int) (*node, error) {
 	case nil:
 		n.kind = kindNull
 	case bool:
-		n.kind = kindBoolean
+		n.kind, n.boolean = kindBoolean, tok
 	case string:
 		n.kind, n.text = kindText, tok
 	case json.Number:
@@ -103,7 +103,7 @@ func (r *jsonReader) collection(n *node, open json.Delim, depth int) error {
 	return err
 }
 
-// cursor turns byte offsets, which must not go back, into places.
+// cursor converts byte offsets into places. Offsets must not decrease.
 type cursor struct {
 	data   []byte
 	offset int

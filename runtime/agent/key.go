@@ -8,8 +8,8 @@ import (
 
 var plainKey = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
-// child is the key of a map's entry: provider.baseUrl, or datasets["a.b"] for a name that would
-// not be told apart.
+// child returns the key of an entry of a map: provider.baseUrl, or datasets["a.b"] for a name that
+// contains other characters.
 func child(parent, name string) string {
 	switch {
 	case !plainKey.MatchString(name):
@@ -22,6 +22,6 @@ func child(parent, name string) string {
 
 func element(parent string, i int) string { return parent + "[" + strconv.Itoa(i) + "]" }
 
-// parent is the inverse of child and element. A quoted name with dots in it is cut at them: the
-// pieces are keys of nothing, and the next call goes on to the parent that is meant.
+// parent is the inverse of child and element. A quoted name that contains dots is split at them. No
+// value has such a partial key, and further calls return the actual parent.
 func parent(key string) string { return key[:max(0, strings.LastIndexAny(key, ".["))] }

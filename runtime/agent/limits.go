@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Limits bound what runs may take. A zero field means its default. In a file durations are
-// strings such as "90s" or "30m", in the form of [time.ParseDuration].
+// Limits are the limits of runs. A zero field has its default. In a file, durations are strings
+// such as "90s" or "30m", as for [time.ParseDuration].
 type Limits struct {
 	MaxConcurrentRuns  int           `json:"maxConcurrentRuns,omitzero"`  // Defaults to 1000.
 	RunTimeout         time.Duration `json:"runTimeout,omitzero"`         // of a whole run. Defaults to 30m.
@@ -17,10 +17,10 @@ type Limits struct {
 	MaxToolOutputBytes int           `json:"maxToolOutputBytes,omitzero"` // of one tool call, to the model. Defaults to 100000.
 	MCPConnectTimeout  time.Duration `json:"mcpConnectTimeout,omitzero"`  // Defaults to 10s.
 	MaxMessageBytes    int64         `json:"maxMessageBytes,omitzero"`    // of the body of a run request. Defaults to 4 MiB.
-	SessionTTL         time.Duration `json:"sessionTTL,omitzero"`         // transcripts not used for so long are swept. Defaults to 720h.
+	SessionTTL         time.Duration `json:"sessionTTL,omitzero"`         // transcripts are deleted after this time without use. Defaults to 720h.
 }
 
-// WithDefaults fills in what is zero.
+// WithDefaults returns l with defaults for zero fields.
 func (l Limits) WithDefaults() Limits {
 	return Limits{
 		MaxConcurrentRuns:  cmp.Or(l.MaxConcurrentRuns, 1000),
@@ -34,8 +34,8 @@ func (l Limits) WithDefaults() Limits {
 	}
 }
 
-// limitsText is Limits with its durations as text: the outer fields hide the embedded ones of
-// the same JSON name.
+// limitsText is Limits with durations as text. Its fields hide the embedded fields of the same JSON
+// name.
 type limitsText struct {
 	plainLimits
 	RunTimeout        duration `json:"runTimeout,omitzero"`
@@ -47,7 +47,7 @@ type limitsText struct {
 
 type plainLimits Limits
 
-// MarshalJSON writes durations as strings.
+// MarshalJSON encodes durations as strings.
 func (l Limits) MarshalJSON() ([]byte, error) {
 	return json.Marshal(limitsText{
 		plainLimits(l),
@@ -56,7 +56,7 @@ func (l Limits) MarshalJSON() ([]byte, error) {
 	})
 }
 
-// UnmarshalJSON reads what MarshalJSON writes.
+// UnmarshalJSON decodes the output of MarshalJSON.
 func (l *Limits) UnmarshalJSON(data []byte) error {
 	t := limitsText{
 		plainLimits(*l),

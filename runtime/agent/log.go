@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// The LogValue methods show what an operator may want to see of a configuration in a log, and
-// nothing that may hold a secret. slog asks only the value it was given: it takes the elements
-// of a slice, and structs of others around these types, through JSON.
+// The LogValue methods return the parts of a configuration that are useful in a log and contain no
+// secret. slog calls them only for a value that is logged directly. Elements of a slice and fields
+// of other structs are logged as JSON.
 
 // LogValue implements slog.LogValuer.
 func (f File) LogValue() slog.Value {

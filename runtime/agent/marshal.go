@@ -4,13 +4,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
 
-// yamlOf goes through JSON, so that the names, and which values are left out, are decided once:
-// yaml's own omitempty cannot tell nil from empty.
+// yamlOf encodes through JSON, so that names and omitted values are defined once. The omitempty of
+// the YAML package does not distinguish nil from empty.
 func yamlOf(v any) (*yaml.Node, error) {
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -39,21 +40,25 @@ func (n *node) yaml() *yaml.Node {
 		return y
 	case kindText:
 		return yamlText(n.text)
-	default: // a number: no type of this package has booleans or null
+	case kindBoolean:
+		return &yaml.Node{Kind: yaml.ScalarNode, Value: strconv.FormatBool(n.boolean)}
+	case kindNull:
+		return &yaml.Node{Kind: yaml.ScalarNode, Value: "null"}
+	default: // a number
 		return &yaml.Node{Kind: yaml.ScalarNode, Value: n.text}
 	}
 }
 
 func yamlText(s string) *yaml.Node {
 	y := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: s}
-	// The package writes text of several lines as a block, and some of it so that nobody, itself
-	// included, reads the same text back.
+	// The package encodes text of several lines as a block, some of which do not decode to the same
+	// text.
 	if strings.Contains(s, "\n") && !plainBlock.MatchString(s) {
 		y.Style = yaml.DoubleQuotedStyle
 	}
 	return y
 }
 
-// plainBlock is printable text that neither begins nor ends with white space, but for a last
-// line end.
+// plainBlock matches printable text that neither begins nor ends with white space, except for a
+// final line end.
 var plainBlock = regexp.MustCompile(`^[^\pC\pZ](?:(?:[^\pC\pZ]|[ \n])*[^\pC\pZ])?\n?$`)

@@ -2,12 +2,12 @@ package agent
 
 import "strings"
 
-// nearest is the known name that a wrong one was meant to be, or empty.
+// nearest returns the known name that is most similar to an unknown one, or "".
 func nearest(wrong string, known map[string]int) string {
 	best, least := "", 3
 	for name := range known {
 		d := distance(plainName.Replace(strings.ToLower(wrong)), strings.ToLower(name))
-		// Two edits make another word of a short name.
+		// Two edits of a short name make a different word.
 		if d > len(name)/3 {
 			continue
 		}
@@ -20,8 +20,8 @@ func nearest(wrong string, known map[string]int) string {
 
 var plainName = strings.NewReplacer("_", "", "-", "")
 
-// distance counts the insertions, deletions, replacements and swaps of neighbours that make b of a.
-// Names that differ by more than a few bytes in length are simply far away.
+// distance returns the number of insertions, deletions, replacements and swaps of adjacent bytes
+// that turn a into b. It is large for names whose lengths differ by more than two bytes.
 func distance(a, b string) int {
 	const far = 100
 	if len(a) > len(b)+2 || len(b) > len(a)+2 {

@@ -2,14 +2,15 @@ package agent
 
 import "fmt"
 
-// node is a value of a configuration file, whichever language the file is in.
+// node is a value of a configuration file in YAML or JSON.
 type node struct {
 	kind    kind
 	place   place
 	text    string  // of a text or a JSON number; the tag of an unknown
 	integer int64   // of an integer
 	number  float64 // of an integer or a number
-	entries []entry // of a mapping, in the order of the file; keys may be there twice
+	boolean bool
+	entries []entry // of a mapping, in the order of the file; keys can be repeated
 	items   []*node // of a list
 }
 
@@ -54,10 +55,35 @@ func (n *node) String() string {
 	}
 }
 
-// maxDepth bounds recursion. The deepest key of a configuration is 6 levels down.
+// plain returns the value as encoding/json decodes it into an any.
+func (n *node) plain() any {
+	switch n.kind {
+	case kindBoolean:
+		return n.boolean
+	case kindInteger, kindNumber:
+		return n.number
+	case kindText, kindUnknown:
+		return n.text
+	case kindList:
+		list := make([]any, len(n.items))
+		for i, item := range n.items {
+			list[i] = item.plain()
+		}
+		return list
+	case kindMapping:
+		fields := make(map[string]any, len(n.entries))
+		for _, e := range n.entries {
+			fields[e.key] = e.value.plain()
+		}
+		return fields
+	}
+	return nil
+}
+
+// maxDepth limits recursion. A configuration has at most 6 levels.
 const maxDepth = 64
 
-// syntaxError is what ends the reading of a file before its keys are known.
+// syntaxError is an error of a file that cannot be parsed.
 type syntaxError struct {
 	place   place
 	message string

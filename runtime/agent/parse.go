@@ -9,24 +9,24 @@ import (
 	"unicode/utf8"
 )
 
-var errEmpty = syntaxErrorf(place{1, 1}, "the file is empty; it needs at least the key agents")
+var errEmpty = syntaxErrorf(place{1, 1}, "the file is empty; at least the key agents is required")
 
-// Parse reads a configuration file and validates it. It is pure: name is the name of the file
-// for faults, data are its bytes, and lookup gives the value of an environment variable and
-// whether it is set ([os.LookupEnv] outside of tests; nil knows none).
+// Parse parses and validates a configuration file. The name is only used in faults. lookup returns
+// the value of an environment variable and reports whether it is set, as [os.LookupEnv] does; with
+// a nil lookup no variable is set.
 //
-// The file is JSON if its name ends in .json or if it is an object of valid JSON, else YAML.
-// JSON is what encoding/json accepts, YAML may use anchors, aliases and merge keys. In both, keys
-// must be written exactly, and none may be unknown, there twice, or null.
+// The file is JSON if its name ends in .json or if it is a valid JSON object, otherwise YAML. JSON
+// is decoded as by encoding/json. YAML can have anchors, aliases and merge keys. In both, a key
+// that is unknown, repeated, null or in another letter case is a fault.
 //
-// In values of apiKey, baseUrl, env and headers ${NAME} is replaced by that variable, and $${
-// is a literal ${. A variable that is not set is a fault; one that is set to nothing is the
-// empty string, which is a fault in apiKey and baseUrl, so that an agent or a runtime is not
-// left open, or sent to another address, by accident.
+// In values of apiKey, baseUrl, env and headers, ${NAME} is replaced by the variable, and $${ is a
+// literal ${. A variable that is not set is a fault. A variable that is empty is a fault in apiKey
+// and baseUrl: otherwise a runtime could accept every caller, or an agent could use another
+// address, by mistake.
 //
-// The error is [Faults] with all that is wrong, and the file is then nil. What another file or
-// the network decides is no fault of this kind: a systemPromptFile that is not there, a custom
-// tool that does not load, or whatever [Agent.Check] finds.
+// The error is [Faults] with all mistakes, and the file is then nil. A systemPromptFile that does
+// not exist, a custom tool that does not load, and the faults of [Agent.Check] are not errors of
+// Parse.
 func Parse(name string, data []byte, lookup func(string) (string, bool)) (*File, error) {
 	root, err := read(name, data)
 	if err != nil {
@@ -41,7 +41,7 @@ func Parse(name string, data []byte, lookup func(string) (string, bool)) (*File,
 	d.decode(root, f)
 	faults := d.faults
 	for _, fault := range f.faults(d.has) {
-		if !d.told(fault.Key) {
+		if !d.reported(fault.Key) {
 			faults = append(faults, fault)
 		}
 	}

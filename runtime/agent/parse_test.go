@@ -12,7 +12,7 @@ import (
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
-// full has every key, and fullFile is what it says.
+// full has every key, and fullFile is its value.
 func fullFile() *agent.File {
 	temperature := 0.2
 	return &agent.File{

@@ -14,8 +14,8 @@ import (
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
-// Whatever is valid comes back from a file as it went in: nil as nil, empty as empty, and text
-// that looks like a variable as text.
+// A valid value is equal after encoding and parsing, including the difference between nil and
+// empty, and text that looks like a variable.
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := files().Draw(t, "file")
@@ -39,7 +39,7 @@ func TestRoundTrip(t *testing.T) {
 	})
 }
 
-// texts favours what a file could take for something else.
+// texts contains text that a file could interpret as another value.
 func texts() *rapid.Generator[string] {
 	return rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{
 		"", " ", "\n", "\n a", "a\n", "a\n\n", " a\nb", "\ta", "a: b", "- a", "# a", "a #b", "no", "null", "~", "1", "0x1",
@@ -100,13 +100,19 @@ func agents() *rapid.Generator[agent.Agent] {
 			Provider: agent.Provider{
 				Protocol: some(texts()).Draw(t, "protocol"), BaseURL: secrets(texts()).Draw(t, "base url"),
 				APIKey: secrets(texts()).Draw(t, "key"), AuthStyle: texts().Draw(t, "auth style"),
+				APIKeyHeader: texts().Draw(t, "key header"),
+				Headers:      maps(texts(), secrets(texts())).Draw(t, "headers"),
+				Body:         maps(texts(), anything(2)).Draw(t, "body"),
+				StreamUsage:  or(rapid.Ptr(rapid.Bool(), false)).Draw(t, "stream usage"),
 			},
 			MaxOutputTokens: rapid.IntRange(0, 9).Draw(t, "tokens"),
 			Temperature:     or(rapid.Ptr(rapid.Float64Range(0, 2), false)).Draw(t, "temperature"),
-			Thinking:        agent.Thinking{BudgetTokens: rapid.IntRange(0, 9).Draw(t, "budget")},
-			MaxTurns:        rapid.IntRange(0, 9).Draw(t, "turns"),
-			PermissionMode:  rapid.SampledFrom([]string{"", "default", "plan", "auto"}).Draw(t, "mode"),
-			AllowedTools:    lists(texts()).Draw(t, "allowed"), DisallowedTools: lists(texts()).Draw(t, "disallowed"),
+			Thinking: or(rapid.SampledFrom([]agent.Thinking{
+				{BudgetTokens: 9}, {Type: agent.ThinkingAdaptive}, {Type: agent.ThinkingAdaptive, Effort: "low"},
+			})).Draw(t, "thinking"),
+			MaxTurns:       rapid.IntRange(0, 9).Draw(t, "turns"),
+			PermissionMode: rapid.SampledFrom([]string{"", "default", "plan", "auto"}).Draw(t, "mode"),
+			AllowedTools:   lists(texts()).Draw(t, "allowed"), DisallowedTools: lists(texts()).Draw(t, "disallowed"),
 			SettingSources:     lists(rapid.SampledFrom([]string{"user", "project", "local"})).Draw(t, "sources"),
 			ExtraUserSkillDirs: lists(texts()).Draw(t, "dirs"),
 			MCPServers:         maps(rapid.StringMatching(`[a-z]-?(_[A-Z0-9])?`), servers()).Draw(t, "servers"),
@@ -121,6 +127,18 @@ func agents() *rapid.Generator[agent.Agent] {
 		}
 		return a
 	})
+}
+
+// anything returns a JSON value of at most that depth.
+func anything(depth int) *rapid.Generator[any] {
+	of := []*rapid.Generator[any]{
+		rapid.Just[any](nil), rapid.Bool().AsAny(), texts().AsAny(),
+		rapid.SampledFrom([]float64{0, -1, 1.5, 1e21, 1e-7, 9007199254740991}).AsAny(),
+	}
+	if depth > 0 {
+		of = append(of, rapid.SliceOfN(anything(depth-1), 0, 2).AsAny(), rapid.MapOfN(texts(), anything(depth-1), 0, 2).AsAny())
+	}
+	return rapid.OneOf(of...)
 }
 
 func servers() *rapid.Generator[agent.MCPServer] {

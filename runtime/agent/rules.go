@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -15,15 +16,15 @@ var (
 	transports      = []string{TransportStdio, TransportSSE, TransportHTTP}
 
 	agentID = regexp.MustCompile(`^[a-z0-9](-?[a-z0-9])*$`)
-	// A server's name stands in tool names, mcp__<server>__<tool>: models take only these
-	// characters, and a second _ would let one name be read as two.
+	// A server's name is part of tool names, mcp__<server>__<tool>. Models accept only these
+	// characters, and a second _ would be ambiguous.
 	serverName = regexp.MustCompile(`^[A-Za-z0-9-]+(_[A-Za-z0-9-]+)*$`)
-	// A comma would part the key in the environment, and other characters do not pass a header.
+	// A comma separates keys in the environment, and other characters are invalid in a header.
 	apiKey = regexp.MustCompile(`^[!-+\--~]+$`)
 )
 
-// Validate tells all faults that must stop a program from starting, as [Faults] without lines.
-// Parse has done it; a File built in Go needs it.
+// Validate returns the faults that prevent a program from starting, as [Faults] without lines.
+// Parse includes it. A File built in Go needs it.
 func (f *File) Validate() error { return f.faults(absent).err() }
 
 // Validate is [File.Validate] for one agent, with keys relative to it.
@@ -33,7 +34,8 @@ func (a *Agent) Validate() error {
 	return r.faults.err()
 }
 
-// absent stands in for a file where there is none: a zero value was not written by anybody.
+// absent is the function has for a value that was not decoded from a file: a zero value means the
+// default.
 func absent(string) bool { return false }
 
 func (f *File) faults(has func(key string) bool) Faults {
@@ -42,8 +44,8 @@ func (f *File) faults(has func(key string) bool) Faults {
 	return r.faults
 }
 
-// rules check what types cannot say. A zero value is fine where it means a default, but not
-// where the file has the key and says so.
+// rules validate the values of settings. A zero value is valid if it means a default, but not if
+// the file contains the key.
 type rules struct {
 	has    func(key string) bool
 	faults Faults
@@ -54,7 +56,7 @@ func (r *rules) file(f *File) {
 		r.faults.add("auth.apiKey", "is missing")
 	}
 	if f.Auth.APIKeys != nil && len(f.Auth.APIKeys) == 0 {
-		r.faults.add("auth.apiKey", "must not be empty; leave auth out to let anyone in")
+		r.faults.add("auth.apiKey", "must not be empty; omit auth to accept every caller")
 	}
 	for i, k := range f.Auth.APIKeys {
 		switch {
@@ -74,7 +76,7 @@ func (r *rules) file(f *File) {
 		r.agent(&f.Agents[i], key)
 		id := f.Agents[i].ID
 		if before, ok := first[id]; ok && id != "" {
-			r.faults.add(child(key, "id"), "%q is the id of %s already", id, element("agents", before))
+			r.faults.add(child(key, "id"), "%q is already the id of %s", id, element("agents", before))
 			continue
 		}
 		first[id] = i
@@ -102,7 +104,7 @@ func (r *rules) limits(l Limits) {
 func (r *rules) agent(a *Agent, key string) {
 	at := func(name string) string { return child(key, name) }
 	if r.required(at("id"), a.ID) && (len(a.ID) > 63 || !agentID.MatchString(a.ID)) {
-		r.faults.add(at("id"), "%q must be lower-case letters and digits with single hyphens between them, at most 63 characters", a.ID)
+		r.faults.add(at("id"), "%q must consist of lower-case letters and digits with single hyphens between them, at most 63 characters", a.ID)
 	}
 	r.required(at("model"), a.Model)
 	r.provider(a.Provider, at("provider"))
@@ -111,13 +113,9 @@ func (r *rules) agent(a *Agent, key string) {
 	if t := a.Temperature; t != nil && (math.IsNaN(*t) || *t < 0 || *t > 2) {
 		r.faults.add(at("temperature"), "must be from 0 to 2")
 	}
-	budget := child(at("thinking"), "budgetTokens")
-	if r.has(at("thinking")) && !r.has(budget) {
-		r.faults.add(budget, "is missing")
-	}
-	r.positive(budget, int64(a.Thinking.BudgetTokens))
+	r.thinking(a.Thinking, at("thinking"))
 	if a.SystemPrompt != "" && a.SystemPromptFile != "" {
-		r.faults.add(at("systemPromptFile"), "cannot stand beside systemPrompt")
+		r.faults.add(at("systemPromptFile"), "cannot be combined with systemPrompt")
 	}
 	r.positive(at("maxTurns"), int64(a.MaxTurns))
 	if a.PermissionMode != "" || r.has(at("permissionMode")) {
@@ -137,26 +135,55 @@ func (r *rules) agent(a *Agent, key string) {
 	}
 }
 
+func (r *rules) thinking(t Thinking, key string) {
+	budget, effort, kind := child(key, "budgetTokens"), child(key, "effort"), child(key, "type")
+	r.positive(budget, int64(t.BudgetTokens))
+	if t.Type == "" {
+		if r.has(key) && !r.has(budget) && t.BudgetTokens == 0 {
+			r.faults.add(budget, "is missing; a model that chooses the amount itself needs type: adaptive")
+		}
+		if t.Effort != "" {
+			r.faults.add(effort, "requires type: adaptive")
+		}
+		return
+	}
+	if !r.oneOf(kind, t.Type, []string{ThinkingAdaptive}) {
+		return
+	}
+	if t.BudgetTokens != 0 {
+		r.faults.add(budget, "has no effect with type: adaptive")
+	}
+	if t.Effort != "" {
+		r.oneOf(effort, t.Effort, efforts)
+	}
+}
+
+var efforts = []string{"low", "medium", "high"}
+
 func (r *rules) provider(p Provider, key string) {
-	if p == (Provider{}) && !r.has(key) {
+	if reflect.ValueOf(p).IsZero() && !r.has(key) {
 		r.faults.add(key, "is missing")
 		return
 	}
 	r.required(child(key, "protocol"), p.Protocol)
 	r.notEmpty(child(key, "baseUrl"), string(p.BaseURL))
 	r.notEmpty(child(key, "apiKey"), string(p.APIKey))
+	if p.APIKeyHeader != "" && (p.AuthStyle == AuthBearer || p.AuthStyle == AuthNone) {
+		r.faults.add(child(key, "apiKeyHeader"), "has no effect with authStyle: %s", p.AuthStyle)
+	}
+	r.notEmpty(child(key, "apiKeyHeader"), p.APIKeyHeader)
 }
 
 func (r *rules) server(s MCPServer, name, key string) {
 	if !serverName.MatchString(name) {
-		r.faults.add(key, "a name must be letters, digits, hyphens and single underscores between them")
+		r.faults.add(key, "a name must consist of letters, digits, hyphens and single underscores between them")
 	}
 	if !r.required(child(key, "transport"), s.Transport) || !r.oneOf(child(key, "transport"), s.Transport, transports) {
 		return
 	}
 	foreign := func(name string, present bool) {
 		if present {
-			r.faults.add(child(key, name), "has no meaning with transport %s", s.Transport)
+			r.faults.add(child(key, name), "has no effect with transport %s", s.Transport)
 		}
 	}
 	if s.Transport == TransportStdio {
@@ -183,9 +210,9 @@ func (r *rules) subagent(s Subagent, name, key string) {
 func (r *rules) customTool(t CustomTool, key string) {
 	switch {
 	case t.URL == "" && t.Path == "":
-		r.faults.add(key, "needs url or path")
+		r.faults.add(key, "requires url or path")
 	case t.URL != "" && t.Path != "":
-		r.faults.add(child(key, "path"), "cannot stand beside url")
+		r.faults.add(child(key, "path"), "cannot be combined with url")
 	case t.URL != "":
 		r.required(child(key, "name"), t.Name)
 		r.required(child(key, "hash"), t.Hash)
@@ -223,5 +250,5 @@ func (r *rules) oneOf(key, value string, known []string) bool {
 }
 
 func unknownValue(value string, known []string) string {
-	return fmt.Sprintf("%q is none of %s", value, strings.Join(known, ", "))
+	return fmt.Sprintf("%q is not one of %s", value, strings.Join(known, ", "))
 }

@@ -7,44 +7,44 @@ import (
 	"strings"
 )
 
-// Secret is a setting that a file may take from the environment, as ${NAME}, and that is
-// therefore never printed: every verb of fmt and every slog handler shows *** in its place.
-// string(s) is the value.
+// Secret is a setting that a file can take from the environment as ${NAME}. It is never printed:
+// every verb of fmt and every slog handler prints *** instead. string(s) is the value.
 //
-// It marshals to the value itself, because a file with *** in it would be of no use: do not log
-// the JSON of a File. A ${ in the value is written as $${, so that what came from a stranger
-// stays text when the file is read, and never reaches into the environment of the reader.
+// It marshals to the value, because a file with *** would be useless: do not log the JSON of a
+// File. A ${ in the value is encoded as $${, so that a value from an untrusted source is not
+// expanded when the file is parsed.
 type Secret string
 
 const redacted = "***"
 
-func (s Secret) shown() string {
+func (s Secret) masked() string {
 	if s == "" {
 		return ""
 	}
 	return redacted
 }
 
-// Format implements fmt.Formatter: a String method would not stand in for verbs such as %d.
-func (s Secret) Format(f fmt.State, _ rune) { fmt.Fprint(f, s.shown()) }
+// Format implements fmt.Formatter: verbs such as %d do not call a String method.
+func (s Secret) Format(f fmt.State, _ rune) { fmt.Fprint(f, s.masked()) }
 
 // LogValue implements slog.LogValuer.
-func (s Secret) LogValue() slog.Value { return slog.StringValue(s.shown()) }
+func (s Secret) LogValue() slog.Value { return slog.StringValue(s.masked()) }
 
 // MarshalText returns the value with ${ escaped.
 func (s Secret) MarshalText() ([]byte, error) {
 	return []byte(strings.ReplaceAll(string(s), "${", "$${")), nil
 }
 
-// UnmarshalText reads what MarshalText returns. It fails on ${NAME}, which only [Parse] can look up.
+// UnmarshalText decodes the output of MarshalText. It fails on ${NAME}: only [Parse] expands
+// variables.
 func (s *Secret) UnmarshalText(text []byte) error {
 	v, err := expand(string(text), func(string) (string, bool) { return "", false })
 	*s = Secret(v)
 	return err
 }
 
-// expand replaces ${NAME} by what lookup says and $${ by ${, once: what lookup returned is not
-// looked at again. Its errors name variables, never values.
+// expand replaces ${NAME} by the value of the variable, and $${ by ${. Values are not expanded
+// again. Errors contain names of variables, never values.
 func expand(s string, lookup func(string) (string, bool)) (string, error) {
 	var out strings.Builder
 	for {
@@ -64,7 +64,7 @@ func expand(s string, lookup func(string) (string, bool)) (string, error) {
 			return "", errors.New("${ without }; write $${ for a literal ${")
 		}
 		if !isVariable(name) {
-			return "", errors.New("only the name of an environment variable may stand between ${ and }; write $${ for a literal ${")
+			return "", errors.New("${...} must contain the name of an environment variable; write $${ for a literal ${")
 		}
 		value, ok := lookup(name)
 		if !ok {

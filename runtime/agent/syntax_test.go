@@ -15,10 +15,10 @@ func TestSyntaxFaults(t *testing.T) {
 	for _, tc := range []struct {
 		name, file, data, want string
 	}{
-		{"empty", "f.yaml", "", "f.yaml:1: the file is empty; it needs at least the key agents"},
-		{"blank JSON", "f.json", " \n", "f.json:1: the file is empty; it needs at least the key agents"},
-		{"only comments", "f.yaml", "# agents:\n#  - id: a\n", "f.yaml:1: the file is empty; it needs at least the key agents"},
-		{"only a document mark", "f.yaml", "---\n", "f.yaml:1: must be a map, not null; leave the key out if it is not needed"},
+		{"empty", "f.yaml", "", "f.yaml:1: the file is empty; at least the key agents is required"},
+		{"blank JSON", "f.json", " \n", "f.json:1: the file is empty; at least the key agents is required"},
+		{"only comments", "f.yaml", "# agents:\n#  - id: a\n", "f.yaml:1: the file is empty; at least the key agents is required"},
+		{"only a document mark", "f.yaml", "---\n", "f.yaml:1: must be a map, not null; omit the key if it is not needed"},
 		{"two documents", "f.yaml", "agents: []\n---\nagents: []\n",
 			"f.yaml:2: a second document begins here; a configuration is one document"},
 		{"not UTF-8", "f.yaml", "agents: []\ncwd: \xff", "f.yaml:2: not UTF-8"},
@@ -34,9 +34,9 @@ func TestSyntaxFaults(t *testing.T) {
 		{"quote not closed", "f.yaml", "cwd: 'a\n  b'\nstateDir: \"b\nagents: []\n", "f.yaml:3: found unexpected end of stream"},
 		{"bracket not closed", "f.yaml", "cwd: a\nagents: [\n", "f.yaml:2: did not find expected node content"},
 		{"unknown anchor", "f.yaml", "cwd: a\nstateDir: *b\n", "f.yaml:2: unknown anchor 'b' referenced"},
-		{"anchor in itself", "f.yaml", "agents: &a\n- *a\n", "f.yaml:2: alias *a stands inside of what it stands for"},
+		{"anchor in itself", "f.yaml", "agents: &a\n- *a\n", "f.yaml:2: alias *a is inside the value that it refers to"},
 		{"list as key", "f.yaml", "? [a]\n: b\n", "f.yaml:1: a key must be a string"},
-		{"merge of a string", "f.yaml", "agents:\n- <<: a\n", "f.yaml:2: << must name a map or a list of maps"},
+		{"merge of a string", "f.yaml", "agents:\n- <<: a\n", "f.yaml:2: << must refer to a map or a list of maps"},
 		{"tag", "f.yaml", "agents: []\ncwd: !env HOME\n", "f.yaml:2: cwd: must be a string, not a value with the tag !env"},
 		{"tag of a map", "f.yaml", "agents: !!set {a}\n", "f.yaml:1: agents: must be a list, not a value with the tag !!set"},
 		{"tag that lies", "f.yaml", "agents: []\ncwd: !!int x\n", "f.yaml:2: cwd: must be a string, not a value with the tag !!int"},
@@ -46,7 +46,7 @@ func TestSyntaxFaults(t *testing.T) {
 			"f.json:4: invalid character '}' looking for beginning of object key string"},
 		{"cut off", "f.json", "{\n\"agents\": [\n", "f.json:2: unexpected end of JSON input"},
 		{"more after the end", "f.json", "{\"agents\": []}\n{}", "f.json:2: invalid character '{' after top-level value"},
-		{"key twice", "f.json", "{\"cwd\": \"a\",\n\"agents\": [],\n\"cwd\": \"b\"}", "f.json:3: cwd: is there twice, first on line 1"},
+		{"key twice", "f.json", "{\"cwd\": \"a\",\n\"agents\": [],\n\"cwd\": \"b\"}", "f.json:3: cwd: is repeated, first on line 1"},
 		{"key in another case", "f.json", "{\"Agents\": []}", "f.json:1: Agents: unknown key; did you mean agents?"},
 		{"number out of range", "f.json", "{\"agents\": [],\n\"cwd\": 1e999}", "f.json:2: number 1e999 is out of range"},
 		{"boolean", "f.json", "{\"agents\": [],\n\"cwd\": false}", "f.json:2: cwd: must be a string, not a boolean"},
@@ -58,8 +58,8 @@ func TestSyntaxFaults(t *testing.T) {
 	}
 }
 
-// A file of 100 kB must be done in no time, whatever is in it. The bound is wide, for slow
-// machines under the race detector: what it is about takes minutes or all memory.
+// TestHostileFiles parses files of 100 kB that would take minutes or all memory without limits. The
+// time limit allows for the race detector on slow machines.
 func TestHostileFiles(t *testing.T) {
 	const size = 100_000
 	bomb := "a: &a0 [x,x,x,x,x,x,x,x,x,x]\n"
@@ -85,10 +85,10 @@ func TestHostileFiles(t *testing.T) {
 		{"[]", strings.Repeat("[", 9000) + strings.Repeat("]", 9000), "nested deeper than 64 levels"},
 		{"JSON [", `{"a":` + strings.Repeat("[", size), "exceeded max depth"},
 		{"JSON []", `{"a":` + strings.Repeat("[", 9000) + strings.Repeat("]", 9000) + "}", "nested deeper than 64 levels"},
-		{"aliases", bomb, "aliases stand for more than 100000 values"},
+		{"aliases", bomb, "aliases expand to more than 100000 values"},
 		{"merge keys", merges, "f:"},
 		{"keys", many("k%d: v\n"), "k0: unknown key"},
-		{"keys twice", strings.Repeat("k: v\n", size/5), "k: is there twice"},
+		{"keys twice", strings.Repeat("k: v\n", size/5), "k: is repeated"},
 		{"JSON keys", `{"x":1` + many(`,"k%d":1`) + "}", "k0: unknown key"},
 		{"agents", "agents:\n" + many("- {id: a%d}\n"), "agents[0].model: is missing"},
 		{"comments", strings.Repeat("- a #b\n#c\n", size/10), "must be a map"},

@@ -13,8 +13,8 @@ func demo() agent.Agent {
 	return agent.Agent{ID: "a", Model: "m", Provider: agent.Provider{Protocol: agent.ProtocolDemo}}
 }
 
-// Agents built in Go meet the rules of files, without lines. A zero value was not written down
-// by anybody, so it is a default where there is one.
+// Agents built in Go have the rules of files, without lines. A zero value is the default, if there
+// is one.
 func TestValidate(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
@@ -25,16 +25,16 @@ func TestValidate(t *testing.T) {
 		{"provider without protocol", func(a *agent.Agent) { a.Provider = agent.Provider{APIKey: "k"} },
 			"provider.protocol: is missing"},
 		{"id", func(a *agent.Agent) { a.ID = "a--b" },
-			`id: "a--b" must be lower-case letters and digits with single hyphens between them, at most 63 characters`},
+			`id: "a--b" must consist of lower-case letters and digits with single hyphens between them, at most 63 characters`},
 		{"turns", func(a *agent.Agent) { a.MaxTurns = -1 }, "maxTurns: must be greater than zero"},
 		{"temperature", func(a *agent.Agent) { a.Temperature = new(math.NaN()) }, "temperature: must be from 0 to 2"},
 		{"two prompts", func(a *agent.Agent) { a.SystemPrompt, a.SystemPromptFile = "a", "b" },
-			"systemPromptFile: cannot stand beside systemPrompt"},
+			"systemPromptFile: cannot be combined with systemPrompt"},
 		{"mode", func(a *agent.Agent) { a.PermissionMode = "x" },
-			`permissionMode: "x" is none of default, acceptEdits, bypassPermissions, plan, dontAsk, auto`},
+			`permissionMode: "x" is not one of default, acceptEdits, bypassPermissions, plan, dontAsk, auto`},
 		{"servers in order of their names", func(a *agent.Agent) {
 			a.MCPServers = map[string]agent.MCPServer{"b": {}, "a": {Transport: "http"}, "c d": {Transport: "stdio", Command: "x"}}
-		}, "mcpServers.a.url: is missing\nmcpServers.b.transport: is missing\n" + `mcpServers["c d"]: a name must be letters, digits, hyphens and single underscores between them`},
+		}, "mcpServers.a.url: is missing\nmcpServers.b.transport: is missing\n" + `mcpServers["c d"]: a name must consist of letters, digits, hyphens and single underscores between them`},
 		{"subagent without name", func(a *agent.Agent) {
 			a.Subagents = map[string]agent.Subagent{"": {Description: "d", Prompt: "p"}}
 		}, `subagents[""]: a name must not be empty`},
@@ -60,7 +60,7 @@ func TestValidateFile(t *testing.T) {
 	}
 	require.EqualError(t, twins.Validate(), `auth.apiKey[1]: must not be empty
 limits.runTimeout: must be greater than zero
-agents[1].id: "a" is the id of agents[0] already
+agents[1].id: "a" is already the id of agents[0]
 agents[2].id: is missing
 agents[2].model: is missing
 agents[2].provider: is missing
@@ -83,7 +83,7 @@ func TestIDs(t *testing.T) {
 	}
 }
 
-// What Check finds is no fault of the file: the same agents pass Validate.
+// Validate does not report the faults of Check.
 func TestCheck(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
@@ -91,9 +91,9 @@ func TestCheck(t *testing.T) {
 		want   string
 	}{
 		{"protocol", func(a *agent.Agent) { a.Provider.Protocol = "grpc" },
-			`provider.protocol: "grpc" is none of anthropic, openai, demo`},
+			`provider.protocol: "grpc" is not one of anthropic, openai, demo`},
 		{"auth style", func(a *agent.Agent) { a.Provider.AuthStyle = "basic" },
-			`provider.authStyle: "basic" is none of api_key, bearer, none`},
+			`provider.authStyle: "basic" is not one of api_key, bearer, none`},
 		{"base url", func(a *agent.Agent) { a.Provider.BaseURL = "host/v1" }, `provider.baseUrl: must be an http or https address`},
 		{"base url without host", func(a *agent.Agent) { a.Provider.BaseURL = "https:///v1" },
 			`provider.baseUrl: must be an http or https address`},

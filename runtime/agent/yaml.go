@@ -10,8 +10,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// maxAliased bounds how many values all aliases of a file stand for, so that a few lines cannot
-// grow into billions of values.
+// maxAliased limits the number of values from aliases, so that a few lines cannot expand to
+// billions of values.
 const maxAliased = 100_000
 
 func readYAML(data []byte) (*node, error) {
@@ -26,7 +26,7 @@ func readYAML(data []byte) (*node, error) {
 	return r.value(doc, 1)
 }
 
-// parseYAML returns the root of the only document, nil if there is none.
+// parseYAML returns the root of the document, or nil if there is none.
 func parseYAML(data []byte) (*yaml.Node, error) {
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	var doc, second yaml.Node
@@ -47,9 +47,9 @@ func parseYAML(data []byte) (*yaml.Node, error) {
 
 var yamlMessage = regexp.MustCompile(`(?s)^yaml: (?:line \d+: )?(.*)$`)
 
-// yamlError finds the line by itself: that of the package is where the block began that could
-// not be continued, one less than that, or missing. What counts is the first line with which
-// the same error comes up.
+// yamlError determines the line of an error. The error of the YAML package has no line, or the
+// first line of the block, or the line before that. The actual line is the last line of the
+// shortest prefix that has the same error.
 func yamlError(data []byte, err error) error {
 	if _, ok := errors.AsType[*syntaxError](err); ok {
 		return err
@@ -71,10 +71,10 @@ func yamlError(data []byte, err error) error {
 	return syntaxErrorf(place{line: line}, "%s", message)
 }
 
-// yamlReader turns YAML nodes into ours, with aliases and merge keys (<<) resolved.
+// yamlReader converts YAML nodes into nodes, and resolves aliases and merge keys (<<).
 type yamlReader struct {
 	open    map[*yaml.Node]bool // anchors whose alias is being followed
-	aliased int                 // values that were made from aliases
+	aliased int                 // values from aliases
 }
 
 func (r *yamlReader) value(y *yaml.Node, depth int) (*node, error) {
@@ -84,7 +84,7 @@ func (r *yamlReader) value(y *yaml.Node, depth int) (*node, error) {
 	}
 	if len(r.open) > 0 {
 		if r.aliased++; r.aliased > maxAliased {
-			return nil, syntaxErrorf(at, "aliases stand for more than %d values", maxAliased)
+			return nil, syntaxErrorf(at, "aliases expand to more than %d values", maxAliased)
 		}
 	}
 	n := &node{place: at, kind: kindUnknown, text: y.ShortTag()}
@@ -111,7 +111,7 @@ func (r *yamlReader) value(y *yaml.Node, depth int) (*node, error) {
 
 func (r *yamlReader) alias(y *yaml.Node, depth int) (*node, error) {
 	if r.open[y.Alias] {
-		return nil, syntaxErrorf(place{y.Line, y.Column}, "alias *%s stands inside of what it stands for", y.Value)
+		return nil, syntaxErrorf(place{y.Line, y.Column}, "alias *%s is inside the value that it refers to", y.Value)
 	}
 	r.open[y.Alias] = true
 	defer delete(r.open, y.Alias)
@@ -125,6 +125,7 @@ func scalar(n *node, y *yaml.Node) {
 		n.kind = kindNull
 	case "!!bool":
 		n.kind = kindBoolean
+		err = y.Decode(&n.boolean)
 	case "!!str", "!!timestamp", "!!merge": // nothing in a configuration is a time: 2024-01-01 is text
 		n.kind, n.text = kindText, y.Value
 	case "!!int", "!!float":
@@ -141,7 +142,7 @@ func scalar(n *node, y *yaml.Node) {
 
 func (r *yamlReader) mapping(n *node, y *yaml.Node, depth int) error {
 	var merges []*node
-	own := map[string]bool{}
+	seen := map[string]bool{}
 	for i := 0; i+1 < len(y.Content); i += 2 {
 		name := y.Content[i]
 		at := place{name.Line, name.Column}
@@ -159,7 +160,7 @@ func (r *yamlReader) mapping(n *node, y *yaml.Node, depth int) error {
 			merges = append(merges, v)
 			continue
 		}
-		own[name.Value] = true
+		seen[name.Value] = true
 		n.entries = append(n.entries, entry{name.Value, at, v})
 	}
 	for _, m := range merges {
@@ -169,11 +170,11 @@ func (r *yamlReader) mapping(n *node, y *yaml.Node, depth int) error {
 		}
 		for _, f := range from {
 			if f.kind != kindMapping {
-				return syntaxErrorf(m.place, "<< must name a map or a list of maps")
+				return syntaxErrorf(m.place, "<< must refer to a map or a list of maps")
 			}
 			for _, e := range f.entries {
-				if !own[e.key] {
-					own[e.key] = true
+				if !seen[e.key] {
+					seen[e.key] = true
 					n.entries = append(n.entries, e)
 				}
 			}

@@ -25,10 +25,19 @@ func TestComplete(t *testing.T) {
 	require.Len(t, answer.RunID, 36)
 	require.NotEmpty(t, answer.SessionID)
 	require.GreaterOrEqual(t, answer.DurationMs, int64(0))
-	require.Equal(t, wire.RunAnswer{
+	require.Equal(t, wire.RunResponse{
 		RunID: answer.RunID, SessionID: answer.SessionID, State: wire.StateCompleted, Text: "Hi there.",
 		Usage: wire.Usage{InputTokens: 3, OutputTokens: 4}, NumTurns: 1, DurationMs: answer.DurationMs, StopReason: "end_turn",
 	}, answer)
+}
+
+func TestHistoryIsSent(t *testing.T) {
+	up := talker(t)
+	_, err := at(t, up).Complete(t.Context(), "helper", wire.RunRequest{Message: "Who am I?", History: []wire.Turn{
+		{Role: wire.RoleUser, Content: "I am Ada."}, {Role: wire.RoleAssistant, Content: "Hello, Ada."},
+	}})
+	require.NoError(t, err)
+	require.Regexp(t, `I am Ada\..*Hello, Ada\..*Who am I\?`, string(up.Requests()[0].Body))
 }
 
 func TestCompleteOfARunThatFails(t *testing.T) {
@@ -62,7 +71,7 @@ func TestCompleteOfARunThatFails(t *testing.T) {
 	}
 }
 
-func TestRunThatFailsIsNoError(t *testing.T) {
+func TestFailedRunIsNotAnError(t *testing.T) {
 	payloads, err := all(t, at(t, modeltest.Start(t, modeltest.Anthropic, modeltest.Status(429))), hello)
 	require.NoError(t, err)
 	result := find[*wire.Result](t, payloads)
@@ -77,26 +86,26 @@ func TestCancelledRuns(t *testing.T) {
 	c := at(t, up)
 
 	type outcome struct {
-		answer wire.RunAnswer
+		answer wire.RunResponse
 		err    error
 	}
 	over := make(chan outcome, 1)
 	go func() {
-		answer, err := c.Complete(context.WithoutCancel(t.Context()), "helper", wire.RunRequest{Message: "hello", RunID: runID})
+		answer, err := c.Complete(context.WithoutCancel(t.Context()), "helper", wire.RunRequest{Message: "hello", RunID: new(runID)})
 		over <- outcome{answer, err}
 	}()
 	up.Await(t, 1)
 	cancelling, err := c.Cancel(t.Context(), runID)
 	require.NoError(t, err)
-	require.Equal(t, wire.CancelAnswer{RunID: runID, State: wire.StateCancelling}, cancelling)
+	require.Equal(t, wire.CancelResponse{RunID: runID, State: wire.StateCancelling}, cancelling)
 	end := <-over
-	require.NoError(t, end.err, "a cancel is no failure")
+	require.NoError(t, end.err, "a cancel is not a failure")
 	require.Equal(t, wire.StateCancelled, end.answer.State)
 	require.Equal(t, wire.ReasonClientRequest, end.answer.Reason)
 
 	again, err := c.Cancel(t.Context(), runID)
 	require.NoError(t, err)
-	require.Equal(t, wire.CancelAnswer{RunID: runID, State: wire.StateCancelled, Reason: wire.ReasonClientRequest}, again)
+	require.Equal(t, wire.CancelResponse{RunID: runID, State: wire.StateCancelled, Reason: wire.ReasonClientRequest}, again)
 
 	var payloads []wire.Payload
 	for ev, err := range c.Run(t.Context(), "helper", hello) {
@@ -121,10 +130,10 @@ func TestCancelThatComesTooLate(t *testing.T) {
 		var late *client.Error
 		require.ErrorAs(t, err, &late)
 		require.Equal(t, http.StatusConflict, late.Status)
-		require.Equal(t, wire.CancelAnswer{RunID: run.RunID, State: want}, answer)
+		require.Equal(t, wire.CancelResponse{RunID: run.RunID, State: want}, answer)
 	}
 	_, err := c.Cancel(t.Context(), runID)
-	require.EqualError(t, err, "runtime answered 404: Run not found")
+	require.EqualError(t, err, "runtime responded with 404: Run not found")
 }
 
 func TestHealthAndAgents(t *testing.T) {
@@ -149,7 +158,7 @@ func TestHealthAndAgents(t *testing.T) {
 	require.Equal(t, wire.AgentDetail{ID: "keyless", Name: "keyless", Model: "m", Status: wire.StatusUnavailable,
 		MaxTurns: 10}, detail)
 	_, err = c.Agent(t.Context(), "nobody")
-	require.EqualError(t, err, "runtime answered 404: Agent not found")
+	require.EqualError(t, err, "runtime responded with 404: Agent not found")
 }
 
 func TestAPIKey(t *testing.T) {
@@ -157,8 +166,8 @@ func TestAPIKey(t *testing.T) {
 	for name, row := range map[string]struct{ key, want string }{
 		"the first":  {"one", ""},
 		"the second": {"two", ""},
-		"none":       {"", "runtime answered 401: Unauthorized (missing x-api-key header)"},
-		"wrong":      {"three", "runtime answered 401: Unauthorized (invalid api key)"},
+		"none":       {"", "runtime responded with 401: Unauthorized (missing x-api-key header)"},
+		"wrong":      {"three", "runtime responded with 401: Unauthorized (invalid api key)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, err := client.New(client.Config{BaseURL: s.URL, APIKey: row.key})
@@ -199,18 +208,18 @@ func TestBaseURLs(t *testing.T) {
 	}
 }
 
-func TestBaseURLsThatAreNone(t *testing.T) {
+func TestInvalidBaseURLs(t *testing.T) {
 	for _, base := range []string{
 		"", "localhost:3000", "127.0.0.1:3000", "/v1", "ftp://host", "http://", "http://host/%zz", "http://host?planted",
 		"http://host#planted",
 	} {
 		_, err := client.New(client.Config{BaseURL: base})
-		require.ErrorContains(t, err, "make runtime client: the base URL ", base)
+		require.ErrorContains(t, err, "create runtime client: the base URL ", base)
 		require.NotContains(t, err.Error(), "planted", "it may hold a secret")
 	}
 }
 
-func TestIDsStayInTheirPlace(t *testing.T) {
+func TestIDsAreOnePathSegment(t *testing.T) {
 	var asked string
 	c := raw(t, func(w http.ResponseWriter, r *http.Request) {
 		asked = r.Method + " " + r.RequestURI
@@ -236,7 +245,7 @@ func TestIDsStayInTheirPlace(t *testing.T) {
 	}
 }
 
-func TestIDsOfNothingAreNotFound(t *testing.T) {
+func TestDotIDsAreNotFound(t *testing.T) {
 	c := at(t, nil)
 	for _, id := range []string{"", ".", "..", " ", "a/b"} {
 		for _, call := range []func() error{

@@ -18,7 +18,7 @@ import (
 	"github.com/seed93082962/agenthost/sse"
 )
 
-func TestRefusedRuns(t *testing.T) {
+func TestRejectedRuns(t *testing.T) {
 	busy := make(chan struct{})
 	up := modeltest.Start(t, modeltest.Anthropic, modeltest.Stream(modeltest.Gate(busy), modeltest.Text("Hi.")))
 	c := connect(t, listen(t, host(t, up, func(c *runtime.Config) {
@@ -28,7 +28,7 @@ func TestRefusedRuns(t *testing.T) {
 		c.Agents = append(c.Agents, broken)
 	})).URL)
 	const id = "11111111-1111-4111-8111-111111111111"
-	for ev, err := range c.Run(t.Context(), "helper", wire.RunRequest{Message: "hello", RunID: id}) {
+	for ev, err := range c.Run(t.Context(), "helper", wire.RunRequest{Message: "hello", RunID: new(id)}) {
 		require.NoError(t, err)
 		if _, ok := ev.Payload.(*wire.System); !ok {
 			continue
@@ -42,7 +42,7 @@ func TestRefusedRuns(t *testing.T) {
 				client.Error{Status: 400, Body: wire.ErrorBody{Error: "Invalid request: message is required"}}},
 			"no such agent": {"nobody", hello, client.Error{Status: 404, Body: wire.ErrorBody{Error: "Agent not found"}}},
 			"unavailable":   {"broken", hello, client.Error{Status: 503, Body: wire.ErrorBody{Error: "Agent unavailable"}}},
-			"conflict": {"helper", wire.RunRequest{Message: "hello", RunID: id},
+			"conflict": {"helper", wire.RunRequest{Message: "hello", RunID: new(id)},
 				client.Error{Status: 409, Body: wire.ErrorBody{Error: "Run ID conflict", RunID: id}}},
 			"too many": {"helper", hello, client.Error{Status: 503, Body: wire.ErrorBody{Error: "Too many runs"},
 				RetryAfter: time.Second}},
@@ -70,13 +70,13 @@ func TestRefusedRuns(t *testing.T) {
 
 func TestErrorText(t *testing.T) {
 	for want, err := range map[string]*client.Error{
-		"runtime answered 503: Too many runs": {Status: 503, Body: wire.ErrorBody{Error: "Too many runs"}},
-		"runtime answered 401: Unauthorized (invalid api key)": {Status: 401,
+		"runtime responded with 503: Too many runs": {Status: 503, Body: wire.ErrorBody{Error: "Too many runs"}},
+		"runtime responded with 401: Unauthorized (invalid api key)": {Status: 401,
 			Body: wire.ErrorBody{Error: "Unauthorized", Reason: "invalid api key"}},
-		"runtime answered 500: Internal error (request 0198-abc)": {Status: 500,
+		"runtime responded with 500: Internal error (request 0198-abc)": {Status: 500,
 			Body: wire.ErrorBody{Error: "Internal error", RequestID: "0198-abc"}},
-		"runtime answered 502 Bad Gateway": {Status: 502},
-		"runtime answered 599":             {Status: 599},
+		"runtime responded with 502 Bad Gateway": {Status: 502},
+		"runtime responded with 599":             {Status: 599},
 	} {
 		require.EqualError(t, err, want)
 	}
@@ -109,7 +109,7 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// stream makes a handler of what is written after the header of an event stream.
+// stream returns a handler that begins an event stream with an unknown event and then calls write.
 func stream(write func(w http.ResponseWriter, r *http.Request)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
@@ -119,7 +119,7 @@ func stream(write func(w http.ResponseWriter, r *http.Request)) http.HandlerFunc
 	}
 }
 
-func TestStreamsThatBreakOff(t *testing.T) {
+func TestIncompleteStreams(t *testing.T) {
 	for name, row := range map[string]struct {
 		write func(w http.ResponseWriter, r *http.Request)
 		cause error
@@ -148,7 +148,7 @@ func TestStreamsThatBreakOff(t *testing.T) {
 	}
 }
 
-func TestEventsThatAreNone(t *testing.T) {
+func TestInvalidEvents(t *testing.T) {
 	payloads, err := all(t, raw(t, stream(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "event: result\ndata: {\"type\":\n\n")
 	})), hello)
@@ -165,7 +165,7 @@ func TestEventsThatAreNone(t *testing.T) {
 	require.NotErrorIs(t, err, client.ErrIncomplete)
 }
 
-func TestTheGreatestEventPasses(t *testing.T) {
+func TestLargestEvent(t *testing.T) {
 	text := strings.Repeat("x", wire.MaxData-len(`{"x":""}`))
 	payloads, err := all(t, raw(t, stream(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "event: large\ndata: {\"x\":\""+text+"\"}\n\nevent: done\ndata: {}\n\n")
@@ -185,7 +185,7 @@ func TestDoneEndsAStreamThatStaysOpen(t *testing.T) {
 	require.Equal(t, []string{"news", "done"}, names(payloads))
 }
 
-func TestDoneEndsAStreamThatGoesOn(t *testing.T) {
+func TestDoneEndsAStreamWithMoreData(t *testing.T) {
 	c := raw(t, stream(func(w http.ResponseWriter, r *http.Request) {
 		_, err := io.WriteString(w, "event: done\ndata: {}\n\n")
 		for err == nil {
@@ -197,20 +197,20 @@ func TestDoneEndsAStreamThatGoesOn(t *testing.T) {
 	require.Equal(t, []string{"news", "done"}, names(payloads))
 }
 
-func TestWhatIsNoRuntime(t *testing.T) {
+func TestOtherServers(t *testing.T) {
 	const page = "<html><body>Sign in</body></html>"
 	for name, row := range map[string]struct {
 		status          int
 		kind            string
 		stream, blocked string // the errors
 	}{
-		"page": {200, "text/html", `read answer of runtime: it is "text/html", not text/event-stream`,
-			`read answer of runtime: it is "text/html", not application/json`},
-		"no kind": {200, "", `read answer of runtime: it is "", not text/event-stream`,
-			`read answer of runtime: it is "", not application/json`},
-		"bad gateway": {502, "text/html", "runtime answered 502 Bad Gateway", "runtime answered 502 Bad Gateway"},
-		"redirect":    {302, "text/html", "runtime answered 302 Found", "runtime answered 302 Found"},
-		"nothing":     {204, "", "runtime answered 204 No Content", `read answer of runtime: it is "", not application/json`},
+		"page": {200, "text/html", `read response of runtime: its type is "text/html", not text/event-stream`,
+			`read response of runtime: its type is "text/html", not application/json`},
+		"no kind": {200, "", `read response of runtime: its type is "", not text/event-stream`,
+			`read response of runtime: its type is "", not application/json`},
+		"bad gateway": {502, "text/html", "runtime responded with 502 Bad Gateway", "runtime responded with 502 Bad Gateway"},
+		"redirect":    {302, "text/html", "runtime responded with 302 Found", "runtime responded with 302 Found"},
+		"nothing":     {204, "", "runtime responded with 204 No Content", `read response of runtime: its type is "", not application/json`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := raw(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -235,14 +235,14 @@ func TestTheKeyFollowsNoRedirect(t *testing.T) {
 			c, err := client.New(client.Config{BaseURL: s.URL, APIKey: "planted", HTTPClient: hc})
 			require.NoError(t, err)
 			_, err = c.Complete(t.Context(), "helper", hello)
-			require.EqualError(t, err, "runtime answered 307 Temporary Redirect")
+			require.EqualError(t, err, "runtime responded with 307 Temporary Redirect")
 			require.Zero(t, other.connections.Load())
 		})
 	}
 	require.Nil(t, s.Client().CheckRedirect)
 }
 
-func TestNobodyListens(t *testing.T) {
+func TestNoServer(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	require.NoError(t, l.Close())
@@ -253,7 +253,7 @@ func TestNobodyListens(t *testing.T) {
 	require.ErrorAs(t, err, &op)
 }
 
-func TestAnswerThatDoesNotCome(t *testing.T) {
+func TestMissingResponse(t *testing.T) {
 	c := raw(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()

@@ -1,5 +1,5 @@
-// Package client speaks to a runtime over HTTP: it runs agents as a sequence of events or for one
-// answer, cancels runs, and lists what there is.
+// Package client is a client of the runtime API. It runs agents, with a sequence of events or one
+// response, cancels runs and lists agents.
 //
 //	c, err := client.New(client.Config{BaseURL: "http://127.0.0.1:3000"})
 //	for event, err := range c.Run(ctx, "helper", wire.RunRequest{Message: "hello"}) {
@@ -26,33 +26,33 @@ import (
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
-// Config of a [Client].
+// Config configures a [Client].
 type Config struct {
-	// BaseURL is what stands before /v1 and /health. Required.
+	// BaseURL is the URL of the runtime, without /v1. Required.
 	BaseURL string
-	// APIKey is sent as x-api-key, unless it is empty.
+	// APIKey is sent as x-api-key if it is not empty.
 	APIKey string
-	// HTTPClient defaults to one without a time limit, as a stream needs it: bound calls by
-	// their context. Where it says nothing of redirects none is followed, because the key
-	// would go along.
+	// HTTPClient defaults to a client without a timeout, because streams may be long: limit calls
+	// by their context. Without its own CheckRedirect it does not follow redirects, because the
+	// key would be sent to the other address.
 	HTTPClient *http.Client
 }
 
-// Client of one runtime. It is safe for concurrent use.
+// Client calls one runtime. It is safe for concurrent use.
 type Client struct {
 	base string
 	key  string
 	http http.Client
 }
 
-// New makes a client. It connects to nothing yet.
+// New returns a client. It does not connect.
 func New(cfg Config) (*Client, error) {
 	base, err := url.Parse(cfg.BaseURL)
 	switch {
 	case err != nil || base.Scheme != "http" && base.Scheme != "https" || base.Host == "":
-		return nil, errors.New("make runtime client: the base URL is not of the form http://host:port")
+		return nil, errors.New("create runtime client: the base URL is not of the form http://host:port")
 	case base.RawQuery != "" || base.Fragment != "":
-		return nil, errors.New("make runtime client: the base URL has a query or a fragment")
+		return nil, errors.New("create runtime client: the base URL has a query or a fragment")
 	}
 	c := &Client{base: strings.TrimRight(cfg.BaseURL, "/"), key: cfg.APIKey}
 	if cfg.HTTPClient != nil {
@@ -66,39 +66,39 @@ func New(cfg Config) (*Client, error) {
 	return c, nil
 }
 
-// Health asks whether the runtime is alive.
+// Health returns the health of the runtime.
 func (c *Client) Health(ctx context.Context) (wire.Health, error) {
 	return call[wire.Health](ctx, c, http.MethodGet, "/health", nil)
 }
 
-// Agents lists the agents, in the order of the configuration.
+// Agents returns the agents in the order of the configuration.
 func (c *Client) Agents(ctx context.Context) ([]wire.AgentSummary, error) {
 	return call[[]wire.AgentSummary](ctx, c, http.MethodGet, "/v1/agents", nil)
 }
 
-// Agent tells all that may be known of one agent.
+// Agent returns the details of one agent.
 func (c *Client) Agent(ctx context.Context, id string) (wire.AgentDetail, error) {
 	return call[wire.AgentDetail](ctx, c, http.MethodGet, "/v1/agents/"+segment(id), nil)
 }
 
-// Cancel asks a run to end. Of a run that has completed or failed already it returns the state,
-// and an [*Error] with status 409.
-func (c *Client) Cancel(ctx context.Context, runID string) (wire.CancelAnswer, error) {
-	return call[wire.CancelAnswer](ctx, c, http.MethodPost, "/v1/runs/"+segment(runID)+"/cancel", nil)
+// Cancel cancels a run. For a completed or failed run it returns the state and an [*Error] with
+// status 409.
+func (c *Client) Cancel(ctx context.Context, runID string) (wire.CancelResponse, error) {
+	return call[wire.CancelResponse](ctx, c, http.MethodPost, "/v1/runs/"+segment(runID)+"/cancel", nil)
 }
 
-// Complete runs an agent and waits for its answer. A run that failed gives the answer with what
-// there is of it, and an [*Error] with status 429 or 502; a cancelled one is no error. To cancel
-// it from elsewhere, choose the RunID of the request.
-func (c *Client) Complete(ctx context.Context, agentID string, req wire.RunRequest) (wire.RunAnswer, error) {
+// Complete runs an agent and waits for its response. For a failed run it returns the response,
+// which may have a partial text, and an [*Error] with status 429 or 502. A cancelled run is not an
+// error. To cancel the run from another goroutine, set RunID.
+func (c *Client) Complete(ctx context.Context, agentID string, req wire.RunRequest) (wire.RunResponse, error) {
 	req.Stream = wire.StreamOff
-	return call[wire.RunAnswer](ctx, c, http.MethodPost, runsPath(agentID), req)
+	return call[wire.RunResponse](ctx, c, http.MethodPost, runsPath(agentID), req)
 }
 
 func runsPath(agentID string) string { return "/v1/agents/" + segment(agentID) + "/runs" }
 
-// segment makes an id one segment of a path. The dots of "." and ".." would be taken for steps,
-// and no segment at all for another path: no id has a space, so the answer to one is 404.
+// segment returns an id as one segment of a path. The segments "", "." and ".." would change the
+// path, so segment adds a space to them. No id contains a space, so the response has status 404.
 func segment(id string) string {
 	switch id {
 	case "", ".", "..":
@@ -107,11 +107,11 @@ func segment(id string) string {
 	return url.PathEscape(id)
 }
 
-// maxBody bounds what is read of an answer that is one JSON.
+// maxBody is the largest accepted JSON response.
 const maxBody = 64 << 20
 
-// call sends a request and reads a JSON answer. An answer that tells an error is decoded into
-// the result as well: a failed run and a cancel that came too late say more than their status.
+// call sends a request and decodes the JSON response. It also decodes error responses into the
+// result: failed runs and rejected cancels have more than a status.
 func call[T any](ctx context.Context, c *Client, method, path string, body any) (T, error) {
 	var result T
 	res, err := c.send(ctx, method, path, "application/json", body)
@@ -121,35 +121,34 @@ func call[T any](ctx context.Context, c *Client, method, path string, body any) 
 	defer res.Body.Close()
 	data, err := io.ReadAll(io.LimitReader(res.Body, maxBody+1))
 	if err == nil && len(data) > maxBody {
-		err = fmt.Errorf("it is longer than %d bytes", maxBody)
+		err = fmt.Errorf("the body is longer than %d bytes", maxBody)
 	}
 	if err != nil {
-		return result, fmt.Errorf("read answer of runtime: %w", err)
+		return result, fmt.Errorf("read response of runtime: %w", err)
 	}
 	if res.StatusCode >= 300 {
-		_ = json.Unmarshal(data, &result) // often another shape, and then empty
+		_ = json.Unmarshal(data, &result) // empty if the body has another shape
 		return result, failure(res, data)
 	}
 	if err := expect(res, "application/json"); err != nil {
 		return result, err
 	}
 	if err := json.Unmarshal(data, &result); err != nil {
-		return result, fmt.Errorf("read answer of runtime: %w", err)
+		return result, fmt.Errorf("read response of runtime: %w", err)
 	}
 	return result, nil
 }
 
-// expect checks what kind of answer it is: what stands between may answer 200 with a page of
-// its own.
+// expect checks the media type: a proxy may respond with status 200 and its own page.
 func expect(res *http.Response, want string) error {
 	media, _, err := mime.ParseMediaType(res.Header.Get("Content-Type"))
 	if err != nil || media != want {
-		return fmt.Errorf("read answer of runtime: it is %q, not %s", res.Header.Get("Content-Type"), want)
+		return fmt.Errorf("read response of runtime: its type is %q, not %s", res.Header.Get("Content-Type"), want)
 	}
 	return nil
 }
 
-// send makes the request. The caller closes the body of the response.
+// send sends a request. The caller closes the body of the response.
 func (c *Client) send(ctx context.Context, method, path, accept string, body any) (*http.Response, error) {
 	var reader io.Reader
 	if body != nil {
@@ -161,7 +160,7 @@ func (c *Client) send(ctx context.Context, method, path, accept string, body any
 	}
 	req, err := http.NewRequestWithContext(ctx, method, c.base+path, reader)
 	if err != nil {
-		return nil, fmt.Errorf("make request: %w", err)
+		return nil, fmt.Errorf("create request: %w", err)
 	}
 	req.Header.Set("Accept", accept)
 	if body != nil {
@@ -172,7 +171,7 @@ func (c *Client) send(ctx context.Context, method, path, accept string, body any
 	}
 	res, err := c.http.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("call runtime: %w", err) // which is the cause of ctx where that ended
+		return nil, fmt.Errorf("call runtime: %w", err) // err is the cause of ctx if that ended
 	}
 	return res, nil
 }

@@ -11,16 +11,16 @@ import (
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
-// Error is an answer of the runtime that tells an error.
+// Error is an error response of the runtime.
 type Error struct {
 	Status     int
-	Body       wire.ErrorBody // empty where the answer came from something in between
-	RetryAfter time.Duration  // what the runtime asked to wait, 0 where it did not
+	Body       wire.ErrorBody // empty if a proxy responded
+	RetryAfter time.Duration  // 0 if the response has no Retry-After
 }
 
 func (e *Error) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "runtime answered %d", e.Status)
+	fmt.Fprintf(&b, "runtime responded with %d", e.Status)
 	switch {
 	case e.Body.Error != "":
 		b.WriteString(": " + e.Body.Error)
@@ -36,18 +36,18 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// failure makes the error of an answer.
+// failure returns the error of a response.
 func failure(res *http.Response, data []byte) *Error {
 	e := &Error{Status: res.StatusCode, RetryAfter: retryAfter(res.Header.Get("Retry-After"), time.Now())}
-	_ = json.Unmarshal(data, &e.Body) // what stands between may answer anything
+	_ = json.Unmarshal(data, &e.Body) // a proxy may send any body
 	return e
 }
 
-// maxRetryAfter keeps a nonsensical number or date within what a caller can reckon with.
+// maxRetryAfter limits implausible numbers and dates.
 const maxRetryAfter = 24 * time.Hour
 
-// retryAfter reads the header of RFC 9110 (10.2.3): the runtime sends seconds, what stands between
-// may send a date.
+// retryAfter decodes the header of RFC 9110 (10.2.3). The runtime sends seconds, a proxy may send a
+// date.
 func retryAfter(value string, now time.Time) time.Duration {
 	var wait time.Duration
 	if seconds, err := strconv.ParseInt(value, 10, 64); err == nil {

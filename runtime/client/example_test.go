@@ -55,7 +55,7 @@ func ExampleClient_Run() {
 	}
 	// Output:
 	// helper begins
-	// This is the demo model: it needs no key and no network, and it knows nothing but how to echo. You wrote: Hello!
+	// This is the demo model: it needs no key and no network, and it only echoes. You wrote: Hello!
 	// success
 	// done
 }

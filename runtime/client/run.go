@@ -13,26 +13,25 @@ import (
 	"github.com/seed93082962/agenthost/sse"
 )
 
-// ErrIncomplete is what a stream ends with that breaks off before its done event.
-var ErrIncomplete = errors.New("event stream of the run broke off")
+// ErrIncomplete is the error of a stream that ends before its done event.
+var ErrIncomplete = errors.New("event stream of the run is incomplete")
 
 const (
-	// maxEvent is above what a runtime sends in one event, [wire.MaxData], with its names around it.
+	// maxEvent is the largest event of a runtime: [wire.MaxData] and the names of the fields.
 	maxEvent = wire.MaxData + 64<<10
-	// maxRest bounds what is read of an answer that is no stream, and after done.
+	// maxRest limits the bytes that are read from an error response, and from a stream after done.
 	maxRest = 64 << 10
-	// lastWait is how long the end of the stream may take to come after done. A runtime sends it
-	// with done, but what stands between may keep the connection open.
+	// lastWait is the time to wait for the end of the stream after done. A runtime sends both
+	// together, but a proxy may keep the connection open.
 	lastWait = 100 * time.Millisecond
 )
 
-// Run runs an agent and yields its events as they come; the last one is done. An error is the
-// last thing yielded: an [*Error] where the runtime refused the run, [ErrIncomplete] where the stream
-// broke off, the cause of ctx where that ended. A run that failed is no error but a [wire.Result]
-// that says so.
+// Run runs an agent and yields its events as they arrive. The last one is done, or else an error:
+// an [*Error] if the runtime rejected the request, [ErrIncomplete] if the stream ended before done,
+// or the cause of ctx. A failed run is not an error: its [wire.Result] reports the failure.
 //
-// Ending the loop before done, or ctx, closes the connection, and that cancels the run. The
-// request is sent when the sequence is ranged over, each time anew.
+// Breaking out of the loop before done, or the end of ctx, closes the connection, which cancels the
+// run. Each loop over the sequence sends a request.
 func (c *Client) Run(ctx context.Context, agentID string, req wire.RunRequest) iter.Seq2[wire.Event, error] {
 	return func(yield func(wire.Event, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
@@ -48,11 +47,11 @@ func (c *Client) Run(ctx context.Context, agentID string, req wire.RunRequest) i
 			return
 		}
 		events := sse.NewDecoder(res.Body)
-		events.Limit(maxEvent, maxEvent)
+		events.SetLimits(maxEvent, maxEvent)
 		for {
 			ev, err := events.Next()
 			if err != nil {
-				yield(wire.Event{}, broken(ctx, err))
+				yield(wire.Event{}, streamError(ctx, err))
 				return
 			}
 			payload, err := wire.DecodeEvent(ev.Type, ev.Data)
@@ -62,7 +61,7 @@ func (c *Client) Run(ctx context.Context, agentID string, req wire.RunRequest) i
 			}
 			more := yield(wire.Event{Payload: payload, More: events.Buffered()}, nil)
 			if _, done := payload.(*wire.Done); done {
-				// Who has read to the end of a body gives its connection back.
+				// The connection can be reused only if its body was read to the end.
 				limit := time.AfterFunc(lastWait, cancel)
 				_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, maxRest))
 				limit.Stop()
@@ -75,27 +74,27 @@ func (c *Client) Run(ctx context.Context, agentID string, req wire.RunRequest) i
 	}
 }
 
-// streaming checks that the answer is an event stream.
+// streaming checks that the response is an event stream.
 func streaming(res *http.Response) error {
 	if res.StatusCode == http.StatusOK {
 		return expect(res, "text/event-stream")
 	}
 	data, err := io.ReadAll(io.LimitReader(res.Body, maxRest))
 	if err != nil {
-		return fmt.Errorf("read answer of runtime: %w", err)
+		return fmt.Errorf("read response of runtime: %w", err)
 	}
 	return failure(res, data)
 }
 
-// broken words the error of a stream that ended before done, for whatever reason.
-func broken(ctx context.Context, err error) error {
+// streamError returns the error of a stream that ended before done.
+func streamError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("read events of run: %w", context.Cause(ctx))
 	}
 	if _, ok := errors.AsType[*sse.LimitError](err); ok {
 		return fmt.Errorf("read events of run: %w", err)
 	}
-	if errors.Is(err, io.EOF) { // the body ended, and in good order
+	if errors.Is(err, io.EOF) { // the body ended without an error
 		return ErrIncomplete
 	}
 	return fmt.Errorf("%w: %w", ErrIncomplete, err)

@@ -65,16 +65,16 @@ func TestRunWithoutPartialMessages(t *testing.T) {
 	require.Equal(t, []string{"system", "assistant", "result", "done"}, names(payloads))
 }
 
-func TestRunPassesTheRequestOn(t *testing.T) {
+func TestRunSendsTheRequest(t *testing.T) {
 	c := at(t, talker(t))
 	const id = "11111111-1111-4111-8111-111111111111"
-	payloads, err := all(t, c, wire.RunRequest{Message: "hello", RunID: id})
+	payloads, err := all(t, c, wire.RunRequest{Message: "hello", RunID: new(id)})
 	require.NoError(t, err)
 	first := find[*wire.System](t, payloads)
 	require.Equal(t, id, first.RunID)
 	require.False(t, first.Resumed)
 
-	payloads, err = all(t, c, wire.RunRequest{Message: "again", SessionID: first.SessionID})
+	payloads, err = all(t, c, wire.RunRequest{Message: "again", SessionID: new(first.SessionID)})
 	require.NoError(t, err)
 	second := find[*wire.System](t, payloads)
 	require.Equal(t, first.SessionID, second.SessionID)
@@ -100,7 +100,7 @@ func TestEventsComeWhileTheModelIsSilent(t *testing.T) {
 	require.Equal(t, []string{"one", "two"}, texts)
 }
 
-func TestMoreTellsOfEventsInMemory(t *testing.T) {
+func TestMoreReportsBufferedEvents(t *testing.T) {
 	const event = "event: partial_message\ndata: {\"type\":\"partial_message\",\"partial\":{\"type\":\"text\",\"text\":\"x\"}}\n\n"
 	gate := make(chan struct{})
 	c := raw(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -132,7 +132,7 @@ func TestUnknownEventsAreYielded(t *testing.T) {
 	require.JSONEq(t, `{"type":"news"}`, string(find[*wire.Unknown](t, payloads).Data))
 }
 
-// disconnected checks that the run was cancelled because its caller went away.
+// disconnected checks that the run was cancelled because its client disconnected.
 func disconnected(t *testing.T, c *client.Client, up *modeltest.Upstream, runID string) {
 	t.Helper()
 	_, early := up.Await(t, 1).End()
@@ -210,13 +210,13 @@ func TestEachRangeIsARun(t *testing.T) {
 	require.Len(t, seen, 2)
 }
 
-func TestConnectionsAreUsedAgain(t *testing.T) {
+func TestConnectionsAreReused(t *testing.T) {
 	s := listen(t, host(t, talker(t), nil))
 	c := connect(t, s.URL)
 	for range 5 {
 		_, err := all(t, c, hello)
 		require.NoError(t, err)
-		for ev, err := range c.Run(t.Context(), "helper", hello) { // who leaves at done has read all
+		for ev, err := range c.Run(t.Context(), "helper", hello) { // a caller that breaks at done has read everything
 			require.NoError(t, err)
 			if _, ok := ev.Payload.(*wire.Done); ok {
 				break

@@ -41,7 +41,7 @@ func listen(t *testing.T, h http.Handler) *server {
 	return s
 }
 
-// host makes a runtime with an agent "helper" at the upstream, and what change adds to it.
+// host returns a runtime with an agent "helper" at the upstream. change modifies its configuration.
 func host(t *testing.T, up *modeltest.Upstream, change func(*runtime.Config)) *runtime.Runtime {
 	t.Helper()
 	helper := agent.Agent{ID: "helper", Name: "Helper", Model: "m", Provider: agent.Provider{Protocol: agent.ProtocolDemo}}
@@ -58,7 +58,7 @@ func host(t *testing.T, up *modeltest.Upstream, change func(*runtime.Config)) *r
 	return rt
 }
 
-// talker is an upstream that says the same again and again.
+// talker is an upstream that repeats one response.
 func talker(t *testing.T) *modeltest.Upstream {
 	t.Helper()
 	return modeltest.Start(t, modeltest.Anthropic, modeltest.Repeat(modeltest.Stream(modeltest.Text("Hi."))))
@@ -77,7 +77,7 @@ func at(t *testing.T, up *modeltest.Upstream) *client.Client {
 	return connect(t, listen(t, host(t, up, nil)).URL)
 }
 
-// raw returns a client of something that is no runtime.
+// raw returns a client of a server that is not a runtime.
 func raw(t *testing.T, h http.HandlerFunc) *client.Client {
 	t.Helper()
 	return connect(t, listen(t, h).URL)
@@ -106,7 +106,7 @@ func names(payloads []wire.Payload) []string {
 	return list
 }
 
-// find returns the payload of that type, of which there has to be one.
+// find returns the only payload of that type.
 func find[P wire.Payload](t *testing.T, payloads []wire.Payload) P {
 	t.Helper()
 	var found []P

@@ -20,18 +20,18 @@ import (
 )
 
 func TestApprove(t *testing.T) {
-	yes := func(context.Context, engine.Approval) bool { return true }
+	yes := func(context.Context, engine.ApprovalRequest) bool { return true }
 	for name, row := range map[string]struct {
 		mode       permission.Mode
 		disallowed []string
-		approve    func(context.Context, engine.Approval) bool
+		approve    func(context.Context, engine.ApprovalRequest) bool
 		runs       bool
 		asked      int
 	}{
 		"yes": {permission.ModeDefault, nil, yes, true, 1},
-		"no":  {permission.ModeDefault, nil, func(context.Context, engine.Approval) bool { return false }, false, 1},
+		"no":  {permission.ModeDefault, nil, func(context.Context, engine.ApprovalRequest) bool { return false }, false, 1},
 		"a panic": {permission.ModeDefault, nil,
-			func(context.Context, engine.Approval) bool { panic("secret detail") }, false, 1},
+			func(context.Context, engine.ApprovalRequest) bool { panic("secret detail") }, false, 1},
 		"not what is free":                    {permission.ModeBypass, nil, yes, true, 0},
 		"not what is denied, which stays so":  {permission.ModeDefault, []string{"greet"}, yes, false, 0},
 		"not what the mode plan has left out": {permission.ModePlan, nil, yes, false, 0},
@@ -40,11 +40,11 @@ func TestApprove(t *testing.T) {
 			m, _ := upstream(t, modeltest.Anthropic, modeltest.Stream(modeltest.ToolCall("t1", "greet", `{"name":"Ada"}`)),
 				modeltest.Stream(modeltest.Text("Done.")))
 			s := newSetup(m, greet(false))
-			s.Policy = policy(t, row.mode, nil, row.disallowed)
+			s.AgentID, s.Policy = "agent", policy(t, row.mode, nil, row.disallowed)
 			var log bytes.Buffer
 			s.Logger = slog.New(slog.NewTextHandler(&log, nil))
-			var asked []engine.Approval
-			s.Approve = func(ctx context.Context, a engine.Approval) bool {
+			var asked []engine.ApprovalRequest
+			s.Approve = func(ctx context.Context, a engine.ApprovalRequest) bool {
 				asked = append(asked, a)
 				return row.approve(ctx, a)
 			}
@@ -60,9 +60,10 @@ func TestApprove(t *testing.T) {
 			for _, a := range asked {
 				require.Error(t, a.Reason)
 				a.Reason = nil
-				require.Equal(t, engine.Approval{Tool: "greet", Call: tool.Call{
-					ID: "t1", Input: json.RawMessage(`{"name":"Ada"}`), RunID: "run", SessionID: got.session,
-				}}, a)
+				require.Equal(t, engine.ApprovalRequest{
+					AgentID: "agent", RunID: "run", SessionID: got.session,
+					ToolUseID: "t1", ToolName: "greet", Input: json.RawMessage(`{"name":"Ada"}`),
+				}, a)
 			}
 			if name == "a panic" {
 				require.Contains(t, log.String(), "secret detail")
@@ -75,14 +76,14 @@ func TestWaitingForApprovalIsNoToolTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSetup(turns(calls("greet"), says("Done.")), greet(false))
 		s.Policy = policy(t, permission.ModeDefault, nil, nil)
-		s.Approve = func(context.Context, engine.Approval) bool { <-time.After(10 * time.Minute); return true }
+		s.Approve = func(context.Context, engine.ApprovalRequest) bool { <-time.After(10 * time.Minute); return true }
 		got := s.run(t.Context(), t, "")
 		require.NoError(t, got.err)
 		require.Equal(t, []string{`tool_result t1 false "Hello, "`}, results(got.lines))
 	})
 }
 
-func TestInputIsHeldToTheSchema(t *testing.T) {
+func TestInputIsValidated(t *testing.T) {
 	schema := json.RawMessage(`{"type":"object","properties":{"text":{"type":"string"},"times":{"type":"integer","minimum":1}},
 		"required":["text"],"additionalProperties":false}`)
 	for name, row := range map[string]struct {
@@ -110,14 +111,14 @@ func TestInputIsHeldToTheSchema(t *testing.T) {
 			require.NoError(t, got.err, "the run goes on")
 			require.Equal(t, row.fault == "", called)
 			if row.fault != "" {
-				require.Contains(t, results(got.lines)[0], "tool_result t1 true \"The input does not fit the schema of echo: ")
+				require.Contains(t, results(got.lines)[0], "tool_result t1 true \"The input does not match the schema of echo: ")
 				require.Contains(t, results(got.lines)[0], row.fault)
 			}
 		})
 	}
 }
 
-// timed is a tool whose calls take as long as they say.
+// timed is a tool whose input sets the duration of the call.
 type timed struct{ tool.Tool }
 
 func (timed) Timeout(input json.RawMessage, limit time.Duration) time.Duration {
@@ -150,7 +151,7 @@ func TestATimedToolHasItsOwnTime(t *testing.T) {
 				got := s.run(t.Context(), t, "")
 				require.NoError(t, got.err)
 				require.Equal(t, row.want, time.Since(begin))
-				require.Contains(t, results(got.lines)[0], "The call ran into its time limit of "+row.want.String()+" and was ended.")
+				require.Contains(t, results(got.lines)[0], "The call exceeded its time limit of "+row.want.String()+" and was stopped.")
 			})
 		})
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/seed93082962/agenthost/runtime/tool"
 )
 
-// BenchmarkToolTurn is what the engine adds to a turn with one tool call: of a model and a tool that
-// take no time, all that is measured is the engine's. One run has 50 such turns.
+// BenchmarkToolTurn measures the overhead of the engine for a turn with one tool call. The model
+// and the tool take no time. One run has 50 such turns.
 func BenchmarkToolTurn(b *testing.B) {
 	const turns = 50
 	schema := []byte(`{"type":"object","properties":{"name":{"type":"string"}},"required":["name"],"additionalProperties":false}`)
@@ -43,7 +43,7 @@ func BenchmarkToolTurn(b *testing.B) {
 		held, err := s.store.Open(b.Context(), "agent", "")
 		require.NoError(b, err)
 		in.Session = held
-		run := e.Start(in)
+		run := start(e, in)
 		for _, err := range run.Events(b.Context()) {
 			require.NoError(b, err)
 		}

@@ -10,56 +10,64 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed93082962/agenthost/internal/excerpt"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/permission"
 	"github.com/seed93082962/agenthost/runtime/tool"
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
-// unlimited is the time of a call that only the run's own end bounds.
+// unlimited is the timeout of a call that has no limit other than the end of the run.
 const unlimited = time.Duration(math.MaxInt64)
 
-// attempt gives a call its time. A tool that does not stop when that is over is left behind: the
-// run goes on without it, but does not end before it. What a subagent says goes to tell.
-func (r *Run) attempt(run context.Context, block *model.Block, tell func(wire.Event)) result {
-	cut := result{output: interrupted, isError: true}
+// runToolCall checks one tool call and runs it with its timeout. If the tool is still running
+// stopGrace after the timeout, the run continues without its result, but does not end before the
+// tool returns. The events of a subagent are passed to emit.
+func (r *run) runToolCall(run context.Context, block *model.Block, emit func(wire.Payload)) (res result) {
+	stopped := result{output: interrupted, isError: true}
 	if run.Err() != nil {
-		return cut
+		return stopped
 	}
+	defer func() {
+		if p := recover(); p != nil {
+			r.logPanic("check", block.Name, p)
+			res = result{output: "The call could not be checked because of an internal error.", isError: true}
+		}
+	}()
 	call := tool.Call{ID: block.ID, Input: block.Input, RunID: r.in.RunID, SessionID: r.in.Session.ID()}
-	e, refused := r.admit(run, block, call)
+	e, rejected := r.checkCall(run, block, &call)
 	if e == nil {
-		return refused
+		return rejected
 	}
-	limit := r.limit(e, call.Input)
+	limit := r.callTimeout(e, call.Input)
 	ctx, cancel := context.WithTimeoutCause(run, limit, errToolTimeout)
 	defer cancel()
 	done := make(chan result, 1)
 	r.calls.add(block)
 	go func() {
 		defer r.calls.done(block)
-		done <- r.call(ctx, e, call, limit, tell)
+		done <- r.invoke(ctx, e, call, limit, emit)
 	}()
-	late := time.NewTimer(max(limit, limit+stopGrace)) // which may overflow
-	defer late.Stop()
+	timer := time.NewTimer(max(limit, limit+stopGrace)) // the sum may overflow
+	defer timer.Stop()
 	select {
 	case res := <-done:
 		return res
-	case <-late.C:
-		return r.timedOut(result{}, limit)
+	case <-timer.C:
+		return r.timeoutResult(result{}, limit)
 	case <-run.Done():
 	}
-	late.Reset(cancelGrace)
+	timer.Reset(cancelGrace)
 	select {
 	case res := <-done:
 		return res
-	case <-late.C:
-		return cut
+	case <-timer.C:
+		return stopped
 	}
 }
 
-// limit is how long a call may take.
-func (r *Run) limit(e *entry, input json.RawMessage) time.Duration {
+// callTimeout returns the time that a call may take.
+func (r *run) callTimeout(e *entry, input json.RawMessage) time.Duration {
 	switch t := e.Tool.(type) {
 	case *task:
 		return unlimited
@@ -69,84 +77,95 @@ func (r *Run) limit(e *entry, input json.RawMessage) time.Duration {
 	return r.engine.cfg.ToolTimeout
 }
 
-// admit finds the tool of a call that may run, or says what the model is told instead.
-func (r *Run) admit(ctx context.Context, block *model.Block, call tool.Call) (*entry, result) {
+// checkCall returns the tool if the call may run, and otherwise the result of the rejected call. It
+// sets the input of call to the form that the policy checked. The input in block is unchanged.
+func (r *run) checkCall(ctx context.Context, block *model.Block, call *tool.Call) (*entry, result) {
 	e, ok := r.tools.entries[block.Name]
 	if !ok {
-		known := "there are none"
+		known := "There are no tools."
 		if len(r.tools.names) > 0 {
-			known = "there are: " + strings.Join(r.tools.names, ", ")
+			known = "The tools are: " + strings.Join(r.tools.names, ", ") + "."
 		}
-		return nil, result{output: fmt.Sprintf("There is no tool %q; %s.", block.Name, known), isError: true}
+		return nil, result{output: fmt.Sprintf("There is no tool %q. %s", block.Name, known), isError: true}
 	}
 	if block.BadInput != "" {
 		err := json.Unmarshal([]byte(block.BadInput), &map[string]json.RawMessage{})
 		return nil, result{output: fmt.Sprintf("The input is not a JSON object: %v.", err), isError: true}
 	}
-	if err := r.engine.cfg.Policy.Check(block.Name, e.spec.ReadOnly, call.Input); err != nil && !r.approved(ctx, block.Name, call, err) {
-		return nil, result{output: fmt.Sprintf("Permission to use %s was refused: %v.", block.Name, err), isError: true, denied: err.Error()}
-	}
-	if fault := e.misfit(call.Input); fault != "" {
-		return nil, result{output: fmt.Sprintf("The input does not fit the schema of %s: %s.", block.Name, fault), isError: true}
+	var err error
+	call.Input, err = r.engine.cfg.Policy.Check(e.permissionTool(), call.Input)
+	if err != nil && !r.approved(ctx, block.Name, *call, err) {
+		return nil, result{output: fmt.Sprintf("Permission to use %s was denied: %v.", block.Name, err), isError: true, denied: err.Error()}
 	}
 	return e, result{}
 }
 
-// approved asks the embedder about a call that the policy does not allow. What is denied stays so.
-func (r *Run) approved(ctx context.Context, name string, call tool.Call, reason error) (yes bool) {
-	ask := r.engine.cfg.Approve
-	if ask == nil || errors.Is(reason, permission.ErrDenied) || errors.Is(reason, permission.ErrPlan) {
+// approved reports whether Approve allows a call that the policy does not allow.
+func (r *run) approved(ctx context.Context, name string, call tool.Call, reason error) (ok bool) {
+	approve := r.engine.cfg.Approve
+	if approve == nil || errors.Is(reason, permission.ErrDenied) || errors.Is(reason, permission.ErrPlan) {
 		return false
 	}
 	defer func() {
 		if p := recover(); p != nil {
-			r.panicked("Approve", name, p)
-			yes = false
+			r.logPanic("Approve", name, p)
+			ok = false
 		}
 	}()
-	return ask(ctx, Approval{Call: call, Tool: name, Reason: reason})
+	return approve(ctx, ApprovalRequest{
+		AgentID: r.engine.cfg.AgentID, RunID: call.RunID, SessionID: call.SessionID,
+		ToolUseID: call.ID, ToolName: name, Input: call.Input, Reason: reason,
+	})
 }
 
-func (r *Run) panicked(what, name string, value any) {
-	r.engine.cfg.Logger.Error("tool call panicked", "in", what, "tool", name, "panic", value, "runId", r.in.RunID, "stack", string(debug.Stack()))
+func (r *run) logPanic(where, name string, value any) {
+	r.engine.cfg.Logger.Error("tool call panicked", "in", where, "tool", name, "panic", value, "run_id", r.in.RunID, "stack", string(debug.Stack()))
 }
 
-// call runs one call, whatever the tool does.
-func (r *Run) call(ctx context.Context, e *entry, call tool.Call, limit time.Duration, tell func(wire.Event)) (res result) {
+// invoke validates the input and calls the tool. A panic of the tool is an error result.
+func (r *run) invoke(ctx context.Context, e *entry, call tool.Call, limit time.Duration, emit func(wire.Payload)) (res result) {
 	defer func() {
 		if p := recover(); p != nil {
-			r.panicked("call", e.spec.Name, p)
+			r.logPanic("call", e.spec.Name, p)
 			res = result{output: "The tool failed with an internal error.", isError: true}
 		}
 	}()
+	switch err := e.validate(ctx, call.Input); {
+	case errors.Is(context.Cause(ctx), errToolTimeout):
+		return r.timeoutResult(result{}, limit)
+	case ctx.Err() != nil:
+		return result{output: interrupted, isError: true}
+	case err != nil:
+		return r.limitResult(result{output: fmt.Sprintf("The input does not match the schema of %s: %v.", e.spec.Name, err), isError: true})
+	}
 	if t, ok := e.Tool.(*task); ok {
-		res = r.delegate(ctx, t, call, tell)
+		res = r.runTask(ctx, t, call, emit)
 	} else {
 		out, err := e.Call(ctx, call)
-		res = result{output: out.Output, isError: out.IsError || err != nil, truncated: out.Truncated}
+		res = result{output: out.Output, isError: out.IsError || err != nil, truncated: out.Truncated, images: limitImages(out.Images)}
 		if err != nil && !errors.Is(context.Cause(ctx), errToolTimeout) {
 			res.output = strings.TrimLeft(out.Output+"\n"+err.Error(), "\n")
 		}
 	}
 	if res.isError && errors.Is(context.Cause(ctx), errToolTimeout) {
-		return r.timedOut(res, limit)
+		return r.timeoutResult(res, limit)
 	}
-	return r.bounded(res)
+	return r.limitResult(res)
 }
 
-func (r *Run) timedOut(res result, limit time.Duration) result {
+func (r *run) timeoutResult(res result, limit time.Duration) result {
 	res.isError = true
 	if res.output != "" && !strings.HasSuffix(res.output, "\n") {
 		res.output += "\n"
 	}
-	res.output += fmt.Sprintf("The call ran into its time limit of %v and was ended.", limit)
-	return r.bounded(res)
+	res.output += fmt.Sprintf("The call exceeded its time limit of %v and was stopped.", limit)
+	return r.limitResult(res)
 }
 
-// bounded cuts an output to what the model gets to see of it.
-func (r *Run) bounded(res result) result {
+// limitResult truncates an output to MaxToolOutput.
+func (r *run) limitResult(res result) result {
 	var cut bool
-	res.output, cut = limitOutput(res.output, r.engine.cfg.MaxToolOutput)
+	res.output, cut = excerpt.Ends(res.output, r.engine.cfg.MaxToolOutput)
 	res.truncated = res.truncated || cut
 	return res
 }

@@ -8,11 +8,11 @@ import (
 	"github.com/seed93082962/agenthost/runtime/model"
 )
 
-// settleWarning is after how long a run that only waits for its tools to stop says so: ten seconds
-// after the cancel, of which calls have had one.
-const settleWarning = 10*time.Second - cancelGrace
+// stopWarning is how long a stopped run waits for its tools before it logs their names. The warning
+// is logged ten seconds after the cancel, because the run has already waited for cancelGrace.
+const stopWarning = 10*time.Second - cancelGrace
 
-// calls are the tool calls that are under way.
+// calls are the running tool calls.
 type calls struct {
 	wait sync.WaitGroup
 
@@ -34,7 +34,7 @@ func (c *calls) done(call *model.Block) {
 	c.wait.Done()
 }
 
-// names tells which tools are being called.
+// names returns the names of the tools that are running.
 func (c *calls) names() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -45,11 +45,11 @@ func (c *calls) names() []string {
 	return names
 }
 
-// settle waits until nothing of the run runs any more.
-func (r *Run) settle() {
-	_ = r.kept() // of a run that has been given up, or failed for another reason
-	warn := time.AfterFunc(settleWarning, func() {
-		r.engine.cfg.Logger.Warn("run is held up by tool calls that do not stop", "runId", r.in.RunID, "tools", r.calls.names())
+// awaitCalls waits for the first append to the session and for all tool calls of the run.
+func (r *run) awaitCalls() {
+	_ = r.awaitFirstAppend() // the run failed for another reason
+	warn := time.AfterFunc(stopWarning, func() {
+		r.engine.cfg.Logger.Warn("run waits for tool calls that do not stop", "run_id", r.in.RunID, "tools", r.calls.names())
 	})
 	defer warn.Stop()
 	r.calls.wait.Wait()

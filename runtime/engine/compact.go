@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"unicode/utf8"
@@ -10,37 +11,37 @@ import (
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
-// summaryRequest is what the model is asked when a conversation comes near the context window.
-const summaryRequest = `The conversation so far is about to be replaced by a summary of it, which you write now. Whoever goes on with the work will
-see the summary and the last messages alone. Write down, in this order and as briefly as completeness allows:
-1. what the user wants, in their words where they matter, with every constraint and preference they gave
-2. what was done and found out, with exact names, paths, numbers and error messages
-3. what was decided, and why
-4. what is left to do, and the very next step
-Answer with the summary alone, and call no tool.`
+// summaryRequest is the message that requests a summary from the model.
+const summaryRequest = `The conversation so far is about to be replaced by a summary, which you write now. The task will be continued with only
+the summary and the last messages. Write down, in this order and as briefly as completeness allows:
+1. the request of the user, literally where the wording matters, with every constraint and preference
+2. all actions and findings, with exact names, paths, numbers and error messages
+3. the decisions, and the reasons for them
+4. the remaining tasks, and the next step
+Respond with only the summary, and do not call tools.`
 
-// summaryHead and requestHead mark what stands in place of the messages that were summarised.
+// summaryHead and requestHead introduce the parts of the message that replaces older ones.
 const (
 	summaryHead = "This is a summary of the conversation so far:\n\n"
-	requestHead = "\n\nThe request that is being worked on:\n\n"
+	requestHead = "\n\nThe current request:\n\n"
 )
 
-// fill keeps count of how much of the context window a conversation takes.
+// fill is the part of the context window that a conversation uses.
 type fill struct {
-	tokens int64 // of the messages that were counted
-	upTo   int   // how many were
-	off    bool  // a summary failed: the run goes on without one
+	tokens int64 // of the counted messages
+	upTo   int   // number of counted messages
+	off    bool  // a summary failed: the run does not try again
 }
 
-// count takes in what upstream has counted: all messages of a call, and its answer. system and
-// tools are in it too.
+// count records the usage that upstream reported for a call. It includes the system prompt, the
+// tools and the response.
 func (f *fill) count(u model.Usage, messages int) {
 	if sum := u.InputTokens + u.CacheCreationInputTokens + u.CacheReadInputTokens + u.OutputTokens; sum > 0 {
 		f.tokens, f.upTo = sum, messages
 	}
 }
 
-// add estimates what upstream has not counted yet.
+// add adds estimates for the messages after the counted ones, and returns the sum.
 func (f *fill) add(messages []model.Message) int64 {
 	if f.upTo > len(messages) {
 		f.upTo, f.tokens = 0, 0
@@ -51,82 +52,111 @@ func (f *fill) add(messages []model.Message) int64 {
 	return f.tokens
 }
 
-// estimate guesses the tokens of a message: four bytes of ASCII each, two of anything else.
+// estimate estimates the tokens of a message: one for four bytes of ASCII or two other bytes.
 func estimate(m *model.Message) int64 {
-	n := 0
+	n := int64(8)
 	for i := range m.Content {
 		b := &m.Content[i]
-		for _, s := range []string{b.Text, b.Data, string(b.Input)} {
-			n += len(s)
-			for j := range len(s) {
-				if s[j] >= utf8.RuneSelf {
-					n++
-				}
-			}
-		}
+		n += textTokens(b.Text) + textTokens(b.Data) + textTokens(b.Input) + imageTokens*int64(len(b.Images))
 	}
-	return int64(n)/4 + 8
+	return n
 }
 
-// full tells whether the next call might not fit the window with its answer.
-func (r *Run) full(said *transcript) bool {
-	window := int64(r.engine.cfg.ContextWindow)
-	room := max(window/5, min(int64(r.engine.cfg.Request.MaxOutputTokens)+window/20, window/2))
-	return !r.fill.off && r.fill.add(said.messages) > window-room
+func estimateAll(messages []model.Message) int64 {
+	n := int64(0)
+	for i := range messages {
+		n += estimate(&messages[i])
+	}
+	return n
 }
 
-// compact puts a summary in place of the older messages, if there are enough of them. Without a summary the run goes on as it is.
-func (r *Run) compact(ctx context.Context, said *transcript, yield func(wire.Event) bool) error {
-	window := int64(r.engine.cfg.ContextWindow)
-	cut := keepFrom(said.messages, window/5)
-	gain := int64(0)
-	for i := range said.messages[:cut] {
-		gain += estimate(&said.messages[i])
-	}
-	if gain < window/10 {
-		return nil // a summary would hardly be shorter
-	}
-	summary, err := r.summarise(ctx, said.messages[:cut])
-	if err != nil {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
+func textTokens[T string | json.RawMessage](text T) int64 {
+	n := len(text)
+	for i := range len(text) {
+		if text[i] >= utf8.RuneSelf {
+			n++
 		}
-		r.fill.off = true
-		r.engine.cfg.Logger.Warn("conversation is not summarised", "err", err, "runId", r.in.RunID)
-		return goOn(yield(wire.Event{Payload: &wire.System{
-			Type: "system", Subtype: wire.SystemWarning, Message: fmt.Sprintf("The conversation could not be summarised: %s.", reason(err)),
-		}}))
 	}
-	text := summaryHead + summary
-	if r.asked < cut {
-		text += requestHead + r.in.Message
+	return int64(n) / 4
+}
+
+// full reports whether the next request and its response might exceed the context window.
+func (r *run) full() bool {
+	room := max(r.window/5, min(int64(r.engine.cfg.Request.MaxOutputTokens)+r.window/20, r.window/2))
+	return !r.fill.off && r.fill.add(r.transcript.messages) > r.window-room
+}
+
+// compactIfFull compacts the conversation if the context window is nearly full.
+func (r *run) compactIfFull(ctx context.Context) error {
+	if !r.full() {
+		return nil
+	}
+	if err := r.awaitFirstAppend(); err != nil {
+		return err
+	}
+	return r.compact(ctx)
+}
+
+// compact replaces the older messages with a summary and truncates the remaining ones to half of
+// the window. It does nothing if that would save less than a tenth of the window. If the summary
+// fails, the conversation is unchanged and the run continues.
+func (r *run) compact(ctx context.Context) error {
+	messages := r.transcript.messages
+	cut := recentFrom(messages, r.window/5)
+	older := estimateAll(messages[:cut])
+	if older < r.window/10 {
+		cut, older = 0, 0 // a summary would hardly be shorter
+	}
+	recent := shorten(messages[cut:], r.window/2, r.in.Message)
+	if older+estimateAll(messages[cut:])-estimateAll(recent) < r.window/10 {
+		return nil
 	}
 	short := &transcript{}
-	short.add(model.UserText(text))
-	for _, m := range said.messages[cut:] {
+	if cut > 0 {
+		summary, err := r.summarise(ctx, messages[:cut])
+		if err != nil {
+			return r.continueUncompacted(ctx, err)
+		}
+		text := summaryHead + summary
+		if r.question < cut {
+			text += requestHead + r.in.Message
+		}
+		short.add(model.UserText(text))
+		recent = shorten(messages[cut:], r.window/2, r.in.Message) // the window may be smaller now
+	}
+	for _, m := range recent {
 		short.add(m)
 	}
 	if err := r.in.Session.Compact(ctx, short.messages); err != nil {
 		return fmt.Errorf("compact session: %w", err)
 	}
 	before := r.fill.tokens
-	*said, r.asked, r.fill = *short, max(0, r.asked-cut), fill{}
-	return goOn(yield(wire.Event{Payload: &wire.System{
+	r.transcript, r.question, r.fill = short, max(0, r.question-cut), fill{}
+	r.out.Emit(&wire.System{
 		Type: "system", Subtype: wire.SystemCompactBoundary,
-		CompactMetadata: &wire.CompactMetadata{Trigger: "auto", PreTokens: before, PostTokens: r.fill.add(said.messages)},
-	}}))
-}
-
-func goOn(yes bool) error {
-	if !yes {
-		return errStopped
-	}
+		CompactMetadata: &wire.CompactMetadata{Trigger: "auto", PreTokens: before, PostTokens: r.fill.add(short.messages)},
+	})
 	return nil
 }
 
-// keepFrom finds where the part of a conversation begins that is kept word for word: as much as
-// budget allows, and no result without its call. 0 says that there is nothing to cut off.
-func keepFrom(messages []model.Message, budget int64) int {
+// continueUncompacted emits a warning about a failed summary. Later turns of the run do not try
+// again.
+func (r *run) continueUncompacted(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	r.fill.off = true
+	r.engine.cfg.Logger.Warn("conversation is not summarised", "err", err, "run_id", r.in.RunID)
+	r.out.Emit(&wire.System{
+		Type: "system", Subtype: wire.SystemWarning, Message: fmt.Sprintf("The conversation could not be summarised: %s.", publicText(err)),
+	})
+	return nil
+}
+
+// recentFrom returns the index of the first message that is not summarised. The messages from there
+// on take at most budget tokens and include the calls of all their results. 0 means that no message
+// can be summarised.
+func recentFrom(messages []model.Message, budget int64) int {
 	from := 0
 	for i := len(messages) - 1; i > 0; i-- {
 		if budget -= estimate(&messages[i]); budget < 0 && from > 0 {
@@ -139,24 +169,36 @@ func keepFrom(messages []model.Message, budget int64) int {
 	return from
 }
 
-// summarise asks the model for a summary. System prompt and tools are those of every call, so that
-// upstream has the beginning of the conversation in its cache.
-func (r *Run) summarise(ctx context.Context, messages []model.Message) (string, error) {
-	asking := &transcript{}
-	for _, m := range messages {
-		asking.add(m)
+// summarise calls the model for a summary. Messages that take more than three quarters of the
+// window are shortened first, and again whenever upstream rejects the request because of its size.
+func (r *run) summarise(ctx context.Context, messages []model.Message) (string, error) {
+	for {
+		input := shorten(messages, r.window*3/4, "")
+		summary, err := r.callForSummary(ctx, input)
+		if !tooLong(err) || !r.halveWindow(estimateAll(input)) {
+			return summary, err
+		}
 	}
-	asking.add(model.UserText(summaryRequest))
-	w := watch(ctx, r.engine.cfg.IdleTimeout)
+}
+
+// callForSummary calls the model for a summary. It sends the same system prompt and tools as other
+// calls, so that upstream can read the prefix of the conversation from its cache.
+func (r *run) callForSummary(ctx context.Context, messages []model.Message) (string, error) {
+	request := &transcript{}
+	for _, m := range messages {
+		request.add(m)
+	}
+	request.add(model.UserText(summaryRequest))
+	w := startWatchdog(ctx, r.engine.cfg.IdleTimeout)
 	defer w.stop()
-	answer, err := model.Collect(r.engine.cfg.Model.Stream(w.ctx, r.request(asking.messages, w.alive)))
-	r.outcome.Usage = r.outcome.Usage.Add(answer.Usage)
+	response, err := model.Collect(r.stream(w, request.messages))
+	r.outcome.Usage = r.outcome.Usage.Add(response.Usage)
 	if err != nil {
 		return "", err
 	}
-	text := strings.TrimSpace(answer.Message.Text())
+	text := strings.TrimSpace(response.Message.Text())
 	if text == "" {
-		return "", &model.Error{Code: model.CodeUnknown, Message: "the model answered without a text"}
+		return "", &model.Error{Code: model.CodeUnknown, Message: "the response of the model has no text"}
 	}
 	return text, nil
 }

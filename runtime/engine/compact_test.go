@@ -14,7 +14,7 @@ import (
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
-// asked is the conversation that a request to upstream holds, one line for each message.
+// asked returns the conversation in a request to upstream, one line for each message.
 func asked(t *testing.T, r *modeltest.Request) string {
 	t.Helper()
 	var body struct {
@@ -36,7 +36,7 @@ func asked(t *testing.T, r *modeltest.Request) string {
 	return strings.Join(lines, "\n")
 }
 
-// long is an input that a fifth of a window of 1000 tokens does not hold.
+// long is an input that exceeds a fifth of a window of 1000 tokens.
 var long = `{"name":"Ada` + strings.Repeat("a", 900) + `"}`
 
 func TestAConversationNearTheWindowIsSummarised(t *testing.T) {
@@ -58,7 +58,7 @@ func TestAConversationNearTheWindowIsSummarised(t *testing.T) {
 	require.NoError(t, err)
 	in := s.input
 	in.Session = held
-	run := e.Start(in)
+	run := start(e, in)
 	var meta *wire.CompactMetadata
 	var names []string
 	for ev, err := range run.Events(t.Context()) {
@@ -74,7 +74,7 @@ func TestAConversationNearTheWindowIsSummarised(t *testing.T) {
 	require.Equal(t, "auto", meta.Trigger)
 	require.Greater(t, meta.PreTokens, int64(800), "what upstream has counted, and the result since")
 	require.Less(t, meta.PostTokens, meta.PreTokens)
-	require.Equal(t, 3, run.Outcome().NumTurns, "the summary is no turn")
+	require.Equal(t, 3, run.Outcome().NumTurns, "the summary is not a turn")
 	require.Equal(t, int64(300+700+800+100), run.Outcome().Usage.InputTokens, "but it counts")
 
 	reqs := up.Requests()
@@ -84,9 +84,9 @@ func TestAConversationNearTheWindowIsSummarised(t *testing.T) {
 	require.Equal(t, `user: text "This is a summary of the conversation so far:\n\nAda was greet"
 assistant: tool_use "greet"
 user: tool_result "Hello, Bob"`, asked(t, reqs[3]), "a call keeps its result")
-	require.Contains(t, string(reqs[3].Body), `The request that is being worked on:\n\nGreet Ada and Bob.`)
+	require.Contains(t, string(reqs[3].Body), `The current request:\n\nGreet Ada and Bob.`)
 
-	// The session goes on with the summary.
+	// The session continues with the summary.
 	s.input.Message = "And again."
 	got := s.run(t.Context(), t, held.ID())
 	require.NoError(t, got.err)
@@ -115,7 +115,7 @@ func TestALongSessionIsSummarisedWhenItIsResumed(t *testing.T) {
 	require.NotContains(t, string(up.Requests()[2].Body), "being worked on", "the message is still there itself")
 }
 
-func TestARunGoesOnWithoutASummary(t *testing.T) {
+func TestRunContinuesWithoutASummary(t *testing.T) {
 	big, small := modeltest.Usage(model.Usage{InputTokens: 900,
 		OutputTokens: 1}), modeltest.Usage(model.Usage{InputTokens: 400, OutputTokens: 1})
 	for name, reply := range map[string]modeltest.Reply{

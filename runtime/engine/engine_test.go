@@ -24,14 +24,14 @@ import (
 
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m,
-		// Kept connections of the models' clients, which no run holds.
+		// Idle connections of the models' clients belong to no run.
 		goleak.IgnoreTopFunction("net/http.(*persistConn).readLoop"),
 		goleak.IgnoreTopFunction("net/http.(*persistConn).writeLoop"),
 		goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"),
 	)
 }
 
-// upstream starts a scripted upstream and makes the model that calls it.
+// upstream starts a scripted upstream and returns the model that calls it.
 func upstream(t *testing.T, protocol modeltest.Protocol, replies ...modeltest.Reply) (model.Model, *modeltest.Upstream) {
 	t.Helper()
 	up := modeltest.Start(t, protocol, replies...)
@@ -46,7 +46,7 @@ func upstream(t *testing.T, protocol modeltest.Protocol, replies ...modeltest.Re
 	return m, up
 }
 
-// setup is what most tests run with.
+// setup is the configuration of most tests.
 type setup struct {
 	engine.Config
 	input engine.Input
@@ -61,7 +61,7 @@ func newSetup(m model.Model, tools ...tool.Tool) *setup {
 	}
 }
 
-// bypass lets everything run.
+// bypass permits all tool calls.
 func bypass() *permission.Policy {
 	p, err := permission.New(permission.Config{Mode: permission.ModeBypass})
 	if err != nil {
@@ -70,8 +70,8 @@ func bypass() *permission.Policy {
 	return p
 }
 
-// told is what a run has yielded.
-type told struct {
+// recordedRun is the result of one run and its events.
+type recordedRun struct {
 	lines   []string // one for each event, in short
 	err     error
 	outcome engine.Outcome
@@ -79,7 +79,7 @@ type told struct {
 }
 
 // run executes one run to its end.
-func (s *setup) run(ctx context.Context, t *testing.T, sessionID string) told {
+func (s *setup) run(ctx context.Context, t *testing.T, sessionID string) recordedRun {
 	t.Helper()
 	e, err := engine.New(s.Config)
 	require.NoError(t, err)
@@ -88,8 +88,8 @@ func (s *setup) run(ctx context.Context, t *testing.T, sessionID string) told {
 	defer func() { require.NoError(t, held.Close()) }()
 	in := s.input
 	in.Session = held
-	r := e.Start(in)
-	got := told{session: held.ID()}
+	r := start(e, in)
+	got := recordedRun{session: held.ID()}
 	for ev, err := range r.Events(ctx) {
 		require.NoError(t, got.err, "an error is the last thing that comes")
 		if got.err = err; err == nil {
@@ -100,11 +100,9 @@ func (s *setup) run(ctx context.Context, t *testing.T, sessionID string) told {
 	return got
 }
 
-// short tells an event in a few words.
+// short describes an event in a few words.
 func short(ev wire.Event) string {
 	switch p := ev.Payload.(type) {
-	case nil:
-		return "flush"
 	case *wire.PartialMessage:
 		return fmt.Sprintf("partial %s %q", p.Partial.Type, p.Partial.Text+p.Partial.ToolName)
 	case *wire.Assistant:
@@ -117,7 +115,7 @@ func short(ev wire.Event) string {
 	return ev.EventName()
 }
 
-// greet is a tool that answers with its input.
+// greet is a tool that returns its input.
 func greet(readOnly bool) tool.Tool {
 	return tool.New(tool.Spec{Name: "greet", Description: "Greets.", ReadOnly: readOnly},
 		func(_ context.Context, call tool.Call) (tool.Result, error) {
@@ -143,23 +141,13 @@ func TestARunOfOneTurn(t *testing.T) {
 			require.Equal(t, []string{
 				`partial thinking "Let me "`, `partial thinking "see."`, `partial text "Good "`, `partial text "day."`,
 				`assistant end_turn 2 blocks`,
-			}, withoutFlush(got.lines))
+			}, got.lines)
 			require.Equal(t, engine.Outcome{
 				Text: "Good day.", StopReason: model.StopEndTurn, NumTurns: 1, Usage: model.Usage{InputTokens: 7, OutputTokens: 3},
 			}, got.outcome)
 			require.Contains(t, string(up.Requests()[0].Body), "Be kind.")
 		})
 	}
-}
-
-func withoutFlush(lines []string) []string {
-	var kept []string
-	for _, line := range lines {
-		if line != "flush" {
-			kept = append(kept, line)
-		}
-	}
-	return kept
 }
 
 func TestWithoutPartials(t *testing.T) {
@@ -169,7 +157,7 @@ func TestWithoutPartials(t *testing.T) {
 	require.Equal(t, []string{"assistant end_turn 1 blocks"}, s.run(t.Context(), t, "").lines)
 }
 
-func TestToolsAreRunAndAnswered(t *testing.T) {
+func TestToolCallsAndResults(t *testing.T) {
 	for _, protocol := range []modeltest.Protocol{modeltest.Anthropic, modeltest.OpenAI} {
 		t.Run(string(protocol), func(t *testing.T) {
 			m, up := upstream(t, protocol,
@@ -183,7 +171,7 @@ func TestToolsAreRunAndAnswered(t *testing.T) {
 				`partial text "One moment."`, `partial tool_use "greet"`, `assistant tool_use 2 blocks`,
 				`tool_result t1 false "Hello, Ada"`,
 				`partial text "Done."`, `assistant end_turn 1 blocks`,
-			}, withoutFlush(got.lines))
+			}, got.lines)
 			require.Equal(t, "Done.", got.outcome.Text)
 			require.Equal(t, 2, got.outcome.NumTurns)
 			require.Equal(t, model.Usage{InputTokens: 30, OutputTokens: 5}, got.outcome.Usage, "the sum of all turns")
@@ -192,7 +180,7 @@ func TestToolsAreRunAndAnswered(t *testing.T) {
 	}
 }
 
-func TestASessionGoesOn(t *testing.T) {
+func TestSessionContinues(t *testing.T) {
 	m, up := upstream(t, modeltest.Anthropic,
 		modeltest.Stream(modeltest.Thinking("Hm."), modeltest.Signature("sig"), modeltest.Redacted("opaque"), modeltest.Text("First.")),
 		modeltest.Stream(modeltest.Text("Second.")),
@@ -266,7 +254,7 @@ func TestUpstreamFailures(t *testing.T) {
 			require.Equal(t, row.code, upstreamErr.Code)
 			require.Equal(t, row.text, got.outcome.Text)
 
-			// The session goes on, and knows what was said.
+			// The session continues with the stored messages.
 			got = s.run(t.Context(), t, got.session)
 			require.NoError(t, got.err)
 			if row.text != "" {
@@ -276,7 +264,7 @@ func TestUpstreamFailures(t *testing.T) {
 	}
 }
 
-func TestBreakingOffLeavesNothing(t *testing.T) {
+func TestCancelLeavesNothingRunning(t *testing.T) {
 	m, up := upstream(t, modeltest.Anthropic, modeltest.Stream(modeltest.Text("One"), modeltest.Hang()))
 	s := newSetup(m)
 	e, err := engine.New(s.Config)
@@ -285,7 +273,7 @@ func TestBreakingOffLeavesNothing(t *testing.T) {
 	require.NoError(t, err)
 	in := s.input
 	in.Session = held
-	for _, err := range e.Start(in).Events(t.Context()) {
+	for _, err := range start(e, in).Events(t.Context()) {
 		require.NoError(t, err)
 		break
 	}
@@ -308,7 +296,7 @@ func TestCancel(t *testing.T) {
 	require.True(t, early)
 }
 
-func TestNewRefuses(t *testing.T) {
+func TestNewRejects(t *testing.T) {
 	for name, row := range map[string]struct {
 		cfg  engine.Config
 		want string
@@ -334,14 +322,13 @@ func ExampleEngine() {
 	held, _ := session.NewMemory(session.MemoryConfig{}).Open(ctx, "helper", "")
 	defer held.Close()
 
-	run := e.Start(engine.Input{Session: held, Message: "Hello!"})
-	for event, err := range run.Events(ctx) {
-		if err != nil {
-			panic(err)
-		}
+	outcome, err := e.Run(ctx, engine.Input{Session: held, Message: "Hello!"}, engine.OutputFunc(func(event wire.Payload) {
 		fmt.Println(event.EventName())
+	}))
+	if err != nil {
+		panic(err)
 	}
-	fmt.Println(run.Outcome().StopReason)
+	fmt.Println(outcome.StopReason)
 	// Output:
 	// assistant
 	// end_turn

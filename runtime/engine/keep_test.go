@@ -12,10 +12,10 @@ import (
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
-// slow is a session whose disk takes its time for the first message.
+// slow is a session that stores the first message slowly.
 type slow struct {
 	session.Session
-	first func() error // before it is kept
+	first func() error // called before the first message is stored
 }
 
 func (s slow) Append(ctx context.Context, m model.Message) error {
@@ -27,7 +27,7 @@ func (s slow) Append(ctx context.Context, m model.Message) error {
 	return s.Session.Append(ctx, m)
 }
 
-// runSlow runs on a model that closes asked when it is called.
+// runSlow runs with a model that closes asked when it is called.
 func runSlow(t *testing.T, asked chan struct{}, first func() error, each func(wire.Event, session.Session)) error {
 	t.Helper()
 	s := newSetup(inProcess(func(_ context.Context, _ *model.Request, yield func(model.Part, error) bool) {
@@ -41,7 +41,7 @@ func runSlow(t *testing.T, asked chan struct{}, first func() error, each func(wi
 	held, err := s.store.Open(t.Context(), "agent", "")
 	require.NoError(t, err)
 	s.input.Session = slow{held, first}
-	for ev, err := range e.Start(s.input).Events(t.Context()) {
+	for ev, err := range start(e, s.input).Events(t.Context()) {
 		if err != nil {
 			return err
 		}
@@ -51,16 +51,17 @@ func runSlow(t *testing.T, asked chan struct{}, first func() error, each func(wi
 	return nil
 }
 
-// TestTheModelDoesNotWaitForTheDisk would hang if the message were kept before the model is asked.
+// TestTheModelDoesNotWaitForTheDisk would hang if the message were stored before the model is
+// called.
 func TestTheModelDoesNotWaitForTheDisk(t *testing.T) {
 	asked := make(chan struct{})
 	err := runSlow(t, asked, func() error { <-asked; return nil }, func(_ wire.Event, held session.Session) {
-		require.NotEmpty(t, held.Messages(), "what is answered to has been kept")
+		require.NotEmpty(t, held.Messages(), "the message is stored before an event of the response")
 	})
 	require.NoError(t, err)
 }
 
-func TestAMessageThatIsNotKeptIsNotAnswered(t *testing.T) {
+func TestNoResponseToAMessageThatIsNotStored(t *testing.T) {
 	for name, first := range map[string]func() error{
 		"error": func() error { return errDisk },
 		"panic": func() error { panic(errDisk) },

@@ -19,14 +19,14 @@ import (
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
-// inProcess is a model as a host program may bring it: a function.
+// inProcess is a model that is implemented by a function of the host program.
 type inProcess func(ctx context.Context, req *model.Request, yield func(model.Part, error) bool)
 
 func (f inProcess) Stream(ctx context.Context, req *model.Request) iter.Seq2[model.Part, error] {
 	return func(yield func(model.Part, error) bool) { f(ctx, req, yield) }
 }
 
-// turns answers each call with the next of the answers. It has no connection, as a test inside
+// turns returns the next response in each call. It has no connection, as a test inside
 // synctest must not.
 func turns(answers ...[]model.Part) model.Model {
 	var call atomic.Int64
@@ -47,10 +47,10 @@ func calls(name string) []model.Part {
 	return []model.Part{{Kind: model.KindToolUse, ID: "t1", Name: name}, {Kind: model.KindStop, StopReason: model.StopToolUse}}
 }
 
-func TestASilentModelIsGivenUp(t *testing.T) {
+func TestIdleModelTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := inProcess(func(ctx context.Context, req *model.Request, yield func(model.Part, error) bool) {
-			for range 3 { // a keepalive counts, though it makes no part
+			for range 3 { // a keepalive counts, although it contains no part
 				<-time.After(time.Minute + 59*time.Second)
 				req.Alive()
 			}
@@ -66,13 +66,13 @@ func TestASilentModelIsGivenUp(t *testing.T) {
 		var upstream *model.Error
 		require.ErrorAs(t, got.err, &upstream)
 		require.Equal(t, model.CodeTimeout, upstream.Code)
-		require.Equal(t, "the model was silent for 2m0s", upstream.Message)
+		require.Equal(t, "the model sent nothing for 2m0s", upstream.Message)
 		require.Equal(t, 4*(time.Minute+59*time.Second)+2*time.Minute, time.Since(begin))
 		require.Equal(t, "Well", got.outcome.Text)
 	})
 }
 
-func TestASlowReaderIsNotTheModelsFault(t *testing.T) {
+func TestSlowClientIsNotAnIdleModel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := turns([]model.Part{
 			{Kind: model.KindText, Text: "a", More: true}, {Kind: model.KindText, Text: "b"}, {Kind: model.KindText, Text: "c"},
@@ -84,14 +84,14 @@ func TestASlowReaderIsNotTheModelsFault(t *testing.T) {
 		held, err := s.store.Open(t.Context(), "agent", "")
 		require.NoError(t, err)
 		s.input.Session = held
-		for _, err := range e.Start(s.input).Events(t.Context()) {
+		for _, err := range start(e, s.input).Events(t.Context()) {
 			require.NoError(t, err)
 			<-time.After(5 * time.Minute)
 		}
 	})
 }
 
-func TestALongConversationIsBuiltOnce(t *testing.T) {
+func TestLongConversationsAllocateLinearly(t *testing.T) {
 	for name, role := range map[string]model.Role{"roles that alternate": model.RoleAssistant, "one role": model.RoleUser} {
 		t.Run(name, func(t *testing.T) {
 			const messages = 4000
@@ -108,11 +108,11 @@ func TestALongConversationIsBuiltOnce(t *testing.T) {
 				require.NoError(t, held.Append(t.Context(), m))
 			}
 			s.input.Session = held
-			// What is allocated grows with the messages, not with their square: a message is 40 bytes
+			// Allocations grow linearly with the messages: a message is 40 bytes
 			// and its block 176, and each is copied a few times at the most.
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			for _, err := range e.Start(s.input).Events(t.Context()) {
+			for _, err := range start(e, s.input).Events(t.Context()) {
 				require.NoError(t, err)
 			}
 			runtime.ReadMemStats(&after)
@@ -121,7 +121,7 @@ func TestALongConversationIsBuiltOnce(t *testing.T) {
 	}
 }
 
-func TestARunHasItsTime(t *testing.T) {
+func TestRunTimeout(t *testing.T) {
 	for name, row := range map[string]struct{ own, given, want time.Duration }{
 		"by default":                 {0, 0, 30 * time.Minute},
 		"tightened by the request":   {time.Hour, time.Second, time.Second},
@@ -150,7 +150,18 @@ func TestARunHasItsTime(t *testing.T) {
 	}
 }
 
-func TestWhatIsHeldBackIsFlushedBeforeAWait(t *testing.T) {
+// lines records the events of a run, and each flush that has something to send.
+type lines []string
+
+func (l *lines) Emit(p wire.Payload) { *l = append(*l, short(wire.Event{Payload: p})) }
+
+func (l *lines) Flush() {
+	if n := len(*l); n > 0 && (*l)[n-1] != "flush" && (*l)[n-1] != "call" {
+		*l = append(*l, "flush")
+	}
+}
+
+func TestFlushBeforeAWait(t *testing.T) {
 	m := turns([]model.Part{
 		{Kind: model.KindText, Text: "a", More: true},
 		{Kind: model.KindText, Text: "b", More: true},
@@ -158,8 +169,47 @@ func TestWhatIsHeldBackIsFlushedBeforeAWait(t *testing.T) {
 		{Kind: model.KindUsage},
 		{Kind: model.KindStop, StopReason: model.StopEndTurn, More: true},
 	})
-	got := newSetup(m).run(t.Context(), t, "")
-	require.Equal(t, []string{`partial text "a"`, `partial text "b"`, "flush", "assistant end_turn 1 blocks"}, got.lines)
+	s := newSetup(m)
+	e, err := engine.New(s.Config)
+	require.NoError(t, err)
+	s.input.Session, err = s.store.Open(t.Context(), "agent", "")
+	require.NoError(t, err)
+	got := &lines{}
+	_, err = e.Run(t.Context(), s.input, got)
+	require.NoError(t, err)
+	require.Equal(t, lines{`partial text "a"`, `partial text "b"`, "flush", "assistant end_turn 1 blocks"}, *got)
+}
+
+func TestEventsAreFlushedBeforeEachCallOfTheModel(t *testing.T) {
+	got := &lines{}
+	replies := turns(says("A summary."), calls("greet"), says("Done."))
+	s := newSetup(inProcess(func(ctx context.Context, req *model.Request, yield func(model.Part, error) bool) {
+		*got = append(*got, "call")
+		for part, err := range replies.Stream(ctx, req) {
+			if !yield(part, err) {
+				return
+			}
+		}
+	}), greet(true))
+	s.ContextWindow = 1000
+	s.input.Init, s.input.Partials = &wire.Init{}, false
+	e, err := engine.New(s.Config)
+	require.NoError(t, err)
+	s.input.Session, err = s.store.Open(t.Context(), "agent", "")
+	require.NoError(t, err)
+	for range 4 {
+		require.NoError(t, s.input.Session.Append(t.Context(), model.UserText(strings.Repeat("x", 1000))))
+		require.NoError(t, s.input.Session.Append(t.Context(),
+			model.Message{Role: model.RoleAssistant, Content: []model.Block{{Type: model.BlockText, Text: "Yes."}}}))
+	}
+	_, err = e.Run(t.Context(), s.input, got)
+	require.NoError(t, err)
+	require.Equal(t, lines{
+		"system init ", "flush", "call",
+		"system compact_boundary ", "flush", "call",
+		"assistant tool_use 1 blocks", "flush", `tool_result t1 false "Hello, "`, "flush", "call",
+		"assistant end_turn 1 blocks",
+	}, *got)
 }
 
 func TestLongPartsAreSplit(t *testing.T) {
@@ -171,7 +221,7 @@ func TestLongPartsAreSplit(t *testing.T) {
 	require.NoError(t, err)
 	s.input.Session = held
 	var joined strings.Builder
-	for ev, err := range e.Start(s.input).Events(t.Context()) {
+	for ev, err := range start(e, s.input).Events(t.Context()) {
 		require.NoError(t, err)
 		if p, ok := ev.Payload.(*wire.PartialMessage); ok {
 			require.LessOrEqual(t, len(p.Partial.Text), 512<<10)
@@ -193,19 +243,19 @@ func (f failing) Append(ctx context.Context, m model.Message) error {
 	return f.Session.Append(ctx, m)
 }
 
-func TestAStoreThatFailsFailsTheRun(t *testing.T) {
+func TestSessionErrorFailsTheRun(t *testing.T) {
 	s := newSetup(turns(says("Hi.")))
 	e, err := engine.New(s.Config)
 	require.NoError(t, err)
 	held, err := s.store.Open(t.Context(), "agent", "")
 	require.NoError(t, err)
 	s.input.Session = failing{held}
-	for _, err = range e.Start(s.input).Events(t.Context()) {
+	for _, err = range start(e, s.input).Events(t.Context()) {
 	}
 	require.ErrorIs(t, err, errDisk)
 }
 
-func TestAnErrorOfAnotherKindIsTheModels(t *testing.T) {
+func TestUnknownErrorOfTheModel(t *testing.T) {
 	odd := errors.New("/var/run/model.sock: broken pipe")
 	m := inProcess(func(_ context.Context, _ *model.Request, yield func(model.Part, error) bool) {
 		yield(model.Part{}, odd)

@@ -12,73 +12,82 @@ import (
 
 var errConnectTimeout = errors.New("the server did not connect in time")
 
-// Servers tells how the servers stood when the run was made.
-func (r *Run) Servers() []wire.MCPStatus { return append([]wire.MCPStatus{}, r.servers...) }
-
-// Tools returns the names of the tools that the model is offered as far as they are known: those of
-// servers are once all of them are connected.
-func (r *Run) Tools() []string {
+// knownTools returns the names of the tools that are offered to the model. It includes the tools of
+// servers only if all servers are already connected.
+func (r *run) knownTools() []string {
 	names := r.tools.names
-	down := func(s wire.MCPStatus) bool { return s.Status != string(tool.Connected) }
-	if last := r.engine.merged.Load(); last != nil && r.tools == r.engine.own && !slices.ContainsFunc(r.servers, down) {
+	unconnected := func(s wire.MCPStatus) bool { return s.Status != string(tool.Connected) }
+	if last := r.engine.merged.Load(); last != nil && r.tools == r.engine.tools && !slices.ContainsFunc(r.servers, unconnected) {
 		names = last.names
 	}
 	return append([]string{}, names...)
 }
 
-// connect waits for the servers, side by side, and takes their tools into the run. One that fails
-// is told of, and the run goes on without it.
-func (r *Run) connect(ctx context.Context, yield func(wire.Event) bool) error {
+// maxWarnings limits the number of events about omitted tools.
+const maxWarnings = 10
+
+// warnRejected emits an event for each tool that is omitted because of its schema.
+func (r *run) warnRejected() {
+	messages := r.tools.rejected
+	if more := len(messages) - maxWarnings; more > 0 {
+		messages = append(slices.Clone(messages[:maxWarnings]), fmt.Sprintf("%d more tools are left out because of their input schemas.", more))
+	}
+	for _, message := range messages {
+		r.out.Emit(&wire.System{Type: "system", Subtype: wire.SystemWarning, Message: message})
+	}
+}
+
+// connectServers waits for all servers and adds their tools to the run. If a server fails, the run
+// emits an event and continues without that server.
+func (r *run) connectServers(ctx context.Context) error {
 	servers := r.engine.cfg.Servers
-	if len(servers) == 0 {
-		return nil
+	if len(servers) == 0 || ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
 	limit := r.engine.cfg.ConnectTimeout
 	waiting, cancel := context.WithTimeoutCause(ctx, limit, errConnectTimeout)
 	defer cancel()
-	type answer struct {
+	type list struct {
 		index int
 		tools []tool.Tool
 		err   error
 	}
-	answers := make(chan answer, len(servers))
+	connected := make(chan list, len(servers))
+	r.out.Flush() // a client receives the first event before a server starts
 	for i, s := range servers {
 		go func() {
 			tools, err := s.Tools(waiting)
-			answers <- answer{i, tools, err}
+			connected <- list{i, tools, err}
 		}()
 	}
 	lists := make([][]tool.Tool, len(servers))
-	stopped := false
 	for range servers {
-		a := <-answers
-		status := wire.System{Type: "system", Subtype: wire.SystemMCPStatus, Name: servers[a.index].Name(), Status: string(tool.Connected)}
+		r.out.Flush()
+		l := <-connected
+		status := wire.System{Type: "system", Subtype: wire.SystemMCPStatus, Name: servers[l.index].Name(), Status: string(tool.Connected)}
 		switch {
-		case stopped || ctx.Err() != nil:
+		case ctx.Err() != nil:
 			continue
-		case a.err != nil:
-			if errors.Is(context.Cause(waiting), errConnectTimeout) && errors.Is(a.err, waiting.Err()) {
-				a.err = fmt.Errorf("%w: %v", errConnectTimeout, limit)
+		case l.err != nil:
+			if errors.Is(context.Cause(waiting), errConnectTimeout) && errors.Is(l.err, waiting.Err()) {
+				l.err = fmt.Errorf("%w: %v", errConnectTimeout, limit)
 			}
-			status.Status, status.Error = string(tool.Failed), a.err.Error()
-			r.engine.cfg.Logger.Warn("MCP server failed", "server", status.Name, "err", a.err, "runId", r.in.RunID)
+			status.Status, status.Error = string(tool.Failed), l.err.Error()
+			r.engine.cfg.Logger.Warn("MCP server failed", "mcp_server", status.Name, "err", l.err, "run_id", r.in.RunID)
 		default:
-			lists[a.index] = a.tools
-			if r.servers[a.index].Status == status.Status {
+			lists[l.index] = l.tools
+			if r.servers[l.index].Status == status.Status {
 				continue
 			}
 		}
-		if !yield(wire.Event{Payload: &status}) {
-			stopped = true
-			cancel()
-		}
+		r.out.Emit(&status)
 	}
-	switch {
-	case stopped:
-		return errStopped
-	case ctx.Err() != nil:
+	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	r.tools = r.engine.with(lists)
-	return nil
+	tools, err := r.engine.withServers(ctx, lists)
+	if err == nil {
+		r.tools = tools
+	}
+	return err
 }

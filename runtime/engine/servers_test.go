@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -21,7 +22,7 @@ import (
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
-// shelf is a server whose tools are in this process.
+// shelf is a server with tools of this process.
 type shelf struct {
 	name   string
 	status atomic.Value // tool.Status
@@ -47,7 +48,7 @@ func remote(name string) tool.Tool {
 
 func TestServersAreConnectedBeforeTheFirstCall(t *testing.T) {
 	list := []tool.Tool{remote("mcp__a__look"), remote("mcp__a__far")}
-	// Each waits for the other: they connect side by side.
+	// Each waits for the other, so they must connect in parallel.
 	met := make(chan struct{})
 	a := newShelf("a", tool.Pending, func(context.Context) ([]tool.Tool, error) { <-met; return list, nil })
 	b := newShelf("b", tool.Pending, func(context.Context) ([]tool.Tool, error) {
@@ -64,17 +65,18 @@ func TestServersAreConnectedBeforeTheFirstCall(t *testing.T) {
 	held, err := s.store.Open(t.Context(), "agent", "")
 	require.NoError(t, err)
 	in := s.input
-	in.Session, in.Partials = held, false
-	run := e.Start(in)
-	require.Equal(t, []wire.MCPStatus{{Name: "a", Status: "pending"}, {Name: "b", Status: "pending"}}, run.Servers())
-	require.Equal(t, []string{"greet"}, run.Tools())
+	in.Session, in.Partials, in.Init = held, false, &wire.Init{}
+	run := start(e, in)
 	var got []string
 	for ev, err := range run.Events(t.Context()) {
 		require.NoError(t, err)
-		if p, ok := ev.Payload.(*wire.System); ok {
+		if p, ok := ev.Payload.(*wire.System); ok && p.Init != nil {
+			require.Equal(t, []wire.MCPStatus{{Name: "a", Status: "pending"}, {Name: "b", Status: "pending"}}, p.MCPServers)
+			require.Equal(t, []string{"greet"}, p.Tools)
+		} else if ok {
 			got = append(got, fmt.Sprintf("%s %s %s %s", p.Subtype, p.Name, p.Status, p.Error))
-		} else if line := short(ev); line != "flush" {
-			got = append(got, line)
+		} else {
+			got = append(got, short(ev))
 		}
 	}
 	require.NoError(t, held.Close())
@@ -85,11 +87,17 @@ func TestServersAreConnectedBeforeTheFirstCall(t *testing.T) {
 		require.Contains(t, string(req.Body), "mcp__a__far")
 	}
 
-	// Once it is connected, the next run knows its tools from the beginning, and is not told again.
+	// Once it is connected, the next run knows its tools from the beginning, and emits no event
+	// about it.
 	a.status.Store(tool.Connected)
 	s.Servers = s.Servers[:1]
-	next := e.Start(in)
-	require.Equal(t, []string{"greet"}, next.Tools(), "b is still missing")
+	in.Session, err = s.store.Open(t.Context(), "agent", "")
+	require.NoError(t, err)
+	for ev, err := range start(e, in).Events(t.Context()) {
+		require.NoError(t, err)
+		require.Equal(t, []string{"greet"}, ev.Payload.(*wire.System).Tools, "b is still missing")
+		break
+	}
 }
 
 func TestConnectedServersAreKnownFromTheBeginning(t *testing.T) {
@@ -104,18 +112,22 @@ func TestConnectedServersAreKnownFromTheBeginning(t *testing.T) {
 		held, err := s.store.Open(t.Context(), "agent", "")
 		require.NoError(t, err)
 		in := s.input
-		in.Session, in.Partials = held, false
-		run := e.Start(in)
-		require.Equal(t, want, run.Tools(), "run %d", i)
-		for ev, err := range run.Events(t.Context()) {
+		in.Session, in.Partials, in.Init = held, false, &wire.Init{}
+		first := true
+		for ev, err := range start(e, in).Events(t.Context()) {
 			require.NoError(t, err)
-			require.NotEqual(t, "system", ev.EventName(), "it stands as init has told")
+			if first {
+				require.Equal(t, want, ev.Payload.(*wire.System).Tools, "run %d", i)
+			} else {
+				require.NotEqual(t, "system", ev.EventName(), "the state is as in init")
+			}
+			first = false
 		}
 		require.NoError(t, held.Close())
 	}
 }
 
-func TestToolsOfServersThatCannotBe(t *testing.T) {
+func TestInvalidToolsOfServers(t *testing.T) {
 	a := newShelf("a", tool.Pending, func(context.Context) ([]tool.Tool, error) {
 		return []tool.Tool{remote("no name"), remote("greet"), remote("mcp__a__look")}, nil
 	})
@@ -150,8 +162,8 @@ func TestAServerThatDoesNotConnect(t *testing.T) {
 	})
 }
 
-// The wait of a run and the attempt to connect have the same time. When it is over the server has failed, and the next
-// run is told so at once.
+// The wait of a run and the attempt to connect have the same timeout. After it the server has
+// failed, and the next run receives the error without waiting.
 func TestOnlyTheFirstRunWaitsForASilentServer(t *testing.T) {
 	const limit = 500 * time.Millisecond
 	connector, err := mcp.New(mcp.Config{Env: []string{"PATH=/usr/bin:/bin"}, ConnectTimeout: limit})
@@ -163,22 +175,22 @@ func TestOnlyTheFirstRunWaitsForASilentServer(t *testing.T) {
 	s.Servers, s.ConnectTimeout = []tool.Server{silent}, limit
 	e, err := engine.New(s.Config)
 	require.NoError(t, err)
-	var told []string
+	var reported []string
 	for range 2 {
 		held, err := s.store.Open(t.Context(), "agent", "")
 		require.NoError(t, err)
 		in := s.input
 		in.Session = held
-		for ev, err := range e.Start(in).Events(t.Context()) {
+		for ev, err := range start(e, in).Events(t.Context()) {
 			require.NoError(t, err)
 			if p, ok := ev.Payload.(*wire.System); ok {
-				told = append(told, p.Error)
+				reported = append(reported, p.Error)
 			}
 		}
 		require.NoError(t, held.Close())
 	}
-	require.Len(t, told, 2)
-	require.Equal(t, "mcp server silent: it did not answer in time", told[1], "not that of a wait of its own")
+	require.Len(t, reported, 2)
+	require.Equal(t, "mcp server silent: the server did not respond in time", reported[1], "not that of a wait of its own")
 }
 
 func TestPolicyHoldsForServers(t *testing.T) {
@@ -196,4 +208,81 @@ func TestPolicyHoldsForServers(t *testing.T) {
 	require.Len(t, got.outcome.Denials, 1)
 	require.NotContains(t, string(up.Requests()[0].Body), "mcp__a__break")
 	require.Contains(t, string(up.Requests()[1].Body), "from mcp__a__look")
+}
+
+// cancelling is a tool whose schema is compiled when the run is cancelled.
+type cancelling struct {
+	tool.Tool
+	cancel   context.CancelFunc
+	compiled *atomic.Int64
+}
+
+func (c cancelling) Spec() tool.Spec {
+	c.cancel()
+	c.compiled.Add(1)
+	return c.Tool.Spec()
+}
+
+// Compiling the schemas of a large list takes seconds. A cancelled run does not wait for it.
+func TestCancelWhileSchemasAreCompiled(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var compiled atomic.Int64
+	list := make([]tool.Tool, 1000)
+	for i := range list {
+		list[i] = cancelling{remote(fmt.Sprintf("mcp__a__t%d", i)), cancel, &compiled}
+	}
+	m, up := upstream(t, modeltest.Anthropic)
+	s := newSetup(m, greet(true))
+	s.Servers = []tool.Server{newShelf("a", tool.Connected, func(context.Context) ([]tool.Tool, error) { return list, nil })}
+	e, err := engine.New(s.Config)
+	require.NoError(t, err)
+	held, err := s.store.Open(t.Context(), "agent", "")
+	require.NoError(t, err)
+	in := s.input
+	in.Session = held
+	_, err = e.Run(ctx, in, engine.OutputFunc(func(wire.Payload) {}))
+	require.ErrorIs(t, err, context.Canceled)
+	require.NoError(t, held.Close())
+	require.EqualValues(t, 1, compiled.Load())
+	require.Empty(t, up.Requests())
+}
+
+// slowFlush is an output whose first flush returns when a server was started, or after a timeout.
+type slowFlush struct {
+	engine.OutputFunc
+	started <-chan struct{}
+	once    sync.Once
+	early   bool // a server was started before the end of the first flush
+}
+
+func (o *slowFlush) Flush() {
+	o.once.Do(func() {
+		select {
+		case <-o.started:
+			o.early = true
+		case <-time.After(100 * time.Millisecond):
+		}
+	})
+}
+
+func TestFirstEventIsSentBeforeServersStart(t *testing.T) {
+	started := make(chan struct{})
+	m, _ := upstream(t, modeltest.Anthropic, modeltest.Stream(modeltest.Text("Done.")))
+	s := newSetup(m)
+	s.Servers = []tool.Server{newShelf("a", tool.Pending, func(context.Context) ([]tool.Tool, error) {
+		close(started)
+		return nil, nil
+	})}
+	e, err := engine.New(s.Config)
+	require.NoError(t, err)
+	held, err := s.store.Open(t.Context(), "agent", "")
+	require.NoError(t, err)
+	in := s.input
+	in.Session = held
+	out := &slowFlush{OutputFunc: func(wire.Payload) {}, started: started}
+	_, err = e.Run(t.Context(), in, out)
+	require.NoError(t, err)
+	require.NoError(t, held.Close())
+	require.False(t, out.early)
 }

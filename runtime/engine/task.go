@@ -14,30 +14,31 @@ import (
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
-// Subagent is what an agent may hand a task to, through the tool Task. It begins with nothing but
-// the prompt that it is given, and only its last text comes back.
+// Subagent is an agent that the tool Task calls. It receives only the prompt of the call, and only
+// its last text is returned.
 type Subagent struct {
 	Name        string
-	Description string  // tells the model when to use it
-	Engine      *Engine // without subagents of its own
+	Description string  // for the model: when to use it
+	Engine      *Engine // has no subagents itself
 }
 
-// task is the tool Task. The engine runs its calls itself: their events are part of the run.
+// task is the tool Task. Its calls are run by runTask: their events are events of the run.
 type task struct {
 	spec   tool.Spec
 	agents map[string]*Engine
 }
 
-const taskDescription = `Hands a task to a subagent, which works on it on its own and answers with one text.
+const taskDescription = `Gives a task to a subagent, which completes it independently and returns one text.
 
-A subagent sees nothing of this conversation: the prompt must hold all that it needs to know, and say what it is to answer.
-Several calls in one answer run side by side. Use it for work that stands on its own or would fill this conversation with
-details; do small things yourself.
+A subagent does not see this conversation: the prompt must contain everything that it needs to know, and what it should return.
+Several calls in one response run in parallel. Use it for independent tasks, or tasks that would fill this conversation with
+details. Do small tasks yourself.
 
 Subagents (for subagent_type):
 `
 
-// newTask makes the tool Task. The names are an enum in its schema, and described in its text.
+// newTask returns the tool Task. Its schema has the names of the subagents as an enum, and its
+// description describes them.
 func newTask(subagents []Subagent) (*task, error) {
 	t := &task{agents: map[string]*Engine{}}
 	var text strings.Builder
@@ -61,11 +62,11 @@ func newTask(subagents []Subagent) (*task, error) {
 		return nil, err
 	}
 	t.spec = tool.Spec{
-		Name: "Task", Description: strings.TrimSuffix(text.String(), "\n"), ReadOnly: true, // its calls are checked one by one
+		Name: "Task", Description: strings.TrimSuffix(text.String(), "\n"), ReadOnly: true, // the calls of the subagent are checked
 		InputSchema: fmt.Appendf(nil, `{"type":"object","properties":{`+
 			`"description":{"type":"string","description":"The task in three to five words"},`+
-			`"prompt":{"type":"string","description":"The task, with all that the subagent needs to know"},`+
-			`"subagent_type":{"type":"string","enum":%s,"description":"Which subagent works on it"}},`+
+			`"prompt":{"type":"string","description":"The task, with everything that the subagent needs to know"},`+
+			`"subagent_type":{"type":"string","enum":%s,"description":"The subagent for the task"}},`+
 			`"required":["description","prompt","subagent_type"],"additionalProperties":false}`, enum),
 	}
 	return t, nil
@@ -73,80 +74,88 @@ func newTask(subagents []Subagent) (*task, error) {
 
 func (t *task) Spec() tool.Spec { return t.spec }
 
-// Call is not how a task runs: see [Run.delegate].
+// Call implements tool.Tool. It is not used: see runTask.
 func (t *task) Call(context.Context, tool.Call) (tool.Result, error) {
 	return tool.Result{}, errors.New("a task runs as part of a run")
 }
 
-// delegate runs a subagent on a task. Its messages and its tools' results are told as they come,
-// under the id of the call; what it used counts for this run.
-func (r *Run) delegate(ctx context.Context, t *task, call tool.Call, tell func(wire.Event)) (res result) {
+// taskOutput forwards the events of a subagent to the run that called it.
+type taskOutput struct {
+	callID string
+	emit   func(wire.Payload)
+}
+
+// Emit implements Output.
+func (o taskOutput) Emit(p wire.Payload) {
+	switch p := p.(type) {
+	case *wire.Assistant:
+		p.ParentToolUseID = &o.callID
+	case *wire.ToolResult:
+		p.ParentToolUseID = &o.callID
+	case *wire.System:
+		if p.Subtype != wire.SystemPermissionDenied {
+			return // the run has the same servers and emits the events about them
+		}
+	}
+	o.emit(p)
+}
+
+// Flush implements Output. The run that called the subagent flushes.
+func (taskOutput) Flush() {}
+
+// runTask runs a subagent. Its complete messages and tool results are emitted under the id of the
+// call, and its usage is added to this run.
+func (r *run) runTask(ctx context.Context, t *task, call tool.Call, emit func(wire.Payload)) result {
 	var in struct {
 		Prompt       string `json:"prompt"`
 		SubagentType string `json:"subagent_type"`
 	}
-	if err := json.Unmarshal(call.Input, &in); err != nil { // it fits the schema
+	if err := json.Unmarshal(call.Input, &in); err != nil { // it matches the schema
 		return result{output: err.Error(), isError: true}
 	}
 	if strings.TrimSpace(in.Prompt) == "" {
 		return result{output: "The prompt is empty.", isError: true}
 	}
-	sub := t.agents[in.SubagentType].Start(Input{
-		RunID: r.in.RunID, Session: &scratch{id: r.in.Session.ID()}, Message: in.Prompt, MaxTurns: r.maxTurns, Timeout: r.timeout,
-	})
-	var err error
-	var ev wire.Event
-	for ev, err = range sub.Events(ctx) {
-		if err != nil {
-			break
-		}
-		switch p := ev.Payload.(type) {
-		case *wire.Assistant:
-			p.ParentToolUseID = &call.ID
-		case *wire.ToolResult:
-			p.ParentToolUseID = &call.ID
-		case *wire.System:
-			if p.Subtype != wire.SystemPermissionDenied {
-				continue // the servers are those of this run, and told of
-			}
-		}
-		ev.More = false
-		tell(ev)
+	outcome, err := t.agents[in.SubagentType].Run(ctx, Input{
+		RunID: r.in.RunID, Session: &taskSession{id: r.in.Session.ID()}, Message: in.Prompt, MaxTurns: r.maxTurns,
+	}, taskOutput{call.ID, emit})
+	res := result{output: outcome.Text, usage: outcome.Usage, denials: outcome.Denials}
+	if fault, ok := errors.AsType[*panicError](err); ok {
+		panic(fault) // for the recovery of tool calls
 	}
-	outcome := sub.Outcome()
-	res = result{output: outcome.Text, usage: outcome.Usage, denials: outcome.Denials}
 	if err != nil {
 		res.isError = true
-		res.output = strings.TrimLeft(fmt.Sprintf("%s\nThe subagent did not finish: %v.", outcome.Text, reason(err)), "\n")
+		res.output = strings.TrimLeft(fmt.Sprintf("%s\nThe subagent did not finish: %v.", outcome.Text, publicText(err)), "\n")
 	}
 	return res
 }
 
-// reason is what the model may know of an error.
-func reason(err error) string {
+// publicText returns the text of an error without details of upstream, for the model and the
+// client.
+func publicText(err error) string {
 	if upstream, ok := errors.AsType[*model.Error](err); ok {
 		return upstream.Message
 	}
 	return err.Error()
 }
 
-// scratch is the conversation of a subagent, which nobody comes back to.
-type scratch struct {
+// taskSession is the conversation of a subagent. It is not stored.
+type taskSession struct {
 	id       string
 	messages []model.Message
 }
 
-func (s *scratch) ID() string                { return s.id }
-func (s *scratch) Resumed() bool             { return false }
-func (s *scratch) Messages() []model.Message { return s.messages }
-func (s *scratch) Close() error              { return nil }
+func (s *taskSession) ID() string                { return s.id }
+func (s *taskSession) Resumed() bool             { return false }
+func (s *taskSession) Messages() []model.Message { return s.messages }
+func (s *taskSession) Close() error              { return nil }
 
-func (s *scratch) Append(_ context.Context, m model.Message) error {
+func (s *taskSession) Append(_ context.Context, m model.Message) error {
 	s.messages = append(s.messages, m)
 	return nil
 }
 
-func (s *scratch) Compact(_ context.Context, messages []model.Message) error {
+func (s *taskSession) Compact(_ context.Context, messages []model.Message) error {
 	s.messages = messages
 	return nil
 }

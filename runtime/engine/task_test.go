@@ -24,7 +24,7 @@ func policy(t *testing.T, mode permission.Mode, allowed, disallowed []string) *p
 	return p
 }
 
-// helped makes a setup whose agent has a subagent "scout" at an upstream of its own.
+// helped returns a setup whose agent has a subagent "scout" with a separate upstream.
 func helped(t *testing.T, change func(*engine.Config), sub ...modeltest.Reply) (*setup, *modeltest.Upstream) {
 	t.Helper()
 	m, up := upstream(t, modeltest.Anthropic, sub...)
@@ -56,7 +56,7 @@ func TestTask(t *testing.T) {
 	require.NoError(t, err)
 	in := s.input
 	in.Session, in.Message, in.Partials = held, "the user's secret plan", false
-	run := e.Start(in)
+	run := start(e, in)
 	var got []string
 	for ev, err := range run.Events(t.Context()) {
 		require.NoError(t, err)
@@ -88,7 +88,7 @@ func TestTask(t *testing.T) {
 	first := string(subUp.Requests()[0].Body)
 	require.Contains(t, first, "Look around.")
 	require.Contains(t, first, "You scout.")
-	require.NotContains(t, first, "secret plan", "it begins with its prompt alone")
+	require.NotContains(t, first, "secret plan", "it starts with only its prompt")
 	require.NotContains(t, first, `"Task"`, "one level deep")
 	require.Contains(t, string(up.Requests()[0].Body), "- scout: Looks around.")
 	second := string(up.Requests()[1].Body)
@@ -96,7 +96,7 @@ func TestTask(t *testing.T) {
 	require.NotContains(t, second, "Looking.", "only its last text comes back")
 }
 
-func TestTasksRunSideBySide(t *testing.T) {
+func TestTasksRunInParallel(t *testing.T) {
 	var both sync.WaitGroup
 	both.Add(2)
 	meet := tool.New(tool.Spec{Name: "meet"}, func(context.Context, tool.Call) (tool.Result, error) {
@@ -130,9 +130,9 @@ func TestTaskGoesWrong(t *testing.T) {
 		sub    []modeltest.Reply
 		want   string
 	}{
-		"unknown subagent": {`{"description":"d","prompt":"p","subagent_type":"spy"}`, nil, nil, "does not fit the schema"},
+		"unknown subagent": {`{"description":"d","prompt":"p","subagent_type":"spy"}`, nil, nil, "does not match the schema"},
 		"an empty prompt":  {`{"description":"d","prompt":" ","subagent_type":"scout"}`, nil, nil, "The prompt is empty."},
-		"no prompt":        {`{"description":"d","subagent_type":"scout"}`, nil, nil, "does not fit the schema"},
+		"no prompt":        {`{"description":"d","subagent_type":"scout"}`, nil, nil, "does not match the schema"},
 		"upstream refuses": {taskInput, nil, []modeltest.Reply{modeltest.Status(401)}, "The subagent did not finish"},
 		"too many turns": {taskInput, func(c *engine.Config) { c.MaxTurns = 1 }, []modeltest.Reply{again},
 			"More.\nThe subagent did not finish: the maximum number of turns is reached."},
@@ -152,7 +152,7 @@ func TestTaskGoesWrong(t *testing.T) {
 	}
 }
 
-func TestRefusalsInATaskAreTheRuns(t *testing.T) {
+func TestDenialsInATaskBelongToTheRun(t *testing.T) {
 	s, _ := helped(t, func(c *engine.Config) { c.Tools = []tool.Tool{greet(false)} },
 		modeltest.Stream(modeltest.ToolCall("s1", "greet", `{}`)), modeltest.Stream(modeltest.Text("Refused.")))
 	s.Model, _ = upstream(t, modeltest.Anthropic, modeltest.Stream(modeltest.ToolCall("t1", "Task", taskInput)),
@@ -178,7 +178,7 @@ func TestCancelReachesSubagents(t *testing.T) {
 	require.True(t, early, "the subagent's upstream sees the connection closed")
 }
 
-func TestSubagentsThatCannotBe(t *testing.T) {
+func TestInvalidSubagents(t *testing.T) {
 	s, _ := helped(t, nil)
 	s.Model, _ = upstream(t, modeltest.Anthropic)
 	whole, err := engine.New(s.Config)
@@ -192,7 +192,7 @@ func TestSubagentsThatCannotBe(t *testing.T) {
 		"no engine":            {[]engine.Subagent{{Name: "a"}}, nil, "needs a name and an engine"},
 		"two of one name":      {[]engine.Subagent{scout, scout}, nil, `two subagents are named "scout"`},
 		"of two levels":        {[]engine.Subagent{{Name: "a", Engine: whole}}, nil, "subagents of its own"},
-		"beside another Task":  {[]engine.Subagent{scout}, []tool.Tool{remote("Task")}, `two tools are named "Task"`},
+		"next to another Task": {[]engine.Subagent{scout}, []tool.Tool{remote("Task")}, `two tools are named "Task"`},
 		"a schema that is not": {nil, []tool.Tool{tool.New(tool.Spec{Name: "a", InputSchema: []byte("[]")}, nil)}, "not a JSON object"},
 	} {
 		t.Run(name, func(t *testing.T) {

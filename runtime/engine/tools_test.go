@@ -23,7 +23,7 @@ import (
 	"github.com/seed93082962/agenthost/runtime/tool"
 )
 
-// results picks the tool results and what was said of permissions.
+// results returns the lines about tool results and the system events.
 func results(lines []string) []string {
 	var kept []string
 	for _, line := range lines {
@@ -34,16 +34,16 @@ func results(lines []string) []string {
 	return kept
 }
 
-func TestReadOnlyToolsRunSideBySide(t *testing.T) {
-	// Each call waits for the other, and the first for the second's result to have been told.
+func TestReadOnlyToolsRunInParallel(t *testing.T) {
+	// Each call waits for the other, and the first one until the result of the second was emitted.
 	var both sync.WaitGroup
 	both.Add(2)
-	told := make(chan struct{})
+	observed := make(chan struct{})
 	meet := tool.New(tool.Spec{Name: "meet", ReadOnly: true}, func(_ context.Context, call tool.Call) (tool.Result, error) {
 		both.Done()
 		both.Wait()
 		if call.ID == "t1" {
-			<-told
+			<-observed
 		}
 		return tool.Result{Output: "met " + call.ID}, nil
 	})
@@ -59,11 +59,11 @@ func TestReadOnlyToolsRunSideBySide(t *testing.T) {
 	in := s.input
 	in.Session = held
 	var lines []string
-	for ev, err := range e.Start(in).Events(t.Context()) {
+	for ev, err := range start(e, in).Events(t.Context()) {
 		require.NoError(t, err)
 		lines = append(lines, short(ev))
 		if lines[len(lines)-1] == `tool_result t2 false "met t2"` {
-			close(told)
+			close(observed)
 		}
 	}
 	require.NoError(t, held.Close())
@@ -114,7 +114,7 @@ func TestToolCallsThatGoWrong(t *testing.T) {
 		want string
 	}{
 		"an unknown tool": {modeltest.ToolCall("t", "nothing", `{}`),
-			`tool_result t true "There is no tool \"nothing\"; there are: binary, fails, greet, long, panics."`},
+			`tool_result t true "There is no tool \"nothing\". The tools are: binary, fails, greet, long, panics."`},
 		"an error": {modeltest.ToolCall("t", "fails", `{}`), `tool_result t true "so far\ndisk is full"`},
 		"a panic":  {modeltest.ToolCall("t", "panics", `{}`), `tool_result t true "The tool failed with an internal error."`},
 		"no input": {modeltest.ToolCall("t", "greet"), `tool_result t false "Hello, "`},
@@ -124,7 +124,7 @@ func TestToolCallsThatGoWrong(t *testing.T) {
 			`tool_result t true "The input is not a JSON object: json: cannot unmarshal array`},
 		"bytes that are no text": {modeltest.ToolCall("t", "binary", `{}`), `tool_result t false "a` + "\uFFFD" + `b"`},
 		"a long output": {modeltest.ToolCall("t", "long", `{}`),
-			`tool_result t false "head` + strings.Repeat("é", 23) + `\n[1908 bytes cut]\n` + strings.Repeat("é", 23) + `tail"`},
+			`tool_result t false "head` + strings.Repeat("é", 18) + `\n[1928 bytes cut]\n` + strings.Repeat("é", 18) + `tail"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, up := upstream(t, modeltest.Anthropic, modeltest.Stream(row.call), modeltest.Stream(modeltest.Text("Done.")))
@@ -144,7 +144,7 @@ func TestToolCallsThatGoWrong(t *testing.T) {
 	}
 }
 
-func TestRefusedCallsAreToldToAll(t *testing.T) {
+func TestDeniedCallsAreReported(t *testing.T) {
 	m, up := upstream(t, modeltest.Anthropic,
 		modeltest.Stream(modeltest.ToolCall("t1", "greet", `{}`)),
 		modeltest.Stream(modeltest.Text("Then not.")),
@@ -156,10 +156,10 @@ func TestRefusedCallsAreToldToAll(t *testing.T) {
 	lines := results(got.lines)
 	require.Len(t, lines, 2)
 	require.Equal(t, "system permission_denied greet", lines[0])
-	require.Contains(t, lines[1], "tool_result t1 true \"Permission to use greet was refused")
+	require.Contains(t, lines[1], "tool_result t1 true \"Permission to use greet was denied")
 	require.Len(t, got.outcome.Denials, 1)
 	require.Equal(t, "t1", got.outcome.Denials[0].ToolUseID)
-	require.Contains(t, string(up.Requests()[1].Body), "was refused")
+	require.Contains(t, string(up.Requests()[1].Body), "was denied")
 }
 
 func TestOnlyOfferedToolsAreSent(t *testing.T) {
@@ -172,7 +172,7 @@ func TestOnlyOfferedToolsAreSent(t *testing.T) {
 	require.NotContains(t, string(up.Requests()[0].Body), `"other"`)
 }
 
-func TestToolTimeoutEndsTheCallAlone(t *testing.T) {
+func TestToolTimeoutEndsOnlyTheCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := tool.New(tool.Spec{Name: "slow"}, func(ctx context.Context, _ tool.Call) (tool.Result, error) {
 			<-ctx.Done()
@@ -181,7 +181,7 @@ func TestToolTimeoutEndsTheCallAlone(t *testing.T) {
 		s := newSetup(turns(calls("slow"), says("Done.")), slow)
 		got := s.run(t.Context(), t, "")
 		require.NoError(t, got.err)
-		require.Equal(t, []string{`tool_result t1 true "got this far\nThe call ran into its time limit of 2m0s and was ended."`}, results(got.lines))
+		require.Equal(t, []string{`tool_result t1 true "got this far\nThe call exceeded its time limit of 2m0s and was stopped."`}, results(got.lines))
 	})
 }
 
@@ -195,21 +195,21 @@ func TestAToolThatDoesNotStop(t *testing.T) {
 		var log logtest.Buffer
 		s := newSetup(turns(calls("deaf"), says("Done.")), deaf)
 		s.Logger = slog.New(slog.NewTextHandler(&log, nil))
-		ended := make(chan told, 1)
+		ended := make(chan recordedRun, 1)
 		go func() { ended <- s.run(t.Context(), t, "") }()
 		<-time.After(3 * time.Minute)
 		synctest.Wait()
 		require.Empty(t, ended, "the run is not over while something of it runs")
-		require.Contains(t, log.String(), "deaf", "the log tells what holds on")
+		require.Contains(t, log.String(), "deaf", "the tool is logged")
 		close(release)
 		got := <-ended
 		require.NoError(t, got.err)
-		require.Equal(t, []string{`tool_result t1 true "The call ran into its time limit of 2m0s and was ended."`}, results(got.lines),
+		require.Equal(t, []string{`tool_result t1 true "The call exceeded its time limit of 2m0s and was stopped."`}, results(got.lines),
 			"the model went on without it")
 	})
 }
 
-func TestTheLogTellsWhatHoldsACancelledRun(t *testing.T) {
+func TestToolsThatDelayACancelAreLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		deaf := tool.New(tool.Spec{Name: "deaf"}, func(context.Context, tool.Call) (tool.Result, error) {
@@ -220,7 +220,7 @@ func TestTheLogTellsWhatHoldsACancelledRun(t *testing.T) {
 		s := newSetup(turns(calls("deaf")), deaf)
 		s.Logger = slog.New(slog.NewTextHandler(&log, nil))
 		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan told, 1)
+		ended := make(chan recordedRun, 1)
 		go func() { ended <- s.run(ctx, t, "") }()
 		synctest.Wait()
 		cancel()
@@ -236,7 +236,7 @@ func TestTheLogTellsWhatHoldsACancelledRun(t *testing.T) {
 	})
 }
 
-func TestCallsSideBySideAreBounded(t *testing.T) {
+func TestParallelCallsAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var running, most atomic.Int64
 		slow := tool.New(tool.Spec{Name: "slow", ReadOnly: true}, func(context.Context, tool.Call) (tool.Result, error) {

@@ -1,35 +1,39 @@
 package engine
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
-	"sync"
-
-	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/seed93082962/agenthost/internal/ids"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/permission"
 	"github.com/seed93082962/agenthost/runtime/tool"
+	"github.com/seed93082962/agenthost/runtime/tool/schema"
 )
 
-// toolset is what the calls of a run may name, and what of it the model is offered.
+// toolset is the set of tools that a run may call. Some or all of them are offered to the model.
 type toolset struct {
 	entries map[string]*entry
 	offered []model.Tool
 	names   []string // of the offered tools
+
+	// rejected has one sentence for each tool that is left out because of its input schema.
+	rejected []string
 }
 
 type entry struct {
 	tool.Tool
 	spec   tool.Spec
-	schema func() (*jsonschema.Resolved, error) // made when it is first needed
+	schema *schema.Schema // nil if inputs are not validated
 }
 
-func newEntry(t tool.Tool) (*entry, error) {
+func newEntry(t tool.Tool, budget *schema.Budget) (*entry, error) {
 	spec := t.Spec()
 	if !validName(spec.Name) {
 		return nil, fmt.Errorf("tool name %q is not of the form ^[A-Za-z0-9_-]{1,64}$", spec.Name)
@@ -40,22 +44,40 @@ func newEntry(t tool.Tool) (*entry, error) {
 	if err := json.Unmarshal(spec.InputSchema, &map[string]json.RawMessage{}); err != nil {
 		return nil, fmt.Errorf("input schema of tool %q is not a JSON object: %w", spec.Name, err)
 	}
-	return &entry{t, spec, sync.OnceValues(func() (*jsonschema.Resolved, error) {
-		var schema jsonschema.Schema
-		if err := json.Unmarshal(spec.InputSchema, &schema); err != nil {
-			return nil, err
-		}
-		return schema.Resolve(nil)
-	})}, nil
+	compiled, err := budget.Compile(spec.InputSchema)
+	if err != nil && !errors.Is(err, schema.ErrUnsupported) {
+		return nil, &schemaError{spec.Name, err}
+	}
+	return &entry{t, spec, compiled}, nil
+}
+
+func (e *entry) permissionTool() permission.Tool {
+	return permission.Tool{Name: e.spec.Name, Original: e.spec.Original, ReadOnly: e.spec.ReadOnly}
+}
+
+// schemaError is the error of a tool whose input schema is rejected. A toolset omits such a tool.
+// newToolset returns any other error of a tool.
+type schemaError struct {
+	tool string
+	err  error
+}
+
+func (e *schemaError) Error() string {
+	return fmt.Sprintf("The tool %q is left out because of its input schema: %v.", e.tool, e.err)
 }
 
 func validName(name string) bool { return ids.Plain(name, 64) && !strings.Contains(name, ".") }
 
-// newToolset checks the tools, whose names must differ.
-func newToolset(tools []tool.Tool, policy *permission.Policy) (*toolset, error) {
+// newToolset returns a set of the tools. Their names must be different.
+func newToolset(tools []tool.Tool, policy *permission.Policy, log *slog.Logger) (*toolset, error) {
 	s := &toolset{entries: make(map[string]*entry, len(tools))}
+	budget := new(schema.Budget)
 	for _, t := range tools {
-		e, err := newEntry(t)
+		e, err := newEntry(t, budget)
+		if rejected, ok := errors.AsType[*schemaError](err); ok {
+			s.reject(rejected, log)
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -68,11 +90,17 @@ func newToolset(tools []tool.Tool, policy *permission.Policy) (*toolset, error) 
 	return s, nil
 }
 
-// offer lists what the model is offered, in an order that keeps the prefix of the prompt the same
-// from call to call, so that upstream can cache it.
+// reject records and logs that a tool is omitted because of its schema.
+func (s *toolset) reject(err *schemaError, log *slog.Logger) {
+	s.rejected = append(s.rejected, err.Error())
+	log.Warn("tool is left out because of its input schema", "tool", err.tool, "err", err.err)
+}
+
+// offer selects the tools that are offered to the model. They are sorted, because upstream can
+// cache the prefix of a prompt only if it is the same in each call.
 func (s *toolset) offer(policy *permission.Policy) {
 	for name, e := range s.entries {
-		if policy.Offers(name, e.spec.ReadOnly) {
+		if policy.Offers(e.permissionTool()) {
 			s.names = append(s.names, name)
 		}
 	}
@@ -84,40 +112,47 @@ func (s *toolset) offer(policy *permission.Policy) {
 	}
 }
 
-// misfit says what is wrong with an input by the tool's schema, or nothing. A schema that cannot
-// be used, as a server may send one, is left to the tool.
-func (e *entry) misfit(input json.RawMessage) string {
-	schema, err := e.schema()
-	if err != nil {
-		return ""
+// validate validates an input against the schema of the tool. If ctx ends first, it returns the
+// cause of ctx.
+func (e *entry) validate(ctx context.Context, input json.RawMessage) error {
+	if e.schema == nil { // the tool validates its input itself
+		return nil
 	}
-	var value map[string]any
-	if err := json.Unmarshal(input, &value); err != nil {
-		return err.Error()
-	}
-	if err := schema.Validate(value); err != nil {
-		return strings.TrimPrefix(err.Error(), "validating root: ")
-	}
-	return ""
+	return e.schema.Validate(ctx, input)
 }
 
-// mergedTools are an engine's own tools with those of its servers.
+// mergedTools are the tools of an engine together with those of its servers.
 type mergedTools struct {
 	*toolset
-	of [][]tool.Tool // what the servers answered
+	lists [][]tool.Tool // of the servers
 }
 
-// with answers the engine's own tools and those of servers. Runs share one set until a server
-// answers other tools.
-func (e *Engine) with(lists [][]tool.Tool) *toolset {
-	same := func(a, b []tool.Tool) bool { return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0]) }
-	if last := e.merged.Load(); last != nil && slices.EqualFunc(last.of, lists, same) {
-		return last.toolset
+// withServers returns the tools of the engine together with those of its servers. Runs share one
+// set until the list of a server changes. One run at a time compiles the schemas, which may take
+// seconds.
+func (e *Engine) withServers(ctx context.Context, lists [][]tool.Tool) (*toolset, error) {
+	select {
+	case e.merging <- struct{}{}:
+		defer func() { <-e.merging }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
 	}
-	all := &toolset{entries: maps.Clone(e.own.entries)}
+	same := func(a, b []tool.Tool) bool { return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0]) }
+	if last := e.merged.Load(); last != nil && slices.EqualFunc(last.lists, lists, same) {
+		return last.toolset, nil
+	}
+	all := &toolset{entries: maps.Clone(e.tools.entries), rejected: slices.Clip(e.tools.rejected)}
 	for _, list := range lists {
+		budget := new(schema.Budget)
 		for _, t := range list {
-			entry, err := newEntry(t)
+			if ctx.Err() != nil {
+				return nil, context.Cause(ctx)
+			}
+			entry, err := newEntry(t, budget)
+			if rejected, ok := errors.AsType[*schemaError](err); ok {
+				all.reject(rejected, e.cfg.Logger)
+				continue
+			}
 			if err == nil && all.entries[entry.spec.Name] != nil {
 				err = fmt.Errorf("two tools are named %q", entry.spec.Name)
 			}
@@ -130,5 +165,5 @@ func (e *Engine) with(lists [][]tool.Tool) *toolset {
 	}
 	all.offer(e.cfg.Policy)
 	e.merged.Store(&mergedTools{all, lists})
-	return all
+	return all, nil
 }

@@ -2,24 +2,21 @@ package engine
 
 import (
 	"slices"
-	"strconv"
-	"strings"
-	"unicode/utf8"
 
 	"github.com/seed93082962/agenthost/runtime/model"
 )
 
-// interrupted is what the model is told of a call that never came to its end.
-const interrupted = "The call was interrupted before it ended."
+// interrupted is the result of a call that did not complete.
+const interrupted = "The call was interrupted before it completed."
 
-// transcript is a conversation in the form that upstreams take: roles alternate.
+// transcript is a conversation in the form that model APIs accept: roles alternate.
 type transcript struct {
 	messages []model.Message
-	merged   bool // the content of the last message is ours, and no session's
+	merged   bool // the content of the last message is a copy
 }
 
-// add appends a message. One by the same role as the last becomes part of it: that is what a
-// user's message is after a run that ended without an answer.
+// add appends a message. It merges a message with the last one if both have the same role, as after
+// a run that ended without a response.
 func (t *transcript) add(m model.Message) {
 	n := len(t.messages)
 	if n == 0 || t.messages[n-1].Role != m.Role {
@@ -35,8 +32,8 @@ func (t *transcript) add(m model.Message) {
 	last.Content = append(last.Content, m.Content...)
 }
 
-// restore makes a transcript of what a session has stored, in which every tool call is answered
-// in the message after it. Runs that were cancelled or crashed leave calls without an answer.
+// restore returns the transcript of a session. It adds results for tool calls without one, which
+// cancelled or crashed runs leave.
 func restore(stored []model.Message) *transcript {
 	t := &transcript{messages: make([]model.Message, 0, len(stored)+4)}
 	for i := range stored {
@@ -45,52 +42,25 @@ func restore(stored []model.Message) *transcript {
 		if i+1 < len(stored) {
 			next = stored[i+1]
 		}
-		if missing := unanswered(&stored[i], &next); len(missing) > 0 {
+		if missing := missingResults(&stored[i], &next); len(missing) > 0 {
 			t.add(model.Message{Role: model.RoleUser, Content: missing})
 		}
 	}
 	return t
 }
 
-// unanswered makes a result for each tool call of m that next has none for.
-func unanswered(m, next *model.Message) []model.Block {
+// missingResults returns a result for each tool call in m that has none in next.
+func missingResults(m, next *model.Message) []model.Block {
 	var missing []model.Block
 	for i := range m.Content {
 		call := &m.Content[i]
 		if call.Type != model.BlockToolUse {
 			continue
 		}
-		answers := func(b model.Block) bool { return b.Type == model.BlockToolResult && b.ID == call.ID }
-		if !slices.ContainsFunc(next.Content, answers) {
+		isResult := func(b model.Block) bool { return b.Type == model.BlockToolResult && b.ID == call.ID }
+		if !slices.ContainsFunc(next.Content, isResult) {
 			missing = append(missing, model.Block{Type: model.BlockToolResult, ID: call.ID, Text: interrupted, IsError: true})
 		}
 	}
 	return missing
-}
-
-// cutText cuts s after at most n bytes, between two runes.
-func cutText(s string, n int) (head, rest string) {
-	if len(s) <= n {
-		return s, ""
-	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n], s[n:]
-}
-
-// limitOutput keeps the head and the tail of an output that is over the limit, and says in
-// between how much was cut.
-func limitOutput(s string, limit int) (string, bool) {
-	s = strings.ToValidUTF8(s, "\uFFFD")
-	if len(s) <= limit {
-		return s, false
-	}
-	half := limit / 2
-	head, rest := cutText(s, half)
-	from := len(rest) - half
-	for from < len(rest) && !utf8.RuneStart(rest[from]) {
-		from++
-	}
-	return head + "\n[" + strconv.Itoa(from) + " bytes cut]\n" + rest[from:], true
 }

@@ -8,33 +8,33 @@ import (
 	"time"
 )
 
-// errSilent is the cause with which a call of a silent model is cancelled.
-var errSilent = errors.New("the model was silent for too long")
+// errIdle is the cause with which the call of an idle model is cancelled.
+var errIdle = errors.New("the model sent nothing for too long")
 
-// watchdog cancels a call of the model when nothing has come from it for a while. It costs a
-// timer, which is moved only when it fires: a stream that flows pays one reading of the clock.
+// watchdog cancels a call of the model if no data arrives within the limit. Its timer is reset only
+// when it fires, so that each part costs only one clock read.
 type watchdog struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	limit  time.Duration
 
-	busy atomic.Bool // the reader of the run has a part, and may take its time
+	paused atomic.Bool // the run is processing a part
 
-	mu    sync.Mutex // guards all below
+	mu    sync.Mutex // guards the fields below
 	timer *time.Timer
-	last  time.Time // when something came
+	last  time.Time // of the last arrival
 }
 
-func watch(ctx context.Context, limit time.Duration) *watchdog {
+func startWatchdog(ctx context.Context, limit time.Duration) *watchdog {
 	w := &watchdog{limit: limit, last: time.Now()}
 	w.ctx, w.cancel = context.WithCancelCause(ctx)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.timer = time.AfterFunc(limit, w.look)
+	w.timer = time.AfterFunc(limit, w.check)
 	return w
 }
 
-// alive says that something came.
+// alive records an arrival.
 func (w *watchdog) alive() {
 	now := time.Now()
 	w.mu.Lock()
@@ -42,35 +42,36 @@ func (w *watchdog) alive() {
 	w.mu.Unlock()
 }
 
-// away says that a part is handed on: a reader that is slow to take it is not the model's fault.
-func (w *watchdog) away() { w.busy.Store(true) }
+// pause stops the clock while the run processes a part: a slow client does not count as an idle
+// model.
+func (w *watchdog) pause() { w.paused.Store(true) }
 
-// back says that it was taken. A part with more behind it was only put aside, and takes no time.
-func (w *watchdog) back(more bool) {
-	w.busy.Store(false)
+// resume restarts the clock. If more parts follow, the last one was only buffered, and resume does
+// not record an arrival.
+func (w *watchdog) resume(more bool) {
+	w.paused.Store(false)
 	if !more {
 		w.alive()
 	}
 }
 
-func (w *watchdog) look() {
-	busy := w.busy.Load()
+func (w *watchdog) check() {
+	paused := w.paused.Load()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if busy {
+	if paused {
 		w.last = time.Now()
 	}
 	if left := w.limit - time.Since(w.last); left > 0 && w.ctx.Err() == nil {
 		w.timer.Reset(left)
 		return
 	}
-	w.cancel(errSilent)
+	w.cancel(errIdle)
 }
 
-// barked tells whether the call was cancelled for silence.
-func (w *watchdog) barked() bool { return errors.Is(context.Cause(w.ctx), errSilent) }
+// expired reports whether the call was cancelled because the model was idle.
+func (w *watchdog) expired() bool { return errors.Is(context.Cause(w.ctx), errIdle) }
 
-// stop ends the watch.
 func (w *watchdog) stop() {
 	w.cancel(nil)
 	w.mu.Lock()

@@ -8,28 +8,27 @@ import (
 	"strings"
 )
 
-// What a [Collector] takes in for one answer: an upstream that never stops must eat neither the
-// host's memory nor its time.
+// Limits of a [Collector] for one response: an upstream that never stops must not exhaust memory.
 const (
-	MaxAnswerBytes  = 64 << 20 // of all texts, with blockBytes for each block
-	MaxAnswerBlocks = 1024     // of content, tool calls among them
+	MaxResponseBytes  = 64 << 20 // of all texts, plus blockBytes for each block
+	MaxResponseBlocks = 1024     // content blocks, including tool calls
 
-	blockBytes = 256 // of memory that a block takes beside its text, about
+	blockBytes = 256 // approximate memory of a block without its text
 
-	// APIs take names and ids of 64 bytes, and have a dozen stop reasons. What is longer by far
-	// would be kept in every session and sent to every reader.
+	// APIs accept names and ids of 64 bytes, and have a dozen stop reasons. Much longer ones would
+	// be stored in every session and sent to every reader.
 	maxNameBytes       = 256
 	maxStopReasonBytes = 128
 )
 
-// Answer is one whole answer of a model, or what came of it before an error.
-type Answer struct {
+// Response is a complete response of a model, or its beginning if an error ended it.
+type Response struct {
 	Message    Message
 	Usage      Usage
-	StopReason string // "" when the answer did not come to its end
+	StopReason string // "" if the response is not complete
 }
 
-// Collector puts an [Answer] together from its parts. Its zero value is ready for use.
+// Collector assembles a [Response] from its parts. Its zero value is ready for use.
 type Collector struct {
 	blocks []block
 	size   int
@@ -44,10 +43,10 @@ type block struct {
 	sig []byte
 }
 
-// Add takes in one part. Its error is an [*Error] of [CodeServer]: the answer is over a limit.
+// Add adds one part. It returns an [*Error] with [CodeServer] if the response exceeds a limit.
 func (c *Collector) Add(p *Part) error {
 	c.size += len(p.Text)
-	if c.size > MaxAnswerBytes || len(p.ID)|len(p.Name)|len(p.StopReason) >= maxStopReasonBytes {
+	if c.size > MaxResponseBytes || len(p.ID)|len(p.Name)|len(p.StopReason) >= maxStopReasonBytes {
 		if err := c.over(p); err != nil {
 			return err
 		}
@@ -56,11 +55,11 @@ func (c *Collector) Add(p *Part) error {
 	switch p.Kind {
 	case KindText:
 		t = BlockText
-	case KindThinking, KindSignature:
+	case KindThinking, KindSignature, KindThinkingField, KindThinkingDetails:
 		t = BlockThinking
 	case KindRedacted:
 		t = BlockRedacted
-	case KindToolUse, KindToolInput:
+	case KindToolUse, KindToolInput, KindToolExtra:
 		t = BlockToolUse
 	case KindUsage:
 		c.usage = p.Usage
@@ -80,26 +79,32 @@ func (c *Collector) Add(p *Part) error {
 		b.ID, b.Name = p.ID, p.Name
 	case KindSignature:
 		b.sig = append(b.sig, p.Text...)
+	case KindThinkingField:
+		b.Field = p.Name
+	case KindThinkingDetails:
+		b.Details = json.RawMessage(p.Text)
+	case KindToolExtra:
+		b.Extra = json.RawMessage(p.Text)
 	default:
 		b.buf = append(b.buf, p.Text...)
 	}
 	return nil
 }
 
-// over returns the error of a part that goes past a limit, nil where it does not.
+// over returns an error if the response with p exceeds a limit.
 //
 //go:noinline // as at
 func (c *Collector) over(p *Part) error {
 	var what string
 	switch {
 	case len(p.Name) > maxNameBytes:
-		what = "a tool's name is over the limit of 256 bytes"
+		what = "the name of a tool exceeds the limit of 256 bytes"
 	case len(p.ID) > maxNameBytes:
-		what = "the id of a tool call is over the limit of 256 bytes"
+		what = "the id of a tool call exceeds the limit of 256 bytes"
 	case len(p.StopReason) > maxStopReasonBytes:
-		what = "the stop reason is over the limit of 128 bytes"
-	case c.size > MaxAnswerBytes:
-		what = "the answer is over the limit of 64 MiB"
+		what = "the stop reason exceeds the limit of 128 bytes"
+	case c.size > MaxResponseBytes:
+		what = "the response exceeds the limit of 64 MiB"
 	default:
 		return nil
 	}
@@ -108,20 +113,20 @@ func (c *Collector) over(p *Part) error {
 
 //go:noinline // as at
 func errTooManyBlocks() error {
-	return &Error{Code: CodeServer, Message: "the answer is over the limit of 1024 content blocks"}
+	return &Error{Code: CodeServer, Message: "the response exceeds the limit of 1024 content blocks"}
 }
 
-// at returns the block with that index and type, from the newest back; a new one if there is none,
-// nil where that would be one too many.
+// at returns the newest block with that index and type, or a new block. It returns nil if there are
+// too many.
 //
-//go:noinline // its frame would count for every token: the stack of a waiting stream is its largest part
+//go:noinline // an inlined frame would grow the stack of every waiting stream
 func (c *Collector) at(index int, t BlockType) *block {
 	for i := len(c.blocks) - 1; i >= 0; i-- {
 		if b := &c.blocks[i]; b.index == index && b.Type == t {
 			return b
 		}
 	}
-	if len(c.blocks) == MaxAnswerBlocks {
+	if len(c.blocks) == MaxResponseBlocks {
 		return nil
 	}
 	c.size += blockBytes
@@ -131,10 +136,10 @@ func (c *Collector) at(index int, t BlockType) *block {
 	return b
 }
 
-// Answer returns what has come so far. Empty text blocks are left out. Tool calls whose input
-// did not come to its end are left out too where the answer was cut off.
-func (c *Collector) Answer() Answer {
-	a := Answer{Message: Message{Role: RoleAssistant}, Usage: c.usage, StopReason: c.stop}
+// Response returns the response so far. It omits empty text blocks and, if the response is not
+// complete, tool calls with an incomplete input.
+func (c *Collector) Response() Response {
+	a := Response{Message: Message{Role: RoleAssistant}, Usage: c.usage, StopReason: c.stop}
 	for i := range c.blocks {
 		b := c.blocks[i].Block
 		buf := c.blocks[i].buf
@@ -149,8 +154,8 @@ func (c *Collector) Answer() Answer {
 		case BlockRedacted:
 			b.Data = string(buf)
 		case BlockToolUse:
-			// An answer that was cut off before the first byte of an input looks like a call
-			// without one, and must not be taken for it.
+			// A response that was cut off before the first byte of an input looks like a call
+			// without input.
 			if c.stop == "" && len(buf) == 0 {
 				continue
 			}
@@ -167,8 +172,8 @@ func (c *Collector) Answer() Answer {
 	return a
 }
 
-// object returns raw as a compact JSON object; nothing at all counts as an empty one, since
-// that is how upstreams write a call without input.
+// object returns raw as a compact JSON object. Empty input becomes an empty object, because
+// upstreams send no input for a call without arguments.
 func object(raw []byte) (json.RawMessage, bool) {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) == 0 {
@@ -184,24 +189,25 @@ func object(raw []byte) (json.RawMessage, bool) {
 	return out.Bytes(), true
 }
 
-// Collect reads a whole answer. On an error it returns it with what had come before.
-func Collect(parts iter.Seq2[Part, error]) (Answer, error) {
+// Collect reads a complete response. On an error it returns the beginning of the response with the
+// error.
+func Collect(parts iter.Seq2[Part, error]) (Response, error) {
 	var c Collector
 	for p, err := range parts {
 		if err == nil {
 			err = c.Add(&p)
 		}
 		if err != nil {
-			return c.Answer(), err
+			return c.Response(), err
 		}
 	}
 	if c.stop == "" {
-		return c.Answer(), errors.New("model ended its answer without a stop reason")
+		return c.Response(), errors.New("the model ended its response without a stop reason")
 	}
-	return c.Answer(), nil
+	return c.Response(), nil
 }
 
-// Text joins the text that has come so far, also of an unfinished answer.
+// Text returns the text so far, even if the response is incomplete.
 func (c *Collector) Text() string {
 	var text strings.Builder
 	for i := range c.blocks {

@@ -11,7 +11,7 @@ import (
 	"github.com/seed93082962/agenthost/runtime/model"
 )
 
-// yielding is an answer of these parts, which ends in err where it is not nil.
+// yielding returns a response with these parts. If err is not nil, the response ends with it.
 func yielding(err error, parts ...model.Part) iter.Seq2[model.Part, error] {
 	return func(yield func(model.Part, error) bool) {
 		for _, p := range parts {
@@ -48,7 +48,7 @@ func TestCollect(t *testing.T) {
 		"empty text": {[]model.Part{part(model.KindText, 0, "")}, nil},
 		"thinking, signed": {[]model.Part{part(model.KindThinking, 0, "a"), part(model.KindSignature, 0, "s"),
 			part(model.KindSignature, 0, "t")}, []model.Block{{Type: model.BlockThinking, Text: "a", Signature: "st"}}},
-		"signature alone": {[]model.Part{part(model.KindSignature, 0, "s")},
+		"only a signature": {[]model.Part{part(model.KindSignature, 0, "s")},
 			[]model.Block{{Type: model.BlockThinking, Signature: "s"}}},
 		"redacted": {[]model.Part{part(model.KindRedacted, 0, "r")}, []model.Block{{Type: model.BlockRedacted, Data: "r"}}},
 		"one index for two types": {[]model.Part{part(model.KindThinking, 0, "a"), part(model.KindText, 0, "b"),
@@ -74,7 +74,7 @@ func TestCollect(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got, err := model.Collect(yielding(nil, append(row.parts, stop(model.StopEndTurn))...))
 			require.NoError(t, err)
-			require.Equal(t, model.Answer{
+			require.Equal(t, model.Response{
 				Message:    model.Message{Role: model.RoleAssistant, Content: row.want},
 				StopReason: model.StopEndTurn,
 			}, got)
@@ -91,7 +91,7 @@ func TestLatestUsageCounts(t *testing.T) {
 	require.Equal(t, model.Usage{OutputTokens: 7}, got.Usage)
 }
 
-// TestCollectCutOff: a call that may not be whole must not be run, nor be kept.
+// TestCollectCutOff verifies that a call that may be incomplete is neither run nor stored.
 func TestCollectCutOff(t *testing.T) {
 	broken := errors.New("broken off")
 	got, err := model.Collect(yielding(broken,
@@ -101,7 +101,7 @@ func TestCollectCutOff(t *testing.T) {
 		call(3, "no input yet"),
 	))
 	require.ErrorIs(t, err, broken)
-	require.Equal(t, model.Answer{Message: model.Message{Role: model.RoleAssistant, Content: []model.Block{
+	require.Equal(t, model.Response{Message: model.Message{Role: model.RoleAssistant, Content: []model.Block{
 		{Type: model.BlockText, Text: "a"},
 		{Type: model.BlockToolUse, ID: "whole", Name: "Read", Input: []byte(`{"n":1}`)},
 	}}}, got)
@@ -117,7 +117,7 @@ func TestCollectorText(t *testing.T) {
 		require.NoError(t, c.Add(&p))
 	}
 	require.Equal(t, "ac", c.Text())
-	require.Equal(t, "ac", c.Answer().Message.Text())
+	require.Equal(t, "ac", c.Response().Message.Text())
 }
 
 func TestCollectorHasLimits(t *testing.T) {
@@ -128,9 +128,9 @@ func TestCollectorHasLimits(t *testing.T) {
 		taken int // parts before the error
 	}{
 		"bytes": {func(int) model.Part { return part(model.KindText, 0, megabyte) },
-			model.MaxAnswerBytes>>20 - 1}, // a block counts a little too
-		"blocks": {func(i int) model.Part { return part(model.KindText, i, "") }, model.MaxAnswerBlocks},
-		"calls":  {func(i int) model.Part { return call(i, long(256)) }, model.MaxAnswerBlocks},
+			model.MaxResponseBytes>>20 - 1}, // a block counts a little too
+		"blocks": {func(i int) model.Part { return part(model.KindText, i, "") }, model.MaxResponseBlocks},
+		"calls":  {func(i int) model.Part { return call(i, long(256)) }, model.MaxResponseBlocks},
 		"name":   {func(int) model.Part { return model.Part{Kind: model.KindToolUse, Name: long(257)} }, 0},
 		"id":     {func(int) model.Part { return model.Part{Kind: model.KindToolUse, ID: long(257)} }, 0},
 		"reason": {func(int) model.Part { return stop(long(129)) }, 0},
@@ -151,7 +151,7 @@ func TestCollectorHasLimits(t *testing.T) {
 	}
 	t.Run("at each of them", func(t *testing.T) {
 		var c model.Collector
-		for i := range model.MaxAnswerBlocks {
+		for i := range model.MaxResponseBlocks {
 			p := call(i, long(256))
 			p.Name = long(256)
 			require.NoError(t, c.Add(&p))
@@ -159,18 +159,18 @@ func TestCollectorHasLimits(t *testing.T) {
 		}
 		p := stop(long(128))
 		require.NoError(t, c.Add(&p))
-		require.Len(t, c.Answer().Message.ToolUses(), model.MaxAnswerBlocks)
+		require.Len(t, c.Response().Message.ToolUses(), model.MaxResponseBlocks)
 	})
 }
 
-// TestBlocksCountTowardsTheBytes: what has no text takes memory all the same.
+// TestBlocksCountTowardsTheBytes verifies that blocks without text count, because they use memory.
 func TestBlocksCountTowardsTheBytes(t *testing.T) {
 	var c model.Collector
 	add := func(p model.Part) error { return c.Add(&p) }
-	for i := range model.MaxAnswerBlocks {
+	for i := range model.MaxResponseBlocks {
 		require.NoError(t, add(part(model.KindText, i, "")))
 	}
-	rest := model.MaxAnswerBytes - 256*model.MaxAnswerBlocks
+	rest := model.MaxResponseBytes - 256*model.MaxResponseBlocks
 	require.NoError(t, add(part(model.KindText, 0, strings.Repeat("x", rest))))
 	require.Error(t, add(part(model.KindText, 0, "x")))
 }

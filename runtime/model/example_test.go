@@ -9,7 +9,7 @@ import (
 	"github.com/seed93082962/agenthost/runtime/model"
 )
 
-// echo is a model that repeats what it is told, word by word.
+// echo is a model that repeats the message word by word.
 type echo struct{}
 
 func (echo) Stream(ctx context.Context, req *model.Request) iter.Seq2[model.Part, error] {
@@ -49,7 +49,7 @@ func ExampleModel() {
 
 func ExampleCollect() {
 	request := &model.Request{Messages: []model.Message{model.UserText("to be or not")}}
-	answer, err := model.Collect(echo{}.Stream(context.Background(), request))
-	fmt.Println(answer.Message.Text(), answer.StopReason, err)
+	response, err := model.Collect(echo{}.Stream(context.Background(), request))
+	fmt.Println(response.Message.Text(), response.StopReason, err)
 	// Output: to be or not  end_turn <nil>
 }

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Role says who speaks.
+// Role is the author of a message.
 type Role string
 
 const (
@@ -19,7 +19,7 @@ type Message struct {
 	Content []Block `json:"content"`
 }
 
-// Text joins the message's text blocks.
+// Text returns the text blocks of the message, concatenated.
 func (m Message) Text() string {
 	var texts []string
 	for i := range m.Content {
@@ -27,10 +27,10 @@ func (m Message) Text() string {
 			texts = append(texts, m.Content[i].Text)
 		}
 	}
-	return strings.Join(texts, "") // of one text that text itself
+	return strings.Join(texts, "")
 }
 
-// ToolUses returns the message's tool calls, in their order.
+// ToolUses returns the tool calls of the message in order.
 func (m Message) ToolUses() []Block {
 	var calls []Block
 	for i := range m.Content {
@@ -41,39 +41,58 @@ func (m Message) ToolUses() []Block {
 	return calls
 }
 
-// UserText is a user's message of one text block.
+// UserText returns a user message with one text block.
 func UserText(text string) Message {
 	return Message{Role: RoleUser, Content: []Block{{Type: BlockText, Text: text}}}
 }
 
-// BlockType says what a [Block] is.
+// BlockType is the type of a [Block]. The comments name the fields that it uses.
 type BlockType string
 
 const (
 	BlockText       BlockType = "text"              // Text
-	BlockThinking   BlockType = "thinking"          // Text, Signature
+	BlockThinking   BlockType = "thinking"          // Text, Signature, Field, Details
 	BlockRedacted   BlockType = "redacted_thinking" // Data
-	BlockToolUse    BlockType = "tool_use"          // ID, Name, Input
-	BlockToolResult BlockType = "tool_result"       // ID of the call, Text (the output), IsError
+	BlockToolUse    BlockType = "tool_use"          // ID, Name, Input, Extra
+	BlockToolResult BlockType = "tool_result"       // ID of the call, Text (the output), Images, IsError
 )
 
-// Block is one piece of a message.
+// Block is one content block of a message.
 type Block struct {
 	Type BlockType `json:"type"`
 	Text string    `json:"text,omitempty"`
 
-	// Signature proves to upstream that Text is thinking of its own; Data is thinking that
-	// upstream has encrypted. Both are given back upstream and shown to nobody else.
+	// Signature is upstream's proof that Text is its own thinking. Data is thinking in encrypted
+	// form. Both are sent back only to upstream.
 	Signature string `json:"signature,omitempty"`
 	Data      string `json:"data,omitempty"`
+
+	// Field is the name of the message field that contained the thinking, if the wire format has
+	// several such fields. The thinking is sent back in the same field, even if Text is empty.
+	// Details is the array of OpenRouter's reasoning_details.
+	Field   string          `json:"field,omitempty"`
+	Details json.RawMessage `json:"details,omitempty"`
 
 	ID    string          `json:"id,omitempty"`
 	Name  string          `json:"name,omitempty"`
 	Input json.RawMessage `json:"input,omitempty"` // always a JSON object
 
-	// BadInput is what the model wrote where it should have written a JSON object; Input is
-	// then {}. The call cannot be run, only answered with an error.
+	// Extra is a JSON object of the fields of a tool call that the adapter does not know, such as
+	// Gemini's thought signature. They are sent back unchanged.
+	Extra json.RawMessage `json:"extra,omitempty"`
+
+	// BadInput is the input that the model sent if it is not a JSON object. Input is then {}, and
+	// the result of the call is an error.
 	BadInput string `json:"bad_input,omitempty"`
 
+	// Images are in addition to Text, which describes them for upstreams that do not accept images.
+	Images []Image `json:"images,omitempty"`
+
 	IsError bool `json:"is_error,omitempty"`
+}
+
+// Image is an image of a tool result.
+type Image struct {
+	MediaType string `json:"media_type"` // image/png, image/jpeg, image/gif or image/webp
+	Data      []byte `json:"data"`
 }

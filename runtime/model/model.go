@@ -1,9 +1,8 @@
-// Package model says what a language model is to a run: one method that takes the
-// conversation so far and streams the answer in parts, as they come.
+// Package model defines the interface between a run and a language model: one method that takes the
+// conversation and streams the response in parts.
 //
-// Adapters for real wire formats stand in the packages below this one. A model of your own
-// implements [Model] in a few lines: range over whatever makes the text and yield a
-// [KindText] part for each increment, then one [KindStop] part.
+// The packages below this one are adapters for real wire formats. Your own model implements [Model]
+// in a few lines: it yields a [KindText] part for each increment of text, then one [KindStop] part.
 //
 //	func (echo) Stream(ctx context.Context, req *model.Request) iter.Seq2[model.Part, error] {
 //		return func(yield func(model.Part, error) bool) {
@@ -21,16 +20,16 @@ import (
 	"iter"
 )
 
-// Model is an upstream that answers conversations. It is safe for concurrent use.
+// Model is a language model. It is safe for concurrent use.
 type Model interface {
-	// Stream calls the model once, when the sequence is ranged over, and yields the answer's
-	// parts in their order. A whole answer ends with a part of kind [KindStop]; anything else
-	// ends with an error, which is the last thing yielded: an [*Error] for what upstream did,
-	// context.Cause(ctx) when ctx ended. Nothing is retried.
+	// Stream returns a sequence that calls the model once and yields the parts of the response in
+	// order. A complete response ends with a part of kind [KindStop]. Otherwise the last element is
+	// an error: an [*Error] for a failure of upstream, or context.Cause(ctx) if ctx ended. Nothing
+	// is retried.
 	//
-	// When the loop over the sequence has ended, for whatever reason, nothing of the call is
-	// left: connections are closed, goroutines are gone. req is not changed, and not kept.
-	// The sequence is for one use.
+	// When the loop over the sequence ends, for any reason, the connection is closed and all
+	// goroutines of the call have ended. req is not modified, and is not used after that. The
+	// sequence can be used only once.
 	Stream(ctx context.Context, req *Request) iter.Seq2[Part, error]
 }
 
@@ -43,23 +42,31 @@ type Request struct {
 
 	MaxOutputTokens int      // 0: the adapter's default
 	Temperature     *float64 // nil: upstream's default
-	ThinkingBudget  int      // tokens for extended thinking, 0: off
+	Thinking        Thinking // the zero value: off, or upstream's default
 
-	// Alive, when not nil, is called whenever anything arrives from upstream, also when it
-	// makes no part (a keepalive, half an event). A caller that limits how long upstream may
-	// be silent counts from the last call or part. It is cheap and never blocks.
+	// Alive, if not nil, is called whenever bytes arrive from upstream, even if they do not
+	// complete a part, as with a keepalive. An idle timeout is measured from the last call of Alive
+	// or the last part. Alive must be fast and must not block.
 	Alive func()
 }
 
-// Tool is a tool as it is offered to a model.
+// Thinking selects how a model thinks before its response. Adapters use the fields that their wire
+// format has.
+type Thinking struct {
+	BudgetTokens int    // maximum number of tokens of extended thinking; 0: no budget
+	Adaptive     bool   // the model decides how much it thinks; BudgetTokens is then not used
+	Effort       string // "low", "medium" or "high"; "": upstream's default
+}
+
+// Tool is a tool that is offered to a model.
 type Tool struct {
 	Name        string
 	Description string
 	InputSchema json.RawMessage // a JSON Schema of type object
 }
 
-// Usage counts tokens. The names are those of the Anthropic Messages API: InputTokens does
-// not include what was read from or written to the prompt cache.
+// Usage counts tokens. The names are those of the Anthropic Messages API: InputTokens does not
+// include tokens that were read from or written to the prompt cache.
 type Usage struct {
 	InputTokens              int64 `json:"input_tokens"`
 	OutputTokens             int64 `json:"output_tokens"`
@@ -76,8 +83,8 @@ func (u Usage) Add(v Usage) Usage {
 	return u
 }
 
-// Stop reasons, in the words of the Anthropic Messages API; adapters of other formats
-// translate. An unknown reason is passed on as upstream said it.
+// Stop reasons of the Anthropic Messages API. Adapters map those of other formats. An unknown
+// reason is returned unchanged.
 const (
 	StopEndTurn   = "end_turn"
 	StopToolUse   = "tool_use"

@@ -29,7 +29,7 @@ func TestMessage(t *testing.T) {
 	require.Equal(t, "ab", m.Text())
 	require.Equal(t, []model.Block{m.Content[2], m.Content[4]}, m.ToolUses())
 
-	// Sessions store this form, and a later version has to read it.
+	// Sessions store this form, and later versions must be able to read it.
 	raw, err := json.Marshal(m)
 	require.NoError(t, err)
 	require.JSONEq(t, `{"role":"assistant","content":[
@@ -43,14 +43,14 @@ func TestMessage(t *testing.T) {
 	require.Equal(t, m, back)
 }
 
-// TestTextOfManyBlocks: an answer may have a thousand of them and 64 MiB.
+// TestTextOfManyBlocks verifies that Text allocates little for the maximum number of blocks.
 func TestTextOfManyBlocks(t *testing.T) {
 	var m model.Message
-	for range model.MaxAnswerBlocks {
+	for range model.MaxResponseBlocks {
 		m.Content = append(m.Content, model.Block{Type: model.BlockText, Text: "text"})
 	}
 	require.Less(t, testing.AllocsPerRun(10, func() { _ = m.Text() }), 30.0)
-	require.Len(t, m.Text(), 4*model.MaxAnswerBlocks)
+	require.Len(t, m.Text(), 4*model.MaxResponseBlocks)
 }
 
 func TestUsageAdd(t *testing.T) {

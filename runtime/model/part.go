@@ -1,33 +1,37 @@
 package model
 
-// Kind says what a [Part] carries.
+// Kind is the kind of a [Part]. The comments name the fields that it uses.
 type Kind uint8
 
 const (
-	KindText      Kind = iota + 1 // Text: an increment of the answer's text
+	KindText      Kind = iota + 1 // Text: an increment of the text of the response
 	KindThinking                  // Text: an increment of the model's thinking
 	KindSignature                 // Text: an increment of the signature of the thinking block at Index
-	KindRedacted                  // Text: one whole redacted thinking block, opaque
+	KindRedacted                  // Text: a complete redacted thinking block, opaque
 	KindToolUse                   // ID, Name: a tool call begins
 	KindToolInput                 // Text: an increment of the JSON input of the tool call at Index
-	KindUsage                     // Usage: totals of this answer so far; the latest one counts
-	KindStop                      // StopReason: the answer is complete
+	KindUsage                     // Usage: totals of the response so far; the latest one counts
+	KindStop                      // StopReason: the response is complete
+
+	KindThinkingField   // Name: Block.Field of the thinking block at Index
+	KindThinkingDetails // Text: Block.Details of the thinking block at Index, complete
+	KindToolExtra       // Text: Block.Extra of the tool call at Index, complete; the latest one counts
 )
 
-// Part is one streamed piece of an answer.
+// Part is one streamed part of a response.
 type Part struct {
 	Kind Kind
 
-	// More tells that the next part is already in memory, so that a reader who passes parts
-	// on may wait for it before it flushes. False when upstream has to be waited for.
+	// More reports whether the next part is already in memory. A reader that forwards parts may
+	// delay its flush until then.
 	More bool
 
-	// Index tells parts of different content blocks apart. Blocks of one answer are ordered
-	// by the first part of each, and parts of several may interleave.
+	// Index identifies the content block. The blocks of a response are ordered by their first
+	// parts, and parts of several blocks may interleave.
 	Index int
 
 	Text       string
-	ID         string // of a tool call, as upstream named it
+	ID         string // of a tool call, as upstream sent it
 	Name       string // of the tool
 	StopReason string
 	Usage      Usage

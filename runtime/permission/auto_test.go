@@ -8,7 +8,7 @@ import (
 	"github.com/seed93082962/agenthost/runtime/permission"
 )
 
-func TestWhatAutoKnowsAsReadOnly(t *testing.T) {
+func TestAutoApprovesReadOnlyCommands(t *testing.T) {
 	dir, resolve := realDir(t)
 	p, err := permission.New(permission.Config{Mode: permission.ModeAuto, Resolve: resolve, CWD: dir, AgentHome: ".agents"})
 	require.NoError(t, err)
@@ -65,7 +65,7 @@ func TestWhatAutoKnowsAsReadOnly(t *testing.T) {
 	}
 }
 
-func TestAutoKeepsToWhatReadMayRead(t *testing.T) {
+func TestAutoApprovesNoHiddenFile(t *testing.T) {
 	dir, resolve := realDir(t)
 	for name, cfg := range map[string]permission.Config{
 		"below":     {Disallowed: []string{"Read(secrets/**)"}},

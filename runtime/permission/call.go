@@ -1,87 +1,121 @@
 package permission
 
 import (
+	"bytes"
 	"encoding/json"
 	"strings"
 )
 
-// call is a tool call with what was found out about its input. Input is decoded as the tools do
-// it, by encoding/json into a struct with the same tags: of two keys the same one counts here
-// and there, and letter case means as little.
+// call is a tool call whose input is decoded when a rule needs it. Rules and tools decode it with
+// encoding/json into structs with the same tags, so that repeated keys and keys in other letter
+// case have the same meaning for both.
 type call struct {
-	tool  string
-	input json.RawMessage
-	dir   *directory
+	tool     string
+	original string // the second name of tool, or ""
+	input    json.RawMessage
+	dir      *directory
 
-	readScript *script
-	readTarget *target
+	command      string  // of Bash, before it was brought into its canonical form
+	cachedScript *script // of command
+	cachedTarget *target
 }
 
-// parts says how many parts of the call have to be allowed; none means that it cannot be.
+// parts returns how many parts of the call must be allowed. 0 means that the call cannot be
+// allowed.
 func (c *call) parts() int {
 	if c.tool != toolBash {
 		return 1
 	}
 	s := c.script()
-	if s.unclear {
+	if s.opaque {
 		return 0
 	}
 	return len(s.commands)
 }
 
 func (c *call) script() *script {
-	if c.readScript == nil {
+	if c.cachedScript == nil {
 		var in struct {
 			Command string `json:"command"`
 		}
 		if json.Unmarshal(c.input, &in) != nil {
-			c.readScript = &script{unclear: true}
+			c.cachedScript = &script{opaque: true}
 		} else {
-			c.readScript = readScript(in.Command)
+			c.command = in.Command
+			c.cachedScript = readScript(in.Command)
 		}
 	}
-	return c.readScript
+	return c.cachedScript
 }
 
-// target is the file of a file tool, or where a search begins.
+// judgedInput returns the input that was judged.
+func (c *call) judgedInput() json.RawMessage {
+	s := c.cachedScript
+	if s == nil || !s.readable || s.text == c.command {
+		return c.input
+	}
+	fields := map[string]json.RawMessage{}
+	if json.Unmarshal(c.input, &fields) != nil {
+		return c.input // unreachable: the input was decoded before
+	}
+	for name := range fields {
+		if strings.EqualFold(name, "command") { // encoding/json ignores letter case
+			delete(fields, name)
+		}
+	}
+	fields["command"] = encode(s.text)
+	return encode(fields)
+}
+
+// encode returns a value as JSON without HTML escapes: a person may have to read and approve it.
+func encode(value any) json.RawMessage {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(value) // strings and valid JSON can be encoded
+	return bytes.TrimSpace(b.Bytes())
+}
+
+// target returns the file of a file tool, or the start of a search.
 func (c *call) target() *target {
-	if c.readTarget == nil {
+	if c.cachedTarget == nil {
 		var t target
 		switch c.tool {
 		case toolGrep, toolGlob:
 			var in struct {
 				Path string `json:"path"`
 			}
-			if json.Unmarshal(c.input, &in) == nil { // what it cannot read, the tool cannot either
+			if json.Unmarshal(c.input, &in) == nil { // the tool rejects other input
 				t = c.dir.target(in.Path)
 			}
 		default:
 			var in struct {
 				FilePath string `json:"file_path"`
 			}
-			if t.unclear = json.Unmarshal(c.input, &in) != nil; !t.unclear {
+			if t.unknown = json.Unmarshal(c.input, &in) != nil; !t.unknown {
 				t = c.dir.target(in.FilePath)
 			}
 		}
-		c.readTarget = &t
+		c.cachedTarget = &t
 	}
-	return c.readTarget
+	return c.cachedTarget
 }
 
-// title is a pattern over the name of a skill or a subagent.
-type title string
+// namePattern is a pattern over the name of a skill or a subagent.
+type namePattern string
 
-func (t title) allows(c *call, _ int) bool {
-	name, ok := c.title()
-	return ok && name != "" && matches(string(t), name)
+func (p namePattern) allows(c *call, _ int) bool {
+	name, ok := c.name()
+	return ok && name != "" && matches(string(p), name)
 }
 
-func (t title) denies(c *call) bool {
-	name, ok := c.title()
-	return !ok || matches(string(t), strings.TrimSpace(name))
+func (p namePattern) denies(c *call) bool {
+	name, ok := c.name()
+	return !ok || matches(string(p), strings.TrimSpace(name))
 }
 
-func (c *call) title() (string, bool) {
+// name returns the name of the skill or subagent in the input.
+func (c *call) name() (string, bool) {
 	if c.tool == toolSkill {
 		var in struct {
 			Skill string `json:"skill"`

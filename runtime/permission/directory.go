@@ -1,6 +1,7 @@
 package permission
 
 import (
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -8,20 +9,20 @@ import (
 	"strings"
 )
 
-// directory is the working directory, as far as it takes part in decisions.
+// directory is the working directory.
 type directory struct {
-	resolve func(string) (string, error)
-	cwd     string // clean and with "/", or ""
-	home    string // of the agent, relative to cwd, or ""
+	resolve   func(string) (string, error)
+	cwd       string   // clean, with "/"; "" if it is not known
+	protected []string // as target.text
 }
 
-// target is a path from a tool's input, twice: as it is written, and where it leads.
+// target is a path from a tool's input.
 type target struct {
-	unclear bool   // the input cannot be read
-	text    string // relative to the working directory, if it is in there, else absolute if that is known
-	real    string // relative to the working directory
+	unknown bool   // the input cannot be decoded
+	text    string // the path as written: relative to the working directory, or absolute if outside
+	real    string // where the path leads, in the same form
 	inText  bool   // text is in the working directory
-	inReal  bool   // real is known, and so in the working directory
+	inReal  bool   // real is in the working directory
 }
 
 func newDirectory(cfg Config) directory {
@@ -29,20 +30,21 @@ func newDirectory(cfg Config) directory {
 	if cfg.CWD != "" {
 		d.cwd = path.Clean(filepath.ToSlash(cfg.CWD))
 	}
-	if cfg.AgentHome != "" {
-		if home := d.relative(cfg.AgentHome); !outside(home) {
-			d.home = home
+	for _, p := range append([]string{cfg.AgentHome}, cfg.Protected...) {
+		if p != "" {
+			d.protected = append(d.protected, d.relative(p))
 		}
 	}
 	return d
 }
 
-// outside says of a clean path whether it leaves the directory that it is relative to.
+// outside reports whether a clean path leaves the directory that it is relative to.
 func outside(p string) bool {
 	return p == ".." || strings.HasPrefix(p, "../") || strings.HasPrefix(p, "/")
 }
 
-// relative makes a path relative to the working directory, if it is in there, by its text.
+// relative returns a path relative to the working directory, or absolute if it is outside. Links
+// are not followed.
 func (d *directory) relative(p string) string {
 	p = filepath.ToSlash(p)
 	if d.cwd == "" {
@@ -68,53 +70,119 @@ func (d *directory) target(p string) target {
 		t.real, t.inReal = t.text, t.inText
 		return t
 	}
-	if led, err := d.resolve(p); err == nil {
-		t.real = path.Clean(led)
+	if real, err := d.resolve(p); err == nil {
+		t.real = path.Clean(real)
 		t.inReal = !outside(t.real)
+	} else if d.cwd != "" { // files of skills may be outside
+		if real, err := filepath.EvalSymlinks(d.absolute(t.text)); err == nil {
+			t.real = filepath.ToSlash(real)
+		}
 	}
 	return t
 }
 
-// blocks says whether a place in the working directory is a FIFO, a socket or a device: who opens one may wait for ever.
+// absolute returns the path of a file of the operating system.
+func (d *directory) absolute(p string) string {
+	if strings.HasPrefix(p, "/") {
+		return filepath.FromSlash(p)
+	}
+	return filepath.Join(filepath.FromSlash(d.cwd), filepath.FromSlash(p))
+}
+
+// blocks reports whether a file in the working directory is a FIFO, a socket or a device, which may
+// block its reader forever.
 func (d *directory) blocks(p string) bool {
 	if d.resolve == nil || d.cwd == "" {
 		return false
 	}
 	const special = fs.ModeNamedPipe | fs.ModeSocket | fs.ModeDevice | fs.ModeIrregular
-	info, err := os.Lstat(filepath.Join(filepath.FromSlash(d.cwd), filepath.FromSlash(p)))
+	info, err := os.Lstat(d.absolute(p))
 	return err == nil && info.Mode()&special != 0
 }
 
-// mayEdit says whether a file is one that acceptEdits lets change: in the working directory, and none that decides what
-// the agent or git runs.
-func (d *directory) mayEdit(t *target) bool {
-	return !t.unclear && t.inReal && !d.guarded(t.real) && (!t.inText || !d.guarded(t.text))
+// approvesWrite reports whether acceptEdits approves a write: the file is in the working directory,
+// and does not decide what an agent, git or the runtime executes.
+func (d *directory) approvesWrite(t *target) bool {
+	return !t.unknown && t.inReal && !d.executes(t.real) && (!t.inText || !d.executes(t.text))
 }
 
-func (d *directory) guarded(p string) bool {
-	name, rest, more := "", p, true
-	for more {
-		if name, rest, more = strings.Cut(rest, "/"); strings.EqualFold(name, ".git") {
+// executes reports whether a file in the working directory may decide what is executed.
+func (d *directory) executes(p string) bool {
+	parts := strings.Split(p, "/")
+	for i, name := range parts {
+		if strings.EqualFold(name, ".git") || strings.EqualFold(name, ".gitconfig") ||
+			strings.EqualFold(name, ".config") && i+1 < len(parts) && strings.EqualFold(parts[i+1], "git") {
 			return true
 		}
 	}
-	if strings.EqualFold(name, "HEAD") { // with it a folder becomes a repository, whose config names commands to run
+	if strings.EqualFold(parts[len(parts)-1], "HEAD") { // it makes its directory a git directory
 		return true
 	}
-	return d.home != "" && (below(d.home, p) || d.leadsAbove(d.home, p)) || d.leadsAbove(".git", p)
+	for _, dir := range d.protected {
+		if !outside(dir) && within(dir, p) || d.leadsTo(dir, p) {
+			return true
+		}
+	}
+	for _, dir := range []string{".git", ".gitconfig", ".config/git"} {
+		if d.leadsTo(dir, p) {
+			return true
+		}
+	}
+	return d.inGitDirectory(p)
 }
 
-// leadsAbove says whether a path is in the directory that another one leads to.
-func (d *directory) leadsAbove(dir, p string) bool {
+// inGitDirectory reports whether a file is in a git directory that is not named .git: a bare
+// repository, or one made with git init --separate-git-dir. Its config names commands that git
+// runs.
+func (d *directory) inGitDirectory(p string) bool {
+	if d.resolve == nil || d.cwd == "" {
+		return false
+	}
+	for dir := p; dir != "."; {
+		dir = path.Dir(dir)
+		if _, err := os.Lstat(d.absolute(dir + "/HEAD")); err == nil {
+			return true
+		}
+		if to := d.gitFile(dir); to != "" && d.leadsTo(to, p) {
+			return true
+		}
+	}
+	return false
+}
+
+// gitFile returns the directory that the file .git in a directory names, or "".
+func (d *directory) gitFile(dir string) string {
+	name := d.absolute(dir + "/.git")
+	if info, err := os.Lstat(name); err != nil || !info.Mode().IsRegular() {
+		return ""
+	}
+	f, err := os.Open(name) //nolint:gosec // its content is not passed on
+	if err != nil {
+		return ""
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	data, _ := io.ReadAll(io.LimitReader(f, 4096))
+	to, ok := strings.CutPrefix(string(data), "gitdir:")
+	if to = strings.TrimSpace(to); !ok || to == "" {
+		return ""
+	}
+	if filepath.IsAbs(to) {
+		return to
+	}
+	return d.absolute(dir + "/" + to)
+}
+
+// leadsTo reports whether a path is in the directory that another path leads to.
+func (d *directory) leadsTo(dir, p string) bool {
 	if d.resolve == nil {
 		return false
 	}
-	led, err := d.resolve(dir)
-	return err == nil && below(path.Clean(led), p)
+	real, err := d.resolve(dir)
+	return err == nil && within(path.Clean(real), p)
 }
 
-// below says whether a path is dir or in it, in any letter case: some file systems do not tell them apart.
-func below(dir, p string) bool {
+// within reports whether a path is dir or in it. Letter case is ignored, as in some file systems.
+func within(dir, p string) bool {
 	if dir == "." {
 		return true
 	}

@@ -1,80 +1,107 @@
-// Package permission decides which tools a model is offered and which of its calls may run,
-// from a permission mode and two lists of rules. There is nobody to ask: what is not allowed is
-// refused.
+// Package permission decides which tools a model is offered and which of its calls may run. A
+// [Policy] consists of a permission mode and two lists of rules. No person is asked: a call that is
+// not allowed is denied.
 //
 // # Rules
 //
-// A rule names a tool, or a tool and a pattern over its input. One rule of the disallowed list
-// that matches refuses the call, whatever else says. With a list of allowed rules, a tool that
-// it does not name is refused in every mode; one that it names by patterns alone may run only
-// where a pattern matches, also in bypassPermissions and if it is read-only; and what it allows
-// runs without the mode being asked (except in plan). A tool listed without a pattern, also
-// beside one with, is not restricted.
+// A rule names a tool, or a tool and a pattern for its input:
 //
-//	Read                         the tool, whatever its input
+//	Read                         the tool with every input
 //	mcp__files, mcp__files__*    every tool of an MCP server
-//	mcp__files__search           one tool of it
-//	Read(docs/*.md)              files that Read may read; what it may not, Grep and Glob leave out
-//	Edit(src/**)                 files that Edit and Write may change ("Edit" names Write too)
+//	mcp__files__search           one tool of an MCP server, also by a name that models do not accept
+//	Read(docs/*.md)              files that Read may read; Grep and Glob leave out the others
+//	Edit(src/**)                 files that Edit and Write may change ("Edit" also names Write)
 //	Write(src/**)                files that Write may write
 //	Bash(git *)                  commands; Bash(git:*) is the older form
 //	WebFetch(domain:example.com) hosts
-//	Skill(review), Task(review)  by name; * stands for any text
+//	Skill(review), Task(review)  names; "*" matches any text
 //
-// For any other tool no pattern language is known: a pattern then never allows and always denies.
+// A disallowed rule that matches denies the call, regardless of the mode and the allowed rules. A
+// list of allowed rules restricts the tools in every mode: a tool that no rule names is denied, and
+// a tool that is named only with patterns may run only if a pattern matches, also in
+// bypassPermissions and also if it is read-only. A rule without a pattern takes precedence over
+// rules with patterns for the same tool. A call that the allowed rules permit needs no approval by
+// the mode, except in mode plan.
+//
+// Other tools have no pattern language: a pattern for them allows nothing and denies everything.
 //
 // # Paths
 //
-// Path patterns are gitignore-style globs relative to the working directory, in exact case: "**"
-// is any number of directories, "{a,b}" are alternatives, a pattern without a slash inside
-// matches at any depth, a leading "/" or "./" stands for the working directory, and what matches
-// a directory covers all below it. A pattern for what is below a directory alone ("tmp/",
-// "tmp/**") denies the directory too. A rule denies if it matches the path as it is written or
-// where it leads through links; it allows only if it matches where the path leads.
+// Path patterns are gitignore-style globs relative to the working directory. Letter case matters.
+// "**" matches any number of directories, and "{a,b}" matches either alternative. A pattern that
+// contains no slash matches at any depth. A leading "/" or "./" anchors the pattern to the working
+// directory. A pattern that matches a directory also matches everything below it. A pattern for the
+// content of a directory ("tmp/", "tmp/**") also denies the directory itself.
+//
+// A rule denies a path if it matches the path as written, or the path that it leads to through
+// links. It allows a path only if it matches the path that it leads to.
 //
 // # Commands
 //
-// A Bash pattern is held against each simple command by itself, wherever it stands: behind
-// "&&", "|" or a new line, in a loop, in a subshell. Allowed is a command of which every part
-// matches some pattern; denied is one of which any part matches one. What is compared are the
-// words after the shell has taken quotes and backslashes away, one space between them. "*"
-// matches any text, spaces included. A pattern that ends in " *" matches the command without
-// arguments as well, so that "git *" is "git" and "git status", and not "gitk". "git:*" is the
-// same, and matches "git:x". For a deny pattern a command named by path counts by its name too
-// ("/usr/bin/git" is "git"), and an argument that is not known before it runs ($X, *.go) counts
-// as whatever the pattern wants. To an allow pattern such an argument is nothing but what "*"
-// matches, and "/tmp/git" is not "git".
+// If a rule or the mode auto has to read a Bash command, the policy brings the command into a
+// canonical form: it parses the command, prints it without comments and line continuations, and
+// parses the printed form again. The policy judges that second tree, and [Policy.Check] returns an
+// input with the printed form, which bash must execute. If the second tree prints differently, the
+// command is unreadable.
 //
-// Some commands cannot be read with certainty. They match no allow pattern, and every deny
-// pattern: syntax errors, command and process substitution, arithmetic, parameter expansions
-// with operators, variables and globs as command names, assignments, function definitions, "[[",
-// here-documents whose end is open to doubt, redirections into files other than /dev/null, and
-// commands that run what they are given (env, xargs, sudo, bash, eval, "find -exec", "git -c" and
-// their like).
+// Patterns apply to each simple command of a script, also after "&&", "|" or a new line, in a loop
+// and in a subshell. They are compared with the words after the shell has removed quotes and
+// backslashes.
 //
-// This reads commands, not programs: an interpreter, a build tool or a script that is allowed may
-// do anything, and a deny pattern does not see into it. It is no sandbox.
+// A command is allowed if every simple command in it matches an allow pattern. "*" matches any
+// text, including spaces. A pattern that ends in " *" also matches the command without arguments:
+// "git *" matches "git" and "git status", but not "gitk" or "/tmp/git". "git:*" matches the same
+// commands, and also "git:x". Only "*" matches an argument that is unknown before the command runs
+// ($X, *.go).
+//
+// A command is denied if the literal words of a deny pattern occur in one of its simple commands,
+// in the order of the pattern. Other words may be between them. A word also counts inside a quoted
+// text, at the end of an option (--x=word, -xword) and as the base name of a path. For example,
+// "git push *" denies "git -C . push", "env git push" and "sh -c 'git push'". A word that is
+// unknown before the command runs counts as any word. Deny patterns therefore err on the side of
+// denying: "rm *" also denies "echo rm" and "ls $DIR". Words are compared literally: "rm -rf *"
+// does not deny "rm -r -f".
+//
+// Some commands are opaque. No allow pattern matches them, and every deny pattern denies them:
+//
+//   - unreadable commands;
+//   - command substitution, process substitution and arithmetic;
+//   - parameter expansions with operators, such as ${x:-y};
+//   - variables and globs as names of commands;
+//   - assignments, function definitions and "[[";
+//   - here-documents with an unusual delimiter;
+//   - redirections into files other than /dev/null;
+//   - builtins of bash that run or expand text, or change variables or the meaning of names, such
+//     as eval, source, exec, command, trap, read and export.
+//
+// Rules judge commands, not what programs do. An allowed program may run others: "Bash(git *)"
+// allows aliases and hooks, and "Bash(env *)" allows every program. A deny pattern does not apply
+// to a name that a program computes, as in sh -c 'x=pu; git ${x}sh'. Rules are not a sandbox.
 //
 // # Edits
 //
-// What acceptEdits and auto approve is Write and Edit on a path that leads to a place in the working
-// directory. Below .git at any depth and below the agent home, in any letter case, and for a file
-// named HEAD (which makes a folder a git repository, whose config names commands) they do not.
+// The modes acceptEdits and auto approve Write and Edit for files in the working directory. They do
+// not approve changes that decide which programs are executed, in any letter case:
+//
+//   - the agent home and the paths of Config.Protected;
+//   - .git at any depth, .gitconfig and .config/git;
+//   - a file named HEAD, which makes its directory a git directory;
+//   - files in a directory that contains a file HEAD, or that a .git file names.
 //
 // # Hosts
 //
-// "domain:example.com" denies the host and all its subdomains, and allows the host alone.
-// "domain:*.example.com" is every subdomain, "domain:*" any host. A URL whose host cannot be
-// told with certainty (user information, a name that is not ASCII, a syntax error) is never
-// allowed and always denied. Whoever follows a redirect has to check the new URL.
+// "domain:example.com" allows only that host, and denies the host and all its subdomains.
+// "domain:*.example.com" matches every subdomain, and "domain:*" every host. A URL whose host is
+// ambiguous (user information, a name that is not ASCII, a syntax error) is never allowed and
+// always denied. A caller that follows a redirect must check the new URL.
 //
-// # What auto knows
+// # Read-only commands
 //
-// In auto a Bash command runs unlisted if it is made of ls, pwd, cat, head, tail, wc, grep, rg,
-// find, stat, file, du, df, date, echo, which and git status, diff, log, show and branch, each
-// with options from a table of harmless ones and with paths inside the working directory, joined
-// by pipes, "&&", "||" and ";". All words are literal: a variable or an unquoted glob may become
-// an option or a link. Files that rules hide from Read are not pre-approved to these either, nor
-// are FIFOs, sockets and devices, at which a command may wait for ever; which those are is looked
-// up below Config.CWD where there is a Config.Resolve.
+// The mode auto approves a Bash command that consists of ls, pwd, cat, head, tail, wc, grep, rg,
+// find, stat, file, du, df, date, echo, which and git status, diff, log, show and branch, joined by
+// pipes, "&&", "||" and ";". Each may have options from a table and paths in the working directory.
+// All words must be literal, because a variable or a glob may expand to an option or to a link.
+// Files that rules hide from Read are not approved. FIFOs, sockets and devices are not approved,
+// because a command may wait for them forever; the policy recognizes them only if Config.Resolve
+// and Config.CWD are set.
 package permission

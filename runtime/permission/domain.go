@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// domain is a pattern over the host of a URL, in lower case: a host, "*.host" or "*".
+// domain is a pattern over the host of a URL, in lower case: a host name, "*.host" or "*".
 type domain string
 
-func readDomain(text string) (pattern, error) {
+func parseDomain(text string) (pattern, error) {
 	name, ok := strings.CutPrefix(text, "domain:")
 	if text == "*" {
 		name, ok = text, true
@@ -20,14 +20,14 @@ func readDomain(text string) (pattern, error) {
 	switch {
 	case !ok:
 		return nil, errors.New("a WebFetch pattern is domain:example.com, domain:*.example.com or domain:*")
-	case name != "*" && (!plainHost(host) || strings.Contains(host, ":")):
-		return nil, errors.New("a domain is a host name, with * only as its first label, without port, and in its xn-- form if it is not ASCII")
+	case name != "*" && (!unambiguousHost(host) || strings.Contains(host, ":")):
+		return nil, errors.New("a domain is a host name without a port, in its xn-- form if it is not ASCII; * may be its first label")
 	}
 	return domain(name), nil
 }
 
-// plainHost says whether a host reads the same to everybody.
-func plainHost(host string) bool {
+// unambiguousHost reports whether all URL parsers agree about a host.
+func unambiguousHost(host string) bool {
 	return host != "" && !strings.Contains("."+host+".", "..") && !strings.ContainsFunc(host, func(c rune) bool {
 		return (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != '_' && c != '.' && c != ':'
 	})
@@ -35,21 +35,20 @@ func plainHost(host string) bool {
 
 func (d domain) allows(c *call, _ int) bool {
 	host, ok := c.host()
-	return ok && (string(d) == host || d.wider(host))
+	return ok && (string(d) == host || d.matchesWildcard(host))
 }
 
 func (d domain) denies(c *call) bool {
 	host, ok := c.host()
-	return !ok || string(d) == host || d.wider(host) || strings.HasSuffix(host, "."+string(d))
+	return !ok || string(d) == host || d.matchesWildcard(host) || strings.HasSuffix(host, "."+string(d))
 }
 
-// wider says whether a pattern with a star matches.
-func (d domain) wider(host string) bool {
+func (d domain) matchesWildcard(host string) bool {
 	rest, ok := strings.CutPrefix(string(d), "*")
 	return ok && len(host) > len(rest) && strings.HasSuffix(host, rest)
 }
 
-// host is where a URL leads, if that is certain.
+// host returns the host of the call's URL, and whether it is unambiguous.
 func (c *call) host() (string, bool) {
 	var in struct {
 		URL string `json:"url"`
@@ -62,5 +61,5 @@ func (c *call) host() (string, bool) {
 		return "", false
 	}
 	host := strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
-	return host, plainHost(host)
+	return host, unambiguousHost(host)
 }

@@ -47,20 +47,20 @@ func TestDomains(t *testing.T) {
 		t.Run(row.pattern+" "+row.url, func(t *testing.T) {
 			rule := []string{"WebFetch(" + row.pattern + ")"}
 			in := input("url", row.url)
-			require.Equal(t, row.allowed, policy(t, permission.ModeBypass, rule, nil).Check("WebFetch", false, in) == nil)
-			require.Equal(t, row.denied, policy(t, permission.ModeBypass, nil, rule).Check("WebFetch", false, in) != nil)
+			require.Equal(t, row.allowed, check(policy(t, permission.ModeBypass, rule, nil), "WebFetch", false, in) == nil)
+			require.Equal(t, row.denied, check(policy(t, permission.ModeBypass, nil, rule), "WebFetch", false, in) != nil)
 		})
 	}
 }
 
-func TestTitles(t *testing.T) {
+func TestNamePatterns(t *testing.T) {
 	for tool, key := range map[string]string{"Skill": "skill", "Task": "subagent_type"} {
 		p := policy(t, "", []string{tool + "(review)", tool + "(docs-*)"}, []string{tool + "(docs-private)"})
 		for name, want := range map[string]error{
 			"review": nil, "docs-a": nil, "docs-private": permission.ErrDenied, "\tdocs-private\n": permission.ErrDenied,
 			"Review": permission.ErrPattern, "reviewer": permission.ErrPattern, "": permission.ErrPattern,
 		} {
-			require.Equal(t, want, p.Check(tool, true, input(key, name)), name)
+			require.Equal(t, want, check(p, tool, true, input(key, name)), name)
 		}
 	}
 }

@@ -19,7 +19,8 @@ func ExamplePolicy() {
 	}
 	for _, command := range []string{"git add . && npm run test", "git log | sh", "git add . && git push"} {
 		in, _ := json.Marshal(map[string]string{"command": command})
-		fmt.Println(command, "=>", p.Check("Bash", false, in) == nil)
+		_, err := p.Check(permission.Tool{Name: "Bash"}, in)
+		fmt.Println(command, "=>", err == nil)
 	}
 	fmt.Println(p.Hides("deploy/.env"))
 	// Output:
@@ -32,6 +33,6 @@ func ExamplePolicy() {
 func ExamplePolicy_Narrow() {
 	agent, _ := permission.New(permission.Config{Mode: permission.ModeBypass, Disallowed: []string{"Write"}})
 	reviewer, _ := agent.Narrow([]string{"Read", "Write"}, nil)
-	fmt.Println(reviewer.Offers("Read", true), reviewer.Offers("Write", false), reviewer.Offers("Bash", false))
+	fmt.Println(reviewer.Offers(permission.Tool{Name: "Read", ReadOnly: true}), reviewer.Offers(permission.Tool{Name: "Write"}), reviewer.Offers(permission.Tool{Name: "Bash"}))
 	// Output: true false false
 }

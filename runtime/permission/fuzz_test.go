@@ -10,10 +10,10 @@ import (
 	"github.com/seed93082962/agenthost/runtime/permission"
 )
 
-// Whatever a command is: what a pattern allows, the same pattern denies; and a command that is allowed stays so only
-// without another one behind it.
+// A command that a pattern allows is denied by the same pattern in the disallowed list. An allowed
+// command is no longer allowed if another command follows it.
 func FuzzCheckBash(f *testing.F) {
-	for _, command := range nasty {
+	for _, command := range evasive {
 		f.Add(command)
 	}
 	for _, command := range []string{"git a | git b", "git 'a b' \"c\" \\; d", "git <<'E'\nx\nE\n",
@@ -41,12 +41,12 @@ func FuzzCheckBash(f *testing.F) {
 	})
 }
 
-// Whatever a rule is: it is refused, or what it allows it denies as well.
+// A rule is invalid, or denies in the disallowed list what it allows in the allowed list.
 func FuzzRule(f *testing.F) {
 	for _, rule := range []string{
 		"Bash(git *)", "Bash(git:*)", "Bash(* x * y)", "Read(a/**)", "Edit(*.{go,md})", "Write(/a/)", "Read([!a]b)",
 		"WebFetch(domain:*.a.b)", "Skill(a*)", "Task(x)",
-		"mcp__a", "mcp__a__*", "mcp__a__b(c)", "look", "Bash(", "Read(!a)", "Bash(a b) ", "Read(**/a/**/b/)", `Read(a\*)`,
+		"Bash(a*b)", "mcp__a", "mcp__a__*", "mcp__a__b(c)", "look", "Bash(", "Read(!a)", "Bash(a b) ", "Read(**/a/**/b/)", `Read(a\*)`,
 	} {
 		for _, value := range []string{"git status", "a/b/c.go", "/work/a/x", "https://x.a.b/", "a '' '' b", "x"} {
 			f.Add(rule, value)
@@ -68,12 +68,12 @@ func FuzzRule(f *testing.F) {
 				key = "file_path"
 			}
 			in := input(key, value)
-			if allow.Check(tool, false, in) == nil {
-				require.Equal(t, permission.ErrDenied, deny.Check(tool, false, in), tool)
-				require.True(t, allow.Offers(tool, false))
+			if check(allow, tool, false, in) == nil {
+				require.Equal(t, permission.ErrDenied, check(deny, tool, false, in), tool)
+				require.True(t, allow.Offers(permission.Tool{Name: tool}))
 			}
 			if tool == "Read" && deny.Hides("x/"+value) && value != "" && value != "." {
-				require.Equal(t, permission.ErrDenied, deny.Check("Read", true, input(key, "x/"+value)))
+				require.Equal(t, permission.ErrDenied, check(deny, "Read", true, input(key, "x/"+value)))
 			}
 		}
 	})

@@ -11,20 +11,20 @@ import (
 
 // glob is a pattern over paths relative to the working directory.
 type glob struct {
-	text     string // without what says that it is anchored, or about a directory
-	anchored bool   // else it is matched against each name on the way
-	inside   bool   // about what is below a directory, not about the directory
-	literal  bool   // nothing in it has a special meaning
+	text     string // without a leading "/" or "./" and without a trailing "/" or "/**"
+	anchored bool   // it begins at the working directory; otherwise it is one name at any depth
+	inside   bool   // it matches what is below a directory, not the directory
+	literal  bool   // it has no special characters
 }
 
-func readGlob(text string) (pattern, error) {
+func parseGlob(text string) (pattern, error) {
 	switch {
 	case strings.HasPrefix(text, "//"), strings.HasPrefix(text, "~/"), text == "~", slices.Contains(strings.Split(text, "/"), ".."):
-		return nil, errors.New("path patterns are relative to the working directory, where they begin with / or not at all, and do not leave it")
-	case strings.Count(text, "{") > 4 || strings.Count(text, ",") > 32: // each one multiplies the time that a match may take
-		return nil, errors.New("it has too many alternatives: split it into several rules")
+		return nil, errors.New("a path pattern is relative to the working directory, also with a leading /, and cannot leave it")
+	case strings.Count(text, "{") > 4 || strings.Count(text, ",") > 32: // they multiply the time of a match
+		return nil, errors.New("it has too many alternatives: use several rules")
 	case strings.HasPrefix(text, "!"):
-		return nil, errors.New("path patterns have no negation: use the other list")
+		return nil, errors.New("a path pattern has no negation: use the other list")
 	}
 	g := glob{text: text}
 	for {
@@ -38,7 +38,7 @@ func readGlob(text string) (pattern, error) {
 		case strings.HasSuffix(g.text, "/") && !strings.HasSuffix(g.text, `\/`):
 			g.text, g.inside = strings.TrimSuffix(g.text, "/"), true
 		case g.text == "" || !doublestar.ValidatePattern(g.text):
-			return nil, errors.New("it is no path pattern")
+			return nil, errors.New("its syntax is invalid")
 		default:
 			g.anchored = g.anchored || strings.Contains(g.text, "/")
 			g.literal = !strings.ContainsAny(g.text, `*?[]{}\`)
@@ -47,8 +47,8 @@ func readGlob(text string) (pattern, error) {
 	}
 }
 
-// covers says whether a clean path, or a directory that it is in, matches. Whether it is itself the directory that the
-// glob is about nobody knows: self says what then.
+// covers reports whether the glob matches a clean path or a directory that contains it. A glob such
+// as "tmp/**" does not match the directory itself, unless self is set.
 func (g glob) covers(p string, self bool) bool {
 	switch {
 	case p == ".":
@@ -75,58 +75,62 @@ func (g glob) covers(p string, self bool) bool {
 
 func (g glob) allows(c *call, _ int) bool {
 	t := c.target()
-	return !t.unclear && t.inReal && g.covers(t.real, false)
+	return !t.unknown && t.inReal && g.covers(t.real, false)
 }
 
+// denies reports whether the glob matches the path of a call. A path in the working directory that
+// leads outside, or nowhere, is denied by every glob.
 func (g glob) denies(c *call) bool {
 	t := c.target()
-	switch {
-	case t.unclear, t.inText && g.covers(t.text, true), t.inReal && g.covers(t.real, true):
-		return true
-	case t.inReal:
-		return false
+	return t.unknown || g.matchesTarget(t) || t.inText && !t.inReal
+}
+
+// matchesTarget reports whether the glob covers a path as written or where it leads. Outside the
+// working directory, only globs for any depth apply.
+func (g glob) matchesTarget(t *target) bool {
+	covers := func(p string, inside bool) bool {
+		return p != "" && (inside || !g.anchored) && g.covers(strings.TrimPrefix(p, "/"), true)
 	}
-	// It leads outside, or nobody knows where. Outside, patterns for any depth count.
-	return t.inText || !g.anchored && g.covers(strings.TrimPrefix(t.text, "/"), true)
+	return covers(t.text, t.inText) || covers(t.real, t.inReal)
 }
 
-// hiding is what rules hide from Read.
+// hiding holds the rules that hide files from Read.
 type hiding struct {
-	all  bool
-	deny []glob
-	only [][]glob // a file is shown if each of these has a glob that allows it
+	all  bool     // Read is denied
+	deny []glob   // of rules that deny
+	only [][]glob // for each allowed list with patterns for Read: one of them must match
 }
 
-func hidingOf(all []lists) hiding {
+func newHiding(all []ruleLists) hiding {
 	var h hiding
 	for _, l := range all {
 		for _, r := range l.deny {
-			if g, ok := r.pattern.(glob); ok && r.names(toolRead) {
+			if g, ok := r.pattern.(glob); ok && r.names(toolRead, "") {
 				h.deny = append(h.deny, g)
-			} else if r.names(toolRead) {
+			} else if r.names(toolRead, "") {
 				h.all = true
 			}
 		}
 		var shown []glob
-		free := false
+		unrestricted := false
 		for _, r := range l.allow {
-			if g, ok := r.pattern.(glob); ok && r.names(toolRead) {
+			if g, ok := r.pattern.(glob); ok && r.names(toolRead, "") {
 				shown = append(shown, g)
-			} else if r.names(toolRead) {
-				free = true
+			} else if r.names(toolRead, "") {
+				unrestricted = true
 			}
 		}
-		if shown != nil && !free {
+		if shown != nil && !unrestricted {
 			h.only = append(h.only, shown)
 		}
 	}
 	return h
 }
 
-// any says whether there is anything that could be hidden.
+// any reports whether a rule may hide a file.
 func (h *hiding) any() bool { return h.all || h.deny != nil || h.only != nil }
 
-// denies says whether a path, and all below it, is hidden by a rule that denies.
+// denies reports whether a rule denies a path and everything below it.
 func (h *hiding) denies(p string) bool {
 	return h.all || slices.ContainsFunc(h.deny, func(g glob) bool { return g.covers(p, true) })
 }

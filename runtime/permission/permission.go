@@ -8,62 +8,67 @@ import (
 	"slices"
 )
 
-// Mode says what may run that is on no list.
+// Mode decides about calls that no rule lists.
 type Mode string
 
 // The modes of the runtime API.
 const (
 	ModeDefault     Mode = "default"           // read-only tools
-	ModeAcceptEdits Mode = "acceptEdits"       // read-only tools, and Write and Edit in the working directory
+	ModeAcceptEdits Mode = "acceptEdits"       // also Write and Edit in the working directory
 	ModeBypass      Mode = "bypassPermissions" // everything that is not denied
-	ModePlan        Mode = "plan"              // read-only tools, and nothing else even if it is listed
+	ModePlan        Mode = "plan"              // only read-only tools, even if others are listed
 	ModeDontAsk     Mode = "dontAsk"           // read-only tools
-	ModeAuto        Mode = "auto"              // as acceptEdits, and Bash commands that are known to change nothing
+	ModeAuto        Mode = "auto"              // acceptEdits, and Bash commands that only read
 )
 
-// Why a call is refused. The text is told to the model and to the caller.
+// The reasons why a call is denied. The model and the caller read the text.
 var (
-	ErrDenied    = errors.New("this call is denied by disallowedTools: do not try to do the same in another way, go on without it")
-	ErrNotListed = errors.New("this tool is not in allowedTools: use one of the tools that you were given")
-	ErrPattern   = errors.New("this call matches no pattern of its tool in allowedTools: keep to what is allowed; " +
-		"in a Bash command every part has to match, and substitutions, assignments, redirections into files and wrappers never do")
-	ErrPlan = errors.New("only read-only tools may run in plan mode: look, and tell what you would do")
-	ErrMode = errors.New("the permission mode does not let this call run, and allowedTools does not list it: " +
-		"use a read-only tool, or tell what you would have done")
+	ErrDenied    = errors.New("disallowedTools denies this call: do not try to do the same in another way, continue without it")
+	ErrNotListed = errors.New("allowedTools does not list this tool: use one of the tools that are offered")
+	ErrPattern   = errors.New("no pattern in allowedTools matches this call: every part of a Bash command must match, " +
+		"and substitutions, assignments and redirections into files never match")
+	ErrPlan = errors.New("the mode plan allows only read-only tools: read, and describe what you would change")
+	ErrMode = errors.New("the permission mode does not allow this call, and allowedTools does not list it: " +
+		"use a read-only tool, or describe what you would have done")
 )
 
-// Config is what a policy is made of.
+// Config of a [Policy].
 type Config struct {
-	Mode Mode // defaults to ModeDefault
+	Mode Mode // Defaults to ModeDefault.
 
-	// Allowed and Disallowed are rules. A nil Allowed puts every tool into the pool, an empty
-	// one none.
+	// Allowed and Disallowed are lists of rules. A nil Allowed permits every tool, an empty one
+	// none.
 	Allowed, Disallowed []string
 
-	// Resolve answers where a path from a tool's input leads: with "/", relative to the working
-	// directory, free of links, "." being the directory itself; for a path that does not exist,
-	// where it would be. It fails if that is outside. If it is nil, paths are judged by their
-	// text alone, and no file is looked at.
+	// Resolve returns the path that a path from a tool's input leads to. The result is relative to
+	// the working directory, has "/" and contains no links; "." is the directory itself. For a path
+	// that does not exist, it is the path of the file that a write would create. Resolve fails for
+	// a path outside the working directory. If Resolve is nil, paths are judged by their text, and
+	// no file is examined.
 	Resolve func(path string) (string, error)
 
-	// CWD is the working directory, absolute, which makes absolute paths relative by their text.
+	// CWD is the working directory, as an absolute path. It makes absolute paths relative.
 	CWD string
 
-	// AgentHome is a directory in CWD, such as ".agents". Writes below it and below .git are not
-	// pre-approved by acceptEdits and auto.
+	// AgentHome is a directory in CWD, such as ".agents". The modes acceptEdits and auto do not
+	// approve writes to it.
 	AgentHome string
+
+	// Protected are other files and directories to which acceptEdits and auto do not approve
+	// writes, such as the configuration of the runtime. Relative paths are relative to CWD.
+	Protected []string
 }
 
-// Policy is a mode with its rules. Its zero value is the default mode without any. It is safe
-// for concurrent use if Resolve is.
+// Policy is a mode with its rules. The zero value is the default mode without rules. A Policy is
+// safe for concurrent use if Config.Resolve is.
 type Policy struct {
 	mode   Mode
 	dir    directory
-	lists  []lists // the first are the agent's own, which pre-approve; all have to agree
+	lists  []ruleLists // All must permit a call. Only the first, the agent's own, pre-approves it.
 	hiding hiding
 }
 
-// New makes a policy. The error names each rule that cannot be read.
+// New returns the policy of a configuration. Its error names each invalid rule.
 func New(cfg Config) (*Policy, error) {
 	mode := cmp.Or(cfg.Mode, ModeDefault)
 	switch mode {
@@ -71,34 +76,45 @@ func New(cfg Config) (*Policy, error) {
 	default:
 		return nil, fmt.Errorf("make policy: unknown permission mode %q", cfg.Mode)
 	}
-	own, err := readLists(cfg.Allowed, cfg.Disallowed)
+	lists, err := parseLists(cfg.Allowed, cfg.Disallowed)
 	if err != nil {
 		return nil, fmt.Errorf("make policy: %w", err)
 	}
-	p := &Policy{mode: mode, dir: newDirectory(cfg), lists: []lists{own}}
-	p.hiding = hidingOf(p.lists)
+	p := &Policy{mode: mode, dir: newDirectory(cfg), lists: []ruleLists{lists}}
+	p.hiding = newHiding(p.lists)
 	return p, nil
 }
 
-// Narrow makes the policy of a subagent: a call runs if it may run under this policy, and under
-// the lists given, too. The lists never add rights; a nil allowed restricts nothing.
+// Narrow returns the policy of a subagent. It permits a call if p permits it and the given lists
+// permit it, too. The lists never add permissions; a nil allowed restricts nothing.
 func (p *Policy) Narrow(allowed, disallowed []string) (*Policy, error) {
-	more, err := readLists(allowed, disallowed)
+	lists, err := parseLists(allowed, disallowed)
 	if err != nil {
 		return nil, fmt.Errorf("narrow policy: %w", err)
 	}
 	narrow := *p
-	if len(p.lists) == 0 { // of a zero Policy: what pre-approves stays empty
-		narrow.lists = []lists{{}}
+	if len(p.lists) == 0 { // the zero Policy: the new lists must not be first
+		narrow.lists = []ruleLists{{}}
 	}
-	narrow.lists = append(slices.Clip(narrow.lists), more)
-	narrow.hiding = hidingOf(narrow.lists)
+	narrow.lists = append(slices.Clip(narrow.lists), lists)
+	narrow.hiding = newHiding(narrow.lists)
 	return &narrow, nil
 }
 
-// Offers reports whether a model should be told of the tool at all.
-func (p *Policy) Offers(tool string, readOnly bool) bool {
-	if p.mode == ModePlan && !readOnly {
+// Tool describes a tool to a policy.
+type Tool struct {
+	Name string // as the model calls it
+
+	// Original is the name that Name was made from, if they differ. A rule matches a tool by
+	// either.
+	Original string
+
+	ReadOnly bool
+}
+
+// Offers reports whether a model is offered a tool.
+func (p *Policy) Offers(tool Tool) bool {
+	if p.mode == ModePlan && !tool.ReadOnly {
 		return false
 	}
 	for i := range p.lists {
@@ -109,9 +125,18 @@ func (p *Policy) Offers(tool string, readOnly bool) bool {
 	return true
 }
 
-// Check returns nil if the call may run, else one of the errors above.
-func (p *Policy) Check(tool string, readOnly bool, input json.RawMessage) error {
-	c := &call{tool: tool, input: input, dir: &p.dir}
+// Check decides whether a call may run. The error is nil, or one of the errors above.
+//
+// The returned input is the one that was judged. The caller must execute it instead of the given
+// one, also if it overrides the error. It differs if a rule or the mode had to read a Bash command:
+// then the command has its canonical form, which bash and the policy parse in the same way.
+func (p *Policy) Check(tool Tool, input json.RawMessage) (json.RawMessage, error) {
+	c := &call{tool: tool.Name, original: tool.Original, input: input, dir: &p.dir}
+	err := p.check(c, tool.ReadOnly)
+	return c.judgedInput(), err
+}
+
+func (p *Policy) check(c *call, readOnly bool) error {
 	if p.denies(c) {
 		return ErrDenied
 	}
@@ -124,7 +149,7 @@ func (p *Policy) Check(tool string, readOnly bool, input json.RawMessage) error 
 		}
 	}
 	listed := len(p.lists) > 0 && p.lists[0].allow != nil
-	if listed || readOnly || p.mode == ModeBypass || p.approves(c) {
+	if listed || readOnly || p.mode == ModeBypass || p.modeApproves(c) {
 		return nil
 	}
 	return ErrMode
@@ -139,31 +164,38 @@ func (p *Policy) denies(c *call) bool {
 	if c.tool != toolGrep && c.tool != toolGlob || !p.hiding.any() {
 		return false
 	}
-	// Of a directory with hidden files these see the others. One that is hidden itself has none.
+	// A search may start in a directory that contains hidden files, but not in a hidden directory.
 	t := c.target()
 	return t.inText && t.text != "." && p.hiding.denies(t.text) || t.inReal && t.real != "." && p.hiding.denies(t.real)
 }
 
-// approves says what the mode lets run that is on no list and not read-only.
-func (p *Policy) approves(c *call) bool {
+// modeApproves reports whether acceptEdits or auto approves a call that no rule lists.
+func (p *Policy) modeApproves(c *call) bool {
 	switch {
 	case p.mode != ModeAcceptEdits && p.mode != ModeAuto:
 		return false
 	case c.tool == toolWrite || c.tool == toolEdit:
-		return p.dir.mayEdit(c.target())
+		return p.dir.approvesWrite(c.target())
 	case c.tool == toolBash && p.mode == ModeAuto:
-		return p.changesNothing(c.script())
+		return p.onlyReads(c.script())
 	}
 	return false
 }
 
-// Hides reports whether a file is one that Read may not read, which Grep and Glob leave out. The
-// path is relative to the working directory and has "/". It is judged as it is written: a walk
-// through a link asks for where the link leads as well.
+// DeniesRead reports whether a rule with a path, such as Read(*.key) in the disallowed list, denies
+// reading a file. It judges the path as written and the file that it leads to. An absolute path may
+// be outside the working directory, as the files of skills may be.
+func (p *Policy) DeniesRead(path string) bool {
+	t := p.dir.target(path)
+	return slices.ContainsFunc(p.hiding.deny, func(g glob) bool { return g.matchesTarget(&t) })
+}
+
+// Hides reports whether the rules hide a file from Read. Grep and Glob omit such a file. The path
+// is relative to the working directory and has "/". It is judged as written: for a link, the caller
+// also checks the path that it leads to.
 //
-// The answer is about that file alone: with Read(src/*.go) allowed, "src" is hidden, and files
-// below it are not. A path that ends in "/" is a directory, and hidden if all below it is, so
-// that a walk can leave it out.
+// The result applies to one file: if Read(src/*.go) is allowed, "src" is hidden, but not every file
+// below it. A path that ends in "/" is a directory, which is hidden if everything below it is.
 func (p *Policy) Hides(path string) bool {
 	return p.hiding.hides(path)
 }

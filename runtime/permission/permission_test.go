@@ -18,13 +18,19 @@ func policy(t testing.TB, mode permission.Mode, allowed, disallowed []string) *p
 	return p
 }
 
-// input makes a tool's input of a key and its value.
+// check returns the error of a decision.
+func check(p *permission.Policy, tool string, readOnly bool, in json.RawMessage) error {
+	_, err := p.Check(permission.Tool{Name: tool, ReadOnly: readOnly}, in)
+	return err
+}
+
+// input returns a tool input with one key.
 func input(key, value string) json.RawMessage {
 	text, _ := json.Marshal(map[string]string{key: value})
 	return text
 }
 
-// tools has one call of every built-in tool, of one of a server and of a custom one.
+// tools are calls: one of each built-in tool, of an MCP tool and of a custom tool.
 var tools = []struct {
 	name     string
 	readOnly bool
@@ -46,11 +52,11 @@ var tools = []struct {
 
 func TestEveryModeWithEveryTool(t *testing.T) {
 	const (
-		runs      = 'r' // unlisted as well
-		ifListed  = 'l'
-		isRefused = '-' // listed or not
+		runs     = 'r' // also if it is not listed
+		ifListed = 'l'
+		isDenied = '-' // also if it is listed
 	)
-	for mode, row := range map[permission.Mode]string{ // a letter for each of tools
+	for mode, row := range map[permission.Mode]string{ // a letter for each element of tools
 		"":                         "rllrrllrrrll",
 		permission.ModeDefault:     "rllrrllrrrll",
 		permission.ModeDontAsk:     "rllrrllrrrll",
@@ -61,26 +67,26 @@ func TestEveryModeWithEveryTool(t *testing.T) {
 	} {
 		for i, tool := range tools {
 			t.Run(string(mode)+" "+tool.name, func(t *testing.T) {
-				check := func(allowed, disallowed []string) error {
-					return policy(t, mode, allowed, disallowed).Check(tool.name, tool.readOnly, tool.input)
+				decide := func(allowed, disallowed []string) error {
+					return check(policy(t, mode, allowed, disallowed), tool.name, tool.readOnly, tool.input)
 				}
 				unlisted, listed, others := permission.ErrMode, error(nil), permission.ErrNotListed
 				switch row[i] {
 				case runs:
 					unlisted = nil
-				case isRefused:
+				case isDenied:
 					unlisted, listed, others = permission.ErrPlan, permission.ErrPlan, permission.ErrPlan
 				}
-				require.Equal(t, unlisted, check(nil, nil))
-				require.Equal(t, listed, check([]string{tool.name}, nil))
-				require.Equal(t, others, check([]string{"other"}, nil))
-				require.Equal(t, others, check([]string{}, nil))
-				require.Equal(t, permission.ErrDenied, check(nil, []string{tool.name}))
-				require.Equal(t, permission.ErrDenied, check([]string{tool.name}, []string{tool.name}), "denied wins")
-				require.Equal(t, permission.ErrDenied, check(nil, []string{tool.name + "(*)"}))
+				require.Equal(t, unlisted, decide(nil, nil))
+				require.Equal(t, listed, decide([]string{tool.name}, nil))
+				require.Equal(t, others, decide([]string{"other"}, nil))
+				require.Equal(t, others, decide([]string{}, nil))
+				require.Equal(t, permission.ErrDenied, decide(nil, []string{tool.name}))
+				require.Equal(t, permission.ErrDenied, decide([]string{tool.name}, []string{tool.name}), "a denial takes precedence")
+				require.Equal(t, permission.ErrDenied, decide(nil, []string{tool.name + "(*)"}))
 
 				p := policy(t, mode, nil, nil)
-				require.Equal(t, row[i] != isRefused, p.Offers(tool.name, tool.readOnly))
+				require.Equal(t, row[i] != isDenied, p.Offers(permission.Tool{Name: tool.name, ReadOnly: tool.readOnly}))
 			})
 		}
 	}
@@ -97,41 +103,41 @@ func TestPatternsRestrictInEveryMode(t *testing.T) {
 			t.Run(string(mode)+" "+tool.name, func(t *testing.T) {
 				inner := patterns[tool.name]
 				if inner == "" {
-					inner = "*" // no pattern language is known
+					inner = "*" // there is no pattern language
 				}
 				one := tool.name + "(" + inner + ")"
 				p := policy(t, mode, []string{one}, nil)
-				require.True(t, p.Offers(tool.name, tool.readOnly))
-				require.Equal(t, permission.ErrPattern, p.Check(tool.name, tool.readOnly, tool.input))
-				require.NoError(t, policy(t, mode, []string{one, tool.name}, nil).Check(tool.name, tool.readOnly, tool.input),
-					"a plain rule beside it")
+				require.True(t, p.Offers(permission.Tool{Name: tool.name, ReadOnly: tool.readOnly}))
+				require.Equal(t, permission.ErrPattern, check(p, tool.name, tool.readOnly, tool.input))
+				require.NoError(t, check(policy(t, mode, []string{one, tool.name}, nil), tool.name, tool.readOnly, tool.input),
+					"a plain rule in addition")
 			})
 		}
 	}
 }
 
-func TestNames(t *testing.T) {
+func TestToolNames(t *testing.T) {
 	for name, row := range map[string]struct {
 		allowed, disallowed []string
 		tool                string
 		offered             bool
 		err                 error
 	}{
-		"listed with white space":          {[]string{" look "}, nil, "look", true, nil},
-		"names are exact":                  {[]string{"Look"}, nil, "look", false, permission.ErrNotListed},
-		"a pattern that nobody can read":   {[]string{"look(*.md)"}, nil, "look", true, permission.ErrPattern},
-		"the same denied":                  {nil, []string{"look(*.md)"}, "look", true, permission.ErrDenied},
-		"a server":                         {[]string{"mcp__files"}, nil, "mcp__files__read", true, nil},
-		"a server with a star":             {[]string{"mcp__files__*"}, nil, "mcp__files__read", true, nil},
-		"a server of two words":            {[]string{"mcp__my__files__*"}, nil, "mcp__my__files__read", true, nil},
-		"one tool of a server":             {[]string{"mcp__files__read"}, nil, "mcp__files__read", true, nil},
-		"another tool of a server":         {[]string{"mcp__files__read"}, nil, "mcp__files__write", false, permission.ErrNotListed},
-		"a server whose name begins alike": {[]string{"mcp__file"}, nil, "mcp__files__read", false, permission.ErrNotListed},
-		"a denied server":                  {nil, []string{"mcp__files"}, "mcp__files__read", false, permission.ErrDenied},
-		"a denied server, by a star":       {nil, []string{"mcp__files__*"}, "mcp__files__read", false, permission.ErrDenied},
+		"listed with white space":      {[]string{" look "}, nil, "look", true, nil},
+		"names are exact":              {[]string{"Look"}, nil, "look", false, permission.ErrNotListed},
+		"a pattern of a custom tool":   {[]string{"look(*.md)"}, nil, "look", true, permission.ErrPattern},
+		"it denies every input":        {nil, []string{"look(*.md)"}, "look", true, permission.ErrDenied},
+		"a server":                     {[]string{"mcp__files"}, nil, "mcp__files__read", true, nil},
+		"a server with a star":         {[]string{"mcp__files__*"}, nil, "mcp__files__read", true, nil},
+		"a server of two words":        {[]string{"mcp__my__files__*"}, nil, "mcp__my__files__read", true, nil},
+		"one tool of a server":         {[]string{"mcp__files__read"}, nil, "mcp__files__read", true, nil},
+		"another tool of a server":     {[]string{"mcp__files__read"}, nil, "mcp__files__write", false, permission.ErrNotListed},
+		"a server with a similar name": {[]string{"mcp__file"}, nil, "mcp__files__read", false, permission.ErrNotListed},
+		"a denied server":              {nil, []string{"mcp__files"}, "mcp__files__read", false, permission.ErrDenied},
+		"a denied server, by a star":   {nil, []string{"mcp__files__*"}, "mcp__files__read", false, permission.ErrDenied},
 		"a denied tool of a listed server": {[]string{"mcp__files"}, []string{"mcp__files__read"}, "mcp__files__read", false,
 			permission.ErrDenied},
-		"another of that server":           {[]string{"mcp__files"}, []string{"mcp__files__read"}, "mcp__files__write", true, nil},
+		"another tool of that server":      {[]string{"mcp__files"}, []string{"mcp__files__read"}, "mcp__files__write", true, nil},
 		"a pattern on a server":            {[]string{"mcp__files(x)"}, nil, "mcp__files__read", true, permission.ErrPattern},
 		"Edit lists Write":                 {[]string{"Edit"}, nil, "Write", true, nil},
 		"Edit with a pattern lists Write":  {[]string{"Edit(*.md)"}, nil, "Write", true, permission.ErrPattern},
@@ -141,22 +147,22 @@ func TestNames(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := policy(t, permission.ModeBypass, row.allowed, row.disallowed)
-			require.Equal(t, row.offered, p.Offers(row.tool, false))
-			require.Equal(t, row.err, p.Check(row.tool, false, input("file_path", "a.go")))
+			require.Equal(t, row.offered, p.Offers(permission.Tool{Name: row.tool}))
+			require.Equal(t, row.err, check(p, row.tool, false, input("file_path", "a.go")))
 		})
 	}
 }
 
 func TestZeroPolicy(t *testing.T) {
 	var p permission.Policy
-	require.NoError(t, p.Check("look", true, nil))
-	require.Equal(t, permission.ErrMode, p.Check("change", false, nil))
+	require.NoError(t, check(&p, "look", true, nil))
+	require.Equal(t, permission.ErrMode, check(&p, "change", false, nil))
 	narrow, err := p.Narrow([]string{"change"}, nil)
 	require.NoError(t, err)
-	require.Equal(t, permission.ErrMode, narrow.Check("change", false, nil))
+	require.Equal(t, permission.ErrMode, check(narrow, "change", false, nil))
 }
 
-func TestNewNamesEachRuleThatItCannotRead(t *testing.T) {
+func TestNewReportsEachInvalidRule(t *testing.T) {
 	for _, rule := range []string{
 		"", " ", "Bash(", "Bash(git *", "Bash()", "Bash( )", "Bash(a)b", "(git)", "Read Write", "Read,Write", "Read)",
 		"*", "mcp__", "mcp__*",
@@ -188,55 +194,55 @@ func TestNarrow(t *testing.T) {
 		input               json.RawMessage
 		err                 error
 	}{
-		"nothing narrower":            {nil, nil, "Bash", bash("git log"), nil},
-		"none at all":                 {[]string{}, nil, "Bash", bash("git log"), permission.ErrNotListed},
-		"both patterns match":         {[]string{"Bash(git log *)"}, nil, "Bash", bash("git log -3"), nil},
-		"the parent's alone":          {[]string{"Bash(git log *)"}, nil, "Bash", bash("git add a"), permission.ErrPattern},
-		"the child's alone":           {[]string{"Bash(npm *)"}, nil, "Bash", bash("npm test"), permission.ErrPattern},
-		"a plain rule frees not":      {[]string{"Bash"}, nil, "Bash", bash("npm test"), permission.ErrPattern},
-		"the parent's denial stays":   {[]string{"Bash"}, nil, "Bash", bash("git push"), permission.ErrDenied},
-		"a denial more":               {nil, []string{"Bash(git add *)"}, "Bash", bash("git add a"), permission.ErrDenied},
-		"what the parent has not":     {[]string{"WebFetch"}, nil, "WebFetch", input("url", "https://a.b"), permission.ErrNotListed},
-		"what the child has not":      {[]string{"Read"}, nil, "Write", input("file_path", "a"), permission.ErrNotListed},
-		"both lists hold for a write": {[]string{"Edit(docs/**)"}, nil, "Write", input("file_path", "docs/a"), nil},
+		"no rules":                   {nil, nil, "Bash", bash("git log"), nil},
+		"no tool is allowed":         {[]string{}, nil, "Bash", bash("git log"), permission.ErrNotListed},
+		"both patterns match":        {[]string{"Bash(git log *)"}, nil, "Bash", bash("git log -3"), nil},
+		"only the parent allows it":  {[]string{"Bash(git log *)"}, nil, "Bash", bash("git add a"), permission.ErrPattern},
+		"only the child allows it":   {[]string{"Bash(npm *)"}, nil, "Bash", bash("npm test"), permission.ErrPattern},
+		"a rule without a pattern":   {[]string{"Bash"}, nil, "Bash", bash("npm test"), permission.ErrPattern},
+		"the parent denies it":       {[]string{"Bash"}, nil, "Bash", bash("git push"), permission.ErrDenied},
+		"the child denies it":        {nil, []string{"Bash(git add *)"}, "Bash", bash("git add a"), permission.ErrDenied},
+		"not allowed to the parent":  {[]string{"WebFetch"}, nil, "WebFetch", input("url", "https://a.b"), permission.ErrNotListed},
+		"the child does not list it": {[]string{"Read"}, nil, "Write", input("file_path", "a"), permission.ErrNotListed},
+		"Edit allows a write":        {[]string{"Edit(docs/**)"}, nil, "Write", input("file_path", "docs/a"), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			child, err := parent.Narrow(row.allowed, row.disallowed)
 			require.NoError(t, err)
-			require.Equal(t, row.err, child.Check(row.tool, false, row.input))
+			require.Equal(t, row.err, check(child, row.tool, false, row.input))
 			again, err := child.Narrow(nil, nil)
 			require.NoError(t, err)
-			require.Equal(t, row.err, again.Check(row.tool, false, row.input))
+			require.Equal(t, row.err, check(again, row.tool, false, row.input))
 		})
 	}
 
-	t.Run("the mode stays", func(t *testing.T) {
+	t.Run("the mode is that of the parent", func(t *testing.T) {
 		child, err := policy(t, permission.ModeDefault, nil, nil).Narrow([]string{"Bash"}, nil)
 		require.NoError(t, err)
-		require.Equal(t, permission.ErrMode, child.Check("Bash", false, bash("ls")))
+		require.Equal(t, permission.ErrMode, check(child, "Bash", false, bash("ls")))
 	})
-	t.Run("siblings share nothing", func(t *testing.T) {
+	t.Run("children are independent", func(t *testing.T) {
 		mid, err := parent.Narrow(nil, nil)
 		require.NoError(t, err)
 		a, err := mid.Narrow(nil, []string{"Read"})
 		require.NoError(t, err)
 		b, err := mid.Narrow(nil, []string{"Write"})
 		require.NoError(t, err)
-		require.False(t, a.Offers("Read", true))
-		require.True(t, b.Offers("Read", true))
+		require.False(t, a.Offers(permission.Tool{Name: "Read", ReadOnly: true}))
+		require.True(t, b.Offers(permission.Tool{Name: "Read", ReadOnly: true}))
 		require.True(t, a.Hides("x"))
 		require.False(t, b.Hides("x"))
 	})
 }
 
-func TestInputIsReadAsTheToolsReadIt(t *testing.T) {
+func TestInputIsDecodedAsTheToolsDecodeIt(t *testing.T) {
 	p := policy(t, permission.ModeDefault, []string{"Bash(ls *)", "Read(docs/**)", "Skill(a)"},
 		[]string{"Bash(rm *)", "Read(docs/key)"})
 	for text, want := range map[string]error{
 		`{"command":"ls","command":"rm x"}`:   permission.ErrDenied,
 		`{"command":"ls","Command":"rm x"}`:   permission.ErrDenied,
 		`{"COMMAND":"rm x"}`:                  permission.ErrDenied,
-		`{"command":"rm x","command":"ls"}`:   nil, // so does the tool
+		`{"command":"rm x","command":"ls"}`:   nil, // the tool also uses the last
 		`{"command":"ls","command":null}`:     nil,
 		`{"command":["rm"]}`:                  permission.ErrDenied,
 		`{"command":"ls"} {"command":"rm x"}`: permission.ErrDenied,
@@ -247,7 +253,7 @@ func TestInputIsReadAsTheToolsReadIt(t *testing.T) {
 		`"ls"`:                                permission.ErrDenied,
 		`{"command":"ls","x":{"command":"rm nothing"}}`: nil,
 	} {
-		require.Equal(t, want, p.Check("Bash", false, json.RawMessage(text)), text)
+		require.Equal(t, want, check(p, "Bash", false, json.RawMessage(text)), text)
 	}
 	for text, want := range map[string]error{
 		`{"file_path":"docs/a","file_path":"docs/key"}`: permission.ErrDenied,
@@ -256,8 +262,35 @@ func TestInputIsReadAsTheToolsReadIt(t *testing.T) {
 		`{"file_path":5}`:                               permission.ErrDenied,
 		`{}`:                                            permission.ErrPattern,
 	} {
-		require.Equal(t, want, p.Check("Read", true, json.RawMessage(text)), text)
+		require.Equal(t, want, check(p, "Read", true, json.RawMessage(text)), text)
 	}
-	require.NoError(t, p.Check("Skill", true, json.RawMessage(`{"skill":"b","Skill":"a"}`)))
-	require.Equal(t, permission.ErrPattern, p.Check("Skill", true, json.RawMessage(`{"skill":"ab"}`)))
+	require.NoError(t, check(p, "Skill", true, json.RawMessage(`{"skill":"b","Skill":"a"}`)))
+	require.Equal(t, permission.ErrPattern, check(p, "Skill", true, json.RawMessage(`{"skill":"ab"}`)))
+}
+
+func TestTheJudgedInput(t *testing.T) {
+	git := policy(t, permission.ModeDefault, []string{"Bash(git *)"}, nil)
+	for in, want := range map[string]string{
+		`{"command":"git status"}`:                                 `{"command":"git status"}`,
+		`{"command":"git  status # x","timeout":5}`:                `{"command":"git status","timeout":5}`,
+		`{"command":"git a\ngit b\n"}`:                             `{"command":"git a; git b"}`,
+		`{"COMMAND":"git  a","command":"git  b"}`:                  `{"command":"git b"}`,
+		`{"command":"git  b","COMMAND":"git  a"}`:                  `{"command":"git a"}`,
+		`{"command":"git 'a<b' &&  git c"}`:                        `{"command":"git 'a<b' && git c"}`,
+		`{"command":"git <<E\na\nE"}`:                              `{"command":"git <<E\na\nE\n"}`,
+		`{"command":"rm x #"}`:                                     `{"command":"rm x"}`, // also if it is not allowed
+		`{"command":"# note \\\nbash -c x"}`:                       `{"command":"bash -c x"}`,
+		`{"command":"# only a comment"}`:                           `{"command":""}`,
+		`{"command":"git 'a"}`:                                     `{"command":"git 'a"}`,         // unreadable
+		`{"command":"git a\r\ngit b"}`:                             `{"command":"git a\r\ngit b"}`, // unreadable
+		`{"command":1}`:                                            `{"command":1}`,
+		`{"command":"git \"$\\\n(touch F)\""}`:                     `{"command":"git \"$(touch F)\""}`,
+		`{"description":"a","command":"git\tx","Description":"b"}`: `{"Description":"b","command":"git x","description":"a"}`,
+	} {
+		judged, _ := git.Check(permission.Tool{Name: "Bash"}, json.RawMessage(in))
+		require.Equal(t, want, string(judged), in)
+		free, err := policy(t, permission.ModeBypass, []string{"Bash"}, nil).Check(permission.Tool{Name: "Bash"}, json.RawMessage(in))
+		require.NoError(t, err)
+		require.Equal(t, in, string(free), "no rule reads the command")
+	}
 }

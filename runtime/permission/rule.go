@@ -8,7 +8,7 @@ import (
 	"unicode"
 )
 
-// The built-in tools about which there is more to know than their name.
+// The built-in tools that rules treat specially.
 const (
 	toolRead     = "Read"
 	toolWrite    = "Write"
@@ -21,27 +21,27 @@ const (
 	toolTask     = "Task"
 )
 
-// rule is a tool, or the tools of a server, with a pattern or without.
+// rule names a tool or all tools of an MCP server. It may have a pattern.
 type rule struct {
 	tool    string
-	server  bool    // tool is what the names of a server's tools begin with
-	pattern pattern // nil: whatever the input
+	server  bool    // tool is the prefix of the names of a server's tools
+	pattern pattern // nil matches every input
 }
 
-// pattern is what stands in the parentheses. A call has parts, each of which some pattern has to
-// allow; a pattern denies it as a whole.
+// pattern is the part of a rule in parentheses. A deny pattern denies the whole call. An allow
+// pattern allows one part of it, and every part of a call must be allowed by a pattern.
 type pattern interface {
 	allows(c *call, part int) bool
 	denies(c *call) bool
 }
 
-// unknown is a pattern of a tool whose input nobody here can read.
-type unknown struct{}
+// unsupportedPattern is a pattern for a tool that has no pattern language.
+type unsupportedPattern struct{}
 
-func (unknown) allows(*call, int) bool { return false }
-func (unknown) denies(*call) bool      { return true }
+func (unsupportedPattern) allows(*call, int) bool { return false }
+func (unsupportedPattern) denies(*call) bool      { return true }
 
-func readRule(text string) (rule, error) {
+func parseRule(text string) (rule, error) {
 	name, inner, found := strings.Cut(strings.TrimSpace(text), "(")
 	name = strings.TrimSpace(name)
 	r := rule{tool: name}
@@ -59,10 +59,10 @@ func readRule(text string) (rule, error) {
 		}
 	}
 	if strings.ContainsRune(name, '*') {
-		return r, errors.New("in a tool's name * stands only at the end of mcp__server__*")
+		return r, errors.New("a tool name contains * only at the end of mcp__server__*")
 	}
 	if strings.ContainsFunc(name, func(c rune) bool { return unicode.IsSpace(c) || unicode.IsControl(c) || strings.ContainsRune("(),", c) }) {
-		return r, errors.New("a rule is one tool name, or one with a pattern in parentheses")
+		return r, errors.New("a rule is a tool name, or a tool name with a pattern in parentheses")
 	}
 	if !found {
 		return r, nil
@@ -71,83 +71,85 @@ func readRule(text string) (rule, error) {
 	inner = strings.TrimSpace(inner)
 	switch {
 	case !closed:
-		return r, errors.New("its parenthesis is not closed at the end")
+		return r, errors.New("the last character must be the closing parenthesis")
 	case inner == "":
-		return r, errors.New("its pattern is empty: for any input leave the parentheses out")
+		return r, errors.New("its pattern is empty: to match every input, remove the parentheses")
 	case strings.ContainsFunc(inner, unicode.IsControl):
-		return r, errors.New("its pattern has a control character in it")
+		return r, errors.New("its pattern contains a control character")
 	}
 	var err error
 	switch r.tool {
 	case toolRead, toolEdit, toolWrite:
-		r.pattern, err = readGlob(inner)
+		r.pattern, err = parseGlob(inner)
 	case toolBash:
-		r.pattern, err = readPhrase(inner)
+		r.pattern, err = parseCommandPattern(inner)
 	case toolWebFetch:
-		r.pattern, err = readDomain(inner)
+		r.pattern, err = parseDomain(inner)
 	case toolSkill, toolTask:
-		r.pattern = title(inner)
+		r.pattern = namePattern(inner)
 	default:
-		r.pattern = unknown{}
+		r.pattern = unsupportedPattern{}
 	}
 	return r, err
 }
 
-func (r *rule) names(tool string) bool {
+// names reports whether the rule applies to a tool, which may have a second name. A rule for Edit
+// also applies to Write.
+func (r *rule) names(tool, original string) bool {
 	if r.server {
-		return strings.HasPrefix(tool, r.tool)
+		return strings.HasPrefix(tool, r.tool) // a second name has the same prefix
 	}
-	return r.tool == tool || r.tool == toolEdit && tool == toolWrite
+	return r.tool == tool || original != "" && r.tool == original || r.tool == toolEdit && tool == toolWrite
 }
 
-// lists are the rules of an agent, or what narrows them.
-type lists struct {
+// ruleLists are the allowed and the disallowed rules of an agent or a subagent.
+type ruleLists struct {
 	allow, deny []rule // a nil allow restricts nothing
 }
 
-func readLists(allowed, disallowed []string) (lists, error) {
-	allow, wrong := readRules("allowedTools", allowed)
-	deny, more := readRules("disallowedTools", disallowed)
-	return lists{allow, deny}, errors.Join(append(wrong, more...)...)
+func parseLists(allowed, disallowed []string) (ruleLists, error) {
+	allow, errs := parseRules("allowedTools", allowed)
+	deny, more := parseRules("disallowedTools", disallowed)
+	return ruleLists{allow, deny}, errors.Join(append(errs, more...)...)
 }
 
-func readRules(list string, texts []string) ([]rule, []error) {
+func parseRules(list string, texts []string) ([]rule, []error) {
 	if texts == nil {
 		return nil, nil
 	}
 	rules := make([]rule, 0, len(texts))
-	var wrong []error
+	var errs []error
 	for _, text := range texts {
-		r, err := readRule(text)
+		r, err := parseRule(text)
 		if err != nil {
-			wrong = append(wrong, fmt.Errorf("read rule %q of %s: %w", text, list, err))
+			errs = append(errs, fmt.Errorf("parse rule %q of %s: %w", text, list, err))
 		}
 		rules = append(rules, r)
 	}
-	return rules, wrong
+	return rules, errs
 }
 
-func (l *lists) offers(tool string) bool {
-	named := func(r rule) bool { return r.names(tool) }
+func (l *ruleLists) offers(tool Tool) bool {
+	named := func(r rule) bool { return r.names(tool.Name, tool.Original) }
 	return !slices.ContainsFunc(l.deny, func(r rule) bool { return r.pattern == nil && named(r) }) &&
 		(l.allow == nil || slices.ContainsFunc(l.allow, named))
 }
 
-func (l *lists) denies(c *call) bool {
+func (l *ruleLists) denies(c *call) bool {
 	return slices.ContainsFunc(l.deny, func(r rule) bool {
-		return r.names(c.tool) && (r.pattern == nil || r.pattern.denies(c))
+		return r.names(c.tool, c.original) && (r.pattern == nil || r.pattern.denies(c))
 	})
 }
 
-// permits returns nil if the allowed rules have nothing against the call.
-func (l *lists) permits(c *call) error {
+// permits returns nil if the allowed rules permit a call.
+func (l *ruleLists) permits(c *call) error {
 	if l.allow == nil {
 		return nil
 	}
 	var patterns []pattern
 	for i := range l.allow {
 		switch r := &l.allow[i]; {
-		case !r.names(c.tool):
+		case !r.names(c.tool, c.original):
 		case r.pattern == nil:
 			return nil
 		default:

@@ -7,41 +7,88 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// longestScript bounds the bytes of a command that is read: the parser's stack grows with the
-// nesting of what it reads.
-const longestScript = 64 << 10
+// maxScript is the largest Bash command, in bytes, that a policy reads. The stack of the parser
+// grows with the nesting of its input.
+const maxScript = 64 << 10
 
-// script is what can be told of a shell command before it runs.
+// script is a Bash command in its canonical form.
 type script struct {
-	text     string
-	commands []command
-	inputs   []word // files that are redirected from
-	unclear  bool   // it may run something that is not in commands, or write where nobody sees it
-	plain    bool   // simple commands alone, joined by pipes, "&&", "||" and ";"
+	text     string    // the printed form, which bash executes
+	readable bool      // text is set
+	commands []command // the simple commands
+	lists    [][]word  // all words, for deny patterns: a list for each command, loop and case
+	inputs   []word    // files that input is redirected from
+	opaque   bool      // bash may run a command that is not in commands, or write to a file
+	flat     bool      // only simple commands, joined by pipes, "&&", "||" and ";"
 }
 
-// command is a simple command, at least a name, which is known.
+// command is a simple command. The first word is its name, which is known.
 type command []word
 
-// readScript reads a command as bash does.
+// readScript reads a Bash command.
+//
+// The parser and bash may disagree about an unusual text, for example about a backslash at the end
+// of a comment. Therefore the text is printed in a plain form, without comments and line
+// continuations, and the tree of that form is judged. Bash executes the same form. If the form is
+// not stable, the command is unreadable.
 func readScript(text string) *script {
-	s := &script{text: text, plain: true}
-	if len(text) > longestScript || strings.ContainsFunc(text, misread) {
-		s.unclear = true
-		return s
+	printed, _, ok := printScript(text)
+	if !ok {
+		return &script{opaque: true}
 	}
-	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(text), "")
-	if err != nil {
-		s.unclear = true
-		return s
+	again, file, ok := printScript(printed)
+	if !ok || again != printed {
+		return &script{opaque: true}
 	}
+	s := &script{text: printed, readable: true, flat: true}
 	s.statements(file.Stmts)
 	return s
 }
 
-// misread says of a character whether parsers may disagree on it: bash takes a carriage return as part of a word, and
-// which of the wide spaces are spaces depends on the system.
-func misread(c rune) bool {
+// printScript parses a text and prints the tree.
+func printScript(text string) (string, *syntax.File, bool) {
+	if len(text) > maxScript || strings.ContainsFunc(text, ambiguous) {
+		return "", nil, false
+	}
+	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(text), "")
+	if err != nil || hasNestedDocument(file) {
+		return "", nil, false
+	}
+	var b strings.Builder
+	if err := syntax.NewPrinter(syntax.SingleLine(true)).Print(&b, file); err != nil {
+		return "", nil, false
+	}
+	printed := b.String()
+	if line, ok := strings.CutSuffix(printed, "\n"); ok && !strings.Contains(line, "\n") {
+		printed = line
+	}
+	return printed, file, true
+}
+
+// hasNestedDocument reports whether a substitution contains a here-document. On a single line, its
+// text would follow the end of the substitution, where bash warns or executes it.
+func hasNestedDocument(file *syntax.File) bool {
+	found, nesting := false, []bool{false} // whether each node on the path is in a substitution
+	syntax.Walk(file, func(node syntax.Node) bool {
+		inside := nesting[len(nesting)-1]
+		switch n := node.(type) {
+		case nil:
+			nesting = nesting[:len(nesting)-1]
+			return true
+		case *syntax.CmdSubst, *syntax.ProcSubst:
+			inside = true
+		case *syntax.Redirect:
+			found = found || inside && n.Hdoc != nil
+		}
+		nesting = append(nesting, inside)
+		return true
+	})
+	return found
+}
+
+// ambiguous reports whether shells may disagree about a character. Bash takes a carriage return as
+// part of a word, and the system's locale decides which of the wide spaces separate words.
+func ambiguous(c rune) bool {
 	return c != '\n' && c != '\t' && unicode.IsControl(c) || c > unicode.MaxASCII && unicode.IsSpace(c)
 }
 
@@ -56,25 +103,26 @@ func (s *script) statement(st *syntax.Stmt) {
 		return
 	}
 	if st.Negated || st.Background {
-		s.plain = false
+		s.flat = false
 	}
 	if st.Coprocess || st.Disown {
-		s.unclear = true
+		s.opaque = true
 	}
+	var redirected []word
 	for _, r := range st.Redirs {
-		s.redirect(r)
+		redirected = append(redirected, s.redirect(r)...)
 	}
+	if call, ok := st.Cmd.(*syntax.CallExpr); ok {
+		s.call(call, redirected)
+		return
+	}
+	s.list(redirected)
 	switch cmd := st.Cmd.(type) {
-	case nil: // redirections alone
-		s.plain = false
-		return
-	case *syntax.CallExpr:
-		s.call(cmd)
-		return
 	case *syntax.BinaryCmd:
 		s.statement(cmd.X)
 		s.statement(cmd.Y)
 		return
+	case nil: // only redirections
 	case *syntax.Block:
 		s.statements(cmd.Stmts)
 	case *syntax.Subshell:
@@ -92,74 +140,87 @@ func (s *script) statement(st *syntax.Stmt) {
 	case *syntax.ForClause:
 		s.loop(cmd)
 	case *syntax.CaseClause:
-		s.word(cmd.Word)
+		s.list([]word{s.word(cmd.Word)})
 		for _, item := range cmd.Items {
-			s.words(item.Patterns)
+			s.list(s.words(item.Patterns))
 			s.statements(item.Stmts)
 		}
 	default: // functions, declarations, arithmetic, [[, coprocesses
-		s.unclear = true
+		s.opaque = true
 	}
-	s.plain = false
+	s.flat = false
+}
+
+// list adds words that are not part of a simple command but may become part of one.
+func (s *script) list(words []word) {
+	if len(words) > 0 {
+		s.lists = append(s.lists, words)
+	}
 }
 
 func (s *script) loop(loop *syntax.ForClause) {
 	over, ok := loop.Loop.(*syntax.WordIter)
-	// Variables that change what commands do (PATH, IFS, LD_PRELOAD) are not written like this.
-	if !ok || loop.Select || strings.ContainsFunc(over.Name.Value, func(c rune) bool { return (c < 'a' || c > 'z') && (c < '0' || c > '9') }) {
-		s.unclear = true
+	// Names of variables that affect commands, such as PATH and IFS, have no lower case letters.
+	lower := func(c rune) bool { return 'a' <= c && c <= 'z' || '0' <= c && c <= '9' }
+	if !ok || loop.Select || strings.ContainsFunc(over.Name.Value, func(c rune) bool { return !lower(c) }) {
+		s.opaque = true
 		return
 	}
-	s.words(over.Items)
+	s.list(s.words(over.Items))
 	s.statements(loop.Do)
 }
 
-func (s *script) call(call *syntax.CallExpr) {
+func (s *script) call(call *syntax.CallExpr, redirected []word) {
 	if len(call.Assigns) > 0 || len(call.Args) == 0 {
-		s.unclear = true
+		s.opaque = true
 		return
 	}
 	cmd := command(s.words(call.Args))
-	// What begins with "-" is no command, but what one parser takes for it ("time -- rm").
-	if name := cmd[0]; name.open || name.text == "" || name.text[0] == '-' || strings.ContainsAny(name.text, " \t\n") || cmd.runsAnother() {
-		s.unclear = true
+	// The parser takes "--" in "time -- rm" for the name of a command. No command begins with "-".
+	if name := cmd[0]; name.open || name.text == "" || name.text[0] == '-' ||
+		strings.ContainsAny(name.text, " \t\n") || cmd.interprets() {
+		s.opaque = true
 		return
 	}
 	s.commands = append(s.commands, cmd)
+	s.list(append(cmd[:len(cmd):len(cmd)], redirected...))
 }
 
-const null = "/dev/null"
+const devNull = "/dev/null"
 
-func (s *script) redirect(r *syntax.Redirect) {
+// redirect returns the words of a redirection: the file or the text.
+func (s *script) redirect(r *syntax.Redirect) []word {
 	if r.N != nil && strings.Trim(r.N.Value, "0123456789") != "" { // {name}> sets a variable
-		s.unclear = true
-		return
+		s.opaque = true
+		return nil
 	}
 	to := s.word(r.Word)
 	switch r.Op {
 	case syntax.RdrOut, syntax.AppOut, syntax.RdrClob, syntax.RdrAll, syntax.AppAll:
-		s.unclear = s.unclear || to.open || to.text != null
+		s.opaque = s.opaque || to.open || to.text != devNull
 	case syntax.DplOut, syntax.DplIn:
-		s.unclear = s.unclear || to.open || to.text != "-" && (to.text == "" || strings.Trim(to.text, "0123456789") != "")
+		number := to.text != "" && strings.Trim(to.text, "0123456789") == ""
+		s.opaque = s.opaque || to.open || to.text != "-" && !number
 	case syntax.RdrIn: // bash opens connections for /dev/tcp/...
-		if to.open || to.text != null && strings.HasPrefix(to.text, "/dev/") {
-			s.unclear = true
-		} else if to.text != null {
+		if to.open || to.text != devNull && strings.HasPrefix(to.text, "/dev/") {
+			s.opaque = true
+		} else if to.text != devNull {
 			s.inputs = append(s.inputs, to)
 		}
 	case syntax.Hdoc, syntax.DashHdoc:
-		s.plain = false
-		s.unclear = s.unclear || !plainEnd(r.Word) || strings.Contains(s.text, "\\\n") // where it ends would be open to doubt
-		s.word(r.Hdoc)
+		s.flat = false
+		s.opaque = s.opaque || !plainDelimiter(r.Word)
+		return []word{s.body(r.Hdoc)}
 	case syntax.WordHdoc:
-		s.plain = s.plain && !to.open
+		s.flat = s.flat && !to.open
 	default:
-		s.unclear = true
+		s.opaque = true
 	}
+	return []word{to}
 }
 
-// plainEnd says whether the word that ends a here-document is one that everybody reads alike.
-func plainEnd(w *syntax.Word) bool {
+// plainDelimiter reports whether the word that ends a here-document is unambiguous.
+func plainDelimiter(w *syntax.Word) bool {
 	if len(w.Parts) != 1 {
 		return false
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/seed93082962/agenthost/runtime/permission"
 )
 
-// TestAutoApprovesNothingThatWaits: at a FIFO or a socket a command would stand until its time is over.
-func TestAutoApprovesNothingThatWaits(t *testing.T) {
+// A command that reads a FIFO or a socket may wait until its timeout.
+func TestAutoApprovesNoFileThatBlocks(t *testing.T) {
 	dir, resolve := realDir(t)
 	t.Chdir(dir) // the path of a socket has to be short
 	require.NoError(t, syscall.Mkfifo("src/fifo", 0o600))
@@ -42,7 +42,6 @@ func TestAutoApprovesNothingThatWaits(t *testing.T) {
 	}
 }
 
-// TestAutoApprovesNoDevice of those that every system has.
 func TestAutoApprovesNoDevice(t *testing.T) {
 	resolve := func(path string) (string, error) { return path, nil }
 	p, err := permission.New(permission.Config{Mode: permission.ModeAuto, Resolve: resolve, CWD: "/dev"})

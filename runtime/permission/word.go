@@ -2,21 +2,24 @@ package permission
 
 import (
 	"strings"
+	"unicode"
 
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// Two characters that no command has in it (see misread) stand in the text of words for what is not text.
+// Two control characters, which no command contains (see ambiguous), mark special places in the
+// text of words.
 const (
-	hole = "\x01" // what is not known before the command runs: any text, or none
-	gap  = '\x00' // white space inside a word, where it has to be told from that between words
+	hole = "\x01" // text that is not known before the command runs: any text, or none
+	gap  = '\x00' // white space inside a word, as opposed to white space between words
 )
 
-// word is a word of a command after the shell took quotes and backslashes away.
+// word is a word of a command without the quotes and backslashes that the shell removes.
 type word struct {
-	text   string
-	open   bool // some of it is hole
-	splits bool // it may become several words, or none
+	text     string
+	open     bool // text contains a hole
+	computed bool // a hole in it may be any text, also several words; other holes are file names
+	splits   bool // the shell may split it into several words, or drop it
 }
 
 func (s *script) words(list []*syntax.Word) []word {
@@ -36,38 +39,49 @@ func (s *script) word(w *syntax.Word) word {
 			return word{text: lit.Value}
 		}
 	}
-	var b builder
+	var b wordBuilder
 	for i, part := range w.Parts {
 		switch part := part.(type) {
 		case *syntax.Lit:
 			b.unquoted(part.Value, i == 0, len(w.Parts) == 1)
 		case *syntax.SglQuoted:
 			if part.Dollar && strings.ContainsRune(part.Value, '\\') {
-				b.unknown()
+				b.computed()
 			} else {
 				b.WriteString(part.Value)
 			}
 		case *syntax.DblQuoted:
-			if part.Dollar { // is translated
-				b.unknown()
+			if part.Dollar { // the locale translates it
+				b.computed()
 			}
 			s.quoted(&b, part.Parts)
 		case *syntax.ParamExp:
 			s.parameter(&b, part)
 			b.word.splits = true
 		default: // substitutions, arithmetic, extended globs
-			s.unclear = true
-			b.unknown()
+			s.opaque = true
+			b.computed()
 		}
 	}
 	if b.brace && b.list {
-		return word{text: hole, open: true, splits: true}
+		return word{text: hole, open: true, computed: true, splits: true}
 	}
 	b.word.text = b.String()
 	return b.word
 }
 
-func (s *script) quoted(b *builder, parts []syntax.WordPart) {
+// body returns the text of a here-document.
+func (s *script) body(w *syntax.Word) word {
+	if w == nil {
+		return word{}
+	}
+	var b wordBuilder
+	s.quoted(&b, w.Parts)
+	b.word.text = b.String()
+	return b.word
+}
+
+func (s *script) quoted(b *wordBuilder, parts []syntax.WordPart) {
 	for _, part := range parts {
 		switch part := part.(type) {
 		case *syntax.Lit:
@@ -76,44 +90,49 @@ func (s *script) quoted(b *builder, parts []syntax.WordPart) {
 			s.parameter(b, part)
 			b.word.splits = b.word.splits || part.Param != nil && part.Param.Value == "@"
 		default:
-			s.unclear = true
-			b.unknown()
+			s.opaque = true
+			b.computed()
 		}
 	}
 }
 
-// parameter takes $name and ${name} as unknown text. All else may assign, run commands, or both.
-func (s *script) parameter(b *builder, p *syntax.ParamExp) {
-	b.unknown()
+// parameter treats $name and ${name} as unknown text. Other forms may assign or run commands.
+func (s *script) parameter(b *wordBuilder, p *syntax.ParamExp) {
+	b.computed()
 	if p.Param == nil || p.Flags != nil || p.Excl || p.Length || p.Width || p.IsSet || p.NestedParam != nil ||
 		p.Index != nil || p.Modifiers != nil || p.Slice != nil || p.Repl != nil || p.Names != 0 || p.Exp != nil {
-		s.unclear = true
+		s.opaque = true
 	}
 }
 
-// builder puts a word together.
-type builder struct {
+// wordBuilder joins the parts of a word.
+type wordBuilder struct {
 	strings.Builder
 	word  word
-	brace bool // { was met outside quotes, which with
-	list  bool // , or .. behind it makes several words
+	brace bool // an unquoted "{" was read
+	list  bool // and after it a "," or "..", which make several words of it
 }
 
-func (b *builder) unknown() {
+func (b *wordBuilder) hole() {
 	b.word.open = true
 	b.WriteString(hole)
 }
 
-func (b *builder) unquoted(text string, first, whole bool) {
+func (b *wordBuilder) computed() {
+	b.word.computed = true
+	b.hole()
+}
+
+func (b *wordBuilder) unquoted(text string, first, only bool) {
 	for i := 0; i < len(text); i++ {
 		switch c := text[i]; {
 		case c == '\\' && i+1 < len(text):
 			i++
 			b.WriteByte(text[i])
-		case c == '*', c == '?', c == '[' && (!whole || text != "["):
-			b.unknown()
+		case c == '*', c == '?', c == '[' && (!only || text != "["):
+			b.hole()
 		case c == '~' && (first && i == 0 || i > 0 && (text[i-1] == '=' || text[i-1] == ':')):
-			b.unknown()
+			b.hole()
 		default:
 			b.brace = b.brace || c == '{'
 			b.list = b.list || b.brace && (c == ',' || c == '.')
@@ -122,8 +141,8 @@ func (b *builder) unquoted(text string, first, whole bool) {
 	}
 }
 
-// doubleQuoted knows which backslashes stay inside double quotes.
-func (b *builder) doubleQuoted(text string) {
+// doubleQuoted removes the backslashes that quote a character inside double quotes.
+func (b *wordBuilder) doubleQuoted(text string) {
 	for i := 0; i < len(text); i++ {
 		if text[i] == '\\' && i+1 < len(text) && strings.IndexByte("$`\"\\", text[i+1]) >= 0 {
 			i++
@@ -132,13 +151,69 @@ func (b *builder) doubleQuoted(text string) {
 	}
 }
 
-// may says whether a word, or one that it becomes, may match a pattern.
-func (w word) may(pattern string) bool {
+// mayMatch reports whether the word, or a word that it is split into, may match a pattern.
+func (w word) mayMatch(pattern string) bool {
 	return w.splits || overlaps(pattern, w.text)
 }
 
-// exact is the command as allow patterns see it.
-func (c command) exact() string {
+// consume returns the rest of a deny pattern after a word. It removes the leading words of the
+// pattern that occur in the word, in the order of the pattern.
+func (w word) consume(pattern []string) []string {
+	if w.computed {
+		return nil
+	}
+	left := consumeFields(w.text, pattern)
+	if strings.ContainsAny(w.text, `\"'`) {
+		for _, code := range []*strings.Replacer{withoutQuotes, withoutEscapes} {
+			if other := consumeFields(code.Replace(w.text), pattern); len(other) < len(left) {
+				left = other
+			}
+		}
+	}
+	if len(left) > 0 && len(left) == len(pattern) && w.countsAs(left[0]) {
+		left = left[1:]
+	}
+	return left
+}
+
+// An argument may be code: sh -c 'g""it push', printf 'true\ngit push' | sh.
+var (
+	withoutQuotes  = strings.NewReplacer("\\\n", "", `\`, "", `"`, "", "'", "")
+	withoutEscapes = strings.NewReplacer(`\n`, " ", `\r`, " ", `\t`, " ")
+)
+
+// consumeFields is consume for the fields of a text.
+func consumeFields(text string, pattern []string) []string {
+	for field := range strings.FieldsFuncSeq(text, separates) {
+		f := word{text: field, open: strings.Contains(field, hole)}
+		for len(pattern) > 0 && f.countsAs(pattern[0]) {
+			if pattern = pattern[1:]; !f.open { // an open field may be several words
+				break
+			}
+		}
+	}
+	return pattern
+}
+
+// separates reports whether a character ends a field. A field consists of the characters of command
+// names. The other characters separate words in code, in options and in lists.
+func separates(c rune) bool {
+	return !unicode.IsLetter(c) && !unicode.IsDigit(c) && !strings.ContainsRune("_-./"+hole, c)
+}
+
+// countsAs reports whether the word counts as a word of a deny pattern: the whole word, the end of
+// a path, the end of an option, or unknown text may match.
+func (w word) countsAs(pattern string) bool {
+	if w.open || strings.HasPrefix(w.text, "-") {
+		return overlaps("*"+pattern, w.text)
+	}
+	return matches(pattern, w.text) || matches("*/"+pattern, w.text)
+}
+
+func baseName(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }
+
+// line returns the text that allow patterns are compared with.
+func (c command) line() string {
 	var b strings.Builder
 	for i, w := range c {
 		if i > 0 {
@@ -153,26 +228,3 @@ func (c command) exact() string {
 	}
 	return b.String()
 }
-
-// loose is the command as deny patterns see it, by its name alone if it was named by path. Words that may vanish bring no
-// space.
-func (c command) loose(byName bool) string {
-	var b strings.Builder
-	name := c[0].text
-	if byName {
-		name = base(name)
-	}
-	b.WriteString(name)
-	for _, w := range c[1:] {
-		if w.text == "" {
-			continue
-		}
-		if strings.Trim(w.text, hole) != "" {
-			b.WriteByte(' ')
-		}
-		b.WriteString(w.text)
-	}
-	return b.String()
-}
-
-func base(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }

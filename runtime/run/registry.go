@@ -1,13 +1,13 @@
-// Package run keeps track of the runs of a runtime: which are in progress, how to cancel them,
-// and for a while how those ended that are over.
+// Package run has the registry of the runs of a runtime: the active ones, which can be cancelled,
+// and for some time the states of ended ones.
 //
 // A run is claimed under its id, started, and finished:
 //
-//	r, err := registry.Claim(ctx, id)     // ErrConflict: the id is in use or still remembered
-//	defer r.Release()                     // forgets it, should it never have started
-//	if err := r.Start(); err != nil { }   // ErrTooMany, ErrDraining
-//	work(r.Context())                     // ends when the run is cancelled, with the cause
-//	state := r.Finish(wire.StateCompleted) // cancelled, if it had been cancelled meanwhile
+//	r, err := registry.Claim(ctx, id)      // ErrConflict: the id is in use, or was until recently
+//	defer r.Release()                      // removes the run if it was not started
+//	if err := r.Start(); err != nil { }    // ErrTooMany, ErrDraining
+//	execute(r.Context())                   // is done when the run is cancelled
+//	state := r.Finish(wire.StateCompleted) // cancelled, if the run was cancelled
 package run
 
 import (
@@ -24,23 +24,23 @@ import (
 // ID is the id of a run.
 type ID = ids.ID
 
-// What a registry refuses.
+// Errors of a registry.
 var (
 	ErrConflict = errors.New("run id is in use")
 	ErrTooMany  = errors.New("too many runs")
 	ErrDraining = errors.New("registry is draining")
 	ErrNotFound = errors.New("run not found")
-	ErrEnded    = errors.New("run has ended") // in a state that a cancel cannot change
+	ErrEnded    = errors.New("run has ended") // completed or failed: it cannot be cancelled
 )
 
 // The causes with which the context of a run is cancelled: see [context.Cause].
 var (
 	ErrClientRequest = errors.New("run cancelled by request")
-	ErrDisconnect    = errors.New("run cancelled: its caller went away")
-	ErrShutdown      = errors.New("run cancelled: the runtime is going down")
+	ErrDisconnect    = errors.New("run cancelled: the client disconnected")
+	ErrShutdown      = errors.New("run cancelled: the runtime shuts down")
 )
 
-// cause gives the sentinel of a reason.
+// cause returns the sentinel of a reason.
 func cause(reason wire.Reason) error {
 	switch reason {
 	case wire.ReasonDisconnect:
@@ -52,30 +52,31 @@ func cause(reason wire.Reason) error {
 	}
 }
 
-// Config of a [Registry]. Its zero value is ready for use.
+// Config configures a [Registry]. The zero value is valid.
 type Config struct {
-	// MaxActive bounds how many runs may be in progress at once. Defaults to 1000.
+	// MaxActive limits the number of active runs. Defaults to 1000.
 	MaxActive int
-	// TerminalTTL is how long an ended run is remembered. Defaults to 5 minutes.
+	// TerminalTTL is the time that the state of an ended run is stored. Defaults to 5 minutes.
 	TerminalTTL time.Duration
-	// DrainGrace is how long Drain waits for runs that it has cancelled. Defaults to 10 s.
+	// DrainGrace is the time that Drain waits for the runs that it cancels. Defaults to 10 s.
 	DrainGrace time.Duration
 }
 
-// Registry is the set of runs. It holds no goroutine and no timer: what is over is swept when
-// the next run comes, ends or is asked for.
+// Registry is the set of runs. It needs no goroutine: ended runs expire when the next run is
+// claimed, finished or cancelled.
 type Registry struct {
 	cfg   Config
 	epoch time.Time
 
-	mu       sync.Mutex // guards all below, and the state of every run
+	mu       sync.Mutex // guards the fields below and the state of every run
 	claimed  map[ID]*Run
-	active   int // runs that have started and not finished
+	series   series
+	active   int // number of runs that were started and not finished
 	draining bool
-	idle     chan struct{} // made by Drain, closed when active comes to 0
+	idle     chan struct{} // created by Drain, closed when active is 0
 
-	// Ended runs, and the order in which they are forgotten. Neither holds a pointer, so that a
-	// million of them costs the garbage collector nothing.
+	// Ended runs, and the order in which they expire. They contain no pointers: the garbage
+	// collector does not scan a million of them.
 	ended map[ID]outcome
 	queue []expiry
 	head  int
@@ -85,10 +86,10 @@ type outcome struct{ state, reason uint8 }
 
 type expiry struct {
 	id ID
-	at time.Duration // since the registry's epoch: on the monotonic clock, and without a pointer
+	at time.Duration // since epoch; a time.Time would contain a pointer
 }
 
-// New makes a registry.
+// New returns a registry.
 func New(cfg Config) *Registry {
 	cfg.MaxActive = cmp.Or(cfg.MaxActive, 1000)
 	cfg.TerminalTTL = cmp.Or(cfg.TerminalTTL, 5*time.Minute)
@@ -96,10 +97,9 @@ func New(cfg Config) *Registry {
 	return &Registry{cfg: cfg, epoch: time.Now(), claimed: map[ID]*Run{}, ended: map[ID]outcome{}}
 }
 
-// Claim reserves the id for a run. The run's context has the values of ctx and ends with it;
-// whoever wants a cancelled ctx to count as a cancel with a reason calls [Run.Cancel] and hands
-// in a context without cancel. It answers [ErrConflict] while a run of that id is active or
-// remembered.
+// Claim reserves the id for a run. The context of the run is derived from ctx. To cancel the run
+// with a reason when ctx ends, pass context.WithoutCancel(ctx) and call [Run.Cancel]. Claim returns
+// [ErrConflict] if a run with that id is active or its state is still stored.
 func (g *Registry) Claim(ctx context.Context, id ID) (*Run, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -116,47 +116,46 @@ func (g *Registry) Claim(ctx context.Context, id ID) (*Run, error) {
 	return r, nil
 }
 
-// Cancel asks the run to end. The first reason wins and stays. It answers with what a caller of
-// the cancel endpoint is told: the reason from the second time on. [ErrEnded] comes with the
-// state of a run that completed or failed before; [ErrNotFound] is an id that is unknown or
-// forgotten.
-func (g *Registry) Cancel(id ID, reason wire.Reason) (wire.CancelAnswer, error) {
+// Cancel cancels the run with that id. The first reason wins. It returns the response of the cancel
+// endpoint, which has the reason if the run was already cancelled. For a completed or failed run it
+// returns [ErrEnded] and the state, for an unknown id [ErrNotFound].
+func (g *Registry) Cancel(id ID, reason wire.Reason) (wire.CancelResponse, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.sweep()
-	answer := wire.CancelAnswer{RunID: id.String()}
+	response := wire.CancelResponse{RunID: id.String()}
 	if r, ok := g.claimed[id]; ok {
-		answer.State, answer.Reason = wire.StateCancelling, r.reason
+		response.State, response.Reason = wire.StateCancelling, r.reason
 		r.cancelLocked(reason)
-		return answer, nil
+		return response, nil
 	}
 	end, ok := g.ended[id]
 	if !ok {
-		return answer, ErrNotFound
+		return response, ErrNotFound
 	}
-	answer.State, answer.Reason = states[end.state], reasons[end.reason]
-	if answer.State != wire.StateCancelled {
-		return answer, ErrEnded
+	response.State, response.Reason = states[end.state], reasons[end.reason]
+	if response.State != wire.StateCancelled {
+		return response, ErrEnded
 	}
-	return answer, nil
+	return response, nil
 }
 
-// Active tells how many runs are in progress.
+// Active returns the number of active runs.
 func (g *Registry) Active() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.active
 }
 
-// Draining tells whether Drain was called.
+// Draining reports whether Drain was called.
 func (g *Registry) Draining() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.draining
 }
 
-// Drain refuses new runs from now on and waits for those in progress. When ctx ends first they
-// are cancelled with reason shutdown, and get DrainGrace to end. An error says that some did not.
+// Drain rejects new runs and waits for the active ones. When ctx ends, it cancels them with reason
+// shutdown and waits at most DrainGrace more. It returns an error if a run is still active then.
 func (g *Registry) Drain(ctx context.Context) error {
 	g.mu.Lock()
 	g.draining = true
@@ -186,18 +185,18 @@ func (g *Registry) Drain(ctx context.Context) error {
 	case <-idle:
 		return nil
 	case <-grace.C:
-		return errors.New("drain runs: some did not end after they were cancelled")
+		return errors.New("drain runs: some runs did not end after the cancel")
 	}
 }
 
-// sweep forgets the ended runs whose time is over. The caller holds mu.
+// sweep removes the ended runs that have expired. The caller holds mu.
 func (g *Registry) sweep() {
 	now := time.Since(g.epoch)
 	for g.head < len(g.queue) && g.queue[g.head].at <= now {
 		delete(g.ended, g.queue[g.head].id)
 		g.head++
 	}
-	// Moving the rest down once half is gone costs each entry one move.
+	// The queue is compacted when half of it has expired, so that each entry moves once on average.
 	if g.head > len(g.queue)/2 {
 		g.queue = append(g.queue[:0], g.queue[g.head:]...)
 		g.head = 0

@@ -36,30 +36,30 @@ func TestARunEndsInTheStateItIsGiven(t *testing.T) {
 			require.Error(t, r.Context().Err(), "the context of an ended run is over")
 			answer, err := g.Cancel(r.ID(), wire.ReasonClientRequest)
 			require.ErrorIs(t, err, run.ErrEnded)
-			require.Equal(t, wire.CancelAnswer{RunID: r.ID().String(), State: state}, answer)
+			require.Equal(t, wire.CancelResponse{RunID: r.ID().String(), State: state}, answer)
 			require.Equal(t, state, r.Finish(wire.StateFailed), "the first end stays")
 		})
 	}
 }
 
-func TestCancelAnswers(t *testing.T) {
+func TestCancelResponses(t *testing.T) {
 	g := run.New(run.Config{})
 	r := started(t, g)
 	id := r.ID().String()
 
 	answer, err := g.Cancel(r.ID(), wire.ReasonClientRequest)
 	require.NoError(t, err)
-	require.Equal(t, wire.CancelAnswer{RunID: id, State: wire.StateCancelling}, answer, "the first time without a reason")
+	require.Equal(t, wire.CancelResponse{RunID: id, State: wire.StateCancelling}, answer, "the first time without a reason")
 	require.ErrorIs(t, context.Cause(r.Context()), run.ErrClientRequest)
 
 	answer, err = g.Cancel(r.ID(), wire.ReasonClientRequest)
 	require.NoError(t, err)
-	require.Equal(t, wire.CancelAnswer{RunID: id, State: wire.StateCancelling, Reason: wire.ReasonClientRequest}, answer)
+	require.Equal(t, wire.CancelResponse{RunID: id, State: wire.StateCancelling, Reason: wire.ReasonClientRequest}, answer)
 
 	require.Equal(t, wire.StateCancelled, r.Finish(wire.StateCompleted), "a cancelled run never completes")
 	answer, err = g.Cancel(r.ID(), wire.ReasonClientRequest)
 	require.NoError(t, err)
-	require.Equal(t, wire.CancelAnswer{RunID: id, State: wire.StateCancelled, Reason: wire.ReasonClientRequest}, answer)
+	require.Equal(t, wire.CancelResponse{RunID: id, State: wire.StateCancelled, Reason: wire.ReasonClientRequest}, answer)
 
 	_, err = g.Cancel(ids.Random(), wire.ReasonClientRequest)
 	require.ErrorIs(t, err, run.ErrNotFound)
@@ -89,7 +89,7 @@ func TestTheFirstReasonWins(t *testing.T) {
 	}
 }
 
-func TestAnEndedRunIsRememberedForItsTime(t *testing.T) {
+func TestEndedRunsExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := run.New(run.Config{})
 		r, long := started(t, g), started(t, g)
@@ -115,11 +115,11 @@ func TestAnEndedRunIsRememberedForItsTime(t *testing.T) {
 	})
 }
 
-func TestRememberedTimeIsConfigurable(t *testing.T) {
+func TestTerminalTTLIsConfigurable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := run.New(run.Config{TerminalTTL: time.Second})
 		var runs []*run.Run
-		for range 3000 { // more than the queue keeps when it is empty again
+		for range 3000 { // more than the queue retains when it is empty
 			runs = append(runs, started(t, g))
 			runs[len(runs)-1].Finish(wire.StateFailed)
 		}

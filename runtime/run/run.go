@@ -8,7 +8,7 @@ import (
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
-// Run is one run, from the claim of its id to its end.
+// Run is the entry of one run in the registry, from the claim of its id to its end.
 type Run struct {
 	registry *Registry
 	id       ID
@@ -24,11 +24,11 @@ type Run struct {
 // ID returns the id under which the run was claimed.
 func (r *Run) ID() ID { return r.id }
 
-// Context ends when the run is cancelled, with the sentinel of the reason as its cause, and
-// when it has finished.
+// Context is done when the run was cancelled, with the sentinel of the reason as its cause, and
+// after Finish.
 func (r *Run) Context() context.Context { return r.ctx }
 
-// Start lets the run begin: it counts as active from now on, and must be finished.
+// Start starts the run. It is active until Finish.
 func (r *Run) Start() error {
 	g := r.registry
 	g.mu.Lock()
@@ -44,7 +44,7 @@ func (r *Run) Start() error {
 	return nil
 }
 
-// Release forgets a run that was claimed and never started. After Start it does nothing.
+// Release removes a run that was claimed but not started. After Start it does nothing.
 func (r *Run) Release() {
 	g := r.registry
 	g.mu.Lock()
@@ -55,7 +55,7 @@ func (r *Run) Release() {
 	}
 }
 
-// Cancel asks the run to end for that reason. The first reason wins; after the end it does nothing.
+// Cancel cancels the run with that reason. The first reason wins. After Finish it does nothing.
 func (r *Run) Cancel(reason wire.Reason) {
 	g := r.registry
 	g.mu.Lock()
@@ -68,10 +68,11 @@ func (r *Run) cancelLocked(reason wire.Reason) {
 		return
 	}
 	r.state, r.reason = wire.StateCancelling, reason
+	r.registry.extendSeries()
 	r.cancel(cause(reason))
 }
 
-// Reason returns why the run was cancelled, "" if it was not.
+// Reason returns the reason of the cancel, or "" if the run was not cancelled.
 func (r *Run) Reason() wire.Reason {
 	g := r.registry
 	g.mu.Lock()
@@ -79,9 +80,8 @@ func (r *Run) Reason() wire.Reason {
 	return r.reason
 }
 
-// Finish ends the run when nothing of it is running any more, and returns the state it ended
-// in: completed or failed as given, but cancelled if it was cancelled before. The second call
-// returns what the first did.
+// Finish ends the run. All its goroutines must have ended. It returns the final state: cancelled if
+// the run was cancelled before, otherwise state. Further calls return the same state.
 func (r *Run) Finish(state wire.State) wire.State {
 	g := r.registry
 	g.mu.Lock()
@@ -107,7 +107,7 @@ func (r *Run) Finish(state wire.State) wire.State {
 	return state
 }
 
-// States and reasons as the numbers that an [outcome] keeps.
+// The numbers of states and reasons in an [outcome] are indexes of these lists.
 var (
 	states  = []wire.State{wire.StateCompleted, wire.StateFailed, wire.StateCancelled}
 	reasons = []wire.Reason{"", wire.ReasonClientRequest, wire.ReasonDisconnect, wire.ReasonShutdown}

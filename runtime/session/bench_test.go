@@ -14,14 +14,14 @@ import (
 	"github.com/seed93082962/agenthost/runtime/session"
 )
 
-// thousand messages of about 1 KB.
-const thousand = 1000
+// messageCount messages of about 1 KB make a session.
+const messageCount = 1000
 
 var benchMessage = model.UserText(strings.Repeat("words and words\n", 60))
 
-// BenchmarkAppend is a run of 1,000 messages, beside a json.Encoder on a file.
+// BenchmarkAppend compares a run of 1,000 messages with a json.Encoder on a file.
 func BenchmarkAppend(b *testing.B) {
-	b.Run("files", func(b *testing.B) { benchAppend(b, files(b, session.FilesConfig{})) })
+	b.Run("files", func(b *testing.B) { benchAppend(b, newFiles(b, session.FilesConfig{})) })
 	b.Run("memory", func(b *testing.B) { benchAppend(b, session.NewMemory(session.MemoryConfig{})) })
 	b.Run("plain", func(b *testing.B) {
 		dir := b.TempDir()
@@ -30,7 +30,7 @@ func BenchmarkAppend(b *testing.B) {
 			f, err := os.CreateTemp(dir, "")
 			require.NoError(b, err)
 			e := json.NewEncoder(f)
-			for range thousand {
+			for range messageCount {
 				if err := e.Encode(&benchMessage); err != nil {
 					b.Fatal(err)
 				}
@@ -45,15 +45,15 @@ func benchAppend(b *testing.B, store session.Store) {
 	b.Helper()
 	b.ReportAllocs()
 	for b.Loop() {
-		fill1000(b, store)
+		storeMessages(b, store)
 	}
 }
 
-func fill1000(b *testing.B, store session.Store) (id string) {
+func storeMessages(b *testing.B, store session.Store) (id string) {
 	b.Helper()
 	s, err := store.Open(b.Context(), "a", "")
 	require.NoError(b, err)
-	for range thousand {
+	for range messageCount {
 		if err := s.Append(b.Context(), benchMessage); err != nil {
 			b.Fatal(err)
 		}
@@ -62,17 +62,17 @@ func fill1000(b *testing.B, store session.Store) (id string) {
 	return s.ID()
 }
 
-// BenchmarkOpen resumes a session of 1,000 messages, beside a json.Decoder on the file.
+// BenchmarkOpen compares opening a session of 1,000 messages with a json.Decoder on the file.
 func BenchmarkOpen(b *testing.B) {
 	dir := b.TempDir()
-	store := files(b, session.FilesConfig{Dir: dir})
-	id := fill1000(b, store)
+	store := newFiles(b, session.FilesConfig{Dir: dir})
+	id := storeMessages(b, store)
 	b.Run("files", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			s, err := store.Open(b.Context(), "a", id)
 			require.NoError(b, err)
-			require.Len(b, s.Messages(), thousand)
+			require.Len(b, s.Messages(), messageCount)
 			require.NoError(b, s.Close())
 		}
 	})
@@ -94,16 +94,16 @@ func BenchmarkOpen(b *testing.B) {
 				}
 				all = append(all, m)
 			}
-			require.Len(b, all, thousand)
+			require.Len(b, all, messageCount)
 			require.NoError(b, f.Close())
 		}
 	})
 }
 
-// BenchmarkFirstRun is what the first run of a session costs: open, two messages, close with its sync.
+// BenchmarkFirstRun measures the first run of a session: open, two messages, and close with a sync.
 func BenchmarkFirstRun(b *testing.B) {
 	for name, store := range map[string]session.Store{
-		"files":  files(b, session.FilesConfig{}),
+		"files":  newFiles(b, session.FilesConfig{}),
 		"memory": session.NewMemory(session.MemoryConfig{}),
 	} {
 		b.Run(name, func(b *testing.B) {

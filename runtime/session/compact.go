@@ -17,19 +17,19 @@ func (t *transcript) Compact(_ context.Context, messages []model.Message) error 
 	if t.file == nil && len(messages) == 0 {
 		return nil
 	}
-	text, err := t.whole(messages)
+	text, err := t.encodeAll(messages)
 	if err != nil {
 		return fmt.Errorf("encode messages: %w", err)
 	}
 	first := t.file == nil
-	if first { // to have the name: what is put in its place would be put over anything
-		if err := t.create(); err != nil {
+	if first { // reserves the name: the rename of replaceFile would overwrite any other file
+		if err := t.createFile(); err != nil {
 			return fmt.Errorf("create transcript: %w", err)
 		}
 	}
-	if err := t.replace(text); err != nil {
+	if err := t.replaceFile(text); err != nil {
 		if first {
-			err = errors.Join(err, t.discard())
+			err = errors.Join(err, t.removeFile())
 		}
 		return fmt.Errorf("replace transcript: %w", err)
 	}
@@ -37,10 +37,10 @@ func (t *transcript) Compact(_ context.Context, messages []model.Message) error 
 	return nil
 }
 
-// whole is a transcript of those messages.
-func (t *transcript) whole(messages []model.Message) ([]byte, error) {
+// encodeAll returns the text of a transcript with these messages.
+func (t *transcript) encodeAll(messages []model.Message) ([]byte, error) {
 	var b bytes.Buffer
-	if err := t.header(&b); err != nil {
+	if err := t.encodeHeader(&b); err != nil {
 		return nil, err
 	}
 	for i := range messages {
@@ -51,11 +51,11 @@ func (t *transcript) whole(messages []model.Message) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// replace puts a new file in the place of the transcript's, or leaves all as it was. The new one
-// is locked before it has the name, so that the session is in this run's hands all the time.
-func (t *transcript) replace(text []byte) error {
-	root, name := t.store.root, t.store.name(t.key)
-	temporary := filepath.Join(filepath.Dir(name), t.key.id+newExtension)
+// replaceFile replaces the file of the transcript. After an error the file is unchanged. The new
+// file is locked before the rename, so that no other run can open the session in between.
+func (t *transcript) replaceFile(text []byte) error {
+	root, path := t.store.root, t.store.path(t.key)
+	temporary := filepath.Join(filepath.Dir(path), t.key.id+newExtension)
 	if err := root.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -67,16 +67,16 @@ func (t *transcript) replace(text []byte) error {
 		_, err = file.Write(text)
 	}
 	if err == nil {
-		err = t.store.fsync(file) // or the name could outlive the machine, and the text not
+		err = t.store.fsync(file) // without it, a power failure could keep the name and lose the text
 	}
 	if err == nil {
-		err = root.Rename(temporary, name)
+		err = root.Rename(temporary, path)
 	}
 	if err != nil {
-		return errors.Join(err, root.Remove(temporary), drop(file))
+		return errors.Join(err, root.Remove(temporary), unlockAndClose(file))
 	}
-	_ = drop(t.file) // what could fail here is a file that is gone
-	t.file, t.named, t.changed = file, true, false
-	t.end, t.size, t.unended = int64(len(text)), int64(len(text)), false
+	_ = unlockAndClose(t.file) // the file has been replaced: an error has no effect
+	t.file, t.newName, t.unsynced = file, true, false
+	t.end, t.size, t.missingNewline = int64(len(text)), int64(len(text)), false
 	return nil
 }

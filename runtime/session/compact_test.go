@@ -18,10 +18,10 @@ import (
 
 func compact(t *testing.T, s session.Session, to ...string) {
 	t.Helper()
-	require.NoError(t, s.Compact(t.Context(), said(to...)))
+	require.NoError(t, s.Compact(t.Context(), userMessages(to...)))
 }
 
-func said(all ...string) []model.Message {
+func userMessages(all ...string) []model.Message {
 	var messages []model.Message
 	for _, text := range all {
 		messages = append(messages, model.UserText(text))
@@ -29,24 +29,24 @@ func said(all ...string) []model.Message {
 	return messages
 }
 
-// What Compact leaves is a transcript like any other, with nothing in it of what was said before.
+// The result of Compact has the usual format and contains no replaced message.
 func TestFilesFormatAfterACompaction(t *testing.T) {
 	dir := t.TempDir()
-	store := files(t, session.FilesConfig{Dir: dir})
-	id := conversation(t, store, "one", "two", "three")
-	file := fileOf(t, dir, id)
-	header, _, _ := strings.Cut(read(t, file), "\n")
-	write(t, file, read(t, file)+"{") // a broken append
+	store := newFiles(t, session.FilesConfig{Dir: dir})
+	id := createSession(t, store, "one", "two", "three")
+	file := transcriptPath(t, dir, id)
+	header, _, _ := strings.Cut(readFile(t, file), "\n")
+	writeFile(t, file, readFile(t, file)+"{") // an interrupted append
 	message := func(text string) string {
 		return `{"role":"user","content":[{"type":"text","text":"` + text + `"}]}` + "\n"
 	}
 	for range 3 {
 		s := open(t, store, "a", id)
 		compact(t, s, "summary", "three")
-		require.Equal(t, header+"\n"+message("summary")+message("three"), read(t, file))
-		say(t, s, "four")
+		require.Equal(t, header+"\n"+message("summary")+message("three"), readFile(t, file))
+		appendText(t, s, "four")
 		require.NoError(t, s.Close())
-		require.Equal(t, header+"\n"+message("summary")+message("three")+message("four"), read(t, file))
+		require.Equal(t, header+"\n"+message("summary")+message("three")+message("four"), readFile(t, file))
 	}
 	require.Equal(t, []string{file}, glob(t, dir, "*"))
 
@@ -56,19 +56,19 @@ func TestFilesFormatAfterACompaction(t *testing.T) {
 	require.Empty(t, glob(t, dir, "*"))
 }
 
-func TestFilesRefuseACompaction(t *testing.T) {
+func TestFilesCompactErrors(t *testing.T) {
 	dir := t.TempDir()
-	store := files(t, session.FilesConfig{Dir: dir})
+	store := newFiles(t, session.FilesConfig{Dir: dir})
 	for name, messages := range map[string][]model.Message{
-		"no JSON":       {model.UserText("x"), {Content: []model.Block{{Input: []byte("{")}}}},
-		"no place left": {model.UserText("x")},
+		"invalid JSON": {model.UserText("x"), {Content: []model.Block{{Input: []byte("{")}}}},
+		"name in use":  {model.UserText("x")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			first := open(t, store, "a", "")
-			s := open(t, store, "a", conversation(t, store, "one"))
-			if name == "no place left" { // the place is taken, and cannot be cleared
+			s := open(t, store, "a", createSession(t, store, "one"))
+			if name == "name in use" { // by a directory that is not empty
 				for _, id := range []string{first.ID(), s.ID()} {
-					taken := filepath.Join(filepath.Dir(fileOf(t, dir, s.ID())), id+".new")
+					taken := filepath.Join(filepath.Dir(transcriptPath(t, dir, s.ID())), id+".new")
 					require.NoError(t, os.MkdirAll(filepath.Join(taken, "x"), 0o700))
 					t.Cleanup(func() { require.NoError(t, os.RemoveAll(taken)) })
 				}
@@ -80,7 +80,7 @@ func TestFilesRefuseACompaction(t *testing.T) {
 
 			require.Error(t, s.Compact(t.Context(), messages))
 			require.Equal(t, []string{"one"}, texts(s))
-			say(t, s, "two")
+			appendText(t, s, "two")
 			require.NoError(t, s.Close())
 			again := open(t, store, "a", s.ID())
 			require.Equal(t, []string{"one", "two"}, texts(again))
@@ -89,10 +89,10 @@ func TestFilesRefuseACompaction(t *testing.T) {
 	}
 }
 
-// generation is the n-th compaction of a conversation: so long that it takes some milliseconds to write.
+// generation returns the messages of the n-th compaction. Writing them takes some milliseconds.
 func generation(n int) []model.Message {
 	text := strconv.Itoa(n) + strings.Repeat(" x", 1<<20)
-	return said(text, text, text)
+	return userMessages(text, text, text)
 }
 
 func compactForever(_ *session.Files, s session.Session) error {
@@ -106,22 +106,22 @@ func compactForever(_ *session.Files, s session.Session) error {
 	}
 }
 
-func TestAKillInTheMiddleOfACompactionLosesNothing(t *testing.T) {
+func TestAKillDuringACompactionLosesNothing(t *testing.T) {
 	dir, cwd := t.TempDir(), t.TempDir()
-	store := files(t, session.FilesConfig{Dir: dir, CWD: cwd})
-	id := conversation(t, store, "0")
+	store := newFiles(t, session.FilesConfig{Dir: dir, CWD: cwd})
+	id := createSession(t, store, "0")
 	last := 0
 	for torn, tries := 0, 0; torn < 2; tries++ {
-		require.Less(t, tries, 100, "no kill meets a compaction")
-		p := start(t, "compact", dir, cwd, id)
+		require.Less(t, tries, 100, "no kill occurred during a compaction")
+		p := startChild(t, "compact", dir, cwd, id)
 		for range 2 {
-			n, err := strconv.Atoi(p.line(t))
+			n, err := strconv.Atoi(p.readLine(t))
 			require.NoError(t, err)
 			last = n
 		}
-		for len(glob(t, dir, id+".new")) == 0 { // until the next is on its way
+		for len(glob(t, dir, id+".new")) == 0 { // until the next compaction has started
 			_, err := store.Open(t.Context(), "a", id)
-			require.ErrorIs(t, err, session.ErrBusy, "the child holds it all the time")
+			require.ErrorIs(t, err, session.ErrBusy, "the child has the session open during a compaction")
 		}
 		last += len(strings.Fields(p.kill()))
 		torn += len(glob(t, dir, id+".new"))
@@ -130,9 +130,9 @@ func TestAKillInTheMiddleOfACompactionLosesNothing(t *testing.T) {
 		n, _, _ := strings.Cut(texts(s)[0], " ")
 		got, err := strconv.Atoi(n)
 		require.NoError(t, err)
-		require.Contains(t, []int{last, last + 1}, got, "what was acknowledged is there")
+		require.Contains(t, []int{last, last + 1}, got, "every acknowledged compaction is stored")
 		for i, m := range generation(got) {
-			same := m.Text() == s.Messages()[i].Text() // 2 MiB make no good diff
+			same := m.Text() == s.Messages()[i].Text() // a diff of 2 MiB is unreadable
 			require.True(t, same, "message %d", i)
 		}
 		require.Len(t, s.Messages(), 3)
@@ -142,17 +142,17 @@ func TestAKillInTheMiddleOfACompactionLosesNothing(t *testing.T) {
 	s := open(t, store, "a", id)
 	compact(t, s, "summary")
 	require.NoError(t, s.Close())
-	require.Len(t, glob(t, dir, "*"), 1, "what was left is gone")
+	require.Len(t, glob(t, dir, "*"), 1, "the interrupted compaction was removed")
 }
 
-func TestSweepTakesWhatACompactionLeft(t *testing.T) {
+func TestSweepRemovesInterruptedCompactions(t *testing.T) {
 	dir, cwd := t.TempDir(), t.TempDir()
-	file := fileOf(t, dir, conversation(t, files(t, session.FilesConfig{Dir: dir, CWD: cwd}), "one"))
+	file := transcriptPath(t, dir, createSession(t, newFiles(t, session.FilesConfig{Dir: dir, CWD: cwd}), "one"))
 	left, fresh := filepath.Join(filepath.Dir(file), "left.new"), filepath.Join(filepath.Dir(file), "fresh.new")
-	write(t, left, "{")
-	write(t, fresh, "{")
-	age(t, left, 1000*time.Hour)
-	_ = files(t, session.FilesConfig{Dir: dir, CWD: cwd})
+	writeFile(t, left, "{")
+	writeFile(t, fresh, "{")
+	setAge(t, left, 1000*time.Hour)
+	_ = newFiles(t, session.FilesConfig{Dir: dir, CWD: cwd})
 	require.NoFileExists(t, left)
 	require.FileExists(t, fresh)
 	require.FileExists(t, file)
@@ -161,11 +161,11 @@ func TestSweepTakesWhatACompactionLeft(t *testing.T) {
 func TestMemoryCountsACompaction(t *testing.T) {
 	store := session.NewMemory(session.MemoryConfig{MaxBytes: 10_000})
 	kept := open(t, store, "a", "")
-	say(t, kept, "one")
+	appendText(t, kept, "one")
 	require.NoError(t, kept.Close())
-	for range 5 { // the text goes, and its room with it
+	for range 5 { // a compaction reduces the size
 		s := open(t, store, "a", "")
-		say(t, s, strings.Repeat("x", 9000))
+		appendText(t, s, strings.Repeat("x", 9000))
 		compact(t, s, "summary")
 		require.NoError(t, s.Close())
 	}
@@ -176,5 +176,5 @@ func TestMemoryCountsACompaction(t *testing.T) {
 	s = open(t, store, "a", "")
 	compact(t, s, strings.Repeat("x", 9000))
 	require.NoError(t, s.Close())
-	require.False(t, open(t, store, "a", kept.ID()).Resumed(), "it takes room of its own")
+	require.False(t, open(t, store, "a", kept.ID()).Resumed(), "a compaction adds to the size")
 }

@@ -20,16 +20,17 @@ import (
 	"github.com/seed93082962/agenthost/runtime/session"
 )
 
-// jobs are what a child process may be started for.
-var jobs = map[string]func(store *session.Files, s session.Session) error{
+// childJobs are the programs of child processes, by the value of SESSION_TEST_CHILD.
+var childJobs = map[string]func(store *session.Files, s session.Session) error{
 	"append":  appendForever,
 	"compact": compactForever,
 	"hold":    holdForever,
-	"fill":    fill,
+	"fill":    fillDisk,
 }
 
-// child opens the session that its environment names, does its job with it and exits.
-func child(job string) int {
+// runChild opens the session that the environment names and executes a job. It returns the exit
+// code.
+func runChild(job string) int {
 	err := func() error {
 		store, err := session.NewFiles(session.FilesConfig{Dir: os.Getenv("SESSION_TEST_DIR"), CWD: os.Getenv("SESSION_TEST_CWD")})
 		if err != nil {
@@ -39,7 +40,7 @@ func child(job string) int {
 		if err != nil {
 			return err
 		}
-		return jobs[job](store, s)
+		return childJobs[job](store, s)
 	}()
 	if errors.Is(err, session.ErrBusy) {
 		fmt.Println("busy")
@@ -52,9 +53,9 @@ func child(job string) int {
 	return 0
 }
 
-// numbered is the n-th message of a conversation. Each tenth is so long that it takes some
-// milliseconds to write.
-func numbered(n int) string {
+// numberedText returns the text of the n-th message. The write of each tenth message takes some
+// milliseconds.
+func numberedText(n int) string {
 	text := strconv.Itoa(n)
 	if n%10 == 9 {
 		text += strings.Repeat(" x", 4<<20)
@@ -64,7 +65,7 @@ func numbered(n int) string {
 
 func appendForever(_ *session.Files, s session.Session) error {
 	for n := len(s.Messages()); ; n++ {
-		if err := s.Append(context.Background(), model.UserText(numbered(n))); err != nil {
+		if err := s.Append(context.Background(), model.UserText(numberedText(n))); err != nil {
 			return err
 		}
 		fmt.Println(n)
@@ -72,21 +73,20 @@ func appendForever(_ *session.Files, s session.Session) error {
 }
 
 func holdForever(_ *session.Files, s session.Session) error {
-	fmt.Println("held", s.ID())
+	fmt.Println("opened", s.ID())
 	_, err := io.Copy(io.Discard, os.Stdin)
 	return err
 }
 
-// process is a child process.
-type process struct {
+type childProcess struct {
 	*exec.Cmd
 	out   *bufio.Reader
 	stdin io.Closer
 }
 
-func start(t *testing.T, job, dir, cwd, id string) *process {
+func startChild(t *testing.T, job, dir, cwd, id string) *childProcess {
 	t.Helper()
-	p := &process{Cmd: exec.Command(os.Args[0])}
+	p := &childProcess{Cmd: exec.Command(os.Args[0])}
 	p.Env = append(os.Environ(), "SESSION_TEST_CHILD="+job, "SESSION_TEST_DIR="+dir, "SESSION_TEST_CWD="+cwd, "SESSION_TEST_ID="+id)
 	p.Stderr = os.Stderr
 	out, err := p.StdoutPipe()
@@ -99,41 +99,40 @@ func start(t *testing.T, job, dir, cwd, id string) *process {
 	return p
 }
 
-// kill kills the child and returns what it had still written.
-func (p *process) kill() string {
+// kill kills the child and returns its unread output.
+func (p *childProcess) kill() string {
 	_ = p.Process.Kill() // it may have ended
 	rest, _ := io.ReadAll(p.out)
 	_ = p.Wait()
 	return string(rest)
 }
 
-func (p *process) line(t *testing.T) string {
+func (p *childProcess) readLine(t *testing.T) string {
 	t.Helper()
 	line, err := p.out.ReadString('\n')
 	require.NoError(t, err, line)
 	return strings.TrimSuffix(line, "\n")
 }
 
-func TestAKillInTheMiddleOfAnAppendLosesNothing(t *testing.T) {
+func TestAKillDuringAnAppendLosesNothing(t *testing.T) {
 	dir, cwd := t.TempDir(), t.TempDir()
-	store := files(t, session.FilesConfig{Dir: dir, CWD: cwd})
-	id := conversation(t, store, numbered(0))
-	file := fileOf(t, dir, id)
-	said := 1
+	store := newFiles(t, session.FilesConfig{Dir: dir, CWD: cwd})
+	id := createSession(t, store, numberedText(0))
+	file := transcriptPath(t, dir, id)
+	stored := 1
 	for torn := 0; torn < 2; {
-		require.Less(t, said, 100, "no kill meets a write")
-		p := start(t, "append", dir, cwd, id)
-		for more := true; more; more = said%10 != 9 { // the next one is long
-			n, err := strconv.Atoi(p.line(t))
+		require.Less(t, stored, 100, "no kill occurred during a write")
+		p := startChild(t, "append", dir, cwd, id)
+		for more := true; more; more = stored%10 != 9 { // the next message is long
+			n, err := strconv.Atoi(p.readLine(t))
 			require.NoError(t, err)
-			said = n + 1
+			stored = n + 1
 		}
-		for size := sizeOf(t, file); sizeOf(t, file) == size; { // until the long one is on its way
+		for size := sizeOf(t, file); sizeOf(t, file) == size; { // until the long write has started
 			runtime.Gosched()
 		}
-		told := strings.Fields(p.kill())
-		said += len(told)
-		if last := tail(t, file); last != '\n' {
+		stored += len(strings.Fields(p.kill()))
+		if last := lastByte(t, file); last != '\n' {
 			torn++
 		}
 
@@ -141,13 +140,13 @@ func TestAKillInTheMiddleOfAnAppendLosesNothing(t *testing.T) {
 		require.True(t, s.Resumed())
 		got := texts(s)
 		require.NoError(t, s.Close())
-		require.GreaterOrEqual(t, len(got), said, "what was acknowledged is there")
-		require.LessOrEqual(t, len(got), said+1)
+		require.GreaterOrEqual(t, len(got), stored, "every acknowledged message is stored")
+		require.LessOrEqual(t, len(got), stored+1)
 		for n, text := range got {
-			same := numbered(n) == text // 8 MiB make no good diff
+			same := numberedText(n) == text // a diff of 8 MiB is unreadable
 			require.True(t, same, "message %d", n)
 		}
-		said = len(got)
+		stored = len(got)
 	}
 }
 
@@ -158,8 +157,7 @@ func sizeOf(t *testing.T, name string) int64 {
 	return info.Size()
 }
 
-// tail is the last byte of a file.
-func tail(t *testing.T, name string) byte {
+func lastByte(t *testing.T, name string) byte {
 	t.Helper()
 	f, err := os.Open(name)
 	require.NoError(t, err)
@@ -172,33 +170,33 @@ func tail(t *testing.T, name string) byte {
 
 func TestTwoProcessesOnOneSession(t *testing.T) {
 	dir, cwd := t.TempDir(), t.TempDir()
-	store := files(t, session.FilesConfig{Dir: dir, CWD: cwd})
-	id := conversation(t, store, "one")
+	store := newFiles(t, session.FilesConfig{Dir: dir, CWD: cwd})
+	id := createSession(t, store, "one")
 
-	holder := start(t, "hold", dir, cwd, id)
-	require.Equal(t, "held "+id, holder.line(t))
+	holder := startChild(t, "hold", dir, cwd, id)
+	require.Equal(t, "opened "+id, holder.readLine(t))
 	_, err := store.Open(t.Context(), "a", id)
 	require.ErrorIs(t, err, session.ErrBusy)
-	require.Equal(t, "busy", start(t, "hold", dir, cwd, id).line(t))
-	_, err = files(t, session.FilesConfig{Dir: dir, CWD: cwd}).Open(t.Context(), "a", id)
+	require.Equal(t, "busy", startChild(t, "hold", dir, cwd, id).readLine(t))
+	_, err = newFiles(t, session.FilesConfig{Dir: dir, CWD: cwd}).Open(t.Context(), "a", id)
 	require.ErrorIs(t, err, session.ErrBusy, "another store of this process")
 	holder.kill()
 
 	s := open(t, store, "a", id)
 	require.Equal(t, []string{"one"}, texts(s))
-	require.Equal(t, "busy", start(t, "hold", dir, cwd, id).line(t))
+	require.Equal(t, "busy", startChild(t, "hold", dir, cwd, id).readLine(t))
 	require.NoError(t, s.Close())
-	require.Equal(t, "held "+id, start(t, "hold", dir, cwd, id).line(t), "free again")
+	require.Equal(t, "opened "+id, startChild(t, "hold", dir, cwd, id).readLine(t), "the session is released")
 }
 
-func TestASessionIsFreeAlthoughAChildIsBeingStarted(t *testing.T) {
-	store := files(t, session.FilesConfig{})
-	id := conversation(t, store, "one")
+func TestCloseReleasesTheLockWhileAChildStarts(t *testing.T) {
+	store := newFiles(t, session.FilesConfig{})
+	id := createSession(t, store, "one")
 	ctx, cancel := context.WithCancel(t.Context())
-	var starter sync.WaitGroup
-	defer starter.Wait()
+	var children sync.WaitGroup
+	defer children.Wait()
 	defer cancel()
-	starter.Go(func() { // between fork and exec a child has all open files, and so their locks
+	children.Go(func() { // between fork and exec a child shares all open files and their locks
 		for ctx.Err() == nil {
 			cmd := exec.Command(os.Args[0])
 			cmd.Env = append(os.Environ(), "SESSION_TEST_CHILD=none")

@@ -18,68 +18,67 @@ import (
 	"github.com/seed93082962/agenthost/internal/ids"
 )
 
-// FilesConfig of a [Files] store. Dir and CWD are required.
+// FilesConfig configures a [Files] store. Dir and CWD are required.
 type FilesConfig struct {
-	// Dir is the state directory. It is made if it is missing; "sessions" below it is the
-	// store's.
+	// Dir is the state directory. It is created if it is missing. The store uses the directory
+	// "sessions" below it.
 	Dir string
 
-	// CWD is the directory that the agents work in. Each has sessions of its own, by whatever
-	// path or link it is named.
+	// CWD is the working directory of the agents. Each working directory has its own sessions.
+	// Different paths and links to one directory are equivalent.
 	CWD string
 
-	// TTL is how long a session is kept after its last message. Defaults to 720 h.
+	// TTL is the time for which a session is stored after its last message. Defaults to 720 h.
 	TTL time.Duration
 
-	// Logger is told what was repaired, and which old transcript could not be removed. Defaults
-	// to none.
+	// Logger receives warnings about repaired transcripts and expired ones that cannot be
+	// removed. Defaults to none.
 	Logger *slog.Logger
 }
 
-// Files is a Store of one JSON Lines file for each session, which other processes may use at
-// the same time:
+// Files is a Store with one JSON Lines file for each session. Several processes may use the same
+// directory:
 //
 //	<Dir>/sessions/<hash of CWD>/<agent id>/<session id>.jsonl
 //
-// The first line is a header with the version of the format, each of the others a
-// [model.Message]. A message is appended by one write before Append returns, so that it outlives
-// the process; Close syncs the file, so that it outlives the machine too. A session has no file
-// before its first message, and an open one is locked: see below for which systems.
+// The first line is a header with the version of the format. Every other line is a
+// [model.Message]. Append writes a message with one system call, so that it survives a crash of the
+// process. Close syncs the file, so that the session also survives a crash of the machine. An empty
+// session has no file. The file of an open session is locked.
 //
-// Compact writes a file of the same format beside the old one, syncs it and puts it in the old one's
-// place: a transcript does not grow with what is no longer said, and any version of this package
-// that reads one reads the other. What a crash in the middle of that leaves behind, <session id>.new, is
-// removed by the next Compact, or when it is TTL old.
+// Compact writes a new file in the same format, syncs it and renames it over the old one, so that a
+// transcript does not contain replaced messages. A crash in between leaves a file <session id>.new,
+// which the next Compact of the session removes, or a sweep after TTL.
 //
-// What a crash in the middle of an append has left of a last line is cut off by the next append.
-// Any other line that cannot be read makes Open answer [ErrDamaged], one from a later version of
-// this package [ErrNewer]. Such a file is left as it is, for somebody who can put it right.
+// A crash during an append can leave an incomplete last line, which the next append removes. Open
+// returns [ErrDamaged] for any other line that cannot be read, and [ErrNewer] for the format of a
+// later version of this package. It does not modify such a file, which an operator can repair.
 //
-// Files older than TTL are removed when the store is made and as sessions are opened, a few at a
-// time, unless they are in use. Those of other working directories are not looked at.
+// Files older than TTL are removed in small batches, by NewFiles and by Open, unless they are in
+// use. Files of other working directories are ignored.
 //
-// The lock is flock(2) on Linux, macOS, the BSDs and illumos, and LockFileEx on Windows; the
-// system frees it when its holder dies. On other systems it holds within one Files alone.
+// The lock is flock(2) on Linux, macOS, the BSDs and illumos, and LockFileEx on Windows. The system
+// releases it when the process ends. On other systems only one Files may use a directory.
 type Files struct {
 	cfg  FilesConfig
-	root *os.Root // at cfg.Dir: no name and no link leads out
-	base string   // sessions/<hash>, in root
+	root *os.Root // cfg.Dir; no name and no link leads out of it
+	base string   // sessions/<hash>, relative to root
 
-	near *os.Root // at base, which is a long walk from root
+	baseRoot *os.Root // base: new files are created from here, which resolves fewer path elements
 
-	mu   sync.Mutex
-	held map[key]struct{} // sessions in the hands of a run, guarded by mu
+	mu    sync.Mutex
+	inUse map[key]struct{} // sessions that are open or being removed, guarded by mu
 
-	syncs chan struct{}        // has a place for each sync that may run
-	fsync func(*os.File) error // (*os.File).Sync, which a test may watch
+	syncSlots chan struct{}        // a semaphore of maxSyncs
+	fsync     func(*os.File) error // (*os.File).Sync, replaced by tests
 
-	sweeping sync.Mutex // guards pass
-	pass     pass
+	sweepMu sync.Mutex // guards pass
+	pass    pass
 }
 
 var _ Store = (*Files)(nil)
 
-// NewFiles opens the store of one working directory. Its owner calls [Files.Close].
+// NewFiles opens the store of one working directory. The caller must call [Files.Close].
 func NewFiles(cfg FilesConfig) (*Files, error) {
 	switch {
 	case cfg.Dir == "":
@@ -91,15 +90,15 @@ func NewFiles(cfg FilesConfig) (*Files, error) {
 	}
 	cfg.TTL = cmp.Or(cfg.TTL, 720*time.Hour)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
-	f := &Files{cfg: cfg, held: map[key]struct{}{}, syncs: make(chan struct{}, maxSyncs), fsync: (*os.File).Sync}
-	if err := f.open(); err != nil {
+	f := &Files{cfg: cfg, inUse: map[key]struct{}{}, syncSlots: make(chan struct{}, maxSyncs), fsync: (*os.File).Sync}
+	if err := f.openDirs(); err != nil {
 		return nil, fmt.Errorf("open session store: %w", err)
 	}
-	f.sweep(sweepAtStart)
+	f.sweep(budgetAtStart)
 	return f, nil
 }
 
-func (f *Files) open() error {
+func (f *Files) openDirs() error {
 	cwd, err := filepath.Abs(f.cfg.CWD)
 	if err == nil {
 		cwd, err = filepath.EvalSymlinks(cwd)
@@ -117,7 +116,7 @@ func (f *Files) open() error {
 		return err
 	}
 	if err = f.root.MkdirAll(f.base, 0o700); err == nil {
-		f.near, err = f.root.OpenRoot(f.base)
+		f.baseRoot, err = f.root.OpenRoot(f.base)
 	}
 	if err != nil {
 		_ = f.root.Close() // nothing was written
@@ -125,20 +124,21 @@ func (f *Files) open() error {
 	return err
 }
 
-// Close lets go of the directory. Sessions still open can be appended to if they have a file,
-// and are to be closed by who holds them.
+// Close releases the directories. Open sessions that have a file remain usable, and their runs must
+// still close them.
 func (f *Files) Close() error {
-	f.sweeping.Lock()
-	defer f.sweeping.Unlock()
-	return errors.Join(f.pass.end(), f.near.Close(), f.root.Close())
+	f.sweepMu.Lock()
+	defer f.sweepMu.Unlock()
+	return errors.Join(f.pass.close(), f.baseRoot.Close(), f.root.Close())
 }
 
-// Open implements [Store]. The id of an agent is ^[a-z0-9](-?[a-z0-9])*$, at most 63 characters.
+// Open implements [Store]. An agent id must match ^[a-z0-9](-?[a-z0-9])*$ and have at most 63
+// characters.
 func (f *Files) Open(_ context.Context, agentID, id string) (Session, error) {
 	if !validAgent(agentID) {
-		return nil, fmt.Errorf("open session: %q cannot be the id of an agent", agentID)
+		return nil, fmt.Errorf("open session: invalid agent id %q", agentID)
 	}
-	f.sweep(sweepAtOpen)
+	f.sweep(budgetAtOpen)
 	if k := (key{agentID, id}); validFile(id) {
 		t, err := f.resume(k)
 		switch {
@@ -151,13 +151,14 @@ func (f *Files) Open(_ context.Context, agentID, id string) (Session, error) {
 		}
 	}
 	k := key{agentID, ids.New()}
-	f.hold(k)
+	f.acquire(k)
 	return &transcript{store: f, key: k}, nil
 }
 
 var agentForm = regexp.MustCompile(`^[a-z0-9](-?[a-z0-9])*$`)
 
-// IsLocal knows the names that Windows takes for devices.
+// validAgent reports whether id is a valid agent id. As in validFile, IsLocal rejects the device
+// names of Windows.
 func validAgent(id string) bool {
 	return len(id) <= 63 && agentForm.MatchString(id) && filepath.IsLocal(id)
 }
@@ -166,105 +167,106 @@ func validFile(id string) bool { return ValidID(id) && filepath.IsLocal(id+exten
 
 const (
 	extension    = ".jsonl"
-	newExtension = ".new" // of what Compact is about to put in a transcript's place
+	newExtension = ".new" // the file that Compact renames over the transcript
 )
 
-// name of the file of a session, in root.
-func (f *Files) name(k key) string { return filepath.Join(f.base, k.agent, k.id+extension) }
+// path returns the path of a session's file, relative to root.
+func (f *Files) path(k key) string { return filepath.Join(f.base, k.agent, k.id+extension) }
 
-func (f *Files) hold(k key) bool {
+// acquire marks a session as in use. It returns false if it already is.
+func (f *Files) acquire(k key) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if _, busy := f.held[k]; busy {
+	if _, busy := f.inUse[k]; busy {
 		return false
 	}
-	f.held[k] = struct{}{}
+	f.inUse[k] = struct{}{}
 	return true
 }
 
-func (f *Files) free(k key) {
+func (f *Files) release(k key) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	delete(f.held, k)
+	delete(f.inUse, k)
 }
 
-// resume answers fs.ErrNotExist if there is no such session.
+// resume opens a stored session. It returns fs.ErrNotExist if the session is unknown or expired.
 func (f *Files) resume(k key) (_ *transcript, err error) {
-	if !f.hold(k) {
+	if !f.acquire(k) {
 		return nil, ErrBusy
 	}
 	defer func() {
 		if err != nil {
-			f.free(k)
+			f.release(k)
 		}
 	}()
-	file, info, err := f.grab(f.name(k))
+	file, info, err := f.openLocked(f.path(k))
 	if err != nil {
 		return nil, err
 	}
 	defer func() {
 		if err != nil {
-			_ = drop(file) // nothing was written
+			_ = unlockAndClose(file) // nothing was written
 		}
 	}()
-	if f.old(info) { // whether it can be removed or not, it is gone
-		return nil, errors.Join(f.root.Remove(f.name(k)), fs.ErrNotExist)
+	if f.expired(info) { // the session is unknown even if its file cannot be removed
+		return nil, errors.Join(f.root.Remove(f.path(k)), fs.ErrNotExist)
 	}
-	c, err := read(file, info.Size())
+	c, err := readTranscript(file, info.Size())
 	if err != nil {
 		return nil, err
 	}
-	// A file system may take two names for one, and a link in the directory of one agent may
-	// lead to that of another.
+	// The header identifies the session: two names can be equivalent in a file system, and a link
+	// in the directory of one agent can lead to the directory of another.
 	if len(c.messages) == 0 || c.header.ID != k.id || c.header.Agent != k.agent {
 		return nil, fs.ErrNotExist
 	}
 	if c.end < info.Size() {
-		f.cfg.Logger.Warn("an append to a session had broken off, what is left of it will be cut off",
-			"session", k.id, "agent", k.agent, "bytes", info.Size()-c.end)
+		f.cfg.Logger.Warn("transcript ends in an interrupted append, which will be cut off",
+			"session_id", k.id, "agent", k.agent, "bytes", info.Size()-c.end)
 	}
 	return &transcript{
 		store: f, key: k, resumed: true, messages: c.messages, created: c.header.Created,
-		file: file, size: info.Size(), end: c.end, unended: c.unended,
+		file: file, size: info.Size(), end: c.end, missingNewline: c.missingNewline,
 	}, nil
 }
 
 const (
-	// maxSyncs bounds how many files are synced side by side. Each takes a thread of the system for
-	// as long as the disk does: where hundreds of runs end at once those would be in the way of
-	// the runs that are still to be stopped.
+	// maxSyncs limits the files that are synced concurrently. Each sync blocks a thread of the
+	// system. Without a limit, the syncs of hundreds of runs that end together would delay the
+	// cancellation of other runs.
 	maxSyncs = 2
 
-	// syncPatience is how long a sync waits for its turn: a slow disk serves many at once better than
-	// one after another.
-	syncPatience = 50 * time.Millisecond
+	// syncWait is the time for which a sync waits for a slot. It then continues without one,
+	// because a slow disk is faster with many concurrent syncs than with sequential ones.
+	syncWait = 50 * time.Millisecond
 )
 
-// sync makes what was written to a file outlive the machine, and the file's name if it is new.
-func (f *Files) sync(file *os.File, agent string, named bool) error {
+// sync syncs a file, and its directory if the name of the file is new.
+func (f *Files) sync(file *os.File, agent string, newName bool) error {
 	select {
-	case f.syncs <- struct{}{}:
-		defer func() { <-f.syncs }()
+	case f.syncSlots <- struct{}{}:
+		defer func() { <-f.syncSlots }()
 	default:
-		late := time.NewTimer(syncPatience)
-		defer late.Stop()
+		timer := time.NewTimer(syncWait)
+		defer timer.Stop()
 		select {
-		case f.syncs <- struct{}{}:
-			defer func() { <-f.syncs }()
-		case <-late.C:
+		case f.syncSlots <- struct{}{}:
+			defer func() { <-f.syncSlots }()
+		case <-timer.C:
 		}
 	}
 	err := f.fsync(file)
-	if named {
+	if newName {
 		f.syncDir(agent)
 	}
 	return err
 }
 
-// syncDir writes down which files there are. Not every system can do that to a directory, and a
-// disk that fails has told so when the file was synced.
+// syncDir syncs the directory of an agent. It ignores errors: not every system supports it, and the
+// sync of the file has already reported a failing disk.
 func (f *Files) syncDir(agent string) {
-	dir, err := f.near.Open(agent)
+	dir, err := f.baseRoot.Open(agent)
 	if err != nil {
 		dir, err = f.root.Open(filepath.Join(f.base, agent))
 	}
@@ -275,38 +277,39 @@ func (f *Files) syncDir(agent string) {
 	_ = dir.Close()
 }
 
-// create makes the file of a session.
-func (f *Files) create(k key) (*os.File, error) {
+// createFile creates the file of a session.
+func (f *Files) createFile(k key) (*os.File, error) {
 	const flags = os.O_RDWR | os.O_CREATE | os.O_EXCL | openFlags
-	file, err := f.near.OpenFile(filepath.Join(k.agent, k.id+extension), flags, 0o600)
+	file, err := f.baseRoot.OpenFile(filepath.Join(k.agent, k.id+extension), flags, 0o600)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return file, err
 	}
-	// The agent's first session, or somebody has removed base.
-	name := f.name(k)
-	if err := f.root.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+	// This is the first session of the agent, or another process has removed base.
+	path := f.path(k)
+	if err := f.root.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, err
 	}
-	return f.root.OpenFile(name, flags, 0o600)
+	return f.root.OpenFile(path, flags, 0o600)
 }
 
-// grab opens and locks the file of a session, for drop to let go of.
-func (f *Files) grab(name string) (*os.File, fs.FileInfo, error) {
-	file, err := f.root.OpenFile(name, os.O_RDWR|openFlags, 0)
+// openLocked opens and locks the file of a session. The caller must call unlockAndClose.
+func (f *Files) openLocked(path string) (*os.File, fs.FileInfo, error) {
+	file, err := f.root.OpenFile(path, os.O_RDWR|openFlags, 0)
 	if err != nil {
 		return nil, nil, err
 	}
-	info, err := f.own(file, name)
+	info, err := f.lockAndVerify(file, path)
 	if err != nil {
-		_ = drop(file) // nothing was written
+		_ = unlockAndClose(file) // nothing was written
 		return nil, nil, err
 	}
 	return file, info, nil
 }
 
-// own locks an open file and makes sure that it is still the one at its name, which a sweep may
-// have removed in between and a run replaced, and that it got there by no link.
-func (f *Files) own(file *os.File, name string) (fs.FileInfo, error) {
+// lockAndVerify locks an open file and verifies that path is still this regular file. Between the
+// open and the lock, a sweep can have removed it, or a run can have replaced it. The check also
+// rejects symbolic links.
+func (f *Files) lockAndVerify(file *os.File, path string) (fs.FileInfo, error) {
 	if err := lock(file); err != nil {
 		return nil, err
 	}
@@ -314,21 +317,21 @@ func (f *Files) own(file *os.File, name string) (fs.FileInfo, error) {
 	if err != nil {
 		return nil, err
 	}
-	there, err := f.root.Lstat(name)
+	current, err := f.root.Lstat(path)
 	if err != nil {
 		return nil, err
 	}
-	if !there.Mode().IsRegular() || !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%w: it is no regular file", ErrDamaged)
+	if !current.Mode().IsRegular() || !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%w: not a regular file", ErrDamaged)
 	}
-	if !os.SameFile(info, there) { // the run that compacted it held it a moment ago, and may still
+	if !os.SameFile(info, current) { // the run that has compacted the session may still be active
 		return nil, ErrBusy
 	}
 	return info, nil
 }
 
-// drop unlocks a file and closes it. Closing alone would not unlock it while a child that the
-// process is just about to start shares it.
-func drop(file *os.File) error { return errors.Join(unlock(file), file.Close()) }
+// unlockAndClose unlocks a file before it closes it: a child process that is being started shares
+// the lock until its exec, and close would not release it.
+func unlockAndClose(file *os.File) error { return errors.Join(unlock(file), file.Close()) }
 
-func (f *Files) old(info fs.FileInfo) bool { return time.Since(info.ModTime()) >= f.cfg.TTL }
+func (f *Files) expired(info fs.FileInfo) bool { return time.Since(info.ModTime()) >= f.cfg.TTL }

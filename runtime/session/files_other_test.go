@@ -8,4 +8,4 @@ import (
 	"github.com/seed93082962/agenthost/runtime/session"
 )
 
-func fill(*session.Files, session.Session) error { return errors.ErrUnsupported }
+func fillDisk(*session.Files, session.Session) error { return errors.ErrUnsupported }

@@ -18,8 +18,8 @@ import (
 	"github.com/seed93082962/agenthost/runtime/session"
 )
 
-// files makes a store, in directories of its own where cfg names none.
-func files(tb testing.TB, cfg session.FilesConfig) *session.Files {
+// newFiles creates a store. Directories that cfg does not name are temporary ones.
+func newFiles(tb testing.TB, cfg session.FilesConfig) *session.Files {
 	tb.Helper()
 	if cfg.Dir == "" {
 		cfg.Dir = tb.TempDir()
@@ -33,19 +33,18 @@ func files(tb testing.TB, cfg session.FilesConfig) *session.Files {
 	return store
 }
 
-// conversation leaves a session of agent "a" in which that was said.
-func conversation(t *testing.T, store session.Store, said ...string) (id string) {
+// createSession stores a session of agent "a" with these messages.
+func createSession(t *testing.T, store session.Store, texts ...string) (id string) {
 	t.Helper()
 	s := open(t, store, "a", "")
-	for _, text := range said {
-		say(t, s, text)
+	for _, text := range texts {
+		appendText(t, s, text)
 	}
 	require.NoError(t, s.Close())
 	return s.ID()
 }
 
-// fileOf finds the file of a session.
-func fileOf(t *testing.T, dir, id string) string {
+func transcriptPath(t *testing.T, dir, id string) string {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(dir, "sessions", "*", "*", id+".jsonl"))
 	require.NoError(t, err)
@@ -53,14 +52,14 @@ func fileOf(t *testing.T, dir, id string) string {
 	return found[0]
 }
 
-func read(t *testing.T, name string) string {
+func readFile(t *testing.T, name string) string {
 	t.Helper()
 	b, err := os.ReadFile(name)
 	require.NoError(t, err)
 	return string(b)
 }
 
-func write(t *testing.T, name, text string) {
+func writeFile(t *testing.T, name, text string) {
 	t.Helper()
 	require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
 }
@@ -68,14 +67,14 @@ func write(t *testing.T, name, text string) {
 func TestFilesFormat(t *testing.T) {
 	dir, cwd := t.TempDir(), t.TempDir()
 	before := time.Now()
-	store := files(t, session.FilesConfig{Dir: dir, CWD: cwd})
-	id := conversation(t, store, "one <b>", "two")
-	name := fileOf(t, dir, id)
+	store := newFiles(t, session.FilesConfig{Dir: dir, CWD: cwd})
+	id := createSession(t, store, "one <b>", "two")
+	name := transcriptPath(t, dir, id)
 	rel, err := filepath.Rel(dir, name)
 	require.NoError(t, err)
 	require.Regexp(t, `^sessions.[0-9a-f]{32}.a.[0-9a-f-]{36}\.jsonl$`, rel)
 
-	lines := strings.SplitAfter(read(t, name), "\n")
+	lines := strings.SplitAfter(readFile(t, name), "\n")
 	require.Len(t, lines, 4)
 	var header struct {
 		Format, ID, Agent, CWD string
@@ -98,34 +97,34 @@ func TestFilesFormat(t *testing.T) {
 	}, lines[1:])
 }
 
-func TestFilesOutliveTheStore(t *testing.T) {
+func TestFilesAreStoredByWorkingDirectory(t *testing.T) {
 	dir, cwd := t.TempDir(), t.TempDir()
-	id := conversation(t, files(t, session.FilesConfig{Dir: dir, CWD: cwd}), "one")
+	id := createSession(t, newFiles(t, session.FilesConfig{Dir: dir, CWD: cwd}), "one")
 	link := filepath.Join(t.TempDir(), "link")
 	require.NoError(t, os.Symlink(cwd, link))
 	for name, row := range map[string]struct {
 		cwd   string
 		known bool
 	}{
-		"the same directory":             {cwd, true},
-		"the same one by another path":   {filepath.Join(cwd, "x", ".."), true},
-		"the same one by a link":         {link, true},
-		"another directory knows it not": {t.TempDir(), false},
+		"the same directory":           {cwd, true},
+		"the same one by another path": {filepath.Join(cwd, "x", ".."), true},
+		"the same one by a link":       {link, true},
+		"another directory":            {t.TempDir(), false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := open(t, files(t, session.FilesConfig{Dir: dir, CWD: row.cwd}), "a", id)
+			s := open(t, newFiles(t, session.FilesConfig{Dir: dir, CWD: row.cwd}), "a", id)
 			require.Equal(t, row.known, s.Resumed())
 			require.NoError(t, s.Close())
 		})
 	}
 }
 
-// A name alone makes no session: file systems may take two names for one, "ID" and "id".
-func TestFilesKnowASessionByItsHeader(t *testing.T) {
+// Two file names can be equivalent in a file system, such as "ID" and "id".
+func TestFilesIdentifyASessionByItsHeader(t *testing.T) {
 	dir := t.TempDir()
-	store := files(t, session.FilesConfig{Dir: dir})
-	id := conversation(t, store, "one")
-	file := fileOf(t, dir, id)
+	store := newFiles(t, session.FilesConfig{Dir: dir})
+	id := createSession(t, store, "one")
+	file := transcriptPath(t, dir, id)
 	other := filepath.Join(filepath.Dir(filepath.Dir(file)), "b")
 	require.NoError(t, os.Mkdir(other, 0o700))
 	for name, row := range map[string]struct{ dir, agent, id string }{
@@ -133,7 +132,7 @@ func TestFilesKnowASessionByItsHeader(t *testing.T) {
 		"of another id":    {filepath.Dir(file), "a", "another"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			write(t, filepath.Join(row.dir, row.id+".jsonl"), read(t, file))
+			writeFile(t, filepath.Join(row.dir, row.id+".jsonl"), readFile(t, file))
 			s := open(t, store, row.agent, row.id)
 			require.False(t, s.Resumed())
 			require.NoError(t, s.Close())
@@ -142,20 +141,20 @@ func TestFilesKnowASessionByItsHeader(t *testing.T) {
 	}
 }
 
-func TestFilesLeaveNothingOfWhatWasNotSaid(t *testing.T) {
+func TestFilesDoNotStoreEmptySessions(t *testing.T) {
 	dir := t.TempDir()
-	store := files(t, session.FilesConfig{Dir: dir})
-	require.Empty(t, leftBehind(t, store, dir))
+	store := newFiles(t, session.FilesConfig{Dir: dir})
+	require.Empty(t, transcripts(t, store, dir))
 	s := open(t, store, "a", "")
-	require.Error(t, s.Append(t.Context(), model.Message{Content: []model.Block{{Input: []byte("{")}}}), "no JSON")
+	require.Error(t, s.Append(t.Context(), model.Message{Content: []model.Block{{Input: []byte("{")}}}), "invalid JSON")
 	require.NoError(t, s.Close())
-	require.Empty(t, leftBehind(t, store, dir))
+	require.Empty(t, transcripts(t, store, dir))
 }
 
-// leftBehind has a session in which nothing is said, and returns all transcripts.
-func leftBehind(t *testing.T, store session.Store, dir string) []string {
+// transcripts opens and closes an empty session, and returns all files of the store.
+func transcripts(t *testing.T, store session.Store, dir string) []string {
 	t.Helper()
-	conversation(t, store)
+	createSession(t, store)
 	all, err := filepath.Glob(filepath.Join(dir, "sessions", "*", "*", "*"))
 	require.NoError(t, err)
 	return all
@@ -167,60 +166,60 @@ func TestFilesAfterACrash(t *testing.T) {
 		tail string
 		want []string
 	}{
-		"half a message":         {message[:20], []string{"zero", "one"}},
-		"one byte":               {"{", []string{"zero", "one"}},
-		"zeros":                  {strings.Repeat("\x00", 5000), []string{"zero", "one"}},
-		"a long half":            {message[:50] + strings.Repeat("x", 1<<20), []string{"zero", "one"}},
-		"all but the line's end": {message, []string{"zero", "one", "two"}}, // nothing of it is missing
-		"all":                    {message + "\n", []string{"zero", "one", "two"}},
-		"all and half of one":    {message + "\n" + message[:1], []string{"zero", "one", "two"}},
+		"half a message":       {message[:20], []string{"zero", "one"}},
+		"one byte":             {"{", []string{"zero", "one"}},
+		"zeros":                {strings.Repeat("\x00", 5000), []string{"zero", "one"}},
+		"a long half":          {message[:50] + strings.Repeat("x", 1<<20), []string{"zero", "one"}},
+		"all but the line end": {message, []string{"zero", "one", "two"}}, // the message is complete
+		"all":                  {message + "\n", []string{"zero", "one", "two"}},
+		"all and half of one":  {message + "\n" + message[:1], []string{"zero", "one", "two"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var log bytes.Buffer
 			dir := t.TempDir()
-			store := files(t, session.FilesConfig{Dir: dir, Logger: slog.New(slog.NewTextHandler(&log, nil))})
-			id := conversation(t, store, "zero", "one")
-			file := fileOf(t, dir, id)
-			write(t, file, read(t, file)+row.tail)
+			store := newFiles(t, session.FilesConfig{Dir: dir, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+			id := createSession(t, store, "zero", "one")
+			file := transcriptPath(t, dir, id)
+			writeFile(t, file, readFile(t, file)+row.tail)
 
 			s := open(t, store, "a", id)
 			require.True(t, s.Resumed())
 			require.Equal(t, row.want, texts(s))
 			require.Equal(t, len(row.want) == 2 || strings.HasSuffix(row.tail, "\n{"), strings.Contains(log.String(), "cut off"))
-			say(t, s, "three")
-			say(t, s, "four")
+			appendText(t, s, "three")
+			appendText(t, s, "four")
 			require.NoError(t, s.Close())
 
 			s = open(t, store, "a", id)
 			require.Equal(t, append(row.want, "three", "four"), texts(s))
 			require.NoError(t, s.Close())
-			all := read(t, file)
-			require.Equal(t, len(row.want)+3, strings.Count(all, "\n"), "nothing else stands there")
+			all := readFile(t, file)
+			require.Equal(t, len(row.want)+3, strings.Count(all, "\n"), "the file has no other lines")
 			require.True(t, strings.HasSuffix(all, "\n"))
 		})
 	}
 }
 
-// A file without one whole message is what a crash in the middle of the first one leaves.
+// A crash during the first append leaves a file without a complete message.
 func TestFilesAfterACrashInTheFirstMessage(t *testing.T) {
 	dir := t.TempDir()
-	store := files(t, session.FilesConfig{Dir: dir})
-	id := conversation(t, store, "one")
-	file := fileOf(t, dir, id)
-	all := read(t, file)
+	store := newFiles(t, session.FilesConfig{Dir: dir})
+	id := createSession(t, store, "one")
+	file := transcriptPath(t, dir, id)
+	all := readFile(t, file)
 	header := strings.IndexByte(all, '\n') + 1
 	for _, n := range []int{0, 1, header - 1, header, header + 1, len(all) - 2} {
-		write(t, file, all[:n])
+		writeFile(t, file, all[:n])
 		s := open(t, store, "a", id)
 		require.False(t, s.Resumed(), "%d bytes", n)
 		require.NotEqual(t, id, s.ID())
 		require.NoError(t, s.Close())
-		require.Equal(t, all[:n], read(t, file))
+		require.Equal(t, all[:n], readFile(t, file))
 	}
 }
 
-func TestFilesThatCannotBeRead(t *testing.T) {
-	swap := func(old, text string) func(string) string {
+func TestFilesRejectDamagedTranscripts(t *testing.T) {
+	replace := func(old, text string) func(string) string {
 		return func(s string) string { return strings.Replace(s, old, text, 1) }
 	}
 	message := `{"role":"user","content":[{"type":"text","text":"two"}]}`
@@ -229,84 +228,84 @@ func TestFilesThatCannotBeRead(t *testing.T) {
 		want   error
 		line   string
 	}{
-		"garbage in the middle":    {swap(message, "\x00\xff garbage"), session.ErrDamaged, "line 3"},
-		"half a line":              {swap(message, message[:30]), session.ErrDamaged, "line 3"},
-		"an empty line":            {swap(message, ""), session.ErrDamaged, "line 3"},
-		"a line that says nothing": {swap(message, "{}"), session.ErrDamaged, "line 3"},
-		"a line of another kind":   {swap(message, "[1]"), session.ErrDamaged, "line 3"},
+		"garbage in the middle":    {replace(message, "\x00\xff garbage"), session.ErrDamaged, "line 3"},
+		"half a line":              {replace(message, message[:30]), session.ErrDamaged, "line 3"},
+		"an empty line":            {replace(message, ""), session.ErrDamaged, "line 3"},
+		"an empty object":          {replace(message, "{}"), session.ErrDamaged, "line 3"},
+		"an array":                 {replace(message, "[1]"), session.ErrDamaged, "line 3"},
 		"garbage as the last line": {func(s string) string { return s + "garbage\n" }, session.ErrDamaged, "line 5"},
-		"another role":             {swap(`"role":"user"`, `"role":"system"`), session.ErrDamaged, "line 2"},
+		"another role":             {replace(`"role":"user"`, `"role":"system"`), session.ErrDamaged, "line 2"},
 		"another file":             {func(string) string { return "# Notes\n\ntext\n" }, session.ErrDamaged, "line 1"},
-		"another JSON file":        {swap("agenthost session", "other"), session.ErrDamaged, "line 1"},
-		"no version":               {swap(`"version":1,`, ""), session.ErrDamaged, "line 1"},
-		"a field of another type":  {swap(`"created":"`, `"created":"x`), session.ErrDamaged, "line 1"},
-		"a newer version":          {swap(`"version":1,"id":`, `"version":2,"id":7,"ids":`), session.ErrNewer, "line 1"},
+		"another JSON file":        {replace("agenthost session", "other"), session.ErrDamaged, "line 1"},
+		"no version":               {replace(`"version":1,`, ""), session.ErrDamaged, "line 1"},
+		"a field of another type":  {replace(`"created":"`, `"created":"x`), session.ErrDamaged, "line 1"},
+		"a newer version":          {replace(`"version":1,"id":`, `"version":2,"id":7,"ids":`), session.ErrNewer, "line 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			store := files(t, session.FilesConfig{Dir: dir})
-			id := conversation(t, store, "one", "two", "three")
-			file := fileOf(t, dir, id)
-			was := read(t, file)
-			changed := row.change(was)
-			require.NotEqual(t, was, changed)
-			write(t, file, changed)
-			for range 2 { // and it is free in between
+			store := newFiles(t, session.FilesConfig{Dir: dir})
+			id := createSession(t, store, "one", "two", "three")
+			file := transcriptPath(t, dir, id)
+			original := readFile(t, file)
+			changed := row.change(original)
+			require.NotEqual(t, original, changed)
+			writeFile(t, file, changed)
+			for range 2 { // the first failure releases the session
 				_, err := store.Open(t.Context(), "a", id)
 				require.ErrorIs(t, err, row.want)
 				require.ErrorContains(t, err, id)
 				require.ErrorContains(t, err, row.line+":")
 			}
-			require.Equal(t, changed, read(t, file), "nothing of it is lost")
-			write(t, file, was)
-			require.Equal(t, []string{"one", "two", "three"}, texts(open(t, store, "a", id)), "put right by hand")
+			require.Equal(t, changed, readFile(t, file), "the file is unchanged")
+			writeFile(t, file, original)
+			require.Equal(t, []string{"one", "two", "three"}, texts(open(t, store, "a", id)), "after a manual repair")
 		})
 	}
 }
 
-func TestFilesBoundALine(t *testing.T) {
+func TestFilesLimitLines(t *testing.T) {
 	dir := t.TempDir()
-	store := files(t, session.FilesConfig{Dir: dir})
-	id := conversation(t, store, "one")
+	store := newFiles(t, session.FilesConfig{Dir: dir})
+	id := createSession(t, store, "one")
 	s := open(t, store, "a", id)
 	err := s.Append(t.Context(), model.UserText(strings.Repeat("\x01", 23<<20))) // six bytes each
-	require.ErrorContains(t, err, "over the limit")
-	err = s.Compact(t.Context(), said("summary", strings.Repeat("\x01", 23<<20)))
+	require.ErrorContains(t, err, "exceed the limit")
+	err = s.Compact(t.Context(), userMessages("summary", strings.Repeat("\x01", 23<<20)))
 	require.ErrorContains(t, err, "message 2: ")
-	require.ErrorContains(t, err, "over the limit")
-	say(t, s, "two")
+	require.ErrorContains(t, err, "exceed the limit")
+	appendText(t, s, "two")
 	require.NoError(t, s.Close())
 	require.Equal(t, []string{"one", "two"}, texts(open(t, store, "a", id)))
 
-	id = conversation(t, store, "one")
-	require.NoError(t, os.Truncate(fileOf(t, dir, id), 8<<30)) // takes no room on the disk
+	id = createSession(t, store, "one")
+	require.NoError(t, os.Truncate(transcriptPath(t, dir, id), 8<<30)) // a sparse file
 	_, err = store.Open(t.Context(), "a", id)
 	require.ErrorIs(t, err, session.ErrDamaged)
 	require.ErrorContains(t, err, "longer than")
 }
 
-func TestFilesTakeTheLargestAnswer(t *testing.T) {
-	store := files(t, session.FilesConfig{})
-	text := strings.Repeat("\n", 1<<20) + strings.Repeat("x", model.MaxAnswerBytes-1<<20)
-	id := conversation(t, store, text)
+func TestFilesAcceptTheLargestResponse(t *testing.T) {
+	store := newFiles(t, session.FilesConfig{})
+	text := strings.Repeat("\n", 1<<20) + strings.Repeat("x", model.MaxResponseBytes-1<<20)
+	id := createSession(t, store, text)
 	s := open(t, store, "a", id)
-	same := s.Messages()[0].Text() == text // 64 MiB make no good diff
+	same := s.Messages()[0].Text() == text // a diff of 64 MiB is unreadable
 	require.True(t, same)
 	require.NoError(t, s.Close())
 }
 
-func TestNewFilesRefuses(t *testing.T) {
+func TestNewFilesErrors(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
-	write(t, file, "")
+	writeFile(t, file, "")
 	for name, row := range map[string]struct {
 		cfg  session.FilesConfig
 		want string
 	}{
-		"no state directory":          {session.FilesConfig{CWD: t.TempDir()}, "no state directory"},
-		"no working directory":        {session.FilesConfig{Dir: t.TempDir()}, "no working directory"},
-		"one that is missing":         {session.FilesConfig{Dir: t.TempDir(), CWD: filepath.Join(file, "x")}, "find working directory"},
-		"a file as state directory":   {session.FilesConfig{Dir: file, CWD: t.TempDir()}, "file"},
-		"an end before the beginning": {session.FilesConfig{Dir: t.TempDir(), CWD: t.TempDir(), TTL: -1}, "negative"},
+		"no state directory":        {session.FilesConfig{CWD: t.TempDir()}, "no state directory"},
+		"no working directory":      {session.FilesConfig{Dir: t.TempDir()}, "no working directory"},
+		"one that is missing":       {session.FilesConfig{Dir: t.TempDir(), CWD: filepath.Join(file, "x")}, "find working directory"},
+		"a file as state directory": {session.FilesConfig{Dir: file, CWD: t.TempDir()}, "file"},
+		"a negative TTL":            {session.FilesConfig{Dir: t.TempDir(), CWD: t.TempDir(), TTL: -1}, "negative"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := session.NewFiles(row.cfg)
@@ -316,8 +315,8 @@ func TestNewFilesRefuses(t *testing.T) {
 	}
 }
 
-func TestFilesRefuseAgents(t *testing.T) {
-	store := files(t, session.FilesConfig{})
+func TestFilesRejectInvalidAgentIDs(t *testing.T) {
+	store := newFiles(t, session.FilesConfig{})
 	for _, agent := range []string{"", ".", "..", "../a", "a/b", "A", "a--b", "-a", "a-", "a.b", "a\n", strings.Repeat("a", 64)} {
 		_, err := store.Open(t.Context(), agent, "")
 		require.ErrorContains(t, err, "open session: ", "%q", agent)

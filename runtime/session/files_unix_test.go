@@ -21,11 +21,11 @@ import (
 )
 
 func TestFilesArePrivate(t *testing.T) {
-	old := syscall.Umask(0)
-	defer syscall.Umask(old)
+	umask := syscall.Umask(0)
+	defer syscall.Umask(umask)
 	dir := filepath.Join(t.TempDir(), "a", "state")
-	store := files(t, session.FilesConfig{Dir: dir})
-	conversation(t, store, "one")
+	store := newFiles(t, session.FilesConfig{Dir: dir})
+	createSession(t, store, "one")
 	n := 0
 	require.NoError(t, filepath.WalkDir(filepath.Dir(dir), func(path string, d fs.DirEntry, err error) error {
 		require.NoError(t, err)
@@ -42,7 +42,7 @@ func TestFilesArePrivate(t *testing.T) {
 	require.Equal(t, 6, n)
 }
 
-func TestNoLinkLeadsOut(t *testing.T) {
+func TestLinksAreRejected(t *testing.T) {
 	outside := t.TempDir()
 	for name, plant := range map[string]func(t *testing.T, file string) error{
 		"a file": func(t *testing.T, file string) error {
@@ -70,22 +70,22 @@ func TestNoLinkLeadsOut(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			store := files(t, session.FilesConfig{Dir: dir})
-			id := conversation(t, store, "one")
-			file := fileOf(t, dir, id)
+			store := newFiles(t, session.FilesConfig{Dir: dir})
+			id := createSession(t, store, "one")
+			file := transcriptPath(t, dir, id)
 			require.NoError(t, plant(t, file))
-			require.Contains(t, read(t, file), "one", "it would work without the guard")
+			require.Contains(t, readFile(t, file), "one", "the link can be followed")
 			_, err := store.Open(t.Context(), "a", id)
 			require.ErrorContains(t, err, "open session "+id)
 		})
 	}
 }
 
-func TestFilesNeverWaitForAFIFO(t *testing.T) {
+func TestFilesDoNotBlockOnAFIFO(t *testing.T) {
 	dir := t.TempDir()
-	store := files(t, session.FilesConfig{Dir: dir})
-	id := conversation(t, store, "one")
-	file := fileOf(t, dir, id)
+	store := newFiles(t, session.FilesConfig{Dir: dir})
+	id := createSession(t, store, "one")
+	file := transcriptPath(t, dir, id)
 	require.NoError(t, os.Remove(file))
 	require.NoError(t, syscall.Mkfifo(file, 0o600))
 	_, err := store.Open(t.Context(), "a", id)
@@ -94,11 +94,11 @@ func TestFilesNeverWaitForAFIFO(t *testing.T) {
 
 func TestAFullDisk(t *testing.T) {
 	dir, cwd := t.TempDir(), t.TempDir()
-	store := files(t, session.FilesConfig{Dir: dir, CWD: cwd})
-	id := conversation(t, store, "one")
-	p := start(t, "fill", dir, cwd, id)
-	require.Equal(t, "done", p.line(t))
-	for name, want := range map[string][]string{id: {"one", "two", "three"}, p.line(t): {"first"}} {
+	store := newFiles(t, session.FilesConfig{Dir: dir, CWD: cwd})
+	id := createSession(t, store, "one")
+	p := startChild(t, "fill", dir, cwd, id)
+	require.Equal(t, "done", p.readLine(t))
+	for name, want := range map[string][]string{id: {"one", "two", "three"}, p.readLine(t): {"first"}} {
 		s := open(t, store, "a", name)
 		require.True(t, s.Resumed())
 		require.Equal(t, want, texts(s))
@@ -106,15 +106,14 @@ func TestAFullDisk(t *testing.T) {
 	}
 }
 
-// fill lets files grow to some size and no further, which the file system tells in the middle of
-// a write, just as when the disk is full.
-func fill(store *session.Files, s session.Session) error {
+// fillDisk limits the size of files, so that writes fail half way as on a full disk.
+func fillDisk(store *session.Files, s session.Session) error {
 	ctx, long := context.Background(), model.UserText(strings.Repeat("x", 2<<20))
 	if err := s.Append(ctx, model.UserText("two")); err != nil {
 		return err
 	}
-	for _, most := range []uint64{0, 200, 1000, 10_000, 1_000_000} {
-		if err := refused(s, most, long); err != nil {
+	for _, limit := range []uint64{0, 200, 1000, 10_000, 1_000_000} {
+		if err := checkRejected(s, limit, long); err != nil {
 			return err
 		}
 	}
@@ -125,14 +124,14 @@ func fill(store *session.Files, s session.Session) error {
 	if err != nil {
 		return err
 	}
-	for _, most := range []uint64{0, 10, 100, 1000} {
-		if err := refused(first, most, long); err != nil {
+	for _, limit := range []uint64{0, 10, 100, 1000} {
+		if err := checkRejected(first, limit, long); err != nil {
 			return err
 		}
 	}
 	left, err := filepath.Glob(filepath.Join(os.Getenv("SESSION_TEST_DIR"), "sessions", "*", "a", first.ID()+"*"))
 	if err != nil || len(left) > 0 {
-		return fmt.Errorf("left behind: %q, %w", left, err)
+		return fmt.Errorf("unexpected files: %q, %w", left, err)
 	}
 	if err := errors.Join(first.Append(ctx, model.UserText("first")), first.Close()); err != nil {
 		return err
@@ -142,31 +141,32 @@ func fill(store *session.Files, s session.Session) error {
 	return nil
 }
 
-// refused reports an error unless the append fails and leaves the session as it was.
-func refused(s session.Session, most uint64, m model.Message) error {
-	var was syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &was); err != nil {
+// checkRejected returns an error unless Append and Compact fail and leave the session unchanged
+// when files are limited to this size.
+func checkRejected(s session.Session, limit uint64, m model.Message) error {
+	var original syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &original); err != nil {
 		return err
 	}
 	before := len(s.Messages())
-	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: most, Max: was.Max}); err != nil {
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: limit, Max: original.Max}); err != nil {
 		return err
 	}
 	err := s.Append(context.Background(), m)
 	if err2 := s.Compact(context.Background(), []model.Message{m}); !errors.Is(err2, syscall.EFBIG) {
-		return fmt.Errorf("files of at most %d bytes: compaction: %w", most, err2)
+		return fmt.Errorf("files of at most %d bytes: compaction: %w", limit, err2)
 	}
-	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &was); err != nil {
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &original); err != nil {
 		return err
 	}
 	if !errors.Is(err, syscall.EFBIG) || len(s.Messages()) != before {
-		return fmt.Errorf("files of at most %d bytes: %d messages, %w", most, len(s.Messages()), err)
+		return fmt.Errorf("files of at most %d bytes: %d messages, %w", limit, len(s.Messages()), err)
 	}
 	all, err := filepath.Glob(filepath.Join(os.Getenv("SESSION_TEST_DIR"), "sessions", "*", "a", s.ID()+".jsonl"))
 	for _, name := range all {
 		var b []byte
 		if b, err = os.ReadFile(name); err == nil && bytes.Count(b, []byte{'\n'}) != before+1 || !bytes.HasSuffix(b, []byte{'\n'}) {
-			err = fmt.Errorf("files of at most %d bytes: half of a message is left", most)
+			err = fmt.Errorf("files of at most %d bytes: part of a message is left", limit)
 		}
 	}
 	return err

@@ -11,8 +11,8 @@ import (
 	"github.com/seed93082962/agenthost/runtime/session"
 )
 
-// FuzzTranscript puts anything into a transcript, after its header or in its place. Opening it
-// must change no byte, and an append must keep every whole line that was there.
+// FuzzTranscript opens a transcript with arbitrary content, with or without a valid beginning. Open
+// must not change the file, and Append must not change any complete line.
 func FuzzTranscript(f *testing.F) {
 	message := `{"role":"user","content":[{"type":"text","text":"two"}]}`
 	for _, tail := range []string{
@@ -27,19 +27,19 @@ func FuzzTranscript(f *testing.F) {
 	f.Add([]byte(`{"format":"agenthost session","version":9}`+"\n"), true)
 
 	dir, cwd := f.TempDir(), f.TempDir()
-	store := files(f, session.FilesConfig{Dir: dir, CWD: cwd})
-	f.Fuzz(func(t *testing.T, tail []byte, whole bool) {
-		id := conversation(t, store, "one")
-		name := fileOf(t, dir, id)
+	store := newFiles(f, session.FilesConfig{Dir: dir, CWD: cwd})
+	f.Fuzz(func(t *testing.T, tail []byte, replace bool) {
+		id := createSession(t, store, "one")
+		name := transcriptPath(t, dir, id)
 		defer func() { require.NoError(t, os.Remove(name)) }()
-		was := tail
-		if !whole {
-			was = append([]byte(read(t, name)), tail...)
+		content := tail
+		if !replace {
+			content = append([]byte(readFile(t, name)), tail...)
 		}
-		require.NoError(t, os.WriteFile(name, was, 0o600))
+		require.NoError(t, os.WriteFile(name, content, 0o600))
 
 		s, err := store.Open(t.Context(), "a", id)
-		require.Equal(t, string(was), read(t, name))
+		require.Equal(t, string(content), readFile(t, name))
 		if err != nil {
 			require.True(t, errors.Is(err, session.ErrDamaged) || errors.Is(err, session.ErrNewer), "%v", err)
 			return
@@ -49,10 +49,10 @@ func FuzzTranscript(f *testing.F) {
 			return
 		}
 		before := s.Messages()
-		say(t, s, "last")
+		appendText(t, s, "last")
 		require.NoError(t, s.Close())
-		lines := was[:bytes.LastIndexByte(was, '\n')+1]
-		require.True(t, bytes.HasPrefix([]byte(read(t, name)), lines))
+		lines := content[:bytes.LastIndexByte(content, '\n')+1]
+		require.True(t, bytes.HasPrefix([]byte(readFile(t, name)), lines))
 
 		s = open(t, store, "a", id)
 		require.Len(t, s.Messages(), len(before)+1)

@@ -6,7 +6,7 @@ import "os"
 
 const openFlags = 0
 
-// Nothing here holds across processes: what one process does is kept apart by Files.held alone.
+// This system has no lock across processes: Files.inUse separates only the runs of one Files.
 
 func lock(*os.File) error { return nil }
 

@@ -8,10 +8,10 @@ import (
 	"syscall"
 )
 
-// openFlags keep an open from waiting for what should be a file and is a FIFO.
+// openFlags prevents open from blocking on a FIFO.
 const openFlags = syscall.O_NONBLOCK
 
-// lock answers ErrBusy if another open file, of this process or another one, holds the lock.
+// lock returns ErrBusy if another open file, of this or another process, has the lock.
 func lock(f *os.File) error {
 	err := flock(f, syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {

@@ -10,7 +10,7 @@ import (
 
 const openFlags = 0
 
-// Of winbase.h and winerror.h.
+// Constants of winbase.h and winerror.h.
 const (
 	lockFileExclusive       = 2
 	lockFileFailImmediately = 1
@@ -24,7 +24,7 @@ var (
 	unlockFileEx = kernel32.NewProc("UnlockFileEx")
 )
 
-// lock answers ErrBusy if another open file, of this process or another one, holds the lock.
+// lock returns ErrBusy if another open file, of this or another process, has the lock.
 func lock(f *os.File) error {
 	err := control(f, func(handle uintptr, at *syscall.Overlapped) (uintptr, error) {
 		ok, _, err := lockFileEx.Call(handle, lockFileExclusive|lockFileFailImmediately, 0, 1, 0, uintptr(unsafe.Pointer(at)))
@@ -47,8 +47,8 @@ func unlock(f *os.File) error {
 	return os.NewSyscallError("UnlockFileEx", err)
 }
 
-// control calls a function on the last byte that a file can have. A lock on Windows keeps others
-// from reading what it covers, and so covers nothing here.
+// control locks or unlocks the byte at the largest file offset. A lock on Windows prevents others
+// from reading the locked range, so the range must not contain data.
 func control(f *os.File, call func(handle uintptr, at *syscall.Overlapped) (uintptr, error)) error {
 	conn, err := f.SyscallConn()
 	if err != nil {

@@ -7,10 +7,10 @@ import (
 	"go.uber.org/goleak"
 )
 
-// TestMain makes this program the child of some of its own tests.
+// TestMain runs child processes of the tests.
 func TestMain(m *testing.M) {
 	if job := os.Getenv("SESSION_TEST_CHILD"); job != "" {
-		os.Exit(child(job))
+		os.Exit(runChild(job))
 	}
 	goleak.VerifyTestMain(m)
 }

@@ -12,136 +12,141 @@ import (
 	"github.com/seed93082962/agenthost/runtime/model"
 )
 
-// MemoryConfig of a [Memory] store. Its zero value is ready for use.
+// MemoryConfig configures a [Memory] store. Its zero value is ready for use.
 type MemoryConfig struct {
-	// TTL is how long a session is kept after its last use. Defaults to 720 h.
+	// TTL is the time for which a session is stored after its last use. Defaults to 720 h.
 	TTL time.Duration
-	// MaxBytes bounds the text that all sessions hold together; the ones that were not used
-	// for the longest time go first, those in use never. Defaults to 256 MiB.
+	// MaxBytes limits the text of all sessions together. The least recently used sessions are
+	// evicted first, open sessions never. Defaults to 256 MiB.
 	MaxBytes int64
 }
 
-// Memory is a Store that lives as long as the process.
+// Memory is a Store in the memory of the process.
 type Memory struct {
 	cfg MemoryConfig
 
-	mu       sync.Mutex // guards all below, and busy and used of every session
-	sessions map[key]*stored
-	idle     *list.List // *stored that nobody holds, the one used last in front
+	mu       sync.Mutex // guards all fields below, and bytes, lastUsed and idle of every entry
+	sessions map[key]*entry
+	idle     *list.List // of *entry: sessions that are not open, the most recently used first
 	bytes    int64
 }
 
 type key struct{ agent, id string }
 
-type stored struct {
+// entry is a session of a Memory store.
+type entry struct {
 	key      key
 	messages []model.Message
 	bytes    int64
-	used     time.Time
-	place    *list.Element // in Memory.idle, nil while a run holds it
+	lastUsed time.Time
+	idle     *list.Element // in Memory.idle, nil while the session is open
 }
 
 var _ Store = (*Memory)(nil)
 
-// overhead is what a session is counted for beside its text: its place in map and list.
+// overhead is the estimated size, in bytes, of a session or a content block without its text.
 const overhead = 512
 
-// NewMemory makes an empty store.
+// NewMemory returns an empty store.
 func NewMemory(cfg MemoryConfig) *Memory {
 	cfg.TTL = cmp.Or(cfg.TTL, 720*time.Hour)
 	cfg.MaxBytes = cmp.Or(cfg.MaxBytes, 256<<20)
-	return &Memory{cfg: cfg, sessions: map[key]*stored{}, idle: list.New()}
+	return &Memory{cfg: cfg, sessions: map[key]*entry{}, idle: list.New()}
 }
 
 // Open implements [Store].
 func (m *Memory) Open(_ context.Context, agentID, id string) (Session, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.sweep()
-	if s, ok := m.sessions[key{agentID, id}]; ok && id != "" {
-		if s.place == nil {
+	m.evict()
+	if e, ok := m.sessions[key{agentID, id}]; ok && id != "" {
+		if e.idle == nil {
 			return nil, ErrBusy
 		}
-		m.idle.Remove(s.place)
-		s.place = nil
-		return &held{store: m, s: s, resumed: true}, nil
+		m.idle.Remove(e.idle)
+		e.idle = nil
+		return &memorySession{store: m, entry: e, resumed: true}, nil
 	}
-	s := &stored{key: key{agentID, ids.New()}, bytes: overhead}
-	m.sessions[s.key] = s
-	m.bytes += s.bytes
-	return &held{store: m, s: s}, nil
+	e := &entry{key: key{agentID, ids.New()}, bytes: overhead}
+	m.sessions[e.key] = e
+	m.bytes += e.bytes
+	return &memorySession{store: m, entry: e}, nil
 }
 
-// sweep lets go of what is too old or too much. The caller holds mu.
-func (m *Memory) sweep() {
-	for e := m.idle.Back(); e != nil; e = m.idle.Back() {
-		s := e.Value.(*stored)
-		if m.bytes <= m.cfg.MaxBytes && time.Since(s.used) < m.cfg.TTL {
+// evict removes the expired sessions, and then the least recently used ones until the store is
+// within MaxBytes. The caller holds mu.
+func (m *Memory) evict() {
+	for last := m.idle.Back(); last != nil; last = m.idle.Back() {
+		e := last.Value.(*entry)
+		if m.bytes <= m.cfg.MaxBytes && time.Since(e.lastUsed) < m.cfg.TTL {
 			return
 		}
-		m.idle.Remove(e)
-		delete(m.sessions, s.key)
-		m.bytes -= s.bytes
+		m.idle.Remove(last)
+		delete(m.sessions, e.key)
+		m.bytes -= e.bytes
 	}
 }
 
-// held is a session in the hands of a run.
-type held struct {
+// memorySession is an open session of a Memory store.
+type memorySession struct {
 	store   *Memory
-	s       *stored
+	entry   *entry
 	resumed bool
 }
 
-func (h *held) ID() string    { return h.s.key.id }
-func (h *held) Resumed() bool { return h.resumed }
+func (s *memorySession) ID() string    { return s.entry.key.id }
+func (s *memorySession) Resumed() bool { return s.resumed }
 
-func (h *held) Messages() []model.Message { return slices.Clip(h.s.messages) }
+func (s *memorySession) Messages() []model.Message { return slices.Clip(s.entry.messages) }
 
-func (h *held) Append(_ context.Context, msg model.Message) error {
-	h.s.messages = append(h.s.messages, msg)
-	h.count(sizeOf(&msg))
+func (s *memorySession) Append(_ context.Context, m model.Message) error {
+	s.entry.messages = append(s.entry.messages, m)
+	s.addBytes(sizeOf(&m))
 	return nil
 }
 
-func (h *held) Compact(_ context.Context, messages []model.Message) error {
+func (s *memorySession) Compact(_ context.Context, messages []model.Message) error {
 	size := int64(overhead)
 	for i := range messages {
 		size += sizeOf(&messages[i])
 	}
-	h.s.messages = slices.Clone(messages)
-	h.count(size - h.s.bytes)
+	s.entry.messages = slices.Clone(messages)
+	s.addBytes(size - s.entry.bytes)
 	return nil
 }
 
-// count adds to what the session is counted for.
-func (h *held) count(bytes int64) {
-	h.store.mu.Lock()
-	defer h.store.mu.Unlock()
-	h.s.bytes += bytes
-	h.store.bytes += bytes
+// addBytes adds n, which may be negative, to the sizes of the session and of the store.
+func (s *memorySession) addBytes(n int64) {
+	s.store.mu.Lock()
+	defer s.store.mu.Unlock()
+	s.entry.bytes += n
+	s.store.bytes += n
 }
 
 func sizeOf(m *model.Message) int64 {
 	size := int64(0)
 	for i := range m.Content {
 		b := &m.Content[i]
-		size += int64(len(b.Text)+len(b.Signature)+len(b.Data)+len(b.ID)+len(b.Name)+len(b.Input)+len(b.BadInput)) + overhead
+		size += int64(len(b.Text)+len(b.Signature)+len(b.Data)+len(b.Field)+len(b.Details)+
+			len(b.ID)+len(b.Name)+len(b.Input)+len(b.Extra)+len(b.BadInput)) + overhead
+		for j := range b.Images {
+			size += int64(len(b.Images[j].MediaType) + len(b.Images[j].Data))
+		}
 	}
 	return size
 }
 
-// Close puts the session back. A session in which nothing was said is not kept.
-func (h *held) Close() error {
-	m := h.store
+func (s *memorySession) Close() error {
+	m := s.store
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if len(h.s.messages) == 0 {
-		delete(m.sessions, h.s.key)
-		m.bytes -= h.s.bytes
+	if len(s.entry.messages) == 0 {
+		delete(m.sessions, s.entry.key)
+		m.bytes -= s.entry.bytes
 		return nil
 	}
-	h.s.used = time.Now()
-	h.s.place = m.idle.PushFront(h.s)
-	m.sweep()
+	s.entry.lastUsed = time.Now()
+	s.entry.idle = m.idle.PushFront(s.entry)
+	m.evict()
 	return nil
 }

@@ -1,6 +1,6 @@
-// Package session keeps conversations from run to run. A [Store] opens a session for one run
-// at a time; the run reads what was said and appends to it. [Memory] forgets with the process,
-// [Files] outlives it.
+// Package session stores conversations between runs. A [Store] opens a session for one run at a
+// time. The run reads the stored messages and appends new ones. [Memory] stores sessions in the
+// memory of the process, [Files] on disk.
 package session
 
 import (
@@ -11,41 +11,42 @@ import (
 	"github.com/seed93082962/agenthost/runtime/model"
 )
 
-// ErrBusy is what Open answers while another run holds the session.
+// ErrBusy is returned by Open if another run has the session open.
 var ErrBusy = errors.New("session is in use by another run")
 
-// Store keeps sessions. A session belongs to one agent: under another agent its id is unknown.
-// It is safe for concurrent use.
+// Store stores sessions. A session belongs to one agent and is unknown to all others. A Store is
+// safe for concurrent use.
 type Store interface {
-	// Open opens the session with that id for one run, or answers ErrBusy while another holds
-	// it. An empty or unknown id begins a new session under an id of the store's own making.
+	// Open opens a session for one run. It returns ErrBusy if another run has the session open.
+	// If the id is empty or unknown, Open creates a session with a new id.
 	Open(ctx context.Context, agentID, id string) (Session, error)
 }
 
-// Session is a session that is held by one run.
+// Session is an open session. It is used by one run and is not safe for concurrent use.
 type Session interface {
 	ID() string
 
-	// Resumed tells whether Open found the session.
+	// Resumed reports whether the session existed before Open.
 	Resumed() bool
 
-	// Messages returns what was said so far, oldest first. The caller does not change it.
+	// Messages returns the stored messages, oldest first. The caller must not modify them.
 	Messages() []model.Message
 
-	// Append adds one message. It is kept when Append has returned nil, whatever happens to
-	// the run.
+	// Append appends one message. The message is stored when Append returns nil, even if ctx is
+	// cancelled.
 	Append(ctx context.Context, m model.Message) error
 
-	// Compact puts messages in the place of all that was said so far: a summary, say, and what
-	// is kept word for word. It is kept when Compact has returned nil. After an error, and after
-	// a crash in the middle, what was there before is there still. It does not hold on to the
-	// slice; without messages the session is one in which nothing was said.
+	// Compact replaces all stored messages, for example by a summary and the most recent
+	// messages. The new messages are stored when Compact returns nil. After an error or a crash
+	// the previous messages are unchanged. Compact does not retain the slice. An empty slice
+	// leaves an empty session.
 	Compact(ctx context.Context, messages []model.Message) error
 
-	// Close gives the session free. Nothing of it is called afterwards.
+	// Close releases the session. No method may be called after Close. An empty session is not
+	// stored.
 	Close() error
 }
 
-// ValidID reports whether a caller may name a session so: ^[A-Za-z0-9._-]{1,128}$, but neither
-// "." nor "..".
+// ValidID reports whether a client may send id as a session id. It must match
+// ^[A-Za-z0-9._-]{1,128}$ and must be neither "." nor "..".
 func ValidID(id string) bool { return ids.Plain(id, 128) && id != "." && id != ".." }

@@ -23,7 +23,7 @@ func open(t *testing.T, store session.Store, agent, id string) session.Session {
 	return s
 }
 
-func say(t *testing.T, s session.Session, text string) {
+func appendText(t *testing.T, s session.Session, text string) {
 	t.Helper()
 	require.NoError(t, s.Append(t.Context(), model.UserText(text)))
 }
@@ -36,17 +36,17 @@ func texts(s session.Session) []string {
 	return all
 }
 
-// TestStore has both stores pass the suite that any other one may use.
+// TestStore runs the suite on both stores.
 func TestStore(t *testing.T) {
 	for name, store := range map[string]session.Store{
 		"memory": session.NewMemory(session.MemoryConfig{}),
-		"files":  files(t, session.FilesConfig{}),
+		"files":  newFiles(t, session.FilesConfig{}),
 	} {
 		t.Run(name, func(t *testing.T) { sessiontest.Test(t, store) })
 	}
 }
 
-// assertNoError is for goroutines, which must not end their test.
+// assertNoError is for goroutines, which must not call FailNow.
 func assertNoError(t *testing.T, err error) bool {
 	t.Helper()
 	if err != nil {
@@ -55,16 +55,16 @@ func assertNoError(t *testing.T, err error) bool {
 	return err == nil
 }
 
-func TestMemoryForgetsWhatIsOld(t *testing.T) {
+func TestMemoryExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := session.NewMemory(session.MemoryConfig{})
 		s := open(t, store, "a", "")
-		say(t, s, "one")
+		appendText(t, s, "one")
 		require.NoError(t, s.Close())
 		<-time.After(720*time.Hour - time.Second)
 		s = open(t, store, "a", s.ID())
 		require.True(t, s.Resumed())
-		<-time.After(1000 * time.Hour) // a session in use is not old
+		<-time.After(1000 * time.Hour) // an open session does not expire
 		require.NoError(t, s.Close())
 		<-time.After(720 * time.Hour)
 		require.False(t, open(t, store, "a", s.ID()).Resumed())
@@ -74,22 +74,22 @@ func TestMemoryForgetsWhatIsOld(t *testing.T) {
 func TestMemoryIsBounded(t *testing.T) {
 	store := session.NewMemory(session.MemoryConfig{MaxBytes: 10_000})
 	var all []string
-	held := open(t, store, "a", "")
-	say(t, held, strings.Repeat("x", 1000))
+	inUse := open(t, store, "a", "")
+	appendText(t, inUse, strings.Repeat("x", 1000))
 	for range 20 {
 		s := open(t, store, "a", "")
-		say(t, s, strings.Repeat("x", 1000))
+		appendText(t, s, strings.Repeat("x", 1000))
 		require.NoError(t, s.Close())
 		all = append(all, s.ID())
 	}
-	require.NoError(t, held.Close())
+	require.NoError(t, inUse.Close())
 	resumed := func(id string) bool {
 		s := open(t, store, "a", id)
 		defer func() { require.NoError(t, s.Close()) }()
 		return s.Resumed()
 	}
-	require.True(t, resumed(held.ID()), "what is in use stays")
-	require.True(t, resumed(all[19]), "so does what was used last")
+	require.True(t, resumed(inUse.ID()), "a session in use is not evicted")
+	require.True(t, resumed(all[19]), "the most recently used session")
 	require.False(t, resumed(all[0]))
 }
 
@@ -97,7 +97,8 @@ func TestMemoryCountsEverything(t *testing.T) {
 	long := strings.Repeat("x", 2000)
 	for name, b := range map[string]model.Block{
 		"text": {Text: long}, "signature": {Signature: long}, "data": {Data: long}, "id": {ID: long}, "name": {Name: long},
-		"input": {Input: []byte(long)}, "bad input": {BadInput: long},
+		"input": {Input: []byte(long)}, "bad input": {BadInput: long}, "field": {Field: long}, "details": {Details: []byte(long)},
+		"extra": {Extra: []byte(long)}, "image": {Images: []model.Image{{Data: []byte(long)}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			store := session.NewMemory(session.MemoryConfig{MaxBytes: 10_000})
@@ -113,12 +114,12 @@ func TestMemoryCountsEverything(t *testing.T) {
 	}
 }
 
-func TestMemoryForgetsEmptySessionsWhole(t *testing.T) {
+func TestMemoryDoesNotCountEmptySessions(t *testing.T) {
 	store := session.NewMemory(session.MemoryConfig{MaxBytes: 5000})
 	kept := open(t, store, "a", "")
-	say(t, kept, "one")
+	appendText(t, kept, "one")
 	require.NoError(t, kept.Close())
-	for range 100 { // in which nothing is said, so that they take no room
+	for range 100 { // empty sessions
 		require.NoError(t, open(t, store, "a", "").Close())
 	}
 	require.True(t, open(t, store, "a", kept.ID()).Resumed())

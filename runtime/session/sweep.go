@@ -11,67 +11,67 @@ import (
 )
 
 const (
-	// The work of one sweep, in files looked at, each for about 1.5 us: so that a start takes a
-	// few milliseconds, and opening a session hardly longer than without.
-	sweepAtStart = 1000
-	sweepAtOpen  = 64
+	// The budget of one sweep. Checking a file costs 1 and takes about 1.5 us, so that a start is
+	// delayed by a few milliseconds and the opening of a session hardly at all.
+	budgetAtStart = 1000
+	budgetAtOpen  = 64
 
-	// removal is how many looks it counts for to remove a file, for about 150 us.
-	removal = 20
+	// removalCost is the additional cost of removing a file, which takes about 150 us.
+	removalCost = 20
 
-	// sweepEvery is the time from the end of one pass over all files to the next one.
-	sweepEvery = time.Hour
+	// passInterval is the time between two passes over all files.
+	passInterval = time.Hour
 
-	// batchSize bounds, in files, what is read of a directory at a time.
+	// batchSize is the number of directory entries that are read at a time.
 	batchSize = 64
 )
 
-// pass is where the pass over all files of a store stands. Its zero value is one that begins.
+// pass is the progress of a pass over all files of a store.
 type pass struct {
-	begun   bool
-	agents  []string // those still to come
-	agent   string   // the one whose directory is open
-	dir     *os.File // nil between two agents
+	started bool
+	agents  []string // agents whose directories have not been opened yet
+	agent   string   // the agent of dir
+	dir     *os.File // the current directory, nil between two agents
 	entries []fs.DirEntry
-	next    time.Time // when it begins
+	next    time.Time // earliest start
 }
 
-// sweep goes on with a pass, for so much work, and begins one when it is time. It leaves that to
-// others who are at it.
-func (f *Files) sweep(work int) {
-	if !f.sweeping.TryLock() {
+// sweep removes expired files until the budget is used. It continues the current pass, or starts
+// the next one when it is due. It returns immediately if another goroutine is sweeping.
+func (f *Files) sweep(budget int) {
+	if !f.sweepMu.TryLock() {
 		return
 	}
-	defer f.sweeping.Unlock()
+	defer f.sweepMu.Unlock()
 	p := &f.pass
-	if !p.begun && time.Now().Before(p.next) {
+	if !p.started && time.Now().Before(p.next) {
 		return
 	}
-	for ; work > 0; work-- {
+	for ; budget > 0; budget-- {
 		if len(p.entries) > 0 {
-			if f.expire(p.agent, p.entries[0]) {
-				work -= removal
+			if f.sweepEntry(p.agent, p.entries[0]) {
+				budget -= removalCost
 			}
 			p.entries = p.entries[1:]
 			continue
 		}
-		err := f.advance()
+		err := f.readEntries()
 		if errors.Is(err, io.EOF) {
-			*p = pass{next: time.Now().Add(min(f.cfg.TTL, sweepEvery))}
+			*p = pass{next: time.Now().Add(min(f.cfg.TTL, passInterval))}
 			return
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			f.cfg.Logger.Warn("cannot look for old transcripts", "agent", p.agent, "err", err)
+			f.cfg.Logger.Warn("cannot list expired transcripts", "agent", p.agent, "err", err)
 		}
 	}
 }
 
-// advance takes the next entries into the pass, from one agent's directory. After the last it
-// answers io.EOF; another error takes nothing but that directory out of the pass.
-func (f *Files) advance() (err error) {
+// readEntries reads the next entries of the pass, which are of one agent's directory. It returns
+// io.EOF after the last directory. After any other error the pass continues with the next one.
+func (f *Files) readEntries() (err error) {
 	p := &f.pass
-	if !p.begun {
-		p.begun = true
+	if !p.started {
+		p.started = true
 		p.agents, err = f.agents()
 		return err
 	}
@@ -95,7 +95,7 @@ func (f *Files) advance() (err error) {
 	return err
 }
 
-// agents lists those who have a directory. Links are none: they are not followed here.
+// agents returns the agents that have a directory. Symbolic links are ignored.
 func (f *Files) agents() ([]string, error) {
 	dir, err := f.root.Open(f.base)
 	if err != nil {
@@ -111,51 +111,53 @@ func (f *Files) agents() ([]string, error) {
 	return names, errors.Join(err, dir.Close())
 }
 
-// expire removes a transcript that is too old and that nobody holds. It reports whether it tried.
-func (f *Files) expire(agent string, e fs.DirEntry) bool {
-	id, ok := strings.CutSuffix(e.Name(), extension)
-	left := false // by a crash
-	if !ok {
-		id, left = strings.CutSuffix(e.Name(), newExtension)
+// sweepEntry removes an expired file unless it is in use. It reports whether a removal was
+// attempted.
+func (f *Files) sweepEntry(agent string, e fs.DirEntry) bool {
+	id, isTranscript := strings.CutSuffix(e.Name(), extension)
+	isTemporary := false
+	if !isTranscript {
+		id, isTemporary = strings.CutSuffix(e.Name(), newExtension)
 	}
-	if !ok && !left || !validFile(id) || !e.Type().IsRegular() {
+	if !isTranscript && !isTemporary || !validFile(id) || !e.Type().IsRegular() {
 		return false
 	}
 	info, err := e.Info()
-	if err != nil || !f.old(info) { // an error: somebody else has removed it
+	if err != nil || !f.expired(info) { // an error means that another process has removed the file
 		return false
 	}
-	if left { // nobody takes so long over one
-		if err := f.root.Remove(filepath.Join(f.base, agent, e.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			f.cfg.Logger.Warn("cannot remove what an old compaction left", "session", id, "agent", agent, "err", err)
+	if isTemporary { // left by a crash: no compaction takes as long as the TTL
+		err := f.root.Remove(filepath.Join(f.base, agent, e.Name()))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			f.cfg.Logger.Warn("cannot remove the file of an interrupted compaction", "session_id", id, "agent", agent, "err", err)
 		}
 		return true
 	}
 	k := key{agent, id}
-	if !f.hold(k) {
+	if !f.acquire(k) {
 		return false
 	}
-	defer f.free(k)
-	if err := f.remove(k); err != nil && !errors.Is(err, ErrBusy) && !errors.Is(err, fs.ErrNotExist) {
-		f.cfg.Logger.Warn("cannot remove an old transcript", "session", id, "agent", agent, "err", err)
+	defer f.release(k)
+	if err := f.removeExpired(k); err != nil && !errors.Is(err, ErrBusy) && !errors.Is(err, fs.ErrNotExist) {
+		f.cfg.Logger.Warn("cannot remove an expired transcript", "session_id", id, "agent", agent, "err", err)
 	}
 	return true
 }
 
-// remove removes a transcript under its lock, if it is too old even then.
-func (f *Files) remove(k key) error {
-	file, info, err := f.grab(f.name(k))
+// removeExpired locks a transcript and removes it if it is still expired.
+func (f *Files) removeExpired(k key) error {
+	file, info, err := f.openLocked(f.path(k))
 	if err != nil {
 		return err
 	}
-	if f.old(info) {
-		err = f.root.Remove(f.name(k))
+	if f.expired(info) {
+		err = f.root.Remove(f.path(k))
 	}
-	return errors.Join(err, drop(file))
+	return errors.Join(err, unlockAndClose(file))
 }
 
-// end lets go of what a pass holds.
-func (p *pass) end() error {
+// close releases the open directory of the pass.
+func (p *pass) close() error {
 	if p.dir == nil {
 		return nil
 	}

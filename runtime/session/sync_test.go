@@ -12,11 +12,12 @@ import (
 	"github.com/seed93082962/agenthost/runtime/session"
 )
 
-// watched is a store, and a line for each sync that it has made: what of it, and of a file with how many bytes in it.
-func watched(t *testing.T) (store *session.Files, dir string, synced func() []string) {
+// newWatchedFiles returns a store. synced returns a line for each sync since its last call: a
+// directory, or a file and its size.
+func newWatchedFiles(t *testing.T) (store *session.Files, dir string, synced func() []string) {
 	t.Helper()
 	dir = t.TempDir()
-	store = files(t, session.FilesConfig{Dir: dir})
+	store = newFiles(t, session.FilesConfig{Dir: dir})
 	lines := []string{}
 	store.WatchSyncs(func(file *os.File, sync func(*os.File) error) error {
 		info, err := file.Stat()
@@ -26,7 +27,7 @@ func watched(t *testing.T) (store *session.Files, dir string, synced func() []st
 		} else {
 			lines = append(lines, fmt.Sprintf("%s %d", name, info.Size()))
 		}
-		require.ErrorIs(t, sync(closed(t)), os.ErrClosed, "it asks the system")
+		require.ErrorIs(t, sync(closedFile(t)), os.ErrClosed, "the original function is called")
 		return sync(file)
 	})
 	return store, dir, func() []string {
@@ -36,8 +37,8 @@ func watched(t *testing.T) (store *session.Files, dir string, synced func() []st
 	}
 }
 
-// closed is a file that cannot be synced.
-func closed(t *testing.T) *os.File {
+// closedFile returns a file that cannot be synced.
+func closedFile(t *testing.T) *os.File {
 	t.Helper()
 	f, err := os.Open(t.TempDir())
 	require.NoError(t, err)
@@ -45,52 +46,52 @@ func closed(t *testing.T) *os.File {
 	return f
 }
 
-// TestFilesAreSyncedWhenTheRunEnds: all that was said by then, and the file's name if it is new.
-func TestFilesAreSyncedWhenTheRunEnds(t *testing.T) {
-	store, dir, synced := watched(t)
+// Close syncs the file, and its directory if the name of the file is new.
+func TestCloseSyncsTheSession(t *testing.T) {
+	store, dir, synced := newWatchedFiles(t)
 	s := open(t, store, "a", "")
-	say(t, s, "one")
-	say(t, s, "two")
-	require.Empty(t, synced(), "a run waits for the disk once")
+	appendText(t, s, "one")
+	appendText(t, s, "two")
+	require.Empty(t, synced(), "Append does not sync")
 	require.NoError(t, s.Close())
-	file := fileOf(t, dir, s.ID())
+	file := transcriptPath(t, dir, s.ID())
 	transcript := func() string { return fmt.Sprintf("%s.jsonl %d", s.ID(), sizeOf(t, file)) }
 	require.Equal(t, []string{transcript(), "directory a"}, synced(), "a new session")
 
 	again := open(t, store, "a", s.ID())
-	say(t, again, "three")
+	appendText(t, again, "three")
 	require.NoError(t, again.Close())
-	require.Equal(t, []string{transcript()}, synced(), "its name is known")
+	require.Equal(t, []string{transcript()}, synced(), "the name is not new")
 
 	require.NoError(t, open(t, store, "a", s.ID()).Close())
-	require.Empty(t, synced(), "nothing was said")
+	require.Empty(t, synced(), "nothing was appended")
 
 	short := open(t, store, "a", s.ID())
 	before := sizeOf(t, file)
-	require.NoError(t, short.Compact(t.Context(), said("summary")))
-	require.Equal(t, []string{fmt.Sprintf("%s.new %d", s.ID(), sizeOf(t, file))}, synced(), "before it takes the old one's place")
+	require.NoError(t, short.Compact(t.Context(), userMessages("summary")))
+	require.Equal(t, []string{fmt.Sprintf("%s.new %d", s.ID(), sizeOf(t, file))}, synced(), "before the rename")
 	require.NotEqual(t, before, sizeOf(t, file))
-	say(t, short, "four")
+	appendText(t, short, "four")
 	require.NoError(t, short.Close())
-	whole := fmt.Sprintf("%s.new %d", s.ID(), sizeOf(t, file)) // as it was opened
-	require.Equal(t, []string{whole, "directory a"}, synced(), "another file has the name")
+	compacted := fmt.Sprintf("%s.new %d", s.ID(), sizeOf(t, file)) // the name at the time of the open
+	require.Equal(t, []string{compacted, "directory a"}, synced(), "the name belongs to a new file")
 }
 
-func TestFilesTellOfASyncThatFails(t *testing.T) {
-	store := files(t, session.FilesConfig{})
+func TestFilesReportAFailedSync(t *testing.T) {
+	store := newFiles(t, session.FilesConfig{})
 	full := errors.New("the disk is full")
 	store.WatchSyncs(func(*os.File, func(*os.File) error) error { return full })
 	s := open(t, store, "a", "")
-	say(t, s, "one")
-	err := s.Compact(t.Context(), said("summary"))
+	appendText(t, s, "one")
+	err := s.Compact(t.Context(), userMessages("summary"))
 	require.ErrorIs(t, err, full)
-	require.Equal(t, []string{"one"}, texts(s), "all is as it was")
+	require.Equal(t, []string{"one"}, texts(s), "the session is unchanged")
 	err = s.Close()
 	require.ErrorIs(t, err, full)
 	require.ErrorContains(t, err, "sync transcript: ")
 
 	store.WatchSyncs(func(*os.File, func(*os.File) error) error { return nil })
 	s = open(t, store, "a", s.ID())
-	require.True(t, s.Resumed(), "it is free, and has what was written")
+	require.True(t, s.Resumed(), "the session is released, and its file was written")
 	require.NoError(t, s.Close())
 }

@@ -1,4 +1,5 @@
-// Package skill finds skills: directories with a SKILL.md, which tells a model how to do one kind of work.
+// Package skill finds skills: directories with a file SKILL.md, which instructs a model how to do
+// one kind of work.
 //
 //	---
 //	name: pdf
@@ -6,28 +7,37 @@
 //	---
 //	Run scripts/fields.py to list the fields ...
 //
-// A [Scanner] looks for them below the directories that an agent names, and remembers what it found: a new Scanner sees
-// what has changed since. Name and description are for the model to choose by; [Skill.Body] reads the instructions when
-// it has chosen.
+// A [Scanner] searches the directories that an agent configures, and caches the result; a new
+// Scanner sees changes. The model chooses by name and description. [Skill.Body] then reads the
+// instructions.
 //
-// # Where a scan looks
+// # Directories
 //
-// The source "user" is <HomeDir>/<AgentHome>/skills and then the agent's extra directories in their order; "project" is
-// <CWD>/<AgentHome>/skills. Among skills of one name the one found last counts, and below one directory the one whose
-// path comes last in byte order. A directory counts itself, with all below it at any depth, but what is below a SKILL.md
-// belongs to that skill and is not looked at.
+// The source "user" is <HomeDir>/<AgentHome>/skills, then the agent's extra directories in their
+// order. The source "project" is <CWD>/<AgentHome>/skills. If several skills have one name, the one
+// found last is used; below one directory, the one whose path is last in byte order. A scan covers
+// the directory itself and all depths below it, also below another SKILL.md. The file name matches
+// in any letter case. A directory has one skill.
 //
 // # Links
 //
-// Symbolic links are followed, to directories and to SKILL.md files. A directory that is reached in several ways below
-// one root counts once, under its own path if that is below the root, so that loops end. User skills may be linked in
-// from anywhere. A project may have come from anybody: its links must end inside CWD, or a checkout could have any file
-// of the machine read to a model. That holds for [Skill.Body] as well, whatever has been swapped in since the scan.
+// Symbolic links to directories and to SKILL.md files are followed. A directory that is reachable
+// by several paths below one root is scanned once, under its own path if that is below the root.
+// Loops therefore end. User skills may be links to any location. Project files come from an
+// untrusted checkout: their links must end inside CWD, otherwise a checkout could make the model
+// read any file of the machine. [Skill.Body] checks this again, because files can change after a
+// scan.
 //
-// # What is wrong with a file
+// # Malformed files
 //
-// Nothing that a skill's author gets wrong fails a scan. Frontmatter that is not YAML is read line by line, a name that is
-// missing or looks like none is that of the directory, and a description that is missing is empty. What cannot be read is
-// left out. The log of each Scanner has one warning for a file: err is all that is wrong with it, and hint what to do.
-// Directories that do not exist are normal.
+// No mistake in a skill fails a scan. Frontmatter that is not YAML is read line by line. A name
+// that is missing or malformed is replaced by the name of the directory. A missing description is
+// empty. A file that cannot be read is omitted. Each Scanner logs one warning per file: err lists
+// the problems, and hint the corrections. Directories that do not exist are normal.
+//
+// # Bounds
+//
+// Only the frontmatter of a SKILL.md is parsed, at most 64 KiB, and only into YAML nodes: aliases
+// are not expanded and repeated keys are not compared, so that time and memory are proportional to
+// its size. The YAML package limits the depth.
 package skill

@@ -11,22 +11,22 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// maxFrontmatter bounds frontmatter, its fences included, in bytes.
+// maxFrontmatter limits the bytes of frontmatter with its fences.
 const maxFrontmatter = 64 << 10
 
 const bom = "\xef\xbb\xbf"
 
-// headBytes has room for a byte order mark, and for what follows the last fence that counts.
+// headBytes includes a byte order mark and the byte after the last possible fence.
 const headBytes = len(bom) + maxFrontmatter + 1
 
-// Document is a SKILL.md taken apart. All of it is valid UTF-8.
+// Document is a parsed SKILL.md. All texts are valid UTF-8.
 type Document struct {
-	Name        string // "" if it has none; on one line
-	Description string // "" if it has none; may have several lines
-	Body        string // what follows the frontmatter, or all if there is none
+	Name        string // "" if there is none; one line
+	Description string // "" if there is none; can have several lines
+	Body        string // the text after the frontmatter, or the whole text without frontmatter
 }
 
-// Keys of the frontmatter that count.
+// Keys of the frontmatter that are read.
 const (
 	keyName        = "name"
 	keyDescription = "description"
@@ -34,15 +34,16 @@ const (
 
 var (
 	errNoFrontmatter = errors.New("the file does not begin with frontmatter")
-	errNotClosed     = fmt.Errorf("no line --- closes it within %d bytes", maxFrontmatter)
+	errNotClosed     = fmt.Errorf("the frontmatter is not closed by a line --- within %d bytes", maxFrontmatter)
 )
 
-// Parse takes data apart as well as it can. The error says what was wrong with the frontmatter, which stands between two
-// lines --- at the start and is a YAML map; the Document is as good as it gets even so.
+// Parse parses a SKILL.md. Its frontmatter is a YAML map between two lines --- at the beginning.
+// The Document is usable even if there is an error, which describes a problem of the frontmatter.
 //
-// If the frontmatter is not YAML, name and description are each read from its own lines: as YAML, which it may be by
-// itself, or as it stands. That is what the author of "description: Use this: when" meant. As it stands a name counts
-// only if it looks like one: letters, digits, "-", "_", "." and single blanks, the first of them a letter or a digit.
+// If the frontmatter is not YAML, the lines of name and of description are parsed separately: as
+// YAML, or as plain text if they are not YAML, such as "description: Use this: when". A name in
+// plain text consists of letters, digits, "-", "_", "." and single blanks and begins with a letter
+// or a digit; other names are ignored.
 func Parse(data []byte) (Document, error) {
 	front, body, err := split(data)
 	var doc Document
@@ -53,7 +54,8 @@ func Parse(data []byte) (Document, error) {
 	return doc, err
 }
 
-// split finds the frontmatter, with the line that opens it so that the lines of a YAML error are those of the file.
+// split separates frontmatter and body. The frontmatter includes its first line, so that a YAML
+// error has the line number of the file.
 func split(data []byte) (front, body []byte, err error) {
 	data = bytes.TrimPrefix(data, []byte(bom))
 	head := data[:min(len(data), maxFrontmatter)]
@@ -63,7 +65,7 @@ func split(data []byte) (front, body []byte, err error) {
 		if i := bytes.IndexByte(head[at:], '\n'); i >= 0 {
 			end = at + i + 1
 		} else if len(data) > len(head) {
-			break // the line goes on
+			break // the line is longer
 		}
 		line := bytes.TrimRight(head[at:end], " \t\r\n")
 		switch fence := string(line) == "---"; {
@@ -82,7 +84,8 @@ func split(data []byte) (front, body []byte, err error) {
 	return nil, trimBody(data), errNoFrontmatter
 }
 
-// trimBody cuts empty lines off, and keeps what indents the first line: four spaces mean code.
+// trimBody removes empty lines at both ends, not the indentation of the first line: four spaces
+// mean code.
 func trimBody(body []byte) []byte {
 	body = bytes.TrimRight(body, " \t\r\n")
 	if i := bytes.LastIndexByte(body[:len(body)-len(bytes.TrimLeft(body, " \t\r\n"))], '\n'); i >= 0 {
@@ -93,23 +96,24 @@ func trimBody(body []byte) []byte {
 
 func fields(front []byte) (name, description string, err error) {
 	pairs, err := parseMap(front)
-	whole := err == nil
+	valid := err == nil
 	text := func(key string) string {
-		value, fault := scalar(pairs, key)
-		if err = cmp.Or(err, fault); whole && fault == nil {
+		value, scalarErr := scalar(pairs, key)
+		if err = cmp.Or(err, scalarErr); valid && scalarErr == nil {
 			return value
 		}
 		return field(front, key)
 	}
 	name, description = oneLine(text(keyName)), printable(text(keyDescription))
 	if err != nil {
-		err = fmt.Errorf("it is read line by line: %w", err)
+		err = fmt.Errorf("the frontmatter is read line by line: %w", err)
 	}
 	return name, description, err
 }
 
-// parseMap returns the keys and values of a YAML map, one after the other. It stays with nodes: to decode into Go values
-// takes time and memory that grow with the square of how often a key is repeated, 64 KiB of it more than there is.
+// parseMap returns the keys and values of a YAML map as alternating nodes. Decoding into Go values
+// takes time and memory quadratic in the number of repetitions of a key: 64 KiB of frontmatter
+// could exhaust the memory.
 func parseMap(data []byte) ([]*yaml.Node, error) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(data, &doc); err != nil {
@@ -119,12 +123,12 @@ func parseMap(data []byte) ([]*yaml.Node, error) {
 		return nil, nil
 	}
 	if doc.Content[0].Kind != yaml.MappingNode {
-		return nil, errors.New("it is not a map")
+		return nil, errors.New("the frontmatter is not a map")
 	}
 	return doc.Content[0].Content, nil
 }
 
-// scalar is the text of a key, or "" without it. Of a key that stands there twice the first counts.
+// scalar returns the text of a key, or "" if there is none. The first of repeated keys counts.
 func scalar(pairs []*yaml.Node, key string) (text string, err error) {
 	for i := 0; i+1 < len(pairs); i += 2 {
 		if pairs[i].Kind != yaml.ScalarNode || pairs[i].Value != key {
@@ -143,7 +147,8 @@ func scalar(pairs []*yaml.Node, key string) (text string, err error) {
 	return "", nil
 }
 
-// printable leaves out control characters, which YAML can escape, other than tabs and line breaks.
+// printable removes control characters other than tabs and line breaks. YAML escapes can contain
+// them.
 func printable(s string) string {
 	return strings.TrimSpace(strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) && r != '\n' && r != '\t' {
@@ -153,5 +158,5 @@ func printable(s string) string {
 	}, strings.ToValidUTF8(s, "\uFFFD")))
 }
 
-// oneLine makes a name that can stand in a list and in a permission rule.
+// oneLine makes a name that is usable in a list and in a permission rule.
 func oneLine(s string) string { return strings.Join(strings.Fields(printable(s)), " ") }

@@ -9,7 +9,7 @@ import (
 	"github.com/seed93082962/agenthost/runtime/skill"
 )
 
-// A project's skills are offered by name and description; one is read when it is chosen.
+// The skills of a project are listed by name and description. The body of a chosen skill is read.
 func Example() {
 	project, err := filepath.Abs("testdata/project")
 	if err != nil {
@@ -32,8 +32,9 @@ func Example() {
 	// bare (project): ""
 	// commit (project): "Writes commit messages.\n中文提交信息"
 	// pdf (project): "Reads and fills in PDF forms. "
+	// pdf-forms (project): "Fills in PDF forms."
 	// release-notes (project): "Use this: when a version is ab"
-	// Read the log since the last tag. <nil>
+	// Run `fill.py FILE`. <nil>
 }
 
 func ExampleParse() {
@@ -41,5 +42,5 @@ func ExampleParse() {
 	fmt.Printf("%q\n%v\n", doc, err)
 	// Output:
 	// {"pdf" "Use this: when a file ends in .pdf" "# Forms"}
-	// it is read line by line: yaml: line 3: mapping values are not allowed in this context
+	// the frontmatter is read line by line: yaml: line 3: mapping values are not allowed in this context
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/seed93082962/agenthost/runtime/skill"
 )
 
-// FuzzParse compares with YAML where that accepts what stands between the fences, decoded in another way than Parse does.
+// FuzzParse compares Parse with the YAML decoder if the frontmatter is valid YAML.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		"name: a\ndescription: b", "description: Use this: when\nname: a", "name: |\n  a\n  b\ndescription: >-\n  c\n\n  d",
@@ -61,7 +61,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// text holds for what YAML takes for a string, and is not changed by what Parse does to control characters.
+// text holds for what YAML takes for a string, and is not changed by what Parse does to control
+// characters.
 func text(v any) (string, bool) {
 	s, ok := v.(string)
 	if v == nil {
@@ -71,8 +72,8 @@ func text(v any) (string, bool) {
 	return s, ok && utf8.ValidString(s) && !strings.ContainsFunc(s, control)
 }
 
-// TestBrokenLineHarmsItself: one line that is not YAML changes neither name nor description, however they are written.
-func TestBrokenLineHarmsItself(t *testing.T) {
+// TestMalformedLine checks that a line that is not YAML changes neither name nor description.
+func TestMalformedLine(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		value := rapid.StringMatching(`[a-z"':#|>&*!%@{}\[\],\x60é中 \n-]{0,30}`)
 		keys := []map[string]string{{"name": value.Draw(t, "name")}, {"description": value.Draw(t, "description")},
@@ -93,9 +94,9 @@ func TestBrokenLineHarmsItself(t *testing.T) {
 	})
 }
 
-// TestAnyTextOnOneLine: what an author writes after "description: " without a thought of YAML comes out as it was written,
-// if YAML does not take it for something else.
-func TestAnyTextOnOneLine(t *testing.T) {
+// TestPlainDescriptions checks that any line of text after "description: " is read unchanged,
+// unless YAML gives it another meaning.
+func TestPlainDescriptions(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		line := rapid.StringMatching(`[A-Z][a-z"':,.()é中 -]{0,40}[a-z.]`).Draw(t, "line")
 		doc, _ := skill.Parse([]byte("---\nname: a\ndescription: " + line + "\n---\n"))

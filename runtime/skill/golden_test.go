@@ -15,9 +15,9 @@ import (
 	"github.com/seed93082962/agenthost/runtime/skill"
 )
 
-var update = flag.Bool("update", false, "write the golden anew")
+var update = flag.Bool("update", false, "write the golden file")
 
-// TestGolden scans testdata/project. The golden has each skill with its body, and what was logged.
+// TestGolden scans testdata/project. The golden file has each skill with its body, and the log.
 func TestGolden(t *testing.T) {
 	project, err := filepath.Abs("testdata/project")
 	require.NoError(t, err)

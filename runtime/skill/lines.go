@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// field reads one key from frontmatter that is not YAML as a whole: from its own lines, as YAML or as they stand.
+// field reads one key from frontmatter that is not valid YAML: it parses the lines of the key as
+// YAML, or else as plain text.
 func field(front []byte, key string) string {
 	lines := linesOf(string(front), key)
 	if lines == nil {
@@ -28,14 +29,14 @@ func field(front []byte, key string) string {
 	}
 	text := unquote(strings.Join(words, " "))
 	if key == keyName && !nameForm.MatchString(text) {
-		return "" // half of something else
+		return "" // part of another value
 	}
 	return text
 }
 
 var nameForm = regexp.MustCompile(`^[\pL\pN]( ?[\pL\pM\pN._-])*$`)
 
-// linesOf finds the line of a key, and the empty and indented ones that follow it.
+// linesOf returns the line of a key and the empty and indented lines after it.
 func linesOf(front, key string) []string {
 	var lines []string
 	for line := range strings.Lines(front) {
@@ -53,12 +54,12 @@ func linesOf(front, key string) []string {
 	return lines
 }
 
-// opensBlock holds for the | and > of a block of lines, with what may follow them.
+// opensBlock reports whether a value is the header of a YAML block: | or >, and its modifiers.
 func opensBlock(s string) bool {
 	return (s[0] == '|' || s[0] == '>') && strings.Trim(s[1:], "+-123456789") == ""
 }
 
-// unquote takes off quotes around all, between which there may be more of them: that is why it was not YAML.
+// unquote removes quotes around a text. The text can contain further quotes, which YAML rejects.
 func unquote(s string) string {
 	if n := len(s); n >= 2 && s[0] == s[n-1] && (s[0] == '"' || s[0] == '\'') {
 		return s[1 : n-1]

@@ -12,8 +12,8 @@ import (
 func TestLinks(t *testing.T) {
 	const home, work = "home/.agents/skills/", "work/.agents/skills/"
 	const left = "is left out"
-	// It is the link that is left out: the scan has not looked at what is there.
-	const noWay = "link or directory is left out of the scan for skills\" source=project path=work/.agents/skills/b err=\"leads out of the project"
+	// The link itself is left out: the scan does not read its target.
+	const noWay = "link or directory is left out of the scan for skills\" source=project path=work/.agents/skills/b err=\"leads outside the project"
 	for _, tc := range []struct {
 		name  string
 		files map[string]string
@@ -74,6 +74,7 @@ func TestLinks(t *testing.T) {
 		{
 			name:  "broken SKILL.md",
 			files: map[string]string{home + "a/SKILL.md": "-> none", home + "a/b/SKILL.md": named("below")},
+			want:  []string{"below user " + home + "a/b/SKILL.md"},
 			log:   left,
 		},
 		{
@@ -109,7 +110,7 @@ func TestLinks(t *testing.T) {
 		{
 			name:  "project SKILL.md linked in from outside",
 			files: map[string]string{"id_rsa": named("key"), work + "b/SKILL.md": "-> id_rsa"},
-			log:   "skill is left out\" source=project path=work/.agents/skills/b/SKILL.md err=\"leads out of the project",
+			log:   "skill is left out\" source=project path=work/.agents/skills/b/SKILL.md err=\"leads outside the project",
 		},
 		{
 			name:  "project directory beside it with a name that begins alike",
@@ -119,7 +120,7 @@ func TestLinks(t *testing.T) {
 		{
 			name:  "project whose agent home is elsewhere",
 			files: map[string]string{"dot/skills/a/SKILL.md": named("a"), "work/.agents": "-> dot"},
-			log:   "path=work/.agents/skills err=\"leads out of the project",
+			log:   "path=work/.agents/skills err=\"leads outside the project",
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -134,8 +135,9 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// TestRowsOfLinksWork proves that what a project is refused is there to be had: as a user's own, it is.
-func TestRowsOfLinksWork(t *testing.T) {
+// TestUserLinksOutside uses the links that TestLinks rejects for a project: as user skills they
+// work.
+func TestUserLinksOutside(t *testing.T) {
 	m := newMachine(t, map[string]string{"id_rsa": named("key"), "work/x/SKILL.md": "-> id_rsa"})
 	require.Equal(t, []string{"key user work/x/SKILL.md"}, m.scan(both, "x"))
 }
@@ -153,7 +155,7 @@ func TestProjectThatIsALink(t *testing.T) {
 
 func TestBodyStaysInTheProject(t *testing.T) {
 	for _, tc := range []struct{ name, source, want string }{
-		{"project", "work", "read skill a: leads out of the project"},
+		{"project", "work", "read skill a: leads outside the project"},
 		{"user", "home", ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -52,7 +52,7 @@ func TestScan(t *testing.T) {
 			name:    "an extra directory may be the skill itself",
 			files:   map[string]string{"x/SKILL.md": named("a"), "x/b/SKILL.md": named("b")},
 			sources: both, extra: []string{"../x"},
-			want: []string{"a user x/SKILL.md"},
+			want: []string{"a user x/SKILL.md", "b user x/b/SKILL.md"},
 		},
 		{
 			name:    "extra directories without user",
@@ -85,7 +85,7 @@ func TestScan(t *testing.T) {
 			want: []string{},
 		},
 		{
-			name: "all depths, and a SKILL.md ends the descent",
+			name: "all depths, also below a SKILL.md",
 			files: map[string]string{
 				work + "1/2/3/4/5/6/7/8/9/SKILL.md": named("deep"), work + ".hidden/SKILL.md": named("hidden"),
 				work + "a/SKILL.md":   named("a"),
@@ -93,7 +93,7 @@ func TestScan(t *testing.T) {
 			},
 			sources: both,
 			want: []string{
-				"a project " + work + "a/SKILL.md", "deep project " + work + "1/2/3/4/5/6/7/8/9/SKILL.md",
+				"a project " + work + "a/SKILL.md", "below project " + work + "a/b/SKILL.md", "deep project " + work + "1/2/3/4/5/6/7/8/9/SKILL.md",
 				"hidden project " + work + ".hidden/SKILL.md",
 			},
 		},
@@ -102,6 +102,24 @@ func TestScan(t *testing.T) {
 			files:   map[string]string{work + "a/SKILL.md/SKILL.md": "---\ndescription: d\n---", work + "a/b/SKILL.md": named("b")},
 			sources: both,
 			want:    []string{"SKILL.md project " + work + "a/SKILL.md/SKILL.md", "b project " + work + "a/b/SKILL.md"},
+		},
+		{
+			name: "any letter case",
+			files: map[string]string{
+				work + "a/skill.md": named("a"), work + "a/b/Skill.MD": named("b"), work + "skill.Md": named("root"),
+				work + "c/skill": named("c"), work + "d/skills.md": named("d"), work + "e/ſkill.md": named("e"),
+			},
+			sources: both,
+			want:    []string{"a project " + work + "a/skill.md", "b project " + work + "a/b/Skill.MD", "root project " + work + "skill.Md"},
+		},
+		{
+			name: "SKILL.md before other letter cases, then byte order",
+			files: map[string]string{
+				work + "a/SKILL.MD": named("upper"), work + "a/SKILL.md": named("usual"), work + "a/skill.md": named("lower"),
+				work + "b/skill.md": named("low"), work + "b/Skill.md": named("first"),
+			},
+			sources: both,
+			want:    []string{"first project " + work + "b/Skill.md", "usual project " + work + "a/SKILL.md"},
 		},
 		{
 			name: "one name twice below one root: the later path, in byte order",
@@ -149,7 +167,7 @@ func TestAgentHome(t *testing.T) {
 	require.Equal(t, []string{"a user home/.x/y/skills/a/SKILL.md"}, m.scan(both, "relative to nothing"))
 }
 
-func TestNewRefuses(t *testing.T) {
+func TestNewRejects(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		cfg  skill.Config
@@ -167,17 +185,17 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// TestScansOnce: the contract has the result cached until the runtime starts anew. Bodies are read when they are asked for.
+// TestScansOnce checks that the result of a scan is cached, and that Body reads the current file.
 func TestScansOnce(t *testing.T) {
 	m := newMachine(t, map[string]string{"work/.agents/skills/a/SKILL.md": "---\nname: a\n---\nold"})
 	before := m.one()
-	require.Equal(t, 1, strings.Count(m.log(), "no description"))
+	require.Equal(t, 1, strings.Count(m.log(), "the description is missing"))
 
 	require.NoError(t, os.WriteFile(before.Location, []byte("---\nname: b\n---\nnew"), 0o600))
 	require.NoError(t, os.MkdirAll(m.path("home/.agents/skills/c"), 0o755))
 	require.NoError(t, os.WriteFile(m.path("home/.agents/skills/c/SKILL.md"), []byte(named("c")), 0o600))
 	require.Equal(t, before, m.one())
-	require.Equal(t, 1, strings.Count(m.log(), "no description"), "each warning comes once")
+	require.Equal(t, 1, strings.Count(m.log(), "the description is missing"), "each warning comes once")
 
 	body, err := before.Body()
 	require.NoError(t, err)
@@ -197,7 +215,7 @@ func TestScanFromManyGoroutines(t *testing.T) {
 		require.Len(t, got, 3)
 		require.Equal(t, results[0], got)
 	}
-	require.Equal(t, 1, strings.Count(m.log(), "skill has faults"))
+	require.Equal(t, 1, strings.Count(m.log(), "skill has problems"))
 	results[0][0].Name = "changed"
 	require.NotEqual(t, "changed", results[1][0].Name, "callers share no memory")
 }
@@ -211,6 +229,6 @@ func TestScanEndsWithItsContext(t *testing.T) {
 		_, err := m.Scan(ctx, both, nil)
 		require.ErrorIs(t, err, stop)
 	}
-	require.Equal(t, []string{"a project work/.agents/skills/a/SKILL.md"}, m.scan(both), "what was cut short is not remembered")
+	require.Equal(t, []string{"a project work/.agents/skills/a/SKILL.md"}, m.scan(both), "an interrupted scan is not cached")
 	require.Empty(t, m.log())
 }

@@ -11,35 +11,37 @@ import (
 	"slices"
 )
 
-// Sources of skills. Any other, such as the contract's reserved "local", has none.
+// Sources of skills. Other sources, such as the reserved "local", have no skills.
 const (
 	User    = "user"
 	Project = "project"
 )
 
-// Config says where skills are. The package asks neither the environment nor the system for a directory.
+// Config sets where skills are. The package reads no directory from the environment or the system.
 type Config struct {
 	HomeDir string // absolute; "" has no skills
 	CWD     string // absolute; "" has no skills
 
-	// AgentHome is the folder below HomeDir and CWD that has "skills" in it. Defaults to ".agents".
+	// AgentHome is the directory below HomeDir and CWD that contains "skills". Defaults to
+	// ".agents".
 	AgentHome string
 
 	// Logger defaults to one that discards.
 	Logger *slog.Logger
 }
 
-// Scanner finds skills, each directory once, so that many agents share one scan. It is safe for concurrent use.
+// Scanner finds skills. Agents with the same directories share one scan. It is safe for concurrent
+// use.
 type Scanner struct {
 	cfg   Config
-	turn  chan struct{} // guards found; a channel, so that whoever waits sees its context end
+	turn  chan struct{} // guards found; a channel, because waiting ends with a context
 	found map[root][]Skill
 }
 
-// root is a directory below which skills are looked for.
+// root is a directory that is scanned.
 type root struct{ source, dir string }
 
-// New checks c and returns a Scanner that has scanned nothing yet.
+// New validates c. It does not scan.
 func New(c Config) (*Scanner, error) {
 	c.AgentHome = cmp.Or(c.AgentHome, ".agents")
 	if c.Logger == nil {
@@ -56,11 +58,11 @@ func New(c Config) (*Scanner, error) {
 	return &Scanner{cfg: c, turn: make(chan struct{}, 1), found: map[root][]Skill{}}, nil
 }
 
-// Scan returns the skills of sources, sorted by name in byte order. A project's override the user's whatever the order of
-// sources. extraUserDirs count with the source [User] only; one that is not absolute is relative to CWD, an empty one is
-// none.
+// Scan returns the skills of sources, sorted by name in byte order. Project skills override user
+// skills, regardless of the order of sources. extraUserDirs belong to the source [User]. A relative
+// one is relative to CWD, an empty one is ignored.
 //
-// The error is the cause for which ctx ended; there is no other.
+// The only error is the cause of ctx.
 func (s *Scanner) Scan(ctx context.Context, sources, extraUserDirs []string) ([]Skill, error) {
 	byName := map[string]Skill{}
 	for _, r := range s.roots(sources, extraUserDirs) {
@@ -100,7 +102,8 @@ func (s *Scanner) roots(sources, extraUserDirs []string) []root {
 	return list
 }
 
-// below answers from memory, or scans. A scan that was cut short is not remembered.
+// below returns the skills below a root, from the cache if it was scanned. An interrupted scan is
+// not cached.
 func (s *Scanner) below(ctx context.Context, r root) ([]Skill, error) {
 	select {
 	case s.turn <- struct{}{}:
@@ -127,25 +130,25 @@ func (s *Scanner) below(ctx context.Context, r root) ([]Skill, error) {
 	return s.found[r], nil
 }
 
-// unique sorts skills by location and keeps the last of each name.
+// unique sorts skills by location and returns the last one of each name.
 func unique(ctx context.Context, skills []Skill, log *slog.Logger) []Skill {
 	slices.SortFunc(skills, func(a, b Skill) int { return cmp.Compare(a.Location, b.Location) })
 	at := map[string]int{}
-	kept := skills[:0]
+	last := skills[:0]
 	for _, skill := range skills {
 		i, ok := at[skill.Name]
 		if !ok {
-			at[skill.Name] = len(kept)
-			kept = append(kept, skill)
+			at[skill.Name] = len(last)
+			last = append(last, skill)
 			continue
 		}
-		log.WarnContext(ctx, "two skills have one name", "name", skill.Name, "unused", kept[i].Location, "used", skill.Location)
-		kept[i] = skill
+		log.WarnContext(ctx, "two skills have one name", "name", skill.Name, "unused", last[i].Location, "used", skill.Location)
+		last[i] = skill
 	}
-	return kept
+	return last
 }
 
 var (
-	errOutside = errors.New("leads out of the project")
+	errOutside = errors.New("leads outside the project")
 	errNoFile  = errors.New("is not a regular file")
 )

@@ -24,8 +24,9 @@ type machine struct {
 	*skill.Scanner
 }
 
-// newMachine writes files, by their slash-separated paths below "home", "work" (the project) or whatever else. A text that
-// begins with "-> " is a link to what follows: a path below the machine, or as it stands if it begins with a dot.
+// newMachine writes files by their slash-separated paths, for example below "home" or "work", which
+// is the project. A text "-> target" makes a link to a path below the machine, or to the given
+// target if it begins with a dot.
 func newMachine(t testing.TB, files map[string]string) *machine {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())

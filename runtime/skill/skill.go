@@ -11,32 +11,41 @@ import (
 // MaxBytes bounds the SKILL.md that [Skill.Body] reads.
 const MaxBytes = 1 << 20
 
-// Skill is one SKILL.md that was found.
+// Skill is one SKILL.md.
 type Skill struct {
-	Name        string // never empty, on one line; that of the directory if the file has none
-	Description string // may be empty, and may have several lines
+	Name        string // not empty, one line; that of the directory if the file has none
+	Description string // can be empty, and can have several lines
 	Source      string // User or Project
-	Location    string // absolute path of the SKILL.md, as it was met: links in it are not resolved
+	Location    string // absolute path of the SKILL.md; links are not resolved
 
-	within string // where Location must lead, free of links; "" is anywhere
+	within string // directory that Location must lead into, without links; "" is any
 }
 
-// Dir is the skill's directory, to which paths in its body are relative.
+// Dir returns the skill's directory. Paths in its body are relative to it.
 func (s Skill) Dir() string { return filepath.Dir(s.Location) }
 
-// Body reads the SKILL.md, as it is now, without its frontmatter. It is valid UTF-8.
+// Body reads the current SKILL.md and returns it without frontmatter, as valid UTF-8.
 func (s Skill) Body() (string, error) {
-	data, err := s.read()
+	return s.CheckedBody(func(string) error { return nil })
+}
+
+// CheckedBody is like Body, for a caller that decides which files may be read: it calls check with
+// the path that Location leads to, without links, and returns its error.
+func (s Skill) CheckedBody(check func(path string) error) (string, error) {
+	data, err := s.read(check)
 	if err != nil {
 		return "", fmt.Errorf("read skill %s: %w", s.Name, err)
 	}
-	doc, _ := Parse(data) // the log of the scan has the error
+	doc, _ := Parse(data) // the scan logged the error
 	return doc.Body, nil
 }
 
-func (s Skill) read() ([]byte, error) {
+func (s Skill) read(check func(path string) error) ([]byte, error) {
 	target, err := filepath.EvalSymlinks(s.Location)
 	if err != nil {
+		return nil, err
+	}
+	if err := check(target); err != nil {
 		return nil, err
 	}
 	var guard *os.Root
@@ -58,8 +67,9 @@ func (s Skill) read() ([]byte, error) {
 	return data, err
 }
 
-// open opens the regular file at path, which was free of links a moment ago. With a guard it stays closed if it has come
-// to lie outside since. O_NONBLOCK is for a FIFO that has come to stand there; a device is not opened at all.
+// open opens a regular file by its resolved path, which may have changed since. With a guard, it
+// does not open a path that now leads outside. O_NONBLOCK is for a path that is now a FIFO. Devices
+// are not opened.
 func open(guard *os.Root, within, path string) (*os.File, int64, error) {
 	lstat, openFile := os.Lstat, os.OpenFile
 	if guard != nil {

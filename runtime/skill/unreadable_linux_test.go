@@ -10,7 +10,7 @@ import (
 	"github.com/seed93082962/agenthost/internal/usertest"
 )
 
-// TestForbidden scans what permissions forbid.
+// TestForbidden scans directories and files without permission.
 func TestForbidden(t *testing.T) {
 	m := newMachine(t, map[string]string{
 		"home/.agents/skills/a/SKILL.md": named("a"), "home/.agents/skills/b/c/SKILL.md": named("b"),

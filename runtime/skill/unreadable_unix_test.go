@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestFIFO would hang if one were opened as a file is.
+// TestFIFO would block if a FIFO were opened like a file.
 func TestFIFO(t *testing.T) {
 	for _, source := range []string{"home", "work"} {
 		t.Run(source, func(t *testing.T) {
@@ -30,7 +30,8 @@ func TestFIFO(t *testing.T) {
 	}
 }
 
-// TestUnreadable has a directory whose path is longer than the system takes: whoever runs the tests cannot read it.
+// TestUnreadable has a directory whose path is longer than the system permits, so that no user can
+// read it.
 func TestUnreadable(t *testing.T) {
 	m := newMachine(t, map[string]string{"home/.agents/skills/z/SKILL.md": named("z"), "home/.agents/skills/a/x": ""})
 	at, err := os.OpenRoot(m.path("home/.agents/skills/a"))

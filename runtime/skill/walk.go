@@ -14,10 +14,10 @@ import (
 	"strings"
 )
 
-// fileName is matched by the file system: where that ignores case, so does a scan.
+// fileName is matched in any letter case. This spelling has precedence over others in a directory.
 const fileName = "SKILL.md"
 
-// batch is how many entries of a directory are in memory at once.
+// batch is the number of entries of a directory that are in memory at a time.
 const batch = 1024
 
 // walk is one scan of one root.
@@ -25,14 +25,14 @@ type walk struct {
 	root
 	log    *slog.Logger
 	guard  *os.Root // of a project; nil elsewhere
-	within string   // path of guard, free of links
+	within string   // path of guard, without links
 	seen   map[string]bool
-	links  []string // met on the way, and not followed yet
+	links  []string // not followed yet
 	buf    []byte
 	skills []Skill
 }
 
-// place is a directory: the path on which it was met, and the same free of links.
+// place is a directory: the path on which the scan reached it, and the path without links.
 type place struct{ path, real string }
 
 func (w *walk) confine(dir string) (err error) {
@@ -43,7 +43,7 @@ func (w *walk) confine(dir string) (err error) {
 	return err
 }
 
-// run follows links after all that is reached without them, so that a directory is met under its own path first.
+// run follows links last, so that a directory is first reached under its own path.
 func (w *walk) run(ctx context.Context) error {
 	for next := []string{w.dir}; len(next) > 0; next, w.links = w.links, nil {
 		slices.Sort(next)
@@ -56,7 +56,7 @@ func (w *walk) run(ctx context.Context) error {
 	return nil
 }
 
-// below visits the directory at path, which is the root or a link, and all below it.
+// below visits a directory, which is the root or a link, and all directories below it.
 func (w *walk) below(ctx context.Context, path string) error {
 	target, err := w.target(path)
 	if errors.Is(err, fs.ErrNotExist) && path == w.dir {
@@ -75,7 +75,7 @@ func (w *walk) below(ctx context.Context, path string) error {
 		if path == w.dir {
 			w.log.WarnContext(ctx, "no skills: path is not a directory", "path", path)
 		}
-		return nil // a link to a file among the directories
+		return nil // a link to a file
 	}
 	for stack := []place{{path, target}}; len(stack) > 0; {
 		if err := context.Cause(ctx); err != nil {
@@ -91,7 +91,7 @@ func (w *walk) below(ctx context.Context, path string) error {
 	return nil
 }
 
-// target is where path leads, free of links.
+// target resolves the links of a path.
 func (w *walk) target(path string) (string, error) {
 	target, err := filepath.EvalSymlinks(path)
 	if err == nil && !inside(w.within, target) {
@@ -100,37 +100,45 @@ func (w *walk) target(path string) (string, error) {
 	return target, err
 }
 
-// visit takes the skill at a directory, or returns the directories in it, the first one last.
+// visit adds the skill of a directory and returns the directories in it, the first one last.
 func (w *walk) visit(ctx context.Context, at place) []place {
-	switch info, err := os.Lstat(filepath.Join(at.real, fileName)); {
-	case err == nil && !info.IsDir():
-		w.take(ctx, at)
-		return nil
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		w.log.WarnContext(ctx, "directory is left out of the scan for skills", "path", at.path, "err", err)
-		return nil
+	dirs, file, err := w.list(at)
+	// The file can be accessible in a directory that cannot be listed.
+	switch info, statErr := os.Lstat(filepath.Join(at.real, fileName)); {
+	case statErr == nil && !info.IsDir():
+		file = fileName
+	case err == nil && statErr != nil && !errors.Is(statErr, fs.ErrNotExist):
+		err, dirs = statErr, nil
 	}
-	dirs, err := w.list(at)
 	if err != nil {
 		w.log.WarnContext(ctx, "directory is left out of the scan for skills", "path", at.path, "err", err)
+	}
+	if file != "" {
+		w.take(ctx, at, file)
 	}
 	return dirs
 }
 
-func (w *walk) list(at place) ([]place, error) {
+// list returns the directories in a directory, the first one last, and the name of its skill file:
+// the first one in byte order that is SKILL.md in any letter case. Other links are followed later.
+func (w *walk) list(at place) (dirs []place, file string, err error) {
 	f, err := os.Open(at.real)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	defer func() { _ = f.Close() }()
-	var dirs []place
 	for {
 		entries, err := f.ReadDir(batch)
 		for _, entry := range entries {
-			path := filepath.Join(at.path, entry.Name())
+			name := entry.Name()
+			path := filepath.Join(at.path, name)
 			switch {
 			case entry.IsDir():
-				dirs = append(dirs, place{path, filepath.Join(at.real, entry.Name())})
+				dirs = append(dirs, place{path, filepath.Join(at.real, name)})
+			case len(name) == len(fileName) && strings.EqualFold(name, fileName): // a letter outside ASCII is longer
+				if file == "" || name < file {
+					file = name
+				}
 			case entry.Type()&fs.ModeSymlink != 0:
 				w.links = append(w.links, path)
 			}
@@ -140,24 +148,24 @@ func (w *walk) list(at place) ([]place, error) {
 			if errors.Is(err, io.EOF) {
 				err = nil
 			}
-			return dirs, err
+			return dirs, file, err
 		}
 	}
 }
 
-// take adds the skill at a directory.
-func (w *walk) take(ctx context.Context, at place) {
-	skill := Skill{Source: w.source, Location: filepath.Join(at.path, fileName), within: w.within}
-	head, size, err := w.head(filepath.Join(at.real, fileName))
+// take adds the skill of a file in a directory.
+func (w *walk) take(ctx context.Context, at place, file string) {
+	skill := Skill{Source: w.source, Location: filepath.Join(at.path, file), within: w.within}
+	head, size, err := w.head(filepath.Join(at.real, file))
 	if err != nil {
 		w.log.WarnContext(ctx, "skill is left out", "path", skill.Location, "err", err)
 		return
 	}
-	var found faults
+	var found problems
 	if size > MaxBytes {
-		found.add(fmt.Errorf("it has %d bytes, and more than %d are not read", size, MaxBytes), "move what is seldom needed into files beside it")
+		found.add(fmt.Errorf("it has %d bytes, at most %d are read", size, MaxBytes), "move rarely needed parts into other files")
 	}
-	if front, _, err := split(head); err != nil { // so that it has no description either
+	if front, _, err := split(head); err != nil { // then it has no description either
 		found.add(err, hintFrontmatter)
 	} else {
 		if skill.Name, skill.Description, err = fields(front); err != nil {
@@ -171,12 +179,12 @@ func (w *walk) take(ctx context.Context, at place) {
 		skill.Name = nameOf(at.path)
 	}
 	if found != nil {
-		w.log.WarnContext(ctx, "skill has faults", "path", skill.Location, "name", skill.Name, "err", found.text(), "hint", found.hint())
+		w.log.WarnContext(ctx, "skill has problems", "path", skill.Location, "name", skill.Name, "err", found.text(), "hint", found.hint())
 	}
 	w.skills = append(w.skills, skill)
 }
 
-// head reads the part of a SKILL.md that can have frontmatter in it. It is valid until the next call.
+// head reads the part of a SKILL.md that can contain frontmatter. It is valid until the next call.
 func (w *walk) head(path string) (head []byte, size int64, err error) {
 	target, err := w.target(path)
 	if err != nil {
@@ -197,7 +205,7 @@ func (w *walk) head(path string) (head []byte, size int64, err error) {
 	return w.buf[:n], size, err
 }
 
-// inside tells whether path is dir or below it, both free of links. All is inside of "".
+// inside reports whether path is dir or below it. Both have no links. Every path is inside "".
 func inside(dir, path string) bool {
 	if dir == "" {
 		return true
@@ -206,7 +214,7 @@ func inside(dir, path string) bool {
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// nameOf is the fallback for a name: a directory may be called anything.
+// nameOf returns the name of a skill whose file has none. The name of a directory can be any text.
 func nameOf(dir string) string {
 	if name := oneLine(filepath.Base(dir)); name != "" {
 		return name

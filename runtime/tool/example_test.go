@@ -9,11 +9,11 @@ import (
 	"github.com/seed93082962/agenthost/runtime/tool"
 )
 
-// New gives the function the call as it is: its input in JSON, and for which run it is.
+// New passes the call to the function: its input in JSON, and the ids of the run.
 func ExampleNew() {
 	note := tool.New(tool.Spec{
 		Name:        "note",
-		Description: "Keeps a note for the user.",
+		Description: "Stores a note for the user.",
 		InputSchema: json.RawMessage(`{"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}`),
 	}, func(_ context.Context, call tool.Call) (tool.Result, error) {
 		return tool.Result{Output: fmt.Sprintf("session %s: %s", call.SessionID, call.Input)}, nil
@@ -23,7 +23,7 @@ func ExampleNew() {
 	// Output: session s1: {"text":"milk"} <nil>
 }
 
-// Func reads the input into a struct.
+// Func decodes the input into a struct.
 func ExampleFunc() {
 	type input struct {
 		Text string `json:"text"`

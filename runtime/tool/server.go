@@ -5,30 +5,29 @@ import "context"
 // Server is a set of tools behind a connection that may be down, such as an MCP server. Many
 // runs share it. It is safe for concurrent use.
 type Server interface {
-	// Name is the server's name in the configuration.
+	// Name returns the server's name in the configuration.
 	Name() string
 
-	// Status tells how the connection stands, without waiting for anything. A server that
-	// nothing was asked of yet, or that has gone since, is pending: Tools connects it.
+	// Status returns the state of the connection, without blocking. A server that was not used yet,
+	// or that has disconnected, is pending: Tools connects it.
 	Status() Status
 
-	// Tools connects, where there is no connection, and answers the server's tools. What they
-	// are is up to the server; their names are mcp__<server>__<tool>, and each is in it once.
-	// The same slice means the same tools. It is not changed by anybody. When ctx ends, this
-	// caller stops waiting; an attempt to connect that others wait for goes on.
+	// Tools returns the server's tools, and connects first if there is no connection. Their names
+	// are mcp__<server>__<tool> and unique. The same slice means the same tools; it must not be
+	// changed. When ctx ends, Tools returns; an attempt to connect continues for other callers.
 	//
-	// A call of a tool whose connection has gone connects again.
+	// A call of a tool reconnects if necessary.
 	Tools(ctx context.Context) ([]Tool, error)
 
-	// Close ends the connection and all that was started for it. Calls fail afterwards.
+	// Close closes the connection and terminates its processes. Later calls fail.
 	Close() error
 }
 
-// Status is how the connection to a [Server] stands.
+// Status is the state of the connection to a [Server].
 type Status string
 
 const (
 	Pending   Status = "pending"
 	Connected Status = "connected"
-	Failed    Status = "failed" // and nobody is trying just now
+	Failed    Status = "failed" // and there is no attempt in progress
 )

@@ -1,5 +1,5 @@
-// Package tool says what a tool is to a run: a name, a description and a JSON Schema that the
-// model sees, and a function that answers a call with text.
+// Package tool defines tools: a name, a description and a JSON Schema for the model, and a function
+// that executes calls and returns text.
 package tool
 
 import (
@@ -11,52 +11,65 @@ import (
 	"time"
 )
 
-// Tool is something a model may call. It is safe for concurrent use.
+// Tool is a function that a model can call. It is safe for concurrent use.
 type Tool interface {
 	Spec() Spec
 
-	// Call runs one call. When ctx ends it stops what it does and returns; whatever it
-	// started is gone when it has returned. An error is told to the model as the result of
-	// the call, so its text must be fit for that; a Result with IsError does the same.
+	// Call executes one call. When ctx ends, Call stops and returns. Nothing that Call started is
+	// running after it has returned. The model receives the text of an error as the result of the
+	// call, as for a Result with IsError.
 	Call(ctx context.Context, call Call) (Result, error)
 }
 
-// Timed is a Tool whose calls may say how long they want to take.
+// Timed is a Tool whose calls set their own time limit.
 type Timed interface {
 	Tool
 
-	// Timeout answers how long the call with this input may take, where limit is what the
-	// runtime gives a call that does not say. Input may be anything.
+	// Timeout returns the time limit of a call with this input. limit is the default of the
+	// runtime. The input was not validated.
 	Timeout(input json.RawMessage, limit time.Duration) time.Duration
 }
 
-// Spec is how a tool is offered.
+// Spec describes a tool to the model.
 type Spec struct {
-	Name        string // ^[A-Za-z0-9_-]{1,64}$: the set that every upstream accepts
+	Name        string // ^[A-Za-z0-9_-]{1,64}$: accepted by every provider
 	Description string
-	InputSchema json.RawMessage // JSON Schema of type object; nil: an object with anything in it
+	InputSchema json.RawMessage // JSON Schema of type object; nil: any object
 
-	// ReadOnly tools change nothing. Calls of one answer to read-only tools run side by side,
-	// and they need no permission.
+	// ReadOnly tools change nothing. Calls of read-only tools in one model response run
+	// concurrently, and they need no permission.
 	ReadOnly bool
+
+	// Original is the full name from which Name was derived, if they differ. Permission rules match
+	// both.
+	Original string
 }
 
 // Call is one call of a tool.
 type Call struct {
-	ID        string          // of this call, as the model named it
+	ID        string          // of the call, set by the model
 	Input     json.RawMessage // always a JSON object
 	RunID     string
 	SessionID string
 }
 
-// Result is what a tool answers.
+// Result is the result of a call.
 type Result struct {
 	Output    string
 	IsError   bool
-	Truncated bool // Output is not all there was, and says so
+	Truncated bool // Output is incomplete, and contains a note about it
+
+	// Images are sent to providers that accept images in results. Output describes them for others.
+	Images []Image
 }
 
-// New makes a Tool of a function.
+// Image is a PNG, JPEG, GIF or WebP file.
+type Image struct {
+	MediaType string // such as image/png
+	Data      []byte
+}
+
+// New returns a Tool that calls fn.
 func New(spec Spec, fn func(ctx context.Context, call Call) (Result, error)) Tool {
 	return funcTool{spec, fn}
 }
@@ -70,16 +83,16 @@ func (t funcTool) Spec() Spec { return t.spec }
 
 func (t funcTool) Call(ctx context.Context, call Call) (Result, error) { return t.fn(ctx, call) }
 
-// Func makes a Tool of a function over a typed input. Input that does not fit In is told to the
-// model as an error, and so is an error of fn.
+// Func returns a Tool that calls fn with a decoded input. The model receives the error of fn, or an
+// error if its input does not match In.
 func Func[In any](spec Spec, fn func(ctx context.Context, in In) (string, error)) Tool {
 	return New(spec, func(ctx context.Context, call Call) (Result, error) {
 		var in In
 		if err := json.Unmarshal(call.Input, &in); err != nil {
-			if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok { // without the names of Go types, which say nothing to a model
+			if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok { // without the names of Go types
 				err = fmt.Errorf("%s cannot be %s", cmp.Or(wrong.Field, "it"), wrong.Value)
 			}
-			return Result{}, fmt.Errorf("the input does not fit: %w", err)
+			return Result{}, fmt.Errorf("the input does not match: %w", err)
 		}
 		output, err := fn(ctx, in)
 		return Result{Output: output}, err

@@ -11,7 +11,7 @@ import (
 	"github.com/seed93082962/agenthost/runtime/tool"
 )
 
-func TestNewPassesEverythingOn(t *testing.T) {
+func TestNewForwardsCalls(t *testing.T) {
 	type key struct{}
 	spec := tool.Spec{Name: "look", Description: "Looks.", InputSchema: json.RawMessage(`{"type":"object"}`), ReadOnly: true}
 	failed := errors.New("nothing there")
@@ -47,11 +47,11 @@ func TestFunc(t *testing.T) {
 		"all fields":             {`{"a":1,"b":2,"note":"x"}`, "3x", "", true},
 		"a field left out":       {`{"a":1}`, "1", "", true},
 		"a field that is null":   {`{"a":1,"b":null}`, "1", "", true},
-		"a field nobody knows":   {`{"a":1,"b":2,"c":3}`, "3", "", true},
+		"an unknown field":       {`{"a":1,"b":2,"c":3}`, "3", "", true},
 		"no fields":              {`{}`, "0", "", true},
-		"a field of other type":  {`{"a":"1"}`, "", "the input does not fit", false},
-		"a number that is none":  {`{"a":1.5}`, "", "the input does not fit", false},
-		"an input of other type": {`[1,2]`, "", "the input does not fit", false},
+		"a field of other type":  {`{"a":"1"}`, "", "the input does not match", false},
+		"a fraction":             {`{"a":1.5}`, "", "the input does not match", false},
+		"an input of other type": {`[1,2]`, "", "the input does not match", false},
 		"an error":               {`{"a":1000}`, "so far 1000", "too large to add", true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -89,7 +89,7 @@ func TestFuncSharesNothingBetweenCalls(t *testing.T) {
 	}
 }
 
-func TestFuncPassesItsContextOn(t *testing.T) {
+func TestFuncForwardsItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	over := errors.New("over")
 	cancel(over)

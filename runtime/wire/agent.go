@@ -1,6 +1,6 @@
 package wire
 
-// Status says whether an agent can be called.
+// Status reports whether an agent can be called.
 type Status string
 
 const (
@@ -18,8 +18,8 @@ type AgentSummary struct {
 	Description string `json:"description,omitempty"`
 }
 
-// AgentDetail is the body of GET /v1/agents/:agentId. Optional fields are absent when they
-// were not configured, never null; configured as empty they are present and empty.
+// AgentDetail is the body of GET /v1/agents/:agentId. An optional field that is not configured is
+// absent, never null. A field that is configured as empty is present and empty.
 type AgentDetail struct {
 	ID              string `json:"id"`
 	Name            string `json:"name"`
@@ -47,8 +47,8 @@ type SkillSummary struct {
 	Location    string `json:"location"` // absolute path of its SKILL.md
 }
 
-// MCPServer tells how a server is reached. Values of Env and Headers are redacted; Args and
-// URL are not, and may carry secrets: do not log or show them raw.
+// MCPServer is the address of a server. The values of Env and Headers are redacted. Args and URL
+// are not, and may contain secrets: do not log or display them.
 type MCPServer struct {
 	Transport string            `json:"transport"` // stdio, sse or http
 	Command   string            `json:"command,omitempty"`
@@ -58,7 +58,7 @@ type MCPServer struct {
 	Headers   map[string]string `json:"headers,omitzero"`
 }
 
-// SubagentSummary is what callers may know of a subagent.
+// SubagentSummary is the public part of a subagent.
 type SubagentSummary struct {
 	Description string `json:"description"`
 }

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// DecodeEvent reads the payload of an event from the name on its event: line and its data. An
-// event of an unknown name is [Unknown]; unknown fields are ignored. data is not kept.
+// DecodeEvent decodes the data of an event with that name. An event with an unknown name is an
+// [Unknown]. Unknown fields are ignored. The payload does not refer to data.
 func DecodeEvent(name string, data []byte) (Payload, error) {
 	var p Payload
 	switch name {
@@ -35,7 +35,7 @@ func DecodeEvent(name string, data []byte) (Payload, error) {
 	return p, nil
 }
 
-// UnmarshalJSON reads what [PartialMessage.MarshalJSON] writes.
+// UnmarshalJSON is the inverse of [PartialMessage.MarshalJSON].
 func (p *PartialMessage) UnmarshalJSON(data []byte) error {
 	var in struct {
 		Partial struct {
@@ -56,7 +56,7 @@ func (p *PartialMessage) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// UnmarshalJSON reads what [Block.MarshalJSON] writes.
+// UnmarshalJSON is the inverse of [Block.MarshalJSON].
 func (b *Block) UnmarshalJSON(data []byte) error {
 	var in struct {
 		Type     string          `json:"type"`

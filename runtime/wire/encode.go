@@ -8,12 +8,12 @@ import (
 	"unicode/utf8"
 )
 
-// MaxData bounds the JSON of one event, in bytes. What would be longer is cut.
+// MaxData is the maximum size of the JSON of one event, in bytes. Longer texts are truncated.
 const MaxData = 4<<20 - 1
 
-// AppendEvent appends the JSON of an event's payload to dst: the data: line of the event. Texts
-// that would make it longer than [MaxData] are cut, and the event says so with truncated. What is
-// too long beside its texts is an error, and dst unchanged.
+// AppendEvent appends the JSON of a payload to dst. It truncates texts so that the JSON has at most
+// [MaxData] bytes, and sets the field truncated. If the JSON without its texts is too long, it
+// returns an error and dst unchanged.
 func AppendEvent(dst []byte, p Payload) ([]byte, error) {
 	out, err := appendEvent(dst, p)
 	if err == nil && len(out)-len(dst) > MaxData {
@@ -25,7 +25,7 @@ func AppendEvent(dst []byte, p Payload) ([]byte, error) {
 	return out, nil
 }
 
-var errTooLong = errors.New("it is longer than an event may be")
+var errTooLong = errors.New("the JSON is longer than an event may be")
 
 func appendEvent(dst []byte, p Payload) ([]byte, error) {
 	switch p := p.(type) {
@@ -38,8 +38,8 @@ func appendEvent(dst []byte, p Payload) ([]byte, error) {
 	if err != nil {
 		return dst, err
 	}
-	// Escapes make JSON up to six times as long as its text, so the room for text is found by
-	// trying. Few events come here at all.
+	// JSON may be six times as long as its text because of escapes. The room for text is found by
+	// trial; few events are that long.
 	for room := MaxData / 2; len(out)-len(dst) > MaxData && room > 0; room /= 2 {
 		if out, err = appendJSON(out[:len(dst)], shorten(p, room)); err != nil {
 			return dst, err
@@ -48,7 +48,7 @@ func appendEvent(dst []byte, p Payload) ([]byte, error) {
 	return out, nil
 }
 
-// appendJSON appends v as encoding/json writes it, without the escapes for HTML.
+// appendJSON appends the JSON of v without escapes for HTML.
 func appendJSON(dst []byte, v any) ([]byte, error) {
 	buf := bytes.NewBuffer(dst)
 	enc := json.NewEncoder(buf)
@@ -59,7 +59,7 @@ func appendJSON(dst []byte, v any) ([]byte, error) {
 	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
 }
 
-// appendPartial writes the event that there is one of for each token.
+// appendPartial appends a partial message. There is one for each token.
 func appendPartial(dst []byte, p *Partial) []byte {
 	dst = append(dst, `{"type":"partial_message","partial":{"type":`...)
 	dst = AppendString(dst, p.Type)
@@ -77,10 +77,10 @@ func appendPartial(dst []byte, p *Partial) []byte {
 	return append(dst, "}}"...)
 }
 
-// MarshalJSON writes the partial message as [AppendEvent] does.
+// MarshalJSON encodes the partial message as [AppendEvent] does.
 func (p *PartialMessage) MarshalJSON() ([]byte, error) { return appendPartial(nil, &p.Partial), nil }
 
-// MarshalJSON writes the fields that belong to the type of the block, and all of them.
+// MarshalJSON encodes all fields of the type of the block, and only those.
 func (b Block) MarshalJSON() ([]byte, error) {
 	dst := append([]byte(`{"type":`), AppendString(nil, b.Type)...)
 	switch b.Type {
@@ -102,7 +102,7 @@ func (b Block) MarshalJSON() ([]byte, error) {
 
 const hex = "0123456789abcdef"
 
-// AppendString appends s as a JSON string. Bytes that are not UTF-8 become U+FFFD, as in
+// AppendString appends s as a JSON string. Invalid UTF-8 is replaced by U+FFFD, as in
 // encoding/json.
 func AppendString(dst []byte, s string) []byte {
 	dst = append(dst, '"')

@@ -6,27 +6,27 @@ import "encoding/json"
 type Event struct {
 	Payload
 
-	// More tells that the next event is already in memory: a sender that passes events on may
-	// wait for it before it flushes. It is not sent.
+	// More reports whether the next event is already available, so that a relay can send both
+	// together. It is not part of the JSON.
 	More bool
 }
 
-// Payload is what an event carries: one of the pointer types of this file.
+// Payload is the content of an event: one of the pointer types in this file.
 type Payload interface {
 	// EventName is the name on the event: line.
 	EventName() string
 }
 
-// System is the first event of a run (subtype init), and tells of things beside the
-// conversation later on.
+// System is the first event of a run (subtype init) or a later event that is not part of the
+// conversation.
 type System struct {
 	Type    string `json:"type"`
 	Subtype string `json:"subtype"`
 
-	// Init alone.
+	// Only in init.
 	*Init
 
-	// permission_denied: which call was refused. mcp_status: Name, Status and Error of a server.
+	// permission_denied: the denied call. mcp_status: Name, Status and Error of a server.
 	ToolName  string `json:"tool_name,omitempty"`
 	ToolUseID string `json:"tool_use_id,omitempty"`
 	Reason    string `json:"reason,omitempty"`
@@ -34,15 +34,15 @@ type System struct {
 	Status    string `json:"status,omitempty"`
 	Error     string `json:"error,omitempty"`
 
-	// warning: what the reader should know.
+	// warning: a sentence for the user.
 	Message string `json:"message,omitempty"`
 
-	// compact_boundary: what became of the conversation.
+	// compact_boundary: the size of the conversation.
 	CompactMetadata *CompactMetadata `json:"compact_metadata,omitempty"`
 }
 
-// CompactMetadata tells how much of the context window a conversation took before its older part
-// was summarised, and after. Both count tokens, the second by estimate.
+// CompactMetadata has the tokens of a conversation before its older part was summarised, and an
+// estimate of the tokens after that.
 type CompactMetadata struct {
 	Trigger    string `json:"trigger"` // auto
 	PreTokens  int64  `json:"pre_tokens"`
@@ -58,7 +58,7 @@ const (
 	SystemWarning          = "warning"
 )
 
-// Init tells what a run works with. It never holds the system prompt.
+// Init describes a run. It never contains the system prompt.
 type Init struct {
 	RunID          string      `json:"runId"`
 	SessionID      string      `json:"session_id"`
@@ -72,13 +72,13 @@ type Init struct {
 	Resumed        bool        `json:"resumed"`
 }
 
-// MCPStatus says how the connection to an MCP server stands.
+// MCPStatus is the state of the connection to an MCP server.
 type MCPStatus struct {
 	Name   string `json:"name"`
 	Status string `json:"status"` // pending, connected or failed
 }
 
-// PartialMessage is an increment of the message that is being written.
+// PartialMessage is an increment of the current message of the model.
 type PartialMessage struct {
 	Partial Partial
 }
@@ -94,19 +94,19 @@ const (
 type Partial struct {
 	Type      string // text, thinking or tool_use
 	Text      string // of text and thinking
-	ToolName  string // of tool_use, as are the following
-	ToolUseID string // on the wire also as id
+	ToolName  string // only in tool_use
+	ToolUseID string // only in tool_use; in the JSON also as id
 }
 
-// Assistant is one whole message of the model.
+// Assistant is a complete message of the model.
 type Assistant struct {
 	Type            string           `json:"type"`
 	UUID            string           `json:"uuid"`
 	SessionID       string           `json:"session_id"`
-	ParentToolUseID *string          `json:"parent_tool_use_id"` // of a subagent's message: the call that started it
+	ParentToolUseID *string          `json:"parent_tool_use_id"` // of a subagent's message: the call of the subagent
 	Message         AssistantMessage `json:"message"`
 	Usage           Usage            `json:"usage"`
-	Truncated       bool             `json:"truncated,omitempty"` // cut to fit an event
+	Truncated       bool             `json:"truncated,omitempty"` // truncated to fit into an event
 }
 
 // AssistantMessage is the message of an [Assistant] event.
@@ -127,14 +127,14 @@ type Block struct {
 	Input    json.RawMessage
 }
 
-// ToolResult tells what a tool call gave.
+// ToolResult is the result of a tool call.
 type ToolResult struct {
 	Type            string           `json:"type"`
 	ParentToolUseID *string          `json:"parent_tool_use_id"`
 	Result          ToolResultDetail `json:"result"`
 }
 
-// ToolResultDetail is the result of a [ToolResult] event.
+// ToolResultDetail is the content of a [ToolResult] event.
 type ToolResultDetail struct {
 	ToolUseID  string `json:"tool_use_id"`
 	ToolName   string `json:"tool_name"`
@@ -144,8 +144,8 @@ type ToolResultDetail struct {
 	Truncated  bool   `json:"truncated"`
 }
 
-// Result ends a run that was not cancelled. The fields that belong to one half only, success
-// or error, are absent from the other.
+// Result is the result of a run that was not cancelled. The fields of a success and those of an
+// error are mutually exclusive.
 type Result struct {
 	Type       string `json:"type"`
 	Subtype    string `json:"subtype"`
@@ -156,17 +156,17 @@ type Result struct {
 	DurationMs int64  `json:"duration_ms"`
 	Usage      Usage  `json:"usage"`
 
-	// Success alone: pointers and nil, so that an empty text is still there.
+	// Only after a success. An empty text is present, hence the pointer.
 	Result            *string            `json:"result,omitempty"`
 	StopReason        string             `json:"stop_reason,omitempty"`
 	TotalCostUSD      *float64           `json:"total_cost_usd,omitempty"`
 	PermissionDenials []PermissionDenial `json:"permission_denials,omitzero"`
 
-	// Errors alone.
+	// Only after an error.
 	ErrorType string   `json:"error_type,omitempty"`
 	Errors    []string `json:"errors,omitempty"`
 
-	Truncated bool `json:"truncated,omitempty"` // Result was cut to fit an event
+	Truncated bool `json:"truncated,omitempty"` // Result is truncated to fit into an event
 }
 
 // Subtypes of [Result].
@@ -177,21 +177,21 @@ const (
 	ResultExecution = ErrorTypeExecution
 )
 
-// PermissionDenial is a tool call that was refused.
+// PermissionDenial is a denied tool call.
 type PermissionDenial struct {
 	ToolName  string `json:"tool_name"`
 	ToolUseID string `json:"tool_use_id"`
 	Reason    string `json:"reason"`
 }
 
-// Cancelled takes the place of [Result] in a run that was cancelled.
+// Cancelled replaces [Result] if the run was cancelled.
 type Cancelled struct {
 	Type   string `json:"type"`
 	RunID  string `json:"runId"`
 	Reason Reason `json:"reason"`
 }
 
-// Fault is the error event: an internal fault of the runtime, never one of the run.
+// Fault is the error event. It reports an internal error of the runtime.
 type Fault struct {
 	Type      string `json:"type"`
 	Error     string `json:"error"`
@@ -202,7 +202,7 @@ type Fault struct {
 // Done is always the last event. Its data is {}.
 type Done struct{}
 
-// Unknown is an event of a name that this version does not know, as it came.
+// Unknown is an event with a name that this version does not know. Data is unchanged.
 type Unknown struct {
 	Name string
 	Data json.RawMessage

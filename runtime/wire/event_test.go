@@ -87,7 +87,7 @@ func TestDecodeEventOfAnotherVersion(t *testing.T) {
 	require.ErrorContains(t, err, "decode result event")
 }
 
-func TestLongTextsAreCut(t *testing.T) {
+func TestLongTextsAreTruncated(t *testing.T) {
 	long := strings.Repeat("é\x01", 600_000) // an escape of six bytes after each two
 	for name, p := range map[string]wire.Payload{
 		"assistant text": &wire.Assistant{Message: wire.AssistantMessage{Content: []wire.Block{{Type: "text", Text: long},
@@ -118,7 +118,7 @@ func TestLongTextsAreCut(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeCutIsAnError(t *testing.T) {
+func TestEventsThatCannotBeTruncated(t *testing.T) {
 	for name, p := range map[string]wire.Payload{
 		"tool name": &wire.PartialMessage{Partial: wire.Partial{Type: wire.PartialToolUse, ToolName: strings.Repeat("x", 5<<20)}},
 		"unknown":   &wire.Unknown{Name: "later", Data: make([]byte, 5<<20)},

@@ -4,23 +4,42 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+
+	"github.com/seed93082962/agenthost/runtime/model"
 )
 
 // RunRequest is the body of POST /v1/agents/:agentId/runs.
 type RunRequest struct {
 	Message   string     `json:"message"`
 	Stream    StreamMode `json:"stream,omitzero"`
-	SessionID string     `json:"sessionId,omitempty"` // continues that conversation
-	RunID     string     `json:"runId,omitempty"`     // a UUID chosen by the caller
-	MaxTurns  *int       `json:"maxTurns,omitempty"`  // may only tighten the agent's own limit
-	TimeoutMs *int64     `json:"timeoutMs,omitempty"` // may only tighten runTimeout
+	SessionID *string    `json:"sessionId,omitempty"` // continues this conversation
+	RunID     *string    `json:"runId,omitempty"`     // a UUID chosen by the caller
+	MaxTurns  *int       `json:"maxTurns,omitempty"`  // can only lower the agent's limit
+	TimeoutMs *int64     `json:"timeoutMs,omitempty"` // can only lower runTimeout
 	Metadata  Metadata   `json:"metadata,omitempty"`  // copied to logs and traces
+	History   []Turn     `json:"history,omitempty"`   // seeds a new session
 }
 
-// Metadata is what a caller wants to find again in logs and traces.
+// MaxHistory is the largest number of turns in the history of a run request.
+const MaxHistory = 1000
+
+// Turn is one message of the history of a run request. The first turn is of RoleUser, the last one
+// of RoleAssistant, and the roles alternate.
+type Turn struct {
+	Role    string `json:"role"`
+	Content string `json:"content"`
+}
+
+// Roles of a [Turn].
+const (
+	RoleUser      = string(model.RoleUser)
+	RoleAssistant = string(model.RoleAssistant)
+)
+
+// Metadata are values that a client can search for in logs and traces.
 type Metadata map[string]string
 
-// UnmarshalJSON takes an object of strings.
+// UnmarshalJSON decodes an object of strings.
 func (m *Metadata) UnmarshalJSON(data []byte) error {
 	var values map[string]string
 	if json.Unmarshal(data, &values) != nil {
@@ -30,18 +49,18 @@ func (m *Metadata) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// StreamMode is the value of the field stream. Its zero value is the field left out.
+// StreamMode is the value of the field stream. Its zero value means that the field is absent.
 type StreamMode string
 
 const (
-	StreamRaw   StreamMode = "raw"   // events with partial messages; true says the same
-	StreamBlock StreamMode = "block" // events of whole messages only
-	StreamOff   StreamMode = "off"   // one JSON answer; false on the wire
+	StreamRaw   StreamMode = "raw"   // events with partial messages; also true
+	StreamBlock StreamMode = "block" // events without partial messages
+	StreamOff   StreamMode = "off"   // one JSON response; false in the JSON
 )
 
 var errStream = errors.New(`stream must be true, false, "raw" or "block"`)
 
-// MarshalJSON writes false for [StreamOff], and the name of any other mode.
+// MarshalJSON encodes false for [StreamOff] and the name of any other mode.
 func (m StreamMode) MarshalJSON() ([]byte, error) {
 	switch m {
 	case StreamOff:
@@ -54,7 +73,7 @@ func (m StreamMode) MarshalJSON() ([]byte, error) {
 	return nil, fmt.Errorf("unknown stream mode %q", string(m))
 }
 
-// UnmarshalJSON takes true, false, "raw" and "block"; null is the field left out.
+// UnmarshalJSON decodes true, false, "raw" and "block". null means that the field is absent.
 func (m *StreamMode) UnmarshalJSON(data []byte) error {
 	switch string(data) {
 	case "null":
@@ -71,13 +90,13 @@ func (m *StreamMode) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// RunAnswer is the body of a blocking run, whatever came of it.
-type RunAnswer struct {
+// RunResponse is the body of a blocking run, also of a failed or cancelled one.
+type RunResponse struct {
 	RunID      string   `json:"runId"`
 	SessionID  string   `json:"sessionId"`
 	State      State    `json:"state"`            // completed, failed or cancelled
 	Reason     Reason   `json:"reason,omitempty"` // of a cancelled run
-	Text       string   `json:"text"`             // the last text of the assistant, also a partial one
+	Text       string   `json:"text"`             // the last text of the assistant, possibly incomplete
 	Usage      Usage    `json:"usage"`
 	NumTurns   int      `json:"numTurns"`
 	DurationMs int64    `json:"durationMs"`

@@ -3,10 +3,11 @@ package wire
 import (
 	"encoding/json"
 	"slices"
-	"unicode/utf8"
+
+	"github.com/seed93082962/agenthost/internal/excerpt"
 )
 
-// shorten returns a copy of an event whose texts take room bytes at the most.
+// shorten returns a copy of an event whose texts have at most room bytes.
 func shorten(p Payload, room int) Payload {
 	switch p := p.(type) {
 	case *Assistant:
@@ -18,7 +19,7 @@ func shorten(p Payload, room int) Payload {
 			b.Text = take(b.Text, &room)
 			b.Thinking = take(b.Thinking, &room)
 			if len(b.Input) > room {
-				b.Input = json.RawMessage("{}") // half an object would be none
+				b.Input = json.RawMessage("{}") // a truncated object is not valid
 			}
 			room -= len(b.Input)
 		}
@@ -46,15 +47,12 @@ func shorten(p Payload, room int) Payload {
 	}
 }
 
-// denialBytes is what a permission denial takes at the most, with its names and its reason.
+// denialBytes is an upper limit for the size of a permission denial.
 const denialBytes = 1 << 10
 
-// take returns the beginning of s that fits into room, whole runes only, and makes room smaller.
+// take returns the longest prefix of s that fits into room, and subtracts its length from room.
 func take(s string, room *int) string {
-	n := min(len(s), max(*room, 0))
-	for n > 0 && n < len(s) && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	*room -= n
-	return s[:n]
+	head := excerpt.Head(s, *room)
+	*room -= len(head)
+	return head
 }

@@ -1,18 +1,17 @@
-// Package wire holds every JSON shape that crosses the network between a runtime and its
-// callers: the events of a run, the run request and the blocking answer, agent list and
-// detail, cancel, health and errors. Server and client use the same types, so that no shape is
-// written twice.
+// Package wire has the JSON types of the runtime API: the events of a run, the request and the JSON
+// response of a run, agents, cancels, health and errors. The server and the client use the same
+// types.
 //
-// [AppendEvent] and [DecodeEvent] are the two halves of the event format.
+// [AppendEvent] encodes events, and [DecodeEvent] decodes them.
 package wire
 
 import "github.com/seed93082962/agenthost/runtime/model"
 
-// State is where a run stands.
+// State is the state of a run.
 type State string
 
 const (
-	StateRunning    State = "running" // never sent: a run in progress has no answer yet
+	StateRunning    State = "running" // never sent: an active run has no response yet
 	StateCancelling State = "cancelling"
 	StateCancelled  State = "cancelled"
 	StateCompleted  State = "completed"
@@ -24,16 +23,16 @@ func (s State) Terminal() bool {
 	return s == StateCancelled || s == StateCompleted || s == StateFailed
 }
 
-// Reason says why a run was cancelled.
+// Reason is the reason why a run was cancelled.
 type Reason string
 
 const (
 	ReasonClientRequest Reason = "client_request" // the cancel endpoint was called
-	ReasonDisconnect    Reason = "disconnect"     // the caller of the run went away
-	ReasonShutdown      Reason = "shutdown"       // the runtime is going down
+	ReasonDisconnect    Reason = "disconnect"     // the client of the run disconnected
+	ReasonShutdown      Reason = "shutdown"       // the runtime shuts down
 )
 
-// Error types of a failed run, beside the codes of package model.
+// Error types of a failed run, in addition to the codes of package model.
 const (
 	ErrorTypeMaxTurns  = "error_max_turns"
 	ErrorTypeExecution = "error_during_execution"
@@ -43,11 +42,11 @@ const (
 // Usage counts the tokens of a message or of a whole run.
 type Usage = model.Usage
 
-// CancelAnswer is the body of 202 and 409 of POST /v1/runs/:runId/cancel.
-type CancelAnswer struct {
+// CancelResponse is the body of 202 and 409 of POST /v1/runs/:runId/cancel.
+type CancelResponse struct {
 	RunID  string `json:"runId"`
 	State  State  `json:"state"`
-	Reason Reason `json:"reason,omitempty"` // from the second call on
+	Reason Reason `json:"reason,omitempty"` // not in the first response
 }
 
 // Health is the body of GET /health.
@@ -63,11 +62,11 @@ type Readiness struct {
 	Status string `json:"status"` // ready, or draining with status 503
 }
 
-// ErrorBody is the body of every answer that tells an error and nothing else.
+// ErrorBody is the body of an error response. Failed runs have a [RunResponse] instead.
 type ErrorBody struct {
 	Error     string `json:"error"`
 	Reason    string `json:"reason,omitempty"`    // with 401 and 403
 	RunID     string `json:"runId,omitempty"`     // with Run ID conflict
 	SessionID string `json:"sessionId,omitempty"` // with Session busy
-	RequestID string `json:"requestId,omitempty"` // with 500: the line of the log that tells more
+	RequestID string `json:"requestId,omitempty"` // with 500: also in the log line of the error
 }

@@ -35,7 +35,7 @@ func BenchmarkAnthropicCall(b *testing.B) {
 	})
 }
 
-// anthropicSDK has everything turned off that can be: the environment, retries, traces.
+// anthropicSDK disables everything optional: the environment, retries, traces.
 func anthropicSDK(base string, text func(*sdk.MessageStreamEventUnion) string) caller {
 	c := sdk.NewClient(option.WithoutEnvironmentDefaults(), option.WithoutOpenTelemetry(), option.WithMaxRetries(0),
 		option.WithBaseURL(base), option.WithAPIKey("key"), option.WithHTTPClient(httpClient()))
@@ -55,7 +55,7 @@ func anthropicSDK(base string, text func(*sdk.MessageStreamEventUnion) string) c
 	}
 }
 
-// plainText reads the fields of the union, which costs nothing more.
+// plainText reads the fields of the union, which has no further cost.
 func plainText(e *sdk.MessageStreamEventUnion) string {
 	if e.Type == "content_block_delta" && e.Delta.Type == "text_delta" {
 		return e.Delta.Text
@@ -63,7 +63,7 @@ func plainText(e *sdk.MessageStreamEventUnion) string {
 	return ""
 }
 
-// asAnyText goes by types, as the SDK's own README does.
+// asAnyText switches on types, like the README of the SDK.
 func asAnyText(e *sdk.MessageStreamEventUnion) string {
 	if event, ok := e.AsAny().(sdk.ContentBlockDeltaEvent); ok {
 		if delta, ok := event.Delta.AsAny().(sdk.TextDelta); ok {

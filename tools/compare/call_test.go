@@ -12,12 +12,12 @@ import (
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
 )
 
-// load is how answers come, and what one operation of a benchmark is.
+// load is the speed of responses and the operation of a benchmark.
 type load struct {
 	name   string
-	tokens int           // of an answer
-	calls  int           // side by side
-	pace   time.Duration // between tokens; 0 sends each answer with one write
+	tokens int           // of a response
+	calls  int           // concurrently
+	pace   time.Duration // between tokens; 0 sends each response with one write
 }
 
 var loads = []load{
@@ -37,7 +37,7 @@ func (l load) reply() modeltest.Reply {
 	return modeltest.Stream(modeltest.Pace(l.pace), modeltest.Text(list...))
 }
 
-// caller makes one streamed call and returns how many increments of text came.
+// caller makes one streamed call and returns the number of text increments.
 type caller func(ctx context.Context) (tokens int, err error)
 
 // client is a way of calling a model.
@@ -46,8 +46,8 @@ type client struct {
 	open func(baseURL string) (caller, error)
 }
 
-// measure runs each client under each load. Both units count the whole client side, connection and call included:
-// cpu-ns/token by the process's clock, allocs/token on its heap.
+// measure runs each client under each load. Both units include the whole client, with connection
+// and call: cpu-ns/token by the process's clock, allocs/token on its heap.
 func measure(b *testing.B, p modeltest.Protocol, clients []client) {
 	address := startUpstream(b)
 	for _, l := range loads {
@@ -75,7 +75,8 @@ func measure(b *testing.B, p modeltest.Protocol, clients []client) {
 	}
 }
 
-// run makes the calls of one operation. They begin within one pace: tokens of streams in step would come in bursts.
+// run makes the calls of one operation. They start within one pace: synchronous streams would send
+// tokens in bursts.
 func (l load) run(ctx context.Context, call caller) error {
 	one := func() error {
 		n, err := call(ctx)
@@ -100,8 +101,9 @@ func (l load) run(ctx context.Context, call caller) error {
 	return first
 }
 
-// httpClient is what everyone calls through, so that what differs is above it. Two idle connections, the default of
-// net/http and with it of the SDKs, would have most calls of the paced load connect anew.
+// httpClient is shared by all clients, so that only the code above it differs. With two idle
+// connections, the default of net/http and of the SDKs, most calls of the paced load would need a
+// new connection.
 func httpClient() *http.Client {
 	return &http.Client{Transport: &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 256}}
 }
@@ -112,7 +114,7 @@ func used() (cpu time.Duration, allocs uint64) {
 	return cpuTime(), m.Mallocs
 }
 
-// agenthost calls through one of our own adapters.
+// agenthost calls through an adapter of this module.
 func agenthost(m model.Model) caller {
 	return func(ctx context.Context) (n int, err error) {
 		for part, err := range m.Stream(ctx, &model.Request{Model: "m", MaxOutputTokens: 1024,

@@ -4,5 +4,5 @@ package compare_test
 
 import "time"
 
-// cpuTime is not known here: what is counted in it reads 0.
+// cpuTime is not available: it returns 0.
 func cpuTime() time.Duration { return 0 }

@@ -15,8 +15,8 @@ import (
 	"github.com/seed93082962/agenthost/sse"
 )
 
-// BenchmarkSSEDecode reads a stream of events from memory to its end. Each package is used in the cheapest way that it
-// exports; r3labs has none but its client.
+// BenchmarkSSEDecode reads a stream of events from memory to its end. Each package is used in its
+// cheapest exported way; r3labs has only its client.
 func BenchmarkSSEDecode(b *testing.B) {
 	event := "event: " + eventType + "\ndata: " + eventText + "\n\n"
 	for _, row := range []struct {
@@ -66,7 +66,7 @@ func decodeAnthropicSDK(r io.Reader, each func(string, int)) error {
 	d := ssestream.NewDecoder(&http.Response{Body: io.NopCloser(r)})
 	for d.Next() {
 		ev := d.Event()
-		each(ev.Type, len(ev.Data)-len("\n")) // which it leaves there
+		each(ev.Type, len(ev.Data)-len("\n")) // which it does not remove
 	}
 	return d.Err()
 }
@@ -101,14 +101,14 @@ func decodeR3labs(r io.Reader, each func(string, int)) error {
 	return c.SubscribeRawWithContext(context.Background(), func(ev *r3labs.Event) { each(string(ev.Event), len(ev.Data)) })
 }
 
-// answer answers every request with one stream.
+// answer responds to every request with the same stream.
 type answer struct{ body io.Reader }
 
 func (a answer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(a.body), Request: r}, nil
 }
 
-// endless repeats a text, in reads as a connection's buffer would give them.
+// endless repeats a text, with reads like those from a connection's buffer.
 type endless struct {
 	text string
 	at   int

@@ -1,3 +1,4 @@
-// Package compare holds benchmarks that set packages of agenthost beside what one would take instead. It is a module of
-// its own, so that nobody who imports agenthost gets the alternatives. README.md says how to run it.
+// Package compare has benchmarks of agenthost packages next to their alternatives. It is a separate
+// module, so that importers of agenthost do not depend on the alternatives. README.md describes how
+// to run it.
 package compare

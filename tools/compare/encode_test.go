@@ -13,15 +13,15 @@ import (
 	"github.com/seed93082962/agenthost/sse"
 )
 
-// The token event that all of them write and read: 200 bytes of data.
+// The token event that all packages write and read: 200 bytes of data.
 const eventType = "partial_message"
 
 var (
 	eventText = strings.Repeat("t", 200)
-	eventData = []byte(eventText) // for packages that take bytes: a conversion is nobody's merit or fault
+	eventData = []byte(eventText) // for packages that take bytes: conversions are not measured
 )
 
-// BenchmarkSSEEncode writes one event a time, made anew as each token's would be.
+// BenchmarkSSEEncode writes one event at a time, created anew like that of each token.
 func BenchmarkSSEEncode(b *testing.B) {
 	for _, row := range []struct {
 		name    string

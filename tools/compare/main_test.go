@@ -15,7 +15,8 @@ import (
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
 )
 
-// upstreamVariable makes a process of this test binary an upstream, whose CPU time is not the caller's then.
+// upstreamVariable makes a process of this test binary an upstream, so that its CPU time is not
+// that of the client.
 const upstreamVariable = "AGENTHOST_COMPARE_UPSTREAM"
 
 func TestMain(m *testing.M) {
@@ -28,7 +29,8 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// serveUpstream speaks both protocols below the name of each load until its standard input ends.
+// serveUpstream implements both protocols below the name of each load until its standard input
+// ends.
 func serveUpstream() error {
 	mux := http.NewServeMux()
 	for _, l := range loads {

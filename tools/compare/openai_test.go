@@ -41,7 +41,7 @@ func BenchmarkOpenAICall(b *testing.B) {
 	})
 }
 
-// openaiSDK reads its environment, which has no switch; what is named here goes before it.
+// openaiSDK always reads its environment; the options here take precedence.
 func openaiSDK(base string) caller {
 	c := sdk.NewClient(option.WithMaxRetries(0), option.WithBaseURL(base), option.WithAPIKey("key"),
 		option.WithHTTPClient(httpClient()))

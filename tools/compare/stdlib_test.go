@@ -11,10 +11,10 @@ import (
 	"strings"
 )
 
-// requestBody is one that both APIs take.
+// requestBody is valid for both APIs.
 const requestBody = `{"model":"m","max_tokens":1024,"stream":true,"messages":[{"role":"user","content":"` + prompt + `"}]}`
 
-// post sends one request and leaves the answer to read.
+// post sends one request and returns the response unread.
 func post(url string, read func(io.Reader) (int, error)) (caller, error) {
 	c := httpClient()
 	return func(ctx context.Context) (int, error) {
@@ -38,8 +38,8 @@ func post(url string, read func(io.Reader) (int, error)) (caller, error) {
 	}, nil
 }
 
-// countTexts reads the bytes and decodes nothing, which is the least that a call can cost. It knows a token by the
-// text before it.
+// countTexts reads bytes without decoding, the least that a call can cost. It recognizes a token by
+// the text before it.
 func countTexts(before string) func(io.Reader) (int, error) {
 	return func(r io.Reader) (n int, err error) {
 		lines := bufio.NewReader(r)
@@ -58,7 +58,7 @@ func countTexts(before string) func(io.Reader) (int, error) {
 	}
 }
 
-// decodeTexts is the own client of the first day: lines by bufio, and encoding/json into the few fields that count.
+// decodeTexts is a simple client: lines by bufio, and encoding/json into the few fields that count.
 func decodeTexts[T any](text func(*T) string) func(io.Reader) (int, error) {
 	return func(r io.Reader) (n int, err error) {
 		lines := bufio.NewScanner(r)

@@ -6,7 +6,8 @@ import (
 	"github.com/caarlos0/env/v11"
 )
 
-// ReadEnvironment fills the settings, a pointer to a struct with env tags. An empty variable is as good as none.
+// ReadEnvironment sets the fields of settings, a pointer to a struct with env tags. An empty
+// variable has the effect of an unset one.
 func ReadEnvironment(getenv func(string) string, settings any) error {
 	names, err := env.GetFieldParams(settings)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// NewLogger writes lines for people to a terminal, and JSON to anything else.
+// NewLogger returns a logger that writes text to a terminal and JSON to anything else.
 func NewLogger(w io.Writer) *slog.Logger {
 	setTimes()
 	if f, ok := w.(*os.File); ok && isatty.IsTerminal(f.Fd()) {
@@ -21,8 +21,8 @@ func NewLogger(w io.Writer) *slog.Logger {
 	return slog.New(zerolog.NewSlogHandler(log))
 }
 
-// setTimes has zerolog write times in UTC, in milliseconds and in one width. It knows no other
-// place to say so than its globals.
+// setTimes makes zerolog write times in UTC, in milliseconds and with a fixed width. zerolog has no
+// other place for this than its globals.
 var setTimes = sync.OnceFunc(func() {
 	zerolog.TimeFieldFormat = "2006-01-02T15:04:05.000Z07:00"
 	zerolog.TimestampFunc = func() time.Time { return time.Now().UTC() }

@@ -1,5 +1,5 @@
-// Package daemon is what the server commands have in common: how they log, which version they are, and how they serve,
-// drain and stop.
+// Package daemon has the common parts of the server commands: logging, version, serving, draining
+// and shutdown.
 package daemon
 
 import (
@@ -12,24 +12,25 @@ import (
 	"time"
 )
 
-// shutdownTimeout is how long open connections get after the work has ended.
+// shutdownTimeout bounds the time for open connections after draining.
 const shutdownTimeout = 5 * time.Second
 
-// Server is one HTTP server and how it comes to its end.
+// Server is an HTTP server and its shutdown.
 type Server struct {
 	Handler  http.Handler
 	Listener net.Listener
 	Log      *slog.Logger
 
-	// Drain is called when the server is to stop. The port answers until it returns; its context ends after DrainTimeout.
+	// Drain is called before the server stops. The port accepts requests until it returns. Its
+	// context ends after DrainTimeout.
 	Drain        func(context.Context) error
 	DrainTimeout time.Duration
 
-	// Welcome, if set, is called when the port answers.
+	// Welcome, if set, is called when the port accepts requests.
 	Welcome func()
 }
 
-// Serve answers requests until ctx ends, drains then, and closes what is left.
+// Serve serves until ctx ends, drains, and closes the remaining connections.
 func (s *Server) Serve(ctx context.Context) error {
 	server := &http.Server{
 		Handler:           s.Handler,
@@ -38,7 +39,7 @@ func (s *Server) Serve(ctx context.Context) error {
 		MaxHeaderBytes:    64 << 10,
 		ErrorLog:          slog.NewLogLogger(s.Log.Handler(), slog.LevelWarn),
 
-		DisableGeneralOptionsHandler: true, // OPTIONS * is answered as everything else is
+		DisableGeneralOptionsHandler: true, // OPTIONS * has no special handling
 	}
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(s.Listener) }()

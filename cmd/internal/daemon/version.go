@@ -2,7 +2,7 @@ package daemon
 
 import "runtime/debug"
 
-// Version is that of the module, which the go command takes from the tag or the commit.
+// Version returns the version of the module, which the go command sets from the tag or the commit.
 func Version() string {
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
 		return info.Main.Version

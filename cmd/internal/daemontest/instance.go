@@ -1,4 +1,4 @@
-// Package daemontest runs server commands in tests: in the test's own process, or as the binary that is shipped.
+// Package daemontest runs server commands in tests: in the process of the test, or as a binary.
 package daemontest
 
 import (
@@ -16,19 +16,21 @@ import (
 	"github.com/seed93082962/agenthost/internal/logtest"
 )
 
-// Patience is how long a test waits for what is bound to come: long, as the machine may be busy.
+// Patience bounds the time that a test waits for an expected event. It is long because the machine
+// may be busy.
 const Patience = 30 * time.Second
 
-// Instance is a server that runs, in this process or in one of its own.
+// Instance is a running server, in this process or in another.
 type Instance struct {
-	URL         string // once it has Started
+	URL         string // set by Started
 	Stdout, Log *logtest.Buffer
 
-	ended chan struct{} // closed when it is over, and then:
+	ended chan struct{} // closed when the server has ended; then:
 	err   error
 }
 
-// Serve runs a command in this process until the test ends, which it has to without an error, and waits for its banner.
+// Serve runs a command in this process until the test ends, and waits for its banner. The command
+// must end without an error.
 func Serve(t testing.TB, run func(ctx context.Context, in *Instance) error) *Instance {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
@@ -50,7 +52,7 @@ func newInstance() *Instance {
 	return &Instance{Stdout: &logtest.Buffer{}, Log: &logtest.Buffer{}, ended: make(chan struct{})}
 }
 
-// Getenv stands for os.Getenv in a command that is served: it knows the pairs alone.
+// Getenv returns a function for the os.Getenv of a command that knows only the given pairs.
 func Getenv(pairs []string) func(string) string {
 	return func(name string) string {
 		for i := 0; i+1 < len(pairs); i += 2 {
@@ -62,14 +64,14 @@ func Getenv(pairs []string) func(string) string {
 	}
 }
 
-// Process is a run of a binary.
+// Process is a running binary.
 type Process struct {
 	*Instance
 	Cmd *exec.Cmd
 }
 
-// Spawn starts a binary in the folder dir, which is its home too, with the environment in pairs. It is killed at the end
-// of the test if it still runs then.
+// Spawn starts a binary in the directory dir, which is also its home, with the environment in
+// pairs. It is killed at the end of the test if it is still running.
 func Spawn(t testing.TB, binary, dir string, env []string, args ...string) *Process {
 	t.Helper()
 	p := &Process{Instance: newInstance(), Cmd: exec.CommandContext(t.Context(), binary, args...)}
@@ -84,19 +86,19 @@ func Spawn(t testing.TB, binary, dir string, env []string, args ...string) *Proc
 		p.err = p.Cmd.Wait()
 	}()
 	t.Cleanup(func() {
-		_ = p.Cmd.Process.Kill() // an error says that it is over
+		_ = p.Cmd.Process.Kill() // an error means that it has ended
 		p.Wait(t)
 	})
 	return p
 }
 
-// Signal sends it one.
+// Signal sends a signal to the process.
 func (p *Process) Signal(t testing.TB, sig syscall.Signal) {
 	t.Helper()
 	require.NoError(t, p.Cmd.Process.Signal(sig))
 }
 
-// Exit waits for the end, and returns the exit code.
+// Exit waits for the end and returns the exit code.
 func (p *Process) Exit(t testing.TB) int {
 	t.Helper()
 	p.Wait(t)
@@ -138,14 +140,14 @@ func (in *Instance) Await(t testing.TB, o *logtest.Buffer, pattern *regexp.Regex
 		select {
 		case <-wrote:
 		case <-ended:
-			ended = nil // look once more
+			ended = nil // check once more
 		case <-late.C:
 			require.FailNow(t, "the server does not write "+pattern.String(), "stdout: %s\nlog: %s", in.Stdout, in.Log)
 		}
 	}
 }
 
-// Build makes the command in the current folder, as it is shipped, to be the file path.
+// Build builds the command in the current directory as the file path, like the released binary.
 func Build(path string) error {
 	build := exec.CommandContext(context.Background(), "go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", path, ".")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")

@@ -20,24 +20,27 @@ import (
 	"github.com/seed93082962/agenthost/internal/pgtest"
 )
 
-// Main runs the tests, stops the PostgreSQL server that they started, fails where goroutines are left over, and exits.
+// Main runs the tests, stops the PostgreSQL server that they started, fails if goroutines remain,
+// and exits.
 func Main(m *testing.M, leaks ...goleak.Option) { pgtest.Main(m, leaks...) }
 
-// Each runs test twice, as the subtests "postgres" and "sqlite", with the address of an empty database each. It fails
-// where there is no PostgreSQL.
+// Each runs test twice, as the subtests "postgres" and "sqlite", each with the URL of an empty
+// database. It fails if PostgreSQL is not installed.
 func Each(t *testing.T, test func(t *testing.T, url string)) {
 	t.Helper()
 	t.Run(string(db.PostgreSQL), func(t *testing.T) { test(t, pgtest.URL(t)) })
 	t.Run(string(db.SQLite), func(t *testing.T) { test(t, SQLite(t)) })
 }
 
-// SQLite answers the address of a database that is yet to be made, in a directory that is removed when the test ends.
+// SQLite returns the URL of a database that does not exist yet, in a directory that is removed when
+// the test ends.
 func SQLite(t testing.TB) string {
 	t.Helper()
 	return "sqlite://" + filepath.Join(t.TempDir(), "hub.db")
 }
 
-// Open opens the database, makes the migrations of all series, and closes the database when the test ends.
+// Open opens the database, applies the migrations of all series, and closes the database when the
+// test ends.
 func Open(t testing.TB, url string, series ...db.Series) *db.DB {
 	t.Helper()
 	d, err := db.Open(t.Context(), db.Config{URL: url})

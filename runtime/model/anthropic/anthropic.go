@@ -10,10 +10,13 @@
 //		...
 //	}
 //
-// Every answer is streamed. The ends of the tools, of the system prompt and of the conversation
-// are marked for the prompt cache, so that the next call of the same conversation reads what it
-// has in common with this one from there. Thinking is given back upstream where it carries a
-// signature; text that is white space alone is left out, for the API refuses it.
+// Every response is streamed. The ends of the tools, of the system prompt and of the conversation
+// are marked for the prompt cache, so that the next call of the same conversation reads the common
+// prefix from the cache. Thinking with a signature is sent back; thinking without one is sent back
+// to servers other than Anthropic's. Blank text is omitted because the API rejects it.
+//
+// The memory of one response is bounded by the limits of [model.Collector], and that of one event
+// by 8 MiB. Time is bounded by the caller's context.
 //
 // Failures are [*model.Error] values. Nothing is retried, no redirect is followed, and nothing is
 // read from the environment.
@@ -22,9 +25,11 @@ package anthropic
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"iter"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"github.com/seed93082962/agenthost/runtime/model"
@@ -36,24 +41,36 @@ const (
 	defaultMaxOutputTokens = 8192
 )
 
-// Config is what a [Client] is made of. Its zero value lacks nothing but the key.
+// Config configures a [Client]. Only APIKey is required.
 type Config struct {
-	// BaseURL is the address before /v1/messages. Defaults to https://api.anthropic.com.
+	// BaseURL is the URL to which /v1/messages is appended. Defaults to https://api.anthropic.com.
 	BaseURL string
 
-	// APIKey may be empty at a BaseURL of one's own alone.
+	// APIKey is required unless BaseURL is set.
 	APIKey string
 
-	// AuthStyle says how the key is sent: "api_key" as x-api-key, "bearer" as Authorization,
+	// AuthStyle selects how the key is sent: "api_key" in KeyHeader, "bearer" in Authorization,
 	// "none" not at all. Defaults to "api_key".
 	AuthStyle string
 
-	// MaxOutputTokens holds for requests that name no limit; the API asks for one. Defaults to 8192.
+	// KeyHeader is the header of AuthStyle "api_key". Defaults to x-api-key.
+	KeyHeader string
+
+	// Header contains additional headers. Their values are secret and do not appear in errors.
+	Header map[string]string
+
+	// Body contains additional fields of the request. They replace the adapter's fields of the same
+	// name; null removes a field. The fields model, messages, system, tools and stream cannot be
+	// set.
+	Body map[string]json.RawMessage
+
+	// MaxOutputTokens is the limit of requests that set none, because the API requires one.
+	// Defaults to 8192.
 	MaxOutputTokens int
 
-	// HTTPClient sends the requests; its CheckRedirect is not used, and its Timeout, if any, cuts
-	// off long answers. Defaults to one with connections of its own, no proxy and no time limit
-	// but those of connecting.
+	// HTTPClient sends the requests. Its CheckRedirect is not used, and its Timeout, if set, ends
+	// long responses. Defaults to a client without a proxy whose only timeout is that for
+	// connecting.
 	HTTPClient *http.Client
 }
 
@@ -62,14 +79,21 @@ type Client struct {
 	upstream        *upstream.Client
 	tools           upstream.Tools
 	maxOutputTokens int
+	body            map[string]json.RawMessage
+	vendor          bool // Anthropic itself
 }
 
 var _ model.Model = (*Client)(nil)
 
-// New checks cfg. It connects to nothing.
+// New checks cfg. It does not connect.
 func New(cfg Config) (*Client, error) {
 	if cfg.MaxOutputTokens < 0 {
 		return nil, fmt.Errorf("anthropic: negative limit of output tokens")
+	}
+	for _, name := range []string{"model", "messages", "system", "tools", "stream"} {
+		if _, ok := cfg.Body[name]; ok {
+			return nil, fmt.Errorf("anthropic: body field %s cannot be set", name)
+		}
 	}
 	base := cmp.Or(strings.TrimRight(cfg.BaseURL, "/"), defaultBaseURL)
 	up, err := upstream.New(upstream.Config{
@@ -79,30 +103,48 @@ func New(cfg Config) (*Client, error) {
 		KeyNeeded:  base == defaultBaseURL,
 		APIKey:     cfg.APIKey,
 		AuthStyle:  cmp.Or(cfg.AuthStyle, upstream.AuthAPIKey),
+		KeyHeader:  cfg.KeyHeader,
+		Custom:     cfg.Header,
 		Header:     http.Header{"Anthropic-Version": {"2023-06-01"}},
 		HTTPClient: cfg.HTTPClient,
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &Client{upstream: up, maxOutputTokens: cmp.Or(cfg.MaxOutputTokens, defaultMaxOutputTokens)}, nil
+	return &Client{
+		upstream: up, maxOutputTokens: cmp.Or(cfg.MaxOutputTokens, defaultMaxOutputTokens),
+		body: cfg.Body, vendor: isVendor(base),
+	}, nil
+}
+
+func isVendor(base string) bool {
+	u, err := url.Parse(base)
+	if err != nil {
+		return false
+	}
+	host := strings.ToLower(u.Hostname())
+	return host == "anthropic.com" || strings.HasSuffix(host, ".anthropic.com")
 }
 
 // Stream implements [model.Model].
 //
-// The API's max_tokens counts thinking in: where req's limit does not exceed its ThinkingBudget,
-// the two are added. Temperature is left out beside a ThinkingBudget, as the API has it.
+// The API's max_tokens includes thinking: if the limit of req does not exceed its thinking budget,
+// the two are added. With thinking, temperature is left out, as the API requires.
 func (c *Client) Stream(ctx context.Context, req *model.Request) iter.Seq2[model.Part, error] {
 	return func(yield func(model.Part, error) bool) {
-		body, err := c.tools.Encode(c.settings(req), req.Tools, tools, newConversation(req))
+		settings, err := c.settings(req)
 		if err != nil {
 			yield(model.Part{}, fmt.Errorf("anthropic: %w", err))
 			return
 		}
-		c.upstream.Stream(ctx, body, req.Alive, &decoder{}, yield)
+		body, err := c.tools.Encode(settings, req.Tools, tools, c.conversation(req))
+		if err != nil {
+			yield(model.Part{}, fmt.Errorf("anthropic: %w", err))
+			return
+		}
+		c.upstream.Stream(ctx, body, req.Alive, &decoder{ids: upstream.NewCallIDs(req)}, yield)
 	}
 }
 
-// CloseIdleConnections closes connections that are kept open for further calls. It does nothing
-// where Config named an HTTPClient.
+// CloseIdleConnections closes the idle connections. It does nothing if Config.HTTPClient was set.
 func (c *Client) CloseIdleConnections() { c.upstream.CloseIdleConnections() }

@@ -51,7 +51,7 @@ func inMemory(tb testing.TB, body func() io.Reader) *anthropic.Client {
 }
 
 // collect reads a stream of these bytes.
-func collect(tb testing.TB, raw string) (model.Answer, error) {
+func collect(tb testing.TB, raw string) (model.Response, error) {
 	c := inMemory(tb, func() io.Reader { return bytes.NewReader([]byte(raw)) })
 	return model.Collect(c.Stream(tb.Context(), hello()))
 }
@@ -97,7 +97,7 @@ func TestHeadersAndAddress(t *testing.T) {
 	}
 }
 
-func TestNewRefuses(t *testing.T) {
+func TestNewRejects(t *testing.T) {
 	for name, cfg := range map[string]anthropic.Config{
 		"no key for the vendor":     {},
 		"bad address":               {APIKey: key, BaseURL: "api.anthropic.com"},
@@ -129,7 +129,7 @@ func TestConversation(t *testing.T) {
 
 	first, err := model.Collect(c.Stream(t.Context(), req))
 	require.NoError(t, err)
-	require.Equal(t, model.Answer{
+	require.Equal(t, model.Response{
 		Message: model.Message{Role: model.RoleAssistant, Content: []model.Block{
 			{Type: model.BlockThinking, Text: "I need the file.", Signature: "signature"},
 			{Type: model.BlockRedacted, Data: "opaque"},
@@ -141,7 +141,7 @@ func TestConversation(t *testing.T) {
 		StopReason: model.StopToolUse,
 	}, first)
 
-	// modeltest refuses what the API would, such as thinking that is not given back as it was.
+	// modeltest rejects the requests that the API rejects, such as modified thinking.
 	req.Messages = append(req.Messages, first.Message, model.Message{Role: model.RoleUser, Content: []model.Block{
 		{Type: model.BlockToolResult, ID: "toolu_1", Text: "hello"},
 		{Type: model.BlockToolResult, ID: "toolu_2", IsError: true},

@@ -16,7 +16,7 @@ import (
 
 const benchTokens = 200
 
-// benchStream is an answer of 200 tokens as the API writes it.
+// benchStream is a response of 200 tokens as the API writes it.
 var benchStream = "event: message_start\n" +
 	`data: {"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant","model":"m","content":[],"usage":{"input_tokens":25,"output_tokens":1}}}` + "\n\n" +
 	"event: content_block_start\n" + `data: {"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}` + "\n\n" +
@@ -25,8 +25,8 @@ var benchStream = "event: message_start\n" +
 	"event: message_delta\n" + `data: {"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":200}}` + "\n\n" +
 	"event: message_stop\n" + `data: {"type":"message_stop"}` + "\n\n"
 
-// BenchmarkStream tells the time of one token of 200, the call's own share in it. Over loopback
-// the server's half is in it too.
+// BenchmarkStream measures the time per token of a response of 200 tokens, including the call. Over
+// loopback the time of the server is included.
 func BenchmarkStream(b *testing.B) {
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -44,7 +44,7 @@ func BenchmarkStream(b *testing.B) {
 			for b.Loop() {
 				n := 0
 				for p, err := range c.Stream(b.Context(), hello()) {
-					if err != nil { // require in here would take longer than the token
+					if err != nil { // require would take longer than the token
 						b.Fatal(err)
 					}
 					if p.Kind == model.KindText {

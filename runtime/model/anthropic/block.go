@@ -7,13 +7,13 @@ import (
 	"github.com/seed93082962/agenthost/runtime/model"
 )
 
-type text struct {
+type textBlock struct {
 	Type         string        `json:"type"`
 	Text         string        `json:"text"`
 	CacheControl *cacheControl `json:"cache_control,omitempty"`
 }
 
-// thought has no omitempty: models that do not show their thinking sign an empty one.
+// thought has no omitempty: models that do not show their thinking sign an empty text.
 type thought struct {
 	Type      string `json:"type"`
 	Thinking  string `json:"thinking"`
@@ -36,14 +36,15 @@ type toolUse struct {
 type toolResult struct {
 	Type         string        `json:"type"`
 	ToolUseID    string        `json:"tool_use_id"`
-	Content      string        `json:"content,omitempty"`
+	Content      any           `json:"content,omitempty"` // a string, or blocks where the result has images
 	IsError      bool          `json:"is_error,omitempty"`
 	CacheControl *cacheControl `json:"cache_control,omitempty"`
 }
 
-// blocks puts tool results first, where the API wants them, and leaves out what it refuses:
-// blank text, and thinking that upstream did not sign (another vendor's, or cut off).
-func blocks(content []model.Block) []any {
+// blocks returns the content of a message with tool results first, as the API requires. It leaves
+// out blank text, which the API rejects. Thinking without a signature is left out unless unsigned
+// is set.
+func blocks(content []model.Block, unsigned bool) []any {
 	list := make([]any, 0, len(content))
 	for i := range content {
 		if b := &content[i]; b.Type == model.BlockToolResult {
@@ -54,10 +55,10 @@ func blocks(content []model.Block) []any {
 		switch b := &content[i]; b.Type {
 		case model.BlockText:
 			if !blank(b.Text) {
-				list = append(list, &text{Type: "text", Text: b.Text})
+				list = append(list, &textBlock{Type: "text", Text: b.Text})
 			}
 		case model.BlockThinking:
-			if b.Signature != "" {
+			if b.Signature != "" || unsigned && !blank(b.Text) {
 				list = append(list, &thought{Type: "thinking", Thinking: b.Text, Signature: b.Signature})
 			}
 		case model.BlockRedacted:
@@ -68,22 +69,49 @@ func blocks(content []model.Block) []any {
 				input = json.RawMessage("{}")
 			}
 			list = append(list, &toolUse{Type: "tool_use", ID: toolID(b.ID), Name: b.Name, Input: input})
-		case model.BlockToolResult: // done above
+		case model.BlockToolResult: // appended above
 		}
 	}
 	return list
 }
 
 func result(b *model.Block) *toolResult {
-	r := &toolResult{Type: "tool_result", ToolUseID: toolID(b.ID), Content: b.Text, IsError: b.IsError}
-	if b.IsError && blank(r.Content) {
-		r.Content = "(no output)" // an error without content is refused
+	r := &toolResult{Type: "tool_result", ToolUseID: toolID(b.ID), IsError: b.IsError}
+	switch {
+	case b.IsError && blank(b.Text):
+		r.Content = "(no output)" // an error without content is rejected
+	case len(b.Images) > 0 && !b.IsError: // an error may have only text
+		r.Content = withImages(b)
+	case b.Text != "":
+		r.Content = b.Text
 	}
 	return r
 }
 
-// toolID makes an id fit ^[a-zA-Z0-9_-]+$, which the API asks for and other vendors' ids, in a
-// conversation that one of them began, may not meet. The same id always becomes the same.
+type image struct {
+	Type   string      `json:"type"`
+	Source imageSource `json:"source"`
+}
+
+type imageSource struct {
+	Type      string `json:"type"`
+	MediaType string `json:"media_type"`
+	Data      []byte `json:"data"`
+}
+
+func withImages(b *model.Block) []any {
+	var list []any
+	if !blank(b.Text) {
+		list = append(list, &textBlock{Type: "text", Text: b.Text})
+	}
+	for _, v := range b.Images {
+		list = append(list, &image{Type: "image", Source: imageSource{Type: "base64", MediaType: v.MediaType, Data: v.Data}})
+	}
+	return list
+}
+
+// toolID returns an id of the form ^[a-zA-Z0-9_-]+$, which the API requires. A conversation that
+// began with another vendor may have other ids. The same id always has the same result.
 func toolID(id string) string {
 	return strings.Map(func(r rune) rune {
 		switch {

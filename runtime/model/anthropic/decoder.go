@@ -12,88 +12,97 @@ import (
 	"github.com/seed93082962/agenthost/sse"
 )
 
-// decoder makes parts of the events of one answer.
+// decoder decodes the events of one response into parts.
 type decoder struct {
+	ids     upstream.CallIDs
 	usage   model.Usage
 	stop    string
-	tools   bool            // there was a tool call
-	unknown []int           // indexes of content blocks that are not for us, such as of server tools
+	joiner  upstream.Joiner
+	tools   bool            // the response has a tool call
+	unknown []int           // indexes of content blocks that are left out, such as those of server tools
 	whole   json.RawMessage // input that came with the start of the open tool call
 	wholeAt int
 }
 
 // Decode implements upstream.Decoder.
 func (d *decoder) Decode(parts []model.Part, ev sse.Event) ([]model.Part, error) {
-	if kind, index, increment, ok := scanDelta(ev.Data); ok {
-		return d.increment(parts, kind, index, increment), nil
+	if !d.joiner.Pending() {
+		if kind, index, increment, ok := scanDelta(ev.Data); ok {
+			return d.appendIncrement(parts, kind, index, increment), nil
+		}
+		if out, ok, err := d.decodeUsual(parts, ev); ok {
+			return out, err
+		}
 	}
-	if out, ok, err := d.usual(parts, ev); ok {
-		return out, err
-	}
-	return d.rest(parts, ev)
+	return d.decodeAny(parts, ev)
 }
 
-// usual is Decode for the other events of every answer.
+// decodeUsual is Decode for the other events of most responses.
 //
-//go:noinline // nor is the rest: frames like theirs are not for every token
-func (d *decoder) usual(parts []model.Part, ev sse.Event) (out []model.Part, ok bool, err error) {
+//go:noinline // as decodeAny: frames of this size are not for every token
+func (d *decoder) decodeUsual(parts []model.Part, ev sse.Event) (out []model.Part, ok bool, err error) {
 	var e event
-	if !scanEvent(ev.Data, &e) {
+	if ev.Type == "error" || !scanEvent(ev.Data, &e) {
 		return parts, false, nil
 	}
-	out, err = d.take(parts, ev, &e)
+	out, err = d.appendEvent(parts, &e)
 	return out, true, err
 }
 
-// rest is Decode for what is out of the ordinary.
+// decodeAny is Decode for every event that the scanners leave to encoding/json.
 //
 //go:noinline
-func (d *decoder) rest(parts []model.Part, ev sse.Event) (out []model.Part, err error) {
-	upstream.Aside(func() { out, err = d.event(parts, ev) })
+func (d *decoder) decodeAny(parts []model.Part, ev sse.Event) (out []model.Part, err error) {
+	if len(bytes.TrimSpace(ev.Data)) == 0 {
+		return parts, nil // a keepalive of some servers
+	}
+	upstream.Aside(func() { out, err = d.decodeJSON(parts, ev) })
 	return out, err
 }
 
-func (d *decoder) event(parts []model.Part, ev sse.Event) ([]model.Part, error) {
+func (d *decoder) decodeJSON(parts []model.Part, ev sse.Event) ([]model.Part, error) {
+	if fault := upstream.FaultIn(ev); fault != nil {
+		return parts, fault
+	}
 	var e event
 	if err := json.Unmarshal(ev.Data, &e); err != nil && !ignorable(ev, &e, err) {
 		return parts, &model.Error{Code: model.CodeServer, Message: "upstream sent an event that cannot be read", Err: err}
 	}
-	return d.take(parts, ev, &e)
+	return d.appendEvent(parts, &e)
 }
 
-func (d *decoder) take(parts []model.Part, ev sse.Event, e *event) ([]model.Part, error) {
+func (d *decoder) appendEvent(parts []model.Part, e *event) ([]model.Part, error) {
 	switch e.Type {
 	case "message_start":
-		return d.count(parts, e.Message.Usage), nil
+		return d.appendUsage(parts, e.Message.Usage), nil
 	case "content_block_start":
-		return d.start(parts, e.Index, &e.ContentBlock)
+		return d.startBlock(parts, e.Index, &e.ContentBlock)
 	case "content_block_delta":
-		return d.delta(parts, e.Index, &e.Delta), nil
+		return d.appendDelta(parts, e.Index, &e.Delta), nil
 	case "content_block_stop":
-		return d.flush(parts, e.Index), nil
+		return d.stopBlock(parts, e.Index), nil
 	case "message_delta":
 		d.stop = cmp.Or(e.Delta.StopReason, d.stop)
-		return d.count(parts, e.Usage), nil
+		return d.appendUsage(parts, e.Usage), nil
 	case "message_stop":
 		stop := cmp.Or(d.stop, model.StopEndTurn)
 		if d.stop == "" && d.tools {
 			stop = model.StopToolUse
 		}
-		return append(parts, model.Part{Kind: model.KindStop, StopReason: stop}), nil
-	case "error":
-		return parts, upstream.ParseFault(ev.Data)
+		return append(d.joiner.Flush(parts), model.Part{Kind: model.KindStop, StopReason: stop}), nil
 	}
-	return parts, nil // ping, and what the API has learned since: it asks to ignore that
+	return parts, nil // ping, and later additions to the API, which asks clients to ignore them
 }
 
-// Finished implements upstream.Decoder: message_stop always comes.
+// Finished implements upstream.Decoder: message_stop always follows.
 func (d *decoder) Finished() bool { return false }
 
-// End implements upstream.Decoder: message_stop alone makes an answer whole.
+// End implements upstream.Decoder: only message_stop completes a response.
 func (d *decoder) End(parts []model.Part) []model.Part { return parts }
 
-// ignorable tells what the API has learned since, and what need not be JSON, from an event that
-// is damaged. A field of another type than expected has left everything else in e.
+// ignorable reports whether an event that cannot be decoded can be ignored, because it is a later
+// addition to the API or need not be JSON. Any other such event is damaged. If a field has an
+// unexpected type, all other fields are set in e.
 func ignorable(ev sse.Event, e *event, err error) bool {
 	if shape := new(json.UnmarshalTypeError); errors.As(err, &shape) {
 		switch e.Type {
@@ -105,7 +114,7 @@ func ignorable(ev sse.Event, e *event, err error) bool {
 		return !known(e.Type)
 	}
 	if ev.Type == "" {
-		return string(bytes.TrimSpace(ev.Data)) == "[DONE]" // as some gateways end every stream
+		return string(bytes.TrimSpace(ev.Data)) == "[DONE]" // some gateways end every stream with it
 	}
 	return !known(ev.Type)
 }
@@ -119,29 +128,24 @@ func known(typ string) bool {
 	return false
 }
 
-func (d *decoder) start(parts []model.Part, index int, b *contentBlock) ([]model.Part, error) {
+func (d *decoder) startBlock(parts []model.Part, index int, b *contentBlock) ([]model.Part, error) {
 	d.unknown = slices.DeleteFunc(d.unknown, func(i int) bool { return i == index })
-	add := func(kind model.Kind, text string) {
-		if text != "" {
-			parts = append(parts, model.Part{Kind: kind, Index: index, Text: text})
-		}
-	}
 	switch b.Type {
 	case "text":
-		add(model.KindText, b.Text)
+		parts = d.appendIncrement(parts, model.KindText, index, string(b.Text))
 	case "thinking":
-		add(model.KindThinking, b.Thinking)
-		add(model.KindSignature, b.Signature)
+		parts = d.appendIncrement(parts, model.KindThinking, index, string(b.Thinking))
+		parts = d.appendIncrement(parts, model.KindSignature, index, b.Signature)
 	case "redacted_thinking":
-		add(model.KindRedacted, b.Data)
+		parts = d.appendIncrement(parts, model.KindRedacted, index, b.Data)
 	case "tool_use":
 		d.tools = true
-		parts = append(parts, model.Part{Kind: model.KindToolUse, Index: index, ID: b.ID, Name: b.Name})
-		// The API sends {} here and the input in deltas; some servers send it all at once. Which
-		// of the two it is shows when the block ends.
+		parts = append(parts, model.Part{Kind: model.KindToolUse, Index: index, ID: d.ids.Unique(b.ID, "toolu_"), Name: b.Name})
+		// The API sends {} here and the input in deltas; some servers send the complete input here.
+		// stopBlock decides which of the two it is.
 		d.whole, d.wholeAt = b.Input, index
 	default:
-		if len(d.unknown) == model.MaxAnswerBlocks {
+		if len(d.unknown) == model.MaxResponseBlocks {
 			return parts, &model.Error{Code: model.CodeServer, Message: "upstream sent too many content blocks"}
 		}
 		d.unknown = append(d.unknown, index)
@@ -149,32 +153,33 @@ func (d *decoder) start(parts []model.Part, index int, b *contentBlock) ([]model
 	return parts, nil
 }
 
-func (d *decoder) delta(parts []model.Part, index int, b *delta) []model.Part {
+func (d *decoder) appendDelta(parts []model.Part, index int, b *delta) []model.Part {
 	switch b.Type {
 	case "text_delta":
-		return d.increment(parts, model.KindText, index, b.Text)
+		return d.appendIncrement(parts, model.KindText, index, string(b.Text))
 	case "thinking_delta":
-		return d.increment(parts, model.KindThinking, index, b.Thinking)
+		return d.appendIncrement(parts, model.KindThinking, index, string(b.Thinking))
 	case "signature_delta":
-		return d.increment(parts, model.KindSignature, index, b.Signature)
+		return d.appendIncrement(parts, model.KindSignature, index, b.Signature)
 	case "input_json_delta":
-		return d.increment(parts, model.KindToolInput, index, b.PartialJSON)
+		return d.appendIncrement(parts, model.KindToolInput, index, string(b.PartialJSON))
 	}
 	return parts
 }
 
-func (d *decoder) increment(parts []model.Part, kind model.Kind, index int, text string) []model.Part {
+func (d *decoder) appendIncrement(parts []model.Part, kind model.Kind, index int, text string) []model.Part {
 	if text == "" || len(d.unknown) > 0 && slices.Contains(d.unknown, index) {
 		return parts
 	}
 	if kind == model.KindToolInput && d.wholeAt == index {
 		d.whole = nil
 	}
-	return append(parts, model.Part{Kind: kind, Index: index, Text: text})
+	return d.joiner.Append(parts, kind, index, text)
 }
 
-// flush gives out the input of a tool call that no delta has told.
-func (d *decoder) flush(parts []model.Part, index int) []model.Part {
+// stopBlock appends the input of a tool call that came with its start and not in deltas.
+func (d *decoder) stopBlock(parts []model.Part, index int) []model.Part {
+	parts = d.joiner.Flush(parts)
 	if len(d.whole) == 0 || d.wholeAt != index {
 		return parts
 	}
@@ -193,14 +198,14 @@ func hasFields(input json.RawMessage) bool {
 	return len(fields) > 0
 }
 
-// count takes in cumulative totals. Zero is no news: some servers fill in one of the two events
-// alone.
-func (d *decoder) count(parts []model.Part, u usage) []model.Part {
+// appendUsage reads cumulative totals. A zero does not replace an earlier total: some servers set
+// them in only one of the two events.
+func (d *decoder) appendUsage(parts []model.Part, u usage) []model.Part {
 	sum := model.Usage{
-		InputTokens:              cmp.Or(u.InputTokens, d.usage.InputTokens),
-		OutputTokens:             cmp.Or(u.OutputTokens, d.usage.OutputTokens),
-		CacheCreationInputTokens: cmp.Or(u.CacheCreationInputTokens, d.usage.CacheCreationInputTokens),
-		CacheReadInputTokens:     cmp.Or(u.CacheReadInputTokens, d.usage.CacheReadInputTokens),
+		InputTokens:              cmp.Or(int64(u.InputTokens), d.usage.InputTokens),
+		OutputTokens:             cmp.Or(int64(u.OutputTokens), d.usage.OutputTokens),
+		CacheCreationInputTokens: cmp.Or(int64(u.CacheCreationInputTokens), d.usage.CacheCreationInputTokens),
+		CacheReadInputTokens:     cmp.Or(int64(u.CacheReadInputTokens), d.usage.CacheReadInputTokens),
 	}
 	if sum == d.usage {
 		return parts

@@ -1,8 +1,18 @@
 package anthropic
 
-import "encoding/json"
+import (
+	"encoding/json"
 
-// event is every event of the stream in one, save for deltas.
+	"github.com/seed93082962/agenthost/runtime/model/internal/jsonscan"
+)
+
+// text is a string whose incomplete characters upstream.Joiner completes.
+type text = jsonscan.Fragment
+
+// count is a number of tokens.
+type count = jsonscan.Count
+
+// event has the fields of all events of the stream.
 type event struct {
 	Type    string `json:"type"`
 	Index   int    `json:"index"`
@@ -17,8 +27,8 @@ type event struct {
 
 type contentBlock struct {
 	Type      string          `json:"type"`
-	Text      string          `json:"text"`
-	Thinking  string          `json:"thinking"`
+	Text      text            `json:"text"`
+	Thinking  text            `json:"thinking"`
 	Signature string          `json:"signature"`
 	Data      string          `json:"data"`
 	ID        string          `json:"id"`
@@ -36,10 +46,10 @@ func (b *contentBlock) known() bool {
 
 type delta struct {
 	Type        string `json:"type"`
-	Text        string `json:"text"`
-	Thinking    string `json:"thinking"`
+	Text        text   `json:"text"`
+	Thinking    text   `json:"thinking"`
 	Signature   string `json:"signature"`
-	PartialJSON string `json:"partial_json"`
+	PartialJSON text   `json:"partial_json"`
 	StopReason  string `json:"stop_reason"` // of message_delta
 }
 
@@ -52,8 +62,8 @@ func (b *delta) known() bool {
 }
 
 type usage struct {
-	InputTokens              int64 `json:"input_tokens"`
-	OutputTokens             int64 `json:"output_tokens"`
-	CacheCreationInputTokens int64 `json:"cache_creation_input_tokens"`
-	CacheReadInputTokens     int64 `json:"cache_read_input_tokens"`
+	InputTokens              count `json:"input_tokens"`
+	OutputTokens             count `json:"output_tokens"`
+	CacheCreationInputTokens count `json:"cache_creation_input_tokens"`
+	CacheReadInputTokens     count `json:"cache_read_input_tokens"`
 }

@@ -12,7 +12,7 @@ import (
 )
 
 func Example() {
-	// Stands in for https://api.anthropic.com.
+	// Replaces https://api.anthropic.com.
 	srv := httptest.NewServer(modeltest.New(modeltest.Anthropic,
 		modeltest.Stream(modeltest.Text("Good ", "morning.")),
 	))

@@ -9,7 +9,7 @@ import (
 // ScanDelta is the scanner that must agree with encoding/json.
 var ScanDelta = scanDelta
 
-// DecodeDelta reads the same by encoding/json alone.
+// DecodeDelta is like ScanDelta, but uses only encoding/json.
 func DecodeDelta(data []byte) (kind model.Kind, index int, increment string, ok bool) {
 	var e event
 	if err := json.Unmarshal(data, &e); err != nil || e.Type != "content_block_delta" {
@@ -17,11 +17,11 @@ func DecodeDelta(data []byte) (kind model.Kind, index int, increment string, ok 
 	}
 	switch e.Delta.Type {
 	case "text_delta":
-		return model.KindText, e.Index, e.Delta.Text, true
+		return model.KindText, e.Index, string(e.Delta.Text), true
 	case "thinking_delta":
-		return model.KindThinking, e.Index, e.Delta.Thinking, true
+		return model.KindThinking, e.Index, string(e.Delta.Thinking), true
 	case "input_json_delta":
-		return model.KindToolInput, e.Index, e.Delta.PartialJSON, true
+		return model.KindToolInput, e.Index, string(e.Delta.PartialJSON), true
 	}
 	return 0, 0, "", false
 }
@@ -33,7 +33,7 @@ func ScanEvent(data []byte) (any, bool) {
 	return e, ok
 }
 
-// DecodeEvent reads the same by encoding/json alone.
+// DecodeEvent is like ScanEvent, but uses only encoding/json.
 func DecodeEvent(data []byte) (any, error) {
 	var e event
 	err := json.Unmarshal(data, &e)

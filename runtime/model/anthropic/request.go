@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/seed93082962/agenthost/runtime/model"
+	"github.com/seed93082962/agenthost/runtime/model/internal/upstream"
 )
 
 // settings begin the body of POST /v1/messages. The tools follow.
@@ -15,17 +16,23 @@ type settings struct {
 	Stream      bool      `json:"stream"`
 	Thinking    *thinking `json:"thinking,omitempty"`
 	Temperature *float64  `json:"temperature,omitempty"`
+
+	OutputConfig *outputConfig `json:"output_config,omitempty"`
 }
 
 // conversation ends the body.
 type conversation struct {
-	System   []*text   `json:"system,omitempty"`
-	Messages []message `json:"messages"`
+	System   []*textBlock `json:"system,omitempty"`
+	Messages []message    `json:"messages"`
 }
 
 type thinking struct {
-	Type         string `json:"type"`
-	BudgetTokens int    `json:"budget_tokens"`
+	Type         string `json:"type"` // enabled with a budget, or adaptive
+	BudgetTokens int    `json:"budget_tokens,omitempty"`
+}
+
+type outputConfig struct {
+	Effort string `json:"effort"`
 }
 
 type tool struct {
@@ -46,29 +53,36 @@ type cacheControl struct {
 
 func ephemeral() *cacheControl { return &cacheControl{Type: "ephemeral"} }
 
-func (c *Client) settings(req *model.Request) *settings {
+// settings returns the settings of a request: a struct, or a map with the fields of Config.Body.
+func (c *Client) settings(req *model.Request) (any, error) {
 	s := &settings{Model: req.Model, MaxTokens: req.MaxOutputTokens, Stream: true}
 	if s.MaxTokens <= 0 {
 		s.MaxTokens = c.maxOutputTokens
 	}
-	if budget := req.ThinkingBudget; budget > 0 {
+	switch budget := req.Thinking.BudgetTokens; {
+	case req.Thinking.Adaptive:
+		s.Thinking = &thinking{Type: "adaptive"}
+	case budget > 0:
 		s.Thinking = &thinking{Type: "enabled", BudgetTokens: budget}
 		if s.MaxTokens <= budget {
 			s.MaxTokens += budget
 		}
-	} else {
+	default:
 		s.Temperature = req.Temperature
 	}
-	return s
+	if req.Thinking.Effort != "" {
+		s.OutputConfig = &outputConfig{Effort: req.Thinking.Effort}
+	}
+	return upstream.WithFields(s, c.body)
 }
 
-func newConversation(req *model.Request) *conversation {
-	c := &conversation{Messages: messages(req.Messages)}
+func (c *Client) conversation(req *model.Request) *conversation {
+	conv := &conversation{Messages: c.messages(req.Messages)}
 	if !blank(req.System) {
-		c.System = []*text{{Type: "text", Text: req.System, CacheControl: ephemeral()}}
+		conv.System = []*textBlock{{Type: "text", Text: req.System, CacheControl: ephemeral()}}
 	}
-	markMessages(c.Messages)
-	return c
+	markMessages(conv.Messages)
+	return conv
 }
 
 func tools(offered []model.Tool) any {
@@ -84,20 +98,32 @@ func tools(offered []model.Tool) any {
 	return list
 }
 
-func messages(said []model.Message) []message {
-	list := make([]message, 0, len(said))
-	for _, m := range said {
-		if content := blocks(m.Content); len(content) > 0 {
+func (c *Client) messages(history []model.Message) []message {
+	list := make([]message, 0, len(history))
+	unsigned := !c.vendor && !signs(history)
+	for _, m := range history {
+		if content := blocks(m.Content, unsigned); len(content) > 0 {
 			list = append(list, message{Role: m.Role, Content: content})
 		}
 	}
 	return list
 }
 
-// markMessages marks the ends of the last message, for the call after this one, and of the user's
-// message before it, where the previous call's mark was: the API looks for an older mark no
-// further than 20 blocks back, which the results of many tool calls go past. With tools and
-// system that makes the four marks that the API takes.
+// signs reports whether the server signs its thinking. Such a server rejects thinking without a
+// signature, which is incomplete. Compatible servers that do not sign require their thinking to be
+// sent back.
+func signs(history []model.Message) bool {
+	return slices.ContainsFunc(history, func(m model.Message) bool {
+		return slices.ContainsFunc(m.Content, func(b model.Block) bool {
+			return b.Type == model.BlockThinking && b.Signature != "" || b.Type == model.BlockRedacted
+		})
+	})
+}
+
+// markMessages marks the end of the last message for the next call. It also marks the end of the
+// previous user message, where the mark of the previous call was, because the API searches at most
+// 20 blocks back for an older mark, and the results of many tool calls exceed that. Together with
+// the marks of tools and system, these are the four marks that the API accepts.
 func markMessages(list []message) {
 	marks := 0
 	for i := len(list) - 1; i >= 0 && marks < 2; i-- {
@@ -110,11 +136,11 @@ func markMessages(list []message) {
 	}
 }
 
-// mark puts the mark on the last block that may carry one: thinking may not.
+// mark marks the last block that may have a mark: thinking may not.
 func mark(content []any) bool {
 	for _, c := range slices.Backward(content) {
 		switch b := c.(type) {
-		case *text:
+		case *textBlock:
 			b.CacheControl = ephemeral()
 			return true
 		case *toolUse:

@@ -78,9 +78,9 @@ func TestRequestGoldens(t *testing.T) {
 				{Name: "Now"},
 			},
 		}},
-		// max_tokens has to exceed the budget, and temperature is refused beside it.
+		// max_tokens has to exceed the budget, and temperature is rejected with it.
 		"thinking": {req: model.Request{
-			Model: "claude-sonnet-4-5", Temperature: &warm, MaxOutputTokens: 4000, ThinkingBudget: 10000,
+			Model: "claude-sonnet-4-5", Temperature: &warm, MaxOutputTokens: 4000, Thinking: model.Thinking{BudgetTokens: 10000},
 			Messages: []model.Message{model.UserText("Hello.")},
 		}},
 		"conversation": {req: model.Request{
@@ -118,8 +118,8 @@ func TestRequestGoldens(t *testing.T) {
 	}
 }
 
-// TestPrefixIsStable: a call's prompt must begin with the bytes of the call before, marks aside, or
-// the cache is of no use. And the API takes no more than four marks.
+// TestPrefixIsStable verifies that, without its marks, a prompt begins with the bytes of the
+// previous call's prompt, so that the cache can be used. The API accepts at most four marks.
 func TestPrefixIsStable(t *testing.T) {
 	req := model.Request{
 		Model: "claude-sonnet-4-5", System: "Be brief.",

@@ -5,8 +5,8 @@ import (
 	"github.com/seed93082962/agenthost/runtime/model/internal/jsonscan"
 )
 
-// scanDelta reads the events that make up nearly all of a stream: increments of text, of
-// thinking and of a tool's input. Where it reports false, encoding/json has to have a look.
+// scanDelta reads the events that make up nearly all of a stream: increments of text, of thinking
+// and of a tool input. It reports false for all others.
 func scanDelta(data []byte) (kind model.Kind, index int, increment string, ok bool) {
 	s := jsonscan.Over(data)
 	const typ, idx, delta = 1, 2, 4
@@ -68,7 +68,7 @@ func scanIncrement(s *jsonscan.Scanner) (model.Kind, string) {
 			s.Fail()
 			continue
 		}
-		increment = s.String()
+		increment = s.Whole()
 	}
 	if kind != field {
 		s.Fail()

@@ -6,8 +6,8 @@ import (
 	"github.com/seed93082962/agenthost/runtime/model/internal/jsonscan"
 )
 
-// scanEvent reads the events of every answer that scanDelta does not, in their usual shape, and
-// leaves in e what encoding/json would. Where it reports false e is of no use.
+// scanEvent reads the other events of most responses in their usual shape. It sets e as
+// encoding/json would. If it reports false, e is undefined.
 func scanEvent(data []byte, e *event) bool {
 	s := jsonscan.Over(data)
 	var seen jsonscan.Seen
@@ -47,7 +47,7 @@ var (
 	deltaTypes = []string{"signature_delta"}
 )
 
-// word takes a string that is one of words, and returns it without an allocation.
+// word reads a string that is one of words, without an allocation.
 func word(s *jsonscan.Scanner, words []string) string {
 	raw := s.Raw()
 	for _, w := range words {
@@ -59,12 +59,12 @@ func word(s *jsonscan.Scanner, words []string) string {
 	return ""
 }
 
-// str takes a string or null.
+// str reads a string or null.
 func str(s *jsonscan.Scanner) string {
 	if s.Null() {
 		return ""
 	}
-	return s.String()
+	return s.Whole()
 }
 
 func scanMessage(s *jsonscan.Scanner, e *event) {
@@ -87,7 +87,7 @@ func scanUsage(s *jsonscan.Scanner, u *usage) {
 	var seen jsonscan.Seen
 	s.Open('{')
 	for key := s.Key(); key != nil; key = s.Key() {
-		var total *int64
+		var total *count
 		switch string(key) {
 		case "input_tokens":
 			seen.Once(s, 0)
@@ -106,7 +106,7 @@ func scanUsage(s *jsonscan.Scanner, u *usage) {
 			continue
 		}
 		if !s.Null() {
-			*total = int64(s.Int())
+			*total = count(s.Int())
 		}
 	}
 }
@@ -121,10 +121,10 @@ func scanBlock(s *jsonscan.Scanner, b *contentBlock) {
 			b.Type = word(s, blockTypes)
 		case "text":
 			seen.Once(s, 1)
-			b.Text = str(s)
+			b.Text = text(str(s))
 		case "thinking":
 			seen.Once(s, 2)
-			b.Thinking = str(s)
+			b.Thinking = text(str(s))
 		case "signature":
 			seen.Once(s, 3)
 			b.Signature = str(s)
@@ -149,7 +149,7 @@ func scanBlock(s *jsonscan.Scanner, b *contentBlock) {
 	}
 }
 
-// scanStop reads the delta of a message, and those of a block that come once: signatures.
+// scanStop reads the delta of a message, and the signature of a block.
 func scanStop(s *jsonscan.Scanner, d *delta) {
 	var seen jsonscan.Seen
 	s.Open('{')

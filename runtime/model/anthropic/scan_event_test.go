@@ -8,7 +8,7 @@ import (
 	"github.com/seed93082962/agenthost/runtime/model/anthropic"
 )
 
-// events are as the API writes them, once or a few times in each answer.
+// events are as the API writes them, once or a few times in each response.
 var events = []string{
 	`{"type":"message_start","message":{"model":"claude-sonnet-4-5-20250929","id":"msg_01","type":"message","role":"assistant","content":[],"stop_reason":null,"stop_sequence":null,` +
 		`"usage":{"input_tokens":25,"cache_creation_input_tokens":188,"cache_read_input_tokens":2048,"cache_creation":{"ephemeral_5m_input_tokens":188,"ephemeral_1h_input_tokens":0},"output_tokens":1,"service_tier":"standard"}} }`,
@@ -26,7 +26,7 @@ var events = []string{
 	`{"type": "ping"}`,
 }
 
-// odd is what scanEvent leaves to encoding/json.
+// odd are events that scanEvent leaves to encoding/json.
 var odd = []string{
 	`{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`,
 	`{"type":"message_start","message":{"usage":{"input_tokens":1}},"message":{"usage":{"output_tokens":1}}}`,
@@ -62,7 +62,7 @@ func TestScanEvent(t *testing.T) {
 	}
 }
 
-// FuzzScanEvent: where the scanner says yes, encoding/json reads the same.
+// FuzzScanEvent verifies that encoding/json returns the same if the scanner succeeds.
 func FuzzScanEvent(f *testing.F) {
 	for _, list := range [][]string{events, odd, deltas, unusual} {
 		for _, data := range list {

@@ -21,7 +21,7 @@ var deltas = []string{
 	`{"delta":{"text":"a","type":"text_delta"},"index":3,"type":"content_block_delta"}`,
 }
 
-// unusual is what the scanner leaves to encoding/json.
+// unusual are events that the scanner leaves to encoding/json.
 var unusual = []string{
 	`{"type":"content_block_delta","index":0,"delta":{"type":"signature_delta","signature":"EqQBCgIYAhIM"}}`,
 	`{"type":"content_block_delta","index":0,"delta":{"type":"citations_delta","citation":{"cited_text":"x"}}}`,
@@ -67,7 +67,7 @@ func TestScanDeltaAllocatesTheTextAlone(t *testing.T) {
 	}
 }
 
-// FuzzScanDelta: where the scanner says yes, encoding/json reads the same.
+// FuzzScanDelta verifies that encoding/json returns the same if the scanner succeeds.
 func FuzzScanDelta(f *testing.F) {
 	for _, data := range append(deltas, unusual...) {
 		f.Add([]byte(data))

@@ -14,9 +14,9 @@ import (
 	"github.com/seed93082962/agenthost/runtime/model"
 )
 
-// TestStreams reads answers as the API sends them, split in two at every place and byte by byte.
+// TestStreams reads responses as the API sends them, split in two at every place and byte by byte.
 func TestStreams(t *testing.T) {
-	for name, want := range map[string]model.Answer{
+	for name, want := range map[string]model.Response{
 		"text.sse": {
 			Message: model.Message{Role: model.RoleAssistant, Content: []model.Block{
 				{Type: model.BlockText, Text: "Hello! \"Naïve\" 😀\nwe are"},
@@ -36,7 +36,7 @@ func TestStreams(t *testing.T) {
 			Usage:      model.Usage{InputTokens: 472, OutputTokens: 89},
 			StopReason: model.StopToolUse,
 		},
-		// Events, blocks and deltas that the API may learn, and what other servers do differently.
+		// Events, blocks and deltas that may be added to the API, and deviations of other servers.
 		"unknown.sse": {
 			Message: model.Message{Role: model.RoleAssistant, Content: []model.Block{
 				{Type: model.BlockText, Text: "Found it."},
@@ -67,7 +67,7 @@ func TestStreams(t *testing.T) {
 	}
 }
 
-// TestStreamCutAnywhere: no beginning of an answer may pass for a whole one.
+// TestStreamCutAnywhere verifies that no prefix of a response is accepted as a complete response.
 func TestStreamCutAnywhere(t *testing.T) {
 	raw, err := os.ReadFile("testdata/text.sse")
 	require.NoError(t, err)
@@ -82,7 +82,7 @@ func TestStreamCutAnywhere(t *testing.T) {
 
 func TestStopReasons(t *testing.T) {
 	for name, row := range map[string]struct{ raw, want string }{
-		"as told": {`{"type":"message_delta","delta":{"stop_reason":"refusal"},"usage":{"output_tokens":1}}`, model.StopRefusal},
+		"as reported": {`{"type":"message_delta","delta":{"stop_reason":"refusal"},"usage":{"output_tokens":1}}`, model.StopRefusal},
 		"not known": {`{"type":"message_delta","delta":{"stop_reason":"model_context_window_exceeded"}}`,
 			"model_context_window_exceeded"},
 		"none":          {`{"type":"ping"}`, model.StopEndTurn},
@@ -115,10 +115,10 @@ func TestFieldOfAnotherType(t *testing.T) {
 	}
 }
 
-// TestUnknownBlocksHaveALimit: they make no parts that anyone counts.
+// TestUnknownBlocksHaveALimit verifies the limit of unknown blocks, which produce no parts.
 func TestUnknownBlocksHaveALimit(t *testing.T) {
 	var raw strings.Builder
-	for i := range model.MaxAnswerBlocks + 1 {
+	for i := range model.MaxResponseBlocks + 1 {
 		fmt.Fprintf(&raw, `data: {"type":"content_block_start","index":%d,"content_block":{"type":"of a new kind"}}`+"\n\n", i)
 	}
 	_, err := collect(t, raw.String()+"data: {\"type\":\"message_stop\"}\n\n")

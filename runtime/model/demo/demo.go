@@ -1,10 +1,10 @@
-// Package demo is a model that needs no key and no network. It streams an answer that says what
-// it is and echoes the message, so that everything around a model can be tried out without one.
+// Package demo is a model that needs no key and no network. It streams a response that identifies
+// it as the demo model and echoes the message, so that a program can be tried without a real model.
 //
-//	/tool NAME {json}   calls that tool with that input, then quotes its result
-//	/think TEXT         shows thinking before the answer
+//	/tool NAME {json}   calls the tool with the input, then quotes its result
+//	/think TEXT         streams thinking before the text
 //
-// Its answers follow from the request alone: the same request gets the same answer.
+// The same request always has the same response.
 package demo
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/seed93082962/agenthost/runtime/model"
 )
 
-// Config sets a demo model up. Its zero value is ready for use.
+// Config configures a demo model. Its zero value is ready for use.
 type Config struct {
 	// Delay is the time between two tokens. Defaults to 15ms; negative means none.
 	Delay time.Duration
@@ -35,18 +35,18 @@ func (d *demo) Stream(ctx context.Context, req *model.Request) iter.Seq2[model.P
 		s := stream{ctx: ctx, delay: d.delay, limit: req.MaxOutputTokens, yield: yield}
 		defer s.stop()
 		s.usage.InputTokens = inputTokens(req)
-		s.play(answer(req))
+		s.play(respond(req))
 	}
 }
 
-// segment is a stretch of the answer that is sent token by token.
+// segment is a part of the response that is sent token by token.
 type segment struct {
 	kind     model.Kind
 	id, name string // of a tool call, which begins with this segment
 	text     string
 }
 
-// stream is one answer on its way.
+// stream sends one response.
 type stream struct {
 	ctx   context.Context
 	delay time.Duration
@@ -93,7 +93,7 @@ func (s *stream) finish(reason string) {
 
 func (s *stream) full() bool { return s.limit > 0 && s.usage.OutputTokens >= int64(s.limit) }
 
-// token sends one token when it is time. More is set where the next part needs no wait.
+// token sends one token after the delay. More is set if the next part follows without a delay.
 func (s *stream) token(p model.Part, last bool) bool {
 	if s.usage.OutputTokens > 0 && s.delay > 0 {
 		s.wait()
@@ -115,7 +115,7 @@ func (s *stream) wait() {
 	}
 }
 
-// send reports whether to go on. It yields the reason when the context has ended.
+// send reports whether to continue. It yields the cause if the context has ended.
 func (s *stream) send(p model.Part) bool {
 	if s.ctx.Err() != nil {
 		s.yield(model.Part{}, context.Cause(s.ctx))

@@ -16,9 +16,9 @@ import (
 	"github.com/seed93082962/agenthost/runtime/model/demo"
 )
 
-const intro = "This is the demo model: it needs no key and no network, and it knows nothing but how to echo."
+const intro = "This is the demo model: it needs no key and no network, and it only echoes."
 
-func ask(t testing.TB, text string, tools ...string) model.Answer {
+func ask(t testing.TB, text string, tools ...string) model.Response {
 	return collect(t, &model.Request{Messages: []model.Message{model.UserText(text)}, Tools: named(tools...)})
 }
 
@@ -30,33 +30,33 @@ func named(names ...string) []model.Tool {
 	return tools
 }
 
-func collect(t testing.TB, req *model.Request) model.Answer {
-	answer, err := model.Collect(demo.New(demo.Config{Delay: -1}).Stream(t.Context(), req))
+func collect(t testing.TB, req *model.Request) model.Response {
+	response, err := model.Collect(demo.New(demo.Config{Delay: -1}).Stream(t.Context(), req))
 	require.NoError(t, err)
-	return answer
+	return response
 }
 
 func TestAnswers(t *testing.T) {
-	const usage = `To have a tool called, write its name and a JSON object with its input: /tool NAME {"key": "value"}`
+	const usage = `To call a tool, write its name and a JSON object with its input: /tool NAME {"key": "value"}`
 	for _, c := range []struct{ name, text, want string }{
 		{"echo", "Hello there", intro + " You wrote: Hello there"},
 		{"white space", " \n", intro},
 		{"not a command", "/tools Read {}", intro + " You wrote: /tools Read {}"},
 		{"bad UTF-8", "a\xffb", intro + " You wrote: a\uFFFDb"},
 		{"no tool named", "/tool", usage + ". The tools are: Read, Bash."},
-		{"input alone", `/tool {"a":1}`, usage + ". The tools are: Read, Bash."},
+		{"only an input", `/tool {"a":1}`, usage + ". The tools are: Read, Bash."},
 		{"unknown tool", "/tool Fly {}", `There is no tool named "Fly". The tools are: Read, Bash.`},
 		{"not JSON", "/tool Read {a}", "That is not a JSON object. " + usage},
 		{"not an object", "/tool Read null", "That is not a JSON object. " + usage},
 		{"more than an object", "/tool Read {} {}", "That is not a JSON object. " + usage},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			answer := ask(t, c.text, "Read", "Bash")
-			require.Equal(t, c.want, answer.Message.Text())
-			require.Len(t, answer.Message.Content, 1)
-			require.Equal(t, model.StopEndTurn, answer.StopReason)
-			require.Positive(t, answer.Usage.InputTokens)
-			require.Positive(t, answer.Usage.OutputTokens)
+			response := ask(t, c.text, "Read", "Bash")
+			require.Equal(t, c.want, response.Message.Text())
+			require.Len(t, response.Message.Content, 1)
+			require.Equal(t, model.StopEndTurn, response.StopReason)
+			require.Positive(t, response.Usage.InputTokens)
+			require.Positive(t, response.Usage.OutputTokens)
 		})
 	}
 	require.Equal(t, `There is no tool named "Fly". No tools are offered here.`, ask(t, "/tool Fly").Message.Text())
@@ -64,11 +64,11 @@ func TestAnswers(t *testing.T) {
 }
 
 func TestThinking(t *testing.T) {
-	answer := ask(t, "/think of a number")
+	response := ask(t, "/think of a number")
 	require.Equal(t, []model.Block{
 		{Type: model.BlockThinking, Text: "The user wants to see me think about this: of a number"},
 		{Type: model.BlockText, Text: intro + " You wrote: of a number"},
-	}, answer.Message.Content)
+	}, response.Message.Content)
 }
 
 func TestToolCall(t *testing.T) {
@@ -80,16 +80,16 @@ func TestToolCall(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			req := &model.Request{Messages: []model.Message{model.UserText(c.text)}, Tools: named("Read")}
-			answer := collect(t, req)
-			require.Equal(t, model.StopToolUse, answer.StopReason)
-			require.Equal(t, "I call the tool Read.", answer.Message.Text())
-			uses := answer.Message.ToolUses()
+			response := collect(t, req)
+			require.Equal(t, model.StopToolUse, response.StopReason)
+			require.Equal(t, "I call the tool Read.", response.Message.Text())
+			uses := response.Message.ToolUses()
 			require.Len(t, uses, 1)
 			require.Equal(t, "Read", uses[0].Name)
 			require.JSONEq(t, c.input, string(uses[0].Input))
 			require.Regexp(t, `^demo_[0-9a-f]{16}$`, uses[0].ID)
 
-			req.Messages = append(req.Messages, answer.Message, model.UserText(c.text))
+			req.Messages = append(req.Messages, response.Message, model.UserText(c.text))
 			require.NotEqual(t, uses[0].ID, collect(t, req).Message.ToolUses()[0].ID)
 		})
 	}
@@ -102,16 +102,16 @@ func TestToolResults(t *testing.T) {
 	result := func(id, text string, failed bool) model.Block {
 		return model.Block{Type: model.BlockToolResult, ID: id, Text: text, IsError: failed}
 	}
-	answer := collect(t, &model.Request{Messages: []model.Message{
+	response := collect(t, &model.Request{Messages: []model.Message{
 		model.UserText("/tool Read {}"),
 		{Role: model.RoleAssistant, Content: []model.Block{call("1", "Read"), call("2", "Bash"), call("3", "Glob")}},
 		{Role: model.RoleUser, Content: []model.Block{
 			result("1", "file text", false), result("2", "exit 1", true), result("3", "", false), result("4", "x", false),
 		}},
 	}})
-	require.Equal(t, "Read answered: file text\n\nBash failed: exit 1\n\nGlob answered without a word.\n\nThe tool answered: x",
-		answer.Message.Text())
-	require.Equal(t, model.StopEndTurn, answer.StopReason)
+	require.Equal(t, "Read returned: file text\n\nBash failed: exit 1\n\nGlob returned no output.\n\nThe tool returned: x",
+		response.Message.Text())
+	require.Equal(t, model.StopEndTurn, response.StopReason)
 }
 
 func TestLongTexts(t *testing.T) {
@@ -121,16 +121,16 @@ func TestLongTexts(t *testing.T) {
 		{"one word", strings.Repeat("x", 4<<20), strings.Repeat("x", 1000) + "... (and 4193304 characters more)"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			answer := ask(t, c.text)
-			require.Equal(t, intro+" You wrote: "+c.want, answer.Message.Text())
-			require.Less(t, answer.Usage.OutputTokens, int64(1100))
+			response := ask(t, c.text)
+			require.Equal(t, intro+" You wrote: "+c.want, response.Message.Text())
+			require.Less(t, response.Usage.OutputTokens, int64(1100))
 		})
 	}
 	t.Run("input of a tool call", func(t *testing.T) {
 		input := `{"content":"` + strings.Repeat("語 ", 1<<20) + `"}`
-		answer := ask(t, "/tool Write "+input, "Write")
-		require.Equal(t, input, string(answer.Message.ToolUses()[0].Input))
-		require.Less(t, answer.Usage.OutputTokens, int64(1100))
+		response := ask(t, "/tool Write "+input, "Write")
+		require.Equal(t, input, string(response.Message.ToolUses()[0].Input))
+		require.Less(t, response.Usage.OutputTokens, int64(1100))
 	})
 }
 
@@ -145,9 +145,9 @@ func TestMaxOutputTokens(t *testing.T) {
 		{"just enough", int(whole), model.StopEndTurn},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			answer := collect(t, &model.Request{Messages: []model.Message{model.UserText("Hello")}, MaxOutputTokens: c.limit})
-			require.Equal(t, c.reason, answer.StopReason)
-			require.Equal(t, int64(c.limit), answer.Usage.OutputTokens)
+			response := collect(t, &model.Request{Messages: []model.Message{model.UserText("Hello")}, MaxOutputTokens: c.limit})
+			require.Equal(t, c.reason, response.StopReason)
+			require.Equal(t, int64(c.limit), response.Usage.OutputTokens)
 		})
 	}
 }
@@ -171,7 +171,7 @@ func TestPacing(t *testing.T) {
 					require.True(t, utf8.ValidString(p.Text))
 					waited := time.Since(start) > 0
 					start = time.Now()
-					require.False(t, ready && waited, "More was told, and the part had to be waited for")
+					require.False(t, ready && waited, "More was true, but the next part was not ready")
 					require.Equal(t, tokens > 0 && !ready && c.want > 0, waited)
 					ready = p.More
 					if p.Kind == model.KindText {
@@ -208,7 +208,7 @@ func TestCancel(t *testing.T) {
 }
 
 func TestLoopThatBreaks(t *testing.T) {
-	for range demo.New(demo.Config{}).Stream(t.Context(), &model.Request{}) { //nolint:errcheck // the loop is what is tested
+	for range demo.New(demo.Config{}).Stream(t.Context(), &model.Request{}) { //nolint:errcheck // the test is about the loop
 		break
 	}
 }

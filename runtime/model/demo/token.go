@@ -8,21 +8,21 @@ import (
 )
 
 const (
-	// wordRunes bounds a token: words without a space in them are cut.
+	// wordRunes bounds a token: longer words are split.
 	wordRunes = 12
-	// maxTokens is how many tokens a long text is cut into, without regard to words: it matters
-	// for the input of a tool call, which is not shortened.
+	// maxTokens bounds the number of tokens of a text: a longer text, such as the input of a tool
+	// call, has longer tokens.
 	maxTokens = 1000
 )
 
-// longest is the bound of a token of s, in runes.
+// longest returns the maximum length of a token of s, in runes.
 func longest(s string) int { return max(wordRunes, len(s)/maxTokens) }
 
-// cut takes the first token off s, which is not empty: a word with the white space before it,
-// at most so many runes, or one rune of a script that is written without spaces. It never
-// cuts a rune.
+// cut returns the first token of s, which must not be empty, and the rest. A token is a word with
+// the white space before it, limited to most runes, or one rune of a script without spaces. A rune
+// is never split.
 func cut(s string, most int) (token, rest string) {
-	if most > wordRunes { // too long for words
+	if most > wordRunes { // the text is too long to be split by words
 		for i := range s {
 			if most--; most < 0 {
 				return s[:i], s[i:]
@@ -49,7 +49,7 @@ func cut(s string, most int) (token, rest string) {
 	return s, ""
 }
 
-// inputTokens guesses how many tokens a request has: one for four bytes.
+// inputTokens estimates the tokens of a request: one for four bytes.
 func inputTokens(req *model.Request) int64 {
 	n := len(req.System)
 	for i := range req.Messages {

@@ -51,7 +51,7 @@ func (a anthropic) tooLong() (int, []byte) {
 	return http.StatusBadRequest, a.failure(http.StatusBadRequest, "prompt is too long: 208310 tokens > 200000 maximum")
 }
 
-// anthropicEncoder keeps track of the content block that is open.
+// anthropicEncoder tracks the open content block.
 type anthropicEncoder struct {
 	index int // of the latest block
 	open  kind
@@ -67,7 +67,7 @@ func anthropicUsage(u model.Usage) string {
 }
 
 func (e *anthropicEncoder) begin(u model.Usage) []byte {
-	// At the start upstream counts the first token of the answer alone.
+	// At the start upstream counts only the first token of the response.
 	u.OutputTokens = min(u.OutputTokens, 1)
 	b := anthropicEvent(nil, "message_start", fmt.Sprintf(`{"type":"message_start","message":{"id":"msg_modeltest","type":"message",`+
 		`"role":"assistant","model":"modeltest","content":[],"stop_reason":null,"stop_sequence":null,"usage":%s}}`, anthropicUsage(u)))

@@ -10,7 +10,8 @@ import (
 	"strings"
 )
 
-// What the Messages API takes: its reference for the fields, its error texts for the rules.
+// The requests that the Messages API accepts: fields from its reference, rules from its error
+// texts.
 
 type anthropicRequest struct {
 	Model       string             `json:"model"`
@@ -65,7 +66,7 @@ type anthropicBlock struct {
 	Citations    json.RawMessage `json:"citations"`
 }
 
-// anthropicFields lists what a type of block may have; nil for an unknown type.
+// anthropicFields returns the fields of a type of block, nil for an unknown type.
 func anthropicFields(blockType string) []string {
 	switch blockType {
 	case "text":
@@ -108,7 +109,7 @@ func endpoint(r *Request, path, notFound string) *refusal {
 	return nil
 }
 
-// decode reads raw into v, which has to know all of its fields.
+// decode decodes raw into v. It rejects unknown fields.
 func decode(raw []byte, v any) error {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.DisallowUnknownFields()
@@ -119,6 +120,12 @@ func (anthropic) check(r *Request) (options, *refusal) {
 	if refused := endpoint(r, "/v1/messages", "Not Found"); refused != nil {
 		return options{}, refused
 	}
+	return checkMessages(r, false)
+}
+
+// checkMessages checks a request of the Messages API. Servers that do not sign thinking require it
+// without a signature.
+func checkMessages(r *Request, unsigned bool) (options, *refusal) {
 	if r.Header.Get("Anthropic-Version") == "" {
 		return options{}, bad("anthropic-version: header is required")
 	}
@@ -126,7 +133,7 @@ func (anthropic) check(r *Request) (options, *refusal) {
 	if err := decode(r.Body, &q); err != nil {
 		return options{}, bad("%v: Extra inputs are not permitted, or not of their type", err)
 	}
-	c := anthropicChecker{thinking: q.Thinking != nil && q.Thinking.Type == "enabled"}
+	c := anthropicChecker{thinking: q.Thinking != nil && q.Thinking.Type == "enabled", unsigned: unsigned}
 	for _, check := range []func(*anthropicRequest) *refusal{c.settings, c.tools, c.system, c.messages} {
 		if refused := check(&q); refused != nil {
 			return options{}, refused
@@ -140,6 +147,7 @@ func (anthropic) check(r *Request) (options, *refusal) {
 
 type anthropicChecker struct {
 	thinking bool
+	unsigned bool
 	cached   int      // blocks with cache_control
 	used     []string // ids of all tool calls
 }
@@ -201,7 +209,7 @@ func (c *anthropicChecker) system(q *anthropicRequest) *refusal {
 		return bad("system: %s", wrong)
 	}
 	if q.System[0] == '"' {
-		return nil // an empty string is taken
+		return nil // the API accepts an empty string
 	}
 	for i, b := range blocks {
 		if b.Type != "text" {
@@ -223,8 +231,8 @@ func (c *anthropicChecker) cache(control json.RawMessage) {
 
 func present(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
 
-// anthropicContent reads content, which is a string or an array of blocks, or tells what is
-// wrong with it.
+// anthropicContent decodes content, which is a string or an array of blocks. It returns a message
+// if it is invalid.
 func anthropicContent(raw json.RawMessage) (blocks []anthropicBlock, wrong string) {
 	if len(raw) > 0 && raw[0] == '"' {
 		var text string

@@ -10,7 +10,7 @@ func (c *anthropicChecker) messages(q *anthropicRequest) *refusal {
 	if len(q.Messages) == 0 {
 		return bad("messages: at least one message is required")
 	}
-	var calls []string // of the message before, still to be answered
+	var calls []string // of the previous message, without a result so far
 	for i, m := range q.Messages {
 		if refused := c.role(q, i); refused != nil {
 			return refused
@@ -26,6 +26,9 @@ func (c *anthropicChecker) messages(q *anthropicRequest) *refusal {
 			return refused
 		}
 		calls = nil
+		if c.unsigned && m.Role == "assistant" && c.thinking && !hasThinking(blocks) {
+			return bad("messages.%d: The content of thinking blocks must be passed back to the API in thinking mode.", i)
+		}
 		for j := range blocks {
 			b := &blocks[j]
 			if refused := c.block(i, j, m.Role, b); refused != nil {
@@ -42,6 +45,10 @@ func (c *anthropicChecker) messages(q *anthropicRequest) *refusal {
 	return nil
 }
 
+func hasThinking(blocks []anthropicBlock) bool {
+	return slices.ContainsFunc(blocks, func(b anthropicBlock) bool { return b.Type == "thinking" })
+}
+
 func (c *anthropicChecker) role(q *anthropicRequest, i int) *refusal {
 	role := q.Messages[i].Role
 	switch {
@@ -55,7 +62,7 @@ func (c *anthropicChecker) role(q *anthropicRequest, i int) *refusal {
 	return nil
 }
 
-// results checks that the calls of the message before have their results at the front of this one.
+// results checks that this message begins with the results of the calls of the previous message.
 func (c *anthropicChecker) results(i int, role string, blocks []anthropicBlock, calls []string) *refusal {
 	var given []string
 	for j := range blocks {
@@ -104,7 +111,7 @@ func (c *anthropicChecker) block(i, j int, role string, b *anthropicBlock) *refu
 	switch {
 	case b.Type == "thinking" && b.Thinking == nil:
 		return bad("messages.%d.content.%d.thinking.thinking: Field required", i, j)
-	case b.Type == "thinking" && b.Signature == "":
+	case b.Type == "thinking" && b.Signature == "" && !c.unsigned:
 		return bad("messages.%d.content.%d.thinking.signature: Field required", i, j)
 	case b.Type == "redacted_thinking" && b.Data == "":
 		return bad("messages.%d.content.%d.redacted_thinking.data: Field required", i, j)
@@ -123,7 +130,7 @@ func (c *anthropicChecker) block(i, j int, role string, b *anthropicBlock) *refu
 	return nil
 }
 
-// result checks the content of a tool's result; a string may be empty, a text block may not.
+// result checks the content of a tool result. A string may be empty, a text block may not.
 func (c *anthropicChecker) result(i, j int, b *anthropicBlock) *refusal {
 	if !present(b.Content) || b.Content[0] == '"' {
 		return nil

@@ -1,5 +1,5 @@
-// Package modeltest is an upstream for tests: an HTTP server that speaks a model vendor's
-// wire format and gives the answers it was told to give, one for each request.
+// Package modeltest is an upstream for tests: an HTTP server in the wire format of a model vendor,
+// with one scripted response for each request.
 //
 //	up := modeltest.Start(t, modeltest.Anthropic,
 //		modeltest.Stream(modeltest.ToolCall("toolu_1", "Read", `{"file_path":`, `"a.txt"}`)),
@@ -7,10 +7,10 @@
 //	)
 //	// configure up.URL as the base URL, run what is to be tested, then look at up.Requests()
 //
-// It refuses what the vendor would refuse (a tool call without its result, an empty text
-// block, roles out of order), so that a test cannot pass with requests that fail in
-// production. The answers are made of [Step] values, which include the ways in which an
-// upstream fails: silence, a dropped connection, an error in mid-stream, garbage.
+// It rejects requests that the vendor would reject (a tool call without its result, an empty text
+// block, roles out of order), so that a test cannot pass with requests that fail in production. A
+// response consists of [Step] values, which include the failures of an upstream: silence, a dropped
+// connection, an error in the stream, invalid data.
 package modeltest
 
 import (
@@ -34,14 +34,13 @@ const (
 
 const (
 	maxBody = 64 << 20
-	// keep bounds the requests held for inspection: a benchmark makes millions.
-	keep = 1000
-	// awaitLimit is long enough for a loaded machine and shorter than the test's own limit.
+	// maxRequests bounds the requests that are stored for inspection: a benchmark makes millions.
+	maxRequests = 1000
+	// awaitLimit is long enough for a loaded machine and shorter than the timeout of a test.
 	awaitLimit = 30 * time.Second
 )
 
-// Upstream is the scripted server. It is an [http.Handler] for mounting elsewhere; [Start] gives
-// one that listens.
+// Upstream is the scripted server. It is an [http.Handler]; [Start] returns one that listens.
 type Upstream struct {
 	// URL is the base URL to configure for the protocol, set by [Start].
 	URL string
@@ -50,14 +49,14 @@ type Upstream struct {
 	closed chan struct{}                 // ends every reply that waits
 	report func(format string, a ...any) // fails the test, if there is one
 
-	mu       sync.Mutex // guards what follows
-	replies  []Reply    // those to come
-	requests []*Request // the latest ones, at most keep
-	count    int        // of all requests that came
+	mu       sync.Mutex // guards the fields below
+	replies  []Reply    // of the next requests
+	requests []*Request // the latest requests, at most maxRequests
+	count    int        // of all requests
 	came     chan struct{}
 }
 
-// New returns an upstream that answers its nth valid request with the nth reply, and any
+// New returns an upstream that responds to its nth valid request with the nth reply, and to any
 // request after the last one with status 500. It panics for an unknown protocol.
 func New(p Protocol, replies ...Reply) *Upstream {
 	u := &Upstream{
@@ -82,21 +81,21 @@ func Start(tb testing.TB, p Protocol, replies ...Reply) *Upstream {
 	u.URL = srv.URL + u.wire.base()
 	tb.Cleanup(func() {
 		close(u.closed)
-		srv.CloseClientConnections() // or a client that has stopped reading would hold up Close
+		srv.CloseClientConnections() // a client that has stopped reading would block Close
 		srv.Close()
 	})
 	return u
 }
 
-// Requests returns the requests that have come, oldest first: the latest 1000 of them.
+// Requests returns the requests so far, oldest first, at most the latest 1000.
 func (u *Upstream) Requests() []*Request {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return append([]*Request(nil), u.requests...)
 }
 
-// Await waits until n requests have come and returns the nth, counted from 1. It fails the
-// test when they do not come within 30 seconds.
+// Await waits until n requests have arrived and returns the nth, counted from 1. It fails the test
+// after 30 seconds.
 func (u *Upstream) Await(tb testing.TB, n int) *Request {
 	tb.Helper()
 	limit := time.NewTimer(awaitLimit)
@@ -104,7 +103,7 @@ func (u *Upstream) Await(tb testing.TB, n int) *Request {
 	for {
 		u.mu.Lock()
 		count, came := u.count, u.came
-		first := count - len(u.requests) // how many are no longer kept
+		first := count - len(u.requests) // how many are no longer stored
 		if n <= count && n > first {
 			r := u.requests[n-1-first]
 			u.mu.Unlock()
@@ -112,17 +111,17 @@ func (u *Upstream) Await(tb testing.TB, n int) *Request {
 		}
 		u.mu.Unlock()
 		if n <= first {
-			tb.Fatalf("modeltest: request %d is not kept, the first one kept is %d", n, first+1)
+			tb.Fatalf("modeltest: request %d is no longer stored, the first stored one is %d", n, first+1)
 		}
 		select {
 		case <-came:
 		case <-limit.C:
-			tb.Fatalf("modeltest: %d requests came in %v, want %d", count, awaitLimit, n)
+			tb.Fatalf("modeltest: %d requests arrived in %v, want %d", count, awaitLimit, n)
 		}
 	}
 }
 
-// ServeHTTP answers one request.
+// ServeHTTP responds to one request.
 func (u *Upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	req := &Request{
@@ -148,21 +147,21 @@ func (u *Upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		u.report("modeltest: request %d has no reply left", n)
 		writeError(w, u.wire, http.StatusInternalServerError, fmt.Sprintf("modeltest: request %d has no reply left", n))
 	default:
-		for reply.choose != nil { // which may take its time to make up its mind
+		for reply.choose != nil { // which may block
 			reply = reply.choose(req).compiled(u.wire)
 		}
 		reply.serve(w, r, u, req, opts)
 	}
 }
 
-// record notes a request, and takes the reply of a valid one: whoever awaits a request knows that
-// the replies before its own are taken.
+// record stores a request and takes the reply of a valid one, so that a request that
+// [Upstream.Await] returns has its reply.
 func (u *Upstream) record(r *Request, valid bool) (n int, reply Reply, ok bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.count++
 	u.requests = append(u.requests, r)
-	if len(u.requests) > keep {
+	if len(u.requests) > maxRequests {
 		u.requests[0] = nil
 		u.requests = u.requests[1:]
 	}

@@ -57,7 +57,7 @@ func ask(t testing.TB, up *modeltest.Upstream, p modeltest.Protocol) string {
 	return string(body)
 }
 
-// readUntil reads from body until text has come.
+// readUntil reads from body until text has arrived.
 func readUntil(t testing.TB, body io.Reader, text string) {
 	var got bytes.Buffer
 	for !strings.Contains(got.String(), text) {
@@ -103,7 +103,7 @@ func TestRepliesComeInOrder(t *testing.T) {
 	}
 }
 
-// report is a test that notes its failures instead of failing.
+// report is a testing.TB that records failures and does not fail.
 type report struct {
 	testing.TB
 	failures chan string

@@ -51,7 +51,7 @@ func (openai) tooLong() (int, []byte) {
 }
 
 type openaiEncoder struct {
-	usage bool // the client asked for it, and every chunk has the field
+	usage bool // the client requested it, and every chunk has the field
 	index int  // of the latest tool call
 }
 

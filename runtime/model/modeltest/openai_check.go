@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// What Chat Completions takes. Where OpenAI is lenient and compatible servers are not (an empty
-// user message, a conversation that does not begin with the user), the stricter rule holds.
+// The requests that Chat Completions accepts. If compatible servers are stricter than OpenAI (an
+// empty user message, a conversation that does not begin with the user), the stricter rule applies.
 
 type openaiRequest struct {
 	Model         string          `json:"model"`
@@ -48,8 +48,10 @@ type openaiToolCall struct {
 
 var openaiToolName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
 
-func (openai) check(r *Request) (options, *refusal) {
-	const path = "/v1/chat/completions"
+func (openai) check(r *Request) (options, *refusal) { return checkChat(r, "/v1/chat/completions") }
+
+// checkChat checks what every server that speaks Chat Completions has in common.
+func checkChat(r *Request, path string) (options, *refusal) {
 	if refused := endpoint(r, path, fmt.Sprintf("Invalid URL (%s %s)", r.Method, r.Path)); refused != nil {
 		return options{}, refused
 	}
@@ -103,7 +105,7 @@ func openaiTools(q *openaiRequest) *refusal {
 
 func openaiMessages(q *openaiRequest) *refusal {
 	var open []string // calls that have no result yet
-	last := ""        // role of the message before, without system ones
+	last := ""        // role of the previous message that is not a system message
 	for i := range q.Messages {
 		m := &q.Messages[i]
 		if m.Role != "tool" && len(open) > 0 {
@@ -142,7 +144,7 @@ func openaiUnanswered(ids []string) *refusal {
 		"The following tool_call_ids did not have response messages: %s", strings.Join(ids, ", "))
 }
 
-// check looks at message i on its own; last is the role of the one before it, "" for none.
+// check validates message i. last is the role of the previous message, or "" for the first one.
 func (m *openaiMessage) check(i int, last string) *refusal {
 	text, refused := m.text(i)
 	if refused != nil {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Reply is the answer to one request.
+// Reply is the response to one request.
 type Reply struct {
 	steps  []Step
 	burst  bool
@@ -16,22 +16,22 @@ type Reply struct {
 	status int
 	header []string // pairs
 	body   string
-	raw    bool // body is given, not to be made up in the protocol's error shape
+	raw    bool // body is sent as given, not as an error of the protocol
 	long   bool
 
 	script      []op // compiled steps
-	usageScript []op // the same for a client that asked for usage; OpenAI alone tells them apart
+	usageScript []op // the same for a client that requested usage; only OpenAI distinguishes them
 }
 
-// Stream is an answer that is streamed step by step, each event flushed on its own.
+// Stream is a response that is streamed step by step, each event flushed on its own.
 func Stream(steps ...Step) Reply { return Reply{steps: steps} }
 
-// Burst is a [Stream] that writes everything between two waits at once. It is made up once and
-// costs next to nothing for each request, which is what a benchmark of a client wants.
+// Burst is a [Stream] that writes all events between two waits in one call. The events are encoded
+// only once, so that the upstream costs little in a benchmark of a client.
 func Burst(steps ...Step) Reply { return Reply{steps: steps, burst: true} }
 
-// Status is a failure with that HTTP status and the protocol's own JSON error for it. Headers
-// are given as pairs: Status(429, "Retry-After", "7").
+// Status is an error response with that HTTP status and the JSON error of the protocol. Headers are
+// pairs of a name and a value: Status(429, "Retry-After", "7").
 func Status(code int, header ...string) Reply {
 	if len(header)%2 != 0 {
 		panic("modeltest: a header of Status has no value")
@@ -39,22 +39,22 @@ func Status(code int, header ...string) Reply {
 	return Reply{status: code, header: header}
 }
 
-// PromptTooLong is the failure of a conversation that does not fit the context window.
+// PromptTooLong is the error response to a conversation that exceeds the context window.
 func PromptTooLong() Reply { return Reply{status: http.StatusBadRequest, long: true} }
 
-// Raw is any other answer, such as the HTML page of a proxy.
+// Raw is any other response, such as the HTML page of a proxy.
 func Raw(status int, contentType, body string) Reply {
 	return Reply{status: status, header: []string{"Content-Type", contentType}, body: body, raw: true}
 }
 
-// Repeat gives r to every request from here on.
+// Repeat responds with r to the next request and all later ones.
 func Repeat(r Reply) Reply {
 	r.repeat = true
 	return r
 }
 
-// Choose lets f make the reply when the request is there, for callers whose requests have no
-// fixed order. f is called from several goroutines at once.
+// Choose calls f for the reply when a request has arrived. It is for callers whose requests have no
+// fixed order. f must be safe for concurrent use.
 func Choose(f func(*Request) Reply) Reply { return Reply{choose: f} }
 
 func (r Reply) compiled(f format) Reply {
@@ -86,8 +86,8 @@ func (r Reply) serve(w http.ResponseWriter, hr *http.Request, u *Upstream, req *
 	}
 }
 
-// play carries a script out. Where it does not come to its end it aborts the connection, which
-// is what a client would see of a vendor that fails.
+// play executes a script. If the script does not complete, play aborts the connection, as a failing
+// vendor would.
 func play(ctx context.Context, w http.ResponseWriter, u *Upstream, req *Request, script []op) {
 	u.wire.header(w.Header())
 	out := http.NewResponseController(w)
@@ -116,7 +116,7 @@ func play(ctx context.Context, w http.ResponseWriter, u *Upstream, req *Request,
 	}
 }
 
-// await reports whether the script may go on.
+// await reports whether the script may continue.
 func await(ctx context.Context, closed <-chan struct{}, o *op) bool {
 	var timeout <-chan time.Time
 	if o.kind == opWait {

@@ -4,22 +4,23 @@ import (
 	"bytes"
 	"encoding/json"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/seed93082962/agenthost/runtime/model"
 )
 
-// format is one protocol's side of an upstream.
+// format is the wire format of an upstream.
 type format interface {
-	base() string                              // what the base URL has after the host
-	check(*Request) (options, *refusal)        // is the request one that the vendor would take
-	header(http.Header)                        // of a streamed answer
-	encoder(usage bool) encoder                // of one streamed answer
-	failure(status int, message string) []byte // body of an error; a message of "" is made up
+	base() string                              // path of the base URL
+	check(*Request) (options, *refusal)        // rejects a request that the vendor would reject
+	header(http.Header)                        // of a streamed response
+	encoder(usage bool) encoder                // of one streamed response
+	failure(status int, message string) []byte // body of an error; "" selects a default message
 	tooLong() (int, []byte)
 }
 
-// encoder turns the steps of one answer into events. Each call returns whole events, or nil.
+// encoder turns the steps of one response into events. Each call returns whole events, or nil.
 type encoder interface {
 	begin(model.Usage) []byte
 	text(string) []byte
@@ -33,10 +34,10 @@ type encoder interface {
 	stop(reason string, u model.Usage) []byte
 }
 
-// options is what a request asks of the stream's form.
+// options are what a request selects for the stream.
 type options struct{ usage bool }
 
-// refusal is what is wrong with a request.
+// refusal is the reason why a request is rejected.
 type refusal struct {
 	status  int
 	message string
@@ -48,6 +49,11 @@ func formatOf(p Protocol) format {
 		return anthropic{}
 	case OpenAI:
 		return openai{}
+	case DeepSeekMessages:
+		return messagesProfile{}
+	}
+	if f, ok := profileOf(p); ok {
+		return f
 	}
 	panic("modeltest: unknown protocol " + string(p))
 }
@@ -105,7 +111,7 @@ func compile(enc encoder, steps []Step, burst bool) []op {
 	return c.ops
 }
 
-// step reports whether the reply ends with it.
+// step reports whether the reply ends with the step.
 func (c *compiler) step(s *Step) bool {
 	switch s.kind {
 	case kindUsage:
@@ -140,6 +146,14 @@ func (c *compiler) step(s *Step) bool {
 	case kindRedacted:
 		c.each(s.texts, c.enc.redacted)
 	case kindToolCall:
+		if e, ok := c.enc.(interface {
+			completeCall(id, name, input string) ([]byte, bool)
+		}); ok {
+			if data, ok := e.completeCall(s.id, s.name, strings.Join(s.texts, "")); ok {
+				c.write(data)
+				return false
+			}
+		}
 		c.write(c.enc.toolCall(s.id, s.name))
 		c.each(s.texts, c.enc.toolInput)
 	case kindToolInput:
@@ -186,7 +200,7 @@ func (c *compiler) write(data []byte) {
 	c.ops = append(c.ops, op{kind: opWrite, data: data})
 }
 
-// quote writes s as JSON the way the vendors do, with < > & as they are.
+// quote returns s as JSON without escapes for < > &, as the vendors write it.
 func quote(s string) string {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -204,5 +218,5 @@ func writeError(w http.ResponseWriter, f format, status int, message string) {
 func writeJSON(w http.ResponseWriter, status int, body []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_, _ = w.Write(body) // a client that is gone is not this server's concern
+	_, _ = w.Write(body) // the client may have disconnected
 }

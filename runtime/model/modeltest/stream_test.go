@@ -107,11 +107,11 @@ func TestGate(t *testing.T) {
 		modeltest.Text("before"), modeltest.Gate(gate), modeltest.Text("after")))
 	res := open(t.Context(), t, up, modeltest.OpenAI)
 	readUntil(t, res.Body, "before")
-	gate <- struct{}{} // is taken only where the reply waits
+	gate <- struct{}{} // is received only where the reply waits
 	readUntil(t, res.Body, "after")
 }
 
-// flushes notes how much had been written, and when, at each flush.
+// flushes records the number of bytes written and the time of each flush.
 type flushes struct {
 	*httptest.ResponseRecorder
 	start time.Time

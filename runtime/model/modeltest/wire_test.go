@@ -15,7 +15,7 @@ import (
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
 )
 
-// TestWire compares with goldens, read through beside streams of the vendors as others have recorded them.
+// TestWire compares with goldens, which were checked against recorded streams of the vendors.
 func TestWire(t *testing.T) {
 	everything := []modeltest.Step{
 		modeltest.Usage(model.Usage{InputTokens: 100, OutputTokens: 20, CacheCreationInputTokens: 7, CacheReadInputTokens: 30}),

@@ -16,11 +16,11 @@ import (
 
 const benchTokens = 200
 
-// benchStream is an answer of 200 tokens as the API writes it.
+// benchStream is a response of 200 tokens as the API writes it.
 var benchStream = strings.Repeat("data: "+textChunk+"\n\n", benchTokens) + finish("stop") + done
 
-// BenchmarkStream tells the time of one token of 200, the call's own share in it. Over loopback
-// the server's half is in it too.
+// BenchmarkStream measures the time per token of a response of 200 tokens, including the call. Over
+// loopback the time of the server is included.
 func BenchmarkStream(b *testing.B) {
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -38,7 +38,7 @@ func BenchmarkStream(b *testing.B) {
 			for b.Loop() {
 				n := 0
 				for p, err := range c.Stream(b.Context(), hello()) {
-					if err != nil { // require in here would take longer than the token
+					if err != nil { // require would take longer than the token
 						b.Fatal(err)
 					}
 					if p.Kind == model.KindText {

@@ -10,7 +10,8 @@ import (
 	"github.com/seed93082962/agenthost/runtime/model"
 )
 
-// TestToolCalls has the ways in which servers send two calls, a(1) and b(2), and a few that send one.
+// TestToolCalls has the ways in which servers send two calls, a(1) and b(2), and a few that send
+// one.
 func TestToolCalls(t *testing.T) {
 	one := model.Block{Type: model.BlockToolUse, ID: "c1", Name: "a", Input: []byte(`{"n":1}`)}
 	two := model.Block{Type: model.BlockToolUse, ID: "c2", Name: "b", Input: []byte(`{"n":2}`)}
@@ -88,23 +89,26 @@ func TestCallsWithoutIDGetOne(t *testing.T) {
 	require.NotEmpty(t, calls[0].ID)
 	require.NotEmpty(t, calls[1].ID)
 	require.NotEqual(t, calls[0].ID, calls[1].ID)
-	require.LessOrEqual(t, len(calls[0].ID), 40) // OpenAI refuses longer ones when they are given back
+	require.LessOrEqual(t, len(calls[0].ID), 40) // OpenAI rejects longer ones when they are sent back
 	require.JSONEq(t, `{"n":2}`, string(calls[1].Input))
 }
 
-// TestCallsHaveLimits: calls without a name make no parts, and are kept all the same.
+// TestCallsHaveLimits verifies the limits of calls without a name, which are buffered and produce
+// no parts.
 func TestCallsHaveLimits(t *testing.T) {
 	fragment := func(fields string) string { return choice(`"delta":{"tool_calls":[{` + fields + `}]}`) }
 	var many strings.Builder
-	for i := range model.MaxAnswerBlocks + 1 {
+	for i := range model.MaxResponseBlocks + 1 {
 		many.WriteString(fragment(fmt.Sprintf(`"index":%d`, i)))
 	}
 	long := strings.Repeat("x", 1<<18)
 	for name, row := range map[string]struct{ raw, message string }{
 		"calls": {many.String(), "upstream sent too many tool calls"},
-		"arguments": {strings.Repeat(fragment(`"index":0,"function":{"arguments":"`+long+`"}`), 5),
+		"arguments": {strings.Repeat(fragment(`"index":0,"function":{"arguments":"`+long+`"}`), 17),
 			"upstream sent too much of tool calls without a name"},
-		"ids": {strings.Repeat(fragment(`"index":0,"id":"`+long+`"`), 5), "upstream sent too much of tool calls without a name"},
+		"ids": {strings.Repeat(fragment(`"index":0,"id":"`+long+`"`), 17), "upstream sent too much of tool calls without a name"},
+		"unknown fields": {fragment(`"index":0,"id":"c","function":{"name":"a"},"x":"`+long+`"`) + strings.Repeat(fragment(`"index":0,"y":1`)+fragment(`"index":0,"y":2`), 10),
+			"upstream sent too much of unknown fields of tool calls"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := collect(t, row.raw+finish("tool_calls"))

@@ -3,7 +3,16 @@ package openai
 import (
 	"bytes"
 	"encoding/json"
+	"strings"
+
+	"github.com/seed93082962/agenthost/runtime/model/internal/jsonscan"
 )
+
+// text is a string whose incomplete characters upstream.Joiner completes.
+type text = jsonscan.Fragment
+
+// count is a number of tokens.
+type count = jsonscan.Count
 
 // chunk is the data of every event.
 type chunk struct {
@@ -14,58 +23,126 @@ type chunk struct {
 
 type choice struct {
 	Index        int    `json:"index"`
-	Delta        delta  `json:"delta"`
+	Delta        *delta `json:"delta"`
+	Message      *delta `json:"message"` // instead of delta: servers that do not stream token by token
 	FinishReason string `json:"finish_reason"`
-	Usage        *usage `json:"usage"` // where some servers put it
+	Usage        *usage `json:"usage"` // the place of some servers
 }
 
 type delta struct {
-	Content          content     `json:"content"`
-	ReasoningContent string      `json:"reasoning_content"`
-	Reasoning        string      `json:"reasoning"` // the same by another name
-	Refusal          string      `json:"refusal"`
-	ToolCalls        []toolDelta `json:"tool_calls"`
+	Content          content           `json:"content"`
+	ReasoningContent *text             `json:"reasoning_content"` // present and empty differs from absent
+	Reasoning        *text             `json:"reasoning"`         // the same under another name
+	ReasoningDetails []json.RawMessage `json:"reasoning_details"` // OpenRouter
+	Refusal          text              `json:"refusal"`
+	ToolCalls        []toolDelta       `json:"tool_calls"`
+	FunctionCall     *functionDelta    `json:"function_call"` // the older form of one tool call
 }
 
 type toolDelta struct {
-	Index    *int   `json:"index"` // left out by some servers
-	ID       string `json:"id"`
-	Function struct {
-		Name      string    `json:"name"`
-		Arguments arguments `json:"arguments"`
-	} `json:"function"`
+	Index    *int          `json:"index"` // absent on some servers
+	ID       string        `json:"id"`
+	Function functionDelta `json:"function"`
+
+	// Extra are the unknown fields of the call, and below "function" those of the function.
+	Extra map[string]json.RawMessage `json:"-"`
+}
+
+type functionDelta struct {
+	Name      string    `json:"name"`
+	Arguments arguments `json:"arguments"`
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (t *toolDelta) UnmarshalJSON(raw []byte) error {
+	type known toolDelta
+	if err := json.Unmarshal(raw, (*known)(t)); err != nil {
+		return err
+	}
+	call, err := unknownFields(raw, "index", "id", "type", "function")
+	if err != nil {
+		return err
+	}
+	var fields struct {
+		Function json.RawMessage `json:"function"`
+	}
+	if err := json.Unmarshal(raw, &fields); err != nil {
+		return err
+	}
+	function, err := unknownFields(fields.Function, "name", "arguments")
+	if err != nil {
+		return err
+	}
+	if len(function) > 0 {
+		if call == nil {
+			call = map[string]json.RawMessage{}
+		}
+		if call["function"], err = json.Marshal(function); err != nil {
+			return err
+		}
+	}
+	t.Extra = call
+	return nil
+}
+
+// unknownFields returns the fields of an object that are neither null nor named. Names match as in
+// encoding/json: in any letter case.
+func unknownFields(raw json.RawMessage, known ...string) (map[string]json.RawMessage, error) {
+	if len(raw) == 0 {
+		return nil, nil
+	}
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &all); err != nil {
+		return nil, err
+	}
+	for name, value := range all {
+		drop := string(value) == "null"
+		for _, k := range known {
+			drop = drop || strings.EqualFold(k, name)
+		}
+		if drop {
+			delete(all, name)
+		}
+	}
+	if len(all) == 0 {
+		return nil, nil
+	}
+	return all, nil
 }
 
 type usage struct {
-	PromptTokens        int64 `json:"prompt_tokens"`
-	CompletionTokens    int64 `json:"completion_tokens"`
+	PromptTokens        count `json:"prompt_tokens"`
+	CompletionTokens    count `json:"completion_tokens"`
 	PromptTokensDetails struct {
-		CachedTokens int64 `json:"cached_tokens"`
+		CachedTokens count `json:"cached_tokens"`
 	} `json:"prompt_tokens_details"`
-	PromptCacheHitTokens int64 `json:"prompt_cache_hit_tokens"` // the same by another name
+	PromptCacheHitTokens count `json:"prompt_cache_hit_tokens"` // the same under another name
 }
 
-// content is a string, or a list of pieces of which text and thinking count.
+// content is a string, or a list of pieces, of which those of text and thinking are read.
 type content struct {
 	Text, Thinking string
+	IsList         bool
 }
 
+// UnmarshalJSON implements json.Unmarshaler.
 func (c *content) UnmarshalJSON(raw []byte) error {
 	if len(raw) == 0 || raw[0] != '[' {
-		return json.Unmarshal(raw, &c.Text)
+		return (*text)(&c.Text).UnmarshalJSON(raw)
 	}
 	var pieces []struct {
 		Type     string  `json:"type"`
-		Text     string  `json:"text"`
+		Text     text    `json:"text"`
 		Thinking content `json:"thinking"`
 	}
 	if err := json.Unmarshal(raw, &pieces); err != nil {
 		return err
 	}
+	c.IsList = true
 	for _, p := range pieces {
 		switch p.Type {
 		case "text":
-			c.Text += p.Text
+			c.Text += string(p.Text)
 		case "thinking":
 			c.Thinking += p.Thinking.Text
 		}
@@ -73,16 +150,14 @@ func (c *content) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// arguments is a string that holds JSON or a fragment of it; some servers send the object itself.
+// arguments is a string that holds JSON or a fragment of it. Some servers send the object itself.
 type arguments string
 
+// UnmarshalJSON implements json.Unmarshaler.
 func (a *arguments) UnmarshalJSON(raw []byte) error {
 	if len(raw) > 0 && raw[0] == '{' {
 		*a = arguments(bytes.Clone(raw))
 		return nil
 	}
-	var text string
-	err := json.Unmarshal(raw, &text)
-	*a = arguments(text)
-	return err
+	return (*text)(a).UnmarshalJSON(raw)
 }

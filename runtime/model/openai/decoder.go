@@ -4,168 +4,252 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"strings"
 
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/model/internal/upstream"
 	"github.com/seed93082962/agenthost/sse"
 )
 
-// Indexes of parts. The format has no content blocks: all thinking is one, all text is one, and
-// tool calls follow in the order in which they came.
+// Indexes of parts. The format has no content blocks: all thinking is one block, all text is one
+// block, and tool calls follow in the order of their first fragments.
 const (
 	indexThinking = iota
 	indexText
 	indexTools
 )
 
-// decoder makes parts of the chunks of one answer.
+// Names of the fields that carry thinking: values of model.Block.Field.
+const (
+	fieldReasoningContent = "reasoning_content"
+	fieldReasoning        = "reasoning"
+	fieldContent          = "content" // a list with pieces of thinking (Mistral)
+)
+
+// decoder decodes the chunks of one response into parts.
 type decoder struct {
 	usage   model.Usage
 	stop    string
 	refused bool
+	shaped  bool // a choice had content in a known form
 	calls   calls
+	joiner  upstream.Joiner
+	field   string // that carried thinking, "" until there is one
+	details details
 }
 
 // Decode implements upstream.Decoder.
 func (d *decoder) Decode(parts []model.Part, ev sse.Event) ([]model.Part, error) {
-	if kind, increment, ok := scanChunk(ev.Data); ok {
-		return appendText(parts, kind, increment), nil
-	}
-	if string(bytes.TrimSpace(ev.Data)) == "[DONE]" {
-		if d.stop == "" {
-			return parts, upstream.ErrEnded
+	if !d.joiner.Pending() {
+		// The first chunk with a field for thinking is decoded on the slow path, which records the
+		// name of the field.
+		if c, ok := scanChunk(ev.Data); ok && (!c.reasons || d.field != "") {
+			return d.appendScanned(parts, c), nil
 		}
-		return d.whole(parts), nil
+		if out, ok, err := d.decodeUsual(parts, ev); ok {
+			return out, err
+		}
 	}
-	if out, ok, err := d.usual(parts, ev); ok {
-		return out, err
-	}
-	return d.rest(parts, ev)
+	return d.decodeAny(parts, ev)
 }
 
-// usual is Decode for the other chunks of most answers.
+func (d *decoder) appendScanned(parts []model.Part, c scanned) []model.Part {
+	d.shaped = true
+	index := indexText
+	if c.kind == model.KindThinking {
+		index = indexThinking
+	}
+	return append(parts, model.Part{Kind: c.kind, Index: index, Text: c.text})
+}
+
+// decodeUsual is Decode for the other chunks of most responses.
 //
-//go:noinline // nor is the rest: frames like theirs are not for every token
-func (d *decoder) usual(parts []model.Part, ev sse.Event) (out []model.Part, ok bool, err error) {
+//go:noinline // as decodeAny: frames of this size are not for every token
+func (d *decoder) decodeUsual(parts []model.Part, ev sse.Event) (out []model.Part, ok bool, err error) {
 	var c chunk
 	if ev.Type == "error" || !scanWhole(ev.Data, &c) {
 		return parts, false, nil
 	}
-	out, err = d.take(parts, &c)
+	out, err = d.appendChunk(parts, &c)
 	return out, true, err
 }
 
-// rest is Decode for what is out of the ordinary.
+// decodeAny is Decode for every chunk that the scanners leave to encoding/json.
 //
 //go:noinline
-func (d *decoder) rest(parts []model.Part, ev sse.Event) (out []model.Part, err error) {
-	upstream.Aside(func() { out, err = d.chunk(parts, ev) })
+func (d *decoder) decodeAny(parts []model.Part, ev sse.Event) (out []model.Part, err error) {
+	switch data := bytes.TrimSpace(ev.Data); {
+	case string(data) == "[DONE]":
+		return d.appendDone(parts)
+	case len(data) == 0:
+		return parts, nil // a keepalive of some servers
+	}
+	upstream.Aside(func() { out, err = d.decodeJSON(parts, ev) })
 	return out, err
 }
 
-func (d *decoder) chunk(parts []model.Part, ev sse.Event) ([]model.Part, error) {
+func (d *decoder) decodeJSON(parts []model.Part, ev sse.Event) ([]model.Part, error) {
 	var c chunk
-	if err := json.Unmarshal(ev.Data, &c); err != nil {
-		if ev.Type != "" && ev.Type != "message" && ev.Type != "error" {
-			return parts, nil // a gateway's own kind of event
+	err := json.Unmarshal(ev.Data, &c)
+	if fault := upstream.FaultIn(ev); fault != nil {
+		return parts, fault
+	}
+	if err != nil {
+		if ev.Type != "" && ev.Type != "message" {
+			return parts, nil // an event type of a gateway
 		}
-		return parts, unreadable(err)
+		return parts, &model.Error{Code: model.CodeServer, Message: "upstream sent a chunk that cannot be read", Err: err}
 	}
-	if len(c.Error) > 0 && string(c.Error) != "null" || ev.Type == "error" {
-		return parts, upstream.ParseFault(ev.Data)
-	}
-	return d.take(parts, &c)
+	return d.appendChunk(parts, &c)
 }
 
-func (d *decoder) take(parts []model.Part, c *chunk) ([]model.Part, error) {
+func (d *decoder) appendChunk(parts []model.Part, c *chunk) ([]model.Part, error) {
 	for i := range c.Choices {
 		if c.Choices[i].Index != 0 {
-			continue // only one was asked for
+			continue // the request asks for one choice
 		}
 		var err error
-		if parts, err = d.choice(parts, &c.Choices[i]); err != nil {
+		if parts, err = d.appendChoice(parts, &c.Choices[i]); err != nil {
 			return parts, err
 		}
 	}
-	return d.count(parts, c.Usage), nil
+	return d.appendUsage(parts, c.Usage), nil
 }
 
-func unreadable(err error) error {
-	return &model.Error{Code: model.CodeServer, Message: "upstream sent a chunk that cannot be read", Err: err}
+// appendDone ends a response at [DONE]. Without a finish reason it is complete if it has any
+// content.
+func (d *decoder) appendDone(parts []model.Part) ([]model.Part, error) {
+	if d.stop == "" {
+		if !d.shaped || !d.calls.complete() {
+			return parts, upstream.ErrEnded
+		}
+		d.stop = d.stopReason("stop")
+	}
+	return d.appendStop(parts), nil
 }
 
-// Finished implements upstream.Decoder: usage and [DONE] may follow a finish reason, and nothing else.
+// Finished implements upstream.Decoder: only usage and [DONE] may follow a finish reason.
 func (d *decoder) Finished() bool { return d.stop != "" }
 
-// End implements upstream.Decoder. With a finish reason the answer is whole, however the stream
-// ended, and also where upstream goes silent and leaves it open.
+// End implements upstream.Decoder. A response with a finish reason is complete regardless of how
+// the stream ends, even if upstream sends nothing more and leaves the connection open.
 func (d *decoder) End(parts []model.Part) []model.Part {
 	if d.stop == "" {
 		return parts
 	}
-	return d.whole(parts)
+	return d.appendStop(parts)
 }
 
-//go:noinline // as rest
-func (d *decoder) whole(parts []model.Part) []model.Part {
+//go:noinline // as decodeAny
+func (d *decoder) appendStop(parts []model.Part) []model.Part {
+	parts = d.joiner.Flush(parts)
+	if text := d.details.json(); text != "" {
+		parts = append(parts, model.Part{Kind: model.KindThinkingDetails, Index: indexThinking, Text: text})
+	}
 	return append(parts, model.Part{Kind: model.KindStop, StopReason: d.stop})
 }
 
-func (d *decoder) choice(parts []model.Part, c *choice) ([]model.Part, error) {
-	parts = appendText(parts, model.KindThinking, cmp.Or(c.Delta.ReasoningContent, c.Delta.Reasoning, c.Delta.Content.Thinking))
-	parts = appendText(parts, model.KindText, c.Delta.Content.Text)
-	parts = appendText(parts, model.KindText, c.Delta.Refusal)
-	d.refused = d.refused || c.Delta.Refusal != ""
-	for i := range c.Delta.ToolCalls {
+func (d *decoder) appendChoice(parts []model.Part, c *choice) ([]model.Part, error) {
+	for _, content := range []*delta{c.Delta, c.Message} {
+		if content == nil {
+			continue
+		}
+		d.shaped = true
 		var err error
-		if parts, err = d.calls.add(parts, &c.Delta.ToolCalls[i]); err != nil {
+		if parts, err = d.appendDelta(parts, content); err != nil {
 			return parts, err
 		}
 	}
-	parts = d.count(parts, c.Usage)
+	parts = d.appendUsage(parts, c.Usage)
 	if c.FinishReason == "" {
 		return parts, nil
 	}
-	if c.FinishReason == "error" {
+	switch {
+	case strings.EqualFold(c.FinishReason, "error"):
 		return parts, &upstream.Fault{Type: "server_error"}
-	}
-	if !d.calls.named() {
+	case !d.calls.named():
 		return parts, &model.Error{Code: model.CodeServer, Message: "upstream sent a tool call without a name"}
+	case !d.shaped:
+		return parts, &model.Error{Code: model.CodeServer,
+			Message: "upstream sent a response that is not a chat completion: its choices have neither delta nor message"}
 	}
-	d.stop = d.reason(c.FinishReason)
+	d.stop = d.stopReason(c.FinishReason)
 	return parts, nil
 }
 
-func (d *decoder) reason(finish string) string {
-	switch finish {
-	case "stop":
+func (d *decoder) appendDelta(parts []model.Part, c *delta) ([]model.Part, error) {
+	thinking := c.Content.Thinking
+	switch {
+	case c.ReasoningContent != nil && (*c.ReasoningContent != "" || c.Reasoning == nil):
+		parts = d.appendField(parts, fieldReasoningContent)
+		thinking = string(*c.ReasoningContent)
+	case c.Reasoning != nil:
+		parts = d.appendField(parts, fieldReasoning)
+		thinking = string(*c.Reasoning)
+	case c.Content.IsList && thinking != "":
+		parts = d.appendField(parts, fieldContent)
+	}
+	if err := d.details.add(c.ReasoningDetails); err != nil {
+		return parts, err
+	}
+	parts = d.joiner.Append(parts, model.KindThinking, indexThinking, thinking)
+	parts = d.joiner.Append(parts, model.KindText, indexText, c.Content.Text)
+	parts = d.joiner.Append(parts, model.KindText, indexText, string(c.Refusal))
+	d.refused = d.refused || c.Refusal != ""
+	if f := c.FunctionCall; f != nil && len(c.ToolCalls) == 0 {
+		zero := 0
+		c.ToolCalls = []toolDelta{{Index: &zero, Function: *f}}
+	}
+	for i := range c.ToolCalls {
+		var err error
+		if parts, err = d.calls.add(parts, &d.joiner, &c.ToolCalls[i]); err != nil {
+			return parts, err
+		}
+	}
+	return parts, nil
+}
+
+// appendField records the first field of the response that carries thinking.
+func (d *decoder) appendField(parts []model.Part, name string) []model.Part {
+	if d.field != "" {
+		return parts
+	}
+	d.field = name
+	return append(parts, model.Part{Kind: model.KindThinkingField, Index: indexThinking, Name: name})
+}
+
+// stopReason maps a finish reason to those of model. Servers differ in letter case and pass on the
+// reasons of the model behind them. An unknown reason is returned unchanged.
+func (d *decoder) stopReason(finish string) string {
+	switch strings.ToLower(finish) {
+	case "stop", "eos", "eos_token", "end_turn", "end", "complete", "completed", "stop_sequence":
 		switch {
-		case len(d.calls.list) > 0: // as some servers end an answer that calls tools
+		case len(d.calls.list) > 0: // some servers send it after tool calls too
 			return model.StopToolUse
 		case d.refused:
 			return model.StopRefusal
 		}
 		return model.StopEndTurn
-	case "tool_calls", "function_call":
+	case "tool_calls", "function_call", "tool_call", "tool_use":
 		return model.StopToolUse
-	case "length":
+	case "length", "max_tokens", "model_length":
 		return model.StopMaxTokens
-	case "content_filter":
+	case "content_filter", "safety", "refusal", "sensitive":
 		return model.StopRefusal
 	}
 	return finish
 }
 
-// count takes in totals; some servers send them with every chunk. What was read from the cache is
-// part of the prompt's tokens here and beside them in model.Usage.
-func (d *decoder) count(parts []model.Part, u *usage) []model.Part {
+// appendUsage reads totals, which some servers send with every chunk. Tokens read from the cache
+// are part of the prompt's tokens in this format, and are not in model.Usage.InputTokens.
+func (d *decoder) appendUsage(parts []model.Part, u *usage) []model.Part {
 	if u == nil {
 		return parts
 	}
-	cached := cmp.Or(u.PromptTokensDetails.CachedTokens, u.PromptCacheHitTokens)
+	cached := int64(cmp.Or(u.PromptTokensDetails.CachedTokens, u.PromptCacheHitTokens))
 	sum := model.Usage{
-		InputTokens:          max(u.PromptTokens-cached, 0),
-		OutputTokens:         u.CompletionTokens,
+		InputTokens:          max(int64(u.PromptTokens)-cached, 0),
+		OutputTokens:         int64(u.CompletionTokens),
 		CacheReadInputTokens: cached,
 	}
 	if sum == d.usage {
@@ -173,15 +257,4 @@ func (d *decoder) count(parts []model.Part, u *usage) []model.Part {
 	}
 	d.usage = sum
 	return append(parts, model.Part{Kind: model.KindUsage, Usage: sum})
-}
-
-func appendText(parts []model.Part, kind model.Kind, text string) []model.Part {
-	if text == "" {
-		return parts
-	}
-	index := indexText
-	if kind == model.KindThinking {
-		index = indexThinking
-	}
-	return append(parts, model.Part{Kind: kind, Index: index, Text: text})
 }

@@ -11,7 +11,7 @@ import (
 )
 
 func Example() {
-	// Stands in for https://api.openai.com/v1.
+	// Replaces https://api.openai.com/v1.
 	srv := httptest.NewServer(modeltest.New(modeltest.OpenAI,
 		modeltest.Stream(modeltest.Text("Good ", "morning.")),
 	))

@@ -7,10 +7,13 @@ import (
 )
 
 // ScanChunk is the scanner that must agree with encoding/json.
-var ScanChunk = scanChunk
+func ScanChunk(data []byte) (kind model.Kind, increment string, ok bool) {
+	c, ok := scanChunk(data)
+	return c.kind, c.text, ok
+}
 
-// DecodeChunk reads the same by encoding/json alone, and reports false where there is anything
-// beside one increment of text or thinking.
+// DecodeChunk is like ScanChunk, but uses only encoding/json. It reports false for any content
+// other than one increment of text or thinking.
 func DecodeChunk(data []byte) (kind model.Kind, increment string, ok bool) {
 	var c chunk
 	if err := json.Unmarshal(data, &c); err != nil || len(c.Choices) != 1 || c.Usage != nil ||
@@ -18,11 +21,11 @@ func DecodeChunk(data []byte) (kind model.Kind, increment string, ok bool) {
 		return 0, "", false
 	}
 	first := &c.Choices[0]
-	if first.Index != 0 || first.FinishReason != "" {
+	if first.Index != 0 || first.FinishReason != "" || first.Delta == nil {
 		return 0, "", false
 	}
-	var d decoder
-	parts, err := d.choice(nil, first)
+	d := decoder{field: "known"}
+	parts, err := d.appendChoice(nil, first)
 	if err != nil || len(parts) != 1 || first.Delta.Refusal != "" {
 		return 0, "", false
 	}
@@ -36,7 +39,7 @@ func ScanWhole(data []byte) (any, bool) {
 	return c, ok
 }
 
-// DecodeWhole reads the same by encoding/json alone.
+// DecodeWhole is like ScanWhole, but uses only encoding/json.
 func DecodeWhole(data []byte) (any, error) {
 	var c chunk
 	err := json.Unmarshal(data, &c)
@@ -44,7 +47,7 @@ func DecodeWhole(data []byte) (any, error) {
 		c.Choices = nil
 	}
 	for i := range c.Choices {
-		if d := &c.Choices[i].Delta; len(d.ToolCalls) == 0 {
+		if d := c.Choices[i].Delta; d != nil && len(d.ToolCalls) == 0 {
 			d.ToolCalls = nil
 		}
 	}

@@ -10,12 +10,17 @@
 //		...
 //	}
 //
-// Every answer is streamed. Where servers differ the adapter takes what comes: reasoning under
-// either of its two names, tool calls without an index or an id, a whole input at once, a stream
-// that ends without [DONE].
+// Every response is streamed. The adapter accepts the deviations of compatible servers: reasoning
+// under either of its names, tool calls without an index or an id, a complete input in one
+// fragment, a stream without a finish reason or [DONE].
 //
-// The format has no place for some of what a conversation may hold. Thinking is not given back, a
-// tool result that is an error says so in its text, and ThinkingBudget is not sent.
+// Thinking is sent back in the field that carried it, except to OpenAI, which has no such field.
+// Fields of tool calls that the adapter does not know are sent back unchanged. The text of a tool
+// result that is an error states that it is one. Of [model.Thinking] only Effort is sent, as
+// reasoning_effort.
+//
+// The memory of one response is bounded by the limits of [model.Collector], and that of one event
+// by 8 MiB. Time is bounded by the caller's context.
 //
 // Failures are [*model.Error] values. Nothing is retried, no redirect is followed, and nothing is
 // read from the environment.
@@ -24,6 +29,7 @@ package openai
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"iter"
 	"net/http"
@@ -36,25 +42,39 @@ import (
 
 const defaultBaseURL = "https://api.openai.com/v1"
 
-// Config is what a [Client] is made of. Its zero value lacks nothing but the key.
+// Config configures a [Client]. Only APIKey is required.
 type Config struct {
-	// BaseURL is the address before /chat/completions, which mostly ends in /v1. Defaults to
-	// https://api.openai.com/v1.
+	// BaseURL is the URL to which /chat/completions is appended. It usually ends in /v1. Defaults
+	// to https://api.openai.com/v1.
 	BaseURL string
 
-	// APIKey may be empty at a BaseURL of one's own alone.
+	// APIKey is required unless BaseURL is set.
 	APIKey string
 
-	// AuthStyle says how the key is sent: "bearer" as Authorization, "api_key" as x-api-key,
+	// AuthStyle selects how the key is sent: "bearer" in Authorization, "api_key" in KeyHeader,
 	// "none" not at all. Defaults to "bearer".
 	AuthStyle string
 
-	// MaxOutputTokens holds for requests that name no limit. Defaults to none: the server's own.
+	// KeyHeader is the header of AuthStyle "api_key": "api-key" for Azure. Defaults to x-api-key.
+	KeyHeader string
+
+	// Header contains additional headers. Their values are secret and do not appear in errors.
+	Header map[string]string
+
+	// Body contains additional fields of the request. They replace the adapter's fields of the same
+	// name; null removes a field. The fields model, messages, tools and stream cannot be set.
+	Body map[string]json.RawMessage
+
+	// NoStreamUsage omits stream_options, for servers that reject it. The usage of a response is
+	// then unknown unless the server always sends it.
+	NoStreamUsage bool
+
+	// MaxOutputTokens is the limit of requests that set none. Defaults to the server's limit.
 	MaxOutputTokens int
 
-	// HTTPClient sends the requests; its CheckRedirect is not used, and its Timeout, if any, cuts
-	// off long answers. Defaults to one with connections of its own, no proxy and no time limit
-	// but those of connecting.
+	// HTTPClient sends the requests. Its CheckRedirect is not used, and its Timeout, if set, ends
+	// long responses. Defaults to a client without a proxy whose only timeout is that for
+	// connecting.
 	HTTPClient *http.Client
 }
 
@@ -63,30 +83,46 @@ type Client struct {
 	upstream        *upstream.Client
 	tools           upstream.Tools
 	maxOutputTokens int
+	body            map[string]json.RawMessage
+	noStreamUsage   bool
 	vendor          bool // OpenAI itself, or its models at Azure
 }
 
 var _ model.Model = (*Client)(nil)
 
-// New checks cfg. It connects to nothing.
+// New checks cfg. It does not connect.
 func New(cfg Config) (*Client, error) {
 	if cfg.MaxOutputTokens < 0 {
 		return nil, fmt.Errorf("openai: negative limit of output tokens")
 	}
+	for _, name := range []string{"model", "messages", "tools", "stream"} {
+		if _, ok := cfg.Body[name]; ok {
+			return nil, fmt.Errorf("openai: body field %s cannot be set", name)
+		}
+	}
 	base := cmp.Or(strings.TrimRight(cfg.BaseURL, "/"), defaultBaseURL)
+	style := upstream.AuthBearer
+	if cfg.KeyHeader != "" {
+		style = upstream.AuthAPIKey
+	}
 	up, err := upstream.New(upstream.Config{
 		Name:       "openai",
 		BaseURL:    base,
 		Path:       "chat/completions",
 		KeyNeeded:  base == defaultBaseURL,
 		APIKey:     cfg.APIKey,
-		AuthStyle:  cmp.Or(cfg.AuthStyle, upstream.AuthBearer),
+		AuthStyle:  cmp.Or(cfg.AuthStyle, style),
+		KeyHeader:  cfg.KeyHeader,
+		Custom:     cfg.Header,
 		HTTPClient: cfg.HTTPClient,
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &Client{upstream: up, maxOutputTokens: cfg.MaxOutputTokens, vendor: isVendor(base)}, nil
+	return &Client{
+		upstream: up, maxOutputTokens: cfg.MaxOutputTokens,
+		body: cfg.Body, noStreamUsage: cfg.NoStreamUsage, vendor: isVendor(base),
+	}, nil
 }
 
 func isVendor(base string) bool {
@@ -100,20 +136,24 @@ func isVendor(base string) bool {
 
 // Stream implements [model.Model].
 //
-// The limit of output tokens goes by two names. max_completion_tokens is sent to OpenAI and Azure,
-// and elsewhere for models named o<digit>... or gpt-5 and above, which refuse the older name;
-// everyone else gets max_tokens, for not all servers know the newer one.
+// The limit of output tokens has two names. max_completion_tokens is sent to OpenAI and Azure, and
+// elsewhere for models named o<digit>... or gpt-5 and above, which reject the older name. Other
+// servers receive max_tokens, because not all of them know the newer name.
 func (c *Client) Stream(ctx context.Context, req *model.Request) iter.Seq2[model.Part, error] {
 	return func(yield func(model.Part, error) bool) {
-		body, err := c.tools.Encode(c.settings(req), req.Tools, tools, &conversation{messages(req)})
+		settings, err := c.settings(req)
 		if err != nil {
 			yield(model.Part{}, fmt.Errorf("openai: %w", err))
 			return
 		}
-		c.upstream.Stream(ctx, body, req.Alive, &decoder{}, yield)
+		body, err := c.tools.Encode(settings, req.Tools, tools, &conversation{c.messages(req)})
+		if err != nil {
+			yield(model.Part{}, fmt.Errorf("openai: %w", err))
+			return
+		}
+		c.upstream.Stream(ctx, body, req.Alive, &decoder{calls: calls{ids: upstream.NewCallIDs(req)}}, yield)
 	}
 }
 
-// CloseIdleConnections closes connections that are kept open for further calls. It does nothing
-// where Config named an HTTPClient.
+// CloseIdleConnections closes the idle connections. It does nothing if Config.HTTPClient was set.
 func (c *Client) CloseIdleConnections() { c.upstream.CloseIdleConnections() }

@@ -51,7 +51,7 @@ func inMemory(tb testing.TB, body func() io.Reader) *openai.Client {
 }
 
 // collect reads a stream of these bytes.
-func collect(tb testing.TB, raw string) (model.Answer, error) {
+func collect(tb testing.TB, raw string) (model.Response, error) {
 	c := inMemory(tb, func() io.Reader { return bytes.NewReader([]byte(raw)) })
 	return model.Collect(c.Stream(tb.Context(), hello()))
 }
@@ -96,7 +96,7 @@ func TestHeadersAndAddress(t *testing.T) {
 	}
 }
 
-func TestNewRefuses(t *testing.T) {
+func TestNewRejects(t *testing.T) {
 	for name, cfg := range map[string]openai.Config{
 		"no key for the vendor":     {},
 		"bad address":               {APIKey: key, BaseURL: "api.openai.com"},
@@ -128,9 +128,9 @@ func TestConversation(t *testing.T) {
 
 	first, err := model.Collect(c.Stream(t.Context(), req))
 	require.NoError(t, err)
-	require.Equal(t, model.Answer{
+	require.Equal(t, model.Response{
 		Message: model.Message{Role: model.RoleAssistant, Content: []model.Block{
-			{Type: model.BlockThinking, Text: "I need the file."},
+			{Type: model.BlockThinking, Text: "I need the file.", Field: "reasoning_content"},
 			{Type: model.BlockText, Text: "Let me look."},
 			{Type: model.BlockToolUse, ID: "call_1", Name: "Read", Input: []byte(`{"file_path":"a.txt"}`)},
 			{Type: model.BlockToolUse, ID: "call_2", Name: "Now", Input: []byte(`{}`)},

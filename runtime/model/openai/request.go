@@ -6,16 +6,18 @@ import (
 	"strings"
 
 	"github.com/seed93082962/agenthost/runtime/model"
+	"github.com/seed93082962/agenthost/runtime/model/internal/upstream"
 )
 
 // settings begin the body of POST /chat/completions. The tools follow.
 type settings struct {
-	Model               string        `json:"model"`
-	Stream              bool          `json:"stream"`
-	StreamOptions       streamOptions `json:"stream_options"`
-	MaxTokens           int           `json:"max_tokens,omitempty"`
-	MaxCompletionTokens int           `json:"max_completion_tokens,omitempty"`
-	Temperature         *float64      `json:"temperature,omitempty"`
+	Model               string         `json:"model"`
+	Stream              bool           `json:"stream"`
+	StreamOptions       *streamOptions `json:"stream_options,omitempty"`
+	MaxTokens           int            `json:"max_tokens,omitempty"`
+	MaxCompletionTokens int            `json:"max_completion_tokens,omitempty"`
+	Temperature         *float64       `json:"temperature,omitempty"`
+	ReasoningEffort     string         `json:"reasoning_effort,omitempty"`
 }
 
 // conversation ends the body.
@@ -38,13 +40,22 @@ type function struct {
 	Parameters  json.RawMessage `json:"parameters,omitempty"`
 }
 
-// message has a pointer for its content, since that of a tool may be empty and that of an
-// assistant who only calls tools is left out.
+// message is one message. Its content is a string, a list of pieces, or null for an assistant that
+// only calls tools.
 type message struct {
-	Role       string  `json:"role"`
-	Content    *string `json:"content,omitempty"`
-	ToolCallID string  `json:"tool_call_id,omitempty"`
-	ToolCalls  []call  `json:"tool_calls,omitempty"`
+	Role             string          `json:"role"`
+	Content          any             `json:"content"`
+	ReasoningContent *string         `json:"reasoning_content,omitempty"`
+	Reasoning        *string         `json:"reasoning,omitempty"`
+	ReasoningDetails json.RawMessage `json:"reasoning_details,omitempty"`
+	ToolCallID       string          `json:"tool_call_id,omitempty"`
+	ToolCalls        []any           `json:"tool_calls,omitempty"` // *call, or a map with the unknown fields
+}
+
+type piece struct {
+	Type     string  `json:"type"`
+	Text     string  `json:"text,omitempty"`
+	Thinking []piece `json:"thinking,omitempty"`
 }
 
 type call struct {
@@ -58,12 +69,16 @@ type callFunction struct {
 	Arguments string `json:"arguments"`
 }
 
-func (c *Client) settings(req *model.Request) *settings {
+// settings returns the settings of a request: a struct, or a map with the fields of Config.Body.
+func (c *Client) settings(req *model.Request) (any, error) {
 	s := &settings{
-		Model:         req.Model,
-		Stream:        true,
-		StreamOptions: streamOptions{IncludeUsage: true},
-		Temperature:   req.Temperature,
+		Model:           req.Model,
+		Stream:          true,
+		Temperature:     req.Temperature,
+		ReasoningEffort: req.Thinking.Effort,
+	}
+	if !c.noStreamUsage {
+		s.StreamOptions = &streamOptions{IncludeUsage: true}
 	}
 	limit := cmp.Or(max(req.MaxOutputTokens, 0), c.maxOutputTokens)
 	if c.vendor || reasons(req.Model) {
@@ -71,7 +86,7 @@ func (c *Client) settings(req *model.Request) *settings {
 	} else {
 		s.MaxTokens = limit
 	}
-	return s
+	return upstream.WithFields(s, c.body)
 }
 
 func tools(offered []model.Tool) any {
@@ -82,7 +97,8 @@ func tools(offered []model.Tool) any {
 	return list
 }
 
-// reasons tells OpenAI's reasoning models by their names; a gateway may put a vendor before them.
+// reasons reports whether the name is that of one of OpenAI's reasoning models. A gateway may add
+// the vendor as a prefix.
 func reasons(name string) bool {
 	name = name[strings.LastIndexByte(name, '/')+1:]
 	if rest, ok := strings.CutPrefix(name, "gpt-"); ok {
@@ -91,22 +107,27 @@ func reasons(name string) bool {
 	return len(name) > 1 && name[0] == 'o' && '1' <= name[1] && name[1] <= '9'
 }
 
-func messages(req *model.Request) []message {
+func (c *Client) messages(req *model.Request) []message {
 	list := make([]message, 0, len(req.Messages)+1)
 	if strings.TrimSpace(req.System) != "" {
-		list = append(list, message{Role: "system", Content: &req.System})
+		list = append(list, message{Role: "system", Content: req.System})
 	}
 	for _, m := range req.Messages {
-		list = appendMessage(list, m)
+		list = c.appendMessage(list, m)
 	}
 	return list
 }
 
-// appendMessage makes a message of each tool result, which have to follow the calls directly, and
-// one of what else m holds.
-func appendMessage(list []message, m model.Message) []message {
-	said := message{Role: string(m.Role)}
-	var texts []string
+// bridge is the text of an assistant message between a tool result and a user message. Some servers
+// reject a user message that directly follows a tool message, which occurs after a run that ended
+// on tool results.
+const bridge = "(The previous run ended here.)"
+
+// appendMessage appends one message for each tool result, which must directly follow the calls, and
+// one message with all other content of m.
+func (c *Client) appendMessage(list []message, m model.Message) []message {
+	own := message{Role: string(m.Role)}
+	var texts, thoughts []string
 	for i := range m.Content {
 		switch b := &m.Content[i]; b.Type {
 		case model.BlockText:
@@ -114,32 +135,100 @@ func appendMessage(list []message, m model.Message) []message {
 				texts = append(texts, b.Text)
 			}
 		case model.BlockToolUse:
-			input := cmp.Or(string(b.Input), "{}")
-			said.ToolCalls = append(said.ToolCalls,
-				call{ID: b.ID, Type: "function", Function: callFunction{Name: b.Name, Arguments: input}})
+			own.ToolCalls = append(own.ToolCalls, newCall(b))
 		case model.BlockToolResult:
 			list = append(list, message{Role: "tool", ToolCallID: b.ID, Content: output(b)})
-		case model.BlockThinking, model.BlockRedacted: // the format has no place for it
+		case model.BlockThinking:
+			if !c.vendor {
+				thoughts = addThinking(&own, thoughts, b)
+			}
+		case model.BlockRedacted: // another format's
 		}
 	}
-	if len(texts) > 0 {
-		// One string, for not every server takes a list.
-		text := strings.Join(texts, "\n\n")
-		said.Content = &text
-	}
-	if said.Content == nil && said.ToolCalls == nil {
+	if len(texts) == 0 && own.ToolCalls == nil {
 		return list
 	}
-	return append(list, said)
+	// One string where possible: not every server accepts a list.
+	text := strings.Join(texts, "\n\n")
+	switch {
+	case len(thoughts) > 0:
+		own.Content = contentPieces(thoughts, text)
+	case len(texts) > 0:
+		own.Content = text
+	}
+	if n := len(list); own.Role == "user" && n > 0 && list[n-1].Role == "tool" {
+		list = append(list, message{Role: "assistant", Content: bridge})
+	}
+	return append(list, own)
 }
 
-// output says that a result is an error where its text does not say so itself: the format has no
-// field for it.
-func output(b *model.Block) *string {
-	const word = "error"
-	text := b.Text
-	if b.IsError && (len(text) < len(word) || !strings.EqualFold(text[:len(word)], word)) {
-		text = strings.TrimSpace("Error: " + text)
+// addThinking sets the field that carried the thinking of b. Thinking that was part of the content
+// is appended to thoughts. Thinking of another format has no field and is left out.
+func addThinking(m *message, thoughts []string, b *model.Block) []string {
+	switch b.Field {
+	case fieldReasoningContent:
+		m.ReasoningContent = joined(m.ReasoningContent, b.Text)
+	case fieldReasoning:
+		m.Reasoning = joined(m.Reasoning, b.Text)
+	case fieldContent:
+		thoughts = append(thoughts, b.Text)
+	}
+	if len(b.Details) > 0 {
+		m.ReasoningDetails = b.Details
+	}
+	return thoughts
+}
+
+func joined(before *string, text string) *string {
+	if before != nil {
+		text = *before + text
 	}
 	return &text
+}
+
+func contentPieces(thoughts []string, text string) []piece {
+	var list []piece
+	for _, t := range thoughts {
+		list = append(list, piece{Type: "thinking", Thinking: []piece{{Type: "text", Text: t}}})
+	}
+	if text != "" {
+		list = append(list, piece{Type: "text", Text: text})
+	}
+	return list
+}
+
+// newCall returns a tool call as upstream sent it, including the fields that the adapter does not
+// know.
+func newCall(b *model.Block) any {
+	own := &call{ID: b.ID, Type: "function",
+		Function: callFunction{Name: b.Name, Arguments: cmp.Or(string(b.Input), "{}")}}
+	var extra map[string]json.RawMessage
+	if len(b.Extra) == 0 || json.Unmarshal(b.Extra, &extra) != nil {
+		return own
+	}
+	fields := map[string]any{"id": own.ID, "type": own.Type}
+	function := map[string]any{"name": own.Function.Name, "arguments": own.Function.Arguments}
+	for name, value := range extra {
+		var inner map[string]json.RawMessage
+		switch {
+		case name == "function" && json.Unmarshal(value, &inner) == nil:
+			for name, value := range inner {
+				function[name] = value
+			}
+		case name != "function":
+			fields[name] = value
+		}
+	}
+	fields["function"] = function
+	return fields
+}
+
+// output returns the text of a tool result. The format has no field for errors, so the text of an
+// error states that it is one.
+func output(b *model.Block) string {
+	const word = "error"
+	if b.IsError && (len(b.Text) < len(word) || !strings.EqualFold(b.Text[:len(word)], word)) {
+		return strings.TrimSpace("Error: " + b.Text)
+	}
+	return b.Text
 }

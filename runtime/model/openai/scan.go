@@ -5,10 +5,16 @@ import (
 	"github.com/seed93082962/agenthost/runtime/model/internal/jsonscan"
 )
 
+// scanned is what scanChunk reads.
+type scanned struct {
+	kind    model.Kind // KindText or KindThinking
+	text    string     // the increment
+	reasons bool       // the chunk has a field for thinking that is not null
+}
+
 // scanChunk reads the chunks that make up nearly all of a stream: one choice with an increment of
-// text or of reasoning, and nothing else that counts. Where it reports false, encoding/json has
-// to have a look.
-func scanChunk(data []byte) (kind model.Kind, increment string, ok bool) {
+// text or of thinking, and no other content. It reports false for all others.
+func scanChunk(data []byte) (c scanned, ok bool) {
 	s := jsonscan.Over(data)
 	choices := false
 	s.Open('{')
@@ -16,31 +22,31 @@ func scanChunk(data []byte) (kind model.Kind, increment string, ok bool) {
 		switch string(key) {
 		case "choices":
 			if choices {
-				return 0, "", false
+				return scanned{}, false
 			}
 			choices = true
 			s.Open('[')
 			if s.Elem() {
-				kind, increment = scanChoice(&s)
+				scanChoice(&s, &c)
 			}
 			if s.Elem() {
-				return 0, "", false
+				return scanned{}, false
 			}
 		case "usage", "error":
 			if !s.Null() {
-				return 0, "", false
+				return scanned{}, false
 			}
 		default:
 			s.Skip()
 		}
 	}
-	if kind == 0 || !s.Done() {
-		return 0, "", false
+	if c.kind == 0 || !s.Done() {
+		return scanned{}, false
 	}
-	return kind, increment, true
+	return c, true
 }
 
-func scanChoice(s *jsonscan.Scanner) (kind model.Kind, increment string) {
+func scanChoice(s *jsonscan.Scanner, c *scanned) {
 	const idx, delta = 1, 2
 	seen := 0
 	s.Open('{')
@@ -53,9 +59,9 @@ func scanChoice(s *jsonscan.Scanner) (kind model.Kind, increment string) {
 			}
 		case string(key) == "delta" && seen&delta == 0:
 			seen |= delta
-			kind, increment = scanDelta(s)
-		case string(key) == "index", string(key) == "delta":
-			s.Fail() // a second one
+			scanDelta(s, c)
+		case string(key) == "index", string(key) == "delta", string(key) == "message":
+			s.Fail() // a second one, or another form
 		case string(key) == "finish_reason":
 			if !s.Null() && s.String() != "" {
 				s.Fail()
@@ -68,10 +74,9 @@ func scanChoice(s *jsonscan.Scanner) (kind model.Kind, increment string) {
 			s.Skip()
 		}
 	}
-	return kind, increment
 }
 
-func scanDelta(s *jsonscan.Scanner) (kind model.Kind, increment string) {
+func scanDelta(s *jsonscan.Scanner, c *scanned) {
 	const content, reasoning, otherReasoning = 1, 2, 4
 	seen := 0
 	s.Open('{')
@@ -85,7 +90,7 @@ func scanDelta(s *jsonscan.Scanner) (kind model.Kind, increment string) {
 			bit = reasoning
 		case "reasoning":
 			bit = otherReasoning
-		case "refusal", "tool_calls":
+		case "refusal", "tool_calls", "function_call", "reasoning_details":
 			if !s.Null() {
 				s.Fail()
 			}
@@ -101,14 +106,14 @@ func scanDelta(s *jsonscan.Scanner) (kind model.Kind, increment string) {
 		if s.Null() {
 			continue
 		}
-		text := s.String()
+		c.reasons = c.reasons || field == model.KindThinking
+		text := s.Whole()
 		if text == "" {
 			continue
 		}
-		if kind != 0 {
-			s.Fail() // two increments at once
+		if c.kind != 0 {
+			s.Fail() // two increments in one chunk
 		}
-		kind, increment = field, text
+		c.kind, c.text = field, text
 	}
-	return kind, increment
 }

@@ -23,7 +23,7 @@ var chunks = []string{
 	`{"choices":[{"index":0,"delta":{"reasoning_content":"","content":"\ud83d\ude00"}}],"created":0}`,
 }
 
-// unusual is what the scanner leaves to encoding/json.
+// unusual are chunks that the scanner leaves to encoding/json.
 var unusual = []string{
 	`{"choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}`,
 	`{"choices":[{"index":0,"delta":{"content":"a"},"finish_reason":"stop"}]}`,
@@ -70,7 +70,7 @@ func TestScanChunkAllocatesTheTextAlone(t *testing.T) {
 	}
 }
 
-// FuzzScanChunk: where the scanner says yes, encoding/json reads the same.
+// FuzzScanChunk verifies that encoding/json returns the same if the scanner succeeds.
 func FuzzScanChunk(f *testing.F) {
 	for _, data := range append(chunks, unusual...) {
 		f.Add([]byte(data))

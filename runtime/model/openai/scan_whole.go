@@ -2,9 +2,9 @@ package openai
 
 import "github.com/seed93082962/agenthost/runtime/model/internal/jsonscan"
 
-// scanWhole reads the chunks of every answer that scanChunk does not, in their usual shape: roles,
-// tool calls, finish reasons, usage. It leaves in c what encoding/json would, save for fields that
-// are null or empty lists. Where it reports false c is of no use.
+// scanWhole reads the other chunks of most responses in their usual shape: roles, tool calls,
+// finish reasons, usage. It sets c as encoding/json would, except for fields that are null or empty
+// lists. If it reports false, c is undefined.
 func scanWhole(data []byte, c *chunk) bool {
 	s := jsonscan.Over(data)
 	var seen jsonscan.Seen
@@ -28,6 +28,12 @@ func scanWhole(data []byte, c *chunk) bool {
 			if !s.Null() {
 				s.Fail()
 			}
+		case "object":
+			if string(s.Raw()) == "error" {
+				s.Fail()
+			}
+		case "base_resp", "message", "detail": // the error forms of other servers
+			s.Fail()
 		default:
 			s.Skip()
 		}
@@ -35,12 +41,20 @@ func scanWhole(data []byte, c *chunk) bool {
 	return s.Done()
 }
 
-// str takes a string or null.
+// str reads a string or null.
 func str(s *jsonscan.Scanner) string {
 	if s.Null() {
 		return ""
 	}
-	return s.String()
+	return s.Whole()
+}
+
+// optional reads a string or null, which is nil.
+func optional(s *jsonscan.Scanner) *text {
+	if s.Null() {
+		return nil
+	}
+	return new(text(s.Whole()))
 }
 
 func scanWholeChoice(s *jsonscan.Scanner, c *choice) {
@@ -54,8 +68,11 @@ func scanWholeChoice(s *jsonscan.Scanner, c *choice) {
 		case "delta":
 			seen.Once(s, 1)
 			if !s.Null() {
-				scanWholeDelta(s, &c.Delta)
+				c.Delta = new(delta)
+				scanWholeDelta(s, c.Delta)
 			}
+		case "message":
+			s.Fail() // is left to encoding/json
 		case "finish_reason":
 			seen.Once(s, 2)
 			c.FinishReason = str(s)
@@ -76,15 +93,19 @@ func scanWholeDelta(s *jsonscan.Scanner, d *delta) {
 		case "content":
 			seen.Once(s, 0)
 			d.Content.Text = str(s) // a list is left to encoding/json
+		case "reasoning_details", "function_call":
+			if !s.Null() {
+				s.Fail()
+			}
 		case "reasoning_content":
 			seen.Once(s, 1)
-			d.ReasoningContent = str(s)
+			d.ReasoningContent = optional(s)
 		case "reasoning":
 			seen.Once(s, 2)
-			d.Reasoning = str(s)
+			d.Reasoning = optional(s)
 		case "refusal":
 			seen.Once(s, 3)
-			d.Refusal = str(s)
+			d.Refusal = text(str(s))
 		case "tool_calls":
 			seen.Once(s, 4)
 			if s.Null() {
@@ -117,8 +138,10 @@ func scanTool(s *jsonscan.Scanner, t *toolDelta) {
 		case "function":
 			seen.Once(s, 2)
 			scanFunction(s, t)
-		default:
+		case "type":
 			s.Skip()
+		default:
+			s.Fail() // unknown fields are kept: encoding/json reads them
 		}
 	}
 }
@@ -135,7 +158,7 @@ func scanFunction(s *jsonscan.Scanner, t *toolDelta) {
 			seen.Once(s, 1)
 			t.Function.Arguments = arguments(str(s)) // an object is left to encoding/json
 		default:
-			s.Skip()
+			s.Fail() // as above
 		}
 	}
 }
@@ -184,10 +207,10 @@ func scanDetails(s *jsonscan.Scanner, u *usage) {
 	}
 }
 
-// total takes a count or null.
-func total(s *jsonscan.Scanner) int64 {
+// total reads a count or null.
+func total(s *jsonscan.Scanner) count {
 	if s.Null() {
 		return 0
 	}
-	return int64(s.Int())
+	return count(s.Int())
 }

@@ -11,7 +11,7 @@ import (
 const toolChunk = `{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1741569952,"model":"gpt-4.1","choices":[{"index":0,` +
 	`"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{\"location\":\"Par"}}]},"logprobs":null,"finish_reason":null}],"usage":null}`
 
-// wholes are as OpenAI and servers like it write them, once or a few times in each answer.
+// wholes are as OpenAI and servers like it write them, once or a few times in each response.
 var wholes = []string{
 	toolChunk,
 	`{"id":"chatcmpl-1","choices":[{"index":0,"delta":{"role":"assistant","content":"","refusal":null},"logprobs":null,"finish_reason":null}],"usage":null}`,
@@ -24,7 +24,7 @@ var wholes = []string{
 	`{"choices":null}`, `{}`,
 }
 
-// odd is what scanWhole leaves to encoding/json.
+// odd are chunks that scanWhole leaves to encoding/json.
 var odd = []string{
 	`{"error":{"message":"x"}}`,
 	`{"choices":[{"index":0,"delta":{"content":[{"type":"text","text":"a"}]}}]}`,
@@ -57,7 +57,7 @@ func TestScanWhole(t *testing.T) {
 	}
 }
 
-// FuzzScanWhole: where the scanner says yes, encoding/json reads the same.
+// FuzzScanWhole verifies that encoding/json returns the same if the scanner succeeds.
 func FuzzScanWhole(f *testing.F) {
 	for _, list := range [][]string{wholes, odd, chunks, unusual} {
 		for _, data := range list {

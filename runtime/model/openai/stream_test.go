@@ -18,9 +18,9 @@ import (
 	"github.com/seed93082962/agenthost/runtime/model/openai"
 )
 
-// TestStreams reads answers as servers send them, split in two at every place and byte by byte.
+// TestStreams reads responses as servers send them, split in two at every place and byte by byte.
 func TestStreams(t *testing.T) {
-	for name, want := range map[string]model.Answer{
+	for name, want := range map[string]model.Response{
 		"text.sse": {
 			Message: model.Message{Role: model.RoleAssistant, Content: []model.Block{
 				{Type: model.BlockText, Text: "Hello! \"Naïve\" 😀\nwe are"},
@@ -30,7 +30,7 @@ func TestStreams(t *testing.T) {
 		},
 		"reasoning_tools.sse": {
 			Message: model.Message{Role: model.RoleAssistant, Content: []model.Block{
-				{Type: model.BlockThinking, Text: "I need the weather.\nTwo calls."},
+				{Type: model.BlockThinking, Text: "I need the weather.\nTwo calls.", Field: "reasoning_content"},
 				{Type: model.BlockText, Text: "Okay."},
 				{Type: model.BlockToolUse, ID: "call_DdmO9pD3xa9XTPNJ32zg2hcA", Name: "get_weather",
 					Input: []byte(`{"location":"Paris, France"}`)},
@@ -81,13 +81,21 @@ func TestEnds(t *testing.T) {
 		"length":                  {text + finish("length") + done, model.StopMaxTokens},
 		"content filter":          {text + finish("content_filter") + done, model.StopRefusal},
 		"function_call":           {finish("function_call") + done, model.StopToolUse},
-		"not known":               {text + finish("eos") + done, "eos"},
+		"not known":               {text + finish("paused") + done, "paused"},
+		"eos":                     {text + finish("eos") + done, model.StopEndTurn},
+		"STOP":                    {text + finish("STOP") + done, model.StopEndTurn},
+		"MAX_TOKENS":              {text + finish("MAX_TOKENS") + done, model.StopMaxTokens},
+		"SAFETY":                  {text + finish("SAFETY") + done, model.StopRefusal},
 		"refusal":                 {choice(`"delta":{"refusal":"I cannot."}`) + finish("stop") + done, model.StopRefusal},
 		"no [DONE]":               {text + finish("stop") + usage, model.StopEndTurn},
 		"broken event after it":   {text + finish("stop") + `data: {"choices":[],`, model.StopEndTurn},
 		"reason with the text":    {choice(`"delta":{"content":"a"},"finish_reason":"stop"`) + done, model.StopEndTurn},
 		"no reason":               {text + usage, ""},
-		"no reason, yet [DONE]":   {text + done, ""},
+		"[DONE] without a reason": {text + done, model.StopEndTurn},
+		"[DONE] without content":  {done, ""},
+		"[DONE] in a call":        {choice(`"delta":{"tool_calls":[{"id":"c","function":{"name":"a","arguments":"{"}}]}`) + done, ""},
+		"[DONE] after a call":     {choice(`"delta":{"tool_calls":[{"id":"c","function":{"name":"a","arguments":"{}"}}]}`) + done, model.StopToolUse},
+		"empty data":              {"data:\n\n" + text + "data: \n\n" + finish("stop") + done, model.StopEndTurn},
 		"nothing":                 {"", ""},
 		"[DONE] with white space": {text + finish("stop") + "data:  [DONE] \n\n", model.StopEndTurn},
 	} {
@@ -105,7 +113,8 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// TestConnectionLeftOpen: a finish reason is enough, where neither [DONE] nor an end follows.
+// TestConnectionLeftOpen verifies that a response with a finish reason is complete even if neither
+// [DONE] nor the end of the stream follows.
 func TestConnectionLeftOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		body, w := io.Pipe()
@@ -133,11 +142,11 @@ func TestDeltas(t *testing.T) {
 		"content as a list": {
 			[]string{`"content":[{"type":"thinking","thinking":[{"type":"text","text":"so"}]}]`,
 				`"content":[{"type":"text","text":"a"},{"type":"image"}]`},
-			[]model.Block{{Type: model.BlockThinking, Text: "so"}, {Type: model.BlockText, Text: "a"}},
+			[]model.Block{{Type: model.BlockThinking, Text: "so", Field: "content"}, {Type: model.BlockText, Text: "a"}},
 		},
 		"reasoning by both names": {
 			[]string{`"reasoning":"so","reasoning_content":"so","content":"a"`},
-			[]model.Block{{Type: model.BlockThinking, Text: "so"}, {Type: model.BlockText, Text: "a"}},
+			[]model.Block{{Type: model.BlockThinking, Text: "so", Field: "reasoning_content"}, {Type: model.BlockText, Text: "a"}},
 		},
 		"refusal": {
 			[]string{`"refusal":"I "`, `"refusal":"cannot."`}, []model.Block{{Type: model.BlockText, Text: "I cannot."}},
@@ -186,7 +195,7 @@ func TestFaults(t *testing.T) {
 		code model.Code
 	}{
 		"error object":      {`data: {"error":{"message":"Overloaded.","type":"server_error","code":null}}`, model.CodeServer},
-		"beside choices":    {`data: {"choices":[],"error":{"message":"x","code":429}}`, model.CodeRateLimit},
+		"next to choices":   {`data: {"choices":[],"error":{"message":"x","code":429}}`, model.CodeRateLimit},
 		"error event":       {"event: error\n" + `data: {"message":"maximum context length is 8","code":400}`, model.CodePromptTooLong},
 		"reason is error":   {strings.TrimSpace(finish("error")), model.CodeServer},
 		"call without name": {strings.TrimSpace(choice(`"delta":{"tool_calls":[{"index":0,"id":"a","function":{"arguments":"{}"}}]},"finish_reason":"tool_calls"`)), model.CodeServer},

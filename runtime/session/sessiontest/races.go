@@ -15,7 +15,7 @@ import (
 	"github.com/seed93082962/agenthost/runtime/session"
 )
 
-func manyAtOnce(t *testing.T, store session.Store) {
+func concurrentSessions(t *testing.T, store session.Store) {
 	t.Helper()
 	var wg sync.WaitGroup
 	for i := range 200 {
@@ -42,13 +42,13 @@ func manyAtOnce(t *testing.T, store session.Store) {
 	wg.Wait()
 }
 
-// oneOfMany has them open one session at the same time, again and again.
-func oneOfMany(t *testing.T, store session.Store) {
+// concurrentOpens opens one session from many goroutines.
+func concurrentOpens(t *testing.T, store session.Store) {
 	t.Helper()
 	s := open(t, store, "a", "")
-	say(t, s, "begin")
+	appendText(t, s, "begin")
 	require.NoError(t, s.Close())
-	var holders, said atomic.Int32
+	var active, appended atomic.Int32
 	var wg sync.WaitGroup
 	for range 16 {
 		wg.Go(func() {
@@ -60,29 +60,30 @@ func oneOfMany(t *testing.T, store session.Store) {
 				if !assertNoError(t, err) {
 					return
 				}
-				if holders.Add(1) != 1 {
-					t.Error("two hold it")
+				if active.Add(1) != 1 {
+					t.Error("two runs have the session open")
 				}
 				assertNoError(t, s.Append(t.Context(), model.UserText("x")))
-				said.Add(1)
-				holders.Add(-1)
+				appended.Add(1)
+				active.Add(-1)
 				assertNoError(t, s.Close())
 			}
 		})
 	}
 	wg.Wait()
 	again := open(t, store, "a", s.ID())
-	require.Len(t, again.Messages(), int(said.Load())+1)
+	require.Len(t, again.Messages(), int(appended.Load())+1)
 	require.NoError(t, again.Close())
 }
 
-// oneOfManyCompacts has each holder count on, and compact the session to that number.
-func oneOfManyCompacts(t *testing.T, store session.Store) {
+// concurrentCompactions opens one session from many goroutines. Each compacts the
+// session to the next number.
+func concurrentCompactions(t *testing.T, store session.Store) {
 	t.Helper()
 	s := open(t, store, "a", "")
-	say(t, s, "0")
+	appendText(t, s, "0")
 	require.NoError(t, s.Close())
-	var said atomic.Int32
+	var compactions atomic.Int32
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
@@ -97,18 +98,18 @@ func oneOfManyCompacts(t *testing.T, store session.Store) {
 				n, err := strconv.Atoi(s.Messages()[0].Text())
 				assertNoError(t, err)
 				assertNoError(t, s.Compact(t.Context(), []model.Message{model.UserText(strconv.Itoa(n + 1))}))
-				said.Add(1)
+				compactions.Add(1)
 				assertNoError(t, s.Close())
 			}
 		})
 	}
 	wg.Wait()
 	again := open(t, store, "a", s.ID())
-	require.Equal(t, []string{strconv.Itoa(int(said.Load()))}, texts(again))
+	require.Equal(t, []string{strconv.Itoa(int(compactions.Load()))}, texts(again))
 	require.NoError(t, again.Close())
 }
 
-// assertNoError is for goroutines, which must not end their test.
+// assertNoError reports whether err is nil. It is for goroutines, which must not call FailNow.
 func assertNoError(t *testing.T, err error) bool {
 	t.Helper()
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package sessiontest has what every [session.Store] must do as tests, for a store of one's own:
+// Package sessiontest provides the conformance suite of [session.Store]. A test of a store runs it:
 //
 //	func TestStore(t *testing.T) {
 //		sessiontest.Test(t, mystore.New(t.TempDir()))
@@ -16,70 +16,70 @@ import (
 	"github.com/seed93082962/agenthost/runtime/session"
 )
 
-// Test runs the suite on one store, in some hundred sessions of agents named "a", "b" and
-// "many-0" to "many-4". Other users of the store do not disturb it.
+// Test runs the suite on a store. It creates some hundred sessions of agents named "a", "b" and
+// "many-0" to "many-4". The store may be in use by others.
 func Test(t *testing.T, store session.Store) {
 	t.Helper()
 	t.Run("conversation", func(t *testing.T) { conversation(t, store) })
 	t.Run("compaction", func(t *testing.T) { compaction(t, store) })
-	t.Run("many at once", func(t *testing.T) { manyAtOnce(t, store) })
-	t.Run("one of many gets it", func(t *testing.T) { oneOfMany(t, store) })
-	t.Run("one of many gets it and compacts it", func(t *testing.T) { oneOfManyCompacts(t, store) })
+	t.Run("concurrent sessions", func(t *testing.T) { concurrentSessions(t, store) })
+	t.Run("concurrent opens", func(t *testing.T) { concurrentOpens(t, store) })
+	t.Run("concurrent compactions", func(t *testing.T) { concurrentCompactions(t, store) })
 }
 
 func conversation(t *testing.T, store session.Store) {
 	t.Helper()
-	t.Run("an empty id begins a session", func(t *testing.T) {
+	t.Run("an empty id creates a session", func(t *testing.T) {
 		s := open(t, store, "a", "")
 		require.True(t, session.ValidID(s.ID()))
 		require.False(t, s.Resumed())
 		require.Empty(t, s.Messages())
 		require.NoError(t, s.Close())
 	})
-	t.Run("an unknown id begins one under another id", func(t *testing.T) {
+	t.Run("an unknown id creates a session with another id", func(t *testing.T) {
 		s := open(t, store, "a", "unknown")
 		require.NotEqual(t, "unknown", s.ID())
 		require.False(t, s.Resumed())
 		require.NoError(t, s.Close())
 	})
-	t.Run("what was said is there when it is resumed", func(t *testing.T) {
+	t.Run("messages are stored until the session is resumed", func(t *testing.T) {
 		s := open(t, store, "a", "")
-		say(t, s, "one")
-		say(t, s, "two")
+		appendText(t, s, "one")
+		appendText(t, s, "two")
 		require.NoError(t, s.Close())
 		again := open(t, store, "a", s.ID())
 		require.True(t, again.Resumed())
 		require.Equal(t, s.ID(), again.ID())
 		require.Equal(t, []string{"one", "two"}, texts(again))
-		say(t, again, "three")
+		appendText(t, again, "three")
 		require.Equal(t, []string{"one", "two", "three"}, texts(again))
 		require.NoError(t, again.Close())
 	})
-	t.Run("a list that was read does not change", func(t *testing.T) {
+	t.Run("a returned slice does not change", func(t *testing.T) {
 		s := open(t, store, "a", "")
-		say(t, s, "one")
+		appendText(t, s, "one")
 		before := s.Messages()
-		_ = append(before, model.UserText("not said"))
-		say(t, s, "two")
+		_ = append(before, model.UserText("not stored"))
+		appendText(t, s, "two")
 		require.Len(t, before, 1)
 		require.Equal(t, []string{"one", "two"}, texts(s))
 		require.NoError(t, s.Close())
 	})
 	t.Run("one run at a time", func(t *testing.T) {
 		s := open(t, store, "a", "")
-		say(t, s, "one")
+		appendText(t, s, "one")
 		_, err := store.Open(t.Context(), "a", s.ID())
 		require.ErrorIs(t, err, session.ErrBusy)
 		require.NoError(t, s.Close())
 		require.NoError(t, open(t, store, "a", s.ID()).Close())
 	})
-	t.Run("one run at a time, also before its first word", func(t *testing.T) {
+	t.Run("one run at a time, also before the first message", func(t *testing.T) {
 		s := open(t, store, "a", "")
 		_, err := store.Open(t.Context(), "a", s.ID())
 		require.ErrorIs(t, err, session.ErrBusy)
 		require.NoError(t, s.Close())
 	})
-	t.Run("a session in which nothing was said is unknown", func(t *testing.T) {
+	t.Run("an empty session is not stored", func(t *testing.T) {
 		s := open(t, store, "a", "")
 		require.NoError(t, s.Close())
 		again := open(t, store, "a", s.ID())
@@ -87,7 +87,7 @@ func conversation(t *testing.T, store session.Store) {
 		require.NotEqual(t, s.ID(), again.ID())
 		require.NoError(t, again.Close())
 	})
-	t.Run("no id leads anywhere else", func(t *testing.T) {
+	t.Run("ids are not paths", func(t *testing.T) {
 		for _, id := range []string{".", "..", "../b/x", "/etc/passwd", "a/b", "a\\b", "a\x00", strings.Repeat("x", 5000)} {
 			s := open(t, store, "a", id)
 			require.False(t, s.Resumed())
@@ -95,19 +95,19 @@ func conversation(t *testing.T, store session.Store) {
 			require.NoError(t, s.Close())
 		}
 	})
-	t.Run("all of a message comes back", func(t *testing.T) {
-		said := everything()
+	t.Run("every field of a message is stored", func(t *testing.T) {
+		messages := allBlocks()
 		s := open(t, store, "a", "")
-		for _, m := range said {
+		for _, m := range messages {
 			require.NoError(t, s.Append(t.Context(), m))
 		}
-		require.Equal(t, said, s.Messages())
+		require.Equal(t, messages, s.Messages())
 		require.NoError(t, s.Close())
 		again := open(t, store, "a", s.ID())
-		require.Equal(t, said, again.Messages())
+		require.Equal(t, messages, again.Messages())
 		require.NoError(t, again.Close())
 	})
-	t.Run("a run that is cancelled keeps what it did", func(t *testing.T) {
+	t.Run("a cancelled context does not prevent an append", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		s := open(t, store, "a", "")
@@ -117,9 +117,9 @@ func conversation(t *testing.T, store session.Store) {
 		require.Equal(t, []string{"one"}, texts(again))
 		require.NoError(t, again.Close())
 	})
-	t.Run("another agent does not know it", func(t *testing.T) {
+	t.Run("a session is unknown to another agent", func(t *testing.T) {
 		s := open(t, store, "a", "")
-		say(t, s, "one")
+		appendText(t, s, "one")
 		other := open(t, store, "b", s.ID())
 		require.False(t, other.Resumed())
 		require.NotEqual(t, s.ID(), other.ID())
@@ -128,8 +128,8 @@ func conversation(t *testing.T, store session.Store) {
 	})
 }
 
-// everything is messages with every kind of block, and text that is hard to write down.
-func everything() []model.Message {
+// allBlocks returns messages with every kind of block, and with text that needs escapes.
+func allBlocks() []model.Message {
 	return []model.Message{
 		model.UserText("line\nline\r\n\x00\x1b\u2028 \\ \" <a&b> \U0001F600 " + strings.Repeat("long ", 50_000)),
 		{Role: model.RoleAssistant, Content: []model.Block{
@@ -153,7 +153,7 @@ func open(t *testing.T, store session.Store, agent, id string) session.Session {
 	return s
 }
 
-func say(t *testing.T, s session.Session, text string) {
+func appendText(t *testing.T, s session.Session, text string) {
 	t.Helper()
 	require.NoError(t, s.Append(t.Context(), model.UserText(text)))
 }

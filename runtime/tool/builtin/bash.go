@@ -15,18 +15,16 @@ import (
 )
 
 const (
-	// maxBashTime is the most that a call may ask for.
-	maxBashTime = 10 * time.Minute
+	maxBashTimeout = 10 * time.Minute
 
-	// A call that is over is gone within a second: it is asked to end, it is killed, and what a runaway that has the
-	// output would yet write is not waited for.
+	// A stopped command ends within a second: it receives SIGTERM, then SIGKILL. Bash does not wait
+	// for a process that left the group and still holds the output.
 	bashGrace     = 200 * time.Millisecond
 	bashWaitDelay = 500 * time.Millisecond
 
-	maxCommand = 100_000 // bytes; Linux takes 128 KiB in one argument
+	maxCommand = 100_000 // bytes; the maximum of one argument is 128 KiB on Linux
 
-	// bashNotes is what is kept free of the output's bound for the lines about how a command ended.
-	bashNotes = 200
+	bashNoteRoom = 200 // bytes of the output for the line about how a command ended
 )
 
 type bashInput struct {
@@ -35,15 +33,15 @@ type bashInput struct {
 	Description string   `json:"description"`
 }
 
-// limit is the time that the call asks for, or otherwise.
-func (in *bashInput) limit(otherwise time.Duration) (time.Duration, error) {
+// limit returns the timeout of the call, or the default.
+func (in *bashInput) limit(fallback time.Duration) (time.Duration, error) {
 	switch {
 	case in.Timeout == nil:
-		return otherwise, nil
+		return fallback, nil
 	case *in.Timeout < 1:
-		return otherwise, fmt.Errorf("the timeout is %v: give milliseconds, from 1 to %d", *in.Timeout, maxBashTime.Milliseconds())
-	case *in.Timeout >= float64(maxBashTime.Milliseconds()):
-		return maxBashTime, nil
+		return fallback, fmt.Errorf("the timeout is %v: use milliseconds, from 1 to %d", *in.Timeout, maxBashTimeout.Milliseconds())
+	case *in.Timeout >= float64(maxBashTimeout.Milliseconds()):
+		return maxBashTimeout, nil
 	}
 	return time.Duration(*in.Timeout * float64(time.Millisecond)), nil
 }
@@ -57,11 +55,10 @@ var _ tool.Timed = bash{}
 func newBash(cfg *Config) tool.Tool {
 	return bash{typed(tool.Spec{
 		Name: "Bash",
-		Description: `Runs a command with bash in the working directory and answers what it writes to stdout and stderr, in the order in which it comes.
-Each call is a new shell: a cd, variables and functions do not last until the next call. Stdin is empty and there is no terminal, so use the options that keep a program from asking or from opening a pager or an editor.
-A process that is started in the background ends with the command: what has to run on belongs to someone else.
-Of long output the beginning and the end are shown. A command that fails is answered with "Exit code N" in the last line.
-Prefer Read, Write, Edit, Glob and Grep for what they do.`,
+		Description: `Runs a command with bash in the working directory, and returns what it writes to stdout and stderr, in the order of the writes.
+Each call starts a new shell: the directory, variables and functions of a call do not affect the next one. Stdin is empty and there is no terminal, so use options that prevent prompts, pagers and editors.
+Background processes end with the command. In long output, the middle is omitted. If the command fails, the last line is "Exit code N".
+Use Read, Write, Edit, Glob and Grep instead of commands where they are sufficient.`,
 		InputSchema: json.RawMessage(bashSchema),
 	}, cfg.bash)}
 }
@@ -70,19 +67,39 @@ const bashSchema = `{
   "$schema": "https://json-schema.org/draft/2020-12/schema",
   "type": "object",
   "properties": {
-    "command": {"type": "string", "description": "The command, as after bash -c"},
-    "timeout": {"type": "integer", "minimum": 1, "maximum": 600000, "description": "Milliseconds after which the command is ended, where the usual limit does not suit"},
+    "command": {"type": "string", "description": "The command, a bash script"},
+    "timeout": {"type": "integer", "minimum": 1, "maximum": 600000, "description": "Timeout in milliseconds, if the default is not suitable"},
     "description": {"type": "string", "description": "What the command does, in five to ten words"}
   },
   "required": ["command"],
   "additionalProperties": false
 }`
 
-// Timeout answers the time that the input asks for.
+// utf8Locale returns an environment whose locale uses UTF-8. Commands are UTF-8: in a locale such
+// as zh_CN.GBK, bash would treat the backslash in "あ\;" as the second byte of a character, and run
+// a command that differs from the one that the permission rules have checked. The result is not
+// nil.
+func utf8Locale(env []string) []string {
+	result := append([]string{}, env...)
+	for i, variable := range result {
+		name, locale, _ := strings.Cut(variable, "=")
+		if name != "LANG" && !strings.HasPrefix(name, "LC_") {
+			continue
+		}
+		language, charset, _ := strings.Cut(locale, ".")
+		charset, _, _ = strings.Cut(strings.ToLower(charset), "@")
+		if charset != "utf-8" && charset != "utf8" && (language != "C" && language != "POSIX" || charset != "") && locale != "" {
+			result[i] = name + "=C.UTF-8"
+		}
+	}
+	return result
+}
+
+// Timeout returns the timeout in the input.
 func (bash) Timeout(input json.RawMessage, limit time.Duration) time.Duration {
 	var in bashInput
 	if err := json.Unmarshal(input, &in); err != nil {
-		return limit // the call will say what is wrong
+		return limit // the call returns the error
 	}
 	limit, _ = in.limit(limit)
 	return limit
@@ -93,10 +110,10 @@ func (c *Config) bash(ctx context.Context, in bashInput) (tool.Result, error) {
 		return tool.Result{}, errors.New("the command is empty")
 	}
 	if len(in.Command) > maxCommand {
-		return tool.Result{}, fmt.Errorf("the command has %d bytes, and %d is the most: write it to a file and run that", len(in.Command), maxCommand)
+		return tool.Result{}, fmt.Errorf("the command has %d bytes, at most %d are allowed: write it to a file and run the file", len(in.Command), maxCommand)
 	}
 	if strings.ContainsRune(in.Command, 0) {
-		return tool.Result{}, errors.New("the command has a null byte in it, which no command can have")
+		return tool.Result{}, errors.New("the command contains a null byte")
 	}
 	if _, err := in.limit(0); err != nil {
 		return tool.Result{}, err
@@ -104,11 +121,11 @@ func (c *Config) bash(ctx context.Context, in bashInput) (tool.Result, error) {
 	if ctx.Err() != nil {
 		return tool.Result{}, context.Cause(ctx)
 	}
-	output := headTail{room: c.MaxOutput - bashNotes}
+	output := headTail{limit: c.MaxOutput - bashNoteRoom}
 	cmd := &exec.Cmd{
 		Path: c.BashPath, Args: []string{"bash", "-c", in.Command}, Dir: c.Dir.Path(),
-		Env:    append([]string{}, c.Env...), // not nil
-		Stdout: &output, Stderr: &output,     // one writer, so one pipe: the order is that of the writes
+		Env:    utf8Locale(c.Env),
+		Stdout: &output, Stderr: &output, // one pipe preserves the order of the writes
 		WaitDelay: bashWaitDelay,
 	}
 	p, err := child.Start(cmd)
@@ -119,20 +136,20 @@ func (c *Config) bash(ctx context.Context, in bashInput) (tool.Result, error) {
 	case <-p.Done():
 	case <-ctx.Done():
 		p.Stop(bashGrace)
-		text, cut := output.text()
-		text = strings.TrimSuffix(text, "\n") // on the next line the model is told why
-		return tool.Result{Output: text, Truncated: cut}, fmt.Errorf("the command was ended: %w", context.Cause(ctx))
+		text, truncated := output.text()
+		text = strings.TrimSuffix(text, "\n") // the error follows on the next line
+		return tool.Result{Output: text, Truncated: truncated}, fmt.Errorf("the command was stopped: %w", context.Cause(ctx))
 	}
-	text, cut := output.text()
-	res := tool.Result{Output: text, Truncated: cut}
+	text, truncated := output.text()
+	res := tool.Result{Output: text, Truncated: truncated}
 	if exit, ok := errors.AsType[*exec.ExitError](p.Err()); ok {
 		res.IsError = true
-		how := fmt.Sprintf("Exit code %d", exit.ExitCode())
+		status := fmt.Sprintf("Exit code %d", exit.ExitCode())
 		if signal := child.SignalName(exit); signal != "" {
-			how = "Killed by signal " + signal
+			status = "Killed by signal " + signal
 		}
-		res.Output = strings.TrimLeft(strings.TrimSuffix(text, "\n")+"\n"+how, "\n")
-	} else if err := p.Err(); err != nil && !errors.Is(err, exec.ErrWaitDelay) { // which a runaway has to answer for
+		res.Output = strings.TrimLeft(strings.TrimSuffix(text, "\n")+"\n"+status, "\n")
+	} else if err := p.Err(); err != nil && !errors.Is(err, exec.ErrWaitDelay) { // a process outside the group holds the output
 		return res, fmt.Errorf("run the command: %w", err)
 	}
 	res.Output = cmp.Or(res.Output, "(no output)")

@@ -20,7 +20,7 @@ import (
 	"github.com/seed93082962/agenthost/runtime/tool/builtin"
 )
 
-// run is a call of Bash, whatever it answers.
+// run calls Bash.
 func (b box) run(ctx context.Context, t testing.TB, command string) (tool.Result, error) {
 	t.Helper()
 	data, err := json.Marshal(in{"command": command})
@@ -28,7 +28,7 @@ func (b box) run(ctx context.Context, t testing.TB, command string) (tool.Result
 	return b.tools["Bash"].Call(ctx, tool.Call{ID: "t1", Input: data})
 }
 
-// withEnv is a shell's usual surroundings.
+// withEnv sets the usual environment of a shell.
 func withEnv(c *builtin.Config) { c.Env = []string{"PATH=/usr/bin:/bin", "GREETING=hello"} }
 
 func TestBash(t *testing.T) {
@@ -61,7 +61,7 @@ func TestBash(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, row.isError, res.IsError, res.Output)
 			require.False(t, res.Truncated)
-			if strings.HasPrefix(row.name, "no such") || row.name == "syntax" || row.name == "no terminal" { // bash says more before
+			if strings.HasPrefix(row.name, "no such") || row.name == "syntax" || row.name == "no terminal" { // bash writes more before it
 				require.Contains(t, res.Output, row.want)
 				return
 			}
@@ -78,13 +78,27 @@ func TestBashInheritsNoEnvironment(t *testing.T) {
 	require.NotContains(t, res.Output, "HOME")
 }
 
-func TestBashKeepsNothingBetweenCalls(t *testing.T) {
+// In other character sets, bash may read a command differently than the permission rules.
+func TestBashRunsInAUTF8Locale(t *testing.T) {
+	for locale, want := range map[string]string{
+		"zh_CN.GBK": "C.UTF-8", "zh_TW": "C.UTF-8", "ja_JP.SJIS": "C.UTF-8", "zh_TW.BIG5@x": "C.UTF-8", "C.GBK": "C.UTF-8",
+		"de_DE.UTF-8": "de_DE.UTF-8", "ca_ES.utf8@valencia": "ca_ES.utf8@valencia", "C.UTF-8": "C.UTF-8", "C": "C", "POSIX": "POSIX", "": "",
+	} {
+		b := setup(t, withEnv, func(c *builtin.Config) {
+			c.Env = append(c.Env, "LANG="+locale, "LC_ALL="+locale, "LC_CTYPE="+locale, "OTHER=x.GBK")
+		})
+		output := b.ok(t, "Bash", in{"command": `echo "<$LANG $LC_ALL $LC_CTYPE $OTHER>"`})
+		require.Contains(t, output, "<"+want+" "+want+" "+want+" x.GBK>\n", locale) // after warnings
+	}
+}
+
+func TestBashCallsAreIndependent(t *testing.T) {
 	b := setup(t, withEnv)
 	b.ok(t, "Bash", in{"command": "mkdir sub; cd sub; x=1; export x"})
 	require.Equal(t, b.dir+"\n", b.ok(t, "Bash", in{"command": "pwd; printf '%s' \"$x\""}))
 }
 
-func TestBashRefuses(t *testing.T) {
+func TestBashRejects(t *testing.T) {
 	b := setup(t)
 	for _, row := range []struct {
 		name  string
@@ -95,7 +109,7 @@ func TestBashRefuses(t *testing.T) {
 		{"blank", in{"command": " \n"}, "the command is empty"},
 		{"null byte", in{"command": "echo \x00"}, "null byte"},
 		{"too long", in{"command": strings.Repeat("x", 100_001)}, "write it to a file"},
-		{"no number", in{"command": "true", "timeout": "5"}, "the input does not fit"},
+		{"no number", in{"command": "true", "timeout": "5"}, "the input does not match"},
 		{"negative", in{"command": "true", "timeout": -1}, "from 1 to 600000"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -161,7 +175,8 @@ func TestBashBoundsItsOutput(t *testing.T) {
 	require.Equal(t, 5000, kept+count)
 }
 
-// held opens a FIFO for reading that commands open for writing: it ends with the last of them.
+// held opens a FIFO for reading. Its end shows that the last command that had it open for writing
+// has ended.
 func (b box) held(t *testing.T) *os.File {
 	t.Helper()
 	path := filepath.Join(b.dir, "fifo")
@@ -176,7 +191,7 @@ func TestBashLeavesNothingBehind(t *testing.T) {
 	stop := errors.New("the run was cancelled")
 	for _, row := range []struct {
 		name, command string
-		ends          bool // by itself
+		ends          bool // without a timeout
 	}{
 		{"in the background", "sleep 300 & echo started >fifo", true},
 		{"deaf, in the background", "(trap '' TERM HUP; echo started >fifo; touch up; sleep 300; sleep 300) & until [ -e up ]; do :; done", true},
@@ -191,7 +206,7 @@ func TestBashLeavesNothingBehind(t *testing.T) {
 			defer cancel(nil)
 			began := make(chan time.Time, 1)
 			go func() {
-				for n := 0; n == 0; { // a FIFO that nobody has open for writing yet is at its end
+				for n := 0; n == 0; { // a FIFO without a writer is at its end
 					n, _ = fifo.Read(make([]byte, 100))
 				}
 				began <- time.Now()
@@ -208,14 +223,14 @@ func TestBashLeavesNothingBehind(t *testing.T) {
 				require.ErrorIs(t, err, stop)
 				require.Equal(t, "partial", res.Output)
 			}
-			n, err := syscall.Read(int(fifo.Fd()), make([]byte, 100)) // file 9 of whoever is left would make it EAGAIN
+			n, err := syscall.Read(int(fifo.Fd()), make([]byte, 100)) // EAGAIN means that a process still has it open
 			require.NoError(t, err)
 			require.Zero(t, n)
 		})
 	}
 }
 
-func TestBashIsNotStartedForACallThatIsOver(t *testing.T) {
+func TestBashDoesNotStartAfterTheContextEnds(t *testing.T) {
 	b := setup(t, withEnv)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

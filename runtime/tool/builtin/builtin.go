@@ -11,18 +11,24 @@ import (
 	"github.com/seed93082962/agenthost/runtime/tool"
 )
 
-// Config says what the tools work on.
+// Config of the tools.
 type Config struct {
-	// Dir is the working directory, which no file tool leaves. Required. It stays the caller's to close.
+	// Dir is the working directory, which no file tool leaves. Required. The caller closes it.
 	Dir *filesafe.Dir
 
-	// Skills are what the Skill tool knows. Read reads the files below the directories of a user's skills as well,
-	// as those were when the tools were made; a project's are in Dir.
+	// Skills are the skills that the tool Skill returns. Read may also open the files below the
+	// directories of the user's skills, as they were when the tools were made. The skills of a
+	// project are in Dir.
 	Skills []skill.Skill
 
-	// Hides tells of a path, relative to Dir and with "/", that Read is denied it: Grep and Glob leave it out then,
-	// and Edit shows nothing of it. It is called from several goroutines. Defaults to nothing hidden.
+	// Hides reports whether Read is denied a file. Grep and Glob omit such a file, and Edit rejects
+	// it. The path is relative to Dir, with "/". It is called concurrently. Defaults to a function
+	// that returns false.
 	Hides func(path string) bool
+
+	// DeniesRead reports whether a rule denies reading a file. Skill does not return such a file.
+	// The path is absolute. It is called concurrently. Defaults to a function that returns false.
+	DeniesRead func(path string) bool
 
 	// MaxOutput bounds the bytes of a tool's output. Defaults to 100,000.
 	MaxOutput int
@@ -33,11 +39,13 @@ type Config struct {
 	// BashPath is the bash that runs commands. Defaults to "/bin/bash".
 	BashPath string
 
-	// Client is what WebFetch calls with. Defaults to one that refuses private addresses and uses no proxy.
+	// Client sends the requests of WebFetch. Defaults to a client that rejects private addresses
+	// and uses no proxy.
 	Client *http.Client
 }
 
-// Tools are all built-in tools but Task, which belongs to the run. Skill is among them if there are skills.
+// Tools returns all built-in tools except Task, which the engine implements. Skill is included if
+// there are skills.
 func Tools(c Config) ([]tool.Tool, error) {
 	if c.Dir == nil {
 		return nil, errors.New("make built-in tools: no working directory")
@@ -46,6 +54,9 @@ func Tools(c Config) ([]tool.Tool, error) {
 	c.BashPath = cmp.Or(c.BashPath, "/bin/bash")
 	if c.Hides == nil {
 		c.Hides = func(string) bool { return false }
+	}
+	if c.DeniesRead == nil {
+		c.DeniesRead = func(string) bool { return false }
 	}
 	tools := []tool.Tool{
 		newRead(&c), newWrite(&c), newEdit(&c), newGlob(&c), newGrep(&c), newBash(&c), newWebFetch(&c), newTodoWrite(&c),
@@ -56,7 +67,7 @@ func Tools(c Config) ([]tool.Tool, error) {
 	return tools, nil
 }
 
-// typed is [tool.Func] for a function that answers a whole Result.
+// typed is [tool.Func] for a function that returns a Result.
 func typed[In any](spec tool.Spec, fn func(ctx context.Context, in In) (tool.Result, error)) tool.Tool {
 	return tool.New(spec, func(ctx context.Context, call tool.Call) (tool.Result, error) {
 		var res tool.Result

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// fileTools are all tools that take a path, with an input that works on it.
+// fileTools are the tools that take a path, with an input for a path.
 var fileTools = map[string]func(path string) in{
 	"Read":  func(path string) in { return in{"file_path": path} },
 	"Write": func(path string) in { return in{"file_path": path, "content": "changed"} },
@@ -19,7 +19,7 @@ var fileTools = map[string]func(path string) in{
 	"Grep":  func(path string) in { return in{"pattern": "secret", "path": path} },
 }
 
-func TestNothingLeavesTheDirectory(t *testing.T) {
+func TestNoToolLeavesTheDirectory(t *testing.T) {
 	const secret = "the secret"
 	for name, path := range map[string]func(b box) string{
 		"absolute":                  func(b box) string { return filepath.Join(b.outside, "f") },
@@ -49,7 +49,7 @@ func TestNothingLeavesTheDirectory(t *testing.T) {
 			b.link(t, filepath.Join(b.outside, "nothing"), "broken")
 			path := path(b)
 			for name, input := range fileTools {
-				require.Equal(t, path+" is outside the working directory "+b.dir+": give a path below it",
+				require.Equal(t, path+" is outside the working directory "+b.dir+": use a path in it",
 					b.fails(t, name, input(path)), name)
 			}
 			data, err := os.ReadFile(filepath.Join(b.outside, "f"))
@@ -88,14 +88,14 @@ func TestPathsThatStayInside(t *testing.T) {
 			require.Equal(t, "changed\n", b.content(t, "dir/f"))
 			require.Contains(t, b.ok(t, "Write", fileTools["Write"](path)), "Updated")
 			require.Equal(t, "changed", b.content(t, "dir/f"))
-			require.Contains(t, b.fails(t, "Glob", in{"pattern": "*", "path": path}), "is a file: give the directory to look in")
+			require.Contains(t, b.fails(t, "Glob", in{"pattern": "*", "path": path}), "is a file: set path to a directory")
 		})
 	}
 }
 
-// A directory on the way is swapped for a link that leads out, again and again. Whatever a tool meets, it answers nothing of
-// what is outside and changes nothing there.
-func TestDirectorySwappedMeanwhile(t *testing.T) {
+// While a directory in the path is repeatedly replaced by a link that leads outside, no tool
+// returns the content of a file outside or changes it.
+func TestDirectoryReplacedDuringCalls(t *testing.T) {
 	b := setup(t)
 	require.NoError(t, os.WriteFile(filepath.Join(b.outside, "f"), []byte("the secret\n"), 0o600))
 	b.put(t, "real/f", "secret-less\n")
@@ -134,7 +134,7 @@ func TestDirectorySwappedMeanwhile(t *testing.T) {
 	require.Equal(t, "the secret\n", string(data))
 }
 
-func TestWhatIsNoFile(t *testing.T) {
+func TestIrregularFiles(t *testing.T) {
 	b := setup(t)
 	require.NoError(t, syscall.Mkfifo(filepath.Join(b.dir, "fifo"), 0o600))
 	for name, input := range fileTools {
@@ -147,11 +147,11 @@ func TestWhatIsNoFile(t *testing.T) {
 func TestNullByteInPath(t *testing.T) {
 	b := setup(t)
 	for name, input := range fileTools {
-		require.Equal(t, "the path has a null byte in it", b.fails(t, name, input("a\x00b")), name)
+		require.Equal(t, "the path contains a null byte", b.fails(t, name, input("a\x00b")), name)
 	}
 }
 
-func TestLinksInARing(t *testing.T) {
+func TestLinkLoops(t *testing.T) {
 	b := setup(t)
 	b.link(t, "b", "a")
 	b.link(t, "a", "b")
@@ -161,7 +161,7 @@ func TestLinksInARing(t *testing.T) {
 	require.Equal(t, "No files found.", b.ok(t, "Glob", in{"pattern": "**"}))
 }
 
-func TestPathsAreToldOnOneLine(t *testing.T) {
+func TestPathsAreOnOneLine(t *testing.T) {
 	b := setup(t)
 	b.put(t, "a\nb", "x\n")
 	b.put(t, "\xff\xfe/c", "x\n")

@@ -1,26 +1,35 @@
-// Package builtin has the tools that every agent may be given: Read, Write, Edit, Glob, Grep, Bash, WebFetch, TodoWrite
-// and Skill. Their names and inputs are those that models and users know.
+// Package builtin implements the built-in tools: Read, Write, Edit, Glob, Grep, Bash, WebFetch,
+// TodoWrite and Skill. Their names and inputs are the ones that models and users know.
 //
 //	dir, err := filesafe.Open("/srv/work")
 //	tools, err := builtin.Tools(builtin.Config{Dir: dir})
 //
 // # Files
 //
-// Read, Write, Edit, Glob and Grep stay in Config.Dir, wherever a path or a symbolic link leads; Read alone may also open
-// what lies below the directory of a skill. A relative path is relative to Dir. What is outside is refused in one way,
-// whether it is there or not.
+// Read, Write, Edit, Glob and Grep access only files in Config.Dir, also through symbolic links.
+// Read may also open files below the directories of the user's skills. A relative path is relative
+// to Dir. The error for a path outside does not depend on whether the file exists.
 //
-// Glob and Grep answer paths relative to Dir, free of links. They follow no linked directory, leave out .git directories
-// unless they are told to start in one, and do not read .gitignore. Grep leaves out links to files too, as grep -r does.
+// Glob and Grep return paths relative to Dir, without links. They do not follow links to
+// directories, skip .git directories unless the search starts in one, and do not read .gitignore.
+// Grep also skips links to files, as grep -r does.
 //
-// Files are streamed: memory is bounded however large a file, a line or a tree is. Edit, which has to hold the file,
-// refuses one of more than 10 MiB.
+// Files are streamed: memory is bounded for files, lines and trees of any size. Edit holds the file
+// in memory, and rejects a file of more than 10 MiB.
 //
-// Edits and writes of one file, of all tools in the process, happen one after the other, so that none is lost. Against
-// other processes, those of Bash among them, there is no lock; they never see half a file.
+// Edits and writes of one file by all tools of the process are serialized, so that none is lost.
+// There is no lock against other processes, such as those of Bash, but no process sees a
+// half-written file.
+//
+// # Web pages
+//
+// WebFetch reads at most 1 MiB. HTML is converted in one pass over its tokens, without a tree, so
+// that time and memory are proportional to the size of the page for any content. The conversion
+// ends with the context of the call.
 //
 // # Output
 //
-// Output is valid UTF-8: bytes that are not become U+FFFD. What does not fit Config.MaxOutput is cut, says so in the text
-// and has Result.Truncated set. A faulty call is answered by an error whose text tells the model what to do.
+// Output is valid UTF-8: invalid bytes become U+FFFD. Output longer than Config.MaxOutput is
+// truncated: the text contains a note, and Result.Truncated is set. The error of an invalid call
+// describes what the model can do.
 package builtin

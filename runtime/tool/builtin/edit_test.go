@@ -27,7 +27,7 @@ func TestEdit(t *testing.T) {
 		"lines around": {"1\n2\n3\n4\n5\n6\n7\n8\n9\n", "5", "five\nand", false, "1\n2\n3\n4\nfive\nand\n6\n7\n8\n9\n",
 			"Replaced 1 occurrence in f:\n     2\t2\n     3\t3\n     4\t4\n     5\tfive\n     6\tand\n     7\t6\n     8\t7\n     9\t8\n"},
 		"all": {"x y x\nx\n", "x", "long", true, "long y long\nlong\n",
-			"Replaced 3 occurrences in f, the first of them:\n     1\tlong y long\n     2\tlong\n"},
+			"Replaced 3 occurrences in f, here is the first:\n     1\tlong y long\n     2\tlong\n"},
 		"all of one":       {"x", "x", "y", true, "y", "Replaced 1 occurrence in f:\n     1\ty\n"},
 		"nothing in place": {"a\nb\n", "a\n", "", false, "b\n", "Replaced 1 occurrence in f:\n     1\tb\n"},
 		"nothing left":     {"a", "a", "", false, "", "Replaced 1 occurrence in f:\n"},
@@ -52,31 +52,31 @@ func TestEdit(t *testing.T) {
 	}
 }
 
-func TestEditRefuses(t *testing.T) {
+func TestEditRejects(t *testing.T) {
 	const content = "func one() {\n\treturn 1\n}\n\nfunc two() {\n\treturn 1\n}\n"
 	for name, row := range map[string]struct{ content, before, after, want string }{
 		"nothing like it": {content, "func three", "x",
-			"old_string does not stand in f: read the file again, and copy the text as it stands there"},
+			"old_string is not in f: read the file again, and copy the text exactly"},
 		"twice": {content, "return 1", "x",
-			"old_string stands in f 2 times, at lines 2, 6: take in more lines around the one you mean, or set replace_all"},
+			"old_string occurs 2 times in f, at lines 2, 6: add neighbouring lines to select one, or set replace_all"},
 		"often": {strings.Repeat("x\n", 12), "x\n", "y",
-			"old_string stands in f 12 times, at lines 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 and more: take in"},
-		"on one line":           {"x x x\n", "x", "y", "old_string stands in f 3 times, at line 1: take in"},
-		"some on one line":      {"x x\ny\nx x x\n", "x", "y", "old_string stands in f 5 times, at lines 1, 3: take in"},
-		"one begins in its end": {"a\nb a\nb a\nb", "a\nb", "y", "old_string stands in f 3 times, at lines 1, 2, 3: take in"},
-		"just often enough":     {strings.Repeat("x x\n", 10), "x", "y", "stands in f 20 times, at lines 1, 2, 3, 4, 5, 6, 7, 8, 9, 10: take in"},
-		"the same":              {content, "one", "one", "old_string and new_string are the same: there is nothing to change"},
-		"empty":                 {content, "", "x", "old_string is empty: give the text to replace, or write the whole file with Write"},
+			"old_string occurs 12 times in f, at lines 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 and more: add neighbouring lines"},
+		"on one line":           {"x x x\n", "x", "y", "old_string occurs 3 times in f, at line 1: add neighbouring lines"},
+		"some on one line":      {"x x\ny\nx x x\n", "x", "y", "old_string occurs 5 times in f, at lines 1, 3: add neighbouring lines"},
+		"one begins in its end": {"a\nb a\nb a\nb", "a\nb", "y", "old_string occurs 3 times in f, at lines 1, 2, 3: add neighbouring lines"},
+		"just often enough":     {strings.Repeat("x x\n", 10), "x", "y", "occurs 20 times in f, at lines 1, 2, 3, 4, 5, 6, 7, 8, 9, 10: add neighbouring lines"},
+		"the same":              {content, "one", "one", "old_string and new_string are the same"},
+		"empty":                 {content, "", "x", "old_string is empty: set it to the text to replace"},
 		"blanks for a tab": {content, "func two() {\n    return 1", "x",
-			"At line 5 it does apart from white space"},
-		"indentation of a first line": {content, "\n\n\n  func two() {", "x", "At line 5 it does apart from white space"},
-		"LF for CRLF":                 {"a\r\nb\r\n", "a\nb\n", "x", `lines of the file end in \r\n, so give \r\n`},
-		"CRLF for LF":                 {"a\nb\n", "a\r\nb\r\n", "x", `lines of the file end in \n, so give \n`},
+			"but line 5 differs only in white space"},
+		"indentation of a first line": {content, "\n\n\n  func two() {", "x", "but line 5 differs only in white space"},
+		"LF for CRLF":                 {"a\r\nb\r\n", "a\nb\n", "x", `but it is with other line ends: use \r\n`},
+		"CRLF for LF":                 {"a\nb\n", "a\r\nb\r\n", "x", `but it is with other line ends: use \n`},
 		"Read's numbers": {content, "     1\tfunc one() {\n     2\t\treturn 1", "x",
-			"It does without the line numbers, which are Read's"},
-		"what Read put for bytes": {"caf\xe9", "caf\uFFFD", "x", "The character U+FFFD stands for bytes that are not UTF-8"},
-		"white space alone":       {"a b", "\t\t", "x", "old_string does not stand in f: read the file again"},
-		"in an empty file":        {"", "x", "y", "old_string does not stand in f"},
+			"but it is without the line numbers"},
+		"what Read put for bytes": {"caf\xe9", "caf\uFFFD", "x", "U+FFFD replaces bytes that are not UTF-8"},
+		"white space alone":       {"a b", "\t\t", "x", "old_string is not in f: read the file again"},
+		"in an empty file":        {"", "x", "y", "old_string is not in f"},
 		"too much of it":          {strings.Repeat("x", 2000), "x", strings.Repeat("y", 6000), "would become larger than 10 MiB"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -90,14 +90,14 @@ func TestEditRefuses(t *testing.T) {
 	}
 }
 
-func TestEditOfWhatIsNotThere(t *testing.T) {
+func TestEditOfMissingFiles(t *testing.T) {
 	b := setup(t)
 	b.put(t, "dir/f", "")
-	require.Equal(t, "new does not exist: make it with Write",
+	require.Equal(t, "new does not exist: use Write to create it",
 		b.fails(t, "Edit", in{"file_path": "new", "old_string": "", "new_string": "x"}))
-	require.Equal(t, "new does not exist: find the right path with Glob",
+	require.Equal(t, "new does not exist: use Glob to find the path",
 		b.fails(t, "Edit", in{"file_path": "new", "old_string": "a", "new_string": "x"}))
-	require.Equal(t, "dir is a directory: list it with Glob",
+	require.Equal(t, "dir is a directory: use Glob to list it",
 		b.fails(t, "Edit", in{"file_path": "dir", "old_string": "a", "new_string": "x"}))
 }
 
@@ -114,7 +114,7 @@ func TestEditOfLargeFiles(t *testing.T) {
 		uint64(1<<20))
 }
 
-func TestEditShowsNoMoreThanFits(t *testing.T) {
+func TestEditOutputIsBounded(t *testing.T) {
 	b := setup(t, func(c *builtin.Config) { c.MaxOutput = 1000 })
 	b.put(t, "f", "a")
 	output := b.cut(t, "Edit", in{"file_path": "f", "old_string": "a", "new_string": strings.Repeat("line\n", 1000)})
@@ -122,8 +122,8 @@ func TestEditShowsNoMoreThanFits(t *testing.T) {
 	require.Contains(t, output, "bytes cut]\n")
 }
 
-// Two agents have tools of their own on one directory, opened by each.
-func TestEditsAtOnceAreNotLost(t *testing.T) {
+// The tools of two agents work on one directory, which each has opened.
+func TestConcurrentEditsAreNotLost(t *testing.T) {
 	b := setup(t)
 	const edits = 40
 	var content strings.Builder

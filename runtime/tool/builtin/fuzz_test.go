@@ -3,11 +3,18 @@ package builtin_test
 import (
 	"bytes"
 	"fmt"
+	"io"
+	"net/http"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
+	"time"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/runtime/tool/builtin"
 )
 
 func FuzzEdit(f *testing.F) {
@@ -32,7 +39,7 @@ func FuzzEdit(f *testing.F) {
 	})
 }
 
-// FuzzGrep holds the search against one that looks at every line by itself.
+// FuzzGrep compares the search with one that matches every line.
 func FuzzGrep(f *testing.F) {
 	f.Add("one\ntwo\nthree\n", "o", false, uint8(0), uint8(0), true)
 	f.Add("one\r\n\r\nTWO", "(?:two|one)$", true, uint8(1), uint8(2), false)
@@ -100,4 +107,39 @@ func slowGrep(re *regexp.Regexp, content string, before, after int, numbers bool
 		return "No matches found."
 	}
 	return out.String()
+}
+
+// served responds to every request with one page.
+type served struct{ page string }
+
+func (s served) RoundTrip(r *http.Request) (*http.Response, error) {
+	return &http.Response{
+		StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"text/html; charset=utf-8"}}, Request: r,
+		Body: io.NopCloser(strings.NewReader(s.page)), ContentLength: int64(len(s.page)),
+	}, nil
+}
+
+// FuzzHTML repeats a part of a page up to 64 KiB. The time and memory of the conversion are
+// proportional to the size.
+func FuzzHTML(f *testing.F) {
+	for _, page := range hostilePages() {
+		f.Add("", page[:40])
+		f.Add(page[:20], page[len(page)-20:])
+	}
+	f.Fuzz(func(t *testing.T, head, part string) {
+		page := head + strings.Repeat(part, max(64<<10-len(head), 0)/max(len(part), 1))
+		b := setup(t, func(c *builtin.Config) {
+			c.Client, c.MaxOutput = &http.Client{Transport: served{page}}, 16<<20
+		})
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		began := time.Now()
+		output, err := b.call(t.Context(), t, "WebFetch", in{"url": "http://a.example/b"})
+		runtime.ReadMemStats(&after)
+		require.NoError(t, err)
+		require.Less(t, time.Since(began), 2*time.Second)
+		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(32<<20))
+		require.Less(t, len(output.Output), 60*len(page)+1<<20)
+		require.True(t, utf8.ValidString(output.Output))
+	})
 }

@@ -26,18 +26,18 @@ type globInput struct {
 }
 
 const (
-	noFiles    = "No files found."
-	maxFound   = 1000 // files that Glob answers
-	maxPattern = 1000 // bytes
-	maxChoices = 256  // ways to read the braces of a pattern, each of which may have to be tried
+	noFiles         = "No files found."
+	maxFiles        = 1000 // files in a result
+	maxPattern      = 1000 // bytes
+	maxAlternatives = 256  // patterns that braces expand to; a match may try each
 )
 
 func newGlob(c *Config) tool.Tool {
 	return typed(tool.Spec{
 		Name: "Glob",
-		Description: `Finds files by their names, the last changed first, at most 1000. Use it to learn what files there are.
-In a pattern * stands for anything within one name, ** for any directories, ? for one character, [a-z] for one of a set and {a,b} for either: **/*.go, src/**/*.{ts,tsx}. A pattern without ** looks no deeper than it has slashes.
-Paths in the answer are relative to the working directory. Hidden files are found, .git directories are left out, links to directories are not followed.`,
+		Description: `Finds files by name. Returns at most 1000 paths, the most recently modified first.
+In a pattern, * matches any text within one name, ** any number of directories, ? one character, [a-z] one character of a set, and {a,b} either alternative. Examples: **/*.go, src/**/*.{ts,tsx}.
+The paths are relative to the working directory. Hidden files are included. .git directories and links to directories are skipped.`,
 		InputSchema: json.RawMessage(globSchema),
 		ReadOnly:    true,
 	}, func(ctx context.Context, in globInput) (tool.Result, error) {
@@ -46,15 +46,17 @@ Paths in the answer are relative to the working directory. Hidden files are foun
 			return tool.Result{}, err
 		}
 		in.Path = cmp.Or(in.Path, ".")
-		if s, err := c.searchIn(in.Path); err != nil {
+		if root, err := c.searchRoot(in.Path); err != nil {
 			return tool.Result{}, err
-		} else if s.file {
-			return tool.Result{}, fmt.Errorf("%s is a file: give the directory to look in", shown(in.Path))
+		} else if root.file {
+			return tool.Result{}, fmt.Errorf("%s is a file: set path to a directory", display(in.Path))
 		}
-		start, err := c.searchIn(base)
-		if _, missing := c.Dir.Stat(base); start.file || errors.Is(missing, fs.ErrNotExist) || errors.Is(missing, syscall.ENOTDIR) {
+		info, err := c.Dir.Stat(base)
+		if err == nil && info.Mode().IsRegular() || errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 			return tool.Result{Output: noFiles}, nil
-		} else if err != nil {
+		}
+		start, err := c.searchRoot(base)
+		if err != nil {
 			return tool.Result{}, err
 		}
 		newest, total, err := c.glob(ctx, start, pattern)
@@ -65,7 +67,7 @@ Paths in the answer are relative to the working directory. Hidden files are foun
 	})
 }
 
-// globBase splits a pattern into the directory to walk and what is to be matched below it.
+// globBase splits a pattern into a directory and the pattern for files below it.
 func (c *Config) globBase(in globInput) (base, pattern string, err error) {
 	pattern = filepath.ToSlash(in.Pattern)
 	if err := checkPattern(pattern); err != nil {
@@ -73,7 +75,7 @@ func (c *Config) globBase(in globInput) (base, pattern string, err error) {
 	}
 	for part := range strings.SplitSeq(pattern, "/") {
 		if part == ".." {
-			return "", "", fmt.Errorf("the pattern %s has .. in it: give the directory to look in as path", shown(in.Pattern))
+			return "", "", fmt.Errorf("the pattern %s contains ..: set path to the directory instead", display(in.Pattern))
 		}
 	}
 	base, pattern = doublestar.SplitPattern(path.Clean(pattern))
@@ -84,40 +86,40 @@ func (c *Config) globBase(in globInput) (base, pattern string, err error) {
 	return base, pattern, nil
 }
 
-// checkPattern refuses what is no pattern, and what could take longer to match than anybody waits.
+// checkPattern returns an error for an invalid pattern, or one that may take too long to match.
 func checkPattern(pattern string) error {
 	if pattern == "" || strings.IndexByte(pattern, 0) >= 0 || !doublestar.ValidatePattern(pattern) {
-		return fmt.Errorf("%q is no valid pattern: look for a bracket or brace that is not closed", pattern)
+		return fmt.Errorf("%q is not a valid pattern: check for unclosed brackets and braces", pattern)
 	}
 	if len(pattern) > maxPattern {
 		return fmt.Errorf("the pattern is longer than %d bytes", maxPattern)
 	}
-	choices := 1
+	alternatives := 1
 	groups := strings.Split(pattern, "{")
 	for _, group := range groups[1:] {
-		if choices *= strings.Count(group, ",") + 1; choices > maxChoices {
-			return fmt.Errorf("the braces of the pattern make more than %d patterns of it: give fewer", maxChoices)
+		if alternatives *= strings.Count(group, ",") + 1; alternatives > maxAlternatives {
+			return fmt.Errorf("the braces of the pattern expand to more than %d patterns: use fewer alternatives", maxAlternatives)
 		}
 	}
 	return nil
 }
 
-// glob finds the files that match, of which it keeps the newest.
-func (c *Config) glob(ctx context.Context, start search, pattern string) (newest files, total int, err error) {
-	depth := endless
+// glob returns the newest matching files, and the number of all matching files.
+func (c *Config) glob(ctx context.Context, start searchRoot, pattern string) (newest files, total int, err error) {
+	depth := unlimited
 	if !strings.Contains(pattern, "**") {
-		depth = strings.Count(pattern, "/") // those in braces count too: never too few
+		depth = strings.Count(pattern, "/") // including slashes in braces
 	}
-	for entry, err := range c.walk(ctx, start.place, depth) {
+	for entry, err := range c.walk(ctx, start.real, depth) {
 		if err != nil {
 			return nil, 0, c.walkError(ctx, start, err)
 		}
-		rel := relative(start.place, entry.Name)
-		if !doublestar.MatchUnvalidated(pattern, rel) || c.leavesOut(start, entry) {
+		rel := relative(start.real, entry.Name)
+		if !doublestar.MatchUnvalidated(pattern, rel) || c.hidesFound(start, entry) {
 			continue
 		}
 		total++
-		newest.keep(file{entry.Name, entry.ModTime})
+		newest.add(file{entry.Name, entry.ModTime})
 	}
 	slices.SortFunc(newest, func(a, b file) int { return -a.compare(b) })
 	return newest, total, nil
@@ -129,30 +131,29 @@ func (c *Config) globResult(newest files, total int) tool.Result {
 	}
 	var out strings.Builder
 	for i, f := range newest {
-		name := shown(f.name)
-		if i > 0 && out.Len()+len(name) > c.MaxOutput-closing {
+		name := display(f.name)
+		if i > 0 && out.Len()+len(name) > c.MaxOutput-noteRoom {
 			newest = newest[:i]
 			break
 		}
 		out.WriteString(name + "\n")
 	}
 	if len(newest) < total {
-		fmt.Fprintf(&out, "[These are %d of %d files, the last changed. Give a narrower pattern or a path.]\n", len(newest), total)
+		fmt.Fprintf(&out, "[Only the %d most recently modified of %d files. Use a narrower pattern or path.]\n", len(newest), total)
 	}
 	res := c.result(out.String())
 	res.Truncated = len(newest) < total
 	return res
 }
 
-// file is one that was found.
 type file struct {
-	name    string
-	changed time.Time
+	name     string
+	modified time.Time
 }
 
-// compare orders the older before the newer, and of the same time the later name first.
+// compare orders files by time, oldest first, and files of the same time by name, in reverse.
 func (f file) compare(other file) int {
-	return cmp.Or(f.changed.Compare(other.changed), -cmp.Compare(f.name, other.name))
+	return cmp.Or(f.modified.Compare(other.modified), -cmp.Compare(f.name, other.name))
 }
 
 // files is a heap with the oldest on top.
@@ -169,10 +170,10 @@ func (f *files) Pop() any {
 	return x
 }
 
-// keep takes one more file in, and drops the oldest if there are too many.
-func (f *files) keep(x file) {
+// add adds a file, and removes the oldest one if there are too many.
+func (f *files) add(x file) {
 	switch {
-	case len(*f) < maxFound:
+	case len(*f) < maxFiles:
 		heap.Push(f, x)
 	case (*f)[0].compare(x) < 0:
 		(*f)[0] = x
@@ -184,8 +185,8 @@ const globSchema = `{
   "$schema": "https://json-schema.org/draft/2020-12/schema",
   "type": "object",
   "properties": {
-    "pattern": {"type": "string", "minLength": 1, "maxLength": 1000, "description": "The pattern, relative to path: **/*.go"},
-    "path": {"type": "string", "description": "The directory to look in; default the working directory"}
+    "pattern": {"type": "string", "minLength": 1, "maxLength": 1000, "description": "The pattern, relative to path, such as **/*.go"},
+    "path": {"type": "string", "description": "The directory to search; defaults to the working directory"}
   },
   "required": ["pattern"],
   "additionalProperties": false

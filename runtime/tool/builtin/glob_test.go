@@ -15,7 +15,7 @@ import (
 	"github.com/seed93082962/agenthost/runtime/tool/builtin"
 )
 
-// tree is the files that Glob and Grep look for.
+// tree writes the files that Glob and Grep search for.
 func tree(t testing.TB, change ...func(*builtin.Config)) box {
 	t.Helper()
 	b := setup(t, change...)
@@ -79,22 +79,22 @@ func TestGlob(t *testing.T) {
 	}
 }
 
-func TestGlobRefuses(t *testing.T) {
+func TestGlobRejects(t *testing.T) {
 	b := tree(t)
 	for name, row := range map[string]struct{ pattern, path, want string }{
-		"a bracket":             {"[a", "", `"[a" is no valid pattern`},
-		"a brace":               {"{a,b", "", "is no valid pattern"},
-		"nothing":               {"", "", "is no valid pattern"},
-		"a null byte":           {"a\x00", "", "is no valid pattern"},
+		"a bracket":             {"[a", "", `"[a" is not a valid pattern`},
+		"a brace":               {"{a,b", "", "is not a valid pattern"},
+		"nothing":               {"", "", "is not a valid pattern"},
+		"a null byte":           {"a\x00", "", "is not a valid pattern"},
 		"long":                  {strings.Repeat("a", 1001), "", "the pattern is longer than 1000 bytes"},
-		"many braces":           {strings.Repeat("{a,b}", 9), "", "the braces of the pattern make more than 256 patterns"},
-		"..":                    {"../*", "", "the pattern ../* has .. in it: give the directory to look in as path"},
-		".. in the middle":      {"src/../../*", "", "has .. in it"},
+		"many braces":           {strings.Repeat("{a,b}", 9), "", "the braces of the pattern expand to more than 256 patterns"},
+		"..":                    {"../*", "", "the pattern ../* contains ..: set path to the directory instead"},
+		".. in the middle":      {"src/../../*", "", "contains .."},
 		"absolute":              {"/etc/*", "", "/etc is outside the working directory"},
 		"absolute, beside":      {b.dir + "side/*", "", "is outside the working directory"},
 		"a path that is gone":   {"*", "nothing", "nothing does not exist"},
 		"a path outside":        {"*", "..", ".. is outside the working directory"},
-		"a path that is a file": {"*", "a.go", "a.go is a file: give the directory to look in"},
+		"a path that is a file": {"*", "a.go", "a.go is a file: set path to a directory"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.Contains(t, b.fails(t, "Glob", in{"pattern": row.pattern, "path": row.path}), row.want)
@@ -113,7 +113,7 @@ func TestGlobSortsByTime(t *testing.T) {
 	require.Equal(t, "new\nsame1\nsame2\nold\ndir/older\n", b.ok(t, "Glob", in{"pattern": "**"}))
 }
 
-func TestGlobKeepsTheNewest(t *testing.T) {
+func TestGlobReturnsTheNewest(t *testing.T) {
 	b := setup(t)
 	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	var want []string
@@ -126,20 +126,20 @@ func TestGlobKeepsTheNewest(t *testing.T) {
 	}
 	got, note, _ := strings.Cut(b.cut(t, "Glob", in{"pattern": "**"}), "[")
 	require.Equal(t, want[:1000], strings.Fields(got))
-	require.Equal(t, "These are 1000 of 1100 files, the last changed. Give a narrower pattern or a path.]\n", note)
+	require.Equal(t, "Only the 1000 most recently modified of 1100 files. Use a narrower pattern or path.]\n", note)
 }
 
-func TestGlobFitsItsOutput(t *testing.T) {
+func TestGlobOutputIsBounded(t *testing.T) {
 	b := setup(t, func(c *builtin.Config) { c.MaxOutput = 1000 })
 	for i := range 100 {
 		b.put(t, fmt.Sprintf("a-rather-long-name-%d", i), "")
 	}
 	output := b.cut(t, "Glob", in{"pattern": "**"})
 	require.LessOrEqual(t, len(output), 1000)
-	require.Regexp(t, `^(?:a-rather-long-name-\d+\n)+\[These are \d\d of 100 files, .*\]\n$`, output)
+	require.Regexp(t, `^(?:a-rather-long-name-\d+\n)+\[Only the \d\d most recently modified of 100 files\. .*\]\n$`, output)
 }
 
-func TestHidden(t *testing.T) {
+func TestHiddenFiles(t *testing.T) {
 	b := tree(t, func(c *builtin.Config) {
 		c.Hides = func(path string) bool {
 			return path == ".env" || strings.HasPrefix(path, "src/deep/") || path == "named/d.go"
@@ -156,16 +156,59 @@ func TestHidden(t *testing.T) {
 		require.Equal(t, want, b.ok(t, "Grep", in{"pattern": "text", "path": path}), path)
 	}
 	for _, path := range []string{".env", "shown", b.dir + "/.env", "linked/deep/f.tsx", "named/d.go"} {
-		require.Equal(t, path+" may not be read", b.fails(t, "Grep", in{"pattern": "text", "path": path}))
+		require.Equal(t, path+": a rule denies reading it", b.fails(t, "Grep", in{"pattern": "text", "path": path}))
 	}
 	require.Equal(t, "No files found.", b.ok(t, "Glob", in{"pattern": "linked/deep/**"}))
-	require.Equal(t, "Replaced 1 occurrence in shown.\n",
-		b.ok(t, "Edit", in{"file_path": "shown", "old_string": "text", "new_string": "x"}))
-	require.Equal(t, "old_string does not stand in shown",
-		b.fails(t, "Edit", in{"file_path": "shown", "old_string": "x  of", "new_string": "x"}))
 }
 
-// Of a hidden directory nothing is asked below it, so that not even the time of a search tells what is there.
+// A search for a hidden file does not show whether it exists.
+func TestSearchesDoNotShowWhichHiddenFilesExist(t *testing.T) {
+	b := setup(t, func(c *builtin.Config) {
+		c.Hides = func(path string) bool { return path == "key" || path == "missing" }
+	})
+	b.put(t, "key", "text\n")
+	b.link(t, "key", "link")
+	b.link(t, "missing", "broken")
+	for _, path := range []string{"key", "missing", "link", "broken", b.dir + "/key", b.dir + "/missing"} {
+		for name, pattern := range map[string]string{"Grep": "text", "Glob": "*"} {
+			require.Equal(t, path+": a rule denies reading it", b.fails(t, name, in{"pattern": pattern, "path": path}))
+		}
+		require.Equal(t, "No files found.", b.ok(t, "Glob", in{"pattern": path}))
+		require.Equal(t, "No files found.", b.ok(t, "Glob", in{"pattern": path + "/*"}))
+	}
+}
+
+// No result of Edit and Write depends on what a hidden file contains, or whether it exists.
+func TestHiddenFilesDoNotShowInEditAndWrite(t *testing.T) {
+	b := setup(t, func(c *builtin.Config) {
+		c.Hides = func(path string) bool {
+			return path == "key" || path == "missing" || path == "named/key" || path == "large"
+		}
+	})
+	b.put(t, "key", "secret\nsecret\n")
+	b.put(t, "sub/key", "not hidden\n")
+	b.put(t, "large", strings.Repeat("x", 11<<20))
+	b.link(t, "key", "link")
+	b.link(t, "sub", "named")
+	for _, path := range []string{"key", "link", "missing", "./sub/../key", b.dir + "/key", "named/key", "large"} {
+		for _, change := range []in{
+			{"old_string": "secret", "new_string": "x"}, {"old_string": "secret", "new_string": "x", "replace_all": true},
+			{"old_string": "absent", "new_string": "x"}, {"old_string": "", "new_string": "x"}, {"old_string": "x", "new_string": "x"},
+			{"old_string": "secret\nsecret", "new_string": strings.Repeat("y", 11<<20)},
+		} {
+			change["file_path"] = path
+			require.Equal(t, "Edit cannot change "+path+", because a rule denies reading it", b.fails(t, "Edit", change))
+		}
+	}
+	require.Equal(t, "secret\nsecret\n", b.content(t, "key"))
+	for _, path := range []string{"key", "missing", "link"} {
+		require.Equal(t, "Wrote "+path+" (2 bytes, 1 line).", b.ok(t, "Write", in{"file_path": path, "content": "x\n"}))
+	}
+	require.Contains(t, b.ok(t, "Edit", in{"file_path": "sub/key", "old_string": "not", "new_string": "x"}), "Replaced 1")
+}
+
+// A search does not enter a hidden directory: otherwise its duration would depend on the files
+// there.
 func TestHiddenDirectoriesAreNotEntered(t *testing.T) {
 	var asked []string
 	b := setup(t, func(c *builtin.Config) {

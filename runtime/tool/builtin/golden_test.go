@@ -19,7 +19,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// What a model is told is in one file, so that a change of it is seen.
+// One golden file contains the text that models read about the tools.
 func TestSpecs(t *testing.T) {
 	dir, err := filesafe.Open(t.TempDir())
 	require.NoError(t, err)
@@ -46,7 +46,7 @@ func TestSpecs(t *testing.T) {
 	require.Equal(t, string(want), out.String(), "if it is meant, run the test with -update")
 }
 
-// The schemas are what the inputs are checked by before a call.
+// The engine validates inputs with these schemas.
 func TestSchemas(t *testing.T) {
 	b := skills(t, map[string]string{"home/.agents/skills/pdf/SKILL.md": pdf})
 	for name, row := range map[string]struct{ good, bad []string }{

@@ -36,17 +36,17 @@ const (
 )
 
 const (
-	defaultHead = 250
-	maxContext  = 100 // lines before and after a match
+	defaultHeadLimit = 250
+	maxContext       = 100 // lines before and after a match
 )
 
 func newGrep(c *Config) tool.Tool {
 	return typed(tool.Spec{
 		Name: "Grep",
-		Description: `Searches the text of files with a regular expression, one line at a time. Use it in place of grep or rg in Bash.
-The syntax is RE2's, as in Go: log.*Error, func\s+\w+\(, (?:a|b). There are no look-arounds and no back references; write \{ for a brace.
-output_mode files_with_matches (the default) gives the paths of files that match, content the lines as path:number:text (lines of context as path-number-text), count the number of lines that match as path:number.
-Paths in the answer are relative to the working directory. Binary files and .git directories are left out, links are not followed.`,
+		Description: `Searches the lines of files for a regular expression. Use it instead of grep or rg in Bash.
+The syntax is that of RE2 and Go: log.*Error, func\s+\w+\(, (?:a|b). Lookarounds and backreferences are not supported. Write \{ for a brace.
+output_mode files_with_matches (the default) returns the paths of files with matches, content returns matching lines as path:number:text and context lines as path-number-text, and count returns the number of matching lines as path:number.
+The paths are relative to the working directory. Binary files, .git directories and links are skipped.`,
 		InputSchema: json.RawMessage(grepSchema),
 		ReadOnly:    true,
 	}, func(ctx context.Context, in grepInput) (tool.Result, error) {
@@ -54,11 +54,11 @@ Paths in the answer are relative to the working directory. Binary files and .git
 		if err != nil {
 			return tool.Result{}, err
 		}
-		wanted, err := globFilter(in.Glob)
+		included, err := globFilter(in.Glob)
 		if err != nil {
 			return tool.Result{}, err
 		}
-		g := grep{config: c, ctx: ctx, wanted: wanted, mode: cmp.Or(in.OutputMode, modeFiles), limit: defaultHead, numbers: true}
+		g := grep{config: c, ctx: ctx, included: included, mode: cmp.Or(in.OutputMode, modeFiles), limit: defaultHeadLimit, numbers: true}
 		if in.HeadLimit != nil {
 			g.limit = *in.HeadLimit
 		}
@@ -80,48 +80,45 @@ Paths in the answer are relative to the working directory. Binary files and .git
 
 // grep is one search. It is the sink of its scanner.
 type grep struct {
-	config  *Config
-	ctx     context.Context //nolint:containedctx // it lives as long as one call
-	wanted  func(paths ...string) bool
-	mode    string
-	limit   int // of lines or files; 0 is none but that of the output
-	numbers bool
-	scan    scanner
+	config   *Config
+	ctx      context.Context //nolint:containedctx // for one call
+	included func(paths ...string) bool
+	mode     string
+	limit    int // of lines or files; 0 is unlimited
+	numbers  bool
+	scan     scanner
 
 	out    []byte
-	count  int // lines or files in out
-	name   string
-	last   int  // number of the last line of this file that is in out
-	groups bool // there is a group of lines in out
-	found  int  // matching lines of this file
+	count  int    // lines or files in out
+	name   string // of the current file
+	last   int    // the number of its last line in out
+	groups bool   // out contains a group of lines
+	found  int    // matching lines of the current file
 }
 
-// errEnough ends a search, or the search in one file.
-var errEnough = errors.New("enough")
+// errLimit ends a search, or the search in one file.
+var errLimit = errors.New("limit reached")
 
-func (g *grep) search(asked string) (tool.Result, error) {
-	start, err := g.config.searchIn(asked)
+func (g *grep) search(given string) (tool.Result, error) {
+	start, err := g.config.searchRoot(given)
 	if err != nil {
 		return tool.Result{}, err
 	}
 	if start.file {
-		if g.config.leavesOut(start, filesafe.Entry{Name: start.place}) {
-			return tool.Result{}, fmt.Errorf("%s may not be read", shown(asked))
-		}
-		if err := g.searchFile(start.place); err != nil && !errors.Is(err, errEnough) {
+		if err := g.searchFile(start.real); err != nil && !errors.Is(err, errLimit) {
 			return tool.Result{}, g.config.walkError(g.ctx, start, err)
 		}
 		return g.result(), nil
 	}
-	for entry, err := range g.config.walk(g.ctx, start.place, endless) {
-		if err == nil && entry.Type == "file" && g.wanted(entry.Name, relative(start.place, entry.Name)) &&
-			!g.config.leavesOut(start, entry) {
+	for entry, err := range g.config.walk(g.ctx, start.real, unlimited) {
+		if err == nil && entry.Type == filesafe.TypeFile && g.included(entry.Name, relative(start.real, entry.Name)) &&
+			!g.config.hidesFound(start, entry) {
 			err = g.searchFile(entry.Name)
-			if g.ctx.Err() == nil && !errors.Is(err, errEnough) { // a file that cannot be read is left out
+			if g.ctx.Err() == nil && !errors.Is(err, errLimit) { // skip unreadable files
 				err = nil
 			}
 		}
-		if errors.Is(err, errEnough) {
+		if errors.Is(err, errLimit) {
 			break
 		}
 		if err != nil {
@@ -132,37 +129,37 @@ func (g *grep) search(asked string) (tool.Result, error) {
 }
 
 func (g *grep) result() tool.Result {
-	over := g.limit > 0 && g.count > g.limit || len(g.out) > g.config.MaxOutput-closing
+	over := g.limit > 0 && g.count > g.limit || len(g.out) > g.config.MaxOutput-noteRoom
 	if len(g.out) == 0 {
 		return tool.Result{Output: "No matches found."}
 	}
 	if !over {
 		return g.config.result(string(g.out))
 	}
-	// The last line is one too many.
+	// The last line is over the limit.
 	g.out = g.out[:strings.LastIndexByte(string(g.out[:len(g.out)-1]), '\n')+1]
 	if g.count--; g.groups {
 		g.out = []byte(strings.TrimSuffix(string(g.out), "--\n"))
 	}
-	what := "lines"
+	unit := "lines"
 	if g.mode != modeContent {
-		what = "files"
+		unit = "files"
 	}
-	g.out = fmt.Appendf(g.out, "[There is more than these %d %s. Give a narrower pattern, path or glob, or another head_limit.]\n", g.count, what)
+	g.out = fmt.Appendf(g.out, "[Only the first %d %s. Use a narrower pattern, path or glob, or another head_limit.]\n", g.count, unit)
 	res := g.config.result(string(g.out))
 	res.Truncated = true
 	return res
 }
 
-// searchFile answers errEnough when there is no more room.
+// searchFile returns errLimit if the output has reached its limit.
 func (g *grep) searchFile(name string) error {
 	f, err := g.config.Dir.Open(name)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = f.Close() }() // it was only read
-	g.name, g.last, g.found = shown(name), 0, 0
-	if err = g.scan.file(g.ctx, f); err != nil && !errors.Is(err, errEnough) {
+	g.name, g.last, g.found = display(name), 0, 0
+	if err = g.scan.file(g.ctx, f); err != nil && !errors.Is(err, errLimit) {
 		return err
 	}
 	if g.mode == modeContent || g.found == 0 {
@@ -173,15 +170,15 @@ func (g *grep) searchFile(name string) error {
 		g.out = fmt.Appendf(g.out, ":%d", g.found)
 	}
 	g.out = append(g.out, '\n')
-	return g.added()
+	return g.checkLimit()
 }
 
-// line is called with the lines of a file that match or stand around one that does.
-func (g *grep) line(number int, text []byte, more int64, matches bool) error {
+// line is called for each matching line and each line of context.
+func (g *grep) line(number int, text []byte, more int64, match bool) error {
 	if g.mode != modeContent {
 		g.found++
 		if g.mode == modeFiles {
-			return errEnough
+			return errLimit
 		}
 		return nil
 	}
@@ -193,7 +190,7 @@ func (g *grep) line(number int, text []byte, more int64, matches bool) error {
 	}
 	g.last = number
 	mark := byte('-')
-	if matches {
+	if match {
 		mark = ':'
 	}
 	g.out = append(append(g.out, g.name...), mark)
@@ -201,25 +198,27 @@ func (g *grep) line(number int, text []byte, more int64, matches bool) error {
 		g.out = append(fmt.Appendf(g.out, "%d", number), mark)
 	}
 	g.out = append(appendLine(g.out, text, more), '\n')
-	return g.added()
+	return g.checkLimit()
 }
 
-// added goes one line over the limit, so that it is known whether there is more.
-func (g *grep) added() error {
+// checkLimit is called after each line or file. The limit must be exceeded by one, which shows that
+// there is more.
+func (g *grep) checkLimit() error {
 	g.count++
-	if g.limit > 0 && g.count > g.limit || len(g.out) > g.config.MaxOutput-closing {
-		return errEnough
+	if g.limit > 0 && g.count > g.limit || len(g.out) > g.config.MaxOutput-noteRoom {
+		return errLimit
 	}
 	return nil
 }
 
-// globFilter makes the glob of Grep a test of a file by its paths, of which one has to match. As with rg, a glob without
-// a slash is about the name alone, and ! at the start turns it round.
+// globFilter returns a function that reports whether one of the paths of a file matches the glob of
+// a search. As in rg, a glob without a slash is compared with the name, and a leading "!" negates
+// it.
 func globFilter(glob string) (func(paths ...string) bool, error) {
 	if glob == "" {
 		return func(...string) bool { return true }, nil
 	}
-	glob, not := strings.CutPrefix(glob, "!")
+	glob, negated := strings.CutPrefix(glob, "!")
 	if err := checkPattern(glob); err != nil {
 		return nil, fmt.Errorf("glob: %w", err)
 	}
@@ -231,10 +230,10 @@ func globFilter(glob string) (func(paths ...string) bool, error) {
 				name = path.Base(name)
 			}
 			if doublestar.MatchUnvalidated(glob, name) {
-				return !not
+				return !negated
 			}
 		}
-		return not
+		return negated
 	}, nil
 }
 
@@ -243,15 +242,15 @@ const grepSchema = `{
   "type": "object",
   "properties": {
     "pattern": {"type": "string", "minLength": 1, "description": "The regular expression, in RE2 syntax"},
-    "path": {"type": "string", "description": "The file or directory to search; default the working directory"},
-    "glob": {"type": "string", "description": "Only files that match: *.go by name, src/**/*.ts by path; ! at the start turns it round"},
-    "output_mode": {"type": "string", "enum": ["content", "files_with_matches", "count"], "description": "Default files_with_matches"},
-    "-i": {"type": "boolean", "description": "Letter case does not matter"},
-    "-n": {"type": "boolean", "description": "Line numbers in content mode; default true"},
+    "path": {"type": "string", "description": "The file or directory to search; defaults to the working directory"},
+    "glob": {"type": "string", "description": "Only files that match, by name (*.go) or by path (src/**/*.ts); a leading ! negates it"},
+    "output_mode": {"type": "string", "enum": ["content", "files_with_matches", "count"], "description": "Defaults to files_with_matches"},
+    "-i": {"type": "boolean", "description": "Ignore letter case"},
+    "-n": {"type": "boolean", "description": "Line numbers in content mode; defaults to true"},
     "-A": {"type": "integer", "minimum": 0, "description": "Lines after each match in content mode, at most 100"},
     "-B": {"type": "integer", "minimum": 0, "description": "Lines before each match in content mode, at most 100"},
     "-C": {"type": "integer", "minimum": 0, "description": "Lines before and after each match in content mode, at most 100"},
-    "head_limit": {"type": "integer", "minimum": 0, "description": "Lines or files to answer at most; default 250, 0 for as many as fit"}
+    "head_limit": {"type": "integer", "minimum": 0, "description": "Maximum number of lines or files; defaults to 250, 0 means unlimited"}
   },
   "required": ["pattern"],
   "additionalProperties": false

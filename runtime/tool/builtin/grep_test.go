@@ -108,19 +108,19 @@ func TestGrepContent(t *testing.T) {
 	}
 }
 
-func TestGrepRefuses(t *testing.T) {
+func TestGrepRejects(t *testing.T) {
 	b := setup(t)
 	for name, row := range map[string]struct {
 		input in
 		want  string
 	}{
-		"a bracket":     {in{"pattern": "a("}, "the pattern is no regular expression in RE2 syntax: missing closing ): a("},
+		"a bracket":     {in{"pattern": "a("}, "the pattern is not a regular expression in RE2 syntax: missing closing ): a("},
 		"a look-ahead":  {in{"pattern": "a(?=b)"}, "invalid or unsupported Perl syntax"},
-		"a line break":  {in{"pattern": "a\nb"}, "the pattern has a line break in it"},
-		"the same, \\n": {in{"pattern": `(a|b\n)c`}, "the pattern has a line break in it"},
+		"a line break":  {in{"pattern": "a\nb"}, "the pattern contains a line break"},
+		"the same, \\n": {in{"pattern": `(a|b\n)c`}, "the pattern contains a line break"},
 		"a large one":   {in{"pattern": strings.Repeat("(x{1000})?", 500)}, "the pattern"},
 		"a mode":        {in{"pattern": "a", "output_mode": "lines"}, `output_mode cannot be "lines"`},
-		"a glob":        {in{"pattern": "a", "glob": "[a"}, `glob: "[a" is no valid pattern`},
+		"a glob":        {in{"pattern": "a", "glob": "[a"}, `glob: "[a" is not a valid pattern`},
 		"a path":        {in{"pattern": "a", "path": "nothing"}, "nothing does not exist"},
 	} {
 		t.Run(name, func(t *testing.T) { require.Contains(t, b.fails(t, "Grep", row.input), row.want) })
@@ -142,31 +142,31 @@ func TestGrepLimits(t *testing.T) {
 	}
 	n, note := lines(b.cut(t, "Grep", in{"pattern": "x", "path": "d"}))
 	require.Equal(t, 250, n)
-	require.Equal(t, "[There is more than these 250 files. Give a narrower pattern, path or glob, or another head_limit.]\n", note)
+	require.Equal(t, "[Only the first 250 files. Use a narrower pattern, path or glob, or another head_limit.]\n", note)
 	n, note = lines(b.cut(t, "Grep", in{"pattern": "x", "path": "f", "output_mode": "content"}))
 	require.Equal(t, 250, n)
-	require.Contains(t, note, "more than these 250 lines")
+	require.Contains(t, note, "Only the first 250 lines")
 	n, _ = lines(b.ok(t, "Grep", in{"pattern": "x", "path": "g", "output_mode": "content"}))
 	require.Equal(t, 249, n, "no note at the end")
 	n, _ = lines(b.ok(t, "Grep", in{"pattern": "x", "path": "d", "head_limit": 0}))
 	require.Equal(t, 299, n)
 	n, _ = lines(b.cut(t, "Grep", in{"pattern": "x", "path": "d", "head_limit": 2, "output_mode": "count"}))
 	require.Equal(t, 2, n)
-	require.Equal(t, "f:1:x\n[There is more than these 1 lines. Give a narrower pattern, path or glob, or another head_limit.]\n",
+	require.Equal(t, "f:1:x\n[Only the first 1 lines. Use a narrower pattern, path or glob, or another head_limit.]\n",
 		b.cut(t, "Grep", in{"pattern": "x", "path": "f", "head_limit": 1, "output_mode": "content"}))
 }
 
-func TestGrepFitsItsOutput(t *testing.T) {
+func TestGrepOutputIsBounded(t *testing.T) {
 	b := setup(t, func(c *builtin.Config) { c.MaxOutput = 3000 })
 	b.put(t, "f", strings.Repeat("a line of some length\n", 1000)+strings.Repeat("y", 2010)+"\n")
 	output := b.cut(t, "Grep", in{"pattern": "line", "output_mode": "content", "head_limit": 0})
 	require.LessOrEqual(t, len(output), 3000)
-	require.Regexp(t, `^(?:f:\d+:a line of some length\n)+\[There is more than these \d+ lines\. .*\]\n$`, output)
+	require.Regexp(t, `^(?:f:\d+:a line of some length\n)+\[Only the first \d+ lines\. .*\]\n$`, output)
 	require.Equal(t, "f:1001:"+strings.Repeat("y", 2000)+" [10 bytes of this line cut]\n",
 		b.ok(t, "Grep", in{"pattern": "y$", "output_mode": "content"}))
 }
 
-// Parts of a file are searched one after the other: nothing may be lost where they meet.
+// A file is searched in parts. Matches at the boundaries must be found.
 func TestGrepOfLargeFiles(t *testing.T) {
 	b := setup(t)
 	var text strings.Builder
@@ -191,7 +191,7 @@ func TestGrepOfLargeFiles(t *testing.T) {
 	}
 }
 
-func TestGrepHoldsLittle(t *testing.T) {
+func TestGrepMemory(t *testing.T) {
 	const size = 64 << 20
 	b := setup(t)
 	b.big(t, "big", size)
@@ -204,11 +204,11 @@ func TestGrepHoldsLittle(t *testing.T) {
 		require.Equal(t, fmt.Sprintf("big:1:first\nbig-2-%s [%d bytes of this line cut]\nbig:3:last\n",
 			strings.Repeat("x", 2000), size-2000), output)
 	}
-	require.NoError(t, os.Truncate(filepath.Join(b.dir, "big"), 1<<40)) // null bytes from there on
+	require.NoError(t, os.Truncate(filepath.Join(b.dir, "big"), 1<<40)) // followed by null bytes
 	require.Equal(t, "big:1\n", b.ok(t, "Grep", in{"pattern": "first", "output_mode": "count"}))
 }
 
-// slowly is a context that is over when it has been asked a number of times.
+// slowly is a context that ends after a number of calls of Err.
 type slowly struct {
 	context.Context
 	left int
@@ -223,7 +223,7 @@ func (s *slowly) Err() error {
 	return nil
 }
 
-// A line of 1 MB and an expression that takes seconds for it: the regexp package itself cannot be stopped.
+// A match of one line of 1 MB may take seconds. The regexp package has no way to stop it.
 func TestGrepEndsWithinALine(t *testing.T) {
 	b := setup(t)
 	b.put(t, "f", strings.Repeat("x", 1<<20-1))

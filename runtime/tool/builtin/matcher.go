@@ -13,20 +13,20 @@ import (
 )
 
 const (
-	maxLiterals = 16      // beyond, looking for each takes longer than matching every line
+	maxLiterals = 16      // searching for more literals is slower than matching every line
 	maxRegexp   = 4000    // bytes
 	maxProgram  = 20_000  // instructions
-	longMatch   = 1 << 22 // instructions times bytes from which on a match can be interrupted, which makes it slower
+	longMatch   = 1 << 22 // instructions times bytes; a longer match checks the context
 )
 
-// matcher tells which lines match a regular expression. Most lines it passes over without looking at them: every match has
-// one of a few literals in it, and finding those is many times as fast.
+// matcher finds the lines that match a regular expression. If every match contains one of a few
+// literals, it searches for those first, which is many times faster than matching every line.
 type matcher struct {
 	re       *regexp.Regexp
 	size     int      // instructions
-	literals [][]byte // none: every line has to be looked at
-	fold     bool     // literals are in lower case and stand for both
-	exact    bool     // a line that has a literal in it matches
+	literals [][]byte // if empty, every line is matched
+	fold     bool     // letter case is ignored; literals are in lower case
+	exact    bool     // every line that contains the literal matches
 }
 
 func newMatcher(pattern string, ignoreCase bool) (*matcher, error) {
@@ -38,53 +38,53 @@ func newMatcher(pattern string, ignoreCase bool) (*matcher, error) {
 		flags |= syntax.FoldCase
 	}
 	tree, err := syntax.Parse(pattern, flags)
-	if wrong, ok := errors.AsType[*syntax.Error](err); ok {
-		return nil, fmt.Errorf("the pattern is no regular expression in RE2 syntax: %s: %s", wrong.Code, shown(wrong.Expr))
+	if syntaxErr, ok := errors.AsType[*syntax.Error](err); ok {
+		return nil, fmt.Errorf("the pattern is not a regular expression in RE2 syntax: %s: %s", syntaxErr.Code, display(syntaxErr.Expr))
 	} else if err != nil {
 		return nil, err
 	}
-	if breaks(tree) {
-		return nil, errors.New("the pattern has a line break in it, and one line is searched at a time: " +
-			"search for one of its lines, with -A for those after it")
+	if matchesNewline(tree) {
+		return nil, errors.New("the pattern contains a line break, but matches are within one line: " +
+			"search for one of its lines, and use -A for the lines after it")
 	}
 	program, err := syntax.Compile(tree.Simplify())
 	if err != nil || len(program.Inst) > maxProgram {
-		return nil, errors.New("the pattern is too large: give lower numbers of repetitions")
+		return nil, errors.New("the pattern is too large: use fewer repetitions")
 	}
 	if ignoreCase {
 		pattern = "(?i:" + pattern + ")"
 	}
 	re, err := regexp.Compile(pattern)
 	if err != nil {
-		return nil, fmt.Errorf("the pattern is no regular expression in RE2 syntax: %w", err)
+		return nil, fmt.Errorf("the pattern is not a regular expression in RE2 syntax: %w", err)
 	}
 	m := &matcher{re: re, size: len(program.Inst), fold: ignoreCase}
-	for _, literal := range required(tree, ignoreCase) {
+	for _, literal := range requiredLiterals(tree, ignoreCase) {
 		m.literals = append(m.literals, []byte(literal))
 	}
 	m.exact = tree.Op == syntax.OpLiteral && !ignoreCase && len(m.literals) == 1
 	return m, nil
 }
 
-func breaks(re *syntax.Regexp) bool {
-	return re.Op == syntax.OpLiteral && slices.Contains(re.Rune, '\n') || slices.ContainsFunc(re.Sub, breaks)
+func matchesNewline(re *syntax.Regexp) bool {
+	return re.Op == syntax.OpLiteral && slices.Contains(re.Rune, '\n') || slices.ContainsFunc(re.Sub, matchesNewline)
 }
 
-// required answers literals of which every match has at least one in it, or none.
-func required(re *syntax.Regexp, fold bool) []string {
+// requiredLiterals returns literals of which every match contains at least one, or nil.
+func requiredLiterals(re *syntax.Regexp, fold bool) []string {
 	switch re.Op {
 	case syntax.OpLiteral:
 		return literal(re, fold)
 	case syntax.OpCapture, syntax.OpPlus:
-		return required(re.Sub[0], fold)
+		return requiredLiterals(re.Sub[0], fold)
 	case syntax.OpRepeat:
 		if re.Min > 0 {
-			return required(re.Sub[0], fold)
+			return requiredLiterals(re.Sub[0], fold)
 		}
 	case syntax.OpConcat:
 		var best []string
 		for _, sub := range re.Sub {
-			if set := required(sub, fold); shortest(set) > shortest(best) {
+			if set := requiredLiterals(sub, fold); shortest(set) > shortest(best) {
 				best = set
 			}
 		}
@@ -92,7 +92,7 @@ func required(re *syntax.Regexp, fold bool) []string {
 	case syntax.OpAlternate:
 		var all []string
 		for _, sub := range re.Sub {
-			set := required(sub, fold)
+			set := requiredLiterals(sub, fold)
 			if len(set) == 0 || len(all)+len(set) > maxLiterals {
 				return nil
 			}
@@ -112,16 +112,16 @@ func shortest(set []string) int {
 
 func literal(re *syntax.Regexp, fold bool) []string {
 	text := string(re.Rune)
-	if strings.ContainsRune(text, utf8.RuneError) { // it matches bytes that are not UTF-8 too
+	if strings.ContainsRune(text, utf8.RuneError) { // it also matches invalid UTF-8
 		return nil
 	}
 	switch {
 	case !fold && re.Flags&syntax.FoldCase == 0:
 		return []string{text}
-	case !fold: // the text is not looked at in lower case
+	case !fold: // the text is not converted to lower case
 		return nil
 	}
-	// k and s have a third case, the Kelvin sign and the long s; what is not ASCII may have any.
+	// k and s have a third case, the Kelvin sign and the long s. Other letters may have more cases.
 	longest, lower := "", string(appendLower(nil, []byte(text)))
 	for run := range strings.FieldsFuncSeq(lower, func(r rune) bool { return r >= utf8.RuneSelf || r == 'k' || r == 's' }) {
 		if len(run) > len(longest) {
@@ -134,7 +134,7 @@ func literal(re *syntax.Regexp, fold bool) []string {
 	return []string{longest}
 }
 
-// line says whether a line matches. An \r at its end is part of it or not, as the pattern wants it.
+// line reports whether a line matches, with or without "\r" at its end.
 func (m *matcher) line(ctx context.Context, text []byte) bool {
 	bare := bytes.TrimSuffix(text, []byte("\r"))
 	return m.part(ctx, bare) || len(bare) < len(text) && m.part(ctx, text)
@@ -147,10 +147,10 @@ func (m *matcher) part(ctx context.Context, text []byte) bool {
 	return m.re.MatchReader(&runes{bytes.NewReader(text), ctx})
 }
 
-// runes ends early when its context does.
+// runes is a reader that fails when its context ends.
 type runes struct {
 	*bytes.Reader
-	ctx context.Context //nolint:containedctx // it lives as long as one match
+	ctx context.Context //nolint:containedctx // for one match
 }
 
 func (r *runes) ReadRune() (rune, int, error) {
@@ -160,7 +160,7 @@ func (r *runes) ReadRune() (rune, int, error) {
 	return r.Reader.ReadRune()
 }
 
-// appendLower appends text with the ASCII letters in lower case.
+// appendLower appends text in lower case. Only ASCII letters are converted.
 func appendLower(out, text []byte) []byte {
 	from := len(out)
 	out = append(out, text...)

@@ -7,46 +7,26 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/seed93082962/agenthost/internal/excerpt"
 	"github.com/seed93082962/agenthost/runtime/tool"
 )
 
-// maxLine is how many bytes of a line are shown.
+// maxLine is the number of bytes of a line that the output contains.
 const maxLine = 2000
 
-// result is text as a tool answers it.
+// result returns a text as the result of a tool.
 func (c *Config) result(text string) tool.Result {
-	kept, cut := clip(text, c.MaxOutput)
-	return tool.Result{Output: kept, Truncated: cut}
+	output, truncated := excerpt.Ends(text, c.MaxOutput)
+	return tool.Result{Output: output, Truncated: truncated}
 }
 
-// clip cuts text to at most limit bytes: the head and the tail stay, and between them a line says how much is gone. The
-// answer is valid UTF-8.
-func clip(text string, limit int) (kept string, cut bool) {
-	text = strings.ToValidUTF8(text, "\uFFFD")
-	if len(text) <= limit {
-		return text, false
-	}
-	room := max(limit-len("\n[ bytes cut]\n")-len(strconv.Itoa(len(text))), 0)
-	head := room / 2
-	for head > 0 && !utf8.RuneStart(text[head]) {
-		head--
-	}
-	tail := len(text) - (room - room/2)
-	for tail < len(text) && !utf8.RuneStart(text[tail]) {
-		tail++
-	}
-	return fmt.Sprintf("%s\n[%d bytes cut]\n%s", text[:head], tail-head, text[tail:]), true
-}
-
-// appendLine appends the text of a line, of which more bytes may follow that are not in it. The line's end is not part of it.
+// appendLine appends a line without its end. more is the number of bytes of the line that are not
+// in line.
 func appendLine(out []byte, line []byte, more int64) []byte {
 	if len(line) > maxLine {
-		end := maxLine
-		for end > maxLine-utf8.UTFMax && !utf8.RuneStart(line[end]) {
-			end--
-		}
-		more += int64(len(line) - end)
-		line = line[:end]
+		head := excerpt.Head(line, maxLine)
+		more += int64(len(line) - len(head))
+		line = head
 	}
 	if utf8.Valid(line) {
 		out = append(out, line...)
@@ -59,8 +39,8 @@ func appendLine(out []byte, line []byte, more int64) []byte {
 	return out
 }
 
-// shown is a path as it stands in the output. One that would not stay on its line is quoted.
-func shown(path string) string {
+// display returns a path for the output. A path with control characters is quoted.
+func display(path string) string {
 	path = strings.ToValidUTF8(path, "\uFFFD")
 	if strings.ContainsFunc(path, unicode.IsControl) {
 		return strconv.Quote(path)
@@ -68,7 +48,7 @@ func shown(path string) string {
 	return path
 }
 
-// plural is a number and its noun.
+// plural returns a number with its noun.
 func plural(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun

@@ -21,17 +21,17 @@ type readInput struct {
 
 const (
 	defaultLines = 2000
-	closing      = 200  // bytes of the notes at the end
-	sniffed      = 8000 // bytes in which a null byte tells a binary file, before its lines are looked at
+	noteRoom     = 200  // bytes of the output for notes at the end
+	binaryPrefix = 8000 // bytes in which a null byte identifies a binary file
 )
 
 func newRead(c *Config) tool.Tool {
 	skills := skillDirs(c.Dir, c.Skills)
 	return typed(tool.Spec{
 		Name: "Read",
-		Description: `Reads a text file, each line after its number and a tab. The number and the tab are not in the file.
-Without offset and limit it begins at the first line and gives at most 2000 lines; when there is more, the last line of the answer says how to go on. Lines are cut at 2000 bytes.
-Read a file before you change it. Binary files and directories cannot be read: list directories with Glob.`,
+		Description: `Reads a text file. Each line of the output is a line number, a tab and the line. The number and the tab are not in the file.
+By default, the output begins at the first line and has at most 2000 lines. If the file is longer, the last line of the output gives the next offset. A line is truncated after 2000 bytes.
+Read a file before you change it. Binary files and directories cannot be read; use Glob to list a directory.`,
 		InputSchema: json.RawMessage(readSchema),
 		ReadOnly:    true,
 	}, func(ctx context.Context, in readInput) (tool.Result, error) {
@@ -40,8 +40,8 @@ Read a file before you change it. Binary files and directories cannot be read: l
 			return tool.Result{}, err
 		}
 		defer func() { _ = f.Close() }() // it was only read
-		p := page{in: bufio.NewReaderSize(f, 64<<10), limit: c.MaxOutput - closing}
-		res, err := p.read(ctx, shown(in.FilePath), max(in.Offset, 1), max(cmp.Or(in.Limit, defaultLines), 1))
+		p := page{in: bufio.NewReaderSize(f, 64<<10), limit: c.MaxOutput - noteRoom}
+		res, err := p.read(ctx, display(in.FilePath), max(in.Offset, 1), max(cmp.Or(in.Limit, defaultLines), 1))
 		if err != nil {
 			return tool.Result{}, err
 		}
@@ -51,22 +51,22 @@ Read a file before you change it. Binary files and directories cannot be read: l
 	})
 }
 
-// page reads some lines of a file, of which it holds no more than it shows.
+// page reads a range of lines of a file. It holds only what it returns.
 type page struct {
 	in    *bufio.Reader
-	limit int // of bytes
+	limit int // bytes of out
 
 	out  []byte
-	line []byte // the head of the current line, without its end
-	more int64  // bytes of it that are not in line
-	crlf bool   // a line that was shown ended so
+	line []byte // the beginning of the current line, without its end
+	more int64  // bytes of the current line that are not in line
+	crlf bool   // a line in out ends in "\r\n"
 }
 
 var errBinary = errors.New("binary")
 
-func (p *page) read(ctx context.Context, name string, first, count int) (tool.Result, error) {
+func (p *page) read(ctx context.Context, name string, first, limit int) (tool.Result, error) {
 	number := 0
-	head, err := p.in.Peek(sniffed)
+	head, err := p.in.Peek(binaryPrefix)
 	switch {
 	case bytes.IndexByte(head, 0) >= 0:
 		err = errBinary
@@ -78,24 +78,24 @@ func (p *page) read(ctx context.Context, name string, first, count int) (tool.Re
 	if errors.Is(err, io.EOF) && number == 0 {
 		return tool.Result{Output: name + " is empty."}, nil
 	}
-	for shown := 0; err == nil; shown, number = shown+1, number+1 {
+	for count := 0; err == nil; count, number = count+1, number+1 {
 		if err = p.next(ctx); err != nil {
 			break
 		}
 		before := len(p.out)
 		p.out = fmt.Appendf(p.out, "%6d\t", number)
 		p.out = append(appendLine(p.out, p.line, p.more), '\n')
-		if shown == count || shown > 0 && len(p.out) > p.limit {
-			return p.result(p.out[:before], fmt.Sprintf("[There is more. Go on with offset %d.]\n", number)), nil
+		if count == limit || count > 0 && len(p.out) > p.limit {
+			return p.result(p.out[:before], fmt.Sprintf("[The file continues. Use offset %d to read on.]\n", number)), nil
 		}
 	}
 	switch {
 	case errors.Is(err, errBinary):
-		return tool.Result{}, fmt.Errorf("%s is a binary file, which Read cannot show", name)
+		return tool.Result{}, fmt.Errorf("%s is a binary file, which Read cannot return", name)
 	case !errors.Is(err, io.EOF):
 		return tool.Result{}, fmt.Errorf("%s: %w", name, err)
 	case len(p.out) == 0:
-		return tool.Result{Output: fmt.Sprintf("%s has only %s: offset %d is past its end.", name, plural(number-1, "line"), first)}, nil
+		return tool.Result{Output: fmt.Sprintf("%s has only %s: offset %d is after its end.", name, plural(number-1, "line"), first)}, nil
 	}
 	return p.result(p.out, ""), nil
 }
@@ -107,7 +107,7 @@ func (p *page) result(out []byte, more string) tool.Result {
 	return tool.Result{Output: string(append(out, more...)), Truncated: more != ""}
 }
 
-// next reads a line. It answers io.EOF when there is none.
+// next reads a line. It returns io.EOF at the end of the file.
 func (p *page) next(ctx context.Context) error {
 	p.line, p.more = p.line[:0], 0
 	for got := false; ; got = true {
@@ -131,7 +131,7 @@ func (p *page) next(ctx context.Context) error {
 				part, p.crlf = part[:len(part)-1], true
 			}
 		}
-		// One byte over what is shown, so that appendLine finds out.
+		// One byte more than the maximum makes appendLine truncate the line.
 		keep := min(max(maxLine+1-len(p.line), 0), len(part))
 		p.line = append(p.line, part[:keep]...)
 		p.more += int64(len(part) - keep)
@@ -141,7 +141,7 @@ func (p *page) next(ctx context.Context) error {
 	}
 }
 
-// skip passes over a line. It answers io.EOF when there is none after it.
+// skip skips a line. It returns io.EOF if that was the last one.
 func (p *page) skip(ctx context.Context) error {
 	for {
 		_, err := p.in.ReadSlice('\n')
@@ -162,8 +162,8 @@ const readSchema = `{
   "type": "object",
   "properties": {
     "file_path": {"type": "string", "minLength": 1, "description": "The file, absolute or relative to the working directory"},
-    "offset": {"type": "integer", "minimum": 0, "description": "The number of the first line to read, counted from 1"},
-    "limit": {"type": "integer", "minimum": 1, "description": "How many lines to read at most"}
+    "offset": {"type": "integer", "minimum": 0, "description": "The number of the first line to read, from 1"},
+    "limit": {"type": "integer", "minimum": 1, "description": "The maximum number of lines to read"}
   },
   "required": ["file_path"],
   "additionalProperties": false

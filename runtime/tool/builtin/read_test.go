@@ -16,7 +16,7 @@ import (
 )
 
 func TestRead(t *testing.T) {
-	const more = "[There is more. Go on with offset %d.]\n"
+	const more = "[The file continues. Use offset %d to read on.]\n"
 	for name, row := range map[string]struct {
 		content       string
 		offset, limit int
@@ -31,9 +31,9 @@ func TestRead(t *testing.T) {
 		"empty with an offset":      {"", 5, 0, "f.txt is empty.", false},
 		"offset":                    {"one\ntwo\nthree\n", 2, 0, "     2\ttwo\n     3\tthree\n", false},
 		"offset of the last line":   {"one\ntwo", 2, 0, "     2\ttwo\n", false},
-		"offset just past the end":  {"one\ntwo\n", 3, 0, "f.txt has only 2 lines: offset 3 is past its end.", false},
-		"offset far past the end":   {"one\ntwo", 300, 0, "f.txt has only 2 lines: offset 300 is past its end.", false},
-		"offset past a single line": {"one", 2, 0, "f.txt has only 1 line: offset 2 is past its end.", false},
+		"offset just past the end":  {"one\ntwo\n", 3, 0, "f.txt has only 2 lines: offset 3 is after its end.", false},
+		"offset far past the end":   {"one\ntwo", 300, 0, "f.txt has only 2 lines: offset 300 is after its end.", false},
+		"offset past a single line": {"one", 2, 0, "f.txt has only 1 line: offset 2 is after its end.", false},
 		"limit":                     {"one\ntwo\nthree\n", 0, 2, "     1\tone\n     2\ttwo\n" + fmt.Sprintf(more, 3), true},
 		"limit that is all":         {"one\ntwo\n", 0, 2, "     1\tone\n     2\ttwo\n", false},
 		"offset and limit":          {"one\ntwo\nthree\n", 2, 1, "     2\ttwo\n" + fmt.Sprintf(more, 3), true},
@@ -68,7 +68,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-func TestReadGoesOn(t *testing.T) {
+func TestReadInParts(t *testing.T) {
 	for name, most := range map[string]int{"lines": 0, "bytes": 3000} {
 		t.Run(name, func(t *testing.T) {
 			b := setup(t, func(c *builtin.Config) { c.MaxOutput = most })
@@ -87,7 +87,7 @@ func TestReadGoesOn(t *testing.T) {
 					if _, text, ok := strings.Cut(line, "\t"); ok {
 						got.WriteString(text)
 					} else {
-						_, err := fmt.Sscanf(line, "[There is more. Go on with offset %d.]", &offset)
+						_, err := fmt.Sscanf(line, "[The file continues. Use offset %d to read on.]", &offset)
 						require.NoError(t, err)
 					}
 				}
@@ -98,7 +98,7 @@ func TestReadGoesOn(t *testing.T) {
 	}
 }
 
-func TestReadRefuses(t *testing.T) {
+func TestReadRejects(t *testing.T) {
 	b := setup(t)
 	b.put(t, "binary", "text\x00")
 	b.put(t, "late", strings.Repeat("text\n", 4000)+"\x00")
@@ -107,13 +107,13 @@ func TestReadRefuses(t *testing.T) {
 		path string
 		want string
 	}{
-		"a binary file":           {"binary", "binary is a binary file, which Read cannot show"},
-		"a directory":             {"dir", "dir is a directory: list it with Glob"},
-		"the working directory":   {"", "is a directory: list it with Glob"},
-		"what is not there":       {"nothing", "nothing does not exist: find the right path with Glob"},
+		"a binary file":           {"binary", "binary is a binary file, which Read cannot return"},
+		"a directory":             {"dir", "dir is a directory: use Glob to list it"},
+		"the working directory":   {"", "is a directory: use Glob to list it"},
+		"what is not there":       {"nothing", "nothing does not exist: use Glob to find the path"},
 		"a file as a directory":   {"dir/f/g", "dir/f/g"},
 		"a slash behind a file":   {"dir/f/", "dir/f/"},
-		"a path with a null byte": {"a\x00b", "the path has a null byte in it"},
+		"a path with a null byte": {"a\x00b", "the path contains a null byte"},
 		"a path with a line end":  {"a\nb", `"a\nb" does not exist`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -122,10 +122,10 @@ func TestReadRefuses(t *testing.T) {
 	}
 	require.Contains(t, b.cut(t, "Read", in{"file_path": "late", "limit": 10}), "text", "only what is looked at counts")
 	require.Contains(t, b.fails(t, "Read", in{"file_path": "late", "offset": 3990}), "binary")
-	require.Equal(t, "the input does not fit: file_path cannot be number", b.fails(t, "Read", in{"file_path": 1}))
+	require.Equal(t, "the input does not match: file_path cannot be number", b.fails(t, "Read", in{"file_path": 1}))
 }
 
-// allocated is how many bytes f takes from the heap, given back or not.
+// allocated returns the number of bytes that f allocates.
 func allocated(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -134,7 +134,7 @@ func allocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// big writes a file of size bytes that is one line, but for a short one at both ends.
+// big writes a file of size bytes: one long line between two short ones.
 func (b box) big(t testing.TB, name string, size int) {
 	t.Helper()
 	f, err := os.Create(filepath.Join(b.dir, name))
@@ -151,7 +151,7 @@ func (b box) big(t testing.TB, name string, size int) {
 	require.NoError(t, f.Close())
 }
 
-func TestReadHoldsLittle(t *testing.T) {
+func TestReadMemory(t *testing.T) {
 	const size = 256 << 20
 	b := setup(t)
 	b.big(t, "big", size)
@@ -161,7 +161,7 @@ func TestReadHoldsLittle(t *testing.T) {
 	require.Less(t, allocated(func() { output = b.ok(t, "Read", in{"file_path": "big", "offset": 3}) }), uint64(1<<20))
 	require.Equal(t, "     3\tlast\n", output)
 
-	// Of a sparse file of 1 GiB no more is touched than is shown.
+	// Only the returned part of a sparse file of 1 GiB is read.
 	b.put(t, "sparse", strings.Repeat("text\n", 5000))
 	require.NoError(t, os.Truncate(filepath.Join(b.dir, "sparse"), 1<<30))
 	require.Less(t, allocated(func() { output = b.cut(t, "Read", in{"file_path": "sparse", "limit": 1}) }), uint64(1<<20))

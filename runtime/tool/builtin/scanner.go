@@ -8,37 +8,38 @@ import (
 )
 
 const (
-	window      = 256 << 10 // bytes that are read at a time
-	maxSearched = 1 << 20   // bytes of a line that are searched
-	keptContext = 256 << 10 // bytes before a match that are still known when the next part of the file has been read
+	readSize        = 256 << 10 // bytes per read
+	maxSearched     = 1 << 20   // bytes of a line that are searched
+	maxContextBytes = 256 << 10 // bytes of context that remain in the buffer after the next read
 )
 
-// scanner searches files line by line and hands the lines that match, and those around them, to its sink in their order.
-// It holds a part of a file at a time, cut at the ends of lines. The one buffer serves all files.
+// scanner searches files line by line, and passes matching lines and their context to its sink, in
+// order. It holds a part of a file that ends with a line. The buffer is reused for all files.
 type scanner struct {
 	match         *matcher
 	before, after int // lines of context
 	sink          interface {
-		// line takes a line without its end, of which more bytes are not in text. An error ends the file.
-		line(number int, text []byte, more int64, matches bool) error
+		// line receives a line without its end. more is the number of bytes that are not in text.
+		// An error ends the search of the file.
+		line(number int, text []byte, more int64, match bool) error
 	}
 
-	buf    []byte // the part of the file
-	lower  []byte // the same in lower case, if that is searched
-	hits   []int  // where each literal stands next
-	at     int    // everything before it has been searched
-	given  int    // everything before it has been passed over or handed out
-	owed   int    // lines of context that are to come after the last match
-	marked int    // a place where a line begins, of which the number is known
-	number int    // that number, from 1
-	cutEnd int    // the end of the line that was cut, or -1
-	cut    int64  // bytes that are missing there
+	buf     []byte // a part of the file
+	lower   []byte // buf in lower case, if letter case is ignored
+	hits    []int  // the next offset of each literal
+	at      int    // the text before this offset has been searched
+	emitted int    // the text before this offset has been emitted or skipped
+	owed    int    // lines of context to emit after the last match
+	marked  int    // the offset of a line
+	number  int    // the number of that line, from 1
+	cutEnd  int    // the end of the truncated line, or -1
+	cut     int64  // bytes missing from the truncated line
 }
 
-// file searches a file. It ends at a null byte: what follows is not text.
+// file searches a file up to the first null byte: what follows is not text.
 func (s *scanner) file(ctx context.Context, r io.Reader) error {
 	s.buf = s.buf[:0]
-	s.at, s.given, s.owed, s.marked, s.number, s.cutEnd = 0, 0, 0, 0, 1, -1
+	s.at, s.emitted, s.owed, s.marked, s.number, s.cutEnd = 0, 0, 0, 0, 1, -1
 	for {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -77,15 +78,15 @@ func (s *scanner) file(ctx context.Context, r io.Reader) error {
 	}
 }
 
-// fill reads more behind what is there.
+// fill appends the next read to the buffer.
 func (s *scanner) fill(r io.Reader) (int, error) {
 	have := len(s.buf)
-	if cap(s.buf)-have < window/2 {
-		grown := make([]byte, have, have+window)
+	if cap(s.buf)-have < readSize/2 {
+		grown := make([]byte, have, have+readSize)
 		copy(grown, s.buf)
 		s.buf = grown
 	}
-	room := s.buf[have : have+min(window, cap(s.buf)-have)]
+	room := s.buf[have : have+min(readSize, cap(s.buf)-have)]
 	n, err := io.ReadFull(r, room)
 	s.buf = s.buf[:have+n]
 	if errors.Is(err, io.ErrUnexpectedEOF) {
@@ -94,12 +95,12 @@ func (s *scanner) fill(r io.Reader) (int, error) {
 	return n, err
 }
 
-// cutLine passes over the rest of a line that is too long, and keeps what was read after it.
+// cutLine skips the rest of a line that is too long.
 func (s *scanner) cutLine(ctx context.Context, r io.Reader) error {
 	s.cutEnd, s.cut = s.at+maxSearched, 0
 	rest := bytes.Clone(s.buf[s.cutEnd:])
 	s.buf = append(s.buf[:s.cutEnd], '\n')
-	part := make([]byte, window/4)
+	part := make([]byte, readSize/4)
 	for {
 		if end := bytes.IndexByte(rest, '\n'); end >= 0 {
 			s.cut += int64(end)
@@ -121,12 +122,12 @@ func (s *scanner) cutLine(ctx context.Context, r io.Reader) error {
 	}
 }
 
-// slide drops what is not needed any more.
+// slide removes the text that is no longer needed from the buffer.
 func (s *scanner) slide() {
 	keep := s.at
-	for i := 0; i < s.before && keep > s.given; i++ {
+	for i := 0; i < s.before && keep > s.emitted; i++ {
 		above := bytes.LastIndexByte(s.buf[:keep-1], '\n') + 1
-		if s.at-above > keptContext {
+		if s.at-above > maxContextBytes {
 			break
 		}
 		keep = above
@@ -134,11 +135,10 @@ func (s *scanner) slide() {
 	s.numberAt(keep)
 	n := copy(s.buf, s.buf[keep:])
 	s.buf = s.buf[:n]
-	s.at, s.given, s.marked, s.cutEnd = s.at-keep, max(s.given-keep, 0), s.marked-keep, -1
+	s.at, s.emitted, s.marked, s.cutEnd = s.at-keep, max(s.emitted-keep, 0), s.marked-keep, -1
 }
 
-// numberAt answers the number of the line that begins at pos. A place before the marked one may be no more than what
-// is in the buffer away.
+// numberAt returns the number of the line at an offset.
 func (s *scanner) numberAt(pos int) int {
 	if pos < s.marked {
 		return s.number - bytes.Count(s.buf[pos:s.marked], []byte("\n"))
@@ -148,7 +148,7 @@ func (s *scanner) numberAt(pos int) int {
 	return s.number
 }
 
-// lines searches the lines up to end.
+// lines searches the lines before end.
 func (s *scanner) lines(ctx context.Context, end int) error {
 	hay := s.buf[:end]
 	if s.match.fold && len(s.match.literals) > 0 {
@@ -165,15 +165,15 @@ func (s *scanner) lines(ctx context.Context, end int) error {
 			return context.Cause(ctx)
 		}
 		if !ok {
-			return s.rest(end)
+			return s.emitAfter(end)
 		}
-		if err := s.rest(from); err != nil {
+		if err := s.emitAfter(from); err != nil {
 			return err
 		}
-		if err := s.lead(from); err != nil {
+		if err := s.emitBefore(from); err != nil {
 			return err
 		}
-		if err := s.give(from, true); err != nil {
+		if err := s.emit(from, true); err != nil {
 			return err
 		}
 		at, s.owed = to, s.after
@@ -181,7 +181,7 @@ func (s *scanner) lines(ctx context.Context, end int) error {
 	return nil
 }
 
-// next finds the first line from at on that matches, and where the one after it begins.
+// next returns the offsets of the first matching line at or after at, and of the line after it.
 func (s *scanner) next(ctx context.Context, hay []byte, at int) (from, to int, ok bool) {
 	end := len(hay)
 	for n := 0; at < end; n++ {
@@ -209,7 +209,7 @@ func (s *scanner) next(ctx context.Context, hay []byte, at int) (from, to int, o
 	return 0, 0, false
 }
 
-// literal finds the first literal from at on.
+// literal returns the offset of the first literal at or after at.
 func (s *scanner) literal(hay []byte, at int) int {
 	first := len(hay)
 	for i, literal := range s.match.literals {
@@ -224,42 +224,42 @@ func (s *scanner) literal(hay []byte, at int) int {
 	return first
 }
 
-// rest hands out the lines before end that are owed to the last match.
-func (s *scanner) rest(end int) error {
-	for ; s.owed > 0 && s.given < end; s.owed-- {
-		if err := s.give(s.given, false); err != nil {
+// emitAfter emits the context after the last match, up to end.
+func (s *scanner) emitAfter(end int) error {
+	for ; s.owed > 0 && s.emitted < end; s.owed-- {
+		if err := s.emit(s.emitted, false); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// lead hands out the lines before the match at pos.
-func (s *scanner) lead(pos int) error {
+// emitBefore emits the context before the match at pos.
+func (s *scanner) emitBefore(pos int) error {
 	from := pos
-	for i := 0; i < s.before && from > s.given; i++ {
+	for i := 0; i < s.before && from > s.emitted; i++ {
 		from = bytes.LastIndexByte(s.buf[:from-1], '\n') + 1
 	}
 	for from < pos {
-		if err := s.give(from, false); err != nil {
+		if err := s.emit(from, false); err != nil {
 			return err
 		}
-		from = s.given
+		from = s.emitted
 	}
 	return nil
 }
 
-// give hands out the line that begins at from.
-func (s *scanner) give(from int, matches bool) error {
+// emit passes the line at from to the sink.
+func (s *scanner) emit(from int, match bool) error {
 	text := s.buf[from:]
-	s.given = len(s.buf)
+	s.emitted = len(s.buf)
 	if i := bytes.IndexByte(text, '\n'); i >= 0 {
 		text = text[:i]
-		s.given = from + i + 1
+		s.emitted = from + i + 1
 	}
 	var more int64
 	if s.cutEnd == from+len(text) {
 		more = s.cut
 	}
-	return s.sink.line(s.numberAt(from), bytes.TrimSuffix(text, []byte("\r")), more, matches)
+	return s.sink.line(s.numberAt(from), bytes.TrimSuffix(text, []byte("\r")), more, match)
 }

@@ -15,14 +15,14 @@ import (
 	"github.com/seed93082962/agenthost/runtime/tool/builtin"
 )
 
-// box is a working directory with the tools on it. Beside it is a directory that no tool may reach.
+// box is a working directory with its tools, and a directory outside that no tool may access.
 type box struct {
 	dir     string
 	outside string
 	tools   map[string]tool.Tool
 }
 
-// in is the input of a call.
+// in is a tool input.
 type in map[string]any
 
 func setup(t testing.TB, change ...func(*builtin.Config)) box {
@@ -47,7 +47,7 @@ func setup(t testing.TB, change ...func(*builtin.Config)) box {
 	return b
 }
 
-// put writes a file, relative to the working directory.
+// put writes a file in the working directory.
 func (b box) put(t testing.TB, name, content string) {
 	t.Helper()
 	path := filepath.Join(b.dir, name)
@@ -81,7 +81,7 @@ func (b box) call(ctx context.Context, t testing.TB, name string, input in) (too
 	return res, err
 }
 
-// ok is a call that answers all there is.
+// ok calls a tool and returns its output, which must be complete.
 func (b box) ok(t testing.TB, name string, input in) string {
 	t.Helper()
 	res, err := b.call(t.Context(), t, name, input)
@@ -91,7 +91,7 @@ func (b box) ok(t testing.TB, name string, input in) string {
 	return res.Output
 }
 
-// cut is a call that answers a part.
+// cut calls a tool and returns its output, which must be truncated.
 func (b box) cut(t testing.TB, name string, input in) string {
 	t.Helper()
 	res, err := b.call(t.Context(), t, name, input)
@@ -100,7 +100,7 @@ func (b box) cut(t testing.TB, name string, input in) string {
 	return res.Output
 }
 
-// fails is a call that answers an error.
+// fails calls a tool and returns its error.
 func (b box) fails(t testing.TB, name string, input in) string {
 	t.Helper()
 	_, err := b.call(t.Context(), t, name, input)

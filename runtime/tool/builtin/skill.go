@@ -3,9 +3,11 @@ package builtin
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
+	"github.com/seed93082962/agenthost/internal/excerpt"
 	"github.com/seed93082962/agenthost/runtime/skill"
 	"github.com/seed93082962/agenthost/runtime/tool"
 )
@@ -15,28 +17,33 @@ type skillInput struct {
 	Args  string `json:"args"`
 }
 
-// placeholder is where a skill's author wants the arguments.
+// placeholder is replaced by the arguments of a call.
 const placeholder = "$ARGUMENTS"
 
 func newSkill(c *Config) tool.Tool {
-	known := make(map[string]skill.Skill, len(c.Skills))
+	byName := make(map[string]skill.Skill, len(c.Skills))
 	names := make([]string, len(c.Skills))
 	for i, s := range c.Skills {
-		known[s.Name], names[i] = s, s.Name
+		byName[s.Name], names[i] = s, s.Name
 	}
 	return typed(tool.Spec{
 		Name: "Skill",
-		Description: `Reads the instructions of a skill. Call it before anything else when a skill that you know of fits the work, then do as the instructions say.
-Files that they name are relative to the base directory in the first line: read them with Read by their absolute path.`,
+		Description: `Returns the instructions of a skill. If a listed skill fits the task, call this tool first, then follow the instructions.
+Files in the instructions are relative to the base directory in the first line. Use absolute paths to read them with Read.`,
 		InputSchema: json.RawMessage(skillSchema),
 		ReadOnly:    true,
 	}, func(_ context.Context, in skillInput) (tool.Result, error) {
-		s, ok := known[in.Skill]
+		s, ok := byName[in.Skill]
 		if !ok {
-			list, _ := clip(strings.Join(names, ", "), c.MaxOutput)
-			return tool.Result{}, fmt.Errorf("there is no skill %q. The skills are: %s", in.Skill, list)
+			list, _ := excerpt.Ends(strings.Join(names, ", "), c.MaxOutput)
+			return tool.Result{}, fmt.Errorf("there is no skill %q: the skills are %s", in.Skill, list)
 		}
-		body, err := s.Body()
+		body, err := s.CheckedBody(func(path string) error {
+			if c.DeniesRead(s.Location) || c.DeniesRead(path) {
+				return errors.New("a rule denies reading its file")
+			}
+			return nil
+		})
 		if err != nil {
 			return tool.Result{}, err
 		}
@@ -48,7 +55,7 @@ Files that they name are relative to the base directory in the first line: read 
 		case in.Args != "":
 			body = strings.TrimRight(body, "\r\n") + "\n\nARGUMENTS: " + in.Args
 		}
-		return c.result("Base directory for this skill: " + shown(s.Dir()) + "\n\n" + strings.TrimLeft(body, "\r\n")), nil
+		return c.result("Base directory for this skill: " + display(s.Dir()) + "\n\n" + strings.TrimLeft(body, "\r\n")), nil
 	})
 }
 
@@ -57,7 +64,7 @@ const skillSchema = `{
   "type": "object",
   "properties": {
     "skill": {"type": "string", "minLength": 1, "description": "The skill's name"},
-    "args": {"type": "string", "description": "What the skill is to be used on, if anything"}
+    "args": {"type": "string", "description": "Arguments for the skill, if it takes any"}
   },
   "required": ["skill"],
   "additionalProperties": false

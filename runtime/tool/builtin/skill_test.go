@@ -12,9 +12,9 @@ import (
 	"github.com/seed93082962/agenthost/runtime/tool/builtin"
 )
 
-// skills writes files below a home directory and a project, "home/..." and "work/...", and scans them. The tools work
-// on that project.
-func skills(t testing.TB, files map[string]string) box {
+// skills writes files below a home directory ("home/...") and a project ("work/..."), and scans
+// both for skills. The project is the working directory of the tools.
+func skills(t testing.TB, files map[string]string, change ...func(*builtin.Config)) box {
 	t.Helper()
 	return setup(t, func(c *builtin.Config) {
 		top := filepath.Dir(c.Dir.Path())
@@ -31,6 +31,9 @@ func skills(t testing.TB, files map[string]string) box {
 		require.NoError(t, err)
 		c.Skills, err = scanner.Scan(t.Context(), []string{skill.User, skill.Project}, nil)
 		require.NoError(t, err)
+		for _, f := range change {
+			f(c)
+		}
 	})
 }
 
@@ -56,20 +59,53 @@ func TestSkill(t *testing.T) {
 	}
 }
 
-func TestSkillRefuses(t *testing.T) {
+func TestSkillRejects(t *testing.T) {
 	b := skills(t, map[string]string{
 		"home/.agents/skills/pdf/SKILL.md":   pdf,
 		"work/.agents/skills/gone/SKILL.md":  "---\nname: gone\n---\n",
 		"work/.agents/skills/large/SKILL.md": "---\nname: large\n---\n" + strings.Repeat("$ARGUMENTS", 50_000),
 	})
-	require.Equal(t, `there is no skill "word". The skills are: gone, large, pdf`, b.fails(t, "Skill", in{"skill": "word"}))
+	require.Equal(t, `there is no skill "word": the skills are gone, large, pdf`, b.fails(t, "Skill", in{"skill": "word"}))
 	require.NoError(t, os.Remove(b.dir+"/.agents/skills/gone/SKILL.md"))
 	require.Contains(t, b.fails(t, "Skill", in{"skill": "gone"}), "read skill gone: ")
 	require.Equal(t, `args are too long for the skill "large"`,
 		b.fails(t, "Skill", in{"skill": "large", "args": strings.Repeat("x", 1000)}))
 }
 
-func TestSkillIsCut(t *testing.T) {
+// Skill returns no file that a rule denies to Read, by its own path or through links.
+func TestSkillFilesThatReadIsDenied(t *testing.T) {
+	b := skills(t, map[string]string{
+		"work/secrets/key":                    "---\nname: key\n---\nthe secret\n",
+		"work/.agents/skills/linked/SKILL.md": "-> work/secrets/key",
+		"work/.agents/skills/dir":             "-> work/secrets/folder",
+		"work/secrets/folder/SKILL.md":        "---\nname: folder\n---\nthe secret\n",
+		"work/again":                          "-> work/secrets/again",
+		"work/secrets/again":                  "---\nname: again\n---\nthe secret\n",
+		"work/.agents/skills/twice/SKILL.md":  "-> work/again",
+		"work/.agents/skills/plain/SKILL.md":  "---\nname: plain\n---\nfine\n",
+		"work/.agents/skills/denied/SKILL.md": "---\nname: denied\n---\nthe secret\n",
+		"home/.agents/skills/user/SKILL.md":   "---\nname: user\n---\nfine\n",
+		"work/secrets/other":                  "---\nname: other\n---\nthe secret\n",
+		"home/.agents/skills/in/SKILL.md":     "-> work/secrets/other",
+		"home/secrets/private":                "---\nname: private\n---\nthe secret\n",
+		"home/.agents/skills/own/SKILL.md":    "-> home/secrets/private",
+	}, func(c *builtin.Config) {
+		c.DeniesRead = func(path string) bool {
+			return strings.Contains(path, "/secrets/") || strings.HasSuffix(path, "/denied/SKILL.md")
+		}
+		for i := range c.Skills { // the file that a link leads to has another name
+			c.Skills[i].Name = filepath.Base(c.Skills[i].Dir())
+		}
+	})
+	for _, name := range []string{"linked", "dir", "twice", "denied", "in", "own"} {
+		require.Equal(t, "read skill "+name+": a rule denies reading its file", b.fails(t, "Skill", in{"skill": name}))
+	}
+	for _, name := range []string{"plain", "user"} {
+		require.Contains(t, b.ok(t, "Skill", in{"skill": name}), "fine")
+	}
+}
+
+func TestSkillOutputIsBounded(t *testing.T) {
 	b := skills(t, map[string]string{"home/.agents/skills/long/SKILL.md": "first\n" + strings.Repeat("日本語\n", 40_000) + "last\n"})
 	output := b.cut(t, "Skill", in{"skill": "long"})
 	require.LessOrEqual(t, len(output), 100_000)
@@ -77,7 +113,7 @@ func TestSkillIsCut(t *testing.T) {
 	require.Regexp(t, `^[^\n]*\n\nfirst\n(?:日本語\n)+日?本?\n\[\d+ bytes cut\]\n本?語?\n(?:日本語\n)+last$`, output)
 }
 
-func TestNoSkillsNoTool(t *testing.T) {
+func TestNoToolWithoutSkills(t *testing.T) {
 	require.NotContains(t, setup(t).tools, "Skill")
 	require.Contains(t, skills(t, map[string]string{"home/.agents/skills/pdf/SKILL.md": pdf}).tools, "Skill")
 }
@@ -123,8 +159,8 @@ func TestReadOfSkillFiles(t *testing.T) {
 		"a relative path is one of the working directory")
 }
 
-// A skill's directory that has become a link leads Read nowhere.
-func TestSkillDirectorySwapped(t *testing.T) {
+// Read does not follow a skill directory that was replaced by a link.
+func TestSkillDirectoryReplaced(t *testing.T) {
 	b := skills(t, map[string]string{
 		"home/.agents/skills/pdf/SKILL.md": pdf,
 		"home/.agents/skills/linked":       "-> elsewhere/linked",

@@ -18,12 +18,13 @@ type todoInput struct {
 	Todos []todo `json:"todos"`
 }
 
-// newTodoWrite makes the tool that keeps nothing: the list is in the conversation, where the model reads it again.
+// newTodoWrite returns a tool without state: the list is in the conversation, where the model reads
+// it.
 func newTodoWrite(c *Config) tool.Tool {
 	return typed(tool.Spec{
 		Name: "TodoWrite",
-		Description: `Keeps a list of what there is to do, for work of three steps or more. Each call gives the whole list anew.
-Have one item in_progress at a time, mark an item completed as soon as it is done and not before, and drop what is no longer needed.`,
+		Description: `Records a list of tasks. Use it for work of three steps or more. Each call replaces the whole list.
+Have one task in_progress at a time. Mark a task completed as soon as it is done, not before. Remove tasks that are no longer needed.`,
 		InputSchema: json.RawMessage(todoSchema),
 		ReadOnly:    true,
 	}, func(_ context.Context, in todoInput) (tool.Result, error) {
@@ -31,7 +32,7 @@ Have one item in_progress at a time, mark an item completed as soon as it is don
 		done := 0
 		for i, item := range in.Todos {
 			if strings.TrimSpace(item.Content) == "" {
-				return tool.Result{}, fmt.Errorf("item %d has no content", i+1)
+				return tool.Result{}, fmt.Errorf("task %d has no content", i+1)
 			}
 			var mark string
 			switch item.Status {
@@ -43,14 +44,14 @@ Have one item in_progress at a time, mark an item completed as soon as it is don
 				mark = "[x]"
 				done++
 			default:
-				return tool.Result{}, fmt.Errorf("item %d has the status %q: use pending, in_progress or completed", i+1, item.Status)
+				return tool.Result{}, fmt.Errorf("task %d has the status %q: use pending, in_progress or completed", i+1, item.Status)
 			}
 			fmt.Fprintf(&list, "\n%s %s", mark, item.Content)
 		}
 		if len(in.Todos) == 0 {
 			return tool.Result{Output: "The list is empty now."}, nil
 		}
-		return c.result(fmt.Sprintf("The list is kept: %d of %s completed.%s", done, plural(len(in.Todos), "item"), &list)), nil
+		return c.result(fmt.Sprintf("The list has %d of %s completed.%s", done, plural(len(in.Todos), "task"), &list)), nil
 	})
 }
 
@@ -64,9 +65,9 @@ const todoSchema = `{
       "items": {
         "type": "object",
         "properties": {
-          "content": {"type": "string", "minLength": 1, "description": "What is to be done, as an order: Run the tests"},
+          "content": {"type": "string", "minLength": 1, "description": "The task in the imperative: Run the tests"},
           "status": {"type": "string", "enum": ["pending", "in_progress", "completed"]},
-          "activeForm": {"type": "string", "description": "The same while it is being done: Running the tests"},
+          "activeForm": {"type": "string", "description": "The task in the present continuous: Running the tests"},
           "id": {"type": ["string", "integer"]},
           "priority": {"type": "string"}
         },

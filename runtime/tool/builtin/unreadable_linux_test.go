@@ -55,7 +55,7 @@ func TestUnreadable(t *testing.T) {
 			require.NoError(t, one.err)
 			require.ElementsMatch(t, []string{"dir/closed", "dir/open"}, strings.Fields(one.res.Output))
 		default:
-			require.ErrorContains(t, one.err, ": the file permissions do not allow it", name)
+			require.ErrorContains(t, one.err, ": the file permissions do not allow this", name)
 		}
 	}
 	require.Equal(t, "secret\n", b.content(t, "dir/open"))

@@ -2,31 +2,36 @@ package builtin
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io/fs"
 	"iter"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/seed93082962/agenthost/filesafe"
 )
 
-// endless is the depth of a walk that goes down to the end.
-const endless = -1
+// unlimited is the depth of a walk through a whole tree.
+const unlimited = -1
 
-// walk yields the files below the directory at start, a path free of links, and the links to files that end inside. The
-// names are relative to the working directory: first what is in a directory, by name, then what is in those below it.
-// .git directories and hidden ones are left out, and so is what cannot be read, but an error at start itself is yielded. An error ends it.
+// walk yields the files below a directory, and the links that lead to files in the working
+// directory. The path of the directory must contain no links. Names are relative to the working
+// directory. The files of a directory come first, by name, then its subdirectories. .git
+// directories, hidden directories and directories that cannot be read are skipped. An error for the
+// first directory, or of the context, is yielded last.
 func (c *Config) walk(ctx context.Context, start string, depth int) iter.Seq2[filesafe.Entry, error] {
-	type place struct {
+	type directory struct {
 		name  string
 		depth int
 	}
 	return func(yield func(filesafe.Entry, error) bool) {
-		for todo := []place{{start, depth}}; len(todo) > 0; {
-			at := todo[len(todo)-1]
-			todo = todo[:len(todo)-1]
-			first := len(todo)
+		for pending := []directory{{start, depth}}; len(pending) > 0; {
+			at := pending[len(pending)-1]
+			pending = pending[:len(pending)-1]
+			first := len(pending)
 			for entry, err := range c.Dir.List(ctx, at.name) {
 				if ctx.Err() != nil {
 					yield(filesafe.Entry{}, context.Cause(ctx))
@@ -42,19 +47,17 @@ func (c *Config) walk(ctx context.Context, start string, depth int) iter.Seq2[fi
 				name := entry.Name
 				entry.Name = path.Join(at.name, name)
 				switch {
-				case entry.Type == "directory":
+				case entry.Type == filesafe.TypeDirectory:
 					if name != ".git" && at.depth != 0 && !c.Hides(entry.Name+"/") {
-						todo = append(todo, place{entry.Name, max(at.depth-1, endless)})
+						pending = append(pending, directory{entry.Name, max(at.depth-1, unlimited)})
 					}
-				case entry.Type == "file", entry.Type == "symlink" && leadsToFile(c.Dir, entry):
+				case entry.Type == filesafe.TypeFile, entry.Type == filesafe.TypeSymlink && leadsToFile(c.Dir, entry):
 					if !yield(entry, nil) {
 						return
 					}
 				}
 			}
-			for i, j := first, len(todo)-1; i < j; i, j = i+1, j-1 { // the last is the next
-				todo[i], todo[j] = todo[j], todo[i]
-			}
+			slices.Reverse(pending[first:]) // the last directory is read next
 		}
 	}
 }
@@ -67,51 +70,63 @@ func leadsToFile(dir *filesafe.Dir, link filesafe.Entry) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// search is where a walk begins.
-type search struct {
-	place string // relative to the working directory, free of links, with "/"
-	asked string // as the model said it
-	file  bool   // place is a regular file
+// searchRoot is the file or directory that a search starts in.
+type searchRoot struct {
+	given string // as in the input
+	real  string // relative to the working directory, without links, with "/"
+	file  bool   // it is a regular file
 }
 
-// searchIn finds the directory or file that Glob or Grep is to work on; the default is the working directory.
-func (c *Config) searchIn(asked string) (search, error) {
-	info, err := c.Dir.Stat(asked)
+func (c *Config) searchRoot(given string) (searchRoot, error) {
+	info, err := c.Dir.Stat(given)
+	if (err != nil || !info.IsDir()) && c.hidesPath(given) { // the same error if it does not exist
+		return searchRoot{}, fmt.Errorf("%s: a rule denies reading it", display(given))
+	}
 	if err != nil {
-		return search{}, explain(c.Dir, asked, err)
+		return searchRoot{}, pathError(c.Dir, given, err)
 	}
-	s := search{asked: asked, file: info.Mode().IsRegular()}
-	if !s.file && !info.IsDir() {
-		return search{}, explain(c.Dir, asked, &fs.PathError{Op: "search", Path: asked, Err: filesafe.ErrNotFile})
+	root := searchRoot{given: given, file: info.Mode().IsRegular()}
+	if !root.file && !info.IsDir() {
+		return searchRoot{}, pathError(c.Dir, given, &fs.PathError{Op: "search", Path: given, Err: filesafe.ErrNotFile})
 	}
-	place, err := c.Dir.Resolve(asked)
+	real, err := c.Dir.Resolve(given)
 	if err != nil {
-		return search{}, explain(c.Dir, asked, err)
+		return searchRoot{}, pathError(c.Dir, given, err)
 	}
-	s.place = filepath.ToSlash(place)
-	return s, nil
+	root.real = filepath.ToSlash(real)
+	return root, nil
 }
 
-// leavesOut says whether Read is denied a file, by its own path, by the one that the model gave, or by that of a link's end.
-func (c *Config) leavesOut(s search, entry filesafe.Entry) bool {
+// hidesFound reports whether Read is denied a file that a search finds: by its own path, by the
+// path below the given root, or by the path that a link leads to.
+func (c *Config) hidesFound(root searchRoot, entry filesafe.Entry) bool {
 	if c.Hides(entry.Name) || entry.Target != "" && c.Hides(entry.Target) {
 		return true
 	}
-	asked := s.asked
-	if filepath.IsAbs(asked) {
-		asked, _ = filepath.Rel(c.Dir.Path(), asked)
+	given := path.Join(c.relativeToDir(root.given), relative(root.real, entry.Name))
+	return given != entry.Name && filepath.IsLocal(given) && c.Hides(given)
+}
+
+// hidesPath reports whether Read is denied a file: by the path that the model gave, or by the path
+// that it leads to. The file may not exist.
+func (c *Config) hidesPath(given string) bool {
+	if rel := path.Clean(c.relativeToDir(given)); filepath.IsLocal(rel) && c.Hides(rel) {
+		return true
 	}
-	asked = path.Join(filepath.ToSlash(asked), relative(s.place, entry.Name))
-	return asked != entry.Name && filepath.IsLocal(asked) && c.Hides(asked)
+	real, err := c.Dir.Resolve(given)
+	return (err == nil || errors.Is(err, fs.ErrNotExist)) && real != "" && c.Hides(filepath.ToSlash(real))
 }
 
-// hidden says whether Read is denied the file that a path leads to.
-func (c *Config) hidden(asked string) bool {
-	s, err := c.searchIn(asked)
-	return err == nil && c.leavesOut(s, filesafe.Entry{Name: s.place})
+// relativeToDir returns a path from an input relative to the working directory, with "/".
+func (c *Config) relativeToDir(given string) string {
+	if filepath.IsAbs(given) {
+		given, _ = filepath.Rel(c.Dir.Path(), given)
+	}
+	return filepath.ToSlash(given)
 }
 
-// relative is a path in a directory, relative to it. Both are relative to the working directory.
+// relative returns a path relative to a directory that contains it. Both are relative to the
+// working directory.
 func relative(dir, name string) string {
 	switch dir {
 	case ".":
@@ -122,10 +137,10 @@ func relative(dir, name string) string {
 	return strings.TrimPrefix(name, dir+"/")
 }
 
-// walkError tells the end of ctx as it is, and explains the rest.
-func (c *Config) walkError(ctx context.Context, s search, err error) error {
+// walkError returns the error of a walk for the model.
+func (c *Config) walkError(ctx context.Context, root searchRoot, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	return explain(c.Dir, s.asked, err)
+	return pathError(c.Dir, root.given, err)
 }

@@ -16,13 +16,14 @@ import (
 
 	"golang.org/x/net/html/charset"
 
+	"github.com/seed93082962/agenthost/internal/excerpt"
 	"github.com/seed93082962/agenthost/internal/outbound"
 	"github.com/seed93082962/agenthost/runtime/tool"
 )
 
 const (
-	maxPage    = 1 << 20 // bytes of a body that are read
-	maxFailure = 2000    // bytes of the page that comes with a failure
+	maxPage    = 1 << 20 // bytes of a body
+	maxFailure = 2000    // bytes of an error page in the output
 	maxURL     = 8 << 10
 )
 
@@ -34,9 +35,9 @@ func newWebFetch(cfg *Config) tool.Tool {
 	f := fetcher{maxOutput: cfg.MaxOutput, client: cmp.Or(cfg.Client, outbound.Public(nil))}
 	return typed(tool.Spec{
 		Name: "WebFetch",
-		Description: `Gets a page of the public web and answers it as text: HTML as Markdown, JSON, XML and plain text as they are.
-At most 1 MiB is read. Addresses of private networks are refused. A redirect to another host is not followed but answered, to be called itself.
-Scripts of the page do not run, and nobody is signed in.`,
+		Description: `Fetches a page of the public web and returns it as text: HTML as Markdown; JSON, XML and plain text unchanged.
+Reads at most 1 MiB. Rejects addresses of private networks. Does not follow a redirect to another host or port, but returns its URL, which needs a call of its own.
+Scripts of the page do not run, and no user is signed in.`,
 		InputSchema: json.RawMessage(webFetchSchema),
 	}, f.fetch)
 }
@@ -67,21 +68,21 @@ func (f fetcher) fetch(ctx context.Context, in webFetchInput) (tool.Result, erro
 	r.Header.Set("User-Agent", "agenthost/1")
 	r.Header.Set("Accept", "text/markdown, text/html, text/plain;q=0.9, application/json;q=0.9, application/xml;q=0.8, */*;q=0.1")
 	client := *f.client
-	client.CheckRedirect = sameHost(f.client.CheckRedirect)
+	client.CheckRedirect = sameAuthority(f.client.CheckRedirect)
 	res, err := client.Do(r)
 	if err != nil {
 		return tool.Result{}, fetchError(ctx, in.URL, err)
 	}
 	defer res.Body.Close()
 	if to, err := res.Location(); err == nil && res.StatusCode/100 == 3 {
-		return tool.Result{Output: fmt.Sprintf("%s redirects to another host: %s\nCall WebFetch with that URL if it is what you want.", in.URL, to.Redacted())}, nil
+		return tool.Result{Output: fmt.Sprintf("%s redirects to another host or port: %s\nCall WebFetch with that URL to fetch it.", in.URL, to.Redacted())}, nil
 	}
-	return f.answer(ctx, res)
+	return f.result(ctx, res)
 }
 
 func checkURL(s string) error {
 	if len(s) > maxURL {
-		return fmt.Errorf("the URL has %d bytes, and %d is the most", len(s), maxURL)
+		return fmt.Errorf("the URL has %d bytes, at most %d are allowed", len(s), maxURL)
 	}
 	u, err := url.Parse(s)
 	switch {
@@ -90,43 +91,51 @@ func checkURL(s string) error {
 	case u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
 		return errors.New("the URL must begin with http:// or https:// and a host")
 	case u.User != nil:
-		return errors.New("the URL must have no user name and no password in it")
+		return errors.New("the URL must not contain a user name or password")
 	}
 	return nil
 }
 
-// sameHost follows redirects within a host alone, with and without www. What a permission says about one host would
-// otherwise go for any that it redirects to.
-func sameHost(next func(*http.Request, []*http.Request) error) func(*http.Request, []*http.Request) error {
+// sameAuthority follows redirects only within one host and port, because the permission of the call
+// covers only these. For any other URL, the model has to make another call, which the policy
+// checks.
+func sameAuthority(next func(*http.Request, []*http.Request) error) func(*http.Request, []*http.Request) error {
 	return func(r *http.Request, via []*http.Request) error {
-		host := func(u *url.URL) string { return strings.TrimPrefix(strings.ToLower(u.Hostname()), "www.") }
-		if host(r.URL) != host(via[0].URL) || r.URL.User != nil {
+		if authority(r.URL) != authority(via[0].URL) || r.URL.User != nil {
 			return http.ErrUseLastResponse
 		}
 		if next != nil {
 			return next(r, via)
 		}
-		if len(via) >= 10 { // what a client without a rule of its own does
+		if len(via) >= 10 { // the default of http.Client
 			return errors.New("stopped after 10 redirects")
 		}
 		return nil
 	}
 }
 
-func fetchError(ctx context.Context, asked string, err error) error {
-	if ctx.Err() != nil {
-		return fmt.Errorf("fetch %s: %w", asked, context.Cause(ctx))
+func authority(u *url.URL) string {
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
 	}
-	if errors.Is(err, outbound.ErrAddress) {
-		return fmt.Errorf("fetch %s: %w", asked, outbound.ErrAddress)
-	}
-	if wrapped, ok := errors.AsType[*url.Error](err); ok { // says the method and the URL too
-		err = wrapped.Err
-	}
-	return fmt.Errorf("fetch %s: %w", asked, err)
+	return strings.ToLower(strings.TrimSuffix(u.Hostname(), ".")) + ":" + port
 }
 
-func (f fetcher) answer(ctx context.Context, res *http.Response) (tool.Result, error) {
+func fetchError(ctx context.Context, location string, err error) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("fetch %s: %w", location, context.Cause(ctx))
+	}
+	if errors.Is(err, outbound.ErrAddress) {
+		return fmt.Errorf("fetch %s: %w", location, outbound.ErrAddress)
+	}
+	if wrapped, ok := errors.AsType[*url.Error](err); ok { // its text repeats the URL
+		err = wrapped.Err
+	}
+	return fmt.Errorf("fetch %s: %w", location, err)
+}
+
+func (f fetcher) result(ctx context.Context, res *http.Response) (tool.Result, error) {
 	at := res.Request.URL.Redacted()
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxPage+1))
 	if err != nil {
@@ -135,7 +144,7 @@ func (f fetcher) answer(ctx context.Context, res *http.Response) (tool.Result, e
 	more := len(body) > maxPage
 	body = body[:min(len(body), maxPage)]
 	contentType := cmp.Or(res.Header.Get("Content-Type"), http.DetectContentType(body))
-	kind, _, _ := mime.ParseMediaType(contentType) // "" is no text
+	kind, _, _ := mime.ParseMediaType(contentType) // "" if invalid
 	failed := res.StatusCode/100 != 2
 	if !isText(kind) {
 		if !failed {
@@ -143,7 +152,7 @@ func (f fetcher) answer(ctx context.Context, res *http.Response) (tool.Result, e
 			if res.ContentLength >= 0 || !more {
 				size = plural(int(max(res.ContentLength, int64(len(body)))), "byte")
 			}
-			return tool.Result{}, fmt.Errorf("fetch %s: it is %s of %q, which is no text", at, size, cmp.Or(kind, contentType))
+			return tool.Result{}, fmt.Errorf("fetch %s: the response is %s of %q, which is not text", at, size, cmp.Or(kind, contentType))
 		}
 		body = nil
 	}
@@ -154,22 +163,22 @@ func (f fetcher) answer(ctx context.Context, res *http.Response) (tool.Result, e
 		}
 	}
 	if failed {
-		text, cut := clip(p.text, maxFailure)
+		text, truncated := excerpt.Ends(p.text, maxFailure)
 		status := strings.TrimSpace(fmt.Sprintf("%d %s", res.StatusCode, http.StatusText(res.StatusCode)))
-		return tool.Result{Output: fmt.Sprintf("%s answered %s.\n\n%s", at, status, text), IsError: true, Truncated: cut || more}, nil
+		return tool.Result{Output: fmt.Sprintf("%s returned %s.\n\n%s", at, status, text), IsError: true, Truncated: truncated || more}, nil
 	}
 	head, foot := "URL: "+at+"\n", ""
 	if p.title != "" {
 		head += "Title: " + p.title + "\n"
 	}
 	if more {
-		foot = "\n[The page is longer than 1 MiB: the rest was not read.]"
+		foot = "\n[The page is longer than 1 MiB. The rest was not read.]"
 	}
-	text, cut := clip(cmp.Or(p.text, "(the page is empty)"), max(f.maxOutput-len(head)-len(foot)-1, 0))
-	return tool.Result{Output: strings.ToValidUTF8(head, "\uFFFD") + "\n" + text + foot, Truncated: cut || more}, nil
+	text, truncated := excerpt.Ends(cmp.Or(p.text, "(the page is empty)"), max(f.maxOutput-len(head)-len(foot)-1, 0))
+	return tool.Result{Output: strings.ToValidUTF8(head, "\uFFFD") + "\n" + text + foot, Truncated: truncated || more}, nil
 }
 
-// textTypes are texts beside text/*, +json and +xml.
+// textTypes are the media types of text, in addition to text/*, +json, +xml and +yaml.
 var textTypes = []string{
 	"application/ecmascript", "application/graphql", "application/javascript", "application/json", "application/jsonl",
 	"application/ndjson", "application/rtf", "application/sql", "application/toml", "application/x-javascript",
@@ -181,8 +190,8 @@ func isText(kind string) bool {
 		strings.HasSuffix(kind, "+yaml") || slices.Contains(textTypes, kind)
 }
 
-// decode makes UTF-8 of the body by its byte order mark, header or <meta>. Without any, what is no UTF-8 is taken for
-// Windows-1252, as browsers do.
+// decode converts a body to UTF-8. The byte order mark, the header or <meta> gives the encoding.
+// Without them, text that is not UTF-8 is treated as Windows-1252, as in browsers.
 func decode(body []byte, contentType string) string {
 	encoding, name, certain := charset.DetermineEncoding(body, contentType)
 	if name != "utf-8" && (certain || name != "windows-1252" || !utf8.Valid(body[:wholeRunes(body)])) {
@@ -190,6 +199,6 @@ func decode(body []byte, contentType string) string {
 			body = decoded
 		}
 	}
-	text := strings.ToValidUTF8(strings.TrimPrefix(string(body), "\uFEFF"), "\uFFFD")
-	return strings.ReplaceAll(text, "\x00", "\uFFFD")
+	decoded := strings.ToValidUTF8(strings.TrimPrefix(string(body), "\uFEFF"), "\uFFFD")
+	return strings.ReplaceAll(decoded, "\x00", "\uFFFD")
 }

@@ -33,7 +33,7 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-func TestWriteKeepsTheMode(t *testing.T) {
+func TestWritePreservesTheMode(t *testing.T) {
 	b := setup(t)
 	b.put(t, "script", "old")
 	require.NoError(t, os.Chmod(filepath.Join(b.dir, "script"), 0o750))
@@ -45,14 +45,14 @@ func TestWriteKeepsTheMode(t *testing.T) {
 	require.Equal(t, "newer", b.content(t, "script"))
 }
 
-func TestWriteRefuses(t *testing.T) {
+func TestWriteRejects(t *testing.T) {
 	b := setup(t)
 	b.put(t, "dir/f", "as it was")
 	for path, want := range map[string]string{
-		"dir":     "dir is a directory: list it with Glob",
-		"":        "is a directory: list it with Glob",
+		"dir":     "dir is a directory: use Glob to list it",
+		"":        "is a directory: use Glob to list it",
 		"new/":    "new/ is not a regular file",
-		"dir/f/g": "dir/f/g, or a part of it, is used as a directory and is none",
+		"dir/f/g": "dir/f/g or a part of it is not a directory",
 	} {
 		require.Contains(t, b.fails(t, "Write", in{"file_path": path, "content": "x"}), want)
 	}

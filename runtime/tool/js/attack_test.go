@@ -17,14 +17,14 @@ import (
 )
 
 const (
-	stops   = "stops"   // only because it is told to: the call ends with its context
-	fails   = "fails"   // with an error result, or the end of the worker
-	answers = "answers" // and what it says is not harmful
-	ends    = "ends"    // either way
+	stops   = "stops"   // the call ends with its context
+	fails   = "fails"   // with an error result or the end of the worker
+	answers = "answers" // with a harmless result
+	ends    = "ends"    // in any of these ways
 )
 
-// Each row is the body of call(). Whatever it does, the call ends soon after its context, this process does not grow, and
-// the next call finds nothing of it.
+// attacks are bodies of call(). The call ends soon after its context, the memory of this process
+// does not grow, and the next call is not affected.
 var attacks = []struct{ name, want, code string }{
 	{"loop", stops, `while (true);`},
 	{"loop that catches", stops, `while (true) try { while (true); } catch {} finally { continue }`},
@@ -162,7 +162,7 @@ func TestAttacks(t *testing.T) {
 	require.Less(t, resident(t)-before, 64<<20, "bytes that this process grew by")
 }
 
-// resident is the memory of this process.
+// resident returns the resident memory of this process.
 func resident(t testing.TB) int {
 	t.Helper()
 	text, err := os.ReadFile("/proc/self/statm")

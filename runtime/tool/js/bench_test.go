@@ -21,7 +21,8 @@ export default {
 	call({text}) { return String(text.split(/\s+/).filter(Boolean).length) },
 }`
 
-// One call of a tool, from the model's input to its output. The rows are the same work done otherwise.
+// BenchmarkCall measures one call of a tool from input to output, and other ways to do the same
+// work.
 func BenchmarkCall(b *testing.B) {
 	input := json.RawMessage(`{"text":"the quick brown fox jumps over the lazy dog"}`)
 
@@ -51,7 +52,7 @@ func BenchmarkCall(b *testing.B) {
 		})
 	}
 	b.Run("now and then", func(b *testing.B) { worker(b, 3*time.Millisecond) }) // a worker has a sandbox ready
-	b.Run("back to back", func(b *testing.B) { worker(b, 0) })                  // it may have to make one
+	b.Run("back to back", func(b *testing.B) { worker(b, 0) })                  // a worker may have none
 	b.Run("bare engine in this process", func(b *testing.B) {                   // new for each call, without prelude, limits or end
 		measure(b, 0, func() string {
 			vm, err := quickjs.NewVM()

@@ -11,10 +11,11 @@ import (
 	"github.com/evanw/esbuild/pkg/api"
 )
 
-// bundle makes one script of a tool's file: types stripped, syntax that the engine does not know lowered, no import
-// left. Running the script hands the default export to __define. The map leads back to the file.
+// bundle compiles a tool's file to one script without types, imports and syntax that the engine
+// does not support. The script calls __define with the default export. The source map refers to the
+// file.
 //
-// It runs in a worker: a parser can be made to overflow its stack, which ends a Go program.
+// It runs in a worker, because a stack overflow in the parser would terminate the process.
 func bundle(file, source string) (script string, mappings sourceMap, err error) {
 	loader := api.LoaderJS
 	if ext := path.Ext(file); ext == ".ts" || ext == ".mts" {
@@ -31,7 +32,7 @@ func bundle(file, source string) (script string, mappings sourceMap, err error) 
 			case a.Path == ours:
 				return api.OnResolveResult{Path: ours, Namespace: ours}, nil
 			}
-			return api.OnResolveResult{}, fmt.Errorf("cannot import %q: a tool is one file, and can import %q alone", a.Path, ours)
+			return api.OnResolveResult{}, fmt.Errorf("cannot import %q: a tool is one file and can import only %q", a.Path, ours)
 		})
 		b.OnLoad(api.OnLoadOptions{Filter: ".*"}, func(a api.OnLoadArgs) (api.OnLoadResult, error) {
 			contents, as := source, loader
@@ -52,7 +53,7 @@ func bundle(file, source string) (script string, mappings sourceMap, err error) 
 		Plugins: []api.Plugin{imports},
 	})
 	if len(result.Errors) > 0 {
-		return "", sourceMap{}, errors.New(told(result.Errors, file))
+		return "", sourceMap{}, errors.New(buildErrors(result.Errors, file))
 	}
 	for _, out := range result.OutputFiles {
 		if !strings.HasSuffix(out.Path, ".map") {
@@ -71,8 +72,8 @@ func bundle(file, source string) (script string, mappings sourceMap, err error) 
 	return script, mappings, nil
 }
 
-// told gives the first errors of a build, each with its place.
-func told(errs []api.Message, file string) string {
+// buildErrors formats the first errors of a build with their places.
+func buildErrors(errs []api.Message, file string) string {
 	var lines []string
 	for _, e := range errs[:min(len(errs), 5)] {
 		if at := e.Location; at != nil {

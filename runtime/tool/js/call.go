@@ -7,15 +7,16 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
-	"unicode/utf8"
+	"sync/atomic"
 
+	"github.com/seed93082962/agenthost/internal/excerpt"
 	"github.com/seed93082962/agenthost/runtime/tool"
 )
 
-// maxInput bounds the bytes of a call's input, so that it fits a frame.
+// maxInput limits the bytes of an input, so that it fits into a frame.
 const maxInput = 8 << 20
 
-// program is a tool's file, compiled. All agents that have the same bytes share one.
+// program is a compiled tool file. Agents with the same file share it.
 type program struct {
 	id     string // hash of the bytes, and the file's name
 	file   string
@@ -23,11 +24,13 @@ type program struct {
 	source sourceMap
 	spec   tool.Spec
 
-	ready chan struct{} // closed when it is loaded, or cannot be
+	ready chan struct{} // closed when loading has succeeded or failed
 	err   error
+
+	cold atomic.Bool // not loaded in advance: it took too long, or ended its worker
 }
 
-// custom is a tool in a file.
+// custom is a [tool.Tool] in a file.
 type custom struct {
 	host    *Host
 	program *program
@@ -35,8 +38,8 @@ type custom struct {
 
 func (c custom) Spec() tool.Spec { return c.program.spec }
 
-// Call runs the tool's call() in a worker. What it throws is a result with IsError. An error says that there is no
-// result: ctx has ended, or the worker.
+// Call runs the tool's call() in a worker. An exception is a result with IsError. An error means
+// that ctx or the worker has ended without a result.
 func (c custom) Call(ctx context.Context, call tool.Call) (tool.Result, error) {
 	var result tool.Result
 	err := retry(ctx, func() (err error) {
@@ -56,18 +59,22 @@ func (h *Host) call(ctx context.Context, prog *program, call tool.Call) (tool.Re
 	if len(call.Input) > maxInput {
 		return tool.Result{}, fmt.Errorf("the input is larger than %d bytes", maxInput)
 	}
-	p, err := h.acquire(ctx)
+	p, err := h.acquire(ctx, prog)
 	if err != nil {
 		return tool.Result{}, err
 	}
 	defer h.release(p)
+	if !slices.Contains(p.ready, prog) {
+		if err := h.warm(ctx, p, prog, coldTime); err != nil {
+			return tool.Result{}, err
+		}
+	}
+	p.ready = slices.DeleteFunc(p.ready, func(other *program) bool { return other == prog })
+	p.last = prog
 	j := &job{id: h.calls.Add(1), program: prog}
 	about := []any{"tool", prog.spec.Name, "run_id", call.RunID, "session_id", call.SessionID}
 	j.log = logWriter{log: h.cfg.Logger, ctx: ctx, attrs: about}
 	answer, err := p.do(ctx, j, func() error {
-		if err := p.learn(prog); err != nil {
-			return err
-		}
 		head := callHead{Call: j.id, Program: prog.id, Session: call.SessionID, Run: call.RunID}
 		return p.out.write(frameCall, head, string(call.Input))
 	})
@@ -89,9 +96,9 @@ func (h *Host) call(ctx context.Context, prog *program, call tool.Call) (tool.Re
 	return h.cut(result), nil
 }
 
-// cut bounds a result, and tells the model what is missing.
+// cut limits a result, with a note for the model.
 func (h *Host) cut(r tool.Result) tool.Result {
-	if output := prefix(r.Output, h.cfg.MaxOutput); len(output) < len(r.Output) {
+	if output := excerpt.Head(r.Output, h.cfg.MaxOutput); len(output) < len(r.Output) {
 		r.Output, r.Truncated = output, true
 	}
 	if r.Truncated {
@@ -100,21 +107,10 @@ func (h *Host) cut(r tool.Result) tool.Result {
 	return r
 }
 
-// prefix gives the first bytes of a text, whole characters.
-func prefix(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	for most > 0 && !utf8.RuneStart(text[most]) {
-		most--
-	}
-	return text[:most]
-}
-
-// maxLines bounds the lines of a call that go to the log.
+// maxLines limits the lines that a call can log.
 const maxLines = 100
 
-// logWriter writes what a script logs. One goroutine uses it.
+// logWriter writes the log lines of a script. It is not safe for concurrent use.
 type logWriter struct {
 	log   *slog.Logger
 	ctx   context.Context
@@ -125,9 +121,9 @@ type logWriter struct {
 func (l *logWriter) write(h logHead, text string) {
 	switch l.lines++; {
 	case l.lines == maxLines+1:
-		l.log.DebugContext(l.ctx, "custom tool says more, which is left out", l.attrs...)
+		l.log.DebugContext(l.ctx, "custom tool logged too many lines, the rest is omitted", l.attrs...)
 	case l.lines <= maxLines:
-		text = strings.ToValidUTF8(prefix(text, 4096), "\uFFFD")
-		l.log.DebugContext(l.ctx, "custom tool says", append(slices.Clip(l.attrs), "level", h.Level, "text", text)...)
+		text = strings.ToValidUTF8(excerpt.Head(text, 4096), "\uFFFD")
+		l.log.DebugContext(l.ctx, "custom tool log", append(slices.Clip(l.attrs), "level", h.Level, "text", text)...)
 	}
 }

@@ -1,8 +1,10 @@
-// Package js runs tools that are written in TypeScript or JavaScript, in worker processes and without Node.
+// Package js runs tools that are written in TypeScript or JavaScript. They run in worker processes.
+// Node is not required.
 //
 // # A tool
 //
-// A tool is one file, .ts, .mts, .js or .mjs, of at most 1 MiB, in UTF-8. Its default export says what it is:
+// A tool is one file, .ts, .mts, .js or .mjs, in UTF-8, of at most 1 MiB and 200 levels of nesting.
+// Its default export describes it:
 //
 //	export default defineTool({
 //		name: "word_count",
@@ -14,40 +16,46 @@
 //		},
 //	})
 //
-// defineTool gives back what it is given; it is a global, it can be imported from "agenthost", and it can be left out.
-// Nothing else can be imported, so that a tool with dependencies is bundled first. Types are stripped, not checked.
-// There is no await at the top of a file.
+// defineTool returns its argument. It is a global and can be imported from "agenthost"; it is
+// optional. No other import is possible: bundle a tool with dependencies first. Types are stripped,
+// not checked. There is no top-level await.
 //
-// The input is what the model wrote: check it, for models do not always keep to a schema. The result is a string, or
-// anything that JSON can say; undefined is an empty result. What call throws is the result of a call that failed: the model
-// is told the message and the lines of the file it came from. context has sessionId, runId, log(...) and signal, an
-// AbortSignal that fires when the call is told to stop.
+// The input comes from the model and does not always match the schema: validate it. The result is a
+// string or any JSON value; undefined is an empty result. An exception is the result of a failed
+// call: the model receives its message and the lines of the file. context has sessionId, runId,
+// log(...) and signal, an AbortSignal that fires when the call is cancelled.
 //
-// # What a tool finds
+// # Environment of a tool
 //
-// The language as of ES2023 and newer syntax that can be translated, without Intl. Of the web's interfaces: fetch (with
-// Headers and Response, whole bodies of at most 4 MiB, 8 requests at once, 1,000 in a call, 30 s each), timers,
-// queueMicrotask, console (to the debug log of the host, 100 lines a call), URL, URLSearchParams, TextEncoder, TextDecoder
-// (UTF-8), AbortController, AbortSignal, DOMException, structuredClone, atob, btoa and crypto.randomUUID (not for secrets).
-// fetch and timers work within call only. The time zone is UTC. No files, no environment, no processes, no sockets; fetch is
-// done by the host, with a client that refuses private, loopback and link-local addresses unless Config.Client says otherwise.
+// The language is ES2023 without Intl, plus newer syntax that can be translated. The web APIs are
+// fetch (with Headers and Response; bodies of at most 4 MiB, 8 concurrent requests, 1,000 requests
+// per call, 30 s each), timers, queueMicrotask, console (to the debug log of the host, 100 lines
+// per call), URL, URLSearchParams, TextEncoder, TextDecoder (UTF-8), AbortController, AbortSignal,
+// DOMException, structuredClone, atob, btoa and crypto.randomUUID (not for secrets). fetch and
+// timers work only within call. The time zone is UTC. There are no files, environment variables,
+// processes or sockets. The host performs fetch with a client that rejects private, loopback and
+// link-local addresses, unless Config.Client is set.
 //
-// Each call has an engine of its own, in which the file has been run already: no state outlives a call, and the top of the
-// file runs many times, also for calls that never come. While it runs it may use a quarter of the memory.
+// Each call has its own engine, in which the file was run in advance: no state survives a call, and
+// the top level of the file runs many times, also without a call. The top level can use a quarter
+// of the memory. It may run for 5 s when the tool is loaded, 0.5 s in advance of a call and 2 s
+// within a call. A worker that does not finish in time is killed. A file that fails in advance of a
+// call, or is killed, runs only within its own calls after that.
 //
 // # Limits
 //
-// A script has 64 MiB of memory, in which a large buffer takes the next power of two, calls 1,000 deep, and until the end
-// of the context that its call was given. Then its signal fires, 50 ms later it is interrupted, and 200 ms after the end of
-// the context its process is killed, as some loops inside the engine take no interrupt. Whatever ends a process ends one
-// call with an error, and the next call has another process. On Linux a worker also has a limit on its address space (three
-// times the script memory and 256 MiB beside what a Go program reserves), and it opens no file or socket, writes no file
-// and gains no rights, once it has begun.
+// A script has 64 MiB of memory and a call depth of 1,000. The size of a large buffer is rounded up
+// to a power of two. When the context of the call ends, its signal fires. After 50 ms the script is
+// interrupted. After 200 ms its process is killed, because some loops of the engine cannot be
+// interrupted. If a process ends, only its call fails, and the next call uses another process. On
+// Linux a worker also has a limit of its address space (three times the script memory and 256 MiB,
+// in addition to the memory that a Go program reserves). After its start it cannot open files or
+// sockets, write files or gain privileges.
 //
 // # Workers
 //
-// A worker is a process that calls [Work]. By default it is the program itself, started again with one argument, so that the
-// program's main begins with
+// A worker is a process that calls [Work]. By default it is the same program with one argument, so
+// that its main begins with
 //
 //	if len(os.Args) > 1 && os.Args[1] == js.WorkerArg {
 //		if js.Work(os.Stdin, os.Stdout) != nil {
@@ -56,12 +64,14 @@
 //		return
 //	}
 //
-// A program that cannot do that names another one in Config.Command, of the same version of this package.
+// A program that cannot do this sets another program in Config.Command, with the same version of
+// this package.
 //
-// # What it is not
+// # Security
 //
-// This is not a virtual machine. What stands between a hostile script and the host is an interpreter (QuickJS, translated
-// from C to Go, with the memory errors that its C may have), then a process of the same user with an empty environment and
-// the limits above, but with the system calls of any other. It holds what a careless tool does, and what is known of hostile ones. Who runs
-// code of strangers adds what the system has: another user, a container, a virtual machine around the whole host.
+// This is not a virtual machine. A script is isolated by an interpreter (QuickJS, translated from C
+// to Go, possibly with the memory errors of the C code) in a process of the same user, with an
+// empty environment and the limits above, but with all system calls. This contains careless tools
+// and known attacks. For untrusted code, also isolate the whole host with another user, a container
+// or a virtual machine.
 package js

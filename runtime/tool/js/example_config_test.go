@@ -12,7 +12,7 @@ import (
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
-// A runtime whose agent has a tool from a file. The demo model calls it when it is told to.
+// A runtime whose agent has a tool from a file. The message makes the demo model call it.
 func Example_runtime() {
 	dir, err := os.MkdirTemp("", "tools")
 	if err != nil {
@@ -43,7 +43,7 @@ func Example_runtime() {
 			AllowedTools: []string{"shout"},
 			CustomTools:  []agent.CustomTool{{Name: "shout", Path: path}},
 		}},
-		CustomTools: host.Load,
+		LoadTool: host.Load,
 	})
 	if err != nil {
 		panic(err)

@@ -12,7 +12,7 @@ import (
 	"github.com/seed93082962/agenthost/runtime/tool/js"
 )
 
-// The main function of this program begins as the package comment says, so that it is its own worker.
+// The main function of this program begins as in the package comment, so that it is its own worker.
 func Example() {
 	dir, err := os.MkdirTemp("", "tools")
 	if err != nil {

@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	maxFetches   = 8       // of a call, at once
+	maxFetches   = 8       // concurrent requests of a call
 	maxFetchBody = 4 << 20 // bytes, either way
-	maxFetchHead = 1 << 20 // bytes of a request beside its body
+	maxFetchHead = 1 << 20 // bytes of a request without its body
 	fetchTime    = 30 * time.Second
 )
 
-// fetches are what a job has on the way.
+// fetches are the requests of a job in progress.
 type fetches struct {
 	mu      sync.Mutex // guards cancels and closed
 	cancels map[int]context.CancelFunc
@@ -28,12 +28,12 @@ type fetches struct {
 	group   sync.WaitGroup
 }
 
-// add starts do, unless there are too many. It answers false then.
+// add starts do. It returns false if there are too many requests.
 func (f *fetches) add(ctx context.Context, id int, do func(context.Context)) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed {
-		return true // nobody waits
+		return true // the job has ended
 	}
 	if f.cancels == nil {
 		f.cancels = map[int]context.CancelFunc{}
@@ -59,7 +59,7 @@ func (f *fetches) giveUp(id int) {
 	}
 }
 
-// end ends all of them, and waits for that.
+// end cancels all requests and waits for them.
 func (f *fetches) end() {
 	f.mu.Lock()
 	f.closed = true
@@ -70,9 +70,9 @@ func (f *fetches) end() {
 	f.group.Wait()
 }
 
-// fetch does a request of a script, and tells the worker what came of it.
+// fetch performs a request of a script and sends the response to the worker.
 func (p *process) fetch(j *job, f fetchHead, body string) {
-	refuse := func(why string) {
+	fail := func(why string) {
 		_ = p.out.write(frameFetched, fetchAnswer{Call: f.Call, Fetch: f.Fetch, Error: why}, "")
 	}
 	if j.program == nil || f.Call != j.id {
@@ -81,29 +81,29 @@ func (p *process) fetch(j *job, f fetchHead, body string) {
 	started := j.fetches.add(j.ctx, f.Fetch, func(ctx context.Context) {
 		answer, content, err := p.host.fetch(ctx, f, body)
 		if err != nil {
-			refuse(err.Error())
+			fail(err.Error())
 			return
 		}
 		answer.Call, answer.Fetch = f.Call, f.Fetch
-		j.fetches.giveUp(f.Fetch) // its place is free before the worker asks for the next one
+		j.fetches.giveUp(f.Fetch) // before the worker can send the next one
 		_ = p.out.write(frameFetched, answer, content)
 	})
 	if !started {
-		p.kill() // the prelude does not do that
+		p.kill() // the prelude never sends more
 	}
 }
 
-// notForScripts are headers that belong to the connection.
+// notForScripts are headers of the connection, which scripts cannot set.
 var notForScripts = []string{
 	"Host", "Connection", "Content-Length", "Transfer-Encoding", "Te", "Trailer", "Upgrade", "Keep-Alive", "Expect",
 }
 
-var errRedirected = errors.New("the answer is a redirect")
+var errRedirected = errors.New("the response is a redirect")
 
 func (h *Host) fetch(ctx context.Context, f fetchHead, body string) (answer fetchAnswer, content string, err error) {
 	req, err := http.NewRequestWithContext(ctx, f.Method, f.URL, strings.NewReader(body))
 	if err != nil || req.URL.Scheme != "http" && req.URL.Scheme != "https" {
-		return answer, "", fmt.Errorf("%.200q is no http or https address", f.URL)
+		return answer, "", fmt.Errorf("%.200q is not an http or https address", f.URL)
 	}
 	if body == "" {
 		req.Body, req.GetBody = http.NoBody, nil
@@ -131,10 +131,10 @@ func (h *Host) fetch(ctx context.Context, f fetchHead, body string) (answer fetc
 	defer resp.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(resp.Body, maxFetchBody+1))
 	if err != nil {
-		return answer, "", fmt.Errorf("read the answer: %w", err)
+		return answer, "", fmt.Errorf("read the response: %w", err)
 	}
 	if len(text) > maxFetchBody {
-		return answer, "", fmt.Errorf("the answer is larger than %d bytes", maxFetchBody)
+		return answer, "", fmt.Errorf("the response is larger than %d bytes", maxFetchBody)
 	}
 	answer = fetchAnswer{URL: resp.Request.URL.String(), Status: resp.StatusCode}
 	_, answer.StatusText, _ = strings.Cut(resp.Status, " ")

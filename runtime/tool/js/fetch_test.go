@@ -50,11 +50,11 @@ func TestFetch(t *testing.T) {
 		{"JSON", `return (await fetch(at + "/json")).json()`, "{\"text\":\"é\\u0000😀\"}"},
 		{"redirect", `const r = await fetch(at + "/away"); return [r.redirected, r.url]`, `[true,"AT/json"]`},
 		{"redirect by hand", `const r = await fetch(at + "/away", {redirect: "manual"}); return [r.status, r.headers.get("location"), r.redirected]`, `[302,"/json",false]`},
-		{"redirect refused", `return fetch(at + "/away", {redirect: "error"}).catch(e => e.message)`,
-			`fetch failed: the answer is a redirect`},
+		{"redirect rejected", `return fetch(at + "/away", {redirect: "error"}).catch(e => e.message)`,
+			`fetch failed: the response is a redirect`},
 		{"status", `const r = await fetch(at + "/nothing"); return [r.ok, r.status]`, `[false,404]`},
 		{"large", `return fetch(at + "/large").catch(e => e.name + e.message)`,
-			`TypeErrorfetch failed: the answer is larger than 4194304 bytes`},
+			`TypeErrorfetch failed: the response is larger than 4194304 bytes`},
 		{"not so large", `return (await (await fetch(at + "/mega")).text()).length`, `1048576`},
 		{"many", `const all = await Promise.all(Array.from({length: 50}, (_, i) => fetch(at + "/echo?" + i).then(r => r.text()))); return all.every((s, i) => s.startsWith("GET /echo?" + i))`, "true"},
 		{"given up", `const c = new AbortController(); setTimeout(() => c.abort(), 20); return fetch(at + "/slow", {signal: c.signal}).catch(e => e.name)`, "AbortError"},
@@ -78,7 +78,7 @@ func TestFetch(t *testing.T) {
 	}
 }
 
-// Without a client of its own a host lets scripts reach public addresses alone.
+// Without Config.Client scripts can access only public addresses.
 func TestFetchIsGuarded(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "secret") }))

@@ -16,27 +16,29 @@ import (
 //	1 byte   kind
 //	4 bytes  length of the head
 //	head     JSON
-//	body     any bytes: a source, bytecode, an input, a result, the body of an answer
+//	body     bytes: a source, bytecode, an input, a result, the body of a response
 const (
 	frameSetup   = 'S' // to the worker, first: limits
-	frameBuild   = 'b' // to the worker: buildHead, a source. Answered by built.
+	frameBuild   = 'b' // to the worker: buildHead, a source. Response: built.
 	frameBuilt   = 'B' // buildAnswer, bytecode
-	frameProgram = 'p' // to the worker: programHead, bytecode. Kept for calls, and warmed.
-	frameCall    = 'c' // to the worker: callHead, the input. Answered by result.
+	frameProgram = 'p' // to the worker: programHead, bytecode. Stored for calls.
+	frameWarm    = 'w' // to the worker: warmHead. A sandbox is made for the next call. Response: warmed.
+	frameWarmed  = 'W' // warmedHead
+	frameCall    = 'c' // to the worker: callHead, the input. Uses the sandbox. Response: result.
 	frameResult  = 'R' // resultHead, a text
-	frameStop    = 's' // to the worker: stopHead. The call ends with a result, whatever it is.
+	frameStop    = 's' // to the worker: stopHead. The call ends with a result.
 	frameLog     = 'L' // logHead, a text
 	frameFetch   = 'F' // fetchHead, a body
-	frameGiveUp  = 'G' // fetchHead: nobody waits for this any more
+	frameGiveUp  = 'G' // fetchHead: the script no longer needs the response
 	frameFetched = 'f' // to the worker: fetchAnswer, a body
 )
 
-// maxFrame bounds what is read from the other side: above the largest body of each kind.
+// maxFrame limits a frame. It is larger than the largest body of each kind.
 const maxFrame = 16 << 20
 
 const frameOverhead = 1 + 4
 
-var errFrame = errors.New("the other side wrote something else than a frame")
+var errFrame = errors.New("malformed frame")
 
 type buildHead struct {
 	Call uint64 `json:"call"`
@@ -44,7 +46,7 @@ type buildHead struct {
 }
 
 type buildAnswer struct {
-	Error       string          `json:"error,omitempty"` // for the operator; the rest is empty then
+	Error       string          `json:"error,omitempty"` // for the operator; then the other fields are empty
 	Name        string          `json:"name,omitempty"`
 	Description string          `json:"description,omitempty"`
 	InputSchema json.RawMessage `json:"inputSchema,omitempty"`
@@ -55,7 +57,18 @@ type programHead struct {
 	ID string `json:"id"`
 }
 
-// limits are what a script may use.
+type warmHead struct {
+	Call    uint64 `json:"call"`
+	Program string `json:"program"`
+	Evict   string `json:"evict,omitempty"` // a program whose sandbox is closed first
+}
+
+type warmedHead struct {
+	Call  uint64 `json:"call"`
+	Error string `json:"error,omitempty"`
+}
+
+// limits are the resources of a script.
 type limits struct {
 	Memory uintptr `json:"memory"` // bytes
 	Output int     `json:"output"` // characters of a result
@@ -96,7 +109,7 @@ type fetchHead struct {
 type fetchAnswer struct {
 	Call       uint64      `json:"call"`
 	Fetch      int         `json:"fetch"`
-	Error      string      `json:"error,omitempty"` // the rest is empty then
+	Error      string      `json:"error,omitempty"` // then the other fields are empty
 	URL        string      `json:"url,omitempty"`
 	Status     int         `json:"status,omitempty"`
 	StatusText string      `json:"statusText,omitempty"`
@@ -126,14 +139,14 @@ func (w *frameWriter) write(kind byte, head any, body string) error {
 	buf = binary.BigEndian.AppendUint32(buf, uint32(headSize))
 	buf = append(buf, text...)
 	buf = append(buf, body...)
-	if w.buf = buf; cap(buf) > 64<<10 { // a large one is rare, and would stay for good
+	if w.buf = buf; cap(buf) > 64<<10 { // large buffers are rare and are not retained
 		w.buf = nil
 	}
 	_, err = w.w.Write(buf)
 	return err
 }
 
-// frameReader reads frames. What it answers is good until the next one is read.
+// frameReader reads frames. A frame is valid until the next call of read.
 type frameReader struct {
 	r   *bufio.Reader
 	buf []byte

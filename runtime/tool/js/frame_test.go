@@ -14,7 +14,7 @@ import (
 	"github.com/seed93082962/agenthost/runtime/tool/js"
 )
 
-// What a worker reads comes from its host, yet it takes no harm from anything else: it ends.
+// FuzzWork checks that a worker ends at malformed input.
 func FuzzWork(f *testing.F) {
 	frame := func(kind byte, head, body string) []byte {
 		b := binary.BigEndian.AppendUint32(nil, uint32(5+len(head)+len(body)))

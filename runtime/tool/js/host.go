@@ -16,37 +16,40 @@ import (
 	"github.com/seed93082962/agenthost/internal/outbound"
 )
 
-// Config is what a [Host] is made of. Its zero value is useful in a program that calls [Work].
+// Config configures a [Host]. The zero value is valid in a program that calls [Work].
 type Config struct {
-	// Command starts a worker: a program that calls [Work] with its standard input and output. Defaults to this program with
-	// the argument [WorkerArg].
+	// Command starts a worker: a program that calls [Work] with its standard input and output.
+	// Defaults to this program with the argument [WorkerArg].
 	Command []string
 
-	// Env is the environment of workers. No script sees it. Defaults to an empty one.
+	// Env is the environment of workers. Scripts cannot read it. Defaults to an empty one.
 	Env []string
 
-	// Client is what scripts fetch with. Defaults to one that refuses private, loopback and link-local addresses.
+	// Client performs the fetch requests of scripts. Defaults to one that rejects private, loopback
+	// and link-local addresses.
 	Client *http.Client
 
-	// HTTPClient gets tools from their URL, which the operator chose. Defaults to one without a proxy and without an address guard.
+	// HTTPClient downloads tools from their URL, which the operator configures. Defaults to one
+	// without a proxy and without a check of addresses.
 	HTTPClient *http.Client
 
 	MemoryLimit int64 // of a script, in bytes. Defaults to 64 MiB, at most 1 GiB.
-	MaxOutput   int   // bytes of a result; what is longer is cut. Defaults to 1 MiB, at most 8 MiB.
-	Workers     int   // processes at most; calls beyond them wait. Defaults to the number of CPUs, but at least 2.
+	MaxOutput   int   // bytes of a result; a longer one is truncated. Defaults to 1 MiB, at most 8 MiB.
+	Workers     int   // maximum number of processes; further calls wait. Defaults to the number of CPUs, at least 2.
 
 	Logger *slog.Logger // Defaults to none.
 }
 
-// ErrClosed is the error of a Host after Close, in all its uses.
+// ErrClosed is the error of all methods of a Host after Close.
 var ErrClosed = errors.New("the host of custom tools is closed")
 
 const (
-	loadTime  = 10 * time.Second       // for a tool, where the context gives more
-	killTime  = 200 * time.Millisecond // from the word that a call should end to the end of its worker
-	spare     = 2                      // processes that are kept: one for a call, and one for the case that it ends
-	idleTime  = time.Minute            // until a process beyond those is ended
-	maxFailed = 3                      // workers in a row that may end unproved before no spare one is started
+	loadTime  = 10 * time.Second       // for a tool, if the context permits more
+	buildTime = 5 * time.Second        // for compiling a file and running it once, in a worker
+	killTime  = 200 * time.Millisecond // from the request to end a call until its worker is killed
+	spare     = 2                      // idle processes that are retained: one for a call, and one in case it ends
+	idleTime  = time.Minute            // after which an additional idle process is terminated
+	maxFailed = 3                      // consecutive workers without a response after which no spare one is started
 )
 
 // Host loads tools and runs their calls in worker processes. It is safe for concurrent use.
@@ -57,23 +60,23 @@ type Host struct {
 	group  sync.WaitGroup // every goroutine of the host
 	calls  atomic.Uint64
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	closed   bool
 	programs map[string]*program // by id
-	order    []*program          // those that are loaded, in the order of their loading
+	order    []*program          // loaded programs, the oldest first
 	all      map[*process]struct{}
 	starting int
-	failed   int        // workers in a row that ended without having answered once
-	idle     []*process // the one used last at the end
+	failed   int        // consecutive workers that ended without a response
+	idle     []*process // the last used one at the end
 	waiters  []chan *process
 }
 
-// New makes a Host. It starts no process before a tool is loaded.
+// New returns a Host. It starts no process before a tool is loaded.
 func New(cfg Config) (*Host, error) {
 	if len(cfg.Command) == 0 {
 		self, err := os.Executable()
 		if err != nil {
-			return nil, fmt.Errorf("find own program: %w", err)
+			return nil, fmt.Errorf("find executable: %w", err)
 		}
 		cfg.Command = []string{self, WorkerArg}
 	}
@@ -87,7 +90,7 @@ func New(cfg Config) (*Host, error) {
 	case cfg.MaxOutput < 1 || cfg.MaxOutput > 8<<20:
 		return nil, fmt.Errorf("result limit of %d bytes is not between 1 byte and 8 MiB", cfg.MaxOutput)
 	case cfg.Workers < 1:
-		return nil, fmt.Errorf("%d workers cannot run a tool", cfg.Workers)
+		return nil, fmt.Errorf("%d workers are not enough", cfg.Workers)
 	}
 	if cfg.HTTPClient == nil {
 		cfg.HTTPClient = &http.Client{Transport: outbound.Transport()}
@@ -100,7 +103,7 @@ func New(cfg Config) (*Host, error) {
 	return h, nil
 }
 
-// Close ends all workers, and the calls in them with an error.
+// Close terminates all workers. Their calls fail.
 func (h *Host) Close() error {
 	h.mu.Lock()
 	h.closed = true

@@ -24,7 +24,7 @@ import (
 	"github.com/seed93082962/agenthost/runtime/tool/js"
 )
 
-// noted is a worker command that notes the id of each worker it starts, one a line.
+// noted returns a worker command that writes the id of each worker to a file.
 func noted(t testing.TB) (command []string, workers func() []int) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "workers")
@@ -42,7 +42,7 @@ func noted(t testing.TB) (command []string, workers func() []int) {
 	}
 }
 
-// alive says that a process runs, and is no zombie.
+// alive reports whether a process is running and is not a zombie.
 func alive(pid int) bool {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	_, state, _ := strings.Cut(string(text), ") ")
@@ -69,7 +69,7 @@ func TestWorkersComeAndGo(t *testing.T) {
 		killed <- err
 	}()
 	var struck []int
-	for ended := false; !ended; { // whichever has the call
+	for ended := false; !ended; { // one of them has the call
 		struck = workers()
 		for _, pid := range struck {
 			process, err := os.FindProcess(pid)
@@ -100,7 +100,7 @@ func TestWorkersComeAndGo(t *testing.T) {
 	require.NoError(t, h.Close())
 }
 
-// A worker that is killed while nobody uses it is replaced, also one that never did anything, and no call fails by it.
+// An idle worker that is killed is replaced, also if it was never used. No call fails.
 func TestIdleWorkersAreKilled(t *testing.T) {
 	t.Parallel()
 	command, workers := noted(t)
@@ -118,7 +118,7 @@ func TestIdleWorkersAreKilled(t *testing.T) {
 	eventually(t, "another spare one", func() bool { return len(workers()) == 4 })
 
 	living := []int{workers()[0], workers()[3]}
-	for _, pid := range living { // they take what is written to them, and never read it
+	for _, pid := range living { // they never read their input
 		signal(pid, syscall.SIGSTOP)
 	}
 	called := make(chan string, 1)
@@ -126,14 +126,14 @@ func TestIdleWorkersAreKilled(t *testing.T) {
 		result, err := subject.Call(t.Context(), tool.Call{Input: json.RawMessage(`{}`)})
 		called <- fmt.Sprint(result.Output, err)
 	}()
-	<-time.After(50 * time.Millisecond) // until the call waits for its answer; if that takes longer, its worker is dead before
+	<-time.After(50 * time.Millisecond) // usually the call waits for its answer now; otherwise its worker is dead before
 	for _, pid := range living {
 		signal(pid, syscall.SIGKILL)
 	}
 	require.Equal(t, "yes<nil>", <-called)
 }
 
-// Workers that end as soon as they start are not started over and over.
+// Workers that end immediately are not started again and again.
 func TestABrokenCommandIsGivenUp(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "starts")
@@ -147,7 +147,7 @@ func TestABrokenCommandIsGivenUp(t *testing.T) {
 	}
 	eventually(t, "some tries", func() bool { return starts() == 5 })
 	require.Never(t, func() bool { return starts() > 5 }, 100*time.Millisecond, time.Millisecond)
-	require.Equal(t, "yes", call(t, subject, `{}`).Output, "of the first one, which lives")
+	require.Equal(t, "yes", call(t, subject, `{}`).Output, "from the first worker")
 }
 
 func TestCloseEndsCalls(t *testing.T) {
@@ -166,7 +166,7 @@ func TestCloseEndsCalls(t *testing.T) {
 	require.Error(t, <-ended)
 }
 
-// A worker dies with the process of its host, however that ends.
+// A worker ends with the process of its host, even if that is killed.
 func TestNoOrphans(t *testing.T) {
 	t.Parallel()
 	self, err := os.Executable()
@@ -188,7 +188,8 @@ func TestNoOrphans(t *testing.T) {
 	}
 }
 
-// hostArg makes the test binary a program that hosts the tool at a path, with a worker command, calls it and says so.
+// hostArg makes the test binary a program that loads and calls the tool at a path, with a worker
+// command.
 const hostArg = "host-of-the-tests"
 
 func hostForOrphans(args []string) error {
@@ -215,9 +216,9 @@ func TestNoWorker(t *testing.T) {
 		"absent":         {[]string{"/nowhere/worker"}, "start worker: "},
 		"ends":           {sh("exit 3"), "the worker ended: exit status 3"},
 		"ends well":      {sh("exit 0"), "the worker ended"},
-		"another answer": {sh("cat"), "the other side wrote something else than a frame"},
-		"garbage":        {sh("cat > /dev/null & head -c 100000 /dev/zero; wait"), "the other side wrote something else than a frame"},
-		"text":           {sh("yes"), "the other side wrote something else than a frame"},
+		"another answer": {sh("cat"), "malformed frame"},
+		"garbage":        {sh("cat > /dev/null & head -c 100000 /dev/zero; wait"), "malformed frame"},
+		"text":           {sh("yes"), "malformed frame"},
 		"silent":         {sh("exec sleep 1000"), "a.ts did not load in time"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -288,7 +289,7 @@ func TestCallsWaitTheirTurn(t *testing.T) {
 	require.Equal(t, "2", call(t, other, `{"text":"a b"}`).Output)
 }
 
-// Files with the same bytes are compiled once, and what they log at that is there once.
+// Files with the same content are compiled once. Their top level logs once.
 func TestAgentsShareFiles(t *testing.T) {
 	t.Parallel()
 	var logged logtest.Buffer
@@ -311,6 +312,6 @@ func TestAgentsShareFiles(t *testing.T) {
 	text := logged.String()
 	require.Contains(t, text, `text="from {\"a\":1} Error: e"`)
 	require.Contains(t, text, "run_id=run-1 session_id=session-1")
-	require.Equal(t, 1, strings.Count(text, "says more"))
+	require.Equal(t, 1, strings.Count(text, "logged too many lines"))
 	require.Less(t, len(text), 300_000)
 }

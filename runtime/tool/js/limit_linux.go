@@ -12,19 +12,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What a worker may take beside the memory of scripts, in bytes: the compiler, the warm sandboxes, and what the Go heap
-// reserves ahead, 64 MiB at a time. A limit on the address space is what the kernel offers; a Go program has more than
-// 1 GiB of it reserved when it starts, so that what it has then is added.
+// ownMemory is the memory of a worker in addition to that of scripts, in bytes: the compiler, the
+// warm sandboxes, and the Go heap, which grows by 64 MiB. The kernel limits only the address space,
+// of which a Go program reserves more than 1 GiB at its start. That amount is added.
 const ownMemory = 256 << 20
 
-// limitProcess takes from this process what a script that broke out of its engine would want: memory, files, sockets, new
-// programs with more rights. It keeps what is open.
+// limitProcess limits this process in case a script escapes from its engine: memory, new files and
+// sockets, programs with more privileges. Open files remain open.
 func limitProcess(memory uintptr) error {
 	debug.SetMaxStack(64 << 20)
 	debug.SetGCPercent(50)
 	has, err := addressSpace()
 	if err != nil {
-		return fmt.Errorf("read own memory: %w", err)
+		return fmt.Errorf("read memory of the process: %w", err)
 	}
 	limits := map[int]uint64{
 		unix.RLIMIT_AS:     has + uint64(memory)*3 + ownMemory,
@@ -37,13 +37,14 @@ func limitProcess(memory uintptr) error {
 			return fmt.Errorf("limit resource %d: %w", what, err)
 		}
 	}
-	// It counts for a thread and those it makes. Where C is linked the Go runtime cannot do it for all that are there.
+	// It applies to a thread and its new threads. With cgo, the Go runtime cannot set it for all
+	// threads.
 	_, _, errno := syscall.AllThreadsSyscall6(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0, 0)
 	if errno == syscall.ENOTSUP {
 		return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 	}
 	if errno != 0 {
-		return fmt.Errorf("give up new rights: %w", errno)
+		return fmt.Errorf("give up new privileges: %w", errno)
 	}
 	return nil
 }

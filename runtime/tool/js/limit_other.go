@@ -4,7 +4,8 @@ package js
 
 import "runtime/debug"
 
-// limitProcess bounds the stack alone: other systems have no limit on memory that a Go program can live with.
+// limitProcess limits only the stack. Other systems have no limit of memory that suits a Go
+// program.
 func limitProcess(uintptr) error {
 	debug.SetMaxStack(64 << 20)
 	return nil

@@ -18,14 +18,15 @@ import (
 	"slices"
 	"unicode/utf8"
 
+	"github.com/seed93082962/agenthost/internal/jsdepth"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/tool"
 )
 
 const (
 	maxSource     = 1 << 20   // bytes of a file
-	maxDefinition = 256 << 10 // bytes of what is learned of it
-	maxMap        = 4 << 20   // beyond it errors come without the lines of the file
+	maxDefinition = 256 << 10 // bytes of name, description and schema
+	maxMap        = 4 << 20   // larger ones are dropped: errors then have no lines of the file
 )
 
 var (
@@ -33,9 +34,9 @@ var (
 	toolName   = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 )
 
-// Load gets the file of a tool, checks it against the hash before anything of it runs, compiles it, and runs it once in a
-// worker to learn the tool's name, description and input schema. It takes 10 s at most. Files with the same bytes and name
-// are compiled once.
+// Load reads the file of a tool, verifies its hash, compiles it, and runs it once in a worker to
+// get the tool's name, description and input schema. It takes at most 10 s. Files with the same
+// content and name are compiled once.
 func (h *Host) Load(ctx context.Context, def agent.CustomTool) (tool.Tool, error) {
 	ctx, cancel := context.WithTimeout(ctx, loadTime)
 	defer cancel()
@@ -62,16 +63,19 @@ func (h *Host) load(ctx context.Context, def agent.CustomTool) (tool.Tool, error
 		return nil, err
 	}
 	if !slices.Contains(extensions, path.Ext(file)) {
-		return nil, fmt.Errorf("%q is no .ts, .mts, .js or .mjs file", file)
+		return nil, fmt.Errorf("%q is not a .ts, .mts, .js or .mjs file", file)
 	}
 	sum := sha256.Sum256(source)
 	hash := "sha256:" + hex.EncodeToString(sum[:])
 	if def.Hash != "" && def.Hash != hash {
-		return nil, fmt.Errorf("its hash is %s, and must be %s", hash, def.Hash)
+		return nil, fmt.Errorf("its hash is %s, want %s", hash, def.Hash)
 	}
 	source = bytes.TrimPrefix(source, []byte("\uFEFF"))
 	if !utf8.Valid(source) {
 		return nil, fmt.Errorf("%s is not UTF-8", file)
+	}
+	if err := jsdepth.Check(string(source)); err != nil {
+		return nil, fmt.Errorf("%s:%w", file, err)
 	}
 	prog, err := h.program(ctx, hash+" "+file, file, string(source))
 	if err != nil {
@@ -83,14 +87,14 @@ func (h *Host) load(ctx context.Context, def agent.CustomTool) (tool.Tool, error
 	return custom{h, prog}, nil
 }
 
-// source reads the bytes of a tool, and says what its file is called.
+// source reads the file of a tool and returns its name and content.
 func (h *Host) source(ctx context.Context, def agent.CustomTool) (file string, source []byte, err error) {
 	if def.Path != "" {
 		f, err := os.Open(def.Path)
 		if err != nil {
 			return "", nil, fmt.Errorf("read file: %w", err)
 		}
-		defer func() { _ = f.Close() }() // it was only read
+		defer func() { _ = f.Close() }() // it was opened for reading
 		if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
 			return "", nil, fmt.Errorf("%s is not a file", def.Path)
 		}
@@ -99,16 +103,16 @@ func (h *Host) source(ctx context.Context, def agent.CustomTool) (file string, s
 	}
 	at, err := url.Parse(def.URL)
 	if err != nil || at.Scheme != "http" && at.Scheme != "https" {
-		return "", nil, errors.New("its url is no http or https address")
+		return "", nil, errors.New("its url is not an http or https address")
 	}
 	if file = path.Base(path.Clean("/" + def.FileName)); def.FileName == "" {
 		file = path.Base(at.Path)
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, def.URL, nil)
 	if err != nil {
-		return "", nil, errors.New("its url is no http or https address")
+		return "", nil, errors.New("its url is not an http or https address")
 	}
-	where := at.Scheme + "://" + at.Host + at.Path // not the query, which may be a signature
+	where := at.Scheme + "://" + at.Host + at.Path // without the query, which can be a signature
 	resp, err := h.cfg.HTTPClient.Do(req)
 	if err != nil {
 		if wrapped, ok := errors.AsType[*url.Error](err); ok {
@@ -118,7 +122,7 @@ func (h *Host) source(ctx context.Context, def agent.CustomTool) (file string, s
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return "", nil, fmt.Errorf("get %s: the answer is %s", where, resp.Status)
+		return "", nil, fmt.Errorf("get %s: status %s", where, resp.Status)
 	}
 	if source, err = bounded(resp.Body); err != nil {
 		return "", nil, fmt.Errorf("get %s: %w", where, err)
@@ -134,7 +138,7 @@ func bounded(r io.Reader) ([]byte, error) {
 	return source, err
 }
 
-// program answers the compiled form of a file. Whoever asks first for one compiles it, others wait for that.
+// program returns a compiled file. The first caller compiles it, others wait.
 func (h *Host) program(ctx context.Context, id, file, source string) (*program, error) {
 	for {
 		h.mu.Lock()
@@ -153,7 +157,7 @@ func (h *Host) program(ctx context.Context, id, file, source string) (*program, 
 			if prog.err == nil {
 				return prog, nil
 			}
-			continue // with our own time: the other one may have had none left
+			continue // the context of the other caller may have ended
 		}
 		err := retry(ctx, func() error { return h.build(ctx, prog, source) })
 		h.mu.Lock()
@@ -161,24 +165,27 @@ func (h *Host) program(ctx context.Context, id, file, source string) (*program, 
 			delete(h.programs, id)
 		} else {
 			h.order = append(h.order, prog)
+			h.warmIdle()
+			h.startSpares()
 		}
 		h.mu.Unlock()
 		close(prog.ready)
 		if err != nil {
 			return nil, err
 		}
-		h.teach(prog)
 		return prog, nil
 	}
 }
 
-// build compiles a file in a worker, and runs it there.
+// build compiles and runs a file in a worker.
 func (h *Host) build(ctx context.Context, prog *program, source string) error {
-	p, err := h.acquire(ctx)
+	p, err := h.acquire(ctx, nil)
 	if err != nil {
 		return err
 	}
 	defer h.release(p)
+	ctx, cancel := context.WithTimeout(ctx, buildTime) // other files wait for the worker
+	defer cancel()
 	j := &job{id: h.calls.Add(1)}
 	j.log = logWriter{log: h.cfg.Logger, ctx: ctx, attrs: []any{"file", prog.file}}
 	answer, err := p.do(ctx, j, func() error { return p.out.write(frameBuild, buildHead{Call: j.id, File: prog.file}, source) })
@@ -189,7 +196,7 @@ func (h *Host) build(ctx context.Context, prog *program, source string) error {
 		return err
 	case answer.kind != frameBuilt:
 		p.kill()
-		return fmt.Errorf("%w: not the answer to a build", errFrame)
+		return fmt.Errorf("%w: not the response to a build", errFrame)
 	}
 	var built buildAnswer
 	if err := json.Unmarshal(answer.head, &built); err != nil {
@@ -200,7 +207,7 @@ func (h *Host) build(ctx context.Context, prog *program, source string) error {
 	case built.Error != "":
 		return errors.New(built.Error)
 	case !toolName.MatchString(built.Name):
-		return fmt.Errorf("%s: the name %.80q is not 1 to 64 letters, digits, _ and -", prog.file, built.Name)
+		return fmt.Errorf("%s: the name %.80q does not consist of 1 to 64 letters, digits, _ and -", prog.file, built.Name)
 	case built.Description == "":
 		return fmt.Errorf("%s: the description is empty", prog.file)
 	}
@@ -209,17 +216,4 @@ func (h *Host) build(ctx context.Context, prog *program, source string) error {
 	}
 	prog.spec = tool.Spec{Name: built.Name, Description: built.Description, InputSchema: built.InputSchema}
 	return nil
-}
-
-// teach tells a program to the processes that are there, so that its first call finds a sandbox.
-func (h *Host) teach(prog *program) {
-	h.mu.Lock()
-	idle := h.idle
-	h.idle = nil
-	h.mu.Unlock()
-	for _, p := range idle {
-		_ = p.learn(prog) // an error is the end of the process, which its reader sees
-		h.release(p)
-	}
-	h.startSpares()
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/seed93082962/agenthost/runtime/tool/js"
 )
 
-// The worker is this program, which calls Work; with the race detector if the tests have it.
+// The worker is the test binary, with the race detector if the tests run with it.
 func TestToolOfAFile(t *testing.T) {
 	t.Parallel()
 	var logged logtest.Buffer
@@ -83,8 +83,8 @@ func TestFaultyFiles(t *testing.T) {
 		{"null", "a.ts", "export default null", "the default export is not an object"},
 		{"no name", "a.ts", "export default {}", "name of the default export is not a string"},
 		{"a bad name", "a.ts", `export default {name: "a b", description: "d", call() {}}`,
-			`a.ts: the name "a b" is not 1 to 64 letters, digits, _ and -`},
-		{"a long name", "a.ts", `export default {name: "a".repeat(65), description: "d", call() {}}`, "is not 1 to 64 letters"},
+			`a.ts: the name "a b" does not consist of 1 to 64 letters, digits, _ and -`},
+		{"a long name", "a.ts", `export default {name: "a".repeat(65), description: "d", call() {}}`, "does not consist of 1 to 64 letters"},
 		{"no description", "a.ts", `export default {name: "a", call() {}}`, "description of the default export is not a string"},
 		{"an empty description", "a.ts", `export default {name: "a", description: "", call() {}}`, "the description is empty"},
 		{"a large description", "a.ts", `export default {name: "a", description: "x".repeat(3e5), call() {}}`,
@@ -97,18 +97,18 @@ func TestFaultyFiles(t *testing.T) {
 		{"it throws", "a.ts", "// one\ntype T = string\nfunction f(): never {\n  throw new TypeError('no')\n}\nf()\n" + fine,
 			"TypeError: no\n    at f (a.ts:4:13)\n    at <anonymous> (a.ts:6:"},
 		{"it fetches", "a.ts", "fetch('https://example.com').catch(() => {})\nsetTimeout(() => {})\n" + fine,
-			"Error: setTimeout works within call() only, not while the file is loaded\n    at <anonymous> (a.ts:2:"},
+			"Error: setTimeout works only within call(), not while the file is loaded\n    at <anonymous> (a.ts:2:"},
 		{"another import", "a.ts", "import fs from 'node:fs'\nfs.x\n" + fine,
-			`a.ts:1:16: cannot import "node:fs": a tool is one file, and can import "agenthost" alone`},
+			`a.ts:1:16: cannot import "node:fs": a tool is one file and can import only "agenthost"`},
 		{"another file", "a.ts", "export * from './b'\n" + fine, `cannot import "./b"`},
 		{"require", "a.js", "const fs = require('fs')\n" + fine, `cannot import "fs"`},
 		{"await at the top", "a.ts", "await null\n" + fine, `a.ts:1:1: Top-level await`},
 		{"large to load", "a.ts", "globalThis.x = new Uint8Array(60e6)\n" + fine, "InternalError: out of memory"},
 		{"not UTF-8", "a.ts", "// \xff\n" + fine, "a.ts is not UTF-8"},
 		{"large", "a.ts", fine + strings.Repeat(" ", 1<<20), "the file is larger than 1048576 bytes"},
-		{"another language", "a.py", "", `"a.py" is no .ts, .mts, .js or .mjs file`},
-		{"nested without end", "a.js", strings.Repeat("(", 1<<19), ""},
-		{"nested without end in another way", "a.ts", "x = " + strings.Repeat("[", 1<<19), ""},
+		{"another language", "a.py", "", `"a.py" is not a .ts, .mts, .js or .mjs file`},
+		{"nested without end", "a.js", strings.Repeat("(", 1<<19), "a.js:1:201: brackets are nested deeper than 200 levels"},
+		{"a long chain", "a.ts", "x = " + strings.Repeat("a=>", 1<<18), "an expression or statement has more than 2000 operators"},
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
@@ -165,10 +165,10 @@ func TestToolsByURL(t *testing.T) {
 	require.Empty(t, call(t, loaded, `{}`))
 
 	for path, want := range map[string]string{
-		"/tools/fine.ts?signature=s3cret": "its hash is " + hashOf(fine) + ", and must be " + hashOf("other"),
-		"/none.ts?signature=s3cret":       "get " + server.URL + "/none.ts: the answer is 404 Not Found",
+		"/tools/fine.ts?signature=s3cret": "its hash is " + hashOf(fine) + ", want " + hashOf("other"),
+		"/none.ts?signature=s3cret":       "get " + server.URL + "/none.ts: status 404 Not Found",
 		"/large.ts":                       "the file is larger than 1048576 bytes",
-		"/blob":                           `"blob" is no .ts, .mts, .js or .mjs file`,
+		"/blob":                           `"blob" is not a .ts, .mts, .js or .mjs file`,
 	} {
 		_, err := h.Load(ctx, agent.CustomTool{Name: "fine", URL: server.URL + path, Hash: hashOf("other")})
 		require.ErrorContains(t, err, want)
@@ -178,7 +178,7 @@ func TestToolsByURL(t *testing.T) {
 	require.ErrorContains(t, err, "load custom tool fine: get http://127.0.0.1:1/a.ts: dial tcp")
 	require.NotContains(t, err.Error(), "s3cret")
 	_, err = h.Load(ctx, agent.CustomTool{Name: "fine", URL: "file:///etc/passwd"})
-	require.ErrorContains(t, err, "its url is no http or https address")
+	require.ErrorContains(t, err, "its url is not an http or https address")
 	soon, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 	defer cancel()
 	_, err = h.Load(soon, agent.CustomTool{Name: "fine", URL: server.URL + "/slow.ts"})

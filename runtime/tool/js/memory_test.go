@@ -9,8 +9,8 @@ import (
 	"github.com/seed93082962/agenthost/runtime/tool/js"
 )
 
-// TestAScriptHas64MiB where nobody says otherwise: what is below is there, and what is above is not. The engine rounds each
-// buffer, with what it notes of it, up to a power of two: to 1 MiB here.
+// TestAScriptHas64MiB allocates less and more than the default limit. The engine rounds each buffer
+// with its header up to a power of two: to 1 MiB here.
 func TestAScriptHas64MiB(t *testing.T) {
 	h := newHost(t, js.Config{})
 	subject := load(t, h, body(`

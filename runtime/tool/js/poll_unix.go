@@ -10,8 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pollable gives a pipe to the poller of the Go runtime. A goroutine that waits in a read of a blocking one keeps its
-// place on a CPU until somebody notices, up to milliseconds later, and the one it just gave a call to waits for that place.
+// pollable registers a pipe with the poller of the Go runtime. A goroutine that blocks in a read
+// system call occupies its CPU slot for up to milliseconds, while the goroutine with the call waits
+// for it.
 func pollable(r io.Reader) (io.Reader, error) {
 	f, ok := r.(*os.File)
 	if !ok {

@@ -7,24 +7,24 @@ import (
 	"time"
 )
 
-// acquire gives a process for one use, release takes it back. Where there are as many as there may be, and all are in use,
-// it waits its turn.
-func (h *Host) acquire(ctx context.Context) (*process, error) {
+// acquire returns a process for one use, preferably one with a sandbox for the program. If all
+// processes are in use and no more may be started, it waits in a queue. The caller returns the
+// process with release.
+func (h *Host) acquire(ctx context.Context, prog *program) (*process, error) {
 	h.mu.Lock()
 	if h.closed {
 		h.mu.Unlock()
 		return nil, ErrClosed
 	}
-	if n := len(h.idle); n > 0 {
-		p := h.idle[0] // the one that had the longest time to get a sandbox ready
-		h.idle = slices.Delete(h.idle, 0, 1)
-		p.unused.Stop()
+	if len(h.idle) > 0 {
+		i := slices.IndexFunc(h.idle, func(p *process) bool { return slices.Contains(p.ready, prog) })
+		p := h.takeIdle(max(i, 0))
 		h.mu.Unlock()
 		return p, nil
 	}
 	if len(h.all)+h.starting < h.cfg.Workers {
 		h.starting++
-		h.group.Add(1) // Close waits for what comes of it
+		h.group.Add(1) // Close waits for the start
 		h.mu.Unlock()
 		defer h.group.Done()
 		return h.start()
@@ -36,7 +36,7 @@ func (h *Host) acquire(ctx context.Context) (*process, error) {
 	select {
 	case p := <-turn:
 		if p == nil {
-			return h.acquire(ctx) // closed, or one that may be started
+			return h.acquire(ctx, prog) // the host is closed, or a process can be started
 		}
 		return p, nil
 	case <-ctx.Done():
@@ -57,15 +57,12 @@ func (h *Host) acquire(ctx context.Context) (*process, error) {
 	return nil, fmt.Errorf("wait for a worker: %w", context.Cause(ctx))
 }
 
-// release takes a process back, or forgets about one that has ended.
+// release returns a process. It ignores a process that has ended.
 func (h *Host) release(p *process) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if _, alive := h.all[p]; !alive || h.closed {
 		return
-	}
-	if p.proved.Load() {
-		h.failed = 0
 	}
 	if len(h.waiters) > 0 {
 		h.waiters[0] <- p
@@ -74,9 +71,18 @@ func (h *Host) release(p *process) {
 	}
 	p.unused.Reset(idleTime)
 	h.idle = append(h.idle, p)
+	h.warmIdle()
 }
 
-// wakeOne lets the first that waits try again.
+// takeIdle removes an idle process from the list. The caller has the lock.
+func (h *Host) takeIdle(i int) *process {
+	p := h.idle[i]
+	h.idle = slices.Delete(h.idle, i, i+1)
+	p.unused.Stop()
+	return p
+}
+
+// wakeOne wakes the first waiting caller, which tries again.
 func (h *Host) wakeOne() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -86,7 +92,7 @@ func (h *Host) wakeOne() {
 	}
 }
 
-// start starts a process, in a place that was counted in starting.
+// start starts a process. The caller has incremented starting.
 func (h *Host) start() (*process, error) {
 	p, err := h.newProcess()
 	h.mu.Lock()
@@ -100,20 +106,24 @@ func (h *Host) start() (*process, error) {
 	p.unused = time.AfterFunc(idleTime, func() { h.retire(p) })
 	p.unused.Stop()
 	closed := h.closed
-	known := slices.Clone(h.order[max(0, len(h.order)-maxWarm):]) // the others when they are called
 	h.group.Go(p.read)
 	h.mu.Unlock()
 	if closed {
 		p.kill()
 		return nil, ErrClosed
 	}
-	for _, prog := range known {
-		_ = p.learn(prog) // an error is the end of the process, which its reader sees
-	}
 	return p, nil
 }
 
-// gone forgets about a process that has ended, and starts another one where that leaves too few.
+// workerProved records the first response of a worker.
+func (h *Host) workerProved() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.failed = 0
+}
+
+// gone removes a process that has ended, and starts another one if fewer are left than are
+// retained.
 func (h *Host) gone(p *process) {
 	h.mu.Lock()
 	delete(h.all, p)
@@ -134,16 +144,16 @@ func (h *Host) gone(p *process) {
 	h.group.Go(h.startSpare)
 }
 
-// mayStart says that there are fewer processes than are kept, and that it is not the command's fault. Calls start what they
-// need all the same. The caller has the lock.
+// mayStart reports whether a spare process may be started: there are fewer processes than are
+// retained, and the command is not broken. Calls start processes in any case. The caller has the
+// lock.
 func (h *Host) mayStart() bool {
 	return !h.closed && h.failed <= maxFailed && len(h.order) > 0 && len(h.all)+h.starting < min(spare, h.cfg.Workers)
 }
 
-// startSpares starts the processes that are kept beside the one that loaded a tool.
+// startSpares starts the processes that are kept in addition to the one that loaded a tool. The
+// caller has the lock.
 func (h *Host) startSpares() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
 	for h.mayStart() {
 		h.starting++
 		h.group.Go(h.startSpare)
@@ -153,13 +163,13 @@ func (h *Host) startSpares() {
 func (h *Host) startSpare() {
 	p, err := h.start()
 	if err != nil {
-		h.cfg.Logger.Warn("worker of custom tools did not start", "error", err)
+		h.cfg.Logger.Warn("worker of custom tools did not start", "err", err)
 		return
 	}
 	h.release(p)
 }
 
-// retire ends a process that nobody used for a while, if there are enough.
+// retire ends a process that was idle for a while, if there are enough.
 func (h *Host) retire(p *process) {
 	h.mu.Lock()
 	i := slices.Index(h.idle, p)

@@ -14,7 +14,8 @@ import (
 	"github.com/seed93082962/agenthost/internal/child"
 )
 
-// process is a worker as the host sees it. Whoever acquired it may use it; one goroutine of its own reads what it writes.
+// process is a worker on the host side. The goroutine that acquired it uses it. Another goroutine
+// reads its frames.
 type process struct {
 	host   *Host
 	child  *child.Process
@@ -22,26 +23,28 @@ type process struct {
 	stdout *os.File
 	stderr *head
 	out    *frameWriter
-	known  map[string]bool // programs that it was told; its user's
+	known  map[string]bool // programs that were sent to it; used by its user
+	ready  []*program      // programs with a sandbox, the oldest first; used by its user
+	last   *program        // of the last call; used by its user
 	unused *time.Timer
-	proved atomic.Bool   // it has answered once
-	ended  chan struct{} // closed when it is gone
-	cause  error         // why; this and the next are written before ended is closed
-	unread bool          // the end of what was written to it
+	proved atomic.Bool   // the worker has responded
+	ended  chan struct{} // closed when it has ended
+	cause  error         // of its end; this and unread are set before ended is closed
+	unread bool          // the last bytes written to it were not read
 
 	mu  sync.Mutex // guards job
-	job *job       // what waits for an answer
+	job *job       // waits for a response
 }
 
-// job is a call, or a load, in a process.
+// job is a call, a build or a warm-up in a process.
 type job struct {
 	id      uint64
 	ctx     context.Context // of the fetches; ends with the job
-	program *program        // nil for a load
+	program *program        // nil for a build
 	log     logWriter
 	answer  chan reply
 	fetches fetches
-	heard   atomic.Bool // the worker said something since
+	heard   atomic.Bool // the worker has written a frame since
 }
 
 type reply struct {
@@ -78,14 +81,14 @@ func (h *Host) newProcess() (*process, error) {
 		_ = stdout.Close()
 		return nil, fmt.Errorf("start worker: %w", err)
 	}
-	most := limits{Memory: uintptr(h.cfg.MemoryLimit), Output: h.cfg.MaxOutput} //nolint:gosec // New lets at most 1 GiB pass
+	most := limits{Memory: uintptr(h.cfg.MemoryLimit), Output: h.cfg.MaxOutput} //nolint:gosec // New accepts at most 1 GiB
 	if err := p.out.write(frameSetup, most, ""); err != nil {
-		p.kill() // the reader is not there yet, and will see it
+		p.kill() // the reader, which is started later, reports the end
 	}
 	return p, nil
 }
 
-// read takes in what the worker writes, until it has ended.
+// read reads the frames of the worker until it has ended.
 func (p *process) read() {
 	err := p.frames()
 	p.kill()
@@ -103,7 +106,7 @@ func (p *process) read() {
 	if said := p.stderr.String(); said != "" {
 		p.host.cfg.Logger.Warn("worker of custom tools ended", "cause", p.cause, "stderr", said)
 	}
-	p.host.gone(p) // first: who is told that it ended asks for another worker, which must not be this one
+	p.host.gone(p) // before ended is closed: the next acquire must not return this process
 	close(p.ended)
 }
 
@@ -118,16 +121,18 @@ func (p *process) frames() error {
 		j := p.job
 		p.mu.Unlock()
 		if j == nil {
-			continue // what it says after the end of a job
+			continue // after the end of a job
 		}
 		j.heard.Store(true)
 		switch kind {
-		case frameResult, frameBuilt:
-			p.proved.Store(true)
+		case frameResult, frameBuilt, frameWarmed:
+			if !p.proved.Swap(true) {
+				p.host.workerProved()
+			}
 			select {
 			case j.answer <- reply{kind, append([]byte(nil), head...), string(body)}:
 			default:
-				return fmt.Errorf("%w: a second answer", errFrame)
+				return fmt.Errorf("%w: a second response", errFrame)
 			}
 		case frameLog:
 			err = decoded(head, func(l logHead) {
@@ -148,7 +153,7 @@ func (p *process) frames() error {
 	}
 }
 
-// learn tells the worker a program, once.
+// learn sends a program to the worker, once.
 func (p *process) learn(prog *program) error {
 	if p.known[prog.id] {
 		return nil
@@ -157,8 +162,9 @@ func (p *process) learn(prog *program) error {
 	return p.out.write(frameProgram, programHead{ID: prog.id}, prog.code)
 }
 
-// do writes a frame and waits for the answer. When ctx ends the worker is told, and killed when that does not help. The
-// error is errNotTold where the worker has not seen the whole frame.
+// do sends a frame and waits for the response. When ctx ends, it requests the end of the job, and
+// kills the worker if that fails. The error is errNotSent if the worker has not read the whole
+// frame.
 func (p *process) do(ctx context.Context, j *job, write func() error) (reply, error) {
 	var cancel context.CancelFunc
 	j.ctx, cancel = context.WithCancel(ctx)
@@ -181,25 +187,25 @@ func (p *process) do(ctx context.Context, j *job, write func() error) (reply, er
 	if err := write(); err != nil {
 		p.kill()
 		<-p.ended
-		return reply{}, fmt.Errorf("%w: %w", errNotTold, p.cause)
+		return reply{}, fmt.Errorf("%w: %w", errNotSent, p.cause)
 	}
 	select {
 	case r := <-j.answer:
 		return r, nil
 	case <-p.ended:
-		if p.unread && !j.heard.Load() { // no answer to a fetch was written after the frame, nor, with ctx alive, a stop
-			return reply{}, fmt.Errorf("%w: %w", errNotTold, p.cause)
+		if p.unread && !j.heard.Load() { // no other frame was written after this one
+			return reply{}, fmt.Errorf("%w: %w", errNotSent, p.cause)
 		}
 		return reply{}, p.cause
 	}
 }
 
-var errNotTold = errors.New("the worker was not told")
+var errNotSent = errors.New("the worker did not read the request")
 
-// retry does again what no worker was told of: one that is given out may be about to end, killed while nobody used it.
+// retry repeats do if its worker has not read the request: an idle worker can have been killed.
 func retry(ctx context.Context, do func() error) error {
 	err := do()
-	for more := 2; more > 0 && errors.Is(err, errNotTold) && ctx.Err() == nil; more-- {
+	for more := 2; more > 0 && errors.Is(err, errNotSent) && ctx.Err() == nil; more-- {
 		err = do()
 	}
 	return err
@@ -211,11 +217,11 @@ func (p *process) set(j *job) {
 	p.job = j
 }
 
-// stop tells the worker to end a job, and ends the worker when it has not done that in time.
+// stop requests the end of a job, and kills the worker if the job does not end in time.
 func (p *process) stop(j *job, over <-chan struct{}) {
-	told := make(chan struct{})
-	go func() { // in a goroutine: the worker may have stopped reading
-		defer close(told)
+	sent := make(chan struct{})
+	go func() { // the worker may no longer read
+		defer close(sent)
 		_ = p.out.write(frameStop, stopHead{Call: j.id}, "")
 	}()
 	timer := time.NewTimer(killTime)
@@ -231,17 +237,17 @@ func (p *process) stop(j *job, over <-chan struct{}) {
 		timer.Reset(killTime)
 	}
 	select {
-	case <-told:
+	case <-sent:
 	case <-timer.C:
 		p.kill()
-		<-told
+		<-sent
 	}
 }
 
-// kill ends the process. The reader does the rest.
+// kill terminates the process. The reader cleans up.
 func (p *process) kill() { p.child.Kill() }
 
-// head keeps the beginning of what is written to it.
+// head stores the beginning of an output.
 type head struct {
 	mu   sync.Mutex // guards text
 	text strings.Builder
@@ -260,7 +266,7 @@ func (h *head) String() string {
 	return strings.TrimSpace(h.text.String())
 }
 
-// endFetches ends what a job has on the way. A worker that does not take an answer is ended.
+// endFetches ends the requests of a job. A worker that does not read the responses is killed.
 func (p *process) endFetches(j *job) {
 	timer := time.AfterFunc(killTime, p.kill)
 	defer timer.Stop()

@@ -9,10 +9,12 @@ import (
 	"sync/atomic"
 	"time"
 	"unicode/utf8"
+
+	"github.com/seed93082962/agenthost/internal/excerpt"
 )
 
 var (
-	errNoResult   = errors.New("call() answered a promise that nothing can settle any more: no timer and no fetch is left")
+	errNoResult   = errors.New("call() returned a promise that cannot settle: there is no pending timer or fetch")
 	errDefinition = fmt.Errorf("name, description and inputSchema are larger than %d bytes", maxDefinition)
 	errStopped    = errors.New("stopped")
 )
@@ -23,15 +25,15 @@ type run struct {
 	sandbox *sandbox
 	head    callHead
 
-	result *resultHead // nil until there is one
+	result *resultHead // nil before the result
 	text   string
 
-	fetches int // asked for so far: the last one's number
-	waiting int // those without an answer
+	fetches int // number of the last request
+	waiting int // requests without a response
 	answers chan answer
 
 	stopped atomic.Bool
-	stops   chan struct{} // closed when the host wants an end
+	stops   chan struct{} // closed when the host requests the end
 	over    chan struct{} // closed when the call has ended
 }
 
@@ -47,14 +49,14 @@ func newRun(w *worker, s *sandbox, h callHead) *run {
 	}
 }
 
-// execute runs the call until it has a result.
+// execute runs the call to its result.
 func (r *run) execute(input string) {
 	_, err := r.sandbox.call("start", input, r.head.Session, r.head.Run)
-	var told bool
+	var stopping bool
 	var deadline <-chan time.Time
 	for err == nil && r.result == nil {
-		if r.stopped.Load() && !told {
-			told = true
+		if r.stopped.Load() && !stopping {
+			stopping = true
 			deadline = time.After(stopGrace)
 			_, err = r.sandbox.call("stop")
 			continue
@@ -72,7 +74,7 @@ func (r *run) execute(input string) {
 			timer = time.After(wait)
 		}
 		stops := r.stops
-		if told {
+		if stopping {
 			stops = nil
 		}
 		select {
@@ -90,7 +92,7 @@ func (r *run) execute(input string) {
 	r.result.Call = r.head.Call
 }
 
-// tick runs the timer that is due. It answers when the next one is, or -1.
+// tick runs the timer that is due. It returns the time until the next one, or -1.
 func (r *run) tick() (time.Duration, error) {
 	next, err := r.sandbox.call("tick")
 	if err != nil {
@@ -108,7 +110,7 @@ func (r *run) tick() (time.Duration, error) {
 	return -1, nil
 }
 
-// stop tells the script to end, and interrupts it until it has. It is safe from any goroutine.
+// stop aborts the script, and interrupts it until it has ended. It is safe for concurrent use.
 func (r *run) stop() {
 	if r.stopped.Swap(true) {
 		return
@@ -126,13 +128,13 @@ func (r *run) stop() {
 	}()
 }
 
-// host is what the prelude calls.
+// host implements the function that the prelude calls.
 func (r *run) host(op string, args []any) (any, error) {
 	switch op {
 	case "result":
 		text, _ := arg[string](args, 0)
 		cut, _ := arg[bool](args, 1)
-		r.text = prefix(text, r.worker.limits.Output) // the prelude counts characters
+		r.text = excerpt.Head(text, r.worker.limits.Output) // the prelude counts characters
 		r.result = &resultHead{Truncated: cut || len(r.text) < len(text)}
 	case "definition":
 		r.result = &resultHead{}
@@ -152,7 +154,7 @@ func (r *run) host(op string, args []any) (any, error) {
 	case "giveUp":
 		r.giveUp(args)
 	default:
-		return nil, fmt.Errorf("the host knows no %q", op)
+		return nil, fmt.Errorf("unknown operation %q", op)
 	}
 	return nil, nil
 }
@@ -164,7 +166,7 @@ func arg[T any](args []any, i int) (value T, ok bool) {
 	return value, ok
 }
 
-// fetch hands a request to the host, and answers its number.
+// fetch sends a request to the host and returns its number.
 func (r *run) fetch(args []any) (any, error) {
 	text, _ := arg[string](args, 0)
 	body, _ := arg[string](args, 1)
@@ -177,10 +179,10 @@ func (r *run) fetch(args []any) (any, error) {
 		body = bytesOfBinary(body)
 	}
 	if len(text) > maxFetchHead {
-		return nil, fmt.Errorf("fetch failed: address and headers have %d bytes at most", maxFetchHead)
+		return nil, fmt.Errorf("fetch failed: address and headers are limited to %d bytes", maxFetchHead)
 	}
 	if len(body) > maxFetchBody {
-		return nil, fmt.Errorf("fetch failed: a body has %d bytes at most", maxFetchBody)
+		return nil, fmt.Errorf("fetch failed: a body is limited to %d bytes", maxFetchBody)
 	}
 	r.fetches++
 	r.waiting++
@@ -196,15 +198,15 @@ func (r *run) giveUp(args []any) {
 	}
 }
 
-// fetched takes an answer from the host. It is called by the goroutine that reads.
+// fetched receives a response from the host. The reading goroutine calls it.
 func (r *run) fetched(h fetchAnswer, body []byte) {
 	select {
 	case r.answers <- answer{h, string(body)}:
-	default: // more answers than questions
+	default: // more responses than requests
 	}
 }
 
-// deliver hands an answer to the script.
+// deliver passes a response to the script.
 func (r *run) deliver(a answer) error {
 	text, err := json.Marshal(a.fetchAnswer)
 	if err != nil {
@@ -221,7 +223,8 @@ func (r *run) deliver(a answer) error {
 	return err
 }
 
-// The engine takes text alone. A binary string has one byte in each character.
+// binaryOfBytes encodes bytes as a string with one byte in each character: the engine accepts only
+// text.
 func binaryOfBytes(bytes string) string {
 	var b strings.Builder
 	for i := range len(bytes) {

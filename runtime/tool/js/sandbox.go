@@ -14,17 +14,17 @@ import (
 //go:embed prelude/*.js library/*.js
 var scripts embed.FS
 
-// preludeLine is past the last line of any tool, so that a line number tells whose code it is: the engine calls all
-// code <eval>.
+// preludeLine is larger than the lines of any tool, so that a line number distinguishes the prelude
+// from the tool: the engine names all code <eval>.
 const preludeLine = 1 << 20
 
-// maxDepth bounds the calls of a script that stand on each other. One takes up to 4 KiB of the worker's stack.
+// maxDepth limits the call depth of a script. A call takes up to 4 KiB of the worker's stack.
 const maxDepth = 1000
 
-// surroundings is the bytecode of what scripts find in their sandbox.
+// surroundings is the bytecode of the environment of scripts.
 type surroundings struct {
-	prelude []byte // evaluated, it is the function that the host calls
-	library []byte // evaluated, it is a function that adds the rest
+	prelude []byte // evaluates to the function that the host calls
+	library []byte // evaluates to a function that adds further APIs
 }
 
 func compileSurroundings() (s surroundings, err error) {
@@ -35,7 +35,7 @@ func compileSurroundings() (s surroundings, err error) {
 	return s, err
 }
 
-// compileFolder makes one function of the files in a folder, in the order of their names.
+// compileFolder compiles the files of a folder, in the order of their names, to one function.
 func compileFolder(folder, start, end string) ([]byte, error) {
 	var source strings.Builder
 	source.WriteString(strings.Repeat("\n", preludeLine))
@@ -59,7 +59,7 @@ func compileFolder(folder, start, end string) ([]byte, error) {
 	return code, nil
 }
 
-// compile compiles a script in an engine of its own.
+// compile compiles a script in a new engine.
 func compile(source string) ([]byte, error) {
 	vm, err := quickjs.NewVM()
 	if err != nil {
@@ -69,17 +69,18 @@ func compile(source string) ([]byte, error) {
 	return vm.Compile(source, quickjs.EvalGlobal)
 }
 
-// sandbox is one engine with the prelude and the code of one tool, ready for one call. One goroutine uses it, but for interrupt.
+// sandbox is an engine with the prelude and the code of a tool, ready for one call. Except for
+// interrupt, it is not safe for concurrent use.
 type sandbox struct {
 	vm    *quickjs.VM
 	enter quickjs.Value
-	host  func(op string, args []any) (any, error) // set by whoever runs it
+	host  func(op string, args []any) (any, error) // set by its user
 
-	mu     sync.Mutex // guards closed: the engine has no memory to interrupt after its end
+	mu     sync.Mutex // guards closed: a closed engine must not be interrupted
 	closed bool
 }
 
-var errOutside = errors.New("this works within call() only, not while the file is loaded")
+var errOutside = errors.New("this works only within call(), not while the file is loaded")
 
 func newSandbox(around surroundings, memory uintptr) (*sandbox, error) {
 	vm, err := quickjs.NewVM()
@@ -123,7 +124,7 @@ func (s *sandbox) addLibrary(code []byte) error {
 	return err
 }
 
-// load runs the code of a tool. The result comes through host: the definition as JSON, or an error.
+// load runs the code of a tool. It calls host with the definition as JSON, or with an error.
 func (s *sandbox) load(code []byte, output int) error {
 	file, err := s.vm.EvalBytecodeValue(code)
 	if err != nil {
@@ -137,7 +138,7 @@ func (s *sandbox) load(code []byte, output int) error {
 	return err
 }
 
-// call enters the prelude, and then runs the jobs it queued.
+// call calls the prelude, then runs the queued jobs.
 func (s *sandbox) call(what string, args ...any) (answer any, err error) {
 	answer, err = s.enter.Call(quickjs.UndefinedValue, append([]any{what}, args...)...)
 	if err != nil {
@@ -147,7 +148,8 @@ func (s *sandbox) call(what string, args ...any) (answer any, err error) {
 	return answer, err
 }
 
-// interrupt stops the script that runs, if it looks. The next entry forgets about it. It is safe from any goroutine.
+// interrupt interrupts the running script, if the engine checks for it. The next call resets it. It
+// is safe for concurrent use.
 func (s *sandbox) interrupt() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"github.com/seed93082962/agenthost/runtime/tool/js"
 )
 
-// What a script finds, each line a small program that throws or answers what it should.
+// TestSandbox runs small scripts that use the environment of tools.
 func TestSandbox(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, js.Config{})
@@ -94,7 +94,7 @@ func TestURLs(t *testing.T) {
 		"https://a.example:8443/y%20z?a=1&b=+c+d&e=%C3%A9%26#h",[["x","1"]],false]`, call(t, parts, `{}`).Output)
 }
 
-// Nothing else of the host is there.
+// TestNothingElse checks that scripts cannot access anything else of the host.
 func TestNothingElse(t *testing.T) {
 	t.Parallel()
 	subject := load(t, newHost(t, js.Config{Env: []string{"SECRET=s3cret"}}),

@@ -19,7 +19,7 @@ import (
 	"github.com/seed93082962/agenthost/runtime/tool/js"
 )
 
-// Most workers of these tests are a program of its own, see testdata/worker; some are the test binary started again.
+// Most workers of these tests are the program in testdata/worker; some are the test binary.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == js.WorkerArg {
 		if err := js.Work(os.Stdin, os.Stdout); err != nil {
@@ -41,7 +41,8 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// workerProgram builds a worker without the race detector, once, below a directory that TestMain removes.
+// workerProgram builds a worker without the race detector, once, below a directory that TestMain
+// removes.
 var workerProgram = sync.OnceValue(func() string {
 	program := filepath.Join(programs, "worker")
 	if out, err := exec.Command("go", "build", "-o", program, "./testdata/worker").CombinedOutput(); err != nil {
@@ -63,7 +64,7 @@ func newHost(t testing.TB, cfg js.Config) *js.Host {
 	return h
 }
 
-// write puts a tool into a file.
+// write writes the file of a tool.
 func write(t testing.TB, name, source string) agent.CustomTool {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
@@ -78,7 +79,7 @@ func load(t testing.TB, h *js.Host, source string) tool.Tool {
 	return loaded
 }
 
-// body is a tool whose call() has this body.
+// body returns the file of a tool whose call() has the given body.
 func body(code string) string {
 	return `export default {name: "subject", description: "For tests.", async call(input: any, context: any) {` + code + `}}`
 }

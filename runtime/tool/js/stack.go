@@ -11,24 +11,24 @@ import (
 	"modernc.org/quickjs"
 )
 
-// places tells where in a tool's file the code of a script comes from: by the line of the script, in order of columns.
+// places maps lines of a script to places in the tool's file, in the order of columns.
 type places [][]place
 
-// place is a column of the script and what stands there in the file; all counted from 0.
+// place is a column of the script and its line and column in the file, counted from 0.
 type place struct{ column, fileLine, fileColumn int }
 
 const base64Digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 
-// sourceMap is what is used of a source map of version 3.
+// sourceMap has the used parts of a source map of version 3.
 type sourceMap struct {
 	Mappings string `json:"mappings"`
-	File     int    `json:"file"` // the number of the tool's file among the sources
+	File     int    `json:"file"` // index of the tool's file in the sources
 }
 
-// places reads the mappings; what is faulty is left out.
+// places decodes the mappings. It skips malformed ones.
 func (m sourceMap) places() places {
 	var all places
-	var source, fileLine, fileColumn int // each field is the difference to the one before
+	var source, fileLine, fileColumn int // each field is the difference to the previous one
 	for line := range strings.SplitSeq(m.Mappings, ";") {
 		column := 0
 		var row []place
@@ -50,7 +50,8 @@ func (m sourceMap) places() places {
 	return all
 }
 
-// digits reads numbers of base 64 digits, five bits in each, the sixth for more; the lowest bit is the sign.
+// digits decodes numbers of base 64 digits with five bits each. The sixth bit means that a digit
+// follows, the lowest bit of a number is its sign.
 func digits(segment string) (fields []int, ok bool) {
 	value, shift := 0, 0
 	for i := range len(segment) {
@@ -71,7 +72,7 @@ func digits(segment string) (fields []int, ok bool) {
 	return fields, shift == 0
 }
 
-// at gives the place in the file, counted from 1, for one in the script, counted from 1 too.
+// at returns the place in the file for a place in the script. Both are counted from 1.
 func (p places) at(line, column int) (fileLine, fileColumn int, ok bool) {
 	if line < 1 || line > len(p) || len(p[line-1]) == 0 {
 		return 0, 0, false
@@ -84,12 +85,12 @@ func (p places) at(line, column int) (fileLine, fileColumn int, ok bool) {
 	return row[i].fileLine + 1, row[i].fileColumn + 1, true
 }
 
-// maxStack bounds the lines of a stack that the model sees: more say little.
+// maxStack limits the lines of a stack that the model receives.
 const maxStack = 3
 
 var frameOfStack = regexp.MustCompile(`^\s*at (.*?) ?\(?<eval>:(\d+):(\d+)\)?$`)
 
-// withStack adds the lines of a stack that stand in the tool's file.
+// withStack adds the lines of a stack that are in the tool's file.
 func withStack(text, stack string, lines places, file string) string {
 	var b strings.Builder
 	b.WriteString(text)
@@ -120,7 +121,7 @@ func orAnonymous(name string) string {
 	return name
 }
 
-// describe words an error of the engine, one of the compiler for instance, with its place in the file.
+// describe formats an error of the engine with its place in the file.
 func describe(err error, lines places, file string) string {
 	var e *quickjs.Error
 	if !errors.As(err, &e) {

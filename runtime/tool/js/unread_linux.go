@@ -6,7 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// unread says whether something that was written to a pipe was not read. The kernel keeps it when the readers are gone.
+// unread reports whether a pipe contains unread bytes. The kernel stores them after the end of the
+// readers.
 func unread(pipe *os.File) bool {
 	conn, err := pipe.SyscallConn()
 	if err != nil {

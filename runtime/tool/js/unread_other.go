@@ -4,5 +4,5 @@ package js
 
 import "os"
 
-// unread says whether something that was written to a pipe was not read, as far as can be known.
+// unread returns false: the unread bytes of a pipe are unknown.
 func unread(*os.File) bool { return false }

@@ -7,23 +7,21 @@ import (
 	"io"
 	"sync"
 	"time"
+
+	"github.com/seed93082962/agenthost/internal/excerpt"
 )
 
-// WorkerArg is the one argument of a worker: a program that embeds a [Host] calls [Work] when it is started with it.
+// WorkerArg is the argument of a worker. A program with a [Host] calls [Work] if it is started with
+// it.
 const WorkerArg = "agenthost-js-worker"
 
 const (
-	// maxWarm bounds the sandboxes of a worker that wait for a call. Each has 0.3 MB, and what the tool's file made when it
-	// was loaded, which is a quarter of the script memory at most.
-	maxWarm = 8
-
 	stopGrace      = 50 * time.Millisecond // from the abort signal to the first interrupt
-	interruptEvery = 5 * time.Millisecond  // each entry of the engine forgets about the last one
-	warmTime       = 2 * time.Second       // for a file that was loaded before, and that does more this time
+	interruptEvery = 5 * time.Millisecond  // a call of the engine resets the interrupt
 )
 
-// Work is the main function of a worker. It ends when stdin does, or with the first thing there that is no frame. The
-// program ends with it: a script may still be running.
+// Work is the main function of a worker. It returns at the end of stdin or at a malformed frame.
+// The program must exit then: a script may still be running.
 func Work(stdin io.Reader, stdout io.Writer) error {
 	w := &worker{out: &frameWriter{w: stdout}, around: sync.OnceValues(compileSurroundings), programs: map[string]*code{}, tasks: make(chan func(), 1024)}
 	defer close(w.tasks)
@@ -47,25 +45,24 @@ func Work(stdin io.Reader, stdout io.Writer) error {
 	}
 }
 
-// worker runs one task after another in one goroutine, while another one reads what the host has to say.
+// worker runs tasks sequentially in one goroutine. Another goroutine reads the frames of the host.
 type worker struct {
 	out    *frameWriter
 	around func() (surroundings, error)
 	limits limits
 	tasks  chan func()
 
-	programs map[string]*code // the tasks' alone, as all that follows
-	warm     []*code          // those with a sandbox, the one used last at the end
+	programs map[string]*code // used by the tasks only
 
 	mu      sync.Mutex // guards run and stopped
-	run     *run       // the call that runs
-	stopped uint64     // a call that was stopped before it ran
+	run     *run       // the running call
+	stopped uint64     // a call that was stopped before its start
 }
 
-// code is a tool's file, compiled.
+// code is a compiled tool file.
 type code struct {
 	bytes []byte
-	ready *sandbox // waits for a call; nil if there is none
+	ready *sandbox // for the next call; nil if there is none
 }
 
 func (w *worker) handle(kind byte, head, body []byte) error {
@@ -80,12 +77,10 @@ func (w *worker) handle(kind byte, head, body []byte) error {
 		return decoded(head, func(h buildHead) { w.tasks <- func() { w.build(h, text) } })
 	case frameProgram:
 		return decoded(head, func(h programHead) {
-			w.tasks <- func() {
-				c := &code{bytes: []byte(text)}
-				w.programs[h.ID] = c
-				w.rewarm(c)
-			}
+			w.tasks <- func() { w.programs[h.ID] = &code{bytes: []byte(text)} }
 		})
+	case frameWarm:
+		return decoded(head, func(h warmHead) { w.tasks <- func() { w.warm(h) } })
 	case frameCall:
 		return decoded(head, func(h callHead) { w.tasks <- func() { w.call(h, text) } })
 	case frameStop:
@@ -108,7 +103,7 @@ func decoded[Head any](text []byte, do func(Head)) error {
 	return nil
 }
 
-// running does something with the call that runs, if it is this one.
+// running calls do with the running call, if it is the given one.
 func (w *worker) running(call uint64, do func(*run)) {
 	w.mu.Lock()
 	r := w.run
@@ -134,19 +129,19 @@ func (w *worker) setStopped(call uint64) {
 	w.stopped = call
 }
 
-// work runs the tasks, until there are no more.
+// work runs the tasks until the channel is closed.
 func (w *worker) work() {
 	for task := range w.tasks {
 		task()
 	}
-	for _, c := range w.warm {
+	for _, c := range w.programs {
 		if c.ready != nil {
 			c.ready.close()
 		}
 	}
 }
 
-// build compiles a file, and runs it once to learn what it is.
+// build compiles a file and runs it once to get its definition.
 func (w *worker) build(h buildHead, source string) {
 	answer, code, err := w.learn(h, source)
 	if err != nil {
@@ -186,7 +181,8 @@ func (w *worker) learn(h buildHead, source string) (answer buildAnswer, code []b
 	return answer, code, nil
 }
 
-// newSandbox makes a sandbox that a file may be loaded in, with a part of the memory: many that are loaded wait side by side.
+// newSandbox returns a sandbox for loading a file. It may use only a part of the memory, because
+// several loaded sandboxes exist at the same time.
 func (w *worker) newSandbox() (*sandbox, error) {
 	around, err := w.around()
 	if err != nil {
@@ -195,23 +191,17 @@ func (w *worker) newSandbox() (*sandbox, error) {
 	return newSandbox(around, max(w.limits.Memory/4, 4<<20))
 }
 
-// open makes a sandbox for a tool, or gives the one that waits.
+// open returns a sandbox with a loaded file. The host kills the worker if that takes too long.
 func (w *worker) open(c *code) (*sandbox, error) {
-	if s := c.ready; s != nil {
-		c.ready = nil
-		return s, nil
-	}
 	s, err := w.newSandbox()
 	if err != nil {
 		return nil, err
 	}
 	r := &run{worker: w, sandbox: s}
 	s.host = r.host
-	timer := time.AfterFunc(warmTime, func() { s.interrupt() })
 	err = s.load(c.bytes, w.limits.Output)
-	timer.Stop()
 	if err == nil && (r.result == nil || r.result.IsError) {
-		err = fmt.Errorf("load the tool again: %s", r.text)
+		err = fmt.Errorf("load the file again: %s", r.text)
 	}
 	if err != nil {
 		s.close()
@@ -221,38 +211,35 @@ func (w *worker) open(c *code) (*sandbox, error) {
 	return s, nil
 }
 
-// rewarm makes a sandbox ready for the next call of a tool. One that cannot be made is told to that call.
-func (w *worker) rewarm(c *code) {
-	for i, other := range w.warm {
-		if other == c {
-			w.warm = append(w.warm[:i], w.warm[i+1:]...)
-			break
-		}
+// warm makes a sandbox for the next call of a program.
+func (w *worker) warm(h warmHead) {
+	if c := w.programs[h.Evict]; c != nil && c.ready != nil {
+		c.ready.close()
+		c.ready = nil
 	}
-	if len(w.warm) >= maxWarm {
-		if s := w.warm[0].ready; s != nil {
-			s.close()
-			w.warm[0].ready = nil
-		}
-		w.warm = append(w.warm[:0], w.warm[1:]...)
+	var err error
+	if c := w.programs[h.Program]; c == nil {
+		err = errUnknownProgram
+	} else if c.ready == nil { // otherwise it was made for a call that ended early
+		c.ready, err = w.open(c)
 	}
-	if s, err := w.open(c); err == nil {
-		c.ready = s
-		w.warm = append(w.warm, c)
+	warmed := warmedHead{Call: h.Call}
+	if err != nil {
+		warmed.Error = excerpt.Head(err.Error(), maxDefinition)
 	}
+	w.write(frameWarmed, warmed, "")
 }
+
+var errUnknownProgram = errors.New("the worker does not know the program")
 
 func (w *worker) call(h callHead, input string) {
 	c := w.programs[h.Program]
-	if c == nil {
-		w.write(frameResult, resultHead{Call: h.Call, IsError: true}, "the worker does not know the tool")
+	if c == nil || c.ready == nil {
+		w.write(frameResult, resultHead{Call: h.Call, IsError: true}, "the worker has no sandbox for the tool")
 		return
 	}
-	s, err := w.open(c)
-	if err != nil {
-		w.write(frameResult, resultHead{Call: h.Call, IsError: true}, err.Error())
-		return
-	}
+	s := c.ready
+	c.ready = nil
 	r := newRun(w, s, h)
 	s.host = r.host
 	w.setRunning(r)
@@ -260,12 +247,11 @@ func (w *worker) call(h callHead, input string) {
 	w.setRunning(nil)
 	close(r.over)
 	w.write(frameResult, r.result, r.text)
-	// The kernel likes to run the host where the worker runs. With something to do the worker would stay there, and the
-	// result would wait for as long as the next sandbox takes.
+	// The kernel tends to schedule the host on the CPU of the worker. The result would wait there
+	// while the worker continues.
 	yield()
 	s.close()
-	w.rewarm(c)
 }
 
-// write tells the host. When that fails the host is gone, and the end of stdin says so too.
+// write sends a frame to the host. It fails only if the host has ended; then stdin ends too.
 func (w *worker) write(kind byte, head any, body string) { _ = w.out.write(kind, head, body) }

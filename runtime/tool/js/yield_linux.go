@@ -2,6 +2,7 @@ package js
 
 import "golang.org/x/sys/unix"
 
-// yield gives the CPU away for about 70 microseconds: what is asked for, and the kernel's slack. Sleeping by the Go runtime
-// takes up to a millisecond where nothing else runs, as its poller counts in those.
+// yield releases the CPU for about 70 microseconds, including the timer slack of the kernel. A
+// sleep of the Go runtime takes up to a millisecond on an idle system, the resolution of its
+// poller.
 func yield() { _ = unix.Nanosleep(&unix.Timespec{Nsec: 20_000}, nil) }

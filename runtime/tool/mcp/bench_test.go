@@ -12,7 +12,8 @@ import (
 	"github.com/seed93082962/agenthost/runtime/tool"
 )
 
-// BenchmarkCall is a warm call of a tool that answers at once, beside the same through the SDK's session alone.
+// BenchmarkCall measures a call of a tool that returns immediately, and the same call through a
+// session of the SDK.
 func BenchmarkCall(b *testing.B) {
 	input := json.RawMessage(`{"text":"hello"}`)
 	for _, transport := range []string{"stdio", "http"} {
@@ -25,7 +26,7 @@ func BenchmarkCall(b *testing.B) {
 				}
 			}
 		})
-		b.Run(transport+" by the SDK alone", func(b *testing.B) {
+		b.Run(transport+" by the SDK", func(b *testing.B) {
 			def := carried[transport](b)
 			var by sdk.Transport = &sdk.StreamableClientTransport{Endpoint: def.URL}
 			if transport == "stdio" {

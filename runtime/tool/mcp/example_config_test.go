@@ -14,10 +14,11 @@ import (
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
-// A runtime whose agent has the tools of a server. The demo model calls one when it is told to.
+// A runtime whose agent has the tools of a server. The demo model calls the tool that the message
+// names.
 func Example_runtime() {
 	clock := sdk.NewServer(&sdk.Implementation{Name: "clock", Version: "1"}, nil)
-	sdk.AddTool(clock, &sdk.Tool{Name: "now", Description: "Tells the time."},
+	sdk.AddTool(clock, &sdk.Tool{Name: "now", Description: "Returns the time."},
 		func(context.Context, *sdk.CallToolRequest, struct{}) (*sdk.CallToolResult, any, error) {
 			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "noon"}}}, nil, nil
 		})
@@ -35,7 +36,7 @@ func Example_runtime() {
 			AllowedTools: []string{"mcp__clock"},
 			MCPServers:   map[string]agent.MCPServer{"clock": {Transport: agent.TransportHTTP, URL: web.URL}},
 		}},
-		MCP: connector.Open,
+		OpenMCP: connector.Open,
 	})
 	if err != nil {
 		panic(err)

@@ -15,9 +15,9 @@ import (
 )
 
 func ExampleConnector_Open() {
-	// A server with one tool, such as somebody else may run.
+	// A server with one tool.
 	weather := sdk.NewServer(&sdk.Implementation{Name: "weather", Version: "1"}, nil)
-	sdk.AddTool(weather, &sdk.Tool{Name: "today", Description: "Tells today's weather."},
+	sdk.AddTool(weather, &sdk.Tool{Name: "today", Description: "Returns the weather of today."},
 		func(_ context.Context, _ *sdk.CallToolRequest, in struct {
 			City string `json:"city"`
 		}) (*sdk.CallToolResult, any, error) {

@@ -4,7 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
+	"log/slog"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,81 +17,83 @@ import (
 // maxMessage bounds one message of a server, in bytes.
 const maxMessage = 16 << 20
 
-// initializing is the last protocol version that begins with initialize. Every server knows that beginning; servers of
-// before 2026 may end when they get the newer server/discover first.
-const initializing = "2025-11-25"
+// protocolVersion is the last protocol version that begins with initialize. All servers know
+// initialize; servers from before 2026 may end when they receive the newer server/discover first.
+const protocolVersion = "2025-11-25"
 
-// drain is how long the rest of an answer's stream may take after the answer: read to its end, the connection below
-// can be used again.
-const drain = time.Second
+// drainTime bounds the wait for the end of a stream after the response. A connection can only be
+// reused after its stream was read to the end.
+const drainTime = time.Second
 
-// pong is how long a server may take to say that it is there.
-const pong = 3 * time.Second
+// pingTime is the time that a server may take to respond to a ping.
+const pingTime = 3 * time.Second
 
 var (
-	errGone   = errors.New("the connection was lost")
-	errWedged = errors.New("it does not answer any more")
+	errLost         = errors.New("the connection was lost")
+	errUnresponsive = errors.New("the server no longer responds")
 )
 
-// carrier is what is below a link: a process, or requests.
-type carrier interface {
+// endpoint is the other side of a link: a process, or an HTTP server.
+type endpoint interface {
 	transport() sdk.Transport
 
-	// done is closed when the other side has gone; nil where only requests can tell.
+	// done returns a channel that is closed when the other side has ended, or nil for an HTTP
+	// server.
 	done() <-chan struct{}
 
-	// explain adds what is known of the other side to an error of connecting.
+	// explain adds the state of the other side to an error of connecting.
 	explain(err error) error
 
-	// hangUp ends the other side and waits for it; session.Close comes after it.
-	hangUp()
+	// terminate ends the other side and waits for its end. It is called before session.Close.
+	terminate()
 
-	// release lets go of what is left, after session.Close.
+	// release releases the remaining resources. It is called after session.Close.
 	release()
 }
 
 // link is one connection.
 type link struct {
-	session *sdk.ClientSession // nil where connecting failed
-	life    context.Context    // ends when the link does: with it every call and every request
+	session *sdk.ClientSession // nil if connecting failed
+	life    context.Context    // of the link, and so of all its calls and requests
 	end     context.CancelCauseFunc
 	calls   sync.WaitGroup
+	filter  *filter
 
 	mu   sync.Mutex
-	over bool // no call begins any more, so that calls can be waited for; guarded by mu
+	over bool // no more calls start, so that calls can be waited for; guarded by mu
 
 	stale    atomic.Bool   // the tools have changed
-	probing  chan struct{} // closed when the server was found to answer, or the link to be of no use; guarded by mu
-	listing  chan struct{} // held by who lists them again
-	relistAt time.Time     // after a listing that failed; guarded by listing
+	probing  chan struct{} // closed at the end of the current probe; guarded by mu
+	listing  chan struct{} // a semaphore for relist
+	relistAt time.Time     // the earliest time to list again after a failure; guarded by listing
 }
 
-// caught is a transport that remembers its connection: the SDK does not close it after every failure.
-type caught struct {
+// recordingTransport stores its connection, since the SDK does not close it after every failure.
+type recordingTransport struct {
 	sdk.Transport
 	conn sdk.Connection
 }
 
-func (c *caught) Connect(ctx context.Context) (conn sdk.Connection, err error) {
+func (c *recordingTransport) Connect(ctx context.Context) (conn sdk.Connection, err error) {
 	c.conn, err = c.Transport.Connect(ctx)
 	return c.conn, err
 }
 
-func (c *caught) close() {
+func (c *recordingTransport) close() {
 	if c.conn != nil {
-		c.conn.Close() //nolint:errcheck // whoever goes has nobody to tell
+		c.conn.Close() //nolint:errcheck // the link has ended
 	}
 }
 
-// dial makes a link and lists its tools.
+// dial connects and lists the tools.
 func (s *server) dial(ctx context.Context) (*link, []spec, error) {
-	l, err := s.dialAs(ctx, initializing)
-	if refused(err) { // then it may know the newest beginning alone
-		newest, second := s.dialAs(ctx, "")
+	l, err := s.dialVersion(ctx, protocolVersion)
+	if rejectsInitialize(err) { // a server may know only the newest protocol
+		newest, second := s.dialVersion(ctx, "")
 		if second == nil {
 			l, err = newest, nil
 		} else {
-			s.log.Debug("the newest protocol was refused too", "error", s.words(second))
+			s.log.Debug("the newest protocol was rejected too", "err", s.words(second))
 		}
 	}
 	if err != nil {
@@ -104,8 +107,9 @@ func (s *server) dial(ctx context.Context) (*link, []spec, error) {
 	return l, specs, nil
 }
 
-// refused says that a server is there and does not take initialize.
-func refused(err error) bool {
+// rejectsInitialize reports whether a server responded to initialize with an error about the method
+// or the version.
+func rejectsInitialize(err error) bool {
 	answer, ok := errors.AsType[*jsonrpc.Error](err)
 	if !ok {
 		return false
@@ -117,21 +121,23 @@ func refused(err error) bool {
 	return false
 }
 
-func (s *server) dialAs(ctx context.Context, version string) (*link, error) {
+func (s *server) dialVersion(ctx context.Context, version string) (*link, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	l := &link{listing: make(chan struct{}, 1)}
+	l := &link{listing: make(chan struct{}, 1), filter: newFilter(s.log)}
 	l.life, l.end = context.WithCancelCause(context.Background())
-	c, err := s.carry(l)
+	c, err := s.openEndpoint(l)
 	if err != nil {
 		l.end(err)
 		return nil, err
 	}
 	stop := context.AfterFunc(ctx, func() { l.end(context.Cause(ctx)) })
-	carried := &caught{Transport: c.transport()}
-	l.session, err = s.client(l).Connect(l.life, carried, &sdk.ClientSessionOptions{ProtocolVersion: version})
-	if !stop() || l.life.Err() != nil { // the SDK would say "context canceled" of any end of the link
+	transport := &recordingTransport{Transport: c.transport()}
+	l.session, err = contain(s.log, func() (*sdk.ClientSession, error) {
+		return s.client(l).Connect(l.life, transport, &sdk.ClientSessionOptions{ProtocolVersion: version})
+	})
+	if !stop() || l.life.Err() != nil { // the SDK reports any end of the link as "context canceled"
 		<-l.life.Done()
 		err = context.Cause(l.life)
 	}
@@ -139,34 +145,34 @@ func (s *server) dialAs(ctx context.Context, version string) (*link, error) {
 		err = c.explain(err)
 		l.end(err)
 	}
-	s.work.Go(func() { s.attend(l, c, carried) }) // also after a failure: who waits for it need not wait for the clearing up
+	s.work.Go(func() { s.supervise(l, c, transport) }) // also after a failure: the caller does not wait for the cleanup
 	if err != nil {
 		return nil, err
 	}
 	return l, nil
 }
 
-// attend waits for the end of a link from any side, and clears up.
-func (s *server) attend(l *link, c carrier, carried *caught) {
+// supervise waits for the end of a link from either side, and cleans up.
+func (s *server) supervise(l *link, c endpoint, transport *recordingTransport) {
 	if l.session != nil {
 		closed := make(chan error, 1)
 		s.work.Go(func() { closed <- l.session.Wait() })
 		select {
 		case err := <-closed:
-			if err != nil { // nil: it went without a word
+			if err != nil { // nil: the server closed the connection
 				l.end(err)
 			}
 		case <-c.done():
 		case <-l.life.Done():
 		}
 	}
-	l.end(errGone)
+	l.end(errLost)
 	s.log.Debug("the connection to an MCP server has ended", "cause", s.words(context.Cause(l.life)))
-	c.hangUp()
+	c.terminate()
 	if l.session != nil {
-		l.session.Close() //nolint:errcheck // whoever goes has nobody to tell
+		l.session.Close() //nolint:errcheck // the link has ended
 	}
-	carried.close()
+	transport.close()
 	c.release()
 	l.mu.Lock()
 	l.over = true
@@ -174,7 +180,7 @@ func (s *server) attend(l *link, c carrier, carried *caught) {
 	l.calls.Wait()
 }
 
-// begin runs call beside its caller, unless the link is cleared up already.
+// begin runs call in a goroutine of the link. It reports false if the link has ended.
 func (l *link) begin(call func()) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -184,8 +190,8 @@ func (l *link) begin(call func()) bool {
 	return !l.over
 }
 
-// probe asks a server that let a call run out of its time whether it answers at all. One that does not is hung up on:
-// a server that does one thing at a time would let every call after it run out of time too.
+// probe pings a server after a call has timed out. Without a response the link ends: if the server
+// executes calls sequentially, all later calls would time out too.
 func (l *link) probe() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -195,9 +201,9 @@ func (l *link) probe() {
 	answered := make(chan struct{})
 	l.probing = answered
 	l.calls.Go(func() {
-		late := time.AfterFunc(pong, func() { l.end(errWedged) })
+		late := time.AfterFunc(pingTime, func() { l.end(errUnresponsive) })
 		defer late.Stop()
-		//nolint:errcheck // any answer is one, a refusal too; and without one the link ends, which ends this
+		//nolint:errcheck // any response is sufficient, even an error; without one the link ends
 		l.session.Ping(l.life, nil)
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -206,8 +212,8 @@ func (l *link) probe() {
 	})
 }
 
-// sound waits while the link is probed.
-func (l *link) sound(ctx context.Context) error {
+// awaitProbe waits for the end of the current probe.
+func (l *link) awaitProbe(ctx context.Context) error {
 	l.mu.Lock()
 	probing := l.probing
 	l.mu.Unlock()
@@ -225,7 +231,7 @@ func (l *link) sound(ctx context.Context) error {
 	return nil
 }
 
-// client is one for each link, so that what it is told is about that link.
+// client returns a client for one link, so that each notification belongs to that link.
 func (s *server) client(l *link) *sdk.Client {
 	client := sdk.NewClient(&sdk.Implementation{Name: s.cfg.Name, Version: s.cfg.Version}, &sdk.ClientOptions{
 		Capabilities:           &sdk.ClientCapabilities{},
@@ -234,41 +240,57 @@ func (s *server) client(l *link) *sdk.Client {
 	})
 	client.AddReceivingMiddleware(func(next sdk.MethodHandler) sdk.MethodHandler {
 		return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
-			if method == "ping" || strings.HasPrefix(method, "notifications/") {
-				s.log.Debug("a message of an MCP server", "method", method)
-				return next(ctx, method, req)
+			if method != methodChanged { // the filter passes no other notification
+				return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "method not found"}
 			}
-			s.log.Debug("a request of an MCP server was refused", "method", method)
-			return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "this client offers nothing to servers"}
+			l.filter.pending.Store(false) // before the SDK drops its cache: a later change is not lost
+			return next(ctx, method, req)
 		}
 	})
 	return client
 }
 
-// joined is the life of a link with the values of a caller.
-type joined struct {
+var errPanic = errors.New("a response of the server could not be processed")
+
+// contain calls f and returns errPanic if it panics: the SDK decodes the result of a call in the
+// goroutine of its caller.
+func contain[T any](log *slog.Logger, f func() (T, error)) (result T, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			log.Error("a response of an MCP server caused a panic", "panic", v, "stack", string(debug.Stack()))
+			err = errPanic
+		}
+	}()
+	return f()
+}
+
+// mergedContext has the life of a link and the values of a caller.
+type mergedContext struct {
 	context.Context
 	values context.Context
 }
 
-func (j joined) Value(key any) any {
+func (j mergedContext) Value(key any) any {
 	if v := j.Context.Value(key); v != nil {
 		return v
 	}
 	return j.values.Value(key)
 }
 
-// do runs ask until it answers, ctx ends or the link does. It does not wait for an ask that is stuck in a write, which
-// no context ends: that one ends with the link.
-func do[T any](ctx context.Context, l *link, ask func(context.Context) (T, error)) (answer T, err error) {
-	inner, cancel := context.WithCancel(joined{l.life, ctx})
+// do calls send and returns its result, or the cause of the end of ctx or of the link. It does not
+// wait for a send that is blocked in a write, which ends only with the link.
+func do[T any](ctx context.Context, l *link, send func(context.Context) (T, error)) (answer T, err error) {
+	inner, cancel := context.WithCancel(mergedContext{l.life, ctx})
 	type outcome struct {
 		answer T
 		err    error
 	}
 	done := make(chan outcome, 1)
 	if !l.begin(func() {
-		answer, err := ask(inner)
+		answer, err := contain(l.filter.log, func() (T, error) { return send(inner) })
+		if errors.Is(err, errPanic) {
+			l.end(err)
+		}
 		done <- outcome{answer, err}
 	}) {
 		cancel()
@@ -276,7 +298,10 @@ func do[T any](ctx context.Context, l *link, ask func(context.Context) (T, error
 	}
 	select {
 	case o := <-done:
-		time.AfterFunc(drain, cancel)
+		time.AfterFunc(drainTime, cancel)
+		if o.err != nil && l.life.Err() != nil && !notSent(o.err) { // return the cause, not its consequence
+			o.err = context.Cause(l.life)
+		}
 		return o.answer, o.err
 	case <-ctx.Done():
 		cancel()
@@ -284,9 +309,9 @@ func do[T any](ctx context.Context, l *link, ask func(context.Context) (T, error
 	case <-l.life.Done():
 		cancel()
 	}
-	select { // what it was stuck in ends with the link; it knows better whether anything was sent
+	select { // a blocked write ends with the link, and its error shows whether the message was sent
 	case o := <-done:
-		if o.err == nil || unsent(o.err) {
+		if o.err == nil || notSent(o.err) {
 			return o.answer, o.err
 		}
 		return answer, context.Cause(l.life)

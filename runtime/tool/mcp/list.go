@@ -6,40 +6,39 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/seed93082962/agenthost/internal/excerpt"
 	"github.com/seed93082962/agenthost/runtime/tool"
 )
 
-// What a server may offer. Sizes are in bytes.
+// Limits of the tools of a server. Sizes are in bytes.
 const (
 	maxTools       = 1000
 	maxPages       = 200
 	maxCursor      = 64 << 10
-	maxSchemas     = 8 << 20 // all together
+	maxSchemas     = 8 << 20 // of all tools
 	maxDescription = 16 << 10
 	maxName        = 64
 )
 
-var toolName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
-
-// spec is one tool of a server: how it is offered, and its name there.
+// spec is a tool of a server: as it is offered, and its name at the server.
 type spec struct {
 	tool.Spec
 	remote string
 }
 
 func (a spec) same(b spec) bool {
-	return a.Name == b.Name && a.Description == b.Description && bytes.Equal(a.InputSchema, b.InputSchema)
+	return a.Name == b.Name && a.remote == b.remote && a.Description == b.Description && bytes.Equal(a.InputSchema, b.InputSchema)
 }
 
-// adopt makes specs the tools of the server; the slice stays where nothing has changed. s.mu is held.
-func (s *server) adopt(specs []spec) {
+// setTools sets the tools of the server. If nothing has changed, the slice stays the same. s.mu is
+// held.
+func (s *server) setTools(specs []spec) {
 	if s.tools != nil && slices.EqualFunc(s.tools, specs, func(t tool.Tool, b spec) bool { return t.(*remote).spec.same(b) }) {
 		return
 	}
@@ -49,9 +48,10 @@ func (s *server) adopt(specs []spec) {
 	}
 }
 
-// list asks for all pages of tools and keeps those that can be offered, by name.
+// list returns the tools of all pages that can be offered, sorted by name.
 func (s *server) list(ctx context.Context, l *link) ([]spec, error) {
-	k := keeper{server: s.name}
+	l.filter.beginListing()
+	c := collection{server: s.name, names: map[string]bool{}}
 	cursors := map[string]bool{"": true}
 	for cursor := ""; ; {
 		page, err := do(ctx, l, func(ctx context.Context) (*sdk.ListToolsResult, error) {
@@ -61,94 +61,119 @@ func (s *server) list(ctx context.Context, l *link) ([]spec, error) {
 			answer, ok := errors.AsType[*jsonrpc.Error](err)
 			caps := l.session.InitializeResult().Capabilities
 			if ok && answer.Code == jsonrpc.CodeMethodNotFound && (caps == nil || caps.Tools == nil) {
-				return nil, nil // it has none and says so
+				return nil, nil // the server declares that it has no tools
 			}
 			return nil, err
 		}
 		for _, t := range page.Tools {
-			k.add(t)
+			c.add(t, l.filter.requiresTask(t.Name))
 		}
 		cursor = page.NextCursor
-		if cursor == "" || k.full {
+		if cursor == "" || c.full {
 			break
 		}
 		if cursors[cursor] || len(cursors) >= maxPages || len(cursor) > maxCursor {
-			k.refuse("", "the list does not come to an end")
+			c.leaveOut("", "the list does not end")
 			break
 		}
 		cursors[cursor] = true
 	}
-	if k.refused > 0 || k.full {
-		s.log.Warn("tools of an MCP server are left out", "count", k.refused, "more", k.full, "reasons", k.reasons)
+	specs := c.finish()
+	if c.left > 0 || c.full {
+		s.log.Warn("tools of an MCP server are left out", "count", c.left, "more", c.full, "reasons", c.reasons)
 	}
-	slices.SortFunc(k.specs, func(a, b spec) int { return strings.Compare(a.Name, b.Name) })
-	return k.specs, nil
+	return specs, nil
 }
 
-// keeper gathers the tools that can be offered.
-type keeper struct {
+// collection collects the tools that can be offered.
+type collection struct {
 	server  string
 	specs   []spec
-	names   map[string]bool
+	names   map[string]bool // of the offered tools, and the tools' own names
+	mapped  []spec          // tools whose name is chosen when all other names are known
 	schemas int
-	full    bool     // there is no room for what follows
-	refused int      // and why, for the first few of them
-	reasons []string // bounded: the names are a stranger's words
+	full    bool     // there is no room for more tools
+	left    int      // number of omitted tools
+	reasons []string // of the first few: the names are chosen by the server
 }
 
-func (k *keeper) refuse(name, reason string) {
-	if k.refused++; len(k.reasons) < 10 {
-		k.reasons = append(k.reasons, fmt.Sprintf("%.80q %s", name, reason))
+func (c *collection) leaveOut(name, reason string) {
+	if c.left++; len(c.reasons) < 10 {
+		c.reasons = append(c.reasons, fmt.Sprintf("%.80q %s", name, reason))
 	}
 }
 
-func (k *keeper) add(t *sdk.Tool) {
-	if k.full {
+func (c *collection) add(t *sdk.Tool, requiresTask bool) {
+	if c.full {
 		return
 	}
-	name := prefix(k.server) + t.Name
+	full := prefix(c.server) + t.Name
 	switch {
-	case len(k.specs) == maxTools:
-		k.full = true
+	case len(c.specs)+len(c.mapped) == maxTools:
+		c.full = true
 		return
-	case t.Name == "" || !toolName.MatchString(name):
-		k.refuse(t.Name, "has a name that models do not take")
+	case !legalName.MatchString(t.Name):
+		c.leaveOut(t.Name, "has a name that the protocol does not allow")
 		return
-	case k.names[name]:
-		k.refuse(t.Name, "is there twice")
+	case c.names[full]:
+		c.leaveOut(t.Name, "is listed twice")
+		return
+	case requiresTask:
+		c.leaveOut(t.Name, "can only be called as a task, which this client does not support")
 		return
 	}
 	schema, err := objectSchema(t.InputSchema)
 	if err != nil {
-		k.refuse(t.Name, err.Error())
+		c.leaveOut(t.Name, err.Error())
 		return
 	}
-	if k.schemas+len(schema) > maxSchemas {
-		k.full = true
+	if c.schemas+len(schema) > maxSchemas {
+		c.full = true
 		return
 	}
-	k.schemas += len(schema)
-	if k.names == nil {
-		k.names = map[string]bool{}
-	}
-	k.names[name] = true
+	c.schemas += len(schema)
+	c.names[full] = true
 	description := t.Description
 	if description == "" {
 		description = t.Title
 	}
-	offered := tool.Spec{Name: name, Description: clip(description, maxDescription), InputSchema: schema}
-	k.specs = append(k.specs, spec{offered, t.Name})
+	offered := spec{tool.Spec{Name: full, Description: excerpt.Shorten(description, maxDescription), InputSchema: schema}, t.Name}
+	if modelName.MatchString(full) {
+		c.specs = append(c.specs, offered)
+		return
+	}
+	offered.Original = full
+	c.mapped = append(c.mapped, offered)
 }
 
-// objectSchema answers a schema as JSON. Arguments are always an object, so that one without a type is one of an object;
-// upstreams want to read that.
+// finish maps the names that models do not accept, and returns all tools sorted by name.
+func (c *collection) finish() []spec {
+	slices.SortFunc(c.mapped, func(a, b spec) int { return strings.Compare(a.Original, b.Original) })
+	for _, v := range c.mapped {
+		v.Name = mappedName(c.server, v.remote)
+		if c.names[v.Name] { // another tool has it
+			v.Name = hashedName(c.server, v.remote)
+		}
+		if v.Name == "" || c.names[v.Name] {
+			c.leaveOut(v.remote, "has a name for which there is no other one that models accept")
+			continue
+		}
+		c.names[v.Name] = true
+		c.specs = append(c.specs, v)
+	}
+	slices.SortFunc(c.specs, func(a, b spec) int { return strings.Compare(a.Name, b.Name) })
+	return c.specs
+}
+
+// objectSchema returns a schema as JSON with the type object, which upstreams require. Arguments
+// are always an object.
 func objectSchema(schema any) (json.RawMessage, error) {
 	m, ok := schema.(map[string]any)
 	if schema == nil {
 		m, ok = map[string]any{}, true
 	}
 	if kind, there := m["type"]; !ok || there && kind != "object" {
-		return nil, errors.New("has a schema that is not one of an object")
+		return nil, errors.New("has a schema that is not of type object")
 	}
 	m["type"] = "object"
 	return json.Marshal(m)

@@ -12,7 +12,7 @@ import (
 	"github.com/seed93082962/agenthost/runtime/tool"
 )
 
-// lists answers tools/list with the given pages.
+// lists returns the results of tools/list for the given pages.
 func lists(pages ...string) func(string, json.RawMessage) string {
 	return func(_ string, params json.RawMessage) string {
 		var at struct{ Cursor string }
@@ -43,19 +43,22 @@ func TestToolsThatCannotBeOfferedAreLeftOut(t *testing.T) {
 	}{
 		"in order of names":       {[]string{entry("b", "") + "," + entry("a", ""), entry("_", "")}, []string{"_", "a", "b"}, ""},
 		"none":                    {[]string{""}, nil, ""},
-		"a dot in the name":       {[]string{entry("fs.read", "") + "," + entry("a", "")}, []string{"a"}, `fs.read`},
+		"spaces in the name":      {[]string{entry("fs read", "") + "," + entry("a", "")}, []string{"a"}, `fs read`},
 		"a name of other letters": {[]string{entry("größe", "") + "," + entry("a", "")}, []string{"a"}, "größe"},
 		"no name": {[]string{entry("", "") + "," + entry("a", "")}, []string{"a"},
-			"has a name that models do not take"},
-		"a name of just the length": {
-			[]string{entry(strings.Repeat("n", 53), "") + "," + entry(strings.Repeat("n", 54), "")},
-			[]string{strings.Repeat("n", 53)}, "nnn",
-		},
-		"a name that is there twice": {[]string{entry("a", ""), entry("a", "")}, []string{"a"}, "is there twice"},
+			"has a name that the protocol does not allow"},
+		"a name of 129 letters": {[]string{entry(strings.Repeat("n", 129), "") + "," + entry("a", "")}, []string{"a"},
+			"has a name that the protocol does not allow"},
+		"a tool that requires a task": {[]string{
+			entry("l", `"execution":{"taskSupport":"required"}`) + "," + entry("a", `"execution":{"taskSupport":"optional"}`),
+			entry("b", `"execution":{"taskSupport":"forbidden"}`),
+			entry("c", `"execution":7`) + "," + entry("m", `"execution":{"taskSupport":"required"}`),
+		}, []string{"a", "b", "c"}, "can only be called as a task"},
+		"a name that is there twice": {[]string{entry("a", ""), entry("a", "")}, []string{"a"}, "is listed twice"},
 		"a schema of an array": {[]string{entry("l", `"inputSchema":{"type":"array"}`) + "," + entry("a", "")},
-			[]string{"a"}, "not one of an object"},
+			[]string{"a"}, "not of type object"},
 		"a schema that is none": {[]string{entry("l", `"inputSchema":true`) + "," + entry("a", "")}, []string{"a"},
-			"not one of an object"},
+			"not of type object"},
 		"a schema without a type": {[]string{entry("a", `"inputSchema":{}`) + "," + entry("b", `"title":"B"`)},
 			[]string{"a", "b"}, ""},
 		"a null": {[]string{"null," + entry("a", "")}, []string{"a"}, ""},
@@ -77,6 +80,55 @@ func TestToolsThatCannotBeOfferedAreLeftOut(t *testing.T) {
 				require.Contains(t, w.log.String(), "tools of an MCP server are left out")
 				require.Contains(t, w.log.String(), row.log)
 			}
+		})
+	}
+}
+
+// Tools with names that models do not accept are offered under other names, and called under their
+// own.
+func TestMappedNames(t *testing.T) {
+	long := strings.Repeat("n", 100)
+	for name, row := range map[string]struct {
+		server string
+		tools  []string
+		want   map[string]string // own names by offered name
+	}{
+		"a dot":            {"s", []string{"fs.read", "a"}, map[string]string{"mcp__s__a": "a", "mcp__s__fs_read": "fs.read"}},
+		"just the length":  {"s", []string{strings.Repeat("n", 56)}, map[string]string{"mcp__s__" + strings.Repeat("n", 56): strings.Repeat("n", 56)}},
+		"one letter more":  {"s", []string{strings.Repeat("n", 57)}, map[string]string{"mcp__s__" + strings.Repeat("n", 47) + "_804de3e9": strings.Repeat("n", 57)}},
+		"two long ones":    {"s", []string{long, long + "m"}, map[string]string{"mcp__s__" + strings.Repeat("n", 47) + "_4e9d8231": long, "mcp__s__" + strings.Repeat("n", 47) + "_6065b39a": long + "m"}},
+		"the name is used": {"s", []string{"fs.read", "fs_read"}, map[string]string{"mcp__s__fs_read": "fs_read", "mcp__s__fs_read_4074bc02": "fs.read"}},
+		"two of one name":  {"s", []string{"fs.read", "fs/read"}, map[string]string{"mcp__s__fs_read": "fs.read", "mcp__s__fs_read_96379919": "fs/read"}},
+		"a long server":    {strings.Repeat("s", 56), []string{"a", "b.c", "."}, map[string]string{"mcp__" + strings.Repeat("s", 56) + "___": ".", "mcp__" + strings.Repeat("s", 56) + "__a": "a"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			var entries []string
+			for _, v := range row.tools {
+				entries = append(entries, entry(v, ""))
+			}
+			s, err := w.Open(row.server, raw(t, func(method string, params json.RawMessage) string {
+				if method == "tools/list" {
+					return lists(strings.Join(entries, ","))(method, params)
+				}
+				var call struct{ Name string }
+				require.NoError(t, json.Unmarshal(params, &call))
+				return fmt.Sprintf(`{"content":[{"type":"text","text":%q}]}`, call.Name)
+			}))
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, s.Close()) })
+			got := map[string]string{}
+			for _, v := range list(t, s) {
+				own := call(t, v, `{}`).Output
+				got[v.Spec().Name] = own
+				require.LessOrEqual(t, len(v.Spec().Name), 64)
+				full := "mcp__" + row.server + "__" + own
+				if v.Spec().Name == full {
+					full = ""
+				}
+				require.Equal(t, full, v.Spec().Original)
+			}
+			require.Equal(t, row.want, got)
 		})
 	}
 }
@@ -141,7 +193,7 @@ func TestAnswersAsText(t *testing.T) {
 		"no content": {`{}`, tool.Result{}},
 		"an error":   {`{"content":[{"type":"text","text":"a"}],"isError":true}`, tool.Result{Output: "a", IsError: true}},
 		"an image": {`{"content":[{"type":"image","mimeType":"image/png","data":"AAAA"},{"type":"text","text":"a"}]}`,
-			tool.Result{Output: "[image image/png, 3 bytes]\na"}},
+			tool.Result{Output: "[image image/png, 3 bytes]\na", Images: []tool.Image{{MediaType: "image/png", Data: []byte{0, 0, 0}}}}},
 		"a sound": {`{"content":[{"type":"audio","mimeType":"audio/wav","data":"AAAA"}]}`,
 			tool.Result{Output: "[audio audio/wav, 3 bytes]"}},
 		"a link": {`{"content":[{"type":"resource_link","uri":"file:///a","name":"a"}]}`,

@@ -1,5 +1,5 @@
-// Package mcp offers the tools of MCP servers (Model Context Protocol) as a [tool.Server]: local commands over
-// stdio, and servers over SSE or streamable HTTP. It speaks the protocol through the official Go SDK.
+// Package mcp offers the tools of MCP servers (Model Context Protocol) as a [tool.Server]: local
+// commands over stdio, and servers over SSE or streamable HTTP. It uses the official Go SDK.
 //
 //	connector, err := mcp.New(mcp.Config{CWD: dir, Env: []string{"PATH=/usr/bin:/bin"}, Logger: logger})
 //	...
@@ -7,22 +7,31 @@
 //	defer files.Close()
 //	tools, err := files.Tools(ctx) // starts the command: mcp__files__read, mcp__files__write, ...
 //
-// A server is connected by the first Tools or Call that needs it. Any number of callers share one attempt; it goes on
-// for at most ConnectTimeout, and is given up when the last of them was cancelled, though not when that one had no more
-// time. After an attempt that failed, Tools and Call answer its error
-// at once for 1 s, twice as long after each further failure and at most 30 s, so that not every run pays for a server
-// that is down. A connection that is lost is made anew by the next call. A call that was under way when it was lost is
-// not sent again, since it may have been carried out: the model is told so. A server that let a call run out of its time is
-// asked whether it is there; if it does not say so within 3 s its connection is ended, and made anew by the next call.
+// The first Tools or Call connects the server. Concurrent callers share one attempt. The attempt
+// takes at most ConnectTimeout, and ends early when the last of its callers is cancelled. After a
+// failed attempt, Tools and Call return its error immediately for 1 s, doubled for each further
+// failure up to 30 s. The next call after the loss of a connection connects again. A call during
+// which the connection is lost is not repeated, since it may have been executed: the result says
+// so. After a call that exceeds its time, the server is pinged; without a response within 3 s the
+// connection ends.
 //
-// # What a server may do
+// # Security
 //
-// A stdio server runs in a process group of its own with exactly the environment that Config and its definition give,
-// and the group ends with the connection. Its stderr goes to the Logger at debug level, and the error of one that does
-// not start ends with its last lines. An HTTP server gets its headers with each request, and nobody else does: requests
-// that would go to another origin, by a redirect or by what the server says, are refused. A server cannot ask for anything (sampling, elicitation, roots): nothing of that is
-// announced, and a request is answered with an error. Names, schemas, descriptions and messages are bounded; see
-// [Connector.Open]. Errors and the log hide the values of env and headers and the URL.
+// Servers are untrusted. A stdio server runs in its own process group, which ends with the
+// connection. Its environment contains only the variables of Config and of its definition. Its
+// stderr is logged at debug level, and the error of a failed start ends with its last lines. An
+// HTTP server receives its headers with each request; requests to another origin, through redirects
+// or endpoints that the server names, are rejected. Errors and the log contain neither values of
+// env and headers nor the URL.
+//
+// Only the messages that the runtime uses pass, in both directions: responses to its own calls and
+// the notification that the tools have changed. A ping receives its response, any other request is
+// rejected, and everything else is dropped before the SDK sees it. A message that is not JSON-RPC
+// ends the connection. A panic while the SDK decodes a result ends only that connection.
+//
+// Time and memory are bounded: a message has at most 16 MiB, 200 levels and 524,288 values, and a
+// listing at most 32 MiB. Replies to a server are written before its next message is read, so that
+// they do not accumulate. See [Connector.Open] for the limits of tools.
 package mcp
 
 import (
@@ -41,33 +50,36 @@ import (
 	"github.com/seed93082962/agenthost/runtime/tool"
 )
 
-// Config is what all servers of a Connector share.
+// Config is the configuration of all servers of a Connector.
 type Config struct {
-	// CWD is the working directory of stdio servers, an absolute path. Defaults to that of the process.
+	// CWD is the working directory of stdio servers, an absolute path. Defaults to that of the
+	// process.
 	CWD string
 
-	// Env is the environment of stdio servers, as NAME=value; the env of a server comes on top. Its PATH finds the
-	// command. Defaults to an empty one, never to that of the process.
+	// Env is the environment of stdio servers, as NAME=value. The env of a server is added to it.
+	// Commands are looked up in its PATH. Defaults to an empty environment, never to that of the
+	// process.
 	Env []string
 
-	// HTTPClient makes the requests to sse and http servers: its Transport and Jar are used. Its Timeout is not, which
-	// would end streams, nor its CheckRedirect. Defaults to a transport of its own for each connection, without a proxy.
+	// HTTPClient has the Transport and the Jar for sse and http servers. Its Timeout, which would
+	// end streams, and its CheckRedirect are not used. Defaults to a transport without a proxy for
+	// each connection.
 	HTTPClient *http.Client
 
-	// ConnectTimeout bounds the way from nothing to a list of tools. Defaults to 10 s.
+	// ConnectTimeout bounds connecting and listing the tools. Defaults to 10 s.
 	ConnectTimeout time.Duration
 
-	// Name and Version tell a server who calls. Default to agenthost and 0.
+	// Name and Version identify this client to servers. Default to agenthost and 0.
 	Name, Version string
 
-	// Logger defaults to none.
+	// Logger defaults to one that discards everything.
 	Logger *slog.Logger
 }
 
-// Connector opens servers. It is safe for concurrent use and holds nothing that would have to be closed.
+// Connector opens servers. It is safe for concurrent use and needs no Close.
 type Connector struct{ cfg Config }
 
-// New checks cfg and fills in its defaults.
+// New returns a connector.
 func New(cfg Config) (*Connector, error) {
 	for _, v := range cfg.Env {
 		if name, _, ok := strings.Cut(v, "="); !ok || name == "" || strings.ContainsRune(v, 0) {
@@ -90,27 +102,29 @@ func New(cfg Config) (*Connector, error) {
 	return &Connector{cfg}, nil
 }
 
-// A second _ in a row would let mcp__a__b__c be read as two servers.
+// With a double underscore in a name, mcp__a__b__c would be ambiguous.
 var serverName = regexp.MustCompile(`^[A-Za-z0-9-]+(_[A-Za-z0-9-]+)*$`)
 
-// Open checks the definition of a server and answers the server, which is not connected yet: Open does no I/O. Its Close
-// waits until the process, its group and the requests are gone, about 1 s at most.
+// Open returns a server that is not connected yet: it checks the definition and does no I/O. Close
+// of the server waits for the end of its process group and its requests, for about 1 s at most.
 //
-// What a server lists beyond 1,000 tools or 8 MiB of schemas is left out, and so is a tool whose full name is not
-// ^[A-Za-z0-9_-]{1,64}$, is there twice, or whose schema is not one of an object; the log says so. Descriptions are cut
-// at 16 KiB. A message of more than 16 MiB ends the connection.
+// A tool whose full name is not ^[A-Za-z0-9_-]{1,64}$ is offered under a mapped name: with _ for .
+// and /, and shortened with a hash. Spec.Original is its full name. The following tools are
+// omitted, with a warning in the log: tools beyond 1,000 tools or 8 MiB of schemas, tools with a
+// name that the protocol does not allow, tools that are listed twice or can only be called as a
+// task, and tools whose schema is not of type object. Descriptions are cut at 16 KiB.
 func (c *Connector) Open(name string, def agent.MCPServer) (tool.Server, error) {
 	if !serverName.MatchString(name) || len(prefix(name)) >= maxName {
-		return nil, fmt.Errorf("open mcp server %.80q: a name is letters, digits, hyphens and single underscores between them, at most %d",
+		return nil, fmt.Errorf("open mcp server %.80q: a name has letters, digits, hyphens and single underscores between them, at most %d",
 			name, maxName-1-len(prefix("")))
 	}
 	s := newServer(c.cfg, name, def)
 	var err error
 	switch def.Transport {
 	case agent.TransportStdio:
-		s.carry, err = stdio(c.cfg, def, s.log)
+		s.openEndpoint, err = stdio(c.cfg, def, s.log)
 	case agent.TransportSSE, agent.TransportHTTP:
-		s.carry, err = overHTTP(c.cfg, def)
+		s.openEndpoint, err = overHTTP(c.cfg, def)
 	default:
 		err = fmt.Errorf("unknown transport %.80q", def.Transport)
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/seed93082962/agenthost/runtime/tool/mcp"
 )
 
-func TestNewRefuses(t *testing.T) {
+func TestNewRejects(t *testing.T) {
 	for name, cfg := range map[string]mcp.Config{
 		"an entry of Env without =":       {Env: []string{"PATH"}},
 		"an entry of Env without a name":  {Env: []string{"=x"}},
@@ -29,7 +29,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-func TestOpenRefuses(t *testing.T) {
+func TestOpenRejects(t *testing.T) {
 	command := agent.MCPServer{Transport: "stdio", Command: "x"}
 	secret := map[string]agent.Secret{"Authorization": "s3cret\n", "A=": "s3cret"}
 	for name, row := range map[string]struct {
@@ -37,26 +37,26 @@ func TestOpenRefuses(t *testing.T) {
 		def    agent.MCPServer
 		want   string
 	}{
-		"no name":                    {"", command, "a name is letters"},
-		"a name with __":             {"a__b", command, "a name is letters"},
-		"a name with a dot":          {"a.b", command, "a name is letters"},
+		"no name":                    {"", command, "a name has letters"},
+		"a name with __":             {"a__b", command, "a name has letters"},
+		"a name with a dot":          {"a.b", command, "a name has letters"},
 		"a name of too many letters": {strings.Repeat("n", 57), command, "at most 56"},
 		"no transport":               {"a", agent.MCPServer{Command: "x"}, "unknown transport"},
 		"no command":                 {"a", agent.MCPServer{Transport: "stdio"}, "command is missing"},
 		"stdio with a url": {"a", agent.MCPServer{Transport: "stdio", Command: "x", URL: "http://s3cret"},
-			"no meaning with transport stdio"},
-		"stdio with headers":     {"a", agent.MCPServer{Transport: "stdio", Command: "x", Headers: secret}, "no meaning"},
+			"not allowed with transport stdio"},
+		"stdio with headers":     {"a", agent.MCPServer{Transport: "stdio", Command: "x", Headers: secret}, "not allowed"},
 		"an argument with a NUL": {"a", agent.MCPServer{Transport: "stdio", Command: "x", Args: []string{"\x00"}}, "NUL"},
 		"a variable with =":      {"a", agent.MCPServer{Transport: "stdio", Command: "x", Env: secret}, `"A="`},
 		"http with a command": {"a", agent.MCPServer{Transport: "http", URL: "http://x", Command: "x"},
-			"no meaning with transport http"},
+			"not allowed with transport http"},
 		"http without a url":      {"a", agent.MCPServer{Transport: "http"}, "not an http or https address"},
 		"a url of another scheme": {"a", agent.MCPServer{Transport: "sse", URL: "file:///s3cret"}, "not an http or https address"},
 		"a url without a host": {"a", agent.MCPServer{Transport: "sse", URL: "http://:80/s3cret"},
 			"not an http or https address"},
 		"a url that is none": {"a", agent.MCPServer{Transport: "sse", URL: "http://s3cret:x y/"},
 			"not an http or https address"},
-		"a header with a line end": {"a", agent.MCPServer{Transport: "http", URL: "http://x", Headers: secret}, "cannot be sent"},
+		"a header with a line end": {"a", agent.MCPServer{Transport: "http", URL: "http://x", Headers: secret}, "is not valid"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := newWorld(t).Open(row.server, row.def)
@@ -67,7 +67,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// What a server says back of what it was given is hidden too, and so is what net/http says of an address.
+// Secrets that the server repeats, and addresses in errors of net/http, are redacted.
 func TestErrorsHideSecrets(t *testing.T) {
 	const token = "t0ken-of-the-team"
 	for name, row := range map[string]struct {
@@ -111,7 +111,7 @@ func TestConfiguredClientIsUsed(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err := s.Tools(ctx)
-	require.NoError(t, err, "nothing had to be waited for")
+	require.NoError(t, err, "the tools are available without waiting")
 }
 
 type roundTrip func(*http.Request) (*http.Response, error)

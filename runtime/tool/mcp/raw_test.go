@@ -10,7 +10,7 @@ import (
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
-// raw is a server that answers what a test wants, which no SDK would: result is the JSON of a method's result.
+// raw is a server with arbitrary responses: result returns the JSON of the result of a method.
 func raw(t testing.TB, result func(method string, params json.RawMessage) string) agent.MCPServer {
 	return overHTTP(web(t, rawHandler(result)).URL)
 }
@@ -41,7 +41,7 @@ func rawHandler(result func(method string, params json.RawMessage) string) http.
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Mcp-Session-Id", "s1")
 		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":`, message.ID)
-		io.WriteString(w, answer) //nolint:errcheck // whoever went does not want it
-		io.WriteString(w, "}")    //nolint:errcheck // the same
+		io.WriteString(w, answer) //nolint:errcheck // the client may have left
+		io.WriteString(w, "}")    //nolint:errcheck // as above
 	})
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/seed93082962/agenthost/runtime/tool"
 )
 
-// remote is one tool of a server. It outlives links.
+// remote is one tool of a server. It is valid for all links of the server.
 type remote struct {
 	server *server
 	spec   spec
@@ -29,7 +29,7 @@ func (r *remote) Call(ctx context.Context, call tool.Call) (tool.Result, error) 
 		l, err := r.server.connect(ctx)
 		var answer *sdk.CallToolResult
 		if err == nil {
-			err = l.sound(ctx)
+			err = l.awaitProbe(ctx)
 		}
 		if err == nil {
 			answer, err = do(ctx, l, func(ctx context.Context) (*sdk.CallToolResult, error) {
@@ -46,8 +46,8 @@ func (r *remote) Call(ctx context.Context, call tool.Call) (tool.Result, error) 
 			return tool.Result{}, context.Cause(ctx)
 		case l == nil:
 			return r.failed("", err), nil
-		case unsent(err):
-			l.end(err) // of no use to anybody
+		case notSent(err):
+			l.end(err)
 			if again {
 				continue
 			}
@@ -56,13 +56,13 @@ func (r *remote) Call(ctx context.Context, call tool.Call) (tool.Result, error) 
 	}
 }
 
-// meaning says what an error tells of the call, for the model.
+// meaning describes to the model what an error means for the call.
 func (r *remote) meaning(l *link, err error) string {
 	switch {
-	case unsent(err):
+	case notSent(err):
 		return "the call was not sent: "
 	case l.life.Err() != nil || errors.Is(err, io.EOF):
-		return "the server went away during the call, which may have been carried out or not: "
+		return "the connection was lost during the call, which may or may not have been executed: "
 	}
 	return "the call failed: "
 }
@@ -71,29 +71,32 @@ func (r *remote) failed(doing string, err error) tool.Result {
 	return tool.Result{Output: r.server.fault(doing, err).Error(), IsError: true}
 }
 
-// unsent says of an error that the message has surely not reached anybody who would act on it.
-func unsent(err error) bool {
+// notSent reports whether a failed call has definitely not reached a tool.
+func notSent(err error) bool {
 	if errors.Is(err, sdk.ErrConnectionClosed) || errors.Is(err, errSessionGone) {
 		return true
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
 		return true
 	}
-	return brokenPipe(err)
+	return isBrokenPipe(err)
 }
 
-// brokenPipe is a write to a server that has gone. A line of which only the beginning was written is not read.
-func brokenPipe(err error) bool {
+// isBrokenPipe reports whether a write failed because the server has ended. An incomplete line is
+// never executed.
+func isBrokenPipe(err error) bool {
 	path, ok := errors.AsType[*os.PathError](err)
 	return ok && path.Op == "write" && (errors.Is(path.Err, syscall.EPIPE) || errors.Is(path.Err, os.ErrClosed))
 }
 
-// render puts an answer into the text that a model gets. What is not text is told in a line.
+// render returns the result of a call for a model. Content other than text is described in a line;
+// images are also returned as such.
 func render(answer *sdk.CallToolResult) tool.Result {
 	if answer.NeedsInput() {
-		return tool.Result{Output: "the server asks for input, and there is nobody to give it", IsError: true}
+		return tool.Result{Output: "the server asks for input, which nothing can provide", IsError: true}
 	}
 	var parts []string
+	var images []tool.Image
 	texts := false
 	text := func(s string) {
 		parts = append(parts, s)
@@ -105,6 +108,7 @@ func render(answer *sdk.CallToolResult) tool.Result {
 			text(c.Text)
 		case *sdk.ImageContent:
 			parts = append(parts, fmt.Sprintf("[image %s, %d bytes]", c.MIMEType, len(c.Data)))
+			images = append(images, tool.Image{MediaType: c.MIMEType, Data: c.Data})
 		case *sdk.AudioContent:
 			parts = append(parts, fmt.Sprintf("[audio %s, %d bytes]", c.MIMEType, len(c.Data)))
 		case *sdk.ResourceLink:
@@ -118,7 +122,7 @@ func render(answer *sdk.CallToolResult) tool.Result {
 				text(res.Text)
 			}
 		default:
-			parts = append(parts, "[content of a kind that is not known]")
+			parts = append(parts, "[content of an unknown type]")
 		}
 	}
 	if !texts && answer.StructuredContent != nil {
@@ -126,5 +130,5 @@ func render(answer *sdk.CallToolResult) tool.Result {
 			parts = append(parts, string(data))
 		}
 	}
-	return tool.Result{Output: strings.ToValidUTF8(strings.Join(parts, "\n"), "\uFFFD"), IsError: answer.IsError}
+	return tool.Result{Output: strings.ToValidUTF8(strings.Join(parts, "\n"), "\uFFFD"), IsError: answer.IsError, Images: images}
 }

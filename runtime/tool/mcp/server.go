@@ -11,34 +11,35 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
+	"github.com/seed93082962/agenthost/internal/excerpt"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/tool"
 )
 
-// How long a server that failed is left alone.
+// Limits of the pause after a failed attempt to connect.
 const (
-	firstPause = time.Second
-	mostPause  = 30 * time.Second
+	minPause = time.Second
+	maxPause = 30 * time.Second
 )
 
 var (
-	errClosed    = errors.New("it was closed")
-	errTimeout   = errors.New("it did not answer in time")
-	errAbandoned = errors.New("nobody waits for it any more")
+	errClosed    = errors.New("the server was closed")
+	errTimeout   = errors.New("the server did not respond in time")
+	errAbandoned = errors.New("the attempt to connect was abandoned")
 )
 
 var _ tool.Server = (*server)(nil)
 
-// server is one configured server: at most one link, or one attempt to get one.
+// server is one configured server with at most one link, or one attempt to connect.
 type server struct {
-	cfg   Config
-	name  string
-	log   *slog.Logger
-	hide  func(string) string // takes secrets out of a text
-	carry func(*link) (carrier, error)
-	work  sync.WaitGroup // attempts and links
+	cfg          Config
+	name         string
+	log          *slog.Logger
+	hide         func(string) string // removes secrets from a text
+	openEndpoint func(*link) (endpoint, error)
+	work         sync.WaitGroup // attempts and links
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	closed  bool
 	link    *link
 	attempt *attempt
@@ -48,17 +49,17 @@ type server struct {
 	retryAt time.Time
 }
 
-// attempt is one way from nothing to a link, however many wait for it.
+// attempt is one attempt to connect, which any number of callers wait for.
 type attempt struct {
 	cancel  context.CancelCauseFunc
 	waiters int           // guarded by server.mu
-	done    chan struct{} // closed when link or err is there
+	done    chan struct{} // closed when link or err is set
 	link    *link
 	err     error
 }
 
 func newServer(cfg Config, name string, def agent.MCPServer) *server {
-	hide := concealer(def)
+	hide := newRedactor(def)
 	return &server{cfg: cfg, name: name, hide: hide, log: cfg.Logger.With("mcp_server", name)}
 }
 
@@ -89,7 +90,7 @@ func (s *server) Tools(ctx context.Context) ([]tool.Tool, error) {
 			return s.listed(), nil
 		case ctx.Err() != nil:
 			return nil, fmt.Errorf("mcp server %s: %w", s.name, context.Cause(ctx))
-		case l != nil && again: // it was lost while it listed
+		case l != nil && again: // the link was lost during the listing
 		default:
 			return nil, s.fault("", err)
 		}
@@ -102,27 +103,27 @@ func (s *server) listed() []tool.Tool {
 	return s.tools
 }
 
-// fault puts an error into words that may be shown to anybody.
+// fault returns an error whose text may be public.
 func (s *server) fault(doing string, err error) error {
 	return fmt.Errorf("mcp server %s: %s%s", s.name, doing, s.words(err))
 }
 
-// words are what an error says without how the SDK came to it, without secrets and bounded.
+// words returns the text of an error without the context that the SDK adds, redacted and bounded.
 func (s *server) words(err error) string {
 	text := err.Error()
-	if answer, ok := errors.AsType[*jsonrpc.Error](err); ok && answer.Code != rejected {
+	if answer, ok := errors.AsType[*jsonrpc.Error](err); ok && answer.Code != codeRejected {
 		text = answer.Message
 	}
 	if failed, ok := errors.AsType[*url.Error](err); ok { // its own text holds the URL
 		text = failed.Err.Error()
 	}
-	return clip(s.hide(text), maxFault)
+	return excerpt.Shorten(s.hide(text), maxErrorText)
 }
 
-// rejected is the SDK's own code for a message that its transport did not take.
-const rejected = -32005
+// codeRejected is the SDK's code for a message that its transport rejected.
+const codeRejected = -32005
 
-// connect answers the link, and makes it where there is none.
+// connect returns the link. If there is none, it connects.
 func (s *server) connect(ctx context.Context) (*link, error) {
 	s.mu.Lock()
 	if s.link != nil && s.link.life.Err() != nil {
@@ -153,8 +154,8 @@ func (s *server) connect(ctx context.Context) (*link, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	// Whoever ran out of time leaves the attempt to its own: it may yet come to a link, or to a failure that the next
-	// caller need not wait for.
+	// After a deadline, the attempt continues: its link, or its failure, is available to the next
+	// caller.
 	if a.waiters--; a.waiters == 0 && s.attempt == a && !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		s.attempt = nil
 		a.cancel(errAbandoned)
@@ -176,7 +177,7 @@ func (s *server) begin() {
 	})
 }
 
-// finish makes the outcome of an attempt that of the server, unless it was given up meanwhile.
+// finish stores the result of an attempt, unless the attempt was abandoned.
 func (s *server) finish(a *attempt, l *link, specs []spec, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -193,17 +194,17 @@ func (s *server) finish(a *attempt, l *link, specs []spec, err error) {
 	}
 	s.attempt = nil
 	if err != nil {
-		s.pause = min(max(2*s.pause, firstPause), mostPause)
+		s.pause = min(max(2*s.pause, minPause), maxPause)
 		s.retryAt, s.failure, a.err = time.Now().Add(s.pause), err, err
 		s.log.Warn("connecting an MCP server failed", "error", s.words(err))
 		return
 	}
 	s.pause, s.retryAt, s.failure = 0, time.Time{}, nil
 	s.link, a.link = l, l
-	s.adopt(specs)
+	s.setTools(specs)
 }
 
-// relist asks for the tools again, one caller at a time. A server that fails to answer keeps the tools that it had.
+// relist lists the tools again, for one caller at a time. After an error, the tools are unchanged.
 func (s *server) relist(ctx context.Context, l *link) error {
 	select {
 	case l.listing <- struct{}{}:
@@ -211,7 +212,7 @@ func (s *server) relist(ctx context.Context, l *link) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	if time.Now().Before(l.relistAt) || !l.stale.Swap(false) { // whoever was here before has done it, or has just failed
+	if time.Now().Before(l.relistAt) || !l.stale.Swap(false) { // another caller has listed them, or has just failed
 		return nil
 	}
 	timed, stop := context.WithTimeoutCause(ctx, s.cfg.ConnectTimeout, errTimeout)
@@ -220,14 +221,14 @@ func (s *server) relist(ctx context.Context, l *link) error {
 	if err == nil {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.adopt(specs)
+		s.setTools(specs)
 		return nil
 	}
 	l.stale.Store(true)
 	if ctx.Err() != nil || l.life.Err() != nil {
 		return err
 	}
-	l.relistAt = time.Now().Add(mostPause)
+	l.relistAt = time.Now().Add(maxPause)
 	s.log.Warn("listing the tools of an MCP server again failed", "error", s.words(err))
 	return nil
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/seed93082962/agenthost/runtime/tool/mcp"
 )
 
-// serve is this program as a stdio server, or as something that pretends to be one.
+// serve runs the test binary as a stdio server, or as a process that is not one.
 func serve(role string) int {
 	if err := leaveWord(role); err != nil {
 		return fail(err)
@@ -33,17 +33,17 @@ func serve(role string) int {
 		if err := toolServer().Run(context.Background(), &sdk.StdioTransport{}); err != nil && !errors.Is(err, io.EOF) {
 			return fail(err)
 		}
-	case "silent": // reads, and never says anything; survives SIGTERM and the end of its input
+	case "silent": // reads and never responds; survives SIGTERM and the end of its input
 		signal.Ignore(syscall.SIGTERM)
 		startChild("sleeper")
-		io.Copy(io.Discard, os.Stdin) //nolint:errcheck // it has nothing to tell
-		select {}
+		io.Copy(io.Discard, os.Stdin) //nolint:errcheck // until the end of the input
+		return block()
 	case "sleeper":
 		signal.Ignore(syscall.SIGTERM, syscall.SIGHUP)
-		select {}
+		return block()
 	case "garbage":
 		fmt.Println("Welcome to this server! It is not a protocol.")
-		io.Copy(io.Discard, os.Stdin) //nolint:errcheck // it has nothing to tell
+		io.Copy(io.Discard, os.Stdin) //nolint:errcheck // until the end of the input
 	case "endless":
 		bufio.NewReader(os.Stdin).ReadString('\n') //nolint:errcheck // whatever it is
 		fmt.Print(`{"jsonrpc":"2.0","id":1,"result":"`)
@@ -52,6 +52,8 @@ func serve(role string) int {
 				return 1
 			}
 		}
+	case "hostile":
+		return serveHostile()
 	case "single":
 		return single()
 	case "exit":
@@ -64,12 +66,23 @@ func serve(role string) int {
 	return 0
 }
 
+// block waits without end. The Go runtime would end a program whose last goroutine is in an empty
+// select.
+func block() int {
+	never, _, err := os.Pipe()
+	if err != nil {
+		return fail(err)
+	}
+	io.Copy(io.Discard, never) //nolint:errcheck // it does not return
+	return 0
+}
+
 func fail(err error) int {
 	fmt.Fprintln(os.Stderr, err)
 	return 1
 }
 
-// leaveWord writes the process id into the working directory, whole or not at all.
+// leaveWord writes the process id into the working directory, atomically.
 func leaveWord(role string) error {
 	name := fmt.Sprintf("%s-%d", role, os.Getpid())
 	if err := os.WriteFile(name+".new", []byte(strconv.Itoa(os.Getpid())), 0o600); err != nil {
@@ -88,7 +101,7 @@ func startChild(role string) {
 	cmd.Start()                                   //nolint:errcheck // the test waits for its word
 }
 
-// single is a server that does one thing at a time: a call of stick holds up all that comes after it.
+// single is a server that executes one call at a time: a call of stick blocks all later messages.
 func single() int {
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
@@ -111,11 +124,7 @@ func single() int {
 			answer = `{"tools":[{"name":"stick","inputSchema":{"type":"object"}},{"name":"say","inputSchema":{"type":"object"}}]}`
 		case "tools/call":
 			if message.Params.Name == "stick" {
-				never, _, err := os.Pipe()
-				if err != nil {
-					return fail(err)
-				}
-				io.Copy(io.Discard, never) //nolint:errcheck // it does not return
+				return block()
 			}
 			answer = `{"content":[{"type":"text","text":"said"}]}`
 		}
@@ -146,7 +155,7 @@ func middle() int {
 		return fail(err)
 	}
 	fmt.Println("ready")
-	select {}
+	return block()
 }
 
 // toolServer is the server of most tests, over each transport.

@@ -23,10 +23,10 @@ import (
 	"github.com/seed93082962/agenthost/runtime/tool/mcp"
 )
 
-// long is a time that only a fault lets pass.
+// long is a timeout that only a bug reaches.
 const long = 20 * time.Second
 
-// TestMain makes this program the stdio server of its tests.
+// TestMain makes the test binary the stdio server of its tests.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == "serve" {
 		os.Exit(serve(os.Args[2]))
@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// world is a connector, its log, and a folder in which servers leave word.
+// world is a connector, its log, and a directory in which servers write their process ids.
 type world struct {
 	*mcp.Connector
 	t   testing.TB
@@ -47,7 +47,7 @@ func newWorld(t testing.TB, change ...func(*mcp.Config)) *world {
 	w := &world{t: t, dir: t.TempDir(), log: &logtest.Buffer{}}
 	cfg := mcp.Config{
 		CWD: w.dir, ConnectTimeout: long,
-		Env:    []string{"PATH=/usr/bin:/bin", "GORACE=atexit_sleep_ms=0"}, // else a server stays for 1 s under the race detector
+		Env:    []string{"PATH=/usr/bin:/bin", "GORACE=atexit_sleep_ms=0"}, // otherwise a server exits 1 s late under the race detector
 		Logger: slog.New(slog.NewTextHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 	for _, f := range change {
@@ -61,14 +61,14 @@ func newWorld(t testing.TB, change ...func(*mcp.Config)) *world {
 
 func timeout(d time.Duration) func(*mcp.Config) { return func(c *mcp.Config) { c.ConnectTimeout = d } }
 
-// stdio is the definition of this program in a role.
+// stdio returns the definition of the test binary in a role.
 func stdio(t testing.TB, role string) agent.MCPServer {
 	self, err := os.Executable()
 	require.NoError(t, err)
 	return agent.MCPServer{Transport: agent.TransportStdio, Command: self, Args: []string{"serve", role}}
 }
 
-// open opens a server under the name test, and at the end sees to it that none of its processes is left.
+// open opens a server under the name test. The cleanup checks that none of its processes is left.
 func (w *world) open(def agent.MCPServer) tool.Server {
 	w.t.Helper()
 	s, err := w.Open("test", def)
@@ -92,7 +92,7 @@ func readPID(t testing.TB, file string) int {
 	return pid
 }
 
-// pids answers the processes of which a role left word, waiting for the first.
+// pids returns the ids of the processes of a role. It waits for the first.
 func (w *world) pids(role string) (pids []int) {
 	w.t.Helper()
 	require.Eventually(w.t, func() bool {
@@ -111,7 +111,7 @@ func (w *world) requireDead(pid int) {
 	require.Eventually(w.t, func() bool { return !alive(pid) }, long, 5*time.Millisecond, "process %d lives", pid)
 }
 
-// alive answers false for one that has died and that nobody has waited for, too.
+// alive reports whether a process runs. A zombie does not.
 func alive(pid int) bool {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
@@ -153,7 +153,7 @@ func call(t testing.TB, v tool.Tool, input string) tool.Result {
 	return res
 }
 
-// requireStatus waits for a status: the loss of a connection is noticed a moment later.
+// requireStatus waits for a status: the loss of a connection is noticed with a delay.
 func requireStatus(t testing.TB, s tool.Server, want tool.Status) {
 	t.Helper()
 	require.Eventually(t, func() bool { return s.Status() == want }, long, time.Millisecond, "never %s", want)
@@ -184,7 +184,7 @@ func overHTTP(url string) agent.MCPServer {
 	return agent.MCPServer{Transport: agent.TransportHTTP, URL: url}
 }
 
-// answers makes a tool handler of a function of the text argument.
+// answers returns a tool handler that passes the argument text to f.
 func answers(f func(ctx context.Context, text string) (*sdk.CallToolResult, error)) sdk.ToolHandler {
 	return func(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		var in struct{ Text string }

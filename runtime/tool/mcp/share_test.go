@@ -19,12 +19,13 @@ import (
 	"github.com/seed93082962/agenthost/runtime/tool"
 )
 
-// gate is a server over HTTP that holds requests up until it is opened, and counts what begins a session.
+// gate is a server over HTTP that blocks requests until it is opened, and counts the requests
+// without a session.
 type gate struct {
 	next   http.Handler
 	begins atomic.Int32
 	open   chan struct{}
-	gone   chan struct{} // told of each request that was given up at the gate
+	gone   chan struct{} // receives a value for each request that was abandoned at the gate
 }
 
 func newGate(t *testing.T, next http.Handler) (*gate, agent.MCPServer) {
@@ -68,7 +69,7 @@ func TestCallersShareOneAttempt(t *testing.T) {
 	require.Equal(t, tool.Pending, s.Status())
 	gone := errors.New("this run is over")
 	leave(gone)
-	require.ErrorIs(t, <-errs, gone) // at once, and the others do not notice
+	require.ErrorIs(t, <-errs, gone) // the other callers are not affected
 	close(g.open)
 	for range cap(errs) - 1 {
 		require.NoError(t, <-errs)
@@ -76,7 +77,7 @@ func TestCallersShareOneAttempt(t *testing.T) {
 	require.EqualValues(t, 1, g.begins.Load())
 }
 
-func TestAttemptThatNobodyWaitsForIsGivenUp(t *testing.T) {
+func TestAttemptWithoutCallersIsAbandoned(t *testing.T) {
 	w := newWorld(t)
 	s := w.open(stdio(t, "silent"))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -88,12 +89,12 @@ func TestAttemptThatNobodyWaitsForIsGivenUp(t *testing.T) {
 	server, grandchild := w.pids("silent")[0], w.pids("sleeper")[0]
 	cancel()
 	require.ErrorIs(t, <-done, context.Canceled)
-	require.Equal(t, tool.Pending, s.Status(), "it has not failed")
+	require.Equal(t, tool.Pending, s.Status(), "the attempt has not failed")
 	w.requireDead(server)
 	w.requireDead(grandchild)
 }
 
-// A caller that has no more time is no sign that the server is not wanted: what comes of the attempt is for the next one.
+// After the deadline of its only caller, an attempt continues: its result is for the next caller.
 func TestAttemptOutlivesACallerWithoutTime(t *testing.T) {
 	g, def := newGate(t, streamable(toolServer()))
 	s := newWorld(t).open(def)
@@ -111,7 +112,7 @@ func TestAttemptEndsAtTheTimeout(t *testing.T) {
 	g, def := newGate(t, nil)
 	s := newWorld(t, timeout(100*time.Millisecond)).open(def)
 	_, err := s.Tools(t.Context())
-	require.EqualError(t, err, "mcp server test: it did not answer in time")
+	require.EqualError(t, err, "mcp server test: the server did not respond in time")
 	require.Equal(t, tool.Failed, s.Status())
 	<-g.gone
 }
@@ -126,7 +127,7 @@ func TestCloseEndsAnAttempt(t *testing.T) {
 	}()
 	require.Eventually(t, func() bool { return g.begins.Load() == 1 }, long, time.Millisecond)
 	require.NoError(t, s.Close())
-	require.EqualError(t, <-done, "mcp server test: it was closed")
+	require.EqualError(t, <-done, "mcp server test: the server was closed")
 	<-g.gone
 }
 
@@ -157,12 +158,12 @@ func TestServerThatFailedIsTriedAgainLater(t *testing.T) {
 
 func TestCancelReachesTheServer(t *testing.T) {
 	for name, def := range carried {
-		if name == "http without sessions" { // where nobody could know which call is meant
+		if name == "http without sessions" { // the server cannot know which call is cancelled
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			t.Chdir(w.dir) // where the servers within this process leave word
+			t.Chdir(w.dir) // the servers in this process write their files there
 			s := w.open(def(t))
 			wait := find(t, s, "wait")
 			ctx, cancel := context.WithCancelCause(t.Context())
@@ -178,7 +179,7 @@ func TestCancelReachesTheServer(t *testing.T) {
 				}
 			}
 			require.Eventually(t, exists("waiting"), long, time.Millisecond)
-			stop := errors.New("the user has had enough")
+			stop := errors.New("the user cancelled the run")
 			cancel(stop)
 			require.ErrorIs(t, <-done, stop)
 			require.Eventually(t, exists("cancelled"), long, time.Millisecond)
@@ -203,13 +204,13 @@ func TestCallOfADeafServerEndsWithItsContext(t *testing.T) {
 		res, _ := deaf.Call(context.Background(), tool.Call{Input: []byte(`{}`)})
 		done <- res
 	}()
-	require.NoError(t, s.Close()) // ends what is under way
+	require.NoError(t, s.Close()) // ends the call
 	require.True(t, (<-done).IsError)
 }
 
 func TestChangedListIsListedAgain(t *testing.T) {
 	for name, def := range carried {
-		if name == "http without sessions" { // it has no stream to tell it on
+		if name == "http without sessions" { // there is no stream for the notification
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
@@ -221,7 +222,7 @@ func TestChangedListIsListedAgain(t *testing.T) {
 				after = list(t, s)
 				return len(after) == len(before)+1
 			}, long, time.Millisecond)
-			require.NotContains(t, names(before), "mcp__test__zz", "the old slice is as it was")
+			require.NotContains(t, names(before), "mcp__test__zz", "the old slice is unchanged")
 			require.Equal(t, tool.Result{Output: "new"}, call(t, find(t, s, "zz"), `{}`))
 			require.Same(t, &after[0], &list(t, s)[0])
 		})
@@ -251,12 +252,12 @@ func TestListThatFailsTheSecondTimeStays(t *testing.T) {
 		return lists.Load() > 0
 	}, long, time.Millisecond)
 	list(t, s)
-	require.EqualValues(t, 1, lists.Load(), "it is left alone for a while")
+	require.EqualValues(t, 1, lists.Load(), "it is not listed again immediately")
 	require.Contains(t, w.log.String(), "no list today")
 	require.Equal(t, tool.Connected, s.Status())
 }
 
-func TestManyCallsAtOnce(t *testing.T) {
+func TestManyConcurrentCalls(t *testing.T) {
 	for name, def := range carried {
 		t.Run(name, func(t *testing.T) {
 			s := newWorld(t).open(def(t))

@@ -5,26 +5,27 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+
+	"github.com/seed93082962/agenthost/internal/excerpt"
 )
 
 // maxLine bounds a line of stderr in the log, in bytes.
 const maxLine = 4 << 10
 
-// What an error quotes of stderr: lines, and bytes of each.
+// The part of stderr that an error quotes: the number of lines, and the bytes of each.
 const (
 	quotedLines = 4
 	quotedBytes = 400
 )
 
-// lines writes stderr to the log, line by line, and keeps the last ones. It takes everything at once: a server never waits
-// for it.
+// lines writes stderr to the log line by line and stores the last lines. Write never blocks.
 type lines struct {
 	log  *slog.Logger
 	hide func(string) string
 
-	mu   sync.Mutex // guards what follows
-	rest []byte     // of a line without its end; a long line beyond maxLine is dropped
-	last []string   // without secrets
+	mu   sync.Mutex // guards the fields below
+	rest []byte     // the beginning of an incomplete line, at most maxLine bytes
+	last []string   // the last lines, redacted
 }
 
 func (w *lines) Write(p []byte) (int, error) {
@@ -46,11 +47,11 @@ func (w *lines) flush() {
 	w.rest = w.rest[:0]
 	w.log.Debug("stderr of an MCP server", "line", text)
 	if text = strings.TrimSpace(text); text != "" {
-		w.last = append(w.last[max(0, len(w.last)+1-quotedLines):], clip(text, quotedBytes))
+		w.last = append(w.last[max(0, len(w.last)+1-quotedLines):], excerpt.Shorten(text, quotedBytes))
 	}
 }
 
-// end answers the last lines in one.
+// end returns the last lines, joined.
 func (w *lines) end() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -20,43 +20,43 @@ import (
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
-// The steps of hanging up: stdin closed, SIGTERM, SIGKILL.
+// The time between closing stdin and SIGTERM, and between SIGTERM and SIGKILL.
 const (
-	afterClose = 500 * time.Millisecond
-	afterTerm  = 300 * time.Millisecond
+	closeGrace = 500 * time.Millisecond
+	termGrace  = 300 * time.Millisecond
 )
 
-// stalled is how long a server may leave a part of a message unread, at most chunk bytes.
+// writeTime is the time that a server may take to read writeChunk bytes.
 const (
-	stalled = 10 * time.Second
-	chunk   = 64 << 10
+	writeTime  = 10 * time.Second
+	writeChunk = 64 << 10
 )
 
-// stdio checks the definition of a command and answers what starts it.
-func stdio(cfg Config, def agent.MCPServer, log *slog.Logger) (func(*link) (carrier, error), error) {
+// stdio checks the definition of a command and returns a function that starts it.
+func stdio(cfg Config, def agent.MCPServer, log *slog.Logger) (func(*link) (endpoint, error), error) {
 	if def.URL != "" || len(def.Headers) > 0 {
-		return nil, errors.New("url and headers have no meaning with transport stdio")
+		return nil, errors.New("url and headers are not allowed with transport stdio")
 	}
 	if def.Command == "" {
 		return nil, errors.New("command is missing")
 	}
 	for _, v := range append([]string{def.Command}, def.Args...) {
 		if strings.ContainsRune(v, 0) {
-			return nil, errors.New("command and args cannot hold a NUL")
+			return nil, errors.New("command and args must not contain a NUL")
 		}
 	}
-	env := append([]string{}, cfg.Env...) // not nil, which would mean the environment of this process
+	env := append([]string{}, cfg.Env...) // not nil, which would be the environment of this process
 	for _, name := range slices.Sorted(maps.Keys(def.Env)) {
 		value := string(def.Env[name])
 		if name == "" || strings.ContainsAny(name, "=\x00") || strings.ContainsRune(value, 0) {
-			return nil, fmt.Errorf("the variable %.80q cannot be in an environment", name)
+			return nil, fmt.Errorf("the variable %.80q is not valid in an environment", name)
 		}
 		env = slices.DeleteFunc(env, func(v string) bool { return strings.HasPrefix(v, name+"=") })
 		env = append(env, name+"="+value)
 	}
-	command, args, hide := def.Command, slices.Clone(def.Args), concealer(def)
-	return func(l *link) (carrier, error) {
-		path, err := child.Look(command, env)
+	command, args, hide := def.Command, slices.Clone(def.Args), newRedactor(def)
+	return func(l *link) (endpoint, error) {
+		path, err := child.LookPath(command, env)
 		if err != nil {
 			return nil, err
 		}
@@ -69,12 +69,13 @@ func stdio(cfg Config, def agent.MCPServer, log *slog.Logger) (func(*link) (carr
 	}, nil
 }
 
-// command is a server that was started, and this end of its pipes.
+// command is a started server with this side of its pipes.
 type command struct {
 	process *child.Process
-	in      *feed
+	in      *stdinWriter
 	out     *os.File
 	stderr  *lines
+	filter  *filter
 }
 
 func start(l *link, cmd *exec.Cmd, stderr *lines) (*command, error) {
@@ -82,85 +83,86 @@ func start(l *link, cmd *exec.Cmd, stderr *lines) (*command, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer shut(stdin)
+	defer closeAll(stdin)
 	out, stdout, err := os.Pipe()
 	if err != nil {
-		shut(feedEnd)
+		closeAll(feedEnd)
 		return nil, err
 	}
-	defer shut(stdout)
+	defer closeAll(stdout)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, stderr
-	cmd.WaitDelay = afterTerm
+	cmd.WaitDelay = termGrace
 	process, err := child.Start(cmd)
 	if err != nil {
-		shut(feedEnd, out)
+		closeAll(feedEnd, out)
 		return nil, err
 	}
-	return &command{process, &feed{feedEnd, l.end}, out, stderr}, nil
+	return &command{process, &stdinWriter{feedEnd, l.end}, out, stderr, l.filter}, nil
 }
 
-// shut closes ends of pipes, of which the SDK may have closed some.
-func shut(ends ...io.Closer) {
+// closeAll closes ends of pipes. The SDK may have closed some of them.
+func closeAll(ends ...io.Closer) {
 	for _, end := range ends {
-		end.Close() //nolint:errcheck // nothing is buffered in it that could be lost
+		end.Close() //nolint:errcheck // no buffered data can be lost
 	}
 }
 
 func (c *command) transport() sdk.Transport {
-	return &sdk.IOTransport{Reader: c.out, Writer: c.in, MaxLineLength: maxMessage}
+	return &pipe{in: c.in, out: c.out, filter: c.filter, values: make(chan value), closed: make(chan struct{})}
 }
 
 func (c *command) done() <-chan struct{} { return c.process.Done() }
 
 func (c *command) explain(err error) error {
 	if errors.Is(err, errTimeout) {
-		return c.quote(err)
-	} else if !errors.Is(err, io.EOF) && !errors.Is(err, os.ErrClosed) && !errors.Is(err, sdk.ErrConnectionClosed) && !brokenPipe(err) {
+		return c.withStderr(err)
+	} else if !errors.Is(err, io.EOF) && !errors.Is(err, os.ErrClosed) && !errors.Is(err, sdk.ErrConnectionClosed) && !isBrokenPipe(err) {
 		return err
 	}
-	select { // its end of the pipe closes a little before it is known to have ended, and a descendant may hold its stderr
+	select { // the pipe closes before the end of the process is known, and a descendant may hold its stderr
 	case <-c.process.Done():
-	case <-time.After(afterTerm + afterClose):
-		return c.quote(errors.New("the command closed its stdout before it answered"))
+	case <-time.After(termGrace + closeGrace):
+		return c.withStderr(errors.New("the command closed its stdout before it responded"))
 	}
 	if ended := c.process.Err(); ended != nil {
-		return c.quote(fmt.Errorf("the command ended before it answered: %w", ended))
+		return c.withStderr(fmt.Errorf("the command ended before it responded: %w", ended))
 	}
-	return c.quote(errors.New("the command ended before it answered"))
+	return c.withStderr(errors.New("the command ended before it responded"))
 }
 
-// quote adds what the command said last: why it does not start, as a rule.
-func (c *command) quote(err error) error {
-	if said := c.stderr.end(); said != "" {
-		return fmt.Errorf("%w; its stderr ends with: %s", err, said)
+// withStderr adds the last lines of stderr, which usually contain the reason.
+func (c *command) withStderr(err error) error {
+	if last := c.stderr.end(); last != "" {
+		return fmt.Errorf("%w; its stderr ends with: %s", err, last)
 	}
 	return err
 }
 
-func (c *command) hangUp() {
-	shut(c.in)
-	timer := time.NewTimer(afterClose)
+func (c *command) terminate() {
+	closeAll(c.in)
+	timer := time.NewTimer(closeGrace)
 	defer timer.Stop()
 	select {
 	case <-c.process.Done():
 	case <-timer.C:
-		c.process.Stop(afterTerm)
+		c.process.Stop(termGrace)
 	}
-	shut(c.out)
+	closeAll(c.out)
 }
 
 func (c *command) release() {}
 
-// feed is the stdin of a server. A message that could not be written whole leaves the rest unreadable: it ends the link.
-type feed struct {
+// stdinWriter is the stdin of a server. After an incomplete message the server cannot read any
+// more, so the link ends.
+type stdinWriter struct {
 	*os.File
 	end context.CancelCauseFunc
 }
 
-func (f *feed) Write(p []byte) (n int, err error) {
-	for rest := range slices.Chunk(p, chunk) {
-		//nolint:errcheck // where a pipe has no deadlines a call still ends with its context
-		f.SetWriteDeadline(time.Now().Add(stalled))
+func (f *stdinWriter) Write(p []byte) (n int, err error) {
+	for rest := range slices.Chunk(p, writeChunk) {
+		//nolint:errcheck // without deadlines of pipes, a call still ends with its context
+		f.SetWriteDeadline(time.Now().Add(writeTime))
 		m, err := f.File.Write(rest)
 		n += m
 		if err != nil {

@@ -61,7 +61,7 @@ func TestCrashDuringACall(t *testing.T) {
 	tools := list(t, s)
 	res := call(t, crash, `{}`)
 	require.True(t, res.IsError)
-	require.Contains(t, res.Output, "mcp server test: the server went away during the call, which may have been carried out or not")
+	require.Contains(t, res.Output, "mcp server test: the connection was lost during the call, which may or may not have been executed")
 	requireStatus(t, s, tool.Pending)
 	require.Len(t, w.pids("tools"), 1, "the call was not sent again")
 
@@ -88,15 +88,15 @@ func TestCrashBetweenCalls(t *testing.T) {
 	}
 }
 
-func TestServersThatDoNotSpeak(t *testing.T) {
+func TestServersThatFailToConnect(t *testing.T) {
 	for name, row := range map[string]struct {
 		def  agent.MCPServer
 		want string
 	}{
-		"never answers":    {stdio(t, "silent"), "mcp server test: it did not answer in time"},
-		"speaks garbage":   {stdio(t, "garbage"), "mcp server test: "},
-		"never ends":       {stdio(t, "endless"), "exceeded the configured maximum line length"},
-		"ends at once":     {stdio(t, "exit"), "mcp server test: the command ended before it answered: exit status 3"},
+		"never answers":    {stdio(t, "silent"), "mcp server test: the server did not respond in time"},
+		"sends garbage":    {stdio(t, "garbage"), "mcp server test: "},
+		"never ends":       {stdio(t, "endless"), "the response is larger than 16 MiB"},
+		"ends immediately": {stdio(t, "exit"), "mcp server test: the command ended before it responded: exit status 3"},
 		"is not there":     {agent.MCPServer{Transport: "stdio", Command: "no-such-command"}, `find executable "no-such-command"`},
 		"is not a program": {agent.MCPServer{Transport: "stdio", Command: "/"}, "mcp server test: start /"},
 	} {
@@ -111,7 +111,7 @@ func TestServersThatDoNotSpeak(t *testing.T) {
 			require.ErrorContains(t, err, row.want)
 			require.Equal(t, tool.Failed, s.Status())
 			_, again := s.Tools(t.Context())
-			require.Equal(t, err, again, "it is left alone for a moment")
+			require.Equal(t, err, again, "it is not tried again immediately")
 			if name == "never answers" {
 				for _, pid := range append(w.pids("silent"), w.pids("sleeper")...) {
 					w.requireDead(pid) // without a Close
@@ -122,24 +122,24 @@ func TestServersThatDoNotSpeak(t *testing.T) {
 	}
 }
 
-// Whoever gets the error, or reads the log, is told what the command said, without secrets and not all of it.
+// The error and the log contain the last lines of stderr, redacted and shortened.
 func TestAFailedStartQuotesStderr(t *testing.T) {
 	w := newWorld(t)
 	def := stdio(t, "exit")
 	def.Env = map[string]agent.Secret{"DATABASE": "postgres://user:s3cret@db"}
 	_, err := w.open(def).Tools(t.Context())
-	want := "the command ended before it answered: exit status 3; its stderr ends with: an earlier line | no *** | " + strings.Repeat("x", 400) + "... | bye"
+	want := "the command ended before it responded: exit status 3; its stderr ends with: an earlier line | no *** | " + strings.Repeat("x", 397) + "... | bye"
 	require.EqualError(t, err, "mcp server test: "+want)
 	require.Contains(t, w.log.String(), "level=WARN msg=\"connecting an MCP server failed\" mcp_server=test error=\""+want)
 }
 
-// Whether the end is noticed by a write, a read or the process table is a matter of luck: the words are the same.
-func TestAnEarlyEndIsAlwaysToldWithItsStatus(t *testing.T) {
+// The error is the same whether a write, a read or the end of the process is noticed first.
+func TestEarlyEndHasItsExitStatus(t *testing.T) {
 	w := newWorld(t)
 	def := agent.MCPServer{Transport: agent.TransportStdio, Command: "sh", Args: []string{"-c", "echo sorry >&2; exit 3"}}
 	for range 100 {
 		_, err := w.open(def).Tools(t.Context())
-		require.EqualError(t, err, "mcp server test: the command ended before it answered: exit status 3; its stderr ends with: sorry")
+		require.EqualError(t, err, "mcp server test: the command ended before it responded: exit status 3; its stderr ends with: sorry")
 	}
 }
 
@@ -157,9 +157,9 @@ func TestServerThatIsStuckInACallIsStartedAgain(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, tool.Result{Output: "said"}, res)
 	require.Len(t, w.pids("single"), 2)
-	require.Contains(t, w.log.String(), `cause="it does not answer any more"`)
+	require.Contains(t, w.log.String(), `cause="the server no longer responds"`)
 
-	// One that answers the ping stays.
+	// A server that responds to the ping stays connected.
 	tools := newWorld(t)
 	s = tools.open(stdio(t, "tools"))
 	deaf := find(t, s, "deaf")

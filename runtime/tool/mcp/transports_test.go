@@ -52,9 +52,9 @@ func TestToolsAndCalls(t *testing.T) {
 
 			require.NoError(t, s.Close())
 			require.Equal(t, tool.Failed, s.Status())
-			require.Equal(t, tool.Result{Output: "mcp server test: it was closed", IsError: true}, call(t, tools[3], `{}`))
+			require.Equal(t, tool.Result{Output: "mcp server test: the server was closed", IsError: true}, call(t, tools[3], `{}`))
 			_, err := s.Tools(t.Context())
-			require.EqualError(t, err, "mcp server test: it was closed")
+			require.EqualError(t, err, "mcp server test: the server was closed")
 			require.NoError(t, s.Close())
 		})
 	}

@@ -10,8 +10,10 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/seed93082962/agenthost/internal/outbound"
@@ -19,38 +21,39 @@ import (
 )
 
 const (
-	// forHeaders is how long the stream of what a server says unasked may take to begin. The SDK waits for it while it
-	// connects, and servers may hold back even the headers until there is something to say.
-	forHeaders = 2 * time.Second
+	// headerTime bounds the wait for the headers of the stream of notifications. The SDK waits for
+	// them while it connects, and some servers send them only with the first notification.
+	headerTime = 2 * time.Second
 
-	// forDelete bounds the request that ends a session.
-	forDelete = time.Second
+	// deleteTime bounds the request that ends a session.
+	deleteTime = time.Second
 )
 
 var (
-	errElsewhere   = errors.New("the request would go to another origin than that of the configured url")
-	errSessionGone = errors.New("the server does not know the session any more")
-	errTooLarge    = fmt.Errorf("the answer is larger than %d MiB", maxMessage>>20)
+	errOtherOrigin = errors.New("the request would go to another origin than that of the configured url")
+	errSessionGone = errors.New("the server no longer knows the session")
+	errTooLarge    = fmt.Errorf("the response is larger than %d MiB", maxMessage>>20)
 )
 
-// overHTTP checks the definition of a server that is called by HTTP and answers what begins a link to it.
-func overHTTP(cfg Config, def agent.MCPServer) (func(*link) (carrier, error), error) {
+// overHTTP checks the definition of a server that is called by HTTP and returns a function that
+// starts a link to it.
+func overHTTP(cfg Config, def agent.MCPServer) (func(*link) (endpoint, error), error) {
 	if def.Command != "" || len(def.Args) > 0 || len(def.Env) > 0 {
-		return nil, fmt.Errorf("command, args and env have no meaning with transport %s", def.Transport)
+		return nil, fmt.Errorf("command, args and env are not allowed with transport %s", def.Transport)
 	}
 	u, err := url.Parse(def.URL)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
-		return nil, errors.New("url is not an http or https address") // without the url, which may carry a secret
+		return nil, errors.New("url is not an http or https address") // without the url, which may contain a secret
 	}
 	header := http.Header{}
 	for name, value := range def.Headers {
 		if !isToken(name) || !isFieldValue(string(value)) {
-			return nil, fmt.Errorf("the header %.80q cannot be sent", name)
+			return nil, fmt.Errorf("the header %.80q is not valid", name)
 		}
 		header.Set(name, string(value))
 	}
-	return func(l *link) (carrier, error) {
-		w := &web{url: def.URL, sse: def.Transport == agent.TransportSSE, origin: originOf(u), header: header, life: l.life}
+	return func(l *link) (endpoint, error) {
+		w := &web{url: def.URL, sse: def.Transport == agent.TransportSSE, origin: originOf(u), header: header, life: l.life, end: l.end, filter: l.filter}
 		if cfg.HTTPClient != nil {
 			w.base, w.jar = cfg.HTTPClient.Transport, cfg.HTTPClient.Jar
 		}
@@ -62,29 +65,33 @@ func overHTTP(cfg Config, def agent.MCPServer) (func(*link) (carrier, error), er
 	}, nil
 }
 
-// web is the requests of one link: it is the http.RoundTripper that the SDK sends them through.
+// web is the http.RoundTripper of one link.
 type web struct {
 	url    string
 	sse    bool
 	origin string
 	header http.Header
 	life   context.Context
+	end    context.CancelCauseFunc
+	filter *filter
+	client *http.Client            // sends through RoundTrip
+	target atomic.Pointer[url.URL] // of the last POST
 	base   http.RoundTripper
 	jar    http.CookieJar
-	idle   func() // nil: the transport belongs to somebody else
+	idle   func() // nil: the transport belongs to the caller
 }
 
 func (w *web) transport() sdk.Transport {
-	client := &http.Client{Transport: w, Jar: w.jar, CheckRedirect: w.redirect}
+	w.client = &http.Client{Transport: w, Jar: w.jar, CheckRedirect: w.redirect}
 	if w.sse {
-		return &sdk.SSEClientTransport{Endpoint: w.url, HTTPClient: client, MaxEventSize: maxMessage}
+		return &sdk.SSEClientTransport{Endpoint: w.url, HTTPClient: w.client, MaxEventSize: 2 * maxMessage}
 	}
-	return &sdk.StreamableClientTransport{Endpoint: w.url, HTTPClient: client, MaxEventSize: maxMessage}
+	return &sdk.StreamableClientTransport{Endpoint: w.url, HTTPClient: w.client, MaxEventSize: 2 * maxMessage}
 }
 
 func (w *web) done() <-chan struct{}   { return nil }
 func (w *web) explain(err error) error { return err }
-func (w *web) hangUp()                 {}
+func (w *web) terminate()              {}
 
 func (w *web) release() {
 	if w.idle != nil {
@@ -92,31 +99,70 @@ func (w *web) release() {
 	}
 }
 
-// redirect follows within the origin, to which RoundTrip keeps it, as long as the request stays what it is: a POST that became a GET would lose its
-// message.
+// redirect follows a redirect that preserves the method: a POST that became a GET would lose its
+// message. RoundTrip rejects redirects to another origin.
 func (w *web) redirect(req *http.Request, via []*http.Request) error {
 	switch {
 	case req.Method != via[0].Method:
-		return errors.New("the redirect would turn the request into another one")
+		return errors.New("the redirect would change the method of the request")
 	case len(via) >= 5:
 		return errors.New("too many redirects")
 	}
 	return nil
 }
 
-// RoundTrip sends a request with the configured headers, to the configured origin alone, and ends it with the link.
+// RoundTrip sends a request with the configured headers, only to the configured origin, and ends it
+// with the link. Only messages that pass the filter are sent, and are in the body of the response.
 func (w *web) RoundTrip(req *http.Request) (*http.Response, error) {
-	if originOf(req.URL) != w.origin { // a redirect, or the address that an sse server wants its messages at
-		if req.Body != nil {
-			req.Body.Close()
-		}
-		return nil, errElsewhere
+	if originOf(req.URL) != w.origin { // a redirect, or the message endpoint of an sse server
+		closeBody(req)
+		return nil, errOtherOrigin
 	}
+	msg, err := w.sent(req)
+	if err != nil {
+		closeBody(req)
+		return nil, err
+	}
+	resp, err := w.exchange(req)
+	if err != nil || resp.StatusCode/100 != 2 {
+		w.filter.failed(msg)
+	}
+	return resp, err
+}
+
+func closeBody(req *http.Request) {
+	if req.Body != nil {
+		req.Body.Close()
+	}
+}
+
+// sent returns the message of a POST, and nil for any other request.
+func (w *web) sent(req *http.Request) (jsonrpc.Message, error) {
+	if req.Method != http.MethodPost {
+		return nil, nil
+	}
+	copied, err := req.GetBody()
+	if err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(copied) // the SDK holds it in memory anyway
+	if err != nil {
+		return nil, err
+	}
+	msg, err := jsonrpc.DecodeMessage(data)
+	if err != nil {
+		return nil, err
+	}
+	w.target.Store(req.URL)
+	return msg, w.filter.outgoing(msg)
+}
+
+func (w *web) exchange(req *http.Request) (*http.Response, error) {
 	var ctx context.Context
 	var cancel context.CancelFunc
 	stop := func() bool { return true }
-	if req.Method == http.MethodDelete { // says goodbye when the link has ended
-		ctx, cancel = context.WithTimeout(req.Context(), forDelete)
+	if req.Method == http.MethodDelete { // ends the session after the link has ended
+		ctx, cancel = context.WithTimeout(req.Context(), deleteTime)
 	} else {
 		ctx, cancel = context.WithCancel(req.Context())
 		stop = context.AfterFunc(w.life, cancel)
@@ -125,12 +171,12 @@ func (w *web) RoundTrip(req *http.Request) (*http.Response, error) {
 
 	late := func() bool { return false }
 	if req.Method == http.MethodGet && !w.sse {
-		timer := time.AfterFunc(forHeaders, cancel)
+		timer := time.AfterFunc(headerTime, cancel)
 		late = func() bool { return !timer.Stop() }
 	}
-	resp, err := w.base.RoundTrip(w.dressed(ctx, req))
+	resp, err := w.base.RoundTrip(w.withHeaders(ctx, req))
 	switch {
-	case late() && req.Context().Err() == nil && w.life.Err() == nil: // as good as no stream
+	case late() && req.Context().Err() == nil && w.life.Err() == nil: // the server is treated as one without a stream
 		if err == nil {
 			resp.Body.Close()
 		}
@@ -139,17 +185,18 @@ func (w *web) RoundTrip(req *http.Request) (*http.Response, error) {
 	case err != nil:
 		free()
 		return nil, err
-	case resp.StatusCode == http.StatusNotFound && req.Method == http.MethodPost && (w.sse || req.Header.Get("Mcp-Session-Id") != ""):
+	case req.Method == http.MethodPost && w.sessionUnknown(req, resp):
 		resp.Body.Close()
 		free()
 		return nil, errSessionGone
 	}
-	resp.Body = &body{ReadCloser: resp.Body, free: free, left: maxMessage, endless: isStream(resp.Header)}
+	resp.Body = w.received(req, resp, free)
 	return resp, nil
 }
 
-// dressed is a copy of req with the configured headers, except where the protocol has set one itself.
-func (w *web) dressed(ctx context.Context, req *http.Request) *http.Request {
+// withHeaders returns a copy of req with the configured headers. Headers that the protocol sets
+// take precedence.
+func (w *web) withHeaders(ctx context.Context, req *http.Request) *http.Request {
 	req = req.Clone(ctx)
 	own := maps.Clone(req.Header)
 	maps.Copy(req.Header, w.header.Clone())
@@ -158,34 +205,6 @@ func (w *web) dressed(ctx context.Context, req *http.Request) *http.Request {
 		req.Host = host
 	}
 	return req
-}
-
-// body is an answer's body. The SDK bounds the events of a stream, and reads anything else to its end.
-type body struct {
-	io.ReadCloser
-	free    func()
-	left    int
-	endless bool
-}
-
-func (b *body) Read(p []byte) (int, error) {
-	if b.endless {
-		return b.ReadCloser.Read(p)
-	}
-	if len(p) > b.left+1 { // one more, to know an answer of just the limit from a larger one
-		p = p[:b.left+1]
-	}
-	n, err := b.ReadCloser.Read(p)
-	if b.left -= n; b.left < 0 {
-		return 0, errTooLarge
-	}
-	return n, err
-}
-
-func (b *body) Close() error {
-	err := b.ReadCloser.Close()
-	b.free()
-	return err
 }
 
 func isStream(h http.Header) bool {
@@ -201,7 +220,7 @@ func originOf(u *url.URL) string {
 	return strings.ToLower(u.Scheme + "://" + u.Hostname() + ":" + port)
 }
 
-// isToken and isFieldValue are RFC 9110, 5.6.2 and 5.5, in ASCII.
+// isToken and isFieldValue implement RFC 9110, sections 5.6.2 and 5.5, for ASCII.
 func isToken(s string) bool {
 	return s != "" && !strings.ContainsFunc(s, func(c rune) bool {
 		return c <= ' ' || c >= 0x7f || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, c)

@@ -1,9 +1,11 @@
 package mcp_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -18,7 +20,7 @@ import (
 	"github.com/seed93082962/agenthost/runtime/tool"
 )
 
-// seen keeps the requests that pass.
+// seen records requests.
 type seen struct {
 	mu   sync.Mutex
 	reqs []*http.Request
@@ -74,7 +76,7 @@ func TestRedirects(t *testing.T) {
 		"to another origin, 308": {"http", http.StatusPermanentRedirect, true, "another origin"},
 		"to another origin, GET": {"sse", http.StatusFound, true, "another origin"},
 		"within the origin":      {"http", http.StatusTemporaryRedirect, false, ""},
-		"within it, as a GET":    {"http", http.StatusFound, false, "turn the request into another one"},
+		"within it, as a GET":    {"http", http.StatusFound, false, "change the method of the request"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			other := &seen{next: streamable(toolServer())}
@@ -98,12 +100,12 @@ func TestRedirects(t *testing.T) {
 				return
 			}
 			require.ErrorContains(t, err, row.want)
-			require.Empty(t, other.all(), "nothing reached it, no header either")
+			require.Empty(t, other.all(), "no request reached it")
 		})
 	}
 }
 
-// An sse server says where it wants its messages, which must not be somewhere else.
+// The endpoint that an sse server names must have the origin of the server.
 func TestEndpointElsewhere(t *testing.T) {
 	other := &seen{next: http.NotFoundHandler()}
 	target := web(t, other).URL
@@ -127,7 +129,7 @@ func TestServerThatLostItsSessions(t *testing.T) {
 				server := toolServer()
 				h := fresh(server)
 				handler.Store(&h)
-				t.Cleanup(func() { // nobody says goodbye to a session that nobody can find
+				t.Cleanup(func() { // no client ends a session that is lost
 					for session := range server.Sessions() {
 						session.Close()
 					}
@@ -149,13 +151,68 @@ func TestServerThatLostItsSessions(t *testing.T) {
 
 			server.CloseClientConnections()
 			server.Close()
-			require.Eventually(t, func() bool { // a connection that was kept may break first
+			require.Eventually(t, func() bool { // an idle connection may break first
 				res := call(t, echo, `{}`)
 				require.True(t, res.IsError)
 				require.NotContains(t, res.Output, server.URL)
 				return strings.Contains(res.Output, "refused")
 			}, long, 10*time.Millisecond)
 			require.Equal(t, tool.Failed, s.Status())
+		})
+	}
+}
+
+// A server that reports a lost session with 400 is called again in a new session, once, if the call
+// has reached no tool.
+func TestSessionReportedAsUnknown(t *testing.T) {
+	const sessionError = `{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: No valid session ID provided"},"id":null}`
+	for name, row := range map[string]struct {
+		transport    string
+		status       int
+		body         string
+		times        int // that a call is rejected
+		calls, inits int
+		want         string
+	}{
+		"400":                      {"http", 400, sessionError, 1, 2, 2, "again"},
+		"400, not initialized":     {"http", 400, `{"jsonrpc":"2.0","error":{"code":-32000,"message":"Server not initialized"}}`, 1, 2, 2, "again"},
+		"400, as text":             {"http", 400, "Invalid session ID", 1, 2, 2, "again"},
+		"400 each time":            {"http", 400, sessionError, 9, 2, 2, "the call was not sent: the server no longer knows the session"},
+		"404":                      {"http", 404, "", 1, 2, 2, "again"},
+		"400 as the response":      {"http", 400, `{"jsonrpc":"2.0","error":{"code":-32000,"message":"no session of yours"},"id":$}`, 1, 1, 1, "the call failed: no session of yours"},
+		"400 for another reason":   {"http", 400, `{"jsonrpc":"2.0","error":{"code":-32600,"message":"Invalid Request"},"id":null}`, 1, 1, 1, "Invalid Request"},
+		"400 as text, for another": {"http", 400, "no", 1, 1, 1, "Bad Request"},
+		"another status":           {"http", 422, sessionError, 1, 1, 1, "the call failed: Bad Request: No valid session ID provided"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var calls, inits atomic.Int32
+			next := rawHandler(func(method string, params json.RawMessage) string {
+				if method == "tools/list" {
+					return lists(entry("a", ""))(method, params)
+				}
+				return `{"content":[{"type":"text","text":"again"}]}`
+			})
+			s := newWorld(t).open(agent.MCPServer{Transport: row.transport, URL: web(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				data, err := io.ReadAll(r.Body)
+				if err != nil {
+					return
+				}
+				r.Body = io.NopCloser(bytes.NewReader(data))
+				if bytes.Contains(data, []byte(`"initialize"`)) {
+					inits.Add(1)
+				}
+				if !bytes.Contains(data, []byte(`"tools/call"`)) || int(calls.Add(1)) > row.times {
+					next.ServeHTTP(w, r)
+					return
+				}
+				var message struct{ ID json.RawMessage }
+				if json.Unmarshal(data, &message) == nil {
+					http.Error(w, strings.ReplaceAll(row.body, "$", string(message.ID)), row.status)
+				}
+			})).URL})
+			require.Contains(t, call(t, find(t, s, "a"), `{}`).Output, row.want)
+			require.Equal(t, row.calls, int(calls.Load()))
+			require.Equal(t, row.inits, int(inits.Load()))
 		})
 	}
 }
@@ -177,11 +234,11 @@ func TestAnswerThatIsTooLarge(t *testing.T) {
 	}))
 	res := call(t, find(t, s, "a"), `{}`)
 	require.True(t, res.IsError)
-	require.Contains(t, res.Output, "the answer is larger than 16 MiB")
-	require.NotEmpty(t, list(t, s), "and it is there again")
+	require.Contains(t, res.Output, "the response is larger than 16 MiB")
+	require.NotEmpty(t, list(t, s), "the next call connects again")
 }
 
-// Some servers hold back the headers of the stream for what they say unasked, until there is something to say.
+// Some servers send the headers of the stream of notifications only with the first notification.
 func TestStreamThatDoesNotBegin(t *testing.T) {
 	answers := rawHandler(lists(entry("a", "")))
 	s := newWorld(t).open(overHTTP(web(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -194,7 +251,7 @@ func TestStreamThatDoesNotBegin(t *testing.T) {
 	require.Len(t, list(t, s), 1)
 }
 
-// A server of the newest protocol may not know initialize.
+// A server of the newest protocol may not support initialize.
 func TestServerWithoutInitialize(t *testing.T) {
 	handler := streamableAs(toolServer(), &sdk.StreamableHTTPOptions{Stateless: true})
 	s := newWorld(t).open(overHTTP(web(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -209,7 +266,7 @@ func TestServerWithoutInitialize(t *testing.T) {
 	require.Equal(t, tool.Result{Output: "a"}, call(t, find(t, s, "echo"), `{"text":"a"}`))
 }
 
-// A session of a server asks this client for what it does not offer.
+// A server sends requests that this client does not support.
 func TestServerAsksForNothing(t *testing.T) {
 	server := toolServer()
 	got := make(chan []error, 1)
@@ -219,7 +276,7 @@ func TestServerAsksForNothing(t *testing.T) {
 		_, elicit := req.Session.Elicit(ctx, &sdk.ElicitParams{Message: "?"})
 		got <- []error{roots, sample, elicit, req.Session.Ping(ctx, nil)}
 		caps := req.Session.InitializeParams().Capabilities
-		//nolint:staticcheck // what is deprecated is announced by the SDK unless it is told not to
+		//nolint:staticcheck // the SDK announces deprecated capabilities by default
 		if caps.RootsV2 != nil || caps.Sampling != nil || caps.Elicitation != nil {
 			return says("something is announced"), nil
 		}
@@ -231,5 +288,5 @@ func TestServerAsksForNothing(t *testing.T) {
 	for _, err := range errs[:3] {
 		require.Error(t, err)
 	}
-	require.NoError(t, errs[3], "a ping is answered")
+	require.NoError(t, errs[3], "a ping has a response")
 }

@@ -1,4 +1,5 @@
--- One row for each tenant. It is locked by whoever appends: ids are taken here, so their order is the order of commits.
+-- One row for each tenant. It is locked by whoever appends: ids are taken here, so their order is
+-- the order of commits.
 CREATE TABLE audit_heads (
     tenant     INTEGER PRIMARY KEY AUTOINCREMENT,
     name       TEXT   NOT NULL UNIQUE,
@@ -11,8 +12,8 @@ CREATE TABLE audit_heads (
     epoch      BIGINT NOT NULL DEFAULT 0   -- grows when keys are removed: what writers remember of keys is void then
 );
 
--- Categories, actions, users and actors of a tenant; entries carry the key. An actor is a user within one category, so
--- that a user in a category is a set of actors as a user alone is.
+-- Categories, actions, users and actors of a tenant; entries carry the key. An actor is a user
+-- within one category, so that a user in a category is a set of actors as a user alone is.
 CREATE TABLE audit_keys (
     key       INTEGER  PRIMARY KEY AUTOINCREMENT,
     tenant    BIGINT   NOT NULL REFERENCES audit_heads (tenant),
@@ -56,7 +57,8 @@ CREATE INDEX audit_entries_category ON audit_entries (category, id);
 CREATE INDEX audit_entries_action   ON audit_entries (action, id, actor);
 CREATE INDEX audit_entries_actor    ON audit_entries (actor, id, action);
 
--- Milestones: the way from a position or a time to an id, at a sixteenth or less of the cost of a whole index.
+-- Milestones: the way from a position or a time to an id, at a sixteenth or less of the cost of a
+-- whole index.
 CREATE INDEX audit_entries_category_mark ON audit_entries (category, category_pos) WHERE category_pos % 16 = 0;
 CREATE INDEX audit_entries_action_mark   ON audit_entries (action, action_pos)     WHERE action_pos % 16 = 0;
 CREATE INDEX audit_entries_actor_mark    ON audit_entries (actor, actor_pos)       WHERE actor_pos % 16 = 0;

@@ -26,6 +26,7 @@ CREATE TABLE members (
     subject             TEXT,
     password_hash       TEXT NOT NULL DEFAULT '',
     password_changed_at BIGINT,
+    must_change         BOOLEAN NOT NULL DEFAULT FALSE, -- the password, since it was reset
     last_login_at       BIGINT,
     created_at          BIGINT NOT NULL,
     updated_at          BIGINT NOT NULL,
@@ -44,6 +45,7 @@ CREATE TABLE sessions (
     idle_until   BIGINT NOT NULL,
     expires_at   BIGINT NOT NULL,
     remote_ip    TEXT NOT NULL,
+    network      TEXT NOT NULL, -- of the sign-in: an IPv4 /24 or an IPv6 /48
     user_agent   TEXT NOT NULL,
     revoked_at   BIGINT,
     revoked_why  TEXT
@@ -56,7 +58,7 @@ CREATE TABLE refresh_tokens (
     created_at BIGINT NOT NULL,
     rotated_at BIGINT
 );
-CREATE INDEX refresh_tokens_by_session ON refresh_tokens (session_id);
+CREATE INDEX refresh_tokens_by_session ON refresh_tokens (session_id, rotated_at);
 
 CREATE TABLE invites (
     id              TEXT PRIMARY KEY,
@@ -113,3 +115,11 @@ CREATE TABLE login_attempts (
     PRIMARY KEY (account_fold, remote_ip)
 );
 CREATE INDEX login_attempts_by_time ON login_attempts (at5);
+
+-- The failures from a network, for all accounts, since the first of them. One row, as in login_attempts.
+CREATE TABLE login_networks (
+    network  TEXT PRIMARY KEY,
+    began    BIGINT NOT NULL,
+    failures BIGINT NOT NULL
+);
+CREATE INDEX login_networks_by_time ON login_networks (began);

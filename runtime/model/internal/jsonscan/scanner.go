@@ -1,9 +1,9 @@
-// Package jsonscan walks over one JSON object of a shape that is known beforehand, at a tenth of
-// what encoding/json takes, and gives up on anything out of the ordinary.
+// Package jsonscan reads one JSON object of a known shape in a tenth of the time of encoding/json,
+// and fails on anything unusual.
 //
-// A [Scanner] accepts less than encoding/json does, never more, and where it accepts it reads the
-// same values: keys are plain lower-case words, so that none of them could match a field in
-// another case, and a caller refuses keys that come twice. Whoever is told no by [Scanner.Done]
+// A [Scanner] accepts a subset of the documents that encoding/json accepts, and reads the same
+// values from them: keys are plain lower-case words, so that none of them could match a field in
+// another case, and a caller rejects repeated keys. If [Scanner.Done] reports false, the caller
 // decodes the same bytes with encoding/json.
 //
 //	s := jsonscan.Over(data)
@@ -19,22 +19,22 @@
 //	return index, s.Done()
 package jsonscan
 
-// Scanner stands at one place of a document. Once something was not as expected it has failed
-// for good: every further call returns a zero value, and Done is false.
+// Scanner is a position in a document. After a failure every call returns a zero value, and Done
+// reports false.
 type Scanner struct {
 	data   []byte
 	pos    int
-	first  bool // right after a brace: no comma stands before the next key
+	first  bool // right after a brace: the next key has no comma before it
 	failed bool
 }
 
-// Over returns a scanner at the start of data, which is not changed.
+// Over returns a scanner at the start of data, which it does not modify.
 func Over(data []byte) Scanner { return Scanner{data: data} }
 
-// Seen is the set of fields that an object has had so far, one bit each.
+// Seen is the set of fields of an object that were read, one bit each.
 type Seen uint
 
-// Once fails where the field of that bit has come before: encoding/json puts such two together.
+// Once fails if the field of that bit was read before: encoding/json merges repeated fields.
 func (f *Seen) Once(s *Scanner, bit uint) {
 	if *f&(1<<bit) != 0 {
 		s.failed = true
@@ -42,22 +42,22 @@ func (f *Seen) Once(s *Scanner, bit uint) {
 	*f |= 1 << bit
 }
 
-// Fail gives up.
+// Fail makes the scanner fail.
 func (s *Scanner) Fail() { s.failed = true }
 
-// Done reports whether everything was as expected and nothing but white space is left.
+// Done reports whether no call failed and only white space remains.
 func (s *Scanner) Done() bool {
 	return !s.failed && s.peek() == 0 && s.pos == len(s.data)
 }
 
-// Open takes the given bracket or brace.
+// Open reads the given bracket or brace.
 func (s *Scanner) Open(c byte) {
 	s.take(c)
 	s.first = true
 }
 
-// Elem reports whether another element of the array stands here, and takes the comma before it.
-// At the end of the array it takes the bracket and returns false, as it does after a failure.
+// Elem reports whether the array has another element, and reads the comma before it. At the end of
+// the array it reads the bracket. It returns false after a failure.
 func (s *Scanner) Elem() bool {
 	switch {
 	case s.failed:
@@ -76,8 +76,8 @@ func (s *Scanner) Elem() bool {
 	return !s.failed
 }
 
-// Key returns the next key of the object and takes its colon. At the end of the object it takes
-// the brace and returns nil, as it does after a failure.
+// Key returns the next key of the object and reads its colon. At the end of the object it reads the
+// brace and returns nil. It returns nil after a failure.
 func (s *Scanner) Key() []byte {
 	c := s.peek()
 	if c == '}' {
@@ -115,7 +115,7 @@ func (s *Scanner) Key() []byte {
 	return s.data[start:end]
 }
 
-// keyByte tells the characters of keys.
+// keyByte is the set of characters of keys.
 var keyByte = func() (set [256]bool) {
 	for _, c := range "abcdefghijklmnopqrstuvwxyz0123456789_" {
 		set[c] = true
@@ -123,7 +123,7 @@ var keyByte = func() (set [256]bool) {
 	return set
 }()
 
-// Null takes a null if one stands here.
+// Null reports whether the next value is null, and reads it.
 func (s *Scanner) Null() bool {
 	if s.peek() == 'n' {
 		s.literal("null")
@@ -132,7 +132,7 @@ func (s *Scanner) Null() bool {
 	return false
 }
 
-// Int takes an integer from 0 to 999,999,999.
+// Int reads an integer from 0 to 999,999,999.
 func (s *Scanner) Int() int {
 	s.peek()
 	start, n := s.pos, 0
@@ -150,14 +150,14 @@ func (s *Scanner) Int() int {
 	return n
 }
 
-// maxDepth bounds what Skip goes into.
+// maxDepth bounds the nesting of a skipped value.
 const maxDepth = 8
 
-// Skip takes a value that nobody wants, of null, true, false, whole numbers, strings without
-// escapes, and objects and arrays of these.
+// Skip reads a value without its content: null, true, false, a whole number, a string without
+// escapes, or an object or array of these.
 func (s *Scanner) Skip() { s.skip(maxDepth) }
 
-// Value is Skip, and returns the value as it stands, a part of the document.
+// Value is like Skip, but returns the bytes of the value as a slice of the document.
 func (s *Scanner) Value() []byte {
 	s.peek()
 	start := s.pos
@@ -218,7 +218,7 @@ func (s *Scanner) number() {
 	}
 }
 
-// numeric tells what may stand in a number beside digits.
+// numeric reports whether c may follow a digit in a number.
 func numeric(c byte) bool {
 	return c == '.' || c == 'e' || c == 'E' || c == '+' || c == '-' || c-'0' <= 9
 }
@@ -239,7 +239,7 @@ func (s *Scanner) take(c byte) {
 	s.pos++
 }
 
-// peek passes over white space and returns the byte that follows, 0 at the end.
+// peek skips white space and returns the next byte, 0 at the end.
 func (s *Scanner) peek() byte {
 	for s.pos < len(s.data) {
 		c := s.data[s.pos]

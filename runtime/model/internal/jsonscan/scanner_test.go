@@ -10,7 +10,7 @@ import (
 	"github.com/seed93082962/agenthost/runtime/model/internal/jsonscan"
 )
 
-// point reads {"x":1,"name":"...","in":{"y":2}}, whatever else stands beside.
+// point reads {"x":1,"name":"...","in":{"y":2}}, and ignores other fields.
 func point(data string) (x, y int, name string, ok bool) {
 	s := jsonscan.Over([]byte(data))
 	s.Open('{')

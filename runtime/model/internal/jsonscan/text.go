@@ -4,11 +4,12 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math/bits"
+	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
 )
 
-// Raw takes a string without escapes and returns it as it stands, a part of the document.
+// Raw reads a string without escapes and returns its bytes as a slice of the document.
 func (s *Scanner) Raw() []byte {
 	body, plain := s.body()
 	if !plain {
@@ -18,8 +19,7 @@ func (s *Scanner) Raw() []byte {
 	return body
 }
 
-// String takes a string. What encoding/json puts U+FFFD for gets it here too: invalid UTF-8 and
-// lone surrogates.
+// String reads a string. Invalid UTF-8 and lone surrogates become U+FFFD, as in encoding/json.
 func (s *Scanner) String() string {
 	body, plain := s.body()
 	if plain && (ascii(body) || utf8.Valid(body)) {
@@ -35,8 +35,19 @@ func (s *Scanner) String() string {
 	return text
 }
 
-// body takes a string and returns what stands between its quotes; plain says that it holds no
-// escapes.
+// Whole is like String, but for text that may be a fragment. It fails if the text contains U+FFFD,
+// which may replace half a character. [Unquote] keeps such halves.
+func (s *Scanner) Whole() string {
+	text := s.String()
+	if strings.Contains(text, "\uFFFD") {
+		s.failed = true
+		return ""
+	}
+	return text
+}
+
+// body reads a string and returns the bytes between its quotes. plain reports whether they contain
+// no escapes.
 func (s *Scanner) body() (body []byte, plain bool) {
 	if s.peek() != '"' || s.failed {
 		s.failed = true
@@ -55,16 +66,16 @@ func (s *Scanner) body() (body []byte, plain bool) {
 			return s.data[start:i], plain
 		}
 		plain = false
-		if i += 2; i > len(s.data) { // a quote behind a backslash is no end; what else it is, unquote sees
+		if i += 2; i > len(s.data) { // a quote after a backslash is not the end; unquote checks the escape
 			s.failed = true
 			return nil, false
 		}
 	}
 }
 
-// ordinary counts the bytes before the first quote, backslash or control character, eight at a
-// time: a byte of hit is 0x80 where the byte of word is one of them. Borrows may set bytes above
-// the first one falsely, never below.
+// ordinary returns the number of bytes before the first quote, backslash or control character. It
+// reads eight bytes at a time: a byte of hit is 0x80 if the byte of word is one of them. Borrows
+// may also set bytes above the first one, never below.
 func ordinary(b []byte) int {
 	const ones, highs = 0x0101010101010101, 0x8080808080808080
 	i := 0
@@ -96,7 +107,7 @@ func ascii(b []byte) bool {
 
 // unquote resolves the escapes of a string's body.
 func unquote(body []byte) (string, bool) {
-	var stack [512]byte // most increments are short: only the string itself is allocated
+	var stack [512]byte // most increments are short: only the string is allocated
 	out := stack[:0]
 	for len(body) > 0 {
 		i := bytes.IndexByte(body, '\\')
@@ -135,7 +146,7 @@ func unquote(body []byte) (string, bool) {
 				if len(body) >= 6 && body[0] == '\\' && body[1] == 'u' {
 					low, _ = hex4(body[2:])
 				}
-				// The other half is taken only where the two make a pair.
+				// The other half is read only if the two make a pair.
 				if r = utf16.DecodeRune(r, low); r != utf8.RuneError {
 					body = body[6:]
 				}

@@ -1,12 +1,12 @@
 package upstream
 
-// Aside calls f on a goroutine of its own and waits until it has returned. A panic in f is the
-// caller's.
+// Aside calls f on a separate goroutine and waits until it returns. A panic in f becomes a panic of
+// the caller.
 //
-// It is for what goes deep and is seldom done, such as encoding/json: the stack of an open stream
-// grows by doubling and keeps its size while the stream waits, so that a few calls into the depth
-// would cost each of them another 8 KiB. The price is five to ten microseconds: the stack of that
-// goroutine has to grow.
+// It is for deep and rare calls, such as encoding/json: the stack of an open stream doubles when it
+// grows and keeps its size while the stream waits, so that one deep call would cost every stream
+// another 8 KiB. Aside takes five to ten microseconds, because the stack of the new goroutine has
+// to grow.
 func Aside(f func()) {
 	var fault any
 	done := make(chan struct{})

@@ -8,22 +8,21 @@ import (
 	"sync"
 )
 
-// Body is the JSON of one request. A conversation may take megabytes, and net/http holds on to a
-// request for as long as its answer lasts: the bytes are let go as soon as they are sent.
+// Body is the JSON of one request. A conversation may have megabytes, and net/http keeps a request
+// until its response ends: the bytes are released as soon as they are sent.
 type Body struct {
 	tools []byte // shared by many requests
-	at    int    // where in data they belong
+	at    int    // their position in data
 
 	mu   sync.Mutex
-	data []byte // guarded by mu; nil once an answer began
+	data []byte // guarded by mu; nil after the response has begun
 }
 
-// Encode makes the JSON of v.
+// Encode returns the JSON of v.
 func Encode(v any) (*Body, error) { return encode(v, nil) }
 
-// encode makes the JSON of v, or of a struct with the fields of v and those of more. Characters
-// stand as they are: tokens are counted by text, yet "<" for each < makes code six times as
-// long on the way.
+// encode returns the JSON of v, or of an object with the fields of v and those of more. It does not
+// escape < > &: source code would become much longer.
 func encode(v, more any) (*Body, error) {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
@@ -63,7 +62,7 @@ func (b *Body) size() int64 {
 	return int64(len(b.tools) + len(b.data))
 }
 
-// release leaves readers that are still being sent from alone.
+// release releases the bytes. Readers that are still in use keep theirs.
 func (b *Body) release() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -71,7 +70,7 @@ func (b *Body) release() {
 }
 
 type reader struct {
-	mu   sync.Mutex // a transport may close in the middle of a read
+	mu   sync.Mutex // a transport may close during a read
 	rest [3][]byte  // guarded by mu
 }
 

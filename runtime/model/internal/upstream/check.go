@@ -15,7 +15,7 @@ import (
 	"github.com/seed93082962/agenthost/sse"
 )
 
-// check returns nil where the answer is an event stream.
+// check returns nil if the response is an event stream.
 func (c *Client) check(resp *http.Response, cancel context.CancelFunc) error {
 	status := resp.StatusCode
 	media, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
@@ -27,17 +27,20 @@ func (c *Client) check(resp *http.Response, cancel context.CancelFunc) error {
 	fault := ParseFault(head)
 
 	if status == http.StatusOK {
-		if fault.told() {
-			return c.told(fault, status)
+		if fault.reported() {
+			return c.reported(fault, status)
 		}
 		if err != nil {
 			media = "an unknown type"
 		}
 		return &model.Error{Code: model.CodeServer, Status: status,
-			Message: c.safe(fmt.Sprintf("upstream answered with %s, not an event stream", media))}
+			Message: c.safe(fmt.Sprintf("upstream responded with %s, not an event stream", media))}
 	}
 	code := statusCode(status)
-	if code == model.CodeInvalidRequest && fault.tooLong() {
+	switch {
+	case fault.rateLimited() && status >= 400 && status < 500:
+		code = model.CodeRateLimit
+	case code == model.CodeInvalidRequest && fault.tooLong():
 		code = model.CodePromptTooLong
 	}
 	return &model.Error{
@@ -48,7 +51,7 @@ func (c *Client) check(resp *http.Response, cancel context.CancelFunc) error {
 	}
 }
 
-// fault is the error of a call whose answer had begun.
+// fault returns the error of a call whose response had begun.
 func (c *Client) fault(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -60,7 +63,7 @@ func (c *Client) fault(ctx context.Context, err error) error {
 	)
 	switch {
 	case errors.As(err, &fault):
-		return c.told(fault, http.StatusOK)
+		return c.reported(fault, http.StatusOK)
 	case errors.As(err, &coded):
 		coded.Status = http.StatusOK
 		coded.Message = c.safe(coded.Message)
@@ -70,14 +73,14 @@ func (c *Client) fault(ctx context.Context, err error) error {
 			Message: "upstream sent an event over the size limit", Err: err}
 	case errors.Is(err, ErrEnded):
 		return &model.Error{Code: model.CodeConnection, Status: http.StatusOK,
-			Message: "upstream ended its answer before it was whole", Err: err}
+			Message: "upstream ended its response before it was complete", Err: err}
 	default:
 		return &model.Error{Code: model.CodeConnection, Status: http.StatusOK,
-			Message: "the connection to upstream broke off in mid-answer", Err: err}
+			Message: "the connection to upstream was lost during its response", Err: err}
 	}
 }
 
-// unreachable is the error of a call that got no answer.
+// unreachable returns the error of a call without a response.
 func (c *Client) unreachable(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -85,29 +88,31 @@ func (c *Client) unreachable(ctx context.Context, err error) error {
 	return &model.Error{Code: model.CodeConnection, Message: "the connection to upstream failed", Err: err}
 }
 
-// told is the error of a fault that came with status 200.
-func (c *Client) told(fault *Fault, status int) error {
+// reported returns the error for a fault in a response with status 200.
+func (c *Client) reported(fault *Fault, status int) error {
 	code := fault.code()
 	return &model.Error{Code: code, Status: status, Message: c.message(code, status, fault.Message)}
 }
 
 func (c *Client) message(code model.Code, status int, text string) string {
-	if code == model.CodeAuth {
-		return "upstream did not accept the API key" // what it says instead often shows a part of it
+	if code == model.CodeAuth && status != http.StatusForbidden {
+		return "upstream did not accept the API key" // messages of this kind often show a part of the key
 	}
 	if text = c.safe(text); text != "" {
 		return text
 	}
 	switch {
 	case status == http.StatusOK:
-		return "upstream told an error without a message"
+		return "upstream returned an error without a message"
+	case status == http.StatusForbidden:
+		return "upstream refused the request (status 403): check the permissions of the API key"
 	case status >= 300 && status < 400:
-		return fmt.Sprintf("upstream answered with a redirect (status %d)", status)
+		return fmt.Sprintf("upstream responded with a redirect (status %d)", status)
 	}
-	return fmt.Sprintf("upstream answered with status %d", status)
+	return fmt.Sprintf("upstream responded with status %d", status)
 }
 
-// statusCode sorts every status that is not 200.
+// statusCode classifies every status other than 200.
 func statusCode(status int) model.Code {
 	switch {
 	case status == http.StatusUnauthorized, status == http.StatusForbidden:
@@ -120,15 +125,15 @@ func statusCode(status int) model.Code {
 		return model.CodeOverloaded
 	case status >= 400 && status < 500:
 		return model.CodeInvalidRequest
-	default: // 5xx, and what an API does not answer with: 204, 302
+	default: // 5xx, and statuses that an API does not use: 204, 302
 		return model.CodeServer
 	}
 }
 
-// maxRetryAfter keeps a nonsensical date or number within what a caller can reckon with.
+// maxRetryAfter limits implausible dates and numbers.
 const maxRetryAfter = 24 * time.Hour
 
-// retryAfter reads the header of RFC 9110 (10.2.3), seconds or a date; fractions are seen too.
+// retryAfter reads the header of RFC 9110 (10.2.3): seconds, also with a fraction, or a date.
 func retryAfter(h http.Header, now time.Time) time.Duration {
 	value := strings.TrimSpace(h.Get("Retry-After"))
 	if value == "" {

@@ -18,7 +18,7 @@ import (
 
 const authMessage = "upstream did not accept the API key"
 
-func answer(status int, contentType, body string) http.HandlerFunc {
+func response(status int, contentType, body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header()["Content-Type"] = nil
 		if contentType != "" {
@@ -30,7 +30,7 @@ func answer(status int, contentType, body string) http.HandlerFunc {
 }
 
 func TestStatus(t *testing.T) {
-	told := func(kind, text string) string {
+	upstreamError := func(kind, text string) string {
 		return `{"type":"error","error":{"type":"` + kind + `","message":"` + text + `"},"request_id":"req_1"}`
 	}
 	for name, row := range map[string]struct {
@@ -39,20 +39,35 @@ func TestStatus(t *testing.T) {
 		code    model.Code
 		message string
 	}{
-		"bad key shows none of it": {401, told("authentication_error", "invalid x-api-key "+key), model.CodeAuth, authMessage},
-		"forbidden":                {403, told("permission_error", "no access"), model.CodeAuth, authMessage},
-		"rate limit":               {429, told("rate_limit_error", "Too many tokens."), model.CodeRateLimit, "Too many tokens."},
-		"overloaded":               {529, told("overloaded_error", "Overloaded"), model.CodeOverloaded, "Overloaded"},
-		"server":                   {500, told("api_error", "Internal server error"), model.CodeServer, "Internal server error"},
-		"gateway page":             {502, "<html><h1>10.0.0.1 is down</h1>", model.CodeServer, "upstream answered with status 502"},
-		"unavailable, empty":       {503, "", model.CodeServer, "upstream answered with status 503"},
-		"gateway timeout":          {504, told("timeout_error", "Timed out"), model.CodeServer, "Timed out"},
-		"bad request": {400, told("invalid_request_error", "max_tokens: too large"), model.CodeInvalidRequest,
+		"bad key shows none of it": {401, upstreamError("authentication_error", "invalid x-api-key "+key), model.CodeAuth, authMessage},
+		"forbidden":                {403, upstreamError("permission_error", "no access"), model.CodeAuth, "no access"},
+		"message is an object": {422, `{"object":"error","message":{"detail":[{"type":"missing","loc":["body","messages",0,"content"],"msg":"Field required"}]},"type":"invalid_request_error","code":null}`,
+			model.CodeInvalidRequest, "body.messages.0.content: Field required"},
+		"FastAPI": {422, `{"detail":[{"loc":["body","model"],"msg":"field required","type":"value_error.missing"},{"msg":"and more"}]}`,
+			model.CodeInvalidRequest, "body.model: field required; and more"},
+		"tokens per minute of Groq": {413, `{"error":{"message":"Request too large for model on tokens per minute (TPM): Limit 6000, Requested 9000","type":"tokens","code":"rate_limit_exceeded"}}`,
+			model.CodeRateLimit, "Request too large for model on tokens per minute (TPM): Limit 6000, Requested 9000"},
+		"OpenRouter, raw text": {400, `{"error":{"message":"Provider returned error","code":400,"metadata":{"raw":"temperature is not supported","provider_name":"X"}}}`,
+			model.CodeInvalidRequest, "Provider returned error: temperature is not supported"},
+		"OpenRouter, raw JSON": {400, `{"error":{"message":"Provider returned error","code":400,"metadata":{"raw":"{\"detail\":[{\"loc\":[\"body\"],\"msg\":\"bad\"}]}"}}}`,
+			model.CodeInvalidRequest, "Provider returned error: body: bad"},
+		"OpenRouter, raw object": {400, `{"error":{"message":"Provider returned error","metadata":{"raw":{"error":{"message":"bad"}}}}}`,
+			model.CodeInvalidRequest, "Provider returned error: bad"},
+		"metadata of another kind": {400, `{"error":{"message":"bad","metadata":"x","base_resp":1}}`, model.CodeInvalidRequest, "bad"},
+		"nested without end":       {400, `{"error":{"error":{"error":{"error":{"error":{"error":{"message":"deep"}}}}}}}`, model.CodeInvalidRequest, "upstream responded with status 400"},
+		"forbidden, empty":         {403, "", model.CodeAuth, "upstream refused the request (status 403): check the permissions of the API key"},
+		"rate limit":               {429, upstreamError("rate_limit_error", "Too many tokens."), model.CodeRateLimit, "Too many tokens."},
+		"overloaded":               {529, upstreamError("overloaded_error", "Overloaded"), model.CodeOverloaded, "Overloaded"},
+		"server":                   {500, upstreamError("api_error", "Internal server error"), model.CodeServer, "Internal server error"},
+		"gateway page":             {502, "<html><h1>10.0.0.1 is down</h1>", model.CodeServer, "upstream responded with status 502"},
+		"unavailable, empty":       {503, "", model.CodeServer, "upstream responded with status 503"},
+		"gateway timeout":          {504, upstreamError("timeout_error", "Timed out"), model.CodeServer, "Timed out"},
+		"bad request": {400, upstreamError("invalid_request_error", "max_tokens: too large"), model.CodeInvalidRequest,
 			"max_tokens: too large"},
-		"not found": {404, told("not_found_error", "model: x"), model.CodeInvalidRequest, "model: x"},
-		"too large": {413, told("request_too_large", "Request exceeds the maximum size"), model.CodePromptTooLong,
+		"not found": {404, upstreamError("not_found_error", "model: x"), model.CodeInvalidRequest, "model: x"},
+		"too large": {413, upstreamError("request_too_large", "Request exceeds the maximum size"), model.CodePromptTooLong,
 			"Request exceeds the maximum size"},
-		"prompt too long": {400, told("invalid_request_error", "prompt is too long: 2 tokens > 1 maximum"),
+		"prompt too long": {400, upstreamError("invalid_request_error", "prompt is too long: 2 tokens > 1 maximum"),
 			model.CodePromptTooLong, "prompt is too long: 2 tokens > 1 maximum"},
 		"context length code": {400, `{"error":{"message":"Too much.","type":"invalid_request_error","param":"messages","code":"context_length_exceeded"}}`, model.CodePromptTooLong, "Too much."},
 		"context length text": {400, `{"object":"error","message":"This model's maximum context length is 4096 tokens.","code":400}`, model.CodePromptTooLong, "This model's maximum context length is 4096 tokens."},
@@ -62,14 +77,14 @@ func TestStatus(t *testing.T) {
 		"detail":            {422, `{"detail":"bad field"}`, model.CodeInvalidRequest, "bad field"},
 		"in an array": {400, `[{"error":{"code":400,"message":"bad","status":"INVALID_ARGUMENT"}}]`,
 			model.CodeInvalidRequest, "bad"},
-		"empty array": {400, `[]`, model.CodeInvalidRequest, "upstream answered with status 400"},
+		"empty array": {400, `[]`, model.CodeInvalidRequest, "upstream responded with status 400"},
 		"cut-off JSON": {400, `{"error":{"message":"secret`, model.CodeInvalidRequest,
-			"upstream answered with status 400"},
-		"a teapot":   {418, `{}`, model.CodeInvalidRequest, "upstream answered with status 418"},
-		"no content": {204, "", model.CodeServer, "upstream answered with status 204"},
+			"upstream responded with status 400"},
+		"a teapot":   {418, `{}`, model.CodeInvalidRequest, "upstream responded with status 418"},
+		"no content": {204, "", model.CodeServer, "upstream responded with status 204"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := failure(t, client(t, answer(row.status, "application/json", row.body)))
+			got := failure(t, client(t, response(row.status, "application/json", row.body)))
 			require.Equal(t, model.Error{Code: row.code, Status: row.status, Message: row.message}, *got)
 		})
 	}
@@ -81,15 +96,15 @@ func TestNotAStream(t *testing.T) {
 		code              model.Code
 		message           string
 	}{
-		"page": {"text/html; charset=utf-8", "<p>hello", model.CodeServer, "upstream answered with text/html, not an event stream"},
+		"page": {"text/html; charset=utf-8", "<p>hello", model.CodeServer, "upstream responded with text/html, not an event stream"},
 		"whole JSON": {"application/json", `{"type":"message","content":[]}`, model.CodeServer,
-			"upstream answered with application/json, not an event stream"},
-		"nonsense type":     {"a b c", "", model.CodeServer, "upstream answered with an unknown type, not an event stream"},
+			"upstream responded with application/json, not an event stream"},
+		"nonsense type":     {"a b c", "", model.CodeServer, "upstream responded with an unknown type, not an event stream"},
 		"an error all same": {"application/json", `{"error":{"message":"Slow down","code":429}}`, model.CodeRateLimit, "Slow down"},
-		"no type, no event": {"", "hello", model.CodeConnection, "upstream ended its answer before it was whole"},
+		"no type, no event": {"", "hello", model.CodeConnection, "upstream ended its response before it was complete"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := failure(t, client(t, answer(200, row.contentType, row.body)))
+			got := failure(t, client(t, response(200, row.contentType, row.body)))
 			require.Equal(t, []any{row.code, 200, row.message}, []any{got.Code, got.Status, got.Message})
 		})
 	}
@@ -137,7 +152,7 @@ func TestMessagesAreSafe(t *testing.T) {
 		"places":        {"messages.0.content.1: text must not be empty", "messages.0.content.1: text must not be empty"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := failure(t, client(t, answer(400, "application/json", `{"error":{"message":"`+row.text+`"}}`)))
+			got := failure(t, client(t, response(400, "application/json", `{"error":{"message":"`+row.text+`"}}`)))
 			require.Equal(t, row.want, got.Message)
 		})
 	}

@@ -1,87 +1,37 @@
 package upstream
 
 import (
-	"bytes"
-	"encoding/json"
 	"net/http"
 	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
+	"github.com/seed93082962/agenthost/internal/excerpt"
 	"github.com/seed93082962/agenthost/runtime/model"
 )
 
-// Fault is what upstream says of an error, in a body or in mid-stream. As an error it is for the
-// [Client] alone, which sorts it and makes its message safe.
-type Fault struct {
-	Type    string
-	Code    string // a number too, in digits
-	Message string
-}
+// reported reports whether the fault has a message or a code.
+func (f *Fault) reported() bool { return f.Message != "" || f.Code != "" }
 
-func (f *Fault) Error() string { return "upstream told an error of type " + f.Type }
-
-// ParseFault reads the shapes that are in use: {"error":{"type","code","message"}}, the same
-// without the outer object or in an array of one, {"error":"text"}, {"message"} and {"detail"}.
-// Anything else gives an empty fault.
-func ParseFault(raw []byte) *Fault {
-	raw = bytes.TrimSpace(raw)
-	if len(raw) > 0 && raw[0] == '[' {
-		var list []json.RawMessage
-		if json.Unmarshal(raw, &list) != nil || len(list) == 0 {
-			return &Fault{}
-		}
-		raw = list[0]
-	}
-	var doc struct {
-		Error, Message, Detail, Type, Code json.RawMessage
-	}
-	if json.Unmarshal(raw, &doc) != nil {
-		return &Fault{}
-	}
-	if inner := bytes.TrimSpace(doc.Error); len(inner) > 0 && inner[0] == '{' {
-		return ParseFault(inner)
-	}
-	f := &Fault{Type: scalar(doc.Type), Code: scalar(doc.Code)}
-	for _, raw := range []json.RawMessage{doc.Message, doc.Error, doc.Detail} {
-		if f.Message == "" {
-			f.Message = scalar(raw)
-		}
-	}
-	return f
-}
-
-// scalar is the text of a JSON string or number, "" for anything else.
-func scalar(raw json.RawMessage) string {
-	var text string
-	if json.Unmarshal(raw, &text) == nil {
-		return text
-	}
-	var number json.Number
-	if json.Unmarshal(raw, &number) == nil {
-		return number.String()
-	}
-	return ""
-}
-
-func (f *Fault) told() bool { return f.Message != "" || f.Code != "" }
-
-// code sorts a fault that came without a status of its own.
+// code classifies a fault in a response with status 200.
 func (f *Fault) code() model.Code {
 	for _, word := range []string{f.Type, f.Code} {
 		switch word {
-		case "overloaded_error", "overloaded":
+		case "overloaded_error", "overloaded", "engine_overloaded_error":
 			return model.CodeOverloaded
-		case "rate_limit_error", "rate_limit_exceeded", "rate_limit", "insufficient_quota", "too_many_requests":
+		case "rate_limit_error", "rate_limit_exceeded", "rate_limit", "insufficient_quota", "too_many_requests",
+			"rate_limit_reached_error", "exceeded_current_quota_error", "RateLimitError":
 			return model.CodeRateLimit
-		case "authentication_error", "permission_error", "invalid_api_key", "permission_denied":
+		case "authentication_error", "permission_error", "invalid_api_key", "permission_denied", "AuthenticationError":
 			return model.CodeAuth
 		case "request_too_large":
 			return model.CodePromptTooLong
 		case "timeout_error", "timeout":
 			return model.CodeTimeout
-		case "api_error", "server_error", "internal_server_error", "internal_error", "service_unavailable", "engine_error":
+		case "api_error", "server_error", "internal_server_error", "internal_error", "service_unavailable", "engine_error",
+			"InternalServerError", "ServiceUnavailableError":
 			return model.CodeServer
 		}
 	}
@@ -98,7 +48,14 @@ func (f *Fault) code() model.Code {
 	return model.CodeUnknown
 }
 
-// tooLong knows the ways in which servers say that a conversation is over the context window.
+// rateLimited reports whether the fault is a rate limit, whatever its HTTP status: Groq responds
+// with 413 to a request that exceeds the tokens per minute.
+func (f *Fault) rateLimited() bool {
+	return f.Code == "rate_limit_exceeded" || f.Type == "rate_limit_error"
+}
+
+// tooLong reports whether the fault is an error of a known server for a conversation that exceeds
+// the context window.
 func (f *Fault) tooLong() bool {
 	switch f.Code {
 	case "context_length_exceeded", "string_above_max_length":
@@ -122,12 +79,12 @@ func (f *Fault) tooLong() bool {
 	return false
 }
 
-// maxMessage is in characters.
+// maxMessage bounds the message of an error, in characters.
 const maxMessage = 300
 
 var (
-	// secrets are keys as vendors write them, whole or in part ("sk-...abcd", "Bearer x").
-	secrets = regexp.MustCompile(`(?i)\b(?:sk|pk|rk|gsk|xai|pplx|hf|AIza)[-_.*][\w.*-]{4,}|\bAIza[\w-]{10,}|\bbearer\s+[\w.~+/=*-]{6,}`)
+	// keys are API keys as vendors write them, whole or in part ("sk-...abcd", "Bearer x").
+	keys = regexp.MustCompile(`(?i)\b(?:sk|pk|rk|gsk|xai|pplx|hf|AIza)[-_.*][\w.*-]{4,}|\bAIza[\w-]{10,}|\bbearer\s+[\w.~+/=*-]{6,}`)
 
 	// addresses are URLs, hosts with a port, and IP addresses.
 	addresses = regexp.MustCompile(`(?i)\b[a-z][a-z0-9+.-]*://[^\s"'<>]+` +
@@ -136,23 +93,24 @@ var (
 		`|\[[0-9a-f]*:[0-9a-f:.]+\](?::\d{1,5})?`)
 )
 
-// safe makes one line of text that shows neither key nor address.
+// safe returns text as one line that contains neither keys nor addresses.
 func (c *Client) safe(text string) string {
 	text = strings.ToValidUTF8(text, "\uFFFD")
-	if c.key != "" {
-		text = strings.ReplaceAll(text, c.key, "[redacted]")
+	for _, key := range c.secrets {
+		text = strings.ReplaceAll(text, key, "[redacted]")
 	}
-	// Control, format (text direction) and separator characters go; white space becomes one space.
+	// Control, format (text direction) and separator characters are removed; white space becomes
+	// one space.
 	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool {
 		return unicode.IsSpace(r) || unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp)
 	}), " ")
-	text = secrets.ReplaceAllString(text, "[redacted]")
+	text = keys.ReplaceAllString(text, "[redacted]")
 	text = addresses.ReplaceAllString(text, "[address]")
 	for _, host := range c.hosts {
 		text = strings.ReplaceAll(text, host, "[address]")
 	}
-	if runes := []rune(text); len(runes) > maxMessage {
-		text = string(runes[:maxMessage-3]) + "..."
+	if utf8.RuneCountInString(text) > maxMessage {
+		text = excerpt.Characters(text, maxMessage-len("...")) + "..."
 	}
 	return text
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/seed93082962/agenthost/runtime/model/internal/upstream"
 )
 
-// TestFinishedAnswerIsWhole: a server that has said all and leaves the connection open must not
-// make a failure of it.
+// TestFinishedAnswerIsWhole verifies that a finished response succeeds if the server leaves the
+// connection open.
 func TestFinishedAnswerIsWhole(t *testing.T) {
 	for name, row := range map[string]struct {
 		body string
@@ -56,7 +56,8 @@ func TestFinishedAnswerIsWhole(t *testing.T) {
 	})
 }
 
-// slowly is an upstream that sends body, then one piece of more a second, and leaves it at that.
+// slowly is an upstream that sends body and then one element of more each second. It leaves the
+// connection open.
 func slowly(t *testing.T, body string, more ...string) *upstream.Client {
 	return clientOf(t, upstream.Config{BaseURL: "http://model.test", HTTPClient: &http.Client{
 		Transport: upstreamFunc(func(r *http.Request) (*http.Response, error) {
@@ -78,7 +79,7 @@ func slowly(t *testing.T, body string, more ...string) *upstream.Client {
 	}})
 }
 
-// TestAnswersDoNotMix: what reads one answer reads others after it.
+// TestAnswersDoNotMix verifies that a recycled decoder has no state of an earlier response.
 func TestAnswersDoNotMix(t *testing.T) {
 	giant := strings.Repeat("x", 1<<20)
 	for range 3 {

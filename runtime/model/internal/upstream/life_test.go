@@ -22,7 +22,8 @@ import (
 
 var errStop = errors.New("the user pressed stop")
 
-// hang answers with what begin writes and nothing more, and tells when the client has gone.
+// hang responds with the output of begin and nothing more, and reports when the client has
+// disconnected.
 func hang(begin http.HandlerFunc) (http.HandlerFunc, <-chan struct{}) {
 	gone := make(chan struct{})
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -41,7 +42,7 @@ func TestCancel(t *testing.T) {
 		"before the header":      nil,
 		"after the header":       stream(),
 		"in mid-stream":          stream("a"),
-		"in an error's body":     answer(500, "application/json", "{"),
+		"in an error's body":     response(500, "application/json", "{"),
 		"when nearly everything": stream("a", "finish"),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -125,7 +126,7 @@ func TestConnectionIsUsedAgain(t *testing.T) {
 		handler http.HandlerFunc
 		read    func(t *testing.T, c *upstream.Client)
 	}{
-		"after a whole answer": {stream("a", "stop"), func(t *testing.T, c *upstream.Client) {
+		"after a whole response": {stream("a", "stop"), func(t *testing.T, c *upstream.Client) {
 			_, err := model.Collect(call(t.Context(), c, nil))
 			require.NoError(t, err)
 		}},
@@ -134,7 +135,7 @@ func TestConnectionIsUsedAgain(t *testing.T) {
 				break
 			}
 		}},
-		"after an error": {answer(500, "application/json", `{}`), func(t *testing.T, c *upstream.Client) {
+		"after an error": {response(500, "application/json", `{}`), func(t *testing.T, c *upstream.Client) {
 			failure(t, c)
 		}},
 	} {
@@ -148,25 +149,25 @@ func TestConnectionIsUsedAgain(t *testing.T) {
 	}
 }
 
-// TestEndIsWaitedFor: a server ends its body a little after the last event, and its connection is
-// worth that wait.
+// TestEndIsWaitedFor verifies that a call waits for a body that ends shortly after the last event,
+// so that its connection can be reused.
 func TestEndIsWaitedFor(t *testing.T) {
-	told := make(chan struct{})
+	reported := make(chan struct{})
 	c, n := connections(t, func(w http.ResponseWriter, r *http.Request) {
 		stream("a", "stop")(w, r)
 		w.(http.Flusher).Flush()
-		<-told
+		<-reported
 	})
 	const calls = 5
 	for range calls {
 		for p, err := range call(t.Context(), c, nil) {
 			require.NoError(t, err)
 			if p.Kind == model.KindStop {
-				told <- struct{}{}
+				reported <- struct{}{}
 			}
 		}
 	}
-	require.Less(t, n.Load(), int32(calls)) // a busy machine may be late now and then
+	require.Less(t, n.Load(), int32(calls)) // a busy machine may be late
 }
 
 func TestServerThatDoesNotEndItsBody(t *testing.T) {
@@ -177,12 +178,12 @@ func TestServerThatDoesNotEndItsBody(t *testing.T) {
 	<-gone
 }
 
-// upstreamFunc is an upstream in memory, for what takes time.
+// upstreamFunc is an upstream in memory, for tests of time.
 type upstreamFunc func(*http.Request) (*http.Response, error)
 
 func (f upstreamFunc) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// endless is a body that has no more to give and does not end before its request does.
+// endless is a body without further data that ends only with its request.
 type endless struct {
 	io.Reader
 	ctx context.Context
@@ -209,7 +210,7 @@ func inMemory(t *testing.T, status int, contentType, body string) *upstream.Clie
 }
 
 func TestNothingIsWaitedForLong(t *testing.T) {
-	t.Run("the end of a whole answer", func(t *testing.T) {
+	t.Run("the end of a whole response", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			began := time.Now()
 			_, err := model.Collect(call(t.Context(), inMemory(t, 200, "text/event-stream", "data: stop\n\n"), nil))
@@ -227,8 +228,7 @@ func TestNothingIsWaitedForLong(t *testing.T) {
 	})
 }
 
-// TestRequestIsLetGo: a conversation of megabytes must not stay in memory while its answer is
-// awaited.
+// TestRequestIsLetGo verifies that a large conversation is released before the response arrives.
 func TestRequestIsLetGo(t *testing.T) {
 	handler, _ := hang(stream("a"))
 	c := client(t, handler)
@@ -246,7 +246,7 @@ func TestRequestIsLetGo(t *testing.T) {
 func heap() int64 {
 	var m runtime.MemStats
 	runtime.GC()
-	runtime.GC() // pools give up what they hold at the second
+	runtime.GC() // pools release their items at the second
 	runtime.GC()
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)

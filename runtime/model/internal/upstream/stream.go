@@ -15,17 +15,17 @@ import (
 )
 
 const (
-	// maxEvent bounds one event: some servers send a whole tool input at once.
+	// maxEvent bounds one event: some servers send a complete tool input in one event.
 	maxEvent = 8 << 20
 	maxLine  = maxEvent + 16
 
-	// endWait is how long the end of a body is waited for after the answer's last event, so that
-	// the connection can be used again. A server that means to end it does so at once.
+	// endWait bounds the wait for the end of a body after the last event of the response, so that
+	// the connection can be used again.
 	endWait  = 50 * time.Millisecond
 	endBytes = 64 << 10
 
-	// finishWait is how long what may follow a finished answer is waited for, its usage and the mark
-	// of its end: there are servers that send neither, and leave the connection open.
+	// finishWait bounds the wait for the usage and the end mark of a finished response: some
+	// servers send neither and leave the connection open.
 	finishWait = 5 * time.Second
 
 	// errorWait and errorBytes bound the reading of an error's body.
@@ -33,34 +33,33 @@ const (
 	errorBytes = 64 << 10
 )
 
-// ErrEnded is the error of an answer that came to an end before it was whole.
-var ErrEnded = fmt.Errorf("answer ended before it was whole: %w", io.ErrUnexpectedEOF)
+// ErrEnded is the error of a response that ended before it was complete.
+var ErrEnded = fmt.Errorf("response ended before it was complete: %w", io.ErrUnexpectedEOF)
 
-// Decoder turns the events of one answer into parts. What it appends last in a whole answer is
-// of kind [model.KindStop]. Its errors are a [*Fault] for what upstream told, [ErrEnded] or
-// a [*model.Error].
+// Decoder decodes the events of one response into parts. The last part of a complete response is of
+// kind [model.KindStop]. Its errors are a [*Fault] that upstream reported, [ErrEnded] or a
+// [*model.Error].
 type Decoder interface {
-	// Decode appends the parts of one event; ev.Data is valid during the call only.
+	// Decode appends the parts of one event. ev.Data is valid only during the call.
 	Decode(parts []model.Part, ev sse.Event) ([]model.Part, error)
 
-	// Finished reports whether everything that an answer needs has come, so that the rest need not
-	// be waited for long.
+	// Finished reports whether every required part of the response has been decoded.
 	Finished() bool
 
-	// End appends what is still to be said when the stream ended, in whatever way, after the last
-	// event: a stop part, where the answer was whole all the same. Without one it counts as
-	// broken off.
+	// End appends the last parts when the stream has ended in any way after the last event: a stop
+	// part if the response is complete. Without a stop part the response counts as cut off.
 	End(parts []model.Part) []model.Part
 }
 
-// Stream sends body and yields the parts that dec makes of the answer, as model.Model says.
+// Stream sends body and yields the parts that dec decodes from the response, as model.Model
+// specifies.
 //
-// An open stream waits in here for most of its life, and its stack is most of the memory it takes.
-// What the wait needs is in an answer, on the heap and used again; what is done but once stands
-// in functions of its own, whose frames are gone by then.
+// An open stream waits here for most of its life, and its stack is most of its memory. The state of
+// the wait is in a response, which is recycled. Work that is done once is in separate functions,
+// whose frames have been popped by then.
 func (c *Client) Stream(ctx context.Context, body *Body, alive func(), dec Decoder, yield func(model.Part, error) bool) {
-	// Cancelling closes the connection at once; closing the response's body alone might wait to
-	// see whether the connection can be saved.
+	// Cancelling closes the connection immediately. Closing the body could wait to see whether the
+	// connection can be used again.
 	call, cancel := context.WithCancel(ctx)
 	defer cancel()
 
@@ -82,7 +81,7 @@ func (c *Client) Stream(ctx context.Context, body *Body, alive func(), dec Decod
 	}
 }
 
-// open makes the call and returns its answer where that is an event stream.
+// open sends the request and returns the response if it is an event stream.
 //
 //go:noinline
 func (c *Client) open(ctx, call context.Context, cancel context.CancelFunc, body *Body, alive func()) (*http.Response, error) {
@@ -113,7 +112,7 @@ func drain(body io.Reader, cancel context.CancelFunc) {
 }
 
 func (c *Client) send(ctx context.Context, body *Body) (*http.Response, error) {
-	// Whatever comes of it, no one holds the bytes for longer than the sending takes.
+	// The bytes are released when they are sent, in every case.
 	defer body.release()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, nil)
 	if err != nil {
@@ -121,18 +120,18 @@ func (c *Client) send(ctx context.Context, body *Body) (*http.Response, error) {
 	}
 	req.Header = maps.Clone(c.header)
 	req.ContentLength = body.size()
-	req.GetBody = body.open // a kept connection that turns out closed is no reason to fail
+	req.GetBody = body.open // an idle connection may turn out to be closed
 	if req.Body, err = body.open(); err != nil {
 		return nil, err
 	}
 	resp, err := c.http.Do(req)
 	if where, ok := errors.AsType[*url.Error](err); ok {
-		err = where.Err // the address, with a query that may hold a secret, is not for the log
+		err = where.Err // without the address: its query may contain a secret
 	}
 	return resp, err
 }
 
-// within runs read, and has cancel cut it off after d.
+// within calls read, and cancel after d if read has not returned.
 func within(d time.Duration, cancel context.CancelFunc, read func()) {
 	timer := time.AfterFunc(d, cancel)
 	defer timer.Stop()

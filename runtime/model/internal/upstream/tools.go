@@ -8,20 +8,20 @@ import (
 	"github.com/seed93082962/agenthost/runtime/model"
 )
 
-// Tools keeps the JSON of the tools that were offered last. They are most of what a conversation
-// begins with, and the same from call to call: checking and copying their schemas each time took
-// longer than all else that is done before a request is sent. Its zero value is ready for use.
+// Tools caches the JSON of the tools that were offered last. They are usually the same in each
+// call. Checking and copying their schemas each time would take longer than all other work before a
+// request is sent. Its zero value is ready for use.
 type Tools struct{ last atomic.Pointer[offer] }
 
-// offer is not changed once it is made.
+// offer is immutable.
 type offer struct {
 	tools []model.Tool
 	field []byte // of the request, and the comma before it
 }
 
-// Encode makes the JSON of a request that consists of the fields of settings, "tools" and those of
-// conversation: two structs that have some. The field holds what form makes of the tools; without any
-// it is left out.
+// Encode returns the JSON of a request with the fields of settings, "tools" and the fields of
+// conversation. Both must have at least one field. form returns the value of "tools", which is left
+// out if there are none.
 func (t *Tools) Encode(settings any, tools []model.Tool, form func([]model.Tool) any, conversation any) (*Body, error) {
 	body, err := encode(settings, conversation)
 	if err != nil || len(tools) == 0 {
@@ -40,7 +40,7 @@ func (t *Tools) Encode(settings any, tools []model.Tool, form func([]model.Tool)
 	return body, nil
 }
 
-// sameTool takes next to no time for tools that share their texts.
+// sameTool is fast for tools that share their texts.
 func sameTool(a, b model.Tool) bool {
 	return a.Name == b.Name && a.Description == b.Description && bytes.Equal(a.InputSchema, b.InputSchema)
 }

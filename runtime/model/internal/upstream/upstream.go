@@ -1,49 +1,66 @@
-// Package upstream is the HTTP half of a model adapter: it sends one request, sorts out whatever
-// is not an event stream, and hands the events of one that is to the adapter's [Decoder], whose
-// parts it yields. Nothing is retried, no redirect is followed, the environment is not read.
+// Package upstream is the HTTP half of a model adapter: it sends one request, converts any response
+// that is not an event stream into an error, and yields the parts that the adapter's [Decoder]
+// decodes from the events. Nothing is retried, no redirect is followed, and the environment is not
+// read.
+//
+// An upstream is untrusted. An event has at most 8 MiB, an error body at most 64 KiB, and a
+// response as much as [model.MaxResponseBytes] and [model.MaxResponseBlocks] allow. Decoding an
+// event takes time and memory in proportion to its size; encoding/json bounds its depth. Data that
+// a decoder collects over several events is encoded once, at the end, or counts against a limit
+// each time.
 package upstream
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/seed93082962/agenthost/internal/outbound"
 )
 
-// How the key is sent.
+// Values of Config.AuthStyle.
 const (
 	AuthAPIKey = "api_key" // x-api-key: KEY
 	AuthBearer = "bearer"  // Authorization: Bearer KEY
 	AuthNone   = "none"
 )
 
-// Config says where an upstream is and how it is spoken to.
+// Config configures a [Client].
 type Config struct {
-	Name       string      // of the adapter, for errors of New
-	BaseURL    string      // what stands before Path
-	Path       string      // "v1/messages"
-	KeyNeeded  bool        // whether BaseURL is a vendor's own address, where no key means no answer
-	APIKey     string      // "" sends none
-	AuthStyle  string      // one of the constants
-	Header     http.Header // sent with every request
+	Name      string      // of the adapter, for errors of New
+	BaseURL   string      // the address before Path
+	Path      string      // "v1/messages"
+	KeyNeeded bool        // BaseURL is the address of a vendor that requires a key
+	APIKey    string      // "" sends none
+	AuthStyle string      // one of the constants
+	Header    http.Header // sent with every request
+
+	// KeyHeader is the header that carries the key with AuthAPIKey. Defaults to x-api-key.
+	KeyHeader string
+
+	// Custom are further headers. Their values are secret.
+	Custom map[string]string
+
 	HTTPClient *http.Client
 }
 
 // Client calls one upstream. It is safe for concurrent use.
 type Client struct {
-	url    string
-	hosts  []string // as messages must not show them
-	header http.Header
-	key    string
-	http   *http.Client
-	own    *http.Transport // nil where the caller brought an http.Client
+	url     string
+	hosts   []string // that messages must not show
+	header  http.Header
+	secrets []string // that messages must not show
+	http    *http.Client
+	own     *http.Transport // nil if Config named an http.Client
 }
 
-// New checks cfg. Its errors show neither the key nor the address.
+// New checks cfg. Its errors contain neither the key nor the address.
 func New(cfg Config) (*Client, error) {
 	fail := func(what string) (*Client, error) { return nil, fmt.Errorf("%s: %s", cfg.Name, what) }
 
@@ -62,33 +79,44 @@ func New(cfg Config) (*Client, error) {
 		"Accept-Encoding": {"identity"},
 	}
 	maps.Copy(header, cfg.Header)
+	if err := addCustom(header, cfg.Custom); err != nil {
+		return nil, fmt.Errorf("%s: %w", cfg.Name, err)
+	}
 	switch cfg.AuthStyle {
 	case AuthAPIKey, AuthBearer:
 		if cfg.APIKey == "" && cfg.KeyNeeded {
 			return fail("API key is missing")
 		}
 		if strings.ContainsFunc(cfg.APIKey, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
-			return fail("API key holds a character that no header can carry")
+			return fail("API key contains a character that no header can carry")
 		}
 		switch {
 		case cfg.APIKey == "":
 		case cfg.AuthStyle == AuthAPIKey:
-			header["X-Api-Key"] = []string{cfg.APIKey}
+			name := http.CanonicalHeaderKey(cmp.Or(cfg.KeyHeader, "X-Api-Key"))
+			if !headerName.MatchString(name) {
+				return fail("the header of the API key has an invalid name")
+			}
+			header[name] = []string{cfg.APIKey}
 		default:
 			header["Authorization"] = []string{"Bearer " + cfg.APIKey}
 		}
 	case AuthNone:
 	default:
-		return fail("auth style is none of api_key, bearer and none")
+		return fail("auth style must be api_key, bearer or none")
 	}
 
 	c := &Client{
 		url:    u.JoinPath(cfg.Path).String(),
 		header: header,
-		key:    cfg.APIKey,
+	}
+	for _, value := range append(slices.Collect(maps.Values(cfg.Custom)), cfg.APIKey) {
+		if len(value) >= minSecret {
+			c.secrets = append(c.secrets, value)
+		}
 	}
 	for _, host := range []string{u.Host, u.Hostname()} {
-		if strings.ContainsAny(host, ".:") { // a bare name may be any word
+		if strings.ContainsAny(host, ".:") { // a name without a dot may be any word
 			c.hosts = append(c.hosts, host)
 		}
 	}
@@ -99,18 +127,45 @@ func New(cfg Config) (*Client, error) {
 		c.own = outbound.Transport()
 		c.http = &http.Client{Transport: c.own}
 	}
-	// An API does not redirect, and the key must not go where a redirect says.
+	// An API does not redirect, and the key must not be sent to the target of a redirect.
 	c.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return c, nil
 }
 
-// CloseIdleConnections closes what is kept open for further calls, unless an http.Client was
-// given: then it is the caller's to close.
+// minSecret is the minimum length of a custom header value that is removed from messages. Shorter
+// values may be ordinary words.
+const minSecret = 4
+
+var headerName = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
+
+// addCustom sets custom headers. Those that frame the request or select the form of the response
+// are rejected.
+func addCustom(header http.Header, custom map[string]string) error {
+	for name, value := range custom {
+		canonical := http.CanonicalHeaderKey(name)
+		switch canonical {
+		case "Accept", "Accept-Encoding", "Connection", "Content-Encoding", "Content-Length", "Content-Type", "Host",
+			"Transfer-Encoding", "Trailer", "Upgrade":
+			return fmt.Errorf("header %s cannot be set", canonical)
+		}
+		if !headerName.MatchString(name) {
+			return fmt.Errorf("header %q has an invalid name", name)
+		}
+		if strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
+			return fmt.Errorf("header %s has an invalid value", canonical)
+		}
+		header[canonical] = []string{value}
+	}
+	return nil
+}
+
+// CloseIdleConnections closes the idle connections, unless Config named an http.Client, which
+// belongs to the caller.
 func (c *Client) CloseIdleConnections() {
 	if c.own != nil {
 		c.own.CloseIdleConnections()
 	}
 }
 
-// errReleased is what a transport gets that wants to send a body again after the answer began.
-var errReleased = errors.New("request body is gone")
+// errReleased is the error of a transport that sends a body again after the response has begun.
+var errReleased = errors.New("request body was released")

@@ -21,7 +21,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const key = "sk-test-0123456789abcdef"
 
-// lines is a wire format of the simplest kind: an event is a text, save for the words below.
+// lines is a minimal wire format: an event is a text, except for the words below.
 type lines struct{ stopped bool }
 
 func (l *lines) Decode(parts []model.Part, ev sse.Event) ([]model.Part, error) {
@@ -84,7 +84,7 @@ func call(ctx context.Context, c *upstream.Client, alive func()) iter.Seq2[model
 	}
 }
 
-// stream answers with events, all in one write.
+// stream responses with events, all in one write.
 func stream(events ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
@@ -94,7 +94,7 @@ func stream(events ...string) http.HandlerFunc {
 	}
 }
 
-// failure is the coded error that a call must end in.
+// failure returns the [*model.Error] that a call must end with.
 func failure(t *testing.T, c *upstream.Client) *model.Error {
 	t.Helper()
 	_, err := model.Collect(call(t.Context(), c, nil))
@@ -125,7 +125,7 @@ func TestRequest(t *testing.T) {
 func TestPartsAndMore(t *testing.T) {
 	gate := make(chan struct{})
 	c := client(t, func(w http.ResponseWriter, r *http.Request) {
-		// A ping right behind a part must not leave the reader waiting for the gate.
+		// A ping directly after a part must not make the reader wait for the gate.
 		stream("a", "twice", "ping", ": comment", "b", "ping")(w, r)
 		w.(http.Flusher).Flush()
 		<-gate
@@ -164,13 +164,13 @@ func TestAliveIsCalledForWhatMakesNoPart(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestNewRefuses(t *testing.T) {
+func TestNewRejects(t *testing.T) {
 	good := upstream.Config{Name: "test", BaseURL: "https://api.example.com/v1", APIKey: key, AuthStyle: upstream.AuthAPIKey}
 	for name, change := range map[string]func(*upstream.Config){
 		"no address":           func(c *upstream.Config) { c.BaseURL = "" },
 		"another scheme":       func(c *upstream.Config) { c.BaseURL = "ftp://api.example.com" },
 		"no host":              func(c *upstream.Config) { c.BaseURL = "https:///v1" },
-		"a path alone":         func(c *upstream.Config) { c.BaseURL = "/v1" },
+		"only a path":          func(c *upstream.Config) { c.BaseURL = "/v1" },
 		"not a URL":            func(c *upstream.Config) { c.BaseURL = "https://api example.com:x" },
 		"a user":               func(c *upstream.Config) { c.BaseURL = "https://me:" + key + "@api.example.com" },
 		"a fragment":           func(c *upstream.Config) { c.BaseURL += "#x" },
@@ -225,6 +225,6 @@ func TestRedirectIsNotFollowed(t *testing.T) {
 		got := failure(t, c)
 		require.Equal(t, model.CodeServer, got.Code)
 		require.Equal(t, status, got.Status)
-		require.True(t, strings.HasPrefix(got.Message, "upstream answered with a redirect"))
+		require.True(t, strings.HasPrefix(got.Message, "upstream responded with a redirect"))
 	}
 }

@@ -66,7 +66,7 @@ function fromUTF8(bytes, fatal) {
   return text;
 }
 
-// bytesOf gives a view of what holds bytes, or null.
+// bytesOf returns a view of a buffer or view, or null for other values.
 function bytesOf(value) {
   if (value instanceof ArrayBuffer) return new Bytes(value);
   if (ArrayBuffer.isView(value)) return new Bytes(value.buffer, value.byteOffset, value.byteLength);

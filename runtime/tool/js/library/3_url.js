@@ -1,4 +1,5 @@
-// URL for http, https and whatever else has the same form. What it leaves to the host: names are not turned into punycode.
+// URL for http, https and other schemes of the same form. Names are not converted to punycode; the host
+// does that.
 const ports = { "http:": "80", "https:": "443", "ws:": "80", "wss:": "443", "ftp:": "21" };
 const form = /^([a-z][a-z0-9+.-]*:)(?:\/\/(?:([^/?#@:]*)(?::([^/?#@]*))?@)?(\[[0-9a-f:.]+\]|[^/?#:@]*)(?::(\d*))?)?([^?#]*)(\?[^#]*)?(#.*)?$/is;
 const escaped = (text, harmful) => replace(text, harmful, (c) => (c === " " ? "%20" : encodeURIComponent(c.isWellFormed() ? c : "\ufffd")));

@@ -1,4 +1,4 @@
-// fetch hands requests to the host, a few at a time; the others wait here.
+// fetch sends a few concurrent requests to the host; the others wait.
 const tokens = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 const valueForm = /^[^\0\r\n]*$/;
 
@@ -44,7 +44,7 @@ class Headers {
   }
 }
 
-// bodyOf gives a body as text or binary string, and the type it has by itself.
+// bodyOf returns a body as text or binary string, with its default type.
 function bodyOf(value) {
   if (value === undefined || value === null) return { text: "" };
   if (value instanceof URLSearchParams) return { text: value.toString(), type: "application/x-www-form-urlencoded;charset=UTF-8" };
@@ -121,8 +121,8 @@ class Response {
 
 const atOnce = 8;
 const total = 1000;
-const queue = []; // requests that wait for others to be answered
-const pending = new Map(); // those that the host has, by its number
+const queue = []; // requests that wait for a free place
+const pending = new Map(); // requests of the host, by number
 let asked = 0;
 
 function next() {
@@ -138,7 +138,8 @@ function next() {
   }
 }
 
-// fetched is called by the host with an answer, the body as text or as a binary string. It says whether that was awaited.
+// fetched receives a response from the host, with the body as text or as a binary string. It reports
+// whether the script was waiting for it.
 function fetched(head, body, binary) {
   const answer = parse(head);
   const one = mapGet(pending, answer.fetch);

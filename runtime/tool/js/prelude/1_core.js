@@ -1,5 +1,5 @@
-// What the files of this folder share, and what the host calls. They are one function: tool code sees what is put on
-// globalThis and nothing else. Built-in functions are taken here, before tool code can replace them.
+// Shared parts of the prelude. The files of this folder are one function: tool code can access only
+// globalThis. Built-in functions are stored here before tool code can replace them.
 const host = globalThis.__host;
 delete globalThis.__host;
 
@@ -28,7 +28,7 @@ const mapHas = unbound(Map.prototype.has);
 const mapDelete = unbound(Map.prototype.delete);
 const fromCodes = String.fromCharCode;
 
-// expose puts names on the global object as the engine does with its own: writable, not enumerable.
+// expose defines globals like those of the engine: writable, not enumerable.
 function expose(names) {
   for (const name in names) {
     const proto = names[name].prototype;
@@ -42,8 +42,8 @@ function put(name, value) {
   defineProperty(globalThis, name, { value, writable: true, configurable: true, enumerable: false });
 }
 
-// Most of what there is comes from the library when a tool first asks for one of these names: few tools do, and it takes
-// longer than all the rest. False: the tool has put something of its own there.
+// These names load the library on first use: few tools need it, and it takes longer than the prelude.
+// False: the tool has assigned its own value.
 const later = { __proto__: null };
 for (const name of split("TextEncoder TextDecoder atob btoa structuredClone crypto URL URLSearchParams Headers Response fetch", " ")) {
   later[name] = true;
@@ -61,13 +61,13 @@ for (const name of split("TextEncoder TextDecoder atob btoa structuredClone cryp
   });
 }
 
-let definition; // what the tool's file exports
+let definition; // the default export of the file
 let limit = 0; // of a result, in characters
 let stopping; // AbortController of the call
 let calling = false;
 let settled = false;
 
-// asText gives what the model is told of a value.
+// asText returns the text of a value for the model.
 function asText(value) {
   if (typeof value === "string") return value;
   if (value === undefined) return "";
@@ -87,7 +87,7 @@ function succeed(value) {
   host("result", slice(text, 0, limit), text.length > limit);
 }
 
-// fail tells what was thrown, which may be anything, and may have used up the memory.
+// fail passes an exception to the host. It can be any value, and the memory can be exhausted.
 function fail(error) {
   if (settled) return;
   settled = true;
@@ -127,7 +127,7 @@ function define(value) {
   definition = value;
 }
 
-// load runs the tool's file, and answers what it is.
+// load runs the tool's file and passes its definition to the host.
 function load(file, most) {
   limit = most;
   try {

@@ -1,4 +1,4 @@
-// console and context.log: the host writes them to its log. What is past the limit is counted there, not here.
+// console and context.log: the host writes the lines to its log and limits their number.
 let lines = 0;
 
 function inspect(value) {

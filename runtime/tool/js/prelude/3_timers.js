@@ -1,10 +1,11 @@
-// Timers stand in an array, the next one first. The host asks for one due timer at a time, and runs the jobs that it queued.
+// Timers are in an array, the next one first. The host runs one due timer at a time, then the jobs that
+// it queued.
 const timers = [];
 const timerOf = new Map();
 let lastTimer = 0;
 
 function inCall(what) {
-  if (!calling) throw new Error(`${what} works within call() only, not while the file is loaded`);
+  if (!calling) throw new Error(`${what} works only within call(), not while the file is loaded`);
 }
 
 function schedule(timer) {
@@ -35,7 +36,7 @@ function clearTimer(id) {
   timer.fn = null;
 }
 
-// tick runs the first timer if it is due. It answers the milliseconds to the next one, or -1.
+// tick runs the first timer if it is due. It returns the milliseconds until the next one, or -1.
 function tick() {
   while (timers.length && !timers[0].fn) splice(timers, 0, 1);
   if (!timers.length) return -1;

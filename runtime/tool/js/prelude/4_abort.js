@@ -9,7 +9,7 @@ class DOMException extends Error {
   }
 }
 
-const forPrelude = {}; // lets this file alone make signals
+const forPrelude = {}; // only this file can make signals
 class AbortSignal {
   #listeners = [];
   #aborted = false;

@@ -1,9 +1,9 @@
 expose({ defineTool: (tool) => tool });
 
-// What the library takes from here, and what it puts in: fetched.
+// kit is used by the library, which adds fetched.
 const kit = { host, parse, stringify, apply, defineProperty, isArray, floor, random, Text, slice, charCode, lower, replace, split, join, push, splice, test, match, mapGet, mapSet, mapHas, mapDelete, fromCodes, expose, inCall, DOMException };
 
-// The one function that the host calls.
+// The function that the host calls.
 return (what, a, b, c) => {
   switch (what) {
     case "load":

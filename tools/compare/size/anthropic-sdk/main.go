@@ -1,4 +1,4 @@
-// Command anthropic-sdk asks a model through Anthropic's SDK.
+// Command anthropic-sdk calls a model through Anthropic's SDK.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Command anthropic asks a model through agenthost's adapter.
+// Command anthropic calls a model through agenthost's adapter.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Command http is what every client of a model is built on: its size is not counted.
+// Command http uses net/http, whose size every client of a model includes.
 package main
 
 import (

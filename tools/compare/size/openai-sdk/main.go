@@ -1,4 +1,4 @@
-// Command openai-sdk asks a model through OpenAI's SDK.
+// Command openai-sdk calls a model through OpenAI's SDK.
 package main
 
 import (

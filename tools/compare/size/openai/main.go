@@ -1,4 +1,4 @@
-// Command openai asks a model through agenthost's adapter.
+// Command openai calls a model through agenthost's adapter.
 package main
 
 import (

@@ -1,0 +1,70 @@
+package identity
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"github.com/seed93082962/agenthost/hub/db"
+)
+
+// The signing keys belong to the whole hub: they have no tenant.
+
+// lockKeys makes the transaction wait for all others that change the signing keys.
+func lockKeys(ctx context.Context, tx *sql.Tx) error {
+	_, err := tx.ExecContext(ctx, `UPDATE instance SET value = value WHERE name = $1`, instanceID)
+	return fault("lock signing keys", err)
+}
+
+// currentKey returns the id of the key that signs, or "".
+func currentKey(ctx context.Context, q querier) (id string, err error) {
+	err = q.QueryRowContext(ctx, `SELECT id FROM signing_keys WHERE retired_at IS NULL`).Scan(&id)
+	if errors.Is(err, sql.ErrNoRows) {
+		return "", nil
+	}
+	return id, fault("read signing key", err)
+}
+
+// readKeys returns all keys.
+func readKeys(ctx context.Context, q querier, scan func(scanner) (signingKey, error)) ([]signingKey, error) {
+	return collect(ctx, q, "read signing keys", scan,
+		`SELECT id, public_key, private_sealed, created_at, retired_at, expires_at FROM signing_keys`)
+}
+
+// retireKey marks the key as retired: it signs no more tokens, and verifies them for keyGrace.
+func retireKey(ctx context.Context, tx *sql.Tx, id string, now time.Time) error {
+	_, err := tx.ExecContext(ctx, `UPDATE signing_keys SET retired_at = $1, expires_at = $2 WHERE id = $3 AND retired_at IS NULL`,
+		db.Micros(now), db.Micros(now.Add(keyGrace)), id)
+	return err
+}
+
+// insertFirstKey stores a key as the one that signs, unless there is one.
+func insertFirstKey(ctx context.Context, tx *sql.Tx, key newSigningKey, now time.Time) error {
+	_, err := tx.ExecContext(ctx, `INSERT INTO signing_keys (id, public_key, private_sealed, created_at)
+		SELECT $1, $2, $3, $4 WHERE NOT EXISTS (SELECT 1 FROM signing_keys WHERE retired_at IS NULL)`,
+		key.id, []byte(key.public), key.sealed, db.Micros(now))
+	return err
+}
+
+// deleteKeys deletes all keys and returns their ids.
+func deleteKeys(ctx context.Context, tx *sql.Tx) ([]string, error) {
+	return collect(ctx, tx, "delete signing keys", func(row scanner) (id string, err error) {
+		err = row.Scan(&id)
+		return id, err
+	}, `DELETE FROM signing_keys RETURNING id`)
+}
+
+// sealedKeys returns the private parts of all keys.
+func sealedKeys(ctx context.Context, q querier) ([]sealedKey, error) {
+	return collect(ctx, q, "read signing keys", func(row scanner) (k sealedKey, err error) {
+		err = row.Scan(&k.id, &k.sealed)
+		return k, err
+	}, `SELECT id, private_sealed FROM signing_keys`)
+}
+
+// updateSealedKey replaces the private part of a key.
+func updateSealedKey(ctx context.Context, tx *sql.Tx, k sealedKey) error {
+	_, err := tx.ExecContext(ctx, `UPDATE signing_keys SET private_sealed = $1 WHERE id = $2`, k.sealed, k.id)
+	return err
+}

@@ -1,0 +1,48 @@
+package hub_test
+
+import (
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/hub"
+	"github.com/seed93082962/agenthost/hub/db/dbtest"
+)
+
+// A member in a loop cannot fill the audit log with denials.
+func TestDenialsAreLimited(t *testing.T) {
+	const most = 60
+	dbtest.Each(t, func(t *testing.T, url string) {
+		var passed atomic.Int64
+		start := time.Now()
+		s := open(t, url, func(c *hub.Config) {
+			c.Now = func() time.Time { return start.Add(time.Duration(passed.Load())) }
+		})
+		admin := s.setUp()
+		mia, ada := s.join(admin, "member", "mia"), s.join(admin, "member", "ada")
+		denied := func(token string) answer {
+			return s.call("POST", "/api/v1/admin/users", token, `{}`)
+		}
+		for range most - 1 {
+			denied(mia).refused(http.StatusForbidden, "forbidden")
+		}
+		passed.Add(int64(20 * time.Second))
+		s.call("POST", "/api/v1/admin/invites", mia, `{}`).refused(http.StatusForbidden, "forbidden")
+		for range 5 {
+			a := denied(mia)
+			a.refused(http.StatusTooManyRequests, "rate_limited")
+			require.Equal(t, "40", a.header.Get("Retry-After"))
+		}
+		require.Len(t, s.details(admin, "user.denied"), min(most-1, 20), "the first page")
+		require.EqualValues(t, most-1, s.call("GET", "/api/v1/admin/audit-logs?action=user.denied", admin, "").want(http.StatusOK)["total"])
+		denied(ada).refused(http.StatusForbidden, "forbidden")
+		s.call("GET", "/auth/userinfo", mia, "").want(http.StatusOK)
+		passed.Add(int64(40 * time.Second))
+		denied(mia).refused(http.StatusForbidden, "forbidden")
+		require.False(t, strings.Contains(s.log.String(), "level=ERROR"))
+	})
+}

@@ -1,0 +1,26 @@
+package agent
+
+// BuiltinTool describes a tool that is part of every runtime.
+type BuiltinTool struct {
+	Name          string
+	Title         string // for display
+	Description   string // for users who configure an agent; the model receives a longer one
+	DescriptionEN string // the same in English
+}
+
+// BuiltinTools returns the built-in tools, sorted by name. Skill exists only for an agent with
+// skills, Task only for one with subagents.
+func BuiltinTools() []BuiltinTool {
+	return []BuiltinTool{
+		{"Bash", "Bash", "在工作目录中用 bash 运行命令。", "Runs a command with bash in the working directory."},
+		{"Edit", "Edit", "替换文件中的一段文本。", "Replaces a text in a file."},
+		{"Glob", "Glob", "按名称模式查找文件。", "Finds files by a pattern of their names."},
+		{"Grep", "Grep", "用正则表达式搜索文件内容。", "Searches files for a regular expression."},
+		{"Read", "Read", "读取文本文件。", "Reads a text file."},
+		{"Skill", "Skill", "返回一个技能的说明。", "Returns the instructions of a skill."},
+		{"Task", "Task", "将任务交给子智能体。", "Delegates a task to a subagent."},
+		{"TodoWrite", "TodoWrite", "记录任务列表。", "Records a list of tasks."},
+		{"WebFetch", "WebFetch", "获取公网网页的文本。", "Fetches a page of the public web as text."},
+		{"Write", "Write", "写入文件。", "Writes a file."},
+	}
+}

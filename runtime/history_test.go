@@ -1,0 +1,100 @@
+package runtime_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/runtime"
+	"github.com/seed93082962/agenthost/runtime/model/modeltest"
+	"github.com/seed93082962/agenthost/runtime/session"
+)
+
+// sentMessages returns the messages of a request to upstream as "role: text" lines.
+func sentMessages(t *testing.T, req *modeltest.Request) []string {
+	t.Helper()
+	var body struct {
+		Messages []struct {
+			Role    string
+			Content []struct{ Text string }
+		}
+	}
+	require.NoError(t, json.Unmarshal(req.Body, &body))
+	var lines []string
+	for _, m := range body.Messages {
+		for _, block := range m.Content {
+			lines = append(lines, m.Role+": "+block.Text)
+		}
+	}
+	return lines
+}
+
+const history = `[{"role":"user","content":"I am Ada."},{"role":"assistant","content":"Hello, Ada."}]`
+
+func TestHistorySeedsANewSession(t *testing.T) {
+	for name, sessionID := range map[string]string{"no session": "", "an unknown session": `"sessionId":"never-seen",`} {
+		t.Run(name, func(t *testing.T) {
+			up := modeltest.Start(t, modeltest.Anthropic, modeltest.Repeat(modeltest.Stream(modeltest.Text("Ada."))))
+			dir := t.TempDir()
+			b := serve(t, up, func(c *runtime.Config) {
+				files, err := session.NewFiles(session.FilesConfig{Dir: dir, CWD: c.CWD})
+				require.NoError(t, err)
+				t.Cleanup(func() { require.NoError(t, files.Close()) })
+				c.Sessions = files
+			})
+			_, first := b.blocking(t, `{`+sessionID+`"message":"Who am I?","history":`+history+`}`)
+			require.Equal(t, "completed", string(first.State), first.Error)
+			want := []string{"user: I am Ada.", "assistant: Hello, Ada.", "user: Who am I?"}
+			require.Equal(t, want, sentMessages(t, up.Requests()[0]))
+
+			_, second := b.blocking(t, `{"sessionId":"`+first.SessionID+`","message":"Again?","history":`+
+				`[{"role":"user","content":"I am Bob."},{"role":"assistant","content":"Hello, Bob."}]}`)
+			require.Equal(t, first.SessionID, second.SessionID)
+			require.Equal(t, append(want, "assistant: Ada.", "user: Again?"), sentMessages(t, up.Requests()[1]),
+				"the history is stored once, and that of a resumed session is ignored")
+		})
+	}
+}
+
+func TestHistoryIsValidated(t *testing.T) {
+	b := serve(t, nil, nil)
+	turns := func(n int) string {
+		list := make([]string, n)
+		for i := range list {
+			list[i] = fmt.Sprintf(`{"role":%q,"content":"x"}`, []string{"user", "assistant"}[i%2])
+		}
+		return "[" + strings.Join(list, ",") + "]"
+	}
+	for name, row := range map[string]struct {
+		history string
+		want    string // "" for valid
+	}{
+		"absent":                    {`null`, ""},
+		"empty":                     {`[]`, ""},
+		"1,000 entries":             {turns(1000), ""},
+		"unknown fields":            {`[{"role":"user","content":"a","id":1},{"role":"assistant","content":"b"}]`, ""},
+		"1,001 entries":             {turns(1001), "history must have at most 1000 entries"},
+		"starts with the assistant": {`[{"role":"assistant","content":"a"}]`, `history[0].role must be "user"`},
+		"two of one role":           {`[{"role":"user","content":"a"},{"role":"user","content":"b"}]`, `history[1].role must be "assistant"`},
+		"another role":              {`[{"role":"system","content":"a"}]`, `history[0].role must be "user"`},
+		"ends with the user":        {turns(3), "history must end with an entry of the assistant"},
+		"empty content":             {`[{"role":"user","content":" "},{"role":"assistant","content":"b"}]`, "history[0].content is required"},
+		"no array":                  {`"x"`, "history must be an array, not string"},
+		"content of another type":   {`[{"role":"user","content":[]}]`, "history.content must be a string, not array"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := b.do(t, "POST", runs, `{"message":"hello","history":`+row.history+`}`, "Accept", "application/json")
+			if row.want == "" {
+				require.Equal(t, 200, a.status, a.body)
+				return
+			}
+			require.Equal(t, 400, a.status)
+			body, err := json.Marshal(map[string]string{"error": "Invalid request: " + row.want})
+			require.NoError(t, err)
+			require.JSONEq(t, string(body), a.body)
+		})
+	}
+}

@@ -1,0 +1,126 @@
+package anthropic_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/runtime/model"
+	"github.com/seed93082962/agenthost/runtime/model/anthropic"
+)
+
+func event(data string) string { return "data: " + data + "\n\n" }
+
+func textIncrement(text string) string {
+	return event(`{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"` + text + `"}}`)
+}
+
+const stopped = "data: {\"type\":\"message_stop\"}\n\n"
+
+// Compatible servers that do not sign their thinking require it to be sent back. Anthropic and
+// other servers that sign reject thinking without a signature, which is incomplete.
+func TestThinkingWithoutSignature(t *testing.T) {
+	unsigned := model.Block{Type: model.BlockThinking, Text: "I see."}
+	signed := model.Block{Type: model.BlockThinking, Text: "I knew.", Signature: "c2ln"}
+	response := model.Block{Type: model.BlockText, Text: "Hm."}
+	for name, row := range map[string]struct {
+		base    string
+		earlier []model.Block
+		want    bool
+	}{
+		"compatible server":               {"https://api.deepseek.com/anthropic", nil, true},
+		"local server":                    {"http://127.0.0.1:1", nil, true},
+		"Anthropic":                       {"", nil, false},
+		"Anthropic, named":                {"https://api.anthropic.com", nil, false},
+		"gateway that signs":              {"https://gateway.example.com", []model.Block{signed, response}, false},
+		"gateway that encrypts":           {"https://gateway.example.com", []model.Block{{Type: model.BlockRedacted, Data: "eA=="}, response}, false},
+		"a host that looks alike":         {"https://anthropic.com.example.com", nil, true},
+		"another response without it too": {"http://127.0.0.1:1", []model.Block{response}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			req := hello()
+			for _, content := range [][]model.Block{row.earlier, {unsigned, response}} {
+				if content != nil {
+					req.Messages = append(req.Messages, model.Message{Role: model.RoleAssistant, Content: content}, model.UserText("And?"))
+				}
+			}
+			body := string(sent(t, anthropic.Config{BaseURL: row.base}, req))
+			if row.want {
+				require.Contains(t, body, `{"type":"thinking","thinking":"I see.","signature":""}`)
+				return
+			}
+			require.NotContains(t, body, "I see.")
+		})
+	}
+}
+
+func TestSplitCharacters(t *testing.T) {
+	for name, row := range map[string]struct{ raw, want string }{
+		"surrogates":       {textIncrement(`a\ud83d`) + textIncrement(`\ude00b`), "a😀b"},
+		"UTF-8":            {textIncrement("\xf0\x9f") + textIncrement("\x98\x80"), "😀"},
+		"a lone half":      {textIncrement(`a\ud83d`) + event(`{"type":"content_block_stop","index":0}`), "a\ufffd"},
+		"half at the end":  {textIncrement(`a\ud83d`), "a\ufffd"},
+		"split by a ping":  {textIncrement(`\ud83d`) + event(`{"type":"ping"}`) + textIncrement(`\ude00`), "😀"},
+		"U+FFFD as it is":  {textIncrement(`a\ufffdb`), "a\ufffdb"},
+		"empty data lines": {"data:\n\n" + textIncrement("a") + "data: \n\n", "a"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := collect(t, row.raw+stopped)
+			require.NoError(t, err)
+			require.Equal(t, row.want, got.Message.Text())
+		})
+	}
+}
+
+func TestUsageAsAFraction(t *testing.T) {
+	got, err := collect(t, event(`{"type":"message_start","message":{"usage":{"input_tokens":10.0,"output_tokens":1}}}`)+textIncrement("a")+
+		event(`{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":2.0}}`)+stopped)
+	require.NoError(t, err)
+	require.Equal(t, model.Usage{InputTokens: 10, OutputTokens: 2}, got.Usage)
+}
+
+func TestRepeatedCallIDsBecomeDistinct(t *testing.T) {
+	start := func(index string) string {
+		return event(`{"type":"content_block_start","index":`+index+`,"content_block":{"type":"tool_use","id":"call_0","name":"a","input":{}}}`) +
+			event(`{"type":"content_block_stop","index":`+index+`}`)
+	}
+	got, err := collect(t, start("0")+start("1")+event(`{"type":"message_delta","delta":{"stop_reason":"tool_use"}}`)+stopped)
+	require.NoError(t, err)
+	calls := got.Message.ToolUses()
+	require.Len(t, calls, 2)
+	require.NotEqual(t, calls[0].ID, calls[1].ID)
+}
+
+func TestErrorsInTheStream(t *testing.T) {
+	for name, row := range map[string]struct {
+		raw     string
+		code    model.Code
+		message string
+	}{
+		"without a type": {"event: error\ndata: {\"error\":{\"message\":\"no more capacity\",\"type\":\"overloaded_error\"}}\n\n",
+			model.CodeOverloaded, "no more capacity"},
+		"as text":         {"event: error\ndata: no more capacity\n\n", model.CodeUnknown, "no more capacity"},
+		"as OpenAI sends": {event(`{"error":{"message":"boom","type":"server_error","code":500}}`), model.CodeServer, "boom"},
+		"llama.cpp":       {"error: {\"code\":500,\"message\":\"boom\",\"type\":\"server_error\"}\n\n", model.CodeServer, "boom"},
+		"MiniMax": {event(`{"type":"error","base_resp":{"status_code":1004,"status_msg":"login fail"}}`),
+			model.CodeAuth, "upstream did not accept the API key"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := collect(t, textIncrement("a")+row.raw)
+			var coded *model.Error
+			require.ErrorAs(t, err, &coded)
+			require.Equal(t, row.code, coded.Code, coded.Message)
+			require.Equal(t, row.message, coded.Message)
+		})
+	}
+}
+
+func TestAdaptiveThinking(t *testing.T) {
+	req := hello()
+	req.Thinking = model.Thinking{Adaptive: true, Effort: "medium", BudgetTokens: 9}
+	var body map[string]any
+	require.NoError(t, json.Unmarshal(sent(t, anthropic.Config{}, req), &body))
+	require.Equal(t, map[string]any{"type": "adaptive"}, body["thinking"])
+	require.Equal(t, map[string]any{"effort": "medium"}, body["output_config"])
+}

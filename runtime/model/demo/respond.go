@@ -1,0 +1,164 @@
+package demo
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/seed93082962/agenthost/runtime/model"
+)
+
+const (
+	// maxEcho bounds a quotation, in runes.
+	maxEcho = 1000
+
+	intro = "This is the demo model: it needs no key and no network, and it only echoes."
+	howTo = `To call a tool, write its name and a JSON object with its input: /tool NAME {"key": "value"}`
+)
+
+// respond returns the response to the last message.
+func respond(req *model.Request) []segment {
+	if len(req.Messages) == 0 {
+		return text(intro)
+	}
+	last := req.Messages[len(req.Messages)-1]
+	if results := results(req, last); results != "" {
+		return text(results)
+	}
+	message := strings.TrimSpace(last.Text())
+	if rest, ok := command(message, "/tool"); ok {
+		return call(req, rest)
+	}
+	if rest, ok := command(message, "/think"); ok {
+		return append([]segment{{kind: model.KindThinking, text: "The user wants to see me think about this: " + quote(rest)}},
+			text(echo(rest))...)
+	}
+	return text(echo(message))
+}
+
+func text(s string) []segment { return []segment{{kind: model.KindText, text: s}} }
+
+func echo(message string) string {
+	if message == "" {
+		return intro
+	}
+	return intro + " You wrote: " + quote(message)
+}
+
+// command reports whether the message is that command, and returns its arguments.
+func command(message, name string) (rest string, ok bool) {
+	rest, ok = strings.CutPrefix(message, name)
+	if !ok || rest != "" && !unicode.IsSpace(rune(rest[0])) {
+		return "", false
+	}
+	return strings.TrimSpace(rest), true
+}
+
+// quote returns s, shortened to maxEcho runes.
+func quote(s string) string {
+	n := 0
+	for i := range s {
+		if n == maxEcho {
+			return strings.ToValidUTF8(s[:i], "\uFFFD") + fmt.Sprintf("... (and %d characters more)", utf8.RuneCountInString(s[i:]))
+		}
+		n++
+	}
+	return strings.ToValidUTF8(s, "\uFFFD")
+}
+
+// call returns the response to a /tool command.
+func call(req *model.Request, args string) []segment {
+	name, input := args, ""
+	if i := strings.IndexFunc(args, func(r rune) bool { return unicode.IsSpace(r) || r == '{' }); i >= 0 {
+		name, input = args[:i], strings.TrimSpace(args[i:])
+	}
+	switch {
+	case name == "":
+		return text(howTo + ". " + offered(req))
+	case !offers(req, name):
+		return text(fmt.Sprintf("There is no tool named %q. ", quote(name)) + offered(req))
+	}
+	var compact bytes.Buffer
+	if input == "" {
+		input = "{}"
+	}
+	if input[0] != '{' || json.Compact(&compact, []byte(input)) != nil {
+		return text("That is not a JSON object. " + howTo)
+	}
+	return []segment{
+		{kind: model.KindText, text: "I call the tool " + name + "."},
+		{kind: model.KindToolInput, id: callID(req), name: name, text: compact.String()},
+	}
+}
+
+func offers(req *model.Request, name string) bool {
+	for i := range req.Tools {
+		if req.Tools[i].Name == name {
+			return true
+		}
+	}
+	return false
+}
+
+func offered(req *model.Request) string {
+	if len(req.Tools) == 0 {
+		return "No tools are offered here."
+	}
+	names := make([]string, len(req.Tools))
+	for i := range req.Tools {
+		names[i] = req.Tools[i].Name
+	}
+	return "The tools are: " + strings.Join(names, ", ") + "."
+}
+
+// callID derives an id from the conversation, so that each call has a different id, even in the
+// separate conversation of a subagent.
+func callID(req *model.Request) string {
+	h := fnv.New64a()
+	_, _ = io.WriteString(h, req.System)
+	for i := range req.Messages {
+		for j := range req.Messages[i].Content {
+			b := &req.Messages[i].Content[j]
+			fmt.Fprintf(h, "\x00%s\x00%s\x00%s\x00%s", b.Type, b.Text, b.ID, b.Input)
+		}
+	}
+	return fmt.Sprintf("demo_%016x", h.Sum64())
+}
+
+// results returns a quotation of the tool results of the last message, "" if it has none.
+func results(req *model.Request, last model.Message) string {
+	var texts []string
+	for i := range last.Content {
+		b := &last.Content[i]
+		if b.Type != model.BlockToolResult {
+			continue
+		}
+		verb := "returned"
+		if b.IsError {
+			verb = "failed"
+		}
+		if strings.TrimSpace(b.Text) == "" {
+			texts = append(texts, fmt.Sprintf("%s %s no output.", toolName(req, b.ID), verb))
+			continue
+		}
+		texts = append(texts, fmt.Sprintf("%s %s: %s", toolName(req, b.ID), verb, quote(b.Text)))
+	}
+	return strings.Join(texts, "\n\n")
+}
+
+func toolName(req *model.Request, id string) string {
+	for _, v := range slices.Backward(req.Messages) {
+		for _, use := range v.ToolUses() {
+			if use.ID == id {
+				return use.Name
+			}
+		}
+	}
+	return "The tool"
+}

@@ -1,0 +1,103 @@
+package upstream
+
+import (
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"github.com/seed93082962/agenthost/runtime/model"
+)
+
+// Joiner completes characters that upstream splits between two increments of one block: between the
+// bytes of a UTF-8 sequence, or between the two surrogates of a JSON escape. Its zero value is
+// ready for use.
+type Joiner struct {
+	kind  model.Kind
+	index int
+	rest  string // an incomplete character, at most 3 bytes
+}
+
+// Pending reports whether an incomplete character is buffered.
+func (j *Joiner) Pending() bool { return j.rest != "" }
+
+// Append appends a part with the complete characters of an increment, if there are any. An
+// incomplete character at the end is buffered for the next increment of the same block.
+func (j *Joiner) Append(parts []model.Part, kind model.Kind, index int, text string) []model.Part {
+	if text == "" {
+		return parts
+	}
+	if j.rest != "" {
+		if j.kind != kind || j.index != index {
+			parts = j.Flush(parts)
+		} else {
+			text = j.rest + text
+			j.rest = ""
+		}
+	}
+	if !utf8.ValidString(text) {
+		n := len(text) - incomplete(text)
+		j.kind, j.index, j.rest = kind, index, strings.Clone(text[n:])
+		text = valid(text[:n])
+	}
+	if text == "" {
+		return parts
+	}
+	return append(parts, model.Part{Kind: kind, Index: index, Text: text})
+}
+
+// Flush appends U+FFFD for an incomplete character whose rest did not arrive.
+func (j *Joiner) Flush(parts []model.Part) []model.Part {
+	if j.rest == "" {
+		return parts
+	}
+	j.rest = ""
+	return append(parts, model.Part{Kind: j.kind, Index: j.index, Text: "\uFFFD"})
+}
+
+// incomplete returns the length of the incomplete character at the end of text.
+func incomplete(text string) int {
+	if n := len(text); n >= 3 {
+		if r, ok := surrogate(text[n-3:]); ok && r < 0xDC00 {
+			return 3 // the first half of a pair
+		}
+	}
+	for n := 1; n <= 3 && n <= len(text); n++ {
+		tail := text[len(text)-n:]
+		if utf8.RuneStart(tail[0]) {
+			if tail[0] >= utf8.RuneSelf && !utf8.FullRuneInString(tail) {
+				return n
+			}
+			return 0
+		}
+	}
+	return 0
+}
+
+// surrogate decodes the three bytes that jsonscan.Unquote writes for a surrogate.
+func surrogate(text string) (rune, bool) {
+	if len(text) < 3 || text[0] != 0xED || text[1] < 0xA0 || text[1] > 0xBF || text[2]&0xC0 != 0x80 {
+		return 0, false
+	}
+	return 0xD000 | rune(text[1]&0x3F)<<6 | rune(text[2]&0x3F), true
+}
+
+// valid joins pairs of surrogates and replaces all other invalid UTF-8 with U+FFFD.
+func valid(text string) string {
+	var out strings.Builder
+	for len(text) > 0 {
+		if high, ok := surrogate(text); ok {
+			text = text[3:]
+			low, _ := surrogate(text)
+			r := utf16.DecodeRune(high, low)
+			if r != utf8.RuneError {
+				text = text[3:]
+			}
+			out.WriteRune(r)
+			continue
+		}
+		r, size := utf8.DecodeRuneInString(text)
+		out.WriteRune(r)
+		text = text[size:]
+	}
+	return out.String()
+}

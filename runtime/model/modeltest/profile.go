@@ -1,0 +1,157 @@
+package modeltest
+
+import (
+	"fmt"
+
+	"github.com/seed93082962/agenthost/runtime/model"
+)
+
+// Profiles of servers that speak Chat Completions. Each streams in the form of that server and
+// rejects the requests that it rejects, as its documentation and published error reports describe.
+const (
+	DeepSeek   Protocol = "deepseek"   // thinking mode: reasoning_content must be sent back with tool calls
+	Gemini     Protocol = "gemini"     // thought signatures of tool calls must be sent back; every call has index 0
+	Mistral    Protocol = "mistral"    // strict fields, no stream_options, no user message after a tool message
+	Kimi       Protocol = "kimi"       // as DeepSeek, also if reasoning_content is empty
+	Ollama     Protocol = "ollama"     // complete calls with index 0, finish reason stop
+	OpenRouter Protocol = "openrouter" // reasoning_details must be sent back complete
+	Azure      Protocol = "azure"      // the key is in the header api-key
+	VLLM       Protocol = "vllm"       // an assistant message has the key content
+	Groq       Protocol = "groq"       // strict fields of messages
+)
+
+// DeepSeekMessages is DeepSeek's Anthropic-compatible API: thinking has no signature and must be
+// sent back.
+const DeepSeekMessages Protocol = "deepseek-messages"
+
+// profile is a server that speaks Chat Completions.
+type profile struct {
+	openai
+	protocol  Protocol
+	path      string // before /chat/completions
+	thinking  string // the field of thinking in a delta
+	complete  bool   // a tool call is one fragment
+	zeroIndex bool   // every tool call has index 0
+	rules     []rule
+}
+
+// rule checks what a server rejects beyond the format.
+type rule func(*Request, *profileRequest) *refusal
+
+func profileOf(p Protocol) (format, bool) {
+	known := map[Protocol]profile{
+		DeepSeek: {thinking: "reasoning_content", rules: []rule{reasoningWithCalls}},
+		Kimi:     {thinking: "reasoning_content", rules: []rule{reasoningWithCalls}},
+		Gemini: {path: "/v1beta/openai", complete: true, zeroIndex: true,
+			rules: []rule{thoughtSignatures}},
+		Mistral: {thinking: "content", rules: []rule{
+			onlyFields("role", "content", "tool_calls", "tool_call_id", "name", "prefix"),
+			noStreamOptions, noUserAfterTool, shortCallIDs,
+		}},
+		Ollama:     {thinking: "reasoning", complete: true, zeroIndex: true, rules: []rule{contentOrCalls}},
+		OpenRouter: {path: "/api/v1", thinking: "reasoning", rules: []rule{completeDetails}},
+		Azure:      {path: "/openai/v1", rules: []rule{apiKeyHeader}},
+		VLLM:       {thinking: "reasoning_content", rules: []rule{contentKey}},
+		Groq: {path: "/openai/v1", thinking: "reasoning",
+			rules: []rule{onlyFields("role", "content", "tool_calls", "tool_call_id", "name", "reasoning")}},
+	}
+	s, ok := known[p]
+	s.protocol = p
+	if s.path == "" {
+		s.path = "/v1"
+	}
+	return s, ok
+}
+
+func (p profile) base() string { return p.path }
+
+func (p profile) check(r *Request) (options, *refusal) {
+	opts, refused := checkChat(r, p.path+"/chat/completions")
+	if refused != nil {
+		return opts, refused
+	}
+	q, refused := newProfileRequest(r)
+	for _, check := range p.rules {
+		if refused == nil {
+			refused = check(r, q)
+		}
+	}
+	return opts, refused
+}
+
+func (p profile) encoder(usage bool) encoder {
+	return &profileEncoder{openaiEncoder: openaiEncoder{usage: usage || p.protocol == Mistral, index: -1}, profile: p}
+}
+
+// profileEncoder writes a stream in the form of one server.
+type profileEncoder struct {
+	openaiEncoder
+	profile profile
+	signed  bool // Gemini: the response has a thought signature
+}
+
+func (e *profileEncoder) begin(u model.Usage) []byte {
+	switch e.profile.protocol {
+	case Kimi:
+		return e.delta(`{"role":"assistant","content":"","reasoning_content":""}`)
+	case Azure:
+		b := e.chunk(nil, "[]", `null,"prompt_filter_results":[{"prompt_index":0,"content_filter_results":{}}]`)
+		return append(b, e.openaiEncoder.begin(u)...)
+	case OpenRouter:
+		return append([]byte(": OPENROUTER PROCESSING\n\n"), e.openaiEncoder.begin(u)...)
+	}
+	return e.openaiEncoder.begin(u)
+}
+
+func (e *profileEncoder) thinking(s string) []byte {
+	text := quote(s)
+	switch {
+	case e.profile.protocol == OpenRouter:
+		return e.delta(`{"content":"","reasoning":` + text +
+			`,"reasoning_details":[{"type":"reasoning.text","text":` + text + `,"format":"unknown","index":0}]}`)
+	case e.profile.thinking == "content":
+		return e.delta(`{"content":[{"type":"thinking","thinking":[{"type":"text","text":` + text + `}]}]}`)
+	case e.profile.thinking == "":
+		return nil
+	}
+	return e.delta(`{"content":null,` + quote(e.profile.thinking) + `:` + text + `}`)
+}
+
+func (e *profileEncoder) completeCall(id, name, input string) ([]byte, bool) {
+	if !e.profile.complete {
+		return nil, false
+	}
+	e.index++
+	extra, index := "", e.index
+	if e.profile.protocol == Gemini && !e.signed {
+		e.signed = true
+		extra = `,"extra_content":{"google":{"thought_signature":` + quote(thoughtSignature(id)) + `}}`
+	}
+	if e.profile.zeroIndex {
+		index = 0
+	}
+	return e.delta(fmt.Sprintf(`{"tool_calls":[{"index":%d,"id":%s,"type":"function","function":{"name":%s,"arguments":%s}%s}]}`,
+		index, quote(id), quote(name), quote(input), extra)), true
+}
+
+func (e *profileEncoder) stop(reason string, u model.Usage) []byte {
+	if e.profile.protocol == Ollama && reason == model.StopToolUse {
+		reason = model.StopEndTurn
+	}
+	return e.openaiEncoder.stop(reason, u)
+}
+
+// thoughtSignature returns the signature of Gemini's call with that id.
+func thoughtSignature(id string) string { return "c2ln+" + id + "/==" }
+
+// messagesProfile is a compatible server that speaks the Messages API.
+type messagesProfile struct{ anthropic }
+
+func (messagesProfile) base() string { return "/anthropic" }
+
+func (messagesProfile) check(r *Request) (options, *refusal) {
+	if refused := endpoint(r, "/anthropic/v1/messages", "Not Found"); refused != nil {
+		return options{}, refused
+	}
+	return checkMessages(r, true)
+}

@@ -1,0 +1,141 @@
+package permission
+
+import (
+	"errors"
+	"slices"
+	"strings"
+)
+
+// commandPattern is a pattern over simple commands.
+type commandPattern struct {
+	lines []string // patterns for whole commands, to allow
+	words []string // patterns for the words that occur in a command, to deny
+}
+
+func parseCommandPattern(text string) (pattern, error) {
+	if strings.ContainsAny(text, "\"'`") || strings.Contains(text, "$(") {
+		return nil, errors.New("a Bash pattern is compared with words after the shell has removed the quotes: " +
+			"it contains no quotes and no substitutions")
+	}
+	fields := strings.Fields(text)
+	if slices.ContainsFunc(fields, func(f string) bool { return strings.Trim(f, "|&;<>()") == "" || strings.HasSuffix(f, ";") }) {
+		return nil, errors.New("a Bash pattern is compared with each simple command: it contains no operators")
+	}
+	text = strings.Join(fields, " ")
+	var p commandPattern
+	if name, ok := strings.CutSuffix(text, ":*"); ok {
+		if name == "" {
+			return nil, errors.New("a Bash pattern that ends in :* begins with a command")
+		}
+		p.lines = append(p.lines, text)
+		text = strings.TrimSpace(name) + " *"
+	}
+	p.lines = append(p.lines, text)
+	if bare, ok := strings.CutSuffix(text, " *"); ok && bare != "" {
+		p.lines = append(p.lines, bare)
+	}
+	p.words = patternWords(text)
+	return p, nil
+}
+
+// patternWords returns the words that a deny pattern searches for. Its name counts without a path.
+func patternWords(text string) []string {
+	var words []string
+	for w := range strings.FieldsSeq(text) {
+		fields := strings.FieldsFunc(w, func(c rune) bool { return c != '*' && separates(c) })
+		if len(fields) == 0 { // such as "[" or "!"
+			fields = []string{w}
+		}
+		words = append(words, fields...)
+	}
+	words = slices.DeleteFunc(words, func(w string) bool { return strings.Trim(w, "*") == "" })
+	if len(words) > 0 {
+		if name := baseName(words[0]); name != "" && !strings.Contains(name, "*") {
+			words[0] = name
+		}
+	}
+	return words
+}
+
+func (p commandPattern) allows(c *call, part int) bool {
+	line := c.script().commands[part].line()
+	return slices.ContainsFunc(p.lines, func(form string) bool { return matches(form, line) })
+}
+
+// denies reports whether the words of the pattern occur in a simple command. The comparison errs on
+// the side of denying: it does not depend on which program runs another, or how. A deny pattern
+// always denies every command that it would allow as an allow pattern.
+func (p commandPattern) denies(c *call) bool {
+	s := c.script()
+	return s.opaque || slices.ContainsFunc(s.lists, p.occursIn) || slices.ContainsFunc(s.commands, p.mayAllow)
+}
+
+func (p commandPattern) mayAllow(cmd command) bool {
+	line := cmd.line()
+	return slices.ContainsFunc(p.lines, func(form string) bool { return overlaps(form, line) })
+}
+
+func (p commandPattern) occursIn(list []word) bool {
+	left := p.words
+	for _, w := range list {
+		left = w.consume(left)
+	}
+	return len(left) == 0
+}
+
+// matches reports whether a text matches a pattern, in which "*" matches any text.
+func matches(pattern, text string) bool {
+	star, from := -1, 0 // the last *, and where in text it ends for now
+	i := 0
+	for j := 0; j < len(text); {
+		switch {
+		case i < len(pattern) && pattern[i] == '*':
+			star, from = i, j
+			i++
+		case i < len(pattern) && pattern[i] == text[j]:
+			i++
+			j++
+		case star >= 0:
+			from++
+			i, j = star+1, from
+		default:
+			return false
+		}
+	}
+	return strings.Trim(pattern[i:], "*") == ""
+}
+
+// overlaps reports whether a text may match a pattern. A hole in the text is any text, too.
+func overlaps(pattern, text string) bool {
+	if !strings.Contains(text, hole) {
+		return matches(pattern, text)
+	}
+	// row[i] reports whether the text read so far may match pattern[:i].
+	row, next := make([]bool, len(pattern)+1), make([]bool, len(pattern)+1)
+	row[0] = true
+	stars(pattern, row)
+	for j := range len(text) {
+		if text[j] == hole[0] {
+			reached := false
+			for i := range row {
+				reached = reached || row[i]
+				row[i] = reached
+			}
+			continue
+		}
+		next[0] = false
+		for i := range len(pattern) {
+			next[i+1] = pattern[i] == '*' && row[i+1] || pattern[i] == text[j] && row[i]
+		}
+		stars(pattern, next)
+		row, next = next, row
+	}
+	return row[len(pattern)]
+}
+
+// stars lets each "*" of the pattern match the empty text.
+func stars(pattern string, row []bool) {
+	for i := range len(pattern) {
+		row[i+1] = row[i+1] || pattern[i] == '*' && row[i]
+	}
+}

@@ -1,0 +1,270 @@
+package permission
+
+import "strings"
+
+// The kinds of arguments that a command takes in addition to options.
+const (
+	takesNone    = iota
+	takesPaths   // paths in the working directory
+	takesPattern // a pattern, unless an option gives it, and then paths
+	takesText    // any text
+	takesFormat  // a text that begins with "+"
+	takesCommits // commits and paths
+)
+
+// readOnlyUse describes the use of a command that only reads: the options with which it changes
+// nothing, runs no other command, and reads no file except its arguments. The name of a long option
+// ends in "=" if the option takes a value, and in "?" if the value is optional.
+type readOnlyUse struct {
+	args   int
+	short  string // letters of options without a value
+	valued string // letters of options with a value
+	long   string // names of long options, between spaces
+	number bool   // -5 is a number of lines or commits
+	deep   bool   // it reads all files below a directory
+}
+
+const gitLong = " no-ext-diff no-textconv stat? shortstat numstat summary name-only name-status cached staged patch no-patch" +
+	" color? no-color word-diff? unified= find-renames? find-copies? diff-filter= full-index abbrev? ignore-all-space raw" +
+	" ignore-space-change ignore-blank-lines ignore-space-at-eol minimal patience histogram check exit-code quiet" +
+	" dirstat? merge-base "
+
+const logLong = gitLong + " oneline graph decorate? no-decorate all branches? tags? remotes? max-count= skip= since=" +
+	" until= after= before= author=" +
+	" committer= grep= invert-grep merges no-merges first-parent reverse date= format= pretty? abbrev-commit follow" +
+	" topo-order date-order" +
+	" left-right cherry-pick all-match regexp-ignore-case extended-regexp fixed-strings no-notes relative-date no-renames root "
+
+var readOnlyUses = map[string]readOnlyUse{
+	"pwd": {short: "LP"},
+	"ls": {args: takesPaths, short: "laAhtrSR1dFisngoGpkmxCcuUXvQBNbqf", long: " all almost-all human-readable" +
+		" recursive reverse size inode classify? directory" +
+		" color? group-directories-first full-time no-group numeric-uid-gid sort= time= time-style= format= hide= ignore= si "},
+	"cat": {args: takesPaths, short: "nbsAETvetu", long: " number number-nonblank squeeze-blank show-all show-ends" +
+		" show-tabs show-nonprinting "},
+	"head": {args: takesPaths, short: "qv", valued: "nc", long: " lines= bytes= quiet silent verbose ", number: true},
+	"tail": {args: takesPaths, short: "qv", valued: "nc", long: " lines= bytes= quiet silent verbose ", number: true},
+	"wc":   {args: takesPaths, short: "lwcmL", long: " lines words bytes chars max-line-length "},
+	"grep": {args: takesPattern, short: "EFGPivwxcLlqsobHhnZzrIUay", valued: "eABCm", number: true,
+		long: " extended-regexp fixed-strings basic-regexp perl-regexp ignore-case no-ignore-case invert-match" +
+			" word-regexp line-regexp count color? colour?" +
+			" files-without-match files-with-matches max-count= only-matching quiet silent no-messages byte-offset" +
+			" with-filename no-filename line-number" +
+			" null null-data recursive text after-context= before-context= context= include= exclude= exclude-dir=" +
+			" regexp= binary-files= "},
+	"rg": {args: takesPattern, short: "iSsFwxvclnNHIopPqaU.u0", valued: "egtTmABCjMdEr", deep: true,
+		long: " ignore-case smart-case case-sensitive fixed-strings word-regexp line-regexp invert-match count" +
+			" count-matches files-with-matches" +
+			" files-without-match line-number no-line-number with-filename no-filename only-matching pcre2 pretty" +
+			" quiet text multiline multiline-dotall" +
+			" hidden no-ignore no-ignore-vcs unrestricted null heading no-heading column no-column color= colors=" +
+			" sort= sortr= stats json trim vimgrep files" +
+			" regexp= glob= iglob= type= type-not= max-count= after-context= before-context= context= max-columns=" +
+			" max-depth= max-filesize= encoding= replace=" +
+			" passthru no-config no-messages "},
+	"stat": {args: takesPaths, short: "ft", valued: "c", long: " format= printf= file-system terse "},
+	"file": {args: takesPaths, short: "bihkNnr0", long: " brief mime mime-type mime-encoding no-dereference" +
+		" keep-going raw "},
+	"du": {args: takesPaths, short: "shackmbxSl0", valued: "dt", long: " summarize human-readable all total" +
+		" bytes apparent-size one-file-system separate-dirs max-depth= threshold= exclude= si null "},
+	"df": {args: takesPaths, short: "hHkmTialP", valued: "tx", long: " human-readable si print-type inodes" +
+		" all local portability total type= exclude-type= "},
+	"date":  {args: takesFormat, short: "uRI", valued: "d", long: " utc universal rfc-email rfc-3339= iso-8601? date= "},
+	"echo":  {args: takesText},
+	"which": {args: takesPaths, short: "a"},
+	"git status": {args: takesCommits, short: "sbvuz", long: " short branch porcelain? long verbose untracked-files?" +
+		" ignored? show-stash ahead-behind no-ahead-behind renames no-renames column? "},
+	"git diff":   {args: takesCommits, short: "pusRwbMCazW", valued: "USG", long: gitLong, deep: true},
+	"git log":    {args: takesCommits, short: "pusRwbMCaziEFmcgW", valued: "nUSG", long: logLong, number: true, deep: true},
+	"git show":   {args: takesCommits, short: "pusRwbMCaziEFmcW", valued: "nUSG", long: logLong, number: true, deep: true},
+	"git branch": {short: "arv", long: " all remotes verbose show-current color? no-color no-column "},
+}
+
+// onlyReads reports whether every command of a script has a known read-only use.
+func (p *Policy) onlyReads(s *script) bool {
+	if s.opaque || !s.flat || len(s.commands) == 0 {
+		return false
+	}
+	for _, in := range s.inputs {
+		if !p.readable(in.text) {
+			return false
+		}
+	}
+	for _, c := range s.commands {
+		if !p.isReadOnly(c) {
+			return false
+		}
+	}
+	return true
+}
+
+// readable reports whether a path is in the working directory, is not hidden from Read, and does
+// not block its reader.
+func (p *Policy) readable(name string) bool {
+	t := p.dir.target(name)
+	return t.inReal && !p.hidesAll(t.real) && (!t.inText || !p.hidesAll(t.text)) && !p.dir.blocks(t.real)
+}
+
+// hidesAll is Hides for a path that may be the working directory.
+func (p *Policy) hidesAll(path string) bool {
+	return path != "." && p.Hides(path)
+}
+
+func (p *Policy) isReadOnly(c command) bool {
+	args := make([]string, len(c))
+	for i, w := range c {
+		if args[i] = w.text; w.open {
+			return false
+		}
+	}
+	name, args := args[0], args[1:]
+	if name == "find" {
+		return p.isReadOnlyFind(args)
+	}
+	if name == "git" {
+		if len(args) > 0 && args[0] == "--no-pager" {
+			args = args[1:]
+		}
+		if len(args) == 0 {
+			return false
+		}
+		name, args = "git "+args[0], args[1:]
+	}
+	use, ok := readOnlyUses[name]
+	if !ok {
+		return false
+	}
+	if use.args == takesText {
+		return true
+	}
+	parsed, ok := use.parse(args)
+	return ok && (!parsed.deep || !p.hiding.any()) && p.allowsOperands(use.args, parsed)
+}
+
+// arguments are the arguments of a command without its options.
+type arguments struct {
+	operands []string
+	pattern  bool // an option gives the pattern, or makes it unnecessary
+	deep     bool // as in readOnlyUse
+}
+
+// parse separates options and operands. It fails if an option is unknown.
+func (u readOnlyUse) parse(words []string) (arguments, bool) {
+	a := arguments{deep: u.deep}
+	for i := 0; i < len(words); i++ {
+		w := words[i]
+		switch {
+		case w == "--":
+			a.operands = append(a.operands, words[i+1:]...)
+			return a, true
+		case strings.HasPrefix(w, "--"):
+			name, _, has := strings.Cut(w[2:], "=")
+			switch {
+			case strings.Contains(u.long, " "+name+" "):
+				if has {
+					return a, false
+				}
+			case strings.Contains(u.long, " "+name+"? "):
+			case strings.Contains(u.long, " "+name+"= "):
+				if !has && u.args != takesCommits {
+					i++
+				}
+			default:
+				return a, false
+			}
+			a.pattern = a.pattern || name == "regexp" || name == "files"
+			a.deep = a.deep || u.args == takesPattern && name == "recursive"
+		case len(w) > 1 && w[0] == '-':
+			value, ok := u.letters(w[1:], &a)
+			if !ok {
+				return a, false
+			}
+			if value && u.args != takesCommits { // git takes some values only from the same word
+				i++
+			}
+		default:
+			a.operands = append(a.operands, w)
+		}
+	}
+	return a, true
+}
+
+// letters reads a cluster of short options such as -rn5. It reports whether the next word is the
+// value of the last one, and whether all are known.
+func (u readOnlyUse) letters(cluster string, a *arguments) (value, ok bool) {
+	if u.number && strings.Trim(cluster, "0123456789") == "" {
+		return false, true
+	}
+	for i := range len(cluster) {
+		letter := cluster[i : i+1]
+		switch {
+		case strings.Contains(u.valued, letter):
+			a.pattern = a.pattern || letter == "e"
+			return i+1 == len(cluster), true
+		case !strings.Contains(u.short, letter):
+			return false, false
+		}
+		a.deep = a.deep || u.args == takesPattern && letter == "r"
+	}
+	return false, true
+}
+
+// allowsOperands reports whether the operands of a command are of the kind that it takes, and all
+// files among them are readable.
+func (p *Policy) allowsOperands(kind int, a arguments) bool {
+	operands := a.operands
+	switch kind {
+	case takesNone:
+		return len(operands) == 0
+	case takesFormat:
+		return len(operands) == 0 || len(operands) == 1 && strings.HasPrefix(operands[0], "+")
+	case takesPattern:
+		if !a.pattern && len(operands) > 0 {
+			operands = operands[1:]
+		}
+	}
+	for _, operand := range operands {
+		if kind == takesCommits { // commit:path; with ./ or ../ the path is relative to the directory
+			_, path, found := strings.Cut(operand, ":")
+			if strings.HasPrefix(operand, ":") || found && !p.readable(path) {
+				return false
+			}
+		}
+		if !p.readable(operand) {
+			return false
+		}
+	}
+	return true
+}
+
+// The tests of find without an argument, and those with an argument that is not a file.
+const (
+	findPlain = " -empty -print -print0 -not ! -a -and -o -or ( ) -prune -quit -true -false -ls -xdev -mount -depth" +
+		" -readable -writable -executable "
+	findValued = " -name -iname -path -ipath -wholename -iwholename -type -maxdepth -mindepth -size -mtime -mmin" +
+		" -atime -amin -ctime -cmin" +
+		" -regex -iregex -regextype -perm -user -group -uid -gid -links -printf "
+)
+
+func (p *Policy) isReadOnlyFind(args []string) bool {
+	for len(args) > 0 && !strings.HasPrefix(args[0], "-") && args[0] != "(" && args[0] != "!" {
+		if !p.readable(args[0]) {
+			return false
+		}
+		args = args[1:]
+	}
+	for i := 0; i < len(args); i++ {
+		switch word := " " + args[i] + " "; {
+		case strings.Contains(findPlain, word):
+		case args[i] == "-newer":
+			if i++; i == len(args) || !p.readable(args[i]) {
+				return false
+			}
+		case strings.Contains(findValued, word):
+			i++
+		default:
+			return false
+		}
+	}
+	return true
+}

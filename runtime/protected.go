@@ -1,0 +1,86 @@
+package runtime
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/seed93082962/agenthost/runtime/agent"
+)
+
+// protectedPaths returns the files and directories that determine what the runtime executes or
+// sends to a model: the configured ones, those that the agents name, and the directories of
+// programs. A permission mode never approves a write to them, even if only another agent names
+// them.
+func protectedPaths(cfg *Config) []string {
+	var paths []string
+	add := func(path string) {
+		if path == "" {
+			return
+		}
+		if abs, err := filepath.Abs(path); err == nil {
+			paths = append(paths, abs)
+		}
+	}
+	for _, path := range cfg.ProtectedPaths {
+		add(path)
+	}
+	for _, dir := range programDirs(cfg) {
+		add(dir)
+	}
+	for i := range cfg.Agents {
+		def := &cfg.Agents[i]
+		add(def.SystemPromptFile)
+		for _, dir := range def.ExtraUserSkillDirs {
+			add(dir)
+		}
+		for _, custom := range def.CustomTools {
+			add(custom.Path)
+		}
+		for _, server := range def.MCPServers {
+			for _, file := range programFiles(&server, cfg.CWD) {
+				add(file)
+			}
+		}
+	}
+	return paths
+}
+
+// programDirs returns the directories in the PATH of child processes. They can be below cwd, for
+// example if cwd is a home directory. The cwd itself is omitted, because agents write to it.
+func programDirs(cfg *Config) []string {
+	var dirs []string
+	for _, variable := range cfg.ChildEnv {
+		path, ok := strings.CutPrefix(variable, "PATH=")
+		if !ok {
+			continue
+		}
+		for _, dir := range filepath.SplitList(path) {
+			if !filepath.IsAbs(dir) {
+				dir = filepath.Join(cfg.CWD, dir)
+			}
+			if filepath.Clean(dir) != filepath.Clean(cfg.CWD) {
+				dirs = append(dirs, dir)
+			}
+		}
+	}
+	return dirs
+}
+
+// programFiles returns the files that the command line of an MCP server names. The server runs in
+// cwd.
+func programFiles(server *agent.MCPServer, cwd string) []string {
+	var files []string
+	for _, arg := range append([]string{server.Command}, server.Args...) {
+		if name, value, ok := strings.Cut(arg, "="); ok && strings.HasPrefix(name, "-") {
+			arg = value
+		}
+		if !filepath.IsAbs(arg) {
+			arg = filepath.Join(cwd, arg)
+		}
+		if info, err := os.Stat(arg); err == nil && info.Mode().IsRegular() {
+			files = append(files, arg)
+		}
+	}
+	return files
+}

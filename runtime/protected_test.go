@@ -1,0 +1,70 @@
+package runtime_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/runtime"
+	"github.com/seed93082962/agenthost/runtime/agent"
+	"github.com/seed93082962/agenthost/runtime/model/modeltest"
+)
+
+// No permission mode approves writes to the files of the configuration or to the files that any
+// agent names.
+func TestWritesToTheConfigurationAreNotApproved(t *testing.T) {
+	cwd := t.TempDir()
+	b := serve(t, nil, func(c *runtime.Config) {
+		c.CWD = cwd
+		for _, name := range []string{"agents.yaml", "prompt.md", "count.ts", "server.js", "server.json", "team/x"} {
+			writeFile(t, c.CWD, name, "before")
+		}
+		c.ProtectedPaths = []string{filepath.Join(c.CWD, "agents.yaml")}
+		c.ChildEnv = []string{"PATH=" + strings.Join([]string{"/usr/bin", filepath.Join(c.CWD, ".local/bin"), "node_modules/.bin", c.CWD}, ":")}
+		c.Agents[0].PermissionMode = "acceptEdits"
+		other := c.Agents[0]
+		other.ID = "other"
+		other.SystemPromptFile = filepath.Join(c.CWD, "prompt.md")
+		other.CustomTools = []agent.CustomTool{{Path: filepath.Join(c.CWD, "count.ts")}}
+		other.ExtraUserSkillDirs = []string{filepath.Join(c.CWD, "team")}
+		other.MCPServers = map[string]agent.MCPServer{"files": {Transport: "stdio", Command: "node",
+			Args: []string{"server.js", "--config=" + c.CWD + "/server.json", "."}}}
+		c.Agents = append(c.Agents, other)
+	})
+	for name, approved := range map[string]bool{
+		"agents.yaml": false, "prompt.md": false, "count.ts": false, "server.js": false, "server.json": false, "team/x": false,
+		"team/new/SKILL.md": false, ".agents/skills/x/SKILL.md": false, ".local/bin/rg": false, "node_modules/.bin/ls": false,
+		"other.md": true, "src/server.js": true,
+	} {
+		input, err := json.Marshal(map[string]string{"file_path": name, "content": "after"})
+		require.NoError(t, err)
+		message, err := json.Marshal(map[string]string{"message": "/tool Write " + string(input)})
+		require.NoError(t, err)
+		b.blocking(t, string(message))
+		content, _ := os.ReadFile(filepath.Join(cwd, name))
+		require.Equal(t, approved, string(content) == "after", name)
+	}
+}
+
+// A skill whose file a rule denies to Read is not offered to the model.
+func TestSkillsThatReadIsDeniedAreNotOffered(t *testing.T) {
+	up := modeltest.Start(t, modeltest.Anthropic, modeltest.Stream(modeltest.ToolCall("t1", "Skill", `{"skill":"linked"}`)),
+		modeltest.Stream(modeltest.Text("Done.")))
+	b := serve(t, up, func(c *runtime.Config) {
+		writeFile(t, c.CWD, "secrets/key", skillFile("linked", "a secret description"))
+		writeFile(t, c.CWD, ".agents/skills/letters/SKILL.md", skillFile("letters", "for everybody"))
+		require.NoError(t, os.Mkdir(filepath.Join(c.CWD, ".agents/skills/linked"), 0o700))
+		require.NoError(t, os.Symlink("../../../secrets/key", filepath.Join(c.CWD, ".agents/skills/linked/SKILL.md")))
+		c.Agents[0].DisallowedTools = []string{"Read(secrets/**)"}
+	})
+	b.blocking(t, `{"message":"Hello."}`)
+	for _, request := range up.Requests() {
+		require.Contains(t, string(request.Body), "for everybody")
+		require.NotContains(t, string(request.Body), "a secret description")
+		require.NotContains(t, string(request.Body), "The body of linked")
+	}
+}

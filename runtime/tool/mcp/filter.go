@@ -1,0 +1,296 @@
+package mcp
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/seed93082962/agenthost/internal/excerpt"
+)
+
+// Limits of one incoming message in addition to maxMessage. A JSON value occupies up to 100 times
+// its size in memory after it is decoded, so the number of values is bounded too.
+const (
+	maxDepth   = 200
+	maxValues  = 1 << 19
+	maxBatch   = 1000
+	maxID      = 256      // bytes of the id of a request
+	maxListing = 32 << 20 // bytes of all pages of one listing
+)
+
+const (
+	methodList    = "tools/list"
+	methodPing    = "ping"
+	methodCancel  = "notifications/cancelled"
+	methodChanged = "notifications/tools/list_changed"
+)
+
+// codeServer is the first code of JSON-RPC for errors that an implementation defines.
+const codeServer = -32000
+
+// sentMethods are the methods that the runtime sends.
+var sentMethods = []string{
+	"initialize", "server/discover", "subscriptions/listen", "notifications/initialized",
+	methodList, "tools/call", methodPing, methodCancel,
+}
+
+var (
+	errNotJSONRPC = errors.New("the server sent a message that is not JSON-RPC 2.0")
+	errNoResponse = errors.New("the server sent no response to the request")
+	errComplex    = errors.New("the server sent a message that nests too deeply or has too many values")
+)
+
+// filter passes only the messages of one link that the runtime uses: responses to calls of the SDK,
+// and notifications/tools/list_changed without params. Both are rebuilt from validated parts. The
+// SDK handles messages in its own goroutines, where a panic cannot be recovered and ends the
+// process.
+type filter struct {
+	log     *slog.Logger
+	pending atomic.Bool // a change notification was passed and is not handled yet
+
+	mu     sync.Mutex
+	calls  map[int64]string // method by id of the calls without a response; guarded by mu
+	listed int              // bytes of the current listing; guarded by mu
+	tasks  map[string]bool  // tools of the current listing that can only be called as a task; guarded by mu
+}
+
+func newFilter(log *slog.Logger) *filter {
+	return &filter{log: log, calls: map[int64]string{}, tasks: map[string]bool{}}
+}
+
+// beginListing resets the count that maxListing bounds.
+func (f *filter) beginListing() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.listed, f.tasks = 0, map[string]bool{}
+}
+
+// requiresTask reports whether a tool of the current listing can only be called as a task.
+func (f *filter) requiresTask(name string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.tasks[name]
+}
+
+// noteTasks records the tools of a page that can only be called as a task. The SDK does not decode
+// that field.
+func (f *filter) noteTasks(page json.RawMessage) {
+	if !bytes.Contains(page, []byte(`"taskSupport"`)) {
+		return
+	}
+	var list struct {
+		Tools []struct {
+			Name      string
+			Execution struct{ TaskSupport string }
+		}
+	}
+	_ = json.Unmarshal(page, &list) // skips fields of another type; the SDK reports other errors
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, t := range list.Tools {
+		if t.Execution.TaskSupport == "required" {
+			f.tasks[t.Name] = true
+		}
+	}
+}
+
+// outgoing checks a message to the server and records the id of a call.
+func (f *filter) outgoing(msg jsonrpc.Message) error {
+	req, ok := msg.(*jsonrpc.Request)
+	if !ok {
+		return nil
+	}
+	if !slices.Contains(sentMethods, req.Method) {
+		return fmt.Errorf("the method %q is not in use", req.Method)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if id, ok := req.ID.Raw().(int64); ok {
+		f.calls[id] = req.Method
+	}
+	if req.Method == methodCancel {
+		var params struct{ RequestID int64 }
+		if json.Unmarshal(req.Params, &params) == nil {
+			delete(f.calls, params.RequestID)
+		}
+	}
+	return nil
+}
+
+// failed removes a call that was not sent.
+func (f *filter) failed(msg jsonrpc.Message) {
+	if req, ok := msg.(*jsonrpc.Request); ok {
+		if id, ok := req.ID.Raw().(int64); ok {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			delete(f.calls, id)
+		}
+	}
+}
+
+// incoming returns the messages in data that the SDK receives. It passes responses to requests of
+// the server to reply: a pong for a ping, an error for any other method. Everything else is
+// dropped. After an error the connection is of no further use.
+func (f *filter) incoming(data []byte, reply func([]byte)) ([]jsonrpc.Message, error) {
+	if err := checkComplexity(data); err != nil {
+		return nil, err
+	}
+	parts := []json.RawMessage{data}
+	if trimmed := bytes.TrimLeft(data, " \t\r\n"); len(trimmed) > 0 && trimmed[0] == '[' {
+		if err := json.Unmarshal(data, &parts); err != nil || len(parts) > maxBatch {
+			return nil, errNotJSONRPC
+		}
+	}
+	var passed []jsonrpc.Message
+	for _, part := range parts {
+		msg, err := f.message(part, reply)
+		if err != nil {
+			return nil, err
+		}
+		if msg != nil {
+			passed = append(passed, msg)
+		}
+	}
+	return passed, nil
+}
+
+// envelope is the common form of requests, notifications and responses.
+type envelope struct {
+	Version string `json:"jsonrpc"`
+	ID      json.RawMessage
+	Method  json.RawMessage
+	Result  json.RawMessage
+	Error   json.RawMessage
+}
+
+func (f *filter) message(data []byte, reply func([]byte)) (jsonrpc.Message, error) {
+	var e envelope
+	if json.Unmarshal(data, &e) != nil || e.Version != "2.0" {
+		return nil, errNotJSONRPC
+	}
+	if e.Method == nil {
+		return f.response(&e), nil
+	}
+	var method string
+	if json.Unmarshal(e.Method, &method) != nil {
+		return nil, errNotJSONRPC
+	}
+	answerable := len(e.ID) > 0 && len(e.ID) <= maxID && (e.ID[0] == '"' || e.ID[0] == '-' || e.ID[0] >= '0' && e.ID[0] <= '9')
+	switch {
+	case e.ID == nil && method == methodChanged && !f.pending.Swap(true):
+		return &jsonrpc.Request{Method: methodChanged, Params: json.RawMessage("{}")}, nil
+	case answerable && method == methodPing:
+		reply(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":{}}`, e.ID))
+	case answerable:
+		f.log.Debug("request of the server rejected", "method", excerpt.Shorten(method, 80))
+		reply(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":"method not found"}}`,
+			e.ID, jsonrpc.CodeMethodNotFound))
+	default:
+		f.log.Debug("message of the server dropped", "method", excerpt.Shorten(method, 80))
+	}
+	return nil, nil
+}
+
+// response returns a response to a call that waits for one, or nil.
+func (f *filter) response(e *envelope) jsonrpc.Message {
+	number, err := strconv.ParseFloat(string(e.ID), 64)
+	id, _ := jsonrpc.MakeID(number) //nolint:errcheck // a float64 is an id
+	key, _ := id.Raw().(int64)
+	f.mu.Lock()
+	method, waiting := f.calls[key]
+	if err == nil && waiting {
+		delete(f.calls, key)
+	}
+	if method == methodList {
+		f.listed += len(e.Result)
+	}
+	large := f.listed > maxListing
+	f.mu.Unlock()
+	switch {
+	case err != nil || !waiting:
+		f.log.Debug("response of the server dropped: no call waits for it")
+		return nil
+	case e.Error != nil && string(e.Error) != "null":
+		return &jsonrpc.Response{ID: id, Error: wireError(e.Error)}
+	case method == methodList && large:
+		return &jsonrpc.Response{ID: id, Error: internalError(fmt.Sprintf("the list is larger than %d MiB", maxListing>>20))}
+	case len(e.Result) == 0 || e.Result[0] != '{': // every result is an object
+		return &jsonrpc.Response{ID: id, Error: internalError("the response has no result")}
+	}
+	if method == methodList {
+		f.noteTasks(e.Result)
+	}
+	return &jsonrpc.Response{ID: id, Result: e.Result}
+}
+
+// rejection returns the error in the body of a response with an error status, or nil. The SDK
+// accepts it with any id.
+func rejection(data []byte) jsonrpc.Message {
+	var e envelope
+	if checkComplexity(data) != nil || json.Unmarshal(data, &e) != nil || len(e.Error) == 0 || e.Error[0] != '{' {
+		return nil
+	}
+	id, _ := jsonrpc.MakeID(0.0) //nolint:errcheck // a float64 is an id
+	return &jsonrpc.Response{ID: id, Error: wireError(e.Error)}
+}
+
+// wireError decodes an error object. Its code may be any number.
+func wireError(data json.RawMessage) *jsonrpc.Error {
+	var e struct {
+		Code    json.Number
+		Message string
+		Data    json.RawMessage
+	}
+	if json.Unmarshal(data, &e) != nil {
+		return internalError("the response has a malformed error")
+	}
+	code, err := e.Code.Int64()
+	if err != nil {
+		code = jsonrpc.CodeInternalError
+	}
+	if code >= -32005 && code <= -32003 { // the SDK uses these itself, for a connection that is closing
+		code = codeServer
+	}
+	if code != sdk.CodeUnsupportedProtocolVersion || len(e.Data) > maxErrorText {
+		e.Data = nil // the SDK reads it only there
+	}
+	return &jsonrpc.Error{Code: code, Message: excerpt.Shorten(e.Message, maxErrorText), Data: e.Data}
+}
+
+func internalError(message string) *jsonrpc.Error {
+	return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: message}
+}
+
+// checkComplexity bounds the depth and the number of values. It does not check the syntax.
+func checkComplexity(data []byte) error {
+	depth, values, quoted := 0, 0, false
+	for i := 0; i < len(data); i++ {
+		switch c := data[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == ',':
+			values++
+		case c == '{' || c == '[':
+			values++
+			depth++
+		case c == '}' || c == ']':
+			depth--
+		}
+		if depth > maxDepth || values > maxValues {
+			return errComplex
+		}
+	}
+	return nil
+}

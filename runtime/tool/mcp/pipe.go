@@ -1,0 +1,131 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+var (
+	_ sdk.Transport  = (*pipe)(nil)
+	_ sdk.Connection = (*pipe)(nil)
+)
+
+// pipe is the connection over the stdin and stdout of a command: JSON values, one a line.
+type pipe struct {
+	in     io.WriteCloser
+	out    io.ReadCloser
+	filter *filter
+	values chan value // from out; a Read may end while out blocks
+	queue  []jsonrpc.Message
+
+	mu     sync.Mutex // a message is written as a whole
+	once   sync.Once
+	closed chan struct{}
+}
+
+type value struct {
+	data json.RawMessage
+	err  error
+}
+
+func (p *pipe) Connect(context.Context) (sdk.Connection, error) {
+	go p.decode()
+	return p, nil
+}
+
+func (p *pipe) SessionID() string { return "" }
+
+// decode reads values of at most maxMessage bytes until the first error.
+func (p *pipe) decode() {
+	limited := &io.LimitedReader{R: p.out}
+	decoder := json.NewDecoder(limited)
+	for {
+		limited.N = maxMessage + 1
+		var v value
+		v.err = decoder.Decode(&v.data)
+		if limited.N == 0 && v.err != nil {
+			v.err = errTooLarge
+		} else if _, ok := errors.AsType[*json.SyntaxError](v.err); ok {
+			v.err = fmt.Errorf("%w: %w", errNotJSONRPC, v.err)
+		}
+		select {
+		case p.values <- v:
+		case <-p.closed:
+			return
+		}
+		if v.err != nil {
+			return
+		}
+	}
+}
+
+// Read returns the next message that passes the filter. It writes the responses to requests of the
+// server before it reads the next message, so that they do not accumulate if the server does not
+// read.
+func (p *pipe) Read(ctx context.Context) (jsonrpc.Message, error) {
+	for len(p.queue) == 0 {
+		var v value
+		select {
+		case v = <-p.values:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-p.closed:
+			return nil, io.EOF
+		}
+		if v.err != nil {
+			return nil, v.err
+		}
+		var written error
+		var err error
+		p.queue, err = p.filter.incoming(v.data, func(reply []byte) {
+			if written == nil {
+				written = p.write(reply)
+			}
+		})
+		if err = errors.Join(err, written); err != nil {
+			return nil, err
+		}
+	}
+	next := p.queue[0]
+	p.queue = p.queue[1:]
+	return next, nil
+}
+
+func (p *pipe) Write(ctx context.Context, msg jsonrpc.Message) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err := p.filter.outgoing(msg); err != nil {
+		return err
+	}
+	data, err := jsonrpc.EncodeMessage(msg)
+	if err == nil {
+		err = p.write(data)
+	}
+	if err != nil {
+		p.filter.failed(msg)
+	}
+	return err
+}
+
+func (p *pipe) write(data []byte) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, err := p.in.Write(append(data, '\n'))
+	return err
+}
+
+func (p *pipe) Close() (err error) {
+	p.once.Do(func() {
+		close(p.closed)
+		err = errors.Join(p.out.Close(), p.in.Close())
+	})
+	return err
+}

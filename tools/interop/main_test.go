@@ -1,0 +1,150 @@
+package interop_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/internal/logtest"
+	"github.com/seed93082962/agenthost/runtime"
+	"github.com/seed93082962/agenthost/runtime/agent"
+	"github.com/seed93082962/agenthost/runtime/client"
+	"github.com/seed93082962/agenthost/runtime/tool/mcp"
+	"github.com/seed93082962/agenthost/runtime/wire"
+)
+
+const (
+	key      = "interop-key"
+	patience = 60 * time.Second
+)
+
+// serve returns the address of a runtime with one agent, which has every tool.
+func serve(t *testing.T, a agent.Agent) string {
+	t.Helper()
+	dir := t.TempDir()
+	servers, err := mcp.New(mcp.Config{CWD: dir, ConnectTimeout: patience, Name: "agenthost", Version: "interop",
+		Env: []string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + dir}})
+	require.NoError(t, err)
+	a.ID, a.PermissionMode = "bot", "bypassPermissions"
+	if a.Model == "" {
+		a.Model, a.Provider.Protocol = "demo", agent.ProtocolDemo
+	}
+	rt, err := runtime.New(t.Context(), runtime.Config{
+		Agents: []agent.Agent{a}, APIKeys: []string{key}, CWD: dir, OpenMCP: servers.Open,
+		Limits: agent.Limits{MCPConnectTimeout: patience},
+	})
+	require.NoError(t, err)
+	server := httptest.NewServer(rt)
+	t.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+		require.NoError(t, rt.Close())
+	})
+	return server.URL
+}
+
+// run runs a message and returns all events.
+func run(t *testing.T, url, message string) []wire.Event {
+	t.Helper()
+	c, err := client.New(client.Config{BaseURL: url, APIKey: key})
+	require.NoError(t, err)
+	var events []wire.Event
+	for event, err := range c.Run(t.Context(), "bot", wire.RunRequest{Message: message}) {
+		require.NoError(t, err)
+		events = append(events, event)
+	}
+	return events
+}
+
+// toolOutput returns the output of the one tool call in the events.
+func toolOutput(t *testing.T, events []wire.Event) string {
+	t.Helper()
+	for _, e := range events {
+		if result, ok := e.Payload.(*wire.ToolResult); ok {
+			require.False(t, result.Result.IsError, result.Result.Output)
+			return result.Result.Output
+		}
+	}
+	require.Fail(t, "no tool result", "%v", events)
+	return ""
+}
+
+// resultText returns the text of the final event of a successful run.
+func resultText(t *testing.T, events []wire.Event) string {
+	t.Helper()
+	for _, e := range events {
+		if result, ok := e.Payload.(*wire.Result); ok {
+			require.Equal(t, "success", result.Subtype, "%v", result.Errors)
+			return *result.Result
+		}
+	}
+	require.Fail(t, "no result", "%v", events)
+	return ""
+}
+
+// start starts a program until the test ends.
+func start(t *testing.T, dir string, env []string, name string, args ...string) *logtest.Buffer {
+	t.Helper()
+	log := new(logtest.Buffer)
+	cmd := exec.Command(name, args...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, log, log
+	cmd.Env = append(cmd.Environ(), env...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		_ = cmd.Wait()
+		if t.Failed() {
+			text, _ := log.Now()
+			t.Logf("%s: %s", name, text)
+		}
+	})
+	return log
+}
+
+// bin returns the path of a program of package.json.
+func bin(t *testing.T, name string) string {
+	t.Helper()
+	path, err := filepath.Abs(filepath.Join("node_modules", ".bin", name))
+	require.NoError(t, err)
+	return path
+}
+
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	return fmt.Sprint(l.Addr().(*net.TCPAddr).Port)
+}
+
+// awaitHTTP waits until the address responds with any status.
+func awaitHTTP(t *testing.T, url string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		require.NoError(t, err)
+		if resp, err := http.DefaultClient.Do(req); err == nil {
+			_ = resp.Body.Close()
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			require.Fail(t, "no response from "+url)
+		}
+	}
+}
