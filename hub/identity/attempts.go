@@ -98,7 +98,7 @@ func (s *Service) startAttempt(ctx context.Context, a attempt) (attempt, error) 
 
 // checkLocked fails with 429 if the account is locked for the address, or the network is and the
 // attempt is not exempt.
-func (s *Service) checkLocked(ctx context.Context, q querier, a attempt) error {
+func (s *Service) checkLocked(ctx context.Context, q db.Querier, a attempt) error {
 	account, network, err := readAttempts(ctx, q, a)
 	if err != nil {
 		return err

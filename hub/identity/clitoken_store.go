@@ -14,7 +14,7 @@ import (
 // cliColumns are the columns that scanToken reads, in its order.
 const cliColumns = `id, tenant_id, user_id, name, prefix, created_at, expires_at, last_used_at, last_used_ip`
 
-func scanToken(row scanner) (cliToken, error) {
+func scanToken(row db.Scanner) (cliToken, error) {
 	var (
 		t             cliToken
 		created       int64
@@ -22,19 +22,19 @@ func scanToken(row scanner) (cliToken, error) {
 		ip            sql.NullString
 	)
 	err := row.Scan(&t.ID, &t.TenantID, &t.UserID, &t.Name, &t.Prefix, &created, &expires, &used, &ip)
-	t.CreatedAt, t.ExpiresAt, t.LastUsedAt, t.LastUsedIP = db.Time(created), timeOf(expires), timeOf(used), ip.String
+	t.CreatedAt, t.ExpiresAt, t.LastUsedAt, t.LastUsedIP = db.Time(created), db.NullTime(expires), db.NullTime(used), ip.String
 	return t, err
 }
 
 // tokensOf returns a page of the tokens of a user that were not revoked, the newest first, and the
 // number of all.
-func tokensOf(ctx context.Context, q querier, userID string, page api.Page) ([]cliToken, int, error) {
+func tokensOf(ctx context.Context, q db.Querier, userID string, page api.Page) ([]cliToken, int, error) {
 	var total int
 	err := q.QueryRowContext(ctx, `SELECT COUNT(*) FROM cli_tokens WHERE user_id = $1 AND revoked_at IS NULL`, userID).Scan(&total)
 	if err != nil {
-		return nil, 0, fault("count tokens", err)
+		return nil, 0, db.Wrap("count tokens", err)
 	}
-	all, err := collect(ctx, q, "list tokens", scanToken, `SELECT `+cliColumns+` FROM cli_tokens
+	all, err := db.Collect(ctx, q, "list tokens", scanToken, `SELECT `+cliColumns+` FROM cli_tokens
 		WHERE user_id = $1 AND revoked_at IS NULL ORDER BY created_at DESC, id DESC LIMIT $2 OFFSET $3`, userID, page.Size, page.Offset())
 	return all, total, err
 }
@@ -46,12 +46,12 @@ func checkTokens(ctx context.Context, tx *sql.Tx, userID string, now time.Time) 
 	err := tx.QueryRowContext(ctx, `SELECT COUNT(*) FROM cli_tokens
 		WHERE user_id = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $2)`, userID, db.Micros(now)).Scan(&valid)
 	if err != nil {
-		return fault("count tokens", err)
+		return db.Wrap("count tokens", err)
 	}
 	if valid >= maxTokensPerUser {
 		return api.Conflict.New(fmt.Sprintf("You have %d CLI tokens: revoke some of them first.", maxTokensPerUser))
 	}
-	_, err = affected(ctx, tx, "delete tokens", `DELETE FROM cli_tokens WHERE user_id = $1 AND revoked_at IS NOT NULL AND id NOT IN
+	_, err = db.Affected(ctx, tx, "delete tokens", `DELETE FROM cli_tokens WHERE user_id = $1 AND revoked_at IS NOT NULL AND id NOT IN
 		(SELECT id FROM cli_tokens WHERE user_id = $1 AND revoked_at IS NOT NULL ORDER BY revoked_at DESC, id DESC LIMIT $2)`,
 		userID, maxTokensPerUser)
 	return err
@@ -60,8 +60,8 @@ func checkTokens(ctx context.Context, tx *sql.Tx, userID string, now time.Time) 
 func insertToken(ctx context.Context, tx *sql.Tx, t cliToken, hash []byte) error {
 	_, err := tx.ExecContext(ctx, `INSERT INTO cli_tokens (id, tenant_id, user_id, name, token_hash, prefix, created_at, expires_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
-		t.ID, t.TenantID, t.UserID, t.Name, hash, t.Prefix, db.Micros(t.CreatedAt), microsOf(t.ExpiresAt))
-	return fault("insert token", err)
+		t.ID, t.TenantID, t.UserID, t.Name, hash, t.Prefix, db.Micros(t.CreatedAt), db.NullMicros(t.ExpiresAt))
+	return db.Wrap("insert token", err)
 }
 
 // revokeToken revokes a token of the user. It fails with api.NotFound if there is none that is not
@@ -72,7 +72,7 @@ func revokeToken(ctx context.Context, tx *sql.Tx, userID, id string, now time.Ti
 	if errors.Is(err, sql.ErrNoRows) {
 		return cliToken{}, api.NotFound.New("There is no such token, or it was revoked.")
 	}
-	return t, fault("revoke token", err)
+	return t, db.Wrap("revoke token", err)
 }
 
 // readCLIToken reads a CLI token and its member into st.
@@ -87,10 +87,10 @@ func (s *Service) readCLIToken(ctx context.Context, hash []byte, st *state) erro
 		return api.Unauthenticated
 	}
 	if err != nil {
-		return fault("read CLI token", err)
+		return db.Wrap("read CLI token", err)
 	}
 	st.fill(m, revoked, lastUsed.Int64)
-	st.expires = timeOf(expires)
+	st.expires = db.NullTime(expires)
 	st.caller.Kind, st.caller.TokenID = api.CLI, id
 	return nil
 }
@@ -98,7 +98,7 @@ func (s *Service) readCLIToken(ctx context.Context, hash []byte, st *state) erro
 // revokeTokens ends all CLI tokens of a user, and returns how many were valid. Call invalidateUser
 // after the commit.
 func (s *Service) revokeTokens(ctx context.Context, tx *sql.Tx, userID string) (live int, err error) {
-	all, err := collect(ctx, tx, "revoke tokens", func(row scanner) (alive bool, err error) {
+	all, err := db.Collect(ctx, tx, "revoke tokens", func(row db.Scanner) (alive bool, err error) {
 		err = row.Scan(&alive)
 		return alive, err
 	}, `UPDATE cli_tokens SET revoked_at = $1 WHERE user_id = $2 AND revoked_at IS NULL RETURNING expires_at IS NULL OR expires_at > $1`,

@@ -14,7 +14,7 @@ import (
 // inviteColumns are the columns that scanInvite reads, in its order.
 const inviteColumns = `id, tenant_id, role, note, created_by, created_by_name, created_at, expires_at, used_at, used_by, revoked_at`
 
-func scanInvite(row scanner) (invite, error) {
+func scanInvite(row db.Scanner) (invite, error) {
 	var (
 		i                invite
 		created, expires int64
@@ -23,17 +23,17 @@ func scanInvite(row scanner) (invite, error) {
 	)
 	err := row.Scan(&i.ID, &i.TenantID, &i.Role, &i.Note, &i.CreatedBy, &i.CreatedByName, &created, &expires, &used, &usedBy, &revoked)
 	i.CreatedAt, i.ExpiresAt = db.Time(created), db.Time(expires)
-	i.UsedAt, i.UsedBy, i.RevokedAt = timeOf(used), usedBy.String, timeOf(revoked)
+	i.UsedAt, i.UsedBy, i.RevokedAt = db.NullTime(used), usedBy.String, db.NullTime(revoked)
 	return i, err
 }
 
 // invitesOf returns a page of the invites of a tenant, the newest first, and the number of all.
-func invitesOf(ctx context.Context, q querier, tenantID string, page api.Page) ([]invite, int, error) {
+func invitesOf(ctx context.Context, q db.Querier, tenantID string, page api.Page) ([]invite, int, error) {
 	var total int
 	if err := q.QueryRowContext(ctx, `SELECT COUNT(*) FROM invites WHERE tenant_id = $1`, tenantID).Scan(&total); err != nil {
-		return nil, 0, fault("count invites", err)
+		return nil, 0, db.Wrap("count invites", err)
 	}
-	all, err := collect(ctx, q, "list invites", scanInvite, `SELECT `+inviteColumns+` FROM invites WHERE tenant_id = $1
+	all, err := db.Collect(ctx, q, "list invites", scanInvite, `SELECT `+inviteColumns+` FROM invites WHERE tenant_id = $1
 		ORDER BY created_at DESC, id DESC LIMIT $2 OFFSET $3`, tenantID, page.Size, page.Offset())
 	return all, total, err
 }
@@ -45,7 +45,7 @@ func checkOpenInvites(ctx context.Context, tx *sql.Tx, tenantID string, now time
 	err := tx.QueryRowContext(ctx, `SELECT COUNT(*) FROM invites
 		WHERE tenant_id = $1 AND used_at IS NULL AND revoked_at IS NULL AND expires_at > $2`, tenantID, db.Micros(now)).Scan(&open)
 	if err != nil {
-		return fault("count open invites", err)
+		return db.Wrap("count open invites", err)
 	}
 	if open >= maxInvites {
 		return api.Conflict.New(fmt.Sprintf("There are %d open invitations: revoke some of them first.", maxInvites))
@@ -58,11 +58,11 @@ func insertInvite(ctx context.Context, tx *sql.Tx, i invite, hash []byte) error 
 			(id, tenant_id, token_hash, role, note, created_by, created_by_name, created_at, expires_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
 		i.ID, i.TenantID, hash, string(i.Role), i.Note, i.CreatedBy, i.CreatedByName, db.Micros(i.CreatedAt), db.Micros(i.ExpiresAt))
-	return fault("insert invite", err)
+	return db.Wrap("insert invite", err)
 }
 
 // pendingInvite returns the pending invite of a token, or api.InviteInvalid.
-func pendingInvite(ctx context.Context, q querier, token string, now time.Time) (invite, error) {
+func pendingInvite(ctx context.Context, q db.Querier, token string, now time.Time) (invite, error) {
 	return oneInvite(q.QueryRowContext(ctx, `SELECT `+inviteColumns+` FROM invites
 		WHERE token_hash = $1 AND used_at IS NULL AND revoked_at IS NULL AND expires_at > $2`, hashToken(token), db.Micros(now)))
 }
@@ -75,12 +75,12 @@ func useInvite(ctx context.Context, tx *sql.Tx, token, username string, now time
 		db.Micros(now), username, hashToken(token)))
 }
 
-func oneInvite(row scanner) (invite, error) {
+func oneInvite(row db.Scanner) (invite, error) {
 	i, err := scanInvite(row)
 	if errors.Is(err, sql.ErrNoRows) {
 		return invite{}, api.InviteInvalid
 	}
-	return i, fault("read invite", err)
+	return i, db.Wrap("read invite", err)
 }
 
 // revokeInvite revokes a pending invite. It returns the invite, and whether it was pending.
@@ -96,12 +96,12 @@ func revokeInvite(ctx context.Context, tx *sql.Tx, tenantID, id string, now time
 	if errors.Is(err, sql.ErrNoRows) {
 		return invite{}, false, api.NotFound.New("There is no such invitation.")
 	}
-	return i, false, fault("revoke invite", err)
+	return i, false, db.Wrap("revoke invite", err)
 }
 
 // revokeInvitesOf revokes the open invites that m created.
 func revokeInvitesOf(ctx context.Context, tx *sql.Tx, m member, now time.Time) ([]invite, error) {
-	return collect(ctx, tx, "revoke invites", scanInvite, `UPDATE invites SET revoked_at = $1
+	return db.Collect(ctx, tx, "revoke invites", scanInvite, `UPDATE invites SET revoked_at = $1
 		WHERE tenant_id = $2 AND created_by = $3 AND used_at IS NULL AND revoked_at IS NULL AND expires_at > $1 RETURNING `+inviteColumns,
 		db.Micros(now), m.TenantID, m.ID)
 }

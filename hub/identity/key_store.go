@@ -14,21 +14,21 @@ import (
 // lockKeys makes the transaction wait for all others that change the signing keys.
 func lockKeys(ctx context.Context, tx *sql.Tx) error {
 	_, err := tx.ExecContext(ctx, `UPDATE instance SET value = value WHERE name = $1`, instanceID)
-	return fault("lock signing keys", err)
+	return db.Wrap("lock signing keys", err)
 }
 
 // currentKey returns the id of the key that signs, or "".
-func currentKey(ctx context.Context, q querier) (id string, err error) {
+func currentKey(ctx context.Context, q db.Querier) (id string, err error) {
 	err = q.QueryRowContext(ctx, `SELECT id FROM signing_keys WHERE retired_at IS NULL`).Scan(&id)
 	if errors.Is(err, sql.ErrNoRows) {
 		return "", nil
 	}
-	return id, fault("read signing key", err)
+	return id, db.Wrap("read signing key", err)
 }
 
 // readKeys returns all keys.
-func readKeys(ctx context.Context, q querier, scan func(scanner) (signingKey, error)) ([]signingKey, error) {
-	return collect(ctx, q, "read signing keys", scan,
+func readKeys(ctx context.Context, q db.Querier, scan func(db.Scanner) (signingKey, error)) ([]signingKey, error) {
+	return db.Collect(ctx, q, "read signing keys", scan,
 		`SELECT id, public_key, private_sealed, created_at, retired_at, expires_at FROM signing_keys`)
 }
 
@@ -49,15 +49,15 @@ func insertFirstKey(ctx context.Context, tx *sql.Tx, key newSigningKey, now time
 
 // deleteKeys deletes all keys and returns their ids.
 func deleteKeys(ctx context.Context, tx *sql.Tx) ([]string, error) {
-	return collect(ctx, tx, "delete signing keys", func(row scanner) (id string, err error) {
+	return db.Collect(ctx, tx, "delete signing keys", func(row db.Scanner) (id string, err error) {
 		err = row.Scan(&id)
 		return id, err
 	}, `DELETE FROM signing_keys RETURNING id`)
 }
 
 // sealedKeys returns the private parts of all keys.
-func sealedKeys(ctx context.Context, q querier) ([]sealedKey, error) {
-	return collect(ctx, q, "read signing keys", func(row scanner) (k sealedKey, err error) {
+func sealedKeys(ctx context.Context, q db.Querier) ([]sealedKey, error) {
+	return db.Collect(ctx, q, "read signing keys", func(row db.Scanner) (k sealedKey, err error) {
 		err = row.Scan(&k.id, &k.sealed)
 		return k, err
 	}, `SELECT id, private_sealed FROM signing_keys`)

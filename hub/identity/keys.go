@@ -243,7 +243,7 @@ func (k *keyStore) rotate(ctx context.Context, former string) error {
 		return insertFirstKey(ctx, tx, key, k.now())
 	})
 	if err != nil {
-		return fault("store signing key", err)
+		return db.Wrap("store signing key", err)
 	}
 	return k.load(ctx)
 }
@@ -301,7 +301,7 @@ func (k *keyStore) load(ctx context.Context) error {
 	return nil
 }
 
-func (k *keyStore) scan(row scanner) (key signingKey, err error) {
+func (k *keyStore) scan(row db.Scanner) (key signingKey, err error) {
 	var (
 		sealed           []byte
 		created          int64
@@ -310,7 +310,7 @@ func (k *keyStore) scan(row scanner) (key signingKey, err error) {
 	if err := row.Scan(&key.id, (*[]byte)(&key.public), &sealed, &created, &retired, &expires); err != nil {
 		return key, err
 	}
-	key.created, key.expires, key.retired = db.Time(created), timeOf(expires), retired.Valid
+	key.created, key.expires, key.retired = db.Time(created), db.NullTime(expires), retired.Valid
 	switch {
 	case len(key.public) != ed25519.PublicKeySize:
 		key.shut = fmt.Errorf("signing key %s is damaged", key.id)

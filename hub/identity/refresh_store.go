@@ -14,12 +14,12 @@ import (
 func insertRefreshToken(ctx context.Context, tx *sql.Tx, hash []byte, session string, now time.Time) error {
 	_, err := tx.ExecContext(ctx, `INSERT INTO refresh_tokens (hash, session_id, created_at) VALUES ($1, $2, $3)`,
 		hash, session, db.Micros(now))
-	return fault("insert refresh token", err)
+	return db.Wrap("insert refresh token", err)
 }
 
 // rotateRefreshToken marks a token as used. It reports false if it was used before.
 func rotateRefreshToken(ctx context.Context, tx *sql.Tx, hash []byte, now time.Time) (bool, error) {
-	n, err := affected(ctx, tx, "rotate refresh token", `UPDATE refresh_tokens SET rotated_at = $1 WHERE hash = $2 AND rotated_at IS NULL`,
+	n, err := db.Affected(ctx, tx, "rotate refresh token", `UPDATE refresh_tokens SET rotated_at = $1 WHERE hash = $2 AND rotated_at IS NULL`,
 		db.Micros(now), hash)
 	return n > 0, err
 }
@@ -34,13 +34,13 @@ func refreshBefore(ctx context.Context, tx *sql.Tx, session string, from, to tim
 		return time.Time{}, nil
 	}
 	if err != nil {
-		return time.Time{}, fault("read refreshes", err)
+		return time.Time{}, db.Wrap("read refreshes", err)
 	}
 	return db.Time(at), nil
 }
 
 // readFamily reads the session and the member of a refresh token.
-func readFamily(ctx context.Context, q querier, hash []byte) (f family, err error) {
+func readFamily(ctx context.Context, q db.Querier, hash []byte) (f family, err error) {
 	var (
 		revoked, rotated sql.NullInt64
 		idle, limit      int64
@@ -52,6 +52,6 @@ func readFamily(ctx context.Context, q querier, hash []byte) (f family, err erro
 	if errors.Is(err, sql.ErrNoRows) {
 		return f, api.Unauthenticated.New("The refresh token is unknown: sign in again.")
 	}
-	f.revoked, f.why, f.idle, f.limit, f.rotated = revoked.Valid, why.String, db.Time(idle), db.Time(limit), timeOf(rotated)
-	return f, fault("read session", err)
+	f.revoked, f.why, f.idle, f.limit, f.rotated = revoked.Valid, why.String, db.Time(idle), db.Time(limit), db.NullTime(rotated)
+	return f, db.Wrap("read session", err)
 }

@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"fmt"
 	"slices"
+
+	"github.com/seed93082962/agenthost/hub/db"
 )
 
 // Rekey seals the signing keys with the first key of the keyring, and returns the number of keys
@@ -32,7 +34,7 @@ func (s *Service) Rekey(ctx context.Context) (n int, err error) {
 		}
 		return nil
 	})
-	return n, fault("rekey", err)
+	return n, db.Wrap("rekey", err)
 }
 
 // sealedKey is the private part of a signing key as it is stored.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/seed93082962/agenthost/auditlog"
+	"github.com/seed93082962/agenthost/hub/db"
 )
 
 // RetireKey replaces the key that signs access tokens and deletes all former ones, so that every
@@ -25,7 +26,7 @@ func (s *Service) RetireKey(ctx context.Context) error {
 			return err
 		}
 		if err := insertFirstKey(ctx, tx, key, s.now()); err != nil {
-			return fault("store signing key", err)
+			return db.Wrap("store signing key", err)
 		}
 		e := auditlog.Event{TenantID: SystemTenant, TargetType: targetKey, TargetID: key.id}
 		return s.record(ctx, tx, actionRetireKey.Record(e, retireKeyDetail{former}))

@@ -146,7 +146,7 @@ func (s *Service) begin(ctx context.Context) error {
 		return err
 	})
 	if err != nil {
-		return fault("read instance id", err)
+		return db.Wrap("read instance id", err)
 	}
 	s.keys = &keyStore{db: s.db, keyring: s.cfg.Keyring, now: s.cfg.Now, logger: s.cfg.Logger, issuer: issuer}
 	if err := s.keys.load(ctx); err != nil {

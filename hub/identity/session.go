@@ -7,6 +7,7 @@ import (
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/db"
 	"github.com/seed93082962/agenthost/internal/ids"
 	"github.com/seed93082962/agenthost/rbac"
 )
@@ -105,7 +106,7 @@ func (s *Service) invalidateUser(userID string) { s.states.forget(userID) }
 // record appends to the audit log within tx. Call it last in a transaction, because it locks the
 // log of the tenant.
 func (s *Service) record(ctx context.Context, tx *sql.Tx, records ...auditlog.Record) error {
-	return fault("record", s.cfg.Audit.AppendTx(ctx, tx, records...))
+	return db.Wrap("record", s.cfg.Audit.AppendTx(ctx, tx, records...))
 }
 
 // selfEvent returns the event of a request whose target is the member who sent it, signed in or

@@ -17,7 +17,7 @@ func insertSession(ctx context.Context, tx *sql.Tx, m member, id string, now tim
 		VALUES ($1, $2, $3, $4, $4, $5, $6, $7, $8, $9)`,
 		id, m.TenantID, m.ID, db.Micros(now), db.Micros(now.Add(sessionIdle)), db.Micros(now.Add(sessionLimit)),
 		from.RemoteIP, networkOf(from.RemoteIP), from.UserAgent)
-	return fault("insert session", err)
+	return db.Wrap("insert session", err)
 }
 
 // readSession reads a session and its member. A session that does not exist was deleted with its
@@ -36,7 +36,7 @@ func (s *Service) readSession(ctx context.Context, id string, st *state) error {
 		return api.TokenRevoked
 	}
 	if err != nil {
-		return fault("read session", err)
+		return db.Wrap("read session", err)
 	}
 	st.fill(m, revoked, lastUsed)
 	st.endedByDisable = why.String == endedByDisable
@@ -47,13 +47,13 @@ func (s *Service) readSession(ctx context.Context, id string, st *state) error {
 
 // liveSessions returns a page of the live sessions of a user, the last used first, and the number
 // of all.
-func liveSessions(ctx context.Context, q querier, tenantID, userID string, now time.Time, page api.Page) (items []SessionInfo, total int, err error) {
+func liveSessions(ctx context.Context, q db.Querier, tenantID, userID string, now time.Time, page api.Page) (items []SessionInfo, total int, err error) {
 	const live = ` FROM sessions WHERE tenant_id = $1 AND user_id = $2 AND revoked_at IS NULL AND idle_until > $3 AND expires_at > $3`
 	err = q.QueryRowContext(ctx, `SELECT COUNT(*)`+live, tenantID, userID, db.Micros(now)).Scan(&total)
 	if err != nil {
-		return nil, 0, fault("count sessions", err)
+		return nil, 0, db.Wrap("count sessions", err)
 	}
-	items, err = collect(ctx, q, "list sessions", func(row scanner) (item SessionInfo, err error) {
+	items, err = db.Collect(ctx, q, "list sessions", func(row db.Scanner) (item SessionInfo, err error) {
 		var created, used int64
 		err = row.Scan(&item.ID, &created, &used, &item.RemoteIP, &item.UserAgent)
 		item.CreatedAt, item.LastUsedAt = api.Time(db.Time(created)), api.Time(db.Time(used))
@@ -65,7 +65,7 @@ func liveSessions(ctx context.Context, q querier, tenantID, userID string, now t
 
 // extendSession records a refresh of a session. It reports false if the session has ended.
 func extendSession(ctx context.Context, tx *sql.Tx, tenantID, id string, now time.Time, from api.Caller) (bool, error) {
-	n, err := affected(ctx, tx, "update session", `UPDATE sessions SET last_used_at = $1, idle_until = $2, remote_ip = $3, user_agent = $4
+	n, err := db.Affected(ctx, tx, "update session", `UPDATE sessions SET last_used_at = $1, idle_until = $2, remote_ip = $3, user_agent = $4
 		WHERE tenant_id = $5 AND id = $6 AND revoked_at IS NULL`,
 		db.Micros(now), db.Micros(now.Add(sessionIdle)), from.RemoteIP, from.UserAgent, tenantID, id)
 	return n > 0, err
@@ -75,14 +75,14 @@ func extendSession(ctx context.Context, tx *sql.Tx, tenantID, id string, now tim
 // ended ones beyond as many. The session with the given id stays. The row of the user is locked.
 func evictSessions(ctx context.Context, tx *sql.Tx, userID, id string, now time.Time) (evicted int, err error) {
 	const live = `user_id = $1 AND id <> $2 AND revoked_at IS NULL AND idle_until > $3 AND expires_at > $3`
-	n, err := affected(ctx, tx, "evict sessions", `UPDATE sessions SET revoked_at = $3, revoked_why = $4 WHERE `+live+`
+	n, err := db.Affected(ctx, tx, "evict sessions", `UPDATE sessions SET revoked_at = $3, revoked_why = $4 WHERE `+live+`
 		AND id NOT IN (SELECT id FROM sessions WHERE `+live+` ORDER BY created_at DESC, id DESC LIMIT $5)`,
 		userID, id, db.Micros(now), endedByLimit, maxSessions-1)
 	if err != nil {
 		return 0, err
 	}
 	const ended = `user_id = $1 AND id <> $2 AND (revoked_at IS NOT NULL OR idle_until <= $3 OR expires_at <= $3)`
-	_, err = affected(ctx, tx, "delete sessions", `DELETE FROM sessions WHERE `+ended+`
+	_, err = db.Affected(ctx, tx, "delete sessions", `DELETE FROM sessions WHERE `+ended+`
 		AND id NOT IN (SELECT id FROM sessions WHERE `+ended+` ORDER BY created_at DESC, id DESC LIMIT $4)`,
 		userID, id, db.Micros(now), maxSessions)
 	return int(n), err
@@ -96,7 +96,7 @@ func (s *Service) endSessions(ctx context.Context, tx *sql.Tx, userID, except, w
 		live bool
 	}
 	// Expired sessions end too: a concurrent refresh must not extend one.
-	all, err := collect(ctx, tx, "end sessions", func(row scanner) (one session, err error) {
+	all, err := db.Collect(ctx, tx, "end sessions", func(row db.Scanner) (one session, err error) {
 		err = row.Scan(&one.id, &one.live)
 		return one, err
 	}, `UPDATE sessions SET revoked_at = $1, revoked_why = $2
@@ -113,7 +113,7 @@ func (s *Service) endSessions(ctx context.Context, tx *sql.Tx, userID, except, w
 // endSession ends a live session of the user, and reports whether there was one.
 func (s *Service) endSession(ctx context.Context, tx *sql.Tx, userID, id, why string) (bool, error) {
 	now := db.Micros(s.now())
-	n, err := affected(ctx, tx, "end session", `UPDATE sessions SET revoked_at = $1, revoked_why = $2
+	n, err := db.Affected(ctx, tx, "end session", `UPDATE sessions SET revoked_at = $1, revoked_why = $2
 		WHERE id = $3 AND user_id = $4 AND revoked_at IS NULL AND idle_until > $1 AND expires_at > $1`, now, why, id, userID)
 	return n > 0, err
 }

@@ -68,7 +68,7 @@ func (s *Service) prepareSetup(ctx context.Context) error {
 		}
 		return insertSetupToken(ctx, tx, s.setupRow, s.now().Add(setupTokenLife))
 	})
-	return fault("store setup token", err)
+	return db.Wrap("store setup token", err)
 }
 
 // renewSetup extends this hub's setup token if it is still stored, and deletes the expired ones.

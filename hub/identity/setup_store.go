@@ -4,14 +4,16 @@ import (
 	"context"
 	"database/sql"
 	"time"
+
+	"github.com/seed93082962/agenthost/hub/db"
 )
 
 // The rows of the instance table belong to the whole hub: they have no tenant.
 
 // setupRequired reports whether there is no user yet.
-func setupRequired(ctx context.Context, q querier) (required bool, err error) {
+func setupRequired(ctx context.Context, q db.Querier) (required bool, err error) {
 	err = q.QueryRowContext(ctx, `SELECT NOT EXISTS (SELECT 1 FROM members WHERE tenant_id = $1)`, DefaultTenant).Scan(&required)
-	return required, fault("read members", err)
+	return required, db.Wrap("read members", err)
 }
 
 // deleteGivenTokens deletes the setup tokens of other configurations.
@@ -28,24 +30,24 @@ func insertSetupToken(ctx context.Context, tx *sql.Tx, row string, expires time.
 }
 
 // renewSetupToken extends a setup token if it is still stored, and deletes the expired ones.
-func renewSetupToken(ctx context.Context, q querier, row string, now time.Time) error {
+func renewSetupToken(ctx context.Context, q db.Querier, row string, now time.Time) error {
 	_, err := q.ExecContext(ctx, `UPDATE instance SET value = $1 WHERE name = $2`, setupExpiry(now.Add(setupTokenLife)), row)
 	if err != nil {
-		return fault("renew setup token", err)
+		return db.Wrap("renew setup token", err)
 	}
 	_, err = q.ExecContext(ctx, `DELETE FROM instance WHERE substr(name, 1, 12) = $1 AND value <= $2`, setupTokenRow, setupExpiry(now))
-	return fault("delete setup tokens", err)
+	return db.Wrap("delete setup tokens", err)
 }
 
 // deleteSetupTokens deletes all setup tokens.
 func deleteSetupTokens(ctx context.Context, tx *sql.Tx) error {
 	_, err := tx.ExecContext(ctx, `DELETE FROM instance WHERE substr(name, 1, 12) = $1`, setupTokenRow)
-	return fault("delete setup tokens", err)
+	return db.Wrap("delete setup tokens", err)
 }
 
 // setupTokenKnown reports whether a setup token is stored and has not expired.
-func setupTokenKnown(ctx context.Context, q querier, token string, now time.Time) (known bool, err error) {
+func setupTokenKnown(ctx context.Context, q db.Querier, token string, now time.Time) (known bool, err error) {
 	err = q.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM instance WHERE name IN ($1, $2) AND value > $3)`,
 		setupRow(setupTokenRow, token), setupRow(givenTokenRow, token), setupExpiry(now)).Scan(&known)
-	return known, fault("read setup tokens", err)
+	return known, db.Wrap("read setup tokens", err)
 }

@@ -136,7 +136,7 @@ func parseID(text string) (string, error) {
 }
 
 // userOf returns the user with the id in the caller's tenant.
-func userOf(ctx context.Context, q querier, caller api.Caller, id string) (member, error) {
+func userOf(ctx context.Context, q db.Querier, caller api.Caller, id string) (member, error) {
 	id, err := parseID(id)
 	if err != nil {
 		return member{}, err

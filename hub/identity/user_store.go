@@ -27,7 +27,7 @@ func (s *Service) change(ctx context.Context, caller api.Caller, group rbac.Grou
 		case errors.Is(err, sql.ErrNoRows):
 			refused = api.TokenRevoked
 		case err != nil:
-			return fault("read role", err)
+			return db.Wrap("read role", err)
 		default:
 			refused = group.Check(api.Caller{RoleNow: role})
 		}
@@ -56,43 +56,25 @@ func roleNow(ctx context.Context, tx *sql.Tx, c api.Caller) (role rbac.Role, err
 }
 
 // membersOf returns a page of the members of a tenant, the oldest first, and the number of all.
-func membersOf(ctx context.Context, q querier, tenantID string, page api.Page) ([]member, int, error) {
+func membersOf(ctx context.Context, q db.Querier, tenantID string, page api.Page) ([]member, int, error) {
 	var total int
 	if err := q.QueryRowContext(ctx, `SELECT COUNT(*) FROM members WHERE tenant_id = $1`, tenantID).Scan(&total); err != nil {
-		return nil, 0, fault("count members", err)
+		return nil, 0, db.Wrap("count members", err)
 	}
-	all, err := collect(ctx, q, "list members", func(row scanner) (member, error) { return scanMember(row) },
+	all, err := db.Collect(ctx, q, "list members", func(row db.Scanner) (member, error) { return scanMember(row) },
 		`SELECT `+memberColumns+` FROM members m WHERE m.tenant_id = $1 ORDER BY m.created_at, m.id LIMIT $2 OFFSET $3`,
 		tenantID, page.Size, page.Offset())
 	return all, total, err
 }
 
-// collect reads all rows of a query.
-func collect[T any](ctx context.Context, q querier, what string, scan func(scanner) (T, error), query string, args ...any) ([]T, error) {
-	rows, err := q.QueryContext(ctx, query, args...)
-	if err != nil {
-		return nil, fault(what, err)
-	}
-	defer func() { _ = rows.Close() }() // rows.Err returns the error
-	var all []T
-	for rows.Next() {
-		v, err := scan(rows)
-		if err != nil {
-			return nil, fault(what, err)
-		}
-		all = append(all, v)
-	}
-	return all, fault(what, rows.Err())
-}
-
 func updateMember(ctx context.Context, tx *sql.Tx, m member) error {
 	_, err := tx.ExecContext(ctx, `UPDATE members SET role = $1, status = $2, display_name = $3, updated_at = $4
 		WHERE tenant_id = $5 AND id = $6`, string(m.Role), m.Status, m.DisplayName, db.Micros(m.UpdatedAt), m.TenantID, m.ID)
-	return fault("update member", err)
+	return db.Wrap("update member", err)
 }
 
 // deleteMember deletes the member and, by the schema, the sessions and tokens.
 func deleteMember(ctx context.Context, tx *sql.Tx, m member) error {
 	_, err := tx.ExecContext(ctx, `DELETE FROM members WHERE tenant_id = $1 AND id = $2`, m.TenantID, m.ID)
-	return fault("delete member", err)
+	return db.Wrap("delete member", err)
 }

@@ -11,7 +11,7 @@ import (
 
 // updateLastUse records the use of a session or a CLI token, unless another replica has recorded
 // one within useEvery.
-func updateLastUse(ctx context.Context, q querier, u use, at seen) error {
+func updateLastUse(ctx context.Context, q db.Querier, u use, at seen) error {
 	before := at.at - useEvery.Microseconds()
 	if u.session != "" {
 		_, err := q.ExecContext(ctx, `UPDATE sessions SET last_used_at = $1 WHERE id = $2 AND last_used_at <= $3`, at.at, u.session, before)
@@ -23,7 +23,7 @@ func updateLastUse(ctx context.Context, q querier, u use, at seen) error {
 }
 
 // deleteExpired deletes the rows that ended long enough ago.
-func deleteExpired(ctx context.Context, q querier, now time.Time) error {
+func deleteExpired(ctx context.Context, q db.Querier, now time.Time) error {
 	for _, old := range []struct {
 		query  string
 		before time.Time
