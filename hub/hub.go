@@ -26,6 +26,7 @@ import (
 
 	"github.com/seed93082962/agenthost/auditlog/sqlaudit"
 	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/catalog"
 	"github.com/seed93082962/agenthost/hub/db"
 	"github.com/seed93082962/agenthost/hub/identity"
 	"github.com/seed93082962/agenthost/hub/secret"
@@ -82,6 +83,7 @@ type Hub struct {
 	db       *db.DB
 	audit    *sqlaudit.Store
 	identity *identity.Service
+	catalog  *catalog.Service
 	handler  http.Handler
 	keyring  *secret.Keyring
 	begin    time.Time
@@ -131,6 +133,12 @@ func New(ctx context.Context, cfg Config) (_ *Hub, err error) {
 	if err != nil {
 		return nil, err
 	}
+	h.catalog, err = catalog.New(catalog.Config{
+		DB: h.db, Keyring: h.keyring, Audit: h.audit, Now: cfg.Now, Logger: cfg.Logger,
+	})
+	if err != nil {
+		return nil, err
+	}
 	h.handler, err = api.New(api.Config{
 		Logger: cfg.Logger, PublicURL: cfg.PublicURL, TrustedProxies: cfg.TrustedProxies, CORSOrigins: cfg.CORSOrigins,
 		Authenticate: h.identity.Authenticate, Denied: h.denied, Translate: translate,
@@ -160,7 +168,7 @@ func (h *Hub) prepare(ctx context.Context) error {
 
 // Routes returns every route of the API with its permission.
 func (h *Hub) Routes() []api.Route {
-	return limitAuthBodies(slices.Concat(h.healthRoutes(), h.identity.Routes(), h.auditRoutes()))
+	return limitAuthBodies(slices.Concat(h.healthRoutes(), h.identity.Routes(), h.catalog.Routes(), h.auditRoutes()))
 }
 
 // maxAuthBody bounds the bodies of /auth/*, in bytes: most of them come from callers without
@@ -178,7 +186,7 @@ func limitAuthBodies(routes []api.Route) []api.Route {
 
 // migrations returns the migrations of all concerns.
 func (h *Hub) migrations() []db.Series {
-	return []db.Series{{Name: "audit", Files: sqlaudit.Migrations()}, identity.Migrations}
+	return []db.Series{{Name: "audit", Files: sqlaudit.Migrations()}, identity.Migrations, catalog.Migrations}
 }
 
 // translate converts errors of packages without HTTP.

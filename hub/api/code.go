@@ -30,6 +30,7 @@ const (
 	NameTaken          Code = "name_taken"
 	AlreadyInitialized Code = "already_initialized"
 	ToolInUse          Code = "tool_in_use" // Data is {"agents": [names]}
+	InUse              Code = "in_use"      // Data is {"agents": [names]}
 	DefaultTenantInUse Code = "default_tenant_in_use"
 	LastAdmin          Code = "last_admin"
 	AgentNotDeployed   Code = "agent_not_deployed"
@@ -101,6 +102,8 @@ func (c Code) meaning() (status int, message string) {
 		return http.StatusConflict, "The hub is set up already: sign in."
 	case ToolInUse:
 		return http.StatusConflict, "Agents use this tool: remove it from the agents in data.agents first."
+	case InUse:
+		return http.StatusConflict, "Agents use this: remove it from the agents in data.agents first."
 	case DefaultTenantInUse:
 		return http.StatusConflict, "This is the default organization, and others exist: make another one the default first."
 	case LastAdmin:

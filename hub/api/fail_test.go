@@ -34,7 +34,7 @@ var codes = map[api.Code]int{
 	"unauthenticated": 401, "token_expired": 401, "token_revoked": 401, "invalid_credentials": 401, "refresh_reused": 401,
 	"forbidden": 403, "account_disabled": 403, "builtin_readonly": 403,
 	"not_found": 404, "invite_invalid": 404,
-	"conflict": 409, "name_taken": 409, "already_initialized": 409, "tool_in_use": 409, "default_tenant_in_use": 409, "last_admin": 409,
+	"conflict": 409, "name_taken": 409, "already_initialized": 409, "tool_in_use": 409, "in_use": 409, "default_tenant_in_use": 409, "last_admin": 409,
 	"agent_not_deployed": 409, "agent_deployed": 409, "deployment_key_taken": 409,
 	"method_not_allowed": 405, "precondition_failed": 412, "payload_too_large": 413, "unsupported_media": 415, "artifact_invalid": 422,
 	"rate_limited": 429, "internal_error": 500,

@@ -1,0 +1,26 @@
+package catalog
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+
+	"github.com/seed93082962/agenthost/hub/db"
+)
+
+// lockHead increments the version of a tenant, which locks its row: other changes of the tenant
+// wait. It is the first statement of each transaction that changes something.
+func lockHead(ctx context.Context, tx *sql.Tx, tenantID string) error {
+	_, err := tx.ExecContext(ctx, `INSERT INTO catalog_heads (tenant_id, version) VALUES ($1, 1)
+		ON CONFLICT (tenant_id) DO UPDATE SET version = catalog_heads.version + 1`, tenantID)
+	return db.Wrap("lock catalog", err)
+}
+
+// headVersion returns the version of a tenant. It is 0 if the tenant has no catalog.
+func headVersion(ctx context.Context, q db.Querier, tenantID string) (version int64, err error) {
+	err = q.QueryRowContext(ctx, `SELECT version FROM catalog_heads WHERE tenant_id = $1`, tenantID).Scan(&version)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, nil
+	}
+	return version, db.Wrap("read catalog version", err)
+}

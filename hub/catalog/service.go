@@ -1,0 +1,120 @@
+// Package catalog manages the agents of each tenant and what they use: tools, skills, MCP servers,
+// knowledge and scenes. It serves them to administrators, and the enabled ones to clients, with a
+// manifest that clients can cache.
+//
+//	service, err := catalog.New(catalog.Config{DB: database, Keyring: keyring, Audit: audit})
+//	if err != nil { ... }
+//	handler, err := api.New(api.Config{Authenticate: ...}, service.Routes()...)
+//
+// Every row belongs to a tenant, and names are unique in it. Each tenant has a version, which every
+// change increments in its own transaction, before anything else. Changes of one tenant are
+// therefore serialized, and two equal versions have equal content.
+package catalog
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"embed"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/seed93082962/agenthost/auditlog"
+	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/db"
+	"github.com/seed93082962/agenthost/hub/secret"
+	"github.com/seed93082962/agenthost/rbac"
+)
+
+//go:embed migrations
+var files embed.FS
+
+// Migrations create the tables that New requires.
+var Migrations = db.Series{Name: "catalog", Files: migrations()}
+
+func migrations() fs.FS {
+	sub, err := fs.Sub(files, "migrations")
+	if err != nil {
+		panic(err) // a constant of this file
+	}
+	return sub
+}
+
+// Audit records a change in its transaction.
+type Audit interface {
+	AppendTx(ctx context.Context, tx *sql.Tx, records ...auditlog.Record) error
+}
+
+// Config configures [New].
+type Config struct {
+	// DB is a database with Migrations and those of Audit applied. Required.
+	DB *db.DB
+
+	// Keyring seals the environment and the headers of MCP servers. Required.
+	Keyring *secret.Keyring
+
+	// Audit receives a record of each change, in the transaction of the change. If it fails, the
+	// change fails. Required.
+	Audit Audit
+
+	// Deployed reports whether a deployment of the agent exists, which prevents its deletion.
+	// Defaults to none.
+	Deployed func(ctx context.Context, tx *sql.Tx, tenantID, agentName string) (bool, error)
+
+	// Now is the clock. Defaults to time.Now.
+	Now func() time.Time
+
+	// Logger receives errors of background work. Defaults to none.
+	Logger *slog.Logger
+}
+
+// Service is the catalog of the hub. It is safe for concurrent use.
+type Service struct {
+	cfg Config
+	db  *db.DB
+}
+
+// New returns a Service on a migrated database.
+func New(cfg Config) (*Service, error) {
+	if cfg.DB == nil || cfg.Keyring == nil || cfg.Audit == nil {
+		return nil, errors.New("make catalog: DB, Keyring and Audit are required")
+	}
+	if cfg.Deployed == nil {
+		cfg.Deployed = func(context.Context, *sql.Tx, string, string) (bool, error) { return false, nil }
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
+	return &Service{cfg: cfg, db: cfg.DB}, nil
+}
+
+// Routes returns all routes of this package.
+func (s *Service) Routes() []api.Route {
+	return slices.Concat[[]api.Route]()
+}
+
+// now returns the current time in microseconds, as it is stored.
+func (s *Service) now() time.Time { return s.cfg.Now().UTC().Truncate(time.Microsecond) }
+
+// change authorizes the caller and runs do in a transaction that holds the lock of the tenant: no
+// other change of the catalog runs until it ends. do may run again.
+func (s *Service) change(ctx context.Context, caller api.Caller, group rbac.Group, do func(*sql.Tx) error) error {
+	if err := group.Check(caller); err != nil {
+		return err
+	}
+	return s.db.Tx(ctx, func(tx *sql.Tx) error {
+		if err := lockHead(ctx, tx, caller.TenantID); err != nil {
+			return err
+		}
+		return do(tx)
+	})
+}
+
+// record appends audit entries in the transaction of their change.
+func (s *Service) record(ctx context.Context, tx *sql.Tx, records ...auditlog.Record) error {
+	return db.Wrap("record", s.cfg.Audit.AppendTx(ctx, tx, records...))
+}
