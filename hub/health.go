@@ -2,21 +2,29 @@ package hub
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"net/http"
 	"time"
 
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/db"
+	"github.com/seed93082962/agenthost/internal/apidocs"
 )
 
 // readyTimeout bounds the checks of a readiness probe.
 const readyTimeout = 2 * time.Second
 
+//go:embed openapi.yaml
+var document []byte
+
 func (h *Hub) healthRoutes() []api.Route {
+	docs := apidocs.New(document)
 	return []api.Route{
 		{Method: http.MethodGet, Path: "/health", Access: api.Open, Quiet: true, Handle: h.health},
 		{Method: http.MethodGet, Path: "/health/ready", Access: api.Open, Quiet: true, Handle: h.ready},
+		{Method: http.MethodGet, Path: "/openapi.yaml", Access: api.Open, Handle: docs.ServeYAML},
+		{Method: http.MethodGet, Path: "/docs", Access: api.Open, Handle: docs.ServePage},
 	}
 }
 

@@ -33,7 +33,7 @@ var everyAnswer = map[string]string{
 
 // document is read once: it takes longer than most tests.
 var document = sync.OnceValues(func() (*openapitest.Document, error) {
-	return openapitest.Load(openapitest.Config{File: "openapi.yaml", Streams: []string{"application/x-ndjson"}, Headers: everyAnswer})
+	return openapitest.Load(openapitest.Config{File: "openapi.yaml", Streams: []string{"application/yaml", "text/html", "application/x-ndjson"}, Headers: everyAnswer})
 })
 
 // contract checks the responses of a hub against the document and collects the ones that occurred.
@@ -281,7 +281,7 @@ func TestMethodsAndPathsThatAreNotInTheDocument(t *testing.T) {
 			require.Equal(t, http.StatusNotFound, refused("NotFound", "GET", unknown).status, unknown)
 		}
 	}
-	for _, unknown := range []string{"/", "/auth", "/api/v1", "/metrics", "/openapi.yaml", "/auth/callback", "/auth/org-check", "/api/v1/ops/tenant-clients"} {
+	for _, unknown := range []string{"/", "/auth", "/api/v1", "/metrics", "/openapi.yml", "/auth/callback", "/auth/org-check", "/api/v1/ops/tenant-clients"} {
 		require.Equal(t, http.StatusNotFound, refused("NotFound", "GET", unknown).status, unknown)
 	}
 }

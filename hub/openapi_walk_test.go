@@ -85,6 +85,9 @@ func (c *contract) beginning() (admin string) {
 	c.ok(200, "GET", "/health", "", "")
 	c.ok(200, "GET", "/health/ready", "", "")
 	c.ok(200, "GET", "/.well-known/jwks.json", "", "")
+	for _, path := range []string{"/openapi.yaml", "/docs"} {
+		require.Equal(c.t, 200, c.send("GET", path, "", "").status)
+	}
 	c.refuse(404, api.NotFound, "GET", "/auth/login", "", "")
 	const setup = "/auth/setup"
 	with := func(fields string) string { return `{"setup_token":"` + setupToken + `",` + fields + `}` }
@@ -377,7 +380,7 @@ func (c *contract) withoutDatabase() {
 	for name, op := range c.doc.All() {
 		method, path, _ := strings.Cut(name, " ")
 		if op.Responses.Value("503") == nil {
-			require.Contains(c.t, []string{"GET /health", "GET /auth/login"}, name)
+			require.Contains(c.t, []string{"GET /health", "GET /openapi.yaml", "GET /docs", "GET /auth/login"}, name)
 		} else if path != "/health/ready" {
 			c.refuse(503, api.Unavailable, method, pathOf(path), admin, bodies[path])
 		}

@@ -16,6 +16,8 @@ import (
 const access = `
 GET    /health                                   anyone
 GET    /health/ready                             anyone
+GET    /openapi.yaml                             anyone
+GET    /docs                                     anyone
 GET    /.well-known/jwks.json                    anyone
 GET    /auth/mode                                anyone
 POST   /auth/setup                               anyone

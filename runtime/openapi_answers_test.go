@@ -82,6 +82,9 @@ func (c *contract) agents() {
 			require.Equal(c.t, status, a.status, path)
 			require.Equal(c.t, "application/json", a.header.Get("Content-Type"))
 		}
+		for _, path := range []string{"/openapi.yaml", "/docs"} {
+			require.Equal(c.t, 200, c.call(b, method, path, "").status, path)
+		}
 	}
 	detail, schema := c.call(b, "GET", "/v1/agents/full", "").body, c.doc.Schema("AgentDetail")
 	for name := range schema.Properties {

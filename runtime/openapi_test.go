@@ -20,7 +20,7 @@ import (
 
 // document is read once: it takes longer than most tests.
 var document = sync.OnceValues(func() (*openapitest.Document, error) {
-	return openapitest.Load(openapitest.Config{File: "openapi.yaml", Streams: []string{"text/event-stream"}, Plain: []string{"X-Content-Type-Options", "Cache-Control"},
+	return openapitest.Load(openapitest.Config{File: "openapi.yaml", Streams: []string{"application/yaml", "text/html", "text/event-stream"}, Plain: []string{"X-Content-Type-Options", "Cache-Control"},
 		Headers: map[string]string{"Cross-Origin-Resource-Policy": "same-origin"}})
 })
 
@@ -144,7 +144,7 @@ func TestMethodsAndPathsThatAreNotInTheDocument(t *testing.T) {
 		}
 	}
 	for _, unknown := range []string{"/", "/v1", "/v1/runs", "/v1/files/", "/v1/files/content/", "/v1/files/a.txt",
-		"/metrics", "/openapi.yaml", "/favicon.ico"} {
+		"/metrics", "/openapi.yml", "/favicon.ico"} {
 		require.Equal(t, http.StatusNotFound, refused("NotFound", "GET", unknown).status, unknown)
 	}
 }

@@ -1,14 +1,19 @@
 package runtime
 
 import (
+	_ "embed"
 	"net/http"
 	"time"
 
 	"github.com/julienschmidt/httprouter"
 
+	"github.com/seed93082962/agenthost/internal/apidocs"
 	"github.com/seed93082962/agenthost/internal/httpapi"
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
+
+//go:embed openapi.yaml
+var document []byte
 
 type route struct {
 	method, path string
@@ -17,11 +22,16 @@ type route struct {
 
 // routes returns all routes of the API.
 func (rt *Runtime) routes() []route {
+	docs := apidocs.New(document)
 	return []route{
 		{"GET", "/health", rt.health},
 		{"HEAD", "/health", rt.health},
 		{"GET", "/health/ready", rt.ready},
 		{"HEAD", "/health/ready", rt.ready},
+		{"GET", "/openapi.yaml", documented(docs.ServeYAML)},
+		{"HEAD", "/openapi.yaml", documented(docs.ServeYAML)},
+		{"GET", "/docs", documented(docs.ServePage)},
+		{"HEAD", "/docs", documented(docs.ServePage)},
 		{"GET", "/v1/agents", rt.listAgents},
 		{"HEAD", "/v1/agents", rt.listAgents},
 		{"GET", "/v1/agents/:agentId", rt.showAgent},
@@ -33,6 +43,11 @@ func (rt *Runtime) routes() []route {
 		{"GET", "/v1/files/content", rt.served(rt.files.Content)},
 		{"HEAD", "/v1/files/content", rt.served(rt.files.Content)},
 	}
+}
+
+// documented adapts a handler of the OpenAPI document.
+func documented(h func(http.ResponseWriter, *http.Request) error) httpapi.Handler {
+	return func(w http.ResponseWriter, r *http.Request, _ httprouter.Params) error { return h(w, r) }
 }
 
 // served adapts a handler that writes its own error responses.

@@ -1,0 +1,64 @@
+// Package apidocs serves an OpenAPI document, and a page on which people read it. The page has no
+// script and needs no other host.
+//
+//	docs := apidocs.New(document)
+//	mux.HandleFunc("GET /openapi.yaml", docs.ServeYAML)
+//	mux.HandleFunc("GET /docs", docs.ServePage)
+package apidocs
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"strconv"
+	"sync"
+)
+
+// Docs is a document in both forms.
+type Docs struct {
+	document []byte
+	page     func() ([]byte, error)
+}
+
+// New returns the document and its page, which is rendered for the first request. The document is
+// OpenAPI 3 in YAML.
+func New(document []byte) *Docs {
+	return &Docs{document, sync.OnceValues(func() ([]byte, error) { return render(document) })}
+}
+
+func render(document []byte) ([]byte, error) {
+	view, err := read(document)
+	if err != nil {
+		return nil, fmt.Errorf("read OpenAPI document: %w", err)
+	}
+	var page bytes.Buffer
+	if err := layout.Execute(&page, view); err != nil {
+		return nil, fmt.Errorf("render OpenAPI document: %w", err)
+	}
+	return page.Bytes(), nil
+}
+
+// ServeYAML responds with the document.
+func (d *Docs) ServeYAML(w http.ResponseWriter, r *http.Request) error {
+	return serve(w, r, "application/yaml", d.document)
+}
+
+// ServePage responds with the page. Its link to the document is relative: both have the same parent
+// path. It returns an error, and writes nothing, if the document is not OpenAPI 3.
+func (d *Docs) ServePage(w http.ResponseWriter, r *http.Request) error {
+	page, err := d.page()
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src '"+styleHash+"'; frame-ancestors 'none'")
+	return serve(w, r, "text/html; charset=utf-8", page)
+}
+
+func serve(w http.ResponseWriter, r *http.Request, contentType string, content []byte) error {
+	w.Header().Set("Content-Type", contentType)
+	w.Header().Set("Content-Length", strconv.Itoa(len(content)))
+	if r.Method != http.MethodHead {
+		_, _ = w.Write(content) // the client may have disconnected
+	}
+	return nil
+}

@@ -1,0 +1,53 @@
+package apidocs
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"html/template"
+)
+
+// style is the only resource of the page. Its hash is in the Content-Security-Policy.
+const style = `
+:root { color-scheme: light dark; }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
+h2 { margin-top: 2.5rem; border-bottom: 1px solid #8886; }
+code, pre, summary b, td:first-child { font-family: ui-monospace, monospace; font-size: .9em; }
+pre { background: #8882; padding: .6rem .8rem; border-radius: 6px; overflow-x: auto; }
+details { margin: .3rem 0; padding: .3rem .6rem; border-radius: 6px; border: 1px solid #8884; }
+summary { cursor: pointer; overflow-wrap: anywhere; }
+summary b { display: inline-block; min-width: 4.5rem; }
+summary i { font-style: normal; opacity: .7; }
+table { border-collapse: collapse; }
+td { padding: .2rem .8rem .2rem 0; vertical-align: top; border-top: 1px solid #8884; }
+td p { margin: 0; }
+nav a { margin-right: 1rem; }
+`
+
+// styleHash is the source expression of the style (CSP Level 3, section 2.3.1).
+var styleHash = func() string {
+	sum := sha256.Sum256([]byte(style))
+	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
+}()
+
+var layout = template.Must(template.New("page").Parse(`<!DOCTYPE html>
+<html lang="en">
+<head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{{.Title}} {{.Version}}</title><style>` + style + `</style></head>
+<body>
+<h1>{{.Title}} {{.Version}}</h1>
+<p>The source of this page is the OpenAPI document <a href="openapi.yaml">openapi.yaml</a>.</p>
+<nav>{{range .Groups}}{{if .Operations}}<a href="#tag-{{.Name}}">{{.Name}}</a>{{end}}{{end}}<a href="#schemas">schemas</a></nav>
+<details><summary>General rules</summary>{{.Description}}</details>
+{{range .Groups}}{{if .Operations}}
+<h2 id="tag-{{.Name}}">{{.Name}}</h2>{{.Description}}
+{{range .Operations}}<details id="op-{{.ID}}"><summary><b>{{.Method}}</b> <code>{{.Path}}</code> <i>{{.Summary}}</i></summary>
+{{.Description}}{{if .Roles}}<p>Roles: {{range $i, $r := .Roles}}{{if $i}}, {{end}}{{$r}}{{end}}</p>{{end}}
+{{if .Parameters}}<h4>Parameters</h4><table>{{range .Parameters}}<tr><td>{{.Name}}</td><td>{{.In}}{{if .Required}}, required{{end}}</td><td>{{.Description}}</td><td><code>{{.Schema}}</code></td></tr>{{end}}</table>{{end}}
+{{if .Body}}<h4>Body</h4><pre>{{.Body}}</pre>{{end}}
+<h4>Responses</h4>{{range .Responses}}<details><summary><b>{{.Status}}</b></summary>{{.Description}}{{if .Content}}<pre>{{.Content}}</pre>{{end}}</details>{{end}}
+</details>
+{{end}}{{end}}{{end}}
+<h2 id="schemas">schemas</h2>
+{{range .Schemas}}<details id="schema-{{.Name}}"><summary><code>{{.Name}}</code></summary><pre>{{.Source}}</pre></details>
+{{end}}</body>
+</html>
+`))
