@@ -3,10 +3,12 @@ package secret
 import (
 	"crypto/aes"
 	"crypto/cipher"
+	"crypto/hkdf"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash"
 )
 
 // Errors of [Keyring.Open].
@@ -29,10 +31,11 @@ type Keyring struct {
 	keys []key
 }
 
-// key holds the cipher in a closure, so that a printer of unexported fields cannot reach it.
+// key has its cipher in closures, so that a printer of unexported fields cannot reach it.
 type key struct {
 	header [header]byte
 	aead   func() cipher.AEAD
+	mac    func(purpose string) hash.Hash
 }
 
 func newKey(raw []byte) (key, error) {
@@ -47,7 +50,11 @@ func newKey(raw []byte) (key, error) {
 	if err != nil {
 		return key{}, err
 	}
-	k := key{aead: func() cipher.AEAD { return aead }}
+	prk, err := hkdf.Extract(sha256.New, raw, nil)
+	if err != nil {
+		return key{}, err
+	}
+	k := key{aead: func() cipher.AEAD { return aead }, mac: func(purpose string) hash.Hash { return newMAC(prk, purpose) }}
 	k.header[0] = version
 	id := sha256.Sum256(append([]byte("agenthost key id\x00"), raw...))
 	copy(k.header[1:], id[:])

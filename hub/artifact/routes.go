@@ -1,0 +1,4 @@
+package artifact
+
+// routePrefix is where the hub serves files.
+const routePrefix = "/artifacts"
