@@ -21,24 +21,27 @@ type Error struct {
 	Reason       string
 }
 
+// At returns the error of a place in a file.
+func At(source string, offset int, reason string) *Error {
+	line, column := 1, 1
+	for i := range min(offset, len(source)) {
+		if column++; source[i] == '\n' {
+			line, column = line+1, 1
+		}
+	}
+	return &Error{line, column, reason}
+}
+
 func (e *Error) Error() string { return fmt.Sprintf("%d:%d: %s", e.Line, e.Column, e.Reason) }
 
 // Check reports whether a file is within the limits. The error is an [*Error].
 func Check(source string) error {
-	c := checker{scanner: scanner{source: source}}
-	c.levels = append(c.levels, level{})
-	for c.next() {
-		if c.reason == "" {
-			c.token()
-		}
-		if c.reason != "" {
-			return c.fail()
+	r := NewReader(source)
+	for {
+		if _, ok := r.Next(); !ok {
+			return r.Err()
 		}
 	}
-	if c.reason != "" {
-		return c.fail()
-	}
-	return nil
 }
 
 // level is one open bracket.
@@ -60,16 +63,6 @@ type checker struct {
 	scanner
 	levels []level
 	open   int // of all levels
-}
-
-func (c *checker) fail() error {
-	line, column := 1, 1
-	for i := range min(c.start, len(c.source)) {
-		if column++; c.source[i] == '\n' {
-			line, column = line+1, 1
-		}
-	}
-	return &Error{line, column, c.reason}
 }
 
 // statements are the keywords with which a statement begins.
@@ -105,9 +98,9 @@ func (c *checker) token() {
 	header := c.header
 	c.header, c.modifier, c.before = false, false, ""
 	switch c.kind {
-	case word:
+	case Word:
 		c.word(l, follows, before)
-	case literal:
+	case Literal:
 		c.value = true
 		switch {
 		case c.source[c.start] == '`' && value:
@@ -115,11 +108,11 @@ func (c *checker) token() {
 		case follows:
 			c.end(l)
 		}
-	case open:
+	case Open:
 		c.push(l, value && !header, before)
-	case closing:
+	case Close:
 		c.pop()
-	case punctuator:
+	case Punctuator:
 		c.punctuator(l, value)
 	}
 }
@@ -190,7 +183,7 @@ func (c *checker) pop() {
 		return
 	}
 	c.template()
-	if c.kind == open {
+	if c.kind == Open {
 		c.push(&c.levels[len(c.levels)-1], false, "")
 	}
 }

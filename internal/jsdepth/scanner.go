@@ -6,23 +6,13 @@ import (
 	"unicode/utf8"
 )
 
-type kind int
-
-const (
-	word kind = iota
-	literal
-	open
-	closing
-	punctuator
-)
-
 // scanner reads tokens. A template with substitutions is read in parts: up to a ${, which opens a
 // level, and then from the } that closes it.
 type scanner struct {
 	source string
 	at     int // the next byte
 	start  int // of the token
-	kind   kind
+	kind   Kind
 	reason string // why the file is rejected
 
 	newline  bool   // before the token
@@ -58,10 +48,10 @@ func (s *scanner) next() bool {
 		s.slash()
 	case b == '(' || b == '[' || b == '{':
 		s.at++
-		s.kind = open
+		s.kind = Open
 	case b == ')' || b == ']' || b == '}':
 		s.at++
-		s.kind = closing
+		s.kind = Close
 	case isWord(b):
 		s.word()
 	default:
@@ -108,7 +98,7 @@ func isWord(b byte) bool {
 }
 
 func (s *scanner) word() {
-	s.kind = word
+	s.kind = Word
 	number := s.source[s.at] >= '0' && s.source[s.at] <= '9'
 	for s.at < len(s.source) && (isWord(s.source[s.at]) || number && s.source[s.at] == '.') {
 		r, size := utf8.DecodeRuneInString(s.source[s.at:])
@@ -121,12 +111,12 @@ func (s *scanner) word() {
 		s.at += size
 	}
 	if number {
-		s.kind = literal
+		s.kind = Literal
 	}
 }
 
 func (s *scanner) text(quote byte) {
-	s.kind = literal
+	s.kind = Literal
 	for s.at++; s.at < len(s.source); s.at++ {
 		switch s.source[s.at] {
 		case '\\':
@@ -146,7 +136,7 @@ func (s *scanner) text(quote byte) {
 
 // template reads a template up to its end or to a substitution.
 func (s *scanner) template() {
-	s.kind = literal
+	s.kind = Literal
 	for ; s.at < len(s.source); s.at++ {
 		switch {
 		case s.source[s.at] == '\\':
@@ -155,7 +145,7 @@ func (s *scanner) template() {
 			s.at++
 			return
 		case strings.HasPrefix(s.source[s.at:], "${"):
-			s.kind = open
+			s.kind = Open
 			s.start = s.at
 			s.at += 2
 			return
@@ -180,7 +170,7 @@ func (s *scanner) slash() {
 		s.punctuation()
 		return
 	}
-	s.kind = literal
+	s.kind = Literal
 	class := false
 	for s.at++; s.at < len(s.source); s.at++ {
 		switch b := s.source[s.at]; {
@@ -207,7 +197,7 @@ var longOperators = []string{"===", "!==", "**=", "<<=", ">>=", "&&=", "||=", "?
 	"&&", "||", "??", "?.", "**", "<<", "++", "--", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^="}
 
 func (s *scanner) punctuation() {
-	s.kind = punctuator
+	s.kind = Punctuator
 	rest := s.source[s.at:]
 	if strings.HasPrefix(rest, "<!--") || s.newline && strings.HasPrefix(rest, "-->") {
 		s.reason = "HTML comments are not supported"
