@@ -57,6 +57,8 @@ type Agent struct {
 	Subagents   map[string]Subagent  `json:"subagents,omitzero"`
 	Datasets    map[string]string    `json:"datasets,omitzero"` // id to description, part of the system prompt
 	CustomTools []CustomTool         `json:"customTools,omitzero"`
+
+	SkillArchives []SkillArchive `json:"skillArchives,omitzero"` // in addition to those that SettingSources finds
 }
 
 // Provider is the address of the model and the credentials for it.
@@ -114,6 +116,13 @@ type CustomTool struct {
 	Hash     string `json:"hash,omitempty"`     // sha256:<64 hex digits>; required with URL, optional with Path
 	FileName string `json:"fileName,omitempty"` // Defaults to the last element of URL. Ignored with Path.
 	Path     string `json:"path,omitempty"`     // see [File.RelativeTo]
+}
+
+// SkillArchive is a skill as a zip archive at a URL. All fields are required.
+type SkillArchive struct {
+	Name string `json:"name"` // of its directory: at most 100 letters, digits, dots, hyphens and underscores
+	URL  string `json:"url"`
+	Hash string `json:"hash"` // sha256:<64 hex digits> of the archive
 }
 
 // TurnLimit returns MaxTurns or its default.

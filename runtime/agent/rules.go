@@ -21,6 +21,9 @@ var (
 	serverName = regexp.MustCompile(`^[A-Za-z0-9-]+(_[A-Za-z0-9-]+)*$`)
 	// A comma separates keys in the environment, and other characters are invalid in a header.
 	apiKey = regexp.MustCompile(`^[!-+\--~]+$`)
+	// They are elements of paths.
+	archiveName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
+	archiveHash = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
 )
 
 // Validate returns the faults that prevent a program from starting, as [Faults] without lines.
@@ -133,6 +136,9 @@ func (r *rules) agent(a *Agent, key string) {
 	for i, t := range a.CustomTools {
 		r.customTool(t, element(at("customTools"), i))
 	}
+	for i, s := range a.SkillArchives {
+		r.skillArchive(s, element(at("skillArchives"), i))
+	}
 }
 
 func (r *rules) thinking(t Thinking, key string) {
@@ -216,6 +222,16 @@ func (r *rules) customTool(t CustomTool, key string) {
 	case t.URL != "":
 		r.required(child(key, "name"), t.Name)
 		r.required(child(key, "hash"), t.Hash)
+	}
+}
+
+func (r *rules) skillArchive(s SkillArchive, key string) {
+	if r.required(child(key, "name"), s.Name) && !archiveName.MatchString(s.Name) {
+		r.faults.add(child(key, "name"), "%q must consist of at most 100 letters, digits, dots, hyphens and underscores, and begin with a letter or digit", s.Name)
+	}
+	r.required(child(key, "url"), s.URL)
+	if r.required(child(key, "hash"), s.Hash) && !archiveHash.MatchString(s.Hash) {
+		r.faults.add(child(key, "hash"), "must be sha256: and 64 hex digits in lower case")
 	}
 }
 

@@ -71,6 +71,12 @@ func (c *Client) Health(ctx context.Context) (wire.Health, error) {
 	return call[wire.Health](ctx, c, http.MethodGet, "/health", nil)
 }
 
+// Ready returns an error if the runtime does not accept runs.
+func (c *Client) Ready(ctx context.Context) error {
+	_, err := call[struct{}](ctx, c, http.MethodGet, "/health/ready", nil)
+	return err
+}
+
 // Agents returns the agents in the order of the configuration.
 func (c *Client) Agents(ctx context.Context) ([]wire.AgentSummary, error) {
 	return call[[]wire.AgentSummary](ctx, c, http.MethodGet, "/v1/agents", nil)

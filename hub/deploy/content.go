@@ -1,0 +1,79 @@
+package deploy
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+
+	"github.com/seed93082962/agenthost/hub/db"
+	"github.com/seed93082962/agenthost/hub/secret"
+	"github.com/seed93082962/agenthost/runtime/agent"
+)
+
+// content is the sealed part of a deployment.
+type content struct {
+	APIKey  agent.Secret `json:"apiKey"`
+	Salt    string       `json:"salt"` // of the hash
+	Request Request      `json:"request"`
+}
+
+// newContent returns a content with a new API key and salt.
+func newContent() content { return content{APIKey: agent.Secret("rt_" + random()), Salt: random()} }
+
+func random() string {
+	var b [24]byte
+	_, _ = rand.Read(b[:]) // it never fails
+	return hex.EncodeToString(b[:])
+}
+
+func sealPlace(key string) []byte { return secret.AAD("deployments", "sealed", key) }
+
+func (s *Service) seal(key string, c content) ([]byte, error) {
+	text, err := json.Marshal(c)
+	if err != nil {
+		return nil, fmt.Errorf("seal deployment: %w", err)
+	}
+	return s.cfg.Keyring.Seal(text, sealPlace(key)), nil
+}
+
+func (s *Service) open(d deployment) (c content, err error) {
+	text, err := s.cfg.Keyring.Open(d.Sealed, sealPlace(d.Key))
+	if err == nil {
+		err = json.Unmarshal(text, &c)
+	}
+	if err != nil {
+		return c, fmt.Errorf("open deployment %s: %w", d.Key, err)
+	}
+	return c, nil
+}
+
+// Rekey seals all requests with the first key of the keyring, and returns the number of those that
+// were sealed with another one.
+func (s *Service) Rekey(ctx context.Context) (n int, err error) {
+	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
+		n = 0 // the function may run again
+		all, err := lockSealed(ctx, tx)
+		if err != nil {
+			return err
+		}
+		for _, d := range all {
+			if !s.cfg.Keyring.Stale(d.Sealed) {
+				continue
+			}
+			plain, err := s.cfg.Keyring.Open(d.Sealed, sealPlace(d.Key))
+			if err != nil {
+				return fmt.Errorf("deployment %s: %w", d.Key, err)
+			}
+			d.Sealed = s.cfg.Keyring.Seal(plain, sealPlace(d.Key))
+			if err := updateSealed(ctx, tx, d); err != nil {
+				return err
+			}
+			n++
+		}
+		return nil
+	})
+	return n, db.Wrap("rekey deployments", err)
+}

@@ -1,0 +1,100 @@
+package deploy
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+
+	"github.com/seed93082962/agenthost/hub/db"
+)
+
+// The statements of this file serve the reconciler, which handles the deployments of all tenants.
+// Those that change a row name the lease, and have no effect without it.
+
+// held is the part of a row that a reconciler polls.
+type held struct {
+	Key     string
+	Edition int64
+	lease
+}
+
+// readLeases returns the leases of all deployments.
+func readLeases(ctx context.Context, q db.Querier) ([]held, error) {
+	return db.Collect(ctx, q, "read leases", func(row db.Scanner) (h held, err error) {
+		return h, row.Scan(&h.Key, &h.Edition, &h.Holder, &h.Fence, &h.Beat)
+	}, `SELECT key, edition, lease_holder, lease_fence, lease_beat FROM deployments`)
+}
+
+// takeLease makes holder the holder of a lease that has not changed since h was read. It reports
+// whether it was unchanged.
+func takeLease(ctx context.Context, q db.Querier, h held, holder string) (bool, error) {
+	n, err := db.Affected(ctx, q, "take lease", `UPDATE deployments SET lease_holder = $1, lease_fence = lease_fence + 1, lease_beat = lease_beat + 1
+		WHERE key = $2 AND lease_holder = $3 AND lease_fence = $4 AND lease_beat = $5`, holder, h.Key, h.Holder, h.Fence, h.Beat)
+	return n == 1, err
+}
+
+// renewLeases renews all leases of a holder, and returns them.
+func renewLeases(ctx context.Context, q db.Querier, holder string) ([]held, error) {
+	return db.Collect(ctx, q, "renew leases", func(row db.Scanner) (h held, err error) {
+		return h, row.Scan(&h.Key, &h.Edition, &h.Holder, &h.Fence, &h.Beat)
+	}, `UPDATE deployments SET lease_beat = lease_beat + 1 WHERE lease_holder = $1 RETURNING key, edition, lease_holder, lease_fence, lease_beat`, holder)
+}
+
+// returnLeases ends all leases of a holder, so that another hub takes them without delay.
+func returnLeases(ctx context.Context, q db.Querier, holder string) error {
+	_, err := db.Affected(ctx, q, "return leases", `UPDATE deployments SET lease_holder = '' WHERE lease_holder = $1`, holder)
+	return err
+}
+
+// readHeld returns a deployment if the lease is that of l, and errLost if not.
+func readHeld(ctx context.Context, q db.Querier, key string, l lease) (deployment, error) {
+	d, err := scanDeployment(q.QueryRowContext(ctx, `SELECT `+columns+` FROM deployments
+		WHERE key = $1 AND lease_holder = $2 AND lease_fence = $3`, key, l.Holder, l.Fence))
+	if errors.Is(err, sql.ErrNoRows) {
+		return d, errLost
+	}
+	return d, db.Wrap("read deployment", err)
+}
+
+// saveView stores what the holder of the lease observed, unless a user changed the deployment since
+// it was read. It reports whether it was stored.
+func saveView(ctx context.Context, q db.Querier, d deployment, v view) (bool, error) {
+	conditions, err := json.Marshal(append([]Condition{}, v.Conditions...))
+	if err != nil {
+		return false, db.Wrap("encode conditions", err)
+	}
+	n, err := db.Affected(ctx, q, "save deployment", `UPDATE deployments SET state = $1, health = $2, runtime_url = $3, conditions = $4, error = $5,
+			restart_count = $6, failures = $7, retry_at = $8, counted = $9, started_at = $10
+		WHERE key = $11 AND lease_holder = $12 AND lease_fence = $13 AND edition = $14`,
+		v.State, v.Health, v.RuntimeURL, string(conditions), v.Error,
+		v.RestartCount, v.Failures, db.NullMicros(v.RetryAt), db.NullMicros(v.Counted), db.NullMicros(v.StartedAt),
+		d.Key, d.Holder, d.Fence, d.Edition)
+	return n == 1, err
+}
+
+// deleteHeld deletes a row whose deployment is gone, unless a user changed it since it was read.
+func deleteHeld(ctx context.Context, q db.Querier, d deployment) error {
+	_, err := db.Affected(ctx, q, "delete deployment", `DELETE FROM deployments
+		WHERE key = $1 AND lease_holder = $2 AND lease_fence = $3 AND edition = $4`, d.Key, d.Holder, d.Fence, d.Edition)
+	return err
+}
+
+// endPurge records that the former deployment of the key is gone.
+func endPurge(ctx context.Context, q db.Querier, d deployment) error {
+	_, err := db.Affected(ctx, q, "end purge", `UPDATE deployments SET purge = FALSE, restart_count = 0, started_at = NULL, counted = NULL, runtime_url = ''
+		WHERE key = $1 AND lease_holder = $2 AND lease_fence = $3 AND edition = $4`, d.Key, d.Holder, d.Fence, d.Edition)
+	return err
+}
+
+// lockSealed returns key and sealed content of all deployments, which a transaction changes.
+func lockSealed(ctx context.Context, tx *sql.Tx) ([]deployment, error) {
+	return db.Collect(ctx, tx, "lock deployments", func(row db.Scanner) (d deployment, err error) {
+		return d, row.Scan(&d.Key, &d.Sealed)
+	}, `UPDATE deployments SET edition = edition RETURNING key, sealed`)
+}
+
+func updateSealed(ctx context.Context, tx *sql.Tx, d deployment) error {
+	_, err := db.Affected(ctx, tx, "update deployment", `UPDATE deployments SET sealed = $1 WHERE key = $2`, d.Sealed, d.Key)
+	return err
+}

@@ -1,0 +1,49 @@
+package deploy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/seed93082962/agenthost/runtime/client"
+	"github.com/seed93082962/agenthost/runtime/wire"
+)
+
+// probeTimeout bounds a probe.
+const probeTimeout = 3 * time.Second
+
+// probe returns an error if a runtime is not ready. With the agent, it also checks that the runtime
+// hosts the agent of the deployment, accepts the API key, and could resolve the agent.
+func (w *worker) probe(ctx context.Context, d deployment, url string, withAgent bool) error {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	c, err := w.s.open(d)
+	if err != nil {
+		return err
+	}
+	runtime, err := client.New(client.Config{BaseURL: url, APIKey: string(c.APIKey), HTTPClient: w.s.client})
+	if err != nil {
+		return err
+	}
+	if err := runtime.Ready(ctx); err != nil {
+		return fmt.Errorf("the runtime is not ready: %w", err)
+	}
+	if !withAgent {
+		return nil
+	}
+	agents, err := runtime.Agents(ctx)
+	if err != nil {
+		return fmt.Errorf("the runtime does not list its agents: %w", err)
+	}
+	for _, a := range agents {
+		switch {
+		case a.ID != d.AgentName:
+		case a.Status != wire.StatusReady:
+			return errors.New("the agent is unavailable: the log of the runtime has the reason")
+		default:
+			return nil
+		}
+	}
+	return errors.New("another runtime responds at this address")
+}

@@ -1,0 +1,237 @@
+package deploy
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/seed93082962/agenthost/hub/db"
+	"github.com/seed93082962/agenthost/internal/ids"
+)
+
+// errLost reports that this hub no longer has the lease of a deployment.
+var errLost = errors.New("the lease was lost")
+
+// reconciler holds leases, and runs a worker for each.
+//
+// A lease is free when its holder returned it, or when its beat did not change for the lease time,
+// measured by the clock of the hub that takes it. The holder measures from before its last renewal
+// and therefore stops earlier. No clocks are compared.
+type reconciler struct {
+	s       *Service
+	id      string // of this reconciler; a restarted hub has another one
+	wakeups chan struct{}
+	stop    context.CancelFunc
+	done    chan struct{}
+
+	mu      sync.Mutex // guards workers
+	workers map[string]*worker
+
+	others    map[string]sighting // leases of other hubs
+	renewedAt time.Time
+}
+
+// sighting is the lease of another hub, and since when it has not changed.
+type sighting struct {
+	lease
+	since time.Time
+}
+
+func startReconciler(s *Service) *reconciler {
+	ctx, stop := context.WithCancel(context.Background())
+	r := &reconciler{
+		s: s, id: ids.New(), wakeups: make(chan struct{}, 1), stop: stop, done: make(chan struct{}),
+		workers: map[string]*worker{}, others: map[string]sighting{},
+	}
+	go r.run(ctx)
+	return r
+}
+
+func (r *reconciler) close() {
+	r.stop()
+	<-r.done
+}
+
+// wake makes a change of the deployment effective without delay, if this hub has its lease.
+func (r *reconciler) wake(key string) {
+	r.mu.Lock()
+	w := r.workers[key]
+	r.mu.Unlock()
+	if w != nil && !w.ended() {
+		w.wake()
+		return
+	}
+	select {
+	case r.wakeups <- struct{}{}:
+	default: // it will see this change too
+	}
+}
+
+func (r *reconciler) run(ctx context.Context) {
+	defer close(r.done)
+	tick := time.NewTicker(r.s.cfg.LeaseTime / 6)
+	defer tick.Stop()
+	for {
+		if err := r.poll(ctx); err != nil && ctx.Err() == nil {
+			r.s.cfg.Logger.Warn("reconcile deployments", "err", err)
+		}
+		select {
+		case <-tick.C:
+		case <-r.wakeups:
+		case <-ctx.Done():
+			r.end(context.WithoutCancel(ctx))
+			return
+		}
+	}
+}
+
+// end waits for the workers, whose context has ended, and returns the leases.
+func (r *reconciler) end(ctx context.Context) {
+	for _, w := range r.workers {
+		w.close()
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	if err := returnLeases(ctx, r.s.db.Write(), r.id); err != nil {
+		r.s.cfg.Logger.Warn("return leases", "err", err)
+	}
+}
+
+// poll renews the leases of this hub, takes free ones, and wakes the workers of changed
+// deployments.
+func (r *reconciler) poll(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, r.s.cfg.LeaseTime/2)
+	defer cancel()
+	if err := r.renew(ctx); err != nil {
+		return err
+	}
+	now := time.Now()
+	all, err := readLeases(ctx, r.s.db.Read())
+	if err != nil {
+		return err
+	}
+	known := make(map[string]sighting, len(r.others))
+	rows := make(map[string]bool, len(all))
+	for _, h := range all {
+		rows[h.Key] = true
+		if h.Holder == r.id {
+			r.hold(ctx, h)
+			continue
+		}
+		r.release(h.Key)
+		seen, ok := r.others[h.Key]
+		if !ok || seen.lease != h.lease {
+			seen = sighting{h.lease, now}
+		}
+		known[h.Key] = seen
+		if h.Holder == "" || now.Sub(seen.since) >= r.s.cfg.LeaseTime {
+			if err := r.take(ctx, h); err != nil {
+				return err
+			}
+		}
+	}
+	r.others = known
+	for _, key := range r.keys() {
+		if !rows[key] {
+			r.release(key)
+		}
+	}
+	return nil
+}
+
+// keys returns the keys of the workers.
+func (r *reconciler) keys() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Collect(maps.Keys(r.workers))
+}
+
+// renew renews the leases of this hub a few times within the lease time.
+func (r *reconciler) renew(ctx context.Context) error {
+	now := time.Now()
+	if len(r.keys()) == 0 || now.Sub(r.renewedAt) < r.s.cfg.LeaseTime/3 {
+		return nil
+	}
+	mine, err := renewLeases(ctx, r.s.db.Write(), r.id)
+	if err != nil {
+		return err
+	}
+	r.renewedAt = now
+	renewed := map[string]int64{}
+	for _, h := range mine {
+		renewed[h.Key] = h.Fence
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for key, w := range r.workers {
+		if renewed[key] == w.lease.Fence {
+			w.renewed(now)
+		}
+	}
+	return nil
+}
+
+// take takes a free lease.
+func (r *reconciler) take(ctx context.Context, h held) error {
+	now := time.Now()
+	ok, err := takeLease(ctx, r.s.db.Write(), h, r.id)
+	if err != nil || !ok {
+		return err
+	}
+	h.Holder, h.Fence = r.id, h.Fence+1
+	r.s.cfg.Logger.Info("deployment is controlled by this hub", slog.String("deployment", h.Key))
+	r.start(h, now)
+	return nil
+}
+
+// hold starts a worker for a lease of this hub that has none, and wakes that of a changed
+// deployment.
+func (r *reconciler) hold(ctx context.Context, h held) {
+	r.mu.Lock()
+	w := r.workers[h.Key]
+	r.mu.Unlock()
+	if w != nil && w.ended() {
+		r.release(h.Key)
+		w = nil
+	}
+	if w != nil {
+		if w.edition.Load() < h.Edition {
+			w.wake()
+		}
+		return
+	}
+	now := time.Now()
+	if ok, err := beat(ctx, r.s.db.Write(), h); err != nil || !ok {
+		return // the next poll repeats it
+	}
+	r.start(h, now)
+}
+
+func (r *reconciler) start(h held, now time.Time) {
+	w := startWorker(r.s, h, now)
+	r.mu.Lock()
+	r.workers[h.Key] = w
+	r.mu.Unlock()
+}
+
+// release ends the worker of a lease that this hub does not have.
+func (r *reconciler) release(key string) {
+	r.mu.Lock()
+	w := r.workers[key]
+	delete(r.workers, key)
+	r.mu.Unlock()
+	if w != nil {
+		w.close()
+	}
+}
+
+// beat renews one lease, and reports whether this hub has it.
+func beat(ctx context.Context, q db.Querier, h held) (bool, error) {
+	n, err := db.Affected(ctx, q, "renew lease", `UPDATE deployments SET lease_beat = lease_beat + 1
+		WHERE key = $1 AND lease_holder = $2 AND lease_fence = $3`, h.Key, h.Holder, h.Fence)
+	return n == 1, err
+}

@@ -1,0 +1,269 @@
+package deploy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed93082962/agenthost/hub/api"
+)
+
+const (
+	maxFailures = 5                // in sequence, until a deployment has failed
+	maxBackoff  = time.Minute      // between them
+	stableAfter = time.Minute      // a runtime that is ready for this long has not failed
+	maxMisses   = 3                // failed probes, until a running deployment is unhealthy
+	linkAge     = 30 * time.Minute // of links that are still used
+	errorLines  = 5
+	maxError    = 2000 // bytes
+)
+
+// step calls the driver at most once to change the deployment. It returns what it observed, and the
+// pause until the next step. An error of the driver is part of the view, except a lost lease.
+func (w *worker) step(ctx context.Context, d deployment) (view, time.Duration, error) {
+	v := d.view
+	v.Conditions = slices.Clone(v.Conditions)
+	obs, err := w.s.cfg.Driver.Observe(ctx, d.Key)
+	if err != nil {
+		v.Error = text(err)
+		return v, watchPause, nil
+	}
+	switch {
+	case d.Purge:
+		return w.purge(ctx, d, v, obs)
+	case d.Desired == desiredStopped:
+		return w.halt(ctx, v, obs)
+	}
+	return w.advance(ctx, d, v, obs)
+}
+
+// purge deletes what the driver has of the deployment.
+func (w *worker) purge(ctx context.Context, d deployment, v view, obs Observed) (view, time.Duration, error) {
+	switch {
+	case obs.Phase != Absent:
+		claim, err := w.claim()
+		if err == nil {
+			err = w.s.cfg.Driver.Delete(ctx, claim)
+		}
+		if lost(err) {
+			return v, 0, err
+		}
+		v.Health, v.RuntimeURL, v.Error = healthUnknown, "", ""
+		if err != nil {
+			v.Error = text(err)
+			return v, watchPause, nil
+		}
+		return v, w.soon(), nil
+	case d.Desired == desiredAbsent:
+		if err := deleteHeld(ctx, w.s.db.Write(), d); err != nil {
+			return v, 0, err
+		}
+		w.s.endpoints.forget(place{d.TenantID, d.AgentName})
+		return d.view, 0, nil // the next round finds no row, or the one of a new deployment
+	}
+	return d.view, 0, endPurge(ctx, w.s.db.Write(), d)
+}
+
+// halt stops the runtime.
+func (w *worker) halt(ctx context.Context, v view, obs Observed) (view, time.Duration, error) {
+	v.Health, v.RuntimeURL, v.StartedAt = healthUnknown, "", obs.StartedAt
+	w.condition(&v, conditionReady, false, "The deployment is stopped.")
+	if slices.Contains([]Phase{Absent, Stopped, Exited}, obs.Phase) {
+		v.State, v.Error = StateStopped, ""
+		return v, idlePause, nil
+	}
+	v.State = StateStopping
+	claim, err := w.claim()
+	if err == nil {
+		err = w.s.cfg.Driver.Stop(ctx, claim)
+	}
+	if lost(err) {
+		return v, 0, err
+	}
+	if err != nil {
+		v.Error = text(err)
+	}
+	return v, w.soon(), nil
+}
+
+// advance makes the runtime of the current revision run.
+func (w *worker) advance(ctx context.Context, d deployment, v view, obs Observed) (view, time.Duration, error) {
+	now := w.s.now()
+	if v.State == StateFailed {
+		return v, idlePause, nil
+	}
+	if now.Before(v.RetryAt) {
+		return v, min(v.RetryAt.Sub(now), watchPause), nil
+	}
+	current := obs.Phase != Absent && obs.Revision == d.Revision
+	switch {
+	case current && obs.Phase == Running:
+		return w.watch(ctx, d, v, obs)
+	case current && obs.Phase == Stopping:
+		return v, w.soon(), nil
+	case current && obs.Phase == Exited && !obs.StartedAt.Equal(v.Counted):
+		v.Counted = obs.StartedAt
+		return w.failed(v, "The runtime ended: "+w.reason(ctx, obs)), 0, nil
+	}
+	v.Health, v.RuntimeURL = healthUnknown, ""
+	w.condition(&v, conditionReady, false, "The runtime is not running.")
+	claim, err := w.claim()
+	switch {
+	case err != nil:
+	case !current:
+		v.State = StateDeploying
+		err = w.apply(ctx, d, claim)
+	default:
+		if v.State = StateStarting; obs.Phase == Exited {
+			v.RestartCount++
+		}
+		err = w.s.cfg.Driver.Start(ctx, claim)
+	}
+	switch {
+	case lost(err):
+		return v, 0, err
+	case errors.Is(err, ErrUnavailable):
+		v.Error = text(err)
+		return v, watchPause, nil
+	case err != nil:
+		w.condition(&v, conditionApplied, false, text(err))
+		return w.failed(v, text(err)), 0, nil
+	}
+	return v, w.soon(), nil
+}
+
+func lost(err error) bool { return errors.Is(err, errLost) || errors.Is(err, ErrFenced) }
+
+// apply sends the request to the driver, with new links if they are old.
+func (w *worker) apply(ctx context.Context, d deployment, claim Claim) error {
+	c, err := w.s.open(d)
+	if err != nil {
+		return err
+	}
+	if w.s.now().Sub(d.LinkedAt) > linkAge {
+		if spec, err := w.s.cfg.Source(ctx, d.TenantID, d.AgentName); err == nil {
+			c.Request.relink(spec)
+		} // otherwise the runtime may still have the files
+	}
+	return w.s.cfg.Driver.Apply(ctx, claim, d.Revision, c.Request)
+}
+
+// relink replaces the links to files that have the same hash in the spec.
+func (r *Request) relink(spec Spec) {
+	links := map[[2]string]string{}
+	for _, t := range spec.CustomTools {
+		links[[2]string{"tool " + t.Name, t.Hash}] = t.URL
+	}
+	for _, s := range spec.Skills {
+		links[[2]string{"skill " + s.Name, s.Hash}] = s.URL
+	}
+	for i, t := range r.CustomTools {
+		if url, ok := links[[2]string{"tool " + t.Name, t.Hash}]; ok {
+			r.CustomTools[i].URL = url
+		}
+	}
+	for i, s := range r.Skills {
+		if url, ok := links[[2]string{"skill " + s.Name, s.Hash}]; ok {
+			r.Skills[i].URL = url
+		}
+	}
+}
+
+// watch checks whether the agent of a runtime is ready.
+func (w *worker) watch(ctx context.Context, d deployment, v view, obs Observed) (view, time.Duration, error) {
+	v.RuntimeURL, v.StartedAt = obs.URL, obs.StartedAt
+	w.condition(&v, conditionApplied, true, "")
+	was := v.State == StateRunning || v.State == StateUnhealthy
+	err := w.probe(ctx, d, obs.URL, !was)
+	if ctx.Err() != nil {
+		return v, 0, context.Cause(ctx)
+	}
+	age := w.s.now().Sub(obs.StartedAt)
+	switch {
+	case err == nil:
+		w.misses = 0
+		v.State, v.Health, v.Error, v.RetryAt = StateRunning, healthHealthy, "", time.Time{}
+		if age >= stableAfter {
+			v.Failures = 0
+		}
+		w.condition(&v, conditionReady, true, "")
+		return v, watchPause, nil
+	case was:
+		if w.misses++; w.misses >= maxMisses {
+			v.State, v.Health, v.Error = StateUnhealthy, healthUnhealthy, text(err)
+			w.condition(&v, conditionReady, false, text(err))
+		}
+		return v, watchPause, nil
+	case age < w.s.cfg.StartTimeout:
+		v.State, v.Health = StateStarting, healthUnknown
+		w.condition(&v, conditionReady, false, text(err))
+		return v, w.soon(), nil
+	}
+	claim, lostErr := w.claim()
+	if lostErr == nil {
+		lostErr = w.s.cfg.Driver.Stop(ctx, claim)
+	}
+	if lost(lostErr) {
+		return v, 0, lostErr
+	}
+	return w.failed(v, fmt.Sprintf("The agent was not ready after %v: %s", w.s.cfg.StartTimeout, text(err))), 0, nil
+}
+
+// failed counts a failure. The next attempt is made after a pause, unless there were too many.
+func (w *worker) failed(v view, message string) view {
+	v.Failures++
+	v.Error, v.Health, v.RuntimeURL = message, healthUnknown, ""
+	w.condition(&v, conditionReady, false, message)
+	if v.Failures >= maxFailures {
+		v.State = StateFailed
+		return v
+	}
+	v.RetryAt = w.s.now().Add(min(w.s.cfg.Backoff<<(v.Failures-1), maxBackoff))
+	if v.State != StateDeploying {
+		v.State = StateStarting
+	}
+	return v
+}
+
+// condition sets a condition.
+func (w *worker) condition(v *view, kind string, status bool, message string) {
+	c := Condition{Type: kind, Status: status, Message: message, ChangedAt: api.Time(w.s.now())}
+	i := slices.IndexFunc(v.Conditions, func(c Condition) bool { return c.Type == kind })
+	if i < 0 {
+		v.Conditions = append(v.Conditions, c)
+		return
+	}
+	if v.Conditions[i].Status != status || v.Conditions[i].Message != message {
+		v.Conditions[i] = c
+	}
+}
+
+// reason returns the last lines of the log of a runtime that ended.
+func (w *worker) reason(ctx context.Context, obs Observed) string {
+	lines, err := w.s.cfg.Driver.Logs(ctx, w.key, errorLines)
+	if err != nil {
+		lines = []string{"its log cannot be read"}
+	}
+	if obs.Message != "" {
+		lines = append([]string{obs.Message}, lines...)
+	}
+	return bounded(strings.Join(lines, "\n"))
+}
+
+// text returns an error for the user.
+func text(err error) string { return bounded(err.Error()) }
+
+// bounded returns the end of a text, as valid UTF-8.
+func bounded(s string) string {
+	if len(s) > maxError {
+		s = s[len(s)-maxError:]
+	}
+	lines := strings.Split(strings.ToValidUTF8(s, ""), "\n")
+	for i := range lines {
+		lines[i] = api.Plain(lines[i])
+	}
+	return strings.Join(lines, "\n")
+}

@@ -1,0 +1,138 @@
+package deploy
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"sync/atomic"
+	"time"
+)
+
+// worker brings one deployment to its desired state while this hub has the lease.
+type worker struct {
+	s       *Service
+	key     string
+	lease   lease
+	wakeups chan struct{}
+	stop    context.CancelFunc
+	done    chan struct{}
+
+	validAt atomic.Pointer[time.Time] // before the last renewal of the lease
+	edition atomic.Int64              // of the row that the worker knows
+
+	quick  int // steps since the last change
+	misses int // failed probes in sequence
+}
+
+func startWorker(s *Service, h held, now time.Time) *worker {
+	ctx, stop := context.WithCancel(context.Background())
+	w := &worker{s: s, key: h.Key, lease: h.lease, wakeups: make(chan struct{}, 1), stop: stop, done: make(chan struct{})}
+	w.renewed(now)
+	go w.run(ctx)
+	return w
+}
+
+func (w *worker) close() {
+	w.stop()
+	<-w.done
+}
+
+func (w *worker) ended() bool {
+	select {
+	case <-w.done:
+		return true
+	default:
+		return false
+	}
+}
+
+func (w *worker) wake() {
+	select {
+	case w.wakeups <- struct{}{}:
+	default: // it will see this change too
+	}
+}
+
+func (w *worker) renewed(at time.Time) { w.validAt.Store(&at) }
+
+// claim returns the claim for a call of the driver, or errLost if another hub may have taken the
+// lease.
+func (w *worker) claim() (Claim, error) {
+	if time.Since(*w.validAt.Load()) >= w.s.cfg.LeaseTime*3/4 {
+		return Claim{}, errLost
+	}
+	return Claim{Key: w.key, Fence: w.lease.Fence}, nil
+}
+
+func (w *worker) run(ctx context.Context) {
+	defer close(w.done)
+	for {
+		pause, err := w.round(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case errors.Is(err, errLost), errors.Is(err, ErrFenced):
+			w.s.cfg.Logger.Info("deployment was deleted, or is controlled by another hub", "deployment", w.key, "err", err)
+			return
+		case err != nil:
+			w.s.cfg.Logger.Warn("reconcile deployment", "deployment", w.key, "err", err)
+			pause = time.Second
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-w.wakeups:
+			w.quick = 0
+		case <-ctx.Done():
+		}
+		timer.Stop()
+	}
+}
+
+// roundTimeout bounds one step, which is short: drivers do not wait for runtimes.
+const roundTimeout = 30 * time.Second
+
+// round makes one step, stores what it observed, and returns the pause until the next one.
+func (w *worker) round(ctx context.Context) (time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, roundTimeout)
+	defer cancel()
+	d, err := readHeld(ctx, w.s.db.Read(), w.key, w.lease)
+	if err != nil {
+		return 0, err
+	}
+	w.edition.Store(d.Edition)
+	v, pause, err := w.step(ctx, d)
+	if err != nil {
+		return 0, err
+	}
+	if reflect.DeepEqual(v, d.view) {
+		return pause, nil
+	}
+	if v.State != d.State {
+		w.quick = 0
+	}
+	stored, err := saveView(ctx, w.s.db.Write(), d, v)
+	if err != nil {
+		return 0, err
+	}
+	w.s.endpoints.forget(place{d.TenantID, d.AgentName})
+	if !stored {
+		return 0, nil // a user changed the deployment
+	}
+	return pause, nil
+}
+
+// Pauses between steps.
+const (
+	firstPause = 10 * time.Millisecond // while the state changes; it doubles
+	longPause  = 500 * time.Millisecond
+	watchPause = time.Second // of a running deployment
+	idlePause  = 10 * time.Second
+)
+
+// soon returns the pause of a deployment whose state changes.
+func (w *worker) soon() time.Duration {
+	pause := min(firstPause<<min(w.quick/4, 10), longPause)
+	w.quick++
+	return pause
+}
