@@ -1,0 +1,89 @@
+package provider
+
+import (
+	"slices"
+
+	"github.com/seed93082962/agenthost/auditlog"
+)
+
+// The audit actions of this package.
+var (
+	actionCreate    = auditlog.Define[createDetail]("provider.create")
+	actionUpdate    = auditlog.Define[updateDetail]("provider.update")
+	actionDelete    = auditlog.Define[deleteDetail]("provider.delete")
+	actionRevealKey = auditlog.Define[auditlog.None]("provider.reveal_key")
+	actionProbe     = auditlog.Define[probeDetail]("provider.probe")
+)
+
+// targetProvider is a value of Event.TargetType.
+const targetProvider = "provider"
+
+// Values of updateDetail.APIKey.
+const (
+	keyAdded    = "added"
+	keyReplaced = "replaced"
+	keyRemoved  = "removed"
+)
+
+type (
+	createDetail struct {
+		Protocol  string   `json:"protocol"`
+		AuthStyle string   `json:"authStyle"`
+		BaseURL   string   `json:"baseUrl"`
+		Models    []string `json:"models"` // ids
+		Enabled   bool     `json:"enabled"`
+		HasKey    bool     `json:"hasKey"`
+	}
+	updateDetail struct {
+		Name      *auditlog.Change[string]   `json:"name,omitempty"`
+		Protocol  *auditlog.Change[string]   `json:"protocol,omitempty"`
+		AuthStyle *auditlog.Change[string]   `json:"authStyle,omitempty"`
+		BaseURL   *auditlog.Change[string]   `json:"baseUrl,omitempty"`
+		Models    *auditlog.Change[[]string] `json:"models,omitempty"` // ids; equal if other fields of a model changed
+		Enabled   *auditlog.Change[bool]     `json:"enabled,omitempty"`
+		APIKey    string                     `json:"apiKey,omitempty"` // keyAdded, keyReplaced or keyRemoved
+	}
+	deleteDetail struct {
+		Protocol string `json:"protocol"`
+		BaseURL  string `json:"baseUrl"`
+	}
+	probeDetail struct {
+		Protocol   string `json:"protocol"`
+		AuthStyle  string `json:"authStyle"`
+		BaseURL    string `json:"baseUrl"`
+		HTTPStatus int    `json:"httpStatus,omitempty"`
+		ErrorCode  string `json:"errorCode,omitempty"`
+	}
+)
+
+// compare returns the differences between two states of a provider, with what happens to its key,
+// and whether there are any.
+func (s *Service) compare(before, after provider, key KeyChange) (detail updateDetail, changed bool) {
+	detail.Name = change(before.Name, after.Name)
+	detail.Protocol = change(before.Protocol, after.Protocol)
+	detail.AuthStyle = change(before.AuthStyle, after.AuthStyle)
+	detail.BaseURL = change(before.BaseURL, after.BaseURL)
+	detail.Enabled = change(before.Enabled, after.Enabled)
+	if !slices.Equal(before.Models, after.Models) {
+		detail.Models = &auditlog.Change[[]string]{From: modelIDs(before.Models), To: modelIDs(after.Models)}
+	}
+	switch {
+	case key.Remove && before.SealedKey != nil:
+		detail.APIKey = keyRemoved
+	case key.Value != "" && before.SealedKey == nil:
+		detail.APIKey = keyAdded
+	case key.Value != "":
+		if current, err := s.open(before); err != nil || current != key.Value {
+			detail.APIKey = keyReplaced
+		}
+	}
+	return detail, detail != updateDetail{}
+}
+
+// change returns nil if nothing changed.
+func change[T comparable](from, to T) *auditlog.Change[T] {
+	if from == to {
+		return nil
+	}
+	return &auditlog.Change[T]{From: from, To: to}
+}

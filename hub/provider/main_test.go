@@ -1,0 +1,115 @@
+package provider_test
+
+import (
+	"context"
+	"database/sql"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/hub/api/apitest"
+	"github.com/seed93082962/agenthost/hub/db"
+	"github.com/seed93082962/agenthost/hub/db/dbtest"
+	"github.com/seed93082962/agenthost/hub/provider"
+	"github.com/seed93082962/agenthost/hub/secret"
+	"github.com/seed93082962/agenthost/internal/logtest"
+	"github.com/seed93082962/agenthost/rbac"
+)
+
+func TestMain(m *testing.M) { dbtest.Main(m) }
+
+const (
+	admin  = "/api/v1/admin/providers"
+	public = "/api/v1/providers"
+
+	plantedKey = "sk-planted-0123456789abcdefghijklmnopqrstuvwxyz"
+)
+
+type object = apitest.Object
+
+// site is a service with its routes, and the tenants acme and beta.
+type site struct {
+	*apitest.Server
+	t       *testing.T
+	service *provider.Service
+	db      *db.DB
+	cfg     provider.Config
+	log     *logtest.Buffer // of the service
+
+	acme, beta *apitest.Client // maintainers
+
+	mu    sync.Mutex // guards users
+	users map[string][]string
+}
+
+func each(t *testing.T, test func(t *testing.T, s *site)) {
+	t.Helper()
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, url string) { test(t, open(t, url, nil)) })
+}
+
+func onSQLite(t *testing.T, change func(*provider.Config)) *site {
+	t.Helper()
+	t.Parallel()
+	return open(t, dbtest.SQLite(t), change)
+}
+
+func open(t *testing.T, url string, change func(*provider.Config)) *site {
+	t.Helper()
+	d := dbtest.Open(t, url, provider.Migrations, apitest.Audit())
+	keyring, err := secret.Parse(secret.Generate())
+	require.NoError(t, err)
+	audit := apitest.NewAudit(t, d)
+	s := &site{t: t, db: d, log: &logtest.Buffer{}, users: map[string][]string{}}
+	s.cfg = provider.Config{
+		DB: d, Keyring: keyring, Audit: audit, InUse: s.inUse, ProbePrivate: true,
+		Now:    func() time.Time { return time.Date(2026, 3, 1, 12, 0, 0, 123456789, time.UTC) },
+		Logger: slog.New(slog.NewJSONHandler(s.log, nil)),
+	}
+	if change != nil {
+		change(&s.cfg)
+	}
+	s.service = s.launch(s.cfg)
+	s.Server = apitest.Serve(t, apitest.Config{Audit: audit}, s.service.Routes())
+	s.acme, s.beta = s.As("acme", "ada", rbac.Maintainer), s.As("beta", "bob", rbac.Maintainer)
+	return s
+}
+
+func (s *site) launch(cfg provider.Config) *provider.Service {
+	service, err := provider.New(cfg)
+	require.NoError(s.t, err)
+	s.t.Cleanup(func() { require.NoError(s.t, service.Close()) })
+	return service
+}
+
+func (s *site) inUse(_ context.Context, _ *sql.Tx, tenantID, id string) ([]string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.users[tenantID+"/"+id]), nil
+}
+
+// gateway is the body of a provider of which the test changes some fields.
+func gateway(change object) object {
+	body := object{"name": "Gateway", "protocol": "openai", "baseUrl": "https://llm.example.com/v1", "apiKey": plantedKey}
+	for name, value := range change {
+		body[name] = value
+	}
+	return body
+}
+
+// create creates a provider and returns its id.
+func create(c *apitest.Client, body object) string {
+	return c.Post(admin, body).Want(201)["id"].(string)
+}
+
+func names(items []object) []string {
+	var all []string
+	for _, item := range items {
+		all = append(all, item["name"].(string))
+	}
+	return all
+}

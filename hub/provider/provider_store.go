@@ -1,0 +1,142 @@
+package provider
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/db"
+)
+
+// columns are the columns that scanProvider reads, in its order.
+const columns = `id, tenant_id, name, protocol, auth_style, base_url, api_key_enc, models, enabled, version, created_at, updated_at`
+
+func scanProvider(row db.Scanner) (provider, error) {
+	var (
+		p                provider
+		models           string
+		created, updated int64
+	)
+	err := row.Scan(&p.ID, &p.TenantID, &p.Name, &p.Protocol, &p.AuthStyle, &p.BaseURL, &p.SealedKey, &models, &p.Enabled, &p.Version, &created, &updated)
+	if err != nil {
+		return provider{}, err
+	}
+	p.CreatedAt, p.UpdatedAt = db.Time(created), db.Time(updated)
+	if err := json.Unmarshal([]byte(models), &p.Models); err != nil {
+		return provider{}, fmt.Errorf("models of provider %s: %w", p.ID, err)
+	}
+	return p, nil
+}
+
+// fold returns the form in which names are compared and searched.
+func fold(name string) string { return strings.ToLower(name) }
+
+// pattern returns the pattern of LIKE, with the escape character \, for texts that contain text.
+func pattern(text string) string {
+	return "%" + strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(text) + "%"
+}
+
+// providersOf returns the providers of a tenant whose name contains the folded text, by name, and
+// their number without limit and offset. Disabled ones are included if all is true.
+func providersOf(ctx context.Context, q db.Querier, tenantID, text string, all bool, limit, offset int) ([]provider, int, error) {
+	const matching = ` FROM providers WHERE tenant_id = $1 AND name_fold LIKE $2 ESCAPE '\' AND (enabled OR $3)`
+	var total int
+	if err := q.QueryRowContext(ctx, `SELECT COUNT(*)`+matching, tenantID, pattern(text), all).Scan(&total); err != nil {
+		return nil, 0, db.Wrap("count providers", err)
+	}
+	if limit == 0 || offset >= total {
+		return nil, total, nil
+	}
+	found, err := db.Collect(ctx, q, "list providers", scanProvider, `SELECT `+columns+matching+` ORDER BY name_fold LIMIT $4 OFFSET $5`,
+		tenantID, pattern(text), all, limit, offset)
+	return found, total, err
+}
+
+// providersAt returns the enabled providers of a tenant with that protocol and base URL, the oldest
+// first.
+func providersAt(ctx context.Context, q db.Querier, tenantID, protocol, baseURL string) ([]provider, error) {
+	return db.Collect(ctx, q, "match provider", scanProvider, `SELECT `+columns+` FROM providers
+		WHERE tenant_id = $1 AND protocol = $2 AND base_url = $3 AND enabled ORDER BY created_at, id`, tenantID, protocol, baseURL)
+}
+
+// providerByID returns a provider of the tenant, or api.NotFound.
+func providerByID(ctx context.Context, q db.Querier, tenantID, id string) (provider, error) {
+	return oneProvider(q.QueryRowContext(ctx, `SELECT `+columns+` FROM providers WHERE tenant_id = $1 AND id = $2`, tenantID, id))
+}
+
+// lockProvider returns a provider of the tenant, or api.NotFound. Until the transaction ends, no
+// other one changes or deletes it.
+func lockProvider(ctx context.Context, tx *sql.Tx, tenantID, id string) (provider, error) {
+	return oneProvider(tx.QueryRowContext(ctx, `UPDATE providers SET version = version WHERE tenant_id = $1 AND id = $2 RETURNING `+columns, tenantID, id))
+}
+
+// deleteProvider deletes a provider of the tenant and returns it, or api.NotFound.
+func deleteProvider(ctx context.Context, tx *sql.Tx, tenantID, id string) (provider, error) {
+	return oneProvider(tx.QueryRowContext(ctx, `DELETE FROM providers WHERE tenant_id = $1 AND id = $2 RETURNING `+columns, tenantID, id))
+}
+
+func oneProvider(row db.Scanner) (provider, error) {
+	p, err := scanProvider(row)
+	if errors.Is(err, sql.ErrNoRows) {
+		return provider{}, api.NotFound.New("There is no such provider.")
+	}
+	return p, db.Wrap("read provider", err)
+}
+
+func insertProvider(ctx context.Context, tx *sql.Tx, p provider) error {
+	models, err := json.Marshal(p.Models)
+	if err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, `INSERT INTO providers (`+columns+`, name_fold) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`,
+		p.ID, p.TenantID, p.Name, p.Protocol, p.AuthStyle, p.BaseURL, p.SealedKey, string(models), p.Enabled, p.Version,
+		db.Micros(p.CreatedAt), db.Micros(p.UpdatedAt), fold(p.Name))
+	return written("insert provider", err)
+}
+
+func updateProvider(ctx context.Context, tx *sql.Tx, p provider) error {
+	models, err := json.Marshal(p.Models)
+	if err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, `UPDATE providers SET name = $1, name_fold = $2, protocol = $3, auth_style = $4, base_url = $5, api_key_enc = $6,
+			models = $7, enabled = $8, version = $9, updated_at = $10 WHERE tenant_id = $11 AND id = $12`,
+		p.Name, fold(p.Name), p.Protocol, p.AuthStyle, p.BaseURL, p.SealedKey, string(models), p.Enabled, p.Version, db.Micros(p.UpdatedAt), p.TenantID, p.ID)
+	return written("update provider", err)
+}
+
+func written(what string, err error) error {
+	if db.UniqueViolation(err) {
+		return &api.Error{Code: api.NameTaken, Message: "Another provider has this name, in this or another letter case: choose another.", Cause: err}
+	}
+	return db.Wrap(what, err)
+}
+
+// sealedKey is a key as it is stored.
+type sealedKey struct {
+	tenantID, providerID string
+	sealed               []byte
+}
+
+func scanSealedKey(row db.Scanner) (k sealedKey, err error) {
+	err = row.Scan(&k.tenantID, &k.providerID, &k.sealed)
+	return k, err
+}
+
+// sealedKeys returns up to limit keys of all tenants, in the order of the ids of their providers,
+// after the given one.
+func sealedKeys(ctx context.Context, q db.Querier, after string, limit int) ([]sealedKey, error) {
+	return db.Collect(ctx, q, "list sealed keys", scanSealedKey, `SELECT tenant_id, id, api_key_enc FROM providers
+		WHERE api_key_enc IS NOT NULL AND id > $1 ORDER BY id LIMIT $2`, after, limit)
+}
+
+// replaceSealedKey stores another form of the same key, unless the key was changed in the meantime.
+func replaceSealedKey(ctx context.Context, q db.Querier, k sealedKey, sealed []byte) (bool, error) {
+	n, err := db.Affected(ctx, q, "replace sealed key", `UPDATE providers SET api_key_enc = $1 WHERE tenant_id = $2 AND id = $3 AND api_key_enc = $4`,
+		sealed, k.tenantID, k.providerID, k.sealed)
+	return n > 0, err
+}
