@@ -27,6 +27,7 @@ const (
 type Route struct {
 	Method string
 	Path   string // "/users/:id": :id is a parameter for r.PathValue. A literal segment takes precedence over a parameter.
+	Prefix bool   // it serves all paths below Path, which is literal, with every method. Method is empty, and Access is Open.
 
 	Group  rbac.Group // the roles that may call it
 	Access Access     // without a group
@@ -63,6 +64,9 @@ type param struct {
 func newPattern(route Route) (*pattern, error) {
 	invalid := func(text string) (*pattern, error) {
 		return nil, fmt.Errorf("route %s %s: %s", route.Method, route.Path, text)
+	}
+	if route.Prefix {
+		return newPrefix(route)
 	}
 	methods := []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"}
 	switch {
@@ -102,6 +106,16 @@ func newPattern(route Route) (*pattern, error) {
 		route.BodyLimit = defaultBodyLimit
 	}
 	return p, nil
+}
+
+// newPrefix returns the pattern of a route that is a prefix.
+func newPrefix(route Route) (*pattern, error) {
+	if route.Method != "" || route.Access != Open || !route.Group.IsZero() || route.Handle == nil || route.BodyLimit < 0 ||
+		!strings.HasPrefix(route.Path, "/") || strings.HasSuffix(route.Path, "/") || strings.ContainsAny(route.Path, ":*%?#") {
+		return nil, fmt.Errorf("route %s: a prefix is Open and has a literal path, no method and a Handle", route.Path)
+	}
+	route.Category, route.BodyLimit = cmp.Or(route.Category, "auth"), cmp.Or(route.BodyLimit, defaultBodyLimit)
+	return &pattern{Route: &route}, nil
 }
 
 // split returns the segments of a path that begins with a slash. The root has none.

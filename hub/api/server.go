@@ -19,6 +19,7 @@ import (
 type server struct {
 	cfg         Config
 	patterns    []*pattern
+	prefixes    []*pattern
 	router      *httprouter.Router
 	literals    map[string]bool // the literal segments of all paths
 	quiet       map[string]bool // paths
@@ -37,6 +38,10 @@ func (s *server) handler(routes []Route) (http.Handler, error) {
 		}
 		if p.Access != Open && s.cfg.Authenticate == nil {
 			return nil, fmt.Errorf("route %s %s: it needs Config.Authenticate", p.Method, p.Path)
+		}
+		if p.Prefix {
+			s.prefixes = append(s.prefixes, p)
+			continue
 		}
 		s.patterns = append(s.patterns, p)
 		byMethod[p.Method] = append(byMethod[p.Method], p)
@@ -83,6 +88,12 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.logUnmatched(w, r)
 		s.fail(w, r, httpapi.ErrNotFound)
 	default:
+		for _, p := range s.prefixes {
+			if strings.HasPrefix(r.URL.Path, p.Path+"/") {
+				s.serve(w, r, p, nil)
+				return
+			}
+		}
 		s.router.ServeHTTP(w, r)
 	}
 }

@@ -1,0 +1,102 @@
+package gateway
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/rbac"
+)
+
+// maxBody bounds the body of a request to the proxy. The runtime has a limit of its own, which is
+// lower by default.
+const maxBody = 16 << 20
+
+// Routes returns all routes of this package.
+func (s *Service) Routes() []api.Route {
+	return []api.Route{
+		{Prefix: true, Path: "/runtime", Access: api.Open, NoChallenge: true, BodyLimit: maxBody, Handle: s.proxy},
+		{Method: http.MethodGet, Path: "/api/v1/agents/:name/detail", Access: api.SignedIn, Category: "agent", Handle: s.showDetail},
+		{Method: http.MethodGet, Path: "/api/v1/admin/agents/:name/files", Group: rbac.AdminRead, Category: "agent", Handle: s.listFiles},
+		{Method: http.MethodGet, Path: "/api/v1/admin/agents/:name/files/content", Group: rbac.AdminWrite, Category: "agent", Handle: s.readFile},
+	}
+}
+
+// proxy forwards /runtime/<agent>/<path> or /runtime/<organization>/<agent>/<path> to the runtime's
+// /<path>. The credential is the API key of the deployment, which the runtime checks.
+func (s *Service) proxy(w http.ResponseWriter, r *http.Request) error {
+	tenant, rest := s.cfg.Tenant, strings.TrimPrefix(r.URL.EscapedPath(), "/runtime/")
+	if tenant == "" {
+		tenant, rest, _ = strings.Cut(rest, "/")
+	}
+	agent, path, found := strings.Cut(rest, "/")
+	if tenant == "" || agent == "" || !found || !isPlain(path) {
+		return api.NotFound
+	}
+	target, err := s.cfg.Target(r.Context(), tenant, agent)
+	if errors.Is(err, api.AgentNotDeployed) {
+		return api.NotFound // callers without a credential cannot find out the names of agents
+	}
+	if err != nil {
+		return err
+	}
+	return s.forward(w, r, exchange{
+		target: target, path: "/" + path, query: r.URL.RawQuery,
+		request: func(http.Header) {},
+		check: func(res *http.Response) error {
+			for _, name := range unsafe {
+				res.Header.Del(name)
+			}
+			return nil
+		},
+	})
+}
+
+// isPlain reports whether an escaped path has no segments that would leave its prefix.
+func isPlain(path string) bool {
+	for segment := range strings.SplitSeq(path, "/") {
+		if s, err := url.PathUnescape(segment); err != nil || s == "." || s == ".." {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *Service) showDetail(w http.ResponseWriter, r *http.Request) error {
+	target, err := s.Detail(r.Context(), api.CallerOf(r), r.PathValue("name"))
+	if err != nil {
+		return err
+	}
+	return s.read(w, r, target, "/v1/agents/"+url.PathEscape(target.AgentID))
+}
+
+func (s *Service) listFiles(w http.ResponseWriter, r *http.Request) error {
+	target, err := s.Files(r.Context(), api.CallerOf(r), r.PathValue("name"))
+	if err != nil {
+		return err
+	}
+	return s.read(w, r, target, "/v1/files")
+}
+
+func (s *Service) readFile(w http.ResponseWriter, r *http.Request) error {
+	target, err := s.File(r.Context(), api.CallerOf(r), r.PathValue("name"), r.URL.Query().Get("path"))
+	if err != nil {
+		return err
+	}
+	return s.read(w, r, target, "/v1/files/content")
+}
+
+// read forwards a request that the hub has authorized.
+func (s *Service) read(w http.ResponseWriter, r *http.Request, target Target, path string) error {
+	return s.forward(w, r, exchange{
+		target: target, path: path, query: r.URL.RawQuery, within: patience,
+		request: func(h http.Header) {
+			retain(h, append(conditions, "X-Request-Id"))
+			h.Set("X-Api-Key", target.APIKey)
+			h.Set("User-Agent", "") // otherwise that of net/http
+		},
+		check: checkRead,
+	})
+}

@@ -1,0 +1,174 @@
+package gateway_test
+
+import (
+	"bufio"
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/gateway"
+	"github.com/seed93082962/agenthost/rbac"
+)
+
+func TestProxyForwardsRunsWithTheKeyOfTheDeployment(t *testing.T) {
+	s, _ := serve(t, host(t))
+	anyone := s.As("", "", "")
+	anyone.Get("/runtime/a/v1/agents").Want(http.StatusUnauthorized)
+	list := anyone.Do(http.MethodGet, "/runtime/a/v1/agents", nil, "X-Api-Key", apiKey)
+	require.Equal(t, http.StatusOK, list.Status)
+	require.Contains(t, list.Text, `"id":"a"`)
+	run := anyone.Do(http.MethodPost, "/runtime/a/v1/agents/a/runs", map[string]any{"message": "hello"}, "X-Api-Key", apiKey)
+	require.Equal(t, http.StatusOK, run.Status)
+	require.Equal(t, "text/event-stream; charset=utf-8", run.Header.Get("Content-Type"))
+	require.Contains(t, run.Text, "event: done")
+	require.Equal(t, []string{"no-cache, no-transform, no-store"}, run.Header.Values("Cache-Control"))
+	require.Equal(t, []string{"default-src 'none'; frame-ancestors 'none'"}, run.Header.Values("Content-Security-Policy"))
+	require.Equal(t, http.StatusBadRequest, anyone.Do(http.MethodPost, "/runtime/a/v1/agents/a/runs", nil, "X-Api-Key", apiKey).Status)
+}
+
+func TestProxyPaths(t *testing.T) {
+	s, _ := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = w.Write([]byte(r.URL.RequestURI()))
+	}))
+	anyone := s.As("", "", "")
+	for path, want := range map[string]string{
+		"/runtime/a/": "/", "/runtime/a/health": "/health", "/runtime/a/v1/files?path=a%20b&x=%2e%2e": "/v1/files?path=a%20b&x=%2e%2e",
+		"/runtime/a/x%20y": "/x%20y", "/runtime/a//v1": "//v1",
+	} {
+		r := anyone.Get(path)
+		require.Equal(t, http.StatusOK, r.Status, path)
+		require.Equal(t, want, r.Text, path)
+	}
+	for _, path := range []string{
+		"/runtime/", "/runtime/a", "/runtime/b/health", "/runtime/stopped/health", "/runtime//health", "/runtime/a/%2e%2e/b", "/runtime/a/../b/x",
+		"/runtime/a/v1%2fagents", "/runtime",
+	} {
+		anyone.Get(path).Error(http.StatusNotFound, api.NotFound)
+	}
+	anyone.Get("/runtime/lost/health").Error(http.StatusBadGateway, api.UpstreamFailed)
+}
+
+func TestOrganizationsHaveTheirOwnPaths(t *testing.T) {
+	s, _ := serve(t, host(t), func(cfg *gateway.Config) { cfg.Tenant = "" })
+	anyone := s.As("", "", "")
+	require.Equal(t, "ok", anyone.Get("/runtime/acme/a/health").Want(http.StatusOK)["status"])
+	anyone.Get("/runtime/other/a/health").Error(http.StatusNotFound, api.NotFound)
+	anyone.Get("/runtime/a/health").Error(http.StatusNotFound, api.NotFound)
+}
+
+func TestRuntimeReceivesNoCredentialOfTheHub(t *testing.T) {
+	got := make(chan http.Header, 1)
+	s, _ := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { got <- r.Header }))
+	ada := s.As("acme", "ada", rbac.Admin)
+	headers := []string{"Cookie", "s=1", "X-Ops-Key", "ops", "X-Chat-Push-Key", "push", "X-Forwarded-For", "1.2.3.4"}
+	ada.Do(http.MethodGet, "/runtime/a/x", nil, append(headers, "X-Api-Key", "client", "Upgrade", "websocket", "Connection", "Upgrade")...)
+	h := <-got
+	require.Equal(t, "client", h.Get("X-Api-Key"))
+	ada.Do(http.MethodGet, "/api/v1/admin/agents/a/files/content?path=x", nil, append(headers, "X-Api-Key", "client", "Range", "bytes=0-1")...)
+	read := <-got
+	require.Equal(t, apiKey, read.Get("X-Api-Key"))
+	require.Equal(t, "bytes=0-1", read.Get("Range"))
+	for _, name := range []string{"Authorization", "Cookie", "X-Ops-Key", "X-Chat-Push-Key", "X-Forwarded-For", "Upgrade", "Connection"} {
+		require.Empty(t, h.Values(name), name)
+		require.Empty(t, read.Values(name), name)
+	}
+}
+
+func TestDetailAndFilesOfAnAgent(t *testing.T) {
+	s, _ := serve(t, host(t))
+	ada, bob, eve := s.As("acme", "ada", rbac.Maintainer), s.As("acme", "bob", rbac.Member), s.As("other", "eve", rbac.Admin)
+	const files, content = "/api/v1/admin/agents/a/files", "/api/v1/admin/agents/a/files/content?path=notes.txt"
+
+	require.Equal(t, "a", bob.Get("/api/v1/agents/a/detail").Want(http.StatusOK)["id"])
+	require.Contains(t, bob.Get(files).Text, "notes.txt")
+	bob.Get(content).Error(http.StatusForbidden, api.Forbidden)
+	require.Empty(t, s.Audit("acme"))
+
+	whole := ada.Get(content)
+	require.Equal(t, "0123456789", whole.Text)
+	part := ada.Do(http.MethodGet, content, nil, "Range", "bytes=2-4")
+	require.Equal(t, http.StatusPartialContent, part.Status)
+	require.Equal(t, "234", part.Text)
+	require.Equal(t, "bytes 2-4/10", part.Header.Get("Content-Range"))
+	same := ada.Do(http.MethodGet, content, nil, "If-None-Match", whole.Header.Get("ETag"))
+	require.Equal(t, http.StatusNotModified, same.Status)
+	require.Equal(t, http.StatusRequestedRangeNotSatisfiable, ada.Do(http.MethodGet, content, nil, "Range", "bytes=20-").Status)
+	head := ada.Do(http.MethodHead, content, nil)
+	require.Equal(t, "10", head.Header.Get("Content-Length"))
+	require.Equal(t, http.StatusBadRequest, ada.Get("/api/v1/admin/agents/a/files/content?path=../x").Status)
+	require.Equal(t, "agent.read_file a {\"path\":\"notes.txt\"}", s.Audit("acme")[0])
+	require.Len(t, s.Audit("acme"), 6)
+
+	for _, path := range []string{"/api/v1/agents/a/detail", files, content} {
+		eve.Get(path).Error(http.StatusNotFound, api.NotFound)
+		s.As("", "", "").Get(path).Error(http.StatusUnauthorized, api.Unauthenticated)
+		ada.Get(strings.Replace(path, "/a/", "/stopped/", 1)).Error(http.StatusConflict, api.AgentNotDeployed)
+		ada.Get(strings.Replace(path, "/a/", "/lost/", 1)).Error(http.StatusBadGateway, api.UpstreamFailed)
+	}
+	require.Empty(t, s.Audit("other"))
+}
+
+func TestFileIsNotReadWithoutItsAuditEntry(t *testing.T) {
+	s, audit := serve(t, host(t))
+	require.NoError(t, audit.Close())
+	require.NotContains(t, s.As("acme", "ada", rbac.Admin).Get("/api/v1/admin/agents/a/files/content?path=notes.txt").Text, "0123456789")
+}
+
+func TestClientThatDisconnectsEndsTheRequestToTheRuntime(t *testing.T) {
+	ended := make(chan struct{})
+	s, _ := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = w.Write([]byte("data: 1\n\n"))
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+		close(ended)
+	}))
+	ctx, cancel := context.WithCancel(t.Context())
+	res, err := http.DefaultClient.Do(s.As("", "", "").Request(http.MethodGet, "/runtime/a/stream", nil).WithContext(ctx))
+	require.NoError(t, err)
+	line, err := bufio.NewReader(res.Body).ReadString('\n') // it arrives before the response ends
+	require.NoError(t, err)
+	require.Equal(t, "data: 1\n", line)
+	cancel()
+	<-ended
+	require.NoError(t, res.Body.Close())
+}
+
+func TestHostileRuntime(t *testing.T) {
+	s, _ := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Set-Cookie", "a=b")
+		w.Header().Set("Content-Security-Policy", "default-src *")
+		w.Header().Set("Clear-Site-Data", "*")
+		w.Header().Set("X-Request-Id", "forged")
+		switch r.URL.Query().Get("path") {
+		case "redirect":
+			http.Redirect(w, r, "http://evil.example/", http.StatusFound)
+		case "fail":
+			w.WriteHeader(http.StatusInternalServerError)
+		case "denied":
+			w.WriteHeader(http.StatusUnauthorized)
+		case "big":
+			w.Header().Set("X-Big", strings.Repeat("x", 2<<20))
+		case "hints":
+			w.Header().Set("Link", "<https://evil.example>; rel=preload")
+			w.WriteHeader(http.StatusEarlyHints)
+		}
+	}), func(cfg *gateway.Config) { cfg.Transport.(*http.Transport).MaxResponseHeaderBytes = 64 << 10 })
+	ada := s.As("acme", "ada", rbac.Admin)
+	for _, base := range []string{"/runtime/a/v1/files/content?path=", "/api/v1/admin/agents/a/files/content?path="} {
+		r := ada.Get(base + "x")
+		require.Equal(t, http.StatusOK, r.Status)
+		require.Empty(t, r.Header.Values("Set-Cookie"))
+		require.Empty(t, r.Header.Values("Clear-Site-Data"))
+		require.Equal(t, []string{"default-src 'none'; frame-ancestors 'none'"}, r.Header.Values("Content-Security-Policy"))
+		require.NotEqual(t, "forged", r.Header.Get("X-Request-Id"))
+		ada.Get(base+"redirect").Error(http.StatusBadGateway, api.UpstreamFailed)
+		ada.Get(base+"big").Error(http.StatusBadGateway, api.UpstreamFailed)
+		require.Empty(t, ada.Get(base+"hints").Header.Get("Link"))
+	}
+	ada.Get("/api/v1/admin/agents/a/files/content?path=fail").Error(http.StatusBadGateway, api.UpstreamFailed)
+	ada.Get("/api/v1/admin/agents/a/files/content?path=denied").Error(http.StatusBadGateway, api.UpstreamFailed)
+}
