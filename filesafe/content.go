@@ -36,64 +36,104 @@ func allowed(w http.ResponseWriter, r *http.Request) error {
 	return errMethod
 }
 
-// send responds with the contents of an open file or the requested range. It has written nothing
-// when it returns an error.
+// Content is what [Serve] sends.
+type Content struct {
+	Body         io.ReadSeeker // at its start. An *os.File is sent with sendfile(2).
+	Name         string        // of the attachment. Its extension selects the media type.
+	Size         int64         // bytes
+	Modified     time.Time
+	ETag         string // a strong one, with its quotes
+	CacheControl string
+}
+
+// Serve responds to GET or HEAD with content as an attachment, with ranges and conditional requests
+// as [Handlers.Content]. If the status is 412 or 416, or the error is that of a seek with status 0,
+// it has not written a response: the caller does. Another error is that of reading the body, which
+// ended the response early. A client that stalls for 30 s is disconnected.
+func Serve(w http.ResponseWriter, r *http.Request, c Content) (status int, err error) {
+	b := newBody(w, r, 0)
+	status, err = send(b, &c, attachment(c.Name))
+	if err == nil {
+		err = b.failed
+	}
+	return status, err
+}
+
+// sendFile responds with the contents of an open file or the requested range. It has written
+// nothing when it returns an error.
+func sendFile(b *body, f *os.File, info fs.FileInfo, name, disposition string) error {
+	size, modified := info.Size(), info.ModTime()
+	// The tag is strong, as If-Range requires: a change alters the size or the time in nanoseconds.
+	etag := `"` + strconv.FormatInt(modified.UnixNano(), 36) + "-" + strconv.FormatInt(size, 36) + `"`
+	c := Content{Body: f, Name: name, Size: size, Modified: modified, ETag: etag}
+	if disposition != "" {
+		c.CacheControl = "private, no-cache" // only the client's own cache, which must revalidate
+	}
+	switch status, err := send(b, &c, disposition); status {
+	case http.StatusPreconditionFailed:
+		return errPrecondition
+	case http.StatusRequestedRangeNotSatisfiable:
+		return errRange
+	default:
+		return err
+	}
+}
+
+// send responds with content or the requested range. If the status is 0, 412 or 416, nothing was
+// written.
 //
 // It does not use http.ServeContent behind a filter of the Range header, for two reasons. The
 // contract requires 416 for a range of an empty file, for which ServeContent responds with 200, and
 // JSON bodies for 412 and 416, which ServeContent writes as text. And BenchmarkDownload measures 10
 // to 25 % more CPU time for files of 4 KiB and ranges of 64 KiB.
-func send(b *body, f *os.File, info fs.FileInfo, name, disposition string) error {
+func send(b *body, c *Content, disposition string) (status int, err error) {
 	w, r := b.w, b.r
-	size, modified := info.Size(), info.ModTime()
-	// The tag is strong, as If-Range requires: a change alters the size or the time in nanoseconds.
-	etag := `"` + strconv.FormatInt(modified.UnixNano(), 36) + "-" + strconv.FormatInt(size, 36) + `"`
-	v := version{etag, modified.Truncate(time.Second)}
-	status := v.precondition(r.Header)
+	v := version{c.ETag, c.Modified.Truncate(time.Second)}
+	status = v.precondition(r.Header)
 	if status == http.StatusPreconditionFailed {
-		return errPrecondition
+		return status, nil
 	}
-	part := span{0, size}
+	part := span{0, c.Size}
 	if ranges := r.Header["Range"]; status == http.StatusOK && len(ranges) == 1 && v.rangeHolds(r.Header) {
-		asked, counts, satisfiable := parseRange(ranges[0], size)
+		asked, counts, satisfiable := parseRange(ranges[0], c.Size)
 		if counts && !satisfiable {
-			w.Header().Set("Content-Range", "bytes */"+strconv.FormatInt(size, 10))
-			return errRange
+			w.Header().Set("Content-Range", "bytes */"+strconv.FormatInt(c.Size, 10))
+			return http.StatusRequestedRangeNotSatisfiable, nil
 		}
 		if counts {
 			status, part = http.StatusPartialContent, asked
 		}
 	}
 	if part.start > 0 && r.Method != http.MethodHead {
-		if _, err := f.Seek(part.start, io.SeekStart); err != nil {
-			return fmt.Errorf("seek in file: %w", err)
+		if _, err := c.Body.Seek(part.start, io.SeekStart); err != nil {
+			return 0, fmt.Errorf("seek in file: %w", err)
 		}
 	}
 	h := newFields(w)
-	h.set("Etag", etag)
-	h.set("Last-Modified", modified.UTC().Format(http.TimeFormat))
+	h.set("Etag", c.ETag)
+	h.set("Last-Modified", c.Modified.UTC().Format(http.TimeFormat))
 	h.set("Accept-Ranges", "bytes")
 	h.set("X-Content-Type-Options", "nosniff")
-	if disposition != "" {
-		h.set("Cache-Control", "private, no-cache") // only the client's own cache, which must revalidate
+	if c.CacheControl != "" {
+		h.set("Cache-Control", c.CacheControl)
 	}
 	if status == http.StatusNotModified {
 		w.WriteHeader(status)
-		return nil
+		return status, nil
 	}
-	h.set("Content-Type", mimeOf(name))
+	h.set("Content-Type", mimeOf(c.Name))
 	h.set("Content-Length", strconv.FormatInt(part.length, 10))
 	if disposition != "" {
 		h.set("Content-Disposition", disposition)
 	}
 	if status == http.StatusPartialContent {
-		h.set("Content-Range", part.of(size))
+		h.set("Content-Range", part.of(c.Size))
 	}
 	w.WriteHeader(status)
 	if r.Method != http.MethodHead && part.length > 0 {
-		copyBody(b, f, part.length)
+		copyBody(b, c.Body, part.length)
 	}
-	return nil
+	return status, nil
 }
 
 // small is the size in bytes up to which one read and one write take less time than sendfile(2),
@@ -104,15 +144,13 @@ var smallBodies = sync.Pool{New: func() any { return new([small]byte) }}
 
 // copyBody sends length bytes. Data that is appended to the file is not sent. If the file becomes
 // shorter or the client disconnects, net/http closes the connection because of the length.
-func copyBody(b *body, f *os.File, length int64) {
+func copyBody(b *body, content io.Reader, length int64) {
 	var err error
-	if length > small {
+	f, isFile := content.(*os.File)
+	if isFile && length > small {
 		err = b.copyFile(f, length)
 	} else {
-		buf := smallBodies.Get().(*[small]byte)
-		n, _ := io.ReadFull(f, buf[:length])
-		_, err = b.Write(buf[:n])
-		smallBodies.Put(buf)
+		err = b.copyStream(content, length)
 	}
 	if err == nil {
 		b.end()

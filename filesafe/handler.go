@@ -45,7 +45,7 @@ func serve(dir *Dir, w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer func() { _ = f.Close() }() // it was only read
-	return send(newBody(w, r, 0), f, info, path.Base(name), "")
+	return sendFile(newBody(w, r, 0), f, info, path.Base(name), "")
 }
 
 func serveNames(dir *Dir, w http.ResponseWriter, r *http.Request, name string) error {

@@ -94,7 +94,7 @@ func (a *Handlers) content(w http.ResponseWriter, r *http.Request) error {
 	}
 	defer func() { _ = f.Close() }() // it was only read
 	base := path.Base(name)
-	return send(newBody(w, r, a.WriteTimeout), f, info, base, attachment(base))
+	return sendFile(newBody(w, r, a.WriteTimeout), f, info, base, attachment(base))
 }
 
 func (a *Handlers) list(w http.ResponseWriter, r *http.Request) error {

@@ -19,12 +19,13 @@ const sendfileChunk = 1 << 20
 // body writes the body of a response. The client must not stall.
 type body struct {
 	deadline.Writer
-	w http.ResponseWriter
-	r *http.Request
+	w      http.ResponseWriter
+	r      *http.Request
+	failed error // of reading the content
 }
 
 func newBody(w http.ResponseWriter, r *http.Request, timeout time.Duration) *body {
-	return &body{deadline.NewWriter(w, timeout), w, r}
+	return &body{Writer: deadline.NewWriter(w, timeout), w: w, r: r}
 }
 
 // end flushes the buffered data and removes the deadline.
@@ -32,6 +33,24 @@ func (b *body) end() {
 	if b.Timeout() > 0 && b.Flush() == nil {
 		_ = b.Clear() // it was set before
 	}
+}
+
+// copyStream sends length bytes of a reader.
+func (b *body) copyStream(content io.Reader, length int64) error {
+	buf := smallBodies.Get().(*[small]byte)
+	defer smallBodies.Put(buf)
+	for length > 0 {
+		n, err := io.ReadFull(content, buf[:min(small, length)])
+		if _, err := b.Write(buf[:n]); err != nil {
+			return err
+		}
+		if err != nil {
+			b.failed = err
+			return err
+		}
+		length -= int64(n)
+	}
+	return nil
 }
 
 // copyFile sends length bytes of a file.

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/artifact"
 )
 
 // Translate converts an error of another package.
@@ -17,3 +18,11 @@ func PruneAudit(h *Hub) { h.pruneAudit(context.Background()) }
 
 // CheckAuditHeads checks the clock, which happens in the background after a start.
 func CheckAuditHeads(h *Hub) { h.checkAuditHeads(context.Background()) }
+
+// Artifacts returns the store of files.
+func Artifacts(h *Hub) *artifact.Store { return h.artifacts }
+
+// SweepArtifacts deletes files that nothing names, which happens in the background.
+func SweepArtifacts(h *Hub, referenced artifact.Referenced) {
+	h.sweepArtifacts(context.Background(), referenced)
+}

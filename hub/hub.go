@@ -26,6 +26,7 @@ import (
 
 	"github.com/seed93082962/agenthost/auditlog/sqlaudit"
 	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/artifact"
 	"github.com/seed93082962/agenthost/hub/catalog"
 	"github.com/seed93082962/agenthost/hub/db"
 	"github.com/seed93082962/agenthost/hub/identity"
@@ -67,6 +68,17 @@ type Config struct {
 	// is recorded as auth.prune_audit. Defaults to no pruning.
 	AuditRetention time.Duration
 
+	// Artifacts has the files of tools and skills. Several hubs need the same. The caller closes it
+	// after the hub. Defaults to memory, which is only for tests: a warning is logged.
+	Artifacts artifact.Driver
+
+	// ArtifactURL is the public address below which the keys of tools are served, such as that of a
+	// CDN. Defaults to /artifacts below PublicURL.
+	ArtifactURL string
+
+	// TempDir is the directory of uploads that are not complete. Defaults to os.TempDir().
+	TempDir string
+
 	// Version is reported by GET /health. Defaults to "devel".
 	Version string
 
@@ -79,19 +91,21 @@ type Config struct {
 
 // Hub serves the API. Call Close after the last request.
 type Hub struct {
-	cfg      Config
-	db       *db.DB
-	audit    *sqlaudit.Store
-	identity *identity.Service
-	catalog  *catalog.Service
-	handler  http.Handler
-	keyring  *secret.Keyring
-	begin    time.Time
-	draining atomic.Bool
-	requests requests
-	denials  *limiter
-	stop     context.CancelFunc // ends the background work
-	running  sync.WaitGroup
+	cfg        Config
+	db         *db.DB
+	audit      *sqlaudit.Store
+	identity   *identity.Service
+	catalog    *catalog.Service
+	artifacts  *artifact.Store
+	referenced artifact.Referenced // by the rows of all concerns; nil disables the sweep
+	handler    http.Handler
+	keyring    *secret.Keyring
+	begin      time.Time
+	draining   atomic.Bool
+	requests   requests
+	denials    *limiter
+	stop       context.CancelFunc // ends the background work
+	running    sync.WaitGroup
 }
 
 // New opens and migrates the database and returns a hub that serves it.
@@ -110,6 +124,9 @@ func New(ctx context.Context, cfg Config) (_ *Hub, err error) {
 	h := &Hub{cfg: cfg, begin: cfg.Now(), stop: func() {}, denials: newLimiter(maxDenials, time.Minute, cfg.Now)}
 	if h.keyring, err = secret.Parse(cfg.EncryptionKeys...); err != nil {
 		return nil, fmt.Errorf("read encryption keys: %w", err)
+	}
+	if err := h.openArtifacts(); err != nil {
+		return nil, err
 	}
 	if h.db, err = db.Open(ctx, db.Config{URL: cfg.DatabaseURL, MaxConns: cfg.MaxConns, Logger: cfg.Logger}); err != nil {
 		return nil, err
@@ -150,6 +167,9 @@ func New(ctx context.Context, cfg Config) (_ *Hub, err error) {
 		background, stop := context.WithCancel(context.WithoutCancel(ctx))
 		h.stop = stop
 		h.running.Go(func() { h.maintainAudit(background) })
+		if h.referenced != nil {
+			h.running.Go(func() { h.maintainArtifacts(background, h.referenced) })
+		}
 	}
 	return h, nil
 }
@@ -168,7 +188,7 @@ func (h *Hub) prepare(ctx context.Context) error {
 
 // Routes returns every route of the API with its permission.
 func (h *Hub) Routes() []api.Route {
-	return limitAuthBodies(slices.Concat(h.healthRoutes(), h.identity.Routes(), h.catalog.Routes(), h.auditRoutes()))
+	return limitAuthBodies(slices.Concat(h.healthRoutes(), h.identity.Routes(), h.catalog.Routes(), h.auditRoutes(), h.artifacts.Routes()))
 }
 
 // maxAuthBody bounds the bodies of /auth/*, in bytes: most of them come from callers without

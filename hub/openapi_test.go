@@ -33,7 +33,7 @@ var everyAnswer = map[string]string{
 
 // document is read once: it takes longer than most tests.
 var document = sync.OnceValues(func() (*openapitest.Document, error) {
-	return openapitest.Load(openapitest.Config{File: "openapi.yaml", Streams: []string{"application/yaml", "text/html", "application/x-ndjson"}, Headers: everyAnswer})
+	return openapitest.Load(openapitest.Config{File: "openapi.yaml", Streams: []string{"application/yaml", "text/html", "application/x-ndjson", "text/typescript", "text/javascript", "application/zip"}, Headers: everyAnswer})
 })
 
 // contract checks the responses of a hub against the document and collects the ones that occurred.
@@ -43,6 +43,7 @@ type contract struct {
 	later  *atomic.Int64   // by how much the hub's clock is ahead
 	seen   map[string]bool // "POST /auth/login 401 invalid_credentials"
 	fields map[string]bool // "GET /auth/mode 200 setup_required"
+	files  *files          // of tools and skills
 }
 
 // judged serves a hub on the database. Its responses are checked against the document.
@@ -50,8 +51,8 @@ func judged(t *testing.T, url string) *contract {
 	t.Helper()
 	doc, err := document()
 	require.NoError(t, err)
-	c := &contract{doc: doc, later: new(atomic.Int64), seen: map[string]bool{}, fields: map[string]bool{}}
-	c.site = open(t, url, func(cfg *hub.Config) { cfg.Now = c.now })
+	c := &contract{doc: doc, later: new(atomic.Int64), seen: map[string]bool{}, fields: map[string]bool{}, files: &files{}}
+	c.site = open(t, url, func(cfg *hub.Config) { cfg.Now, cfg.Artifacts = c.now, c.files })
 	return c
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/url"
 	"strings"
 	"sync"
@@ -19,7 +18,7 @@ import (
 type Config struct {
 	Driver    Driver          // Required.
 	Keyring   *secret.Keyring // signs links. Required.
-	PublicURL string          // address of the hub, without a trailing slash. Required.
+	PublicURL string          // address of the hub, without a trailing slash; the base of links
 
 	// CDN is the address below which the keys of tools are served. Defaults to /artifacts below
 	// PublicURL.
@@ -28,8 +27,7 @@ type Config struct {
 	// TempDir is the directory of uploads that are not complete. Defaults to os.TempDir().
 	TempDir string
 
-	Logger *slog.Logger     // Defaults to none.
-	Now    func() time.Time // Defaults to time.Now.
+	Now func() time.Time // Defaults to time.Now.
 }
 
 // Store stores files by the hash of their content. It is safe for concurrent use. Its errors are
@@ -38,11 +36,8 @@ type Store struct{ cfg Config }
 
 // New returns a store on a driver.
 func New(cfg Config) (*Store, error) {
-	if cfg.Driver == nil || cfg.Keyring == nil || cfg.PublicURL == "" {
-		return nil, errors.New("make artifact store: Driver, Keyring and PublicURL are required")
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
+	if cfg.Driver == nil || cfg.Keyring == nil {
+		return nil, errors.New("make artifact store: Driver and Keyring are required")
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now

@@ -1,4 +1,0 @@
-package artifact
-
-// routePrefix is where the hub serves files.
-const routePrefix = "/artifacts"

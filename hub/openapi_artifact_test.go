@@ -1,0 +1,65 @@
+package hub_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/hub"
+	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/artifact"
+)
+
+// files is a driver that can be disconnected.
+type files struct {
+	artifact.Memory
+	down atomic.Bool
+}
+
+func (f *files) Open(ctx context.Context, key string) (*artifact.Blob, error) {
+	if f.down.Load() {
+		return nil, errors.New("connection refused")
+	}
+	return f.Memory.Open(ctx, key)
+}
+
+// artifacts downloads a tool and a skill.
+func (c *contract) artifacts() {
+	ctx, store := c.t.Context(), hub.Artifacts(c.Hub)
+	tool, err := store.Put(ctx, artifact.Tools, "a b.ts", strings.NewReader("export default {}"))
+	require.NoError(c.t, err)
+	skill, err := store.Put(ctx, artifact.Skills, "s.zip", strings.NewReader("an archive"))
+	require.NoError(c.t, err)
+	link, _, err := store.SignedURL(ctx, skill, time.Hour)
+	require.NoError(c.t, err)
+	paths := []string{strings.TrimPrefix(store.URL(tool), c.PublicURL()), strings.TrimPrefix(link, c.PublicURL())}
+	for i, content := range []string{"export default {}", "an archive"} {
+		path := paths[i]
+		a := c.send("GET", path, "", "")
+		require.Equal(c.t, http.StatusOK, a.status, a.text)
+		require.Equal(c.t, content, a.text)
+		part := c.send("GET", path, "", "", "Range", "bytes=1-3")
+		require.Equal(c.t, http.StatusPartialContent, part.status)
+		require.Equal(c.t, content[1:4], part.text)
+		require.Equal(c.t, http.StatusNotModified, c.send("GET", path, "", "", "If-None-Match", a.header.Get("Etag")).status)
+		c.refuse(http.StatusPreconditionFailed, api.PreconditionFailed, "GET", path, "", "", "If-Match", `"other"`)
+		c.refuse(http.StatusRequestedRangeNotSatisfiable, api.InvalidRequest, "GET", path, "", "", "Range", "bytes=99-")
+		c.files.down.Store(true)
+		c.refuse(http.StatusServiceUnavailable, api.Unavailable, "GET", path, "", "")
+		c.files.down.Store(false)
+	}
+	c.refuse(http.StatusNotFound, api.NotFound, "GET", strings.Replace(paths[0], "a%20b", "other", 1), "", "")
+	c.refuse(http.StatusForbidden, api.Forbidden, "GET", paths[1]+"x", "", "")
+	skill.Name = "other.zip"
+	link, _, err = store.SignedURL(ctx, skill, time.Hour)
+	require.NoError(c.t, err)
+	c.refuse(http.StatusNotFound, api.NotFound, "GET", strings.TrimPrefix(link, c.PublicURL()), "", "")
+	c.wait(time.Hour)
+	c.refuse(http.StatusForbidden, api.Forbidden, "GET", paths[1], "", "")
+	c.wait(-time.Hour)
+}
