@@ -65,7 +65,7 @@ func (h *Host) call(ctx context.Context, prog *program, call tool.Call) (tool.Re
 	}
 	defer h.release(p)
 	if !slices.Contains(p.ready, prog) {
-		if err := h.warm(ctx, p, prog, coldTime); err != nil {
+		if err := h.warm(ctx, p, prog, h.limits.cold); err != nil {
 			return tool.Result{}, err
 		}
 	}

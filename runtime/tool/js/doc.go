@@ -38,7 +38,7 @@
 //
 // Each call has its own engine, in which the file was run in advance: no state survives a call, and
 // the top level of the file runs many times, also without a call. The top level can use a quarter
-// of the memory. It may run for 5 s when the tool is loaded, 0.5 s in advance of a call and 2 s
+// of the memory. It may run for 5 s when the tool is loaded, 0.5 s in advance of a call and 5 s
 // within a call. A worker that does not finish in time is killed. A file that fails in advance of a
 // call, or is killed, runs only within its own calls after that.
 //

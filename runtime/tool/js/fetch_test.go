@@ -66,7 +66,7 @@ func TestFetch(t *testing.T) {
 		{"left behind", `fetch(at + "/slow").catch(() => {}); await fetch(at + "/json"); return "done"`, "done"},
 	}
 	t.Cleanup(func() {
-		require.Eventually(t, func() bool { return gone.Load() == 2 }, 5*time.Second, time.Millisecond,
+		require.Eventually(t, func() bool { return gone.Load() == 2 }, patience, time.Millisecond,
 			"the server sees the end of what was left behind")
 	})
 	for _, row := range rows {

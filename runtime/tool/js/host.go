@@ -44,17 +44,24 @@ type Config struct {
 var ErrClosed = errors.New("the host of custom tools is closed")
 
 const (
-	loadTime  = 10 * time.Second       // for a tool, if the context permits more
-	buildTime = 5 * time.Second        // for compiling a file and running it once, in a worker
 	killTime  = 200 * time.Millisecond // from the request to end a call until its worker is killed
 	spare     = 2                      // idle processes that are retained: one for a call, and one in case it ends
 	idleTime  = time.Minute            // after which an additional idle process is terminated
 	maxFailed = 3                      // consecutive workers without a response after which no spare one is started
 )
 
+// loadLimits limits the time that a worker has for a file.
+type loadLimits struct {
+	load  time.Duration // for a tool with its download, if the context permits more
+	build time.Duration // for compiling a file and running it once: other files wait for the worker
+	warm  time.Duration // for loading a file in advance: calls may wait for the worker
+	cold  time.Duration // for loading a file in a call
+}
+
 // Host loads tools and runs their calls in worker processes. It is safe for concurrent use.
 type Host struct {
 	cfg    Config
+	limits loadLimits
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
 	group  sync.WaitGroup // every goroutine of the host
@@ -98,7 +105,10 @@ func New(cfg Config) (*Host, error) {
 	if cfg.Client == nil {
 		cfg.Client = outbound.Public(nil)
 	}
-	h := &Host{cfg: cfg, programs: map[string]*program{}, all: map[*process]struct{}{}}
+	h := &Host{
+		cfg: cfg, programs: map[string]*program{}, all: map[*process]struct{}{},
+		limits: loadLimits{load: 10 * time.Second, build: 5 * time.Second, warm: 500 * time.Millisecond, cold: 5 * time.Second},
+	}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	return h, nil
 }

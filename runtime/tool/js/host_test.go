@@ -51,7 +51,7 @@ func alive(pid int) bool {
 
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	require.Eventually(t, ok, 20*time.Second, time.Millisecond, what)
+	require.Eventually(t, ok, patience, time.Millisecond, what)
 }
 
 func TestWorkersComeAndGo(t *testing.T) {
@@ -59,6 +59,7 @@ func TestWorkersComeAndGo(t *testing.T) {
 	command, workers := noted(t)
 	h, err := js.New(js.Config{Command: command, Workers: 2})
 	require.NoError(t, err)
+	h.SetLimits(patience, patience, patience, patience)
 	require.Empty(t, workers(), "nothing is started before it is needed")
 	subject := load(t, h, body(`if (input.wait) await new Promise(() => setTimeout(() => {}, 1e6)); return "yes"`))
 	eventually(t, "a spare one", func() bool { return len(workers()) == 2 })
@@ -224,7 +225,11 @@ func TestNoWorker(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := newHost(t, js.Config{Command: row.command})
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			limit := patience
+			if name == "silent" {
+				limit = 300 * time.Millisecond
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), limit)
 			defer cancel()
 			for range 2 {
 				_, err := h.Load(ctx, write(t, "a.ts", fine))

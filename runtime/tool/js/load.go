@@ -38,7 +38,7 @@ var (
 // get the tool's name, description and input schema. It takes at most 10 s. Files with the same
 // content and name are compiled once.
 func (h *Host) Load(ctx context.Context, def agent.CustomTool) (tool.Tool, error) {
-	ctx, cancel := context.WithTimeout(ctx, loadTime)
+	ctx, cancel := context.WithTimeout(ctx, h.limits.load)
 	defer cancel()
 	t, err := h.load(ctx, def)
 	if err != nil {
@@ -184,7 +184,7 @@ func (h *Host) build(ctx context.Context, prog *program, source string) error {
 		return err
 	}
 	defer h.release(p)
-	ctx, cancel := context.WithTimeout(ctx, buildTime) // other files wait for the worker
+	ctx, cancel := context.WithTimeout(ctx, h.limits.build)
 	defer cancel()
 	j := &job{id: h.calls.Add(1)}
 	j.log = logWriter{log: h.cfg.Logger, ctx: ctx, attrs: []any{"file", prog.file}}

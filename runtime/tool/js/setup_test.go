@@ -45,13 +45,19 @@ func TestMain(m *testing.M) {
 // removes.
 var workerProgram = sync.OnceValue(func() string {
 	program := filepath.Join(programs, "worker")
-	if out, err := exec.Command("go", "build", "-o", program, "./testdata/worker").CombinedOutput(); err != nil {
+	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", program, "./testdata/worker")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
 		panic(fmt.Sprintf("build worker: %v\n%s", err, out))
 	}
 	return program
 })
 
 var programs = filepath.Join(os.TempDir(), fmt.Sprintf("js-test-%d", os.Getpid()))
+
+// patience bounds the time that a test waits for an expected event. It is long because the machine
+// may be busy.
+const patience = 2 * time.Minute
 
 func newHost(t testing.TB, cfg js.Config) *js.Host {
 	t.Helper()
@@ -60,6 +66,7 @@ func newHost(t testing.TB, cfg js.Config) *js.Host {
 	}
 	h, err := js.New(cfg)
 	require.NoError(t, err)
+	h.SetLimits(patience, patience, patience, patience)
 	t.Cleanup(func() { require.NoError(t, h.Close()) })
 	return h
 }
@@ -86,7 +93,7 @@ func body(code string) string {
 
 func call(t testing.TB, subject tool.Tool, input string) tool.Result {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	result, err := subject.Call(ctx, tool.Call{ID: "1", Input: json.RawMessage(input), RunID: "run-1", SessionID: "session-1"})
 	require.NoError(t, err)

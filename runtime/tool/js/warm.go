@@ -10,14 +10,9 @@ import (
 	"time"
 )
 
-const (
-	// maxWarm limits the sandboxes of a worker that wait for a call. Each has 0.3 MB, and the
-	// objects of the tool's top level, at most a quarter of the script memory.
-	maxWarm = 8
-
-	warmTime = 500 * time.Millisecond // to load a file in advance: calls may wait for the worker
-	coldTime = 2 * time.Second        // to load a file in a call
-)
+// maxWarm limits the sandboxes of a worker that wait for a call. Each has 0.3 MB, and the objects of
+// the tool's top level, at most a quarter of the script memory.
+const maxWarm = 8
 
 // warmIdle loads files in advance in the processes that are idle. The caller has the lock.
 func (h *Host) warmIdle() {
@@ -29,7 +24,7 @@ func (h *Host) warmIdle() {
 		}
 		p := h.takeIdle(i)
 		h.group.Go(func() {
-			if err := h.warm(h.ctx, p, prog, warmTime); err != nil {
+			if err := h.warm(h.ctx, p, prog, h.limits.warm); err != nil {
 				h.cfg.Logger.Debug("custom tool was not loaded in advance", "tool", prog.spec.Name, "err", err)
 			}
 			h.release(p)
