@@ -256,9 +256,9 @@ func TestCallsWaitTheirTurn(t *testing.T) {
 		await new Promise(done => setTimeout(done, input.n % 3)); return context.sessionId + input.n`))
 	other := load(t, h, wordCount)
 	var group sync.WaitGroup
-	for i := range 50 {
+	for i := range 20 {
 		group.Go(func() {
-			for n := range 10 {
+			for n := range 5 {
 				input := json.RawMessage(fmt.Sprintf(`{"n":%d,"text":"a b"}`, n))
 				result, err := subject.Call(t.Context(), tool.Call{Input: input, SessionID: fmt.Sprintf("s%d-", i)})
 				if err != nil || result.Output != fmt.Sprintf("s%d-%d", i, n) {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"unsafe"
@@ -46,7 +47,8 @@ type expansion struct {
 	document *document
 	budget   *Budget
 	maxNodes int
-	patterns map[string]int // cost of those that were parsed
+	patterns map[string]int          // cost of those that were parsed
+	checked  map[unsafe.Pointer]bool // targets of references, in [document.check]
 	nodes    int
 	work     int
 	states   int
@@ -69,16 +71,27 @@ func expand(text json.RawMessage, b *Budget) (*expansion, error) {
 		return nil, fmt.Errorf("%w: the schema is not a JSON object", ErrUnsupported)
 	}
 	d := newDocument(root)
-	e, err := d.expand(0, b)
-	if !errors.Is(err, errRecursive) {
-		return e, err
+	levels := []int{0}
+	if err := d.check(); errors.Is(err, errRecursive) {
+		levels = unrolled
+	} else if err != nil {
+		return nil, err
 	}
-	for _, levels := range unrolled {
-		if e, err = d.expand(levels, b); !errors.Is(err, errLimit) {
+	var e *expansion
+	for _, n := range levels {
+		if e, err = d.expand(n, b); !errors.Is(err, errLimit) {
 			break
 		}
 	}
 	return e, err
+}
+
+// check returns errRecursive for a recursive schema, however large its expansion is. It expands the
+// target of each reference once.
+func (d *document) check() error {
+	e := &expansion{document: d, budget: &Budget{}, maxNodes: maxNodes, patterns: map[string]int{}, checked: map[unsafe.Pointer]bool{}}
+	_, _, err := e.schema(d.root, position{base: d.root})
+	return err
 }
 
 func (d *document) expand(levels int, b *Budget) (*expansion, error) {
@@ -157,8 +170,9 @@ func (e *expansion) schema(value any, at position) (any, profile, error) {
 		return e.follow(reference, at)
 	}
 	n := node{own: cost{steps: 1}, out: object{}}
-	for key, value := range s {
+	for _, key := range sortedKeys(s) {
 		var err error
+		value := s[key]
 		switch word, known := keywords[key]; {
 		case key == "$ref" || key == "$dynamicRef":
 			err = e.reference(&n, value, at)
@@ -182,6 +196,10 @@ func (e *expansion) schema(value any, at position) (any, profile, error) {
 	}
 	return n.out, n.profile(), nil
 }
+
+// sortedKeys returns the keys in an order that does not vary, because the first error that is found
+// is the result.
+func sortedKeys(o object) []string { return slices.Sorted(maps.Keys(o)) }
 
 // reference adds the target of a reference to a node. In a single document, a dynamic reference is
 // equivalent to a static one.
@@ -210,6 +228,10 @@ func (e *expansion) follow(value any, at position) (any, profile, error) {
 			return nil, nil, fmt.Errorf("%w: %.80q", errCircular, reference)
 		case e.levels == 0 && slices.Contains(at.active, id):
 			return nil, nil, errRecursive
+		case e.checked[id]:
+			return true, nil, nil
+		case e.checked != nil:
+			e.checked[id] = true
 		}
 		next.active = append(slices.Clip(at.active), id)
 		next.same++
@@ -269,7 +291,8 @@ func (e *expansion) subschemas(n *node, key string, value any, at position) erro
 			return err
 		}
 		out := make(object, len(v))
-		for name, field := range v {
+		for _, name := range sortedKeys(v) {
+			field := v[name]
 			if key == "patternProperties" {
 				n.own.scan += quoted
 				if err := e.pattern(n, name); err != nil {
