@@ -153,6 +153,7 @@ var modules = []rule{
 	{"mvdan.cc/sh/v3/syntax", "runtime/permission", "shell commands are parsed for permission checks in one place"},
 	{"github.com/bmatcuk/doublestar/v4", "runtime/permission runtime/tool/builtin", "only these match globs"},
 	{"golang.org/x/net/html/...", "runtime/tool/builtin", "only WebFetch reads web pages"},
+	{"golang.org/x/text/unicode/norm", "hub/catalog/archive", "names are compared as file systems compare them"},
 	{"golang.org/x/sys/...", "internal/child runtime/tool/js cmd/...", "system calls that the standard library does not provide"},
 	{"github.com/prometheus/client_golang/...", "cmd/...", "a library calls an observer, and the command exports metrics"},
 	{"github.com/coreos/go-oidc/v3/... golang.org/x/oauth2/...", "hub/external", "an adapter adds its own dependency and no other"},

@@ -23,6 +23,7 @@ const headBytes = len(bom) + maxFrontmatter + 1
 type Document struct {
 	Name        string // "" if there is none; one line
 	Description string // "" if there is none; can have several lines
+	Type        string // "" if there is none; one line. Only hubs use it.
 	Body        string // the text after the frontmatter, or the whole text without frontmatter
 }
 
@@ -30,6 +31,7 @@ type Document struct {
 const (
 	keyName        = "name"
 	keyDescription = "description"
+	keyType        = "type"
 )
 
 var (
@@ -48,7 +50,7 @@ func Parse(data []byte) (Document, error) {
 	front, body, err := split(data)
 	var doc Document
 	if err == nil {
-		doc.Name, doc.Description, err = fields(front)
+		doc, err = fields(front)
 	}
 	doc.Body = strings.ToValidUTF8(string(body), "\uFFFD")
 	return doc, err
@@ -94,7 +96,7 @@ func trimBody(body []byte) []byte {
 	return body
 }
 
-func fields(front []byte) (name, description string, err error) {
+func fields(front []byte) (doc Document, err error) {
 	pairs, err := parseMap(front)
 	valid := err == nil
 	text := func(key string) string {
@@ -104,11 +106,14 @@ func fields(front []byte) (name, description string, err error) {
 		}
 		return field(front, key)
 	}
-	name, description = oneLine(text(keyName)), printable(text(keyDescription))
+	doc.Name, doc.Description = oneLine(text(keyName)), printable(text(keyDescription))
+	if kind, err := scalar(pairs, keyType); err == nil {
+		doc.Type = oneLine(kind)
+	}
 	if err != nil {
 		err = fmt.Errorf("the frontmatter is read line by line: %w", err)
 	}
-	return name, description, err
+	return doc, err
 }
 
 // parseMap returns the keys and values of a YAML map as alternating nodes. Decoding into Go values

@@ -168,7 +168,9 @@ func (w *walk) take(ctx context.Context, at place, file string) {
 	if front, _, err := split(head); err != nil { // then it has no description either
 		found.add(err, hintFrontmatter)
 	} else {
-		if skill.Name, skill.Description, err = fields(front); err != nil {
+		var doc Document
+		doc, err = fields(front)
+		if skill.Name, skill.Description = doc.Name, doc.Description; err != nil {
 			found.add(err, hintYAML)
 		}
 		if skill.Description == "" {

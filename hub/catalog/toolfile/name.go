@@ -1,11 +1,11 @@
 package toolfile
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"path"
 	"regexp"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/seed93082962/agenthost/internal/jsdepth"
@@ -42,12 +42,11 @@ func ValidFile(file string) bool {
 // default export is an object literal, defineTool of one, or a constant with one of these. The name
 // is a string, or a template without substitutions. Types are allowed as in "satisfies" and
 // "as const". The error is an [*Error].
-func Name(file string, data []byte) (string, error) {
-	data = bytes.TrimPrefix(data, []byte("\uFEFF"))
-	if !utf8.Valid(data) {
+func Name(file, source string) (string, error) {
+	source = strings.TrimPrefix(source, "\uFEFF")
+	if !utf8.ValidString(source) {
 		return "", &Error{Reason: "the file is not UTF-8"}
 	}
-	source := string(data)
 	name, err := read(source)
 	if err != nil {
 		return "", placed(err)

@@ -55,13 +55,13 @@ func TestNameOfTheDefaultExport(t *testing.T) {
 		"type after a new line": "export default {name: 'a'} as\nTool |\nOther\nlet x = 1",
 	} {
 		t.Run(label, func(t *testing.T) {
-			name, err := toolfile.Name("a.ts", []byte(source))
+			name, err := toolfile.Name("a.ts", source)
 			require.NoError(t, err)
 			require.Equal(t, "a", name)
 		})
 	}
 	long := strings.Repeat("a", 64)
-	name, err := toolfile.Name("a.mjs", []byte("export default {name: '"+long+"'}"))
+	name, err := toolfile.Name("a.mjs", "export default {name: '"+long+"'}")
 	require.NoError(t, err)
 	require.Equal(t, long, name)
 }
@@ -114,12 +114,12 @@ func TestFilesWithoutAName(t *testing.T) {
 		"export default {name: 'a'}\n\xff":                            "the file is not UTF-8",
 		strings.Repeat("(", 400):                                      "1:201: brackets are nested deeper than 200 levels",
 	} {
-		_, err := toolfile.Name("a.ts", []byte(source))
+		_, err := toolfile.Name("a.ts", source)
 		require.ErrorContains(t, err, want, "%s", source)
 		require.ErrorAs(t, err, new(*toolfile.Error))
 		require.Less(t, len(err.Error()), 300)
 	}
-	_, err := toolfile.Name("a.js", []byte("let x: number = 1\nexport default {name: 'a'}"))
+	_, err := toolfile.Name("a.js", "let x: number = 1\nexport default {name: 'a'}")
 	require.EqualError(t, err, `1:6: Expected ";" but found ":"`)
 }
 
@@ -159,7 +159,7 @@ func TestHostileFilesAreReadInBoundedTime(t *testing.T) {
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			began := time.Now()
-			_, err := toolfile.Name("a.ts", []byte(source))
+			_, err := toolfile.Name("a.ts", source)
 			took := time.Since(began)
 			runtime.ReadMemStats(&after)
 			require.Less(t, took, 10*time.Second)
@@ -180,7 +180,7 @@ func FuzzName(f *testing.F) {
 		f.Add(source)
 	}
 	f.Fuzz(func(t *testing.T, source string) {
-		name, err := toolfile.Name("a.ts", []byte(source))
+		name, err := toolfile.Name("a.ts", source)
 		if err == nil {
 			require.True(t, toolfile.ValidName(name))
 		}

@@ -1,0 +1,8 @@
+// Package archive reads uploaded skills: a .zip, a .tar.gz, or one SKILL.md. It checks every entry
+// and writes a zip that depends only on the content of the files, their names and which of them are
+// executable.
+//
+// The archive is untrusted. Nothing is written to a path from it: contents are copied to one
+// temporary file of at most 100 MiB, and memory is bounded. Entries of other systems (__MACOSX,
+// .DS_Store) are omitted.
+package archive

@@ -1,0 +1,155 @@
+package archive
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/seed93082962/agenthost/runtime/skill"
+)
+
+// MaxPacked is the largest upload, in bytes.
+const MaxPacked = 20 << 20
+
+const (
+	maxUnpacked = 100 << 20
+	maxEntries  = 2000
+	maxRatio    = 200     // of the unpacked to the packed size, beyond freeSize
+	freeSize    = 1 << 20 // bytes
+)
+
+const document = "SKILL.md"
+
+// Skill is what the front matter of SKILL.md says.
+type Skill struct {
+	Name        string
+	Description string // can be empty, and can have several lines
+	Type        string // can be empty
+}
+
+var namePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
+
+// Normalize checks an upload of size bytes and writes it as a zip with SKILL.md at its root. The
+// name is that in the front matter, otherwise that of the folder, otherwise that of the uploaded
+// file. tempDir is the directory of the temporary file. An upload that is rejected has an [*Error],
+// and other errors are those of the temporary file and of out.
+func Normalize(in io.ReaderAt, size int64, fileName, tempDir string, out io.Writer) (_ Skill, err error) {
+	if size > MaxPacked {
+		return Skill{}, &Error{"", fmt.Sprintf("the file is larger than %d MiB", MaxPacked>>20)}
+	}
+	s, err := newSpool(tempDir, size)
+	if err != nil {
+		return Skill{}, err
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	content := io.NewSectionReader(in, 0, size)
+	head := make([]byte, 4)
+	n, err := content.ReadAt(head, 0)
+	if err != nil && err != io.EOF {
+		return Skill{}, fmt.Errorf("read upload: %w", err)
+	}
+	folder := strings.TrimSuffix(strings.TrimSuffix(path.Base(fileName), path.Ext(fileName)), ".tar")
+	switch head := string(head[:n]); {
+	case strings.HasPrefix(head, "PK"):
+		err = s.readZip(content, size)
+	case strings.HasPrefix(head, "\x1f\x8b"):
+		err = s.readTar(content)
+	default:
+		folder = ""
+		err = s.readDocument(content)
+	}
+	if err != nil {
+		return Skill{}, err
+	}
+	if root, err := s.strip(); err != nil {
+		return Skill{}, err
+	} else if root != "" {
+		folder = root
+	}
+	result, err := s.parse(folder)
+	if err != nil {
+		return Skill{}, err
+	}
+	return result, s.write(out)
+}
+
+// readDocument reads an upload that is only a SKILL.md.
+func (s *spool) readDocument(in io.Reader) error {
+	if err := s.add(document, false, false, in); err != nil {
+		return err
+	}
+	buffer := make([]byte, min(s.size, skill.MaxBytes))
+	if _, err := io.ReadFull(s.open(s.files[0]), buffer); err != nil {
+		return fmt.Errorf("read spool: %w", err)
+	}
+	if len(buffer) == 0 || !utf8.Valid(buffer) && s.size <= skill.MaxBytes || bytes.ContainsFunc(buffer, isBinary) {
+		return &Error{"", "the file is not a .zip, a .tar.gz or a SKILL.md in UTF-8"}
+	}
+	return nil
+}
+
+func isBinary(r rune) bool { return unicode.IsControl(r) && !unicode.IsSpace(r) }
+
+// strip removes the folder that SKILL.md is in from all names, and returns it.
+func (s *spool) strip() (folder string, err error) {
+	found := ""
+	for _, f := range s.files {
+		if !strings.EqualFold(path.Base(f.name), document) {
+			continue
+		}
+		if found != "" {
+			return "", &Error{f.name, "is a second SKILL.md: upload one skill at a time"}
+		}
+		found = f.name
+	}
+	if found == "" || strings.Count(found, "/") > 1 {
+		return "", &Error{"", "the archive must have a SKILL.md at its root or in one folder"}
+	}
+	prefix := found[:len(found)-len(document)]
+	for i, f := range s.files {
+		name, inside := strings.CutPrefix(f.name, prefix)
+		if !inside {
+			return "", &Error{f.name, "is outside of the folder with SKILL.md"}
+		}
+		if f.name == found {
+			name = document // in any letter case
+		}
+		s.files[i].name = name
+	}
+	return strings.TrimSuffix(prefix, "/"), nil
+}
+
+// parse reads the front matter.
+func (s *spool) parse(folder string) (Skill, error) {
+	for _, f := range s.files {
+		if f.name != document {
+			continue
+		}
+		if f.size > skill.MaxBytes {
+			return Skill{}, &Error{f.name, fmt.Sprintf("is larger than %d bytes", skill.MaxBytes)}
+		}
+		data := make([]byte, f.size)
+		if _, err := io.ReadFull(s.open(f), data); err != nil {
+			return Skill{}, fmt.Errorf("read spool: %w", err)
+		}
+		doc, problem := skill.Parse(data)
+		if doc.Name == "" {
+			doc.Name = folder
+		}
+		if !namePattern.MatchString(doc.Name) {
+			reason := fmt.Sprintf("has the name %.80q in its front matter or folder: it must consist of 1 to 64 letters, digits, _ and -", doc.Name)
+			if problem != nil {
+				reason += "; " + problem.Error()
+			}
+			return Skill{}, &Error{f.name, reason}
+		}
+		return Skill{doc.Name, doc.Description, doc.Type}, nil
+	}
+	return Skill{}, &Error{"", "the archive has no SKILL.md"}
+}

@@ -1,0 +1,119 @@
+package archive
+
+import (
+	"archive/zip"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"time"
+)
+
+// file is a file whose content is in the spool.
+type file struct {
+	name       string
+	at, size   int64
+	executable bool
+}
+
+// spool is a temporary file with the contents of all files.
+type spool struct {
+	file    *os.File
+	limit   int64 // of size
+	size    int64
+	entries int
+	names   names
+	files   []file
+}
+
+// newSpool returns a spool for an upload of that size.
+func newSpool(dir string, packed int64) (*spool, error) {
+	f, err := os.CreateTemp(dir, "skill-*")
+	if err != nil {
+		return nil, fmt.Errorf("make spool: %w", err)
+	}
+	return &spool{file: f, limit: min(maxUnpacked, freeSize+maxRatio*packed), names: names{}}, nil
+}
+
+// close deletes the file.
+func (s *spool) close() error {
+	return errors.Join(s.file.Close(), os.Remove(s.file.Name()))
+}
+
+// count counts an entry of any kind.
+func (s *spool) count() error {
+	if s.entries++; s.entries > maxEntries {
+		return &Error{"", fmt.Sprintf("the archive has more than %d entries", maxEntries)}
+	}
+	return nil
+}
+
+// add adds an entry. r is the content of a file.
+func (s *spool) add(entry string, dir, executable bool, r io.Reader) error {
+	name, err := checkPath(entry)
+	if err != nil || name == "" || isForeign(name) {
+		return err
+	}
+	if err := s.names.add(name, dir); err != nil || dir {
+		return err
+	}
+	n, err := s.copy(entry, r)
+	s.files = append(s.files, file{name, s.size, n, executable})
+	s.size += n
+	return err
+}
+
+// copy appends the content of a file. The errors of r are those of the upload, others are internal.
+func (s *spool) copy(entry string, r io.Reader) (n int64, err error) {
+	buffer := make([]byte, 32<<10)
+	for {
+		k, err := r.Read(buffer)
+		if n += int64(k); s.size+n > s.limit {
+			if s.limit < maxUnpacked {
+				return n, &Error{entry, fmt.Sprintf("makes the content more than %d times as large as the archive", maxRatio)}
+			}
+			return n, &Error{entry, fmt.Sprintf("makes the content larger than %d MiB", maxUnpacked>>20)}
+		}
+		if _, err := s.file.Write(buffer[:k]); err != nil {
+			return n, fmt.Errorf("write spool: %w", err)
+		}
+		if err == io.EOF {
+			return n, nil
+		}
+		if err != nil {
+			return n, &Error{entry, "cannot be read: " + err.Error()}
+		}
+	}
+}
+
+// open returns the content of a file.
+func (s *spool) open(f file) *io.SectionReader { return io.NewSectionReader(s.file, f.at, f.size) }
+
+// epoch is the time of all files: the first that a zip can represent.
+var epoch = time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// write writes the files as a zip, sorted by name.
+func (s *spool) write(out io.Writer) error {
+	slices.SortFunc(s.files, func(a, b file) int { return cmp.Compare(a.name, b.name) })
+	w := zip.NewWriter(out)
+	for _, f := range s.files {
+		header := &zip.FileHeader{Name: f.name, Method: zip.Deflate, Modified: epoch}
+		header.SetMode(0o644)
+		if f.executable {
+			header.SetMode(0o755)
+		}
+		entry, err := w.CreateHeader(header)
+		if err != nil {
+			return fmt.Errorf("write zip: %w", err)
+		}
+		if _, err := io.Copy(entry, s.open(f)); err != nil {
+			return fmt.Errorf("write zip: %w", err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		return fmt.Errorf("write zip: %w", err)
+	}
+	return nil
+}

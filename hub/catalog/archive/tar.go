@@ -1,0 +1,53 @@
+package archive
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"fmt"
+	"io"
+)
+
+// maxHeaders bounds the bytes of a tar in addition to the contents of its files.
+const maxHeaders = 16 << 20
+
+// readTar reads a .tar.gz as a stream.
+func (s *spool) readTar(in io.Reader) error {
+	packed, err := gzip.NewReader(in)
+	if err != nil {
+		return &Error{"", "the file is not a .tar.gz: " + err.Error()}
+	}
+	bounded := &io.LimitedReader{R: packed, N: s.limit + maxHeaders}
+	r := tar.NewReader(bounded)
+	for {
+		h, err := r.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return &Error{"", "the file is not a .tar.gz: " + err.Error()}
+		}
+		if err := s.count(); err != nil {
+			return err
+		}
+		switch h.Typeflag {
+		case tar.TypeReg, tar.TypeDir:
+			err = s.add(h.Name, h.Typeflag == tar.TypeDir, h.Mode&0o111 != 0, r)
+		case tar.TypeXGlobalHeader: // git archive writes one
+		case tar.TypeSymlink, tar.TypeLink:
+			err = &Error{h.Name, "is a link"}
+		default:
+			err = &Error{h.Name, "is not a regular file"}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	// The rest is padding and the checksum.
+	if _, err := io.Copy(io.Discard, bounded); err != nil {
+		return &Error{"", "the file is not a .tar.gz: " + err.Error()}
+	}
+	if bounded.N == 0 {
+		return &Error{"", fmt.Sprintf("the archive is more than %d MiB large when it is unpacked", (s.limit+maxHeaders)>>20)}
+	}
+	return nil
+}

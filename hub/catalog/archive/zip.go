@@ -1,0 +1,117 @@
+package archive
+
+import (
+	"archive/zip"
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+)
+
+const (
+	encrypted   = 1<<0 | 1<<6 | 1<<13 // flags of an encrypted entry or directory
+	descriptor  = 1 << 3              // flag: the sizes follow the content
+	localHeader = 30                  // bytes before the name
+	maxExtra    = 1<<16 - 1
+
+	// maxRecords bounds the signatures of directory records that zip.NewReader may read, also of
+	// records that are part of a file.
+	maxRecords = 10 * maxEntries
+)
+
+// readZip reads a .zip.
+func (s *spool) readZip(in io.ReaderAt, size int64) error {
+	if err := countRecords(io.NewSectionReader(in, 0, size)); err != nil {
+		return err
+	}
+	z, err := zip.NewReader(in, size)
+	if err != nil {
+		return &Error{"", "the file is not a .zip: " + err.Error()}
+	}
+	for _, f := range z.File {
+		if err := s.count(); err != nil {
+			return err
+		}
+		if err := s.addZipped(in, f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// countRecords rejects a file with so many directory records that reading them takes much memory.
+func countRecords(in io.Reader) error {
+	const signature = "PK\x01\x02"
+	buffer := make([]byte, 64<<10)
+	kept, records := 0, 0
+	for {
+		n, err := in.Read(buffer[kept:])
+		data := buffer[:kept+n]
+		if records += bytes.Count(data, []byte(signature)); records > maxRecords {
+			return &Error{"", fmt.Sprintf("the archive has more than %d entries", maxEntries)}
+		}
+		kept = copy(buffer, data[max(0, len(data)-len(signature)+1):])
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("read upload: %w", err)
+		}
+	}
+}
+
+func (s *spool) addZipped(in io.ReaderAt, f *zip.File) error {
+	mode := f.Mode()
+	dir := strings.HasSuffix(f.Name, "/")
+	reason := ""
+	switch {
+	case f.Flags&encrypted != 0:
+		reason = "is encrypted"
+	case mode&fs.ModeSymlink != 0:
+		reason = "is a link"
+	case mode.Type() != 0 && mode.Type() != fs.ModeDir, mode.IsDir() != dir:
+		reason = "is not a regular file"
+	case dir && f.UncompressedSize64 != 0:
+		reason = "is a directory with content"
+	case !agrees(in, f):
+		reason = "has another header than in the directory of the archive"
+	}
+	if reason != "" {
+		return &Error{f.Name, reason}
+	}
+	r, err := f.Open()
+	if err != nil {
+		return &Error{f.Name, "cannot be read: " + err.Error()}
+	}
+	defer func() { _ = r.Close() }() // it was opened for reading
+	return s.add(f.Name, dir, mode&0o111 != 0, r)
+}
+
+// agrees reports whether the header before the content is that of the directory.
+func agrees(in io.ReaderAt, f *zip.File) bool {
+	content, err := f.DataOffset()
+	if err != nil {
+		return false
+	}
+	least := int64(localHeader + len(f.Name))
+	begin := max(0, content-least-maxExtra)
+	data := make([]byte, content-begin)
+	if _, err := in.ReadAt(data, begin); err != nil && err != io.EOF {
+		return false
+	}
+	// The length of the extra field is in the header, which is that far from the content.
+	for extra := 0; int64(extra)+least <= int64(len(data)) && extra <= maxExtra; extra++ {
+		h := data[len(data)-int(least)-extra:]
+		if string(h[:4]) != "PK\x03\x04" || int(binary.LittleEndian.Uint16(h[28:])) != extra || int(binary.LittleEndian.Uint16(h[26:])) != len(f.Name) {
+			continue
+		}
+		flags := binary.LittleEndian.Uint16(h[6:])
+		sized := flags&descriptor != 0 || f.CompressedSize64 >= 1<<32-1 ||
+			binary.LittleEndian.Uint32(h[14:]) == f.CRC32 &&
+				uint64(binary.LittleEndian.Uint32(h[18:])) == f.CompressedSize64 && uint64(binary.LittleEndian.Uint32(h[22:])) == f.UncompressedSize64
+		return string(h[localHeader:least]) == f.Name && flags&encrypted == 0 && binary.LittleEndian.Uint16(h[8:]) == f.Method && sized
+	}
+	return false
+}
