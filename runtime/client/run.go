@@ -34,24 +34,16 @@ const (
 // run. Each loop over the sequence sends a request.
 func (c *Client) Run(ctx context.Context, agentID string, req wire.RunRequest) iter.Seq2[wire.Event, error] {
 	return func(yield func(wire.Event, error) bool) {
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		res, err := c.send(ctx, http.MethodPost, runsPath(agentID), "text/event-stream", req)
+		events, err := c.Open(ctx, agentID, req)
 		if err != nil {
 			yield(wire.Event{}, err)
 			return
 		}
-		defer res.Body.Close()
-		if err := streaming(res); err != nil {
-			yield(wire.Event{}, err)
-			return
-		}
-		events := sse.NewDecoder(res.Body)
-		events.SetLimits(maxEvent, maxEvent)
+		defer events.Close()
 		for {
 			ev, err := events.Next()
 			if err != nil {
-				yield(wire.Event{}, streamError(ctx, err))
+				yield(wire.Event{}, err)
 				return
 			}
 			payload, err := wire.DecodeEvent(ev.Type, ev.Data)
@@ -60,14 +52,7 @@ func (c *Client) Run(ctx context.Context, agentID string, req wire.RunRequest) i
 				return
 			}
 			more := yield(wire.Event{Payload: payload, More: events.Buffered()}, nil)
-			if _, done := payload.(*wire.Done); done {
-				// The connection can be reused only if its body was read to the end.
-				limit := time.AfterFunc(lastWait, cancel)
-				_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, maxRest))
-				limit.Stop()
-				return
-			}
-			if !more {
+			if events.done || !more {
 				return
 			}
 		}

@@ -1,0 +1,89 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed93082962/agenthost/runtime/wire"
+	"github.com/seed93082962/agenthost/sse"
+)
+
+// Stream is the response to a run as it was received, for a relay that forwards events without
+// decoding them. Only Received is safe for concurrent use.
+type Stream struct {
+	ctx    context.Context
+	cancel context.CancelFunc
+	body   *counter
+	events *sse.Decoder
+	done   bool
+}
+
+// Open starts a run and returns its events. The error is that of [Client.Run] before the first
+// event. The caller closes the stream. The end of ctx closes the connection, which cancels the run.
+func (c *Client) Open(ctx context.Context, agentID string, req wire.RunRequest) (*Stream, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	res, err := c.send(ctx, http.MethodPost, runsPath(agentID), "text/event-stream", req)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	s := &Stream{ctx: ctx, cancel: cancel, body: &counter{ReadCloser: res.Body}}
+	if err := streaming(res); err != nil {
+		_ = s.Close()
+		return nil, err
+	}
+	s.events = sse.NewDecoder(s.body)
+	s.events.SetLimits(maxEvent, maxEvent)
+	return s, nil
+}
+
+// Next returns the next event, whose data is valid until the next call. The last one is done. The
+// error is [ErrIncomplete], an [*sse.LimitError], or the cause of the context.
+func (s *Stream) Next() (sse.Event, error) {
+	ev, err := s.events.Next()
+	if err != nil {
+		return sse.Event{}, streamError(s.ctx, err)
+	}
+	s.done = ev.Type == doneEvent
+	return ev, nil
+}
+
+var doneEvent = (*wire.Done)(nil).EventName()
+
+// Buffered reports whether Next returns another event without a read.
+func (s *Stream) Buffered() bool { return s.events.Buffered() }
+
+// Received returns the number of bytes that have been received so far, comments included.
+func (s *Stream) Received() int64 { return s.body.n.Load() }
+
+// Close closes the stream. If the last event was not done, the run is cancelled.
+func (s *Stream) Close() error {
+	defer s.cancel()
+	if s.done {
+		// The connection can be reused only if its body was read to the end.
+		limit := time.AfterFunc(lastWait, s.cancel)
+		_, _ = io.Copy(io.Discard, io.LimitReader(s.body, maxRest))
+		limit.Stop()
+	}
+	if err := s.body.Close(); err != nil && !errors.Is(err, context.Canceled) {
+		return fmt.Errorf("close event stream: %w", err)
+	}
+	return nil
+}
+
+// counter counts the bytes of a body.
+type counter struct {
+	io.ReadCloser
+	n atomic.Int64
+}
+
+func (c *counter) Read(p []byte) (int, error) {
+	n, err := c.ReadCloser.Read(p)
+	c.n.Add(int64(n))
+	return n, err
+}
