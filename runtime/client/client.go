@@ -158,11 +158,13 @@ func expect(res *http.Response, want string) error {
 func (c *Client) send(ctx context.Context, method, path, accept string, body any) (*http.Response, error) {
 	var reader io.Reader
 	if body != nil {
-		data, err := json.Marshal(body)
-		if err != nil {
+		var data bytes.Buffer
+		encoder := json.NewEncoder(&data)
+		encoder.SetEscapeHTML(false) // a conversation about HTML would become several times as long
+		if err := encoder.Encode(body); err != nil {
 			return nil, fmt.Errorf("encode request: %w", err)
 		}
-		reader = bytes.NewReader(data)
+		reader = &data
 	}
 	req, err := http.NewRequestWithContext(ctx, method, c.base+path, reader)
 	if err != nil {

@@ -1,0 +1,19 @@
+// Package chat has the chats of the hub: sessions, their messages, answers of deployed agents as
+// event streams, and chats that other programs upload.
+//
+//	service, err := chat.New(chat.Config{DB: database, Audit: audit, Agent: agent, Endpoint: endpoint})
+//	if err != nil { ... }
+//	defer service.Close()
+//	handler, err := api.New(config, service.Routes()...)
+//
+// [Service.Send] stores the message of the user and an empty answer, starts a run in the runtime of
+// the agent, and relays its events without a change. The text is stored once a second while it
+// arrives, so that a hub that is killed loses at most the last second of it. An answer that is
+// stored as partial is in progress, or was in progress when its hub was killed.
+//
+// A session has at most one answer in progress, also with several hubs on one database: the row of
+// the run is a lease that its hub renews. A session continues one session of the runtime. The
+// stored conversation is sent along and used if the runtime no longer has that session.
+//
+// Neither a log nor the audit log contains a message.
+package chat

@@ -1,0 +1,154 @@
+package chat
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/runtime/wire"
+)
+
+// Roles of a message.
+const (
+	roleUser      = wire.RoleUser
+	roleAssistant = wire.RoleAssistant
+)
+
+// States of a message.
+const (
+	statusCompleted = "completed"
+	statusPartial   = "partial" // in progress, or its hub was killed
+	statusCancelled = "cancelled"
+	statusFailed    = "failed"
+)
+
+// Usage counts the tokens of an answer.
+type Usage = wire.Usage
+
+// message is a row of chat_messages.
+type message struct {
+	ID, ClientID, Role, Status string
+
+	Seq       int64
+	Text      string // without the notice
+	Content   string // a JSON array without the notice; "" for one block with Text
+	RunID     string
+	Model     string
+	Usage     *Usage
+	AIGC      json.RawMessage
+	Notice    string
+	NoticeAt  NoticeMode
+	Failure   Failure
+	CreatedAt time.Time
+}
+
+// Failure is the reason why there is no complete answer. The code is that of the runtime's result,
+// or one of the hub's codes.
+type Failure struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+}
+
+// Message is one message of a session. Content is an array of blocks: {"type":"text","text"},
+// {"type":"thinking","thinking"}, {"type":"tool_use","id","name","input"}, {"type":"tool_result",
+// "tool_use_id","tool_name","output","is_error","truncated"}, or those of a pushed message. A
+// notice is a text block of its own.
+type Message struct {
+	ID        string          `json:"id"`
+	SessionID string          `json:"sessionId"`
+	Seq       int64           `json:"seq"` // 1, 2, 3 in the session
+	Role      string          `json:"role"`
+	Content   json.RawMessage `json:"content"`
+	Text      string          `json:"text"` // of the text blocks
+	Status    string          `json:"status"`
+	RunID     string          `json:"runId,omitempty"`
+	Model     string          `json:"model,omitempty"`
+	Usage     *Usage          `json:"usage,omitempty"`
+	AIGC      json.RawMessage `json:"aigc,omitempty"`
+	Error     *Failure        `json:"error,omitempty"`
+	CreatedAt api.Time        `json:"createdAt"`
+}
+
+func (m message) view(sessionID string) Message {
+	v := Message{
+		ID: m.ID, SessionID: sessionID, Seq: m.Seq, Role: m.Role, Text: m.Text, Status: m.Status, RunID: m.RunID, Model: m.Model,
+		Usage: m.Usage, AIGC: m.AIGC, CreatedAt: api.Time(m.CreatedAt),
+	}
+	if m.Failure.Code != "" {
+		v.Error = &m.Failure
+	}
+	blocks := []byte(m.Content)
+	if len(blocks) == 0 {
+		blocks = array(textBlock(m.Text))
+	}
+	if m.Notice != "" && len(blocks) > len("[]") { // nothing was generated otherwise
+		notice := textBlock(m.Notice)
+		if m.NoticeAt == NoticePrepend {
+			blocks, v.Text = array(notice, inner(blocks)), paragraphs(m.Notice, m.Text)
+		} else {
+			blocks, v.Text = array(inner(blocks), notice), paragraphs(m.Text, m.Notice)
+		}
+	}
+	v.Content = blocks
+	return v
+}
+
+// textBlock returns the JSON of a block of text, or nil for an empty text.
+func textBlock(text string) []byte {
+	if text == "" {
+		return nil
+	}
+	return append(wire.AppendString([]byte(`{"type":"text","text":`), text), '}')
+}
+
+// array returns the JSON array of blocks, without the empty ones.
+func array(blocks ...[]byte) []byte {
+	out := []byte{'['}
+	for _, block := range blocks {
+		if len(block) > 0 {
+			if len(out) > 1 {
+				out = append(out, ',')
+			}
+			out = append(out, block...)
+		}
+	}
+	return append(out, ']')
+}
+
+// inner returns the elements of a JSON array.
+func inner(blocks []byte) []byte {
+	return bytes.TrimSuffix(bytes.TrimPrefix(blocks, []byte("[")), []byte("]"))
+}
+
+// paragraphs joins two texts with an empty line between them.
+func paragraphs(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	return a + "\n\n" + b
+}
+
+// Messages returns the messages of a session of the caller, the oldest first.
+func (s *Service) Messages(ctx context.Context, caller api.Caller, agentName, id string, page api.Page) (api.List[Message], error) {
+	ref, err := s.ownedBy(ctx, caller, agentName, id)
+	if err != nil {
+		return api.List[Message]{}, err
+	}
+	return s.messages(ctx, ref, page)
+}
+
+func (s *Service) messages(ctx context.Context, ref reference, page api.Page) (api.List[Message], error) {
+	found, err := findSession(ctx, s.db.Read(), ref)
+	if err != nil {
+		return api.List[Message]{}, err
+	}
+	after := int64(page.Offset())
+	messages, err := messagesOf(ctx, s.db.Read(), found, after, min(after+int64(page.Size), found.Messages))
+	list := api.List[Message]{Total: int(found.Messages)}
+	for _, m := range messages {
+		list.Items = append(list.Items, m.view(found.ID))
+	}
+	return list, err
+}

@@ -1,0 +1,112 @@
+package chat
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"strconv"
+	"strings"
+
+	"github.com/seed93082962/agenthost/hub/db"
+)
+
+// messageColumns are the columns that scanMessage reads, in its order.
+const messageColumns = `id, seq, role, status, text, content, run_id, model, usage, aigc, notice, notice_at, error_code, error_message, created_at`
+
+func scanMessage(row db.Scanner) (message, error) {
+	var (
+		m           message
+		usage, aigc string
+		created     int64
+	)
+	err := row.Scan(&m.ID, &m.Seq, &m.Role, &m.Status, &m.Text, &m.Content, &m.RunID, &m.Model, &usage, &aigc, &m.Notice, &m.NoticeAt,
+		&m.Failure.Code, &m.Failure.Message, &created)
+	if err == nil && usage != "" {
+		err = json.Unmarshal([]byte(usage), &m.Usage)
+	}
+	if aigc != "" {
+		m.AIGC = json.RawMessage(aigc)
+	}
+	m.CreatedAt = db.Time(created)
+	return m, err
+}
+
+// messagesOf returns the messages of a session after one seq, up to another.
+func messagesOf(ctx context.Context, q db.Querier, s session, after, upTo int64) ([]message, error) {
+	return db.Collect(ctx, q, "list chat messages", scanMessage, `SELECT `+messageColumns+` FROM chat_messages
+		WHERE tenant_id = $1 AND session_key = $2 AND seq > $3 AND seq <= $4 ORDER BY seq`, s.TenantID, s.Key, after, upTo)
+}
+
+// findSent returns the message of a clientMessageId and its answer. ok is false if it was not sent.
+func findSent(ctx context.Context, q db.Querier, s session, clientID string) (user, assistant message, ok bool, err error) {
+	user, err = scanMessage(q.QueryRowContext(ctx, `SELECT `+messageColumns+` FROM chat_messages
+		WHERE tenant_id = $1 AND session_key = $2 AND client_id = $3`, s.TenantID, s.Key, clientID))
+	if errors.Is(err, sql.ErrNoRows) {
+		return user, assistant, false, nil
+	}
+	if err == nil {
+		var answer []message
+		if answer, err = messagesOf(ctx, q, s, user.Seq, user.Seq+1); err == nil && len(answer) == 1 {
+			return user, answer[0], true, nil
+		}
+	}
+	return user, assistant, false, db.Wrap("read sent chat message", err)
+}
+
+// insertWidth is the number of rows of one INSERT, and insertArgs that of the arguments of a row.
+const (
+	insertWidth = 50
+	insertArgs  = 16
+)
+
+// insertMessages inserts the messages of a session.
+func insertMessages(ctx context.Context, tx *sql.Tx, s session, messages ...message) error {
+	for len(messages) > 0 {
+		rows := messages[:min(len(messages), insertWidth)]
+		messages = messages[len(rows):]
+		args := make([]any, 0, len(rows)*insertArgs)
+		for _, m := range rows {
+			usage, err := usageText(m.Usage)
+			if err != nil {
+				return err
+			}
+			args = append(args, s.Key, s.TenantID, m.Seq, m.ID, sql.NullString{String: m.ClientID, Valid: m.ClientID != ""}, m.Role, m.Status,
+				m.Text, m.Content, m.RunID, m.Model, usage, string(m.AIGC), m.Notice, string(m.NoticeAt),
+				db.Micros(m.CreatedAt))
+		}
+		_, err := tx.ExecContext(ctx, `INSERT INTO chat_messages (session_key, tenant_id, seq, id, client_id, role, status,
+			text, content, run_id, model, usage, aigc, notice, notice_at, created_at) VALUES `+rowsOf(len(rows), insertArgs), args...)
+		if err != nil {
+			return db.Wrap("insert chat messages", err)
+		}
+	}
+	return nil
+}
+
+func usageText(u *Usage) (string, error) {
+	if u == nil {
+		return "", nil
+	}
+	text, err := json.Marshal(u)
+	return string(text), err
+}
+
+// rowsOf returns ($1,$2),($3,$4) for two rows of two.
+func rowsOf(rows, width int) string {
+	var b strings.Builder
+	for n := range rows * width {
+		switch {
+		case n == 0:
+			b.WriteByte('(')
+		case n%width == 0:
+			b.WriteString("),(")
+		default:
+			b.WriteByte(',')
+		}
+		b.WriteByte('$')
+		b.WriteString(strconv.Itoa(n + 1))
+	}
+	b.WriteByte(')')
+	return b.String()
+}

@@ -1,0 +1,60 @@
+package chat
+
+import (
+	"net/http"
+
+	"github.com/seed93082962/agenthost/hub/api"
+)
+
+const (
+	pushKeyHeader = "X-Chat-Push-Key"
+	maxPushBody   = 10 << 20 // bytes
+)
+
+func (s *Service) pushRoutes() []api.Route {
+	return []api.Route{{
+		Method: http.MethodPost, Path: "/api/v1/chat/push", Category: "agent", BodyLimit: maxPushBody,
+		// The credential is a key or a token, which the handler checks.
+		Access: api.Open, NoChallenge: true, Handle: s.pushSessions,
+	}}
+}
+
+func (s *Service) pushSessions(w http.ResponseWriter, r *http.Request) error {
+	push, err := s.pusher(r)
+	if err != nil {
+		return err
+	}
+	in, err := api.Decode[PushInput](w, r)
+	if err != nil {
+		return err
+	}
+	result, err := push(in)
+	if err != nil {
+		return err
+	}
+	return api.Encode(w, http.StatusOK, result)
+}
+
+// pusher authenticates the caller. A request with a key is not checked for a token.
+func (s *Service) pusher(r *http.Request) (func(PushInput) (PushResult, error), error) {
+	if keys, ok := r.Header[pushKeyHeader]; ok {
+		if len(keys) != 1 || !s.validPushKey(keys[0]) {
+			return nil, api.Unauthenticated.New("The key in " + pushKeyHeader + " is not valid.")
+		}
+		return func(in PushInput) (PushResult, error) { return s.PushAll(r.Context(), in) }, nil
+	}
+	if s.cfg.Authenticate == nil {
+		return nil, api.Unauthenticated
+	}
+	caller, err := s.cfg.Authenticate(r)
+	if err != nil {
+		return nil, err
+	}
+	if caller.UserID == "" || caller.RoleNow == "" {
+		return nil, api.Unauthenticated
+	}
+	if caller.MustChangePassword {
+		return nil, api.PasswordChangeRequired
+	}
+	return func(in PushInput) (PushResult, error) { return s.Push(r.Context(), caller, in) }, nil
+}

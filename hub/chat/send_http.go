@@ -1,0 +1,44 @@
+package chat
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/sse"
+)
+
+func (s *Service) sendMessage(w http.ResponseWriter, r *http.Request) error {
+	in, err := api.Decode[SendInput](w, r)
+	if err != nil {
+		return err
+	}
+	answer, sent, err := s.Send(r.Context(), api.CallerOf(r), r.PathValue("name"), r.PathValue("id"), in)
+	switch {
+	case err != nil:
+		return err
+	case sent != nil:
+		return api.Encode(w, http.StatusOK, sent)
+	}
+	defer answer.Close()
+	return relay(w, answer)
+}
+
+// relay sends the events of an answer. A client that stops reading cancels it.
+func relay(w http.ResponseWriter, answer *Answer) error {
+	stream, err := sse.NewStream(w, sse.StreamConfig{OnError: func(error) { answer.Cancel() }})
+	if err != nil {
+		return err
+	}
+	defer stream.Close()
+	for ev, more := range answer.Events() {
+		err := stream.Queue(ev)
+		if _, invalid := errors.AsType[*sse.FieldError](err); err != nil && !invalid {
+			break
+		}
+		if !more && stream.Flush() != nil {
+			break
+		}
+	}
+	return nil
+}

@@ -1,0 +1,161 @@
+package chat
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"embed"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/seed93082962/agenthost/auditlog"
+	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/db"
+	"github.com/seed93082962/agenthost/internal/outbound"
+)
+
+//go:embed migrations
+var files embed.FS
+
+// Migrations create the tables that New requires.
+var Migrations = db.Series{Name: "chat", Files: migrations()}
+
+func migrations() fs.FS {
+	sub, err := fs.Sub(files, "migrations")
+	if err != nil {
+		panic(err) // a constant of this file
+	}
+	return sub
+}
+
+// Audit records a change in its transaction.
+type Audit interface {
+	AppendTx(ctx context.Context, tx *sql.Tx, records ...auditlog.Record) error
+}
+
+// Endpoint is the runtime of a deployed agent.
+type Endpoint struct {
+	URL     string // without /v1
+	APIKey  string
+	AgentID string // in the runtime
+}
+
+// Config configures [New].
+type Config struct {
+	// DB is a database with Migrations applied. Required.
+	DB *db.DB
+
+	// Audit receives a record of each deletion. Required.
+	Audit Audit
+
+	// Agent reports whether the agent is enabled. It returns api.NotFound if the tenant has no such
+	// agent. Required.
+	Agent func(ctx context.Context, tenantID, name string) (enabled bool, err error)
+
+	// Endpoint returns the runtime of an agent. It returns api.AgentNotDeployed if the agent is not
+	// deployed. Required.
+	Endpoint func(ctx context.Context, tenantID, agentName string) (Endpoint, error)
+
+	// Label returns the label of a new answer. Defaults to none.
+	Label func(ctx context.Context, tenantID string) (Label, error)
+
+	// Authenticate returns the caller of a push with a bearer token. Required to push with one.
+	Authenticate func(*http.Request) (api.Caller, error)
+
+	// PushKey is the key with which programs push chats of any user. Defaults to none.
+	PushKey string
+
+	// ResolveOrg returns the tenant of a push with the key for the organization that the request
+	// names, which may be "". Defaults to the tenant "default" for every organization.
+	ResolveOrg func(ctx context.Context, org string) (tenantID string, err error)
+
+	// OpenTimeout bounds the time in which a runtime accepts a run. Defaults to 30 s.
+	OpenTimeout time.Duration
+
+	// IdleTimeout bounds the time in which a runtime sends nothing, not even a comment, which it
+	// sends every 15 s. Defaults to 60 s.
+	IdleTimeout time.Duration
+
+	// RunTimeout bounds the time of an answer. Defaults to 2 h.
+	RunTimeout time.Duration
+
+	// SaveEvery is the time between two writes of the answers in progress. Defaults to 1 s.
+	SaveEvery time.Duration
+
+	// Now is the clock. Defaults to time.Now.
+	Now func() time.Time
+
+	// Logger receives errors of background work. Defaults to none.
+	Logger *slog.Logger
+}
+
+func (c Config) withDefaults() (Config, error) {
+	if c.DB == nil || c.Audit == nil || c.Agent == nil || c.Endpoint == nil {
+		return c, errors.New("make chat service: DB, Audit, Agent and Endpoint are required")
+	}
+	if c.Label == nil {
+		c.Label = func(context.Context, string) (Label, error) { return Label{}, nil }
+	}
+	if c.ResolveOrg == nil {
+		c.ResolveOrg = func(context.Context, string) (string, error) { return "default", nil }
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	c.OpenTimeout = cmp.Or(c.OpenTimeout, 30*time.Second)
+	c.IdleTimeout = cmp.Or(c.IdleTimeout, time.Minute)
+	c.RunTimeout = cmp.Or(c.RunTimeout, 2*time.Hour)
+	c.SaveEvery = cmp.Or(c.SaveEvery, time.Second)
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
+	return c, nil
+}
+
+// Service is the chat part of the hub. It is safe for concurrent use.
+type Service struct {
+	cfg    Config
+	db     *db.DB
+	http   *http.Client // of all runtimes
+	writer *writer
+}
+
+// New returns a Service on a migrated database. The caller must call Close.
+func New(cfg Config) (*Service, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	transport := outbound.Transport()
+	transport.MaxResponseHeaderBytes = 64 << 10
+	// A client without a cookie jar, which follows no redirect: see package runtime/client.
+	s := &Service{cfg: cfg, db: cfg.DB, http: &http.Client{Transport: transport}}
+	s.writer = startWriter(s)
+	return s, nil
+}
+
+// Close cancels the answers in progress, waits until they are stored, and ends the background work.
+func (s *Service) Close() error {
+	s.writer.close()
+	s.http.CloseIdleConnections()
+	return nil
+}
+
+// Routes returns all routes of this package.
+func (s *Service) Routes() []api.Route {
+	return slices.Concat(s.sessionRoutes(), s.messageRoutes(), s.adminRoutes(), s.pushRoutes())
+}
+
+// now returns the current time in microseconds, as it is stored.
+func (s *Service) now() time.Time { return s.cfg.Now().UTC().Truncate(time.Microsecond) }
+
+// enabledAgent fails with api.NotFound unless the tenant has the agent and it is enabled.
+func (s *Service) enabledAgent(ctx context.Context, tenantID, name string) error {
+	enabled, err := s.cfg.Agent(ctx, tenantID, name)
+	if err == nil && !enabled {
+		return api.NotFound.New("There is no such agent.")
+	}
+	return err
+}

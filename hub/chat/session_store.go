@@ -1,0 +1,141 @@
+package chat
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/db"
+)
+
+func noSession() error { return api.NotFound.New("There is no such chat session.") }
+
+// sessionColumns are the columns that scanSession reads, in its order.
+const sessionColumns = `key, tenant_id, user_id, id, user_name, agent_name, title, source, message_count, runtime_session, last_message_at,
+	created_at, updated_at`
+
+func scanSession(row db.Scanner) (session, error) {
+	var (
+		s                session
+		last             sql.NullInt64
+		created, updated int64
+	)
+	err := row.Scan(&s.Key, &s.TenantID, &s.UserID, &s.ID, &s.UserName, &s.AgentName, &s.Title, &s.Source, &s.Messages, &s.RuntimeSession, &last,
+		&created, &updated)
+	s.LastMessageAt, s.CreatedAt, s.UpdatedAt = db.NullTime(last), db.Time(created), db.Time(updated)
+	return s, err
+}
+
+// reference identifies a session. Without UserID or AgentName it may be that of any.
+type reference struct{ TenantID, UserID, AgentName, ID string }
+
+// conditions are the conditions of a query and their arguments.
+type conditions struct {
+	sql  []string
+	args []any
+}
+
+// add adds a condition with %d for the number of its argument.
+func (c *conditions) add(condition string, arg any) {
+	c.args = append(c.args, arg)
+	c.sql = append(c.sql, fmt.Sprintf(condition, len(c.args)))
+}
+
+func (c *conditions) addText(condition, arg string) {
+	if arg != "" {
+		c.add(condition, arg)
+	}
+}
+
+func (c *conditions) String() string { return strings.Join(c.sql, " AND ") }
+
+// findSession returns a session. It fails with api.NotFound, or with api.Conflict if several users
+// have a session with the id.
+func findSession(ctx context.Context, q db.Querier, ref reference) (session, error) {
+	var where conditions
+	where.add("tenant_id = $%d", ref.TenantID)
+	where.add("id = $%d", ref.ID)
+	where.addText("user_id = $%d", ref.UserID)
+	where.addText("agent_name = $%d", ref.AgentName)
+	found, err := db.Collect(ctx, q, "read chat session", scanSession,
+		`SELECT `+sessionColumns+` FROM chat_sessions WHERE `+where.String()+` LIMIT 2`, where.args...)
+	switch {
+	case err != nil:
+		return session{}, err
+	case len(found) == 0:
+		return session{}, noSession()
+	case len(found) > 1:
+		return session{}, api.Conflict.New("Several users have a session with this id: add ?user= with the id of one of them.")
+	}
+	return found[0], nil
+}
+
+// filter selects sessions of a tenant. Empty fields select all.
+type filter struct {
+	TenantID, UserID, AgentName, Source string
+
+	User     string    // part of the name or the id of the user, in any letter case
+	From, To time.Time // of CreatedAt, inclusive
+}
+
+func (f filter) conditions() *conditions {
+	where := &conditions{}
+	where.add("tenant_id = $%d", f.TenantID)
+	where.addText("user_id = $%d", f.UserID)
+	where.addText("agent_name = $%d", f.AgentName)
+	where.addText("source = $%d", f.Source)
+	if f.User != "" {
+		literal := strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(strings.ToLower(f.User))
+		where.add(`user_search LIKE $%d ESCAPE '\'`, "%"+literal+"%")
+	}
+	if !f.From.IsZero() {
+		where.add("created_at >= $%d", db.Micros(f.From))
+	}
+	if !f.To.IsZero() {
+		where.add("created_at <= $%d", db.Micros(f.To))
+	}
+	return where
+}
+
+// sessionsOf returns a page of sessions, the latest change first, and the number of all.
+func sessionsOf(ctx context.Context, q db.Querier, f filter, page api.Page) ([]session, int, error) {
+	where := f.conditions()
+	var total int
+	if err := q.QueryRowContext(ctx, `SELECT COUNT(*) FROM chat_sessions WHERE `+where.String(), where.args...).Scan(&total); err != nil {
+		return nil, 0, db.Wrap("count chat sessions", err)
+	}
+	n := len(where.args)
+	all, err := db.Collect(ctx, q, "list chat sessions", scanSession, fmt.Sprintf(`SELECT %s FROM chat_sessions WHERE %s
+		ORDER BY updated_at DESC, key DESC LIMIT $%d OFFSET $%d`, sessionColumns, where, n+1, n+2), append(where.args, page.Size, page.Offset())...)
+	return all, total, err
+}
+
+// insertSession reports whether the session is new for its user.
+func insertSession(ctx context.Context, tx *sql.Tx, s session) (bool, error) {
+	n, err := db.Affected(ctx, tx, "insert chat session", `INSERT INTO chat_sessions
+			(key, tenant_id, user_id, id, user_name, user_search, agent_name, title, source, message_count, last_message_at, created_at, updated_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) ON CONFLICT (tenant_id, user_id, id) DO NOTHING`,
+		s.Key, s.TenantID, s.UserID, s.ID, s.UserName, userSearch(s.UserName, s.UserID), s.AgentName, s.Title, s.Source, s.Messages,
+		db.NullMicros(s.LastMessageAt), db.Micros(s.CreatedAt), db.Micros(s.UpdatedAt))
+	return n == 1, err
+}
+
+func userSearch(name, id string) string { return strings.ToLower(name + "\n" + id) }
+
+// deleteSession deletes a session with its messages. It returns the id of the run in progress, if
+// there is one.
+func deleteSession(ctx context.Context, tx *sql.Tx, s session) (runID string, err error) {
+	err = tx.QueryRowContext(ctx, `SELECT run_id FROM chat_runs WHERE tenant_id = $1 AND session_key = $2`, s.TenantID, s.Key).Scan(&runID)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return "", db.Wrap("read run of chat session", err)
+	}
+	n, err := db.Affected(ctx, tx, "delete chat session", `DELETE FROM chat_sessions WHERE tenant_id = $1 AND key = $2`, s.TenantID, s.Key)
+	if err == nil && n == 0 { // a concurrent call was first
+		err = noSession()
+	}
+	return runID, err
+}

@@ -1,0 +1,235 @@
+package chat_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/api/apitest"
+	"github.com/seed93082962/agenthost/hub/chat"
+	"github.com/seed93082962/agenthost/hub/db"
+	"github.com/seed93082962/agenthost/hub/db/dbtest"
+	"github.com/seed93082962/agenthost/rbac"
+	"github.com/seed93082962/agenthost/runtime"
+	"github.com/seed93082962/agenthost/runtime/agent"
+	"github.com/seed93082962/agenthost/runtime/model/modeltest"
+	"github.com/seed93082962/agenthost/sse"
+)
+
+func TestMain(m *testing.M) { dbtest.Main(m) }
+
+type object = apitest.Object
+
+const (
+	pushKey  = "a push key of at least 32 characters"
+	sessions = "/api/v1/agents/helper/chat/sessions"
+	admin    = "/api/v1/admin/chat/sessions"
+	push     = "/api/v1/chat/push"
+)
+
+// site is a chat service of two tenants, acme and zeta, that both have the agents helper, which is
+// deployed at endpoint, and idle, which is not deployed.
+type site struct {
+	*apitest.Server
+	t        *testing.T
+	db       *db.DB
+	service  *chat.Service
+	endpoint atomic.Pointer[chat.Endpoint]
+	disabled atomic.Bool // the agent helper
+}
+
+// open serves a chat service on the database. change modifies its configuration.
+func open(t *testing.T, url string, change ...func(*chat.Config)) *site {
+	t.Helper()
+	d := dbtest.Open(t, url, apitest.Audit(), chat.Migrations)
+	audit := apitest.NewAudit(t, d)
+	s := &site{t: t, db: d}
+	cfg := chat.Config{
+		DB: d, Audit: audit, PushKey: pushKey, SaveEvery: 20 * time.Millisecond,
+		Agent: func(_ context.Context, _, name string) (bool, error) {
+			if name != "helper" && name != "idle" {
+				return false, api.NotFound
+			}
+			return name != "helper" || !s.disabled.Load(), nil
+		},
+		Endpoint: func(_ context.Context, _, name string) (chat.Endpoint, error) {
+			if e := s.endpoint.Load(); e != nil && name == "helper" {
+				return *e, nil
+			}
+			return chat.Endpoint{}, api.AgentNotDeployed
+		},
+		Authenticate: func(r *http.Request) (api.Caller, error) {
+			part := strings.Split(api.Bearer(r), "/")
+			if len(part) != 3 {
+				return api.Caller{}, api.Unauthenticated
+			}
+			return api.Caller{TenantID: part[0], UserID: "id-" + part[1], UserName: part[1], RoleNow: rbac.Role(part[2])}, nil
+		},
+	}
+	log := func(w io.Writer) *slog.Logger { return slog.New(slog.NewJSONHandler(w, nil)) }
+	var background bytes.Buffer
+	cfg.Logger = log(&background)
+	for _, f := range change {
+		f(&cfg)
+	}
+	var err error
+	s.service, err = chat.New(cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		require.NoError(t, s.service.Close())
+		require.Empty(t, background.String())
+	})
+	s.Server = apitest.Serve(t, apitest.Config{Audit: audit}, s.service.Routes())
+	return s
+}
+
+// each runs a test on both engines, with a runtime whose model is up; nil is the demo model.
+func each(t *testing.T, up func(t *testing.T) *modeltest.Upstream, test func(t *testing.T, s *site)) {
+	t.Helper()
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, url string) {
+		s := open(t, url)
+		if up == nil {
+			s.deploy(nil)
+		} else {
+			s.deploy(up(t))
+		}
+		test(t, s)
+	})
+}
+
+// deploy starts a runtime with the agent helper, a real one behind HTTP, and a new state.
+func (s *site) deploy(up *modeltest.Upstream) *runtime.Runtime {
+	s.t.Helper()
+	helper := agent.Agent{ID: "helper", Model: "m", Provider: agent.Provider{Protocol: agent.ProtocolDemo}}
+	if up != nil {
+		helper.Provider = agent.Provider{Protocol: agent.ProtocolAnthropic, BaseURL: agent.Secret(up.URL), APIKey: "upstream-key"}
+	}
+	rt, err := runtime.New(s.t.Context(), runtime.Config{Agents: []agent.Agent{helper}, CWD: s.t.TempDir(), APIKeys: []string{"runtime-key"}})
+	require.NoError(s.t, err)
+	s.t.Cleanup(func() { require.NoError(s.t, rt.Close()) })
+	s.serve(rt)
+	return rt
+}
+
+// serve deploys the agent helper at a handler.
+func (s *site) serve(h http.Handler) *httptest.Server {
+	s.t.Helper()
+	srv := httptest.NewServer(h)
+	s.t.Cleanup(func() {
+		srv.CloseClientConnections()
+		srv.Close()
+	})
+	s.endpoint.Store(&chat.Endpoint{URL: srv.URL, APIKey: "runtime-key", AgentID: "helper"})
+	return srv
+}
+
+func (s *site) ada() *apitest.Client { return s.As("acme", "ada", rbac.Member) }
+
+// session creates a session of the caller and returns its path.
+func session(c *apitest.Client) string {
+	return sessions + "/" + c.Post(sessions, nil).Want(http.StatusCreated)["id"].(string)
+}
+
+// event is one event as it was received.
+type event struct {
+	name string
+	raw  string
+	data object
+}
+
+// stream is an answer that is being received.
+type stream struct {
+	t      *testing.T
+	res    *http.Response
+	cancel context.CancelFunc
+	events *sse.Decoder
+}
+
+// send sends a message and returns the open answer.
+func send(t *testing.T, c *apitest.Client, session string, body object) *stream {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	res, err := http.DefaultClient.Do(c.Request(http.MethodPost, session+"/messages", body).WithContext(ctx))
+	require.NoError(t, err)
+	t.Cleanup(func() { cancel(); res.Body.Close() })
+	if res.StatusCode != http.StatusOK || !strings.HasPrefix(res.Header.Get("Content-Type"), "text/event-stream") {
+		text, _ := io.ReadAll(res.Body)
+		require.FailNow(t, "no event stream", "%d %s", res.StatusCode, text)
+	}
+	return &stream{t, res, cancel, sse.NewDecoder(res.Body)}
+}
+
+func (s *stream) next() (event, bool) {
+	s.t.Helper()
+	ev, err := s.events.Next()
+	if err == io.EOF {
+		return event{}, false
+	}
+	require.NoError(s.t, err)
+	got := event{name: ev.Type, raw: string(ev.Data)}
+	_ = json.Unmarshal(ev.Data, &got.data) // a hostile runtime sends anything
+	return got, true
+}
+
+// until reads up to the first event of that name.
+func (s *stream) until(name string) event {
+	s.t.Helper()
+	for {
+		ev, ok := s.next()
+		require.True(s.t, ok, "no %s event", name)
+		if ev.name == name {
+			return ev
+		}
+	}
+}
+
+// rest reads the remaining events.
+func (s *stream) rest() (all []event) {
+	s.t.Helper()
+	for ev, ok := s.next(); ok; ev, ok = s.next() {
+		all = append(all, ev)
+	}
+	return all
+}
+
+// say sends a message and returns all events of the answer.
+func say(t *testing.T, c *apitest.Client, session, message string) []event {
+	t.Helper()
+	return send(t, c, session, object{"message": message}).rest()
+}
+
+func names(events []event) (all []string) {
+	for _, ev := range events {
+		all = append(all, ev.name)
+	}
+	return all
+}
+
+// answers returns the messages of a session.
+func messages(c *apitest.Client, session string) []object {
+	return c.Get(session + "/messages?page_size=100").Items()
+}
+
+// eventually waits until the last message of a session has that status, and returns it.
+func eventually(t *testing.T, c *apitest.Client, session, status string) object {
+	t.Helper()
+	var last object
+	require.Eventually(t, func() bool {
+		all := messages(c, session)
+		last = all[len(all)-1]
+		return last["status"] == status
+	}, 10*time.Second, 5*time.Millisecond, "%v", last)
+	return last
+}
