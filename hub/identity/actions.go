@@ -14,6 +14,9 @@ var (
 	actionRegister       = auditlog.Define[registerDetail]("auth.register")
 	actionRevokeSession  = auditlog.Define[sessionDetail]("auth.revoke_session")
 
+	actionExternalLogin     = auditlog.Define[externalLoginDetail]("auth.external_login")
+	actionBackchannelLogout = auditlog.Define[backchannelLogoutDetail]("auth.backchannel_logout")
+
 	actionRetireKey = auditlog.Define[retireKeyDetail]("auth.retire_key")
 
 	actionCreateUser    = auditlog.Define[createUserDetail]("user.create")
@@ -37,6 +40,7 @@ const (
 	targetInvite  = "invite"
 	targetToken   = "token"
 	targetKey     = "signing_key"
+	targetOrg     = "organization"
 )
 
 // reasonSetupToken is the reason of a failed login that was a setup with an incorrect token.
@@ -47,7 +51,17 @@ type (
 		SessionID string `json:"sessionId"`
 	}
 	loginFailedDetail struct {
-		Reason string `json:"reason"` // invalid_credentials, account_disabled or reasonSetupToken
+		Reason string `json:"reason"` // invalid_credentials, account_disabled, reasonSetupToken, or that of package external
+	}
+	externalLoginDetail struct {
+		SessionID string `json:"sessionId"`
+		Issuer    string `json:"issuer"`
+		Created   bool   `json:"created"` // the first login of the user
+		Role      string `json:"role"`
+	}
+	backchannelLogoutDetail struct {
+		Issuer        string `json:"issuer"`
+		SessionsEnded int    `json:"sessionsEnded"`
 	}
 	changePasswordDetail struct {
 		Reason        string `json:"reason,omitempty"` // of a failure: invalid_credentials

@@ -10,20 +10,34 @@ func (s *Service) authRoutes() []api.Route {
 	const auth = "auth"
 	return []api.Route{
 		{Method: http.MethodGet, Path: "/.well-known/jwks.json", Access: api.Open, Handle: s.jwks},
-		{Method: http.MethodGet, Path: "/auth/mode", Access: api.Open, Handle: s.mode},
-		{Method: http.MethodPost, Path: "/auth/setup", Access: api.Open, Category: auth, Handle: s.setUp},
-		{Method: http.MethodGet, Path: "/auth/login", Access: api.Open, Hidden: true, Handle: notFound},
-		{Method: http.MethodPost, Path: "/auth/login", Access: api.Open, Category: auth, Handle: s.login},
 		{Method: http.MethodPost, Path: "/auth/refresh", Access: api.Open, Category: auth, Handle: s.refresh},
 		{Method: http.MethodPost, Path: "/auth/logout", Access: api.Open, Category: auth, Handle: s.logout},
-		{Method: http.MethodPost, Path: "/auth/change-password", Access: api.SignedIn, Category: auth, BeforePasswordChange: true, Handle: s.changePassword},
 		{Method: http.MethodGet, Path: "/auth/userinfo", Access: api.SignedIn, Category: auth, BeforePasswordChange: true, Handle: s.userinfo},
 		{Method: http.MethodGet, Path: "/auth/sessions", Access: api.SignedIn, Category: auth, Handle: s.listSessions},
 		{Method: http.MethodDelete, Path: "/auth/sessions/:id", Access: api.SignedIn, Category: auth, Handle: s.revokeSession},
 	}
 }
 
-// notFound is the handler of GET /auth/login, a route of external mode: 404, not 405.
+// passwordRoutes are the routes of built-in mode only.
+func (s *Service) passwordRoutes() []api.Route {
+	const auth = "auth"
+	return []api.Route{
+		{Method: http.MethodGet, Path: "/auth/mode", Access: api.Open, Handle: s.mode},
+		{Method: http.MethodPost, Path: "/auth/setup", Access: api.Open, Category: auth, Handle: s.setUp},
+		{Method: http.MethodGet, Path: "/auth/login", Access: api.Open, Hidden: true, Handle: notFound},
+		{Method: http.MethodPost, Path: "/auth/login", Access: api.Open, Category: auth, Handle: s.login},
+		{Method: http.MethodPost, Path: "/auth/change-password", Access: api.SignedIn, Category: auth, BeforePasswordChange: true, Handle: s.changePassword},
+		{Method: http.MethodGet, Path: "/auth/invite/:token", Access: api.Open, Secret: true, Handle: s.checkInvite},
+		{Method: http.MethodPost, Path: "/auth/register", Access: api.Open, Handle: s.register},
+	}
+}
+
+// externalRoutes are the routes of external mode only. The others are in package external.
+func externalRoutes() []api.Route {
+	return []api.Route{{Method: http.MethodPost, Path: "/auth/login", Access: api.Open, Hidden: true, Handle: notFound}}
+}
+
+// notFound is the handler of a method that /auth/login has only in the other mode: 404, not 405.
 func notFound(http.ResponseWriter, *http.Request) error { return api.NotFound }
 
 func (s *Service) mode(w http.ResponseWriter, r *http.Request) error {
@@ -97,7 +111,7 @@ func (s *Service) changePassword(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Service) userinfo(w http.ResponseWriter, r *http.Request) error {
-	return api.Encode(w, http.StatusOK, userinfoOf(api.CallerOf(r)))
+	return api.Encode(w, http.StatusOK, s.userinfoOf(api.CallerOf(r)))
 }
 
 func (s *Service) listSessions(w http.ResponseWriter, r *http.Request) error {

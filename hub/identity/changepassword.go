@@ -79,7 +79,7 @@ func (s *Service) ChangePassword(ctx context.Context, caller api.Caller, in Chan
 		if err := s.clearFailures(ctx, tx, try); err != nil {
 			return err
 		}
-		ended, err := s.endSessions(ctx, tx, m.ID, caller.SessionID, endedByPassword)
+		ended, err := s.endSessions(ctx, tx, m, caller.SessionID, endedByPassword)
 		if err != nil {
 			return err
 		}

@@ -98,7 +98,7 @@ func (s *Service) IssueToken(ctx context.Context, caller api.Caller, in TokenInp
 		t.ExpiresAt = t.CreatedAt.Add(time.Duration(*in.ExpiresInDays) * day)
 	}
 	err = s.change(ctx, caller, rbac.AdminWrite, func(tx *sql.Tx) error {
-		if err := checkTokens(ctx, tx, t.UserID, t.CreatedAt); err != nil {
+		if err := checkTokens(ctx, tx, t); err != nil {
 			return err
 		}
 		if err := insertToken(ctx, tx, t, hash); err != nil {
@@ -112,11 +112,11 @@ func (s *Service) IssueToken(ctx context.Context, caller api.Caller, in TokenInp
 // Tokens returns the CLI tokens of the caller that were not revoked, the newest first. Expired
 // tokens are included.
 func (s *Service) Tokens(ctx context.Context, caller api.Caller, page api.Page) (api.List[Token], error) {
-	return s.tokensOf(ctx, caller.UserID, page)
+	return s.tokensOf(ctx, caller.TenantID, caller.UserID, page)
 }
 
-func (s *Service) tokensOf(ctx context.Context, userID string, page api.Page) (api.List[Token], error) {
-	tokens, total, err := tokensOf(ctx, s.db.Read(), userID, page)
+func (s *Service) tokensOf(ctx context.Context, tenantID, userID string, page api.Page) (api.List[Token], error) {
+	tokens, total, err := tokensOf(ctx, s.db.Read(), tenantID, userID, page)
 	list := api.List[Token]{Total: total}
 	for _, t := range tokens {
 		list.Items = append(list.Items, t.view())
@@ -127,7 +127,7 @@ func (s *Service) tokensOf(ctx context.Context, userID string, page api.Page) (a
 // RevokeToken revokes a CLI token of the caller.
 func (s *Service) RevokeToken(ctx context.Context, caller api.Caller, id string) error {
 	return s.revokeTokenOf(ctx, caller, id, rbac.AdminWrite, func(*sql.Tx) (member, error) {
-		return member{ID: caller.UserID, Username: caller.UserName}, nil
+		return member{ID: caller.UserID, TenantID: caller.TenantID, Username: caller.UserName}, nil
 	})
 }
 
@@ -142,7 +142,7 @@ func (s *Service) revokeTokenOf(ctx context.Context, caller api.Caller, id strin
 		if owner, err = find(tx); err != nil {
 			return err
 		}
-		t, err := revokeToken(ctx, tx, owner.ID, id, s.now())
+		t, err := revokeToken(ctx, tx, owner.TenantID, owner.ID, id, s.now())
 		if err != nil {
 			return err
 		}

@@ -28,32 +28,33 @@ func scanToken(row db.Scanner) (cliToken, error) {
 
 // tokensOf returns a page of the tokens of a user that were not revoked, the newest first, and the
 // number of all.
-func tokensOf(ctx context.Context, q db.Querier, userID string, page api.Page) ([]cliToken, int, error) {
+func tokensOf(ctx context.Context, q db.Querier, tenantID, userID string, page api.Page) ([]cliToken, int, error) {
 	var total int
-	err := q.QueryRowContext(ctx, `SELECT COUNT(*) FROM cli_tokens WHERE user_id = $1 AND revoked_at IS NULL`, userID).Scan(&total)
+	err := q.QueryRowContext(ctx, `SELECT COUNT(*) FROM cli_tokens WHERE tenant_id = $1 AND user_id = $2 AND revoked_at IS NULL`, tenantID, userID).Scan(&total)
 	if err != nil {
 		return nil, 0, db.Wrap("count tokens", err)
 	}
 	all, err := db.Collect(ctx, q, "list tokens", scanToken, `SELECT `+cliColumns+` FROM cli_tokens
-		WHERE user_id = $1 AND revoked_at IS NULL ORDER BY created_at DESC, id DESC LIMIT $2 OFFSET $3`, userID, page.Size, page.Offset())
+		WHERE tenant_id = $1 AND user_id = $2 AND revoked_at IS NULL ORDER BY created_at DESC, id DESC LIMIT $3 OFFSET $4`, tenantID, userID, page.Size, page.Offset())
 	return all, total, err
 }
 
 // checkTokens fails with api.Conflict if the user has maxTokensPerUser valid tokens, and deletes
 // the oldest revoked ones beyond as many. The tenant is locked.
-func checkTokens(ctx context.Context, tx *sql.Tx, userID string, now time.Time) error {
+func checkTokens(ctx context.Context, tx *sql.Tx, t cliToken) error {
 	var valid int
 	err := tx.QueryRowContext(ctx, `SELECT COUNT(*) FROM cli_tokens
-		WHERE user_id = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $2)`, userID, db.Micros(now)).Scan(&valid)
+		WHERE tenant_id = $1 AND user_id = $2 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $3)`,
+		t.TenantID, t.UserID, db.Micros(t.CreatedAt)).Scan(&valid)
 	if err != nil {
 		return db.Wrap("count tokens", err)
 	}
 	if valid >= maxTokensPerUser {
 		return api.Conflict.New(fmt.Sprintf("You have %d CLI tokens: revoke some of them first.", maxTokensPerUser))
 	}
-	_, err = db.Affected(ctx, tx, "delete tokens", `DELETE FROM cli_tokens WHERE user_id = $1 AND revoked_at IS NOT NULL AND id NOT IN
-		(SELECT id FROM cli_tokens WHERE user_id = $1 AND revoked_at IS NOT NULL ORDER BY revoked_at DESC, id DESC LIMIT $2)`,
-		userID, maxTokensPerUser)
+	_, err = db.Affected(ctx, tx, "delete tokens", `DELETE FROM cli_tokens WHERE tenant_id = $1 AND user_id = $2 AND revoked_at IS NOT NULL AND id NOT IN
+		(SELECT id FROM cli_tokens WHERE tenant_id = $1 AND user_id = $2 AND revoked_at IS NOT NULL ORDER BY revoked_at DESC, id DESC LIMIT $3)`,
+		t.TenantID, t.UserID, maxTokensPerUser)
 	return err
 }
 
@@ -66,9 +67,9 @@ func insertToken(ctx context.Context, tx *sql.Tx, t cliToken, hash []byte) error
 
 // revokeToken revokes a token of the user. It fails with api.NotFound if there is none that is not
 // revoked.
-func revokeToken(ctx context.Context, tx *sql.Tx, userID, id string, now time.Time) (cliToken, error) {
+func revokeToken(ctx context.Context, tx *sql.Tx, tenantID, userID, id string, now time.Time) (cliToken, error) {
 	t, err := scanToken(tx.QueryRowContext(ctx, `UPDATE cli_tokens SET revoked_at = $1
-		WHERE id = $2 AND user_id = $3 AND revoked_at IS NULL RETURNING `+cliColumns, db.Micros(now), id, userID))
+		WHERE tenant_id = $4 AND id = $2 AND user_id = $3 AND revoked_at IS NULL RETURNING `+cliColumns, db.Micros(now), id, userID, tenantID))
 	if errors.Is(err, sql.ErrNoRows) {
 		return cliToken{}, api.NotFound.New("There is no such token, or it was revoked.")
 	}
@@ -82,7 +83,7 @@ func (s *Service) readCLIToken(ctx context.Context, hash []byte, st *state) erro
 		revoked, expires, lastUsed sql.NullInt64
 	)
 	m, err := scanMember(s.db.Read().QueryRowContext(ctx, `SELECT `+memberColumns+`, t.id, t.revoked_at, t.expires_at, t.last_used_at
-		FROM cli_tokens t JOIN members m ON m.id = t.user_id WHERE t.token_hash = $1`, hash), &id, &revoked, &expires, &lastUsed)
+		FROM cli_tokens t JOIN members m ON m.id = t.user_id AND m.tenant_id = t.tenant_id WHERE t.token_hash = $1`, hash), &id, &revoked, &expires, &lastUsed)
 	if errors.Is(err, sql.ErrNoRows) {
 		return api.Unauthenticated
 	}
@@ -97,12 +98,12 @@ func (s *Service) readCLIToken(ctx context.Context, hash []byte, st *state) erro
 
 // revokeTokens ends all CLI tokens of a user, and returns how many were valid. Call invalidateUser
 // after the commit.
-func (s *Service) revokeTokens(ctx context.Context, tx *sql.Tx, userID string) (live int, err error) {
+func (s *Service) revokeTokens(ctx context.Context, tx *sql.Tx, m member) (live int, err error) {
 	all, err := db.Collect(ctx, tx, "revoke tokens", func(row db.Scanner) (alive bool, err error) {
 		err = row.Scan(&alive)
 		return alive, err
-	}, `UPDATE cli_tokens SET revoked_at = $1 WHERE user_id = $2 AND revoked_at IS NULL RETURNING expires_at IS NULL OR expires_at > $1`,
-		db.Micros(s.now()), userID)
+	}, `UPDATE cli_tokens SET revoked_at = $1 WHERE tenant_id = $3 AND user_id = $2 AND revoked_at IS NULL
+		RETURNING expires_at IS NULL OR expires_at > $1`, db.Micros(s.now()), m.ID, m.TenantID)
 	for _, alive := range all {
 		if alive {
 			live++

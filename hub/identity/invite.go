@@ -100,8 +100,11 @@ func (in InviteInput) validate() (InviteInput, error) {
 }
 
 // CreateInvite creates an invitation. It fails with api.Conflict if the tenant has too many open
-// ones.
+// ones, and in external mode.
 func (s *Service) CreateInvite(ctx context.Context, caller api.Caller, in InviteInput) (Invite, error) {
+	if s.cfg.External {
+		return Invite{}, errNoPasswords
+	}
 	in, err := in.validate()
 	if err != nil {
 		return Invite{}, err

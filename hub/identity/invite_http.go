@@ -15,8 +15,6 @@ func (s *Service) inviteRoutes() []api.Route {
 		route(http.MethodGet, "", s.listInvites),
 		route(http.MethodPost, "", s.createInvite),
 		route(http.MethodDelete, "/:id", s.revokeInvite),
-		{Method: http.MethodGet, Path: "/auth/invite/:token", Access: api.Open, Secret: true, Handle: s.checkInvite},
-		{Method: http.MethodPost, Path: "/auth/register", Access: api.Open, Handle: s.register},
 	}
 }
 

@@ -39,7 +39,7 @@ func (s *Service) Logout(ctx context.Context, from api.Caller, bearer string, in
 
 func (s *Service) logoutSession(ctx context.Context, from api.Caller, m member, session string) error {
 	err := s.db.Tx(ctx, func(tx *sql.Tx) error {
-		ended, err := s.endSession(ctx, tx, m.ID, session, endedByLogout)
+		ended, err := s.endSession(ctx, tx, m.TenantID, m.ID, session, endedByLogout)
 		if err != nil {
 			return err
 		}
@@ -54,7 +54,7 @@ func (s *Service) logoutSession(ctx context.Context, from api.Caller, m member, 
 
 func (s *Service) logoutToken(ctx context.Context, caller api.Caller) error {
 	err := s.db.Tx(ctx, func(tx *sql.Tx) error {
-		t, err := revokeToken(ctx, tx, caller.UserID, caller.TokenID, s.now())
+		t, err := revokeToken(ctx, tx, caller.TenantID, caller.UserID, caller.TokenID, s.now())
 		if errors.Is(err, api.NotFound) {
 			return api.TokenRevoked
 		}

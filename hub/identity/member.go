@@ -9,7 +9,8 @@ import (
 )
 
 const (
-	// DefaultTenant is the one tenant of built-in mode.
+	// DefaultTenant is the one tenant of built-in mode, and that of the global client of external
+	// mode.
 	DefaultTenant = "default"
 
 	// SystemTenant has the audit entries that belong to no organization.
@@ -20,6 +21,7 @@ const (
 	statusActive   = "active"
 	statusDisabled = "disabled"
 	sourceBuiltin  = "builtin"
+	sourceExternal = "external"
 )
 
 // errNoMember is returned by lookups without a result.
@@ -35,6 +37,8 @@ type member struct {
 	Role              rbac.Role
 	Status            string
 	AuthSource        string
+	Issuer            string // with Subject, of external mode; not read back
+	Subject           string
 	PasswordHash      string
 	PasswordChangedAt time.Time
 	MustChange        bool // the user must change the password, because it was reset

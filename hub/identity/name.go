@@ -10,6 +10,7 @@ import (
 
 const (
 	minPassword, maxPassword = 8, 128 // characters
+	maxUsername              = 64     // characters, as in usernameForm
 	maxDisplayName           = 128    // characters
 	maxAuditName             = 128    // characters of the name that a failed login gave
 )

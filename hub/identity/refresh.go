@@ -136,7 +136,7 @@ func (s *Service) rejectReuse(ctx context.Context, from api.Caller, f family) er
 	ctx, cancel := detached(ctx)
 	defer cancel()
 	err := s.db.Tx(ctx, func(tx *sql.Tx) error {
-		ended, err := s.endSession(ctx, tx, f.member.ID, f.session, endedByReuse)
+		ended, err := s.endSession(ctx, tx, f.member.TenantID, f.member.ID, f.session, endedByReuse)
 		if err != nil || !ended {
 			return err
 		}

@@ -47,7 +47,7 @@ func readFamily(ctx context.Context, q db.Querier, hash []byte) (f family, err e
 		why              sql.NullString
 	)
 	f.member, err = scanMember(q.QueryRowContext(ctx, `SELECT `+memberColumns+`, s.id, s.revoked_at, s.revoked_why, s.idle_until, s.expires_at, t.rotated_at
-		FROM refresh_tokens t JOIN sessions s ON s.id = t.session_id JOIN members m ON m.id = s.user_id WHERE t.hash = $1`, hash),
+		FROM refresh_tokens t JOIN sessions s ON s.id = t.session_id JOIN members m ON m.id = s.user_id AND m.tenant_id = s.tenant_id WHERE t.hash = $1`, hash),
 		&f.session, &revoked, &why, &idle, &limit, &rotated)
 	if errors.Is(err, sql.ErrNoRows) {
 		return f, api.Unauthenticated.New("The refresh token is unknown: sign in again.")

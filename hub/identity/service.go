@@ -86,6 +86,10 @@ type Config struct {
 	// [Service.SetupToken].
 	SetupToken string
 
+	// External selects external mode: users sign in with [Service.SignInExternal], and the routes
+	// of setup, passwords and invitations are not found.
+	External bool
+
 	// Offline is for commands of an operator, which may run while hubs serve the database. An
 	// offline Service creates no keys and no setup token, and has no background work.
 	Offline bool
@@ -160,6 +164,9 @@ func (s *Service) begin(ctx context.Context) error {
 			return err
 		}
 	}
+	if s.cfg.External {
+		return nil
+	}
 	return s.prepareSetup(ctx)
 }
 
@@ -180,7 +187,12 @@ func (s *Service) Close() error {
 	return nil
 }
 
-// Routes returns all routes of this package.
+// Routes returns the routes of this package in its mode. Those of external logins are of package
+// external.
 func (s *Service) Routes() []api.Route {
-	return slices.Concat(s.authRoutes(), s.userRoutes(), s.inviteRoutes(), s.cliTokenRoutes())
+	login := s.passwordRoutes()
+	if s.cfg.External {
+		login = externalRoutes()
+	}
+	return slices.Concat(s.authRoutes(), login, s.userRoutes(), s.inviteRoutes(), s.cliTokenRoutes())
 }

@@ -26,6 +26,7 @@ const (
 	endedByPassword = "password"
 	endedByRevoke   = "revoked"
 	endedByDisable  = "disabled"
+	endedByProvider = "provider_logout"
 	endedByLimit    = "limit" // the user signed in too often
 )
 
@@ -64,7 +65,7 @@ func (s *Service) newSession(ctx context.Context, tx *sql.Tx, m member, from api
 	if err != nil {
 		return SignIn{}, err
 	}
-	body.evicted, err = evictSessions(ctx, tx, m.ID, id, now)
+	body.evicted, err = evictSessions(ctx, tx, m, id, now)
 	return body, err
 }
 

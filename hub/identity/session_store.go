@@ -31,7 +31,7 @@ func (s *Service) readSession(ctx context.Context, id string, st *state) error {
 	st.read = s.keys.reads.Add(1)
 	m, err := scanMember(s.db.Read().QueryRowContext(ctx, `SELECT `+memberColumns+`, s.revoked_at, s.revoked_why, s.idle_until, s.expires_at, s.last_used_at,
 			COALESCE((SELECT id FROM signing_keys WHERE retired_at IS NULL), '')
-		FROM sessions s JOIN members m ON m.id = s.user_id WHERE s.id = $1`, id), &revoked, &why, &idle, &expires, &lastUsed, &st.signing)
+		FROM sessions s JOIN members m ON m.id = s.user_id AND m.tenant_id = s.tenant_id WHERE s.id = $1`, id), &revoked, &why, &idle, &expires, &lastUsed, &st.signing)
 	if errors.Is(err, sql.ErrNoRows) {
 		return api.TokenRevoked
 	}
@@ -73,24 +73,24 @@ func extendSession(ctx context.Context, tx *sql.Tx, tenantID, id string, now tim
 
 // evictSessions ends the oldest live sessions of a user beyond maxSessions, and deletes the oldest
 // ended ones beyond as many. The session with the given id stays. The row of the user is locked.
-func evictSessions(ctx context.Context, tx *sql.Tx, userID, id string, now time.Time) (evicted int, err error) {
-	const live = `user_id = $1 AND id <> $2 AND revoked_at IS NULL AND idle_until > $3 AND expires_at > $3`
+func evictSessions(ctx context.Context, tx *sql.Tx, m member, id string, now time.Time) (evicted int, err error) {
+	const live = `tenant_id = $6 AND user_id = $1 AND id <> $2 AND revoked_at IS NULL AND idle_until > $3 AND expires_at > $3`
 	n, err := db.Affected(ctx, tx, "evict sessions", `UPDATE sessions SET revoked_at = $3, revoked_why = $4 WHERE `+live+`
 		AND id NOT IN (SELECT id FROM sessions WHERE `+live+` ORDER BY created_at DESC, id DESC LIMIT $5)`,
-		userID, id, db.Micros(now), endedByLimit, maxSessions-1)
+		m.ID, id, db.Micros(now), endedByLimit, maxSessions-1, m.TenantID)
 	if err != nil {
 		return 0, err
 	}
-	const ended = `user_id = $1 AND id <> $2 AND (revoked_at IS NOT NULL OR idle_until <= $3 OR expires_at <= $3)`
+	const ended = `tenant_id = $5 AND user_id = $1 AND id <> $2 AND (revoked_at IS NOT NULL OR idle_until <= $3 OR expires_at <= $3)`
 	_, err = db.Affected(ctx, tx, "delete sessions", `DELETE FROM sessions WHERE `+ended+`
 		AND id NOT IN (SELECT id FROM sessions WHERE `+ended+` ORDER BY created_at DESC, id DESC LIMIT $4)`,
-		userID, id, db.Micros(now), maxSessions)
+		m.ID, id, db.Micros(now), maxSessions, m.TenantID)
 	return int(n), err
 }
 
 // endSessions ends all sessions of a user but one ("" for none), and returns the ids of the live
 // ones. Call invalidateUser after the commit.
-func (s *Service) endSessions(ctx context.Context, tx *sql.Tx, userID, except, why string) (live []string, err error) {
+func (s *Service) endSessions(ctx context.Context, tx *sql.Tx, m member, except, why string) (live []string, err error) {
 	type session struct {
 		id   string
 		live bool
@@ -100,8 +100,8 @@ func (s *Service) endSessions(ctx context.Context, tx *sql.Tx, userID, except, w
 		err = row.Scan(&one.id, &one.live)
 		return one, err
 	}, `UPDATE sessions SET revoked_at = $1, revoked_why = $2
-		WHERE user_id = $3 AND id <> $4 AND revoked_at IS NULL RETURNING id, idle_until > $1 AND expires_at > $1`,
-		db.Micros(s.now()), why, userID, except)
+		WHERE tenant_id = $5 AND user_id = $3 AND id <> $4 AND revoked_at IS NULL RETURNING id, idle_until > $1 AND expires_at > $1`,
+		db.Micros(s.now()), why, m.ID, except, m.TenantID)
 	for _, one := range all {
 		if one.live {
 			live = append(live, one.id)
@@ -111,9 +111,10 @@ func (s *Service) endSessions(ctx context.Context, tx *sql.Tx, userID, except, w
 }
 
 // endSession ends a live session of the user, and reports whether there was one.
-func (s *Service) endSession(ctx context.Context, tx *sql.Tx, userID, id, why string) (bool, error) {
+func (s *Service) endSession(ctx context.Context, tx *sql.Tx, tenantID, userID, id, why string) (bool, error) {
 	now := db.Micros(s.now())
 	n, err := db.Affected(ctx, tx, "end session", `UPDATE sessions SET revoked_at = $1, revoked_why = $2
-		WHERE id = $3 AND user_id = $4 AND revoked_at IS NULL AND idle_until > $1 AND expires_at > $1`, now, why, id, userID)
+		WHERE tenant_id = $5 AND id = $3 AND user_id = $4 AND revoked_at IS NULL AND idle_until > $1 AND expires_at > $1`,
+		now, why, id, userID, tenantID)
 	return n > 0, err
 }

@@ -38,7 +38,7 @@ func (s *Service) RevokeSession(ctx context.Context, caller api.Caller, id strin
 		return err
 	}
 	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
-		ended, err := s.endSession(ctx, tx, caller.UserID, id, endedByRevoke)
+		ended, err := s.endSession(ctx, tx, caller.TenantID, caller.UserID, id, endedByRevoke)
 		if err != nil {
 			return err
 		}

@@ -65,6 +65,9 @@ func (in UserInput) validate() (member, error) {
 // CreateUser creates a user. It fails with api.NameTaken if the username is in use, in any letter
 // case.
 func (s *Service) CreateUser(ctx context.Context, caller api.Caller, in UserInput) (User, error) {
+	if s.cfg.External {
+		return User{}, errNoPasswords
+	}
 	m, err := in.validate()
 	if err != nil {
 		return User{}, err

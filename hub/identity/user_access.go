@@ -26,7 +26,7 @@ func (s *Service) EndUserSessions(ctx context.Context, caller api.Caller, id str
 		if m, err = userOf(ctx, tx, caller, id); err != nil {
 			return err
 		}
-		ended, err := s.endSessions(ctx, tx, m.ID, "", endedByRevoke)
+		ended, err := s.endSessions(ctx, tx, m, "", endedByRevoke)
 		if err != nil || len(ended) == 0 {
 			return err
 		}
@@ -46,7 +46,7 @@ func (s *Service) UserTokens(ctx context.Context, caller api.Caller, id string, 
 	if err != nil {
 		return api.List[Token]{}, err
 	}
-	return s.tokensOf(ctx, m.ID, page)
+	return s.tokensOf(ctx, m.TenantID, m.ID, page)
 }
 
 // RevokeUserToken revokes a CLI token of a user.

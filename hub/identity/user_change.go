@@ -89,7 +89,7 @@ func (s *Service) replaceUser(ctx context.Context, tx *sql.Tx, caller api.Caller
 	if after.Status != before.Status {
 		detail := updateStatusDetail{Status: auditlog.Change[string]{From: before.Status, To: after.Status}}
 		if !after.active() {
-			ended, err := s.endSessions(ctx, tx, after.ID, "", endedByDisable)
+			ended, err := s.endSessions(ctx, tx, after, "", endedByDisable)
 			if err != nil {
 				return err
 			}

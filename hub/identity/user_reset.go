@@ -18,6 +18,9 @@ type oneTimePassword struct {
 // ResetUserPassword returns a new password of a user, which the user must change. It ends the
 // sessions of the user and revokes the CLI tokens and the open invitations that the user created.
 func (s *Service) ResetUserPassword(ctx context.Context, caller api.Caller, id string) (password string, err error) {
+	if s.cfg.External {
+		return "", errNoPasswords
+	}
 	named, err := userOf(ctx, s.db.Read(), caller, id) // before a password is hashed
 	if err != nil {
 		return "", err
@@ -49,12 +52,12 @@ func (s *Service) resetPasswordTx(ctx context.Context, tx *sql.Tx, m member, has
 	if err := setPassword(ctx, tx, m, hash, true, s.now()); err != nil {
 		return err
 	}
-	ended, err := s.endSessions(ctx, tx, m.ID, "", endedByPassword)
+	ended, err := s.endSessions(ctx, tx, m, "", endedByPassword)
 	if err != nil {
 		return err
 	}
 	detail.SessionsEnded = len(ended)
-	if detail.TokensRevoked, err = s.revokeTokens(ctx, tx, m.ID); err != nil {
+	if detail.TokensRevoked, err = s.revokeTokens(ctx, tx, m); err != nil {
 		return err
 	}
 	invites, err := revokeInvitesOf(ctx, tx, m, s.now())

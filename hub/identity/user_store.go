@@ -49,9 +49,9 @@ func roleNow(ctx context.Context, tx *sql.Tx, c api.Caller) (role rbac.Role, err
 		return "", err
 	}
 	var id string
-	err = tx.QueryRowContext(ctx, `SELECT id FROM sessions WHERE id = $1 AND user_id = $3 AND revoked_at IS NULL
-			UNION ALL SELECT id FROM cli_tokens WHERE id = $2 AND user_id = $3 AND revoked_at IS NULL`,
-		c.SessionID, c.TokenID, c.UserID).Scan(&id)
+	err = tx.QueryRowContext(ctx, `SELECT id FROM sessions WHERE tenant_id = $4 AND id = $1 AND user_id = $3 AND revoked_at IS NULL
+			UNION ALL SELECT id FROM cli_tokens WHERE tenant_id = $4 AND id = $2 AND user_id = $3 AND revoked_at IS NULL`,
+		c.SessionID, c.TokenID, c.UserID, c.TenantID).Scan(&id)
 	return role, err
 }
 

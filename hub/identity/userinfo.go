@@ -8,7 +8,11 @@ import (
 	"github.com/seed93082962/agenthost/rbac"
 )
 
-const modeBuiltin = "builtin"
+// How users sign in.
+const (
+	modeBuiltin  = "builtin"
+	modeExternal = "external"
+)
 
 // Mode is how users sign in.
 type Mode struct {
@@ -16,10 +20,20 @@ type Mode struct {
 	SetupRequired bool   `json:"setup_required"`
 }
 
+func (s *Service) modeNow() string {
+	if s.cfg.External {
+		return modeExternal
+	}
+	return modeBuiltin
+}
+
 // Mode returns how users sign in, and whether the first user has to be created.
 func (s *Service) Mode(ctx context.Context) (Mode, error) {
+	if s.cfg.External {
+		return Mode{Mode: modeExternal}, nil
+	}
 	required, err := setupRequired(ctx, s.db.Read())
-	return Mode{modeBuiltin, required}, err
+	return Mode{Mode: modeBuiltin, SetupRequired: required}, err
 }
 
 type userinfoBody struct {
@@ -34,10 +48,10 @@ type userinfoBody struct {
 	TokenType   api.TokenKind `json:"token_type"`
 }
 
-func userinfoOf(c api.Caller) userinfoBody {
+func (s *Service) userinfoOf(c api.Caller) userinfoBody {
 	return userinfoBody{
 		ID: c.UserID, Username: c.UserName, DisplayName: c.DisplayName, Email: c.Email, Role: c.RoleNow,
-		TenantID: c.TenantID, OrgID: c.OrgID, AuthMode: modeBuiltin, TokenType: c.Kind,
+		TenantID: c.TenantID, OrgID: c.OrgID, AuthMode: s.modeNow(), TokenType: c.Kind,
 	}
 }
 

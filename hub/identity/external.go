@@ -1,0 +1,228 @@
+package identity
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"errors"
+	"strings"
+
+	"github.com/seed93082962/agenthost/auditlog"
+	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/internal/excerpt"
+	"github.com/seed93082962/agenthost/internal/ids"
+	"github.com/seed93082962/agenthost/rbac"
+)
+
+// errNoPasswords rejects what would create a password in external mode.
+var errNoPasswords = api.Conflict.New("Users of this hub sign in with their identity provider: create users and reset passwords there.")
+
+// ExternalUser is a user whom an identity provider has authenticated. The tenant, the issuer and
+// the subject identify the member; the other fields describe a new one.
+type ExternalUser struct {
+	TenantID    string // the organization
+	Issuer      string
+	Subject     string
+	SessionID   string // at the identity provider; "" if it is unknown
+	Username    string
+	DisplayName string // Defaults to the username.
+	Email       string
+	Admin       bool // The user becomes an admin at the first login. A name has this effect once.
+}
+
+// SignInExternal starts a session of the user. The first login creates the member. It fails with
+// api.AccountDisabled for a disabled one.
+func (s *Service) SignInExternal(ctx context.Context, from api.Caller, u ExternalUser) (signIn SignIn, err error) {
+	if err := s.keys.ready(ctx); err != nil {
+		return SignIn{}, err
+	}
+	var m member
+	var created bool
+	err = s.db.Tx(ctx, func(tx *sql.Tx) (err error) {
+		created = false
+		m, err = updateExternalLogin(ctx, tx, u, s.now())
+		if errors.Is(err, errNoMember) {
+			m, created, err = s.createExternal(ctx, tx, u)
+		}
+		if err != nil {
+			return err
+		}
+		if !m.active() {
+			return api.AccountDisabled
+		}
+		if signIn, err = s.newSession(ctx, tx, m, from); err != nil {
+			return err
+		}
+		if u.SessionID != "" {
+			if err := setProviderSession(ctx, tx, m.TenantID, signIn.session, u.SessionID); err != nil {
+				return err
+			}
+		}
+		return s.record(ctx, tx, actionExternalLogin.Record(selfEvent(from, m),
+			externalLoginDetail{signIn.session, u.Issuer, created, string(m.Role)}))
+	})
+	if errors.Is(err, api.AccountDisabled) {
+		return SignIn{}, s.rejectDisabled(ctx, from, m)
+	}
+	if signIn.evicted > 0 {
+		s.invalidateUser(m.ID)
+	}
+	return signIn, err
+}
+
+// createExternal creates the member of a first login. Concurrent first logins of a user wait for
+// the tenant and find the member of the first one.
+func (s *Service) createExternal(ctx context.Context, tx *sql.Tx, u ExternalUser) (m member, created bool, err error) {
+	if err := insertTenant(ctx, tx, u.TenantID, s.now()); err != nil {
+		return m, false, err
+	}
+	if err := lockTenant(ctx, tx, u.TenantID); err != nil {
+		return m, false, err
+	}
+	m, err = memberBySubject(ctx, tx, u)
+	if !errors.Is(err, errNoMember) {
+		return m, false, err
+	}
+	now := s.now()
+	m = member{
+		ID: ids.New(), TenantID: u.TenantID, Username: externalUsername(u.Username), Role: rbac.Member, Status: statusActive,
+		AuthSource: sourceExternal, Issuer: u.Issuer, Subject: u.Subject, LastLoginAt: now, CreatedAt: now, UpdatedAt: now,
+	}
+	if u.Admin {
+		first, err := useBootstrap(ctx, tx, u.TenantID, u.Username, now)
+		if err != nil {
+			return m, false, err
+		}
+		if first {
+			m.Role = rbac.Admin
+		}
+	}
+	_, err = memberByName(ctx, tx, u.TenantID, m.Username)
+	switch {
+	case err == nil: // of another subject, who remains the one with this name
+		m.Username = distinctUsername(m.Username, u)
+	case !errors.Is(err, errNoMember):
+		return m, false, err
+	}
+	m.DisplayName, m.Email = externalDisplayName(u, m.Username), externalEmail(u.Email)
+	return m, true, insertMember(ctx, tx, m)
+}
+
+// externalUsername returns the name with '-' for the characters that a username cannot have.
+func externalUsername(name string) string {
+	name = strings.Map(func(r rune) rune {
+		if r < 0x80 && usernameForm.MatchString("a"+string(r)) {
+			return r
+		}
+		return '-'
+	}, name)
+	name = strings.TrimLeft(excerpt.Characters(name, maxUsername), "._@-")
+	if name == "" {
+		return "user"
+	}
+	return name
+}
+
+// distinctUsername returns a name that no other subject has.
+func distinctUsername(name string, u ExternalUser) string {
+	sum := sha256.Sum256([]byte(u.Issuer + "\x00" + u.Subject))
+	suffix := "-" + hex.EncodeToString(sum[:6])
+	return excerpt.Characters(name, maxUsername-len(suffix)) + suffix
+}
+
+func externalDisplayName(u ExternalUser, username string) string {
+	faults := api.Fields{}
+	name := checkDisplayName(faults, "name", excerpt.Characters(u.DisplayName, maxDisplayName))
+	if faults.Err() != nil {
+		return username
+	}
+	return name
+}
+
+// externalEmail returns an address that can be displayed, or "".
+func externalEmail(email string) string {
+	const most = 254 // RFC 5321
+	faults := api.Fields{}
+	email = faults.Line("email", email, 0, most)
+	if faults.Err() != nil {
+		return ""
+	}
+	return email
+}
+
+// rejectDisabled records the login of a disabled user.
+func (s *Service) rejectDisabled(ctx context.Context, from api.Caller, m member) error {
+	e := selfEvent(from, m)
+	e.Status = auditlog.Failure
+	return s.rejectExternal(ctx, from, e, loginFailedDetail{Reason: string(api.AccountDisabled)}, api.AccountDisabled)
+}
+
+// RejectExternal records a login that failed before the user was known, in the log of
+// [SystemTenant], and returns the given error. It returns 429 instead, and records nothing, if too
+// many logins from the network have failed.
+func (s *Service) RejectExternal(ctx context.Context, from api.Caller, org, reason string, fault error) error {
+	e := from.Event()
+	e.TenantID, e.Status = SystemTenant, auditlog.Failure
+	e.TargetType, e.TargetID, e.TargetName = targetOrg, org, org
+	return s.rejectExternal(ctx, from, e, loginFailedDetail{Reason: reason}, fault)
+}
+
+func (s *Service) rejectExternal(ctx context.Context, from api.Caller, e auditlog.Event, detail loginFailedDetail, fault error) error {
+	ctx, cancel := detached(ctx)
+	defer cancel()
+	err := s.db.Tx(ctx, func(tx *sql.Tx) error {
+		if err := s.countNetwork(ctx, tx, attemptOf(from, "")); err != nil {
+			return err
+		}
+		return s.record(ctx, tx, actionLoginFailed.Record(e, detail))
+	})
+	if err != nil {
+		return err
+	}
+	return fault
+}
+
+// ExternalLogout names the sessions that an identity provider ends: all of a subject, one session
+// of the provider, or that one if it is of the subject.
+type ExternalLogout struct {
+	TenantID  string
+	Issuer    string
+	Subject   string // or ""
+	SessionID string // or ""
+}
+
+// EndExternalSessions ends the sessions that the identity provider names. Other replicas follow
+// within 2 seconds. It is no error if there are none.
+func (s *Service) EndExternalSessions(ctx context.Context, from api.Caller, out ExternalLogout) error {
+	if out.Subject == "" && out.SessionID == "" {
+		return errors.New("end external sessions: neither a subject nor a session is given")
+	}
+	var users []member
+	err := s.db.Tx(ctx, func(tx *sql.Tx) (err error) {
+		ended, err := endProviderSessions(ctx, tx, out, s.now())
+		if err != nil {
+			return err
+		}
+		users = nil
+		var records []auditlog.Record
+		for id, n := range ended {
+			m, err := memberByID(ctx, tx, out.TenantID, id)
+			if err != nil {
+				return err
+			}
+			users = append(users, m)
+			e := from.Event()
+			e.TenantID = m.TenantID
+			records = append(records, actionBackchannelLogout.Record(m.event(e), backchannelLogoutDetail{out.Issuer, n}))
+		}
+		if len(records) == 0 {
+			return nil
+		}
+		return s.record(ctx, tx, records...)
+	})
+	for _, m := range users {
+		s.invalidateUser(m.ID)
+	}
+	return err
+}

@@ -1,0 +1,69 @@
+package identity
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"github.com/seed93082962/agenthost/hub/db"
+)
+
+// updateExternalLogin records a login and returns the member, or errNoMember. It changes nothing of
+// a disabled one. The row is locked until the transaction ends.
+func updateExternalLogin(ctx context.Context, tx *sql.Tx, u ExternalUser, now time.Time) (member, error) {
+	_, err := tx.ExecContext(ctx, `UPDATE members SET
+			last_login_at = CASE WHEN status = $1 THEN $2 ELSE last_login_at END,
+			email = CASE WHEN status = $1 THEN $3 ELSE email END
+		WHERE tenant_id = $4 AND issuer = $5 AND subject = $6`,
+		statusActive, db.Micros(now), externalEmail(u.Email), u.TenantID, u.Issuer, u.Subject)
+	if err != nil {
+		return member{}, db.Wrap("update member", err)
+	}
+	return memberBySubject(ctx, tx, u)
+}
+
+func memberBySubject(ctx context.Context, q db.Querier, u ExternalUser) (member, error) {
+	return oneMember(q.QueryRowContext(ctx, `SELECT `+memberColumns+` FROM members m WHERE m.tenant_id = $1 AND m.issuer = $2 AND m.subject = $3`,
+		u.TenantID, u.Issuer, u.Subject))
+}
+
+// insertTenant creates the organization if it does not exist.
+func insertTenant(ctx context.Context, tx *sql.Tx, id string, now time.Time) error {
+	_, err := tx.ExecContext(ctx, `INSERT INTO tenants (id, created_at) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING`, id, db.Micros(now))
+	return db.Wrap("insert tenant", err)
+}
+
+// useBootstrap reports whether the name makes its user an admin, which it does once.
+func useBootstrap(ctx context.Context, tx *sql.Tx, tenantID, username string, now time.Time) (bool, error) {
+	n, err := db.Affected(ctx, tx, "use bootstrap admin", `INSERT INTO bootstrap_admins (tenant_id, username_fold, used_at)
+		VALUES ($1, $2, $3) ON CONFLICT (tenant_id, username_fold) DO NOTHING`, tenantID, foldUsername(username), db.Micros(now))
+	return n > 0, err
+}
+
+func setProviderSession(ctx context.Context, tx *sql.Tx, tenantID, id, provider string) error {
+	_, err := tx.ExecContext(ctx, `UPDATE sessions SET provider_session = $1 WHERE tenant_id = $2 AND id = $3`, provider, tenantID, id)
+	return db.Wrap("update session", err)
+}
+
+// endProviderSessions ends the sessions of a logout, and returns how many live ones each user had.
+func endProviderSessions(ctx context.Context, tx *sql.Tx, out ExternalLogout, now time.Time) (map[string]int, error) {
+	type session struct {
+		user string
+		live bool
+	}
+	all, err := db.Collect(ctx, tx, "end sessions", func(row db.Scanner) (one session, err error) {
+		err = row.Scan(&one.user, &one.live)
+		return one, err
+	}, `UPDATE sessions SET revoked_at = $1, revoked_why = $2 WHERE tenant_id = $3 AND revoked_at IS NULL
+			AND ($4 = '' OR provider_session = $4)
+			AND user_id IN (SELECT id FROM members WHERE tenant_id = $3 AND issuer = $5 AND ($6 = '' OR subject = $6))
+		RETURNING user_id, idle_until > $1 AND expires_at > $1`,
+		db.Micros(now), endedByProvider, out.TenantID, out.SessionID, out.Issuer, out.Subject)
+	ended := map[string]int{}
+	for _, one := range all {
+		if one.live {
+			ended[one.user]++
+		}
+	}
+	return ended, err
+}

@@ -1,0 +1,231 @@
+package identity_test
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/auditlog"
+	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/identity"
+	"github.com/seed93082962/agenthost/rbac"
+)
+
+const issuer = "https://idp.example.com"
+
+func external(cfg *identity.Config) { cfg.External = true }
+
+// eachExternal runs a test on both engines with a replica in external mode.
+func eachExternal(t *testing.T, test func(t *testing.T, l *launched)) {
+	t.Helper()
+	each(t, func(t *testing.T, o *office) { test(t, o.launch(external)) })
+}
+
+func stranger(org, subject, username string) identity.ExternalUser {
+	return identity.ExternalUser{TenantID: org, Issuer: issuer, Subject: subject, Username: username}
+}
+
+func (l *launched) enter(u identity.ExternalUser) identity.SignIn {
+	l.o.t.Helper()
+	signIn, err := l.service.SignInExternal(l.o.t.Context(), api.Caller{RemoteIP: "192.0.2.1"}, u)
+	require.NoError(l.o.t, err)
+	return signIn
+}
+
+func (l *launched) userinfo(token string) answer {
+	return l.ask(http.MethodGet, "/auth/userinfo", "", func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+token) })
+}
+
+// log returns the actions of a tenant with their details, oldest first.
+func (l *launched) log(tenant string) (all []string) {
+	for e, err := range l.audit.Entries(l.o.t.Context(), tenant, auditlog.Filter{}, nil) {
+		require.NoError(l.o.t, err)
+		all = append(all, e.Action+" "+e.TargetName+" "+string(e.Status)+" "+string(e.Detail))
+	}
+	return all
+}
+
+func TestExternalLogin(t *testing.T) {
+	eachExternal(t, func(t *testing.T, l *launched) {
+		u := stranger("acme", "1", "ada")
+		u.DisplayName, u.Email = "Ada L.", "ada@example.com"
+		first := l.enter(u)
+		require.Equal(t, identity.SignInUser{ID: first.User.ID, Username: "ada", DisplayName: "Ada L.", Role: rbac.Member, TenantID: "acme", OrgID: "acme"}, first.User)
+		body := l.userinfo(first.AccessToken).want(http.StatusOK)
+		require.Equal(t, object{
+			"id": first.User.ID, "username": "ada", "display_name": "Ada L.", "email": "ada@example.com", "role": "member",
+			"tenant_id": "acme", "org_id": "acme", "auth_mode": "external", "token_type": "session",
+		}, body)
+		next := l.refresh(first.RefreshToken).want(http.StatusOK)
+		require.NotEqual(t, first.AccessToken, next.access())
+
+		u.Username, u.Email = "renamed", "new@example.com"
+		second := l.enter(u)
+		require.Equal(t, first.User.ID, second.User.ID)
+		body = l.userinfo(second.AccessToken).want(http.StatusOK)
+		require.Equal(t, "ada", body["username"])
+		require.Equal(t, "new@example.com", body["email"])
+		log := strings.Join(l.log("acme"), "\n")
+		require.Contains(t, log, `"issuer":"`+issuer+`","created":true,"role":"member"`)
+		require.Contains(t, log, `"created":false`)
+		require.Empty(t, l.log("default"))
+	})
+}
+
+// A member is (tenant, issuer, subject). A name never leads to the member of another one.
+func TestIdentityOfAnExternalMember(t *testing.T) {
+	eachExternal(t, func(t *testing.T, l *launched) {
+		ada := l.enter(stranger("acme", "1", "ada")).User
+		seen := map[string]bool{ada.ID: true}
+		other := stranger("acme", "1", "ada")
+		other.Issuer = "https://other.example.com"
+		for _, u := range []identity.ExternalUser{stranger("beta", "1", "ada"), stranger("acme", "2", "ADA"), other} {
+			user := l.enter(u).User
+			require.False(t, seen[user.ID], "%v", u)
+			seen[user.ID] = true
+			if u.TenantID == "acme" {
+				require.Regexp(t, `^(ada|ADA)-[0-9a-f]{12}$`, user.Username)
+			} else {
+				require.Equal(t, "ada", user.Username)
+			}
+		}
+	})
+}
+
+func TestExternalUsernames(t *testing.T) {
+	l := newOffice(t, "sqlite://"+t.TempDir()+"/hub.db").launch(external)
+	for name, want := range map[string]string{
+		"ada@example.com": "ada@example.com", "Ada Lovelace": "Ada-Lovelace", "../etc": "etc", "": "user", "李": "user", "李4": "4",
+		"a\u202eb": "a-b", strings.Repeat("x", 80): strings.Repeat("x", 64), "\u212a": "user",
+	} {
+		org := "o" + strings.ToLower(strings.Repeat("x", len(name)))
+		require.Equal(t, want, l.enter(stranger(org+"a", "subject of "+name, name)).User.Username, name)
+	}
+}
+
+func TestConcurrentFirstLoginsCreateOneMember(t *testing.T) {
+	eachExternal(t, func(t *testing.T, l *launched) {
+		u := stranger("acme", "1", "ada")
+		u.Admin = true
+		results := atOnce(8, func(int) answer {
+			signIn, err := l.service.SignInExternal(t.Context(), api.Caller{}, u)
+			if err != nil {
+				return answer{status: http.StatusInternalServerError, text: err.Error()}
+			}
+			return answer{status: http.StatusOK, text: signIn.User.ID + string(signIn.User.Role)}
+		})
+		for _, a := range results {
+			require.Equal(t, http.StatusOK, a.status, a.text)
+			require.Equal(t, results[0].text, a.text)
+		}
+		require.Equal(t, 1, l.count(`SELECT COUNT(*) FROM members`))
+		require.Equal(t, 8, l.count(`SELECT COUNT(*) FROM sessions`))
+	})
+}
+
+// A name makes one user an admin, once: neither another subject with the name nor the deleted user
+// at the next login.
+func TestBootstrapAdmin(t *testing.T) {
+	eachExternal(t, func(t *testing.T, l *launched) {
+		u := stranger("acme", "1", "ada")
+		u.Admin = true
+		ada := l.enter(u).User
+		require.Equal(t, rbac.Admin, ada.Role)
+		second := stranger("acme", "2", "Ada")
+		second.Admin = true
+		require.Equal(t, rbac.Member, l.enter(second).User.Role)
+		late := stranger("beta", "1", "ada")
+		require.Equal(t, rbac.Member, l.enter(late).User.Role)
+		late.Admin = true
+		require.Equal(t, rbac.Member, l.enter(late).User.Role, "only at the first login")
+		l.exec(`DELETE FROM members WHERE id = $1`, ada.ID)
+		require.Equal(t, rbac.Member, l.enter(u).User.Role)
+	})
+}
+
+func TestDisabledExternalMember(t *testing.T) {
+	eachExternal(t, func(t *testing.T, l *launched) {
+		u := stranger("acme", "1", "ada")
+		ada := l.enter(u).User
+		l.exec(`UPDATE members SET status = 'disabled' WHERE id = $1`, ada.ID)
+		_, err := l.service.SignInExternal(t.Context(), api.Caller{RemoteIP: "192.0.2.1"}, u)
+		require.ErrorIs(t, err, api.AccountDisabled)
+		log := l.log("acme")
+		require.Equal(t, `auth.login_failed ada failure {"reason":"account_disabled"}`, log[len(log)-1])
+		require.Equal(t, 1, l.count(`SELECT COUNT(*) FROM sessions`))
+	})
+}
+
+func TestEndExternalSessions(t *testing.T) {
+	eachExternal(t, func(t *testing.T, l *launched) {
+		enter := func(org, subject, session string) string {
+			u := stranger(org, subject, "name"+subject)
+			u.SessionID = session
+			return l.enter(u).AccessToken
+		}
+		end := func(out identity.ExternalLogout) {
+			out.Issuer = issuer
+			require.NoError(t, l.service.EndExternalSessions(t.Context(), api.Caller{}, out))
+		}
+		one, two, bob, beta := enter("acme", "1", "s1"), enter("acme", "1", "s2"), enter("acme", "2", "s3"), enter("beta", "1", "s1")
+		valid := func(tokens ...string) {
+			t.Helper()
+			for _, token := range []string{one, two, bob, beta} {
+				status := http.StatusUnauthorized
+				for _, live := range tokens {
+					if live == token {
+						status = http.StatusOK
+					}
+				}
+				require.Equal(t, status, l.userinfo(token).status)
+			}
+		}
+		valid(one, two, bob, beta)
+		end(identity.ExternalLogout{TenantID: "acme", Subject: "2", SessionID: "s1"}) // of another subject
+		end(identity.ExternalLogout{TenantID: "acme", SessionID: "unknown"})
+		valid(one, two, bob, beta)
+		end(identity.ExternalLogout{TenantID: "acme", SessionID: "s1"})
+		valid(two, bob, beta)
+		end(identity.ExternalLogout{TenantID: "acme", Subject: "1"})
+		valid(bob, beta)
+		log := l.log("acme")
+		require.Equal(t, `auth.backchannel_logout name1 success {"issuer":"`+issuer+`","sessionsEnded":1}`, log[len(log)-1])
+		require.Error(t, l.service.EndExternalSessions(t.Context(), api.Caller{}, identity.ExternalLogout{TenantID: "acme", Issuer: issuer}))
+	})
+}
+
+// What failed before a user was known is in the log of the system, up to a limit for each network.
+func TestRejectedExternalLogins(t *testing.T) {
+	eachExternal(t, func(t *testing.T, l *launched) {
+		fault := errors.New("the fault")
+		from := api.Caller{RemoteIP: "192.0.2.1"}
+		for range 100 {
+			require.Equal(t, fault, l.service.RejectExternal(t.Context(), from, "acme", "state", fault))
+		}
+		require.ErrorIs(t, l.service.RejectExternal(t.Context(), from, "acme", "state", fault), api.RateLimited)
+		log := l.log(identity.SystemTenant)
+		require.Len(t, log, 100)
+		require.Equal(t, `auth.login_failed acme failure {"reason":"state"}`, log[0])
+		l.enter(stranger("acme", "1", "ada"))
+	})
+}
+
+func TestExternalModeHasNoPasswords(t *testing.T) {
+	l := newOffice(t, "sqlite://"+t.TempDir()+"/hub.db").launch(external)
+	u := stranger("acme", "1", "ada")
+	u.Admin = true
+	admin := l.enter(u)
+	require.Empty(t, l.service.SetupToken())
+	for _, call := range []string{"POST /auth/setup", "POST /auth/login", "POST /auth/register", "POST /auth/change-password", "GET /auth/invite/x"} {
+		method, path, _ := strings.Cut(call, " ")
+		a := l.ask(method, path, "{}", func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+admin.AccessToken) })
+		require.Equal(t, http.StatusNotFound, a.status, call)
+	}
+	for _, call := range []string{"users", "invites", "users/" + admin.User.ID + "/reset-password"} {
+		a := l.post(admin.AccessToken, "/api/v1/admin/"+call, object{"username": "bob", "password": password, "role": "member"})
+		a.want(http.StatusConflict)
+	}
+}
