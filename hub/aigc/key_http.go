@@ -1,0 +1,44 @@
+package aigc
+
+import (
+	"encoding/json"
+	"net/http"
+
+	"github.com/seed93082962/agenthost/hub/aigc/label"
+	"github.com/seed93082962/agenthost/hub/api"
+)
+
+func (s *Service) keyRoutes() []api.Route {
+	return []api.Route{
+		route(http.MethodPost, "/config/rotate-key", s.rotateKey),
+		route(http.MethodPost, "/verify", s.verify),
+	}
+}
+
+func (s *Service) rotateKey(w http.ResponseWriter, r *http.Request) error {
+	rotation, err := s.RotateKey(r.Context(), api.CallerOf(r))
+	if err != nil {
+		return err
+	}
+	return api.Encode(w, http.StatusOK, rotation)
+}
+
+func (s *Service) verify(w http.ResponseWriter, r *http.Request) error {
+	object, err := api.Decode[map[string]json.RawMessage](w, r)
+	if err != nil {
+		return err
+	}
+	data, err := json.Marshal(object)
+	if err != nil {
+		return err
+	}
+	l, err := label.Parse(data)
+	if err != nil {
+		return api.InvalidRequest.New(`The body must be a label, or {"aigc": label}.`)
+	}
+	verification, err := s.Verify(r.Context(), api.CallerOf(r), l)
+	if err != nil {
+		return err
+	}
+	return api.Encode(w, http.StatusOK, verification)
+}

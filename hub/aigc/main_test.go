@@ -1,0 +1,77 @@
+package aigc_test
+
+import (
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/hub/aigc"
+	"github.com/seed93082962/agenthost/hub/api/apitest"
+	"github.com/seed93082962/agenthost/hub/db"
+	"github.com/seed93082962/agenthost/hub/db/dbtest"
+	"github.com/seed93082962/agenthost/hub/secret"
+	"github.com/seed93082962/agenthost/internal/logtest"
+	"github.com/seed93082962/agenthost/rbac"
+)
+
+func TestMain(m *testing.M) { dbtest.Main(m) }
+
+const (
+	config   = "/api/v1/admin/aigc/config"
+	rotate   = config + "/rotate-key"
+	verify   = "/api/v1/admin/aigc/verify"
+	uscc     = "91350100M000100Y43"
+	producer = "0011" + uscc + "10001"
+)
+
+type object = apitest.Object
+
+// site is a service with its routes, and the tenants acme and beta.
+type site struct {
+	*apitest.Server
+	t       *testing.T
+	service *aigc.Service
+	db      *db.DB
+	cfg     aigc.Config
+	log     *logtest.Buffer // of the service
+
+	acme, beta *apitest.Client // maintainers
+}
+
+func each(t *testing.T, test func(t *testing.T, s *site)) {
+	t.Helper()
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, url string) { test(t, open(t, url)) })
+}
+
+func open(t *testing.T, url string) *site {
+	t.Helper()
+	d := dbtest.Open(t, url, aigc.Migrations, apitest.Audit())
+	keyring, err := secret.Parse(secret.Generate())
+	require.NoError(t, err)
+	audit := apitest.NewAudit(t, d)
+	s := &site{t: t, db: d, log: &logtest.Buffer{}}
+	s.cfg = aigc.Config{
+		DB: d, Keyring: keyring, Audit: audit, Logger: slog.New(slog.NewJSONHandler(s.log, nil)),
+		Now: func() time.Time { return time.Date(2026, 3, 1, 12, 0, 0, 123456789, time.UTC) },
+	}
+	s.service, err = aigc.New(s.cfg)
+	require.NoError(t, err)
+	s.Server = apitest.Serve(t, apitest.Config{Audit: audit}, s.service.Routes())
+	s.acme, s.beta = s.As("acme", "ada", rbac.Maintainer), s.As("beta", "bob", rbac.Maintainer)
+	return s
+}
+
+// valid is the body of a configuration of which the test changes some fields.
+func valid(change object) object {
+	body := object{
+		"enabled": true, "companyName": "Example", "uscc": uscc, "contentProducer": producer, "produceIdPrefix": "ex-",
+		"explicit": object{"mode": "append", "text": "AI 生成"}, "signing": object{"enabled": true},
+	}
+	for name, value := range change {
+		body[name] = value
+	}
+	return body
+}
