@@ -25,11 +25,13 @@ import (
 	"time"
 
 	"github.com/seed93082962/agenthost/auditlog/sqlaudit"
+	"github.com/seed93082962/agenthost/hub/aigc"
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/artifact"
 	"github.com/seed93082962/agenthost/hub/catalog"
 	"github.com/seed93082962/agenthost/hub/db"
 	"github.com/seed93082962/agenthost/hub/identity"
+	"github.com/seed93082962/agenthost/hub/provider"
 	"github.com/seed93082962/agenthost/hub/secret"
 )
 
@@ -79,6 +81,10 @@ type Config struct {
 	// TempDir is the directory of uploads that are not complete. Defaults to os.TempDir().
 	TempDir string
 
+	// ProbePrivate permits probes of providers at private and loopback addresses. Addresses of
+	// metadata services and link-local addresses are always rejected. Defaults to false.
+	ProbePrivate bool
+
 	// Version is reported by GET /health. Defaults to "devel".
 	Version string
 
@@ -95,6 +101,8 @@ type Hub struct {
 	db         *db.DB
 	audit      *sqlaudit.Store
 	identity   *identity.Service
+	providers  *provider.Service
+	aigc       *aigc.Service
 	catalog    *catalog.Service
 	artifacts  *artifact.Store
 	referenced artifact.Referenced // by the rows of all concerns; nil disables the sweep
@@ -150,6 +158,16 @@ func New(ctx context.Context, cfg Config) (_ *Hub, err error) {
 	if err != nil {
 		return nil, err
 	}
+	h.providers, err = provider.New(provider.Config{
+		DB: h.db, Keyring: h.keyring, Audit: h.audit, ProbePrivate: cfg.ProbePrivate, Now: cfg.Now, Logger: cfg.Logger,
+	})
+	if err != nil {
+		return nil, err
+	}
+	h.aigc, err = aigc.New(aigc.Config{DB: h.db, Keyring: h.keyring, Audit: h.audit, Now: cfg.Now, Logger: cfg.Logger})
+	if err != nil {
+		return nil, err
+	}
 	h.catalog, err = catalog.New(catalog.Config{
 		DB: h.db, Keyring: h.keyring, Audit: h.audit, Now: cfg.Now, Logger: cfg.Logger,
 	})
@@ -188,7 +206,7 @@ func (h *Hub) prepare(ctx context.Context) error {
 
 // Routes returns every route of the API with its permission.
 func (h *Hub) Routes() []api.Route {
-	return limitAuthBodies(slices.Concat(h.healthRoutes(), h.identity.Routes(), h.catalog.Routes(), h.auditRoutes(), h.artifacts.Routes()))
+	return limitAuthBodies(slices.Concat(h.healthRoutes(), h.identity.Routes(), h.providers.Routes(), h.aigc.Routes(), h.catalog.Routes(), h.auditRoutes(), h.artifacts.Routes()))
 }
 
 // maxAuthBody bounds the bodies of /auth/*, in bytes: most of them come from callers without
@@ -206,7 +224,7 @@ func limitAuthBodies(routes []api.Route) []api.Route {
 
 // migrations returns the migrations of all concerns.
 func (h *Hub) migrations() []db.Series {
-	return []db.Series{{Name: "audit", Files: sqlaudit.Migrations()}, identity.Migrations, catalog.Migrations}
+	return []db.Series{{Name: "audit", Files: sqlaudit.Migrations()}, identity.Migrations, provider.Migrations, aigc.Migrations, catalog.Migrations}
 }
 
 // translate converts errors of packages without HTTP.
@@ -236,7 +254,15 @@ func (h *Hub) RetireKey(ctx context.Context) error { return h.identity.RetireKey
 
 // Rekey seals everything with the first encryption key, and returns how many secrets were sealed
 // with another.
-func (h *Hub) Rekey(ctx context.Context) (int, error) { return h.identity.Rekey(ctx) }
+func (h *Hub) Rekey(ctx context.Context) (n int, err error) {
+	for _, rekey := range []func(context.Context) (int, error){h.identity.Rekey, h.providers.Rekey, h.aigc.Rekey} {
+		done, err := rekey(ctx)
+		if n += done; err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
 
 // Close ends the background work, writes pending entries, and closes the database.
 func (h *Hub) Close() error {
@@ -245,6 +271,9 @@ func (h *Hub) Close() error {
 	var errs []error
 	if h.identity != nil {
 		errs = append(errs, h.identity.Close())
+	}
+	if h.providers != nil {
+		errs = append(errs, h.providers.Close())
 	}
 	if h.audit != nil {
 		errs = append(errs, h.audit.Close())

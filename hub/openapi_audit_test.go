@@ -29,7 +29,7 @@ const logs = "/api/v1/admin/audit-logs"
 // unrecorded are actions of which nothing can happen yet, and why.
 var unrecorded = map[string]string{
 	"auth.prune_audit": "recorded by prunedLog", "auth.retire_key": "recorded in the tenant system, which no route exposes",
-	"provider.denied": "no route of its category is there yet", "agent.denied": "as above", "aigc.denied": "as above",
+	"agent.denied": "no route of its category is there yet",
 }
 
 // auditLog reads what the walk has left in the audit log, in all ways, and holds every detail

@@ -52,7 +52,7 @@ func judged(t *testing.T, url string) *contract {
 	doc, err := document()
 	require.NoError(t, err)
 	c := &contract{doc: doc, later: new(atomic.Int64), seen: map[string]bool{}, fields: map[string]bool{}, files: &files{}}
-	c.site = open(t, url, func(cfg *hub.Config) { cfg.Now, cfg.Artifacts = c.now, c.files })
+	c.site = open(t, url, func(cfg *hub.Config) { cfg.Now, cfg.Artifacts, cfg.ProbePrivate = c.now, c.files, true })
 	return c
 }
 

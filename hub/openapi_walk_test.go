@@ -29,8 +29,12 @@ var unseen = map[string]string{
 	"POST /auth/setup 201 must_change_password":    "only a reset sets it",
 	"POST /auth/register 201 must_change_password": "only a reset sets it",
 
-	"POST /auth/register 429":          "it takes more than 64 concurrent registrations: identity.TestOthersSignInDuringAFlood",
-	"POST /api/v1/admin/invites 409":   "it takes 1,000 invitations: identity.TestOpenInvitesAreLimited",
+	"POST /auth/register 429":                          "it takes more than 64 concurrent registrations: identity.TestOthersSignInDuringAFlood",
+	"POST /api/v1/admin/invites 409":                   "it takes 1,000 invitations: identity.TestOpenInvitesAreLimited",
+	"DELETE /api/v1/admin/providers/{id} 409":          "it takes an agent: provider.TestAProviderInUseIsNotDeleted",
+	"POST /api/v1/admin/providers/{id}/reveal-key 409": "it takes other encryption keys: provider.TestKeysThatCannotBeOpened",
+	"PUT /api/v1/admin/aigc/config 409":                "it takes 1,000 keys",
+
 	"POST /api/v1/cli/issue-token 409": "it takes 100 tokens: identity.TestCLITokensOfAUserAreLimited",
 }
 
@@ -45,6 +49,8 @@ func TestAnswersAreAsTheDocumentSays(t *testing.T) {
 		c.signIns(admin)
 		c.passwords(admin)
 		c.cliTokens(admin)
+		c.providers(admin)
+		c.aigc(admin)
 		admin = c.laterOn()
 		c.refusals(admin)
 		c.artifacts()

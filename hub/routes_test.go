@@ -49,6 +49,22 @@ DELETE /api/v1/admin/invites/:id                 admin
 POST   /api/v1/cli/issue-token                   admin maintainer
 GET    /api/v1/cli/tokens                        admin maintainer
 DELETE /api/v1/cli/tokens/:id                    admin maintainer
+GET    /api/v1/providers                         admin maintainer member
+GET    /api/v1/providers/runtime-config          admin maintainer member
+GET    /api/v1/providers/:id                     admin maintainer member
+GET    /api/v1/admin/providers                   admin maintainer member
+POST   /api/v1/admin/providers                   admin maintainer
+POST   /api/v1/admin/providers/probe             admin maintainer
+GET    /api/v1/admin/providers/:id               admin maintainer member
+PUT    /api/v1/admin/providers/:id               admin maintainer
+DELETE /api/v1/admin/providers/:id               admin maintainer
+POST   /api/v1/admin/providers/:id/reveal-key    admin maintainer
+POST   /api/v1/admin/providers/:id/probe         admin maintainer
+GET    /api/v1/admin/aigc/config                 admin maintainer
+PUT    /api/v1/admin/aigc/config                 admin maintainer
+DELETE /api/v1/admin/aigc/config                 admin maintainer
+POST   /api/v1/admin/aigc/config/rotate-key      admin maintainer
+POST   /api/v1/admin/aigc/verify                 admin maintainer
 GET    /api/v1/admin/audit-logs                  admin
 GET    /api/v1/admin/audit-logs/export           admin
 GET    /api/v1/admin/audit-logs/verify           admin

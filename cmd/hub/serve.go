@@ -21,6 +21,9 @@ func (s *settings) open(ctx context.Context, addr net.Addr, log *slog.Logger) (*
 	}
 	cfg := hub.Config{DatabaseURL: s.databaseURL(), SetupToken: s.SetupToken, Version: daemon.Version(), Logger: log}
 	var err error
+	if cfg.ProbePrivate, err = s.probePrivate(); err != nil {
+		return nil, err
+	}
 	if cfg.AuditRetention, err = s.retention(); err != nil {
 		return nil, err
 	}

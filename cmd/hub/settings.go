@@ -44,6 +44,7 @@ Environment (flags take precedence):
   HUB_SETUP_TOKEN          token for the first-run setup (default: generated and printed at startup)
   HUB_TRUSTED_PROXIES      networks of proxies, such as 10.0.0.0/8, whose X-Forwarded-For is trusted
   HUB_CORS_ORIGINS         origins, such as https://app.example.com, whose pages may send requests
+  HUB_PROBE_ALLOW_PRIVATE  true permits probes of providers at private and loopback addresses (default false)
   AUDIT_RETENTION_DAYS     age in days at which audit entries are pruned (default never)
   OPS_API_KEY, CHAT_PUSH_API_KEY
                            two different keys of at least 32 characters
@@ -68,6 +69,7 @@ type settings struct {
 	TrustedProxies string `env:"HUB_TRUSTED_PROXIES"`
 	CORSOrigins    string `env:"HUB_CORS_ORIGINS"`
 	RetentionDays  string `env:"AUDIT_RETENTION_DAYS"`
+	ProbePrivate   string `env:"HUB_PROBE_ALLOW_PRIVATE"`
 
 	DrainTimeout time.Duration
 }
@@ -132,6 +134,9 @@ func (s *settings) check() error {
 	if _, err := s.retention(); err != nil {
 		return err
 	}
+	if _, err := s.probePrivate(); err != nil {
+		return err
+	}
 	host, _, err := net.SplitHostPort(s.Addr)
 	if err != nil {
 		return fmt.Errorf("--addr %q is not an address: use host:port, such as 127.0.0.1:8080", s.Addr)
@@ -153,6 +158,17 @@ func (s *settings) retention() (time.Duration, error) {
 		return 0, fmt.Errorf("AUDIT_RETENTION_DAYS: %q is not a number of days from 1 to %d; omit it to retain all entries", s.RetentionDays, century)
 	}
 	return time.Duration(days) * 24 * time.Hour, nil
+}
+
+// probePrivate reports whether providers at private addresses may be probed.
+func (s *settings) probePrivate() (bool, error) {
+	switch s.ProbePrivate {
+	case "", "false":
+		return false, nil
+	case "true":
+		return true, nil
+	}
+	return false, fmt.Errorf("HUB_PROBE_ALLOW_PRIVATE: %q is neither true nor false", s.ProbePrivate)
 }
 
 // loopback reports whether only this machine can reach the host.

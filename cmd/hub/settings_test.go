@@ -55,7 +55,7 @@ func TestHelpNamesEverySetting(t *testing.T) {
 	require.NoError(t, err)
 	for _, name := range []string{
 		"--addr", "HUB_ADDR", "HUB_DATA_DIR", "DATABASE_URL", "PROVIDER_ENCRYPTION_KEY", "AUTH_MODE", "HUB_PUBLIC_URL", "HUB_SETUP_TOKEN",
-		"HUB_TRUSTED_PROXIES", "HUB_CORS_ORIGINS", "AUDIT_RETENTION_DAYS", "OPS_API_KEY", "CHAT_PUSH_API_KEY",
+		"HUB_TRUSTED_PROXIES", "HUB_CORS_ORIGINS", "AUDIT_RETENTION_DAYS", "HUB_PROBE_ALLOW_PRIVATE", "OPS_API_KEY", "CHAT_PUSH_API_KEY",
 		"127.0.0.1:8080", "reset-password", "rekey", "audit",
 	} {
 		require.Contains(t, out, name)

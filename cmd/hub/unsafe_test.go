@@ -38,6 +38,7 @@ func TestUnsafeSettingsAreRejected(t *testing.T) {
 		"a URL with a password": {env: []string{"HUB_PUBLIC_URL", "https://me:secret@hub.example.com"}, want: "HUB_PUBLIC_URL is not a base URL"},
 		"another database":      {env: []string{"DATABASE_URL", "mysql://root:hunter22@127.0.0.1/x", "PROVIDER_ENCRYPTION_KEY", secret.Generate()}, want: "DATABASE_URL is neither sqlite://"},
 		"days that are none":    {env: []string{"AUDIT_RETENTION_DAYS", "-1"}, want: `AUDIT_RETENTION_DAYS: "-1" is not a number of days`},
+		"private probes":        {env: []string{"HUB_PROBE_ALLOW_PRIVATE", "yes"}, want: `HUB_PROBE_ALLOW_PRIVATE: "yes" is neither true nor false`},
 		"days that are words":   {env: []string{"AUDIT_RETENTION_DAYS", "ten"}, want: `AUDIT_RETENTION_DAYS: "ten"`},
 		"an address":            {args: []string{"--addr", "8080"}, want: `--addr "8080" is not an address`},
 		"an argument":           {args: []string{"serve"}, want: `"serve"`},

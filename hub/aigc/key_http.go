@@ -34,7 +34,7 @@ func (s *Service) verify(w http.ResponseWriter, r *http.Request) error {
 	}
 	l, err := label.Parse(data)
 	if err != nil {
-		return api.InvalidRequest.New(`The body must be a label, or {"aigc": label}.`)
+		return api.Fields{"Label": `must be present: the body must be a label, or {"aigc": label}`}
 	}
 	verification, err := s.Verify(r.Context(), api.CallerOf(r), l)
 	if err != nil {

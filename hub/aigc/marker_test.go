@@ -55,7 +55,7 @@ func TestAnswersAreLabeled(t *testing.T) {
 			require.Equal(t, []any{false, reason}, []any{v["valid"], v["reason"]})
 		}
 		for _, body := range []any{object{}, object{"aigc": 1}, object{"Label": 1}, object{"aigc": nil}} {
-			s.acme.Post(verify, body).Error(http.StatusBadRequest, api.InvalidRequest)
+			s.acme.Post(verify, body).Error(http.StatusBadRequest, api.ValidationFailed)
 		}
 
 		s.acme.Put(config, valid(object{"signing": object{"enabled": false}})).Want(http.StatusOK)

@@ -21,9 +21,9 @@ const (
 	// some hundred KiB.
 	maxModelList = 1 << 20
 
-	// minEchoed is the shortest key that is searched in the names of models: a shorter one, such as
-	// "none" or "demo", may be a part of a name by chance.
-	minEchoed = 8
+	// minEchoed is the shortest key that is searched in the names of models: a shorter one may be a
+	// part of a name by chance.
+	minEchoed = 4
 )
 
 // probeClient returns a client that connects to public addresses, or also to private ones, and
@@ -141,7 +141,6 @@ func codeOf(err error) string {
 	var (
 		lookup   *net.DNSError
 		cert     *tls.CertificateVerificationError
-		record   tls.RecordHeaderError
 		alert    tls.AlertError
 		timedOut net.Error
 	)
@@ -152,7 +151,7 @@ func codeOf(err error) string {
 		return ProbeTimeout
 	case errors.As(err, &lookup):
 		return ProbeLookupFailed
-	case errors.As(err, &cert), errors.As(err, &record), errors.As(err, &alert):
+	case errors.Is(err, http.ErrSchemeMismatch), errors.As(err, &cert), errors.As(err, &alert):
 		return ProbeTLSFailed
 	}
 	return ProbeConnectFailed

@@ -1,0 +1,36 @@
+package hub_test
+
+import (
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/hub/api"
+)
+
+func (c *contract) aigc(admin string) {
+	const (
+		config   = "/api/v1/admin/aigc/config"
+		rotate   = config + "/rotate-key"
+		verify   = "/api/v1/admin/aigc/verify"
+		producer = "00119144030071526726XG10000"
+	)
+	with := func(fields string) string {
+		return `{"enabled":true,"companyName":"Example","contentProducer":"` + producer + `"` + fields + `}`
+	}
+	c.ok(200, "GET", config, admin, "")
+	c.refuse(404, api.NotFound, "POST", rotate, admin, "")
+	c.faulty("PUT", config, admin, with(`,"label":"4"`), with(`,"uscc":"1"`), with(`,"propagator":"1"`), with(`,"produceIdPrefix":"a b"`), with(`,"contentProducer":"1"`),
+		with(`,"explicit":{"mode":"both"}`), with(`,"explicit":{"text":"AI"}`), with(`,"signing":{"algorithm":"none"}`))
+	c.ok(200, "PUT", config, admin, with(""))
+	c.refuse(409, api.Conflict, "POST", rotate, admin, "")
+	c.ok(200, "PUT", config, admin, with(`,"uscc":"9144030071526726XG","propagator":"`+producer+`","signing":{"enabled":true},"explicit":{"mode":"off","text":null}`))
+	c.ok(200, "POST", rotate, admin, "")
+	c.ok(200, "GET", config, admin, "")
+	for body, reason := range map[string]string{
+		`{"Label":"1"}`: "unsigned", `{"aigc":{"Label":"1","ReservedCode1":"v1"}}`: "malformed",
+		`{"AIGC":{"Label":"1","ReservedCode1":"v1.k.AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"}}`: "unknown_key",
+	} {
+		require.Equal(c.t, reason, c.ok(200, "POST", verify, admin, body)["reason"])
+	}
+	c.faulty("POST", verify, admin, `{}`, `{"aigc":1}`)
+	c.ok(204, "DELETE", config, admin, "")
+}

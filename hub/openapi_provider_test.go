@@ -1,0 +1,75 @@
+package hub_test
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/hub/api"
+)
+
+const providers = "/api/v1/admin/providers"
+
+// modelServer serves a list of models.
+func (c *contract) modelServer() string {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `{"data":[{"id":"m1","display_name":"Model 1"},{"id":"m2"}]}`)
+	}))
+	c.t.Cleanup(server.Close)
+	return server.URL
+}
+
+func (c *contract) providers(admin string) {
+	const public = "/api/v1/providers"
+	address := c.modelServer()
+	with := func(fields string) string {
+		return `{"name":"Gateway","protocol":"openai","baseUrl":"` + address + `","apiKey":"sk-1234"` + fields + `}`
+	}
+	c.faulty("POST", providers, admin, `{}`, with(`,"name":" "`), with(`,"protocol":"demo"`), with(`,"authStyle":"basic"`), with(`,"baseUrl":"ftp://a"`),
+		with(`,"apiKey":"a b"`), with(`,"models":[{"id":""}]`), with(`,"models":[{"id":"m","contextWindow":-1}]`), with(`,"name":"a\nb"`))
+	c.refuse(400, api.InvalidRequest, "POST", providers, admin, with(`,"apiKey":1`))
+	const models = `,"models":[{"id":"m1","displayName":"Model 1","contextWindow":1000,"maxOutput":100},{"id":"m2"}]`
+	made := c.ok(201, "POST", providers, admin, with(models+`,"enabled":true,"later":[]`))
+	path := providers + "/" + made["id"].(string)
+	other := providers + "/" + c.ok(201, "POST", providers, admin, `{"name":"Other","protocol":"anthropic","authStyle":null,"baseUrl":null,"apiKey":null,"models":null,"enabled":null}`)["id"].(string)
+	c.refuse(409, api.NameTaken, "POST", providers, admin, with(`,"name":"GATEWAY"`))
+	for _, list := range []string{providers, public, public + "/runtime-config"} {
+		c.unpaged(list, admin)
+		require.Len(c.t, c.ok(200, "GET", list+"?q=gate", admin, "")["items"], 1)
+		c.refuse(400, api.InvalidRequest, "GET", list+"?q="+strings.Repeat("q", 201), admin, "")
+	}
+	for _, one := range []string{path, public + "/" + made["id"].(string), providers + "/demo", public + "/openai"} {
+		c.ok(200, "GET", one, admin, "")
+	}
+	c.send("PUT", path, admin, with(models), "If-Match", `"1"`).want(200)
+	c.send("PUT", path, admin, with(models+`,"apiKey":null,"authStyle":"none"`), "If-Match", `1`).want(200)
+	c.refuse(412, api.PreconditionFailed, "PUT", path, admin, with(models), "If-Match", `"1"`)
+	c.refuse(404, api.NotFound, "POST", path+"/reveal-key", admin, "")
+	c.ok(200, "PUT", path, admin, with(models))
+	c.ok(200, "POST", path+"/reveal-key", admin, "")
+	c.faulty("PUT", path, admin, `{}`, with(`,"protocol":""`))
+	c.refuse(409, api.NameTaken, "PUT", other, admin, with(""))
+	for _, method := range []string{"PUT", "DELETE"} {
+		body := map[string]string{"PUT": with("")}[method]
+		c.refuse(403, api.BuiltinReadonly, method, providers+"/demo", admin, body)
+		c.refuse(404, api.NotFound, method, providers+"/"+nobody, admin, body)
+	}
+	for _, missing := range []string{providers + "/" + nobody, public + "/" + nobody} {
+		c.refuse(404, api.NotFound, "GET", missing, admin, "")
+	}
+	c.refuse(404, api.NotFound, "POST", providers+"/"+nobody+"/probe", admin, "")
+
+	require.Equal(c.t, true, c.ok(200, "POST", path+"/probe", admin, "")["ok"])
+	require.Equal(c.t, true, c.ok(200, "POST", providers+"/demo/probe", admin, "")["ok"])
+	const probe = providers + "/probe"
+	require.Equal(c.t, true, c.ok(200, "POST", probe, admin, `{"protocol":"anthropic","baseUrl":"`+address+`","apiKey":"sk-1234","authStyle":"bearer"}`)["ok"])
+	denied := `{"name":"Metadata","protocol":"openai","baseUrl":"http://169.254.169.254"}`
+	require.Equal(c.t, "address_denied", c.ok(200, "POST", probe, admin, denied)["errorCode"])
+	c.ok(200, "PUT", other, admin, denied)
+	require.Equal(c.t, "address_denied", c.ok(200, "POST", other+"/probe", admin, "")["errorCode"])
+	c.faulty("POST", probe, admin, `{}`, `{"protocol":"openai","baseUrl":"llm.example.com"}`)
+	c.ok(204, "DELETE", other, admin, "")
+}

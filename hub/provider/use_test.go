@@ -1,0 +1,230 @@
+package provider_test
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/db"
+	"github.com/seed93082962/agenthost/hub/db/dbtest"
+	"github.com/seed93082962/agenthost/hub/provider"
+	"github.com/seed93082962/agenthost/hub/secret"
+)
+
+func TestAProviderInUseIsNotDeleted(t *testing.T) {
+	each(t, func(t *testing.T, s *site) {
+		id := create(s.acme, gateway(nil))
+		s.users["acme/"+id] = []string{"writer", "coder"}
+		fault := s.acme.Delete(admin+"/"+id).Error(http.StatusConflict, api.InUse)
+		require.Equal(t, object{"agents": []any{"coder", "writer"}}, fault["data"])
+		s.acme.Get(admin + "/" + id).Want(http.StatusOK)
+		require.Len(t, s.Audit("acme"), 1)
+	})
+}
+
+// Of a deletion and a concurrent Reserve, one succeeds.
+func TestRaceOfReserveAndDelete(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, url string) {
+		var s *site
+		s = open(t, url, func(cfg *provider.Config) {
+			cfg.InUse = func(ctx context.Context, tx *sql.Tx, tenantID, id string) ([]string, error) {
+				return db.Collect(ctx, tx, "list agents", func(row db.Scanner) (name string, err error) { return name, row.Scan(&name) },
+					`SELECT name FROM agents_of_test WHERE tenant_id = $1 AND provider_id = $2`, tenantID, id)
+			}
+		})
+		ctx := t.Context()
+		_, err := s.db.Write().ExecContext(ctx, `CREATE TABLE agents_of_test (tenant_id TEXT, name TEXT, provider_id TEXT)`)
+		require.NoError(t, err)
+		for i := range 8 {
+			id := create(s.acme, gateway(object{"name": fmt.Sprint("p", i)}))
+			var reserved error
+			var deleted int
+			var wait sync.WaitGroup
+			wait.Go(func() {
+				reserved = s.db.Tx(ctx, func(tx *sql.Tx) error {
+					if err := s.service.Reserve(ctx, tx, "acme", id); err != nil {
+						return err
+					}
+					_, err := tx.ExecContext(ctx, `INSERT INTO agents_of_test VALUES ('acme', 'a', $1)`, id)
+					return err
+				})
+			})
+			wait.Go(func() { deleted = s.acme.Delete(admin + "/" + id).Status })
+			wait.Wait()
+			if reserved == nil {
+				require.Equal(t, http.StatusConflict, deleted)
+			} else {
+				require.ErrorIs(t, reserved, api.NotFound)
+				require.Equal(t, http.StatusNoContent, deleted)
+			}
+		}
+	})
+}
+
+func TestReserve(t *testing.T) {
+	each(t, func(t *testing.T, s *site) {
+		id := create(s.acme, gateway(nil))
+		for _, row := range []struct {
+			tenant, id string
+			found      bool
+		}{{"acme", id, true}, {"beta", id, false}, {"acme", "demo", true}, {"acme", "none", false}} {
+			err := s.db.Tx(t.Context(), func(tx *sql.Tx) error { return s.service.Reserve(t.Context(), tx, row.tenant, row.id) })
+			require.Equal(t, row.found, err == nil, row)
+			require.Equal(t, !row.found, errors.Is(err, api.NotFound), row)
+			p, err := s.service.Get(t.Context(), s.db.Read(), row.tenant, row.id)
+			require.Equal(t, row.found, err == nil, row)
+			require.Equal(t, row.found, p.ID == row.id, row)
+		}
+	})
+}
+
+// Of concurrent updates of one version, one succeeds.
+func TestRaceOfUpdates(t *testing.T) {
+	each(t, func(t *testing.T, s *site) {
+		id := create(s.acme, gateway(nil))
+		var mu sync.Mutex
+		var wait sync.WaitGroup
+		statuses := map[int]int{}
+		for i := range 6 {
+			wait.Go(func() {
+				status := s.acme.Put(admin+"/"+id, gateway(object{"name": fmt.Sprint("n", i)}), "If-Match", `"1"`).Status
+				mu.Lock()
+				defer mu.Unlock()
+				statuses[status]++
+			})
+		}
+		wait.Wait()
+		require.Equal(t, map[int]int{http.StatusOK: 1, http.StatusPreconditionFailed: 5}, statuses)
+	})
+}
+
+func TestMatch(t *testing.T) {
+	each(t, func(t *testing.T, s *site) {
+		match := func(protocol, url string) string {
+			p, err := s.service.Match(t.Context(), "acme", protocol, url)
+			if err != nil {
+				require.ErrorIs(t, err, api.NotFound)
+				return ""
+			}
+			return p.Name
+		}
+		create(s.beta, gateway(nil))
+		require.Equal(t, []string{"OpenAI", "OpenAI", "Anthropic", "Demo", "", "", "", ""}, []string{
+			match("openai", ""), match("openai", "https://API.openai.com/v1/"), match("anthropic", ""), match("demo", "x"),
+			match("anthropic", "https://api.openai.com/v1"), match("openai", "https://llm.example.com/v1"), match("other", ""), match("openai", ":"),
+		})
+		create(s.acme, gateway(object{"name": "without key", "apiKey": nil}))
+		require.Equal(t, "without key", match("openai", "https://llm.example.com/v1"))
+		create(s.acme, gateway(object{"name": "disabled", "enabled": false}))
+		create(s.acme, gateway(object{"name": "with key"}))
+		require.Equal(t, "with key", match("openai", "https://LLM.example.com:443/v1"))
+		create(s.acme, gateway(object{"name": "own vendor", "baseUrl": ""}))
+		require.Equal(t, "own vendor", match("openai", ""))
+	})
+}
+
+func TestCredentials(t *testing.T) {
+	each(t, func(t *testing.T, s *site) {
+		ctx := t.Context()
+		id := create(s.acme, gateway(nil))
+		got, err := s.service.Credentials(ctx, "acme", id)
+		require.NoError(t, err)
+		require.Equal(t, provider.Credentials{
+			ID: id, Name: "Gateway", Protocol: "openai", AuthStyle: "bearer", BaseURL: "https://llm.example.com/v1", APIKey: plantedKey, Enabled: true, Version: 1,
+		}, got)
+		text, err := json.Marshal(got)
+		require.NoError(t, err)
+		require.NotContains(t, fmt.Sprintf("%v %+v %#v %s", got, got, got, text), plantedKey)
+		_, err = s.service.Credentials(ctx, "beta", id)
+		require.ErrorIs(t, err, api.NotFound)
+		demo, err := s.service.Credentials(ctx, "beta", "demo")
+		require.NoError(t, err)
+		require.Equal(t, []string{"demo", "none", "", ""}, []string{demo.Protocol, demo.AuthStyle, demo.BaseURL, demo.APIKey})
+	})
+}
+
+// A row whose key cannot be opened is listed, and works again with a new key.
+func TestKeysThatCannotBeOpened(t *testing.T) {
+	each(t, func(t *testing.T, s *site) {
+		ctx := t.Context()
+		id, moved := create(s.acme, gateway(nil)), create(s.acme, gateway(object{"name": "Moved"}))
+		_, err := s.db.Write().ExecContext(ctx, `UPDATE providers SET api_key_enc = (SELECT api_key_enc FROM providers WHERE id = $1) WHERE id = $2`, id, moved)
+		require.NoError(t, err)
+		for _, p := range s.acme.Get(public).Items()[3:] {
+			want := []any{"sk-p...wxyz", true, "ready"}
+			if p["id"] == moved {
+				want = []any{"", true, "needs_reconfiguration"}
+			}
+			require.Equal(t, want, []any{p["maskedKey"], p["hasKey"], p["keyState"]})
+		}
+		path := admin + "/" + moved
+		s.acme.Post(path+"/reveal-key", nil).Error(http.StatusConflict, api.Conflict)
+		probe := s.acme.Post(path+"/probe", nil).Want(http.StatusOK)
+		require.Equal(t, []any{false, "needs_reconfiguration"}, []any{probe["ok"], probe["errorCode"]})
+		_, err = s.service.Credentials(ctx, "acme", moved)
+		require.ErrorIs(t, err, api.Conflict)
+		n, err := s.service.Rekey(ctx)
+		require.NoError(t, err)
+		require.Zero(t, n)
+		repaired := s.acme.Put(path, gateway(object{"name": "Moved"})).Want(http.StatusOK)
+		require.Equal(t, "ready", repaired["keyState"])
+	})
+}
+
+func TestRekey(t *testing.T) {
+	each(t, func(t *testing.T, s *site) {
+		ctx := t.Context()
+		older, newer := secret.Generate(), secret.Generate()
+		at := func(keys ...string) *provider.Service {
+			cfg := s.cfg
+			var err error
+			cfg.Keyring, err = secret.Parse(keys...)
+			require.NoError(t, err)
+			return s.launch(cfg)
+		}
+		var made []string
+		for i := range 103 { // more than a batch
+			p, err := at(older).CreateProvider(ctx, s.acme.Caller, provider.Input{Name: fmt.Sprint("p", i), Protocol: "openai", APIKey: provider.KeyChange{Value: fmt.Sprint("key", i)}})
+			require.NoError(t, err)
+			made = append(made, p.ID)
+		}
+		lost := create(s.beta, gateway(nil)) // with a key that no one has
+		both := at(newer, older)
+		var wait sync.WaitGroup
+		var total [2]int
+		for i := range total { // beside each other, and beside a change
+			wait.Go(func() {
+				n, err := both.Rekey(ctx)
+				require.NoError(t, err)
+				total[i] = n
+			})
+		}
+		_, err := both.UpdateProvider(ctx, s.acme.Caller, made[0], nil, provider.Input{Name: "p0", Protocol: "openai", APIKey: provider.KeyChange{Value: "new"}})
+		require.NoError(t, err)
+		wait.Wait()
+		require.InDelta(t, 103, total[0]+total[1], 1)
+		only := at(newer)
+		for i, id := range made {
+			got, err := only.Credentials(ctx, "acme", id)
+			require.NoError(t, err)
+			want := fmt.Sprint("key", i)
+			if i == 0 {
+				want = "new"
+			}
+			require.Equal(t, want, got.APIKey)
+		}
+		require.Contains(t, s.log.String(), lost)
+		n, err := both.Rekey(ctx)
+		require.NoError(t, err)
+		require.Zero(t, n)
+	})
+}
