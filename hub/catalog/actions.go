@@ -1,9 +1,29 @@
 package catalog
 
-import "github.com/seed93082962/agenthost/auditlog"
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"unicode/utf8"
 
-// The audit actions of this package. A detail lists every field that an entry of the action can
-// contain, and never a secret.
+	"github.com/seed93082962/agenthost/auditlog"
+	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/runtime/agent"
+)
+
+// The audit actions of agents. A detail lists every field that an entry of the action can contain,
+// and never a secret. Prompts are recorded by their hash and length.
+var (
+	actionCreateAgent = auditlog.Define[agentDetail]("agent.create")
+	actionUpdateAgent = auditlog.Define[agentUpdateDetail]("agent.update")
+	actionDeleteAgent = auditlog.Define[agentDetail]("agent.delete")
+	actionImportAgent = auditlog.Define[agentImportDetail]("agent.import")
+	actionBind        = auditlog.Define[bindDetail]("agent.bind")
+)
 
 // Values of Event.TargetType.
 const (
@@ -13,8 +33,98 @@ const (
 	targetKnowledge = "knowledge"
 )
 
+type (
+	agentDetail struct {
+		ProviderID     string   `json:"providerId"`
+		Model          string   `json:"model"`
+		PermissionMode string   `json:"permissionMode"`
+		Enabled        bool     `json:"enabled"`
+		IsDefault      bool     `json:"isDefault"`
+		Tools          []string `json:"tools"`
+		Skills         []string `json:"skills"`
+		MCPs           []string `json:"mcps"`
+		Knowledge      []string `json:"knowledge"`
+	}
+	agentImportDetail struct {
+		ProviderID string `json:"providerId"`
+		Model      string `json:"model"`
+		Replaced   bool   `json:"replaced"` // an agent of the same name
+	}
+	agentUpdateDetail struct {
+		Title           *auditlog.Change[string]   `json:"title,omitempty"`
+		TitleEN         *auditlog.Change[string]   `json:"titleEn,omitempty"`
+		Description     *auditlog.Change[string]   `json:"description,omitempty"`
+		DescriptionEN   *auditlog.Change[string]   `json:"descriptionEn,omitempty"`
+		Icon            *auditlog.Change[string]   `json:"icon,omitempty"`
+		Enabled         *auditlog.Change[bool]     `json:"enabled,omitempty"`
+		IsDefault       *auditlog.Change[bool]     `json:"isDefault,omitempty"`
+		ProviderID      *auditlog.Change[string]   `json:"providerId,omitempty"`
+		Model           *auditlog.Change[string]   `json:"model,omitempty"`
+		SystemPrompt    *auditlog.Change[string]   `json:"systemPrompt,omitempty"` // hash and length
+		MaxTurns        *auditlog.Change[int]      `json:"maxTurns,omitempty"`
+		PermissionMode  *auditlog.Change[string]   `json:"permissionMode,omitempty"`
+		AllowedTools    *auditlog.Change[[]string] `json:"allowedTools,omitempty"`
+		DisallowedTools *auditlog.Change[[]string] `json:"disallowedTools,omitempty"`
+		Subagents       *auditlog.Change[[]string] `json:"subagents,omitempty"` // names with hashes
+		SettingSources  *auditlog.Change[[]string] `json:"settingSources,omitempty"`
+	}
+	bindDetail struct {
+		Kind  string                     `json:"kind"` // tool, skill, mcp or knowledge
+		Items *auditlog.Change[[]string] `json:"items"`
+	}
+)
+
+// event returns the event of a change of the agent.
+func (a *Agent) event(caller api.Caller) auditlog.Event {
+	return target(caller.Event(), targetAgent, a.ID, a.Name)
+}
+
 // target returns e with its target.
 func target(e auditlog.Event, kind, id, name string) auditlog.Event {
 	e.TargetType, e.TargetID, e.TargetName = kind, id, name
 	return e
+}
+
+func (a *Agent) detail() agentDetail {
+	return agentDetail{a.ProviderID, a.Model, a.PermissionMode, a.Enabled, a.IsDefault, a.Tools, a.Skills, a.MCPs, refNames(a.Knowledge)}
+}
+
+// updatedAgent returns the changed fields without the bindings, and whether there are any.
+func updatedAgent(from, to Agent) (agentUpdateDetail, bool) {
+	d := agentUpdateDetail{
+		Title: changed(from.Title, to.Title), TitleEN: changed(from.TitleEN, to.TitleEN),
+		Description: changed(from.Description, to.Description), DescriptionEN: changed(from.DescriptionEN, to.DescriptionEN),
+		Icon: changed(from.Icon, to.Icon), Enabled: changed(from.Enabled, to.Enabled), IsDefault: changed(from.IsDefault, to.IsDefault),
+		ProviderID: changed(from.ProviderID, to.ProviderID), Model: changed(from.Model, to.Model),
+		SystemPrompt: changed(summary(from.SystemPrompt), summary(to.SystemPrompt)), MaxTurns: changed(from.MaxTurns, to.MaxTurns),
+		PermissionMode: changed(from.PermissionMode, to.PermissionMode), AllowedTools: changed(from.AllowedTools, to.AllowedTools),
+		DisallowedTools: changed(from.DisallowedTools, to.DisallowedTools),
+		Subagents:       changed(subagentSummaries(from.Subagents), subagentSummaries(to.Subagents)),
+		SettingSources:  changed(from.SettingSources, to.SettingSources),
+	}
+	return d, d != agentUpdateDetail{}
+}
+
+// changed returns the change of a field, or nil if the values are equal.
+func changed[T any](from, to T) *auditlog.Change[T] {
+	if reflect.DeepEqual(from, to) {
+		return nil
+	}
+	return &auditlog.Change[T]{From: from, To: to}
+}
+
+// summary identifies a text without its content.
+func summary(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return fmt.Sprintf("sha256:%s (%d characters)", hex.EncodeToString(sum[:8]), utf8.RuneCountInString(text))
+}
+
+// subagentSummaries identifies subagents without their prompts.
+func subagentSummaries(all map[string]agent.Subagent) []string {
+	list := make([]string, 0, len(all))
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		text, _ := json.Marshal(all[name]) //nolint:errchkjson // strings, lists and a number
+		list = append(list, name+" "+summary(string(text)))
+	}
+	return list
 }

@@ -1,0 +1,71 @@
+package catalog
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/db"
+)
+
+const knowledgeColumns = `id, name, title, description, dataset_id, enabled, version, created_at, updated_at`
+
+func scanKnowledge(row db.Scanner) (v Knowledge, err error) {
+	var created, updated int64
+	err = row.Scan(&v.ID, &v.Name, &v.Title, &v.Description, &v.DatasetID, &v.Enabled, &v.Version, &created, &updated)
+	v.CreatedAt, v.UpdatedAt = api.Time(db.Time(created)), api.Time(db.Time(updated))
+	return v, err
+}
+
+func knowledgeOf(ctx context.Context, q db.Querier, tenantID string, page api.Page) (list api.List[Knowledge], err error) {
+	list.Total, err = count(ctx, q, "count knowledge", `SELECT COUNT(*) FROM knowledge WHERE tenant_id = $1 AND search LIKE $2 ESCAPE '\'`,
+		tenantID, searchPattern(page.Query))
+	if err != nil {
+		return list, err
+	}
+	list.Items, err = db.Collect(ctx, q, "list knowledge", scanKnowledge, `SELECT `+knowledgeColumns+` FROM knowledge
+		WHERE tenant_id = $1 AND search LIKE $2 ESCAPE '\' ORDER BY name LIMIT $3 OFFSET $4`,
+		tenantID, searchPattern(page.Query), page.Size, page.Offset())
+	return list, err
+}
+
+func knowledgeByName(ctx context.Context, q db.Querier, tenantID, name string) (Knowledge, error) {
+	v, err := scanKnowledge(q.QueryRowContext(ctx, `SELECT `+knowledgeColumns+` FROM knowledge WHERE tenant_id = $1 AND name = $2`, tenantID, name))
+	return v, missing(err, "read knowledge", errNoKnowledge)
+}
+
+func knowledgeExists(ctx context.Context, q db.Querier, tenantID, name string) (bool, error) {
+	return found(ctx, q, "read knowledge", `SELECT COUNT(*) FROM knowledge WHERE tenant_id = $1 AND name = $2`, tenantID, name)
+}
+
+// knowledgeDigests returns a text for the content of each knowledge set, by name.
+func knowledgeDigests(ctx context.Context, q db.Querier, tenantID string) ([][2]string, error) {
+	return db.Collect(ctx, q, "read knowledge", func(row db.Scanner) ([2]string, error) {
+		v, err := scanKnowledge(row)
+		if err != nil {
+			return [2]string{}, err
+		}
+		text, err := digest([]any{v.DatasetID, v.Description, v.Enabled})
+		return [2]string{v.Name, text}, err
+	}, `SELECT `+knowledgeColumns+` FROM knowledge WHERE tenant_id = $1`, tenantID)
+}
+
+func insertKnowledge(ctx context.Context, tx *sql.Tx, tenantID string, v Knowledge) error {
+	_, err := tx.ExecContext(ctx, `INSERT INTO knowledge (tenant_id, `+knowledgeColumns+`, search) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
+		tenantID, v.ID, v.Name, v.Title, v.Description, v.DatasetID, v.Enabled, v.Version, db.Micros(time.Time(v.CreatedAt)),
+		db.Micros(time.Time(v.UpdatedAt)), searchText(v.Name, v.Title))
+	return taken(err, "insert knowledge")
+}
+
+func updateKnowledge(ctx context.Context, tx *sql.Tx, tenantID string, v Knowledge) error {
+	_, err := tx.ExecContext(ctx, `UPDATE knowledge SET title = $3, description = $4, dataset_id = $5, enabled = $6, version = $7, updated_at = $8,
+		search = $9 WHERE tenant_id = $1 AND id = $2`,
+		tenantID, v.ID, v.Title, v.Description, v.DatasetID, v.Enabled, v.Version, db.Micros(time.Time(v.UpdatedAt)), searchText(v.Name, v.Title))
+	return db.Wrap("update knowledge", err)
+}
+
+func deleteKnowledge(ctx context.Context, tx *sql.Tx, tenantID, id string) error {
+	_, err := tx.ExecContext(ctx, `DELETE FROM knowledge WHERE tenant_id = $1 AND id = $2`, tenantID, id)
+	return db.Wrap("delete knowledge", err)
+}

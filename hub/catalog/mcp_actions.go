@@ -1,0 +1,56 @@
+package catalog
+
+import (
+	"strings"
+
+	"github.com/seed93082962/agenthost/auditlog"
+)
+
+var (
+	actionCreateMCP = auditlog.Define[mcpDetail]("agent.create_mcp")
+	actionUpdateMCP = auditlog.Define[mcpUpdateDetail]("agent.update_mcp")
+	actionDeleteMCP = auditlog.Define[mcpDetail]("agent.delete_mcp")
+)
+
+// Arguments and addresses may contain secrets: they are recorded by hash and length.
+type (
+	mcpDetail struct {
+		Transport string   `json:"transport"`
+		Command   string   `json:"command"`
+		Env       []string `json:"env"`     // names
+		Headers   []string `json:"headers"` // names
+		Enabled   bool     `json:"enabled"`
+	}
+	mcpUpdateDetail struct {
+		Title       *auditlog.Change[string]   `json:"title,omitempty"`
+		Description *auditlog.Change[string]   `json:"description,omitempty"`
+		Transport   *auditlog.Change[string]   `json:"transport,omitempty"`
+		Command     *auditlog.Change[string]   `json:"command,omitempty"`
+		Args        *auditlog.Change[string]   `json:"args,omitempty"`
+		URL         *auditlog.Change[string]   `json:"url,omitempty"`
+		Env         *auditlog.Change[[]string] `json:"env,omitempty"`
+		Headers     *auditlog.Change[[]string] `json:"headers,omitempty"`
+		Values      []string                   `json:"values,omitempty"` // names whose value was replaced, such as env.TOKEN
+		Enabled     *auditlog.Change[bool]     `json:"enabled,omitempty"`
+	}
+)
+
+func updatedMCP(from, to MCP) mcpUpdateDetail {
+	return mcpUpdateDetail{
+		Title: changed(from.Title, to.Title), Description: changed(from.Description, to.Description),
+		Transport: changed(from.Transport, to.Transport), Command: changed(from.Command, to.Command),
+		Args: changed(summary(strings.Join(from.Args, "\n")), summary(strings.Join(to.Args, "\n"))), URL: changed(summary(from.URL), summary(to.URL)),
+		Env: changed(names(from.Env), names(to.Env)), Headers: changed(names(from.Headers), names(to.Headers)),
+		Values: append(replaced("env.", from.Env, to.Env), replaced("headers.", from.Headers, to.Headers)...), Enabled: changed(from.Enabled, to.Enabled),
+	}
+}
+
+// replaced returns the names of both maps whose values differ.
+func replaced(prefix string, from, to map[string]string) (all []string) {
+	for _, name := range names(to) {
+		if before, ok := from[name]; ok && before != to[name] {
+			all = append(all, prefix+name)
+		}
+	}
+	return all
+}

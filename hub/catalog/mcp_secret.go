@@ -1,0 +1,151 @@
+package catalog
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/secret"
+	"github.com/seed93082962/agenthost/runtime/agent"
+)
+
+// Values of environments and headers are sealed one by one, bound to their server and name, so that
+// their names can be listed without the key. They are stored as base64.
+
+func pairPlace(id, field, name string) []byte { return secret.AAD("mcps", field+"/"+name, id) }
+
+// seal replaces the values of v by sealed ones. A value that is Masked or equal to the stored one
+// is the stored one.
+func (s *Service) seal(v *MCP, stored MCP) error {
+	fields := api.Fields{}
+	v.Env = s.sealPairs(fields, v.ID, "env", v.Env, stored.Env)
+	v.Headers = s.sealPairs(fields, v.ID, "headers", v.Headers, stored.Headers)
+	return fields.Err()
+}
+
+func (s *Service) sealPairs(fields api.Fields, id, field string, pairs, stored map[string]string) map[string]string {
+	sealed := make(map[string]string, len(pairs))
+	for name, value := range pairs {
+		before, ok := stored[name]
+		if value == Masked {
+			if !ok {
+				fields.Add(field+"."+name, "has no stored value that "+Masked+" could stand for")
+			}
+			sealed[name] = before
+			continue
+		}
+		if ok {
+			if plain, err := s.openPair(id, field, name, before); err == nil && plain == value {
+				sealed[name] = before
+				continue
+			}
+		}
+		sealed[name] = base64.StdEncoding.EncodeToString(s.cfg.Keyring.Seal([]byte(value), pairPlace(id, field, name)))
+	}
+	return sealed
+}
+
+func (s *Service) openPair(id, field, name, sealed string) (string, error) {
+	raw, err := base64.StdEncoding.DecodeString(sealed)
+	if err != nil {
+		return "", fmt.Errorf("open %s of MCP server: %w", field, err)
+	}
+	plain, err := s.cfg.Keyring.Open(raw, pairPlace(id, field, name))
+	return string(plain), err
+}
+
+// server returns the server with its values opened. It fails with api.Conflict if a value cannot be
+// opened.
+func (s *Service) server(v MCP) (agent.MCPServer, error) {
+	server := agent.MCPServer{Transport: v.Transport, Command: v.Command, Args: v.Args, URL: v.URL}
+	var err error
+	if server.Env, err = s.openPairs(v, "env", v.Env); err != nil {
+		return agent.MCPServer{}, err
+	}
+	server.Headers, err = s.openPairs(v, "headers", v.Headers)
+	return server, err
+}
+
+func (s *Service) openPairs(v MCP, field string, pairs map[string]string) (map[string]agent.Secret, error) {
+	if len(pairs) == 0 {
+		return nil, nil
+	}
+	opened := make(map[string]agent.Secret, len(pairs))
+	for name, sealed := range pairs {
+		plain, err := s.openPair(v.ID, field, name, sealed)
+		if err != nil {
+			return nil, &api.Error{
+				Code: api.Conflict, Cause: err,
+				Message: "The value " + field + "." + name + " of MCP server " + v.Name + " cannot be decrypted: set it again.",
+			}
+		}
+		opened[name] = agent.Secret(plain)
+	}
+	return opened, nil
+}
+
+// Rekey seals the environments and headers of MCP servers with the first key of the keyring, and
+// returns the number of values that were sealed with another one. Values that cannot be opened are
+// logged and unchanged. Hubs may serve the database in the meantime.
+func (s *Service) Rekey(ctx context.Context) (n int, err error) {
+	for after := ""; ; {
+		all, err := mcpsAfter(ctx, s.db.Read(), after, 100)
+		if err != nil || len(all) == 0 {
+			return n, err
+		}
+		for _, row := range all {
+			changed, err := s.rekey(ctx, row)
+			if err != nil {
+				return n, err
+			}
+			n += changed
+		}
+		after = all[len(all)-1].ID
+	}
+}
+
+// rekey seals the values of one server. If the server is changed in the meantime, it reads it
+// again.
+func (s *Service) rekey(ctx context.Context, row tenantMCP) (int, error) {
+	for {
+		v, n := row.MCP, 0
+		v.Env, n = s.reseal(ctx, row.MCP, "env", row.Env, n)
+		v.Headers, n = s.reseal(ctx, row.MCP, "headers", row.Headers, n)
+		if n == 0 {
+			return 0, nil
+		}
+		done, err := resealMCP(ctx, s.db.Write(), row, v)
+		if done || err != nil {
+			return n, err
+		}
+		row.MCP, err = mcpByName(ctx, s.db.Read(), row.tenantID, row.Name)
+		if errors.Is(err, api.NotFound) {
+			return 0, nil
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+}
+
+func (s *Service) reseal(ctx context.Context, v MCP, field string, pairs map[string]string, n int) (map[string]string, int) {
+	fresh := make(map[string]string, len(pairs))
+	for name, sealed := range pairs {
+		fresh[name] = sealed
+		raw, err := base64.StdEncoding.DecodeString(sealed)
+		if err == nil && !s.cfg.Keyring.Stale(raw) {
+			continue
+		}
+		plain, err := s.openPair(v.ID, field, name, sealed)
+		if err != nil {
+			s.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "a value of an MCP server cannot be opened", slog.String("mcp_server", v.Name), slog.Any("err", err))
+			continue
+		}
+		fresh[name] = base64.StdEncoding.EncodeToString(s.cfg.Keyring.Seal([]byte(plain), pairPlace(v.ID, field, name)))
+		n++
+	}
+	return fresh, n
+}

@@ -1,0 +1,132 @@
+package catalog
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/db"
+)
+
+const mcpColumns = `id, name, title, description, transport, command, args, env, url, headers, enabled, version, created_at, updated_at`
+
+// scanMCP reads a server with sealed values.
+func scanMCP(row db.Scanner) (v MCP, err error) { return v, scanMCPAfter(row, &v) }
+
+// scanMCPAfter is scanMCP for a row with further columns first.
+func scanMCPAfter(row db.Scanner, v *MCP, first ...any) error {
+	var (
+		args, env, headers string
+		created, updated   int64
+	)
+	err := row.Scan(append(first, &v.ID, &v.Name, &v.Title, &v.Description, &v.Transport, &v.Command, &args, &env, &v.URL, &headers, &v.Enabled,
+		&v.Version, &created, &updated)...)
+	if err != nil {
+		return err
+	}
+	v.CreatedAt, v.UpdatedAt = api.Time(db.Time(created)), api.Time(db.Time(updated))
+	return errors.Join(json.Unmarshal([]byte(args), &v.Args), json.Unmarshal([]byte(env), &v.Env), json.Unmarshal([]byte(headers), &v.Headers))
+}
+
+func mcpsOf(ctx context.Context, q db.Querier, tenantID string, page api.Page) (list api.List[MCP], err error) {
+	list.Total, err = count(ctx, q, "count MCP servers", `SELECT COUNT(*) FROM mcps WHERE tenant_id = $1 AND search LIKE $2 ESCAPE '\'`,
+		tenantID, searchPattern(page.Query))
+	if err != nil {
+		return list, err
+	}
+	list.Items, err = db.Collect(ctx, q, "list MCP servers", scanMCP, `SELECT `+mcpColumns+` FROM mcps
+		WHERE tenant_id = $1 AND search LIKE $2 ESCAPE '\' ORDER BY name LIMIT $3 OFFSET $4`,
+		tenantID, searchPattern(page.Query), page.Size, page.Offset())
+	return list, err
+}
+
+func mcpByName(ctx context.Context, q db.Querier, tenantID, name string) (MCP, error) {
+	v, err := scanMCP(q.QueryRowContext(ctx, `SELECT `+mcpColumns+` FROM mcps WHERE tenant_id = $1 AND name = $2`, tenantID, name))
+	return v, missing(err, "read MCP server", errNoMCP)
+}
+
+func mcpExists(ctx context.Context, q db.Querier, tenantID, name string) (bool, error) {
+	return found(ctx, q, "read MCP server", `SELECT COUNT(*) FROM mcps WHERE tenant_id = $1 AND name = $2`, tenantID, name)
+}
+
+// mcpDigests returns a text for the content of each server without its values, by name.
+func mcpDigests(ctx context.Context, q db.Querier, tenantID string) ([][2]string, error) {
+	return db.Collect(ctx, q, "read MCP servers", func(row db.Scanner) ([2]string, error) {
+		v, err := scanMCP(row)
+		if err != nil {
+			return [2]string{}, err
+		}
+		text, err := digest([]any{v.Transport, v.Command, v.Args, v.URL, names(v.Env), names(v.Headers), v.Enabled})
+		return [2]string{v.Name, text}, err
+	}, `SELECT `+mcpColumns+` FROM mcps WHERE tenant_id = $1`, tenantID)
+}
+
+// pairs returns the JSON of args, env and headers.
+func (v MCP) pairs() (args, env, headers string, err error) {
+	a, err1 := json.Marshal(v.Args)
+	e, err2 := json.Marshal(v.Env)
+	h, err3 := json.Marshal(v.Headers)
+	return string(a), string(e), string(h), errors.Join(err1, err2, err3)
+}
+
+func insertMCP(ctx context.Context, tx *sql.Tx, tenantID string, v MCP) error {
+	args, env, headers, err := v.pairs()
+	if err != nil {
+		return db.Wrap("encode MCP server", err)
+	}
+	_, err = tx.ExecContext(ctx, `INSERT INTO mcps (tenant_id, `+mcpColumns+`, search)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)`,
+		tenantID, v.ID, v.Name, v.Title, v.Description, v.Transport, v.Command, args, env, v.URL, headers, v.Enabled, v.Version,
+		db.Micros(time.Time(v.CreatedAt)), db.Micros(time.Time(v.UpdatedAt)), searchText(v.Name, v.Title))
+	return taken(err, "insert MCP server")
+}
+
+func updateMCP(ctx context.Context, tx *sql.Tx, tenantID string, v MCP) error {
+	args, env, headers, err := v.pairs()
+	if err != nil {
+		return db.Wrap("encode MCP server", err)
+	}
+	_, err = tx.ExecContext(ctx, `UPDATE mcps SET title = $3, description = $4, transport = $5, command = $6, args = $7, env = $8, url = $9,
+			headers = $10, enabled = $11, version = $12, updated_at = $13, search = $14
+		WHERE tenant_id = $1 AND id = $2`,
+		tenantID, v.ID, v.Title, v.Description, v.Transport, v.Command, args, env, v.URL, headers, v.Enabled, v.Version,
+		db.Micros(time.Time(v.UpdatedAt)), searchText(v.Name, v.Title))
+	return db.Wrap("update MCP server", err)
+}
+
+func deleteMCP(ctx context.Context, tx *sql.Tx, tenantID, id string) error {
+	_, err := tx.ExecContext(ctx, `DELETE FROM mcps WHERE tenant_id = $1 AND id = $2`, tenantID, id)
+	return db.Wrap("delete MCP server", err)
+}
+
+// tenantMCP is a server with its tenant.
+type tenantMCP struct {
+	MCP
+
+	tenantID string
+}
+
+// mcpsAfter returns servers of all tenants in the order of their ids, after an id.
+func mcpsAfter(ctx context.Context, q db.Querier, after string, limit int) ([]tenantMCP, error) {
+	return db.Collect(ctx, q, "read MCP servers", func(row db.Scanner) (t tenantMCP, err error) {
+		return t, scanMCPAfter(row, &t.MCP, &t.tenantID)
+	}, `SELECT tenant_id, `+mcpColumns+` FROM mcps WHERE id > $1 ORDER BY id LIMIT $2`, after, limit)
+}
+
+// resealMCP replaces the sealed values of a server if they are still those of old.
+func resealMCP(ctx context.Context, q db.Querier, old tenantMCP, v MCP) (bool, error) {
+	_, env, headers, err := v.pairs()
+	if err != nil {
+		return false, db.Wrap("encode MCP server", err)
+	}
+	_, oldEnv, oldHeaders, err := old.pairs()
+	if err != nil {
+		return false, db.Wrap("encode MCP server", err)
+	}
+	n, err := db.Affected(ctx, q, "seal MCP server", `UPDATE mcps SET env = $3, headers = $4
+		WHERE tenant_id = $1 AND id = $2 AND env = $5 AND headers = $6`, old.tenantID, v.ID, env, headers, oldEnv, oldHeaders)
+	return n > 0, err
+}

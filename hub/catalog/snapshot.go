@@ -1,0 +1,183 @@
+package catalog
+
+import (
+	"context"
+	"database/sql"
+	"hash/maphash"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/db"
+)
+
+// snapshot is the agents of a tenant at one version of its catalog. It is not modified.
+type snapshot struct {
+	version  int64
+	agents   []Agent  // by name
+	search   []string // of the agents
+	manifest Manifest
+	size     int // about the number of bytes in memory
+}
+
+// agent returns the agent of that name, or nil.
+func (sn *snapshot) agent(name string) *Agent {
+	i, ok := slices.BinarySearchFunc(sn.agents, name, func(a Agent, name string) int { return strings.Compare(a.Name, name) })
+	if !ok {
+		return nil
+	}
+	return &sn.agents[i]
+}
+
+// page returns a page of the agents that the page's query finds and that are listed.
+func (sn *snapshot) page(p api.Page, listed func(*Agent) bool) api.List[Agent] {
+	query := strings.ToLower(p.Query)
+	var list api.List[Agent]
+	for i := range sn.agents {
+		if !listed(&sn.agents[i]) || !strings.Contains(sn.search[i], query) {
+			continue
+		}
+		if list.Total >= p.Offset() && len(list.Items) < p.Size {
+			list.Items = append(list.Items, sn.agents[i])
+		}
+		list.Total++
+	}
+	return list
+}
+
+const (
+	maxCached = 128 << 20 // about the bytes of all snapshots; more are dropped, except for the newest
+	loaders   = 16        // concurrent loads; those of one tenant wait for each other
+)
+
+// snapshots are the newest snapshots of tenants.
+type snapshots struct {
+	mu       sync.Mutex // guards the fields below
+	byTenant map[string]*snapshot
+	size     int
+
+	loading [loaders]chan struct{} // has an element while a tenant with that hash is loaded
+	seed    maphash.Seed
+}
+
+func newSnapshots() *snapshots {
+	s := &snapshots{byTenant: map[string]*snapshot{}, seed: maphash.MakeSeed()}
+	for i := range s.loading {
+		s.loading[i] = make(chan struct{}, 1)
+	}
+	return s
+}
+
+// get returns the snapshot of a tenant if it is at least of that version.
+func (s *snapshots) get(tenantID string, version int64) *snapshot {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if sn := s.byTenant[tenantID]; sn != nil && sn.version >= version {
+		return sn
+	}
+	return nil
+}
+
+// put stores a snapshot unless a newer one is there.
+func (s *snapshots) put(tenantID string, sn *snapshot) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if old := s.byTenant[tenantID]; old != nil {
+		if old.version > sn.version {
+			return
+		}
+		s.size -= old.size
+	}
+	s.byTenant[tenantID] = sn
+	s.size += sn.size
+	for id, other := range s.byTenant { // in random order
+		if s.size <= maxCached {
+			break
+		}
+		if id != tenantID {
+			delete(s.byTenant, id)
+			s.size -= other.size
+		}
+	}
+}
+
+// lock waits until no other snapshot of the tenant is being loaded.
+func (s *snapshots) lock(ctx context.Context, tenantID string) (unlock func(), err error) {
+	slot := s.loading[maphash.String(s.seed, tenantID)%loaders]
+	select {
+	case slot <- struct{}{}:
+		return func() { <-slot }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// snapshot returns the agents of a tenant, which include every change that was committed before the
+// call. It reads only the version of the tenant if that has not changed.
+func (s *Service) snapshot(ctx context.Context, tenantID string) (*snapshot, error) {
+	version, err := headVersion(ctx, s.db.Read(), tenantID)
+	if err != nil {
+		return nil, err
+	}
+	if sn := s.snapshots.get(tenantID, version); sn != nil {
+		return sn, nil
+	}
+	unlock, err := s.snapshots.lock(ctx, tenantID)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	if sn := s.snapshots.get(tenantID, version); sn != nil {
+		return sn, nil
+	}
+	sn, err := s.load(ctx, tenantID)
+	if err != nil {
+		return nil, db.Wrap("load catalog", err)
+	}
+	s.snapshots.put(tenantID, sn)
+	return sn, nil
+}
+
+// load reads the agents of a tenant and their version from one state of the database.
+func (s *Service) load(ctx context.Context, tenantID string) (*snapshot, error) {
+	tx, err := s.db.Read().BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = tx.Rollback() }() // it has only read
+	sn := &snapshot{}
+	if sn.version, err = headVersion(ctx, tx, tenantID); err != nil {
+		return nil, err
+	}
+	if sn.agents, err = agentsOf(ctx, tx, tenantID, ""); err != nil {
+		return nil, err
+	}
+	all, err := readDigests(ctx, tx, tenantID)
+	if err != nil {
+		return nil, err
+	}
+	// The order of the database depends on its locale.
+	slices.SortFunc(sn.agents, func(a, b Agent) int { return strings.Compare(a.Name, b.Name) })
+	for i := range sn.agents {
+		a := &sn.agents[i]
+		if a.ContentHash, err = contentHash(*a, all); err != nil {
+			return nil, err
+		}
+		sn.search = append(sn.search, searchText(a.Name, a.Title))
+		sn.size += agentSize(a)
+	}
+	sn.manifest, err = manifestOf(sn.agents)
+	return sn, err
+}
+
+// agentSize returns about the number of bytes of an agent in memory.
+func agentSize(a *Agent) int {
+	const fixed = 1 << 10 // of the struct and its short texts
+	size := fixed + len(a.SystemPrompt) + len(a.Description) + len(a.DescriptionEN) + len(a.Icon)
+	size += 100 * (len(a.Tools) + len(a.Skills) + len(a.MCPs) + len(a.Knowledge) + len(a.AllowedTools) + len(a.DisallowedTools))
+	for _, sub := range a.Subagents {
+		size += fixed + len(sub.Prompt) + len(sub.Description)
+	}
+	return size
+}
