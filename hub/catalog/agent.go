@@ -272,7 +272,10 @@ func or[T any](list, other []T) []T {
 // does not exist. What the agent before referred to exists.
 func (s *Service) checkReferences(ctx context.Context, tx *sql.Tx, tenantID string, before Agent, a *Agent) error {
 	fields := api.Fields{}
-	if err := s.reserveProvider(ctx, tx, tenantID, a.ProviderID, fields); err != nil {
+	switch err := s.cfg.Providers.Reserve(ctx, tx, tenantID, a.ProviderID); {
+	case errors.Is(err, api.NotFound):
+		fields.Add("providerId", quote(a.ProviderID)+" does not exist")
+	case err != nil:
 		return err
 	}
 	for _, b := range a.bindings() {

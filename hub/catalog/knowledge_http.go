@@ -19,7 +19,9 @@ func (s *Service) knowledgeRoutes() []api.Route {
 	}
 }
 
-func (s *Service) listKnowledgeSets(w http.ResponseWriter, r *http.Request) error { return list(w, r, s.KnowledgeSets) }
+func (s *Service) listKnowledgeSets(w http.ResponseWriter, r *http.Request) error {
+	return list(w, r, s.KnowledgeSets)
+}
 
 func (s *Service) getKnowledge(w http.ResponseWriter, r *http.Request) error {
 	v, err := s.Knowledge(r.Context(), api.CallerOf(r), r.PathValue("name"))

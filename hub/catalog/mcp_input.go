@@ -5,13 +5,18 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 
-	"golang.org/x/net/http/httpguts"
-
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/runtime/agent"
+)
+
+// The names and values of header fields (RFC 9110, sections 5.1 and 5.5), without obsolete text.
+var (
+	headerName  = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}$")
+	headerValue = regexp.MustCompile("^[\\t -~]*$")
 )
 
 // checkServerName checks a name by the runtime's rule for the names of MCP servers.
@@ -63,14 +68,14 @@ func checkPairs(fields api.Fields, field string, pairs map[string]string) map[st
 	for _, name := range slices.Sorted(maps.Keys(pairs)) {
 		value, at := pairs[name], field+"."+name
 		isHeader := field == "headers"
-		if isHeader && !httpguts.ValidHeaderFieldName(name) || !isHeader && !validVariable(name) {
+		if isHeader && !headerName.MatchString(name) || !isHeader && !validVariable(name) {
 			fields.Add(field, quote(name)+" is not a valid name")
 			continue
 		}
 		if isHeader {
 			name = http.CanonicalHeaderKey(name)
 		}
-		if len(value) > maxValue || strings.ContainsRune(value, 0) || isHeader && !httpguts.ValidHeaderFieldValue(value) {
+		if len(value) > maxValue || strings.ContainsRune(value, 0) || isHeader && !headerValue.MatchString(value) {
 			fields.Add(at, fmt.Sprintf("must have at most %d bytes and no control characters", maxValue))
 		}
 		if _, repeated := checked[name]; repeated {

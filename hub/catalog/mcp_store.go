@@ -14,7 +14,11 @@ import (
 const mcpColumns = `id, name, title, description, transport, command, args, env, url, headers, enabled, version, created_at, updated_at`
 
 // scanMCP reads a server with sealed values.
-func scanMCP(row db.Scanner) (v MCP, err error) { return v, scanMCPAfter(row, &v) }
+func scanMCP(row db.Scanner) (MCP, error) {
+	var v MCP
+	err := scanMCPAfter(row, &v)
+	return v, err
+}
 
 // scanMCPAfter is scanMCP for a row with further columns first.
 func scanMCPAfter(row db.Scanner, v *MCP, first ...any) error {
@@ -111,8 +115,10 @@ type tenantMCP struct {
 
 // mcpsAfter returns servers of all tenants in the order of their ids, after an id.
 func mcpsAfter(ctx context.Context, q db.Querier, after string, limit int) ([]tenantMCP, error) {
-	return db.Collect(ctx, q, "read MCP servers", func(row db.Scanner) (t tenantMCP, err error) {
-		return t, scanMCPAfter(row, &t.MCP, &t.tenantID)
+	return db.Collect(ctx, q, "read MCP servers", func(row db.Scanner) (tenantMCP, error) {
+		var t tenantMCP
+		err := scanMCPAfter(row, &t.MCP, &t.tenantID)
+		return t, err
 	}, `SELECT tenant_id, `+mcpColumns+` FROM mcps WHERE id > $1 ORDER BY id LIMIT $2`, after, limit)
 }
 

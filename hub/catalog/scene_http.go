@@ -24,7 +24,9 @@ func (s *Service) sceneRoutes() []api.Route {
 	}
 }
 
-func (s *Service) listScenes(w http.ResponseWriter, r *http.Request) error { return list(w, r, s.Scenes) }
+func (s *Service) listScenes(w http.ResponseWriter, r *http.Request) error {
+	return list(w, r, s.Scenes)
+}
 
 func (s *Service) listEnabledScenes(w http.ResponseWriter, r *http.Request) error {
 	return list(w, r, s.EnabledScenes)

@@ -2,7 +2,7 @@
 // knowledge and scenes. It serves them to administrators, and the enabled ones to clients, with a
 // manifest that clients can cache.
 //
-//	service, err := catalog.New(catalog.Config{DB: database, Keyring: keyring, Audit: audit})
+//	service, err := catalog.New(catalog.Config{DB: database, Keyring: keyring, Audit: audit, Providers: providers})
 //	if err != nil { ... }
 //	handler, err := api.New(api.Config{Authenticate: ...}, service.Routes()...)
 //
@@ -25,6 +25,7 @@ import (
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/db"
+	"github.com/seed93082962/agenthost/hub/provider"
 	"github.com/seed93082962/agenthost/hub/secret"
 	"github.com/seed93082962/agenthost/rbac"
 )
@@ -60,6 +61,9 @@ type Config struct {
 	// change fails. Required.
 	Audit Audit
 
+	// Providers are the model providers, on the same database. Required.
+	Providers *provider.Service
+
 	// Deployed reports whether a deployment of the agent exists, which prevents its deletion.
 	// Defaults to none.
 	Deployed func(ctx context.Context, tx *sql.Tx, tenantID, agentName string) (bool, error)
@@ -73,14 +77,15 @@ type Config struct {
 
 // Service is the catalog of the hub. It is safe for concurrent use.
 type Service struct {
-	cfg Config
-	db  *db.DB
+	cfg       Config
+	db        *db.DB
+	snapshots *snapshots
 }
 
 // New returns a Service on a migrated database.
 func New(cfg Config) (*Service, error) {
-	if cfg.DB == nil || cfg.Keyring == nil || cfg.Audit == nil {
-		return nil, errors.New("make catalog: DB, Keyring and Audit are required")
+	if cfg.DB == nil || cfg.Keyring == nil || cfg.Audit == nil || cfg.Providers == nil {
+		return nil, errors.New("make catalog: DB, Keyring, Audit and Providers are required")
 	}
 	if cfg.Deployed == nil {
 		cfg.Deployed = func(context.Context, *sql.Tx, string, string) (bool, error) { return false, nil }
@@ -89,12 +94,12 @@ func New(cfg Config) (*Service, error) {
 		cfg.Now = time.Now
 	}
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
-	return &Service{cfg: cfg, db: cfg.DB}, nil
+	return &Service{cfg: cfg, db: cfg.DB, snapshots: newSnapshots()}, nil
 }
 
 // Routes returns all routes of this package.
 func (s *Service) Routes() []api.Route {
-	return slices.Concat[[]api.Route]()
+	return slices.Concat(s.agentRoutes(), s.sceneRoutes(), s.mcpRoutes(), s.knowledgeRoutes())
 }
 
 // now returns the current time in microseconds, as it is stored.

@@ -1,24 +1,43 @@
 package catalog_test
 
 import (
+	"net/http"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/api/apitest"
 	"github.com/seed93082962/agenthost/hub/catalog"
 	"github.com/seed93082962/agenthost/hub/db"
 	"github.com/seed93082962/agenthost/hub/db/dbtest"
+	"github.com/seed93082962/agenthost/hub/provider"
 	"github.com/seed93082962/agenthost/hub/secret"
+	"github.com/seed93082962/agenthost/rbac"
 )
 
 func TestMain(m *testing.M) { dbtest.Main(m) }
+
+const (
+	agents    = "/api/v1/admin/agents"
+	scenes    = "/api/v1/admin/scenes"
+	mcps      = "/api/v1/admin/mcps"
+	knowledge = "/api/v1/admin/knowledge"
+	manifest  = "/api/v1/agents/manifest"
+)
+
+type object = apitest.Object
 
 // site is a catalog on a database of its own, with its routes.
 type site struct {
 	*apitest.Server
 	*catalog.Service
-	db *db.DB
+	db        *db.DB
+	providers *provider.Service
+	cfg       catalog.Config
+	ada       *apitest.Client // a maintainer of acme
+	eve       *apitest.Client // an admin of another tenant
+	bob       *apitest.Client // a member of acme
 }
 
 // each runs a test on both engines. set changes the configuration, and may be nil.
@@ -31,21 +50,48 @@ func each(t *testing.T, set func(*catalog.Config), test func(*testing.T, *site))
 
 func open(t testing.TB, url string, set func(*catalog.Config)) *site {
 	t.Helper()
-	d := dbtest.Open(t, url, apitest.Audit(), catalog.Migrations)
+	d := dbtest.Open(t, url, apitest.Audit(), provider.Migrations, catalog.Migrations)
 	keyring, err := secret.Parse(secret.Generate())
 	require.NoError(t, err)
 	audit := apitest.NewAudit(t, d)
-	cfg := catalog.Config{DB: d, Keyring: keyring, Audit: audit}
+	providers, err := provider.New(provider.Config{DB: d, Keyring: keyring, Audit: audit})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, providers.Close()) })
+	cfg := catalog.Config{DB: d, Keyring: keyring, Audit: audit, Providers: providers}
 	if set != nil {
 		set(&cfg)
 	}
 	service, err := catalog.New(cfg)
 	require.NoError(t, err)
-	return &site{Server: apitest.Serve(t, apitest.Config{Audit: audit}, service.Routes()), Service: service, db: d}
+	s := &site{Server: apitest.Serve(t, apitest.Config{Audit: audit}, service.Routes()), Service: service, db: d, providers: providers, cfg: cfg}
+	s.ada, s.bob, s.eve = s.As("acme", "ada", rbac.Maintainer), s.As("acme", "bob", rbac.Member), s.As("other", "eve", rbac.Admin)
+	return s
 }
 
-func TestMigrationsApply(t *testing.T) {
-	each(t, nil, func(t *testing.T, s *site) {
-		require.NoError(t, s.db.Migrated(t.Context(), catalog.Migrations))
-	})
+// with returns the fields of an object, replaced by those that follow as names and values.
+func with(o object, fields ...any) object {
+	result := object{}
+	for name, value := range o {
+		result[name] = value
+	}
+	for i := 0; i+1 < len(fields); i += 2 {
+		result[fields[i].(string)] = fields[i+1]
+	}
+	return result
+}
+
+// demo returns the body of an agent on the demo provider.
+func demo(name string, fields ...any) object {
+	return with(object{"name": name, "providerId": provider.Demo, "model": "demo"}, fields...)
+}
+
+// faults requires 400 validation_failed with exactly these fields.
+func faults(t *testing.T, r apitest.Response, fields ...string) {
+	t.Helper()
+	body := r.Error(http.StatusBadRequest, api.ValidationFailed)
+	var got []string
+	for name := range body["data"].(object)["fields"].(object) {
+		got = append(got, name)
+	}
+	require.ElementsMatch(t, fields, got, "%s", r.Text)
 }
