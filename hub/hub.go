@@ -13,6 +13,7 @@ package hub
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -159,7 +160,7 @@ func New(ctx context.Context, cfg Config) (_ *Hub, err error) {
 		return nil, err
 	}
 	h.providers, err = provider.New(provider.Config{
-		DB: h.db, Keyring: h.keyring, Audit: h.audit, ProbePrivate: cfg.ProbePrivate, Now: cfg.Now, Logger: cfg.Logger,
+		DB: h.db, Keyring: h.keyring, Audit: h.audit, InUse: h.agentsOfProvider, ProbePrivate: cfg.ProbePrivate, Now: cfg.Now, Logger: cfg.Logger,
 	})
 	if err != nil {
 		return nil, err
@@ -169,7 +170,7 @@ func New(ctx context.Context, cfg Config) (_ *Hub, err error) {
 		return nil, err
 	}
 	h.catalog, err = catalog.New(catalog.Config{
-		DB: h.db, Keyring: h.keyring, Audit: h.audit, Now: cfg.Now, Logger: cfg.Logger,
+		DB: h.db, Keyring: h.keyring, Audit: h.audit, Providers: h.providers, Now: cfg.Now, Logger: cfg.Logger,
 	})
 	if err != nil {
 		return nil, err
@@ -206,7 +207,12 @@ func (h *Hub) prepare(ctx context.Context) error {
 
 // Routes returns every route of the API with its permission.
 func (h *Hub) Routes() []api.Route {
-	return limitAuthBodies(slices.Concat(h.healthRoutes(), h.identity.Routes(), h.providers.Routes(), h.aigc.Routes(), h.catalog.Routes(), h.auditRoutes(), h.artifacts.Routes()))
+	return limitAuthBodies(slices.Concat(h.healthRoutes(), h.identity.Routes(), h.providers.Routes(), h.aigc.Routes(), h.auditRoutes(), h.artifacts.Routes()))
+}
+
+// agentsOfProvider returns the names of the agents that use a provider.
+func (h *Hub) agentsOfProvider(ctx context.Context, tx *sql.Tx, tenantID, providerID string) ([]string, error) {
+	return h.catalog.AgentsOfProvider(ctx, tx, tenantID, providerID)
 }
 
 // maxAuthBody bounds the bodies of /auth/*, in bytes: most of them come from callers without
@@ -255,7 +261,7 @@ func (h *Hub) RetireKey(ctx context.Context) error { return h.identity.RetireKey
 // Rekey seals everything with the first encryption key, and returns how many secrets were sealed
 // with another.
 func (h *Hub) Rekey(ctx context.Context) (n int, err error) {
-	for _, rekey := range []func(context.Context) (int, error){h.identity.Rekey, h.providers.Rekey, h.aigc.Rekey} {
+	for _, rekey := range []func(context.Context) (int, error){h.identity.Rekey, h.providers.Rekey, h.aigc.Rekey, h.catalog.Rekey} {
 		done, err := rekey(ctx)
 		if n += done; err != nil {
 			return n, err
