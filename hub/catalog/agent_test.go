@@ -148,7 +148,9 @@ func TestConcurrentUpdatesWithAVersionDoNotOverwriteEachOther(t *testing.T) {
 		var all sync.WaitGroup
 		status := make([]int, 8)
 		for i := range status {
-			all.Go(func() { status[i] = s.ada.Put(agents+"/a", demo("a", "title", fmt.Sprint(i)), "If-Match", `"1"`).Status })
+			all.Go(func() {
+				status[i] = s.ada.Put(agents+"/a", demo("a", "title", fmt.Sprint(i)), "If-Match", `"1"`).Status
+			})
 		}
 		all.Wait()
 		changed := 0
@@ -215,7 +217,9 @@ func TestAgentsAreListedByNameAndFoundByNameOrTitle(t *testing.T) {
 
 func TestADeployedAgentIsNotDeleted(t *testing.T) {
 	deployed := func(cfg *catalog.Config) {
-		cfg.Deployed = func(_ context.Context, _ *sql.Tx, tenantID, name string) (bool, error) { return tenantID == "acme" && name == "a", nil }
+		cfg.Deployed = func(_ context.Context, _ *sql.Tx, tenantID, name string) (bool, error) {
+			return tenantID == "acme" && name == "a", nil
+		}
 	}
 	each(t, deployed, func(t *testing.T, s *site) {
 		for _, c := range []func(string, any){func(p string, b any) { s.ada.Post(p, b).Want(201) }, func(p string, b any) { s.eve.Post(p, b).Want(201) }} {
