@@ -29,7 +29,21 @@ const logs = "/api/v1/admin/audit-logs"
 // unrecorded are actions of which nothing can happen yet, and why.
 var unrecorded = map[string]string{
 	"auth.prune_audit": "recorded by prunedLog", "auth.retire_key": "recorded in the tenant system, which no route exposes",
-	"agent.denied": "no route of its category is there yet",
+	"agent.denied":           "no route of its category is there yet",
+	"agent.create":           "as above",
+	"agent.update":           "as above",
+	"agent.delete":           "as above",
+	"agent.import":           "as above",
+	"agent.bind":             "as above",
+	"agent.create_scene":     "as above",
+	"agent.update_scene":     "as above",
+	"agent.delete_scene":     "as above",
+	"agent.create_mcp":       "as above",
+	"agent.update_mcp":       "as above",
+	"agent.delete_mcp":       "as above",
+	"agent.create_knowledge": "as above",
+	"agent.update_knowledge": "as above",
+	"agent.delete_knowledge": "as above",
 }
 
 // auditLog reads what the walk has left in the audit log, in all ways, and holds every detail
