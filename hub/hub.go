@@ -278,9 +278,6 @@ func (h *Hub) Close() error {
 	if h.identity != nil {
 		errs = append(errs, h.identity.Close())
 	}
-	if h.providers != nil {
-		errs = append(errs, h.providers.Close())
-	}
 	if h.audit != nil {
 		errs = append(errs, h.audit.Close())
 	}

@@ -27,7 +27,7 @@ const (
 )
 
 // probeClient returns a client that connects to public addresses, or also to private ones, and
-// follows no redirect: the key would go to a server that nobody configured.
+// follows no redirect: the key would go to a server that is not configured.
 func probeClient(private bool) *http.Client {
 	var allow func(netip.Addr) bool
 	if private {
@@ -67,6 +67,7 @@ func (to target) request(ctx context.Context) (*http.Request, error) {
 	if err != nil {
 		return nil, err
 	}
+	req.Close = true // the next probe looks the name up again
 	req.Header.Set("Accept", "application/json")
 	req.Header.Set("User-Agent", "agenthost")
 	if to.protocol == ProtocolAnthropic {

@@ -82,7 +82,6 @@ func open(t *testing.T, url string, change func(*provider.Config)) *site {
 func (s *site) launch(cfg provider.Config) *provider.Service {
 	service, err := provider.New(cfg)
 	require.NoError(s.t, err)
-	s.t.Cleanup(func() { require.NoError(s.t, service.Close()) })
 	return service
 }
 

@@ -134,7 +134,7 @@ func TestProbesOfDeniedAddresses(t *testing.T) {
 				result := s.probe("http://"+host+port, nil)
 				require.Equal(t, "address_denied", result["errorCode"], host)
 			}
-			// The other forms of an address are no URLs of providers.
+			// Other forms of an address are not accepted as a host.
 			for _, host := range []string{"2130706433", "2852039166", "0177.0.0.1", "0x7f.0.0.1", "0xa9fea9fe", "127.1", "169.254.43518", "[fe80::1%25lo]"} {
 				s.acme.Post(admin+"/probe", object{"protocol": "openai", "baseUrl": "http://" + host + port}).Error(http.StatusBadRequest, api.ValidationFailed)
 			}

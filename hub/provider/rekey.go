@@ -10,8 +10,8 @@ import (
 const rekeyBatch = 100
 
 // Rekey seals all keys with the first key of the keyring, and returns the number of those that were
-// sealed with another one. It runs beside changes of providers: a key that is replaced meanwhile is
-// sealed by its change. A key that cannot be opened is logged and stays as it is.
+// sealed with another one. It may run concurrently with changes: a key that is replaced meanwhile
+// is sealed by its change. A key that cannot be opened is logged and stays as it is.
 func (s *Service) Rekey(ctx context.Context) (n int, err error) {
 	for after := ""; ; {
 		keys, err := sealedKeys(ctx, s.db.Write(), after, rekeyBatch)

@@ -91,7 +91,7 @@ type Service struct {
 	probes *slots
 }
 
-// New returns a Service on a migrated database. The caller must call Close.
+// New returns a Service on a migrated database.
 func New(cfg Config) (*Service, error) {
 	if cfg.DB == nil || cfg.Keyring == nil || cfg.Audit == nil {
 		return nil, errors.New("make provider service: DB, Keyring and Audit are required")
@@ -105,12 +105,6 @@ func New(cfg Config) (*Service, error) {
 		cfg.Now = time.Now
 	}
 	return &Service{cfg: cfg, db: cfg.DB, client: probeClient(cfg.ProbePrivate), probes: newSlots()}, nil
-}
-
-// Close closes idle connections of probes.
-func (s *Service) Close() error {
-	s.client.CloseIdleConnections()
-	return nil
 }
 
 // Routes returns all routes of this package.

@@ -197,11 +197,11 @@ func TestRekey(t *testing.T) {
 			require.NoError(t, err)
 			made = append(made, p.ID)
 		}
-		lost := create(s.beta, gateway(nil)) // with a key that no one has
+		lost := create(s.beta, gateway(nil)) // sealed with another key
 		both := at(newer, older)
 		var wait sync.WaitGroup
 		var total [2]int
-		for i := range total { // beside each other, and beside a change
+		for i := range total { // concurrently, also with a change
 			wait.Go(func() {
 				n, err := both.Rekey(ctx)
 				require.NoError(t, err)

@@ -2,9 +2,9 @@ package outbound
 
 import "net/netip"
 
-// IsPrivate reports whether addr is an address of a private network or of the own host, for [Public]
-// of a caller whose users may reach these. Link-local addresses, addresses of metadata services and
-// addresses that embed another one are not private in this sense.
+// IsPrivate reports whether addr is an address of a private network or of the own host, for
+// [Public] of a caller whose users may reach these. Link-local addresses, addresses of metadata
+// services and addresses that embed another one are not private in this sense.
 func IsPrivate(addr netip.Addr) bool {
 	addr = addr.Unmap()
 	if addr.Zone() != "" {
