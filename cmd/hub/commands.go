@@ -20,7 +20,7 @@ func (s *settings) with(ctx context.Context, stderr io.Writer, do func(*hub.Hub)
 			return fmt.Errorf("no database exists: %w; set HUB_DATA_DIR or DATABASE_URL", err)
 		}
 	}
-	h, err := s.open(ctx, nil, daemon.NewLogger(stderr))
+	h, err := s.open(ctx, nil, nil, daemon.NewLogger(stderr))
 	if err != nil {
 		return err
 	}

@@ -11,17 +11,22 @@ import (
 
 	"github.com/seed93082962/agenthost/cmd/internal/daemon"
 	"github.com/seed93082962/agenthost/hub"
+	"github.com/seed93082962/agenthost/hub/artifact"
 	"github.com/seed93082962/agenthost/hub/secret"
 )
 
 // open returns a hub with the settings. A nil addr means an offline hub, which serves no requests.
-func (s *settings) open(ctx context.Context, addr net.Addr, log *slog.Logger) (*hub.Hub, error) {
+// files are required unless it is offline.
+func (s *settings) open(ctx context.Context, addr net.Addr, files artifact.Driver, log *slog.Logger) (*hub.Hub, error) {
 	if err := s.check(); err != nil {
 		return nil, err
 	}
-	cfg := hub.Config{DatabaseURL: s.databaseURL(), SetupToken: s.SetupToken, Version: daemon.Version(), Logger: log}
+	cfg := hub.Config{DatabaseURL: s.databaseURL(), SetupToken: s.SetupToken, Version: daemon.Version(), Logger: log, Artifacts: files}
 	var err error
 	if cfg.ProbePrivate, err = s.probePrivate(); err != nil {
+		return nil, err
+	}
+	if cfg.ArtifactURL, err = s.artifactURL(); err != nil {
 		return nil, err
 	}
 	if cfg.AuditRetention, err = s.retention(); err != nil {
@@ -68,9 +73,13 @@ func (s *settings) serve(ctx context.Context, log *slog.Logger, stdout io.Writer
 		return err // it contains "listen tcp" and the address
 	}
 	defer func() { _ = listener.Close() }() // in case the server was never started
-	h, err := s.open(ctx, listener.Addr(), log)
+	files, err := s.openBlobs(ctx, log)
 	if err != nil {
 		return err
+	}
+	h, err := s.open(ctx, listener.Addr(), files, log)
+	if err != nil {
+		return errors.Join(err, files.Close())
 	}
 	server := &daemon.Server{
 		Handler: h, Listener: listener, Log: log,
@@ -78,7 +87,7 @@ func (s *settings) serve(ctx context.Context, log *slog.Logger, stdout io.Writer
 		Welcome: func() { welcome(stdout, h, listener.Addr()) },
 	}
 	err = server.Serve(ctx)
-	return errors.Join(err, h.Close())
+	return errors.Join(err, h.Close(), files.Close())
 }
 
 // welcome prints the address of the hub and, if no user exists, the command that creates the first

@@ -45,6 +45,11 @@ Environment (flags take precedence):
   HUB_TRUSTED_PROXIES      networks of proxies, such as 10.0.0.0/8, whose X-Forwarded-For is trusted
   HUB_CORS_ORIGINS         origins, such as https://app.example.com, whose pages may send requests
   HUB_PROBE_ALLOW_PRIVATE  true permits probes of providers at private and loopback addresses (default false)
+  BLOB_URL                 file://PATH or s3://BUCKET/PREFIX?region=REGION&endpoint=URL, the files of tools and skills
+                           (default blobs in HUB_DATA_DIR)
+  AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN
+                           credentials of the bucket
+  OSS_CDN_HOST             public host of the files of tools, such as a CDN (default /artifacts of the hub)
   AUDIT_RETENTION_DAYS     age in days at which audit entries are pruned (default never)
   OPS_API_KEY, CHAT_PUSH_API_KEY
                            two different keys of at least 32 characters
@@ -70,6 +75,12 @@ type settings struct {
 	CORSOrigins    string `env:"HUB_CORS_ORIGINS"`
 	RetentionDays  string `env:"AUDIT_RETENTION_DAYS"`
 	ProbePrivate   string `env:"HUB_PROBE_ALLOW_PRIVATE"`
+	BlobURL        string `env:"BLOB_URL"`
+	CDNHost        string `env:"OSS_CDN_HOST"`
+
+	AccessKeyID     string `env:"AWS_ACCESS_KEY_ID"`
+	SecretAccessKey string `env:"AWS_SECRET_ACCESS_KEY"`
+	SessionToken    string `env:"AWS_SESSION_TOKEN"`
 
 	DrainTimeout time.Duration
 }

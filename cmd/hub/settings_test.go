@@ -2,6 +2,7 @@ package main_test
 
 import (
 	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -55,6 +56,7 @@ func TestHelpNamesEverySetting(t *testing.T) {
 	require.NoError(t, err)
 	for _, name := range []string{
 		"--addr", "HUB_ADDR", "HUB_DATA_DIR", "DATABASE_URL", "PROVIDER_ENCRYPTION_KEY", "AUTH_MODE", "HUB_PUBLIC_URL", "HUB_SETUP_TOKEN",
+		"BLOB_URL", "OSS_CDN_HOST", "AWS_ACCESS_KEY_ID",
 		"HUB_TRUSTED_PROXIES", "HUB_CORS_ORIGINS", "AUDIT_RETENTION_DAYS", "HUB_PROBE_ALLOW_PRIVATE", "OPS_API_KEY", "CHAT_PUSH_API_KEY",
 		"127.0.0.1:8080", "reset-password", "rekey", "audit",
 	} {
@@ -63,4 +65,21 @@ func TestHelpNamesEverySetting(t *testing.T) {
 	out, err = once(t, nil, "reset-password", "--help")
 	require.NoError(t, err)
 	require.Contains(t, out, "hub reset-password USER")
+}
+
+func TestFilesAreInTheDataDirectory(t *testing.T) {
+	dir := t.TempDir()
+	serving(t, []string{"HUB_DATA_DIR", dir})
+	require.DirExists(t, filepath.Join(dir, "blobs"))
+}
+
+func TestInvalidFileSettings(t *testing.T) {
+	for value, want := range map[string]string{
+		"ftp://x": "neither file://PATH nor s3://", "s3://bucket": "it has no region", "s3://bucket?region=r": "AWS_ACCESS_KEY_ID",
+	} {
+		_, err := once(t, []string{"HUB_DATA_DIR", t.TempDir(), "BLOB_URL", value}, "--addr", "127.0.0.1:0")
+		require.ErrorContains(t, err, want)
+	}
+	_, err := once(t, []string{"HUB_DATA_DIR", t.TempDir(), "OSS_CDN_HOST", "ftp://x"}, "--addr", "127.0.0.1:0")
+	require.ErrorContains(t, err, "OSS_CDN_HOST")
 }

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/url"
+	"path/filepath"
+	"strings"
+
+	"github.com/seed93082962/agenthost/hub/artifact"
+	"github.com/seed93082962/agenthost/hub/artifact/s3blob"
+)
+
+// blobs is a driver that the command closes.
+type blobs interface {
+	artifact.Driver
+	io.Closer
+}
+
+// openBlobs opens the store of files.
+func (s *settings) openBlobs(ctx context.Context, log *slog.Logger) (blobs, error) {
+	if s.BlobURL == "" {
+		return artifact.OpenFolder(filepath.Join(s.DataDir, "blobs"))
+	}
+	if path, ok := strings.CutPrefix(s.BlobURL, "file://"); ok && path != "" {
+		return artifact.OpenFolder(path)
+	}
+	if !strings.HasPrefix(s.BlobURL, "s3://") {
+		return nil, errors.New("BLOB_URL is neither file://PATH nor s3://BUCKET/PREFIX?region=REGION")
+	}
+	cfg, err := s3blob.ParseURL(s.BlobURL)
+	if err != nil {
+		return nil, fmt.Errorf("BLOB_URL: %w", err)
+	}
+	cfg.AccessKeyID, cfg.SecretAccessKey, cfg.SessionToken = s.AccessKeyID, s.SecretAccessKey, s.SessionToken
+	if cfg.AccessKeyID == "" || cfg.SecretAccessKey == "" {
+		return nil, errors.New("BLOB_URL: a bucket needs AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
+	}
+	driver, err := s3blob.New(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("BLOB_URL: %w", err)
+	}
+	if err := driver.Check(ctx); err != nil { // it may be reachable later
+		log.Warn("the bucket of BLOB_URL cannot be accessed", "err", err)
+	}
+	return driver, nil
+}
+
+// artifactURL returns the address of OSS_CDN_HOST, or "" for the hub's own.
+func (s *settings) artifactURL() (string, error) {
+	if s.CDNHost == "" {
+		return "", nil
+	}
+	address := s.CDNHost
+	if !strings.Contains(address, "://") {
+		address = "https://" + address
+	}
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return "", errors.New("OSS_CDN_HOST is not a host or a base URL such as https://cdn.example.com")
+	}
+	return strings.TrimRight(address, "/"), nil
+}

@@ -1,0 +1,67 @@
+package artifact_test
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/filesafe"
+	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/artifact"
+	"github.com/seed93082962/agenthost/hub/artifact/artifacttest"
+)
+
+// BenchmarkDownload downloads a tool from /artifacts, and the same file from filesafe behind the
+// same api.Server, in turns.
+func BenchmarkDownload(b *testing.B) {
+	for name, size := range map[string]int{"4KiB": 4 << 10, "1MiB": 1 << 20} {
+		b.Run(name, func(b *testing.B) {
+			path := b.TempDir()
+			driver, err := artifact.OpenFolder(path)
+			require.NoError(b, err)
+			defer driver.Close()
+			s := open(b, func(c *artifact.Config) { c.Driver = driver })
+			ref := put(b, s, artifact.Tools, "a.ts", artifacttest.Content(size))
+			require.NoError(b, os.WriteFile(filepath.Join(path, "a.ts"), artifacttest.Content(size), 0o600))
+			dir, err := filesafe.Open(path)
+			require.NoError(b, err)
+			defer dir.Close()
+			files := &filesafe.Handlers{Dir: dir}
+			routes := append(s.Routes(), api.Route{Method: http.MethodGet, Path: "/file", Access: api.Open, Handle: func(w http.ResponseWriter, r *http.Request) error {
+				files.Content(w, r)
+				return nil
+			}})
+			handler, err := api.New(api.Config{}, routes...)
+			require.NoError(b, err)
+			server := httptest.NewServer(handler)
+			defer server.Close()
+			urls := []string{server.URL + "/artifacts/" + ref.Key(), server.URL + "/file?path=tools/" + ref.Hash + "/a.ts"}
+			var took [2]time.Duration
+			rounds := 0
+			for ; b.Loop(); rounds++ {
+				for i := range urls {
+					i = (i + rounds) % 2
+					began := time.Now()
+					for range 20 {
+						res, err := server.Client().Get(urls[i]) //nolint:noctx // it ends with the benchmark
+						require.NoError(b, err)
+						n, err := io.Copy(io.Discard, res.Body)
+						require.NoError(b, err)
+						require.EqualValues(b, size, n)
+						require.NoError(b, res.Body.Close())
+					}
+					took[i] += time.Since(began)
+				}
+			}
+			b.ReportMetric(float64(took[0])/float64(rounds*20*1000), "artifact-us")
+			b.ReportMetric(float64(took[1])/float64(rounds*20*1000), "filesafe-us")
+			b.ReportMetric(float64(took[1])/float64(took[0]), "ratio")
+		})
+	}
+}

@@ -1,0 +1,183 @@
+package s3blob_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/artifact"
+	"github.com/seed93082962/agenthost/hub/artifact/artifacttest"
+	"github.com/seed93082962/agenthost/hub/artifact/s3blob"
+	"github.com/seed93082962/agenthost/hub/secret"
+)
+
+// files returns a store on a driver.
+func files(t *testing.T, d artifact.Driver) *artifact.Store {
+	t.Helper()
+	ring, err := secret.Parse(secret.Generate())
+	require.NoError(t, err)
+	s, err := artifact.New(artifact.Config{Driver: d, Keyring: ring, PublicURL: "http://hub", TempDir: t.TempDir()})
+	require.NoError(t, err)
+	return s
+}
+
+// fails requires that every operation of the store is 503 with advice, without credentials.
+func fails(t *testing.T, d artifact.Driver, message string) {
+	t.Helper()
+	s := files(t, d)
+	ref := artifact.Ref{Kind: artifact.Tools, Hash: strings.Repeat("a", 64), Name: "a.ts", Size: 1}
+	_, open := s.Open(t.Context(), ref)
+	_, put := s.Put(t.Context(), artifact.Tools, "a.ts", strings.NewReader("x"))
+	_, exist := s.Exist(t.Context(), ref)
+	_, sweep := s.Sweep(t.Context(), time.Hour, func(context.Context, []string) (map[string]bool, error) { return nil, nil })
+	for name, err := range map[string]error{"open": open, "put": put, "exist": exist, "sweep": sweep} {
+		failed := (*api.Error)(nil)
+		require.ErrorAs(t, err, &failed, name)
+		require.Equal(t, api.Unavailable, failed.Code, name)
+		require.Contains(t, failed.Message, message, name)
+		require.Positive(t, failed.RetryAfter)
+		require.NotContains(t, err.Error(), secretKey)
+	}
+}
+
+func TestTheServerIsDown(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it only selects a port
+	require.NoError(t, err)
+	require.NoError(t, listener.Close())
+	fails(t, open(t, (&server{address: listener.Addr().String()}).config()), "cannot be reached")
+}
+
+func TestTheServerNeverAnswers(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // its connections are never accepted
+	require.NoError(t, err)
+	defer listener.Close()
+	cfg := (&server{address: listener.Addr().String()}).config()
+	cfg.Timeout = 50 * time.Millisecond
+	fails(t, open(t, cfg), "cannot be reached")
+}
+
+// between returns the address of a proxy in front of the server that changes requests or responses.
+func between(t *testing.T, s *server, change func(w http.ResponseWriter, r *http.Request, next http.Handler)) s3blob.Config {
+	t.Helper()
+	target, err := url.Parse("http://" + s.address)
+	require.NoError(t, err)
+	transport := &http.Transport{}
+	proxy := &httputil.ReverseProxy{
+		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(target); r.Out.Host = r.In.Host },
+		Transport:     transport,
+		FlushInterval: -1,
+		ErrorHandler:  func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
+	}
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { change(w, r, proxy) }))
+	t.Cleanup(func() { front.Close(); transport.CloseIdleConnections() })
+	cfg := s.config()
+	cfg.Endpoint = front.URL
+	return cfg
+}
+
+func TestTheServerIsFull(t *testing.T) {
+	t.Parallel()
+	for code, status := range map[string]int{"XMinioStorageFull": http.StatusInsufficientStorage, "QuotaExceeded": http.StatusForbidden} {
+		cfg := between(t, start(t), func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+			if r.Method != http.MethodPut {
+				next.ServeHTTP(w, r)
+				return
+			}
+			_, _ = io.Copy(io.Discard, r.Body)
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, "<Error><Code>"+code+"</Code><Message>full</Message></Error>")
+		})
+		_, err := files(t, open(t, cfg)).Put(t.Context(), artifact.Tools, "a.ts", strings.NewReader("x"))
+		require.ErrorIs(t, err, artifact.ErrFull)
+		require.ErrorContains(t, err, "full: an operator must free space")
+	}
+}
+
+// A download whose server stalls or disconnects fails, and is not taken for a shorter file.
+func TestTheServerStopsDuringADownload(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	content, key := artifacttest.Content(1<<20), artifacttest.Key("a", "a.ts")
+	store(t, open(t, s.config()), key, content)
+	for name, stop := range map[string]func(r *http.Request){
+		"stalls":      func(r *http.Request) { <-r.Context().Done() },
+		"disconnects": func(*http.Request) { panic(http.ErrAbortHandler) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := between(t, s, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+				if r.Method == http.MethodGet {
+					w = &limited{w, 300_000, func() { stop(r) }}
+				}
+				next.ServeHTTP(w, r)
+			})
+			cfg.Timeout = 300 * time.Millisecond
+			b, err := open(t, cfg).Open(t.Context(), key)
+			require.NoError(t, err)
+			got, err := io.ReadAll(b.Content)
+			require.Error(t, err)
+			require.NotErrorIs(t, err, context.Canceled, "nobody cancelled it")
+			require.True(t, bytes.HasPrefix(content, got))
+			require.NoError(t, b.Close())
+		})
+	}
+}
+
+// limited calls stop after a number of bytes.
+type limited struct {
+	http.ResponseWriter
+	left int
+	stop func()
+}
+
+func (l *limited) Write(p []byte) (int, error) {
+	if len(p) > l.left {
+		_ = http.NewResponseController(l.ResponseWriter).Flush()
+		l.stop()
+		return 0, io.ErrClosedPipe
+	}
+	l.left -= len(p)
+	return l.ResponseWriter.Write(p)
+}
+
+func (l *limited) Unwrap() http.ResponseWriter { return l.ResponseWriter }
+
+// An upload that the server does not take in time leaves nothing, and the next one succeeds.
+func TestTheServerIsSlow(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	cfg := between(t, s, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		if r.Method == http.MethodPut {
+			_, _ = io.Copy(io.Discard, r.Body) // otherwise it is not detected that the client disconnects
+			<-r.Context().Done()
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+	cfg.Timeout = 300 * time.Millisecond
+	slow := files(t, open(t, cfg))
+	_, err := slow.Put(t.Context(), artifact.Tools, "a.ts", bytes.NewReader(artifacttest.Content(10_000)))
+	require.ErrorIs(t, err, api.Unavailable)
+	direct := files(t, open(t, s.config()))
+	for info, err := range open(t, s.config()).List(t.Context(), "") {
+		require.NoError(t, err)
+		require.Fail(t, info.Key)
+	}
+	ref, err := direct.Put(t.Context(), artifact.Tools, "a.ts", bytes.NewReader(artifacttest.Content(10_000)))
+	require.NoError(t, err)
+	exist, err := direct.Exist(t.Context(), ref)
+	require.NoError(t, err)
+	require.Equal(t, []bool{true}, exist)
+}

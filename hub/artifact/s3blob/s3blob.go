@@ -1,0 +1,211 @@
+// Package s3blob stores artifacts in a bucket of S3 or of a server with the same interface.
+//
+//	cfg, err := s3blob.ParseURL("s3://bucket/prefix?region=eu-central-1")
+//	cfg.AccessKeyID, cfg.SecretAccessKey = id, key
+//	driver, err := s3blob.New(cfg)
+//
+// The package does not read credentials or settings from the environment, from files or from the
+// metadata service of a cloud.
+package s3blob
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+
+	"github.com/seed93082962/agenthost/hub/artifact"
+	"github.com/seed93082962/agenthost/internal/outbound"
+)
+
+// Config configures [New].
+type Config struct {
+	Bucket string // Required.
+	Prefix string // of all keys, without slashes at its ends. Optional.
+	Region string // Required.
+
+	// Endpoint is the address of a server other than AWS, such as http://127.0.0.1:9000.
+	Endpoint string
+
+	// VirtualHost requests a bucket by host name instead of by path.
+	VirtualHost bool
+
+	AccessKeyID     string // Required.
+	SecretAccessKey string // Required.
+	SessionToken    string // of temporary credentials. Optional.
+
+	// Timeout is how long the server may take for a response, and for the next part of a download.
+	// An upload has a second more for each 64 KiB. Defaults to 15 s.
+	Timeout time.Duration
+}
+
+// bytesPerSecond is the slowest upload.
+const bytesPerSecond = 64 << 10
+
+// Driver is a bucket. It is safe for concurrent use. The bucket needs the permissions GetObject,
+// PutObject, DeleteObject and ListBucket.
+type Driver struct {
+	cfg       Config
+	client    *s3.Client
+	presign   *s3.PresignClient
+	transport *http.Transport
+}
+
+// New returns a driver. It sends no request.
+func New(cfg Config) (*Driver, error) {
+	cfg.Timeout = cmp.Or(cfg.Timeout, 15*time.Second)
+	switch {
+	case cfg.Bucket == "" || cfg.Region == "":
+		return nil, errors.New("open bucket: it needs a name and a region")
+	case cfg.AccessKeyID == "" || cfg.SecretAccessKey == "":
+		return nil, errors.New("open bucket: it needs an access key id and a secret access key")
+	}
+	if cfg.Prefix != "" {
+		cfg.Prefix = strings.Trim(cfg.Prefix, "/") + "/"
+	}
+	credentials := aws.Credentials{AccessKeyID: cfg.AccessKeyID, SecretAccessKey: cfg.SecretAccessKey, SessionToken: cfg.SessionToken}
+	d := &Driver{cfg: cfg, transport: outbound.Transport()}
+	options := s3.Options{
+		Region:                     cfg.Region,
+		Credentials:                aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) { return credentials, nil }),
+		HTTPClient:                 &http.Client{Transport: d.transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
+		UsePathStyle:               !cfg.VirtualHost,
+		RequestChecksumCalculation: aws.RequestChecksumCalculationWhenRequired, // servers other than AWS lack the others
+		ResponseChecksumValidation: aws.ResponseChecksumValidationWhenRequired,
+		Retryer: retry.NewStandard(func(o *retry.StandardOptions) {
+			o.MaxBackoff = time.Second
+			// A conflict with another request that is in progress.
+			o.Retryables = append(o.Retryables, retry.RetryableHTTPStatusCode{Codes: map[int]struct{}{http.StatusConflict: {}}})
+		}),
+	}
+	if cfg.Endpoint != "" {
+		options.BaseEndpoint = &cfg.Endpoint
+	}
+	d.client = s3.New(options)
+	d.presign = s3.NewPresignClient(d.client)
+	return d, nil
+}
+
+// Close closes idle connections.
+func (d *Driver) Close() error {
+	d.transport.CloseIdleConnections()
+	return nil
+}
+
+// Check returns an error if the bucket does not exist or cannot be accessed.
+func (d *Driver) Check(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, d.cfg.Timeout)
+	defer cancel()
+	_, err := d.client.HeadBucket(ctx, &s3.HeadBucketInput{Bucket: &d.cfg.Bucket})
+	if err != nil {
+		return fmt.Errorf("find bucket %s: %w", d.cfg.Bucket, err)
+	}
+	return nil
+}
+
+func (d *Driver) key(key string) *string { return aws.String(d.cfg.Prefix + key) }
+
+// Put implements [artifact.Driver]. It replaces an existing object, because its new time of
+// modification protects it from the sweep.
+func (d *Driver) Put(ctx context.Context, key string, content io.ReadSeeker, size int64) error {
+	// A server may store a body that is shorter than its Content-Length.
+	at, err := content.Seek(0, io.SeekCurrent)
+	end := int64(0)
+	if err == nil {
+		end, err = content.Seek(0, io.SeekEnd)
+	}
+	if err == nil && end-at != size {
+		err = fmt.Errorf("the content has %d bytes, not %d: %w", end-at, size, io.ErrUnexpectedEOF)
+	}
+	if err == nil {
+		_, err = content.Seek(at, io.SeekStart)
+	}
+	if err != nil {
+		return fmt.Errorf("measure content: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, d.cfg.Timeout+time.Duration(size/bytesPerSecond)*time.Second)
+	defer cancel()
+	_, err = d.client.PutObject(ctx, &s3.PutObjectInput{
+		Bucket: &d.cfg.Bucket, Key: d.key(key), Body: content, ContentLength: &size,
+		CacheControl: aws.String("max-age=31536000, immutable"), ContentDisposition: aws.String("attachment"), ContentType: aws.String("application/octet-stream"),
+	})
+	return known(err)
+}
+
+// Stat implements [artifact.Driver].
+func (d *Driver) Stat(ctx context.Context, key string) (artifact.Info, error) {
+	ctx, cancel := context.WithTimeout(ctx, d.cfg.Timeout)
+	defer cancel()
+	out, err := d.client.HeadObject(ctx, &s3.HeadObjectInput{Bucket: &d.cfg.Bucket, Key: d.key(key)})
+	if err != nil {
+		return artifact.Info{}, known(err)
+	}
+	return artifact.Info{Key: key, Size: aws.ToInt64(out.ContentLength), Modified: aws.ToTime(out.LastModified)}, nil
+}
+
+// Open implements [artifact.Driver]. The content is requested with the first read after a seek.
+func (d *Driver) Open(ctx context.Context, key string) (*artifact.Blob, error) {
+	info, err := d.Stat(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	return &artifact.Blob{Info: info, Content: &object{driver: d, ctx: ctx, key: key, size: info.Size}}, nil
+}
+
+// Delete implements [artifact.Driver]. S3 has no condition on the time of modification: an object
+// that is put again between the two requests is deleted.
+func (d *Driver) Delete(ctx context.Context, key string, unmodifiedSince time.Time) error {
+	info, err := d.Stat(ctx, key)
+	if errors.Is(err, artifact.ErrNotExist) || err == nil && !info.Modified.Before(unmodifiedSince) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, d.cfg.Timeout)
+	defer cancel()
+	_, err = d.client.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &d.cfg.Bucket, Key: d.key(key)})
+	return known(err)
+}
+
+// List implements [artifact.Driver].
+func (d *Driver) List(ctx context.Context, prefix string) iter.Seq2[artifact.Info, error] {
+	return func(yield func(artifact.Info, error) bool) {
+		pages := s3.NewListObjectsV2Paginator(d.client, &s3.ListObjectsV2Input{Bucket: &d.cfg.Bucket, Prefix: d.key(prefix)})
+		for pages.HasMorePages() {
+			pageCtx, cancel := context.WithTimeout(ctx, d.cfg.Timeout)
+			page, err := pages.NextPage(pageCtx)
+			cancel()
+			if err != nil {
+				yield(artifact.Info{}, known(err))
+				return
+			}
+			for _, o := range page.Contents {
+				key := strings.TrimPrefix(aws.ToString(o.Key), d.cfg.Prefix)
+				if !yield(artifact.Info{Key: key, Size: aws.ToInt64(o.Size), Modified: aws.ToTime(o.LastModified)}, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Link implements [artifact.Driver] with a presigned address of the server. The server ends the
+// link at the same time if its clock is correct.
+func (d *Driver) Link(ctx context.Context, key string, expires time.Time) (string, error) {
+	request, err := d.presign.PresignGetObject(ctx, &s3.GetObjectInput{Bucket: &d.cfg.Bucket, Key: d.key(key)},
+		s3.WithPresignExpires(max(time.Second, time.Until(expires))))
+	if err != nil {
+		return "", fmt.Errorf("presign link: %w", err)
+	}
+	return request.URL, nil
+}
