@@ -170,11 +170,13 @@ func New(ctx context.Context, cfg Config) (_ *Hub, err error) {
 		return nil, err
 	}
 	h.catalog, err = catalog.New(catalog.Config{
-		DB: h.db, Keyring: h.keyring, Audit: h.audit, Providers: h.providers, Now: cfg.Now, Logger: cfg.Logger,
+		DB: h.db, Keyring: h.keyring, Audit: h.audit, Providers: h.providers, Artifacts: h.artifacts, TempDir: cfg.TempDir,
+		Now: cfg.Now, Logger: cfg.Logger,
 	})
 	if err != nil {
 		return nil, err
 	}
+	h.referenced = h.catalog.Referenced
 	h.handler, err = api.New(api.Config{
 		Logger: cfg.Logger, PublicURL: cfg.PublicURL, TrustedProxies: cfg.TrustedProxies, CORSOrigins: cfg.CORSOrigins,
 		Authenticate: h.identity.Authenticate, Denied: h.denied, Translate: translate,

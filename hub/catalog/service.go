@@ -24,6 +24,7 @@ import (
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/artifact"
 	"github.com/seed93082962/agenthost/hub/db"
 	"github.com/seed93082962/agenthost/hub/provider"
 	"github.com/seed93082962/agenthost/hub/secret"
@@ -64,6 +65,13 @@ type Config struct {
 	// Providers are the model providers, on the same database. Required.
 	Providers *provider.Service
 
+	// Artifacts has the files of tools and skills. Required.
+	Artifacts *artifact.Store
+
+	// TempDir is the directory of the contents of an uploaded skill while it is checked. Defaults to
+	// os.TempDir().
+	TempDir string
+
 	// Deployed reports whether a deployment of the agent exists, which prevents its deletion.
 	// Defaults to none.
 	Deployed func(ctx context.Context, tx *sql.Tx, tenantID, agentName string) (bool, error)
@@ -80,12 +88,13 @@ type Service struct {
 	cfg       Config
 	db        *db.DB
 	snapshots *snapshots
+	uploads   chan struct{} // has an element for each upload that is checked
 }
 
 // New returns a Service on a migrated database.
 func New(cfg Config) (*Service, error) {
-	if cfg.DB == nil || cfg.Keyring == nil || cfg.Audit == nil || cfg.Providers == nil {
-		return nil, errors.New("make catalog: DB, Keyring, Audit and Providers are required")
+	if cfg.DB == nil || cfg.Keyring == nil || cfg.Audit == nil || cfg.Providers == nil || cfg.Artifacts == nil {
+		return nil, errors.New("make catalog: DB, Keyring, Audit, Providers and Artifacts are required")
 	}
 	if cfg.Deployed == nil {
 		cfg.Deployed = func(context.Context, *sql.Tx, string, string) (bool, error) { return false, nil }
@@ -94,12 +103,12 @@ func New(cfg Config) (*Service, error) {
 		cfg.Now = time.Now
 	}
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
-	return &Service{cfg: cfg, db: cfg.DB, snapshots: newSnapshots()}, nil
+	return &Service{cfg: cfg, db: cfg.DB, snapshots: newSnapshots(), uploads: make(chan struct{}, uploadsAtOnce)}, nil
 }
 
 // Routes returns all routes of this package.
 func (s *Service) Routes() []api.Route {
-	return slices.Concat(s.agentRoutes(), s.sceneRoutes(), s.mcpRoutes(), s.knowledgeRoutes())
+	return slices.Concat(s.agentRoutes(), s.toolRoutes(), s.skillRoutes(), s.sceneRoutes(), s.mcpRoutes(), s.knowledgeRoutes())
 }
 
 // now returns the current time in microseconds, as it is stored.

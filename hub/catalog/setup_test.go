@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/api/apitest"
+	"github.com/seed93082962/agenthost/hub/artifact"
 	"github.com/seed93082962/agenthost/hub/catalog"
 	"github.com/seed93082962/agenthost/hub/db"
 	"github.com/seed93082962/agenthost/hub/db/dbtest"
@@ -38,6 +39,7 @@ type site struct {
 	ada       *apitest.Client // a maintainer of acme
 	eve       *apitest.Client // an admin of another tenant
 	bob       *apitest.Client // a member of acme
+	url       string
 }
 
 // each runs a test on both engines. set changes the configuration, and may be nil.
@@ -57,13 +59,15 @@ func open(t testing.TB, url string, set func(*catalog.Config)) *site {
 	providers, err := provider.New(provider.Config{DB: d, Keyring: keyring, Audit: audit})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, providers.Close()) })
-	cfg := catalog.Config{DB: d, Keyring: keyring, Audit: audit, Providers: providers}
+	store, err := artifact.New(artifact.Config{Driver: &artifact.Memory{}, Keyring: keyring, PublicURL: "https://hub.example.com", TempDir: t.TempDir()})
+	require.NoError(t, err)
+	cfg := catalog.Config{DB: d, Keyring: keyring, Audit: audit, Providers: providers, Artifacts: store, TempDir: t.TempDir()}
 	if set != nil {
 		set(&cfg)
 	}
 	service, err := catalog.New(cfg)
 	require.NoError(t, err)
-	s := &site{Server: apitest.Serve(t, apitest.Config{Audit: audit}, service.Routes()), Service: service, db: d, providers: providers, cfg: cfg}
+	s := &site{Server: apitest.Serve(t, apitest.Config{Audit: audit}, service.Routes()), Service: service, db: d, providers: providers, cfg: cfg, url: url}
 	s.ada, s.bob, s.eve = s.As("acme", "ada", rbac.Maintainer), s.As("acme", "bob", rbac.Member), s.As("other", "eve", rbac.Admin)
 	return s
 }
