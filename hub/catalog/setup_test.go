@@ -58,7 +58,6 @@ func open(t testing.TB, url string, set func(*catalog.Config)) *site {
 	audit := apitest.NewAudit(t, d)
 	providers, err := provider.New(provider.Config{DB: d, Keyring: keyring, Audit: audit})
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, providers.Close()) })
 	store, err := artifact.New(artifact.Config{Driver: &artifact.Memory{}, Keyring: keyring, PublicURL: "https://hub.example.com", TempDir: t.TempDir()})
 	require.NoError(t, err)
 	cfg := catalog.Config{DB: d, Keyring: keyring, Audit: audit, Providers: providers, Artifacts: store, TempDir: t.TempDir()}
