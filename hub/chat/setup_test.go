@@ -233,3 +233,5 @@ func eventually(t *testing.T, c *apitest.Client, session, status string) object 
 	}, 10*time.Second, 5*time.Millisecond, "%v", last)
 	return last
 }
+
+func sqlite(t *testing.T) string { return dbtest.SQLite(t) }

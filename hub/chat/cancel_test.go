@@ -1,0 +1,174 @@
+package chat_test
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/chat"
+	"github.com/seed93082962/agenthost/hub/db/dbtest"
+	"github.com/seed93082962/agenthost/runtime/model/modeltest"
+)
+
+// hanging is a model that begins an answer and never ends it, and then one that answers.
+func hanging(t *testing.T) *modeltest.Upstream {
+	return modeltest.Start(t, modeltest.Anthropic, modeltest.Stream(modeltest.Text("Half an "), modeltest.Text("answer"), modeltest.Hang()),
+		modeltest.Repeat(modeltest.Stream(modeltest.Text("More."))))
+}
+
+func TestAClientThatDisconnectsCancelsTheRun(t *testing.T) {
+	var up *modeltest.Upstream
+	start := func(t *testing.T) *modeltest.Upstream { up = hanging(t); return up }
+	each(t, start, func(t *testing.T, s *site) {
+		ada := s.ada()
+		path := session(ada)
+		answer := send(t, ada, path, object{"message": "hello"})
+		answer.until("partial_message")
+		answer.until("partial_message")
+		answer.cancel()
+		<-up.Await(t, 1).Closed() // the model is no longer called
+		last := eventually(t, ada, path, "cancelled")
+		require.Equal(t, "Half an answer", last["text"])
+		require.Equal(t, []any{object{"type": "text", "text": "Half an answer"}}, last["content"])
+		require.NotContains(t, last, "error")
+		say(t, ada, path, "go on")
+		require.Equal(t, "completed", messages(ada, path)[3]["status"])
+	})
+}
+
+func TestTheOwnerCancelsAnAnswer(t *testing.T) {
+	each(t, hanging, func(t *testing.T, s *site) {
+		ada := s.ada()
+		path := session(ada)
+		ada.Post(path+"/cancel", nil).Error(http.StatusConflict, api.Conflict)
+		answer := send(t, ada, path, object{"message": "hello"})
+		id := answer.until("system").data["runId"]
+		answer.until("partial_message")
+		s.As("acme", "max", "admin").Post(path+"/cancel", nil).Error(http.StatusNotFound, api.NotFound)
+		require.Equal(t, object{"runId": id, "state": "cancelling"}, ada.Post(path+"/cancel", nil).Want(http.StatusAccepted))
+		require.Equal(t, "client_request", answer.until("cancelled").data["reason"])
+		rest := answer.rest()
+		require.Equal(t, []string{"hub", "done"}, names(rest))
+		require.Equal(t, "cancelled", rest[0].data["status"])
+		require.Equal(t, "cancelled", messages(ada, path)[1]["status"])
+		ada.Post(path+"/cancel", nil).Error(http.StatusConflict, api.Conflict)
+	})
+}
+
+// replicas runs a test with two hubs on one database and one runtime.
+func replicas(t *testing.T, test func(t *testing.T, a, b *site)) {
+	t.Helper()
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, url string) {
+		a, b := open(t, url), open(t, url)
+		a.deploy(hanging(t))
+		b.endpoint.Store(a.endpoint.Load())
+		test(t, a, b)
+	})
+}
+
+func TestAnotherReplicaCancelsAnAnswer(t *testing.T) {
+	for name, reaches := range map[string]bool{"through the runtime": true, "without the runtime": false} {
+		t.Run(name, func(t *testing.T) {
+			replicas(t, func(t *testing.T, a, b *site) {
+				path := session(a.ada())
+				answer := send(t, a.ada(), path, object{"message": "hello"})
+				answer.until("partial_message")
+				b.ada().Post(path+"/messages", object{"message": "another"}).Error(http.StatusConflict, api.Conflict)
+				if !reaches {
+					b.endpoint.Store(&chat.Endpoint{URL: "http://127.0.0.1:1", AgentID: "helper"})
+				}
+				b.ada().Post(path+"/cancel", nil).Want(http.StatusAccepted)
+				answer.until("cancelled")
+				require.Equal(t, []string{"hub", "done"}, names(answer.rest()))
+				require.Equal(t, "cancelled", messages(b.ada(), path)[1]["status"])
+			})
+		})
+	}
+}
+
+// The text of an answer is stored while it arrives. A hub that stops renewing its leases loses its
+// sessions, and an answer in progress elsewhere is not touched.
+func TestAHubThatWasKilled(t *testing.T) {
+	replicas(t, func(t *testing.T, a, b *site) {
+		ada := a.ada()
+		path := session(ada)
+		answer := send(t, ada, path, object{"message": "hello"})
+		answer.until("partial_message")
+		require.Eventually(t, func() bool { return messages(b.ada(), path)[1]["text"] == "Half an answer" }, 10*time.Second, 5*time.Millisecond)
+		stored := messages(b.ada(), path)
+		require.Equal(t, "hello", stored[0]["text"])
+		require.Equal(t, "partial", stored[1]["status"])
+		require.Equal(t, []any{object{"type": "text", "text": "Half an answer"}}, stored[1]["content"])
+
+		c := open(t, "sqlite://"+t.TempDir()+"/other.db") // another start sweeps nothing
+		require.NoError(t, c.service.Close())
+		b.ada().Post(path+"/messages", object{"message": "more"}).Error(http.StatusConflict, api.Conflict)
+		_, err := a.db.Write().ExecContext(t.Context(), `UPDATE chat_runs SET alive_until = 1, worker_id = 'killed'`)
+		require.NoError(t, err)
+		say(t, b.ada(), path, "more")
+		rest := answer.rest() // the first hub was only suspended
+		require.Equal(t, []string{"error", "hub", "done"}, names(rest)[len(rest)-3:])
+		all := messages(ada, path)
+		require.Len(t, all, 4)
+		require.Equal(t, "failed", all[1]["status"])
+		require.Equal(t, "completed", all[3]["status"])
+	})
+}
+
+func TestDeletingASessionCancelsItsAnswer(t *testing.T) {
+	each(t, hanging, func(t *testing.T, s *site) {
+		ada := s.ada()
+		path := session(ada)
+		answer := send(t, ada, path, object{"message": "hello"})
+		answer.until("partial_message")
+		ada.Delete(path).Want(http.StatusNoContent)
+		rest := names(answer.rest())
+		require.Equal(t, []string{"cancelled", "done"}, rest[len(rest)-2:], "there is nothing to store")
+	})
+}
+
+func TestCloseCancelsAnswers(t *testing.T) {
+	each(t, hanging, func(t *testing.T, s *site) {
+		ada := s.ada()
+		path := session(ada)
+		answer := send(t, ada, path, object{"message": "hello"})
+		answer.until("partial_message")
+		require.NoError(t, s.service.Close())
+		require.Equal(t, "shutdown", answer.until("cancelled").data["reason"])
+		require.Equal(t, []string{"hub", "done"}, names(answer.rest()))
+		require.Equal(t, "cancelled", messages(ada, path)[1]["status"])
+		ada.Post(path+"/messages", object{"message": "more"}).Error(http.StatusServiceUnavailable, api.Unavailable)
+	})
+}
+
+// A program that reads no event ends the answer with Close.
+func TestSendWithoutHTTP(t *testing.T) {
+	each(t, nil, func(t *testing.T, s *site) {
+		ada := s.ada()
+		created, err := s.service.CreateSession(t.Context(), ada.Caller, "helper", chat.SessionInput{})
+		require.NoError(t, err)
+		answer, _, err := s.service.Send(t.Context(), ada.Caller, "helper", created.ID, chat.SendInput{Message: "hello"})
+		require.NoError(t, err)
+		answer.Close()
+		answer.Close()
+		answer, _, err = s.service.Send(t.Context(), ada.Caller, "helper", created.ID, chat.SendInput{Message: "hello"})
+		require.NoError(t, err)
+		for range answer.Events() {
+			break
+		}
+		answer.Close()
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		_, _, err = s.service.Send(ctx, ada.Caller, "helper", created.ID, chat.SendInput{Message: "hello"})
+		require.ErrorIs(t, err, context.Canceled)
+		all := messages(ada, sessions+"/"+created.ID)
+		require.Len(t, all, 4)
+		require.Equal(t, "cancelled", all[1]["status"])
+		require.Equal(t, "cancelled", all[3]["status"])
+	})
+}

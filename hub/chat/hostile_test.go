@@ -1,0 +1,149 @@
+package chat_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/chat"
+)
+
+// impatient shortens the time limits of a runtime.
+func impatient(cfg *chat.Config) {
+	cfg.OpenTimeout, cfg.IdleTimeout, cfg.RunTimeout = 200*time.Millisecond, 300*time.Millisecond, 2*time.Second
+}
+
+// hostile returns a runtime that begins an event stream and continues with f.
+func hostile(f func(write func(string) bool, gone <-chan struct{})) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.Header().Set("Content-Type", "text/event-stream")
+		w.Header().Set("Set-Cookie", "a=b")
+		f(func(text string) bool {
+			_, err := io.WriteString(w, text)
+			return err == nil && http.NewResponseController(w).Flush() == nil && r.Context().Err() == nil
+		}, r.Context().Done())
+	}
+}
+
+const partial = `event: partial_message` + "\n" + `data: {"type":"partial_message","partial":{"type":"text","text":"%s"}}` + "\n\n"
+
+// Each runtime ends its own answer as failed, and the next chat with a good one works.
+func TestHostileRuntimes(t *testing.T) {
+	t.Parallel()
+	s := open(t, sqlite(t), impatient)
+	long := strings.Repeat("x", 100_000)
+	for name, h := range map[string]http.HandlerFunc{
+		"endless text": hostile(func(write func(string) bool, _ <-chan struct{}) {
+			for write(fmt.Sprintf(partial, long)) {
+			}
+		}),
+		"endless comments": hostile(func(write func(string) bool, _ <-chan struct{}) {
+			for write(": ping\n\n") {
+			}
+		}),
+		"giant event": hostile(func(write func(string) bool, _ <-chan struct{}) {
+			write("event: assistant\ndata: ")
+			for range 60 {
+				write(long)
+			}
+			write("\n\nevent: done\ndata: {}\n\n")
+		}),
+		"silence": hostile(func(write func(string) bool, gone <-chan struct{}) {
+			write(fmt.Sprintf(partial, "a"))
+			<-gone
+		}),
+		"no done": hostile(func(write func(string) bool, _ <-chan struct{}) { write(fmt.Sprintf(partial, "a")) }),
+	} {
+		t.Run(name, func(t *testing.T) {
+			s.serve(h)
+			ada := s.ada()
+			path := session(ada)
+			events := say(t, ada, path, "hello")
+			n := len(events)
+			require.Equal(t, []string{"error", "hub", "done"}, names(events[n-3:]))
+			require.Equal(t, "failed", events[n-2].data["status"])
+			failed := messages(ada, path)[1]
+			require.Equal(t, "failed", failed["status"])
+			require.Equal(t, "upstream_failed", failed["error"].(object)["code"])
+			require.Equal(t, events[n-3].data["error"], failed["error"].(object)["message"])
+		})
+	}
+	s.deploy(nil)
+	ada := s.ada()
+	path := session(ada)
+	say(t, ada, path, "hello")
+	require.Equal(t, "completed", messages(ada, path)[1]["status"])
+}
+
+func TestRuntimesThatRespondOtherwise(t *testing.T) {
+	t.Parallel()
+	s := open(t, sqlite(t), impatient)
+	var followed atomic.Bool
+	for name, h := range map[string]http.HandlerFunc{
+		"a page":       func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>") },
+		"slow headers": func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body); <-r.Context().Done() },
+		"a slow error": func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			w.WriteHeader(http.StatusInternalServerError)
+			_ = http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+		},
+		"a redirect": func(w http.ResponseWriter, r *http.Request) {
+			if followed.Store(r.URL.Path == "/other"); r.URL.Path != "/other" {
+				http.Redirect(w, r, "/other", http.StatusTemporaryRedirect)
+			}
+		},
+		"no response": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s.serve(h)
+			ada := s.ada()
+			path := session(ada)
+			ada.Post(path+"/messages", object{"message": "hello"}).Error(http.StatusBadGateway, api.UpstreamFailed)
+			require.Equal(t, "failed", messages(ada, path)[1]["status"])
+		})
+	}
+	require.False(t, followed.Load())
+}
+
+// Events are forwarded as they were received, except those with the name of the hub's own.
+func TestEventsAreNotInterpreted(t *testing.T) {
+	t.Parallel()
+	s := open(t, sqlite(t))
+	var cookies, count atomic.Int64
+	stream := hostile(func(write func(string) bool, _ <-chan struct{}) {
+		write("event: hub\ndata: {\"type\":\"hub.saved\",\"messageId\":\"forged\"}\n\n")
+		write("event: new\ndata: {not json\n\n")
+		write("event: a\x00b\ndata: x\n\n")
+		write("event: assistant\ndata: {\"message\":{\"content\":[{\"type\":\"text\",\"text\":\"a\\u0000b\xff\"},7,{\"type\":\"image\",\"n\":1}]}}\n\n")
+		write("event: system\ndata: {\"subtype\":\"init\",\"session_id\":\"../x\",\"model\":\"m\\u0000\"}\n\n")
+		write("event: result\ndata: {\"subtype\":\"success\",\"usage\":{\"input_tokens\":1}}\n\n")
+		write("event: result\ndata: {\"is_error\":true}\n\nevent: done\ndata: {}\n\nevent: after\ndata: {}\n\n")
+	})
+	s.serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		cookies.Add(int64(len(r.Cookies())))
+		count.Add(1)
+		stream(w, r)
+	}))
+	ada := s.ada()
+	path := session(ada)
+	events := say(t, ada, path, "hello")
+	require.Equal(t, []string{"hub", "new", "assistant", "system", "result", "result", "hub", "done"}, names(events))
+	require.Equal(t, "{not json", events[1].raw)
+	require.NotEqual(t, "forged", events[0].data["messageId"])
+	answer := messages(ada, path)[1]
+	require.Equal(t, "completed", answer["status"])
+	require.Equal(t, "a\uFFFDb\uFFFD", answer["text"])
+	require.Len(t, answer["content"], 2)
+	say(t, ada, path, "again")
+	require.Zero(t, cookies.Load())
+	require.EqualValues(t, 2, count.Load())
+}

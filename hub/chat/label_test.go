@@ -1,0 +1,59 @@
+package chat_test
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/hub/chat"
+	"github.com/seed93082962/agenthost/runtime/model/modeltest"
+)
+
+func TestLabels(t *testing.T) {
+	t.Parallel()
+	const notice = "AI 生成"
+	for _, mode := range []chat.NoticeMode{chat.NoticeOff, chat.NoticeHint, chat.NoticeAppend, chat.NoticePrepend} {
+		t.Run(string(mode), func(t *testing.T) {
+			s := open(t, sqlite(t), func(cfg *chat.Config) {
+				cfg.Label = func(_ context.Context, tenant string) (chat.Label, error) {
+					return chat.Label{Implicit: json.RawMessage(`{"Label":"1","ProduceID":"` + tenant + `"}`), Mode: mode, Notice: notice}, nil
+				}
+			})
+			up := modeltest.Start(t, modeltest.Anthropic, modeltest.Repeat(modeltest.Stream(modeltest.Text("Right."))))
+			s.deploy(up)
+			ada := s.ada()
+			path := session(ada)
+			events := say(t, ada, path, "hello")
+			label := object{"Label": "1", "ProduceID": "acme"}
+			require.Equal(t, label, events[0].data["aigc"])
+			require.Equal(t, label, events[len(events)-2].data["aigc"])
+			answer := messages(ada, path)[1]
+			require.Equal(t, label, answer["aigc"])
+			block := func(text string) any { return object{"type": "text", "text": text} }
+			content, text := []any{block("Right.")}, "Right."
+			switch mode {
+			case chat.NoticeHint:
+				require.Equal(t, notice, events[0].data["aigcNotice"])
+			case chat.NoticeAppend:
+				require.Equal(t, object{"type": "hub.notice", "position": "append", "text": notice}, events[len(events)-3].data)
+				content, text = append(content, block(notice)), "Right.\n\n"+notice
+			case chat.NoticePrepend:
+				require.Equal(t, object{"type": "hub.notice", "position": "prepend", "text": notice}, events[1].data)
+				content, text = append([]any{block(notice)}, content...), notice+"\n\nRight."
+			case chat.NoticeOff:
+			}
+			if mode != chat.NoticeHint {
+				require.NotContains(t, events[0].data, "aigcNotice")
+			}
+			require.Equal(t, content, answer["content"])
+			require.Equal(t, text, answer["text"])
+
+			s.deploy(up) // a runtime without the session
+			say(t, ada, path, "again")
+			require.NotContains(t, string(up.Await(t, 2).Body), "生成")
+			require.Contains(t, string(up.Await(t, 2).Body), "Right.")
+		})
+	}
+}
