@@ -2,6 +2,7 @@ package hub_test
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub"
+	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/db/dbtest"
 	"github.com/seed93082962/agenthost/hub/secret"
 )
@@ -192,19 +194,27 @@ func TestOneVerificationRunsAtATime(t *testing.T) {
 		})
 		begin := time.Now()
 		var all sync.WaitGroup
-		for range 5 {
+		for range 4 {
 			all.Go(func() {
 				recorder := httptest.NewRecorder()
-				serve(recorder, httptest.NewRequest("GET", "/", http.NoBody))
+				require.NoError(t, serve(recorder, httptest.NewRequest("GET", "/", http.NoBody)))
 				require.Equal(t, http.StatusOK, recorder.Code)
 			})
 		}
 		synctest.Wait()
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()
-		serve(httptest.NewRecorder(), httptest.NewRequestWithContext(gone, "GET", "/", http.NoBody))
+		require.ErrorIs(t, serve(httptest.NewRecorder(), httptest.NewRequestWithContext(gone, "GET", "/", http.NoBody)), context.Canceled)
 		require.Equal(t, begin, time.Now(), "a client that is gone does not wait")
+		request := httptest.NewRequest("GET", "/", http.NoBody)
+		all.Go(func() { require.NoError(t, serve(httptest.NewRecorder(), request)) })
+		synctest.Wait()
+		rejected, ok := errors.AsType[*api.Error](serve(httptest.NewRecorder(), request))
+		require.True(t, ok)
+		require.Equal(t, api.RateLimited, rejected.Code)
+		require.Equal(t, 10*time.Second, rejected.RetryAfter)
 		all.Wait()
 		require.Equal(t, 5*time.Second, time.Since(begin))
+		require.NoError(t, serve(httptest.NewRecorder(), request))
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"time"
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/api"
@@ -20,6 +21,8 @@ const (
 	badSnapshot = "无效的快照参数"
 )
 
+type handler = func(http.ResponseWriter, *http.Request) error
+
 func (h *Hub) auditRoutes() []api.Route {
 	log := auditlog.Handlers{
 		Store:  h.audit,
@@ -27,29 +30,46 @@ func (h *Hub) auditRoutes() []api.Route {
 		Fail:   failAudit,
 		Logger: h.cfg.Logger,
 	}
-	read := func(path string, serve http.HandlerFunc) api.Route {
-		return api.Route{Method: http.MethodGet, Path: path, Group: rbac.AdminOnly, Handle: func(w http.ResponseWriter, r *http.Request) error {
+	read := func(path string, handle handler) api.Route {
+		return api.Route{Method: http.MethodGet, Path: path, Group: rbac.AdminOnly, Handle: handle}
+	}
+	withErrors := func(serve http.HandlerFunc) handler { // it calls failAudit
+		return func(w http.ResponseWriter, r *http.Request) error {
 			serve(w, r)
 			return nil
-		}}
+		}
 	}
 	return []api.Route{
-		read("/api/v1/admin/audit-logs", log.Query),
-		read("/api/v1/admin/audit-logs/export", log.Export),
+		read("/api/v1/admin/audit-logs", withErrors(log.Query)),
+		read("/api/v1/admin/audit-logs/export", withErrors(log.Export)),
 		read("/api/v1/admin/audit-logs/verify", oneAtATime(log.Verify)),
 	}
 }
 
+// maxVerifications is the number of verifications that run or wait. Further ones are rejected.
+const maxVerifications = 5
+
 // oneAtATime serializes concurrent requests, because a verification reads the whole log.
-func oneAtATime(serve http.HandlerFunc) http.HandlerFunc {
+func oneAtATime(serve http.HandlerFunc) handler {
+	admitted := make(chan struct{}, maxVerifications)
 	turn := make(chan struct{}, 1)
-	return func(w http.ResponseWriter, r *http.Request) {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		select {
+		case admitted <- struct{}{}:
+			defer func() { <-admitted }()
+		default:
+			return &api.Error{
+				Code: api.RateLimited, RetryAfter: 10 * time.Second,
+				Message: "Other verifications of audit logs are running: try again later.",
+			}
+		}
 		select {
 		case turn <- struct{}{}:
 			defer func() { <-turn }()
 			serve(w, r)
+			return nil
 		case <-r.Context().Done():
-			failAudit(w, r, r.Context().Err())
+			return r.Context().Err()
 		}
 	}
 }

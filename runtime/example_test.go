@@ -119,7 +119,7 @@ func ExampleRuntime_Drain() {
 	server := httptest.NewServer(rt)
 	defer server.Close()
 
-	patience, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	patience, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	if err := rt.Drain(patience); err != nil {
 		fmt.Println(err)

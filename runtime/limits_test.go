@@ -87,7 +87,7 @@ func TestToolTimeoutOfTheConfiguration(t *testing.T) {
 		c.Limits.ToolTimeout = 20 * time.Millisecond
 	})
 	// The default would be two minutes.
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	s := b.open(ctx, t, `{"message":"hello"}`)
 	result := s.until("tool_result").data["result"].(map[string]any)
@@ -115,7 +115,7 @@ func TestRunTimeoutOfTheConfiguration(t *testing.T) {
 	up := modeltest.Start(t, modeltest.Anthropic, modeltest.Stream(modeltest.Text("Half an"), modeltest.Hang()))
 	b := serve(t, up, func(c *runtime.Config) {
 		c.Limits.RunTimeout = 20 * time.Millisecond
-		c.Limits.LLMIdleTimeout = 10 * time.Second // what would end the run otherwise
+		c.Limits.LLMIdleTimeout = 2 * time.Minute // what would end the run otherwise
 	})
 	result := b.open(t.Context(), t, `{"message":"hello"}`).until("result").data
 	require.Equal(t, "error_during_execution", result["subtype"])

@@ -98,7 +98,8 @@ func TestQueryWhilePruned(t *testing.T) {
 func TestEntriesWhilePruned(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, url string) {
 		next := twins(t, url)
-		for _, f := range twinFilters {
+		for i := 0; i < len(twinFilters); i += 2 {
+			f := twinFilters[i]
 			for step, more := 0, true; more; step++ {
 				w := next(t, 12)
 				var snapshot *uint64
@@ -153,7 +154,7 @@ func TestPruneWhilePruned(t *testing.T) {
 func TestVerifyWhilePruned(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, url string) {
 		next := twins(t, url)
-		for _, until := range []int{1, 4, twinSeconds} {
+		for _, until := range []int{1, twinSeconds} {
 			for step, more := 0, true; more; step++ {
 				w := next(t, 12)
 				done := w.atStep(step, func() { w.prune(t, second(until)) })

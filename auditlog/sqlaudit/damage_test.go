@@ -201,12 +201,12 @@ func TestVerifyDuringAppendsAndPrunings(t *testing.T) {
 		var writing, others sync.WaitGroup
 		for w, s := range stores {
 			writing.Go(func() {
-				for i := range 60 {
+				for i := range 20 {
 					require.NoError(t, s.Append(t.Context(), login("t", 100*w+i%50), promote("t", i)))
 				}
 			})
 			writing.Go(func() {
-				for i := range 30 {
+				for i := range 10 {
 					require.NoError(t, d.Tx(t.Context(), func(tx *sql.Tx) error { return s.AppendTx(t.Context(), tx, promote("t", 1000+i/10)) }))
 				}
 			})

@@ -33,7 +33,7 @@ func TestNoQueryScansTheLog(t *testing.T) {
 			}})
 			require.NoError(t, err)
 			r, actions := rand.New(rand.NewPCG(1, 2)), declare()
-			for range 50 {
+			for range 20 {
 				var records []auditlog.Record
 				for range 200 {
 					records = append(records, actions.record(r, "t"), actions.record(r, "other"))
@@ -45,7 +45,7 @@ func TestNoQueryScansTheLog(t *testing.T) {
 			for _, step := range []string{
 				`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000)
 					INSERT INTO audit_heads (name) SELECT CAST(i AS TEXT) FROM n`,
-				`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100000)
+				`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 30000)
 					INSERT INTO audit_keys (tenant, kind, digest, name)
 					SELECT h.tenant, 4, CAST(i AS TEXT), 'x' FROM n JOIN audit_heads h ON h.name = CAST(1 + i % 1000 AS TEXT)`,
 				"ANALYZE",

@@ -149,9 +149,9 @@ func TestQueryEqualsMemory(t *testing.T) {
 		number := func() uint64 {
 			return [...]uint64{r.Uint64N(405), r.Uint64N(405), r.Uint64N(405), math.MaxInt64 - 1, math.MaxInt64, math.MaxUint64}[r.IntN(6)]
 		}
-		for i := range 1500 {
-			if i%500 == 250 { // in the middle of a milestone's sixteen, and beyond several
-				w.prune(t, second(1+i/250))
+		for i := range 600 {
+			if i%200 == 100 { // in the middle of a milestone's sixteen, and beyond several
+				w.prune(t, second(1+i/100))
 			}
 			q := auditlog.Query{TenantID: w.tenant, Offset: number() / 2, Limit: [...]int{0, 1, 20, 100, math.MaxInt}[r.IntN(5)]}
 			q.Category, q.Action = one("", "", "user", "auth", "none"), one("", "", "", "auth.login", "user.update_role", "user.none")

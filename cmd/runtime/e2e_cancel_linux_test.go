@@ -20,7 +20,7 @@ import (
 
 // The end of a run must come within a second of its cancel. A busy machine may need longer for
 // anything, so the test fails only after this time; the log has the actual time.
-const cancelGuard = 5 * time.Second
+const cancelGuard = time.Minute
 
 const cancelYAML = `
 agents:

@@ -296,14 +296,12 @@ func TestContextEndsWhileALockIsWaitedFor(t *testing.T) {
 			require.NoError(t, add(t, tx, 1, "a"))
 			ctx, cancel := context.WithTimeoutCause(t.Context(), 100*time.Millisecond, errSpoilt)
 			defer cancel()
-			began := time.Now()
 			err := d.Tx(ctx, func(tx *sql.Tx) error {
 				_, err := tx.ExecContext(ctx, "UPDATE accounts SET balance = 0 WHERE id = 'a'")
 				return err
 			})
 			require.ErrorIs(t, err, errSpoilt)
-			require.NotErrorIs(t, err, db.ErrUnavailable)
-			require.Less(t, time.Since(began), 4*time.Second, "which is before any lock timeout")
+			require.NotErrorIs(t, err, db.ErrUnavailable, "which a lock timeout is")
 			return nil
 		}))
 		require.EqualValues(t, 101, balance(t, d, "a"))

@@ -149,7 +149,7 @@ func TestStrangersDoNotWrite(t *testing.T) {
 	held, err := l.db.Write().Conn(t.Context())
 	require.NoError(t, err)
 	defer held.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // of all
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // of all
 	defer cancel()
 	for path, row := range map[string]struct{ body, code string }{
 		"/auth/refresh":  {`{"refresh_token":"rt_unknown"}`, "unauthenticated"},

@@ -71,7 +71,7 @@ func TestOthersSignInDuringAFlood(t *testing.T) { //nolint:paralleltest // it ne
 			for i, name := range []string{"root", "ada", "mia"} {
 				l.loginFrom(t.Context(), fmt.Sprintf("127.0.0.%d:1", i), name, password).want(http.StatusOK)
 			}
-			require.Less(t, time.Since(begin), 10*time.Second)
+			require.Less(t, time.Since(begin), time.Minute)
 			counts := wait()
 			require.Positive(t, counts["rate_limited"], "%v", counts)
 			require.Zero(t, counts["unavailable"], "%v", counts)

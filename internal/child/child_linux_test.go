@@ -55,7 +55,7 @@ func TestChildOutlivesTheThreadOfItsCaller(t *testing.T) {
 		require.Eventually(t, func() bool {
 			_, err := os.Stat(fmt.Sprintf("/proc/self/task/%d", thread))
 			return os.IsNotExist(err)
-		}, 10*time.Second, time.Millisecond)
+		}, time.Minute, time.Millisecond)
 	}
 	for i, p := range processes {
 		_, err := actors[i].in.WriteString("alive\n")

@@ -102,7 +102,7 @@ func TestHostileFiles(t *testing.T) {
 			start := time.Now()
 			_, err := agent.Parse("f", []byte(tc.data), nil)
 			require.ErrorContains(t, err, tc.want)
-			require.Less(t, time.Since(start), 10*time.Second)
+			require.Less(t, time.Since(start), time.Minute)
 		})
 	}
 }

@@ -70,7 +70,7 @@ func TestRejectedSchemas(t *testing.T) {
 				}
 				var logged logtest.Buffer
 				s.Logger = slog.New(slog.NewTextHandler(&logged, nil))
-				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 				defer cancel()
 				got := s.run(ctx, t, "")
 				require.NoError(t, got.err)
@@ -137,7 +137,7 @@ func TestSlowValidation(t *testing.T) {
 			began := time.Now()
 			got := s.run(ctx, t, "")
 			cancel(nil)
-			require.Less(t, time.Since(began), 2*time.Second)
+			require.Less(t, time.Since(began), 30*time.Second)
 			if row.cancelled {
 				require.ErrorIs(t, got.err, enough)
 				return

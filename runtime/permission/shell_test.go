@@ -56,13 +56,13 @@ func (s *shell) run(t testing.TB, command string) (calls [][]string, files []str
 	require.NoError(t, os.RemoveAll(s.cwd))
 	require.NoError(t, os.Mkdir(s.cwd, 0o700))
 	require.NoError(t, os.RemoveAll(s.record))
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, s.bash, "-c", command)
 	cmd.Dir, cmd.Env = s.cwd, []string{"PATH=" + s.bin, "HOME=" + s.cwd, "LANG=C.UTF-8", "RECORD=" + s.record}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.WaitDelay = time.Second
+	cmd.WaitDelay = 10 * time.Second
 	_ = cmd.Run() // most commands fail
 	if cmd.Process != nil {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what it left in the background

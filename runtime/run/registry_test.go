@@ -184,7 +184,7 @@ func TestDrain(t *testing.T) {
 		claimed, err := g.Claim(t.Context(), ids.Random())
 		require.NoError(t, err)
 
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		defer cancel()
 		drained := make(chan error)
 		go func() { drained <- g.Drain(ctx) }()

@@ -18,7 +18,7 @@ import (
 
 // Patience bounds the time that a test waits for an expected event. It is long because the machine
 // may be busy.
-const Patience = 30 * time.Second
+const Patience = 2 * time.Minute
 
 // Instance is a running server, in this process or in another.
 type Instance struct {

@@ -37,7 +37,7 @@ const (
 	// maxRequests bounds the requests that are stored for inspection: a benchmark makes millions.
 	maxRequests = 1000
 	// awaitLimit is long enough for a loaded machine and shorter than the timeout of a test.
-	awaitLimit = 30 * time.Second
+	awaitLimit = 2 * time.Minute
 )
 
 // Upstream is the scripted server. It is an [http.Handler]; [Start] returns one that listens.

@@ -130,7 +130,7 @@ func TestConnectionLeftOpen(t *testing.T) {
 		got, err := model.Collect(c.Stream(t.Context(), hello()))
 		require.NoError(t, err)
 		require.Equal(t, []any{"a", model.StopEndTurn, int64(3)}, []any{got.Message.Text(), got.StopReason, got.Usage.InputTokens})
-		require.Less(t, time.Since(began), 10*time.Second)
+		require.Less(t, time.Since(began), time.Minute)
 	})
 }
 

@@ -290,7 +290,7 @@ func TestReasoningDetailsInManyFragments(t *testing.T) {
 	got, err := collect(t, strings.Repeat(fragment, 50_000)+toolCalls(`{"index":0,"id":"c1","function":{"name":"a","arguments":"{}"}}`)+
 		finish("tool_calls")+done)
 	require.NoError(t, err)
-	require.Less(t, time.Since(began), 20*time.Second)
+	require.Less(t, time.Since(began), time.Minute)
 	details, ok := next(t, "http://localhost:1/v1", got.Message)["reasoning_details"].([]any)
 	require.True(t, ok)
 	require.Equal(t, []any{map[string]any{"type": "reasoning.text", "text": strings.Repeat("x", 50*50_000), "index": 0.0}}, details)

@@ -215,7 +215,7 @@ func TestBashLeavesNothingBehind(t *testing.T) {
 				}
 			}()
 			res, err := b.run(ctx, t, "exec 9>fifo; "+row.command)
-			require.Less(t, time.Since(<-began), time.Second)
+			require.Less(t, time.Since(<-began), 30*time.Second)
 			if row.ends {
 				require.NoError(t, err)
 				require.False(t, res.IsError, res.Output)

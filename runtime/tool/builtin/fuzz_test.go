@@ -137,7 +137,7 @@ func FuzzHTML(f *testing.F) {
 		output, err := b.call(t.Context(), t, "WebFetch", in{"url": "http://a.example/b"})
 		runtime.ReadMemStats(&after)
 		require.NoError(t, err)
-		require.Less(t, time.Since(began), 2*time.Second)
+		require.Less(t, time.Since(began), 30*time.Second)
 		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(32<<20))
 		require.Less(t, len(output.Output), 60*len(page)+1<<20)
 		require.True(t, utf8.ValidString(output.Output))

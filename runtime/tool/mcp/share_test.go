@@ -196,7 +196,7 @@ func TestCallOfADeafServerEndsWithItsContext(t *testing.T) {
 	began := time.Now()
 	_, err := deaf.Call(ctx, tool.Call{Input: []byte(`{}`)})
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.Less(t, time.Since(began), time.Second)
+	require.Less(t, time.Since(began), 30*time.Second)
 	require.Equal(t, "on", call(t, find(t, s, "echo"), `{"text":"on"}`).Output)
 
 	done := make(chan tool.Result, 1)
