@@ -68,7 +68,7 @@ func (s *Service) tryLogin(ctx context.Context, from api.Caller, in LoginInput) 
 		return signIn, s.rejectLogin(ctx, from, m, try, in.Username, api.AccountDisabled)
 	}
 	hash := m.PasswordHash
-	if outdated(hash) {
+	if s.hasher.outdated(hash) {
 		if hash, err = s.hashPassword(ctx, try.share(), in.Password); err != nil {
 			return signIn, err
 		}

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/crypto/argon2"
 
 	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/identity"
 )
 
 const lockout = 15 * time.Minute
@@ -236,7 +237,7 @@ func TestLoginFaults(t *testing.T) { //nolint:tparallel // rows share an office 
 
 func TestPasswordsAreHashedAnewWhenTheCostHasChanged(t *testing.T) {
 	t.Parallel()
-	l := onSQLite(t, nil)
+	l := onSQLite(t, identity.FullHashes)
 	l.setup()
 	read := func() (hash string) {
 		require.NoError(t, l.db.Read().QueryRowContext(t.Context(), `SELECT password_hash FROM members`).Scan(&hash))

@@ -72,6 +72,7 @@ func (o *office) launch(change func(*identity.Config)) *launched {
 	require.NoError(t, err)
 	logger := slog.New(slog.NewJSONHandler(l.logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	cfg := identity.Config{DB: d, Keyring: keyring, Audit: audit, PublicURL: publicURL, Now: o.now, Logger: logger}
+	identity.CheapHashes(&cfg)
 	if change != nil {
 		change(&cfg)
 	}

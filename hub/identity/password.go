@@ -35,12 +35,13 @@ var errPasswordHash = errors.New("stored password hash is malformed")
 // of the cores are left to signed-in users.
 type hasher struct {
 	queue *hashQueue
+	cost  cost   // of new hashes
 	decoy string // the hash of an unknown password
 }
 
-func newHasher() *hasher {
-	h := &hasher{queue: newHashQueue(max(1, runtime.GOMAXPROCS(0)/2))}
-	h.decoy = encodeHash(passwordCost, random(saltLen), random(hashLen))
+func newHasher(c cost) *hasher {
+	h := &hasher{queue: newHashQueue(max(1, runtime.GOMAXPROCS(0)/2)), cost: c}
+	h.decoy = encodeHash(c, random(saltLen), random(hashLen))
 	return h
 }
 
@@ -63,11 +64,11 @@ func (h *hasher) derive(ctx context.Context, s share, password string, salt []by
 // hash takes longer than any lock should be held.
 func (s *Service) hashPassword(ctx context.Context, of share, password string) (string, error) {
 	salt := random(saltLen)
-	key, err := s.hasher.derive(ctx, of, password, salt, passwordCost, hashLen)
+	key, err := s.hasher.derive(ctx, of, password, salt, s.hasher.cost, hashLen)
 	if err != nil {
 		return "", err
 	}
-	return encodeHash(passwordCost, salt, key), nil
+	return encodeHash(s.hasher.cost, salt, key), nil
 }
 
 // verifyPassword compares a password with a stored hash. Without a stored hash it does the same
@@ -88,10 +89,10 @@ func (s *Service) verifyPassword(ctx context.Context, of share, stored, password
 	return subtle.ConstantTimeCompare(got, want) == 1 && known, nil
 }
 
-// outdated reports whether a stored hash has another cost than passwordCost.
-func outdated(stored string) bool {
+// outdated reports whether a stored hash has another cost than new ones.
+func (h *hasher) outdated(stored string) bool {
 	c, _, want, err := decodeHash(stored)
-	return err != nil || c != passwordCost || len(want) != hashLen
+	return err != nil || c != h.cost || len(want) != hashLen
 }
 
 var b64 = base64.RawStdEncoding.Strict()

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/hub/identity"
 )
 
 // flood sends n calls and returns when one of them was rejected. The returned function waits for
@@ -61,7 +63,7 @@ func TestOthersSignInDuringAFlood(t *testing.T) { //nolint:paralleltest // it ne
 		{"with one invitation", registrations},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			l := onSQLite(t, nil)
+			l := onSQLite(t, identity.FullHashes)
 			root := l.setup()
 			for _, name := range []string{"mallory", "ada", "mia"} {
 				l.post(root.access(), usersPath, object{"username": name, "password": password, "role": "member"}).want(http.StatusCreated)

@@ -99,6 +99,8 @@ type Config struct {
 
 	// Logger receives errors of background work. Defaults to none.
 	Logger *slog.Logger
+
+	hashCost cost // of passwords; tests set it
 }
 
 // Service is the identity part of the hub. It is safe for concurrent use.
@@ -123,17 +125,17 @@ const instanceID = "id"
 // call Close.
 func New(ctx context.Context, cfg Config) (*Service, error) {
 	if cfg.DB == nil || cfg.Keyring == nil || cfg.Audit == nil {
-		return nil, errors.New("make identity service: DB, Keyring and Audit are required")
+		return nil, errors.New("create identity service: DB, Keyring and Audit are required")
 	}
 	cfg.PublicURL = strings.TrimRight(cfg.PublicURL, "/")
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	s := &Service{cfg: cfg, db: cfg.DB, hasher: newHasher(), tokens: newTokenCache(), states: newStateCache()}
+	s := &Service{cfg: cfg, db: cfg.DB, hasher: newHasher(cmp.Or(cfg.hashCost, passwordCost)), tokens: newTokenCache(), states: newStateCache()}
 	if !cfg.Offline {
 		if err := s.begin(ctx); err != nil {
-			return nil, fmt.Errorf("make identity service: %w", err)
+			return nil, fmt.Errorf("create identity service: %w", err)
 		}
 	}
 	if !cfg.Offline {

@@ -206,7 +206,7 @@ func TestCloseReleasesTheLockWhileAChildStarts(t *testing.T) {
 			}
 		}
 	})
-	for range 500 {
+	for range 100 {
 		require.NoError(t, open(t, store, "a", id).Close())
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 
@@ -155,6 +156,24 @@ func TestMessagesAreSafe(t *testing.T) {
 			got := failure(t, client(t, response(400, "application/json", `{"error":{"message":"`+row.text+`"}}`)))
 			require.Equal(t, row.want, got.Message)
 		})
+	}
+}
+
+// A secret may contain another one, and a message may be as long as an event.
+func TestLongMessagesAndOverlappingSecrets(t *testing.T) {
+	const inner = "0123456789"
+	text := "a " + inner + "-and-more b " + strings.Repeat("sk-abcdefgh ", 300_000) + inner + "-and-more"
+	srv := httptest.NewServer(stream("a", `{"error":{"message":"`+text+`"}}`))
+	defer srv.Close()
+	for range 5 { // the order of Custom varies
+		c := clientOf(t, upstream.Config{
+			BaseURL: srv.URL,
+			Custom:  map[string]string{"X-A": inner, "X-B": inner + "-and-more", "X-C": inner + "-and"},
+		})
+		got := failure(t, c)
+		c.CloseIdleConnections()
+		require.True(t, strings.HasPrefix(got.Message, "a [redacted] b [redacted] [redacted]"), got.Message)
+		require.Equal(t, 300, utf8.RuneCountInString(got.Message))
 	}
 }
 

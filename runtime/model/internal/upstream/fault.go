@@ -79,8 +79,10 @@ func (f *Fault) tooLong() bool {
 	return false
 }
 
-// maxMessage bounds the message of an error, in characters.
-const maxMessage = 300
+const (
+	maxMessage = 300      // characters of the message of an error
+	maxSearch  = 16 << 10 // bytes of a text that are searched for keys and addresses; an event may have megabytes
+)
 
 var (
 	// keys are API keys as vendors write them, whole or in part ("sk-...abcd", "Bearer x").
@@ -99,6 +101,7 @@ func (c *Client) safe(text string) string {
 	for _, key := range c.secrets {
 		text = strings.ReplaceAll(text, key, "[redacted]")
 	}
+	text = excerpt.Head(text, maxSearch) // contains no part of a secret
 	// Control, format (text direction) and separator characters are removed; white space becomes
 	// one space.
 	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool {

@@ -55,7 +55,7 @@ type Client struct {
 	url     string
 	hosts   []string // that messages must not show
 	header  http.Header
-	secrets []string // that messages must not show
+	secrets []string // that messages must not show, the longest first, because one may contain another
 	http    *http.Client
 	own     *http.Transport // nil if Config named an http.Client
 }
@@ -115,6 +115,7 @@ func New(cfg Config) (*Client, error) {
 			c.secrets = append(c.secrets, value)
 		}
 	}
+	slices.SortFunc(c.secrets, func(a, b string) int { return len(b) - len(a) })
 	for _, host := range []string{u.Host, u.Hostname()} {
 		if strings.ContainsAny(host, ".:") { // a name without a dot may be any word
 			c.hosts = append(c.hosts, host)
