@@ -75,7 +75,7 @@ type Service struct {
 // New returns a Service on a migrated database.
 func New(cfg Config) (*Service, error) {
 	if cfg.DB == nil || cfg.Keyring == nil || cfg.Audit == nil {
-		return nil, errors.New("make aigc service: DB, Keyring and Audit are required")
+		return nil, errors.New("create aigc service: DB, Keyring and Audit are required")
 	}
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	if cfg.Now == nil {

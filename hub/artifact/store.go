@@ -37,7 +37,7 @@ type Store struct{ cfg Config }
 // New returns a store on a driver.
 func New(cfg Config) (*Store, error) {
 	if cfg.Driver == nil || cfg.Keyring == nil {
-		return nil, errors.New("make artifact store: Driver and Keyring are required")
+		return nil, errors.New("create artifact store: Driver and Keyring are required")
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now

@@ -95,7 +95,7 @@ type Config struct {
 
 func (c Config) withDefaults() (Config, error) {
 	if c.DB == nil || c.Audit == nil || c.Agent == nil || c.Endpoint == nil {
-		return c, errors.New("make chat service: DB, Audit, Agent and Endpoint are required")
+		return c, errors.New("create chat service: DB, Audit, Agent and Endpoint are required")
 	}
 	if c.Label == nil {
 		c.Label = func(context.Context, string) (Label, error) { return Label{}, nil }

@@ -115,11 +115,11 @@ type Service struct {
 // New returns a Service. The caller must call Close.
 func New(cfg Config) (*Service, error) {
 	if cfg.DB == nil || cfg.Keyring == nil || cfg.Audit == nil || cfg.Source == nil {
-		return nil, errors.New("make deploy service: DB, Keyring, Audit and Source are required")
+		return nil, errors.New("create deploy service: DB, Keyring, Audit and Source are required")
 	}
 	cfg.PublicURL = strings.TrimRight(cfg.PublicURL, "/")
 	if cfg.PublicURL == "" && !cfg.Offline {
-		return nil, errors.New("make deploy service: PublicURL is required")
+		return nil, errors.New("create deploy service: PublicURL is required")
 	}
 	cfg.LeaseTime = cmp.Or(cfg.LeaseTime, 6*time.Second)
 	cfg.Backoff = cmp.Or(cfg.Backoff, 500*time.Millisecond)

@@ -218,7 +218,7 @@ type newSigningKey struct {
 func newKey(keyring *secret.Keyring) (newSigningKey, error) {
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
-		return newSigningKey{}, fmt.Errorf("make signing key: %w", err)
+		return newSigningKey{}, fmt.Errorf("create signing key: %w", err)
 	}
 	id := ids.New()
 	return newSigningKey{id, public, keyring.Seal(private.Seed(), keyPlace(id))}, nil

@@ -165,5 +165,5 @@ func (s *Service) allowSetup(ctx context.Context, from api.Caller, in SetupInput
 	if err != nil {
 		return err
 	}
-	return api.InvalidCredentials.New("The setup_token is wrong: take the one that the hub has printed at its last start.")
+	return api.InvalidCredentials.New("Incorrect setup token: use the one that the hub printed at its last start.")
 }

@@ -94,7 +94,7 @@ type Service struct {
 // New returns a Service on a migrated database.
 func New(cfg Config) (*Service, error) {
 	if cfg.DB == nil || cfg.Keyring == nil || cfg.Audit == nil {
-		return nil, errors.New("make provider service: DB, Keyring and Audit are required")
+		return nil, errors.New("create provider service: DB, Keyring and Audit are required")
 	}
 	cfg.ProbeTimeout = cmp.Or(cfg.ProbeTimeout, defaultProbeTimeout)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))

@@ -3,7 +3,7 @@
 // separated by commas: package, function and, after a slash, words of a row or a check in that
 // test.
 //
-//	| Rule | Held by |
+//	| Rule | Test |
 //	|---|---|
 //	| Unknown fields of a body are ignored | `runtime.TestUnknownFieldsAreIgnored`, `hub/api.TestDecode/an object` |
 //

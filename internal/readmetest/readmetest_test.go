@@ -15,7 +15,7 @@ func TestRead(t *testing.T) {
 	source := "package a_test\n\nfunc TestA(t *testing.T) { t.Run(\"a row\", nil) }\n\nfunc (x) TestB() {}\n\nfunc FuzzA() {}\n\nfunc ExampleA_b() {}\n"
 	require.NoError(t, os.MkdirAll(filepath.Join(root, "in", "a"), 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(root, "in", "a", "a_test.go"), []byte(source), 0o600))
-	const head = "# A\n\n| a | `b` |\n\n| Rule | Held by |\n|---|---|\n"
+	const head = "# A\n\n| a | `b` |\n\n| Rule | Test |\n|---|---|\n"
 	for name, row := range map[string]struct {
 		text  string
 		rules int
@@ -24,7 +24,7 @@ func TestRead(t *testing.T) {
 		"a test":             {head + "| It is | `in/a.TestA` |\n", 1, ""},
 		"several, and words": {head + "| It is | `in/a.TestA/a row`, `in/a.FuzzA`, `in/a.ExampleA_b` |\n", 1, ""},
 		"three columns":      {"| Rule | How | Tests |\n|---|---|---|\n| It is | so | `in/a.TestA` |\n", 1, ""},
-		"two tables":         {head + "| It is | `in/a.TestA` |\n\nMore.\n\n| Rule | Held by |\n|---|---|\n| That too | `in/a.TestA` |\n", 2, ""},
+		"two tables":         {head + "| It is | `in/a.TestA` |\n\nMore.\n\n| Rule | Test |\n|---|---|\n| That too | `in/a.TestA` |\n", 2, ""},
 		"no table":           {"It is.\n", 0, ""},
 		"no test":            {head + "| It is | |\n", 1, "no test, or more than tests: It is | "},
 		"a promise":          {head + "| It is | `in/a.TestA` and more |\n", 1, "no test, or more than tests: It is | `in/a.TestA` and more"},
