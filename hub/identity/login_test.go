@@ -54,7 +54,7 @@ func hashes(call func()) int {
 }
 
 func TestWhoIsUnknownIsAnsweredLikeAWrongPassword(t *testing.T) {
-	l := onSQLite(t, nil)
+	l := onSQLite(t, identity.FullHashes)
 	root := l.setup()
 	l.o.join(person{token: root.access()}, "member", "gone")
 	id := l.get(root.access(), usersPath).want(http.StatusOK)
