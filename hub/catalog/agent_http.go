@@ -26,6 +26,8 @@ func (s *Service) agentRoutes() []api.Route {
 		route(http.MethodGet, "/:name", s.getAgent),
 		route(http.MethodPut, "/:name", s.updateAgent),
 		route(http.MethodDelete, "/:name", s.deleteAgent),
+		route(http.MethodGet, "/:name/export", s.exportAgent),
+		route(http.MethodPost, "/import", s.importAgent),
 	}
 	for _, b := range (&Agent{}).bindings() {
 		routes = append(routes, route(http.MethodGet, "/:name/"+b.field, s.getBindings(b.kind)), route(http.MethodPut, "/:name/"+b.field, s.putBindings(b.kind)))

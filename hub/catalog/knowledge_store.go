@@ -35,6 +35,13 @@ func knowledgeByName(ctx context.Context, q db.Querier, tenantID, name string) (
 	return v, missing(err, "read knowledge", errNoKnowledge)
 }
 
+// knowledgeByDataset returns the first knowledge set of a dataset, by name.
+func knowledgeByDataset(ctx context.Context, q db.Querier, tenantID, datasetID string) (Knowledge, error) {
+	v, err := scanKnowledge(q.QueryRowContext(ctx, `SELECT `+knowledgeColumns+` FROM knowledge
+		WHERE tenant_id = $1 AND dataset_id = $2 ORDER BY name LIMIT 1`, tenantID, datasetID))
+	return v, missing(err, "read knowledge", errNoKnowledge)
+}
+
 func knowledgeExists(ctx context.Context, q db.Querier, tenantID, name string) (bool, error) {
 	return found(ctx, q, "read knowledge", `SELECT COUNT(*) FROM knowledge WHERE tenant_id = $1 AND name = $2`, tenantID, name)
 }

@@ -59,6 +59,8 @@ type Agent struct {
 	CustomTools []CustomTool         `json:"customTools,omitzero"`
 
 	SkillArchives []SkillArchive `json:"skillArchives,omitzero"` // in addition to those that SettingSources finds
+
+	Hub *Hub `json:"hub,omitzero"` // of an agent that a hub exported; the runtime ignores it
 }
 
 // Provider is the address of the model and the credentials for it.
@@ -123,6 +125,17 @@ type SkillArchive struct {
 	Name string `json:"name"` // of its directory: at most 100 letters, digits, dots, hyphens and underscores
 	URL  string `json:"url"`
 	Hash string `json:"hash"` // sha256:<64 hex digits> of the archive
+}
+
+// Hub is what a hub stores of an agent in addition to the settings of the runtime.
+type Hub struct {
+	Title         string   `json:"title,omitempty"`
+	TitleEN       string   `json:"titleEn,omitempty"`
+	DescriptionEN string   `json:"descriptionEn,omitempty"`
+	Icon          string   `json:"icon,omitempty"`
+	IsDefault     bool     `json:"isDefault,omitempty"`
+	Enabled       *bool    `json:"enabled,omitempty"` // nil: true
+	Skills        []string `json:"skills,omitzero"`   // names
 }
 
 // TurnLimit returns MaxTurns or its default.

@@ -1,0 +1,120 @@
+package catalog
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/rbac"
+	"github.com/seed93082962/agenthost/runtime/agent"
+)
+
+// ExportAgent returns an agent as a configuration file of the runtime, in YAML, which ImportAgent
+// accepts. Instead of secrets it has variables such as ${ANTHROPIC_API_KEY}, which the runtime
+// takes from its environment.
+func (s *Service) ExportAgent(ctx context.Context, caller api.Caller, name string) ([]byte, error) {
+	if err := rbac.AdminRead.Check(caller); err != nil {
+		return nil, err
+	}
+	a, err := readAgent(ctx, s.db.Read(), caller.TenantID, name)
+	if err != nil {
+		return nil, err
+	}
+	p, err := s.cfg.Providers.Get(ctx, s.db.Read(), caller.TenantID, a.ProviderID)
+	if err != nil {
+		return nil, err
+	}
+	config := *a.definition()
+	setProvider(&config, p)
+	if p.HasKey {
+		config.Provider.APIKey = "x" // replaced below
+	}
+	config.MCPServers = nil
+	for _, name := range a.MCPs {
+		v, err := mcpByName(ctx, s.db.Read(), caller.TenantID, name)
+		if err != nil {
+			return nil, err
+		}
+		if config.MCPServers == nil {
+			config.MCPServers = map[string]agent.MCPServer{}
+		}
+		config.MCPServers[name] = agent.MCPServer{
+			Transport: v.Transport, Command: v.Command, Args: v.Args, URL: v.URL, Env: secrets(mask(v.Env)), Headers: secrets(mask(v.Headers)),
+		}
+	}
+	if config.Datasets, err = s.datasets(ctx, caller.TenantID, a.Knowledge); err != nil {
+		return nil, err
+	}
+	enabled := a.Enabled
+	config.Hub = &agent.Hub{
+		Title: a.Title, TitleEN: a.TitleEN, DescriptionEN: a.DescriptionEN, Icon: a.Icon, IsDefault: a.IsDefault, Enabled: &enabled, Skills: a.Skills,
+	}
+	return encodeExport(agent.File{Agents: []agent.Agent{config}}, p.Protocol)
+}
+
+// encodeExport encodes a file with variables in place of its secrets.
+func encodeExport(file agent.File, protocol string) ([]byte, error) {
+	var root yaml.Node
+	if err := root.Encode(file); err != nil {
+		return nil, fmt.Errorf("encode agent: %w", err)
+	}
+	entry := value(&root, "agents").Content[0]
+	setVariable(value(value(entry, "provider"), "apiKey"), strings.ToUpper(protocol)+"_API_KEY")
+	servers := value(entry, "mcpServers")
+	for name := range file.Agents[0].MCPServers {
+		server := value(servers, name)
+		for _, pairs := range []*yaml.Node{value(server, "env"), value(server, "headers")} {
+			for i := 0; pairs != nil && i+1 < len(pairs.Content); i += 2 {
+				setVariable(pairs.Content[i+1], variable("MCP_"+name+"_"+pairs.Content[i].Value))
+			}
+		}
+	}
+	text, err := yaml.Marshal(&root)
+	if err != nil {
+		return nil, fmt.Errorf("encode agent: %w", err)
+	}
+	return text, nil
+}
+
+// value returns the value of a key of a mapping, or nil.
+func value(mapping *yaml.Node, key string) *yaml.Node {
+	for i := 0; mapping != nil && i+1 < len(mapping.Content); i += 2 {
+		if mapping.Content[i].Value == key {
+			return mapping.Content[i+1]
+		}
+	}
+	return nil
+}
+
+func setVariable(scalar *yaml.Node, name string) {
+	if scalar != nil {
+		scalar.Value = "${" + name + "}"
+	}
+}
+
+// variable returns the name of an environment variable for a text.
+func variable(text string) string {
+	return strings.Map(func(c rune) rune {
+		if c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' {
+			return c
+		}
+		return '_'
+	}, strings.ToUpper(text))
+}
+
+const yamlType = "application/yaml"
+
+func (s *Service) exportAgent(w http.ResponseWriter, r *http.Request) error {
+	text, err := s.ExportAgent(r.Context(), api.CallerOf(r), r.PathValue("name"))
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", yamlType)
+	w.Header().Set("Content-Disposition", `attachment; filename="agents.yaml"`)
+	_, err = w.Write(text)
+	return err
+}
