@@ -3,7 +3,7 @@
 //
 // # A tool
 //
-// A tool is one file, .ts, .mts, .js or .mjs, in UTF-8, of at most 1 MiB and 200 levels of nesting.
+// A tool is one file, .ts, .mts, .js or .mjs, in UTF-8, of at most 5 MiB and 200 levels of nesting.
 // Its default export describes it:
 //
 //	export default defineTool({

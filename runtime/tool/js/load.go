@@ -24,7 +24,7 @@ import (
 )
 
 const (
-	maxSource     = 1 << 20   // bytes of a file
+	maxSource     = 5 << 20   // bytes of a file, the same limit as in the hub
 	maxDefinition = 256 << 10 // bytes of name, description and schema
 	maxMap        = 4 << 20   // larger ones are dropped: errors then have no lines of the file
 )

@@ -106,7 +106,7 @@ func TestFaultyFiles(t *testing.T) {
 		{"await at the top", "a.ts", "await null\n" + fine, `a.ts:1:1: Top-level await`},
 		{"large to load", "a.ts", "globalThis.x = new Uint8Array(60e6)\n" + fine, "InternalError: out of memory"},
 		{"not UTF-8", "a.ts", "// \xff\n" + fine, "a.ts is not UTF-8"},
-		{"large", "a.ts", fine + strings.Repeat(" ", 1<<20), "the file is larger than 1048576 bytes"},
+		{"large", "a.ts", fine + strings.Repeat(" ", 5<<20), "the file is larger than 5242880 bytes"},
 		{"another language", "a.py", "", `"a.py" is not a .ts, .mts, .js or .mjs file`},
 		{"nested without end", "a.js", strings.Repeat("(", 1<<19), "a.js:1:201: brackets are nested deeper than 200 levels"},
 		{"a long chain", "a.ts", "x = " + strings.Repeat("a=>", 1<<18), "an expression or statement has more than 2000 operators"},
@@ -148,7 +148,7 @@ func TestToolsByURL(t *testing.T) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/tools/fine.ts", func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, fine) })
 	mux.HandleFunc("/blob", func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "\uFEFF"+fine) })
-	mux.HandleFunc("/large.ts", func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write(make([]byte, 2<<20)) })
+	mux.HandleFunc("/large.ts", func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write(make([]byte, 6<<20)) })
 	mux.HandleFunc("/slow.ts", func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
@@ -168,7 +168,7 @@ func TestToolsByURL(t *testing.T) {
 	for path, want := range map[string]string{
 		"/tools/fine.ts?signature=s3cret": "its hash is " + hashOf(fine) + ", want " + hashOf("other"),
 		"/none.ts?signature=s3cret":       "get " + server.URL + "/none.ts: status 404 Not Found",
-		"/large.ts":                       "the file is larger than 1048576 bytes",
+		"/large.ts":                       "the file is larger than 5242880 bytes",
 		"/blob":                           `"blob" is not a .ts, .mts, .js or .mjs file`,
 	} {
 		_, err := h.Load(ctx, agent.CustomTool{Name: "fine", URL: server.URL + path, Hash: hashOf("other")})
@@ -184,4 +184,13 @@ func TestToolsByURL(t *testing.T) {
 	defer cancel()
 	_, err = h.Load(soon, agent.CustomTool{Name: "fine", URL: server.URL + "/slow.ts"})
 	require.ErrorIs(t, err, context.DeadlineExceeded)
+}
+
+// The size of a file is limited as in the hub. The memory of the sandbox limits its content.
+func TestLargestFile(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, js.Config{})
+	source := body("return 'ok'")
+	source += "\n//" + strings.Repeat("x", 5<<20-len(source)-3)
+	require.Equal(t, tool.Result{Output: "ok"}, call(t, load(t, h, source), `{}`))
 }
