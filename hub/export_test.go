@@ -5,6 +5,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/artifact"
+	"github.com/seed93082962/agenthost/hub/chat"
 )
 
 // Translate converts an error of another package.
@@ -25,4 +26,9 @@ func Artifacts(h *Hub) *artifact.Store { return h.artifacts }
 // SweepArtifacts deletes files that nothing names, which happens in the background.
 func SweepArtifacts(h *Hub, referenced artifact.Referenced) {
 	h.sweepArtifacts(context.Background(), referenced)
+}
+
+// SetEndpoint deploys all agents at one runtime. Call it before the first request.
+func SetEndpoint(h *Hub, e chat.Endpoint) {
+	h.endpoint = func(context.Context, string, string) (chat.Endpoint, error) { return e, nil }
 }

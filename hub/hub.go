@@ -30,6 +30,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/artifact"
 	"github.com/seed93082962/agenthost/hub/catalog"
+	"github.com/seed93082962/agenthost/hub/chat"
 	"github.com/seed93082962/agenthost/hub/db"
 	"github.com/seed93082962/agenthost/hub/identity"
 	"github.com/seed93082962/agenthost/hub/provider"
@@ -86,6 +87,9 @@ type Config struct {
 	// metadata services and link-local addresses are always rejected. Defaults to false.
 	ProbePrivate bool
 
+	// ChatPushKey is the key with which programs push chats of any user. Defaults to none.
+	ChatPushKey string
+
 	// Version is reported by GET /health. Defaults to "devel".
 	Version string
 
@@ -105,6 +109,8 @@ type Hub struct {
 	providers  *provider.Service
 	aigc       *aigc.Service
 	catalog    *catalog.Service
+	chat       *chat.Service
+	endpoint   func(ctx context.Context, tenantID, agentName string) (chat.Endpoint, error) // nil: no agent is deployed
 	artifacts  *artifact.Store
 	referenced artifact.Referenced // by the rows of all concerns; nil disables the sweep
 	handler    http.Handler
@@ -177,6 +183,9 @@ func New(ctx context.Context, cfg Config) (_ *Hub, err error) {
 		return nil, err
 	}
 	h.referenced = h.catalog.Referenced
+	if err := h.openChat(); err != nil {
+		return nil, err
+	}
 	h.handler, err = api.New(api.Config{
 		Logger: cfg.Logger, PublicURL: cfg.PublicURL, TrustedProxies: cfg.TrustedProxies, CORSOrigins: cfg.CORSOrigins,
 		Authenticate: h.identity.Authenticate, Denied: h.denied, Translate: translate,
@@ -209,7 +218,7 @@ func (h *Hub) prepare(ctx context.Context) error {
 
 // Routes returns every route of the API with its permission.
 func (h *Hub) Routes() []api.Route {
-	return limitAuthBodies(slices.Concat(h.healthRoutes(), h.identity.Routes(), h.providers.Routes(), h.aigc.Routes(), h.auditRoutes(), h.artifacts.Routes()))
+	return limitAuthBodies(slices.Concat(h.healthRoutes(), h.identity.Routes(), h.providers.Routes(), h.aigc.Routes(), h.chat.Routes(), h.auditRoutes(), h.artifacts.Routes()))
 }
 
 // agentsOfProvider returns the names of the agents that use a provider.
@@ -232,7 +241,7 @@ func limitAuthBodies(routes []api.Route) []api.Route {
 
 // migrations returns the migrations of all concerns.
 func (h *Hub) migrations() []db.Series {
-	return []db.Series{{Name: "audit", Files: sqlaudit.Migrations()}, identity.Migrations, provider.Migrations, aigc.Migrations, catalog.Migrations}
+	return []db.Series{{Name: "audit", Files: sqlaudit.Migrations()}, identity.Migrations, provider.Migrations, aigc.Migrations, catalog.Migrations, chat.Migrations}
 }
 
 // translate converts errors of packages without HTTP.
@@ -277,6 +286,9 @@ func (h *Hub) Close() error {
 	h.stop()
 	h.running.Wait()
 	var errs []error
+	if h.chat != nil {
+		errs = append(errs, h.chat.Close())
+	}
 	if h.identity != nil {
 		errs = append(errs, h.identity.Close())
 	}

@@ -30,8 +30,7 @@ const logs = "/api/v1/admin/audit-logs"
 var unrecorded = map[string]string{
 	"auth.external_login": "external mode has its own hub in the walk", "auth.backchannel_logout": "as above",
 	"auth.prune_audit": "recorded by prunedLog", "auth.retire_key": "recorded in the tenant system, which no route exposes",
-	"agent.denied":             "no route of its category is there yet",
-	"agent.create":             "as above",
+	"agent.create":             "no route of the catalog is there yet",
 	"agent.update":             "as above",
 	"agent.delete":             "as above",
 	"agent.import":             "as above",

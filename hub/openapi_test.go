@@ -33,7 +33,7 @@ var everyAnswer = map[string]string{
 
 // document is read once: it takes longer than most tests.
 var document = sync.OnceValues(func() (*openapitest.Document, error) {
-	return openapitest.Load(openapitest.Config{File: "openapi.yaml", Streams: []string{"application/yaml", "text/html", "application/x-ndjson", "text/typescript", "text/javascript", "application/zip"}, Headers: everyAnswer})
+	return openapitest.Load(openapitest.Config{File: "openapi.yaml", Streams: []string{"application/yaml", "text/html", "application/x-ndjson", "text/typescript", "text/javascript", "application/zip", "text/event-stream"}, Headers: everyAnswer, Plain: []string{"X-Accel-Buffering"}})
 })
 
 // contract checks the responses of a hub against the document and collects the ones that occurred.
@@ -52,7 +52,9 @@ func judged(t *testing.T, url string) *contract {
 	doc, err := document()
 	require.NoError(t, err)
 	c := &contract{doc: doc, later: new(atomic.Int64), seen: map[string]bool{}, fields: map[string]bool{}, files: &files{}}
-	c.site = open(t, url, func(cfg *hub.Config) { cfg.Now, cfg.Artifacts, cfg.ProbePrivate = c.now, c.files, true })
+	c.site = open(t, url, func(cfg *hub.Config) {
+		cfg.Now, cfg.Artifacts, cfg.ProbePrivate, cfg.ChatPushKey = c.now, c.files, true, pushKey
+	})
 	return c
 }
 
@@ -241,8 +243,8 @@ func TestTheDocumentHasEveryRouteAndNoOther(t *testing.T) {
 			security = fmt.Sprint(len(*op.Security), " alternatives")
 		}
 		want := map[bool]string{true: "0 alternatives", false: "the bearer of the whole document"}[route.Access == api.Open]
-		if route.Path == "/auth/logout" {
-			want = "2 alternatives" // a bearer, or none
+		if route.Path == "/auth/logout" || route.Path == pushChats {
+			want = "2 alternatives" // a bearer, or none, or a key
 		}
 		require.Equal(t, want, security, name)
 	}

@@ -52,6 +52,7 @@ func TestAnswersAreAsTheDocumentSays(t *testing.T) {
 		c.providers(admin)
 		c.aigc(admin)
 		admin = c.laterOn()
+		c.chats(admin, url)
 		c.refusals(admin)
 		c.artifacts()
 		admin, _ = c.enter("admin")
@@ -303,7 +304,7 @@ func (c *contract) laterOn() (admin string) {
 
 // pathOf makes a request path of one of the document.
 func pathOf(path string) string {
-	return strings.NewReplacer("{id}", nobody, "{tokenId}", nobody, "{token}", "inv_0").Replace(path)
+	return strings.NewReplacer("{id}", nobody, "{tokenId}", nobody, "{token}", "inv_0", "{name}", "nobody").Replace(path)
 }
 
 // refusals are those that many operations have in common.
@@ -333,7 +334,7 @@ func (c *contract) refusals(admin string) {
 		if method != "GET" {
 			c.refuse(403, api.Forbidden, method, path, "", "", "Sec-Fetch-Site", "cross-site")
 		}
-		if roles != "[anyone]" || path == "/auth/logout" {
+		if authenticates(path, roles) {
 			for _, token := range []string{"", "no.such.token", "cli_0"} {
 				c.refuse(401, api.Unauthenticated, method, path, token, "")
 			}
@@ -341,7 +342,7 @@ func (c *contract) refusals(admin string) {
 			c.refuse(401, api.TokenRevoked, method, path, revoked, "")
 			c.refuse(403, api.AccountDisabled, method, path, disabled, "")
 		}
-		if roles != "[anyone]" && path != "/auth/change-password" && path != "/auth/userinfo" {
+		if (roles != "[anyone]" || path == pushChats) && path != "/auth/change-password" && path != "/auth/userinfo" {
 			c.refuse(403, api.PasswordChangeRequired, method, path, reset["access_token"].(string), "")
 		}
 		if roles != "[anyone]" && !strings.Contains(roles, "member") {
@@ -351,7 +352,7 @@ func (c *contract) refusals(admin string) {
 			for _, body := range []string{`{`, `[]`, `null`, `"text"`, "{\"text\":\"\xff\"}"} {
 				c.refuse(400, api.InvalidRequest, method, path, admin, body)
 			}
-			c.refuse(413, api.PayloadTooLarge, method, path, admin, large)
+			c.refuse(413, api.PayloadTooLarge, method, path, admin, map[bool]string{false: large, true: strings.Repeat(" ", 10<<20) + large}[path == pushChats])
 			c.refuse(415, api.UnsupportedMedia, method, path, admin, `{}`, "Content-Type", "text/plain")
 			c.refuse(415, api.UnsupportedMedia, method, path, admin, `{}`, "Content-Type", "application/json; charset=gbk")
 		}
@@ -369,7 +370,7 @@ func (c *contract) rateLimited(admin string) {
 	c.ok(200, "PATCH", kim, admin, `{"status":"disabled"}`)
 	for name, op := range c.doc.All() {
 		method, path, _ := strings.Cut(name, " ")
-		if roles := fmt.Sprint(op.Extensions["x-roles"]); roles != "[anyone]" || path == "/auth/logout" {
+		if authenticates(path, fmt.Sprint(op.Extensions["x-roles"])) {
 			c.refuse(429, api.RateLimited, method, pathOf(path), denied, "")
 		}
 	}

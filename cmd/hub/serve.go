@@ -21,7 +21,7 @@ func (s *settings) open(ctx context.Context, addr net.Addr, files artifact.Drive
 	if err := s.check(); err != nil {
 		return nil, err
 	}
-	cfg := hub.Config{DatabaseURL: s.databaseURL(), SetupToken: s.SetupToken, Version: daemon.Version(), Logger: log, Artifacts: files}
+	cfg := hub.Config{DatabaseURL: s.databaseURL(), SetupToken: s.SetupToken, Version: daemon.Version(), Logger: log, Artifacts: files, ChatPushKey: s.PushKey}
 	var err error
 	if cfg.ProbePrivate, err = s.probePrivate(); err != nil {
 		return nil, err

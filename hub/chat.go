@@ -1,0 +1,36 @@
+package hub
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/chat"
+)
+
+// openChat opens the chats. The endpoints of agents may be set later.
+func (h *Hub) openChat() (err error) {
+	h.chat, err = chat.New(chat.Config{
+		DB: h.db, Audit: h.audit, Agent: h.catalog.AgentEnabled, Endpoint: h.chatEndpoint, Label: h.chatLabel,
+		Authenticate: h.identity.Authenticate, PushKey: h.cfg.ChatPushKey, Now: h.cfg.Now, Logger: h.cfg.Logger,
+	})
+	return err
+}
+
+// chatEndpoint returns the runtime of a deployed agent.
+func (h *Hub) chatEndpoint(ctx context.Context, tenantID, agentName string) (chat.Endpoint, error) {
+	if h.endpoint == nil {
+		return chat.Endpoint{}, api.AgentNotDeployed
+	}
+	return h.endpoint(ctx, tenantID, agentName)
+}
+
+// chatLabel returns the labels of a new answer.
+func (h *Hub) chatLabel(ctx context.Context, tenantID string) (chat.Label, error) {
+	marker, err := h.aigc.Label(ctx, tenantID)
+	if err != nil || marker == nil {
+		return chat.Label{}, err
+	}
+	implicit, err := json.Marshal(marker.Label)
+	return chat.Label{Implicit: implicit, Mode: chat.NoticeMode(marker.Mode), Notice: marker.Text}, err
+}

@@ -1,0 +1,143 @@
+package hub_test
+
+import (
+	"bufio"
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/hub"
+	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/chat"
+	"github.com/seed93082962/agenthost/hub/db/dbtest"
+	"github.com/seed93082962/agenthost/runtime"
+	"github.com/seed93082962/agenthost/runtime/agent"
+)
+
+const (
+	pushKey   = "a push key of at least 32 characters"
+	chats     = "/api/v1/agents/chatty/chat/sessions"
+	allChats  = "/api/v1/admin/chat/sessions"
+	pushChats = "/api/v1/chat/push"
+)
+
+// createChatty creates the agent chatty.
+func (c *contract) createChatty(database string) {
+	_, err := dbtest.Open(c.t, database).Write().ExecContext(c.t.Context(), `INSERT INTO agents (id, tenant_id, name, title, title_en, description, description_en,
+			icon, search, enabled, is_default, provider_id, model, system_prompt, max_turns, permission_mode, disallowed_tools, subagents,
+			setting_sources, version, created_at, updated_at)
+		VALUES ('chatty', 'default', 'chatty', '', '', '', '', '', '', TRUE, FALSE, '', 'm', '', 10, 'default', '[]', '{}', '[]', 1, 1, 1)`)
+	require.NoError(c.t, err)
+}
+
+// deployChatty deploys the agent chatty at a runtime of the test.
+func (c *contract) deployChatty() {
+	rt, err := runtime.New(c.t.Context(), runtime.Config{
+		CWD: c.t.TempDir(), Agents: []agent.Agent{{ID: "chatty", Model: "m", Provider: agent.Provider{Protocol: agent.ProtocolDemo}}},
+	})
+	require.NoError(c.t, err)
+	server := httptest.NewServer(rt)
+	c.t.Cleanup(func() {
+		require.NoError(c.t, rt.Close())
+		server.CloseClientConnections()
+		server.Close()
+	})
+	hub.SetEndpoint(c.Hub, chat.Endpoint{URL: server.URL, AgentID: "chatty"})
+}
+
+func (c *contract) chats(admin, database string) {
+	c.createChatty(database)
+	c.newcomer(admin, "cleo", "member")
+	cleo, _ := c.enter("cleo")
+	path := chats + "/" + c.ok(201, "POST", chats, cleo, `{"title":null}`)["id"].(string)
+	c.refuse(404, api.NotFound, "POST", "/api/v1/agents/nobody/chat/sessions", cleo, "")
+	c.refuse(404, api.NotFound, "GET", "/api/v1/agents/nobody/chat/sessions", cleo, "")
+	c.faulty("POST", chats, cleo, `{"title":"`+strings.Repeat("t", 201)+`"}`, `{"title":"a\nb"}`)
+	c.unpaged(chats, cleo)
+	c.refuse(409, api.AgentNotDeployed, "POST", path+"/messages", cleo, `{"message":"hello"}`)
+	c.refuse(409, api.Conflict, "POST", path+"/cancel", cleo, "")
+
+	hub.SetEndpoint(c.Hub, chat.Endpoint{URL: "http://127.0.0.1:1"})
+	c.refuse(502, api.UpstreamFailed, "POST", path+"/messages", cleo, `{"message":"hello"}`)
+	c.deployChatty()
+	const config = "/api/v1/admin/aigc/config"
+	c.ok(200, "PUT", config, admin, `{"enabled":true,"companyName":"Example","contentProducer":"00119144030071526726XG10000","explicit":{"mode":"append"}}`)
+	const message = `{"message":"hello","clientMessageId":"1"}`
+	text := c.send("POST", path+"/messages", cleo, message).text
+	require.Contains(c.t, text, `"type":"hub.notice","position":"append"`)
+	require.Contains(c.t, text, `{"type":"hub.saved"`)
+	require.True(c.t, strings.HasSuffix(text, "event: done\ndata: {}\n\n"), text)
+	c.ok(204, "DELETE", config, admin, "")
+	again := c.ok(200, "POST", path+"/messages", cleo, message)
+	for _, name := range []string{"userMessage", "assistantMessage"} {
+		require.NoError(c.t, c.doc.Fits("ChatMessage", again[name]))
+	}
+	c.faulty("POST", path+"/messages", cleo, `{}`, `{"message":" "}`, `{"message":"a","clientMessageId":"`+strings.Repeat("c", 129)+`"}`)
+	c.cancelledChat(path, cleo)
+	c.unpaged(path+"/messages", cleo)
+	c.ok(200, "GET", strings.Replace(path, chats, allChats, 1)+"/messages", admin, "")
+	for _, row := range []struct{ method, path, body string }{
+		{"GET", chats + "/0/messages", ""}, {"POST", chats + "/0/messages", message}, {"POST", chats + "/0/cancel", ""}, {"DELETE", chats + "/0", ""},
+		{"GET", allChats + "/0", ""}, {"GET", allChats + "/0/messages", ""}, {"DELETE", allChats + "/0", ""},
+	} {
+		c.refuse(404, api.NotFound, row.method, row.path, cleo, row.body)
+	}
+	c.pushedChats(admin, cleo)
+	c.ok(204, "DELETE", path, cleo, "")
+}
+
+// cancelledChat cancels an answer whose client reads only its beginning. The demo model takes
+// longer than that for a long answer.
+func (c *contract) cancelledChat(path, token string) {
+	ctx, stop := context.WithCancel(c.t.Context())
+	defer stop()
+	body := `{"message":"` + strings.Repeat("a long message ", 60) + `"}`
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url+path+"/messages", strings.NewReader(body))
+	require.NoError(c.t, err)
+	req.Header.Set("Authorization", "Bearer "+token)
+	res, err := c.client.Do(req)
+	require.NoError(c.t, err)
+	defer res.Body.Close()
+	_, err = bufio.NewReader(res.Body).ReadString('\n')
+	require.NoError(c.t, err)
+	c.refuse(409, api.Conflict, "POST", path+"/messages", token, `{"message":"another"}`)
+	c.ok(202, "POST", path+"/cancel", token, "")
+}
+
+func (c *contract) pushedChats(admin, member string) {
+	body := func(id, more string) string {
+		return `{"sessions":[{"id":"` + id + `","agent_name":"chatty","created_at":"2026-01-02T03:04:05Z","updated_at":"2026-01-02T03:04:05Z"` + more + `}]}`
+	}
+	c.ok(200, "POST", pushChats, admin, body("p", `,"messages":[{"id":"m","role":"user","content":"a","created_at":"2026-01-02T03:04:05Z","model":null}]`))
+	c.ok(200, "POST", pushChats, member, body("p", `,"messages":[]`))
+	require.EqualValues(c.t, 1, c.ok(200, "POST", pushChats, member, body("", ""))["failed"])
+	c.send("POST", pushChats, "", body("p", `,"user_name":"bot"`), "X-Chat-Push-Key", pushKey).want(200)
+	c.refuse(401, api.Unauthenticated, "POST", pushChats, "", body("p", ""), "X-Chat-Push-Key", "wrong")
+	c.refuse(403, api.Forbidden, "POST", pushChats, member, body("p", `,"user_name":"ada"`))
+	c.faulty("POST", pushChats, member, `{}`, `{"sessions":[`+strings.Repeat(`{},`, 50)+`{}]}`)
+	c.unpaged(allChats, admin)
+	for _, query := range []string{"agent=&source=&user=&from=&to=", "agent=chatty&source=push&user=bo&from=2026-01-01T00:00:00Z&to=2027-01-01T00:00:00%2B08:00"} {
+		c.ok(200, "GET", allChats+"?"+query, admin, "")
+	}
+	for _, query := range []string{"source=mail", "from=yesterday", "to=1", "agent=" + strings.Repeat("a", 201), "user=%zz"} {
+		c.refuse(400, api.InvalidRequest, "GET", allChats+"?"+query, admin, "")
+	}
+	one := allChats + "/p"
+	for _, method := range []string{"GET", "DELETE"} {
+		c.refuse(409, api.Conflict, method, one, admin, "")
+		c.refuse(400, api.InvalidRequest, method, one+"?user=%zz", admin, "")
+	}
+	c.refuse(409, api.Conflict, "GET", one+"/messages", admin, "")
+	c.ok(200, "GET", one+"?user=bot", admin, "")
+	c.unpaged(one+"/messages", member)
+	c.ok(200, "GET", one+"/messages?user=bot", admin, "")
+	c.ok(204, "DELETE", one+"?user=bot", admin, "")
+}
+
+// authenticates reports whether an operation checks a bearer token.
+func authenticates(path, roles string) bool {
+	return roles != "[anyone]" || path == "/auth/logout" || path == pushChats
+}
