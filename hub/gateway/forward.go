@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/seed93082962/agenthost/hub/api"
@@ -28,58 +29,33 @@ type exchange struct {
 // errSlow is the cause of a request whose response did not begin in time.
 var errSlow = errors.New("the runtime did not respond in time")
 
+// newProxy returns the proxy of all exchanges. It finds that of a request in its context.
+func newProxy(cfg Config) *httputil.ReverseProxy {
+	return &httputil.ReverseProxy{
+		Rewrite:       func(p *httputil.ProxyRequest) { responseOf(p.In.Context()).rewrite(p.Out) },
+		Transport:     transport{cfg.Transport},
+		FlushInterval: -1,
+		BufferPool:    new(buffers),
+		ErrorLog:      slog.NewLogLogger(cfg.Logger.Handler(), slog.LevelDebug), // of responses that end early
+		ErrorHandler:  func(_ http.ResponseWriter, r *http.Request, err error) { responseOf(r.Context()).failure = err },
+	}
+}
+
 // forward sends the request to the runtime and copies the response. It returns an error if it has
 // written nothing.
 func (s *Service) forward(w http.ResponseWriter, r *http.Request, x exchange) error {
-	base, err := url.Parse(x.target.URL)
-	if err != nil {
-		return fmt.Errorf("read address of runtime: %w", err)
-	}
-	ctx, cancel := context.WithCancelCause(r.Context())
-	defer cancel(nil)
-	inTime := func() bool { return true }
+	ctx := r.Context()
+	res := &response{ResponseWriter: w, exchange: x, header: http.Header{}, body: deadline.NewWriter(w, 0)}
 	if x.within > 0 {
-		inTime = time.AfterFunc(x.within, func() { cancel(errSlow) }).Stop
+		slow, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		res.timer = time.AfterFunc(x.within, func() { cancel(errSlow) })
+		defer res.timer.Stop()
+		ctx = slow
 	}
-	var failure error
-	proxy := &httputil.ReverseProxy{
-		Rewrite: func(p *httputil.ProxyRequest) {
-			p.Out.URL.Scheme, p.Out.URL.Host, p.Out.Host = base.Scheme, base.Host, base.Host
-			p.Out.URL.RawPath = base.EscapedPath() + x.path
-			p.Out.URL.Path, _ = url.PathUnescape(p.Out.URL.RawPath) // it is from a parsed URL
-			p.Out.URL.RawQuery = x.query
-			for _, name := range credentials {
-				p.Out.Header.Del(name)
-			}
-			p.Out.Header.Del("Connection") // no upgrade to another protocol
-			p.Out.Header.Del("Upgrade")
-			p.Out.Header.Set(httpapi.RequestIDHeader, httpapi.RequestID(w))
-			x.request(p.Out.Header)
-		},
-		Transport:     s.cfg.Transport,
-		FlushInterval: -1,
-		ModifyResponse: func(res *http.Response) error {
-			if !inTime() {
-				return errSlow
-			}
-			if res.StatusCode == http.StatusSwitchingProtocols || res.StatusCode >= 300 && res.StatusCode < 400 && res.StatusCode != http.StatusNotModified {
-				return fmt.Errorf("the runtime responded with status %d", res.StatusCode)
-			}
-			if err := x.check(res); err != nil {
-				return err
-			}
-			if res.Header.Get("Cache-Control") != "" {
-				w.Header().Del("Cache-Control") // that of the hub
-			}
-			return nil
-		},
-		ErrorLog:     slog.NewLogLogger(s.cfg.Logger.Handler(), slog.LevelDebug), // of responses that end early
-		ErrorHandler: func(_ http.ResponseWriter, _ *http.Request, err error) { failure = err },
-	}
-	client := newStallWriter(w)
-	defer client.clear()
-	proxy.ServeHTTP(client, r.WithContext(ctx))
-	return s.failed(r, failure)
+	defer res.clear()
+	s.proxy.ServeHTTP(res, r.WithContext(context.WithValue(ctx, responseKey{}, res)))
+	return s.failed(r, res.failure)
 }
 
 // failed returns the error of the response for a request that the runtime did not serve.
@@ -98,21 +74,90 @@ func (s *Service) failed(r *http.Request, err error) error {
 	return e
 }
 
-// stallWriter disconnects a client that reads nothing for a while.
-type stallWriter struct {
+// response writes the response of a runtime. It disconnects a client that reads nothing for a
+// while. Informational responses and trailers are not forwarded: they may have any header.
+type response struct {
 	http.ResponseWriter
-	body deadline.Writer
+	exchange
+	header  http.Header // of the runtime
+	body    deadline.Writer
+	timer   *time.Timer // of exchange.within, or nil
+	failure error       // of the request to the runtime
 }
 
-func newStallWriter(w http.ResponseWriter) *stallWriter {
-	return &stallWriter{w, deadline.NewWriter(w, 0)}
+type responseKey struct{}
+
+func responseOf(ctx context.Context) *response { return ctx.Value(responseKey{}).(*response) }
+
+// rewrite makes out the request to the runtime.
+func (w *response) rewrite(out *http.Request) {
+	scheme, rest, _ := strings.Cut(w.target.URL, "://") // without net/url, for each request
+	host, base, _ := strings.Cut(rest, "/")
+	if base != "" {
+		base = "/" + base
+	}
+	out.URL.Scheme, out.URL.Host, out.Host = scheme, host, host
+	out.URL.RawPath = base + w.path
+	out.URL.Path, _ = url.PathUnescape(out.URL.RawPath) // it is from a parsed URL
+	out.URL.RawQuery = w.query
+	for _, name := range withheld {
+		delete(out.Header, name)
+	}
+	out.Header[httpapi.RequestIDHeader] = []string{httpapi.RequestID(w.ResponseWriter)}
+	w.request(out.Header)
+}
+
+// accept rejects a response that must not reach a client, or removes the headers that must not.
+func (w *response) accept(res *http.Response) error {
+	if w.timer != nil && !w.timer.Stop() {
+		return errSlow
+	}
+	if res.StatusCode == http.StatusSwitchingProtocols || res.StatusCode >= 300 && res.StatusCode < 400 && res.StatusCode != http.StatusNotModified {
+		return fmt.Errorf("the runtime responded with status %d", res.StatusCode)
+	}
+	res.Trailer = nil
+	return w.check(res)
+}
+
+// Header returns the headers of the runtime. WriteHeader adds them to those of the hub.
+func (w *response) Header() http.Header { return w.header }
+
+// WriteHeader implements http.ResponseWriter.
+func (w *response) WriteHeader(status int) {
+	if status < http.StatusOK {
+		return
+	}
+	h := w.ResponseWriter.Header()
+	for name, values := range w.header {
+		if name == "Vary" { // that of the hub also applies
+			values = append(h[name], values...)
+		}
+		h[name] = values
+	}
+	w.ResponseWriter.WriteHeader(status)
 }
 
 // Write implements io.Writer.
-func (w *stallWriter) Write(p []byte) (int, error) { return w.body.Write(p) }
+func (w *response) Write(p []byte) (int, error) { return w.body.Write(p) }
 
 // Unwrap makes Flush of the wrapped writer available.
-func (w *stallWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+func (w *response) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // clear removes the deadline, which would apply to the next response of the connection.
-func (w *stallWriter) clear() { _ = w.body.Clear() }
+func (w *response) clear() { _ = w.body.Clear() }
+
+// transport checks responses before the proxy.
+type transport struct{ http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	res, err := t.RoundTripper.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	if err := responseOf(r.Context()).accept(res); err != nil {
+		_ = res.Body.Close() // it is not needed
+		return nil, err
+	}
+	return res, nil
+}

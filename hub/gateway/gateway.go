@@ -8,7 +8,8 @@
 //
 // Responses stream without a buffer. A client that disconnects ends the request to the runtime, and
 // a client that reads nothing for 30 s is disconnected. A runtime is not trusted: it receives no
-// credential of the hub, and its cookies, redirects and protocol upgrades do not reach a client.
+// credential of the hub, and its cookies, redirects, protocol upgrades, informational responses and
+// trailers do not reach a client. A browser displays its pages in a sandbox.
 package gateway
 
 import (
@@ -17,7 +18,9 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"net/http/httputil"
 	"slices"
+	"strings"
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/internal/outbound"
@@ -57,7 +60,8 @@ type Config struct {
 
 // Service forwards requests. It is safe for concurrent use.
 type Service struct {
-	cfg Config
+	cfg   Config
+	proxy *httputil.ReverseProxy
 }
 
 // maxHeader bounds the headers of a response, in bytes.
@@ -74,18 +78,28 @@ func New(cfg Config) (*Service, error) {
 		cfg.Transport = transport
 	}
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
-	return &Service{cfg: cfg}, nil
+	return &Service{cfg: cfg, proxy: newProxy(cfg)}, nil
 }
 
-// credentials are request headers that a runtime must not receive.
-var credentials = []string{"Authorization", "Cookie", "X-Chat-Push-Key", "X-Ops-Key"}
+// withheld are request headers that a runtime does not receive: credentials of the hub, the request
+// for another protocol, and the origin, which the hub has checked and which is not that of the
+// runtime.
+var withheld = []string{
+	"Authorization", "Connection", "Cookie", "Origin", "Sec-Fetch-Site", "Upgrade", "X-Chat-Push-Key", "X-Ops-Key",
+}
 
-// unsafe are response headers with an effect on other pages of the hub.
+// isUnsafe reports whether a response header has an effect on other pages of the hub, or is one that
+// the hub sets.
+func isUnsafe(name string, _ []string) bool {
+	return strings.HasPrefix(name, "Access-Control-") || slices.Contains(unsafe, name)
+}
+
 var unsafe = []string{
-	"Access-Control-Allow-Credentials", "Access-Control-Allow-Headers", "Access-Control-Allow-Methods", "Access-Control-Allow-Origin",
-	"Access-Control-Expose-Headers", "Access-Control-Max-Age", "Alt-Svc", "Clear-Site-Data", "Content-Security-Policy", "Link", "Nel",
-	"Refresh", "Report-To", "Reporting-Endpoints", "Service-Worker-Allowed", "Set-Cookie", "Sourcemap", "Strict-Transport-Security",
-	"Www-Authenticate", "X-Frame-Options", "X-Request-Id", "X-Content-Type-Options", "Referrer-Policy", "Cross-Origin-Resource-Policy",
+	"Accept-Ch", "Activate-Storage-Access", "Alt-Svc", "Clear-Site-Data", "Content-Security-Policy", "Content-Security-Policy-Report-Only",
+	"Critical-Ch", "Cross-Origin-Embedder-Policy", "Cross-Origin-Opener-Policy", "Cross-Origin-Resource-Policy", "Link", "Nel",
+	"Origin-Agent-Cluster", "Origin-Trial", "Permissions-Policy", "Referrer-Policy", "Refresh", "Report-To", "Reporting-Endpoints",
+	"Service-Worker-Allowed", "Set-Cookie", "Set-Login", "Sourcemap", "Speculation-Rules", "Strict-Transport-Security", "Www-Authenticate",
+	"X-Content-Type-Options", "X-Frame-Options", "X-Request-Id",
 }
 
 // passed are the response headers of details and files.

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"errors"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -14,19 +15,23 @@ import (
 // lower by default.
 const maxBody = 16 << 20
 
+// sandbox is the policy for pages of a runtime, which have the origin of the hub: no resources, and
+// no forms and redirects either.
+const sandbox = "default-src 'none'; frame-ancestors 'none'; sandbox"
+
 // Routes returns all routes of this package.
 func (s *Service) Routes() []api.Route {
 	return []api.Route{
-		{Prefix: true, Path: "/runtime", Access: api.Open, NoChallenge: true, BodyLimit: maxBody, Handle: s.proxy},
+		{Prefix: true, Path: "/runtime", Access: api.Open, NoChallenge: true, BodyLimit: maxBody, Handle: s.serveProxy},
 		{Method: http.MethodGet, Path: "/api/v1/agents/:name/detail", Access: api.SignedIn, Category: "agent", Handle: s.showDetail},
 		{Method: http.MethodGet, Path: "/api/v1/admin/agents/:name/files", Group: rbac.AdminRead, Category: "agent", Handle: s.listFiles},
 		{Method: http.MethodGet, Path: "/api/v1/admin/agents/:name/files/content", Group: rbac.AdminWrite, Category: "agent", Handle: s.readFile},
 	}
 }
 
-// proxy forwards /runtime/<agent>/<path> or /runtime/<organization>/<agent>/<path> to the runtime's
+// serveProxy forwards /runtime/<agent>/<path> or /runtime/<organization>/<agent>/<path> to the runtime's
 // /<path>. The credential is the API key of the deployment, which the runtime checks.
-func (s *Service) proxy(w http.ResponseWriter, r *http.Request) error {
+func (s *Service) serveProxy(w http.ResponseWriter, r *http.Request) error {
 	tenant, rest := s.cfg.Tenant, strings.TrimPrefix(r.URL.EscapedPath(), "/runtime/")
 	if tenant == "" {
 		tenant, rest, _ = strings.Cut(rest, "/")
@@ -42,13 +47,12 @@ func (s *Service) proxy(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	w.Header().Set("Content-Security-Policy", sandbox)
 	return s.forward(w, r, exchange{
 		target: target, path: "/" + path, query: r.URL.RawQuery,
 		request: func(http.Header) {},
 		check: func(res *http.Response) error {
-			for _, name := range unsafe {
-				res.Header.Del(name)
-			}
+			maps.DeleteFunc(res.Header, isUnsafe)
 			return nil
 		},
 	})
