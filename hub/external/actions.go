@@ -1,0 +1,35 @@
+package external
+
+import "github.com/seed93082962/agenthost/auditlog"
+
+// The audit actions of this package.
+var (
+	actionUpsertClient = auditlog.Define[clientDetail]("auth.upsert_tenant_client")
+	actionDeleteClient = auditlog.Define[deleteClientDetail]("auth.delete_tenant_client")
+)
+
+const targetOrg = "organization"
+
+type (
+	clientDetail struct {
+		Created       bool                     `json:"created"`
+		ClientID      *auditlog.Change[string] `json:"clientId,omitempty"`
+		Issuer        *auditlog.Change[string] `json:"issuer,omitempty"`
+		Provider      *auditlog.Change[string] `json:"provider,omitempty"`
+		IsDefault     *auditlog.Change[bool]   `json:"isDefault,omitempty"`
+		SecretChanged bool                     `json:"secretChanged"`
+		CertChanged   bool                     `json:"certChanged"`
+	}
+	deleteClientDetail struct {
+		ClientID string `json:"clientId"`
+		Issuer   string `json:"issuer"`
+	}
+)
+
+// change returns the change of a field, or nil if there is none.
+func change[T comparable](from, to T) *auditlog.Change[T] {
+	if from == to {
+		return nil
+	}
+	return &auditlog.Change[T]{From: from, To: to}
+}

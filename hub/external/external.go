@@ -1,0 +1,205 @@
+// Package external signs users in with identity providers: OpenID Connect and Casdoor. Each
+// organization has its own client, which operators register with [Service.UpsertClient], and each
+// organization is a tenant.
+//
+//	service, err := external.New(external.Config{DB: database, Keyring: keyring, Audit: audit, Users: users, PublicURL: url})
+//	if err != nil { ... }
+//	defer service.Close()
+//	handler, err := api.New(cfg, append(service.Routes(), users.Routes()...)...)
+//
+// A login is an authorization code flow with PKCE. Its state, nonce and verifier are in the
+// database, so that any replica can complete it. It belongs to the browser that started it, by a
+// cookie, works once, and ends after ten minutes. The sessions are those of package identity: no
+// token of an identity provider is stored, logged or sent to a browser.
+//
+// Calls of identity providers are bounded in time and size and never hold a transaction. A provider
+// that does not respond makes its own logins fail with 503 and affects nothing else.
+package external
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/seed93082962/agenthost/auditlog"
+	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/db"
+	"github.com/seed93082962/agenthost/hub/identity"
+	"github.com/seed93082962/agenthost/hub/secret"
+)
+
+//go:embed migrations
+var files embed.FS
+
+// Migrations create the tables that New requires, after those of package identity.
+var Migrations = db.Series{Name: "external", Files: migrations()}
+
+func migrations() fs.FS {
+	sub, err := fs.Sub(files, "migrations")
+	if err != nil {
+		panic(err) // a constant of this file
+	}
+	return sub
+}
+
+// Audit records changes in their transaction.
+type Audit interface {
+	AppendTx(ctx context.Context, tx *sql.Tx, records ...auditlog.Record) error
+}
+
+// Users are the members and their sessions. *identity.Service implements it.
+type Users interface {
+	SignInExternal(ctx context.Context, from api.Caller, u identity.ExternalUser) (identity.SignIn, error)
+	RejectExternal(ctx context.Context, from api.Caller, org, reason string, fault error) error
+	EndExternalSessions(ctx context.Context, from api.Caller, out identity.ExternalLogout) error
+}
+
+// GlobalClient is the client of the organization "default", for a hub without registered
+// organizations.
+type GlobalClient struct {
+	Issuer       string
+	ClientID     string
+	ClientSecret string
+	Cert         string // PEM, instead of the keys that the issuer publishes. Optional.
+}
+
+// Config configures [New].
+type Config struct {
+	DB      *db.DB          // with Migrations and those of Audit applied. Required.
+	Keyring *secret.Keyring // Required.
+	Audit   Audit           // Required.
+	Users   Users           // Required for logins.
+
+	// PublicURL is the public address of the hub, without a path. The identity providers redirect to
+	// its path /auth/callback. Required for logins.
+	PublicURL string
+
+	// Logins enables the routes of logins. Without it, clients can only be registered.
+	Logins bool
+
+	// Global is the client for organizations that are not registered. Defaults to none.
+	Global GlobalClient
+
+	// BootstrapAdmins are users, as "organization/username", who become admin at their first login.
+	BootstrapAdmins []string
+
+	// OpsKey is the key of the operations interface. Defaults to none: it is then not found.
+	OpsKey string
+
+	Offline bool             // no background work
+	Now     func() time.Time // Defaults to time.Now.
+	Logger  *slog.Logger     // Defaults to none.
+}
+
+// Service is safe for concurrent use.
+type Service struct {
+	cfg       Config
+	db        *db.DB
+	http      *http.Client
+	global    *client // or nil
+	admins    map[string]bool
+	providers *providerCache
+	starts    *startLimit
+
+	background context.Context // of requests that several logins wait for, and of the sweep
+	stop       context.CancelFunc
+	running    sync.WaitGroup
+}
+
+// New returns a Service. The caller must call Close.
+func New(cfg Config) (*Service, error) {
+	if cfg.DB == nil || cfg.Keyring == nil || cfg.Audit == nil || cfg.Logins && (cfg.Users == nil || cfg.PublicURL == "" && !cfg.Offline) {
+		return nil, errors.New("make external service: DB, Keyring, Audit, and for logins Users and PublicURL are required")
+	}
+	cfg.PublicURL = strings.TrimRight(cfg.PublicURL, "/")
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	s := &Service{cfg: cfg, db: cfg.DB, http: newHTTPClient(), admins: map[string]bool{}}
+	s.providers, s.starts = newProviderCache(s), newStartLimit(s.now)
+	for _, name := range cfg.BootstrapAdmins {
+		org, username, ok := strings.Cut(name, "/")
+		if !ok || !orgForm.MatchString(org) || username == "" {
+			return nil, fmt.Errorf("make external service: bootstrap admin %q: it must have the form organization/username", name)
+		}
+		s.admins[adminKey(org, username)] = true
+	}
+	if cfg.Global != (GlobalClient{}) {
+		var err error
+		if s.global, err = cfg.Global.client(); err != nil {
+			return nil, fmt.Errorf("make external service: global client: %w", err)
+		}
+	}
+	s.background, s.stop = context.WithCancel(context.Background())
+	if !cfg.Offline {
+		s.running.Go(func() { s.sweep(s.background) })
+	}
+	return s, nil
+}
+
+// adminKey folds ASCII letters, as usernames are compared.
+func adminKey(org, username string) string {
+	return org + "/" + strings.Map(func(r rune) rune {
+		if 'A' <= r && r <= 'Z' {
+			return r + 'a' - 'A'
+		}
+		return r
+	}, username)
+}
+
+// now returns the current time in microseconds, as it is stored.
+func (s *Service) now() time.Time { return s.cfg.Now().UTC().Truncate(time.Microsecond) }
+
+// Routes returns the routes that the Config enables.
+func (s *Service) Routes() []api.Route {
+	var all []api.Route
+	if s.cfg.Logins {
+		all = slices.Concat(s.loginRoutes(), s.logoutRoutes())
+	}
+	if s.cfg.OpsKey != "" {
+		all = append(all, s.clientRoutes()...)
+	}
+	return all
+}
+
+// sweepEvery is the interval at which expired rows are deleted.
+const sweepEvery = time.Minute
+
+func (s *Service) sweep(ctx context.Context) {
+	tick := time.NewTicker(sweepEvery)
+	defer tick.Stop()
+	for {
+		if err := deleteExpired(ctx, s.db.Write(), s.now()); err != nil && ctx.Err() == nil {
+			s.cfg.Logger.Warn("deleting expired rows failed", "err", err)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Close ends the background work.
+func (s *Service) Close() error {
+	s.stop()
+	s.running.Wait()
+	s.http.CloseIdleConnections()
+	return nil
+}
+
+// record appends to the audit log within tx. Call it last in a transaction.
+func (s *Service) record(ctx context.Context, tx *sql.Tx, records ...auditlog.Record) error {
+	return db.Wrap("record", s.cfg.Audit.AppendTx(ctx, tx, records...))
+}

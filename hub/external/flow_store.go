@@ -1,0 +1,90 @@
+package external
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/db"
+	"github.com/seed93082962/agenthost/hub/identity"
+)
+
+// errNoFlow is returned for a login or a code that does not exist.
+var errNoFlow = errors.New("no such login")
+
+func insertFlow(ctx context.Context, q db.Querier, f flow) error {
+	_, err := q.ExecContext(ctx, `INSERT INTO login_flows
+			(state_hash, browser_hash, org, issuer, client_id, nonce_hash, verifier_enc, return_to, expires_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
+		f.stateHash, f.browserHash, f.org, f.issuer, f.clientID, f.nonceHash, f.verifierEnc, f.returnTo, db.Micros(f.expiresAt))
+	return db.Wrap("insert login", err)
+}
+
+// takeFlow deletes the login and returns it. One of several concurrent calls succeeds. The login of
+// another browser remains.
+func takeFlow(ctx context.Context, q db.Querier, state, browser []byte, now time.Time) (f flow, err error) {
+	f.stateHash, f.browserHash = state, browser
+	err = q.QueryRowContext(ctx, `DELETE FROM login_flows WHERE state_hash = $1 AND browser_hash = $2 AND expires_at > $3
+		RETURNING org, issuer, client_id, nonce_hash, verifier_enc, return_to`, state, browser, db.Micros(now)).
+		Scan(&f.org, &f.issuer, &f.clientID, &f.nonceHash, &f.verifierEnc, &f.returnTo)
+	if errors.Is(err, sql.ErrNoRows) {
+		return f, errNoFlow
+	}
+	return f, db.Wrap("take login", err)
+}
+
+func insertCode(ctx context.Context, q db.Querier, code, browser []byte, u identity.ExternalUser, expires time.Time) error {
+	_, err := q.ExecContext(ctx, `INSERT INTO login_codes
+			(code_hash, browser_hash, tenant_id, issuer, subject, session_id, username, display_name, email, is_admin, expires_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
+		code, browser, u.TenantID, u.Issuer, u.Subject, u.SessionID, storable(u.Username), storable(u.DisplayName), storable(u.Email), u.Admin,
+		db.Micros(expires))
+	return db.Wrap("insert login code", err)
+}
+
+// storable returns a text of an identity provider in a form that both engines store.
+func storable(s string) string { return api.Plain(strings.ToValidUTF8(s, "")) }
+
+// takeCode deletes the code and returns its user. One of several concurrent calls succeeds.
+func takeCode(ctx context.Context, q db.Querier, code, browser []byte, now time.Time) (u identity.ExternalUser, err error) {
+	err = q.QueryRowContext(ctx, `DELETE FROM login_codes WHERE code_hash = $1 AND browser_hash = $2 AND expires_at > $3
+		RETURNING tenant_id, issuer, subject, session_id, username, display_name, email, is_admin`, code, browser, db.Micros(now)).
+		Scan(&u.TenantID, &u.Issuer, &u.Subject, &u.SessionID, &u.Username, &u.DisplayName, &u.Email, &u.Admin)
+	if errors.Is(err, sql.ErrNoRows) {
+		return u, errNoFlow
+	}
+	return u, db.Wrap("take login code", err)
+}
+
+// deleteCodes deletes the codes of the users that a logout names.
+func deleteCodes(ctx context.Context, q db.Querier, out identity.ExternalLogout) error {
+	_, err := q.ExecContext(ctx, `DELETE FROM login_codes WHERE tenant_id = $1 AND issuer = $2
+		AND ($3 = '' OR subject = $3) AND ($4 = '' OR session_id = $4)`, out.TenantID, out.Issuer, out.Subject, out.SessionID)
+	return db.Wrap("delete login codes", err)
+}
+
+func logoutTokenUsed(ctx context.Context, q db.Querier, token []byte) (used bool, err error) {
+	err = q.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM logout_tokens WHERE token_hash = $1)`, token).Scan(&used)
+	return used, db.Wrap("read logout token", err)
+}
+
+func insertLogoutToken(ctx context.Context, q db.Querier, token []byte, expires time.Time) error {
+	_, err := q.ExecContext(ctx, `INSERT INTO logout_tokens (token_hash, expires_at) VALUES ($1, $2) ON CONFLICT (token_hash) DO NOTHING`,
+		token, db.Micros(expires))
+	return db.Wrap("insert logout token", err)
+}
+
+// deleteExpired deletes what can no longer be used, of all organizations.
+func deleteExpired(ctx context.Context, q db.Querier, now time.Time) error {
+	for _, query := range []string{
+		`DELETE FROM login_flows WHERE expires_at < $1`, `DELETE FROM login_codes WHERE expires_at < $1`, `DELETE FROM logout_tokens WHERE expires_at < $1`,
+	} {
+		if _, err := q.ExecContext(ctx, query, db.Micros(now)); err != nil {
+			return db.Wrap("delete expired logins", err)
+		}
+	}
+	return nil
+}

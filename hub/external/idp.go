@@ -1,0 +1,232 @@
+package external
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"golang.org/x/oauth2"
+
+	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/internal/outbound"
+)
+
+const (
+	callTimeout  = 10 * time.Second // of one request to a provider
+	maxResponse  = 1 << 20          // bytes of its body
+	maxCalls     = 64               // logins that wait for one provider
+	maxProviders = 2048             // in the cache
+	metadataLife = time.Hour
+	keysLife     = 15 * time.Minute
+	retryAfter   = 5 * time.Second
+)
+
+// newHTTPClient returns a client whose requests are bounded in time and size. It does not follow
+// redirects, which would send secrets to another server.
+func newHTTPClient() *http.Client {
+	t := outbound.Transport()
+	t.MaxResponseHeaderBytes, t.MaxIdleConns, t.MaxIdleConnsPerHost = 64<<10, 256, 16
+	return &http.Client{
+		Transport:     boundedTransport{t},
+		Timeout:       callTimeout,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// boundedTransport bounds the bodies of responses.
+type boundedTransport struct{ *http.Transport }
+
+var errTooLarge = errors.New("the response of the identity provider is too large")
+
+func (t boundedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	res, err := t.Transport.RoundTrip(r)
+	if err == nil {
+		res.Body = &boundedBody{res.Body, maxResponse}
+	}
+	return res, err
+}
+
+type boundedBody struct {
+	io.ReadCloser
+	rest int
+}
+
+func (b *boundedBody) Read(p []byte) (int, error) {
+	if b.rest <= 0 {
+		return 0, errTooLarge
+	}
+	n, err := b.ReadCloser.Read(p[:min(len(p), b.rest)])
+	b.rest -= n
+	return n, err
+}
+
+// unavailable is the 503 of a provider that cannot be reached or is too slow.
+func unavailable(cause error) error {
+	return &api.Error{
+		Code: api.Unavailable, Message: "The identity provider does not respond: try again.", RetryAfter: retryAfter, Cause: cause,
+	}
+}
+
+// upstreamFailed is the 502 of a provider whose response cannot be used.
+func upstreamFailed(cause error) error {
+	return &api.Error{Code: api.UpstreamFailed, Message: "The identity provider responded with an error: ask its administrator.", Cause: cause}
+}
+
+// metadata is the part of the discovery document that the hub uses.
+type metadata struct {
+	Issuer      string   `json:"issuer"`
+	AuthURL     string   `json:"authorization_endpoint"`
+	TokenURL    string   `json:"token_endpoint"`
+	UserinfoURL string   `json:"userinfo_endpoint"`
+	KeysURL     string   `json:"jwks_uri"`
+	Algorithms  []string `json:"id_token_signing_alg_values_supported"`
+	AuthMethods []string `json:"token_endpoint_auth_methods_supported"`
+	SendsIssuer bool     `json:"authorization_response_iss_parameter_supported"` // RFC 9207
+}
+
+// idp is an identity provider, with what the hub remembers of it.
+type idp struct {
+	issuer string
+	used   time.Time // guarded by the cache
+	meta   remembered[metadata]
+	keys   remembered[[]publicKey]
+	slots  chan struct{}
+}
+
+// providerCache contains the providers that were used last.
+type providerCache struct {
+	s  *Service
+	mu sync.Mutex // guards all
+	// all is by issuer: clients of several organizations share a provider.
+	all map[string]*idp
+}
+
+func newProviderCache(s *Service) *providerCache { return &providerCache{s: s, all: map[string]*idp{}} }
+
+func (c *providerCache) get(issuer string) *idp {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := c.all[issuer]
+	if p == nil {
+		if len(c.all) >= maxProviders {
+			c.evict()
+		}
+		p = &idp{issuer: issuer, slots: make(chan struct{}, maxCalls)}
+		c.all[issuer] = p
+	}
+	p.used = time.Now()
+	return p
+}
+
+// evict drops the provider that was not used for the longest time. It is called with mu held.
+func (c *providerCache) evict() {
+	var oldest *idp
+	for _, p := range c.all {
+		if oldest == nil || p.used.Before(oldest.used) {
+			oldest = p
+		}
+	}
+	delete(c.all, oldest.issuer)
+}
+
+// begin takes a slot of the provider, or fails with 503 if too many requests wait for it.
+func (p *idp) begin() (end func(), err error) {
+	select {
+	case p.slots <- struct{}{}:
+		return func() { <-p.slots }, nil
+	default:
+		return nil, unavailable(errors.New("too many logins wait for the identity provider"))
+	}
+}
+
+// metadata returns the discovery document.
+func (s *Service) metadata(ctx context.Context, p *idp) (metadata, error) {
+	return p.meta.get(ctx, s, metadataLife, func(ctx context.Context) (m metadata, err error) {
+		provider, err := oidc.NewProvider(oidc.ClientContext(ctx, s.http), p.issuer)
+		if mismatch, ok := errors.AsType[*oidc.IssuerMismatchError](err); ok {
+			return m, upstreamFailed(fmt.Errorf("discover %s: %w", p.issuer, mismatch))
+		}
+		if err != nil {
+			return m, unavailable(fmt.Errorf("discover %s: %w", p.issuer, err))
+		}
+		if err := provider.Claims(&m); err != nil {
+			return m, upstreamFailed(fmt.Errorf("discover %s: %w", p.issuer, err))
+		}
+		for _, endpoint := range []string{m.AuthURL, m.TokenURL, m.KeysURL} {
+			if u, err := url.Parse(endpoint); err != nil || !isSafe(u) {
+				return m, upstreamFailed(fmt.Errorf("discover %s: the endpoint %q is not an https URL", p.issuer, endpoint))
+			}
+		}
+		m.Algorithms = slices.DeleteFunc(m.Algorithms, func(alg string) bool { return !slices.Contains(algorithms, alg) })
+		if len(m.Algorithms) == 0 {
+			m.Algorithms = []string{oidc.RS256}
+		}
+		return m, nil
+	})
+}
+
+// authStyle is how the client authenticates at the token endpoint. The methods of the discovery
+// document default to basic authentication (OpenID Connect Discovery 1.0, section 3).
+func (m metadata) authStyle() oauth2.AuthStyle {
+	if len(m.AuthMethods) == 0 || slices.Contains(m.AuthMethods, "client_secret_basic") {
+		return oauth2.AuthStyleInHeader
+	}
+	return oauth2.AuthStyleInParams
+}
+
+// remembered is a value of a provider that is fetched again when it is too old. Concurrent callers
+// wait for one request.
+type remembered[T any] struct {
+	mu     sync.Mutex // guards the fields below
+	value  T
+	at     time.Time // the zero time means that there is no value
+	flight *flight[T]
+}
+
+type flight[T any] struct {
+	done  chan struct{}
+	value T
+	err   error
+}
+
+// get returns the value, or fetches it if it is older than life.
+func (r *remembered[T]) get(ctx context.Context, s *Service, life time.Duration, fetch func(context.Context) (T, error)) (T, error) {
+	now := s.now()
+	r.mu.Lock()
+	if age := now.Sub(r.at); !r.at.IsZero() && age >= 0 && age < life {
+		defer r.mu.Unlock()
+		return r.value, nil
+	}
+	f := r.flight
+	if f == nil {
+		f = &flight[T]{done: make(chan struct{})}
+		r.flight = f
+		// The request continues for the other callers if the first one leaves.
+		s.running.Go(func() {
+			ctx, cancel := context.WithTimeout(s.background, callTimeout)
+			defer cancel()
+			f.value, f.err = fetch(ctx)
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			if r.flight = nil; f.err == nil {
+				r.value, r.at = f.value, now
+			}
+			close(f.done)
+		})
+	}
+	r.mu.Unlock()
+	select {
+	case <-f.done:
+		return f.value, f.err
+	case <-ctx.Done():
+		var zero T
+		return zero, context.Cause(ctx)
+	}
+}

@@ -1,0 +1,180 @@
+package external
+
+import (
+	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+)
+
+// algorithms are the permitted ones: signatures with a public key.
+var algorithms = []string{"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
+
+const (
+	maxKeys    = 100
+	minRSABits = 2048
+	maxToken   = 64 << 10 // bytes
+)
+
+// publicKey is a key that an identity provider signs with.
+type publicKey struct {
+	id  string
+	alg string // "" if the key does not name one
+	key crypto.PublicKey
+}
+
+// parseCert returns the public key of a certificate or a public key in PEM. The validity of the
+// certificate does not matter: the operator decides which key is trusted.
+func parseCert(text string) (crypto.PublicKey, error) {
+	if len(text) > maxCert {
+		return nil, errors.New("is too large")
+	}
+	block, _ := pem.Decode([]byte(text))
+	if block == nil {
+		return nil, errors.New("must be a certificate or a public key in PEM")
+	}
+	var key crypto.PublicKey
+	switch block.Type {
+	case "CERTIFICATE":
+		cert, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, errors.New("must be a certificate or a public key in PEM")
+		}
+		key = cert.PublicKey
+	case "PUBLIC KEY":
+		var err error
+		if key, err = x509.ParsePKIXPublicKey(block.Bytes); err != nil {
+			return nil, errors.New("must be a certificate or a public key in PEM")
+		}
+	default:
+		return nil, errors.New("must be a certificate or a public key in PEM, not a " + block.Type)
+	}
+	if len(algorithmsOf(key)) == 0 {
+		return nil, errors.New("must have an RSA key of 2048 bits or more, an ECDSA key or an Ed25519 key")
+	}
+	return key, nil
+}
+
+// algorithmsOf returns the algorithms of a key, none for one that is not permitted.
+func algorithmsOf(key crypto.PublicKey) []string {
+	switch key := key.(type) {
+	case *rsa.PublicKey:
+		if key.N.BitLen() >= minRSABits {
+			return algorithms[:6]
+		}
+	case *ecdsa.PublicKey:
+		switch key.Curve {
+		case elliptic.P256():
+			return []string{"ES256"}
+		case elliptic.P384():
+			return []string{"ES384"}
+		case elliptic.P521():
+			return []string{"ES512"}
+		}
+	case ed25519.PublicKey:
+		return []string{"EdDSA"}
+	}
+	return nil
+}
+
+// keysOf returns the published keys of a provider, which are at most life old.
+func (s *Service) keysOf(ctx context.Context, p *idp, url string, life time.Duration) ([]publicKey, error) {
+	return p.keys.get(ctx, s, life, func(ctx context.Context) ([]publicKey, error) {
+		keys, err := s.fetchKeys(ctx, url)
+		if err != nil {
+			return nil, unavailable(fmt.Errorf("read keys of %s: %w", p.issuer, err))
+		}
+		return keys, nil
+	})
+}
+
+func (s *Service) fetchKeys(ctx context.Context, url string) ([]publicKey, error) {
+	body, err := s.getJSON(ctx, url, "")
+	if err != nil {
+		return nil, err
+	}
+	var set struct {
+		Keys []json.RawMessage `json:"keys"`
+	}
+	if err := json.Unmarshal(body, &set); err != nil {
+		return nil, err
+	}
+	if len(set.Keys) > maxKeys {
+		return nil, fmt.Errorf("%d keys are too many", len(set.Keys))
+	}
+	var keys []publicKey
+	for _, raw := range set.Keys {
+		var k jose.JSONWebKey
+		if json.Unmarshal(raw, &k) != nil || k.Use != "" && k.Use != "sig" || len(algorithmsOf(k.Key)) == 0 {
+			continue // of another type or for another use
+		}
+		keys = append(keys, publicKey{k.KeyID, k.Algorithm, k.Key})
+	}
+	if len(keys) == 0 {
+		return nil, errors.New("there is no usable key")
+	}
+	return keys, nil
+}
+
+// getJSON returns the body of a response with status 200.
+func (s *Service) getJSON(ctx context.Context, url, token string) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Accept", "application/json")
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	res, err := s.http.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = res.Body.Close() }()
+	if res.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("the response has status %d", res.StatusCode)
+	}
+	return io.ReadAll(res.Body)
+}
+
+// errSignature means that no key of the provider made the signature of a token.
+var errSignature = errors.New("the signature is not that of the identity provider")
+
+// checkSignature returns the header and the payload of a token that one of the keys has signed.
+func checkSignature(raw string, algs []string, keys []publicKey) (jose.Header, []byte, error) {
+	permitted := make([]jose.SignatureAlgorithm, len(algs))
+	for i, alg := range algs {
+		permitted[i] = jose.SignatureAlgorithm(alg)
+	}
+	if len(raw) > maxToken {
+		return jose.Header{}, nil, errors.New("the token is too large")
+	}
+	jws, err := jose.ParseSignedCompact(raw, permitted)
+	if err != nil {
+		return jose.Header{}, nil, errSignature
+	}
+	header := jws.Signatures[0].Protected
+	for _, k := range keys {
+		if header.KeyID != "" && k.id != "" && k.id != header.KeyID || k.alg != "" && k.alg != header.Algorithm ||
+			!slices.Contains(algorithmsOf(k.key), header.Algorithm) {
+			continue
+		}
+		if payload, err := jws.Verify(k.key); err == nil {
+			return header, payload, nil
+		}
+	}
+	return header, nil, errSignature
+}

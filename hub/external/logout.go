@@ -1,0 +1,149 @@
+package external
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/identity"
+)
+
+const (
+	// logoutEvent is the event of a logout token (OpenID Connect Back-Channel Logout 1.0, section
+	// 2.4).
+	logoutEvent = "http://schemas.openid.net/event/backchannel-logout"
+
+	// maxLogoutLife bounds how long a logout token is valid, because used ones are stored so long.
+	maxLogoutLife = time.Hour
+)
+
+var errLogoutToken = api.InvalidRequest.New("The logout_token is not valid for a client of this hub.")
+
+// BackchannelLogout ends the sessions that a logout token names, in each organization of its client.
+// A token that was used has no effect.
+func (s *Service) BackchannelLogout(ctx context.Context, from api.Caller, raw string) error {
+	clients, err := s.clientsOfToken(ctx, raw)
+	if err != nil {
+		return err
+	}
+	fault := error(errLogoutToken)
+	for _, c := range clients {
+		out, expires, err := s.logoutOf(ctx, c, raw)
+		switch {
+		case err == nil:
+			if err := s.logout(ctx, from, c, out, raw, expires); err != nil {
+				return err
+			}
+			fault = nil
+		case !isRejection(err):
+			return err
+		default:
+			s.cfg.Logger.Debug("logout token rejected", "tenant", c.Org, "err", err)
+		}
+	}
+	return fault
+}
+
+// clientsOfToken returns the clients that the token may be for. Its claims are not verified yet.
+func (s *Service) clientsOfToken(ctx context.Context, raw string) ([]client, error) {
+	if len(raw) > maxToken {
+		return nil, errLogoutToken
+	}
+	permitted := make([]jose.SignatureAlgorithm, len(algorithms))
+	for i, alg := range algorithms {
+		permitted[i] = jose.SignatureAlgorithm(alg)
+	}
+	jws, err := jose.ParseSignedCompact(raw, permitted)
+	if err != nil {
+		return nil, errLogoutToken
+	}
+	var all claims
+	if json.Unmarshal(jws.UnsafePayloadWithoutVerification(), &all) != nil {
+		return nil, errLogoutToken
+	}
+	audience := []string{all.text("aud")}
+	if audience[0] == "" && json.Unmarshal(all["aud"], &audience) != nil || len(audience) != 1 {
+		return nil, errLogoutToken
+	}
+	issuer := all.text("iss")
+	if strings.ContainsRune(issuer+audience[0], 0) {
+		return nil, errLogoutToken
+	}
+	clients, err := clientsByID(ctx, s.db.Read(), issuer, audience[0])
+	if err != nil {
+		return nil, err
+	}
+	if g := s.global; g != nil && g.Issuer == issuer && g.ClientID == audience[0] {
+		clients = append(clients, *g)
+	}
+	return clients, nil
+}
+
+// logoutOf verifies a logout token (section 2.6).
+func (s *Service) logoutOf(ctx context.Context, c client, raw string) (out identity.ExternalLogout, expires time.Time, err error) {
+	header, all, err := s.verify(ctx, c, raw, keysAgain)
+	if err != nil {
+		return out, expires, err
+	}
+	typ, _ := header.ExtraHeaders[jose.HeaderType].(string)
+	if typ != "" && !strings.EqualFold(typ, "logout+jwt") && !strings.EqualFold(typ, "JWT") {
+		return out, expires, errors.New("the token is not a logout token")
+	}
+	var events map[string]map[string]any
+	if err := json.Unmarshal(all["events"], &events); err != nil || events[logoutEvent] == nil {
+		return out, expires, errors.New("the token has no logout event")
+	}
+	if _, has := all["nonce"]; has {
+		return out, expires, errors.New("the token has a nonce: it is an ID token")
+	}
+	expires, ok := all.seconds("exp")
+	if !ok || expires.After(s.now().Add(maxLogoutLife)) || all.text("jti") == "" {
+		return out, expires, errors.New("the token has no identifier, or is valid for too long")
+	}
+	out = identity.ExternalLogout{TenantID: c.Org, Issuer: c.Issuer, Subject: all.text("sub"), SessionID: all.text("sid")}
+	if out.Subject == "" && out.SessionID == "" || strings.ContainsRune(out.Subject+out.SessionID, 0) {
+		return out, expires, errors.New("the token names neither a user nor a session")
+	}
+	return out, expires, nil
+}
+
+func (s *Service) logout(ctx context.Context, from api.Caller, c client, out identity.ExternalLogout, raw string, expires time.Time) error {
+	key := hash(c.Org + "\x00" + raw)
+	used, err := logoutTokenUsed(ctx, s.db.Read(), key)
+	if err != nil || used {
+		return err
+	}
+	// Logins that the console has not completed end too.
+	if err := deleteCodes(ctx, s.db.Write(), out); err != nil {
+		return err
+	}
+	if err := s.cfg.Users.EndExternalSessions(ctx, from, out); err != nil {
+		return err
+	}
+	return insertLogoutToken(ctx, s.db.Write(), key, expires.Add(tokenSkew))
+}
+
+func (s *Service) logoutRoutes() []api.Route {
+	return []api.Route{{Method: http.MethodPost, Path: "/auth/backchannel-logout", Access: api.Open, Handle: s.backchannelLogout}}
+}
+
+func (s *Service) backchannelLogout(w http.ResponseWriter, r *http.Request) error {
+	if err := r.ParseForm(); err != nil {
+		return err
+	}
+	tokens := r.PostForm["logout_token"]
+	if len(tokens) != 1 || tokens[0] == "" {
+		return api.InvalidRequest.New("Send one logout_token as application/x-www-form-urlencoded.")
+	}
+	if err := s.BackchannelLogout(r.Context(), api.CallerOf(r), tokens[0]); err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusOK)
+	return nil
+}
