@@ -15,13 +15,14 @@ type deniedDetail struct {
 	Method string `json:"method"`
 	Route  string `json:"route"` // the pattern, such as /api/v1/admin/users/:id
 	Role   string `json:"role"`
-	Needs  string `json:"needs"` // the group of roles, needsSession or needsActive
+	Needs  string `json:"needs"` // the group of roles, needsSession, needsActive or needsKey
 }
 
 // Values of deniedDetail.Needs other than a group of roles.
 const (
 	needsSession = "session"        // a CLI token was used on a route that any role may call
 	needsActive  = "active_account" // the caller is disabled
+	needsKey     = "key"            // the key of the operations interface is wrong
 )
 
 // recordTimeout bounds the time to record a denied permission.
@@ -37,7 +38,7 @@ var deniedActions = func() map[string]auditlog.Action[deniedDetail] {
 }()
 
 // maxDenials is how many denials of a caller are recorded within a minute. Further requests are
-// rate limited.
+// rate limited. All wrong keys together count as one caller.
 const maxDenials = 60
 
 // denied records that a caller lacks a permission, or is disabled.
@@ -52,8 +53,11 @@ func (h *Hub) denied(r *http.Request, route api.Route, caller api.Caller, code a
 	event.Status = auditlog.Failure
 	event.TargetType, event.TargetName = "route", route.Method+" "+route.Path
 	category, needs := cmp.Or(route.Category, "auth"), cmp.Or(route.Group.String(), needsSession)
-	if code == api.AccountDisabled {
+	switch code {
+	case api.AccountDisabled:
 		category, needs = "auth", needsActive
+	case api.Unauthenticated:
+		category, needs = "auth", needsKey
 	}
 	return h.audit.Append(ctx, deniedActions[category].Record(event, deniedDetail{
 		Method: route.Method, Route: route.Path, Role: string(caller.Role()), Needs: needs,

@@ -32,6 +32,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/catalog"
 	"github.com/seed93082962/agenthost/hub/chat"
 	"github.com/seed93082962/agenthost/hub/db"
+	"github.com/seed93082962/agenthost/hub/external"
 	"github.com/seed93082962/agenthost/hub/identity"
 	"github.com/seed93082962/agenthost/hub/provider"
 	"github.com/seed93082962/agenthost/hub/secret"
@@ -59,6 +60,22 @@ type Config struct {
 	// SetupToken is the token of the first-run setup. Defaults to a generated one, see
 	// [Hub.SetupToken].
 	SetupToken string
+
+	// External selects external mode, in which users sign in with the identity provider of their
+	// organization. Defaults to built-in mode, in which they have passwords.
+	External bool
+
+	// IdentityProvider is the client of external mode for the organization "default". Defaults to
+	// none.
+	IdentityProvider external.GlobalClient
+
+	// BootstrapAdmins are users of external mode, as "organization/username", who become admin at
+	// their first login. Defaults to none.
+	BootstrapAdmins []string
+
+	// OpsKey enables the operations interface, which registers the clients of organizations. Defaults
+	// to none: its routes are not found.
+	OpsKey string
 
 	// TrustedProxies are the networks whose X-Forwarded-For is trusted. Defaults to none.
 	TrustedProxies []netip.Prefix
@@ -106,6 +123,7 @@ type Hub struct {
 	db         *db.DB
 	audit      *sqlaudit.Store
 	identity   *identity.Service
+	external   *external.Service
 	providers  *provider.Service
 	aigc       *aigc.Service
 	catalog    *catalog.Service
@@ -160,7 +178,14 @@ func New(ctx context.Context, cfg Config) (_ *Hub, err error) {
 	}
 	h.identity, err = identity.New(ctx, identity.Config{
 		DB: h.db, Keyring: h.keyring, Audit: h.audit, PublicURL: cfg.PublicURL,
-		SetupToken: cfg.SetupToken, Offline: cfg.Offline, Now: cfg.Now, Logger: cfg.Logger,
+		SetupToken: cfg.SetupToken, External: cfg.External, Offline: cfg.Offline, Now: cfg.Now, Logger: cfg.Logger,
+	})
+	if err != nil {
+		return nil, err
+	}
+	h.external, err = external.New(external.Config{
+		DB: h.db, Keyring: h.keyring, Audit: h.audit, Users: h.identity, PublicURL: cfg.PublicURL, Logins: cfg.External,
+		Global: cfg.IdentityProvider, BootstrapAdmins: cfg.BootstrapAdmins, OpsKey: cfg.OpsKey, Offline: cfg.Offline, Now: cfg.Now, Logger: cfg.Logger,
 	})
 	if err != nil {
 		return nil, err
@@ -218,7 +243,7 @@ func (h *Hub) prepare(ctx context.Context) error {
 
 // Routes returns every route of the API with its permission.
 func (h *Hub) Routes() []api.Route {
-	return limitAuthBodies(slices.Concat(h.healthRoutes(), h.identity.Routes(), h.providers.Routes(), h.aigc.Routes(), h.chat.Routes(), h.auditRoutes(), h.artifacts.Routes()))
+	return limitAuthBodies(slices.Concat(h.healthRoutes(), h.identity.Routes(), h.external.Routes(), h.providers.Routes(), h.aigc.Routes(), h.chat.Routes(), h.auditRoutes(), h.artifacts.Routes()))
 }
 
 // agentsOfProvider returns the names of the agents that use a provider.
@@ -241,7 +266,7 @@ func limitAuthBodies(routes []api.Route) []api.Route {
 
 // migrations returns the migrations of all concerns.
 func (h *Hub) migrations() []db.Series {
-	return []db.Series{{Name: "audit", Files: sqlaudit.Migrations()}, identity.Migrations, provider.Migrations, aigc.Migrations, catalog.Migrations, chat.Migrations}
+	return []db.Series{{Name: "audit", Files: sqlaudit.Migrations()}, identity.Migrations, external.Migrations, provider.Migrations, aigc.Migrations, catalog.Migrations, chat.Migrations}
 }
 
 // translate converts errors of packages without HTTP.
@@ -272,7 +297,7 @@ func (h *Hub) RetireKey(ctx context.Context) error { return h.identity.RetireKey
 // Rekey seals everything with the first encryption key, and returns how many secrets were sealed
 // with another.
 func (h *Hub) Rekey(ctx context.Context) (n int, err error) {
-	for _, rekey := range []func(context.Context) (int, error){h.identity.Rekey, h.providers.Rekey, h.aigc.Rekey, h.catalog.Rekey} {
+	for _, rekey := range []func(context.Context) (int, error){h.identity.Rekey, h.external.Rekey, h.providers.Rekey, h.aigc.Rekey, h.catalog.Rekey} {
 		done, err := rekey(ctx)
 		if n += done; err != nil {
 			return n, err
@@ -288,6 +313,9 @@ func (h *Hub) Close() error {
 	var errs []error
 	if h.chat != nil {
 		errs = append(errs, h.chat.Close())
+	}
+	if h.external != nil {
+		errs = append(errs, h.external.Close())
 	}
 	if h.identity != nil {
 		errs = append(errs, h.identity.Close())

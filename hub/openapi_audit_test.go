@@ -29,6 +29,7 @@ const logs = "/api/v1/admin/audit-logs"
 // unrecorded are actions of which nothing can happen yet, and why.
 var unrecorded = map[string]string{
 	"auth.external_login": "external mode has its own hub in the walk", "auth.backchannel_logout": "as above",
+	"auth.upsert_tenant_client": "as above", "auth.delete_tenant_client": "as above",
 	"auth.prune_audit": "recorded by prunedLog", "auth.retire_key": "recorded in the tenant system, which no route exposes",
 	"agent.create":             "no route of the catalog is there yet",
 	"agent.update":             "as above",

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/seed93082962/agenthost/auditlog"
-	"github.com/seed93082962/agenthost/hub/identity"
 )
 
 var actionPruneAudit = auditlog.Define[auditlog.Pruning]("auth.prune_audit")
@@ -43,7 +42,7 @@ func (h *Hub) maintainAudit(ctx context.Context) {
 // checkAuditHeads logs an error for a log whose newest entry is in the future. The clock was ahead
 // when it was written, or is behind now.
 func (h *Hub) checkAuditHeads(ctx context.Context) {
-	for _, tenant := range auditTenants() {
+	for _, tenant := range h.auditTenants(ctx) {
 		head, err := h.audit.Head(ctx, tenant)
 		var now time.Time
 		if err == nil {
@@ -65,7 +64,7 @@ func (h *Hub) pruneAudit(ctx context.Context) {
 	if h.cfg.AuditRetention <= 0 {
 		return
 	}
-	for _, tenant := range auditTenants() {
+	for _, tenant := range h.auditTenants(ctx) {
 		n, err := h.audit.Prune(ctx, tenant, h.cfg.AuditRetention, actionPruneAudit)
 		switch {
 		case ctx.Err() != nil:
@@ -79,4 +78,10 @@ func (h *Hub) pruneAudit(ctx context.Context) {
 }
 
 // auditTenants lists the tenants that have a log.
-func auditTenants() []string { return []string{identity.DefaultTenant, identity.SystemTenant} }
+func (h *Hub) auditTenants(ctx context.Context) []string {
+	all, err := h.audit.Tenants(ctx)
+	if err != nil && ctx.Err() == nil {
+		h.cfg.Logger.Error("list audit logs", "err", err)
+	}
+	return all
+}

@@ -80,6 +80,20 @@ func (s *Store) Checkpoint(ctx context.Context, tenantID string) (auditlog.Head,
 	return l.floor, err
 }
 
+// Tenants returns the tenants that have a log, by name.
+func (s *Store) Tenants(ctx context.Context) (names []string, err error) {
+	err = forEach(ctx, &s.read, "SELECT name FROM audit_heads ORDER BY name", nil, func(row *sql.Rows) error {
+		var name string
+		err := row.Scan(&name)
+		names = append(names, name)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list audit logs: %w", err)
+	}
+	return names, nil
+}
+
 // Clock returns the current time of the store's clock or of the database, whichever is earlier.
 func (s *Store) Clock(ctx context.Context) (time.Time, error) {
 	now, other := s.now(), time.Now()

@@ -44,6 +44,9 @@ func (s *settings) open(ctx context.Context, addr net.Addr, files artifact.Drive
 		}
 	}
 	cfg.Offline = addr == nil
+	if err := s.applyExternal(&cfg); err != nil {
+		return nil, err
+	}
 	if cfg.EncryptionKeys, err = s.encryptionKeys(log); err != nil {
 		return nil, err
 	}

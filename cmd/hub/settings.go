@@ -39,7 +39,12 @@ Environment (flags take precedence):
   DATABASE_URL             sqlite://PATH or postgres://... (default hub.db in HUB_DATA_DIR)
   PROVIDER_ENCRYPTION_KEY  keys for secrets in the database, base64 of 32 bytes each, separated by commas: the first
                            encrypts, all decrypt (with SQLite by default generated in HUB_DATA_DIR)
-  AUTH_MODE                builtin
+  AUTH_MODE                builtin (default) or external: users sign in with the identity provider of their organization
+  IDP_ISSUER, IDP_CLIENT_ID, IDP_CLIENT_SECRET
+                           OpenID Connect client of the organization default in external mode; all three or none
+  IDP_CERT                 certificate or public key in PEM that verifies its tokens (default: the published keys)
+  EXTERNAL_BOOTSTRAP_ADMINS
+                           users, as org/username,..., who become admin at their first external login
   HUB_PUBLIC_URL           public address, the base of links (default http://ADDR)
   HUB_SETUP_TOKEN          token for the first-run setup (default: generated and printed at startup)
   HUB_TRUSTED_PROXIES      networks of proxies, such as 10.0.0.0/8, whose X-Forwarded-For is trusted
@@ -52,7 +57,8 @@ Environment (flags take precedence):
   OSS_CDN_HOST             public host of the files of tools, such as a CDN (default /artifacts of the hub)
   AUDIT_RETENTION_DAYS     age in days at which audit entries are pruned (default never)
   OPS_API_KEY, CHAT_PUSH_API_KEY
-                           two different keys of at least 32 characters
+                           two different keys of at least 32 characters; the first enables the operations interface,
+                           which registers the clients of organizations
 
 Examples:
   hub                                      SQLite in ./data
@@ -68,6 +74,11 @@ type settings struct {
 	EncryptionKeys string `env:"PROVIDER_ENCRYPTION_KEY"`
 	AuthMode       string `env:"AUTH_MODE" envDefault:"builtin"`
 	PublicURL      string `env:"HUB_PUBLIC_URL"`
+	IDPIssuer      string `env:"IDP_ISSUER"`
+	IDPClientID    string `env:"IDP_CLIENT_ID"`
+	IDPSecret      string `env:"IDP_CLIENT_SECRET"`
+	IDPCert        string `env:"IDP_CERT"`
+	Admins         string `env:"EXTERNAL_BOOTSTRAP_ADMINS"`
 	SetupToken     string `env:"HUB_SETUP_TOKEN"`
 	OpsKey         string `env:"OPS_API_KEY"`
 	PushKey        string `env:"CHAT_PUSH_API_KEY"`
@@ -120,10 +131,12 @@ const (
 func (s *settings) check() error {
 	switch s.AuthMode {
 	case "builtin":
-	case "external":
-		return errors.New("AUTH_MODE: this version does not support external identity providers; use builtin")
+	case modeExternal:
+		if err := s.checkExternal(); err != nil {
+			return err
+		}
 	default:
-		return fmt.Errorf("AUTH_MODE: %q is not a valid mode; use builtin", s.AuthMode)
+		return fmt.Errorf("AUTH_MODE: %q is not a valid mode; use builtin or external", s.AuthMode)
 	}
 	for _, key := range []struct{ name, value string }{{"OPS_API_KEY", s.OpsKey}, {"CHAT_PUSH_API_KEY", s.PushKey}} {
 		if n := len([]rune(key.value)); key.value != "" && n < minKey {
@@ -151,6 +164,9 @@ func (s *settings) check() error {
 	host, _, err := net.SplitHostPort(s.Addr)
 	if err != nil {
 		return fmt.Errorf("--addr %q is not an address: use host:port, such as 127.0.0.1:8080", s.Addr)
+	}
+	if s.AuthMode == modeExternal && s.PublicURL == "" && !loopback(host) {
+		return errors.New("HUB_PUBLIC_URL is required in external mode on an address that is not loopback: identity providers redirect to it")
 	}
 	if s.shared() && s.PublicURL == "" && !loopback(host) {
 		return errors.New("HUB_PUBLIC_URL is required with PostgreSQL on an address that is not loopback: each replica would return links to itself")

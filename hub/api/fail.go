@@ -74,7 +74,7 @@ func (s *server) recordDenied(r *http.Request, route *Route, e *Error, err error
 		caller.RemoteIP, caller.UserAgent = from.RemoteIP, from.UserAgent
 		r = r.WithContext(rbac.NewContext(r.Context(), caller))
 	}
-	if s.cfg.Denied == nil || caller.UserID == "" || e.Code != Forbidden && e.Caller == nil {
+	if s.cfg.Denied == nil || e.Caller == nil && (caller.UserID == "" || e.Code != Forbidden) {
 		return nil
 	}
 	if denied, ok := errors.AsType[*rbac.DeniedError](err); ok {

@@ -72,9 +72,9 @@ func (c client) view() TenantClient {
 	}
 }
 
-// ClientInput is a client to register or to change. A nil field keeps the stored value. ClientSecret
-// is required for a new client, and if the client id, the issuer or the provider changes: the
-// stored secret must not be sent to another server.
+// ClientInput is a client to register or to change. A nil field keeps the stored value.
+// ClientSecret is required for a new client, and if the client id, the issuer or the provider
+// changes: the stored secret must not be sent to another server.
 type ClientInput struct {
 	Org          string  `json:"org"`
 	ClientID     string  `json:"clientId"`
@@ -259,8 +259,8 @@ func (s *Service) Clients(ctx context.Context, page api.Page) (list api.List[Ten
 	return list, err
 }
 
-// DeleteClient deletes the client of an organization, without effect if there is none. It fails with
-// api.DefaultTenantInUse if it is the default and others remain. Members and sessions remain.
+// DeleteClient deletes the client of an organization, without effect if there is none. It fails
+// with api.DefaultTenantInUse if it is the default and others remain. Members and sessions remain.
 func (s *Service) DeleteClient(ctx context.Context, from api.Caller, org string) error {
 	return s.db.Tx(ctx, func(tx *sql.Tx) error {
 		if err := lockClients(ctx, tx); err != nil {

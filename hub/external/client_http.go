@@ -18,8 +18,8 @@ func (s *Service) clientRoutes() []api.Route {
 	}
 }
 
-// withOpsKey rejects requests without the key of the operations interface. A wrong key is recorded in
-// the log of the system.
+// withOpsKey rejects requests without the key of the operations interface. A wrong key is recorded
+// in the log of the system.
 func (s *Service) withOpsKey(handle func(http.ResponseWriter, *http.Request) error) func(http.ResponseWriter, *http.Request) error {
 	const message = `Send the key of the operations interface as "X-Ops-Key: KEY".`
 	return func(w http.ResponseWriter, r *http.Request) error {

@@ -80,8 +80,8 @@ type Config struct {
 	Audit   Audit           // Required.
 	Users   Users           // Required for logins.
 
-	// PublicURL is the public address of the hub, without a path. The identity providers redirect to
-	// its path /auth/callback. Required for logins.
+	// PublicURL is the public address of the hub, without a path. The identity providers redirect
+	// to its path /auth/callback. Required for logins.
 	PublicURL string
 
 	// Logins enables the routes of logins. Without it, clients can only be registered.

@@ -155,8 +155,8 @@ type CallbackInput struct {
 	Browser string // the cookie, or ""
 }
 
-// CallbackResult is the session of a login. A login that the console started has instead the address
-// to which the browser has to go, with a code or an error in the fragment.
+// CallbackResult is the session of a login. A login that the console started has instead the
+// address to which the browser has to go, with a code or an error in the fragment.
 type CallbackResult struct {
 	SignIn   identity.SignIn
 	Location string
@@ -165,7 +165,8 @@ type CallbackResult struct {
 // errFlow does not distinguish an unknown login from one of another browser.
 var errFlow = api.InvalidRequest.New("The login is unknown, complete, older than 10 minutes, or was started in another browser: start again.")
 
-// errRejected is the response to all faults of the identity provider's answer; the log has the cause.
+// errRejected is the response to all faults of the identity provider's answer; the log has the
+// cause.
 var errRejected = api.InvalidCredentials.New("The identity provider did not confirm the login: start again.")
 
 // Callback completes a login.

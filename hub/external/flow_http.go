@@ -135,8 +135,8 @@ func (s *Service) cookieName() string {
 	return "hub_login"
 }
 
-// cookie identifies the browser until its login ends. Logins in several tabs share it. Lax cookies are
-// sent when the identity provider redirects to the callback.
+// cookie identifies the browser until its login ends. Logins in several tabs share it. Lax cookies
+// are sent when the identity provider redirects to the callback.
 func (s *Service) cookie(browser string) *http.Cookie {
 	return &http.Cookie{
 		Name: s.cookieName(), Value: browser, Path: "/", MaxAge: int((flowLife + codeLife).Seconds()),

@@ -25,8 +25,8 @@ const (
 
 var errLogoutToken = api.InvalidRequest.New("The logout_token is not valid for a client of this hub.")
 
-// BackchannelLogout ends the sessions that a logout token names, in each organization of its client.
-// A token that was used has no effect.
+// BackchannelLogout ends the sessions that a logout token names, in each organization of its
+// client. A token that was used has no effect.
 func (s *Service) BackchannelLogout(ctx context.Context, from api.Caller, raw string) error {
 	clients, err := s.clientsOfToken(ctx, raw)
 	if err != nil {

@@ -10,6 +10,12 @@ import (
 	"github.com/seed93082962/agenthost/hub/identity"
 )
 
+// Check returns an error if a required field is missing or invalid.
+func (g GlobalClient) Check() error {
+	_, err := g.client()
+	return err
+}
+
 // client returns the global client.
 func (g GlobalClient) client() (*client, error) {
 	if g.Issuer == "" || g.ClientID == "" || g.ClientSecret == "" {

@@ -156,7 +156,7 @@ var modules = []rule{
 	{"golang.org/x/text/unicode/norm", "hub/catalog/archive", "names are compared as file systems compare them"},
 	{"golang.org/x/sys/...", "internal/child runtime/tool/js cmd/...", "system calls that the standard library does not provide"},
 	{"github.com/prometheus/client_golang/...", "cmd/...", "a library calls an observer, and the command exports metrics"},
-	{"github.com/coreos/go-oidc/v3/... golang.org/x/oauth2/...", "hub/external", "an adapter adds its own dependency and no other"},
+	{"github.com/coreos/go-oidc/v3/... golang.org/x/oauth2/... github.com/go-jose/go-jose/v4", "hub/external", "an adapter adds its own dependency and no other"},
 	{"github.com/aws/...", "hub/artifact/s3blob", "an adapter adds its own dependency and no other"},
 	{"github.com/moby/moby/...", "hub/deploy/docker", "an adapter adds its own dependency and no other"},
 	{"k8s.io/...", "hub/deploy/kubernetes", "an adapter adds its own dependency and no other"},

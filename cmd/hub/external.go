@@ -1,0 +1,57 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/seed93082962/agenthost/hub"
+	"github.com/seed93082962/agenthost/hub/external"
+)
+
+const modeExternal = "external"
+
+var adminForm = regexp.MustCompile(`^[a-z][a-z0-9]{0,62}/[^/]+$`)
+
+// checkExternal checks the settings of external mode.
+func (s *settings) checkExternal() error {
+	missing := []string{}
+	for _, setting := range []struct{ name, value string }{
+		{"IDP_ISSUER", s.IDPIssuer}, {"IDP_CLIENT_ID", s.IDPClientID}, {"IDP_CLIENT_SECRET", s.IDPSecret},
+	} {
+		if setting.value == "" {
+			missing = append(missing, setting.name)
+		}
+	}
+	if n := len(missing); n > 0 && (n < 3 || s.IDPCert != "") {
+		return fmt.Errorf("the identity provider is incomplete: set %s too, or none of the IDP_ settings", strings.Join(missing, " and "))
+	}
+	for _, admin := range list(s.Admins) {
+		if !adminForm.MatchString(admin) {
+			return fmt.Errorf("EXTERNAL_BOOTSTRAP_ADMINS: %q does not have the form org/username", admin)
+		}
+	}
+	return nil
+}
+
+// applyExternal sets the fields of external mode, and those of the operations interface, which both
+// modes have.
+func (s *settings) applyExternal(cfg *hub.Config) error {
+	cfg.OpsKey = s.OpsKey
+	if s.AuthMode != modeExternal {
+		return nil
+	}
+	cfg.External, cfg.BootstrapAdmins = true, list(s.Admins)
+	cfg.IdentityProvider = external.GlobalClient{
+		Issuer: s.IDPIssuer, ClientID: s.IDPClientID, ClientSecret: s.IDPSecret,
+		Cert: strings.ReplaceAll(s.IDPCert, `\n`, "\n"), // one line in many environment files
+	}
+	if cfg.IdentityProvider == (external.GlobalClient{}) {
+		return nil
+	}
+	if err := cfg.IdentityProvider.Check(); err != nil {
+		return errors.New("IDP_ISSUER, IDP_CLIENT_ID, IDP_CLIENT_SECRET and IDP_CERT: " + err.Error())
+	}
+	return nil
+}
