@@ -12,7 +12,7 @@ import (
 func (h *Hub) openChat() (err error) {
 	h.chat, err = chat.New(chat.Config{
 		DB: h.db, Audit: h.audit, Agent: h.catalog.AgentEnabled, Endpoint: h.chatEndpoint, Label: h.chatLabel,
-		Authenticate: h.identity.Authenticate, PushKey: h.cfg.ChatPushKey, Now: h.cfg.Now, Logger: h.cfg.Logger,
+		Authenticate: h.identity.Authenticate, PushKey: h.cfg.ChatPushKey, ResolveOrg: h.resolveOrg(), Now: h.cfg.Now, Logger: h.cfg.Logger,
 	})
 	return err
 }
@@ -33,4 +33,12 @@ func (h *Hub) chatLabel(ctx context.Context, tenantID string) (chat.Label, error
 	}
 	implicit, err := json.Marshal(marker.Label)
 	return chat.Label{Implicit: implicit, Mode: chat.NoticeMode(marker.Mode), Notice: marker.Text}, err
+}
+
+// resolveOrg returns how the organization of a pushed chat is found, nil for built-in mode.
+func (h *Hub) resolveOrg() func(ctx context.Context, org string) (string, error) {
+	if !h.cfg.External {
+		return nil
+	}
+	return h.external.ResolveOrg
 }
