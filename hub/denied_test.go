@@ -44,6 +44,9 @@ func TestRequestsOfADisabledUserAreRecorded(t *testing.T) {
 			{"CLI token", "GET", "/api/v1/cli/tokens", issued["token"].(string), "", "/api/v1/cli/tokens"},
 			{"logout", "POST", "/auth/logout", bearer, "", "/auth/logout"},
 			{"logout with both tokens", "POST", "/auth/logout", bearer, `{"refresh_token":"` + session["refresh_token"].(string) + `"}`, "/auth/logout"},
+			{"logout with the refresh token only", "POST", "/auth/logout", "", `{"refresh_token":"` + session["refresh_token"].(string) + `"}`, "/auth/logout"},
+			{"logout with the refresh token and an invalid bearer token", "POST", "/auth/logout", "invalid", `{"refresh_token":"` + session["refresh_token"].(string) + `"}`, "/auth/logout"},
+			{"logout with the refresh token and the bearer token of an ended session", "POST", "/auth/logout", ended["access_token"].(string), `{"refresh_token":"` + session["refresh_token"].(string) + `"}`, "/auth/logout"},
 			{"refresh token", "POST", "/auth/refresh", "", `{"refresh_token":"` + session["refresh_token"].(string) + `"}`, "/auth/refresh"},
 		} {
 			t.Run(row.name, func(t *testing.T) {
@@ -61,6 +64,7 @@ func TestRequestsOfADisabledUserAreRecorded(t *testing.T) {
 		s.call("GET", "/auth/userinfo", ended["access_token"].(string), "").refused(http.StatusForbidden, "account_disabled")
 		s.call("GET", "/auth/userinfo", revoked["token"].(string), "").refused(http.StatusForbidden, "account_disabled")
 		s.call("POST", "/auth/refresh", "", `{"refresh_token":"`+ended["refresh_token"].(string)+`"}`).refused(http.StatusForbidden, "account_disabled")
+		s.call("POST", "/auth/logout", "", `{"refresh_token":"`+ended["refresh_token"].(string)+`"}`).refused(http.StatusForbidden, "account_disabled")
 		require.Len(t, s.details(admin, "auth.denied"), before, "the credentials are not valid")
 	})
 }

@@ -24,7 +24,10 @@ func (s *Service) Logout(ctx context.Context, from api.Caller, bearer string, in
 			return err
 		}
 		return reuse
-	case in.RefreshToken == "", errors.Is(err, api.AccountDisabled): // recorded as denied
+	case in.RefreshToken == "":
+		return err
+	}
+	if disabled, ok := errors.AsType[*api.Error](err); ok && disabled.Caller != nil { // is recorded as denied
 		return err
 	}
 	f, err := readFamily(ctx, s.db.Read(), hashToken(in.RefreshToken)) // also if the access token has expired
@@ -33,6 +36,8 @@ func (s *Service) Logout(ctx context.Context, from api.Caller, bearer string, in
 		return err
 	case !f.rotated.IsZero():
 		return s.rejectReuse(ctx, from, f)
+	case !f.member.active():
+		return f.usable(s.now())
 	}
 	return s.logoutSession(ctx, from, f.member, f.session)
 }
