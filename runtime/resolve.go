@@ -179,7 +179,7 @@ type noServer struct {
 	err  error
 }
 
-func (s noServer) Name() string                               { return s.name }
-func (s noServer) Status() tool.Status                        { return tool.Failed }
-func (s noServer) Tools(context.Context) ([]tool.Tool, error) { return nil, s.err }
-func (s noServer) Close() error                               { return nil }
+func (s noServer) Name() string                              { return s.name }
+func (s noServer) Status() tool.Status                       { return tool.Failed }
+func (s noServer) Tools(context.Context) (*tool.List, error) { return nil, s.err }
+func (s noServer) Close() error                              { return nil }

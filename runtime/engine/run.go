@@ -121,7 +121,7 @@ func (r *run) loop(ctx context.Context) (err error) {
 	if err := r.connectServers(ctx); err != nil {
 		return err
 	}
-	r.warnRejected()
+	r.warnLeftOut()
 	for done := false; !done; {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)

@@ -66,7 +66,7 @@ func TestRejectedSchemas(t *testing.T) {
 				if source == "agent" {
 					s.Tools = tools
 				} else {
-					s.Servers = []tool.Server{newShelf("a", tool.Connected, func(context.Context) ([]tool.Tool, error) { return tools, nil })}
+					s.Servers = []tool.Server{newShelf("a", tool.Connected, func(context.Context) (*tool.List, error) { return &tool.List{Tools: tools}, nil })}
 				}
 				var logged logtest.Buffer
 				s.Logger = slog.New(slog.NewTextHandler(&logged, nil))
@@ -109,7 +109,7 @@ func TestWarningsOfRejectedSchemasAreBounded(t *testing.T) {
 	require.NoError(t, held.Close())
 	require.Len(t, messages, 11)
 	require.Equal(t, `The tool "bad0" is left out because of its input schema: the schema refers to itself for the same value: "#".`, messages[0])
-	require.Equal(t, "15 more tools are left out because of their input schemas.", messages[10])
+	require.Equal(t, "15 more tools are left out.", messages[10])
 }
 
 // Validation takes part in the time of its call, and a cancelled run does not wait for it.

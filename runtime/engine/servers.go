@@ -23,14 +23,14 @@ func (r *run) knownTools() []string {
 	return append([]string{}, names...)
 }
 
-// maxWarnings limits the number of events about omitted tools.
+// maxWarnings limits the number of events about tools that are left out.
 const maxWarnings = 10
 
-// warnRejected emits an event for each tool that is omitted because of its schema.
-func (r *run) warnRejected() {
-	messages := r.tools.rejected
+// warnLeftOut emits an event for each tool that is left out.
+func (r *run) warnLeftOut() {
+	messages := r.tools.leftOut
 	if more := len(messages) - maxWarnings; more > 0 {
-		messages = append(slices.Clone(messages[:maxWarnings]), fmt.Sprintf("%d more tools are left out because of their input schemas.", more))
+		messages = append(slices.Clone(messages[:maxWarnings]), fmt.Sprintf("%d more tools are left out.", more))
 	}
 	for _, message := range messages {
 		r.out.Emit(&wire.System{Type: "system", Subtype: wire.SystemWarning, Message: message})
@@ -49,7 +49,7 @@ func (r *run) connectServers(ctx context.Context) error {
 	defer cancel()
 	type list struct {
 		index int
-		tools []tool.Tool
+		tools *tool.List
 		err   error
 	}
 	connected := make(chan list, len(servers))
@@ -60,7 +60,7 @@ func (r *run) connectServers(ctx context.Context) error {
 			connected <- list{i, tools, err}
 		}()
 	}
-	lists := make([][]tool.Tool, len(servers))
+	lists := make([]*tool.List, len(servers)) // nil for a server that failed
 	for range servers {
 		r.out.Flush()
 		l := <-connected

@@ -26,19 +26,19 @@ import (
 type shelf struct {
 	name   string
 	status atomic.Value // tool.Status
-	answer func(ctx context.Context) ([]tool.Tool, error)
+	list   func(ctx context.Context) (*tool.List, error)
 }
 
-func newShelf(name string, status tool.Status, answer func(context.Context) ([]tool.Tool, error)) *shelf {
-	s := &shelf{name: name, answer: answer}
+func newShelf(name string, status tool.Status, list func(context.Context) (*tool.List, error)) *shelf {
+	s := &shelf{name: name, list: list}
 	s.status.Store(status)
 	return s
 }
 
-func (s *shelf) Name() string                                   { return s.name }
-func (s *shelf) Status() tool.Status                            { return s.status.Load().(tool.Status) }
-func (s *shelf) Tools(ctx context.Context) ([]tool.Tool, error) { return s.answer(ctx) }
-func (s *shelf) Close() error                                   { return nil }
+func (s *shelf) Name() string                                  { return s.name }
+func (s *shelf) Status() tool.Status                           { return s.status.Load().(tool.Status) }
+func (s *shelf) Tools(ctx context.Context) (*tool.List, error) { return s.list(ctx) }
+func (s *shelf) Close() error                                  { return nil }
 
 func remote(name string) tool.Tool {
 	return tool.New(tool.Spec{Name: name, Description: "Far away."}, func(context.Context, tool.Call) (tool.Result, error) {
@@ -47,11 +47,11 @@ func remote(name string) tool.Tool {
 }
 
 func TestServersAreConnectedBeforeTheFirstCall(t *testing.T) {
-	list := []tool.Tool{remote("mcp__a__look"), remote("mcp__a__far")}
+	list := &tool.List{Tools: []tool.Tool{remote("mcp__a__look"), remote("mcp__a__far")}}
 	// Each waits for the other, so they must connect in parallel.
 	met := make(chan struct{})
-	a := newShelf("a", tool.Pending, func(context.Context) ([]tool.Tool, error) { <-met; return list, nil })
-	b := newShelf("b", tool.Pending, func(context.Context) ([]tool.Tool, error) {
+	a := newShelf("a", tool.Pending, func(context.Context) (*tool.List, error) { <-met; return list, nil })
+	b := newShelf("b", tool.Pending, func(context.Context) (*tool.List, error) {
 		close(met)
 		return nil, errors.New("no such program")
 	})
@@ -101,8 +101,8 @@ func TestServersAreConnectedBeforeTheFirstCall(t *testing.T) {
 }
 
 func TestConnectedServersAreKnownFromTheBeginning(t *testing.T) {
-	list := []tool.Tool{remote("mcp__a__look")}
-	a := newShelf("a", tool.Connected, func(context.Context) ([]tool.Tool, error) { return list, nil })
+	list := &tool.List{Tools: []tool.Tool{remote("mcp__a__look")}}
+	a := newShelf("a", tool.Connected, func(context.Context) (*tool.List, error) { return list, nil })
 	m, _ := upstream(t, modeltest.Anthropic, modeltest.Repeat(modeltest.Stream(modeltest.Text("Done."))))
 	s := newSetup(m)
 	s.Servers = []tool.Server{a}
@@ -128,8 +128,8 @@ func TestConnectedServersAreKnownFromTheBeginning(t *testing.T) {
 }
 
 func TestInvalidToolsOfServers(t *testing.T) {
-	a := newShelf("a", tool.Pending, func(context.Context) ([]tool.Tool, error) {
-		return []tool.Tool{remote("no name"), remote("greet"), remote("mcp__a__look")}, nil
+	a := newShelf("a", tool.Pending, func(context.Context) (*tool.List, error) {
+		return &tool.List{Tools: []tool.Tool{remote("no name"), remote("greet"), remote("mcp__a__look")}}, nil
 	})
 	m, up := upstream(t, modeltest.Anthropic, modeltest.Stream(modeltest.ToolCall("t1", "greet", `{"name":"Ada"}`)),
 		modeltest.Stream(modeltest.Text("Done.")))
@@ -142,9 +142,33 @@ func TestInvalidToolsOfServers(t *testing.T) {
 	require.Contains(t, string(up.Requests()[0].Body), "mcp__a__look")
 }
 
+func TestToolsThatAServerLeavesOutAreWarnings(t *testing.T) {
+	list := &tool.List{LeftOut: []string{"The tool \"late\" is left out."}, Tools: []tool.Tool{remote("mcp__a__look")}}
+	m, _ := upstream(t, modeltest.Anthropic, modeltest.Repeat(modeltest.Stream(modeltest.Text("Done."))))
+	s := newSetup(m)
+	s.Servers = []tool.Server{newShelf("a", tool.Connected, func(context.Context) (*tool.List, error) { return list, nil })}
+	e, err := engine.New(s.Config)
+	require.NoError(t, err)
+	for range 2 { // the second run uses the tools of the first one
+		held, err := s.store.Open(t.Context(), "agent", "")
+		require.NoError(t, err)
+		in := s.input
+		in.Session = held
+		var messages []string
+		for ev, err := range start(e, in).Events(t.Context()) {
+			require.NoError(t, err)
+			if p, ok := ev.Payload.(*wire.System); ok && p.Subtype == wire.SystemWarning {
+				messages = append(messages, p.Message)
+			}
+		}
+		require.NoError(t, held.Close())
+		require.Equal(t, list.LeftOut, messages)
+	}
+}
+
 func TestAServerThatDoesNotConnect(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := newShelf("a", tool.Pending, func(ctx context.Context) ([]tool.Tool, error) { <-ctx.Done(); return nil, ctx.Err() })
+		a := newShelf("a", tool.Pending, func(ctx context.Context) (*tool.List, error) { <-ctx.Done(); return nil, ctx.Err() })
 		s := newSetup(demo.New(demo.Config{Delay: -1}))
 		s.Servers, s.ConnectTimeout, s.input.Partials = []tool.Server{a}, 7*time.Second, false
 		begin := time.Now()
@@ -194,8 +218,8 @@ func TestOnlyTheFirstRunWaitsForASilentServer(t *testing.T) {
 }
 
 func TestPolicyHoldsForServers(t *testing.T) {
-	a := newShelf("a", tool.Pending, func(context.Context) ([]tool.Tool, error) {
-		return []tool.Tool{remote("mcp__a__look"), remote("mcp__a__break")}, nil
+	a := newShelf("a", tool.Pending, func(context.Context) (*tool.List, error) {
+		return &tool.List{Tools: []tool.Tool{remote("mcp__a__look"), remote("mcp__a__break")}}, nil
 	})
 	m, up := upstream(t, modeltest.Anthropic,
 		modeltest.Stream(modeltest.ToolCall("t1", "mcp__a__look", `{}`), modeltest.ToolCall("t2", "mcp__a__break", `{}`)),
@@ -228,13 +252,13 @@ func TestCancelWhileSchemasAreCompiled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var compiled atomic.Int64
-	list := make([]tool.Tool, 1000)
-	for i := range list {
-		list[i] = cancelling{remote(fmt.Sprintf("mcp__a__t%d", i)), cancel, &compiled}
+	list := &tool.List{Tools: make([]tool.Tool, 1000)}
+	for i := range list.Tools {
+		list.Tools[i] = cancelling{remote(fmt.Sprintf("mcp__a__t%d", i)), cancel, &compiled}
 	}
 	m, up := upstream(t, modeltest.Anthropic)
 	s := newSetup(m, greet(true))
-	s.Servers = []tool.Server{newShelf("a", tool.Connected, func(context.Context) ([]tool.Tool, error) { return list, nil })}
+	s.Servers = []tool.Server{newShelf("a", tool.Connected, func(context.Context) (*tool.List, error) { return list, nil })}
 	e, err := engine.New(s.Config)
 	require.NoError(t, err)
 	held, err := s.store.Open(t.Context(), "agent", "")
@@ -270,7 +294,7 @@ func TestFirstEventIsSentBeforeServersStart(t *testing.T) {
 	started := make(chan struct{})
 	m, _ := upstream(t, modeltest.Anthropic, modeltest.Stream(modeltest.Text("Done.")))
 	s := newSetup(m)
-	s.Servers = []tool.Server{newShelf("a", tool.Pending, func(context.Context) ([]tool.Tool, error) {
+	s.Servers = []tool.Server{newShelf("a", tool.Pending, func(context.Context) (*tool.List, error) {
 		close(started)
 		return nil, nil
 	})}

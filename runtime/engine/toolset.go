@@ -23,8 +23,9 @@ type toolset struct {
 	offered []model.Tool
 	names   []string // of the offered tools
 
-	// rejected has one sentence for each tool that is left out because of its input schema.
-	rejected []string
+	// leftOut has one sentence for each tool that is left out: because of its input schema, or
+	// for the reason that its server gives.
+	leftOut []string
 }
 
 type entry struct {
@@ -92,7 +93,7 @@ func newToolset(tools []tool.Tool, policy *permission.Policy, log *slog.Logger) 
 
 // reject records and logs that a tool is omitted because of its schema.
 func (s *toolset) reject(err *schemaError, log *slog.Logger) {
-	s.rejected = append(s.rejected, err.Error())
+	s.leftOut = append(s.leftOut, err.Error())
 	log.Warn("tool is left out because of its input schema", "tool", err.tool, "err", err.err)
 }
 
@@ -124,27 +125,30 @@ func (e *entry) validate(ctx context.Context, input json.RawMessage) error {
 // mergedTools are the tools of an engine together with those of its servers.
 type mergedTools struct {
 	*toolset
-	lists [][]tool.Tool // of the servers
+	lists []*tool.List // of the servers; nil for one that failed
 }
 
 // withServers returns the tools of the engine together with those of its servers. Runs share one
 // set until the list of a server changes. One run at a time compiles the schemas, which may take
 // seconds.
-func (e *Engine) withServers(ctx context.Context, lists [][]tool.Tool) (*toolset, error) {
+func (e *Engine) withServers(ctx context.Context, lists []*tool.List) (*toolset, error) {
 	select {
 	case e.merging <- struct{}{}:
 		defer func() { <-e.merging }()
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	same := func(a, b []tool.Tool) bool { return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0]) }
-	if last := e.merged.Load(); last != nil && slices.EqualFunc(last.lists, lists, same) {
+	if last := e.merged.Load(); last != nil && slices.Equal(last.lists, lists) {
 		return last.toolset, nil
 	}
-	all := &toolset{entries: maps.Clone(e.tools.entries), rejected: slices.Clip(e.tools.rejected)}
+	all := &toolset{entries: maps.Clone(e.tools.entries), leftOut: slices.Clip(e.tools.leftOut)}
 	for _, list := range lists {
+		if list == nil {
+			continue
+		}
+		all.leftOut = append(all.leftOut, list.LeftOut...)
 		budget := new(schema.Budget)
-		for _, t := range list {
+		for _, t := range list.Tools {
 			if ctx.Err() != nil {
 				return nil, context.Cause(ctx)
 			}

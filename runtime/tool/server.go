@@ -12,15 +12,24 @@ type Server interface {
 	// or that has disconnected, is pending: Tools connects it.
 	Status() Status
 
-	// Tools returns the server's tools, and connects first if there is no connection. Their names
-	// are mcp__<server>__<tool> and unique. The same slice means the same tools; it must not be
-	// changed. When ctx ends, Tools returns; an attempt to connect continues for other callers.
+	// Tools returns the server's tools, and connects first if there is no connection. The same
+	// pointer means the same tools; the list must not be changed. When ctx ends, Tools returns; an
+	// attempt to connect continues for other callers.
 	//
 	// A call of a tool reconnects if necessary.
-	Tools(ctx context.Context) ([]Tool, error)
+	Tools(ctx context.Context) (*List, error)
 
 	// Close closes the connection and terminates its processes. Later calls fail.
 	Close() error
+}
+
+// List has the tools of a [Server].
+type List struct {
+	Tools []Tool // their names are mcp__<server>__<tool> and unique
+
+	// LeftOut has a sentence for each tool that cannot be called, with its name and the reason. A
+	// run emits them as warnings.
+	LeftOut []string
 }
 
 // Status is the state of the connection to a [Server].

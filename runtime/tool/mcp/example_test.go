@@ -37,12 +37,12 @@ func ExampleConnector_Open() {
 	defer server.Close()
 
 	fmt.Println(server.Status())
-	tools, err := server.Tools(context.Background())
+	list, err := server.Tools(context.Background())
 	if err != nil {
 		panic(err)
 	}
-	fmt.Println(server.Status(), tools[0].Spec().Name)
-	res, err := tools[0].Call(context.Background(), tool.Call{ID: "t1", Input: json.RawMessage(`{"city":"Oslo"}`)})
+	fmt.Println(server.Status(), list.Tools[0].Spec().Name)
+	res, err := list.Tools[0].Call(context.Background(), tool.Call{ID: "t1", Input: json.RawMessage(`{"city":"Oslo"}`)})
 	fmt.Println(res.Output, err)
 	// Output:
 	// pending

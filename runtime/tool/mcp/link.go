@@ -86,7 +86,7 @@ func (c *recordingTransport) close() {
 }
 
 // dial connects and lists the tools.
-func (s *server) dial(ctx context.Context) (*link, []spec, error) {
+func (s *server) dial(ctx context.Context) (*link, *listing, error) {
 	l, err := s.dialVersion(ctx, protocolVersion)
 	if rejectsInitialize(err) { // a server may know only the newest protocol
 		newest, second := s.dialVersion(ctx, "")
@@ -99,12 +99,12 @@ func (s *server) dial(ctx context.Context) (*link, []spec, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	specs, err := s.list(ctx, l)
+	found, err := s.list(ctx, l)
 	if err != nil {
 		l.end(err)
 		return nil, nil, fmt.Errorf("list tools: %w", err)
 	}
-	return l, specs, nil
+	return l, found, nil
 }
 
 // rejectsInitialize reports whether a server responded to initialize with an error about the method

@@ -36,20 +36,27 @@ func (a spec) same(b spec) bool {
 	return a.Name == b.Name && a.remote == b.remote && a.Description == b.Description && bytes.Equal(a.InputSchema, b.InputSchema)
 }
 
-// setTools sets the tools of the server. If nothing has changed, the slice stays the same. s.mu is
+// listing is the result of one listing.
+type listing struct {
+	specs   []spec
+	leftOut []string // a sentence for each tool that cannot be offered
+}
+
+// setTools sets the tools of the server. If nothing has changed, the list stays the same. s.mu is
 // held.
-func (s *server) setTools(specs []spec) {
-	if s.tools != nil && slices.EqualFunc(s.tools, specs, func(t tool.Tool, b spec) bool { return t.(*remote).spec.same(b) }) {
+func (s *server) setTools(found *listing) {
+	same := func(t tool.Tool, b spec) bool { return t.(*remote).spec.same(b) }
+	if s.tools != nil && slices.EqualFunc(s.tools.Tools, found.specs, same) && slices.Equal(s.tools.LeftOut, found.leftOut) {
 		return
 	}
-	s.tools = make([]tool.Tool, len(specs))
-	for i, v := range specs {
-		s.tools[i] = &remote{s, v}
+	s.tools = &tool.List{Tools: make([]tool.Tool, len(found.specs)), LeftOut: found.leftOut}
+	for i, v := range found.specs {
+		s.tools.Tools[i] = &remote{s, v}
 	}
 }
 
 // list returns the tools of all pages that can be offered, sorted by name.
-func (s *server) list(ctx context.Context, l *link) ([]spec, error) {
+func (s *server) list(ctx context.Context, l *link) (*listing, error) {
 	l.filter.beginListing()
 	c := collection{server: s.name, names: map[string]bool{}}
 	cursors := map[string]bool{"": true}
@@ -61,7 +68,7 @@ func (s *server) list(ctx context.Context, l *link) ([]spec, error) {
 			answer, ok := errors.AsType[*jsonrpc.Error](err)
 			caps := l.session.InitializeResult().Capabilities
 			if ok && answer.Code == jsonrpc.CodeMethodNotFound && (caps == nil || caps.Tools == nil) {
-				return nil, nil // the server declares that it has no tools
+				return &listing{}, nil // the server declares that it has no tools
 			}
 			return nil, err
 		}
@@ -73,16 +80,25 @@ func (s *server) list(ctx context.Context, l *link) ([]spec, error) {
 			break
 		}
 		if cursors[cursor] || len(cursors) >= maxPages || len(cursor) > maxCursor {
-			c.leaveOut("", "the list does not end")
+			c.full = true // the list does not end
 			break
 		}
 		cursors[cursor] = true
 	}
-	specs := c.finish()
-	if c.left > 0 || c.full {
-		s.log.Warn("tools of an MCP server are left out", "count", c.left, "more", c.full, "reasons", c.reasons)
+	found := &listing{c.finish(), c.reasons}
+	if more := c.left - len(c.reasons); more > 0 {
+		found.leftOut = append(found.leftOut, fmt.Sprintf("%d more tools of the MCP server %q are left out.", more, s.name))
 	}
-	return specs, nil
+	if c.full {
+		found.leftOut = append(found.leftOut, fmt.Sprintf("The MCP server %q lists more tools than can be offered; the rest is left out.", s.name))
+	}
+	for i, reason := range found.leftOut {
+		found.leftOut[i] = s.hide(reason)
+	}
+	if len(found.leftOut) > 0 {
+		s.log.Warn("tools of an MCP server are left out", "count", c.left, "more", c.full, "reasons", found.leftOut)
+	}
+	return found, nil
 }
 
 // collection collects the tools that can be offered.
@@ -93,13 +109,16 @@ type collection struct {
 	mapped  []spec          // tools whose name is chosen when all other names are known
 	schemas int
 	full    bool     // there is no room for more tools
-	left    int      // number of omitted tools
-	reasons []string // of the first few: the names are chosen by the server
+	left    int      // number of tools that are left out
+	reasons []string // a sentence for each of the first few
 }
 
+// maxReasons limits collection.reasons. The server chooses the names in them.
+const maxReasons = 8
+
 func (c *collection) leaveOut(name, reason string) {
-	if c.left++; len(c.reasons) < 10 {
-		c.reasons = append(c.reasons, fmt.Sprintf("%.80q %s", name, reason))
+	if c.left++; len(c.reasons) < maxReasons {
+		c.reasons = append(c.reasons, fmt.Sprintf("The tool %.80q of the MCP server %q is left out: it %s.", name, c.server, reason))
 	}
 }
 

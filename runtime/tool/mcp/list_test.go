@@ -39,7 +39,7 @@ func TestToolsThatCannotBeOfferedAreLeftOut(t *testing.T) {
 	for name, row := range map[string]struct {
 		pages []string
 		want  []string
-		log   string
+		log   string // in the log and in List.LeftOut
 	}{
 		"in order of names":       {[]string{entry("b", "") + "," + entry("a", ""), entry("_", "")}, []string{"_", "a", "b"}, ""},
 		"none":                    {[]string{""}, nil, ""},
@@ -69,16 +69,19 @@ func TestToolsThatCannotBeOfferedAreLeftOut(t *testing.T) {
 			for _, v := range row.want {
 				want = append(want, "mcp__test__"+v)
 			}
-			tools := list(t, w.open(raw(t, lists(row.pages...))))
-			require.Equal(t, want, names(tools))
-			for _, v := range tools {
+			found, err := w.open(raw(t, lists(row.pages...))).Tools(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, want, names(found.Tools))
+			for _, v := range found.Tools {
 				require.JSONEq(t, `{"type":"object"}`, string(v.Spec().InputSchema))
 			}
 			if row.log == "" {
+				require.Empty(t, found.LeftOut)
 				require.NotContains(t, w.log.String(), "left out")
 			} else {
 				require.Contains(t, w.log.String(), "tools of an MCP server are left out")
 				require.Contains(t, w.log.String(), row.log)
+				require.Contains(t, found.LeftOut[0], row.log)
 			}
 		})
 	}

@@ -43,8 +43,8 @@ type server struct {
 	closed  bool
 	link    *link
 	attempt *attempt
-	tools   []tool.Tool // of the last listing
-	failure error       // of the last attempt
+	tools   *tool.List // of the last listing
+	failure error      // of the last attempt
 	pause   time.Duration
 	retryAt time.Time
 }
@@ -79,7 +79,7 @@ func (s *server) Status() tool.Status {
 	return tool.Pending
 }
 
-func (s *server) Tools(ctx context.Context) ([]tool.Tool, error) {
+func (s *server) Tools(ctx context.Context) (*tool.List, error) {
 	for again := true; ; again = false {
 		l, err := s.connect(ctx)
 		if err == nil && l.stale.Load() {
@@ -97,7 +97,7 @@ func (s *server) Tools(ctx context.Context) ([]tool.Tool, error) {
 	}
 }
 
-func (s *server) listed() []tool.Tool {
+func (s *server) listed() *tool.List {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.tools
@@ -172,13 +172,13 @@ func (s *server) begin() {
 		defer cancel(nil)
 		timed, stop := context.WithTimeoutCause(ctx, s.cfg.ConnectTimeout, errTimeout)
 		defer stop()
-		l, specs, err := s.dial(timed)
-		s.finish(a, l, specs, err)
+		l, found, err := s.dial(timed)
+		s.finish(a, l, found, err)
 	})
 }
 
 // finish stores the result of an attempt, unless the attempt was abandoned.
-func (s *server) finish(a *attempt, l *link, specs []spec, err error) {
+func (s *server) finish(a *attempt, l *link, found *listing, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer close(a.done)
@@ -201,7 +201,7 @@ func (s *server) finish(a *attempt, l *link, specs []spec, err error) {
 	}
 	s.pause, s.retryAt, s.failure = 0, time.Time{}, nil
 	s.link, a.link = l, l
-	s.setTools(specs)
+	s.setTools(found)
 }
 
 // relist lists the tools again, for one caller at a time. After an error, the tools are unchanged.
@@ -217,11 +217,11 @@ func (s *server) relist(ctx context.Context, l *link) error {
 	}
 	timed, stop := context.WithTimeoutCause(ctx, s.cfg.ConnectTimeout, errTimeout)
 	defer stop()
-	specs, err := s.list(timed, l)
+	found, err := s.list(timed, l)
 	if err == nil {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.setTools(specs)
+		s.setTools(found)
 		return nil
 	}
 	l.stale.Store(true)

@@ -123,9 +123,9 @@ func alive(pid int) bool {
 
 func list(t testing.TB, s tool.Server) []tool.Tool {
 	t.Helper()
-	tools, err := s.Tools(t.Context())
+	found, err := s.Tools(t.Context())
 	require.NoError(t, err)
-	return tools
+	return found.Tools
 }
 
 func names(tools []tool.Tool) (names []string) {
