@@ -73,6 +73,11 @@ type Config struct {
 	// agents with custom tools are unavailable. See runtime/tool/js.
 	LoadTool func(context.Context, agent.CustomTool) (tool.Tool, error)
 
+	// LoadSkill returns the directory of a skill archive. The archives of all agents are loaded in
+	// parallel, within 30 s. If LoadSkill is nil, agents with skill archives are unavailable. See
+	// runtime/skill/archive.
+	LoadSkill func(context.Context, agent.SkillArchive) (dir string, err error)
+
 	// OpenMCP opens a server of the Model Context Protocol. The runtime closes it. If OpenMCP is
 	// nil, such servers are reported as failed. See runtime/tool/mcp.
 	OpenMCP func(name string, server agent.MCPServer) (tool.Server, error)

@@ -39,12 +39,12 @@ func (rt *Runtime) host(ctx context.Context) error {
 	if err := (&agent.File{Agents: rt.cfg.Agents, Limits: rt.cfg.Limits}).Validate(); err != nil {
 		return err
 	}
-	custom := rt.loadTools(ctx)
+	custom, archives := rt.loadTools(ctx), rt.loadSkills(ctx)
 	for i := range rt.cfg.Agents {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		h, err := rt.hostOne(ctx, &rt.cfg.Agents[i], custom[i])
+		h, err := rt.hostOne(ctx, &rt.cfg.Agents[i], custom[i], archives[i])
 		if err != nil {
 			return err
 		}
@@ -80,14 +80,17 @@ func (rt *Runtime) loadTools(ctx context.Context) [][]loaded {
 	return all
 }
 
-func (rt *Runtime) hostOne(ctx context.Context, def *agent.Agent, custom []loaded) (*hosted, error) {
-	skills, err := rt.skills.Scan(ctx, def.SkillSources(), def.ExtraUserSkillDirs)
+func (rt *Runtime) hostOne(ctx context.Context, def *agent.Agent, custom []loaded, archives skillDirs) (*hosted, error) {
+	skills, err := rt.skills.Scan(ctx, def.SkillSources(), def.ExtraUserSkillDirs, archives.dirs)
 	if err != nil {
 		return nil, err
 	}
 	h := &hosted{id: def.ID}
 	status := wire.StatusReady
-	if h.engine, h.fault = rt.resolve(def, skills, custom); h.fault != nil {
+	if h.fault = archives.err; h.fault == nil {
+		h.engine, h.fault = rt.resolve(def, skills, custom)
+	}
+	if h.fault != nil {
 		h.engine, status = nil, wire.StatusUnavailable
 		rt.cfg.Logger.Error("agent is unavailable", "agent", def.ID, "err", h.fault)
 	}

@@ -52,6 +52,7 @@ var arrows = []rule{
 	{"runtime/session", "runtime/model internal/...", "a transcript is made of the model's messages"},
 	{"runtime/session/sessiontest", "runtime/model runtime/session", "the suite uses only the interface of stores"},
 	{"runtime/skill", "", "skills are files, independent of agents and tools"},
+	{"runtime/skill/archive", "runtime/agent internal/outbound", "only an embedder that configures archives links their format; agent defines them"},
 	{"runtime/tool", "", "an external tool needs only this package"},
 	{"runtime/tool/builtin", "runtime/tool runtime/skill filesafe internal/child internal/outbound internal/excerpt", "tools depend on the tool interface and on the resources they use"},
 	{"runtime/tool/js", "runtime/tool runtime/agent internal/child internal/jsdepth internal/outbound internal/excerpt", "only an embedder that configures custom tools links their engine; agent defines them"},

@@ -28,7 +28,7 @@ func BenchmarkScan(b *testing.B) {
 		}
 		m := newMachine(b, files)
 		scan := func(b *testing.B, s *skill.Scanner, source string) {
-			skills, err := s.Scan(b.Context(), []string{source}, nil)
+			skills, err := s.Scan(b.Context(), []string{source}, nil, nil)
 			require.NoError(b, err)
 			require.Len(b, skills, n)
 		}

@@ -19,7 +19,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	skills, err := scanner.Scan(context.Background(), []string{skill.User, skill.Project}, nil)
+	skills, err := scanner.Scan(context.Background(), []string{skill.User, skill.Project}, nil, nil)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -24,7 +24,7 @@ func TestGolden(t *testing.T) {
 	var logs bytes.Buffer
 	s, err := skill.New(skill.Config{CWD: project, Logger: slog.New(slog.NewTextHandler(&logs, nil))})
 	require.NoError(t, err)
-	skills, err := s.Scan(t.Context(), []string{skill.Project}, nil)
+	skills, err := s.Scan(t.Context(), []string{skill.Project}, nil, nil)
 	require.NoError(t, err)
 
 	var got bytes.Buffer

@@ -208,7 +208,7 @@ func TestScanFromManyGoroutines(t *testing.T) {
 	var all sync.WaitGroup
 	results := make([][]skill.Skill, 16)
 	for i := range results {
-		all.Go(func() { results[i], _ = m.Scan(t.Context(), both, []string{"../x"}) })
+		all.Go(func() { results[i], _ = m.Scan(t.Context(), both, []string{"../x"}, nil) })
 	}
 	all.Wait()
 	for _, got := range results {
@@ -226,7 +226,7 @@ func TestScanEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(stop)
 	for range 32 { // which of two ready cases a select takes is random
-		_, err := m.Scan(ctx, both, nil)
+		_, err := m.Scan(ctx, both, nil, nil)
 		require.ErrorIs(t, err, stop)
 	}
 	require.Equal(t, []string{"a project work/.agents/skills/a/SKILL.md"}, m.scan(both), "an interrupted scan is not cached")

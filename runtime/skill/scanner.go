@@ -60,12 +60,13 @@ func New(c Config) (*Scanner, error) {
 
 // Scan returns the skills of sources, sorted by name in byte order. Project skills override user
 // skills, regardless of the order of sources. extraUserDirs belong to the source [User]. A relative
-// one is relative to CWD, an empty one is ignored.
+// one is relative to CWD, an empty one is ignored. archives are absolute directories that are always
+// scanned, as user skills after all others.
 //
 // The only error is the cause of ctx.
-func (s *Scanner) Scan(ctx context.Context, sources, extraUserDirs []string) ([]Skill, error) {
+func (s *Scanner) Scan(ctx context.Context, sources, extraUserDirs, archives []string) ([]Skill, error) {
 	byName := map[string]Skill{}
-	for _, r := range s.roots(sources, extraUserDirs) {
+	for _, r := range s.roots(sources, extraUserDirs, archives) {
 		skills, err := s.below(ctx, r)
 		if err != nil {
 			return nil, fmt.Errorf("scan skills: %w", err)
@@ -80,7 +81,7 @@ func (s *Scanner) Scan(ctx context.Context, sources, extraUserDirs []string) ([]
 	return slices.SortedFunc(maps.Values(byName), func(a, b Skill) int { return cmp.Compare(a.Name, b.Name) }), nil
 }
 
-func (s *Scanner) roots(sources, extraUserDirs []string) []root {
+func (s *Scanner) roots(sources, extraUserDirs, archives []string) []root {
 	var list []root
 	if slices.Contains(sources, User) {
 		if s.cfg.HomeDir != "" {
@@ -95,6 +96,9 @@ func (s *Scanner) roots(sources, extraUserDirs []string) []root {
 				list = append(list, root{User, filepath.Join(s.cfg.CWD, dir)})
 			}
 		}
+	}
+	for _, dir := range archives {
+		list = append(list, root{User, dir})
 	}
 	if slices.Contains(sources, Project) && s.cfg.CWD != "" {
 		list = append(list, root{Project, filepath.Join(s.cfg.CWD, s.cfg.AgentHome, "skills")})

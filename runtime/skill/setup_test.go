@@ -69,7 +69,7 @@ func (m *machine) log() string {
 // scan gives a line for each skill: name, source and location.
 func (m *machine) scan(sources []string, extra ...string) []string {
 	m.t.Helper()
-	skills, err := m.Scan(m.t.Context(), sources, extra)
+	skills, err := m.Scan(m.t.Context(), sources, extra, nil)
 	require.NoError(m.t, err)
 	lines := []string{}
 	for _, s := range skills {
@@ -83,7 +83,7 @@ func (m *machine) scan(sources []string, extra ...string) []string {
 // one scans for the only skill there is.
 func (m *machine) one() skill.Skill {
 	m.t.Helper()
-	skills, err := m.Scan(m.t.Context(), both, nil)
+	skills, err := m.Scan(m.t.Context(), both, nil, nil)
 	require.NoError(m.t, err)
 	require.Len(m.t, skills, 1)
 	return skills[0]

@@ -27,7 +27,7 @@ func TestForbidden(t *testing.T) {
 	}
 	var lines []string
 	usertest.AsNobody(t, func() {
-		skills, _ := m.Scan(t.Context(), both, nil)
+		skills, _ := m.Scan(t.Context(), both, nil, nil)
 		for _, s := range skills {
 			lines = append(lines, s.Name)
 		}

@@ -1,4 +1,4 @@
-package main
+package runtimecmd
 
 import (
 	"cmp"
@@ -54,11 +54,12 @@ func (s *settings) newHost(ctx context.Context, file *agent.File, sessions store
 		CWD:            cwd,
 		HomeDir:        s.Home,
 		AgentHome:      file.AgentHome,
-		ProtectedPaths: []string{cmp.Or(s.Config, defaultFile), file.StateDir},
+		ProtectedPaths: []string{cmp.Or(s.Config, defaultFile), cmp.Or(s.StateDir, file.StateDir)},
 		ChildEnv:       s.childEnv,
 		Limits:         file.Limits,
 		HTTPClient:     client,
 		LoadTool:       h.scripts.Load,
+		LoadSkill:      s.skillLoader(file, cwd, client),
 		OpenMCP:        servers.Open,
 		Version:        daemon.Version(),
 		Logger:         log,

@@ -1,4 +1,4 @@
-package main
+package runtimecmd
 
 import (
 	"cmp"
@@ -20,7 +20,7 @@ import (
 const help = `Serves LLM agents over HTTP.
 
 Usage:
-  runtime [flags]
+  {{.CommandPath}} [flags]
 
 Flags:
 {{.LocalFlags.FlagUsages}}
@@ -32,7 +32,7 @@ Environment (a flag overrides it, and it overrides the configuration file):
                        host names of a runtime without keys, as --allowed-hosts
   AGENT_CWD            working directory of the agents, as --cwd
   AGENT_HOME           folder with skills in the working and the home directory (default .agents)
-  AGENT_STATE_DIR      directory of sessions (default agenthost in the user's state directory)
+  AGENT_STATE_DIR      directory of sessions and downloaded skills (default agenthost in the user's state directory)
   ANTHROPIC_API_KEY, ANTHROPIC_BASE_URL
   OPENAI_API_KEY, OPENAI_BASE_URL
                        for agents that name the protocol and have no key
@@ -40,9 +40,9 @@ Environment (a flag overrides it, and it overrides the configuration file):
 Relative paths in the file are relative to the file, those of flags and variables to the current directory.
 
 Examples:
-  runtime                                  agents.yaml, or a demo agent
-  runtime --config prod.yaml --check       checks the configuration
-  AGENT_HTTP_API_KEY=... runtime --addr :3000
+  {{.CommandPath}}                                  agents.yaml, or a demo agent
+  {{.CommandPath}} --config prod.yaml --check       checks the configuration
+  AGENT_HTTP_API_KEY=... {{.CommandPath}} --addr :3000
 `
 
 // settings are set from the environment and then from flags.
@@ -70,6 +70,9 @@ type settings struct {
 	Check        bool
 	DrainTimeout time.Duration
 	MetricsAddr  string
+	WaitStdin    bool // before anything else
+	ListenFD     int  // an inherited listener, instead of Addr
+	RequireReady bool
 	childEnv     []string
 }
 
@@ -98,6 +101,9 @@ func (s *settings) flags(f *pflag.FlagSet) {
 	f.StringVar(&s.CWD, "cwd", s.CWD, "working `directory` of the agents (default the current one)")
 	f.BoolVar(&s.Check, "check", false, "print every error in the configuration, or the status of agents and skills, and exit")
 	f.StringVar(&s.MetricsAddr, "metrics-addr", "", "`address` to serve GET /metrics on, for Prometheus and without a key (default off)")
+	f.BoolVar(&s.WaitStdin, "wait-stdin", false, "wait for a line on standard input, and exit if it ends without one")
+	f.IntVar(&s.ListenFD, "listen-fd", 0, "`number` of an inherited file that is a listener, instead of --addr")
+	f.BoolVar(&s.RequireReady, "require-ready", false, "exit if an agent is unavailable")
 	f.DurationVar(&s.DrainTimeout, "drain-timeout", 20*time.Second, "how long runs continue after SIGTERM or SIGINT before they are cancelled")
 }
 

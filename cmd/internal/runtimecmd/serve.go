@@ -1,4 +1,4 @@
-package main
+package runtimecmd
 
 import (
 	"context"
@@ -15,9 +15,9 @@ import (
 
 // serve serves requests until ctx ends, and then drains.
 func (s *settings) serve(ctx context.Context, file *agent.File, log *slog.Logger, stdout io.Writer) error {
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", s.Addr)
+	listener, err := s.listen(ctx)
 	if err != nil {
-		return err // contains "listen tcp" and the address
+		return err
 	}
 	defer func() { _ = listener.Close() }() // the server closes it if it was started
 	sessions, err := s.openSessions(file, log)
@@ -45,6 +45,11 @@ func (s *settings) serve(ctx context.Context, file *agent.File, log *slog.Logger
 			log.Error("close", "err", err)
 		}
 	}()
+	if s.RequireReady {
+		if err := errUnavailable(file, rt.Unavailable()); err != nil {
+			return err
+		}
+	}
 	addr := listener.Addr()
 	if exposed(addr, file.Auth.APIKeys) {
 		log.Warn("every client that can connect to this address can run agents: set AGENT_HTTP_API_KEY", "addr", addr.String())

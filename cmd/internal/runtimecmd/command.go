@@ -1,0 +1,113 @@
+// Package runtimecmd is the command that serves agents. It is the program runtime, and a subcommand
+// of hub, which starts it for each deployment.
+package runtimecmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed93082962/agenthost/cmd/internal/daemon"
+	"github.com/seed93082962/agenthost/runtime/agent"
+	"github.com/seed93082962/agenthost/runtime/tool/js"
+)
+
+// IsWorker reports whether the arguments of the process are those of a worker for custom tools: a
+// runtime starts its own executable for that.
+func IsWorker(args []string) bool { return len(args) == 2 && args[1] == js.WorkerArg }
+
+// Work runs this process as a worker for custom tools.
+func Work() error {
+	if err := js.Work(os.Stdin, os.Stdout); err != nil {
+		return fmt.Errorf("worker: %w", err)
+	}
+	return nil
+}
+
+// Command returns the command. It serves until the context of its execution ends.
+func Command(getenv func(string) string, stdin io.Reader, stdout, stderr io.Writer) (*cobra.Command, error) {
+	s, err := readEnvironment(getenv)
+	if err != nil {
+		return nil, err
+	}
+	cmd := &cobra.Command{
+		Use:           "runtime",
+		Short:         "Serve agents, as the hub does for each deployment",
+		Version:       daemon.Version(),
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return fmt.Errorf("unknown argument %q; %s --help lists the flags", args[0], cmd.CommandPath())
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if s.WaitStdin {
+				if err := awaitLine(stdin); err != nil {
+					return err
+				}
+			}
+			return start(cmd.Context(), s, getenv, stdout, stderr)
+		},
+	}
+	s.flags(cmd.Flags())
+	for _, name := range []string{"wait-stdin", "listen-fd", "require-ready"} {
+		if err := cmd.Flags().MarkHidden(name); err != nil { // for deployers
+			return nil, err
+		}
+	}
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return fmt.Errorf("%w; %s --help lists the flags", err, cmd.CommandPath())
+	})
+	cmd.SetOut(stdout)
+	cmd.SetErr(stderr)
+	cmd.SetHelpTemplate(help)
+	cmd.SetVersionTemplate("agenthost runtime {{.Version}}\n")
+	cmd.CompletionOptions.DisableDefaultCmd = true
+	return cmd, nil
+}
+
+// awaitLine waits for a line on standard input. A deployer that ends before it has recorded the
+// process sends none, and the process ends too.
+func awaitLine(stdin io.Reader) error {
+	var b [1]byte
+	for {
+		n, err := stdin.Read(b[:])
+		switch {
+		case n == 1 && b[0] == '\n':
+			return nil
+		case errors.Is(err, io.EOF):
+			return errors.New("standard input ended before it had a line")
+		case err != nil:
+			return fmt.Errorf("read standard input: %w", err)
+		}
+	}
+}
+
+// start reads the configuration and then checks or serves it.
+func start(ctx context.Context, s *settings, getenv func(string) string, stdout, stderr io.Writer) error {
+	file, err := s.readFile(getenv)
+	if err != nil {
+		return err
+	}
+	if s.Check {
+		return s.check(ctx, file, stdout)
+	}
+	return s.serve(ctx, file, daemon.NewLogger(stderr), stdout)
+}
+
+// errUnavailable returns the reasons of unavailable agents as one error, or nil.
+func errUnavailable(file *agent.File, reasons map[string]error) error {
+	var errs []error
+	for i := range file.Agents {
+		if id := file.Agents[i].ID; reasons[id] != nil {
+			errs = append(errs, fmt.Errorf("agent %s is unavailable: %w", id, reasons[id]))
+		}
+	}
+	return errors.Join(errs...)
+}

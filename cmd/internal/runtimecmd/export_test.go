@@ -1,0 +1,14 @@
+package runtimecmd
+
+import (
+	"io"
+	"net"
+
+	"github.com/seed93082962/agenthost/runtime/agent"
+)
+
+// Exposed is tested with addresses that a test cannot listen on.
+var Exposed = exposed
+
+// Welcome returns the banner of a runtime with default settings.
+func Welcome(w io.Writer, addr net.Addr, file *agent.File) { new(settings).welcome(w, addr, file, nil) }

@@ -1,0 +1,6 @@
+//go:build !linux
+
+package runtimecmd
+
+// Undumpable has an effect only on Linux.
+func Undumpable() error { return nil }
