@@ -119,8 +119,11 @@ func (s *Service) status(caller api.Caller, d deployment, drift bool) (Status, e
 	st := Status{
 		AgentName: d.AgentName, DeploymentKey: d.Key, Desired: d.Desired, State: d.State, Health: d.Health, RuntimeURL: d.RuntimeURL,
 		APIKey: string(c.APIKey), PublicURL: at.PublicURL, Backend: s.cfg.Driver.Backend(), SpecHash: d.SpecHash, ConfigDrift: drift,
-		RestartCount: d.RestartCount, Conditions: append([]Condition{}, d.Conditions...),
+		RestartCount: d.RestartCount, Conditions: []Condition{},
 		StartedAt: api.Time(d.StartedAt), DeployedAt: api.Time(d.DeployedAt), DeployedBy: d.DeployedBy, Error: d.Error,
+	}
+	for _, c := range d.Conditions {
+		st.Conditions = append(st.Conditions, Condition{c.Type, c.Status, c.Message, api.Time(c.ChangedAt)})
 	}
 	if s.cfg.HideAPIKey && !rbac.AdminWrite.Allows(caller.Role()) {
 		st.APIKey = ""
@@ -191,8 +194,9 @@ func (s *Service) deploy(ctx context.Context, tx *sql.Tx, caller api.Caller, nam
 	switch {
 	case created:
 		d = deployment{Key: s.identify(caller.TenantID, name).Key, TenantID: caller.TenantID, AgentName: name, Edition: 1}
-		if d.Holder = s.reconciler.id; d.Holder != "" {
-			d.Fence = 1
+		d.Holder = s.reconciler.id
+		if d.Fence, err = nextFence(ctx, tx); err != nil {
+			return d, err
 		}
 	case d.Desired != desiredAbsent: // a deleted deployment gets a new key
 		if c, err = s.open(d); err != nil {

@@ -35,13 +35,21 @@ type view struct {
 	State        string
 	Health       string
 	RuntimeURL   string
-	Conditions   []Condition
+	Conditions   []condition
 	Error        string
 	RestartCount int
 	Failures     int
 	RetryAt      time.Time
 	Counted      time.Time
 	StartedAt    time.Time
+}
+
+// condition is the stored form of a Condition.
+type condition struct {
+	Type      string    `json:"type"`
+	Status    bool      `json:"status"`
+	Message   string    `json:"message,omitempty"`
+	ChangedAt time.Time `json:"changedAt"`
 }
 
 type lease struct {

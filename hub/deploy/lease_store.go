@@ -26,11 +26,17 @@ func readLeases(ctx context.Context, q db.Querier) ([]held, error) {
 	}, `SELECT key, edition, lease_holder, lease_fence, lease_beat FROM deployments`)
 }
 
+// nextFence returns a fence that is higher than all others.
+func nextFence(ctx context.Context, tx *sql.Tx) (fence int64, err error) {
+	err = tx.QueryRowContext(ctx, `UPDATE deployment_fence SET value = value + 1 RETURNING value`).Scan(&fence)
+	return fence, db.Wrap("increment fence", err)
+}
+
 // takeLease makes holder the holder of a lease that has not changed since h was read. It reports
 // whether it was unchanged.
-func takeLease(ctx context.Context, q db.Querier, h held, holder string) (bool, error) {
-	n, err := db.Affected(ctx, q, "take lease", `UPDATE deployments SET lease_holder = $1, lease_fence = lease_fence + 1, lease_beat = lease_beat + 1
-		WHERE key = $2 AND lease_holder = $3 AND lease_fence = $4 AND lease_beat = $5`, holder, h.Key, h.Holder, h.Fence, h.Beat)
+func takeLease(ctx context.Context, tx *sql.Tx, h held, holder string, fence int64) (bool, error) {
+	n, err := db.Affected(ctx, tx, "take lease", `UPDATE deployments SET lease_holder = $1, lease_fence = $2, lease_beat = lease_beat + 1
+		WHERE key = $3 AND lease_holder = $4 AND lease_fence = $5 AND lease_beat = $6`, holder, fence, h.Key, h.Holder, h.Fence, h.Beat)
 	return n == 1, err
 }
 
@@ -60,7 +66,7 @@ func readHeld(ctx context.Context, q db.Querier, key string, l lease) (deploymen
 // saveView stores what the holder of the lease observed, unless a user changed the deployment since
 // it was read. It reports whether it was stored.
 func saveView(ctx context.Context, q db.Querier, d deployment, v view) (bool, error) {
-	conditions, err := json.Marshal(append([]Condition{}, v.Conditions...))
+	conditions, err := json.Marshal(append([]condition{}, v.Conditions...))
 	if err != nil {
 		return false, db.Wrap("encode conditions", err)
 	}

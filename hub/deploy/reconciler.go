@@ -2,6 +2,7 @@ package deploy
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"log/slog"
 	"maps"
@@ -27,6 +28,8 @@ type reconciler struct {
 	wakeups chan struct{}
 	stop    context.CancelFunc
 	done    chan struct{}
+
+	running sync.WaitGroup // for all workers
 
 	mu      sync.Mutex // guards workers
 	workers map[string]*worker
@@ -89,11 +92,12 @@ func (r *reconciler) run(ctx context.Context) {
 	}
 }
 
-// end waits for the workers, whose context has ended, and returns the leases.
+// end ends the workers and returns the leases.
 func (r *reconciler) end(ctx context.Context) {
-	for _, w := range r.workers {
-		w.close()
+	for _, key := range r.keys() {
+		r.release(key)
 	}
+	r.running.Wait()
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	if err := returnLeases(ctx, r.s.db.Write(), r.id); err != nil {
@@ -132,6 +136,7 @@ func (r *reconciler) poll(ctx context.Context) error {
 			if err := r.take(ctx, h); err != nil {
 				return err
 			}
+			delete(known, h.Key)
 		}
 	}
 	r.others = known
@@ -178,13 +183,21 @@ func (r *reconciler) renew(ctx context.Context) error {
 // take takes a free lease.
 func (r *reconciler) take(ctx context.Context, h held) error {
 	now := time.Now()
-	ok, err := takeLease(ctx, r.s.db.Write(), h, r.id)
-	if err != nil || !ok {
+	mine, taken := h, false
+	err := r.s.db.Tx(ctx, func(tx *sql.Tx) (err error) {
+		fence, err := nextFence(ctx, tx)
+		if err != nil {
+			return err
+		}
+		mine.Holder, mine.Fence = r.id, fence
+		taken, err = takeLease(ctx, tx, h, r.id, fence)
+		return err
+	})
+	if err != nil || !taken {
 		return err
 	}
-	h.Holder, h.Fence = r.id, h.Fence+1
 	r.s.cfg.Logger.Info("deployment is controlled by this hub", slog.String("deployment", h.Key))
-	r.start(h, now)
+	r.start(mine, now)
 	return nil
 }
 
@@ -212,20 +225,22 @@ func (r *reconciler) hold(ctx context.Context, h held) {
 }
 
 func (r *reconciler) start(h held, now time.Time) {
-	w := startWorker(r.s, h, now)
+	w := newWorker(r.s, h, now)
+	r.running.Go(w.run)
 	r.mu.Lock()
 	r.workers[h.Key] = w
 	r.mu.Unlock()
 }
 
-// release ends the worker of a lease that this hub does not have.
+// release ends the worker of a lease that this hub does not have. It does not wait for a call of the
+// driver, which would delay the renewal of the other leases: the claim of that call is fenced.
 func (r *reconciler) release(key string) {
 	r.mu.Lock()
 	w := r.workers[key]
 	delete(r.workers, key)
 	r.mu.Unlock()
 	if w != nil {
-		w.close()
+		w.stop()
 	}
 }
 

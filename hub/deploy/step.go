@@ -230,8 +230,8 @@ func (w *worker) failed(v view, message string) view {
 
 // condition sets a condition.
 func (w *worker) condition(v *view, kind string, status bool, message string) {
-	c := Condition{Type: kind, Status: status, Message: message, ChangedAt: api.Time(w.s.now())}
-	i := slices.IndexFunc(v.Conditions, func(c Condition) bool { return c.Type == kind })
+	c := condition{Type: kind, Status: status, Message: message, ChangedAt: w.s.now()}
+	i := slices.IndexFunc(v.Conditions, func(c condition) bool { return c.Type == kind })
 	if i < 0 {
 		v.Conditions = append(v.Conditions, c)
 		return

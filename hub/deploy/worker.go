@@ -14,6 +14,7 @@ type worker struct {
 	key     string
 	lease   lease
 	wakeups chan struct{}
+	ctx     context.Context // of run
 	stop    context.CancelFunc
 	done    chan struct{}
 
@@ -24,17 +25,11 @@ type worker struct {
 	misses int // failed probes in sequence
 }
 
-func startWorker(s *Service, h held, now time.Time) *worker {
-	ctx, stop := context.WithCancel(context.Background())
-	w := &worker{s: s, key: h.Key, lease: h.lease, wakeups: make(chan struct{}, 1), stop: stop, done: make(chan struct{})}
+func newWorker(s *Service, h held, now time.Time) *worker {
+	w := &worker{s: s, key: h.Key, lease: h.lease, wakeups: make(chan struct{}, 1), done: make(chan struct{})}
+	w.ctx, w.stop = context.WithCancel(context.Background())
 	w.renewed(now)
-	go w.run(ctx)
 	return w
-}
-
-func (w *worker) close() {
-	w.stop()
-	<-w.done
 }
 
 func (w *worker) ended() bool {
@@ -64,7 +59,9 @@ func (w *worker) claim() (Claim, error) {
 	return Claim{Key: w.key, Fence: w.lease.Fence}, nil
 }
 
-func (w *worker) run(ctx context.Context) {
+func (w *worker) run() {
+	ctx := w.ctx
+	defer w.stop()
 	defer close(w.done)
 	for {
 		pause, err := w.round(ctx)

@@ -26,9 +26,15 @@ CREATE TABLE deployments (
     started_at    BIGINT,
 
     lease_holder TEXT NOT NULL DEFAULT '',
-    lease_fence  BIGINT NOT NULL DEFAULT 0, -- incremented by each new holder
+    lease_fence  BIGINT NOT NULL DEFAULT 0, -- higher for each new holder
     lease_beat   BIGINT NOT NULL DEFAULT 0, -- incremented by the holder while it is alive
 
     UNIQUE (tenant_id, agent_name)
 );
 CREATE INDEX deployments_by_holder ON deployments (lease_holder);
+
+-- The next fence. Fences increase also when a deployment is deleted and created again.
+CREATE TABLE deployment_fence (
+    value BIGINT NOT NULL
+);
+INSERT INTO deployment_fence (value) VALUES (0);

@@ -1,0 +1,340 @@
+package deploy_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/api/apitest"
+	"github.com/seed93082962/agenthost/hub/deploy"
+	"github.com/seed93082962/agenthost/hub/deploy/deploytest"
+	"github.com/seed93082962/agenthost/hub/secret"
+	"github.com/seed93082962/agenthost/rbac"
+	"github.com/seed93082962/agenthost/runtime/agent"
+)
+
+func TestMemoryDriver(t *testing.T) {
+	deploytest.Suite(t, func(t *testing.T) deploytest.Harness {
+		m := &deploytest.Memory{}
+		return deploytest.Harness{
+			Driver: func(*testing.T) deploy.Driver { return m },
+			Kill:   func(_ *testing.T, key string) { m.Kill(key) },
+		}
+	})
+}
+
+func TestLifeOfADeployment(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		h := w.start()
+		absent := h.ada.Get(path).Want(http.StatusOK)
+		require.Equal(t, apitest.Object{
+			"agentName": "helper", "deploymentKey": key, "desired": "absent", "state": "not_deployed", "health": "unknown",
+			"publicUrl": "https://hub.example.com/runtime/helper", "backend": "memory", "configDrift": false, "restartCount": 0.0, "conditions": []any{},
+		}, absent)
+		h.ada.Post(path+"/stop", nil).Error(http.StatusConflict, api.AgentNotDeployed)
+		h.ada.Post(path+"/start", nil).Error(http.StatusConflict, api.AgentNotDeployed)
+		h.ada.Get(path+"/logs").Error(http.StatusConflict, api.AgentNotDeployed)
+		h.ada.Delete(path).Want(http.StatusNoContent)
+
+		require.Equal(t, "deploying", h.ada.Post(path, nil).Want(http.StatusAccepted)["state"])
+		running := h.reach("running")
+		require.Equal(t, "healthy", running["health"])
+		require.Equal(t, "ada", running["deployedBy"])
+		require.NotEmpty(t, running["runtimeUrl"])
+		apiKey := running["apiKey"]
+		require.Regexp(t, "^rt_[0-9a-f]{48}$", apiKey)
+		require.Contains(t, h.ada.Get(path + "/logs?tail=1").Want(http.StatusOK)["lines"].([]any)[0], "listening")
+
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		h.ada.Post(path+"/start", nil).Want(http.StatusAccepted)
+		require.Equal(t, 1, w.driver.Applied(), "the same configuration runs already")
+		h.ada.Post(path, apitest.Object{"force": true}).Want(http.StatusAccepted)
+		require.Eventually(t, func() bool { return w.driver.Applied() == 2 }, patience, time.Millisecond)
+
+		h.ada.Post(path+"/stop", nil).Want(http.StatusAccepted)
+		stopped := h.reach("stopped")
+		require.Equal(t, "stopped", stopped["desired"])
+		require.Nil(t, stopped["runtimeUrl"])
+		h.ada.Post(path+"/stop", nil).Want(http.StatusAccepted)
+		h.ada.Post(path+"/start", nil).Want(http.StatusAccepted)
+		require.Equal(t, apiKey, h.reach("running")["apiKey"])
+
+		h.ada.Delete(path).Want(http.StatusNoContent)
+		h.ada.Delete(path).Want(http.StatusNoContent)
+		require.Equal(t, absent, h.reach("not_deployed"))
+		keys, err := w.driver.List(t.Context())
+		require.NoError(t, err)
+		require.Empty(t, keys)
+		hash := running["specHash"].(string)
+		require.Equal(t, []string{
+			`agent.deploy helper {"deploymentKey":"default-helper","specHash":"` + hash + `","force":false}`,
+			`agent.deploy helper {"deploymentKey":"default-helper","specHash":"` + hash + `","force":true}`,
+			`agent.stop helper {"deploymentKey":"default-helper"}`,
+			`agent.start helper {"deploymentKey":"default-helper"}`,
+			`agent.undeploy helper {"deploymentKey":"default-helper"}`,
+		}, h.server.Audit("default"))
+	})
+}
+
+func TestDriftIsShownUntilTheNextDeploy(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		h := w.start()
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		first := h.reach("running")
+		require.Equal(t, false, first["configDrift"])
+		changed := demo("first")
+		changed.Skills = []deploy.SkillSource{{Name: "b", URL: "https://x/1", Hash: "sha256:b"}, {Name: "a", URL: "https://x/2", Hash: "sha256:a"}}
+		w.catalog.set("default", "helper", changed)
+		require.Equal(t, true, h.ada.Get(path).Want(http.StatusOK)["configDrift"])
+		h.ada.Post(path+"/stop", nil).Want(http.StatusAccepted)
+		h.ada.Post(path+"/start", nil).Want(http.StatusAccepted)
+		require.Equal(t, true, h.reach("running")["configDrift"], "the deployed configuration is started again")
+		require.Empty(t, w.driver.Request(key).Skills)
+		require.Equal(t, false, h.ada.Post(path, nil).Want(http.StatusAccepted)["configDrift"])
+		require.NotEqual(t, first["specHash"], h.reach("running")["specHash"])
+		require.Equal(t, "a", w.driver.Request(key).Skills[0].Name, "sorted by name")
+		changed.Skills[0].URL = "https://x/3"
+		w.catalog.set("default", "helper", changed)
+		require.Equal(t, false, h.ada.Get(path).Want(http.StatusOK)["configDrift"], "links differ each time")
+	})
+}
+
+func TestRedeployAfterDeleteIsANewDeployment(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		h := w.start()
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		before := h.reach("running")["apiKey"]
+		w.driver.Fail(deploy.ErrUnavailable) // so that it is not deleted yet
+		h.ada.Delete(path).Want(http.StatusNoContent)
+		require.Equal(t, "deleting", h.ada.Get(path).Want(http.StatusOK)["state"])
+		h.ada.Post(path+"/stop", nil).Error(http.StatusConflict, api.AgentNotDeployed)
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		w.driver.Fail(nil)
+		require.NotEqual(t, before, h.reach("running")["apiKey"])
+	})
+}
+
+func TestCrashLoopEndsAsFailed(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		h := w.start()
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		for n := range 4 {
+			h.reach("running")
+			w.driver.Kill(key)
+			h.until(func(s apitest.Object) bool { return s["state"] == "running" && s["restartCount"] == float64(n+1) })
+		}
+		w.driver.Kill(key)
+		failed := h.reach("failed")
+		require.Contains(t, failed["error"], "The runtime ended: ")
+		require.Contains(t, failed["error"], "out of memory")
+		require.Equal(t, "running", failed["desired"])
+		h.ada.Post(path+"/start", nil).Want(http.StatusAccepted)
+		require.Nil(t, h.reach("running")["error"])
+	})
+}
+
+func TestErrorsOfTheDriver(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		h := w.start()
+		w.driver.Fail(errors.New("write configuration: no space left on device"))
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		failed := h.reach("failed")
+		require.Equal(t, "write configuration: no space left on device", failed["error"])
+		applied := failed["conditions"].([]any)[1].(apitest.Object)
+		require.Equal(t, apitest.Object{"type": "applied", "status": false, "message": failed["error"], "changedAt": applied["changedAt"]}, applied)
+		w.driver.Fail(deploy.ErrUnavailable)
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		h.until(func(s apitest.Object) bool {
+			return s["state"] == "deploying" && s["error"] == "deployer is unavailable"
+		})
+		w.driver.Fail(nil)
+		require.Nil(t, h.reach("running")["error"])
+	})
+}
+
+func TestRuntimeWithoutTheAgentIsNotRunning(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.driver.Serve = func(req deploy.Request) (http.Handler, error) {
+			req.AgentID = "other"
+			return deploytest.Ready(req)
+		}
+		h := w.start(func(c *deploy.Config) { c.StartTimeout = 50 * time.Millisecond })
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		require.Contains(t, h.reach("failed")["error"], "The agent was not ready after 50ms: another runtime responds at this address")
+		_, err := h.Endpoint(t.Context(), "default", "helper")
+		require.ErrorIs(t, err, api.Unavailable)
+	})
+}
+
+func TestEndpoint(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		h := w.start()
+		_, err := h.Endpoint(t.Context(), "default", "helper")
+		require.ErrorIs(t, err, api.AgentNotDeployed)
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		status := h.reach("running")
+		e, err := h.Endpoint(t.Context(), "default", "helper")
+		require.NoError(t, err)
+		require.Equal(t, deploy.Endpoint{URL: status["runtimeUrl"].(string), APIKey: agent.Secret(status["apiKey"].(string)), AgentID: "helper", Key: key}, e)
+		deployed, err := h.Deployed(t.Context(), w.db.Read(), "default", "helper")
+		require.NoError(t, err)
+		require.True(t, deployed)
+		_, err = h.Endpoint(t.Context(), "other", "helper")
+		require.ErrorIs(t, err, api.AgentNotDeployed)
+		h.ada.Post(path+"/stop", nil).Want(http.StatusAccepted)
+		_, err = h.Endpoint(t.Context(), "default", "helper")
+		require.ErrorIs(t, err, api.Unavailable, "a change of this hub is visible immediately")
+		h.ada.Delete(path).Want(http.StatusNoContent)
+		deployed, err = h.Deployed(t.Context(), w.db.Read(), "default", "helper")
+		require.NoError(t, err)
+		require.False(t, deployed)
+	})
+}
+
+func TestPermissionsAndTenants(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		h := w.start(func(c *deploy.Config) { c.HideAPIKey = true })
+		bob, eve := h.server.As("default", "bob", rbac.Member), h.server.As("acme", "eve", rbac.Admin)
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		require.NotEmpty(t, h.reach("running")["apiKey"])
+		seen := bob.Get(path).Want(http.StatusOK)
+		require.Nil(t, seen["apiKey"])
+		require.NotEmpty(t, seen["runtimeUrl"])
+		for _, c := range []*apitest.Client{bob, eve} {
+			status, code := http.StatusForbidden, api.Forbidden
+			if c == eve {
+				status, code = http.StatusNotFound, api.NotFound
+				c.Get(path).Error(status, code)
+			}
+			c.Post(path, nil).Error(status, code)
+			c.Post(path+"/stop", nil).Error(status, code)
+			c.Post(path+"/start", nil).Error(status, code)
+			c.Get(path+"/logs").Error(status, code)
+			c.Delete(path).Error(status, code)
+		}
+		_, err := h.Deploy(t.Context(), bob.Caller, "helper", deploy.DeployInput{})
+		require.Error(t, err)
+		for _, tail := range []string{"0", "-1", "x", "5001"} {
+			h.ada.Get(path+"/logs?tail="+tail).Error(http.StatusBadRequest, api.InvalidRequest)
+		}
+	})
+}
+
+func TestDeploymentKeysAreUnique(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		h := w.start(func(c *deploy.Config) { c.External, c.GatewayURL = true, "https://gateway.example.com/" })
+		w.catalog.set("a", "b-c", demo(""))
+		w.catalog.set("a-b", "c", demo(""))
+		first, second := h.server.As("a", "ada", rbac.Admin), h.server.As("a-b", "eve", rbac.Admin)
+		status := first.Post("/api/v1/admin/agents/b-c/deploy", nil).Want(http.StatusAccepted)
+		require.Equal(t, "a-b-c", status["deploymentKey"])
+		require.Equal(t, "https://gateway.example.com/a/b-c", status["publicUrl"])
+		second.Post("/api/v1/admin/agents/c/deploy", nil).Error(http.StatusConflict, api.DeploymentKeyTaken)
+		require.Equal(t, "not_deployed", second.Get("/api/v1/admin/agents/c/deploy").Want(http.StatusOK)["state"])
+	})
+}
+
+func TestConcurrentDeploysAreOne(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		h := w.start()
+		var all sync.WaitGroup
+		errs := make([]error, 8)
+		for i := range errs {
+			all.Go(func() { _, errs[i] = h.Deploy(t.Context(), h.ada.Caller, "helper", deploy.DeployInput{}) })
+		}
+		all.Wait()
+		require.NoError(t, errors.Join(errs...))
+		h.reach("running")
+		require.Equal(t, 1, w.driver.Applied())
+		require.Len(t, h.server.Audit("default"), 1)
+	})
+}
+
+func TestWithoutADriver(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		h := w.start(func(c *deploy.Config) { c.Driver = nil })
+		h.ada.Get(path).Error(http.StatusServiceUnavailable, api.DeployerUnavailable)
+		h.ada.Post(path, nil).Error(http.StatusServiceUnavailable, api.DeployerUnavailable)
+		h.ada.Delete(path).Error(http.StatusServiceUnavailable, api.DeployerUnavailable)
+	})
+}
+
+func TestSecretsAreSealed(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		h := w.start()
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		apiKey := h.reach("running")["apiKey"].(string)
+		var sealed []byte
+		require.NoError(t, w.db.Read().QueryRowContext(t.Context(), "SELECT sealed FROM deployments").Scan(&sealed))
+		require.NotContains(t, string(sealed), "planted")
+		require.False(t, strings.Contains(h.server.Log.String()+strings.Join(h.server.Audit("default"), ""), apiKey))
+		w.keys = append([]string{secret.Generate()}, w.keys...)
+		later := w.start()
+		n, err := later.Rekey(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 1, n)
+		w.keys = w.keys[:1]
+		last := w.start()
+		e, err := last.Endpoint(t.Context(), "default", "helper")
+		require.NoError(t, err)
+		require.EqualValues(t, apiKey, e.APIKey)
+	})
+}
+
+func TestAnotherHubTakesOver(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		first := w.start()
+		first.ada.Post(path, nil).Want(http.StatusAccepted)
+		started := first.reach("running")["startedAt"]
+		second := w.start()
+		require.Equal(t, started, second.ada.Get(path).Want(http.StatusOK)["startedAt"])
+		require.NoError(t, first.Service.Close())
+		second.ada.Post(path+"/stop", nil).Want(http.StatusAccepted)
+		second.reach("stopped")
+	})
+}
+
+// The first hub is frozen in a call of the driver, after it has checked its lease. It looks at its
+// leases so seldom that it does not notice that it has lost this one.
+func TestFormerHolderIsFenced(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		frozen := &freezer{Driver: w.driver, resume: make(chan struct{}), entered: make(chan struct{}), result: make(chan error, 1)}
+		first := w.start(func(c *deploy.Config) { c.Driver, c.LeaseTime = frozen, time.Hour })
+		first.ada.Post(path, nil).Want(http.StatusAccepted)
+		<-frozen.entered
+		second := w.start()
+		second.reach("running")
+		close(frozen.resume)
+		require.ErrorIs(t, <-frozen.result, deploy.ErrFenced)
+		require.Equal(t, 1, w.driver.Applied())
+	})
+}
+
+// freezer stops before the first Apply until resume is closed.
+type freezer struct {
+	deploy.Driver
+	once            sync.Once
+	resume, entered chan struct{}
+	result          chan error
+}
+
+func (f *freezer) Apply(ctx context.Context, claim deploy.Claim, revision int64, req deploy.Request) error {
+	first := false
+	f.once.Do(func() {
+		first = true
+		close(f.entered)
+		<-f.resume
+	})
+	err := f.Driver.Apply(ctx, claim, revision, req)
+	if first {
+		f.result <- err
+	}
+	return err
+}

@@ -1,0 +1,238 @@
+// Package deploytest has the suite that every deploy.Driver passes, and a driver in memory for
+// tests of other packages.
+package deploytest
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/seed93082962/agenthost/hub/deploy"
+	"github.com/seed93082962/agenthost/runtime/wire"
+)
+
+// Memory is a driver whose runtimes are HTTP servers in this process.
+type Memory struct {
+	// Serve returns the handler of a runtime. Defaults to [Ready].
+	Serve func(deploy.Request) (http.Handler, error)
+
+	mu      sync.Mutex // guards the fields below
+	runs    map[string]*run
+	fences  map[string]int64
+	failure error
+	applied int
+}
+
+// run is a deployment. A nil server is a runtime that ended.
+type run struct {
+	deploy.Observed
+	request deploy.Request
+	server  *httptest.Server
+	log     []string
+}
+
+var _ deploy.Driver = (*Memory)(nil)
+
+// Ready returns the handler of a runtime whose agent is ready. It has only the routes that a
+// deployment needs, and requires the API key of the request.
+func Ready(req deploy.Request) (http.Handler, error) {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /health/ready", func(w http.ResponseWriter, _ *http.Request) {
+		respond(w, http.StatusOK, map[string]string{"status": "ready"})
+	})
+	mux.HandleFunc("GET /v1/agents", func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("X-Api-Key") != string(req.Env["AGENT_HTTP_API_KEY"]) {
+			respond(w, http.StatusUnauthorized, wire.ErrorBody{Error: "Unauthorized"})
+			return
+		}
+		respond(w, http.StatusOK, []wire.AgentSummary{{ID: req.AgentID, Name: req.AgentID, Model: req.Config.Model, Status: wire.StatusReady}})
+	})
+	return mux, nil
+}
+
+func respond(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(v) // an error means that the client disconnected
+}
+
+// Backend returns "memory".
+func (m *Memory) Backend() string { return "memory" }
+
+// Fail makes all calls that change something fail with err, until it is called with nil.
+func (m *Memory) Fail(err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.failure = err
+}
+
+// Applied returns how many requests were applied.
+func (m *Memory) Applied() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.applied
+}
+
+// Request returns the last request of a deployment.
+func (m *Memory) Request(key string) deploy.Request {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if r := m.runs[key]; r != nil {
+		return r.request
+	}
+	return deploy.Request{}
+}
+
+// Kill ends the runtime of a deployment as a crash does, with a line in its log.
+func (m *Memory) Kill(key string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if r := m.runs[key]; r != nil && r.server != nil {
+		r.end(deploy.Exited)
+		r.log = append(r.log, "out of memory")
+	}
+}
+
+// Close ends all runtimes.
+func (m *Memory) Close() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, r := range m.runs {
+		r.end(deploy.Stopped)
+	}
+}
+
+func (r *run) end(phase deploy.Phase) {
+	if r.server != nil {
+		r.server.CloseClientConnections()
+		r.server.Close()
+		r.server = nil
+	}
+	r.Phase, r.URL = phase, ""
+}
+
+// change calls do with the deployment, which is nil if there is none.
+func (m *Memory) change(claim deploy.Claim, do func(*run) error) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.failure != nil {
+		return m.failure
+	}
+	if m.fences == nil {
+		m.fences, m.runs = map[string]int64{}, map[string]*run{}
+	}
+	if claim.Fence < m.fences[claim.Key] {
+		return deploy.ErrFenced
+	}
+	m.fences[claim.Key] = claim.Fence
+	return do(m.runs[claim.Key])
+}
+
+// Apply implements deploy.Driver.
+func (m *Memory) Apply(_ context.Context, claim deploy.Claim, revision int64, req deploy.Request) error {
+	return m.change(claim, func(r *run) error {
+		if r != nil && r.server != nil && r.Revision == revision {
+			return nil
+		}
+		if r == nil {
+			r = &run{}
+			m.runs[claim.Key] = r
+		}
+		r.end(deploy.Stopped)
+		r.request, r.Revision = req, revision
+		m.applied++
+		return m.start(r)
+	})
+}
+
+func (m *Memory) start(r *run) error {
+	serve := m.Serve
+	if serve == nil {
+		serve = Ready
+	}
+	handler, err := serve(r.request)
+	if err != nil {
+		return err
+	}
+	r.server = httptest.NewServer(handler)
+	r.Phase, r.URL = deploy.Running, r.server.URL
+	r.StartedAt = later(r.StartedAt)
+	r.log = append(r.log, "listening on "+r.URL)
+	return nil
+}
+
+// later returns the time, in microseconds and after the given one.
+func later(than time.Time) time.Time {
+	now := time.Now().UTC().Truncate(time.Microsecond)
+	if !now.After(than) {
+		now = than.Add(time.Microsecond)
+	}
+	return now
+}
+
+// Observe implements deploy.Driver.
+func (m *Memory) Observe(_ context.Context, key string) (deploy.Observed, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if r := m.runs[key]; r != nil {
+		return r.Observed, nil
+	}
+	return deploy.Observed{Phase: deploy.Absent}, nil
+}
+
+// Start implements deploy.Driver.
+func (m *Memory) Start(_ context.Context, claim deploy.Claim) error {
+	return m.change(claim, func(r *run) error {
+		if r == nil || r.server != nil {
+			return nil
+		}
+		return m.start(r)
+	})
+}
+
+// Stop implements deploy.Driver.
+func (m *Memory) Stop(_ context.Context, claim deploy.Claim) error {
+	return m.change(claim, func(r *run) error {
+		if r != nil {
+			r.end(deploy.Stopped)
+		}
+		return nil
+	})
+}
+
+// Delete implements deploy.Driver.
+func (m *Memory) Delete(_ context.Context, claim deploy.Claim) error {
+	return m.change(claim, func(r *run) error {
+		if r != nil {
+			r.end(deploy.Stopped)
+			delete(m.runs, claim.Key)
+		}
+		return nil
+	})
+}
+
+// Logs implements deploy.Driver.
+func (m *Memory) Logs(_ context.Context, key string, tail int) ([]string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := m.runs[key]
+	if r == nil {
+		return nil, nil
+	}
+	return slices.Clone(r.log[max(len(r.log)-tail, 0):]), nil
+}
+
+// List implements deploy.Driver.
+func (m *Memory) List(context.Context) ([]string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var keys []string
+	for key := range m.runs {
+		keys = append(keys, key)
+	}
+	return keys, nil
+}

@@ -1,0 +1,116 @@
+package process
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/seed93082962/agenthost/hub/deploy"
+)
+
+// folder is the directory of a deployment.
+type folder string
+
+func (f folder) path(name string) string { return filepath.Join(string(f), name) }
+
+func (f folder) exists() bool {
+	_, err := os.Stat(string(f))
+	return err == nil
+}
+
+// Names in a folder.
+const (
+	configFile = "agents.yaml"
+	envFile    = "env.json"
+	stateFile  = "state.json"
+	logFile    = "log"
+	olderLog   = "log.1"
+	workDir    = "work"
+	homeDir    = "home"
+	stateDir   = "state"
+)
+
+// configure writes the configuration of a request. A failed write leaves the former one.
+func (f folder) configure(req deploy.Request) error {
+	for _, dir := range []string{"", workDir, homeDir, stateDir} {
+		if err := os.MkdirAll(f.path(dir), 0o700); err != nil {
+			return clean("create directory of deployment", err)
+		}
+	}
+	file := req.File()
+	file.CWD, file.StateDir = workDir, stateDir
+	text, err := yaml.Marshal(file)
+	if err != nil {
+		return fmt.Errorf("encode configuration: %w", err)
+	}
+	if err := f.write(configFile, text); err != nil {
+		return clean("write configuration", err)
+	}
+	env := map[string]string{}
+	for name, value := range req.Env {
+		env[name] = string(value)
+	}
+	if text, err = json.Marshal(env); err != nil {
+		return fmt.Errorf("encode environment: %w", err)
+	}
+	if err := f.write(envFile, text); err != nil {
+		return clean("write environment", err)
+	}
+	return nil
+}
+
+// env returns the environment of the request.
+func (f folder) env() ([]string, error) {
+	text, err := os.ReadFile(f.path(envFile))
+	if err != nil {
+		return nil, clean("read environment", err)
+	}
+	var env map[string]string
+	if err := json.Unmarshal(text, &env); err != nil {
+		return nil, fmt.Errorf("read environment: %w", err)
+	}
+	var list []string
+	for name, value := range env {
+		list = append(list, name+"="+value)
+	}
+	return list, nil
+}
+
+// write replaces a file, so that it is always complete.
+func (f folder) write(name string, data []byte) error {
+	temporary := f.path("." + name + ".new")
+	out, err := os.OpenFile(temporary, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = out.Write(data)
+	if err == nil {
+		err = out.Sync()
+	}
+	if err = errors.Join(err, out.Close()); err != nil {
+		_ = os.Remove(temporary)
+		return err
+	}
+	return os.Rename(temporary, f.path(name))
+}
+
+// remove deletes the directory. It is renamed first, so that a part of it never looks like a
+// deployment; New deletes what an interrupted call leaves.
+func (f folder) remove() error {
+	trash := filepath.Join(filepath.Dir(string(f)), ".trash-"+filepath.Base(string(f)))
+	if err := os.RemoveAll(trash); err != nil {
+		return clean("delete deployment", err)
+	}
+	if err := os.Rename(string(f), trash); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return clean("delete deployment", err)
+	}
+	if err := os.RemoveAll(trash); err != nil {
+		return clean("delete deployment", err)
+	}
+	return nil
+}

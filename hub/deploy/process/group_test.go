@@ -1,0 +1,38 @@
+//go:build unix
+
+package process_test
+
+import (
+	"bytes"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// populated returns the number of living processes in a group.
+func populated(group int) (n int) {
+	entries, _ := os.ReadDir("/proc")
+	for _, e := range entries {
+		stat, err := os.ReadFile("/proc/" + e.Name() + "/stat")
+		if err != nil {
+			continue
+		}
+		fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+		if len(fields) > 2 && string(fields[2]) == strconv.Itoa(group) && !bytes.ContainsAny(fields[0], "ZX") {
+			n++
+		}
+	}
+	return n
+}
+
+// listen takes the port of a URL.
+func listen(t *testing.T, url string) net.Listener {
+	t.Helper()
+	l, err := net.Listen("tcp", strings.TrimPrefix(url, "http://"))
+	require.NoError(t, err)
+	return l
+}

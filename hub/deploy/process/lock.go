@@ -1,0 +1,130 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// lockDir contains a file for each key, which is locked during a call. Its content is the highest
+// fence. It remains for a day after the deployment was deleted, because a frozen hub may come back.
+const lockDir = ".locks"
+
+const (
+	lockPause    = 5 * time.Millisecond
+	forgetFences = 24 * time.Hour
+)
+
+// locked is a locked key.
+type locked struct {
+	file  *os.File
+	fence int64
+}
+
+// lock locks a key. A hub that is frozen while it has the lock delays the others until ctx ends.
+func (d *Driver) lock(ctx context.Context, key string) (*locked, error) {
+	path := filepath.Join(d.cfg.Dir, lockDir, key)
+	for {
+		l, err := tryLock(path)
+		if err != nil || l != nil {
+			return l, err
+		}
+		timer := time.NewTimer(lockPause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, fmt.Errorf("another hub changes it: %w", context.Cause(ctx))
+		}
+	}
+}
+
+// tryLock returns nil if another file has the lock.
+func tryLock(path string) (*locked, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	ok, err := flock(f)
+	if ok && err == nil {
+		ok, err = same(f, path)
+	}
+	if err != nil || !ok {
+		_ = f.Close()
+		return nil, err
+	}
+	l := &locked{file: f}
+	text, err := io.ReadAll(f)
+	if err == nil && len(text) > 0 {
+		l.fence, err = strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, fmt.Errorf("read fence: %w", err)
+	}
+	return l, nil
+}
+
+// same reports whether a path still leads to a file.
+func same(f *os.File, path string) (bool, error) {
+	opened, err := f.Stat()
+	if err != nil {
+		return false, err
+	}
+	now, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil && os.SameFile(opened, now), err
+}
+
+// raise stores a higher fence. It has the same length as the former one, so that it needs no space
+// on a full disk.
+func (l *locked) raise(fence int64) error {
+	if _, err := l.file.WriteAt(fmt.Appendf(nil, "%019d\n", fence), 0); err != nil {
+		return clean("write fence", err)
+	}
+	l.fence = fence
+	return nil
+}
+
+func (l *locked) unlock() { _ = l.file.Close() } // it releases the lock
+
+// sweep deletes what former hubs left: parts of deleted deployments, and fences that no hub can
+// remember.
+func (d *Driver) sweep(now time.Time) error {
+	locks := filepath.Join(d.cfg.Dir, lockDir)
+	if err := os.MkdirAll(locks, 0o700); err != nil {
+		return err
+	}
+	trash, err := filepath.Glob(filepath.Join(d.cfg.Dir, ".trash-*"))
+	if err != nil {
+		return err
+	}
+	for _, path := range trash {
+		_ = os.RemoveAll(path) // the next start tries again
+	}
+	entries, err := os.ReadDir(locks)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil || now.Sub(info.ModTime()) < forgetFences || folder(filepath.Join(d.cfg.Dir, e.Name())).exists() {
+			continue
+		}
+		path := filepath.Join(locks, e.Name())
+		if l, err := tryLock(path); err == nil && l != nil {
+			_ = os.Remove(path) // the next start tries again
+			l.unlock()
+		}
+	}
+	return nil
+}

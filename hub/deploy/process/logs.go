@@ -1,0 +1,68 @@
+package process
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+)
+
+// maxTail bounds the part of a log that Logs reads, in bytes.
+const maxTail = 2 << 20
+
+// Logs returns the last lines of the log.
+func (d *Driver) Logs(_ context.Context, key string, tail int) ([]string, error) {
+	f, err := d.folder(key)
+	if err != nil {
+		return nil, err
+	}
+	var text []byte
+	for _, name := range []string{logFile, olderLog} {
+		part, err := readEnd(f.path(name), maxTail-int64(len(text)))
+		if err != nil {
+			return nil, clean("read log", err)
+		}
+		text = append(part, text...)
+		if bytes.Count(text, []byte("\n")) > tail || len(text) >= maxTail {
+			break
+		}
+	}
+	lines := strings.Split(strings.TrimSuffix(strings.ToValidUTF8(string(text), "\uFFFD"), "\n"), "\n")
+	if len(text) == 0 {
+		return nil, nil
+	}
+	return lines[max(len(lines)-tail, 0):], nil
+}
+
+// readEnd returns at most the last n bytes of a file, which may not exist.
+func readEnd(path string, n int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }() // it was opened for reading
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(io.NewSectionReader(f, max(info.Size()-n, 0), n))
+}
+
+// rotate moves the content of a log that is too large to the older part. The runtime has the file
+// open for appending, so the file remains. Lines that it writes at that moment may be lost.
+func (f folder) rotate(most int64) {
+	info, err := os.Stat(f.path(logFile))
+	if err != nil || info.Size() < most {
+		return
+	}
+	if text, err := readEnd(f.path(logFile), most); err == nil {
+		_ = f.write(olderLog, text) // on a full disk, the older part is lost
+	}
+	_ = os.Truncate(f.path(logFile), 0)
+}

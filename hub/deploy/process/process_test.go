@@ -1,0 +1,214 @@
+//go:build unix
+
+package process_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/seed93082962/agenthost/hub/deploy"
+	"github.com/seed93082962/agenthost/hub/deploy/deploytest"
+	"github.com/seed93082962/agenthost/hub/deploy/process"
+	"github.com/seed93082962/agenthost/runtime/agent"
+)
+
+func TestMain(m *testing.M) {
+	var err error
+	if scratch, err = os.MkdirTemp("", "agenthost-process-"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		_ = os.RemoveAll(scratch)
+		os.Exit(code)
+	}), goleak.IgnoreTopFunction("net/http.(*persistConn).readLoop"), goleak.IgnoreTopFunction("net/http.(*persistConn).writeLoop"))
+}
+
+// scratch is the directory of the runtime's executable. It is removed after the tests.
+var scratch string
+
+// executable builds the runtime.
+var executable = sync.OnceValues(func() (string, error) {
+	path := filepath.Join(scratch, "runtime")
+	build := exec.CommandContext(context.Background(), "go", "build", "-buildvcs=false", "-o", path, "github.com/seed93082962/agenthost/cmd/runtime")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build runtime: %w: %s", err, out)
+	}
+	return path, nil
+})
+
+func open(t *testing.T, dir string, change ...func(*process.Config)) *process.Driver {
+	t.Helper()
+	runtime, err := executable()
+	require.NoError(t, err)
+	cfg := process.Config{Dir: dir, Command: []string{runtime}, Env: []string{"PATH=" + os.Getenv("PATH")}}
+	for _, f := range change {
+		f(&cfg)
+	}
+	d, err := process.New(cfg)
+	require.NoError(t, err)
+	t.Cleanup(d.Wait)
+	return d
+}
+
+// pid returns the process of a deployment.
+func pid(t *testing.T, dir, key string) int {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, key, "state.json"))
+	require.NoError(t, err)
+	var s struct{ PID int }
+	require.NoError(t, json.Unmarshal(text, &s))
+	return s.PID
+}
+
+func TestDriver(t *testing.T) {
+	deploytest.Suite(t, func(t *testing.T) deploytest.Harness {
+		dir := filepath.Join(t.TempDir(), "deployments")
+		return deploytest.Harness{
+			Driver: func(t *testing.T) deploy.Driver { return open(t, dir) },
+			Kill:   func(t *testing.T, key string) { require.NoError(t, syscall.Kill(pid(t, dir, key), syscall.SIGKILL)) },
+		}
+	})
+}
+
+const key = "default-helper"
+
+var (
+	claim  = deploy.Claim{Key: key, Fence: 1}
+	demand = deploy.Request{
+		Key: key, AgentID: "helper", Config: agent.Agent{Model: "demo", Provider: agent.Provider{Protocol: agent.ProtocolDemo}},
+		Env: map[string]agent.Secret{"AGENT_HTTP_API_KEY": "planted-key"},
+	}
+)
+
+// until waits for a phase.
+func until(t *testing.T, d deploy.Driver, phase deploy.Phase, call func() error) deploy.Observed {
+	t.Helper()
+	var o deploy.Observed
+	require.Eventually(t, func() bool {
+		var err error
+		o, err = d.Observe(t.Context(), key)
+		require.NoError(t, err)
+		if o.Phase != phase && call != nil {
+			require.NoError(t, call())
+		}
+		return o.Phase == phase
+	}, 30*time.Second, 5*time.Millisecond, "%v", phase)
+	return o
+}
+
+func remove(t *testing.T, d deploy.Driver) {
+	t.Helper()
+	until(t, d, deploy.Absent, func() error { return d.Delete(t.Context(), claim) })
+}
+
+func TestFilesArePrivateAndArgumentsHaveNoSecret(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "deployments")
+	d := open(t, dir)
+	req := demand
+	req.Config.MCPServers = map[string]agent.MCPServer{"x": {Transport: "http", URL: "http://127.0.0.1:1", Headers: map[string]agent.Secret{"X": "planted-header"}}}
+	require.NoError(t, d.Apply(t.Context(), claim, 1, req))
+	require.NoError(t, filepath.WalkDir(dir, func(path string, e os.DirEntry, err error) error {
+		require.NoError(t, err)
+		info, err := e.Info()
+		require.NoError(t, err)
+		require.Zero(t, info.Mode().Perm()&0o077, path)
+		return nil
+	}))
+	args, err := os.ReadFile("/proc/" + strconv.Itoa(pid(t, dir, key)) + "/cmdline")
+	require.NoError(t, err)
+	require.NotContains(t, string(args), "planted")
+	remove(t, d)
+	require.NoDirExists(t, filepath.Join(dir, key))
+}
+
+func TestTakenPortIsReplaced(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	d := open(t, dir)
+	require.NoError(t, d.Apply(t.Context(), claim, 1, demand))
+	first := until(t, d, deploy.Running, nil)
+	until(t, d, deploy.Stopped, func() error { return d.Stop(t.Context(), claim) })
+	taken := listen(t, first.URL)
+	require.NoError(t, d.Start(t.Context(), claim))
+	second := until(t, d, deploy.Running, nil)
+	require.NotEqual(t, first.URL, second.URL)
+	until(t, d, deploy.Stopped, func() error { return d.Stop(t.Context(), claim) })
+	require.NoError(t, taken.Close())
+	require.NoError(t, d.Start(t.Context(), claim))
+	require.Equal(t, second.URL, until(t, d, deploy.Running, nil).URL, "the address remains")
+	remove(t, d)
+}
+
+func TestStubbornRuntimeIsKilled(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	d := open(t, dir, func(c *process.Config) {
+		c.Command, c.Grace = []string{"/bin/sh", "-c", "trap '' TERM; sleep 600 & echo ready; wait; wait"}, 200*time.Millisecond
+	})
+	require.NoError(t, d.Apply(t.Context(), claim, 1, demand))
+	require.Eventually(t, func() bool {
+		lines, err := d.Logs(t.Context(), key, 1)
+		return err == nil && len(lines) == 1 && lines[0] == "ready"
+	}, 30*time.Second, 5*time.Millisecond)
+	group := pid(t, dir, key)
+	remove(t, d)
+	require.Eventually(t, func() bool { return populated(group) == 0 }, 30*time.Second, 5*time.Millisecond)
+}
+
+func TestLogIsBounded(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	d := open(t, dir, func(c *process.Config) {
+		c.Command, c.MaxLog = []string{"/bin/sh", "-c", "i=0; while [ $i -lt 2000 ]; do echo line $i; i=$((i+1)); done; read x; read x"}, 1<<10
+	})
+	require.NoError(t, d.Apply(t.Context(), claim, 1, demand))
+	until(t, d, deploy.Exited, nil)
+	require.NoError(t, d.Start(t.Context(), claim))
+	require.Eventually(t, func() bool {
+		_, err := d.Observe(t.Context(), key)
+		require.NoError(t, err)
+		older, err := os.Stat(filepath.Join(dir, key, "log.1"))
+		return err == nil && older.Size() <= 1<<10
+	}, 30*time.Second, 5*time.Millisecond)
+	remove(t, d)
+}
+
+func TestFailedDownloadIsTheReason(t *testing.T) {
+	t.Parallel()
+	d := open(t, t.TempDir())
+	req := demand
+	req.CustomTools = []deploy.ToolSource{{Name: "count", URL: "http://127.0.0.1:1/count.ts?signature=planted", Hash: "sha256:" + strings.Repeat("0", 64), FileName: "count.ts"}}
+	require.NoError(t, d.Apply(t.Context(), claim, 1, req))
+	require.Equal(t, "exit status 1", until(t, d, deploy.Exited, nil).Message)
+	lines, err := d.Logs(t.Context(), key, 1)
+	require.NoError(t, err)
+	require.Contains(t, lines[0], "runtime: agent helper is unavailable: load customTools[0]: ")
+	require.NotContains(t, lines[0], "planted")
+	remove(t, d)
+}
+
+func TestKeysThatAreNoNamesAreRejected(t *testing.T) {
+	t.Parallel()
+	d := open(t, t.TempDir())
+	for _, key := range []string{"", ".", "..", "../x", "a/b", ".locks", "A"} {
+		require.Error(t, d.Apply(t.Context(), deploy.Claim{Key: key, Fence: 1}, 1, demand), key)
+		_, err := d.Observe(t.Context(), key)
+		require.Error(t, err, key)
+	}
+}

@@ -1,0 +1,110 @@
+package process
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"time"
+)
+
+// start starts the runtime of a configured deployment. The order of the steps leaves no process
+// behind if the hub is killed between two of them: the runtime waits until its process is recorded,
+// and ends if the hub does before that.
+func (d *Driver) start(f folder, s *state) error {
+	s.reap()
+	env, err := f.env()
+	if err != nil {
+		return err
+	}
+	listener, err := listen(s.Addr)
+	if err != nil {
+		return fmt.Errorf("listen on a loopback port: %w", err)
+	}
+	defer func() { _ = listener.Close() }() // the runtime has a copy
+	port, err := listener.File()
+	if err != nil {
+		return fmt.Errorf("listen on a loopback port: %w", err)
+	}
+	defer func() { _ = port.Close() }()
+	out, err := os.OpenFile(f.path(logFile), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return clean("open log", err)
+	}
+	defer func() { _ = out.Close() }() // the runtime writes it
+	drain := d.cfg.Grace * 3 / 4
+	cmd := &exec.Cmd{
+		Path: d.cfg.Command[0],
+		Args: append(append([]string{}, d.cfg.Command...),
+			"--config", configFile, "--listen-fd", "3", "--wait-stdin", "--require-ready", "--drain-timeout", drain.String()),
+		Dir:         string(f),
+		Env:         append(append(append([]string{}, d.cfg.Env...), "HOME="+f.path(homeDir)), env...),
+		Stdout:      out,
+		Stderr:      out,
+		ExtraFiles:  []*os.File{port},
+		SysProcAttr: ownSession(),
+	}
+	confirm, err := cmd.StdinPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return clean("start runtime", err)
+	}
+	s.PID, s.Birth, s.Addr, s.StartedAt = cmd.Process.Pid, birth(cmd.Process.Pid), listener.Addr().String(), time.Now().UTC().Truncate(time.Microsecond)
+	born := s.Birth
+	d.waiting.Go(func() { d.wait(cmd, f, born) })
+	if err := f.save(*s); err != nil {
+		_ = confirm.Close() // the runtime ends
+		return err
+	}
+	_, err = io.WriteString(confirm, "\n")
+	return errors.Join(err, confirm.Close())
+}
+
+// exit is how a process ended.
+type exit struct{ birth, note string }
+
+// wait reaps a process of this hub, whose end is visible to Observe after that.
+func (d *Driver) wait(cmd *exec.Cmd, f folder, born string) {
+	err := cmd.Wait()
+	killOrphans(cmd.Process.Pid, born)
+	note := "exit status 0"
+	if err != nil {
+		note = err.Error()
+	}
+	d.exits.Store(f, exit{born, note})
+}
+
+// listen listens on a loopback address, or on another port if it is taken.
+func listen(addr string) (*net.TCPListener, error) {
+	if addr != "" {
+		if at, err := net.ResolveTCPAddr("tcp", addr); err == nil {
+			if listener, err := net.ListenTCP("tcp", at); err == nil {
+				return listener, nil
+			}
+		}
+	}
+	return net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
+}
+
+// terminate requests the runtime to end, and kills its group after the grace period. The signal is
+// also sent if the request cannot be recorded, as on a full disk.
+func (d *Driver) terminate(f folder, s *state) error {
+	if s.StoppedAt.IsZero() {
+		s.StoppedAt = time.Now()
+		err := f.save(*s)
+		signalProcess(s.PID, false)
+		return err
+	}
+	if time.Since(s.StoppedAt) > d.cfg.Grace {
+		signalProcess(s.PID, true)
+	}
+	return nil
+}
+
+// Wait waits for the end of all processes that this driver has started. Tests use it after they
+// have deleted the deployments.
+func (d *Driver) Wait() { d.waiting.Wait() }
