@@ -4,11 +4,10 @@ import (
 	"context"
 	"encoding/json"
 
-	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/chat"
 )
 
-// openChat opens the chats. The endpoints of agents may be set later.
+// openChat opens the chats.
 func (h *Hub) openChat() (err error) {
 	h.chat, err = chat.New(chat.Config{
 		DB: h.db, Audit: h.audit, Agent: h.catalog.AgentEnabled, Endpoint: h.chatEndpoint, Label: h.chatLabel,
@@ -19,10 +18,11 @@ func (h *Hub) openChat() (err error) {
 
 // chatEndpoint returns the runtime of a deployed agent.
 func (h *Hub) chatEndpoint(ctx context.Context, tenantID, agentName string) (chat.Endpoint, error) {
-	if h.endpoint == nil {
-		return chat.Endpoint{}, api.AgentNotDeployed
+	if h.endpoint != nil {
+		return h.endpoint(ctx, tenantID, agentName)
 	}
-	return h.endpoint(ctx, tenantID, agentName)
+	e, err := h.deploys.Endpoint(ctx, tenantID, agentName)
+	return chat.Endpoint{URL: e.URL, APIKey: string(e.APIKey), AgentID: e.AgentID}, err
 }
 
 // chatLabel returns the labels of a new answer.

@@ -32,6 +32,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/catalog"
 	"github.com/seed93082962/agenthost/hub/chat"
 	"github.com/seed93082962/agenthost/hub/db"
+	"github.com/seed93082962/agenthost/hub/deploy"
 	"github.com/seed93082962/agenthost/hub/external"
 	"github.com/seed93082962/agenthost/hub/identity"
 	"github.com/seed93082962/agenthost/hub/provider"
@@ -100,6 +101,17 @@ type Config struct {
 	// TempDir is the directory of uploads that are not complete. Defaults to os.TempDir().
 	TempDir string
 
+	// Deployer runs the runtimes of agents. The caller closes it after the hub. Defaults to none:
+	// the routes of deployments respond with 503 deployer_unavailable.
+	Deployer deploy.Driver
+
+	// GatewayURL is the public address of a gateway in front of the runtimes. Defaults to /runtime
+	// below PublicURL.
+	GatewayURL string
+
+	// HideRuntimeKeys hides the API keys of deployments from members. Defaults to false.
+	HideRuntimeKeys bool
+
 	// ProbePrivate permits probes of providers at private and loopback addresses. Addresses of
 	// metadata services and link-local addresses are always rejected. Defaults to false.
 	ProbePrivate bool
@@ -128,7 +140,8 @@ type Hub struct {
 	aigc       *aigc.Service
 	catalog    *catalog.Service
 	chat       *chat.Service
-	endpoint   func(ctx context.Context, tenantID, agentName string) (chat.Endpoint, error) // nil: no agent is deployed
+	endpoint   func(ctx context.Context, tenantID, agentName string) (chat.Endpoint, error) // of tests; nil: that of deploys
+	deploys    *deploy.Service
 	artifacts  *artifact.Store
 	referenced artifact.Referenced // by the rows of all concerns; nil disables the sweep
 	handler    http.Handler
@@ -202,12 +215,15 @@ func New(ctx context.Context, cfg Config) (_ *Hub, err error) {
 	}
 	h.catalog, err = catalog.New(catalog.Config{
 		DB: h.db, Keyring: h.keyring, Audit: h.audit, Providers: h.providers, Artifacts: h.artifacts, TempDir: cfg.TempDir,
-		Now: cfg.Now, Logger: cfg.Logger,
+		Deployed: h.agentDeployed, Now: cfg.Now, Logger: cfg.Logger,
 	})
 	if err != nil {
 		return nil, err
 	}
 	h.referenced = h.catalog.Referenced
+	if err := h.openDeploys(); err != nil {
+		return nil, err
+	}
 	if err := h.openChat(); err != nil {
 		return nil, err
 	}
@@ -243,7 +259,7 @@ func (h *Hub) prepare(ctx context.Context) error {
 
 // Routes returns every route of the API with its permission.
 func (h *Hub) Routes() []api.Route {
-	return limitAuthBodies(slices.Concat(h.healthRoutes(), h.identity.Routes(), h.external.Routes(), h.providers.Routes(), h.aigc.Routes(), h.chat.Routes(), h.auditRoutes(), h.artifacts.Routes()))
+	return limitAuthBodies(slices.Concat(h.healthRoutes(), h.identity.Routes(), h.external.Routes(), h.providers.Routes(), h.aigc.Routes(), h.deploys.Routes(), h.chat.Routes(), h.auditRoutes(), h.artifacts.Routes()))
 }
 
 // agentsOfProvider returns the names of the agents that use a provider.
@@ -266,7 +282,7 @@ func limitAuthBodies(routes []api.Route) []api.Route {
 
 // migrations returns the migrations of all concerns.
 func (h *Hub) migrations() []db.Series {
-	return []db.Series{{Name: "audit", Files: sqlaudit.Migrations()}, identity.Migrations, external.Migrations, provider.Migrations, aigc.Migrations, catalog.Migrations, chat.Migrations}
+	return []db.Series{{Name: "audit", Files: sqlaudit.Migrations()}, identity.Migrations, external.Migrations, provider.Migrations, aigc.Migrations, catalog.Migrations, deploy.Migrations, chat.Migrations}
 }
 
 // translate converts errors of packages without HTTP.
@@ -297,7 +313,7 @@ func (h *Hub) RetireKey(ctx context.Context) error { return h.identity.RetireKey
 // Rekey seals everything with the first encryption key, and returns how many secrets were sealed
 // with another.
 func (h *Hub) Rekey(ctx context.Context) (n int, err error) {
-	for _, rekey := range []func(context.Context) (int, error){h.identity.Rekey, h.external.Rekey, h.providers.Rekey, h.aigc.Rekey, h.catalog.Rekey} {
+	for _, rekey := range []func(context.Context) (int, error){h.identity.Rekey, h.external.Rekey, h.providers.Rekey, h.aigc.Rekey, h.catalog.Rekey, h.deploys.Rekey} {
 		done, err := rekey(ctx)
 		if n += done; err != nil {
 			return n, err
@@ -316,6 +332,9 @@ func (h *Hub) Close() error {
 	}
 	if h.external != nil {
 		errs = append(errs, h.external.Close())
+	}
+	if h.deploys != nil {
+		errs = append(errs, h.deploys.Close())
 	}
 	if h.identity != nil {
 		errs = append(errs, h.identity.Close())

@@ -21,6 +21,7 @@ import (
 	"github.com/seed93082962/agenthost/hub"
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/db/dbtest"
+	"github.com/seed93082962/agenthost/hub/deploy/deploytest"
 	"github.com/seed93082962/agenthost/internal/openapitest"
 	"github.com/seed93082962/agenthost/rbac"
 )
@@ -39,11 +40,12 @@ var document = sync.OnceValues(func() (*openapitest.Document, error) {
 // contract checks the responses of a hub against the document and collects the ones that occurred.
 type contract struct {
 	*site
-	doc    *openapitest.Document
-	later  *atomic.Int64   // by how much the hub's clock is ahead
-	seen   map[string]bool // "POST /auth/login 401 invalid_credentials"
-	fields map[string]bool // "GET /auth/mode 200 setup_required"
-	files  *files          // of tools and skills
+	doc      *openapitest.Document
+	later    *atomic.Int64   // by how much the hub's clock is ahead
+	seen     map[string]bool // "POST /auth/login 401 invalid_credentials"
+	fields   map[string]bool // "GET /auth/mode 200 setup_required"
+	files    *files          // of tools and skills
+	deployer *deploytest.Memory
 }
 
 // judged serves a hub on the database. Its responses are checked against the document.
@@ -51,9 +53,10 @@ func judged(t *testing.T, url string) *contract {
 	t.Helper()
 	doc, err := document()
 	require.NoError(t, err)
-	c := &contract{doc: doc, later: new(atomic.Int64), seen: map[string]bool{}, fields: map[string]bool{}, files: &files{}}
+	c := &contract{doc: doc, later: new(atomic.Int64), seen: map[string]bool{}, fields: map[string]bool{}, files: &files{}, deployer: &deploytest.Memory{}}
+	t.Cleanup(c.deployer.Close)
 	c.site = open(t, url, func(cfg *hub.Config) {
-		cfg.Now, cfg.Artifacts, cfg.ProbePrivate, cfg.ChatPushKey = c.now, c.files, true, pushKey
+		cfg.Now, cfg.Artifacts, cfg.ProbePrivate, cfg.ChatPushKey, cfg.Deployer = c.now, c.files, true, pushKey, c.deployer
 	})
 	return c
 }
@@ -166,7 +169,7 @@ func (c *contract) complete() {
 	c.t.Helper()
 	var missing []string
 	saw := func(seen map[string]bool, what string) {
-		if seen[what] == (unseen[what] != "") {
+		if seen[what] == (unseen[what]+unseenDeployments[what] != "") {
 			missing = append(missing, what)
 		}
 	}

@@ -76,6 +76,12 @@ GET    /api/v1/admin/chat/sessions/:id                   admin maintainer member
 DELETE /api/v1/admin/chat/sessions/:id                   admin maintainer member
 GET    /api/v1/admin/chat/sessions/:id/messages          admin maintainer member
 POST   /api/v1/chat/push                                 anyone
+GET    /api/v1/admin/agents/:name/deploy         admin maintainer member
+POST   /api/v1/admin/agents/:name/deploy         admin maintainer
+DELETE /api/v1/admin/agents/:name/deploy         admin maintainer
+POST   /api/v1/admin/agents/:name/deploy/stop    admin maintainer
+POST   /api/v1/admin/agents/:name/deploy/start   admin maintainer
+GET    /api/v1/admin/agents/:name/deploy/logs    admin maintainer
 GET    /api/v1/admin/audit-logs                  admin
 GET    /api/v1/admin/audit-logs/export           admin
 GET    /api/v1/admin/audit-logs/verify           admin

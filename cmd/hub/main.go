@@ -19,9 +19,20 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed93082962/agenthost/cmd/internal/daemon"
+	"github.com/seed93082962/agenthost/cmd/internal/runtimecmd"
 )
 
 func main() {
+	if runtimecmd.IsWorker(os.Args) {
+		if err := runtimecmd.Work(); err != nil {
+			fmt.Fprintln(os.Stderr, "hub:", err)
+			os.Exit(1)
+		}
+		return
+	}
+	if err := runtimecmd.Undumpable(); err != nil {
+		fmt.Fprintln(os.Stderr, "hub: warning:", err)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// A second signal has its default effect and terminates the process immediately.
 	context.AfterFunc(ctx, stop)
@@ -54,6 +65,11 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 		return fmt.Errorf("%w; hub --help lists the flags", err)
 	})
 	root.AddCommand(s.resetPassword(stdout, stderr), s.rekey(stdout, stderr), s.retireKey(stdout, stderr), s.audit(stdout, stderr))
+	runtime, err := runtimecmd.Command(getenv, os.Stdin, stdout, stderr)
+	if err != nil {
+		return err
+	}
+	root.AddCommand(runtime)
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)

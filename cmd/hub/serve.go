@@ -22,6 +22,7 @@ func (s *settings) open(ctx context.Context, addr net.Addr, files artifact.Drive
 		return nil, err
 	}
 	cfg := hub.Config{DatabaseURL: s.databaseURL(), SetupToken: s.SetupToken, Version: daemon.Version(), Logger: log, Artifacts: files, ChatPushKey: s.PushKey}
+	cfg.GatewayURL, cfg.HideRuntimeKeys = s.GatewayURL, s.KeyVisible == "false"
 	var err error
 	if cfg.ProbePrivate, err = s.probePrivate(); err != nil {
 		return nil, err
@@ -40,6 +41,9 @@ func (s *settings) open(ctx context.Context, addr net.Addr, files artifact.Drive
 	}
 	if addr != nil {
 		if cfg.PublicURL, err = s.publicURL(addr); err != nil {
+			return nil, err
+		}
+		if cfg.Deployer, err = s.deployer(log); err != nil {
 			return nil, err
 		}
 	}

@@ -55,6 +55,10 @@ Environment (flags take precedence):
   AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN
                            credentials of the bucket
   OSS_CDN_HOST             public host of the files of tools, such as a CDN (default /artifacts of the hub)
+  DEPLOYER                 process runs deployed agents on this machine; none (default process)
+  GATEWAY_URL              public address of a gateway in front of the agents (default /runtime of the hub)
+  RUNTIME_APIKEY_VISIBLE_TO_MEMBER
+                           false hides the API keys of deployments from members (default true)
   AUDIT_RETENTION_DAYS     age in days at which audit entries are pruned (default never)
   OPS_API_KEY, CHAT_PUSH_API_KEY
                            two different keys of at least 32 characters; the first enables the operations interface,
@@ -88,16 +92,20 @@ type settings struct {
 	ProbePrivate   string `env:"HUB_PROBE_ALLOW_PRIVATE"`
 	BlobURL        string `env:"BLOB_URL"`
 	CDNHost        string `env:"OSS_CDN_HOST"`
+	Deployer       string `env:"DEPLOYER" envDefault:"process"`
+	GatewayURL     string `env:"GATEWAY_URL"`
+	KeyVisible     string `env:"RUNTIME_APIKEY_VISIBLE_TO_MEMBER"`
 
 	AccessKeyID     string `env:"AWS_ACCESS_KEY_ID"`
 	SecretAccessKey string `env:"AWS_SECRET_ACCESS_KEY"`
 	SessionToken    string `env:"AWS_SESSION_TOKEN"`
 
 	DrainTimeout time.Duration
+	getenv       func(string) string
 }
 
 func readEnvironment(getenv func(string) string) (*settings, error) {
-	s := &settings{DrainTimeout: 20 * time.Second}
+	s := &settings{DrainTimeout: 20 * time.Second, getenv: getenv}
 	if err := daemon.ReadEnvironment(getenv, s); err != nil {
 		return nil, err
 	}
@@ -159,6 +167,9 @@ func (s *settings) check() error {
 		return err
 	}
 	if _, err := s.probePrivate(); err != nil {
+		return err
+	}
+	if err := s.checkDeployer(); err != nil {
 		return err
 	}
 	host, _, err := net.SplitHostPort(s.Addr)

@@ -194,7 +194,7 @@ func (s *Service) deploy(ctx context.Context, tx *sql.Tx, caller api.Caller, nam
 	switch {
 	case created:
 		d = deployment{Key: s.identify(caller.TenantID, name).Key, TenantID: caller.TenantID, AgentName: name, Edition: 1}
-		d.Holder = s.reconciler.id
+		d.Holder, d.Health = s.reconciler.id, healthUnknown
 		if d.Fence, err = nextFence(ctx, tx); err != nil {
 			return d, err
 		}

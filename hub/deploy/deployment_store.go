@@ -128,7 +128,7 @@ var errRepeat = errors.New("the deployment was created by a concurrent request")
 // updateDesired stores a change of a user, which has the next edition.
 func updateDesired(ctx context.Context, tx *sql.Tx, d deployment) error {
 	_, err := tx.ExecContext(ctx, `UPDATE deployments SET desired = $1, edition = edition + 1, revision = $2, purge = $3, spec_hash = $4, sealed = $5,
-			linked_at = $6, deployed_at = $7, deployed_by = $8, state = $9, error = '', failures = 0, retry_at = NULL
+			linked_at = $6, deployed_at = $7, deployed_by = $8, state = $9, error = '', failures = 0, retry_at = NULL, health = 'unknown', runtime_url = CASE WHEN $1 = 'running' THEN runtime_url ELSE '' END
 		WHERE tenant_id = $10 AND agent_name = $11`,
 		d.Desired, d.Revision, d.Purge, d.SpecHash, d.Sealed, db.Micros(d.LinkedAt), db.Micros(d.DeployedAt), d.DeployedBy, d.State,
 		d.TenantID, d.AgentName)

@@ -36,6 +36,7 @@ type reconciler struct {
 
 	others    map[string]sighting // leases of other hubs
 	renewedAt time.Time
+	polled    bool
 }
 
 // sighting is the lease of another hub, and since when it has not changed.
@@ -132,14 +133,16 @@ func (r *reconciler) poll(ctx context.Context) error {
 			seen = sighting{h.lease, now}
 		}
 		known[h.Key] = seen
-		if h.Holder == "" || now.Sub(seen.since) >= r.s.cfg.LeaseTime {
+		// A hub that starts on SQLite is the only one: the former one has ended, or is fenced.
+		alone := !r.polled && r.s.db.Engine() == db.SQLite
+		if h.Holder == "" || alone || now.Sub(seen.since) >= r.s.cfg.LeaseTime {
 			if err := r.take(ctx, h); err != nil {
 				return err
 			}
 			delete(known, h.Key)
 		}
 	}
-	r.others = known
+	r.others, r.polled = known, true
 	for _, key := range r.keys() {
 		if !rows[key] {
 			r.release(key)
@@ -232,8 +235,8 @@ func (r *reconciler) start(h held, now time.Time) {
 	r.mu.Unlock()
 }
 
-// release ends the worker of a lease that this hub does not have. It does not wait for a call of the
-// driver, which would delay the renewal of the other leases: the claim of that call is fenced.
+// release ends the worker of a lease that this hub does not have. It does not wait for a call of
+// the driver, which would delay the renewal of the other leases: the claim of that call is fenced.
 func (r *reconciler) release(key string) {
 	r.mu.Lock()
 	w := r.workers[key]

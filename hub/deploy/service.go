@@ -83,7 +83,7 @@ type Config struct {
 	HideAPIKey bool
 
 	// LeaseTime is how long a hub may be silent before another one takes over its deployments. All
-	// hubs need the same value. Defaults to 6 s.
+	// hubs need the same value. Defaults to 4 s.
 	LeaseTime time.Duration
 
 	// Backoff is the pause after the first failure of a runtime. It doubles with each further one,
@@ -121,7 +121,7 @@ func New(cfg Config) (*Service, error) {
 	if cfg.PublicURL == "" && !cfg.Offline {
 		return nil, errors.New("create deploy service: PublicURL is required")
 	}
-	cfg.LeaseTime = cmp.Or(cfg.LeaseTime, 6*time.Second)
+	cfg.LeaseTime = cmp.Or(cfg.LeaseTime, 4*time.Second)
 	cfg.Backoff = cmp.Or(cfg.Backoff, 500*time.Millisecond)
 	cfg.StartTimeout = cmp.Or(cfg.StartTimeout, time.Minute)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))

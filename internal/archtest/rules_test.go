@@ -77,6 +77,7 @@ var arrows = []rule{
 	{"hub/catalog/archive", "runtime/skill", "an archive is checked without a hub"},
 	{"hub/deploy", concern + " hub/catalog hub/provider hub/artifact runtime/client " + agents, reasons.concern},
 	{"hub/deploy/process", deployer, reasons.driver},
+	{"hub/deploy/deploytest", deployer, "the suite uses only the interface of drivers"},
 	{"hub/deploy/docker", deployer, reasons.driver},
 	{"hub/deploy/kubernetes", deployer, reasons.driver},
 	{"hub/gateway", concern, reasons.concern},
@@ -144,7 +145,7 @@ var modules = []rule{
 	{"github.com/rs/zerolog/...", "cmd/...", "a library logs to the *slog.Logger of its Config"},
 	{"github.com/julienschmidt/httprouter", "runtime hub hub/api internal/httpapi", "the router stays behind http.Handler"},
 	{"github.com/google/uuid", "internal/ids", "ids are generated in one place"},
-	{"go.yaml.in/yaml/v3", "runtime/agent runtime/skill hub/catalog internal/apidocs cmd/...", "YAML is a file format, and these read files"},
+	{"go.yaml.in/yaml/v3", "runtime/agent runtime/skill hub/catalog hub/deploy/process internal/apidocs cmd/...", "YAML is a file format, and these read files"},
 	{drivers, "hub/db internal/pgtest cmd/...", "one place opens databases"},
 	{"github.com/golang-jwt/jwt/v5 golang.org/x/crypto/argon2", "hub/identity", "tokens and passwords are created and verified in one place"},
 	{"modernc.org/quickjs/...", "runtime/tool/js", "an adapter adds its own dependency and no other"},
@@ -185,6 +186,7 @@ var uses = []rule{
 
 // exceptions permit a package to use names that uses forbids. An unused exception is an error.
 var exceptions = []rule{
+	{"hub/deploy/process", "net.Listen*", "it reserves the port of the runtime that it starts, which inherits the listener"},
 	{"internal/pgtest", "os.Getenv os.Exit os.Stderr os/exec.LookPath", "it is part of TestMain, the main function of tests, and reads which server they use"},
 }
 

@@ -5,6 +5,7 @@ package deploytest
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -219,6 +220,9 @@ func (m *Memory) Delete(_ context.Context, claim deploy.Claim) error {
 func (m *Memory) Logs(_ context.Context, key string, tail int) ([]string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if errors.Is(m.failure, deploy.ErrUnavailable) {
+		return nil, m.failure
+	}
 	r := m.runs[key]
 	if r == nil {
 		return nil, nil

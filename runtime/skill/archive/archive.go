@@ -186,4 +186,3 @@ func save(path string, from io.Reader) (hash string, err error) {
 	}
 	return "sha256:" + hex.EncodeToString(sum.Sum(nil)), nil
 }
-

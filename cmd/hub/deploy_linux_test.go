@@ -1,0 +1,194 @@
+package main_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/cmd/internal/daemontest"
+	"github.com/seed93082962/agenthost/hub/db/dbtest"
+	"github.com/seed93082962/agenthost/hub/secret"
+	"github.com/seed93082962/agenthost/runtime/client"
+	"github.com/seed93082962/agenthost/runtime/wire"
+)
+
+// farm is a machine with hubs on one database.
+type farm struct {
+	t        *testing.T
+	path     string // of the executable
+	database string
+	env      []string
+	admin    string // an access token
+}
+
+const deployPath = "/api/v1/admin/agents/helper/deploy"
+
+// eachFarm runs a test on both engines. At its end, no process of a runtime is left.
+func eachFarm(t *testing.T, test func(f *farm)) {
+	path := binary(t)
+	dbtest.Each(t, func(t *testing.T, url string) {
+		data := t.TempDir()
+		f := &farm{t: t, path: path, database: url, env: []string{
+			"DATABASE_URL", url, "HUB_DATA_DIR", data, "PROVIDER_ENCRYPTION_KEY", secret.Generate(), "PATH", os.Getenv("PATH"),
+		}}
+		test(f)
+		left, err := filepath.Glob(filepath.Join(data, "deployments", "[a-z]*"))
+		require.NoError(t, err)
+		require.Empty(t, left)
+		require.Empty(t, runtimes(path))
+	})
+}
+
+// runtimes returns the processes of runtimes that an executable runs.
+func runtimes(path string) (pids []int) {
+	all, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, file := range all {
+		args, err := os.ReadFile(file)
+		if err == nil && bytes.HasPrefix(args, []byte(path+"\x00runtime\x00")) {
+			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// hub starts a hub. The first one is set up, with an agent.
+func (f *farm) hub() *daemontest.Process {
+	f.t.Helper()
+	p := spawn(f.t, f.path, f.env)
+	if f.admin == "" {
+		f.admin = setUp(f.t, p.Instance)
+		_, err := dbtest.Open(f.t, f.database).Write().ExecContext(f.t.Context(), `INSERT INTO agents (id, tenant_id, name, title, title_en, description, description_en,
+				icon, search, enabled, is_default, provider_id, model, system_prompt, max_turns, permission_mode, disallowed_tools, subagents,
+				setting_sources, version, created_at, updated_at)
+			VALUES ('helper', 'default', 'helper', '', '', '', '', '', '', TRUE, FALSE, 'demo', 'demo', '', 10, 'default', '[]', '{}', '[]', 1, 1, 1)`)
+		require.NoError(f.t, err)
+	}
+	return p
+}
+
+func (f *farm) do(p *daemontest.Process, method, path string, status int) map[string]any {
+	f.t.Helper()
+	a := call(f.t, method, p.URL+deployPath+path, f.admin, "")
+	require.Equal(f.t, status, a.status, a.text)
+	return a.body
+}
+
+// reach waits for a state, as a hub shows it.
+func (f *farm) reach(p *daemontest.Process, state string) (s map[string]any) {
+	f.t.Helper()
+	require.Eventually(f.t, func() bool {
+		s = f.do(p, http.MethodGet, "", http.StatusOK)
+		return s["state"] == state
+	}, daemontest.Patience, 5*time.Millisecond, "%s: %v", state, &s)
+	return s
+}
+
+// run runs the agent once.
+func (f *farm) run(s map[string]any) {
+	f.t.Helper()
+	c, err := client.New(client.Config{BaseURL: s["runtimeUrl"].(string), APIKey: s["apiKey"].(string), HTTPClient: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}})
+	require.NoError(f.t, err)
+	answer, err := c.Complete(f.t.Context(), "helper", wire.RunRequest{Message: "hello"})
+	require.NoError(f.t, err)
+	require.Contains(f.t, answer.Text, "hello")
+}
+
+func kill(t *testing.T, p *daemontest.Process) {
+	t.Helper()
+	p.Signal(t, syscall.SIGKILL)
+	p.Wait(t)
+}
+
+func TestDeploymentsSurviveTheHub(t *testing.T) {
+	t.Parallel()
+	eachFarm(t, func(f *farm) {
+		p := f.hub()
+		f.do(p, http.MethodPost, "", http.StatusAccepted)
+		kill(t, p) // while it starts
+		p = f.hub()
+		running := f.reach(p, "running")
+		f.run(running)
+		kill(t, p) // while it runs
+		p = f.hub()
+		require.Equal(t, running["startedAt"], f.reach(p, "running")["startedAt"], "it was adopted")
+		require.Len(t, runtimes(f.path), 1)
+
+		require.NoError(t, syscall.Kill(runtimes(f.path)[0], syscall.SIGKILL))
+		require.Eventually(t, func() bool {
+			s := f.do(p, http.MethodGet, "", http.StatusOK)
+			return s["state"] == "running" && s["restartCount"] == 1.0
+		}, daemontest.Patience, 5*time.Millisecond)
+
+		_, err := dbtest.Open(t, f.database).Write().ExecContext(t.Context(), `UPDATE agents SET system_prompt = 'changed'`)
+		require.NoError(t, err)
+		require.Equal(t, true, f.do(p, http.MethodGet, "", http.StatusOK)["configDrift"])
+		f.do(p, http.MethodPost, "", http.StatusAccepted)
+		kill(t, p) // while it is replaced
+		p = f.hub()
+		changed := f.reach(p, "running")
+		require.Equal(t, false, changed["configDrift"])
+		f.run(changed)
+
+		f.do(p, http.MethodPost, "/stop", http.StatusAccepted)
+		kill(t, p) // while it stops
+		p = f.hub()
+		f.reach(p, "stopped")
+		require.Empty(t, runtimes(f.path))
+		f.do(p, http.MethodPost, "/start", http.StatusAccepted)
+		f.run(f.reach(p, "running"))
+		f.do(p, http.MethodDelete, "", http.StatusNoContent)
+		kill(t, p) // while it is deleted
+		p = f.hub()
+		f.reach(p, "not_deployed")
+		p.Signal(t, syscall.SIGTERM)
+		require.Zero(t, p.Exit(t))
+	})
+}
+
+// The second hub takes over from a frozen one, which changes nothing when it continues.
+func TestFrozenHubLosesItsDeployments(t *testing.T) {
+	t.Parallel()
+	eachFarm(t, func(f *farm) {
+		first := f.hub()
+		second := f.hub()
+		f.do(first, http.MethodPost, "", http.StatusAccepted)
+		started := f.reach(second, "running")["startedAt"]
+		first.Signal(t, syscall.SIGSTOP)
+		f.do(second, http.MethodPost, "/stop", http.StatusAccepted)
+		f.reach(second, "stopped")
+		f.do(second, http.MethodPost, "/start", http.StatusAccepted)
+		again := f.reach(second, "running")
+		require.NotEqual(t, started, again["startedAt"])
+		first.Signal(t, syscall.SIGCONT)
+		require.Equal(t, again["startedAt"], f.reach(first, "running")["startedAt"])
+		f.run(again)
+		require.Len(t, runtimes(f.path), 1)
+		f.do(first, http.MethodDelete, "", http.StatusNoContent)
+		f.reach(first, "not_deployed")
+	})
+}
+
+func TestDeployIsFast(t *testing.T) {
+	t.Parallel()
+	eachFarm(t, func(f *farm) {
+		p := f.hub()
+		began := time.Now()
+		f.do(p, http.MethodPost, "", http.StatusAccepted)
+		s := f.reach(p, "running")
+		t.Logf("deploy to ready: %v", time.Since(began))
+		text, err := json.Marshal(s)
+		require.NoError(t, err)
+		require.NotContains(t, p.Log.String(), s["apiKey"], "%s", text)
+		f.do(p, http.MethodDelete, "", http.StatusNoContent)
+		f.reach(p, "not_deployed")
+	})
+}

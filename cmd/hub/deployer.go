@@ -1,0 +1,68 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/seed93082962/agenthost/hub/deploy"
+	"github.com/seed93082962/agenthost/hub/deploy/process"
+)
+
+// Values of DEPLOYER.
+const (
+	deployProcess = "process"
+	deployNone    = "none"
+)
+
+// checkDeployer returns an error for a setting of deployments that is invalid.
+func (s *settings) checkDeployer() error {
+	if s.Deployer != deployProcess && s.Deployer != deployNone {
+		return fmt.Errorf("DEPLOYER: %q is not a deployer of this version; use process or none", s.Deployer)
+	}
+	if s.KeyVisible != "" && s.KeyVisible != "true" && s.KeyVisible != "false" {
+		return fmt.Errorf("RUNTIME_APIKEY_VISIBLE_TO_MEMBER: %q is neither true nor false", s.KeyVisible)
+	}
+	if s.GatewayURL == "" {
+		return nil
+	}
+	u, err := url.Parse(s.GatewayURL)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return errors.New("GATEWAY_URL is not a base URL: use http:// or https://, a host, and no query")
+	}
+	return nil
+}
+
+// runtimeEnv names the variables of the hub that its runtimes have too. None of them contains a
+// key.
+const runtimeEnv = "PATH USER LANG TZ TMPDIR HTTP_PROXY HTTPS_PROXY NO_PROXY http_proxy https_proxy no_proxy SSL_CERT_FILE SSL_CERT_DIR"
+
+// deployer returns the driver of deployments, or nil.
+func (s *settings) deployer(log *slog.Logger) (deploy.Driver, error) {
+	if s.Deployer == deployNone {
+		return nil, nil
+	}
+	executable, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find the executable of the hub: %w", err)
+	}
+	var env []string
+	for name := range strings.FieldsSeq(runtimeEnv) {
+		if value := s.getenv(name); value != "" {
+			env = append(env, name+"="+value)
+		}
+	}
+	driver, err := process.New(process.Config{Dir: filepath.Join(s.DataDir, "deployments"), Command: []string{executable, "runtime"}, Env: env})
+	if errors.Is(err, errors.ErrUnsupported) {
+		log.Warn("agents cannot be deployed on this system", "err", err)
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return driver, nil
+}
