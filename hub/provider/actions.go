@@ -25,12 +25,15 @@ const (
 	keyRemoved  = "removed"
 )
 
+// maxRecorded bounds the ids of models in a detail.
+const maxRecorded = 100
+
 type (
 	createDetail struct {
 		Protocol  string   `json:"protocol"`
 		AuthStyle string   `json:"authStyle"`
 		BaseURL   string   `json:"baseUrl"`
-		Models    []string `json:"models"` // ids
+		Models    []string `json:"models"` // the first maxRecorded ids
 		Enabled   bool     `json:"enabled"`
 		HasKey    bool     `json:"hasKey"`
 	}
@@ -39,7 +42,7 @@ type (
 		Protocol  *auditlog.Change[string]   `json:"protocol,omitempty"`
 		AuthStyle *auditlog.Change[string]   `json:"authStyle,omitempty"`
 		BaseURL   *auditlog.Change[string]   `json:"baseUrl,omitempty"`
-		Models    *auditlog.Change[[]string] `json:"models,omitempty"` // ids; equal if other fields of a model changed
+		Models    *auditlog.Change[[]string] `json:"models,omitempty"` // as above; equal if other fields of a model changed
 		Enabled   *auditlog.Change[bool]     `json:"enabled,omitempty"`
 		APIKey    string                     `json:"apiKey,omitempty"` // keyAdded, keyReplaced or keyRemoved
 	}
@@ -78,6 +81,15 @@ func (s *Service) compare(before, after provider, key KeyChange) (detail updateD
 		}
 	}
 	return detail, detail != updateDetail{}
+}
+
+// modelIDs returns the ids of the first models: an audit entry has a maximum size.
+func modelIDs(models []Model) []string {
+	all := make([]string, 0, maxRecorded)
+	for _, m := range models[:min(len(models), maxRecorded)] {
+		all = append(all, m.ID)
+	}
+	return all
 }
 
 // change returns nil if nothing changed.

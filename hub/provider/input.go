@@ -96,14 +96,6 @@ func checkModels(fields api.Fields, models []Model) []Model {
 	return clean
 }
 
-func modelIDs(models []Model) []string {
-	all := make([]string, len(models))
-	for i, m := range models {
-		all[i] = m.ID
-	}
-	return all
-}
-
 // hostName is a name of ASCII labels. A last label that begins with a digit is excluded: resolvers
 // of some systems read such a name as an address, in decimal, octal or hexadecimal.
 var hostName = regexp.MustCompile(`^(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?\.)*[a-z](?:[a-z0-9_-]{0,61}[a-z0-9_])?\.?$`)

@@ -3,6 +3,7 @@ package provider_test
 import (
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -240,4 +241,17 @@ func TestProviderFaults(t *testing.T) {
 		made := s.acme.Post(admin, gateway(object{"name": "at " + to, "baseUrl": from})).Want(http.StatusCreated)
 		require.Equal(t, to, made["baseUrl"])
 	}
+}
+
+// The audit entry of a change has a maximum size, and JSON encodes these characters with six bytes.
+func TestLongestModelsCanBeReplaced(t *testing.T) {
+	s := onSQLite(t, nil)
+	models := func(end string) (all []object) {
+		for i := range 200 {
+			all = append(all, object{"id": strings.Repeat("<", 120) + strconv.Itoa(i) + end})
+		}
+		return all
+	}
+	p := s.acme.Post(admin, object{"name": "p", "protocol": "openai", "models": models("a")}).Want(http.StatusCreated)
+	s.acme.Put(admin+"/"+p["id"].(string), object{"name": "p", "protocol": "openai", "models": models("b")}).Want(http.StatusOK)
 }
