@@ -37,11 +37,26 @@ func fails(t *testing.T, d artifact.Driver, message string) {
 	t.Helper()
 	s := files(t, d)
 	ref := artifact.Ref{Kind: artifact.Tools, Hash: strings.Repeat("a", 64), Name: "a.ts", Size: 1}
-	_, open := s.Open(t.Context(), ref)
-	_, put := s.Put(t.Context(), artifact.Tools, "a.ts", strings.NewReader("x"))
-	_, exist := s.Exist(t.Context(), ref)
-	_, sweep := s.Sweep(t.Context(), time.Hour, func(context.Context, []string) (map[string]bool, error) { return nil, nil })
-	for name, err := range map[string]error{"open": open, "put": put, "exist": exist, "sweep": sweep} {
+	operations := map[string]func() error{
+		"open":  func() error { _, err := s.Open(t.Context(), ref); return err },
+		"put":   func() error { _, err := s.Put(t.Context(), artifact.Tools, "a.ts", strings.NewReader("x")); return err },
+		"exist": func() error { _, err := s.Exist(t.Context(), ref); return err },
+		"sweep": func() error {
+			_, err := s.Sweep(t.Context(), time.Hour, func(context.Context, []string) (map[string]bool, error) { return nil, nil })
+			return err
+		},
+	}
+	type result struct {
+		name string
+		err  error
+	}
+	results := make(chan result)
+	for name, operation := range operations { // each of them waits between its attempts
+		go func() { results <- result{name, operation()} }()
+	}
+	for range operations {
+		r := <-results
+		name, err := r.name, r.err
 		failed := (*api.Error)(nil)
 		require.ErrorAs(t, err, &failed, name)
 		require.Equal(t, api.Unavailable, failed.Code, name)
