@@ -25,7 +25,8 @@ import (
 // which verifies signatures.
 const gatewayVersion = "v1.8.0"
 
-// gateway installs the server into the cache of the user. The first time takes a minute or two.
+// gateway installs the server into the cache of the user. The first time takes a minute, and would
+// take two with optimizations, which are only needed for the cryptography of the standard library.
 var gateway = sync.OnceValues(func() (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -36,7 +37,7 @@ var gateway = sync.OnceValues(func() (string, error) {
 	if _, err := os.Stat(path); err == nil {
 		return path, nil
 	}
-	cmd := exec.Command("go", "install", "github.com/versity/versitygw/cmd/versitygw@"+gatewayVersion)
+	cmd := exec.Command("go", "install", "-gcflags=github.com/...=-N -l", "-ldflags=-s -w", "github.com/versity/versitygw/cmd/versitygw@"+gatewayVersion)
 	cmd.Env = append(os.Environ(), "GOBIN="+dir, "GOFLAGS=", "GOWORK=off", "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("install versitygw: %w: %s", err, out)
