@@ -83,7 +83,10 @@ func TestUnusableProviders(t *testing.T) {
 			p.onKeys = func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/userinfo", http.StatusFound) }
 		}, 503, api.Unavailable},
 		"an error of its own": {func(p *standIn) {
-			p.onResponse = func(w http.ResponseWriter, _ string) bool { reply(w, 500, object{"error": "server_error"}); return true }
+			p.onResponse = func(w http.ResponseWriter, _ string) bool {
+				reply(w, 500, object{"error": "server_error"})
+				return true
+			}
 		}, 503, api.Unavailable},
 		"the token endpoint redirects": {func(p *standIn) {
 			p.onResponse = func(w http.ResponseWriter, _ string) bool {
