@@ -222,17 +222,18 @@ func (d *Driver) Observe(_ context.Context, key string) (deploy.Observed, error)
 		return deploy.Observed{Phase: deploy.Absent}, nil
 	}
 	o := deploy.Observed{Revision: s.Revision, StartedAt: s.StartedAt, Phase: deploy.Stopped}
-	switch alive := s.alive(); {
+	var last exit // of this process, if this driver started it
+	if v, _ := d.exits.Load(f); v != nil && v.(exit).birth == s.Birth {
+		last = v.(exit)
+	}
+	switch alive := s.alive() || last.running && s.PID != 0; {
 	case alive && s.StoppedAt.IsZero():
 		o.Phase, o.URL = deploy.Running, "http://"+s.Addr
 		f.rotate(d.cfg.MaxLog)
 	case alive:
 		o.Phase = deploy.Stopping
 	case s.StoppedAt.IsZero() && s.PID != 0:
-		o.Phase = deploy.Exited
-		if last, _ := d.exits.Load(f); last != nil && last.(exit).birth == s.Birth {
-			o.Message = last.(exit).note
-		}
+		o.Phase, o.Message = deploy.Exited, last.note
 	}
 	return o, nil
 }

@@ -203,6 +203,23 @@ func TestFailedDownloadIsTheReason(t *testing.T) {
 	remove(t, d)
 }
 
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	d := open(t, dir)
+	require.NoError(t, d.Apply(t.Context(), claim, 1, demand))
+	until(t, d, deploy.Stopped, func() error { return d.Stop(t.Context(), claim) })
+	// The file that is written before it replaces the configuration is on a device that is full.
+	require.NoError(t, os.Symlink("/dev/full", filepath.Join(dir, key, ".agents.yaml.new")))
+	require.EqualError(t, d.Apply(t.Context(), claim, 2, demand), "write configuration: no space left on device")
+	o, err := d.Observe(t.Context(), key)
+	require.NoError(t, err)
+	require.EqualValues(t, 1, o.Revision, "the former configuration remains")
+	require.NoError(t, d.Start(t.Context(), claim))
+	until(t, d, deploy.Running, nil)
+	remove(t, d)
+}
+
 func TestKeysThatAreNoNamesAreRejected(t *testing.T) {
 	t.Parallel()
 	d := open(t, t.TempDir())

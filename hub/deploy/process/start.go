@@ -55,6 +55,7 @@ func (d *Driver) start(f folder, s *state) error {
 	}
 	s.PID, s.Birth, s.Addr, s.StartedAt = cmd.Process.Pid, birth(cmd.Process.Pid), listener.Addr().String(), time.Now().UTC().Truncate(time.Microsecond)
 	born := s.Birth
+	d.exits.Store(f, exit{birth: born, running: true})
 	d.waiting.Go(func() { d.wait(cmd, f, born) })
 	if err := f.save(*s); err != nil {
 		_ = confirm.Close() // the runtime ends
@@ -65,7 +66,10 @@ func (d *Driver) start(f folder, s *state) error {
 }
 
 // exit is how a process ended.
-type exit struct{ birth, note string }
+type exit struct {
+	birth, note string
+	running     bool // it was not waited for yet
+}
 
 // wait reaps a process of this hub, whose end is visible to Observe after that.
 func (d *Driver) wait(cmd *exec.Cmd, f folder, born string) {
@@ -75,7 +79,7 @@ func (d *Driver) wait(cmd *exec.Cmd, f folder, born string) {
 	if err != nil {
 		note = err.Error()
 	}
-	d.exits.Store(f, exit{born, note})
+	d.exits.Store(f, exit{birth: born, note: note})
 }
 
 // listen listens on a loopback address, or on another port if it is taken.
