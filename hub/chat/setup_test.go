@@ -27,8 +27,6 @@ import (
 	"github.com/seed93082962/agenthost/sse"
 )
 
-func TestMain(m *testing.M) { dbtest.Main(m) }
-
 type object = apitest.Object
 
 const (

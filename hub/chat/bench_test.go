@@ -1,0 +1,63 @@
+package chat_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/chat"
+	"github.com/seed93082962/agenthost/hub/db/dbtest"
+	"github.com/seed93082962/agenthost/internal/ids"
+	"github.com/seed93082962/agenthost/internal/pgtest"
+	"github.com/seed93082962/agenthost/rbac"
+)
+
+func benchEach(b *testing.B, bench func(b *testing.B, s *chat.Service)) {
+	for engine, url := range map[string]func() string{"postgres": func() string { return pgtest.URL(b) }, "sqlite": func() string { return dbtest.SQLite(b) }} {
+		b.Run(engine, func(b *testing.B) { bench(b, benchService(b, url())) })
+	}
+}
+
+var ada = api.Caller{TenantID: "acme", UserID: "id-ada", UserName: "ada", RoleNow: rbac.Member}
+
+// pushOf returns a push of new sessions.
+func pushOf(sessions, messages int) chat.PushInput {
+	in := chat.PushInput{Sessions: make([]chat.PushedSession, sessions)}
+	for i := range in.Sessions {
+		in.Sessions[i] = chat.PushedSession{ID: ids.New(), AgentName: "helper", CreatedAt: day1, UpdatedAt: day1, Messages: make([]chat.PushedMessage, messages)}
+		for j := range messages {
+			role := []string{"user", "assistant"}[j%2]
+			in.Sessions[i].Messages[j] = chat.PushedMessage{ID: fmt.Sprint(j), Role: role, CreatedAt: day1, Content: []byte(`"A message of about one hundred characters, which is the usual length of a question or a short answer."`)}
+		}
+	}
+	return in
+}
+
+func BenchmarkPush(b *testing.B) {
+	benchEach(b, func(b *testing.B, s *chat.Service) {
+		for b.Loop() {
+			result, err := s.Push(b.Context(), ada, pushOf(50, 20))
+			require.NoError(b, err)
+			require.Equal(b, 50, result.Accepted)
+		}
+	})
+}
+
+func BenchmarkMessagePages(b *testing.B) {
+	benchEach(b, func(b *testing.B, s *chat.Service) {
+		in := pushOf(1, 10_000)
+		_, err := s.Push(b.Context(), ada, in)
+		require.NoError(b, err)
+		for _, page := range []int{1, 500} {
+			b.Run(fmt.Sprint("page ", page), func(b *testing.B) {
+				for b.Loop() {
+					list, err := s.Messages(b.Context(), ada, "helper", in.Sessions[0].ID, api.Page{Number: page, Size: 20})
+					require.NoError(b, err)
+					require.Len(b, list.Items, 20)
+				}
+			})
+		}
+	})
+}
