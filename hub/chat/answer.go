@@ -98,8 +98,8 @@ func (a *Answer) first(yield func(sse.Event, bool) bool) bool {
 // last stores the answer and yields the events that follow those of the runtime.
 func (a *Answer) last(yield func(sse.Event, bool) bool) {
 	end := a.ending()
-	saved, text, err := a.finish(end)
-	if notice, at := a.label.block(); at == NoticeAppend && text != "" && !yield(event(hubEvent, noticeEvent{"hub.notice", at, notice}), true) {
+	saved, stored, err := a.finish(end)
+	if notice, at := a.label.block(); at == NoticeAppend && stored.Text != "" && !yield(event(hubEvent, noticeEvent{"hub.notice", at, notice}), true) {
 		return
 	}
 	if err != nil {
@@ -110,7 +110,7 @@ func (a *Answer) last(yield func(sse.Event, bool) bool) {
 			return
 		}
 	}
-	if saved && !yield(event(hubEvent, savedEvent{"hub.saved", a.assistant.ID, end.Status, *a.assistant.Usage, a.label.Implicit}), true) {
+	if saved && !yield(event(hubEvent, savedEvent{"hub.saved", a.assistant.ID, end.Status, *stored.Usage, a.label.Implicit}), true) {
 		return
 	}
 	yield(sse.Event{Type: "done", Data: []byte("{}")}, false)
@@ -152,7 +152,7 @@ func endingOf(cause error) ending {
 	case errors.Is(cause, errShutdown):
 		return ending{statusCancelled, Failure{string(api.Unavailable), "The hub shuts down: send the message again later."}}
 	case errors.Is(cause, errLost):
-		return failed(api.Unavailable, "The hub lost the session while it was suspended.")
+		return failed(api.Unavailable, "The session was deleted, or another hub has taken it over.")
 	case tooLong, errors.Is(cause, errTooLong), errors.Is(cause, errEndless):
 		return failed(api.UpstreamFailed, "The answer is too long or takes too long.")
 	case errors.Is(cause, errIdle), errors.Is(cause, errSlow):
@@ -162,10 +162,10 @@ func endingOf(cause error) ending {
 }
 
 // finish closes the connection and stores the answer, once. saved is false if the session was
-// deleted in the meantime.
-func (a *Answer) finish(end ending) (saved bool, text string, err error) {
+// deleted in the meantime. The writer reads a.assistant, which does not change.
+func (a *Answer) finish(end ending) (saved bool, stored message, err error) {
 	if a.ended {
-		return false, "", nil
+		return false, a.assistant, nil
 	}
 	a.ended = true
 	if events := a.events.Load(); events != nil {
@@ -174,18 +174,17 @@ func (a *Answer) finish(end ending) (saved bool, text string, err error) {
 	defer a.s.writer.leave(a)
 	defer a.cancel(nil)
 	a.seen.mu.Lock()
-	m := a.assistant
-	m.Text, m.Content = a.seen.current()
+	stored = a.assistant
+	stored.Text, stored.Content = a.seen.current()
 	usage := a.seen.usage
-	m.Model, m.Usage, m.Status = a.seen.model, &usage, end.Status
+	stored.Model, stored.Usage, stored.Status = a.seen.model, &usage, end.Status
 	runtimeSession := a.seen.runtimeSession
 	a.seen.mu.Unlock()
 	if end.Status == statusFailed {
-		m.Failure = end.Failure
+		stored.Failure = end.Failure
 	}
-	a.assistant = m
-	saved, err = a.s.writer.finish(a, m, runtimeSession)
-	return saved, m.Text, err
+	saved, err = a.s.writer.finish(a, stored, runtimeSession)
+	return saved, stored, err
 }
 
 // Cancel cancels the run, as if the client had disconnected.

@@ -17,7 +17,7 @@ import (
 
 // impatient shortens the time limits of a runtime.
 func impatient(cfg *chat.Config) {
-	cfg.OpenTimeout, cfg.IdleTimeout, cfg.RunTimeout = 200*time.Millisecond, 300*time.Millisecond, 2*time.Second
+	cfg.OpenTimeout, cfg.IdleTimeout, cfg.RunTimeout, cfg.SaveEvery = 200*time.Millisecond, 300*time.Millisecond, 2*time.Second, 200*time.Millisecond
 }
 
 // hostile returns a runtime that begins an event stream and continues with f.
