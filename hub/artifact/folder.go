@@ -264,9 +264,9 @@ func missing(err error) error {
 	return err
 }
 
-// full converts the errors of a full disk to ErrFull.
+// full converts the errors of a full disk, a quota and a limit on the size of files to ErrFull.
 func full(err error) error {
-	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG) {
 		return fmt.Errorf("%w: %w", ErrFull, err)
 	}
 	return err

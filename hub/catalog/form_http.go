@@ -44,7 +44,7 @@ func (s *Service) withForm(r *http.Request, most int64, do func(file File, field
 	fields := map[string]string{}
 	for n := 0; ; n++ {
 		part, err := parts.NextPart()
-		if errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		if err == io.EOF { //nolint:errorlint // that of a form without its end is wrapped
 			break
 		}
 		if err == nil && n == maxParts {
