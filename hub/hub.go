@@ -259,7 +259,14 @@ func (h *Hub) prepare(ctx context.Context) error {
 
 // Routes returns every route of the API with its permission.
 func (h *Hub) Routes() []api.Route {
-	return limitAuthBodies(slices.Concat(h.healthRoutes(), h.identity.Routes(), h.external.Routes(), h.providers.Routes(), h.aigc.Routes(), h.deploys.Routes(), h.chat.Routes(), h.auditRoutes(), h.artifacts.Routes()))
+	return limitAuthBodies(slices.Concat(
+		h.healthRoutes(), h.identity.Routes(), h.external.Routes(),
+		h.providers.Routes(), h.aigc.Routes(),
+		h.catalog.Routes(),
+		h.deploys.Routes(),
+		h.chat.Routes(),
+		h.auditRoutes(), h.artifacts.Routes(),
+	))
 }
 
 // agentsOfProvider returns the names of the agents that use a provider.

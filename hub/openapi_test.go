@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"mime"
 	"net/http"
 	"regexp"
 	"slices"
@@ -92,7 +93,8 @@ func (c *contract) send(method, path, token, body string, headers ...string) ans
 	if method == http.MethodHead {
 		return a
 	}
-	c.judge(method, path, body, a)
+	media, _, _ := mime.ParseMediaType(req.Header.Get("Content-Type"))
+	c.judge(method, path, body, media, a)
 	if method == http.MethodGet {
 		head := c.send(http.MethodHead, path, token, "", headers...)
 		require.Equal(c.t, a.status, head.status, "%s", path)
@@ -112,10 +114,10 @@ func (c *contract) refuse(status int, code api.Code, method, path, token, body s
 
 // judge holds an answer, and where it accepts the request that too, against the operation that the
 // document has for it.
-func (c *contract) judge(method, path, body string, a answer) {
+func (c *contract) judge(method, path, body, media string, a answer) {
 	c.t.Helper()
 	x := exchange(method, path, body, a)
-	x.Unforeseen = unforeseen(path, body)
+	x.Media, x.Unforeseen = media, unforeseen(path, body)
 	route, err := c.doc.Check(x)
 	require.NoError(c.t, err)
 	name := method + " " + route.Path + " " + fmt.Sprint(a.status)
@@ -137,9 +139,9 @@ func exchange(method, path, body string, a answer) openapitest.Exchange {
 }
 
 // unforeseen holds for what no schema can refuse: bytes and escapes that are gone once a text is
-// read, and a number that is too large.
+// read, a number that is too large, and the id of what does not exist.
 func unforeseen(path, body string) bool {
-	return !utf8.ValidString(body) || strings.Contains(body, `\u0000`) || strings.Contains(path, "18446744073709551616") || strings.Contains(path, "%zz")
+	return !utf8.ValidString(body) || strings.Contains(body, `\u0000`) || strings.Contains(body, nobody) || strings.Contains(path, "18446744073709551616") || strings.Contains(path, "%zz")
 }
 
 // note remembers which fields an answer had, those of items as if they were its own.

@@ -60,6 +60,57 @@ PUT    /api/v1/admin/providers/:id               admin maintainer
 DELETE /api/v1/admin/providers/:id               admin maintainer
 POST   /api/v1/admin/providers/:id/reveal-key    admin maintainer
 POST   /api/v1/admin/providers/:id/probe         admin maintainer
+GET    /api/v1/agents                           admin maintainer member
+GET    /api/v1/agents/manifest                  admin maintainer member
+GET    /api/v1/agents/:name                     admin maintainer member
+GET    /api/v1/admin/agents                     admin maintainer member
+POST   /api/v1/admin/agents                     admin maintainer
+POST   /api/v1/admin/agents/import              admin maintainer
+GET    /api/v1/admin/agents/:name               admin maintainer member
+PUT    /api/v1/admin/agents/:name               admin maintainer
+DELETE /api/v1/admin/agents/:name               admin maintainer
+GET    /api/v1/admin/agents/:name/export        admin maintainer member
+GET    /api/v1/admin/agents/:name/tools         admin maintainer member
+PUT    /api/v1/admin/agents/:name/tools         admin maintainer
+GET    /api/v1/admin/agents/:name/skills        admin maintainer member
+PUT    /api/v1/admin/agents/:name/skills        admin maintainer
+GET    /api/v1/admin/agents/:name/mcps          admin maintainer member
+PUT    /api/v1/admin/agents/:name/mcps          admin maintainer
+GET    /api/v1/admin/agents/:name/knowledge     admin maintainer member
+PUT    /api/v1/admin/agents/:name/knowledge     admin maintainer
+GET    /api/v1/admin/tools                      admin maintainer member
+POST   /api/v1/admin/tools                      admin maintainer
+GET    /api/v1/admin/tools/:name                admin maintainer member
+PUT    /api/v1/admin/tools/:name                admin maintainer
+DELETE /api/v1/admin/tools/:name                admin maintainer
+PUT    /api/v1/admin/tools/:name/file           admin maintainer
+GET    /api/v1/admin/tools/:name/download       admin maintainer member
+GET    /api/v1/skills                           admin maintainer member
+GET    /api/v1/skills/:name                     admin maintainer member
+GET    /api/v1/skills/:name/download            admin maintainer member
+GET    /api/v1/admin/skills                     admin maintainer member
+POST   /api/v1/admin/skills                     admin maintainer
+GET    /api/v1/admin/skills/:name               admin maintainer member
+PUT    /api/v1/admin/skills/:name               admin maintainer
+DELETE /api/v1/admin/skills/:name               admin maintainer
+PUT    /api/v1/admin/skills/:name/file          admin maintainer
+GET    /api/v1/scenes                           admin maintainer member
+GET    /api/v1/scenes/:name                     admin maintainer member
+GET    /api/v1/admin/scenes                     admin maintainer member
+POST   /api/v1/admin/scenes                     admin maintainer
+GET    /api/v1/admin/scenes/:name               admin maintainer member
+PUT    /api/v1/admin/scenes/:name               admin maintainer
+DELETE /api/v1/admin/scenes/:name               admin maintainer
+GET    /api/v1/admin/mcps                       admin maintainer member
+POST   /api/v1/admin/mcps                       admin maintainer
+GET    /api/v1/admin/mcps/:name                 admin maintainer member
+PUT    /api/v1/admin/mcps/:name                 admin maintainer
+DELETE /api/v1/admin/mcps/:name                 admin maintainer
+GET    /api/v1/admin/knowledge                  admin maintainer member
+POST   /api/v1/admin/knowledge                  admin maintainer
+GET    /api/v1/admin/knowledge/:name            admin maintainer member
+PUT    /api/v1/admin/knowledge/:name            admin maintainer
+DELETE /api/v1/admin/knowledge/:name            admin maintainer
 GET    /api/v1/admin/aigc/config                 admin maintainer
 PUT    /api/v1/admin/aigc/config                 admin maintainer
 DELETE /api/v1/admin/aigc/config                 admin maintainer

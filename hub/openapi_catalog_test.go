@@ -1,0 +1,283 @@
+package hub_test
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/hub/api"
+)
+
+const (
+	agents    = "/api/v1/admin/agents"
+	tools     = "/api/v1/admin/tools"
+	skills    = "/api/v1/admin/skills"
+	scenes    = "/api/v1/admin/scenes"
+	mcps      = "/api/v1/admin/mcps"
+	knowledge = "/api/v1/admin/knowledge"
+	formType  = "multipart/form-data; boundary=x"
+	yamlType  = "application/yaml"
+)
+
+// form returns a multipart body with a file and fields, which are names and values.
+func form(file, content string, fields ...string) string {
+	var b strings.Builder
+	b.WriteString("--x\r\nContent-Disposition: form-data; name=file; filename=\"" + file + "\"\r\n\r\n" + content + "\r\n")
+	for i := 0; i < len(fields); i += 2 {
+		b.WriteString("--x\r\nContent-Disposition: form-data; name=" + fields[i] + "\r\n\r\n" + fields[i+1] + "\r\n")
+	}
+	return b.String() + "--x--\r\n"
+}
+
+// upload sends a form that must succeed, and returns the body of the response.
+func (c *contract) upload(status int, method, path, token, file, content string, fields ...string) map[string]any {
+	c.t.Helper()
+	return c.send(method, path, token, form(file, content, fields...), "Content-Type", formType).want(status)
+}
+
+// refuseForm sends a form that is to be rejected with that code.
+func (c *contract) refuseForm(status int, code api.Code, method, path, token, form string) {
+	c.t.Helper()
+	c.refuse(status, code, method, path, token, form, "Content-Type", formType)
+}
+
+func (c *contract) catalog(admin string) {
+	c.knowledgeSets(admin)
+	c.mcpServers(admin)
+	c.tools(admin)
+	c.skills(admin)
+	c.agents(admin)
+	c.bindings(admin)
+	c.exports(admin)
+	c.scenes(admin)
+	c.components(admin)
+}
+
+// stale sends a change of an old version, and the same one for what does not exist.
+func (c *contract) stale(path, token, body string) {
+	c.t.Helper()
+	c.refuse(412, api.PreconditionFailed, "PUT", path, token, body, "If-Match", "99")
+	name := path[strings.LastIndex(path, "/")+1:]
+	c.refuse(404, api.NotFound, "PUT", strings.TrimSuffix(path, name)+"nobody", token, strings.Replace(body, `"`+name+`"`, `"nobody"`, 1))
+}
+
+func (c *contract) knowledgeSets(admin string) {
+	body := `{"name":"handbook","title":"The handbook","description":"For staff","datasetId":"hb","enabled":true}`
+	c.ok(201, "POST", knowledge, admin, body)
+	c.ok(201, "POST", knowledge, admin, `{"name":"faq","title":null,"description":null,"datasetId":"faq","enabled":null}`)
+	c.refuse(409, api.NameTaken, "POST", knowledge, admin, body)
+	c.faulty("POST", knowledge, admin, `{}`, `{"name":"A","datasetId":"x"}`, `{"name":"a","datasetId":" "}`, `{"name":"a","datasetId":"x","title":"a\u0007"}`)
+	c.ok(200, "PUT", knowledge+"/handbook", admin, body)
+	c.send("PUT", knowledge+"/handbook", admin, `{"datasetId":"hb","description":"For the staff"}`, "If-Match", `"1"`).want(200)
+	c.faulty("PUT", knowledge+"/handbook", admin, `{"datasetId":""}`)
+	c.stale(knowledge+"/handbook", admin, body)
+	c.unpaged(knowledge, admin)
+}
+
+func (c *contract) mcpServers(admin string) {
+	const web = `{"name":"web","transport":"http","url":"https://mcp.example.com","headers":{"authorization":"Bearer t-1234"}}`
+	const files = `{"name":"files","transport":"stdio","command":"mcp-files","args":["/srv"],"env":{"TOKEN":"t-1234"},"title":"Files","description":"Files of a project","enabled":true}`
+	for _, body := range []string{web, files} {
+		c.ok(201, "POST", mcps, admin, body)
+		c.refuse(409, api.NameTaken, "POST", mcps, admin, body)
+	}
+	c.faulty("POST", mcps, admin, `{}`, `{"name":"a__b","transport":"sse","url":"https://mcp.example.com"}`, `{"name":"a","transport":"tcp"}`,
+		`{"name":"a","transport":"http","url":"https://mcp.example.com","headers":{"X":"a\u0007"}}`)
+	c.ok(200, "PUT", mcps+"/files", admin, strings.Replace(files, "t-1234", "***", 1))
+	c.ok(200, "PUT", mcps+"/files", admin, strings.Replace(files, "t-1234", "t-5678", 1))
+	c.ok(200, "PUT", mcps+"/web", admin, web)
+	c.faulty("PUT", mcps+"/web", admin, `{"transport":""}`)
+	c.stale(mcps+"/files", admin, files)
+	c.unpaged(mcps, admin)
+}
+
+func (c *contract) tools(admin string) {
+	const source = "export default {name: 'weather', description: 'd', call() {}}"
+	c.upload(201, "POST", tools, admin, "weather.ts", source, "title", "Weather", "description", "Reports the weather.", "descriptionEn", "x")
+	c.refuseForm(409, api.NameTaken, "POST", tools, admin, form("weather.ts", source))
+	c.refuseForm(422, api.ArtifactInvalid, "POST", tools, admin, form("weather.ts", "export default 1"))
+	const file = tools + "/weather/file"
+	c.upload(200, "PUT", file, admin, "weather.mts", source)
+	c.refuseForm(422, api.ArtifactInvalid, "PUT", file, admin, form("weather.ts", strings.Replace(source, "weather", "other", 1)))
+	c.send("PUT", file, admin, form("a.ts", source), "Content-Type", formType, "If-Match", "9").refused(412, string(api.PreconditionFailed))
+	c.refuseForm(404, api.NotFound, "PUT", tools+"/nobody/file", admin, form("a.ts", source))
+	for path, method := range map[string]string{tools: "POST", file: "PUT"} {
+		c.refuseForm(400, api.ValidationFailed, method, path, admin, strings.Replace(form("", ""), "; filename=\"\"", "", 1))
+	}
+
+	c.ok(200, "PUT", tools+"/weather", admin, `{"title":"The weather","description":null}`)
+	c.faulty("PUT", tools+"/weather", admin, `{"title":"a\u0007"}`)
+	c.stale(tools+"/weather", admin, `{}`)
+	for _, path := range []string{tools + "/weather", tools + "/Read"} {
+		c.ok(200, "GET", path, admin, "")
+	}
+	c.refuse(403, api.BuiltinReadonly, "PUT", tools+"/Read", admin, `{}`)
+	c.refuse(403, api.BuiltinReadonly, "DELETE", tools+"/Read", admin, "")
+	c.refuseForm(403, api.BuiltinReadonly, "PUT", tools+"/Read/file", admin, form("a.ts", source))
+	a := c.send("GET", tools+"/weather/download", admin, "")
+	require.Equal(c.t, source, a.text)
+	require.Equal(c.t, http.StatusNotModified, c.send("GET", tools+"/weather/download", admin, "", "If-None-Match", a.header.Get("Etag")).status)
+	c.refuse(404, api.NotFound, "GET", tools+"/Read/download", admin, "")
+	c.unpaged(tools, admin)
+}
+
+func (c *contract) skills(admin string) {
+	const public = "/api/v1/skills"
+	const document = "---\nname: review\ndescription: Reviews changes.\n---\nRead the diff.\n"
+	c.upload(201, "POST", skills, admin, "SKILL.md", document, "type", "expert", "title", "Review", "descriptionEn", "x")
+	c.refuseForm(409, api.NameTaken, "POST", skills, admin, form("SKILL.md", document))
+	c.refuseForm(422, api.ArtifactInvalid, "POST", skills, admin, form("SKILL.md", "---\nname: [\n---\n"))
+	const file = skills + "/review/file"
+	c.upload(200, "PUT", file, admin, "SKILL.md", document+"Carefully.\n")
+	c.refuseForm(422, api.ArtifactInvalid, "PUT", file, admin, form("SKILL.md", strings.Replace(document, "review", "other", 1)))
+	c.send("PUT", file, admin, form("SKILL.md", document), "Content-Type", formType, "If-Match", "9").refused(412, string(api.PreconditionFailed))
+	c.refuseForm(404, api.NotFound, "PUT", skills+"/nobody/file", admin, form("SKILL.md", document))
+	for path, method := range map[string]string{skills: "POST", file: "PUT"} {
+		c.refuseForm(400, api.ValidationFailed, method, path, admin, form("SKILL.md", document, "type", "secret"))
+	}
+
+	c.ok(200, "PUT", skills+"/review", admin, `{"title":"Reviews","type":"community"}`)
+	c.faulty("PUT", skills+"/review", admin, `{"type":"secret"}`)
+	c.stale(skills+"/review", admin, `{}`)
+	for _, list := range []string{skills, public} {
+		c.ok(200, "GET", list+"/review", admin, "")
+		c.refuse(404, api.NotFound, "GET", list+"/nobody", admin, "")
+		c.refuse(400, api.InvalidRequest, "GET", list+"?type=secret", admin, "")
+		c.ok(200, "GET", list+"?type=community&q=REV", admin, "")
+		c.unpaged(list, admin)
+	}
+	c.ok(200, "GET", public+"/review/download", admin, "")
+	c.refuse(404, api.NotFound, "GET", public+"/nobody/download", admin, "")
+}
+
+// coder is the body of an agent with every field.
+const coder = `{"name":"coder","title":"Coder","titleEn":"Coder","description":"Writes code.","descriptionEn":"Writes code.","icon":"🛠","enabled":true,"isDefault":true,
+	"providerId":"demo","model":"demo","systemPrompt":"You write code.\n","maxTurns":7,"permissionMode":"plan","allowedTools":["Read","weather"],"disallowedTools":["Write"],
+	"tools":["Read","weather"],"skills":["review"],"mcps":["web"],"knowledge":["faq",{"name":"handbook","description":"for coders"}],
+	"subagents":{"reviewer":{"description":"Reviews","prompt":"Review.","tools":[],"mcpServers":["web"],"maxTurns":3}},"settingSources":["project"]}`
+
+func (c *contract) agents(admin string) {
+	const public = "/api/v1/agents"
+	c.ok(201, "POST", agents, admin, coder)
+	c.ok(201, "POST", agents, admin, `{"name":"writer","title":null,"enabled":false,"isDefault":null,"providerId":"demo","model":"demo","maxTurns":null,"allowedTools":null,"subagents":null}`)
+	c.refuse(409, api.NameTaken, "POST", agents, admin, coder)
+	with := func(fields string) string {
+		return `{"name":"a","providerId":"demo","model":"demo"` + fields + `}`
+	}
+	c.faulty("POST", agents, admin, `{}`, with(`,"name":"manifest"`), with(`,"name":"A"`), with(`,"providerId":""`), with(`,"providerId":"`+nobody+`"`),
+		with(`,"maxTurns":0`), with(`,"permissionMode":"root"`), with(`,"tools":["Read","Read"]`), with(`,"settingSources":["etc"]`),
+		with(`,"subagents":{"r":{"description":"","prompt":""}}`), with(`,"allowedTools":[""]`), with(`,"skills":["`+nobody+`"]`))
+	for _, list := range []string{agents, public} {
+		c.unpaged(list, admin)
+		c.ok(200, "GET", list+"/coder", admin, "")
+		c.refuse(404, api.NotFound, "GET", list+"/nobody", admin, "")
+	}
+	c.ok(200, "GET", agents+"/writer", admin, "")
+	c.refuse(404, api.NotFound, "GET", public+"/writer", admin, "")
+	c.ok(200, "PUT", agents+"/coder", admin, coder)
+	c.send("PUT", agents+"/coder", admin, strings.Replace(coder, `"maxTurns":7`, `"maxTurns":8`, 1), "If-Match", `"1"`).want(200)
+	c.faulty("PUT", agents+"/coder", admin, `{}`)
+	c.stale(agents+"/coder", admin, coder)
+	m := c.send("GET", public+"/manifest", admin, "")
+	m.want(200)
+	require.Equal(c.t, http.StatusNotModified, c.send("GET", public+"/manifest", admin, "", "If-None-Match", m.header.Get("Etag")).status)
+}
+
+func (c *contract) bindings(admin string) {
+	for field, name := range map[string]string{"tools": "weather", "skills": "review", "mcps": "web", "knowledge": "handbook"} {
+		path := agents + "/coder/" + field
+		c.ok(200, "GET", path, admin, "")
+		c.send("PUT", path, admin, `{"items":[]}`, "If-Match", "*").want(200)
+		c.refuse(412, api.PreconditionFailed, "PUT", path, admin, `{"items":[]}`, "If-Match", "1")
+		c.faulty("PUT", path, admin, `{}`, `{"items":["`+nobody+`"]}`, `{"items":["x","x"]}`)
+		c.refuse(404, api.NotFound, "PUT", agents+"/nobody/"+field, admin, `{"items":[]}`)
+		c.refuse(404, api.NotFound, "GET", agents+"/nobody/"+field, admin, "")
+		if field == "mcps" || field == "knowledge" {
+			name += `","` + map[string]string{"mcps": "files", "knowledge": "faq"}[field]
+		}
+		c.ok(200, "PUT", path, admin, `{"items":["`+name+`"]}`)
+	}
+	c.ok(200, "PUT", agents+"/coder/knowledge", admin, `{"items":[{"name":"handbook","description":"for coders"},"faq"]}`)
+}
+
+func (c *contract) exports(admin string) {
+	const imported = agents + "/import"
+	a := c.send("GET", agents+"/coder/export", admin, "")
+	require.Equal(c.t, 200, a.status, a.text)
+	c.refuse(404, api.NotFound, "GET", agents+"/nobody/export", admin, "")
+	c.refuse(409, api.NameTaken, "POST", imported, admin, a.text, "Content-Type", yamlType)
+	c.send("POST", imported+"?replace=true", admin, a.text, "Content-Type", yamlType).want(200)
+	c.send("POST", imported, admin, strings.Replace(a.text, "id: coder", "id: copy", 1), "Content-Type", yamlType).want(201)
+	c.refuse(422, api.ArtifactInvalid, "POST", imported, admin, "agents: []", "Content-Type", yamlType)
+}
+
+func (c *contract) scenes(admin string) {
+	const public = "/api/v1/scenes"
+	body := `{"name":"fix","title":"Fix","titleEn":"Fix","description":"Fixes a bug","descriptionEn":"x","icon":"🐞","agentName":"coder","prompt":"Fix it.","order":3,"enabled":true}`
+	c.ok(201, "POST", scenes, admin, body)
+	c.refuse(409, api.NameTaken, "POST", scenes, admin, body)
+	c.faulty("POST", scenes, admin, `{}`, `{"name":"a","agentName":"`+nobody+`"}`, `{"name":"a","agentName":"coder","order":1000001}`)
+	c.ok(200, "PUT", scenes+"/fix", admin, body)
+	c.ok(200, "PUT", scenes+"/fix", admin, strings.Replace(body, "Fix it.", "Fix it now.", 1))
+	c.faulty("PUT", scenes+"/fix", admin, `{"agentName":""}`)
+	c.stale(scenes+"/fix", admin, body)
+	for _, list := range []string{scenes, public} {
+		c.unpaged(list, admin)
+		c.ok(200, "GET", list+"/fix", admin, "")
+		c.refuse(404, api.NotFound, "GET", list+"/nobody", admin, "")
+	}
+	c.refuse(409, api.Conflict, "DELETE", agents+"/coder", admin, "")
+}
+
+// components deletes most of what the walk has created.
+func (c *contract) components(admin string) {
+	used := providers + "/" + c.ok(201, "POST", providers, admin, `{"name":"Used","protocol":"openai"}`)["id"].(string)
+	c.ok(200, "PUT", agents+"/writer", admin, `{"providerId":"`+strings.TrimPrefix(used, providers+"/")+`","model":"m"}`)
+	for path, code := range map[string]api.Code{
+		tools + "/weather": api.ToolInUse, skills + "/review": api.InUse, mcps + "/files": api.InUse, knowledge + "/faq": api.InUse, used: api.InUse,
+	} {
+		c.refuse(409, code, "DELETE", path, admin, "")
+	}
+	for _, path := range []string{mcps + "/web", mcps + "/files", knowledge + "/faq"} {
+		c.ok(200, "GET", path, admin, "")
+	}
+	for _, path := range []string{scenes, agents, tools, skills, mcps, knowledge} {
+		c.refuse(404, api.NotFound, "GET", path+"/nobody", admin, "")
+		c.refuse(404, api.NotFound, "DELETE", path+"/nobody", admin, "")
+	}
+	for _, path := range []string{
+		scenes + "/fix", agents + "/coder", agents + "/copy", agents + "/writer", skills + "/review", mcps + "/web", mcps + "/files", knowledge + "/faq", used,
+	} {
+		c.ok(204, "DELETE", path, admin, "")
+	}
+	const source = "export default {name: 'other', description: 'd', call() {}}"
+	c.upload(201, "POST", tools, admin, "other.ts", source)
+	c.ok(204, "DELETE", tools+"/other", admin, "")
+}
+
+// unreadable sends bodies that cannot be read as the operation requires.
+func (c *contract) unreadable(method, path, token string, content openapi3.Content) {
+	c.t.Helper()
+	large := `{"text":"` + strings.Repeat("x", 1<<20) + `"}`
+	switch {
+	case content["multipart/form-data"] != nil:
+		c.refuseForm(400, api.InvalidRequest, method, path, token, "--x\r\nContent")
+		c.refuseForm(413, api.PayloadTooLarge, method, path, token, form("a.ts", "x", "title", large))
+		c.refuse(415, api.UnsupportedMedia, method, path, token, `{}`)
+	case content[yamlType] != nil:
+		c.refuse(413, api.PayloadTooLarge, method, path, token, large, "Content-Type", yamlType)
+		c.refuse(415, api.UnsupportedMedia, method, path, token, `{}`)
+	default:
+		for _, body := range []string{`{`, `[]`, `null`, `"text"`, "{\"text\":\"\xff\"}"} {
+			c.refuse(400, api.InvalidRequest, method, path, token, body)
+		}
+		if path == pushChats {
+			large = strings.Repeat(" ", 10<<20) + large
+		}
+		c.refuse(413, api.PayloadTooLarge, method, path, token, large)
+		c.refuse(415, api.UnsupportedMedia, method, path, token, `{}`, "Content-Type", "text/plain")
+		c.refuse(415, api.UnsupportedMedia, method, path, token, `{}`, "Content-Type", "application/json; charset=gbk")
+	}
+}
