@@ -156,7 +156,7 @@ func (c *contract) skills(admin string) {
 const coder = `{"name":"coder","title":"Coder","titleEn":"Coder","description":"Writes code.","descriptionEn":"Writes code.","icon":"🛠","enabled":true,"isDefault":true,
 	"providerId":"demo","model":"demo","systemPrompt":"You write code.\n","maxTurns":7,"permissionMode":"plan","allowedTools":["Read","weather"],"disallowedTools":["Write"],
 	"tools":["Read","weather"],"skills":["review"],"mcps":["web"],"knowledge":["faq",{"name":"handbook","description":"for coders"}],
-	"subagents":{"reviewer":{"description":"Reviews","prompt":"Review.","tools":[],"mcpServers":["web"],"maxTurns":3}},"settingSources":["project"]}`
+	"subagents":{"reviewer":{"description":"Reviews","prompt":"Review.","tools":[],"maxTurns":3}},"settingSources":["project"]}`
 
 func (c *contract) agents(admin string) {
 	const public = "/api/v1/agents"
@@ -211,6 +211,8 @@ func (c *contract) exports(admin string) {
 	c.send("POST", imported+"?replace=true", admin, a.text, "Content-Type", yamlType).want(200)
 	c.send("POST", imported, admin, strings.Replace(a.text, "id: coder", "id: copy", 1), "Content-Type", yamlType).want(201)
 	c.refuse(422, api.ArtifactInvalid, "POST", imported, admin, "agents: []", "Content-Type", yamlType)
+	c.ok(200, "PUT", agents+"/coder", admin, coder)
+	c.ok(200, "PUT", agents+"/coder/mcps", admin, `{"items":["web","files"]}`)
 }
 
 func (c *contract) scenes(admin string) {

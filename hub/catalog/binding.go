@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"slices"
 
+	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/db"
 	"github.com/seed93082962/agenthost/rbac"
@@ -156,12 +157,23 @@ func (s *Service) recordBindings(ctx context.Context, tx *sql.Tx, caller api.Cal
 		if slices.Equal(was, b.refs) {
 			continue
 		}
-		detail := bindDetail{Kind: string(b.kind), Items: changed(refNames(was), refNames(b.refs))}
+		detail := bindDetail{Kind: string(b.kind), Items: &auditlog.Change[[]string]{From: refSummaries(was), To: refSummaries(b.refs)}}
 		if err := s.record(ctx, tx, actionBind.Record(after.event(caller), detail)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// refSummaries identifies bound components by their names and the hashes of their descriptions.
+func refSummaries(refs []KnowledgeRef) []string {
+	all := refNames(refs)
+	for i, ref := range refs {
+		if ref.Description != "" {
+			all[i] += " " + summary(ref.Description)
+		}
+	}
+	return all
 }
 
 // exists reports whether a component exists.
