@@ -12,7 +12,6 @@ import (
 	"github.com/seed93082962/agenthost/hub"
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/chat"
-	"github.com/seed93082962/agenthost/hub/db/dbtest"
 	"github.com/seed93082962/agenthost/runtime"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
@@ -23,15 +22,6 @@ const (
 	allChats  = "/api/v1/admin/chat/sessions"
 	pushChats = "/api/v1/chat/push"
 )
-
-// createChatty creates the agent chatty.
-func (c *contract) createChatty(database string) {
-	_, err := dbtest.Open(c.t, database).Write().ExecContext(c.t.Context(), `INSERT INTO agents (id, tenant_id, name, title, title_en, description, description_en,
-			icon, search, enabled, is_default, provider_id, model, system_prompt, max_turns, permission_mode, disallowed_tools, subagents,
-			setting_sources, version, created_at, updated_at)
-		VALUES ('chatty', 'default', 'chatty', '', '', '', '', '', '', TRUE, FALSE, '', 'm', '', 10, 'default', '[]', '{}', '[]', 1, 1, 1)`)
-	require.NoError(c.t, err)
-}
 
 // deployChatty deploys the agent chatty at a runtime of the test.
 func (c *contract) deployChatty() {
@@ -48,8 +38,8 @@ func (c *contract) deployChatty() {
 	hub.SetEndpoint(c.Hub, chat.Endpoint{URL: server.URL, AgentID: "chatty"})
 }
 
-func (c *contract) chats(admin, database string) {
-	c.createChatty(database)
+func (c *contract) chats(admin string) {
+	c.ok(201, "POST", agents, admin, `{"name":"chatty","providerId":"demo","model":"demo"}`)
 	c.newcomer(admin, "cleo", "member")
 	cleo, _ := c.enter("cleo")
 	path := chats + "/" + c.ok(201, "POST", chats, cleo, `{"title":null}`)["id"].(string)

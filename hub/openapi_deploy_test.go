@@ -7,7 +7,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub/api"
-	"github.com/seed93082962/agenthost/hub/db/dbtest"
 	"github.com/seed93082962/agenthost/hub/deploy"
 )
 
@@ -28,13 +27,9 @@ var unseenDeployments = map[string]string{
 }
 
 // deployments deploys an agent of the demo model.
-func (c *contract) deployments(admin, database string) {
-	rows := dbtest.Open(c.t, database).Write()
-	_, err := rows.ExecContext(c.t.Context(), `INSERT INTO agents (id, tenant_id, name, title, title_en, description, description_en,
-			icon, search, enabled, is_default, provider_id, model, system_prompt, max_turns, permission_mode, disallowed_tools, subagents,
-			setting_sources, version, created_at, updated_at)
-		VALUES ('deployed', 'default', 'deployed', '', '', '', '', '', '', TRUE, FALSE, 'demo', 'demo', '', 10, 'default', '[]', '{}', '[]', 1, 1, 1)`)
-	require.NoError(c.t, err)
+func (c *contract) deployments(admin string) {
+	const agent = `{"name":"deployed","providerId":"demo","model":"demo"`
+	c.ok(201, "POST", agents, admin, agent+`}`)
 	c.newcomer(admin, "dora", "member")
 	dora, _ := c.enter("dora")
 	for _, row := range []struct{ method, path string }{{"POST", ""}, {"DELETE", ""}, {"POST", "/stop"}, {"POST", "/start"}, {"GET", "/logs"}} {
@@ -49,15 +44,12 @@ func (c *contract) deployments(admin, database string) {
 	}
 	c.ok(204, "DELETE", helper, admin, "")
 	c.refuse(400, api.InvalidRequest, "POST", helper, admin, `{"force":"yes"}`)
-	for _, enabled := range []bool{false, true} {
-		_, err := rows.ExecContext(c.t.Context(), `UPDATE agents SET enabled = $1 WHERE name = 'deployed'`, enabled)
-		require.NoError(c.t, err)
-		if !enabled {
-			c.refuse(409, api.Conflict, "POST", helper, admin, "")
-		}
-	}
+	c.ok(200, "PUT", agents+"/deployed", admin, agent+`,"enabled":false}`)
+	c.refuse(409, api.Conflict, "POST", helper, admin, "")
+	c.ok(200, "PUT", agents+"/deployed", admin, agent+`}`)
 	c.ok(202, "POST", helper, admin, `{"force":null}`)
 	c.deployed(admin, "running")
+	c.refuse(409, api.AgentDeployed, "DELETE", agents+"/deployed", admin, "")
 	c.ok(202, "POST", helper, admin, "")
 	c.ok(202, "POST", helper+"/start", admin, "")
 	c.ok(200, "GET", helper+"/logs?tail=1", admin, "")

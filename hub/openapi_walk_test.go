@@ -28,11 +28,10 @@ var unseen = map[string]string{
 	"POST /auth/setup 201 must_change_password":    "only a reset sets it",
 	"POST /auth/register 201 must_change_password": "only a reset sets it",
 
-	"POST /auth/register 429":                               "it takes more than 64 concurrent registrations: identity.TestOthersSignInDuringAFlood",
-	"POST /api/v1/admin/invites 409":                        "it takes 1,000 invitations: identity.TestOpenInvitesAreLimited",
-	"DELETE /api/v1/admin/agents/{name} 409 agent_deployed": "it takes a deployment: catalog.TestADeployedAgentIsNotDeleted",
-	"POST /api/v1/admin/providers/{id}/reveal-key 409":      "it takes other encryption keys: provider.TestKeysThatCannotBeOpened",
-	"PUT /api/v1/admin/aigc/config 409":                     "it takes 1,000 keys",
+	"POST /auth/register 429":                          "it takes more than 64 concurrent registrations: identity.TestOthersSignInDuringAFlood",
+	"POST /api/v1/admin/invites 409":                   "it takes 1,000 invitations: identity.TestOpenInvitesAreLimited",
+	"POST /api/v1/admin/providers/{id}/reveal-key 409": "it takes other encryption keys: provider.TestKeysThatCannotBeOpened",
+	"PUT /api/v1/admin/aigc/config 409":                "it takes 1,000 keys",
 
 	"POST /api/v1/cli/issue-token 409": "it takes 100 tokens: identity.TestCLITokensOfAUserAreLimited",
 }
@@ -51,9 +50,9 @@ func TestAnswersAreAsTheDocumentSays(t *testing.T) {
 		c.providers(admin)
 		c.aigc(admin)
 		c.catalog(admin)
-		c.deployments(admin, url)
+		c.deployments(admin)
 		admin = c.laterOn()
-		c.chats(admin, url)
+		c.chats(admin)
 		c.refusals(admin)
 		c.artifacts()
 		admin, _ = c.enter("admin")
