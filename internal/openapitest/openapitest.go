@@ -126,9 +126,9 @@ type Exchange struct {
 	// validated: only its type must be documented if the request was accepted.
 	Media string
 
-	Status               int
-	Header               http.Header
-	Answer               string
+	Status int
+	Header http.Header
+	Answer string
 
 	// Unforeseen means that the request may be rejected for reasons outside the document.
 	Unforeseen bool
