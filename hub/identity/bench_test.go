@@ -48,7 +48,7 @@ func BenchmarkUserinfo(b *testing.B) {
 		b.Run(engine.name+"/one session", func(b *testing.B) {
 			load(b, handler, "/auth/userinfo", slices.Repeat(tokens[:1], len(tokens)), 0)
 		})
-		b.Run(engine.name+"/nobody asked", func(b *testing.B) { load(b, handler, "/open", make([]string, len(tokens)), 0) })
+		b.Run(engine.name+"/without authentication", func(b *testing.B) { load(b, handler, "/open", make([]string, len(tokens)), 0) })
 	}
 	alone := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -162,7 +162,7 @@ func requests(b *testing.B, address, path, token string, n int, begin time.Time,
 			b.Error(err)
 			return times
 		}
-		if err := readAnswer(in); err != nil {
+		if err := readResponse(in); err != nil {
 			b.Error(err)
 			return times
 		}
@@ -172,7 +172,7 @@ func requests(b *testing.B, address, path, token string, n int, begin time.Time,
 	return times
 }
 
-func readAnswer(in *bufio.Reader) error {
+func readResponse(in *bufio.Reader) error {
 	length := 0
 	for first := true; ; first = false {
 		line, err := in.ReadSlice('\n')
@@ -181,7 +181,7 @@ func readAnswer(in *bufio.Reader) error {
 		}
 		switch {
 		case first && !bytes.HasPrefix(line, []byte("HTTP/1.1 200 ")):
-			return fmt.Errorf("answer %q", line)
+			return fmt.Errorf("response %q", line)
 		case bytes.HasPrefix(line, []byte("Content-Length: ")):
 			if length, err = strconv.Atoi(string(bytes.TrimSpace(line[len("Content-Length: "):]))); err != nil {
 				return err

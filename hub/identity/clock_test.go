@@ -13,30 +13,30 @@ import (
 // Failures that were counted while the clock was years ahead do not lock an account for years once
 // it is correct again.
 func TestFailuresUnderAClockThatWasAhead(t *testing.T) {
-	each(t, func(t *testing.T, o *office) {
-		l := o.launch(nil)
-		l.setup()
+	each(t, func(t *testing.T, c *cluster) {
+		s := c.start(nil)
+		s.setup()
 		const ahead = 365 * day
-		o.wait(ahead)
+		c.wait(ahead)
 		for range 5 {
-			l.login("root", "wrong password").refused(http.StatusUnauthorized, api.InvalidCredentials)
+			s.login("root", "wrong password").wantError(http.StatusUnauthorized, api.InvalidCredentials)
 		}
-		l.exec(`UPDATE login_networks SET failures = 100`)
-		l.login("root", password).refused(http.StatusTooManyRequests, api.RateLimited)
+		s.exec(`UPDATE login_networks SET failures = 100`)
+		s.login("root", password).wantError(http.StatusTooManyRequests, api.RateLimited)
 
-		o.wait(-time.Minute)
-		a := l.login("root", password)
-		a.refused(http.StatusTooManyRequests, api.RateLimited)
-		require.Equal(t, "960", a.header.Get("Retry-After"), "a replica's clock may be a little behind")
-		o.wait(time.Minute - ahead)
-		l.login("root", "wrong password").refused(http.StatusUnauthorized, api.InvalidCredentials)
-		require.Equal(t, 1, l.count(`SELECT failures FROM login_networks`), "the count begins anew")
-		l.signIn()
+		c.wait(-time.Minute)
+		res := s.login("root", password)
+		res.wantError(http.StatusTooManyRequests, api.RateLimited)
+		require.Equal(t, "960", res.header.Get("Retry-After"), "a replica's clock may be a little behind")
+		c.wait(time.Minute - ahead)
+		s.login("root", "wrong password").wantError(http.StatusUnauthorized, api.InvalidCredentials)
+		require.Equal(t, 1, s.count(`SELECT failures FROM login_networks`), "the count begins anew")
+		s.signIn()
 		for range 5 {
-			l.login("root", "wrong password").refused(http.StatusUnauthorized, api.InvalidCredentials)
+			s.login("root", "wrong password").wantError(http.StatusUnauthorized, api.InvalidCredentials)
 		}
-		l.login("root", password).refused(http.StatusTooManyRequests, api.RateLimited)
-		o.wait(lockout)
-		l.signIn()
+		s.login("root", password).wantError(http.StatusTooManyRequests, api.RateLimited)
+		c.wait(lockout)
+		s.signIn()
 	})
 }

@@ -193,7 +193,7 @@ type ExternalLogout struct {
 }
 
 // EndExternalSessions ends the sessions that the identity provider names. Other replicas follow
-// within 2 seconds. It is no error if there are none.
+// within 2 seconds. No such session is not an error.
 func (s *Service) EndExternalSessions(ctx context.Context, from api.Caller, out ExternalLogout) error {
 	if out.Subject == "" && out.SessionID == "" {
 		return errors.New("end external sessions: neither a subject nor a session is given")

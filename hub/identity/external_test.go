@@ -19,71 +19,71 @@ const issuer = "https://idp.example.com"
 func external(cfg *identity.Config) { cfg.External = true }
 
 // eachExternal runs a test on both engines with a replica in external mode.
-func eachExternal(t *testing.T, test func(t *testing.T, l *launched)) {
+func eachExternal(t *testing.T, test func(t *testing.T, s *server)) {
 	t.Helper()
-	each(t, func(t *testing.T, o *office) { test(t, o.launch(external)) })
+	each(t, func(t *testing.T, c *cluster) { test(t, c.start(external)) })
 }
 
 func stranger(org, subject, username string) identity.ExternalUser {
 	return identity.ExternalUser{TenantID: org, Issuer: issuer, Subject: subject, Username: username}
 }
 
-func (l *launched) enter(u identity.ExternalUser) identity.SignIn {
-	l.o.t.Helper()
-	signIn, err := l.service.SignInExternal(l.o.t.Context(), api.Caller{RemoteIP: "192.0.2.1"}, u)
-	require.NoError(l.o.t, err)
+func (s *server) enter(u identity.ExternalUser) identity.SignIn {
+	s.cluster.t.Helper()
+	signIn, err := s.service.SignInExternal(s.cluster.t.Context(), api.Caller{RemoteIP: "192.0.2.1"}, u)
+	require.NoError(s.cluster.t, err)
 	return signIn
 }
 
-func (l *launched) userinfo(token string) answer {
-	return l.ask(http.MethodGet, "/auth/userinfo", "", func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+token) })
+func (s *server) userinfo(token string) response {
+	return s.send(http.MethodGet, "/auth/userinfo", "", func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+token) })
 }
 
 // log returns the actions of a tenant with their details, oldest first.
-func (l *launched) log(tenant string) (all []string) {
-	for e, err := range l.audit.Entries(l.o.t.Context(), tenant, auditlog.Filter{}, nil) {
-		require.NoError(l.o.t, err)
+func (s *server) log(tenant string) (all []string) {
+	for e, err := range s.audit.Entries(s.cluster.t.Context(), tenant, auditlog.Filter{}, nil) {
+		require.NoError(s.cluster.t, err)
 		all = append(all, e.Action+" "+e.TargetName+" "+string(e.Status)+" "+string(e.Detail))
 	}
 	return all
 }
 
 func TestExternalLogin(t *testing.T) {
-	eachExternal(t, func(t *testing.T, l *launched) {
+	eachExternal(t, func(t *testing.T, s *server) {
 		u := stranger("acme", "1", "ada")
 		u.DisplayName, u.Email = "Ada L.", "ada@example.com"
-		first := l.enter(u)
+		first := s.enter(u)
 		require.Equal(t, identity.SignInUser{ID: first.User.ID, Username: "ada", DisplayName: "Ada L.", Role: rbac.Member, TenantID: "acme", OrgID: "acme"}, first.User)
-		body := l.userinfo(first.AccessToken).want(http.StatusOK)
+		body := s.userinfo(first.AccessToken).want(http.StatusOK)
 		require.Equal(t, object{
 			"id": first.User.ID, "username": "ada", "display_name": "Ada L.", "email": "ada@example.com", "role": "member",
 			"tenant_id": "acme", "org_id": "acme", "auth_mode": "external", "token_type": "session",
 		}, body)
-		next := l.refresh(first.RefreshToken).want(http.StatusOK)
+		next := s.refresh(first.RefreshToken).want(http.StatusOK)
 		require.NotEqual(t, first.AccessToken, next.access())
 
 		u.Username, u.Email = "renamed", "new@example.com"
-		second := l.enter(u)
+		second := s.enter(u)
 		require.Equal(t, first.User.ID, second.User.ID)
-		body = l.userinfo(second.AccessToken).want(http.StatusOK)
+		body = s.userinfo(second.AccessToken).want(http.StatusOK)
 		require.Equal(t, "ada", body["username"])
 		require.Equal(t, "new@example.com", body["email"])
-		log := strings.Join(l.log("acme"), "\n")
+		log := strings.Join(s.log("acme"), "\n")
 		require.Contains(t, log, `"issuer":"`+issuer+`","created":true,"role":"member"`)
 		require.Contains(t, log, `"created":false`)
-		require.Empty(t, l.log("default"))
+		require.Empty(t, s.log("default"))
 	})
 }
 
 // A member is (tenant, issuer, subject). A name never leads to the member of another one.
 func TestIdentityOfAnExternalMember(t *testing.T) {
-	eachExternal(t, func(t *testing.T, l *launched) {
-		ada := l.enter(stranger("acme", "1", "ada")).User
+	eachExternal(t, func(t *testing.T, s *server) {
+		ada := s.enter(stranger("acme", "1", "ada")).User
 		seen := map[string]bool{ada.ID: true}
 		other := stranger("acme", "1", "ada")
 		other.Issuer = "https://other.example.com"
 		for _, u := range []identity.ExternalUser{stranger("beta", "1", "ada"), stranger("acme", "2", "ADA"), other} {
-			user := l.enter(u).User
+			user := s.enter(u).User
 			require.False(t, seen[user.ID], "%v", u)
 			seen[user.ID] = true
 			if u.TenantID == "acme" {
@@ -96,80 +96,80 @@ func TestIdentityOfAnExternalMember(t *testing.T) {
 }
 
 func TestExternalUsernames(t *testing.T) {
-	l := newOffice(t, "sqlite://"+t.TempDir()+"/hub.db").launch(external)
+	s := newCluster(t, "sqlite://"+t.TempDir()+"/hub.db").start(external)
 	org := "org"
 	for name, want := range map[string]string{
 		"ada@example.com": "ada@example.com", "Ada Lovelace": "Ada-Lovelace", "../etc": "etc", "": "user", "李": "user", "李4": "4",
 		"a\u202eb": "a-b", strings.Repeat("x", 80): strings.Repeat("x", 64), "\u212a": "user",
 	} {
 		org += "x" // a name in use would get a suffix
-		require.Equal(t, want, l.enter(stranger(org, "subject of "+name, name)).User.Username, name)
+		require.Equal(t, want, s.enter(stranger(org, "subject of "+name, name)).User.Username, name)
 	}
 }
 
 func TestConcurrentFirstLoginsCreateOneMember(t *testing.T) {
-	eachExternal(t, func(t *testing.T, l *launched) {
+	eachExternal(t, func(t *testing.T, s *server) {
 		u := stranger("acme", "1", "ada")
 		u.Admin = true
-		results := atOnce(8, func(int) answer {
-			signIn, err := l.service.SignInExternal(t.Context(), api.Caller{}, u)
+		results := atOnce(8, func(int) response {
+			signIn, err := s.service.SignInExternal(t.Context(), api.Caller{}, u)
 			if err != nil {
-				return answer{status: http.StatusInternalServerError, text: err.Error()}
+				return response{status: http.StatusInternalServerError, text: err.Error()}
 			}
-			return answer{status: http.StatusOK, text: signIn.User.ID + string(signIn.User.Role)}
+			return response{status: http.StatusOK, text: signIn.User.ID + string(signIn.User.Role)}
 		})
-		for _, a := range results {
-			require.Equal(t, http.StatusOK, a.status, a.text)
-			require.Equal(t, results[0].text, a.text)
+		for _, res := range results {
+			require.Equal(t, http.StatusOK, res.status, res.text)
+			require.Equal(t, results[0].text, res.text)
 		}
-		require.Equal(t, 1, l.count(`SELECT COUNT(*) FROM members`))
-		require.Equal(t, 8, l.count(`SELECT COUNT(*) FROM sessions`))
+		require.Equal(t, 1, s.count(`SELECT COUNT(*) FROM members`))
+		require.Equal(t, 8, s.count(`SELECT COUNT(*) FROM sessions`))
 	})
 }
 
 // A name makes one user an admin, once: neither another subject with the name nor the deleted user
 // at the next login.
 func TestBootstrapAdmin(t *testing.T) {
-	eachExternal(t, func(t *testing.T, l *launched) {
+	eachExternal(t, func(t *testing.T, s *server) {
 		u := stranger("acme", "1", "ada")
 		u.Admin = true
-		ada := l.enter(u).User
+		ada := s.enter(u).User
 		require.Equal(t, rbac.Admin, ada.Role)
 		second := stranger("acme", "2", "Ada")
 		second.Admin = true
-		require.Equal(t, rbac.Member, l.enter(second).User.Role)
+		require.Equal(t, rbac.Member, s.enter(second).User.Role)
 		late := stranger("beta", "1", "ada")
-		require.Equal(t, rbac.Member, l.enter(late).User.Role)
+		require.Equal(t, rbac.Member, s.enter(late).User.Role)
 		late.Admin = true
-		require.Equal(t, rbac.Member, l.enter(late).User.Role, "only at the first login")
-		l.exec(`DELETE FROM members WHERE id = $1`, ada.ID)
-		require.Equal(t, rbac.Member, l.enter(u).User.Role)
+		require.Equal(t, rbac.Member, s.enter(late).User.Role, "only at the first login")
+		s.exec(`DELETE FROM members WHERE id = $1`, ada.ID)
+		require.Equal(t, rbac.Member, s.enter(u).User.Role)
 	})
 }
 
 func TestDisabledExternalMember(t *testing.T) {
-	eachExternal(t, func(t *testing.T, l *launched) {
+	eachExternal(t, func(t *testing.T, s *server) {
 		u := stranger("acme", "1", "ada")
-		ada := l.enter(u).User
-		l.exec(`UPDATE members SET status = 'disabled' WHERE id = $1`, ada.ID)
-		_, err := l.service.SignInExternal(t.Context(), api.Caller{RemoteIP: "192.0.2.1"}, u)
+		ada := s.enter(u).User
+		s.exec(`UPDATE members SET status = 'disabled' WHERE id = $1`, ada.ID)
+		_, err := s.service.SignInExternal(t.Context(), api.Caller{RemoteIP: "192.0.2.1"}, u)
 		require.ErrorIs(t, err, api.AccountDisabled)
-		log := l.log("acme")
+		log := s.log("acme")
 		require.Equal(t, `auth.login_failed ada failure {"reason":"account_disabled"}`, log[len(log)-1])
-		require.Equal(t, 1, l.count(`SELECT COUNT(*) FROM sessions`))
+		require.Equal(t, 1, s.count(`SELECT COUNT(*) FROM sessions`))
 	})
 }
 
 func TestEndExternalSessions(t *testing.T) {
-	eachExternal(t, func(t *testing.T, l *launched) {
+	eachExternal(t, func(t *testing.T, s *server) {
 		enter := func(org, subject, session string) string {
 			u := stranger(org, subject, "name"+subject)
 			u.SessionID = session
-			return l.enter(u).AccessToken
+			return s.enter(u).AccessToken
 		}
 		end := func(out identity.ExternalLogout) {
 			out.Issuer = issuer
-			require.NoError(t, l.service.EndExternalSessions(t.Context(), api.Caller{}, out))
+			require.NoError(t, s.service.EndExternalSessions(t.Context(), api.Caller{}, out))
 		}
 		one, two, bob, beta := enter("acme", "1", "s1"), enter("acme", "1", "s2"), enter("acme", "2", "s3"), enter("beta", "1", "s1")
 		valid := func(tokens ...string) {
@@ -181,7 +181,7 @@ func TestEndExternalSessions(t *testing.T) {
 						status = http.StatusOK
 					}
 				}
-				require.Equal(t, status, l.userinfo(token).status)
+				require.Equal(t, status, s.userinfo(token).status)
 			}
 		}
 		valid(one, two, bob, beta)
@@ -192,41 +192,41 @@ func TestEndExternalSessions(t *testing.T) {
 		valid(two, bob, beta)
 		end(identity.ExternalLogout{TenantID: "acme", Subject: "1"})
 		valid(bob, beta)
-		log := l.log("acme")
+		log := s.log("acme")
 		require.Equal(t, `auth.backchannel_logout name1 success {"issuer":"`+issuer+`","sessionsEnded":1}`, log[len(log)-1])
-		require.Error(t, l.service.EndExternalSessions(t.Context(), api.Caller{}, identity.ExternalLogout{TenantID: "acme", Issuer: issuer}))
+		require.Error(t, s.service.EndExternalSessions(t.Context(), api.Caller{}, identity.ExternalLogout{TenantID: "acme", Issuer: issuer}))
 	})
 }
 
 // What failed before a user was known is in the log of the system, up to a limit for each network.
 func TestRejectedExternalLogins(t *testing.T) {
-	eachExternal(t, func(t *testing.T, l *launched) {
+	eachExternal(t, func(t *testing.T, s *server) {
 		fault := errors.New("the fault")
 		from := api.Caller{RemoteIP: "192.0.2.1"}
 		for range 100 {
-			require.Equal(t, fault, l.service.RejectExternal(t.Context(), from, "acme", "state", fault))
+			require.Equal(t, fault, s.service.RejectExternal(t.Context(), from, "acme", "state", fault))
 		}
-		require.ErrorIs(t, l.service.RejectExternal(t.Context(), from, "acme", "state", fault), api.RateLimited)
-		log := l.log(identity.SystemTenant)
+		require.ErrorIs(t, s.service.RejectExternal(t.Context(), from, "acme", "state", fault), api.RateLimited)
+		log := s.log(identity.SystemTenant)
 		require.Len(t, log, 100)
 		require.Equal(t, `auth.login_failed acme failure {"reason":"state"}`, log[0])
-		l.enter(stranger("acme", "1", "ada"))
+		s.enter(stranger("acme", "1", "ada"))
 	})
 }
 
 func TestExternalModeHasNoPasswords(t *testing.T) {
-	l := newOffice(t, "sqlite://"+t.TempDir()+"/hub.db").launch(external)
+	s := newCluster(t, "sqlite://"+t.TempDir()+"/hub.db").start(external)
 	u := stranger("acme", "1", "ada")
 	u.Admin = true
-	admin := l.enter(u)
-	require.Empty(t, l.service.SetupToken())
+	admin := s.enter(u)
+	require.Empty(t, s.service.SetupToken())
 	for _, call := range []string{"POST /auth/setup", "POST /auth/login", "POST /auth/register", "POST /auth/change-password", "GET /auth/invite/x"} {
 		method, path, _ := strings.Cut(call, " ")
-		a := l.ask(method, path, "{}", func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+admin.AccessToken) })
-		require.Equal(t, http.StatusNotFound, a.status, call)
+		res := s.send(method, path, "{}", func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+admin.AccessToken) })
+		require.Equal(t, http.StatusNotFound, res.status, call)
 	}
 	for _, call := range []string{"users", "invites", "users/" + admin.User.ID + "/reset-password"} {
-		a := l.post(admin.AccessToken, "/api/v1/admin/"+call, object{"username": "bob", "password": password, "role": "member"})
-		a.want(http.StatusConflict)
+		res := s.post(admin.AccessToken, "/api/v1/admin/"+call, object{"username": "bob", "password": password, "role": "member"})
+		res.want(http.StatusConflict)
 	}
 }

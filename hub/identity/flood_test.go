@@ -17,136 +17,135 @@ import (
 )
 
 // loginFrom signs in from an address. It may be called from any goroutine.
-func (l *launched) loginFrom(ctx context.Context, address, name, password string) answer {
+func (s *server) loginFrom(ctx context.Context, address, name, password string) response {
 	body, _ := json.Marshal(object{"username": name, "password": password})
-	return l.serve(httptest.NewRequestWithContext(ctx, http.MethodPost, "http://localhost/auth/login", bytes.NewReader(body)), address)
+	return s.serve(httptest.NewRequestWithContext(ctx, http.MethodPost, "http://localhost/auth/login", bytes.NewReader(body)), address)
 }
 
 // from sends a request from an address. It may be called from any goroutine.
-func (l *launched) from(address, method, path, token, body string) answer {
+func (s *server) from(address, method, path, token, body string) response {
 	r := httptest.NewRequest(method, "http://localhost"+path, strings.NewReader(body))
 	if token != "" {
 		r.Header.Set("Authorization", "Bearer "+token)
 	}
-	return l.serve(r, address)
+	return s.serve(r, address)
 }
 
-func (l *launched) serve(r *http.Request, address string) answer {
+func (s *server) serve(r *http.Request, address string) response {
 	r.RemoteAddr = address
 	w := httptest.NewRecorder()
-	l.handler.ServeHTTP(w, r)
-	a := answer{t: l.o.t, status: w.Code, header: w.Header(), text: w.Body.String()}
-	_ = json.Unmarshal(w.Body.Bytes(), &a.body)
-	return a
+	s.handler.ServeHTTP(w, r)
+	res := response{t: s.cluster.t, status: w.Code, header: w.Header(), text: w.Body.String()}
+	_ = json.Unmarshal(w.Body.Bytes(), &res.body)
+	return res
 }
 
 func TestFailuresOfANetwork(t *testing.T) {
 	const most = 100
-	each(t, func(t *testing.T, o *office) {
-		l, other := o.launch(nil), o.launch(nil)
-		root := l.setup()
-		l.post(root.access(), usersPath, object{"username": "mia", "password": password, "role": "member"}).want(http.StatusCreated)
-		head := o.head()
-		guess := func(i int) answer {
-			return []*launched{l, other}[i%2].login(fmt.Sprintf("user%d", i), "wrong password")
+	each(t, func(t *testing.T, c *cluster) {
+		s, other := c.start(nil), c.start(nil)
+		root := s.setup()
+		s.post(root.access(), usersPath, object{"username": "mia", "password": password, "role": "member"}).want(http.StatusCreated)
+		head := c.head()
+		guess := func(i int) response {
+			return []*server{s, other}[i%2].login(fmt.Sprintf("user%d", i), "wrong password")
 		}
 		for i := range most - 2 {
-			guess(i).refused(http.StatusUnauthorized, api.InvalidCredentials)
+			guess(i).wantError(http.StatusUnauthorized, api.InvalidCredentials)
 		}
-		o.wait(time.Minute)
-		answers := atOnce(8, func(i int) answer { return guess(most + i) })
-		require.Equal(t, map[string]int{"invalid_credentials": 2, "rate_limited": 6}, statuses(answers))
-		for name, a := range map[string]answer{
+		c.wait(time.Minute)
+		responses := atOnce(8, func(i int) response { return guess(most + i) })
+		require.Equal(t, map[string]int{"invalid_credentials": 2, "rate_limited": 6}, statuses(responses))
+		for name, res := range map[string]response{
 			"another name":       guess(1000),
-			"the right password": l.login("mia", password),
+			"the right password": s.login("mia", password),
 			"on another replica": other.login("mia", password),
-			"another address":    l.loginFrom(t.Context(), "127.0.0.255:443", "mia", password),
+			"another address":    s.loginFrom(t.Context(), "127.0.0.255:443", "mia", password),
 		} {
-			require.Equal(t, http.StatusTooManyRequests, a.status, "%s: %s", name, a.text)
-			require.Equal(t, "840", a.header.Get("Retry-After"), "14 minutes remain of the window of the first failure")
+			require.Equal(t, http.StatusTooManyRequests, res.status, "%s: %s", name, res.text)
+			require.Equal(t, "840", res.header.Get("Retry-After"), "14 minutes remain of the window of the first failure")
 		}
-		require.Len(t, o.log(head), most, "a rate limited attempt is not recorded")
-		l.loginFrom(t.Context(), "127.0.1.1:443", "mia", password).want(http.StatusOK)
+		require.Len(t, c.log(head), most, "a rate limited attempt is not recorded")
+		s.loginFrom(t.Context(), "127.0.1.1:443", "mia", password).want(http.StatusOK)
 
-		o.wait(lockout - time.Minute)
-		guess(0).refused(http.StatusUnauthorized, api.InvalidCredentials)
-		require.Equal(t, 1, l.count(`SELECT failures FROM login_networks`), "the count begins anew")
-		l.signIn()
-		require.Equal(t, 1, l.count(`SELECT failures FROM login_networks`), "a successful login does not clear it")
-		o.wait(lockout + time.Microsecond)
-		l.service.Sweep(t.Context())
-		require.Zero(t, l.count(`SELECT COUNT(*) FROM login_networks`))
+		c.wait(lockout - time.Minute)
+		guess(0).wantError(http.StatusUnauthorized, api.InvalidCredentials)
+		require.Equal(t, 1, s.count(`SELECT failures FROM login_networks`), "the count begins anew")
+		s.signIn()
+		require.Equal(t, 1, s.count(`SELECT failures FROM login_networks`), "a successful login does not clear it")
+		c.wait(lockout + time.Microsecond)
+		s.service.Sweep(t.Context())
+		require.Zero(t, s.count(`SELECT COUNT(*) FROM login_networks`))
 	})
 }
 
 // A disabled user who knows the password cannot fill the audit log, not even from the network of an
 // earlier sign-in.
 func TestLoginsOfADisabledUserAreLimited(t *testing.T) {
-	eachLaunch(t, func(t *testing.T, l *launched) {
-		root := l.setup()
-		l.post(root.access(), usersPath, object{"username": "mia", "password": password, "role": "member"}).want(http.StatusCreated)
-		mia := l.login("mia", password).want(http.StatusOK)
+	eachServer(t, func(t *testing.T, s *server) {
+		root := s.setup()
+		s.post(root.access(), usersPath, object{"username": "mia", "password": password, "role": "member"}).want(http.StatusCreated)
+		mia := s.login("mia", password).want(http.StatusOK)
 		id := mia.object("user").text("id")
-		l.patch(root.access(), usersPath+"/"+id, object{"status": "disabled"}).want(http.StatusOK)
-		l.login("mia", password).refused(http.StatusForbidden, api.AccountDisabled)
-		l.exec(`UPDATE login_networks SET failures = 98`)
-		head := l.o.head()
+		s.patch(root.access(), usersPath+"/"+id, object{"status": "disabled"}).want(http.StatusOK)
+		s.login("mia", password).wantError(http.StatusForbidden, api.AccountDisabled)
+		s.exec(`UPDATE login_networks SET failures = 98`)
+		head := s.cluster.head()
 		for range 2 {
-			l.login("mia", password).refused(http.StatusForbidden, api.AccountDisabled)
+			s.login("mia", password).wantError(http.StatusForbidden, api.AccountDisabled)
 		}
 		for range 3 {
-			l.login("mia", password).refused(http.StatusTooManyRequests, api.RateLimited)
+			s.login("mia", password).wantError(http.StatusTooManyRequests, api.RateLimited)
 		}
-		require.Len(t, l.o.log(head), 2)
-		l.login("root", password).want(http.StatusOK) // still exempt
+		require.Len(t, s.cluster.log(head), 2)
+		s.login("root", password).want(http.StatusOK) // still exempt
 	})
 }
 
-// A guest behind the address of an office, who exhausts the failures of its network, locks out
-// neither the accounts that signed in from there within a day nor a signed-in user who changes the
-// password.
-func TestAGuestDoesNotLockOutTheOffice(t *testing.T) {
-	each(t, func(t *testing.T, o *office) {
-		l, other := o.launch(nil), o.launch(nil)
-		root := l.setup()
+// A client that exhausts the failures of its network locks out neither the accounts that signed in
+// from there within a day nor a signed-in user who changes the password.
+func TestFailuresOfANetworkDoNotLockOutItsKnownUsers(t *testing.T) {
+	each(t, func(t *testing.T, c *cluster) {
+		s, other := c.start(nil), c.start(nil)
+		root := s.setup()
 		for _, name := range []string{"ada", "mia"} {
-			l.post(root.access(), usersPath, object{"username": name, "password": password, "role": "member"}).want(http.StatusCreated)
+			s.post(root.access(), usersPath, object{"username": name, "password": password, "role": "member"}).want(http.StatusCreated)
 		}
-		mia := l.login("mia", password).want(http.StatusOK)
-		o.wait(day)
-		l.login("ada", password).want(http.StatusOK)
+		mia := s.login("mia", password).want(http.StatusOK)
+		c.wait(day)
+		s.login("ada", password).want(http.StatusOK)
 		for i := range 100 {
-			l.login(fmt.Sprintf("user%d", i), "wrong password").refused(http.StatusUnauthorized, api.InvalidCredentials)
+			s.login(fmt.Sprintf("user%d", i), "wrong password").wantError(http.StatusUnauthorized, api.InvalidCredentials)
 		}
-		change := func(from, to string) answer {
+		change := func(from, to string) response {
 			return other.post(mia.access(), changePath, object{"old_password": from, "new_password": to})
 		}
-		mia = l.refresh(mia["refresh_token"]).want(http.StatusOK)
-		l.login("guest", "wrong password").refused(http.StatusTooManyRequests, api.RateLimited)
-		l.login("mia", password).refused(http.StatusTooManyRequests, api.RateLimited) // signed in a day ago
+		mia = s.refresh(mia["refresh_token"]).want(http.StatusOK)
+		s.login("guest", "wrong password").wantError(http.StatusTooManyRequests, api.RateLimited)
+		s.login("mia", password).wantError(http.StatusTooManyRequests, api.RateLimited) // signed in a day ago
 		for range 2 {
 			other.login("ada", password).want(http.StatusOK)
 		}
-		l.loginFrom(t.Context(), "127.0.0.77:1", "ADA", password).want(http.StatusOK)
+		s.loginFrom(t.Context(), "127.0.0.77:1", "ADA", password).want(http.StatusOK)
 		change(password, password+"2").want(http.StatusNoContent)
 
 		// Incorrect passwords count for the account as before.
 		for range 5 {
-			l.login("ada", "wrong password").refused(http.StatusUnauthorized, api.InvalidCredentials)
-			change("wrong password", password).refused(http.StatusUnauthorized, api.InvalidCredentials)
+			s.login("ada", "wrong password").wantError(http.StatusUnauthorized, api.InvalidCredentials)
+			change("wrong password", password).wantError(http.StatusUnauthorized, api.InvalidCredentials)
 		}
-		l.login("ada", password).refused(http.StatusTooManyRequests, api.RateLimited)
-		change(password+"2", password).refused(http.StatusTooManyRequests, api.RateLimited)
-		require.Equal(t, 100, l.count(`SELECT failures FROM login_networks`))
+		s.login("ada", password).wantError(http.StatusTooManyRequests, api.RateLimited)
+		change(password+"2", password).wantError(http.StatusTooManyRequests, api.RateLimited)
+		require.Equal(t, 100, s.count(`SELECT failures FROM login_networks`))
 	})
 }
 
 // Invalid tokens do not use the one connection for writes of SQLite.
-func TestStrangersDoNotWrite(t *testing.T) {
+func TestUnauthenticatedRequestsDoNotWrite(t *testing.T) {
 	t.Parallel()
-	l := onSQLite(t, nil)
-	l.setup()
-	held, err := l.db.Write().Conn(t.Context())
+	s := onSQLite(t, nil)
+	s.setup()
+	held, err := s.db.Write().Conn(t.Context())
 	require.NoError(t, err)
 	defer held.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // of all
@@ -158,7 +157,7 @@ func TestStrangersDoNotWrite(t *testing.T) {
 		"/auth/setup":    {`{"password":"` + password + `"}`, "already_initialized"},
 	} {
 		w := httptest.NewRecorder()
-		l.handler.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodPost, path, strings.NewReader(row.body)))
+		s.handler.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodPost, path, strings.NewReader(row.body)))
 		require.Contains(t, w.Body.String(), `"`+row.code+`"`, path)
 	}
 }

@@ -14,9 +14,9 @@ import (
 )
 
 func TestInvites(t *testing.T) {
-	eachOffice(t, func(t *testing.T, o *office, root person) {
-		before := o.head()
-		made := o.post(root.token, invitesPath, object{"role": "maintainer", "note": " for Ada\nof research "}).want(http.StatusCreated)
+	eachWithRoot(t, func(t *testing.T, c *cluster, root user) {
+		before := c.head()
+		made := c.post(root.token, invitesPath, object{"role": "maintainer", "note": " for Ada\nof research "}).want(http.StatusCreated)
 		id, token := made["id"].(string), made["token"].(string)
 		require.Regexp(t, `^inv_[0-9a-f]{64}$`, token)
 		require.True(t, strings.HasPrefix(made["url"].(string), publicURL+"/"))
@@ -25,33 +25,33 @@ func TestInvites(t *testing.T) {
 			"id": id, "role": "maintainer", "note": "for Ada\nof research", "status": "pending", "createdBy": "root",
 			"createdAt": "2026-03-01T12:00:00.123456Z", "expiresAt": "2026-03-08T12:00:00.123456Z",
 		}
-		list := o.get(root.token, invitesPath)
-		require.NotContains(t, list.text, token, "the token is told once")
+		list := c.get(root.token, invitesPath)
+		require.NotContains(t, list.text, token, "only the creation returns the token")
 		require.EqualValues(t, 1, list.want(http.StatusOK)["total"])
 		require.Equal(t, want, list.body.items()[0])
 		detail := `{"role":"maintainer","note":"for Ada\nof research","expiresAt":"2026-03-08T12:00:00.123456Z"}`
-		require.Equal(t, []string{"invite.create for Ada\nof research " + detail}, o.log(before))
+		require.Equal(t, []string{"invite.create for Ada\nof research " + detail}, c.log(before))
 
-		o.wait(time.Minute)
-		check := o.get("", "/auth/invite/"+token).want(http.StatusOK)
+		c.wait(time.Minute)
+		check := c.get("", "/auth/invite/"+token).want(http.StatusOK)
 		require.Equal(t, object{"valid": true, "role": "maintainer", "expires_at": "2026-03-08T12:00:00.123456Z"}, check)
-		before = o.head()
-		body := o.post("", "/auth/register", object{
+		before = c.head()
+		body := c.post("", "/auth/register", object{
 			"token": token, "username": "Ada", "password": password, "display_name": " Ada Lovelace ", "role": "admin", "tenant_id": "other",
 		}).want(http.StatusCreated)
 		user := body.object("user")
 		require.Equal(t, object{
 			"id": user["id"], "username": "Ada", "display_name": "Ada Lovelace", "role": "maintainer", "tenant_id": "default", "org_id": "default",
 		}, user)
-		require.Equal(t, "Ada", o.get(o.signedIn(body).token, "/auth/userinfo").want(http.StatusOK)["username"])
-		require.Equal(t, []string{`auth.register Ada {"inviteId":"` + id + `","role":"maintainer"}`}, o.log(before))
+		require.Equal(t, "Ada", c.get(c.signedIn(body).token, "/auth/userinfo").want(http.StatusOK)["username"])
+		require.Equal(t, []string{`auth.register Ada {"inviteId":"` + id + `","role":"maintainer"}`}, c.log(before))
 		want["status"], want["usedBy"], want["usedAt"] = "used", "Ada", "2026-03-01T12:01:00.123456Z"
-		require.Equal(t, want, o.get(root.token, invitesPath).want(http.StatusOK).items()[0])
-		require.NotNil(t, o.get(root.token, usersPath+"/"+user["id"].(string)).want(http.StatusOK)["lastLoginAt"])
+		require.Equal(t, want, c.get(root.token, invitesPath).want(http.StatusOK).items()[0])
+		require.NotNil(t, c.get(root.token, usersPath+"/"+user["id"].(string)).want(http.StatusOK)["lastLoginAt"])
 
 		// The newest comes first.
-		o.post(root.token, invitesPath, object{"role": "member", "note": nil}).want(http.StatusCreated)
-		page := o.get(root.token, invitesPath+"?page_size=1").want(http.StatusOK)
+		c.post(root.token, invitesPath, object{"role": "member", "note": nil}).want(http.StatusCreated)
+		page := c.get(root.token, invitesPath+"?page_size=1").want(http.StatusOK)
 		require.EqualValues(t, 2, page["total"])
 		require.Equal(t, []any{"member"}, column(page, "role"))
 	})
@@ -59,53 +59,53 @@ func TestInvites(t *testing.T) {
 
 // All invites that cannot be used have the same response.
 func TestInvitesThatAreNotValid(t *testing.T) {
-	eachOffice(t, func(t *testing.T, o *office, root person) {
+	eachWithRoot(t, func(t *testing.T, c *cluster, root user) {
 		invite := func() (id, token string) {
-			made := o.post(root.token, invitesPath, object{"role": "member"}).want(http.StatusCreated)
+			made := c.post(root.token, invitesPath, object{"role": "member"}).want(http.StatusCreated)
 			return made["id"].(string), made["token"].(string)
 		}
 		expiredID, expired := invite()
-		o.wait(7*24*time.Hour - time.Microsecond)
-		root = o.signedIn(o.login("root", password).want(http.StatusOK))
-		o.get("", "/auth/invite/"+expired).want(http.StatusOK)
-		o.wait(time.Microsecond)
+		c.wait(7*24*time.Hour - time.Microsecond)
+		root = c.signedIn(c.login("root", password).want(http.StatusOK))
+		c.get("", "/auth/invite/"+expired).want(http.StatusOK)
+		c.wait(time.Microsecond)
 		usedID, used := invite()
-		o.register(used, "ada").want(http.StatusCreated)
+		c.register(used, "ada").want(http.StatusCreated)
 		revokedID, revoked := invite()
-		before := o.head()
-		o.delete(root.token, invitesPath+"/"+revokedID).want(http.StatusNoContent)
-		require.Len(t, o.log(before), 1)
-		require.Contains(t, o.log(before)[0], "invite.revoke ")
-		o.delete(root.token, invitesPath+"/"+revokedID).want(http.StatusNoContent)
-		o.delete(root.token, invitesPath+"/"+usedID).refused(http.StatusConflict, api.Conflict)
-		require.Len(t, o.log(before), 1)
+		before := c.head()
+		c.delete(root.token, invitesPath+"/"+revokedID).want(http.StatusNoContent)
+		require.Len(t, c.log(before), 1)
+		require.Contains(t, c.log(before)[0], "invite.revoke ")
+		c.delete(root.token, invitesPath+"/"+revokedID).want(http.StatusNoContent)
+		c.delete(root.token, invitesPath+"/"+usedID).wantError(http.StatusConflict, api.Conflict)
+		require.Len(t, c.log(before), 1)
 
-		before = o.head()
-		answers := map[string]bool{}
+		before = c.head()
+		responses := map[string]bool{}
 		for _, token := range []string{expired, used, revoked, "inv_" + strings.Repeat("0", 64), "x", revokedID} {
 			for _, body := range []object{
-				o.get("", "/auth/invite/"+token).refused(http.StatusNotFound, api.InviteInvalid),
-				o.register(token, "eve").refused(http.StatusNotFound, api.InviteInvalid),
-				o.register(token, "ROOT").refused(http.StatusNotFound, api.InviteInvalid),
+				c.get("", "/auth/invite/"+token).wantError(http.StatusNotFound, api.InviteInvalid),
+				c.register(token, "eve").wantError(http.StatusNotFound, api.InviteInvalid),
+				c.register(token, "ROOT").wantError(http.StatusNotFound, api.InviteInvalid),
 			} {
 				delete(body, "requestId")
 				require.Len(t, body, 2)
-				answers[body["message"].(string)] = true
+				responses[body["message"].(string)] = true
 			}
 		}
-		require.Len(t, answers, 1)
-		require.Equal(t, before, o.head())
+		require.Len(t, responses, 1)
+		require.Equal(t, before, c.head())
 		statuses := map[any]any{}
-		for _, i := range o.get(root.token, invitesPath).want(http.StatusOK).items() {
+		for _, i := range c.get(root.token, invitesPath).want(http.StatusOK).items() {
 			statuses[i["id"]] = i["status"]
 		}
 		require.Equal(t, map[any]any{expiredID: "expired", usedID: "used", revokedID: "revoked"}, statuses)
-		o.delete(root.token, invitesPath+"/"+expiredID).want(http.StatusNoContent)
+		c.delete(root.token, invitesPath+"/"+expiredID).want(http.StatusNoContent)
 	})
 }
 
 func TestInviteFaults(t *testing.T) {
-	o, root := anOffice(t)
+	c, root := clusterWithRoot(t)
 	for name, row := range map[string]struct {
 		body  object
 		field string
@@ -117,43 +117,43 @@ func TestInviteFaults(t *testing.T) {
 		"control characters":  {object{"role": "member", "note": "\x1b[2J"}, "note"},
 		"a note of no string": {object{"role": "member", "note": []int{1}}, "note"},
 	} {
-		refusal := o.post(root.token, invitesPath, row.body).want(http.StatusBadRequest)
+		refusal := c.post(root.token, invitesPath, row.body).want(http.StatusBadRequest)
 		require.Contains(t, refusal.object("data").object("fields")[row.field], "must", name)
 	}
-	require.EqualValues(t, 0, o.get(root.token, invitesPath).want(http.StatusOK)["total"])
+	require.EqualValues(t, 0, c.get(root.token, invitesPath).want(http.StatusOK)["total"])
 }
 
 // The open invites of an admin are revoked when the admin loses the role.
 func TestInvitesOfAFormerAdmin(t *testing.T) {
-	eachOffice(t, func(t *testing.T, o *office, root person) {
-		for name, lose := range map[string]func(p person){
-			"demoted": func(p person) { o.patch(root.token, usersPath+"/"+p.id, object{"role": "member"}).want(http.StatusOK) },
-			"disabled": func(p person) {
-				o.patch(root.token, usersPath+"/"+p.id, object{"status": "disabled"}).want(http.StatusOK)
+	eachWithRoot(t, func(t *testing.T, c *cluster, root user) {
+		for name, lose := range map[string]func(u user){
+			"demoted": func(u user) { c.patch(root.token, usersPath+"/"+u.id, object{"role": "member"}).want(http.StatusOK) },
+			"disabled": func(u user) {
+				c.patch(root.token, usersPath+"/"+u.id, object{"status": "disabled"}).want(http.StatusOK)
 			},
-			"deleted": func(p person) { o.delete(root.token, usersPath+"/"+p.id).want(http.StatusNoContent) },
+			"deleted": func(u user) { c.delete(root.token, usersPath+"/"+u.id).want(http.StatusNoContent) },
 		} {
-			p := o.join(root, "admin", name)
-			token := o.post(p.token, invitesPath, object{"role": "admin", "note": name}).want(http.StatusCreated)["token"].(string)
-			before := o.head()
-			lose(p)
-			o.register(token, "way-back").refused(http.StatusNotFound, api.InviteInvalid)
-			log := o.log(before)
+			u := c.join(root, "admin", name)
+			token := c.post(u.token, invitesPath, object{"role": "admin", "note": name}).want(http.StatusCreated)["token"].(string)
+			before := c.head()
+			lose(u)
+			c.register(token, "way-back").wantError(http.StatusNotFound, api.InviteInvalid)
+			log := c.log(before)
 			require.Len(t, log, 2, name)
 			require.Contains(t, log[0], "user.")
 			require.Contains(t, log[1], "invite.revoke "+name)
 		}
 		// The invites of others, and of a user who remains an admin, are unchanged.
-		token := o.post(root.token, invitesPath, object{"role": "admin"}).want(http.StatusCreated)["token"]
-		o.patch(root.token, usersPath+"/"+root.id, object{"displayName": "Root"}).want(http.StatusOK)
-		o.register(token, "second").want(http.StatusCreated)
+		token := c.post(root.token, invitesPath, object{"role": "admin"}).want(http.StatusCreated)["token"]
+		c.patch(root.token, usersPath+"/"+root.id, object{"displayName": "Root"}).want(http.StatusOK)
+		c.register(token, "second").want(http.StatusCreated)
 	})
 }
 
 func TestRegisterFaults(t *testing.T) {
-	o, root := anOffice(t)
-	token := o.post(root.token, invitesPath, object{"role": "member"}).want(http.StatusCreated)["token"].(string)
-	before := o.head()
+	c, root := clusterWithRoot(t)
+	token := c.post(root.token, invitesPath, object{"role": "member"}).want(http.StatusCreated)["token"].(string)
+	before := c.head()
 	for name, row := range map[string]struct {
 		change object
 		field  string
@@ -166,60 +166,60 @@ func TestRegisterFaults(t *testing.T) {
 	} {
 		body := object{"token": token, "username": "ada", "password": password}
 		maps.Copy(body, row.change)
-		refusal := o.post("", "/auth/register", body).want(http.StatusBadRequest)
+		refusal := c.post("", "/auth/register", body).want(http.StatusBadRequest)
 		require.Contains(t, refusal.object("data").object("fields")[row.field], "must", name)
 	}
-	o.register(token, "Root").refused(http.StatusConflict, api.NameTaken)
-	require.Equal(t, before, o.head())
-	o.register(token, "ada").want(http.StatusCreated) // nothing of that has used it up
+	c.register(token, "Root").wantError(http.StatusConflict, api.NameTaken)
+	require.Equal(t, before, c.head())
+	c.register(token, "ada").want(http.StatusCreated) // nothing of that has used it up
 }
 
 // One invite creates one user, even with concurrent registrations on several replicas. The others
 // change nothing.
 func TestRaceForAnInvite(t *testing.T) {
-	eachOffice(t, func(t *testing.T, o *office, root person) {
-		replicas := []*replica{o.replica, o.open()}
-		token := o.post(root.token, invitesPath, object{"role": "member"}).want(http.StatusCreated)["token"]
-		before := o.head()
+	eachWithRoot(t, func(t *testing.T, c *cluster, root user) {
+		replicas := []*replica{c.replica, c.open()}
+		token := c.post(root.token, invitesPath, object{"role": "member"}).want(http.StatusCreated)["token"]
+		before := c.head()
 		var mu sync.Mutex
 		var wait sync.WaitGroup
 		statuses := map[int]int{}
 		for i := range 8 {
 			wait.Go(func() {
-				a := replicas[i%2].register(token, "user"+string(rune('a'+i)))
+				res := replicas[i%2].register(token, "user"+string(rune('a'+i)))
 				mu.Lock()
 				defer mu.Unlock()
-				if statuses[a.status]++; a.status != http.StatusCreated {
-					a.refused(http.StatusNotFound, api.InviteInvalid)
+				if statuses[res.status]++; res.status != http.StatusCreated {
+					res.wantError(http.StatusNotFound, api.InviteInvalid)
 				}
 			})
 		}
 		wait.Wait()
 		require.Equal(t, map[int]int{http.StatusCreated: 1, http.StatusNotFound: 7}, statuses)
-		require.EqualValues(t, 2, o.get(root.token, usersPath).want(http.StatusOK)["total"])
-		require.Len(t, o.log(before), 1)
+		require.EqualValues(t, 2, c.get(root.token, usersPath).want(http.StatusOK)["total"])
+		require.Len(t, c.log(before), 1)
 	})
 }
 
 // Two registrations with one name: one succeeds, and the invite of the other remains usable.
 func TestRaceForAName(t *testing.T) {
-	eachOffice(t, func(t *testing.T, o *office, root person) {
+	eachWithRoot(t, func(t *testing.T, c *cluster, root user) {
 		var tokens [2]any
 		for i := range tokens {
-			tokens[i] = o.post(root.token, invitesPath, object{"role": "member"}).want(http.StatusCreated)["token"]
+			tokens[i] = c.post(root.token, invitesPath, object{"role": "member"}).want(http.StatusCreated)["token"]
 		}
-		var answers [2]answer
+		var responses [2]response
 		var wait sync.WaitGroup
 		for i, name := range []string{"Ada", "aDA"} {
-			wait.Go(func() { answers[i] = o.register(tokens[i], name) })
+			wait.Go(func() { responses[i] = c.register(tokens[i], name) })
 		}
 		wait.Wait()
 		lost := 0
-		if answers[0].status == http.StatusCreated {
+		if responses[0].status == http.StatusCreated {
 			lost = 1
 		}
-		answers[1-lost].want(http.StatusCreated)
-		answers[lost].refused(http.StatusConflict, api.NameTaken)
-		o.register(tokens[lost], "grace").want(http.StatusCreated)
+		responses[1-lost].want(http.StatusCreated)
+		responses[lost].wantError(http.StatusConflict, api.NameTaken)
+		c.register(tokens[lost], "grace").want(http.StatusCreated)
 	})
 }

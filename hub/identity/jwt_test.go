@@ -56,26 +56,26 @@ func with(o object, name string, value any) object {
 }
 
 // signingKey is the hub's own, as read with both the database and the keyring.
-func (l *launched) signingKey() ed25519.PrivateKey {
+func (s *server) signingKey() ed25519.PrivateKey {
 	var id string
 	var sealed []byte
-	row := l.db.Read().QueryRowContext(l.o.t.Context(), `SELECT id, private_sealed FROM signing_keys WHERE retired_at IS NULL`)
-	require.NoError(l.o.t, row.Scan(&id, &sealed))
-	keyring, err := secret.Parse(strings.Split(l.o.keys, ",")...)
-	require.NoError(l.o.t, err)
+	row := s.db.Read().QueryRowContext(s.cluster.t.Context(), `SELECT id, private_sealed FROM signing_keys WHERE retired_at IS NULL`)
+	require.NoError(s.cluster.t, row.Scan(&id, &sealed))
+	keyring, err := secret.Parse(strings.Split(s.cluster.keys, ",")...)
+	require.NoError(s.cluster.t, err)
 	seed, err := keyring.Open(sealed, secret.AAD("signing_keys", "private_sealed", id))
-	require.NoError(l.o.t, err)
+	require.NoError(s.cluster.t, err)
 	return ed25519.NewKeyFromSeed(seed)
 }
 
 func TestAccessToken(t *testing.T) {
 	t.Parallel()
-	l := onSQLite(t, nil)
-	body := l.setup()
+	s := onSQLite(t, nil)
+	body := s.setup()
 	header, claims := open(t, body.access())
 	kid := header.text("kid")
 	require.Equal(t, object{"alg": "EdDSA", "typ": "at+jwt", "kid": kid}, header)
-	issued := float64(l.o.start.Unix())
+	issued := float64(s.cluster.epoch.Unix())
 	require.Equal(t, issued, claims["iat"])
 	require.Equal(t, issued, claims["nbf"])
 	require.Equal(t, issued+900, claims["exp"])
@@ -86,26 +86,26 @@ func TestAccessToken(t *testing.T) {
 		require.Len(t, claims.text(name), 36, name)
 	}
 	require.Len(t, claims, 12)
-	_, again := open(t, l.signIn().access())
+	_, again := open(t, s.signIn().access())
 	require.Equal(t, claims["iss"], again["iss"])
 	require.NotEqual(t, claims["jti"], again["jti"])
 
-	keys := l.get("", "/.well-known/jwks.json").want(http.StatusOK)["keys"].([]any)
+	keys := s.get("", "/.well-known/jwks.json").want(http.StatusOK)["keys"].([]any)
 	require.Len(t, keys, 1)
 	key := keys[0].(map[string]any)
-	public := b64url.EncodeToString(l.signingKey().Public().(ed25519.PublicKey))
+	public := b64url.EncodeToString(s.signingKey().Public().(ed25519.PublicKey))
 	require.Equal(t, map[string]any{"kty": "OKP", "crv": "Ed25519", "alg": "EdDSA", "use": "sig", "kid": kid, "x": public}, key)
 }
 
-func TestAccessTokenAttacks(t *testing.T) { //nolint:tparallel // rows share an office and its clock
+func TestAccessTokenAttacks(t *testing.T) { //nolint:tparallel // rows share a cluster and its clock
 	t.Parallel()
-	l := onSQLite(t, nil)
-	token := l.setup().access()
+	s := onSQLite(t, nil)
+	token := s.setup().access()
 	elsewhere := onSQLite(t, nil)
 	stranger := elsewhere.setup().access()
 	header, claims := open(t, token)
 	parts := strings.Split(token, ".")
-	own := l.signingKey()
+	own := s.signingKey()
 	public := own.Public().(ed25519.PublicKey)
 	_, evil, err := ed25519.GenerateKey(nil)
 	require.NoError(t, err)
@@ -120,12 +120,12 @@ func TestAccessTokenAttacks(t *testing.T) { //nolint:tparallel // rows share an 
 		}
 	}
 	none := func(string) []byte { return nil }
-	seconds := func(d time.Duration) float64 { return float64(l.o.now().Add(d).Unix()) }
+	seconds := func(d time.Duration) float64 { return float64(s.cluster.now().Add(d).Unix()) }
 	evilJWK := object{"kty": "OKP", "crv": "Ed25519", "x": b64url.EncodeToString(evil.Public().(ed25519.PublicKey))}
 	flipped := []byte(parts[2])
 	flipped[10] ^= 1
 
-	l.get(forge(t, header, with(claims, "jti", "another"), by(own)), "/auth/userinfo").want(http.StatusOK)
+	s.get(forge(t, header, with(claims, "jti", "another"), by(own)), "/auth/userinfo").want(http.StatusOK)
 	for _, row := range []struct {
 		name, token string
 		code        api.Code
@@ -155,7 +155,7 @@ func TestAccessTokenAttacks(t *testing.T) { //nolint:tparallel // rows share an 
 		{"no typ", forge(t, with(header, "typ", nil), claims, by(own)), ""},
 		{"typ of an id token", forge(t, with(header, "typ", "id+jwt"), claims, by(own)), ""},
 		{"no kid", forge(t, with(header, "kid", nil), claims, by(own)), ""},
-		{"kid of nobody", forge(t, with(header, "kid", "018f0000-0000-7000-8000-000000000000"), claims, by(own)), ""},
+		{"kid of an unknown key", forge(t, with(header, "kid", "018f0000-0000-7000-8000-000000000000"), claims, by(own)), ""},
 		{"kid that is a number", forge(t, with(header, "kid", 1), claims, by(own)), ""},
 		{"kid that is a path", forge(t, with(header, "kid", "../../../../dev/null"), claims, mac(nil)), ""},
 		{"kid that is SQL", forge(t, with(header, "kid", "x' OR '1'='1"), claims, by(evil)), ""},
@@ -179,7 +179,7 @@ func TestAccessTokenAttacks(t *testing.T) { //nolint:tparallel // rows share an 
 		{"no issuer", forge(t, header, with(claims, "iss", nil), by(own)), ""},
 		{"of another instance", stranger, ""},
 		{"of another instance, under our kid", forge(t, header, claims, by(elsewhere.signingKey())), ""},
-		{"a session of somebody else", forge(t, header, with(claims, "sub", "018f0000-0000-7000-8000-000000000000"), by(own)), ""},
+		{"a session of another user", forge(t, header, with(claims, "sub", "018f0000-0000-7000-8000-000000000000"), by(own)), ""},
 		{"a session that never was", forge(t, header, with(claims, "sid", "018f0000-0000-7000-8000-000000000000"), by(own)), api.TokenRevoked},
 		{"nothing", "..", ""},
 		{"four parts", token + ".x", ""},
@@ -193,22 +193,22 @@ func TestAccessTokenAttacks(t *testing.T) { //nolint:tparallel // rows share an 
 			if code == "" {
 				code = api.Unauthenticated
 			}
-			a := l.get(row.token, "/auth/userinfo")
-			a.refused(http.StatusUnauthorized, code)
-			require.True(t, strings.HasPrefix(a.header.Get("WWW-Authenticate"), "Bearer"))
+			res := s.get(row.token, "/auth/userinfo")
+			res.wantError(http.StatusUnauthorized, code)
+			require.True(t, strings.HasPrefix(res.header.Get("WWW-Authenticate"), "Bearer"))
 		})
 	}
-	l.get(token, "/auth/userinfo").want(http.StatusOK)
-	l.o.wait(15*time.Minute - time.Microsecond - 123456*time.Microsecond)
-	l.get(token, "/auth/userinfo").want(http.StatusOK)
-	l.o.wait(time.Microsecond)
-	l.get(token, "/auth/userinfo").refused(http.StatusUnauthorized, api.TokenExpired)
+	s.get(token, "/auth/userinfo").want(http.StatusOK)
+	s.cluster.wait(15*time.Minute - time.Microsecond - 123456*time.Microsecond)
+	s.get(token, "/auth/userinfo").want(http.StatusOK)
+	s.cluster.wait(time.Microsecond)
+	s.get(token, "/auth/userinfo").wantError(http.StatusUnauthorized, api.TokenExpired)
 }
 
-func TestBearerForms(t *testing.T) { //nolint:tparallel // rows share an office and its clock
+func TestBearerForms(t *testing.T) { //nolint:tparallel // rows share a cluster and its clock
 	t.Parallel()
-	l := onSQLite(t, nil)
-	token := l.setup().access()
+	s := onSQLite(t, nil)
+	token := s.setup().access()
 	for _, row := range []struct {
 		name   string
 		change func(*http.Request)
@@ -223,7 +223,7 @@ func TestBearerForms(t *testing.T) { //nolint:tparallel // rows share an office 
 		{"in the query", func(r *http.Request) { r.URL.RawQuery = "access_token=" + token }, http.StatusUnauthorized},
 		{"in a cookie", func(r *http.Request) { r.Header.Set("Cookie", "access_token="+token) }, http.StatusUnauthorized},
 	} {
-		t.Run(row.name, func(t *testing.T) { l.ask(http.MethodGet, "/auth/userinfo", "", row.change).want(row.status) })
+		t.Run(row.name, func(t *testing.T) { s.send(http.MethodGet, "/auth/userinfo", "", row.change).want(row.status) })
 	}
 }
 

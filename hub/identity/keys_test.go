@@ -15,17 +15,17 @@ import (
 
 // A replica whose keyring was left behind when the others' was changed continues with the keys that
 // it knows.
-func TestAReplicaThatWasLeftBehind(t *testing.T) {
-	each(t, func(t *testing.T, o *office) {
-		behind := o.launch(nil)
+func TestAReplicaWithAnOldKeyringContinues(t *testing.T) {
+	each(t, func(t *testing.T, c *cluster) {
+		behind := c.start(nil)
 		behind.setup()
-		former, next := o.keys, secret.Generate()
-		o.keys = next + "," + former
-		n, err := o.launch(nil).service.Rekey(t.Context())
+		former, next := c.keys, secret.Generate()
+		c.keys = next + "," + former
+		n, err := c.start(nil).service.Rekey(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, 1, n)
-		o.keys = next
-		alone := o.launch(nil)
+		c.keys = next
+		alone := c.start(nil)
 		serves := func() {
 			t.Helper()
 			body := behind.signIn()
@@ -36,25 +36,25 @@ func TestAReplicaThatWasLeftBehind(t *testing.T) {
 			behind.get(body.access(), usersPath).want(http.StatusOK)
 		}
 		warnings := func() int { return strings.Count(behind.logs.String(), "a signing key cannot be opened") }
-		o.wait(time.Minute)
+		c.wait(time.Minute)
 		serves()
 		serves()
 		unknown := forge(t, object{"alg": "EdDSA", "typ": "at+jwt", "kid": "018f0000-0000-7000-8000-000000000000"}, object{}, func(string) []byte { return nil })
-		behind.get(unknown, "/auth/userinfo").refused(http.StatusUnauthorized, api.Unauthenticated)
+		behind.get(unknown, "/auth/userinfo").wantError(http.StatusUnauthorized, api.Unauthenticated)
 		require.Equal(t, 1, warnings(), "once a minute, however often the keys are read")
-		o.wait(time.Minute)
+		c.wait(time.Minute)
 		serves()
 		require.Equal(t, 2, warnings())
 
-		o.wait(90 * day)
+		c.wait(90 * day)
 		behind.signIn()
 		require.Equal(t, 1, behind.count(`SELECT COUNT(*) FROM signing_keys`), "it makes no key that the others cannot open")
 		alone.signIn()
 		require.Equal(t, 2, behind.count(`SELECT COUNT(*) FROM signing_keys`))
-		o.wait(time.Minute)
+		c.wait(time.Minute)
 		serves()
-		o.wait(time.Minute + time.Second)
-		behind.login("root", password).refused(http.StatusInternalServerError, api.InternalError)
+		c.wait(time.Minute + time.Second)
+		behind.login("root", password).wantError(http.StatusInternalServerError, api.InternalError)
 		token := alone.signIn().access()
 		for _, path := range []string{usersPath, "/auth/userinfo", "/auth/mode", "/.well-known/jwks.json"} {
 			behind.get(token, path).want(http.StatusOK)
@@ -63,42 +63,42 @@ func TestAReplicaThatWasLeftBehind(t *testing.T) {
 }
 
 // A row that is damaged while a hub runs is logged, and has no other effect until its next start.
-func TestAKeyThatIsDamagedMeanwhile(t *testing.T) { //nolint:tparallel // rows share an office and its clock
+func TestAKeyThatIsDamagedMeanwhile(t *testing.T) { //nolint:tparallel // rows share a cluster and its clock
 	t.Parallel()
-	l := onSQLite(t, nil)
-	l.setup()
+	s := onSQLite(t, nil)
+	s.setup()
 	for _, damage := range []string{"public_key = zeroblob(32)", "public_key = zeroblob(5)", "private_sealed = zeroblob(60)"} {
 		t.Run(damage, func(t *testing.T) {
-			l.exec(`UPDATE signing_keys SET ` + damage)
-			l.o.wait(time.Minute)
-			l.get(l.signIn().access(), "/auth/userinfo").want(http.StatusOK)
-			l.get("", "/.well-known/jwks.json").want(http.StatusOK)
-			keyring, err := secret.Parse(strings.Split(l.o.keys, ",")...)
+			s.exec(`UPDATE signing_keys SET ` + damage)
+			s.cluster.wait(time.Minute)
+			s.get(s.signIn().access(), "/auth/userinfo").want(http.StatusOK)
+			s.get("", "/.well-known/jwks.json").want(http.StatusOK)
+			keyring, err := secret.Parse(strings.Split(s.cluster.keys, ",")...)
 			require.NoError(t, err)
-			_, err = identity.New(t.Context(), identity.Config{DB: l.db, Keyring: keyring, Audit: l.audit, Now: l.o.now})
+			_, err = identity.New(t.Context(), identity.Config{DB: s.db, Keyring: keyring, Audit: s.audit, Now: s.cluster.now})
 			require.Error(t, err)
 		})
 	}
 }
 
 // Unknown key ids cost one database read a second, for any number of tokens.
-func TestUnknownKeysAreLookedForOnceASecond(t *testing.T) {
-	eachLaunch(t, func(t *testing.T, l *launched) {
-		token := l.setup().access()
+func TestUnknownKeysAreReadOnceASecond(t *testing.T) {
+	eachServer(t, func(t *testing.T, s *server) {
+		token := s.setup().access()
 		unknown := func(status int) {
 			t.Helper()
 			header := object{"alg": "EdDSA", "typ": "at+jwt", "kid": "018f0000-0000-7000-8000-000000000000"}
-			l.get(forge(t, header, object{}, func(string) []byte { return nil }), "/auth/userinfo").want(status)
-			l.get(token, "/auth/userinfo").want(http.StatusOK)
+			s.get(forge(t, header, object{}, func(string) []byte { return nil }), "/auth/userinfo").want(status)
+			s.get(token, "/auth/userinfo").want(http.StatusOK)
 		}
 		unknown(http.StatusUnauthorized)
-		l.exec(`ALTER TABLE signing_keys RENAME TO taken_away`)
+		s.exec(`ALTER TABLE signing_keys RENAME TO taken_away`)
 		unknown(http.StatusUnauthorized)
-		l.o.wait(time.Second)
+		s.cluster.wait(time.Second)
 		unknown(http.StatusInternalServerError)
-		l.exec(`ALTER TABLE taken_away RENAME TO signing_keys`)
+		s.exec(`ALTER TABLE taken_away RENAME TO signing_keys`)
 		unknown(http.StatusInternalServerError)
-		l.o.wait(time.Second)
+		s.cluster.wait(time.Second)
 		unknown(http.StatusUnauthorized)
 	})
 }

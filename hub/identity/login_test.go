@@ -19,10 +19,10 @@ import (
 const lockout = 15 * time.Minute
 
 func TestLogin(t *testing.T) {
-	eachLaunch(t, func(t *testing.T, l *launched) {
-		l.setup()
-		l.o.wait(time.Hour)
-		body := l.login("ROOT", password).want(http.StatusOK)
+	eachServer(t, func(t *testing.T, s *server) {
+		s.setup()
+		s.cluster.wait(time.Hour)
+		body := s.login("ROOT", password).want(http.StatusOK)
 		require.Equal(t, "Bearer", body["token_type"])
 		require.EqualValues(t, 900, body["expires_in"])
 		require.EqualValues(t, 14*24*3600, body["refresh_expires_in"])
@@ -30,14 +30,14 @@ func TestLogin(t *testing.T) {
 		require.Len(t, user.text("id"), 36)
 		delete(user, "id")
 		require.Equal(t, object{"username": "root", "display_name": "root", "role": "admin", "tenant_id": "default", "org_id": "default"}, user)
-		info := l.get(body.access(), "/auth/userinfo").want(http.StatusOK)
+		info := s.get(body.access(), "/auth/userinfo").want(http.StatusOK)
 		delete(info, "id")
 		require.Equal(t, object{"username": "root", "display_name": "root", "role": "admin", "tenant_id": "default", "org_id": "default",
 			"auth_mode": "builtin", "token_type": "session"}, info)
-		lines := l.o.log(1)
+		lines := s.cluster.log(1)
 		require.Len(t, lines, 1)
 		require.Regexp(t, `^auth\.login root \{"sessionId":"[0-9a-f-]{36}"\}$`, lines[0])
-		users := l.get(body.access(), usersPath).want(http.StatusOK)
+		users := s.get(body.access(), usersPath).want(http.StatusOK)
 		require.Equal(t, "2026-03-01T13:00:00.123456Z", users.items()[0]["lastLoginAt"])
 	})
 }
@@ -53,14 +53,14 @@ func hashes(call func()) int {
 	return int((after.TotalAlloc - before.TotalAlloc + one/2) / one)
 }
 
-func TestWhoIsUnknownIsAnsweredLikeAWrongPassword(t *testing.T) {
-	l := onSQLite(t, identity.FullHashes)
-	root := l.setup()
-	l.o.join(person{token: root.access()}, "member", "gone")
-	id := l.get(root.access(), usersPath).want(http.StatusOK)
+func TestAnUnknownUserIsRejectedLikeAWrongPassword(t *testing.T) {
+	s := onSQLite(t, identity.FullHashes)
+	root := s.setup()
+	s.cluster.join(user{token: root.access()}, "member", "gone")
+	id := s.get(root.access(), usersPath).want(http.StatusOK)
 	for _, item := range id.items() {
 		if item["username"] == "gone" {
-			l.patch(root.access(), usersPath+"/"+item.text("id"), object{"status": "disabled"}).want(http.StatusOK)
+			s.patch(root.access(), usersPath+"/"+item.text("id"), object{"status": "disabled"}).want(http.StatusOK)
 		}
 	}
 	var first object
@@ -74,71 +74,71 @@ func TestWhoIsUnknownIsAnsweredLikeAWrongPassword(t *testing.T) {
 		{"a password of 10,000 characters", "root", strings.Repeat("a", 10000)},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			var a answer
-			require.Equal(t, 1, hashes(func() { a = l.login(row.user, row.password) }), "the same work")
-			body := a.refused(http.StatusUnauthorized, api.InvalidCredentials)
+			var res response
+			require.Equal(t, 1, hashes(func() { res = s.login(row.user, row.password) }), "the same work")
+			body := res.wantError(http.StatusUnauthorized, api.InvalidCredentials)
 			delete(body, "requestId")
 			if first == nil {
 				first = body
 			}
-			require.Equal(t, first, body, "the same answer")
+			require.Equal(t, first, body, "the same response")
 		})
 	}
-	require.Equal(t, 1, hashes(func() { l.signIn() }), "a login that works")
+	require.Equal(t, 1, hashes(func() { s.signIn() }), "a login that works")
 }
 
 func TestLockout(t *testing.T) {
-	each(t, func(t *testing.T, o *office) {
-		l, other := o.launch(nil), o.launch(nil)
-		l.setup()
+	each(t, func(t *testing.T, c *cluster) {
+		s, other := c.start(nil), c.start(nil)
+		s.setup()
 		for i := range 5 {
-			o.wait(time.Minute)
-			[]*launched{l, other}[i%2].login("Root", "wrong password").refused(http.StatusUnauthorized, api.InvalidCredentials)
+			c.wait(time.Minute)
+			[]*server{s, other}[i%2].login("Root", "wrong password").wantError(http.StatusUnauthorized, api.InvalidCredentials)
 		}
-		head := o.head()
-		for _, r := range []*launched{l, other} {
-			a := r.login("root", password)
-			a.refused(http.StatusTooManyRequests, api.RateLimited)
-			require.Equal(t, "660", a.header.Get("Retry-After"), "11 minutes are left of those that began with the first failure")
-			require.Empty(t, a.header.Get("WWW-Authenticate"))
+		head := c.head()
+		for _, r := range []*server{s, other} {
+			res := r.login("root", password)
+			res.wantError(http.StatusTooManyRequests, api.RateLimited)
+			require.Equal(t, "660", res.header.Get("Retry-After"), "11 minutes are left of those that began with the first failure")
+			require.Empty(t, res.header.Get("WWW-Authenticate"))
 		}
-		require.Equal(t, head, o.head(), "a 429 is not recorded")
-		other.login("somebody", "wrong password").refused(http.StatusUnauthorized, api.InvalidCredentials)
-		o.wait(11 * time.Minute)
-		l.login("root", "wrong password").refused(http.StatusUnauthorized, api.InvalidCredentials)
-		l.login("root", password).refused(http.StatusTooManyRequests, api.RateLimited)
-		o.wait(time.Minute)
-		l.signIn()
+		require.Equal(t, head, c.head(), "a 429 is not recorded")
+		other.login("somebody", "wrong password").wantError(http.StatusUnauthorized, api.InvalidCredentials)
+		c.wait(11 * time.Minute)
+		s.login("root", "wrong password").wantError(http.StatusUnauthorized, api.InvalidCredentials)
+		s.login("root", password).wantError(http.StatusTooManyRequests, api.RateLimited)
+		c.wait(time.Minute)
+		s.signIn()
 		for range 4 {
-			l.login("root", "wrong password").refused(http.StatusUnauthorized, api.InvalidCredentials)
+			s.login("root", "wrong password").wantError(http.StatusUnauthorized, api.InvalidCredentials)
 		}
-		l.signIn()
+		s.signIn()
 		for range 5 {
-			l.login("root", "wrong password").refused(http.StatusUnauthorized, api.InvalidCredentials)
+			s.login("root", "wrong password").wantError(http.StatusUnauthorized, api.InvalidCredentials)
 		}
-		l.login("root", password).refused(http.StatusTooManyRequests, api.RateLimited)
+		s.login("root", password).wantError(http.StatusTooManyRequests, api.RateLimited)
 	})
 }
 
 // It does not run in parallel, because it counts hashes.
 func TestALockedAccountIsNotHashed(t *testing.T) {
-	l := onSQLite(t, nil)
-	l.setup()
+	s := onSQLite(t, nil)
+	s.setup()
 	for range 5 {
-		l.login("root", "wrong password").refused(http.StatusUnauthorized, api.InvalidCredentials)
+		s.login("root", "wrong password").wantError(http.StatusUnauthorized, api.InvalidCredentials)
 	}
-	require.Zero(t, hashes(func() { l.login("root", password).refused(http.StatusTooManyRequests, api.RateLimited) }))
+	require.Zero(t, hashes(func() { s.login("root", password).wantError(http.StatusTooManyRequests, api.RateLimited) }))
 }
 
-func TestLockoutOfANetwork(t *testing.T) { //nolint:tparallel // rows share an office and its clock
+func TestLockoutOfANetwork(t *testing.T) { //nolint:tparallel // rows share a cluster and its clock
 	t.Parallel()
-	l := onSQLite(t, nil)
-	l.setup()
+	s := onSQLite(t, nil)
+	s.setup()
 	from := func(address, password string) int {
 		r := httptest.NewRequest(http.MethodPost, "http://localhost/auth/login", strings.NewReader(`{"username":"root","password":"`+password+`"}`))
 		r.RemoteAddr = address
 		w := httptest.NewRecorder()
-		l.handler.ServeHTTP(w, r)
+		s.handler.ServeHTTP(w, r)
 		return w.Code
 	}
 	for _, host := range []string{":1", ":2", ":3", ":4", "ffff:ffff:ffff:ffff"} {
@@ -162,15 +162,15 @@ func TestLockoutOfANetwork(t *testing.T) { //nolint:tparallel // rows share an o
 }
 
 func TestRaceOfGuesses(t *testing.T) {
-	each(t, func(t *testing.T, o *office) {
-		l, other := o.launch(nil), o.launch(nil)
-		l.setup()
-		right := atOnce(6, func(i int) answer { return []*launched{l, other}[i%2].login("root", password) })
+	each(t, func(t *testing.T, c *cluster) {
+		s, other := c.start(nil), c.start(nil)
+		s.setup()
+		right := atOnce(6, func(i int) response { return []*server{s, other}[i%2].login("root", password) })
 		require.Equal(t, map[string]int{"OK": 6}, statuses(right), "who knows the password may come in at many doors at once")
-		wrong := atOnce(10, func(i int) answer { return []*launched{l, other}[i%2].login("root", "wrong password") })
+		wrong := atOnce(10, func(i int) response { return []*server{s, other}[i%2].login("root", "wrong password") })
 		require.Equal(t, map[string]int{"invalid_credentials": 5, "rate_limited": 5}, statuses(wrong))
 		failed := 0
-		for _, line := range o.log(0) {
+		for _, line := range c.log(0) {
 			if strings.HasPrefix(line, "auth.login_failed ") {
 				failed++
 			}
@@ -180,30 +180,30 @@ func TestRaceOfGuesses(t *testing.T) {
 }
 
 func TestFailedLoginsAreRecorded(t *testing.T) {
-	eachLaunch(t, func(t *testing.T, l *launched) {
-		root := l.setup()
-		member := l.o.join(person{token: root.access()}, "member", "Mia")
-		l.patch(root.access(), usersPath+"/"+member.id, object{"status": "disabled"}).want(http.StatusOK)
-		head := l.o.head()
-		l.login("mia", password).refused(http.StatusForbidden, api.AccountDisabled)
-		l.login("mia", "wrong password").refused(http.StatusUnauthorized, api.InvalidCredentials)
-		l.login(strings.Repeat("口", 200)+"\n", "wrong password").refused(http.StatusUnauthorized, api.InvalidCredentials)
-		l.login("a\nb", "wrong password").refused(http.StatusUnauthorized, api.InvalidCredentials)
+	eachServer(t, func(t *testing.T, s *server) {
+		root := s.setup()
+		member := s.cluster.join(user{token: root.access()}, "member", "Mia")
+		s.patch(root.access(), usersPath+"/"+member.id, object{"status": "disabled"}).want(http.StatusOK)
+		head := s.cluster.head()
+		s.login("mia", password).wantError(http.StatusForbidden, api.AccountDisabled)
+		s.login("mia", "wrong password").wantError(http.StatusUnauthorized, api.InvalidCredentials)
+		s.login(strings.Repeat("口", 200)+"\n", "wrong password").wantError(http.StatusUnauthorized, api.InvalidCredentials)
+		s.login("a\nb", "wrong password").wantError(http.StatusUnauthorized, api.InvalidCredentials)
 		require.Equal(t, []string{
 			`auth.login_failed Mia {"reason":"account_disabled"}`,
 			`auth.login_failed Mia {"reason":"invalid_credentials"}`,
 			`auth.login_failed  {"reason":"invalid_credentials"}`,
 			`auth.login_failed  {"reason":"invalid_credentials"}`,
-		}, l.o.log(head))
-		require.Equal(t, 4, l.count(`SELECT failures FROM login_networks`), "each is counted for the network")
-		require.Equal(t, []string{"mia", "mia", strings.Repeat("口", 128), "a\uFFFDb"}, l.users(head))
+		}, s.cluster.log(head))
+		require.Equal(t, 4, s.count(`SELECT failures FROM login_networks`), "each is counted for the network")
+		require.Equal(t, []string{"mia", "mia", strings.Repeat("口", 128), "a\uFFFDb"}, s.users(head))
 	})
 }
 
 // users returns the names in the log since the entry after.
-func (l *launched) users(after uint64) (names []string) {
-	for e, err := range l.entries() {
-		require.NoError(l.o.t, err)
+func (s *server) users(after uint64) (names []string) {
+	for e, err := range s.entries() {
+		require.NoError(s.cluster.t, err)
 		if e.ID > after {
 			names = append(names, e.UserName)
 		}
@@ -211,11 +211,11 @@ func (l *launched) users(after uint64) (names []string) {
 	return names
 }
 
-func TestLoginFaults(t *testing.T) { //nolint:tparallel // rows share an office and its clock
+func TestLoginFaults(t *testing.T) { //nolint:tparallel // rows share a cluster and its clock
 	t.Parallel()
-	l := onSQLite(t, nil)
-	l.setup()
-	fields := l.post("", "/auth/login", object{}).refused(http.StatusBadRequest, api.ValidationFailed).object("data").object("fields")
+	s := onSQLite(t, nil)
+	s.setup()
+	fields := s.post("", "/auth/login", object{}).wantError(http.StatusBadRequest, api.ValidationFailed).object("data").object("fields")
 	require.Contains(t, fields, "username")
 	require.Contains(t, fields, "password")
 	for name, body := range map[string]string{
@@ -223,24 +223,24 @@ func TestLoginFaults(t *testing.T) { //nolint:tparallel // rows share an office 
 		"username of another type": `{"username":["a"],"password":"b"}`, "NUL": `{"username":"\u0000","password":"b"}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			l.post("", "/auth/login", body).refused(http.StatusBadRequest, api.InvalidRequest)
+			s.post("", "/auth/login", body).wantError(http.StatusBadRequest, api.InvalidRequest)
 		})
 	}
-	l.post("", "/auth/login", `{"username":"`+strings.Repeat("a", 1<<20)+`"}`).refused(http.StatusRequestEntityTooLarge, api.PayloadTooLarge)
-	a := l.call("", http.MethodPut, "/auth/login", nil)
-	a.refused(http.StatusMethodNotAllowed, api.MethodNotAllowed)
-	require.Equal(t, "POST", a.header.Get("Allow"), "GET is of the external mode")
+	s.post("", "/auth/login", `{"username":"`+strings.Repeat("a", 1<<20)+`"}`).wantError(http.StatusRequestEntityTooLarge, api.PayloadTooLarge)
+	res := s.call("", http.MethodPut, "/auth/login", nil)
+	res.wantError(http.StatusMethodNotAllowed, api.MethodNotAllowed)
+	require.Equal(t, "POST", res.header.Get("Allow"), "GET is of the external mode")
 	for _, path := range []string{"/auth/login", "/auth/login?org=a", "/auth/org-check", "/auth/org-check?org=a", "/auth/callback"} {
-		l.get("", path).refused(http.StatusNotFound, api.NotFound)
+		s.get("", path).wantError(http.StatusNotFound, api.NotFound)
 	}
 }
 
-func TestPasswordsAreHashedAnewWhenTheCostHasChanged(t *testing.T) {
+func TestPasswordsAreRehashedWhenTheCostChanges(t *testing.T) {
 	t.Parallel()
-	l := onSQLite(t, identity.FullHashes)
-	l.setup()
+	s := onSQLite(t, identity.FullHashes)
+	s.setup()
 	read := func() (hash string) {
-		require.NoError(t, l.db.Read().QueryRowContext(t.Context(), `SELECT password_hash FROM members`).Scan(&hash))
+		require.NoError(t, s.db.Read().QueryRowContext(t.Context(), `SELECT password_hash FROM members`).Scan(&hash))
 		return hash
 	}
 	const now = `^\$argon2id\$v=19\$m=19456,t=2,p=1\$[A-Za-z0-9+/]{22}\$[A-Za-z0-9+/]{43}$`
@@ -248,13 +248,13 @@ func TestPasswordsAreHashedAnewWhenTheCostHasChanged(t *testing.T) {
 	salt := []byte("0123456789abcdef")
 	b64 := base64.RawStdEncoding.EncodeToString
 	old := argon2.IDKey([]byte(password), salt, 1, 1024, 1, 32)
-	l.exec(`UPDATE members SET password_hash = $1`, "$argon2id$v=19$m=1024,t=1,p=1$"+b64(salt)+"$"+b64(old))
-	l.login("root", "wrong password").refused(http.StatusUnauthorized, api.InvalidCredentials)
+	s.exec(`UPDATE members SET password_hash = $1`, "$argon2id$v=19$m=1024,t=1,p=1$"+b64(salt)+"$"+b64(old))
+	s.login("root", "wrong password").wantError(http.StatusUnauthorized, api.InvalidCredentials)
 	require.Contains(t, read(), "m=1024")
-	require.Equal(t, map[string]int{"OK": 4}, statuses(atOnce(4, func(int) answer { return l.login("root", password) })))
+	require.Equal(t, map[string]int{"OK": 4}, statuses(atOnce(4, func(int) response { return s.login("root", password) })))
 	require.Regexp(t, now, read())
-	l.signIn()
+	s.signIn()
 
-	l.exec(`UPDATE members SET password_hash = $1`, "$argon2id$damaged")
-	l.login("root", password).refused(http.StatusInternalServerError, api.InternalError)
+	s.exec(`UPDATE members SET password_hash = $1`, "$argon2id$damaged")
+	s.login("root", password).wantError(http.StatusInternalServerError, api.InternalError)
 }

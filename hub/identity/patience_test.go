@@ -21,7 +21,7 @@ import (
 
 // A failure is counted and recorded even if the client disconnects. The time for it is bounded,
 // because the database may be locked.
-func TestAFailureIsNotRecordedForEver(t *testing.T) {
+func TestRecordingAFailureIsBounded(t *testing.T) {
 	t.Parallel()
 	url := dbtest.SQLite(t)
 	synctest.Test(t, func(t *testing.T) {

@@ -12,22 +12,22 @@ import (
 )
 
 func TestRekey(t *testing.T) {
-	each(t, func(t *testing.T, o *office) {
+	each(t, func(t *testing.T, c *cluster) {
 		under := func(keys string) (*identity.Service, error) {
 			keyring, err := secret.Parse(strings.Split(keys, ",")...)
 			require.NoError(t, err)
-			service, err := identity.New(t.Context(), identity.Config{DB: o.db, Keyring: keyring, Audit: o.audit, Now: o.now})
+			service, err := identity.New(t.Context(), identity.Config{DB: c.db, Keyring: keyring, Audit: c.audit, Now: c.now})
 			if err == nil {
 				t.Cleanup(func() { require.NoError(t, service.Close()) })
 			}
 			return service, err
 		}
-		l := o.launch(nil)
-		l.setup()
-		o.wait(91 * day)
-		token := l.signIn().access() // signed with the second key
-		require.Equal(t, 2, l.count(`SELECT COUNT(*) FROM signing_keys`))
-		former, next := o.keys, secret.Generate()
+		s := c.start(nil)
+		s.setup()
+		c.wait(91 * day)
+		token := s.signIn().access() // signed with the second key
+		require.Equal(t, 2, s.count(`SELECT COUNT(*) FROM signing_keys`))
+		former, next := c.keys, secret.Generate()
 		_, err := under(next)
 		require.ErrorIs(t, err, secret.ErrUnknownKey)
 
@@ -40,10 +40,10 @@ func TestRekey(t *testing.T) {
 		}
 		_, err = under(former)
 		require.ErrorIs(t, err, secret.ErrUnknownKey)
-		_, err = l.service.Rekey(t.Context())
+		_, err = s.service.Rekey(t.Context())
 		require.ErrorIs(t, err, secret.ErrUnknownKey, "nothing is sealed anew that did not open")
-		o.keys = next
-		alone := o.launch(nil)
+		c.keys = next
+		alone := c.start(nil)
 		alone.get(token, "/auth/userinfo").want(http.StatusOK)
 		alone.get(alone.signIn().access(), "/auth/userinfo").want(http.StatusOK)
 		n, err := alone.service.Rekey(t.Context())

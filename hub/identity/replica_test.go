@@ -24,71 +24,71 @@ import (
 const within = 2 * time.Second
 
 func TestOtherReplicasFollow(t *testing.T) {
-	each(t, func(t *testing.T, o *office) {
-		l, other := o.launch(nil), o.launch(nil)
-		root := person{token: l.setup().access()}
+	each(t, func(t *testing.T, c *cluster) {
+		s, other := c.start(nil), c.start(nil)
+		root := user{token: s.setup().access()}
 		for _, row := range []struct {
 			name   string
-			do     func(mia person, cli string)
+			do     func(mia user, cli string)
 			status int // of a session, then of a CLI token
 			cli    int
 		}{
-			{"logout", func(mia person, _ string) { l.post(mia.token, "/auth/logout", nil).want(http.StatusNoContent) },
+			{"logout", func(mia user, _ string) { s.post(mia.token, "/auth/logout", nil).want(http.StatusNoContent) },
 				http.StatusUnauthorized, http.StatusOK},
-			{"revoked session", func(mia person, _ string) {
-				id := l.get(mia.token, "/auth/sessions").want(http.StatusOK).items()[0].text("id")
-				l.delete(mia.token, "/auth/sessions/"+id).want(http.StatusNoContent)
+			{"revoked session", func(mia user, _ string) {
+				id := s.get(mia.token, "/auth/sessions").want(http.StatusOK).items()[0].text("id")
+				s.delete(mia.token, "/auth/sessions/"+id).want(http.StatusNoContent)
 			}, http.StatusUnauthorized, http.StatusOK},
-			{"revoked CLI token", func(_ person, cli string) { l.post(cli, "/auth/logout", nil).want(http.StatusNoContent) },
+			{"revoked CLI token", func(_ user, cli string) { s.post(cli, "/auth/logout", nil).want(http.StatusNoContent) },
 				http.StatusOK, http.StatusUnauthorized},
-			{"disabled", func(mia person, _ string) {
-				l.patch(root.token, usersPath+"/"+mia.id, object{"status": "disabled"}).want(http.StatusOK)
+			{"disabled", func(mia user, _ string) {
+				s.patch(root.token, usersPath+"/"+mia.id, object{"status": "disabled"}).want(http.StatusOK)
 			}, http.StatusForbidden, http.StatusForbidden},
-			{"deleted", func(mia person, _ string) { l.delete(root.token, usersPath+"/"+mia.id).want(http.StatusNoContent) },
+			{"deleted", func(mia user, _ string) { s.delete(root.token, usersPath+"/"+mia.id).want(http.StatusNoContent) },
 				http.StatusUnauthorized, http.StatusUnauthorized},
-			{"password reset", func(mia person, _ string) {
-				l.post(root.token, usersPath+"/"+mia.id+"/reset-password", nil).want(http.StatusOK)
+			{"password reset", func(mia user, _ string) {
+				s.post(root.token, usersPath+"/"+mia.id+"/reset-password", nil).want(http.StatusOK)
 			}, http.StatusUnauthorized, http.StatusUnauthorized},
 		} {
 			t.Run(row.name, func(t *testing.T) {
-				mia := o.join(root, "maintainer", "mia"+strings.ReplaceAll(row.name, " ", ""))
-				_, cli := l.issue(mia)
-				for _, r := range []*launched{l, other} {
+				mia := c.join(root, "maintainer", "mia"+strings.ReplaceAll(row.name, " ", ""))
+				_, cli := s.issue(mia)
+				for _, r := range []*server{s, other} {
 					for _, token := range []string{mia.token, cli} {
 						r.get(token, "/auth/userinfo").want(http.StatusOK)
 					}
 				}
 				row.do(mia, cli)
-				l.get(mia.token, "/auth/userinfo").want(row.status)
-				l.get(cli, "/auth/userinfo").want(row.cli)
-				o.wait(within)
+				s.get(mia.token, "/auth/userinfo").want(row.status)
+				s.get(cli, "/auth/userinfo").want(row.cli)
+				c.wait(within)
 				other.get(mia.token, "/auth/userinfo").want(row.status)
 				other.get(cli, "/auth/userinfo").want(row.cli)
 			})
 		}
 		t.Run("role", func(t *testing.T) {
-			mia := o.join(root, "admin", "mia")
-			_, cli := l.issue(mia)
+			mia := c.join(root, "admin", "mia")
+			_, cli := s.issue(mia)
 			for _, token := range []string{mia.token, cli} {
-				l.get(token, usersPath).want(http.StatusOK)
+				s.get(token, usersPath).want(http.StatusOK)
 				other.get(token, usersPath).want(http.StatusOK)
 			}
-			l.patch(root.token, usersPath+"/"+mia.id, object{"role": "member"}).want(http.StatusOK)
+			s.patch(root.token, usersPath+"/"+mia.id, object{"role": "member"}).want(http.StatusOK)
 			for _, token := range []string{mia.token, cli} {
-				l.get(token, usersPath).refused(http.StatusForbidden, api.Forbidden)
+				s.get(token, usersPath).wantError(http.StatusForbidden, api.Forbidden)
 			}
-			o.wait(within)
+			c.wait(within)
 			for _, token := range []string{mia.token, cli} {
-				other.get(token, usersPath).refused(http.StatusForbidden, api.Forbidden)
+				other.get(token, usersPath).wantError(http.StatusForbidden, api.Forbidden)
 			}
 		})
 	})
 }
 
 func TestRevokeWhileInUse(t *testing.T) {
-	eachLaunch(t, func(t *testing.T, l *launched) {
-		root := l.setup()
-		mia := l.o.join(person{token: root.access()}, "member", "mia")
+	eachServer(t, func(t *testing.T, s *server) {
+		root := s.setup()
+		mia := s.cluster.join(user{token: root.access()}, "member", "mia")
 		var over atomic.Bool
 		var before, late atomic.Int64
 		var wg sync.WaitGroup
@@ -96,8 +96,8 @@ func TestRevokeWhileInUse(t *testing.T) {
 			wg.Go(func() {
 				for refused := 0; refused < 5; {
 					ended := over.Load() // before the request is sent
-					switch a := l.get(mia.token, "/auth/userinfo"); {
-					case a.status != http.StatusOK:
+					switch res := s.get(mia.token, "/auth/userinfo"); {
+					case res.status != http.StatusOK:
 						refused++
 					case ended:
 						late.Add(1)
@@ -109,22 +109,22 @@ func TestRevokeWhileInUse(t *testing.T) {
 			})
 		}
 		require.Eventually(t, func() bool { return before.Load() > 100 }, time.Minute, time.Millisecond)
-		l.delete(root.access(), usersPath+"/"+mia.id+"/sessions").want(http.StatusNoContent)
+		s.delete(root.access(), usersPath+"/"+mia.id+"/sessions").want(http.StatusNoContent)
 		over.Store(true)
 		wg.Wait()
-		require.Zero(t, late.Load(), "no request that began after the answer got through")
+		require.Zero(t, late.Load(), "no request that began after the response was accepted")
 	})
 }
 
 func TestReplicasThatStartAtOnceAgree(t *testing.T) {
-	each(t, func(t *testing.T, o *office) {
-		replicas := make([]*launched, 4)
-		replicas[0] = o.launch(nil)
+	each(t, func(t *testing.T, c *cluster) {
+		replicas := make([]*server, 4)
+		replicas[0] = c.start(nil)
 		replicas[0].exec(`DELETE FROM signing_keys`)
 		replicas[0].exec(`DELETE FROM instance`)
 		var wg sync.WaitGroup
 		for i := range replicas {
-			wg.Go(func() { replicas[i] = (&office{t: t, url: o.url, keys: o.keys, start: o.start}).launch(nil) })
+			wg.Go(func() { replicas[i] = (&cluster{t: t, url: c.url, keys: c.keys, epoch: c.epoch}).start(nil) })
 		}
 		wg.Wait()
 		token := replicas[0].setup().access()
@@ -141,49 +141,49 @@ func TestReplicasThatStartAtOnceAgree(t *testing.T) {
 }
 
 func TestKeysRotate(t *testing.T) {
-	each(t, func(t *testing.T, o *office) {
-		l, other := o.launch(nil), o.launch(nil)
-		l.setup()
+	each(t, func(t *testing.T, c *cluster) {
+		s, other := c.start(nil), c.start(nil)
+		s.setup()
 		kid := func(token string) string { header, _ := open(t, token); return header.text("kid") }
-		published := func(r *launched) (kids []string) {
+		published := func(r *server) (kids []string) {
 			for _, key := range r.get("", "/.well-known/jwks.json").want(http.StatusOK)["keys"].([]any) {
 				kids = append(kids, key.(map[string]any)["kid"].(string))
 			}
 			return kids
 		}
-		o.wait(90*day - time.Second)
-		old := l.signIn().access()
+		c.wait(90*day - time.Second)
+		old := s.signIn().access()
 		other.signIn()
-		o.wait(time.Second)
-		answers := atOnce(4, func(i int) answer { return []*launched{l, other}[i%2].login("root", password) })
-		require.Equal(t, map[string]int{"OK": 4}, statuses(answers))
-		next := kid(answers[0].body.access())
+		c.wait(time.Second)
+		responses := atOnce(4, func(i int) response { return []*server{s, other}[i%2].login("root", password) })
+		require.Equal(t, map[string]int{"OK": 4}, statuses(responses))
+		next := kid(responses[0].body.access())
 		require.NotEqual(t, kid(old), next)
-		for _, a := range answers {
-			require.Equal(t, next, kid(a.body.access()), "replicas agree on the new key")
+		for _, res := range responses {
+			require.Equal(t, next, kid(res.body.access()), "replicas agree on the new key")
 		}
-		for _, r := range []*launched{l, other} {
+		for _, r := range []*server{s, other} {
 			require.Equal(t, []string{kid(old), next}, published(r))
 			r.get(old, "/auth/userinfo").want(http.StatusOK)
-			r.get(answers[0].body.access(), "/auth/userinfo").want(http.StatusOK)
+			r.get(responses[0].body.access(), "/auth/userinfo").want(http.StatusOK)
 		}
-		o.wait(15*time.Minute - time.Second - 124*time.Millisecond)
+		c.wait(15*time.Minute - time.Second - 124*time.Millisecond)
 		other.get(old, "/auth/userinfo").want(http.StatusOK)
 		require.Contains(t, published(other), kid(old), "while its tokens live")
-		o.wait(5 * time.Minute)
-		require.Equal(t, []string{next}, published(l))
-		require.Equal(t, 2, l.count(`SELECT COUNT(*) FROM signing_keys`))
-		l.service.Sweep(t.Context())
-		require.Equal(t, 1, l.count(`SELECT COUNT(*) FROM signing_keys`))
+		c.wait(5 * time.Minute)
+		require.Equal(t, []string{next}, published(s))
+		require.Equal(t, 2, s.count(`SELECT COUNT(*) FROM signing_keys`))
+		s.service.Sweep(t.Context())
+		require.Equal(t, 1, s.count(`SELECT COUNT(*) FROM signing_keys`))
 		require.Equal(t, next, kid(other.signIn().access()))
 	})
 }
 
-func TestTheKeyringMustBeRight(t *testing.T) { //nolint:tparallel // rows share an office and its clock
+func TestNewRejectsAnUnsuitableKeyring(t *testing.T) { //nolint:tparallel // rows share a cluster and its clock
 	t.Parallel()
-	o := newOffice(t, dbtest.SQLite(t))
-	l := o.launch(nil)
-	l.setup()
+	c := newCluster(t, dbtest.SQLite(t))
+	s := c.start(nil)
+	s.setup()
 	for _, row := range []struct {
 		name   string
 		change string
@@ -193,15 +193,15 @@ func TestTheKeyringMustBeRight(t *testing.T) { //nolint:tparallel // rows share 
 		{"a sealed key of another row", `UPDATE signing_keys SET id = '018f0000-0000-7000-8000-000000000000'`, secret.ErrCorrupt},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			keys := o.keys
+			keys := c.keys
 			if row.change == "" {
 				keys = secret.Generate()
 			} else {
-				l.exec(row.change)
+				s.exec(row.change)
 			}
 			keyring, err := secret.Parse(strings.Split(keys, ",")...)
 			require.NoError(t, err)
-			_, err = identity.New(t.Context(), identity.Config{DB: l.db, Keyring: keyring, Audit: l.audit})
+			_, err = identity.New(t.Context(), identity.Config{DB: s.db, Keyring: keyring, Audit: s.audit})
 			require.ErrorIs(t, err, row.want)
 		})
 	}
@@ -212,47 +212,47 @@ func TestTheKeyringMustBeRight(t *testing.T) { //nolint:tparallel // rows share 
 func TestAnUnavailableDatabaseIsNo401(t *testing.T) {
 	t.Parallel()
 	server := pgtest.Start(t)
-	l := newOffice(t, server.URL(t)).launch(nil)
-	body := l.setup()
-	_, cli := l.issue(person{token: body.access()})
-	l.get(body.access(), "/auth/userinfo").want(http.StatusOK)
+	s := newCluster(t, server.URL(t)).start(nil)
+	body := s.setup()
+	_, cli := s.issue(user{token: body.access()})
+	s.get(body.access(), "/auth/userinfo").want(http.StatusOK)
 	server.Stop(t)
-	l.get(body.access(), "/auth/userinfo").want(http.StatusOK) // within the time for which the cache holds
-	l.o.wait(within)
+	s.get(body.access(), "/auth/userinfo").want(http.StatusOK) // within the time for which the cache holds
+	s.cluster.wait(within)
 	unknown := forge(t, object{"alg": "EdDSA", "typ": "at+jwt", "kid": "018f0000-0000-7000-8000-000000000000"}, object{}, func(string) []byte { return nil })
-	for name, a := range map[string]answer{
-		"session":              l.get(body.access(), "/auth/userinfo"),
-		"CLI token":            l.get(cli, "/auth/userinfo"),
-		"token of another key": l.get(unknown, "/auth/userinfo"),
-		"login":                l.login("root", password),
-		"refresh":              l.refresh(body["refresh_token"]),
-		"logout":               l.post(body.access(), "/auth/logout", nil),
-		"mode":                 l.get("", "/auth/mode"),
+	for name, res := range map[string]response{
+		"session":              s.get(body.access(), "/auth/userinfo"),
+		"CLI token":            s.get(cli, "/auth/userinfo"),
+		"token of another key": s.get(unknown, "/auth/userinfo"),
+		"login":                s.login("root", password),
+		"refresh":              s.refresh(body["refresh_token"]),
+		"logout":               s.post(body.access(), "/auth/logout", nil),
+		"mode":                 s.get("", "/auth/mode"),
 	} {
-		require.Equal(t, http.StatusServiceUnavailable, a.status, "%s: %s", name, a.text)
+		require.Equal(t, http.StatusServiceUnavailable, res.status, "%s: %s", name, res.text)
 	}
-	l.o.wait(time.Minute) // the cached keys are too old now
-	l.get("", "/.well-known/jwks.json").want(http.StatusServiceUnavailable)
-	l.get("", "/auth/login").refused(http.StatusNotFound, api.NotFound)
+	s.cluster.wait(time.Minute) // the cached keys are too old now
+	s.get("", "/.well-known/jwks.json").want(http.StatusServiceUnavailable)
+	s.get("", "/auth/login").wantError(http.StatusNotFound, api.NotFound)
 }
 
 func TestAFailingAuditLogFailsTheChange(t *testing.T) {
-	eachLaunch(t, func(t *testing.T, l *launched) {
-		body := l.setup()
-		broken := l.o.launch(func(c *identity.Config) { c.Audit = brokenAudit{c.Audit} })
-		for name, a := range map[string]answer{
+	eachServer(t, func(t *testing.T, s *server) {
+		body := s.setup()
+		broken := s.cluster.start(func(c *identity.Config) { c.Audit = brokenAudit{c.Audit} })
+		for name, res := range map[string]response{
 			"login":           broken.login("root", password),
 			"failed login":    broken.login("root", "wrong password"),
 			"logout":          broken.post(body.access(), "/auth/logout", nil),
 			"change password": broken.post(body.access(), changePath, object{"old_password": password, "new_password": "another password"}),
 		} {
-			require.Equal(t, http.StatusInternalServerError, a.status, "%s: %s", name, a.text)
+			require.Equal(t, http.StatusInternalServerError, res.status, "%s: %s", name, res.text)
 		}
 		_, err := broken.service.ResetPassword(t.Context(), "root")
 		require.Error(t, err)
-		l.get(body.access(), "/auth/userinfo").want(http.StatusOK)
-		l.signIn()
-		require.Equal(t, 2, l.count(`SELECT COUNT(*) FROM sessions WHERE revoked_at IS NULL`))
+		s.get(body.access(), "/auth/userinfo").want(http.StatusOK)
+		s.signIn()
+		require.Equal(t, 2, s.count(`SELECT COUNT(*) FROM sessions WHERE revoked_at IS NULL`))
 	})
 }
 

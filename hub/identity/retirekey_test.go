@@ -13,41 +13,41 @@ import (
 )
 
 func TestRetireKey(t *testing.T) {
-	each(t, func(t *testing.T, o *office) {
-		l, other := o.launch(nil), o.launch(nil)
-		command := o.launch(func(c *identity.Config) { c.Offline = true })
-		body := l.setup()
-		_, cli := l.issue(person{token: body.access()})
+	each(t, func(t *testing.T, c *cluster) {
+		s, other := c.start(nil), c.start(nil)
+		command := c.start(func(c *identity.Config) { c.Offline = true })
+		body := s.setup()
+		_, cli := s.issue(user{token: body.access()})
 		kid := func() any {
 			return other.get("", "/.well-known/jwks.json").want(http.StatusOK)["keys"].([]any)[0].(map[string]any)["kid"]
 		}
 		leaked := kid()
-		replicas := []*launched{l, other}
+		replicas := []*server{s, other}
 		for _, r := range replicas {
 			r.get(body.access(), "/auth/userinfo").want(http.StatusOK)
 		}
 		require.NoError(t, command.service.RetireKey(t.Context()))
-		o.wait(1500 * time.Millisecond) // in which the state of a session may be cached
+		c.wait(1500 * time.Millisecond) // in which the state of a session may be cached
 		for _, r := range replicas {
-			r.get(body.access(), "/auth/userinfo").refused(http.StatusUnauthorized, api.Unauthenticated)
+			r.get(body.access(), "/auth/userinfo").wantError(http.StatusUnauthorized, api.Unauthenticated)
 			r.get(cli, "/auth/userinfo").want(http.StatusOK)
 		}
 		require.NotEqual(t, leaked, kid())
-		require.Len(t, l.get("", "/.well-known/jwks.json").want(http.StatusOK)["keys"], 1)
+		require.Len(t, s.get("", "/.well-known/jwks.json").want(http.StatusOK)["keys"], 1)
 		next := other.refresh(body["refresh_token"]).want(http.StatusOK)
 		for _, r := range replicas {
 			r.get(next.access(), "/auth/userinfo").want(http.StatusOK)
 		}
 
-		// A replica signs with the new key without having been asked for anything else.
+		// A replica signs with the new key even if this is its first request.
 		require.NoError(t, command.service.RetireKey(t.Context()))
 		login := other.signIn()
-		l.get(login.access(), "/auth/userinfo").want(http.StatusOK)
-		require.NoError(t, l.service.RetireKey(t.Context()))
-		l.get(login.access(), "/auth/userinfo").refused(http.StatusUnauthorized, api.Unauthenticated)
+		s.get(login.access(), "/auth/userinfo").want(http.StatusOK)
+		require.NoError(t, s.service.RetireKey(t.Context()))
+		s.get(login.access(), "/auth/userinfo").wantError(http.StatusUnauthorized, api.Unauthenticated)
 
 		var actions []string
-		for e, err := range l.audit.Entries(t.Context(), identity.SystemTenant, auditlog.Filter{}, nil) {
+		for e, err := range s.audit.Entries(t.Context(), identity.SystemTenant, auditlog.Filter{}, nil) {
 			require.NoError(t, err)
 			actions = append(actions, e.Action)
 			require.Regexp(t, `^\{"retired":\["[0-9a-f-]{36}"\]\}$`, string(e.Detail))

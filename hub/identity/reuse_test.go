@@ -24,90 +24,90 @@ func TestRefreshReuseUnderClocksThatDiffer(t *testing.T) {
 		{"an hour", time.Hour, true},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			eachLaunch(t, func(t *testing.T, l *launched) {
-				first := l.setup()
-				l.o.wait(row.ahead)
-				second := l.refresh(first["refresh_token"]).want(http.StatusOK)
-				l.o.wait(-row.ahead)
-				head := l.o.head()
-				l.refresh(first["refresh_token"]).refused(http.StatusUnauthorized, api.RefreshReused)
+			eachServer(t, func(t *testing.T, s *server) {
+				first := s.setup()
+				s.cluster.wait(row.ahead)
+				second := s.refresh(first["refresh_token"]).want(http.StatusOK)
+				s.cluster.wait(-row.ahead)
+				head := s.cluster.head()
+				s.refresh(first["refresh_token"]).wantError(http.StatusUnauthorized, api.RefreshReused)
 				if !row.ends {
-					require.Equal(t, head, l.o.head())
-					l.refresh(second["refresh_token"]).want(http.StatusOK)
+					require.Equal(t, head, s.cluster.head())
+					s.refresh(second["refresh_token"]).want(http.StatusOK)
 					return
 				}
-				lines := l.o.log(head)
+				lines := s.cluster.log(head)
 				require.Len(t, lines, 1)
 				require.True(t, strings.HasPrefix(lines[0], "auth.refresh_reuse root "), lines[0])
-				l.refresh(second["refresh_token"]).refused(http.StatusUnauthorized, api.TokenRevoked)
+				s.refresh(second["refresh_token"]).wantError(http.StatusUnauthorized, api.TokenRevoked)
 			})
 		})
 	}
 }
 
 func TestLogoutWithARotatedToken(t *testing.T) {
-	eachLaunch(t, func(t *testing.T, l *launched) {
-		first := l.setup()
-		second := l.refresh(first["refresh_token"]).want(http.StatusOK)
-		head := l.o.head()
-		logout := func() answer {
-			return l.post("", "/auth/logout", object{"refresh_token": first["refresh_token"]})
+	eachServer(t, func(t *testing.T, s *server) {
+		first := s.setup()
+		second := s.refresh(first["refresh_token"]).want(http.StatusOK)
+		head := s.cluster.head()
+		logout := func() response {
+			return s.post("", "/auth/logout", object{"refresh_token": first["refresh_token"]})
 		}
-		l.o.wait(10 * time.Second)
-		logout().refused(http.StatusUnauthorized, api.RefreshReused)
-		l.get(second.access(), "/auth/userinfo").want(http.StatusOK)
-		require.Equal(t, head, l.o.head(), "within 10 s it is a retry")
+		s.cluster.wait(10 * time.Second)
+		logout().wantError(http.StatusUnauthorized, api.RefreshReused)
+		s.get(second.access(), "/auth/userinfo").want(http.StatusOK)
+		require.Equal(t, head, s.cluster.head(), "within 10 s it is a retry")
 
-		l.o.wait(time.Microsecond)
-		logout().refused(http.StatusUnauthorized, api.RefreshReused)
-		l.get(second.access(), "/auth/userinfo").refused(http.StatusUnauthorized, api.TokenRevoked)
-		lines := l.o.log(head)
+		s.cluster.wait(time.Microsecond)
+		logout().wantError(http.StatusUnauthorized, api.RefreshReused)
+		s.get(second.access(), "/auth/userinfo").wantError(http.StatusUnauthorized, api.TokenRevoked)
+		lines := s.cluster.log(head)
 		require.Len(t, lines, 1)
 		require.True(t, strings.HasPrefix(lines[0], "auth.refresh_reuse root "), lines[0])
-		logout().refused(http.StatusUnauthorized, api.RefreshReused)
-		require.Len(t, l.o.log(head), 1)
+		logout().wantError(http.StatusUnauthorized, api.RefreshReused)
+		require.Len(t, s.cluster.log(head), 1)
 	})
 }
 
 // Clients send both tokens. The bearer token must not hide that the refresh token is a copy.
 func TestLogoutWithABearerAndARotatedToken(t *testing.T) {
-	eachLaunch(t, func(t *testing.T, l *launched) {
-		first := l.setup()
-		logout := func(bearer, refresh object) answer {
-			return l.post(bearer.access(), "/auth/logout", object{"refresh_token": refresh["refresh_token"]})
+	eachServer(t, func(t *testing.T, s *server) {
+		first := s.setup()
+		logout := func(bearer, refresh object) response {
+			return s.post(bearer.access(), "/auth/logout", object{"refresh_token": refresh["refresh_token"]})
 		}
-		second := l.refresh(first["refresh_token"]).want(http.StatusOK)
-		other := l.signIn()
-		l.o.wait(10 * time.Second)
-		head := l.o.head()
+		second := s.refresh(first["refresh_token"]).want(http.StatusOK)
+		other := s.signIn()
+		s.cluster.wait(10 * time.Second)
+		head := s.cluster.head()
 		logout(other, first).want(http.StatusNoContent)
-		l.get(second.access(), "/auth/userinfo").want(http.StatusOK)
-		require.Len(t, l.o.log(head), 1, "within 10 s it is a retry, and only the bearer token counts")
+		s.get(second.access(), "/auth/userinfo").want(http.StatusOK)
+		require.Len(t, s.cluster.log(head), 1, "within 10 s it is a retry, and only the bearer token counts")
 
-		l.o.wait(time.Microsecond)
-		head = l.o.head()
-		other = l.signIn()
+		s.cluster.wait(time.Microsecond)
+		head = s.cluster.head()
+		other = s.signIn()
 		logout(second, object{"refresh_token": "rt_unknown"}).want(http.StatusNoContent)
 		logout(other, first).want(http.StatusNoContent) // its session has ended
-		require.Len(t, l.o.log(head), 3, "the sign-in and two sign-outs")
+		require.Len(t, s.cluster.log(head), 3, "the sign-in and two sign-outs")
 
-		first = l.signIn()
-		second, other = l.refresh(first["refresh_token"]).want(http.StatusOK), l.signIn()
-		l.o.wait(10*time.Second + time.Microsecond)
-		head = l.o.head()
-		logout(other, first).refused(http.StatusUnauthorized, api.RefreshReused)
+		first = s.signIn()
+		second, other = s.refresh(first["refresh_token"]).want(http.StatusOK), s.signIn()
+		s.cluster.wait(10*time.Second + time.Microsecond)
+		head = s.cluster.head()
+		logout(other, first).wantError(http.StatusUnauthorized, api.RefreshReused)
 		for _, ended := range []object{second, other} {
-			l.get(ended.access(), "/auth/userinfo").refused(http.StatusUnauthorized, api.TokenRevoked)
+			s.get(ended.access(), "/auth/userinfo").wantError(http.StatusUnauthorized, api.TokenRevoked)
 		}
-		require.Len(t, l.o.log(head), 2, "the reuse and the sign-out")
+		require.Len(t, s.cluster.log(head), 2, "the reuse and the sign-out")
 
-		first = l.signIn()
-		second = l.refresh(first["refresh_token"]).want(http.StatusOK)
-		l.o.wait(10*time.Second + time.Microsecond)
-		head = l.o.head()
-		logout(second, first).refused(http.StatusUnauthorized, api.RefreshReused)
-		l.get(second.access(), "/auth/userinfo").refused(http.StatusUnauthorized, api.TokenRevoked)
-		lines := l.o.log(head)
+		first = s.signIn()
+		second = s.refresh(first["refresh_token"]).want(http.StatusOK)
+		s.cluster.wait(10*time.Second + time.Microsecond)
+		head = s.cluster.head()
+		logout(second, first).wantError(http.StatusUnauthorized, api.RefreshReused)
+		s.get(second.access(), "/auth/userinfo").wantError(http.StatusUnauthorized, api.TokenRevoked)
+		lines := s.cluster.log(head)
 		require.Len(t, lines, 1)
 		require.True(t, strings.HasPrefix(lines[0], "auth.refresh_reuse root "), lines[0])
 	})
@@ -115,14 +115,14 @@ func TestLogoutWithABearerAndARotatedToken(t *testing.T) {
 
 // Of several late uses of a rotated token, one ends the session and is recorded.
 func TestRaceOfReuses(t *testing.T) {
-	each(t, func(t *testing.T, o *office) {
-		l, other := o.launch(nil), o.launch(nil)
-		first := l.setup()
-		l.refresh(first["refresh_token"]).want(http.StatusOK)
-		o.wait(time.Minute)
-		head := o.head()
-		answers := atOnce(8, func(i int) answer { return []*launched{l, other}[i%2].refresh(first["refresh_token"]) })
-		require.Equal(t, map[string]int{"refresh_reused": 8}, statuses(answers))
-		require.Len(t, o.log(head), 1)
+	each(t, func(t *testing.T, c *cluster) {
+		s, other := c.start(nil), c.start(nil)
+		first := s.setup()
+		s.refresh(first["refresh_token"]).want(http.StatusOK)
+		c.wait(time.Minute)
+		head := c.head()
+		responses := atOnce(8, func(i int) response { return []*server{s, other}[i%2].refresh(first["refresh_token"]) })
+		require.Equal(t, map[string]int{"refresh_reused": 8}, statuses(responses))
+		require.Len(t, c.log(head), 1)
 	})
 }

@@ -14,44 +14,44 @@ import (
 )
 
 func TestSetupMakesTheFirstAdmin(t *testing.T) {
-	eachLaunch(t, func(t *testing.T, l *launched) {
-		require.Equal(t, object{"mode": "builtin", "setup_required": true}, l.get("", "/auth/mode").want(http.StatusOK))
-		body := l.post("", "/auth/setup", object{"password": password, "setup_token": l.setupToken}).want(http.StatusCreated)
+	eachServer(t, func(t *testing.T, s *server) {
+		require.Equal(t, object{"mode": "builtin", "setup_required": true}, s.get("", "/auth/mode").want(http.StatusOK))
+		body := s.post("", "/auth/setup", object{"password": password, "setup_token": s.setupToken}).want(http.StatusCreated)
 		require.Equal(t, "admin", body.object("user")["username"], "the name that is taken where none is given")
 		require.Equal(t, "admin", body.object("user")["display_name"])
 		require.Equal(t, "admin", body.object("user")["role"])
 		require.Equal(t, "default", body.object("user")["tenant_id"])
 		require.Equal(t, "default", body.object("user")["org_id"])
-		require.Equal(t, object{"mode": "builtin", "setup_required": false}, l.get("", "/auth/mode").want(http.StatusOK))
-		l.post("", "/auth/setup", object{"password": password}).refused(http.StatusConflict, api.AlreadyInitialized)
-		l.get(body.access(), "/auth/userinfo").want(http.StatusOK)
-		require.Equal(t, []string{"auth.setup admin "}, l.o.log(0))
-		require.Empty(t, l.o.launch(nil).service.SetupToken(), "a replica that starts now needs none")
+		require.Equal(t, object{"mode": "builtin", "setup_required": false}, s.get("", "/auth/mode").want(http.StatusOK))
+		s.post("", "/auth/setup", object{"password": password}).wantError(http.StatusConflict, api.AlreadyInitialized)
+		s.get(body.access(), "/auth/userinfo").want(http.StatusOK)
+		require.Equal(t, []string{"auth.setup admin "}, s.cluster.log(0))
+		require.Empty(t, s.cluster.start(nil).service.SetupToken(), "a replica that starts now needs none")
 	})
 }
 
 func TestRaceForTheSetup(t *testing.T) {
-	eachLaunch(t, func(t *testing.T, l *launched) {
-		other := l.o.launch(nil)
-		answers := atOnce(8, func(i int) answer {
-			r := []*launched{l, other}[i%2]
-			return r.post("", "/auth/setup", object{"username": "admin" + string(rune('a'+i)), "password": password, "setup_token": l.setupToken})
+	eachServer(t, func(t *testing.T, s *server) {
+		other := s.cluster.start(nil)
+		responses := atOnce(8, func(i int) response {
+			r := []*server{s, other}[i%2]
+			return r.post("", "/auth/setup", object{"username": "admin" + string(rune('a'+i)), "password": password, "setup_token": s.setupToken})
 		})
-		require.Equal(t, map[string]int{"Created": 1, "already_initialized": 7}, statuses(answers))
-		require.Equal(t, 1, l.count(`SELECT COUNT(*) FROM members`))
-		require.Len(t, l.o.log(0), 1)
+		require.Equal(t, map[string]int{"Created": 1, "already_initialized": 7}, statuses(responses))
+		require.Equal(t, 1, s.count(`SELECT COUNT(*) FROM members`))
+		require.Len(t, s.cluster.log(0), 1)
 	})
 }
 
-func TestSetupToken(t *testing.T) { //nolint:tparallel // rows share an office and its clock
+func TestSetupToken(t *testing.T) { //nolint:tparallel // rows share a cluster and its clock
 	t.Parallel()
 	const given = "a token that the operator chose"
-	ask := func(r *replica, token, password string, change func(*http.Request)) answer {
+	setUp := func(r *replica, token, password string, change func(*http.Request)) response {
 		body := `{"password":"` + password + `","setup_token":"` + token + `"}`
-		return r.ask(http.MethodPost, "/auth/setup", body, change)
+		return r.send(http.MethodPost, "/auth/setup", body, change)
 	}
-	post := func(r *replica, token string, change func(*http.Request)) answer {
-		return ask(r, token, password, change)
+	post := func(r *replica, token string, change func(*http.Request)) response {
+		return setUp(r, token, password, change)
 	}
 	here := func(*http.Request) {}
 	header := func(name, value string) func(*http.Request) {
@@ -60,7 +60,7 @@ func TestSetupToken(t *testing.T) { //nolint:tparallel // rows share an office a
 	host := func(name string) func(*http.Request) { return func(r *http.Request) { r.Host = name } }
 
 	t.Run("required from every address", func(t *testing.T) {
-		l := onSQLite(t, nil)
+		s := onSQLite(t, nil)
 		for _, row := range []struct {
 			name   string
 			change func(*http.Request)
@@ -76,82 +76,82 @@ func TestSetupToken(t *testing.T) { //nolint:tparallel // rows share an office a
 			{"Forwarded", header("Forwarded", "for=127.0.0.1")},
 		} {
 			t.Run(row.name, func(t *testing.T) {
-				short := func(token string) answer { return ask(l.replica, token, "short", row.change) }
-				short("").refused(http.StatusUnauthorized, api.Unauthenticated)
-				short("wrong").refused(http.StatusUnauthorized, api.InvalidCredentials)
-				short(l.setupToken).refused(http.StatusBadRequest, api.ValidationFailed) // accepted, then validated
-				l.o.wait(lockout)
-				l.service.Sweep(t.Context())
+				short := func(token string) response { return setUp(s.replica, token, "short", row.change) }
+				short("").wantError(http.StatusUnauthorized, api.Unauthenticated)
+				short("wrong").wantError(http.StatusUnauthorized, api.InvalidCredentials)
+				short(s.setupToken).wantError(http.StatusBadRequest, api.ValidationFailed) // accepted, then validated
+				s.cluster.wait(lockout)
+				s.service.Sweep(t.Context())
 			})
 		}
-		require.Zero(t, l.count(`SELECT COUNT(*) FROM members`))
+		require.Zero(t, s.count(`SELECT COUNT(*) FROM members`))
 	})
 	t.Run("of any replica", func(t *testing.T) {
 		dbtest.Each(t, func(t *testing.T, url string) {
-			o := newOffice(t, url)
-			first, second := o.launch(nil), o.launch(nil)
+			c := newCluster(t, url)
+			first, second := c.start(nil), c.start(nil)
 			require.NotEqual(t, first.service.SetupToken(), second.service.SetupToken())
 			require.Len(t, first.service.SetupToken(), 64)
 			post(second.replica, first.service.SetupToken(), here).want(http.StatusCreated)
-			post(second.replica, second.service.SetupToken(), here).refused(http.StatusConflict, api.AlreadyInitialized)
+			post(second.replica, second.service.SetupToken(), here).wantError(http.StatusConflict, api.AlreadyInitialized)
 			require.Zero(t, first.count(`SELECT COUNT(*) FROM instance WHERE name LIKE 'setup_token/%'`))
 		})
 	})
 	t.Run("that was given", func(t *testing.T) {
-		l := onSQLite(t, func(c *identity.Config) { c.SetupToken = given })
-		require.Empty(t, l.service.SetupToken(), "who gave it has it")
-		post(l.replica, given, here).want(http.StatusCreated)
+		s := onSQLite(t, func(c *identity.Config) { c.SetupToken = given })
+		require.Empty(t, s.service.SetupToken(), "who gave it has it")
+		post(s.replica, given, here).want(http.StatusCreated)
 	})
 	t.Run("for a day", func(t *testing.T) {
 		dbtest.Each(t, func(t *testing.T, url string) {
-			o := newOffice(t, url)
-			short := func(r, of *launched) answer { return ask(r.replica, of.service.SetupToken(), "short", here) }
-			first, gone := o.launch(nil), o.launch(nil)
+			c := newCluster(t, url)
+			short := func(r, of *server) response { return setUp(r.replica, of.service.SetupToken(), "short", here) }
+			first, gone := c.start(nil), c.start(nil)
 			require.NoError(t, gone.service.Close())
-			o.wait(23 * time.Hour)
+			c.wait(23 * time.Hour)
 			first.service.Sweep(t.Context())
-			o.wait(time.Hour - time.Microsecond)
-			short(first, gone).refused(http.StatusBadRequest, api.ValidationFailed)
-			o.wait(time.Microsecond)
-			short(first, gone).refused(http.StatusUnauthorized, api.InvalidCredentials)
-			o.wait(time.Microsecond)
-			short(first, gone).refused(http.StatusUnauthorized, api.InvalidCredentials)
-			short(gone, first).refused(http.StatusBadRequest, api.ValidationFailed)
-			second := o.launch(nil)
-			short(first, second).refused(http.StatusBadRequest, api.ValidationFailed)
+			c.wait(time.Hour - time.Microsecond)
+			short(first, gone).wantError(http.StatusBadRequest, api.ValidationFailed)
+			c.wait(time.Microsecond)
+			short(first, gone).wantError(http.StatusUnauthorized, api.InvalidCredentials)
+			c.wait(time.Microsecond)
+			short(first, gone).wantError(http.StatusUnauthorized, api.InvalidCredentials)
+			short(gone, first).wantError(http.StatusBadRequest, api.ValidationFailed)
+			second := c.start(nil)
+			short(first, second).wantError(http.StatusBadRequest, api.ValidationFailed)
 			second.service.Sweep(t.Context())
 			require.Equal(t, 2, first.count(`SELECT COUNT(*) FROM instance WHERE name LIKE 'setup_token/%'`))
 			gone.service.Sweep(t.Context())
-			short(first, gone).refused(http.StatusUnauthorized, api.InvalidCredentials)
+			short(first, gone).wantError(http.StatusUnauthorized, api.InvalidCredentials)
 		})
 	})
 	t.Run("instead of another that was given", func(t *testing.T) {
-		o := newOffice(t, dbtest.SQLite(t))
+		c := newCluster(t, dbtest.SQLite(t))
 		config := func(token string) func(*identity.Config) {
 			return func(c *identity.Config) { c.SetupToken = token }
 		}
-		former := o.launch(config("the token that was chosen first"))
-		ask(former.replica, "the token that was chosen first", "short", here).refused(http.StatusBadRequest, api.ValidationFailed)
-		printed, l := o.launch(config("")), o.launch(config(given))
+		former := c.start(config("the token that was chosen first"))
+		setUp(former.replica, "the token that was chosen first", "short", here).wantError(http.StatusBadRequest, api.ValidationFailed)
+		printed, s := c.start(config("")), c.start(config(given))
 		former.service.Sweep(t.Context())
-		ask(l.replica, "the token that was chosen first", "short", here).refused(http.StatusUnauthorized, api.InvalidCredentials)
-		ask(l.replica, printed.service.SetupToken(), "short", here).refused(http.StatusBadRequest, api.ValidationFailed)
-		ask(former.replica, given, "short", here).refused(http.StatusBadRequest, api.ValidationFailed)
+		setUp(s.replica, "the token that was chosen first", "short", here).wantError(http.StatusUnauthorized, api.InvalidCredentials)
+		setUp(s.replica, printed.service.SetupToken(), "short", here).wantError(http.StatusBadRequest, api.ValidationFailed)
+		setUp(former.replica, given, "short", here).wantError(http.StatusBadRequest, api.ValidationFailed)
 	})
 	t.Run("wrong five times", func(t *testing.T) {
-		l := onSQLite(t, func(c *identity.Config) { c.SetupToken = given })
+		s := onSQLite(t, func(c *identity.Config) { c.SetupToken = given })
 		for range 5 {
-			post(l.replica, "wrong", here).refused(http.StatusUnauthorized, api.InvalidCredentials)
+			post(s.replica, "wrong", here).wantError(http.StatusUnauthorized, api.InvalidCredentials)
 		}
-		post(l.replica, given, here).refused(http.StatusTooManyRequests, api.RateLimited)
-		l.o.wait(lockout)
-		post(l.replica, given, here).want(http.StatusCreated)
+		post(s.replica, given, here).wantError(http.StatusTooManyRequests, api.RateLimited)
+		s.cluster.wait(lockout)
+		post(s.replica, given, here).want(http.StatusCreated)
 	})
 }
 
-func TestSetupFaults(t *testing.T) { //nolint:tparallel // rows share an office and its clock
+func TestSetupFaults(t *testing.T) { //nolint:tparallel // rows share a cluster and its clock
 	t.Parallel()
-	l := onSQLite(t, nil)
+	s := onSQLite(t, nil)
 	for _, row := range []struct {
 		name  string
 		body  object
@@ -172,8 +172,8 @@ func TestSetupFaults(t *testing.T) { //nolint:tparallel // rows share an office 
 		{"display name of 129 characters", object{"password": password, "display_name": strings.Repeat("a", 129)}, "display_name"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			row.body["setup_token"] = l.setupToken
-			body := l.post("", "/auth/setup", row.body).refused(http.StatusBadRequest, api.ValidationFailed)
+			row.body["setup_token"] = s.setupToken
+			body := s.post("", "/auth/setup", row.body).wantError(http.StatusBadRequest, api.ValidationFailed)
 			require.Contains(t, body.object("data").object("fields"), row.field)
 		})
 	}
@@ -181,11 +181,11 @@ func TestSetupFaults(t *testing.T) { //nolint:tparallel // rows share an office 
 		"empty": "", "no JSON": "{", "an array": "[]", "a number for the password": `{"password":12345678}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			l.post("", "/auth/setup", body).refused(http.StatusBadRequest, api.InvalidRequest)
+			s.post("", "/auth/setup", body).wantError(http.StatusBadRequest, api.InvalidRequest)
 		})
 	}
-	require.Zero(t, l.count(`SELECT COUNT(*) FROM members`))
+	require.Zero(t, s.count(`SELECT COUNT(*) FROM members`))
 	longest := strings.Repeat("口", 128)
-	l.post("", "/auth/setup", object{"username": "a", "password": longest, "setup_token": l.setupToken}).want(http.StatusCreated)
-	l.login("a", longest).want(http.StatusOK)
+	s.post("", "/auth/setup", object{"username": "a", "password": longest, "setup_token": s.setupToken}).want(http.StatusCreated)
+	s.login("a", longest).want(http.StatusOK)
 }

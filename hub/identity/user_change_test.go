@@ -13,12 +13,12 @@ import (
 )
 
 func TestChangeOfAUser(t *testing.T) {
-	eachOffice(t, func(t *testing.T, o *office, root person) {
-		ada := o.join(root, "member", "ada")
+	eachWithRoot(t, func(t *testing.T, c *cluster, root user) {
+		ada := c.join(root, "member", "ada")
 		path := usersPath + "/" + ada.id
 		change := func(body any) (object, []string) {
-			before := o.head()
-			return o.patch(root.token, path, body).want(http.StatusOK), o.log(before)
+			before := c.head()
+			return c.patch(root.token, path, body).want(http.StatusOK), c.log(before)
 		}
 		got, log := change(object{"role": "maintainer", "status": "disabled", "displayName": "Ada"})
 		require.Equal(t, []any{"maintainer", "disabled", "Ada"}, []any{got["role"], got["status"], got["displayName"]})
@@ -40,91 +40,91 @@ func TestChangeOfAUser(t *testing.T) {
 		_, log = change(object{"status": "active"})
 		require.Equal(t, []string{`user.update_status ada {"status":{"from":"disabled","to":"active"},"sessionsEnded":0}`}, log)
 
-		before := o.head()
+		before := c.head()
 		for field, values := range map[string][]any{
 			"role": {"", "owner", 1, object{}}, "status": {"", "deleted", true}, "displayName": {"", "\t", "a\u0007b", 1.5},
 		} {
 			for _, value := range values {
 				body := object{"role": "member", "status": "disabled"}
 				body[field] = value
-				told := o.patch(root.token, path, body).want(http.StatusBadRequest).object("data").object("fields")
-				require.Len(t, told, 1)
-				require.Contains(t, told[field], "must")
+				fields := c.patch(root.token, path, body).want(http.StatusBadRequest).object("data").object("fields")
+				require.Len(t, fields, 1)
+				require.Contains(t, fields[field], "must")
 			}
 		}
-		require.Equal(t, before, o.head())
-		o.patch(root.token, path, object{"displayName": "\t爱达 🚀 "}).want(http.StatusOK)
-		require.Equal(t, "爱达 🚀", o.get(root.token, path).want(http.StatusOK)["displayName"])
+		require.Equal(t, before, c.head())
+		c.patch(root.token, path, object{"displayName": "\t爱达 🚀 "}).want(http.StatusOK)
+		require.Equal(t, "爱达 🚀", c.get(root.token, path).want(http.StatusOK)["displayName"])
 	})
 }
 
-func TestTheLastActiveAdminStays(t *testing.T) {
-	eachOffice(t, func(t *testing.T, o *office, root person) {
-		other := o.join(root, "admin", "other")
-		o.patch(root.token, usersPath+"/"+other.id, object{"status": "disabled"}).want(http.StatusOK)
-		before, path := o.head(), usersPath+"/"+root.id
+func TestTheLastActiveAdminCannotBeRemoved(t *testing.T) {
+	eachWithRoot(t, func(t *testing.T, c *cluster, root user) {
+		other := c.join(root, "admin", "other")
+		c.patch(root.token, usersPath+"/"+other.id, object{"status": "disabled"}).want(http.StatusOK)
+		before, path := c.head(), usersPath+"/"+root.id
 		for _, body := range []object{{"role": "maintainer"}, {"role": "member"}, {"status": "disabled"}, {"role": "member", "displayName": "x"}} {
-			o.patch(root.token, path, body).refused(http.StatusConflict, api.LastAdmin)
+			c.patch(root.token, path, body).wantError(http.StatusConflict, api.LastAdmin)
 		}
-		o.delete(root.token, path).refused(http.StatusConflict, api.LastAdmin)
-		require.Equal(t, before, o.head())
-		require.Equal(t, "root", o.patch(root.token, path, object{"role": "admin", "status": "active"}).want(http.StatusOK)["displayName"])
+		c.delete(root.token, path).wantError(http.StatusConflict, api.LastAdmin)
+		require.Equal(t, before, c.head())
+		require.Equal(t, "root", c.patch(root.token, path, object{"role": "admin", "status": "active"}).want(http.StatusOK)["displayName"])
 
 		// With another one, admins may do it to themselves.
-		o.patch(root.token, usersPath+"/"+other.id, object{"status": "active"}).want(http.StatusOK)
-		o.patch(root.token, path, object{"role": "maintainer"}).want(http.StatusOK)
-		o.get(root.token, path).refused(http.StatusForbidden, api.Forbidden)
-		body := o.login("other", password).want(http.StatusOK)
-		other = o.signedIn(body)
-		o.delete(other.token, path).want(http.StatusNoContent)
-		o.delete(other.token, usersPath+"/"+other.id).refused(http.StatusConflict, api.LastAdmin)
+		c.patch(root.token, usersPath+"/"+other.id, object{"status": "active"}).want(http.StatusOK)
+		c.patch(root.token, path, object{"role": "maintainer"}).want(http.StatusOK)
+		c.get(root.token, path).wantError(http.StatusForbidden, api.Forbidden)
+		body := c.login("other", password).want(http.StatusOK)
+		other = c.signedIn(body)
+		c.delete(other.token, path).want(http.StatusNoContent)
+		c.delete(other.token, usersPath+"/"+other.id).wantError(http.StatusConflict, api.LastAdmin)
 	})
 }
 
 // Of the last two admins one remains, in every order.
 func TestRaceForTheLastAdmin(t *testing.T) {
-	eachOffice(t, func(t *testing.T, o *office, root person) {
-		second := o.open()
-		other := o.join(root, "admin", "other")
+	eachWithRoot(t, func(t *testing.T, c *cluster, root user) {
+		second := c.open()
+		other := c.join(root, "admin", "other")
 		demote, disable := object{"role": "member"}, object{"status": "disabled"}
-		for name, race := range map[string][2]func() answer{
+		for name, race := range map[string][2]func() response{
 			"each themselves": {
-				func() answer { return o.patch(root.token, usersPath+"/"+root.id, demote) },
-				func() answer { return o.patch(other.token, usersPath+"/"+other.id, demote) },
+				func() response { return c.patch(root.token, usersPath+"/"+root.id, demote) },
+				func() response { return c.patch(other.token, usersPath+"/"+other.id, demote) },
 			},
 			"each themselves, on two replicas": {
-				func() answer { return o.patch(root.token, usersPath+"/"+root.id, demote) },
-				func() answer { return second.patch(other.token, usersPath+"/"+other.id, demote) },
+				func() response { return c.patch(root.token, usersPath+"/"+root.id, demote) },
+				func() response { return second.patch(other.token, usersPath+"/"+other.id, demote) },
 			},
 			"each the other, on two replicas": {
-				func() answer { return o.patch(root.token, usersPath+"/"+other.id, demote) },
-				func() answer { return second.patch(other.token, usersPath+"/"+root.id, demote) },
+				func() response { return c.patch(root.token, usersPath+"/"+other.id, demote) },
+				func() response { return second.patch(other.token, usersPath+"/"+root.id, demote) },
 			},
 			"disabling and demoting": {
-				func() answer { return o.patch(root.token, usersPath+"/"+other.id, disable) },
-				func() answer { return second.patch(other.token, usersPath+"/"+root.id, demote) },
+				func() response { return c.patch(root.token, usersPath+"/"+other.id, disable) },
+				func() response { return second.patch(other.token, usersPath+"/"+root.id, demote) },
 			},
 			"deleting and demoting": {
-				func() answer { return o.patch(root.token, usersPath+"/"+other.id, demote) },
-				func() answer { return second.delete(other.token, usersPath+"/"+root.id) },
+				func() response { return c.patch(root.token, usersPath+"/"+other.id, demote) },
+				func() response { return second.delete(other.token, usersPath+"/"+root.id) },
 			},
 		} {
 			for range 3 {
-				o.get(root.token, usersPath).want(http.StatusOK) // both are known where they are going to call
+				c.get(root.token, usersPath).want(http.StatusOK) // both are known where they are going to call
 				second.get(other.token, usersPath).want(http.StatusOK)
-				answers := atOnce(2, func(i int) answer { return race[i]() })
-				won := slices.IndexFunc(answers, func(a answer) bool { return a.status < 300 })
+				responses := atOnce(2, func(i int) response { return race[i]() })
+				won := slices.IndexFunc(responses, func(res response) bool { return res.status < 300 })
 				require.NotEqual(t, -1, won, name)
-				answers[1-won].refused(http.StatusConflict, api.LastAdmin)
-				require.Equal(t, 1, o.count(`SELECT COUNT(*) FROM members WHERE role = 'admin' AND status = 'active'`), name)
+				responses[1-won].wantError(http.StatusConflict, api.LastAdmin)
+				require.Equal(t, 1, c.count(`SELECT COUNT(*) FROM members WHERE role = 'admin' AND status = 'active'`), name)
 
 				// Back to two.
-				o.exec(`UPDATE members SET role = 'admin', status = 'active'`)
-				o.exec(`UPDATE sessions SET revoked_at = NULL`)
-				if o.count(`SELECT COUNT(*) FROM members`) < 2 {
-					root = o.join(other, "admin", "root")
+				c.exec(`UPDATE members SET role = 'admin', status = 'active'`)
+				c.exec(`UPDATE sessions SET revoked_at = NULL`)
+				if c.count(`SELECT COUNT(*) FROM members`) < 2 {
+					root = c.join(other, "admin", "root")
 				}
-				o.wait(2 * time.Second)
+				c.wait(2 * time.Second)
 			}
 		}
 	})
@@ -132,59 +132,59 @@ func TestRaceForTheLastAdmin(t *testing.T) {
 
 // Of many admins who all leave at once, one has to stay.
 func TestRaceOfAllAdmins(t *testing.T) {
-	eachOffice(t, func(t *testing.T, o *office, root person) {
-		replicas, admins := []*replica{o.replica, o.open()}, []person{root}
+	eachWithRoot(t, func(t *testing.T, c *cluster, root user) {
+		replicas, admins := []*replica{c.replica, c.open()}, []user{root}
 		for i := range 5 {
-			admins = append(admins, o.join(root, "admin", fmt.Sprint("admin", i)))
+			admins = append(admins, c.join(root, "admin", fmt.Sprint("admin", i)))
 		}
 		for range 5 {
-			answers := atOnce(len(admins), func(i int) answer {
+			responses := atOnce(len(admins), func(i int) response {
 				return replicas[i%2].patch(admins[i].token, usersPath+"/"+admins[i].id, object{"role": "member"})
 			})
-			require.Equal(t, map[string]int{"OK": len(admins) - 1, "last_admin": 1}, statuses(answers))
-			o.exec(`UPDATE members SET role = 'admin'`)
-			o.wait(2 * time.Second)
+			require.Equal(t, map[string]int{"OK": len(admins) - 1, "last_admin": 1}, statuses(responses))
+			c.exec(`UPDATE members SET role = 'admin'`)
+			c.wait(2 * time.Second)
 		}
 	})
 }
 
 func TestDeletionIsFinal(t *testing.T) {
-	eachOffice(t, func(t *testing.T, o *office, root person) {
-		ada := o.join(root, "maintainer", "ada")
-		_, token := o.issue(ada)
-		o.patch(root.token, usersPath+"/"+ada.id, object{"displayName": "Ada"}).want(http.StatusOK)
-		before := o.head()
-		o.delete(root.token, usersPath+"/"+ada.id).want(http.StatusNoContent)
-		require.Equal(t, []string{`user.delete ada {"role":"maintainer"}`}, o.log(before))
-		o.delete(root.token, usersPath+"/"+ada.id).refused(http.StatusNotFound, api.NotFound)
+	eachWithRoot(t, func(t *testing.T, c *cluster, root user) {
+		ada := c.join(root, "maintainer", "ada")
+		_, token := c.issue(ada)
+		c.patch(root.token, usersPath+"/"+ada.id, object{"displayName": "Ada"}).want(http.StatusOK)
+		before := c.head()
+		c.delete(root.token, usersPath+"/"+ada.id).want(http.StatusNoContent)
+		require.Equal(t, []string{`user.delete ada {"role":"maintainer"}`}, c.log(before))
+		c.delete(root.token, usersPath+"/"+ada.id).wantError(http.StatusNotFound, api.NotFound)
 		for _, table := range []string{"sessions", "cli_tokens", "members"} {
 			column := map[string]string{"members": "id"}[table]
 			if column == "" {
 				column = "user_id"
 			}
 			var n int
-			require.NoError(t, o.db.Read().QueryRowContext(t.Context(), `SELECT COUNT(*) FROM `+table+` WHERE `+column+` = $1`, ada.id).Scan(&n))
+			require.NoError(t, c.db.Read().QueryRowContext(t.Context(), `SELECT COUNT(*) FROM `+table+` WHERE `+column+` = $1`, ada.id).Scan(&n))
 			require.Zero(t, n, table)
 		}
-		require.Equal(t, http.StatusUnauthorized, o.get(ada.token, "/auth/userinfo").status)
-		require.Equal(t, http.StatusUnauthorized, o.get(token, "/auth/userinfo").status)
-		o.login("ada", password).refused(http.StatusUnauthorized, api.InvalidCredentials)
+		require.Equal(t, http.StatusUnauthorized, c.get(ada.token, "/auth/userinfo").status)
+		require.Equal(t, http.StatusUnauthorized, c.get(token, "/auth/userinfo").status)
+		c.login("ada", password).wantError(http.StatusUnauthorized, api.InvalidCredentials)
 
 		// The name is free again, for another user. Entries of the first one keep the name.
-		again := o.join(root, "member", "ADA")
+		again := c.join(root, "member", "ADA")
 		require.NotEqual(t, ada.id, again.id)
-		require.Contains(t, o.log(0), `auth.register ada `+`{"inviteId":"`+o.inviteOf(root, "ada")+`","role":"maintainer"}`)
+		require.Contains(t, c.log(0), `auth.register ada `+`{"inviteId":"`+c.inviteOf(root, "ada")+`","role":"maintainer"}`)
 	})
 }
 
 // inviteOf is the id of the invite with which a user registered.
-func (o *office) inviteOf(admin person, name string) string {
-	o.t.Helper()
-	for _, i := range o.get(admin.token, invitesPath).want(http.StatusOK).items() {
+func (c *cluster) inviteOf(admin user, name string) string {
+	c.t.Helper()
+	for _, i := range c.get(admin.token, invitesPath).want(http.StatusOK).items() {
 		if i["usedBy"] == name {
 			return i["id"].(string)
 		}
 	}
-	require.Fail(o.t, "no invite was used by "+name)
+	require.Fail(c.t, "no invite was used by "+name)
 	return ""
 }

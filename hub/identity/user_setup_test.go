@@ -25,78 +25,78 @@ const (
 	password    = "correct horse battery"
 )
 
-// office is a hub of only identity: one database, and replicas that serve it over HTTP.
-type office struct {
+// cluster is one database, and the replicas of identity that serve it over HTTP.
+type cluster struct {
 	t      *testing.T
 	url    string // of the database
 	keys   string
 	passed atomic.Int64 // offset of the replicas' clock, in nanoseconds
-	start  time.Time
+	epoch  time.Time
 	*replica
 }
 
 // replica is one process of the hub, as far as a test can have several.
 type replica struct {
-	o     *office
-	db    *db.DB
-	audit *sqlaudit.Store
-	base  string
-	http  *http.Client
+	cluster *cluster
+	db      *db.DB
+	audit   *sqlaudit.Store
+	base    string
+	http    *http.Client
 
 	setupToken string // with which this replica allows the first-run setup
 }
 
-// eachOffice runs a test on both engines, in an office where root is the only user.
-func eachOffice(t *testing.T, test func(t *testing.T, o *office, root person)) {
+// eachWithRoot runs a test on both engines, in a cluster with root as its only user.
+func eachWithRoot(t *testing.T, test func(t *testing.T, c *cluster, root user)) {
 	t.Helper()
-	each(t, func(t *testing.T, o *office) {
-		o.launch(nil)
-		body := o.setup()
-		test(t, o, o.signedIn(body))
+	each(t, func(t *testing.T, c *cluster) {
+		c.start(nil)
+		body := c.setup()
+		test(t, c, c.signedIn(body))
 	})
 }
 
-// anOffice is such an office on one engine, for faults that are found before a database is asked.
-func anOffice(t *testing.T) (*office, person) {
+// clusterWithRoot returns such a cluster on SQLite, for errors that do not depend on the engine.
+func clusterWithRoot(t *testing.T) (*cluster, user) {
 	t.Helper()
 	t.Parallel()
-	l := onSQLite(t, nil)
-	return l.o, l.o.signedIn(l.setup())
+	s := onSQLite(t, nil)
+	return s.cluster, s.cluster.signedIn(s.setup())
 }
 
-func (o *office) now() time.Time { return o.start.Add(time.Duration(o.passed.Load())) }
+func (c *cluster) now() time.Time { return c.epoch.Add(time.Duration(c.passed.Load())) }
 
-func (o *office) wait(d time.Duration) { o.passed.Add(int64(d)) }
+func (c *cluster) wait(d time.Duration) { c.passed.Add(int64(d)) }
 
 // open starts one more replica, which ends with the test.
-func (o *office) open() *replica { return o.launch(nil).replica }
+func (c *cluster) open() *replica { return c.start(nil).replica }
 
-// person is a user who has signed in.
-type person struct{ id, name, token string }
+// user is a user who has signed in.
+type user struct{ id, name, token string }
 
-func (o *office) signedIn(body object) person {
-	user := body.object("user")
-	return person{user["id"].(string), user["username"].(string), body["access_token"].(string)}
+func (c *cluster) signedIn(body object) user {
+	u := body.object("user")
+	return user{u["id"].(string), u["username"].(string), body["access_token"].(string)}
 }
 
 // join creates an invitation and registers with it.
-func (o *office) join(admin person, role, name string) person {
-	o.t.Helper()
-	made := o.post(admin.token, invitesPath, object{"role": role}).want(http.StatusCreated)
-	return o.signedIn(o.register(made["token"], name).want(http.StatusCreated))
+func (c *cluster) join(admin user, role, name string) user {
+	c.t.Helper()
+	made := c.post(admin.token, invitesPath, object{"role": role}).want(http.StatusCreated)
+	return c.signedIn(c.register(made["token"], name).want(http.StatusCreated))
 }
 
-func (r *replica) register(token any, name string) answer {
+func (r *replica) register(token any, name string) response {
 	return r.post("", "/auth/register", object{"token": token, "username": name, "password": password})
 }
 
-func (r *replica) login(name, password string) answer {
+func (r *replica) login(name, password string) response {
 	return r.post("", "/auth/login", object{"username": name, "password": password})
 }
 
 // issue makes a CLI token that does not expire.
-func (r *replica) issue(p person) (id, token string) {
-	body := r.post(p.token, issuePath, object{"name": "ci"}).want(http.StatusCreated)
+func (r *replica) issue(u user) (id, token string) {
+	body := r.post(u.token, issuePath, object{"name": "ci"}).want(http.StatusCreated)
 	return body["id"].(string), body["token"].(string)
 }
 
@@ -104,7 +104,7 @@ type object map[string]any
 
 func (o object) object(name string) object { return o[name].(map[string]any) }
 
-// items are those of a list answer.
+// items returns the items of a list.
 func (o object) items() (all []object) {
 	for _, item := range o["items"].([]any) {
 		all = append(all, item.(map[string]any))
@@ -112,7 +112,7 @@ func (o object) items() (all []object) {
 	return all
 }
 
-type answer struct {
+type response struct {
 	t      *testing.T
 	status int
 	header http.Header
@@ -120,36 +120,36 @@ type answer struct {
 	body   object // nil where there is none
 }
 
-// want is the body, once the status is right.
-func (a answer) want(status int) object {
-	a.t.Helper()
-	require.Equal(a.t, status, a.status, "%s", a.text)
-	return a.body
+// want checks the status, and returns the body.
+func (res response) want(status int) object {
+	res.t.Helper()
+	require.Equal(res.t, status, res.status, "%s", res.text)
+	return res.body
 }
 
-// refused holds an error to its status and code, and is its body.
-func (a answer) refused(status int, code api.Code) object {
-	a.t.Helper()
-	body := a.want(status)
-	require.Equal(a.t, string(code), body["code"], "%s", a.text)
-	require.NotEmpty(a.t, body["message"])
+// wantError checks the status and the code of an error, and returns its body.
+func (res response) wantError(status int, code api.Code) object {
+	res.t.Helper()
+	body := res.want(status)
+	require.Equal(res.t, string(code), body["code"], "%s", res.text)
+	require.NotEmpty(res.t, body["message"])
 	return body
 }
 
-func (r *replica) get(token, path string) answer { return r.call(token, http.MethodGet, path, nil) }
-func (r *replica) post(token, path string, body any) answer {
+func (r *replica) get(token, path string) response { return r.call(token, http.MethodGet, path, nil) }
+func (r *replica) post(token, path string, body any) response {
 	return r.call(token, http.MethodPost, path, body)
 }
-func (r *replica) patch(token, path string, body any) answer {
+func (r *replica) patch(token, path string, body any) response {
 	return r.call(token, http.MethodPatch, path, body)
 }
-func (r *replica) delete(token, path string) answer {
+func (r *replica) delete(token, path string) response {
 	return r.call(token, http.MethodDelete, path, nil)
 }
 
 // call sends a body that is a string unchanged, and anything else as JSON.
-func (r *replica) call(token, method, path string, body any) answer {
-	t := r.o.t
+func (r *replica) call(token, method, path string, body any) response {
+	t := r.cluster.t
 	t.Helper()
 	text, ok := body.(string)
 	if !ok && body != nil {
@@ -166,10 +166,10 @@ func (r *replica) call(token, method, path string, body any) answer {
 }
 
 // log is what was recorded since the entry with the id after, as "action target detail".
-func (o *office) log(after uint64) (lines []string) {
-	o.t.Helper()
-	for e, err := range o.entries() {
-		require.NoError(o.t, err)
+func (c *cluster) log(after uint64) (lines []string) {
+	c.t.Helper()
+	for e, err := range c.entries() {
+		require.NoError(c.t, err)
 		if e.ID > after {
 			lines = append(lines, e.Action+" "+e.TargetName+" "+string(e.Detail))
 		}
@@ -178,9 +178,9 @@ func (o *office) log(after uint64) (lines []string) {
 }
 
 // head is the id of the last entry.
-func (o *office) head() uint64 {
-	o.t.Helper()
-	head, err := o.audit.Head(o.t.Context(), identity.DefaultTenant)
-	require.NoError(o.t, err)
+func (c *cluster) head() uint64 {
+	c.t.Helper()
+	head, err := c.audit.Head(c.t.Context(), identity.DefaultTenant)
+	require.NoError(c.t, err)
 	return head.ID
 }

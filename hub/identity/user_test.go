@@ -15,10 +15,10 @@ import (
 )
 
 func TestUsers(t *testing.T) {
-	eachOffice(t, func(t *testing.T, o *office, root person) {
-		before := o.head()
-		o.wait(time.Second)
-		made := o.post(root.token, usersPath, object{
+	eachWithRoot(t, func(t *testing.T, c *cluster, root user) {
+		before := c.head()
+		c.wait(time.Second)
+		made := c.post(root.token, usersPath, object{
 			"username": "Ada.L", "password": password, "role": "maintainer", "displayName": " Ada Lovelace\n", "status": "disabled", "nothing": 1,
 		}).want(http.StatusCreated)
 		id := made["id"].(string)
@@ -27,25 +27,25 @@ func TestUsers(t *testing.T) {
 			"authSource": "builtin", "lastLoginAt": nil, "createdAt": "2026-03-01T12:00:01.123456Z",
 		}
 		require.Equal(t, want, made, "unknown fields are ignored, also those of other requests")
-		require.Equal(t, []string{`user.create Ada.L {"role":"maintainer","displayName":"Ada Lovelace"}`}, o.log(before))
-		require.Equal(t, want, o.get(root.token, usersPath+"/"+id).want(http.StatusOK))
-		require.Equal(t, want, o.get(root.token, usersPath+"/"+strings.ToUpper(id)).want(http.StatusOK))
+		require.Equal(t, []string{`user.create Ada.L {"role":"maintainer","displayName":"Ada Lovelace"}`}, c.log(before))
+		require.Equal(t, want, c.get(root.token, usersPath+"/"+id).want(http.StatusOK))
+		require.Equal(t, want, c.get(root.token, usersPath+"/"+strings.ToUpper(id)).want(http.StatusOK))
 
-		o.wait(time.Second)
-		o.login("ada.l", password).want(http.StatusOK)
-		require.Equal(t, "2026-03-01T12:00:02.123456Z", o.get(root.token, usersPath+"/"+id).want(http.StatusOK)["lastLoginAt"])
+		c.wait(time.Second)
+		c.login("ada.l", password).want(http.StatusOK)
+		require.Equal(t, "2026-03-01T12:00:02.123456Z", c.get(root.token, usersPath+"/"+id).want(http.StatusOK)["lastLoginAt"])
 
-		list := o.get(root.token, usersPath).want(http.StatusOK)
+		list := c.get(root.token, usersPath).want(http.StatusOK)
 		require.EqualValues(t, 2, list["total"])
 		require.Equal(t, []any{"root", "Ada.L"}, column(list, "username"))
-		list = o.get(root.token, usersPath+"?page=2&page_size=1").want(http.StatusOK)
+		list = c.get(root.token, usersPath+"?page=2&page_size=1").want(http.StatusOK)
 		require.EqualValues(t, 2, list["total"])
 		require.Equal(t, []any{"Ada.L"}, column(list, "username"))
-		list = o.get(root.token, usersPath+"?page=9000000000000000000&page_size=1000").want(http.StatusOK)
+		list = c.get(root.token, usersPath+"?page=9000000000000000000&page_size=1000").want(http.StatusOK)
 		require.EqualValues(t, 2, list["total"])
 		require.Empty(t, list["items"])
 		require.NotNil(t, list["items"])
-		o.get(root.token, usersPath+"?page=0").refused(http.StatusBadRequest, api.InvalidRequest)
+		c.get(root.token, usersPath+"?page=0").wantError(http.StatusBadRequest, api.InvalidRequest)
 	})
 }
 
@@ -57,23 +57,23 @@ func column(list object, name string) (values []any) {
 }
 
 func TestUsernamesAreUniqueInAnyCase(t *testing.T) {
-	eachOffice(t, func(t *testing.T, o *office, root person) {
-		create := func(name string) answer {
-			return o.post(root.token, usersPath, object{"username": name, "password": password, "role": "member"})
+	eachWithRoot(t, func(t *testing.T, c *cluster, root user) {
+		create := func(name string) response {
+			return c.post(root.token, usersPath, object{"username": name, "password": password, "role": "member"})
 		}
 		require.Equal(t, "x.Y", create("x.Y").want(http.StatusCreated)["displayName"], "a name to show, where none was given")
-		before := o.head()
+		before := c.head()
 		for _, name := range []string{"x.Y", "X.y", "ROOT"} {
-			create(name).refused(http.StatusConflict, api.NameTaken)
+			create(name).wantError(http.StatusConflict, api.NameTaken)
 		}
-		require.Equal(t, before, o.head())
+		require.Equal(t, before, c.head())
 	})
 }
 
 func TestUserFaults(t *testing.T) {
 	long := strings.Repeat("x", 129)
-	o, root := anOffice(t)
-	users, before := o.get(root.token, usersPath).text, o.head()
+	c, root := clusterWithRoot(t)
+	users, before := c.get(root.token, usersPath).text, c.head()
 	for name, row := range map[string]struct {
 		change object // of a good body
 		fields []string
@@ -102,29 +102,29 @@ func TestUserFaults(t *testing.T) {
 	} {
 		body := object{"username": "good", "password": password, "role": "member"}
 		maps.Copy(body, row.change)
-		refusal := o.post(root.token, usersPath, body).want(http.StatusBadRequest)
+		refusal := c.post(root.token, usersPath, body).want(http.StatusBadRequest)
 		require.Contains(t, []any{"validation_failed", "invalid_request"}, refusal["code"], name)
 		if row.fields == nil {
 			continue
 		}
-		told := refusal.object("data").object("fields")
-		require.Len(t, told, len(row.fields), name)
+		fields := refusal.object("data").object("fields")
+		require.Len(t, fields, len(row.fields), name)
 		for _, field := range row.fields {
-			require.Contains(t, told[field], "must", name)
+			require.Contains(t, fields[field], "must", name)
 		}
 	}
 	for name, text := range map[string]string{"nothing": "", "half": `{"username":`, "null": "null", "a list": "[]", "not UTF-8": "{\"username\":\"\xff\"}"} {
-		require.Equal(t, http.StatusBadRequest, o.post(root.token, usersPath, text).status, name)
+		require.Equal(t, http.StatusBadRequest, c.post(root.token, usersPath, text).status, name)
 	}
 	large := `{"username":"` + strings.Repeat("x", 1<<20) + `"}`
-	o.post(root.token, usersPath, large).refused(http.StatusRequestEntityTooLarge, api.PayloadTooLarge)
-	require.Equal(t, users, o.get(root.token, usersPath).text)
-	require.Equal(t, before, o.head())
+	c.post(root.token, usersPath, large).wantError(http.StatusRequestEntityTooLarge, api.PayloadTooLarge)
+	require.Equal(t, users, c.get(root.token, usersPath).text)
+	require.Equal(t, before, c.head())
 }
 
 // Everything below a user is 404 for one who is not there, and for one of another tenant.
-func TestUsersThatAreNotThere(t *testing.T) {
-	eachOffice(t, func(t *testing.T, o *office, root person) {
+func TestUnknownUsersAreNotFound(t *testing.T) {
+	eachWithRoot(t, func(t *testing.T, c *cluster, root user) {
 		stranger, token := ids.New(), ids.New()
 		for _, statement := range []string{
 			`INSERT INTO tenants (id, created_at) VALUES ('other', 1)`,
@@ -137,10 +137,10 @@ func TestUsersThatAreNotThere(t *testing.T) {
 			`INSERT INTO invites (id, tenant_id, token_hash, role, created_by, created_by_name, created_at, expires_at)
 				VALUES ('` + stranger + `', 'other', 'h', 'member', 'x', 'x', 1, 9000000000000000)`,
 		} {
-			_, err := o.db.Write().ExecContext(t.Context(), statement)
+			_, err := c.db.Write().ExecContext(t.Context(), statement)
 			require.NoError(t, err)
 		}
-		before := o.head()
+		before := c.head()
 		for _, id := range []string{stranger, ids.New(), "1", "x'--", strings.Repeat("0", 36), "%00", strings.ReplaceAll(stranger, "-", "")} {
 			for _, row := range []struct {
 				method, path string
@@ -151,14 +151,14 @@ func TestUsersThatAreNotThere(t *testing.T) {
 				{"DELETE", "/tokens/" + token, nil},
 			} {
 				path := fmt.Sprintf("%s/%s%s", usersPath, id, row.path)
-				o.call(root.token, row.method, path, row.body).refused(http.StatusNotFound, api.NotFound)
+				c.call(root.token, row.method, path, row.body).wantError(http.StatusNotFound, api.NotFound)
 			}
-			o.delete(root.token, invitesPath+"/"+id).refused(http.StatusNotFound, api.NotFound)
-			o.delete(root.token, tokensPath+"/"+id).refused(http.StatusNotFound, api.NotFound)
+			c.delete(root.token, invitesPath+"/"+id).wantError(http.StatusNotFound, api.NotFound)
+			c.delete(root.token, tokensPath+"/"+id).wantError(http.StatusNotFound, api.NotFound)
 		}
-		o.delete(root.token, usersPath+"/"+root.id+"/tokens/"+token).refused(http.StatusNotFound, api.NotFound)
-		require.EqualValues(t, 1, o.get(root.token, usersPath).want(http.StatusOK)["total"])
-		require.EqualValues(t, 0, o.get(root.token, invitesPath).want(http.StatusOK)["total"])
-		require.Equal(t, before, o.head())
+		c.delete(root.token, usersPath+"/"+root.id+"/tokens/"+token).wantError(http.StatusNotFound, api.NotFound)
+		require.EqualValues(t, 1, c.get(root.token, usersPath).want(http.StatusOK)["total"])
+		require.EqualValues(t, 0, c.get(root.token, invitesPath).want(http.StatusOK)["total"])
+		require.Equal(t, before, c.head())
 	})
 }
