@@ -114,6 +114,31 @@ func TestRuntimesThatRespondOtherwise(t *testing.T) {
 	require.False(t, followed.Load())
 }
 
+// A client that stops reading cancels its answer, and holds no more than the buffers of its
+// connection.
+func TestAStalledClient(t *testing.T) {
+	t.Parallel()
+	s := open(t, sqlite(t), func(cfg *chat.Config) { cfg.WriteTimeout = 300 * time.Millisecond })
+	ended := make(chan struct{})
+	noise := "event: noise\ndata: " + strings.Repeat("x", 100_000) + "\n\n"
+	s.serve(hostile(func(write func(string) bool, _ <-chan struct{}) {
+		defer close(ended)
+		write(fmt.Sprintf(partial, "Half."))
+		for range 1000 { // 100 MB
+			if !write(noise) {
+				return
+			}
+		}
+	}))
+	ada := s.ada()
+	path := session(ada)
+	answer := send(t, ada, path, object{"message": "hello"})
+	answer.until("partial_message")
+	<-ended // the hub closed the connection
+	last := eventually(t, ada, path, "cancelled")
+	require.Equal(t, "Half.", last["text"])
+}
+
 // Events are forwarded as they were received, except those with the name of the hub's own.
 func TestEventsAreNotInterpreted(t *testing.T) {
 	t.Parallel()

@@ -21,12 +21,12 @@ func (s *Service) sendMessage(w http.ResponseWriter, r *http.Request) error {
 		return api.Encode(w, http.StatusOK, sent)
 	}
 	defer answer.Close()
-	return relay(w, answer)
+	return s.relay(w, answer)
 }
 
 // relay sends the events of an answer. A client that stops reading cancels it.
-func relay(w http.ResponseWriter, answer *Answer) error {
-	stream, err := sse.NewStream(w, sse.StreamConfig{OnError: func(error) { answer.Cancel() }})
+func (s *Service) relay(w http.ResponseWriter, answer *Answer) error {
+	stream, err := sse.NewStream(w, sse.StreamConfig{WriteTimeout: s.cfg.WriteTimeout, OnError: func(error) { answer.Cancel() }})
 	if err != nil {
 		return err
 	}
