@@ -32,7 +32,7 @@ func (h *Hub) openArtifacts() (err error) {
 
 // maintainArtifacts deletes artifacts that nothing names, every hour until ctx ends. Each hub does
 // so: a sweep by several of them has the same result as by one.
-func (h *Hub) maintainArtifacts(ctx context.Context, referenced artifact.Referenced) {
+func (h *Hub) maintainArtifacts(ctx context.Context) {
 	wait := time.NewTimer(pruneAfter)
 	defer wait.Stop()
 	for {
@@ -41,13 +41,13 @@ func (h *Hub) maintainArtifacts(ctx context.Context, referenced artifact.Referen
 		case <-ctx.Done():
 			return
 		}
-		h.sweepArtifacts(ctx, referenced)
+		h.sweepArtifacts(ctx)
 		wait.Reset(sweepEvery)
 	}
 }
 
-func (h *Hub) sweepArtifacts(ctx context.Context, referenced artifact.Referenced) {
-	n, err := h.artifacts.Sweep(ctx, sweepGrace, referenced)
+func (h *Hub) sweepArtifacts(ctx context.Context) {
+	n, err := h.artifacts.Sweep(ctx, sweepGrace, h.catalog.Referenced)
 	if err != nil && ctx.Err() == nil {
 		h.cfg.Logger.Error("sweep artifacts", "err", err)
 	}

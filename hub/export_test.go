@@ -24,9 +24,7 @@ func CheckAuditHeads(h *Hub) { h.checkAuditHeads(context.Background()) }
 func Artifacts(h *Hub) *artifact.Store { return h.artifacts }
 
 // SweepArtifacts deletes files that nothing names, which happens in the background.
-func SweepArtifacts(h *Hub, referenced artifact.Referenced) {
-	h.sweepArtifacts(context.Background(), referenced)
-}
+func SweepArtifacts(h *Hub) { h.sweepArtifacts(context.Background()) }
 
 // SetEndpoint deploys all agents at one runtime. Call it before the first request.
 func SetEndpoint(h *Hub, e chat.Endpoint) {

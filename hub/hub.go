@@ -131,27 +131,26 @@ type Config struct {
 
 // Hub serves the API. Call Close after the last request.
 type Hub struct {
-	cfg        Config
-	db         *db.DB
-	audit      *sqlaudit.Store
-	identity   *identity.Service
-	external   *external.Service
-	providers  *provider.Service
-	aigc       *aigc.Service
-	catalog    *catalog.Service
-	chat       *chat.Service
-	endpoint   func(ctx context.Context, tenantID, agentName string) (chat.Endpoint, error) // of tests; nil: that of deploys
-	deploys    *deploy.Service
-	artifacts  *artifact.Store
-	referenced artifact.Referenced // by the rows of all concerns; nil disables the sweep
-	handler    http.Handler
-	keyring    *secret.Keyring
-	begin      time.Time
-	draining   atomic.Bool
-	requests   requests
-	denials    *limiter
-	stop       context.CancelFunc // ends the background work
-	running    sync.WaitGroup
+	cfg       Config
+	db        *db.DB
+	audit     *sqlaudit.Store
+	identity  *identity.Service
+	external  *external.Service
+	providers *provider.Service
+	aigc      *aigc.Service
+	catalog   *catalog.Service
+	chat      *chat.Service
+	endpoint  func(ctx context.Context, tenantID, agentName string) (chat.Endpoint, error) // of tests; nil: that of deploys
+	deploys   *deploy.Service
+	artifacts *artifact.Store
+	handler   http.Handler
+	keyring   *secret.Keyring
+	begin     time.Time
+	draining  atomic.Bool
+	requests  requests
+	denials   *limiter
+	stop      context.CancelFunc // ends the background work
+	running   sync.WaitGroup
 }
 
 // New opens and migrates the database and returns a hub that serves it.
@@ -220,7 +219,6 @@ func New(ctx context.Context, cfg Config) (_ *Hub, err error) {
 	if err != nil {
 		return nil, err
 	}
-	h.referenced = h.catalog.Referenced
 	if err := h.openDeploys(); err != nil {
 		return nil, err
 	}
@@ -238,9 +236,7 @@ func New(ctx context.Context, cfg Config) (_ *Hub, err error) {
 		background, stop := context.WithCancel(context.WithoutCancel(ctx))
 		h.stop = stop
 		h.running.Go(func() { h.maintainAudit(background) })
-		if h.referenced != nil {
-			h.running.Go(func() { h.maintainArtifacts(background, h.referenced) })
-		}
+		h.running.Go(func() { h.maintainArtifacts(background) })
 	}
 	return h, nil
 }

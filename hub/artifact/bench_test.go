@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -42,12 +43,12 @@ func BenchmarkDownload(b *testing.B) {
 			server := httptest.NewServer(handler)
 			defer server.Close()
 			urls := []string{server.URL + "/artifacts/" + ref.Key(), server.URL + "/file?path=tools/" + ref.Hash + "/a.ts"}
-			var took [2]time.Duration
+			var took, cpu [2]time.Duration
 			rounds := 0
 			for ; b.Loop(); rounds++ {
 				for i := range urls {
 					i = (i + rounds) % 2
-					began := time.Now()
+					began, used := time.Now(), processor(b)
 					for range 20 {
 						res, err := server.Client().Get(urls[i]) //nolint:noctx // it ends with the benchmark
 						require.NoError(b, err)
@@ -57,11 +58,20 @@ func BenchmarkDownload(b *testing.B) {
 						require.NoError(b, res.Body.Close())
 					}
 					took[i] += time.Since(began)
+					cpu[i] += processor(b) - used
 				}
 			}
 			b.ReportMetric(float64(took[0])/float64(rounds*20*1000), "artifact-us")
 			b.ReportMetric(float64(took[1])/float64(rounds*20*1000), "filesafe-us")
 			b.ReportMetric(float64(took[1])/float64(took[0]), "ratio")
+			b.ReportMetric(float64(cpu[1])/float64(cpu[0]), "cpu-ratio")
 		})
 	}
+}
+
+// processor returns the processor time of this process.
+func processor(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

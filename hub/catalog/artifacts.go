@@ -53,10 +53,11 @@ func (s *Service) stored(ctx context.Context, u *artifact.Upload, kind artifact.
 	if err := change(ref); err != nil {
 		return err
 	}
-	exist, err := s.cfg.Artifacts.Exist(ctx, ref)
-	if err == nil && !exist[0] {
-		_, err = u.Commit(ctx, kind, name)
+	// The row is committed: that the file cannot be confirmed now is no failure of the upload.
+	if exist, err := s.cfg.Artifacts.Exist(ctx, ref); err != nil || exist[0] {
+		return nil //nolint:nilerr // see above
 	}
+	_, err = u.Commit(ctx, kind, name)
 	return err
 }
 

@@ -1,6 +1,8 @@
 package catalog_test
 
 import (
+	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -69,4 +71,18 @@ func TestAFormWithoutItsEndIsRejected(t *testing.T) {
 		s.ada.Do(http.MethodPost, tools, cut, "Content-Type", kind).Error(http.StatusBadRequest, api.InvalidRequest)
 	}
 	require.Empty(t, s.Audit("acme"))
+}
+
+// unconfirmed is a driver that fails after an upload.
+type unconfirmed struct{ artifact.Memory }
+
+func (*unconfirmed) Stat(context.Context, string) (artifact.Info, error) {
+	return artifact.Info{}, errors.New("connection reset")
+}
+
+func TestAnUploadThatCannotBeConfirmedIsStored(t *testing.T) {
+	t.Parallel()
+	s := open(t, dbtest.SQLite(t), withStore(new(unconfirmed)))
+	send(t, s.ada, "POST", tools, "weather.ts", toolSource).Want(http.StatusCreated)
+	require.Equal(t, toolSource, s.ada.Get(tools+"/weather/download").Text)
 }

@@ -1,0 +1,101 @@
+package hub_test
+
+import (
+	"bytes"
+	"io"
+	"mime/multipart"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/hub"
+	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/artifact"
+	"github.com/seed93082962/agenthost/hub/artifact/s3blob"
+	"github.com/seed93082962/agenthost/hub/db/dbtest"
+)
+
+// upload uploads a tool.
+func (s *site) upload(token, fileName, content string) answer {
+	s.t.Helper()
+	var body bytes.Buffer
+	form := multipart.NewWriter(&body)
+	part, err := form.CreateFormFile("file", fileName)
+	require.NoError(s.t, err)
+	_, err = io.WriteString(part, content)
+	require.NoError(s.t, err)
+	require.NoError(s.t, form.Close())
+	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, s.url+"/api/v1/admin/tools", &body)
+	require.NoError(s.t, err)
+	req.Header.Set("Authorization", "Bearer "+token)
+	req.Header.Set("Content-Type", form.FormDataContentType())
+	res, err := s.client.Do(req)
+	require.NoError(s.t, err)
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	require.NoError(s.t, err)
+	return answer{t: s.t, status: res.StatusCode, header: res.Header, text: string(text)}
+}
+
+func TestSweepDeletesFilesThatNoToolHas(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, url string) {
+		var later atomic.Bool
+		s := open(t, url, func(cfg *hub.Config) {
+			cfg.Now = func() time.Time {
+				if later.Load() {
+					return time.Now().Add(25 * time.Hour)
+				}
+				return time.Now()
+			}
+		})
+		admin := s.setUp()
+		used := s.upload(admin, "used.ts", "export default {name: 'used'}").want(http.StatusCreated)
+		s.upload(admin, "deleted.ts", "export default {name: 'deleted'}").want(http.StatusCreated)
+		s.call("DELETE", "/api/v1/admin/tools/deleted", admin, "").want(http.StatusNoContent)
+		tool := artifact.Ref{Kind: artifact.Tools, Hash: strings.TrimPrefix(used["hash"].(string), "sha256:"), Name: "used.ts", Size: int64(used["size"].(float64))}
+		orphan, err := hub.Artifacts(s.Hub).Put(t.Context(), artifact.Skills, "s.zip", strings.NewReader("x"))
+		require.NoError(t, err)
+		for _, exists := range []bool{true, false} { // at first it is new
+			hub.SweepArtifacts(s.Hub)
+			exist, err := hub.Artifacts(s.Hub).Exist(t.Context(), tool, orphan)
+			require.NoError(t, err)
+			require.Equal(t, []bool{true, exists}, exist)
+			later.Store(true)
+		}
+		require.Contains(t, s.close(), `"msg":"unused artifacts were deleted","artifacts":2`)
+	})
+}
+
+// The server returns everything that it received.
+func TestCredentialsOfTheStoreAreNotLogged(t *testing.T) {
+	t.Parallel()
+	const secretKey = "planted-secret-access-key-0123456789"
+	bucket := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusForbidden)
+		_, _ = io.WriteString(w, "<Error><Code>SignatureDoesNotMatch</Code><Message>"+r.Header.Get("Authorization")+"</Message></Error>")
+	}))
+	defer bucket.Close()
+	driver, err := s3blob.New(s3blob.Config{Bucket: "b", Region: "r", Endpoint: bucket.URL, AccessKeyID: "AKIAPLANTED", SecretAccessKey: secretKey})
+	require.NoError(t, err)
+	s := open(t, dbtest.SQLite(t), func(cfg *hub.Config) { cfg.Artifacts = driver })
+	admin := s.setUp()
+	uploaded := s.upload(admin, "a.ts", "export default {name: 'a'}")
+	uploaded.refused(http.StatusServiceUnavailable, string(api.Unavailable))
+	read := s.call("GET", "/artifacts/tools/"+strings.Repeat("a", 64)+"/a.ts", "", "")
+	read.refused(http.StatusServiceUnavailable, string(api.Unavailable))
+	hub.SweepArtifacts(s.Hub)
+	log := s.close()
+	require.NoError(t, driver.Close())
+	require.Contains(t, log, "sweep artifacts")
+	require.NotContains(t, log, secretKey)
+	for _, text := range []string{uploaded.text, read.text} {
+		require.NotContains(t, text, secretKey)
+		require.NotContains(t, text, "AKIAPLANTED")
+	}
+}
