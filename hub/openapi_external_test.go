@@ -69,7 +69,7 @@ func TestAnswersOfExternalMode(t *testing.T) {
 	c.ok(200, "GET", "/auth/org-check", "", "")
 	require.Equal(t, 302, c.send("GET", "/auth/login?return_to=/console/", "", "").status)
 	c.refuse(400, api.ValidationFailed, "GET", "/auth/login?return_to=//evil.example.com", "", "")
-	c.judge("GET", "/auth/callback?state=x", "", c.call("GET", "/auth/callback?state=x", "", ""))
+	c.judge("GET", "/auth/callback?state=x", "", "", c.call("GET", "/auth/callback?state=x", "", ""))
 	c.refuse(401, api.InvalidCredentials, "POST", "/auth/exchange", "", `{"code":"x"}`)
 	c.refuse(400, api.ValidationFailed, "POST", "/auth/exchange", "", `{"code":""}`)
 	c.call("POST", "/auth/backchannel-logout", "", "").refused(400, "invalid_request")
