@@ -44,32 +44,30 @@ func (s *site) upload(token, fileName, content string) answer {
 
 func TestSweepDeletesFilesThatNoToolHas(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, url string) {
-		var later atomic.Bool
-		s := open(t, url, func(cfg *hub.Config) {
-			cfg.Now = func() time.Time {
-				if later.Load() {
-					return time.Now().Add(25 * time.Hour)
-				}
-				return time.Now()
+	var later atomic.Bool
+	s := open(t, dbtest.SQLite(t), func(cfg *hub.Config) {
+		cfg.Now = func() time.Time {
+			if later.Load() {
+				return time.Now().Add(25 * time.Hour)
 			}
-		})
-		admin := s.setUp()
-		used := s.upload(admin, "used.ts", "export default {name: 'used'}").want(http.StatusCreated)
-		s.upload(admin, "deleted.ts", "export default {name: 'deleted'}").want(http.StatusCreated)
-		s.call("DELETE", "/api/v1/admin/tools/deleted", admin, "").want(http.StatusNoContent)
-		tool := artifact.Ref{Kind: artifact.Tools, Hash: strings.TrimPrefix(used["hash"].(string), "sha256:"), Name: "used.ts", Size: int64(used["size"].(float64))}
-		orphan, err := hub.Artifacts(s.Hub).Put(t.Context(), artifact.Skills, "s.zip", strings.NewReader("x"))
-		require.NoError(t, err)
-		for _, exists := range []bool{true, false} { // at first it is new
-			hub.SweepArtifacts(s.Hub)
-			exist, err := hub.Artifacts(s.Hub).Exist(t.Context(), tool, orphan)
-			require.NoError(t, err)
-			require.Equal(t, []bool{true, exists}, exist)
-			later.Store(true)
+			return time.Now()
 		}
-		require.Contains(t, s.close(), `"msg":"unused artifacts were deleted","artifacts":2`)
 	})
+	admin := s.setUp()
+	used := s.upload(admin, "used.ts", "export default {name: 'used'}").want(http.StatusCreated)
+	s.upload(admin, "deleted.ts", "export default {name: 'deleted'}").want(http.StatusCreated)
+	s.call("DELETE", "/api/v1/admin/tools/deleted", admin, "").want(http.StatusNoContent)
+	tool := artifact.Ref{Kind: artifact.Tools, Hash: strings.TrimPrefix(used["hash"].(string), "sha256:"), Name: "used.ts", Size: int64(used["size"].(float64))}
+	orphan, err := hub.Artifacts(s.Hub).Put(t.Context(), artifact.Skills, "s.zip", strings.NewReader("x"))
+	require.NoError(t, err)
+	for _, exists := range []bool{true, false} { // at first it is new
+		hub.SweepArtifacts(s.Hub)
+		exist, err := hub.Artifacts(s.Hub).Exist(t.Context(), tool, orphan)
+		require.NoError(t, err)
+		require.Equal(t, []bool{true, exists}, exist)
+		later.Store(true)
+	}
+	require.Contains(t, s.close(), `"msg":"unused artifacts were deleted","artifacts":2`)
 }
 
 // The server returns everything that it received.
