@@ -29,15 +29,16 @@ type exchange struct {
 // errSlow is the cause of a request whose response did not begin in time.
 var errSlow = errors.New("the runtime did not respond in time")
 
-// newProxy returns the proxy of all exchanges. It finds that of a request in its context.
+// newProxy returns the proxy of all exchanges. It finds that of a request in its context. Event
+// streams and other responses without a length are flushed after each part, which ReverseProxy does
+// by itself.
 func newProxy(cfg Config) *httputil.ReverseProxy {
 	return &httputil.ReverseProxy{
-		Rewrite:       func(p *httputil.ProxyRequest) { responseOf(p.In.Context()).rewrite(p.Out) },
-		Transport:     transport{cfg.Transport},
-		FlushInterval: -1,
-		BufferPool:    new(buffers),
-		ErrorLog:      slog.NewLogLogger(cfg.Logger.Handler(), slog.LevelDebug), // of responses that end early
-		ErrorHandler:  func(_ http.ResponseWriter, r *http.Request, err error) { responseOf(r.Context()).failure = err },
+		Rewrite:      func(p *httputil.ProxyRequest) { responseOf(p.In.Context()).rewrite(p.Out) },
+		Transport:    transport{cfg.Transport},
+		BufferPool:   new(buffers),
+		ErrorLog:     slog.NewLogLogger(cfg.Logger.Handler(), slog.LevelDebug), // of responses that end early
+		ErrorHandler: func(_ http.ResponseWriter, r *http.Request, err error) { responseOf(r.Context()).failure = err },
 	}
 }
 
@@ -53,7 +54,7 @@ func (s *Service) forward(w http.ResponseWriter, r *http.Request, x exchange) er
 		defer res.timer.Stop()
 		ctx = slow
 	}
-	defer res.clear()
+	defer res.end()
 	s.proxy.ServeHTTP(res, r.WithContext(context.WithValue(ctx, responseKey{}, res)))
 	return s.failed(r, res.failure)
 }
@@ -82,6 +83,7 @@ type response struct {
 	header  http.Header // of the runtime
 	body    deadline.Writer
 	timer   *time.Timer // of exchange.within, or nil
+	began   bool        // the headers have been written
 	failure error       // of the request to the runtime
 }
 
@@ -134,6 +136,7 @@ func (w *response) WriteHeader(status int) {
 		}
 		h[name] = values
 	}
+	w.began = true
 	w.ResponseWriter.WriteHeader(status)
 }
 
@@ -143,8 +146,15 @@ func (w *response) Write(p []byte) (int, error) { return w.body.Write(p) }
 // Unwrap makes Flush of the wrapped writer available.
 func (w *response) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// clear removes the deadline, which would apply to the next response of the connection.
-func (w *response) clear() { _ = w.body.Clear() }
+// end sends what is buffered, and removes the deadline, which would apply to the next response of
+// the connection.
+func (w *response) end() {
+	if !w.began {
+		return
+	}
+	_ = w.body.Flush() // the connection is closed after an error
+	_ = w.body.Clear()
+}
 
 // transport checks responses before the proxy.
 type transport struct{ http.RoundTripper }

@@ -6,7 +6,7 @@
 //	if err != nil { ... }
 //	handler, err := api.New(api.Config{...}, service.Routes()...)
 //
-// Responses stream without a buffer. A client that disconnects ends the request to the runtime, and
+// Streams are not buffered. A client that disconnects ends the request to the runtime, and
 // a client that reads nothing for 30 s is disconnected. A runtime is not trusted: it receives no
 // credential of the hub, and its cookies, redirects, protocol upgrades, informational responses and
 // trailers do not reach a client. A browser displays its pages in a sandbox.
@@ -41,7 +41,8 @@ type Audit interface {
 // Config configures [New].
 type Config struct {
 	// Target returns the runtime of an agent: api.NotFound if the tenant has no such agent,
-	// api.AgentNotDeployed if it has no running deployment. It is called for each request. Required.
+	// api.AgentNotDeployed if it has no running deployment. It is called for each request.
+	// Required.
 	Target func(ctx context.Context, tenantID, agent string) (Target, error)
 
 	// Audit receives a record for each read of a file. If it fails, the read fails. Required.
@@ -88,8 +89,8 @@ var withheld = []string{
 	"Authorization", "Connection", "Cookie", "Origin", "Sec-Fetch-Site", "Upgrade", "X-Chat-Push-Key", "X-Ops-Key",
 }
 
-// isUnsafe reports whether a response header has an effect on other pages of the hub, or is one that
-// the hub sets.
+// isUnsafe reports whether a response header has an effect on other pages of the hub, or is one
+// that the hub sets.
 func isUnsafe(name string, _ []string) bool {
 	return strings.HasPrefix(name, "Access-Control-") || slices.Contains(unsafe, name)
 }
