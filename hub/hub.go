@@ -34,6 +34,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/db"
 	"github.com/seed93082962/agenthost/hub/deploy"
 	"github.com/seed93082962/agenthost/hub/external"
+	"github.com/seed93082962/agenthost/hub/gateway"
 	"github.com/seed93082962/agenthost/hub/identity"
 	"github.com/seed93082962/agenthost/hub/provider"
 	"github.com/seed93082962/agenthost/hub/secret"
@@ -141,6 +142,7 @@ type Hub struct {
 	catalog   *catalog.Service
 	chat      *chat.Service
 	endpoint  func(ctx context.Context, tenantID, agentName string) (chat.Endpoint, error) // of tests; nil: that of deploys
+	gateway   *gateway.Service
 	deploys   *deploy.Service
 	artifacts *artifact.Store
 	handler   http.Handler
@@ -222,6 +224,9 @@ func New(ctx context.Context, cfg Config) (_ *Hub, err error) {
 	if err := h.openDeploys(); err != nil {
 		return nil, err
 	}
+	if err := h.openGateway(); err != nil {
+		return nil, err
+	}
 	if err := h.openChat(); err != nil {
 		return nil, err
 	}
@@ -259,7 +264,7 @@ func (h *Hub) Routes() []api.Route {
 		h.healthRoutes(), h.identity.Routes(), h.external.Routes(),
 		h.providers.Routes(), h.aigc.Routes(),
 		h.catalog.Routes(),
-		h.deploys.Routes(),
+		h.deploys.Routes(), h.gateway.Routes(),
 		h.chat.Routes(),
 		h.auditRoutes(), h.artifacts.Routes(),
 	))

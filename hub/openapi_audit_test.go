@@ -31,7 +31,6 @@ var unrecorded = map[string]string{
 	"auth.external_login": "external mode has its own hub in the walk", "auth.backchannel_logout": "as above",
 	"auth.upsert_tenant_client": "as above", "auth.delete_tenant_client": "as above",
 	"auth.prune_audit": "recorded by prunedLog", "auth.retire_key": "recorded in the tenant system, which no route exposes",
-	"agent.read_file": "no route of deployments is there yet",
 }
 
 // auditLog reads what the walk has left in the audit log, in all ways, and holds every detail

@@ -2,12 +2,18 @@ package hub_test
 
 import (
 	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/deploy"
+	"github.com/seed93082962/agenthost/runtime"
+	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
 const helper = "/api/v1/admin/agents/deployed/deploy"
@@ -24,6 +30,57 @@ var unseenDeployments = map[string]string{
 	"POST /api/v1/admin/agents/{name}/deploy/stop 202 runtimeUrl":            "a stopped runtime has none",
 	"POST /api/v1/admin/agents/{name}/deploy/stop 202 error":                 "a change clears it",
 	"POST /api/v1/admin/agents/{name}/deploy/start 202 error":                "a change clears it",
+}
+
+// runtimeOf returns a runtime with the agent and a working directory with one file.
+func (c *contract) runtimeOf(req deploy.Request) (http.Handler, error) {
+	dir := c.t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "notes.txt"), []byte("0123456789"), 0o600); err != nil {
+		return nil, err
+	}
+	rt, err := runtime.New(c.t.Context(), runtime.Config{
+		CWD: dir, APIKeys: []string{string(req.Env["AGENT_HTTP_API_KEY"])}, Agents: []agent.Agent{req.Config},
+	})
+	if err == nil {
+		c.t.Cleanup(func() { require.NoError(c.t, rt.Close()) })
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if c.failing.Load() {
+			w.WriteHeader(http.StatusInternalServerError)
+			return
+		}
+		rt.ServeHTTP(w, r)
+	}), err
+}
+
+// runtimeOfAgent reads the detail and the files of the deployed agent.
+func (c *contract) runtimeOfAgent(admin string) {
+	const detail, files, content = "/api/v1/agents/deployed/detail", "/api/v1/admin/agents/deployed/files", "/api/v1/admin/agents/deployed/files/content?path="
+	require.Equal(c.t, "deployed", c.ok(200, "GET", detail, admin, "")["id"])
+	require.Contains(c.t, c.send("GET", files, admin, "").text, "notes.txt")
+	whole := c.send("GET", content+"notes.txt", admin, "")
+	require.Equal(c.t, "0123456789", whole.text)
+	require.Equal(c.t, "12", c.send("GET", content+"notes.txt", admin, "", "Range", "bytes=1-2").text)
+	require.Equal(c.t, 304, c.send("GET", content+"notes.txt", admin, "", "If-None-Match", whole.header.Get("ETag")).status)
+	require.Equal(c.t, 416, c.send("GET", content+"notes.txt", admin, "", "Range", "bytes=99-").status)
+	for _, path := range []string{files + "?path=", content} {
+		require.Equal(c.t, 400, c.send("GET", path+"../x", admin, "").status)
+		require.Equal(c.t, 404, c.send("GET", path+"nothing", admin, "").status)
+	}
+	c.failing.Store(true)
+	for _, path := range []string{detail, files, content + "notes.txt"} {
+		c.refuse(502, api.UpstreamFailed, "GET", path, admin, "")
+	}
+	c.failing.Store(false)
+	key := c.ok(200, "GET", helper, admin, "")["apiKey"].(string)
+	req, err := http.NewRequestWithContext(c.t.Context(), http.MethodGet, c.url+"/runtime/deployed/v1/agents/deployed", nil)
+	require.NoError(c.t, err)
+	req.Header.Set("X-Api-Key", key)
+	res, err := c.client.Do(req)
+	require.NoError(c.t, err)
+	require.NoError(c.t, res.Body.Close())
+	require.Equal(c.t, 200, res.StatusCode)
+	require.Equal(c.t, 401, c.call("GET", "/runtime/deployed/v1/agents/deployed", admin, "").status, "a token of the hub is no key of a runtime")
 }
 
 // deployments deploys an agent of the demo model.
@@ -47,9 +104,16 @@ func (c *contract) deployments(admin string) {
 	c.ok(200, "PUT", agents+"/deployed", admin, agent+`,"enabled":false}`)
 	c.refuse(409, api.Conflict, "POST", helper, admin, "")
 	c.ok(200, "PUT", agents+"/deployed", admin, agent+`}`)
+	for _, path := range []string{"/api/v1/agents/%s/detail", "/api/v1/admin/agents/%s/files", "/api/v1/admin/agents/%s/files/content?path=x"} {
+		c.refuse(404, api.NotFound, "GET", fmt.Sprintf(path, "nothing"), admin, "")
+		c.refuse(409, api.AgentNotDeployed, "GET", fmt.Sprintf(path, "deployed"), admin, "")
+	}
+	c.refuse(403, api.Forbidden, "GET", "/api/v1/admin/agents/deployed/files/content?path=x", dora, "")
+	c.deployer.Serve = c.runtimeOf
 	c.ok(202, "POST", helper, admin, `{"force":null}`)
 	c.deployed(admin, "running")
 	c.refuse(409, api.AgentDeployed, "DELETE", agents+"/deployed", admin, "")
+	c.runtimeOfAgent(admin)
 	c.ok(202, "POST", helper, admin, "")
 	c.ok(202, "POST", helper+"/start", admin, "")
 	c.ok(200, "GET", helper+"/logs?tail=1", admin, "")

@@ -47,6 +47,7 @@ type contract struct {
 	fields   map[string]bool // "GET /auth/mode 200 setup_required"
 	files    *files          // of tools and skills
 	deployer *deploytest.Memory
+	failing  atomic.Bool // runtimes fail all requests
 }
 
 // judged serves a hub on the database. Its responses are checked against the document.
@@ -141,7 +142,8 @@ func exchange(method, path, body string, a answer) openapitest.Exchange {
 // unforeseen holds for what no schema can refuse: bytes and escapes that are gone once a text is
 // read, a number that is too large, and the id of what does not exist.
 func unforeseen(path, body string) bool {
-	return !utf8.ValidString(body) || strings.Contains(body, `\u0000`) || strings.Contains(body, nobody) || strings.Contains(path, "18446744073709551616") || strings.Contains(path, "%zz")
+	return !utf8.ValidString(body) || strings.Contains(body, `\u0000`) || strings.Contains(body, nobody) || strings.Contains(path, "18446744073709551616") || strings.Contains(path, "%zz") ||
+		strings.Contains(path, "path=..") // the runtime resolves paths
 }
 
 // note remembers which fields an answer had, those of items as if they were its own.
@@ -238,6 +240,9 @@ func TestTheDocumentHasEveryRouteAndNoOther(t *testing.T) {
 	operations := c.doc.All()
 	known := map[string]bool{}
 	for _, route := range append(c.Routes(), c.externalMode().Routes()...) {
+		if route.Prefix {
+			continue // the description of deployments mentions it
+		}
 		if id := route.Method + " " + route.Path; known[id] || route.Hidden && route.Method == http.MethodPost {
 			continue // of both modes, or 404 in external mode
 		} else {

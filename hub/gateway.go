@@ -1,0 +1,31 @@
+package hub
+
+import (
+	"context"
+	"errors"
+
+	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/gateway"
+	"github.com/seed93082962/agenthost/hub/identity"
+)
+
+// openGateway opens the proxy of the runtimes.
+func (h *Hub) openGateway() (err error) {
+	cfg := gateway.Config{Target: h.gatewayTarget, Audit: h.audit, Tenant: identity.DefaultTenant, Logger: h.cfg.Logger}
+	if h.cfg.External {
+		cfg.Tenant = "" // paths begin with the organization
+	}
+	h.gateway, err = gateway.New(cfg)
+	return err
+}
+
+// gatewayTarget returns the runtime of a deployed agent. An agent that does not exist is not found.
+func (h *Hub) gatewayTarget(ctx context.Context, tenantID, agentName string) (gateway.Target, error) {
+	e, err := h.deploys.Endpoint(ctx, tenantID, agentName)
+	if errors.Is(err, api.AgentNotDeployed) {
+		if _, unknown := h.catalog.AgentEnabled(ctx, tenantID, agentName); unknown != nil {
+			err = unknown
+		}
+	}
+	return gateway.Target{URL: e.URL, APIKey: string(e.APIKey), AgentID: e.AgentID}, err
+}
