@@ -19,7 +19,7 @@ import (
 )
 
 // BenchmarkDownload downloads a tool from /artifacts, and the same file from filesafe behind the
-// same api.Server, in turns.
+// same api.Server, alternately.
 func BenchmarkDownload(b *testing.B) {
 	for name, size := range map[string]int{"4KiB": 4 << 10, "1MiB": 1 << 20} {
 		b.Run(name, func(b *testing.B) {

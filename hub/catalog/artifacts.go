@@ -53,7 +53,7 @@ func (s *Service) stored(ctx context.Context, u *artifact.Upload, kind artifact.
 	if err := change(ref); err != nil {
 		return err
 	}
-	// The row is committed: that the file cannot be confirmed now is no failure of the upload.
+	// The row is committed: the upload succeeded even if the file cannot be confirmed now.
 	if exist, err := s.cfg.Artifacts.Exist(ctx, ref); err != nil || exist[0] {
 		return nil //nolint:nilerr // see above
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/gateway"
 )
 
-// recorder stands for the audit log.
+// recorder is an audit log that discards its records.
 type recorder struct{}
 
 func (recorder) Append(context.Context, ...auditlog.Record) error { return nil }
