@@ -184,7 +184,8 @@ func (f *Folder) Delete(ctx context.Context, key string, unmodifiedSince time.Ti
 	if err == nil && !moved.ModTime().Before(unmodifiedSince) {
 		return f.rename(temp, key)
 	}
-	if err := errors.Join(err, f.root.Remove(temp)); err != nil {
+	// A hub that starts may have removed it.
+	if err := ignore(errors.Join(err, f.root.Remove(temp)), fs.ErrNotExist); err != nil {
 		return err
 	}
 	_ = f.root.Remove(path.Dir(key)) // it may have other files

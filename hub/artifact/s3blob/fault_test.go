@@ -196,3 +196,27 @@ func TestTheServerIsSlow(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []bool{true}, exist)
 }
+
+// A server without support for ranges must not look like one that sends other content.
+func TestAServerThatIgnoresRanges(t *testing.T) {
+	t.Parallel()
+	content := artifacttest.Content(1000)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "1000")
+		_, _ = w.Write(content) // net/http discards it for HEAD
+	}))
+	defer server.Close()
+	cfg := s3blob.Config{Bucket: bucket, Region: "r", Endpoint: server.URL, AccessKeyID: accessKey, SecretAccessKey: secretKey}
+	d := open(t, cfg)
+	b, err := d.Open(t.Context(), artifacttest.Key("a", "a.ts"))
+	require.NoError(t, err)
+	got, err := io.ReadAll(b.Content)
+	require.NoError(t, err)
+	require.Equal(t, content, got)
+	_, err = b.Content.Seek(10, io.SeekStart)
+	require.NoError(t, err)
+	_, err = io.ReadAll(b.Content)
+	require.ErrorContains(t, err, "range")
+	require.NoError(t, b.Close())
+	require.NoError(t, d.Close())
+}

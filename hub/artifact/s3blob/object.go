@@ -69,6 +69,9 @@ func (o *object) request() error {
 		return known(err)
 	}
 	o.body, o.cancel = out.Body, cancel
+	if o.at > 0 && out.ContentRange == nil {
+		return errors.Join(errors.New("the server ignores the range of a request"), o.Close())
+	}
 	return nil
 }
 
