@@ -157,6 +157,13 @@ func (s *Service) allowSetup(ctx context.Context, from api.Caller, in SetupInput
 	e.TenantID, e.TargetType, e.Status = DefaultTenant, targetUser, auditlog.Failure
 	e.UserName = excerpt.Characters(api.Plain(cmp.Or(in.Username, firstUsername)), maxAuditName)
 	err := s.db.Tx(ctx, func(tx *sql.Tx) error {
+		required, err := setupRequired(ctx, tx)
+		if err != nil {
+			return err
+		}
+		if !required { // a concurrent call created the first user, which deletes the tokens
+			return api.AlreadyInitialized
+		}
 		if err := s.countFailure(ctx, tx, try); err != nil {
 			return err
 		}
