@@ -26,7 +26,7 @@ func TestUnreadable(t *testing.T) {
 	api := &filesafe.Handlers{Dir: l.dir, Fail: func(_ http.ResponseWriter, _ *http.Request, err error) { t.Errorf("fault: %v", err) }}
 	got := map[string]*httptest.ResponseRecorder{}
 	var written error
-	usertest.AsNobody(t, func() {
+	usertest.AsUnprivileged(t, func() {
 		for _, url := range []string{"/c?path=a.txt", "/c?path=link", "/c?path=abs", "/c?path=locked/in.txt", "/c?path=tolocked",
 			"/c?path=nolist/in.txt",
 			"/l?path=locked", "/l?path=nolist", "/l?path=locked/in.txt", "/l?recursive=true", "/l?path=noenter"} {

@@ -24,11 +24,11 @@ import (
 func TestBlockingResponse(t *testing.T) {
 	up := modeltest.Start(t, modeltest.Anthropic, modeltest.Stream(modeltest.Thinking("Hm."), modeltest.Text("Good ", "day."),
 		modeltest.Usage(model.Usage{InputTokens: 7, OutputTokens: 3})))
-	a, run := serve(t, up, nil).blocking(t, `{"message":"hello"}`)
-	require.Equal(t, http.StatusOK, a.status)
-	require.Equal(t, run.RunID, a.header.Get("X-Run-ID"))
+	res, run := serve(t, up, nil).blocking(t, `{"message":"hello"}`)
+	require.Equal(t, http.StatusOK, res.status)
+	require.Equal(t, run.RunID, res.header.Get("X-Run-ID"))
 	var body map[string]any
-	require.NoError(t, json.Unmarshal([]byte(a.body), &body))
+	require.NoError(t, json.Unmarshal([]byte(res.body), &body))
 	require.NotEmpty(t, body["sessionId"])
 	require.Contains(t, body, "durationMs")
 	delete(body, "durationMs")
@@ -67,17 +67,17 @@ func TestFailedRunsBlocking(t *testing.T) {
 	for name, row := range failures {
 		t.Run(name, func(t *testing.T) {
 			b := serve(t, modeltest.Start(t, modeltest.Anthropic, row.reply), nil)
-			a, run := b.blocking(t, `{"message":"hello"}`)
-			require.Equal(t, row.status, a.status)
+			res, run := b.blocking(t, `{"message":"hello"}`)
+			require.Equal(t, row.status, res.status)
 			require.Equal(t, wire.StateFailed, run.State)
 			require.Equal(t, row.errorType, run.ErrorType)
 			require.NotEmpty(t, run.Error)
 			require.Equal(t, []string{run.Error}, run.Errors)
 			require.Equal(t, row.text, run.Text)
-			require.NotContains(t, a.body, "127.0.0.1", "no address of ours")
-			require.NotContains(t, a.body, "upstream-key")
+			require.NotContains(t, res.body, "127.0.0.1", "no address of ours")
+			require.NotContains(t, res.body, "upstream-key")
 			if name == "rate limit" {
-				require.Equal(t, "7", a.header.Get("Retry-After"))
+				require.Equal(t, "7", res.header.Get("Retry-After"))
 			}
 			cancel := b.do(t, "POST", "/v1/runs/"+run.RunID+"/cancel", "")
 			require.Equal(t, http.StatusConflict, cancel.status)
@@ -109,10 +109,10 @@ func TestNoConnection(t *testing.T) {
 	b := serve(t, nil, func(c *runtime.Config) {
 		c.Agents[0].Provider = agent.Provider{Protocol: "anthropic", BaseURL: "http://127.0.0.1:1", APIKey: "k"}
 	})
-	a, run := b.blocking(t, `{"message":"hello"}`)
-	require.Equal(t, http.StatusBadGateway, a.status)
+	res, run := b.blocking(t, `{"message":"hello"}`)
+	require.Equal(t, http.StatusBadGateway, res.status)
 	require.Equal(t, "connection", run.ErrorType)
-	require.NotContains(t, a.body, "127.0.0.1")
+	require.NotContains(t, res.body, "127.0.0.1")
 	require.Contains(t, b.log.String(), "127.0.0.1:1", "the cause is logged")
 }
 
@@ -126,8 +126,8 @@ func TestMaxTurns(t *testing.T) {
 		c.Agents[0].AllowedTools = []string{"greet"}
 		c.Tools = []tool.Tool{greet()}
 	})
-	a, run := b.blocking(t, `{"message":"hello","maxTurns":2}`)
-	require.Equal(t, http.StatusBadGateway, a.status)
+	res, run := b.blocking(t, `{"message":"hello","maxTurns":2}`)
+	require.Equal(t, http.StatusBadGateway, res.status)
 	require.Equal(t, "error_max_turns", run.ErrorType)
 	require.Equal(t, 2, run.NumTurns)
 	require.Equal(t, "Again.", run.Text)
@@ -152,8 +152,8 @@ func TestTimeouts(t *testing.T) {
 					c.Limits.LLMIdleTimeout = 20 * time.Millisecond
 				}
 			})
-			a, run := b.blocking(t, row.request)
-			require.Equal(t, http.StatusBadGateway, a.status)
+			res, run := b.blocking(t, row.request)
+			require.Equal(t, http.StatusBadGateway, res.status)
 			require.Equal(t, "timeout", run.ErrorType)
 			all := b.open(t.Context(), t, row.request).rest()
 			require.Equal(t, row.subtype, all[len(all)-2].data["subtype"])
@@ -180,9 +180,9 @@ func TestInternalError(t *testing.T) {
 	b := serve(t, nil, func(c *runtime.Config) {
 		c.NewModel = func(agent.Provider) (model.Model, error) { return broken{}, nil }
 	})
-	a := b.do(t, "POST", runs, `{"message":"hello"}`, "Accept", "application/json", "X-Request-ID", "my-request")
-	require.Equal(t, http.StatusInternalServerError, a.status)
-	require.JSONEq(t, `{"error":"Internal error","requestId":"my-request"}`, a.body)
+	res := b.do(t, "POST", runs, `{"message":"hello"}`, "Accept", "application/json", "X-Request-ID", "my-request")
+	require.Equal(t, http.StatusInternalServerError, res.status)
+	require.JSONEq(t, `{"error":"Internal error","requestId":"my-request"}`, res.body)
 	require.Contains(t, b.log.String(), "secret/path")
 	require.Contains(t, b.log.String(), "my-request")
 

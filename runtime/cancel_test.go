@@ -17,7 +17,7 @@ import (
 	"github.com/seed93082962/agenthost/runtime/tool"
 )
 
-func (b *bench) cancel(t *testing.T, runID string) answer {
+func (b *bench) cancel(t *testing.T, runID string) response {
 	t.Helper()
 	return b.do(t, "POST", "/v1/runs/"+runID+"/cancel", "")
 }
@@ -29,18 +29,18 @@ func TestCancelOfAStreamedRun(t *testing.T) {
 	id := s.until("system").data["runId"].(string)
 	s.until("partial_message")
 
-	a := b.cancel(t, strings.ToUpper(id))
-	require.Equal(t, http.StatusAccepted, a.status)
-	require.JSONEq(t, `{"runId":"`+id+`","state":"cancelling"}`, a.body)
+	res := b.cancel(t, strings.ToUpper(id))
+	require.Equal(t, http.StatusAccepted, res.status)
+	require.JSONEq(t, `{"runId":"`+id+`","state":"cancelling"}`, res.body)
 	all := s.rest()
 	require.Equal(t, []string{"cancelled", "done"}, names(all), "no result")
 	require.Equal(t, map[string]any{"type": "cancelled", "runId": id, "reason": "client_request"}, all[0].data)
 	_, early := up.Requests()[0].End()
 	require.True(t, early, "the upstream connection is closed")
 
-	a = b.cancel(t, id)
-	require.Equal(t, http.StatusAccepted, a.status)
-	require.JSONEq(t, `{"runId":"`+id+`","state":"cancelled","reason":"client_request"}`, a.body)
+	res = b.cancel(t, id)
+	require.Equal(t, http.StatusAccepted, res.status)
+	require.JSONEq(t, `{"runId":"`+id+`","state":"cancelled","reason":"client_request"}`, res.body)
 }
 
 func TestCancelOfABlockingRun(t *testing.T) {
@@ -53,9 +53,9 @@ func TestCancelOfABlockingRun(t *testing.T) {
 		up.Await(t, 1)
 		b.cancel(t, id)
 	}()
-	a, run := b.blocking(t, `{"message":"hello","runId":"`+id+`"}`)
+	res, run := b.blocking(t, `{"message":"hello","runId":"`+id+`"}`)
 	<-answered
-	require.Equal(t, http.StatusOK, a.status)
+	require.Equal(t, http.StatusOK, res.status)
 	require.Equal(t, id, run.RunID)
 	require.EqualValues(t, "cancelled", run.State)
 	require.EqualValues(t, "client_request", run.Reason)
@@ -67,9 +67,9 @@ func TestCancelOfABlockingRun(t *testing.T) {
 func TestCancelOfARunThatHasEnded(t *testing.T) {
 	b := serve(t, nil, nil)
 	_, run := b.blocking(t, `{"message":"hello"}`)
-	a := b.cancel(t, run.RunID)
-	require.Equal(t, http.StatusConflict, a.status)
-	require.JSONEq(t, `{"runId":"`+run.RunID+`","state":"completed"}`, a.body)
+	res := b.cancel(t, run.RunID)
+	require.Equal(t, http.StatusConflict, res.status)
+	require.JSONEq(t, `{"runId":"`+run.RunID+`","state":"completed"}`, res.body)
 }
 
 func TestCancelledStateFollowsTheEndOfTheRun(t *testing.T) {
@@ -211,12 +211,12 @@ func TestDrain(t *testing.T) {
 	go func() { drained <- b.Drain(ctx) }()
 	for b.do(t, "GET", "/health/ready", "").status == http.StatusOK {
 	}
-	a := b.do(t, "GET", "/health/ready", "")
-	require.Equal(t, http.StatusServiceUnavailable, a.status)
-	require.JSONEq(t, `{"status":"draining"}`, a.body)
-	a = b.do(t, "POST", runs, `{"message":"hello"}`)
-	require.Equal(t, http.StatusServiceUnavailable, a.status)
-	require.JSONEq(t, `{"error":"Draining"}`, a.body)
+	res := b.do(t, "GET", "/health/ready", "")
+	require.Equal(t, http.StatusServiceUnavailable, res.status)
+	require.JSONEq(t, `{"status":"draining"}`, res.body)
+	res = b.do(t, "POST", runs, `{"message":"hello"}`)
+	require.Equal(t, http.StatusServiceUnavailable, res.status)
+	require.JSONEq(t, `{"error":"Draining"}`, res.body)
 	require.Equal(t, http.StatusOK, b.do(t, "GET", "/health", "").status)
 
 	close(gate)

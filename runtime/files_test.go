@@ -61,14 +61,14 @@ func worktree(t *testing.T) string {
 // entriesOf requests a listing and decodes it.
 func (b *bench) entriesOf(t *testing.T, query string) (path string, entries []map[string]any) {
 	t.Helper()
-	a := b.do(t, "GET", "/v1/files"+query, "")
-	require.Equal(t, http.StatusOK, a.status, a.body)
-	require.Equal(t, "application/json", a.header.Get("Content-Type"))
+	res := b.do(t, "GET", "/v1/files"+query, "")
+	require.Equal(t, http.StatusOK, res.status, res.body)
+	require.Equal(t, "application/json", res.header.Get("Content-Type"))
 	var listing struct {
 		Path    *string
 		Entries []map[string]any
 	}
-	require.NoError(t, json.Unmarshal([]byte(a.body), &listing))
+	require.NoError(t, json.Unmarshal([]byte(res.body), &listing))
 	require.NotNil(t, listing.Path)
 	require.NotNil(t, listing.Entries, "a list, also where there is nothing")
 	return *listing.Path, listing.Entries
@@ -94,10 +94,10 @@ func TestFilesNeedTheKey(t *testing.T) {
 		"/v1/files/nothing", "/v1/files/"} {
 		for _, method := range []string{"GET", "HEAD", "OPTIONS", "DELETE"} {
 			for reason, headers := range map[string][]string{"missing x-api-key header": nil, "invalid api key": {"x-api-key", "yek"}} {
-				a := b.do(t, method, path, "", headers...)
-				require.Equal(t, http.StatusUnauthorized, a.status, "%s %s", method, path)
+				res := b.do(t, method, path, "", headers...)
+				require.Equal(t, http.StatusUnauthorized, res.status, "%s %s", method, path)
 				if method != "HEAD" {
-					require.Equal(t, `{"error":"Unauthorized","reason":"`+reason+`"}`, a.body)
+					require.Equal(t, `{"error":"Unauthorized","reason":"`+reason+`"}`, res.body)
 				}
 			}
 		}
@@ -153,10 +153,10 @@ func TestFilesAreRejected(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, b := range []*bench{open, locked} { // the checks are independent of keys
-				a := b.do(t, "GET", row.path+"?"+row.query, "", "x-api-key", "key")
-				require.Equal(t, row.status, a.status, a.body)
-				require.Equal(t, `{"error":"`+row.message+`"}`, a.body)
-				require.Equal(t, "application/json", a.header.Get("Content-Type"))
+				res := b.do(t, "GET", row.path+"?"+row.query, "", "x-api-key", "key")
+				require.Equal(t, row.status, res.status, res.body)
+				require.Equal(t, `{"error":"`+row.message+`"}`, res.body)
+				require.Equal(t, "application/json", res.header.Get("Content-Type"))
 				head := b.do(t, "HEAD", row.path+"?"+row.query, "", "x-api-key", "key")
 				require.Equal(t, row.status, head.status)
 				require.Empty(t, head.body)
@@ -169,10 +169,10 @@ func TestFilesAreReadOnly(t *testing.T) {
 	b := filesAt(t)
 	for _, path := range []string{"/v1/files", "/v1/files/content?path=a.txt"} {
 		for _, method := range []string{"POST", "PUT", "PATCH", "DELETE", "OPTIONS"} {
-			a := b.do(t, method, path, "evil")
-			require.Equal(t, http.StatusMethodNotAllowed, a.status, "%s %s", method, path)
-			require.Equal(t, "GET, HEAD", a.header.Get("Allow"))
-			require.JSONEq(t, `{"error":"Method not allowed"}`, a.body)
+			res := b.do(t, method, path, "evil")
+			require.Equal(t, http.StatusMethodNotAllowed, res.status, "%s %s", method, path)
+			require.Equal(t, "GET, HEAD", res.header.Get("Allow"))
+			require.JSONEq(t, `{"error":"Method not allowed"}`, res.body)
 		}
 	}
 	require.Equal(t, "content of a", b.do(t, "GET", "/v1/files/content?path=a.txt", "").body)
@@ -265,16 +265,16 @@ func TestDownload(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, method := range []string{"GET", "HEAD"} {
-				a := b.do(t, method, "/v1/files/content?path="+row.path, "")
-				require.Equal(t, http.StatusOK, a.status)
-				require.Equal(t, map[string]string{"GET": row.body, "HEAD": ""}[method], a.body)
+				res := b.do(t, method, "/v1/files/content?path="+row.path, "")
+				require.Equal(t, http.StatusOK, res.status)
+				require.Equal(t, map[string]string{"GET": row.body, "HEAD": ""}[method], res.body)
 				for header, want := range map[string]string{
 					"Content-Type": row.mime, "Content-Disposition": "attachment; filename*=UTF-8''" + row.file,
 					"Content-Length": strconv.Itoa(len(row.body)),
 					"Accept-Ranges":  "bytes", "Last-Modified": "Fri, 02 Jan 2026 03:04:05 GMT", "X-Content-Type-Options": "nosniff",
 					"Content-Range": "",
 				} {
-					require.Equal(t, want, a.header.Get(header), header)
+					require.Equal(t, want, res.header.Get(header), header)
 				}
 			}
 		})
@@ -294,32 +294,32 @@ func TestDownloadOfAPart(t *testing.T) {
 	} {
 		t.Run(header, func(t *testing.T) {
 			for _, method := range []string{"GET", "HEAD"} {
-				a := b.do(t, method, "/v1/files/content?path=thousand", "", "Range", header)
-				require.Equal(t, want, a.header.Get("Content-Range"))
+				res := b.do(t, method, "/v1/files/content?path=thousand", "", "Range", header)
+				require.Equal(t, want, res.header.Get("Content-Range"))
 				switch {
 				case want == "":
-					require.Equal(t, http.StatusOK, a.status)
-					require.Equal(t, "1000", a.header.Get("Content-Length"))
+					require.Equal(t, http.StatusOK, res.status)
+					require.Equal(t, "1000", res.header.Get("Content-Length"))
 				case strings.HasPrefix(want, "bytes */"):
-					require.Equal(t, http.StatusRequestedRangeNotSatisfiable, a.status)
-					require.Equal(t, map[string]string{"GET": `{"error":"Range not satisfiable"}`, "HEAD": ""}[method], a.body)
+					require.Equal(t, http.StatusRequestedRangeNotSatisfiable, res.status)
+					require.Equal(t, map[string]string{"GET": `{"error":"Range not satisfiable"}`, "HEAD": ""}[method], res.body)
 				default:
-					require.Equal(t, http.StatusPartialContent, a.status)
+					require.Equal(t, http.StatusPartialContent, res.status)
 					var first, last int
 					_, err := fmt.Sscanf(want, "bytes %d-%d/", &first, &last)
 					require.NoError(t, err)
-					require.Equal(t, strconv.Itoa(last-first+1), a.header.Get("Content-Length"))
+					require.Equal(t, strconv.Itoa(last-first+1), res.header.Get("Content-Length"))
 					if method == "GET" {
-						require.Equal(t, strings.Repeat("0123456789", 100)[first:last+1], a.body)
+						require.Equal(t, strings.Repeat("0123456789", 100)[first:last+1], res.body)
 					}
 				}
 			}
 		})
 	}
 	for _, header := range []string{"bytes=0-", "bytes=0-0", "bytes=-5"} {
-		a := b.do(t, "GET", "/v1/files/content?path=empty", "", "Range", header)
-		require.Equal(t, http.StatusRequestedRangeNotSatisfiable, a.status, "of an empty file")
-		require.Equal(t, "bytes */0", a.header.Get("Content-Range"))
+		res := b.do(t, "GET", "/v1/files/content?path=empty", "", "Range", header)
+		require.Equal(t, http.StatusRequestedRangeNotSatisfiable, res.status, "of an empty file")
+		require.Equal(t, "bytes */0", res.header.Get("Content-Range"))
 	}
 }
 

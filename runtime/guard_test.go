@@ -39,9 +39,9 @@ func TestAPIKeys(t *testing.T) {
 		"a path outside v1":             {"GET", "/nothing", nil, 404, `{"error":"Not found"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a := b.do(t, row.method, row.path, "", row.headers...)
-			require.Equal(t, row.status, a.status)
-			require.Equal(t, row.body, a.body)
+			res := b.do(t, row.method, row.path, "", row.headers...)
+			require.Equal(t, row.status, res.status)
+			require.Equal(t, row.body, res.body)
 		})
 	}
 	for _, path := range []string{"/health", "/health/ready"} {
@@ -69,10 +69,10 @@ func TestCrossOriginRequests(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			headers := append([]string{"Accept", "application/json"}, row.headers...)
-			a := b.do(t, "POST", runs, `{"message":"hello"}`, headers...)
-			require.Equal(t, row.status, a.status)
+			res := b.do(t, "POST", runs, `{"message":"hello"}`, headers...)
+			require.Equal(t, row.status, res.status)
 			if row.status == http.StatusForbidden {
-				require.Contains(t, a.body, `{"error":"Forbidden","reason":"`)
+				require.Contains(t, res.body, `{"error":"Forbidden","reason":"`)
 			}
 		})
 	}
@@ -154,13 +154,13 @@ func TestCrossSiteRequestsReadNothing(t *testing.T) {
 	for _, path := range []string{"/v1/files/content?path=a.txt", "/v1/files", "/v1/agents", "/v1/agents/helper", "/health"} {
 		for _, method := range []string{"GET", "HEAD"} {
 			for site, status := range map[string]int{"": 200, "none": 200, "same-origin": 200, "same-site": 200, "cross-site": 403} {
-				a := open.do(t, method, path, "", "Sec-Fetch-Site", site, "Sec-Fetch-Mode", "navigate")
-				require.Equal(t, status, a.status, "%s %s from %q", method, path, site)
-				require.Equal(t, "same-origin", a.header.Get("Cross-Origin-Resource-Policy"))
+				res := open.do(t, method, path, "", "Sec-Fetch-Site", site, "Sec-Fetch-Mode", "navigate")
+				require.Equal(t, status, res.status, "%s %s from %q", method, path, site)
+				require.Equal(t, "same-origin", res.header.Get("Cross-Origin-Resource-Policy"))
 			}
-			a := locked.do(t, method, path, "", "Sec-Fetch-Site", "cross-site", "x-api-key", "key")
-			require.Equal(t, 200, a.status, "a key is proof enough")
-			require.Equal(t, "same-origin", a.header.Get("Cross-Origin-Resource-Policy"))
+			res := locked.do(t, method, path, "", "Sec-Fetch-Site", "cross-site", "x-api-key", "key")
+			require.Equal(t, 200, res.status, "a key is proof enough")
+			require.Equal(t, "same-origin", res.header.Get("Cross-Origin-Resource-Policy"))
 		}
 	}
 }
@@ -216,17 +216,17 @@ func TestEncodedSlashIsNotASeparator(t *testing.T) {
 
 // requireUncached checks that a shared cache cannot store a response, and that a client's own
 // cache stores only the contents of files, with validators.
-func requireUncached(t *testing.T, request string, a answer) {
+func requireUncached(t *testing.T, request string, res response) {
 	t.Helper()
-	switch got := strings.Join(a.header.Values("Cache-Control"), ", "); {
-	case strings.HasPrefix(a.header.Get("Content-Type"), "text/event-stream"):
+	switch got := strings.Join(res.header.Values("Cache-Control"), ", "); {
+	case strings.HasPrefix(res.header.Get("Content-Type"), "text/event-stream"):
 		require.Equal(t, "no-cache, no-transform, no-store", got, request)
-	case strings.Contains(request, "/v1/files/content") && a.status < 400:
+	case strings.Contains(request, "/v1/files/content") && res.status < 400:
 		require.Equal(t, "private, no-cache", got, request)
-		require.NotEmpty(t, a.header.Get("ETag"))
-		require.NotEmpty(t, a.header.Get("Last-Modified"))
+		require.NotEmpty(t, res.header.Get("ETag"))
+		require.NotEmpty(t, res.header.Get("Last-Modified"))
 	default:
-		require.Equal(t, "no-store", got, "%s: %d", request, a.status)
+		require.Equal(t, "no-store", got, "%s: %d", request, res.status)
 	}
 }
 
@@ -277,8 +277,8 @@ func TestMountedUnderAPrefix(t *testing.T) {
 	defer server.Close()
 	b.url = server.URL + "/ai"
 	require.Equal(t, http.StatusOK, b.do(t, "GET", "/health", "").status)
-	a, run := b.blocking(t, `{"message":"hello"}`)
-	require.Equal(t, http.StatusOK, a.status)
+	res, run := b.blocking(t, `{"message":"hello"}`)
+	require.Equal(t, http.StatusOK, res.status)
 	require.Equal(t, http.StatusConflict, b.cancel(t, run.RunID).status)
 	require.JSONEq(t, `{"error":"Not found"}`, b.do(t, "GET", "/v1/nothing", "").body)
 }
@@ -297,10 +297,10 @@ func TestListDetailHealth(t *testing.T) {
 		{"id":"alpha","name":"alpha","model":"m","status":"unavailable","toolCount":0}
 	]`, b.do(t, "GET", "/v1/agents", "").body, "in the order of the configuration; Edit adds Write")
 	require.JSONEq(t, `{"id":"zed","name":"Zed","model":"demo","status":"ready","maxTurns":3,"hasSystemPrompt":true,"allowedTools":["Read","Edit(docs/**)"]}`, b.do(t, "GET", "/v1/agents/zed", "").body)
-	a := b.do(t, "GET", "/v1/agents/alpha", "")
-	require.Equal(t, http.StatusOK, a.status)
+	res := b.do(t, "GET", "/v1/agents/alpha", "")
+	require.Equal(t, http.StatusOK, res.status)
 	require.JSONEq(t, `{"id":"alpha","name":"alpha","model":"m","status":"unavailable","maxTurns":10,"hasSystemPrompt":true}`,
-		a.body)
+		res.body)
 	require.Contains(t, b.log.String(), "missing.md", "the reason is logged")
 	require.Contains(t, b.Unavailable(), "alpha")
 

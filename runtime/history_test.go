@@ -86,15 +86,15 @@ func TestHistoryIsValidated(t *testing.T) {
 		"content of another type":   {`[{"role":"user","content":[]}]`, "history.content must be a string, not array"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a := b.do(t, "POST", runs, `{"message":"hello","history":`+row.history+`}`, "Accept", "application/json")
+			res := b.do(t, "POST", runs, `{"message":"hello","history":`+row.history+`}`, "Accept", "application/json")
 			if row.want == "" {
-				require.Equal(t, 200, a.status, a.body)
+				require.Equal(t, 200, res.status, res.body)
 				return
 			}
-			require.Equal(t, 400, a.status)
+			require.Equal(t, 400, res.status)
 			body, err := json.Marshal(map[string]string{"error": "Invalid request: " + row.want})
 			require.NoError(t, err)
-			require.JSONEq(t, string(body), a.body)
+			require.JSONEq(t, string(body), res.body)
 		})
 	}
 }

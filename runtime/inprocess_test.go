@@ -96,9 +96,9 @@ func TestPanicOfAStoreFailsOneRun(t *testing.T) {
 		c.Limits.MaxConcurrentRuns = 1
 	})
 	for range 2 { // the slot of the run is free again
-		a := b.do(t, "POST", runs, `{"message":"hello"}`, "Accept", "application/json")
-		require.Equal(t, http.StatusInternalServerError, a.status)
-		require.Contains(t, a.body, "requestId")
+		res := b.do(t, "POST", runs, `{"message":"hello"}`, "Accept", "application/json")
+		require.Equal(t, http.StatusInternalServerError, res.status)
+		require.Contains(t, res.body, "requestId")
 		all := b.open(t.Context(), t, `{"message":"hello"}`).rest()
 		require.Equal(t, []string{"error", "done"}, names(all[len(all)-2:]))
 	}

@@ -29,8 +29,8 @@ func TestMetadataReachesTheLog(t *testing.T) {
 	b := serve(t, nil, nil)
 	b.blocking(t, `{"message":"hello","metadata":{"ticket":"T-1","tenant":"acme"}}`)
 	require.Contains(t, b.awaitEnd(t.Context(), t), `"metadata":{"tenant":"acme","ticket":"T-1"}`)
-	a := b.do(t, "POST", runs, `{"message":"hello"}`, "Accept", "application/json")
-	require.Equal(t, http.StatusOK, a.status)
+	res := b.do(t, "POST", runs, `{"message":"hello"}`, "Accept", "application/json")
+	require.Equal(t, http.StatusOK, res.status)
 	require.Equal(t, 1, strings.Count(b.log.String(), `"metadata"`), "a run without metadata logs none")
 }
 
@@ -62,8 +62,8 @@ func TestHugeTimeoutDoesNotOverflow(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			up := modeltest.Start(t, modeltest.Anthropic, modeltest.Stream(modeltest.Wait(20*time.Millisecond), modeltest.Text("Hi.")))
-			a, _ := serve(t, up, nil).blocking(t, `{"message":"hello","timeoutMs":`+ms+`}`)
-			require.Equal(t, http.StatusOK, a.status, a.body)
+			res, _ := serve(t, up, nil).blocking(t, `{"message":"hello","timeoutMs":`+ms+`}`)
+			require.Equal(t, http.StatusOK, res.status, res.body)
 		})
 	}
 }
@@ -153,8 +153,8 @@ func TestNumbersOfAnAgentReachUpstream(t *testing.T) {
 				a.Provider = agent.Provider{Protocol: string(row.protocol), BaseURL: agent.Secret(up.URL)}
 				c.Agents = []agent.Agent{a}
 			})
-			a, _ := b.blocking(t, `{"message":"hello"}`)
-			require.Equal(t, http.StatusOK, a.status, a.body)
+			res, _ := b.blocking(t, `{"message":"hello"}`)
+			require.Equal(t, http.StatusOK, res.status, res.body)
 			var sent map[string]any
 			require.NoError(t, json.Unmarshal(up.Requests()[0].Body, &sent))
 			for field, want := range row.want {

@@ -78,9 +78,9 @@ func (c *contract) agents() {
 		for path, status := range map[string]int{
 			"/health": 200, "/health/ready": 200, "/v1/agents": 200, "/v1/agents/helper": 200, "/v1/agents/full": 200, "/v1/agents/broken": 200, "/v1/agents/nobody": 404,
 		} {
-			a := c.call(b, method, path, "")
-			require.Equal(c.t, status, a.status, path)
-			require.Equal(c.t, "application/json", a.header.Get("Content-Type"))
+			res := c.call(b, method, path, "")
+			require.Equal(c.t, status, res.status, path)
+			require.Equal(c.t, "application/json", res.header.Get("Content-Type"))
 		}
 		for _, path := range []string{"/openapi.yaml", "/docs"} {
 			require.Equal(c.t, 200, c.call(b, method, path, "").status, path)
@@ -167,9 +167,9 @@ func (c *contract) streams() {
 		"a message that is cut":   {hello, []modeltest.Reply{modeltest.Burst(modeltest.Text(slices.Repeat([]string{strings.Repeat("x", 64<<10)}, 70)...))}, `"truncated":true`},
 		"a tool that is not here": {hello, []modeltest.Reply{modeltest.Stream(modeltest.ToolCall("t1", "nothing", `{}`)), modeltest.Stream(modeltest.Text("Oh."))}, `"subtype":"success"`},
 	} {
-		a := c.call(serve(c.t, modeltest.Start(c.t, modeltest.Anthropic, row.replies...), withTools), "POST", runs, row.body)
-		require.Equal(c.t, 200, a.status, name)
-		require.Contains(c.t, a.body, row.end, name)
+		res := c.call(serve(c.t, modeltest.Start(c.t, modeltest.Anthropic, row.replies...), withTools), "POST", runs, row.body)
+		require.Equal(c.t, 200, res.status, name)
+		require.Contains(c.t, res.body, row.end, name)
 	}
 }
 
@@ -206,9 +206,9 @@ func (c *contract) faults() {
 	require.Equal(c.t, 500, c.call(b, "POST", runs, hello, asJSON...).status)
 	require.Contains(c.t, c.call(b, "POST", runs, hello).body, "event: error\n")
 	b = serve(c.t, nil, func(cfg *runtime.Config) { cfg.Sessions = lostSessions{} })
-	a := c.call(b, "POST", runs, hello)
-	require.Equal(c.t, 500, a.status)
-	require.NotContains(c.t, a.header, "X-Run-Id", "no run had started")
+	res := c.call(b, "POST", runs, hello)
+	require.Equal(c.t, 500, res.status)
+	require.NotContains(c.t, res.header, "X-Run-Id", "no run had started")
 }
 
 func (c *contract) busy() {
@@ -240,7 +240,7 @@ func (c *contract) cancels() {
 		up := modeltest.Start(c.t, modeltest.Anthropic, modeltest.Stream(modeltest.Text("Half an"), modeltest.ToolCall("t1", "slow", `{}`)))
 		b := serve(c.t, up, func(cfg *runtime.Config) { cfg.Tools = []tool.Tool{slow} })
 		require.Equal(c.t, 404, c.call(b, "POST", cancel, "").status)
-		done := make(chan answer, 1)
+		done := make(chan response, 1)
 		go func() { done <- b.do(c.t, "POST", runs, `{"message":"hello","runId":"`+id+`"}`, headers...) }()
 		<-started
 		require.Contains(c.t, c.call(b, "POST", cancel, "").body, `"state":"cancelling"}`)

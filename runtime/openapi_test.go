@@ -43,29 +43,29 @@ func newContract(t *testing.T) *contract {
 }
 
 // call sends a request to a runtime and validates the response.
-func (c *contract) call(b *bench, method, path, body string, headers ...string) answer {
+func (c *contract) call(b *bench, method, path, body string, headers ...string) response {
 	c.t.Helper()
-	a := b.do(c.t, method, path, body, headers...)
-	c.judge(method, path, body, a)
-	return a
+	res := b.do(c.t, method, path, body, headers...)
+	c.judge(method, path, body, res)
+	return res
 }
 
 // judge validates the response to a request against the operation in the document.
-func (c *contract) judge(method, path, body string, a answer) {
+func (c *contract) judge(method, path, body string, res response) {
 	c.t.Helper()
-	x := exchange(method, path, body, a)
-	x.Unforeseen = c.unforeseen || strings.Contains(a.body, "not UTF-8") // which strings of Go are made to be
+	x := exchange(method, path, body, res)
+	x.Unforeseen = c.unforeseen || strings.Contains(res.body, "not UTF-8") // which strings of Go are made to be
 	route, err := c.doc.Check(x)
 	require.NoError(c.t, err)
-	requireUncached(c.t, method+" "+path, a)
-	if strings.HasPrefix(a.header.Get("Content-Type"), "text/event-stream") {
-		c.events(route.Operation, a.body)
+	requireUncached(c.t, method+" "+path, res)
+	if strings.HasPrefix(res.header.Get("Content-Type"), "text/event-stream") {
+		c.events(route.Operation, res.body)
 	}
-	c.seen[fmt.Sprintf("%s %s %d", method, route.Path, a.status)] = true
+	c.seen[fmt.Sprintf("%s %s %d", method, route.Path, res.status)] = true
 }
 
-func exchange(method, path, body string, a answer) openapitest.Exchange {
-	return openapitest.Exchange{Method: method, Target: path, Body: body, Status: a.status, Header: a.header, Answer: a.body}
+func exchange(method, path, body string, res response) openapitest.Exchange {
+	return openapitest.Exchange{Method: method, Target: path, Body: body, Status: res.status, Header: res.header, Answer: res.body}
 }
 
 // events validates each event of a stream against its schema, and the order of the events.
@@ -115,36 +115,36 @@ func TestTheDocumentHasEveryRouteAndNoOther(t *testing.T) {
 
 func TestMethodsAndPathsThatAreNotInTheDocument(t *testing.T) {
 	c, b := newContract(t), serve(t, nil, nil)
-	refused := func(response, method, path string) answer {
-		a := b.do(t, method, path, "")
-		requireUncached(t, method+" "+path, a)
-		require.NoError(t, c.doc.CheckOutside(response, exchange(method, path, "", a)))
-		return a
+	rejected := func(name, method, path string) response {
+		res := b.do(t, method, path, "")
+		requireUncached(t, method+" "+path, res)
+		require.NoError(t, c.doc.CheckOutside(name, exchange(method, path, "", res)))
+		return res
 	}
 	for path, item := range c.doc.Paths.Map() {
 		known := slices.Sorted(maps.Keys(item.Operations()))
 		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"} {
-			if a := b.do(t, method, existing(path), ""); slices.Contains(known, method) {
-				require.NotEqual(t, http.StatusMethodNotAllowed, a.status, "%s %s", method, path)
-				require.NotEqual(t, `{"error":"Not found"}`, a.body, "%s %s", method, path)
+			if res := b.do(t, method, existing(path), ""); slices.Contains(known, method) {
+				require.NotEqual(t, http.StatusMethodNotAllowed, res.status, "%s %s", method, path)
+				require.NotEqual(t, `{"error":"Not found"}`, res.body, "%s %s", method, path)
 				continue
 			}
-			if method != "HEAD" { // its answer has no body
-				a := refused("MethodNotAllowed", method, existing(path))
-				require.Equal(t, http.StatusMethodNotAllowed, a.status)
-				allowed := strings.Split(a.header.Get("Allow"), ", ")
+			if method != "HEAD" { // its response has no body
+				res := rejected("MethodNotAllowed", method, existing(path))
+				require.Equal(t, http.StatusMethodNotAllowed, res.status)
+				allowed := strings.Split(res.header.Get("Allow"), ", ")
 				require.ElementsMatch(t, known, allowed, "%s %s", method, path)
 			}
 		}
 		for _, unknown := range []string{existing(path) + "/", existing(path) + "/more", "/v2" + existing(path),
 			strings.ToUpper(existing(path))} {
 			if unknown != "/v1/agents/more" { // that one is an agent
-				require.Equal(t, http.StatusNotFound, refused("NotFound", "GET", unknown).status, unknown)
+				require.Equal(t, http.StatusNotFound, rejected("NotFound", "GET", unknown).status, unknown)
 			}
 		}
 	}
 	for _, unknown := range []string{"/", "/v1", "/v1/runs", "/v1/files/", "/v1/files/content/", "/v1/files/a.txt",
 		"/metrics", "/openapi.yml", "/favicon.ico"} {
-		require.Equal(t, http.StatusNotFound, refused("NotFound", "GET", unknown).status, unknown)
+		require.Equal(t, http.StatusNotFound, rejected("NotFound", "GET", unknown).status, unknown)
 	}
 }

@@ -49,8 +49,8 @@ func TestProviderOptionsReachUpstream(t *testing.T) {
 				p.Protocol, p.BaseURL = string(row.protocol), agent.Secret(up.URL)
 				c.Agents = []agent.Agent{{ID: "helper", Model: "m", Provider: p, Temperature: &warm}}
 			})
-			a, _ := b.blocking(t, `{"message":"hello"}`)
-			require.Equal(t, http.StatusOK, a.status, a.body)
+			res, _ := b.blocking(t, `{"message":"hello"}`)
+			require.Equal(t, http.StatusOK, res.status, res.body)
 			req := up.Requests()[0]
 			for name, want := range row.header {
 				require.Equal(t, want, req.Header.Get(name), name)
@@ -84,8 +84,8 @@ func TestProviderOptionsThatBreakARequest(t *testing.T) {
 					p.Protocol, p.BaseURL = protocol, "http://127.0.0.1:1"
 					c.Agents = []agent.Agent{{ID: "helper", Model: "m", Provider: p}}
 				})
-				a, _ := b.blocking(t, `{"message":"hello"}`)
-				require.Equal(t, http.StatusServiceUnavailable, a.status, a.body)
+				res, _ := b.blocking(t, `{"message":"hello"}`)
+				require.Equal(t, http.StatusServiceUnavailable, res.status, res.body)
 			})
 		}
 	}
@@ -102,8 +102,8 @@ func TestHeaderValuesAreRedacted(t *testing.T) {
 			Headers: map[string]agent.Secret{"X-Gateway": "portkey-7731"},
 		}}}
 	})
-	a, _ := b.blocking(t, `{"message":"hello"}`)
-	require.Equal(t, http.StatusBadGateway, a.status)
-	require.Contains(t, a.body, "no access for [redacted] here")
-	require.NotContains(t, a.body, "portkey-7731")
+	res, _ := b.blocking(t, `{"message":"hello"}`)
+	require.Equal(t, http.StatusBadGateway, res.status)
+	require.Contains(t, res.body, "no access for [redacted] here")
+	require.NotContains(t, res.body, "portkey-7731")
 }

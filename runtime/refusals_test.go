@@ -71,11 +71,11 @@ func TestBadRequests(t *testing.T) {
 			`{"error":"Invalid runId format"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a := b.do(t, "POST", row.path, row.body)
-			require.Equal(t, row.status, a.status)
-			require.Equal(t, row.want, a.body)
-			require.Equal(t, "application/json", a.header.Get("Content-Type"))
-			require.NotEmpty(t, a.header.Get("X-Request-ID"))
+			res := b.do(t, "POST", row.path, row.body)
+			require.Equal(t, row.status, res.status)
+			require.Equal(t, row.want, res.body)
+			require.Equal(t, "application/json", res.header.Get("Content-Type"))
+			require.NotEmpty(t, res.header.Get("X-Request-ID"))
 		})
 	}
 }
@@ -92,19 +92,19 @@ func TestBodyTooLargeWithoutLength(t *testing.T) {
 
 func TestUnknownFieldsAreIgnored(t *testing.T) {
 	b := serve(t, nil, nil)
-	a, _ := b.blocking(t, `{"message":"hello","model":"another","systemPrompt":"evil","cwd":"/","later":{}}`)
-	require.Equal(t, http.StatusOK, a.status)
+	res, _ := b.blocking(t, `{"message":"hello","model":"another","systemPrompt":"evil","cwd":"/","later":{}}`)
+	require.Equal(t, http.StatusOK, res.status)
 }
 
 // encoding/json matches names case-insensitively.
 func TestNamesOfFieldsMatchInAnyCase(t *testing.T) {
 	b := serve(t, nil, nil)
 	const id = "4a6f1b2c-3d4e-4f50-a6b7-c8d9e0f1a2b3"
-	a, body := b.blocking(t, `{"MESSAGE":"hello","RunID":"`+id+`"}`)
-	require.Equal(t, http.StatusOK, a.status)
+	res, body := b.blocking(t, `{"MESSAGE":"hello","RunID":"`+id+`"}`)
+	require.Equal(t, http.StatusOK, res.status)
 	require.Equal(t, id, body.RunID)
-	a, _ = b.blocking(t, `{"message":"hello","sessionId":null,"runId":null}`)
-	require.Equal(t, http.StatusOK, a.status, "null is absent")
+	res, _ = b.blocking(t, `{"message":"hello","sessionId":null,"runId":null}`)
+	require.Equal(t, http.StatusOK, res.status, "null is absent")
 }
 
 func TestPathsAndMethods(t *testing.T) {
@@ -127,10 +127,10 @@ func TestPathsAndMethods(t *testing.T) {
 		"cancel of an empty id":      {"POST", "/v1/runs//cancel", 404, "", `{"error":"Run not found"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a := b.do(t, row.method, row.path, "")
-			require.Equal(t, row.status, a.status)
-			require.Equal(t, row.allow, a.header.Get("Allow"))
-			require.Equal(t, row.body, a.body)
+			res := b.do(t, row.method, row.path, "")
+			require.Equal(t, row.status, res.status)
+			require.Equal(t, row.allow, res.header.Get("Allow"))
+			require.Equal(t, row.body, res.body)
 		})
 	}
 }
@@ -143,9 +143,9 @@ func TestRunIDConflict(t *testing.T) {
 	s := b.open(t.Context(), t, `{"message":"hello","runId":"`+strings.ToUpper(id)+`"}`)
 	require.Equal(t, id, s.res.Header.Get("X-Run-ID"), "in lower case")
 	for _, when := range []string{"active", "cached"} {
-		a := b.do(t, "POST", runs, `{"message":"hello","runId":"`+id+`"}`)
-		require.Equal(t, http.StatusConflict, a.status, when)
-		require.JSONEq(t, `{"error":"Run ID conflict","runId":"`+id+`"}`, a.body, when)
+		res := b.do(t, "POST", runs, `{"message":"hello","runId":"`+id+`"}`)
+		require.Equal(t, http.StatusConflict, res.status, when)
+		require.JSONEq(t, `{"error":"Run ID conflict","runId":"`+id+`"}`, res.body, when)
 		if when == "active" {
 			close(gate)
 			s.until("done")
@@ -157,8 +157,8 @@ func TestRunIDMayBeUsedAgainLater(t *testing.T) {
 	const body = `{"message":"hello","runId":"4a6f1b2c-3d4e-4f50-a6b7-c8d9e0f1a2b3"}`
 	b := serve(t, nil, func(c *runtime.Config) { c.RunTTL = time.Nanosecond })
 	for range 2 {
-		a, _ := b.blocking(t, body)
-		require.Equal(t, http.StatusOK, a.status)
+		res, _ := b.blocking(t, body)
+		require.Equal(t, http.StatusOK, res.status)
 	}
 }
 
@@ -168,14 +168,14 @@ func TestTooManyRuns(t *testing.T) {
 	b := serve(t, up, func(c *runtime.Config) { c.Limits.MaxConcurrentRuns = 1 })
 	s := b.open(t.Context(), t, `{"message":"hello"}`)
 	const refused = `{"message":"hello","runId":"4a6f1b2c-3d4e-4f50-a6b7-c8d9e0f1a2b3"}`
-	a := b.do(t, "POST", runs, refused)
-	require.Equal(t, http.StatusServiceUnavailable, a.status)
-	require.JSONEq(t, `{"error":"Too many runs"}`, a.body)
-	require.NotEmpty(t, a.header.Get("Retry-After"))
+	res := b.do(t, "POST", runs, refused)
+	require.Equal(t, http.StatusServiceUnavailable, res.status)
+	require.JSONEq(t, `{"error":"Too many runs"}`, res.body)
+	require.NotEmpty(t, res.header.Get("Retry-After"))
 	close(gate)
 	s.until("done")
-	a, _ = b.blocking(t, refused)
-	require.Equal(t, http.StatusOK, a.status, "a rejected run does not use its id")
+	res, _ = b.blocking(t, refused)
+	require.Equal(t, http.StatusOK, res.status, "a rejected run does not use its id")
 }
 
 func TestTheOrderOfChecks(t *testing.T) {

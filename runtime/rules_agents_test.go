@@ -22,9 +22,9 @@ import (
 // detail requests the details of an agent.
 func (b *bench) detail(t *testing.T, id string) (d wire.AgentDetail) {
 	t.Helper()
-	a := b.do(t, "GET", "/v1/agents/"+id, "")
-	require.Equal(t, http.StatusOK, a.status)
-	require.NoError(t, json.Unmarshal([]byte(a.body), &d))
+	res := b.do(t, "GET", "/v1/agents/"+id, "")
+	require.Equal(t, http.StatusOK, res.status)
+	require.NoError(t, json.Unmarshal([]byte(res.body), &d))
 	return d
 }
 

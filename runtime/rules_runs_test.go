@@ -18,9 +18,9 @@ func TestIDsOfARun(t *testing.T) {
 	b := serve(t, nil, nil)
 	seen := map[string]bool{}
 	for range 2 {
-		a, run := b.blocking(t, hello)
+		res, run := b.blocking(t, hello)
 		require.Regexp(t, `^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`, run.RunID, "random, version 4")
-		require.Equal(t, run.RunID, a.header.Get("X-Run-ID"))
+		require.Equal(t, run.RunID, res.header.Get("X-Run-ID"))
 		require.Regexp(t, `^[0-9a-f]{8}-[0-9a-f]{4}-7`, run.SessionID, "in order, version 7")
 		s := b.open(t.Context(), t, hello)
 		init := s.next().data
@@ -37,8 +37,8 @@ func TestFailedModelCallsAreNotRepeated(t *testing.T) {
 	for _, status := range []int{408, 429, 500, 503, 529} {
 		up := modeltest.Start(t, modeltest.Anthropic, modeltest.Status(status, "Retry-After", "0"))
 		b := serve(t, up, nil)
-		a, run := b.blocking(t, hello)
-		require.GreaterOrEqual(t, a.status, 400)
+		res, run := b.blocking(t, hello)
+		require.GreaterOrEqual(t, res.status, 400)
 		require.Equal(t, 1, run.NumTurns)
 		require.Len(t, up.Requests(), 1)
 	}
@@ -52,9 +52,9 @@ func TestRunsAreNotStored(t *testing.T) {
 		require.Equal(t, http.StatusNotFound, b.do(t, "GET", path, "").status, path)
 	}
 	require.Equal(t, http.StatusMethodNotAllowed, b.do(t, "GET", runs, "").status)
-	a := b.do(t, "POST", runs, `{"message":"hello"}`, "Last-Event-ID", "3", "Accept", "text/event-stream")
-	require.NotEqual(t, run.RunID, a.header.Get("X-Run-ID"), "a run of its own")
-	require.NotContains(t, a.body, "id: ", "events have no ids to go on from")
+	res := b.do(t, "POST", runs, `{"message":"hello"}`, "Last-Event-ID", "3", "Accept", "text/event-stream")
+	require.NotEqual(t, run.RunID, res.header.Get("X-Run-ID"), "a run of its own")
+	require.NotContains(t, res.body, "id: ", "events have no ids to go on from")
 }
 
 func TestToolResultsReachTheClientAndTheModel(t *testing.T) {

@@ -84,29 +84,29 @@ func (b *bench) request(ctx context.Context, t *testing.T, method, path, body st
 	return res
 }
 
-// answer is a response with its complete body.
-type answer struct {
+// response has the complete body.
+type response struct {
 	status int
 	header http.Header
 	body   string
 }
 
-func (b *bench) do(t *testing.T, method, path, body string, headers ...string) answer {
+func (b *bench) do(t *testing.T, method, path, body string, headers ...string) response {
 	t.Helper()
 	res := b.request(t.Context(), t, method, path, body, headers...)
 	defer res.Body.Close()
 	data, err := io.ReadAll(res.Body)
 	require.NoError(t, err)
-	return answer{res.StatusCode, res.Header, strings.TrimSuffix(string(data), "\n")}
+	return response{res.StatusCode, res.Header, strings.TrimSuffix(string(data), "\n")}
 }
 
 // blocking runs the helper with one JSON response.
-func (b *bench) blocking(t *testing.T, body string) (answer, wire.RunResponse) {
+func (b *bench) blocking(t *testing.T, body string) (response, wire.RunResponse) {
 	t.Helper()
-	a := b.do(t, "POST", runs, body, "Accept", "application/json")
+	res := b.do(t, "POST", runs, body, "Accept", "application/json")
 	var run wire.RunResponse
-	require.NoError(t, json.Unmarshal([]byte(a.body), &run), a.body)
-	return a, run
+	require.NoError(t, json.Unmarshal([]byte(res.body), &run), res.body)
+	return res, run
 }
 
 // event is one event as it was received.

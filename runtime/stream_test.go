@@ -127,17 +127,17 @@ func TestModes(t *testing.T) {
 			if row.stream != "" {
 				body = `{"message":"hello","stream":` + row.stream + `}`
 			}
-			a := b.do(t, "POST", runs, body, "Accept", row.accept)
-			require.Equal(t, http.StatusOK, a.status)
-			require.Len(t, a.header.Get("X-Run-ID"), 36)
+			res := b.do(t, "POST", runs, body, "Accept", row.accept)
+			require.Equal(t, http.StatusOK, res.status)
+			require.Len(t, res.header.Get("X-Run-ID"), 36)
 			if row.want == json {
-				require.Equal(t, "application/json", a.header.Get("Content-Type"))
-				require.Contains(t, a.body, `"text":"Hi there."`)
+				require.Equal(t, "application/json", res.header.Get("Content-Type"))
+				require.Contains(t, res.body, `"text":"Hi there."`)
 				return
 			}
-			require.Equal(t, "text/event-stream; charset=utf-8", a.header.Get("Content-Type"))
-			require.Equal(t, row.want == sse, strings.Contains(a.body, "event: partial_message\n"))
-			require.True(t, strings.HasSuffix(a.body, "event: done\ndata: {}\n"), a.body)
+			require.Equal(t, "text/event-stream; charset=utf-8", res.header.Get("Content-Type"))
+			require.Equal(t, row.want == sse, strings.Contains(res.body, "event: partial_message\n"))
+			require.True(t, strings.HasSuffix(res.body, "event: done\ndata: {}\n"), res.body)
 		})
 	}
 }
@@ -145,9 +145,9 @@ func TestModes(t *testing.T) {
 func TestNotAcceptable(t *testing.T) {
 	b := serve(t, nil, nil)
 	for _, accept := range []string{"text/html", "image/*", "text/event-stream;q=0, application/json;q=0, */*", "nonsense"} {
-		a := b.do(t, "POST", runs, `{"message":"hello"}`, "Accept", accept)
-		require.Equal(t, http.StatusNotAcceptable, a.status, accept)
-		require.JSONEq(t, `{"error":"Not acceptable"}`, a.body)
+		res := b.do(t, "POST", runs, `{"message":"hello"}`, "Accept", accept)
+		require.Equal(t, http.StatusNotAcceptable, res.status, accept)
+		require.JSONEq(t, `{"error":"Not acceptable"}`, res.body)
 	}
 }
 

@@ -76,9 +76,9 @@ func (f *farm) hub() *daemontest.Process {
 
 func (f *farm) do(p *daemontest.Process, method, path string, status int) map[string]any {
 	f.t.Helper()
-	a := call(f.t, method, p.URL+deployPath+path, f.admin, "")
-	require.Equal(f.t, status, a.status, a.text)
-	return a.body
+	res := call(f.t, method, p.URL+deployPath+path, f.admin, "")
+	require.Equal(f.t, status, res.status, res.text)
+	return res.body
 }
 
 // reach waits for a state, as a hub shows it.

@@ -29,13 +29,13 @@ func TestAWrongKeyIsReportedInOneSentence(t *testing.T) {
 	key := filepath.Join(dir, "encryption.key")
 	env := []string{"HUB_DATA_DIR", dir, "HUB_ADDR", "127.0.0.1:0"}
 	started(t, env)
-	refused := func(where string, env []string) {
+	rejects := func(where string, env []string) {
 		_, err := once(t, env)
 		require.ErrorContains(t, err, where+" has no key that decrypts the secrets of this database")
 		require.ErrorIs(t, err, secret.ErrUnknownKey)
 		require.NotContains(t, err.Error(), "\n")
 	}
-	refused("PROVIDER_ENCRYPTION_KEY", append([]string{"PROVIDER_ENCRYPTION_KEY", secret.Generate()}, env...))
+	rejects("PROVIDER_ENCRYPTION_KEY", append([]string{"PROVIDER_ENCRYPTION_KEY", secret.Generate()}, env...))
 	require.NoError(t, os.WriteFile(key, []byte(secret.Generate()), 0o600))
-	refused(key, env)
+	rejects(key, env)
 }

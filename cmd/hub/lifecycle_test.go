@@ -182,8 +182,8 @@ func TestSecretsAreNeitherStoredNorLogged(t *testing.T) {
 	invite := call(t, "POST", in.URL+"/api/v1/admin/invites", token, `{"role":"member"}`).string(t, "token")
 	require.Equal(t, http.StatusOK, call(t, "GET", in.URL+"/auth/invite/"+invite+"?token="+invite, "", "").status)
 	login := call(t, "POST", in.URL+"/auth/login", "", `{"username":"admin","password":"`+password+`"}`)
-	refused := call(t, "POST", in.URL+"/auth/login", "", `{"username":"admin","password":"hunter2 hunter2"}`)
-	require.Equal(t, http.StatusUnauthorized, refused.status)
+	rejected := call(t, "POST", in.URL+"/auth/login", "", `{"username":"admin","password":"hunter2 hunter2"}`)
+	require.Equal(t, http.StatusUnauthorized, rejected.status)
 	secrets := map[string]string{
 		"setup token": setup, "access token": token, "CLI token": cli, "invite": invite, "password": password,
 		"refresh token": login.string(t, "refresh_token"), "wrong password": "hunter2 hunter2", "encryption key": env[3],
@@ -214,13 +214,13 @@ func TestDrain(t *testing.T) {
 	req, err := http.NewRequestWithContext(httptrace.WithClientTrace(t.Context(), trace), http.MethodPost, p.URL+"/auth/login", body)
 	require.NoError(t, err)
 	req.Header = http.Header{"Content-Type": {"application/json"}, "Expect": {"100-continue"}}
-	answered := make(chan answer, 1)
+	answered := make(chan response, 1)
 	go func() { answered <- do(t, req) }()
 	<-begun
 	p.Signal(t, syscall.SIGTERM)
 	require.Eventually(t, func() bool {
-		a := call(t, "GET", p.URL+"/health/ready", "", "")
-		return a.status == http.StatusServiceUnavailable && a.string(t, "status") == "draining"
+		res := call(t, "GET", p.URL+"/health/ready", "", "")
+		return res.status == http.StatusServiceUnavailable && res.string(t, "status") == "draining"
 	}, daemontest.Patience, 5*time.Millisecond)
 	_, err = io.WriteString(send, `{"username":"admin","password":"whatever it is"}`)
 	require.NoError(t, err)

@@ -16,7 +16,7 @@ func TestSettingsTakeEffect(t *testing.T) {
 		"HUB_TRUSTED_PROXIES", "10.0.0.0/8, 127.0.0.1", "HUB_CORS_ORIGINS", "https://app.example.com",
 	})
 	require.NotContains(t, in.Stdout.String(), token, "who set it knows it")
-	send := func(path, bearer, body string) answer {
+	send := func(path, bearer, body string) response {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, in.URL+path, strings.NewReader(body))
 		require.NoError(t, err)
 		req.Header = http.Header{
@@ -25,12 +25,12 @@ func TestSettingsTakeEffect(t *testing.T) {
 		}
 		return do(t, req)
 	}
-	a := send("/auth/setup", "", `{"password":"`+password+`","setup_token":"not that one"}`)
-	require.Equal(t, http.StatusUnauthorized, a.status, a.text)
-	a = send("/auth/setup", "", `{"password":"`+password+`","setup_token":"`+token+`"}`)
-	require.Equal(t, http.StatusCreated, a.status, a.text)
-	require.Equal(t, "https://app.example.com", a.header.Get("Access-Control-Allow-Origin"))
-	admin := a.string(t, "access_token")
+	res := send("/auth/setup", "", `{"password":"`+password+`","setup_token":"not that one"}`)
+	require.Equal(t, http.StatusUnauthorized, res.status, res.text)
+	res = send("/auth/setup", "", `{"password":"`+password+`","setup_token":"`+token+`"}`)
+	require.Equal(t, http.StatusCreated, res.status, res.text)
+	require.Equal(t, "https://app.example.com", res.header.Get("Access-Control-Allow-Origin"))
+	admin := res.string(t, "access_token")
 	invite := send("/api/v1/admin/invites", admin, `{"role":"member"}`)
 	require.True(t, strings.HasPrefix(invite.string(t, "url"), "https://hub.example.com/console/"), invite.text)
 	log := call(t, "GET", in.URL+"/api/v1/admin/audit-logs?action=invite.create", admin, "")

@@ -52,8 +52,8 @@ func once(t *testing.T, env []string, args ...string) (stdout string, err error)
 	return out.String(), err
 }
 
-// answer is a response.
-type answer struct {
+// response is an HTTP response with its body.
+type response struct {
 	status int
 	header http.Header
 	text   string
@@ -62,7 +62,7 @@ type answer struct {
 
 // call sends a request, with a JSON body unless that is empty, and with a bearer token unless that
 // is.
-func call(t *testing.T, method, url, token, body string) answer {
+func call(t *testing.T, method, url, token, body string) response {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
 	require.NoError(t, err)
@@ -75,7 +75,7 @@ func call(t *testing.T, method, url, token, body string) answer {
 	return do(t, req)
 }
 
-func do(t *testing.T, req *http.Request) answer {
+func do(t *testing.T, req *http.Request) response {
 	t.Helper()
 	transport := &http.Transport{DisableKeepAlives: true, ExpectContinueTimeout: daemontest.Patience}
 	res, err := transport.RoundTrip(req)
@@ -83,15 +83,15 @@ func do(t *testing.T, req *http.Request) answer {
 	defer res.Body.Close()
 	text, err := io.ReadAll(res.Body)
 	require.NoError(t, err)
-	a := answer{status: res.StatusCode, header: res.Header, text: string(text)}
-	_ = json.Unmarshal(text, &a.body) // an export is not one JSON document
-	return a
+	received := response{status: res.StatusCode, header: res.Header, text: string(text)}
+	_ = json.Unmarshal(text, &received.body) // an export is not one JSON document
+	return received
 }
 
-func (a answer) string(t *testing.T, name string) string {
+func (res response) string(t *testing.T, name string) string {
 	t.Helper()
-	require.IsType(t, "", a.body[name], "%d %s", a.status, a.text)
-	return a.body[name].(string)
+	require.IsType(t, "", res.body[name], "%d %s", res.status, res.text)
+	return res.body[name].(string)
 }
 
 const password = "correct horse battery"
@@ -102,9 +102,9 @@ var printedToken = regexp.MustCompile(`"setup_token": "([^"]+)"`)
 func setUp(t *testing.T, in *daemontest.Instance) string {
 	t.Helper()
 	token := in.Await(t, in.Stdout, printedToken)[1]
-	a := call(t, "POST", in.URL+"/auth/setup", "", `{"password":"`+password+`","setup_token":"`+token+`"}`)
-	require.Equal(t, http.StatusCreated, a.status, a.text)
-	return a.string(t, "access_token")
+	res := call(t, "POST", in.URL+"/auth/setup", "", `{"password":"`+password+`","setup_token":"`+token+`"}`)
+	require.Equal(t, http.StatusCreated, res.status, res.text)
+	return res.string(t, "access_token")
 }
 
 // bump marks the database in the directory as migrated by a newer version.

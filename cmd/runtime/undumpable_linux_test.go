@@ -25,7 +25,7 @@ func TestEnvironmentIsReadableOnlyByRoot(t *testing.T) {
 	require.NoError(t, os.Chmod(dir, 0o777))
 	user := os.Getuid()
 	if user == 0 { // /proc does not show the difference for root
-		user = usertest.Nobody
+		user = usertest.Unprivileged
 	}
 	for name, row := range map[string]struct {
 		command []string
@@ -42,7 +42,7 @@ func TestEnvironmentIsReadableOnlyByRoot(t *testing.T) {
 			cmd := exec.CommandContext(t.Context(), row.command[0], row.command[1:]...)
 			cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = dir, []string{"HOME=/nowhere", "AGENT_STATE_DIR=" + dir + "/state"}, out, out
 			if os.Getuid() == 0 {
-				cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: usertest.Nobody, Gid: usertest.Nobody}}
+				cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: usertest.Unprivileged, Gid: usertest.Unprivileged}}
 			}
 			input, err := cmd.StdinPipe()
 			require.NoError(t, err)

@@ -28,8 +28,8 @@ const (
 
 type object = apitest.Object
 
-// site is a service with its routes, and the tenants acme and beta.
-type site struct {
+// server is a service with its routes, and the tenants acme and beta.
+type server struct {
 	*apitest.Server
 	t       *testing.T
 	service *aigc.Service
@@ -40,19 +40,19 @@ type site struct {
 	acme, beta *apitest.Client // maintainers
 }
 
-func each(t *testing.T, test func(t *testing.T, s *site)) {
+func each(t *testing.T, test func(t *testing.T, s *server)) {
 	t.Helper()
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, url string) { test(t, open(t, url)) })
 }
 
-func open(t *testing.T, url string) *site {
+func open(t *testing.T, url string) *server {
 	t.Helper()
 	d := dbtest.Open(t, url, aigc.Migrations, apitest.Audit())
 	keyring, err := secret.Parse(secret.Generate())
 	require.NoError(t, err)
 	audit := apitest.NewAudit(t, d)
-	s := &site{t: t, db: d, log: &logtest.Buffer{}}
+	s := &server{t: t, db: d, log: &logtest.Buffer{}}
 	s.cfg = aigc.Config{
 		DB: d, Keyring: keyring, Audit: audit, Logger: slog.New(slog.NewJSONHandler(s.log, nil)),
 		Now: func() time.Time { return time.Date(2026, 3, 1, 12, 0, 0, 123456789, time.UTC) },

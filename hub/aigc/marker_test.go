@@ -18,7 +18,7 @@ import (
 )
 
 func TestAnswersAreLabeled(t *testing.T) {
-	each(t, func(t *testing.T, s *site) {
+	each(t, func(t *testing.T, s *server) {
 		ctx := t.Context()
 		mark := func() *aigc.Marker {
 			m, err := s.service.Label(ctx, "acme")
@@ -67,7 +67,7 @@ func TestAnswersAreLabeled(t *testing.T) {
 }
 
 func TestRotationNeedsSigning(t *testing.T) {
-	each(t, func(t *testing.T, s *site) {
+	each(t, func(t *testing.T, s *server) {
 		s.acme.Post(rotate, nil).Error(http.StatusNotFound, api.NotFound)
 		s.acme.Put(config, valid(object{"signing": nil})).Want(http.StatusOK)
 		s.acme.Post(rotate, nil).Error(http.StatusConflict, api.Conflict)
@@ -76,7 +76,7 @@ func TestRotationNeedsSigning(t *testing.T) {
 
 // Concurrent changes leave one active key.
 func TestRaceForAKey(t *testing.T) {
-	each(t, func(t *testing.T, s *site) {
+	each(t, func(t *testing.T, s *server) {
 		var wait sync.WaitGroup
 		for i := range 6 {
 			wait.Go(func() {
@@ -100,7 +100,7 @@ func TestRaceForAKey(t *testing.T) {
 
 // Keys appear in the database only sealed, and nowhere else.
 func TestKeysAreSealed(t *testing.T) {
-	each(t, func(t *testing.T, s *site) {
+	each(t, func(t *testing.T, s *server) {
 		ctx := t.Context()
 		text := s.acme.Put(config, valid(nil)).Text + s.acme.Get(config).Text
 		first, err := s.service.Label(ctx, "acme")
@@ -134,7 +134,7 @@ func TestKeysAreSealed(t *testing.T) {
 }
 
 func TestRekeyOfLabels(t *testing.T) {
-	each(t, func(t *testing.T, s *site) {
+	each(t, func(t *testing.T, s *server) {
 		ctx := t.Context()
 		s.acme.Put(config, valid(nil)).Want(http.StatusOK)
 		s.beta.Put(config, valid(nil)).Want(http.StatusOK)
@@ -172,7 +172,7 @@ func TestRekeyOfLabels(t *testing.T) {
 
 // With the new key first, Rekey seals every key again, and labels stay valid.
 func TestRekeyWithANewKey(t *testing.T) {
-	each(t, func(t *testing.T, s *site) {
+	each(t, func(t *testing.T, s *server) {
 		ctx := t.Context()
 		older, newer := secret.Generate(), secret.Generate()
 		at := func(keys ...string) *aigc.Service {

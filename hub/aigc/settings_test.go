@@ -13,7 +13,7 @@ import (
 )
 
 func TestSettings(t *testing.T) {
-	each(t, func(t *testing.T, s *site) {
+	each(t, func(t *testing.T, s *server) {
 		require.Equal(t, object{"enabled": false}, s.acme.Get(config).Want(http.StatusOK))
 		made := s.acme.Put(config, valid(object{"propagator": producer, "later": 1})).Want(http.StatusOK)
 		kid := made["signing"].(object)["activeKid"].(string)

@@ -17,7 +17,7 @@ import (
 )
 
 func TestAnAgentIsStoredAsItWasSent(t *testing.T) {
-	each(t, nil, func(t *testing.T, s *site) {
+	each(t, nil, func(t *testing.T, s *server) {
 		s.ada.Post(mcps, object{"name": "files", "transport": "stdio", "command": "files"}).Want(http.StatusCreated)
 		s.ada.Post(knowledge, object{"name": "handbook", "datasetId": "hb"}).Want(http.StatusCreated)
 		body := demo("coder", "title", "Coder", "titleEn", "Coder (EN)", "description", "Writes code.\nWell.", "descriptionEn", "x", "icon", "🛠",
@@ -45,7 +45,7 @@ func TestAnAgentIsStoredAsItWasSent(t *testing.T) {
 }
 
 func TestDefaultsOfAnAgent(t *testing.T) {
-	each(t, nil, func(t *testing.T, s *site) {
+	each(t, nil, func(t *testing.T, s *server) {
 		a := s.ada.Post(agents, demo("a")).Want(http.StatusCreated)
 		want := object{
 			"title": "a", "description": "", "enabled": true, "isDefault": false, "systemPrompt": "", "maxTurns": 10.0, "permissionMode": "default",
@@ -64,7 +64,7 @@ func TestDefaultsOfAnAgent(t *testing.T) {
 }
 
 func TestInvalidAgents(t *testing.T) {
-	each(t, nil, func(t *testing.T, s *site) {
+	each(t, nil, func(t *testing.T, s *server) {
 		for name, row := range map[string]struct {
 			body   object
 			fields []string
@@ -100,7 +100,7 @@ func TestInvalidAgents(t *testing.T) {
 }
 
 func TestAgentNameIsUniqueInItsTenant(t *testing.T) {
-	each(t, nil, func(t *testing.T, s *site) {
+	each(t, nil, func(t *testing.T, s *server) {
 		s.ada.Post(agents, demo("a", "title", "Ada's")).Want(http.StatusCreated)
 		s.ada.Post(agents, demo("a")).Error(http.StatusConflict, api.NameTaken)
 		s.eve.Post(agents, demo("a", "title", "Eve's")).Want(http.StatusCreated)
@@ -113,7 +113,7 @@ func TestAgentNameIsUniqueInItsTenant(t *testing.T) {
 }
 
 func TestOneOfManyConcurrentCreationsSucceeds(t *testing.T) {
-	each(t, nil, func(t *testing.T, s *site) {
+	each(t, nil, func(t *testing.T, s *server) {
 		var all sync.WaitGroup
 		status := make([]int, 8)
 		for i := range status {
@@ -143,7 +143,7 @@ func TestOneOfManyConcurrentCreationsSucceeds(t *testing.T) {
 }
 
 func TestConcurrentUpdatesWithAVersionDoNotOverwriteEachOther(t *testing.T) {
-	each(t, nil, func(t *testing.T, s *site) {
+	each(t, nil, func(t *testing.T, s *server) {
 		s.ada.Post(agents, demo("a")).Want(http.StatusCreated)
 		var all sync.WaitGroup
 		status := make([]int, 8)
@@ -168,7 +168,7 @@ func TestConcurrentUpdatesWithAVersionDoNotOverwriteEachOther(t *testing.T) {
 }
 
 func TestOneAgentIsTheDefault(t *testing.T) {
-	each(t, nil, func(t *testing.T, s *site) {
+	each(t, nil, func(t *testing.T, s *server) {
 		s.ada.Post(agents, demo("a", "isDefault", true)).Want(http.StatusCreated)
 		s.eve.Post(agents, demo("a", "isDefault", true)).Want(http.StatusCreated)
 		s.ada.Post(agents, demo("b", "isDefault", true)).Want(http.StatusCreated)
@@ -183,7 +183,7 @@ func TestOneAgentIsTheDefault(t *testing.T) {
 }
 
 func TestADisabledAgentIsHidden(t *testing.T) {
-	each(t, nil, func(t *testing.T, s *site) {
+	each(t, nil, func(t *testing.T, s *server) {
 		s.ada.Post(agents, demo("a", "enabled", false)).Want(http.StatusCreated)
 		s.bob.Get("/api/v1/agents/a").Error(http.StatusNotFound, api.NotFound)
 		require.Empty(t, s.bob.Get("/api/v1/agents").Items())
@@ -195,7 +195,7 @@ func TestADisabledAgentIsHidden(t *testing.T) {
 }
 
 func TestAgentsAreListedByNameAndFoundByNameOrTitle(t *testing.T) {
-	each(t, nil, func(t *testing.T, s *site) {
+	each(t, nil, func(t *testing.T, s *server) {
 		for name, title := range map[string]string{"b-2": "50%_Ärzte", "a": "Zepra", "b1": `back\slash`, "a-b": "x"} {
 			s.ada.Post(agents, demo(name, "title", title)).Want(http.StatusCreated)
 		}
@@ -221,7 +221,7 @@ func TestADeployedAgentIsNotDeleted(t *testing.T) {
 			return tenantID == "acme" && name == "a", nil
 		}
 	}
-	each(t, deployed, func(t *testing.T, s *site) {
+	each(t, deployed, func(t *testing.T, s *server) {
 		for _, c := range []func(string, any){func(p string, b any) { s.ada.Post(p, b).Want(201) }, func(p string, b any) { s.eve.Post(p, b).Want(201) }} {
 			c(agents, demo("a"))
 		}
@@ -232,7 +232,7 @@ func TestADeployedAgentIsNotDeleted(t *testing.T) {
 }
 
 func TestMembersOnlyRead(t *testing.T) {
-	each(t, nil, func(t *testing.T, s *site) {
+	each(t, nil, func(t *testing.T, s *server) {
 		for _, path := range []string{agents, scenes, mcps, knowledge} {
 			s.bob.Get(path).Items()
 			s.bob.Post(path, object{}).Error(http.StatusForbidden, api.Forbidden)
@@ -248,7 +248,7 @@ func TestMembersOnlyRead(t *testing.T) {
 }
 
 func TestTheAuditLogHasTheChangedFieldsOfAnAgent(t *testing.T) {
-	each(t, nil, func(t *testing.T, s *site) {
+	each(t, nil, func(t *testing.T, s *server) {
 		s.ada.Post(agents, demo("a", "systemPrompt", "The password is hunter2.")).Want(http.StatusCreated)
 		s.ada.Put(agents+"/a", demo("a", "systemPrompt", "x", "model", "other", "tools", []any{"Read"}, "allowedTools", []any{"Read"})).Want(http.StatusOK)
 		s.ada.Delete(agents + "/a").Want(http.StatusNoContent)

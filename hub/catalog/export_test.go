@@ -11,7 +11,7 @@ import (
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
-func (s *site) importYAML(text, query string) (response interface {
+func (s *server) importYAML(text, query string) (response interface {
 	Error(int, api.Code) object
 	Want(int) object
 }) {
@@ -19,7 +19,7 @@ func (s *site) importYAML(text, query string) (response interface {
 }
 
 func TestAnExportedAgentIsImportedAsItWas(t *testing.T) {
-	each(t, nil, func(t *testing.T, s *site) {
+	each(t, nil, func(t *testing.T, s *server) {
 		s.ada.Post(mcps, object{"name": "web", "transport": "http", "url": "https://m.example", "headers": object{"authorization": "Bearer sk-planted"}}).Want(201)
 		s.ada.Post(knowledge, object{"name": "handbook", "datasetId": "hb", "description": "The handbook"}).Want(http.StatusCreated)
 		body := demo("coder", "title", "Coder", "titleEn", "Coder EN", "icon", "x", "isDefault", true, "systemPrompt", "a: b\n  ${NOT_A_VARIABLE}\n",
@@ -54,7 +54,7 @@ func TestAnExportedAgentIsImportedAsItWas(t *testing.T) {
 }
 
 func TestImportNamesWhatIsMissing(t *testing.T) {
-	each(t, nil, func(t *testing.T, s *site) {
+	each(t, nil, func(t *testing.T, s *server) {
 		const head = "agents:\n- id: a\n  model: m\n"
 		for text, want := range map[string]string{
 			"": "file", "agents: []": "agents", "agents: [": "file", head: "agents[0].provider",

@@ -59,7 +59,7 @@ func zipOf(t testing.TB, files ...string) string {
 }
 
 // bind creates an agent that is bound to a component.
-func (s *site) bind(t testing.TB, tenant, agent, kind, name string) {
+func (s *server) bind(t testing.TB, tenant, agent, kind, name string) {
 	t.Helper()
 	id := ids.New()
 	_, err := s.db.Write().ExecContext(t.Context(), `INSERT INTO agents (id, tenant_id, name, title, title_en, description, description_en, icon, search,

@@ -135,7 +135,7 @@ func TestTheManifestChangesWithWhatAgentsRun(t *testing.T) {
 }
 
 func TestMCPServersShowNoSecret(t *testing.T) {
-	each(t, nil, func(t *testing.T, s *site) {
+	each(t, nil, func(t *testing.T, s *server) {
 		body := object{"name": "m", "transport": "stdio", "command": "run", "args": []any{"-v"}, "env": object{"TOKEN": "sk-planted", "MODE": "fast"}}
 		masked := object{"TOKEN": "***", "MODE": "***"}
 		require.Equal(t, masked, s.ada.Post(mcps, body).Want(http.StatusCreated)["env"])
@@ -168,7 +168,7 @@ func TestMCPServersShowNoSecret(t *testing.T) {
 }
 
 func TestScenesAreListedInTheirOrder(t *testing.T) {
-	each(t, nil, func(t *testing.T, s *site) {
+	each(t, nil, func(t *testing.T, s *server) {
 		s.ada.Post(agents, demo("a")).Want(http.StatusCreated)
 		for i, name := range []string{"z", "y", "x"} {
 			s.ada.Post(scenes, object{"name": name, "agentName": "a", "prompt": "p", "order": i}).Want(http.StatusCreated)
@@ -195,7 +195,7 @@ func TestScenesAreListedInTheirOrder(t *testing.T) {
 }
 
 func TestKnowledgeInUseIsNotDeleted(t *testing.T) {
-	each(t, nil, func(t *testing.T, s *site) {
+	each(t, nil, func(t *testing.T, s *server) {
 		s.ada.Post(knowledge, object{"name": "k", "datasetId": "d"}).Want(http.StatusCreated)
 		s.ada.Post(agents, demo("a")).Want(http.StatusCreated)
 		items := object{"items": []any{object{"name": "k", "description": "mine"}}}

@@ -29,8 +29,8 @@ const (
 
 type object = apitest.Object
 
-// site is a catalog on a database of its own, with its routes.
-type site struct {
+// server is a catalog on a database of its own, with its routes.
+type server struct {
 	*apitest.Server
 	*catalog.Service
 	db        *db.DB
@@ -43,14 +43,14 @@ type site struct {
 }
 
 // each runs a test on both engines. set changes the configuration, and may be nil.
-func each(t *testing.T, set func(*catalog.Config), test func(*testing.T, *site)) {
+func each(t *testing.T, set func(*catalog.Config), test func(*testing.T, *server)) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, url string) {
 		test(t, open(t, url, set))
 	})
 }
 
-func open(t testing.TB, url string, set func(*catalog.Config)) *site {
+func open(t testing.TB, url string, set func(*catalog.Config)) *server {
 	t.Helper()
 	d := dbtest.Open(t, url, apitest.Audit(), provider.Migrations, catalog.Migrations)
 	keyring, err := secret.Parse(secret.Generate())
@@ -66,7 +66,7 @@ func open(t testing.TB, url string, set func(*catalog.Config)) *site {
 	}
 	service, err := catalog.New(cfg)
 	require.NoError(t, err)
-	s := &site{Server: apitest.Serve(t, apitest.Config{Audit: audit}, service.Routes()), Service: service, db: d, providers: providers, cfg: cfg, url: url}
+	s := &server{Server: apitest.Serve(t, apitest.Config{Audit: audit}, service.Routes()), Service: service, db: d, providers: providers, cfg: cfg, url: url}
 	s.ada, s.bob, s.eve = s.As("acme", "ada", rbac.Maintainer), s.As("acme", "bob", rbac.Member), s.As("other", "eve", rbac.Admin)
 	return s
 }

@@ -28,7 +28,7 @@ Run scripts/fields.py.
 `
 
 func TestSkillIsCreatedChangedAndDeleted(t *testing.T) {
-	each(t, nil, func(t *testing.T, s *site) {
+	each(t, nil, func(t *testing.T, s *server) {
 		ada, eve, max := s.As("acme", "ada", rbac.Maintainer), s.As("other", "eve", rbac.Admin), s.As("acme", "max", rbac.Member)
 		packed := zipOf(t, "pdf/SKILL.md", skillFile, "pdf/scripts/fields.py", "print()")
 		res := send(t, ada, "POST", skills, "pdf.zip", packed, "title", "PDF", "type", "")
@@ -92,7 +92,7 @@ func TestSkillIsCreatedChangedAndDeleted(t *testing.T) {
 }
 
 func TestUploadsOfSkillsAreChecked(t *testing.T) {
-	each(t, nil, func(t *testing.T, s *site) {
+	each(t, nil, func(t *testing.T, s *server) {
 		ada := s.As("acme", "ada", rbac.Admin)
 		invalid := func(content, message string) {
 			t.Helper()

@@ -32,7 +32,7 @@ func withStore(driver artifact.Driver) func(*catalog.Config) {
 }
 
 func TestToolIsCreatedChangedAndDeleted(t *testing.T) {
-	each(t, nil, func(t *testing.T, s *site) {
+	each(t, nil, func(t *testing.T, s *server) {
 		ada, eve := s.As("acme", "ada", rbac.Maintainer), s.As("other", "eve", rbac.Admin)
 		res := send(t, ada, "POST", tools, "weather.ts", toolSource, "title", " Weather ", "descriptionEn", "It rains.", "isDefault", "true")
 		v := res.Want(http.StatusCreated)
@@ -90,7 +90,7 @@ func TestToolIsCreatedChangedAndDeleted(t *testing.T) {
 }
 
 func TestBuiltinToolsAreReadOnly(t *testing.T) {
-	each(t, nil, func(t *testing.T, s *site) {
+	each(t, nil, func(t *testing.T, s *server) {
 		ada := s.As("acme", "ada", rbac.Admin)
 		count := len(agent.BuiltinTools())
 		require.Len(t, ada.Get(tools).Items(), count)
@@ -126,7 +126,7 @@ func TestBuiltinToolsAreReadOnly(t *testing.T) {
 }
 
 func TestUploadsOfToolsAreChecked(t *testing.T) {
-	each(t, nil, func(t *testing.T, s *site) {
+	each(t, nil, func(t *testing.T, s *server) {
 		ada := s.As("acme", "ada", rbac.Admin)
 		invalid := func(file, content, message string) {
 			t.Helper()
@@ -154,7 +154,7 @@ func TestUploadsOfToolsAreChecked(t *testing.T) {
 
 func TestStoppedUploadLeavesNothing(t *testing.T) {
 	driver := &artifact.Memory{}
-	each(t, withStore(driver), func(t *testing.T, s *site) {
+	each(t, withStore(driver), func(t *testing.T, s *server) {
 		ada := s.As("acme", "ada", rbac.Admin)
 		ctx, stop := context.WithCancel(t.Context())
 		body, kind := form(t, "weather.ts", toolSource)
@@ -184,7 +184,7 @@ func TestStoppedUploadLeavesNothing(t *testing.T) {
 }
 
 func TestConcurrentUploadsCreateOneTool(t *testing.T) {
-	each(t, nil, func(t *testing.T, s *site) {
+	each(t, nil, func(t *testing.T, s *server) {
 		ada := s.As("acme", "ada", rbac.Admin)
 		var all sync.WaitGroup
 		statuses := make([]int, 4)
@@ -198,7 +198,7 @@ func TestConcurrentUploadsCreateOneTool(t *testing.T) {
 }
 
 func TestMissingFilesAndTheSweep(t *testing.T) {
-	each(t, nil, func(t *testing.T, s *site) {
+	each(t, nil, func(t *testing.T, s *server) {
 		driver := &artifact.Memory{}
 		s = open(t, s.url, withStore(driver))
 		ada, eve := s.As("acme", "ada", rbac.Admin), s.As("other", "eve", rbac.Admin)

@@ -23,7 +23,7 @@ func hanging(t *testing.T) *modeltest.Upstream {
 func TestAClientThatDisconnectsCancelsTheRun(t *testing.T) {
 	var up *modeltest.Upstream
 	start := func(t *testing.T) *modeltest.Upstream { up = hanging(t); return up }
-	each(t, start, func(t *testing.T, s *site) {
+	each(t, start, func(t *testing.T, s *server) {
 		ada := s.ada()
 		path := session(ada)
 		answer := send(t, ada, path, object{"message": "hello"})
@@ -41,7 +41,7 @@ func TestAClientThatDisconnectsCancelsTheRun(t *testing.T) {
 }
 
 func TestTheOwnerCancelsAnAnswer(t *testing.T) {
-	each(t, hanging, func(t *testing.T, s *site) {
+	each(t, hanging, func(t *testing.T, s *server) {
 		ada := s.ada()
 		path := session(ada)
 		ada.Post(path+"/cancel", nil).Error(http.StatusConflict, api.Conflict)
@@ -60,7 +60,7 @@ func TestTheOwnerCancelsAnAnswer(t *testing.T) {
 }
 
 // replicas runs a test with two hubs on one database and one runtime.
-func replicas(t *testing.T, test func(t *testing.T, a, b *site)) {
+func replicas(t *testing.T, test func(t *testing.T, a, b *server)) {
 	t.Helper()
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, url string) {
@@ -74,7 +74,7 @@ func replicas(t *testing.T, test func(t *testing.T, a, b *site)) {
 func TestAnotherReplicaCancelsAnAnswer(t *testing.T) {
 	for name, reaches := range map[string]bool{"through the runtime": true, "without the runtime": false} {
 		t.Run(name, func(t *testing.T) {
-			replicas(t, func(t *testing.T, a, b *site) {
+			replicas(t, func(t *testing.T, a, b *server) {
 				path := session(a.ada())
 				answer := send(t, a.ada(), path, object{"message": "hello"})
 				answer.until("partial_message")
@@ -94,7 +94,7 @@ func TestAnotherReplicaCancelsAnAnswer(t *testing.T) {
 // The text of an answer is stored while it arrives. A hub that stops renewing its leases loses its
 // sessions, and an answer in progress elsewhere is not touched.
 func TestAHubThatWasKilled(t *testing.T) {
-	replicas(t, func(t *testing.T, a, b *site) {
+	replicas(t, func(t *testing.T, a, b *server) {
 		ada := a.ada()
 		path := session(ada)
 		answer := send(t, ada, path, object{"message": "hello"})
@@ -121,7 +121,7 @@ func TestAHubThatWasKilled(t *testing.T) {
 }
 
 func TestDeletingASessionCancelsItsAnswer(t *testing.T) {
-	each(t, hanging, func(t *testing.T, s *site) {
+	each(t, hanging, func(t *testing.T, s *server) {
 		ada := s.ada()
 		path := session(ada)
 		answer := send(t, ada, path, object{"message": "hello"})
@@ -134,7 +134,7 @@ func TestDeletingASessionCancelsItsAnswer(t *testing.T) {
 }
 
 func TestCloseCancelsAnswers(t *testing.T) {
-	each(t, hanging, func(t *testing.T, s *site) {
+	each(t, hanging, func(t *testing.T, s *server) {
 		ada := s.ada()
 		path := session(ada)
 		answer := send(t, ada, path, object{"message": "hello"})
@@ -149,7 +149,7 @@ func TestCloseCancelsAnswers(t *testing.T) {
 
 // A program that reads no event ends the answer with Close.
 func TestSendWithoutHTTP(t *testing.T) {
-	each(t, nil, func(t *testing.T, s *site) {
+	each(t, nil, func(t *testing.T, s *server) {
 		ada := s.ada()
 		created, err := s.service.CreateSession(t.Context(), ada.Caller, "helper", chat.SessionInput{})
 		require.NoError(t, err)

@@ -47,12 +47,12 @@ func statuses(r apitest.Response) (all []string) {
 }
 
 // withKey pushes with the key.
-func withKey(s *site, in object) apitest.Response {
+func withKey(s *server, in object) apitest.Response {
 	return s.As("", "", "").Do(http.MethodPost, push, in, "X-Chat-Push-Key", pushKey)
 }
 
 func TestPushedSessions(t *testing.T) {
-	each(t, nil, func(t *testing.T, s *site) {
+	each(t, nil, func(t *testing.T, s *server) {
 		ada := s.ada()
 		first := ada.Post(push, body(pushed("s1", day1), pushed("s2", day1, "title", "A title"))).Want(http.StatusOK)
 		require.EqualValues(t, 2, first["accepted"])
@@ -92,7 +92,7 @@ func TestPushedSessions(t *testing.T) {
 
 // A session is identified by the tenant, the user and its id.
 func TestPushedSessionsOfSeveralUsers(t *testing.T) {
-	each(t, nil, func(t *testing.T, s *site) {
+	each(t, nil, func(t *testing.T, s *server) {
 		ada, max := s.ada(), s.As("acme", "max", rbac.Admin)
 		require.Equal(t, []string{"created"}, statuses(ada.Post(push, body(pushed("s1", day1)))))
 		require.Equal(t, []string{"created"}, statuses(max.Post(push, body(pushed("s1", day1, "user_name", "Max M.")))))
@@ -111,7 +111,7 @@ func TestPushedSessionsOfSeveralUsers(t *testing.T) {
 }
 
 func TestPushWithTheKey(t *testing.T) {
-	each(t, nil, func(t *testing.T, s *site) {
+	each(t, nil, func(t *testing.T, s *server) {
 		in := body(pushed("s1", day1, "user_name", "bot"), pushed("s2", day1, "user_name", "bob"))
 		in["org"] = "any"
 		require.Equal(t, []string{"created", "created"}, statuses(withKey(s, in)))
@@ -157,7 +157,7 @@ func TestPushWithTheKey(t *testing.T) {
 }
 
 func TestInvalidPushes(t *testing.T) {
-	each(t, nil, func(t *testing.T, s *site) {
+	each(t, nil, func(t *testing.T, s *server) {
 		ada := s.ada()
 		var many []object
 		for i := range 51 {
@@ -204,7 +204,7 @@ func TestInvalidPushes(t *testing.T) {
 }
 
 func TestConcurrentPushes(t *testing.T) {
-	each(t, nil, func(t *testing.T, s *site) {
+	each(t, nil, func(t *testing.T, s *server) {
 		ada := s.ada()
 		const n = 4
 		done := make(chan error, n)
@@ -234,7 +234,7 @@ func TestConcurrentPushes(t *testing.T) {
 
 // The conversation of a pushed session is the history of the messages that follow.
 func TestAPushedSessionIsContinued(t *testing.T) {
-	each(t, nil, func(t *testing.T, s *site) {
+	each(t, nil, func(t *testing.T, s *server) {
 		ada := s.ada()
 		require.Equal(t, []string{"created"}, statuses(ada.Post(push, body(pushed("s1", day1)))))
 		path := sessions + "/s1"

@@ -14,7 +14,7 @@ import (
 )
 
 func TestSessionsBelongToTheirUser(t *testing.T) {
-	each(t, nil, func(t *testing.T, s *site) {
+	each(t, nil, func(t *testing.T, s *server) {
 		ada := s.ada()
 		own := ada.Post(sessions, object{"title": " A plan "}).Want(http.StatusCreated)
 		require.Equal(t, "A plan", own["title"])
@@ -55,7 +55,7 @@ func TestSessionsBelongToTheirUser(t *testing.T) {
 }
 
 func TestDeletedSessions(t *testing.T) {
-	each(t, nil, func(t *testing.T, s *site) {
+	each(t, nil, func(t *testing.T, s *server) {
 		ada, max := s.ada(), s.As("acme", "max", rbac.Maintainer)
 		first, second, third := session(ada), session(ada), session(ada)
 		say(t, ada, first, "A secret message")
@@ -77,7 +77,7 @@ func TestDeletedSessions(t *testing.T) {
 }
 
 func TestAdministratorsSeeAllSessionsOfTheTenant(t *testing.T) {
-	each(t, nil, func(t *testing.T, s *site) {
+	each(t, nil, func(t *testing.T, s *server) {
 		ada, meg, max := s.ada(), s.As("acme", "meg_1", rbac.Member), s.As("acme", "max", rbac.Admin)
 		hers := session(ada)
 		say(t, ada, hers, "hello\nand more")
@@ -113,7 +113,7 @@ func TestAdministratorsSeeAllSessionsOfTheTenant(t *testing.T) {
 }
 
 func TestMessagesArePaged(t *testing.T) {
-	each(t, nil, func(t *testing.T, s *site) {
+	each(t, nil, func(t *testing.T, s *server) {
 		ada := s.ada()
 		path := session(ada)
 		for i := range 3 {

@@ -36,9 +36,9 @@ const (
 	push     = "/api/v1/chat/push"
 )
 
-// site is a chat service of two tenants, acme and zeta, that both have the agents helper, which is
+// server is a chat service of two tenants, acme and zeta, that both have the agents helper, which is
 // deployed at endpoint, and idle, which is not deployed.
-type site struct {
+type server struct {
 	*apitest.Server
 	t        *testing.T
 	db       *db.DB
@@ -48,11 +48,11 @@ type site struct {
 }
 
 // open serves a chat service on the database. change modifies its configuration.
-func open(t *testing.T, url string, change ...func(*chat.Config)) *site {
+func open(t *testing.T, url string, change ...func(*chat.Config)) *server {
 	t.Helper()
 	d := dbtest.Open(t, url, apitest.Audit(), chat.Migrations)
 	audit := apitest.NewAudit(t, d)
-	s := &site{t: t, db: d}
+	s := &server{t: t, db: d}
 	cfg := chat.Config{
 		DB: d, Audit: audit, PushKey: pushKey, SaveEvery: 20 * time.Millisecond,
 		Agent: func(_ context.Context, _, name string) (bool, error) {
@@ -93,7 +93,7 @@ func open(t *testing.T, url string, change ...func(*chat.Config)) *site {
 }
 
 // each runs a test on both engines, with a runtime whose model is up; nil is the demo model.
-func each(t *testing.T, up func(t *testing.T) *modeltest.Upstream, test func(t *testing.T, s *site)) {
+func each(t *testing.T, up func(t *testing.T) *modeltest.Upstream, test func(t *testing.T, s *server)) {
 	t.Helper()
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, url string) {
@@ -108,7 +108,7 @@ func each(t *testing.T, up func(t *testing.T) *modeltest.Upstream, test func(t *
 }
 
 // deploy starts a runtime with the agent helper, a real one behind HTTP, and a new state.
-func (s *site) deploy(up *modeltest.Upstream) *runtime.Runtime {
+func (s *server) deploy(up *modeltest.Upstream) *runtime.Runtime {
 	s.t.Helper()
 	helper := agent.Agent{ID: "helper", Model: "m", Provider: agent.Provider{Protocol: agent.ProtocolDemo}}
 	if up != nil {
@@ -122,7 +122,7 @@ func (s *site) deploy(up *modeltest.Upstream) *runtime.Runtime {
 }
 
 // serve deploys the agent helper at a handler.
-func (s *site) serve(h http.Handler) *httptest.Server {
+func (s *server) serve(h http.Handler) *httptest.Server {
 	s.t.Helper()
 	srv := httptest.NewServer(h)
 	s.t.Cleanup(func() {
@@ -133,7 +133,7 @@ func (s *site) serve(h http.Handler) *httptest.Server {
 	return srv
 }
 
-func (s *site) ada() *apitest.Client { return s.As("acme", "ada", rbac.Member) }
+func (s *server) ada() *apitest.Client { return s.As("acme", "ada", rbac.Member) }
 
 // session creates a session of the caller and returns its path.
 func session(c *apitest.Client) string {

@@ -15,7 +15,7 @@ import (
 
 // A key is in no response but that of reveal-key, and in no log, audit entry or row.
 func TestKeysAppearNowhere(t *testing.T) {
-	each(t, func(t *testing.T, s *site) {
+	each(t, func(t *testing.T, s *server) {
 		var text strings.Builder
 		server := serve(t, func(w http.ResponseWriter, r *http.Request) {
 			http.Error(w, r.Header.Get("Authorization"), http.StatusTeapot)
@@ -56,7 +56,7 @@ func TestKeysAppearNowhere(t *testing.T) {
 
 // An audit log that fails also fails the change.
 func TestEveryChangeIsRecorded(t *testing.T) {
-	each(t, func(t *testing.T, s *site) {
+	each(t, func(t *testing.T, s *server) {
 		id := create(s.acme, gateway(nil))
 		_, err := s.db.Write().ExecContext(t.Context(), `DROP TABLE audit_entries`)
 		require.NoError(t, err)

@@ -31,8 +31,8 @@ const (
 
 type object = apitest.Object
 
-// site is a service with its routes, and the tenants acme and beta.
-type site struct {
+// server is a service with its routes, and the tenants acme and beta.
+type server struct {
 	*apitest.Server
 	t       *testing.T
 	service *provider.Service
@@ -46,25 +46,25 @@ type site struct {
 	users map[string][]string
 }
 
-func each(t *testing.T, test func(t *testing.T, s *site)) {
+func each(t *testing.T, test func(t *testing.T, s *server)) {
 	t.Helper()
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, url string) { test(t, open(t, url, nil)) })
 }
 
-func onSQLite(t *testing.T, change func(*provider.Config)) *site {
+func onSQLite(t *testing.T, change func(*provider.Config)) *server {
 	t.Helper()
 	t.Parallel()
 	return open(t, dbtest.SQLite(t), change)
 }
 
-func open(t *testing.T, url string, change func(*provider.Config)) *site {
+func open(t *testing.T, url string, change func(*provider.Config)) *server {
 	t.Helper()
 	d := dbtest.Open(t, url, provider.Migrations, apitest.Audit())
 	keyring, err := secret.Parse(secret.Generate())
 	require.NoError(t, err)
 	audit := apitest.NewAudit(t, d)
-	s := &site{t: t, db: d, log: &logtest.Buffer{}, users: map[string][]string{}}
+	s := &server{t: t, db: d, log: &logtest.Buffer{}, users: map[string][]string{}}
 	s.cfg = provider.Config{
 		DB: d, Keyring: keyring, Audit: audit, InUse: s.inUse, ProbePrivate: true,
 		Now:    func() time.Time { return time.Date(2026, 3, 1, 12, 0, 0, 123456789, time.UTC) },
@@ -73,19 +73,19 @@ func open(t *testing.T, url string, change func(*provider.Config)) *site {
 	if change != nil {
 		change(&s.cfg)
 	}
-	s.service = s.launch(s.cfg)
+	s.service = s.start(s.cfg)
 	s.Server = apitest.Serve(t, apitest.Config{Audit: audit}, s.service.Routes())
 	s.acme, s.beta = s.As("acme", "ada", rbac.Maintainer), s.As("beta", "bob", rbac.Maintainer)
 	return s
 }
 
-func (s *site) launch(cfg provider.Config) *provider.Service {
+func (s *server) start(cfg provider.Config) *provider.Service {
 	service, err := provider.New(cfg)
 	require.NoError(s.t, err)
 	return service
 }
 
-func (s *site) inUse(_ context.Context, _ *sql.Tx, tenantID, id string) ([]string, error) {
+func (s *server) inUse(_ context.Context, _ *sql.Tx, tenantID, id string) ([]string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.users[tenantID+"/"+id]), nil

@@ -34,7 +34,7 @@ func reply(status int, text string) http.HandlerFunc {
 }
 
 // probe tests an unsaved configuration and returns the result.
-func (s *site) probe(url string, change object) object {
+func (s *server) probe(url string, change object) object {
 	body := object{"protocol": "openai", "baseUrl": url, "apiKey": plantedKey}
 	for name, value := range change {
 		body[name] = value
@@ -177,7 +177,7 @@ func TestAServerThatSendsForever(t *testing.T) {
 	require.Less(t, sent.Load(), int64(64<<20))
 }
 
-func TestAServerThatDoesNotAnswer(t *testing.T) {
+func TestAServerThatDoesNotRespond(t *testing.T) {
 	s := onSQLite(t, func(cfg *provider.Config) { cfg.ProbeTimeout = 100 * time.Millisecond })
 	silent := serve(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	slow := serve(t, func(w http.ResponseWriter, r *http.Request) {

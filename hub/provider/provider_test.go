@@ -14,7 +14,7 @@ import (
 )
 
 func TestProviders(t *testing.T) {
-	each(t, func(t *testing.T, s *site) {
+	each(t, func(t *testing.T, s *server) {
 		body := gateway(object{"name": " Gateway ", "baseUrl": "HTTPS://LLM.example.com:443/v1/", "models": []object{
 			{"id": "m1", "displayName": "Model 1", "contextWindow": 1000, "maxOutput": 100}, {"id": "m2"},
 		}, "later": 1})
@@ -60,7 +60,7 @@ func TestProviders(t *testing.T) {
 }
 
 func TestKeysOfProviders(t *testing.T) {
-	each(t, func(t *testing.T, s *site) {
+	each(t, func(t *testing.T, s *server) {
 		id := create(s.acme, gateway(nil))
 		reveal := func() any {
 			return s.acme.Post(admin+"/"+id+"/reveal-key", nil).Want(http.StatusOK)["apiKey"]
@@ -113,7 +113,7 @@ func TestBuiltinProvidersAreReadOnly(t *testing.T) {
 }
 
 func TestProviderNamesAreUnique(t *testing.T) {
-	each(t, func(t *testing.T, s *site) {
+	each(t, func(t *testing.T, s *server) {
 		create(s.acme, gateway(nil))
 		create(s.beta, gateway(nil))
 		s.acme.Post(admin, gateway(object{"name": "GATEWAY"})).Error(http.StatusConflict, api.NameTaken)
@@ -124,7 +124,7 @@ func TestProviderNamesAreUnique(t *testing.T) {
 }
 
 func TestProviderLists(t *testing.T) {
-	each(t, func(t *testing.T, s *site) {
+	each(t, func(t *testing.T, s *server) {
 		for i := range 7 {
 			create(s.acme, gateway(object{"name": fmt.Sprintf("Provider %d", 6-i), "enabled": i != 0}))
 		}
@@ -158,7 +158,7 @@ func TestProviderLists(t *testing.T) {
 }
 
 func TestProvidersOfAnotherTenant(t *testing.T) {
-	each(t, func(t *testing.T, s *site) {
+	each(t, func(t *testing.T, s *server) {
 		id := create(s.acme, gateway(nil))
 		path := admin + "/" + id
 		s.beta.Get(path).Error(http.StatusNotFound, api.NotFound)

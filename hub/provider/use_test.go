@@ -20,7 +20,7 @@ import (
 )
 
 func TestAProviderInUseIsNotDeleted(t *testing.T) {
-	each(t, func(t *testing.T, s *site) {
+	each(t, func(t *testing.T, s *server) {
 		id := create(s.acme, gateway(nil))
 		s.users["acme/"+id] = []string{"writer", "coder"}
 		fault := s.acme.Delete(admin+"/"+id).Error(http.StatusConflict, api.InUse)
@@ -34,7 +34,7 @@ func TestAProviderInUseIsNotDeleted(t *testing.T) {
 func TestRaceOfReserveAndDelete(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, url string) {
-		var s *site
+		var s *server
 		s = open(t, url, func(cfg *provider.Config) {
 			cfg.InUse = func(ctx context.Context, tx *sql.Tx, tenantID, id string) ([]string, error) {
 				return db.Collect(ctx, tx, "list agents", func(row db.Scanner) (name string, err error) { return name, row.Scan(&name) },
@@ -71,7 +71,7 @@ func TestRaceOfReserveAndDelete(t *testing.T) {
 }
 
 func TestReserve(t *testing.T) {
-	each(t, func(t *testing.T, s *site) {
+	each(t, func(t *testing.T, s *server) {
 		id := create(s.acme, gateway(nil))
 		for _, row := range []struct {
 			tenant, id string
@@ -89,7 +89,7 @@ func TestReserve(t *testing.T) {
 
 // Of concurrent updates of one version, one succeeds.
 func TestRaceOfUpdates(t *testing.T) {
-	each(t, func(t *testing.T, s *site) {
+	each(t, func(t *testing.T, s *server) {
 		id := create(s.acme, gateway(nil))
 		var mu sync.Mutex
 		var wait sync.WaitGroup
@@ -108,7 +108,7 @@ func TestRaceOfUpdates(t *testing.T) {
 }
 
 func TestMatch(t *testing.T) {
-	each(t, func(t *testing.T, s *site) {
+	each(t, func(t *testing.T, s *server) {
 		match := func(protocol, url string) string {
 			p, err := s.service.Match(t.Context(), "acme", protocol, url)
 			if err != nil {
@@ -133,7 +133,7 @@ func TestMatch(t *testing.T) {
 }
 
 func TestCredentials(t *testing.T) {
-	each(t, func(t *testing.T, s *site) {
+	each(t, func(t *testing.T, s *server) {
 		ctx := t.Context()
 		id := create(s.acme, gateway(nil))
 		got, err := s.service.Credentials(ctx, "acme", id)
@@ -154,7 +154,7 @@ func TestCredentials(t *testing.T) {
 
 // A row whose key cannot be opened is listed, and works again with a new key.
 func TestKeysThatCannotBeOpened(t *testing.T) {
-	each(t, func(t *testing.T, s *site) {
+	each(t, func(t *testing.T, s *server) {
 		ctx := t.Context()
 		id, moved := create(s.acme, gateway(nil)), create(s.acme, gateway(object{"name": "Moved"}))
 		_, err := s.db.Write().ExecContext(ctx, `UPDATE providers SET api_key_enc = (SELECT api_key_enc FROM providers WHERE id = $1) WHERE id = $2`, id, moved)
@@ -181,7 +181,7 @@ func TestKeysThatCannotBeOpened(t *testing.T) {
 }
 
 func TestRekey(t *testing.T) {
-	each(t, func(t *testing.T, s *site) {
+	each(t, func(t *testing.T, s *server) {
 		ctx := t.Context()
 		older, newer := secret.Generate(), secret.Generate()
 		at := func(keys ...string) *provider.Service {
@@ -189,7 +189,7 @@ func TestRekey(t *testing.T) {
 			var err error
 			cfg.Keyring, err = secret.Parse(keys...)
 			require.NoError(t, err)
-			return s.launch(cfg)
+			return s.start(cfg)
 		}
 		var made []string
 		for i := range 103 { // more than a batch

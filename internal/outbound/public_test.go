@@ -70,7 +70,7 @@ func TestIsPublic(t *testing.T) {
 }
 
 // A host is rejected before a byte is sent, regardless of how it is written.
-func TestPublicRefusesHosts(t *testing.T) {
+func TestPublicRejectsHosts(t *testing.T) {
 	hit := false
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { hit = true }))
 	t.Cleanup(server.Close)

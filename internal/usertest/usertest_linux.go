@@ -8,13 +8,13 @@ import (
 	"testing"
 )
 
-// Nobody is the id of the unprivileged user and group.
-const Nobody = 65534
+// Unprivileged is the id of the unprivileged user and group.
+const Unprivileged = 65534
 
-// AsNobody runs f on a thread with the file permissions of [Nobody] if root runs the test, and of
-// the current user otherwise. Other threads are not changed, so f must not start goroutines. The
-// thread ends with f.
-func AsNobody(t testing.TB, f func()) {
+// AsUnprivileged runs f on a thread with the file permissions of [Unprivileged] if root runs the
+// test, and of the current user otherwise. Other threads are not changed, so f must not start
+// goroutines. The thread ends with f.
+func AsUnprivileged(t testing.TB, f func()) {
 	t.Helper()
 	done := make(chan error, 1)
 	go func() {
@@ -22,8 +22,8 @@ func AsNobody(t testing.TB, f func()) {
 		var err error
 		defer func() { done <- err }()
 		if os.Geteuid() == 0 {
-			if err = syscall.Setfsgid(Nobody); err == nil {
-				err = syscall.Setfsuid(Nobody)
+			if err = syscall.Setfsgid(Unprivileged); err == nil {
+				err = syscall.Setfsuid(Unprivileged)
 			}
 		}
 		if err == nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/seed93082962/agenthost/internal/usertest"
 )
 
-func TestPermissionsApplyToNobody(t *testing.T) {
+func TestPermissionsApplyToAnUnprivilegedUser(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "b")
 	require.NoError(t, os.MkdirAll(dir, 0o700))
 	for name, mode := range map[string]os.FileMode{"closed": 0, "open": 0o644} {
@@ -25,7 +25,7 @@ func TestPermissionsApplyToNobody(t *testing.T) {
 		return closed, open
 	}
 	var closed, open error
-	usertest.AsNobody(t, func() { closed, open = read() })
+	usertest.AsUnprivileged(t, func() { closed, open = read() })
 	require.ErrorIs(t, closed, os.ErrPermission)
 	require.NoError(t, open)
 

@@ -26,7 +26,7 @@ func TestForbidden(t *testing.T) {
 		t.Cleanup(func() { _ = os.Chmod(path, info.Mode()) })
 	}
 	var lines []string
-	usertest.AsNobody(t, func() {
+	usertest.AsUnprivileged(t, func() {
 		skills, _ := m.Scan(t.Context(), both, nil, nil)
 		for _, s := range skills {
 			lines = append(lines, s.Name)

@@ -74,7 +74,7 @@ func TestTheServerIsDown(t *testing.T) {
 	fails(t, open(t, (&server{address: listener.Addr().String()}).config()), "cannot be reached")
 }
 
-func TestTheServerNeverAnswers(t *testing.T) {
+func TestAServerThatNeverResponds(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // its connections are never accepted
 	require.NoError(t, err)

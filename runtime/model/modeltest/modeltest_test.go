@@ -139,7 +139,7 @@ func TestInvalidRequestTakesNoReply(t *testing.T) {
 	}
 }
 
-func TestLatestRequestsAreKept(t *testing.T) {
+func TestLatestRequestsAreRecorded(t *testing.T) {
 	up := modeltest.New(modeltest.OpenAI, modeltest.Repeat(modeltest.Burst(modeltest.Text("x"))))
 	for range 1005 {
 		up.ServeHTTP(httptest.NewRecorder(), request(t.Context(), t, modeltest.OpenAI, "/v1", openaiBody))

@@ -55,7 +55,7 @@ func TestClientGoesWhileNothingHasBeenSent(t *testing.T) {
 	require.True(t, early)
 }
 
-func TestWholeReplyIsNoEarlyEnd(t *testing.T) {
+func TestACompleteReplyIsNotAnEarlyEnd(t *testing.T) {
 	up := modeltest.Start(t, modeltest.OpenAI, modeltest.Stream(modeltest.Text("a", "b")))
 	ask(t, up, modeltest.OpenAI)
 	_, early := up.Await(t, 1).End()

@@ -69,7 +69,7 @@ func TestStopReasons(t *testing.T) {
 	}
 }
 
-func TestOpenAIUsageOnlyWhenAsked(t *testing.T) {
+func TestOpenAIUsageOnlyIfRequested(t *testing.T) {
 	up := modeltest.New(modeltest.OpenAI, modeltest.Stream(modeltest.Text("x")))
 	w := httptest.NewRecorder()
 	body := strings.Replace(openaiBody, "true}", "false}", 1)

@@ -29,7 +29,7 @@ func skills(t testing.TB, files map[string]string, change ...func(*builtin.Confi
 		}
 		scanner, err := skill.New(skill.Config{HomeDir: filepath.Join(top, "home"), CWD: c.Dir.Path()})
 		require.NoError(t, err)
-		c.Skills, err = scanner.Scan(t.Context(), []string{skill.User, skill.Project}, nil)
+		c.Skills, err = scanner.Scan(t.Context(), []string{skill.User, skill.Project}, nil, nil)
 		require.NoError(t, err)
 		for _, f := range change {
 			f(c)

@@ -39,7 +39,7 @@ func TestUnreadable(t *testing.T) {
 		"Glob dir":          `{"pattern":"**","path":"dir"}`,
 	}
 	got := map[string]answer{}
-	usertest.AsNobody(t, func() {
+	usertest.AsUnprivileged(t, func() {
 		for name, input := range inputs {
 			use, _, _ := strings.Cut(name, " ")
 			res, err := b.tools[use].Call(t.Context(), tool.Call{Input: []byte(input)})

@@ -225,7 +225,7 @@ func requireWorks(t *testing.T, v tool.Tool) {
 	}, long, 10*time.Millisecond)
 }
 
-func TestAnswerThatIsTooLarge(t *testing.T) {
+func TestAResponseThatIsTooLarge(t *testing.T) {
 	s := newWorld(t).open(raw(t, func(method string, params json.RawMessage) string {
 		if method == "tools/list" {
 			return lists(entry("a", ""))(method, params)
@@ -267,12 +267,12 @@ func TestServerWithoutInitialize(t *testing.T) {
 }
 
 // A server sends requests that this client does not support.
-func TestServerAsksForNothing(t *testing.T) {
+func TestRequestsOfTheServerAreRejected(t *testing.T) {
 	server := toolServer()
 	got := make(chan []error, 1)
 	offer(server, "ask", func(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-		_, roots := req.Session.ListRoots(ctx, nil)                             //nolint:staticcheck // still asked by servers
-		_, sample := req.Session.CreateMessage(ctx, &sdk.CreateMessageParams{}) //nolint:staticcheck // still asked by servers
+		_, roots := req.Session.ListRoots(ctx, nil)                             //nolint:staticcheck // servers still send it
+		_, sample := req.Session.CreateMessage(ctx, &sdk.CreateMessageParams{}) //nolint:staticcheck // servers still send it
 		_, elicit := req.Session.Elicit(ctx, &sdk.ElicitParams{Message: "?"})
 		got <- []error{roots, sample, elicit, req.Session.Ping(ctx, nil)}
 		caps := req.Session.InitializeParams().Capabilities

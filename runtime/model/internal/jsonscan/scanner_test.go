@@ -67,7 +67,7 @@ func TestObjects(t *testing.T) {
 	}
 }
 
-func TestRefused(t *testing.T) {
+func TestTheScannerRejects(t *testing.T) {
 	for _, data := range []string{
 		``, ` `, `{`, `}`, `{]`, `{"x"}`, `{"x":}`, `{"x":1`, `{"x":1,}`, `{,"x":1}`, `{"x":1 "in":{}}`, `{"x":1}{`, `{"x":1}x`,
 		"{\"x\":1}\x00",

@@ -16,9 +16,9 @@ import (
 	"github.com/seed93082962/agenthost/runtime/model/internal/upstream"
 )
 
-// TestFinishedAnswerIsWhole verifies that a finished response succeeds if the server leaves the
+// TestAFinishedResponseIsComplete verifies that a finished response succeeds if the server leaves the
 // connection open.
-func TestFinishedAnswerIsWhole(t *testing.T) {
+func TestAFinishedResponseIsComplete(t *testing.T) {
 	for name, row := range map[string]struct {
 		body string
 		more []string // one a second
@@ -79,8 +79,8 @@ func slowly(t *testing.T, body string, more ...string) *upstream.Client {
 	}})
 }
 
-// TestAnswersDoNotMix verifies that a recycled decoder has no state of an earlier response.
-func TestAnswersDoNotMix(t *testing.T) {
+// TestResponsesAreSeparate verifies that a recycled decoder has no state of an earlier response.
+func TestResponsesAreSeparate(t *testing.T) {
 	giant := strings.Repeat("x", 1<<20)
 	for range 3 {
 		_, err := model.Collect(call(t.Context(), client(t, stream("a", giant+"\ndata: half an event")), nil))

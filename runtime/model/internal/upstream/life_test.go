@@ -228,8 +228,8 @@ func TestNothingIsWaitedForLong(t *testing.T) {
 	})
 }
 
-// TestRequestIsLetGo verifies that a large conversation is released before the response arrives.
-func TestRequestIsLetGo(t *testing.T) {
+// The memory of a large conversation is free while the response arrives.
+func TestTheRequestIsReleasedBeforeTheResponse(t *testing.T) {
 	handler, _ := hang(stream("a"))
 	c := client(t, handler)
 	const size = 32 << 20
