@@ -1,5 +1,6 @@
-// Package hub is the control plane of LLM agents as one http.Handler: users and their roles,
-// sign-in, CLI tokens, and an audit log of every change, on SQLite or PostgreSQL.
+// Package hub is the control plane of LLM agents as one http.Handler: providers with sealed keys,
+// agents and their components, deployments, chats, users and their roles, and an audit log of every
+// change, on SQLite or PostgreSQL.
 //
 //	h, err := hub.New(ctx, hub.Config{DatabaseURL: "sqlite://hub.db", EncryptionKeys: []string{key}, PublicURL: "https://hub.example.com"})
 //	if err != nil { ... }

@@ -1,4 +1,4 @@
-// Command hub is the control plane: users and their roles, tokens, and the audit log.
+// Command hub is the control plane: configuration, deployments, chats, users, and the audit log.
 //
 // It stores its data in ./data, unless HUB_DATA_DIR or DATABASE_URL is set, and prints the command
 // that creates the first admin. To start it:

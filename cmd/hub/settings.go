@@ -22,7 +22,7 @@ Usage:
   {{.UseLine}}
 {{if .HasAvailableLocalFlags}}
 Flags:
-{{.LocalFlags.FlagUsages}}{{end}}{{else}}The control plane of LLM agents: users and their roles, tokens, and the audit log.
+{{.LocalFlags.FlagUsages}}{{end}}{{else}}The control plane of LLM agents: configuration, deployments, chats, users, and the audit log.
 
 Usage:
   hub [flags]
