@@ -211,8 +211,6 @@ func (c *contract) exports(admin string) {
 	c.send("POST", imported+"?replace=true", admin, a.text, "Content-Type", yamlType).want(200)
 	c.send("POST", imported, admin, strings.Replace(a.text, "id: coder", "id: copy", 1), "Content-Type", yamlType).want(201)
 	c.refuse(422, api.ArtifactInvalid, "POST", imported, admin, "agents: []", "Content-Type", yamlType)
-	c.ok(200, "PUT", agents+"/coder", admin, coder)
-	c.ok(200, "PUT", agents+"/coder/mcps", admin, `{"items":["web","files"]}`)
 }
 
 func (c *contract) scenes(admin string) {

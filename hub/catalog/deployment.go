@@ -54,7 +54,7 @@ func (s *Service) config(ctx context.Context, tenantID, name string) (Agent, age
 	if config.MCPServers, err = s.servers(ctx, tenantID, a.MCPs); err != nil {
 		return Agent{}, agent.Agent{}, err
 	}
-	if config.Datasets, err = s.datasets(ctx, tenantID, a.Knowledge); err != nil {
+	if config.Datasets, err = s.datasets(ctx, tenantID, a.Knowledge, false); err != nil {
 		return Agent{}, agent.Agent{}, err
 	}
 	for name, sub := range config.Subagents { // of a, which belongs to this call
@@ -102,15 +102,15 @@ func (s *Service) servers(ctx context.Context, tenantID string, names []string) 
 	return all, nil
 }
 
-// datasets returns the datasets of the enabled ones of knowledge sets.
-func (s *Service) datasets(ctx context.Context, tenantID string, refs []KnowledgeRef) (map[string]string, error) {
+// datasets returns the datasets of knowledge sets, of disabled ones only if disabled is true.
+func (s *Service) datasets(ctx context.Context, tenantID string, refs []KnowledgeRef, disabled bool) (map[string]string, error) {
 	var all map[string]string
 	for _, ref := range refs {
 		v, err := knowledgeByName(ctx, s.db.Read(), tenantID, ref.Name)
 		if err != nil {
 			return nil, err
 		}
-		if !v.Enabled {
+		if !v.Enabled && !disabled {
 			continue
 		}
 		if all == nil {

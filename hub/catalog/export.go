@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -15,7 +16,8 @@ import (
 
 // ExportAgent returns an agent as a configuration file of the runtime, in YAML, which ImportAgent
 // accepts. Instead of secrets it has variables such as ${ANTHROPIC_API_KEY}, which the runtime
-// takes from its environment.
+// takes from its environment. Custom tools are files at their public addresses, without those that
+// are missing. Skills have no public address: the file has only their names.
 func (s *Service) ExportAgent(ctx context.Context, caller api.Caller, name string) ([]byte, error) {
 	if err := rbac.AdminRead.Check(caller); err != nil {
 		return nil, err
@@ -46,12 +48,20 @@ func (s *Service) ExportAgent(ctx context.Context, caller api.Caller, name strin
 			Transport: v.Transport, Command: v.Command, Args: v.Args, URL: v.URL, Env: secrets(mask(v.Env)), Headers: secrets(mask(v.Headers)),
 		}
 	}
-	if config.Datasets, err = s.datasets(ctx, caller.TenantID, a.Knowledge); err != nil {
+	if config.Datasets, err = s.datasets(ctx, caller.TenantID, a.Knowledge, true); err != nil {
 		return nil, err
+	}
+	tools, err := s.ToolSources(ctx, caller.TenantID, name)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range tools {
+		config.CustomTools = append(config.CustomTools, agent.CustomTool{Name: t.Name, URL: t.URL, Hash: t.Hash, FileName: t.FileName})
 	}
 	enabled := a.Enabled
 	config.Hub = &agent.Hub{
 		Title: a.Title, TitleEN: a.TitleEN, DescriptionEN: a.DescriptionEN, Icon: a.Icon, IsDefault: a.IsDefault, Enabled: &enabled, Skills: a.Skills,
+		Tools: slices.DeleteFunc(slices.Clone(a.Tools), func(name string) bool { return !isBuiltin(name) }),
 	}
 	return encodeExport(agent.File{Agents: []agent.Agent{config}}, p.Protocol)
 }

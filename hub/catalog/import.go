@@ -75,6 +75,10 @@ func (s *Service) importInput(ctx context.Context, tenantID string, d agent.Agen
 	unsupported("thinking", d.Thinking != agent.Thinking{})
 	unsupported("extraUserSkillDirs", d.ExtraUserSkillDirs != nil)
 	unsupported("skillArchives", len(d.SkillArchives) > 0)
+	unsupported("provider.apiKeyHeader", d.Provider.APIKeyHeader != "")
+	unsupported("provider.headers", len(d.Provider.Headers) > 0)
+	unsupported("provider.body", len(d.Provider.Body) > 0)
+	unsupported("provider.streamUsage", d.Provider.StreamUsage != nil)
 	in := AgentInput{
 		Name: d.ID, Title: d.Name, Description: d.Description, Model: d.Model, SystemPrompt: d.SystemPrompt, PermissionMode: d.PermissionMode,
 		AllowedTools: d.AllowedTools, DisallowedTools: d.DisallowedTools, SettingSources: d.SettingSources, Subagents: d.Subagents,
@@ -86,7 +90,7 @@ func (s *Service) importInput(ctx context.Context, tenantID string, d agent.Agen
 	}
 	if h := d.Hub; h != nil {
 		in.TitleEN, in.DescriptionEN, in.Icon, in.IsDefault, in.Enabled = h.TitleEN, h.DescriptionEN, h.Icon, h.IsDefault, h.Enabled
-		in.Skills = append(in.Skills, h.Skills...)
+		in.Skills, in.Tools = append(in.Skills, h.Skills...), append(in.Tools, h.Tools...)
 		if h.Title != "" {
 			in.Title = h.Title
 		}

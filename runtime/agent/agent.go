@@ -136,6 +136,7 @@ type Hub struct {
 	IsDefault     bool     `json:"isDefault,omitempty"`
 	Enabled       *bool    `json:"enabled,omitempty"` // nil: true
 	Skills        []string `json:"skills,omitzero"`   // names
+	Tools         []string `json:"tools,omitzero"`    // names of built-in tools
 }
 
 // TurnLimit returns MaxTurns or its default.

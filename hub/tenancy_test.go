@@ -1,0 +1,179 @@
+package hub_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// sharedTables are the tables without tenants, with the reason.
+var sharedTables = map[string]string{
+	"instance": "facts of the hub", "signing_keys": "of the hub", "deployment_fence": "one counter", "tenant_client_changes": "one counter",
+	"tenants":        "the key is the tenant",
+	"tenant_clients": "the key is the tenant; the operations interface lists all of them",
+	"login_attempts": "the key contains the tenant", "login_networks": "networks are those of all tenants",
+	"refresh_tokens": "by the hash of a token, or by the session that was found with it",
+	"login_flows":    "by the hash of a random value", "login_codes": "by the hash of a random value", "logout_tokens": "by the hash of a random value",
+}
+
+// allTenants are other statements that name no tenant, by package and beginning, with the reason.
+var allTenants = map[string]string{
+	"catalog: SELECT 'tools/' || hash":                                  "tenants share the files of tools and skills, and the sweep is for all of them",
+	"db: SELECT current_setting":                                        "the version of the server",
+	"identity: SELECT ? FROM invites":                                   "by the hash of a token: the caller has no tenant yet",
+	"identity: UPDATE invites SET used_at":                              "by the hash of a token: the caller has no tenant yet",
+	"identity: UPDATE sessions SET last_used_at":                        "a batch of sessions that were authenticated before",
+	"identity: UPDATE cli_tokens SET last_used_at":                      "a batch of tokens that were authenticated before",
+	"identity: DELETE FROM sessions WHERE expires_at":                   "the sweep is for all tenants",
+	"identity: DELETE FROM cli_tokens WHERE expires_at":                 "the sweep is for all tenants",
+	"identity: DELETE FROM invites WHERE expires_at":                    "the sweep is for all tenants",
+	"chat: UPDATE chat_runs SET alive_until":                            "a hub extends its own runs, which are those of all tenants",
+	"chat: SELECT ? FROM chat_sessions WHERE ? LIMIT 2":                 "the first condition is the tenant",
+	"chat: SELECT COUNT(*) FROM chat_sessions WHERE ?":                  "the first condition is the tenant",
+	"chat: SELECT %s FROM chat_sessions WHERE %s":                       "the first condition is the tenant",
+	"deploy: SELECT key, edition, lease_holder":                         "the reconciler works for all tenants",
+	"deploy: UPDATE deployments SET lease_":                             "a hub has leases of deployments of all tenants",
+	"deploy: SELECT ? FROM deployments WHERE key = $1 AND lease_holder": "of a lease, by a key that is unique in all tenants",
+	"deploy: UPDATE deployments SET state = $1":                         "of a lease, by a key that is unique in all tenants",
+	"deploy: UPDATE deployments SET purge":                              "of a lease, by a key that is unique in all tenants",
+	"deploy: DELETE FROM deployments WHERE key = $1 AND lease_holder":   "of a lease, by a key that is unique in all tenants",
+	"deploy: UPDATE deployments SET edition = edition":                  "Rekey is for all tenants",
+	"deploy: UPDATE deployments SET sealed":                             "Rekey is for all tenants",
+}
+
+var (
+	statement = regexp.MustCompile(`^\s*(SELECT|INSERT INTO|UPDATE|DELETE FROM|WITH)\s`)
+	tableName = regexp.MustCompile(`(?:FROM|INTO|UPDATE|JOIN) ([a-z_]+)`)
+)
+
+// Every statement is restricted to a tenant, so that no request reads or changes the rows of
+// another one.
+func TestEveryStatementNamesItsTenant(t *testing.T) {
+	t.Parallel()
+	found, used := 0, map[string]bool{}
+	for dir, files := range packages(t) {
+		constants := constantsOf(files)
+		for _, file := range files {
+			ast.Inspect(file, func(n ast.Node) bool {
+				e, ok := n.(ast.Expr)
+				if !ok {
+					return true
+				}
+				sql, ok := textOf(e, nil)
+				if !ok || !statement.MatchString(sql) {
+					return true
+				}
+				found++
+				if full, _ := textOf(e, constants); strings.HasPrefix(strings.TrimSpace(sql), "INSERT") {
+					sql = full
+				} else if !strings.Contains(sql, "tenant_id") {
+					sql, _ = textOf(e, clauses(constants))
+				}
+				if !strings.Contains(sql, "tenant_id") && !shared(sql) {
+					used[exempt(t, dir, sql)] = true
+				}
+				return false
+			})
+		}
+	}
+	require.Greater(t, found, 150)
+	for name := range allTenants {
+		require.True(t, used[name], "%s: there is no such statement without a tenant", name)
+	}
+}
+
+// shared reports whether all tables of a statement are shared.
+func shared(sql string) bool {
+	tables := tableName.FindAllStringSubmatch(sql, -1)
+	for _, table := range tables {
+		if sharedTables[table[1]] == "" {
+			return false
+		}
+	}
+	return len(tables) > 0
+}
+
+// clauses returns the constants that restrict a statement, and not those that list columns.
+func clauses(constants map[string]string) map[string]string {
+	all := maps.Clone(constants)
+	maps.DeleteFunc(all, func(_, text string) bool { return !strings.Contains(text, "$1") })
+	return all
+}
+
+// exempt returns the row of allTenants for a statement.
+func exempt(t *testing.T, dir, sql string) string {
+	t.Helper()
+	text := dir + ": " + strings.Join(strings.Fields(sql), " ")
+	for name := range allTenants {
+		if strings.HasPrefix(text, name) {
+			return name
+		}
+	}
+	t.Errorf("the statement names no tenant_id: %s", text)
+	return ""
+}
+
+// packages returns the files of the packages below hub that are not tests, by directory.
+func packages(t *testing.T) map[string][]*ast.File {
+	t.Helper()
+	all := map[string][]*ast.File{}
+	require.NoError(t, filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		dir := filepath.ToSlash(filepath.Dir(path))
+		if !strings.HasSuffix(dir, "test") { // packages for tests
+			all[dir] = append(all[dir], file)
+		}
+		return err
+	}))
+	return all
+}
+
+// constantsOf returns the text constants of a package.
+func constantsOf(files []*ast.File) map[string]string {
+	all := map[string]string{}
+	for _, file := range files {
+		ast.Inspect(file, func(n ast.Node) bool {
+			if spec, ok := n.(*ast.ValueSpec); ok && len(spec.Names) == len(spec.Values) {
+				for i, name := range spec.Names {
+					if value, ok := textOf(spec.Values[i], nil); ok {
+						all[name.Name] = value
+					}
+				}
+			}
+			return true
+		})
+	}
+	return all
+}
+
+// textOf returns the text of a literal or a sum with literals, and whether e is one. Other parts of
+// a sum are "?" unless they are constants.
+func textOf(e ast.Expr, constants map[string]string) (string, bool) {
+	switch e := e.(type) {
+	case *ast.BasicLit:
+		return text(e), e.Kind == token.STRING
+	case *ast.BinaryExpr:
+		if e.Op != token.ADD {
+			return "", false
+		}
+		left, ok1 := textOf(e.X, constants)
+		right, ok2 := textOf(e.Y, constants)
+		return left + right, ok1 || ok2
+	case *ast.Ident:
+		if value, ok := constants[e.Name]; ok {
+			return value, false
+		}
+	}
+	return "?", false
+}
