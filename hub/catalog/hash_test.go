@@ -147,7 +147,7 @@ func TestMCPServersShowNoSecret(t *testing.T) {
 		require.NoError(t, s.db.Read().QueryRowContext(t.Context(), `SELECT env FROM mcps WHERE tenant_id = 'acme'`).Scan(&stored))
 		require.NotContains(t, stored, "sk-planted")
 
-		// *** stands for the stored value.
+		// *** means the stored value.
 		changed := s.ada.Put(mcps+"/m", with(body, "title", "M", "env", object{"TOKEN": "***", "MODE": "slow"}), "If-Match", `"1"`).Want(http.StatusOK)
 		require.Equal(t, 2.0, changed["version"])
 		s.ada.Put(mcps+"/m", body, "If-Match", `"1"`).Error(http.StatusPreconditionFailed, "precondition_failed")

@@ -12,7 +12,7 @@ import (
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
-// Masked replaces the values of environments and headers in responses. In a request, it stands for
+// Masked replaces the values of environments and headers in responses. In a request, it means
 // the stored value.
 const Masked = "***"
 
