@@ -15,7 +15,7 @@ import (
 )
 
 func TestToolsAndSkillsOfAnExportedAgent(t *testing.T) {
-	each(t, nil, func(t *testing.T, s *site) {
+	each(t, nil, func(t *testing.T, s *server) {
 		tool := send(t, s.ada, http.MethodPost, tools, "weather.ts", toolSource).Want(http.StatusCreated)
 		send(t, s.ada, http.MethodPost, skills, "SKILL.md", "---\nname: pdf\ndescription: d\n---\n").Want(http.StatusCreated)
 		s.ada.Post(knowledge, object{"name": "off", "datasetId": "o", "enabled": false}).Want(http.StatusCreated)
@@ -57,7 +57,7 @@ func TestTheContentHashHasThisValue(t *testing.T) {
 
 func TestRekeyOfMCPServers(t *testing.T) {
 	older, newer := secret.Generate(), secret.Generate()
-	each(t, nil, func(t *testing.T, s *site) {
+	each(t, nil, func(t *testing.T, s *server) {
 		at := func(keys ...string) *catalog.Service {
 			cfg := s.cfg
 			var err error
@@ -102,7 +102,7 @@ func TestRekeyOfMCPServers(t *testing.T) {
 }
 
 func TestSearchOfNamesAndTitles(t *testing.T) {
-	each(t, nil, func(t *testing.T, s *site) {
+	each(t, nil, func(t *testing.T, s *server) {
 		titles := map[string]string{"percent": "100% sure", "under": "snake_case", "slash": `C:\temp`, "accent": "ÉCOLE Straße", "chinese": "天气查询"}
 		for name, title := range titles {
 			s.ada.Post(agents, demo(name, "title", title)).Want(http.StatusCreated)
