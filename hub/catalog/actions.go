@@ -8,6 +8,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/seed93082962/agenthost/auditlog"
@@ -97,8 +98,8 @@ func updatedAgent(from, to Agent) (agentUpdateDetail, bool) {
 		Icon: changed(from.Icon, to.Icon), Enabled: changed(from.Enabled, to.Enabled), IsDefault: changed(from.IsDefault, to.IsDefault),
 		ProviderID: changed(from.ProviderID, to.ProviderID), Model: changed(from.Model, to.Model),
 		SystemPrompt: changed(summary(from.SystemPrompt), summary(to.SystemPrompt)), MaxTurns: changed(from.MaxTurns, to.MaxTurns),
-		PermissionMode: changed(from.PermissionMode, to.PermissionMode), AllowedTools: changed(from.AllowedTools, to.AllowedTools),
-		DisallowedTools: changed(from.DisallowedTools, to.DisallowedTools),
+		PermissionMode: changed(from.PermissionMode, to.PermissionMode), AllowedTools: changedList(from.AllowedTools, to.AllowedTools),
+		DisallowedTools: changedList(from.DisallowedTools, to.DisallowedTools),
 		Subagents:       changed(subagentSummaries(from.Subagents), subagentSummaries(to.Subagents)),
 		SettingSources:  changed(from.SettingSources, to.SettingSources),
 	}
@@ -111,6 +112,32 @@ func changed[T any](from, to T) *auditlog.Change[T] {
 		return nil
 	}
 	return &auditlog.Change[T]{From: from, To: to}
+}
+
+// changedList is changed for lists that may exceed the size of an audit entry.
+func changedList(from, to []string) *auditlog.Change[[]string] {
+	change := changed(from, to)
+	if change != nil {
+		change.From, change.To = recorded(from), recorded(to)
+	}
+	return change
+}
+
+// maxRecorded bounds the bytes of a list in an audit entry, encoded as JSON, which needs up to 6
+// bytes for a character. An entry has four such lists.
+const maxRecorded = 32 << 10
+
+// recorded returns the first elements of a list, and a summary of those that an audit entry has no
+// space for.
+func recorded(list []string) []string {
+	size := 0
+	for i, element := range list {
+		text, _ := json.Marshal(element) //nolint:errchkjson // a string
+		if size += len(text); size > maxRecorded {
+			return append(slices.Clone(list[:i]), fmt.Sprintf("and %d more: %s", len(list)-i, summary(strings.Join(list[i:], "\n"))))
+		}
+	}
+	return list
 }
 
 // summary identifies a text without its content.

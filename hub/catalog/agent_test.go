@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/catalog"
+	"github.com/seed93082962/agenthost/hub/db/dbtest"
 	"github.com/seed93082962/agenthost/rbac"
 )
 
@@ -259,4 +260,20 @@ func TestTheAuditLogHasTheChangedFieldsOfAnAgent(t *testing.T) {
 		require.Equal(t, `agent.bind a {"kind":"tool","items":{"from":[],"to":["Read"]}}`, log[2])
 		require.NotContains(t, strings.Join(log, "\n"), "hunter2")
 	})
+}
+
+// The audit entry of a change has a maximum size.
+func TestLongestListsOfAnAgentCanBeReplaced(t *testing.T) {
+	t.Parallel()
+	s := open(t, dbtest.SQLite(t), nil)
+	list := func(end string) (all []string) {
+		for range 200 {
+			all = append(all, "Bash("+strings.Repeat("<", 300)+end+")")
+		}
+		return all
+	}
+	s.ada.Post(agents, demo("a", "allowedTools", list("a"), "disallowedTools", list("b"))).Want(http.StatusCreated)
+	s.ada.Put(agents+"/a", demo("a", "allowedTools", list("b"), "disallowedTools", list("a"))).Want(http.StatusOK)
+	entries := s.Audit("acme")
+	require.Contains(t, entries[len(entries)-1], " more: sha256:")
 }
