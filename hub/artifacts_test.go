@@ -21,7 +21,7 @@ import (
 )
 
 // upload uploads a tool.
-func (s *site) upload(token, fileName, content string) answer {
+func (s *server) upload(token, fileName, content string) response {
 	s.t.Helper()
 	var body bytes.Buffer
 	form := multipart.NewWriter(&body)
@@ -39,7 +39,7 @@ func (s *site) upload(token, fileName, content string) answer {
 	defer res.Body.Close()
 	text, err := io.ReadAll(res.Body)
 	require.NoError(s.t, err)
-	return answer{t: s.t, status: res.StatusCode, header: res.Header, text: string(text)}
+	return response{t: s.t, status: res.StatusCode, header: res.Header, text: string(text)}
 }
 
 func TestSweepDeletesFilesThatNoToolHas(t *testing.T) {
@@ -84,9 +84,9 @@ func TestCredentialsOfTheStoreAreNotLogged(t *testing.T) {
 	s := open(t, dbtest.SQLite(t), func(cfg *hub.Config) { cfg.Artifacts = driver })
 	admin := s.setUp()
 	uploaded := s.upload(admin, "a.ts", "export default {name: 'a'}")
-	uploaded.refused(http.StatusServiceUnavailable, string(api.Unavailable))
+	uploaded.wantError(http.StatusServiceUnavailable, string(api.Unavailable))
 	read := s.call("GET", "/artifacts/tools/"+strings.Repeat("a", 64)+"/a.ts", "", "")
-	read.refused(http.StatusServiceUnavailable, string(api.Unavailable))
+	read.wantError(http.StatusServiceUnavailable, string(api.Unavailable))
 	hub.SweepArtifacts(s.Hub)
 	log := s.close()
 	require.NoError(t, driver.Close())

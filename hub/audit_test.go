@@ -22,7 +22,7 @@ import (
 
 // The three messages are those of the contract.
 func TestInvalidAuditQueries(t *testing.T) {
-	each(t, func(t *testing.T, s *site, admin string) {
+	each(t, func(t *testing.T, s *server, admin string) {
 		for query, want := range map[string]string{
 			"page=0": "无效的分页参数", "page=-1": "无效的分页参数", "page=1.5": "无效的分页参数", "page=one": "无效的分页参数",
 			"page_size=0": "无效的分页参数", "page_size=ten": "无效的分页参数",
@@ -34,15 +34,15 @@ func TestInvalidAuditQueries(t *testing.T) {
 				if path != "" && query[:4] == "page" {
 					continue // an export has no pages
 				}
-				a := s.call("GET", "/api/v1/admin/audit-logs"+path+"?"+query, admin, "")
-				require.Equal(t, want, a.refused(http.StatusBadRequest, "invalid_request"), query)
+				res := s.call("GET", "/api/v1/admin/audit-logs"+path+"?"+query, admin, "")
+				require.Equal(t, want, res.wantError(http.StatusBadRequest, "invalid_request"), query)
 			}
 		}
 	})
 }
 
 func TestAuditQueryResponses(t *testing.T) {
-	each(t, func(t *testing.T, s *site, admin string) {
+	each(t, func(t *testing.T, s *server, admin string) {
 		s.join(admin, "member", "meg")
 		all := s.call("GET", "/api/v1/admin/audit-logs", admin, "").want(http.StatusOK)
 		require.Equal(t, "3", all["snapshotId"], "setup, user.create and the login")
@@ -119,7 +119,7 @@ func TestAuditRetention(t *testing.T) {
 		require.Equal(t, true, verify(head)["ok"])
 		require.Equal(t, "head_in_future", verify("?head=4:" + before["headHash"].(string))["reason"])
 		require.Equal(t, "head_pruned", verify("?head=0:" + strings.Repeat("0", 64))["reason"])
-		s.call("GET", "/api/v1/admin/audit-logs/verify?head=4", token, "").refused(http.StatusBadRequest, "invalid_request")
+		s.call("GET", "/api/v1/admin/audit-logs/verify?head=4", token, "").wantError(http.StatusBadRequest, "invalid_request")
 		logged := s.close()
 		require.Contains(t, logged, `"reason":"head_in_future"`)
 	})

@@ -11,7 +11,7 @@ import (
 )
 
 // details returns the details of the entries of an action, newest first.
-func (s *site) details(admin, action string) (details []string) {
+func (s *server) details(admin, action string) (details []string) {
 	s.t.Helper()
 	for _, item := range s.call("GET", "/api/v1/admin/audit-logs?action="+action, admin, "").want(http.StatusOK)["items"].([]any) {
 		detail, err := json.Marshal(item.(map[string]any)["detail"])
@@ -22,7 +22,7 @@ func (s *site) details(admin, action string) (details []string) {
 }
 
 func TestRequestsOfADisabledUserAreRecorded(t *testing.T) {
-	each(t, func(t *testing.T, s *site, admin string) {
+	each(t, func(t *testing.T, s *server, admin string) {
 		s.join(admin, "maintainer", "mia")
 		login := func() map[string]any {
 			return s.call("POST", "/auth/login", "", `{"username":"mia","password":"`+password+`"}`).want(http.StatusOK)
@@ -51,7 +51,7 @@ func TestRequestsOfADisabledUserAreRecorded(t *testing.T) {
 		} {
 			t.Run(row.name, func(t *testing.T) {
 				before := len(s.details(admin, "auth.denied"))
-				s.call(row.method, row.path, row.token, row.body).refused(http.StatusForbidden, "account_disabled")
+				s.call(row.method, row.path, row.token, row.body).wantError(http.StatusForbidden, "account_disabled")
 				recorded := s.details(admin, "auth.denied")
 				require.Len(t, recorded, before+1)
 				require.JSONEq(t, entry(row.method, row.route), recorded[0])
@@ -61,10 +61,10 @@ func TestRequestsOfADisabledUserAreRecorded(t *testing.T) {
 		require.Equal(t, []any{"mia", "failure", "POST /auth/refresh"}, []any{newest["userName"], newest["status"], newest["targetName"]})
 
 		before := len(s.details(admin, "auth.denied"))
-		s.call("GET", "/auth/userinfo", ended["access_token"].(string), "").refused(http.StatusForbidden, "account_disabled")
-		s.call("GET", "/auth/userinfo", revoked["token"].(string), "").refused(http.StatusForbidden, "account_disabled")
-		s.call("POST", "/auth/refresh", "", `{"refresh_token":"`+ended["refresh_token"].(string)+`"}`).refused(http.StatusForbidden, "account_disabled")
-		s.call("POST", "/auth/logout", "", `{"refresh_token":"`+ended["refresh_token"].(string)+`"}`).refused(http.StatusForbidden, "account_disabled")
+		s.call("GET", "/auth/userinfo", ended["access_token"].(string), "").wantError(http.StatusForbidden, "account_disabled")
+		s.call("GET", "/auth/userinfo", revoked["token"].(string), "").wantError(http.StatusForbidden, "account_disabled")
+		s.call("POST", "/auth/refresh", "", `{"refresh_token":"`+ended["refresh_token"].(string)+`"}`).wantError(http.StatusForbidden, "account_disabled")
+		s.call("POST", "/auth/logout", "", `{"refresh_token":"`+ended["refresh_token"].(string)+`"}`).wantError(http.StatusForbidden, "account_disabled")
 		require.Len(t, s.details(admin, "auth.denied"), before, "the credentials are not valid")
 	})
 }
@@ -73,9 +73,9 @@ func TestAnIncorrectSetupTokenIsRecorded(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, url string) {
 		s := open(t, url)
 		const path = "/auth/setup"
-		s.call("POST", path, "", `{"password":"`+password+`","setup_token":"incorrect"}`).refused(http.StatusUnauthorized, "invalid_credentials")
+		s.call("POST", path, "", `{"password":"`+password+`","setup_token":"incorrect"}`).wantError(http.StatusUnauthorized, "invalid_credentials")
 		s.call("POST", path, "", `{"username":"eve","password":"`+password+`","setup_token":"`+setupToken+`."}`).
-			refused(http.StatusUnauthorized, "invalid_credentials")
+			wantError(http.StatusUnauthorized, "invalid_credentials")
 		admin := s.setUp()
 		require.Equal(t, []string{`{"reason":"invalid_setup_token"}`, `{"reason":"invalid_setup_token"}`}, s.details(admin, "auth.login_failed"))
 		items := s.call("GET", "/api/v1/admin/audit-logs?action=auth.login_failed", admin, "").want(http.StatusOK)["items"].([]any)

@@ -12,7 +12,7 @@ import (
 )
 
 func TestHealth(t *testing.T) {
-	each(t, func(t *testing.T, s *site, _ string) {
+	each(t, func(t *testing.T, s *server, _ string) {
 		body := s.call("GET", "/health", "", "").want(http.StatusOK)
 		require.Equal(t, "ok", body["status"])
 		require.Equal(t, "1.2.3", body["version"])
@@ -32,38 +32,38 @@ func TestALostDatabase(t *testing.T) {
 		require.NoError(t, s.Close())
 		s.call("GET", "/health", "", "").want(http.StatusOK)
 		require.Equal(t, "unavailable", s.call("GET", "/health/ready", "", "").want(http.StatusServiceUnavailable)["status"])
-		a := s.call("GET", "/api/v1/admin/users", admin, "")
-		a.refused(http.StatusServiceUnavailable, "unavailable")
-		require.Equal(t, "1", a.header.Get("Retry-After"))
-		s.call("POST", "/auth/login", "", `{"username":"admin","password":"`+password+`"}`).refused(http.StatusServiceUnavailable, "unavailable")
+		res := s.call("GET", "/api/v1/admin/users", admin, "")
+		res.wantError(http.StatusServiceUnavailable, "unavailable")
+		require.Equal(t, "1", res.header.Get("Retry-After"))
+		s.call("POST", "/auth/login", "", `{"username":"admin","password":"`+password+`"}`).wantError(http.StatusServiceUnavailable, "unavailable")
 	})
 }
 
 func TestOneErrorShape(t *testing.T) {
-	each(t, func(t *testing.T, s *site, admin string) {
-		s.call("GET", "/nothing/here", "", "").refused(http.StatusNotFound, "not_found")
-		s.call("GET", "/api/v1/ops/tenant-clients", admin, "").refused(http.StatusNotFound, "not_found")
-		s.call("GET", "/auth/login", "", "").refused(http.StatusNotFound, "not_found") // that of the other mode
-		a := s.call("PUT", "/auth/mode", "", "")
-		a.refused(http.StatusMethodNotAllowed, "method_not_allowed")
-		require.Equal(t, "GET, HEAD", a.header.Get("Allow"))
-		a = s.call("GET", "/auth/userinfo", "", "")
-		a.refused(http.StatusUnauthorized, "unauthenticated")
-		require.Equal(t, "Bearer", a.header.Get("WWW-Authenticate"))
-		s.call("POST", "/auth/login", "", `{"username":`).refused(http.StatusBadRequest, "invalid_request")
-		s.call("POST", "/auth/login", "", `{"username":1}`).refused(http.StatusBadRequest, "invalid_request")
-		s.call("POST", "/auth/login", "", `{"username":"`+string(make([]byte, 1<<20))+`"}`).refused(http.StatusRequestEntityTooLarge, "payload_too_large")
-		s.call("POST", "/api/v1/admin/users", admin, `{"username":"a\u0007b","password":"`+password+`","role":"member"}`).refused(http.StatusBadRequest, "validation_failed")
+	each(t, func(t *testing.T, s *server, admin string) {
+		s.call("GET", "/nothing/here", "", "").wantError(http.StatusNotFound, "not_found")
+		s.call("GET", "/api/v1/ops/tenant-clients", admin, "").wantError(http.StatusNotFound, "not_found")
+		s.call("GET", "/auth/login", "", "").wantError(http.StatusNotFound, "not_found") // that of the other mode
+		res := s.call("PUT", "/auth/mode", "", "")
+		res.wantError(http.StatusMethodNotAllowed, "method_not_allowed")
+		require.Equal(t, "GET, HEAD", res.header.Get("Allow"))
+		res = s.call("GET", "/auth/userinfo", "", "")
+		res.wantError(http.StatusUnauthorized, "unauthenticated")
+		require.Equal(t, "Bearer", res.header.Get("WWW-Authenticate"))
+		s.call("POST", "/auth/login", "", `{"username":`).wantError(http.StatusBadRequest, "invalid_request")
+		s.call("POST", "/auth/login", "", `{"username":1}`).wantError(http.StatusBadRequest, "invalid_request")
+		s.call("POST", "/auth/login", "", `{"username":"`+string(make([]byte, 1<<20))+`"}`).wantError(http.StatusRequestEntityTooLarge, "payload_too_large")
+		s.call("POST", "/api/v1/admin/users", admin, `{"username":"a\u0007b","password":"`+password+`","role":"member"}`).wantError(http.StatusBadRequest, "validation_failed")
 		for range 5 {
-			s.call("POST", "/auth/login", "", `{"username":"admin","password":"wrong one"}`).refused(http.StatusUnauthorized, "invalid_credentials")
+			s.call("POST", "/auth/login", "", `{"username":"admin","password":"wrong one"}`).wantError(http.StatusUnauthorized, "invalid_credentials")
 		}
-		a = s.call("POST", "/auth/login", "", `{"username":"admin","password":"`+password+`"}`)
-		a.refused(http.StatusTooManyRequests, "rate_limited")
-		require.NotEmpty(t, a.header.Get("Retry-After"))
+		res = s.call("POST", "/auth/login", "", `{"username":"admin","password":"`+password+`"}`)
+		res.wantError(http.StatusTooManyRequests, "rate_limited")
+		require.NotEmpty(t, res.header.Get("Retry-After"))
 	})
 }
 
-func TestNewRefuses(t *testing.T) {
+func TestNewRejectsAnInvalidConfiguration(t *testing.T) {
 	for name, row := range map[string]struct {
 		change hub.Config
 		want   string

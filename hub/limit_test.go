@@ -24,25 +24,25 @@ func TestDenialsAreLimited(t *testing.T) {
 		})
 		admin := s.setUp()
 		mia, ada := s.join(admin, "member", "mia"), s.join(admin, "member", "ada")
-		denied := func(token string) answer {
+		denied := func(token string) response {
 			return s.call("POST", "/api/v1/admin/users", token, `{}`)
 		}
 		for range most - 1 {
-			denied(mia).refused(http.StatusForbidden, "forbidden")
+			denied(mia).wantError(http.StatusForbidden, "forbidden")
 		}
 		passed.Add(int64(20 * time.Second))
-		s.call("POST", "/api/v1/admin/invites", mia, `{}`).refused(http.StatusForbidden, "forbidden")
+		s.call("POST", "/api/v1/admin/invites", mia, `{}`).wantError(http.StatusForbidden, "forbidden")
 		for range 5 {
-			a := denied(mia)
-			a.refused(http.StatusTooManyRequests, "rate_limited")
-			require.Equal(t, "40", a.header.Get("Retry-After"))
+			res := denied(mia)
+			res.wantError(http.StatusTooManyRequests, "rate_limited")
+			require.Equal(t, "40", res.header.Get("Retry-After"))
 		}
 		require.Len(t, s.details(admin, "user.denied"), min(most-1, 20), "the first page")
 		require.EqualValues(t, most-1, s.call("GET", "/api/v1/admin/audit-logs?action=user.denied", admin, "").want(http.StatusOK)["total"])
-		denied(ada).refused(http.StatusForbidden, "forbidden")
+		denied(ada).wantError(http.StatusForbidden, "forbidden")
 		s.call("GET", "/auth/userinfo", mia, "").want(http.StatusOK)
 		passed.Add(int64(40 * time.Second))
-		denied(mia).refused(http.StatusForbidden, "forbidden")
+		denied(mia).wantError(http.StatusForbidden, "forbidden")
 		require.False(t, strings.Contains(s.log.String(), "level=ERROR"))
 	})
 }

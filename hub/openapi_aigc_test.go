@@ -17,11 +17,11 @@ func (c *contract) aigc(admin string) {
 		return `{"enabled":true,"companyName":"Example","contentProducer":"` + producer + `"` + fields + `}`
 	}
 	c.ok(200, "GET", config, admin, "")
-	c.refuse(404, api.NotFound, "POST", rotate, admin, "")
+	c.reject(404, api.NotFound, "POST", rotate, admin, "")
 	c.faulty("PUT", config, admin, with(`,"label":"4"`), with(`,"uscc":"1"`), with(`,"propagator":"1"`), with(`,"produceIdPrefix":"a b"`), with(`,"contentProducer":"1"`),
 		with(`,"explicit":{"mode":"both"}`), with(`,"explicit":{"text":"AI"}`), with(`,"signing":{"algorithm":"none"}`))
 	c.ok(200, "PUT", config, admin, with(""))
-	c.refuse(409, api.Conflict, "POST", rotate, admin, "")
+	c.reject(409, api.Conflict, "POST", rotate, admin, "")
 	c.ok(200, "PUT", config, admin, with(`,"uscc":"9144030071526726XG","propagator":"`+producer+`","signing":{"enabled":true},"explicit":{"mode":"off","text":null}`))
 	c.ok(200, "POST", rotate, admin, "")
 	c.ok(200, "GET", config, admin, "")

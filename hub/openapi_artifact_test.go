@@ -40,26 +40,26 @@ func (c *contract) artifacts() {
 	paths := []string{strings.TrimPrefix(store.URL(tool), c.PublicURL()), strings.TrimPrefix(link, c.PublicURL())}
 	for i, content := range []string{"export default {}", "an archive"} {
 		path := paths[i]
-		a := c.send("GET", path, "", "")
-		require.Equal(c.t, http.StatusOK, a.status, a.text)
-		require.Equal(c.t, content, a.text)
+		res := c.send("GET", path, "", "")
+		require.Equal(c.t, http.StatusOK, res.status, res.text)
+		require.Equal(c.t, content, res.text)
 		part := c.send("GET", path, "", "", "Range", "bytes=1-3")
 		require.Equal(c.t, http.StatusPartialContent, part.status)
 		require.Equal(c.t, content[1:4], part.text)
-		require.Equal(c.t, http.StatusNotModified, c.send("GET", path, "", "", "If-None-Match", a.header.Get("Etag")).status)
-		c.refuse(http.StatusPreconditionFailed, api.PreconditionFailed, "GET", path, "", "", "If-Match", `"other"`)
-		c.refuse(http.StatusRequestedRangeNotSatisfiable, api.InvalidRequest, "GET", path, "", "", "Range", "bytes=99-")
+		require.Equal(c.t, http.StatusNotModified, c.send("GET", path, "", "", "If-None-Match", res.header.Get("Etag")).status)
+		c.reject(http.StatusPreconditionFailed, api.PreconditionFailed, "GET", path, "", "", "If-Match", `"other"`)
+		c.reject(http.StatusRequestedRangeNotSatisfiable, api.InvalidRequest, "GET", path, "", "", "Range", "bytes=99-")
 		c.files.down.Store(true)
-		c.refuse(http.StatusServiceUnavailable, api.Unavailable, "GET", path, "", "")
+		c.reject(http.StatusServiceUnavailable, api.Unavailable, "GET", path, "", "")
 		c.files.down.Store(false)
 	}
-	c.refuse(http.StatusNotFound, api.NotFound, "GET", strings.Replace(paths[0], "a%20b", "other", 1), "", "")
-	c.refuse(http.StatusForbidden, api.Forbidden, "GET", paths[1]+"x", "", "")
+	c.reject(http.StatusNotFound, api.NotFound, "GET", strings.Replace(paths[0], "a%20b", "other", 1), "", "")
+	c.reject(http.StatusForbidden, api.Forbidden, "GET", paths[1]+"x", "", "")
 	skill.Name = "other.zip"
 	link, _, err = store.SignedURL(ctx, skill, time.Hour)
 	require.NoError(c.t, err)
-	c.refuse(http.StatusNotFound, api.NotFound, "GET", strings.TrimPrefix(link, c.PublicURL()), "", "")
+	c.reject(http.StatusNotFound, api.NotFound, "GET", strings.TrimPrefix(link, c.PublicURL()), "", "")
 	c.wait(time.Hour)
-	c.refuse(http.StatusForbidden, api.Forbidden, "GET", paths[1], "", "")
+	c.reject(http.StatusForbidden, api.Forbidden, "GET", paths[1], "", "")
 	c.wait(-time.Hour)
 }

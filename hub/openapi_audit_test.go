@@ -77,10 +77,10 @@ func (c *contract) auditQueries(admin string) {
 		"snapshotId=18446744073709551616", "user=%zz",
 	}
 	for _, query := range bad {
-		c.refuse(400, api.InvalidRequest, "GET", logs+"?"+query, admin, "")
-		c.refuse(400, api.InvalidRequest, "GET", logs+"/export?"+query, admin, "")
+		c.reject(400, api.InvalidRequest, "GET", logs+"?"+query, admin, "")
+		c.reject(400, api.InvalidRequest, "GET", logs+"/export?"+query, admin, "")
 	}
-	c.refuse(400, api.InvalidRequest, "GET", logs+"/export?format=xml", admin, "")
+	c.reject(400, api.InvalidRequest, "GET", logs+"/export?format=xml", admin, "")
 	for _, query := range []string{
 		"category=&action=&user=&from=&to=&snapshotId=", "category=user&action=user.create&user=ADM", "category=none", "user=" + url.QueryEscape(`%_\`),
 		"from=2026-01-01T00:00:00.000000001Z&to=2100-01-01t00:00:00%2B08:00", "from=2100-01-01T00:00:00Z&to=2000-01-01T00:00:00Z", "snapshotId=0",
@@ -109,7 +109,7 @@ func (c *contract) prunedLog(admin, database string) {
 	require.Equal(c.t, true, c.ok(200, "GET", logs+"/verify?head="+head, admin, "")["ok"])
 	require.Equal(c.t, "head_in_future", c.ok(200, "GET", logs+"/verify?head=9"+head, admin, "")["reason"])
 	require.Equal(c.t, "head_pruned", c.ok(200, "GET", logs+"/verify?head=1"+head[strings.Index(head, ":"):], admin, "")["reason"])
-	c.refuse(400, api.InvalidRequest, "GET", logs+"/verify?head=1", admin, "")
+	c.reject(400, api.InvalidRequest, "GET", logs+"/verify?head=1", admin, "")
 	_, err = d.Write().ExecContext(c.t.Context(), `UPDATE audit_entries SET remote_ip = '203.0.113.9'`)
 	require.NoError(c.t, err)
 	require.Equal(c.t, false, c.ok(200, "GET", logs+"/verify", admin, "")["ok"])
@@ -124,7 +124,7 @@ func (c *contract) details() map[string]any {
 	return details
 }
 
-// entry holds an entry against its schema, and its detail against that of its action.
+// entry checks an entry against its schema, and its detail against that of its action.
 func (c *contract) entry(schema string, entry map[string]any) {
 	c.t.Helper()
 	require.NoError(c.t, c.doc.Fits(schema, entry), "%v", entry)
@@ -138,7 +138,7 @@ func (c *contract) entry(schema string, entry map[string]any) {
 // The schemas have each field of the details that the hub declares, and no other, whether they were
 // recorded or not.
 func TestEveryActionHasTheSchemaOfItsDetail(t *testing.T) {
-	c := judged(t, dbtest.SQLite(t))
+	c := newContract(t, dbtest.SQLite(t))
 	documented := c.details()
 	declared := map[string]bool{}
 	for _, a := range declaredActions(t) {

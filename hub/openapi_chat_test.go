@@ -43,15 +43,15 @@ func (c *contract) chats(admin string) {
 	c.newcomer(admin, "cleo", "member")
 	cleo, _ := c.enter("cleo")
 	path := chats + "/" + c.ok(201, "POST", chats, cleo, `{"title":null}`)["id"].(string)
-	c.refuse(404, api.NotFound, "POST", "/api/v1/agents/nobody/chat/sessions", cleo, "")
-	c.refuse(404, api.NotFound, "GET", "/api/v1/agents/nobody/chat/sessions", cleo, "")
+	c.reject(404, api.NotFound, "POST", "/api/v1/agents/nobody/chat/sessions", cleo, "")
+	c.reject(404, api.NotFound, "GET", "/api/v1/agents/nobody/chat/sessions", cleo, "")
 	c.faulty("POST", chats, cleo, `{"title":"`+strings.Repeat("t", 201)+`"}`, `{"title":"a\nb"}`)
 	c.unpaged(chats, cleo)
-	c.refuse(409, api.AgentNotDeployed, "POST", path+"/messages", cleo, `{"message":"hello"}`)
-	c.refuse(409, api.Conflict, "POST", path+"/cancel", cleo, "")
+	c.reject(409, api.AgentNotDeployed, "POST", path+"/messages", cleo, `{"message":"hello"}`)
+	c.reject(409, api.Conflict, "POST", path+"/cancel", cleo, "")
 
 	hub.SetEndpoint(c.Hub, chat.Endpoint{URL: "http://127.0.0.1:1"})
-	c.refuse(502, api.UpstreamFailed, "POST", path+"/messages", cleo, `{"message":"hello"}`)
+	c.reject(502, api.UpstreamFailed, "POST", path+"/messages", cleo, `{"message":"hello"}`)
 	c.deployChatty()
 	const config = "/api/v1/admin/aigc/config"
 	c.ok(200, "PUT", config, admin, `{"enabled":true,"companyName":"Example","contentProducer":"00119144030071526726XG10000","explicit":{"mode":"append"}}`)
@@ -73,7 +73,7 @@ func (c *contract) chats(admin string) {
 		{"GET", chats + "/0/messages", ""}, {"POST", chats + "/0/messages", message}, {"POST", chats + "/0/cancel", ""}, {"DELETE", chats + "/0", ""},
 		{"GET", allChats + "/0", ""}, {"GET", allChats + "/0/messages", ""}, {"DELETE", allChats + "/0", ""},
 	} {
-		c.refuse(404, api.NotFound, row.method, row.path, cleo, row.body)
+		c.reject(404, api.NotFound, row.method, row.path, cleo, row.body)
 	}
 	c.pushedChats(admin, cleo)
 	c.ok(204, "DELETE", path, cleo, "")
@@ -93,7 +93,7 @@ func (c *contract) cancelledChat(path, token string) {
 	defer res.Body.Close()
 	_, err = bufio.NewReader(res.Body).ReadString('\n')
 	require.NoError(c.t, err)
-	c.refuse(409, api.Conflict, "POST", path+"/messages", token, `{"message":"another"}`)
+	c.reject(409, api.Conflict, "POST", path+"/messages", token, `{"message":"another"}`)
 	c.ok(202, "POST", path+"/cancel", token, "")
 }
 
@@ -105,22 +105,22 @@ func (c *contract) pushedChats(admin, member string) {
 	c.ok(200, "POST", pushChats, member, body("p", `,"messages":[]`))
 	require.EqualValues(c.t, 1, c.ok(200, "POST", pushChats, member, body("", ""))["failed"])
 	c.send("POST", pushChats, "", body("p", `,"user_name":"bot"`), "X-Chat-Push-Key", pushKey).want(200)
-	c.refuse(401, api.Unauthenticated, "POST", pushChats, "", body("p", ""), "X-Chat-Push-Key", "wrong")
-	c.refuse(403, api.Forbidden, "POST", pushChats, member, body("p", `,"user_name":"ada"`))
+	c.reject(401, api.Unauthenticated, "POST", pushChats, "", body("p", ""), "X-Chat-Push-Key", "wrong")
+	c.reject(403, api.Forbidden, "POST", pushChats, member, body("p", `,"user_name":"ada"`))
 	c.faulty("POST", pushChats, member, `{}`, `{"sessions":[`+strings.Repeat(`{},`, 50)+`{}]}`)
 	c.unpaged(allChats, admin)
 	for _, query := range []string{"agent=&source=&user=&from=&to=", "agent=chatty&source=push&user=bo&from=2026-01-01T00:00:00Z&to=2027-01-01T00:00:00%2B08:00"} {
 		c.ok(200, "GET", allChats+"?"+query, admin, "")
 	}
 	for _, query := range []string{"source=mail", "from=yesterday", "to=1", "agent=" + strings.Repeat("a", 201), "user=%zz"} {
-		c.refuse(400, api.InvalidRequest, "GET", allChats+"?"+query, admin, "")
+		c.reject(400, api.InvalidRequest, "GET", allChats+"?"+query, admin, "")
 	}
 	one := allChats + "/p"
 	for _, method := range []string{"GET", "DELETE"} {
-		c.refuse(409, api.Conflict, method, one, admin, "")
-		c.refuse(400, api.InvalidRequest, method, one+"?user=%zz", admin, "")
+		c.reject(409, api.Conflict, method, one, admin, "")
+		c.reject(400, api.InvalidRequest, method, one+"?user=%zz", admin, "")
 	}
-	c.refuse(409, api.Conflict, "GET", one+"/messages", admin, "")
+	c.reject(409, api.Conflict, "GET", one+"/messages", admin, "")
 	c.ok(200, "GET", one+"?user=bot", admin, "")
 	c.unpaged(one+"/messages", member)
 	c.ok(200, "GET", one+"/messages?user=bot", admin, "")

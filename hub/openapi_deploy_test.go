@@ -69,7 +69,7 @@ func (c *contract) runtimeOfAgent(admin string) {
 	}
 	c.failing.Store(true)
 	for _, path := range []string{detail, files, content + "notes.txt"} {
-		c.refuse(502, api.UpstreamFailed, "GET", path, admin, "")
+		c.reject(502, api.UpstreamFailed, "GET", path, admin, "")
 	}
 	c.failing.Store(false)
 	key := c.ok(200, "GET", helper, admin, "")["apiKey"].(string)
@@ -90,34 +90,34 @@ func (c *contract) deployments(admin string) {
 	c.newcomer(admin, "dora", "member")
 	dora, _ := c.enter("dora")
 	for _, row := range []struct{ method, path string }{{"POST", ""}, {"DELETE", ""}, {"POST", "/stop"}, {"POST", "/start"}, {"GET", "/logs"}} {
-		c.refuse(403, api.Forbidden, row.method, helper+row.path, dora, "")
+		c.reject(403, api.Forbidden, row.method, helper+row.path, dora, "")
 	}
 	for _, row := range []struct{ method, path string }{{"GET", ""}, {"POST", ""}, {"DELETE", ""}, {"POST", "/stop"}, {"POST", "/start"}, {"GET", "/logs"}} {
-		c.refuse(404, api.NotFound, row.method, "/api/v1/admin/agents/nothing/deploy"+row.path, admin, "")
+		c.reject(404, api.NotFound, row.method, "/api/v1/admin/agents/nothing/deploy"+row.path, admin, "")
 	}
 	require.Equal(c.t, "not_deployed", c.ok(200, "GET", helper, dora, "")["state"])
 	for _, row := range []struct{ method, path string }{{"POST", "/stop"}, {"POST", "/start"}, {"GET", "/logs"}} {
-		c.refuse(409, api.AgentNotDeployed, row.method, helper+row.path, admin, "")
+		c.reject(409, api.AgentNotDeployed, row.method, helper+row.path, admin, "")
 	}
 	c.ok(204, "DELETE", helper, admin, "")
-	c.refuse(400, api.InvalidRequest, "POST", helper, admin, `{"force":"yes"}`)
+	c.reject(400, api.InvalidRequest, "POST", helper, admin, `{"force":"yes"}`)
 	c.ok(200, "PUT", agents+"/deployed", admin, agent+`,"enabled":false}`)
-	c.refuse(409, api.Conflict, "POST", helper, admin, "")
+	c.reject(409, api.Conflict, "POST", helper, admin, "")
 	c.ok(200, "PUT", agents+"/deployed", admin, agent+`}`)
 	for _, path := range []string{"/api/v1/agents/%s/detail", "/api/v1/admin/agents/%s/files", "/api/v1/admin/agents/%s/files/content?path=x"} {
-		c.refuse(404, api.NotFound, "GET", fmt.Sprintf(path, "nothing"), admin, "")
-		c.refuse(409, api.AgentNotDeployed, "GET", fmt.Sprintf(path, "deployed"), admin, "")
+		c.reject(404, api.NotFound, "GET", fmt.Sprintf(path, "nothing"), admin, "")
+		c.reject(409, api.AgentNotDeployed, "GET", fmt.Sprintf(path, "deployed"), admin, "")
 	}
-	c.refuse(403, api.Forbidden, "GET", "/api/v1/admin/agents/deployed/files/content?path=x", dora, "")
+	c.reject(403, api.Forbidden, "GET", "/api/v1/admin/agents/deployed/files/content?path=x", dora, "")
 	c.deployer.Serve = c.runtimeOf
 	c.ok(202, "POST", helper, admin, `{"force":null}`)
 	c.deployed(admin, "running")
-	c.refuse(409, api.AgentDeployed, "DELETE", agents+"/deployed", admin, "")
+	c.reject(409, api.AgentDeployed, "DELETE", agents+"/deployed", admin, "")
 	c.runtimeOfAgent(admin)
 	c.ok(202, "POST", helper, admin, "")
 	c.ok(202, "POST", helper+"/start", admin, "")
 	c.ok(200, "GET", helper+"/logs?tail=1", admin, "")
-	c.refuse(400, api.InvalidRequest, "GET", helper+"/logs?tail=0", admin, "")
+	c.reject(400, api.InvalidRequest, "GET", helper+"/logs?tail=0", admin, "")
 	c.ok(202, "POST", helper+"/stop", admin, "")
 	c.deployed(admin, "stopped")
 	c.ok(202, "POST", helper, admin, "")
@@ -131,7 +131,7 @@ func (c *contract) deployments(admin string) {
 	c.ok(202, "POST", helper, admin, `{"force":true}`)
 	require.Eventually(c.t, func() bool { return c.ok(200, "GET", helper, admin, "")["error"] != nil }, 20*time.Second, 5*time.Millisecond)
 	c.deployer.Fail(deploy.ErrUnavailable)
-	c.refuse(503, api.DeployerUnavailable, "GET", helper+"/logs", admin, "")
+	c.reject(503, api.DeployerUnavailable, "GET", helper+"/logs", admin, "")
 	c.deployer.Fail(nil)
 	c.ok(204, "DELETE", helper, admin, "")
 	c.deployed(admin, "not_deployed")

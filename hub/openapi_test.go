@@ -27,20 +27,20 @@ import (
 	"github.com/seed93082962/agenthost/rbac"
 )
 
-// everyAnswer has the headers that no answer lacks, for which the document has one paragraph.
-var everyAnswer = map[string]string{
+// everyResponse has the headers of every response, for which the document has one paragraph.
+var everyResponse = map[string]string{
 	"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "X-Frame-Options": "DENY",
 	"Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'", "Cross-Origin-Resource-Policy": "same-origin",
 }
 
 // document is read once: it takes longer than most tests.
 var document = sync.OnceValues(func() (*openapitest.Document, error) {
-	return openapitest.Load(openapitest.Config{File: "openapi.yaml", Streams: []string{"application/yaml", "text/html", "application/x-ndjson", "text/typescript", "text/javascript", "application/zip", "text/event-stream"}, Headers: everyAnswer, Plain: []string{"X-Accel-Buffering"}})
+	return openapitest.Load(openapitest.Config{File: "openapi.yaml", Streams: []string{"application/yaml", "text/html", "application/x-ndjson", "text/typescript", "text/javascript", "application/zip", "text/event-stream"}, Headers: everyResponse, Plain: []string{"X-Accel-Buffering"}})
 })
 
 // contract checks the responses of a hub against the document and collects the ones that occurred.
 type contract struct {
-	*site
+	*server
 	doc      *openapitest.Document
 	later    *atomic.Int64   // by how much the hub's clock is ahead
 	seen     map[string]bool // "POST /auth/login 401 invalid_credentials"
@@ -50,14 +50,14 @@ type contract struct {
 	failing  atomic.Bool // runtimes fail all requests
 }
 
-// judged serves a hub on the database. Its responses are checked against the document.
-func judged(t *testing.T, url string) *contract {
+// newContract serves a hub on the database. Its responses are checked against the document.
+func newContract(t *testing.T, url string) *contract {
 	t.Helper()
 	doc, err := document()
 	require.NoError(t, err)
 	c := &contract{doc: doc, later: new(atomic.Int64), seen: map[string]bool{}, fields: map[string]bool{}, files: &files{}, deployer: &deploytest.Memory{}}
 	t.Cleanup(c.deployer.Close)
-	c.site = open(t, url, func(cfg *hub.Config) {
+	c.server = open(t, url, func(cfg *hub.Config) {
 		cfg.Now, cfg.Artifacts, cfg.ProbePrivate, cfg.ChatPushKey, cfg.Deployer = c.now, c.files, true, pushKey, c.deployer
 	})
 	return c
@@ -70,9 +70,9 @@ func (c *contract) now() time.Time {
 }
 func (c *contract) wait(after time.Duration) { c.later.Add(int64(after)) }
 
-// send sends a request, with the headers given as names and values, and holds the answer against
-// the document.
-func (c *contract) send(method, path, token, body string, headers ...string) answer {
+// send sends a request, with the headers given as names and values, and checks the response
+// against the document.
+func (c *contract) send(method, path, token, body string, headers ...string) response {
 	c.t.Helper()
 	req, err := http.NewRequestWithContext(c.t.Context(), method, c.url+path, strings.NewReader(body))
 	require.NoError(c.t, err)
@@ -85,78 +85,77 @@ func (c *contract) send(method, path, token, body string, headers ...string) ans
 	for i := 0; i < len(headers); i += 2 {
 		req.Header.Set(headers[i], headers[i+1])
 	}
-	res, err := c.client.Do(req)
+	received, err := c.client.Do(req)
 	require.NoError(c.t, err)
-	defer res.Body.Close()
-	text, err := io.ReadAll(res.Body)
+	defer received.Body.Close()
+	text, err := io.ReadAll(received.Body)
 	require.NoError(c.t, err)
-	a := answer{t: c.t, status: res.StatusCode, header: res.Header, text: string(text)}
+	res := response{t: c.t, status: received.StatusCode, header: received.Header, text: string(text)}
 	if method == http.MethodHead {
-		return a
+		return res
 	}
 	media, _, _ := mime.ParseMediaType(req.Header.Get("Content-Type"))
-	c.judge(method, path, body, media, a)
+	c.check(method, path, body, media, res)
 	if method == http.MethodGet {
 		head := c.send(http.MethodHead, path, token, "", headers...)
-		require.Equal(c.t, a.status, head.status, "%s", path)
+		require.Equal(c.t, res.status, head.status, "%s", path)
 		require.Empty(c.t, head.text, path)
-		for name := range a.header {
+		for name := range res.header {
 			require.True(c.t, name == "Content-Length" || head.header.Get(name) != "", "HEAD %s has no %s", path, name)
 		}
 	}
-	return a
+	return res
 }
 
-// refuse sends a request that is to be refused with that code.
-func (c *contract) refuse(status int, code api.Code, method, path, token, body string, headers ...string) {
+// reject sends a request that must be rejected with that code.
+func (c *contract) reject(status int, code api.Code, method, path, token, body string, headers ...string) {
 	c.t.Helper()
-	c.send(method, path, token, body, headers...).refused(status, string(code))
+	c.send(method, path, token, body, headers...).wantError(status, string(code))
 }
 
-// judge holds an answer, and where it accepts the request that too, against the operation that the
-// document has for it.
-func (c *contract) judge(method, path, body, media string, a answer) {
+// check compares a response, and a request that was accepted, with the operation in the document.
+func (c *contract) check(method, path, body, media string, res response) {
 	c.t.Helper()
-	x := exchange(method, path, body, a)
-	x.Media, x.Unforeseen = media, unforeseen(path, body)
+	x := exchange(method, path, body, res)
+	x.Media, x.Unforeseen = media, noSchemaRejects(path, body)
 	route, err := c.doc.Check(x)
 	require.NoError(c.t, err)
-	name := method + " " + route.Path + " " + fmt.Sprint(a.status)
+	name := method + " " + route.Path + " " + fmt.Sprint(res.status)
 	c.seen[name] = true
-	if !strings.HasPrefix(a.header.Get("Content-Type"), "application/json") {
+	if !strings.HasPrefix(res.header.Get("Content-Type"), "application/json") {
 		return
 	}
 	var value map[string]any
-	require.NoError(c.t, json.Unmarshal([]byte(a.text), &value), a.text)
+	require.NoError(c.t, json.Unmarshal([]byte(res.text), &value), res.text)
 	if code, ok := value["code"].(string); ok {
 		c.seen[name+" "+code] = true
-		require.Equal(c.t, a.header.Get("X-Request-Id"), value["requestId"])
+		require.Equal(c.t, res.header.Get("X-Request-Id"), value["requestId"])
 	}
-	c.note(name, value)
+	c.recordFields(name, value)
 }
 
-func exchange(method, path, body string, a answer) openapitest.Exchange {
-	return openapitest.Exchange{Method: method, Target: path, Body: body, Status: a.status, Header: a.header, Answer: a.text}
+func exchange(method, path, body string, res response) openapitest.Exchange {
+	return openapitest.Exchange{Method: method, Target: path, Body: body, Status: res.status, Header: res.header, Answer: res.text}
 }
 
-// unforeseen holds for what no schema can refuse: bytes and escapes that are gone once a text is
-// read, a number that is too large, and the id of what does not exist.
-func unforeseen(path, body string) bool {
-	return !utf8.ValidString(body) || strings.Contains(body, `\u0000`) || strings.Contains(body, nobody) || strings.Contains(path, "18446744073709551616") || strings.Contains(path, "%zz") ||
+// noSchemaRejects reports whether a schema cannot express why a request is rejected: bytes and
+// escapes that a parser replaces, a number that is too large, or an unknown id.
+func noSchemaRejects(path, body string) bool {
+	return !utf8.ValidString(body) || strings.Contains(body, `\u0000`) || strings.Contains(body, unknownID) || strings.Contains(path, "18446744073709551616") || strings.Contains(path, "%zz") ||
 		strings.Contains(path, "path=..") // the runtime resolves paths
 }
 
-// note remembers which fields an answer had, those of items as if they were its own.
-func (c *contract) note(at string, value any) {
+// recordFields records the fields of a response. The fields of items count as its own.
+func (c *contract) recordFields(at string, value any) {
 	switch value := value.(type) {
 	case map[string]any:
 		for name, inner := range value {
 			c.fields[at+" "+name] = true
-			c.note(at+" "+name, inner)
+			c.recordFields(at+" "+name, inner)
 		}
 	case []any:
 		for _, inner := range value {
-			c.note(at, inner)
+			c.recordFields(at, inner)
 		}
 	}
 }
@@ -186,10 +185,10 @@ func (c *contract) complete() {
 		}
 	}
 	for name, op := range c.operations() {
-		for status, response := range op.Responses.Map() {
+		for status, documented := range op.Responses.Map() {
 			at := name + " " + status
 			saw(c.seen, at)
-			content := response.Value.Content["application/json"]
+			content := documented.Value.Content["application/json"]
 			if content == nil || unseen[at] != "" {
 				continue
 			}
@@ -201,7 +200,7 @@ func (c *contract) complete() {
 			}
 		}
 	}
-	require.Empty(c.t, missing, "not seen, or seen though it is said not to be: %s", strings.Join(missing, "\n"))
+	require.Empty(c.t, missing, "documented and not seen, or seen and listed in unseen: %s", strings.Join(missing, "\n"))
 }
 
 // codesOf are the codes that an error may have.
@@ -220,7 +219,7 @@ func codesOf(s *openapi3.Schema) (codes []string) {
 	return codes
 }
 
-// fieldsOf are the fields that an answer may have, as " items id".
+// fieldsOf returns the fields that a response may have, such as " items id".
 func fieldsOf(s *openapi3.Schema, at string) (fields []string) {
 	for _, branch := range s.OneOf {
 		fields = append(fields, fieldsOf(branch.Value, at)...)
@@ -235,7 +234,7 @@ func fieldsOf(s *openapi3.Schema, at string) (fields []string) {
 }
 
 func TestTheDocumentHasEveryRouteAndNoOther(t *testing.T) {
-	c := judged(t, dbtest.SQLite(t))
+	c := newContract(t, dbtest.SQLite(t))
 	variable := regexp.MustCompile(`:(\w+)`)
 	operations := c.doc.All()
 	known := map[string]bool{}
@@ -279,11 +278,11 @@ func TestTheDocumentHasEveryRouteAndNoOther(t *testing.T) {
 }
 
 func TestMethodsAndPathsThatAreNotInTheDocument(t *testing.T) {
-	c := judged(t, dbtest.SQLite(t))
-	refused := func(response, method, path string) answer {
-		a := c.call(method, path, "", "")
-		require.NoError(t, c.doc.CheckOutside(response, exchange(method, path, "", a)))
-		return a
+	c := newContract(t, dbtest.SQLite(t))
+	rejected := func(name, method, path string) response {
+		res := c.call(method, path, "", "")
+		require.NoError(t, c.doc.CheckOutside(name, exchange(method, path, "", res)))
+		return res
 	}
 	for path := range c.doc.Paths.Map() {
 		existing := strings.NewReplacer("{", "", "}", "").Replace(path)
@@ -307,16 +306,16 @@ func TestMethodsAndPathsThatAreNotInTheDocument(t *testing.T) {
 				require.NotEqual(t, http.StatusMethodNotAllowed, c.call(method, existing, "", "").status, "%s %s", method, path)
 				continue
 			}
-			a := refused("MethodNotAllowed", method, existing)
-			require.Equal(t, http.StatusMethodNotAllowed, a.status)
-			require.Equal(t, strings.Join(allowed, ", "), a.header.Get("Allow"), "%s %s", method, path)
+			res := rejected("MethodNotAllowed", method, existing)
+			require.Equal(t, http.StatusMethodNotAllowed, res.status)
+			require.Equal(t, strings.Join(allowed, ", "), res.header.Get("Allow"), "%s %s", method, path)
 		}
 		for _, unknown := range []string{existing + "/", existing + "/more/of/it/all", "/v2" + existing, strings.ToUpper(existing)} {
-			require.Equal(t, http.StatusNotFound, refused("NotFound", "GET", unknown).status, unknown)
+			require.Equal(t, http.StatusNotFound, rejected("NotFound", "GET", unknown).status, unknown)
 		}
 	}
 	for _, unknown := range []string{"/", "/auth", "/api/v1", "/metrics", "/openapi.yml", "/auth/callback", "/auth/org-check", "/api/v1/ops/tenant-clients"} {
-		require.Equal(t, http.StatusNotFound, refused("NotFound", "GET", unknown).status, unknown)
+		require.Equal(t, http.StatusNotFound, rejected("NotFound", "GET", unknown).status, unknown)
 	}
 }
 

@@ -14,11 +14,11 @@ import (
 )
 
 const (
-	nobody  = "0198c0de-0000-7000-8000-000000000000" // an id that nothing has
-	users   = "/api/v1/admin/users"
-	invites = "/api/v1/admin/invites"
-	tokens  = "/api/v1/cli/tokens"
-	issue   = "/api/v1/cli/issue-token"
+	unknownID = "0198c0de-0000-7000-8000-000000000000" // an id that nothing has
+	users     = "/api/v1/admin/users"
+	invites   = "/api/v1/admin/invites"
+	tokens    = "/api/v1/cli/tokens"
+	issue     = "/api/v1/cli/issue-token"
 )
 
 // unseen are responses that the walk does not cause, with the reason.
@@ -37,13 +37,12 @@ var unseen = map[string]string{
 	"POST /api/v1/cli/issue-token 409": "it takes 100 tokens: identity.TestCLITokensOfAUserAreLimited",
 }
 
-// TestAnswersAreAsTheDocumentSays brings about every answer that the document has, with every code
-// and every field.
-func TestAnswersAreAsTheDocumentSays(t *testing.T) {
+// The walk causes every response in the document, with every code and every field.
+func TestResponsesMatchTheDocument(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, url string) {
-		c := judged(t, url)
+		c := newContract(t, url)
 		admin := c.beginning()
-		c.people(admin)
+		c.walkUsers(admin)
 		c.invitations(admin)
 		c.signIns(admin)
 		c.passwords(admin)
@@ -74,7 +73,7 @@ func (c *contract) ok(status int, method, path, token, body string) map[string]a
 func (c *contract) faulty(method, path, token string, bodies ...string) {
 	c.t.Helper()
 	for _, body := range bodies {
-		c.refuse(http.StatusBadRequest, api.ValidationFailed, method, path, token, body)
+		c.reject(http.StatusBadRequest, api.ValidationFailed, method, path, token, body)
 	}
 }
 
@@ -82,7 +81,7 @@ func (c *contract) faulty(method, path, token string, bodies ...string) {
 func (c *contract) unpaged(path, token string) {
 	c.t.Helper()
 	for _, query := range []string{"page=0", "page=-1", "page=1.5", "page=one", "page_size=0", "page_size=ten", "page=%zz"} {
-		c.refuse(http.StatusBadRequest, api.InvalidRequest, "GET", path+"?"+query, token, "")
+		c.reject(http.StatusBadRequest, api.InvalidRequest, "GET", path+"?"+query, token, "")
 	}
 	for _, query := range []string{"", "?page=&page_size=", "?page=1000000&page_size=100", "?page_size=101", "?page=1&page_size=1&other=1"} {
 		require.IsType(c.t, []any{}, c.ok(200, "GET", path+query, token, "")["items"])
@@ -97,26 +96,26 @@ func (c *contract) beginning() (admin string) {
 	for _, path := range []string{"/openapi.yaml", "/docs"} {
 		require.Equal(c.t, 200, c.send("GET", path, "", "").status)
 	}
-	c.refuse(404, api.NotFound, "GET", "/auth/login", "", "")
+	c.reject(404, api.NotFound, "GET", "/auth/login", "", "")
 	const setup = "/auth/setup"
 	with := func(fields string) string { return `{"setup_token":"` + setupToken + `",` + fields + `}` }
-	c.refuse(401, api.Unauthenticated, "POST", setup, "", `{"password":"`+password+`"}`)
+	c.reject(401, api.Unauthenticated, "POST", setup, "", `{"password":"`+password+`"}`)
 	for range 5 {
-		c.refuse(401, api.InvalidCredentials, "POST", setup, "", `{"password":"`+password+`","setup_token":"another"}`)
+		c.reject(401, api.InvalidCredentials, "POST", setup, "", `{"password":"`+password+`","setup_token":"another"}`)
 	}
-	c.refuse(429, api.RateLimited, "POST", setup, "", with(`"password":"`+password+`"`))
+	c.reject(429, api.RateLimited, "POST", setup, "", with(`"password":"`+password+`"`))
 	c.wait(16 * time.Minute)
 	c.faulty("POST", setup, "", with(`"password":"short"`), with(`"username":"ada"`), with(`"password":"`+password+`","username":"-ada"`),
 		with(`"password":"`+password+`","display_name":" "`), with(`"password":"`+password+`","display_name":"a\u202eb"`))
 	body := with(`"password":"` + password + `","username":null,"display_name":null,"later":[]`)
 	admin = c.ok(201, "POST", setup, "", body)["access_token"].(string)
-	c.refuse(409, api.AlreadyInitialized, "POST", setup, "", body)
+	c.reject(409, api.AlreadyInitialized, "POST", setup, "", body)
 	require.Equal(c.t, false, c.ok(200, "GET", "/auth/mode", "", "")["setup_required"])
 	return admin
 }
 
-// person is the body that makes a user.
-func person(name, role string, more ...string) string {
+// userBody is the body that creates a user.
+func userBody(name, role string, more ...string) string {
 	return `{"username":"` + name + `","password":"` + password + `","role":"` + role + `"` + strings.Join(more, "") + `}`
 }
 
@@ -130,21 +129,21 @@ func (c *contract) enter(name string) (access, refresh string) {
 // newcomer creates a user and returns its path.
 func (c *contract) newcomer(admin, name, role string) string {
 	c.t.Helper()
-	return users + "/" + c.ok(201, "POST", users, admin, person(name, role))["id"].(string)
+	return users + "/" + c.ok(201, "POST", users, admin, userBody(name, role))["id"].(string)
 }
 
-func (c *contract) people(admin string) {
+func (c *contract) walkUsers(admin string) {
 	me := users + "/" + c.ok(200, "GET", "/auth/userinfo", admin, "")["id"].(string)
-	c.refuse(409, api.LastAdmin, "PATCH", me, admin, `{"role":"member"}`)
-	c.refuse(409, api.LastAdmin, "DELETE", me, admin, "")
-	c.faulty("POST", users, admin, `{}`, person("", "member"), person("ada lovelace", "member"), person(strings.Repeat("a", 65), "member"), person("ada", "root"),
-		person("ada", ""), person("ada", "member", `,"displayName":"\u0007"`), person("ada", "member", `,"displayName":"`+strings.Repeat("a", 129)+`"`),
+	c.reject(409, api.LastAdmin, "PATCH", me, admin, `{"role":"member"}`)
+	c.reject(409, api.LastAdmin, "DELETE", me, admin, "")
+	c.faulty("POST", users, admin, `{}`, userBody("", "member"), userBody("ada lovelace", "member"), userBody(strings.Repeat("a", 65), "member"), userBody("ada", "root"),
+		userBody("ada", ""), userBody("ada", "member", `,"displayName":"\u0007"`), userBody("ada", "member", `,"displayName":"`+strings.Repeat("a", 129)+`"`),
 		`{"username":"ada","password":"`+strings.Repeat("p", 129)+`","role":"member"}`, `{"username":null,"password":null,"role":null}`)
-	ada := users + "/" + c.ok(201, "POST", users, admin, person("ada", "admin", `,"displayName":"Ada Lovelace","more":1`))["id"].(string)
-	c.ok(201, "POST", users, admin, person("x", "maintainer", `,"displayName":""`))
-	c.ok(201, "POST", users, admin, person(strings.Repeat("a", 64), "member", `,"displayName":"`+strings.Repeat("ü", 128)+`"`))
-	c.refuse(409, api.NameTaken, "POST", users, admin, person("ADA", "member"))
-	c.refuse(400, api.InvalidRequest, "POST", users, admin, person("nul", "member", `,"displayName":"\u0000"`))
+	ada := users + "/" + c.ok(201, "POST", users, admin, userBody("ada", "admin", `,"displayName":"Ada Lovelace","more":1`))["id"].(string)
+	c.ok(201, "POST", users, admin, userBody("x", "maintainer", `,"displayName":""`))
+	c.ok(201, "POST", users, admin, userBody(strings.Repeat("a", 64), "member", `,"displayName":"`+strings.Repeat("ü", 128)+`"`))
+	c.reject(409, api.NameTaken, "POST", users, admin, userBody("ADA", "member"))
+	c.reject(400, api.InvalidRequest, "POST", users, admin, userBody("nul", "member", `,"displayName":"\u0000"`))
 	c.unpaged(users, admin)
 	c.ok(200, "GET", ada, admin, "")
 	for _, body := range []string{
@@ -155,10 +154,10 @@ func (c *contract) people(admin string) {
 	c.faulty("PATCH", ada, admin, `{"role":"Admin"}`, `{"status":"gone"}`, `{"displayName":""}`, `{"displayName":"\n"}`, `{"role":"","status":""}`)
 	for _, row := range []struct{ method, path, body string }{
 		{"GET", "", ""}, {"PATCH", "", `{}`}, {"DELETE", "", ""}, {"POST", "/reset-password", ""}, {"GET", "/sessions", ""}, {"DELETE", "/sessions", ""},
-		{"GET", "/tokens", ""}, {"DELETE", "/tokens/" + nobody, ""},
+		{"GET", "/tokens", ""}, {"DELETE", "/tokens/" + unknownID, ""},
 	} {
-		c.refuse(404, api.NotFound, row.method, users+"/"+nobody+row.path, admin, row.body)
-		c.refuse(404, api.NotFound, row.method, users+"/ada"+row.path, admin, row.body)
+		c.reject(404, api.NotFound, row.method, users+"/"+unknownID+row.path, admin, row.body)
+		c.reject(404, api.NotFound, row.method, users+"/ada"+row.path, admin, row.body)
 	}
 	c.enter("ada")
 	c.unpaged(ada+"/sessions", admin)
@@ -177,14 +176,14 @@ func (c *contract) invitations(admin string) {
 		return `{"token":"` + token + `","username":"` + name + `","password":"` + password + `"` + more + `}`
 	}
 	c.faulty("POST", "/auth/register", "", `{}`, join("-", ""), join("ivy", `,"display_name":"\t"`), `{"token":"","username":"ivy","password":"`+password+`"}`)
-	c.refuse(409, api.NameTaken, "POST", "/auth/register", "", join("ADMIN", ""))
+	c.reject(409, api.NameTaken, "POST", "/auth/register", "", join("ADMIN", ""))
 	body := c.ok(201, "POST", "/auth/register", "", join("ivy", `,"display_name":""`))
-	c.refuse(404, api.InviteInvalid, "POST", "/auth/register", "", join("eve", ""))
-	c.refuse(404, api.InviteInvalid, "GET", "/auth/invite/"+token, "", "")
-	c.refuse(409, api.Conflict, "DELETE", invites+"/"+ivy["id"].(string), admin, "")
+	c.reject(404, api.InviteInvalid, "POST", "/auth/register", "", join("eve", ""))
+	c.reject(404, api.InviteInvalid, "GET", "/auth/invite/"+token, "", "")
+	c.reject(409, api.Conflict, "DELETE", invites+"/"+ivy["id"].(string), admin, "")
 	c.ok(204, "DELETE", invites+"/"+spare["id"].(string), admin, "")
 	c.ok(204, "DELETE", invites+"/"+spare["id"].(string), admin, "")
-	c.refuse(404, api.NotFound, "DELETE", invites+"/"+nobody, admin, "")
+	c.reject(404, api.NotFound, "DELETE", invites+"/"+unknownID, admin, "")
 
 	// Her invitations go with her role.
 	c.ok(201, "POST", invites, body["access_token"].(string), `{"role":"admin"}`)
@@ -196,11 +195,11 @@ func (c *contract) signIns(admin string) {
 	const login, refresh, logout, sessions = "/auth/login", "/auth/refresh", "/auth/logout", "/auth/sessions"
 	meg := c.newcomer(admin, "meg", "member")
 	c.faulty("POST", login, "", `{}`, `{"username":"","password":""}`, `{"username":"meg","password":null}`)
-	c.refuse(401, api.InvalidCredentials, "POST", login, "", `{"username":"nobody\u0007","password":"wrong"}`)
+	c.reject(401, api.InvalidCredentials, "POST", login, "", `{"username":"nobody\u0007","password":"wrong"}`)
 	for range 5 {
-		c.refuse(401, api.InvalidCredentials, "POST", login, "", `{"username":"meg","password":"wrong"}`)
+		c.reject(401, api.InvalidCredentials, "POST", login, "", `{"username":"meg","password":"wrong"}`)
 	}
-	c.refuse(429, api.RateLimited, "POST", login, "", `{"username":"meg","password":"`+password+`"}`)
+	c.reject(429, api.RateLimited, "POST", login, "", `{"username":"meg","password":"`+password+`"}`)
 	c.ok(200, "POST", meg+"/reset-password", admin, "") // lifts the lock
 	c.ok(204, "DELETE", meg, admin, "")
 	meg = c.newcomer(admin, "meg", "member")
@@ -215,36 +214,36 @@ func (c *contract) signIns(admin string) {
 			c.ok(204, "DELETE", sessions+"/"+s["id"].(string), access, "")
 		}
 	}
-	c.refuse(404, api.NotFound, "DELETE", sessions+"/"+nobody, access, "")
+	c.reject(404, api.NotFound, "DELETE", sessions+"/"+unknownID, access, "")
 
 	c.faulty("POST", refresh, "", `{}`, `{"refresh_token":""}`, `{"refresh_token":null}`)
-	c.refuse(400, api.InvalidRequest, "POST", refresh, "", `{"refresh_token":1}`)
+	c.reject(400, api.InvalidRequest, "POST", refresh, "", `{"refresh_token":1}`)
 	give := func(token string) string { return `{"refresh_token":"` + token + `"}` }
-	c.refuse(401, api.Unauthenticated, "POST", refresh, "", give("unknown"))
-	c.refuse(401, api.TokenRevoked, "POST", refresh, "", give(other))
+	c.reject(401, api.Unauthenticated, "POST", refresh, "", give("unknown"))
+	c.reject(401, api.TokenRevoked, "POST", refresh, "", give(other))
 	second := c.ok(200, "POST", refresh, "", give(first))["refresh_token"].(string)
-	c.refuse(401, api.RefreshReused, "POST", refresh, "", give(first))
+	c.reject(401, api.RefreshReused, "POST", refresh, "", give(first))
 	c.wait(11 * time.Second)
-	c.refuse(401, api.RefreshReused, "POST", refresh, "", give(first))
-	c.refuse(401, api.TokenRevoked, "POST", refresh, "", give(second))
+	c.reject(401, api.RefreshReused, "POST", refresh, "", give(first))
+	c.reject(401, api.TokenRevoked, "POST", refresh, "", give(second))
 
 	access, next := c.enter("meg")
 	for range 10 {
 		next = c.ok(200, "POST", refresh, "", give(next))["refresh_token"].(string)
 	}
-	c.refuse(429, api.RateLimited, "POST", refresh, "", give(next))
+	c.reject(429, api.RateLimited, "POST", refresh, "", give(next))
 	c.ok(204, "POST", logout, access, "")
-	c.refuse(401, api.TokenRevoked, "POST", logout, access, `{}`)
+	c.reject(401, api.TokenRevoked, "POST", logout, access, `{}`)
 	_, last := c.enter("meg")
 	c.ok(204, "POST", logout, "", give(last))
-	c.refuse(400, api.InvalidRequest, "POST", logout, "", `{"refresh_token":1}`)
+	c.reject(400, api.InvalidRequest, "POST", logout, "", `{"refresh_token":1}`)
 	c.ok(204, "DELETE", meg, admin, "")
 
 	dan := c.newcomer(admin, "dan", "member")
 	_, kept := c.enter("dan")
 	c.ok(200, "PATCH", dan, admin, `{"status":"disabled"}`)
-	c.refuse(403, api.AccountDisabled, "POST", login, "", `{"username":"dan","password":"`+password+`"}`)
-	c.refuse(403, api.AccountDisabled, "POST", refresh, "", give(kept))
+	c.reject(403, api.AccountDisabled, "POST", login, "", `{"username":"dan","password":"`+password+`"}`)
+	c.reject(403, api.AccountDisabled, "POST", refresh, "", give(kept))
 }
 
 func (c *contract) passwords(admin string) {
@@ -256,11 +255,11 @@ func (c *contract) passwords(admin string) {
 	c.faulty("POST", change, access, `{}`, bodyOf("", "long enough"), bodyOf(password, "short"), bodyOf(password, strings.Repeat("p", 129)))
 	c.ok(204, "POST", change, access, bodyOf(password, "another password"))
 	cli := c.ok(201, "POST", issue, access, `{"name":"ci"}`)["token"].(string)
-	c.refuse(403, api.Forbidden, "POST", change, cli, bodyOf("another password", password))
+	c.reject(403, api.Forbidden, "POST", change, cli, bodyOf("another password", password))
 	for range 5 {
-		c.refuse(401, api.InvalidCredentials, "POST", change, access, bodyOf("wrong", password))
+		c.reject(401, api.InvalidCredentials, "POST", change, access, bodyOf("wrong", password))
 	}
-	c.refuse(429, api.RateLimited, "POST", change, access, bodyOf("another password", password))
+	c.reject(429, api.RateLimited, "POST", change, access, bodyOf("another password", password))
 	offline, err := c.ResetPassword(c.t.Context(), "pat")
 	require.NoError(c.t, err)
 	c.ok(200, "POST", "/auth/login", "", `{"username":"pat","password":"`+offline+`"}`)
@@ -271,8 +270,8 @@ func (c *contract) cliTokens(admin string) {
 	access, _ := c.enter("mia")
 	c.faulty("POST", issue, access, `{}`, `{"name":" "}`, `{"name":"a\nb"}`, `{"name":"`+strings.Repeat("n", 101)+`"}`, `{"name":"ci","expiresInDays":0}`,
 		`{"name":"ci","expiresInDays":366}`)
-	c.refuse(400, api.InvalidRequest, "POST", issue, access, `{"name":"ci","expiresInDays":1.5}`)
-	c.refuse(400, api.InvalidRequest, "POST", issue, access, `{"name":"ci","expiresInDays":"1"}`)
+	c.reject(400, api.InvalidRequest, "POST", issue, access, `{"name":"ci","expiresInDays":1.5}`)
+	c.reject(400, api.InvalidRequest, "POST", issue, access, `{"name":"ci","expiresInDays":"1"}`)
 	var made []map[string]any
 	for _, body := range []string{
 		`{"name":" ci "}`, `{"name":"ci","expiresInDays":null}`, `{"name":"` + strings.Repeat("n", 100) + `","expiresInDays":365}`, `{"name":"ci","expiresInDays":1}`,
@@ -284,7 +283,7 @@ func (c *contract) cliTokens(admin string) {
 	c.unpaged(mia+"/tokens", admin)
 	c.ok(204, "DELETE", tokens+"/"+made[1]["id"].(string), access, "")
 	c.ok(204, "DELETE", mia+"/tokens/"+made[2]["id"].(string), admin, "")
-	c.refuse(404, api.NotFound, "DELETE", tokens+"/"+made[1]["id"].(string), access, "")
+	c.reject(404, api.NotFound, "DELETE", tokens+"/"+made[1]["id"].(string), access, "")
 	c.ok(204, "POST", "/auth/logout", made[0]["token"].(string), "")
 }
 
@@ -295,9 +294,9 @@ func (c *contract) laterOn() (admin string) {
 	cli := c.ok(201, "POST", issue, admin, `{"name":"ci","expiresInDays":1}`)["token"].(string)
 	invite := c.ok(201, "POST", invites, admin, `{"role":"member"}`)["token"].(string)
 	c.wait(15 * 24 * time.Hour)
-	c.refuse(401, api.TokenExpired, "POST", "/auth/refresh", "", `{"refresh_token":"`+refresh+`"}`)
-	c.refuse(401, api.TokenExpired, "GET", "/auth/userinfo", cli, "")
-	c.refuse(404, api.InviteInvalid, "GET", "/auth/invite/"+invite, "", "")
+	c.reject(401, api.TokenExpired, "POST", "/auth/refresh", "", `{"refresh_token":"`+refresh+`"}`)
+	c.reject(401, api.TokenExpired, "GET", "/auth/userinfo", cli, "")
+	c.reject(404, api.InviteInvalid, "GET", "/auth/invite/"+invite, "", "")
 	admin, _ = c.enter("admin")
 	require.Equal(c.t, "expired", c.ok(200, "GET", invites, admin, "")["items"].([]any)[0].(map[string]any)["status"])
 	return admin
@@ -305,7 +304,7 @@ func (c *contract) laterOn() (admin string) {
 
 // pathOf makes a request path of one of the document.
 func pathOf(path string) string {
-	return strings.NewReplacer("{id}", nobody, "{tokenId}", nobody, "{token}", "inv_0", "/tools/{name}/file", "/tools/weather/file", "{name}", "nobody").Replace(path)
+	return strings.NewReplacer("{id}", unknownID, "{tokenId}", unknownID, "{token}", "inv_0", "/tools/{name}/file", "/tools/weather/file", "{name}", "nobody").Replace(path)
 }
 
 // refusals are those that many operations have in common.
@@ -332,21 +331,21 @@ func (c *contract) refusals(admin string) {
 		roles := fmt.Sprint(op.Extensions["x-roles"])
 		path = pathOf(path)
 		if method != "GET" {
-			c.refuse(403, api.Forbidden, method, path, "", "", "Sec-Fetch-Site", "cross-site")
+			c.reject(403, api.Forbidden, method, path, "", "", "Sec-Fetch-Site", "cross-site")
 		}
 		if authenticates(path, roles) {
 			for _, token := range []string{"", "no.such.token", "cli_0"} {
-				c.refuse(401, api.Unauthenticated, method, path, token, "")
+				c.reject(401, api.Unauthenticated, method, path, token, "")
 			}
-			c.refuse(401, api.TokenExpired, method, path, expired, "")
-			c.refuse(401, api.TokenRevoked, method, path, revoked, "")
-			c.refuse(403, api.AccountDisabled, method, path, disabled, "")
+			c.reject(401, api.TokenExpired, method, path, expired, "")
+			c.reject(401, api.TokenRevoked, method, path, revoked, "")
+			c.reject(403, api.AccountDisabled, method, path, disabled, "")
 		}
 		if (roles != "[anyone]" || path == pushChats) && path != "/auth/change-password" && path != "/auth/userinfo" {
-			c.refuse(403, api.PasswordChangeRequired, method, path, reset["access_token"].(string), "")
+			c.reject(403, api.PasswordChangeRequired, method, path, reset["access_token"].(string), "")
 		}
 		if roles != "[anyone]" && !strings.Contains(roles, "member") {
-			c.refuse(403, api.Forbidden, method, path, member, "")
+			c.reject(403, api.Forbidden, method, path, member, "")
 		}
 		if op.RequestBody != nil {
 			c.unreadable(method, path, admin, op.RequestBody.Value.Content)
@@ -359,14 +358,14 @@ func (c *contract) rateLimited(admin string) {
 	c.newcomer(admin, "kim", "member")
 	denied, _ := c.enter("kim")
 	for range 60 {
-		c.refuse(403, api.Forbidden, "POST", users, denied, "")
+		c.reject(403, api.Forbidden, "POST", users, denied, "")
 	}
 	kim := users + "/" + c.ok(200, "GET", "/auth/userinfo", denied, "")["id"].(string)
 	c.ok(200, "PATCH", kim, admin, `{"status":"disabled"}`)
 	for name, op := range c.operations() {
 		method, path, _ := strings.Cut(name, " ")
 		if authenticates(path, fmt.Sprint(op.Extensions["x-roles"])) {
-			c.refuse(429, api.RateLimited, method, pathOf(path), denied, "")
+			c.reject(429, api.RateLimited, method, pathOf(path), denied, "")
 		}
 	}
 }
@@ -385,7 +384,7 @@ func (c *contract) withoutDatabase() {
 		if op.Responses.Value("503") == nil {
 			require.Contains(c.t, []string{"GET /health", "GET /openapi.yaml", "GET /docs", "GET /auth/login"}, name)
 		} else if path != "/health/ready" && !strings.HasPrefix(path, "/artifacts/") {
-			c.refuse(503, api.Unavailable, method, pathOf(path), admin, bodies[path])
+			c.reject(503, api.Unavailable, method, pathOf(path), admin, bodies[path])
 		}
 	}
 	c.ok(200, "GET", "/health", "", "")

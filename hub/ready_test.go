@@ -61,7 +61,7 @@ func TestAReadOnlyDatabaseIsNotReady(t *testing.T) {
 	require.True(t, status(http.StatusOK)())
 	readOnly("on")
 	require.Eventually(t, status(http.StatusServiceUnavailable), time.Minute, 5*time.Millisecond)
-	s.call("POST", "/auth/setup", "", `{"password":"`+password+`","setup_token":"`+setupToken+`"}`).refused(http.StatusServiceUnavailable, "unavailable")
+	s.call("POST", "/auth/setup", "", `{"password":"`+password+`","setup_token":"`+setupToken+`"}`).wantError(http.StatusServiceUnavailable, "unavailable")
 	readOnly("off")
 	require.Eventually(t, status(http.StatusOK), time.Minute, 5*time.Millisecond)
 }
@@ -93,11 +93,11 @@ func TestAnyFailureToConnectIsUnavailable(t *testing.T) {
 				return true
 			}, time.Minute, 5*time.Millisecond)
 			require.Equal(t, "unavailable", s.call("GET", "/health/ready", "", "").want(http.StatusServiceUnavailable)["status"])
-			s.call("POST", "/auth/login", "", `{"username":"admin","password":"`+password+`"}`).refused(http.StatusServiceUnavailable, "unavailable")
-			s.call("POST", "/auth/refresh", "", `{"refresh_token":"any"}`).refused(http.StatusServiceUnavailable, "unavailable")
-			s.call("GET", "/auth/userinfo", "cli_any", "").refused(http.StatusServiceUnavailable, "unavailable")
-			s.call("GET", "/api/v1/admin/audit-logs", token, "").refused(http.StatusServiceUnavailable, "unavailable")
-			s.call("GET", "/api/v1/admin/users", token, "").refused(http.StatusServiceUnavailable, "unavailable")
+			s.call("POST", "/auth/login", "", `{"username":"admin","password":"`+password+`"}`).wantError(http.StatusServiceUnavailable, "unavailable")
+			s.call("POST", "/auth/refresh", "", `{"refresh_token":"any"}`).wantError(http.StatusServiceUnavailable, "unavailable")
+			s.call("GET", "/auth/userinfo", "cli_any", "").wantError(http.StatusServiceUnavailable, "unavailable")
+			s.call("GET", "/api/v1/admin/audit-logs", token, "").wantError(http.StatusServiceUnavailable, "unavailable")
+			s.call("GET", "/api/v1/admin/users", token, "").wantError(http.StatusServiceUnavailable, "unavailable")
 			s.call("GET", "/health", "", "").want(http.StatusOK)
 		})
 	}
@@ -136,7 +136,7 @@ func TestAHubThatCannotOpenItsKeysIsNotReady(t *testing.T) {
 }
 
 func TestAuthBodiesAreBounded(t *testing.T) {
-	each(t, func(t *testing.T, s *site, admin string) {
+	each(t, func(t *testing.T, s *server, admin string) {
 		const most = 16 << 10
 		body := func(size int) string { return `{"` + strings.Repeat("x", size-6) + `":1}` }
 		bounded := 0
@@ -149,7 +149,7 @@ func TestAuthBodiesAreBounded(t *testing.T) {
 				continue // a logout would end the session of the other rows
 			}
 			bounded++
-			s.call("POST", route.Path, admin, body(most+1)).refused(http.StatusRequestEntityTooLarge, "payload_too_large")
+			s.call("POST", route.Path, admin, body(most+1)).wantError(http.StatusRequestEntityTooLarge, "payload_too_large")
 			require.NotEqual(t, http.StatusRequestEntityTooLarge, s.call("POST", route.Path, admin, body(most)).status, route.Path)
 			// Without a Content-Length.
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+route.Path, io.MultiReader(strings.NewReader(body(most+1))))
@@ -161,7 +161,7 @@ func TestAuthBodiesAreBounded(t *testing.T) {
 			require.Equal(t, http.StatusRequestEntityTooLarge, res.StatusCode, route.Path)
 		}
 		require.GreaterOrEqual(t, bounded, 5)
-		s.call("POST", "/auth/logout", admin, body(most+1)).refused(http.StatusRequestEntityTooLarge, "payload_too_large")
+		s.call("POST", "/auth/logout", admin, body(most+1)).wantError(http.StatusRequestEntityTooLarge, "payload_too_large")
 		s.call("POST", "/api/v1/cli/issue-token", admin, `{"name":"n","x":"`+strings.Repeat("x", most)+`"}`).want(http.StatusCreated)
 	})
 }

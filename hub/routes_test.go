@@ -156,7 +156,7 @@ func rulesOf(t *testing.T) map[string][]string {
 }
 
 func TestTheRouteTableMatchesTheContract(t *testing.T) {
-	each(t, func(t *testing.T, s *site, _ string) {
+	each(t, func(t *testing.T, s *server, _ string) {
 		rules := rulesOf(t)
 		for _, route := range s.Routes() {
 			name := cmp.Or(route.Method, "*") + " " + route.Path
@@ -177,7 +177,7 @@ func TestTheRouteTableMatchesTheContract(t *testing.T) {
 }
 
 func TestEncodedSlashIsNotASeparator(t *testing.T) {
-	each(t, func(t *testing.T, s *site, admin string) {
+	each(t, func(t *testing.T, s *server, admin string) {
 		for _, route := range s.Routes() {
 			path := strings.NewReplacer(":id", "0", ":tokenId", "0", ":token", "0", ":hash", "0", ":name", "0").Replace(route.Path)
 			for i := 1; i < len(path); i++ {
@@ -186,7 +186,7 @@ func TestEncodedSlashIsNotASeparator(t *testing.T) {
 				}
 				for _, slash := range []string{"%2F", "%2f", "%2F..%2F", "/..%2f"} {
 					encoded := path[:i] + slash + path[i+1:]
-					s.call(route.Method, encoded, admin, "").refused(http.StatusNotFound, "not_found")
+					s.call(route.Method, encoded, admin, "").wantError(http.StatusNotFound, "not_found")
 				}
 			}
 		}
@@ -197,7 +197,7 @@ func TestEncodedSlashIsNotASeparator(t *testing.T) {
 // The objects do not exist and the bodies are empty, so that a request that passes the checks of
 // its route gets neither 401 nor 403.
 func TestEveryRouteForEveryRole(t *testing.T) {
-	each(t, func(t *testing.T, s *site, admin string) {
+	each(t, func(t *testing.T, s *server, admin string) {
 		tokens := map[string]string{
 			"admin": s.join(admin, "admin", "ada"), "maintainer": s.join(admin, "maintainer", "mia"), "member": s.join(admin, "member", "meg"),
 		}
@@ -218,18 +218,18 @@ func TestEveryRouteForEveryRole(t *testing.T) {
 			if open {
 				continue
 			}
-			s.call(method, path, "no such token", "").refused(http.StatusUnauthorized, "unauthenticated")
+			s.call(method, path, "no such token", "").wantError(http.StatusUnauthorized, "unauthenticated")
 			for who, token := range tokens {
 				role, _, cli := strings.Cut(who, " ")
-				a := s.call(method, path, token, "")
+				res := s.call(method, path, token, "")
 				if !strings.Contains(strings.Join(roles, " "), role) {
-					a.refused(http.StatusForbidden, "forbidden")
+					res.wantError(http.StatusForbidden, "forbidden")
 					denied++
 					continue
 				}
-				require.NotEqual(t, http.StatusUnauthorized, a.status, "%s for %s: %s", name, who, a.text)
+				require.NotEqual(t, http.StatusUnauthorized, res.status, "%s for %s: %s", name, who, res.text)
 				if !cli || path != "/auth/change-password" {
-					require.NotEqual(t, http.StatusForbidden, a.status, "%s for %s: %s", name, who, a.text)
+					require.NotEqual(t, http.StatusForbidden, res.status, "%s for %s: %s", name, who, res.text)
 				}
 			}
 		}
@@ -238,8 +238,8 @@ func TestEveryRouteForEveryRole(t *testing.T) {
 	})
 }
 
-// denials counts what the audit log has of refused permissions.
-func (s *site) denials(admin string) (n int) {
+// denials counts the denied permissions in the audit log.
+func (s *server) denials(admin string) (n int) {
 	s.t.Helper()
 	for _, category := range []string{"auth", "user", "invite", "provider", "agent", "token", "aigc"} {
 		n += int(s.call("GET", "/api/v1/admin/audit-logs?action="+category+".denied", admin, "").want(http.StatusOK)["total"].(float64))

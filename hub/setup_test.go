@@ -25,8 +25,8 @@ const (
 	setupToken = "a setup token of some length"
 )
 
-// site is a hub that serves over HTTP.
-type site struct {
+// server is a hub that serves over HTTP.
+type server struct {
 	*hub.Hub
 	t      *testing.T
 	url    string
@@ -36,9 +36,9 @@ type site struct {
 }
 
 // open serves a hub on the database until the test ends.
-func open(t *testing.T, database string, change ...func(*hub.Config)) *site {
+func open(t *testing.T, database string, change ...func(*hub.Config)) *server {
 	t.Helper()
-	s := &site{t: t, log: &bytes.Buffer{}}
+	s := &server{t: t, log: &bytes.Buffer{}}
 	server := httptest.NewUnstartedServer(nil)
 	cfg := hub.Config{
 		DatabaseURL: database, EncryptionKeys: []string{secret.Generate()}, SetupToken: setupToken, Version: "1.2.3",
@@ -59,7 +59,7 @@ func open(t *testing.T, database string, change ...func(*hub.Config)) *site {
 }
 
 // close stops the hub and its server, and returns what was logged.
-func (s *site) close() string {
+func (s *server) close() string {
 	s.t.Helper()
 	s.server.Close()
 	require.NoError(s.t, s.Close())
@@ -67,7 +67,7 @@ func (s *site) close() string {
 }
 
 // each runs a test on a hub of each engine that is set up, with the token of its first admin.
-func each(t *testing.T, test func(t *testing.T, s *site, admin string)) {
+func each(t *testing.T, test func(t *testing.T, s *server, admin string)) {
 	t.Helper()
 	dbtest.Each(t, func(t *testing.T, url string) {
 		s := open(t, url)
@@ -75,20 +75,20 @@ func each(t *testing.T, test func(t *testing.T, s *site, admin string)) {
 	})
 }
 
-func (s *site) setUp() string {
+func (s *server) setUp() string {
 	s.t.Helper()
 	return s.call("POST", "/auth/setup", "", `{"password":"`+password+`","setup_token":"`+setupToken+`"}`).want(http.StatusCreated)["access_token"].(string)
 }
 
 // join makes a user of that role and signs it in.
-func (s *site) join(admin, role, name string) string {
+func (s *server) join(admin, role, name string) string {
 	s.t.Helper()
 	s.call("POST", "/api/v1/admin/users", admin, `{"username":"`+name+`","password":"`+password+`","role":"`+role+`"}`).want(http.StatusCreated)
 	return s.call("POST", "/auth/login", "", `{"username":"`+name+`","password":"`+password+`"}`).want(http.StatusOK)["access_token"].(string)
 }
 
-// answer is a response.
-type answer struct {
+// response is an HTTP response with its body.
+type response struct {
 	t      *testing.T
 	status int
 	header http.Header
@@ -96,17 +96,17 @@ type answer struct {
 }
 
 // call sends a request, with a bearer token and a JSON body unless these are empty.
-func (s *site) call(method, path, token, body string) answer {
+func (s *server) call(method, path, token, body string) response {
 	s.t.Helper()
-	a, err := s.try(s.t.Context(), method, path, token, body)
+	res, err := s.try(s.t.Context(), method, path, token, body)
 	require.NoError(s.t, err)
-	return a
+	return res
 }
 
-func (s *site) try(ctx context.Context, method, path, token, body string) (answer, error) {
+func (s *server) try(ctx context.Context, method, path, token, body string) (response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, s.url+path, strings.NewReader(body))
 	if err != nil {
-		return answer{}, err
+		return response{}, err
 	}
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
@@ -116,29 +116,29 @@ func (s *site) try(ctx context.Context, method, path, token, body string) (answe
 	}
 	res, err := s.client.Do(req)
 	if err != nil {
-		return answer{}, err
+		return response{}, err
 	}
 	defer res.Body.Close()
 	text, err := io.ReadAll(res.Body)
-	return answer{t: s.t, status: res.StatusCode, header: res.Header, text: string(text)}, err
+	return response{t: s.t, status: res.StatusCode, header: res.Header, text: string(text)}, err
 }
 
-// want is the body, once the status is right.
-func (a answer) want(status int) (body map[string]any) {
-	a.t.Helper()
-	require.Equal(a.t, status, a.status, "%s", a.text)
-	if a.text != "" {
-		require.NoError(a.t, json.Unmarshal([]byte(a.text), &body), "%s", a.text)
+// want checks the status, and returns the body.
+func (res response) want(status int) (body map[string]any) {
+	res.t.Helper()
+	require.Equal(res.t, status, res.status, "%s", res.text)
+	if res.text != "" {
+		require.NoError(res.t, json.Unmarshal([]byte(res.text), &body), "%s", res.text)
 	}
 	return body
 }
 
-// refused is the message of an error, once status and code are right.
-func (a answer) refused(status int, code string) string {
-	a.t.Helper()
-	body := a.want(status)
-	require.Equal(a.t, code, body["code"], "%s", a.text)
-	require.NotEmpty(a.t, body["message"], "%s", a.text)
-	require.Equal(a.t, a.header.Get("X-Request-Id"), body["requestId"])
+// wantError checks the status and the code of an error, and returns its message.
+func (res response) wantError(status int, code string) string {
+	res.t.Helper()
+	body := res.want(status)
+	require.Equal(res.t, code, body["code"], "%s", res.text)
+	require.NotEmpty(res.t, body["message"], "%s", res.text)
+	require.Equal(res.t, res.header.Get("X-Request-Id"), body["requestId"])
 	return body["message"].(string)
 }

@@ -29,7 +29,7 @@ var bodies = map[string]string{
 }
 
 // populate creates an object of each kind, and returns the ids by the path before them.
-func (s *site) populate(admin string) map[string]string {
+func (s *server) populate(admin string) map[string]string {
 	s.t.Helper()
 	create := func(path, body string) string {
 		id, _ := s.call("POST", path, admin, body).want(http.StatusCreated)["id"].(string)
@@ -52,7 +52,7 @@ func (s *site) populate(admin string) map[string]string {
 	create(agents, `{"name":"shared","providerId":"demo","model":"demo","tools":["shared"],"skills":["shared"],"mcps":["shared"],"knowledge":["shared"]}`)
 	create(scenes, `{"name":"shared","agentName":"shared"}`)
 	chat := create("/api/v1/agents/shared/chat/sessions", `{"title":"Mine"}`)
-	user := create(users, person("uma", "maintainer"))
+	user := create(users, userBody("uma", "maintainer"))
 	session := s.call("POST", "/auth/login", "", `{"username":"uma","password":"`+password+`"}`).want(http.StatusOK)["access_token"].(string)
 	token := s.call("POST", issue, session, `{"name":"ci"}`).want(http.StatusCreated)["id"].(string)
 	mine := s.call("GET", "/auth/sessions", session, "").want(http.StatusOK)["items"].([]any)[0].(map[string]any)["id"].(string)

@@ -17,7 +17,7 @@ import (
 	"github.com/seed93082962/agenthost/rbac"
 )
 
-func TestNewRefuses(t *testing.T) {
+func TestNewRejectsAnInvalidConfiguration(t *testing.T) {
 	ok := func(http.ResponseWriter, *http.Request) error { return nil }
 	open := func(method, path string) api.Route {
 		return api.Route{Method: method, Path: path, Access: api.Open, Handle: ok}
