@@ -14,10 +14,13 @@ import (
 
 const toolColumns = `id, name, title, description, description_en, file_name, hash, size, version, created_at, updated_at`
 
-func scanTool(row db.Scanner) (v Tool, err error) {
+func scanTool(row db.Scanner) (Tool, error) { return scanToolAfter(row) }
+
+// scanToolAfter is scanTool for a row with further columns first.
+func scanToolAfter(row db.Scanner, first ...any) (v Tool, err error) {
 	var created, updated int64
 	ref := artifact.Ref{Kind: artifact.Tools}
-	err = row.Scan(&v.ID, &v.Name, &v.Title, &v.Description, &v.DescriptionEN, &ref.Name, &ref.Hash, &ref.Size, &v.Version, &created, &updated)
+	err = row.Scan(append(first, &v.ID, &v.Name, &v.Title, &v.Description, &v.DescriptionEN, &ref.Name, &ref.Hash, &ref.Size, &v.Version, &created, &updated)...)
 	v.CreatedAt, v.UpdatedAt = api.Time(db.Time(created)), api.Time(db.Time(updated))
 	v.Source = sourceCustom
 	v.setFile(ref)
@@ -26,6 +29,14 @@ func scanTool(row db.Scanner) (v Tool, err error) {
 
 // toolsOf returns a part of the custom tools that contain a text, and the number of all of them.
 func toolsOf(ctx context.Context, q db.Querier, tenantID, query string, limit, offset int) (tools []Tool, total int, err error) {
+	if query != "" && limit > 0 { // one pass over all tools, which no index makes shorter
+		tools, err = db.Collect(ctx, q, "list tools", func(row db.Scanner) (Tool, error) { return scanToolAfter(row, &total) },
+			`SELECT COUNT(*) OVER (), `+toolColumns+` FROM tools
+			WHERE tenant_id = $1 AND search LIKE $2 ESCAPE '\' ORDER BY name LIMIT $3 OFFSET $4`, tenantID, searchPattern(query), limit, offset)
+		if err != nil || len(tools) > 0 {
+			return tools, total, err
+		}
+	}
 	err = q.QueryRowContext(ctx, `SELECT COUNT(*) FROM tools WHERE tenant_id = $1 AND ($2 = '' OR search LIKE $3 ESCAPE '\')`,
 		tenantID, query, searchPattern(query)).Scan(&total)
 	if err != nil || total <= offset || limit == 0 {
