@@ -12,6 +12,7 @@ func (h *Hub) openDeploys() (err error) {
 	h.deploys, err = deploy.New(deploy.Config{
 		DB: h.db, Keyring: h.keyring, Audit: h.audit, Driver: h.cfg.Deployer, Source: h.deploySpec,
 		PublicURL: h.cfg.PublicURL, GatewayURL: h.cfg.GatewayURL, External: h.cfg.External, HideAPIKey: h.cfg.HideRuntimeKeys,
+		LeaseTime: h.cfg.LeaseTime, Lock: h.lockAgent,
 		Offline: h.cfg.Offline, Now: h.cfg.Now, Logger: h.cfg.Logger,
 	})
 	return err
@@ -20,6 +21,11 @@ func (h *Hub) openDeploys() (err error) {
 // agentDeployed reports whether an agent has a deployment.
 func (h *Hub) agentDeployed(ctx context.Context, tx *sql.Tx, tenantID, name string) (bool, error) {
 	return h.deploys.Deployed(ctx, tx, tenantID, name)
+}
+
+// lockAgent locks an agent until the transaction ends, so that it cannot be deleted meanwhile.
+func (h *Hub) lockAgent(ctx context.Context, tx *sql.Tx, tenantID, name string) error {
+	return h.catalog.LockAgent(ctx, tx, tenantID, name)
 }
 
 // deploySpec returns the configuration of an agent from the catalog.

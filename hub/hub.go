@@ -107,6 +107,10 @@ type Config struct {
 	// the routes of deployments respond with 503 deployer_unavailable.
 	Deployer deploy.Driver
 
+	// LeaseTime is how long a hub may be silent until another one on the same database takes over
+	// its deployments. All hubs need the same value. Defaults to 4 s.
+	LeaseTime time.Duration
+
 	// GatewayURL is the public address of a gateway in front of the runtimes. Defaults to /runtime
 	// below PublicURL.
 	GatewayURL string

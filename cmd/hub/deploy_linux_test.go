@@ -37,6 +37,7 @@ func eachFarm(t *testing.T, test func(f *farm)) {
 		data := t.TempDir()
 		f := &farm{t: t, path: path, database: url, env: []string{
 			"DATABASE_URL", url, "HUB_DATA_DIR", data, "PROVIDER_ENCRYPTION_KEY", secret.Generate(), "PATH", os.Getenv("PATH"),
+			"DEPLOYER_LEASE_TIME", "700ms",
 		}}
 		test(f)
 		left, err := filepath.Glob(filepath.Join(data, "deployments", "[a-z]*"))

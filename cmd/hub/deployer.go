@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/seed93082962/agenthost/hub/deploy"
 	"github.com/seed93082962/agenthost/hub/deploy/process"
@@ -19,10 +20,19 @@ const (
 	deployNone    = "none"
 )
 
+// Bounds of DEPLOYER_LEASE_TIME. A hub renews its leases six times in that time.
+const (
+	minLease = 500 * time.Millisecond
+	maxLease = time.Hour
+)
+
 // checkDeployer returns an error for a setting of deployments that is invalid.
 func (s *settings) checkDeployer() error {
 	if s.Deployer != deployProcess && s.Deployer != deployNone {
 		return fmt.Errorf("DEPLOYER: %q is not a deployer of this version; use process or none", s.Deployer)
+	}
+	if s.LeaseTime < minLease || s.LeaseTime > maxLease {
+		return fmt.Errorf("DEPLOYER_LEASE_TIME: %v is not from %v to %v", s.LeaseTime, minLease, maxLease)
 	}
 	if s.KeyVisible != "" && s.KeyVisible != "true" && s.KeyVisible != "false" {
 		return fmt.Errorf("RUNTIME_APIKEY_VISIBLE_TO_MEMBER: %q is neither true nor false", s.KeyVisible)

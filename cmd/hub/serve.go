@@ -22,7 +22,7 @@ func (s *settings) open(ctx context.Context, addr net.Addr, files artifact.Drive
 		return nil, err
 	}
 	cfg := hub.Config{DatabaseURL: s.databaseURL(), SetupToken: s.SetupToken, Version: daemon.Version(), Logger: log, Artifacts: files, ChatPushKey: s.PushKey}
-	cfg.GatewayURL, cfg.HideRuntimeKeys = s.GatewayURL, s.KeyVisible == "false"
+	cfg.GatewayURL, cfg.HideRuntimeKeys, cfg.LeaseTime = s.GatewayURL, s.KeyVisible == "false", s.LeaseTime
 	var err error
 	if cfg.ProbePrivate, err = s.probePrivate(); err != nil {
 		return nil, err

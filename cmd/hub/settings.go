@@ -56,6 +56,8 @@ Environment (flags take precedence):
                            credentials of the bucket
   OSS_CDN_HOST             public host of the files of tools, such as a CDN (default /artifacts of the hub)
   DEPLOYER                 process runs deployed agents on this machine; none (default process)
+  DEPLOYER_LEASE_TIME      how long a replica may be silent until another one takes over its deployments, the same for
+                           all replicas (default 4s)
   GATEWAY_URL              public address of a gateway in front of the agents (default /runtime of the hub)
   RUNTIME_APIKEY_VISIBLE_TO_MEMBER
                            false hides the API keys of deployments from members (default true)
@@ -100,6 +102,7 @@ type settings struct {
 	SecretAccessKey string `env:"AWS_SECRET_ACCESS_KEY"`
 	SessionToken    string `env:"AWS_SESSION_TOKEN"`
 
+	LeaseTime    time.Duration `env:"DEPLOYER_LEASE_TIME" envDefault:"4s"`
 	DrainTimeout time.Duration
 	getenv       func(string) string
 }

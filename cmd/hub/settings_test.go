@@ -58,6 +58,7 @@ func TestHelpNamesEverySetting(t *testing.T) {
 		"--addr", "HUB_ADDR", "HUB_DATA_DIR", "DATABASE_URL", "PROVIDER_ENCRYPTION_KEY", "AUTH_MODE", "HUB_PUBLIC_URL", "HUB_SETUP_TOKEN",
 		"BLOB_URL", "OSS_CDN_HOST", "AWS_ACCESS_KEY_ID",
 		"HUB_TRUSTED_PROXIES", "HUB_CORS_ORIGINS", "AUDIT_RETENTION_DAYS", "HUB_PROBE_ALLOW_PRIVATE", "OPS_API_KEY", "CHAT_PUSH_API_KEY",
+		"DEPLOYER", "DEPLOYER_LEASE_TIME",
 		"127.0.0.1:8080", "reset-password", "rekey", "audit",
 	} {
 		require.Contains(t, out, name)

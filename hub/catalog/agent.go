@@ -220,6 +220,9 @@ func (s *Service) clearDefault(ctx context.Context, tx *sql.Tx, caller api.Calle
 // api.Conflict if scenes use it.
 func (s *Service) DeleteAgent(ctx context.Context, caller api.Caller, name string) error {
 	return s.change(ctx, caller, rbac.AdminWrite, func(tx *sql.Tx) error {
+		if err := s.LockAgent(ctx, tx, caller.TenantID, name); err != nil { // a deploy locks it too
+			return err
+		}
 		a, err := readAgent(ctx, tx, caller.TenantID, name)
 		if err != nil {
 			return err

@@ -7,7 +7,9 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -229,6 +231,36 @@ func TestADeployedAgentIsNotDeleted(t *testing.T) {
 		s.ada.Delete(agents+"/a").Error(http.StatusConflict, api.AgentDeployed)
 		s.eve.Delete(agents + "/a").Want(http.StatusNoContent)
 		s.ada.Delete(agents+"/none").Error(http.StatusNotFound, api.NotFound)
+	})
+}
+
+// The transaction of a deploy has locked the agent before it is deleted.
+func TestAnAgentIsNotDeletedDuringItsDeploy(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, url string) {
+		var deployed atomic.Bool
+		read := make(chan struct{}, 1)
+		s := open(t, url, func(cfg *catalog.Config) {
+			cfg.Deployed = func(context.Context, *sql.Tx, string, string) (bool, error) {
+				defer func() { read <- struct{}{} }()
+				return deployed.Load(), nil
+			}
+		})
+		s.ada.Post(agents, demo("a")).Want(201)
+		result := make(chan error, 1)
+		require.NoError(t, s.db.Tx(t.Context(), func(tx *sql.Tx) error {
+			require.NoError(t, s.LockAgent(t.Context(), tx, "acme", "a"))
+			require.ErrorIs(t, s.LockAgent(t.Context(), tx, "acme", "none"), api.NotFound)
+			require.ErrorIs(t, s.LockAgent(t.Context(), tx, "other", "a"), api.NotFound)
+			go func() { result <- s.DeleteAgent(t.Context(), s.ada.Caller, "a") }()
+			select {
+			case <-read: // too early
+			case <-time.After(50 * time.Millisecond): // it waits for the lock
+			}
+			deployed.Store(true)
+			return nil
+		}))
+		require.ErrorIs(t, <-result, api.AgentDeployed)
 	})
 }
 

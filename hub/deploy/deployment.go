@@ -185,6 +185,9 @@ func (s *Service) Deploy(ctx context.Context, caller api.Caller, name string, in
 }
 
 func (s *Service) deploy(ctx context.Context, tx *sql.Tx, caller api.Caller, name string, spec Spec, force bool) (deployment, error) {
+	if err := s.cfg.Lock(ctx, tx, caller.TenantID, name); err != nil {
+		return deployment{}, err
+	}
 	d, err := lockDeployment(ctx, tx, caller.TenantID, name)
 	created := errors.Is(err, errNoDeployment)
 	if err != nil && !created {

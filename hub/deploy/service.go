@@ -70,6 +70,11 @@ type Config struct {
 	// Source is the catalog. Required.
 	Source Source
 
+	// Lock prevents that an agent is deleted until the transaction ends. It fails with api.NotFound if
+	// the tenant has no such agent. Defaults to no lock: then an agent that is deleted while it is
+	// deployed leaves a deployment.
+	Lock func(ctx context.Context, tx *sql.Tx, tenantID, agentName string) error
+
 	// PublicURL is the public address of the hub. Required unless Offline.
 	PublicURL string
 
@@ -89,6 +94,9 @@ type Config struct {
 	// Backoff is the pause after the first failure of a runtime. It doubles with each further one,
 	// up to a minute. Defaults to 500 ms.
 	Backoff time.Duration
+
+	// WatchEvery is the pause between two probes of a running deployment. Defaults to 1 s.
+	WatchEvery time.Duration
 
 	// StartTimeout is how long a runtime may take until its agent is ready. Defaults to a minute.
 	StartTimeout time.Duration
@@ -123,10 +131,14 @@ func New(cfg Config) (*Service, error) {
 	}
 	cfg.LeaseTime = cmp.Or(cfg.LeaseTime, 4*time.Second)
 	cfg.Backoff = cmp.Or(cfg.Backoff, 500*time.Millisecond)
+	cfg.WatchEvery = cmp.Or(cfg.WatchEvery, time.Second)
 	cfg.StartTimeout = cmp.Or(cfg.StartTimeout, time.Minute)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	if cfg.Now == nil {
 		cfg.Now = time.Now
+	}
+	if cfg.Lock == nil {
+		cfg.Lock = func(context.Context, *sql.Tx, string, string) error { return nil }
 	}
 	if cfg.Offline {
 		cfg.Driver = nil

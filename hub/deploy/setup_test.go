@@ -87,7 +87,7 @@ func (w *world) start(change ...func(*deploy.Config)) *hub {
 	audit := apitest.NewAudit(w.t, w.db)
 	cfg := deploy.Config{
 		DB: w.db, Keyring: ring, Audit: audit, Driver: w.driver, Source: w.catalog.spec, PublicURL: "https://hub.example.com",
-		LeaseTime: 600 * time.Millisecond, Backoff: time.Millisecond,
+		LeaseTime: 600 * time.Millisecond, Backoff: time.Millisecond, WatchEvery: 20 * time.Millisecond,
 	}
 	for _, f := range change {
 		f(&cfg)

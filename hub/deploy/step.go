@@ -29,7 +29,7 @@ func (w *worker) step(ctx context.Context, d deployment) (view, time.Duration, e
 	obs, err := w.s.cfg.Driver.Observe(ctx, d.Key)
 	if err != nil {
 		v.Error = text(err)
-		return v, watchPause, nil
+		return v, w.s.cfg.WatchEvery, nil
 	}
 	switch {
 	case d.Purge:
@@ -54,7 +54,7 @@ func (w *worker) purge(ctx context.Context, d deployment, v view, obs Observed) 
 		v.Health, v.RuntimeURL, v.Error = healthUnknown, "", ""
 		if err != nil {
 			v.Error = text(err)
-			return v, watchPause, nil
+			return v, w.s.cfg.WatchEvery, nil
 		}
 		return v, w.soon(), nil
 	case d.Desired == desiredAbsent:
@@ -96,7 +96,7 @@ func (w *worker) advance(ctx context.Context, d deployment, v view, obs Observed
 		return v, idlePause, nil
 	}
 	if now.Before(v.RetryAt) {
-		return v, min(v.RetryAt.Sub(now), watchPause), nil
+		return v, min(v.RetryAt.Sub(now), w.s.cfg.WatchEvery), nil
 	}
 	current := obs.Phase != Absent && obs.Revision == d.Revision
 	switch {
@@ -127,7 +127,7 @@ func (w *worker) advance(ctx context.Context, d deployment, v view, obs Observed
 		return v, 0, err
 	case errors.Is(err, ErrUnavailable):
 		v.Error = text(err)
-		return v, watchPause, nil
+		return v, w.s.cfg.WatchEvery, nil
 	case err != nil:
 		w.condition(&v, conditionApplied, false, text(err))
 		return w.failed(v, text(err)), 0, nil
@@ -190,13 +190,13 @@ func (w *worker) watch(ctx context.Context, d deployment, v view, obs Observed) 
 			v.Failures = 0
 		}
 		w.condition(&v, conditionReady, true, "")
-		return v, watchPause, nil
+		return v, w.s.cfg.WatchEvery, nil
 	case was:
 		if w.misses++; w.misses >= maxMisses {
 			v.State, v.Health, v.Error = StateUnhealthy, healthUnhealthy, text(err)
 			w.condition(&v, conditionReady, false, text(err))
 		}
-		return v, watchPause, nil
+		return v, w.s.cfg.WatchEvery, nil
 	case age < w.s.cfg.StartTimeout:
 		v.State, v.Health = StateStarting, healthUnknown
 		w.condition(&v, conditionReady, false, text(err))

@@ -123,7 +123,6 @@ func (w *worker) round(ctx context.Context) (time.Duration, error) {
 const (
 	firstPause = 10 * time.Millisecond // while the state changes; it doubles
 	longPause  = 500 * time.Millisecond
-	watchPause = time.Second // of a running deployment
 	idlePause  = 10 * time.Second
 )
 

@@ -8,9 +8,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"testing"
-
-	"github.com/stretchr/testify/require"
 )
 
 // populated returns the number of living processes in a group.
@@ -29,10 +26,11 @@ func populated(group int) (n int) {
 	return n
 }
 
-// listen takes the port of a URL.
-func listen(t *testing.T, url string) net.Listener {
-	t.Helper()
+// listen takes the port of a URL until release is called. Another process may have it already.
+func listen(url string) (release func()) {
 	l, err := net.Listen("tcp", strings.TrimPrefix(url, "http://"))
-	require.NoError(t, err)
-	return l
+	if err != nil {
+		return func() {}
+	}
+	return func() { _ = l.Close() }
 }
