@@ -24,7 +24,7 @@ type Driver interface {
 	Stat(ctx context.Context, key string) (Info, error)
 
 	// Delete deletes a blob unless it was modified at or after unmodifiedSince. Such a blob and one
-	// that does not exist are no errors.
+	// that does not exist are not errors.
 	Delete(ctx context.Context, key string, unmodifiedSince time.Time) error
 
 	// List returns all blobs whose keys begin with prefix, in any order.

@@ -126,8 +126,8 @@ func TestSearchOfNamesAndTitles(t *testing.T) {
 	})
 }
 
-// FuzzImport imports files. A file that cannot be imported is no internal error, and one that can
-// be is exported as a file of the same content.
+// FuzzImport imports files. A file that cannot be imported is not an internal error, and one that
+// can be is exported as a file of the same content.
 func FuzzImport(f *testing.F) {
 	for _, seed := range []string{
 		"agents: []", "agents:\n- id: a\n  model: m\n  provider: {protocol: demo}\n  allowedTools: []\n  hub: {title: A, tools: [Read]}\n",

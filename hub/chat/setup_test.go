@@ -36,8 +36,8 @@ const (
 	push     = "/api/v1/chat/push"
 )
 
-// server is a chat service of two tenants, acme and zeta, that both have the agents helper, which is
-// deployed at endpoint, and idle, which is not deployed.
+// server is a chat service of two tenants, acme and zeta, that both have the agents helper, which
+// is deployed at endpoint, and idle, which is not deployed.
 type server struct {
 	*apitest.Server
 	t        *testing.T

@@ -18,8 +18,8 @@ import (
 	"github.com/seed93082962/agenthost/hub/external"
 )
 
-// loginOnce signs in by the service, without HTTP between it and the browser. It returns the time of
-// the callback without that of the provider.
+// loginOnce signs in by the service, without HTTP between it and the browser. It returns the time
+// of the callback without that of the provider.
 func loginOnce(b *testing.B, s *site, client *http.Client, n int64, spent *atomic.Int64) time.Duration {
 	from := api.Caller{RemoteIP: fmt.Sprintf("10.%d.%d.%d", n>>16&255, n>>8&255, n&255)}
 	location, browser, err := s.service.StartLogin(b.Context(), from, external.LoginInput{Org: "acme"})

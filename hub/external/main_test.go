@@ -147,7 +147,7 @@ func (s *site) log(tenant string) (all []string) {
 	return all
 }
 
-// browser keeps cookies, and follows redirects only when it is told to.
+// browser keeps cookies, and follows redirects only on request.
 type browser struct {
 	t      testing.TB
 	client *http.Client
@@ -237,7 +237,7 @@ func (b *browser) start(hub, query string) *url.URL {
 	return b.get(hub + "/auth/login?" + query).location()
 }
 
-// login signs in at the hub, as the user whom the identity provider signs in.
+// login signs in at the hub as the current user of the identity provider.
 func (b *browser) login(hub, org string) answer {
 	b.t.Helper()
 	at := b.start(hub, "org="+org)

@@ -29,8 +29,8 @@ func (s *Service) Routes() []api.Route {
 	}
 }
 
-// serveProxy forwards /runtime/<agent>/<path> or /runtime/<organization>/<agent>/<path> to the runtime's
-// /<path>. The credential is the API key of the deployment, which the runtime checks.
+// serveProxy forwards /runtime/<agent>/<path> or /runtime/<organization>/<agent>/<path> to the
+// runtime's /<path>. The credential is the API key of the deployment, which the runtime checks.
 func (s *Service) serveProxy(w http.ResponseWriter, r *http.Request) error {
 	tenant, rest := s.cfg.Tenant, strings.TrimPrefix(r.URL.EscapedPath(), "/runtime/")
 	if tenant == "" {

@@ -16,8 +16,8 @@ import (
 	"github.com/seed93082962/agenthost/runtime/model/internal/upstream"
 )
 
-// TestAFinishedResponseIsComplete verifies that a finished response succeeds if the server leaves the
-// connection open.
+// TestAFinishedResponseIsComplete verifies that a finished response succeeds if the server leaves
+// the connection open.
 func TestAFinishedResponseIsComplete(t *testing.T) {
 	for name, row := range map[string]struct {
 		body string
