@@ -73,8 +73,8 @@ func (c client) view() TenantClient {
 }
 
 // ClientInput is a client to register or to change. A nil field keeps the stored value.
-// ClientSecret is required for a new client, and if the client id, the issuer or the provider
-// changes: the stored secret must not be sent to another server.
+// ClientSecret is required for a new client, and if the issuer or the provider changes: the stored
+// secret must not be sent to another server.
 type ClientInput struct {
 	Org          string  `json:"org"`
 	ClientID     string  `json:"clientId"`
@@ -212,7 +212,7 @@ func (s *Service) apply(in ClientInput, before client, created bool) (after clie
 	if after.Issuer == "" {
 		return after, d, api.Fields{"issuer": "is required, because the hub has no global client"}
 	}
-	moved := after.ClientID != before.ClientID || after.Issuer != before.Issuer || after.Provider != before.Provider
+	moved := after.Issuer != before.Issuer || after.Provider != before.Provider
 	switch {
 	case in.ClientSecret != nil:
 		old, err := s.cfg.Keyring.Open(before.SecretEnc, secretPlace(in.Org))
@@ -222,7 +222,7 @@ func (s *Service) apply(in ClientInput, before client, created bool) (after clie
 	case created:
 		return after, d, api.Fields{"clientSecret": "is required for a new client"} //nolint:gosec // a field's name
 	case moved:
-		return after, d, api.Fields{"clientSecret": "is required if clientId, issuer or provider changes"} //nolint:gosec // as above
+		return after, d, api.Fields{"clientSecret": "is required if issuer or provider changes"} //nolint:gosec // as above
 	}
 	if in.Cert != nil {
 		if d.CertChanged, err = s.applyCert(*in.Cert, &after); err != nil {

@@ -205,7 +205,6 @@ func (s *Service) complete(ctx context.Context, from api.Caller, f flow, in Call
 	if err != nil {
 		return CallbackResult{}, err
 	}
-	u.Admin = s.admins[adminKey(u.TenantID, u.Username)]
 	if f.returnTo == "" {
 		signIn, err := s.cfg.Users.SignInExternal(ctx, from, u)
 		return CallbackResult{SignIn: signIn}, err
@@ -267,7 +266,7 @@ func (s *Service) authenticate(ctx context.Context, from api.Caller, f flow, in 
 		raw = cmp.Or(raw, token.AccessToken) // they are the same
 	}
 	if u, err = s.user(ctx, c, f, raw); err == nil && u.Username == "" && m.UserinfoURL != "" {
-		err = s.userinfo(ctx, m.UserinfoURL, token.AccessToken, &u)
+		err = s.userinfo(ctx, c, m.UserinfoURL, token.AccessToken, &u)
 	}
 	if err != nil && isRejection(err) {
 		return u, reject(reasonToken, err)

@@ -62,7 +62,7 @@ func takeCode(ctx context.Context, q db.Querier, code, browser []byte, now time.
 // deleteCodes deletes the codes of the users that a logout names.
 func deleteCodes(ctx context.Context, q db.Querier, out identity.ExternalLogout) error {
 	_, err := q.ExecContext(ctx, `DELETE FROM login_codes WHERE tenant_id = $1 AND issuer = $2
-		AND ($3 = '' OR subject = $3) AND ($4 = '' OR session_id = $4)`, out.TenantID, out.Issuer, out.Subject, out.SessionID)
+		AND ($3 = '' OR subject = $3) AND ($4 = '' OR session_id = $4 OR $3 <> '' AND session_id = '')`, out.TenantID, out.Issuer, out.Subject, out.SessionID)
 	return db.Wrap("delete login codes", err)
 }
 

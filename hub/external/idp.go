@@ -1,6 +1,7 @@
 package external
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -15,6 +17,7 @@ import (
 	"golang.org/x/oauth2"
 
 	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/internal/excerpt"
 	"github.com/seed93082962/agenthost/internal/outbound"
 )
 
@@ -23,6 +26,7 @@ const (
 	maxResponse  = 1 << 20          // bytes of its body
 	maxCalls     = 64               // logins that wait for one provider
 	maxProviders = 2048             // in the cache
+	maxCause     = 200              // characters of a provider's text in the log
 	metadataLife = time.Hour
 	keysLife     = 15 * time.Minute
 	retryAfter   = 5 * time.Second
@@ -150,18 +154,20 @@ func (p *idp) begin() (end func(), err error) {
 func (s *Service) metadata(ctx context.Context, p *idp) (metadata, error) {
 	return p.meta.get(ctx, s, metadataLife, func(ctx context.Context) (m metadata, err error) {
 		provider, err := oidc.NewProvider(oidc.ClientContext(ctx, s.http), p.issuer)
-		if mismatch, ok := errors.AsType[*oidc.IssuerMismatchError](err); ok {
-			return m, upstreamFailed(fmt.Errorf("discover %s: %w", p.issuer, mismatch))
-		}
 		if err != nil {
-			return m, unavailable(fmt.Errorf("discover %s: %w", p.issuer, err))
+			failed := unavailable
+			if _, ok := errors.AsType[*oidc.IssuerMismatchError](err); ok {
+				failed = upstreamFailed
+			}
+			// The text of the library's errors may contain the body of the response.
+			return m, failed(fmt.Errorf("discover %s: %s", p.issuer, excerpt.Characters(api.Plain(err.Error()), maxCause)))
 		}
 		if err := provider.Claims(&m); err != nil {
 			return m, upstreamFailed(fmt.Errorf("discover %s: %w", p.issuer, err))
 		}
-		for _, endpoint := range []string{m.AuthURL, m.TokenURL, m.KeysURL} {
-			if u, err := url.Parse(endpoint); err != nil || !isSafe(u) {
-				return m, upstreamFailed(fmt.Errorf("discover %s: the endpoint %q is not an https URL", p.issuer, endpoint))
+		for _, endpoint := range []string{m.AuthURL, m.TokenURL, m.KeysURL, cmp.Or(m.UserinfoURL, m.TokenURL)} {
+			if !isEndpoint(endpoint, p.issuer) {
+				return m, upstreamFailed(fmt.Errorf("discover %s: the endpoint %q is not an https URL", p.issuer, excerpt.Characters(endpoint, maxCause)))
 			}
 		}
 		m.Algorithms = slices.DeleteFunc(m.Algorithms, func(alg string) bool { return !slices.Contains(algorithms, alg) })
@@ -170,6 +176,13 @@ func (s *Service) metadata(ctx context.Context, p *idp) (metadata, error) {
 		}
 		return m, nil
 	})
+}
+
+// isEndpoint reports whether a provider may name the endpoint. Only a provider that is itself on this
+// machine may name another address of it without TLS: others must not reach what listens there.
+func isEndpoint(endpoint, issuer string) bool {
+	u, err := url.Parse(endpoint)
+	return err == nil && isSafe(u) && (u.Scheme == "https" || strings.HasPrefix(issuer, "http:"))
 }
 
 // authStyle is how the client authenticates at the token endpoint. The methods of the discovery

@@ -26,6 +26,7 @@ var algorithms = []string{"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", 
 const (
 	maxKeys    = 100
 	minRSABits = 2048
+	maxRSABits = 8192     // the work of a signature grows with the square
 	maxToken   = 64 << 10 // bytes
 )
 
@@ -63,7 +64,7 @@ func parseCert(text string) (crypto.PublicKey, error) {
 		return nil, errors.New("must be a certificate or a public key in PEM, not a " + block.Type)
 	}
 	if len(algorithmsOf(key)) == 0 {
-		return nil, errors.New("must have an RSA key of 2048 bits or more, an ECDSA key or an Ed25519 key")
+		return nil, errors.New("must have an RSA key of 2048 to 8192 bits, an ECDSA key or an Ed25519 key")
 	}
 	return key, nil
 }
@@ -72,7 +73,7 @@ func parseCert(text string) (crypto.PublicKey, error) {
 func algorithmsOf(key crypto.PublicKey) []string {
 	switch key := key.(type) {
 	case *rsa.PublicKey:
-		if key.N.BitLen() >= minRSABits {
+		if bits := key.N.BitLen(); bits >= minRSABits && bits <= maxRSABits {
 			return algorithms[:6]
 		}
 	case *ecdsa.PublicKey:
@@ -150,8 +151,13 @@ func (s *Service) getJSON(ctx context.Context, url, token string) ([]byte, error
 	return io.ReadAll(res.Body)
 }
 
-// errSignature means that no key of the provider made the signature of a token.
-var errSignature = errors.New("the signature is not that of the identity provider")
+var (
+	// errSignature means that no key of the provider made the signature of a token.
+	errSignature = errors.New("the signature is not that of the identity provider")
+
+	// errNotSigned means that no key at all could have made it.
+	errNotSigned = errors.New("the token has no signature with a permitted algorithm")
+)
 
 // checkSignature returns the header and the payload of a token that one of the keys has signed.
 func checkSignature(raw string, algs []string, keys []publicKey) (jose.Header, []byte, error) {
@@ -160,11 +166,11 @@ func checkSignature(raw string, algs []string, keys []publicKey) (jose.Header, [
 		permitted[i] = jose.SignatureAlgorithm(alg)
 	}
 	if len(raw) > maxToken {
-		return jose.Header{}, nil, errors.New("the token is too large")
+		return jose.Header{}, nil, errNotSigned
 	}
 	jws, err := jose.ParseSignedCompact(raw, permitted)
 	if err != nil {
-		return jose.Header{}, nil, errSignature
+		return jose.Header{}, nil, errNotSigned
 	}
 	header := jws.Signatures[0].Protected
 	for _, k := range keys {

@@ -94,6 +94,21 @@ func TestGlobalClient(t *testing.T) {
 }
 
 // Two organizations with issuers of their own have users with the same name and subject.
+// Users choose their full name, which makes nobody an admin.
+func TestBootstrapAdminByName(t *testing.T) {
+	s := onSQLite(t, func(s *site) { s.admins = []string{"acme/root", "beta/root"} })
+	p, casdoor := newStandIn(s), newStandIn(s)
+	s.register("acme", p)
+	casdoor.casdoor, casdoor.user = true, object{"sub": "1", "owner": "beta", "name": "root"}
+	s.register("beta", casdoor, object{"provider": "casdoor"})
+	role := func(org string) any { return newBrowser(t).enter(s.url, org)["user"].(object)["role"] }
+	p.with(func() { p.user = object{"sub": "1", "name": "root"} })
+	require.Equal(t, "member", role("acme"))
+	p.with(func() { p.user = object{"sub": "2", "preferred_username": "root", "name": "Ada"} })
+	require.Equal(t, "admin", role("acme"))
+	require.Equal(t, "admin", role("beta"))
+}
+
 func TestTwoOrganizationsAtOnce(t *testing.T) {
 	each(t, func(t *testing.T, s *site) {
 		orgs := []string{"acme", "beta"}
@@ -314,7 +329,7 @@ func TestStartsAreLimited(t *testing.T) {
 		_, _, err := s.service.StartLogin(t.Context(), api.Caller{RemoteIP: "2001:db8::1"}, external.LoginInput{Org: "none"})
 		require.ErrorIs(t, err, api.NotFound)
 	}
-	_, _, err := s.service.StartLogin(t.Context(), api.Caller{RemoteIP: "2001:db8::2"}, external.LoginInput{})
+	_, _, err := s.service.StartLogin(t.Context(), api.Caller{RemoteIP: "2001:db8:0:1::2"}, external.LoginInput{})
 	require.ErrorIs(t, err, api.RateLimited)
 	_, _, err = s.service.StartLogin(t.Context(), api.Caller{RemoteIP: "2001:db9::2"}, external.LoginInput{})
 	require.NoError(t, err)

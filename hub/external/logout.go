@@ -34,10 +34,10 @@ func (s *Service) BackchannelLogout(ctx context.Context, from api.Caller, raw st
 	}
 	fault := error(errLogoutToken)
 	for _, c := range clients {
-		out, expires, err := s.logoutOf(ctx, c, raw)
+		out, err := s.logoutOf(ctx, c, raw)
 		switch {
 		case err == nil:
-			if err := s.logout(ctx, from, c, out, raw, expires); err != nil {
+			if err := s.logout(ctx, from, out); err != nil {
 				return err
 			}
 			fault = nil
@@ -86,47 +86,56 @@ func (s *Service) clientsOfToken(ctx context.Context, raw string) ([]client, err
 }
 
 // logoutOf verifies a logout token (section 2.6).
-func (s *Service) logoutOf(ctx context.Context, c client, raw string) (out identity.ExternalLogout, expires time.Time, err error) {
-	header, all, err := s.verify(ctx, c, raw, keysAgain)
+func (s *Service) logoutOf(ctx context.Context, c client, raw string) (out logoutToken, err error) {
+	header, all, err := s.verify(ctx, c, raw, keysAgainForLogout)
 	if err != nil {
-		return out, expires, err
+		return out, err
 	}
 	typ, _ := header.ExtraHeaders[jose.HeaderType].(string)
 	if typ != "" && !strings.EqualFold(typ, "logout+jwt") && !strings.EqualFold(typ, "JWT") {
-		return out, expires, errors.New("the token is not a logout token")
+		return out, errors.New("the token is not a logout token")
 	}
 	var events map[string]map[string]any
 	if err := json.Unmarshal(all["events"], &events); err != nil || events[logoutEvent] == nil {
-		return out, expires, errors.New("the token has no logout event")
+		return out, errors.New("the token has no logout event")
 	}
 	if _, has := all["nonce"]; has {
-		return out, expires, errors.New("the token has a nonce: it is an ID token")
+		return out, errors.New("the token has a nonce: it is an ID token")
 	}
 	expires, ok := all.seconds("exp")
-	if !ok || expires.After(s.now().Add(maxLogoutLife)) || all.text("jti") == "" {
-		return out, expires, errors.New("the token has no identifier, or is valid for too long")
+	id := all.text("jti")
+	if !ok || expires.After(s.now().Add(maxLogoutLife)) || id == "" {
+		return out, errors.New("the token has no identifier, or is valid for too long")
 	}
-	out = identity.ExternalLogout{TenantID: c.Org, Issuer: c.Issuer, Subject: all.text("sub"), SessionID: all.text("sid")}
+	out.ExternalLogout = identity.ExternalLogout{TenantID: c.Org, Issuer: c.Issuer, Subject: all.text("sub"), SessionID: all.text("sid")}
 	if out.Subject == "" && out.SessionID == "" || strings.ContainsRune(out.Subject+out.SessionID, 0) {
-		return out, expires, errors.New("the token names neither a user nor a session")
+		return out, errors.New("the token names neither a user nor a session")
 	}
-	return out, expires, nil
+	// Not the text of the token: the same one can be encoded in several forms.
+	out.key, out.expires = hash(strings.Join([]string{c.Org, c.Issuer, c.ClientID, id}, "\x00")), expires
+	return out, nil
 }
 
-func (s *Service) logout(ctx context.Context, from api.Caller, c client, out identity.ExternalLogout, raw string, expires time.Time) error {
-	key := hash(c.Org + "\x00" + raw)
-	used, err := logoutTokenUsed(ctx, s.db.Read(), key)
+// logoutToken is a verified logout token.
+type logoutToken struct {
+	identity.ExternalLogout
+	key     []byte // by which it is recognized when it is used again
+	expires time.Time
+}
+
+func (s *Service) logout(ctx context.Context, from api.Caller, out logoutToken) error {
+	used, err := logoutTokenUsed(ctx, s.db.Read(), out.key)
 	if err != nil || used {
 		return err
 	}
 	// Logins that the console has not completed end too.
-	if err := deleteCodes(ctx, s.db.Write(), out); err != nil {
+	if err := deleteCodes(ctx, s.db.Write(), out.ExternalLogout); err != nil {
 		return err
 	}
-	if err := s.cfg.Users.EndExternalSessions(ctx, from, out); err != nil {
+	if err := s.cfg.Users.EndExternalSessions(ctx, from, out.ExternalLogout); err != nil {
 		return err
 	}
-	return insertLogoutToken(ctx, s.db.Write(), key, expires.Add(tokenSkew))
+	return insertLogoutToken(ctx, s.db.Write(), out.key, out.expires.Add(tokenSkew))
 }
 
 func (s *Service) logoutRoutes() []api.Route {

@@ -57,6 +57,21 @@ func TestBackchannelLogout(t *testing.T) {
 		b.enter(s.url, "acme")
 		require.Equal(t, 200, s.backchannel(s.url, raw).status)
 		b.get(s.url + "/auth/userinfo").want(http.StatusOK)
+		const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+		last := len(raw) - 1 // its lowest bits have no meaning
+		respelled := raw[:last] + string(digits[strings.IndexByte(digits, raw[last])|1])
+		require.NotEqual(t, raw, respelled)
+		require.Equal(t, 200, s.backchannel(s.url, respelled).status)
+		b.get(s.url + "/auth/userinfo").want(http.StatusOK)
+
+		// A session of which the provider did not name its own may be the one that ends.
+		p.with(func() { delete(p.user, "sid") })
+		b.enter(s.url, "acme")
+		require.Equal(t, 200, s.backchannel(s.url, signed(t, rsaKey(), "1", nil, out)).status, "used")
+		b.get(s.url + "/auth/userinfo").want(http.StatusOK)
+		out["jti"] = rand.Text()
+		require.Equal(t, 200, s.backchannel(s.url, signed(t, rsaKey(), "1", nil, out)).status)
+		b.get(s.url+"/auth/userinfo").refused(http.StatusUnauthorized, api.TokenRevoked)
 
 		// A login that waits for its exchange ends too.
 		at := b.start(s.url, "org=acme&return_to=/console/")

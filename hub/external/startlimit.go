@@ -42,13 +42,13 @@ func (l *startLimit) allow(remoteIP string) time.Duration {
 	return l.began.Add(startWindow).Sub(now)
 }
 
-// networkOf returns an IPv4 address, or the /64 of an IPv6 address.
+// networkOf returns an IPv4 address, or the /48 of an IPv6 address, which one client may have.
 func networkOf(ip string) string {
 	addr, err := netip.ParseAddr(ip)
 	if err != nil || addr.Unmap().Is4() {
 		return ip
 	}
-	prefix, err := addr.WithZone("").Prefix(64)
+	prefix, err := addr.WithZone("").Prefix(48)
 	if err != nil {
 		return ip
 	}

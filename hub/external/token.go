@@ -22,9 +22,10 @@ const (
 	tokenSkew  = time.Minute // by which the clock of a provider may be ahead
 	maxSubject = 255         // bytes (OpenID Connect Core 1.0, section 2)
 
-	// keysAgain is the age above which the keys are read again for a logout token with an unknown
-	// signature, which anyone can send.
-	keysAgain = 10 * time.Second
+	// The ages above which the keys are read again for a token with an unknown signature. Anyone can
+	// send a logout token. An ID token comes from the provider, whose faults must not double its load.
+	keysAgainForLogin  = time.Second
+	keysAgainForLogout = 10 * time.Second
 )
 
 // claims are the claims of a token. A claim of an unexpected type counts as missing.
@@ -104,8 +105,8 @@ func (s *Service) signed(ctx context.Context, c client, raw string, again time.D
 			return header, nil, err
 		}
 		header, payload, err = checkSignature(raw, meta.Algorithms, keys)
-		if err == nil {
-			return header, payload, nil
+		if err == nil || errors.Is(err, errNotSigned) {
+			return header, payload, err
 		}
 	}
 	return header, nil, errSignature
@@ -113,7 +114,7 @@ func (s *Service) signed(ctx context.Context, c client, raw string, again time.D
 
 // user returns the user of the ID token of a login.
 func (s *Service) user(ctx context.Context, c client, f flow, raw string) (identity.ExternalUser, error) {
-	header, all, err := s.verify(ctx, c, raw, 0)
+	header, all, err := s.verify(ctx, c, raw, keysAgainForLogin)
 	if err != nil {
 		return identity.ExternalUser{}, err
 	}
@@ -137,18 +138,20 @@ func (s *Service) user(ctx context.Context, c client, f flow, raw string) (ident
 	if u.SessionID != "" && !isSubject(u.SessionID) {
 		return identity.ExternalUser{}, errors.New("the token has no usable session")
 	}
-	describe(&u, all)
+	s.describe(&u, all, c)
 	return u, nil
 }
 
 // describe sets the names and the address of a user, if they are missing. The username is
-// preferred_username, else name, which is the login name in Casdoor.
-func describe(u *identity.ExternalUser, all claims) {
+// preferred_username, else name. A name makes its user an admin only in Casdoor, where it is the
+// login name: elsewhere users change it as they like.
+func (s *Service) describe(u *identity.ExternalUser, all claims, c client) {
 	preferred, name := all.text("preferred_username"), all.text("name")
 	if u.Username == "" {
 		if u.Username = preferred; preferred == "" {
 			u.Username = name
 		}
+		u.Admin = (preferred != "" || ofCasdoor(all, c)) && s.admins[adminKey(u.TenantID, u.Username)]
 	}
 	if u.DisplayName == "" {
 		if u.DisplayName = all.text("displayName"); u.DisplayName == "" {
@@ -166,7 +169,11 @@ func checkKind(all claims) error {
 	for name, value := range all {
 		switch strings.NewReplacer("_", "", "-", "").Replace(strings.ToLower(name)) {
 		case "tokentype", "typ", "type", "tokenuse", "use":
-			if kind := strings.ToLower(string(value)); strings.Contains(kind, "refresh") || strings.Contains(kind, "offline") {
+			var kind any // decoded, because a character may be escaped
+			if json.Unmarshal(value, &kind) != nil {
+				continue
+			}
+			if text := strings.ToLower(fmt.Sprint(kind)); strings.Contains(text, "refresh") || strings.Contains(text, "offline") {
 				return errors.New("the token is a refresh token")
 			}
 		}
@@ -177,14 +184,16 @@ func checkKind(all claims) error {
 // checkOwner requires that a user of Casdoor belongs to the organization of the client: an
 // application may be shared by several. The global client has the users of one organization.
 func checkOwner(all claims, c client) error {
-	_, has := all["owner"]
-	if c.Provider != providerCasdoor && (c.global == nil || !has) {
-		return nil
-	}
-	if owner := all.text("owner"); owner != c.Org {
+	if ofCasdoor(all, c) && all.text("owner") != c.Org {
 		return fmt.Errorf("the user belongs to another organization than %s", c.Org)
 	}
 	return nil
+}
+
+// ofCasdoor reports whether Casdoor issued the token. The global client has no kind.
+func ofCasdoor(all claims, c client) bool {
+	_, owned := all["owner"]
+	return c.Provider == providerCasdoor || c.global != nil && owned
 }
 
 // isSubject reports whether an identifier of a provider can be stored.
@@ -193,7 +202,7 @@ func isSubject(s string) bool {
 }
 
 // userinfo completes a user whose ID token has no name, from the userinfo endpoint.
-func (s *Service) userinfo(ctx context.Context, url, token string, u *identity.ExternalUser) error {
+func (s *Service) userinfo(ctx context.Context, c client, url, token string, u *identity.ExternalUser) error {
 	body, err := s.getJSON(ctx, url, token)
 	if err != nil {
 		return unavailable(fmt.Errorf("read userinfo of %s: %w", u.Issuer, err))
@@ -205,7 +214,7 @@ func (s *Service) userinfo(ctx context.Context, url, token string, u *identity.E
 	if all.text("sub") != u.Subject { // OpenID Connect Core 1.0, section 5.3.2
 		return errors.New("the userinfo is that of another user")
 	}
-	describe(u, all)
+	s.describe(u, all, c)
 	return nil
 }
 

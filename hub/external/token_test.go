@@ -1,6 +1,7 @@
 package external_test
 
 import (
+	"bytes"
 	"crypto/rand"
 	"crypto/rsa"
 	"encoding/base64"
@@ -10,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-jose/go-jose/v4"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub/api"
@@ -82,6 +84,18 @@ func TestIDTokenAttacks(t *testing.T) {
 			raw := signed(t, rsaKey(), "1", nil, c)
 			return raw[:strings.LastIndexByte(raw, '.')+1]
 		}},
+		"an escaped refresh token": {sign: func(c object) string {
+			c["tokenType"] = "refresh-token"
+			payload, err := json.Marshal(c)
+			require.NoError(t, err)
+			signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.RS256, Key: rsaKey()}, nil)
+			require.NoError(t, err)
+			jws, err := signer.Sign(bytes.Replace(payload, []byte(`"refresh`), []byte(`"\u0072efresh`), 1))
+			require.NoError(t, err)
+			raw, err := jws.CompactSerialize()
+			require.NoError(t, err)
+			return raw
+		}},
 		"no token":  {sign: func(object) string { return "" }},
 		"too large": {sign: func(c object) string { return strings.Repeat("a", 70<<10) }},
 	} {
@@ -105,6 +119,7 @@ func TestRotatedKey(t *testing.T) {
 	newBrowser(t).enter(s.url, "acme")
 	require.Equal(t, 1, p.calls["/keys"])
 	p.with(func() { p.key, p.kid = ecKey(t), "2" })
+	s.wait(time.Second)
 	newBrowser(t).enter(s.url, "acme")
 	require.Equal(t, 2, p.calls["/keys"])
 	former := p.key
@@ -114,6 +129,28 @@ func TestRotatedKey(t *testing.T) {
 		p.onSign = func(c object) string { return signed(t, former, "2", nil, c) }
 	})
 	newBrowser(t).login(s.url, "acme").refused(http.StatusUnauthorized, api.InvalidCredentials)
+}
+
+// A provider that does not publish its key, or whose token is none, is not asked for the keys at
+// each login.
+func TestKeysAreNotReadAtEachLogin(t *testing.T) {
+	s := onSQLite(t, nil)
+	p := newStandIn(s)
+	s.register("acme", p)
+	newBrowser(t).enter(s.url, "acme")
+	s.wait(time.Minute)
+	p.with(func() { p.onSign = func(object) string { return "error: invalid grant" } })
+	for range 5 {
+		newBrowser(t).login(s.url, "acme").refused(http.StatusUnauthorized, api.InvalidCredentials)
+	}
+	require.Equal(t, 1, p.calls["/keys"])
+	foreign := ecKey(t)
+	p.with(func() { p.onSign = func(c object) string { return signed(t, foreign, "9", nil, c) } })
+	began := time.Now()
+	for range 10 {
+		newBrowser(t).login(s.url, "acme").refused(http.StatusUnauthorized, api.InvalidCredentials)
+	}
+	require.LessOrEqual(t, p.calls["/keys"], 2+int(time.Since(began)/time.Second))
 }
 
 func TestCertificate(t *testing.T) {

@@ -2,14 +2,19 @@ package external_test
 
 import (
 	"bytes"
+	"crypto/rsa"
+	"math/big"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/go-jose/go-jose/v4"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/external"
 )
 
 // A provider that is down fails its own logins with 503. The hub works otherwise.
@@ -66,6 +71,8 @@ func TestUnusableProviders(t *testing.T) {
 		"another issuer": {func(p *standIn) { p.onDiscover = func(d object) { d["issuer"] = "https://evil.example.com" } }, 502, api.UpstreamFailed},
 		"no issuer":      {func(p *standIn) { p.onDiscover = func(d object) { clear(d); d["status"] = "error" } }, 502, api.UpstreamFailed},
 		"http":           {func(p *standIn) { p.onDiscover = func(d object) { d["token_endpoint"] = "http://192.0.2.1/token" } }, 502, api.UpstreamFailed},
+		"http userinfo":  {func(p *standIn) { p.onDiscover = func(d object) { d["userinfo_endpoint"] = "http://192.0.2.1/me" } }, 502, api.UpstreamFailed},
+		"a long issuer":  {func(p *standIn) { p.onDiscover = func(d object) { d["issuer"] = strings.Repeat("x", 1<<19) } }, 502, api.UpstreamFailed},
 		"a file":         {func(p *standIn) { p.onDiscover = func(d object) { d["jwks_uri"] = "file:///etc/passwd" } }, 502, api.UpstreamFailed},
 		"10 MB of keys": {func(p *standIn) {
 			p.onKeys = func(w http.ResponseWriter, _ *http.Request) {
@@ -78,6 +85,12 @@ func TestUnusableProviders(t *testing.T) {
 		}, 503, api.Unavailable},
 		"no keys": {func(p *standIn) {
 			p.onKeys = func(w http.ResponseWriter, _ *http.Request) { reply(w, 200, object{"status": "error"}) }
+		}, 503, api.Unavailable},
+		"a key of 16385 bits": {func(p *standIn) {
+			key := jose.JSONWebKey{Key: &rsa.PublicKey{N: new(big.Int).SetBit(big.NewInt(1), 16384, 1), E: 65537}, KeyID: "1"}
+			p.onKeys = func(w http.ResponseWriter, _ *http.Request) {
+				reply(w, 200, jose.JSONWebKeySet{Keys: []jose.JSONWebKey{key}})
+			}
 		}, 503, api.Unavailable},
 		"keys elsewhere": {func(p *standIn) {
 			p.onKeys = func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/userinfo", http.StatusFound) }
@@ -114,7 +127,19 @@ func TestUnusableProviders(t *testing.T) {
 			text, _ := s.logs.Now()
 			require.NotContains(t, text, "secret-acme")
 			require.NotContains(t, text, "opaque-")
+			require.Less(t, len(text), 1<<16)
 		})
+	}
+}
+
+// Only a provider on this machine may name endpoints on it that have no TLS.
+func TestEndpoints(t *testing.T) {
+	for _, endpoint := range []string{"https://idp.example.com/keys", "http://127.0.0.1:8080/keys", "http://localhost/keys"} {
+		require.True(t, external.IsEndpoint(endpoint, "http://127.0.0.1:9000"), endpoint)
+		require.Equal(t, strings.HasPrefix(endpoint, "https:"), external.IsEndpoint(endpoint, "https://idp.example.com"), endpoint)
+	}
+	for _, endpoint := range []string{"", "/keys", "https:///keys", "http://192.0.2.1/keys", "file:///etc/passwd", "javascript:alert(1)"} {
+		require.False(t, external.IsEndpoint(endpoint, "http://127.0.0.1:9000"), endpoint)
 	}
 }
 

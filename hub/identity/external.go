@@ -2,7 +2,7 @@ package identity
 
 import (
 	"context"
-	"crypto/sha256"
+	"crypto/rand"
 	"database/sql"
 	"encoding/hex"
 	"errors"
@@ -51,13 +51,8 @@ func (s *Service) SignInExternal(ctx context.Context, from api.Caller, u Externa
 		if !m.active() {
 			return api.AccountDisabled
 		}
-		if signIn, err = s.newSession(ctx, tx, m, from); err != nil {
+		if signIn, err = s.newSession(ctx, tx, m, from, u.SessionID); err != nil {
 			return err
-		}
-		if u.SessionID != "" {
-			if err := setProviderSession(ctx, tx, m.TenantID, signIn.session, u.SessionID); err != nil {
-				return err
-			}
 		}
 		return s.record(ctx, tx, actionExternalLogin.Record(selfEvent(from, m),
 			externalLoginDetail{signIn.session, u.Issuer, created, string(m.Role)}))
@@ -101,7 +96,7 @@ func (s *Service) createExternal(ctx context.Context, tx *sql.Tx, u ExternalUser
 	_, err = memberByName(ctx, tx, u.TenantID, m.Username)
 	switch {
 	case err == nil: // of another subject, who remains the one with this name
-		m.Username = distinctUsername(m.Username, u)
+		m.Username = distinctUsername(m.Username)
 	case !errors.Is(err, errNoMember):
 		return m, false, err
 	}
@@ -124,10 +119,11 @@ func externalUsername(name string) string {
 	return name
 }
 
-// distinctUsername returns a name that no other subject has.
-func distinctUsername(name string, u ExternalUser) string {
-	sum := sha256.Sum256([]byte(u.Issuer + "\x00" + u.Subject))
-	suffix := "-" + hex.EncodeToString(sum[:6])
+// distinctUsername returns a name that no other subject has, and that nobody can take in advance.
+func distinctUsername(name string) string {
+	var b [6]byte
+	rand.Read(b[:])
+	suffix := "-" + hex.EncodeToString(b[:])
 	return excerpt.Characters(name, maxUsername-len(suffix)) + suffix
 }
 
@@ -183,8 +179,9 @@ func (s *Service) rejectExternal(ctx context.Context, from api.Caller, e auditlo
 	return fault
 }
 
-// ExternalLogout names the sessions that an identity provider ends: all of a subject, one session
-// of the provider, or that one if it is of the subject.
+// ExternalLogout names the sessions that an identity provider ends: all of a subject, those of one
+// session of the provider, or with both, those of that session and those of the subject that may
+// be, because the provider did not name their session.
 type ExternalLogout struct {
 	TenantID  string
 	Issuer    string

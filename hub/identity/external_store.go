@@ -3,6 +3,7 @@ package identity
 import (
 	"context"
 	"database/sql"
+	"strings"
 	"time"
 
 	"github.com/seed93082962/agenthost/hub/db"
@@ -11,15 +12,11 @@ import (
 // updateExternalLogin records a login and returns the member, or errNoMember. It changes nothing of
 // a disabled one. The row is locked until the transaction ends.
 func updateExternalLogin(ctx context.Context, tx *sql.Tx, u ExternalUser, now time.Time) (member, error) {
-	_, err := tx.ExecContext(ctx, `UPDATE members SET
+	return oneMember(tx.QueryRowContext(ctx, `UPDATE members SET
 			last_login_at = CASE WHEN status = $1 THEN $2 ELSE last_login_at END,
 			email = CASE WHEN status = $1 THEN $3 ELSE email END
-		WHERE tenant_id = $4 AND issuer = $5 AND subject = $6`,
-		statusActive, db.Micros(now), externalEmail(u.Email), u.TenantID, u.Issuer, u.Subject)
-	if err != nil {
-		return member{}, db.Wrap("update member", err)
-	}
-	return memberBySubject(ctx, tx, u)
+		WHERE tenant_id = $4 AND issuer = $5 AND subject = $6 RETURNING `+strings.ReplaceAll(memberColumns, "m.", ""), // SQLite permits no alias there
+		statusActive, db.Micros(now), externalEmail(u.Email), u.TenantID, u.Issuer, u.Subject))
 }
 
 func memberBySubject(ctx context.Context, q db.Querier, u ExternalUser) (member, error) {
@@ -40,11 +37,6 @@ func useBootstrap(ctx context.Context, tx *sql.Tx, tenantID, username string, no
 	return n > 0, err
 }
 
-func setProviderSession(ctx context.Context, tx *sql.Tx, tenantID, id, provider string) error {
-	_, err := tx.ExecContext(ctx, `UPDATE sessions SET provider_session = $1 WHERE tenant_id = $2 AND id = $3`, provider, tenantID, id)
-	return db.Wrap("update session", err)
-}
-
 // endProviderSessions ends the sessions of a logout, and returns how many live ones each user had.
 func endProviderSessions(ctx context.Context, tx *sql.Tx, out ExternalLogout, now time.Time) (map[string]int, error) {
 	type session struct {
@@ -55,7 +47,7 @@ func endProviderSessions(ctx context.Context, tx *sql.Tx, out ExternalLogout, no
 		err = row.Scan(&one.user, &one.live)
 		return one, err
 	}, `UPDATE sessions SET revoked_at = $1, revoked_why = $2 WHERE tenant_id = $3 AND revoked_at IS NULL
-			AND ($4 = '' OR provider_session = $4)
+			AND ($4 = '' OR provider_session = $4 OR $6 <> '' AND provider_session IS NULL)
 			AND user_id IN (SELECT id FROM members WHERE tenant_id = $3 AND issuer = $5 AND ($6 = '' OR subject = $6))
 		RETURNING user_id, idle_until > $1 AND expires_at > $1`,
 		db.Micros(now), endedByProvider, out.TenantID, out.SessionID, out.Issuer, out.Subject)

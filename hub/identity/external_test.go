@@ -127,6 +127,29 @@ func TestConcurrentFirstLoginsCreateOneMember(t *testing.T) {
 	})
 }
 
+func TestConcurrentFirstLoginsWithOneName(t *testing.T) {
+	eachExternal(t, func(t *testing.T, s *server) {
+		results := atOnce(8, func(i int) response {
+			u := stranger("acme", strings.Repeat("1", i+1), "ada")
+			u.Admin = true
+			signIn, err := s.service.SignInExternal(t.Context(), api.Caller{}, u)
+			if err != nil {
+				return response{status: http.StatusInternalServerError, text: err.Error()}
+			}
+			return response{status: http.StatusOK, text: string(signIn.User.Role)}
+		})
+		admins := 0
+		for _, res := range results {
+			require.Equal(t, http.StatusOK, res.status, res.text)
+			if res.text == string(rbac.Admin) {
+				admins++
+			}
+		}
+		require.Equal(t, 1, admins)
+		require.Equal(t, 8, s.count(`SELECT COUNT(DISTINCT username_fold) FROM members`))
+	})
+}
+
 // A name makes one user an admin, once: neither another subject with the name nor the deleted user
 // at the next login.
 func TestBootstrapAdmin(t *testing.T) {

@@ -90,7 +90,7 @@ func (s *Service) tryLogin(ctx context.Context, from api.Caller, in LoginInput) 
 		if err != nil {
 			return err
 		}
-		if signIn, err = s.newSession(ctx, tx, now, from); err != nil {
+		if signIn, err = s.newSession(ctx, tx, now, from, ""); err != nil {
 			return err
 		}
 		return s.record(ctx, tx, actionLogin.Record(selfEvent(from, now), sessionDetail{signIn.session}))

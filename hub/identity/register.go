@@ -67,7 +67,7 @@ func (s *Service) Register(ctx context.Context, from api.Caller, in RegisterInpu
 		if err := insertUser(ctx, tx, m); err != nil {
 			return err
 		}
-		if signIn, err = s.newSession(ctx, tx, m, from); err != nil {
+		if signIn, err = s.newSession(ctx, tx, m, from, ""); err != nil {
 			return err
 		}
 		return s.record(ctx, tx, actionRegister.Record(selfEvent(from, m), registerDetail{i.ID, string(m.Role)}))

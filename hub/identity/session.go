@@ -55,10 +55,11 @@ type SignInUser struct {
 	OrgID       string    `json:"org_id"`
 }
 
-// newSession begins a session of m in the transaction of the sign-in.
-func (s *Service) newSession(ctx context.Context, tx *sql.Tx, m member, from api.Caller) (SignIn, error) {
+// newSession begins a session of m in the transaction of the sign-in. provider is the session at
+// the identity provider, or "".
+func (s *Service) newSession(ctx context.Context, tx *sql.Tx, m member, from api.Caller, provider string) (SignIn, error) {
 	now, id := s.now(), ids.New()
-	if err := insertSession(ctx, tx, m, id, now, from); err != nil {
+	if err := insertSession(ctx, tx, m, id, provider, now, from); err != nil {
 		return SignIn{}, err
 	}
 	body, err := s.newTokens(ctx, tx, m, id, now, now.Add(sessionLimit))

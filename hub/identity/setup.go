@@ -122,7 +122,7 @@ func (s *Service) Setup(ctx context.Context, from api.Caller, in SetupInput) (si
 		if err := deleteSetupTokens(ctx, tx); err != nil {
 			return err
 		}
-		if signIn, err = s.newSession(ctx, tx, m, from); err != nil {
+		if signIn, err = s.newSession(ctx, tx, m, from, ""); err != nil {
 			return err
 		}
 		return s.record(ctx, tx, actionSetup.Record(selfEvent(from, m), auditlog.None{}))
