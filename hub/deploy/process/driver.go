@@ -160,7 +160,7 @@ func (d *Driver) Stop(ctx context.Context, claim deploy.Claim) error {
 		if s.PID == 0 && !s.StoppedAt.IsZero() {
 			return nil
 		}
-		s.reap()
+		s.reap(f)
 		s.PID, s.StoppedAt = 0, cmp.Or(s.StoppedAt, time.Now())
 		return f.save(*s)
 	})
@@ -176,7 +176,7 @@ func (d *Driver) Delete(ctx context.Context, claim deploy.Claim) error {
 		if s.alive() {
 			return d.terminate(f, s)
 		}
-		s.reap()
+		s.reap(f)
 		return f.remove()
 	})
 }

@@ -171,6 +171,29 @@ func TestStubbornRuntimeIsKilled(t *testing.T) {
 	require.Eventually(t, func() bool { return populated(group) == 0 }, 30*time.Second, 5*time.Millisecond)
 }
 
+// A runtime starts commands in sessions of their own, and may be killed before it ends them.
+func TestNoCommandOutlivesItsRuntime(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	d := open(t, dir, func(c *process.Config) {
+		c.Command = []string{"/bin/sh", "-c", "setsid sh -c 'echo $$; sleep 600; :' & wait; wait"}
+	})
+	require.NoError(t, d.Apply(t.Context(), claim, 1, demand))
+	var group int
+	require.Eventually(t, func() bool {
+		lines, err := d.Logs(t.Context(), key, 1)
+		require.NoError(t, err)
+		if len(lines) == 1 {
+			group, err = strconv.Atoi(lines[0])
+		}
+		return len(lines) == 1 && err == nil && populated(group) == 2
+	}, 30*time.Second, 5*time.Millisecond)
+	require.NoError(t, syscall.Kill(pid(t, dir, key), syscall.SIGKILL))
+	until(t, d, deploy.Exited, nil)
+	require.Eventually(t, func() bool { return populated(group) == 0 }, 5*time.Second, 5*time.Millisecond)
+	remove(t, d)
+}
+
 func TestLogIsBounded(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -1,12 +1,14 @@
 package process
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"time"
 )
 
@@ -14,7 +16,7 @@ import (
 // behind if the hub is killed between two of them: the runtime waits until its process is recorded,
 // and ends if the hub does before that.
 func (d *Driver) start(f folder, s *state) error {
-	s.reap()
+	s.reap(f)
 	env, err := f.env()
 	if err != nil {
 		return err
@@ -75,11 +77,29 @@ type exit struct {
 func (d *Driver) wait(cmd *exec.Cmd, f folder, born string) {
 	err := cmd.Wait()
 	killOrphans(cmd.Process.Pid, born)
+	d.clear(f, born)
 	note := "exit status 0"
 	if err != nil {
 		note = err.Error()
 	}
 	d.exits.Store(f, exit{birth: born, note: note})
+}
+
+// clearWithin bounds the wait for a hub that is frozen in a call.
+const clearWithin = 5 * time.Second
+
+// clear kills what a process has left, unless the next one was started, which did it.
+func (d *Driver) clear(f folder, born string) {
+	ctx, cancel := context.WithTimeout(context.Background(), clearWithin)
+	defer cancel()
+	l, err := d.lock(ctx, filepath.Base(string(f)))
+	if err != nil {
+		return
+	}
+	defer l.unlock()
+	if s, err := f.load(); err == nil && s.Birth == born {
+		f.killLeft()
+	}
 }
 
 // listen listens on a loopback address, or on another port if it is taken.
@@ -105,6 +125,7 @@ func (d *Driver) terminate(f folder, s *state) error {
 	}
 	if time.Since(s.StoppedAt) > d.cfg.Grace {
 		signalProcess(s.PID, true)
+		f.killLeft()
 	}
 	return nil
 }

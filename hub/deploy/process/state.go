@@ -22,10 +22,11 @@ type state struct {
 // alive reports whether the runtime is running.
 func (s *state) alive() bool { return s.PID != 0 && birth(s.PID) == s.Birth }
 
-// reap kills what is left of the group of a runtime that has ended.
-func (s *state) reap() {
+// reap kills what a runtime that has ended left.
+func (s *state) reap(f folder) {
 	if s.PID != 0 {
 		killOrphans(s.PID, s.Birth)
+		f.killLeft()
 	}
 }
 

@@ -1,0 +1,48 @@
+package process
+
+import (
+	"bytes"
+	"os"
+	"slices"
+	"strconv"
+)
+
+// killLeft kills the processes that a runtime has left in sessions of their own, such as the
+// children of a command of Bash. Their home directory is that of the deployment. No runtime of the
+// deployment may be running, because its processes have that too.
+func (f folder) killLeft() {
+	const passes = 3 // a process may fork while the others are killed
+	for range passes {
+		if !f.killOnce() {
+			return
+		}
+	}
+}
+
+func (f folder) killOnce() (found bool) {
+	home := []byte("HOME=" + f.path(homeDir))
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return false
+	}
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		env, err := os.ReadFile("/proc/" + e.Name() + "/environ")
+		if err != nil || !bytes.Contains(env, home) {
+			continue
+		}
+		p, err := os.FindProcess(pid) // the same process until it is released: the id may be given to another one
+		if err != nil {
+			continue
+		}
+		env, err = os.ReadFile("/proc/" + e.Name() + "/environ")
+		if err == nil && slices.ContainsFunc(bytes.Split(env, []byte{0}), func(v []byte) bool { return bytes.Equal(v, home) }) {
+			found = p.Kill() == nil || found
+		}
+		_ = p.Release() // it has no other error than of a second call
+	}
+	return found
+}
