@@ -99,7 +99,7 @@ func (a *Answer) first(yield func(sse.Event, bool) bool) bool {
 func (a *Answer) last(yield func(sse.Event, bool) bool) {
 	end := a.ending()
 	saved, stored, err := a.finish(end)
-	if notice, at := a.label.block(); at == NoticeAppend && stored.Text != "" && !yield(event(hubEvent, noticeEvent{"hub.notice", at, notice}), true) {
+	if notice, at := a.label.block(); at == NoticeAppend && stored.generated() && !yield(event(hubEvent, noticeEvent{"hub.notice", at, notice}), true) {
 		return
 	}
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
-// maxHistory bounds the text of a history in bytes: a model reads no more than its context window,
-// and a runtime accepts bodies of 4 MiB.
+// maxHistory bounds the text of a history in bytes of JSON: a model reads no more than its context
+// window, and a runtime accepts bodies of 4 MiB.
 const maxHistory = 1 << 20
 
 // historyOf returns the latest messages of a session before a seq. A runtime that no longer has the
@@ -28,13 +28,27 @@ func historyOf(ctx context.Context, q db.Querier, in session, before int64) ([]w
 		if err := rows.Scan(&turn.Role, &turn.Content); err != nil {
 			return nil, db.Wrap("read chat history", err)
 		}
-		if size += len(turn.Content); size > maxHistory {
+		if size += quoted(turn.Content); size > maxHistory {
 			break
 		}
 		latest = append(latest, turn)
 	}
 	slices.Reverse(latest)
 	return alternating(latest), db.Wrap("read chat history", rows.Err())
+}
+
+// quoted returns the length of a text in JSON. Only U+2028 and U+2029 are longer.
+func quoted(text string) int {
+	n := len(text)
+	for i := range len(text) {
+		switch c := text[i]; {
+		case c == '"', c == '\\', c == '\n', c == '\r', c == '\t', c == '\b', c == '\f':
+			n++
+		case c < ' ':
+			n += len(`u0000`)
+		}
+	}
+	return n
 }
 
 // alternating returns turns that begin with the user, end with the assistant, and alternate, as a

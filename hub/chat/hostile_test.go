@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/chat"
+	"github.com/seed93082962/agenthost/runtime/model/modeltest"
 )
 
 // impatient shortens the time limits of a runtime.
@@ -171,4 +172,18 @@ func TestEventsAreNotInterpreted(t *testing.T) {
 	say(t, ada, path, "again")
 	require.Zero(t, cookies.Load())
 	require.EqualValues(t, 2, count.Load())
+}
+
+// Control characters are six times as long in JSON: the history fits into a request nevertheless.
+func TestAHistoryFitsIntoARequest(t *testing.T) {
+	t.Parallel()
+	s := open(t, sqlite(t))
+	s.deploy(modeltest.Start(t, modeltest.Anthropic, modeltest.Repeat(modeltest.Stream(modeltest.Text("Right.")))))
+	long := pushed("s1", day1)
+	for _, m := range long["messages"].([]object) {
+		m["content"] = strings.Repeat("\x01", 450<<10)
+	}
+	ada := s.ada()
+	require.Equal(t, []string{"created"}, statuses(ada.Post(push, body(long))))
+	require.Contains(t, names(say(t, ada, "/api/v1/agents/helper/chat/sessions/s1", "hello")), "result")
 }

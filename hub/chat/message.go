@@ -83,7 +83,7 @@ func (m message) view(sessionID string) Message {
 	if len(blocks) == 0 {
 		blocks = array(textBlock(m.Text))
 	}
-	if m.Notice != "" && len(blocks) > len("[]") { // nothing was generated otherwise
+	if m.Notice != "" && m.generated() {
 		notice := textBlock(m.Notice)
 		if m.NoticeAt == NoticePrepend {
 			blocks, v.Text = array(notice, inner(blocks)), paragraphs(m.Notice, m.Text)
@@ -94,6 +94,9 @@ func (m message) view(sessionID string) Message {
 	v.Content = blocks
 	return v
 }
+
+// generated reports whether the message has anything that a notice can label.
+func (m message) generated() bool { return m.Text != "" || len(m.Content) > len("[]") }
 
 // textBlock returns the JSON of a block of text, or nil for an empty text.
 func textBlock(text string) []byte {

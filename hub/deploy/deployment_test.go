@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -299,6 +300,59 @@ func TestAnotherHubTakesOver(t *testing.T) {
 		second.ada.Post(path+"/stop", nil).Want(http.StatusAccepted)
 		second.reach("stopped")
 	})
+}
+
+// A runtime that ignores the first requests to end is killed by a later one.
+func TestStopIsRepeatedUntilTheRuntimeEnds(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		slow := &stubborn{Driver: w.driver}
+		h := w.start(func(c *deploy.Config) { c.Driver = slow })
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		started := h.reach("running")["startedAt"]
+		h.ada.Post(path+"/stop", nil).Want(http.StatusAccepted)
+		require.Eventually(t, func() bool { return slow.stops.Load() > 0 }, patience, time.Millisecond)
+		h.ada.Post(path+"/start", nil).Want(http.StatusAccepted)
+		require.NotEqual(t, started, h.reach("running")["startedAt"])
+	})
+}
+
+func TestFailedRuntimeIsStopped(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.driver.Serve = func(req deploy.Request) (http.Handler, error) {
+			req.AgentID = "other"
+			return deploytest.Ready(req)
+		}
+		slow := &stubborn{Driver: w.driver}
+		slow.stops.Store(-10) // it continues after the last attempt
+		h := w.start(func(c *deploy.Config) { c.Driver, c.StartTimeout = slow, time.Nanosecond })
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		h.reach("failed")
+		require.Eventually(t, func() bool {
+			o, err := w.driver.Observe(t.Context(), key)
+			return err == nil && o.Phase == deploy.Stopped
+		}, patience, 5*time.Millisecond)
+	})
+}
+
+// stubborn is a driver whose runtimes end after three requests.
+type stubborn struct {
+	deploy.Driver
+	stops atomic.Int64
+}
+
+func (s *stubborn) Stop(ctx context.Context, claim deploy.Claim) error {
+	if s.stops.Add(1) <= 3 {
+		return nil
+	}
+	return s.Driver.Stop(ctx, claim)
+}
+
+func (s *stubborn) Observe(ctx context.Context, key string) (deploy.Observed, error) {
+	o, err := s.Driver.Observe(ctx, key)
+	if n := s.stops.Load(); n > 0 && o.Phase == deploy.Running && n <= 3 {
+		o.Phase, o.URL = deploy.Stopping, ""
+	}
+	return o, err
 }
 
 // The first hub is frozen in a call of the driver, after it has checked its lease. It looks at its

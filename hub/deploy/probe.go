@@ -18,11 +18,15 @@ const probeTimeout = 3 * time.Second
 func (w *worker) probe(ctx context.Context, d deployment, url string, withAgent bool) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	c, err := w.s.open(d)
-	if err != nil {
-		return err
+	cfg := client.Config{BaseURL: url, HTTPClient: w.s.client}
+	if withAgent {
+		c, err := w.s.open(d)
+		if err != nil {
+			return err
+		}
+		cfg.APIKey = string(c.APIKey)
 	}
-	runtime, err := client.New(client.Config{BaseURL: url, APIKey: string(c.APIKey), HTTPClient: w.s.client})
+	runtime, err := client.New(cfg)
 	if err != nil {
 		return err
 	}

@@ -93,7 +93,7 @@ func (w *worker) halt(ctx context.Context, v view, obs Observed) (view, time.Dur
 func (w *worker) advance(ctx context.Context, d deployment, v view, obs Observed) (view, time.Duration, error) {
 	now := w.s.now()
 	if v.State == StateFailed {
-		return v, idlePause, nil
+		return w.rest(ctx, v, obs)
 	}
 	if now.Before(v.RetryAt) {
 		return v, min(v.RetryAt.Sub(now), w.s.cfg.WatchEvery), nil
@@ -103,7 +103,7 @@ func (w *worker) advance(ctx context.Context, d deployment, v view, obs Observed
 	case current && obs.Phase == Running:
 		return w.watch(ctx, d, v, obs)
 	case current && obs.Phase == Stopping:
-		return v, w.soon(), nil
+		return w.stopping(ctx, v, w.soon())
 	case current && obs.Phase == Exited && !obs.StartedAt.Equal(v.Counted):
 		v.Counted = obs.StartedAt
 		return w.failed(v, "The runtime ended: "+w.reason(ctx, obs)), 0, nil
@@ -133,6 +133,26 @@ func (w *worker) advance(ctx context.Context, d deployment, v view, obs Observed
 		return w.failed(v, text(err)), 0, nil
 	}
 	return v, w.soon(), nil
+}
+
+// rest stops what still runs of a deployment that has failed.
+func (w *worker) rest(ctx context.Context, v view, obs Observed) (view, time.Duration, error) {
+	if obs.Phase != Running && obs.Phase != Stopping {
+		return v, idlePause, nil
+	}
+	return w.stopping(ctx, v, w.s.cfg.WatchEvery)
+}
+
+// stopping repeats the request to stop: a driver kills a runtime that does not end in time.
+func (w *worker) stopping(ctx context.Context, v view, pause time.Duration) (view, time.Duration, error) {
+	claim, err := w.claim()
+	if err == nil {
+		err = w.s.cfg.Driver.Stop(ctx, claim)
+	}
+	if lost(err) {
+		return v, 0, err
+	}
+	return v, pause, nil // another error is repeated
 }
 
 func lost(err error) bool { return errors.Is(err, errLost) || errors.Is(err, ErrFenced) }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"syscall"
 )
 
 // killLeft kills the processes that a runtime has left in sessions of their own, such as the
@@ -40,9 +41,18 @@ func (f folder) killOnce() (found bool) {
 		}
 		env, err = os.ReadFile("/proc/" + e.Name() + "/environ")
 		if err == nil && slices.ContainsFunc(bytes.Split(env, []byte{0}), func(v []byte) bool { return bytes.Equal(v, home) }) {
-			found = p.Kill() == nil || found
+			found = killGroupOf(p) || found
 		}
 		_ = p.Release() // it has no other error than of a second call
 	}
 	return found
+}
+
+// killGroupOf kills a process and its group: another member that starts a program at this moment
+// has no environment.
+func killGroupOf(p *os.Process) bool {
+	if group, err := syscall.Getpgid(p.Pid); err == nil && group > 1 && group != syscall.Getpgrp() {
+		_ = syscall.Kill(-group, syscall.SIGKILL) // the error is that of p.Kill
+	}
+	return p.Kill() == nil
 }
