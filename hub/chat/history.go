@@ -16,6 +16,9 @@ const maxHistory = 1 << 20
 // historyOf returns the latest messages of a session before a seq. A runtime that no longer has the
 // session continues with them. Notices are not stored as a part of the text.
 func historyOf(ctx context.Context, q db.Querier, in session, before int64) ([]wire.Turn, error) {
+	if before <= 1 { // the first message, for which no query delays the run
+		return nil, nil
+	}
 	rows, err := q.QueryContext(ctx, `SELECT role, text FROM chat_messages WHERE tenant_id = $1 AND session_key = $2 AND seq >= $3 AND seq < $4
 		ORDER BY seq DESC`, in.TenantID, in.Key, before-wire.MaxHistory, before)
 	if err != nil {
