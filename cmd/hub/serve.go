@@ -24,6 +24,9 @@ func (s *settings) open(ctx context.Context, addr net.Addr, files artifact.Drive
 	cfg := hub.Config{DatabaseURL: s.databaseURL(), SetupToken: s.SetupToken, Version: daemon.Version(), Logger: log, Artifacts: files, ChatPushKey: s.PushKey}
 	cfg.GatewayURL, cfg.HideRuntimeKeys, cfg.LeaseTime = s.GatewayURL, s.KeyVisible == "false", s.LeaseTime
 	var err error
+	if cfg.EncryptionKeys, err = s.encryptionKeys(log); err != nil {
+		return nil, err
+	}
 	if cfg.ProbePrivate, err = s.probePrivate(); err != nil {
 		return nil, err
 	}
@@ -49,9 +52,6 @@ func (s *settings) open(ctx context.Context, addr net.Addr, files artifact.Drive
 	}
 	cfg.Offline = addr == nil
 	if err := s.applyExternal(&cfg); err != nil {
-		return nil, err
-	}
-	if cfg.EncryptionKeys, err = s.encryptionKeys(log); err != nil {
 		return nil, err
 	}
 	h, err := hub.New(ctx, cfg)
@@ -80,6 +80,9 @@ func (s *settings) serve(ctx context.Context, log *slog.Logger, stdout io.Writer
 		return err // it contains "listen tcp" and the address
 	}
 	defer func() { _ = listener.Close() }() // in case the server was never started
+	if _, err := s.encryptionKeys(log); err != nil { // before a directory is created that is perhaps a typo
+		return err
+	}
 	files, err := s.openBlobs(ctx, log)
 	if err != nil {
 		return err
