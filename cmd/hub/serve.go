@@ -79,7 +79,7 @@ func (s *settings) serve(ctx context.Context, log *slog.Logger, stdout io.Writer
 	if err != nil {
 		return err // it contains "listen tcp" and the address
 	}
-	defer func() { _ = listener.Close() }() // in case the server was never started
+	defer func() { _ = listener.Close() }()          // in case the server was never started
 	if _, err := s.encryptionKeys(log); err != nil { // before a directory is created that is perhaps a typo
 		return err
 	}
