@@ -96,7 +96,7 @@ func (c *contract) send(method, path, token, body string, headers ...string) res
 	}
 	media, _, _ := mime.ParseMediaType(req.Header.Get("Content-Type"))
 	c.check(method, path, body, media, res)
-	if method == http.MethodGet {
+	if method == http.MethodGet && !strings.HasPrefix(path, "/auth/callback") { // which HEAD does not complete
 		head := c.send(http.MethodHead, path, token, "", headers...)
 		require.Equal(c.t, res.status, head.status, "%s", path)
 		require.Empty(c.t, head.text, path)
@@ -168,7 +168,7 @@ func (c *contract) schema(ref string) *openapi3.Schema {
 }
 
 // operations returns those of the hub of the walk, which is in built-in mode and has no operations
-// interface. TestAnswersOfExternalMode has the others.
+// interface. TestResponsesOfExternalMode has the others.
 func (c *contract) operations() map[string]*openapi3.Operation {
 	all := c.doc.All()
 	maps.DeleteFunc(all, func(_ string, op *openapi3.Operation) bool { return op.Extensions["x-mode"] != nil })
@@ -176,7 +176,9 @@ func (c *contract) operations() map[string]*openapi3.Operation {
 }
 
 // complete fails for what the document has and the walk did not see.
-func (c *contract) complete() {
+func (c *contract) complete() { c.t.Helper(); c.completeExcept(c.operations(), unseen) }
+
+func (c *contract) completeExcept(operations map[string]*openapi3.Operation, unseen map[string]string) {
 	c.t.Helper()
 	var missing []string
 	saw := func(seen map[string]bool, what string) {
@@ -184,7 +186,7 @@ func (c *contract) complete() {
 			missing = append(missing, what)
 		}
 	}
-	for name, op := range c.operations() {
+	for name, op := range operations {
 		for status, documented := range op.Responses.Map() {
 			at := name + " " + status
 			saw(c.seen, at)

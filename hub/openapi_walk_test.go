@@ -25,10 +25,12 @@ const (
 var unseen = map[string]string{
 	"POST /auth/change-password 409":               "another change has to come between two statements",
 	"GET /auth/mode 200 default_org":               "only in external mode",
+	"POST /api/v1/admin/users 409 conflict":        "only in external mode",
 	"GET /auth/userinfo 200 email":                 "users of the built-in mode have none",
 	"POST /auth/setup 201 must_change_password":    "only a reset sets it",
 	"POST /auth/register 201 must_change_password": "only a reset sets it",
 
+	"POST /api/v1/admin/users/{id}/reset-password 409": "only in external mode",
 	"POST /auth/register 429":                          "it takes more than 64 concurrent registrations: identity.TestOthersSignInDuringAFlood",
 	"POST /api/v1/admin/invites 409":                   "it takes 1,000 invitations: identity.TestOpenInvitesAreLimited",
 	"POST /api/v1/admin/providers/{id}/reveal-key 409": "it takes other encryption keys: provider.TestKeysThatCannotBeOpened",

@@ -1,4 +1,4 @@
 package external
 
-// Isolated parts for tests, which cannot serve https with a certificate that the hub trusts.
+// IsEndpoint is exported for tests, which cannot serve https with a certificate that the hub trusts.
 var IsEndpoint = isEndpoint

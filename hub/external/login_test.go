@@ -94,7 +94,7 @@ func TestGlobalClient(t *testing.T) {
 }
 
 // Two organizations with issuers of their own have users with the same name and subject.
-// Users choose their full name, which makes nobody an admin.
+// A full name, which users choose, makes no user an admin.
 func TestBootstrapAdminByName(t *testing.T) {
 	s := onSQLite(t, func(s *site) { s.admins = []string{"acme/root", "beta/root"} })
 	p, casdoor := newStandIn(s), newStandIn(s)
