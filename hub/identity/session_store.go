@@ -74,6 +74,11 @@ func extendSession(ctx context.Context, tx *sql.Tx, tenantID, id string, now tim
 // evictSessions ends the oldest live sessions of a user beyond maxSessions, and deletes the oldest
 // ended ones beyond as many. The session with the given id stays. The row of the user is locked.
 func evictSessions(ctx context.Context, tx *sql.Tx, m member, id string, now time.Time) (evicted int, err error) {
+	var all int
+	err = tx.QueryRowContext(ctx, `SELECT COUNT(*) FROM sessions WHERE tenant_id = $1 AND user_id = $2`, m.TenantID, m.ID).Scan(&all)
+	if err != nil || all <= maxSessions { // nearly always
+		return 0, db.Wrap("count sessions", err)
+	}
 	const live = `tenant_id = $6 AND user_id = $1 AND id <> $2 AND revoked_at IS NULL AND idle_until > $3 AND expires_at > $3`
 	n, err := db.Affected(ctx, tx, "evict sessions", `UPDATE sessions SET revoked_at = $3, revoked_why = $4 WHERE `+live+`
 		AND id NOT IN (SELECT id FROM sessions WHERE `+live+` ORDER BY created_at DESC, id DESC LIMIT $5)`,
