@@ -21,40 +21,30 @@ type SkillSource struct {
 	Hash string // sha256:<hex>
 }
 
-// ToolSources returns the custom tools of an agent whose file exists, sorted by name.
+// ToolSources returns the custom tools of an agent, sorted by name. A lost file is not omitted: the
+// deployment is to fail with that reason, and not to run without the tool.
 func (s *Service) ToolSources(ctx context.Context, tenantID, agentName string) ([]ToolSource, error) {
 	tools, err := toolsOfAgent(ctx, s.db.Read(), tenantID, agentName)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.setToolStates(ctx, tools); err != nil {
-		return nil, err
-	}
 	var all []ToolSource
 	for _, v := range tools {
-		if v.Status == statusReady {
-			all = append(all, ToolSource{v.Name, s.cfg.Artifacts.URL(v.ref), v.Hash, v.FileName})
-		}
+		all = append(all, ToolSource{v.Name, s.cfg.Artifacts.URL(v.ref), v.Hash, v.FileName})
 	}
 	// The database may sort by its language.
 	slices.SortFunc(all, func(a, b ToolSource) int { return strings.Compare(a.Name, b.Name) })
 	return all, nil
 }
 
-// SkillSources returns the skills of an agent whose archive exists, sorted by name.
+// SkillSources returns the skills of an agent, sorted by name, also those with a lost archive.
 func (s *Service) SkillSources(ctx context.Context, tenantID, agentName string) ([]SkillSource, error) {
 	skills, err := skillsOfAgent(ctx, s.db.Read(), tenantID, agentName)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.setSkillStates(ctx, skills); err != nil {
-		return nil, err
-	}
 	var all []SkillSource
 	for _, v := range skills {
-		if v.Status != statusReady {
-			continue
-		}
 		url, _, err := s.cfg.Artifacts.SignedURL(ctx, v.ref, linkTTL)
 		if err != nil {
 			return nil, err

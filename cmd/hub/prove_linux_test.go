@@ -1,0 +1,350 @@
+package main_test
+
+import (
+	"archive/zip"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/cmd/internal/daemontest"
+	"github.com/seed93082962/agenthost/hub/db/dbtest"
+	"github.com/seed93082962/agenthost/hub/secret"
+	"github.com/seed93082962/agenthost/sse"
+)
+
+const (
+	adminAgents = "/api/v1/admin/agents"
+	formType    = "multipart/form-data; boundary=x"
+)
+
+// product is a hub with its deployments on SQLite.
+type product struct {
+	t     *testing.T
+	data  string
+	env   []string
+	path  string // of the executable
+	token string
+	seen  strings.Builder // all responses
+	*daemontest.Process
+}
+
+// openProduct starts a hub and sets it up. At the end of the test no runtime is left.
+func openProduct(t *testing.T, env ...string) *product {
+	t.Helper()
+	p := &product{t: t, data: t.TempDir(), path: binary(t)}
+	p.env = append([]string{"HUB_DATA_DIR", p.data, "PATH", os.Getenv("PATH"), "PROVIDER_ENCRYPTION_KEY", secret.Generate()}, env...)
+	t.Cleanup(func() { // after a failure too
+		for _, pid := range runtimes(p.path) {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	})
+	p.Process = spawn(t, p.path, p.env)
+	p.token = setUp(t, p.Instance)
+	return p
+}
+
+// send sends a request that must have that status. A body that begins with --x is a form.
+func (p *product) send(status int, method, path, body string) response {
+	p.t.Helper()
+	req, err := http.NewRequestWithContext(p.t.Context(), method, p.URL+path, strings.NewReader(body))
+	require.NoError(p.t, err)
+	req.Header.Set("Authorization", "Bearer "+p.token)
+	switch {
+	case strings.HasPrefix(body, "--x"):
+		req.Header.Set("Content-Type", formType)
+	case strings.HasSuffix(path, "/import"):
+		req.Header.Set("Content-Type", "application/yaml")
+	case body != "":
+		req.Header.Set("Content-Type", "application/json")
+	}
+	a := do(p.t, req)
+	require.Equal(p.t, status, a.status, "%s %s: %s", method, path, a.text)
+	fmt.Fprintln(&p.seen, a.header, a.text)
+	return a
+}
+
+// until waits until the deployment of an agent is as accepted, and returns it.
+func (p *product) until(agent string, accept func(s map[string]any) bool) (s map[string]any) {
+	p.t.Helper()
+	require.Eventually(p.t, func() bool {
+		s = p.send(http.StatusOK, http.MethodGet, adminAgents+"/"+agent+"/deploy", "").body
+		return accept(s)
+	}, daemontest.Patience, 5*time.Millisecond, "%v", &s)
+	return s
+}
+
+func (p *product) deploy(agent string) {
+	p.t.Helper()
+	p.send(http.StatusAccepted, http.MethodPost, adminAgents+"/"+agent+"/deploy", "")
+	p.until(agent, func(s map[string]any) bool { return s["state"] == "running" && s["configDrift"] == false })
+}
+
+// remove deletes a deployment, and waits until no runtime is left.
+func (p *product) remove(agent string) {
+	p.t.Helper()
+	p.send(http.StatusNoContent, http.MethodDelete, adminAgents+"/"+agent+"/deploy", "")
+	p.until(agent, func(s map[string]any) bool { return s["state"] == "not_deployed" })
+	require.Empty(p.t, runtimes(p.path))
+}
+
+// session creates a chat and returns its path.
+func (p *product) session(agent string) string {
+	p.t.Helper()
+	const path = "/api/v1/agents/%s/chat/sessions"
+	return fmt.Sprintf(path+"/", agent) + p.send(http.StatusCreated, http.MethodPost, fmt.Sprintf(path, agent), "").string(p.t, "id")
+}
+
+// lastMessage returns the latest message of a chat.
+func (p *product) lastMessage(session string) (all int, last map[string]any) {
+	p.t.Helper()
+	items := p.send(http.StatusOK, http.MethodGet, session+"/messages?page_size=100", "").body["items"].([]any)
+	return len(items), items[len(items)-1].(map[string]any)
+}
+
+func upload(file, content string) string {
+	return "--x\r\nContent-Disposition: form-data; name=file; filename=\"" + file + "\"\r\n\r\n" + content + "\r\n--x--\r\n"
+}
+
+func zipOf(t *testing.T, files ...string) string {
+	t.Helper()
+	var b bytes.Buffer
+	w := zip.NewWriter(&b)
+	for i := 0; i < len(files); i += 2 {
+		f, err := w.Create(files[i])
+		require.NoError(t, err)
+		_, err = io.WriteString(f, files[i+1])
+		require.NoError(t, err)
+	}
+	require.NoError(t, w.Close())
+	return b.String()
+}
+
+const forecast = `interface Input { city: string }
+export default {
+	name: "forecast",
+	description: "Returns a forecast.",
+	inputSchema: { type: "object", properties: { city: { type: "string" } }, required: ["city"] },
+	async call(input: Input): Promise<string> { return "sunny in " + input.city },
+}
+`
+
+// A custom tool and a skill are uploaded, mounted, deployed and used. A new file is drift until the
+// next deployment, and a lost file is the reason of a failed one.
+func TestToolAndSkillAreDeployed(t *testing.T) {
+	t.Parallel()
+	p := openProduct(t)
+	p.send(201, "POST", "/api/v1/admin/tools", upload("forecast.ts", forecast))
+	p.send(201, "POST", "/api/v1/admin/skills", upload("travel.zip", zipOf(t, "travel/SKILL.md", "---\nname: travel\ndescription: Plans journeys.\n---\nPack for "+"the weather.\n")))
+	p.send(201, "POST", adminAgents, `{"name":"guide","providerId":"demo","model":"demo","tools":["forecast","Skill"],"skills":["travel"],"permissionMode":"bypassPermissions"}`)
+	p.deploy("guide")
+	chat := p.session("guide")
+	run := func(message, want string) {
+		t.Helper()
+		text := p.send(200, "POST", chat+"/messages", fmt.Sprintf(`{"message":%q}`, message)).text
+		require.Contains(t, text, want)
+		_, last := p.lastMessage(chat)
+		require.Equal(t, "completed", last["status"])
+		require.Contains(t, fmt.Sprint(last), want)
+	}
+	const ask = `/tool forecast {"city": "Paris"}`
+	run(ask, "sunny in Paris")
+	run(`/tool Skill {"skill": "travel"}`, "Pack for the weather.")
+
+	p.send(200, "PUT", "/api/v1/admin/tools/forecast/file", upload("forecast.ts", strings.Replace(forecast, "sunny", "rainy", 1)))
+	require.Equal(t, true, p.send(200, "GET", adminAgents+"/guide/deploy", "").body["configDrift"])
+	run(ask, "sunny in Paris")
+	p.deploy("guide")
+	run(ask, "rainy in Paris")
+
+	exported := p.send(200, "GET", adminAgents+"/guide/export", "").text
+	p.send(201, "POST", adminAgents+"/import", strings.Replace(exported, "id: guide", "id: copy", 1))
+	copied := p.send(200, "GET", adminAgents+"/copy", "").body
+	require.Equal(t, []any{"Skill", "forecast"}, sorted(copied["tools"]))
+	require.Contains(t, fmt.Sprint(copied["skills"]), "travel")
+
+	files, err := filepath.Glob(filepath.Join(p.data, "*", "tools", "*", "forecast.ts"))
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, file := range files {
+		require.NoError(t, os.Remove(file))
+	}
+	require.Equal(t, "missing", p.send(200, "GET", "/api/v1/admin/tools/forecast", "").body["status"])
+	p.send(202, "POST", adminAgents+"/copy/deploy", "")
+	failed := p.until("copy", func(s map[string]any) bool { return s["error"] != nil })
+	require.Contains(t, failed["error"], "forecast")
+	require.Contains(t, fmt.Sprint(failed["conditions"]), "forecast")
+	p.send(204, "DELETE", adminAgents+"/copy/deploy", "")
+	p.until("copy", func(s map[string]any) bool { return s["state"] == "not_deployed" })
+	p.remove("guide")
+}
+
+func sorted(list any) []any {
+	all := list.([]any)
+	if len(all) == 2 && all[0].(string) > all[1].(string) {
+		all[0], all[1] = all[1], all[0]
+	}
+	return all
+}
+
+// begin sends a long message and returns when the answer has begun.
+func (p *product) begin(session string) (events *sse.Decoder, stop func()) {
+	p.t.Helper()
+	ctx, cancel := context.WithCancel(p.t.Context())
+	body := `{"message":"` + strings.Repeat("a long message ", 1500) + `"}`
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.URL+session+"/messages", strings.NewReader(body))
+	require.NoError(p.t, err)
+	req.Header = http.Header{"Authorization": {"Bearer " + p.token}, "Content-Type": {"application/json"}}
+	res, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(req)
+	require.NoError(p.t, err)
+	require.Equal(p.t, http.StatusOK, res.StatusCode)
+	events = sse.NewDecoder(res.Body)
+	for range 20 {
+		_, err := events.Next()
+		require.NoError(p.t, err)
+	}
+	return events, func() { cancel(); _ = res.Body.Close() }
+}
+
+func TestAnswersSurviveKills(t *testing.T) {
+	t.Parallel()
+	p := openProduct(t)
+	p.send(201, "POST", adminAgents, `{"name":"guide","providerId":"demo","model":"demo"}`)
+	p.deploy("guide")
+	chat := p.session("guide")
+
+	// The runtime is killed.
+	events, stop := p.begin(chat)
+	require.Len(t, runtimes(p.path), 1)
+	require.NoError(t, syscall.Kill(runtimes(p.path)[0], syscall.SIGKILL))
+	for {
+		if _, err := events.Next(); err != nil {
+			break
+		}
+	}
+	stop()
+	n, last := p.lastMessage(chat)
+	require.Equal(t, 2, n)
+	require.Equal(t, "failed", last["status"])
+	require.NotEmpty(t, last["text"])
+	p.until("guide", func(s map[string]any) bool { return s["state"] == "running" && s["restartCount"] == 1.0 })
+
+	// The hub is killed.
+	_, stop = p.begin(chat)
+	require.Eventually(t, func() bool {
+		n, last := p.lastMessage(chat)
+		return n == 4 && last["text"] != ""
+	}, daemontest.Patience, 5*time.Millisecond, "a part of the answer is stored")
+	kill(t, p.Process)
+	stop()
+	p.Process = spawn(t, p.path, p.env)
+	_, last = p.lastMessage(chat)
+	require.Equal(t, "partial", last["status"])
+	require.NotEmpty(t, last["text"])
+	_, err := dbtest.Open(t, "sqlite://"+filepath.Join(p.data, "hub.db")).Write().ExecContext(t.Context(), `UPDATE chat_runs SET alive_until = 1`)
+	require.NoError(t, err) // otherwise the session is reserved for 15 seconds
+	p.until("guide", func(s map[string]any) bool { return s["state"] == "running" })
+	require.Contains(t, p.send(200, "POST", chat+"/messages", `{"message":"again"}`).text, "hub.saved")
+	n, last = p.lastMessage(chat)
+	require.Equal(t, 6, n)
+	require.Equal(t, "completed", last["status"])
+	require.Len(t, runtimes(p.path), 1)
+	p.remove("guide")
+}
+
+// The commands of the quick start. Each is in the audit log, and no response, log line, audit entry
+// or byte of the files has a secret.
+func TestQuickStart(t *testing.T) {
+	t.Parallel()
+	const provider, mcp, label = "planted-provider-key-1", "planted-mcp-value-2", "planted-skill-4"
+	const push, ops = "planted-push-key-of-32-characters", "planted-ops-key-of-32-characters!"
+	p := openProduct(t, "CHAT_PUSH_API_KEY", push, "OPS_API_KEY", ops)
+	login := p.send(200, "POST", "/auth/login", `{"username":"admin","password":"`+password+`"}`)
+	p.token = login.string(t, "access_token")
+	saved := p.send(201, "POST", "/api/v1/admin/providers", `{"name":"Planted","protocol":"openai","baseUrl":"http://127.0.0.1:9","apiKey":"`+provider+`"}`).string(t, "id")
+	p.send(201, "POST", "/api/v1/admin/mcps", `{"name":"planted","transport":"stdio","command":"/bin/false","env":{"TOKEN":"`+mcp+`"}}`)
+	p.send(201, "POST", adminAgents, `{"name":"keyed","providerId":"`+saved+`","model":"m","mcps":["planted"]}`)
+	p.send(201, "POST", adminAgents, `{"name":"guide","title":"Guide","providerId":"demo","model":"demo"}`)
+	p.deploy("guide")
+	p.deploy("keyed")
+	key := p.send(200, "GET", adminAgents+"/guide/deploy", "").string(t, "apiKey")
+	chat := p.session("guide")
+	const text = "planted-chat-text-3"
+	messages := p.seen.Len()
+	require.Contains(t, p.send(200, "POST", chat+"/messages", `{"message":"`+text+`"}`).text, text)
+	seen := p.seen.String()[:messages]
+	p.seen.Reset()
+	broken := p.session("keyed")
+	p.send(200, "POST", broken+"/messages", `{"message":"hello"}`)
+	for _, path := range []string{"/api/v1/admin/providers", "/api/v1/providers", adminAgents, "/api/v1/admin/mcps", "/api/v1/admin/mcps/planted",
+		adminAgents + "/keyed/deploy/logs", adminAgents + "/keyed/export", "/api/v1/agents/keyed/detail", "/api/v1/agents/manifest", "/api/v1/admin/audit-logs/export"} {
+		p.send(200, "GET", path, "")
+	}
+	p.send(200, "POST", "/api/v1/admin/providers/"+saved+"/probe", "")
+	revealed := p.seen.Len()
+	require.Equal(t, provider, p.send(200, "POST", "/api/v1/admin/providers/"+saved+"/reveal-key", "").body["apiKey"])
+	seen += p.seen.String()[:revealed]
+	call(t, "POST", p.URL+"/api/v1/chat/push", push+"x", `{}`)
+	p.send(202, "POST", adminAgents+"/guide/deploy/stop", "")
+	p.until("guide", func(s map[string]any) bool { return s["state"] == "stopped" })
+
+	audit, err := once(t, p.env, "audit")
+	require.NoError(t, err)
+	var actions []string
+	for _, match := range regexp.MustCompile(`"action":"([^"]+)"`).FindAllStringSubmatch(audit, -1) {
+		actions = append(actions, match[1])
+	}
+	for _, action := range []string{"auth.setup", "auth.login", "provider.create", "agent.create", "agent.deploy", "agent.stop", "provider.reveal_key"} {
+		require.Contains(t, actions, action)
+	}
+	p.send(204, "DELETE", adminAgents+"/guide/deploy", "")
+	p.until("guide", func(s map[string]any) bool { return s["state"] == "not_deployed" })
+	stored := p.files("deployments")
+	p.remove("keyed")
+	p.Signal(t, syscall.SIGTERM)
+	require.Zero(t, p.Exit(t))
+	stored += p.files("deployments")
+	for where, content := range map[string]string{"responses": seen, "log": p.Log.String() + p.Stdout.String(), "audit log": audit, "files": stored} {
+		for _, planted := range []string{provider, mcp, push, ops, password} {
+			require.NotContains(t, content, planted, where)
+		}
+		if where == "log" || where == "audit log" {
+			require.NotContains(t, content, text, where)
+		}
+		if where != "responses" {
+			require.NotContains(t, content, key, where)
+			require.NotContains(t, content, p.token, where)
+		}
+	}
+}
+
+// files returns the content of all files of the hub except those in one directory.
+func (p *product) files(except string) string {
+	p.t.Helper()
+	var all strings.Builder
+	require.NoError(p.t, filepath.WalkDir(p.data, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() && d.Name() == except {
+			if err == nil {
+				return filepath.SkipDir
+			}
+			return err
+		}
+		if d.Type().IsRegular() {
+			data, err := os.ReadFile(path)
+			all.Write(data)
+			return err
+		}
+		return nil
+	}))
+	return all.String()
+}
