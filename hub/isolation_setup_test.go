@@ -108,7 +108,8 @@ type org struct {
 	name          string
 	admin, member string // access tokens
 	ids, users    []string
-	key           string // of its runtimes
+	sample        []string // one id of each kind at least
+	key           string   // of its runtimes
 	export        string
 	label         string // of an answer
 }
@@ -205,7 +206,9 @@ func (o *org) fill() {
 	o.made("PUT", "/api/v1/admin/aigc/config", `{"enabled":true,"companyName":"`+of+`","contentProducer":"00119144030071526726XG10000","signing":{"enabled":true}}`)
 	o.made("POST", issue, `{"name":"same"}`)
 	o.made("POST", issue, `{"name":"token `+of+`"}`)
+	o.sample = slices.Clone(o.ids)
 	for _, name := range []string{"same", "only-" + o.name} {
+		made := len(o.ids)
 		field := func(names ...string) string {
 			text := `{"name":"` + name + `"`
 			for _, n := range names {
@@ -237,6 +240,9 @@ func (o *org) fill() {
 			o.label = label[1]
 		}
 		o.made("POST", pushChats, pushed("same", name, of))
+		if name != "same" {
+			o.sample = append(o.sample, o.ids[made:]...)
+		}
 	}
 	slices.Sort(o.ids)
 	o.ids = slices.Compact(o.ids)

@@ -81,7 +81,7 @@ func references(other *org) map[string][]string {
 		all["POST /api/v1/admin/agents"] = append(all["POST /api/v1/admin/agents"], `{"name":"x",`+provider+`,"`+field+`":["`+only+`"]}`)
 		all["PUT /api/v1/admin/agents/same/"+field] = []string{`{"items":["` + only + `"]}`}
 	}
-	for _, id := range other.ids {
+	for _, id := range other.sample {
 		all["POST /api/v1/admin/agents"] = append(all["POST /api/v1/admin/agents"], `{"name":"x","providerId":"`+id+`","model":"m"}`)
 	}
 	return all
@@ -101,7 +101,7 @@ func (o *org) expand(t *testing.T, path string, other *org) (paths []string) {
 			}
 			return
 		}
-		own, others := o.ids[:1], other.ids
+		own, others := o.ids[:1], other.sample
 		switch rest[0] {
 		case ":name":
 			own, others = []string{"same"}, []string{"only-" + other.name}
@@ -143,7 +143,7 @@ func (o *org) snapshot() map[string]string {
 			}
 			ids := []string{""}
 			if strings.Contains(path, ":id") {
-				ids = o.ids
+				ids = o.sample
 			}
 			for _, id := range ids {
 				path := strings.ReplaceAll(path, ":id", id)
