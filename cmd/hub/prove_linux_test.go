@@ -140,7 +140,7 @@ export default {
 `
 
 // A custom tool and a skill are uploaded, mounted, deployed and used. A new file is drift until the
-// next deployment, and a lost file is the reason of a failed one.
+// next deployment. A missing tool is not deployed, and a missing skill fails the deployment.
 func TestToolAndSkillAreDeployed(t *testing.T) {
 	t.Parallel()
 	p := openProduct(t)
@@ -173,17 +173,20 @@ func TestToolAndSkillAreDeployed(t *testing.T) {
 	require.Equal(t, []any{"Skill", "forecast"}, sorted(copied["tools"]))
 	require.Contains(t, fmt.Sprint(copied["skills"]), "travel")
 
-	files, err := filepath.Glob(filepath.Join(p.data, "*", "tools", "*", "forecast.ts"))
-	require.NoError(t, err)
-	require.NotEmpty(t, files)
-	for _, file := range files {
-		require.NoError(t, os.Remove(file))
+	for _, name := range []string{"tools/*/forecast.ts", "skills/*/travel.zip"} {
+		files, err := filepath.Glob(filepath.Join(p.data, "*", name))
+		require.NoError(t, err)
+		require.NotEmpty(t, files)
+		for _, file := range files {
+			require.NoError(t, os.Remove(file))
+		}
 	}
 	require.Equal(t, "missing", p.send(200, "GET", "/api/v1/admin/tools/forecast", "").body["status"])
 	p.send(202, "POST", adminAgents+"/copy/deploy", "")
 	failed := p.until("copy", func(s map[string]any) bool { return s["error"] != nil })
-	require.Contains(t, failed["error"], "forecast")
-	require.Contains(t, fmt.Sprint(failed["conditions"]), "forecast")
+	require.Contains(t, failed["error"], "travel")
+	require.NotContains(t, failed["error"], "forecast")
+	require.Contains(t, fmt.Sprint(failed["conditions"]), "travel")
 	p.send(204, "DELETE", adminAgents+"/copy/deploy", "")
 	p.until("copy", func(s map[string]any) bool { return s["state"] == "not_deployed" })
 	p.remove("guide")

@@ -21,23 +21,28 @@ type SkillSource struct {
 	Hash string // sha256:<hex>
 }
 
-// ToolSources returns the custom tools of an agent, sorted by name. A lost file is not omitted: the
-// deployment is to fail with that reason, and not to run without the tool.
+// ToolSources returns the custom tools of an agent that are ready, sorted by name.
 func (s *Service) ToolSources(ctx context.Context, tenantID, agentName string) ([]ToolSource, error) {
 	tools, err := toolsOfAgent(ctx, s.db.Read(), tenantID, agentName)
 	if err != nil {
 		return nil, err
 	}
+	if err := s.setToolStates(ctx, tools); err != nil {
+		return nil, err
+	}
 	var all []ToolSource
 	for _, v := range tools {
-		all = append(all, ToolSource{v.Name, s.cfg.Artifacts.URL(v.ref), v.Hash, v.FileName})
+		if v.Status == statusReady {
+			all = append(all, ToolSource{v.Name, s.cfg.Artifacts.URL(v.ref), v.Hash, v.FileName})
+		}
 	}
 	// The database may sort by its language.
 	slices.SortFunc(all, func(a, b ToolSource) int { return strings.Compare(a.Name, b.Name) })
 	return all, nil
 }
 
-// SkillSources returns the skills of an agent, sorted by name, also those with a lost archive.
+// SkillSources returns the skills of an agent, sorted by name, also those whose archive is missing:
+// their deployment fails with that reason.
 func (s *Service) SkillSources(ctx context.Context, tenantID, agentName string) ([]SkillSource, error) {
 	skills, err := skillsOfAgent(ctx, s.db.Read(), tenantID, agentName)
 	if err != nil {
