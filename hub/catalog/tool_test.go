@@ -1,9 +1,7 @@
 package catalog_test
 
 import (
-	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -149,37 +147,6 @@ func TestUploadsOfToolsAreChecked(t *testing.T) {
 		require.Empty(t, s.Audit("acme"))
 		send(t, ada, "POST", tools, "a.ts", large).Want(http.StatusCreated)
 		send(t, s.As("acme", "max", rbac.Member), "POST", tools, "a.ts", large).Error(http.StatusForbidden, api.Forbidden)
-	})
-}
-
-func TestStoppedUploadLeavesNothing(t *testing.T) {
-	driver := &artifact.Memory{}
-	each(t, withStore(driver), func(t *testing.T, s *server) {
-		ada := s.As("acme", "ada", rbac.Admin)
-		ctx, stop := context.WithCancel(t.Context())
-		body, kind := form(t, "weather.ts", toolSource)
-		half, err := io.ReadAll(io.LimitReader(body, 150))
-		require.NoError(t, err)
-		r, w := io.Pipe()
-		req := ada.Request("POST", tools, r, "Content-Type", kind).WithContext(ctx)
-		done := make(chan error)
-		go func() {
-			res, err := http.DefaultClient.Do(req)
-			if err == nil {
-				err = res.Body.Close()
-			}
-			done <- err
-		}()
-		_, err = w.Write(half)
-		require.NoError(t, err)
-		stop()
-		require.ErrorIs(t, <-done, context.Canceled)
-		_ = w.CloseWithError(context.Canceled)
-		require.Len(t, ada.Get(tools).Items(), len(agent.BuiltinTools()))
-		for info := range driver.List(t.Context(), "") {
-			require.Fail(t, info.Key)
-		}
-		require.Empty(t, s.Audit("acme"))
 	})
 }
 
