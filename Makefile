@@ -24,6 +24,13 @@ NORACE  := modernc.org/libc/... modernc.org/sqlite/lib modernc.org/libquickjs/..
 NODWARF := -dwarf=false
 RACE    := -race '-gcflags=all=$(NODWARF)' -ldflags=-w $(foreach p,$(NORACE),'-gcflags=$(p)=$(NODWARF) -race=false')
 
+# These packages start no goroutine: their tests, which take the processor for long, run without the
+# race detector.
+SERIAL := internal/jsdepth runtime/agent runtime/permission runtime/wire runtime/skill/archive hub/catalog/archive hub/catalog/toolfile
+MODULE := $(shell sed -n 's/^module //p' go.mod)
+empty  :=
+IS_SERIAL := ^$(MODULE)/($(subst $(empty) $(empty),|,$(SERIAL)))$$
+
 .DEFAULT_GOAL := help
 .PHONY: help setup test lint bench fuzz interop build
 
@@ -33,13 +40,15 @@ help: ## list the targets
 setup: ## install the dependencies of the tests (as root on Debian; part of make test)
 	@tools/setup
 
-test: setup ## format, go.mod, vet, build, and all tests under the race detector; a skipped test fails
+test: setup ## format, go.mod, vet, build, and all tests, with the race detector; a skipped test fails
 	@unformatted=$$("$$(go env GOROOT)/bin/gofmt" -l .); \
 	if [ -n "$$unformatted" ]; then printf 'not as gofmt writes it:\n%s\n' "$$unformatted" >&2; exit 1; fi
 	@tools/tidycheck
 	@go vet $(PKG)
 	@go build -ldflags='-s -w' $(PKG)
-	@CGO_ENABLED=1 go test $(RACE) -shuffle=on -timeout=20m -vet=off -json $(PKG) | go run ./internal/testgate
+	@serial=$$(go list $(PKG) | grep -E '$(IS_SERIAL)' || true); raced=$$(go list $(PKG) | grep -vE '$(IS_SERIAL)' || true); \
+	{ [ -z "$$serial" ] || go test -shuffle=on -timeout=20m -vet=off -json $$serial; \
+	[ -z "$$raced" ] || CGO_ENABLED=1 go test $(RACE) -shuffle=on -timeout=20m -vet=off -json $$raced; } | go run ./internal/testgate
 
 lint: ## golangci-lint, and govulncheck if its database is available
 	@$(TOOL) golangci-lint run $(PKG)
