@@ -9,34 +9,32 @@ import (
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
-// Deployment is an agent in the form that a runtime starts.
-type Deployment struct {
-	Config agent.Agent // with the keys of its provider and MCP servers, in clear text; without custom tools and skills
-	Tools  []string    // names of its tools, also of built-in ones
-	Skills []string    // names of its skills
-}
-
-// Deployment returns the configuration of an agent of a tenant with all secrets, for a deployment.
+// Deployment returns the configuration of an agent of a tenant with all secrets in clear text and
+// with links to its custom tools and skills, for a deployment.
 // Disabled MCP servers and knowledge sets are left out. It fails with api.NotFound, and with
 // api.Conflict if a secret cannot be opened or the agent or its provider is disabled. It does not
 // authorize.
-func (s *Service) Deployment(ctx context.Context, tenantID, name string) (Deployment, error) {
+func (s *Service) Deployment(ctx context.Context, tenantID, name string) (agent.Agent, error) {
 	a, config, err := s.config(ctx, tenantID, name)
 	if err != nil {
-		return Deployment{}, err
+		return agent.Agent{}, err
 	}
 	if !a.Enabled {
-		return Deployment{}, api.Conflict.New("The agent is disabled: enable it first.")
+		return agent.Agent{}, api.Conflict.New("The agent is disabled: enable it first.")
 	}
 	credentials, err := s.cfg.Providers.Credentials(ctx, tenantID, a.ProviderID)
 	if err != nil {
-		return Deployment{}, err
+		return agent.Agent{}, err
 	}
 	if !credentials.Enabled {
-		return Deployment{}, api.Conflict.New("The provider of the agent is disabled: enable it, or choose another.")
+		return agent.Agent{}, api.Conflict.New("The provider of the agent is disabled: enable it, or choose another.")
 	}
 	config.Provider.APIKey = agent.Secret(credentials.APIKey)
-	return Deployment{Config: config, Tools: a.Tools, Skills: a.Skills}, nil
+	if config.CustomTools, err = s.CustomTools(ctx, tenantID, name); err != nil {
+		return agent.Agent{}, err
+	}
+	config.SkillArchives, err = s.SkillArchives(ctx, tenantID, name)
+	return config, err
 }
 
 // config returns an agent, and its configuration for a runtime without the key of its provider.

@@ -51,12 +51,8 @@ func (s *Service) ExportAgent(ctx context.Context, caller api.Caller, name strin
 	if config.Datasets, err = s.datasets(ctx, caller.TenantID, a.Knowledge, true); err != nil {
 		return nil, err
 	}
-	tools, err := s.ToolSources(ctx, caller.TenantID, name)
-	if err != nil {
+	if config.CustomTools, err = s.CustomTools(ctx, caller.TenantID, name); err != nil {
 		return nil, err
-	}
-	for _, t := range tools {
-		config.CustomTools = append(config.CustomTools, agent.CustomTool{Name: t.Name, URL: t.URL, Hash: t.Hash, FileName: t.FileName})
 	}
 	enabled := a.Enabled
 	config.Hub = &agent.Hub{

@@ -155,8 +155,8 @@ func TestMCPServersShowNoSecret(t *testing.T) {
 		s.ada.Post(agents, demo("a", "mcps", []any{"m"})).Want(http.StatusCreated)
 		d, err := s.Deployment(t.Context(), "acme", "a")
 		require.NoError(t, err)
-		require.Equal(t, "sk-planted", string(d.Config.MCPServers["m"].Env["TOKEN"]))
-		require.Equal(t, "slow", string(d.Config.MCPServers["m"].Env["MODE"]))
+		require.Equal(t, "sk-planted", string(d.MCPServers["m"].Env["TOKEN"]))
+		require.Equal(t, "slow", string(d.MCPServers["m"].Env["MODE"]))
 
 		require.Equal(t, object{"agents": []any{"a"}}, s.ada.Delete(mcps+"/m").Error(http.StatusConflict, "in_use")["data"])
 		s.eve.Delete(mcps + "/m").Want(http.StatusNoContent)

@@ -85,7 +85,7 @@ func TestRekeyOfMCPServers(t *testing.T) {
 		require.NoError(t, err)
 		d, err := at(newer).Deployment(t.Context(), "other", "a")
 		require.NoError(t, err)
-		require.Equal(t, map[string]agent.Secret{"A": "1", "B": "2"}, d.Config.MCPServers["m"].Env)
+		require.Equal(t, map[string]agent.Secret{"A": "1", "B": "2"}, d.MCPServers["m"].Env)
 
 		// A value that cannot be opened fails only what needs it.
 		_, err = both.CreateAgent(t.Context(), s.ada.Caller, catalog.AgentInput{Name: "a", ProviderID: "demo", Model: "m", MCPs: []string{"lost"}})

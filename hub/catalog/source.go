@@ -4,25 +4,12 @@ import (
 	"context"
 	"slices"
 	"strings"
+
+	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
-// ToolSource is the file of a custom tool for a deployment.
-type ToolSource struct {
-	Name     string
-	URL      string
-	Hash     string // sha256:<hex>
-	FileName string
-}
-
-// SkillSource is the archive of a skill for a deployment. The link is valid for an hour.
-type SkillSource struct {
-	Name string
-	URL  string
-	Hash string // sha256:<hex>
-}
-
-// ToolSources returns the custom tools of an agent that are ready, sorted by name.
-func (s *Service) ToolSources(ctx context.Context, tenantID, agentName string) ([]ToolSource, error) {
+// CustomTools returns the custom tools of an agent that are ready, sorted by name.
+func (s *Service) CustomTools(ctx context.Context, tenantID, agentName string) ([]agent.CustomTool, error) {
 	tools, err := toolsOfAgent(ctx, s.db.Read(), tenantID, agentName)
 	if err != nil {
 		return nil, err
@@ -30,32 +17,32 @@ func (s *Service) ToolSources(ctx context.Context, tenantID, agentName string) (
 	if err := s.setToolStates(ctx, tools); err != nil {
 		return nil, err
 	}
-	var all []ToolSource
+	var all []agent.CustomTool
 	for _, v := range tools {
 		if v.Status == statusReady {
-			all = append(all, ToolSource{v.Name, s.cfg.Artifacts.URL(v.ref), v.Hash, v.FileName})
+			all = append(all, agent.CustomTool{Name: v.Name, URL: s.cfg.Artifacts.URL(v.ref), Hash: v.Hash, FileName: v.FileName})
 		}
 	}
 	// The database may sort by its language.
-	slices.SortFunc(all, func(a, b ToolSource) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(all, func(a, b agent.CustomTool) int { return strings.Compare(a.Name, b.Name) })
 	return all, nil
 }
 
-// SkillSources returns the skills of an agent, sorted by name, also those whose archive is missing:
-// their deployment fails with that reason.
-func (s *Service) SkillSources(ctx context.Context, tenantID, agentName string) ([]SkillSource, error) {
+// SkillArchives returns the skills of an agent, sorted by name, with links that are valid for an
+// hour. It also returns those whose archive is missing: their deployment fails with that reason.
+func (s *Service) SkillArchives(ctx context.Context, tenantID, agentName string) ([]agent.SkillArchive, error) {
 	skills, err := skillsOfAgent(ctx, s.db.Read(), tenantID, agentName)
 	if err != nil {
 		return nil, err
 	}
-	var all []SkillSource
+	var all []agent.SkillArchive
 	for _, v := range skills {
 		url, _, err := s.cfg.Artifacts.SignedURL(ctx, v.ref, linkTTL)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, SkillSource{v.Name, url, v.Hash})
+		all = append(all, agent.SkillArchive{Name: v.Name, URL: url, Hash: v.Hash})
 	}
-	slices.SortFunc(all, func(a, b SkillSource) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(all, func(a, b agent.SkillArchive) int { return strings.Compare(a.Name, b.Name) })
 	return all, nil
 }

@@ -30,24 +30,17 @@ func (h *Hub) lockAgent(ctx context.Context, tx *sql.Tx, tenantID, name string) 
 
 // deploySpec returns the configuration of an agent from the catalog.
 func (h *Hub) deploySpec(ctx context.Context, tenantID, name string) (deploy.Spec, error) {
-	agent, err := h.catalog.Deployment(ctx, tenantID, name)
+	config, err := h.catalog.Deployment(ctx, tenantID, name)
 	if err != nil {
 		return deploy.Spec{}, err
 	}
-	spec := deploy.Spec{Config: agent.Config}
-	tools, err := h.catalog.ToolSources(ctx, tenantID, name)
-	if err != nil {
-		return deploy.Spec{}, err
+	spec := deploy.Spec{Config: config}
+	for _, t := range config.CustomTools {
+		spec.CustomTools = append(spec.CustomTools, deploy.ToolSource{Name: t.Name, URL: t.URL, Hash: t.Hash, FileName: t.FileName})
 	}
-	for _, t := range tools {
-		spec.CustomTools = append(spec.CustomTools, deploy.ToolSource(t))
+	for _, s := range config.SkillArchives {
+		spec.Skills = append(spec.Skills, deploy.SkillSource{Name: s.Name, URL: s.URL, Hash: s.Hash})
 	}
-	skills, err := h.catalog.SkillSources(ctx, tenantID, name)
-	if err != nil {
-		return deploy.Spec{}, err
-	}
-	for _, s := range skills {
-		spec.Skills = append(spec.Skills, deploy.SkillSource(s))
-	}
+	spec.Config.CustomTools, spec.Config.SkillArchives = nil, nil // the request has them
 	return spec, nil
 }
