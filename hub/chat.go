@@ -18,9 +18,6 @@ func (h *Hub) openChat() (err error) {
 
 // chatEndpoint returns the runtime of a deployed agent.
 func (h *Hub) chatEndpoint(ctx context.Context, tenantID, agentName string) (chat.Endpoint, error) {
-	if h.endpoint != nil {
-		return h.endpoint(ctx, tenantID, agentName)
-	}
 	e, err := h.deploys.Endpoint(ctx, tenantID, agentName)
 	return chat.Endpoint{URL: e.URL, APIKey: string(e.APIKey), AgentID: e.AgentID}, err
 }

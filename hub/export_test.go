@@ -5,7 +5,6 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/artifact"
-	"github.com/seed93082962/agenthost/hub/chat"
 )
 
 // Translate converts an error of another package.
@@ -25,8 +24,3 @@ func Artifacts(h *Hub) *artifact.Store { return h.artifacts }
 
 // SweepArtifacts deletes files that nothing names, which happens in the background.
 func SweepArtifacts(h *Hub) { h.sweepArtifacts(context.Background()) }
-
-// SetEndpoint deploys all agents at one runtime. Call it before the first request.
-func SetEndpoint(h *Hub, e chat.Endpoint) {
-	h.endpoint = func(context.Context, string, string) (chat.Endpoint, error) { return e, nil }
-}

@@ -146,7 +146,6 @@ type Hub struct {
 	aigc      *aigc.Service
 	catalog   *catalog.Service
 	chat      *chat.Service
-	endpoint  func(ctx context.Context, tenantID, agentName string) (chat.Endpoint, error) // of tests; nil: that of deploys
 	gateway   *gateway.Service
 	deploys   *deploy.Service
 	artifacts *artifact.Store

@@ -4,16 +4,12 @@ import (
 	"bufio"
 	"context"
 	"net/http"
-	"net/http/httptest"
 	"strings"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/hub"
 	"github.com/seed93082962/agenthost/hub/api"
-	"github.com/seed93082962/agenthost/hub/chat"
-	"github.com/seed93082962/agenthost/runtime"
-	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
 const (
@@ -22,21 +18,6 @@ const (
 	allChats  = "/api/v1/admin/chat/sessions"
 	pushChats = "/api/v1/chat/push"
 )
-
-// deployChatty deploys the agent chatty at a runtime of the test.
-func (c *contract) deployChatty() {
-	rt, err := runtime.New(c.t.Context(), runtime.Config{
-		CWD: c.t.TempDir(), Agents: []agent.Agent{{ID: "chatty", Model: "m", Provider: agent.Provider{Protocol: agent.ProtocolDemo}}},
-	})
-	require.NoError(c.t, err)
-	server := httptest.NewServer(rt)
-	c.t.Cleanup(func() {
-		require.NoError(c.t, rt.Close())
-		server.CloseClientConnections()
-		server.Close()
-	})
-	hub.SetEndpoint(c.Hub, chat.Endpoint{URL: server.URL, AgentID: "chatty"})
-}
 
 func (c *contract) chats(admin string) {
 	c.ok(201, "POST", agents, admin, `{"name":"chatty","providerId":"demo","model":"demo"}`)
@@ -50,9 +31,11 @@ func (c *contract) chats(admin string) {
 	c.reject(409, api.AgentNotDeployed, "POST", path+"/messages", cleo, `{"message":"hello"}`)
 	c.reject(409, api.Conflict, "POST", path+"/cancel", cleo, "")
 
-	hub.SetEndpoint(c.Hub, chat.Endpoint{URL: "http://127.0.0.1:1"})
+	c.ok(202, "POST", agents+"/chatty/deploy", admin, "")
+	require.Eventually(c.t, func() bool { return c.ok(200, "GET", agents+"/chatty/deploy", admin, "")["state"] == "running" }, time.Minute, 5*time.Millisecond)
+	c.failing.Store(true)
 	c.reject(502, api.UpstreamFailed, "POST", path+"/messages", cleo, `{"message":"hello"}`)
-	c.deployChatty()
+	c.failing.Store(false)
 	const config = "/api/v1/admin/aigc/config"
 	c.ok(200, "PUT", config, admin, `{"enabled":true,"companyName":"Example","contentProducer":"00119144030071526726XG10000","explicit":{"mode":"append"}}`)
 	const message = `{"message":"hello","clientMessageId":"1"}`
