@@ -31,8 +31,8 @@ func class(err error) error {
 	return err
 }
 
-// reference returns what the operating system finds at a path below root, and reports whether it is
-// inside.
+// reference returns the content that the operating system finds at a path below root, and reports
+// whether it is inside.
 func (l layout) reference(name string) (text string, inside bool, err error) {
 	path := l.root + "/" + name
 	if filepath.IsAbs(name) {

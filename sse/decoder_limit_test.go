@@ -221,7 +221,7 @@ func TestDecoderDataIsValidUntilNext(t *testing.T) {
 	d := sse.NewDecoder(strings.NewReader("data: a\n\ndata: b\n\n"))
 	ev, err := d.Next()
 	require.NoError(t, err)
-	_ = append(ev.Data, "XXXXXXXXXXXXX"...) // must not write into the second event
+	_ = append(ev.Data, "overwrites it"...) // must not write into the second event
 	kept := ev.Clone()
 	ev, err = d.Next()
 	require.NoError(t, err)

@@ -19,7 +19,7 @@ import (
 // indexes without positions.
 var plain = flag.Int("plain", 3, "measurements of OFFSET and COUNT(*) beside each page")
 
-// BenchmarkQuery reads the first page of 20, a deep page and only the total in turn, so that other
+// BenchmarkQuery alternates between the first page of 20, a deep page and only the total: other
 // load on the machine affects all of them. Figures are medians.
 func BenchmarkQuery(b *testing.B) {
 	eachEngine(b, func(b *testing.B, d *db.DB) {

@@ -1,5 +1,5 @@
 // Package aigc labels generated content as GB 45438-2025 requires: the configuration of each
-// tenant, the keys that sign its labels, and the labels of answers.
+// tenant, the keys that sign its labels, and the labels of messages.
 //
 //	marker, err := service.Label(ctx, tenantID) // one for each answer; nil if labels are disabled
 //	if marker != nil {

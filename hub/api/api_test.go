@@ -74,14 +74,14 @@ func route(method, path string) api.Route {
 	}}
 }
 
-// answering returns a route with the given handler.
-func answering(method, path string, handle func(http.ResponseWriter, *http.Request) error) api.Route {
+// routeWith returns a route with the given handler.
+func routeWith(method, path string, handle func(http.ResponseWriter, *http.Request) error) api.Route {
 	return api.Route{Method: method, Path: path, Access: api.Open, Handle: handle}
 }
 
 // failing is a route whose handler returns err.
 func failing(err error) api.Route {
-	return answering("GET", "/", func(http.ResponseWriter, *http.Request) error { return err })
+	return routeWith("GET", "/", func(http.ResponseWriter, *http.Request) error { return err })
 }
 
 // send sends one request directly to the handler. Headers are pairs.

@@ -32,11 +32,11 @@ func reading(t testing.TB) http.Handler {
 		return api.Encode(w, http.StatusOK, v)
 	}
 	return handler(t, nil,
-		answering("POST", "/must", func(w http.ResponseWriter, r *http.Request) error {
+		routeWith("POST", "/must", func(w http.ResponseWriter, r *http.Request) error {
 			v, err := api.Decode[input](w, r)
 			return echo(v, err, w)
 		}),
-		answering("POST", "/may", func(w http.ResponseWriter, r *http.Request) error {
+		routeWith("POST", "/may", func(w http.ResponseWriter, r *http.Request) error {
 			v, err := api.DecodeOptional[input](w, r)
 			return echo(v, err, w)
 		}),
@@ -50,7 +50,7 @@ func reading(t testing.TB) http.Handler {
 			}
 			return api.NoContent(w)
 		}},
-		answering("POST", "/list", func(w http.ResponseWriter, r *http.Request) error {
+		routeWith("POST", "/list", func(w http.ResponseWriter, r *http.Request) error {
 			v, err := api.Decode[[]string](w, r)
 			if err != nil {
 				return err
@@ -164,7 +164,7 @@ func TestEncode(t *testing.T) {
 		"a string":           {"x", `"x"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := send(handler(t, nil, answering("GET", "/", func(w http.ResponseWriter, _ *http.Request) error {
+			w := send(handler(t, nil, routeWith("GET", "/", func(w http.ResponseWriter, _ *http.Request) error {
 				return api.Encode(w, http.StatusCreated, row.value)
 			})), "GET", "/", "")
 			require.Equal(t, http.StatusCreated, w.Code)
@@ -175,7 +175,7 @@ func TestEncode(t *testing.T) {
 }
 
 func TestNoContent(t *testing.T) {
-	w := send(handler(t, nil, answering("DELETE", "/", func(w http.ResponseWriter, _ *http.Request) error { return api.NoContent(w) })), "DELETE", "/", "")
+	w := send(handler(t, nil, routeWith("DELETE", "/", func(w http.ResponseWriter, _ *http.Request) error { return api.NoContent(w) })), "DELETE", "/", "")
 	require.Equal(t, http.StatusNoContent, w.Code)
 	require.Empty(t, w.Body.String())
 	require.Empty(t, w.Header().Get("Content-Type"))

@@ -118,7 +118,7 @@ func TestLogOfErrors(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			logger, log := logged()
-			h := handler(t, func(c *api.Config) { c.Logger = logger }, answering("GET", "/users/:id", row.handle))
+			h := handler(t, func(c *api.Config) { c.Logger = logger }, routeWith("GET", "/users/:id", row.handle))
 			w := send(h, "GET", "/users/7", "")
 			f := faultOf(t, w)
 			require.NotContains(t, w.Body.String(), row.text)
@@ -135,7 +135,7 @@ func TestLogOfErrors(t *testing.T) {
 
 func TestADisconnectIsNotAnError(t *testing.T) {
 	logger, log := logged()
-	h := handler(t, func(c *api.Config) { c.Logger = logger }, answering("GET", "/", func(_ http.ResponseWriter, r *http.Request) error {
+	h := handler(t, func(c *api.Config) { c.Logger = logger }, routeWith("GET", "/", func(_ http.ResponseWriter, r *http.Request) error {
 		return r.Context().Err()
 	}))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -147,7 +147,7 @@ func TestADisconnectIsNotAnError(t *testing.T) {
 
 func TestAnErrorAfterTheFirstByteClosesTheConnection(t *testing.T) {
 	logger, log := logged()
-	server := httptest.NewServer(handler(t, func(c *api.Config) { c.Logger = logger }, answering("GET", "/", func(w http.ResponseWriter, _ *http.Request) error {
+	server := httptest.NewServer(handler(t, func(c *api.Config) { c.Logger = logger }, routeWith("GET", "/", func(w http.ResponseWriter, _ *http.Request) error {
 		_, _ = io.WriteString(w, strings.Repeat("x", 1<<16))
 		return errSecret
 	})))
@@ -162,7 +162,7 @@ func TestAnErrorAfterTheFirstByteClosesTheConnection(t *testing.T) {
 }
 
 func TestAnErrorRemovesHeadersOfThePreparedResponse(t *testing.T) {
-	w := send(handler(t, nil, answering("GET", "/", func(w http.ResponseWriter, _ *http.Request) error {
+	w := send(handler(t, nil, routeWith("GET", "/", func(w http.ResponseWriter, _ *http.Request) error {
 		h := w.Header()
 		h.Set("Cache-Control", "public, max-age=3600")
 		h.Set("ETag", `"1"`)
@@ -179,7 +179,7 @@ func TestAnErrorRemovesHeadersOfThePreparedResponse(t *testing.T) {
 }
 
 func TestFail(t *testing.T) {
-	h := handler(t, nil, answering("GET", "/", func(w http.ResponseWriter, r *http.Request) error {
+	h := handler(t, nil, routeWith("GET", "/", func(w http.ResponseWriter, r *http.Request) error {
 		api.Fail(w, r, api.Conflict)
 		return nil
 	}))

@@ -32,7 +32,7 @@ func TestHeadersOfEveryResponse(t *testing.T) {
 }
 
 func TestAHandlerMayCache(t *testing.T) {
-	h := handler(t, nil, answering("GET", "/", func(w http.ResponseWriter, _ *http.Request) error {
+	h := handler(t, nil, routeWith("GET", "/", func(w http.ResponseWriter, _ *http.Request) error {
 		w.Header().Set("Cache-Control", "public, max-age=300")
 		w.Header().Add("Referrer-Policy", "same-origin")
 		return api.Encode(w, 200, 1)

@@ -61,7 +61,7 @@ func TestTheAccessLogHasTheClientsAddress(t *testing.T) {
 			h := handler(t, func(c *api.Config) {
 				c.Logger, c.TrustedProxies = logger, []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
 			}, route("GET", "/agents/:name"), api.Route{Method: "GET", Path: "/private", Access: api.SignedIn, Handle: route("GET", "/").Handle},
-				answering("GET", "/panic", func(http.ResponseWriter, *http.Request) error { panic("bug") }))
+				routeWith("GET", "/panic", func(http.ResponseWriter, *http.Request) error { panic("bug") }))
 			r := httptest.NewRequest(http.MethodGet, row.path, nil)
 			r.RemoteAddr = row.peer
 			if row.forwarded != "" {
@@ -75,7 +75,7 @@ func TestTheAccessLogHasTheClientsAddress(t *testing.T) {
 
 func TestErrorsOfSecretRoutesNameTheRoute(t *testing.T) {
 	logger, log := logged()
-	broken := answering("GET", "/auth/invite/:token", func(http.ResponseWriter, *http.Request) error { return errSecret })
+	broken := routeWith("GET", "/auth/invite/:token", func(http.ResponseWriter, *http.Request) error { return errSecret })
 	broken.Secret = true
 	h := handler(t, func(c *api.Config) { c.Logger = logger }, broken)
 	require.Equal(t, 500, send(h, "GET", "/auth/invite/TOKEN", "").Code)
@@ -85,7 +85,7 @@ func TestErrorsOfSecretRoutesNameTheRoute(t *testing.T) {
 
 func TestStreams(t *testing.T) {
 	next := make(chan struct{}, 3)
-	server := httptest.NewServer(handler(t, nil, answering("GET", "/", func(w http.ResponseWriter, _ *http.Request) error {
+	server := httptest.NewServer(handler(t, nil, routeWith("GET", "/", func(w http.ResponseWriter, _ *http.Request) error {
 		for i := range 3 {
 			<-next
 			fmt.Fprintf(w, "part %d", i)

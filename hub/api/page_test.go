@@ -42,7 +42,7 @@ func TestPaging(t *testing.T) {
 		"page=1;page_size=2":   {fields: []string{}},
 	} {
 		t.Run(query, func(t *testing.T) {
-			h := handler(t, nil, answering("GET", "/", func(w http.ResponseWriter, r *http.Request) error {
+			h := handler(t, nil, routeWith("GET", "/", func(w http.ResponseWriter, r *http.Request) error {
 				page, err := api.Paging(r)
 				if err != nil {
 					return err

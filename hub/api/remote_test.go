@@ -21,7 +21,7 @@ var proxies = []netip.Prefix{
 
 // remoteIP returns the address of a request. Nil proxies means that no peer is trusted.
 func remoteIP(t testing.TB, trusted []netip.Prefix, peer string, forwarded ...string) (ip string) {
-	h := handler(t, func(c *api.Config) { c.TrustedProxies = trusted }, answering("GET", "/", func(w http.ResponseWriter, r *http.Request) error {
+	h := handler(t, func(c *api.Config) { c.TrustedProxies = trusted }, routeWith("GET", "/", func(w http.ResponseWriter, r *http.Request) error {
 		ip = api.RemoteIP(r)
 		require.Equal(t, ip, api.CallerOf(r).RemoteIP)
 		return api.NoContent(w)

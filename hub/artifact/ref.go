@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// Kind is what a file is for. It is the first element of its key.
+// Kind is the purpose of a file. It is the first element of its key.
 type Kind string
 
 // Kinds of files.

@@ -67,8 +67,8 @@ func BenchmarkManifest(b *testing.B) {
 	}
 }
 
-// BenchmarkAgents reads all of 1,000 agents in pages of 100, without a network, and encodes the same
-// pages in turns.
+// BenchmarkAgents reads all of 1,000 agents in pages of 100, without a network, alternately with
+// encoding the same pages.
 func BenchmarkAgents(b *testing.B) {
 	for name, url := range engines(b) {
 		b.Run(name, func(b *testing.B) {
