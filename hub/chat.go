@@ -2,7 +2,6 @@ package hub
 
 import (
 	"context"
-	"encoding/json"
 
 	"github.com/seed93082962/agenthost/hub/chat"
 )
@@ -10,7 +9,7 @@ import (
 // openChat opens the chats.
 func (h *Hub) openChat() (err error) {
 	h.chat, err = chat.New(chat.Config{
-		DB: h.db, Audit: h.audit, Agent: h.catalog.AgentEnabled, Endpoint: h.chatEndpoint, Label: h.chatLabel,
+		DB: h.db, Audit: h.audit, Agent: h.catalog.AgentEnabled, Endpoint: h.chatEndpoint, Label: h.aigc.Label,
 		Authenticate: h.identity.Authenticate, PushKey: h.cfg.ChatPushKey, ResolveOrg: h.resolveOrg(), Now: h.cfg.Now, Logger: h.cfg.Logger,
 	})
 	return err
@@ -20,16 +19,6 @@ func (h *Hub) openChat() (err error) {
 func (h *Hub) chatEndpoint(ctx context.Context, tenantID, agentName string) (chat.Endpoint, error) {
 	e, err := h.deploys.Endpoint(ctx, tenantID, agentName)
 	return chat.Endpoint{URL: e.URL, APIKey: string(e.APIKey), AgentID: e.AgentID}, err
-}
-
-// chatLabel returns the labels of a new answer.
-func (h *Hub) chatLabel(ctx context.Context, tenantID string) (chat.Label, error) {
-	marker, err := h.aigc.Label(ctx, tenantID)
-	if err != nil || marker == nil {
-		return chat.Label{}, err
-	}
-	implicit, err := json.Marshal(marker.Label)
-	return chat.Label{Implicit: implicit, Mode: chat.NoticeMode(marker.Mode), Notice: marker.Text}, err
 }
 
 // resolveOrg returns how the organization of a pushed chat is found, nil for built-in mode.

@@ -21,7 +21,7 @@ type (
 		Label           *auditlog.Change[string] `json:"label,omitempty"`
 		ProduceIDPrefix *auditlog.Change[string] `json:"produceIdPrefix,omitempty"`
 		Propagator      *auditlog.Change[string] `json:"propagator,omitempty"`
-		ExplicitMode    *auditlog.Change[string] `json:"explicitMode,omitempty"`
+		ExplicitMode    *auditlog.Change[Mode]   `json:"explicitMode,omitempty"`
 		ExplicitText    *auditlog.Change[string] `json:"explicitText,omitempty"`
 		Signing         *auditlog.Change[bool]   `json:"signing,omitempty"`
 		KID             string                   `json:"kid,omitempty"` // of the key that was created

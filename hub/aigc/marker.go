@@ -13,7 +13,7 @@ import (
 // Marker labels one answer.
 type Marker struct {
 	Label label.Label // the implicit label, with a ProduceID of its own
-	Mode  string      // of the explicit label: one of the Mode constants
+	Mode  Mode        // of the explicit label
 	Text  string      // the explicit label
 }
 

@@ -33,7 +33,7 @@ func TestAnswersAreLabeled(t *testing.T) {
 		require.Equal(t, []any{label.Possible, producer, producer, first.Label.ProduceID, ""}, []any{
 			first.Label.Label, first.Label.ContentProducer, first.Label.ContentPropagator, first.Label.PropagateID, first.Label.ReservedCode2,
 		})
-		require.Equal(t, []any{"append", "AI 生成"}, []any{first.Mode, first.Text})
+		require.Equal(t, []any{aigc.ModeAppend, "AI 生成"}, []any{first.Mode, first.Text})
 
 		valid1 := s.acme.Post(verify, first.Label).Want(http.StatusOK)
 		require.Equal(t, object{"valid": true, "kid": first.Label.KeyID()}, valid1)

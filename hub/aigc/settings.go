@@ -13,12 +13,15 @@ import (
 	"github.com/seed93082962/agenthost/rbac"
 )
 
-// Values of Explicit.Mode.
+// Mode states where the explicit label of an answer appears.
+type Mode string
+
+// The modes.
 const (
-	ModeHint    = "hint"    // displayed next to an answer
-	ModeAppend  = "append"  // the last text of an answer
-	ModePrepend = "prepend" // the first text of an answer
-	ModeOff     = "off"
+	ModeHint    Mode = "hint"    // displayed next to an answer
+	ModeAppend  Mode = "append"  // the last text of an answer
+	ModePrepend Mode = "prepend" // the first text of an answer
+	ModeOff     Mode = "off"
 )
 
 // Algorithm is the algorithm of signatures.
@@ -34,7 +37,7 @@ const (
 
 // Explicit is the label that a reader sees.
 type Explicit struct {
-	Mode string `json:"mode"` // one of the Mode constants
+	Mode Mode   `json:"mode"`
 	Text string `json:"text"`
 }
 
@@ -111,7 +114,7 @@ type Input struct {
 	ProduceIDPrefix string `json:"produceIdPrefix"` // of each ProduceID: A-Z, a-z, 0-9, '.', '_' and '-'
 	Propagator      string `json:"propagator"`      // has the form of ContentProducer. Optional.
 	Explicit        struct {
-		Mode string `json:"mode"` // Defaults to hint.
+		Mode Mode   `json:"mode"` // Defaults to ModeHint.
 		Text string `json:"text"` // Defaults to DefaultText.
 	} `json:"explicit"`
 	Signing struct {

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/seed93082962/agenthost/hub/aigc"
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/runtime/client"
 	"github.com/seed93082962/agenthost/runtime/wire"
@@ -35,7 +36,7 @@ type Answer struct {
 	session   session
 	user      message
 	assistant message
-	label     Label
+	hint      string // the notice that is only in the first event
 	seen      transcript
 
 	ctx    context.Context
@@ -89,17 +90,16 @@ func (a *Answer) Events() iter.Seq2[sse.Event, bool] {
 const hubEvent = "hub"
 
 func (a *Answer) first(yield func(sse.Event, bool) bool) bool {
-	notice, at := a.label.block()
-	prepend := notice != "" && at == NoticePrepend
-	first := firstEvent{hubEvent, a.session.ID, a.user.ID, a.assistant.ID, a.label.Implicit, a.label.hint()}
-	return yield(event(hubEvent, first), prepend) && (!prepend || yield(event(hubEvent, noticeEvent{"hub.notice", at, notice}), false))
+	notice, prepend := a.notice(aigc.ModePrepend)
+	first := firstEvent{hubEvent, a.session.ID, a.user.ID, a.assistant.ID, a.assistant.AIGC, a.hint}
+	return yield(event(hubEvent, first), prepend) && (!prepend || yield(notice, false))
 }
 
 // last stores the answer and yields the events that follow those of the runtime.
 func (a *Answer) last(yield func(sse.Event, bool) bool) {
 	end := a.ending()
 	saved, stored, err := a.finish(end)
-	if notice, at := a.label.block(); at == NoticeAppend && stored.generated() && !yield(event(hubEvent, noticeEvent{"hub.notice", at, notice}), true) {
+	if notice, ok := a.notice(aigc.ModeAppend); ok && stored.generated() && !yield(notice, true) {
 		return
 	}
 	if err != nil {
@@ -110,7 +110,7 @@ func (a *Answer) last(yield func(sse.Event, bool) bool) {
 			return
 		}
 	}
-	if saved && !yield(event(hubEvent, savedEvent{"hub.saved", a.assistant.ID, end.Status, *stored.Usage, a.label.Implicit}), true) {
+	if saved && !yield(event(hubEvent, savedEvent{"hub.saved", a.assistant.ID, end.Status, *stored.Usage, a.assistant.AIGC}), true) {
 		return
 	}
 	yield(sse.Event{Type: "done", Data: []byte("{}")}, false)
@@ -130,7 +130,7 @@ func (a *Answer) endEvent(end ending) sse.Event {
 
 func event(name string, v any) sse.Event {
 	data, err := json.Marshal(v)
-	if err != nil { // only a label that is not JSON
+	if err != nil { // only an event that has no JSON form
 		data = []byte("{}")
 	}
 	return sse.Event{Type: name, Data: data}

@@ -3,41 +3,29 @@ package chat
 import (
 	"encoding/json"
 
+	"github.com/seed93082962/agenthost/hub/aigc"
 	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/sse"
 )
 
-// NoticeMode states where the text of a [Label] appears.
-type NoticeMode string
-
-// Values of NoticeMode.
-const (
-	NoticeOff     NoticeMode = "off"
-	NoticeHint    NoticeMode = "hint"    // only as aigcNotice of the first event
-	NoticeAppend  NoticeMode = "append"  // as a block of text after the answer
-	NoticePrepend NoticeMode = "prepend" // as a block of text before the answer
-)
-
-// Label labels one answer as generated content. The zero value labels nothing.
-type Label struct {
-	Implicit json.RawMessage // the label object; nil for none
-	Mode     NoticeMode      // Defaults to NoticeOff.
-	Notice   string          // the text that users see
+// mark labels the answer.
+func (a *Answer) mark(m aigc.Marker) (err error) {
+	a.assistant.AIGC, err = json.Marshal(m.Label)
+	switch m.Mode {
+	case aigc.ModeHint:
+		a.hint = m.Text
+	case aigc.ModeAppend, aigc.ModePrepend:
+		a.assistant.Notice, a.assistant.NoticeAt = m.Text, m.Mode
+	case aigc.ModeOff:
+	}
+	return err
 }
 
-// hint returns the notice if it appears only as a hint.
-func (l Label) hint() string {
-	if l.Mode == NoticeHint {
-		return l.Notice
-	}
-	return ""
-}
-
-// block returns the notice that is a part of the answer, and its place.
-func (l Label) block() (notice string, at NoticeMode) {
-	if l.Notice != "" && (l.Mode == NoticeAppend || l.Mode == NoticePrepend) {
-		return l.Notice, l.Mode
-	}
-	return "", ""
+// notice returns the event of a notice that is a part of the answer. ok is false if the answer has
+// none in this place.
+func (a *Answer) notice(at aigc.Mode) (_ sse.Event, ok bool) {
+	m := a.assistant
+	return event(hubEvent, noticeEvent{"hub.notice", m.NoticeAt, m.Notice}), m.Notice != "" && m.NoticeAt == at
 }
 
 // firstEvent is the first event of an answer.
@@ -52,9 +40,9 @@ type firstEvent struct {
 
 // noticeEvent is the notice that is a part of the answer.
 type noticeEvent struct {
-	Type     string     `json:"type"` // hub.notice
-	Position NoticeMode `json:"position"`
-	Text     string     `json:"text"`
+	Type     string    `json:"type"` // hub.notice
+	Position aigc.Mode `json:"position"`
+	Text     string    `json:"text"`
 }
 
 // savedEvent reports that the answer is stored.

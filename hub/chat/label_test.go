@@ -2,11 +2,12 @@ package chat_test
 
 import (
 	"context"
-	"encoding/json"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/hub/aigc"
+	"github.com/seed93082962/agenthost/hub/aigc/label"
 	"github.com/seed93082962/agenthost/hub/chat"
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
 )
@@ -14,11 +15,11 @@ import (
 func TestLabels(t *testing.T) {
 	t.Parallel()
 	const notice = "AI 生成"
-	for _, mode := range []chat.NoticeMode{chat.NoticeOff, chat.NoticeHint, chat.NoticeAppend, chat.NoticePrepend} {
+	for _, mode := range []aigc.Mode{aigc.ModeOff, aigc.ModeHint, aigc.ModeAppend, aigc.ModePrepend} {
 		t.Run(string(mode), func(t *testing.T) {
 			s := open(t, sqlite(t), func(cfg *chat.Config) {
-				cfg.Label = func(_ context.Context, tenant string) (chat.Label, error) {
-					return chat.Label{Implicit: json.RawMessage(`{"Label":"1","ProduceID":"` + tenant + `"}`), Mode: mode, Notice: notice}, nil
+				cfg.Label = func(_ context.Context, tenant string) (*aigc.Marker, error) {
+					return &aigc.Marker{Label: label.Label{Label: label.Generated, ProduceID: tenant}, Mode: mode, Text: notice}, nil
 				}
 			})
 			up := modeltest.Start(t, modeltest.Anthropic, modeltest.Repeat(modeltest.Stream(modeltest.Text("Right."))))
@@ -26,25 +27,28 @@ func TestLabels(t *testing.T) {
 			ada := s.ada()
 			path := session(ada)
 			events := say(t, ada, path, "hello")
-			label := object{"Label": "1", "ProduceID": "acme"}
-			require.Equal(t, label, events[0].data["aigc"])
-			require.Equal(t, label, events[len(events)-2].data["aigc"])
+			want := object{
+				"Label": "1", "ContentProducer": "", "ProduceID": "acme", "ReservedCode1": "",
+				"ContentPropagator": "", "PropagateID": "", "ReservedCode2": "",
+			}
+			require.Equal(t, want, events[0].data["aigc"])
+			require.Equal(t, want, events[len(events)-2].data["aigc"])
 			answer := messages(ada, path)[1]
-			require.Equal(t, label, answer["aigc"])
+			require.Equal(t, want, answer["aigc"])
 			block := func(text string) any { return object{"type": "text", "text": text} }
 			content, text := []any{block("Right.")}, "Right."
 			switch mode {
-			case chat.NoticeHint:
+			case aigc.ModeHint:
 				require.Equal(t, notice, events[0].data["aigcNotice"])
-			case chat.NoticeAppend:
+			case aigc.ModeAppend:
 				require.Equal(t, object{"type": "hub.notice", "position": "append", "text": notice}, events[len(events)-3].data)
 				content, text = append(content, block(notice)), "Right.\n\n"+notice
-			case chat.NoticePrepend:
+			case aigc.ModePrepend:
 				require.Equal(t, object{"type": "hub.notice", "position": "prepend", "text": notice}, events[1].data)
 				content, text = append([]any{block(notice)}, content...), notice+"\n\nRight."
-			case chat.NoticeOff:
+			case aigc.ModeOff:
 			}
-			if mode != chat.NoticeHint {
+			if mode != aigc.ModeHint {
 				require.NotContains(t, events[0].data, "aigcNotice")
 			}
 			require.Equal(t, content, answer["content"])

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/seed93082962/agenthost/hub/aigc"
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
@@ -39,7 +40,7 @@ type message struct {
 	Usage     *Usage
 	AIGC      json.RawMessage
 	Notice    string
-	NoticeAt  NoticeMode
+	NoticeAt  aigc.Mode // append or prepend
 	Failure   Failure
 	CreatedAt time.Time
 }
@@ -85,7 +86,7 @@ func (m message) view(sessionID string) Message {
 	}
 	if m.Notice != "" && m.generated() {
 		notice := textBlock(m.Notice)
-		if m.NoticeAt == NoticePrepend {
+		if m.NoticeAt == aigc.ModePrepend {
 			blocks, v.Text = array(notice, inner(blocks)), paragraphs(m.Notice, m.Text)
 		} else {
 			blocks, v.Text = array(inner(blocks), notice), paragraphs(m.Text, m.Notice)

@@ -16,17 +16,17 @@ const messageColumns = `id, seq, role, status, text, content, run_id, model, usa
 
 func scanMessage(row db.Scanner) (message, error) {
 	var (
-		m           message
-		usage, aigc string
-		created     int64
+		m            message
+		usage, label string
+		created      int64
 	)
-	err := row.Scan(&m.ID, &m.Seq, &m.Role, &m.Status, &m.Text, &m.Content, &m.RunID, &m.Model, &usage, &aigc, &m.Notice, &m.NoticeAt,
+	err := row.Scan(&m.ID, &m.Seq, &m.Role, &m.Status, &m.Text, &m.Content, &m.RunID, &m.Model, &usage, &label, &m.Notice, &m.NoticeAt,
 		&m.Failure.Code, &m.Failure.Message, &created)
 	if err == nil && usage != "" {
 		err = json.Unmarshal([]byte(usage), &m.Usage)
 	}
-	if aigc != "" {
-		m.AIGC = json.RawMessage(aigc)
+	if label != "" {
+		m.AIGC = json.RawMessage(label)
 	}
 	m.CreatedAt = db.Time(created)
 	return m, err

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed93082962/agenthost/hub/aigc"
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/db"
 	"github.com/seed93082962/agenthost/internal/ids"
@@ -75,11 +76,14 @@ func (s *Service) Send(ctx context.Context, caller api.Caller, agentName, id str
 	if err != nil {
 		return nil, nil, err
 	}
-	label, err := s.cfg.Label(ctx, caller.TenantID)
+	marker, err := s.cfg.Label(ctx, caller.TenantID)
 	if err != nil {
 		return nil, nil, err
 	}
-	a := s.newAnswer(ctx, found, in, label)
+	a, err := s.newAnswer(ctx, found, in, marker)
+	if err != nil {
+		return nil, nil, err
+	}
 	if !s.writer.enter() {
 		a.cancel(errShutdown)
 		return nil, nil, &api.Error{Code: api.Unavailable, Message: "The hub shuts down: try again."}
@@ -105,16 +109,21 @@ func (s *Service) client(e Endpoint) (*client.Client, error) {
 	return c, nil
 }
 
-func (s *Service) newAnswer(ctx context.Context, in session, input SendInput, label Label) *Answer {
+func (s *Service) newAnswer(ctx context.Context, in session, input SendInput, marker *aigc.Marker) (*Answer, error) {
 	now := s.now()
 	ctx, cancel := context.WithCancelCause(ctx)
 	runID := ids.Random().String()
-	a := &Answer{s: s, session: in, label: label, ctx: ctx, cancel: cancel, began: time.Now()}
+	a := &Answer{s: s, session: in, ctx: ctx, cancel: cancel, began: time.Now()}
 	a.progressed = a.began
 	a.user = message{ID: ids.New(), ClientID: input.ClientMessageID, Role: roleUser, Status: statusCompleted, Text: input.Message, CreatedAt: now}
-	a.assistant = message{ID: ids.New(), Role: roleAssistant, Status: statusPartial, RunID: runID, AIGC: label.Implicit, CreatedAt: now}
-	a.assistant.Notice, a.assistant.NoticeAt = label.block()
-	return a
+	a.assistant = message{ID: ids.New(), Role: roleAssistant, Status: statusPartial, RunID: runID, CreatedAt: now}
+	if marker != nil {
+		if err := a.mark(*marker); err != nil {
+			cancel(err)
+			return nil, err
+		}
+	}
+	return a, nil
 }
 
 func sentBefore(ctx context.Context, q db.Querier, in session, clientID string) (*Sent, error) {

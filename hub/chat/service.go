@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/seed93082962/agenthost/auditlog"
+	"github.com/seed93082962/agenthost/hub/aigc"
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/db"
 	"github.com/seed93082962/agenthost/internal/outbound"
@@ -60,8 +61,8 @@ type Config struct {
 	// deployed. Required.
 	Endpoint func(ctx context.Context, tenantID, agentName string) (Endpoint, error)
 
-	// Label returns the label of a new answer. Defaults to none.
-	Label func(ctx context.Context, tenantID string) (Label, error)
+	// Label returns the labels of a new answer, or nil for none. Defaults to none.
+	Label func(ctx context.Context, tenantID string) (*aigc.Marker, error)
 
 	// Authenticate returns the caller of a push with a bearer token. Required to push with one.
 	Authenticate func(*http.Request) (api.Caller, error)
@@ -101,7 +102,7 @@ func (c Config) withDefaults() (Config, error) {
 		return c, errors.New("create chat service: DB, Audit, Agent and Endpoint are required")
 	}
 	if c.Label == nil {
-		c.Label = func(context.Context, string) (Label, error) { return Label{}, nil }
+		c.Label = func(context.Context, string) (*aigc.Marker, error) { return nil, nil } //nolint:nilnil // nil is the documented value of no label
 	}
 	if c.ResolveOrg == nil {
 		c.ResolveOrg = func(context.Context, string) (string, error) { return "default", nil }
