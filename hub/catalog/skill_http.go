@@ -5,7 +5,7 @@ import (
 	"net/http"
 
 	"github.com/seed93082962/agenthost/hub/api"
-	"github.com/seed93082962/agenthost/hub/catalog/archive"
+	"github.com/seed93082962/agenthost/internal/skillzip"
 )
 
 func (s *Service) skillRoutes() []api.Route {
@@ -22,11 +22,11 @@ func (s *Service) skillRoutes() []api.Route {
 		public("/:name", s.getSkill),
 		public("/:name/download", s.linkSkill),
 		route(http.MethodGet, "", 0, s.listSkills),
-		route(http.MethodPost, "", archive.MaxPacked+formOverhead, s.createSkill),
+		route(http.MethodPost, "", skillzip.MaxPacked+formOverhead, s.createSkill),
 		route(http.MethodGet, "/:name", 0, s.getSkill),
 		route(http.MethodPut, "/:name", 0, s.updateSkill),
 		route(http.MethodDelete, "/:name", 0, s.deleteSkill),
-		route(http.MethodPut, "/:name/file", archive.MaxPacked+formOverhead, s.replaceSkillFile),
+		route(http.MethodPut, "/:name/file", skillzip.MaxPacked+formOverhead, s.replaceSkillFile),
 	}
 }
 
@@ -55,7 +55,7 @@ func skillInput(fields map[string]string) SkillInput {
 }
 
 func (s *Service) createSkill(w http.ResponseWriter, r *http.Request) error {
-	return s.withForm(r, archive.MaxPacked, func(file File, fields map[string]string) error {
+	return s.withForm(r, skillzip.MaxPacked, func(file File, fields map[string]string) error {
 		v, err := s.CreateSkill(r.Context(), api.CallerOf(r), skillInput(fields), file)
 		return writeVersion(w, http.StatusCreated, v, v.Version, err)
 	})
@@ -79,7 +79,7 @@ func (s *Service) replaceSkillFile(w http.ResponseWriter, r *http.Request) error
 	if err != nil {
 		return err
 	}
-	return s.withForm(r, archive.MaxPacked, func(file File, fields map[string]string) error {
+	return s.withForm(r, skillzip.MaxPacked, func(file File, fields map[string]string) error {
 		v, err := s.ReplaceSkillFile(r.Context(), api.CallerOf(r), r.PathValue("name"), expected, skillInput(fields), file)
 		return writeVersion(w, http.StatusOK, v, v.Version, err)
 	})

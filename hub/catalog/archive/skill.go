@@ -11,17 +11,13 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/seed93082962/agenthost/internal/skillzip"
 	"github.com/seed93082962/agenthost/runtime/skill"
 )
 
-// MaxPacked is the largest upload, in bytes.
-const MaxPacked = 20 << 20
-
 const (
-	maxUnpacked = 100 << 20
-	maxEntries  = 2000
-	maxRatio    = 200     // of the unpacked to the packed size, beyond freeSize
-	freeSize    = 1 << 20 // bytes
+	maxRatio = 200     // of the unpacked to the packed size, beyond freeSize
+	freeSize = 1 << 20 // bytes
 )
 
 const document = "SKILL.md"
@@ -40,8 +36,8 @@ var namePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
 // file. tempDir is the directory of the temporary file. An upload that is rejected has an [*Error],
 // and other errors are those of the temporary file and of out.
 func Normalize(in io.ReaderAt, size int64, fileName, tempDir string, out io.Writer) (_ Skill, err error) {
-	if size > MaxPacked {
-		return Skill{}, &Error{"", fmt.Sprintf("the file is larger than %d MiB", MaxPacked>>20)}
+	if size > skillzip.MaxPacked {
+		return Skill{}, &Error{"", fmt.Sprintf("the file is larger than %d MiB", skillzip.MaxPacked>>20)}
 	}
 	s, err := newSpool(tempDir, size)
 	if err != nil {

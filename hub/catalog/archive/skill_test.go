@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub/catalog/archive"
+	"github.com/seed93082962/agenthost/internal/skillzip"
 )
 
 const front = "---\nname: pdf\ndescription: Reads PDF files.\n---\nRun scripts/a.py\n"
@@ -210,7 +211,7 @@ func TestUploadsThatAreRejected(t *testing.T) {
 		`is encrypted`: broken(func(d []byte) { d[bytes.LastIndex(d, []byte("PK\x01\x02"))+8] |= 1 }),
 		`entry "data" cannot be read: zip: checksum error`:  broken(func(d []byte) { binary.LittleEndian.PutUint32(d[bytes.LastIndex(d, []byte("PK\x01\x02"))+16:], 7) }),
 		`entry "SKILL.md" cannot be read: zip: unsupported`: broken(func(d []byte) { method(d, 12) }),
-		`the file is larger than 20 MiB`:                    {make([]byte, archive.MaxPacked+1)},
+		`the file is larger than 20 MiB`:                    {make([]byte, skillzip.MaxPacked+1)},
 		`the archive has more than 2000 entries`:            {bytes.Repeat([]byte("PK\x01\x02"), 30_000)},
 		"entry \"a\\xff\" has a name that is not UTF-8":     both(entry{name: "a\xff"})[:1],
 	} {

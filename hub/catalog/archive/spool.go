@@ -9,6 +9,8 @@ import (
 	"os"
 	"slices"
 	"time"
+
+	"github.com/seed93082962/agenthost/internal/skillzip"
 )
 
 // file is a file whose content is in the spool.
@@ -20,12 +22,11 @@ type file struct {
 
 // spool is a temporary file with the contents of all files.
 type spool struct {
-	file    *os.File
-	limit   int64 // of size
-	size    int64
-	entries int
-	names   names
-	files   []file
+	file  *os.File
+	limit int64 // of size
+	size  int64
+	names names
+	files []file
 }
 
 // newSpool returns a spool for an upload of that size.
@@ -34,20 +35,12 @@ func newSpool(dir string, packed int64) (*spool, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make spool: %w", err)
 	}
-	return &spool{file: f, limit: min(maxUnpacked, freeSize+maxRatio*packed), names: names{}}, nil
+	return &spool{file: f, limit: min(skillzip.MaxUnpacked, freeSize+maxRatio*packed), names: names{}}, nil
 }
 
 // close deletes the file.
 func (s *spool) close() error {
 	return errors.Join(s.file.Close(), os.Remove(s.file.Name()))
-}
-
-// count counts an entry of any kind.
-func (s *spool) count() error {
-	if s.entries++; s.entries > maxEntries {
-		return &Error{"", fmt.Sprintf("the archive has more than %d entries", maxEntries)}
-	}
-	return nil
 }
 
 // add adds an entry. r is the content of a file.
@@ -71,10 +64,10 @@ func (s *spool) copy(entry string, r io.Reader) (n int64, err error) {
 	for {
 		k, err := r.Read(buffer)
 		if n += int64(k); s.size+n > s.limit {
-			if s.limit < maxUnpacked {
+			if s.limit < skillzip.MaxUnpacked {
 				return n, &Error{entry, fmt.Sprintf("makes the content more than %d times as large as the archive", maxRatio)}
 			}
-			return n, &Error{entry, fmt.Sprintf("makes the content larger than %d MiB", maxUnpacked>>20)}
+			return n, &Error{entry, fmt.Sprintf("makes the content larger than %d MiB", skillzip.MaxUnpacked>>20)}
 		}
 		if _, err := s.file.Write(buffer[:k]); err != nil {
 			return n, fmt.Errorf("write spool: %w", err)

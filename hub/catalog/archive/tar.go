@@ -5,6 +5,8 @@ import (
 	"compress/gzip"
 	"fmt"
 	"io"
+
+	"github.com/seed93082962/agenthost/internal/skillzip"
 )
 
 // maxHeaders bounds the bytes of a tar in addition to the contents of its files.
@@ -18,7 +20,7 @@ func (s *spool) readTar(in io.Reader) error {
 	}
 	bounded := &io.LimitedReader{R: packed, N: s.limit + maxHeaders}
 	r := tar.NewReader(bounded)
-	for {
+	for entries := 0; ; entries++ {
 		h, err := r.Next()
 		if err == io.EOF {
 			break
@@ -26,8 +28,8 @@ func (s *spool) readTar(in io.Reader) error {
 		if err != nil {
 			return &Error{"", "the file is not a .tar.gz: " + err.Error()}
 		}
-		if err := s.count(); err != nil {
-			return err
+		if entries == skillzip.MaxEntries {
+			return &Error{"", skillzip.TooMany().Reason}
 		}
 		switch h.Typeflag {
 		case tar.TypeReg, tar.TypeDir:

@@ -2,12 +2,13 @@ package archive
 
 import (
 	"archive/zip"
-	"bytes"
 	"encoding/binary"
-	"fmt"
+	"errors"
 	"io"
 	"io/fs"
 	"strings"
+
+	"github.com/seed93082962/agenthost/internal/skillzip"
 )
 
 const (
@@ -15,51 +16,23 @@ const (
 	descriptor  = 1 << 3              // flag: the sizes follow the content
 	localHeader = 30                  // bytes before the name
 	maxExtra    = 1<<16 - 1
-
-	// maxRecords bounds the signatures of directory records that zip.NewReader may read, also of
-	// records that are part of a file.
-	maxRecords = 10 * maxEntries
 )
 
 // readZip reads a .zip.
 func (s *spool) readZip(in io.ReaderAt, size int64) error {
-	if err := countRecords(io.NewSectionReader(in, 0, size)); err != nil {
+	z, err := skillzip.Open(in, size)
+	if rejected, ok := errors.AsType[*skillzip.Error](err); ok {
+		return &Error{"", rejected.Reason}
+	}
+	if err != nil {
 		return err
 	}
-	z, err := zip.NewReader(in, size)
-	if err != nil {
-		return &Error{"", "the file is not a .zip: " + err.Error()}
-	}
 	for _, f := range z.File {
-		if err := s.count(); err != nil {
-			return err
-		}
 		if err := s.addZipped(in, f); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// countRecords rejects a file with so many directory records that reading them takes much memory.
-func countRecords(in io.Reader) error {
-	const signature = "PK\x01\x02"
-	buffer := make([]byte, 64<<10)
-	kept, records := 0, 0
-	for {
-		n, err := in.Read(buffer[kept:])
-		data := buffer[:kept+n]
-		if records += bytes.Count(data, []byte(signature)); records > maxRecords {
-			return &Error{"", fmt.Sprintf("the archive has more than %d entries", maxEntries)}
-		}
-		kept = copy(buffer, data[max(0, len(data)-len(signature)+1):])
-		if err == io.EOF {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("read upload: %w", err)
-		}
-	}
 }
 
 func (s *spool) addZipped(in io.ReaderAt, f *zip.File) error {

@@ -24,14 +24,8 @@ import (
 	"time"
 
 	"github.com/seed93082962/agenthost/internal/outbound"
+	"github.com/seed93082962/agenthost/internal/skillzip"
 	"github.com/seed93082962/agenthost/runtime/agent"
-)
-
-// Limits of an archive.
-const (
-	MaxPacked   = 20 << 20  // bytes
-	MaxUnpacked = 100 << 20 // bytes
-	MaxEntries  = 2000
 )
 
 const (
@@ -170,19 +164,19 @@ func (s *Store) download(ctx context.Context, def agent.SkillArchive, path strin
 	return nil
 }
 
-// save writes at most MaxPacked bytes to a new file and returns their hash.
+// save writes at most skillzip.MaxPacked bytes to a new file and returns their hash.
 func save(path string, from io.Reader) (hash string, err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return "", err
 	}
 	sum := sha256.New()
-	n, err := io.Copy(io.MultiWriter(f, sum), io.LimitReader(from, MaxPacked+1))
+	n, err := io.Copy(io.MultiWriter(f, sum), io.LimitReader(from, skillzip.MaxPacked+1))
 	if err = errors.Join(err, f.Close()); err != nil {
 		return "", err
 	}
-	if n > MaxPacked {
-		return "", fmt.Errorf("the archive is larger than %d bytes", MaxPacked)
+	if n > skillzip.MaxPacked {
+		return "", fmt.Errorf("the archive is larger than %d bytes", skillzip.MaxPacked)
 	}
 	return "sha256:" + hex.EncodeToString(sum.Sum(nil)), nil
 }

@@ -4,6 +4,7 @@ import (
 	"archive/zip"
 	"bytes"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -20,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/seed93082962/agenthost/internal/skillzip"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/skill/archive"
 )
@@ -118,7 +121,7 @@ func TestUnusedArchivesAreDeleted(t *testing.T) {
 }
 
 func TestHostileArchivesAreRejected(t *testing.T) {
-	many := make([]entry, archive.MaxEntries+1)
+	many := make([]entry, skillzip.MaxEntries+1)
 	for i := range many {
 		many[i].name = fmt.Sprint(i)
 	}
@@ -140,7 +143,7 @@ func TestHostileArchivesAreRejected(t *testing.T) {
 		{"a file as a directory", pack(t, entry{name: "a"}, entry{name: "a/b"}), "file exists"},
 		{"too many entries", pack(t, many...), "more than 2000"},
 		{"too large unpacked", pack(t, entry{name: "a", body: zeros}, entry{name: "b", body: zeros}), "larger than 104857600 bytes unpacked"},
-		{"too large", bytes.Repeat([]byte("x"), archive.MaxPacked+1), "larger than 20971520 bytes"},
+		{"too large", bytes.Repeat([]byte("x"), skillzip.MaxPacked+1), "larger than 20971520 bytes"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
@@ -154,6 +157,25 @@ func TestHostileArchivesAreRejected(t *testing.T) {
 			require.Empty(t, left)
 		})
 	}
+}
+
+// TestDirectoryIsBoundedInMemory loads an archive that is only a directory of empty records.
+func TestDirectoryIsBoundedInMemory(t *testing.T) {
+	const records = 440_000
+	end := make([]byte, 22)
+	copy(end, "PK\x05\x06")
+	binary.LittleEndian.PutUint16(end[10:], records&(1<<16-1))
+	binary.LittleEndian.PutUint32(end[12:], records*46)
+	data := append(bytes.Repeat(append([]byte("PK\x01\x02"), make([]byte, 42)...), records), end...)
+	require.Less(t, len(data), skillzip.MaxPacked)
+	link, _ := serve(t, data)
+	store := open(t, t.TempDir())
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err := store.Load(t.Context(), agent.SkillArchive{Name: "review", URL: link, Hash: hash(data)})
+	runtime.ReadMemStats(&after)
+	require.ErrorContains(t, err, "more than 2000")
+	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(4<<20))
 }
 
 func TestLoadFailsWithAReason(t *testing.T) {

@@ -12,17 +12,24 @@ import (
 	"path/filepath"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/seed93082962/agenthost/internal/skillzip"
 )
 
 // unpack unpacks a zip archive into a new directory. It trusts no size in the archive.
 func unpack(ctx context.Context, packed, dir string) error {
-	r, err := zip.OpenReader(packed)
+	in, err := os.Open(packed)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = r.Close() }() // it was opened for reading
-	if len(r.File) > MaxEntries {
-		return fmt.Errorf("it has %d entries, more than %d", len(r.File), MaxEntries)
+	defer func() { _ = in.Close() }() // it was opened for reading
+	info, err := in.Stat()
+	if err != nil {
+		return err
+	}
+	r, err := skillzip.Open(in, info.Size())
+	if err != nil {
+		return err
 	}
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return err
@@ -32,7 +39,7 @@ func unpack(ctx context.Context, packed, dir string) error {
 		return err
 	}
 	defer func() { _ = root.Close() }() // its files are closed
-	left := int64(MaxUnpacked)
+	left := int64(skillzip.MaxUnpacked)
 	for _, f := range r.File {
 		if err := ctx.Err(); err != nil {
 			return context.Cause(ctx)
@@ -75,7 +82,7 @@ func unpackEntry(root *os.Root, f *zip.File, limit int64) (int64, error) {
 		return 0, err
 	}
 	if n > limit {
-		return 0, fmt.Errorf("the archive is larger than %d bytes unpacked", MaxUnpacked)
+		return 0, fmt.Errorf("the archive is larger than %d bytes unpacked", skillzip.MaxUnpacked)
 	}
 	return n, nil
 }
