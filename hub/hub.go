@@ -107,6 +107,11 @@ type Config struct {
 	// the routes of deployments respond with 503 deployer_unavailable.
 	Deployer deploy.Driver
 
+	// StorageID identifies the directories of Deployer and Artifacts, if they are on this machine:
+	// several hubs need the same. A warning is logged if the hub that started before had another one.
+	// Defaults to no check.
+	StorageID string
+
 	// LeaseTime is how long a hub may be silent until another one on the same database takes over
 	// its deployments. All hubs need the same value. Defaults to 4 s.
 	LeaseTime time.Duration
@@ -199,6 +204,9 @@ func New(ctx context.Context, cfg Config) (_ *Hub, err error) {
 		SetupToken: cfg.SetupToken, External: cfg.External, Offline: cfg.Offline, Now: cfg.Now, Logger: cfg.Logger,
 	})
 	if err != nil {
+		return nil, err
+	}
+	if err := h.checkStorage(ctx); err != nil {
 		return nil, err
 	}
 	h.external, err = external.New(external.Config{

@@ -37,7 +37,7 @@ func (s *settings) encryptionKeys(log *slog.Logger) ([]string, error) {
 	if err := os.MkdirAll(s.DataDir, 0o700); err != nil {
 		return nil, fmt.Errorf("make data directory: %w", err)
 	}
-	if err := writeKey(path); err != nil {
+	if err := writeNew(path, secret.Generate()); err != nil {
 		return nil, fmt.Errorf("write encryption key: %w", err)
 	}
 	log.Info("an encryption key was generated: a backup of the database is useless without it", "file", path)
@@ -63,14 +63,14 @@ func readKey(path string) ([]string, error) {
 	return keys, nil
 }
 
-// writeKey creates the file atomically and does not replace an existing one.
-func writeKey(path string) error {
-	f, err := os.CreateTemp(filepath.Dir(path), keyFile+".*") // with mode 0600
+// writeNew creates a file with one line atomically, and does not replace an existing one.
+func writeNew(path, line string) error {
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // with mode 0600
 	if err != nil {
 		return err
 	}
 	defer func() { _ = os.Remove(f.Name()) }()
-	_, err = f.WriteString(secret.Generate() + "\n")
+	_, err = f.WriteString(line + "\n")
 	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}

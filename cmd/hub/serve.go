@@ -49,6 +49,9 @@ func (s *settings) open(ctx context.Context, addr net.Addr, files artifact.Drive
 		if cfg.Deployer, err = s.deployer(log); err != nil {
 			return nil, err
 		}
+		if cfg.StorageID, err = s.storageID(); err != nil {
+			return nil, err
+		}
 	}
 	cfg.Offline = addr == nil
 	if err := s.applyExternal(&cfg); err != nil {

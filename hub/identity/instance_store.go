@@ -3,6 +3,7 @@ package identity
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"time"
 
 	"github.com/seed93082962/agenthost/hub/db"
@@ -22,4 +23,14 @@ func insertInstance(ctx context.Context, tx *sql.Tx, id string, now time.Time) (
 	}
 	err = tx.QueryRowContext(ctx, `SELECT value FROM instance WHERE name = $1`, instanceID).Scan(&stored)
 	return stored, err
+}
+
+// replaceInstance stores the value of a row and returns the former one, or "".
+func replaceInstance(ctx context.Context, tx *sql.Tx, name, value string) (former string, err error) {
+	err = tx.QueryRowContext(ctx, `SELECT value FROM instance WHERE name = $1`, name).Scan(&former)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) || former == value {
+		return former, err
+	}
+	_, err = tx.ExecContext(ctx, `INSERT INTO instance (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value`, name, value)
+	return former, err
 }

@@ -117,9 +117,6 @@ type Service struct {
 	setupRow string // of the setup token of this hub; "" if a user existed when it started
 }
 
-// instanceID is the row of the instance table with the id of the hub, the issuer of access tokens.
-const instanceID = "id"
-
 // New returns a Service on a migrated database. It creates the instance id and the first signing
 // key if they do not exist. Replicas that start concurrently use the same ones. The caller must
 // call Close.
