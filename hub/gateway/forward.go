@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,7 +23,7 @@ type exchange struct {
 	path    string // in the runtime, in its escaped form
 	query   string
 	request func(http.Header)          // changes the headers of the request
-	check   func(*http.Response) error // rejects a response, or changes its headers
+	check   func(*http.Response) error // rejects a response
 	within  time.Duration              // until the headers of the response; 0 is unlimited
 }
 
@@ -109,7 +110,7 @@ func (w *response) rewrite(out *http.Request) {
 	w.request(out.Header)
 }
 
-// accept rejects a response that must not reach a client, or removes the headers that must not.
+// accept rejects a response that must not reach a client, and removes the headers that must not.
 func (w *response) accept(res *http.Response) error {
 	if w.timer != nil && !w.timer.Stop() {
 		return errSlow
@@ -118,6 +119,10 @@ func (w *response) accept(res *http.Response) error {
 		return fmt.Errorf("the runtime responded with status %d", res.StatusCode)
 	}
 	res.Trailer = nil
+	retain(res.Header, passed)
+	if caching := res.Header["Cache-Control"]; len(caching) != 1 || !slices.Contains(uncached, caching[0]) {
+		delete(res.Header, "Cache-Control")
+	}
 	return w.check(res)
 }
 

@@ -8,8 +8,9 @@
 //
 // Streams are not buffered. A client that disconnects ends the request to the runtime, and
 // a client that reads nothing for 30 s is disconnected. A runtime is not trusted: it receives no
-// credential of the hub, and its cookies, redirects, protocol upgrades, informational responses and
-// trailers do not reach a client. A browser displays its pages in a sandbox.
+// credential of the hub, and its redirects, protocol upgrades, informational responses, trailers and
+// headers other than those of its API do not reach a client. A browser displays its pages in a
+// sandbox. A shared cache stores no response.
 package gateway
 
 import (
@@ -20,7 +21,6 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"slices"
-	"strings"
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/internal/outbound"
@@ -89,25 +89,16 @@ var withheld = []string{
 	"Authorization", "Connection", "Cookie", "Origin", "Sec-Fetch-Site", "Upgrade", "X-Chat-Push-Key", "X-Ops-Key",
 }
 
-// isUnsafe reports whether a response header has an effect on other pages of the hub, or is one
-// that the hub sets.
-func isUnsafe(name string, _ []string) bool {
-	return strings.HasPrefix(name, "Access-Control-") || slices.Contains(unsafe, name)
-}
-
-var unsafe = []string{
-	"Accept-Ch", "Activate-Storage-Access", "Alt-Svc", "Clear-Site-Data", "Content-Security-Policy", "Content-Security-Policy-Report-Only",
-	"Critical-Ch", "Cross-Origin-Embedder-Policy", "Cross-Origin-Opener-Policy", "Cross-Origin-Resource-Policy", "Link", "Nel",
-	"Origin-Agent-Cluster", "Origin-Trial", "Permissions-Policy", "Referrer-Policy", "Refresh", "Report-To", "Reporting-Endpoints",
-	"Service-Worker-Allowed", "Set-Cookie", "Set-Login", "Sourcemap", "Speculation-Rules", "Strict-Transport-Security", "Www-Authenticate",
-	"X-Content-Type-Options", "X-Frame-Options", "X-Request-Id",
-}
-
-// passed are the response headers of details and files.
+// passed are the response headers of a runtime that reach a client. Others could have an effect on
+// other pages of the hub, or on a proxy in front of it, such as X-Accel-Redirect.
 var passed = []string{
-	"Accept-Ranges", "Cache-Control", "Content-Disposition", "Content-Encoding", "Content-Length", "Content-Range", "Content-Type",
-	"Date", "Etag", "Last-Modified", "Vary",
+	"Accept-Ranges", "Allow", "Cache-Control", "Content-Disposition", "Content-Encoding", "Content-Length", "Content-Range", "Content-Type",
+	"Date", "Etag", "Last-Modified", "Retry-After", "Vary", "X-Accel-Buffering", "X-Run-Id",
 }
+
+// uncached are the values of Cache-Control that a runtime sends. With any other one the response
+// has that of the hub, no-store: it needs a credential, which a shared cache does not check.
+var uncached = []string{"no-store", "private, no-cache", "no-cache, no-transform, no-store"}
 
 // conditions are the request headers that the detail and the files of an agent understand.
 var conditions = []string{"Accept", "If-Match", "If-Modified-Since", "If-None-Match", "If-Range", "If-Unmodified-Since", "Range"}

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -90,6 +91,7 @@ func TestDetailAndFilesOfAnAgent(t *testing.T) {
 
 	whole := ada.Get(content)
 	require.Equal(t, "0123456789", whole.Text)
+	require.Equal(t, []string{"private, no-cache"}, whole.Header.Values("Cache-Control"))
 	part := ada.Do(http.MethodGet, content, nil, "Range", "bytes=2-4")
 	require.Equal(t, http.StatusPartialContent, part.Status)
 	require.Equal(t, "234", part.Text)
@@ -141,7 +143,10 @@ func TestHostileRuntime(t *testing.T) {
 	s, _ := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Set-Cookie", "a=b")
 		w.Header().Set("Content-Security-Policy", "default-src *")
-		w.Header().Set("Clear-Site-Data", "*")
+		for _, name := range []string{"Clear-Site-Data", "X-Accel-Redirect", "X-Accel-Expires", "Expires", "Surrogate-Control", "Www-Authenticate"} {
+			w.Header().Set(name, "*")
+		}
+		w.Header().Set("Cache-Control", r.URL.Query().Get("cache"))
 		w.Header().Set("X-Request-Id", "forged")
 		switch r.URL.Query().Get("path") {
 		case "redirect":
@@ -162,7 +167,13 @@ func TestHostileRuntime(t *testing.T) {
 		r := ada.Get(base + "x")
 		require.Equal(t, http.StatusOK, r.Status)
 		require.Empty(t, r.Header.Values("Set-Cookie"))
-		require.Empty(t, r.Header.Values("Clear-Site-Data"))
+		for _, name := range []string{"Clear-Site-Data", "X-Accel-Redirect", "X-Accel-Expires", "Expires", "Surrogate-Control", "Www-Authenticate"} {
+			require.Empty(t, r.Header.Values(name), name)
+		}
+		for _, cache := range []string{"", "public", "max-age=60", "no-store, public", "private=\"x\", max-age=60"} {
+			r := ada.Get(base + "x&cache=" + url.QueryEscape(cache))
+			require.Equal(t, []string{"no-store"}, r.Header.Values("Cache-Control"), cache)
+		}
 		require.Len(t, r.Header.Values("Content-Security-Policy"), 1)
 		require.Contains(t, r.Header.Get("Content-Security-Policy"), "default-src 'none'; frame-ancestors 'none'")
 		require.NotEqual(t, "forged", r.Header.Get("X-Request-Id"))

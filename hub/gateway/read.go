@@ -59,12 +59,10 @@ func (s *Service) File(ctx context.Context, caller api.Caller, agent, path strin
 	return target, s.cfg.Audit.Append(ctx, actionReadFile.Record(event, detail))
 }
 
-// checkRead rejects responses that a runtime does not send for its own API key, and removes all
-// headers that a detail or a file does not have.
+// checkRead rejects responses that a runtime does not send for its own API key.
 func checkRead(res *http.Response) error {
 	if code := res.StatusCode; code == http.StatusUnauthorized || code == http.StatusForbidden || code >= http.StatusInternalServerError {
 		return errors.New("the runtime responded with status " + res.Status)
 	}
-	retain(res.Header, passed)
 	return nil
 }
