@@ -27,7 +27,8 @@ type program struct {
 	ready chan struct{} // closed when loading has succeeded or failed
 	err   error
 
-	cold atomic.Bool // not loaded in advance: it took too long, or ended its worker
+	cold   atomic.Bool // not loaded in advance: it took too long, or ended its worker
+	failed atomic.Bool // the last call had no result: it was stopped, or ended its worker
 }
 
 // custom is a [tool.Tool] in a file.
@@ -59,6 +60,14 @@ func (h *Host) call(ctx context.Context, prog *program, call tool.Call) (tool.Re
 	if len(call.Input) > maxInput {
 		return tool.Result{}, fmt.Errorf("the input is larger than %d bytes", maxInput)
 	}
+	if prog.cold.Load() || prog.failed.Load() {
+		select {
+		case h.suspects <- struct{}{}:
+			defer func() { <-h.suspects }()
+		case <-ctx.Done():
+			return tool.Result{}, fmt.Errorf("wait for a worker: %w", context.Cause(ctx))
+		}
+	}
 	p, err := h.acquire(ctx, prog)
 	if err != nil {
 		return tool.Result{}, err
@@ -78,10 +87,11 @@ func (h *Host) call(ctx context.Context, prog *program, call tool.Call) (tool.Re
 		head := callHead{Call: j.id, Program: prog.id, Session: call.SessionID, Run: call.RunID}
 		return p.out.write(frameCall, head, string(call.Input))
 	})
-	if err != nil {
-		return tool.Result{}, err
+	if err == nil {
+		err = ctx.Err()
 	}
-	if err := ctx.Err(); err != nil {
+	prog.failed.Store(err != nil)
+	if err != nil {
 		return tool.Result{}, err
 	}
 	var head resultHead

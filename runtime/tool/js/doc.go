@@ -52,6 +52,10 @@
 // in addition to the memory that a Go program reserves). After its start it cannot open files or
 // sockets, write files or gain privileges.
 //
+// A worker runs one call at a time, and further calls wait. The calls of tools that are not loaded
+// in advance, and of tools whose last call was stopped or ended its worker, together leave one
+// worker to the other tools.
+//
 // # Workers
 //
 // A worker is a process that calls [Work]. By default it is the same program with one argument, so

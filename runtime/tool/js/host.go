@@ -67,6 +67,10 @@ type Host struct {
 	group  sync.WaitGroup // every goroutine of the host
 	calls  atomic.Uint64
 
+	// suspects is a semaphore for the calls of programs that are cold or have failed. They leave a
+	// worker to the others.
+	suspects chan struct{}
+
 	mu       sync.Mutex // guards the fields below
 	closed   bool
 	programs map[string]*program // by id
@@ -106,7 +110,7 @@ func New(cfg Config) (*Host, error) {
 		cfg.Client = outbound.Public(nil)
 	}
 	h := &Host{
-		cfg: cfg, programs: map[string]*program{}, all: map[*process]struct{}{},
+		cfg: cfg, suspects: make(chan struct{}, max(cfg.Workers-1, 1)), programs: map[string]*program{}, all: map[*process]struct{}{},
 		limits: loadLimits{load: 10 * time.Second, build: 5 * time.Second, warm: 500 * time.Millisecond, cold: 5 * time.Second},
 	}
 	h.ctx, h.cancel = context.WithCancel(context.Background())

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -118,4 +119,39 @@ func TestManyFilesThatDoNotLoad(t *testing.T) {
 	for range cap(failed) {
 		require.ErrorContains(t, <-failed, "bad.ts did not load in time")
 	}
+}
+
+// Any number of calls of tools that do not load, or did not end before, leaves a worker to others.
+func TestFaultyToolsLeaveAWorker(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, js.Config{Workers: 2})
+	h.SetLimits(patience, 2*time.Second, 500*time.Millisecond, patience)
+	good, loop := load(t, h, wordCount), load(t, h, body(`for (;;);`))
+	unloadable, late := loadUntil(t, h, "unloadable", `for (;;);`)
+	<-time.After(time.Until(late))
+	input := tool.Call{Input: json.RawMessage(`{}`)}
+	for _, bad := range []tool.Tool{loop, unloadable} {
+		for stopped := 0; stopped < 2; stopped++ { // the first calls have sandboxes from before
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			if _, err := bad.Call(ctx, input); err == nil {
+				stopped = 0
+			}
+			cancel()
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var calls sync.WaitGroup
+	for range 2 {
+		for _, bad := range []tool.Tool{loop, unloadable} {
+			calls.Go(func() {
+				_, err := bad.Call(ctx, input)
+				require.ErrorIs(t, err, context.Canceled)
+			})
+		}
+	}
+	for range 20 {
+		require.Equal(t, "2", call(t, good, `{"text":"a b"}`).Output)
+	}
+	cancel()
+	calls.Wait()
 }
