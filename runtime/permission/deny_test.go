@@ -46,7 +46,8 @@ func TestDenyPatternsFindWordsAnywhere(t *testing.T) {
 		}
 	}
 	for pattern, commands := range map[string][]string{
-		"pwn *":      {"pwned", "echo pwnx", "cat a.pwn", "ls pwn-old", "ls *.go", "echo 'a b' | cat", "git log -n 3 >/dev/null", "cat <<E\n* x.md\nE"},
+		"pwn *": {"pwned", "echo pwnx", "cat a.pwn", "ls pwn-old", "ls *.go", "ls [a-c].go", "ls src/[pwn]*.go",
+			"ls ~/src", "ls ~x/src", "echo 'a b' | cat", "git log -n 3 >/dev/null", "cat <<E\n* x.md\nE"},
 		"git push *": {"git status", "push git", "git pull", "git log origin/main", "git && push", "ls *.go"},
 		"[ *":        {"ls", "test a"},
 		"chmod +x *": {"chmod 644 a", "echo x"},
@@ -77,7 +78,7 @@ var wrappers = []struct{ program, command string }{
 // targets are ways to write a command that runs the stub named bad.
 var targets = []string{
 	"bad x", "bad", "\"$BIN\"/bad", "$BIN/bad x", "../bin/bad", "b\\ad x", "b\\\nad x", "'bad' x", "\"bad\"", "ba\"d\" x", "$'bad' x", "$'\\x62ad'",
-	"$'\\142ad'", "{bad,x}", "b''ad", "../*/bad", "../bin/b?d", "\"$BIN/b\"ad", "$\"bad\"", "dash -c bad", "dash -c 'ok; bad'",
+	"$'\\142ad'", "../bin/[b]ad", "../bin/b[!x]d", "../bin/[a-c]a[]d]", "../bin/[[:alpha:]]\"ad\"", "~/../bin/bad", "{bad,x}", "b''ad", "../*/bad", "../bin/b?d", "\"$BIN/b\"ad", "$\"bad\"", "dash -c bad", "dash -c 'ok; bad'",
 }
 
 // takesCode reports whether a wrapper reads the command as text.
@@ -115,7 +116,7 @@ func FuzzDenyPatternFindsWords(f *testing.F) {
 		for _, w := range []byte{inner, middle, outer} {
 			if w < 255 {
 				wrapper := available[int(w)%len(available)]
-				if takesCode(wrapper) && (strings.ContainsAny(command, "*?$`{") || strings.Contains(wrapper, "'%s") && strings.Contains(command, "'")) {
+				if takesCode(wrapper) && (strings.ContainsAny(command, "*?[$`{") || strings.Contains(wrapper, "'%s") && strings.Contains(command, "'")) {
 					continue // the interpreter computes the name, or the quotes do not nest
 				}
 				command = strings.Replace(wrapper, "%s", command, 1)

@@ -47,6 +47,7 @@ func (tr *trial) run(t testing.TB, command string) outcome {
 func newTrial(t testing.TB) *trial {
 	t.Helper()
 	s := newShell(t, stubs...)
+	s.files = []string{"-v", "%n"}
 	programs := slices.Clone(builtins)
 	for _, name := range stubs {
 		programs = append(programs, "Bash("+name+" *)")
@@ -108,7 +109,7 @@ var shellScripts = []string{
 	"ok ${x:-$(bad x)}", "ok ${x}y \"${x}\" $x$y", "ok \"${x:-\"a\"}\"", "ok \"a'b\" 'a\"b'", "ok a#b #c", "ok ${#x} $# $? $$ $- $_", "ok >/dev/null 2>&1 </dev/null",
 	"ok 2>&- >&2", "ok &>/dev/null", "ok {fd}>a", "ok a>b", "printf '%n' PATH; ok a", "printf -v 'a[$(bad x)]' 1", "printf '%s\\n' a",
 	"echo \"a\nb\" 'c\nd'", "ok ~ ~/a a=~", "git status && git log", "git -C . push x", "git 'push' x", "git p\"us\"h", "ls -l | head -n 3", "grep -rn x .",
-	"find . -name 'a*'", "select f in a; do bad x; done", "function f { bad x; }; ok a", "eval bad x", "trap 'bad x' EXIT", "ok\tb", "a=bad; $a x",
+	"test -[v] 'a[$(bad x)]'", "[ [-]v 'a[$(bad x)]' ]", "ok [a]~[b] [] [!]", "test a[-]* b", "find . -name 'a*'", "select f in a; do bad x; done", "function f { bad x; }; ok a", "eval bad x", "trap 'bad x' EXIT", "ok\tb", "a=bad; $a x",
 	"PATH=. ok a", "a=(1 2); ok ${a[0]}", "ok @(a|b)", "ok [a-c]* ?b", "if ok a\nthen\nok b\nfi\n", "for f in a b\ndo\nok $f\ndone", "ok a;\n\n\nok b\n",
 	"until ok a; do ok b; break; done", "{ ok a; } 2>/dev/null | { cat; }", "ok a &\nok b &\nwait", "ok \"$@\" $* \"$1\"", "echo -e '\\x41' \\x41",
 }
@@ -122,7 +123,7 @@ var fragments = []string{
 	"-v ", "a[$(bad x)]", "+=", "a=(", "declare ", "unset ", "trap '", "' EXIT", "git ", "push ", "cat ", "select ", "until ", "while ", "elif ",
 	"else ", "then ", "in ", "do ", "done", "-- ", "$_", "$-", "$?", "${#", "${!", "${a:-", "@P}", "#!", "$((1))", "$[1]", "%n", "'\\''", "E\\\n", "\\\\\n",
 	"\\\n\\\n", "#", "\"\\\n\"", "'\\\n'", "$\\\n", "<\\\n<", "&\\\n&", "\n\n", ";\n", "~", "cat <<E\n", "E\n", "<<\"E\"\n", "<<\\E\n", "\\E", "ls ", "head -n ",
-	"find . ", "grep ", "\x00", "\x7f", "\u3000", "exec ", "command ", "!(", "?(",
+	"find . ", "grep ", "\x00", "\x7f", "\u3000", "exec ", "command ", "!(", "?(", "-[v] ",
 }
 
 // decode turns fuzzed bytes into a script.

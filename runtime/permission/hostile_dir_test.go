@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -35,6 +36,25 @@ func TestFilesCannotReplacePrograms(t *testing.T) {
 		require.ErrorIs(t, checkBash(p, command), permission.ErrPattern, command)
 	}
 	for _, command := range []string{"wait; ls", "wait -n; ls", "wait -fn 5; ls", "printf %s src/*; ls", "printf -- 'a\\n'; ls"} {
+		require.NoError(t, checkBash(p, command), command)
+	}
+}
+
+// A glob may expand to the name of a file that is an option: test -v expands the index of its
+// operand.
+func TestFilesCannotBecomeOptions(t *testing.T) {
+	s := newShell(t, "bad")
+	s.files = []string{"-v"}
+	p := policy(t, permission.ModeDefault, []string{"Bash(test *)", "Bash([ *)"}, nil)
+	for _, option := range []string{"-v", "*", "-?", "?v", "-[v]", "[-]v", "[!a]v", "-[]v]", "-[u-w]", "-[\"]v\"]", "-[[:lower:]]", "-['v]']"} {
+		for _, command := range []string{"test %s 'a[$(bad)]'", "[ %s 'a[$(bad)]' ]", "[ ! %s 'a[$(bad)]' ]"} {
+			command = strings.Replace(command, "%s", option, 1)
+			calls, _ := s.run(t, command)
+			require.Equal(t, [][]string{{"bad"}}, calls, command)
+			require.ErrorIs(t, checkBash(p, command), permission.ErrPattern, command)
+		}
+	}
+	for _, command := range []string{"test -f a[b]c", "test -[f", "[ -f src/*.go ]", "[ a = [b]x ]"} {
 		require.NoError(t, checkBash(p, command), command)
 	}
 }

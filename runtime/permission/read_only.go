@@ -1,6 +1,9 @@
 package permission
 
-import "strings"
+import (
+	"regexp"
+	"strings"
+)
 
 // The kinds of arguments that a command takes in addition to options.
 const (
@@ -72,13 +75,16 @@ var readOnlyUses = map[string]readOnlyUse{
 	"date":  {args: takesFormat, short: "uRI", valued: "d", long: " utc universal rfc-email rfc-3339= iso-8601? date= "},
 	"echo":  {args: takesText},
 	"which": {args: takesPaths, short: "a"},
-	"git status": {args: takesCommits, short: "sbvuz", long: " short branch porcelain? long verbose untracked-files?" +
+	"git status": {args: takesCommits, short: "sbuz", long: " short branch porcelain? long untracked-files?" +
 		" ignored? show-stash ahead-behind no-ahead-behind renames no-renames column? "},
 	"git diff":   {args: takesCommits, short: "pusRwbMCazW", valued: "USG", long: gitLong, deep: true},
 	"git log":    {args: takesCommits, short: "pusRwbMCaziEFmcgW", valued: "nUSG", long: logLong, number: true, deep: true},
 	"git show":   {args: takesCommits, short: "pusRwbMCaziEFmcW", valued: "nUSG", long: logLong, number: true, deep: true},
 	"git branch": {short: "arv", long: " all remotes verbose show-current color? no-color no-column "},
 }
+
+// signature is a placeholder of git in the format of a commit, for which git runs gpg.
+var signature = regexp.MustCompile(`%[-+ ]?G`)
 
 // onlyReads reports whether every command of a script has a known read-only use.
 func (p *Policy) onlyReads(s *script) bool {
@@ -158,8 +164,10 @@ func (u readOnlyUse) parse(words []string) (arguments, bool) {
 			a.operands = append(a.operands, words[i+1:]...)
 			return a, true
 		case strings.HasPrefix(w, "--"):
-			name, _, has := strings.Cut(w[2:], "=")
+			name, value, has := strings.Cut(w[2:], "=")
 			switch {
+			case u.args == takesCommits && signature.MatchString(value):
+				return a, false
 			case strings.Contains(u.long, " "+name+" "):
 				if has {
 					return a, false

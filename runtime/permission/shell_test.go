@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -20,6 +21,7 @@ import (
 // were called, and those real programs that a test links.
 type shell struct {
 	bash, bin, cwd, record string
+	files                  []string // in the directory in which a command runs
 }
 
 const recorder = "#!/bin/sh\nprintf '%s\\0' \"$#\" \"${0##*/}\" \"$@\" >>\"$RECORD\"\n"
@@ -50,11 +52,14 @@ func (s *shell) link(t testing.TB, name string) bool {
 }
 
 // run returns the calls of stubs that a command makes, each with its name first, and the files that
-// it leaves.
+// it creates.
 func (s *shell) run(t testing.TB, command string) (calls [][]string, files []string) {
 	t.Helper()
 	require.NoError(t, os.RemoveAll(s.cwd))
 	require.NoError(t, os.Mkdir(s.cwd, 0o700))
+	for _, name := range s.files {
+		require.NoError(t, os.WriteFile(filepath.Join(s.cwd, name), nil, 0o600))
+	}
 	require.NoError(t, os.RemoveAll(s.record))
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
@@ -82,7 +87,9 @@ func (s *shell) run(t testing.TB, command string) (calls [][]string, files []str
 	entries, err := os.ReadDir(s.cwd)
 	require.NoError(t, err)
 	for _, e := range entries {
-		files = append(files, e.Name())
+		if !slices.Contains(s.files, e.Name()) {
+			files = append(files, e.Name())
+		}
 	}
 	return calls, files
 }

@@ -1,6 +1,7 @@
 package permission
 
 import (
+	"cmp"
 	"strings"
 	"unicode"
 
@@ -66,7 +67,7 @@ func (s *script) word(w *syntax.Word) word {
 	if b.brace && b.list {
 		return word{text: hole, open: true, computed: true, splits: true}
 	}
-	b.word.text = b.String()
+	b.word.text = b.text()
 	return b.word
 }
 
@@ -111,6 +112,7 @@ type wordBuilder struct {
 	word  word
 	brace bool // an unquoted "{" was read
 	list  bool // and after it a "," or "..", which make several words of it
+	set   int  // where the characters after the first unquoted "[" begin, or 0
 }
 
 func (b *wordBuilder) hole() {
@@ -129,16 +131,32 @@ func (b *wordBuilder) unquoted(text string, first, only bool) {
 		case c == '\\' && i+1 < len(text):
 			i++
 			b.WriteByte(text[i])
-		case c == '*', c == '?', c == '[' && (!only || text != "["):
+		case c == '*', c == '?':
 			b.hole()
+		case c == '[' && (!only || text != "["):
+			b.hole()
+			b.set = cmp.Or(b.set, b.Len())
 		case c == '~' && (first && i == 0 || i > 0 && (text[i-1] == '=' || text[i-1] == ':')):
 			b.hole()
+			for i+1 < len(text) && !separates(rune(text[i+1])) && text[i+1] != '/' { // the name of a user
+				i++
+			}
 		default:
 			b.brace = b.brace || c == '{'
 			b.list = b.list || b.brace && (c == ',' || c == '.')
 			b.WriteByte(c)
 		}
 	}
+}
+
+// text returns the text of the word. The hole for a "[" also covers the text up to the last "]",
+// which may be a set of characters.
+func (b *wordBuilder) text() string {
+	text := b.String()
+	if end := strings.LastIndexByte(text, ']'); b.set > 0 && end >= b.set {
+		text = text[:b.set] + text[end+1:]
+	}
+	return text
 }
 
 // doubleQuoted removes the backslashes that quote a character inside double quotes.
