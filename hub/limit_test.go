@@ -32,11 +32,16 @@ func TestDenialsAreLimited(t *testing.T) {
 		}
 		passed.Add(int64(20 * time.Second))
 		s.call("POST", "/api/v1/admin/invites", mia, `{}`).wantError(http.StatusForbidden, "forbidden")
+		recorded := func() any {
+			return s.call("GET", "/api/v1/admin/audit-logs", admin, "").want(http.StatusOK)["total"]
+		}
+		before := recorded()
 		for range 5 {
 			res := denied(mia)
 			res.wantError(http.StatusTooManyRequests, "rate_limited")
 			require.Equal(t, "40", res.header.Get("Retry-After"))
 		}
+		require.Equal(t, before, recorded())
 		require.Len(t, s.details(admin, "user.denied"), min(most-1, 20), "the first page")
 		require.EqualValues(t, most-1, s.call("GET", "/api/v1/admin/audit-logs?action=user.denied", admin, "").want(http.StatusOK)["total"])
 		denied(ada).wantError(http.StatusForbidden, "forbidden")

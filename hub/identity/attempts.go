@@ -57,14 +57,14 @@ func changeAccount(userID string) string { return "/change-password/" + userID }
 // share returns the parties that the hash of the attempt is charged to.
 func (a attempt) share() share {
 	if a.exempt {
-		return share{[]string{"known account " + a.account}, a.network}
+		return share{[]string{"known account " + a.account}, a.network, true}
 	}
-	return share{[]string{"account " + a.account, "network " + a.network}, a.network}
+	return share{[]string{"account " + a.account, "network " + a.network}, a.network, false}
 }
 
-// signedInShare returns the party of a signed-in user.
-func signedInShare(caller api.Caller) share {
-	return share{[]string{"user " + caller.UserID}, networkOf(caller.RemoteIP)}
+// knownShare returns the share of one known party.
+func knownShare(party string, from api.Caller) share {
+	return share{[]string{party}, networkOf(from.RemoteIP), true}
 }
 
 // recordWithin bounds the time to count and record a failure.

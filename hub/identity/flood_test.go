@@ -108,12 +108,13 @@ func TestFailuresOfANetworkDoNotLockOutItsKnownUsers(t *testing.T) {
 	each(t, func(t *testing.T, c *cluster) {
 		s, other := c.start(nil), c.start(nil)
 		root := s.setup()
-		for _, name := range []string{"ada", "mia"} {
+		for _, name := range []string{"ada", "mia", "zoe"} {
 			s.post(root.access(), usersPath, object{"username": name, "password": password, "role": "member"}).want(http.StatusCreated)
 		}
 		mia := s.login("mia", password).want(http.StatusOK)
 		c.wait(day)
 		s.login("ada", password).want(http.StatusOK)
+		s.loginFrom(t.Context(), "127.0.1.1:1", "zoe", password).want(http.StatusOK)
 		for i := range 100 {
 			s.login(fmt.Sprintf("user%d", i), "wrong password").wantError(http.StatusUnauthorized, api.InvalidCredentials)
 		}
@@ -123,6 +124,7 @@ func TestFailuresOfANetworkDoNotLockOutItsKnownUsers(t *testing.T) {
 		mia = s.refresh(mia["refresh_token"]).want(http.StatusOK)
 		s.login("guest", "wrong password").wantError(http.StatusTooManyRequests, api.RateLimited)
 		s.login("mia", password).wantError(http.StatusTooManyRequests, api.RateLimited) // signed in a day ago
+		s.login("zoe", password).wantError(http.StatusTooManyRequests, api.RateLimited) // signed in from another network
 		for range 2 {
 			other.login("ada", password).want(http.StatusOK)
 		}

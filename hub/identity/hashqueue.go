@@ -18,19 +18,26 @@ const (
 )
 
 // A share names the parties that a password hash is charged to. Each hash counts for all of its
-// parties.
+// parties. A party is known if it has proved an identity before: it is signed in, has a setup token or
+// an invitation, or signed in from the same network within a day.
 //
-// A login of an account that signed in from the same network within a day counts only for the
-// account, and apart from the logins of that account from elsewhere: a guest in the same network,
-// or a stranger who guesses the password, cannot take the share of its owner.
+// A login of such an account counts only for the account, and apart from the logins of that account
+// from elsewhere: a guest in the same network, or a stranger who guesses the password, cannot take
+// the share of its owner.
 type share struct {
 	parties []string
 	network string // decides between equal shares
+	known   bool   // precedes unknown parties with an equal share
 }
+
+// knownAllowance is how many hashes of a known party in a window do not count. The change of a
+// password takes two.
+const knownAllowance = 2
 
 // hashQueue shares the hash slots fairly: a free slot goes to the waiting hash whose parties had
 // the fewest hashes in the current window. When the queue is full, the party with the most waiting
-// hashes loses its newest one.
+// hashes loses its newest one. A client that has many networks, as with an IPv6 /32, is a new party
+// with each attempt. It cannot keep out known parties, whose share is never larger than its own.
 type hashQueue struct {
 	mu      sync.Mutex // guards the fields below
 	free    int        // slots in use by no hash; positive only while none waits
@@ -105,7 +112,7 @@ func (q *hashQueue) release() {
 	}
 	next, least := 0, q.use(q.waiting[0])
 	for i, w := range q.waiting[1:] {
-		if n := q.use(w); n < least {
+		if n := q.use(w); n < least || n == least && w.known && !q.waiting[next].known {
 			next, least = i+1, n
 		}
 	}
@@ -131,6 +138,9 @@ func (q *hashQueue) use(w *waitingHash) (most int) {
 	for _, party := range w.parties {
 		most = max(most, q.served[party])
 	}
+	if w.known {
+		most = max(0, most-knownAllowance)
+	}
 	return most
 }
 
@@ -146,14 +156,18 @@ func (q *hashQueue) reject(i int) {
 }
 
 // greediest returns the index of the newest waiting hash of the party with the most waiting ones.
-// Between equal parties, the network with the most decides.
+// Between equal parties, an unknown one is greedier, and then the network with the most decides.
 func (q *hashQueue) greediest() (found int) {
 	count := q.count()
-	mostParty, mostNetwork := 0, 0
+	most := []int{0, 0, 0}
 	for i, w := range q.waiting {
 		party, network := count(w)
-		if party > mostParty || party == mostParty && network >= mostNetwork {
-			found, mostParty, mostNetwork = i, party, network
+		unknown := 1
+		if w.known {
+			unknown = 0
+		}
+		if n := []int{party, unknown, network}; slices.Compare(n, most) >= 0 {
+			found, most = i, n
 		}
 	}
 	return found

@@ -161,6 +161,30 @@ func TestLockoutOfANetwork(t *testing.T) { //nolint:tparallel // rows share a cl
 	require.Equal(t, http.StatusOK, from("192.0.2.2:443", password), "of IPv4 each address is one")
 }
 
+func TestNetworksThatAreLocked(t *testing.T) { //nolint:tparallel // rows share a cluster and its clock
+	t.Parallel()
+	s := onSQLite(t, nil)
+	s.setup()
+	from := func(address, password string) int { return s.loginFrom(t.Context(), address, "root", password).status }
+	for _, address := range []string{"[2001:db8:1:2::1]:443", "192.0.2.1:443"} {
+		require.Equal(t, http.StatusUnauthorized, from(address, "wrong password"))
+	}
+	s.exec(`UPDATE login_networks SET failures = 100`)
+	for _, row := range []struct {
+		name, address string
+		status        int
+	}{
+		{"the next /64", "[2001:db8:1:3::1]:443", http.StatusTooManyRequests},
+		{"the last /64 of the /48", "[2001:db8:1:ffff:ffff::1]:443", http.StatusTooManyRequests},
+		{"the next /48", "[2001:db8:2:2::1]:443", http.StatusOK},
+		{"another address of the /24", "192.0.2.255:443", http.StatusTooManyRequests},
+		{"IPv4 written as IPv6", "[::ffff:192.0.2.7]:443", http.StatusTooManyRequests},
+		{"the next /24", "192.0.3.1:443", http.StatusOK},
+	} {
+		t.Run(row.name, func(t *testing.T) { require.Equal(t, row.status, from(row.address, password)) })
+	}
+}
+
 func TestRaceOfGuesses(t *testing.T) {
 	each(t, func(t *testing.T, c *cluster) {
 		s, other := c.start(nil), c.start(nil)

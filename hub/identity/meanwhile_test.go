@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/identity"
 	"github.com/seed93082962/agenthost/internal/pgtest"
 )
 
@@ -77,6 +78,24 @@ func TestANetworkThatIsLockedDuringTheLogin(t *testing.T) {
 		s.exec(`DELETE FROM login_attempts`)
 	}
 	require.Equal(t, 1, s.count(`SELECT COUNT(*) FROM sessions`), "that of the setup alone")
+}
+
+// The command waits for a CLI token that is being issued, and revokes it.
+func TestATokenThatIsIssuedDuringTheCommand(t *testing.T) {
+	t.Parallel()
+	s := newCluster(t, pgtest.URL(t)).start(nil)
+	_, token := s.issue(s.cluster.signedIn(s.setup()))
+	command := s.cluster.start(func(c *identity.Config) { c.Offline = true })
+	s.exec(`UPDATE cli_tokens SET revoked_at = 1`)
+	s.meanwhile(`UPDATE tenants SET version = version + 1`, func() response {
+		_, err := command.service.ResetPassword(t.Context(), "root")
+		require.NoError(t, err)
+		return response{}
+	}, func(tx *sql.Tx) {
+		_, err := tx.ExecContext(t.Context(), `UPDATE cli_tokens SET revoked_at = NULL`)
+		require.NoError(t, err)
+	})
+	s.get(token, "/auth/userinfo").wantError(http.StatusUnauthorized, api.TokenRevoked)
 }
 
 // A session that is read while its user may change serves that request, and is not cached. The

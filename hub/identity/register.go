@@ -52,7 +52,7 @@ func (s *Service) Register(ctx context.Context, from api.Caller, in RegisterInpu
 	if err != nil {
 		return SignIn{}, err
 	}
-	hash, err := s.hashPassword(ctx, share{[]string{"invite " + i.ID}, networkOf(from.RemoteIP)}, in.Password)
+	hash, err := s.hashPassword(ctx, knownShare("invite "+i.ID, from), in.Password)
 	if err != nil {
 		return SignIn{}, err
 	}

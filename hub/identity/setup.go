@@ -99,7 +99,7 @@ func (s *Service) Setup(ctx context.Context, from api.Caller, in SetupInput) (si
 	if err != nil {
 		return SignIn{}, err
 	}
-	hash, err := s.hashPassword(ctx, attemptOf(from, setupAccount).share(), in.Password)
+	hash, err := s.hashPassword(ctx, knownShare("setup", from), in.Password)
 	if err != nil {
 		return SignIn{}, err
 	}

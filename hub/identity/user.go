@@ -72,7 +72,7 @@ func (s *Service) CreateUser(ctx context.Context, caller api.Caller, in UserInpu
 	if err != nil {
 		return User{}, err
 	}
-	hash, err := s.hashPassword(ctx, signedInShare(caller), in.Password)
+	hash, err := s.hashPassword(ctx, knownShare("user "+caller.UserID, caller), in.Password)
 	if err != nil {
 		return User{}, err
 	}
