@@ -22,10 +22,14 @@ func createFile(path string) error {
 }
 
 // restrictFiles removes the permissions of other users from the files of the database: a former
-// version, a copy or a wide umask may have left them readable.
+// version, a copy or a wide umask may have left them readable. If path is a link, they are where it
+// points to.
 func restrictFiles(path string, logger *slog.Logger) {
 	if runtime.GOOS == "windows" {
 		return // a mode does not control access there
+	}
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target
 	}
 	for _, name := range []string{path, path + "-wal", path + "-shm"} {
 		info, err := os.Stat(name)

@@ -2,6 +2,7 @@ package db_test
 
 import (
 	"database/sql"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -77,8 +78,12 @@ func TestFilesAreReadableOnlyByTheirOwner(t *testing.T) {
 // A backup that was restored, or a former umask, may have left the files readable by every user.
 func TestWidePermissionsAreTightened(t *testing.T) {
 	t.Parallel()
-	for _, mode := range []os.FileMode{0o644, 0o660, 0o604, 0o777} {
-		t.Run(mode.String(), func(t *testing.T) {
+	for _, row := range []struct {
+		mode os.FileMode
+		link bool
+	}{{0o644, false}, {0o660, false}, {0o604, false}, {0o777, false}, {0o644, true}} {
+		mode := row.mode
+		t.Run(fmt.Sprintf("%v, link: %t", mode, row.link), func(t *testing.T) {
 			t.Parallel()
 			path := filepath.Join(t.TempDir(), "hub.db")
 			files := []string{path, path + "-wal", path + "-shm"}
@@ -87,8 +92,13 @@ func TestWidePermissionsAreTightened(t *testing.T) {
 			for _, name := range files {
 				require.NoError(t, os.Chmod(name, mode))
 			}
+			opened := path
+			if row.link {
+				opened = filepath.Join(t.TempDir(), "link.db")
+				require.NoError(t, os.Symlink(path, opened))
+			}
 			var log logtest.Buffer
-			d, err := db.Open(t.Context(), db.Config{URL: "sqlite://" + path, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+			d, err := db.Open(t.Context(), db.Config{URL: "sqlite://" + opened, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 			require.NoError(t, err)
 			defer func() { require.NoError(t, d.Close()) }()
 			for _, name := range files {

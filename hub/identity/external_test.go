@@ -252,4 +252,8 @@ func TestExternalModeHasNoPasswords(t *testing.T) {
 		res := s.post(admin.AccessToken, "/api/v1/admin/"+call, object{"username": "bob", "password": password, "role": "member"})
 		res.want(http.StatusConflict)
 	}
+	bob := s.enter(stranger(identity.DefaultTenant, "2", "bob"))
+	_, err := s.service.ResetPassword(t.Context(), "bob")
+	require.ErrorContains(t, err, "identity provider", "the command too: bob could not change the password")
+	s.get(bob.AccessToken, "/auth/sessions").want(http.StatusOK)
 }
