@@ -31,7 +31,7 @@ func (s *settings) resetPassword(stdout, stderr io.Writer) *cobra.Command {
 	return &cobra.Command{
 		Use:   "reset-password USER",
 		Short: "Print a new password for a user",
-		Long:  `Sets a new password for a user, which must be changed, and prints only the password. Ends the user's sessions and
+		Long: `Sets a new password for a user, which must be changed, and prints only the password. Ends the user's sessions and
 revokes the CLI tokens and the open invitations that the user created.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {

@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -15,15 +16,10 @@ import (
 func (s *Service) Logout(ctx context.Context, from api.Caller, bearer string, in RefreshInput) error {
 	caller, err := s.AuthenticateToken(ctx, from, bearer)
 	switch {
-	case err == nil && caller.Kind == api.CLI:
-		return s.logoutToken(ctx, caller)
 	case err == nil:
 		reuse := s.checkReuse(ctx, from, in.RefreshToken) // before the session ends: an ended one hides the reuse
-		m := member{ID: caller.UserID, TenantID: caller.TenantID, Username: caller.UserName}
-		if err := s.logoutSession(ctx, from, m, caller.SessionID); reuse == nil {
-			return err
-		}
-		return reuse
+		err := s.logoutCaller(ctx, caller)
+		return cmp.Or(reuse, err)
 	case in.RefreshToken == "":
 		return err
 	}
@@ -40,6 +36,15 @@ func (s *Service) Logout(ctx context.Context, from api.Caller, bearer string, in
 		return f.usable(s.now())
 	}
 	return s.logoutSession(ctx, from, f.member, f.session)
+}
+
+// logoutCaller ends the session of the caller, or revokes the CLI token.
+func (s *Service) logoutCaller(ctx context.Context, caller api.Caller) error {
+	if caller.Kind == api.CLI {
+		return s.logoutToken(ctx, caller)
+	}
+	m := member{ID: caller.UserID, TenantID: caller.TenantID, Username: caller.UserName}
+	return s.logoutSession(ctx, caller, m, caller.SessionID)
 }
 
 func (s *Service) logoutSession(ctx context.Context, from api.Caller, m member, session string) error {

@@ -110,6 +110,15 @@ func TestLogoutWithABearerAndARotatedToken(t *testing.T) {
 		lines := s.cluster.log(head)
 		require.Len(t, lines, 1)
 		require.True(t, strings.HasPrefix(lines[0], "auth.refresh_reuse root "), lines[0])
+
+		first = s.signIn()
+		second = s.refresh(first["refresh_token"]).want(http.StatusOK)
+		_, cli := s.issue(user{token: second.access()})
+		s.cluster.wait(10*time.Second + time.Microsecond)
+		logout(object{"access_token": cli}, first).wantError(http.StatusUnauthorized, api.RefreshReused)
+		for _, ended := range []string{second.access(), cli} {
+			s.get(ended, "/auth/userinfo").wantError(http.StatusUnauthorized, api.TokenRevoked)
+		}
 	})
 }
 
