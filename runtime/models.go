@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
+	"strings"
 
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/model"
@@ -50,6 +52,16 @@ func (rt *Runtime) model(p agent.Provider) (model.Model, error) {
 		})
 	}
 	return nil, fmt.Errorf("the provider's protocol %q is unknown", p.Protocol)
+}
+
+// origin identifies a model of a provider in the messages of a session. Of the address it has only
+// the host: a path or a query may contain a secret.
+func origin(p agent.Provider, name string) string {
+	host := ""
+	if u, err := url.Parse(string(p.BaseURL)); err == nil {
+		host = u.Hostname()
+	}
+	return strings.Join([]string{p.Protocol, host, name}, " ")
 }
 
 // bodyFields encodes the further fields of a provider's requests.

@@ -56,6 +56,7 @@ func (rt *Runtime) resolve(def *agent.Agent, skills []skill.Skill, custom []load
 			Model: def.Model, System: join(prompt, skillList(skills), datasets(def.Datasets)),
 			MaxOutputTokens: def.MaxOutputTokens, Temperature: def.Temperature, Thinking: thinking(def.Thinking),
 		},
+		Origin:         origin(def.Provider, def.Model),
 		Tools:          tools,
 		Policy:         policy,
 		Approve:        rt.cfg.Approve,

@@ -33,6 +33,11 @@ type Config struct {
 	// Request has the fields that are equal in all calls of the model, such as the name of the
 	// model, the system prompt and the output limit. The run sets Messages, Tools and Alive.
 	Request model.Request
+	// Origin identifies the upstream and the model. It is stored with each response. When a session
+	// continues, responses of another origin are sent without their thinking and without the opaque
+	// fields of tool calls, which only their own upstream accepts. Responses without an origin are
+	// sent unchanged.
+	Origin string
 	// Tools are all tools of the agent. Policy determines which tools are offered to the model and
 	// which calls are permitted.
 	Tools []tool.Tool

@@ -116,7 +116,7 @@ func (e *Engine) newRun(in Input, out Output) *run {
 func (r *run) loop(ctx context.Context) (err error) {
 	defer recoverPanic(&err)
 	r.emitInit()
-	r.transcript = restore(r.in.Session.Messages())
+	r.transcript = restore(portable(r.in.Session.Messages(), r.engine.cfg.Origin))
 	r.appendQuestion(ctx)
 	if err := r.connectServers(ctx); err != nil {
 		return err
@@ -146,7 +146,8 @@ func (r *run) loop(ctx context.Context) (err error) {
 // handleResponse stores and emits a complete response and runs the tool calls in it. It reports
 // whether the run is done.
 func (r *run) handleResponse(ctx context.Context, response *model.Response) (done bool, err error) {
-	if len(response.Message.Content) > 0 { // model APIs reject a message without content
+	if response.Message.HasOutput() {
+		response.Message.Origin = r.engine.cfg.Origin
 		r.fill.count(response.Usage, len(r.transcript.messages)+1)
 		if err := r.appendMessage(ctx, response.Message); err != nil {
 			return false, err

@@ -2,6 +2,7 @@ package model
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 )
 
@@ -17,6 +18,15 @@ const (
 type Message struct {
 	Role    Role    `json:"role"`
 	Content []Block `json:"content"`
+
+	// Origin identifies the upstream and the model of an assistant message. It is not sent.
+	Origin string `json:"origin,omitempty"`
+}
+
+// HasOutput reports whether the message has a text or a tool call. Model APIs reject an assistant
+// message without output, which has only thinking or nothing.
+func (m Message) HasOutput() bool {
+	return slices.ContainsFunc(m.Content, func(b Block) bool { return b.Type == BlockText || b.Type == BlockToolUse })
 }
 
 // Text returns the text blocks of the message, concatenated.

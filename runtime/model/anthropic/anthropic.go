@@ -13,7 +13,9 @@
 // Every response is streamed. The ends of the tools, of the system prompt and of the conversation
 // are marked for the prompt cache, so that the next call of the same conversation reads the common
 // prefix from the cache. Thinking with a signature is sent back; thinking without one is sent back
-// to servers other than Anthropic's. Blank text is omitted because the API rejects it.
+// to servers other than Anthropic's. DeepSeek and Kimi receive thinking with every assistant
+// message, because they reject messages without it. Blank text and thinking at the end of a message
+// are omitted because the API rejects them.
 //
 // The memory of one response is bounded by the limits of [model.Collector], and that of one event
 // by 8 MiB. Time is bounded by the caller's context.
@@ -29,7 +31,6 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
-	"net/url"
 	"strings"
 
 	"github.com/seed93082962/agenthost/runtime/model"
@@ -81,6 +82,7 @@ type Client struct {
 	maxOutputTokens int
 	body            map[string]json.RawMessage
 	vendor          bool // Anthropic itself
+	thinks          bool // DeepSeek or Kimi
 }
 
 var _ model.Model = (*Client)(nil)
@@ -113,31 +115,24 @@ func New(cfg Config) (*Client, error) {
 	}
 	return &Client{
 		upstream: up, maxOutputTokens: cmp.Or(cfg.MaxOutputTokens, defaultMaxOutputTokens),
-		body: cfg.Body, vendor: isVendor(base),
+		body: cfg.Body, vendor: upstream.HasDomain(base, "anthropic.com"), thinks: upstream.RequiresThinking(base),
 	}, nil
-}
-
-func isVendor(base string) bool {
-	u, err := url.Parse(base)
-	if err != nil {
-		return false
-	}
-	host := strings.ToLower(u.Hostname())
-	return host == "anthropic.com" || strings.HasSuffix(host, ".anthropic.com")
 }
 
 // Stream implements [model.Model].
 //
 // The API's max_tokens includes thinking: if the limit of req does not exceed its thinking budget,
-// the two are added. With thinking, temperature is left out, as the API requires.
+// the two are added. With thinking, temperature is left out, as the API requires. A turn that was
+// started without thinking is finished without a thinking budget.
 func (c *Client) Stream(ctx context.Context, req *model.Request) iter.Seq2[model.Part, error] {
 	return func(yield func(model.Part, error) bool) {
-		settings, err := c.settings(req)
+		messages := c.messages(req.Messages)
+		settings, err := c.settings(req, messages)
 		if err != nil {
 			yield(model.Part{}, fmt.Errorf("anthropic: %w", err))
 			return
 		}
-		body, err := c.tools.Encode(settings, req.Tools, tools, c.conversation(req))
+		body, err := c.tools.Encode(settings, req.Tools, tools, newConversation(req.System, messages))
 		if err != nil {
 			yield(model.Part{}, fmt.Errorf("anthropic: %w", err))
 			return

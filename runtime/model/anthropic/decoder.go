@@ -140,7 +140,7 @@ func (d *decoder) startBlock(parts []model.Part, index int, b *contentBlock) ([]
 		parts = d.appendIncrement(parts, model.KindRedacted, index, b.Data)
 	case "tool_use":
 		d.tools = true
-		parts = append(parts, model.Part{Kind: model.KindToolUse, Index: index, ID: d.ids.Unique(b.ID, "toolu_"), Name: b.Name})
+		parts = append(parts, model.Part{Kind: model.KindToolUse, Index: index, ID: d.ids.Unique(b.ID), Name: b.Name})
 		// The API sends {} here and the input in deltas; some servers send the complete input here.
 		// stopBlock decides which of the two it is.
 		d.whole, d.wholeAt = b.Input, index

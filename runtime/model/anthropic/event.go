@@ -67,3 +67,11 @@ type usage struct {
 	CacheCreationInputTokens count `json:"cache_creation_input_tokens"`
 	CacheReadInputTokens     count `json:"cache_read_input_tokens"`
 }
+
+// UnmarshalJSON implements json.Unmarshaler. A value of another kind does not fail a run: the
+// fields that can be read are set.
+func (u *usage) UnmarshalJSON(raw []byte) error {
+	type fields usage
+	_ = json.Unmarshal(raw, (*fields)(u))
+	return nil
+}

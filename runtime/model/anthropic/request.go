@@ -54,7 +54,7 @@ type cacheControl struct {
 func ephemeral() *cacheControl { return &cacheControl{Type: "ephemeral"} }
 
 // settings returns the settings of a request: a struct, or a map with the fields of Config.Body.
-func (c *Client) settings(req *model.Request) (any, error) {
+func (c *Client) settings(req *model.Request, messages []message) (any, error) {
 	s := &settings{Model: req.Model, MaxTokens: req.MaxOutputTokens, Stream: true}
 	if s.MaxTokens <= 0 {
 		s.MaxTokens = c.maxOutputTokens
@@ -62,7 +62,7 @@ func (c *Client) settings(req *model.Request) (any, error) {
 	switch budget := req.Thinking.BudgetTokens; {
 	case req.Thinking.Adaptive:
 		s.Thinking = &thinking{Type: "adaptive"}
-	case budget > 0:
+	case budget > 0 && !startedWithoutThinking(messages):
 		s.Thinking = &thinking{Type: "enabled", BudgetTokens: budget}
 		if s.MaxTokens <= budget {
 			s.MaxTokens += budget
@@ -76,10 +76,10 @@ func (c *Client) settings(req *model.Request) (any, error) {
 	return upstream.WithFields(s, c.body)
 }
 
-func (c *Client) conversation(req *model.Request) *conversation {
-	conv := &conversation{Messages: c.messages(req.Messages)}
-	if !blank(req.System) {
-		conv.System = []*textBlock{{Type: "text", Text: req.System, CacheControl: ephemeral()}}
+func newConversation(system string, messages []message) *conversation {
+	conv := &conversation{Messages: messages}
+	if !blank(system) {
+		conv.System = []*textBlock{{Type: "text", Text: system, CacheControl: ephemeral()}}
 	}
 	markMessages(conv.Messages)
 	return conv
@@ -96,28 +96,6 @@ func tools(offered []model.Tool) any {
 	// Agents share tools more often than prompts.
 	list[len(list)-1].CacheControl = ephemeral()
 	return list
-}
-
-func (c *Client) messages(history []model.Message) []message {
-	list := make([]message, 0, len(history))
-	unsigned := !c.vendor && !signs(history)
-	for _, m := range history {
-		if content := blocks(m.Content, unsigned); len(content) > 0 {
-			list = append(list, message{Role: m.Role, Content: content})
-		}
-	}
-	return list
-}
-
-// signs reports whether the server signs its thinking. Such a server rejects thinking without a
-// signature, which is incomplete. Compatible servers that do not sign require their thinking to be
-// sent back.
-func signs(history []model.Message) bool {
-	return slices.ContainsFunc(history, func(m model.Message) bool {
-		return slices.ContainsFunc(m.Content, func(b model.Block) bool {
-			return b.Type == model.BlockThinking && b.Signature != "" || b.Type == model.BlockRedacted
-		})
-	})
 }
 
 // markMessages marks the end of the last message for the next call. It also marks the end of the

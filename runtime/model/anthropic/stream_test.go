@@ -102,7 +102,6 @@ func TestFieldOfAnotherType(t *testing.T) {
 		"index":   `{"type":"content_block_delta","index":"0","delta":{"type":"text_delta","text":"a"}}`,
 		"text":    `{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":["a"]}}`,
 		"id":      `{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":1,"name":"b"}}`,
-		"usage":   `{"type":"message_start","message":{"usage":[]}}`,
 		"no JSON": `{"type":"content_block_delta"`,
 	} {
 		t.Run(name, func(t *testing.T) {

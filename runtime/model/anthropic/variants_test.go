@@ -73,11 +73,24 @@ func TestSplitCharacters(t *testing.T) {
 	}
 }
 
-func TestUsageAsAFraction(t *testing.T) {
-	got, err := collect(t, event(`{"type":"message_start","message":{"usage":{"input_tokens":10.0,"output_tokens":1}}}`)+textIncrement("a")+
-		event(`{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":2.0}}`)+stopped)
-	require.NoError(t, err)
-	require.Equal(t, model.Usage{InputTokens: 10, OutputTokens: 2}, got.Usage)
+func TestUsageInOtherForms(t *testing.T) {
+	for name, row := range map[string]struct {
+		start, end string
+		want       model.Usage
+	}{
+		"fractions": {`{"input_tokens":10.0,"output_tokens":1}`, `{"output_tokens":2.0}`, model.Usage{InputTokens: 10, OutputTokens: 2}},
+		"texts":     {`{"input_tokens":"x","output_tokens":"7"}`, `{"output_tokens":{}}`, model.Usage{OutputTokens: 7}},
+		"null":      {`null`, `null`, model.Usage{}},
+		"a list":    {`[]`, `"none"`, model.Usage{}},
+		"nested":    {`{"input_tokens":1,"cache_creation":{"ephemeral_5m_input_tokens":0.5}}`, `{"output_tokens":2}`, model.Usage{InputTokens: 1, OutputTokens: 2}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := collect(t, event(`{"type":"message_start","message":{"usage":`+row.start+`}}`)+textIncrement("a")+
+				event(`{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":`+row.end+`}`)+stopped)
+			require.NoError(t, err)
+			require.Equal(t, row.want, got.Usage)
+		})
+	}
 }
 
 func TestRepeatedCallIDsBecomeDistinct(t *testing.T) {

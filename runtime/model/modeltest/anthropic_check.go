@@ -21,8 +21,9 @@ type anthropicRequest struct {
 	Stream      bool               `json:"stream"`
 	Temperature *float64           `json:"temperature"`
 	Thinking    *struct {
-		Type   string `json:"type"`
-		Budget int    `json:"budget_tokens"`
+		Type    string `json:"type"`
+		Budget  int    `json:"budget_tokens"`
+		Display string `json:"display"`
 	} `json:"thinking"`
 	Tools []struct {
 		Name         string          `json:"name"`
@@ -133,8 +134,11 @@ func checkMessages(r *Request, unsigned bool) (options, *refusal) {
 	if err := decode(r.Body, &q); err != nil {
 		return options{}, bad("%v: Extra inputs are not permitted, or not of their type", err)
 	}
-	c := anthropicChecker{thinking: q.Thinking != nil && q.Thinking.Type == "enabled", unsigned: unsigned}
-	for _, check := range []func(*anthropicRequest) *refusal{c.settings, c.tools, c.system, c.messages} {
+	c := anthropicChecker{unsigned: unsigned}
+	if q.Thinking != nil {
+		c.thinking = q.Thinking.Type
+	}
+	for _, check := range []func(*anthropicRequest) *refusal{c.thinks, c.settings, c.tools, c.system, c.messages} {
 		if refused := check(&q); refused != nil {
 			return options{}, refused
 		}
@@ -146,8 +150,9 @@ func checkMessages(r *Request, unsigned bool) (options, *refusal) {
 }
 
 type anthropicChecker struct {
-	thinking bool
+	thinking string // type, "" for none
 	unsigned bool
+	all      []anthropicMessage
 	cached   int      // blocks with cache_control
 	used     []string // ids of all tool calls
 }
@@ -162,13 +167,35 @@ func (c *anthropicChecker) settings(q *anthropicRequest) *refusal {
 		return bad("modeltest: stream: the request must ask for a stream")
 	case q.Temperature != nil && (*q.Temperature < 0 || *q.Temperature > 1):
 		return bad("temperature: range: 0..1")
-	case !c.thinking:
+	case c.on() && q.Temperature != nil && *q.Temperature != 1:
+		return bad("`temperature` may only be set to 1 when thinking is enabled or in adaptive mode.")
+	}
+	return nil
+}
+
+// on reports whether thinking is enabled.
+func (c *anthropicChecker) on() bool { return c.thinking == "enabled" || c.thinking == "adaptive" }
+
+// thinks checks the settings of thinking.
+func (c *anthropicChecker) thinks(q *anthropicRequest) *refusal {
+	var output struct {
+		Effort string `json:"effort"`
+	}
+	if present(q.OutputConfig) && (json.Unmarshal(q.OutputConfig, &output) != nil ||
+		!slices.Contains([]string{"", "low", "medium", "high", "xhigh", "max"}, output.Effort)) {
+		return bad("output_config.effort: Input should be 'low', 'medium', 'high', 'xhigh' or 'max'")
+	}
+	switch {
+	case c.thinking == "" || c.thinking == "disabled":
+	case !c.on():
+		return bad("thinking: Input tag '%s' found using 'type' does not match any of the expected tags: 'adaptive', 'disabled', 'enabled'", c.thinking)
+	case c.thinking == "adaptive" && q.Thinking.Budget != 0:
+		return bad("thinking.adaptive.budget_tokens: Extra inputs are not permitted")
+	case c.thinking == "adaptive":
 	case q.Thinking.Budget < 1024:
 		return bad("thinking.enabled.budget_tokens: Input should be greater than or equal to 1024")
 	case q.Thinking.Budget >= q.MaxTokens:
 		return bad("`max_tokens` must be greater than `thinking.budget_tokens`.")
-	case q.Temperature != nil && *q.Temperature != 1:
-		return bad("`temperature` may only be set to 1 when thinking is enabled.")
 	}
 	return nil
 }

@@ -10,7 +10,9 @@ func (c *anthropicChecker) messages(q *anthropicRequest) *refusal {
 	if len(q.Messages) == 0 {
 		return bad("messages: at least one message is required")
 	}
+	c.all = q.Messages
 	var calls []string // of the previous message, without a result so far
+	begun := false     // the turn of the assistant
 	for i, m := range q.Messages {
 		if refused := c.role(q, i); refused != nil {
 			return refused
@@ -26,9 +28,10 @@ func (c *anthropicChecker) messages(q *anthropicRequest) *refusal {
 			return refused
 		}
 		calls = nil
-		if c.unsigned && m.Role == "assistant" && c.thinking && !hasThinking(blocks) {
-			return bad("messages.%d: The content of thinking blocks must be passed back to the API in thinking mode.", i)
+		if refused := c.assistant(i, m.Role, blocks, begun); refused != nil {
+			return refused
 		}
+		begun = m.Role == "assistant" || blocks[0].Type == "tool_result"
 		for j := range blocks {
 			b := &blocks[j]
 			if refused := c.block(i, j, m.Role, b); refused != nil {
@@ -45,8 +48,36 @@ func (c *anthropicChecker) messages(q *anthropicRequest) *refusal {
 	return nil
 }
 
-func hasThinking(blocks []anthropicBlock) bool {
-	return slices.ContainsFunc(blocks, func(b anthropicBlock) bool { return b.Type == "thinking" })
+// assistant checks where thinking is in an assistant message. A turn that continues after tool
+// results need not start with thinking again.
+func (c *anthropicChecker) assistant(i int, role string, blocks []anthropicBlock, begun bool) *refusal {
+	if role != "assistant" {
+		return nil
+	}
+	thinks := func(b anthropicBlock) bool { return b.Type == "thinking" || b.Type == "redacted_thinking" }
+	text := func(b anthropicBlock) bool { return b.Type == "thinking" && b.Thinking != nil && *b.Thinking != "" }
+	switch {
+	case thinks(blocks[len(blocks)-1]):
+		return bad("messages.%d: The final block in an assistant message cannot be `thinking`.", i)
+	case c.unsigned && c.thinking != "disabled" && !slices.ContainsFunc(blocks, text):
+		return bad("The `content[].thinking` in the thinking mode must be passed back to the API. (messages.%d)", i)
+	case !c.unsigned && c.thinking == "enabled" && !begun && !thinks(blocks[0]) && c.current(i):
+		return bad("messages.%d.content.0.type: Expected `thinking` or `redacted_thinking`, but found `%s`. When `thinking` is enabled, "+
+			"a final `assistant` message must start with a thinking block (preceeding the lastmost set of `tool_use` and `tool_result` blocks).",
+			i, blocks[0].Type)
+	}
+	return nil
+}
+
+// current reports whether the turn that starts at message i is not finished.
+func (c *anthropicChecker) current(i int) bool {
+	for _, m := range c.all[i+1:] {
+		blocks, _ := anthropicContent(m.Content)
+		if m.Role == "user" && (len(blocks) == 0 || blocks[0].Type != "tool_result") {
+			return false
+		}
+	}
+	return true
 }
 
 func (c *anthropicChecker) role(q *anthropicRequest, i int) *refusal {

@@ -74,6 +74,7 @@ func TestAnthropicChecks(t *testing.T) {
 		resultB = `{"type":"tool_result","tool_use_id":"b","content":[{"type":"text","text":"r"}],"is_error":true}`
 		cached  = `{"type":"text","text":"t","cache_control":{"type":"ephemeral"}}`
 		tail    = `,"messages":[` + hi + `]}`
+		thinks  = `{"model":"m","max_tokens":5000,"stream":true,"thinking":{"type":"enabled","budget_tokens":2000}`
 	)
 	runChecks(t, modeltest.Anthropic, "", head, []checkCase{
 		{"tool call and results", `[` + hi + `,` + useText + `,{"role":"user","content":[` + resultB + `,` + resultA + `,{"type":"text","text":"and"}]}]`, ""},
@@ -88,6 +89,19 @@ func TestAnthropicChecks(t *testing.T) {
 		{"budget over max_tokens", head + `,"thinking":{"type":"enabled","budget_tokens":2000}` + tail, "`max_tokens` must be greater"},
 		{"thinking with temperature", `{"model":"m","max_tokens":5000,"stream":true,"temperature":0.5,"thinking":{"type":"enabled","budget_tokens":2000}` + tail, "may only be set to 1"},
 		{"thinking, good", `{"model":"m","max_tokens":5000,"stream":true,"thinking":{"type":"enabled","budget_tokens":2000}` + tail, ""},
+		{"thinking, after a summary", thinks + `,"messages":[` + hi + `,` + use + `,{"role":"user","content":[` + resultA + `]}]}`,
+			"a final `assistant` message must start with a thinking block"},
+		{"thinking, at the start of the turn only", thinks + `,"messages":[` + hi + `,` + useText + `,{"role":"user","content":[` + resultB + `,` + resultA + `]},` +
+			strings.Replace(use, `"a"`, `"c"`, 1) + `,{"role":"user","content":[` + strings.Replace(resultA, `"a"`, `"c"`, 1) + `]}]}`, ""},
+		{"thinking, earlier turns without it", thinks + `,"messages":[` + hi + `,` + use + `,{"role":"user","content":[` + resultA + `]},` +
+			`{"role":"assistant","content":"t"},` + hi + `]}`, ""},
+		{"thinking last", `[` + hi + `,{"role":"assistant","content":[{"type":"text","text":"t"},{"type":"thinking","thinking":"x","signature":"s"}]},` + hi + `]`,
+			"The final block in an assistant message cannot be"},
+		{"adaptive", head + `,"thinking":{"type":"adaptive","display":"summarized"},"output_config":{"effort":"low"}` + tail, ""},
+		{"adaptive with a budget", head + `,"thinking":{"type":"adaptive","budget_tokens":2000}` + tail, "budget_tokens: Extra inputs"},
+		{"adaptive with temperature", head + `,"thinking":{"type":"adaptive"},"temperature":0.5` + tail, "may only be set to 1"},
+		{"unknown thinking", head + `,"thinking":{"type":"auto"}` + tail, "does not match any of the expected tags"},
+		{"unknown effort", head + `,"output_config":{"effort":"some"}` + tail, "output_config.effort"},
 		{"tool name", head + `,"tools":[{"name":"a b","input_schema":{"type":"object"}}]` + tail, "tools.0.custom.name"},
 		{"same tool twice", head + `,"tools":[{"name":"a","input_schema":{"type":"object"}},{"name":"a","input_schema":{"type":"object"}}]` + tail, "must be unique"},
 		{"tool schema", head + `,"tools":[{"name":"a","input_schema":{}}]` + tail, "input_schema.type"},
@@ -105,9 +119,9 @@ func TestAnthropicChecks(t *testing.T) {
 		{"unknown block", `[{"role":"user","content":[{"type":"sound"}]}]`, "does not match any of the expected tags"},
 		{"unknown field of a block", `[{"role":"user","content":[{"type":"text","text":"x","bad_input":""}]}]`,
 			"text.bad_input: Extra inputs are not permitted"},
-		{"thinking without signature", `[` + hi + `,{"role":"assistant","content":[{"type":"thinking","thinking":"x"}]},` + hi + `]`, "thinking.signature: Field required"},
+		{"thinking without signature", `[` + hi + `,{"role":"assistant","content":[{"type":"thinking","thinking":"x"},{"type":"text","text":"t"}]},` + hi + `]`, "thinking.signature: Field required"},
 		{"cached thinking", `[` + hi + `,{"role":"assistant","content":[{"type":"thinking","thinking":"x","signature":"s","cache_control":{}}]},` + hi + `]`, "thinking.cache_control: Extra inputs"},
-		{"redacted without data", `[` + hi + `,{"role":"assistant","content":[{"type":"redacted_thinking"}]},` + hi + `]`,
+		{"redacted without data", `[` + hi + `,{"role":"assistant","content":[{"type":"redacted_thinking"},{"type":"text","text":"t"}]},` + hi + `]`,
 			"redacted_thinking.data"},
 		{"call by the user", `[{"role":"user","content":[{"type":"tool_use","id":"a","name":"n","input":{}}]}]`,
 			"can only be in `assistant` messages"},

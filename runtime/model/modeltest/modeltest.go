@@ -125,7 +125,7 @@ func (u *Upstream) Await(tb testing.TB, n int) *Request {
 func (u *Upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	req := &Request{
-		Method: r.Method, Path: r.URL.Path, Header: r.Header.Clone(), Body: body, Time: time.Now(),
+		Method: r.Method, Path: r.URL.Path, Query: r.URL.RawQuery, Header: r.Header.Clone(), Body: body, Time: time.Now(),
 		closed: make(chan struct{}),
 	}
 	defer req.finish()

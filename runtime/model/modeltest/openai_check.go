@@ -48,7 +48,17 @@ type openaiToolCall struct {
 
 var openaiToolName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
 
-func (openai) check(r *Request) (options, *refusal) { return checkChat(r, "/v1/chat/completions") }
+func (openai) check(r *Request) (options, *refusal) {
+	opts, refused := checkChat(r, "/v1/chat/completions")
+	if refused != nil {
+		return opts, refused
+	}
+	q, refused := newProfileRequest(r)
+	if refused == nil {
+		refused = onlyFields(append([]string{"reasoning_content"}, openaiMessageFields...), openaiCallFields, openaiUnknown)(r, q)
+	}
+	return opts, refused
+}
 
 // checkChat checks what every server that speaks Chat Completions has in common.
 func checkChat(r *Request, path string) (options, *refusal) {
@@ -223,6 +233,8 @@ func (m *openaiMessage) calls(i int) *refusal {
 			return bad("Invalid 'messages[%d].tool_calls[%d].function.name': string does not match pattern '%s'.", i, j, openaiToolName)
 		case c.Function.Arguments == nil:
 			return bad("Missing required parameter: 'messages[%d].tool_calls[%d].function.arguments'.", i, j)
+		case json.Unmarshal([]byte(*c.Function.Arguments), &map[string]json.RawMessage{}) != nil: // Ollama and chat templates parse them
+			return bad("modeltest: messages[%d].tool_calls[%d].function.arguments: not a JSON object", i, j)
 		}
 		ids = append(ids, c.ID)
 	}

@@ -1,23 +1,19 @@
 package modeltest
 
-import (
-	"fmt"
-
-	"github.com/seed93082962/agenthost/runtime/model"
-)
+import "strings"
 
 // Profiles of servers that speak Chat Completions. Each streams in the form of that server and
 // rejects the requests that it rejects, as its documentation and published error reports describe.
 const (
-	DeepSeek   Protocol = "deepseek"   // thinking mode: reasoning_content must be sent back with tool calls
-	Gemini     Protocol = "gemini"     // thought signatures of tool calls must be sent back; every call has index 0
-	Mistral    Protocol = "mistral"    // strict fields, no stream_options, no user message after a tool message
-	Kimi       Protocol = "kimi"       // as DeepSeek, also if reasoning_content is empty
+	DeepSeek   Protocol = "deepseek"   // thinking mode: reasoning_content in every turn with tool calls
+	Gemini     Protocol = "gemini"     // thought signatures in the current turn; every call has index 0; strict fields
+	Mistral    Protocol = "mistral"    // strict fields, no stream_options, ids of nine characters, no user message after a tool message
+	Kimi       Protocol = "kimi"       // reasoning_content in every assistant message, not empty next to tool calls
 	Ollama     Protocol = "ollama"     // complete calls with index 0, finish reason stop
 	OpenRouter Protocol = "openrouter" // reasoning_details must be sent back complete
-	Azure      Protocol = "azure"      // the key is in the header api-key
+	Azure      Protocol = "azure"      // header api-key, api-version, strict fields, max_completion_tokens
 	VLLM       Protocol = "vllm"       // an assistant message has the key content
-	Groq       Protocol = "groq"       // strict fields of messages
+	Groq       Protocol = "groq"       // strict fields of messages, usage in x_groq
 )
 
 // DeepSeekMessages is DeepSeek's Anthropic-compatible API: thinking has no signature and must be
@@ -29,6 +25,7 @@ type profile struct {
 	openai
 	protocol  Protocol
 	path      string // before /chat/completions
+	query     string // of the base URL
 	thinking  string // the field of thinking in a delta
 	complete  bool   // a tool call is one fragment
 	zeroIndex bool   // every tool call has index 0
@@ -40,20 +37,20 @@ type rule func(*Request, *profileRequest) *refusal
 
 func profileOf(p Protocol) (format, bool) {
 	known := map[Protocol]profile{
-		DeepSeek: {thinking: "reasoning_content", rules: []rule{reasoningWithCalls}},
-		Kimi:     {thinking: "reasoning_content", rules: []rule{reasoningWithCalls}},
+		DeepSeek: {thinking: "reasoning_content", rules: []rule{reasoningOfTurns}},
+		Kimi:     {thinking: "reasoning_content", rules: []rule{reasoningOfMessages}},
 		Gemini: {path: "/v1beta/openai", complete: true, zeroIndex: true,
-			rules: []rule{thoughtSignatures}},
-		Mistral: {thinking: "content", rules: []rule{
-			onlyFields("role", "content", "tool_calls", "tool_call_id", "name", "prefix"),
-			noStreamOptions, noUserAfterTool, shortCallIDs,
+			rules: []rule{onlyFields(geminiMessage, geminiCall, geminiUnknown), thoughtSignatures}},
+		Mistral: {thinking: "content", complete: true, rules: []rule{
+			onlySettings(mistralSettings), onlyFields(mistralMessage, mistralCall, mistralUnknown), noUserAfterTool, shortCallIDs,
 		}},
 		Ollama:     {thinking: "reasoning", complete: true, zeroIndex: true, rules: []rule{contentOrCalls}},
 		OpenRouter: {path: "/api/v1", thinking: "reasoning", rules: []rule{completeDetails}},
-		Azure:      {path: "/openai/v1", rules: []rule{apiKeyHeader}},
-		VLLM:       {thinking: "reasoning_content", rules: []rule{contentKey}},
-		Groq: {path: "/openai/v1", thinking: "reasoning",
-			rules: []rule{onlyFields("role", "content", "tool_calls", "tool_call_id", "name", "reasoning")}},
+		Azure: {path: "/openai/deployments/m", query: "?api-version=2024-10-21", rules: []rule{
+			apiKeyHeader, apiVersion, noMaxTokens, onlyFields(openaiMessageFields, openaiCallFields, openaiUnknown),
+		}},
+		VLLM: {thinking: "reasoning", rules: []rule{contentKey}},
+		Groq: {path: "/openai/v1", thinking: "reasoning", rules: []rule{onlyFields(groqMessage, openaiCallFields, groqUnknown)}},
 	}
 	s, ok := known[p]
 	s.protocol = p
@@ -63,10 +60,14 @@ func profileOf(p Protocol) (format, bool) {
 	return s, ok
 }
 
-func (p profile) base() string { return p.path }
+func (p profile) base() string { return p.path + p.query }
 
 func (p profile) check(r *Request) (options, *refusal) {
-	opts, refused := checkChat(r, p.path+"/chat/completions")
+	path := p.path
+	if p.protocol == Azure && strings.HasPrefix(r.Path, "/openai/v1/") {
+		path = "/openai/v1" // the newer form, without an api-version
+	}
+	opts, refused := checkChat(r, path+"/chat/completions")
 	if refused != nil {
 		return opts, refused
 	}
@@ -83,72 +84,12 @@ func (p profile) encoder(usage bool) encoder {
 	return &profileEncoder{openaiEncoder: openaiEncoder{usage: usage || p.protocol == Mistral, index: -1}, profile: p}
 }
 
-// profileEncoder writes a stream in the form of one server.
-type profileEncoder struct {
-	openaiEncoder
-	profile profile
-	signed  bool // Gemini: the response has a thought signature
-}
-
-func (e *profileEncoder) begin(u model.Usage) []byte {
-	switch e.profile.protocol {
-	case Kimi:
-		return e.delta(`{"role":"assistant","content":"","reasoning_content":""}`)
-	case Azure:
-		b := e.chunk(nil, "[]", `null,"prompt_filter_results":[{"prompt_index":0,"content_filter_results":{}}]`)
-		return append(b, e.openaiEncoder.begin(u)...)
-	case OpenRouter:
-		return append([]byte(": OPENROUTER PROCESSING\n\n"), e.openaiEncoder.begin(u)...)
-	}
-	return e.openaiEncoder.begin(u)
-}
-
-func (e *profileEncoder) thinking(s string) []byte {
-	text := quote(s)
-	switch {
-	case e.profile.protocol == OpenRouter:
-		return e.delta(`{"content":"","reasoning":` + text +
-			`,"reasoning_details":[{"type":"reasoning.text","text":` + text + `,"format":"unknown","index":0}]}`)
-	case e.profile.thinking == "content":
-		return e.delta(`{"content":[{"type":"thinking","thinking":[{"type":"text","text":` + text + `}]}]}`)
-	case e.profile.thinking == "":
-		return nil
-	}
-	return e.delta(`{"content":null,` + quote(e.profile.thinking) + `:` + text + `}`)
-}
-
-func (e *profileEncoder) completeCall(id, name, input string) ([]byte, bool) {
-	if !e.profile.complete {
-		return nil, false
-	}
-	e.index++
-	extra, index := "", e.index
-	if e.profile.protocol == Gemini && !e.signed {
-		e.signed = true
-		extra = `,"extra_content":{"google":{"thought_signature":` + quote(thoughtSignature(id)) + `}}`
-	}
-	if e.profile.zeroIndex {
-		index = 0
-	}
-	return e.delta(fmt.Sprintf(`{"tool_calls":[{"index":%d,"id":%s,"type":"function","function":{"name":%s,"arguments":%s}%s}]}`,
-		index, quote(id), quote(name), quote(input), extra)), true
-}
-
-func (e *profileEncoder) stop(reason string, u model.Usage) []byte {
-	if e.profile.protocol == Ollama && reason == model.StopToolUse {
-		reason = model.StopEndTurn
-	}
-	return e.openaiEncoder.stop(reason, u)
-}
-
-// thoughtSignature returns the signature of Gemini's call with that id.
-func thoughtSignature(id string) string { return "c2ln+" + id + "/==" }
-
 // messagesProfile is a compatible server that speaks the Messages API.
 type messagesProfile struct{ anthropic }
 
 func (messagesProfile) base() string { return "/anthropic" }
 
+// check always requires thinking: thinking mode is on unless a request disables it.
 func (messagesProfile) check(r *Request) (options, *refusal) {
 	if refused := endpoint(r, "/anthropic/v1/messages", "Not Found"); refused != nil {
 		return options{}, refused

@@ -2,23 +2,27 @@ package modeltest
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"regexp"
-	"slices"
+	"strings"
 )
 
 // profileRequest is a request in the form that the rules of profiles check, with the fields of each
 // message.
 type profileRequest struct {
-	StreamOptions json.RawMessage              `json:"stream_options"`
-	Messages      []map[string]json.RawMessage `json:"messages"`
+	Messages []map[string]json.RawMessage `json:"messages"`
 
-	roles []string
-	calls [][]profileCall // of each message
+	settings map[string]json.RawMessage // all fields
+	roles    []string
+	calls    [][]profileCall // of each message
 }
 
 type profileCall struct {
-	ID           string `json:"id"`
+	ID       string `json:"id"`
+	Function struct {
+		Name string `json:"name"`
+	} `json:"function"`
 	ExtraContent struct {
 		Google struct {
 			ThoughtSignature string `json:"thought_signature"`
@@ -28,7 +32,7 @@ type profileCall struct {
 
 func newProfileRequest(r *Request) (*profileRequest, *refusal) {
 	q := new(profileRequest)
-	if err := json.Unmarshal(r.Body, q); err != nil {
+	if err := errors.Join(json.Unmarshal(r.Body, q), json.Unmarshal(r.Body, &q.settings)); err != nil {
 		return q, bad("invalid body: %v", err)
 	}
 	q.roles = make([]string, len(q.Messages))
@@ -46,43 +50,55 @@ func newProfileRequest(r *Request) (*profileRequest, *refusal) {
 	return q, nil
 }
 
-// reasoningWithCalls is the rule of thinking modes.
-func reasoningWithCalls(_ *Request, q *profileRequest) *refusal {
-	for i, m := range q.Messages {
-		if len(q.calls[i]) > 0 && !present(m["reasoning_content"]) {
-			return bad("thinking is enabled but reasoning_content is missing in assistant tool call message at index %d", i)
+// reasoningOfTurns requires the reasoning of every assistant message in a turn with tool calls. A
+// turn ends with the next message of the user.
+func reasoningOfTurns(_ *Request, q *profileRequest) *refusal {
+	for start := 0; start < len(q.Messages); {
+		end, called := start+1, false
+		for ; end < len(q.Messages) && q.roles[end] != "user"; end++ {
+			called = called || len(q.calls[end]) > 0
 		}
-	}
-	return nil
-}
-
-func thoughtSignatures(_ *Request, q *profileRequest) *refusal {
-	for _, calls := range q.calls {
-		if len(calls) > 0 && calls[0].ExtraContent.Google.ThoughtSignature != thoughtSignature(calls[0].ID) {
-			return bad("Function call is missing a thought_signature in functionCall parts.")
-		}
-	}
-	return nil
-}
-
-// onlyFields rejects messages with any other field.
-func onlyFields(known ...string) rule {
-	return func(_ *Request, q *profileRequest) *refusal {
-		for i, m := range q.Messages {
-			for name := range m {
-				if !slices.Contains(known, name) {
-					return &refusal{http.StatusUnprocessableEntity,
-						bad("messages[%d]: property '%s' is unsupported", i, name).message}
-				}
+		for i := start; called && i < end; i++ {
+			if q.roles[i] == "assistant" && !q.reasons(i) {
+				return bad("The `reasoning_content` in the thinking mode must be passed back to the API.")
 			}
 		}
-		return nil
+		start = end
 	}
+	return nil
 }
 
-func noStreamOptions(_ *Request, q *profileRequest) *refusal {
-	if present(q.StreamOptions) {
-		return &refusal{http.StatusUnprocessableEntity, "stream_options: Extra inputs are not permitted"}
+func reasoningOfMessages(_ *Request, q *profileRequest) *refusal {
+	for i, m := range q.Messages {
+		switch {
+		case q.roles[i] != "assistant":
+		case len(q.calls[i]) > 0 && !q.reasons(i):
+			return bad("thinking is enabled but reasoning_content is missing in assistant tool call message at index %d", i)
+		case !present(m["reasoning_content"]):
+			return bad("preserved thinking (thinking.keep=all) requires reasoning_content on every assistant message, "+
+				"but assistant message at index %d is missing reasoning_content", i)
+		}
+	}
+	return nil
+}
+
+// reasons reports whether a message has reasoning_content. An empty text counts as missing.
+func (q *profileRequest) reasons(i int) bool {
+	raw := q.Messages[i]["reasoning_content"]
+	return present(raw) && string(raw) != `""`
+}
+
+// signature is the form of thoughtSignature. An id that is used twice may be replaced.
+var signature = regexp.MustCompile(`^c2ln\+.+/==$`)
+
+// thoughtSignatures requires the signature of the first call of each message in the current turn.
+func thoughtSignatures(_ *Request, q *profileRequest) *refusal {
+	for i := len(q.Messages) - 1; i >= 0 && q.roles[i] != "user"; i-- {
+		calls := q.calls[i]
+		if len(calls) > 0 && !signature.MatchString(calls[0].ExtraContent.Google.ThoughtSignature) {
+			return bad("Function call is missing a thought_signature in functionCall parts. Additional data, function call "+
+				"`default_api:%s`, position %d.", calls[0].Function.Name, i)
+		}
 	}
 	return nil
 }
@@ -99,10 +115,17 @@ func noUserAfterTool(_ *Request, q *profileRequest) *refusal {
 var shortCallID = regexp.MustCompile(`^[a-zA-Z0-9]{9}$`)
 
 func shortCallIDs(_ *Request, q *profileRequest) *refusal {
-	for _, calls := range q.calls {
+	for i, calls := range q.calls {
+		ids := make([]string, 0, len(calls)+1)
 		for _, c := range calls {
-			if !shortCallID.MatchString(c.ID) {
-				return bad("Tool call id was %s but must be a-z, A-Z, 0-9, with a length of 9.", c.ID)
+			ids = append(ids, c.ID)
+		}
+		if raw := q.Messages[i]["tool_call_id"]; present(raw) {
+			ids = append(ids, strings.Trim(string(raw), `"`))
+		}
+		for _, id := range ids {
+			if !shortCallID.MatchString(id) {
+				return bad("Tool call id was %s but must be a-z, A-Z, 0-9, with a length of 9.", id)
 			}
 		}
 	}
@@ -154,6 +177,22 @@ func completeDetails(_ *Request, q *profileRequest) *refusal {
 func apiKeyHeader(r *Request, _ *profileRequest) *refusal {
 	if r.Header.Get("Api-Key") == "" || r.Header.Get("Authorization") != "" {
 		return &refusal{http.StatusUnauthorized, "Access denied due to invalid subscription key."}
+	}
+	return nil
+}
+
+// apiVersion is the query of the older form of Azure's addresses.
+func apiVersion(r *Request, _ *profileRequest) *refusal {
+	if !strings.HasPrefix(r.Path, "/openai/v1/") && !strings.Contains(r.Query, "api-version=") {
+		return &refusal{http.StatusNotFound, "Resource not found"}
+	}
+	return nil
+}
+
+// noMaxTokens is the rule of reasoning models.
+func noMaxTokens(_ *Request, q *profileRequest) *refusal {
+	if present(q.settings["max_tokens"]) {
+		return bad("Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.")
 	}
 	return nil
 }

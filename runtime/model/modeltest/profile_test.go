@@ -2,10 +2,12 @@ package modeltest_test
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"flag"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,46 +23,64 @@ import (
 
 var update = flag.Bool("update", false, "write the goldens")
 
+// profiles are the servers as users configure them. A row without an address is a local server or a
+// gateway.
+var profiles = map[string]struct {
+	protocol modeltest.Protocol
+	base     string
+	model    string
+	cfg      openai.Config
+}{
+	"deepseek":                    {modeltest.DeepSeek, "https://api.deepseek.com/v1", "deepseek-v4-pro", openai.Config{}},
+	"deepseek behind a gateway":   {modeltest.DeepSeek, "", "deepseek-v4-pro", openai.Config{}},
+	"gemini":                      {modeltest.Gemini, "https://generativelanguage.googleapis.com/v1beta/openai", "gemini-3-pro", openai.Config{}},
+	"mistral":                     {modeltest.Mistral, "https://api.mistral.ai/v1", "magistral-medium", openai.Config{NoStreamUsage: true}},
+	"kimi":                        {modeltest.Kimi, "https://api.moonshot.ai/v1", "kimi-k2.6", openai.Config{}},
+	"kimi behind a gateway":       {modeltest.Kimi, "", "kimi-k2.6", openai.Config{}},
+	"ollama":                      {modeltest.Ollama, "", "qwen3:8b", openai.Config{}},
+	"openrouter":                  {modeltest.OpenRouter, "https://openrouter.ai/api/v1", "anthropic/claude-sonnet-4.5", openai.Config{}},
+	"azure":                       {modeltest.Azure, "https://team.openai.azure.com/openai/deployments/m?api-version=2024-10-21", "m", azure},
+	"azure, the newer address":    {modeltest.Azure, "https://team.openai.azure.com/openai/v1", "m", azure},
+	"vllm":                        {modeltest.VLLM, "", "Qwen/Qwen3-8B", openai.Config{}},
+	"groq":                        {modeltest.Groq, "https://api.groq.com/openai/v1", "openai/gpt-oss-120b", openai.Config{}},
+	"groq without stream options": {modeltest.Groq, "https://api.groq.com/openai/v1", "openai/gpt-oss-120b", openai.Config{NoStreamUsage: true}},
+	"openai":                      {modeltest.OpenAI, "", "m", openai.Config{}},
+	"anthropic":                   {modeltest.Anthropic, "https://api.anthropic.com", "claude-sonnet-4-5", openai.Config{}},
+	"deepseek-messages":           {modeltest.DeepSeekMessages, "https://api.deepseek.com/anthropic", "deepseek-v4-pro", openai.Config{}},
+}
+
+var azure = openai.Config{AuthStyle: "api_key", KeyHeader: "api-key"}
+
+// elsewhere sends the requests for any address to an upstream.
+type elsewhere struct{ host string }
+
+func (e elsewhere) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.URL.Scheme, r.URL.Host = "http", e.host
+	return http.DefaultTransport.RoundTrip(r)
+}
+
 // TestProfiles runs a conversation of three turns with two tools and thinking through the adapters,
-// against servers that reject what the real servers reject. The golden of a profile is its last
-// request.
+// against servers that reject what the real servers reject, at the addresses of the real servers.
+// The golden of a profile is its last request.
 func TestProfiles(t *testing.T) {
-	key := "key-of-the-test"
-	chat := func(cfg openai.Config) func(t *testing.T, base string) model.Model {
-		return func(t *testing.T, base string) model.Model {
-			cfg := cfg
-			cfg.BaseURL, cfg.APIKey = base, key
-			c, err := openai.New(cfg)
+	for name, row := range profiles {
+		t.Run(name, func(t *testing.T) {
+			up := modeltest.Start(t, row.protocol, conversation(row.protocol)...)
+			address, err := url.Parse(up.URL)
 			require.NoError(t, err)
-			t.Cleanup(c.CloseIdleConnections)
-			return c
-		}
-	}
-	messages := func(t *testing.T, base string) model.Model {
-		c, err := anthropic.New(anthropic.Config{BaseURL: base, APIKey: key})
-		require.NoError(t, err)
-		t.Cleanup(c.CloseIdleConnections)
-		return c
-	}
-	for protocol, newModel := range map[modeltest.Protocol]func(t *testing.T, base string) model.Model{
-		modeltest.DeepSeek:         chat(openai.Config{}),
-		modeltest.Gemini:           chat(openai.Config{}),
-		modeltest.Mistral:          chat(openai.Config{NoStreamUsage: true}),
-		modeltest.Kimi:             chat(openai.Config{}),
-		modeltest.Ollama:           chat(openai.Config{}),
-		modeltest.OpenRouter:       chat(openai.Config{}),
-		modeltest.Azure:            chat(openai.Config{AuthStyle: "api_key", KeyHeader: "api-key"}),
-		modeltest.VLLM:             chat(openai.Config{}),
-		modeltest.Groq:             chat(openai.Config{}),
-		modeltest.OpenAI:           chat(openai.Config{}),
-		modeltest.Anthropic:        messages,
-		modeltest.DeepSeekMessages: messages,
-	} {
-		t.Run(string(protocol), func(t *testing.T) {
-			up := modeltest.Start(t, protocol, conversation(protocol)...)
-			m := newModel(t, up.URL)
+			cfg := row.cfg
+			cfg.BaseURL, cfg.APIKey = cmp.Or(row.base, up.URL), "key-of-the-test"
+			cfg.HTTPClient = &http.Client{Transport: elsewhere{address.Host}}
+			var m model.Model
+			if row.protocol == modeltest.Anthropic || row.protocol == modeltest.DeepSeekMessages {
+				m, err = anthropic.New(anthropic.Config{BaseURL: cfg.BaseURL, APIKey: cfg.APIKey, HTTPClient: cfg.HTTPClient})
+			} else {
+				m, err = openai.New(cfg)
+			}
+			require.NoError(t, err)
 			req := &model.Request{
-				Model: "m", System: "Be brief.", MaxOutputTokens: 4000, Thinking: model.Thinking{BudgetTokens: 2000},
+				Model: row.model, System: "Be brief.", MaxOutputTokens: 4000, Thinking: model.Thinking{BudgetTokens: 2000},
 				Tools: []model.Tool{
 					{Name: "Read", InputSchema: []byte(`{"type":"object"}`)}, {Name: "Now", InputSchema: []byte(`{"type":"object"}`)},
 				},
@@ -71,6 +91,7 @@ func TestProfiles(t *testing.T) {
 				response, err := model.Collect(m.Stream(t.Context(), req))
 				require.NoError(t, err, "turn %d", turn+1)
 				require.Equal(t, stop, response.StopReason, "turn %d", turn+1)
+				require.Equal(t, model.Usage{InputTokens: 10, OutputTokens: 5}, response.Usage, "turn %d", turn+1)
 				req.Messages = append(req.Messages, stored(t, response.Message))
 				switch calls := response.Message.ToolUses(); {
 				case turn == 1: // the run reached its last turn: its results and the next message are in one
@@ -82,7 +103,10 @@ func TestProfiles(t *testing.T) {
 				}
 			}
 			requests := up.Requests()
-			golden(t, "profile-"+string(protocol)+".json", requests[len(requests)-1].Body)
+			last := requests[len(requests)-1]
+			if row.cfg.NoStreamUsage == (row.protocol == modeltest.Mistral) {
+				golden(t, "profile-"+string(row.protocol)+".json", last.Body)
+			}
 		})
 	}
 }
@@ -140,59 +164,107 @@ func golden(t *testing.T, name string, body []byte) {
 }
 
 // The profiles reject what their servers reject: each row changes one thing in an accepted request.
+// A row that says nothing is accepted too.
 func TestProfilesReject(t *testing.T) {
-	accepted := func(p modeltest.Protocol) string {
-		data, err := os.ReadFile(filepath.Join("testdata", "profile-"+string(p)+".json"))
-		require.NoError(t, err)
-		var out bytes.Buffer
-		require.NoError(t, json.Compact(&out, data))
-		return out.String()
-	}
+	const (
+		bridge = `,{"role":"assistant","content":"(The previous run ended here.)"`
+		call   = `"id":"call00003","type"`
+		extra  = `"id":"call00003","x":1,"type"`
+	)
 	for _, row := range []struct {
 		protocol      modeltest.Protocol
 		old, new, say string
 	}{
-		{modeltest.DeepSeek, `"reasoning_content":"I need both.",`, ``, "reasoning_content is missing"},
-		{modeltest.Kimi, `"reasoning_content":"",`, ``, "reasoning_content is missing"},
-		{modeltest.Gemini, `c2ln+call00001/==`, `c2ln`, "missing a thought_signature"},
+		{modeltest.DeepSeek, `"reasoning_content":"I need both.",`, ``, "must be passed back"},
+		{modeltest.DeepSeek, `"reasoning_content":"I need both.",`, `"reasoning_content":"",`, "must be passed back"},
+		{modeltest.DeepSeek, `(The previous run ended here.)","reasoning_content":" "`, `x"`, "must be passed back"},
+		{modeltest.DeepSeek, `,"reasoning_content":"Done."`, ``, ""}, // a turn without tool calls
+		{modeltest.Kimi, `"Let me see.","reasoning_content":" ",`, `"Let me see.",`, "reasoning_content is missing in assistant tool call message"},
+		{modeltest.Kimi, `"Let me see.","reasoning_content":" ",`, `"Let me see.","reasoning_content":"",`, "reasoning_content is missing in assistant tool call message"},
+		{modeltest.Kimi, `"It says hello.","reasoning_content":" "`, `"It says hello."`, "requires reasoning_content on every assistant message"},
+		{modeltest.Gemini, `c2ln+call00003/==`, `c2ln`, ""}, // an earlier turn
+		{modeltest.Gemini, `"content":"Let me see."`, `"content":"Let me see.","reasoning":"x"`, "Unknown name"},
+		{modeltest.Gemini, call, extra, "Unknown name"},
 		{modeltest.Mistral, `"stream":true`, `"stream":true,"stream_options":{"include_usage":true}`, "stream_options"},
+		{modeltest.Mistral, `"max_tokens":4000`, `"max_completion_tokens":4000`, "max_completion_tokens"},
 		{modeltest.Mistral, `call00001`, `call_00001`, "length of 9"},
-		{modeltest.Mistral, `{"role":"assistant","content":"(The previous run ended here.)"},`, ``, "Unexpected role 'user' after role 'tool'"},
-		{modeltest.Mistral, `{"role":"assistant",`, `{"role":"assistant","reasoning":"x",`, "is unsupported"},
+		{modeltest.Mistral, bridge + `}`, ``, "Unexpected role 'user' after role 'tool'"},
+		{modeltest.Mistral, `{"role":"assistant",`, `{"role":"assistant","reasoning_content":"x",`, "Extra inputs are not permitted"},
+		{modeltest.Mistral, call, extra, "Extra inputs are not permitted"},
 		{modeltest.Groq, `"reasoning":`, `"reasoning_content":`, "is unsupported"},
+		{modeltest.Groq, call, extra, "is unsupported"},
 		{modeltest.OpenRouter, `"text":"I need both."`, `"text":"I need"`, "reasoning_details were changed"},
+		{modeltest.Ollama, `{"role":"assistant","content":"It says hello.","reasoning":"Done."}`, `{"role":"assistant","content":null}`, "got null"},
+		{modeltest.Ollama, `"arguments":"{}"`, `"arguments":"{"`, "not a JSON object"},
 		{modeltest.VLLM, `"content":null,`, ``, "Field required"},
+		{modeltest.Azure, `"max_completion_tokens":`, `"max_tokens":`, "Use 'max_completion_tokens' instead"},
+		{modeltest.Azure, `"content":"Let me see."`, `"content":"Let me see.","reasoning_content":"x"`, "Unknown parameter"},
+		{modeltest.Azure, call, extra, "Unknown parameter"},
+		{modeltest.OpenAI, call, extra, "Unknown parameter"},
 		{modeltest.DeepSeekMessages, `{"type":"thinking","thinking":"I need both.","signature":""},`, ``, "must be passed back"},
+		{modeltest.DeepSeekMessages, `"thinking":"I need both."`, `"thinking":""`, "must be passed back"},
 	} {
 		t.Run(string(row.protocol)+" "+row.say, func(t *testing.T) {
-			body := accepted(row.protocol)
-			require.Contains(t, body, row.old)
-			up := modeltest.New(row.protocol, modeltest.Stream(modeltest.Text("x")))
-			base := map[modeltest.Protocol]string{modeltest.Gemini: "/v1beta/openai", modeltest.OpenRouter: "/api/v1", modeltest.Groq: "/openai/v1"}[row.protocol]
-			if row.protocol == modeltest.DeepSeekMessages {
-				base = "/anthropic"
-			} else if base == "" {
-				base = "/v1"
-			}
-			ok := post(t, up, row.protocol, base, body)
+			data, err := os.ReadFile(filepath.Join("testdata", "profile-"+string(row.protocol)+".json"))
+			require.NoError(t, err)
+			var body bytes.Buffer
+			require.NoError(t, json.Compact(&body, data))
+			require.Contains(t, body.String(), row.old)
+			ok := post(t, row.protocol, body.String())
 			require.Equal(t, 200, ok.Code, ok.Body)
-			refused := post(t, up, row.protocol, base, strings.ReplaceAll(body, row.old, row.new))
-			require.GreaterOrEqual(t, refused.Code, 400)
-			require.Contains(t, refused.Body.String(), row.say)
+			changed := post(t, row.protocol, strings.ReplaceAll(body.String(), row.old, row.new))
+			if row.say == "" {
+				require.Equal(t, 200, changed.Code, changed.Body)
+				return
+			}
+			require.GreaterOrEqual(t, changed.Code, 400)
+			require.Contains(t, strings.ReplaceAll(changed.Body.String(), `\"`, `"`), row.say)
 		})
 	}
+	t.Run("gemini, the current turn", func(t *testing.T) {
+		data, err := os.ReadFile(filepath.Join("testdata", "profile-gemini.json"))
+		require.NoError(t, err)
+		var body bytes.Buffer
+		require.NoError(t, json.Compact(&body, data))
+		turn, _, ok := strings.Cut(body.String(), bridge)
+		require.True(t, ok)
+		turn += "]}"
+		require.Equal(t, 200, post(t, modeltest.Gemini, turn).Code)
+		for _, call := range []string{"call00001", "call00003"} {
+			changed := post(t, modeltest.Gemini, strings.ReplaceAll(turn, "c2ln+"+call, "c2ln"))
+			require.Contains(t, changed.Body.String(), "missing a thought_signature")
+		}
+	})
+	t.Run("azure, the address", func(t *testing.T) {
+		data, err := os.ReadFile(filepath.Join("testdata", "profile-azure.json"))
+		require.NoError(t, err)
+		for target, status := range map[string]int{
+			"/openai/deployments/m/chat/completions":                        404,
+			"/openai/deployments/m/chat/completions?api-version=2024-10-21": 200,
+			"/openai/v1/chat/completions":                                   200,
+		} {
+			require.Equal(t, status, postTo(t, modeltest.Azure, target, string(data)).Code, target)
+		}
+	})
 }
 
-func post(t *testing.T, up *modeltest.Upstream, p modeltest.Protocol, base, body string) *httptest.ResponseRecorder {
+func post(t *testing.T, p modeltest.Protocol, body string) *httptest.ResponseRecorder {
 	t.Helper()
-	path := base + "/chat/completions"
-	if p == modeltest.DeepSeekMessages {
-		path = base + "/v1/messages"
-	}
-	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, strings.NewReader(body))
+	target := map[modeltest.Protocol]string{
+		modeltest.Gemini: "/v1beta/openai/chat/completions", modeltest.OpenRouter: "/api/v1/chat/completions",
+		modeltest.Groq: "/openai/v1/chat/completions", modeltest.Azure: "/openai/v1/chat/completions",
+		modeltest.DeepSeekMessages: "/anthropic/v1/messages",
+	}[p]
+	return postTo(t, p, cmp.Or(target, "/v1/chat/completions"), body)
+}
+
+func postTo(t *testing.T, p modeltest.Protocol, target, body string) *httptest.ResponseRecorder {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, target, strings.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Anthropic-Version", "2023-06-01")
+	r.Header.Set("Api-Key", "key-of-the-test")
 	w := httptest.NewRecorder()
-	up.ServeHTTP(w, r)
+	modeltest.New(p, modeltest.Stream(modeltest.Text("x"))).ServeHTTP(w, r)
 	return w
 }

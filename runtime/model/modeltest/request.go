@@ -9,6 +9,7 @@ import (
 type Request struct {
 	Method string
 	Path   string
+	Query  string
 	Header http.Header
 	Body   []byte
 	Time   time.Time // when the request was read

@@ -34,6 +34,9 @@ const maxHeld = 4 << 20
 // add appends the parts of one fragment.
 func (c *calls) add(parts []model.Part, joiner *upstream.Joiner, d *toolDelta) ([]model.Part, error) {
 	i := c.find(d)
+	if i < 0 && d.empty() {
+		return parts, nil // some servers send an empty call with every chunk
+	}
 	if i < 0 {
 		if len(c.list) == model.MaxResponseBlocks {
 			return parts, &model.Error{Code: model.CodeServer, Message: "upstream sent too many tool calls"}
@@ -60,7 +63,7 @@ func (c *calls) add(parts []model.Part, joiner *upstream.Joiner, d *toolDelta) (
 			return parts, nil
 		}
 		call.name = d.Function.Name
-		call.id = c.ids.Unique(call.sent, "call_")
+		call.id = c.ids.Unique(call.sent)
 		parts = append(joiner.Flush(parts),
 			model.Part{Kind: model.KindToolUse, Index: indexTools + i, ID: call.id, Name: call.name})
 		input = string(call.early) + input

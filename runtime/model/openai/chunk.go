@@ -19,6 +19,14 @@ type chunk struct {
 	Choices []choice        `json:"choices"`
 	Usage   *usage          `json:"usage"`
 	Error   json.RawMessage `json:"error"`
+	XGroq   groq            `json:"x_groq"`
+}
+
+// groq has the usage of Groq, which is in the last chunk even if the request did not ask for it, and
+// the reason why a response ended early.
+type groq struct {
+	Usage *usage `json:"usage"`
+	Error text   `json:"error"`
 }
 
 type choice struct {
@@ -51,6 +59,11 @@ type toolDelta struct {
 type functionDelta struct {
 	Name      string    `json:"name"`
 	Arguments arguments `json:"arguments"`
+}
+
+// empty reports whether a fragment has no content.
+func (t *toolDelta) empty() bool {
+	return t.ID == "" && t.Function == functionDelta{} && len(t.Extra) == 0
 }
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -116,7 +129,16 @@ type usage struct {
 	PromptTokensDetails struct {
 		CachedTokens count `json:"cached_tokens"`
 	} `json:"prompt_tokens_details"`
-	PromptCacheHitTokens count `json:"prompt_cache_hit_tokens"` // the same under another name
+	PromptCacheHitTokens count `json:"prompt_cache_hit_tokens"` // the same under another name (DeepSeek)
+	CachedTokens         count `json:"cached_tokens"`           // the same (Kimi)
+}
+
+// UnmarshalJSON implements json.Unmarshaler. A value of another kind does not fail a run: the
+// fields that can be read are set.
+func (u *usage) UnmarshalJSON(raw []byte) error {
+	type fields usage
+	_ = json.Unmarshal(raw, (*fields)(u))
+	return nil
 }
 
 // content is a string, or a list of pieces, of which those of text and thinking are read.

@@ -113,7 +113,10 @@ func (d *decoder) appendChunk(parts []model.Part, c *chunk) ([]model.Part, error
 			return parts, err
 		}
 	}
-	return d.appendUsage(parts, c.Usage), nil
+	if c.XGroq.Error != "" {
+		return parts, &upstream.Fault{Type: "server_error", Message: string(c.XGroq.Error)}
+	}
+	return d.appendUsage(d.appendUsage(parts, c.XGroq.Usage), c.Usage), nil
 }
 
 // appendDone ends a response at [DONE]. Without a finish reason it is complete if it has any
@@ -246,7 +249,7 @@ func (d *decoder) appendUsage(parts []model.Part, u *usage) []model.Part {
 	if u == nil {
 		return parts
 	}
-	cached := int64(cmp.Or(u.PromptTokensDetails.CachedTokens, u.PromptCacheHitTokens))
+	cached := int64(cmp.Or(u.PromptTokensDetails.CachedTokens, u.PromptCacheHitTokens, u.CachedTokens))
 	sum := model.Usage{
 		InputTokens:          max(int64(u.PromptTokens)-cached, 0),
 		OutputTokens:         int64(u.CompletionTokens),

@@ -15,9 +15,10 @@
 // fragment, a stream without a finish reason or [DONE].
 //
 // Thinking is sent back in the field that carried it, except to OpenAI, which has no such field.
-// Fields of tool calls that the adapter does not know are sent back unchanged. The text of a tool
-// result that is an error states that it is one. Of [model.Thinking] only Effort is sent, as
-// reasoning_effort.
+// DeepSeek and Kimi receive reasoning_content with every assistant message, because they reject
+// messages without it. Fields of tool calls that the adapter does not know are sent back unchanged,
+// except to OpenAI. The text of a tool result that is an error states that it is one. Of
+// [model.Thinking] only Effort is sent, as reasoning_effort.
 //
 // The memory of one response is bounded by the limits of [model.Collector], and that of one event
 // by 8 MiB. Time is bounded by the caller's context.
@@ -33,7 +34,6 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
-	"net/url"
 	"strings"
 
 	"github.com/seed93082962/agenthost/runtime/model"
@@ -86,6 +86,7 @@ type Client struct {
 	body            map[string]json.RawMessage
 	noStreamUsage   bool
 	vendor          bool // OpenAI itself, or its models at Azure
+	thinks          bool // DeepSeek or Kimi itself
 }
 
 var _ model.Model = (*Client)(nil)
@@ -121,17 +122,9 @@ func New(cfg Config) (*Client, error) {
 	}
 	return &Client{
 		upstream: up, maxOutputTokens: cfg.MaxOutputTokens,
-		body: cfg.Body, noStreamUsage: cfg.NoStreamUsage, vendor: isVendor(base),
+		body: cfg.Body, noStreamUsage: cfg.NoStreamUsage, thinks: upstream.RequiresThinking(base),
+		vendor: upstream.HasDomain(base, "api.openai.com", "openai.azure.com"),
 	}, nil
-}
-
-func isVendor(base string) bool {
-	u, err := url.Parse(base)
-	if err != nil {
-		return false
-	}
-	host := strings.ToLower(u.Hostname())
-	return host == "api.openai.com" || strings.HasSuffix(host, ".api.openai.com") || strings.HasSuffix(host, ".openai.azure.com")
 }
 
 // Stream implements [model.Model].

@@ -115,6 +115,9 @@ func (c *Client) messages(req *model.Request) []message {
 	for _, m := range req.Messages {
 		list = c.appendMessage(list, m)
 	}
+	if c.requiresReasoning(req) {
+		fillReasoning(list)
+	}
 	return list
 }
 
@@ -135,7 +138,7 @@ func (c *Client) appendMessage(list []message, m model.Message) []message {
 				texts = append(texts, b.Text)
 			}
 		case model.BlockToolUse:
-			own.ToolCalls = append(own.ToolCalls, newCall(b))
+			own.ToolCalls = append(own.ToolCalls, c.call(b))
 		case model.BlockToolResult:
 			list = append(list, message{Role: "tool", ToolCallID: b.ID, Content: output(b)})
 		case model.BlockThinking:
@@ -197,13 +200,13 @@ func contentPieces(thoughts []string, text string) []piece {
 	return list
 }
 
-// newCall returns a tool call as upstream sent it, including the fields that the adapter does not
-// know.
-func newCall(b *model.Block) any {
+// call returns a tool call as upstream sent it, including the fields that the adapter does not know.
+// OpenAI sends none and rejects them.
+func (c *Client) call(b *model.Block) any {
 	own := &call{ID: b.ID, Type: "function",
 		Function: callFunction{Name: b.Name, Arguments: cmp.Or(string(b.Input), "{}")}}
 	var extra map[string]json.RawMessage
-	if len(b.Extra) == 0 || json.Unmarshal(b.Extra, &extra) != nil {
+	if c.vendor || len(b.Extra) == 0 || json.Unmarshal(b.Extra, &extra) != nil {
 		return own
 	}
 	fields := map[string]any{"id": own.ID, "type": own.Type}

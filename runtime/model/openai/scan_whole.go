@@ -32,7 +32,7 @@ func scanWhole(data []byte, c *chunk) bool {
 			if string(s.Raw()) == "error" {
 				s.Fail()
 			}
-		case "base_resp", "message", "detail": // the error forms of other servers
+		case "base_resp", "message", "detail", "x_groq": // forms of other servers
 			s.Fail()
 		default:
 			s.Skip()
@@ -181,6 +181,9 @@ func scanUsage(s *jsonscan.Scanner) *usage {
 		case "prompt_cache_hit_tokens":
 			seen.Once(s, 2)
 			u.PromptCacheHitTokens = total(s)
+		case "cached_tokens":
+			seen.Once(s, 4)
+			u.CachedTokens = total(s)
 		case "prompt_tokens_details":
 			seen.Once(s, 3)
 			scanDetails(s, u)

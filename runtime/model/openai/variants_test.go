@@ -120,6 +120,13 @@ func TestUnknownFieldsOfCallsAreSentBack(t *testing.T) {
 			body, err := json.Marshal(calls[0])
 			require.NoError(t, err)
 			require.JSONEq(t, row.want, string(body))
+
+			calls, ok = next(t, "", got.Message)["tool_calls"].([]any)
+			require.True(t, ok)
+			body, err = json.Marshal(calls[0])
+			require.NoError(t, err)
+			require.NotContains(t, string(body), "extra_content", "OpenAI rejects unknown fields")
+			require.Len(t, calls[0], 3)
 		})
 	}
 }
@@ -222,10 +229,8 @@ func TestOlderAndOtherForms(t *testing.T) {
 		"message instead of delta": {choice(`"index":0,"message":{"role":"assistant","content":"Hi."},"finish_reason":"stop"`) + done, text, model.StopEndTurn},
 		"message with calls": {choice(`"message":{"content":null,"tool_calls":[`+call1+`]},"finish_reason":"tool_calls"`) + done,
 			[]model.Block{{Type: model.BlockToolUse, ID: "c1", Name: "a", Input: []byte(`{}`)}}, model.StopToolUse},
-		"usage as a fraction": {delta(`"content":"Hi."`) + `data: {"choices":[],"usage":{"prompt_tokens":10.0,"completion_tokens":2.0}}` + "\n\n" +
-			finish("stop") + done, text, model.StopEndTurn},
-		"usage of another kind": {delta(`"content":"Hi."`) + `data: {"choices":[],"usage":{"prompt_tokens":"x","completion_tokens":-1}}` + "\n\n" +
-			finish("stop") + done, text, model.StopEndTurn},
+		"an empty call with every chunk": {delta(`"content":"Hi.","tool_calls":[{"index":0,"id":"","type":"function","function":{"name":"","arguments":""}}]`) +
+			toolCalls(`{}`) + toolCalls(`{"id":null,"function":{"name":null,"arguments":null}}`) + finish("stop") + done, text, model.StopEndTurn},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := collect(t, row.raw)
@@ -249,6 +254,42 @@ func TestOlderAndOtherForms(t *testing.T) {
 	})
 }
 
+// Usage in another form does not fail a run.
+func TestUsageInOtherForms(t *testing.T) {
+	for name, row := range map[string]struct {
+		fields string
+		want   model.Usage
+	}{
+		"fractions":     {`"usage":{"prompt_tokens":10.0,"completion_tokens":2.0}`, model.Usage{InputTokens: 10, OutputTokens: 2}},
+		"texts":         {`"usage":{"prompt_tokens":"x","completion_tokens":"7"}`, model.Usage{OutputTokens: 7}},
+		"negative":      {`"usage":{"prompt_tokens":3,"completion_tokens":-1}`, model.Usage{InputTokens: 3}},
+		"null":          {`"usage":null`, model.Usage{}},
+		"a text":        {`"usage":"none"`, model.Usage{}},
+		"a list":        {`"usage":[1]`, model.Usage{}},
+		"a number":      {`"usage":1.5`, model.Usage{}},
+		"odd details":   {`"usage":{"prompt_tokens_details":"none","completion_tokens":2,"prompt_tokens":1}`, model.Usage{InputTokens: 1, OutputTokens: 2}},
+		"null details":  {`"usage":{"prompt_tokens":1,"prompt_tokens_details":null,"completion_tokens_details":null}`, model.Usage{InputTokens: 1}},
+		"OpenAI":        {`"usage":{"prompt_tokens":10,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":4}}`, model.Usage{InputTokens: 6, OutputTokens: 2, CacheReadInputTokens: 4}},
+		"DeepSeek":      {`"usage":{"prompt_tokens":10,"completion_tokens":2,"prompt_cache_hit_tokens":4,"prompt_cache_miss_tokens":6}`, model.Usage{InputTokens: 6, OutputTokens: 2, CacheReadInputTokens: 4}},
+		"Kimi":          {`"usage":{"prompt_tokens":10,"completion_tokens":2,"cached_tokens":4}`, model.Usage{InputTokens: 6, OutputTokens: 2, CacheReadInputTokens: 4}},
+		"Groq":          {`"x_groq":{"id":"req_1","usage":{"queue_time":0.01,"prompt_tokens":10,"prompt_time":0.002,"completion_tokens":2,"total_tokens":12}}`, model.Usage{InputTokens: 10, OutputTokens: 2}},
+		"Groq, both":    {`"usage":{"prompt_tokens":10,"completion_tokens":2},"x_groq":{"usage":{"prompt_tokens":10,"completion_tokens":2}}`, model.Usage{InputTokens: 10, OutputTokens: 2}},
+		"Groq, without": {`"x_groq":{"id":"req_1"}`, model.Usage{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, raw := range []string{
+				delta(`"content":"Hi."`) + finish("stop") + `data: {"choices":[],` + row.fields + "}\n\n" + done,
+				delta(`"content":"Hi."`) + `data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],` + row.fields + "}\n\n" + done,
+			} {
+				got, err := collect(t, raw)
+				require.NoError(t, err)
+				require.Equal(t, "Hi.", got.Message.Text())
+				require.Equal(t, row.want, got.Usage)
+			}
+		})
+	}
+}
+
 // Errors in the middle of a stream keep their cause, whatever their form.
 func TestErrorsInTheStream(t *testing.T) {
 	for name, row := range map[string]struct {
@@ -267,6 +308,7 @@ func TestErrorsInTheStream(t *testing.T) {
 		"llama.cpp": {"error: {\"code\":500,\"message\":\"context shift is disabled\",\"type\":\"server_error\"}\n\n",
 			model.CodeServer, "context shift is disabled"},
 		"event error without a type": {"event: error\ndata: {\"message\":\"no more capacity\"}\n\n", model.CodeUnknown, "no more capacity"},
+		"Groq":                       {`data: {"choices":[],"x_groq":{"id":"req_1","error":"over capacity"}}` + "\n\n", model.CodeServer, "over capacity"},
 		"event error as text":        {"event: error\ndata: no more capacity\n\n", model.CodeUnknown, "no more capacity"},
 		"OpenRouter": {`data: {"id":"gen-1","choices":[{"delta":{"content":""},"finish_reason":"error"}],"error":{"code":429,"message":"Provider returned error",` +
 			`"metadata":{"raw":"{\"error\":{\"message\":\"slow down\"}}","provider_name":"X"}}}` + "\n\n",

@@ -16,8 +16,11 @@ type CallIDs struct {
 // NewCallIDs returns the ids of the tool calls in the conversation of req.
 func NewCallIDs(req *model.Request) CallIDs { return CallIDs{req: req} }
 
-// Unique returns id, or a new id with the prefix if id is empty or used, and marks it as used.
-func (c *CallIDs) Unique(id, prefix string) string {
+// idLength is the length of new ids: Mistral accepts only ids of nine letters and digits.
+const idLength = 9
+
+// Unique returns id, or a new id if id is empty or used, and marks it as used.
+func (c *CallIDs) Unique(id string) string {
 	if c.used == nil {
 		c.used = map[string]bool{}
 		if c.req != nil {
@@ -28,8 +31,8 @@ func (c *CallIDs) Unique(id, prefix string) string {
 			}
 		}
 	}
-	if id == "" || c.used[id] {
-		id = prefix + rand.Text()
+	for id == "" || c.used[id] {
+		id = rand.Text()[:idLength]
 	}
 	c.used[id] = true
 	return id

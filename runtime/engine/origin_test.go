@@ -1,0 +1,94 @@
+package engine_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/runtime/model"
+)
+
+// thoughtful is a response with thinking, a redacted block and a call with unknown fields.
+func thoughtful(origin, id string) model.Message {
+	return model.Message{Role: model.RoleAssistant, Origin: origin, Content: []model.Block{
+		{Type: model.BlockThinking, Text: "Hm.", Signature: "sig"}, {Type: model.BlockRedacted, Data: "opaque"},
+		{Type: model.BlockToolUse, ID: id, Name: "greet", Input: []byte(`{}`), Extra: []byte(`{"x":1}`)},
+	}}
+}
+
+func resultOf(id string) model.Message {
+	return model.Message{Role: model.RoleUser, Content: []model.Block{{Type: model.BlockToolResult, ID: id, Text: "hi"}}}
+}
+
+// Only the model that produced thinking and unknown fields accepts them. Ids of calls become those
+// that every model accepts, and are the same in each run.
+func TestMessagesOfAnotherOrigin(t *testing.T) {
+	const short = "JA4KBQSS4" // of toolu_1
+	cleaned := model.Message{Role: model.RoleAssistant, Origin: "b", Content: []model.Block{
+		{Type: model.BlockToolUse, ID: short, Name: "greet", Input: []byte(`{}`)},
+	}}
+	for name, row := range map[string]struct {
+		origin string
+		stored []model.Message
+		want   []model.Message
+	}{
+		"own":             {"a", []model.Message{thoughtful("a", "toolu_1"), resultOf("toolu_1")}, []model.Message{thoughtful("a", "toolu_1"), resultOf("toolu_1")}},
+		"unknown":         {"a", []model.Message{thoughtful("", "toolu_1"), resultOf("toolu_1")}, []model.Message{thoughtful("", "toolu_1"), resultOf("toolu_1")}},
+		"another":         {"a", []model.Message{thoughtful("b", "toolu_1"), resultOf("toolu_1")}, []model.Message{cleaned, resultOf(short)}},
+		"none of its own": {"", []model.Message{thoughtful("b", "toolu_1"), resultOf("toolu_1")}, []model.Message{cleaned, resultOf(short)}},
+		"no result": {"a", []model.Message{thoughtful("b", "toolu_1")}, []model.Message{cleaned,
+			{Role: model.RoleUser, Content: []model.Block{{Type: model.BlockToolResult, ID: short, Text: "The call was interrupted before it completed.", IsError: true}}}}},
+		"a result of an own call next": {"a", []model.Message{thoughtful("b", "toolu_1"), resultOf("toolu_1"), thoughtful("a", "toolu_1"), resultOf("toolu_1")},
+			[]model.Message{cleaned, resultOf(short), thoughtful("a", "toolu_1"), resultOf("toolu_1")}},
+		"only thinking": {"a", []model.Message{{Role: model.RoleAssistant, Origin: "b", Content: thoughtful("b", "").Content[:2]}}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got []model.Message
+			s := newSetup(inProcess(func(_ context.Context, req *model.Request, yield func(model.Part, error) bool) {
+				got = req.Messages
+				_ = yield(model.Part{Kind: model.KindText, Text: "Hi."}, nil) && yield(model.Part{Kind: model.KindStop, StopReason: model.StopEndTurn}, nil)
+			}))
+			s.Origin = row.origin
+			held, err := s.store.Open(t.Context(), "agent", "")
+			require.NoError(t, err)
+			require.NoError(t, held.Append(t.Context(), model.UserText("first")))
+			for _, m := range row.stored {
+				require.NoError(t, held.Append(t.Context(), m))
+			}
+			require.NoError(t, held.Close())
+			for range 2 {
+				run := s.run(t.Context(), t, held.ID())
+				require.NoError(t, run.err)
+				require.Equal(t, model.UserText("first").Content[0], got[0].Content[0])
+				for i, want := range row.want {
+					require.Equal(t, want.Role, got[1+i].Role)
+					require.Equal(t, want.Content, got[1+i].Content[:len(want.Content)])
+				}
+			}
+			held, err = s.store.Open(t.Context(), "agent", held.ID())
+			require.NoError(t, err)
+			messages := held.Messages()
+			require.Equal(t, row.stored, messages[1:1+len(row.stored)], "the session keeps them as they are")
+			require.Equal(t, row.origin, messages[len(messages)-1].Origin)
+			require.NoError(t, held.Close())
+		})
+	}
+}
+
+// A response without a text or a call is not stored: model APIs reject it in the next request.
+func TestAResponseWithOnlyThinking(t *testing.T) {
+	calls := 0
+	s := newSetup(inProcess(func(_ context.Context, req *model.Request, yield func(model.Part, error) bool) {
+		calls++
+		require.Len(t, req.Messages, 1)
+		require.Len(t, req.Messages[0].Content, calls)
+		_ = yield(model.Part{Kind: model.KindThinking, Text: "Hm."}, nil) && yield(model.Part{Kind: model.KindSignature, Text: "sig"}, nil) &&
+			yield(model.Part{Kind: model.KindStop, StopReason: model.StopMaxTokens}, nil)
+	}))
+	first := s.run(t.Context(), t, "")
+	require.NoError(t, first.err)
+	require.Contains(t, first.lines, "assistant max_tokens 1 blocks")
+	require.NoError(t, s.run(t.Context(), t, first.session).err)
+	require.Equal(t, 2, calls)
+}
