@@ -1,10 +1,18 @@
 package runtime_test
 
 import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"image"
+	"image/png"
 	"strings"
 	"testing"
+
+	"github.com/seed93082962/agenthost/runtime/tool"
 
 	"github.com/stretchr/testify/require"
 
@@ -56,6 +64,43 @@ func TestHistorySeedsANewSession(t *testing.T) {
 			require.Equal(t, append(want, "assistant: Ada.", "user: Again?"), sentMessages(t, up.Requests()[1]),
 				"the history is stored once, and that of a resumed session is ignored")
 		})
+	}
+}
+
+// The images of a result are part of the session: a runtime that resumes it sends them again, unless
+// the model of the agent accepts none.
+func TestImagesOfAResumedSession(t *testing.T) {
+	var picture bytes.Buffer
+	require.NoError(t, png.Encode(&picture, image.NewGray(image.Rect(0, 0, 2, 2))))
+	look := tool.New(tool.Spec{Name: "look", ReadOnly: true}, func(context.Context, tool.Call) (tool.Result, error) {
+		return tool.Result{Output: "[image]", Images: []tool.Image{{MediaType: "image/png", Data: picture.Bytes()}}}, nil
+	})
+	cwd, dir, id := t.TempDir(), t.TempDir(), ""
+	for i, row := range []struct {
+		protocol modeltest.Protocol
+		images   int
+	}{{modeltest.Anthropic, 1}, {modeltest.Anthropic, 1}, {modeltest.OpenAI, 0}} {
+		replies := []modeltest.Reply{modeltest.Stream(modeltest.Text("Seen."))}
+		if i == 0 {
+			replies = append([]modeltest.Reply{modeltest.Stream(modeltest.ToolCall("t1", "look", `{}`))}, replies...)
+		}
+		up := modeltest.Start(t, row.protocol, replies...)
+		files, err := session.NewFiles(session.FilesConfig{Dir: dir, CWD: cwd})
+		require.NoError(t, err)
+		b := serve(t, up, func(c *runtime.Config) {
+			c.CWD, c.Sessions, c.Tools = cwd, files, []tool.Tool{look}
+			c.Agents[0].Provider.Protocol = string(row.protocol)
+		})
+		_, got := b.blocking(t, `{"message":"Look.","sessionId":"`+cmp.Or(id, "new")+`"}`)
+		require.Equal(t, "completed", string(got.State), got.Error)
+		require.True(t, id == "" || id == got.SessionID)
+		id = got.SessionID
+		sent := string(up.Requests()[len(up.Requests())-1].Body)
+		require.Equal(t, row.images, strings.Count(sent, `"type":"image","source":{"type":"base64","media_type":"image/png","data":"`+
+			base64.StdEncoding.EncodeToString(picture.Bytes())+`"`))
+		require.Contains(t, sent, "[image]")
+		require.NoError(t, b.Close())
+		require.NoError(t, files.Close())
 	}
 }
 

@@ -1,7 +1,11 @@
 package engine
 
 import (
-	"slices"
+	"bytes"
+	"image"
+	_ "image/gif"  // registers the format
+	_ "image/jpeg" // registers the format
+	_ "image/png"  // registers the format
 
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/tool"
@@ -21,7 +25,8 @@ const maxMessageImageBytes = 15_000_000
 // imageTokens is the maximum number of tokens of an image.
 const imageTokens = 1600
 
-var imageTypes = []string{"image/png", "image/jpeg", "image/gif", "image/webp"}
+// maxImageSide is the largest width and height that the Anthropic API accepts, in pixels.
+const maxImageSide = 8000
 
 // imageBudget counts the bytes of the images in the results of one response.
 type imageBudget int
@@ -46,11 +51,26 @@ func limitImages(images []tool.Image) []model.Image {
 	var sent []model.Image
 	size := 0
 	for _, v := range images {
-		if len(v.Data) == 0 || size+len(v.Data) > maxImageBytes || !slices.Contains(imageTypes, v.MediaType) || len(sent) == maxImages {
+		if size+len(v.Data) > maxImageBytes || len(sent) == maxImages {
 			continue
 		}
-		size += len(v.Data)
-		sent = append(sent, model.Image(v))
+		if mediaType := imageType(v.Data); mediaType != "" {
+			size += len(v.Data)
+			sent = append(sent, model.Image{MediaType: mediaType, Data: v.Data})
+		}
 	}
 	return sent
+}
+
+// imageType returns the media type of an image, or "" if it cannot be sent to a model. It does not
+// use the type that the tool named: upstream rejects a conversation in which the two differ.
+func imageType(data []byte) string {
+	if len(data) > 12 && string(data[:4]) == "RIFF" && string(data[8:12]) == "WEBP" {
+		return "image/webp"
+	}
+	size, format, err := image.DecodeConfig(bytes.NewReader(data))
+	if err != nil || max(size.Width, size.Height) > maxImageSide {
+		return ""
+	}
+	return "image/" + format
 }

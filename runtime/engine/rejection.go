@@ -3,10 +3,13 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/seed93082962/agenthost/internal/excerpt"
 	"github.com/seed93082962/agenthost/runtime/model"
+	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
 // maxRejections is the number of requests of one run that may be rejected for their size before the
@@ -19,12 +22,63 @@ func tooLong(err error) bool {
 	return ok && upstream.Code == model.CodePromptTooLong
 }
 
+// recoverRejected changes a conversation that upstream rejected, so that it accepts the next request
+// of this run and of later runs of the session. It returns nil if it did, and otherwise err, the
+// error of the call. The rejected request does not count as a turn.
+func (r *run) recoverRejected(ctx context.Context, response *model.Response, err error) error {
+	switch {
+	case tooLong(err):
+		err = r.compactRejected(ctx, response, err)
+	case aboutImage(err):
+		err = r.dropImages(ctx, response, err)
+	}
+	if err == nil {
+		r.outcome.NumTurns--
+	}
+	return err
+}
+
+// aboutImage reports whether upstream rejected a request because of an image: some servers of the
+// Anthropic wire format accept none, and a decoder may find a fault in one.
+func aboutImage(err error) bool {
+	upstream, ok := errors.AsType[*model.Error](err)
+	return ok && upstream.Code == model.CodeInvalidRequest && strings.Contains(strings.ToLower(upstream.Message), "image")
+}
+
+// dropImages removes all images from the conversation. It returns err if there are none.
+func (r *run) dropImages(ctx context.Context, response *model.Response, err error) error {
+	if len(response.Message.Content) > 0 {
+		return err
+	}
+	dropped := false
+	plain := &transcript{}
+	for _, m := range r.transcript.messages {
+		m.Content = slices.Clone(m.Content)
+		for i := range m.Content {
+			dropped = dropped || m.Content[i].Images != nil
+			m.Content[i].Images = nil
+		}
+		plain.add(m)
+	}
+	if !dropped {
+		return err
+	}
+	if err := r.in.Session.Compact(ctx, plain.messages); err != nil {
+		return fmt.Errorf("remove images from session: %w", err)
+	}
+	r.transcript, r.fill = plain, fill{off: r.fill.off}
+	r.out.Emit(&wire.System{
+		Type: "system", Subtype: wire.SystemWarning,
+		Message: fmt.Sprintf("The images of the conversation are left out: %s.", publicText(err)),
+	})
+	return nil
+}
+
 // compactRejected compacts a conversation that upstream rejected for its size. It returns nil if
-// the conversation became shorter, and otherwise err, the error of the call. The rejected request
-// does not count as a turn, and the next one is shorter.
+// the conversation became shorter, and otherwise err.
 func (r *run) compactRejected(ctx context.Context, response *model.Response, err error) error {
 	before := r.fill.add(r.transcript.messages)
-	if !tooLong(err) || len(response.Message.Content) > 0 || !r.halveWindow(before) {
+	if len(response.Message.Content) > 0 || !r.halveWindow(before) {
 		return err
 	}
 	r.fill.off = false
@@ -34,7 +88,6 @@ func (r *run) compactRejected(ctx context.Context, response *model.Response, err
 	if r.fill.add(r.transcript.messages) >= before {
 		return err
 	}
-	r.outcome.NumTurns--
 	return nil
 }
 

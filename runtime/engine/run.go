@@ -131,7 +131,7 @@ func (r *run) loop(ctx context.Context) (err error) {
 		}
 		response, err := r.callModel(ctx)
 		if err != nil {
-			if err := r.compactRejected(ctx, response, err); err != nil {
+			if err := r.recoverRejected(ctx, response, err); err != nil {
 				return err
 			}
 			continue

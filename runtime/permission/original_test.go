@@ -35,7 +35,22 @@ func TestRulesMatchBothNames(t *testing.T) {
 			require.Equal(t, row.err, err, "of a subagent")
 		})
 	}
-	p := policy(t, permission.ModeBypass, nil, []string{"mcp__files__fs_read"})
-	_, err := p.Check(permission.Tool{Name: "mcp__files__fs_read_4074bc02", Original: "mcp__files__fs.read"}, nil)
-	require.NoError(t, err, "the rule is about the tool that has this name")
+}
+
+// Of two tools that would have one name, the second one has a name with a hash. A rule with the
+// name without the hash still denies it, and does not allow it.
+func TestRulesWithTheNameOfTwoTools(t *testing.T) {
+	const plain, hashed, original = "mcp__files__fs_read", "mcp__files__fs_read_4074bc02", "mcp__files__fs.read"
+	second := permission.Tool{Name: hashed, Original: original}
+	for rule, allowed := range map[string]bool{plain: false, hashed: true, original: true} {
+		denying, allowing := policy(t, permission.ModeBypass, nil, []string{rule}), policy(t, permission.ModeBypass, []string{rule}, nil)
+		_, err := denying.Check(second, nil)
+		require.ErrorIs(t, err, permission.ErrDenied, rule)
+		require.False(t, denying.Offers(second), rule)
+		_, err = allowing.Check(second, nil)
+		require.Equal(t, allowed, err == nil, rule)
+		require.Equal(t, allowed, allowing.Offers(second), rule)
+	}
+	_, err := policy(t, permission.ModeBypass, nil, []string{original}).Check(permission.Tool{Name: plain}, nil)
+	require.NoError(t, err, "the rule is about the other tool")
 }

@@ -129,15 +129,23 @@ func parseRules(list string, texts []string) ([]rule, []error) {
 	return rules, errs
 }
 
+// namesToDeny reports whether a deny rule applies to a tool. The name of a tool for models has a
+// hash while another tool has the name without one. A rule with the name without the hash denies it
+// too: otherwise it would no longer deny the tool after a server has added the other one.
+func (r *rule) namesToDeny(tool, original string) bool {
+	return r.names(tool, original) || r.tool == withoutHash.Replace(original)
+}
+
+var withoutHash = strings.NewReplacer(".", "_", "/", "_")
+
 func (l *ruleLists) offers(tool Tool) bool {
-	named := func(r rule) bool { return r.names(tool.Name, tool.Original) }
-	return !slices.ContainsFunc(l.deny, func(r rule) bool { return r.pattern == nil && named(r) }) &&
-		(l.allow == nil || slices.ContainsFunc(l.allow, named))
+	return !slices.ContainsFunc(l.deny, func(r rule) bool { return r.pattern == nil && r.namesToDeny(tool.Name, tool.Original) }) &&
+		(l.allow == nil || slices.ContainsFunc(l.allow, func(r rule) bool { return r.names(tool.Name, tool.Original) }))
 }
 
 func (l *ruleLists) denies(c *call) bool {
 	return slices.ContainsFunc(l.deny, func(r rule) bool {
-		return r.names(c.tool, c.original) && (r.pattern == nil || r.pattern.denies(c))
+		return r.namesToDeny(c.tool, c.original) && (r.pattern == nil || r.pattern.denies(c))
 	})
 }
 

@@ -65,7 +65,7 @@ type Result struct {
 
 // Image is a PNG, JPEG, GIF or WebP file.
 type Image struct {
-	MediaType string // such as image/png
+	MediaType string // such as image/png; models receive the type of the content
 	Data      []byte
 }
 

@@ -155,6 +155,8 @@ type anthropicChecker struct {
 	all      []anthropicMessage
 	cached   int      // blocks with cache_control
 	used     []string // ids of all tool calls
+	images   int
+	side     int // the largest one of all images, in pixels
 }
 
 func (c *anthropicChecker) settings(q *anthropicRequest) *refusal {

@@ -177,6 +177,12 @@ func (c *anthropicChecker) result(i, j int, b *anthropicBlock) *refusal {
 				return bad("messages: text content blocks must be non-empty")
 			}
 		case "image":
+			if b.IsError {
+				return bad("messages.%d.content.%d.tool_result: all content must be type `text` if `is_error` is true", i, j)
+			}
+			if refused := c.image(blocks[k].Source); refused != nil {
+				return bad("messages.%d.content.%d.tool_result.content.%d.%s", i, j, k, refused.message)
+			}
 		default:
 			return bad("messages.%d.content.%d.tool_result.content.%d.type: Input should be 'text' or 'image'", i, j, k)
 		}

@@ -1,6 +1,11 @@
 package modeltest_test
 
 import (
+	"bytes"
+	"encoding/base64"
+	"fmt"
+	"image"
+	"image/png"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -64,6 +69,13 @@ func runChecks(t *testing.T, p modeltest.Protocol, base, head string, cases []ch
 	}
 }
 
+func picture(t *testing.T, width, height int) []byte {
+	t.Helper()
+	var data bytes.Buffer
+	require.NoError(t, png.Encode(&data, image.NewGray(image.Rect(0, 0, width, height))))
+	return data.Bytes()
+}
+
 func TestAnthropicChecks(t *testing.T) {
 	const (
 		head    = `{"model":"m","max_tokens":100,"stream":true`
@@ -76,6 +88,12 @@ func TestAnthropicChecks(t *testing.T) {
 		tail    = `,"messages":[` + hi + `]}`
 		thinks  = `{"model":"m","max_tokens":5000,"stream":true,"thinking":{"type":"enabled","budget_tokens":2000}`
 	)
+	views := func(n int, data []byte, mediaType, rest string) string {
+		view := fmt.Sprintf(`{"type":"image","source":{"type":"base64","media_type":%q,"data":%q}}`, mediaType, base64.StdEncoding.EncodeToString(data))
+		return fmt.Sprintf(`[%s,%s,{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":[%s]%s}]}]`,
+			hi, use, view+strings.Repeat(","+view, n-1), rest)
+	}
+	viewed := func(data []byte, mediaType, rest string) string { return views(1, data, mediaType, rest) }
 	runChecks(t, modeltest.Anthropic, "", head, []checkCase{
 		{"tool call and results", `[` + hi + `,` + useText + `,{"role":"user","content":[` + resultB + `,` + resultA + `,{"type":"text","text":"and"}]}]`, ""},
 		{"system, tools, thinking", `{"model":"m","max_tokens":10000,"stream":true,"system":[` + cached + `],"thinking":{"type":"enabled","budget_tokens":1024},"temperature":1,` +
@@ -133,6 +151,18 @@ func TestAnthropicChecks(t *testing.T) {
 		{"result after text", `[` + hi + `,` + use + `,{"role":"user","content":[{"type":"text","text":"x"},` + resultA + `]}]`,
 			"must come first"},
 		{"empty text in a result", `[` + hi + `,` + use + `,{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":[{"type":"text","text":""}]}]}]`, "must be non-empty"},
+		{"image", viewed(picture(t, 1, 1), "image/png", ""), ""},
+		{"image of another type", viewed(picture(t, 1, 1), "image/gif", ""), "appears to be a image/png image"},
+		{"image of no type", viewed(picture(t, 1, 1), "image/jpg", ""), "media_type: Input should be"},
+		{"incomplete image", viewed(picture(t, 9, 9)[:60], "image/png", ""), "Could not process image"},
+		{"image that is none", viewed([]byte("<svg/>"), "image/png", ""), "Could not process image"},
+		{"empty image", viewed(nil, "image/png", ""), "invalid base64"},
+		{"large image", viewed(append(picture(t, 1, 1), make([]byte, 4<<20)...), "image/png", ""), "exceeds 5 MB maximum"},
+		{"wide image", viewed(picture(t, 8001, 1), "image/png", ""), "8000 pixels"},
+		{"many images", views(21, picture(t, 2000, 1), "image/png", ""), ""},
+		{"large images", views(20, picture(t, 2001, 1), "image/png", ""), ""},
+		{"many large images", views(21, picture(t, 2001, 1), "image/png", ""), "many-image requests: 2000 pixels"},
+		{"image of an error", viewed(picture(t, 1, 1), "image/png", `,"is_error":true`), "all content must be type `text`"},
 		{"same call twice", `[` + hi + `,` + use + `,{"role":"user","content":[` + resultA + `]},` + use + `,{"role":"user","content":[` + resultA + `]}]`, "ids must be unique"},
 		{"id of a call", `[` + hi + `,` + strings.Replace(use, `"a"`, `"a.b"`, 1) + `,` + hi + `]`, "tool_use.id"},
 		{"input of a call", `[` + hi + `,` + strings.Replace(use, `{}`, `"x"`, 1) + `,` + hi + `]`, "valid dictionary"},

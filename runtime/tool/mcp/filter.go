@@ -29,6 +29,7 @@ const (
 
 const (
 	methodList    = "tools/list"
+	methodCall    = "tools/call"
 	methodPing    = "ping"
 	methodCancel  = "notifications/cancelled"
 	methodChanged = "notifications/tools/list_changed"
@@ -40,7 +41,7 @@ const codeServer = -32000
 // sentMethods are the methods that the runtime sends.
 var sentMethods = []string{
 	"initialize", "server/discover", "subscriptions/listen", "notifications/initialized",
-	methodList, "tools/call", methodPing, methodCancel,
+	methodList, methodCall, methodPing, methodCancel,
 }
 
 var (
@@ -226,8 +227,11 @@ func (f *filter) response(e *envelope) jsonrpc.Message {
 	case len(e.Result) == 0 || e.Result[0] != '{': // every result is an object
 		return &jsonrpc.Response{ID: id, Error: internalError("the response has no result")}
 	}
-	if method == methodList {
+	switch method {
+	case methodList:
 		f.noteTasks(e.Result)
+	case methodCall:
+		e.Result = readable(e.Result)
 	}
 	return &jsonrpc.Response{ID: id, Result: e.Result}
 }

@@ -3,6 +3,7 @@ package mcp_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -107,7 +108,7 @@ func TestMappedNames(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			var entries []string
-			for _, v := range row.tools {
+			for _, v := range slices.Backward(row.tools) { // the order of the list has no effect
 				entries = append(entries, entry(v, ""))
 			}
 			s, err := w.Open(row.server, raw(t, func(method string, params json.RawMessage) string {
@@ -197,10 +198,19 @@ func TestAnswersAsText(t *testing.T) {
 		"an error":   {`{"content":[{"type":"text","text":"a"}],"isError":true}`, tool.Result{Output: "a", IsError: true}},
 		"an image": {`{"content":[{"type":"image","mimeType":"image/png","data":"AAAA"},{"type":"text","text":"a"}]}`,
 			tool.Result{Output: "[image image/png, 3 bytes]\na", Images: []tool.Image{{MediaType: "image/png", Data: []byte{0, 0, 0}}}}},
+		"an image without a type": {`{"content":[{"type":"image","data":"AAAA"}]}`,
+			tool.Result{Output: "[image, 3 bytes]", Images: []tool.Image{{Data: []byte{0, 0, 0}}}}},
+		"an image of an error": {`{"content":[{"type":"image","mimeType":"image/png","data":"AAAA"}],"isError":true}`,
+			tool.Result{Output: "[image image/png, 3 bytes]", IsError: true, Images: []tool.Image{{MediaType: "image/png", Data: []byte{0, 0, 0}}}}},
+		"content that cannot be decoded": {`{"content":[{"type":"text","text":"a"},{"type":"image","mimeType":"image/png","data":"data:image/png;base64,AAAA"},` +
+			`{"type":"audio","data":7},{"type":"hologram"},{"type":"text","text":"b","annotations":{"priority":"x"}}],"isError":true}`,
+			tool.Result{Output: "a\n[image that cannot be decoded]\n[audio that cannot be decoded]\n[content that cannot be decoded]\n[text that cannot be decoded]", IsError: true}},
+		"an image as a resource": {`{"content":[{"type":"resource","resource":{"uri":"file:///a","mimeType":"image/png","blob":"AAAA"}}]}`,
+			tool.Result{Output: "[resource file:///a image/png, 3 bytes]", Images: []tool.Image{{MediaType: "image/png", Data: []byte{0, 0, 0}}}}},
 		"a sound": {`{"content":[{"type":"audio","mimeType":"audio/wav","data":"AAAA"}]}`,
 			tool.Result{Output: "[audio audio/wav, 3 bytes]"}},
 		"a link": {`{"content":[{"type":"resource_link","uri":"file:///a","name":"a"}]}`,
-			tool.Result{Output: "[resource a file:///a ]"}},
+			tool.Result{Output: "[resource a file:///a]"}},
 		"a text resource": {`{"content":[{"type":"resource","resource":{"uri":"file:///a","text":"inside"}}]}`,
 			tool.Result{Output: "inside"}},
 		"a binary resource": {`{"content":[{"type":"resource","resource":{"uri":"file:///a","mimeType":"x/y","blob":"AAAA"}}]}`,

@@ -107,17 +107,20 @@ func render(answer *sdk.CallToolResult) tool.Result {
 		case *sdk.TextContent:
 			text(c.Text)
 		case *sdk.ImageContent:
-			parts = append(parts, fmt.Sprintf("[image %s, %d bytes]", c.MIMEType, len(c.Data)))
+			parts = append(parts, described("image", c.MIMEType, c.Data))
 			images = append(images, tool.Image{MediaType: c.MIMEType, Data: c.Data})
 		case *sdk.AudioContent:
-			parts = append(parts, fmt.Sprintf("[audio %s, %d bytes]", c.MIMEType, len(c.Data)))
+			parts = append(parts, described("audio", c.MIMEType, c.Data))
 		case *sdk.ResourceLink:
-			parts = append(parts, strings.Join(strings.Fields(fmt.Sprintf("[resource %s %s %s]", c.Name, c.URI, c.MIMEType)), " "))
+			parts = append(parts, "["+words("resource", c.Name, c.URI, c.MIMEType)+"]")
 		case *sdk.EmbeddedResource:
 			switch res := c.Resource; {
 			case res == nil:
 			case res.Blob != nil:
-				parts = append(parts, fmt.Sprintf("[resource %s %s, %d bytes]", res.URI, res.MIMEType, len(res.Blob)))
+				parts = append(parts, described("resource", res.URI+" "+res.MIMEType, res.Blob))
+				if strings.HasPrefix(res.MIMEType, "image/") {
+					images = append(images, tool.Image{MediaType: res.MIMEType, Data: res.Blob})
+				}
 			default:
 				text(res.Text)
 			}
@@ -131,4 +134,14 @@ func render(answer *sdk.CallToolResult) tool.Result {
 		}
 	}
 	return tool.Result{Output: strings.ToValidUTF8(strings.Join(parts, "\n"), "\uFFFD"), IsError: answer.IsError, Images: images}
+}
+
+// described returns the line that describes content other than text.
+func described(kind, about string, data []byte) string {
+	return fmt.Sprintf("[%s, %d bytes]", words(kind, about), len(data))
+}
+
+// words joins texts of a server with single spaces.
+func words(texts ...string) string {
+	return strings.Join(strings.Fields(strings.Join(texts, " ")), " ")
 }

@@ -3,10 +3,14 @@ package mcp
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"regexp"
+	"strings"
 	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
 const (
@@ -22,10 +26,14 @@ const (
 // that they do not know.
 var unknownSession = regexp.MustCompile(`(?i)session|not initialized`)
 
-// sessionUnknown reports whether a server rejected a POST because it does not know the session. The
-// status is 404, as the protocol requires, or 400 with a message about the session that is not the
-// response to the call. Such a call has not reached a tool.
-func (w *web) sessionUnknown(req *http.Request, resp *http.Response) bool {
+// noSession is the message of the servers that were written after the example of the TypeScript SDK.
+// Some respond with the id of the call, as a tool does.
+const noSession = "Bad Request: No valid session ID provided"
+
+// sessionUnknown reports whether a server rejected a message because it does not know the session.
+// The status is 404, as the protocol requires, or 400 with a text about the session that is not the
+// response to the message. Such a message has not reached a tool.
+func (w *web) sessionUnknown(req *http.Request, msg jsonrpc.Message, resp *http.Response) bool {
 	if !w.sse && req.Header.Get("Mcp-Session-Id") == "" {
 		return false
 	}
@@ -40,14 +48,20 @@ func (w *web) sessionUnknown(req *http.Request, resp *http.Response) bool {
 	defer late.Stop()
 	head, _ := io.ReadAll(io.LimitReader(resp.Body, maxRejection)) //nolint:errcheck // a part is enough
 	resp.Body = rejected{io.MultiReader(bytes.NewReader(head), resp.Body), resp.Body}
-	var message struct {
+	var body struct {
 		ID    json.RawMessage
 		Error struct{ Message string }
 	}
-	if json.Unmarshal(head, &message) == nil {
-		return (message.ID == nil || string(message.ID) == "null") && unknownSession.MatchString(message.Error.Message)
+	if json.Unmarshal(head, &body) == nil {
+		return body.Error.Message == noSession || unknownSession.MatchString(body.Error.Message) && !hasID(msg, body.ID)
 	}
 	return unknownSession.Match(head)
+}
+
+// hasID reports whether id is that of the message.
+func hasID(msg jsonrpc.Message, id json.RawMessage) bool {
+	call, ok := msg.(*jsonrpc.Request)
+	return ok && fmt.Sprint(call.ID.Raw()) == strings.Trim(string(id), `"`)
 }
 
 // rejected is a response body that first returns its beginning, which has already been read.

@@ -123,7 +123,7 @@ func (w *web) RoundTrip(req *http.Request) (*http.Response, error) {
 		closeBody(req)
 		return nil, err
 	}
-	resp, err := w.exchange(req)
+	resp, err := w.exchange(req, msg)
 	if err != nil || resp.StatusCode/100 != 2 {
 		w.filter.failed(msg)
 	}
@@ -157,7 +157,7 @@ func (w *web) sent(req *http.Request) (jsonrpc.Message, error) {
 	return msg, w.filter.outgoing(msg)
 }
 
-func (w *web) exchange(req *http.Request) (*http.Response, error) {
+func (w *web) exchange(req *http.Request, msg jsonrpc.Message) (*http.Response, error) {
 	var ctx context.Context
 	var cancel context.CancelFunc
 	stop := func() bool { return true }
@@ -185,7 +185,7 @@ func (w *web) exchange(req *http.Request) (*http.Response, error) {
 	case err != nil:
 		free()
 		return nil, err
-	case req.Method == http.MethodPost && w.sessionUnknown(req, resp):
+	case req.Method == http.MethodPost && w.sessionUnknown(req, msg, resp):
 		resp.Body.Close()
 		free()
 		return nil, errSessionGone

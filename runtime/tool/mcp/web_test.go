@@ -176,6 +176,8 @@ func TestSessionReportedAsUnknown(t *testing.T) {
 	}{
 		"400":                      {"http", 400, sessionError, 1, 2, 2, "again"},
 		"400, not initialized":     {"http", 400, `{"jsonrpc":"2.0","error":{"code":-32000,"message":"Server not initialized"}}`, 1, 2, 2, "again"},
+		"400 with another id":      {"http", 400, `{"jsonrpc":"2.0","error":{"code":-32600,"message":"Bad Request: Missing session ID"},"id":"server-error"}`, 1, 2, 2, "again"},
+		"400 of the example":       {"http", 400, `{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: No valid session ID provided"},"id":$}`, 1, 2, 2, "again"},
 		"400, as text":             {"http", 400, "Invalid session ID", 1, 2, 2, "again"},
 		"400 each time":            {"http", 400, sessionError, 9, 2, 2, "the call was not sent: the server no longer knows the session"},
 		"404":                      {"http", 404, "", 1, 2, 2, "again"},
