@@ -1,9 +1,8 @@
 package upstream
 
 import (
-	"net/http"
 	"regexp"
-	"strconv"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -38,12 +37,14 @@ func (f *Fault) code() model.Code {
 	if f.tooLong() {
 		return model.CodePromptTooLong
 	}
-	switch f.Type {
-	case "invalid_request_error", "not_found_error", "billing_error", "BadRequestError":
-		return model.CodeInvalidRequest
+	if f.Status != 0 {
+		return statusCode(f.Status)
 	}
-	if status, err := strconv.Atoi(f.Code); err == nil && status >= http.StatusBadRequest && status < 600 {
-		return statusCode(status)
+	for _, word := range []string{f.Type, f.Code} {
+		switch word {
+		case "invalid_request_error", "not_found_error", "billing_error", "BadRequestError":
+			return model.CodeInvalidRequest
+		}
 	}
 	return model.CodeUnknown
 }
@@ -66,17 +67,22 @@ func (f *Fault) tooLong() bool {
 		return true
 	}
 	text := strings.ToLower(f.Message)
-	for _, phrase := range []string{
-		"prompt is too long", "input is too long", "request_too_large",
-		"maximum context length", "maximum prompt length", "context_length_exceeded",
-		"exceed context limit", "exceeds the context window", "exceeds the model's context",
-		"exceeds the available context size", "exceeds the maximum number of tokens", "longer than the model's context length",
-	} {
-		if strings.Contains(text, phrase) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(tooLongPhrases, func(phrase string) bool { return strings.Contains(text, phrase) })
+}
+
+var tooLongPhrases = []string{
+	"prompt is too long", "input is too long", "request_too_large",
+	"maximum context length", "maximum prompt length", "context_length_exceeded",
+	"exceed context limit", "exceeds the context window", "exceeds the model's context",
+	"exceeds the available context size", "exceeds the maximum number of tokens", "longer than the model's context length",
+	"exceeded model token limit",                              // Kimi
+	"exceeds max length", "exceeds the maximum allowed input", // GLM
+	"context window exceeds limit",      // MiniMax
+	"range of input length should be",   // Qwen
+	"context length is only",            // vLLM
+	"context length of only",            // LM Studio
+	"but model only supports up to",     // Vertex
+	"tokens + `max_new_tokens` must be", // TGI
 }
 
 const (

@@ -2,9 +2,12 @@ package upstream
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
+	"strconv"
 	"strings"
 
 	"github.com/seed93082962/agenthost/sse"
@@ -15,6 +18,7 @@ import (
 type Fault struct {
 	Type    string
 	Code    string // a number is in digits
+	Status  int    // the HTTP status that the document has, 0 for none
 	Message string
 }
 
@@ -30,6 +34,10 @@ const maxParse = 4
 //	{"message":{"detail":[{"loc","msg"}]}}, {"detail":[{"loc","msg"}]}   Mistral, FastAPI
 //	{"error":{"message","metadata":{"raw"}}}   OpenRouter: raw is the error of the provider behind it
 //	{"base_resp":{"status_code","status_msg"}}   MiniMax
+//	{"errors":[{"code","message"}]}   Cloudflare
+//
+// A message that is a document itself is read too. The HTTP status of the error is in one of several
+// members if it is not the code.
 //
 // It returns an empty fault for anything else. The input is at most one event or 64 KiB of a body,
 // and is decoded a fixed number of times.
@@ -37,7 +45,12 @@ func ParseFault(raw []byte) *Fault { return parseFault(raw, maxParse) }
 
 // document is every member of the shapes above.
 type document struct {
-	Error, Message, Detail, Type, Code, Object json.RawMessage
+	Error, Errors, Message, Detail, Type, Code, Object json.RawMessage
+
+	Status        json.RawMessage // Azure, NVIDIA
+	StatusCode    json.RawMessage `json:"status_code"`     // Groq
+	RawStatusCode json.RawMessage `json:"raw_status_code"` // Mistral
+	HTTPCode      json.RawMessage `json:"http_code"`       // MiniMax
 
 	Metadata struct {
 		Raw json.RawMessage `json:"raw"`
@@ -46,6 +59,16 @@ type document struct {
 		StatusCode json.RawMessage `json:"status_code"`
 		StatusMsg  string          `json:"status_msg"`
 	} `json:"base_resp"`
+}
+
+// first returns the first element of an array, as Gemini writes an error, or any other value
+// unchanged.
+func first(raw []byte) []byte {
+	var list []json.RawMessage
+	if raw = bytes.TrimSpace(raw); len(raw) == 0 || raw[0] != '[' || json.Unmarshal(raw, &list) != nil || len(list) == 0 {
+		return raw
+	}
+	return list[0]
 }
 
 // decodeDocument reports whether raw is a JSON object. Members of another type than expected are
@@ -59,23 +82,15 @@ func decodeDocument(raw []byte) (doc document, ok bool) {
 }
 
 func parseFault(raw []byte, depth int) *Fault {
-	raw = bytes.TrimSpace(raw)
-	if len(raw) > 0 && raw[0] == '[' {
-		var list []json.RawMessage
-		if json.Unmarshal(raw, &list) != nil || len(list) == 0 {
-			return &Fault{}
-		}
-		raw = list[0]
-	}
-	doc, ok := decodeDocument(raw)
+	doc, ok := decodeDocument(first(raw))
 	if depth == 0 || !ok {
 		return &Fault{}
 	}
 	if isObject(doc.Error) {
 		return parseFault(doc.Error, depth-1)
 	}
-	f := &Fault{Type: scalar(doc.Type), Code: scalar(doc.Code)}
-	for _, raw := range []json.RawMessage{doc.Message, doc.Error, doc.Detail} {
+	f := &Fault{Type: scalar(doc.Type), Code: scalar(doc.Code), Status: doc.status()}
+	for _, raw := range []json.RawMessage{doc.Message, doc.Error, doc.Detail, doc.Errors} {
 		if f.Message == "" {
 			f.Message = reason(raw, depth)
 		}
@@ -87,6 +102,16 @@ func parseFault(raw []byte, depth int) *Fault {
 		f.Message = strings.TrimPrefix(f.Message+": "+inner, ": ")
 	}
 	return f
+}
+
+// status returns the HTTP status of the error, 0 if no member has one.
+func (d *document) status() int {
+	for _, raw := range []json.RawMessage{d.Code, d.RawStatusCode, d.StatusCode, d.HTTPCode, d.Status} {
+		if n, err := strconv.Atoi(scalar(raw)); err == nil && n >= http.StatusBadRequest && n < 600 {
+			return n
+		}
+	}
+	return 0
 }
 
 // miniMaxType returns the type of OpenAI's errors for a code of MiniMax.
@@ -118,28 +143,38 @@ func reason(raw json.RawMessage, depth int) string {
 	case raw[0] == '[':
 		return fieldReasons(raw)
 	}
-	return scalar(raw)
+	return textReason(scalar(raw), depth)
 }
 
-// fieldReasons returns the text of a list of field errors, as FastAPI and pydantic write them.
+// textReason returns a text, or the reason in it if the text is a document itself.
+func textReason(text string, depth int) string {
+	if strings.HasPrefix(text, "{") {
+		return cmp.Or(parseFault([]byte(text), depth-1).Message, text)
+	}
+	return text
+}
+
+// fieldReasons returns the text of a list of errors, as FastAPI and pydantic write them for fields,
+// and Cloudflare in general.
 func fieldReasons(raw json.RawMessage) string {
 	var fields []struct {
-		Loc []any  `json:"loc"`
-		Msg string `json:"msg"`
+		Loc     []any  `json:"loc"`
+		Msg     string `json:"msg"`
+		Message string `json:"message"`
 	}
 	if json.Unmarshal(raw, &fields) != nil {
 		return ""
 	}
 	var texts []string
 	for _, field := range fields {
-		if field.Msg == "" {
+		text := cmp.Or(field.Msg, field.Message)
+		if text == "" {
 			continue
 		}
 		place := make([]string, len(field.Loc))
 		for i, part := range field.Loc {
 			place[i] = fmt.Sprint(part)
 		}
-		text := field.Msg
 		if len(place) > 0 {
 			text = strings.Join(place, ".") + ": " + text
 		}
@@ -151,14 +186,10 @@ func fieldReasons(raw json.RawMessage) string {
 // innerReason returns the text of the provider's error that a gateway passes on, as text or as
 // JSON.
 func innerReason(raw json.RawMessage, depth int) string {
-	text := scalar(raw)
-	if text == "" {
-		return reason(raw, depth)
+	if text := scalar(raw); text != "" {
+		return textReason(text, depth)
 	}
-	if inner := parseFault([]byte(text), depth-1); inner.Message != "" {
-		return inner.Message
-	}
-	return text
+	return reason(raw, depth)
 }
 
 func isObject(raw json.RawMessage) bool {
@@ -182,7 +213,7 @@ func scalar(raw json.RawMessage) string {
 // FaultIn returns the fault in an event of a stream, or nil if there is none. Servers mark it by
 // the type of the event, by a member "error", or by the type or status of the document.
 func FaultIn(ev sse.Event) *Fault {
-	doc, ok := decodeDocument(ev.Data)
+	doc, ok := decodeDocument(first(ev.Data))
 	code := scalar(doc.BaseResp.StatusCode)
 	switch {
 	case ev.Type == "error":
