@@ -24,7 +24,7 @@ func (s *settings) with(ctx context.Context, stderr io.Writer, do func(*hub.Hub)
 	if err != nil {
 		return err
 	}
-	return errors.Join(do(h), h.Close())
+	return errors.Join(s.explainKey(do(h)), h.Close())
 }
 
 func (s *settings) resetPassword(stdout, stderr io.Writer) *cobra.Command {

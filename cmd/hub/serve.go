@@ -58,14 +58,19 @@ func (s *settings) open(ctx context.Context, addr net.Addr, files artifact.Drive
 		return nil, err
 	}
 	h, err := hub.New(ctx, cfg)
-	if errors.Is(err, secret.ErrUnknownKey) {
-		name := "PROVIDER_ENCRYPTION_KEY"
-		if s.EncryptionKeys == "" {
-			name = filepath.Join(s.DataDir, keyFile)
-		}
-		return nil, fmt.Errorf("%s has no key that decrypts the secrets of this database: restore the former key, after a new one if there is one: %w", name, err)
+	return h, s.explainKey(err)
+}
+
+// explainKey adds the remedy to the error of an encryption key that is missing.
+func (s *settings) explainKey(err error) error {
+	if !errors.Is(err, secret.ErrUnknownKey) {
+		return err
 	}
-	return h, err
+	name := "PROVIDER_ENCRYPTION_KEY"
+	if s.EncryptionKeys == "" {
+		name = filepath.Join(s.DataDir, keyFile)
+	}
+	return fmt.Errorf("%s has no key that decrypts the secrets of this database: restore the former key, after a new one if there is one: %w", name, err)
 }
 
 // serve serves requests until ctx ends, and then drains.

@@ -83,8 +83,12 @@ func TestTheEncryptionKeyIsStoredAndProtected(t *testing.T) {
 		require.ErrorContains(t, err, "is readable by other users")
 	})
 	t.Run("another one", func(t *testing.T) {
-		_, err := once(t, append([]string{"PROVIDER_ENCRYPTION_KEY", secret.Generate()}, env...))
-		require.ErrorContains(t, err, "sealed with a key that is not in the keyring")
+		foreign := append([]string{"PROVIDER_ENCRYPTION_KEY", secret.Generate()}, env...)
+		for _, args := range [][]string{nil, {"rekey"}, {"retire-key"}} {
+			_, err := once(t, foreign, args...)
+			require.ErrorContains(t, err, "PROVIDER_ENCRYPTION_KEY has no key that decrypts the secrets", "%v", args)
+		}
+		started(t, env)
 	})
 	t.Run("a new one before it", func(t *testing.T) {
 		next := secret.Generate()

@@ -3,15 +3,18 @@ package identity
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/db"
+	"github.com/seed93082962/agenthost/hub/secret"
 )
 
 // RetireKey replaces the key that signs access tokens and deletes all former ones, so that every
 // token they signed is rejected: by this process immediately, by the others within 2 seconds.
-// Sessions continue with their next refresh.
+// Sessions continue with their next refresh. It fails with [secret.ErrUnknownKey] if the current key
+// is sealed with a key that the keyring lacks: the other processes could not open the new one.
 func (s *Service) RetireKey(ctx context.Context) error {
 	key, err := newKey(s.cfg.Keyring)
 	if err != nil {
@@ -19,6 +22,9 @@ func (s *Service) RetireKey(ctx context.Context) error {
 	}
 	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
 		if err := lockKeys(ctx, tx); err != nil {
+			return err
+		}
+		if err := s.checkKeyring(ctx, tx); err != nil {
 			return err
 		}
 		former, err := deleteKeys(ctx, tx)
@@ -38,4 +44,16 @@ func (s *Service) RetireKey(ctx context.Context) error {
 		return s.keys.load(ctx)
 	}
 	return nil
+}
+
+// checkKeyring fails if the current signing key is sealed with a key that the keyring lacks. A
+// damaged key is no reason: it can be replaced.
+func (s *Service) checkKeyring(ctx context.Context, tx *sql.Tx) error {
+	keys, err := readKeys(ctx, tx, (&keyStore{keyring: s.cfg.Keyring}).scan)
+	for _, key := range keys {
+		if errors.Is(key.shut, secret.ErrUnknownKey) {
+			return key.shut
+		}
+	}
+	return err
 }

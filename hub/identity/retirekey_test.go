@@ -10,6 +10,7 @@ import (
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/identity"
+	"github.com/seed93082962/agenthost/hub/secret"
 )
 
 func TestRetireKey(t *testing.T) {
@@ -45,6 +46,16 @@ func TestRetireKey(t *testing.T) {
 		s.get(login.access(), "/auth/userinfo").want(http.StatusOK)
 		require.NoError(t, s.service.RetireKey(t.Context()))
 		s.get(login.access(), "/auth/userinfo").wantError(http.StatusUnauthorized, api.Unauthenticated)
+
+		// A command with another encryption key does not take the signing key from the hubs.
+		keys := c.keys
+		c.keys = secret.Generate()
+		foreign := c.start(func(c *identity.Config) { c.Offline = true })
+		c.keys = keys
+		require.ErrorIs(t, foreign.service.RetireKey(t.Context()), secret.ErrUnknownKey)
+		require.NoError(t, s.service.Ready(t.Context()))
+		login = s.signIn()
+		other.get(login.access(), "/auth/userinfo").want(http.StatusOK)
 
 		var actions []string
 		for e, err := range s.audit.Entries(t.Context(), identity.SystemTenant, auditlog.Filter{}, nil) {
