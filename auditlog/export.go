@@ -157,7 +157,7 @@ func (a *attachment) begin() error {
 }
 
 func (a *attachment) Write(b []byte) (n int, err error) {
-	if err = a.begin(); err != nil {
+	if err := a.begin(); err != nil {
 		return 0, err
 	}
 	n, a.err = a.Writer.Write(b)

@@ -23,7 +23,7 @@ func (s pruned) Entries(ctx context.Context, tenantID string, f auditlog.Filter,
 		n := 0
 		for e, err := range s.Store.Entries(ctx, tenantID, f, snapshot) {
 			if n++; n == 900 {
-				_, err = s.Store.Prune(ctx, tenantID, 0, pruneAudit)
+				_, err = s.Prune(ctx, tenantID, 0, pruneAudit)
 			}
 			if !yield(e, err) {
 				return

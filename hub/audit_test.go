@@ -164,7 +164,7 @@ func TestNothingIsPrunedInTheFirstTenMinutes(t *testing.T) {
 		}
 		begin := time.Now()
 		h := start(func() time.Time { return begin.Add(-100 * day) })
-		request := httptest.NewRequest("POST", "/auth/setup", strings.NewReader(`{"password":"`+password+`","setup_token":"`+setupToken+`"}`))
+		request := httptest.NewRequest(http.MethodPost, "/auth/setup", strings.NewReader(`{"password":"`+password+`","setup_token":"`+setupToken+`"}`))
 		request.Header.Set("Content-Type", "application/json")
 		recorder := httptest.NewRecorder()
 		h.ServeHTTP(recorder, request)
@@ -203,16 +203,16 @@ func TestOneVerificationRunsAtATime(t *testing.T) {
 		for range 4 {
 			all.Go(func() {
 				recorder := httptest.NewRecorder()
-				require.NoError(t, serve(recorder, httptest.NewRequest("GET", "/", http.NoBody)))
+				require.NoError(t, serve(recorder, httptest.NewRequest(http.MethodGet, "/", http.NoBody)))
 				require.Equal(t, http.StatusOK, recorder.Code)
 			})
 		}
 		synctest.Wait()
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()
-		require.ErrorIs(t, serve(httptest.NewRecorder(), httptest.NewRequestWithContext(gone, "GET", "/", http.NoBody)), context.Canceled)
+		require.ErrorIs(t, serve(httptest.NewRecorder(), httptest.NewRequestWithContext(gone, http.MethodGet, "/", http.NoBody)), context.Canceled)
 		require.Equal(t, begin, time.Now(), "a client that is gone does not wait")
-		request := httptest.NewRequest("GET", "/", http.NoBody)
+		request := httptest.NewRequest(http.MethodGet, "/", http.NoBody)
 		all.Go(func() { require.NoError(t, serve(httptest.NewRecorder(), request)) })
 		synctest.Wait()
 		rejected, ok := errors.AsType[*api.Error](serve(httptest.NewRecorder(), request))

@@ -248,8 +248,8 @@ func (o *org) fill() {
 	o.ids = slices.Compact(o.ids)
 }
 
-func pushed(id, agent, of string) string {
+func pushed(id, name, of string) string {
 	const at = `"2026-01-02T03:04:05Z"`
-	return `{"sessions":[{"id":"` + id + `","agent_name":"` + agent + `","title":"pushed ` + of + `","created_at":` + at + `,"updated_at":` + at + `,
+	return `{"sessions":[{"id":"` + id + `","agent_name":"` + name + `","title":"pushed ` + of + `","created_at":` + at + `,"updated_at":` + at + `,
 		"messages":[{"id":"m","role":"user","content":"pushed ` + of + `","created_at":` + at + `}]}]}`
 }

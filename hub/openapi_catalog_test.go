@@ -31,10 +31,10 @@ func form(file, content string, fields ...string) string {
 	return b.String() + "--x--\r\n"
 }
 
-// upload sends a form that must succeed, and returns the body of the response.
-func (c *contract) upload(status int, method, path, token, file, content string, fields ...string) map[string]any {
+// upload sends a form that must succeed.
+func (c *contract) upload(status int, method, path, token, file, content string, fields ...string) {
 	c.t.Helper()
-	return c.send(method, path, token, form(file, content, fields...), "Content-Type", formType).want(status)
+	c.send(method, path, token, form(file, content, fields...), "Content-Type", formType).want(status)
 }
 
 // refuseForm sends a form that is to be rejected with that code.

@@ -85,8 +85,8 @@ func (c *contract) runtimeOfAgent(admin string) {
 
 // deployments deploys an agent of the demo model.
 func (c *contract) deployments(admin string) {
-	const agent = `{"name":"deployed","providerId":"demo","model":"demo"`
-	c.ok(201, "POST", agents, admin, agent+`}`)
+	const deployed = `{"name":"deployed","providerId":"demo","model":"demo"`
+	c.ok(201, "POST", agents, admin, deployed+`}`)
 	c.newcomer(admin, "dora", "member")
 	dora, _ := c.enter("dora")
 	for _, row := range []struct{ method, path string }{{"POST", ""}, {"DELETE", ""}, {"POST", "/stop"}, {"POST", "/start"}, {"GET", "/logs"}} {
@@ -101,9 +101,9 @@ func (c *contract) deployments(admin string) {
 	}
 	c.ok(204, "DELETE", helper, admin, "")
 	c.reject(400, api.InvalidRequest, "POST", helper, admin, `{"force":"yes"}`)
-	c.ok(200, "PUT", agents+"/deployed", admin, agent+`,"enabled":false}`)
+	c.ok(200, "PUT", agents+"/deployed", admin, deployed+`,"enabled":false}`)
 	c.reject(409, api.Conflict, "POST", helper, admin, "")
-	c.ok(200, "PUT", agents+"/deployed", admin, agent+`}`)
+	c.ok(200, "PUT", agents+"/deployed", admin, deployed+`}`)
 	for _, path := range []string{"/api/v1/agents/%s/detail", "/api/v1/admin/agents/%s/files", "/api/v1/admin/agents/%s/files/content?path=x"} {
 		c.reject(404, api.NotFound, "GET", fmt.Sprintf(path, "nothing"), admin, "")
 		c.reject(409, api.AgentNotDeployed, "GET", fmt.Sprintf(path, "deployed"), admin, "")

@@ -44,9 +44,9 @@ func TestUnavailableErrors(t *testing.T) {
 // With a server that takes no writes, such as a former primary, sign-in is impossible: the hub must
 // not receive requests.
 func TestAReadOnlyDatabaseIsNotReady(t *testing.T) {
-	url := pgtest.Start(t).URL(t)
-	s := open(t, url)
-	admin := dbtest.Open(t, url).Write()
+	address := pgtest.Start(t).URL(t)
+	s := open(t, address)
+	admin := dbtest.Open(t, address).Write()
 	readOnly := func(value string) {
 		for _, statement := range []string{
 			"SET default_transaction_read_only = off", "ALTER SYSTEM SET default_transaction_read_only = " + value, "SELECT pg_reload_conf()",
@@ -106,15 +106,15 @@ func TestAnyFailureToConnectIsUnavailable(t *testing.T) {
 // An operator encrypts the keys anew with a key that this replica does not have, and later with
 // both.
 func TestAHubThatCannotOpenItsKeysIsNotReady(t *testing.T) {
-	dbtest.Each(t, func(t *testing.T, url string) {
+	dbtest.Each(t, func(t *testing.T, address string) {
 		own, next := secret.Generate(), secret.Generate()
 		var ahead atomic.Int64
-		s := open(t, url, func(c *hub.Config) {
+		s := open(t, address, func(c *hub.Config) {
 			c.EncryptionKeys, c.Now = []string{own}, func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
 		})
 		s.setUp()
 		rekey := func(keys ...string) {
-			h, err := hub.New(t.Context(), hub.Config{DatabaseURL: url, EncryptionKeys: keys, Offline: true})
+			h, err := hub.New(t.Context(), hub.Config{DatabaseURL: address, EncryptionKeys: keys, Offline: true})
 			require.NoError(t, err)
 			_, err = h.Rekey(t.Context())
 			require.NoError(t, errors.Join(err, h.Close()))
@@ -128,7 +128,7 @@ func TestAHubThatCannotOpenItsKeysIsNotReady(t *testing.T) {
 		require.Equal(t, "ready", s.call("GET", "/health/ready", "", "").want(http.StatusOK)["status"])
 
 		// The row is damaged.
-		_, err := dbtest.Open(t, url).Write().ExecContext(t.Context(), `UPDATE signing_keys SET private_sealed = public_key`)
+		_, err := dbtest.Open(t, address).Write().ExecContext(t.Context(), `UPDATE signing_keys SET private_sealed = public_key`)
 		require.NoError(t, err)
 		ahead.Add(int64(time.Minute))
 		s.call("GET", "/health/ready", "", "").want(http.StatusServiceUnavailable)

@@ -24,7 +24,7 @@ func TestWritesToTheConfigurationAreNotApproved(t *testing.T) {
 			writeFile(t, c.CWD, name, "before")
 		}
 		c.ProtectedPaths = []string{filepath.Join(c.CWD, "agents.yaml")}
-		c.ChildEnv = []string{"PATH=" + strings.Join([]string{"/usr/bin", filepath.Join(c.CWD, ".local/bin"), "node_modules/.bin", c.CWD}, ":")}
+		c.ChildEnv = []string{"PATH=" + strings.Join([]string{"/usr/bin", filepath.Join(c.CWD, ".local", "bin"), "node_modules/.bin", c.CWD}, ":")}
 		c.Agents[0].PermissionMode = "acceptEdits"
 		other := c.Agents[0]
 		other.ID = "other"
@@ -57,8 +57,8 @@ func TestSkillsThatReadIsDeniedAreNotOffered(t *testing.T) {
 	b := serve(t, up, func(c *runtime.Config) {
 		writeFile(t, c.CWD, "secrets/key", skillFile("linked", "a secret description"))
 		writeFile(t, c.CWD, ".agents/skills/letters/SKILL.md", skillFile("letters", "for everybody"))
-		require.NoError(t, os.Mkdir(filepath.Join(c.CWD, ".agents/skills/linked"), 0o700))
-		require.NoError(t, os.Symlink("../../../secrets/key", filepath.Join(c.CWD, ".agents/skills/linked/SKILL.md")))
+		require.NoError(t, os.Mkdir(filepath.Join(c.CWD, ".agents", "skills", "linked"), 0o700))
+		require.NoError(t, os.Symlink("../../../secrets/key", filepath.Join(c.CWD, ".agents", "skills", "linked", "SKILL.md")))
 		c.Agents[0].DisallowedTools = []string{"Read(secrets/**)"}
 	})
 	b.blocking(t, `{"message":"Hello."}`)

@@ -2,6 +2,7 @@ package auditlogtest
 
 import (
 	"encoding/json"
+	"slices"
 	"testing"
 	"time"
 
@@ -87,8 +88,8 @@ func requirePages(t *testing.T, s auditlog.Store, name string, log []auditlog.En
 	} {
 		for _, snapshot := range []*uint64{nil, new(first - 1), new(first + 1), new(uint64(1)), new(uint64(0))} {
 			var want []auditlog.Entry
-			for i := len(log) - 1; i >= 0; i-- {
-				if e := log[i]; naiveFits(f, e) && (snapshot == nil || e.ID <= *snapshot) {
+			for _, e := range slices.Backward(log) {
+				if naiveFits(f, e) && (snapshot == nil || e.ID <= *snapshot) {
 					want = append(want, e)
 				}
 			}

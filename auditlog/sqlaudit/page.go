@@ -62,7 +62,7 @@ func (s *Store) page(ctx context.Context, db querier, q auditlog.Query) (auditlo
 		return p, nil
 	}
 	p.Total = unsigned(found.total)
-	want := int(min(uint64(limit), p.Total-min(offset, p.Total))) //nolint:gosec // at most limit
+	want := int(min(uint64(limit), p.Total-min(offset, p.Total)))
 	if len(found.rows) < want || found.gap {
 		return p, &auditlog.DamagedError{TenantID: q.TenantID, ID: found.missing}
 	}

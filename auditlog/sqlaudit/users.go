@@ -34,7 +34,10 @@ func (s *Store) userMatches(ctx context.Context, db querier, q auditlog.Query, o
 		m.total += a.count
 	}
 	set := fmt.Sprintf(s.engine.set, "$2")
-	from, args := "", []any(nil)
+	var (
+		from string
+		args []any
+	)
 	if q.Action == "" {
 		from, args = s.newestOf(actors, m.span, offset+int64(limit))
 	} else {

@@ -150,7 +150,7 @@ func TestSessionDirectory(t *testing.T) {
 	}{
 		"named, in the working directory": {"state", "the state directory is in the working directory", true},
 		"default, in the working directory": {"",
-			"sessions are stored in memory and end with the process: the state directory would be in the working directory", false},
+			"the state directory would be in the working directory", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -2,6 +2,7 @@ package aigc_test
 
 import (
 	"log/slog"
+	"maps"
 	"testing"
 	"time"
 
@@ -70,8 +71,6 @@ func valid(change object) object {
 		"enabled": true, "companyName": "Example", "uscc": uscc, "contentProducer": producer, "produceIdPrefix": "ex-",
 		"explicit": object{"mode": "append", "text": "AI 生成"}, "signing": object{"enabled": true},
 	}
-	for name, value := range change {
-		body[name] = value
-	}
+	maps.Copy(body, change)
 	return body
 }

@@ -73,7 +73,7 @@ func (s *Service) Verify(ctx context.Context, caller api.Caller, l label.Label) 
 			opened, err := s.open(k)
 			if err != nil {
 				v.Reason = ReasonKeyUnreadable
-				return v, nil
+				return v, nil //nolint:nilerr // it is the result
 			}
 			keys = append(keys, opened)
 		}

@@ -23,7 +23,7 @@ func TestContributingListsEveryCodeWithItsStatus(t *testing.T) {
 	listed := map[string][]string{} // statuses by code
 	row := regexp.MustCompile(`(?m)^\| (\d{3}(?:, \d{3})*) \| (.+) \|$`)
 	for _, match := range row.FindAllStringSubmatch(string(text), -1) {
-		for _, code := range strings.Split(match[2], ", ") {
+		for code := range strings.SplitSeq(match[2], ", ") {
 			listed[strings.Trim(code, "`")] = strings.Split(match[1], ", ")
 		}
 	}

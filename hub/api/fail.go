@@ -75,7 +75,7 @@ func (s *server) recordDenied(r *http.Request, route *Route, e *Error, err error
 		r = r.WithContext(rbac.NewContext(r.Context(), caller))
 	}
 	if s.cfg.Denied == nil || e.Caller == nil && (caller.UserID == "" || e.Code != Forbidden) {
-		return nil
+		return nil //nolint:nilerr // err is that of the request
 	}
 	if denied, ok := errors.AsType[*rbac.DeniedError](err); ok {
 		caller.RoleNow = denied.Role // it may have changed after authentication

@@ -33,10 +33,10 @@ func TestIfMatch(t *testing.T) {
 			r := httptest.NewRequest(http.MethodPut, "/", nil)
 			r.Header["If-Match"] = row.values
 			version, err := api.IfMatch(r)
-			switch {
-			case row.want == "rejected":
+			switch row.want {
+			case "rejected":
 				require.ErrorIs(t, err, api.PreconditionFailed)
-			case row.want == "none":
+			case "none":
 				require.NoError(t, err)
 				require.Nil(t, version)
 			default:

@@ -50,7 +50,7 @@ func BenchmarkDownload(b *testing.B) {
 					i = (i + rounds) % 2
 					began, used := time.Now(), processor(b)
 					for range 20 {
-						res, err := server.Client().Get(urls[i]) //nolint:noctx // it ends with the benchmark
+						res, err := server.Client().Get(urls[i])
 						require.NoError(b, err)
 						n, err := io.Copy(io.Discard, res.Body)
 						require.NoError(b, err)

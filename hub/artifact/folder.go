@@ -32,12 +32,12 @@ const (
 // symbolic link leads outside.
 type Folder struct{ root *os.Root }
 
-// OpenFolder opens the directory at path, and creates it if it does not exist.
-func OpenFolder(path string) (*Folder, error) {
-	if err := os.MkdirAll(path, 0o700); err != nil {
+// OpenFolder opens the directory dir, and creates it if it does not exist.
+func OpenFolder(dir string) (*Folder, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("create folder of artifacts: %w", err)
 	}
-	root, err := os.OpenRoot(path)
+	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, fmt.Errorf("open folder of artifacts: %w", err)
 	}

@@ -104,7 +104,8 @@ func TestAnUploadThatEndsEarlyIsNotStored(t *testing.T) {
 		_, err := s.Put(t.Context(), artifact.Tools, "a.ts", io.MultiReader(strings.NewReader("half"), iotest.ErrReader(row.err)))
 		require.ErrorIs(t, err, row.want)
 	}
-	for info := range driver.List(t.Context(), "") {
+	for info, err := range driver.List(t.Context(), "") {
+		require.NoError(t, err)
 		require.Fail(t, info.Key)
 	}
 }

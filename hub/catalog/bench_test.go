@@ -129,7 +129,7 @@ func BenchmarkToolSearch(b *testing.B) {
 					n++
 				}
 				require.NoError(b, rows.Err())
-				require.NoError(b, rows.Close())
+				require.NoError(b, rows.Close()) //nolint:sqlclosecheck // before the next query of the loop
 				require.Equal(b, 11, n)
 				plain += time.Since(began)
 			}

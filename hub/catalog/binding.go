@@ -74,7 +74,8 @@ func (s *Service) bound(ctx context.Context, caller api.Caller, name string, k k
 	if err != nil {
 		return Agent{}, nil, err
 	}
-	return a, a.refs(k), nil
+	refs := a.refs(k)
+	return a, refs, nil
 }
 
 func (a *Agent) refs(k kind) []KnowledgeRef {

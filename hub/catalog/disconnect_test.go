@@ -37,7 +37,7 @@ func TestAClientThatDisconnectsDuringAnUploadLeavesNothing(t *testing.T) {
 		req := s.ada.Request(http.MethodPost, row.path, nil, "Content-Type", row.kind)
 		all, err := io.ReadAll(row.body)
 		require.NoError(t, err)
-		conn, err := net.Dial("tcp", req.URL.Host) //nolint:noctx // on loopback
+		conn, err := net.Dial("tcp", req.URL.Host)
 		require.NoError(t, err)
 		_, err = io.WriteString(conn, "POST "+row.path+" HTTP/1.1\r\nHost: hub\r\nAuthorization: "+req.Header.Get("Authorization")+
 			"\r\nContent-Type: "+row.kind+"\r\nContent-Length: "+strconv.Itoa(len(all))+"\r\n\r\n"+string(all[:len(all)-row.missing]))
@@ -48,7 +48,8 @@ func TestAClientThatDisconnectsDuringAnUploadLeavesNothing(t *testing.T) {
 		}
 		require.Contains(t, s.Log.String(), `"path":"`+row.path+`","status":400`, name)
 	}
-	for info := range driver.List(t.Context(), "") {
+	for info, err := range driver.List(t.Context(), "") {
+		require.NoError(t, err)
 		require.Fail(t, info.Key)
 	}
 	entries, err := os.ReadDir(temp)

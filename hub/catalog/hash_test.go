@@ -58,9 +58,9 @@ func change(t *testing.T, v reflect.Value, name string) {
 		v.Set(reflect.MakeMap(v.Type()))
 		v.SetMapIndex(reflect.ValueOf("x"), element)
 	case reflect.Struct:
-		for i := range v.NumField() {
-			if v.Field(i).CanSet() {
-				change(t, v.Field(i), name)
+		for _, field := range v.Fields() {
+			if field.CanSet() {
+				change(t, field, name)
 			}
 		}
 	default:

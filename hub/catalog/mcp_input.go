@@ -16,7 +16,7 @@ import (
 // The names and values of header fields (RFC 9110, sections 5.1 and 5.5), without obsolete text.
 var (
 	headerName  = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}$")
-	headerValue = regexp.MustCompile("^[\\t -~]*$")
+	headerValue = regexp.MustCompile(`^[\t -~]*$`)
 )
 
 // checkServerName checks a name by the runtime's rule for the names of MCP servers.

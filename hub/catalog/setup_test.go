@@ -1,6 +1,7 @@
 package catalog_test
 
 import (
+	"maps"
 	"net/http"
 	"testing"
 
@@ -73,10 +74,7 @@ func open(t testing.TB, url string, set func(*catalog.Config)) *server {
 
 // with returns the fields of an object, replaced by those that follow as names and values.
 func with(o object, fields ...any) object {
-	result := object{}
-	for name, value := range o {
-		result[name] = value
-	}
+	result := maps.Clone(o)
 	for i := 0; i+1 < len(fields); i += 2 {
 		result[fields[i].(string)] = fields[i+1]
 	}

@@ -100,8 +100,8 @@ func (s *Service) setSkillStates(ctx context.Context, skills []Skill) error {
 		refs[i] = v.ref
 	}
 	states, err := s.states(ctx, refs...)
-	for i := range states {
-		skills[i].Status = states[i]
+	for i, state := range states {
+		skills[i].Status = state //nolint:gosec // one for each ref
 	}
 	return err
 }

@@ -29,7 +29,7 @@ Run scripts/fields.py.
 
 func TestSkillIsCreatedChangedAndDeleted(t *testing.T) {
 	each(t, nil, func(t *testing.T, s *server) {
-		ada, eve, max := s.As("acme", "ada", rbac.Maintainer), s.As("other", "eve", rbac.Admin), s.As("acme", "max", rbac.Member)
+		ada, eve, meg := s.As("acme", "ada", rbac.Maintainer), s.As("other", "eve", rbac.Admin), s.As("acme", "meg", rbac.Member)
 		packed := zipOf(t, "pdf/SKILL.md", skillFile, "pdf/scripts/fields.py", "print()")
 		res := send(t, ada, "POST", skills, "pdf.zip", packed, "title", "PDF", "type", "")
 		v := res.Want(http.StatusCreated)
@@ -41,14 +41,14 @@ func TestSkillIsCreatedChangedAndDeleted(t *testing.T) {
 		require.Equal(t, want, v)
 		require.Regexp(t, "^sha256:[0-9a-f]{64}$", v["hash"])
 		for _, path := range []string{skills + "/pdf", "/api/v1/skills/pdf"} {
-			require.Equal(t, want, max.Get(path).Want(http.StatusOK))
+			require.Equal(t, want, meg.Get(path).Want(http.StatusOK))
 			eve.Get(path).Error(http.StatusNotFound, api.NotFound)
 		}
 		send(t, ada, "POST", skills, "pdf.zip", packed).Error(http.StatusConflict, api.NameTaken)
-		send(t, max, "POST", skills, "pdf.zip", packed).Error(http.StatusForbidden, api.Forbidden)
+		send(t, meg, "POST", skills, "pdf.zip", packed).Error(http.StatusForbidden, api.Forbidden)
 		require.Equal(t, v["hash"], send(t, eve, "POST", skills, "other.zip", packed, "type", "expert").Want(http.StatusCreated)["hash"])
 
-		link := max.Get("/api/v1/skills/pdf/download").Want(http.StatusOK)
+		link := meg.Get("/api/v1/skills/pdf/download").Want(http.StatusOK)
 		require.Equal(t, []any{v["hash"], v["size"]}, []any{link["hash"], link["size"]})
 		require.Regexp(t, `^https://hub.example.com/artifacts/skills/[0-9a-f]{64}/pdf.zip\?expires=\d+&sig=.+`, link["url"])
 		expires, err := time.Parse(time.RFC3339, link["expiresAt"].(string))
@@ -59,13 +59,13 @@ func TestSkillIsCreatedChangedAndDeleted(t *testing.T) {
 		for query, names := range map[string]string{"": "pdf writer", "?type=expert": "writer", "?type=community": "pdf", "?q=WRI": "writer", "?page_size=1&page=2": "writer", "?page=3": ""} {
 			for _, path := range []string{"/api/v1/skills", skills} {
 				var found []string
-				for _, item := range max.Get(path + query).Items() {
+				for _, item := range meg.Get(path + query).Items() {
 					found = append(found, item["name"].(string))
 				}
 				require.Equal(t, names, strings.Join(found, " "), query)
 			}
 		}
-		max.Get("/api/v1/skills?type=other").Error(http.StatusBadRequest, api.InvalidRequest)
+		meg.Get("/api/v1/skills?type=other").Error(http.StatusBadRequest, api.InvalidRequest)
 
 		v = ada.Put(skills+"/pdf", apitest.Object{"type": "expert", "title": "P", "name": "x"}, "If-Match", `"1"`).Want(http.StatusOK)
 		require.Equal(t, []any{"expert", "P", want["description"], 2.0}, []any{v["type"], v["title"], v["description"], v["version"]})
@@ -77,7 +77,7 @@ func TestSkillIsCreatedChangedAndDeleted(t *testing.T) {
 		send(t, ada, "PUT", skills+"/pdf/file", "SKILL.md", "---\nname: other\n---\n").Error(http.StatusUnprocessableEntity, api.ArtifactInvalid)
 		send(t, ada, "PUT", skills+"/none/file", "SKILL.md", "---\nname: none\n---\n").Error(http.StatusNotFound, api.NotFound)
 
-		s.bind(t, "acme", "a", "skill", "pdf")
+		s.bind(t, "a", "skill", "pdf")
 		require.Equal(t, apitest.Object{"agents": []any{"a"}}, ada.Delete(skills+"/pdf").Error(http.StatusConflict, api.InUse)["data"])
 		require.Equal(t, http.StatusNoContent, ada.Delete(skills+"/writer").Status)
 		require.Equal(t, http.StatusNoContent, eve.Delete(skills+"/pdf").Status)

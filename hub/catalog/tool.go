@@ -115,8 +115,8 @@ func (s *Service) setToolStates(ctx context.Context, tools []Tool) error {
 		refs[i] = t.ref
 	}
 	states, err := s.states(ctx, refs...)
-	for i := range states {
-		tools[i].Status = states[i]
+	for i, state := range states {
+		tools[i].Status = state //nolint:gosec // one for each ref
 	}
 	return err
 }

@@ -66,8 +66,8 @@ func TestToolIsCreatedChangedAndDeleted(t *testing.T) {
 		require.Equal(t, http.StatusNotModified, ada.Do("GET", tools+"/weather/download", nil, "If-None-Match", got.Header.Get("Etag")).Status)
 		require.Equal(t, toolSource, eve.Get(tools+"/weather/download").Text)
 
-		s.bind(t, "acme", "b", "tool", "weather")
-		s.bind(t, "acme", "a", "tool", "weather")
+		s.bind(t, "b", "tool", "weather")
+		s.bind(t, "a", "tool", "weather")
 		require.Equal(t, apitest.Object{"agents": []any{"a", "b"}}, ada.Delete(tools+"/weather").Error(http.StatusConflict, api.ToolInUse)["data"])
 		require.Equal(t, http.StatusNoContent, eve.Delete(tools+"/weather").Status)
 		eve.Delete(tools+"/weather").Error(http.StatusNotFound, api.NotFound)
@@ -174,9 +174,9 @@ func TestMissingFilesAndTheSweep(t *testing.T) {
 		send(t, ada, "POST", skills, "SKILL.md", "---\nname: pdf\n---\n").Want(http.StatusCreated)
 		send(t, ada, "POST", tools, "b.ts", "export default {name: 'b'}").Want(http.StatusCreated)
 		for _, name := range []string{"b", "weather"} {
-			s.bind(t, "acme", "agent-"+name, "tool", name)
+			s.bind(t, "agent-"+name, "tool", name)
 		}
-		s.bind(t, "acme", "writer", "skill", "pdf")
+		s.bind(t, "writer", "skill", "pdf")
 		sources, err := s.CustomTools(t.Context(), "acme", "agent-weather")
 		require.NoError(t, err)
 		require.Len(t, sources, 1)
@@ -192,7 +192,8 @@ func TestMissingFilesAndTheSweep(t *testing.T) {
 
 		require.Equal(t, http.StatusNoContent, eve.Delete(tools+"/weather").Status)
 		count := func() (n int) {
-			for range driver.List(t.Context(), "") {
+			for _, err := range driver.List(t.Context(), "") {
+				require.NoError(t, err)
 				n++
 			}
 			return n
@@ -206,7 +207,8 @@ func TestMissingFilesAndTheSweep(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 1, n)
 
-		for info := range driver.List(t.Context(), "") {
+		for info, err := range driver.List(t.Context(), "") {
+			require.NoError(t, err)
 			require.NoError(t, driver.Delete(t.Context(), info.Key, time.Now().Add(time.Hour)))
 		}
 		require.Equal(t, "missing", ada.Get(tools + "/weather").Want(http.StatusOK)["status"])

@@ -75,6 +75,7 @@ func insertMessages(ctx context.Context, tx *sql.Tx, s session, messages ...mess
 				m.Text, m.Content, m.RunID, m.Model, usage, string(m.AIGC), m.Notice, string(m.NoticeAt),
 				db.Micros(m.CreatedAt))
 		}
+		//nolint:gosec // only numbers are added
 		_, err := tx.ExecContext(ctx, `INSERT INTO chat_messages (session_key, tenant_id, seq, id, client_id, role, status,
 			text, content, run_id, model, usage, aigc, notice, notice_at, created_at) VALUES `+rowsOf(len(rows), insertArgs), args...)
 		if err != nil {

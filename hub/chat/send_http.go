@@ -30,7 +30,7 @@ func (s *Service) relay(w http.ResponseWriter, answer *Answer) error {
 	if err != nil {
 		return err
 	}
-	defer stream.Close()
+	defer func() { _ = stream.Close() }() // OnError has the error of a write
 	for ev, more := range answer.Events() {
 		err := stream.Queue(ev)
 		if _, invalid := errors.AsType[*sse.FieldError](err); err != nil && !invalid {

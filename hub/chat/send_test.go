@@ -188,7 +188,7 @@ func TestFailuresOfTheModelAreStored(t *testing.T) {
 		require.Equal(t, "failed", failed["status"])
 		require.Equal(t, "rate_limit", failed["error"].(object)["code"])
 		require.NotEmpty(t, failed["error"].(object)["message"])
-		require.Equal(t, "", failed["text"])
+		require.Empty(t, failed["text"])
 		require.Equal(t, []any{}, failed["content"])
 		say(t, ada, path, "two")
 		half := messages(ada, path)[3]

@@ -56,14 +56,14 @@ func TestSessionsBelongToTheirUser(t *testing.T) {
 
 func TestDeletedSessions(t *testing.T) {
 	each(t, nil, func(t *testing.T, s *server) {
-		ada, max := s.ada(), s.As("acme", "max", rbac.Maintainer)
+		ada, boss := s.ada(), s.As("acme", "max", rbac.Maintainer)
 		first, second, third := session(ada), session(ada), session(ada)
 		say(t, ada, first, "A secret message")
 		ada.Delete(first).Want(http.StatusNoContent)
 		ada.Delete(first).Error(http.StatusNotFound, api.NotFound)
 		ada.Get(first+"/messages").Error(http.StatusNotFound, api.NotFound)
 		ada.Delete(strings.Replace(second, sessions, admin, 1)).Want(http.StatusNoContent)
-		max.Delete(strings.Replace(third, sessions, admin, 1)).Want(http.StatusNoContent)
+		boss.Delete(strings.Replace(third, sessions, admin, 1)).Want(http.StatusNoContent)
 		require.Empty(t, ada.Get(sessions).Items())
 		require.Equal(t, []string{
 			`agent.delete_chat helper {"owner":"ada","source":"hub","messages":2}`,
@@ -78,13 +78,13 @@ func TestDeletedSessions(t *testing.T) {
 
 func TestAdministratorsSeeAllSessionsOfTheTenant(t *testing.T) {
 	each(t, nil, func(t *testing.T, s *server) {
-		ada, meg, max := s.ada(), s.As("acme", "meg_1", rbac.Member), s.As("acme", "max", rbac.Admin)
+		ada, meg, boss := s.ada(), s.As("acme", "meg_1", rbac.Member), s.As("acme", "max", rbac.Admin)
 		hers := session(ada)
 		say(t, ada, hers, "hello\nand more")
 		other := session(meg)
 		s.As("zeta", "ada", rbac.Member).Post(sessions, nil).Want(http.StatusCreated)
 		of := func(query string) (owners []string) {
-			for _, item := range max.Get(admin + query).Items() {
+			for _, item := range boss.Get(admin + query).Items() {
 				owners = append(owners, item["userName"].(string))
 			}
 			return owners
@@ -100,14 +100,14 @@ func TestAdministratorsSeeAllSessionsOfTheTenant(t *testing.T) {
 		require.Empty(t, of("?from=2100-01-01T00:00:00Z&to=2000-01-01T00:00:00Z"))
 		require.Len(t, of("?from=2020-01-01T00:00:00Z&to=2100-01-01T00:00:00Z&user=&agent=&source="), 2)
 		for _, bad := range []string{"from=yesterday", "to=1", "source=mail", "page=0", "user=%zz", "user=%00"} {
-			max.Get(admin+"?"+bad).Error(http.StatusBadRequest, api.InvalidRequest)
+			boss.Get(admin+"?"+bad).Error(http.StatusBadRequest, api.InvalidRequest)
 		}
 		require.Len(t, ada.Get(admin).Items(), 1, "a member sees only its own")
 		path := strings.Replace(hers, sessions, admin, 1)
-		require.Equal(t, "hello", max.Get(path).Want(http.StatusOK)["title"])
-		require.Equal(t, messages(ada, hers), max.Get(path+"/messages").Items())
+		require.Equal(t, "hello", boss.Get(path).Want(http.StatusOK)["title"])
+		require.Equal(t, messages(ada, hers), boss.Get(path+"/messages").Items())
 		require.Equal(t, messages(ada, hers), ada.Get(path+"/messages").Items())
-		max.Get(path+"?user=id-meg_1").Error(http.StatusNotFound, api.NotFound)
+		boss.Get(path+"?user=id-meg_1").Error(http.StatusNotFound, api.NotFound)
 		ada.Get(strings.Replace(other, sessions, admin, 1)).Error(http.StatusNotFound, api.NotFound)
 	})
 }

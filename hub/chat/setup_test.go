@@ -108,7 +108,7 @@ func each(t *testing.T, up func(t *testing.T) *modeltest.Upstream, test func(t *
 }
 
 // deploy starts a runtime with the agent helper, a real one behind HTTP, and a new state.
-func (s *server) deploy(up *modeltest.Upstream) *runtime.Runtime {
+func (s *server) deploy(up *modeltest.Upstream) {
 	s.t.Helper()
 	helper := agent.Agent{ID: "helper", Model: "m", Provider: agent.Provider{Protocol: agent.ProtocolDemo}}
 	if up != nil {
@@ -118,11 +118,10 @@ func (s *server) deploy(up *modeltest.Upstream) *runtime.Runtime {
 	require.NoError(s.t, err)
 	s.t.Cleanup(func() { require.NoError(s.t, rt.Close()) })
 	s.serve(rt)
-	return rt
 }
 
 // serve deploys the agent helper at a handler.
-func (s *server) serve(h http.Handler) *httptest.Server {
+func (s *server) serve(h http.Handler) {
 	s.t.Helper()
 	srv := httptest.NewServer(h)
 	s.t.Cleanup(func() {
@@ -130,7 +129,6 @@ func (s *server) serve(h http.Handler) *httptest.Server {
 		srv.Close()
 	})
 	s.endpoint.Store(&chat.Endpoint{URL: srv.URL, APIKey: "runtime-key", AgentID: "helper"})
-	return srv
 }
 
 func (s *server) ada() *apitest.Client { return s.As("acme", "ada", rbac.Member) }

@@ -276,7 +276,7 @@ func (w *writer) saved(batch []*final, err error) {
 	}
 }
 
-func (w *writer) log(what string, err error) { w.s.cfg.Logger.Warn(what, "err", err) }
+func (w *writer) log(what string, err error) { w.s.cfg.Logger.Warn(what, "err", err) } //nolint:sloglint // callers pass constants
 
 // check cancels an answer whose runtime sends nothing or too much.
 func (a *Answer) check(now time.Time) {

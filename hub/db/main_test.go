@@ -54,9 +54,9 @@ func add(t *testing.T, tx *sql.Tx, amount int, id string) error {
 }
 
 // run executes a statement outside of the transaction under test.
-func run(t *testing.T, d *db.DB, statement string, args ...any) {
+func run(t *testing.T, d *db.DB, statement string) {
 	t.Helper()
-	_, err := d.Write().ExecContext(t.Context(), statement, args...)
+	_, err := d.Write().ExecContext(t.Context(), statement)
 	require.NoError(t, err)
 }
 

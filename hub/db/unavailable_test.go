@@ -35,8 +35,8 @@ func requireUnavailable(t *testing.T, d *db.DB) {
 func TestServerStopped(t *testing.T) {
 	t.Parallel()
 	server := pgtest.Start(t)
-	url := server.URL(t)
-	d := dbtest.Open(t, url, accounts())
+	address := server.URL(t)
+	d := dbtest.Open(t, address, accounts())
 	err := d.Tx(t.Context(), func(tx *sql.Tx) error {
 		require.NoError(t, add(t, tx, 1, "a"))
 		server.Stop(t)
@@ -44,7 +44,7 @@ func TestServerStopped(t *testing.T) {
 	})
 	require.ErrorIs(t, err, db.ErrUnavailable, "in a transaction")
 	requireUnavailable(t, d)
-	_, err = db.Open(t.Context(), db.Config{URL: url})
+	_, err = db.Open(t.Context(), db.Config{URL: address})
 	require.ErrorIs(t, err, db.ErrUnavailable)
 }
 
@@ -53,8 +53,8 @@ func TestServerStopped(t *testing.T) {
 func TestServerShutsDown(t *testing.T) {
 	t.Parallel()
 	server := pgtest.Start(t)
-	url := server.URL(t)
-	d := dbtest.Open(t, url, accounts())
+	address := server.URL(t)
+	d := dbtest.Open(t, address, accounts())
 	err := d.Tx(t.Context(), func(tx *sql.Tx) error {
 		var file string
 		require.NoError(t, tx.QueryRowContext(t.Context(), "SELECT pg_read_file('postmaster.pid')").Scan(&file))
@@ -63,7 +63,7 @@ func TestServerShutsDown(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, syscall.Kill(pid, syscall.SIGTERM))
 		require.Eventually(t, func() bool {
-			_, err := db.Open(t.Context(), db.Config{URL: url})
+			_, err := db.Open(t.Context(), db.Config{URL: address})
 			return err != nil && db.Unavailable(err)
 		}, 30*time.Second, time.Millisecond)
 		return add(t, tx, 1, "a")
@@ -74,14 +74,14 @@ func TestServerShutsDown(t *testing.T) {
 
 func TestTooManyConnections(t *testing.T) {
 	t.Parallel()
-	url := pgtest.Start(t, "max_connections=5", "superuser_reserved_connections=0").URL(t)
-	full := dbtest.Open(t, url, accounts())
+	address := pgtest.Start(t, "max_connections=5", "superuser_reserved_connections=0").URL(t)
+	full := dbtest.Open(t, address, accounts())
 	for range 5 {
 		c, err := full.Read().Conn(t.Context())
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = c.Close() })
 	}
-	_, err := db.Open(t.Context(), db.Config{URL: url})
+	_, err := db.Open(t.Context(), db.Config{URL: address})
 	require.ErrorIs(t, err, db.ErrUnavailable)
 	require.ErrorContains(t, err, "53300")
 	requireUnavailable(t, full)
@@ -178,8 +178,8 @@ func TestConnectionKilled(t *testing.T) {
 // A connection that is closed at BEGIN is replaced: a restart of the server causes no later errors.
 func TestIdleConnectionsKilled(t *testing.T) {
 	t.Parallel()
-	url := pgtest.URL(t)
-	d, killer := dbtest.Open(t, with(t, url, "application_name=idle"), accounts()), dbtest.Open(t, url)
+	address := pgtest.URL(t)
+	d, killer := dbtest.Open(t, with(t, address, "application_name=idle"), accounts()), dbtest.Open(t, address)
 	var idle []*sql.Conn
 	for range 8 {
 		c, err := d.Write().Conn(t.Context())
@@ -200,12 +200,12 @@ func TestIdleConnectionsKilled(t *testing.T) {
 
 func TestConnectionLostDuringCommit(t *testing.T) {
 	t.Parallel()
-	url := pgtest.URL(t)
-	d, killer := dbtest.Open(t, url, series("slow", `
+	address := pgtest.URL(t)
+	d, killer := dbtest.Open(t, address, series("slow", `
 CREATE TABLE t (a BIGINT);
 CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(60); RETURN NULL; END $$;
 CREATE CONSTRAINT TRIGGER slow AFTER INSERT ON t DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION slow();`)),
-		dbtest.Open(t, url)
+		dbtest.Open(t, address)
 	runs := 0
 	done := make(chan error)
 	go func() {
@@ -236,12 +236,12 @@ func requireKilled(t *testing.T, killer *db.DB, state string) {
 // The client disconnects during COMMIT: it is completed, and the caller gets its outcome.
 func TestContextEndsDuringCommit(t *testing.T) {
 	t.Parallel()
-	url := pgtest.URL(t)
-	d, other := dbtest.Open(t, with(t, url, "lock_timeout=0"), series("waits", `
+	address := pgtest.URL(t)
+	d, other := dbtest.Open(t, with(t, address, "lock_timeout=0"), series("waits", `
 CREATE TABLE t (a BIGINT);
 CREATE FUNCTION waits() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_advisory_xact_lock(1); RETURN NULL; END $$;
 CREATE CONSTRAINT TRIGGER waits AFTER INSERT ON t DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION waits();`)),
-		dbtest.Open(t, url)
+		dbtest.Open(t, address)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	require.NoError(t, other.Tx(t.Context(), func(tx *sql.Tx) error {
@@ -275,8 +275,8 @@ func TestStandby(t *testing.T) {
 
 func TestLockTimeout(t *testing.T) {
 	t.Parallel()
-	url := pgtest.URL(t)
-	d, other := dbtest.Open(t, with(t, url, "lock_timeout=50"), accounts()), dbtest.Open(t, url)
+	address := pgtest.URL(t)
+	d, other := dbtest.Open(t, with(t, address, "lock_timeout=50"), accounts()), dbtest.Open(t, address)
 	runs := 0
 	require.NoError(t, other.Tx(t.Context(), func(tx *sql.Tx) error {
 		require.NoError(t, add(t, tx, 1, "a"))
@@ -290,8 +290,8 @@ func TestLockTimeout(t *testing.T) {
 
 func TestContextEndsWhileALockIsWaitedFor(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, url string) {
-		d, other := dbtest.Open(t, url, accounts()), dbtest.Open(t, url)
+	dbtest.Each(t, func(t *testing.T, address string) {
+		d, other := dbtest.Open(t, address, accounts()), dbtest.Open(t, address)
 		require.NoError(t, other.Tx(t.Context(), func(tx *sql.Tx) error {
 			require.NoError(t, add(t, tx, 1, "a"))
 			ctx, cancel := context.WithTimeoutCause(t.Context(), 100*time.Millisecond, errSpoilt)
@@ -311,8 +311,8 @@ func TestContextEndsWhileALockIsWaitedFor(t *testing.T) {
 // Another process, such as a backup, has locked the file.
 func TestFileLocked(t *testing.T) {
 	t.Parallel()
-	url := dbtest.SQLite(t)
-	d, other := dbtest.Open(t, url, accounts()), dbtest.Open(t, url)
+	address := dbtest.SQLite(t)
+	d, other := dbtest.Open(t, address, accounts()), dbtest.Open(t, address)
 	require.NoError(t, other.Tx(t.Context(), func(*sql.Tx) error {
 		err := d.Tx(t.Context(), func(*sql.Tx) error { return nil })
 		require.ErrorIs(t, err, db.ErrUnavailable)
@@ -329,8 +329,8 @@ func TestFileLocked(t *testing.T) {
 // The file is unlocked while a transaction waits: the transaction succeeds.
 func TestFileUnlockedInTime(t *testing.T) {
 	t.Parallel()
-	url := dbtest.SQLite(t)
-	d, other := dbtest.Open(t, url, accounts()), dbtest.Open(t, url)
+	address := dbtest.SQLite(t)
+	d, other := dbtest.Open(t, address, accounts()), dbtest.Open(t, address)
 	done := make(chan error)
 	require.NoError(t, other.Tx(t.Context(), func(*sql.Tx) error {
 		go func() { done <- d.Tx(t.Context(), func(tx *sql.Tx) error { return add(t, tx, 1, "a") }) }()

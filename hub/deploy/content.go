@@ -32,7 +32,7 @@ func random() string {
 func sealPlace(key string) []byte { return secret.AAD("deployments", "sealed", key) }
 
 func (s *Service) seal(key string, c content) ([]byte, error) {
-	text, err := json.Marshal(c)
+	text, err := json.Marshal(c) //nolint:gosec // it is sealed below
 	if err != nil {
 		return nil, fmt.Errorf("seal deployment: %w", err)
 	}

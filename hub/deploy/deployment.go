@@ -150,15 +150,15 @@ func (s *Service) allow(caller api.Caller, group rbac.Group) error {
 	return nil
 }
 
-// DeployInput are the options of a deploy.
-type DeployInput struct {
+// Options are the options of a deploy.
+type Options struct {
 	Force bool `json:"force"` // redeploys an unchanged configuration
 }
 
 // Deploy deploys the current configuration of an agent, and starts it if it is stopped. It has no
 // effect on a running deployment of the same configuration, unless forced. It does not wait for the
 // runtime. It fails with api.DeploymentKeyTaken if the agent of another organization has the key.
-func (s *Service) Deploy(ctx context.Context, caller api.Caller, name string, in DeployInput) (Status, error) {
+func (s *Service) Deploy(ctx context.Context, caller api.Caller, name string, in Options) (Status, error) {
 	if err := s.allow(caller, rbac.AdminWrite); err != nil {
 		return Status{}, err
 	}

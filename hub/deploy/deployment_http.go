@@ -32,7 +32,7 @@ func (s *Service) getStatus(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Service) postDeploy(w http.ResponseWriter, r *http.Request) error {
-	in, err := api.DecodeOptional[DeployInput](w, r)
+	in, err := api.DecodeOptional[Options](w, r)
 	if err != nil {
 		return err
 	}

@@ -220,7 +220,7 @@ func TestPermissionsAndTenants(t *testing.T) {
 			c.Get(path+"/logs").Error(status, code)
 			c.Delete(path).Error(status, code)
 		}
-		_, err := h.Deploy(t.Context(), bob.Caller, "helper", deploy.DeployInput{})
+		_, err := h.Deploy(t.Context(), bob.Caller, "helper", deploy.Options{})
 		require.Error(t, err)
 		for _, tail := range []string{"0", "-1", "x", "5001"} {
 			h.ada.Get(path+"/logs?tail="+tail).Error(http.StatusBadRequest, api.InvalidRequest)
@@ -248,7 +248,7 @@ func TestConcurrentDeploysAreOne(t *testing.T) {
 		var all sync.WaitGroup
 		errs := make([]error, 8)
 		for i := range errs {
-			all.Go(func() { _, errs[i] = h.Deploy(t.Context(), h.ada.Caller, "helper", deploy.DeployInput{}) })
+			all.Go(func() { _, errs[i] = h.Deploy(t.Context(), h.ada.Caller, "helper", deploy.Options{}) })
 		}
 		all.Wait()
 		require.NoError(t, errors.Join(errs...))
@@ -275,7 +275,7 @@ func TestSecretsAreSealed(t *testing.T) {
 		var sealed []byte
 		require.NoError(t, w.db.Read().QueryRowContext(t.Context(), "SELECT sealed FROM deployments").Scan(&sealed))
 		require.NotContains(t, string(sealed), "planted")
-		require.False(t, strings.Contains(h.server.Log.String()+strings.Join(h.server.Audit("default"), ""), apiKey))
+		require.NotContains(t, h.server.Log.String()+strings.Join(h.server.Audit("default"), ""), apiKey)
 		w.keys = append([]string{secret.Generate()}, w.keys...)
 		later := w.start()
 		n, err := later.Rekey(t.Context())
@@ -296,7 +296,7 @@ func TestAnotherHubTakesOver(t *testing.T) {
 		started := first.reach("running")["startedAt"]
 		second := w.start()
 		require.Equal(t, started, second.ada.Get(path).Want(http.StatusOK)["startedAt"])
-		require.NoError(t, first.Service.Close())
+		require.NoError(t, first.Close())
 		second.ada.Post(path+"/stop", nil).Want(http.StatusAccepted)
 		second.reach("stopped")
 	})

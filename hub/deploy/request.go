@@ -93,4 +93,4 @@ func (s Spec) request(key, agentName, apiKey string) Request {
 }
 
 // envAPIKey is the variable with the API key of a runtime.
-const envAPIKey = "AGENT_HTTP_API_KEY"
+const envAPIKey = "AGENT_HTTP_API_KEY" //nolint:gosec // a name

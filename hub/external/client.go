@@ -220,33 +220,31 @@ func (s *Service) apply(in ClientInput, before client, created bool) (after clie
 			after.SecretEnc, d.SecretChanged = s.cfg.Keyring.Seal([]byte(*in.ClientSecret), secretPlace(in.Org)), true
 		}
 	case created:
-		return after, d, api.Fields{"clientSecret": "is required for a new client"} //nolint:gosec // a field's name
+		return after, d, api.Fields{"clientSecret": "is required for a new client"}
 	case moved:
-		return after, d, api.Fields{"clientSecret": "is required if issuer or provider changes"} //nolint:gosec // as above
+		return after, d, api.Fields{"clientSecret": "is required if issuer or provider changes"}
 	}
 	if in.Cert != nil {
-		if d.CertChanged, err = s.applyCert(*in.Cert, &after); err != nil {
-			return after, d, err
-		}
+		d.CertChanged = s.applyCert(*in.Cert, &after)
 	}
 	d.Created = created
 	d.ClientID, d.Issuer, d.Provider = change(before.ClientID, after.ClientID), change(before.Issuer, after.Issuer), change(before.Provider, after.Provider)
 	return after, d, nil
 }
 
-func (s *Service) applyCert(cert string, c *client) (changed bool, err error) {
+func (s *Service) applyCert(cert string, c *client) (changed bool) {
 	if cert == "" {
 		changed = c.CertEnc != nil
 		c.CertEnc = nil
-		return changed, nil
+		return changed
 	}
 	if c.CertEnc != nil {
 		if old, err := s.cfg.Keyring.Open(c.CertEnc, certPlace(c.Org)); err == nil && string(old) == cert {
-			return false, nil
+			return false
 		}
 	}
 	c.CertEnc = s.cfg.Keyring.Seal([]byte(cert), certPlace(c.Org))
-	return true, nil
+	return true
 }
 
 // Clients returns a page of the registered organizations, by name.

@@ -2,6 +2,7 @@ package external_test
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -16,9 +17,7 @@ import (
 
 func acme(more object) object {
 	in := object{"org": "acme", "clientId": "c1", "clientSecret": "s1", "issuer": "https://idp.example.com"}
-	for name, value := range more {
-		in[name] = value
-	}
+	maps.Copy(in, more)
 	return in
 }
 

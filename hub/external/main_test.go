@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/cookiejar"
 	"net/http/httptest"
@@ -57,7 +58,7 @@ type replica struct {
 func each(t *testing.T, test func(t *testing.T, s *site)) {
 	t.Helper()
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, url string) { test(t, open(t, url, nil)) })
+	dbtest.Each(t, func(t *testing.T, address string) { test(t, open(t, address, nil)) })
 }
 
 // onSQLite opens a site for a test that does not depend on the engine.
@@ -66,13 +67,13 @@ func onSQLite(t testing.TB, change func(*site)) *site {
 	return open(t, dbtest.SQLite(t), change)
 }
 
-func open(t testing.TB, url string, change func(*site)) *site {
+func open(t testing.TB, address string, change func(*site)) *site {
 	t.Helper()
 	s := &site{t: t, logs: &logtest.Buffer{}}
 	if change != nil {
 		change(s)
 	}
-	s.db = dbtest.Open(t, url, apitest.Audit(), identity.Migrations, external.Migrations)
+	s.db = dbtest.Open(t, address, apitest.Audit(), identity.Migrations, external.Migrations)
 	s.audit = apitest.NewAudit(t, s.db)
 	var err error
 	s.ring, err = secret.Parse(secret.Generate())
@@ -124,9 +125,7 @@ func (s *site) register(org string, p *standIn, more ...object) {
 	s.t.Helper()
 	in := object{"org": org, "clientId": "hub-" + org, "clientSecret": "secret-" + org, "issuer": p.URL}
 	for _, o := range more {
-		for name, value := range o {
-			in[name] = value
-		}
+		maps.Copy(in, o)
 	}
 	a := s.ops(http.MethodPost, "", in)
 	require.Contains(s.t, []int{200, 201}, a.status, a.text)
@@ -197,9 +196,12 @@ func (a answer) location() *url.URL {
 	return u
 }
 
-func (b *browser) get(url string) answer { b.t.Helper(); return b.send(http.MethodGet, url, nil) }
+func (b *browser) get(address string) answer {
+	b.t.Helper()
+	return b.send(http.MethodGet, address, nil)
+}
 
-func (b *browser) send(method, url string, body any, headers ...string) answer {
+func (b *browser) send(method, address string, body any, headers ...string) answer {
 	b.t.Helper()
 	var content io.Reader
 	kind := ""
@@ -212,7 +214,7 @@ func (b *browser) send(method, url string, body any, headers ...string) answer {
 		require.NoError(b.t, err)
 		content, kind = strings.NewReader(string(text)), "application/json"
 	}
-	req, err := http.NewRequestWithContext(b.t.Context(), method, url, content)
+	req, err := http.NewRequestWithContext(b.t.Context(), method, address, content)
 	require.NoError(b.t, err)
 	if kind != "" {
 		req.Header.Set("Content-Type", kind)

@@ -19,16 +19,16 @@ func (g GlobalClient) Check() error {
 // client returns the global client.
 func (g GlobalClient) client() (*client, error) {
 	if g.Issuer == "" || g.ClientID == "" || g.ClientSecret == "" {
-		return nil, errors.New("Issuer, ClientID and ClientSecret are required")
+		return nil, errors.New("fields Issuer, ClientID and ClientSecret are required")
 	}
 	if err := checkIssuer(g.Issuer); err != nil {
-		return nil, fmt.Errorf("Issuer %w", err)
+		return nil, fmt.Errorf("field Issuer %w", err)
 	}
 	c := &client{Org: identity.DefaultTenant, Provider: providerOIDC, Issuer: g.Issuer, ClientID: g.ClientID, global: &g}
 	if g.Cert != "" {
 		var err error
 		if c.key, err = parseCert(g.Cert); err != nil {
-			return nil, fmt.Errorf("Cert %w", err)
+			return nil, fmt.Errorf("field Cert %w", err)
 		}
 	}
 	return c, nil
@@ -38,13 +38,17 @@ func (g GlobalClient) client() (*client, error) {
 // that of the default one, or else the global client. An organization that is not registered is
 // 404: there is no fallback.
 func (s *Service) clientFor(ctx context.Context, org string) (client, error) {
-	var c client
-	err := error(errNoClient)
+	var (
+		c   client
+		err error
+	)
 	switch {
 	case org == "":
 		c, err = defaultClient(ctx, s.db.Read())
 	case orgForm.MatchString(org):
 		c, err = clientOf(ctx, s.db.Read(), org)
+	default:
+		err = errNoClient
 	}
 	if errors.Is(err, errNoClient) && s.global != nil && (org == "" || org == s.global.Org) {
 		return *s.global, nil

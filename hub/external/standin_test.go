@@ -11,6 +11,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -170,9 +171,7 @@ func (p *standIn) token(w http.ResponseWriter, r *http.Request) {
 	if p.casdoor {
 		claims["tokenType"], claims["aud"] = "access-token", []string{id}
 	}
-	for name, value := range p.user {
-		claims[name] = value
-	}
+	maps.Copy(claims, p.user)
 	if p.onToken != nil {
 		p.onToken(claims)
 	}
@@ -206,9 +205,7 @@ func signed(t testing.TB, key any, kid string, header, claims object) string {
 	}
 	token := jwt.NewWithClaims(method, jwt.MapClaims(claims))
 	token.Header["kid"] = kid
-	for name, value := range header {
-		token.Header[name] = value
-	}
+	maps.Copy(token.Header, header)
 	raw, err := token.SignedString(key)
 	require.NoError(t, err)
 	return raw

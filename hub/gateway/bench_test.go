@@ -53,7 +53,7 @@ func BenchmarkProxy(b *testing.B) {
 			i = (i + rounds) % 2
 			began, used := time.Now(), processor(b)
 			for range 100 {
-				res, err := http.Get(urls[i]) //nolint:noctx // it ends with the benchmark
+				res, err := http.Get(urls[i])
 				require.NoError(b, err)
 				_, _ = io.Copy(io.Discard, res.Body)
 				require.NoError(b, res.Body.Close())

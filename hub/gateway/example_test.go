@@ -42,7 +42,7 @@ func Example() {
 	}
 	hub := httptest.NewServer(handler)
 	defer hub.Close()
-	req, err := http.NewRequest(http.MethodGet, hub.URL+"/runtime/helper/v1/agents", http.NoBody) //nolint:noctx // it ends with the example
+	req, err := http.NewRequest(http.MethodGet, hub.URL+"/runtime/helper/v1/agents", http.NoBody)
 	if err != nil {
 		fmt.Println(err)
 		return

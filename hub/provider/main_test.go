@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -94,9 +95,7 @@ func (s *server) inUse(_ context.Context, _ *sql.Tx, tenantID, id string) ([]str
 // gateway is the body of a provider of which the test changes some fields.
 func gateway(change object) object {
 	body := object{"name": "Gateway", "protocol": "openai", "baseUrl": "https://llm.example.com/v1", "apiKey": plantedKey}
-	for name, value := range change {
-		body[name] = value
-	}
+	maps.Copy(body, change)
 	return body
 }
 

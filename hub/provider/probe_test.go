@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -36,9 +37,7 @@ func reply(status int, text string) http.HandlerFunc {
 // probe tests an unsaved configuration and returns the result.
 func (s *server) probe(url string, change object) object {
 	body := object{"protocol": "openai", "baseUrl": url, "apiKey": plantedKey}
-	for name, value := range change {
-		body[name] = value
-	}
+	maps.Copy(body, change)
 	res := s.acme.Post(admin+"/probe", body)
 	require.NotContains(s.t, res.Text, plantedKey)
 	return res.Want(http.StatusOK)

@@ -34,10 +34,12 @@ func TestAProviderInUseIsNotDeleted(t *testing.T) {
 func TestRaceOfReserveAndDelete(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, url string) {
-		var s *server
-		s = open(t, url, func(cfg *provider.Config) {
+		s := open(t, url, func(cfg *provider.Config) {
 			cfg.InUse = func(ctx context.Context, tx *sql.Tx, tenantID, id string) ([]string, error) {
-				return db.Collect(ctx, tx, "list agents", func(row db.Scanner) (name string, err error) { return name, row.Scan(&name) },
+				return db.Collect(ctx, tx, "list agents", func(row db.Scanner) (name string, err error) {
+					err = row.Scan(&name)
+					return name, err
+				},
 					`SELECT name FROM agents_of_test WHERE tenant_id = $1 AND provider_id = $2`, tenantID, id)
 			}
 		})

@@ -158,7 +158,7 @@ func (c *checker) push(l *level, value bool, before string) {
 	default:
 		next.close = '}'
 		next.inside = c.source[c.start] == '$'
-		next.list = strings.Contains("([,=:?&|+!.", c.previous[max(0, len(c.previous)-1):]) && c.previous != ""
+		next.list = c.previous != "" && strings.IndexByte("([,=:?&|+!.", c.previous[len(c.previous)-1]) >= 0
 	}
 	if len(c.levels) > maxBrackets {
 		c.reason = fmt.Sprintf("brackets are nested deeper than %d levels", maxBrackets)

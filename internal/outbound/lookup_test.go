@@ -15,7 +15,7 @@ import (
 
 // The error of a lookup names the host and the reason, not the resolver that was used.
 func TestErrorsHideTheResolver(t *testing.T) {
-	gone, err := net.ListenPacket("udp", "127.0.0.1:0") //nolint:noctx // it is closed immediately
+	gone, err := net.ListenPacket("udp", "127.0.0.1:0")
 	require.NoError(t, err)
 	require.NoError(t, gone.Close())
 	former := net.DefaultResolver

@@ -41,6 +41,6 @@ func TestParameters(t *testing.T) {
 func TestOffset(t *testing.T) {
 	require.EqualValues(t, 0, paging.Offset(1, 20))
 	require.EqualValues(t, 40, paging.Offset(3, 20))
-	require.EqualValues(t, uint64(math.MaxUint64), paging.Offset(math.MaxUint64, 100))
-	require.EqualValues(t, uint64(math.MaxUint64), paging.Offset(4611686018427387905, 8), "no overflow to a small number")
+	require.Equal(t, uint64(math.MaxUint64), paging.Offset(math.MaxUint64, 100))
+	require.Equal(t, uint64(math.MaxUint64), paging.Offset(4611686018427387905, 8), "no overflow to a small number")
 }

@@ -39,7 +39,7 @@ func (c *Client) Run(ctx context.Context, agentID string, req wire.RunRequest) i
 			yield(wire.Event{}, err)
 			return
 		}
-		defer events.Close()
+		defer func() { _ = events.Close() }() // Next has returned the error
 		for {
 			ev, err := events.Next()
 			if err != nil {

@@ -27,7 +27,7 @@ type Stream struct {
 // event. The caller closes the stream. The end of ctx closes the connection, which cancels the run.
 func (c *Client) Open(ctx context.Context, agentID string, req wire.RunRequest) (*Stream, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	res, err := c.send(ctx, http.MethodPost, runsPath(agentID), "text/event-stream", req)
+	res, err := c.send(ctx, http.MethodPost, runsPath(agentID), "text/event-stream", req) //nolint:bodyclose // Close closes it
 	if err != nil {
 		cancel()
 		return nil, err

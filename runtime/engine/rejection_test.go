@@ -86,8 +86,8 @@ func TestSessionRejectedForItsSizeStaysUsable(t *testing.T) {
 						got := s.run(t.Context(), t, id)
 						id = got.session
 						if i < row.failing {
-							upstream, ok := got.err.(*model.Error)
-							require.True(t, ok, "%v", got.err)
+							var upstream *model.Error
+							require.ErrorAs(t, got.err, &upstream)
 							require.Equal(t, model.CodePromptTooLong, upstream.Code)
 							continue
 						}

@@ -2,7 +2,6 @@ package permission_test
 
 import (
 	"encoding/json"
-	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -182,7 +181,7 @@ func TestCanonicalFormDoesTheSame(t *testing.T) {
 		}
 		executed, err := canonical(t, tr.allow, script)
 		if err != nil {
-			require.True(t, errors.Is(err, permission.ErrPattern), script)
+			require.ErrorIs(t, err, permission.ErrPattern, script)
 			continue
 		}
 		require.ElementsMatch(t, tr.run(t, script).calls, tr.run(t, executed).calls, "%q and %q", script, executed)

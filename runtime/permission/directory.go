@@ -70,12 +70,12 @@ func (d *directory) target(p string) target {
 		t.real, t.inReal = t.text, t.inText
 		return t
 	}
-	if real, err := d.resolve(p); err == nil {
-		t.real = path.Clean(real)
+	if resolved, err := d.resolve(p); err == nil {
+		t.real = path.Clean(resolved)
 		t.inReal = !outside(t.real)
 	} else if d.cwd != "" { // files of skills may be outside
-		if real, err := filepath.EvalSymlinks(d.absolute(t.text)); err == nil {
-			t.real = filepath.ToSlash(real)
+		if resolved, err := filepath.EvalSymlinks(d.absolute(t.text)); err == nil {
+			t.real = filepath.ToSlash(resolved)
 		}
 	}
 	return t
@@ -156,7 +156,7 @@ func (d *directory) gitFile(dir string) string {
 	if info, err := os.Lstat(name); err != nil || !info.Mode().IsRegular() {
 		return ""
 	}
-	f, err := os.Open(name) //nolint:gosec // its content is not passed on
+	f, err := os.Open(name)
 	if err != nil {
 		return ""
 	}
@@ -177,8 +177,8 @@ func (d *directory) leadsTo(dir, p string) bool {
 	if d.resolve == nil {
 		return false
 	}
-	real, err := d.resolve(dir)
-	return err == nil && within(path.Clean(real), p)
+	resolved, err := d.resolve(dir)
+	return err == nil && within(path.Clean(resolved), p)
 }
 
 // within reports whether a path is dir or in it. Letter case is ignored, as in some file systems.

@@ -32,7 +32,7 @@ func TestWritesThatExecuteAreNotApproved(t *testing.T) {
 		require.NoError(t, os.MkdirAll(filepath.Join(dir, sub), 0o700))
 	}
 	git(t, filepath.Join(dir, "separate"), "init", "-q", "--separate-git-dir=../store")
-	git(t, filepath.Join(dir, "deep/er/module"), "init", "-q", "--separate-git-dir="+dir+"/deep/meta")
+	git(t, filepath.Join(dir, "deep", "er", "module"), "init", "-q", "--separate-git-dir="+dir+"/deep/meta")
 	git(t, filepath.Join(dir, "bare.git"), "init", "-q", "--bare")
 	put("detached/.git", "gitdir: ../detached-meta\n") // not a git directory yet
 	put("absolute/.git", "gitdir: "+dir+"/absolute/meta\n")
@@ -48,7 +48,7 @@ func TestWritesThatExecuteAreNotApproved(t *testing.T) {
 		require.NoError(t, os.Symlink(to, filepath.Join(dir, link)))
 	}
 	require.NoError(t, os.Mkdir(filepath.Join(dir, ".config"), 0o700))
-	require.NoError(t, os.Symlink("../dotfiles/git", filepath.Join(dir, ".config/git")))
+	require.NoError(t, os.Symlink("../dotfiles/git", filepath.Join(dir, ".config", "git")))
 	protected := []string{"agents.yaml", dir + "/chain.yaml", dir + "/prompts/coder.md", "./tools/count.ts", dir + "/skills", "/etc/agents.yaml",
 		"not-yet.yaml"}
 	for path, approved := range map[string]bool{

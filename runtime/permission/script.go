@@ -1,6 +1,7 @@
 package permission
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 
@@ -183,7 +184,7 @@ func (s *script) call(call *syntax.CallExpr, redirected []word) {
 		return
 	}
 	s.commands = append(s.commands, cmd)
-	s.list(append(cmd[:len(cmd):len(cmd)], redirected...))
+	s.list(append(slices.Clip(cmd), redirected...))
 }
 
 const devNull = "/dev/null"

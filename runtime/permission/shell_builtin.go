@@ -36,7 +36,7 @@ func (c command) interprets() bool {
 		if name == "printf" && countDirective.MatchString(w.text) {
 			return true
 		}
-		return slices.ContainsFunc(options, func(option string) bool { return w.mayMatch(option) })
+		return slices.ContainsFunc(options, w.mayMatch)
 	})
 }
 

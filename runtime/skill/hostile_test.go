@@ -48,7 +48,7 @@ func TestParseBoundsHostileFrontmatter(t *testing.T) {
 			data := []byte("---\n" + front + "\n---\nbody")
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			doc, _ := skill.Parse(data) //nolint:errcheck // what is wrong does not matter
+			doc, _ := skill.Parse(data)
 			runtime.ReadMemStats(&after)
 			require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(32<<20))
 			require.LessOrEqual(t, len(doc.Name)+len(doc.Description), 64<<10)

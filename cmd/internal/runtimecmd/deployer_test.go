@@ -102,7 +102,8 @@ func TestSkillArchivesAreDownloadedOnce(t *testing.T) {
 		require.Equal(t, filepath.Join(dir, "state", "skills", strings.TrimPrefix(hash, "sha256:"), "review", "SKILL.md"), detail.AvailableSkills[0].Location)
 		server.Close()
 	}
-	err := execute(t.Context(), t, t.TempDir(), "stateDir: state\n"+config[strings.Index(config, "agents"):], nil, &logtest.Buffer{}, &logtest.Buffer{}, "--require-ready")
+	_, agents, _ := strings.Cut(config, "agents")
+	err := execute(t.Context(), t, t.TempDir(), "stateDir: state\nagents"+agents, nil, &logtest.Buffer{}, &logtest.Buffer{}, "--require-ready")
 	require.ErrorContains(t, err, "agent a is unavailable: load skillArchives[0]: load skill review: get "+server.URL+"/x.zip: ")
 	require.NotContains(t, err.Error(), "signature")
 }

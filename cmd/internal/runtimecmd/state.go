@@ -67,7 +67,7 @@ func (s *settings) openSessions(file *agent.File, log *slog.Logger) (store, erro
 	}
 	dir, named, err := s.stateDir(file, cwd)
 	if reason, none := errors.AsType[noStateError](err); none {
-		log.Warn("sessions are stored in memory and end with the process: " + reason.Error())
+		log.Warn("sessions are stored in memory and end with the process", "err", reason)
 		return memory{session.NewMemory(session.MemoryConfig{TTL: limits.SessionTTL})}, nil
 	}
 	if err != nil {

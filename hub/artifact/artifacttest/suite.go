@@ -56,14 +56,14 @@ func Key(digit, name string) string { return "tools/" + strings.Repeat(digit, 64
 func Content(size int) []byte {
 	b := make([]byte, size)
 	for i := range b {
-		b[i] = byte(i*i>>8 ^ i)
+		b[i] = byte(i*i>>8 ^ i) //nolint:gosec // the lowest bits
 	}
 	return b
 }
 
 func (s *suite) store(key string, content []byte) {
 	s.Helper()
-	require.NoError(s, s.Driver.Put(s.Context(), key, bytes.NewReader(content), int64(len(content))))
+	require.NoError(s, s.Put(s.Context(), key, bytes.NewReader(content), int64(len(content))))
 }
 
 func (s *suite) read(key string) []byte {
@@ -80,7 +80,7 @@ func (s *suite) read(key string) []byte {
 
 func (s *suite) keys(prefix string) (keys []string) {
 	s.Helper()
-	for info, err := range s.Driver.List(s.Context(), prefix) {
+	for info, err := range s.List(s.Context(), prefix) {
 		require.NoError(s, err)
 		keys = append(keys, info.Key)
 	}
@@ -192,7 +192,7 @@ func (s *suite) cancelled() {
 	_, err = s.Stat(ctx, key)
 	require.ErrorIs(s, err, context.Canceled)
 	require.ErrorIs(s, s.Delete(ctx, key, time.Now().Add(time.Hour)), context.Canceled)
-	for _, err = range s.Driver.List(ctx, "") {
+	for _, err = range s.List(ctx, "") {
 		break
 	}
 	require.ErrorIs(s, err, context.Canceled)
@@ -220,7 +220,7 @@ func (s *suite) deletes() {
 func (s *suite) list() {
 	require.Empty(s, s.keys(""))
 	var tools []string
-	for _, digit := range strings.Split("0123456789abcdef", "") {
+	for digit := range strings.SplitSeq("0123456789abcdef", "") {
 		tools = append(tools, Key(digit, "a.ts"), Key(digit, "b.ts"))
 	}
 	for _, key := range tools {
@@ -235,7 +235,7 @@ func (s *suite) list() {
 	require.Equal(s, tools[20:21], s.keys(Key("a", "a")))
 	require.Empty(s, s.keys("tool/"))
 	require.Empty(s, s.keys("nothing"))
-	for info, err := range s.Driver.List(s.Context(), "skills/") {
+	for info, err := range s.List(s.Context(), "skills/") {
 		require.NoError(s, err)
 		want, err := s.Stat(s.Context(), skill)
 		require.NoError(s, err)

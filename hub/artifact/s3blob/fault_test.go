@@ -68,7 +68,7 @@ func fails(t *testing.T, d artifact.Driver, message string) {
 
 func TestTheServerIsDown(t *testing.T) {
 	t.Parallel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it only selects a port
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	require.NoError(t, listener.Close())
 	fails(t, open(t, (&server{address: listener.Addr().String()}).config()), "cannot be reached")
@@ -76,7 +76,7 @@ func TestTheServerIsDown(t *testing.T) {
 
 func TestAServerThatNeverResponds(t *testing.T) {
 	t.Parallel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // its connections are never accepted
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer listener.Close()
 	cfg := (&server{address: listener.Addr().String()}).config()

@@ -73,7 +73,7 @@ func start(t testing.TB) *server {
 	t.Helper()
 	program, err := gateway()
 	require.NoError(t, err)
-	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it only selects a port
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	s := &server{address: listener.Addr().String(), dir: t.TempDir(), log: &logtest.Buffer{}}
 	require.NoError(t, listener.Close())
@@ -92,7 +92,7 @@ func start(t testing.TB) *server {
 	limit, again := time.After(time.Minute), time.NewTicker(20*time.Millisecond)
 	defer again.Stop()
 	for {
-		conn, err := net.Dial("tcp", s.address) //nolint:noctx // on loopback
+		conn, err := net.Dial("tcp", s.address)
 		if err == nil {
 			require.NoError(t, conn.Close())
 			return s

@@ -43,7 +43,7 @@ func (o *object) Read(p []byte) (int, error) {
 	switch {
 	case o.at == o.size:
 		return n, nil
-	case err == io.EOF:
+	case errors.Is(err, io.EOF):
 		err = io.ErrUnexpectedEOF
 	case err != nil && stopped:
 		err = fmt.Errorf("%w: %w", context.DeadlineExceeded, errStalled)

@@ -47,7 +47,7 @@ func Normalize(in io.ReaderAt, size int64, fileName, tempDir string, out io.Writ
 	content := io.NewSectionReader(in, 0, size)
 	head := make([]byte, 4)
 	n, err := content.ReadAt(head, 0)
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		return Skill{}, fmt.Errorf("read upload: %w", err)
 	}
 	folder := strings.TrimSuffix(strings.TrimSuffix(path.Base(fileName), path.Ext(fileName)), ".tar")

@@ -3,6 +3,7 @@ package archive
 import (
 	"archive/tar"
 	"compress/gzip"
+	"errors"
 	"fmt"
 	"io"
 
@@ -22,7 +23,7 @@ func (s *spool) readTar(in io.Reader) error {
 	r := tar.NewReader(bounded)
 	for entries := 0; ; entries++ {
 		h, err := r.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {

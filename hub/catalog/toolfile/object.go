@@ -64,7 +64,7 @@ func (p *parser) skipProperty(depth int) {
 // literal reads the value of the name.
 func (p *parser) literal(depth int) error {
 	text := p.tok.Text
-	if p.end || p.tok.Kind != jsdepth.Literal || len(text) < 2 || !strings.Contains("\"'`", text[:1]) || text[len(text)-1] != text[0] ||
+	if p.end || p.tok.Kind != jsdepth.Literal || len(text) < 2 || strings.IndexByte("\"'`", text[0]) < 0 || text[len(text)-1] != text[0] ||
 		strings.Contains(text, `\`) {
 		return p.fail(literal)
 	}

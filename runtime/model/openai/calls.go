@@ -149,7 +149,7 @@ type inputState struct {
 func (s *inputState) complete() bool { return s.begun && s.depth == 0 }
 
 func (s *inputState) add(fragment string) {
-	for i := 0; i < len(fragment); i++ {
+	for i := range len(fragment) {
 		c := fragment[i]
 		switch {
 		case s.escaped:

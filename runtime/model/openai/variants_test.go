@@ -2,7 +2,6 @@ package openai_test
 
 import (
 	"encoding/json"
-	"errors"
 	"io"
 	"strings"
 	"testing"
@@ -317,7 +316,7 @@ func TestErrorsInTheStream(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got, err := collect(t, delta(`"content":"a"`)+row.raw)
 			var coded *model.Error
-			require.True(t, errors.As(err, &coded), "%v", err)
+			require.ErrorAs(t, err, &coded)
 			require.Equal(t, row.code, coded.Code, coded.Message)
 			require.Equal(t, row.message, coded.Message)
 			require.Equal(t, "a", got.Message.Text())

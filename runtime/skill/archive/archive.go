@@ -60,7 +60,10 @@ func New(cfg Config) (*Store, error) {
 	if s.http == nil {
 		s.http = &http.Client{Transport: outbound.Transport()}
 	}
-	return s, s.sweep(time.Now())
+	if err := s.sweep(time.Now()); err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 func (s *Store) sweep(now time.Time) error {
@@ -172,7 +175,7 @@ func save(path string, from io.Reader) (hash string, err error) {
 	}
 	sum := sha256.New()
 	n, err := io.Copy(io.MultiWriter(f, sum), io.LimitReader(from, skillzip.MaxPacked+1))
-	if err = errors.Join(err, f.Close()); err != nil {
+	if err := errors.Join(err, f.Close()); err != nil {
 		return "", err
 	}
 	if n > skillzip.MaxPacked {

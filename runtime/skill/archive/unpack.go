@@ -78,7 +78,7 @@ func unpackEntry(root *os.Root, f *zip.File, limit int64) (int64, error) {
 		return 0, err
 	}
 	n, err := io.Copy(out, io.LimitReader(in, limit+1))
-	if err = errors.Join(err, out.Close()); err != nil {
+	if err := errors.Join(err, out.Close()); err != nil {
 		return 0, err
 	}
 	if n > limit {

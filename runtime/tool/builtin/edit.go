@@ -39,7 +39,7 @@ Do not include the line numbers of Read. In a file whose lines end in \r\n, use 
 		InputSchema: json.RawMessage(editSchema),
 	}, func(ctx context.Context, in editInput) (tool.Result, error) {
 		if c.hidesPath(in.FilePath) { // any other result would depend on its content
-			return tool.Result{}, fmt.Errorf("Edit cannot change %s, because a rule denies reading it", display(in.FilePath))
+			return tool.Result{}, fmt.Errorf("Edit cannot change %s, because a rule denies reading it", display(in.FilePath)) //nolint:staticcheck // the name of the tool
 		}
 		switch in.OldString {
 		case "":

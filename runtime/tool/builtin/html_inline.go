@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"golang.org/x/net/html/atom"
 )
@@ -57,7 +58,7 @@ func (l *inline) write(text []byte) {
 			text = text[1:]
 			continue
 		}
-		n := bytes.IndexFunc(text, func(r rune) bool { return r < 0x80 && isSpace(byte(r)) })
+		n := bytes.IndexFunc(text, func(r rune) bool { return r < utf8.RuneSelf && isSpace(byte(r)) }) //nolint:gosec // it is ASCII
 		if n < 0 {
 			n = len(text)
 		}

@@ -55,11 +55,11 @@ func skillDirs(dir *filesafe.Dir, skills []skill.Skill) []skillDir {
 			continue
 		}
 		path := filepath.Clean(s.Dir())
-		real, err := filepath.EvalSymlinks(path)
-		if err != nil || below(dir.Path(), path) || below(dir.Path(), real) {
+		resolved, err := filepath.EvalSymlinks(path)
+		if err != nil || below(dir.Path(), path) || below(dir.Path(), resolved) {
 			continue
 		}
-		dirs = append(dirs, skillDir{path, real})
+		dirs = append(dirs, skillDir{path, resolved})
 	}
 	return dirs
 }

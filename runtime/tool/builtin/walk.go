@@ -89,11 +89,11 @@ func (c *Config) searchRoot(given string) (searchRoot, error) {
 	if !root.file && !info.IsDir() {
 		return searchRoot{}, pathError(c.Dir, given, &fs.PathError{Op: "search", Path: given, Err: filesafe.ErrNotFile})
 	}
-	real, err := c.Dir.Resolve(given)
+	resolved, err := c.Dir.Resolve(given)
 	if err != nil {
 		return searchRoot{}, pathError(c.Dir, given, err)
 	}
-	root.real = filepath.ToSlash(real)
+	root.real = filepath.ToSlash(resolved)
 	return root, nil
 }
 
@@ -113,8 +113,8 @@ func (c *Config) hidesPath(given string) bool {
 	if rel := path.Clean(c.relativeToDir(given)); filepath.IsLocal(rel) && c.Hides(rel) {
 		return true
 	}
-	real, err := c.Dir.Resolve(given)
-	return (err == nil || errors.Is(err, fs.ErrNotExist)) && real != "" && c.Hides(filepath.ToSlash(real))
+	resolved, err := c.Dir.Resolve(given)
+	return (err == nil || errors.Is(err, fs.ErrNotExist)) && resolved != "" && c.Hides(filepath.ToSlash(resolved))
 }
 
 // relativeToDir returns a path from an input relative to the working directory, with "/".

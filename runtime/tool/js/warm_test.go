@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"log/slog"
 	"strings"
 	"sync"
@@ -91,7 +90,7 @@ func TestFilesThatDoNotLoadAgain(t *testing.T) {
 // A file that takes longer than files may take in advance still works.
 func TestSlowFile(t *testing.T) {
 	t.Parallel()
-	h := newHost(t, js.Config{Workers: 2, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	h := newHost(t, js.Config{Workers: 2, Logger: slog.New(slog.DiscardHandler)})
 	h.SetLimits(patience, patience, 100*time.Millisecond, patience)
 	slow := load(t, h, `const began = Date.now(); while (Date.now() - began < 200);
 export default {name: "slow", description: "For tests.", call() { return "done" }}`)

@@ -157,7 +157,7 @@ func (b *body) nextEvent() error {
 		if out.Data, err = jsonrpc.EncodeMessage(msg); err != nil {
 			return err
 		}
-		if err = b.append(out); err != nil {
+		if err := b.append(out); err != nil {
 			return err
 		}
 	}

@@ -204,7 +204,7 @@ func (f *filter) message(data []byte, reply func([]byte)) (jsonrpc.Message, erro
 // response returns a response to a call that waits for one, or nil.
 func (f *filter) response(e *envelope) jsonrpc.Message {
 	number, err := strconv.ParseFloat(string(e.ID), 64)
-	id, _ := jsonrpc.MakeID(number) //nolint:errcheck // a float64 is an id
+	id, _ := jsonrpc.MakeID(number) // a float64 is an id
 	key, _ := id.Raw().(int64)
 	f.mu.Lock()
 	method, waiting := f.calls[key]
@@ -243,7 +243,7 @@ func rejection(data []byte) jsonrpc.Message {
 	if checkComplexity(data) != nil || json.Unmarshal(data, &e) != nil || len(e.Error) == 0 || e.Error[0] != '{' {
 		return nil
 	}
-	id, _ := jsonrpc.MakeID(0.0) //nolint:errcheck // a float64 is an id
+	id, _ := jsonrpc.MakeID(0.0) // a float64 is an id
 	return &jsonrpc.Response{ID: id, Error: wireError(e.Error)}
 }
 

@@ -140,7 +140,7 @@ func serveHostile() int {
 		for v := range out {
 			fmt.Fprintln(w, v)
 			if len(out) == 0 {
-				w.Flush()
+				_ = w.Flush() // the parent may be gone
 			}
 		}
 	})

@@ -89,7 +89,7 @@ func (p *pipe) Read(ctx context.Context) (jsonrpc.Message, error) {
 				written = p.write(reply)
 			}
 		})
-		if err = errors.Join(err, written); err != nil {
+		if err := errors.Join(err, written); err != nil {
 			return nil, err
 		}
 	}

@@ -46,7 +46,7 @@ func (w *web) sessionUnknown(req *http.Request, msg jsonrpc.Message, resp *http.
 	}
 	late := time.AfterFunc(rejectionTime, func() { resp.Body.Close() })
 	defer late.Stop()
-	head, _ := io.ReadAll(io.LimitReader(resp.Body, maxRejection)) //nolint:errcheck // a part is enough
+	head, _ := io.ReadAll(io.LimitReader(resp.Body, maxRejection)) // a part is enough
 	resp.Body = rejected{io.MultiReader(bytes.NewReader(head), resp.Body), resp.Body}
 	var body struct {
 		ID    json.RawMessage

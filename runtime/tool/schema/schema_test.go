@@ -16,18 +16,18 @@ import (
 	"github.com/seed93082962/agenthost/runtime/tool/schema"
 )
 
-func repeat(n int, separator string, part func(i int) string) string {
+func repeat(n int, part func(i int) string) string {
 	parts := make([]string, n)
 	for i := range parts {
 		parts[i] = part(i)
 	}
-	return strings.Join(parts, separator)
+	return strings.Join(parts, ",")
 }
 
 // doubling is a chain of definitions, each of which refers to the next one twice.
 func doubling(n int, keyword string) string {
-	return fmt.Sprintf(`{"type":"object","$ref":"#/$defs/d0","$defs":{%s,"d%d":{}}}`, repeat(n, ",", func(i int) string {
-		return fmt.Sprintf(`"d%d":{"%s":[{"$ref":"#/$defs/d%d"},{"$ref":"#/$defs/d%d"}]}`, i, keyword, i+1, i+1)
+	return fmt.Sprintf(`{"type":"object","$ref":"#/$defs/d0","$defs":{%s,"d%d":{}}}`, repeat(n, func(i int) string {
+		return fmt.Sprintf(`"d%d":{%q:[{"$ref":"#/$defs/d%d"},{"$ref":"#/$defs/d%d"}]}`, i, keyword, i+1, i+1)
 	}), n)
 }
 
@@ -64,27 +64,27 @@ var rejected = map[string]string{
 	"doubling anyOf":       doubling(30, "anyOf"),
 	"doubling oneOf":       doubling(14, "oneOf"),
 	"doubling prefixItems": doubling(40, "prefixItems"),
-	"doubling properties": fmt.Sprintf(`{"type":"object","$ref":"#/$defs/d0","$defs":{%s,"d30":{}}}`, repeat(30, ",", func(i int) string {
+	"doubling properties": fmt.Sprintf(`{"type":"object","$ref":"#/$defs/d0","$defs":{%s,"d30":{}}}`, repeat(30, func(i int) string {
 		return fmt.Sprintf(`"d%d":{"properties":{"a":{"$ref":"#/$defs/d%d"},"b":{"$ref":"#/$defs/d%d"}}}`, i, i+1, i+1)
 	})),
-	"recursion that doubles": `{"type":"object","anyOf":[` + repeat(200, ",", func(i int) string {
-		return fmt.Sprintf(`{"properties":{"a":{"anyOf":[%s]}}}`, repeat(60, ",", func(int) string { return `{"$ref":"#"}` }))
+	"recursion that doubles": `{"type":"object","anyOf":[` + repeat(200, func(i int) string {
+		return fmt.Sprintf(`{"properties":{"a":{"anyOf":[%s]}}}`, repeat(60, func(int) string { return `{"$ref":"#"}` }))
 	}) + `]}`,
-	"wide":            `{"type":"object","allOf":[` + repeat(10_001, ",", func(int) string { return `{}` }) + `]}`,
+	"wide":            `{"type":"object","allOf":[` + repeat(10_001, func(int) string { return `{}` }) + `]}`,
 	"deep":            strings.Repeat(`{"not":`, 101) + `{}` + strings.Repeat(`}`, 101),
 	"deep properties": strings.Repeat(`{"properties":{"a":`, 4000) + `{}` + strings.Repeat(`}}`, 4000),
-	"long chain": fmt.Sprintf(`{"type":"object","$ref":"#/$defs/d0","$defs":{%s,"d2000":{}}}`, repeat(2000, ",", func(i int) string {
+	"long chain": fmt.Sprintf(`{"type":"object","$ref":"#/$defs/d0","$defs":{%s,"d2000":{}}}`, repeat(2000, func(i int) string {
 		return fmt.Sprintf(`"d%d":{"$ref":"#/$defs/d%d"}`, i, i+1)
 	})),
 	"large":           `{"type":"object","description":"` + strings.Repeat("x", 256<<10) + `"}`,
-	"long paths":      `{"properties":{"` + strings.Repeat("x", 100_000) + `":{"anyOf":[` + repeat(500, ",", func(int) string { return `{}` }) + `]}}}`,
-	"repeated enum":   `{"$defs":{"e":{"enum":[` + repeat(20_000, ",", func(i int) string { return fmt.Sprint(i) }) + `]}},"anyOf":[` + repeat(100, ",", func(int) string { return `{"$ref":"#/$defs/e"}` }) + `]}`,
-	"3,000 patterns":  `{"type":"object","patternProperties":{` + repeat(3000, ",", func(i int) string { return fmt.Sprintf(`"^x%d":{}`, i) }) + `}}`,
-	"large patterns":  `{"type":"object","patternProperties":{` + repeat(300, ",", func(i int) string { return fmt.Sprintf(`"(a|b){%d}":{}`, 700+i) }) + `}}`,
+	"long paths":      `{"properties":{"` + strings.Repeat("x", 100_000) + `":{"anyOf":[` + repeat(500, func(int) string { return `{}` }) + `]}}}`,
+	"repeated enum":   `{"$defs":{"e":{"enum":[` + repeat(20_000, func(i int) string { return fmt.Sprint(i) }) + `]}},"anyOf":[` + repeat(100, func(int) string { return `{"$ref":"#/$defs/e"}` }) + `]}`,
+	"3,000 patterns":  `{"type":"object","patternProperties":{` + repeat(3000, func(i int) string { return fmt.Sprintf(`"^x%d":{}`, i) }) + `}}`,
+	"large patterns":  `{"type":"object","patternProperties":{` + repeat(300, func(i int) string { return fmt.Sprintf(`"(a|b){%d}":{}`, 700+i) }) + `}}`,
 	"repetition":      `{"type":"object","properties":{"a":{"type":"string","pattern":"` + strings.Repeat("a{1000}", 200) + `"}}}`,
 	"classes":         `{"type":"object","properties":{"a":{"pattern":"` + strings.Repeat(`\\pL`, 1000) + `"}}}`,
 	"long pattern":    `{"type":"object","properties":{"a":{"pattern":"` + strings.Repeat(`\\pL`, 20_000) + `"}}}`,
-	"repeated string": `{"anyOf":[` + repeat(5000, ",", func(int) string { return `{"maxLength":1}` }) + `]}`,
+	"repeated string": `{"anyOf":[` + repeat(5000, func(int) string { return `{"maxLength":1}` }) + `]}`,
 }
 
 // The check itself takes little time and memory for any schema.
@@ -105,7 +105,7 @@ func TestRejected(t *testing.T) {
 // A recursive schema is expanded to fewer levels if it is too large, in whichever order its
 // properties are expanded.
 func TestRecursiveAndTooLarge(t *testing.T) {
-	large := `"type":"object","$defs":{"d20":{},` + repeat(20, ",", func(i int) string {
+	large := `"type":"object","$defs":{"d20":{},` + repeat(20, func(i int) string {
 		return fmt.Sprintf(`"d%d":{"properties":{"a":{"$ref":"#/$defs/d%d"},"b":{"$ref":"#/$defs/d%d"}}}`, i, i+1, i+1)
 	}) + `}`
 	for name, text := range map[string]string{
@@ -183,8 +183,8 @@ func TestValidate(t *testing.T) {
 		"malformed, found late":     {`{"properties":{"a":{"minLength":"x"}}}`, `{"a":"x"}`, ""},
 		"input not an object":       {`{}`, `[]`, "cannot unmarshal array"},
 		"large number":              {`{"properties":{"a":{"maximum":1e308,"multipleOf":0}}}`, `{"a":1}`, "multipleOf"},
-		"large input":               {`{"properties":{"a":{"anyOf":[` + repeat(900, ",", func(int) string { return `{"maxLength":1}` }) + `]}}}`, `{"a":"` + strings.Repeat("x", 20_000) + `"}`, schema.ErrTooLarge.Error()},
-		"many values":               {`{"properties":{"a":{"items":{"allOf":[` + repeat(1000, ",", func(int) string { return `{}` }) + `]}}}}`, `{"a":[` + repeat(20_000, ",", func(int) string { return `1` }) + `]}`, schema.ErrTooLarge.Error()},
+		"large input":               {`{"properties":{"a":{"anyOf":[` + repeat(900, func(int) string { return `{"maxLength":1}` }) + `]}}}`, `{"a":"` + strings.Repeat("x", 20_000) + `"}`, schema.ErrTooLarge.Error()},
+		"many values":               {`{"properties":{"a":{"items":{"allOf":[` + repeat(1000, func(int) string { return `{}` }) + `]}}}}`, `{"a":[` + repeat(20_000, func(int) string { return `1` }) + `]}`, schema.ErrTooLarge.Error()},
 		"large text, plain schema":  {`{"properties":{"path":{"type":"string","pattern":"^[a-z/]+$"},"content":{"type":"string","maxLength":9999999}}}`, `{"path":"a/b","content":"` + strings.Repeat("x", 1_000_000) + `"}`, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -203,9 +203,9 @@ func TestValidate(t *testing.T) {
 }
 
 func TestValidateEndsWithItsContext(t *testing.T) {
-	s, err := schema.Compile(json.RawMessage(`{"properties":{"a":{"items":{"allOf":[` + repeat(400, ",", func(int) string { return `{"type":"integer"}` }) + `]}}}}`))
+	s, err := schema.Compile(json.RawMessage(`{"properties":{"a":{"items":{"allOf":[` + repeat(400, func(int) string { return `{"type":"integer"}` }) + `]}}}}`))
 	require.NoError(t, err)
-	input := json.RawMessage(`{"a":[` + repeat(1_500, ",", func(int) string { return `1` }) + `]}`)
+	input := json.RawMessage(`{"a":[` + repeat(1_500, func(int) string { return `1` }) + `]}`)
 	ended := errors.New("ended")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(ended)
@@ -224,18 +224,18 @@ func TestBudget(t *testing.T) {
 		schema string
 		input  func(size int) string
 	}{
-		"subschemas": {`{"properties":{"a":{"items":{"allOf":[` + repeat(900, ",", func(int) string { return `{"type":"integer","minimum":0}` }) + `]}}}}`,
-			func(size int) string { return `{"a":[` + repeat(size, ",", func(int) string { return `1` }) + `]}` }},
-		"errors": {`{"properties":{"a":{"anyOf":[` + repeat(900, ",", func(int) string { return `{"maxLength":1}` }) + `]}}}`,
+		"subschemas": {`{"properties":{"a":{"items":{"allOf":[` + repeat(900, func(int) string { return `{"type":"integer","minimum":0}` }) + `]}}}}`,
+			func(size int) string { return `{"a":[` + repeat(size, func(int) string { return `1` }) + `]}` }},
+		"errors": {`{"properties":{"a":{"anyOf":[` + repeat(900, func(int) string { return `{"maxLength":1}` }) + `]}}}`,
 			func(size int) string { return `{"a":"` + strings.Repeat(`\u0001`, size) + `"}` }},
-		"types": {`{"properties":{"a":{"anyOf":[` + repeat(4000, ",", func(int) string { return `{"type":"integer"}` }) + `]}}}`,
+		"types": {`{"properties":{"a":{"anyOf":[` + repeat(4000, func(int) string { return `{"type":"integer"}` }) + `]}}}`,
 			func(size int) string { return `{"a":"` + strings.Repeat("x", size) + `"}` }},
-		"enum": {`{"properties":{"a":{"items":{"enum":[` + repeat(3_900, ",", func(i int) string { return fmt.Sprint(i + 2) }) + `]}}}}`,
+		"enum": {`{"properties":{"a":{"items":{"enum":[` + repeat(3_900, func(i int) string { return fmt.Sprint(i + 2) }) + `]}}}}`,
 			func(size int) string { return `{"a":[3901` + strings.Repeat(`,3901`, size) + `]}` }},
-		"patterns": {`{"patternProperties":{` + repeat(40, ",", func(i int) string { return fmt.Sprintf(`"(a|b|ab)*(a|b){%d}c":{}`, 200+i) }) + `}}`,
+		"patterns": {`{"patternProperties":{` + repeat(40, func(i int) string { return fmt.Sprintf(`"(a|b|ab)*(a|b){%d}c":{}`, 200+i) }) + `}}`,
 			func(size int) string { return `{"` + strings.Repeat("ab", size) + `":1}` }},
 		"tree": {tree, func(size int) string {
-			return `{"name":"x","all":[` + repeat(size, ",", func(int) string { return `{"name":"x"}` }) + `]}`
+			return `{"name":"x","all":[` + repeat(size, func(int) string { return `{"name":"x"}` }) + `]}`
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
