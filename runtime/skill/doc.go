@@ -17,7 +17,7 @@
 // order. The source "project" is <CWD>/<AgentHome>/skills. If several skills have one name, the one
 // found last is used; below one directory, the one whose path is last in byte order. A scan covers
 // the directory itself and all depths below it, also below another SKILL.md. The file name matches
-// in any letter case. A directory has one skill.
+// in any letter case. A directory has one skill: the SKILL.md, or else the first one in byte order.
 //
 // # Links
 //

@@ -138,9 +138,15 @@ func TestScan(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			m := newMachine(t, tc.files)
 			require.Equal(t, tc.want, m.scan(tc.sources, tc.extra...))
-			require.Equal(t, strings.HasPrefix(tc.name, "one name twice"), m.log() != "", m.log())
+			require.Equal(t, strings.HasPrefix(tc.name, "one name twice") || strings.HasPrefix(tc.name, "SKILL.md before"), m.log() != "", m.log())
 		})
 	}
+}
+
+func TestFilesThatAreNotUsedAreLogged(t *testing.T) {
+	m := newMachine(t, map[string]string{"home/.agents/skills/a/SKILL.md": named("n"), "home/.agents/skills/a/skill.md": named("m"), "home/.agents/skills/a/SKILL.MD": named("o")})
+	m.scan(both)
+	require.Equal(t, "level=WARN msg=\"a directory has several skill files\" source=user path=home/.agents/skills/a used=SKILL.md unused=\"[SKILL.MD skill.md]\"\n", m.log())
 }
 
 func TestTwoOfOneNameAreLogged(t *testing.T) {

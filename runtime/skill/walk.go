@@ -102,29 +102,32 @@ func (w *walk) target(path string) (string, error) {
 
 // visit adds the skill of a directory and returns the directories in it, the first one last.
 func (w *walk) visit(ctx context.Context, at place) []place {
-	dirs, file, err := w.list(at)
+	dirs, files, err := w.list(at)
 	// The file can be accessible in a directory that cannot be listed.
 	switch info, statErr := os.Lstat(filepath.Join(at.real, fileName)); {
 	case statErr == nil && !info.IsDir():
-		file = fileName
+		files = append([]string{fileName}, slices.DeleteFunc(files, func(name string) bool { return name == fileName })...)
 	case err == nil && statErr != nil && !errors.Is(statErr, fs.ErrNotExist):
 		err, dirs = statErr, nil
 	}
 	if err != nil {
 		w.log.WarnContext(ctx, "directory is left out of the scan for skills", "path", at.path, "err", err)
 	}
-	if file != "" {
-		w.take(ctx, at, file)
+	if len(files) > 1 {
+		w.log.WarnContext(ctx, "a directory has several skill files", "path", at.path, "used", files[0], "unused", files[1:])
+	}
+	if len(files) > 0 {
+		w.take(ctx, at, files[0])
 	}
 	return dirs
 }
 
-// list returns the directories in a directory, the first one last, and the name of its skill file:
-// the first one in byte order that is SKILL.md in any letter case. Other links are followed later.
-func (w *walk) list(at place) (dirs []place, file string, err error) {
+// list returns the directories in a directory, the first one last, and in byte order the names of
+// its files that are SKILL.md in any letter case. Other links are followed later.
+func (w *walk) list(at place) (dirs []place, files []string, err error) {
 	f, err := os.Open(at.real)
 	if err != nil {
-		return nil, "", err
+		return nil, nil, err
 	}
 	defer func() { _ = f.Close() }()
 	for {
@@ -136,19 +139,18 @@ func (w *walk) list(at place) (dirs []place, file string, err error) {
 			case entry.IsDir():
 				dirs = append(dirs, place{path, filepath.Join(at.real, name)})
 			case len(name) == len(fileName) && strings.EqualFold(name, fileName): // a letter outside ASCII is longer
-				if file == "" || name < file {
-					file = name
-				}
+				files = append(files, name)
 			case entry.Type()&fs.ModeSymlink != 0:
 				w.links = append(w.links, path)
 			}
 		}
 		if err != nil {
+			slices.Sort(files)
 			slices.SortFunc(dirs, func(a, b place) int { return cmp.Compare(b.path, a.path) })
 			if errors.Is(err, io.EOF) {
 				err = nil
 			}
-			return dirs, file, err
+			return dirs, files, err
 		}
 	}
 }
