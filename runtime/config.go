@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed93082962/agenthost/internal/httpapi"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/engine"
 	"github.com/seed93082962/agenthost/runtime/model"
@@ -151,7 +152,7 @@ func (c Config) withDefaults() (Config, error) {
 		return c, errors.New("an API key is empty")
 	}
 	for _, host := range c.AllowedHosts {
-		if hostName(host) == "" || strings.ContainsAny(host, "/@ ") {
+		if httpapi.HostName(host) == "" || strings.ContainsAny(host, "/@ ") {
 			return c, fmt.Errorf("allowed host %q is not a host name", host)
 		}
 	}

@@ -3,9 +3,7 @@ package runtime
 import (
 	"crypto/sha256"
 	"crypto/subtle"
-	"net"
 	"net/http"
-	"net/netip"
 	"strings"
 
 	"github.com/seed93082962/agenthost/internal/httpapi"
@@ -34,7 +32,7 @@ var (
 
 func (rt *Runtime) checkRequest(r *http.Request) error {
 	keyless := len(rt.keys) == 0
-	if keyless && !rt.allowsHost(r) {
+	if keyless && !httpapi.AllowsHost(r, rt.cfg.AllowedHosts) {
 		return forbidden("host name not allowed by a runtime without an API key")
 	}
 	// CrossOriginProtection permits GET. Without a key, a page could embed a file or start its
@@ -67,44 +65,4 @@ func (rt *Runtime) checkKey(key string) error {
 		return unauthorized("invalid api key")
 	}
 	return nil
-}
-
-// allowsHost reports whether the Host header rules out DNS rebinding. The owner of a domain can
-// resolve it to any address, such as 127.0.0.1 or an address of a local network. A browser then
-// treats the runtime as part of the web page's own site. A host name must therefore be a loopback
-// name or configured. An address is safe, because only pages from that address have it as their
-// origin. Browsers never send an empty Host.
-func (rt *Runtime) allowsHost(r *http.Request) bool {
-	host := hostName(r.Host)
-	for _, allowed := range rt.cfg.AllowedHosts {
-		if allowed == "*" || hostName(allowed) == host {
-			return true
-		}
-	}
-	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
-		return true
-	}
-	addr, err := netip.ParseAddr(host)
-	if err == nil && addr.Unmap().IsLoopback() {
-		return true
-	}
-	return (err == nil || host == "") && !overLoopback(r)
-}
-
-// overLoopback reports whether the request arrived on a loopback address of this machine.
-func overLoopback(r *http.Request) bool {
-	addr, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
-	return ok && addr.IP.IsLoopback()
-}
-
-// hostName returns the host of a Host header in lower case, without port, brackets and the dot at
-// its end.
-func hostName(hostport string) string {
-	host := hostport
-	if name, _, err := net.SplitHostPort(hostport); err == nil {
-		host = name
-	} else if len(host) > 1 && host[0] == '[' && host[len(host)-1] == ']' {
-		host = host[1 : len(host)-1]
-	}
-	return strings.ToLower(strings.TrimSuffix(host, "."))
 }

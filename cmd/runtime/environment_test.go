@@ -250,23 +250,26 @@ func TestAllowedHosts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Chdir(t.TempDir())
-			args := []string{}
+			args := []string{"--metrics-addr", "127.0.0.1:0"}
 			if row.flag != "" {
 				args = append(args, "--allowed-hosts", row.flag)
 			}
 			in := serving(t, []string{"AGENT_HTTP_ALLOWED_HOSTS", row.env}, args...)
-			for _, host := range []string{"a.example", "b.example", "c.example"} {
-				req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, in.URL+"/v1/agents", nil)
-				require.NoError(t, err)
-				req.Host = host
-				res, err := caller(t).Do(req)
-				require.NoError(t, err)
-				require.NoError(t, res.Body.Close())
+			metrics := "http://" + in.Await(t, in.Log, servingMetrics)[1] + "/metrics"
+			for _, host := range []string{"a.example", "b.example", "c.example", "localhost:1"} {
 				want := http.StatusForbidden
-				if host == row.host || row.flag == "*" || row.flag == "" && strings.Contains(row.env, host) {
+				if host == row.host || row.flag == "*" || row.flag == "" && strings.Contains(row.env, host) || host == "localhost:1" {
 					want = http.StatusOK
 				}
-				require.Equal(t, want, res.StatusCode, host)
+				for _, url := range []string{in.URL + "/v1/agents", metrics} {
+					req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+					require.NoError(t, err)
+					req.Host = host
+					res, err := caller(t).Do(req)
+					require.NoError(t, err)
+					require.NoError(t, res.Body.Close())
+					require.Equal(t, want, res.StatusCode, "%s of %s", url, host)
+				}
 			}
 		})
 	}

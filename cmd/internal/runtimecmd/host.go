@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net/http"
 	"path/filepath"
-	"strings"
 
 	"github.com/seed93082962/agenthost/cmd/internal/daemon"
 	"github.com/seed93082962/agenthost/internal/outbound"
@@ -56,6 +55,7 @@ func (s *settings) newHost(ctx context.Context, file *agent.File, sessions store
 		AgentHome:      file.AgentHome,
 		ProtectedPaths: []string{cmp.Or(s.Config, defaultFile), cmp.Or(s.StateDir, file.StateDir)},
 		ChildEnv:       s.childEnv,
+		AllowedHosts:   s.allowedHosts(),
 		Limits:         file.Limits,
 		HTTPClient:     client,
 		LoadTool:       h.scripts.Load,
@@ -63,11 +63,6 @@ func (s *settings) newHost(ctx context.Context, file *agent.File, sessions store
 		OpenMCP:        servers.Open,
 		Version:        daemon.Version(),
 		Logger:         log,
-	}
-	for host := range strings.SplitSeq(s.Hosts, ",") {
-		if host = strings.TrimSpace(host); host != "" {
-			cfg.AllowedHosts = append(cfg.AllowedHosts, host)
-		}
 	}
 	for _, key := range file.Auth.APIKeys {
 		cfg.APIKeys = append(cfg.APIKeys, string(key))

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/seed93082962/agenthost/internal/httpapi"
 	"github.com/seed93082962/agenthost/runtime"
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
@@ -111,16 +112,24 @@ func (m *metrics) used(agent string, u wire.Usage) {
 	}
 }
 
-// serve serves GET /metrics on a separate address until ctx ends, without authentication.
-func (m *metrics) serve(ctx context.Context, addr string, log *slog.Logger) (net.Addr, error) {
+// serve serves GET /metrics on a separate address until ctx ends. It requires no key, and therefore
+// one of the host names.
+func (m *metrics) serve(ctx context.Context, addr string, hosts []string, log *slog.Logger) (net.Addr, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("serve metrics: %w", err)
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{}))
+	guarded := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !httpapi.AllowsHost(r, hosts) {
+			http.Error(w, "host name not allowed: add it to --allowed-hosts", http.StatusForbidden)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
 	server := &http.Server{
-		Handler: mux, ReadHeaderTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
+		Handler: guarded, ReadHeaderTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 	}
 	go func() {

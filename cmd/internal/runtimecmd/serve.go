@@ -29,7 +29,7 @@ func (s *settings) serve(ctx context.Context, file *agent.File, log *slog.Logger
 	var counts *metrics
 	if s.MetricsAddr != "" {
 		counts = newMetrics()
-		addr, err := counts.serve(serving, s.MetricsAddr, log)
+		addr, err := counts.serve(serving, s.MetricsAddr, s.allowedHosts(), log)
 		if err != nil {
 			_ = sessions.Close() // it contains no sessions
 			return err

@@ -29,7 +29,7 @@ Environment (a flag overrides it, and it overrides the configuration file):
   AGENT_HTTP_ADDR      address to listen on, as --addr
   AGENT_HTTP_API_KEY   keys, separated by commas; callers send one of them as x-api-key
   AGENT_HTTP_ALLOWED_HOSTS
-                       host names of a runtime without keys, as --allowed-hosts
+                       host names of listeners without keys, as --allowed-hosts
   AGENT_CWD            working directory of the agents, as --cwd
   AGENT_HOME           folder with skills in the working and the home directory (default .agents)
   AGENT_STATE_DIR      directory of sessions and downloaded skills (default agenthost in the user's state directory)
@@ -97,7 +97,7 @@ func readEnvironment(getenv func(string) string) (*settings, error) {
 func (s *settings) flags(f *pflag.FlagSet) {
 	f.StringVar(&s.Config, "config", s.Config, "configuration `file` (default agents.yaml if it exists, else a demo agent)")
 	f.StringVar(&s.Addr, "addr", s.Addr, "`address` to listen on")
-	f.StringVar(&s.Hosts, "allowed-hosts", s.Hosts, "host `names` of a runtime without keys, by commas, next to localhost; * is any name")
+	f.StringVar(&s.Hosts, "allowed-hosts", s.Hosts, "host `names` of listeners without keys, by commas, next to localhost; * is any name")
 	f.StringVar(&s.CWD, "cwd", s.CWD, "working `directory` of the agents (default the current one)")
 	f.BoolVar(&s.Check, "check", false, "print every error in the configuration, or the status of agents and skills, and exit")
 	f.StringVar(&s.MetricsAddr, "metrics-addr", "", "`address` to serve GET /metrics on, for Prometheus and without a key (default off)")
@@ -166,6 +166,16 @@ func (s *settings) workIn(file *agent.File) error {
 		return fmt.Errorf("open the working directory, set by %s: %w", setting, err)
 	}
 	return nil
+}
+
+// allowedHosts returns the host names of listeners without keys.
+func (s *settings) allowedHosts() (names []string) {
+	for name := range strings.SplitSeq(s.Hosts, ",") {
+		if name = strings.TrimSpace(name); name != "" {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // keys parses AGENT_HTTP_API_KEY by the rules of auth.apiKey in a file. An empty key is an error,
