@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/fstest"
 
@@ -131,6 +132,11 @@ func TestResolve(t *testing.T) {
 	} {
 		got, err := l.dir.Resolve(name)
 		require.ErrorIs(t, err, fs.ErrNotExist, name)
+		require.Equal(t, want, got, name)
+	}
+	for name, want := range map[string]string{"a.txt/": "a.txt", "a.txt/x/y": "a.txt/x/y", "dirlink/up/x": "a.txt/x", "a.txt/../x": ""} {
+		got, err := l.dir.Resolve(name)
+		require.ErrorIs(t, err, syscall.ENOTDIR, name)
 		require.Equal(t, want, got, name)
 	}
 	_, err := l.dir.Resolve("out")

@@ -50,6 +50,34 @@ func TestWritesToTheConfigurationAreNotApproved(t *testing.T) {
 	}
 }
 
+// No result shows whether a hidden file exists, also for a path through it.
+func TestResultsDoNotShowWhichHiddenFilesExist(t *testing.T) {
+	b := serve(t, nil, func(c *runtime.Config) {
+		writeFile(t, c.CWD, "secrets/key", "before")
+		for link, to := range map[string]string{"dir": "secrets", "link_key": "secrets/key", "link_lost": "secrets/lost"} {
+			require.NoError(t, os.Symlink(to, filepath.Join(c.CWD, link)))
+		}
+		c.Agents[0].PermissionMode = "acceptEdits"
+		c.Agents[0].DisallowedTools = []string{"Read(secrets/**)"}
+	})
+	for _, path := range []string{"secrets/%/x", "dir/%/x", "link_%/x/y"} {
+		for tool, input := range map[string]string{"Grep": `"pattern":"b","path":"PATH"`,
+			"Edit": `"file_path":"PATH","old_string":"before","new_string":"after"`} {
+			t.Run(tool+" "+path, func(t *testing.T) {
+				t.Parallel() // the demo model is slow
+				result := func(name string) string {
+					message, err := json.Marshal(map[string]string{
+						"message": "/tool " + tool + " {" + strings.ReplaceAll(input, "PATH", strings.ReplaceAll(path, "%", name)) + "}"})
+					require.NoError(t, err)
+					_, run := b.blocking(t, string(message))
+					return strings.ReplaceAll(run.Text, name, "NAME")
+				}
+				require.Equal(t, result("lost"), result("key"))
+			})
+		}
+	}
+}
+
 // A skill whose file a rule denies to Read is not offered to the model.
 func TestSkillsThatReadIsDeniedAreNotOffered(t *testing.T) {
 	up := modeltest.Start(t, modeltest.Anthropic, modeltest.Stream(modeltest.ToolCall("t1", "Skill", `{"skill":"linked"}`)),

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -149,10 +148,10 @@ func (rt *Runtime) withBuiltin(tools []tool.Tool, skills []skill.Skill, policy *
 }
 
 // resolvePath returns the target of a path in the input of a tool, for the policy. The target need
-// not exist.
+// not exist: the decision does not show whether it does.
 func (rt *Runtime) resolvePath(path string) (string, error) {
 	rel, err := rt.dir.Resolve(path)
-	if rel != "" && errors.Is(err, fs.ErrNotExist) {
+	if rel != "" {
 		err = nil
 	}
 	return filepath.ToSlash(rel), err

@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -209,4 +210,18 @@ func TestEveryPartMustMatch(t *testing.T) {
 	} {
 		require.Equal(t, want, checkBash(p, command), command)
 	}
+}
+
+// The stack of the parser is bounded: a short command that is deeply nested is unreadable.
+func TestNestingIsBounded(t *testing.T) {
+	p := policy(t, permission.ModeDefault, []string{"Bash(git *)"}, nil)
+	for _, open := range []string{"(", "((", "$((", "$(", "$[", "a[", "{ ", "<(", "${a[", "((a[", "(((((1+", "\"$(", "[["} {
+		command := strings.Repeat(open, 65_000/len(open))
+		require.ErrorIs(t, checkBash(p, command), permission.ErrPattern)
+		var after runtime.MemStats
+		runtime.ReadMemStats(&after)
+		require.Less(t, after.StackInuse, uint64(100<<20), open)
+	}
+	require.NoError(t, checkBash(p, "git commit -m '"+strings.Repeat("{[(", 1365)+"'"))
+	require.ErrorIs(t, checkBash(p, "git commit -m '"+strings.Repeat("{[(", 1366)+"'"), permission.ErrPattern)
 }

@@ -64,7 +64,8 @@
 //
 // Some commands are opaque. No allow pattern matches them, and every deny pattern denies them:
 //
-//   - unreadable commands;
+//   - unreadable commands, and commands that are longer than 64 KiB or in which more than 4096
+//     parentheses, brackets and braces open;
 //   - command substitution, process substitution and arithmetic;
 //   - parameter expansions with operators, such as ${x:-y};
 //   - variables and globs as names of commands;

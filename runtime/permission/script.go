@@ -8,9 +8,12 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// maxScript is the largest Bash command, in bytes, that a policy reads. The stack of the parser
-// grows with the nesting of its input.
-const maxScript = 64 << 10
+// A policy reads only commands within these limits. The parser is recursive: it needs up to 8 KiB of
+// stack for each character that opens a nested construct.
+const (
+	maxScript = 64 << 10 // bytes
+	maxOpen   = 4096     // parentheses, brackets and braces that open
+)
 
 // script is a Bash command in its canonical form.
 type script struct {
@@ -48,7 +51,8 @@ func readScript(text string) *script {
 
 // printScript parses a text and prints the tree.
 func printScript(text string) (string, *syntax.File, bool) {
-	if len(text) > maxScript || strings.ContainsFunc(text, ambiguous) {
+	if len(text) > maxScript || strings.ContainsFunc(text, ambiguous) ||
+		strings.Count(text, "(")+strings.Count(text, "[")+strings.Count(text, "{") > maxOpen {
 		return "", nil, false
 	}
 	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(text), "")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -164,12 +165,15 @@ func TestHiddenFiles(t *testing.T) {
 // A search for a hidden file does not show whether it exists.
 func TestSearchesDoNotShowWhichHiddenFilesExist(t *testing.T) {
 	b := setup(t, func(c *builtin.Config) {
-		c.Hides = func(path string) bool { return path == "key" || path == "missing" }
+		c.Hides = func(path string) bool {
+			return path == "key" || path == "missing" || path == "key/x" || path == "missing/x"
+		}
 	})
 	b.put(t, "key", "text\n")
 	b.link(t, "key", "link")
 	b.link(t, "missing", "broken")
-	for _, path := range []string{"key", "missing", "link", "broken", b.dir + "/key", b.dir + "/missing"} {
+	for _, path := range []string{"key", "missing", "link", "broken", b.dir + "/key", b.dir + "/missing",
+		"key/x", "missing/x", "link/x", "broken/x"} {
 		for name, pattern := range map[string]string{"Grep": "text", "Glob": "*"} {
 			require.Equal(t, path+": a rule denies reading it", b.fails(t, name, in{"pattern": pattern, "path": path}))
 		}
@@ -182,15 +186,17 @@ func TestSearchesDoNotShowWhichHiddenFilesExist(t *testing.T) {
 func TestHiddenFilesDoNotShowInEditAndWrite(t *testing.T) {
 	b := setup(t, func(c *builtin.Config) {
 		c.Hides = func(path string) bool {
-			return path == "key" || path == "missing" || path == "named/key" || path == "large"
+			return path == "named/key" || slices.Contains([]string{"key", "missing", "large"}, strings.TrimSuffix(path, "/x"))
 		}
 	})
 	b.put(t, "key", "secret\nsecret\n")
 	b.put(t, "sub/key", "not hidden\n")
 	b.put(t, "large", strings.Repeat("x", 11<<20))
 	b.link(t, "key", "link")
+	b.link(t, "missing", "broken")
 	b.link(t, "sub", "named")
-	for _, path := range []string{"key", "link", "missing", "./sub/../key", b.dir + "/key", "named/key", "large"} {
+	for _, path := range []string{"key", "link", "missing", "broken", "./sub/../key", b.dir + "/key", "named/key", "large",
+		"key/x", "link/x", "missing/x", "broken/x", "key/", "link/"} {
 		for _, change := range []in{
 			{"old_string": "secret", "new_string": "x"}, {"old_string": "secret", "new_string": "x", "replace_all": true},
 			{"old_string": "absent", "new_string": "x"}, {"old_string": "", "new_string": "x"}, {"old_string": "x", "new_string": "x"},

@@ -2,7 +2,6 @@ package builtin
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"iter"
@@ -113,8 +112,8 @@ func (c *Config) hidesPath(given string) bool {
 	if rel := path.Clean(c.relativeToDir(given)); filepath.IsLocal(rel) && c.Hides(rel) {
 		return true
 	}
-	resolved, err := c.Dir.Resolve(given)
-	return (err == nil || errors.Is(err, fs.ErrNotExist)) && resolved != "" && c.Hides(filepath.ToSlash(resolved))
+	resolved, _ := c.Dir.Resolve(given)
+	return resolved != "" && c.Hides(filepath.ToSlash(resolved))
 }
 
 // relativeToDir returns a path from an input relative to the working directory, with "/".
