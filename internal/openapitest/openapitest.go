@@ -12,6 +12,8 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -47,6 +49,9 @@ func Load(cfg Config) (*Document, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the document: %w", err)
 	}
+	if err := checkAnchors(cfg.File); err != nil {
+		return nil, err
+	}
 	if err := doc.Validate(context.Background(), openapi3.EnableSchemaFormatValidation()); err != nil {
 		return nil, fmt.Errorf("validate the document: %w", err)
 	}
@@ -60,6 +65,26 @@ func Load(cfg Config) (*Document, error) {
 	}
 	known := slices.Concat(slices.Collect(maps.Keys(cfg.Headers)), cfg.Plain, []string{"Content-Type", "Content-Length", "Date"})
 	return &Document{T: doc, router: router, headers: cfg.Headers, known: known}, nil
+}
+
+// anchor matches a YAML anchor that follows a key or begins an element of a list.
+var anchor = regexp.MustCompile(`[-:] &(\w+)`)
+
+// checkAnchors requires that anchors are unique, because PyYAML rejects a document in which they are
+// not. YAML permits it.
+func checkAnchors(file string) error {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	seen := map[string]bool{}
+	for _, match := range anchor.FindAllStringSubmatch(string(text), -1) {
+		if seen[match[1]] {
+			return fmt.Errorf("the anchor %s is not unique", match[1])
+		}
+		seen[match[1]] = true
+	}
+	return nil
 }
 
 // closeSchemas restricts objects to their documented fields. Request bodies stay open, because

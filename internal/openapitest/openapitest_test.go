@@ -120,4 +120,7 @@ func TestLoadRejectsInvalidDocuments(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, []byte("openapi: 3.1.0\npaths: {}\n"), 0o600))
 	_, err = openapitest.Load(openapitest.Config{File: path})
 	require.ErrorContains(t, err, "validate the document")
+	require.NoError(t, os.WriteFile(path, []byte("openapi: 3.1.0\npaths: {}\nx-a: &a 1\nx-b:\n  - &a 2\n"), 0o600))
+	_, err = openapitest.Load(openapitest.Config{File: path})
+	require.ErrorContains(t, err, "the anchor a is not unique")
 }
