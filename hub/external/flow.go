@@ -19,6 +19,7 @@ import (
 	"golang.org/x/oauth2"
 
 	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/db"
 	"github.com/seed93082962/agenthost/hub/identity"
 	"github.com/seed93082962/agenthost/hub/secret"
 )
@@ -185,17 +186,25 @@ func (s *Service) Callback(ctx context.Context, from api.Caller, in CallbackInpu
 	if err == nil || f.returnTo == "" {
 		return result, err
 	}
-	e, ok := errors.AsType[*api.Error](err)
-	if !ok {
-		e = &api.Error{Code: api.InternalError}
-		if code, ok := errors.AsType[api.Code](err); ok {
-			e.Code = code
-		}
-	}
-	if e.Code.Status() >= http.StatusInternalServerError {
+	code := codeOf(err)
+	if code.Status() >= http.StatusInternalServerError {
 		s.cfg.Logger.Warn("login failed", "tenant", f.org, "err", err)
 	}
-	return CallbackResult{Location: s.cfg.PublicURL + f.returnTo + "#error=" + string(e.Code)}, nil
+	return CallbackResult{Location: s.cfg.PublicURL + f.returnTo + "#error=" + string(code)}, nil
+}
+
+// codeOf returns the code that the response to err would have.
+func codeOf(err error) api.Code {
+	if e, ok := errors.AsType[*api.Error](err); ok {
+		return e.Code
+	}
+	if code, ok := errors.AsType[api.Code](err); ok {
+		return code
+	}
+	if errors.Is(err, db.ErrUnavailable) {
+		return api.Unavailable
+	}
+	return api.InternalError
 }
 
 // complete authenticates the user of a login and starts the session, or stores the user for the

@@ -195,6 +195,16 @@ func TestConsoleLogin(t *testing.T) {
 	})
 }
 
+func TestTheDatabaseIsLostDuringAConsoleLogin(t *testing.T) {
+	s := onSQLite(t, nil)
+	p := newStandIn(s)
+	s.register("acme", p)
+	b := newBrowser(t)
+	at := b.start(s.url, "org=acme&return_to=/console/")
+	p.with(func() { p.onToken = func(object) { _ = s.db.Close() } })
+	require.Equal(t, "error=unavailable", b.get(b.get(at.String()).location().String()).location().Fragment)
+}
+
 func TestReturnTo(t *testing.T) {
 	s := onSQLite(t, nil)
 	s.register("acme", newStandIn(s))
