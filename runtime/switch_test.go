@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed93082962/agenthost/runtime"
 	"github.com/seed93082962/agenthost/runtime/agent"
+	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
 	"github.com/seed93082962/agenthost/runtime/session"
 )
@@ -169,6 +170,47 @@ func TestSessionsContinueWithAnotherProvider(t *testing.T) {
 			_, again := from.chat(t, dir, id)
 			from.requireThoughts(t, again, list)
 			require.Equal(t, from.sendsThoughts(), strings.Contains(again[0], from.thought()), "of its first runs")
+		})
+	}
+}
+
+// A conversation is summarised in the middle of a turn with tool calls and thinking. The rest of
+// the turn is accepted.
+func TestSummariesInTheMiddleOfATurn(t *testing.T) {
+	for _, v := range vendors() {
+		t.Run(v.name, func(t *testing.T) {
+			t.Parallel()
+			think := []modeltest.Step{modeltest.Thinking(v.thought())}
+			if v.protocol == modeltest.Anthropic {
+				think = append(think, modeltest.Signature("sig-of-"+v.model))
+			}
+			used := func(n int64) modeltest.Step { return modeltest.Usage(model.Usage{InputTokens: n, OutputTokens: 5}) }
+			second := []modeltest.Step{v.call(2, "Read", `{"file_path":"a.txt"}`), used(780)}
+			if v.protocol != modeltest.Anthropic { // which thinks only at the start of a turn
+				second = append(think, second...)
+			}
+			up := modeltest.Start(t, v.protocol,
+				modeltest.Stream(append(think, v.call(1, "Read", `{"file_path":"a.txt"}`), used(300))...),
+				modeltest.Stream(second...),
+				modeltest.Stream(append(think, modeltest.Text("The summary."), used(800))...),
+				modeltest.Stream(append(think, v.call(3, "Read", `{"file_path":"a.txt"}`), used(100))...),
+				modeltest.Stream(append(think, modeltest.Text("Done."), used(100))...),
+			)
+			to, err := url.Parse(up.URL)
+			require.NoError(t, err)
+			b := serve(t, nil, func(c *runtime.Config) {
+				require.NoError(t, os.WriteFile(filepath.Join(c.CWD, "a.txt"), []byte(strings.Repeat("hello ", 300)), 0o600))
+				c.HTTPClient = &http.Client{Transport: rewrite{to}}
+				c.Agents = []agent.Agent{{ID: "helper", Model: v.model, Provider: v.provider, Thinking: v.thinking, ContextWindow: 1000}}
+			})
+			t.Cleanup(http.DefaultTransport.(*http.Transport).CloseIdleConnections)
+			res, run := b.blocking(t, `{"message":"Go on."}`)
+			require.Equal(t, http.StatusOK, res.status, res.body)
+			require.Equal(t, "Done.", run.Text)
+			requests := up.Requests()
+			require.Len(t, requests, 5)
+			require.Contains(t, string(requests[3].Body), "The summary.")
+			require.NotContains(t, string(requests[3].Body), fmt.Sprintf(v.id, 1)+`"`)
 		})
 	}
 }

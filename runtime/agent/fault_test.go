@@ -93,6 +93,8 @@ func TestFaults(t *testing.T) {
 			"f.yaml:5: agents[0].thinking.effort: requires type: adaptive"},
 		{"key header with another style", "agents:\n- id: a\n  model: m\n  provider: {protocol: openai, authStyle: bearer, apiKeyHeader: api-key}\n",
 			"f.yaml:4: agents[0].provider.apiKeyHeader: has no effect with authStyle: bearer"},
+		{"stream usage of anthropic", "agents:\n- id: a\n  model: m\n  provider: {protocol: anthropic, streamUsage: false}\n",
+			"f.yaml:4: agents[0].provider.streamUsage: has no effect with protocol: anthropic"},
 		{"thinking zero", valid + "  thinking: {budgetTokens: 0}",
 			"f.yaml:5: agents[0].thinking.budgetTokens: must be greater than zero"},
 		{"two prompts", valid + "  systemPromptFile: p.md\n  systemPrompt: hi",

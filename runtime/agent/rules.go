@@ -178,6 +178,9 @@ func (r *rules) provider(p Provider, key string) {
 		r.faults.add(child(key, "apiKeyHeader"), "has no effect with authStyle: %s", p.AuthStyle)
 	}
 	r.notEmpty(child(key, "apiKeyHeader"), p.APIKeyHeader)
+	if p.StreamUsage != nil && p.Protocol == ProtocolAnthropic {
+		r.faults.add(child(key, "streamUsage"), "has no effect with protocol: %s", p.Protocol)
+	}
 }
 
 func (r *rules) server(s MCPServer, name, key string) {

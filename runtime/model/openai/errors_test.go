@@ -81,6 +81,8 @@ var failures = map[string]struct {
 		model.CodeRateLimit, "", "insufficient balance"},
 	"MiniMax, window": {400, `{"type":"error","error":{"type":"bad_request_error","message":"invalid params, context window exceeds limit (2013)","http_code":"400"},"request_id":"x"}`,
 		model.CodePromptTooLong, "", "invalid params, context window exceeds limit (2013)"},
+	"MiniMax, other": {400, `{"type":"error","error":{"type":"bad_request_error","message":"invalid params, empty messages (2013)","http_code":"400"},"request_id":"x"}`,
+		model.CodeInvalidRequest, "", "invalid params, empty messages (2013)"},
 	"MiniMax, result": {400, `{"type":"error","error":{"type":"invalid_request_error","message":"invalid params, tool result's tool id not found (2013)","http_code":"400"},"request_id":"x"}`,
 		model.CodeInvalidRequest, "", "invalid params, tool result's tool id not found (2013)"},
 	"Qwen, window": {400, `{"error":{"message":"<400> InternalError.Algo.InvalidParameter: Range of input length should be [1, 129024]","type":"invalid_request_error","param":null,"code":"invalid_parameter_error"},"id":"chatcmpl-1","request_id":"1"}`,

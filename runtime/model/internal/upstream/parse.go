@@ -48,7 +48,6 @@ type document struct {
 	Error, Errors, Message, Detail, Type, Code, Object json.RawMessage
 
 	Status        json.RawMessage // Azure, NVIDIA
-	StatusCode    json.RawMessage `json:"status_code"`     // Groq
 	RawStatusCode json.RawMessage `json:"raw_status_code"` // Mistral
 	HTTPCode      json.RawMessage `json:"http_code"`       // MiniMax
 
@@ -106,7 +105,7 @@ func parseFault(raw []byte, depth int) *Fault {
 
 // status returns the HTTP status of the error, 0 if no member has one.
 func (d *document) status() int {
-	for _, raw := range []json.RawMessage{d.Code, d.RawStatusCode, d.StatusCode, d.HTTPCode, d.Status} {
+	for _, raw := range []json.RawMessage{d.Code, d.RawStatusCode, d.HTTPCode, d.Status} {
 		if n, err := strconv.Atoi(scalar(raw)); err == nil && n >= http.StatusBadRequest && n < 600 {
 			return n
 		}
