@@ -56,8 +56,8 @@ type Config struct {
 	AgentHome string
 
 	// ProtectedPaths are files and directories, such as the configuration file. The permission
-	// modes acceptEdits and auto do not approve writes to them. The files and directories that
-	// Agents name are always protected.
+	// modes acceptEdits and auto do not approve writes to them. What the Agents and the
+	// configuration of git name is always protected.
 	ProtectedPaths []string
 
 	// ChildEnv is the environment of child processes, as "NAME=value". Defaults to a PATH of the

@@ -6,11 +6,12 @@ import (
 	"strings"
 
 	"github.com/seed93082962/agenthost/runtime/agent"
+	"github.com/seed93082962/agenthost/runtime/permission"
 )
 
 // protectedPaths returns the files and directories that determine what the runtime executes or
-// sends to a model: the configured ones, those that the agents name, and the directories of
-// programs. A permission mode never approves a write to them, even if only another agent names
+// sends to a model: the configured ones, those that the agents and the configuration of git name,
+// and the directories of programs. A permission mode never approves a write to them, even if only another agent names
 // them.
 func protectedPaths(cfg *Config) []string {
 	var paths []string
@@ -28,6 +29,9 @@ func protectedPaths(cfg *Config) []string {
 	for _, dir := range programDirs(cfg) {
 		add(dir)
 	}
+	for _, path := range permission.GitPaths(cfg.CWD, append([]string{"HOME=" + cfg.HomeDir}, cfg.ChildEnv...)) {
+		add(path)
+	}
 	for i := range cfg.Agents {
 		def := &cfg.Agents[i]
 		add(def.SystemPromptFile)
@@ -38,7 +42,7 @@ func protectedPaths(cfg *Config) []string {
 			add(custom.Path)
 		}
 		for _, server := range def.MCPServers {
-			for _, file := range programFiles(&server, cfg.CWD) {
+			for _, file := range serverFiles(&server, cfg.CWD) {
 				add(file)
 			}
 		}
@@ -67,19 +71,24 @@ func programDirs(cfg *Config) []string {
 	return dirs
 }
 
-// programFiles returns the files that the command line of an MCP server names. The server runs in
-// cwd.
-func programFiles(server *agent.MCPServer, cwd string) []string {
+// serverFiles returns the files that the command line and the environment of an MCP server name. The
+// server runs in cwd.
+func serverFiles(server *agent.MCPServer, cwd string) []string {
+	texts := append([]string{server.Command}, server.Args...)
+	for _, value := range server.Env {
+		texts = append(texts, string(value))
+	}
 	var files []string
-	for _, arg := range append([]string{server.Command}, server.Args...) {
-		if name, value, ok := strings.Cut(arg, "="); ok && strings.HasPrefix(name, "-") {
-			arg = value
-		}
-		if !filepath.IsAbs(arg) {
-			arg = filepath.Join(cwd, arg)
-		}
-		if info, err := os.Stat(arg); err == nil && info.Mode().IsRegular() {
-			files = append(files, arg)
+	for _, text := range texts {
+		// A text may be a list, as in --require=a.js, "-r a.js" and a.js:b.js.
+		names := strings.FieldsFunc(text, func(c rune) bool { return strings.ContainsRune(" =:,;", c) })
+		for _, name := range append(names, text) {
+			if !filepath.IsAbs(name) {
+				name = filepath.Join(cwd, name)
+			}
+			if info, err := os.Stat(name); err == nil && info.Mode().IsRegular() {
+				files = append(files, name)
+			}
 		}
 	}
 	return files

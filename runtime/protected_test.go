@@ -19,10 +19,12 @@ import (
 func TestWritesToTheConfigurationAreNotApproved(t *testing.T) {
 	cwd := t.TempDir()
 	b := serve(t, nil, func(c *runtime.Config) {
-		c.CWD = cwd
-		for _, name := range []string{"agents.yaml", "prompt.md", "count.ts", "server.js", "server.json", "team/x"} {
+		c.CWD, c.HomeDir = cwd, t.TempDir()
+		for _, name := range []string{"agents.yaml", "prompt.md", "count.ts", "server.js", "server.json", "team/x", "preload.js", "creds.json", "dotfiles/gitconfig", ".git/config"} {
 			writeFile(t, c.CWD, name, "before")
 		}
+		writeFile(t, c.CWD, ".git/config", "[core]\n\thooksPath = .husky\n")
+		require.NoError(t, os.Symlink(filepath.Join(c.CWD, "dotfiles/gitconfig"), filepath.Join(c.HomeDir, ".gitconfig")))
 		c.ProtectedPaths = []string{filepath.Join(c.CWD, "agents.yaml")}
 		c.ChildEnv = []string{"PATH=" + strings.Join([]string{"/usr/bin", filepath.Join(c.CWD, ".local", "bin"), "node_modules/.bin", c.CWD}, ":")}
 		c.Agents[0].PermissionMode = "acceptEdits"
@@ -32,21 +34,26 @@ func TestWritesToTheConfigurationAreNotApproved(t *testing.T) {
 		other.CustomTools = []agent.CustomTool{{Path: filepath.Join(c.CWD, "count.ts")}}
 		other.ExtraUserSkillDirs = []string{filepath.Join(c.CWD, "team")}
 		other.MCPServers = map[string]agent.MCPServer{"files": {Transport: "stdio", Command: "node",
-			Args: []string{"server.js", "--config=" + c.CWD + "/server.json", "."}}}
+			Args: []string{"server.js", "--config=" + c.CWD + "/server.json", "."},
+			Env:  map[string]agent.Secret{"NODE_OPTIONS": "--max-old-space-size=64 --require ./preload.js", "CREDENTIALS": "creds.json"}}}
 		c.Agents = append(c.Agents, other)
 	})
 	for name, approved := range map[string]bool{
 		"agents.yaml": false, "prompt.md": false, "count.ts": false, "server.js": false, "server.json": false, "team/x": false,
 		"team/new/SKILL.md": false, ".agents/skills/x/SKILL.md": false, ".local/bin/rg": false, "node_modules/.bin/ls": false,
+		"preload.js": false, "creds.json": false, "dotfiles/gitconfig": false, ".husky/pre-commit": false, ".git/config": false,
 		"other.md": true, "src/server.js": true,
 	} {
-		input, err := json.Marshal(map[string]string{"file_path": name, "content": "after"})
-		require.NoError(t, err)
-		message, err := json.Marshal(map[string]string{"message": "/tool Write " + string(input)})
-		require.NoError(t, err)
-		b.blocking(t, string(message))
-		content, _ := os.ReadFile(filepath.Join(cwd, name))
-		require.Equal(t, approved, string(content) == "after", name)
+		t.Run(name, func(t *testing.T) {
+			t.Parallel() // the demo model is slow
+			input, err := json.Marshal(map[string]string{"file_path": name, "content": "after"})
+			require.NoError(t, err)
+			message, err := json.Marshal(map[string]string{"message": "/tool Write " + string(input)})
+			require.NoError(t, err)
+			b.blocking(t, string(message))
+			content, _ := os.ReadFile(filepath.Join(cwd, name))
+			require.Equal(t, approved, string(content) == "after")
+		})
 	}
 }
 

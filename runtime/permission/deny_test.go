@@ -65,7 +65,7 @@ var wrappers = []struct{ program, command string }{
 	{"env", "env %s"}, {"env", "env A=b %s"}, {"env", "env -i PATH=\"$PATH\" %s"}, {"nice", "nice -n 1 %s"}, {"nohup", "nohup %s"},
 	{"timeout", "timeout 5 %s"}, {"setsid", "setsid -w %s"}, {"stdbuf", "stdbuf -o0 %s"}, {"choom", "choom -n 1 -- %s"},
 	{"prlimit", "prlimit --nofile=100 %s"}, {"ionice", "ionice -c 3 %s"}, {"taskset", "taskset 1 %s"}, {"chrt", "chrt -o 0 %s"},
-	{"xargs", "echo a | xargs %s"}, {"xargs", "xargs -n1 %s <<<a"}, {"flock", "flock . %s"}, {"setarch", "setarch -R %s"},
+	{"xargs", "echo a | xargs %s"}, {"xargs", "xargs -n1 %s <<<a"}, {"flock", "flock -n . %s"}, {"setarch", "setarch -R %s"},
 	{"find", "find . -maxdepth 0 -exec %s ';'"}, {"find", "find . -maxdepth 0 -ok %s ';' <<<y"}, {"ssh-agent", "ssh-agent %s"},
 	{"script", "script -qc '%s' /dev/null"}, {"dash", "dash -c '%s'"}, {"dash", "dash -c 'ok;%s'"}, {"dash", "dash <<<'%s'"},
 	{"dash", "dash <<E\n%s\nE\n"}, {"dash", "echo '%s' | dash"}, {"dash", "{ dash; } <<'E'\n%s\nE\n"}, {"perl", "perl -e 'exec qw(%s)'"},

@@ -1,7 +1,6 @@
 package permission
 
 import (
-	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -143,33 +142,11 @@ func (d *directory) inGitDirectory(p string) bool {
 		if _, err := os.Lstat(d.absolute(dir + "/HEAD")); err == nil {
 			return true
 		}
-		if to := d.gitFile(dir); to != "" && d.leadsTo(to, p) {
+		if to := gitFile(d.absolute(dir)); to != "" && d.leadsTo(to, p) {
 			return true
 		}
 	}
 	return false
-}
-
-// gitFile returns the directory that the file .git in a directory names, or "".
-func (d *directory) gitFile(dir string) string {
-	name := d.absolute(dir + "/.git")
-	if info, err := os.Lstat(name); err != nil || !info.Mode().IsRegular() {
-		return ""
-	}
-	f, err := os.Open(name)
-	if err != nil {
-		return ""
-	}
-	defer func() { _ = f.Close() }() // it was only read
-	data, _ := io.ReadAll(io.LimitReader(f, 4096))
-	to, ok := strings.CutPrefix(string(data), "gitdir:")
-	if to = strings.TrimSpace(to); !ok || to == "" {
-		return ""
-	}
-	if filepath.IsAbs(to) {
-		return to
-	}
-	return d.absolute(dir + "/" + to)
 }
 
 // leadsTo reports whether a path is in the directory that another path leads to.

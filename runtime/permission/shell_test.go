@@ -61,13 +61,13 @@ func (s *shell) run(t testing.TB, command string) (calls [][]string, files []str
 		require.NoError(t, os.WriteFile(filepath.Join(s.cwd, name), nil, 0o600))
 	}
 	require.NoError(t, os.RemoveAll(s.record))
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second) // a fuzz target that takes 10 s fails
 	defer cancel()
 	cmd := exec.CommandContext(ctx, s.bash, "-c", command)
 	cmd.Dir, cmd.Env = s.cwd, []string{"PATH=" + s.bin, "HOME=" + s.cwd, "LANG=C.UTF-8", "RECORD=" + s.record}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.WaitDelay = 10 * time.Second
+	cmd.WaitDelay = 3 * time.Second
 	_ = cmd.Run() // most commands fail
 	if cmd.Process != nil {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what it left in the background

@@ -1,0 +1,97 @@
+package permission_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/filesafe"
+	"github.com/seed93082962/agenthost/runtime/permission"
+)
+
+// The modes approve no write to a file that the configuration of git includes or names as a program.
+func TestFilesThatTheGitConfigurationNamesAreNotApproved(t *testing.T) {
+	top, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	put := func(name, content string) {
+		path := filepath.Join(top, name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
+	}
+	for _, name := range []string{
+		"shared.cfg", "deep/more.cfg", "deep/again.cfg", "tools/watch", "tools/text conv.sh", "tools/plain.sh", "tools/alias", "dot/git/config",
+		"own.cfg", "a/b/c", "dot/other", "conf/global", "tree.cfg", "two/lines",
+	} {
+		put("repo/"+name, "")
+	}
+	put("repo/deep/more.cfg", "[Include]\n\tPATH = again.cfg ; note\n[include] path = more.cfg\n")
+	put("repo/dot/gitconfig", "[include]\npath = ~/../repo/own.cfg\npath = ../repo/not-yet.cfg\n[alias]\nx = !tools/alias --all\n")
+	require.NoError(t, os.MkdirAll(filepath.Join(top, "home/.config"), 0o700))
+	require.NoError(t, os.Symlink("../repo/dot/gitconfig", filepath.Join(top, "home/.gitconfig")))
+	require.NoError(t, os.Symlink("../../repo/dot/git", filepath.Join(top, "home/.config/git")))
+	repo := filepath.Join(top, "repo")
+	git(t, repo, "init", "-q")
+	for key, value := range map[string]string{
+		"include.path": "../shared.cfg", "includeIf.gitdir:x.path": "../deep/more.cfg", "core.hooksPath": ".husky/_", "core.fsmonitor": "./tools/watch 2",
+		"diff.x.textconv": "\"tools/text conv.sh\"", "diff.y.command": repo + "/tools/plain.sh", "core.worktree": repo, "remote.o.url": "./a", "user.name": "İ",
+	} {
+		git(t, repo, "config", key, value)
+	}
+	put("more", "[filter \"x\"]\n\tclean = two\\\n/lines\n\tsmudge\n=\n\thooksPath =\n")
+	config, err := os.ReadFile(filepath.Join(repo, ".git/config"))
+	require.NoError(t, err)
+	more, err := os.ReadFile(filepath.Join(top, "more"))
+	require.NoError(t, err)
+	put("repo/.git/config", string(config)+string(more))
+	put("repo/.git/config.worktree", "[include]\npath = ../tree.cfg\n")
+	linked := filepath.Join(top, "linked")
+	put("repo/.git/worktrees/linked/commondir", "../..\n")
+	put("linked/.git", "gitdir: ../repo/.git/worktrees/linked\n")
+	put("linked/tools/watch", "")
+
+	home := filepath.Join(top, "home")
+	for name, row := range map[string]struct {
+		cwd      string
+		env      []string
+		approved map[string]bool
+	}{
+		"repository": {repo, []string{"HOME=" + home}, map[string]bool{
+			"shared.cfg": false, "deep/more.cfg": false, "deep/again.cfg": false, ".husky/_/pre-commit": false, ".husky/pre-commit": true,
+			"tools/watch": false, "tools/text conv.sh": false, "tools/plain.sh": false, "tools/alias": false, "dot/gitconfig": false,
+			"dot/git/config": false, "dot/git/new": false, "own.cfg": false, "not-yet.cfg": false, "tree.cfg": false, "two/lines": false,
+			"a/b/c": true, "dot/other": true, "tools/other": true, "conf/global": true, "new": true,
+		}},
+		"below a repository": {repo + "/tools", []string{"HOME=" + home}, map[string]bool{"watch": false, "alias": false, "other": true}},
+		"another home":       {repo, []string{"HOME=" + home, "HOME=" + top}, map[string]bool{"dot/gitconfig": true, "own.cfg": true, "shared.cfg": false}},
+		"variables": {repo, []string{"HOME=" + home, "XDG_CONFIG_HOME=" + repo + "/a", "GIT_CONFIG_GLOBAL=" + repo + "/conf/global"},
+			map[string]bool{"a/git/config": false, "conf/global": false, "a/other": true}},
+		"linked worktree": {linked, nil, map[string]bool{"tools/watch": false, ".husky/_/x": false, "shared.cfg": true}},
+		"no environment":  {filepath.Join(repo, "a"), nil, map[string]bool{"b/c": true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir, err := filesafe.Open(row.cwd)
+			require.NoError(t, err)
+			defer dir.Close()
+			p, err := permission.New(permission.Config{
+				Mode: permission.ModeAuto, CWD: row.cwd, Protected: permission.GitPaths(row.cwd, row.env),
+				Resolve: func(path string) (string, error) {
+					path, err := dir.Resolve(path)
+					if path != "" {
+						err = nil
+					}
+					return path, err
+				},
+			})
+			require.NoError(t, err)
+			for path, approved := range row.approved {
+				if err := check(p, "Write", false, input("file_path", path)); approved {
+					require.NoError(t, err, path)
+				} else {
+					require.Equal(t, permission.ErrMode, err, path)
+				}
+			}
+		})
+	}
+}
