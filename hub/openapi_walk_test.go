@@ -37,6 +37,8 @@ var unseen = map[string]string{
 	"PUT /api/v1/admin/aigc/config 409":                "it takes 1,000 keys",
 
 	"POST /api/v1/cli/issue-token 409": "it takes 100 tokens: identity.TestCLITokensOfAUserAreLimited",
+
+	"POST /api/v1/agents/{name}/chat/sessions 409": "it takes 10,000 sessions: chat.TestSessionsOfAUserAreLimited",
 }
 
 // The walk causes every response in the document, with every code and every field. It runs on

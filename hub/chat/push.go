@@ -162,16 +162,22 @@ func (s *Service) checkPushed(ctx context.Context, tenantID string, in PushedSes
 	return &pushed{session: row, messages: messages}, nil
 }
 
-// store stores the sessions. It may run again.
-func (s *Service) store(ctx context.Context, tx *sql.Tx, valid []*pushed) error {
-	for _, p := range valid {
+// store stores the sessions, which are sorted by user. It may run again.
+func (s *Service) store(ctx context.Context, tx *sql.Tx, valid []*pushed) (err error) {
+	var sum quota // of the user
+	for i, p := range valid {
+		if i == 0 || valid[i-1].session.UserID != p.session.UserID {
+			if sum, err = quotaOf(ctx, tx, p.session.TenantID, p.session.UserID); err != nil {
+				return err
+			}
+		}
 		r := p.result
 		r.Status, r.Error, r.ServerUpdatedAt = pushCreated, "", api.Time(p.session.UpdatedAt)
 		created, err := insertSession(ctx, tx, p.session)
 		if err == nil && !created {
-			err = s.replace(ctx, tx, p)
+			err = s.replace(ctx, tx, p, &sum)
 		} else if err == nil {
-			err = insertMessages(ctx, tx, p.session, p.messages...)
+			err = s.fill(ctx, tx, p, &sum)
 		}
 		if err != nil {
 			return err
@@ -180,8 +186,29 @@ func (s *Service) store(ctx context.Context, tx *sql.Tx, valid []*pushed) error 
 	return nil
 }
 
+// fill stores the messages of a new session, or deletes the session if the user has too many.
+func (s *Service) fill(ctx context.Context, tx *sql.Tx, p *pushed, sum *quota) error {
+	if !p.fits(sum, quota{1, p.session.Size}) {
+		_, err := deleteSession(ctx, tx, p.session)
+		return err
+	}
+	return insertMessages(ctx, tx, p.session, p.messages...)
+}
+
+// fits adds to what the user has stored. If that is too much, it sets the result of the session and
+// returns false.
+func (p *pushed) fits(sum *quota, more quota) bool {
+	next := quota{sum.sessions + more.sessions, sum.bytes + more.bytes}
+	if err, ok := errors.AsType[*api.Error](next.check()); ok && (more.sessions > 0 || more.bytes > 0) {
+		p.result.Status, p.result.Error, p.result.ServerUpdatedAt = pushInvalid, err.Message, api.Time{}
+		return false
+	}
+	*sum = next
+	return true
+}
+
 // replace replaces an older session. Sessions that began in the hub are never replaced.
-func (s *Service) replace(ctx context.Context, tx *sql.Tx, p *pushed) error {
+func (s *Service) replace(ctx context.Context, tx *sql.Tx, p *pushed, sum *quota) error {
 	old, err := lockSession(ctx, tx, p.session)
 	if err != nil {
 		return err
@@ -201,6 +228,8 @@ func (s *Service) replace(ctx context.Context, tx *sql.Tx, p *pushed) error {
 		r.Status = pushStale
 	case running:
 		r.Status, r.Error = pushInvalid, "an answer is in progress in this session: push it again later"
+	case !p.fits(sum, quota{0, p.session.Size - old.Size}):
+		r.ServerUpdatedAt = api.Time(old.UpdatedAt)
 	default:
 		r.Status, r.ServerUpdatedAt = pushUpdated, api.Time(p.session.UpdatedAt)
 		row := p.session

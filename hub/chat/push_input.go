@@ -77,6 +77,7 @@ func (in PushedSession) check() (session, []message, error) {
 		}
 		s.LastMessageAt = m.CreatedAt
 	}
+	s.Size = sizeOf(messages...)
 	return s, messages, nil
 }
 

@@ -32,9 +32,9 @@ func hasRun(ctx context.Context, tx *sql.Tx, s session, now time.Time) (bool, er
 // the runtime no longer fits.
 func replaceSession(ctx context.Context, tx *sql.Tx, s session) error {
 	_, err := tx.ExecContext(ctx, `UPDATE chat_sessions SET user_name = $1, user_search = $2, agent_name = $3, title = $4, message_count = $5,
-			last_message_at = $6, created_at = $7, updated_at = $8, runtime_session = ''
+			last_message_at = $6, created_at = $7, updated_at = $8, size = $11, runtime_session = ''
 		WHERE tenant_id = $9 AND key = $10`, s.UserName, userSearch(s.UserName, s.UserID), s.AgentName, s.Title, s.Messages,
-		db.NullMicros(s.LastMessageAt), db.Micros(s.CreatedAt), db.Micros(s.UpdatedAt), s.TenantID, s.Key)
+		db.NullMicros(s.LastMessageAt), db.Micros(s.CreatedAt), db.Micros(s.UpdatedAt), s.TenantID, s.Key, s.Size)
 	if err != nil {
 		return db.Wrap("replace chat session", err)
 	}

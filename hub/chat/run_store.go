@@ -14,11 +14,12 @@ import (
 // Replicas may differ by a few seconds in their clocks.
 const leaseTime = 15 * time.Second
 
-// advanceSession reserves the next two seqs of a session, whose row it locks, and returns it.
-func advanceSession(ctx context.Context, tx *sql.Tx, in session, title string, now time.Time) (session, error) {
-	s, err := scanSession(tx.QueryRowContext(ctx, `UPDATE chat_sessions SET message_count = message_count + 2, last_message_at = $1,
+// advanceSession reserves the next two seqs of a session, whose row it locks, and returns it. size is
+// that of both messages.
+func advanceSession(ctx context.Context, tx *sql.Tx, in session, title string, size int64, now time.Time) (session, error) {
+	s, err := scanSession(tx.QueryRowContext(ctx, `UPDATE chat_sessions SET message_count = message_count + 2, size = size + $5, last_message_at = $1,
 			updated_at = CASE WHEN updated_at < $1 THEN $1 ELSE updated_at END, title = CASE WHEN title = '' THEN $2 ELSE title END
-		WHERE tenant_id = $3 AND key = $4 RETURNING `+sessionColumns, db.Micros(now), title, in.TenantID, in.Key))
+		WHERE tenant_id = $3 AND key = $4 RETURNING `+sessionColumns, db.Micros(now), title, in.TenantID, in.Key, size))
 	if errors.Is(err, sql.ErrNoRows) {
 		return s, noSession()
 	}
@@ -84,9 +85,9 @@ func saveAnswer(ctx context.Context, tx *sql.Tx, in session, m message, runtimeS
 		return false, err
 	}
 	_, err = tx.ExecContext(ctx, `UPDATE chat_sessions SET updated_at = CASE WHEN updated_at < $1 THEN $1 ELSE updated_at END,
-			runtime_session = CASE WHEN $2 = '' THEN runtime_session ELSE $2 END
+			runtime_session = CASE WHEN $2 = '' THEN runtime_session ELSE $2 END, size = size + $6
 		WHERE tenant_id = $3 AND key = $4 AND EXISTS (SELECT 1 FROM chat_runs WHERE tenant_id = $3 AND run_id = $5)`,
-		db.Micros(now), runtimeSession, in.TenantID, in.Key, m.RunID)
+		db.Micros(now), runtimeSession, in.TenantID, in.Key, m.RunID, len(m.Text)+len(m.Content))
 	if err != nil {
 		return false, db.Wrap("update chat session", err)
 	}

@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -50,8 +51,8 @@ type Sent struct {
 
 // Send stores a message in a session of the caller and starts the answer, whose caller must call
 // Close. If a message with the same ClientMessageID was sent before, it returns that one instead.
-// It fails with api.AgentNotDeployed, with api.Conflict while another answer is in progress, and
-// with api.UpstreamFailed if the runtime rejects the run, which is stored as a failed answer.
+// It fails with api.AgentNotDeployed, with api.Conflict while another answer is in progress or if the
+// caller has stored too much, and with api.UpstreamFailed if the runtime rejects the run, which is stored as a failed answer.
 func (s *Service) Send(ctx context.Context, caller api.Caller, agentName, id string, in SendInput) (*Answer, *Sent, error) {
 	in, err := in.validate()
 	if err != nil {
@@ -143,12 +144,16 @@ func (a *Answer) begin(ctx context.Context) (sent *Sent, err error) {
 	var began session
 	err = a.s.db.Tx(ctx, func(tx *sql.Tx) (err error) {
 		sent = nil
-		began, err = advanceSession(ctx, tx, a.session, titleOf(a.user.Text), a.user.CreatedAt)
+		began, err = advanceSession(ctx, tx, a.session, titleOf(a.user.Text), sizeOf(a.user, a.assistant), a.user.CreatedAt)
 		if err != nil {
 			return err
 		}
 		if sent, err = sentBefore(ctx, tx, a.session, a.user.ClientID); err != nil || sent != nil {
 			return errors.Join(err, errSent)
+		}
+		sum, err := quotaOf(ctx, tx, began.TenantID, began.UserID)
+		if err := cmp.Or(err, sum.check()); err != nil {
+			return err
 		}
 		if err := insertRun(ctx, tx, a.session, a.assistant.RunID, a.s.writer.id, a.s.now()); err != nil {
 			return err

@@ -28,6 +28,7 @@ type session struct {
 	Key, TenantID, UserID, ID, UserName, AgentName, Title, Source string
 
 	Messages       int64
+	Size           int64 // of the messages, see sizeOf
 	RuntimeSession string
 	LastMessageAt  time.Time
 	CreatedAt      time.Time
@@ -108,7 +109,8 @@ type SessionInput struct {
 	Title string `json:"title"`
 }
 
-// CreateSession creates a session of the caller with an agent, which need not be deployed.
+// CreateSession creates a session of the caller with an agent, which need not be deployed. It fails
+// with api.Conflict if the caller has too many.
 func (s *Service) CreateSession(ctx context.Context, caller api.Caller, agentName string, in SessionInput) (Session, error) {
 	ref, err := s.ownedBy(ctx, caller, agentName, ids.New())
 	if err != nil {
@@ -125,8 +127,14 @@ func (s *Service) CreateSession(ctx context.Context, caller api.Caller, agentNam
 		Title: title, Source: sourceHub, CreatedAt: now, UpdatedAt: now,
 	}
 	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
-		_, err := insertSession(ctx, tx, created)
-		return err
+		if _, err := insertSession(ctx, tx, created); err != nil {
+			return err
+		}
+		sum, err := quotaOf(ctx, tx, created.TenantID, created.UserID)
+		if err != nil {
+			return err
+		}
+		return sum.check()
 	})
 	return created.view(), err
 }
