@@ -18,10 +18,18 @@ type decoder struct {
 	usage   model.Usage
 	stop    string
 	joiner  upstream.Joiner
+	blocks  []block         // part.Index is the position in it: some servers use an index twice
 	tools   bool            // the response has a tool call
-	unknown []int           // indexes of content blocks that are left out, such as those of server tools
+	orphan  bool            // an input came without its call
 	whole   json.RawMessage // input that came with the start of the open tool call
-	wholeAt int
+	wholeAt int             // position of that call
+}
+
+// block is one content block of the response.
+type block struct {
+	index   int  // as upstream sent it
+	call    bool // a tool call
+	unknown bool // is left out, such as that of a server tool
 }
 
 // Decode implements upstream.Decoder.
@@ -89,6 +97,9 @@ func (d *decoder) appendEvent(parts []model.Part, e *event) ([]model.Part, error
 		if d.stop == "" && d.tools {
 			stop = model.StopToolUse
 		}
+		if d.orphan {
+			return parts, &model.Error{Code: model.CodeServer, Message: "upstream sent the input of a tool call that it did not start"}
+		}
 		return append(d.joiner.Flush(parts), model.Part{Kind: model.KindStop, StopReason: stop}), nil
 	}
 	return parts, nil // ping, and later additions to the API, which asks clients to ignore them
@@ -129,7 +140,10 @@ func known(typ string) bool {
 }
 
 func (d *decoder) startBlock(parts []model.Part, index int, b *contentBlock) ([]model.Part, error) {
-	d.unknown = slices.DeleteFunc(d.unknown, func(i int) bool { return i == index })
+	if len(d.blocks) == model.MaxResponseBlocks {
+		return parts, &model.Error{Code: model.CodeServer, Message: "upstream sent too many content blocks"}
+	}
+	d.blocks = append(d.blocks, block{index: index, call: b.Type == "tool_use", unknown: !b.known()})
 	switch b.Type {
 	case "text":
 		parts = d.appendIncrement(parts, model.KindText, index, string(b.Text))
@@ -139,16 +153,15 @@ func (d *decoder) startBlock(parts []model.Part, index int, b *contentBlock) ([]
 	case "redacted_thinking":
 		parts = d.appendIncrement(parts, model.KindRedacted, index, b.Data)
 	case "tool_use":
+		if b.Name == "" {
+			return parts, &model.Error{Code: model.CodeServer, Message: "upstream sent a tool call without a name"}
+		}
 		d.tools = true
-		parts = append(parts, model.Part{Kind: model.KindToolUse, Index: index, ID: d.ids.Unique(b.ID), Name: b.Name})
+		at := len(d.blocks) - 1
+		parts = append(d.joiner.Flush(parts), model.Part{Kind: model.KindToolUse, Index: at, ID: d.ids.Unique(b.ID), Name: b.Name})
 		// The API sends {} here and the input in deltas; some servers send the complete input here.
 		// stopBlock decides which of the two it is.
-		d.whole, d.wholeAt = b.Input, index
-	default:
-		if len(d.unknown) == model.MaxResponseBlocks {
-			return parts, &model.Error{Code: model.CodeServer, Message: "upstream sent too many content blocks"}
-		}
-		d.unknown = append(d.unknown, index)
+		d.whole, d.wholeAt = b.Input, at
 	}
 	return parts, nil
 }
@@ -168,19 +181,39 @@ func (d *decoder) appendDelta(parts []model.Part, index int, b *delta) []model.P
 }
 
 func (d *decoder) appendIncrement(parts []model.Part, kind model.Kind, index int, text string) []model.Part {
-	if text == "" || len(d.unknown) > 0 && slices.Contains(d.unknown, index) {
+	if text == "" {
 		return parts
 	}
-	if kind == model.KindToolInput && d.wholeAt == index {
+	at := d.at(index)
+	switch input := kind == model.KindToolInput; {
+	case input && (at < 0 || !d.blocks[at].call):
+		d.orphan = d.orphan || at < 0 || !d.blocks[at].unknown
+		return parts
+	case at < 0: // some servers do not start blocks of text
+		at = len(d.blocks)
+		d.blocks = append(d.blocks, block{index: index})
+	case d.blocks[at].unknown:
+		return parts
+	case input && d.wholeAt == at:
 		d.whole = nil
 	}
-	return d.joiner.Append(parts, kind, index, text)
+	return d.joiner.Append(parts, kind, at, text)
+}
+
+// at returns the position of the newest block with an index, -1 for none.
+func (d *decoder) at(index int) int {
+	for i, b := range slices.Backward(d.blocks) {
+		if b.index == index {
+			return i
+		}
+	}
+	return -1
 }
 
 // stopBlock appends the input of a tool call that came with its start and not in deltas.
 func (d *decoder) stopBlock(parts []model.Part, index int) []model.Part {
 	parts = d.joiner.Flush(parts)
-	if len(d.whole) == 0 || d.wholeAt != index {
+	if len(d.whole) == 0 || d.blocks[d.wholeAt].index != index {
 		return parts
 	}
 	input := d.whole
@@ -188,7 +221,7 @@ func (d *decoder) stopBlock(parts []model.Part, index int) []model.Part {
 	if string(input) == "{}" || !hasFields(input) {
 		return parts
 	}
-	return append(parts, model.Part{Kind: model.KindToolInput, Index: index, Text: string(input)})
+	return append(parts, model.Part{Kind: model.KindToolInput, Index: d.wholeAt, Text: string(input)})
 }
 
 //go:noinline

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 
 	"github.com/seed93082962/agenthost/runtime/model"
+	"github.com/seed93082962/agenthost/runtime/model/internal/upstream"
+	"github.com/seed93082962/agenthost/sse"
 )
 
 // ScanDelta is the scanner that must agree with encoding/json.
@@ -38,4 +40,23 @@ func DecodeEvent(data []byte) (any, error) {
 	var e event
 	err := json.Unmarshal(data, &e)
 	return e, err
+}
+
+// Decode decodes the data of events, with the scanners or only with encoding/json.
+func Decode(events []string, scanners bool) ([]model.Part, error) {
+	var parts []model.Part
+	var err error
+	d := &decoder{ids: upstream.NewCallIDs(nil)}
+	for _, data := range events {
+		ev := sse.Event{Data: []byte(data)}
+		if scanners {
+			parts, err = d.Decode(parts, ev)
+		} else {
+			parts, err = d.decodeAny(parts, ev)
+		}
+		if err != nil {
+			return parts, err
+		}
+	}
+	return d.End(parts), nil
 }

@@ -105,6 +105,47 @@ func TestRepeatedCallIDsBecomeDistinct(t *testing.T) {
 	require.NotEqual(t, calls[0].ID, calls[1].ID)
 }
 
+// Some servers send every block with index 0.
+func TestBlocksThatShareAnIndex(t *testing.T) {
+	call := func(name, input string) string {
+		return event(`{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"c","name":"`+name+`","input":{}}}`) +
+			event(`{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"`+input+`"}}`) +
+			event(`{"type":"content_block_stop","index":0}`)
+	}
+	whole := event(`{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"d","name":"e","input":{"n":3}}}`) +
+		event(`{"type":"content_block_stop","index":0}`)
+	got, err := collect(t, textIncrement("a")+call("b", `{\"n\":1}`)+call("c", `{\"n\":2}`)+whole+stopped)
+	require.NoError(t, err)
+	require.Equal(t, "a", got.Message.Text())
+	var inputs []string
+	for _, c := range got.Message.ToolUses() {
+		inputs = append(inputs, c.Name+string(c.Input))
+	}
+	require.Equal(t, []string{`b{"n":1}`, `c{"n":2}`, `e{"n":3}`}, inputs)
+}
+
+func TestDamagedCalls(t *testing.T) {
+	input := event(`{"type":"content_block_delta","index":1,"delta":{"type":"input_json_delta","partial_json":"{}"}}`)
+	for name, row := range map[string]struct{ raw, message string }{
+		"no name":  {event(`{"type":"content_block_start","index":1,"content_block":{"type":"tool_use","id":"c","input":{}}}`), "upstream sent a tool call without a name"},
+		"no start": {textIncrement("a") + input, "upstream sent the input of a tool call that it did not start"},
+		"no call":  {event(`{"type":"content_block_start","index":1,"content_block":{"type":"text"}}`) + input, "upstream sent the input of a tool call that it did not start"},
+		"a tool of the server": {event(`{"type":"content_block_start","index":1,"content_block":{"type":"server_tool_use","id":"c","name":"web_search"}}`) +
+			input + textIncrement("a"), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := collect(t, row.raw+stopped)
+			if row.message == "" {
+				require.NoError(t, err)
+				return
+			}
+			var coded *model.Error
+			require.ErrorAs(t, err, &coded)
+			require.Equal(t, row.message, coded.Message)
+		})
+	}
+}
+
 func TestErrorsInTheStream(t *testing.T) {
 	for name, row := range map[string]struct {
 		raw     string

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 
 	"github.com/seed93082962/agenthost/runtime/model"
+	"github.com/seed93082962/agenthost/runtime/model/internal/upstream"
+	"github.com/seed93082962/agenthost/sse"
 )
 
 // ScanChunk is the scanner that must agree with encoding/json.
@@ -55,4 +57,23 @@ func DecodeWhole(data []byte) (any, error) {
 		c.Error = nil
 	}
 	return c, err
+}
+
+// Decode decodes the data of events, with the scanners or only with encoding/json.
+func Decode(events []string, scanners bool) ([]model.Part, error) {
+	var parts []model.Part
+	var err error
+	d := &decoder{calls: calls{ids: upstream.NewCallIDs(nil)}}
+	for _, data := range events {
+		ev := sse.Event{Data: []byte(data)}
+		if scanners {
+			parts, err = d.Decode(parts, ev)
+		} else {
+			parts, err = d.decodeAny(parts, ev)
+		}
+		if err != nil {
+			return parts, err
+		}
+	}
+	return d.End(parts), nil
 }

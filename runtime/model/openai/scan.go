@@ -32,8 +32,12 @@ func scanChunk(data []byte) (c scanned, ok bool) {
 			if s.Elem() {
 				return scanned{}, false
 			}
-		case "usage", "error":
+		case "usage", "error", "x_groq", "base_resp":
 			if !s.Null() {
+				return scanned{}, false
+			}
+		case "object":
+			if string(s.Raw()) == "error" {
 				return scanned{}, false
 			}
 		default:
