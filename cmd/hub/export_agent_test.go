@@ -21,8 +21,6 @@ import (
 func TestAnExportedAgentRunsInTheRuntime(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	command := filepath.Join(dir, "runtime")
-	require.NoError(t, daemontest.BuildCommand(command, "../runtime"))
 	hub := serving(t, []string{"DATABASE_URL", dbtest.SQLite(t), "HUB_DATA_DIR", t.TempDir(), "PROVIDER_ENCRYPTION_KEY", secret.Generate()})
 	admin := setUp(t, hub)
 	const source = "export default {name: 'double', description: 'd', inputSchema: {type: 'object'}, call(input) { return 'twice is ' + 2 * input.n }}"
@@ -46,7 +44,7 @@ func TestAnExportedAgentRunsInTheRuntime(t *testing.T) {
 	require.Equal(t, http.StatusOK, exported.status, exported.text)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "agents.yaml"), []byte(exported.text), 0o600))
 
-	p := daemontest.Spawn(t, command, dir, []string{"PATH", os.Getenv("PATH")}, "--addr", "127.0.0.1:0")
+	p := daemontest.Spawn(t, binary(t), dir, []string{"PATH", os.Getenv("PATH")}, "runtime", "--addr", "127.0.0.1:0")
 	p.Started(t)
 	c, err := client.New(client.Config{BaseURL: p.URL, HTTPClient: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}})
 	require.NoError(t, err)

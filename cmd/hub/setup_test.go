@@ -4,27 +4,52 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	main "github.com/seed93082962/agenthost/cmd/hub"
 	"github.com/seed93082962/agenthost/cmd/internal/daemontest"
 	"github.com/seed93082962/agenthost/hub/db/dbtest"
 )
 
-func TestMain(m *testing.M) { dbtest.Main(m) }
+// scratch is the directory of the built command. It is removed after the tests.
+var scratch string
 
-// binary is the command as it is shipped.
+func TestMain(m *testing.M) {
+	var err error
+	if scratch, err = os.MkdirTemp("", "agenthost-hub-"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	dbtest.Main(m, goleak.Cleanup(func(code int) {
+		_ = os.RemoveAll(scratch)
+		os.Exit(code)
+	}))
+}
+
+// built builds the command as it is shipped.
+var built = sync.OnceValues(func() (string, error) {
+	path := filepath.Join(scratch, "hub")
+	return path, daemontest.Build(path)
+})
+
+// binary returns the path of the command for this test, which identifies its runtimes.
 func binary(t *testing.T) string {
 	t.Helper()
+	file, err := built()
+	require.NoError(t, err)
 	path := filepath.Join(t.TempDir(), "hub")
-	require.NoError(t, daemontest.Build(path))
+	require.NoError(t, os.Link(file, path))
 	return path
 }
 

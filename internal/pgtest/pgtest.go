@@ -57,18 +57,20 @@ func (l *lazy) stop() error {
 	return l.server.stop()
 }
 
-// Main runs the tests, stops the private servers, fails if goroutines remain, and exits.
-func Main(m *testing.M, leaks ...goleak.Option) {
-	code := m.Run()
-	err := errors.Join(shared.stop(), durable.stop())
-	if code == 0 && err == nil {
-		err = goleak.Find(leaks...)
-	}
-	if err != nil {
+// Main runs the tests, stops the private servers, fails if goroutines remain, and exits, unless
+// options has a cleanup that exits.
+func Main(m *testing.M, options ...goleak.Option) { goleak.VerifyTestMain(tests{m}, options...) }
+
+type tests struct{ m *testing.M }
+
+// Run runs the tests and stops the private servers.
+func (t tests) Run() int {
+	code := t.m.Run()
+	if err := errors.Join(shared.stop(), durable.stop()); err != nil {
 		fmt.Fprintln(os.Stderr, "pgtest:", err)
 		code = cmp.Or(code, 1)
 	}
-	os.Exit(code)
+	return code
 }
 
 // URL returns the postgres:// URL of an empty database, which is dropped when the test ends, with

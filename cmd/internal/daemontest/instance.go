@@ -149,11 +149,8 @@ func (in *Instance) Await(t testing.TB, o *logtest.Buffer, pattern *regexp.Regex
 
 // Build builds the command in the current directory as the file path, like the released binary
 // except for -trimpath, with which every dependency would be compiled again.
-func Build(path string) error { return BuildCommand(path, ".") }
-
-// BuildCommand is Build for the command in another directory.
-func BuildCommand(path, dir string) error {
-	build := exec.CommandContext(context.Background(), "go", "build", "-buildvcs=false", "-ldflags=-s -w", "-o", path, dir)
+func Build(path string) error {
+	build := exec.CommandContext(context.Background(), "go", "build", "-buildvcs=false", "-ldflags=-s -w", "-o", path, ".")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("build the command: %w\n%s", err, out)

@@ -21,8 +21,8 @@ import (
 )
 
 // Main runs the tests, stops the PostgreSQL server that they started, fails if goroutines remain,
-// and exits.
-func Main(m *testing.M, leaks ...goleak.Option) { pgtest.Main(m, leaks...) }
+// and exits, unless options has a cleanup that exits.
+func Main(m *testing.M, options ...goleak.Option) { pgtest.Main(m, options...) }
 
 // Each runs test twice, as the subtests "postgres" and "sqlite", each with the URL of an empty
 // database. It fails if PostgreSQL is not installed.
