@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -263,91 +262,4 @@ func TestAnswersSurviveKills(t *testing.T) {
 	require.Equal(t, "completed", last["status"])
 	require.Len(t, runtimes(p.path), 1)
 	p.remove("guide")
-}
-
-// The commands of the quick start. Each is in the audit log, and no response, log line, audit entry
-// or byte of the files has a secret.
-func TestQuickStart(t *testing.T) {
-	t.Parallel()
-	const provider, mcp, label = "planted-provider-key-1", "planted-mcp-value-2", "planted-skill-4"
-	const push, ops = "planted-push-key-of-32-characters", "planted-ops-key-of-32-characters!"
-	p := openProduct(t, "CHAT_PUSH_API_KEY", push, "OPS_API_KEY", ops)
-	login := p.send(200, "POST", "/auth/login", `{"username":"admin","password":"`+password+`"}`)
-	p.token = login.string(t, "access_token")
-	saved := p.send(201, "POST", "/api/v1/admin/providers", `{"name":"Planted","protocol":"openai","baseUrl":"http://127.0.0.1:9","apiKey":"`+provider+`"}`).string(t, "id")
-	p.send(201, "POST", "/api/v1/admin/mcps", `{"name":"planted","transport":"stdio","command":"/bin/false","env":{"TOKEN":"`+mcp+`"}}`)
-	p.send(201, "POST", adminAgents, `{"name":"keyed","providerId":"`+saved+`","model":"m","mcps":["planted"]}`)
-	p.send(201, "POST", adminAgents, `{"name":"guide","title":"Guide","providerId":"demo","model":"demo"}`)
-	p.deploy("guide")
-	p.deploy("keyed")
-	key := p.send(200, "GET", adminAgents+"/guide/deploy", "").string(t, "apiKey")
-	chat := p.session("guide")
-	const text = "planted-chat-text-3"
-	messages := p.seen.Len()
-	require.Contains(t, p.send(200, "POST", chat+"/messages", `{"message":"`+text+`"}`).text, text)
-	seen := p.seen.String()[:messages]
-	p.seen.Reset()
-	broken := p.session("keyed")
-	p.send(200, "POST", broken+"/messages", `{"message":"hello"}`)
-	for _, path := range []string{"/api/v1/admin/providers", "/api/v1/providers", adminAgents, "/api/v1/admin/mcps", "/api/v1/admin/mcps/planted",
-		adminAgents + "/keyed/deploy/logs", adminAgents + "/keyed/export", "/api/v1/agents/keyed/detail", "/api/v1/agents/manifest", "/api/v1/admin/audit-logs/export"} {
-		p.send(200, "GET", path, "")
-	}
-	p.send(200, "POST", "/api/v1/admin/providers/"+saved+"/probe", "")
-	revealed := p.seen.Len()
-	require.Equal(t, provider, p.send(200, "POST", "/api/v1/admin/providers/"+saved+"/reveal-key", "").body["apiKey"])
-	seen += p.seen.String()[:revealed]
-	call(t, "POST", p.URL+"/api/v1/chat/push", push+"x", `{}`)
-	p.send(202, "POST", adminAgents+"/guide/deploy/stop", "")
-	p.until("guide", func(s map[string]any) bool { return s["state"] == "stopped" })
-
-	audit, err := once(t, p.env, "audit")
-	require.NoError(t, err)
-	var actions []string
-	for _, match := range regexp.MustCompile(`"action":"([^"]+)"`).FindAllStringSubmatch(audit, -1) {
-		actions = append(actions, match[1])
-	}
-	for _, action := range []string{"auth.setup", "auth.login", "provider.create", "agent.create", "agent.deploy", "agent.stop", "provider.reveal_key"} {
-		require.Contains(t, actions, action)
-	}
-	p.send(204, "DELETE", adminAgents+"/guide/deploy", "")
-	p.until("guide", func(s map[string]any) bool { return s["state"] == "not_deployed" })
-	stored := p.files("deployments")
-	p.remove("keyed")
-	p.Signal(t, syscall.SIGTERM)
-	require.Zero(t, p.Exit(t))
-	stored += p.files("deployments")
-	for where, content := range map[string]string{"responses": seen, "log": p.Log.String() + p.Stdout.String(), "audit log": audit, "files": stored} {
-		for _, planted := range []string{provider, mcp, push, ops, password} {
-			require.NotContains(t, content, planted, where)
-		}
-		if where == "log" || where == "audit log" {
-			require.NotContains(t, content, text, where)
-		}
-		if where != "responses" {
-			require.NotContains(t, content, key, where)
-			require.NotContains(t, content, p.token, where)
-		}
-	}
-}
-
-// files returns the content of all files of the hub except those in one directory.
-func (p *product) files(except string) string {
-	p.t.Helper()
-	var all strings.Builder
-	require.NoError(p.t, filepath.WalkDir(p.data, func(path string, d os.DirEntry, err error) error {
-		if err != nil || d.IsDir() && d.Name() == except {
-			if err == nil {
-				return filepath.SkipDir
-			}
-			return err
-		}
-		if d.Type().IsRegular() {
-			data, err := os.ReadFile(path)
-			all.Write(data)
-			return err
-		}
-		return nil
-	}))
-	return all.String()
 }
