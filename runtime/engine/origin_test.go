@@ -91,4 +91,8 @@ func TestAResponseWithOnlyThinking(t *testing.T) {
 	require.Contains(t, first.lines, "assistant max_tokens 1 blocks")
 	require.NoError(t, s.run(t.Context(), t, first.session).err)
 	require.Equal(t, 2, calls)
+	held, err := s.store.Open(t.Context(), "agent", first.session)
+	require.NoError(t, err)
+	require.Len(t, held.Messages(), 2, "the messages of the user")
+	require.NoError(t, held.Close())
 }

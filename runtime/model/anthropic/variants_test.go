@@ -2,6 +2,7 @@ package anthropic_test
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -114,14 +115,15 @@ func TestBlocksThatShareAnIndex(t *testing.T) {
 	}
 	whole := event(`{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"d","name":"e","input":{"n":3}}}`) +
 		event(`{"type":"content_block_stop","index":0}`)
-	got, err := collect(t, textIncrement("a")+call("b", `{\"n\":1}`)+call("c", `{\"n\":2}`)+whole+stopped)
+	both := strings.Replace(call("f", `{\"n\":4}`), `"input":{}`, `"input":{"n":4}`, 1)
+	got, err := collect(t, textIncrement("a")+call("b", `{\"n\":1}`)+call("c", `{\"n\":2}`)+whole+both+stopped)
 	require.NoError(t, err)
 	require.Equal(t, "a", got.Message.Text())
 	var inputs []string
 	for _, c := range got.Message.ToolUses() {
 		inputs = append(inputs, c.Name+string(c.Input))
 	}
-	require.Equal(t, []string{`b{"n":1}`, `c{"n":2}`, `e{"n":3}`}, inputs)
+	require.Equal(t, []string{`b{"n":1}`, `c{"n":2}`, `e{"n":3}`, `f{"n":4}`}, inputs)
 }
 
 func TestDamagedCalls(t *testing.T) {
