@@ -10,8 +10,12 @@ import (
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
-// probeTimeout bounds a probe.
-const probeTimeout = 3 * time.Second
+// A runtime is not trusted: a probe takes at most probeTimeout, and maxProbe bounds each response in
+// bytes. The list of agents has one agent, and takes a hundred times its size when it is decoded.
+const (
+	probeTimeout = 3 * time.Second
+	maxProbe     = 64 << 10
+)
 
 // probe returns an error if a runtime is not ready. With the agent, it also checks that the runtime
 // hosts the agent of the deployment, accepts the API key, and could resolve the agent.

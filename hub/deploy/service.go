@@ -146,7 +146,7 @@ func New(cfg Config) (*Service, error) {
 	s := &Service{
 		cfg: cfg, db: cfg.DB,
 		endpoints: endpointCache{entries: map[place]endpointEntry{}},
-		client:    &http.Client{Transport: outbound.Transport()},
+		client:    &http.Client{Transport: outbound.Limit(outbound.Transport(), maxProbe)},
 	}
 	if cfg.Driver != nil {
 		s.reconciler = startReconciler(s)

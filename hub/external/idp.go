@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -38,37 +37,10 @@ func newHTTPClient() *http.Client {
 	t := outbound.Transport()
 	t.MaxResponseHeaderBytes, t.MaxIdleConns, t.MaxIdleConnsPerHost = 64<<10, 256, 16
 	return &http.Client{
-		Transport:     boundedTransport{t},
+		Transport:     outbound.Limit(t, maxResponse),
 		Timeout:       callTimeout,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
-}
-
-// boundedTransport bounds the bodies of responses.
-type boundedTransport struct{ *http.Transport }
-
-var errTooLarge = errors.New("the response of the identity provider is too large")
-
-func (t boundedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
-	res, err := t.Transport.RoundTrip(r)
-	if err == nil {
-		res.Body = &boundedBody{res.Body, maxResponse}
-	}
-	return res, err
-}
-
-type boundedBody struct {
-	io.ReadCloser
-	rest int
-}
-
-func (b *boundedBody) Read(p []byte) (int, error) {
-	if b.rest <= 0 {
-		return 0, errTooLarge
-	}
-	n, err := b.ReadCloser.Read(p[:min(len(p), b.rest)])
-	b.rest -= n
-	return n, err
 }
 
 // unavailable is the 503 of a provider that cannot be reached or is too slow.

@@ -68,6 +68,25 @@ func TestRejectedRuns(t *testing.T) {
 	}
 }
 
+// The response of a runtime that is not trusted takes little memory.
+func TestLargeResponses(t *testing.T) {
+	c := connect(t, listen(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, "["+strings.Repeat("{},", 1<<20)+"{}]") // the client may have left
+	})).URL)
+	for name, call := range map[string]func() error{
+		"agents": func() error { _, err := c.Agents(t.Context()); return err },
+		"agent":  func() error { _, err := c.Agent(t.Context(), "helper"); return err },
+		"health": func() error { _, err := c.Health(t.Context()); return err },
+		"ready":  func() error { return c.Ready(t.Context()) },
+		"cancel": func() error { _, err := c.Cancel(t.Context(), "1"); return err },
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.ErrorContains(t, call(), "the body is longer than 1048576 bytes")
+		})
+	}
+}
+
 func TestErrorText(t *testing.T) {
 	for want, err := range map[string]*client.Error{
 		"runtime responded with 503: Too many runs": {Status: 503, Body: wire.ErrorBody{Error: "Too many runs"}},

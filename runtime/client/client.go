@@ -68,29 +68,29 @@ func New(cfg Config) (*Client, error) {
 
 // Health returns the health of the runtime.
 func (c *Client) Health(ctx context.Context) (wire.Health, error) {
-	return call[wire.Health](ctx, c, http.MethodGet, "/health", nil)
+	return call[wire.Health](ctx, c, http.MethodGet, "/health", nil, maxBody)
 }
 
 // Ready returns an error if the runtime does not accept runs.
 func (c *Client) Ready(ctx context.Context) error {
-	_, err := call[struct{}](ctx, c, http.MethodGet, "/health/ready", nil)
+	_, err := call[struct{}](ctx, c, http.MethodGet, "/health/ready", nil, maxBody)
 	return err
 }
 
 // Agents returns the agents in the order of the configuration.
 func (c *Client) Agents(ctx context.Context) ([]wire.AgentSummary, error) {
-	return call[[]wire.AgentSummary](ctx, c, http.MethodGet, "/v1/agents", nil)
+	return call[[]wire.AgentSummary](ctx, c, http.MethodGet, "/v1/agents", nil, maxBody)
 }
 
 // Agent returns the details of one agent.
 func (c *Client) Agent(ctx context.Context, id string) (wire.AgentDetail, error) {
-	return call[wire.AgentDetail](ctx, c, http.MethodGet, "/v1/agents/"+segment(id), nil)
+	return call[wire.AgentDetail](ctx, c, http.MethodGet, "/v1/agents/"+segment(id), nil, maxBody)
 }
 
 // Cancel cancels a run. For a completed or failed run it returns the state and an [*Error] with
 // status 409.
 func (c *Client) Cancel(ctx context.Context, runID string) (wire.CancelResponse, error) {
-	return call[wire.CancelResponse](ctx, c, http.MethodPost, "/v1/runs/"+segment(runID)+"/cancel", nil)
+	return call[wire.CancelResponse](ctx, c, http.MethodPost, "/v1/runs/"+segment(runID)+"/cancel", nil, maxBody)
 }
 
 // Complete runs an agent and waits for its response. For a failed run it returns the response,
@@ -98,7 +98,7 @@ func (c *Client) Cancel(ctx context.Context, runID string) (wire.CancelResponse,
 // error. To cancel the run from another goroutine, set RunID.
 func (c *Client) Complete(ctx context.Context, agentID string, req wire.RunRequest) (wire.RunResponse, error) {
 	req.Stream = wire.StreamOff
-	return call[wire.RunResponse](ctx, c, http.MethodPost, runsPath(agentID), req)
+	return call[wire.RunResponse](ctx, c, http.MethodPost, runsPath(agentID), req, maxRun)
 }
 
 func runsPath(agentID string) string { return "/v1/agents/" + segment(agentID) + "/runs" }
@@ -113,21 +113,25 @@ func segment(id string) string {
 	return url.PathEscape(id)
 }
 
-// maxBody is the largest accepted JSON response.
-const maxBody = 64 << 20
+// The largest accepted JSON response of a run, and any other one, in bytes. Small objects take up
+// to a hundred times their size when they are decoded.
+const (
+	maxRun  = 64 << 20
+	maxBody = 1 << 20
+)
 
-// call sends a request and decodes the JSON response. It also decodes error responses into the
-// result: failed runs and rejected cancels have more than a status.
-func call[T any](ctx context.Context, c *Client, method, path string, body any) (T, error) {
+// call sends a request and decodes the JSON response, which has at most limit bytes. It also decodes
+// error responses into the result: failed runs and rejected cancels have more than a status.
+func call[T any](ctx context.Context, c *Client, method, path string, body any, limit int64) (T, error) {
 	var result T
 	res, err := c.send(ctx, method, path, "application/json", body)
 	if err != nil {
 		return result, err
 	}
 	defer res.Body.Close()
-	data, err := io.ReadAll(io.LimitReader(res.Body, maxBody+1))
-	if err == nil && len(data) > maxBody {
-		err = fmt.Errorf("the body is longer than %d bytes", maxBody)
+	data, err := io.ReadAll(io.LimitReader(res.Body, limit+1))
+	if err == nil && int64(len(data)) > limit {
+		err = fmt.Errorf("the body is longer than %d bytes", limit)
 	}
 	if err != nil {
 		return result, fmt.Errorf("read response of runtime: %w", err)
