@@ -95,7 +95,7 @@ func joined(parts []model.Part) []model.Part {
 func TestGeneratedStreams(t *testing.T) {
 	g := generator{rand.New(rand.NewPCG(1, 2))}
 	complete := 0
-	for range 20_000 {
+	for range 5_000 {
 		events := make([]string, 1+g.IntN(6))
 		for i := range events {
 			events[i] = g.event()
@@ -127,7 +127,7 @@ func TestGeneratedStreams(t *testing.T) {
 			}
 		}
 	}
-	require.Greater(t, complete, 500)
+	require.Greater(t, complete, 100)
 }
 
 // The framing of the events does not matter.

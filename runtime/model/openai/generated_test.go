@@ -118,7 +118,7 @@ func joined(parts []model.Part) []model.Part {
 func TestGeneratedStreams(t *testing.T) {
 	g := generator{rand.New(rand.NewPCG(1, 2))}
 	complete := 0
-	for range 20_000 {
+	for range 5_000 {
 		events := make([]string, 1+g.IntN(6))
 		for i := range events {
 			events[i] = g.chunk()
@@ -150,7 +150,7 @@ func TestGeneratedStreams(t *testing.T) {
 			}
 		}
 	}
-	require.Greater(t, complete, 1_500)
+	require.Greater(t, complete, 300)
 }
 
 // pieces splits a text at two places. The places are bytes of raw text and code units of escapes.
