@@ -3,6 +3,7 @@ package db_test
 import (
 	"context"
 	"database/sql"
+	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -26,6 +27,14 @@ func BenchmarkTx(b *testing.B) {
 			for b.Loop() {
 				require.NoError(b, d.Tx(b.Context(), update))
 			}
+		})
+		b.Run(string(engine)+"/Tx/64 goroutines", func(b *testing.B) {
+			b.SetParallelism(64 / runtime.GOMAXPROCS(0))
+			b.RunParallel(func(p *testing.PB) {
+				for p.Next() {
+					require.NoError(b, d.Tx(b.Context(), update))
+				}
+			})
 		})
 		b.Run(string(engine)+"/bare", func(b *testing.B) {
 			for b.Loop() {

@@ -35,7 +35,7 @@ func (p patient) Connect(ctx context.Context) (driver.Conn, error) {
 				_ = c.Close()
 				return nil, fmt.Errorf("connect: %T of the driver lacks methods", c)
 			}
-			return &patientConn{conn}, nil
+			return &patientConn{conn, statements{}}, nil
 		}
 		// Concurrent first connections to a new file all change it to WAL. SQLite returns busy to
 		// some of them without waiting.
@@ -57,7 +57,10 @@ type sqliteConn interface {
 	driver.Validator
 }
 
-type patientConn struct{ sqliteConn }
+type patientConn struct {
+	sqliteConn
+	statements statements
+}
 
 // BeginTx waits for the lock. It can be repeated, because the transaction has not changed anything
 // yet.

@@ -21,17 +21,21 @@ const (
 // Tx runs do in a transaction on [DB.Write]: READ COMMITTED on PostgreSQL, exclusive on SQLite. It
 // commits if do returns nil. Otherwise, or if do panics, it rolls back, and the returned error
 // wraps that of do. If the engine rolls the transaction back because of concurrent ones
-// (serialization failures, deadlocks, a locked file), Tx runs do again after a pause, at most 10
-// times in 5 s: effects of do outside of the transaction may be repeated. do must return errors of
-// that kind, wrapped or not. It must not commit, and must not use tx after it returns.
+// (serialization failures, deadlocks, a locked file, a full disk), Tx runs do again after a pause,
+// at most 10 times in 5 s: effects of do outside of the transaction may be repeated. do must return
+// errors of that kind, wrapped or not. It must not commit, and must not use tx after it returns.
 //
 // When ctx ends, the statements of do end, and Tx returns the cause. A COMMIT in progress is
 // completed, for up to 10 s. If the connection is lost during COMMIT, the outcome is unknown: Tx
 // does not repeat the transaction, and its [ErrUnavailable] says so.
 func (d *DB) Tx(ctx context.Context, do func(tx *sql.Tx) error) error {
 	began, pause := time.Now(), firstPause
+	run := d.attempt
+	if d.groups != nil {
+		run = d.groups.attempt
+	}
 	for attempt := 1; ; attempt++ {
-		again, err := d.attempt(ctx, do)
+		again, err := run(ctx, do)
 		if err == nil {
 			return nil
 		}
@@ -42,7 +46,7 @@ func (d *DB) Tx(ctx context.Context, do func(tx *sql.Tx) error) error {
 		if !wait(ctx, pause/2+rand.N(pause)) { //nolint:gosec // jitter needs no secure randomness
 			return ended(ctx, err)
 		}
-		pause = min(2*pause, maxPause)
+		pause, run = min(2*pause, maxPause), d.attempt
 	}
 }
 
@@ -67,7 +71,11 @@ func (d *DB) attempt(ctx context.Context, do func(tx *sql.Tx) error) (again bool
 		return false, fmt.Errorf("commit transaction: %w", context.Cause(ctx))
 	}
 	defer time.AfterFunc(commitGrace, cancel).Stop()
-	err = tx.Commit()
+	return committed(tx.Commit())
+}
+
+// committed returns what an error of COMMIT means for another attempt.
+func committed(err error) (again bool, _ error) {
 	switch {
 	case err == nil:
 		return false, nil
