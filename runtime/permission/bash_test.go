@@ -1,10 +1,12 @@
 package permission_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -184,6 +186,34 @@ func TestRealBashRunsNoDeniedCommand(t *testing.T) {
 		}
 	}
 	require.Greater(t, ran, 60, "most of the commands run rm")
+}
+
+// The policy allows no call of a builtin that expands an argument in quotes.
+func TestBuiltinsThatExpandTheirArguments(t *testing.T) {
+	s := newShell(t, "bad")
+	p := policy(t, permission.ModeDefault, []string{"Bash(*)"}, nil)
+	names, err := exec.CommandContext(t.Context(), s.bash, "-c", "compgen -b").Output()
+	require.NoError(t, err)
+	var expanding []string
+	for name := range strings.FieldsSeq(string(names)) {
+		name = `\` + name // not a keyword
+		if checkBash(p, name) != nil || name == `\suspend` {
+			continue
+		}
+		commands := []string{name + " 'a[$(bad 0)]'"}
+		for option := range strings.SplitSeq("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", "") {
+			commands = append(commands, fmt.Sprintf("%s -%s 'a[$(bad %d)]'", name, option, len(commands)))
+			commands = append(commands, fmt.Sprintf("%s -%s 'a[$(bad %d)]' x", name, option, len(commands)))
+		}
+		calls, _ := s.run(t, "a=(1)\n("+strings.Join(commands, ")\n(")+")")
+		for _, call := range calls {
+			i, err := strconv.Atoi(call[1])
+			require.NoError(t, err)
+			require.ErrorIs(t, checkBash(p, commands[i]), permission.ErrPattern, commands[i])
+			expanding = append(expanding, name)
+		}
+	}
+	require.Subset(t, expanding, []string{`\printf`, `\test`})
 }
 
 func TestEveryPartMustMatch(t *testing.T) {

@@ -62,7 +62,7 @@ func TestDenyPatternsFindWordsAnywhere(t *testing.T) {
 
 // wrappers run another command, which replaces %s.
 var wrappers = []struct{ program, command string }{
-	{"env", "env %s"}, {"env", "env A=b %s"}, {"env", "env -i PATH=\"$PATH\" %s"}, {"nice", "nice -n 1 %s"}, {"nohup", "nohup %s"},
+	{"env", "env %s"}, {"env", "env A=b %s"}, {"env", "env -i PATH=\"$PATH\" RECORD=\"$RECORD\" %s"}, {"nice", "nice -n 1 %s"}, {"nohup", "nohup %s"},
 	{"timeout", "timeout 5 %s"}, {"setsid", "setsid -w %s"}, {"stdbuf", "stdbuf -o0 %s"}, {"choom", "choom -n 1 -- %s"},
 	{"prlimit", "prlimit --nofile=100 %s"}, {"ionice", "ionice -c 3 %s"}, {"taskset", "taskset 1 %s"}, {"chrt", "chrt -o 0 %s"},
 	{"xargs", "echo a | xargs %s"}, {"xargs", "xargs -n1 %s <<<a"}, {"flock", "flock -n . %s"}, {"setarch", "setarch -R %s"},
@@ -70,9 +70,10 @@ var wrappers = []struct{ program, command string }{
 	{"script", "script -qc '%s' /dev/null"}, {"dash", "dash -c '%s'"}, {"dash", "dash -c 'ok;%s'"}, {"dash", "dash <<<'%s'"},
 	{"dash", "dash <<E\n%s\nE\n"}, {"dash", "echo '%s' | dash"}, {"dash", "{ dash; } <<'E'\n%s\nE\n"}, {"perl", "perl -e 'exec qw(%s)'"},
 	{"perl", "perl -e 'system(\"%s\")'"}, {"git", "git -c alias.z='!%s' z"}, {"make", "make -f /dev/null --eval='a:;@%s' a"}, {"make", "make -f /dev/null --eval='a:;+%s' a"},
+	{"env", "env -S%s"}, {"env", "env -vS'%s'"}, {"tar", "tar -cI%s -f x ."}, {"tar", "tar --use-compress-program=%s -cf x ."}, {"script", "script -qec%s /dev/null"},
 	{"", "time %s"}, {"", "command %s"}, {"", "exec %s"}, {"", "eval '%s'"}, {"", "builtin command %s"}, {"", "coproc %s; wait"}, {"", "trap '%s' EXIT"},
 	{"", "! %s"}, {"", "{ %s; }"}, {"", "(%s)"}, {"", "if %s; then ok; fi"}, {"", "for f in a; do %s; done"}, {"", "ok && %s"}, {"", "ok | %s"},
-	{"", "case a in a) %s;; esac"}, {"", "f() { %s; }; f"}, {"", "ok $(%s)"}, {"", "ok `%s`"}, {"", "A=b %s"}, {"", "ok <(%s)"},
+	{"", "case a in a) %s;; esac"}, {"", "f() { %s; }; f"}, {"", "ok $(%s)"}, {"", "ok `%s`"}, {"", "A=b %s"}, {"", "read a < <(%s)"},
 }
 
 // targets are ways to write a command that runs the stub named bad.
@@ -83,7 +84,7 @@ var targets = []string{
 
 // takesCode reports whether a wrapper reads the command as text.
 func takesCode(wrapper string) bool {
-	for _, interpreter := range []string{"dash", "perl", "make", "script", "alias.z", "eval", "trap"} {
+	for _, interpreter := range []string{"dash", "perl", "make", "script", "alias.z", "eval", "trap", "-vS", "tar"} {
 		if strings.Contains(wrapper, interpreter) {
 			return true
 		}
@@ -91,19 +92,34 @@ func takesCode(wrapper string) bool {
 	return false
 }
 
-// A deny pattern denies every command that runs the program that it names, as bash runs it.
-func FuzzDenyPatternFindsWords(f *testing.F) {
-	s := newShell(f, "ok", "bad")
-	var available []string
+// installed links the programs of the wrappers, and returns the commands whose program is installed.
+func installed(t testing.TB, s *shell) (commands []string) {
+	t.Helper()
 	linked := map[string]bool{"": true}
 	for _, w := range wrappers {
 		if _, known := linked[w.program]; !known {
-			linked[w.program] = s.link(f, w.program)
+			linked[w.program] = s.link(t, w.program)
 		}
 		if linked[w.program] {
-			available = append(available, w.command)
+			commands = append(commands, w.command)
 		}
 	}
+	return commands
+}
+
+// Without a policy, each wrapper runs the program: the fuzz target below fails if one is permitted.
+func TestWrappersRunTheProgram(t *testing.T) {
+	s := newShell(t, "ok", "bad")
+	for _, wrapper := range installed(t, s) {
+		calls, _ := s.run(t, strings.Replace(wrapper, "%s", "bad", 1))
+		require.True(t, slices.ContainsFunc(calls, func(call []string) bool { return call[0] == "bad" }), wrapper)
+	}
+}
+
+// A deny pattern denies every command that runs the program that it names, as bash runs it.
+func FuzzDenyPatternFindsWords(f *testing.F) {
+	s := newShell(f, "ok", "bad")
+	available := installed(f, s)
 	deny := policy(f, permission.ModeBypass, nil, []string{"Bash(bad *)"})
 	for i := range available {
 		for j := range targets {
