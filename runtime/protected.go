@@ -6,13 +6,11 @@ import (
 	"strings"
 
 	"github.com/seed93082962/agenthost/runtime/agent"
-	"github.com/seed93082962/agenthost/runtime/permission"
 )
 
 // protectedPaths returns the files and directories that determine what the runtime executes or
-// sends to a model: the configured ones, those that the agents and the configuration of git name,
-// and the directories of programs. A permission mode never approves a write to them, even if only another agent names
-// them.
+// sends to a model: the configured ones, those that the agents name, and the directories of
+// programs. A permission mode never approves a write to them, even if only another agent names them.
 func protectedPaths(cfg *Config) []string {
 	var paths []string
 	add := func(path string) {
@@ -28,9 +26,6 @@ func protectedPaths(cfg *Config) []string {
 	}
 	for _, dir := range programDirs(cfg) {
 		add(dir)
-	}
-	for _, path := range permission.GitPaths(cfg.CWD, append([]string{"HOME=" + cfg.HomeDir}, cfg.ChildEnv...)) {
-		add(path)
 	}
 	for i := range cfg.Agents {
 		def := &cfg.Agents[i]

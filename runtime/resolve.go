@@ -37,7 +37,7 @@ func (rt *Runtime) resolve(def *agent.Agent, skills []skill.Skill, custom []load
 	policy, err := permission.New(permission.Config{
 		Mode: permissionMode(def), Allowed: def.AllowedTools, Disallowed: def.DisallowedTools,
 		Resolve: rt.resolvePath, CWD: rt.dir.Path(), AgentHome: rt.cfg.AgentHome,
-		Protected: rt.protected,
+		Protected: rt.protected, GitEnv: append([]string{"HOME=" + rt.cfg.HomeDir}, rt.cfg.ChildEnv...),
 	})
 	if err != nil {
 		return nil, err

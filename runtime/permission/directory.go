@@ -5,6 +5,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -13,6 +14,7 @@ type directory struct {
 	resolve   func(string) (string, error)
 	cwd       string   // clean, with "/"; "" if it is not known
 	protected []string // as target.text
+	git       gitConfig
 }
 
 // target is a path from a tool's input.
@@ -25,7 +27,7 @@ type target struct {
 }
 
 func newDirectory(cfg Config) directory {
-	d := directory{resolve: cfg.Resolve}
+	d := directory{resolve: cfg.Resolve, git: newGitConfig(cfg.GitEnv)}
 	if cfg.CWD != "" {
 		d.cwd = path.Clean(filepath.ToSlash(cfg.CWD))
 	}
@@ -102,7 +104,7 @@ func (d *directory) blocks(p string) bool {
 // approvesWrite reports whether acceptEdits approves a write: the file is in the working directory,
 // and does not decide what an agent, git or the runtime executes.
 func (d *directory) approvesWrite(t *target) bool {
-	return !t.unknown && t.inReal && !d.executes(t.real) && (!t.inText || !d.executes(t.text))
+	return !t.unknown && t.inReal && !d.executes(t.real) && (!t.inText || t.text == t.real || !d.executes(t.text))
 }
 
 // executes reports whether a file in the working directory may decide what is executed.
@@ -117,7 +119,7 @@ func (d *directory) executes(p string) bool {
 	if strings.EqualFold(parts[len(parts)-1], "HEAD") { // it makes its directory a git directory
 		return true
 	}
-	for _, dir := range d.protected {
+	for _, dir := range slices.Concat(d.protected, d.gitPaths(p)) {
 		if !outside(dir) && within(dir, p) || d.leadsTo(dir, p) {
 			return true
 		}
@@ -128,6 +130,28 @@ func (d *directory) executes(p string) bool {
 		}
 	}
 	return d.inGitDirectory(p)
+}
+
+// gitPaths returns, as target.text, what the configuration of git names in each worktree with the
+// file: that of the working directory, and those below it. The files are read for each decision,
+// because other programs change them while a runtime serves.
+func (d *directory) gitPaths(p string) []string {
+	if d.resolve == nil || d.cwd == "" {
+		return nil
+	}
+	var paths []string
+	cwd := d.absolute(".")
+	for dir := d.absolute(path.Dir(p)); ; dir = filepath.Dir(dir) {
+		repository, top := gitDirectory(dir), dir == filepath.Dir(dir)
+		if repository != "" || top {
+			for _, named := range d.git.paths(dir, repository) {
+				paths = append(paths, d.relative(named))
+			}
+		}
+		if top || repository != "" && len(dir) <= len(cwd) { // not below cwd
+			return paths
+		}
+	}
 }
 
 // inGitDirectory reports whether a file is in a git directory that is not named .git: a bare

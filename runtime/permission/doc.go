@@ -84,8 +84,9 @@
 // The modes acceptEdits and auto approve Write and Edit for files in the working directory. They do
 // not approve changes that decide which programs are executed, in any letter case:
 //
-//   - the agent home and the paths of Config.Protected, to which [GitPaths] adds what the
-//     configuration of git names;
+//   - the agent home and the paths of Config.Protected;
+//   - the configuration of git in every worktree that contains the file, the files that it includes
+//     or names as programs, and its directory of hooks;
 //   - .git at any depth, .gitconfig and .config/git;
 //   - a file named HEAD, which makes its directory a git directory;
 //   - files in a directory that contains a file HEAD, or that a .git file names.

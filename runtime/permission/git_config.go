@@ -5,64 +5,67 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 )
 
-// GitPaths returns files and directories for [Config.Protected]: those that decide which programs
-// git executes in a directory, but have names that a policy does not recognize. They are the
-// configuration of the user, the files that a configuration includes, the files that it names as
-// programs, and the directory of its hooks. The environment is that of git, as "NAME=value".
-func GitPaths(dir string, env []string) []string {
+// gitConfig reads the configuration of git, in the environment that git has.
+type gitConfig struct {
+	home  string
+	files []string // of the system and of the user, and the directory of the latter
+}
+
+func newGitConfig(env []string) gitConfig {
 	vars := map[string]string{}
 	for _, v := range env {
 		name, value, _ := strings.Cut(v, "=")
 		vars[name] = value
 	}
-	s := gitSearch{home: vars["HOME"]}
-	files := []string{vars["GIT_CONFIG_GLOBAL"]}
-	if user := vars["XDG_CONFIG_HOME"]; user != "" || s.home != "" {
-		user = filepath.Join(cmp.Or(user, s.home+"/.config"), "git")
-		s.paths = append(s.paths, user)
-		files = append(files, filepath.Join(user, "config"))
+	c := gitConfig{home: vars["HOME"]}
+	c.files = []string{cmp.Or(vars["GIT_CONFIG_SYSTEM"], "/etc/gitconfig"), vars["GIT_CONFIG_GLOBAL"]}
+	if user := vars["XDG_CONFIG_HOME"]; user != "" || c.home != "" {
+		user = filepath.Join(cmp.Or(user, c.home+"/.config"), "git")
+		c.files = append(c.files, user, filepath.Join(user, "config"))
 	}
-	if s.home != "" {
-		files = append(files, filepath.Join(s.home, ".gitconfig"))
+	if c.home != "" {
+		c.files = append(c.files, filepath.Join(c.home, ".gitconfig"))
 	}
-	for s.worktree = dir; ; s.worktree = filepath.Dir(s.worktree) {
-		if git := gitDirectory(s.worktree); git != "" {
-			common := relativeTo(git, strings.TrimSpace(readStart(filepath.Join(git, "commondir")))) // of a linked worktree
-			files = append(files, filepath.Join(git, "config.worktree"), filepath.Join(common, "config"))
-			break
-		}
-		if s.worktree == filepath.Dir(s.worktree) {
-			break
-		}
-	}
-	for _, file := range files {
+	return c
+}
+
+// paths returns the files and directories that decide which programs git executes in a worktree: the
+// configuration of the system, of the user and of the repository, the files that a configuration
+// includes, the files that it names as programs, and the directory of its hooks.
+func (c gitConfig) paths(worktree, repository string) []string {
+	s := gitSearch{home: c.home, worktree: worktree, seen: map[string]bool{}}
+	for _, file := range c.files {
 		s.read(file)
 	}
-	return s.paths
+	if repository != "" {
+		common := relativeTo(repository, strings.TrimSpace(readStart(filepath.Join(repository, "commondir")))) // of a linked worktree
+		s.read(filepath.Join(repository, "config.worktree"))
+		s.read(filepath.Join(common, "config"))
+	}
+	return s.found
 }
 
 // gitSearch reads configuration files of git.
 type gitSearch struct {
 	home, worktree string
-	paths          []string // the result
+	found          []string // the result
+	seen           map[string]bool
 }
 
 // read adds a configuration file and the files that it names. A value may be a command line, and git
 // starts programs in the worktree. The result may contain files that are not executed.
 func (s *gitSearch) read(file string) {
-	if file == "" || slices.Contains(s.paths, file) {
+	if file == "" || !s.take(file) {
 		return
 	}
-	s.paths = append(s.paths, file)
 	text := readStart(file)
 	for line := range strings.Lines(strings.ReplaceAll(text, "\\\n", "")) {
 		key, value, _ := strings.Cut(line, "=")
 		key = strings.ToLower(strings.TrimSpace(key))
-		names := strings.FieldsFunc(value, func(c rune) bool { return strings.ContainsRune(" \t\r\n\"';!", c) })
+		names := strings.FieldsFunc(value, func(c rune) bool { return strings.ContainsRune(" \t\r\n\"';#!", c) })
 		if all := strings.Trim(value, " \t\r\n\"\\"); len(names) > 1 {
 			names = append(names, all)
 		}
@@ -82,9 +85,19 @@ func (s *gitSearch) read(file string) {
 func (s *gitSearch) add(key, path string) {
 	if strings.HasSuffix(key, "path") {
 		s.read(path)
-	} else if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && !slices.Contains(s.paths, path) {
-		s.paths = append(s.paths, path)
+	} else if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
+		s.take(path)
 	}
+}
+
+// take adds a path to the result. It reports whether the path is new.
+func (s *gitSearch) take(path string) bool {
+	if s.seen[path] {
+		return false
+	}
+	s.seen[path] = true
+	s.found = append(s.found, path)
+	return true
 }
 
 // gitDirectory returns the git directory of a worktree, or "".

@@ -22,11 +22,12 @@ func TestFilesThatTheGitConfigurationNamesAreNotApproved(t *testing.T) {
 	}
 	for _, name := range []string{
 		"shared.cfg", "deep/more.cfg", "deep/again.cfg", "tools/watch", "tools/text conv.sh", "tools/plain.sh", "tools/alias", "dot/git/config",
-		"own.cfg", "a/b/c", "dot/other", "conf/global", "tree.cfg", "two/lines",
+		"own.cfg", "a/b/c", "dot/other", "conf/global", "tree.cfg", "two/lines", "noted.cfg", "conf/system", "tools/system",
 	} {
 		put("repo/"+name, "")
 	}
-	put("repo/deep/more.cfg", "[Include]\n\tPATH = again.cfg ; note\n[include] path = more.cfg\n")
+	put("repo/deep/more.cfg", "[Include]\n\tPATH = again.cfg ; note\n[include] path = more.cfg\n[include]\npath = ../noted.cfg#note\n")
+	put("repo/conf/system", "[core]\n\tpager = tools/system\n")
 	put("repo/dot/gitconfig", "[include]\npath = ~/../repo/own.cfg\npath = ../repo/not-yet.cfg\n[alias]\nx = !tools/alias --all\n")
 	require.NoError(t, os.MkdirAll(filepath.Join(top, "home/.config"), 0o700))
 	require.NoError(t, os.Symlink("../repo/dot/gitconfig", filepath.Join(top, "home/.gitconfig")))
@@ -60,31 +61,20 @@ func TestFilesThatTheGitConfigurationNamesAreNotApproved(t *testing.T) {
 		"repository": {repo, []string{"HOME=" + home}, map[string]bool{
 			"shared.cfg": false, "deep/more.cfg": false, "deep/again.cfg": false, ".husky/_/pre-commit": false, ".husky/pre-commit": true,
 			"tools/watch": false, "tools/text conv.sh": false, "tools/plain.sh": false, "tools/alias": false, "dot/gitconfig": false,
-			"dot/git/config": false, "dot/git/new": false, "own.cfg": false, "not-yet.cfg": false, "tree.cfg": false, "two/lines": false,
+			"dot/git/config": false, "dot/git/new": false, "own.cfg": false, "not-yet.cfg": false, "noted.cfg": false, "tools/system": true, "tree.cfg": false, "two/lines": false,
 			"a/b/c": true, "dot/other": true, "tools/other": true, "conf/global": true, "new": true,
 		}},
 		"below a repository": {repo + "/tools", []string{"HOME=" + home}, map[string]bool{"watch": false, "alias": false, "other": true}},
 		"another home":       {repo, []string{"HOME=" + home, "HOME=" + top}, map[string]bool{"dot/gitconfig": true, "own.cfg": true, "shared.cfg": false}},
 		"variables": {repo, []string{"HOME=" + home, "XDG_CONFIG_HOME=" + repo + "/a", "GIT_CONFIG_GLOBAL=" + repo + "/conf/global"},
 			map[string]bool{"a/git/config": false, "conf/global": false, "a/other": true}},
+		"system":          {repo, []string{"GIT_CONFIG_SYSTEM=" + repo + "/conf/system"}, map[string]bool{"conf/system": false, "tools/system": false, "own.cfg": true}},
+		"above two":       {top, nil, map[string]bool{"repo/.husky/_/x": false, "repo/a/b/new": true, "linked/.husky/_/x": false, "linked/tools/watch": false, ".husky/_/x": true}},
 		"linked worktree": {linked, nil, map[string]bool{"tools/watch": false, ".husky/_/x": false, "shared.cfg": true}},
 		"no environment":  {filepath.Join(repo, "a"), nil, map[string]bool{"b/c": true}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir, err := filesafe.Open(row.cwd)
-			require.NoError(t, err)
-			defer dir.Close()
-			p, err := permission.New(permission.Config{
-				Mode: permission.ModeAuto, CWD: row.cwd, Protected: permission.GitPaths(row.cwd, row.env),
-				Resolve: func(path string) (string, error) {
-					path, err := dir.Resolve(path)
-					if path != "" {
-						err = nil
-					}
-					return path, err
-				},
-			})
-			require.NoError(t, err)
+			p := gitPolicy(t, row.cwd, row.env)
 			for path, approved := range row.approved {
 				if err := check(p, "Write", false, input("file_path", path)); approved {
 					require.NoError(t, err, path)
@@ -94,4 +84,42 @@ func TestFilesThatTheGitConfigurationNamesAreNotApproved(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The configuration of git is that of the time of the call.
+func TestTheGitConfigurationChangesWhileTheRuntimeServes(t *testing.T) {
+	top, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	p := gitPolicy(t, top, nil)
+	hook := input("file_path", "sub/.husky/pre-commit")
+	require.NoError(t, check(p, "Write", false, hook))
+	git(t, top, "init", "-q", "sub")
+	require.NoError(t, check(p, "Write", false, hook))
+	git(t, filepath.Join(top, "sub"), "config", "core.hooksPath", ".husky")
+	require.Equal(t, permission.ErrMode, check(p, "Write", false, hook))
+	git(t, filepath.Join(top, "sub"), "config", "--unset", "core.hooksPath")
+	require.NoError(t, check(p, "Write", false, hook))
+	git(t, top, "init", "-q")
+	git(t, top, "config", "core.hooksPath", "sub/.husky")
+	require.Equal(t, permission.ErrMode, check(p, "Write", false, hook), "the outer repository names it")
+}
+
+// gitPolicy returns a policy in the mode auto for a directory and an environment of git.
+func gitPolicy(t *testing.T, cwd string, env []string) *permission.Policy {
+	t.Helper()
+	dir, err := filesafe.Open(cwd)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, dir.Close()) })
+	p, err := permission.New(permission.Config{
+		Mode: permission.ModeAuto, CWD: cwd, GitEnv: env,
+		Resolve: func(path string) (string, error) {
+			path, err := dir.Resolve(path)
+			if path != "" {
+				err = nil
+			}
+			return path, err
+		},
+	})
+	require.NoError(t, err)
+	return p
 }

@@ -57,6 +57,11 @@ type Config struct {
 	// Protected are other files and directories to which acceptEdits and auto do not approve
 	// writes, such as the configuration of the runtime. Relative paths are relative to CWD.
 	Protected []string
+
+	// GitEnv is the environment of git, as "NAME=value". It determines where the configuration of
+	// git is, which names further files to which acceptEdits and auto do not approve writes. It is
+	// read for each decision.
+	GitEnv []string
 }
 
 // Policy is a mode with its rules. The zero value is the default mode without rules. A Policy is
