@@ -24,6 +24,9 @@
 // segment. It is never empty and contains no slash, no control character and only valid UTF-8;
 // otherwise the path is 404.
 //
+// A body is read only up to the limit of its route, 1 MiB by default, before it is decoded. The limit
+// bounds time and memory, and encoding/json bounds the depth.
+//
 // An error is written as {"code","message","data"?,"requestId"}. A handler returns a [Code], an
 // [*Error] with details, or [Fields]. Every other error is converted by Config.Translate, or
 // becomes a 500 whose text is only in the log.

@@ -9,6 +9,10 @@
 // Every row belongs to a tenant, and names are unique in it. Each tenant has a version, which every
 // change increments in its own transaction, before anything else. Changes of one tenant are
 // therefore serialized, and two equal versions have equal content.
+//
+// Uploads are not trusted. A form has at most 32 parts, a tool 5 MiB, a skill 20 MiB, and an imported
+// configuration 1 MiB. The packages archive, toolfile and runtime/agent bound the time and the memory
+// to parse them.
 package catalog
 
 import (

@@ -15,5 +15,9 @@
 // the run is a lease that its hub renews. A session continues one session of the runtime. The
 // stored conversation is sent along and used if the runtime no longer has that session.
 //
+// A runtime is not trusted. It may send 256 MiB for one answer, in events of at most about 4 MiB;
+// 4 MiB of them are stored. Config limits the time until it accepts a run, between two parts of an
+// answer, and of the whole answer.
+//
 // Neither a log nor the audit log contains a message.
 package chat

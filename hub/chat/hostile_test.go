@@ -115,6 +115,21 @@ func TestRuntimesThatRespondOtherwise(t *testing.T) {
 	require.False(t, followed.Load())
 }
 
+func TestBlocksOfAMessageAreLimited(t *testing.T) {
+	t.Parallel()
+	s := open(t, sqlite(t))
+	s.serve(hostile(func(write func(string) bool, _ <-chan struct{}) {
+		write(`event: assistant` + "\n" + `data: {"message":{"content":[` + strings.Repeat(`{"type":"text","text":"a"},`, 2000) + `0]}}` + "\n\n")
+		write("event: result\ndata: {\"subtype\":\"success\"}\n\nevent: done\ndata: {}\n\n")
+	}))
+	ada := s.ada()
+	path := session(ada)
+	say(t, ada, path, "hello")
+	answer := messages(ada, path)[1]
+	require.Equal(t, strings.Repeat("a", 1024), answer["text"])
+	require.Len(t, answer["content"], 1024)
+}
+
 // A client that stops reading cancels its answer, and holds no more than the buffers of its
 // connection.
 func TestAStalledClient(t *testing.T) {

@@ -22,6 +22,10 @@ const (
 	maxFailure    = 2000
 )
 
+// maxBlocks is the number of blocks of one message that are read: a runtime sends no more, and an
+// event of 4 MiB has room for two million.
+const maxBlocks = 1024
+
 var errTooLong = errors.New("the answer is longer than 4 MiB")
 
 // ending is how an answer ended.
@@ -114,7 +118,7 @@ func (t *transcript) assistant(data []byte) {
 	}
 	t.pending = nil
 	var text strings.Builder
-	for _, raw := range in.Message.Content {
+	for _, raw := range in.Message.Content[:min(len(in.Message.Content), maxBlocks)] {
 		var block struct{ Type, Text string }
 		if json.Unmarshal(raw, &block) != nil || block.Type == "" {
 			continue

@@ -9,6 +9,8 @@
 // Several hubs may share a database. Each deployment has a lease, and only its holder acts on the
 // deployment. A hub that was frozen for longer than its lease cannot change anything: each write to
 // the database names the lease, and each call of the driver has its fencing number.
+//
+// A runtime is not trusted: a probe takes at most 3 s and reads at most 64 KiB of a response.
 package deploy
 
 import (

@@ -12,8 +12,9 @@
 // cookie, works once, and ends after ten minutes. The sessions are those of package identity: no
 // token of an identity provider is stored, logged or sent to a browser.
 //
-// Calls of identity providers are bounded in time and size and never hold a transaction. A provider
-// that does not respond makes its own logins fail with 503 and affects nothing else.
+// Calls of identity providers take at most 10 s, read at most 1 MiB, and never hold a transaction. A
+// token has at most 64 KiB. A provider that does not respond makes its own logins fail with 503 and
+// affects nothing else.
 package external
 
 import (

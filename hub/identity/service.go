@@ -11,10 +11,10 @@
 // again more than 10 seconds later ends the session. A session also ends 14 days after its last
 // refresh and 90 days after it began.
 //
-// An access token is a JWT that is signed with a key of the hub and names its session. The state of
-// the session and the role of the user are looked up for each request, through a cache of at most
-// 1.5 seconds. A change takes effect immediately in the process that makes it, and within 2 seconds
-// in other replicas.
+// An access token is a JWT that is signed with a key of the hub and names its session. One of more
+// than 4 KiB is rejected before it is decoded. The state of the session and the role of the user are
+// looked up for each request, through a cache of at most 1.5 seconds. A change takes effect
+// immediately in the process that makes it, and within 2 seconds in other replicas.
 //
 // Neither the database nor a log contains a password or a token. Passwords are stored as argon2id
 // hashes, tokens as SHA-256 hashes. The signing keys are sealed.

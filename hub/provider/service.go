@@ -10,7 +10,8 @@
 // listed with the state [KeyUnreadable]; a new key repairs it.
 //
 // [Service.Probe] tests a connection by reading the list of models of the server. It connects only
-// to public addresses, or also to private ones if [Config].ProbePrivate is set.
+// to public addresses, or also to private ones if [Config].ProbePrivate is set. The response is not
+// trusted: it has at most 1 MiB, and the time of a probe is limited.
 //
 // Other concerns use [Service.Reserve] in the transaction that stores the id of a provider. A
 // provider in use, according to [Config].InUse, cannot be deleted.

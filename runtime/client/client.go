@@ -8,6 +8,9 @@
 //			fmt.Print(p.Partial.Text)
 //		}
 //	}
+//
+// A runtime is not trusted: an event has at most about 4 MiB, the JSON response of a run 64 MiB, and
+// any other one 1 MiB. The context of a call bounds its time.
 package client
 
 import (

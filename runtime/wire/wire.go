@@ -2,7 +2,8 @@
 // response of a run, agents, cancels, health and errors. The server and the client use the same
 // types.
 //
-// [AppendEvent] encodes events, and [DecodeEvent] decodes them.
+// [AppendEvent] encodes events, and [DecodeEvent] decodes them. Decoding takes time and memory in
+// proportion to the data, which the caller limits.
 package wire
 
 import "github.com/seed93082962/agenthost/runtime/model"

@@ -1,5 +1,6 @@
 // Package label builds, signs and verifies the implicit label that GB 45438-2025 requires in the
 // metadata of generated content. It has no state and no dependency outside the standard library.
+// Decoding a label takes time and memory in proportion to its JSON, which the caller limits.
 //
 //	l, err := label.New(label.Generated, producer, produceID)
 //	if err != nil {

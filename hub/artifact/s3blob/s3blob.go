@@ -4,6 +4,9 @@
 //	cfg.AccessKeyID, cfg.SecretAccessKey = id, key
 //	driver, err := s3blob.New(cfg)
 //
+// The server is trusted like the database: its responses are limited in time, and only the contents
+// of blobs are streamed.
+//
 // The package does not read credentials or settings from the environment, from files or from the
 // metadata service of a cloud.
 package s3blob
