@@ -8,16 +8,20 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
+// maxRepaired is the number of content blocks of a result that is repaired. Each block that cannot be
+// decoded takes about 20 µs.
+const maxRepaired = 1000
+
 // readable returns the result of a call with a line of text for each content block that the SDK
 // cannot decode, such as an image with invalid base64. The SDK would discard the whole result, and
-// the model would call the tool again.
+// the model would call the tool again. A result with more than maxRepaired blocks is unchanged.
 func readable(result json.RawMessage) json.RawMessage {
 	if decodes(result) {
 		return result
 	}
 	var fields map[string]json.RawMessage
 	var content []json.RawMessage
-	if json.Unmarshal(result, &fields) != nil || json.Unmarshal(fields["content"], &content) != nil {
+	if json.Unmarshal(result, &fields) != nil || json.Unmarshal(fields["content"], &content) != nil || len(content) > maxRepaired {
 		return result
 	}
 	for i, block := range content {

@@ -232,3 +232,22 @@ func TestAnswersAsText(t *testing.T) {
 		})
 	}
 }
+
+// Each block that cannot be decoded takes time: a result with very many is rejected as a whole.
+func TestTheRepairOfAResultIsBounded(t *testing.T) {
+	blocks := 0
+	s := newWorld(t).open(raw(t, func(method string, params json.RawMessage) string {
+		if method == "tools/list" {
+			return lists(entry("a", ""))(method, params)
+		}
+		return `{"content":[` + strings.Repeat(`{"type":"hologram"},`, blocks-1) + `{"type":"text","text":"a"}]}`
+	}))
+	a := find(t, s, "a")
+	for _, row := range []struct {
+		blocks   int
+		repaired bool
+	}{{1000, true}, {1001, false}, {400_000, false}} {
+		blocks = row.blocks
+		require.Equal(t, row.repaired, strings.HasSuffix(call(t, a, `{}`).Output, "[content that cannot be decoded]\na"), blocks)
+	}
+}
