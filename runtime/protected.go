@@ -67,7 +67,8 @@ func programDirs(cfg *Config) []string {
 }
 
 // serverFiles returns the files that the command line and the environment of an MCP server name. The
-// server runs in cwd.
+// server runs in cwd. A file need not exist: a server that did not start is started again. Without
+// an extension, a missing file may be a directory or not a path at all, and is left out.
 func serverFiles(server *agent.MCPServer, cwd string) []string {
 	texts := append([]string{server.Command}, server.Args...)
 	for _, value := range server.Env {
@@ -81,7 +82,8 @@ func serverFiles(server *agent.MCPServer, cwd string) []string {
 			if !filepath.IsAbs(name) {
 				name = filepath.Join(cwd, name)
 			}
-			if info, err := os.Stat(name); err == nil && info.Mode().IsRegular() {
+			switch info, err := os.Stat(name); {
+			case err == nil && info.Mode().IsRegular(), err != nil && filepath.Ext(name) != "":
 				files = append(files, name)
 			}
 		}

@@ -34,7 +34,7 @@ func TestWritesToTheConfigurationAreNotApproved(t *testing.T) {
 		other.CustomTools = []agent.CustomTool{{Path: filepath.Join(c.CWD, "count.ts")}}
 		other.ExtraUserSkillDirs = []string{filepath.Join(c.CWD, "team")}
 		other.MCPServers = map[string]agent.MCPServer{"files": {Transport: "stdio", Command: "node",
-			Args: []string{"server.js", "--config=" + c.CWD + "/server.json", "."},
+			Args: []string{"server.js", "--config=" + c.CWD + "/server.json", "--plugin=dist/late.js", "out", "."},
 			Env:  map[string]agent.Secret{"NODE_OPTIONS": "--max-old-space-size=64 --require ./preload.js", "CREDENTIALS": "creds.json"}}}
 		c.Agents = append(c.Agents, other)
 	})
@@ -42,6 +42,7 @@ func TestWritesToTheConfigurationAreNotApproved(t *testing.T) {
 		"agents.yaml": false, "prompt.md": false, "count.ts": false, "server.js": false, "server.json": false, "team/x": false,
 		"team/new/SKILL.md": false, ".agents/skills/x/SKILL.md": false, ".local/bin/rg": false, "node_modules/.bin/ls": false,
 		"preload.js": false, "creds.json": false, "dotfiles/gitconfig": false, ".husky/pre-commit": false, ".git/config": false,
+		"dist/late.js": false, "dist/other.js": true, "out/x": true,
 		"other.md": true, "src/server.js": true,
 	} {
 		t.Run(name, func(t *testing.T) {
