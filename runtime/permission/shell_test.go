@@ -21,7 +21,8 @@ import (
 // were called, and those real programs that a test links.
 type shell struct {
 	bash, bin, cwd, record string
-	files                  []string // in the directory in which a command runs
+	files                  []string      // in the directory in which a command runs
+	limit                  time.Duration // of a command
 }
 
 const recorder = "#!/bin/sh\nprintf '%s\\0' \"$#\" \"${0##*/}\" \"$@\" >>\"$RECORD\"\n"
@@ -32,7 +33,12 @@ func newShell(t testing.TB, stubs ...string) *shell {
 	require.NoError(t, err)
 	root, err := filepath.EvalSymlinks(t.TempDir())
 	require.NoError(t, err)
-	s := &shell{bash: bash, bin: filepath.Join(root, "bin"), cwd: filepath.Join(root, "cwd"), record: filepath.Join(root, "record")}
+	s := &shell{bash: bash, bin: filepath.Join(root, "bin"), cwd: filepath.Join(root, "cwd"), record: filepath.Join(root, "record"), limit: 10 * time.Second}
+	if _, fuzzing := t.(*testing.F); fuzzing {
+		// At its end, fuzzing kills a worker that does not return within 2 s. A command that loops would
+		// survive, and fuzzing would wait for it.
+		s.limit = time.Second
+	}
 	require.NoError(t, os.Mkdir(s.bin, 0o700))
 	for _, name := range stubs {
 		require.NoError(t, os.WriteFile(filepath.Join(s.bin, name), []byte(recorder), 0o700))
@@ -61,13 +67,13 @@ func (s *shell) run(t testing.TB, command string) (calls [][]string, files []str
 		require.NoError(t, os.WriteFile(filepath.Join(s.cwd, name), nil, 0o600))
 	}
 	require.NoError(t, os.RemoveAll(s.record))
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second) // a fuzz target that takes 10 s fails
+	ctx, cancel := context.WithTimeout(context.Background(), s.limit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, s.bash, "-c", command)
 	cmd.Dir, cmd.Env = s.cwd, []string{"PATH=" + s.bin, "HOME=" + s.cwd, "LANG=C.UTF-8", "RECORD=" + s.record}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.WaitDelay = 3 * time.Second
+	cmd.WaitDelay = s.limit
 	_ = cmd.Run() // most commands fail
 	if cmd.Process != nil {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what it left in the background
