@@ -3,6 +3,7 @@ PKG      := ./...
 BENCH    ?= .
 COUNT    ?= 1
 FUZZTIME ?= 30s
+SOAKTIME ?= 5m
 
 SHELL       := bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -32,7 +33,7 @@ empty  :=
 IS_SERIAL := ^$(MODULE)/($(subst $(empty) $(empty),|,$(SERIAL)))$$
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint bench fuzz interop build
+.PHONY: help setup test lint bench fuzz interop soak build
 
 help: ## list the targets
 	@sed -nE 's/^([a-z]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 8
@@ -73,6 +74,10 @@ fuzz: ## every fuzz target for FUZZTIME (30s), one after another
 interop: ## run the runtime with third-party MCP servers, upstreams, clients and proxies (npm, Debian)
 	@tools/interop/setup
 	@cd tools/interop && go test -count=1 -timeout=5m -v ./... | grep -E '^ *(---|ok|FAIL|panic)|_test.go|Error|rror:'
+
+# All attacks run at the same time, each on its own server.
+soak: ## attack the servers for SOAKTIME (5m) at a low rate (Linux, PostgreSQL); prints memory and latencies
+	@cd tools/soak && SOAKTIME=$(SOAKTIME) go test -count=1 -parallel 16 -timeout 1h
 
 # If git is available, the version in a binary is the commit.
 build: ## static binaries of the commands in bin/

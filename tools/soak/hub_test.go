@@ -1,0 +1,206 @@
+package soak_test
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	_ "github.com/jackc/pgx/v5/stdlib"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/internal/pgtest"
+)
+
+const password, kindJSON = "correct horse battery", "application/json"
+
+// engine returns the settings of a database, and the function that returns its size in bytes.
+type engine func(t *testing.T, dir string) (env []string, size func(context.Context) (int64, error))
+
+func sqlite(_ *testing.T, dir string) ([]string, func(context.Context) (int64, error)) {
+	return nil, func(context.Context) (sum int64, err error) {
+		files, err := filepath.Glob(filepath.Join(dir, "hub.db*"))
+		for _, file := range files {
+			if info, err := os.Stat(file); err == nil {
+				sum += info.Size()
+			}
+		}
+		return sum, err
+	}
+}
+
+func postgres(t *testing.T, _ string) ([]string, func(context.Context) (int64, error)) {
+	url := pgtest.Start(t, "autovacuum=on", "autovacuum_naptime=5s").URL(t)
+	db, err := sql.Open("pgx", url)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = db.Close() })
+	return []string{"DATABASE_URL=" + url}, func(ctx context.Context) (size int64, err error) {
+		err = db.QueryRowContext(ctx, "SELECT pg_database_size(current_database())").Scan(&size)
+		return size, err
+	}
+}
+
+// hub is a hub with users and their access tokens.
+type hub struct {
+	*server
+	tokens map[string]string
+}
+
+func startHub(t *testing.T, on engine) *hub {
+	const setup = "0123456789abcdef"
+	dir, key := t.TempDir(), make([]byte, 32)
+	_, _ = rand.Read(key)
+	env, size := on(t, dir)
+	h := &hub{tokens: map[string]string{}}
+	h.server = start(t, dir, append(env, "HUB_DATA_DIR="+dir, "HUB_SETUP_TOKEN="+setup, "DEPLOYER=none",
+		"PROVIDER_ENCRYPTION_KEY="+base64.StdEncoding.EncodeToString(key)), filepath.Join(binaries, "hub"), "--addr", "127.0.0.1:0")
+	h.database = size
+	post := func(path, user, body string) string {
+		access, _, err := h.do(t.Context(), nil, path, user, body, kindJSON, http.StatusOK, http.StatusCreated)
+		require.NoError(t, err)
+		return access
+	}
+	h.tokens["admin"] = post("/auth/setup", "", `{"username":"admin","password":"`+password+`","setup_token":"`+setup+`"}`)
+	for user, role := range map[string]string{"maintainer": "maintainer", "member": "member", "refresher": "member", "ada": "member"} {
+		post("/api/v1/admin/users", "admin", fmt.Sprintf(`{"username":%q,"password":%q,"role":%q}`, user, password, role))
+		h.tokens[user] = post("/auth/login", "", credentials(user))
+	}
+	return h
+}
+
+func credentials(user string) string {
+	return fmt.Sprintf(`{"username":%q,"password":%q}`, user, password)
+}
+
+// do sends a request that must have one of the statuses, a GET if it has no body. It returns the
+// tokens in the response.
+func (h *hub) do(ctx context.Context, client *http.Client, path, user, body, contentType string, statuses ...int) (access, refresh string, err error) {
+	method := http.MethodPost
+	if body == "" {
+		method = http.MethodGet
+	}
+	status, text, err := send(ctx, method, h.url+path, client, body, "Authorization", "Bearer "+h.tokens[user], "Content-Type", contentType)
+	if err != nil || !slices.Contains(statuses, status) {
+		return "", "", fmt.Errorf("%s: status %d instead of %v: %.300q: %w", path, status, statuses, text, err)
+	}
+	var pair struct {
+		AccessToken  string `json:"access_token"`
+		RefreshToken string `json:"refresh_token"`
+	}
+	_ = json.Unmarshal([]byte(text), &pair) // not every response has tokens
+	return pair.AccessToken, pair.RefreshToken, nil
+}
+
+// from returns a client that connects from a loopback address.
+func from(address string) *http.Client {
+	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
+	return &http.Client{Transport: &http.Transport{DialContext: dialer.DialContext, MaxIdleConnsPerHost: 200}}
+}
+
+// signIn returns the other caller: a user who signs in from another network.
+func (h *hub) signIn() func(ctx context.Context) error {
+	client := from("127.0.2.1")
+	return func(ctx context.Context) error {
+		_, _, err := h.do(ctx, client, "/auth/login", "", credentials("ada"), kindJSON, http.StatusOK)
+		return err
+	}
+}
+
+// signIns is the flood of logins with one credential on 120 connections.
+func signIns(on engine) func(t *testing.T) attack {
+	return func(t *testing.T) attack {
+		h := startHub(t, on)
+		flooder := from("127.0.1.1")
+		return attack{server: h.server, pause: 2 * time.Second, parallel: 120, other: h.signIn(),
+			step: func(ctx context.Context, _ int) error {
+				_, _, err := h.do(ctx, flooder, "/auth/login", "", credentials("member"), kindJSON, http.StatusOK, http.StatusTooManyRequests)
+				return err
+			}}
+	}
+}
+
+// writes are requests that add rows: denied ones, refreshes, sessions, tokens and invites.
+func writes(on engine) func(t *testing.T) attack {
+	return func(t *testing.T) attack {
+		h := startHub(t, on)
+		invite := func(ctx context.Context, status int) error {
+			_, _, err := h.do(ctx, nil, "/api/v1/admin/invites", "admin", `{"role":"member"}`, kindJSON, status)
+			return err
+		}
+		issue := func(ctx context.Context, status int) error {
+			_, _, err := h.do(ctx, nil, "/api/v1/cli/issue-token", "maintainer", `{"name":"x","expiresInDays":1}`, kindJSON, status)
+			return err
+		}
+		for i := range 1000 { // the caps are 1,000 invites and 100 tokens
+			require.NoError(t, invite(t.Context(), http.StatusCreated))
+			if i < 100 {
+				require.NoError(t, issue(t.Context(), http.StatusCreated))
+			}
+		}
+		_, token, err := h.do(t.Context(), nil, "/auth/login", "", credentials("refresher"), kindJSON, http.StatusOK)
+		require.NoError(t, err)
+		return attack{server: h.server, pause: 50 * time.Millisecond, other: h.signIn(),
+			step: func(ctx context.Context, n int) error {
+				switch n % 5 {
+				case 0:
+					_, _, err := h.do(ctx, nil, "/api/v1/admin/users", "member", "", "", http.StatusForbidden, http.StatusTooManyRequests)
+					return err
+				case 1:
+					_, next, err := h.do(ctx, nil, "/auth/refresh", "", `{"refresh_token":"`+token+`"}`, kindJSON, http.StatusOK, http.StatusTooManyRequests)
+					token = cmp.Or(next, token) // a rejected refresh leaves the token
+					return err
+				case 2:
+					return invite(ctx, http.StatusConflict)
+				case 3:
+					return issue(ctx, http.StatusConflict)
+				}
+				access, _, err := h.do(ctx, nil, "/auth/login", "", credentials("member"), kindJSON, http.StatusOK, http.StatusTooManyRequests)
+				h.tokens["member"] = cmp.Or(access, h.tokens["member"]) // the oldest session has ended
+				return err
+			}}
+	}
+}
+
+// aliases is YAML whose aliases multiply.
+var aliases = "a: &a [x,x,x,x,x,x,x,x,x]\n" + repeat(9, func(i int) string {
+	return fmt.Sprintf("%c: &%c [%s]\n", 'b'+i, 'b'+i, strings.Repeat(fmt.Sprintf("*%c,", 'a'+i), 9))
+})
+
+// uploads are files that the hub parses.
+func uploads(t *testing.T) attack {
+	h := startHub(t, sqlite)
+	const tools, skills, agents = "/api/v1/admin/tools", "/api/v1/admin/skills", "/api/v1/admin/agents/import"
+	files := []struct{ path, name, content string }{
+		{skills, "s.tar.gz", gzipped(256 * mib)}, {skills, "s.zip", "PK\x03\x04" + strings.Repeat("PK\x01\x02", mib)},
+		{skills, "SKILL.md", "---\n" + strings.Repeat("[", 60_000) + "\n---\n"}, {skills, "SKILL.md", "---\n" + strings.Repeat("{a: ", 10_000) + "\n---\n"},
+		{tools, "t.ts", strings.Repeat("[", 400_000)}, {tools, "t.ts", strings.Repeat("!", 200_000) + "1"}, {tools, "t.ts", "enum A {" + strings.Repeat("a=1,", 200_000) + "}"},
+		{tools, "t.ts", `const x = "` + strings.Repeat("${`", 100_000)}, {tools, "t.ts", strings.Repeat("a?.b", mib)}, {tools, "t.ts", strings.Repeat("<A>", 200_000)},
+		{agents, "", aliases + "agents: *i\n"}, {agents, "", "agents: " + strings.Repeat("[", 500_000)}, {agents, "", "agents: &a [*a]"}, {agents, "", strings.Repeat("? ", 300_000)},
+		{agents, "", "<<: {<<: {<<: x}}\n" + strings.Repeat("a: 1\n", 100_000)}, {agents, "", `{"agents":` + strings.Repeat(`[{"id":`, 100_000)},
+	}
+	return attack{server: h.server, pause: 250 * time.Millisecond,
+		step: func(ctx context.Context, n int) error {
+			f := files[n%len(files)]
+			kind, body := "application/yaml", f.content
+			if f.name != "" {
+				kind, body = "multipart/form-data; boundary=x", "--x\r\nContent-Disposition: form-data; name=file; filename=\""+f.name+"\"\r\n\r\n"+body+"\r\n--x--\r\n"
+			}
+			_, _, err := h.do(ctx, nil, f.path, "admin", body, kind, http.StatusUnprocessableEntity, http.StatusRequestEntityTooLarge)
+			return err
+		},
+		other: func(ctx context.Context) error {
+			_, _, err := h.do(ctx, nil, "/api/v1/agents", "ada", "", "", http.StatusOK)
+			return err
+		}}
+}
