@@ -43,16 +43,22 @@ type group struct {
 // member: a full disk, or a context that ended.
 var errBroken = unavailable(errors.New("a concurrent transaction ended the shared one"))
 
-// attempt runs a transaction in a group. It returns when the group is committed.
+// attempt runs a transaction in a group. It returns when the group is committed. One that fails may
+// have seen changes of the members before it: if these are not committed, it runs again.
 func (q *groups) attempt(ctx context.Context, do func(*sql.Tx) error) (again bool, err error) {
 	g, err := q.join(ctx)
 	if err != nil {
 		return false, err
 	}
-	if err := q.run(ctx, g, do); err != nil {
+	first := g.members == 0
+	err = q.run(ctx, g, do)
+	if err != nil && (first || ctx.Err() != nil) {
 		return retryable(err), err
 	}
 	<-g.done
+	if err != nil {
+		return retryable(err) || g.err != nil, err
+	}
 	return g.again, g.err
 }
 
