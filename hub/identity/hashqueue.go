@@ -36,14 +36,26 @@ const knownAllowance = 2
 
 // hashQueue shares the hash slots fairly: a free slot goes to the waiting hash whose parties had
 // the fewest hashes in the current window. When the queue is full, the party with the most waiting
-// hashes loses its newest one. A client that has many networks, as with an IPv6 /32, is a new party
+// hashes loses its newest one. Between equal parties, known ones come first, and then those of the
+// network with the fewest hashes. A client that has many networks, as with an IPv6 /32, is a new party
 // with each attempt. It cannot keep out known parties, whose share is never larger than its own.
 type hashQueue struct {
 	mu      sync.Mutex // guards the fields below
 	free    int        // slots in use by no hash; positive only while none waits
 	waiting []*waitingHash
-	served  map[string]int // hashes by party in the current window
+	served  map[string]int // hashes by party and by network in the current window
 	window  time.Time      // when the current window began
+}
+
+// networkKey is the key of a network in served. No party has it.
+func (s share) networkKey() string { return "/" + s.network }
+
+// unknown returns 1 for an unknown party.
+func (s share) unknown() int {
+	if s.known {
+		return 0
+	}
+	return 1
 }
 
 type waitingHash struct {
@@ -110,10 +122,10 @@ func (q *hashQueue) release() {
 		q.free++
 		return
 	}
-	next, least := 0, q.use(q.waiting[0])
-	for i, w := range q.waiting[1:] {
-		if n := q.use(w); n < least || n == least && w.known && !q.waiting[next].known {
-			next, least = i+1, n
+	next, least := 0, []int(nil)
+	for i, w := range q.waiting {
+		if n := []int{q.use(w), w.unknown(), q.served[w.networkKey()]}; least == nil || slices.Compare(n, least) < 0 {
+			next, least = i, n
 		}
 	}
 	w := q.waiting[next]
@@ -128,6 +140,7 @@ func (q *hashQueue) serve(s share) {
 		q.window = now
 		clear(q.served)
 	}
+	q.served[s.networkKey()]++
 	for _, party := range s.parties {
 		q.served[party]++
 	}
@@ -156,17 +169,13 @@ func (q *hashQueue) reject(i int) {
 }
 
 // greediest returns the index of the newest waiting hash of the party with the most waiting ones.
-// Between equal parties, an unknown one is greedier, and then the network with the most decides.
+// Between equal parties, an unknown one is greedier, and then that of the network with the most.
 func (q *hashQueue) greediest() (found int) {
 	count := q.count()
-	most := []int{0, 0, 0}
+	var most []int
 	for i, w := range q.waiting {
 		party, network := count(w)
-		unknown := 1
-		if w.known {
-			unknown = 0
-		}
-		if n := []int{party, unknown, network}; slices.Compare(n, most) >= 0 {
+		if n := []int{party, w.unknown(), network}; slices.Compare(n, most) >= 0 {
 			found, most = i, n
 		}
 	}

@@ -36,6 +36,11 @@ func flood(n int, served *atomic.Int32, call func(i int) response) (wait func() 
 // the hashes of the flood that wait already.
 func TestOthersSignInDuringAFlood(t *testing.T) { //nolint:paralleltest // it needs the hash slots of the machine
 	const connections = 120
+	signIn := func(s *server) { // others are as unknown as the flood
+		for i, name := range []string{"root", "ada", "mia"} {
+			s.loginFrom(t.Context(), fmt.Sprintf("127.0.0.%d:1", i), name, password).want(http.StatusOK)
+		}
+	}
 	guess := func(network string) func(s *server, _ object) func(int) response {
 		return func(s *server, _ object) func(int) response {
 			return func(i int) response {
@@ -58,11 +63,22 @@ func TestOthersSignInDuringAFlood(t *testing.T) { //nolint:paralleltest // it ne
 		{"with many names", guess("192.0.2.%d:1"), "rate_limited"},
 		{"with many names from the /64s of a network", guess("[2001:db8:1:%x::1]:1"), "rate_limited"},
 		{"with many names from many networks", func(s *server, root object) func(int) response {
-			for i, name := range []string{"root", "ada", "mia"} { // others are as unknown as the flood
-				s.loginFrom(t.Context(), fmt.Sprintf("127.0.0.%d:1", i), name, password).want(http.StatusOK)
-			}
+			signIn(s)
 			return guess("[2001:db8:%x::1]:1")(s, root)
 		}, "unavailable"},
+		{"with many known accounts of one network", func(s *server, _ object) func(int) response {
+			signIn(s)
+			s.exec(`WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 119)
+				INSERT INTO members (id, tenant_id, username, username_fold, display_name, role, status, auth_source, password_hash, created_at, updated_at)
+				SELECT 'known' || i, tenant_id, 'known' || i, 'known' || i, '', role, status, auth_source, password_hash, created_at, updated_at
+				FROM members, n WHERE username = 'mallory'`)
+			s.exec(`INSERT INTO sessions (id, tenant_id, user_id, created_at, last_used_at, idle_until, expires_at, remote_ip, network, user_agent)
+				SELECT m.id, m.tenant_id, m.id, s.created_at, s.last_used_at, s.idle_until, s.expires_at, '192.0.2.1', '192.0.2.0/24', ''
+				FROM members m JOIN sessions s ON m.id LIKE 'known%' AND s.id = (SELECT id FROM sessions LIMIT 1)`)
+			return func(i int) response {
+				return s.loginFrom(context.Background(), "192.0.2.1:1", fmt.Sprintf("known%d", i), password)
+			}
+		}, "rate_limited"},
 		{"with one credential", func(s *server, _ object) func(int) response {
 			return func(int) response { return s.loginFrom(context.Background(), "192.0.2.1:1", "mallory", password) }
 		}, "rate_limited"},
