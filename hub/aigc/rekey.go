@@ -20,9 +20,6 @@ func (s *Service) Rekey(ctx context.Context) (n int, err error) {
 		}
 		for _, k := range keys {
 			after = k.KID
-			if !s.cfg.Keyring.Stale(k.sealed) {
-				continue
-			}
 			done, err := s.rekey(ctx, k)
 			if err != nil {
 				return n, db.Wrap("rekey", err)
@@ -36,12 +33,14 @@ func (s *Service) Rekey(ctx context.Context) (n int, err error) {
 }
 
 func (s *Service) rekey(ctx context.Context, k sealedKey) (int, error) {
-	plain, err := s.cfg.Keyring.Open(k.sealed, place(k.KID))
+	fresh, err := s.cfg.Keyring.Reseal(k.sealed, place(k.KID))
 	if err != nil {
 		s.cfg.Logger.ErrorContext(ctx, "cannot seal a key for labels again: labels that it signed cannot be verified", "tenant", k.tenantID, "kid", k.KID, "err", err)
+	}
+	if err != nil || fresh == nil {
 		return 0, nil
 	}
-	replaced, err := replaceSealedKey(ctx, s.db.Write(), k, s.cfg.Keyring.Seal(plain, place(k.KID)))
+	replaced, err := replaceSealedKey(ctx, s.db.Write(), k, fresh)
 	if err != nil || !replaced {
 		return 0, err
 	}

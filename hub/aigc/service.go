@@ -18,7 +18,6 @@ import (
 	"database/sql"
 	"embed"
 	"errors"
-	"io/fs"
 	"log/slog"
 	"slices"
 	"time"
@@ -33,15 +32,7 @@ import (
 var files embed.FS
 
 // Migrations create the tables that New requires.
-var Migrations = db.Series{Name: "aigc", Files: migrations()}
-
-func migrations() fs.FS {
-	sub, err := fs.Sub(files, "migrations")
-	if err != nil {
-		panic(err) // a constant of this file
-	}
-	return sub
-}
+var Migrations = db.Embedded("aigc", files)
 
 // Audit appends records in the transaction of their change.
 type Audit interface {

@@ -136,16 +136,17 @@ func (s *Service) reseal(ctx context.Context, v MCP, field string, pairs map[str
 	for name, sealed := range pairs {
 		fresh[name] = sealed
 		raw, err := base64.StdEncoding.DecodeString(sealed)
-		if err == nil && !s.cfg.Keyring.Stale(raw) {
-			continue
+		if err == nil {
+			raw, err = s.cfg.Keyring.Reseal(raw, pairPlace(v.ID, field, name))
 		}
-		plain, err := s.openPair(v.ID, field, name, sealed)
 		if err != nil {
 			s.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "a value of an MCP server cannot be opened", slog.String("mcp_server", v.Name), slog.Any("err", err))
 			continue
 		}
-		fresh[name] = base64.StdEncoding.EncodeToString(s.cfg.Keyring.Seal([]byte(plain), pairPlace(v.ID, field, name)))
-		n++
+		if raw != nil {
+			fresh[name] = base64.StdEncoding.EncodeToString(raw)
+			n++
+		}
 	}
 	return fresh, n
 }

@@ -21,7 +21,6 @@ import (
 	"database/sql"
 	"embed"
 	"errors"
-	"io/fs"
 	"log/slog"
 	"slices"
 	"time"
@@ -39,15 +38,7 @@ import (
 var files embed.FS
 
 // Migrations create the tables that New requires.
-var Migrations = db.Series{Name: "catalog", Files: migrations()}
-
-func migrations() fs.FS {
-	sub, err := fs.Sub(files, "migrations")
-	if err != nil {
-		panic(err) // a constant of this file
-	}
-	return sub
-}
+var Migrations = db.Embedded("catalog", files)
 
 // Audit records a change in its transaction.
 type Audit interface {

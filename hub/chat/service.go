@@ -6,7 +6,6 @@ import (
 	"database/sql"
 	"embed"
 	"errors"
-	"io/fs"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -23,15 +22,7 @@ import (
 var files embed.FS
 
 // Migrations create the tables that New requires.
-var Migrations = db.Series{Name: "chat", Files: migrations()}
-
-func migrations() fs.FS {
-	sub, err := fs.Sub(files, "migrations")
-	if err != nil {
-		panic(err) // a constant of this file
-	}
-	return sub
-}
+var Migrations = db.Embedded("chat", files)
 
 // Audit records a change in its transaction.
 type Audit interface {

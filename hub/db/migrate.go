@@ -3,8 +3,10 @@ package db
 import (
 	"context"
 	"database/sql"
+	"embed"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 
 	"github.com/seed93082962/agenthost/internal/migrate"
@@ -18,6 +20,15 @@ import (
 // one transaction: statements that cannot run in one (CREATE INDEX CONCURRENTLY, VACUUM) are not
 // supported. An applied file must not be changed: the database stores its checksum.
 type Series = migrate.Series
+
+// Embedded returns the series of a concern, whose files are in the directory "migrations".
+func Embedded(name string, files embed.FS) Series {
+	sub, err := fs.Sub(files, "migrations")
+	if err != nil {
+		panic(err) // only for an invalid name
+	}
+	return Series{Name: name, Files: sub}
+}
 
 // NewerError means that a newer program has migrated the database. It wraps [ErrNewer].
 type NewerError = migrate.NewerError

@@ -60,14 +60,13 @@ func (s *Service) Rekey(ctx context.Context) (n int, err error) {
 			return err
 		}
 		for _, d := range all {
-			if !s.cfg.Keyring.Stale(d.Sealed) {
-				continue
-			}
-			plain, err := s.cfg.Keyring.Open(d.Sealed, sealPlace(d.Key))
+			d.Sealed, err = s.cfg.Keyring.Reseal(d.Sealed, sealPlace(d.Key))
 			if err != nil {
 				return fmt.Errorf("deployment %s: %w", d.Key, err)
 			}
-			d.Sealed = s.cfg.Keyring.Seal(plain, sealPlace(d.Key))
+			if d.Sealed == nil {
+				continue
+			}
 			if err := updateSealed(ctx, tx, d); err != nil {
 				return err
 			}

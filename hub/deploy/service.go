@@ -19,7 +19,6 @@ import (
 	"database/sql"
 	"embed"
 	"errors"
-	"io/fs"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -35,15 +34,7 @@ import (
 var files embed.FS
 
 // Migrations create the table that New requires.
-var Migrations = db.Series{Name: "deploy", Files: migrations()}
-
-func migrations() fs.FS {
-	sub, err := fs.Sub(files, "migrations")
-	if err != nil {
-		panic(err) // a constant of this file
-	}
-	return sub
-}
+var Migrations = db.Embedded("deploy", files)
 
 // Audit records changes in the transaction of the change.
 type Audit interface {

@@ -318,15 +318,17 @@ func (s *Service) Rekey(ctx context.Context) (n int, err error) {
 				sealed *[]byte
 				place  []byte
 			}{{&c.SecretEnc, secretPlace(c.Org)}, {&c.CertEnc, certPlace(c.Org)}} {
-				if *v.sealed == nil || !s.cfg.Keyring.Stale(*v.sealed) {
+				if *v.sealed == nil {
 					continue
 				}
-				plain, err := s.cfg.Keyring.Open(*v.sealed, v.place)
+				fresh, err := s.cfg.Keyring.Reseal(*v.sealed, v.place)
 				if err != nil {
 					return db.Wrap("client of "+c.Org, err)
 				}
-				*v.sealed = s.cfg.Keyring.Seal(plain, v.place)
-				stale++
+				if fresh != nil {
+					*v.sealed = fresh
+					stale++
+				}
 			}
 			if stale == 0 {
 				continue

@@ -24,7 +24,6 @@ import (
 	"embed"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -43,15 +42,7 @@ import (
 var files embed.FS
 
 // Migrations create the tables that New requires, after those of package identity.
-var Migrations = db.Series{Name: "external", Files: migrations()}
-
-func migrations() fs.FS {
-	sub, err := fs.Sub(files, "migrations")
-	if err != nil {
-		panic(err) // a constant of this file
-	}
-	return sub
-}
+var Migrations = db.Embedded("external", files)
 
 // Audit records changes in their transaction.
 type Audit interface {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"slices"
 
 	"github.com/seed93082962/agenthost/hub/db"
 )
@@ -17,16 +16,18 @@ func (s *Service) Rekey(ctx context.Context) (n int, err error) {
 		if err := lockKeys(ctx, tx); err != nil {
 			return err
 		}
-		stale, err := s.staleKeys(ctx, tx)
+		all, err := sealedKeys(ctx, tx)
 		if err != nil {
 			return err
 		}
-		for _, k := range stale {
-			plain, err := s.cfg.Keyring.Open(k.sealed, keyPlace(k.id))
+		for _, k := range all {
+			k.sealed, err = s.cfg.Keyring.Reseal(k.sealed, keyPlace(k.id))
 			if err != nil {
 				return fmt.Errorf("signing key %s: %w", k.id, err)
 			}
-			k.sealed = s.cfg.Keyring.Seal(plain, keyPlace(k.id))
+			if k.sealed == nil {
+				continue
+			}
 			if err := updateSealedKey(ctx, tx, k); err != nil {
 				return err
 			}
@@ -41,10 +42,4 @@ func (s *Service) Rekey(ctx context.Context) (n int, err error) {
 type sealedKey struct {
 	id     string
 	sealed []byte
-}
-
-// staleKeys returns the keys that were not sealed with the first key of the keyring.
-func (s *Service) staleKeys(ctx context.Context, tx *sql.Tx) ([]sealedKey, error) {
-	all, err := sealedKeys(ctx, tx)
-	return slices.DeleteFunc(all, func(k sealedKey) bool { return !s.cfg.Keyring.Stale(k.sealed) }), err
 }

@@ -33,7 +33,6 @@ import (
 	"embed"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"slices"
 	"strings"
@@ -50,15 +49,7 @@ import (
 var files embed.FS
 
 // Migrations create the tables that New requires.
-var Migrations = db.Series{Name: "identity", Files: migrations()}
-
-func migrations() fs.FS {
-	sub, err := fs.Sub(files, "migrations")
-	if err != nil {
-		panic(err) // a constant of this file
-	}
-	return sub
-}
+var Migrations = db.Embedded("identity", files)
 
 // Audit records changes: AppendTx in the transaction of the change, Append in a separate one.
 type Audit interface {

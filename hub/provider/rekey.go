@@ -20,9 +20,6 @@ func (s *Service) Rekey(ctx context.Context) (n int, err error) {
 		}
 		for _, k := range keys {
 			after = k.providerID
-			if !s.cfg.Keyring.Stale(k.sealed) {
-				continue
-			}
 			done, err := s.rekey(ctx, k)
 			if err != nil {
 				return n, db.Wrap("rekey", err)
@@ -36,13 +33,15 @@ func (s *Service) Rekey(ctx context.Context) (n int, err error) {
 }
 
 func (s *Service) rekey(ctx context.Context, k sealedKey) (int, error) {
-	plain, err := s.cfg.Keyring.Open(k.sealed, place(k.providerID))
+	fresh, err := s.cfg.Keyring.Reseal(k.sealed, place(k.providerID))
 	if err != nil {
 		s.cfg.Logger.ErrorContext(ctx, "cannot seal the key of a provider again: enter the key again, or delete the provider",
 			"tenant", k.tenantID, "provider", k.providerID, "err", err)
+	}
+	if err != nil || fresh == nil {
 		return 0, nil
 	}
-	replaced, err := replaceSealedKey(ctx, s.db.Write(), k, s.cfg.Keyring.Seal(plain, place(k.providerID)))
+	replaced, err := replaceSealedKey(ctx, s.db.Write(), k, fresh)
 	if err != nil || !replaced {
 		return 0, err
 	}

@@ -23,7 +23,6 @@ import (
 	"database/sql"
 	"embed"
 	"errors"
-	"io/fs"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -39,15 +38,7 @@ import (
 var files embed.FS
 
 // Migrations create the tables that New requires.
-var Migrations = db.Series{Name: "provider", Files: migrations()}
-
-func migrations() fs.FS {
-	sub, err := fs.Sub(files, "migrations")
-	if err != nil {
-		panic(err) // a constant of this file
-	}
-	return sub
-}
+var Migrations = db.Embedded("provider", files)
 
 // Audit appends records in the transaction of their change.
 type Audit interface {

@@ -3,9 +3,8 @@
 //
 // A [Keyring] has one or more keys of 32 bytes. The first one encrypts, all of them decrypt. To
 // replace a key, the new key is put before the old one, all values are encrypted again
-// ([Keyring.Stale] finds the remaining ones), and the old key is removed. A sealed value is bound
-// to its place: [AAD] identifies table, column and row, and a value that was copied to another row
-// cannot be decrypted.
+// with [Keyring.Reseal], and the old key is removed. A sealed value is bound to its place: [AAD]
+// identifies table, column and row, and a value that was copied to another row cannot be decrypted.
 //
 //	ring, err := secret.Parse(keys...) // base64
 //	sealed := ring.Seal(apiKey, secret.AAD("providers", "api_key_enc", id))

@@ -25,7 +25,7 @@ func Example() {
 }
 
 // A new key is put before the old one, everything is sealed anew, and then the old one can go.
-func ExampleKeyring_Stale() {
+func ExampleKeyring_Reseal() {
 	old, fresh := secret.Generate(), secret.Generate()
 	before, err := secret.Parse(old)
 	if err != nil {
@@ -39,16 +39,14 @@ func ExampleKeyring_Stale() {
 		fmt.Println(err)
 		return
 	}
-	if both.Stale(sealed) {
-		plain, err := both.Open(sealed, nil)
-		if err != nil {
-			fmt.Println(err)
-			return
-		}
-		sealed = both.Seal(plain, nil)
+	sealed, err = both.Reseal(sealed, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
 	}
-	fmt.Println(both.Stale(sealed))
-	// Output: false
+	again, err := both.Reseal(sealed, nil)
+	fmt.Println(again == nil, err)
+	// Output: true <nil>
 }
 
 func ExampleParse() {

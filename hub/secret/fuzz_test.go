@@ -27,7 +27,9 @@ func FuzzOpen(f *testing.F) {
 			return
 		}
 		require.NotEqual(t, errors.Is(err, secret.ErrCorrupt), errors.Is(err, secret.ErrUnknownKey))
-		r.Stale(data)
+		fresh, resealed := r.Reseal(data, aad)
+		require.Nil(t, fresh)
+		require.True(t, resealed == nil || errors.Is(resealed, secret.ErrCorrupt) || errors.Is(resealed, secret.ErrUnknownKey))
 	})
 }
 
@@ -48,7 +50,9 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		require.False(t, r.Stale(r.Seal(nil, nil)))
+		fresh, err := r.Reseal(r.Seal(nil, nil), nil)
+		require.NoError(t, err)
+		require.Nil(t, fresh)
 	})
 }
 

@@ -89,10 +89,17 @@ func (r *Keyring) Open(sealed, aad []byte) ([]byte, error) {
 	return nil, fmt.Errorf("open secret: %w", ErrUnknownKey)
 }
 
-// Stale reports whether sealed must be encrypted again because it was not sealed with the first key
-// of the ring.
-func (r *Keyring) Stale(sealed []byte) bool {
-	return len(sealed) < overhead || [header]byte(sealed) != r.keys[0].header
+// Reseal returns a value that is sealed again, with the first key, or nil if it was sealed with that
+// one. The error is that of [Keyring.Open].
+func (r *Keyring) Reseal(sealed, aad []byte) ([]byte, error) {
+	if len(sealed) >= overhead && [header]byte(sealed) == r.keys[0].header {
+		return nil, nil
+	}
+	plain, err := r.Open(sealed, aad)
+	if err != nil {
+		return nil, err
+	}
+	return r.Seal(plain, aad), nil
 }
 
 // bind adds the header to the authenticated data.

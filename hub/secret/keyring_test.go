@@ -67,13 +67,24 @@ func TestTheFirstKeyEncryptsAndAllDecrypt(t *testing.T) {
 		"of a later version":     {both, append([]byte{2}, sealedNew[1:]...), true, secret.ErrCorrupt},
 	} {
 		t.Run(name, func(t *testing.T) {
-			require.Equal(t, row.stale, row.ring.Stale(row.sealed))
+			fresh, resealed := row.ring.Reseal(row.sealed, place)
 			plain, err := row.ring.Open(row.sealed, place)
 			if row.err != nil {
 				require.ErrorIs(t, err, row.err)
+				require.ErrorIs(t, resealed, row.err)
 				require.Nil(t, plain)
+				require.Nil(t, fresh)
 				return
 			}
+			require.NoError(t, resealed)
+			require.Equal(t, row.stale, fresh != nil)
+			if row.stale {
+				row.sealed = fresh
+				fresh, err = row.ring.Reseal(fresh, place)
+				require.NoError(t, err)
+				require.Nil(t, fresh)
+			}
+			plain, err = row.ring.Open(row.sealed, place)
 			require.NoError(t, err)
 			require.Equal(t, "x", string(plain))
 		})
