@@ -211,6 +211,21 @@ func TestATransactionThatFailsBecauseOfUncommittedChanges(t *testing.T) {
 	}, rejected, seen)
 }
 
+// One that another member undid runs again, also if it has waited for longer than Tx repeats.
+func TestATransactionThatIsUndoneAfterALongWait(t *testing.T) {
+	t.Parallel()
+	slow := &member{do: func(*sql.Tx) error { <-time.After(6 * time.Second); return nil }}
+	undone, failing := &member{}, &member{do: func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(context.Background(), "INSERT OR ROLLBACK INTO accounts (id, name, balance) VALUES ('a', 'Ann', 0)")
+		return err
+	}}
+	grouped(t, func(t *testing.T, d *db.DB) {
+		require.NoError(t, undone.err)
+		require.Equal(t, 2, undone.runs)
+		require.EqualValues(t, 97, balance(t, d, "a"))
+	}, slow, undone, failing)
+}
+
 // insertOwner violates a constraint that the engine checks at COMMIT.
 func insertOwner(tx *sql.Tx) error {
 	_, err := tx.ExecContext(context.Background(), "INSERT INTO owners (account) VALUES ('x')")

@@ -39,7 +39,8 @@ func (d *DB) Tx(ctx context.Context, do func(tx *sql.Tx) error) error {
 		if err == nil {
 			return nil
 		}
-		if !again || attempt == maxAttempts || time.Since(began) > maxRetrying {
+		late := time.Since(began) > maxRetrying && !errors.Is(err, errBroken) // which other transactions caused
+		if !again || attempt == maxAttempts || late {
 			return ended(ctx, err)
 		}
 		d.logger.LogAttrs(ctx, slog.LevelDebug, "repeat transaction", slog.Int("attempt", attempt), slog.Any("err", err))
