@@ -46,6 +46,7 @@ test: setup ## format, go.mod, vet, build, and all tests, with the race detector
 	if [ -n "$$unformatted" ]; then printf 'not as gofmt writes it:\n%s\n' "$$unformatted" >&2; exit 1; fi
 	@tools/tidycheck
 	@go vet $(PKG)
+	@cd tools/interop && go vet ./...
 	@go build -ldflags='-s -w' $(PKG)
 	@serial=$$(go list $(PKG) | grep -E '$(IS_SERIAL)' || true); raced=$$(go list $(PKG) | grep -vE '$(IS_SERIAL)' || true); \
 	{ [ -z "$$serial" ] || go test -shuffle=on -timeout=20m -vet=off -json $$serial; \
@@ -70,10 +71,10 @@ fuzz: ## every fuzz target for FUZZTIME (30s), one after another
 		done; \
 	done
 
-# Prints every test, whose name contains the program.
-interop: ## run the runtime with third-party MCP servers, upstreams, clients and proxies (npm, Debian)
+# Prints the programs with their versions, and every test.
+interop: ## run the runtime and the hub with third-party MCP servers, upstreams, clients and proxies (npm, Debian)
 	@tools/interop/setup
-	@cd tools/interop && go test -count=1 -timeout=5m -v ./... | grep -E '^ *(---|ok|FAIL|panic)|_test.go|Error|rror:'
+	@cd tools/interop && go test -count=1 -timeout=5m -v ./... | grep -v '^=== '
 
 # All attacks run at the same time, each on its own server.
 soak: ## attack the servers for SOAKTIME (5m) at a low rate (Linux, PostgreSQL); prints memory and latencies

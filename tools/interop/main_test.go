@@ -6,8 +6,10 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -27,10 +29,12 @@ const (
 	patience = 60 * time.Second
 )
 
-// serve returns the address of a runtime with one agent, which has every tool.
+// serve returns the address of a runtime with one agent, which has every tool. Its working
+// directory has a file a.txt.
 func serve(t *testing.T, a agent.Agent) string {
 	t.Helper()
 	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "a.txt"), []byte("a file"), 0o600))
 	servers, err := mcp.New(mcp.Config{CWD: dir, ConnectTimeout: patience, Name: "agenthost", Version: "interop",
 		Env: []string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + dir}})
 	require.NoError(t, err)
@@ -91,24 +95,34 @@ func resultText(t *testing.T, events []wire.Event) string {
 	return ""
 }
 
-// start starts a program until the test ends.
-func start(t *testing.T, dir string, env []string, name string, args ...string) *logtest.Buffer {
+// program is a running third-party program.
+type program struct {
+	log  logtest.Buffer
+	kill func() // ends its process group and waits
+}
+
+// start starts a program until the test ends. Programs of Node.js listen only on loopback.
+func start(t *testing.T, dir string, env []string, name string, args ...string) *program {
 	t.Helper()
-	log := new(logtest.Buffer)
+	loopback, err := filepath.Abs("loopback.mjs")
+	require.NoError(t, err)
+	p := new(program)
 	cmd := exec.Command(name, args...)
-	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, log, log
-	cmd.Env = append(cmd.Environ(), env...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &p.log, &p.log
+	cmd.Env = append(append(cmd.Environ(), "NODE_OPTIONS=--import "+loopback), env...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	require.NoError(t, cmd.Start())
-	t.Cleanup(func() {
+	p.kill = sync.OnceFunc(func() {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 		_ = cmd.Wait()
+	})
+	t.Cleanup(func() {
+		p.kill()
 		if t.Failed() {
-			text, _ := log.Now()
-			t.Logf("%s: %s", name, text)
+			t.Logf("%s: %s", name, p.log.String())
 		}
 	})
-	return log
+	return p
 }
 
 // bin returns the path of a program of package.json.
