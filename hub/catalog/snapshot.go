@@ -12,13 +12,15 @@ import (
 	"github.com/seed93082962/agenthost/hub/db"
 )
 
-// snapshot is the agents of a tenant at one version of its catalog. It is not modified.
+// snapshot is the agents of a tenant, and the texts of its tools that a search finds, at one version
+// of its catalog. It is not modified.
 type snapshot struct {
 	version  int64
 	agents   []Agent  // by name
 	search   []string // of the agents
 	manifest Manifest
-	size     int // about the number of bytes in memory
+	tools    [][2]string // name and search of the custom tools, in the order of the database
+	size     int         // about the number of bytes in memory
 }
 
 // agent returns the agent of that name, or nil.
@@ -44,6 +46,22 @@ func (sn *snapshot) page(p api.Page, listed func(*Agent) bool) api.List[Agent] {
 		list.Total++
 	}
 	return list
+}
+
+// toolNames returns a part of the names of the custom tools that contain a text, and the number of
+// all of them.
+func (sn *snapshot) toolNames(query string, limit, offset int) (names []string, total int) {
+	query = strings.ToLower(query)
+	for _, t := range sn.tools {
+		if !strings.Contains(t[1], query) {
+			continue
+		}
+		if total >= offset && len(names) < limit {
+			names = append(names, t[0])
+		}
+		total++
+	}
+	return names, total
 }
 
 const (
@@ -113,8 +131,8 @@ func (s *snapshots) lock(ctx context.Context, tenantID string) (unlock func(), e
 	}
 }
 
-// snapshot returns the agents of a tenant, which include every change that was committed before the
-// call. It reads only the version of the tenant if that has not changed.
+// snapshot returns the snapshot of a tenant, with every change that was committed before the call.
+// It reads only the version of the tenant if that has not changed.
 func (s *Service) snapshot(ctx context.Context, tenantID string) (*snapshot, error) {
 	version, err := headVersion(ctx, s.db.Read(), tenantID)
 	if err != nil {
@@ -139,7 +157,7 @@ func (s *Service) snapshot(ctx context.Context, tenantID string) (*snapshot, err
 	return sn, nil
 }
 
-// load reads the agents of a tenant and their version from one state of the database.
+// load reads the snapshot of a tenant from one state of the database.
 func (s *Service) load(ctx context.Context, tenantID string) (*snapshot, error) {
 	tx, err := s.db.Read().BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
 	if err != nil {
@@ -157,6 +175,9 @@ func (s *Service) load(ctx context.Context, tenantID string) (*snapshot, error) 
 	if err != nil {
 		return nil, err
 	}
+	if sn.tools, err = toolTexts(ctx, tx, tenantID); err != nil {
+		return nil, err
+	}
 	// The order of the database depends on its locale.
 	slices.SortFunc(sn.agents, func(a, b Agent) int { return strings.Compare(a.Name, b.Name) })
 	for i := range sn.agents {
@@ -167,9 +188,15 @@ func (s *Service) load(ctx context.Context, tenantID string) (*snapshot, error) 
 		sn.search = append(sn.search, searchText(a.Name, a.Title))
 		sn.size += agentSize(a)
 	}
+	for _, t := range sn.tools {
+		sn.size += toolSize + len(t[0]) + len(t[1])
+	}
 	sn.manifest, err = manifestOf(sn.agents)
 	return sn, err
 }
+
+// toolSize is the number of bytes of a tool in memory without its texts.
+const toolSize = 32
 
 // agentSize returns about the number of bytes of an agent in memory.
 func agentSize(a *Agent) int {

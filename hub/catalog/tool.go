@@ -99,7 +99,7 @@ func (s *Service) Tools(ctx context.Context, caller api.Caller, page api.Page) (
 	builtin := builtinTools(page.Query)
 	from := min(page.Offset(), len(builtin))
 	to := min(page.Offset()+page.Size, len(builtin))
-	custom, total, err := toolsOf(ctx, s.db.Read(), caller.TenantID, page.Query, page.Size-(to-from), max(0, page.Offset()-len(builtin)))
+	custom, total, err := s.customTools(ctx, caller.TenantID, page.Query, page.Size-(to-from), max(0, page.Offset()-len(builtin)))
 	if err != nil {
 		return api.List[Tool]{}, err
 	}
@@ -107,6 +107,23 @@ func (s *Service) Tools(ctx context.Context, caller api.Caller, page api.Page) (
 		return api.List[Tool]{}, err
 	}
 	return api.List[Tool]{Items: slices.Concat(builtin[from:to], custom), Total: len(builtin) + total}, nil
+}
+
+// customTools returns a part of the custom tools that contain a text, and the number of all of them.
+func (s *Service) customTools(ctx context.Context, tenantID, query string, limit, offset int) ([]Tool, int, error) {
+	if query == "" {
+		return toolsOf(ctx, s.db.Read(), tenantID, limit, offset)
+	}
+	sn, err := s.snapshot(ctx, tenantID)
+	if err != nil {
+		return nil, 0, err
+	}
+	names, total := sn.toolNames(query, limit, offset)
+	if len(names) == 0 {
+		return nil, total, nil
+	}
+	tools, err := toolsNamed(ctx, s.db.Read(), tenantID, names)
+	return tools, total - (len(names) - len(tools)), err // without those that were deleted in the meantime
 }
 
 func (s *Service) setToolStates(ctx context.Context, tools []Tool) error {

@@ -14,38 +14,41 @@ import (
 
 const toolColumns = `id, name, title, description, description_en, file_name, hash, size, version, created_at, updated_at`
 
-func scanTool(row db.Scanner) (Tool, error) { return scanToolAfter(row) }
-
-// scanToolAfter is scanTool for a row with further columns first.
-func scanToolAfter(row db.Scanner, first ...any) (v Tool, err error) {
+func scanTool(row db.Scanner) (v Tool, err error) {
 	var created, updated int64
 	ref := artifact.Ref{Kind: artifact.Tools}
-	err = row.Scan(append(first, &v.ID, &v.Name, &v.Title, &v.Description, &v.DescriptionEN, &ref.Name, &ref.Hash, &ref.Size, &v.Version, &created, &updated)...)
+	err = row.Scan(&v.ID, &v.Name, &v.Title, &v.Description, &v.DescriptionEN, &ref.Name, &ref.Hash, &ref.Size, &v.Version, &created, &updated)
 	v.CreatedAt, v.UpdatedAt = api.Time(db.Time(created)), api.Time(db.Time(updated))
 	v.Source = sourceCustom
 	v.setFile(ref)
 	return v, err
 }
 
-// toolsOf returns a part of the custom tools that contain a text, and the number of all of them.
-func toolsOf(ctx context.Context, q db.Querier, tenantID, query string, limit, offset int) (tools []Tool, total int, err error) {
-	if query != "" && limit > 0 { // one pass over all tools, which no index makes shorter
-		tools, err = db.Collect(ctx, q, "list tools", func(row db.Scanner) (Tool, error) { return scanToolAfter(row, &total) },
-			`SELECT COUNT(*) OVER (), `+toolColumns+` FROM tools
-			WHERE tenant_id = $1 AND search LIKE $2 ESCAPE '\' ORDER BY name LIMIT $3 OFFSET $4`, tenantID, searchPattern(query), limit, offset)
-		if err != nil || len(tools) > 0 {
-			return tools, total, err
-		}
-	}
-	err = q.QueryRowContext(ctx, `SELECT COUNT(*) FROM tools WHERE tenant_id = $1 AND ($2 = '' OR search LIKE $3 ESCAPE '\')`,
-		tenantID, query, searchPattern(query)).Scan(&total)
+// toolsOf returns a part of the custom tools, and the number of all of them.
+func toolsOf(ctx context.Context, q db.Querier, tenantID string, limit, offset int) (tools []Tool, total int, err error) {
+	total, err = count(ctx, q, "count tools", `SELECT COUNT(*) FROM tools WHERE tenant_id = $1`, tenantID)
 	if err != nil || total <= offset || limit == 0 {
-		return nil, total, db.Wrap("count tools", err)
+		return nil, total, err
 	}
 	tools, err = db.Collect(ctx, q, "list tools", scanTool, `SELECT `+toolColumns+` FROM tools
-		WHERE tenant_id = $1 AND ($2 = '' OR search LIKE $3 ESCAPE '\') ORDER BY name LIMIT $4 OFFSET $5`,
-		tenantID, query, searchPattern(query), limit, offset)
+		WHERE tenant_id = $1 ORDER BY name LIMIT $2 OFFSET $3`, tenantID, limit, offset)
 	return tools, total, err
+}
+
+// toolTexts returns the name of each custom tool and the text that a search finds, sorted by name.
+func toolTexts(ctx context.Context, q db.Querier, tenantID string) ([][2]string, error) {
+	return db.Collect(ctx, q, "read tools", scanPair, `SELECT name, search FROM tools WHERE tenant_id = $1 ORDER BY name`, tenantID)
+}
+
+// toolsNamed returns the custom tools that have one of the names, sorted by name.
+func toolsNamed(ctx context.Context, q db.Querier, tenantID string, names []string) ([]Tool, error) {
+	args := []any{tenantID}
+	var marks []string
+	for i, name := range names {
+		args, marks = append(args, name), append(marks, "$"+strconv.Itoa(i+2))
+	}
+	return db.Collect(ctx, q, "list tools", scanTool, `SELECT `+toolColumns+` FROM tools
+		WHERE tenant_id = $1 AND name IN (`+strings.Join(marks, ", ")+`) ORDER BY name`, args...)
 }
 
 func toolByName(ctx context.Context, q db.Querier, tenantID, name string) (Tool, error) {

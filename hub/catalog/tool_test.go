@@ -123,6 +123,35 @@ func TestBuiltinToolsAreReadOnly(t *testing.T) {
 	})
 }
 
+// A search finds what another hub has changed before.
+func TestSearchOfToolsOnTwoHubs(t *testing.T) {
+	each(t, nil, func(t *testing.T, s *server) {
+		other := open(t, s.url, nil)
+		found := func(query string) (titles []string) {
+			for _, on := range []*server{other, s} {
+				titles = nil
+				list := on.bob.Get(tools + "?q=" + query).Want(http.StatusOK)
+				for _, v := range list["items"].([]any) {
+					titles = append(titles, v.(object)["title"].(string))
+				}
+				require.EqualValues(t, len(titles), list["total"])
+			}
+			return titles
+		}
+		require.Empty(t, found("rain"))
+		send(t, s.ada, "POST", tools, "a.ts", "export default {name: 'rainy'}").Want(http.StatusCreated)
+		require.Equal(t, []string{"rainy"}, found("RAIN"))
+		s.ada.Put(tools+"/rainy", object{"title": "Weather"}).Want(http.StatusOK)
+		require.Equal(t, []string{"Weather"}, found("rain"))
+		require.Equal(t, []string{"Weather"}, found("weather"))
+		s.ada.Put(tools+"/rainy", object{"title": "Sun"}).Want(http.StatusOK)
+		require.Empty(t, found("weather"))
+		require.Empty(t, s.eve.Get(tools+"?q=rainy").Items())
+		s.ada.Delete(tools + "/rainy").Want(http.StatusNoContent)
+		require.Empty(t, found("rain"))
+	})
+}
+
 func TestUploadsOfToolsAreChecked(t *testing.T) {
 	each(t, nil, func(t *testing.T, s *server) {
 		ada := s.As("acme", "ada", rbac.Admin)
