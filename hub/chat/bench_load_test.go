@@ -199,8 +199,8 @@ func receive(ctx context.Context, client *http.Client, url, body string) (a answ
 	return a
 }
 
-// round runs n chats at once, which begin within a second, and returns the first-token times in
-// order, and the number of tokens.
+// round runs n chats at once, which begin within a second, and returns the first-token times, and
+// the number of tokens.
 func round(b *testing.B, urls []string) (first []time.Duration, tokens int) {
 	b.Helper()
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: len(urls)}}
@@ -219,7 +219,6 @@ func round(b *testing.B, urls []string) (first []time.Duration, tokens int) {
 		require.NoError(b, r.err)
 		first, tokens = append(first, r.first), tokens+r.tokens
 	}
-	slices.Sort(first)
 	return first, tokens
 }
 
@@ -236,8 +235,11 @@ func newSessions(b *testing.B, hub string, n int) (urls []string) {
 	return urls
 }
 
+// percentile returns a percentile of times in order.
+func percentile(times []time.Duration, n int) time.Duration { return times[len(times)*n/100] }
+
 // BenchmarkChats runs chats at once through a hub and a runtime, each in its own process, and the
-// same number directly with the runtime.
+// same number directly with the runtime. It reports percentiles and sums of all rounds.
 func BenchmarkChats(b *testing.B) {
 	for n, pace := range map[int]time.Duration{100: 10 * time.Millisecond, 500: 40 * time.Millisecond} {
 		b.Run(strconv.Itoa(n), func(b *testing.B) {
@@ -252,20 +254,33 @@ func BenchmarkChats(b *testing.B) {
 			direct := slices.Repeat([]string{rt.url + "/v1/agents/helper/runs"}, n)
 			round(b, direct[:10])
 			round(b, newSessions(b, hub.url, 10))
+			var without, with []time.Duration
+			var hubCPU, rtCPU time.Duration
+			var tokens int
+			var memory []float64
 			for b.Loop() {
-				without, _ := round(b, direct)
+				first, _ := round(b, direct)
+				without = append(without, first...)
 				urls := newSessions(b, hub.url, n)
-				idle, hubCPU, rtCPU := hub.memory(), hub.cpu(), rt.cpu()
+				idle, hubBefore, rtBefore := hub.memory(), hub.cpu(), rt.cpu()
 				during := make(chan float64, 1)
 				time.AfterFunc(tokensEach*pace*2/3, func() { during <- hub.memory() })
-				with, tokens := round(b, urls)
-				require.Equal(b, n*tokensEach, tokens)
-				b.ReportMetric((with[n/2]-without[n/2]).Seconds()*1e3, "first-token-added-p50-ms")
-				b.ReportMetric((with[n*99/100]-without[n*99/100]).Seconds()*1e3, "first-token-added-p99-ms")
-				b.ReportMetric(float64((hub.cpu()-hubCPU).Microseconds())/float64(tokens), "hub-cpu-µs/token")
-				b.ReportMetric(float64((rt.cpu()-rtCPU).Microseconds())/float64(tokens), "runtime-cpu-µs/token")
-				b.ReportMetric((<-during-idle)/float64(n), "hub-live-KiB/chat")
+				first, received := round(b, urls)
+				require.Equal(b, n*tokensEach, received)
+				with, tokens = append(with, first...), tokens+received
+				hubCPU, rtCPU = hubCPU+hub.cpu()-hubBefore, rtCPU+rt.cpu()-rtBefore
+				memory = append(memory, (<-during-idle)/float64(n))
 			}
+			slices.Sort(without)
+			slices.Sort(with)
+			slices.Sort(memory)
+			for _, p := range []int{50, 99} {
+				added := percentile(with, p) - percentile(without, p)
+				b.ReportMetric(added.Seconds()*1e3, fmt.Sprintf("first-token-added-p%d-ms", p))
+			}
+			b.ReportMetric(float64(hubCPU.Microseconds())/float64(tokens), "hub-cpu-µs/token")
+			b.ReportMetric(float64(rtCPU.Microseconds())/float64(tokens), "runtime-cpu-µs/token")
+			b.ReportMetric(memory[len(memory)/2], "hub-live-KiB/chat")
 		})
 	}
 }
