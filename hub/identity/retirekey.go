@@ -47,7 +47,7 @@ func (s *Service) RetireKey(ctx context.Context) error {
 }
 
 // checkKeyring fails if the current signing key is sealed with a key that the keyring lacks. A
-// damaged key is no reason: it can be replaced.
+// damaged key can be replaced.
 func (s *Service) checkKeyring(ctx context.Context, tx *sql.Tx) error {
 	keys, err := readKeys(ctx, tx, (&keyStore{keyring: s.cfg.Keyring}).scan)
 	for _, key := range keys {
