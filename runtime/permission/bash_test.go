@@ -188,6 +188,23 @@ func TestRealBashRunsNoDeniedCommand(t *testing.T) {
 	require.Greater(t, ran, 60, "most of the commands run rm")
 }
 
+// Quoted text may contain a backslash at the end of a line. A line continuation that the printed form
+// still contains makes a command unreadable.
+func TestLineContinuationsInTheCanonicalForm(t *testing.T) {
+	p := policy(t, permission.ModeDefault, []string{"Bash(git *)", "Bash(cat *)"}, nil)
+	for _, command := range []string{
+		"git commit -m 'a \\\nb' -m \"c\\\\\nd\"", "cat <<'E'\na\\\nE\n", "cat <<-'E'; cat <<F\na\\\nE\nb\nF\n", "cat <<E\na\\\nb\nE\n",
+		"cat <<-E\na\\\\\nE\n", "git a \\\n b",
+	} {
+		require.NoError(t, checkBash(p, command), command)
+	}
+	for _, command := range []string{
+		"cat <<-E\na\\\nb\nE\n", "cat <<-E\n'a\\\nb'\nE\n", "cat <<-E\na\\\\\\\nb\nE\n", "cat <<'E'; cat <<-F\na\\\nE\nb\\\nF\nF\n",
+	} {
+		require.ErrorIs(t, checkBash(p, command), permission.ErrPattern, command)
+	}
+}
+
 // The policy allows no call of a builtin that expands an argument in quotes.
 func TestBuiltinsThatExpandTheirArguments(t *testing.T) {
 	s := newShell(t, "bad")

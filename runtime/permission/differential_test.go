@@ -109,6 +109,9 @@ var shellScripts = []string{
 	"ok 2>&- >&2", "ok &>/dev/null", "ok {fd}>a", "ok a>b", "printf '%n' PATH; ok a", "printf -v 'a[$(bad x)]' 1", "printf '%s\\n' a",
 	"echo \"a\nb\" 'c\nd'", "ok ~ ~/a a=~", "git status && git log", "git -C . push x", "git 'push' x", "git p\"us\"h", "ls -l | head -n 3", "grep -rn x .",
 	"test -[v] 'a[$(bad x)]'", "[ [-]v 'a[$(bad x)]' ]", "ok [a]~[b] [] [!]", "test a[-]* b", "find . -name 'a*'", "select f in a; do bad x; done", "function f { bad x; }; ok a", "eval bad x", "trap 'bad x' EXIT", "ok\tb", "a=bad; $a x",
+	"cat <<-E\n\tE\\\n\n\tx\n\tbad x\nE\n", "cat <<-E\nE\\\n\t\nx\nbad x\nE\n", "cat <<-E\na\\\n\tE\nbad x\nE\n", "cat <<E\nE\\\n\nbad x\nE\n",
+	"cat <<\"E\\\"F\"\nE\"F\nbad x\nE\\\"F\n", "cat <<\"E\\$x\"\nE$x\nbad x\nE\\$x\n", "cat <<\"E\\\\F\"\nE\\F\nbad x\nE\\\\F\n", "cat <<\"E\\`F\"\nE`F\nbad x\nE\\`F\n",
+	"cat <<$'E\\x46'\nEF\nbad x\nE\\x46\n", "cat <<-$'E\\'F'\nE'F\nbad x\nE\\'F\n",
 	"PATH=. ok a", "a=(1 2); ok ${a[0]}", "ok @(a|b)", "ok [a-c]* ?b", "if ok a\nthen\nok b\nfi\n", "for f in a b\ndo\nok $f\ndone", "ok a;\n\n\nok b\n",
 	"until ok a; do ok b; break; done", "{ ok a; } 2>/dev/null | { cat; }", "ok a &\nok b &\nwait", "ok \"$@\" $* \"$1\"", "echo -e '\\x41' \\x41",
 }

@@ -1,6 +1,7 @@
 package permission
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -41,7 +42,7 @@ func readScript(text string) *script {
 		return &script{opaque: true}
 	}
 	again, file, ok := printScript(printed)
-	if !ok || again != printed {
+	if !ok || again != printed || continued(printed, file) {
 		return &script{opaque: true}
 	}
 	s := &script{text: printed, readable: true, flat: true}
@@ -69,6 +70,34 @@ func printScript(text string) (string, *syntax.File, bool) {
 	}
 	return printed, file, true
 }
+
+// continued reports whether a printed form contains a line continuation. Bash removes it before it
+// searches for the end of a here-document, the parser does not.
+func continued(printed string, file *syntax.File) bool {
+	ends := continuation.FindAllStringIndex(printed, -1)
+	if ends == nil {
+		return false
+	}
+	literal := func(from, to syntax.Pos) { // the text in quotes contains no line continuation
+		ends = slices.DeleteFunc(ends, func(at []int) bool {
+			return int(from.Offset()) < at[1] && at[1] <= int(to.Offset()) //nolint:gosec // at most maxScript
+		})
+	}
+	syntax.Walk(file, func(node syntax.Node) bool {
+		switch n := node.(type) {
+		case *syntax.SglQuoted:
+			literal(n.Pos(), n.End())
+		case *syntax.Redirect:
+			if _, unquoted := n.Word.Parts[0].(*syntax.Lit); n.Hdoc != nil && !unquoted {
+				literal(n.Hdoc.Pos(), n.Hdoc.End())
+			}
+		}
+		return true
+	})
+	return len(ends) > 0
+}
+
+var continuation = regexp.MustCompile(`(^|[^\\])(\\\\)*\\\n`)
 
 // hasNestedDocument reports whether a substitution contains a here-document. On a single line, its
 // text would follow the end of the substitution, where bash warns or executes it.
