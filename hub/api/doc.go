@@ -24,8 +24,8 @@
 // segment. It is never empty and contains no slash, no control character and only valid UTF-8;
 // otherwise the path is 404.
 //
-// A body is read only up to the limit of its route, 1 MiB by default, before it is decoded. The limit
-// bounds time and memory, and encoding/json bounds the depth.
+// A body is read only up to the limit of its route, 1 MiB by default, and decoded only if it has at
+// most 262,144 values. The limits bound time and memory, and encoding/json bounds the depth.
 //
 // An error is written as {"code","message","data"?,"requestId"}. A handler returns a [Code], an
 // [*Error] with details, or [Fields]. Every other error is converted by Config.Translate, or

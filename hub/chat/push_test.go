@@ -170,6 +170,8 @@ func TestInvalidPushes(t *testing.T) {
 		require.Empty(t, statuses(ada.Post(push, object{"sessions": []object{}})))
 		large := pushed("s1", day1, "title", strings.Repeat("t", 10<<20))
 		ada.Post(push, body(large)).Error(http.StatusRequestEntityTooLarge, api.PayloadTooLarge)
+		empty := pushed("s1", day1, "messages", make([]struct{}, 1<<18))
+		ada.Post(push, body(empty)).Error(http.StatusBadRequest, api.InvalidRequest)
 
 		hub := session(ada)
 		id := strings.TrimPrefix(hub, sessions+"/")

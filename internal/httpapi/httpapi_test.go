@@ -189,4 +189,9 @@ func TestReadJSON(t *testing.T) {
 	long := `{"name":"` + strings.Repeat("x", 100) + `"}`
 	err := httpapi.ReadJSON(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/", strings.NewReader(long)), 100, new(small))
 	require.ErrorIs(t, err, httpapi.ErrTooLarge)
+
+	var many []struct{ List []string }
+	text := "[" + strings.Repeat("{},", 1<<18) + "{}]"
+	require.ErrorContains(t, httpapi.ParseJSON([]byte(text), &many), "the body has more than 262144 values")
+	require.Empty(t, many)
 }

@@ -13,7 +13,11 @@ import (
 	"unicode/utf8"
 
 	"github.com/seed93082962/agenthost/internal/deadline"
+	"github.com/seed93082962/agenthost/internal/jsonlimit"
 )
+
+// maxValues bounds the values of a body.
+const maxValues = 1 << 18
 
 // ErrTooLarge is the error of [ReadJSON] for a body over the limit.
 var ErrTooLarge = errors.New("request body is too large")
@@ -53,6 +57,9 @@ func ReadBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 func ParseJSON(data []byte, v any) error {
 	if !utf8.Valid(data) {
 		return &BodyError{Message: "the body is not UTF-8"}
+	}
+	if (jsonlimit.Limit{Values: maxValues}).Check(data) != nil {
+		return &BodyError{Message: fmt.Sprintf("the body has more than %d values", maxValues)}
 	}
 	err := json.Unmarshal(data, v)
 	if err == nil {

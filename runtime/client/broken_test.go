@@ -87,6 +87,16 @@ func TestLargeResponses(t *testing.T) {
 	}
 }
 
+func TestResponseWithManyValues(t *testing.T) {
+	c := connect(t, listen(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"errors":[`+strings.Repeat(`"",`, 1<<18)+`""]}`)
+	})).URL)
+	answer, err := c.Complete(t.Context(), "helper", hello)
+	require.ErrorContains(t, err, "too many values")
+	require.Empty(t, answer.Errors)
+}
+
 func TestErrorText(t *testing.T) {
 	for want, err := range map[string]*client.Error{
 		"runtime responded with 503: Too many runs": {Status: 503, Body: wire.ErrorBody{Error: "Too many runs"}},
@@ -182,6 +192,11 @@ func TestInvalidEvents(t *testing.T) {
 	})), hello)
 	require.ErrorAs(t, err, &limit)
 	require.NotErrorIs(t, err, client.ErrIncomplete)
+
+	_, err = all(t, raw(t, stream(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "event: result\ndata: {\"permission_denials\":["+strings.Repeat("{},", 1<<18)+"{}]}\n\n")
+	})), hello)
+	require.ErrorContains(t, err, "read events of run: the JSON nests too deeply or has too many values")
 }
 
 func TestLargestEvent(t *testing.T) {

@@ -10,7 +10,7 @@
 //	}
 //
 // A runtime is not trusted: an event has at most about 4 MiB, the JSON response of a run 64 MiB, and
-// any other one 1 MiB. The context of a call bounds its time.
+// any other one 1 MiB. Each has at most 262,144 values. The context of a call bounds its time.
 package client
 
 import (
@@ -25,6 +25,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/seed93082962/agenthost/internal/jsonlimit"
 	"github.com/seed93082962/agenthost/internal/outbound"
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
@@ -116,12 +117,14 @@ func segment(id string) string {
 	return url.PathEscape(id)
 }
 
-// The largest accepted JSON response of a run, and any other one, in bytes. Small objects take up
-// to a hundred times their size when they are decoded.
+// The largest accepted JSON response of a run, and any other one, in bytes.
 const (
 	maxRun  = 64 << 20
 	maxBody = 1 << 20
 )
+
+// complexity bounds the values of a response and of an event.
+var complexity = jsonlimit.Limit{Values: 1 << 18}
 
 // call sends a request and decodes the JSON response, which has at most limit bytes. It also decodes
 // error responses into the result: failed runs and rejected cancels have more than a status.
@@ -137,6 +140,9 @@ func call[T any](ctx context.Context, c *Client, method, path string, body any, 
 		err = fmt.Errorf("the body is longer than %d bytes", limit)
 	}
 	if err != nil {
+		return result, fmt.Errorf("read response of runtime: %w", err)
+	}
+	if err := complexity.Check(data); err != nil {
 		return result, fmt.Errorf("read response of runtime: %w", err)
 	}
 	if res.StatusCode >= 300 {

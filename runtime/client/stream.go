@@ -49,6 +49,9 @@ func (s *Stream) Next() (sse.Event, error) {
 	if err != nil {
 		return sse.Event{}, streamError(s.ctx, err)
 	}
+	if err := complexity.Check(ev.Data); err != nil {
+		return sse.Event{}, fmt.Errorf("read events of run: %w", err)
+	}
 	s.done = ev.Type == doneEvent
 	return ev, nil
 }

@@ -15,17 +15,18 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/seed93082962/agenthost/internal/excerpt"
+	"github.com/seed93082962/agenthost/internal/jsonlimit"
 )
 
 // Limits of one incoming message in addition to maxMessage. A JSON value occupies up to 100 times
 // its size in memory after it is decoded, so the number of values is bounded too.
 const (
-	maxDepth   = 200
-	maxValues  = 1 << 19
 	maxBatch   = 1000
 	maxID      = 256      // bytes of the id of a request
 	maxListing = 32 << 20 // bytes of all pages of one listing
 )
+
+var complexity = jsonlimit.Limit{Values: 1 << 19, Depth: 200}
 
 const (
 	methodList    = "tools/list"
@@ -142,8 +143,8 @@ func (f *filter) failed(msg jsonrpc.Message) {
 // the server to reply: a pong for a ping, an error for any other method. Everything else is
 // dropped. After an error the connection is of no further use.
 func (f *filter) incoming(data []byte, reply func([]byte)) ([]jsonrpc.Message, error) {
-	if err := checkComplexity(data); err != nil {
-		return nil, err
+	if complexity.Check(data) != nil {
+		return nil, errComplex
 	}
 	parts := []json.RawMessage{data}
 	if trimmed := bytes.TrimLeft(data, " \t\r\n"); len(trimmed) > 0 && trimmed[0] == '[' {
@@ -240,7 +241,7 @@ func (f *filter) response(e *envelope) jsonrpc.Message {
 // accepts it with any id.
 func rejection(data []byte) jsonrpc.Message {
 	var e envelope
-	if checkComplexity(data) != nil || json.Unmarshal(data, &e) != nil || len(e.Error) == 0 || e.Error[0] != '{' {
+	if complexity.Check(data) != nil || json.Unmarshal(data, &e) != nil || len(e.Error) == 0 || e.Error[0] != '{' {
 		return nil
 	}
 	id, _ := jsonrpc.MakeID(0.0) // a float64 is an id
@@ -272,29 +273,4 @@ func wireError(data json.RawMessage) *jsonrpc.Error {
 
 func internalError(message string) *jsonrpc.Error {
 	return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: message}
-}
-
-// checkComplexity bounds the depth and the number of values. It does not check the syntax.
-func checkComplexity(data []byte) error {
-	depth, values, quoted := 0, 0, false
-	for i := 0; i < len(data); i++ {
-		switch c := data[i]; {
-		case quoted && c == '\\':
-			i++
-		case c == '"':
-			quoted = !quoted
-		case quoted:
-		case c == ',':
-			values++
-		case c == '{' || c == '[':
-			values++
-			depth++
-		case c == '}' || c == ']':
-			depth--
-		}
-		if depth > maxDepth || values > maxValues {
-			return errComplex
-		}
-	}
-	return nil
 }

@@ -10,6 +10,8 @@ import (
 	"sync"
 
 	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/seed93082962/agenthost/internal/jsonlimit"
 )
 
 // The maximum cost of one input, see [profile]: a few seconds of one CPU. A step takes up to a
@@ -103,6 +105,10 @@ func (s *Schema) validate(input json.RawMessage) (err error) {
 			err = fmt.Errorf("the validator failed with an internal error: %v", p)
 		}
 	}()
+	limit := jsonlimit.Limit{Values: maxInputSteps / max(s.cost.steps, 1)}
+	if limit.Check(input) != nil {
+		return ErrTooLarge
+	}
 	var object map[string]any
 	if err := json.Unmarshal(input, &object); err != nil {
 		return err
@@ -111,7 +117,7 @@ func (s *Schema) validate(input json.RawMessage) (err error) {
 	switch {
 	case s.levels > 0 && depth > s.levels:
 		return nil
-	case values > maxInputSteps/max(s.cost.steps, 1) || len(input) > maxInputScan/max(s.cost.scan, 1):
+	case values > limit.Values || len(input) > maxInputScan/max(s.cost.scan, 1):
 		return ErrTooLarge
 	}
 	validator, err := s.validator()

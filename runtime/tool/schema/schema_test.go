@@ -218,6 +218,18 @@ func TestValidateEndsWithItsContext(t *testing.T) {
 	require.Less(t, time.Since(began), 30*time.Second)
 }
 
+// An input with too many values is rejected before it is decoded: decoded values take far more memory.
+func TestManyValuesAreNotDecoded(t *testing.T) {
+	s, err := schema.Compile(json.RawMessage(`{"type":"object"}`))
+	require.NoError(t, err)
+	input := json.RawMessage(`{"a":[0` + strings.Repeat(`,0`, 1<<22) + `]}`)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	require.ErrorIs(t, s.Validate(t.Context(), input), schema.ErrTooLarge)
+	runtime.ReadMemStats(&after)
+	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(32<<20))
+}
+
 // The worst inputs of the worst schemas stay within seconds.
 func TestBudget(t *testing.T) {
 	for name, row := range map[string]struct {

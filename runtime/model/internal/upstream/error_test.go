@@ -232,6 +232,11 @@ func TestBrokenStream(t *testing.T) {
 		require.Equal(t, []any{model.CodeConnection, 200}, []any{got.Code, got.Status})
 		require.ErrorIs(t, got, io.ErrUnexpectedEOF)
 	})
+	t.Run("too many values", func(t *testing.T) {
+		got := failure(t, client(t, stream("a", "["+strings.Repeat("{},", 1<<18)+"{}]", "stop")))
+		require.Equal(t, model.CodeServer, got.Code)
+		require.Equal(t, "upstream sent an event with too many values", got.Message)
+	})
 	t.Run("line without end", func(t *testing.T) {
 		got := failure(t, client(t, func(w http.ResponseWriter, r *http.Request) {
 			stream("a")(w, r)

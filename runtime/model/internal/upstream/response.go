@@ -105,6 +105,9 @@ func (a *response) read() error {
 	if err != nil {
 		return a.end(err)
 	}
+	if complexity.Check(ev.Data) != nil {
+		return errTooComplex()
+	}
 	n := len(a.parts)
 	a.parts, err = a.dec.Decode(a.parts, ev)
 	if len(a.parts) > n {

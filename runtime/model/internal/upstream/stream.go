@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/seed93082962/agenthost/internal/jsonlimit"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/sse"
 )
@@ -35,6 +36,14 @@ const (
 
 // ErrEnded is the error of a response that ended before it was complete.
 var ErrEnded = fmt.Errorf("response ended before it was complete: %w", io.ErrUnexpectedEOF)
+
+// complexity bounds the values of one event.
+var complexity = jsonlimit.Limit{Values: 1 << 18}
+
+//go:noinline
+func errTooComplex() error {
+	return &model.Error{Code: model.CodeServer, Message: "upstream sent an event with too many values"}
+}
 
 // Decoder decodes the events of one response into parts. The last part of a complete response is of
 // kind [model.KindStop]. Its errors are a [*Fault] that upstream reported, [ErrEnded] or a

@@ -1,0 +1,47 @@
+// Package jsonlimit bounds JSON of others before it is decoded, since encoding/json bounds only the
+// depth. A list of {} takes a hundred times its size as a slice of structs.
+package jsonlimit
+
+import "errors"
+
+// ErrExceeded is the error of JSON that exceeds a limit.
+var ErrExceeded = errors.New("the JSON nests too deeply or has too many values")
+
+// Limit bounds the objects, arrays and elements of JSON.
+type Limit struct {
+	Values int // arrays, objects, and their elements
+	Depth  int // of nesting; 0 is no limit
+}
+
+// Check returns ErrExceeded if data exceeds the limit. It does not check the syntax. It reads data
+// once, and not at all if it has fewer bytes than a limit.
+func (l Limit) Check(data []byte) error {
+	if len(data) <= l.Values && (l.Depth == 0 || len(data) <= l.Depth) {
+		return nil
+	}
+	return l.count(data)
+}
+
+func (l Limit) count(data []byte) error {
+	depth, values, quoted := 0, 0, false
+	for i := 0; i < len(data); i++ {
+		switch c := data[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == ',':
+			values++
+		case c == '{' || c == '[':
+			values++
+			depth++
+		case c == '}' || c == ']':
+			depth--
+		}
+		if values > l.Values || l.Depth > 0 && depth > l.Depth {
+			return ErrExceeded
+		}
+	}
+	return nil
+}
