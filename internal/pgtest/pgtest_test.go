@@ -2,6 +2,7 @@ package pgtest_test
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"net/url"
@@ -72,6 +73,21 @@ func databases(t *testing.T, c *pgx.Conn) (n int) {
 	t.Helper()
 	require.NoError(t, c.QueryRow(t.Context(), `SELECT COUNT(*) FROM pg_database WHERE datname LIKE 'pgtest\_%'`).Scan(&n))
 	return n
+}
+
+// A connection that was just closed may still count when the database is dropped.
+func TestDatabaseIsDroppedWhenAConnectionIsFree(t *testing.T) {
+	server := pgtest.Start(t, "max_connections=1", "superuser_reserved_connections=0")
+	t.Run("test", func(t *testing.T) {
+		url := server.URL(t)
+		var c *pgx.Conn
+		require.Eventually(t, func() (connected bool) {
+			var err error
+			c, err = pgx.Connect(t.Context(), url)
+			return err == nil
+		}, time.Minute, time.Millisecond)
+		time.AfterFunc(100*time.Millisecond, func() { _ = c.Close(context.Background()) })
+	})
 }
 
 func TestServerEndsWithTheTests(t *testing.T) {

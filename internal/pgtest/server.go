@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // Server is a PostgreSQL server that creates databases for tests. It is safe for concurrent use.
@@ -90,11 +91,20 @@ func (s *Server) connected(ctx context.Context, do func(context.Context, *pgx.Co
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	c, err := pgx.Connect(ctx, s.admin.String())
+	for tooManyClients(err) && ctx.Err() == nil { // the server still counts connections that were just closed
+		<-time.After(10 * time.Millisecond)
+		c, err = pgx.Connect(ctx, s.admin.String())
+	}
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Close(ctx)) }()
 	return do(ctx, c)
+}
+
+func tooManyClients(err error) bool {
+	refused, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && refused.Code == "53300"
 }
 
 func (s *Server) checkDurable(ctx context.Context) error {
