@@ -13,8 +13,8 @@ import (
 const maxLinks = 40
 
 // Resolve returns the path without links that name leads to, relative to the directory ("." for the
-// directory itself). If the error is [fs.ErrNotExist], or [syscall.ENOTDIR] for a path through a file,
-// the path is the one at which the file would be, or empty if it contains "..".
+// directory itself). If the error is [fs.ErrNotExist], or [syscall.ENOTDIR] for a path through a
+// file, the path is the one at which the file would be, or empty if it contains "..".
 func (d *Dir) Resolve(name string) (string, error) {
 	if strings.IndexByte(name, 0) >= 0 {
 		return "", pathError("resolve", name, fs.ErrInvalid)
@@ -106,8 +106,8 @@ func (d *Dir) start(at, path string) (from, rest string) {
 	return at, path
 }
 
-// wouldBe joins the path of a file that is missing or not a directory, and the elements after it. It
-// returns "" if they contain "..".
+// wouldBe joins the path of a file that is missing or not a directory, and the elements after it.
+// It returns "" if they contain "..".
 func wouldBe(rel, after string) string {
 	for after != "" {
 		part, rest, _ := cut(after)

@@ -2,7 +2,10 @@
 // agents and their components, deployments, chats, users and their roles, and an audit log of every
 // change, on SQLite or PostgreSQL.
 //
-//	h, err := hub.New(ctx, hub.Config{DatabaseURL: "sqlite://hub.db", EncryptionKeys: []string{key}, PublicURL: "https://hub.example.com"})
+//	h, err := hub.New(ctx, hub.Config{
+//		DatabaseURL: "sqlite://hub.db", EncryptionKeys: []string{key},
+//		PublicURL: "https://hub.example.com",
+//	})
 //	if err != nil { ... }
 //	defer h.Close()
 //	http.ListenAndServe("127.0.0.1:8080", h)
@@ -76,8 +79,8 @@ type Config struct {
 	// their first login. Defaults to none.
 	BootstrapAdmins []string
 
-	// OpsKey enables the operations interface, which registers the clients of organizations. Defaults
-	// to none: its routes are not found.
+	// OpsKey enables the operations interface, which registers the clients of organizations.
+	// Defaults to none: its routes are not found.
 	OpsKey string
 
 	// TrustedProxies are the networks whose X-Forwarded-For is trusted. Defaults to none.
@@ -108,8 +111,8 @@ type Config struct {
 	Deployer deploy.Driver
 
 	// StorageID identifies the directories of Deployer and Artifacts, if they are on this machine:
-	// several hubs need the same. A warning is logged if the hub that started before had another one.
-	// Defaults to no check.
+	// several hubs need the same. A warning is logged if the hub that started before had another
+	// one. Defaults to no check.
 	StorageID string
 
 	// LeaseTime is how long a hub may be silent until another one on the same database takes over

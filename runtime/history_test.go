@@ -67,8 +67,8 @@ func TestHistorySeedsANewSession(t *testing.T) {
 	}
 }
 
-// The images of a result are part of the session: a runtime that resumes it sends them again, unless
-// the model of the agent accepts none.
+// The images of a result are part of the session: a runtime that resumes it sends them again,
+// unless the model of the agent accepts none.
 func TestImagesOfAResumedSession(t *testing.T) {
 	var picture bytes.Buffer
 	require.NoError(t, png.Encode(&picture, image.NewGray(image.Rect(0, 0, 2, 2))))

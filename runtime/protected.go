@@ -10,7 +10,8 @@ import (
 
 // protectedPaths returns the files and directories that determine what the runtime executes or
 // sends to a model: the configured ones, those that the agents name, and the directories of
-// programs. A permission mode never approves a write to them, even if only another agent names them.
+// programs. A permission mode never approves a write to them, even if only another agent names
+// them.
 func protectedPaths(cfg *Config) []string {
 	var paths []string
 	add := func(path string) {
@@ -66,9 +67,9 @@ func programDirs(cfg *Config) []string {
 	return dirs
 }
 
-// serverFiles returns the files that the command line and the environment of an MCP server name. The
-// server runs in cwd. A file need not exist: a server that did not start is started again. Without
-// an extension, a missing file may be a directory or not a path at all, and is left out.
+// serverFiles returns the files that the command line and the environment of an MCP server name.
+// The server runs in cwd. A file need not exist: a server that did not start is started again.
+// Without an extension, a missing file may be a directory or not a path at all, and is left out.
 func serverFiles(server *agent.MCPServer, cwd string) []string {
 	texts := append([]string{server.Command}, server.Args...)
 	for _, value := range server.Env {

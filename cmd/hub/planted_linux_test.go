@@ -30,9 +30,9 @@ const (
 	inRuntimes    = "environment of runtimes"
 )
 
-// The hub is used with all of its secrets, on either engine. No secret is in a response, except that
-// which issues it, in the log, the audit log, the database or the data directory. A deployment has
-// only its own secrets.
+// The hub is used with all of its secrets, on either engine. No secret is in a response, except
+// that which issues it, in the log, the audit log, the database or the data directory. A deployment
+// has only its own secrets.
 func TestSecretsAreNotDisclosed(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, url string) {

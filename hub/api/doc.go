@@ -7,7 +7,8 @@
 //	func (s *Service) Routes() []api.Route {
 //		return []api.Route{
 //			{Method: "POST", Path: "/auth/login", Access: api.Open, Handle: s.login},
-//			{Method: "GET", Path: "/api/v1/admin/users/:id", Group: rbac.AdminOnly, Category: "user", Handle: s.showUser},
+//			{Method: "GET", Path: "/api/v1/admin/users/:id", Group: rbac.AdminOnly, Category: "user",
+//				Handle: s.showUser},
 //		}
 //	}
 //

@@ -100,8 +100,8 @@ func BenchmarkAgents(b *testing.B) {
 	}
 }
 
-// BenchmarkToolSearch searches 10,000 tools for a text, and next to it with a plain LIKE. It reports
-// the medians.
+// BenchmarkToolSearch searches 10,000 tools for a text, and next to it with a plain LIKE. It
+// reports the medians.
 func BenchmarkToolSearch(b *testing.B) {
 	for name, url := range engines(b) {
 		b.Run(name, func(b *testing.B) {

@@ -2,7 +2,9 @@
 // knowledge and scenes. It serves them to administrators, and the enabled ones to clients, with a
 // manifest that clients can cache.
 //
-//	service, err := catalog.New(catalog.Config{DB: database, Keyring: keyring, Audit: audit, Providers: providers})
+//	service, err := catalog.New(catalog.Config{
+//		DB: database, Keyring: keyring, Audit: audit, Providers: providers,
+//	})
 //	if err != nil { ... }
 //	handler, err := api.New(api.Config{Authenticate: ...}, service.Routes()...)
 //
@@ -10,9 +12,9 @@
 // change increments in its own transaction, before anything else. Changes of one tenant are
 // therefore serialized, and two equal versions have equal content.
 //
-// Uploads are not trusted. A form has at most 32 parts, a tool 5 MiB, a skill 20 MiB, and an imported
-// configuration 1 MiB. The packages archive, toolfile and runtime/agent bound the time and the memory
-// to parse them.
+// Uploads are not trusted. A form has at most 32 parts, a tool 5 MiB, a skill 20 MiB, and an
+// imported configuration 1 MiB. The packages archive, toolfile and runtime/agent bound the time and
+// the memory to parse them.
 package catalog
 
 import (
@@ -63,8 +65,8 @@ type Config struct {
 	// Artifacts has the files of tools and skills. Required.
 	Artifacts *artifact.Store
 
-	// TempDir is the directory of the contents of an uploaded skill while it is checked. Defaults to
-	// os.TempDir().
+	// TempDir is the directory of the contents of an uploaded skill while it is checked. Defaults
+	// to os.TempDir().
 	TempDir string
 
 	// Deployed reports whether a deployment of the agent exists, which prevents its deletion.

@@ -12,8 +12,8 @@ import (
 	"github.com/seed93082962/agenthost/hub/db"
 )
 
-// snapshot is the agents of a tenant, and the texts of its tools that a search finds, at one version
-// of its catalog. It is not modified.
+// snapshot is the agents of a tenant, and the texts of its tools that a search finds, at one
+// version of its catalog. It is not modified.
 type snapshot struct {
 	version  int64
 	agents   []Agent  // by name

@@ -109,7 +109,8 @@ func (s *Service) Tools(ctx context.Context, caller api.Caller, page api.Page) (
 	return api.List[Tool]{Items: slices.Concat(builtin[from:to], custom), Total: len(builtin) + total}, nil
 }
 
-// customTools returns a part of the custom tools that contain a text, and the number of all of them.
+// customTools returns a part of the custom tools that contain a text, and the number of all of
+// them.
 func (s *Service) customTools(ctx context.Context, tenantID, query string, limit, offset int) ([]Tool, int, error) {
 	if query == "" {
 		return toolsOf(ctx, s.db.Read(), tenantID, limit, offset)

@@ -160,31 +160,31 @@ func (p *process) memory() float64 {
 	return float64(kib)
 }
 
-// answered is what a client has measured.
-type answered struct {
+// measured has the times of one answer, from the client.
+type measured struct {
 	first  time.Duration
 	tokens int
 	err    error
 }
 
 // receive sends a request and reads the answer to its end.
-func receive(ctx context.Context, client *http.Client, url, body string) (a answered) {
+func receive(ctx context.Context, client *http.Client, url, body string) (a measured) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
 	if err != nil {
-		return answered{err: err}
+		return measured{err: err}
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "text/event-stream")
 	begin := time.Now()
 	res, err := client.Do(req)
 	if err != nil {
-		return answered{err: err}
+		return measured{err: err}
 	}
 	defer res.Body.Close()
 	done := false
 	for ev, err := range sse.NewDecoder(res.Body).Events() {
 		if err != nil {
-			return answered{err: err}
+			return measured{err: err}
 		}
 		if ev.Type == "partial_message" {
 			if a.tokens++; a.tokens == 1 {
@@ -205,7 +205,7 @@ func round(b *testing.B, urls []string) (first []time.Duration, tokens int) {
 	b.Helper()
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: len(urls)}}
 	defer client.CloseIdleConnections()
-	results := make([]answered, len(urls))
+	results := make([]measured, len(urls))
 	var running sync.WaitGroup
 	for i, url := range urls {
 		running.Go(func() {

@@ -1,7 +1,9 @@
 // Package chat has the chats of the hub: sessions, their messages, answers of deployed agents as
 // event streams, and chats that other programs upload.
 //
-//	service, err := chat.New(chat.Config{DB: database, Audit: audit, Agent: agent, Endpoint: endpoint})
+//	service, err := chat.New(chat.Config{
+//		DB: database, Audit: audit, Agent: agent, Endpoint: endpoint,
+//	})
 //	if err != nil { ... }
 //	defer service.Close()
 //	handler, err := api.New(config, service.Routes()...)

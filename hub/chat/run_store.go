@@ -14,8 +14,8 @@ import (
 // Replicas may differ by a few seconds in their clocks.
 const leaseTime = 15 * time.Second
 
-// advanceSession reserves the next two seqs of a session, whose row it locks, and returns it. size is
-// that of both messages.
+// advanceSession reserves the next two seqs of a session, whose row it locks, and returns it. size
+// is that of both messages.
 func advanceSession(ctx context.Context, tx *sql.Tx, in session, title string, size int64, now time.Time) (session, error) {
 	s, err := scanSession(tx.QueryRowContext(ctx, `UPDATE chat_sessions SET message_count = message_count + 2, size = size + $5, last_message_at = $1,
 			updated_at = CASE WHEN updated_at < $1 THEN $1 ELSE updated_at END, title = CASE WHEN title = '' THEN $2 ELSE title END

@@ -75,7 +75,8 @@ type Config struct {
 	// RunTimeout bounds the time of an answer. Defaults to 2 h.
 	RunTimeout time.Duration
 
-	// WriteTimeout bounds the time in which a client must read 64 KiB of an answer. Defaults to 30 s.
+	// WriteTimeout bounds the time in which a client must read 64 KiB of an answer. Defaults to 30
+	// s.
 	WriteTimeout time.Duration
 
 	// SaveEvery is the time between two writes of the answers in progress. Defaults to 1 s.

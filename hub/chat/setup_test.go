@@ -213,7 +213,7 @@ func names(events []event) (all []string) {
 	return all
 }
 
-// answers returns the messages of a session.
+// messages returns the messages of a session.
 func messages(c *apitest.Client, session string) []object {
 	return c.Get(session + "/messages?page_size=100").Items()
 }

@@ -10,8 +10,9 @@ import (
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
-// A runtime is not trusted: a probe takes at most probeTimeout, and maxProbe bounds each response in
-// bytes. The list of agents has one agent, and takes a hundred times its size when it is decoded.
+// A runtime is not trusted: a probe takes at most probeTimeout, and maxProbe bounds each response
+// in bytes. The list of agents has one agent, and takes a hundred times its size when it is
+// decoded.
 const (
 	probeTimeout = 3 * time.Second
 	maxProbe     = 64 << 10

@@ -1,7 +1,10 @@
 // Package deploy runs the agents of the hub. It stores the desired state of each deployment, and a
 // reconciler brings the runtimes of a [Driver] to it.
 //
-//	service, err := deploy.New(deploy.Config{DB: database, Keyring: keyring, Audit: audit, Driver: driver, Source: source, PublicURL: url})
+//	service, err := deploy.New(deploy.Config{
+//		DB: database, Keyring: keyring, Audit: audit, Driver: driver, Source: source,
+//		PublicURL: url,
+//	})
 //	if err != nil { ... }
 //	defer service.Close()
 //	endpoint, err := service.Endpoint(ctx, tenant, "helper")
@@ -63,9 +66,9 @@ type Config struct {
 	// Source is the catalog. Required.
 	Source Source
 
-	// Lock prevents that an agent is deleted until the transaction ends. It fails with api.NotFound if
-	// the tenant has no such agent. Defaults to no lock: then an agent that is deleted while it is
-	// deployed leaves a deployment.
+	// Lock prevents that an agent is deleted until the transaction ends. It fails with api.NotFound
+	// if the tenant has no such agent. Defaults to no lock: then an agent that is deleted while it
+	// is deployed leaves a deployment.
 	Lock func(ctx context.Context, tx *sql.Tx, tenantID, agentName string) error
 
 	// PublicURL is the public address of the hub. Required unless Offline.

@@ -2,7 +2,9 @@
 // organization has its own client, which operators register with [Service.UpsertClient], and each
 // organization is a tenant.
 //
-//	service, err := external.New(external.Config{DB: database, Keyring: keyring, Audit: audit, Users: users, PublicURL: url})
+//	service, err := external.New(external.Config{
+//		DB: database, Keyring: keyring, Audit: audit, Users: users, PublicURL: url,
+//	})
 //	if err != nil { ... }
 //	defer service.Close()
 //	handler, err := api.New(cfg, append(service.Routes(), users.Routes()...)...)
@@ -12,9 +14,9 @@
 // cookie, works once, and ends after ten minutes. The sessions are those of package identity: no
 // token of an identity provider is stored, logged or sent to a browser.
 //
-// Calls of identity providers take at most 10 s, read at most 1 MiB, and never hold a transaction. A
-// token has at most 64 KiB. A provider that does not respond makes its own logins fail with 503 and
-// affects nothing else.
+// Calls of identity providers take at most 10 s, read at most 1 MiB, and never hold a transaction.
+// A token has at most 64 KiB. A provider that does not respond makes its own logins fail with 503
+// and affects nothing else.
 package external
 
 import (

@@ -150,8 +150,9 @@ func (s *Service) metadata(ctx context.Context, p *idp) (metadata, error) {
 	})
 }
 
-// isEndpoint reports whether a provider may name the endpoint. Only a provider that is itself on this
-// machine may name another address of it without TLS: others must not reach what listens there.
+// isEndpoint reports whether a provider may name the endpoint. Only a provider that is itself on
+// this machine may name another address of it without TLS: others must not reach what listens
+// there.
 func isEndpoint(endpoint, issuer string) bool {
 	u, err := url.Parse(endpoint)
 	return err == nil && isSafe(u) && (u.Scheme == "https" || strings.HasPrefix(issuer, "http:"))

@@ -2,15 +2,18 @@
 // with the API key of the deployment, and for callers of the hub the detail and the files of an
 // agent.
 //
-//	service, err := gateway.New(gateway.Config{Target: deployments.Target, Audit: audit, Tenant: "default"})
+//	service, err := gateway.New(gateway.Config{
+//		Target: deployments.Target, Audit: audit, Tenant: "default",
+//	})
 //	if err != nil { ... }
 //	handler, err := api.New(api.Config{...}, service.Routes()...)
 //
-// Streams are not buffered. A client that disconnects ends the request to the runtime, and
-// a client that reads nothing for 30 s is disconnected. A runtime is not trusted: it receives no
-// credential of the hub, and its redirects, protocol upgrades, informational responses, trailers and
-// headers other than those of its API do not reach a client. Its headers have at most 64 KiB, and its
-// bodies are not parsed. A browser displays its pages in a sandbox. A shared cache stores no response.
+// Streams are not buffered. A client that disconnects ends the request to the runtime, and a client
+// that reads nothing for 30 s is disconnected. A runtime is not trusted: it receives no credential
+// of the hub, and its redirects, protocol upgrades, informational responses, trailers and headers
+// other than those of its API do not reach a client. Its headers have at most 64 KiB, and its
+// bodies are not parsed. A browser displays its pages in a sandbox. A shared cache stores no
+// response.
 package gateway
 
 import (

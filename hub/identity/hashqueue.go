@@ -18,8 +18,8 @@ const (
 )
 
 // A share names the parties that a password hash is charged to. Each hash counts for all of its
-// parties. A party is known if it has proved an identity before: it is signed in, has a setup token or
-// an invitation, or signed in from the same network within a day.
+// parties. A party is known if it has proved an identity before: it is signed in, has a setup token
+// or an invitation, or signed in from the same network within a day.
 //
 // A login of such an account counts only for the account, and apart from the logins of that account
 // from elsewhere: a guest in the same network, or a stranger who guesses the password, cannot take
@@ -37,8 +37,9 @@ const knownAllowance = 2
 // hashQueue shares the hash slots fairly: a free slot goes to the waiting hash whose parties had
 // the fewest hashes in the current window. When the queue is full, the party with the most waiting
 // hashes loses its newest one. Between equal parties, known ones come first, and then those of the
-// network with the fewest hashes. A client that has many networks, as with an IPv6 /32, is a new party
-// with each attempt. It cannot keep out known parties, whose share is never larger than its own.
+// network with the fewest hashes. A client that has many networks, as with an IPv6 /32, is a new
+// party with each attempt. It cannot keep out known parties, whose share is never larger than its
+// own.
 type hashQueue struct {
 	mu      sync.Mutex // guards the fields below
 	free    int        // slots in use by no hash; positive only while none waits

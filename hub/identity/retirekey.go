@@ -13,8 +13,8 @@ import (
 
 // RetireKey replaces the key that signs access tokens and deletes all former ones, so that every
 // token they signed is rejected: by this process immediately, by the others within 2 seconds.
-// Sessions continue with their next refresh. It fails with [secret.ErrUnknownKey] if the current key
-// is sealed with a key that the keyring lacks: the other processes could not open the new one.
+// Sessions continue with their next refresh. It fails with [secret.ErrUnknownKey] if the current
+// key is sealed with a key that the keyring lacks: the other processes could not open the new one.
 func (s *Service) RetireKey(ctx context.Context) error {
 	key, err := newKey(s.cfg.Keyring)
 	if err != nil {

@@ -1,7 +1,9 @@
 // Package identity manages the users of the hub: the member table with their roles, sign-in by
 // password, sessions and their tokens, invites, and CLI tokens. It is the built-in mode of sign-in.
 //
-//	service, err := identity.New(ctx, identity.Config{DB: database, Keyring: keyring, Audit: audit, PublicURL: url})
+//	service, err := identity.New(ctx, identity.Config{
+//		DB: database, Keyring: keyring, Audit: audit, PublicURL: url,
+//	})
 //	if err != nil { ... }
 //	defer service.Close()
 //	handler, err := api.New(api.Config{Authenticate: service.Authenticate, ...}, service.Routes()...)
@@ -12,8 +14,8 @@
 // refresh and 90 days after it began.
 //
 // An access token is a JWT that is signed with a key of the hub and names its session. One of more
-// than 4 KiB is rejected before it is decoded. The state of the session and the role of the user are
-// looked up for each request, through a cache of at most 1.5 seconds. A change takes effect
+// than 4 KiB is rejected before it is decoded. The state of the session and the role of the user
+// are looked up for each request, through a cache of at most 1.5 seconds. A change takes effect
 // immediately in the process that makes it, and within 2 seconds in other replicas.
 //
 // Neither the database nor a log contains a password or a token. Passwords are stored as argon2id

@@ -89,8 +89,8 @@ func (r *Keyring) Open(sealed, aad []byte) ([]byte, error) {
 	return nil, fmt.Errorf("open secret: %w", ErrUnknownKey)
 }
 
-// Reseal returns a value that is sealed again, with the first key, or nil if it was sealed with that
-// one. The error is that of [Keyring.Open].
+// Reseal returns a value that is sealed again, with the first key, or nil if it was sealed with
+// that one. The error is that of [Keyring.Open].
 func (r *Keyring) Reseal(sealed, aad []byte) ([]byte, error) {
 	if len(sealed) >= overhead && [header]byte(sealed) == r.keys[0].header {
 		return nil, nil

@@ -2,8 +2,8 @@
 // log, recovery from panics, the settings of the router, and JSON bodies. An API adds its error
 // adapter and its routes.
 //
-// A body is read only up to the limit of its route before it is decoded into typed values, and has at
-// most 262,144 values, so that time and memory are bounded. encoding/json bounds the depth.
+// A body is read only up to the limit of its route before it is decoded into typed values, and has
+// at most 262,144 values, so that time and memory are bounded. encoding/json bounds the depth.
 package httpapi
 
 import (

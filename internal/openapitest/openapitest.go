@@ -70,8 +70,8 @@ func Load(cfg Config) (*Document, error) {
 // anchor matches a YAML anchor that follows a key or begins an element of a list.
 var anchor = regexp.MustCompile(`[-:] &(\w+)`)
 
-// checkAnchors requires that anchors are unique, because PyYAML rejects a document in which they are
-// not. YAML permits it.
+// checkAnchors requires that anchors are unique, because PyYAML rejects a document in which they
+// are not. YAML permits it.
 func checkAnchors(file string) error {
 	text, err := os.ReadFile(file)
 	if err != nil {

@@ -33,8 +33,8 @@ func TooMany() *Error {
 	return &Error{fmt.Sprintf("the archive has more than %d entries", MaxEntries)}
 }
 
-// Open reads the directory of an archive of size bytes. An archive that is rejected has an [*Error],
-// and other errors are those of in.
+// Open reads the directory of an archive of size bytes. An archive that is rejected has an
+// [*Error], and other errors are those of in.
 func Open(in io.ReaderAt, size int64) (*zip.Reader, error) {
 	if err := countRecords(io.NewSectionReader(in, 0, size)); err != nil {
 		return nil, err

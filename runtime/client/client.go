@@ -9,8 +9,8 @@
 //		}
 //	}
 //
-// A runtime is not trusted: an event has at most about 4 MiB, the JSON response of a run 64 MiB, and
-// any other one 1 MiB. Each has at most 262,144 values. The context of a call bounds its time.
+// A runtime is not trusted: an event has at most about 4 MiB, the JSON response of a run 64 MiB,
+// and any other one 1 MiB. Each has at most 262,144 values. The context of a call bounds its time.
 package client
 
 import (
@@ -126,8 +126,9 @@ const (
 // complexity bounds the values of a response and of an event.
 var complexity = jsonlimit.Limit{Values: 1 << 18}
 
-// call sends a request and decodes the JSON response, which has at most limit bytes. It also decodes
-// error responses into the result: failed runs and rejected cancels have more than a status.
+// call sends a request and decodes the JSON response, which has at most limit bytes. It also
+// decodes error responses into the result: failed runs and rejected cancels have more than a
+// status.
 func call[T any](ctx context.Context, c *Client, method, path string, body any, limit int64) (T, error) {
 	var result T
 	res, err := c.send(ctx, method, path, "application/json", body)

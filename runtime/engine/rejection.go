@@ -22,9 +22,9 @@ func tooLong(err error) bool {
 	return ok && upstream.Code == model.CodePromptTooLong
 }
 
-// recoverRejected changes a conversation that upstream rejected, so that it accepts the next request
-// of this run and of later runs of the session. It returns nil if it did, and otherwise err, the
-// error of the call. The rejected request does not count as a turn.
+// recoverRejected changes a conversation that upstream rejected, so that it accepts the next
+// request of this run and of later runs of the session. It returns nil if it did, and otherwise
+// err, the error of the call. The rejected request does not count as a turn.
 func (r *run) recoverRejected(ctx context.Context, response *model.Response, err error) error {
 	switch {
 	case tooLong(err):

@@ -188,8 +188,8 @@ func TestRealBashRunsNoDeniedCommand(t *testing.T) {
 	require.Greater(t, ran, 60, "most of the commands run rm")
 }
 
-// Quoted text may contain a backslash at the end of a line. A line continuation that the printed form
-// still contains makes a command unreadable.
+// Quoted text may contain a backslash at the end of a line. A line continuation that the printed
+// form still contains makes a command unreadable.
 func TestLineContinuationsInTheCanonicalForm(t *testing.T) {
 	p := policy(t, permission.ModeDefault, []string{"Bash(git *)", "Bash(cat *)"}, nil)
 	for _, command := range []string{

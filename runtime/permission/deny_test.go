@@ -92,7 +92,8 @@ func takesCode(wrapper string) bool {
 	return false
 }
 
-// installed links the programs of the wrappers, and returns the commands whose program is installed.
+// installed links the programs of the wrappers, and returns the commands whose program is
+// installed.
 func installed(t testing.TB, s *shell) (commands []string) {
 	t.Helper()
 	linked := map[string]bool{"": true}

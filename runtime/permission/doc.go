@@ -41,8 +41,8 @@
 // If a rule or the mode auto has to read a Bash command, the policy brings the command into a
 // canonical form: it parses the command, prints it without comments and line continuations, and
 // parses the printed form again. The policy judges that second tree, and [Policy.Check] returns an
-// input with the printed form, which bash must execute. If the second tree prints differently, or if
-// the printed form still contains a line continuation, the command is unreadable.
+// input with the printed form, which bash must execute. If the second tree prints differently, or
+// if the printed form still contains a line continuation, the command is unreadable.
 //
 // Patterns apply to each simple command of a script, also after "&&", "|" or a new line, in a loop
 // and in a subshell. They are compared with the words after the shell has removed quotes and

@@ -32,9 +32,9 @@ func newGitConfig(env []string) gitConfig {
 	return c
 }
 
-// paths returns the files and directories that decide which programs git executes in a worktree: the
-// configuration of the system, of the user and of the repository, the files that a configuration
-// includes, the files that it names as programs, and the directory of its hooks.
+// paths returns the files and directories that decide which programs git executes in a worktree:
+// the configuration of the system, of the user and of the repository, the files that a
+// configuration includes, the files that it names as programs, and the directory of its hooks.
 func (c gitConfig) paths(worktree, repository string) []string {
 	s := gitSearch{home: c.home, worktree: worktree, seen: map[string]bool{}}
 	for _, file := range c.files {
@@ -55,8 +55,8 @@ type gitSearch struct {
 	seen           map[string]bool
 }
 
-// read adds a configuration file and the files that it names. A value may be a command line, and git
-// starts programs in the worktree. The result may contain files that are not executed.
+// read adds a configuration file and the files that it names. A value may be a command line, and
+// git starts programs in the worktree. The result may contain files that are not executed.
 func (s *gitSearch) read(file string) {
 	if file == "" || !s.take(file) {
 		return
@@ -80,8 +80,8 @@ func (s *gitSearch) read(file string) {
 	}
 }
 
-// add adds the path in a value, if it is that of a file, of an included configuration, which need not
-// exist yet, or of the directory of hooks.
+// add adds the path in a value, if it is that of a file, of an included configuration, which need
+// not exist yet, or of the directory of hooks.
 func (s *gitSearch) add(key, path string) {
 	if strings.HasSuffix(key, "path") {
 		s.read(path)

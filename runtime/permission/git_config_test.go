@@ -11,7 +11,8 @@ import (
 	"github.com/seed93082962/agenthost/runtime/permission"
 )
 
-// The modes approve no write to a file that the configuration of git includes or names as a program.
+// The modes approve no write to a file that the configuration of git includes or names as a
+// program.
 func TestFilesThatTheGitConfigurationNamesAreNotApproved(t *testing.T) {
 	top, err := filepath.EvalSymlinks(t.TempDir())
 	require.NoError(t, err)
@@ -21,7 +22,7 @@ func TestFilesThatTheGitConfigurationNamesAreNotApproved(t *testing.T) {
 		require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
 	}
 	for _, name := range []string{
-		"shared.cfg", "deep/more.cfg", "deep/again.cfg", "tools/watch", "tools/text conv.sh", "tools/plain.sh", "tools/alias", "dot/git/config",
+		"common.cfg", "deep/more.cfg", "deep/again.cfg", "tools/watch", "tools/text conv.sh", "tools/plain.sh", "tools/alias", "dot/git/config",
 		"own.cfg", "a/b/c", "dot/other", "conf/global", "tree.cfg", "two/lines", "noted.cfg", "conf/system", "tools/system",
 	} {
 		put("repo/"+name, "")
@@ -35,7 +36,7 @@ func TestFilesThatTheGitConfigurationNamesAreNotApproved(t *testing.T) {
 	repo := filepath.Join(top, "repo")
 	git(t, repo, "init", "-q")
 	for key, value := range map[string]string{
-		"include.path": "../shared.cfg", "includeIf.gitdir:x.path": "../deep/more.cfg", "core.hooksPath": ".husky/_", "core.fsmonitor": "./tools/watch 2",
+		"include.path": "../common.cfg", "includeIf.gitdir:x.path": "../deep/more.cfg", "core.hooksPath": ".husky/_", "core.fsmonitor": "./tools/watch 2",
 		"diff.x.textconv": "\"tools/text conv.sh\"", "diff.y.command": repo + "/tools/plain.sh", "core.worktree": repo, "remote.o.url": "./a", "user.name": "İ",
 	} {
 		git(t, repo, "config", key, value)
@@ -59,18 +60,18 @@ func TestFilesThatTheGitConfigurationNamesAreNotApproved(t *testing.T) {
 		approved map[string]bool
 	}{
 		"repository": {repo, []string{"HOME=" + home}, map[string]bool{
-			"shared.cfg": false, "deep/more.cfg": false, "deep/again.cfg": false, ".husky/_/pre-commit": false, ".husky/pre-commit": true,
+			"common.cfg": false, "deep/more.cfg": false, "deep/again.cfg": false, ".husky/_/pre-commit": false, ".husky/pre-commit": true,
 			"tools/watch": false, "tools/text conv.sh": false, "tools/plain.sh": false, "tools/alias": false, "dot/gitconfig": false,
 			"dot/git/config": false, "dot/git/new": false, "own.cfg": false, "not-yet.cfg": false, "noted.cfg": false, "tools/system": true, "tree.cfg": false, "two/lines": false,
 			"a/b/c": true, "dot/other": true, "tools/other": true, "conf/global": true, "new": true,
 		}},
 		"below a repository": {repo + "/tools", []string{"HOME=" + home}, map[string]bool{"watch": false, "alias": false, "other": true}},
-		"another home":       {repo, []string{"HOME=" + home, "HOME=" + top}, map[string]bool{"dot/gitconfig": true, "own.cfg": true, "shared.cfg": false}},
+		"another home":       {repo, []string{"HOME=" + home, "HOME=" + top}, map[string]bool{"dot/gitconfig": true, "own.cfg": true, "common.cfg": false}},
 		"variables": {repo, []string{"HOME=" + home, "XDG_CONFIG_HOME=" + repo + "/a", "GIT_CONFIG_GLOBAL=" + repo + "/conf/global"},
 			map[string]bool{"a/git/config": false, "conf/global": false, "a/other": true}},
 		"system":          {repo, []string{"GIT_CONFIG_SYSTEM=" + repo + "/conf/system"}, map[string]bool{"conf/system": false, "tools/system": false, "own.cfg": true}},
 		"above two":       {top, nil, map[string]bool{"repo/.husky/_/x": false, "repo/a/b/new": true, "linked/.husky/_/x": false, "linked/tools/watch": false, ".husky/_/x": true}},
-		"linked worktree": {linked, nil, map[string]bool{"tools/watch": false, ".husky/_/x": false, "shared.cfg": true}},
+		"linked worktree": {linked, nil, map[string]bool{"tools/watch": false, ".husky/_/x": false, "common.cfg": true}},
 		"no environment":  {filepath.Join(repo, "a"), nil, map[string]bool{"b/c": true}},
 	} {
 		t.Run(name, func(t *testing.T) {

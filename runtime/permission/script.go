@@ -9,8 +9,8 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// A policy reads only commands within these limits. The parser is recursive: it needs up to 8 KiB of
-// stack for each character that opens a nested construct.
+// A policy reads only commands within these limits. The parser is recursive: it needs up to 8 KiB
+// of stack for each character that opens a nested construct.
 const (
 	maxScript = 64 << 10 // bytes
 	maxOpen   = 4096     // parentheses, brackets and braces that open

@@ -35,8 +35,8 @@ func newShell(t testing.TB, stubs ...string) *shell {
 	require.NoError(t, err)
 	s := &shell{bash: bash, bin: filepath.Join(root, "bin"), cwd: filepath.Join(root, "cwd"), record: filepath.Join(root, "record"), limit: 10 * time.Second}
 	if _, fuzzing := t.(*testing.F); fuzzing {
-		// At its end, fuzzing kills a worker that does not return within 2 s. A command that loops would
-		// survive, and fuzzing would wait for it.
+		// At its end, fuzzing kills a worker that does not return within 2 s. A command that loops
+		// would survive, and fuzzing would wait for it.
 		s.limit = time.Second
 	}
 	require.NoError(t, os.Mkdir(s.bin, 0o700))

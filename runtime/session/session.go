@@ -2,8 +2,8 @@
 // time. The run reads the stored messages and appends new ones. [Memory] stores sessions in the
 // memory of the process, [Files] on disk.
 //
-// A transcript on disk is read line by line. A line has at most 129 MiB, and the depth of its values
-// is limited. The messages of an open session are in memory.
+// A transcript on disk is read line by line. A line has at most 129 MiB, and the depth of its
+// values is limited. The messages of an open session are in memory.
 package session
 
 import (

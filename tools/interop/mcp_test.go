@@ -72,8 +72,8 @@ func TestImages(t *testing.T) {
 	}
 }
 
-// TestServerFilesystem calls the file server, which has only stdio, directly and through a bridge to
-// the other transports.
+// TestServerFilesystem calls the file server, which has only stdio, directly and through a bridge
+// to the other transports.
 func TestServerFilesystem(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "a.txt"), []byte("from the file"), 0o600))

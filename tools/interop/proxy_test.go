@@ -44,8 +44,8 @@ func varnish(dir, port string) []string {
 // arrived.
 const events = 20
 
-// promptly is less than the interval of the comments in a stream, whose failure would cancel the run
-// too.
+// promptly is less than the interval of the comments in a stream, whose failure would cancel the
+// run too.
 const promptly = 10 * time.Second
 
 // stepwise responds with texts, each of which waits for a value of next, and then hangs twice.
@@ -203,8 +203,8 @@ func requireStreams(t *testing.T, up *modeltest.Upstream, req *http.Request, nex
 	require.False(t, early)
 }
 
-// requireCancels requires that a client that disconnects cancels the call of the model, which is the
-// nth. Of a stream it first reads an event.
+// requireCancels requires that a client that disconnects cancels the call of the model, which is
+// the nth. Of a stream it first reads an event.
 func requireCancels(t *testing.T, up *modeltest.Upstream, n int, req *http.Request) {
 	t.Helper()
 	ctx, disconnect := context.WithCancel(t.Context())

@@ -17,8 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Limits of a soak. The first three bound the growth from the median of the second fifth of the time
-// to that of the last fifth.
+// Limits of a soak. The first three bound the growth from the median of the second fifth of the
+// time to that of the last fifth.
 const (
 	maxMemory   = 16 << 20 // bytes of resident memory, or a tenth
 	maxCount    = 20       // goroutines, and open files

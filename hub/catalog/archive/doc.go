@@ -3,7 +3,7 @@
 // executable.
 //
 // The archive is untrusted. It has at most 20 MiB and 2,000 entries, and is read once. Nothing is
-// written to a path from it: contents are copied to one temporary file of at most 100 MiB and
-// about 200 times the size of the archive, and memory is bounded. Entries of other systems (__MACOSX,
+// written to a path from it: contents are copied to one temporary file of at most 100 MiB and about
+// 200 times the size of the archive, and memory is bounded. Entries of other systems (__MACOSX,
 // .DS_Store) are omitted.
 package archive

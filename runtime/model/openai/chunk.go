@@ -22,8 +22,8 @@ type chunk struct {
 	XGroq   groq            `json:"x_groq"`
 }
 
-// groq has the usage of Groq, which is in the last chunk even if the request did not ask for it, and
-// the reason why a response ended early.
+// groq has the usage of Groq, which is in the last chunk even if the request did not ask for it,
+// and the reason why a response ended early.
 type groq struct {
 	Usage *usage `json:"usage"`
 	Error text   `json:"error"`

@@ -200,8 +200,8 @@ func contentPieces(thoughts []string, text string) []piece {
 	return list
 }
 
-// call returns a tool call as upstream sent it, including the fields that the adapter does not know.
-// OpenAI sends none and rejects them.
+// call returns a tool call as upstream sent it, including the fields that the adapter does not
+// know. OpenAI sends none and rejects them.
 func (c *Client) call(b *model.Block) any {
 	own := &call{ID: b.ID, Type: "function",
 		Function: callFunction{Name: b.Name, Arguments: cmp.Or(string(b.Input), "{}")}}

@@ -8,8 +8,8 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// maxRepaired is the number of content blocks of a result that is repaired. Each block that cannot be
-// decoded takes about 20 µs.
+// maxRepaired is the number of content blocks of a result that is repaired. Each block that cannot
+// be decoded takes about 20 µs.
 const maxRepaired = 1000
 
 // readable returns the result of a call with a line of text for each content block that the SDK

@@ -26,8 +26,8 @@ const (
 // that they do not know.
 var unknownSession = regexp.MustCompile(`(?i)session|not initialized`)
 
-// noSession is the message of the servers that were written after the example of the TypeScript SDK.
-// Some respond with the id of the call, as a tool does.
+// noSession is the message of the servers that were written after the example of the TypeScript
+// SDK. Some respond with the id of the call, as a tool does.
 const noSession = "Bad Request: No valid session ID provided"
 
 // sessionUnknown reports whether a server rejected a message because it does not know the session.

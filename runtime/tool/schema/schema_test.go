@@ -218,7 +218,8 @@ func TestValidateEndsWithItsContext(t *testing.T) {
 	require.Less(t, time.Since(began), 30*time.Second)
 }
 
-// An input with too many values is rejected before it is decoded: decoded values take far more memory.
+// An input with too many values is rejected before it is decoded: decoded values take far more
+// memory.
 func TestManyValuesAreNotDecoded(t *testing.T) {
 	s, err := schema.Compile(json.RawMessage(`{"type":"object"}`))
 	require.NoError(t, err)

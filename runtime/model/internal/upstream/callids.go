@@ -6,8 +6,8 @@ import (
 	"github.com/seed93082962/agenthost/runtime/model"
 )
 
-// CallIDs are the ids of the tool calls of a conversation. Results are matched to calls by them, and
-// some servers number the calls of each response anew.
+// CallIDs are the ids of the tool calls of a conversation. Results are matched to calls by them,
+// and some servers number the calls of each response anew.
 type CallIDs struct {
 	req  *model.Request
 	used map[string]bool // nil until the first call

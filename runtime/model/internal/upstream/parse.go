@@ -29,15 +29,15 @@ const maxParse = 4
 
 // ParseFault reads the error shapes of known servers:
 //
-//	{"error":{"type","code","message"}}   OpenAI, Anthropic; also in an array, also without the outer object
+//	{"error":{"type","code","message"}}   OpenAI, Anthropic; also in an array or without "error"
 //	{"error":"text"}, {"message":"text"}, {"detail":"text"}
 //	{"message":{"detail":[{"loc","msg"}]}}, {"detail":[{"loc","msg"}]}   Mistral, FastAPI
 //	{"error":{"message","metadata":{"raw"}}}   OpenRouter: raw is the error of the provider behind it
 //	{"base_resp":{"status_code","status_msg"}}   MiniMax
 //	{"errors":[{"code","message"}]}   Cloudflare
 //
-// A message that is a document itself is read too. The HTTP status of the error is in one of several
-// members if it is not the code.
+// A message that is a document itself is read too. The HTTP status of the error is in one of
+// several members if it is not the code.
 //
 // It returns an empty fault for anything else. The input is at most one event or 64 KiB of a body,
 // and is decoded a fixed number of times.
