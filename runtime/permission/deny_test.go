@@ -120,7 +120,8 @@ func TestWrappersRunTheProgram(t *testing.T) {
 // A deny pattern denies every command that runs the program that it names, as bash runs it.
 func FuzzDenyPatternFindsWords(f *testing.F) {
 	s := newShell(f, "ok", "bad")
-	available := installed(f, s)
+	// If a fuzzed command ends before its argument, ssh-agent becomes a daemon that nothing ends.
+	available := slices.DeleteFunc(installed(f, s), func(w string) bool { return strings.HasPrefix(w, "ssh-agent") })
 	deny := policy(f, permission.ModeBypass, nil, []string{"Bash(bad *)"})
 	for i := range available {
 		for j := range targets {
