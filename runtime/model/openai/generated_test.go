@@ -3,15 +3,14 @@ package openai_test
 import (
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"strings"
 	"testing"
 	"unicode/utf16"
-	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/runtime/model"
+	"github.com/seed93082962/agenthost/runtime/model/internal/scantest"
 	"github.com/seed93082962/agenthost/runtime/model/openai"
 )
 
@@ -36,122 +35,45 @@ var (
 	ends = []string{"[DONE]", " [DONE] ", "", " ", "{}", `{"choices":[]}`, `{"choices":null}`, `null`, `nonsense`, `{"choices":[`}
 )
 
-type generator struct{ *rand.Rand }
-
-// one returns a field with one of the values, or "".
-func (g generator) one(name string, values []string) string {
-	v := values[g.IntN(len(values))]
-	if v != "" && name != "" {
-		v = `"` + name + `":` + v
-	}
-	return v
-}
-
-// object joins fields that are not "", in any order.
-func (g generator) object(fields ...string) string {
-	g.Shuffle(len(fields), func(i, j int) { fields[i], fields[j] = fields[j], fields[i] })
-	var out []string
-	for _, f := range fields {
-		if f != "" {
-			out = append(out, f)
-		}
-	}
-	return "{" + strings.Join(out, ",") + "}"
-}
-
-func (g generator) toolCalls() string {
+func generateCalls(g scantest.Generator) string {
 	if g.IntN(2) == 0 {
 		return ""
 	}
 	var calls []string
 	for range g.IntN(3) {
-		function := `"function":` + g.object(g.one("name", names), g.one("arguments", inputs), g.one("", unknowns))
+		function := `"function":` + g.Object(g.One("name", names), g.One("arguments", inputs), g.One("", unknowns))
 		if g.IntN(8) == 0 {
-			function = g.one("", []string{"", `"function":null`})
+			function = g.One("", []string{"", `"function":null`})
 		}
-		calls = append(calls, g.object(g.one("index", indexes), g.one("id", callIDs), function, g.one("", unknowns)))
+		calls = append(calls, g.Object(g.One("index", indexes), g.One("id", callIDs), function, g.One("", unknowns)))
 	}
 	return `"tool_calls":[` + strings.Join(calls, ",") + `]`
 }
 
-func (g generator) chunk() string {
+func generateChunk(g scantest.Generator) string {
 	if g.IntN(12) == 0 {
 		return ends[g.IntN(len(ends))]
 	}
 	if g.IntN(3) == 0 { // most of a stream
-		return g.object(`"choices":[`+g.object(`"index":0`, `"delta":`+g.object(g.one("content", contents[2:7])), `"finish_reason":null`)+`]`, `"usage":null`)
+		return g.Object(`"choices":[`+g.Object(`"index":0`, `"delta":`+g.Object(g.One("content", contents[2:7])), `"finish_reason":null`)+`]`, `"usage":null`)
 	}
-	delta := g.object(g.one("content", contents), g.one("reasoning_content", reasonings), g.one("reasoning", reasonings),
-		g.one("reasoning_details", details), g.toolCalls(), g.one("", others))
+	delta := g.Object(g.One("content", contents), g.One("reasoning_content", reasonings), g.One("reasoning", reasonings),
+		g.One("reasoning_details", details), generateCalls(g), g.One("", others))
 	kind := []string{"delta", "delta", "delta", "delta", "message"}[g.IntN(5)]
 	if g.IntN(12) == 0 {
 		delta = "null"
 	}
-	choice := g.object(g.one("index", []string{"", "0", "0", "0", "1", "null"}), `"`+kind+`":`+delta, g.one("finish_reason", finishes), g.one("usage", usages[:4]))
+	choice := g.Object(g.One("index", []string{"", "0", "0", "0", "1", "null"}), `"`+kind+`":`+delta, g.One("finish_reason", finishes), g.One("usage", usages[:4]))
 	choices := `"choices":[` + choice + `]`
 	if g.IntN(12) == 0 {
 		choices = ""
 	}
-	return g.object(choices, g.one("usage", usages), g.one("", tops))
-}
-
-// joined returns parts with consecutive increments of a block joined, and without generated ids.
-func joined(parts []model.Part) []model.Part {
-	var out []model.Part
-	for _, p := range parts {
-		if p.Kind == model.KindToolUse && len(p.ID) == 9 {
-			p.ID = "generated"
-		}
-		n := len(out)
-		if n > 0 && p.Kind == out[n-1].Kind && p.Index == out[n-1].Index && p.Text != "" &&
-			(p.Kind == model.KindText || p.Kind == model.KindThinking || p.Kind == model.KindToolInput) {
-			out[n-1].Text += p.Text
-			continue
-		}
-		out = append(out, p)
-	}
-	return out
+	return g.Object(choices, g.One("usage", usages), g.One("", tops))
 }
 
 // Whatever a server sends, the scanners and encoding/json read the same, and a response that is not
 // an error is whole.
-func TestGeneratedStreams(t *testing.T) {
-	g := generator{rand.New(rand.NewPCG(1, 2))}
-	complete := 0
-	for range 5_000 {
-		events := make([]string, 1+g.IntN(6))
-		for i := range events {
-			events[i] = g.chunk()
-		}
-		fast, fastErr := openai.Decode(events, true)
-		slow, slowErr := openai.Decode(events, false)
-		require.Equal(t, fmt.Sprint(slowErr), fmt.Sprint(fastErr), "%q", events)
-		require.Equal(t, joined(slow), joined(fast), "%q", events)
-		if fastErr != nil || len(fast) == 0 || fast[len(fast)-1].Kind != model.KindStop {
-			continue
-		}
-		complete++
-		response, err := model.Collect(func(yield func(model.Part, error) bool) {
-			for _, p := range fast {
-				if !yield(p, nil) {
-					return
-				}
-			}
-		})
-		require.NoError(t, err, "%q", events)
-		ids := map[string]bool{"": true}
-		for _, b := range response.Message.Content {
-			require.True(t, utf8.ValidString(b.Text+b.BadInput), "%q", events)
-			if b.Type == model.BlockToolUse {
-				require.NotEmpty(t, b.Name, "%q", events)
-				require.False(t, ids[b.ID], "%q", events)
-				require.True(t, strings.HasPrefix(string(b.Input), "{"), "%q", events)
-				ids[b.ID] = true
-			}
-		}
-	}
-	require.Greater(t, complete, 300)
-}
+func TestGeneratedStreams(t *testing.T) { scantest.Run(t, 300, generateChunk, openai.Decode) }
 
 // pieces splits a text at two places. The places are bytes of raw text and code units of escapes.
 func pieces(text string, escaped bool, yield func(list []string)) {
