@@ -40,6 +40,10 @@ func invalid(message string) *Error {
 	return reject(http.StatusBadRequest, "Invalid request: "+message)
 }
 
+func errSessionBusy(id string) *Error {
+	return &Error{http.StatusConflict, wire.ErrorBody{Error: "Session busy", SessionID: id}}
+}
+
 func forbidden(reason string) *Error {
 	return &Error{http.StatusForbidden, wire.ErrorBody{Error: "Forbidden", Reason: reason}}
 }

@@ -105,7 +105,7 @@ func (c *contract) admission() {
 			require.Equal(c.t, 401, c.call(locked, method, existing(path), "", "x-api-key", "wrong").status)
 		}
 		require.Equal(c.t, 403, c.call(open, method, existing(path), "", "Host", "evil.example").status)
-		if method == "POST" {
+		if method == "POST" || method == "DELETE" {
 			require.Equal(c.t, 403, c.call(locked, method, existing(path), "", "Sec-Fetch-Site", "cross-site").status, "before the key is asked for")
 		}
 	}
@@ -195,6 +195,8 @@ func (c *contract) blockingRuns() {
 // lostSessions is a store that fails.
 type lostSessions struct{ *session.Memory }
 
+func (lostSessions) Delete(context.Context, string) error { return os.ErrPermission }
+
 func (lostSessions) Open(context.Context, string, string) (session.Session, error) {
 	return nil, os.ErrPermission
 }
@@ -209,6 +211,7 @@ func (c *contract) faults() {
 	res := c.call(b, "POST", runs, hello)
 	require.Equal(c.t, 500, res.status)
 	require.NotContains(c.t, res.header, "X-Run-Id", "no run had started")
+	require.Equal(c.t, 500, c.call(b, "DELETE", "/v1/sessions/x", "").status)
 }
 
 func (c *contract) busy() {
@@ -221,8 +224,10 @@ func (c *contract) busy() {
 	for body, want := range map[string]int{`{"message":"x","runId":"` + id + `"}`: 409, `{"message":"x","sessionId":"` + first.SessionID + `"}`: 409, hello: 503} {
 		require.Equal(c.t, want, c.call(b, "POST", runs, body).status, body)
 	}
+	require.Equal(c.t, 409, c.call(b, "DELETE", "/v1/sessions/"+first.SessionID, "").status)
 	close(gate)
 	s.until("done")
+	require.Equal(c.t, 204, c.call(b, "DELETE", "/v1/sessions/"+first.SessionID, "").status)
 }
 
 func (c *contract) cancels() {

@@ -100,7 +100,8 @@ func (c *contract) events(op *openapi3.Operation, body string) {
 
 // existing returns a request path for a path of the document.
 func existing(path string) string {
-	return strings.NewReplacer("{agentId}", "helper", "{runId}", "4a6f1b2c-3d4e-4f50-a6b7-c8d9e0f1a2b3").Replace(path)
+	return strings.NewReplacer("{agentId}", "helper", "{runId}", "4a6f1b2c-3d4e-4f50-a6b7-c8d9e0f1a2b3",
+		"{sessionId}", "unknown").Replace(path)
 }
 
 func TestTheDocumentHasEveryRouteAndNoOther(t *testing.T) {

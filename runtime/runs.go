@@ -83,6 +83,21 @@ func (rt *Runtime) cancelRun(w http.ResponseWriter, _ *http.Request, ps httprout
 	return httpapi.WriteJSON(w, http.StatusAccepted, response)
 }
 
+// deleteSession handles DELETE /v1/sessions/:sessionId. A malformed id is an unknown one.
+func (rt *Runtime) deleteSession(w http.ResponseWriter, r *http.Request, ps httprouter.Params) error {
+	id := ps.ByName("sessionId")
+	if session.ValidID(id) {
+		switch err := rt.cfg.Sessions.Delete(r.Context(), id); {
+		case errors.Is(err, session.ErrBusy):
+			return errSessionBusy(id)
+		case err != nil:
+			return err
+		}
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
 // findAgent validates the fields of a request that do not depend on other runs, and returns the
 // agent.
 func (rt *Runtime) findAgent(agentID string, req *wire.RunRequest) (*hosted, error) {
@@ -131,7 +146,7 @@ func (rt *Runtime) prepare(ctx context.Context, h *hosted, req *wire.RunRequest)
 	}
 	s, err := rt.cfg.Sessions.Open(ctx, h.id, sessionID)
 	if errors.Is(err, session.ErrBusy) {
-		return nil, &Error{http.StatusConflict, wire.ErrorBody{Error: "Session busy", SessionID: sessionID}}
+		return nil, errSessionBusy(sessionID)
 	}
 	if err != nil {
 		return nil, err

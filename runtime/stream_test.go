@@ -212,6 +212,9 @@ func TestSessions(t *testing.T) {
 	busy := b.do(t, "POST", runs, `{"message":"two at once","sessionId":"`+first.SessionID+`"}`)
 	require.Equal(t, http.StatusConflict, busy.status)
 	require.JSONEq(t, `{"error":"Session busy","sessionId":"`+first.SessionID+`"}`, busy.body)
+	busy = b.do(t, "DELETE", "/v1/sessions/"+first.SessionID, "")
+	require.Equal(t, http.StatusConflict, busy.status)
+	require.JSONEq(t, `{"error":"Session busy","sessionId":"`+first.SessionID+`"}`, busy.body)
 	close(gate)
 	s.until("done")
 	require.Contains(t, string(up.Requests()[1].Body), "First.")
@@ -225,4 +228,13 @@ func TestSessions(t *testing.T) {
 	elsewhere := b.do(t, "POST", "/v1/agents/other/runs", `{"message":"hello","sessionId":"`+first.SessionID+`"}`)
 	require.Contains(t, elsewhere.body, `"resumed":false`, "a session belongs to one agent")
 	require.NotContains(t, string(up.Requests()[4].Body), "First.")
+
+	for _, id := range []string{first.SessionID, first.SessionID, "never-seen", "..", "a%20b", strings.Repeat("a", 129)} {
+		deleted := b.do(t, "DELETE", "/v1/sessions/"+id, "")
+		require.Equal(t, http.StatusNoContent, deleted.status, id)
+		require.Empty(t, deleted.body)
+	}
+	gone := b.do(t, "POST", runs, `{"message":"hello","sessionId":"`+first.SessionID+`"}`)
+	require.Contains(t, gone.body, `"resumed":false`)
+	require.NotContains(t, string(up.Requests()[5].Body), "First.")
 }

@@ -136,6 +136,31 @@ func TestCancelThatComesTooLate(t *testing.T) {
 	require.EqualError(t, err, "runtime responded with 404: Run not found")
 }
 
+func TestDeleteSession(t *testing.T) {
+	gate := make(chan struct{})
+	up := modeltest.Start(t, modeltest.Anthropic,
+		modeltest.Stream(modeltest.Text("Hi.")), modeltest.Stream(modeltest.Gate(gate), modeltest.Text("Hi.")))
+	c := at(t, up)
+	first, err := c.Complete(t.Context(), "helper", hello)
+	require.NoError(t, err)
+	s, err := c.Open(t.Context(), "helper", wire.RunRequest{Message: "hello", SessionID: &first.SessionID})
+	require.NoError(t, err)
+	var busy *client.Error
+	require.ErrorAs(t, c.DeleteSession(t.Context(), first.SessionID), &busy)
+	require.Equal(t, http.StatusConflict, busy.Status)
+	require.Equal(t, wire.ErrorBody{Error: "Session busy", SessionID: first.SessionID}, busy.Body)
+	close(gate)
+	for ev, err := s.Next(); ev.Type != "done"; ev, err = s.Next() {
+		require.NoError(t, err)
+	}
+	require.NoError(t, s.Close())
+	for _, id := range []string{first.SessionID, first.SessionID, "unknown", ".."} {
+		require.NoError(t, c.DeleteSession(t.Context(), id))
+	}
+	older := raw(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
+	require.Error(t, older.DeleteSession(t.Context(), "x"), "nothing was deleted")
+}
+
 func TestHealthAndAgents(t *testing.T) {
 	rt := host(t, nil, func(c *runtime.Config) {
 		c.Agents = append(c.Agents, agent.Agent{ID: "keyless", Model: "m", Provider: agent.Provider{Protocol: agent.ProtocolOpenAI}})
@@ -240,6 +265,8 @@ func TestIDsAreOnePathSegment(t *testing.T) {
 		require.Equal(t, "GET /v1/agents/"+want, asked)
 		_, _ = c.Complete(t.Context(), id, hello)
 		require.Equal(t, "POST /v1/agents/"+want+"/runs", asked)
+		_ = c.DeleteSession(t.Context(), id)
+		require.Equal(t, "DELETE /v1/sessions/"+want, asked)
 		_, _ = c.Cancel(t.Context(), id)
 		require.Equal(t, "POST /v1/runs/"+want+"/cancel", asked)
 	}

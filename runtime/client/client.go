@@ -1,5 +1,5 @@
 // Package client is a client of the runtime API. It runs agents, with a sequence of events or one
-// response, cancels runs and lists agents.
+// response, cancels runs, deletes sessions and lists agents.
 //
 //	c, err := client.New(client.Config{BaseURL: "http://127.0.0.1:3000"})
 //	for event, err := range c.Run(ctx, "helper", wire.RunRequest{Message: "hello"}) {
@@ -95,6 +95,24 @@ func (c *Client) Agent(ctx context.Context, id string) (wire.AgentDetail, error)
 // status 409.
 func (c *Client) Cancel(ctx context.Context, runID string) (wire.CancelResponse, error) {
 	return call[wire.CancelResponse](ctx, c, http.MethodPost, "/v1/runs/"+segment(runID)+"/cancel", nil, maxBody)
+}
+
+// DeleteSession deletes the stored conversation of a session. An unknown id is not an error. If a
+// run has the session open, the error is an [*Error] with status 409.
+func (c *Client) DeleteSession(ctx context.Context, sessionID string) error {
+	res, err := c.send(ctx, http.MethodDelete, "/v1/sessions/"+segment(sessionID), "application/json", nil)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	data, err := io.ReadAll(io.LimitReader(res.Body, maxRest))
+	switch {
+	case err != nil:
+		return fmt.Errorf("read response of runtime: %w", err)
+	case res.StatusCode != http.StatusNoContent:
+		return failure(res, data)
+	}
+	return nil
 }
 
 // Complete runs an agent and waits for its response. For a failed run it returns the response,

@@ -155,6 +155,49 @@ func (f *Files) Open(_ context.Context, agentID, id string) (Session, error) {
 	return &transcript{store: f, key: k}, nil
 }
 
+// Delete implements [Store]. The content of the file is not read: a damaged transcript is deleted
+// too.
+func (f *Files) Delete(_ context.Context, id string) error {
+	if !validFile(id) {
+		return nil
+	}
+	agents, err := f.agents()
+	if err != nil {
+		return fmt.Errorf("delete session %s: %w", id, err)
+	}
+	for _, agent := range agents {
+		if err := f.remove(key{agent, id}); errors.Is(err, ErrBusy) {
+			return ErrBusy
+		} else if err != nil {
+			return fmt.Errorf("delete session %s of agent %s: %w", id, agent, err)
+		}
+	}
+	return nil
+}
+
+// remove removes the files of a session, if it has any.
+func (f *Files) remove(k key) error {
+	if !f.acquire(k) {
+		return ErrBusy
+	}
+	defer f.release(k)
+	file, _, err := f.openLocked(f.path(k))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	temporary := filepath.Join(f.base, k.agent, k.id+newExtension)
+	if err = f.root.Remove(temporary); err == nil || errors.Is(err, fs.ErrNotExist) {
+		err = f.root.Remove(f.path(k))
+	}
+	if err == nil {
+		f.syncDir(k.agent)
+	}
+	return errors.Join(err, unlockAndClose(file))
+}
+
 var agentForm = regexp.MustCompile(`^[a-z0-9](-?[a-z0-9])*$`)
 
 // validAgent reports whether id is a valid agent id. As in validFile, IsLocal rejects the device

@@ -160,6 +160,23 @@ func transcripts(t *testing.T, store session.Store, dir string) []string {
 	return all
 }
 
+func TestDeleteRemovesTheFiles(t *testing.T) {
+	dir := t.TempDir()
+	store := newFiles(t, session.FilesConfig{Dir: dir})
+	for name, text := range map[string]string{"damaged": "garbage", "empty": "", "newer": `{"format":"agenthost session","version":99}` + "\n"} {
+		file := transcriptPath(t, dir, createSession(t, store, "one"))
+		id := strings.TrimSuffix(filepath.Base(file), ".jsonl")
+		writeFile(t, file, text)
+		writeFile(t, strings.TrimSuffix(file, ".jsonl")+".new", "left by a crash")
+		require.NoError(t, store.Delete(t.Context(), id), name)
+		require.Empty(t, transcripts(t, store, dir), name)
+	}
+	id := createSession(t, store, "one")
+	other := newFiles(t, session.FilesConfig{Dir: dir, CWD: t.TempDir()})
+	require.NoError(t, other.Delete(t.Context(), id))
+	require.FileExists(t, transcriptPath(t, dir, id), "a session of another working directory")
+}
+
 func TestFilesAfterACrash(t *testing.T) {
 	const message = `{"role":"user","content":[{"type":"text","text":"two"}]}`
 	for name, row := range map[string]struct {

@@ -25,9 +25,9 @@ type MemoryConfig struct {
 type Memory struct {
 	cfg MemoryConfig
 
-	mu       sync.Mutex // guards all fields below, and bytes, lastUsed and idle of every entry
-	sessions map[key]*entry
-	idle     *list.List // of *entry: sessions that are not open, the most recently used first
+	mu       sync.Mutex        // guards all fields below, and bytes, lastUsed and idle of every entry
+	sessions map[string]*entry // by id
+	idle     *list.List        // of *entry: sessions that are not open, the most recently used first
 	bytes    int64
 }
 
@@ -51,7 +51,7 @@ const overhead = 512
 func NewMemory(cfg MemoryConfig) *Memory {
 	cfg.TTL = cmp.Or(cfg.TTL, 720*time.Hour)
 	cfg.MaxBytes = cmp.Or(cfg.MaxBytes, 256<<20)
-	return &Memory{cfg: cfg, sessions: map[key]*entry{}, idle: list.New()}
+	return &Memory{cfg: cfg, sessions: map[string]*entry{}, idle: list.New()}
 }
 
 // Open implements [Store].
@@ -59,7 +59,7 @@ func (m *Memory) Open(_ context.Context, agentID, id string) (Session, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.evict()
-	if e, ok := m.sessions[key{agentID, id}]; ok && id != "" {
+	if e, ok := m.sessions[id]; ok && e.key.agent == agentID {
 		if e.idle == nil {
 			return nil, ErrBusy
 		}
@@ -68,7 +68,7 @@ func (m *Memory) Open(_ context.Context, agentID, id string) (Session, error) {
 		return &memorySession{store: m, entry: e, resumed: true}, nil
 	}
 	e := &entry{key: key{agentID, ids.New()}, bytes: overhead}
-	m.sessions[e.key] = e
+	m.sessions[e.key.id] = e
 	m.bytes += e.bytes
 	return &memorySession{store: m, entry: e}, nil
 }
@@ -81,10 +81,30 @@ func (m *Memory) evict() {
 		if m.bytes <= m.cfg.MaxBytes && time.Since(e.lastUsed) < m.cfg.TTL {
 			return
 		}
-		m.idle.Remove(last)
-		delete(m.sessions, e.key)
-		m.bytes -= e.bytes
+		m.remove(e)
 	}
+}
+
+// remove removes a session that is not open. The caller holds mu.
+func (m *Memory) remove(e *entry) {
+	m.idle.Remove(e.idle)
+	delete(m.sessions, e.key.id)
+	m.bytes -= e.bytes
+}
+
+// Delete implements [Store].
+func (m *Memory) Delete(_ context.Context, id string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e, ok := m.sessions[id]
+	switch {
+	case !ok:
+		return nil
+	case e.idle == nil:
+		return ErrBusy
+	}
+	m.remove(e)
+	return nil
 }
 
 // memorySession is an open session of a Memory store.
@@ -141,7 +161,7 @@ func (s *memorySession) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if len(s.entry.messages) == 0 {
-		delete(m.sessions, s.entry.key)
+		delete(m.sessions, s.entry.key.id)
 		m.bytes -= s.entry.bytes
 		return nil
 	}

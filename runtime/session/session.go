@@ -14,7 +14,7 @@ import (
 	"github.com/seed93082962/agenthost/runtime/model"
 )
 
-// ErrBusy is returned by Open if another run has the session open.
+// ErrBusy is returned by Open and Delete if another run has the session open.
 var ErrBusy = errors.New("session is in use by another run")
 
 // Store stores sessions. A session belongs to one agent and is unknown to all others. A Store is
@@ -23,6 +23,10 @@ type Store interface {
 	// Open opens a session for one run. It returns ErrBusy if another run has the session open.
 	// If the id is empty or unknown, Open creates a session with a new id.
 	Open(ctx context.Context, agentID, id string) (Session, error)
+
+	// Delete deletes a stored session, of whichever agent. After that its id is unknown. Delete
+	// returns ErrBusy if a run has the session open, and nil if the id is unknown.
+	Delete(ctx context.Context, id string) error
 }
 
 // Session is an open session. It is used by one run and is not safe for concurrent use.

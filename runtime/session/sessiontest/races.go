@@ -109,6 +109,49 @@ func concurrentCompactions(t *testing.T, store session.Store) {
 	require.NoError(t, again.Close())
 }
 
+// concurrentDeletions opens and deletes one session from many goroutines. A run that has it open
+// keeps it, and after the deletion every run has a session of its own.
+func concurrentDeletions(t *testing.T, store session.Store) {
+	t.Helper()
+	s := open(t, store, "a", "")
+	appendText(t, s, "begin")
+	require.NoError(t, s.Close())
+	var deleted atomic.Bool
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for !deleted.Load() {
+				again, err := store.Open(t.Context(), "a", s.ID())
+				if errors.Is(err, session.ErrBusy) {
+					continue
+				}
+				if !assertNoError(t, err) {
+					return
+				}
+				if !again.Resumed() && again.ID() == s.ID() {
+					t.Error("a new session has the id of a deleted one")
+				}
+				assertNoError(t, again.Append(t.Context(), model.UserText("x")))
+				assertNoError(t, again.Close())
+			}
+		})
+	}
+	wg.Go(func() {
+		defer deleted.Store(true)
+		for {
+			err := store.Delete(t.Context(), s.ID())
+			if !errors.Is(err, session.ErrBusy) {
+				assertNoError(t, err)
+				return
+			}
+		}
+	})
+	wg.Wait()
+	again := open(t, store, "a", s.ID())
+	require.False(t, again.Resumed())
+	require.NoError(t, again.Close())
+}
+
 // assertNoError reports whether err is nil. It is for goroutines, which must not call FailNow.
 func assertNoError(t *testing.T, err error) bool {
 	t.Helper()

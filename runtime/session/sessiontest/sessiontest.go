@@ -22,9 +22,11 @@ func Test(t *testing.T, store session.Store) {
 	t.Helper()
 	t.Run("conversation", func(t *testing.T) { conversation(t, store) })
 	t.Run("compaction", func(t *testing.T) { compaction(t, store) })
+	t.Run("deletion", func(t *testing.T) { deletion(t, store) })
 	t.Run("concurrent sessions", func(t *testing.T) { concurrentSessions(t, store) })
 	t.Run("concurrent opens", func(t *testing.T) { concurrentOpens(t, store) })
 	t.Run("concurrent compactions", func(t *testing.T) { concurrentCompactions(t, store) })
+	t.Run("concurrent deletions", func(t *testing.T) { concurrentDeletions(t, store) })
 }
 
 func conversation(t *testing.T, store session.Store) {
@@ -125,6 +127,52 @@ func conversation(t *testing.T, store session.Store) {
 		require.NotEqual(t, s.ID(), other.ID())
 		require.NoError(t, other.Close())
 		require.NoError(t, s.Close())
+	})
+}
+
+func deletion(t *testing.T, store session.Store) {
+	t.Helper()
+	t.Run("a deleted session is unknown", func(t *testing.T) {
+		for _, agent := range []string{"a", "b"} {
+			s, other := open(t, store, agent, ""), open(t, store, "a", "")
+			appendText(t, s, "one")
+			appendText(t, other, "two")
+			require.NoError(t, s.Close())
+			require.NoError(t, other.Close())
+			require.NoError(t, store.Delete(t.Context(), s.ID()))
+			again := open(t, store, agent, s.ID())
+			require.False(t, again.Resumed())
+			require.NotEqual(t, s.ID(), again.ID())
+			require.NoError(t, again.Close())
+			again = open(t, store, "a", other.ID())
+			require.Equal(t, []string{"two"}, texts(again))
+			require.NoError(t, again.Close())
+		}
+	})
+	t.Run("an unknown session", func(t *testing.T) {
+		s := open(t, store, "a", "")
+		appendText(t, s, "one")
+		require.NoError(t, s.Close())
+		require.NoError(t, store.Delete(t.Context(), s.ID()))
+		for _, id := range []string{
+			s.ID(), "", "unknown", ".", "..", "../b/x", "/etc/passwd", "a/b", "a\\b", "a\x00", "*", strings.Repeat("x", 5000),
+		} {
+			require.NoError(t, store.Delete(t.Context(), id), id)
+		}
+	})
+	t.Run("a session in use is not deleted", func(t *testing.T) {
+		s := open(t, store, "a", "")
+		require.ErrorIs(t, store.Delete(t.Context(), s.ID()), session.ErrBusy)
+		appendText(t, s, "one")
+		require.ErrorIs(t, store.Delete(t.Context(), s.ID()), session.ErrBusy)
+		compact(t, s, "summary")
+		require.ErrorIs(t, store.Delete(t.Context(), s.ID()), session.ErrBusy)
+		require.NoError(t, s.Close())
+		again := open(t, store, "a", s.ID())
+		require.Equal(t, []string{"summary"}, texts(again))
+		require.ErrorIs(t, store.Delete(t.Context(), s.ID()), session.ErrBusy)
+		require.NoError(t, again.Close())
+		require.NoError(t, store.Delete(t.Context(), s.ID()))
 	})
 }
 
