@@ -20,7 +20,7 @@ const (
 
 // LimitError reports that a stream exceeded a limit of its decoder.
 type LimitError struct {
-	Part  string // "line" or "event"
+	Part  string // "line", "event", "event name" or "id"
 	Limit int    // bytes
 }
 
@@ -57,6 +57,7 @@ type Decoder struct {
 	types     interned
 	lineMax   int
 	eventMax  int
+	nameMax   int // of the value of an event or id field; 0 is no limit of its own
 	published published
 }
 
@@ -86,6 +87,14 @@ func (d *Decoder) SetLimits(line, event int) {
 		d.eventMax = event
 	}
 }
+
+// SetNameLimit sets the largest number of bytes of the value of an event or id field. Zero or less
+// selects the default, the limit of a line. Call it before the first Next.
+func (d *Decoder) SetNameLimit(bytes int) { d.nameMax = max(bytes, 0) }
+
+// BufferSize returns the number of bytes that the buffers of the decoder use. It changes in Next,
+// before a Read of the reader, which may call BufferSize to bound the memory of many decoders.
+func (d *Decoder) BufferSize() int { return len(d.buf) + cap(d.block.joined) + cap(d.block.spare) }
 
 // Next returns the next event. Its Data is valid until the next call.
 //
@@ -144,7 +153,7 @@ func (d *Decoder) LastEventID() string {
 
 // Reset makes d read from r like a new decoder with the same limits. It reuses buffers.
 func (d *Decoder) Reset(r io.Reader) {
-	fresh := Decoder{r: r, lineMax: d.lineMax, eventMax: d.eventMax, types: d.types}
+	fresh := Decoder{r: r, lineMax: d.lineMax, eventMax: d.eventMax, nameMax: d.nameMax, types: d.types}
 	if cap(d.buf) <= keepBytes {
 		fresh.buf = d.buf
 	}

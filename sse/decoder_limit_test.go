@@ -60,6 +60,41 @@ func TestDecoderLimits(t *testing.T) {
 	}
 }
 
+func TestDecoderNameLimit(t *testing.T) {
+	const limit = 10
+	long, fits := strings.Repeat("a", limit+1), strings.Repeat("a", limit)
+	for name, row := range map[string]struct {
+		stream string
+		events int
+		part   string // "": within the limit
+	}{
+		"at the limit":               {"event: " + fits + "\nid: " + fits + "\ndata\n\n", 1, ""},
+		"data has another limit":     {"data: " + long + "\n\n", 1, ""},
+		"other fields are ignored":   {"note: " + long + "\ndata\n\n", 1, ""},
+		"a name":                     {"data\n\nevent: " + long + "\n", 1, "event name"},
+		"a name without a space":     {"event:" + long + "\n", 0, "event name"},
+		"an id":                      {"data\n\nid: " + long + "\n", 1, "id"},
+		"an id without data":         {"id: " + long + "\n\n", 0, "id"},
+		"an id that is ignored":      {"id: \x00" + long + "\n\n", 0, "id"},
+		"the limit stays on a reset": {"id: " + long + "\n\n", 0, "id"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for kind, open := range chunked([]byte(row.stream)) {
+				d := sse.NewDecoder(strings.NewReader("x"))
+				d.SetNameLimit(limit)
+				d.Reset(open())
+				got := drain(d, false)
+				require.Len(t, got.Events, row.events, kind)
+				if row.part == "" {
+					require.Equal(t, io.EOF, got.Err, kind)
+					continue
+				}
+				require.Equal(t, &sse.LimitError{Part: row.part, Limit: limit}, got.Err, kind)
+			}
+		})
+	}
+}
+
 func TestDecoderDefaultLimits(t *testing.T) {
 	const most = 4 << 20
 	for _, row := range []struct {
@@ -85,10 +120,13 @@ func TestDecoderMemory(t *testing.T) {
 	giant := "data: " + strings.Repeat("a", 1<<20) + "\n\n"
 	r := &script{chunks: []string{"data: a\n\n", giant, "data: b\n\n", "data: c\n\n"}}
 	var sizes []int
+	require.Zero(t, sse.NewDecoder(r).BufferSize())
 	d := sse.NewDecoder(r)
 	for ev, err := range d.Events() {
 		require.NoError(t, err)
 		sizes = append(sizes, len(ev.Data))
+		require.GreaterOrEqual(t, d.BufferSize(), len(ev.Data))
+		require.LessOrEqual(t, d.BufferSize(), max(4*len(ev.Data), 16<<10))
 	}
 	require.Equal(t, []int{1, 1 << 20, 1, 1}, sizes)
 	require.Equal(t, 1<<10, r.sizes[0], "an idle stream has a buffer of 1 KiB")

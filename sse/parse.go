@@ -97,8 +97,7 @@ func (d *Decoder) field(line []byte) bool {
 		return d.data(trimSpace(line[5:]))
 	}
 	if len(line) > 6 && string(line[:6]) == "event:" {
-		d.block.typ = d.types.get(trimSpace(line[6:]))
-		return true
+		return d.name(trimSpace(line[6:]))
 	}
 	name, value, _ := bytes.Cut(line, []byte{':'})
 	value = trimSpace(value)
@@ -106,8 +105,11 @@ func (d *Decoder) field(line []byte) bool {
 	case "data":
 		return d.data(value)
 	case "event":
-		d.block.typ = d.types.get(value)
+		return d.name(value)
 	case "id":
+		if d.tooLong("id", value) {
+			return false
+		}
 		if string(value) != d.id && bytes.IndexByte(value, 0) < 0 {
 			d.id = string(value)
 		}
@@ -117,6 +119,24 @@ func (d *Decoder) field(line []byte) bool {
 			d.block.retry = retry
 		}
 	}
+	return true
+}
+
+func (d *Decoder) name(value []byte) bool {
+	if d.tooLong("event name", value) {
+		return false
+	}
+	d.block.typ = d.types.get(value)
+	return true
+}
+
+// tooLong reports whether the value of an event or id field exceeds its limit, and ends the stream
+// if it does.
+func (d *Decoder) tooLong(part string, value []byte) bool {
+	if d.nameMax == 0 || len(value) <= d.nameMax {
+		return false
+	}
+	d.fail(&LimitError{Part: part, Limit: d.nameMax})
 	return true
 }
 

@@ -2,10 +2,12 @@ package client_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -197,6 +199,105 @@ func TestInvalidEvents(t *testing.T) {
 		_, _ = io.WriteString(w, "event: result\ndata: {\"permission_denials\":["+strings.Repeat("{},", 1<<18)+"{}]}\n\n")
 	})), hello)
 	require.ErrorContains(t, err, "read events of run: the JSON nests too deeply or has too many values")
+}
+
+// A field that a decoder stores until the end of its stream is short.
+func TestNamesAndIDsOfEvents(t *testing.T) {
+	for name, row := range map[string]struct {
+		event string
+		fault string // "" if the event is valid
+	}{
+		"a name":               {"event: " + strings.Repeat("a_.z", 16) + "\n", ""},
+		"a name of 65 bytes":   {"event: " + strings.Repeat("a", 65) + "\n", "is not the name of an event"},
+		"a name of 129 bytes":  {"event:" + strings.Repeat("a", 129) + "\n", "event name of more than 128 bytes"},
+		"a name of 4 MiB":      {"event: " + strings.Repeat("a", 4<<20) + "\n", "event name of more than 128 bytes"},
+		"no name":              {"", "is not the name of an event"},
+		"an empty name":        {"event\n", "is not the name of an event"},
+		"capital letters":      {"event: Done\n", "is not the name of an event"},
+		"a null byte":          {"event: done\x00\n", "is not the name of an event"},
+		"a line break":         {"event: done\u2028\n", "is not the name of an event"},
+		"an id":                {"event: a\nid: " + strings.Repeat("é", 64) + "\n", ""},
+		"an id of 129 bytes":   {"event: a\nid: " + strings.Repeat("1", 129) + "\n", "id of more than 128 bytes"},
+		"an id of 4 MiB":       {"event: a\nid: " + strings.Repeat("1", 4<<20) + "\n", "id of more than 128 bytes"},
+		"an id without data":   {"id: " + strings.Repeat("1", 129) + "\n\nevent: a\n", "id of more than 128 bytes"},
+		"a name that is unset": {"event: " + strings.Repeat("a", 129) + "\nevent: a\n", "event name of more than 128 bytes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			payloads, err := all(t, raw(t, stream(func(w http.ResponseWriter, _ *http.Request) {
+				_, _ = io.WriteString(w, row.event+"data: {}\n\nevent: done\ndata: {}\n\n")
+			})), hello)
+			if row.fault == "" {
+				require.NoError(t, err)
+				require.Len(t, payloads, 3)
+				return
+			}
+			require.ErrorContains(t, err, row.fault)
+			require.NotErrorIs(t, err, client.ErrIncomplete)
+			require.Len(t, payloads, 1)
+			require.Less(t, len(err.Error()), 500)
+		})
+	}
+}
+
+// Streams reserve the memory of their decoders together, before they use it, and release it.
+func TestMemoryOfAllStreamsIsReserved(t *testing.T) {
+	const budget = 8 << 20
+	var used, most atomic.Int64
+	full := errors.New("no memory is left")
+	release := make(chan struct{})
+	srv := listen(t, stream(func(w http.ResponseWriter, r *http.Request) {
+		if n := r.URL.Path; strings.HasPrefix(n, "/v1/agents/small") {
+			_, _ = io.WriteString(w, strings.Repeat("event: a\ndata: {}\n\n", 10_000)+"event: done\ndata: {}\n\n")
+			return
+		}
+		lines := strings.Repeat("data: "+strings.Repeat("1", 4000)+"\n", 1000)
+		_, _ = io.WriteString(w, "event: a\n"+lines)
+		_ = http.NewResponseController(w).Flush()
+		select {
+		case <-release:
+		case <-r.Context().Done():
+		}
+	}))
+	c, err := client.New(client.Config{BaseURL: srv.URL, Reserve: func(n int) error {
+		sum := used.Add(int64(n))
+		if n > 0 && sum > budget {
+			used.Add(int64(-n))
+			return full
+		}
+		for old := most.Load(); sum > old && !most.CompareAndSwap(old, sum); old = most.Load() {
+		}
+		return nil
+	}})
+	require.NoError(t, err)
+	const streams = 10 // which would use 40 MiB
+	errs := make(chan error, streams)
+	for range streams {
+		go func() {
+			var last error
+			for _, last = range c.Run(t.Context(), "large", hello) {
+			}
+			errs <- last
+		}()
+	}
+	refused := 0
+	for range streams - 2 { // at least one fits
+		err := <-errs
+		require.ErrorIs(t, err, full)
+		require.NotErrorIs(t, err, client.ErrIncomplete)
+		refused++
+	}
+	require.Less(t, used.Load(), int64(budget)+1)
+	close(release)
+	for range streams - refused {
+		require.Error(t, <-errs, "the event is incomplete, or refused")
+	}
+	require.Zero(t, used.Load(), "everything is released")
+	require.Greater(t, most.Load(), int64(budget)/2)
+	for _, err := range c.Run(t.Context(), "small", hello) {
+		require.NoError(t, err)
+		require.Less(t, used.Load(), int64(64<<10))
+	}
+	require.Zero(t, used.Load())
 }
 
 func TestLargestEvent(t *testing.T) {

@@ -10,7 +10,8 @@
 //	}
 //
 // A runtime is not trusted: an event has at most about 4 MiB, the JSON response of a run 64 MiB,
-// and any other one 1 MiB. Each has at most 262,144 values. The context of a call bounds its time.
+// and any other one 1 MiB. Each has at most 262,144 values. The name of an event consists of 1 to
+// 64 of a-z, "_" and ".", and its id has at most 128 bytes. The context of a call bounds its time.
 package client
 
 import (
@@ -40,6 +41,10 @@ type Config struct {
 	// by their context. Without its own CheckRedirect it does not follow redirects, because the
 	// key would be sent to the other address.
 	HTTPClient *http.Client
+	// Reserve is called before an event stream uses more memory, with the number of additional
+	// bytes, and after it has released memory, with a negative number. An error ends the stream.
+	// Concurrent streams call it concurrently. Defaults to no limit for all streams together.
+	Reserve func(bytes int) error
 }
 
 // Client calls one runtime. It is safe for concurrent use.
@@ -47,6 +52,8 @@ type Client struct {
 	base string
 	key  string
 	http http.Client
+
+	reserve func(bytes int) error
 }
 
 // New returns a client. It does not connect.
@@ -58,7 +65,10 @@ func New(cfg Config) (*Client, error) {
 	case base.RawQuery != "" || base.Fragment != "":
 		return nil, errors.New("create runtime client: the base URL has a query or a fragment")
 	}
-	c := &Client{base: strings.TrimRight(cfg.BaseURL, "/"), key: cfg.APIKey}
+	c := &Client{base: strings.TrimRight(cfg.BaseURL, "/"), key: cfg.APIKey, reserve: cfg.Reserve}
+	if c.reserve == nil {
+		c.reserve = func(int) error { return nil }
+	}
 	if cfg.HTTPClient != nil {
 		c.http = *cfg.HTTPClient
 	} else {

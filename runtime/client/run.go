@@ -19,6 +19,8 @@ var ErrIncomplete = errors.New("event stream of the run is incomplete")
 const (
 	// maxEvent is the largest event of a runtime: [wire.MaxData] and the names of the fields.
 	maxEvent = wire.MaxData + 64<<10
+	// maxName is the largest value of an event or id field.
+	maxName = 128
 	// maxRest limits the bytes that are read from an error response, and from a stream after done.
 	maxRest = 64 << 10
 	// lastWait is the time to wait for the end of the stream after done. A runtime sends both
@@ -76,7 +78,8 @@ func streamError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("read events of run: %w", context.Cause(ctx))
 	}
-	if _, ok := errors.AsType[*sse.LimitError](err); ok {
+	_, tooLong := errors.AsType[*sse.LimitError](err)
+	if _, refused := errors.AsType[*reserveError](err); refused || tooLong {
 		return fmt.Errorf("read events of run: %w", err)
 	}
 	if errors.Is(err, io.EOF) { // the body ended without an error

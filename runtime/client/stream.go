@@ -1,11 +1,13 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"regexp"
 	"sync/atomic"
 	"time"
 
@@ -18,7 +20,7 @@ import (
 type Stream struct {
 	ctx    context.Context
 	cancel context.CancelFunc
-	body   *counter
+	body   *body
 	events *sse.Decoder
 	done   bool
 }
@@ -32,22 +34,31 @@ func (c *Client) Open(ctx context.Context, agentID string, req wire.RunRequest) 
 		cancel()
 		return nil, err
 	}
-	s := &Stream{ctx: ctx, cancel: cancel, body: &counter{ReadCloser: res.Body}}
+	s := &Stream{ctx: ctx, cancel: cancel, body: &body{ReadCloser: res.Body, reserve: c.reserve}}
 	if err := streaming(res); err != nil {
 		_ = s.Close()
 		return nil, err
 	}
 	s.events = sse.NewDecoder(s.body)
 	s.events.SetLimits(maxEvent, maxEvent)
+	s.events.SetNameLimit(maxName)
+	s.body.events = s.events
 	return s, nil
 }
 
 // Next returns the next event, whose data is valid until the next call. The last one is done. The
-// error is [ErrIncomplete], an [*sse.LimitError], or the cause of the context.
+// error is [ErrIncomplete], an [*sse.LimitError], the error of [Config.Reserve], or the cause of the
+// context.
 func (s *Stream) Next() (sse.Event, error) {
 	ev, err := s.events.Next()
+	if err == nil {
+		err = s.body.hold()
+	}
 	if err != nil {
-		return sse.Event{}, streamError(s.ctx, err)
+		return sse.Event{}, streamError(s.ctx, cmp.Or(s.body.refused, err))
+	}
+	if !eventName.MatchString(ev.Type) {
+		return sse.Event{}, fmt.Errorf("read events of run: %q is not the name of an event", ev.Type)
 	}
 	if err := complexity.Check(ev.Data); err != nil {
 		return sse.Event{}, fmt.Errorf("read events of run: %w", err)
@@ -55,6 +66,9 @@ func (s *Stream) Next() (sse.Event, error) {
 	s.done = ev.Type == doneEvent
 	return ev, nil
 }
+
+// eventName is the form of the names of events, of later versions too.
+var eventName = regexp.MustCompile(`^[a-z_.]{1,64}$`)
 
 var doneEvent = (*wire.Done)(nil).EventName()
 
@@ -73,20 +87,55 @@ func (s *Stream) Close() error {
 		_, _ = io.Copy(io.Discard, io.LimitReader(s.body, maxRest))
 		limit.Stop()
 	}
+	defer s.body.release()
 	if err := s.body.Close(); err != nil && !errors.Is(err, context.Canceled) {
 		return fmt.Errorf("close event stream: %w", err)
 	}
 	return nil
 }
 
-// counter counts the bytes of a body.
-type counter struct {
+// body counts the bytes of a response, and reserves the memory of its decoder before each Read.
+type body struct {
 	io.ReadCloser
-	n atomic.Int64
+	n        atomic.Int64
+	events   *sse.Decoder // nil before the first event
+	reserve  func(bytes int) error
+	reserved int
+	refused  error // a *reserveError
 }
 
-func (c *counter) Read(p []byte) (int, error) {
-	n, err := c.ReadCloser.Read(p)
-	c.n.Add(int64(n))
+// reserveError is the error of [Config.Reserve].
+type reserveError struct{ error }
+
+func (e *reserveError) Unwrap() error { return e.error }
+
+func (b *body) Read(p []byte) (int, error) {
+	if err := b.hold(); err != nil {
+		return 0, err
+	}
+	n, err := b.ReadCloser.Read(p)
+	b.n.Add(int64(n))
 	return n, err
+}
+
+// hold reserves or releases memory until it is that of the decoder.
+func (b *body) hold() error {
+	if b.events == nil || b.events.BufferSize() == b.reserved {
+		return nil
+	}
+	size := b.events.BufferSize()
+	if err := b.reserve(size - b.reserved); err != nil {
+		b.refused = &reserveError{err}
+		return b.refused
+	}
+	b.reserved = size
+	return nil
+}
+
+// release releases the memory of the decoder.
+func (b *body) release() {
+	if b.reserved > 0 {
+		_ = b.reserve(-b.reserved)
+	}
+	b.events, b.reserved = nil, 0
 }
