@@ -1,8 +1,8 @@
-// Package skillzip opens the zip archives of skills. The hub reads uploads with it, and the runtime
-// the archives that it downloads. Both have the same limits.
+// Package skillzip opens the zip archives of skills and checks their paths. The hub reads uploads
+// with it, and the runtime the archives that it downloads. Both have the same limits.
 //
-// An archive is untrusted: [Open] bounds the memory of its directory, but the sizes in the
-// directory may be wrong, and so may be names and modes. Callers count what they read.
+// An archive is untrusted: [Open] bounds the memory of its directory, and [Names] the paths. The
+// sizes and the modes in the directory may be wrong: callers count what they read.
 package skillzip
 
 import (
@@ -23,14 +23,22 @@ const (
 // records that are part of a file: the directory is not known before it is read.
 const maxRecords = 10 * MaxEntries
 
-// Error is the reason why an archive is rejected.
-type Error struct{ Reason string }
+// Error is the reason why an archive is rejected. Entry is "" if it concerns the archive as a whole.
+type Error struct {
+	Entry  string
+	Reason string
+}
 
-func (e *Error) Error() string { return e.Reason }
+func (e *Error) Error() string {
+	if e.Entry == "" {
+		return e.Reason
+	}
+	return fmt.Sprintf("entry %.200q %s", e.Entry, e.Reason)
+}
 
 // TooMany returns the error of an archive with more than MaxEntries entries.
 func TooMany() *Error {
-	return &Error{fmt.Sprintf("the archive has more than %d entries", MaxEntries)}
+	return &Error{Reason: fmt.Sprintf("the archive has more than %d entries", MaxEntries)}
 }
 
 // Open reads the directory of an archive of size bytes. An archive that is rejected has an
@@ -41,7 +49,7 @@ func Open(in io.ReaderAt, size int64) (*zip.Reader, error) {
 	}
 	z, err := zip.NewReader(in, size)
 	if err != nil {
-		return nil, &Error{"the file is not a .zip: " + err.Error()}
+		return nil, &Error{Reason: "the file is not a .zip: " + err.Error()}
 	}
 	if len(z.File) > MaxEntries {
 		return nil, TooMany()

@@ -22,6 +22,9 @@ const (
 
 const document = "SKILL.md"
 
+// Error is the reason why an upload is rejected.
+type Error = skillzip.Error
+
 // Skill is what the front matter of SKILL.md says.
 type Skill struct {
 	Name        string
@@ -37,7 +40,7 @@ var namePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
 // and other errors are those of the temporary file and of out.
 func Normalize(in io.ReaderAt, size int64, fileName, tempDir string, out io.Writer) (_ Skill, err error) {
 	if size > skillzip.MaxPacked {
-		return Skill{}, &Error{"", fmt.Sprintf("the file is larger than %d MiB", skillzip.MaxPacked>>20)}
+		return Skill{}, &Error{Reason: fmt.Sprintf("the file is larger than %d MiB", skillzip.MaxPacked>>20)}
 	}
 	s, err := newSpool(tempDir, size)
 	if err != nil {
@@ -85,7 +88,7 @@ func (s *spool) readDocument(in io.Reader) error {
 		return fmt.Errorf("read spool: %w", err)
 	}
 	if len(buffer) == 0 || !utf8.Valid(buffer) && s.size <= skill.MaxBytes || bytes.ContainsFunc(buffer, isBinary) {
-		return &Error{"", "the file is not a .zip, a .tar.gz or a SKILL.md in UTF-8"}
+		return &Error{Reason: "the file is not a .zip, a .tar.gz or a SKILL.md in UTF-8"}
 	}
 	return nil
 }
@@ -96,29 +99,35 @@ func isBinary(r rune) bool { return unicode.IsControl(r) && !unicode.IsSpace(r) 
 func (s *spool) strip() (folder string, err error) {
 	found := ""
 	for _, f := range s.files {
-		if !strings.EqualFold(path.Base(f.name), document) {
+		if !isDocument(path.Base(f.name)) {
 			continue
 		}
 		if found != "" {
-			return "", &Error{f.name, "is a second SKILL.md: upload one skill at a time"}
+			return "", &Error{Entry: f.name, Reason: "is a second SKILL.md: upload one skill at a time"}
 		}
 		found = f.name
 	}
 	if found == "" || strings.Count(found, "/") > 1 {
-		return "", &Error{"", "the archive must have a SKILL.md at its root or in one folder"}
+		return "", &Error{Reason: "the archive must have a SKILL.md at its root or in one folder"}
 	}
 	prefix := found[:len(found)-len(document)]
 	for i, f := range s.files {
 		name, inside := strings.CutPrefix(f.name, prefix)
 		if !inside {
-			return "", &Error{f.name, "is outside of the folder with SKILL.md"}
+			return "", &Error{Entry: f.name, Reason: "is outside of the folder with SKILL.md"}
 		}
 		if f.name == found {
-			name = document // in any letter case
+			name = document
 		}
 		s.files[i].name = name
 	}
 	return strings.TrimSuffix(prefix, "/"), nil
+}
+
+// isDocument reports whether a name is SKILL.md in any case of its ASCII letters, as the runtime
+// finds it. Letters outside ASCII that fold to those are longer.
+func isDocument(name string) bool {
+	return len(name) == len(document) && strings.EqualFold(name, document)
 }
 
 // parse reads the front matter.
@@ -128,7 +137,7 @@ func (s *spool) parse(folder string) (Skill, error) {
 			continue
 		}
 		if f.size > skill.MaxBytes {
-			return Skill{}, &Error{f.name, fmt.Sprintf("is larger than %d bytes", skill.MaxBytes)}
+			return Skill{}, &Error{Entry: f.name, Reason: fmt.Sprintf("is larger than %d bytes", skill.MaxBytes)}
 		}
 		data := make([]byte, f.size)
 		if _, err := io.ReadFull(s.open(f), data); err != nil {
@@ -143,9 +152,9 @@ func (s *spool) parse(folder string) (Skill, error) {
 			if problem != nil {
 				reason += "; " + problem.Error()
 			}
-			return Skill{}, &Error{f.name, reason}
+			return Skill{}, &Error{Entry: f.name, Reason: reason}
 		}
 		return Skill{doc.Name, doc.Description, doc.Type}, nil
 	}
-	return Skill{}, &Error{"", "the archive has no SKILL.md"}
+	return Skill{}, &Error{Reason: "the archive has no SKILL.md"}
 }

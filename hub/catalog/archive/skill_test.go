@@ -11,6 +11,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -188,27 +189,31 @@ func TestUploadsThatAreRejected(t *testing.T) {
 		`entry "a\nb" has control characters`:                both(entry{name: "a\nb"}),
 		`entry "a\u202eb" has control characters`:            both(entry{name: "a\u202eb"}),
 		`has a name of more than 255 bytes`:                  both(entry{name: strings.Repeat("a", 256)}),
+		`is in more than 31 directories`:                     both(entry{name: strings.Repeat("a/", 32) + "b"}),
+		`paths of the archive have more than 262144 bytes`:   both(numbered(1999, "%04d"+strings.Repeat("a", 128))...),
+		`more than 2000 directories`:                         both(numbered(1999, "%04d/b/c")...),
 		`has a path of more than 512 bytes`:                  both(entry{name: strings.Repeat("a/", 256) + "b"}),
 		`entry "a" exists twice`:                             both(entry{name: "a"}, entry{name: "a"}),
 		`entry "A" has the same name as "a" on some systems`: both(entry{name: "a"}, entry{name: "A"}),
 		"entry \"e\u0301\" has the same name as \"é\"":       both(entry{name: "é"}, entry{name: "e\u0301"}),
-		`entry "B" has the same name as "b" on some`:         both(entry{name: "b/x"}, entry{name: "B/y"}),
+		`entry "B/y" has the same name as "b" on some`:       both(entry{name: "b/x"}, entry{name: "B/y"}),
 		`entry "c" exists twice`:                             both(entry{name: "c"}, entry{name: "c/d"}),
 		`more than 2000 entries`:                             both(many...),
 		`makes the content more than 200 times as large`:     both(entry{name: "bomb", content: bomb}),
 		`entry "sub/SKILL.md" is a second SKILL.md`:          {zipped(t, skill, entry{name: "sub/SKILL.md", content: front})},
 		`entry "README.md" is outside of the folder`:         {zipped(t, entry{name: "README.md"}, entry{name: "pdf/SKILL.md", content: front})},
-		`must have a SKILL.md at its root or in one folder`:  {zipped(t), zipped(t, entry{name: "a/b/SKILL.md"}), zipped(t, entry{name: "README.md"})},
-		`has the name "PDF Tools" in its front matter`:       {[]byte("---\nname: PDF Tools\n---\n")},
-		`has the name "" in its front matter`:                {[]byte("# A skill without front matter")},
-		`SKILL.md" is larger than 1048576 bytes`:             {[]byte(front + strings.Repeat("a", 1<<20)), zipped(t, entry{name: "SKILL.md", content: front + strings.Repeat("ab", 1<<19)})},
-		`the file is not a .zip, a .tar.gz or a SKILL.md`:    {nil, {1, 2, 3}, []byte("a\x00b"), []byte("Rar!\x1a\x07\x01\x00\xff"), []byte("\xff\xfe")},
-		`the file is not a .zip: `:                           {[]byte("PK\x03\x04"), zipped(t, skill)[:100]},
-		`unexpected EOF`:                                     {{0x1f, 0x8b}, tarred(t, skill)[:100], tarred(t, skill)[:len(tarred(t, skill))-4]},
-		`entry "link" is a link`:                             {zipped(t, skill, entry{name: "link", mode: fs.ModeSymlink}), tarred(t, entry{name: "link", kind: tar.TypeSymlink, link: "/etc"}), tarred(t, entry{name: "link", kind: tar.TypeLink, link: "x"})},
-		`entry "dev" is not a regular file`:                  {zipped(t, skill, entry{name: "dev", mode: fs.ModeDevice}), zipped(t, skill, entry{name: "dev", mode: fs.ModeNamedPipe}), tarred(t, entry{name: "dev", kind: tar.TypeChar}), tarred(t, entry{name: "dev", kind: tar.TypeFifo})},
-		`has another header than in the directory`:           broken(func(d []byte) { d[bytes.Index(d, []byte("data"))] = 'D' }),
-		`is encrypted`: broken(func(d []byte) { d[bytes.LastIndex(d, []byte("PK\x01\x02"))+8] |= 1 }),
+		`must have a SKILL.md at its root or in one folder`: {zipped(t), zipped(t, entry{name: "a/b/SKILL.md"}), zipped(t, entry{name: "README.md"}),
+			zipped(t, entry{name: "\u017fKILL.md", content: front}), tarred(t, entry{name: "pdf/S\u212aILL.md", content: front})},
+		`has the name "PDF Tools" in its front matter`:      {[]byte("---\nname: PDF Tools\n---\n")},
+		`has the name "" in its front matter`:               {[]byte("# A skill without front matter")},
+		`SKILL.md" is larger than 1048576 bytes`:            {[]byte(front + strings.Repeat("a", 1<<20)), zipped(t, entry{name: "SKILL.md", content: front + strings.Repeat("ab", 1<<19)})},
+		`the file is not a .zip, a .tar.gz or a SKILL.md`:   {nil, {1, 2, 3}, []byte("a\x00b"), []byte("Rar!\x1a\x07\x01\x00\xff"), []byte("\xff\xfe")},
+		`the file is not a .zip: `:                          {[]byte("PK\x03\x04"), zipped(t, skill)[:100]},
+		`unexpected EOF`:                                    {{0x1f, 0x8b}, tarred(t, skill)[:100], tarred(t, skill)[:len(tarred(t, skill))-4]},
+		`entry "link" is a link`:                            {zipped(t, skill, entry{name: "link", mode: fs.ModeSymlink}), tarred(t, entry{name: "link", kind: tar.TypeSymlink, link: "/etc"}), tarred(t, entry{name: "link", kind: tar.TypeLink, link: "x"})},
+		`entry "dev" is not a regular file`:                 {zipped(t, skill, entry{name: "dev", mode: fs.ModeDevice}), zipped(t, skill, entry{name: "dev", mode: fs.ModeNamedPipe}), tarred(t, entry{name: "dev", kind: tar.TypeChar}), tarred(t, entry{name: "dev", kind: tar.TypeFifo})},
+		`has another header than in the directory`:          broken(func(d []byte) { d[bytes.Index(d, []byte("data"))] = 'D' }),
+		`is encrypted`:                                      broken(func(d []byte) { d[bytes.LastIndex(d, []byte("PK\x01\x02"))+8] |= 1 }),
 		`entry "data" cannot be read: zip: checksum error`:  broken(func(d []byte) { binary.LittleEndian.PutUint32(d[bytes.LastIndex(d, []byte("PK\x01\x02"))+16:], 7) }),
 		`entry "SKILL.md" cannot be read: zip: unsupported`: broken(func(d []byte) { method(d, 12) }),
 		`the file is larger than 20 MiB`:                    {make([]byte, skillzip.MaxPacked+1)},
@@ -221,6 +226,49 @@ func TestUploadsThatAreRejected(t *testing.T) {
 			_, ok := errors.AsType[*archive.Error](err)
 			require.True(t, ok)
 			require.Less(t, len(err.Error()), 600)
+		}
+	}
+}
+
+// numbered returns files that are named after their number.
+func numbered(n int, format string) []entry {
+	all := make([]entry, n)
+	for i := range all {
+		all[i].name = fmt.Sprintf(format, i)
+	}
+	return all
+}
+
+// An archive of 28 KiB with 1,998 names of 255 directories took half a minute: every prefix of every
+// path was normalized. The work for the largest paths that are accepted is bounded too.
+func TestPathsAreBoundedInWork(t *testing.T) {
+	deep := strings.Repeat("d/", 254)
+	wide := strings.Repeat("é/", 31)
+	for name, row := range map[string]struct {
+		entries []entry
+		want    string
+	}{
+		"255 directories":           {numbered(1998, deep+"%d"), "is in more than 31 directories"},
+		"255 directories each":      {numbered(1998, "%d/"+deep[:500]), "is in more than 31 directories"},
+		"31 directories":            {numbered(1998, wide+"%d"), ""},
+		"31 directories of its own": {numbered(64, "%d/"+strings.Repeat("01234567é/", 30)+"x"), ""},
+	} {
+		for kind, data := range map[string][]byte{
+			"zip": zipped(t, append(row.entries, entry{name: "SKILL.md", content: front})...),
+			"tar": tarred(t, append(row.entries, entry{name: "SKILL.md", content: front})...),
+		} {
+			t.Run(name+" "+kind, func(t *testing.T) {
+				var before, after runtime.MemStats
+				runtime.ReadMemStats(&before)
+				_, err := archive.Normalize(bytes.NewReader(data), int64(len(data)), "", t.TempDir(), io.Discard)
+				runtime.ReadMemStats(&after)
+				if row.want == "" {
+					require.NoError(t, err)
+				} else {
+					require.ErrorContains(t, err, row.want)
+				}
+				require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(32<<20))
+			})
 		}
 	}
 }

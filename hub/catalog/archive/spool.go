@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/seed93082962/agenthost/internal/skillzip"
@@ -25,8 +27,10 @@ type spool struct {
 	file  *os.File
 	limit int64 // of size
 	size  int64
-	names names
+	names skillzip.Names
 	files []file
+
+	buffer []byte // of copy
 }
 
 // newSpool returns a spool for an upload of that size.
@@ -35,7 +39,7 @@ func newSpool(dir string, packed int64) (*spool, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make spool: %w", err)
 	}
-	return &spool{file: f, limit: min(skillzip.MaxUnpacked, freeSize+maxRatio*packed), names: names{}}, nil
+	return &spool{file: f, limit: min(skillzip.MaxUnpacked, freeSize+maxRatio*packed), buffer: make([]byte, 32<<10)}, nil
 }
 
 // close deletes the file.
@@ -45,11 +49,8 @@ func (s *spool) close() error {
 
 // add adds an entry. r is the content of a file.
 func (s *spool) add(entry string, dir, executable bool, r io.Reader) error {
-	name, err := checkPath(entry)
-	if err != nil || name == "" || isForeign(name) {
-		return err
-	}
-	if err := s.names.add(name, dir); err != nil || dir {
+	name, err := s.names.Add(entry, dir)
+	if err != nil || name == "" || dir || isForeign(name) {
 		return err
 	}
 	n, err := s.copy(entry, r)
@@ -60,29 +61,33 @@ func (s *spool) add(entry string, dir, executable bool, r io.Reader) error {
 
 // copy appends the content of a file. The errors of r are those of the upload, others are internal.
 func (s *spool) copy(entry string, r io.Reader) (n int64, err error) {
-	buffer := make([]byte, 32<<10)
 	for {
-		k, err := r.Read(buffer)
+		k, err := r.Read(s.buffer)
 		if n += int64(k); s.size+n > s.limit {
 			if s.limit < skillzip.MaxUnpacked {
-				return n, &Error{entry, fmt.Sprintf("makes the content more than %d times as large as the archive", maxRatio)}
+				return n, &Error{Entry: entry, Reason: fmt.Sprintf("makes the content more than %d times as large as the archive", maxRatio)}
 			}
-			return n, &Error{entry, fmt.Sprintf("makes the content larger than %d MiB", skillzip.MaxUnpacked>>20)}
+			return n, &Error{Entry: entry, Reason: fmt.Sprintf("makes the content larger than %d MiB", skillzip.MaxUnpacked>>20)}
 		}
-		if _, err := s.file.Write(buffer[:k]); err != nil {
+		if _, err := s.file.Write(s.buffer[:k]); err != nil {
 			return n, fmt.Errorf("write spool: %w", err)
 		}
 		if err == io.EOF {
 			return n, nil
 		}
 		if err != nil {
-			return n, &Error{entry, "cannot be read: " + err.Error()}
+			return n, &Error{Entry: entry, Reason: "cannot be read: " + err.Error()}
 		}
 	}
 }
 
 // open returns the content of a file.
 func (s *spool) open(f file) *io.SectionReader { return io.NewSectionReader(s.file, f.at, f.size) }
+
+// isForeign reports whether a system added the entry.
+func isForeign(name string) bool {
+	return strings.HasPrefix(name, "__MACOSX/") || path.Base(name) == ".DS_Store"
+}
 
 // epoch is the time of all files: the first that a zip can represent.
 var epoch = time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -101,7 +106,7 @@ func (s *spool) write(out io.Writer) error {
 		if err != nil {
 			return fmt.Errorf("write zip: %w", err)
 		}
-		if _, err := io.Copy(entry, s.open(f)); err != nil {
+		if _, err := io.CopyBuffer(entry, s.open(f), s.buffer); err != nil {
 			return fmt.Errorf("write zip: %w", err)
 		}
 	}

@@ -17,7 +17,7 @@ const maxHeaders = 16 << 20
 func (s *spool) readTar(in io.Reader) error {
 	packed, err := gzip.NewReader(in)
 	if err != nil {
-		return &Error{"", "the file is not a .tar.gz: " + err.Error()}
+		return &Error{Reason: "the file is not a .tar.gz: " + err.Error()}
 	}
 	bounded := &io.LimitedReader{R: packed, N: s.limit + maxHeaders}
 	r := tar.NewReader(bounded)
@@ -27,19 +27,19 @@ func (s *spool) readTar(in io.Reader) error {
 			break
 		}
 		if err != nil {
-			return &Error{"", "the file is not a .tar.gz: " + err.Error()}
+			return &Error{Reason: "the file is not a .tar.gz: " + err.Error()}
 		}
 		if entries == skillzip.MaxEntries {
-			return &Error{"", skillzip.TooMany().Reason}
+			return skillzip.TooMany()
 		}
 		switch h.Typeflag {
 		case tar.TypeReg, tar.TypeDir:
 			err = s.add(h.Name, h.Typeflag == tar.TypeDir, h.Mode&0o111 != 0, r)
 		case tar.TypeXGlobalHeader: // git archive writes one
 		case tar.TypeSymlink, tar.TypeLink:
-			err = &Error{h.Name, "is a link"}
+			err = &Error{Entry: h.Name, Reason: "is a link"}
 		default:
-			err = &Error{h.Name, "is not a regular file"}
+			err = &Error{Entry: h.Name, Reason: "is not a regular file"}
 		}
 		if err != nil {
 			return err
@@ -47,10 +47,10 @@ func (s *spool) readTar(in io.Reader) error {
 	}
 	// The rest is padding and the checksum.
 	if _, err := io.Copy(io.Discard, bounded); err != nil {
-		return &Error{"", "the file is not a .tar.gz: " + err.Error()}
+		return &Error{Reason: "the file is not a .tar.gz: " + err.Error()}
 	}
 	if bounded.N == 0 {
-		return &Error{"", fmt.Sprintf("the archive is more than %d MiB large when it is unpacked", (s.limit+maxHeaders)>>20)}
+		return &Error{Reason: fmt.Sprintf("the archive is more than %d MiB large when it is unpacked", (s.limit+maxHeaders)>>20)}
 	}
 	return nil
 }

@@ -3,7 +3,6 @@ package archive
 import (
 	"archive/zip"
 	"encoding/binary"
-	"errors"
 	"io"
 	"io/fs"
 	"strings"
@@ -15,27 +14,26 @@ const (
 	encrypted   = 1<<0 | 1<<6 | 1<<13 // flags of an encrypted entry or directory
 	descriptor  = 1 << 3              // flag: the sizes follow the content
 	localHeader = 30                  // bytes before the name
+	maxName     = 1<<16 - 1
 	maxExtra    = 1<<16 - 1
 )
 
 // readZip reads a .zip.
 func (s *spool) readZip(in io.ReaderAt, size int64) error {
 	z, err := skillzip.Open(in, size)
-	if rejected, ok := errors.AsType[*skillzip.Error](err); ok {
-		return &Error{"", rejected.Reason}
-	}
 	if err != nil {
 		return err
 	}
+	header := make([]byte, localHeader+maxName+maxExtra)
 	for _, f := range z.File {
-		if err := s.addZipped(in, f); err != nil {
+		if err := s.addZipped(in, f, header); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *spool) addZipped(in io.ReaderAt, f *zip.File) error {
+func (s *spool) addZipped(in io.ReaderAt, f *zip.File, header []byte) error {
 	mode := f.Mode()
 	dir := strings.HasSuffix(f.Name, "/")
 	reason := ""
@@ -48,29 +46,30 @@ func (s *spool) addZipped(in io.ReaderAt, f *zip.File) error {
 		reason = "is not a regular file"
 	case dir && f.UncompressedSize64 != 0:
 		reason = "is a directory with content"
-	case !agrees(in, f):
+	case !agrees(in, f, header):
 		reason = "has another header than in the directory of the archive"
 	}
 	if reason != "" {
-		return &Error{f.Name, reason}
+		return &Error{Entry: f.Name, Reason: reason}
 	}
 	r, err := f.Open()
 	if err != nil {
-		return &Error{f.Name, "cannot be read: " + err.Error()}
+		return &Error{Entry: f.Name, Reason: "cannot be read: " + err.Error()}
 	}
 	defer func() { _ = r.Close() }() // it was opened for reading
 	return s.add(f.Name, dir, mode&0o111 != 0, r)
 }
 
-// agrees reports whether the header before the content is that of the directory.
-func agrees(in io.ReaderAt, f *zip.File) bool {
+// agrees reports whether the header before the content is that of the directory. It reads it into
+// the buffer.
+func agrees(in io.ReaderAt, f *zip.File, buffer []byte) bool {
 	content, err := f.DataOffset()
 	if err != nil {
 		return false
 	}
 	least := int64(localHeader + len(f.Name))
 	begin := max(0, content-least-maxExtra)
-	data := make([]byte, content-begin)
+	data := buffer[:content-begin]
 	if _, err := in.ReadAt(data, begin); err != nil && err != io.EOF {
 		return false
 	}

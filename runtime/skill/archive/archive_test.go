@@ -51,6 +51,15 @@ func pack(t testing.TB, entries ...entry) []byte {
 	return b.Bytes()
 }
 
+// paths returns files that are named after their number.
+func paths(n int, format string) []entry {
+	all := make([]entry, n)
+	for i := range all {
+		all[i].name = fmt.Sprintf(format, i)
+	}
+	return all
+}
+
 func hash(data []byte) string {
 	sum := sha256.Sum256(data)
 	return "sha256:" + hex.EncodeToString(sum[:])
@@ -132,15 +141,19 @@ func TestHostileArchivesAreRejected(t *testing.T) {
 		want string
 	}{
 		{"not a zip archive", []byte("SKILL.md"), "not a valid zip file"},
-		{"traversal", pack(t, entry{name: "../SKILL.md"}), "not below the root"},
-		{"traversal within", pack(t, entry{name: "a/../SKILL.md"}), "not below the root"},
-		{"absolute", pack(t, entry{name: "/etc/passwd"}), "not below the root"},
-		{"backslash", pack(t, entry{name: `a\SKILL.md`}), "name is not valid"},
-		{"empty name", pack(t, entry{name: ""}), "not below the root"},
+		{"traversal", pack(t, entry{name: "../SKILL.md"}), "is outside of the archive"},
+		{"traversal within", pack(t, entry{name: "a/../SKILL.md"}), "is outside of the archive"},
+		{"absolute", pack(t, entry{name: "/etc/passwd"}), "has an absolute path"},
+		{"backslash", pack(t, entry{name: `a\SKILL.md`}), "has a backslash in its name"},
+		{"empty name", pack(t, entry{name: ""}), "must have a name"},
+		{"another case", pack(t, entry{name: "a/b"}, entry{name: "A/c"}), "has the same name as"},
+		{"depth", pack(t, entry{name: strings.Repeat("a/", skillzip.MaxDepth) + "b"}), "is in more than 31 directories"},
+		{"long paths", pack(t, paths(2000, "%04d"+strings.Repeat("a", 128))...), "paths of the archive have more than 262144 bytes"},
+		{"directories", pack(t, paths(1999, "%04d/b/c")...), "more than 2000 directories"},
 		{"link", pack(t, entry{name: "link", body: "/etc", mode: fs.ModeSymlink}), "neither a file nor a directory"},
 		{"device", pack(t, entry{name: "device", mode: fs.ModeDevice}), "neither a file nor a directory"},
-		{"repeated", pack(t, entry{name: "SKILL.md"}, entry{name: "SKILL.md"}), "file exists"},
-		{"a file as a directory", pack(t, entry{name: "a"}, entry{name: "a/b"}), "file exists"},
+		{"repeated", pack(t, entry{name: "SKILL.md"}, entry{name: "SKILL.md"}), "exists twice"},
+		{"a file as a directory", pack(t, entry{name: "a"}, entry{name: "a/b"}), "exists twice"},
 		{"too many entries", pack(t, many...), "more than 2000"},
 		{"too large unpacked", pack(t, entry{name: "a", body: zeros}, entry{name: "b", body: zeros}), "larger than 104857600 bytes unpacked"},
 		{"too large", bytes.Repeat([]byte("x"), skillzip.MaxPacked+1), "larger than 20971520 bytes"},

@@ -9,9 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"path/filepath"
-	"strings"
-	"unicode/utf8"
 
 	"github.com/seed93082962/agenthost/internal/skillzip"
 )
@@ -39,64 +36,67 @@ func unpack(ctx context.Context, packed, dir string) error {
 		return err
 	}
 	defer func() { _ = root.Close() }() // its files are closed
-	left := int64(skillzip.MaxUnpacked)
+	to := destination{root: root, left: skillzip.MaxUnpacked, made: map[string]bool{}}
 	for _, f := range r.File {
 		if err := ctx.Err(); err != nil {
 			return context.Cause(ctx)
 		}
-		n, err := unpackEntry(root, f, left)
+		name, err := to.names.Add(f.Name, f.Mode().IsDir())
 		if err != nil {
+			return err
+		}
+		if err := to.unpack(name, f); err != nil {
 			return fmt.Errorf("entry %.200q: %w", f.Name, err)
 		}
-		left -= n
 	}
 	return nil
 }
 
-// unpackEntry unpacks one entry of at most limit bytes and returns its size.
-func unpackEntry(root *os.Root, f *zip.File, limit int64) (int64, error) {
-	name, err := entryName(f)
-	if err != nil {
-		return 0, err
+// destination is a directory that an archive is unpacked into.
+type destination struct {
+	root  *os.Root
+	names skillzip.Names
+	left  int64           // bytes that the next files may have
+	made  map[string]bool // directories
+}
+
+// unpack unpacks one entry. The name is "" for the root.
+func (d *destination) unpack(name string, f *zip.File) error {
+	switch mode := f.Mode(); {
+	case !mode.IsRegular() && !mode.IsDir():
+		return errors.New("it is neither a file nor a directory")
+	case name == "":
+		return nil
+	case mode.IsDir():
+		return d.mkdir(name)
 	}
-	if f.Mode().IsDir() {
-		return 0, root.MkdirAll(name, 0o700)
-	}
-	if parent := path.Dir(name); parent != "." {
-		if err := root.MkdirAll(parent, 0o700); err != nil {
-			return 0, err
-		}
+	if err := d.mkdir(path.Dir(name)); err != nil {
+		return err
 	}
 	in, err := f.Open()
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer func() { _ = in.Close() }() // Read returns the error of a checksum
-	mode := fs.FileMode(0o600) | f.Mode()&0o100
-	out, err := root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
+	out, err := d.root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, fs.FileMode(0o600)|f.Mode()&0o100)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	n, err := io.Copy(out, io.LimitReader(in, limit+1))
+	n, err := io.Copy(out, io.LimitReader(in, d.left+1))
 	if err := errors.Join(err, out.Close()); err != nil {
-		return 0, err
+		return err
 	}
-	if n > limit {
-		return 0, fmt.Errorf("the archive is larger than %d bytes unpacked", skillzip.MaxUnpacked)
+	if d.left -= n; d.left < 0 {
+		return fmt.Errorf("the archive is larger than %d bytes unpacked", skillzip.MaxUnpacked)
 	}
-	return n, nil
+	return nil
 }
 
-// entryName returns the path of an entry, which is below the root and not that of a link.
-func entryName(f *zip.File) (string, error) {
-	name := strings.TrimSuffix(f.Name, "/")
-	switch mode := f.Mode(); {
-	case !mode.IsRegular() && !mode.IsDir():
-		return "", errors.New("it is neither a file nor a directory")
-	case !utf8.ValidString(name) || strings.ContainsAny(name, "\\\x00"):
-		return "", errors.New("its name is not valid")
-	case name != path.Clean(name) || !filepath.IsLocal(name):
-		return "", errors.New("its path is not below the root")
+// mkdir makes a directory with those above it, once.
+func (d *destination) mkdir(name string) error {
+	if d.made[name] {
+		return nil
 	}
-	return name, nil
+	d.made[name] = true
+	return d.root.MkdirAll(name, 0o700)
 }
