@@ -1,6 +1,7 @@
 package filesafe
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"io/fs"
@@ -39,7 +40,8 @@ func allowed(w http.ResponseWriter, r *http.Request) error {
 // Content is what [Serve] sends.
 type Content struct {
 	Body         io.ReadSeeker // at its start. An *os.File is sent with sendfile(2).
-	Name         string        // of the attachment. Its extension selects the media type.
+	Name         string        // of the attachment
+	Type         string        // the media type. Defaults to that of the extension of Name.
 	Size         int64         // bytes
 	Modified     time.Time
 	ETag         string // a strong one, with its quotes
@@ -121,7 +123,7 @@ func send(b *body, c *Content, disposition string) (status int, err error) {
 		w.WriteHeader(status)
 		return status, nil
 	}
-	h.set("Content-Type", mimeOf(c.Name))
+	h.set("Content-Type", cmp.Or(c.Type, mimeOf(c.Name)))
 	h.set("Content-Length", strconv.FormatInt(part.length, 10))
 	if disposition != "" {
 		h.set("Content-Disposition", disposition)

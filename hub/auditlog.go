@@ -31,7 +31,7 @@ func (h *Hub) auditRoutes() []api.Route {
 		Logger: h.cfg.Logger,
 	}
 	read := func(path string, handle handler) api.Route {
-		return api.Route{Method: http.MethodGet, Path: path, Group: rbac.AdminOnly, Handle: handle}
+		return api.Route{Method: http.MethodGet, Path: path, Group: rbac.AdminOnly, Large: true, Handle: handle}
 	}
 	withErrors := func(serve http.HandlerFunc) handler { // it calls failAudit
 		return func(w http.ResponseWriter, r *http.Request) error {

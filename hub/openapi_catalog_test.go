@@ -119,6 +119,9 @@ func (c *contract) tools(admin string) {
 	res := c.send("GET", tools+"/weather/download", admin, "")
 	require.Equal(c.t, source, res.text)
 	require.Equal(c.t, http.StatusNotModified, c.send("GET", tools+"/weather/download", admin, "", "If-None-Match", res.header.Get("Etag")).status)
+	require.Equal(c.t, source[1:4], c.send("GET", tools+"/weather/download", admin, "", "Range", "bytes=1-3").text)
+	c.reject(412, api.PreconditionFailed, "GET", tools+"/weather/download", admin, "", "If-Match", `"other"`)
+	c.reject(416, api.InvalidRequest, "GET", tools+"/weather/download", admin, "", "Range", "bytes=9999-")
 	c.reject(404, api.NotFound, "GET", tools+"/Read/download", admin, "")
 	c.unpaged(tools, admin)
 }

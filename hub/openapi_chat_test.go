@@ -51,7 +51,9 @@ func (c *contract) chats(admin string) {
 	c.faulty("POST", path+"/messages", cleo, `{}`, `{"message":" "}`, `{"message":"a","clientMessageId":"`+strings.Repeat("c", 129)+`"}`)
 	c.cancelledChat(path, cleo)
 	c.unpaged(path+"/messages", cleo)
-	c.ok(200, "GET", strings.Replace(path, chats, allChats, 1)+"/messages", admin, "")
+	require.Equal(c.t, "1", c.ok(200, "GET", path+"/messages?page_size=1", cleo, "")["next"])
+	c.ok(200, "GET", path+"/messages?next=1", cleo, "")
+	c.ok(200, "GET", strings.Replace(path, chats, allChats, 1)+"/messages?page_size=1&next=", admin, "")
 	for _, row := range []struct{ method, path, body string }{
 		{"GET", chats + "/0/messages", ""}, {"POST", chats + "/0/messages", message}, {"POST", chats + "/0/cancel", ""}, {"DELETE", chats + "/0", ""},
 		{"GET", allChats + "/0", ""}, {"GET", allChats + "/0/messages", ""}, {"DELETE", allChats + "/0", ""},

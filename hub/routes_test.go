@@ -3,6 +3,7 @@ package hub_test
 import (
 	"cmp"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -173,6 +174,24 @@ func TestTheRouteTableMatchesTheContract(t *testing.T) {
 			}
 		}
 		require.Empty(t, rules, "routes that are not there")
+	})
+}
+
+// The responses of these routes are small, or have limits of their own. All other GET routes have a
+// share for each caller.
+var smallResponses = []string{
+	"/auth/userinfo", "/auth/sessions", "/api/v1/cli/tokens", // at most 100 sessions and tokens
+	"/api/v1/admin/users", "/api/v1/admin/users/:id", "/api/v1/admin/users/:id/sessions", "/api/v1/admin/users/:id/tokens", "/api/v1/admin/invites",
+	"/api/v1/admin/agents/:name/deploy", "/api/v1/admin/aigc/config",
+}
+
+func TestLargeResponsesHaveAShare(t *testing.T) {
+	each(t, func(t *testing.T, s *server, _ string) {
+		for _, route := range s.Routes() {
+			if route.Method == http.MethodGet && route.Access != api.Open {
+				require.Equal(t, !slices.Contains(smallResponses, route.Path), route.Large, route.Path)
+			}
+		}
 	})
 }
 

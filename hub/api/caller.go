@@ -92,8 +92,9 @@ func UserAgent(r *http.Request) string {
 // call is the context of a request that matched a route.
 type call struct {
 	context.Context
-	server *server
-	route  *Route
+	server  *server
+	route   *Route
+	release func() // of the share in large responses; nil if it was not taken
 }
 
 type callKey struct{}

@@ -48,7 +48,7 @@ func New(cfg Config, routes ...Route) (http.Handler, error) {
 	if cfg.Translate == nil {
 		cfg.Translate = func(error) *Error { return nil }
 	}
-	s := &server{cfg: cfg, literals: map[string]bool{}, quiet: map[string]bool{}, cors: map[string]bool{}}
+	s := &server{cfg: cfg, literals: map[string]bool{}, quiet: map[string]bool{}, cors: map[string]bool{}, shares: shares{byCaller: map[string]*share{}}}
 	for _, prefix := range cfg.TrustedProxies {
 		prefix, err := plainPrefix(prefix)
 		if err != nil {

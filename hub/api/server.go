@@ -27,6 +27,7 @@ type server struct {
 	proxies     []netip.Prefix
 	warned      atomic.Bool // of forwarding headers from an untrusted peer
 	crossOrigin http.CrossOriginProtection
+	shares      shares
 }
 
 func (s *server) handler(routes []Route) (http.Handler, error) {
@@ -158,13 +159,23 @@ func (s *server) serve(w http.ResponseWriter, r *http.Request, p *pattern, ps ht
 	if p.Secret {
 		httpapi.LogAs(w, p.Path)
 	}
-	r = r.WithContext(&call{Context: r.Context(), server: s, route: p.Route})
+	c := &call{Context: r.Context(), server: s, route: p.Route}
+	defer func() {
+		if c.release != nil {
+			c.release()
+		}
+	}()
+	r = r.WithContext(c)
 	for _, param := range p.params {
 		r.SetPathValue(param.name, ps[param.index].Value)
 	}
 	from := Caller{RemoteIP: RemoteIP(r), UserAgent: UserAgent(r)}
 	r = r.WithContext(rbac.NewContext(r.Context(), from))
 	r, err := s.authorize(r, p.Route)
+	httpapi.OnLarge(w, func() error { return takeShare(r) })
+	if err == nil && p.Large {
+		err = takeShare(r)
+	}
 	if err == nil {
 		err = p.Handle(w, limitBody(w, r, p.BodyLimit))
 	}

@@ -15,7 +15,7 @@ func (s *Service) agentRoutes() []api.Route {
 		return adminRoute(method, "/api/v1/admin/agents"+path, handle)
 	}
 	public := func(path string, handle func(http.ResponseWriter, *http.Request) error) api.Route {
-		return api.Route{Method: http.MethodGet, Path: "/api/v1/agents" + path, Access: api.SignedIn, Category: category, Handle: handle}
+		return api.Route{Method: http.MethodGet, Path: "/api/v1/agents" + path, Access: api.SignedIn, Category: category, Large: true, Handle: handle}
 	}
 	routes := []api.Route{
 		public("", s.listEnabledAgents),
@@ -42,7 +42,7 @@ func adminRoute(method, path string, handle func(http.ResponseWriter, *http.Requ
 	if method == http.MethodGet {
 		group = rbac.AdminRead
 	}
-	return api.Route{Method: method, Path: path, Group: group, Category: category, Handle: handle}
+	return api.Route{Method: method, Path: path, Group: group, Category: category, Large: method == http.MethodGet, Handle: handle}
 }
 
 func (s *Service) listEnabledAgents(w http.ResponseWriter, r *http.Request) error {

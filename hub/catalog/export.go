@@ -10,6 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/internal/deadline"
 	"github.com/seed93082962/agenthost/rbac"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
@@ -121,6 +122,7 @@ func (s *Service) exportAgent(w http.ResponseWriter, r *http.Request) error {
 	}
 	w.Header().Set("Content-Type", yamlType)
 	w.Header().Set("Content-Disposition", `attachment; filename="agents.yaml"`)
-	_, err = w.Write(text) //nolint:gosec // an attachment that no browser displays
+	out := deadline.NewWriter(w, 0)
+	_, err = out.Write(text)
 	return err
 }

@@ -11,7 +11,7 @@ func (s *Service) sceneRoutes() []api.Route {
 		return adminRoute(method, "/api/v1/admin/scenes"+path, handle)
 	}
 	public := func(path string, handle func(http.ResponseWriter, *http.Request) error) api.Route {
-		return api.Route{Method: http.MethodGet, Path: "/api/v1/scenes" + path, Access: api.SignedIn, Category: category, Handle: handle}
+		return api.Route{Method: http.MethodGet, Path: "/api/v1/scenes" + path, Access: api.SignedIn, Category: category, Large: true, Handle: handle}
 	}
 	return []api.Route{
 		public("", s.listEnabledScenes),

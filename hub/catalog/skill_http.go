@@ -15,7 +15,7 @@ func (s *Service) skillRoutes() []api.Route {
 		return r
 	}
 	public := func(path string, handle func(http.ResponseWriter, *http.Request) error) api.Route {
-		return api.Route{Method: http.MethodGet, Path: "/api/v1/skills" + path, Access: api.SignedIn, Category: category, Handle: handle}
+		return api.Route{Method: http.MethodGet, Path: "/api/v1/skills" + path, Access: api.SignedIn, Category: category, Large: true, Handle: handle}
 	}
 	return []api.Route{
 		public("", s.listSkills),

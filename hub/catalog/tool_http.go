@@ -1,11 +1,10 @@
 package catalog
 
 import (
-	"io"
-	"mime"
+	"fmt"
 	"net/http"
-	"strconv"
 
+	"github.com/seed93082962/agenthost/filesafe"
 	"github.com/seed93082962/agenthost/hub/api"
 )
 
@@ -89,16 +88,17 @@ func (s *Service) downloadTool(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer func() { _ = blob.Close() }() // it was opened for reading
-	if api.NotModified(w, r, v.Hash) {
-		return nil
+	status, err := filesafe.Serve(w, r, filesafe.Content{
+		Body: blob.Content, Name: v.FileName, Type: "application/octet-stream", Size: blob.Size, Modified: blob.Modified,
+		ETag: `"` + v.Hash + `"`, CacheControl: "no-store",
+	})
+	switch {
+	case err != nil:
+		return fmt.Errorf("read tool: %w", err)
+	case status == http.StatusPreconditionFailed:
+		return api.PreconditionFailed
+	case status == http.StatusRequestedRangeNotSatisfiable:
+		return &api.Error{Code: api.InvalidRequest, Status: status, Message: "The range is beyond the end of the file."}
 	}
-	w.Header().Set("Content-Type", "application/octet-stream")
-	w.Header().Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": v.FileName}))
-	w.Header().Set("Content-Length", strconv.FormatInt(blob.Size, 10))
-	if r.Method == http.MethodHead {
-		w.WriteHeader(http.StatusOK)
-		return nil
-	}
-	_, err = io.Copy(w, blob.Content)
-	return err
+	return nil
 }

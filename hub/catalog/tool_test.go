@@ -62,7 +62,7 @@ func TestToolIsCreatedChangedAndDeleted(t *testing.T) {
 		send(t, ada, "PUT", tools+"/none/file", "a.js", "export default {name: 'none'}").Error(http.StatusNotFound, api.NotFound)
 		got := ada.Get(tools + "/weather/download")
 		require.Equal(t, changed, got.Text)
-		require.Equal(t, "attachment; filename=weather.mjs", got.Header.Get("Content-Disposition"))
+		require.Equal(t, "attachment; filename*=UTF-8''weather.mjs", got.Header.Get("Content-Disposition"))
 		require.Equal(t, http.StatusNotModified, ada.Do("GET", tools+"/weather/download", nil, "If-None-Match", got.Header.Get("Etag")).Status)
 		require.Equal(t, toolSource, eve.Get(tools+"/weather/download").Text)
 

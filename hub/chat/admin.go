@@ -74,10 +74,10 @@ func (s *Service) AnySession(ctx context.Context, caller api.Caller, id, userID 
 }
 
 // AnyMessages returns the messages of a session that the caller may see, the oldest first.
-func (s *Service) AnyMessages(ctx context.Context, caller api.Caller, id, userID string, page api.Page) (api.List[Message], error) {
+func (s *Service) AnyMessages(ctx context.Context, caller api.Caller, id, userID string, page MessagePage) (MessageList, error) {
 	ref, err := anySession(caller, id, userID)
 	if err != nil {
-		return api.List[Message]{}, err
+		return MessageList{}, err
 	}
 	return s.messages(ctx, ref, page)
 }

@@ -14,7 +14,7 @@ import (
 func (s *Service) adminRoutes() []api.Route {
 	route := func(method, path string, handle func(http.ResponseWriter, *http.Request) error) api.Route {
 		// A member may delete its own sessions: the service checks the owner.
-		return api.Route{Method: method, Path: "/api/v1/admin/chat/sessions" + path, Group: rbac.AdminRead, Category: "agent", Handle: handle}
+		return api.Route{Method: method, Path: "/api/v1/admin/chat/sessions" + path, Group: rbac.AdminRead, Category: "agent", Large: method == http.MethodGet, Handle: handle}
 	}
 	return []api.Route{
 		route(http.MethodGet, "", s.listAllSessions),
@@ -90,7 +90,7 @@ func (s *Service) showSession(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Service) listAnyMessages(w http.ResponseWriter, r *http.Request) error {
-	page, err := api.Paging(r)
+	page, err := messagePage(r)
 	if err != nil {
 		return err
 	}

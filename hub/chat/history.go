@@ -19,8 +19,10 @@ func historyOf(ctx context.Context, q db.Querier, in session, before int64) ([]w
 	if before <= 1 { // the first message, for which no query delays the run
 		return nil, nil
 	}
-	rows, err := q.QueryContext(ctx, `SELECT role, text FROM chat_messages WHERE tenant_id = $1 AND session_key = $2 AND seq >= $3 AND seq < $4
-		ORDER BY seq DESC`, in.TenantID, in.Key, before-wire.MaxHistory, before)
+	rows, err := q.QueryContext(ctx, `SELECT role, text FROM chat_messages WHERE tenant_id = $1 AND session_key = $2 AND seq < $4
+			AND seq >= (SELECT MIN(seq) FROM (SELECT seq, SUM(octet_length(text)) OVER (ORDER BY seq DESC) AS total FROM chat_messages
+				WHERE tenant_id = $1 AND session_key = $2 AND seq >= $3 AND seq < $4) AS sizes WHERE total <= $5)
+		ORDER BY seq DESC`, in.TenantID, in.Key, before-wire.MaxHistory, before, maxHistory)
 	if err != nil {
 		return nil, db.Wrap("read chat history", err)
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"strconv"
 	"time"
 
 	"github.com/seed93082962/agenthost/hub/aigc"
@@ -134,25 +135,76 @@ func paragraphs(a, b string) string {
 	return a + "\n\n" + b
 }
 
+// maxPageBytes bounds the JSON of a page of messages. A page has at least one message, also a longer
+// one.
+const maxPageBytes = 4 << 20
+
+// MessagePage selects messages: those after a cursor, or the page with a number.
+type MessagePage struct {
+	api.Page
+
+	After int64 // the cursor of the next page, or 0
+}
+
+// MessageList is a page of messages, which has fewer than the size of the page if they are more than
+// 4 MiB.
+type MessageList struct {
+	api.List[Message]
+
+	Next string `json:"next,omitempty"` // the cursor of the next page; "" after the last message
+}
+
 // Messages returns the messages of a session of the caller, the oldest first.
-func (s *Service) Messages(ctx context.Context, caller api.Caller, agentName, id string, page api.Page) (api.List[Message], error) {
+func (s *Service) Messages(ctx context.Context, caller api.Caller, agentName, id string, page MessagePage) (MessageList, error) {
 	ref, err := s.ownedBy(ctx, caller, agentName, id)
 	if err != nil {
-		return api.List[Message]{}, err
+		return MessageList{}, err
 	}
 	return s.messages(ctx, ref, page)
 }
 
-func (s *Service) messages(ctx context.Context, ref reference, page api.Page) (api.List[Message], error) {
+func (s *Service) messages(ctx context.Context, ref reference, page MessagePage) (MessageList, error) {
 	found, err := findSession(ctx, s.db.Read(), ref)
 	if err != nil {
-		return api.List[Message]{}, err
+		return MessageList{}, err
 	}
-	after := int64(page.Offset())
+	after := page.After
+	if after == 0 {
+		after = int64(page.Offset())
+	}
+	list := MessageList{List: api.List[Message]{Items: []Message{}, Total: int(found.Messages)}}
+	if after >= found.Messages {
+		return list, nil
+	}
 	messages, err := messagesOf(ctx, s.db.Read(), found, after, min(after+int64(page.Size), found.Messages))
-	list := api.List[Message]{Total: int(found.Messages)}
+	size := 0
 	for _, m := range messages {
-		list.Items = append(list.Items, m.view(found.ID))
+		v := m.view(found.ID)
+		if size += v.size(); size > maxPageBytes && len(list.Items) > 0 {
+			break
+		}
+		list.Items, after = append(list.Items, v), m.Seq
+	}
+	if after < found.Messages {
+		list.Next = strconv.FormatInt(after, 10)
 	}
 	return list, err
+}
+
+// size returns at least the number of bytes of the message in JSON.
+func (m Message) size() int {
+	const fixed = 2 << 10 // of the ids, the model, the label and the error
+	return fixed + quoted(m.Text) + markup(m.Text) + len(m.Content) + markup(string(m.Content))
+}
+
+// markup returns the number of bytes by which JSON for HTML is longer: the characters <, > and &,
+// U+2028 and U+2029 are escaped.
+func markup(text string) (n int) {
+	for i := range len(text) {
+		switch text[i] {
+		case '<', '>', '&', 0xE2:
+			n += len(`u003c`)
+		}
+	}
+	return n
 }

@@ -32,10 +32,14 @@ func scanMessage(row db.Scanner) (message, error) {
 	return m, err
 }
 
-// messagesOf returns the messages of a session after one seq, up to another.
+// messagesOf returns the messages of a session after one seq, up to another: the first one, and the
+// following ones while their text and content have at most maxPageBytes.
 func messagesOf(ctx context.Context, q db.Querier, s session, after, upTo int64) ([]message, error) {
 	return db.Collect(ctx, q, "list chat messages", scanMessage, `SELECT `+messageColumns+` FROM chat_messages
-		WHERE tenant_id = $1 AND session_key = $2 AND seq > $3 AND seq <= $4 ORDER BY seq`, s.TenantID, s.Key, after, upTo)
+		WHERE tenant_id = $1 AND session_key = $2 AND seq > $3 AND (seq = $3 + 1 OR seq <= (SELECT MAX(seq) FROM (
+			SELECT seq, SUM(octet_length(text) + octet_length(content)) OVER (ORDER BY seq) AS total FROM chat_messages
+			WHERE tenant_id = $1 AND session_key = $2 AND seq > $3 AND seq <= $4) AS sizes WHERE total <= $5))
+		ORDER BY seq`, s.TenantID, s.Key, after, upTo, maxPageBytes)
 }
 
 // findSent returns the message of a clientMessageId and its answer. ok is false if it was not sent.

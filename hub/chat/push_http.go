@@ -24,37 +24,48 @@ func (s *Service) pushSessions(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if err := api.TakeShare(r, push.owner); err != nil { // for the memory of its body
+		return err
+	}
 	in, err := api.Decode[PushInput](w, r)
 	if err != nil {
 		return err
 	}
-	result, err := push(in)
+	result, err := push.store(in)
 	if err != nil {
 		return err
 	}
 	return api.Encode(w, http.StatusOK, result)
 }
 
-// pusher authenticates the caller. A request with a key is not checked for a token.
-func (s *Service) pusher(r *http.Request) (func(PushInput) (PushResult, error), error) {
+// pusher stores the sessions of an authenticated caller.
+type pusher struct {
+	owner string // of the share in large bodies
+	store func(PushInput) (PushResult, error)
+}
+
+// pusher authenticates the caller. A request with a key is not checked for a token. Programs with
+// the key have a share for each address.
+func (s *Service) pusher(r *http.Request) (pusher, error) {
 	if keys, ok := r.Header[pushKeyHeader]; ok {
 		if len(keys) != 1 || !s.validPushKey(keys[0]) {
-			return nil, api.Unauthenticated.New("The key in " + pushKeyHeader + " is not valid.")
+			return pusher{}, api.Unauthenticated.New("The key in " + pushKeyHeader + " is not valid.")
 		}
-		return func(in PushInput) (PushResult, error) { return s.PushAll(r.Context(), in) }, nil
+		owner := "push " + api.CallerOf(r).RemoteIP
+		return pusher{owner, func(in PushInput) (PushResult, error) { return s.PushAll(r.Context(), in) }}, nil
 	}
 	if s.cfg.Authenticate == nil {
-		return nil, api.Unauthenticated
+		return pusher{}, api.Unauthenticated
 	}
 	caller, err := s.cfg.Authenticate(r)
 	if err != nil {
-		return nil, err
+		return pusher{}, err
 	}
 	if caller.UserID == "" || caller.RoleNow == "" {
-		return nil, api.Unauthenticated
+		return pusher{}, api.Unauthenticated
 	}
 	if caller.MustChangePassword {
-		return nil, api.PasswordChangeRequired
+		return pusher{}, api.PasswordChangeRequired
 	}
-	return func(in PushInput) (PushResult, error) { return s.Push(r.Context(), caller, in) }, nil
+	return pusher{api.ShareOwner(caller), func(in PushInput) (PushResult, error) { return s.Push(r.Context(), caller, in) }}, nil
 }

@@ -10,7 +10,7 @@ import (
 const ownPath = "/api/v1/agents/:name/chat/sessions"
 
 func ownRoute(method, path string, handle func(http.ResponseWriter, *http.Request) error) api.Route {
-	return api.Route{Method: method, Path: ownPath + path, Access: api.SignedIn, Category: "agent", Handle: handle}
+	return api.Route{Method: method, Path: ownPath + path, Access: api.SignedIn, Category: "agent", Large: method == http.MethodGet, Handle: handle}
 }
 
 func (s *Service) sessionRoutes() []api.Route {

@@ -11,7 +11,7 @@ import (
 // Routes returns the routes of deployments.
 func (s *Service) Routes() []api.Route {
 	route := func(method, path string, group rbac.Group, handle func(http.ResponseWriter, *http.Request) error) api.Route {
-		return api.Route{Method: method, Path: "/api/v1/admin/agents/:name/deploy" + path, Group: group, Category: "agent", Handle: handle}
+		return api.Route{Method: method, Path: "/api/v1/admin/agents/:name/deploy" + path, Group: group, Category: "agent", Large: path == "/logs", Handle: handle}
 	}
 	return []api.Route{
 		route(http.MethodGet, "", rbac.AdminRead, s.getStatus),

@@ -22,9 +22,9 @@ const sandbox = "default-src 'none'; frame-ancestors 'none'; sandbox"
 func (s *Service) Routes() []api.Route {
 	return []api.Route{
 		{Prefix: true, Path: "/runtime", Access: api.Open, NoChallenge: true, BodyLimit: maxBody, Handle: s.serveProxy},
-		{Method: http.MethodGet, Path: "/api/v1/agents/:name/detail", Access: api.SignedIn, Category: "agent", Handle: s.showDetail},
-		{Method: http.MethodGet, Path: "/api/v1/admin/agents/:name/files", Group: rbac.AdminRead, Category: "agent", Handle: s.listFiles},
-		{Method: http.MethodGet, Path: "/api/v1/admin/agents/:name/files/content", Group: rbac.AdminWrite, Category: "agent", Handle: s.readFile},
+		{Method: http.MethodGet, Path: "/api/v1/agents/:name/detail", Access: api.SignedIn, Category: "agent", Large: true, Handle: s.showDetail},
+		{Method: http.MethodGet, Path: "/api/v1/admin/agents/:name/files", Group: rbac.AdminRead, Category: "agent", Large: true, Handle: s.listFiles},
+		{Method: http.MethodGet, Path: "/api/v1/admin/agents/:name/files/content", Group: rbac.AdminWrite, Category: "agent", Large: true, Handle: s.readFile},
 	}
 }
 

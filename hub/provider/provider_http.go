@@ -12,7 +12,7 @@ const category = "provider" // of denied requests
 func (s *Service) providerRoutes() []api.Route {
 	const public, admin = "/api/v1/providers", "/api/v1/admin/providers"
 	read := func(path string, handle func(http.ResponseWriter, *http.Request) error) api.Route {
-		return api.Route{Method: http.MethodGet, Path: path, Group: rbac.AdminRead, Category: category, Handle: handle}
+		return api.Route{Method: http.MethodGet, Path: path, Group: rbac.AdminRead, Category: category, Large: true, Handle: handle}
 	}
 	write := func(method, path string, handle func(http.ResponseWriter, *http.Request) error) api.Route {
 		return api.Route{Method: method, Path: path, Group: rbac.AdminWrite, Category: category, Handle: handle}

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
+	"time"
 )
 
 // Docs is a document in both forms.
@@ -58,6 +59,9 @@ func serve(w http.ResponseWriter, r *http.Request, contentType string, content [
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Content-Length", strconv.Itoa(len(content)))
 	if r.Method != http.MethodHead {
+		// A stalled client must not occupy the connection forever: it has to read 2 KiB a second. A
+		// writer that is not a connection has no deadline.
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(30*time.Second + time.Duration(len(content)>>11)*time.Second))
 		_, _ = w.Write(content) // the client may have disconnected
 	}
 	return nil

@@ -113,6 +113,11 @@ func WriteJSON(w http.ResponseWriter, status int, v any) error {
 		return fmt.Errorf("encode response: %w", err)
 	}
 	data = append(data, '\n')
+	if res, ok := w.(*response); ok && res.large != nil && len(data) > largeJSON {
+		if err := res.large(); err != nil {
+			return err
+		}
+	}
 	h := w.Header()
 	h["Content-Type"] = jsonType
 	h["Content-Length"] = []string{strconv.Itoa(len(data))}

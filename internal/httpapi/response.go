@@ -13,6 +13,18 @@ type response struct {
 	bytes  int64
 	path   string // replaces the path of the request in the log
 	unread bool   // the request body is not read to its end
+	large  func() error
+}
+
+// largeJSON is the number of bytes from which a JSON body is large.
+const largeJSON = 64 << 10
+
+// OnLarge sets a function that WriteJSON calls before a body of more than 64 KiB. Its error is that
+// of WriteJSON. w is the writer that Wrap passes to the handler.
+func OnLarge(w http.ResponseWriter, f func() error) {
+	if res, ok := w.(*response); ok {
+		res.large = f
+	}
 }
 
 // Unwrap makes the methods of the wrapped writer available to http.ResponseController.

@@ -1,0 +1,156 @@
+package chat_test
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"net/http"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/api/apitest"
+)
+
+// fill replaces the messages of a session by those with the texts.
+func (s *server) fill(path string, texts ...string) {
+	s.t.Helper()
+	id := path[strings.LastIndexByte(path, '/')+1:]
+	s.exec(`UPDATE chat_sessions SET message_count = $1 WHERE id = $2`, len(texts), id)
+	for i, text := range texts {
+		s.exec(`INSERT INTO chat_messages (session_key, seq, tenant_id, id, role, status, text, created_at)
+			VALUES ($1, $2, 'acme', $3, 'user', 'completed', $4, 0)`, id, i+1, fmt.Sprint("m", i+1), text)
+	}
+}
+
+// A page has at most 4 MiB of JSON, or one message. The pages that next leads to have all messages.
+func TestAPageOfMessagesIsBoundedInBytes(t *testing.T) {
+	const most = 4 << 20
+	for name, row := range map[string]struct {
+		texts []string
+		pages []int
+	}{
+		"short":              {[]string{"a", "b", "c"}, []int{3}},
+		"none":               {nil, []int{0}},
+		"larger than a page": {[]string{"a", strings.Repeat("x", 5<<20), "b", "c"}, []int{1, 1, 2}},
+		"several": {[]string{
+			strings.Repeat("x", 1<<20), strings.Repeat("x", 1<<20), strings.Repeat("x", 1<<20), "a", "b"}, []int{1, 1, 3}},
+		"longer in JSON": {[]string{
+			strings.Repeat("<", 300<<10), strings.Repeat("\x01", 300<<10), strings.Repeat("\u2028", 100<<10), strings.Repeat("\"", 100<<10)}, []int{1, 1, 2}},
+		"many": {strings.Split(strings.Repeat("x,", 249)+"x", ","), []int{100, 100, 50}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			each(t, nil, func(t *testing.T, s *server) {
+				ada := s.ada()
+				path := session(ada)
+				s.fill(path, row.texts...)
+				for _, list := range []string{path + "/messages", strings.Replace(path, sessions, admin, 1) + "/messages"} {
+					var texts []string
+					var pages []int
+					for next := ""; ; {
+						res := ada.Get(list + "?page_size=100&next=" + next)
+						page := res.Want(http.StatusOK)
+						items := page["items"].([]any)
+						if len(items) > 1 {
+							require.LessOrEqual(t, len(res.Text), most)
+						}
+						require.EqualValues(t, len(row.texts), page["total"])
+						for _, m := range items {
+							texts = append(texts, m.(object)["text"].(string))
+						}
+						pages = append(pages, len(items))
+						if next, _ = page["next"].(string); next == "" {
+							break
+						}
+					}
+					require.True(t, equal(row.texts, texts), "%d texts", len(texts))
+					require.Equal(t, row.pages, pages)
+				}
+			})
+		})
+	}
+}
+
+func equal(a, b []string) bool { return strings.Join(a, "|") == strings.Join(b, "|") }
+
+func TestCursorsOfMessages(t *testing.T) {
+	each(t, nil, func(t *testing.T, s *server) {
+		ada := s.ada()
+		path := session(ada)
+		s.fill(path, "a", "b", "c")
+		require.Equal(t, "2", ada.Get(path + "/messages?page_size=2").Want(http.StatusOK)["next"])
+		require.NotContains(t, ada.Get(path+"/messages?page_size=2&page=2").Want(http.StatusOK), "next")
+		require.Empty(t, ada.Get(path+"/messages?next=3").Items())
+		require.Empty(t, ada.Get(path+"/messages?next=4503599627370495").Items())
+		require.Empty(t, ada.Get(path+"/messages?page=4").Items())
+		for _, next := range []string{"0", "-1", "a", "1.5", "99999999999999999999", "%00"} {
+			ada.Get(path+"/messages?next="+next).Error(http.StatusBadRequest, api.InvalidRequest)
+		}
+	})
+}
+
+// connect sends a request on its own connection and does not read the response.
+func connect(t *testing.T, c *apitest.Client, method, path string) net.Conn {
+	t.Helper()
+	req := c.Request(method, path, nil)
+	conn, err := net.Dial("tcp", req.URL.Host)
+	require.NoError(t, err)
+	t.Cleanup(func() { conn.Close() })
+	require.NoError(t, conn.(*net.TCPConn).SetReadBuffer(4<<10))
+	require.NoError(t, req.Write(conn))
+	return conn
+}
+
+// A user whose clients do not read occupies the memory of eight pages. Other users are served, and
+// so is this one when its clients are gone.
+func TestSlowReadersOfMessages(t *testing.T) {
+	const slow, places = 40, 8
+	each(t, nil, func(t *testing.T, s *server) {
+		ada, eve := s.ada(), s.As("acme", "eve", "member")
+		path, other := session(ada), session(eve)
+		long := strings.Repeat("x", 2<<20-8<<10)
+		s.fill(path, long, long, long, long)
+		s.fill(other, "hello")
+		before := heap()
+		for _, method := range []string{http.MethodGet, http.MethodHead} {
+			var conns []net.Conn
+			for i := range slow {
+				list := path + "/messages?page_size=100"
+				if i%2 == 0 {
+					list = strings.Replace(list, sessions, admin, 1)
+				}
+				conns = append(conns, connect(t, ada, method, list))
+			}
+			codes := map[int]int{}
+			for _, conn := range conns {
+				res, err := http.ReadResponse(bufio.NewReaderSize(conn, 16), ada.Request(method, path, nil))
+				require.NoError(t, err)
+				codes[res.StatusCode]++
+				if res.StatusCode == http.StatusTooManyRequests {
+					require.Equal(t, "2", res.Header.Get("Retry-After"))
+				}
+			}
+			require.Equal(t, "hello", messages(eve, other)[0]["text"])
+			if method == http.MethodGet {
+				require.Equal(t, map[int]int{http.StatusOK: places, http.StatusTooManyRequests: slow - places}, codes)
+				require.Less(t, heap()-before, int64(places*4<<20*4), "bytes on the heap") // all pages together would have 160 MiB
+			}
+			for _, conn := range conns {
+				require.NoError(t, conn.Close())
+			}
+			require.Eventually(t, func() bool { return ada.Get(path+"/messages").Status == http.StatusOK }, time.Minute, 10*time.Millisecond)
+		}
+	})
+}
+
+// heap returns the number of bytes that are in use.
+func heap() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
