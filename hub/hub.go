@@ -236,6 +236,9 @@ func New(ctx context.Context, cfg Config) (_ *Hub, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := h.bind(ctx); err != nil {
+		return nil, err
+	}
 	if err := h.openDeploys(); err != nil {
 		return nil, err
 	}
@@ -332,6 +335,25 @@ func (h *Hub) ResetPassword(ctx context.Context, username string) (string, error
 // RetireKey replaces the key that signs access tokens, after a leak. All tokens that were signed
 // before are rejected, by running hubs within 2 seconds. Sessions continue with their next refresh.
 func (h *Hub) RetireKey(ctx context.Context) error { return h.identity.RetireKey(ctx) }
+
+// bind binds what an earlier version sealed to its tenant.
+func (h *Hub) bind(ctx context.Context) error {
+	if h.cfg.Offline {
+		return nil // Rekey does it, and other commands do not need it
+	}
+	total := 0
+	for _, bind := range []func(context.Context) (int, error){h.providers.Bind, h.aigc.Bind, h.catalog.Bind} {
+		n, err := bind(ctx)
+		if err != nil {
+			return fmt.Errorf("bind secrets: %w", err)
+		}
+		total += n
+	}
+	if total > 0 {
+		h.cfg.Logger.InfoContext(ctx, "secrets of an earlier version were sealed again", "values", total)
+	}
+	return nil
+}
 
 // Rekey seals everything with the first encryption key, and returns how many secrets were sealed
 // with another.

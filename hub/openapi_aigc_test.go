@@ -25,9 +25,12 @@ func (c *contract) aigc(admin string) {
 	c.ok(200, "PUT", config, admin, with(`,"uscc":"9144030071526726XG","propagator":"`+producer+`","signing":{"enabled":true},"explicit":{"mode":"off","text":null}`))
 	c.ok(200, "POST", rotate, admin, "")
 	c.ok(200, "GET", config, admin, "")
+	signed := func(code string) string {
+		return `{"Label":"1","ContentProducer":"","ProduceID":"","ReservedCode1":"` + code + `","ContentPropagator":"","PropagateID":"","ReservedCode2":""}`
+	}
 	for body, reason := range map[string]string{
-		`{"Label":"1"}`: "unsigned", `{"aigc":{"Label":"1","ReservedCode1":"v1"}}`: "malformed",
-		`{"AIGC":{"Label":"1","ReservedCode1":"v1.k.AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"}}`: "unknown_key",
+		signed(""): "unsigned", `{"aigc":` + signed("v1") + `}`: "malformed", `{"Label":"1"}`: "malformed",
+		`{"AIGC":` + signed("v1.k.AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA") + `}`: "unknown_key",
 	} {
 		require.Equal(c.t, reason, c.ok(200, "POST", verify, admin, body)["reason"])
 	}

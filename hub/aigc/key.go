@@ -21,12 +21,20 @@ const (
 	KeyVerifyOnly = "verify-only"
 )
 
-// maxKeys bounds the keys of a tenant, which are never deleted: one for each day of some years.
-const maxKeys = 1000
+const (
+	// maxKeys bounds the keys of a tenant that signed labels, which are never deleted: one for each
+	// day of some years.
+	maxKeys = 1000
+
+	maxRotations = 10 // keys that follow another one in rotationTime
+	rotationTime = 24 * time.Hour
+)
 
 // key is a row of the table. A zero RetiredAt is NULL.
 type key struct {
 	KID       string
+	tenantID  string
+	signed    bool // a label, which must remain verifiable
 	sealed    []byte
 	CreatedAt time.Time
 	RetiredAt time.Time
@@ -57,7 +65,10 @@ func activeKey(keys []key) string {
 	return ""
 }
 
-func place(kid string) []byte { return secret.AAD("aigc_keys", "secret_enc", kid) }
+func (k key) place() []byte { return secret.AAD("aigc_keys", "secret_enc", k.KID, k.tenantID) }
+
+// formerPlace is the place of keys that earlier versions sealed.
+func (k key) formerPlace() []byte { return secret.AAD("aigc_keys", "secret_enc", k.KID) }
 
 // addKey creates the active key of the locked tenant, which has the given keys, none of them
 // active.
@@ -65,16 +76,27 @@ func (s *Service) addKey(ctx context.Context, tx *sql.Tx, tenantID string, keys 
 	if len(keys) >= maxKeys {
 		return key{}, api.Conflict.New(fmt.Sprintf("There are %d keys already, and labels that they signed must remain verifiable.", maxKeys))
 	}
-	k := key{KID: ids.New(), CreatedAt: s.now()}
+	if len(keys) > 0 {
+		wait, err := countRotation(ctx, tx, tenantID, s.now())
+		if err != nil {
+			return key{}, err
+		}
+		if wait > 0 {
+			return key{}, &api.Error{
+				Code: api.RateLimited, RetryAfter: wait, Message: fmt.Sprintf("The key was replaced %d times within a day: wait for the time in Retry-After.", maxRotations),
+			}
+		}
+	}
+	k := key{KID: ids.New(), tenantID: tenantID, CreatedAt: s.now()}
 	plain := make([]byte, label.MinSecret)
 	_, _ = rand.Read(plain) // it never fails
-	k.sealed = s.cfg.Keyring.Seal(plain, place(k.KID))
-	return k, insertKey(ctx, tx, tenantID, k)
+	k.sealed = s.cfg.Keyring.Seal(plain, k.place())
+	return k, insertKey(ctx, tx, k)
 }
 
 // open returns the key that signs and verifies.
 func (s *Service) open(k key) (label.Key, error) {
-	plain, err := s.cfg.Keyring.Open(k.sealed, place(k.KID))
+	plain, err := s.cfg.Keyring.Open(k.sealed, k.place())
 	if err != nil {
 		return label.Key{}, err
 	}
@@ -88,8 +110,9 @@ type Rotation struct {
 	RotatedAt   api.Time `json:"rotatedAt"`
 }
 
-// RotateKey replaces the active key of the tenant. It fails with api.NotFound without a
-// configuration, and with api.Conflict if signing was never enabled.
+// RotateKey replaces the active key of the tenant, which is deleted if it signed nothing. It fails
+// with api.NotFound without a configuration, with api.Conflict if signing was never enabled, and
+// with api.RateLimited after 10 rotations in a day.
 func (s *Service) RotateKey(ctx context.Context, caller api.Caller) (Rotation, error) {
 	if err := rbac.AdminWrite.Check(caller); err != nil {
 		return Rotation{}, err
@@ -103,11 +126,11 @@ func (s *Service) RotateKey(ctx context.Context, caller api.Caller) (Rotation, e
 		if st == nil {
 			return api.NotFound.New("Labels are not configured.")
 		}
+		now := s.now()
 		keys, err := keysOf(ctx, tx, caller.TenantID)
 		if err != nil {
 			return err
 		}
-		now := s.now()
 		previous, err := retireKey(ctx, tx, caller.TenantID, now)
 		if err != nil {
 			return err

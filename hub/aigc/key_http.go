@@ -2,6 +2,7 @@ package aigc
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 
 	"github.com/seed93082962/agenthost/hub/aigc/label"
@@ -24,15 +25,14 @@ func (s *Service) rotateKey(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Service) verify(w http.ResponseWriter, r *http.Request) error {
-	object, err := api.Decode[map[string]json.RawMessage](w, r)
-	if err != nil {
-		return err
-	}
-	data, err := json.Marshal(object)
+	data, err := api.Decode[json.RawMessage](w, r)
 	if err != nil {
 		return err
 	}
 	l, err := label.Parse(data)
+	if errors.Is(err, label.ErrForm) {
+		return api.Encode(w, http.StatusOK, Verification{Reason: ReasonMalformed})
+	}
 	if err != nil {
 		return api.Fields{"Label": `must be present: the body must be a label, or {"aigc": label}`}
 	}

@@ -3,6 +3,7 @@ package aigc_test
 import (
 	"log/slog"
 	"maps"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -37,6 +38,7 @@ type server struct {
 	db      *db.DB
 	cfg     aigc.Config
 	log     *logtest.Buffer // of the service
+	now     atomic.Int64    // added to the time
 
 	acme, beta *apitest.Client // maintainers
 }
@@ -56,7 +58,9 @@ func open(t *testing.T, url string) *server {
 	s := &server{t: t, db: d, log: &logtest.Buffer{}}
 	s.cfg = aigc.Config{
 		DB: d, Keyring: keyring, Audit: audit, Logger: slog.New(slog.NewJSONHandler(s.log, nil)),
-		Now: func() time.Time { return time.Date(2026, 3, 1, 12, 0, 0, 123456789, time.UTC) },
+		Now: func() time.Time {
+			return time.Date(2026, 3, 1, 12, 0, 0, 123456789, time.UTC).Add(time.Duration(s.now.Load()))
+		},
 	}
 	s.service, err = aigc.New(s.cfg)
 	require.NoError(t, err)

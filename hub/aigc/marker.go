@@ -18,10 +18,11 @@ type Marker struct {
 }
 
 // Label returns the labels of one answer of the tenant, or nil if labels are disabled. It reads one
-// row: a changed configuration applies to the next answer of every replica. If the key cannot be
+// row: a changed configuration applies to the next answer of every replica. The first label of a key
+// is recorded before it is returned, so that the key is never deleted. If the key cannot be
 // opened, which is logged, the label has no signature.
 func (s *Service) Label(ctx context.Context, tenantID string) (*Marker, error) {
-	st, k, err := readLabeling(ctx, s.db.Read(), tenantID)
+	st, k, err := s.labeling(ctx, tenantID)
 	if err != nil || st == nil || !st.Enabled {
 		return nil, err
 	}
@@ -40,10 +41,25 @@ func (s *Service) Label(ctx context.Context, tenantID string) (*Marker, error) {
 	return &Marker{l, st.Explicit.Mode, st.Explicit.Text}, nil
 }
 
+// labeling returns the configuration of the tenant, or nil, and the key that signs, or nil.
+func (s *Service) labeling(ctx context.Context, tenantID string) (*stored, *key, error) {
+	for {
+		st, k, err := readLabeling(ctx, s.db.Read(), tenantID)
+		if err != nil || st == nil || !st.Enabled || !st.Signed || k == nil || k.signed {
+			return st, k, err
+		}
+		exists, err := markSigned(ctx, s.db.Write(), *k)
+		if err != nil || exists {
+			return st, k, err
+		}
+		// A rotation has deleted the key in the meantime.
+	}
+}
+
 // Values of Verification.Reason.
 const (
 	ReasonUnsigned      = "unsigned"
-	ReasonMalformed     = "malformed"
+	ReasonMalformed     = "malformed"   // the label or its signature
 	ReasonUnknownKey    = "unknown_key" // not a key of the tenant
 	ReasonMismatch      = "mismatch"
 	ReasonKeyUnreadable = "key_unreadable" // it cannot be opened with the encryption keys of the hub

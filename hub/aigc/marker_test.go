@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -54,8 +55,18 @@ func TestAnswersAreLabeled(t *testing.T) {
 			v := s.acme.Post(verify, l).Want(http.StatusOK)
 			require.Equal(t, []any{false, reason}, []any{v["valid"], v["reason"]})
 		}
-		for _, body := range []any{object{}, object{"aigc": 1}, object{"Label": 1}, object{"aigc": nil}} {
+		for _, body := range []any{object{}, object{"aigc": 1}, object{"aigc": nil}, object{"title": first.Label}} {
 			s.acme.Post(verify, body).Error(http.StatusBadRequest, api.ValidationFailed)
+		}
+
+		signed, err := json.Marshal(first.Label)
+		require.NoError(t, err)
+		for _, body := range []string{
+			`{"Label":"3","label":"1",` + string(signed[len(`{"Label":"2",`):]), `{"Label":"3",` + string(signed[1:]), `{"\u004cabel":"3",` + string(signed[1:]),
+			`{"Label":"3","aigc":` + string(signed) + `}`, `{"aigc":` + string(signed) + `,"Label":"3"}`, `{"aigc":` + string(signed) + `,"AIGC":{}}`, `{"Label":1}`,
+		} {
+			v := s.acme.Post(verify, json.RawMessage(body)).Want(http.StatusOK)
+			require.Equal(t, object{"valid": false, "reason": "malformed"}, v, body)
 		}
 
 		s.acme.Put(config, valid(object{"signing": object{"enabled": false}})).Want(http.StatusOK)
@@ -63,6 +74,97 @@ func TestAnswersAreLabeled(t *testing.T) {
 		s.acme.Delete(config).Want(http.StatusNoContent)
 		require.Nil(t, mark())
 		require.Equal(t, true, s.acme.Post(verify, first.Label).Want(http.StatusOK)["valid"], "also after the configuration is deleted")
+	})
+}
+
+// Rotations do not disable signing: 10 of them are accepted in a day, keys that signed nothing are
+// deleted, and those that did remain. Deleting the configuration is no way around the limit.
+func TestRotationsAreLimited(t *testing.T) {
+	each(t, func(t *testing.T, s *server) {
+		keys := func() int {
+			return len(s.acme.Get(config).Want(http.StatusOK)["signing"].(object)["keys"].([]any))
+		}
+		s.acme.Put(config, valid(nil)).Want(http.StatusOK)
+		first, err := s.service.Label(t.Context(), "acme")
+		require.NoError(t, err)
+		for range 10 {
+			s.acme.Post(rotate, nil).Want(http.StatusOK)
+			require.Equal(t, 2, keys())
+		}
+		for range 3 {
+			r := s.acme.Post(rotate, nil)
+			r.Error(http.StatusTooManyRequests, api.RateLimited)
+			require.Equal(t, "86400", r.Header.Get("Retry-After"))
+		}
+		entries := len(s.Audit("acme"))
+		s.acme.Delete(config).Want(http.StatusNoContent)
+		s.acme.Put(config, valid(nil)).Error(http.StatusTooManyRequests, api.RateLimited)
+		require.Len(t, s.Audit("acme"), entries+1)
+		s.beta.Put(config, valid(nil)).Want(http.StatusOK)
+		s.beta.Post(rotate, nil).Want(http.StatusOK)
+
+		s.now.Add(int64(24 * time.Hour))
+		s.acme.Put(config, valid(nil)).Want(http.StatusOK)
+		s.acme.Post(rotate, nil).Want(http.StatusOK)
+		require.Equal(t, true, s.acme.Post(verify, first.Label).Want(http.StatusOK)["valid"])
+		s.now.Add(-int64(240 * time.Hour)) // a clock that was set back
+		for range 10 {
+			s.acme.Post(rotate, nil).Want(http.StatusOK)
+		}
+		s.acme.Post(rotate, nil).Error(http.StatusTooManyRequests, api.RateLimited)
+	})
+}
+
+// A key is not deleted while it signs: every label of answers next to rotations verifies.
+func TestRotationsNextToAnswers(t *testing.T) {
+	each(t, func(t *testing.T, s *server) {
+		s.acme.Put(config, valid(nil)).Want(http.StatusOK)
+		var wait sync.WaitGroup
+		wait.Go(func() {
+			for range 10 {
+				s.acme.Post(rotate, nil).Want(http.StatusOK)
+			}
+		})
+		for range 3 {
+			wait.Go(func() {
+				for range 20 {
+					m, err := s.service.Label(t.Context(), "acme")
+					require.NoError(t, err)
+					v, err := s.service.Verify(t.Context(), s.acme.Caller, m.Label)
+					require.NoError(t, err)
+					require.True(t, v.Valid, v.Reason)
+				}
+			})
+		}
+		wait.Wait()
+	})
+}
+
+// A key of a row that has another tenant now, or that an earlier version sealed, is not opened.
+func TestKeysAreBoundToTheirTenant(t *testing.T) {
+	each(t, func(t *testing.T, s *server) {
+		ctx := t.Context()
+		s.acme.Put(config, valid(nil)).Want(http.StatusOK)
+		m, err := s.service.Label(ctx, "acme")
+		require.NoError(t, err)
+		kid := m.Label.KeyID()
+		set := func(column string, value any) {
+			_, err := s.db.Write().ExecContext(ctx, `UPDATE aigc_keys SET `+column+` = $1 WHERE kid = $2`, value, kid)
+			require.NoError(t, err)
+		}
+		set("tenant_id", "beta")
+		require.Equal(t, "key_unreadable", s.beta.Post(verify, m.Label).Want(http.StatusOK)["reason"])
+		set("tenant_id", "acme")
+		set("secret_enc", s.cfg.Keyring.Seal(bytes.Repeat([]byte("k"), 32), secret.AAD("aigc_keys", "secret_enc", kid)))
+		require.Equal(t, "key_unreadable", s.acme.Post(verify, m.Label).Want(http.StatusOK)["reason"])
+		for _, want := range []int{1, 0} {
+			n, err := s.service.Bind(ctx)
+			require.NoError(t, err)
+			require.Equal(t, want, n)
+		}
+		m, err = s.service.Label(ctx, "acme")
+		require.NoError(t, err)
+		require.Equal(t, true, s.acme.Post(verify, m.Label).Want(http.StatusOK)["valid"])
 	})
 }
 
@@ -108,15 +210,15 @@ func TestKeysAreSealed(t *testing.T) {
 		text += s.acme.Post(rotate, nil).Text + s.acme.Post(verify, first.Label).Text
 		s.beta.Put(config, valid(nil)).Want(http.StatusOK)
 
-		rows, err := s.db.Read().QueryContext(ctx, `SELECT kid, secret_enc FROM aigc_keys`)
+		rows, err := s.db.Read().QueryContext(ctx, `SELECT kid, tenant_id, secret_enc FROM aigc_keys`)
 		require.NoError(t, err)
 		defer rows.Close()
 		n := 0
 		for rows.Next() {
-			var kid string
+			var kid, tenant string
 			var sealed []byte
-			require.NoError(t, rows.Scan(&kid, &sealed))
-			plain, err := s.cfg.Keyring.Open(sealed, secret.AAD("aigc_keys", "secret_enc", kid))
+			require.NoError(t, rows.Scan(&kid, &tenant, &sealed))
+			plain, err := s.cfg.Keyring.Open(sealed, secret.AAD("aigc_keys", "secret_enc", kid, tenant))
 			require.NoError(t, err)
 			require.NotContains(t, string(sealed), string(plain))
 			audit, err := json.Marshal(append(s.Audit("acme"), s.Audit("beta")...))

@@ -72,8 +72,8 @@ func readLabeling(ctx context.Context, q db.Querier, tenantID string) (*stored, 
 		kid    sql.NullString
 		k      key
 	)
-	err := q.QueryRowContext(ctx, `SELECT c.config, k.kid, k.secret_enc FROM aigc_configs c
-		LEFT JOIN aigc_keys k ON k.tenant_id = c.tenant_id AND k.retired_at IS NULL WHERE c.tenant_id = $1`, tenantID).Scan(&config, &kid, &k.sealed)
+	err := q.QueryRowContext(ctx, `SELECT c.config, k.kid, k.secret_enc, COALESCE(k.signed, FALSE) FROM aigc_configs c
+		LEFT JOIN aigc_keys k ON k.tenant_id = c.tenant_id AND k.retired_at IS NULL WHERE c.tenant_id = $1`, tenantID).Scan(&config, &kid, &k.sealed, &k.signed)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil, nil
 	}
@@ -84,6 +84,6 @@ func readLabeling(ctx context.Context, q db.Querier, tenantID string) (*stored, 
 	if !kid.Valid {
 		return st, nil, err
 	}
-	k.KID = kid.String
+	k.KID, k.tenantID = kid.String, tenantID
 	return st, &k, err
 }

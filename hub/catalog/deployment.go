@@ -88,7 +88,7 @@ func (s *Service) servers(ctx context.Context, tenantID string, names []string) 
 		if !v.Enabled {
 			continue
 		}
-		server, err := s.server(v)
+		server, err := s.server(tenantID, v)
 		if err != nil {
 			return nil, err
 		}

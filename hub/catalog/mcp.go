@@ -113,7 +113,7 @@ func (s *Service) CreateMCP(ctx context.Context, caller api.Caller, in MCPInput)
 		v = plain
 		v.ID, v.Version, v.CreatedAt = ids.New(), 1, api.Time(s.now())
 		v.UpdatedAt = v.CreatedAt
-		if err := s.seal(&v, MCP{}); err != nil {
+		if err := s.seal(caller.TenantID, &v, MCP{}); err != nil {
 			return err
 		}
 		if err := insertMCP(ctx, tx, caller.TenantID, v); err != nil {
@@ -141,7 +141,7 @@ func (s *Service) UpdateMCP(ctx context.Context, caller api.Caller, name string,
 		}
 		v = plain
 		v.ID, v.Version, v.CreatedAt, v.UpdatedAt = before.ID, before.Version, before.CreatedAt, before.UpdatedAt
-		if err := s.seal(&v, before); err != nil {
+		if err := s.seal(caller.TenantID, &v, before); err != nil {
 			return err
 		}
 		if reflect.DeepEqual(v, before) {

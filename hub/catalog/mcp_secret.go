@@ -12,21 +12,26 @@ import (
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
-// Values of environments and headers are sealed one by one, bound to their server and name, so that
-// their names can be listed without the key. They are stored as base64.
+// Values of environments and headers are sealed one by one, bound to their tenant, server and name,
+// so that their names can be listed without the key. They are stored as base64.
 
-func pairPlace(id, field, name string) []byte { return secret.AAD("mcps", field+"/"+name, id) }
+func pairPlace(tenantID, id, field, name string) []byte {
+	return secret.AAD("mcps", field+"/"+name, id, tenantID)
+}
+
+// formerPairPlace is the place of values that earlier versions sealed.
+func formerPairPlace(id, field, name string) []byte { return secret.AAD("mcps", field+"/"+name, id) }
 
 // seal replaces the values of v by sealed ones. A value that is Masked or equal to the stored one
 // is the stored one.
-func (s *Service) seal(v *MCP, stored MCP) error {
+func (s *Service) seal(tenantID string, v *MCP, stored MCP) error {
 	fields := api.Fields{}
-	v.Env = s.sealPairs(fields, v.ID, "env", v.Env, stored.Env)
-	v.Headers = s.sealPairs(fields, v.ID, "headers", v.Headers, stored.Headers)
+	v.Env = s.sealPairs(fields, tenantID, v.ID, "env", v.Env, stored.Env)
+	v.Headers = s.sealPairs(fields, tenantID, v.ID, "headers", v.Headers, stored.Headers)
 	return fields.Err()
 }
 
-func (s *Service) sealPairs(fields api.Fields, id, field string, pairs, stored map[string]string) map[string]string {
+func (s *Service) sealPairs(fields api.Fields, tenantID, id, field string, pairs, stored map[string]string) map[string]string {
 	sealed := make(map[string]string, len(pairs))
 	for name, value := range pairs {
 		before, ok := stored[name]
@@ -38,44 +43,44 @@ func (s *Service) sealPairs(fields api.Fields, id, field string, pairs, stored m
 			continue
 		}
 		if ok {
-			if plain, err := s.openPair(id, field, name, before); err == nil && plain == value {
+			if plain, err := s.openPair(tenantID, id, field, name, before); err == nil && plain == value {
 				sealed[name] = before
 				continue
 			}
 		}
-		sealed[name] = base64.StdEncoding.EncodeToString(s.cfg.Keyring.Seal([]byte(value), pairPlace(id, field, name)))
+		sealed[name] = base64.StdEncoding.EncodeToString(s.cfg.Keyring.Seal([]byte(value), pairPlace(tenantID, id, field, name)))
 	}
 	return sealed
 }
 
-func (s *Service) openPair(id, field, name, sealed string) (string, error) {
+func (s *Service) openPair(tenantID, id, field, name, sealed string) (string, error) {
 	raw, err := base64.StdEncoding.DecodeString(sealed)
 	if err != nil {
 		return "", fmt.Errorf("open %s of MCP server: %w", field, err)
 	}
-	plain, err := s.cfg.Keyring.Open(raw, pairPlace(id, field, name))
+	plain, err := s.cfg.Keyring.Open(raw, pairPlace(tenantID, id, field, name))
 	return string(plain), err
 }
 
 // server returns the server with its values opened. It fails with api.Conflict if a value cannot be
 // opened.
-func (s *Service) server(v MCP) (agent.MCPServer, error) {
+func (s *Service) server(tenantID string, v MCP) (agent.MCPServer, error) {
 	server := agent.MCPServer{Transport: v.Transport, Command: v.Command, Args: v.Args, URL: v.URL}
 	var err error
-	if server.Env, err = s.openPairs(v, "env", v.Env); err != nil {
+	if server.Env, err = s.openPairs(tenantID, v, "env", v.Env); err != nil {
 		return agent.MCPServer{}, err
 	}
-	server.Headers, err = s.openPairs(v, "headers", v.Headers)
+	server.Headers, err = s.openPairs(tenantID, v, "headers", v.Headers)
 	return server, err
 }
 
-func (s *Service) openPairs(v MCP, field string, pairs map[string]string) (map[string]agent.Secret, error) {
+func (s *Service) openPairs(tenantID string, v MCP, field string, pairs map[string]string) (map[string]agent.Secret, error) {
 	if len(pairs) == 0 {
 		return nil, nil
 	}
 	opened := make(map[string]agent.Secret, len(pairs))
 	for name, sealed := range pairs {
-		plain, err := s.openPair(v.ID, field, name, sealed)
+		plain, err := s.openPair(tenantID, v.ID, field, name, sealed)
 		if err != nil {
 			return nil, &api.Error{
 				Code: api.Conflict, Cause: err,
@@ -90,14 +95,26 @@ func (s *Service) openPairs(v MCP, field string, pairs map[string]string) (map[s
 // Rekey seals the environments and headers of MCP servers with the first key of the keyring, and
 // returns the number of values that were sealed with another one. Values that cannot be opened are
 // logged and unchanged. Hubs may serve the database in the meantime.
-func (s *Service) Rekey(ctx context.Context) (n int, err error) {
+func (s *Service) Rekey(ctx context.Context) (int, error) {
+	return s.resealAll(ctx, s.cfg.Keyring.Reseal)
+}
+
+// Bind binds the values that an earlier version sealed to their tenant, and returns their number. No
+// other function opens them. Call it before the service is used.
+func (s *Service) Bind(ctx context.Context) (int, error) {
+	return s.resealAll(ctx, s.cfg.Keyring.Rebind)
+}
+
+type resealFunc func(sealed, aad, former []byte) ([]byte, error)
+
+func (s *Service) resealAll(ctx context.Context, reseal resealFunc) (n int, err error) {
 	for after := ""; ; {
 		all, err := mcpsAfter(ctx, s.db.Read(), after, 100)
 		if err != nil || len(all) == 0 {
 			return n, err
 		}
 		for _, row := range all {
-			changed, err := s.rekey(ctx, row)
+			changed, err := s.resealServer(ctx, row, reseal)
 			if err != nil {
 				return n, err
 			}
@@ -107,13 +124,13 @@ func (s *Service) Rekey(ctx context.Context) (n int, err error) {
 	}
 }
 
-// rekey seals the values of one server. If the server is changed in the meantime, it reads it
-// again.
-func (s *Service) rekey(ctx context.Context, row tenantMCP) (int, error) {
+// resealServer seals the values of one server. If the server is changed in the meantime, it reads
+// it again.
+func (s *Service) resealServer(ctx context.Context, row tenantMCP, reseal resealFunc) (int, error) {
 	for {
 		v, n := row.MCP, 0
-		v.Env, n = s.reseal(ctx, row.MCP, "env", row.Env, n)
-		v.Headers, n = s.reseal(ctx, row.MCP, "headers", row.Headers, n)
+		v.Env, n = s.resealPairs(ctx, row, "env", row.Env, reseal, n)
+		v.Headers, n = s.resealPairs(ctx, row, "headers", row.Headers, reseal, n)
 		if n == 0 {
 			return 0, nil
 		}
@@ -131,13 +148,13 @@ func (s *Service) rekey(ctx context.Context, row tenantMCP) (int, error) {
 	}
 }
 
-func (s *Service) reseal(ctx context.Context, v MCP, field string, pairs map[string]string, n int) (map[string]string, int) {
+func (s *Service) resealPairs(ctx context.Context, v tenantMCP, field string, pairs map[string]string, reseal resealFunc, n int) (map[string]string, int) {
 	fresh := make(map[string]string, len(pairs))
 	for name, sealed := range pairs {
 		fresh[name] = sealed
 		raw, err := base64.StdEncoding.DecodeString(sealed)
 		if err == nil {
-			raw, err = s.cfg.Keyring.Reseal(raw, pairPlace(v.ID, field, name))
+			raw, err = reseal(raw, pairPlace(v.tenantID, v.ID, field, name), formerPairPlace(v.ID, field, name))
 		}
 		if err != nil {
 			s.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "a value of an MCP server cannot be opened", slog.String("mcp_server", v.Name), slog.Any("err", err))

@@ -60,7 +60,7 @@ func (s *Service) Rekey(ctx context.Context) (n int, err error) {
 			return err
 		}
 		for _, d := range all {
-			d.Sealed, err = s.cfg.Keyring.Reseal(d.Sealed, sealPlace(d.Key))
+			d.Sealed, err = s.cfg.Keyring.Reseal(d.Sealed, sealPlace(d.Key), nil)
 			if err != nil {
 				return fmt.Errorf("deployment %s: %w", d.Key, err)
 			}

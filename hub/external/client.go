@@ -321,7 +321,7 @@ func (s *Service) Rekey(ctx context.Context) (n int, err error) {
 				if *v.sealed == nil {
 					continue
 				}
-				fresh, err := s.cfg.Keyring.Reseal(*v.sealed, v.place)
+				fresh, err := s.cfg.Keyring.Reseal(*v.sealed, v.place, nil)
 				if err != nil {
 					return db.Wrap("client of "+c.Org, err)
 				}

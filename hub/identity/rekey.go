@@ -21,7 +21,7 @@ func (s *Service) Rekey(ctx context.Context) (n int, err error) {
 			return err
 		}
 		for _, k := range all {
-			k.sealed, err = s.cfg.Keyring.Reseal(k.sealed, keyPlace(k.id))
+			k.sealed, err = s.cfg.Keyring.Reseal(k.sealed, keyPlace(k.id), nil)
 			if err != nil {
 				return fmt.Errorf("signing key %s: %w", k.id, err)
 			}

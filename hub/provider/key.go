@@ -37,10 +37,18 @@ func (k *KeyChange) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-func place(providerID string) []byte { return secret.AAD("providers", "api_key_enc", providerID) }
+// place binds the key of a provider to its tenant and its base URL: a key is not sent to another
+// address because someone changed the row.
+func (p provider) place() []byte {
+	return secret.AAD("providers", "api_key_enc", p.ID, p.TenantID, p.BaseURL)
+}
 
-func (s *Service) seal(providerID, key string) []byte {
-	return s.cfg.Keyring.Seal([]byte(key), place(providerID))
+// formerPlace is the place of keys that earlier versions sealed.
+func (p provider) formerPlace() []byte { return secret.AAD("providers", "api_key_enc", p.ID) }
+
+// seal sets the key of a provider whose base URL is set.
+func (s *Service) seal(p *provider, key string) {
+	p.SealedKey = s.cfg.Keyring.Seal([]byte(key), p.place())
 }
 
 // open returns the key of a provider, or "" if it has none.
@@ -48,7 +56,7 @@ func (s *Service) open(p provider) (string, error) {
 	if p.SealedKey == nil {
 		return "", nil
 	}
-	key, err := s.cfg.Keyring.Open(p.SealedKey, place(p.ID))
+	key, err := s.cfg.Keyring.Open(p.SealedKey, p.place())
 	return string(key), err
 }
 

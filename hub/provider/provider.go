@@ -135,7 +135,7 @@ func (s *Service) CreateProvider(ctx context.Context, caller api.Caller, in Inpu
 	now := s.now()
 	p.ID, p.TenantID, p.Version, p.CreatedAt, p.UpdatedAt = ids.New(), caller.TenantID, 1, now, now
 	if in.APIKey.Value != "" {
-		p.SealedKey = s.seal(p.ID, in.APIKey.Value)
+		s.seal(&p, in.APIKey.Value)
 	}
 	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
 		if err := insertProvider(ctx, tx, p); err != nil {
@@ -175,11 +175,13 @@ func (s *Service) UpdateProvider(ctx context.Context, caller api.Caller, id stri
 		if !changed {
 			return nil
 		}
-		switch detail.APIKey {
-		case keyRemoved:
+		switch key, keyErr := s.open(before); {
+		case detail.APIKey == keyRemoved:
 			after.SealedKey = nil
-		case keyAdded, keyReplaced:
-			after.SealedKey = s.seal(after.ID, in.APIKey.Value)
+		case detail.APIKey != "":
+			s.seal(&after, in.APIKey.Value)
+		case key != "" && keyErr == nil: // the key remains, also at another base URL
+			s.seal(&after, key)
 		}
 		after.Version, after.UpdatedAt = before.Version+1, s.now()
 		if err := updateProvider(ctx, tx, after); err != nil {

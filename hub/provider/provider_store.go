@@ -116,27 +116,18 @@ func written(what string, err error) error {
 	return db.Wrap(what, err)
 }
 
-// sealedKey is a key as it is stored.
-type sealedKey struct {
-	tenantID, providerID string
-	sealed               []byte
-}
-
-func scanSealedKey(row db.Scanner) (k sealedKey, err error) {
-	err = row.Scan(&k.tenantID, &k.providerID, &k.sealed)
-	return k, err
-}
-
-// sealedKeys returns up to limit keys of all tenants, in the order of the ids of their providers,
-// after the given one.
-func sealedKeys(ctx context.Context, q db.Querier, after string, limit int) ([]sealedKey, error) {
-	return db.Collect(ctx, q, "list sealed keys", scanSealedKey, `SELECT tenant_id, id, api_key_enc FROM providers
+// sealedKeys returns up to limit providers of all tenants that have a key, in the order of their ids,
+// after the given one. They have only what their keys are bound to.
+func sealedKeys(ctx context.Context, q db.Querier, after string, limit int) ([]provider, error) {
+	return db.Collect(ctx, q, "list sealed keys", func(row db.Scanner) (p provider, err error) {
+		return p, row.Scan(&p.TenantID, &p.ID, &p.BaseURL, &p.SealedKey)
+	}, `SELECT tenant_id, id, base_url, api_key_enc FROM providers
 		WHERE api_key_enc IS NOT NULL AND id > $1 ORDER BY id LIMIT $2`, after, limit)
 }
 
 // replaceSealedKey stores another form of the same key, unless the key was changed in the meantime.
-func replaceSealedKey(ctx context.Context, q db.Querier, k sealedKey, sealed []byte) (bool, error) {
+func replaceSealedKey(ctx context.Context, q db.Querier, p provider, sealed []byte) (bool, error) {
 	n, err := db.Affected(ctx, q, "replace sealed key", `UPDATE providers SET api_key_enc = $1 WHERE tenant_id = $2 AND id = $3 AND api_key_enc = $4`,
-		sealed, k.tenantID, k.providerID, k.sealed)
+		sealed, p.TenantID, p.ID, p.SealedKey)
 	return n > 0, err
 }

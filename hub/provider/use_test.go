@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -179,6 +180,65 @@ func TestKeysThatCannotBeOpened(t *testing.T) {
 		require.Zero(t, n)
 		repaired := s.acme.Put(path, gateway(object{"name": "Moved"})).Want(http.StatusOK)
 		require.Equal(t, "ready", repaired["keyState"])
+	})
+}
+
+// A key belongs to a tenant and a base URL: a row that someone changed in the database reveals it to
+// no other address and no other tenant. A change through the API keeps it.
+func TestAKeyIsBoundToItsTenantAndBaseURL(t *testing.T) {
+	each(t, func(t *testing.T, s *server) {
+		ctx := t.Context()
+		var received atomic.Value
+		thief := serve(t, func(_ http.ResponseWriter, r *http.Request) { received.Store(r.Header.Get("Authorization")) })
+		for column, value := range map[string]string{"base_url": thief.URL, "tenant_id": "beta"} {
+			id := create(s.acme, gateway(object{"name": column}))
+			_, err := s.db.Write().ExecContext(ctx, `UPDATE providers SET `+column+` = $1 WHERE id = $2`, value, id)
+			require.NoError(t, err)
+			owner, path := s.acme, admin+"/"+id
+			if column == "tenant_id" {
+				owner = s.beta
+			}
+			require.Equal(t, "needs_reconfiguration", owner.Get(path).Want(http.StatusOK)["keyState"])
+			owner.Post(path+"/reveal-key", nil).Error(http.StatusConflict, api.Conflict)
+			require.Equal(t, "needs_reconfiguration", owner.Post(path+"/probe", nil).Want(http.StatusOK)["errorCode"])
+			_, err = s.service.Credentials(ctx, owner.Caller.TenantID, id)
+			require.ErrorIs(t, err, api.Conflict)
+			for _, change := range []object{{"name": "x" + column, "baseUrl": thief.URL}, {"name": "x" + column, "baseUrl": "https://llm.example.com/v2"}} {
+				body := gateway(change)
+				delete(body, "apiKey")
+				require.Equal(t, "needs_reconfiguration", owner.Put(path, body).Want(http.StatusOK)["keyState"], "a change does not bind the key")
+			}
+			n, err := s.service.Bind(ctx)
+			require.NoError(t, err)
+			require.Zero(t, n)
+		}
+		require.Nil(t, received.Load())
+
+		id := create(s.acme, gateway(nil))
+		moved := gateway(object{"baseUrl": "https://llm.example.com/v2"})
+		delete(moved, "apiKey")
+		require.Equal(t, "ready", s.acme.Put(admin+"/"+id, moved).Want(http.StatusOK)["keyState"])
+		require.Equal(t, plantedKey, s.acme.Post(admin+"/"+id+"/reveal-key", nil).Want(http.StatusOK)["apiKey"])
+	})
+}
+
+// Keys that an earlier version sealed are bound when a hub starts, or by Rekey.
+func TestKeysOfAnEarlierVersion(t *testing.T) {
+	each(t, func(t *testing.T, s *server) {
+		ctx := t.Context()
+		for name, bind := range map[string]func(context.Context) (int, error){"start": s.service.Bind, "rekey": s.service.Rekey} {
+			id := create(s.acme, gateway(object{"name": name}))
+			former := s.cfg.Keyring.Seal([]byte("former"), secret.AAD("providers", "api_key_enc", id))
+			_, err := s.db.Write().ExecContext(ctx, `UPDATE providers SET api_key_enc = $1 WHERE id = $2`, former, id)
+			require.NoError(t, err)
+			require.Equal(t, "needs_reconfiguration", s.acme.Get(admin + "/" + id).Want(http.StatusOK)["keyState"])
+			for _, want := range []int{1, 0} {
+				n, err := bind(ctx)
+				require.NoError(t, err)
+				require.Equal(t, want, n)
+			}
+			require.Equal(t, "former", s.acme.Post(admin+"/"+id+"/reveal-key", nil).Want(http.StatusOK)["apiKey"])
+		}
 	})
 }
 

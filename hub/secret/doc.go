@@ -4,11 +4,12 @@
 // A [Keyring] has one or more keys of 32 bytes. The first one encrypts, all of them decrypt. To
 // replace a key, the new key is put before the old one, all values are encrypted again
 // with [Keyring.Reseal], and the old key is removed. A sealed value is bound to its place: [AAD]
-// identifies table, column and row, and a value that was copied to another row cannot be decrypted.
+// identifies table, column and row, and other values of the row such as its tenant. A value that
+// was copied to another row, or whose row has another tenant now, cannot be decrypted.
 //
 //	ring, err := secret.Parse(keys...) // base64
-//	sealed := ring.Seal(apiKey, secret.AAD("providers", "api_key_enc", id))
-//	apiKey, err := ring.Open(sealed, secret.AAD("providers", "api_key_enc", id))
+//	sealed := ring.Seal(apiKey, secret.AAD("clients", "secret_enc", id, tenantID))
+//	apiKey, err := ring.Open(sealed, secret.AAD("clients", "secret_enc", id, tenantID))
 //
 // Sealed values are AES-256-GCM with a random nonce:
 //

@@ -39,12 +39,12 @@ func ExampleKeyring_Reseal() {
 		fmt.Println(err)
 		return
 	}
-	sealed, err = both.Reseal(sealed, nil)
+	sealed, err = both.Reseal(sealed, nil, nil)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	again, err := both.Reseal(sealed, nil)
+	again, err := both.Reseal(sealed, nil, nil)
 	fmt.Println(again == nil, err)
 	// Output: true <nil>
 }

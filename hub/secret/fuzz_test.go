@@ -27,7 +27,7 @@ func FuzzOpen(f *testing.F) {
 			return
 		}
 		require.NotEqual(t, errors.Is(err, secret.ErrCorrupt), errors.Is(err, secret.ErrUnknownKey))
-		fresh, resealed := r.Reseal(data, aad)
+		fresh, resealed := r.Reseal(data, aad, nil)
 		require.Nil(t, fresh)
 		require.True(t, resealed == nil || errors.Is(resealed, secret.ErrCorrupt) || errors.Is(resealed, secret.ErrUnknownKey))
 	})
@@ -50,7 +50,7 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		fresh, err := r.Reseal(r.Seal(nil, nil), nil)
+		fresh, err := r.Reseal(r.Seal(nil, nil), nil, nil)
 		require.NoError(t, err)
 		require.Nil(t, fresh)
 	})

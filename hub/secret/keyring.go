@@ -89,15 +89,31 @@ func (r *Keyring) Open(sealed, aad []byte) ([]byte, error) {
 	return nil, fmt.Errorf("open secret: %w", ErrUnknownKey)
 }
 
-// Reseal returns a value that is sealed again, with the first key, or nil if it was sealed with
-// that one. The error is that of [Keyring.Open].
-func (r *Keyring) Reseal(sealed, aad []byte) ([]byte, error) {
-	if len(sealed) >= overhead && [header]byte(sealed) == r.keys[0].header {
+// Reseal returns a value that is sealed again, with the first key and for aad, or nil if it was
+// sealed with that one and for aad. former is the aad of an earlier version of the program, or nil.
+// The error is that of [Keyring.Open].
+func (r *Keyring) Reseal(sealed, aad, former []byte) ([]byte, error) {
+	plain, err := r.Open(sealed, aad)
+	if err == nil && [header]byte(sealed) == r.keys[0].header {
 		return nil, nil
 	}
-	plain, err := r.Open(sealed, aad)
+	if err != nil && former != nil {
+		if old, formerErr := r.Open(sealed, former); formerErr == nil {
+			plain, err = old, nil
+		}
+	}
 	if err != nil {
 		return nil, err
+	}
+	return r.Seal(plain, aad), nil
+}
+
+// Rebind returns a value for aad that was sealed for former, the aad of an earlier version of the
+// program. It returns nil if the value was not sealed for former with a key of the ring.
+func (r *Keyring) Rebind(sealed, aad, former []byte) ([]byte, error) {
+	plain, err := r.Open(sealed, former)
+	if err != nil {
+		return nil, nil //nolint:nilerr // it is not for this call
 	}
 	return r.Seal(plain, aad), nil
 }
@@ -107,11 +123,11 @@ func (k key) bind(aad []byte) []byte {
 	return append(k.header[:len(k.header):len(k.header)], aad...)
 }
 
-// AAD returns the associated data for the place of a sealed value. Each part is preceded by its
-// length.
-func AAD(table, column, row string) []byte {
-	out := make([]byte, 0, 3*binary.MaxVarintLen16+len(table)+len(column)+len(row))
-	for _, part := range []string{table, column, row} {
+// AAD returns the associated data for the place of a sealed value, and for the other values that it
+// is bound to, such as its tenant. Each part is preceded by its length.
+func AAD(table, column, row string, bound ...string) []byte {
+	var out []byte
+	for _, part := range append([]string{table, column, row}, bound...) {
 		out = binary.AppendUvarint(out, uint64(len(part)))
 		out = append(out, part...)
 	}

@@ -67,7 +67,7 @@ func TestTheFirstKeyEncryptsAndAllDecrypt(t *testing.T) {
 		"of a later version":     {both, append([]byte{2}, sealedNew[1:]...), true, secret.ErrCorrupt},
 	} {
 		t.Run(name, func(t *testing.T) {
-			fresh, resealed := row.ring.Reseal(row.sealed, place)
+			fresh, resealed := row.ring.Reseal(row.sealed, place, nil)
 			plain, err := row.ring.Open(row.sealed, place)
 			if row.err != nil {
 				require.ErrorIs(t, err, row.err)
@@ -80,7 +80,7 @@ func TestTheFirstKeyEncryptsAndAllDecrypt(t *testing.T) {
 			require.Equal(t, row.stale, fresh != nil)
 			if row.stale {
 				row.sealed = fresh
-				fresh, err = row.ring.Reseal(fresh, place)
+				fresh, err = row.ring.Reseal(fresh, place, nil)
 				require.NoError(t, err)
 				require.Nil(t, fresh)
 			}
@@ -128,6 +128,10 @@ func TestASealedValueIsBoundToItsPlace(t *testing.T) {
 		secret.AAD("providers", "api_key_enc7", ""),
 		secret.AAD("", "providersapi_key_enc", "7"),
 		secret.AAD("", "", ""),
+		secret.AAD("providers", "api_key_enc", "7", ""),
+		secret.AAD("providers", "api_key_enc", "7", "acme"),
+		secret.AAD("providers", "api_key_enc", "7", "acme", "https://a"),
+		secret.AAD("providers", "api_key_enc", "7", "acmehttps://a"),
 	}
 	for i, a := range places {
 		sealed := r.Seal([]byte("x"), a)
@@ -140,6 +144,32 @@ func TestASealedValueIsBoundToItsPlace(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A value that an earlier version sealed for less than a row is sealed again for all of it, and then
+// no longer for the former place.
+func TestValuesOfAnEarlierVersion(t *testing.T) {
+	former, now := secret.AAD("t", "c", "1"), secret.AAD("t", "c", "1", "acme")
+	older, both := ring(t, raw(1)), ring(t, raw(2), raw(1))
+	for name, reseal := range map[string]func(sealed, aad, former []byte) ([]byte, error){"rebind": both.Rebind, "reseal": both.Reseal} {
+		for _, by := range []*secret.Keyring{older, both} {
+			fresh, err := reseal(by.Seal([]byte("x"), former), now, former)
+			require.NoError(t, err, name)
+			plain, err := both.Open(fresh, now)
+			require.NoError(t, err)
+			require.Equal(t, "x", string(plain))
+			_, err = both.Open(fresh, former)
+			require.ErrorIs(t, err, secret.ErrCorrupt)
+			again, err := reseal(fresh, now, former)
+			require.NoError(t, err)
+			require.Nil(t, again)
+		}
+	}
+	other, err := both.Rebind(older.Seal([]byte("x"), now), now, former)
+	require.NoError(t, err)
+	require.Nil(t, other, "only a command seals with another key")
+	_, err = both.Reseal(older.Seal([]byte("x"), secret.AAD("t", "c", "2")), now, former)
+	require.ErrorIs(t, err, secret.ErrCorrupt)
 }
 
 // Values that the first release sealed can always be opened.

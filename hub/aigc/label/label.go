@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -66,27 +68,82 @@ func checkID(id string) error {
 	return nil
 }
 
-// Parse returns the label in data: the label object itself, or an object with the label as its
-// member "aigc" or "AIGC", as file metadata has it. Unknown members are ignored.
+// ErrForm means that a text contains a label that programs may read differently: a member that is
+// missing, repeated, unknown or spelled differently, or more than one label.
+var ErrForm = errors.New("label does not have each member exactly once")
+
+// Parse returns the label in data: the label object itself, or an object with the label as its only
+// member "aigc" or "AIGC". A label has its seven members, all of them strings, each once and in
+// exactly that spelling, without escapes, and no other members. The error is [ErrForm] for any
+// other object with a member of a label.
 func Parse(data []byte) (Label, error) {
-	var outer map[string]json.RawMessage
-	if err := json.Unmarshal(data, &outer); err != nil {
+	p := parser{data: data, decoder: json.NewDecoder(bytes.NewReader(data))}
+	if !utf8.Valid(data) || !json.Valid(data) || p.next() != json.Delim('{') {
+		return Label{}, errors.New("parse label: the text is not a JSON object")
+	}
+	l, err := p.label(true)
+	if err != nil {
 		return Label{}, fmt.Errorf("parse label: %w", err)
 	}
-	for _, name := range []string{"AIGC", "aigc"} {
-		if inner, ok := outer[name]; ok {
-			data = inner
-			break
+	return l, nil
+}
+
+// parser reads tokens of valid JSON.
+type parser struct {
+	data    []byte
+	decoder *json.Decoder
+}
+
+func (p *parser) next() json.Token {
+	token, _ := p.decoder.Token() // the text is valid
+	return token
+}
+
+// name returns the name of the next member, and whether it is written without escapes.
+func (p *parser) name() (name string, plain bool) {
+	name, _ = p.next().(string)
+	return name, bytes.HasSuffix(p.data[:p.decoder.InputOffset()], []byte(`"`+name+`"`))
+}
+
+// label reads an object after its {. The outer one may be the wrapper of a label.
+func (p *parser) label(outer bool) (l Label, err error) {
+	members := map[string]*string{
+		"Label": (*string)(&l.Label), "ContentProducer": &l.ContentProducer, "ProduceID": &l.ProduceID, "ReservedCode1": &l.ReservedCode1,
+		"ContentPropagator": &l.ContentPropagator, "PropagateID": &l.PropagateID, "ReservedCode2": &l.ReservedCode2,
+	}
+	wanted := len(members)
+	for p.decoder.More() {
+		name, plain := p.name()
+		target := members[name]
+		value := p.next()
+		if !plain {
+			return Label{}, ErrForm
+		}
+		if outer && (name == "aigc" || name == "AIGC") && len(members) == wanted && value == json.Delim('{') {
+			if l, err = p.label(false); err == nil && p.decoder.More() {
+				err = ErrForm
+			}
+			return l, err
+		}
+		text, isText := value.(string)
+		switch {
+		case target != nil && isText:
+			*target = text
+			delete(members, name)
+		case outer && len(members) == wanted && !slices.ContainsFunc(slices.Collect(maps.Keys(members)), func(m string) bool { return strings.EqualFold(m, name) }):
+			return Label{}, errors.New("the object has no label")
+		default:
+			return Label{}, ErrForm
 		}
 	}
-	var l *Label
-	if err := json.Unmarshal(data, &l); err != nil {
-		return Label{}, fmt.Errorf("parse label: %w", err)
+	p.next() // }
+	switch len(members) {
+	case 0:
+		return l, nil
+	case wanted:
+		return Label{}, errors.New("the object has no label")
 	}
-	if l == nil || l.Label == "" {
-		return Label{}, errors.New("parse label: the object has no Label")
-	}
-	return *l, nil
+	return Label{}, ErrForm
 }
 
 // signed returns the text that a signature covers: the producer's three fields in their JSON form.

@@ -119,13 +119,15 @@ func changeLast(code string) string {
 
 func TestParse(t *testing.T) {
 	want := newLabel(t).Sign(newKey(t, "k1"))
-	inner, err := json.Marshal(want)
+	data, err := json.Marshal(want)
 	require.NoError(t, err)
+	inner := string(data)
 	for name, text := range map[string]string{
-		"the object":    string(inner),
-		"member aigc":   `{"aigc":` + string(inner) + `}`,
-		"member AIGC":   `{"AIGC":` + string(inner) + `,"title":"x"}`,
-		"unknown field": strings.Replace(string(inner), "{", `{"Other":1,`, 1),
+		"the object":    inner,
+		"member aigc":   `{"aigc":` + inner + `}`,
+		"member AIGC":   ` { "AIGC" : ` + inner + " }\n",
+		"another order": `{"ReservedCode2":"",` + strings.Replace(inner[1:], `,"ReservedCode2":""`, "", 1),
+		"escapes":       strings.Replace(inner, `"ProduceID":"h`, `"ProduceID":"\u0068`, 1),
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := label.Parse([]byte(text))
@@ -133,10 +135,85 @@ func TestParse(t *testing.T) {
 			require.Equal(t, want, got)
 		})
 	}
-	for _, text := range []string{"", "null", "[]", "{}", `"x"`, `{"aigc":null}`, `{"aigc":1}`, `{"Label":1}`, `{"Label":""}`, "{"} {
+	for _, text := range []string{
+		"", "null", "[]", "{}", `"x"`, `{"aigc":null}`, `{"aigc":1}`, `{"aigc":{}}`, "{", inner + inner, inner + "]", "[" + inner + "]",
+		`{"Aigc":` + inner + `}`, `{"aigc ":` + inner + `}`, `{"x":` + inner + `}`, "{\"title\":\"\xff\"}",
+	} {
 		_, err := label.Parse([]byte(text))
 		require.ErrorContains(t, err, "parse label", "%s", text)
+		require.NotErrorIs(t, err, label.ErrForm, text)
 	}
+}
+
+// A label that programs may read differently is not valid, even if one of the readings is signed:
+// some take the first of two members, some the last, some ignore letter case or look into objects.
+func TestAmbiguousLabels(t *testing.T) {
+	key := newKey(t, "k1")
+	data, err := json.Marshal(newLabel(t).Sign(key))
+	require.NoError(t, err)
+	inner, rest := string(data), string(data[1:])
+	forged := strings.Replace(inner, `"Label":"1"`, `"Label":"3"`, 1)
+	for _, text := range []string{
+		`{"Label":"3",` + rest,
+		inner[:len(inner)-1] + `,"Label":"3"}`,
+		`{"\u004cabel":"3",` + rest,
+		strings.Replace(inner, `"Label"`, `"\u004cabel"`, 1),
+		strings.Replace(inner, `"Label"`, `"label"`, 1),
+		strings.Replace(inner, `"ProduceID"`, `"ProduceId"`, 1),
+		inner[:len(inner)-1] + `,"label":"3"}`,
+		inner[:len(inner)-1] + `,"producE\u0049D":"3"}`,
+		inner[:len(inner)-1] + `,"Re\u017ferved":"3"}`,
+		inner[:len(inner)-1] + `,"Other":1}`,
+		inner[:len(inner)-1] + `,"aigc":` + inner + `}`,
+		inner[:len(inner)-1] + `,"AIGC":` + forged + `}`,
+		`{"aigc":` + inner + `,` + forged[1:],
+		`{"aigc":` + inner + `,"aigc":` + forged + `}`,
+		`{"aigc":` + inner + `,"AIGC":` + forged + `}`,
+		`{"aigc":` + inner + `,"title":"x"}`,
+		`{"aigc":{"aigc":` + inner + `}}`,
+		`{"aigc":{"Label":"3","aigc":` + inner + `}}`,
+		strings.Replace(inner, `"Label":"1"`, `"Label":1`, 1),
+		strings.Replace(inner, `"Label":"1"`, `"Label":["1"]`, 1),
+		strings.Replace(inner, `"Label":"1"`, `"Label":{"Label":"1"}`, 1),
+		strings.Replace(inner, `"Label":"1"`, `"Label":null`, 1),
+		strings.Replace(inner, `"Label":"1",`, ``, 1),
+		strings.Replace(inner, `,"ReservedCode2":""`, ``, 1),
+		`{"Label":"1"}`,
+	} {
+		_, err := label.Parse([]byte(text))
+		if strings.HasPrefix(text, `{"aigc":{"aigc"`) {
+			require.Error(t, err, text)
+			continue
+		}
+		require.ErrorIs(t, err, label.ErrForm, text)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	key := newKey(f, "k1")
+	data, err := json.Marshal(newLabel(f).Sign(key))
+	require.NoError(f, err)
+	f.Add(string(data))
+	f.Add(`{"aigc":` + string(data) + `}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		l, err := label.Parse([]byte(text))
+		if err != nil {
+			return
+		}
+		// Every other reader of the object, or of its only member, has the same values.
+		var object map[string]json.RawMessage
+		require.NoError(t, json.Unmarshal([]byte(text), &object))
+		if len(object) == 1 {
+			for _, inner := range object {
+				object = nil
+				require.NoError(t, json.Unmarshal(inner, &object))
+			}
+		}
+		require.Len(t, object, 7)
+		var producer string
+		require.NoError(t, json.Unmarshal(object["ContentProducer"], &producer))
+		require.Equal(t, l.ContentProducer, producer)
+	})
 }
 
 func TestKeys(t *testing.T) {
