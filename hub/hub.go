@@ -250,7 +250,7 @@ func New(ctx context.Context, cfg Config) (_ *Hub, err error) {
 	}
 	h.handler, err = api.New(api.Config{
 		Logger: cfg.Logger, PublicURL: cfg.PublicURL, TrustedProxies: cfg.TrustedProxies, CORSOrigins: cfg.CORSOrigins,
-		Authenticate: h.identity.Authenticate, Denied: h.denied, Translate: translate,
+		Authenticate: h.identity.Authenticate, Admit: h.identity.Admit, Denied: h.denied, Translate: translate,
 	}, h.Routes()...)
 	if err != nil {
 		return nil, err

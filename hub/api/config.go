@@ -2,6 +2,7 @@ package api
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -9,6 +10,8 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
+
+	"github.com/seed93082962/agenthost/rbac"
 )
 
 // Config configures [New].
@@ -19,6 +22,12 @@ type Config struct {
 	// status 401 or 403, or an error for Translate if the credential could not be checked. It is
 	// not called for routes that are Open, and required for all others.
 	Authenticate func(*http.Request) (Caller, error)
+
+	// Admit is called with the caller of each request that may call its route, and the group of the
+	// route, or the zero value for every role. It returns the context of the request, which it
+	// cancels with a cause that wraps [ErrAccessEnded] when the caller may no longer call the
+	// route. The end of the request calls the function. Defaults to the same context.
+	Admit func(context.Context, Caller, rbac.Group) (context.Context, func())
 
 	// Denied records a request that was rejected because of its caller: with Forbidden by the group
 	// of the route or by its handler, or with the code of an error made by [Code.Of]. It runs

@@ -19,6 +19,15 @@ type Error struct {
 // request even if it was rejected before a route admitted the caller.
 func (c Code) Of(caller Caller) *Error { return &Error{Code: c, Caller: &caller} }
 
+// SystemTenant has the audit entries that belong to no organization.
+const SystemTenant = "system"
+
+// WrongKey returns the error of a request with an incorrect key of a route with a KeyHeader or a
+// key of the operator. [Config.Denied] records it in the log of the system and limits its number.
+func WrongKey(message string) *Error {
+	return &Error{Code: Unauthenticated, Message: message, Caller: &Caller{TenantID: SystemTenant}}
+}
+
 func (e *Error) Error() string {
 	text := string(e.Code) + ": " + e.message()
 	if e.Cause != nil {

@@ -93,9 +93,14 @@ func (s *server) toError(r *http.Request, err error) *Error {
 		large  *http.MaxBytesError
 		denied *rbac.DeniedError
 	)
+	cause := ended(r.Context())
 	switch {
-	case errors.As(err, &apiErr):
+	case errors.As(err, &apiErr) && (cause == nil || apiErr.Caller != nil):
 		return apiErr
+	case cause != nil: // whatever failed because of it
+		code = TokenRevoked
+		errors.As(cause, &code)
+		return &Error{Code: code}
 	case errors.As(err, &code):
 		return &Error{Code: code}
 	case errors.As(err, &fields):

@@ -39,12 +39,19 @@ type Route struct {
 	Quiet                bool   // probes call it every few seconds: it is logged at debug level
 	Hidden               bool   // it always responds with 404 and is not listed in Allow, although the path has other methods
 	BeforePasswordChange bool   // a caller who must change the password may call it
+	KeyHeader            string // a request with this header is not authenticated: its handler checks the key
 	NoChallenge          bool   // no WWW-Authenticate in a 401: the credential of the route is not a bearer token
 
 	// Handle responds to the request, or returns an error before it writes anything. An error after
 	// the first byte closes the connection, so that the client does not take a truncated response
 	// for a complete one.
 	Handle func(w http.ResponseWriter, r *http.Request) error
+}
+
+// open reports whether no credential of a user is checked for a request.
+func (route *Route) open(r *http.Request) bool {
+	_, key := r.Header[route.KeyHeader]
+	return route.Access == Open || key && route.KeyHeader != ""
 }
 
 // pattern is a route as the router knows it. httprouter does not support a literal segment next to

@@ -177,7 +177,13 @@ func (s *server) serve(w http.ResponseWriter, r *http.Request, p *pattern, ps ht
 		err = takeShare(r)
 	}
 	if err == nil {
-		err = p.Handle(w, limitBody(w, r, p.BodyLimit))
+		res := w
+		if !p.open(r) && s.cfg.Admit != nil {
+			var end func()
+			res, r, end = s.admit(w, r, p.Route)
+			defer end() // after the response of an error
+		}
+		err = p.Handle(res, limitBody(res, r, p.BodyLimit))
 	}
 	if err != nil {
 		s.fail(w, r, err)
@@ -190,7 +196,7 @@ func (s *server) authorize(r *http.Request, route *Route) (*http.Request, error)
 	if err := s.crossOrigin.Check(r); err != nil {
 		return r, &Error{Code: Forbidden, Message: "Pages of other origins may not send this request: add the origin to the allowed ones.", Cause: err}
 	}
-	if route.Access == Open {
+	if route.open(r) {
 		return r, nil
 	}
 	caller, err := s.cfg.Authenticate(r)

@@ -2,6 +2,7 @@ package chat
 
 import (
 	"context"
+	"database/sql"
 	"time"
 
 	"github.com/seed93082962/agenthost/hub/api"
@@ -27,7 +28,11 @@ func (s *Service) Cancel(ctx context.Context, caller api.Caller, agentName, id s
 	if err != nil {
 		return Cancelling{}, err
 	}
-	runID, err := requestCancel(ctx, s.db.Write(), found, s.now())
+	var runID string
+	err = s.db.Tx(ctx, func(tx *sql.Tx) (err error) {
+		runID, err = requestCancel(ctx, tx, found, s.now())
+		return err
+	})
 	if err != nil {
 		return Cancelling{}, err
 	}

@@ -14,8 +14,7 @@ const (
 func (s *Service) pushRoutes() []api.Route {
 	return []api.Route{{
 		Method: http.MethodPost, Path: "/api/v1/chat/push", Category: "agent", BodyLimit: maxPushBody,
-		// The credential is a key or a token, which the handler checks.
-		Access: api.Open, NoChallenge: true, Handle: s.pushSessions,
+		Access: api.SignedIn, KeyHeader: pushKeyHeader, NoChallenge: true, Handle: s.pushSessions,
 	}}
 }
 
@@ -44,28 +43,16 @@ type pusher struct {
 	store func(PushInput) (PushResult, error)
 }
 
-// pusher authenticates the caller. A request with a key is not checked for a token. Programs with
-// the key have a share for each address.
+// pusher checks the key. A request without one has a caller. Programs with the key have a share for
+// each address.
 func (s *Service) pusher(r *http.Request) (pusher, error) {
-	if keys, ok := r.Header[pushKeyHeader]; ok {
-		if len(keys) != 1 || !s.validPushKey(keys[0]) {
-			return pusher{}, api.Unauthenticated.New("The key in " + pushKeyHeader + " is not valid.")
-		}
-		owner := "push " + api.CallerOf(r).RemoteIP
-		return pusher{owner, func(in PushInput) (PushResult, error) { return s.PushAll(r.Context(), in) }}, nil
+	caller := api.CallerOf(r)
+	keys, ok := r.Header[pushKeyHeader]
+	switch {
+	case !ok:
+		return pusher{api.ShareOwner(caller), func(in PushInput) (PushResult, error) { return s.Push(r.Context(), caller, in) }}, nil
+	case len(keys) != 1 || !s.validPushKey(keys[0]):
+		return pusher{}, api.WrongKey("The key in " + pushKeyHeader + " is not valid.")
 	}
-	if s.cfg.Authenticate == nil {
-		return pusher{}, api.Unauthenticated
-	}
-	caller, err := s.cfg.Authenticate(r)
-	if err != nil {
-		return pusher{}, err
-	}
-	if caller.UserID == "" || caller.RoleNow == "" {
-		return pusher{}, api.Unauthenticated
-	}
-	if caller.MustChangePassword {
-		return pusher{}, api.PasswordChangeRequired
-	}
-	return pusher{api.ShareOwner(caller), func(in PushInput) (PushResult, error) { return s.Push(r.Context(), caller, in) }}, nil
+	return pusher{"push " + caller.RemoteIP, func(in PushInput) (PushResult, error) { return s.PushAll(r.Context(), in) }}, nil
 }

@@ -55,9 +55,6 @@ type Config struct {
 	// Label returns the labels of a new answer, or nil for none. Defaults to none.
 	Label func(ctx context.Context, tenantID string) (*aigc.Marker, error)
 
-	// Authenticate returns the caller of a push with a bearer token. Required to push with one.
-	Authenticate func(*http.Request) (api.Caller, error)
-
 	// PushKey is the key with which programs push chats of any user. Defaults to none.
 	PushKey string
 

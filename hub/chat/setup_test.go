@@ -67,13 +67,6 @@ func open(t *testing.T, url string, change ...func(*chat.Config)) *server {
 			}
 			return chat.Endpoint{}, api.AgentNotDeployed
 		},
-		Authenticate: func(r *http.Request) (api.Caller, error) {
-			part := strings.Split(api.Bearer(r), "/")
-			if len(part) != 3 {
-				return api.Caller{}, api.Unauthenticated
-			}
-			return api.Caller{TenantID: part[0], UserID: "id-" + part[1], UserName: part[1], RoleNow: rbac.Role(part[2])}, nil
-		},
 	}
 	log := func(w io.Writer) *slog.Logger { return slog.New(slog.NewJSONHandler(w, nil)) }
 	var background bytes.Buffer

@@ -25,10 +25,13 @@ const (
 // at most 10 times in 5 s: effects of do outside of the transaction may be repeated. do must return
 // errors of that kind, wrapped or not. It must not commit, and must not use tx after it returns.
 //
+// If ctx has a check, see [WithCheck], it runs after do.
+//
 // When ctx ends, the statements of do end, and Tx returns the cause. A COMMIT in progress is
 // completed, for up to 10 s. If the connection is lost during COMMIT, the outcome is unknown: Tx
 // does not repeat the transaction, and its [ErrUnavailable] says so.
 func (d *DB) Tx(ctx context.Context, do func(tx *sql.Tx) error) error {
+	do = checked(ctx, do)
 	began, pause := time.Now(), firstPause
 	run := d.attempt
 	if d.groups != nil {
@@ -48,6 +51,31 @@ func (d *DB) Tx(ctx context.Context, do func(tx *sql.Tx) error) error {
 			return ended(ctx, err)
 		}
 		pause, run = min(2*pause, maxPause), d.attempt
+	}
+}
+
+type checkKey struct{}
+
+// A Check decides whether a transaction may commit.
+type Check func(ctx context.Context, tx *sql.Tx) error
+
+// WithCheck returns a context whose calls of [DB.Tx] run check at the end of each transaction. If
+// it fails, the transaction is rolled back, and Tx returns its error. It replaces the check of ctx;
+// nil removes it.
+func WithCheck(ctx context.Context, check Check) context.Context {
+	return context.WithValue(ctx, checkKey{}, check)
+}
+
+func checked(ctx context.Context, do func(*sql.Tx) error) func(*sql.Tx) error {
+	check, _ := ctx.Value(checkKey{}).(Check)
+	if check == nil {
+		return do
+	}
+	return func(tx *sql.Tx) error {
+		if err := do(tx); err != nil {
+			return err
+		}
+		return check(ctx, tx)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"net/http"
 
 	"github.com/seed93082962/agenthost/hub/api"
-	"github.com/seed93082962/agenthost/hub/identity"
 )
 
 func (s *Service) clientRoutes() []api.Route {
@@ -28,7 +27,7 @@ func (s *Service) withOpsKey(handle func(http.ResponseWriter, *http.Request) err
 			return api.Unauthenticated.New(message)
 		}
 		if len(keys) > 1 || !s.isOpsKey(keys[0]) {
-			return &api.Error{Code: api.Unauthenticated, Message: message, Caller: &api.Caller{TenantID: identity.SystemTenant}}
+			return api.WrongKey(message)
 		}
 		return handle(w, r)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/rbac"
 )
 
 // ChangePasswordInput is the current password and the new one.
@@ -68,7 +69,7 @@ func (s *Service) ChangePassword(ctx context.Context, caller api.Caller, in Chan
 	if err != nil {
 		return err
 	}
-	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
+	err = s.change(ctx, caller, rbac.Group{}, func(tx *sql.Tx) error {
 		changed, err := changePassword(ctx, tx, m, hash, s.now())
 		if err != nil {
 			return err

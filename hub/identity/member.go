@@ -14,7 +14,7 @@ const (
 	DefaultTenant = "default"
 
 	// SystemTenant has the audit entries that belong to no organization.
-	SystemTenant = "system"
+	SystemTenant = api.SystemTenant
 )
 
 const (

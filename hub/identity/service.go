@@ -106,6 +106,8 @@ type Service struct {
 	states *stateCache
 	worker *worker
 
+	watcher *watcher
+
 	setup    string // the setup token that New generated, or ""
 	setupRow string // of the setup token of this hub; "" if a user existed when it started
 }
@@ -129,7 +131,7 @@ func New(ctx context.Context, cfg Config) (*Service, error) {
 		}
 	}
 	if !cfg.Offline {
-		s.worker = startWorker(s)
+		s.worker, s.watcher = startWorker(s), startWatcher(s)
 	}
 	return s, nil
 }
@@ -174,6 +176,7 @@ func (s *Service) Ready(ctx context.Context) error {
 // Close ends the background work, and waits for it.
 func (s *Service) Close() error {
 	if s.worker != nil {
+		s.watcher.close()
 		s.worker.close()
 	}
 	return nil

@@ -101,9 +101,15 @@ func earlier(a, b time.Time) time.Time {
 
 func seconds(d time.Duration) int64 { return int64(d / time.Second) }
 
-// invalidateUser removes the sessions and CLI tokens of the user from the cache of this process.
-// Call it after the commit and before the response is written.
-func (s *Service) invalidateUser(userID string) { s.states.forget(userID) }
+// invalidateUser removes the sessions and CLI tokens of the user from the cache of this process,
+// and checks the requests of the user in progress. Call it after the commit and before the response
+// is written.
+func (s *Service) invalidateUser(userID string) {
+	s.states.forget(userID)
+	if s.watcher != nil { // not offline
+		s.watcher.userChanged(userID)
+	}
+}
 
 // record appends to the audit log within tx. Call it last in a transaction, because it locks the
 // log of the tenant.

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 
 	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/rbac"
 )
 
 // SessionInfo is a live session as its user and administrators see it.
@@ -37,7 +38,7 @@ func (s *Service) RevokeSession(ctx context.Context, caller api.Caller, id strin
 	if err != nil {
 		return err
 	}
-	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
+	err = s.change(ctx, caller, rbac.Group{}, func(tx *sql.Tx) error {
 		ended, err := s.endSession(ctx, tx, caller.TenantID, caller.UserID, id, endedByRevoke)
 		if err != nil {
 			return err

@@ -14,22 +14,17 @@ import (
 // of the tenant. It commits only if the caller still has the permission. A cached role may be two
 // seconds old, and a request may take longer: the current role decides.
 //
-// Only api.LastAdmin takes precedence: if two admins demote each other concurrently, the second
+// The zero group has every role. Only api.LastAdmin takes precedence: if two admins demote each other concurrently, the second
 // receives that error.
 func (s *Service) change(ctx context.Context, caller api.Caller, group rbac.Group, do func(*sql.Tx) error) error {
+	ctx = db.WithCheck(ctx, nil) // do may end the access of the caller, which is checked before
 	return s.db.Tx(ctx, func(tx *sql.Tx) error {
 		if err := lockTenant(ctx, tx, caller.TenantID); err != nil {
 			return err
 		}
-		var refused error
-		role, err := roleNow(ctx, tx, caller)
-		switch {
-		case errors.Is(err, sql.ErrNoRows):
-			refused = api.TokenRevoked
-		case err != nil:
-			return db.Wrap("read role", err)
-		default:
-			refused = group.Check(api.Caller{RoleNow: role})
+		refused, err := s.refusal(ctx, tx, caller, group)
+		if err != nil {
+			return err
 		}
 		err = do(tx)
 		if refused != nil && !errors.Is(err, api.LastAdmin) {
@@ -39,20 +34,16 @@ func (s *Service) change(ctx context.Context, caller api.Caller, group rbac.Grou
 	})
 }
 
-// roleNow returns the role of a caller who is still active and whose session or token is still
-// valid. It locks the row of the caller: a new password, which ends sessions and tokens, takes
-// effect before or after the whole change.
-func roleNow(ctx context.Context, tx *sql.Tx, c api.Caller) (role rbac.Role, err error) {
-	err = tx.QueryRowContext(ctx, `UPDATE members SET updated_at = updated_at WHERE tenant_id = $1 AND id = $2 AND status = $3 RETURNING role`,
-		c.TenantID, c.UserID, statusActive).Scan(&role)
+// refusal returns why the caller may not call a route of the group, or nil. It locks the row of the
+// caller: a new password, which ends sessions and tokens, takes effect before or after the whole
+// change.
+func (s *Service) refusal(ctx context.Context, tx *sql.Tx, c api.Caller, group rbac.Group) (refused, err error) {
+	_, err = tx.ExecContext(ctx, `UPDATE members SET updated_at = updated_at WHERE tenant_id = $1 AND id = $2`, c.TenantID, c.UserID)
 	if err != nil {
-		return "", err
+		return nil, db.Wrap("lock member", err)
 	}
-	var id string
-	err = tx.QueryRowContext(ctx, `SELECT id FROM sessions WHERE tenant_id = $4 AND id = $1 AND user_id = $3 AND revoked_at IS NULL
-			UNION ALL SELECT id FROM cli_tokens WHERE tenant_id = $4 AND id = $2 AND user_id = $3 AND revoked_at IS NULL`,
-		c.SessionID, c.TokenID, c.UserID, c.TenantID).Scan(&id)
-	return role, err
+	all, err := readAccess(ctx, tx, s.now(), credentialOf(c))
+	return all[credentialOf(c)].check(c, group), err
 }
 
 // membersOf returns a page of the members of a tenant, the oldest first, and the number of all.

@@ -113,7 +113,7 @@ func WriteJSON(w http.ResponseWriter, status int, v any) error {
 		return fmt.Errorf("encode response: %w", err)
 	}
 	data = append(data, '\n')
-	if res, ok := w.(*response); ok && res.large != nil && len(data) > largeJSON {
+	if res := responseOf(w); res != nil && res.large != nil && len(data) > largeJSON {
 		if err := res.large(); err != nil {
 			return err
 		}

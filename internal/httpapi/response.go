@@ -22,7 +22,7 @@ const largeJSON = 64 << 10
 // OnLarge sets a function that WriteJSON calls before a body of more than 64 KiB. Its error is that
 // of WriteJSON. w is the writer that Wrap passes to the handler.
 func OnLarge(w http.ResponseWriter, f func() error) {
-	if res, ok := w.(*response); ok {
+	if res := responseOf(w); res != nil {
 		res.large = f
 	}
 }
@@ -33,16 +33,30 @@ func (w *response) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 // LogAs sets the path in the access log for the request of w, if the real path may contain a
 // secret. w is the writer that Wrap passes to the handler.
 func LogAs(w http.ResponseWriter, path string) {
-	if res, ok := w.(*response); ok {
+	if res := responseOf(w); res != nil {
 		res.path = path
 	}
 }
 
 // Began reports whether a part of the response has been written. w is the writer that Wrap passes
-// to the handler.
+// to the handler, or a wrapper of it.
 func Began(w http.ResponseWriter) bool {
-	res, ok := w.(*response)
-	return ok && res.status != 0
+	res := responseOf(w)
+	return res != nil && res.status != 0
+}
+
+// responseOf returns the writer of Wrap that w is or wraps, or nil.
+func responseOf(w http.ResponseWriter) *response {
+	for {
+		switch wrapper := w.(type) {
+		case *response:
+			return wrapper
+		case interface{ Unwrap() http.ResponseWriter }:
+			w = wrapper.Unwrap()
+		default:
+			return nil
+		}
+	}
 }
 
 // Status returns the status of the response, which is 200 for a handler that wrote nothing.
