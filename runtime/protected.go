@@ -3,9 +3,11 @@ package runtime
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/seed93082962/agenthost/runtime/agent"
+	"github.com/seed93082962/agenthost/runtime/permission"
 )
 
 // protectedPaths returns the files and directories that determine what the runtime executes or
@@ -68,7 +70,7 @@ func programDirs(cfg *Config) []string {
 }
 
 // serverFiles returns the files that the command line and the environment of an MCP server name.
-// The server runs in cwd. A file need not exist: a server that did not start is started again.
+// Relative names are those of the server's cwd. A file need not exist: a server that did not start is started again.
 // Without an extension, a missing file may be a directory or not a path at all, and is left out.
 func serverFiles(server *agent.MCPServer, cwd string) []string {
 	texts := append([]string{server.Command}, server.Args...)
@@ -76,10 +78,13 @@ func serverFiles(server *agent.MCPServer, cwd string) []string {
 		texts = append(texts, string(value))
 	}
 	var files []string
+	if filepath.IsAbs(server.CWD) {
+		cwd = server.CWD
+	} else {
+		cwd = filepath.Join(cwd, server.CWD)
+	}
 	for _, text := range texts {
-		// A text may be a list, as in --require=a.js, "-r a.js" and a.js:b.js.
-		names := strings.FieldsFunc(text, func(c rune) bool { return strings.ContainsRune(" =:,;", c) })
-		for _, name := range append(names, text) {
+		for _, name := range pathsIn(text) {
 			if !filepath.IsAbs(name) {
 				name = filepath.Join(cwd, name)
 			}
@@ -90,4 +95,49 @@ func serverFiles(server *agent.MCPServer, cwd string) []string {
 		}
 	}
 	return files
+}
+
+// pathsIn returns the paths that an argument or a variable may contain. It may be a list, as in
+// --require=a.js, "-r a.js" and a.js:b.js.
+func pathsIn(text string) []string {
+	return append(strings.FieldsFunc(text, func(c rune) bool { return strings.ContainsRune(" =:,;", c) }), text)
+}
+
+// editablePath returns a path in the working directory that a stdio server uses, if the agent edits
+// files without asking: the server's cwd, or a path of its command line or environment. It
+// returns "" if there is none. An interpreter executes more than the named files, which are all that
+// the runtime protects.
+func editablePath(def *agent.Agent, server *agent.MCPServer, cwd string) string {
+	modes := []permission.Mode{permission.ModeAcceptEdits, permission.ModeAuto, permission.ModeBypass}
+	edits := slices.Contains(modes, permissionMode(def)) || slices.ContainsFunc(def.AllowedTools, func(entry string) bool {
+		tool, _, _ := strings.Cut(entry, "(")
+		return tool == "Edit" || tool == "Write"
+	})
+	if server.Transport != agent.TransportStdio || !edits {
+		return ""
+	}
+	paths := pathsIn(server.Command)
+	for _, text := range server.Args {
+		paths = append(paths, pathsIn(text)...)
+	}
+	for _, value := range server.Env {
+		paths = append(paths, pathsIn(string(value))...)
+	}
+	if server.CWD != "" && !filepath.IsAbs(server.CWD) {
+		paths = append(paths, filepath.Join(cwd, server.CWD))
+	}
+	paths = append(paths, server.CWD)
+	real := func(path string) string {
+		if target, err := filepath.EvalSymlinks(path); err == nil {
+			return target
+		}
+		return path
+	}
+	for _, path := range paths {
+		rel, err := filepath.Rel(real(cwd), real(path))
+		if filepath.IsAbs(path) && err == nil && filepath.IsLocal(rel) {
+			return path
+		}
+	}
+	return ""
 }

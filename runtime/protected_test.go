@@ -58,6 +58,52 @@ func TestWritesToTheConfigurationAreNotApproved(t *testing.T) {
 	}
 }
 
+func TestServersThatAnAgentCanChangeAreReported(t *testing.T) {
+	outside := t.TempDir()
+	for name, row := range map[string]struct {
+		server  string // D is the working directory
+		mode    string
+		allowed []string
+		path    string // in the warning, "" for none
+	}{
+		"a private directory":       {`{"command":"npx","args":["x","."]}`, "acceptEdits", nil, ""},
+		"a cwd":                     {`{"command":"npx","cwd":"."}`, "acceptEdits", nil, "D"},
+		"a cwd below":               {`{"command":"npx","cwd":"tools/x"}`, "auto", nil, "D/tools/x"},
+		"an absolute cwd":           {`{"command":"npx","cwd":"D/tools"}`, "bypassPermissions", nil, "D/tools"},
+		"a cwd elsewhere":           {`{"command":"npx","cwd":"` + outside + `"}`, "acceptEdits", nil, ""},
+		"a cwd above":               {`{"command":"npx","cwd":".."}`, "acceptEdits", nil, ""},
+		"a script":                  {`{"command":"python3","args":["-u","D/server.py"]}`, "acceptEdits", nil, "D/server.py"},
+		"a command":                 {`{"command":"D/.venv/bin/python"}`, "acceptEdits", nil, "D/.venv/bin/python"},
+		"an option":                 {`{"command":"node","args":["--require=D/x.js"]}`, "acceptEdits", nil, "D/x.js"},
+		"a variable":                {`{"command":"python3","env":{"PYTHONPATH":"/opt:D/lib"}}`, "acceptEdits", nil, "D/lib"},
+		"the agent does not edit":   {`{"command":"npx","cwd":"."}`, "default", []string{"Read", "Bash(git *)"}, ""},
+		"Edit is allowed":           {`{"command":"npx","cwd":"."}`, "default", []string{"Edit"}, "D"},
+		"Write of some is allowed":  {`{"command":"npx","cwd":"."}`, "dontAsk", []string{"Write(src/**)"}, "D"},
+		"plan mode never edits":     {`{"command":"npx","cwd":"."}`, "plan", nil, ""},
+		"not a command":             {`{"transport":"http","url":"http://127.0.0.1:1/D"}`, "acceptEdits", nil, ""},
+		"a name that begins alike":  {`{"command":"D-other/server"}`, "acceptEdits", nil, ""},
+		"a directory through a way": {`{"command":"npx","cwd":"D/a/../b"}`, "acceptEdits", nil, "D/a/../b"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var dir string
+			b := serve(t, nil, func(c *runtime.Config) {
+				dir = c.CWD
+				server := agent.MCPServer{Transport: "stdio"}
+				require.NoError(t, json.Unmarshal([]byte(strings.ReplaceAll(row.server, "D", dir)), &server))
+				c.Agents[0].PermissionMode, c.Agents[0].AllowedTools = row.mode, row.allowed
+				c.Agents[0].MCPServers = map[string]agent.MCPServer{"files": server}
+			})
+			const warning = "the agent's edits can change an MCP server"
+			if row.path == "" {
+				require.NotContains(t, b.log.String(), warning)
+				return
+			}
+			require.Contains(t, b.log.String(), warning)
+			require.Contains(t, b.log.String(), strings.ReplaceAll(row.path, "D", dir))
+		})
+	}
+}
+
 // No result shows whether a hidden file exists, also for a path through it.
 func TestResultsDoNotShowWhichHiddenFilesExist(t *testing.T) {
 	b := serve(t, nil, func(c *runtime.Config) {

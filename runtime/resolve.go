@@ -161,6 +161,10 @@ func (rt *Runtime) resolvePath(path string) (string, error) {
 func (rt *Runtime) openServers(def *agent.Agent) map[string]tool.Server {
 	servers := map[string]tool.Server{}
 	for name, server := range def.MCPServers {
+		if path := editablePath(def, &server, rt.cfg.CWD); path != "" {
+			rt.cfg.Logger.Warn("the agent's edits can change an MCP server, which uses a path in the working directory",
+				"agent", def.ID, "mcp_server", name, "file", path)
+		}
 		err := errors.New("the runtime is configured without OpenMCP")
 		if rt.cfg.OpenMCP != nil {
 			if servers[name], err = rt.cfg.OpenMCP(name, server); err == nil {

@@ -57,7 +57,7 @@ var arrows = []rule{
 	{"runtime/tool/builtin", "runtime/tool runtime/skill filesafe internal/child internal/outbound internal/excerpt", "tools depend on the tool interface and on the resources they use"},
 	{"runtime/tool/js", "runtime/tool runtime/agent internal/child internal/jsdepth internal/outbound internal/excerpt", "only an embedder that configures custom tools links their engine; agent defines them"},
 	{"runtime/tool/schema", "internal/jsonlimit", "a schema does not depend on the source of its tool"},
-	{"runtime/tool/mcp", "runtime/tool runtime/agent internal/child internal/outbound internal/excerpt internal/jsonlimit sse", "only an embedder that configures MCP links its protocol; agent defines the servers"},
+	{"runtime/tool/mcp", "runtime/tool runtime/agent internal/child internal/filelock internal/ids internal/outbound internal/excerpt internal/jsonlimit sse", "only an embedder that configures MCP links its protocol; agent defines the servers"},
 	{"runtime/wire", "runtime/model internal/excerpt", "both ends of the network share one description"},
 
 	{"hub", "hub/... internal/... auditlog/sqlaudit " + agents + " " + leaves, "the only place that imports every concern"},
@@ -92,6 +92,7 @@ var arrows = []rule{
 	{"internal/archtest", "", "it reads the source of the module"},
 	{"internal/testgate", "", "it reads the output of the go command"},
 	{"internal/deadline", stdlib, "leaves import it"},
+	{"internal/filelock", "", "locks of files depend on no store"},
 	{"internal/excerpt", stdlib, "leaves import it"},
 	{"internal/httpapi", "internal/ids internal/deadline internal/excerpt internal/jsonlimit", "the shared code of both servers depends on neither"},
 	{"internal/child", "", "code that starts processes does not depend on them"},

@@ -93,6 +93,7 @@ type MCPServer struct {
 	Command   string            `json:"command,omitempty"`
 	Args      []string          `json:"args,omitzero"`
 	Env       map[string]Secret `json:"env,omitzero"`
+	CWD       string            `json:"cwd,omitempty"` // relative to that of the agent. Defaults to a private empty directory.
 	URL       string            `json:"url,omitempty"`
 	Headers   map[string]Secret `json:"headers,omitzero"`
 }

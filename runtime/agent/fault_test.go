@@ -109,6 +109,8 @@ func TestFaults(t *testing.T) {
 		{"http without url", valid + "  mcpServers:\n    s: {transport: http}", "f.yaml:6: agents[0].mcpServers.s.url: is missing"},
 		{"sse with an empty url", valid + "  mcpServers:\n    s: {transport: sse, url: ''}",
 			"f.yaml:6: agents[0].mcpServers.s.url: must not be empty"},
+		{"http with a directory", valid + "  mcpServers:\n    s: {transport: http, url: x, cwd: .}",
+			"f.yaml:6: agents[0].mcpServers.s.cwd: has no effect with transport http"},
 		{"fields of the other transport", valid + "  mcpServers:\n    s: {transport: stdio, command: x, headers: {a: b}}",
 			"f.yaml:6: agents[0].mcpServers.s.headers: has no effect with transport stdio"},
 		{"server name", valid + "  mcpServers:\n    a__b: {transport: stdio, command: x}",

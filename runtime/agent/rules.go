@@ -205,6 +205,7 @@ func (r *rules) server(s MCPServer, name, key string) {
 	foreign("command", s.Command != "")
 	foreign("args", len(s.Args) > 0)
 	foreign("env", len(s.Env) > 0)
+	foreign("cwd", s.CWD != "")
 }
 
 func (r *rules) subagent(s Subagent, name, key string) {

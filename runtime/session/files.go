@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seed93082962/agenthost/internal/filelock"
 	"github.com/seed93082962/agenthost/internal/ids"
 )
 
@@ -373,8 +374,19 @@ func (f *Files) lockAndVerify(file *os.File, path string) (fs.FileInfo, error) {
 	return info, nil
 }
 
+const openFlags = filelock.OpenFlags
+
+// lock returns ErrBusy if another open file, of this or another process, has the lock.
+func lock(file *os.File) error {
+	err := filelock.Lock(file)
+	if errors.Is(err, filelock.ErrLocked) {
+		return ErrBusy
+	}
+	return err
+}
+
 // unlockAndClose unlocks a file before it closes it: a child process that is being started shares
 // the lock until its exec, and close would not release it.
-func unlockAndClose(file *os.File) error { return errors.Join(unlock(file), file.Close()) }
+func unlockAndClose(file *os.File) error { return errors.Join(filelock.Unlock(file), file.Close()) }
 
 func (f *Files) expired(info fs.FileInfo) bool { return time.Since(info.ModTime()) >= f.cfg.TTL }

@@ -42,7 +42,7 @@ func (s *settings) newHost(ctx context.Context, file *agent.File, sessions store
 		return h, fmt.Errorf("host custom tools: %w", err)
 	}
 	servers, err := mcp.New(mcp.Config{
-		CWD: cwd, Env: s.childEnv, HTTPClient: client, ConnectTimeout: file.Limits.MCPConnectTimeout,
+		CWD: cwd, Dir: s.serverDir(file, cwd, log), Env: s.childEnv, HTTPClient: client, ConnectTimeout: file.Limits.MCPConnectTimeout,
 		Name: "agenthost", Version: daemon.Version(), Logger: log,
 	})
 	if err != nil {
@@ -53,7 +53,7 @@ func (s *settings) newHost(ctx context.Context, file *agent.File, sessions store
 		CWD:            cwd,
 		HomeDir:        s.Home,
 		AgentHome:      file.AgentHome,
-		ProtectedPaths: []string{cmp.Or(s.Config, defaultFile), cmp.Or(s.StateDir, file.StateDir)},
+		ProtectedPaths: []string{cmp.Or(s.Config, defaultFile), cmp.Or(s.StateDir, file.StateDir), servers.PrivateDir()},
 		ChildEnv:       s.childEnv,
 		AllowedHosts:   s.allowedHosts(),
 		Limits:         file.Limits,

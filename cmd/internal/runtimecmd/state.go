@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -77,6 +78,19 @@ func (s *settings) openSessions(file *agent.File, log *slog.Logger) (store, erro
 		log.Warn("the state directory is in the working directory: agents and the files interface can read all sessions", "dir", dir)
 	}
 	return session.NewFiles(session.FilesConfig{Dir: dir, CWD: cwd, TTL: limits.SessionTTL, Logger: log})
+}
+
+// serverDir returns the parent of the private directories in which MCP servers start: the state
+// directory, else that of temporary files. Agents should not be able to write to it.
+func (s *settings) serverDir(file *agent.File, cwd string, log *slog.Logger) string {
+	dir, _, err := s.stateDir(file, cwd)
+	if err == nil && !below(cwd, dir) {
+		return filepath.Join(dir, "mcp")
+	}
+	if below(cwd, os.TempDir()) {
+		log.Warn("MCP servers start below the working directory, where agents may be able to change what they run; set AGENT_STATE_DIR")
+	}
+	return os.TempDir()
 }
 
 // skillLoader returns the function that downloads skills to the state directory, which is created

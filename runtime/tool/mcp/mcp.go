@@ -18,7 +18,16 @@
 // # Security
 //
 // Servers are untrusted. A stdio server runs in its own process group, which ends with the
-// connection. Its environment contains only the variables of Config and of its definition. Its
+// connection. Its environment contains only the variables of Config and of its definition.
+//
+// An agent can edit what an interpreter executes: modules, packages, configuration. A stdio server
+// therefore starts in a private empty directory, which is deleted when it ends, unless its definition
+// has a cwd. There, HOME and TMPDIR of Config are the private directory if they are in CWD, and PATH
+// does not contain CWD. A command with a slash and arguments must then be absolute paths. The
+// variables of a definition are not changed: PYTHONPATH, NODE_PATH or HOME in CWD, like a cwd or a
+// script there, permit an agent that edits files to change the server.
+//
+// Its
 // stderr is logged at debug level, and the error of a failed start ends with its last lines. An
 // HTTP server receives its headers with each request; requests to another origin, through redirects
 // or endpoints that the server names, are rejected. Errors and the log contain neither values of
@@ -40,21 +49,28 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/seed93082962/agenthost/internal/ids"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/tool"
 )
 
 // Config is the configuration of all servers of a Connector.
 type Config struct {
-	// CWD is the working directory of stdio servers, an absolute path. Defaults to that of the
-	// process.
+	// CWD is the directory that agents edit, an absolute path. A relative cwd of a stdio server is
+	// relative to it. Defaults to that of the process.
 	CWD string
+
+	// Dir is the parent of the private directories of stdio servers. It is created if it is
+	// missing. Interpreters search the parents of the directory in which they start: neither agents
+	// nor other users should be able to write to Dir or its parents. Defaults to os.TempDir().
+	Dir string
 
 	// Env is the environment of stdio servers, as NAME=value. The env of a server is added to it.
 	// Commands are looked up in its PATH. Defaults to an empty environment, never to that of the
@@ -77,7 +93,10 @@ type Config struct {
 }
 
 // Connector opens servers. It is safe for concurrent use and needs no Close.
-type Connector struct{ cfg Config }
+type Connector struct {
+	cfg  Config
+	dirs *directories
+}
 
 // New returns a connector.
 func New(cfg Config) (*Connector, error) {
@@ -99,8 +118,20 @@ func New(cfg Config) (*Connector, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Connector{cfg}, nil
+	dir, err := filepath.Abs(cmp.Or(cfg.Dir, os.TempDir()))
+	if err == nil && cfg.CWD == "" {
+		cfg.CWD, err = os.Getwd()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("mcp: find the working directory: %w", err)
+	}
+	dirs := &directories{base: dir, path: filepath.Join(dir, dirPrefix+ids.Random().String()), log: cfg.Logger}
+	return &Connector{cfg, dirs}, nil
 }
+
+// PrivateDir returns the parent of the private directories of this connector's servers. It exists
+// while one of them runs. Programs start there, so no agent should write to it.
+func (c *Connector) PrivateDir() string { return c.dirs.path }
 
 // With a double underscore in a name, mcp__a__b__c would be ambiguous.
 var serverName = regexp.MustCompile(`^[A-Za-z0-9-]+(_[A-Za-z0-9-]+)*$`)
@@ -122,7 +153,7 @@ func (c *Connector) Open(name string, def agent.MCPServer) (tool.Server, error) 
 	var err error
 	switch def.Transport {
 	case agent.TransportStdio:
-		s.openEndpoint, err = stdio(c.cfg, def, s.log)
+		s.openEndpoint, err = c.stdio(def, s.log)
 	case agent.TransportSSE, agent.TransportHTTP:
 		s.openEndpoint, err = overHTTP(c.cfg, def)
 	default:

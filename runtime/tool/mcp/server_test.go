@@ -138,7 +138,7 @@ func middle() int {
 	if err != nil {
 		return fail(err)
 	}
-	connector, err := mcp.New(mcp.Config{CWD: cwd})
+	connector, err := mcp.New(mcp.Config{CWD: cwd, Dir: os.Getenv("PRIVATE")})
 	if err != nil {
 		return fail(err)
 	}
@@ -147,7 +147,7 @@ func middle() int {
 		return fail(err)
 	}
 	s, err := connector.Open("test", agent.MCPServer{Transport: agent.TransportStdio, Command: self,
-		Args: []string{"serve", "tools"}})
+		Args: []string{"serve", "tools"}, CWD: os.Getenv("SERVER_CWD")})
 	if err != nil {
 		return fail(err)
 	}

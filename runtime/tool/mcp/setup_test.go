@@ -68,9 +68,13 @@ func stdio(t testing.TB, role string) agent.MCPServer {
 	return agent.MCPServer{Transport: agent.TransportStdio, Command: self, Args: []string{"serve", role}}
 }
 
-// open opens a server under the name test. The cleanup checks that none of its processes is left.
+// open opens a server under the name test. The cleanup checks that none of its processes is left. A
+// command starts in w.dir, where it leaves its process id.
 func (w *world) open(def agent.MCPServer) tool.Server {
 	w.t.Helper()
+	if def.Transport == agent.TransportStdio && def.CWD == "" {
+		def.CWD = "."
+	}
 	s, err := w.Open("test", def)
 	require.NoError(w.t, err)
 	w.t.Cleanup(func() {

@@ -33,40 +33,73 @@ const (
 )
 
 // stdio checks the definition of a command and returns a function that starts it.
-func stdio(cfg Config, def agent.MCPServer, log *slog.Logger) (func(*link) (endpoint, error), error) {
+func (c *Connector) stdio(def agent.MCPServer, log *slog.Logger) (func(*link) (endpoint, error), error) {
 	if def.URL != "" || len(def.Headers) > 0 {
 		return nil, errors.New("url and headers are not allowed with transport stdio")
 	}
 	if def.Command == "" {
 		return nil, errors.New("command is missing")
 	}
-	for _, v := range append([]string{def.Command}, def.Args...) {
+	for _, v := range append([]string{def.Command, def.CWD}, def.Args...) {
 		if strings.ContainsRune(v, 0) {
-			return nil, errors.New("command and args must not contain a NUL")
+			return nil, errors.New("command, args and cwd must not contain a NUL")
 		}
 	}
-	env := append([]string{}, cfg.Env...) // not nil, which would be the environment of this process
+	if isPath := strings.ContainsFunc(def.Command, isSeparator); isPath && def.CWD == "" && !filepath.IsAbs(def.Command) {
+		return nil, fmt.Errorf("command %.80q is relative, and the server starts in a private empty directory: set cwd", def.Command)
+	}
+	var own []string
 	for _, name := range slices.Sorted(maps.Keys(def.Env)) {
 		value := string(def.Env[name])
 		if name == "" || strings.ContainsAny(name, "=\x00") || strings.ContainsRune(value, 0) {
 			return nil, fmt.Errorf("the variable %.80q is not valid in an environment", name)
 		}
-		env = slices.DeleteFunc(env, func(v string) bool { return strings.HasPrefix(v, name+"=") })
-		env = append(env, name+"="+value)
+		own = append(own, name+"="+value)
 	}
-	command, args, hide := def.Command, slices.Clone(def.Args), newRedactor(def)
+	name, args, cwd, hide := def.Command, slices.Clone(def.Args), def.CWD, newRedactor(def)
 	return func(l *link) (endpoint, error) {
-		path, err := child.LookPath(command, env)
-		if err != nil {
-			return nil, err
+		release := func() {}
+		base := c.cfg.Env
+		dir := cwd
+		if cwd == "" {
+			private, err := c.dirs.create()
+			if err != nil {
+				return nil, err
+			}
+			release = func() { c.dirs.delete(private) }
+			dir, base = private, withoutDir(base, c.cfg.CWD, private)
+		} else if !filepath.IsAbs(dir) {
+			dir = filepath.Join(c.cfg.CWD, dir)
 		}
-		if !filepath.IsAbs(path) {
-			path = filepath.Join(cfg.CWD, path)
+		env := merge(base, own)
+		path, err := child.LookPath(name, env)
+		if err == nil {
+			if !filepath.IsAbs(path) {
+				path = filepath.Join(dir, path)
+			}
+			var started *command
+			started, err = start(l, &exec.Cmd{Path: path, Args: append([]string{name}, args...), Env: env, Dir: dir}, &lines{log: log, hide: hide})
+			if err == nil {
+				started.free, started.private = release, cwd == ""
+				return started, nil
+			}
 		}
-		return start(l, &exec.Cmd{
-			Path: path, Args: append([]string{command}, args...), Env: env, Dir: cfg.CWD,
-		}, &lines{log: log, hide: hide})
+		release()
+		return nil, err
 	}, nil
+}
+
+func isSeparator(c rune) bool { return c == '/' || c == filepath.Separator }
+
+// merge returns an environment in which the variables of own override those of base. It is not nil,
+// which would be the environment of this process.
+func merge(base, own []string) []string {
+	env := append([]string{}, base...)
+	for _, entry := range own {
+		name, _, _ := strings.Cut(entry, "=")
+		env = append(slices.DeleteFunc(env, func(v string) bool { return strings.HasPrefix(v, name+"=") }), entry)
+	}
+	return env
 }
 
 // command is a started server with this side of its pipes.
@@ -76,6 +109,9 @@ type command struct {
 	out     *os.File
 	stderr  *lines
 	filter  *filter
+
+	private bool   // it started in a private directory
+	free    func() // deletes the private directory
 }
 
 func start(l *link, cmd *exec.Cmd, stderr *lines) (*command, error) {
@@ -97,7 +133,7 @@ func start(l *link, cmd *exec.Cmd, stderr *lines) (*command, error) {
 		closeAll(feedEnd, out)
 		return nil, err
 	}
-	return &command{process, &stdinWriter{feedEnd, l.end}, out, stderr, l.filter}, nil
+	return &command{process: process, in: &stdinWriter{feedEnd, l.end}, out: out, stderr: stderr, filter: l.filter}, nil
 }
 
 // closeAll closes ends of pipes. The SDK may have closed some of them.
@@ -124,10 +160,14 @@ func (c *command) explain(err error) error {
 	case <-time.After(termGrace + closeGrace):
 		return c.withStderr(errors.New("the command closed its stdout before it responded"))
 	}
-	if ended := c.process.Err(); ended != nil {
-		return c.withStderr(fmt.Errorf("the command ended before it responded: %w", ended))
+	ended := errors.New("the command ended before it responded")
+	if err := c.process.Err(); err != nil {
+		ended = fmt.Errorf("%w: %w", ended, err)
 	}
-	return c.withStderr(errors.New("the command ended before it responded"))
+	if c.private {
+		ended = fmt.Errorf("%w (without cwd, it starts in an empty directory)", ended)
+	}
+	return c.withStderr(ended)
 }
 
 // withStderr adds the last lines of stderr, which usually contain the reason.
@@ -150,7 +190,7 @@ func (c *command) terminate() {
 	closeAll(c.out)
 }
 
-func (c *command) release() {}
+func (c *command) release() { c.free() }
 
 // stdinWriter is the stdin of a server. After an incomplete message the server cannot read any
 // more, so the link ends.

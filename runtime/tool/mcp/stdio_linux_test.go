@@ -47,7 +47,7 @@ func TestCommandIsFound(t *testing.T) {
 				own.Env = map[string]agent.Secret{"PATH": agent.Secret(dir)}
 			case "relative to the working directory":
 				require.NoError(t, os.Symlink(def.Command, filepath.Join(w.dir, "linked")))
-				own.Command = "./linked"
+				own.Command, own.CWD = "./linked", "."
 			}
 			require.NotEmpty(t, list(t, w.open(own)))
 		})
@@ -190,6 +190,7 @@ func TestServerDiesWithItsParent(t *testing.T) {
 	def := stdio(t, "middle")
 	cmd := exec.CommandContext(t.Context(), def.Command, def.Args...)
 	cmd.Dir, cmd.Stderr = w.dir, w.log
+	cmd.Env = append(os.Environ(), "SERVER_CWD=.")
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())

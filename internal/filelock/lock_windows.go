@@ -1,4 +1,4 @@
-package session
+package filelock
 
 import (
 	"errors"
@@ -8,7 +8,8 @@ import (
 	"unsafe"
 )
 
-const openFlags = 0
+// OpenFlags prevents open from blocking on a FIFO.
+const OpenFlags = 0
 
 // Constants of winbase.h and winerror.h.
 const (
@@ -24,19 +25,20 @@ var (
 	unlockFileEx = kernel32.NewProc("UnlockFileEx")
 )
 
-// lock returns ErrBusy if another open file, of this or another process, has the lock.
-func lock(f *os.File) error {
+// Lock returns ErrLocked if another open file, of this or another process, has the lock.
+func Lock(f *os.File) error {
 	err := control(f, func(handle uintptr, at *syscall.Overlapped) (uintptr, error) {
 		ok, _, err := lockFileEx.Call(handle, lockFileExclusive|lockFileFailImmediately, 0, 1, 0, uintptr(unsafe.Pointer(at)))
 		return ok, err
 	})
 	if errors.Is(err, errorLockViolation) {
-		return ErrBusy
+		return ErrLocked
 	}
 	return os.NewSyscallError("LockFileEx", err)
 }
 
-func unlock(f *os.File) error {
+// Unlock releases the lock.
+func Unlock(f *os.File) error {
 	err := control(f, func(handle uintptr, at *syscall.Overlapped) (uintptr, error) {
 		ok, _, err := unlockFileEx.Call(handle, 0, 1, 0, uintptr(unsafe.Pointer(at)))
 		return ok, err

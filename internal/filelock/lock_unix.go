@@ -1,6 +1,6 @@
 //go:build darwin || dragonfly || freebsd || illumos || linux || netbsd || openbsd
 
-package session
+package filelock
 
 import (
 	"errors"
@@ -8,19 +8,20 @@ import (
 	"syscall"
 )
 
-// openFlags prevents open from blocking on a FIFO.
-const openFlags = syscall.O_NONBLOCK
+// OpenFlags prevents open from blocking on a FIFO.
+const OpenFlags = syscall.O_NONBLOCK
 
-// lock returns ErrBusy if another open file, of this or another process, has the lock.
-func lock(f *os.File) error {
+// Lock returns ErrLocked if another open file, of this or another process, has the lock.
+func Lock(f *os.File) error {
 	err := flock(f, syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
-		return ErrBusy
+		return ErrLocked
 	}
 	return err
 }
 
-func unlock(f *os.File) error { return flock(f, syscall.LOCK_UN) }
+// Unlock releases the lock.
+func Unlock(f *os.File) error { return flock(f, syscall.LOCK_UN) }
 
 func flock(f *os.File, how int) error {
 	conn, err := f.SyscallConn()
