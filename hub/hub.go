@@ -75,8 +75,9 @@ type Config struct {
 	// none.
 	IdentityProvider external.GlobalClient
 
-	// BootstrapAdmins are users of external mode, as "organization/username", who become admin at
-	// their first login. Defaults to none.
+	// BootstrapAdmins are users of external mode, as "organization/sub:subject" or
+	// "organization/username", who become admin at their first login. Both are compared exactly.
+	// Defaults to none.
 	BootstrapAdmins []string
 
 	// OpsKey enables the operations interface, which registers the clients of organizations.
@@ -214,7 +215,8 @@ func New(ctx context.Context, cfg Config) (_ *Hub, err error) {
 	}
 	h.external, err = external.New(external.Config{
 		DB: h.db, Keyring: h.keyring, Audit: h.audit, Users: h.identity, PublicURL: cfg.PublicURL, Logins: cfg.External,
-		Global: cfg.IdentityProvider, BootstrapAdmins: cfg.BootstrapAdmins, OpsKey: cfg.OpsKey, Offline: cfg.Offline, Now: cfg.Now, Logger: cfg.Logger,
+		Global: cfg.IdentityProvider, BootstrapAdmins: cfg.BootstrapAdmins, OpsKey: cfg.OpsKey,
+		HasData: h.organizationHasData, EndDeployments: h.endDeployments, Offline: cfg.Offline, Now: cfg.Now, Logger: cfg.Logger,
 	})
 	if err != nil {
 		return nil, err

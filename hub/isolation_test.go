@@ -42,6 +42,7 @@ var capabilities = map[string]string{
 	"POST /api/v1/admin/users/:id/reset-password": "it does not exist in external mode",
 	"GET /artifacts/tools/:hash/:name":            "files of tools are public", "GET /artifacts/skills/:hash/:name": "the link is signed",
 	"DELETE /api/v1/ops/tenant-clients/:org": "it takes the operations key",
+	"GET /auth/callback/:org":                "the parameters of a login are its credential",
 }
 
 // requestBodies are those of requests for an object, where {} is invalid. A query is that of a GET request.

@@ -43,11 +43,18 @@ func (c *contract) externalMode() *contract {
 
 // unseenExternal are responses that the walk of external mode does not cause, with the reason.
 var unseenExternal = map[string]string{
-	"GET /auth/login 429":     "it takes 1,200 logins: external.TestStartsAreLimited",
-	"GET /auth/callback 429":  "it takes 100 rejected logins: identity.TestRejectedExternalLogins",
-	"POST /auth/exchange 429": "as above, of a disabled user",
+	"GET /auth/login 429":          "it takes 1,200 logins: external.TestStartsAreLimited",
+	"GET /auth/callback/{org} 429": "it takes 100 rejected logins: external.TestFailedLoginsOfANetwork",
+	"POST /auth/exchange 429":      "as above, of a disabled user",
 
-	"GET /auth/callback 200 must_change_password":  "there are no passwords",
+	"GET /auth/callback/{org} 200 must_change_password": "there are no passwords",
+
+	"GET /auth/callback 200":                       "of the global client: external.TestGlobalClient",
+	"GET /auth/callback 303":                       "of the global client",
+	"GET /auth/callback 403":                       "of the global client",
+	"GET /auth/callback 429":                       "of the global client",
+	"GET /auth/callback 502":                       "of the global client",
+	"GET /auth/callback 503":                       "of the global client",
 	"POST /auth/exchange 200 must_change_password": "there are no passwords",
 }
 
@@ -84,6 +91,12 @@ func TestResponsesOfExternalMode(t *testing.T) {
 	logout("http://127.0.0.1:1", nil).wantError(503, "unavailable")
 	require.Equal(t, 200, logout(p.URL, event).status)
 	c.reject(401, api.TokenRevoked, "GET", "/auth/userinfo", admin, "")
+	c.reject(409, api.Conflict, "POST", tenantClients, "", clientBody("acme", other.URL), "X-Ops-Key", opsKey)
+	for status := 400; status != 429; {
+		res := logout(p.URL, nil)
+		status = res.status
+		require.Contains(t, []int{400, 429}, status)
+	}
 
 	operations := c.doc.All()
 	maps.DeleteFunc(operations, func(_ string, op *openapi3.Operation) bool { return op.Extensions["x-mode"] == nil })
@@ -110,7 +123,10 @@ func (c *contract) tenantClients(issuer, bad string) {
 	c.send("POST", tenantClients, "", clientBody("acme", issuer), key...).want(201)
 	c.send("POST", tenantClients, "", clientBody("acme", issuer), key...).want(200)
 	c.send("POST", tenantClients, "", clientBody("bad", bad), key...).want(201)
-	c.send("POST", tenantClients, "", clientBody("down", "http://127.0.0.1:1"), key...).want(201)
+	down := strings.TrimSuffix(clientBody("down", "http://127.0.0.1:1"), "}") +
+		`,"requiredClaim":{"name":"groups","values":["hub"]},"roleClaim":{"name":"groups","map":{"ops":"admin"}},"logoutRevokesTokens":true}`
+	c.send("POST", tenantClients, "", down, key...).want(201)
+	c.send("POST", tenantClients, "", down, key...).want(200)
 	c.reject(400, api.ValidationFailed, "POST", tenantClients, "", clientBody("a-b", issuer), key...)
 	c.reject(400, api.InvalidRequest, "POST", tenantClients, "", "{", key...)
 	c.reject(413, api.PayloadTooLarge, "POST", tenantClients, "", `{"org":"`+strings.Repeat("x", 1<<20)+`"}`, key...)
@@ -154,7 +170,7 @@ func (c *contract) externalLogins(p *provider) string {
 		at, err := url.Parse(started.header.Get("Location"))
 		require.NoError(c.t, err)
 		back := url.Values{"state": {at.Query().Get("state")}, "code": {cmp.Or(code, at.Query().Get("nonce"))}}
-		return c.send("GET", "/auth/callback?"+back.Encode(), "", "", "Cookie", cookie), cookie
+		return c.send("GET", "/auth/callback/acme?"+back.Encode(), "", "", "Cookie", cookie), cookie
 	}
 	exchange := func(user string) response {
 		p.user = user
@@ -164,6 +180,12 @@ func (c *contract) externalLogins(p *provider) string {
 		return c.send("POST", "/auth/exchange", "", `{"code":"`+code+`"}`, "Cookie", cookie)
 	}
 	c.reject(400, api.InvalidRequest, "GET", "/auth/callback?state=x", "", "")
+	c.reject(400, api.InvalidRequest, "GET", "/auth/callback/acme?state=x", "", "")
+	at := c.send("GET", "/auth/login", "", "")
+	cookie, _, _ := strings.Cut(at.header.Get("Set-Cookie"), ";")
+	_, state, _ := strings.Cut(at.header.Get("Location"), "state=")
+	c.reject(401, api.InvalidCredentials, "GET", "/auth/callback?code=x&state="+state[:64], "", "", "Cookie", cookie)
+	c.send("GET", "/auth/login?org=acme", "", "", "Sec-Fetch-Site", "cross-site")
 	for code, want := range map[string]int{"refused": 401, "broken": 502, "down": 503} {
 		res, _ := callback("", code)
 		require.Equal(c.t, want, res.status, res.text)

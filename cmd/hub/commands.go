@@ -33,17 +33,62 @@ func (s *settings) resetPassword(stdout, stderr io.Writer) *cobra.Command {
 		Short: "Print a new password for a user",
 		Long: `Sets a new password for a user, which must be changed, and prints only the password. Ends the user's sessions and
 revokes the CLI tokens and the open invitations that the user created.`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return errors.New("name one user: hub reset-password USER")
-			}
-			return nil
-		},
+		Args: userArgument("reset-password"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return s.with(cmd.Context(), stderr, func(h *hub.Hub) error {
 				password, err := h.ResetPassword(cmd.Context(), args[0])
 				if err == nil {
 					_, err = fmt.Fprintln(stdout, password)
+				}
+				return err
+			})
+		},
+	}
+}
+
+// userArgument accepts one argument.
+func userArgument(command string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return errors.New("name one user: hub " + command + " USER")
+		}
+		return nil
+	}
+}
+
+const namesOfUsers = "USER is ORGANIZATION/USERNAME, ORGANIZATION/sub:SUBJECT, or only USERNAME for the organization default."
+
+func (s *settings) adminToken(stdout, stderr io.Writer) *cobra.Command {
+	return &cobra.Command{
+		Use:   "admin-token USER",
+		Short: "Print a token of an admin that is valid for an hour",
+		Long: `Prints a token of an active admin that is valid for an hour, for the time in which the identity provider is
+unavailable. The token is recorded and is one of the admin's CLI tokens. ` + namesOfUsers,
+		Args: userArgument("admin-token"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return s.with(cmd.Context(), stderr, func(h *hub.Hub) error {
+				token, err := h.AdminToken(cmd.Context(), args[0])
+				if err == nil {
+					_, err = fmt.Fprintln(stdout, token)
+				}
+				return err
+			})
+		},
+	}
+}
+
+func (s *settings) restoreAdmin(stdout, stderr io.Writer) *cobra.Command {
+	return &cobra.Command{
+		Use:   "restore-admin USER",
+		Short: "Make a user an admin, after the identity provider was replaced",
+		Long: `Makes a user who has signed in once an active admin. After the issuer of an organization was changed, its
+users are new ones, and members. ` + namesOfUsers,
+		Args: userArgument("restore-admin"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return s.with(cmd.Context(), stderr, func(h *hub.Hub) error {
+				err := h.RestoreAdmin(cmd.Context(), args[0])
+				if err == nil {
+					_, err = fmt.Fprintln(stdout, "the user is an admin")
 				}
 				return err
 			})

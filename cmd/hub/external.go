@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 
 	"github.com/seed93082962/agenthost/hub"
@@ -11,8 +10,6 @@ import (
 )
 
 const modeExternal = "external"
-
-var adminForm = regexp.MustCompile(`^[a-z][a-z0-9]{0,62}/[^/]+$`)
 
 // checkExternal checks the settings of external mode.
 func (s *settings) checkExternal() error {
@@ -28,8 +25,8 @@ func (s *settings) checkExternal() error {
 		return fmt.Errorf("the identity provider is incomplete: set %s too, or none of the IDP_ settings", strings.Join(missing, " and "))
 	}
 	for _, admin := range list(s.Admins) {
-		if !adminForm.MatchString(admin) {
-			return fmt.Errorf("EXTERNAL_BOOTSTRAP_ADMINS: %q does not have the form org/username", admin)
+		if external.CheckAdmin(admin) != nil {
+			return fmt.Errorf("EXTERNAL_BOOTSTRAP_ADMINS: %q does not have the form org/username or org/sub:subject", admin)
 		}
 	}
 	return nil

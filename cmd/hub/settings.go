@@ -44,7 +44,8 @@ Environment (flags take precedence):
                            OpenID Connect client of the organization default in external mode; all three or none
   IDP_CERT                 certificate or public key in PEM that verifies its tokens (default: the published keys)
   EXTERNAL_BOOTSTRAP_ADMINS
-                           users, as org/username,..., who become admin at their first external login
+                           users, as org/sub:SUBJECT or org/username, who become admin at their first external login; both
+                           are compared exactly, and a subject is never given to another user
   HUB_PUBLIC_URL           public address, the base of links (default http://ADDR)
   HUB_SETUP_TOKEN          token for the first-run setup (default: generated and printed at startup)
   HUB_TRUSTED_PROXIES      networks of proxies, such as 10.0.0.0/8, whose X-Forwarded-For is trusted
@@ -70,6 +71,7 @@ Examples:
   hub                                      SQLite in ./data
   DATABASE_URL=postgres://... hub          as one of several replicas
   hub reset-password admin                 if no admin can log in
+  hub admin-token acme/ada                 if the identity provider is unavailable
 {{end}}`
 
 // settings come from the environment, and then from flags.

@@ -87,3 +87,10 @@ func readLabeling(ctx context.Context, q db.Querier, tenantID string) (*stored, 
 	k.KID, k.tenantID = kid.String, tenantID
 	return st, &k, err
 }
+
+// HasData reports whether the tenant has settings or keys.
+func (s *Service) HasData(ctx context.Context, tx *sql.Tx, tenantID string) (has bool, err error) {
+	err = tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM aigc_configs WHERE tenant_id = $1)
+		OR EXISTS (SELECT 1 FROM aigc_keys WHERE tenant_id = $1)`, tenantID).Scan(&has)
+	return has, db.Wrap("read label settings", err)
+}

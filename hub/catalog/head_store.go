@@ -24,3 +24,9 @@ func headVersion(ctx context.Context, q db.Querier, tenantID string) (version in
 	}
 	return version, db.Wrap("read catalog version", err)
 }
+
+// HasData reports whether something was ever stored in the catalog of the tenant.
+func (s *Service) HasData(ctx context.Context, tx *sql.Tx, tenantID string) (bool, error) {
+	version, err := headVersion(ctx, tx, tenantID)
+	return version > 0, err
+}

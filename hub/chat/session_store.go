@@ -139,3 +139,9 @@ func deleteSession(ctx context.Context, tx *sql.Tx, s session) (runID string, er
 	}
 	return runID, err
 }
+
+// HasData reports whether the tenant has chats.
+func (s *Service) HasData(ctx context.Context, tx *sql.Tx, tenantID string) (has bool, err error) {
+	err = tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM chat_sessions WHERE tenant_id = $1)`, tenantID).Scan(&has)
+	return has, db.Wrap("read chats", err)
+}

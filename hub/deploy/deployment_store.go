@@ -134,3 +134,14 @@ func updateDesired(ctx context.Context, tx *sql.Tx, d deployment) error {
 		d.TenantID, d.AgentName)
 	return db.Wrap("update deployment", err)
 }
+
+// lockDeploymentsOf returns the deployments of a tenant for a transaction that changes them.
+func lockDeploymentsOf(ctx context.Context, tx *sql.Tx, tenantID string) ([]deployment, error) {
+	return db.Collect(ctx, tx, "lock deployments", scanDeployment,
+		`UPDATE deployments SET edition = edition WHERE tenant_id = $1 RETURNING `+columns, tenantID)
+}
+
+func hasDeployments(ctx context.Context, q db.Querier, tenantID string) (has bool, err error) {
+	err = q.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM deployments WHERE tenant_id = $1)`, tenantID).Scan(&has)
+	return has, db.Wrap("read deployments", err)
+}

@@ -19,10 +19,22 @@ type (
 		IsDefault     *auditlog.Change[bool]   `json:"isDefault,omitempty"`
 		SecretChanged bool                     `json:"secretChanged"`
 		CertChanged   bool                     `json:"certChanged"`
+
+		RequiredClaim       *auditlog.Change[string] `json:"requiredClaim,omitempty"` // as JSON
+		RoleClaim           *auditlog.Change[string] `json:"roleClaim,omitempty"`     // as JSON
+		LogoutRevokesTokens *auditlog.Change[bool]   `json:"logoutRevokesTokens,omitempty"`
+		Adopted             bool                     `json:"adopted,omitempty"` // the data belonged to another issuer or client
 	}
 	deleteClientDetail struct {
 		ClientID string `json:"clientId"`
 		Issuer   string `json:"issuer"`
+		accessDetail
+	}
+	// accessDetail is what ended with a client.
+	accessDetail struct {
+		SessionsEnded    int `json:"sessionsEnded"`
+		TokensRevoked    int `json:"tokensRevoked"`
+		DeploymentsEnded int `json:"deploymentsEnded"`
 	}
 )
 

@@ -45,6 +45,11 @@ type client struct {
 	SecretEnc []byte
 	CertEnc   []byte // nil if there is none
 	IsDefault bool
+
+	RequiredClaim       *RequiredClaim // or nil
+	RoleClaim           *RoleClaim     // or nil
+	LogoutRevokesTokens bool
+
 	CreatedAt time.Time
 	UpdatedAt time.Time
 
@@ -54,13 +59,18 @@ type client struct {
 
 // TenantClient is a client as operators see it.
 type TenantClient struct {
-	Org       string   `json:"org"`
-	ClientID  string   `json:"clientId"`
-	Issuer    string   `json:"issuer"`
-	Provider  string   `json:"provider"`
-	IsDefault bool     `json:"isDefault"`
-	HasSecret bool     `json:"hasSecret"`
-	HasCert   bool     `json:"hasCert"`
+	Org       string `json:"org"`
+	ClientID  string `json:"clientId"`
+	Issuer    string `json:"issuer"`
+	Provider  string `json:"provider"`
+	IsDefault bool   `json:"isDefault"`
+	HasSecret bool   `json:"hasSecret"`
+	HasCert   bool   `json:"hasCert"`
+
+	RequiredClaim       *RequiredClaim `json:"requiredClaim,omitempty"`
+	RoleClaim           *RoleClaim     `json:"roleClaim,omitempty"`
+	LogoutRevokesTokens bool           `json:"logoutRevokesTokens,omitempty"`
+
 	CreatedAt api.Time `json:"createdAt"`
 	UpdatedAt api.Time `json:"updatedAt"`
 }
@@ -68,7 +78,8 @@ type TenantClient struct {
 func (c client) view() TenantClient {
 	return TenantClient{
 		Org: c.Org, ClientID: c.ClientID, Issuer: c.Issuer, Provider: c.Provider, IsDefault: c.IsDefault,
-		HasSecret: len(c.SecretEnc) > 0, HasCert: len(c.CertEnc) > 0, CreatedAt: api.Time(c.CreatedAt), UpdatedAt: api.Time(c.UpdatedAt),
+		HasSecret: len(c.SecretEnc) > 0, HasCert: len(c.CertEnc) > 0, RequiredClaim: c.RequiredClaim, RoleClaim: c.RoleClaim,
+		LogoutRevokesTokens: c.LogoutRevokesTokens, CreatedAt: api.Time(c.CreatedAt), UpdatedAt: api.Time(c.UpdatedAt),
 	}
 }
 
@@ -83,6 +94,13 @@ type ClientInput struct {
 	Issuer       *string `json:"issuer"`    // Defaults to that of the global client.
 	Provider     *string `json:"provider"`  // Defaults to oidc.
 	IsDefault    *bool   `json:"isDefault"` // false has no effect: another organization has to become the default
+
+	RequiredClaim       *RequiredClaim `json:"requiredClaim"` // An empty name removes the rule.
+	RoleClaim           *RoleClaim     `json:"roleClaim"`     // An empty name removes the rule.
+	LogoutRevokesTokens *bool          `json:"logoutRevokesTokens"`
+
+	// Adopt permits that the client gets data of the organization that belong to another one.
+	Adopt bool `json:"adopt"`
 }
 
 func (in ClientInput) validate() error {
@@ -102,6 +120,7 @@ func (in ClientInput) validate() error {
 	if in.Provider != nil && *in.Provider != providerOIDC && *in.Provider != providerCasdoor {
 		faults.Add("provider", "must be oidc or casdoor")
 	}
+	in.checkClaims(faults)
 	return faults.Err()
 }
 
@@ -152,17 +171,20 @@ func isSafe(u *url.URL) bool {
 }
 
 // UpsertClient registers the client of an organization or changes it, and reports whether it is
-// new. The first one is the default.
+// new. The first one is the default. It fails with api.Conflict if the organization has data that
+// belong to another issuer, unless Adopt is true: the access of the users of that issuer then ends.
 func (s *Service) UpsertClient(ctx context.Context, from api.Caller, in ClientInput) (view TenantClient, created bool, err error) {
 	if err := in.validate(); err != nil {
 		return view, false, err
 	}
 	var after client
+	var effect func()
 	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
+		effect = nil // the function may run again
 		if err := lockClients(ctx, tx); err != nil {
 			return err
 		}
-		before, err := clientOf(ctx, tx, in.Org)
+		before, err := lockClient(ctx, tx, in.Org)
 		if created = errors.Is(err, errNoClient); err != nil && !created {
 			return err
 		}
@@ -180,6 +202,9 @@ func (s *Service) UpsertClient(ctx context.Context, from api.Caller, in ClientIn
 			after = before
 			return nil
 		}
+		if detail.Adopted, effect, err = s.adopt(ctx, tx, in, before, after); err != nil {
+			return err
+		}
 		records := []auditlog.Record{actionUpsertClient.Record(clientEvent(from, after), detail)}
 		if after.IsDefault && former.Org != "" && former.Org != after.Org {
 			if err := clearDefault(ctx, tx, former.Org, after.UpdatedAt); err != nil {
@@ -190,8 +215,14 @@ func (s *Service) UpsertClient(ctx context.Context, from api.Caller, in ClientIn
 		if err := putClient(ctx, tx, after); err != nil {
 			return err
 		}
+		if err := putOwner(ctx, tx, after); err != nil {
+			return err
+		}
 		return s.record(ctx, tx, records...)
 	})
+	if err == nil && effect != nil {
+		effect()
+	}
 	return after.view(), created, err
 }
 
@@ -227,6 +258,17 @@ func (s *Service) apply(in ClientInput, before client, created bool) (after clie
 	if in.Cert != nil {
 		d.CertChanged = s.applyCert(*in.Cert, &after)
 	}
+	if r := in.RequiredClaim; r != nil {
+		after.RequiredClaim = named(r, r.Name)
+	}
+	if r := in.RoleClaim; r != nil {
+		after.RoleClaim = named(r, r.Name)
+	}
+	if in.LogoutRevokesTokens != nil {
+		after.LogoutRevokesTokens = *in.LogoutRevokesTokens
+	}
+	d.RequiredClaim, d.RoleClaim = change(ruleText(before.RequiredClaim), ruleText(after.RequiredClaim)), change(ruleText(before.RoleClaim), ruleText(after.RoleClaim))
+	d.LogoutRevokesTokens = change(before.LogoutRevokesTokens, after.LogoutRevokesTokens)
 	d.Created = created
 	d.ClientID, d.Issuer, d.Provider = change(before.ClientID, after.ClientID), change(before.Issuer, after.Issuer), change(before.Provider, after.Provider)
 	return after, d, nil
@@ -255,36 +297,6 @@ func (s *Service) Clients(ctx context.Context, page api.Page) (list api.List[Ten
 		list.Items = append(list.Items, c.view())
 	}
 	return list, err
-}
-
-// DeleteClient deletes the client of an organization, without effect if there is none. It fails
-// with api.DefaultTenantInUse if it is the default and others remain. Members and sessions remain.
-func (s *Service) DeleteClient(ctx context.Context, from api.Caller, org string) error {
-	return s.db.Tx(ctx, func(tx *sql.Tx) error {
-		if err := lockClients(ctx, tx); err != nil {
-			return err
-		}
-		c, err := clientOf(ctx, tx, org)
-		if errors.Is(err, errNoClient) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if c.IsDefault {
-			others, err := otherClients(ctx, tx, org)
-			if err != nil {
-				return err
-			}
-			if others {
-				return api.DefaultTenantInUse
-			}
-		}
-		if err := deleteClient(ctx, tx, org); err != nil {
-			return err
-		}
-		return s.record(ctx, tx, actionDeleteClient.Record(clientEvent(from, c), deleteClientDetail{c.ClientID, c.Issuer}))
-	})
 }
 
 // opsUser is the user of audit entries of the operations interface.

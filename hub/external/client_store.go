@@ -3,6 +3,7 @@ package external
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"time"
 
@@ -13,13 +14,39 @@ import (
 // errNoClient is returned by lookups without a result.
 var errNoClient = errors.New("no such client")
 
-const clientColumns = `org, provider, issuer, client_id, client_secret_enc, cert_enc, is_default, created_at, updated_at`
+const clientColumns = `org, provider, issuer, client_id, client_secret_enc, cert_enc, is_default, required_claim, role_claim, logout_revokes_tokens,
+	created_at, updated_at`
 
 func scanClient(row db.Scanner) (c client, err error) {
 	var created, updated int64
-	err = row.Scan(&c.Org, &c.Provider, &c.Issuer, &c.ClientID, &c.SecretEnc, &c.CertEnc, &c.IsDefault, &created, &updated)
+	var required, role string
+	err = row.Scan(&c.Org, &c.Provider, &c.Issuer, &c.ClientID, &c.SecretEnc, &c.CertEnc, &c.IsDefault, &required, &role, &c.LogoutRevokesTokens, &created, &updated)
+	if err != nil {
+		return c, err
+	}
+	c.RequiredClaim, err = readRule[RequiredClaim](required)
+	if err == nil {
+		c.RoleClaim, err = readRule[RoleClaim](role)
+	}
 	c.CreatedAt, c.UpdatedAt = db.Time(created), db.Time(updated)
 	return c, err
+}
+
+// readRule returns a rule from its stored form, which is "" for nil.
+func readRule[T any](text string) (rule *T, err error) {
+	if text != "" {
+		err = json.Unmarshal([]byte(text), &rule)
+	}
+	return rule, err
+}
+
+// ruleText returns the stored form of a rule.
+func ruleText[T any](rule *T) string {
+	if rule == nil {
+		return ""
+	}
+	text, _ := json.Marshal(rule) // it has only texts
+	return string(text)
 }
 
 func oneClient(row db.Scanner) (client, error) {
@@ -38,6 +65,11 @@ func lockClients(ctx context.Context, tx *sql.Tx) error {
 
 func clientOf(ctx context.Context, q db.Querier, org string) (client, error) {
 	return oneClient(q.QueryRowContext(ctx, `SELECT `+clientColumns+` FROM tenant_clients WHERE org = $1`, org))
+}
+
+// lockClient is clientOf for a transaction that relies on the row: changes wait for it.
+func lockClient(ctx context.Context, tx *sql.Tx, org string) (client, error) {
+	return oneClient(tx.QueryRowContext(ctx, `UPDATE tenant_clients SET updated_at = updated_at WHERE org = $1 RETURNING `+clientColumns, org))
 }
 
 func defaultClient(ctx context.Context, q db.Querier) (client, error) {
@@ -79,15 +111,36 @@ func clearDefault(ctx context.Context, tx *sql.Tx, org string, now time.Time) er
 
 // putClient inserts or replaces a client.
 func putClient(ctx context.Context, tx *sql.Tx, c client) error {
-	_, err := tx.ExecContext(ctx, `INSERT INTO tenant_clients (`+clientColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+	_, err := tx.ExecContext(ctx, `INSERT INTO tenant_clients (`+clientColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
 		ON CONFLICT (org) DO UPDATE SET provider = excluded.provider, issuer = excluded.issuer, client_id = excluded.client_id,
 			client_secret_enc = excluded.client_secret_enc, cert_enc = excluded.cert_enc, is_default = excluded.is_default,
+			required_claim = excluded.required_claim, role_claim = excluded.role_claim, logout_revokes_tokens = excluded.logout_revokes_tokens,
 			updated_at = excluded.updated_at`,
-		c.Org, c.Provider, c.Issuer, c.ClientID, c.SecretEnc, c.CertEnc, c.IsDefault, db.Micros(c.CreatedAt), db.Micros(c.UpdatedAt))
+		c.Org, c.Provider, c.Issuer, c.ClientID, c.SecretEnc, c.CertEnc, c.IsDefault, ruleText(c.RequiredClaim), ruleText(c.RoleClaim), c.LogoutRevokesTokens,
+		db.Micros(c.CreatedAt), db.Micros(c.UpdatedAt))
 	return db.Wrap("store tenant client", err)
 }
 
 func deleteClient(ctx context.Context, tx *sql.Tx, org string) error {
 	_, err := tx.ExecContext(ctx, `DELETE FROM tenant_clients WHERE org = $1`, org)
 	return db.Wrap("delete tenant client", err)
+}
+
+// owner is the client that the data of an organization belongs to. It remains when the client is
+// deleted.
+type owner struct{ issuer, clientID string }
+
+// ownerOf returns the zero owner if the organization was never registered.
+func ownerOf(ctx context.Context, tx *sql.Tx, org string) (o owner, err error) {
+	err = tx.QueryRowContext(ctx, `SELECT issuer, client_id FROM org_owners WHERE org = $1`, org).Scan(&o.issuer, &o.clientID)
+	if errors.Is(err, sql.ErrNoRows) {
+		return owner{}, nil
+	}
+	return o, db.Wrap("read owner of organization", err)
+}
+
+func putOwner(ctx context.Context, tx *sql.Tx, c client) error {
+	_, err := tx.ExecContext(ctx, `INSERT INTO org_owners (org, issuer, client_id) VALUES ($1, $2, $3)
+		ON CONFLICT (org) DO UPDATE SET issuer = excluded.issuer, client_id = excluded.client_id`, c.Org, c.Issuer, c.ClientID)
+	return db.Wrap("store owner of organization", err)
 }

@@ -59,7 +59,7 @@ func TestTenantClients(t *testing.T) {
 			`auth.upsert_tenant_client acme success {"created":false,"clientId":{"from":"c2","to":"c1"},"secretChanged":false,"certChanged":false}`,
 			`auth.upsert_tenant_client acme success {"created":false,"secretChanged":false,"certChanged":true}`,
 			`auth.upsert_tenant_client acme success {"created":false,"isDefault":{"from":true,"to":false},"secretChanged":false,"certChanged":false}`,
-			`auth.delete_tenant_client acme success {"clientId":"c1","issuer":"https://idp.example.com"}`,
+			`auth.delete_tenant_client acme success {"clientId":"c1","issuer":"https://idp.example.com","sessionsEnded":0,"tokensRevoked":0,"deploymentsEnded":0}`,
 		}, log)
 		require.Len(t, s.log("beta"), 3)
 	})

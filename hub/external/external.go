@@ -31,6 +31,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/seed93082962/agenthost/auditlog"
@@ -55,6 +56,10 @@ type Audit interface {
 type Users interface {
 	SignInExternal(ctx context.Context, from api.Caller, u identity.ExternalUser) (identity.SignIn, error)
 	RejectExternal(ctx context.Context, from api.Caller, org, reason string, fault error) error
+	CheckExternal(ctx context.Context, from api.Caller) error
+	HasUsers(ctx context.Context, tx *sql.Tx, tenantID string) (bool, error)
+	EndOrganization(ctx context.Context, tx *sql.Tx, tenantID, keepIssuer string) (identity.EndedAccess, error)
+	Forget(tenantID string)
 	EndExternalSessions(ctx context.Context, from api.Caller, out identity.ExternalLogout) error
 }
 
@@ -75,7 +80,7 @@ type Config struct {
 	Users   Users           // Required for logins.
 
 	// PublicURL is the public address of the hub, without a path. The identity providers redirect
-	// to its path /auth/callback. Required for logins.
+	// to its path /auth/callback/ORG, those of Global to /auth/callback. Required for logins.
 	PublicURL string
 
 	// Logins enables the routes of logins. Without it, clients can only be registered.
@@ -84,8 +89,19 @@ type Config struct {
 	// Global is the client for organizations that are not registered. Defaults to none.
 	Global GlobalClient
 
-	// BootstrapAdmins are users, as "organization/username", who become admin at their first login.
+	// BootstrapAdmins are users, as "organization/sub:subject" or "organization/username", who become
+	// admin at their first login. Both are compared exactly. A username may be given to another user
+	// later, a subject is not.
 	BootstrapAdmins []string
+
+	// HasData reports whether the tenant has data of other concerns than package identity. Defaults
+	// to none.
+	HasData func(ctx context.Context, tx *sql.Tx, tenantID string) (bool, error)
+
+	// EndDeployments replaces the keys of all deployments of the tenant, and stops them if stop is
+	// true. It returns their number and a function that makes the change effective in this process
+	// after the commit. Defaults to no deployments.
+	EndDeployments func(ctx context.Context, tx *sql.Tx, tenantID string, stop bool) (n int, effect func(), err error)
 
 	// OpsKey is the key of the operations interface. Defaults to none: it is then not found.
 	OpsKey string
@@ -101,9 +117,11 @@ type Service struct {
 	db        *db.DB
 	http      *http.Client
 	global    *client // or nil
-	admins    map[string]bool
+	admins    map[admin]bool
 	providers *providerCache
-	starts    *startLimit
+	starts    *networkLimit
+	logouts   *networkLimit
+	checks    atomic.Int64 // signatures that were verified
 
 	background context.Context // of requests that several logins wait for, and of the sweep
 	stop       context.CancelFunc
@@ -115,19 +133,25 @@ func New(cfg Config) (*Service, error) {
 	if cfg.DB == nil || cfg.Keyring == nil || cfg.Audit == nil || cfg.Logins && (cfg.Users == nil || cfg.PublicURL == "" && !cfg.Offline) {
 		return nil, errors.New("make external service: DB, Keyring, Audit, and for logins Users and PublicURL are required")
 	}
+	if cfg.HasData == nil {
+		cfg.HasData = func(context.Context, *sql.Tx, string) (bool, error) { return false, nil }
+	}
+	if cfg.EndDeployments == nil {
+		cfg.EndDeployments = func(context.Context, *sql.Tx, string, bool) (int, func(), error) { return 0, func() {}, nil }
+	}
 	cfg.PublicURL = strings.TrimRight(cfg.PublicURL, "/")
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	s := &Service{cfg: cfg, db: cfg.DB, http: newHTTPClient(), admins: map[string]bool{}}
-	s.providers, s.starts = newProviderCache(s), newStartLimit(s.now)
-	for _, name := range cfg.BootstrapAdmins {
-		org, username, ok := strings.Cut(name, "/")
-		if !ok || !orgForm.MatchString(org) || username == "" {
-			return nil, fmt.Errorf("make external service: bootstrap admin %q: it must have the form organization/username", name)
+	s := &Service{cfg: cfg, db: cfg.DB, http: newHTTPClient(), admins: map[admin]bool{}}
+	s.providers, s.starts, s.logouts = newProviderCache(s), newNetworkLimit(s.now), newNetworkLimit(s.now)
+	for _, text := range cfg.BootstrapAdmins {
+		a, err := parseAdmin(text)
+		if err != nil {
+			return nil, fmt.Errorf("make external service: bootstrap admin %q: %w", text, err)
 		}
-		s.admins[adminKey(org, username)] = true
+		s.admins[a] = true
 	}
 	if cfg.Global != (GlobalClient{}) {
 		var err error
@@ -142,14 +166,27 @@ func New(cfg Config) (*Service, error) {
 	return s, nil
 }
 
-// adminKey folds ASCII letters, as usernames are compared.
-func adminKey(org, username string) string {
-	return org + "/" + strings.Map(func(r rune) rune {
-		if 'A' <= r && r <= 'Z' {
-			return r + 'a' - 'A'
-		}
-		return r
-	}, username)
+// admin names a user of an organization by the exact username or subject at the identity provider;
+// one of the two is "".
+type admin struct{ org, username, subject string }
+
+// parseAdmin reads organization/username or organization/sub:subject.
+func parseAdmin(text string) (admin, error) {
+	org, name, _ := strings.Cut(text, "/")
+	subject, bySubject := strings.CutPrefix(name, "sub:")
+	switch {
+	case !orgForm.MatchString(org) || name == "" || bySubject && !isSubject(subject) || !bySubject && strings.Contains(name, "/"):
+		return admin{}, errors.New("it must have the form organization/username or organization/sub:subject")
+	case bySubject:
+		return admin{org: org, subject: subject}, nil
+	}
+	return admin{org: org, username: name}, nil
+}
+
+// CheckAdmin returns an error if the text is not a valid item of Config.BootstrapAdmins.
+func CheckAdmin(text string) error {
+	_, err := parseAdmin(text)
+	return err
 }
 
 // now returns the current time in microseconds, as it is stored.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
+	"database/sql"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -37,6 +38,7 @@ type flow struct {
 	org         string
 	issuer      string
 	clientID    string
+	callback    string // the path of the redirect URI
 	nonceHash   []byte
 	verifierEnc []byte
 	returnTo    string // a path of the console, or "" for a JSON response
@@ -55,6 +57,19 @@ func hash(token string) []byte {
 	return h[:]
 }
 
+// globalCallback is the path of the redirect URI of the global client.
+const globalCallback = "/auth/callback"
+
+// callback returns the path of the client's redirect URI. Each client has its own: a provider cannot
+// obtain a code of another one, because the code arrives at the path of the client that it was
+// issued to, and the login at the path of the client that it was started with.
+func (c client) callback() string {
+	if c.global != nil {
+		return globalCallback
+	}
+	return globalCallback + "/" + c.Org
+}
+
 func (s *Service) oauth(c client, m metadata) (*oauth2.Config, error) {
 	plain, err := s.secretOf(c)
 	if err != nil {
@@ -65,7 +80,7 @@ func (s *Service) oauth(c client, m metadata) (*oauth2.Config, error) {
 		style = oauth2.AuthStyleInParams
 	}
 	return &oauth2.Config{
-		ClientID: c.ClientID, ClientSecret: plain, RedirectURL: s.cfg.PublicURL + "/auth/callback",
+		ClientID: c.ClientID, ClientSecret: plain, RedirectURL: s.cfg.PublicURL + c.callback(),
 		Endpoint: oauth2.Endpoint{AuthURL: m.AuthURL, TokenURL: m.TokenURL, AuthStyle: style}, Scopes: []string{oidc.ScopeOpenID, "profile", "email"},
 	}, nil
 }
@@ -83,7 +98,7 @@ func (s *Service) StartLogin(ctx context.Context, from api.Caller, in LoginInput
 	if fault := checkReturnTo(in.ReturnTo); fault != "" {
 		return "", "", api.Fields{"return_to": fault}
 	}
-	if wait := s.starts.allow(from.RemoteIP); wait > 0 {
+	if wait := s.starts.take(from.RemoteIP, 1); wait > 0 {
 		return "", "", &api.Error{Code: api.RateLimited, RetryAfter: wait}
 	}
 	c, err := s.clientFor(ctx, in.Org)
@@ -110,7 +125,7 @@ func (s *Service) StartLogin(ctx context.Context, from api.Caller, in LoginInput
 	}
 	state, nonce, verifier := newToken(), newToken(), oauth2.GenerateVerifier()
 	f := flow{
-		stateHash: hash(state), browserHash: hash(browser), org: c.Org, issuer: c.Issuer, clientID: c.ClientID,
+		stateHash: hash(state), browserHash: hash(browser), org: c.Org, issuer: c.Issuer, clientID: c.ClientID, callback: c.callback(),
 		nonceHash: hash(nonce), returnTo: in.ReturnTo, expiresAt: s.now().Add(flowLife),
 	}
 	f.verifierEnc = s.cfg.Keyring.Seal([]byte(verifier), verifierPlace(f))
@@ -149,6 +164,7 @@ func checkReturnTo(to string) string {
 
 // CallbackInput is the response of the identity provider, by way of the browser.
 type CallbackInput struct {
+	Org     string // of the path, or "" for that of the global client
 	State   string
 	Code    string
 	Issuer  string // the parameter iss (RFC 9207), or ""
@@ -169,6 +185,9 @@ var errFlow = api.InvalidRequest.New("The login is unknown, complete, older than
 // errRejected is the response to all faults of the identity provider's answer; the log has the
 // cause.
 var errRejected = api.InvalidCredentials.New("The identity provider did not confirm the login: start again.")
+
+// errNotPermitted is the response to a user without the required claim.
+var errNotPermitted = api.InvalidCredentials.New("Your account has no access to this organization: ask its administrator.")
 
 // Callback completes a login.
 func (s *Service) Callback(ctx context.Context, from api.Caller, in CallbackInput) (CallbackResult, error) {
@@ -215,6 +234,7 @@ func (s *Service) complete(ctx context.Context, from api.Caller, f flow, in Call
 		return CallbackResult{}, err
 	}
 	if f.returnTo == "" {
+		u.Registered = s.registered(f.org, f.issuer, f.clientID, f.callback)
 		signIn, err := s.cfg.Users.SignInExternal(ctx, from, u)
 		return CallbackResult{SignIn: signIn}, err
 	}
@@ -228,10 +248,12 @@ func (s *Service) complete(ctx context.Context, from api.Caller, f flow, in Call
 // Reasons of rejected logins, in the audit log.
 const (
 	reasonDenied  = "provider_error"
+	reasonMixUp   = "callback_mismatch"
 	reasonIssuer  = "issuer_mismatch"
 	reasonChanged = "client_changed"
 	reasonCode    = "code_rejected"
 	reasonToken   = "token_rejected"
+	reasonClaim   = "claim_missing"
 )
 
 // authenticate exchanges the code and verifies the token of the user.
@@ -240,8 +262,18 @@ func (s *Service) authenticate(ctx context.Context, from api.Caller, f flow, in 
 		s.cfg.Logger.Info("login rejected", "tenant", f.org, "reason", reason, "err", cause)
 		return s.cfg.Users.RejectExternal(ctx, from, f.org, reason, errRejected)
 	}
+	if err := s.cfg.Users.CheckExternal(ctx, from); err != nil {
+		return u, err
+	}
+	arrived := globalCallback
+	if in.Org != "" {
+		arrived += "/" + in.Org
+	}
+	if arrived != f.callback {
+		return u, reject(reasonMixUp, errors.New("the response arrived at the redirect URI of another client"))
+	}
 	c, err := s.clientFor(ctx, f.org)
-	if errors.Is(err, api.NotFound) || err == nil && (c.Issuer != f.issuer || c.ClientID != f.clientID) {
+	if errors.Is(err, api.NotFound) || err == nil && (c.Issuer != f.issuer || c.ClientID != f.clientID || c.callback() != f.callback) {
 		return u, reject(reasonChanged, errors.New("the client was changed during the login"))
 	}
 	if err != nil {
@@ -274,13 +306,21 @@ func (s *Service) authenticate(ctx context.Context, from api.Caller, f flow, in 
 	if c.Provider == providerCasdoor {
 		raw = cmp.Or(raw, token.AccessToken) // they are the same
 	}
-	if u, err = s.user(ctx, c, f, raw); err == nil && u.Username == "" && m.UserinfoURL != "" {
-		err = s.userinfo(ctx, c, m.UserinfoURL, token.AccessToken, &u)
+	u, all, err := s.user(ctx, c, f, raw)
+	if err == nil && m.UserinfoURL != "" && (u.Username == "" || c.lacks(all)) {
+		err = s.userinfo(ctx, c, m.UserinfoURL, token.AccessToken, &u, all)
 	}
 	if err != nil && isRejection(err) {
 		return u, reject(reasonToken, err)
 	}
-	return u, err
+	if err != nil {
+		return u, err
+	}
+	if !c.permits(all) {
+		return u, s.cfg.Users.RejectExternal(ctx, from, f.org, reasonClaim, errNotPermitted)
+	}
+	u.Role = c.roleOf(all)
+	return u, nil
 }
 
 // exchange returns the tokens of a code. An error of the code itself is a rejection.
@@ -326,7 +366,23 @@ func (s *Service) Exchange(ctx context.Context, from api.Caller, code, browser s
 	if err != nil {
 		return identity.SignIn{}, err
 	}
+	u.Registered = s.registered(u.TenantID, u.Issuer, "", "")
 	return s.cfg.Users.SignInExternal(ctx, from, u)
+}
+
+// registered returns a check that the client of a login, or one of the same issuer, is still
+// registered. It locks the client: a deletion ends the session of the login, or prevents it.
+func (s *Service) registered(org, issuer, clientID, callback string) func(context.Context, *sql.Tx) error {
+	return func(ctx context.Context, tx *sql.Tx) error {
+		c, err := lockClient(ctx, tx, org)
+		if errors.Is(err, errNoClient) && s.global != nil && s.global.Org == org {
+			c, err = *s.global, nil
+		}
+		if errors.Is(err, errNoClient) || err == nil && (c.Issuer != issuer || clientID != "" && (c.ClientID != clientID || c.callback() != callback)) {
+			return errRejected
+		}
+		return err
+	}
 }
 
 var errCode = api.InvalidCredentials.New("The code is unknown, was used, is older than 60 s, or belongs to another browser: sign in again.")

@@ -17,7 +17,8 @@ func (s *Service) loginRoutes() []api.Route {
 		open(http.MethodGet, "/auth/mode", s.mode),
 		open(http.MethodGet, "/auth/login", s.login),
 		open(http.MethodGet, "/auth/org-check", s.orgCheck),
-		open(http.MethodGet, "/auth/callback", s.callback),
+		open(http.MethodGet, globalCallback, s.callback),
+		open(http.MethodGet, globalCallback+"/:org", s.callback),
 		open(http.MethodPost, "/auth/exchange", s.exchangeCode),
 	}
 }
@@ -68,11 +69,15 @@ func one(r *http.Request, names ...string) (url.Values, error) {
 }
 
 func (s *Service) login(w http.ResponseWriter, r *http.Request) error {
-	query, err := one(r, "org", "return_to")
+	query, err := one(r, "org", "return_to", "confirm")
 	if err != nil {
 		return err
 	}
-	location, browser, err := s.StartLogin(r.Context(), api.CallerOf(r), LoginInput{query.Get("org"), query.Get("return_to"), s.browser(r)})
+	in := LoginInput{query.Get("org"), query.Get("return_to"), s.browser(r)}
+	if s.startedElsewhere(r) && !confirmed(query.Get("confirm"), in) {
+		return s.askToConfirm(w, r, in)
+	}
+	location, browser, err := s.StartLogin(r.Context(), api.CallerOf(r), in)
 	if err != nil {
 		return err
 	}
@@ -91,7 +96,7 @@ func (s *Service) callback(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	result, err := s.Callback(r.Context(), api.CallerOf(r), CallbackInput{
-		State: query.Get("state"), Code: query.Get("code"), Issuer: query.Get("iss"), Error: query.Get("error"), Browser: s.browser(r),
+		Org: r.PathValue("org"), State: query.Get("state"), Code: query.Get("code"), Issuer: query.Get("iss"), Error: query.Get("error"), Browser: s.browser(r),
 	})
 	if err != nil {
 		return err

@@ -17,9 +17,9 @@ var errNoFlow = errors.New("no such login")
 
 func insertFlow(ctx context.Context, q db.Querier, f flow) error {
 	_, err := q.ExecContext(ctx, `INSERT INTO login_flows
-			(state_hash, browser_hash, org, issuer, client_id, nonce_hash, verifier_enc, return_to, expires_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
-		f.stateHash, f.browserHash, f.org, f.issuer, f.clientID, f.nonceHash, f.verifierEnc, f.returnTo, db.Micros(f.expiresAt))
+			(state_hash, browser_hash, org, issuer, client_id, callback, nonce_hash, verifier_enc, return_to, expires_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
+		f.stateHash, f.browserHash, f.org, f.issuer, f.clientID, f.callback, f.nonceHash, f.verifierEnc, f.returnTo, db.Micros(f.expiresAt))
 	return db.Wrap("insert login", err)
 }
 
@@ -28,8 +28,8 @@ func insertFlow(ctx context.Context, q db.Querier, f flow) error {
 func takeFlow(ctx context.Context, q db.Querier, state, browser []byte, now time.Time) (f flow, err error) {
 	f.stateHash, f.browserHash = state, browser
 	err = q.QueryRowContext(ctx, `DELETE FROM login_flows WHERE state_hash = $1 AND browser_hash = $2 AND expires_at > $3
-		RETURNING org, issuer, client_id, nonce_hash, verifier_enc, return_to`, state, browser, db.Micros(now)).
-		Scan(&f.org, &f.issuer, &f.clientID, &f.nonceHash, &f.verifierEnc, &f.returnTo)
+		RETURNING org, issuer, client_id, callback, nonce_hash, verifier_enc, return_to`, state, browser, db.Micros(now)).
+		Scan(&f.org, &f.issuer, &f.clientID, &f.callback, &f.nonceHash, &f.verifierEnc, &f.returnTo)
 	if errors.Is(err, sql.ErrNoRows) {
 		return f, errNoFlow
 	}
@@ -38,10 +38,10 @@ func takeFlow(ctx context.Context, q db.Querier, state, browser []byte, now time
 
 func insertCode(ctx context.Context, q db.Querier, code, browser []byte, u identity.ExternalUser, expires time.Time) error {
 	_, err := q.ExecContext(ctx, `INSERT INTO login_codes
-			(code_hash, browser_hash, tenant_id, issuer, subject, session_id, username, display_name, email, is_admin, expires_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
+			(code_hash, browser_hash, tenant_id, issuer, subject, session_id, username, display_name, email, is_admin, admin_key, role, expires_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`,
 		code, browser, u.TenantID, u.Issuer, u.Subject, u.SessionID, storable(u.Username), storable(u.DisplayName), storable(u.Email), u.Admin,
-		db.Micros(expires))
+		u.AdminKey, string(u.Role), db.Micros(expires))
 	return db.Wrap("insert login code", err)
 }
 
@@ -51,8 +51,8 @@ func storable(s string) string { return api.Plain(strings.ToValidUTF8(s, "")) }
 // takeCode deletes the code and returns its user. One of several concurrent calls succeeds.
 func takeCode(ctx context.Context, q db.Querier, code, browser []byte, now time.Time) (u identity.ExternalUser, err error) {
 	err = q.QueryRowContext(ctx, `DELETE FROM login_codes WHERE code_hash = $1 AND browser_hash = $2 AND expires_at > $3
-		RETURNING tenant_id, issuer, subject, session_id, username, display_name, email, is_admin`, code, browser, db.Micros(now)).
-		Scan(&u.TenantID, &u.Issuer, &u.Subject, &u.SessionID, &u.Username, &u.DisplayName, &u.Email, &u.Admin)
+		RETURNING tenant_id, issuer, subject, session_id, username, display_name, email, is_admin, admin_key, role`, code, browser, db.Micros(now)).
+		Scan(&u.TenantID, &u.Issuer, &u.Subject, &u.SessionID, &u.Username, &u.DisplayName, &u.Email, &u.Admin, &u.AdminKey, &u.Role)
 	if errors.Is(err, sql.ErrNoRows) {
 		return u, errNoFlow
 	}
@@ -63,6 +63,15 @@ func takeCode(ctx context.Context, q db.Querier, code, browser []byte, now time.
 func deleteCodes(ctx context.Context, q db.Querier, out identity.ExternalLogout) error {
 	_, err := q.ExecContext(ctx, `DELETE FROM login_codes WHERE tenant_id = $1 AND issuer = $2
 		AND ($3 = '' OR subject = $3) AND ($4 = '' OR session_id = $4 OR $3 <> '' AND session_id = '')`, out.TenantID, out.Issuer, out.Subject, out.SessionID)
+	return db.Wrap("delete login codes", err)
+}
+
+// deleteLogins deletes the logins and codes of an organization.
+func deleteLogins(ctx context.Context, tx *sql.Tx, org string) error {
+	if _, err := tx.ExecContext(ctx, `DELETE FROM login_flows WHERE org = $1`, org); err != nil {
+		return db.Wrap("delete logins", err)
+	}
+	_, err := tx.ExecContext(ctx, `DELETE FROM login_codes WHERE tenant_id = $1`, org)
 	return db.Wrap("delete login codes", err)
 }
 

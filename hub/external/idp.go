@@ -29,6 +29,10 @@ const (
 	metadataLife = time.Hour
 	keysLife     = 15 * time.Minute
 	retryAfter   = 5 * time.Second
+
+	// A failed request is repeated after a second. The pause doubles with each further failure.
+	firstPause = time.Second
+	maxPause   = 16 * time.Second
 )
 
 // newHTTPClient returns a client whose requests are bounded in time and size. It does not follow
@@ -73,7 +77,8 @@ type idp struct {
 	used   time.Time // guarded by the cache
 	meta   remembered[metadata]
 	keys   remembered[[]publicKey]
-	slots  chan struct{}
+	slots  chan struct{} // of logins
+	verify chan struct{} // of the one signature that is verified at a time
 }
 
 // providerCache contains the providers that were used last.
@@ -94,7 +99,7 @@ func (c *providerCache) get(issuer string) *idp {
 		if len(c.all) >= maxProviders {
 			c.evict()
 		}
-		p = &idp{issuer: issuer, slots: make(chan struct{}, maxCalls)}
+		p = &idp{issuer: issuer, slots: make(chan struct{}, maxCalls), verify: make(chan struct{}, 1)}
 		c.all[issuer] = p
 	}
 	p.used = time.Now()
@@ -124,7 +129,7 @@ func (p *idp) begin() (end func(), err error) {
 
 // metadata returns the discovery document.
 func (s *Service) metadata(ctx context.Context, p *idp) (metadata, error) {
-	return p.meta.get(ctx, s, metadataLife, func(ctx context.Context) (m metadata, err error) {
+	m, _, err := p.meta.get(ctx, s, metadataLife, func(ctx context.Context) (m metadata, err error) {
 		provider, err := oidc.NewProvider(oidc.ClientContext(ctx, s.http), p.issuer)
 		if err != nil {
 			failed := unavailable
@@ -148,6 +153,7 @@ func (s *Service) metadata(ctx context.Context, p *idp) (metadata, error) {
 		}
 		return m, nil
 	})
+	return m, err
 }
 
 // isEndpoint reports whether a provider may name the endpoint. Only a provider that is itself on
@@ -168,29 +174,40 @@ func (m metadata) authStyle() oauth2.AuthStyle {
 }
 
 // remembered is a value of a provider that is fetched again when it is too old. Concurrent callers
-// wait for one request.
+// wait for one request. A failure is remembered too: until the pause after it ends, it is the result.
 type remembered[T any] struct {
-	mu     sync.Mutex // guards the fields below
-	value  T
-	at     time.Time // the zero time means that there is no value
-	flight *flight[T]
+	mu       sync.Mutex // guards the fields below
+	value    T
+	at       time.Time // the zero time means that there is no value
+	fetches  int       // that succeeded
+	failure  error     // of the last request, or nil
+	failedAt time.Time
+	pause    time.Duration
+	flight   *flight[T]
 }
 
 type flight[T any] struct {
-	done  chan struct{}
-	value T
-	err   error
+	done    chan struct{}
+	value   T
+	fetches int
+	err     error
 }
 
-// get returns the value, or fetches it if it is older than life.
-func (r *remembered[T]) get(ctx context.Context, s *Service, life time.Duration, fetch func(context.Context) (T, error)) (T, error) {
+// get returns the value, or fetches it if it is older than life. It also returns how often the value
+// was fetched.
+func (r *remembered[T]) get(ctx context.Context, s *Service, life time.Duration, fetch func(context.Context) (T, error)) (T, int, error) {
 	now := s.now()
 	r.mu.Lock()
 	if age := now.Sub(r.at); !r.at.IsZero() && age >= 0 && age < life {
 		defer r.mu.Unlock()
-		return r.value, nil
+		return r.value, r.fetches, nil
 	}
 	f := r.flight
+	if age := now.Sub(r.failedAt); f == nil && r.failure != nil && age >= 0 && age < r.pause {
+		defer r.mu.Unlock()
+		var zero T
+		return zero, r.fetches, r.failure
+	}
 	if f == nil {
 		f = &flight[T]{done: make(chan struct{})}
 		r.flight = f
@@ -201,18 +218,23 @@ func (r *remembered[T]) get(ctx context.Context, s *Service, life time.Duration,
 			f.value, f.err = fetch(ctx)
 			r.mu.Lock()
 			defer r.mu.Unlock()
-			if r.flight = nil; f.err == nil {
-				r.value, r.at = f.value, now
+			r.flight, r.failure = nil, f.err
+			if f.err == nil {
+				r.value, r.at, r.pause = f.value, now, 0
+				r.fetches++
+			} else {
+				r.failedAt, r.pause = s.now(), min(max(firstPause, 2*r.pause), maxPause)
 			}
+			f.fetches = r.fetches
 			close(f.done)
 		})
 	}
 	r.mu.Unlock()
 	select {
 	case <-f.done:
-		return f.value, f.err
+		return f.value, f.fetches, f.err
 	case <-ctx.Done():
 		var zero T
-		return zero, context.Cause(ctx)
+		return zero, 0, context.Cause(ctx)
 	}
 }

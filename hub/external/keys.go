@@ -24,10 +24,11 @@ import (
 var algorithms = []string{"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
 
 const (
-	maxKeys    = 100
-	minRSABits = 2048
-	maxRSABits = 8192     // the work of a signature grows with the square
-	maxToken   = 64 << 10 // bytes
+	maxKeys       = 20 // of a provider; further ones are ignored
+	maxCandidates = 5  // keys that a token may be verified with
+	minRSABits    = 2048
+	maxRSABits    = 8192     // the work of a signature grows with the square
+	maxToken      = 64 << 10 // bytes
 )
 
 // publicKey is a key that an identity provider signs with.
@@ -91,8 +92,9 @@ func algorithmsOf(key crypto.PublicKey) []string {
 	return nil
 }
 
-// keysOf returns the published keys of a provider, which are at most life old.
-func (s *Service) keysOf(ctx context.Context, p *idp, url string, life time.Duration) ([]publicKey, error) {
+// keysOf returns the published keys of a provider, which are at most life old, and how often they
+// were read.
+func (s *Service) keysOf(ctx context.Context, p *idp, url string, life time.Duration) ([]publicKey, int, error) {
 	return p.keys.get(ctx, s, life, func(ctx context.Context) ([]publicKey, error) {
 		keys, err := s.fetchKeys(ctx, url)
 		if err != nil {
@@ -113,14 +115,17 @@ func (s *Service) fetchKeys(ctx context.Context, url string) ([]publicKey, error
 	if err := json.Unmarshal(body, &set); err != nil {
 		return nil, err
 	}
-	if len(set.Keys) > maxKeys {
-		return nil, fmt.Errorf("%d keys are too many", len(set.Keys))
-	}
 	var keys []publicKey
 	for _, raw := range set.Keys {
+		if len(keys) == maxKeys {
+			break
+		}
 		var k jose.JSONWebKey
 		if json.Unmarshal(raw, &k) != nil || k.Use != "" && k.Use != "sig" || len(algorithmsOf(k.Key)) == 0 {
 			continue // of another type or for another use
+		}
+		if k.KeyID != "" && slices.ContainsFunc(keys, func(known publicKey) bool { return known.id == k.KeyID }) {
+			continue // the first key of an id counts
 		}
 		keys = append(keys, publicKey{k.KeyID, k.Algorithm, k.Key})
 	}
@@ -159,8 +164,25 @@ var (
 	errNotSigned = errors.New("the token has no signature with a permitted algorithm")
 )
 
+// candidates returns the keys that may have made a signature: the one with the id that it names, and
+// those that one of the two does not name.
+func candidates(header jose.Header, keys []publicKey) []publicKey {
+	var named, unnamed []publicKey
+	for _, k := range keys {
+		switch {
+		case k.alg != "" && k.alg != header.Algorithm || !slices.Contains(algorithmsOf(k.key), header.Algorithm):
+		case k.id != "" && k.id == header.KeyID:
+			named = append(named, k)
+		case k.id == "" || header.KeyID == "":
+			unnamed = append(unnamed, k)
+		}
+	}
+	all := append(named, unnamed...)
+	return all[:min(len(all), maxCandidates)]
+}
+
 // checkSignature returns the header and the payload of a token that one of the keys has signed.
-func checkSignature(raw string, algs []string, keys []publicKey) (jose.Header, []byte, error) {
+func (s *Service) checkSignature(raw string, algs []string, keys []publicKey) (jose.Header, []byte, error) {
 	permitted := make([]jose.SignatureAlgorithm, len(algs))
 	for i, alg := range algs {
 		permitted[i] = jose.SignatureAlgorithm(alg)
@@ -173,11 +195,8 @@ func checkSignature(raw string, algs []string, keys []publicKey) (jose.Header, [
 		return jose.Header{}, nil, errNotSigned
 	}
 	header := jws.Signatures[0].Protected
-	for _, k := range keys {
-		if header.KeyID != "" && k.id != "" && k.id != header.KeyID || k.alg != "" && k.alg != header.Algorithm ||
-			!slices.Contains(algorithmsOf(k.key), header.Algorithm) {
-			continue
-		}
+	for _, k := range candidates(header, keys) {
+		s.checks.Add(1)
 		if payload, err := jws.Verify(k.key); err == nil {
 			return header, payload, nil
 		}

@@ -81,7 +81,7 @@ func TestGlobalClient(t *testing.T) {
 	s := onSQLite(t, func(s *site) {
 		p = newStandIn(s)
 		s.global = external.GlobalClient{Issuer: p.URL, ClientID: "global", ClientSecret: "x"}
-		s.admins = []string{"default/ADA"}
+		s.admins = []string{"default/ada"}
 	})
 	user := newBrowser(t).enter(s.url, "")["user"].(object)
 	require.Equal(t, "default", user["tenant_id"])

@@ -23,31 +23,45 @@ const (
 	maxLogoutLife = time.Hour
 )
 
+// rejectedLogout is how many accepted logout tokens a rejected one counts as, for the limit of a
+// network.
+const rejectedLogout = 12
+
 var errLogoutToken = api.InvalidRequest.New("The logout_token is not valid for a client of this hub.")
 
 // BackchannelLogout ends the sessions that a logout token names, in each organization of its
 // client. A token that was used has no effect.
 func (s *Service) BackchannelLogout(ctx context.Context, from api.Caller, raw string) error {
+	if wait := s.logouts.take(from.RemoteIP, rejectedLogout); wait > 0 {
+		return &api.Error{Code: api.RateLimited, RetryAfter: wait}
+	}
 	clients, err := s.clientsOfToken(ctx, raw)
 	if err != nil {
 		return err
 	}
-	fault := error(errLogoutToken)
-	for _, c := range clients {
-		out, err := s.logoutOf(ctx, c, raw)
-		switch {
-		case err == nil:
-			if err := s.logout(ctx, from, out); err != nil {
-				return err
-			}
-			fault = nil
-		case !isRejection(err):
-			return err
-		default:
+	token := proofOf(raw, keysAgainForLogout)
+	done, fault := false, error(errLogoutToken)
+	for _, c := range clients { // the fault of one organization does not prevent the logout of another
+		out, err := s.logoutOf(ctx, c, token)
+		if err != nil && isRejection(err) {
 			s.cfg.Logger.Debug("logout token rejected", "tenant", c.Org, "err", err)
+			continue
 		}
+		if err == nil {
+			err = s.logout(ctx, from, out)
+		}
+		if err != nil {
+			s.cfg.Logger.Warn("logout failed", "tenant", c.Org, "err", err)
+			fault = err
+			continue
+		}
+		done = true
 	}
-	return fault
+	if !done {
+		return fault
+	}
+	s.logouts.give(from.RemoteIP, rejectedLogout-1)
+	return nil
 }
 
 // clientsOfToken returns the clients that the token may be for. Its claims are not verified yet.
@@ -63,12 +77,12 @@ func (s *Service) clientsOfToken(ctx context.Context, raw string) ([]client, err
 	if err != nil {
 		return nil, errLogoutToken
 	}
-	var all claims
-	if json.Unmarshal(jws.UnsafePayloadWithoutVerification(), &all) != nil {
+	all, err := parseClaims(jws.UnsafePayloadWithoutVerification())
+	if err != nil {
 		return nil, errLogoutToken
 	}
-	audience := []string{all.text("aud")}
-	if audience[0] == "" && json.Unmarshal(all["aud"], &audience) != nil || len(audience) != 1 {
+	audience := all.texts("aud")
+	if len(audience) != 1 {
 		return nil, errLogoutToken
 	}
 	issuer := all.text("iss")
@@ -86,8 +100,8 @@ func (s *Service) clientsOfToken(ctx context.Context, raw string) ([]client, err
 }
 
 // logoutOf verifies a logout token (section 2.6).
-func (s *Service) logoutOf(ctx context.Context, c client, raw string) (out logoutToken, err error) {
-	header, all, err := s.verify(ctx, c, raw, keysAgainForLogout)
+func (s *Service) logoutOf(ctx context.Context, c client, token *proof) (out logoutToken, err error) {
+	header, all, err := s.verify(ctx, c, token)
 	if err != nil {
 		return out, err
 	}
@@ -107,7 +121,9 @@ func (s *Service) logoutOf(ctx context.Context, c client, raw string) (out logou
 	if !ok || expires.After(s.now().Add(maxLogoutLife)) || id == "" {
 		return out, errors.New("the token has no identifier, or is valid for too long")
 	}
-	out.ExternalLogout = identity.ExternalLogout{TenantID: c.Org, Issuer: c.Issuer, Subject: all.text("sub"), SessionID: all.text("sid")}
+	out.ExternalLogout = identity.ExternalLogout{
+		TenantID: c.Org, Issuer: c.Issuer, Subject: all.text("sub"), SessionID: all.text("sid"), Tokens: c.LogoutRevokesTokens,
+	}
 	if out.Subject == "" && out.SessionID == "" || strings.ContainsRune(out.Subject+out.SessionID, 0) {
 		return out, errors.New("the token names neither a user nor a session")
 	}

@@ -219,11 +219,17 @@ func (b *browser) send(method, address string, body any, headers ...string) answ
 	if kind != "" {
 		req.Header.Set("Content-Type", kind)
 	}
+	if method == http.MethodGet { // the user typed the address
+		req.Header.Set("Sec-Fetch-Site", "none")
+	}
 	if b.token != "" {
 		req.Header.Set("Authorization", "Bearer "+b.token)
 	}
 	for i := 0; i < len(headers); i += 2 {
 		req.Header.Set(headers[i], headers[i+1])
+		if headers[i+1] == "" {
+			req.Header.Del(headers[i])
+		}
 	}
 	res, err := b.client.Do(req)
 	require.NoError(b.t, err)

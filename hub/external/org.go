@@ -3,6 +3,7 @@ package external
 import (
 	"context"
 	"crypto"
+	"database/sql"
 	"errors"
 	"fmt"
 
@@ -80,6 +81,12 @@ func (s *Service) ResolveOrg(ctx context.Context, org string) (string, error) {
 	return org, faults.Err()
 }
 
+// Issuer returns the issuer of an organization, or api.NotFound.
+func (s *Service) Issuer(ctx context.Context, org string) (string, error) {
+	c, err := s.clientFor(ctx, org)
+	return c.Issuer, err
+}
+
 // CheckOrg returns the organization that a login without or with this organization is for, or
 // api.NotFound.
 func (s *Service) CheckOrg(ctx context.Context, org string) (string, error) {
@@ -98,23 +105,125 @@ func (s *Service) secretOf(c client) (string, error) {
 	return string(plain), nil
 }
 
-// certOf returns the key of the client's certificate, or nil.
-func (s *Service) certOf(c client) (crypto.PublicKey, error) {
-	if c.global != nil || c.CertEnc == nil {
-		return c.key, nil
+// certOf returns the key and the text of the client's certificate, or nil.
+func (s *Service) certOf(c client) (crypto.PublicKey, string, error) {
+	if c.global != nil {
+		return c.key, c.global.Cert, nil
+	}
+	if c.CertEnc == nil {
+		return nil, "", nil
 	}
 	plain, err := s.cfg.Keyring.Open(c.CertEnc, certPlace(c.Org))
 	if err != nil {
-		return nil, unusable(c, err)
+		return nil, "", unusable(c, err)
 	}
 	key, err := parseCert(string(plain))
 	if err != nil {
-		return nil, unusable(c, err)
+		return nil, "", unusable(c, err)
 	}
-	return key, nil
+	return key, string(plain), nil
 }
 
 // unusable is the error of a client whose secrets cannot be opened.
 func unusable(c client, cause error) error {
 	return &api.Error{Code: api.Unavailable, Message: "The login of the organization must be configured again.", Cause: fmt.Errorf("client of %s: %w", c.Org, cause)}
+}
+
+// DeleteClient deletes the client of an organization, without effect if there is none. It fails
+// with api.DefaultTenantInUse if it is the default and others remain. The sessions and CLI tokens of
+// the organization end, and its deployments stop and get new keys. Its members and data remain.
+func (s *Service) DeleteClient(ctx context.Context, from api.Caller, org string) error {
+	effect := func() {}
+	err := s.db.Tx(ctx, func(tx *sql.Tx) error {
+		if err := lockClients(ctx, tx); err != nil {
+			return err
+		}
+		c, err := lockClient(ctx, tx, org)
+		if errors.Is(err, errNoClient) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if c.IsDefault {
+			others, err := otherClients(ctx, tx, org)
+			if err != nil {
+				return err
+			}
+			if others {
+				return api.DefaultTenantInUse
+			}
+		}
+		if err := deleteClient(ctx, tx, org); err != nil {
+			return err
+		}
+		detail := deleteClientDetail{ClientID: c.ClientID, Issuer: c.Issuer}
+		if detail.accessDetail, effect, err = s.endAccess(ctx, tx, org, "", true); err != nil {
+			return err
+		}
+		return s.record(ctx, tx, actionDeleteClient.Record(clientEvent(from, c), detail))
+	})
+	if err == nil {
+		effect()
+	}
+	return err
+}
+
+// errForeignData rejects a client that would get the data of another one.
+var errForeignData = api.Conflict.New(`The organization has data that belong to another identity provider or client. ` +
+	`To give these data to the users of this client, repeat the request with "adopt": true; otherwise choose another name.`)
+
+// adopt returns whether the client takes over data that belong to another issuer, or after a
+// deletion to another client. The access of the users of other issuers ends, and the keys of
+// deployments are replaced. effect is nil or has to be called after the commit.
+func (s *Service) adopt(ctx context.Context, tx *sql.Tx, in ClientInput, before, after client) (adopted bool, effect func(), err error) {
+	if before.Issuer == after.Issuer {
+		return false, nil, nil
+	}
+	former, err := ownerOf(ctx, tx, in.Org)
+	if err != nil {
+		return false, nil, err
+	}
+	if former == (owner{}) && s.global != nil && s.global.Org == in.Org {
+		former = owner{s.global.Issuer, s.global.ClientID}
+	}
+	if before.Issuer == "" && former == (owner{after.Issuer, after.ClientID}) {
+		return false, nil, nil
+	}
+	has, err := s.cfg.HasData(ctx, tx, in.Org)
+	if err == nil && !has && s.cfg.Users != nil {
+		has, err = s.cfg.Users.HasUsers(ctx, tx, in.Org)
+	}
+	if err != nil || !has {
+		return false, nil, err
+	}
+	if !in.Adopt {
+		return false, nil, errForeignData
+	}
+	_, effect, err = s.endAccess(ctx, tx, in.Org, after.Issuer, false)
+	return true, effect, err
+}
+
+// endAccess ends the sessions and CLI tokens of the users of an organization, except those of an
+// issuer, and its unfinished logins. It replaces the keys of its deployments, and stops them if stop
+// is true. effect has to be called after the commit.
+func (s *Service) endAccess(ctx context.Context, tx *sql.Tx, org, keepIssuer string, stop bool) (d accessDetail, effect func(), err error) {
+	if err := deleteLogins(ctx, tx, org); err != nil {
+		return d, nil, err
+	}
+	if s.cfg.Users == nil {
+		return d, func() {}, nil
+	}
+	ended, err := s.cfg.Users.EndOrganization(ctx, tx, org, keepIssuer)
+	if err != nil {
+		return d, nil, err
+	}
+	d.SessionsEnded, d.TokensRevoked = ended.Sessions, ended.Tokens
+	changed := func() {}
+	if s.cfg.Logins || org != identity.DefaultTenant { // in built-in mode, that tenant belongs to users with passwords
+		if d.DeploymentsEnded, changed, err = s.cfg.EndDeployments(ctx, tx, org, stop); err != nil {
+			return d, nil, err
+		}
+	}
+	return d, func() { s.cfg.Users.Forget(org); changed() }, nil
 }

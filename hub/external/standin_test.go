@@ -39,6 +39,8 @@ type standIn struct {
 	grants  map[string]url.Values
 	casdoor bool
 
+	noIssuer bool // the callback has no iss
+
 	// Hooks of tests, which may be nil.
 	onToken    func(claims object) // before the token is signed
 	onSign     func(claims object) string
@@ -127,7 +129,7 @@ func (p *standIn) authorize(w http.ResponseWriter, r *http.Request) {
 	back, code := url.Values{"state": {q.Get("state")}}, rand.Text()
 	p.mu.Lock()
 	p.grants[code] = q
-	if !p.casdoor {
+	if !p.casdoor && !p.noIssuer {
 		back.Set("iss", p.URL)
 	}
 	p.mu.Unlock()

@@ -159,6 +159,6 @@ func TestRedirectURI(t *testing.T) {
 	s := onSQLite(t, nil)
 	s.register("acme", newStandIn(s))
 	at := newBrowser(t).start(s.url, "").Query()
-	require.Equal(t, s.url+"/auth/callback", at.Get("redirect_uri"))
+	require.Equal(t, s.url+"/auth/callback/acme", at.Get("redirect_uri"))
 	require.Equal(t, "openid profile email", at.Get("scope"))
 }

@@ -62,6 +62,7 @@ type (
 	backchannelLogoutDetail struct {
 		Issuer        string `json:"issuer"`
 		SessionsEnded int    `json:"sessionsEnded"`
+		TokensRevoked int    `json:"tokensRevoked,omitempty"`
 	}
 	changePasswordDetail struct {
 		Reason        string `json:"reason,omitempty"` // of a failure: invalid_credentials
@@ -103,8 +104,9 @@ type (
 		ExpiresAt string `json:"expiresAt"` // an api.Time
 	}
 	tokenDetail struct {
-		Prefix    string  `json:"prefix"`    // the first characters, which identify it to its owner
-		ExpiresAt *string `json:"expiresAt"` // an api.Time; null for a token that does not expire
+		Prefix    string  `json:"prefix"`            // the first characters, which identify it to its owner
+		ExpiresAt *string `json:"expiresAt"`         // an api.Time; null for a token that does not expire
+		Offline   bool    `json:"offline,omitempty"` // on the hub's machine, by hub admin-token
 	}
 	revokeTokenDetail struct {
 		Owner     string  `json:"owner"` // the username of the owner, who may not be the caller

@@ -37,6 +37,8 @@ func (s *Service) AuthenticateToken(ctx context.Context, from api.Caller, raw st
 		return api.Caller{}, err
 	}
 	switch {
+	case st.foreign:
+		return api.Caller{}, errOtherMode
 	case st.disabled && st.valid(s.cfg.Now()):
 		return api.Caller{}, api.AccountDisabled.Of(st.caller)
 	case st.disabled:
@@ -109,7 +111,8 @@ func (s *Service) state(key string, read func(*state) error) (*state, error) {
 	return st, nil
 }
 
-func (st *state) fill(m member, revoked sql.NullInt64, lastUsed int64) {
+func (st *state) fill(s *Service, m member, revoked sql.NullInt64, lastUsed int64) {
+	st.foreign = m.AuthSource != s.source()
 	st.disabled, st.revoked = !m.active(), revoked.Valid
 	st.lastUsed.Store(lastUsed)
 	st.caller = m.caller()

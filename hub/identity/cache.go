@@ -66,6 +66,7 @@ type state struct {
 	caller   api.Caller
 	disabled bool
 	revoked  bool
+	foreign  bool      // the user signs in in the other mode
 	expires  time.Time // the zero time means never
 	readAt   time.Time
 	signing  string       // id of the key that the hub signs with; unset for a CLI token
@@ -117,6 +118,14 @@ func (c *stateCache) put(key string, st *state, changes uint64) {
 		clear(c.states)
 	}
 	c.states[key] = st
+}
+
+// forgetTenant drops all states of a tenant.
+func (c *stateCache) forgetTenant(tenantID string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.changes++
+	maps.DeleteFunc(c.states, func(_ string, st *state) bool { return st.caller.TenantID == tenantID })
 }
 
 // forget drops all states of a user.

@@ -104,7 +104,7 @@ func (s *Service) IssueToken(ctx context.Context, caller api.Caller, in TokenInp
 		if err := insertToken(ctx, tx, t, hash); err != nil {
 			return err
 		}
-		return s.record(ctx, tx, actionIssueToken.Record(t.event(caller.Event()), tokenDetail{t.Prefix, t.expiry()}))
+		return s.record(ctx, tx, actionIssueToken.Record(t.event(caller.Event()), tokenDetail{Prefix: t.Prefix, ExpiresAt: t.expiry()}))
 	})
 	return IssuedToken{t.ID, t.Name, raw, t.Prefix, api.Time(t.CreatedAt), api.Time(t.ExpiresAt)}, err
 }

@@ -90,7 +90,7 @@ func (s *Service) readCLIToken(ctx context.Context, hash []byte, st *state) erro
 	if err != nil {
 		return db.Wrap("read CLI token", err)
 	}
-	st.fill(m, revoked, lastUsed.Int64)
+	st.fill(s, m, revoked, lastUsed.Int64)
 	st.expires = db.NullTime(expires)
 	st.caller.Kind, st.caller.TokenID = api.CLI, id
 	return nil

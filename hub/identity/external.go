@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"database/sql"
@@ -28,7 +29,19 @@ type ExternalUser struct {
 	Username    string
 	DisplayName string // Defaults to the username.
 	Email       string
-	Admin       bool // The user becomes an admin at the first login. A name has this effect once.
+
+	// Admin makes the user an admin at the first login. AdminKey, which defaults to the username, has
+	// this effect once.
+	Admin    bool
+	AdminKey string
+
+	// Role is the role that the identity provider decides at each login. Defaults to the stored one,
+	// which is that of a member at first.
+	Role rbac.Role
+
+	// Registered fails if the organization no longer signs in with this issuer. It is called in the
+	// transaction that starts the session. Defaults to no check.
+	Registered func(ctx context.Context, tx *sql.Tx) error
 }
 
 // SignInExternal starts a session of the user. The first login creates the member. It fails with
@@ -41,6 +54,11 @@ func (s *Service) SignInExternal(ctx context.Context, from api.Caller, u Externa
 	var created bool
 	err = s.db.Tx(ctx, func(tx *sql.Tx) (err error) {
 		created = false
+		if u.Registered != nil {
+			if err := u.Registered(ctx, tx); err != nil {
+				return err
+			}
+		}
 		m, err = updateExternalLogin(ctx, tx, u, s.now())
 		if errors.Is(err, errNoMember) {
 			m, created, err = s.createExternal(ctx, tx, u)
@@ -51,19 +69,37 @@ func (s *Service) SignInExternal(ctx context.Context, from api.Caller, u Externa
 		if !m.active() {
 			return api.AccountDisabled
 		}
+		changed, err := s.applyRole(ctx, tx, from, &m, u.Role)
+		if err != nil {
+			return err
+		}
 		if signIn, err = s.newSession(ctx, tx, m, from, u.SessionID); err != nil {
 			return err
 		}
-		return s.record(ctx, tx, actionExternalLogin.Record(selfEvent(from, m),
-			externalLoginDetail{signIn.session, u.Issuer, created, string(m.Role)}))
+		return s.record(ctx, tx, append(changed, actionExternalLogin.Record(selfEvent(from, m),
+			externalLoginDetail{signIn.session, u.Issuer, created, string(m.Role)}))...)
 	})
 	if errors.Is(err, api.AccountDisabled) {
 		return SignIn{}, s.rejectDisabled(ctx, from, m)
 	}
-	if signIn.evicted > 0 {
+	if signIn.evicted > 0 || u.Role != "" {
 		s.invalidateUser(m.ID)
 	}
 	return signIn, err
+}
+
+// applyRole stores the role that the identity provider decided, or none, and returns the audit entry
+// of a change. The last admin may lose the role too: the provider decides who is one.
+func (s *Service) applyRole(ctx context.Context, tx *sql.Tx, from api.Caller, m *member, role rbac.Role) ([]auditlog.Record, error) {
+	if role == "" || role == m.Role {
+		return nil, nil
+	}
+	before := m.Role
+	m.Role, m.UpdatedAt = role, s.now()
+	if err := updateMember(ctx, tx, *m); err != nil {
+		return nil, err
+	}
+	return []auditlog.Record{actionUpdateRole.Record(selfEvent(from, *m), updateRoleDetail{auditlog.Change[string]{From: string(before), To: string(role)}})}, nil
 }
 
 // createExternal creates the member of a first login. Concurrent first logins of a user wait for
@@ -84,8 +120,11 @@ func (s *Service) createExternal(ctx context.Context, tx *sql.Tx, u ExternalUser
 		ID: ids.New(), TenantID: u.TenantID, Username: externalUsername(u.Username), Role: rbac.Member, Status: statusActive,
 		AuthSource: sourceExternal, Issuer: u.Issuer, Subject: u.Subject, LastLoginAt: now, CreatedAt: now, UpdatedAt: now,
 	}
-	if u.Admin {
-		first, err := useBootstrap(ctx, tx, u.TenantID, u.Username, now)
+	switch {
+	case u.Role != "":
+		m.Role = u.Role
+	case u.Admin:
+		first, err := useBootstrap(ctx, tx, u.TenantID, cmp.Or(u.AdminKey, foldUsername(u.Username)), now)
 		if err != nil {
 			return m, false, err
 		}
@@ -95,7 +134,7 @@ func (s *Service) createExternal(ctx context.Context, tx *sql.Tx, u ExternalUser
 	}
 	_, err = memberByName(ctx, tx, u.TenantID, m.Username)
 	switch {
-	case err == nil: // of another subject, who remains the one with this name
+	case err == nil, m.Username != u.Username: // of another subject, or of a user with another name at the provider
 		m.Username = distinctUsername(m.Username)
 	case !errors.Is(err, errNoMember):
 		return m, false, err
@@ -164,6 +203,12 @@ func (s *Service) RejectExternal(ctx context.Context, from api.Caller, org, reas
 	return s.rejectExternal(ctx, from, e, loginFailedDetail{Reason: reason}, fault)
 }
 
+// CheckExternal fails with 429 if too many logins from the network have failed, see
+// [Service.RejectExternal].
+func (s *Service) CheckExternal(ctx context.Context, from api.Caller) error {
+	return s.checkLocked(ctx, s.db.Read(), attemptOf(from, ""))
+}
+
 func (s *Service) rejectExternal(ctx context.Context, from api.Caller, e auditlog.Event, detail loginFailedDetail, fault error) error {
 	ctx, cancel := detached(ctx)
 	defer cancel()
@@ -187,9 +232,11 @@ type ExternalLogout struct {
 	Issuer    string
 	Subject   string // or ""
 	SessionID string // or ""
+	Tokens    bool   // CLI tokens of the users are revoked too
 }
 
-// EndExternalSessions ends the sessions that the identity provider names. Other replicas follow
+// EndExternalSessions ends the sessions that the identity provider names, and revokes the CLI tokens
+// of their users if it is told so. Other replicas follow
 // within 2 seconds. No such session is not an error.
 func (s *Service) EndExternalSessions(ctx context.Context, from api.Caller, out ExternalLogout) error {
 	if out.Subject == "" && out.SessionID == "" {
@@ -197,21 +244,43 @@ func (s *Service) EndExternalSessions(ctx context.Context, from api.Caller, out 
 	}
 	var users []member
 	err := s.db.Tx(ctx, func(tx *sql.Tx) (err error) {
+		if out.Tokens { // no CLI token can be issued with a session that ends
+			if err := lockTenant(ctx, tx, out.TenantID); err != nil {
+				return err
+			}
+		}
 		ended, err := endProviderSessions(ctx, tx, out, s.now())
 		if err != nil {
 			return err
 		}
 		users = nil
+		if out.Tokens && out.Subject != "" { // also of a user without a session
+			m, err := memberBySubject(ctx, tx, ExternalUser{TenantID: out.TenantID, Issuer: out.Issuer, Subject: out.Subject})
+			if err == nil {
+				ended[m.ID] += 0
+			} else if !errors.Is(err, errNoMember) {
+				return err
+			}
+		}
 		var records []auditlog.Record
 		for id, n := range ended {
 			m, err := memberByID(ctx, tx, out.TenantID, id)
 			if err != nil {
 				return err
 			}
+			revoked := 0
+			if out.Tokens {
+				if revoked, err = s.revokeTokens(ctx, tx, m); err != nil {
+					return err
+				}
+			}
+			if n+revoked == 0 {
+				continue
+			}
 			users = append(users, m)
 			e := from.Event()
 			e.TenantID = m.TenantID
-			records = append(records, actionBackchannelLogout.Record(m.event(e), backchannelLogoutDetail{out.Issuer, n}))
+			records = append(records, actionBackchannelLogout.Record(m.event(e), backchannelLogoutDetail{out.Issuer, n, revoked}))
 		}
 		if len(records) == 0 {
 			return nil

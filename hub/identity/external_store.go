@@ -30,10 +30,11 @@ func insertTenant(ctx context.Context, tx *sql.Tx, id string, now time.Time) err
 	return db.Wrap("insert tenant", err)
 }
 
-// useBootstrap reports whether the name makes its user an admin, which it does once.
-func useBootstrap(ctx context.Context, tx *sql.Tx, tenantID, username string, now time.Time) (bool, error) {
+// useBootstrap reports whether the key, which is the folded username or has a slash, makes its user an
+// admin. It does so once.
+func useBootstrap(ctx context.Context, tx *sql.Tx, tenantID, key string, now time.Time) (bool, error) {
 	n, err := db.Affected(ctx, tx, "use bootstrap admin", `INSERT INTO bootstrap_admins (tenant_id, username_fold, used_at)
-		VALUES ($1, $2, $3) ON CONFLICT (tenant_id, username_fold) DO NOTHING`, tenantID, foldUsername(username), db.Micros(now))
+		VALUES ($1, $2, $3) ON CONFLICT (tenant_id, username_fold) DO NOTHING`, tenantID, key, db.Micros(now))
 	return n > 0, err
 }
 
@@ -53,6 +54,7 @@ func endProviderSessions(ctx context.Context, tx *sql.Tx, out ExternalLogout, no
 		db.Micros(now), endedByProvider, out.TenantID, out.SessionID, out.Issuer, out.Subject)
 	ended := map[string]int{}
 	for _, one := range all {
+		ended[one.user] += 0
 		if one.live {
 			ended[one.user]++
 		}

@@ -37,7 +37,7 @@ type member struct {
 	Role              rbac.Role
 	Status            string
 	AuthSource        string
-	Issuer            string // with Subject, of external mode; not read back
+	Issuer            string // with Subject, of external mode
 	Subject           string
 	PasswordHash      string
 	PasswordChangedAt time.Time

@@ -12,7 +12,7 @@ import (
 )
 
 // memberColumns are the columns that scanMember reads, in its order. The query names the table m.
-const memberColumns = `m.id, m.tenant_id, m.username, m.display_name, m.email, m.role, m.status, m.auth_source,
+const memberColumns = `m.id, m.tenant_id, m.username, m.display_name, m.email, m.role, m.status, m.auth_source, COALESCE(m.issuer, ''), COALESCE(m.subject, ''),
 	m.password_hash, m.password_changed_at, m.must_change, m.last_login_at, m.created_at, m.updated_at`
 
 // scanMember reads memberColumns, and the columns after them into more.
@@ -23,7 +23,7 @@ func scanMember(row db.Scanner, more ...any) (member, error) {
 		changed, login    sql.NullInt64
 		created, modified int64
 	)
-	err := row.Scan(append([]any{&m.ID, &m.TenantID, &m.Username, &m.DisplayName, &m.Email, &role, &m.Status, &m.AuthSource,
+	err := row.Scan(append([]any{&m.ID, &m.TenantID, &m.Username, &m.DisplayName, &m.Email, &role, &m.Status, &m.AuthSource, &m.Issuer, &m.Subject,
 		&m.PasswordHash, &changed, &m.MustChange, &login, &created, &modified}, more...)...)
 	if err != nil {
 		return member{}, err
@@ -75,9 +75,10 @@ func lockTenant(ctx context.Context, tx *sql.Tx, tenantID string) error {
 	return db.Wrap("lock tenant", err)
 }
 
-func activeAdmins(ctx context.Context, tx *sql.Tx, tenantID string) (n int, err error) {
-	err = tx.QueryRowContext(ctx, `SELECT COUNT(*) FROM members WHERE tenant_id = $1 AND role = $2 AND status = $3`,
-		tenantID, string(rbac.Admin), statusActive).Scan(&n)
+// activeAdmins counts the admins who can sign in in the mode of the hub.
+func (s *Service) activeAdmins(ctx context.Context, tx *sql.Tx, tenantID string) (n int, err error) {
+	err = tx.QueryRowContext(ctx, `SELECT COUNT(*) FROM members WHERE tenant_id = $1 AND role = $2 AND status = $3 AND auth_source = $4`,
+		tenantID, string(rbac.Admin), statusActive, s.source()).Scan(&n)
 	return n, db.Wrap("count admins", err)
 }
 

@@ -67,6 +67,9 @@ func (s *Service) Refresh(ctx context.Context, from api.Caller, in RefreshInput)
 	if err != nil {
 		return SignIn{}, err
 	}
+	if f.member.AuthSource != s.source() {
+		return SignIn{}, errOtherMode
+	}
 	if !f.rotated.IsZero() {
 		return SignIn{}, s.rejectReuse(ctx, from, f)
 	}

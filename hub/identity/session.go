@@ -28,6 +28,7 @@ const (
 	endedByDisable  = "disabled"
 	endedByProvider = "provider_logout"
 	endedByLimit    = "limit" // the user signed in too often
+	endedByOrg      = "organization"
 )
 
 // SignIn is a session with its first or next pair of tokens.

@@ -38,7 +38,7 @@ func (s *Service) readSession(ctx context.Context, id string, st *state) error {
 	if err != nil {
 		return db.Wrap("read session", err)
 	}
-	st.fill(m, revoked, lastUsed)
+	st.fill(s, m, revoked, lastUsed)
 	st.endedByDisable = why.String == endedByDisable
 	st.expires = db.Time(min(idle, expires))
 	st.caller.Kind, st.caller.SessionID = api.Session, id

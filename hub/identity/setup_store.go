@@ -10,9 +10,10 @@ import (
 
 // The rows of the instance table belong to the whole hub: they have no tenant.
 
-// setupRequired reports whether there is no user yet.
+// setupRequired reports whether there is no user with a password yet.
 func setupRequired(ctx context.Context, q db.Querier) (required bool, err error) {
-	err = q.QueryRowContext(ctx, `SELECT NOT EXISTS (SELECT 1 FROM members WHERE tenant_id = $1)`, DefaultTenant).Scan(&required)
+	err = q.QueryRowContext(ctx, `SELECT NOT EXISTS (SELECT 1 FROM members WHERE tenant_id = $1 AND auth_source = $2)`,
+		DefaultTenant, sourceBuiltin).Scan(&required)
 	return required, db.Wrap("read members", err)
 }
 

@@ -20,6 +20,9 @@ type User struct {
 	Role        rbac.Role `json:"role"`
 	Status      string    `json:"status"`
 	AuthSource  string    `json:"authSource"`
+	Issuer      string    `json:"issuer,omitempty"` // with Subject, who the user is at the identity provider
+	Subject     string    `json:"subject,omitempty"`
+	Email       string    `json:"email,omitempty"`
 	LastLoginAt api.Time  `json:"lastLoginAt"`
 	CreatedAt   api.Time  `json:"createdAt"`
 }
@@ -27,7 +30,7 @@ type User struct {
 func viewUser(m member) User {
 	return User{
 		ID: m.ID, Username: m.Username, DisplayName: m.DisplayName, Role: m.Role, Status: m.Status,
-		AuthSource: m.AuthSource, LastLoginAt: api.Time(m.LastLoginAt), CreatedAt: api.Time(m.CreatedAt),
+		AuthSource: m.AuthSource, Issuer: m.Issuer, Subject: m.Subject, Email: m.Email, LastLoginAt: api.Time(m.LastLoginAt), CreatedAt: api.Time(m.CreatedAt),
 	}
 }
 

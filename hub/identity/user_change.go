@@ -133,7 +133,7 @@ func administers(m member) bool { return m.active() && m.Role == rbac.Admin }
 // demoteAdmin revokes the open invitations of an active admin, one of which could restore the role.
 // It returns their audit entries, and api.LastAdmin if no other active admin remains.
 func (s *Service) demoteAdmin(ctx context.Context, tx *sql.Tx, caller api.Caller, m member) ([]auditlog.Record, error) {
-	n, err := activeAdmins(ctx, tx, m.TenantID)
+	n, err := s.activeAdmins(ctx, tx, m.TenantID)
 	if err != nil {
 		return nil, err
 	}

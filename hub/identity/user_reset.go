@@ -49,6 +49,9 @@ func (s *Service) ResetUserPassword(ctx context.Context, caller api.Caller, id s
 // revokes the CLI tokens and the open invites that the user created: an intruder may have created
 // one of them.
 func (s *Service) resetPasswordTx(ctx context.Context, tx *sql.Tx, m member, hash string, e auditlog.Event, detail resetPasswordDetail) error {
+	if m.AuthSource != sourceBuiltin {
+		return errNoPasswords
+	}
 	if err := setPassword(ctx, tx, m, hash, true, s.now()); err != nil {
 		return err
 	}

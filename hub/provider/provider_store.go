@@ -131,3 +131,9 @@ func replaceSealedKey(ctx context.Context, q db.Querier, p provider, sealed []by
 		sealed, p.TenantID, p.ID, p.SealedKey)
 	return n > 0, err
 }
+
+// HasData reports whether the tenant has providers of its own.
+func (s *Service) HasData(ctx context.Context, tx *sql.Tx, tenantID string) (has bool, err error) {
+	err = tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM providers WHERE tenant_id = $1)`, tenantID).Scan(&has)
+	return has, db.Wrap("read providers", err)
+}

@@ -1,0 +1,68 @@
+package hub
+
+import (
+	"context"
+	"database/sql"
+	"strings"
+
+	"github.com/seed93082962/agenthost/auditlog"
+	"github.com/seed93082962/agenthost/hub/identity"
+)
+
+// organizationHasData reports whether a tenant has data: a new client of the organization could read
+// them. Users are those of package identity.
+func (h *Hub) organizationHasData(ctx context.Context, tx *sql.Tx, tenantID string) (bool, error) {
+	for _, has := range []func(context.Context, *sql.Tx, string) (bool, error){
+		h.providers.HasData, h.aigc.HasData, h.catalog.HasData, h.deploys.HasDeployments, h.chat.HasData,
+	} {
+		if found, err := has(ctx, tx, tenantID); found || err != nil {
+			return found, err
+		}
+	}
+	// The log names the users of an organization, also if they were deleted. Its own registration is
+	// no data.
+	for e, err := range h.audit.Entries(ctx, tenantID, auditlog.Filter{}, nil) {
+		if err != nil {
+			return false, err
+		}
+		if !strings.HasSuffix(e.Action, "_tenant_client") && e.Action != "auth.prune_audit" {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// endDeployments replaces the keys of the deployments of a tenant, and may stop them.
+func (h *Hub) endDeployments(ctx context.Context, tx *sql.Tx, tenantID string, stop bool) (int, func(), error) {
+	return h.deploys.EndTenant(ctx, tx, tenantID, stop)
+}
+
+// AdminToken returns a token of an active admin that is valid for an hour, and records it. It is for
+// the operator while the identity provider is unavailable. The user is given as
+// organization/username, organization/sub:subject, or only a username of the tenant "default".
+func (h *Hub) AdminToken(ctx context.Context, user string) (string, error) {
+	name, err := h.adminName(ctx, user)
+	if err != nil {
+		return "", err
+	}
+	return h.identity.AdminToken(ctx, name)
+}
+
+// RestoreAdmin makes a user an active admin, who is given as for AdminToken and has signed in before.
+// It is for the operator, after the issuer of an organization was changed.
+func (h *Hub) RestoreAdmin(ctx context.Context, user string) error {
+	name, err := h.adminName(ctx, user)
+	if err != nil {
+		return err
+	}
+	return h.identity.RestoreAdmin(ctx, name)
+}
+
+// adminName returns the user with the current issuer of the organization.
+func (h *Hub) adminName(ctx context.Context, user string) (n identity.AdminName, err error) {
+	n = identity.ParseAdminName(user)
+	if h.cfg.External {
+		n.Issuer, err = h.external.Issuer(ctx, n.TenantID)
+	}
+	return n, err
+}
