@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 
+	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/deploy"
 )
 
@@ -21,6 +22,11 @@ func (h *Hub) openDeploys() (err error) {
 // agentDeployed reports whether an agent has a deployment.
 func (h *Hub) agentDeployed(ctx context.Context, tx *sql.Tx, tenantID, name string) (bool, error) {
 	return h.deploys.Deployed(ctx, tx, tenantID, name)
+}
+
+// rotateKeysReadBy replaces the keys of runtimes that a user has read who is removed.
+func (h *Hub) rotateKeysReadBy(ctx context.Context, tx *sql.Tx, caller api.Caller, tenantID, userID string) error {
+	return h.deploys.RotateKeysReadBy(ctx, tx, caller, tenantID, userID)
 }
 
 // lockAgent locks an agent until the transaction ends, so that it cannot be deleted meanwhile.

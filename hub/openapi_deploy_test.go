@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -20,16 +21,17 @@ import (
 const helper = "/api/v1/admin/agents/deployed/deploy"
 
 // changesDeployment matches the operations that return the deployment while it changes.
-var changesDeployment = regexp.MustCompile(`^POST /api/v1/admin/agents/\{name\}/deploy(/\w+)? 202$`)
+var changesDeployment = regexp.MustCompile(`^POST /api/v1/admin/agents/\{name\}/deploy(/[\w-]+)? 202$`)
 
 // unseenDeployments are further rows of unseen.
 var unseenDeployments = map[string]string{
-	"GET /api/v1/admin/agents/{name}/deploy 503 deployer_unavailable":        "it takes a hub without a deployer: deploy.TestWithoutADriver",
-	"POST /api/v1/admin/agents/{name}/deploy 503 deployer_unavailable":       "it takes a hub without a deployer: deploy.TestWithoutADriver",
-	"DELETE /api/v1/admin/agents/{name}/deploy 503 deployer_unavailable":     "it takes a hub without a deployer: deploy.TestWithoutADriver",
-	"POST /api/v1/admin/agents/{name}/deploy/stop 503 deployer_unavailable":  "it takes a hub without a deployer: deploy.TestWithoutADriver",
-	"POST /api/v1/admin/agents/{name}/deploy/start 503 deployer_unavailable": "it takes a hub without a deployer: deploy.TestWithoutADriver",
-	"POST /api/v1/admin/agents/{name}/deploy 409 deployment_key_taken":       "it takes two organizations: deploy.TestDeploymentKeysAreUnique",
+	"GET /api/v1/admin/agents/{name}/deploy 503 deployer_unavailable":             "it takes a hub without a deployer: deploy.TestWithoutADriver",
+	"POST /api/v1/admin/agents/{name}/deploy 503 deployer_unavailable":            "it takes a hub without a deployer: deploy.TestWithoutADriver",
+	"DELETE /api/v1/admin/agents/{name}/deploy 503 deployer_unavailable":          "it takes a hub without a deployer: deploy.TestWithoutADriver",
+	"POST /api/v1/admin/agents/{name}/deploy/stop 503 deployer_unavailable":       "it takes a hub without a deployer: deploy.TestWithoutADriver",
+	"POST /api/v1/admin/agents/{name}/deploy/start 503 deployer_unavailable":      "it takes a hub without a deployer: deploy.TestWithoutADriver",
+	"POST /api/v1/admin/agents/{name}/deploy/rotate-key 503 deployer_unavailable": "it takes a hub without a deployer: deploy.TestWithoutADriver",
+	"POST /api/v1/admin/agents/{name}/deploy 409 deployment_key_taken":            "it takes two organizations: deploy.TestDeploymentKeysAreUnique",
 }
 
 // runtimeOf returns a runtime with the agent and a working directory with one file.
@@ -39,7 +41,7 @@ func (c *contract) runtimeOf(req deploy.Request) (http.Handler, error) {
 		return nil, err
 	}
 	rt, err := runtime.New(c.t.Context(), runtime.Config{
-		CWD: dir, APIKeys: []string{string(req.Env["AGENT_HTTP_API_KEY"])}, Agents: []agent.Agent{req.Config},
+		CWD: dir, APIKeys: strings.Split(string(req.Env[deploy.EnvAPIKey]), ","), Agents: []agent.Agent{req.Config},
 	})
 	if err == nil {
 		c.t.Cleanup(func() { require.NoError(c.t, rt.Close()) })
@@ -89,14 +91,14 @@ func (c *contract) deployments(admin string) {
 	c.ok(201, "POST", agents, admin, deployed+`}`)
 	c.newcomer(admin, "dora", "member")
 	dora, _ := c.enter("dora")
-	for _, row := range []struct{ method, path string }{{"POST", ""}, {"DELETE", ""}, {"POST", "/stop"}, {"POST", "/start"}, {"GET", "/logs"}} {
+	for _, row := range []struct{ method, path string }{{"POST", ""}, {"DELETE", ""}, {"POST", "/stop"}, {"POST", "/start"}, {"POST", "/rotate-key"}, {"GET", "/logs"}} {
 		c.reject(403, api.Forbidden, row.method, helper+row.path, dora, "")
 	}
-	for _, row := range []struct{ method, path string }{{"GET", ""}, {"POST", ""}, {"DELETE", ""}, {"POST", "/stop"}, {"POST", "/start"}, {"GET", "/logs"}} {
+	for _, row := range []struct{ method, path string }{{"GET", ""}, {"POST", ""}, {"DELETE", ""}, {"POST", "/stop"}, {"POST", "/start"}, {"POST", "/rotate-key"}, {"GET", "/logs"}} {
 		c.reject(404, api.NotFound, row.method, "/api/v1/admin/agents/nothing/deploy"+row.path, admin, "")
 	}
 	require.Equal(c.t, "not_deployed", c.ok(200, "GET", helper, dora, "")["state"])
-	for _, row := range []struct{ method, path string }{{"POST", "/stop"}, {"POST", "/start"}, {"GET", "/logs"}} {
+	for _, row := range []struct{ method, path string }{{"POST", "/stop"}, {"POST", "/start"}, {"POST", "/rotate-key"}, {"GET", "/logs"}} {
 		c.reject(409, api.AgentNotDeployed, row.method, helper+row.path, admin, "")
 	}
 	c.ok(204, "DELETE", helper, admin, "")
@@ -116,6 +118,7 @@ func (c *contract) deployments(admin string) {
 	c.runtimeOfAgent(admin)
 	c.ok(202, "POST", helper, admin, "")
 	c.ok(202, "POST", helper+"/start", admin, "")
+	c.ok(202, "POST", helper+"/rotate-key", admin, "")
 	c.ok(200, "GET", helper+"/logs?tail=1", admin, "")
 	c.reject(400, api.InvalidRequest, "GET", helper+"/logs?tail=0", admin, "")
 	c.ok(202, "POST", helper+"/stop", admin, "")

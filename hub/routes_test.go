@@ -138,6 +138,7 @@ POST   /api/v1/admin/agents/:name/deploy         admin maintainer
 DELETE /api/v1/admin/agents/:name/deploy         admin maintainer
 POST   /api/v1/admin/agents/:name/deploy/stop    admin maintainer
 POST   /api/v1/admin/agents/:name/deploy/start   admin maintainer
+POST   /api/v1/admin/agents/:name/deploy/rotate-key admin maintainer
 GET    /api/v1/admin/agents/:name/deploy/logs    admin maintainer
 GET    /api/v1/admin/audit-logs                  admin
 GET    /api/v1/admin/audit-logs/export           admin

@@ -172,10 +172,10 @@ func (c Config) withDefaults() (Config, error) {
 }
 
 // digests returns the SHA-256 of each key. Comparing digests takes the same time for any length.
-func digests(keys []string) [][sha256.Size]byte {
+func digests(keys []string) *[][sha256.Size]byte {
 	list := make([][sha256.Size]byte, len(keys))
 	for i, key := range keys {
 		list[i] = sha256.Sum256([]byte(key))
 	}
-	return list
+	return &list
 }

@@ -3,7 +3,9 @@ package runtime
 import (
 	"crypto/sha256"
 	"crypto/subtle"
+	"errors"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/seed93082962/agenthost/internal/httpapi"
@@ -31,7 +33,7 @@ var (
 )
 
 func (rt *Runtime) checkRequest(r *http.Request) error {
-	keyless := len(rt.keys) == 0
+	keyless := len(*rt.keys.Load()) == 0
 	if keyless && !httpapi.AllowsHost(r, rt.cfg.AllowedHosts) {
 		return forbidden("host name not allowed by a runtime without an API key")
 	}
@@ -52,14 +54,24 @@ func (rt *Runtime) checkRequest(r *http.Request) error {
 	return nil
 }
 
+// SetAPIKeys replaces the keys of Config.APIKeys. Requests that have begun continue. It fails if
+// there is no key, or an empty one.
+func (rt *Runtime) SetAPIKeys(keys []string) error {
+	if len(keys) == 0 || slices.Contains(keys, "") {
+		return errors.New("set API keys: a key is empty, or there is none")
+	}
+	rt.keys.Store(digests(keys))
+	return nil
+}
+
 func (rt *Runtime) checkKey(key string) error {
 	if key == "" {
 		return unauthorized("missing x-api-key header")
 	}
 	// All keys are compared, so that the time does not reveal which key is similar.
 	sum, same := sha256.Sum256([]byte(key)), 0
-	for i := range rt.keys {
-		same |= subtle.ConstantTimeCompare(sum[:], rt.keys[i][:])
+	for _, valid := range *rt.keys.Load() {
+		same |= subtle.ConstantTimeCompare(sum[:], valid[:])
 	}
 	if same == 0 {
 		return unauthorized("invalid api key")

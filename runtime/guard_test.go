@@ -323,3 +323,17 @@ func TestNewReportsEveryFault(t *testing.T) {
 	_, err = runtime.New(t.Context(), runtime.Config{APIKeys: []string{""}})
 	require.ErrorContains(t, err, "API key is empty")
 }
+
+// A key is replaced while the runtime serves.
+func TestSetAPIKeys(t *testing.T) {
+	b := serve(t, nil, func(c *runtime.Config) { c.APIKeys = []string{"first-key"} })
+	status := func(key string) int { return b.do(t, "GET", "/v1/agents", "", "x-api-key", key).status }
+	require.NoError(t, b.SetAPIKeys([]string{"first-key", "second-key"}))
+	require.Equal(t, []int{200, 200}, []int{status("first-key"), status("second-key")})
+	require.NoError(t, b.SetAPIKeys([]string{"second-key"}))
+	require.Equal(t, []int{401, 200}, []int{status("first-key"), status("second-key")})
+	for _, keys := range [][]string{nil, {}, {""}, {"third-key", ""}} {
+		require.Error(t, b.SetAPIKeys(keys), "a runtime with keys never becomes one without")
+	}
+	require.Equal(t, []int{401, 200, 401}, []int{status("first-key"), status("second-key"), status("third-key")})
+}

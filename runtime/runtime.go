@@ -28,6 +28,7 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/seed93082962/agenthost/filesafe"
@@ -46,7 +47,7 @@ type Runtime struct {
 	runs      *run.Registry
 	shell     *httpapi.Shell
 	handler   http.Handler
-	keys      [][sha256.Size]byte
+	keys      atomic.Pointer[[][sha256.Size]byte]
 	crossing  *http.CrossOriginProtection
 	client    *http.Client
 	dir       *filesafe.Dir // the working directory
@@ -68,7 +69,6 @@ func New(ctx context.Context, cfg Config) (*Runtime, error) {
 		cfg:      cfg,
 		byID:     map[string]*hosted{},
 		runs:     run.New(run.Config{MaxActive: cfg.Limits.MaxConcurrentRuns, TerminalTTL: cfg.RunTTL}),
-		keys:     digests(cfg.APIKeys),
 		crossing: http.NewCrossOriginProtection(),
 		client:   cfg.HTTPClient,
 		started:  time.Now(),
@@ -76,6 +76,7 @@ func New(ctx context.Context, cfg Config) (*Runtime, error) {
 	if rt.client == nil {
 		rt.client = &http.Client{Transport: outbound.Transport()}
 	}
+	rt.keys.Store(digests(cfg.APIKeys))
 	rt.shell = &httpapi.Shell{Logger: cfg.Logger, Fail: rt.fail, Quiet: quiet}
 	if err := rt.open(ctx); err != nil {
 		_ = rt.Close() // there are no runs

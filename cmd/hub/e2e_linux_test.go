@@ -263,3 +263,37 @@ func TestAnswersSurviveKills(t *testing.T) {
 	require.Len(t, runtimes(p.path), 1)
 	p.remove("guide")
 }
+
+// The key of a runtime is replaced during an answer, which continues.
+func TestRotateKeyOfARunningAgent(t *testing.T) {
+	t.Parallel()
+	p := openProduct(t)
+	p.send(201, "POST", adminAgents, `{"name":"guide","providerId":"demo","model":"demo"}`)
+	p.deploy("guide")
+	first := p.send(200, "GET", adminAgents+"/guide/deploy", "").body
+	direct := func(key any) int {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, first["runtimeUrl"].(string)+"/v1/agents", http.NoBody)
+		require.NoError(t, err)
+		req.Header.Set("X-Api-Key", key.(string))
+		return do(t, req).status
+	}
+	chat := p.session("guide")
+	events, stop := p.begin(chat)
+	p.send(202, "POST", adminAgents+"/guide/deploy/rotate-key", "")
+	second := p.until("guide", func(s map[string]any) bool { return s["apiKey"] != first["apiKey"] })
+	require.Equal(t, 200, direct(second["apiKey"]))
+	require.Eventually(t, func() bool { return direct(first["apiKey"]) == 401 }, daemontest.Patience, 20*time.Millisecond)
+	for {
+		if _, err := events.Next(); err != nil {
+			require.ErrorIs(t, err, io.EOF)
+			break
+		}
+	}
+	stop()
+	_, last := p.lastMessage(chat)
+	require.Equal(t, "completed", last["status"])
+	require.Contains(t, p.send(200, "POST", chat+"/messages", `{"message":"again"}`).text, "hub.saved")
+	require.Equal(t, first["startedAt"], p.until("guide", func(map[string]any) bool { return true })["startedAt"])
+	require.NotContains(t, p.Log.String(), second["apiKey"])
+	p.remove("guide")
+}

@@ -8,6 +8,8 @@ var (
 	actionStop     = auditlog.Define[keyDetail]("agent.stop")
 	actionStart    = auditlog.Define[keyDetail]("agent.start")
 	actionUndeploy = auditlog.Define[keyDetail]("agent.undeploy")
+
+	actionRotateKey = auditlog.Define[keyDetail]("agent.rotate_key")
 )
 
 // targetAgent is the Event.TargetType of all actions.

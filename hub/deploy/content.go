@@ -16,27 +16,32 @@ import (
 // content is the sealed part of a deployment.
 type content struct {
 	APIKey  agent.Secret `json:"apiKey"`
-	Salt    string       `json:"salt"` // of the hash
+	NextKey agent.Secret `json:"nextKey,omitempty"` // of a rotation
+	Salt    string       `json:"salt"`              // of the hash
 	Request Request      `json:"request"`
 }
 
 // newContent returns a content with a new API key and salt.
-func newContent() content { return content{APIKey: agent.Secret("rt_" + random()), Salt: random()} }
+func newContent() content { return content{APIKey: newAPIKey(), Salt: random()} }
+
+const keyBytes = 24
 
 func random() string {
-	var b [24]byte
+	var b [keyBytes]byte
 	_, _ = rand.Read(b[:]) // it never fails
 	return hex.EncodeToString(b[:])
 }
 
 func sealPlace(key string) []byte { return secret.AAD("deployments", "sealed", key) }
 
-func (s *Service) seal(key string, c content) ([]byte, error) {
+// seal sets the sealed part of d and the digest of its API key.
+func (s *Service) seal(d *deployment, c content) error {
 	text, err := json.Marshal(c) //nolint:gosec // it is sealed below
 	if err != nil {
-		return nil, fmt.Errorf("seal deployment: %w", err)
+		return fmt.Errorf("seal deployment: %w", err)
 	}
-	return s.cfg.Keyring.Seal(text, sealPlace(key)), nil
+	d.Sealed, d.KeyDigest = s.cfg.Keyring.Seal(text, sealPlace(d.Key)), digest(c.APIKey)
+	return nil
 }
 
 func (s *Service) open(d deployment) (c content, err error) {

@@ -92,13 +92,13 @@ func (s *Service) Status(ctx context.Context, caller api.Caller, name string) (S
 	}
 	if err != nil { // such as a provider without a key: the deployment continues without it
 		s.cfg.Logger.Warn("read configuration of agent", "tenant", caller.TenantID, "agent", name, "err", err)
-		return s.status(caller, d, true)
+		return s.status(ctx, caller, d, true)
 	}
-	return s.compared(caller, d, spec)
+	return s.compared(ctx, caller, d, spec)
 }
 
 // compared returns the status of a deployment, with its drift from the configuration.
-func (s *Service) compared(caller api.Caller, d deployment, spec Spec) (Status, error) {
+func (s *Service) compared(ctx context.Context, caller api.Caller, d deployment, spec Spec) (Status, error) {
 	c, err := s.open(d)
 	if err != nil {
 		return Status{}, err
@@ -107,10 +107,10 @@ func (s *Service) compared(caller api.Caller, d deployment, spec Spec) (Status, 
 	if err != nil {
 		return Status{}, err
 	}
-	return s.status(caller, d, hash != d.SpecHash)
+	return s.status(ctx, caller, d, hash != d.SpecHash)
 }
 
-func (s *Service) status(caller api.Caller, d deployment, drift bool) (Status, error) {
+func (s *Service) status(ctx context.Context, caller api.Caller, d deployment, drift bool) (Status, error) {
 	c, err := s.open(d)
 	if err != nil {
 		return Status{}, err
@@ -127,8 +127,9 @@ func (s *Service) status(caller api.Caller, d deployment, drift bool) (Status, e
 	}
 	if s.cfg.HideAPIKey && !rbac.AdminWrite.Allows(caller.Role()) {
 		st.APIKey = ""
+		return st, nil
 	}
-	return st, nil
+	return st, s.revealKey(ctx, caller, d)
 }
 
 func (s *Service) notDeployed(tenantID, name string) Status {
@@ -181,7 +182,7 @@ func (s *Service) Deploy(ctx context.Context, caller api.Caller, name string, in
 		return Status{}, err
 	}
 	s.changed(d)
-	return s.compared(caller, d, spec)
+	return s.compared(ctx, caller, d, spec)
 }
 
 func (s *Service) deploy(ctx context.Context, tx *sql.Tx, caller api.Caller, name string, spec Spec, force bool) (deployment, error) {
@@ -201,7 +202,12 @@ func (s *Service) deploy(ctx context.Context, tx *sql.Tx, caller api.Caller, nam
 		if d.Fence, err = nextFence(ctx, tx); err != nil {
 			return d, err
 		}
-	case d.Desired != desiredAbsent: // a deleted deployment gets a new key
+	case d.Desired == desiredAbsent: // it gets a new key
+		d.Rotation = ""
+		if err := deleteReaders(ctx, tx, d.TenantID, d.KeyDigest); err != nil {
+			return d, err
+		}
+	default:
 		if c, err = s.open(d); err != nil {
 			return d, err
 		}
@@ -215,7 +221,7 @@ func (s *Service) deploy(ctx context.Context, tx *sql.Tx, caller api.Caller, nam
 	}
 	now := s.now()
 	c.Request = spec.request(d.Key, name, string(c.APIKey))
-	if d.Sealed, err = s.seal(d.Key, c); err != nil {
+	if err := s.seal(&d, c); err != nil {
 		return d, err
 	}
 	d.Desired, d.SpecHash, d.State, d.Revision = desiredRunning, hash, StateDeploying, d.Revision+1

@@ -19,6 +19,7 @@ func (s *Service) Routes() []api.Route {
 		route(http.MethodDelete, "", rbac.AdminWrite, s.deleteDeploy),
 		route(http.MethodPost, "/stop", rbac.AdminWrite, s.postStop),
 		route(http.MethodPost, "/start", rbac.AdminWrite, s.postStart),
+		route(http.MethodPost, "/rotate-key", rbac.AdminWrite, s.postRotateKey),
 		route(http.MethodGet, "/logs", rbac.AdminWrite, s.getLogs),
 	}
 }
@@ -53,6 +54,14 @@ func (s *Service) postStop(w http.ResponseWriter, r *http.Request) error {
 
 func (s *Service) postStart(w http.ResponseWriter, r *http.Request) error {
 	status, err := s.Start(r.Context(), api.CallerOf(r), r.PathValue("name"))
+	if err != nil {
+		return err
+	}
+	return api.Encode(w, http.StatusAccepted, status)
+}
+
+func (s *Service) postRotateKey(w http.ResponseWriter, r *http.Request) error {
+	status, err := s.RotateKey(r.Context(), api.CallerOf(r), r.PathValue("name"))
 	if err != nil {
 		return err
 	}

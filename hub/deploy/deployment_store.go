@@ -22,6 +22,8 @@ type deployment struct {
 	Purge      bool
 	SpecHash   string
 	Sealed     []byte
+	KeyDigest  []byte // nil in a row of an older version
+	Rotation   string
 	LinkedAt   time.Time
 	DeployedAt time.Time
 	DeployedBy string
@@ -61,7 +63,7 @@ type lease struct {
 var errNoDeployment = errors.New("there is no deployment")
 
 // columns are the columns that scanDeployment reads, in its order.
-const columns = `key, tenant_id, agent_name, desired, edition, revision, purge, spec_hash, sealed, linked_at, deployed_at, deployed_by,
+const columns = `key, tenant_id, agent_name, desired, edition, revision, purge, spec_hash, sealed, key_digest, rotation, linked_at, deployed_at, deployed_by,
 	state, health, runtime_url, conditions, error, restart_count, failures, retry_at, counted, started_at,
 	lease_holder, lease_fence, lease_beat`
 
@@ -72,7 +74,7 @@ func scanDeployment(row db.Scanner) (deployment, error) {
 		retry, counted, started sql.NullInt64
 		conditions              string
 	)
-	err := row.Scan(&d.Key, &d.TenantID, &d.AgentName, &d.Desired, &d.Edition, &d.Revision, &d.Purge, &d.SpecHash, &d.Sealed, &linked, &deployed, &d.DeployedBy,
+	err := row.Scan(&d.Key, &d.TenantID, &d.AgentName, &d.Desired, &d.Edition, &d.Revision, &d.Purge, &d.SpecHash, &d.Sealed, &d.KeyDigest, &d.Rotation, &linked, &deployed, &d.DeployedBy,
 		&d.State, &d.Health, &d.RuntimeURL, &conditions, &d.Error, &d.RestartCount, &d.Failures, &retry, &counted, &started,
 		&d.Holder, &d.Fence, &d.Beat)
 	if err != nil {
@@ -93,6 +95,15 @@ func readDeployment(ctx context.Context, q db.Querier, tenantID, agentName strin
 	return d, db.Wrap("read deployment", err)
 }
 
+// findDeployment returns the deployment with the API key, or errNoDeployment.
+func findDeployment(ctx context.Context, q db.Querier, keyDigest []byte) (deployment, error) {
+	d, err := scanDeployment(q.QueryRowContext(ctx, `SELECT `+columns+` FROM deployments WHERE key_digest = $1`, keyDigest))
+	if errors.Is(err, sql.ErrNoRows) {
+		return d, errNoDeployment
+	}
+	return d, db.Wrap("read deployment", err)
+}
+
 // lockDeployment is readDeployment for a transaction that changes the row: others wait for it.
 func lockDeployment(ctx context.Context, tx *sql.Tx, tenantID, agentName string) (deployment, error) {
 	d, err := scanDeployment(tx.QueryRowContext(ctx,
@@ -107,10 +118,10 @@ func lockDeployment(ctx context.Context, tx *sql.Tx, tenantID, agentName string)
 // errRepeat if a concurrent call created the deployment.
 func insertDeployment(ctx context.Context, tx *sql.Tx, d deployment) error {
 	n, err := db.Affected(ctx, tx, "insert deployment", `INSERT INTO deployments
-			(key, tenant_id, agent_name, desired, edition, revision, purge, spec_hash, sealed, linked_at, deployed_at, deployed_by, state, lease_holder, lease_fence)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) ON CONFLICT DO NOTHING`,
+			(key, tenant_id, agent_name, desired, edition, revision, purge, spec_hash, sealed, linked_at, deployed_at, deployed_by, state, lease_holder, lease_fence, key_digest)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16) ON CONFLICT DO NOTHING`,
 		d.Key, d.TenantID, d.AgentName, d.Desired, d.Edition, d.Revision, d.Purge, d.SpecHash, d.Sealed, db.Micros(d.LinkedAt), db.Micros(d.DeployedAt), d.DeployedBy,
-		d.State, d.Holder, d.Fence)
+		d.State, d.Holder, d.Fence, orNull(d.KeyDigest))
 	if err != nil || n == 1 {
 		return err
 	}
@@ -128,10 +139,11 @@ var errRepeat = errors.New("the deployment was created by a concurrent request")
 // updateDesired stores a change of a user, which has the next edition.
 func updateDesired(ctx context.Context, tx *sql.Tx, d deployment) error {
 	_, err := tx.ExecContext(ctx, `UPDATE deployments SET desired = $1, edition = edition + 1, revision = $2, purge = $3, spec_hash = $4, sealed = $5,
-			linked_at = $6, deployed_at = $7, deployed_by = $8, state = $9, error = '', failures = 0, retry_at = NULL, health = 'unknown', runtime_url = CASE WHEN $1 = 'running' THEN runtime_url ELSE '' END
+			linked_at = $6, deployed_at = $7, deployed_by = $8, state = $9, error = '', failures = 0, retry_at = NULL, health = 'unknown', runtime_url = CASE WHEN $1 = 'running' THEN runtime_url ELSE '' END,
+			key_digest = $12, rotation = $13
 		WHERE tenant_id = $10 AND agent_name = $11`,
 		d.Desired, d.Revision, d.Purge, d.SpecHash, d.Sealed, db.Micros(d.LinkedAt), db.Micros(d.DeployedAt), d.DeployedBy, d.State,
-		d.TenantID, d.AgentName)
+		d.TenantID, d.AgentName, orNull(d.KeyDigest), d.Rotation)
 	return db.Wrap("update deployment", err)
 }
 
@@ -144,4 +156,12 @@ func lockDeploymentsOf(ctx context.Context, tx *sql.Tx, tenantID string) ([]depl
 func hasDeployments(ctx context.Context, q db.Querier, tenantID string) (has bool, err error) {
 	err = q.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM deployments WHERE tenant_id = $1)`, tenantID).Scan(&has)
 	return has, db.Wrap("read deployments", err)
+}
+
+// orNull returns NULL for no digest.
+func orNull(keyDigest []byte) any {
+	if keyDigest == nil {
+		return nil
+	}
+	return keyDigest
 }

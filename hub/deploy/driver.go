@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
 // Errors of a [Driver].
@@ -36,6 +38,10 @@ type Driver interface {
 
 	// Start starts the runtime of a deployment that is Stopped or Exited, with its last request.
 	Start(ctx context.Context, claim Claim) error
+
+	// SetKeys replaces the API keys that the runtime accepts, within seconds and without ending its
+	// runs. A runtime that is started later accepts them too, until the next Apply.
+	SetKeys(ctx context.Context, claim Claim, keys []agent.Secret) error
 
 	// Stop stops the runtime. Its runs have a few seconds to end.
 	Stop(ctx context.Context, claim Claim) error

@@ -2,8 +2,10 @@ package deploy
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -14,7 +16,7 @@ import (
 
 const (
 	endpointTTL  = 1500 * time.Millisecond
-	maxEndpoints = 1 << 14
+	maxEndpoints = 1 << 12 // at most 1 KiB each: only deployments are cached, whose names are bounded
 )
 
 // Endpoint is where the running deployment of an agent listens.
@@ -30,22 +32,49 @@ type Endpoint struct {
 // be 1.5 s old, except that changes by this hub are visible immediately.
 func (s *Service) Endpoint(ctx context.Context, tenantID, agentName string) (Endpoint, error) {
 	at := place{tenantID, agentName}
-	e, changes, ok := s.endpoints.get(at, time.Now())
-	if ok {
-		return e.endpoint, e.err
+	e, err := s.endpoints.get(endpointKey{place: at}, func() (endpointEntry, error) {
+		d, err := readDeployment(ctx, s.db.Read(), tenantID, agentName)
+		return s.entryOf(d), err
+	})
+	if errors.Is(err, errNoDeployment) {
+		return Endpoint{}, api.AgentNotDeployed
 	}
-	e = endpointEntry{readAt: time.Now()}
-	d, err := readDeployment(ctx, s.db.Read(), tenantID, agentName)
-	switch {
-	case errors.Is(err, errNoDeployment):
-		e.err = api.AgentNotDeployed
-	case err != nil:
+	if err != nil {
 		return Endpoint{}, err
-	default:
+	}
+	return e.endpoint, e.err
+}
+
+// Authorize is Endpoint for a caller with an API key. It fails with api.Unauthenticated unless the
+// key is that of the agent's deployment. The deployment is found by its key only: for any other
+// key, the same statements run, whether the agent exists, is deployed, or is not.
+func (s *Service) Authorize(ctx context.Context, tenantID, agentName, apiKey string) (Endpoint, error) {
+	if !isAPIKey(apiKey) {
+		return Endpoint{}, api.Unauthenticated
+	}
+	sum := digest(agent.Secret(apiKey))
+	e, err := s.endpoints.get(endpointKey{digest: [sha256.Size]byte(sum)}, func() (endpointEntry, error) {
+		d, err := findDeployment(ctx, s.db.Read(), sum)
+		return s.entryOf(d), err
+	})
+	if errors.Is(err, errNoDeployment) {
+		return Endpoint{}, api.Unauthenticated
+	}
+	if err != nil {
+		return Endpoint{}, err
+	}
+	if e.place != (place{tenantID, agentName}) || errors.Is(e.err, api.AgentNotDeployed) {
+		return Endpoint{}, api.Unauthenticated
+	}
+	return e.endpoint, e.err
+}
+
+func (s *Service) entryOf(d deployment) endpointEntry {
+	e := endpointEntry{place: place{d.TenantID, d.AgentName}}
+	if d.Key != "" {
 		e.endpoint, e.err = s.endpointOf(d)
 	}
-	s.endpoints.put(at, e, changes)
-	return e.endpoint, e.err
+	return e
 }
 
 func (s *Service) endpointOf(d deployment) (Endpoint, error) {
@@ -79,43 +108,57 @@ func (s *Service) Deployed(ctx context.Context, q db.Querier, tenantID, agentNam
 // place is an agent of a tenant.
 type place struct{ tenantID, agentName string }
 
+// endpointKey has a place, or the digest of an API key.
+type endpointKey struct {
+	place
+	digest [sha256.Size]byte
+}
+
 type endpointEntry struct {
+	place
 	endpoint Endpoint
 	err      error
 	readAt   time.Time
 }
 
-// endpointCache holds recent results of Endpoint.
+// endpointCache holds recent results of Endpoint and Authorize for deployments that exist.
 type endpointCache struct {
 	mu      sync.Mutex // guards the fields below
-	entries map[place]endpointEntry
+	entries map[endpointKey]endpointEntry
 	changes uint64
 }
 
-// get also returns the number of changes so far, for put.
-func (c *endpointCache) get(at place, now time.Time) (e endpointEntry, changes uint64, ok bool) {
+// get returns an entry that is not older than endpointTTL, or calls read. It stores the result,
+// unless forget was called in the meantime, because that may be older than the change.
+func (c *endpointCache) get(key endpointKey, read func() (endpointEntry, error)) (endpointEntry, error) {
+	now := time.Now()
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	e, ok = c.entries[at]
-	return e, c.changes, ok && now.Sub(e.readAt) < endpointTTL
-}
-
-// put stores an entry, unless forget was called since get: the entry may be older than the change.
-func (c *endpointCache) put(at place, e endpointEntry, changes uint64) {
+	e, ok := c.entries[key]
+	changes := c.changes
+	c.mu.Unlock()
+	if ok && now.Sub(e.readAt) < endpointTTL {
+		return e, nil
+	}
+	e, err := read()
+	if err != nil {
+		return e, err
+	}
+	e.readAt = now
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.changes != changes {
-		return
+		return e, nil
 	}
 	if len(c.entries) >= maxEndpoints {
 		clear(c.entries)
 	}
-	c.entries[at] = e
+	c.entries[key] = e
+	return e, nil
 }
 
 func (c *endpointCache) forget(at place) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.changes++
-	delete(c.entries, at)
+	maps.DeleteFunc(c.entries, func(_ endpointKey, e endpointEntry) bool { return e.place == at })
 }

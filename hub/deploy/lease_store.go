@@ -16,14 +16,15 @@ import (
 type held struct {
 	Key     string
 	Edition int64
+	indexed bool // it has the digest of its key
 	lease
 }
 
 // readLeases returns the leases of all deployments.
 func readLeases(ctx context.Context, q db.Querier) ([]held, error) {
 	return db.Collect(ctx, q, "read leases", func(row db.Scanner) (h held, err error) {
-		return h, row.Scan(&h.Key, &h.Edition, &h.Holder, &h.Fence, &h.Beat)
-	}, `SELECT key, edition, lease_holder, lease_fence, lease_beat FROM deployments`)
+		return h, row.Scan(&h.Key, &h.Edition, &h.indexed, &h.Holder, &h.Fence, &h.Beat)
+	}, `SELECT key, edition, key_digest IS NOT NULL, lease_holder, lease_fence, lease_beat FROM deployments`)
 }
 
 // nextFence returns a fence that is higher than all others.

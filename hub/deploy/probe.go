@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/client"
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
@@ -18,27 +19,19 @@ const (
 	maxProbe     = 64 << 10
 )
 
-// probe returns an error if a runtime is not ready. With the agent, it also checks that the runtime
-// hosts the agent of the deployment, accepts the API key, and could resolve the agent.
-func (w *worker) probe(ctx context.Context, d deployment, url string, withAgent bool) error {
+// probe returns an error if a runtime is not ready. With an API key, it also checks that the runtime
+// accepts the key, hosts the agent of the deployment, and could resolve the agent.
+func (w *worker) probe(ctx context.Context, d deployment, url string, key agent.Secret) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	cfg := client.Config{BaseURL: url, HTTPClient: w.s.client}
-	if withAgent {
-		c, err := w.s.open(d)
-		if err != nil {
-			return err
-		}
-		cfg.APIKey = string(c.APIKey)
-	}
-	runtime, err := client.New(cfg)
+	runtime, err := client.New(client.Config{BaseURL: url, APIKey: string(key), HTTPClient: w.s.client})
 	if err != nil {
 		return err
 	}
 	if err := runtime.Ready(ctx); err != nil {
 		return fmt.Errorf("the runtime is not ready: %w", err)
 	}
-	if !withAgent {
+	if key == "" {
 		return nil
 	}
 	agents, err := runtime.Agents(ctx)

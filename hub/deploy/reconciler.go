@@ -119,6 +119,11 @@ func (r *reconciler) poll(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if slices.ContainsFunc(all, func(h held) bool { return !h.indexed }) {
+		if err := r.s.indexKeys(ctx); err != nil {
+			return err
+		}
+	}
 	known := make(map[string]sighting, len(r.others))
 	rows := make(map[string]bool, len(all))
 	for _, h := range all {

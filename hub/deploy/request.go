@@ -85,12 +85,12 @@ func (s Spec) request(key, agentName, apiKey string) Request {
 	r := Request{
 		Key: key, AgentID: agentName, Config: s.Config,
 		CustomTools: append([]ToolSource{}, s.CustomTools...), Skills: append([]SkillSource{}, s.Skills...),
-		Env: map[string]agent.Secret{envAPIKey: agent.Secret(apiKey)},
+		Env: map[string]agent.Secret{EnvAPIKey: agent.Secret(apiKey)},
 	}
 	slices.SortFunc(r.CustomTools, func(a, b ToolSource) int { return strings.Compare(a.Name, b.Name) })
 	slices.SortFunc(r.Skills, func(a, b SkillSource) int { return strings.Compare(a.Name, b.Name) })
 	return r
 }
 
-// envAPIKey is the variable with the API key of a runtime.
-const envAPIKey = "AGENT_HTTP_API_KEY" //nolint:gosec // a name
+// EnvAPIKey is the variable of Request.Env with the API keys of the runtime, separated by commas.
+const EnvAPIKey = "AGENT_HTTP_API_KEY" //nolint:gosec // a name

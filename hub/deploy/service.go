@@ -141,7 +141,7 @@ func New(cfg Config) (*Service, error) {
 	}
 	s := &Service{
 		cfg: cfg, db: cfg.DB,
-		endpoints: endpointCache{entries: map[place]endpointEntry{}},
+		endpoints: endpointCache{entries: map[endpointKey]endpointEntry{}},
 		client:    &http.Client{Transport: outbound.Limit(outbound.Transport(), maxProbe)},
 	}
 	if cfg.Driver != nil {

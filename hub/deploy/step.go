@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
 const (
@@ -30,6 +31,17 @@ func (w *worker) step(ctx context.Context, d deployment) (view, time.Duration, e
 	if err != nil {
 		v.Error = text(err)
 		return v, w.s.cfg.WatchEvery, nil
+	}
+	if d.Rotation != "" && !d.Purge {
+		changed, err := w.rotate(ctx, d, obs)
+		switch {
+		case lost(err):
+			return v, 0, err
+		case changed:
+			return d.view, 0, nil
+		case err != nil:
+			w.s.cfg.Logger.Warn("rotate key of deployment", "deployment", d.Key, "err", err)
+		}
 	}
 	switch {
 	case d.Purge:
@@ -59,6 +71,9 @@ func (w *worker) purge(ctx context.Context, d deployment, v view, obs Observed) 
 		return v, w.soon(), nil
 	case d.Desired == desiredAbsent:
 		if err := deleteHeld(ctx, w.s.db.Write(), d); err != nil {
+			return v, 0, err
+		}
+		if err := deleteReaders(ctx, w.s.db.Write(), d.TenantID, d.KeyDigest); err != nil {
 			return v, 0, err
 		}
 		w.s.endpoints.forget(place{d.TenantID, d.AgentName})
@@ -197,7 +212,15 @@ func (w *worker) watch(ctx context.Context, d deployment, v view, obs Observed) 
 	v.RuntimeURL, v.StartedAt = obs.URL, obs.StartedAt
 	w.condition(&v, conditionApplied, true, "")
 	was := v.State == StateRunning || v.State == StateUnhealthy
-	err := w.probe(ctx, d, obs.URL, !was)
+	var key agent.Secret
+	if !was {
+		c, err := w.s.open(d)
+		if err != nil {
+			return v, 0, err
+		}
+		key = c.APIKey
+	}
+	err := w.probe(ctx, d, obs.URL, key)
 	if ctx.Err() != nil {
 		return v, 0, context.Cause(ctx)
 	}

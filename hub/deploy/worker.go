@@ -23,6 +23,9 @@ type worker struct {
 
 	quick  int // steps since the last change
 	misses int // failed probes in sequence
+
+	rotation  string // that the worker has seen, and since when
+	rotatedAt time.Time
 }
 
 func newWorker(s *Service, h held, now time.Time) *worker {

@@ -34,7 +34,8 @@ func BenchmarkProxy(b *testing.B) {
 	d := dbtest.Open(b, dbtest.SQLite(b), apitest.Audit())
 	service, err := gateway.New(gateway.Config{
 		Audit: apitest.NewAudit(b, d), Tenant: "acme",
-		Target: func(context.Context, string, string) (gateway.Target, error) {
+		Target: func(context.Context, string, string) (gateway.Target, error) { return gateway.Target{}, api.NotFound },
+		Authorize: func(context.Context, string, string, string) (gateway.Target, error) {
 			return gateway.Target{URL: upstream.URL, AgentID: "a"}, nil
 		},
 	})
@@ -53,7 +54,10 @@ func BenchmarkProxy(b *testing.B) {
 			i = (i + rounds) % 2
 			began, used := time.Now(), processor(b)
 			for range 100 {
-				res, err := http.Get(urls[i])
+				req, err := http.NewRequestWithContext(b.Context(), http.MethodGet, urls[i], http.NoBody)
+				require.NoError(b, err)
+				req.Header.Set("X-Api-Key", "k")
+				res, err := http.DefaultClient.Do(req)
 				require.NoError(b, err)
 				_, _ = io.Copy(io.Discard, res.Body)
 				require.NoError(b, res.Body.Close())

@@ -24,9 +24,10 @@ func Example() {
 	defer runtime.Close()
 	service, err := gateway.New(gateway.Config{
 		Tenant: "default", Audit: recorder{},
-		Target: func(_ context.Context, tenant, agent string) (gateway.Target, error) {
-			if tenant != "default" || agent != "helper" {
-				return gateway.Target{}, api.NotFound
+		Target: func(context.Context, string, string) (gateway.Target, error) { return gateway.Target{}, api.NotFound },
+		Authorize: func(_ context.Context, tenant, agent, key string) (gateway.Target, error) {
+			if tenant != "default" || agent != "helper" || key != "k" {
+				return gateway.Target{}, api.Unauthenticated
 			}
 			return gateway.Target{URL: runtime.URL, AgentID: agent}, nil
 		},

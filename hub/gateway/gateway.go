@@ -3,10 +3,13 @@
 // agent.
 //
 //	service, err := gateway.New(gateway.Config{
-//		Target: deployments.Target, Audit: audit, Tenant: "default",
+//		Target: deployments.Target, Authorize: deployments.Authorize, Audit: audit, Tenant: "default",
 //	})
 //	if err != nil { ... }
 //	handler, err := api.New(api.Config{...}, service.Routes()...)
+//
+// Without the key of a deployment, all names under /runtime have one response, 401, and no work
+// depends on them.
 //
 // Streams are not buffered. A client that disconnects ends the request to the runtime, and a client
 // that reads nothing for 30 s is disconnected. A runtime is not trusted: it receives no credential
@@ -48,6 +51,10 @@ type Config struct {
 	// Required.
 	Target func(ctx context.Context, tenantID, agent string) (Target, error)
 
+	// Authorize returns the runtime of an agent whose deployment has the API key, and otherwise
+	// fails with api.Unauthenticated, in a time that does not depend on the agent. Required.
+	Authorize func(ctx context.Context, tenantID, agent, apiKey string) (Target, error)
+
 	// Audit receives a record for each read of a file. If it fails, the read fails. Required.
 	Audit Audit
 
@@ -73,8 +80,8 @@ const maxHeader = 64 << 10
 
 // New returns a Service.
 func New(cfg Config) (*Service, error) {
-	if cfg.Target == nil || cfg.Audit == nil {
-		return nil, errors.New("create gateway: Target and Audit are required")
+	if cfg.Target == nil || cfg.Authorize == nil || cfg.Audit == nil {
+		return nil, errors.New("create gateway: Target, Authorize and Audit are required")
 	}
 	if cfg.Transport == nil {
 		transport := outbound.Transport()

@@ -28,23 +28,34 @@ func (s *Service) Routes() []api.Route {
 	}
 }
 
+// maxName bounds the bytes of an organization or an agent in a path.
+const maxName = 128
+
+// errNoKey is the response for all names under /runtime without the key of the deployment.
+var errNoKey = api.Unauthenticated.New("The header x-api-key must be the API key of the agent's deployment.")
+
 // serveProxy forwards /runtime/<agent>/<path> or /runtime/<organization>/<agent>/<path> to the
-// runtime's /<path>. The credential is the API key of the deployment, which the runtime checks.
+// runtime's /<path>. The credential is the API key of the deployment, also for its health: without
+// one, a client cannot find out which agents exist, are deployed, or run.
 func (s *Service) serveProxy(w http.ResponseWriter, r *http.Request) error {
 	tenant, rest := s.cfg.Tenant, strings.TrimPrefix(r.URL.EscapedPath(), "/runtime/")
 	if tenant == "" {
 		tenant, rest, _ = strings.Cut(rest, "/")
 	}
 	agent, path, found := strings.Cut(rest, "/")
-	if tenant == "" || agent == "" || !found || !isPlain(path) {
-		return api.NotFound
+	keys := r.Header["X-Api-Key"]
+	if len(tenant) > maxName || len(agent) > maxName || len(keys) != 1 {
+		return errNoKey
 	}
-	target, err := s.cfg.Target(r.Context(), tenant, agent)
-	if errors.Is(err, api.AgentNotDeployed) {
-		return api.NotFound // callers without a credential cannot find out the names of agents
+	target, err := s.cfg.Authorize(r.Context(), tenant, agent, keys[0])
+	if errors.Is(err, api.Unauthenticated) {
+		return errNoKey
 	}
 	if err != nil {
 		return err
+	}
+	if !found || !isPlain(path) {
+		return api.NotFound
 	}
 	w.Header().Set("Content-Security-Policy", sandbox)
 	return s.forward(w, r, exchange{

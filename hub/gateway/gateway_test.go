@@ -5,12 +5,14 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/api/apitest"
 	"github.com/seed93082962/agenthost/hub/gateway"
 	"github.com/seed93082962/agenthost/rbac"
 )
@@ -40,25 +42,53 @@ func TestProxyPaths(t *testing.T) {
 		"/runtime/a/": "/", "/runtime/a/health": "/health", "/runtime/a/v1/files?path=a%20b&x=%2e%2e": "/v1/files?path=a%20b&x=%2e%2e",
 		"/runtime/a/x%20y": "/x%20y", "/runtime/a//v1": "//v1",
 	} {
-		r := anyone.Get(path)
+		r := anyone.Do(http.MethodGet, path, nil, "X-Api-Key", apiKey)
 		require.Equal(t, http.StatusOK, r.Status, path)
 		require.Equal(t, want, r.Text, path)
 	}
-	for _, path := range []string{
-		"/runtime/", "/runtime/a", "/runtime/b/health", "/runtime/stopped/health", "/runtime//health", "/runtime/a/%2e%2e/b", "/runtime/a/../b/x",
-		"/runtime/a/v1%2fagents", "/runtime",
-	} {
-		anyone.Get(path).Error(http.StatusNotFound, api.NotFound)
+	for _, path := range []string{"/runtime/a", "/runtime/a/%2e%2e/b", "/runtime/a/../b/x", "/runtime/a/v1%2fagents"} {
+		anyone.Do(http.MethodGet, path, nil, "X-Api-Key", apiKey).Error(http.StatusNotFound, api.NotFound)
 	}
-	anyone.Get("/runtime/lost/health").Error(http.StatusBadGateway, api.UpstreamFailed)
+	anyone.Do(http.MethodGet, "/runtime/lost/health", nil, "X-Api-Key", apiKey).Error(http.StatusBadGateway, api.UpstreamFailed)
+}
+
+// Without the key of the agent's deployment, no response depends on the path.
+func TestNamesUnderRuntimeHaveOneResponse(t *testing.T) {
+	s, _ := serve(t, host(t))
+	anyone := s.As("", "", "")
+	long := strings.Repeat("x", 60<<10)
+	for _, key := range [][]string{nil, {"X-Api-Key", ""}, {"X-Api-Key", "rt_" + strings.Repeat("0", 48)}, {"X-Api-Key", long[:1<<10]}, {"Authorization", "Bearer " + apiKey}} {
+		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodHead, http.MethodOptions, http.MethodPut, "BREW"} {
+			var first *apitest.Response
+			for _, path := range []string{
+				"/runtime/a/health", "/runtime/a/v1/agents", "/runtime/b/health", "/runtime/stopped/health", "/runtime/lost/health", "/runtime//health",
+				"/runtime/a", "/runtime/a/", "/runtime/a/../b/x", "/runtime/%61/health", "/runtime/a%2e/x", "/runtime/%F0%9F%98%80/x", "/runtime/%ff/x",
+				"/runtime/A/health", "/runtime/" + long + "/health", "/runtime/" + long,
+			} {
+				r := anyone.Do(method, path, nil, key...)
+				require.Equal(t, http.StatusUnauthorized, r.Status, "%s %.40s", method, path)
+				require.NotEmpty(t, r.Header.Get("X-Request-Id"))
+				for _, name := range []string{"X-Request-Id", "Date"} {
+					r.Header.Del(name)
+				}
+				r.Text = regexp.MustCompile(`"request_?[iI]d":"[^"]*"`).ReplaceAllString(r.Text, "")
+				if first == nil {
+					first = &r
+				}
+				require.Equal(t, first.Text, r.Text, "%s %.40s", method, path)
+				require.Equal(t, first.Header, r.Header, "%s %.40s", method, path)
+			}
+		}
+	}
 }
 
 func TestOrganizationsHaveTheirOwnPaths(t *testing.T) {
 	s, _ := serve(t, host(t), func(cfg *gateway.Config) { cfg.Tenant = "" })
 	anyone := s.As("", "", "")
-	require.Equal(t, "ok", anyone.Get("/runtime/acme/a/health").Want(http.StatusOK)["status"])
-	anyone.Get("/runtime/other/a/health").Error(http.StatusNotFound, api.NotFound)
-	anyone.Get("/runtime/a/health").Error(http.StatusNotFound, api.NotFound)
+	require.Equal(t, "ok", anyone.Do(http.MethodGet, "/runtime/acme/a/health", nil, "X-Api-Key", apiKey).Want(http.StatusOK)["status"])
+	for _, path := range []string{"/runtime/other/a/health", "/runtime/a/health"} {
+		anyone.Do(http.MethodGet, path, nil, "X-Api-Key", apiKey).Error(http.StatusUnauthorized, api.Unauthenticated)
+	}
 }
 
 func TestRuntimeReceivesNoCredentialOfTheHub(t *testing.T) {
@@ -66,9 +96,9 @@ func TestRuntimeReceivesNoCredentialOfTheHub(t *testing.T) {
 	s, _ := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { got <- r.Header }))
 	ada := s.As("acme", "ada", rbac.Admin)
 	headers := []string{"Cookie", "s=1", "X-Ops-Key", "ops", "X-Chat-Push-Key", "push", "X-Forwarded-For", "1.2.3.4"}
-	ada.Do(http.MethodGet, "/runtime/a/x", nil, append(headers, "X-Api-Key", "client", "Upgrade", "websocket", "Connection", "Upgrade")...)
+	ada.Do(http.MethodGet, "/runtime/a/x", nil, append(headers, "X-Api-Key", apiKey, "Upgrade", "websocket", "Connection", "Upgrade")...)
 	h := <-got
-	require.Equal(t, "client", h.Get("X-Api-Key"))
+	require.Equal(t, apiKey, h.Get("X-Api-Key"))
 	ada.Do(http.MethodGet, "/api/v1/admin/agents/a/files/content?path=x", nil, append(headers, "X-Api-Key", "client", "Range", "bytes=0-1")...)
 	read := <-got
 	require.Equal(t, apiKey, read.Get("X-Api-Key"))
@@ -129,7 +159,7 @@ func TestClientThatDisconnectsEndsTheRequestToTheRuntime(t *testing.T) {
 		close(ended)
 	}))
 	ctx, cancel := context.WithCancel(t.Context())
-	res, err := http.DefaultClient.Do(s.As("", "", "").Request(http.MethodGet, "/runtime/a/stream", nil).WithContext(ctx))
+	res, err := http.DefaultClient.Do(s.As("", "", "").Request(http.MethodGet, "/runtime/a/stream", nil, "X-Api-Key", apiKey).WithContext(ctx))
 	require.NoError(t, err)
 	line, err := bufio.NewReader(res.Body).ReadString('\n') // it arrives before the response ends
 	require.NoError(t, err)
@@ -163,23 +193,24 @@ func TestHostileRuntime(t *testing.T) {
 		}
 	}), func(cfg *gateway.Config) { cfg.Transport.(*http.Transport).MaxResponseHeaderBytes = 64 << 10 })
 	ada := s.As("acme", "ada", rbac.Admin)
+	get := func(path string) apitest.Response { return ada.Do(http.MethodGet, path, nil, "X-Api-Key", apiKey) }
 	for _, base := range []string{"/runtime/a/v1/files/content?path=", "/api/v1/admin/agents/a/files/content?path="} {
-		r := ada.Get(base + "x")
+		r := get(base + "x")
 		require.Equal(t, http.StatusOK, r.Status)
 		require.Empty(t, r.Header.Values("Set-Cookie"))
 		for _, name := range []string{"Clear-Site-Data", "X-Accel-Redirect", "X-Accel-Expires", "Expires", "Surrogate-Control", "Www-Authenticate"} {
 			require.Empty(t, r.Header.Values(name), name)
 		}
 		for _, cache := range []string{"", "public", "max-age=60", "no-store, public", "private=\"x\", max-age=60"} {
-			r := ada.Get(base + "x&cache=" + url.QueryEscape(cache))
+			r := get(base + "x&cache=" + url.QueryEscape(cache))
 			require.Equal(t, []string{"no-store"}, r.Header.Values("Cache-Control"), cache)
 		}
 		require.Len(t, r.Header.Values("Content-Security-Policy"), 1)
 		require.Contains(t, r.Header.Get("Content-Security-Policy"), "default-src 'none'; frame-ancestors 'none'")
 		require.NotEqual(t, "forged", r.Header.Get("X-Request-Id"))
-		ada.Get(base+"redirect").Error(http.StatusBadGateway, api.UpstreamFailed)
-		ada.Get(base+"big").Error(http.StatusBadGateway, api.UpstreamFailed)
-		require.Empty(t, ada.Get(base+"hints").Header.Get("Link"))
+		get(base+"redirect").Error(http.StatusBadGateway, api.UpstreamFailed)
+		get(base+"big").Error(http.StatusBadGateway, api.UpstreamFailed)
+		require.Empty(t, get(base+"hints").Header.Get("Link"))
 	}
 	ada.Get("/api/v1/admin/agents/a/files/content?path=fail").Error(http.StatusBadGateway, api.UpstreamFailed)
 	ada.Get("/api/v1/admin/agents/a/files/content?path=denied").Error(http.StatusBadGateway, api.UpstreamFailed)

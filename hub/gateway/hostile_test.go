@@ -25,7 +25,7 @@ func TestInformationalResponsesOfARuntimeAreNotForwarded(t *testing.T) {
 	}))
 	ada := s.As("acme", "ada", rbac.Admin)
 	for _, path := range []string{"/runtime/a/x", "/api/v1/admin/agents/a/files"} {
-		req := ada.Request(http.MethodGet, path, nil)
+		req := ada.Request(http.MethodGet, path, nil, "X-Api-Key", apiKey)
 		var informed []int
 		trace := &httptrace.ClientTrace{Got1xxResponse: func(code int, _ textproto.MIMEHeader) error {
 			informed = append(informed, code)
@@ -56,7 +56,7 @@ func TestTrailersOfARuntimeAreNotForwarded(t *testing.T) {
 	}))
 	ada := s.As("acme", "ada", rbac.Admin)
 	for _, path := range []string{"/runtime/a/x", "/api/v1/admin/agents/a/files"} {
-		res, err := http.DefaultClient.Do(ada.Request(http.MethodGet, path, nil))
+		res, err := http.DefaultClient.Do(ada.Request(http.MethodGet, path, nil, "X-Api-Key", apiKey))
 		require.NoError(t, err)
 		body, err := io.ReadAll(res.Body)
 		require.NoError(t, err)

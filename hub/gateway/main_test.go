@@ -44,6 +44,13 @@ func serve(t *testing.T, upstream http.Handler, change ...func(*gateway.Config))
 			return gateway.Target{}, api.NotFound
 		},
 	}
+	cfg.Authorize = func(ctx context.Context, tenant, name, key string) (gateway.Target, error) {
+		target, err := cfg.Target(ctx, tenant, name)
+		if err != nil || key != apiKey {
+			return gateway.Target{}, api.Unauthenticated
+		}
+		return target, nil
+	}
 	for _, f := range change {
 		f(&cfg)
 	}

@@ -71,6 +71,10 @@ type Config struct {
 	// change fails. Required.
 	Audit Audit
 
+	// Removed is called in the transaction that deletes or disables a user, to withdraw what the
+	// user has read. Defaults to nothing.
+	Removed func(ctx context.Context, tx *sql.Tx, caller api.Caller, tenantID, userID string) error
+
 	// PublicURL is the public address of the hub, without a path. It is the base of links. Required
 	// if links are created.
 	PublicURL string
@@ -123,6 +127,9 @@ func New(ctx context.Context, cfg Config) (*Service, error) {
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	if cfg.Now == nil {
 		cfg.Now = time.Now
+	}
+	if cfg.Removed == nil {
+		cfg.Removed = func(context.Context, *sql.Tx, api.Caller, string, string) error { return nil }
 	}
 	s := &Service{cfg: cfg, db: cfg.DB, hasher: newHasher(cmp.Or(cfg.hashCost, passwordCost)), tokens: newTokenCache(), states: newStateCache()}
 	if !cfg.Offline {

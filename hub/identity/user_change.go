@@ -94,6 +94,9 @@ func (s *Service) replaceUser(ctx context.Context, tx *sql.Tx, caller api.Caller
 				return err
 			}
 			detail.SessionsEnded = len(ended)
+			if err := s.cfg.Removed(ctx, tx, caller, after.TenantID, after.ID); err != nil {
+				return err
+			}
 		}
 		records = append(records, actionUpdateStatus.Record(event, detail))
 	}
@@ -119,6 +122,9 @@ func (s *Service) DeleteUser(ctx context.Context, caller api.Caller, id string) 
 			}
 		}
 		if err := deleteMember(ctx, tx, gone); err != nil {
+			return err
+		}
+		if err := s.cfg.Removed(ctx, tx, caller, gone.TenantID, gone.ID); err != nil {
 			return err
 		}
 		deleted := actionDeleteUser.Record(gone.event(caller.Event()), deleteUserDetail{string(gone.Role)})

@@ -53,7 +53,7 @@ func (s *settings) newHost(ctx context.Context, file *agent.File, sessions store
 		CWD:            cwd,
 		HomeDir:        s.Home,
 		AgentHome:      file.AgentHome,
-		ProtectedPaths: []string{cmp.Or(s.Config, defaultFile), cmp.Or(s.StateDir, file.StateDir), servers.PrivateDir()},
+		ProtectedPaths: []string{cmp.Or(s.Config, defaultFile), cmp.Or(s.StateDir, file.StateDir), servers.PrivateDir(), s.KeyFile},
 		ChildEnv:       s.childEnv,
 		AllowedHosts:   s.allowedHosts(),
 		Limits:         file.Limits,

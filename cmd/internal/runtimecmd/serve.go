@@ -8,6 +8,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"sync"
 
 	"github.com/seed93082962/agenthost/cmd/internal/daemon"
 	"github.com/seed93082962/agenthost/runtime/agent"
@@ -25,6 +26,8 @@ func (s *settings) serve(ctx context.Context, file *agent.File, log *slog.Logger
 		return err
 	}
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var following sync.WaitGroup
+	defer following.Wait()
 	defer stop()
 	var counts *metrics
 	if s.MetricsAddr != "" {
@@ -49,6 +52,9 @@ func (s *settings) serve(ctx context.Context, file *agent.File, log *slog.Logger
 		if err := errUnavailable(file, rt.Unavailable()); err != nil {
 			return err
 		}
+	}
+	if s.KeyFile != "" {
+		following.Go(func() { followKeys(serving, s.KeyFile, s.APIKeys, rt.Runtime, log) })
 	}
 	addr := listener.Addr()
 	if exposed(addr, file.Auth.APIKeys) {
@@ -84,7 +90,7 @@ func (s *settings) welcome(w io.Writer, addr net.Addr, file *agent.File, unavail
 	}
 	key := ""
 	switch n := len(file.Auth.APIKeys); {
-	case n == 1 && s.APIKeys != "":
+	case n == 1 && s.APIKeys != "" && s.KeyFile == "":
 		key = ` -H "x-api-key: $AGENT_HTTP_API_KEY"`
 	case n > 0:
 		key = ` -H "x-api-key: YOUR_KEY"`

@@ -28,6 +28,8 @@ Environment (a flag overrides it, and it overrides the configuration file):
   AGENT_CONFIG         configuration file, as --config
   AGENT_HTTP_ADDR      address to listen on, as --addr
   AGENT_HTTP_API_KEY   keys, separated by commas; callers send one of them as x-api-key
+  AGENT_HTTP_API_KEY_FILE
+                       file with such keys, which is read again when it changes
   AGENT_HTTP_ALLOWED_HOSTS
                        host names of listeners without keys, as --allowed-hosts
   AGENT_CWD            working directory of the agents, as --cwd
@@ -50,6 +52,7 @@ type settings struct {
 	Config  string `env:"AGENT_CONFIG"`
 	Addr    string `env:"AGENT_HTTP_ADDR" envDefault:"127.0.0.1:3000"`
 	APIKeys string `env:"AGENT_HTTP_API_KEY"`
+	KeyFile string `env:"AGENT_HTTP_API_KEY_FILE"`
 	Hosts   string `env:"AGENT_HTTP_ALLOWED_HOSTS"`
 	CWD     string `env:"AGENT_CWD"`
 
@@ -133,6 +136,14 @@ func (s *settings) readFile(getenv func(string) string) (*agent.File, error) {
 		}}}
 	default:
 		return nil, fmt.Errorf("read configuration: %w", err)
+	}
+	if s.KeyFile != "" {
+		if s.APIKeys != "" {
+			return nil, errors.New("read environment: AGENT_HTTP_API_KEY and AGENT_HTTP_API_KEY_FILE are both set")
+		}
+		if s.APIKeys, err = readKeyFile(s.KeyFile); err != nil {
+			return nil, err
+		}
 	}
 	if s.APIKeys != "" {
 		if file.Auth.APIKeys, err = keys(s.APIKeys); err != nil {

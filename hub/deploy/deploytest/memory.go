@@ -6,13 +6,17 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/seed93082962/agenthost/hub/deploy"
+	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
@@ -33,6 +37,7 @@ type run struct {
 	deploy.Observed
 	request deploy.Request
 	server  *httptest.Server
+	handler atomic.Value // of the server, a func(http.ResponseWriter, *http.Request)
 	log     []string
 }
 
@@ -46,7 +51,7 @@ func Ready(req deploy.Request) (http.Handler, error) {
 		respond(w, http.StatusOK, map[string]string{"status": "ready"})
 	})
 	mux.HandleFunc("GET /v1/agents", func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("X-Api-Key") != string(req.Env["AGENT_HTTP_API_KEY"]) {
+		if !slices.Contains(agent.SplitKeys(string(req.Env[deploy.EnvAPIKey])), agent.Secret(r.Header.Get("X-Api-Key"))) {
 			respond(w, http.StatusUnauthorized, wire.ErrorBody{Error: "Unauthorized"})
 			return
 		}
@@ -151,19 +156,45 @@ func (m *Memory) Apply(_ context.Context, claim deploy.Claim, revision int64, re
 }
 
 func (m *Memory) start(r *run) error {
+	if err := m.handle(r); err != nil {
+		return err
+	}
+	r.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		r.handler.Load().(func(http.ResponseWriter, *http.Request))(w, req)
+	}))
+	r.Phase, r.URL = deploy.Running, r.server.URL
+	r.StartedAt = later(r.StartedAt)
+	r.log = append(r.log, "listening on "+r.URL)
+	return nil
+}
+
+// handle replaces the handler of a runtime by that of its request.
+func (m *Memory) handle(r *run) error {
 	serve := m.Serve
 	if serve == nil {
 		serve = Ready
 	}
 	handler, err := serve(r.request)
-	if err != nil {
-		return err
+	if err == nil {
+		r.handler.Store(handler.ServeHTTP)
 	}
-	r.server = httptest.NewServer(handler)
-	r.Phase, r.URL = deploy.Running, r.server.URL
-	r.StartedAt = later(r.StartedAt)
-	r.log = append(r.log, "listening on "+r.URL)
-	return nil
+	return err
+}
+
+// SetKeys implements deploy.Driver.
+func (m *Memory) SetKeys(_ context.Context, claim deploy.Claim, keys []agent.Secret) error {
+	return m.change(claim, func(r *run) error {
+		if r == nil {
+			return nil
+		}
+		var list []string
+		for _, key := range keys {
+			list = append(list, string(key))
+		}
+		r.request.Env = maps.Clone(r.request.Env)
+		r.request.Env[deploy.EnvAPIKey] = agent.Secret(strings.Join(list, ","))
+		return m.handle(r)
+	})
 }
 
 // later returns the time, in microseconds and after the given one.

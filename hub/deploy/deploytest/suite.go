@@ -2,6 +2,8 @@ package deploytest
 
 import (
 	"context"
+	"errors"
+	"net/http"
 	"testing"
 	"time"
 
@@ -38,6 +40,7 @@ func Suite(t *testing.T, open func(t *testing.T) Harness) {
 		"another hub":         (*subject).adopted,
 		"unknown deployments": (*subject).unknown,
 		"concurrent calls":    (*subject).concurrent,
+		"new keys":            (*subject).keys,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -180,8 +183,45 @@ func (s *subject) adopted() {
 	s.start()
 }
 
+// keys replaces the API key of a runtime that continues.
+func (s *subject) keys() {
+	first := s.apply(1)
+	set := func(keys ...agent.Secret) { require.NoError(s.t, s.driver.SetKeys(s.t.Context(), s.claim, keys)) }
+	set(apiKey, "next-key")
+	s.accepts(first, apiKey, true)
+	s.accepts(first, "next-key", true)
+	set("next-key")
+	s.accepts(first, apiKey, false)
+	s.accepts(first, "next-key", true)
+	now, err := s.driver.Observe(s.t.Context(), s.claim.Key)
+	require.NoError(s.t, err)
+	require.Equal(s.t, first, now, "it was not started again")
+	former := s.claim
+	former.Fence--
+	require.ErrorIs(s.t, s.driver.SetKeys(s.t.Context(), former, []agent.Secret{apiKey}), deploy.ErrFenced)
+	s.stop()
+	set("third-key")
+	again := s.reach(deploy.Running, 1, func(ctx context.Context) error { return s.driver.Start(ctx, s.claim) })
+	s.accepts(again, "third-key", true)
+	s.accepts(again, "next-key", false)
+	s.accepts(s.apply(2), apiKey, true)
+}
+
+// accepts waits until a runtime accepts a key, or no longer does.
+func (s *subject) accepts(o deploy.Observed, key string, accepted bool) {
+	s.t.Helper()
+	c, err := client.New(client.Config{BaseURL: o.URL, APIKey: key})
+	require.NoError(s.t, err)
+	require.Eventually(s.t, func() bool {
+		_, err := c.Agents(s.t.Context())
+		e, rejected := errors.AsType[*client.Error](err)
+		return accepted && err == nil || !accepted && rejected && e.Status == http.StatusUnauthorized
+	}, patience, 20*time.Millisecond, "%s %v", key, accepted)
+}
+
 func (s *subject) unknown() {
 	ctx := s.t.Context()
+	require.NoError(s.t, s.driver.SetKeys(ctx, s.claim, []agent.Secret{apiKey}))
 	require.NoError(s.t, s.driver.Stop(ctx, s.claim))
 	require.NoError(s.t, s.driver.Start(ctx, s.claim))
 	require.NoError(s.t, s.driver.Delete(ctx, s.claim))

@@ -10,7 +10,8 @@
 // The directory of a deployment has
 //
 //	agents.yaml    the configuration, with the keys of providers
-//	env.json       the environment, with the API key of the runtime
+//	env.json       the environment
+//	keys           the API keys of the runtime
 //	state.json     the process and the revision
 //	work/          the working directory of the agent
 //	home/          its home directory
@@ -31,10 +32,12 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/seed93082962/agenthost/hub/deploy"
+	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
 // Config configures [New].
@@ -144,6 +147,21 @@ func (d *Driver) Start(ctx context.Context, claim deploy.Claim) error {
 		}
 		s.StoppedAt = time.Time{}
 		return d.start(f, s)
+	})
+}
+
+// SetKeys replaces the file with the keys, which the runtime reads again within a second.
+func (d *Driver) SetKeys(ctx context.Context, claim deploy.Claim, keys []agent.Secret) error {
+	f, err := d.folder(claim.Key)
+	if err != nil {
+		return err
+	}
+	return d.change(ctx, f, claim, false, func(*state) error {
+		texts := make([]string, len(keys))
+		for i, key := range keys {
+			texts[i] = string(key)
+		}
+		return f.setKeys(strings.Join(texts, ","))
 	})
 }
 

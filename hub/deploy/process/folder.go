@@ -27,6 +27,7 @@ func (f folder) exists() bool {
 const (
 	configFile = "agents.yaml"
 	envFile    = "env.json"
+	keyFile    = "keys"
 	stateFile  = "state.json"
 	logFile    = "log"
 	olderLog   = "log.1"
@@ -53,13 +54,26 @@ func (f folder) configure(req deploy.Request) error {
 	}
 	env := map[string]string{}
 	for name, value := range req.Env {
-		env[name] = string(value)
+		if name != deploy.EnvAPIKey {
+			env[name] = string(value)
+		}
 	}
 	if text, err = json.Marshal(env); err != nil {
 		return fmt.Errorf("encode environment: %w", err)
 	}
 	if err := f.write(envFile, text); err != nil {
 		return clean("write environment", err)
+	}
+	return f.setKeys(string(req.Env[deploy.EnvAPIKey]))
+}
+
+// setKeys writes the API keys, which the runtime reads again when they change.
+func (f folder) setKeys(list string) error {
+	if text, err := os.ReadFile(f.path(keyFile)); err == nil && string(text) == list {
+		return nil
+	}
+	if err := f.write(keyFile, []byte(list)); err != nil {
+		return clean("write keys", err)
 	}
 	return nil
 }
@@ -73,6 +87,10 @@ func (f folder) env() ([]string, error) {
 	var env map[string]string
 	if err := json.Unmarshal(text, &env); err != nil {
 		return nil, fmt.Errorf("read environment: %w", err)
+	}
+	if _, err := os.Stat(f.path(keyFile)); err == nil { // a former version had the keys in the environment
+		delete(env, deploy.EnvAPIKey)
+		env[deploy.EnvAPIKey+"_FILE"] = f.path(keyFile)
 	}
 	var list []string
 	for name, value := range env {

@@ -1,0 +1,196 @@
+package deploy_test
+
+import (
+	"context"
+	"database/sql"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/api/apitest"
+	"github.com/seed93082962/agenthost/hub/deploy"
+	"github.com/seed93082962/agenthost/hub/deploy/deploytest"
+	"github.com/seed93082962/agenthost/rbac"
+	"github.com/seed93082962/agenthost/runtime/agent"
+)
+
+func (h *hub) authorize(tenant, agent, key string) error {
+	_, err := h.Authorize(h.t.Context(), tenant, agent, key)
+	return err
+}
+
+func TestAuthorize(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.catalog.set("default", "other", demo(""))
+		h := w.start()
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		apiKey := h.reach("running")["apiKey"].(string)
+		other := h.ada.Post("/api/v1/admin/agents/other/deploy", nil).Want(http.StatusAccepted)["apiKey"].(string)
+		e, err := h.Authorize(t.Context(), "default", "helper", apiKey)
+		require.NoError(t, err)
+		require.EqualValues(t, apiKey, e.APIKey)
+		for _, row := range [][3]string{
+			{"default", "helper", ""}, {"default", "helper", other}, {"default", "helper", "rt_" + strings.Repeat("0", 48)}, {"default", "helper", strings.ToUpper(apiKey)},
+			{"default", "other", apiKey}, {"default", "unknown", apiKey}, {"acme", "helper", apiKey}, {"", "", apiKey}, {"default", strings.Repeat("x", 1<<20), apiKey},
+		} {
+			require.ErrorIs(t, h.authorize(row[0], row[1], row[2]), api.Unauthenticated)
+		}
+		h.ada.Post(path+"/stop", nil).Want(http.StatusAccepted)
+		require.ErrorIs(t, h.authorize("default", "helper", apiKey), api.Unavailable, "a caller with the key may know why")
+		require.ErrorIs(t, h.authorize("default", "helper", other), api.Unauthenticated)
+		h.ada.Delete(path).Want(http.StatusNoContent)
+		require.ErrorIs(t, h.authorize("default", "helper", apiKey), api.Unauthenticated)
+		h.reach("not_deployed")
+		require.ErrorIs(t, h.authorize("default", "helper", apiKey), api.Unauthenticated)
+	})
+}
+
+// A row of an older version has no digest until a hub has read it.
+func TestKeysOfAnOlderVersionAreIndexed(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		h := w.start()
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		apiKey := h.reach("running")["apiKey"].(string)
+		require.NoError(t, h.Close())
+		_, err := w.db.Write().ExecContext(t.Context(), `UPDATE deployments SET key_digest = NULL`)
+		require.NoError(t, err)
+		_, err = w.db.Write().ExecContext(t.Context(), `DELETE FROM deployment_readers`)
+		require.NoError(t, err)
+		h = w.start()
+		require.Eventually(t, func() bool { return h.authorize("default", "helper", apiKey) == nil }, patience, time.Millisecond)
+		h.removed("someone")
+		h.replaced(apiKey)
+	})
+}
+
+// replaced waits until a deployment has another key than the former one, and the runtime too.
+func (h *hub) replaced(former string) (next string) {
+	h.t.Helper()
+	s := h.until(func(s apitest.Object) bool {
+		return s["apiKey"] != former && string(h.driver.Request(key).Env[deploy.EnvAPIKey]) == s["apiKey"]
+	})
+	next = s["apiKey"].(string)
+	require.Eventually(h.t, func() bool { return h.authorize("default", "helper", next) == nil }, patience, time.Millisecond)
+	require.ErrorIs(h.t, h.authorize("default", "helper", former), api.Unauthenticated)
+	return next
+}
+
+// removed removes a user as package identity does.
+func (h *hub) removed(user string) {
+	h.t.Helper()
+	require.NoError(h.t, h.db.Tx(h.t.Context(), func(tx *sql.Tx) error {
+		return h.RotateKeysReadBy(h.t.Context(), tx, h.ada.Caller, "default", user)
+	}))
+}
+
+func TestRotateKey(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		h := w.start()
+		rotate := path + "/rotate-key"
+		bob := h.server.As("default", "bob", rbac.Member)
+		h.ada.Post(rotate, nil).Error(http.StatusConflict, api.AgentNotDeployed)
+		h.ada.Post("/api/v1/admin/agents/nothing/deploy/rotate-key", nil).Error(http.StatusNotFound, api.NotFound)
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		running := h.reach("running")
+		bob.Post(rotate, nil).Error(http.StatusForbidden, api.Forbidden)
+
+		first := running["apiKey"].(string)
+		h.ada.Post(rotate, nil).Want(http.StatusAccepted)
+		second := h.replaced(first)
+		after := h.reach("running")
+		require.Equal(t, running["startedAt"], after["startedAt"], "no run was ended")
+		require.Equal(t, false, after["configDrift"])
+		require.Equal(t, 1, w.driver.Applied())
+
+		h.ada.Post(path+"/stop", nil).Want(http.StatusAccepted)
+		h.reach("stopped")
+		h.ada.Post(rotate, nil).Want(http.StatusAccepted)
+		stopped := h.until(func(s apitest.Object) bool { return s["apiKey"] != second })
+		h.ada.Post(path+"/start", nil).Want(http.StatusAccepted)
+		require.Equal(t, stopped["apiKey"], h.reach("running")["apiKey"])
+		h.replaced(second)
+		require.Contains(t, h.server.Audit("default"), `agent.rotate_key helper {"deploymentKey":"default-helper"}`)
+		require.NotContains(t, h.server.Log.String()+strings.Join(h.server.Audit("default"), ""), stopped["apiKey"])
+		h.ada.Delete(path).Want(http.StatusNoContent)
+		h.ada.Post(rotate, nil).Error(http.StatusConflict, api.AgentNotDeployed)
+		h.reach("not_deployed")
+		var n int
+		require.NoError(t, w.db.Read().QueryRowContext(t.Context(), `SELECT COUNT(*) FROM deployment_readers`).Scan(&n))
+		require.Zero(t, n)
+	})
+}
+
+// The former key is valid until the runtime accepts the next one.
+func TestRotationWaitsForTheRuntime(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		slow := &keyless{Driver: w.driver, resume: make(chan struct{})}
+		h := w.start(func(c *deploy.Config) { c.Driver = slow })
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		first := h.reach("running")["apiKey"].(string)
+		for range 3 { // a rotation in progress continues
+			require.Equal(t, first, h.ada.Post(path+"/rotate-key", nil).Want(http.StatusAccepted)["apiKey"])
+		}
+		require.NoError(t, h.authorize("default", "helper", first))
+		require.NoError(t, h.Close()) // the next hub continues it
+		h = w.start(func(c *deploy.Config) { c.Driver = slow })
+		require.NoError(t, h.authorize("default", "helper", first))
+		close(slow.resume)
+		h.replaced(first)
+		require.Len(t, h.server.Audit("default"), 2)
+	})
+}
+
+// keyless is a driver that delivers no keys until resume is closed.
+type keyless struct {
+	deploy.Driver
+	resume chan struct{}
+}
+
+func (k *keyless) SetKeys(ctx context.Context, claim deploy.Claim, keys []agent.Secret) error {
+	select {
+	case <-k.resume:
+		return k.Driver.SetKeys(ctx, claim, keys)
+	default:
+		return nil
+	}
+}
+
+// A runtime that does not take the next key is started again with it.
+func TestRotationDoesNotDependOnTheRuntime(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		deaf := &keyless{Driver: w.driver, resume: make(chan struct{})}
+		h := w.start(func(c *deploy.Config) { c.Driver, c.StartTimeout = deaf, 200*time.Millisecond })
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		first := h.reach("running")["apiKey"].(string)
+		h.ada.Post(path+"/rotate-key", nil).Want(http.StatusAccepted)
+		h.replaced(first)
+		require.Equal(t, 2, w.driver.Applied())
+	})
+}
+
+// Only the keys that a removed user has read are rotated.
+func TestKeysOfARemovedUserAreRotated(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.driver.Serve = deploytest.Ready
+		h := w.start(func(c *deploy.Config) { c.HideAPIKey = true })
+		bob, eve := h.server.As("default", "bob", rbac.Member), h.server.As("default", "eve", rbac.Maintainer)
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		first := h.reach("running")["apiKey"].(string)
+		require.Nil(t, bob.Get(path).Want(http.StatusOK)["apiKey"])
+		h.removed(bob.Caller.UserID)
+		h.removed(eve.Caller.UserID)
+		h.removed("*")
+		require.Len(t, h.server.Audit("default"), 1, "neither has read the key")
+		require.Equal(t, first, eve.Get(path).Want(http.StatusOK)["apiKey"])
+		h.removed(eve.Caller.UserID)
+		second := h.replaced(first)
+		require.Len(t, h.server.Audit("default"), 2)
+		h.removed(eve.Caller.UserID)
+		require.Equal(t, second, h.ada.Get(path).Want(http.StatusOK)["apiKey"], "eve has not read the next one")
+		require.Len(t, h.server.Audit("default"), 2)
+	})
+}
