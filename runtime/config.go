@@ -55,9 +55,9 @@ type Config struct {
 	// to ".agents".
 	AgentHome string
 
-	// ProtectedPaths are files and directories, such as the configuration file. The permission
-	// modes acceptEdits and auto do not approve writes to them. What the Agents and the
-	// configuration of git name is always protected.
+	// ProtectedPaths are files and directories, such as the configuration file. No permission mode
+	// except bypassPermissions and no rule without a pattern that names them approves writes to
+	// them. What the Agents and the configuration of git name is always protected.
 	ProtectedPaths []string
 
 	// ChildEnv is the environment of child processes, as "NAME=value". Defaults to a PATH of the

@@ -12,8 +12,8 @@ import (
 
 // protectedPaths returns the files and directories that determine what the runtime executes or
 // sends to a model: the configured ones, those that the agents name, and the directories of
-// programs. A permission mode never approves a write to them, even if only another agent names
-// them.
+// programs. Only a pattern that names them approves a write to them, even if only another agent
+// names them.
 func protectedPaths(cfg *Config) []string {
 	var paths []string
 	add := func(path string) {
@@ -34,6 +34,9 @@ func protectedPaths(cfg *Config) []string {
 		def := &cfg.Agents[i]
 		add(def.SystemPromptFile)
 		for _, dir := range def.ExtraUserSkillDirs {
+			if dir != "" && !filepath.IsAbs(dir) { // as the scan reads it
+				dir = filepath.Join(cfg.CWD, dir)
+			}
 			add(dir)
 		}
 		for _, custom := range def.CustomTools {

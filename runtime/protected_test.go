@@ -32,7 +32,7 @@ func TestWritesToTheConfigurationAreNotApproved(t *testing.T) {
 		other.ID = "other"
 		other.SystemPromptFile = filepath.Join(c.CWD, "prompt.md")
 		other.CustomTools = []agent.CustomTool{{Path: filepath.Join(c.CWD, "count.ts")}}
-		other.ExtraUserSkillDirs = []string{filepath.Join(c.CWD, "team")}
+		other.ExtraUserSkillDirs = []string{filepath.Join(c.CWD, "team"), "shared/skills"}
 		other.MCPServers = map[string]agent.MCPServer{"files": {Transport: "stdio", Command: "node",
 			Args: []string{"server.js", "--config=" + c.CWD + "/server.json", "--plugin=dist/late.js", "out", "."},
 			Env:  map[string]agent.Secret{"NODE_OPTIONS": "--max-old-space-size=64 --require ./preload.js", "CREDENTIALS": "creds.json"}}}
@@ -40,7 +40,7 @@ func TestWritesToTheConfigurationAreNotApproved(t *testing.T) {
 	})
 	for name, approved := range map[string]bool{
 		"agents.yaml": false, "prompt.md": false, "count.ts": false, "server.js": false, "server.json": false, "team/x": false,
-		"team/new/SKILL.md": false, ".agents/skills/x/SKILL.md": false, ".local/bin/rg": false, "node_modules/.bin/ls": false,
+		"team/new/SKILL.md": false, "shared/skills/new/SKILL.md": false, "shared/other.md": true, ".agents/skills/x/SKILL.md": false, ".local/bin/rg": false, "node_modules/.bin/ls": false,
 		"preload.js": false, "creds.json": false, "dotfiles/gitconfig": false, ".husky/pre-commit": false, ".git/config": false,
 		"dist/late.js": false, "dist/other.js": true, "out/x": true,
 		"other.md": true, "src/server.js": true,

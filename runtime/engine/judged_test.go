@@ -15,14 +15,14 @@ import (
 // The tool and Config.Approve receive the command that the policy checked. The events and the
 // conversation contain the command that the model wrote.
 func TestTheCheckedInputIsExecuted(t *testing.T) {
-	const written, judged = `{"command":"git status # \\\nrm x","timeout":5}`, `{"command":"git status rm x","timeout":5}`
+	const written, judged = `{"command":"cat a # \\\nls x","timeout":5}`, `{"command":"('exec' -- 'cat' 'a') ; ('exec' -- 'ls' 'x')","timeout":5}`
 	for name, row := range map[string]struct {
 		allowed, disallowed []string
 		mode                permission.Mode
 		approves            bool
 		want                string
 	}{
-		"an allow pattern":                {[]string{"Bash(git *)"}, nil, permission.ModeDefault, false, judged},
+		"an allow pattern":                {[]string{"Bash(cat *)", "Bash(ls *)"}, nil, permission.ModeDefault, false, judged},
 		"a deny pattern":                  {nil, []string{"Bash(git push *)"}, permission.ModeBypass, false, judged},
 		"the mode auto":                   {nil, nil, permission.ModeAuto, false, judged},
 		"approved after it was judged":    {[]string{"Bash(ls)"}, nil, permission.ModeDefault, true, judged},
@@ -51,8 +51,8 @@ func TestTheCheckedInputIsExecuted(t *testing.T) {
 			if row.approves {
 				require.Equal(t, []string{row.want}, asked)
 			}
-			require.Contains(t, string(up.Requests()[1].Body), `git status #`)
-			require.NotContains(t, string(up.Requests()[1].Body), "git status rm")
+			require.Contains(t, string(up.Requests()[1].Body), `cat a #`)
+			require.NotContains(t, string(up.Requests()[1].Body), "exec")
 		})
 	}
 }

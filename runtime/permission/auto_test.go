@@ -27,7 +27,7 @@ func TestAutoApprovesReadOnlyCommands(t *testing.T) {
 		"git log --format='%h GOOD%n' --date=format:%Y", "git show HEAD:src/a.go", "git show HEAD",
 		"git branch", "git branch -a", "git branch --show-current",
 		"git status && git diff | head -20 ; ls || pwd", "git log 2>/dev/null", "ls 2>&1 | grep x", "ls >/dev/null",
-		"cat <<<hello", "'ls' \"-l\"", "ls secrets/open", "ls --",
+		"'ls' \"-l\"", "ls secrets/open", "ls --",
 	} {
 		require.NoError(t, checkBash(p, command), command)
 	}
@@ -35,7 +35,7 @@ func TestAutoApprovesReadOnlyCommands(t *testing.T) {
 		"", "tree", "rm x", "touch x", "sed -n 1p src/a.go", "awk 1 src/a.go", "tee x", "sort x", "cd src",
 		"cd src && ls", "true", "/bin/ls", "./ls", "LS",
 		"cat /etc/passwd", "cat ../outside/key", "cat out/key", "ls out", "ls -L", "ls -H out", "ls --dereference",
-		"cat ~/x", "cat ~", "ls *", "cat *.go", "cat src/?.go", "cat {src/a.go,/etc/passwd}",
+		"cat <<<hello", "cat ~/x", "cat ~", "ls *", "cat *.go", "cat src/?.go", "cat {src/a.go,/etc/passwd}",
 		"cat $X", "cat \"$X\"", "cat $(ls)", "cat `ls`", "X=1 ls", "ls > x", "ls >> x", "ls &> x", "ls 2>err",
 		"cat < /etc/passwd", "cat <../outside/key", "cat </dev/tcp/h/1", "ls &", "! ls", "(ls)", "{ ls; }",
 		"if ls; then ls; fi", "for f in a; do ls; done", "time ls", "cat <<E\nx\nE\n", "echo *", "echo ~", "echo $HOME",
@@ -64,7 +64,7 @@ func TestAutoApprovesReadOnlyCommands(t *testing.T) {
 		"git log -L1,2:/etc/passwd",
 		"git log --unknown", "git stat", "git status --porcelain=v1 > x", "ls --all=x", "cat -x",
 	} {
-		require.Equal(t, permission.ErrMode, checkBash(p, command), command)
+		require.ErrorIs(t, checkBash(p, command), permission.ErrMode, command)
 	}
 }
 
@@ -83,7 +83,7 @@ func TestAutoApprovesNoHiddenFile(t *testing.T) {
 			}
 			for _, command := range []string{"cat secrets/key", "cat secrets/open", "cat innocent", "cat <innocent", "ls dir",
 				"grep -r x .", "grep -rn x src", "rg x", "git diff", "git log -p", "git show"} {
-				require.Equal(t, permission.ErrMode, checkBash(p, command), command)
+				require.ErrorIs(t, checkBash(p, command), permission.ErrMode, command)
 			}
 		})
 	}

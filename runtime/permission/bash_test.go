@@ -6,7 +6,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -53,19 +52,20 @@ func TestBashPatterns(t *testing.T) {
 		{"git *", "/usr/bin/git push", false, true},
 		{"git *", "./git push", false, true},
 		{"/usr/bin/*", "ls", false, false},
-		{"git *", "git $WHAT", true, true},
-		{"git *", "git add $WHAT", true, true},
-		{"git push *", "git $WHAT", false, true},
-		{"git push *", "git $WHAT push", false, true},
-		{"git push *", "git add $WHAT", false, true}, // may be push
-		{"git push *", `git "p$WHAT" x`, false, true},
-		{"git push *", `git "q$WHAT" x`, false, true}, // may end in /push
+		{"git *", "git $WHAT", false, true},
+		{"git *", "git add $WHAT", false, true},
+		{"git *", "git add '$WHAT'", true, true},
+		{"git push *", "git add $WHAT", false, true}, // cannot be read
+		{"git push *", "git add p*", false, true},    // may be push
+		{"git push *", "git add q*", false, true},    // may end in /push
+		{"git push *", "git add 'q*'", false, false},
 		{"git add *.go", "git add *.go", true, true},
 		{"git add a.go", "git add *.go", false, true},
 		{"git add a.go", "git add *.md", false, false},
 		{"cat *", "cat <in.txt", true, true},
-		{"cat *", "cat <<'E'\n$(rm x)\nE\n", true, true},
-		{"cat *", "cat <<E\nhello $USER\nE\n", true, true},
+		{"cat *", "cat <<'E'\n$(rm x)\nE\n", false, true},
+		{"rm *", "cat x >y", false, false},
+		{"rm *", "cat x >rm", false, true},
 		{"cat *", "cat x >/dev/null 2>&1", true, true},
 		{"find *", "find . -name '*.go'", true, true},
 		{"find *", "find . -name *.go", true, true},
@@ -76,10 +76,10 @@ func TestBashPatterns(t *testing.T) {
 			if row.allowed {
 				require.NoError(t, allow)
 			} else {
-				require.Equal(t, permission.ErrPattern, allow)
+				require.ErrorIs(t, allow, permission.ErrPattern)
 			}
 			if row.denied {
-				require.Equal(t, permission.ErrDenied, deny)
+				require.ErrorIs(t, deny, permission.ErrDenied)
 			} else {
 				require.NoError(t, deny)
 			}
@@ -142,9 +142,9 @@ func TestEvasiveCommands(t *testing.T) {
 		[]string{"Bash(git *)", "Bash(echo *)", "Bash(cat *)", "Bash(break)", "Bash(true)"}, nil)
 	auto := policy(t, permission.ModeAuto, nil, nil)
 	for _, command := range evasive {
-		require.Equal(t, permission.ErrDenied, checkBash(deny, command), command)
-		require.Equal(t, permission.ErrPattern, checkBash(allow, command), command)
-		require.Equal(t, permission.ErrMode, checkBash(auto, command), command)
+		require.ErrorIs(t, checkBash(deny, command), permission.ErrDenied, command)
+		require.ErrorIs(t, checkBash(allow, command), permission.ErrPattern, command)
+		require.ErrorIs(t, checkBash(auto, command), permission.ErrMode, command)
 	}
 }
 
@@ -181,56 +181,41 @@ func TestRealBashRunsNoDeniedCommand(t *testing.T) {
 		text, _ := os.ReadFile(log)
 		if strings.Contains(string(text), "rm\n") {
 			ran++
-			require.Equal(t, permission.ErrDenied, checkBash(deny, command), command)
-			require.Equal(t, permission.ErrPattern, checkBash(allow, command), command)
+			require.ErrorIs(t, checkBash(deny, command), permission.ErrDenied, command)
+			require.ErrorIs(t, checkBash(allow, command), permission.ErrPattern, command)
 		}
 	}
 	require.Greater(t, ran, 60, "most of the commands run rm")
 }
 
-// Quoted text may contain a backslash at the end of a line. A line continuation that the printed
-// form still contains makes a command unreadable.
-func TestLineContinuationsInTheCanonicalForm(t *testing.T) {
-	p := policy(t, permission.ModeDefault, []string{"Bash(git *)", "Bash(cat *)"}, nil)
-	for _, command := range []string{
-		"git commit -m 'a \\\nb' -m \"c\\\\\nd\"", "cat <<'E'\na\\\nE\n", "cat <<-'E'; cat <<F\na\\\nE\nb\nF\n", "cat <<E\na\\\nb\nE\n",
-		"cat <<-E\na\\\\\nE\n", "git a \\\n b",
-	} {
-		require.NoError(t, checkBash(p, command), command)
-	}
-	for _, command := range []string{
-		"cat <<-E\na\\\nb\nE\n", "cat <<-E\n'a\\\nb'\nE\n", "cat <<-E\na\\\\\\\nb\nE\n", "cat <<'E'; cat <<-F\na\\\nE\nb\\\nF\nF\n",
-	} {
-		require.ErrorIs(t, checkBash(p, command), permission.ErrPattern, command)
-	}
-}
-
-// The policy allows no call of a builtin that expands an argument in quotes.
+// No builtin that the policy approves expands an argument in quotes.
 func TestBuiltinsThatExpandTheirArguments(t *testing.T) {
 	s := newShell(t, "bad")
+	for _, name := range []string{"[", "test", "printf", "kill"} {
+		s.link(t, name)
+	}
 	p := policy(t, permission.ModeDefault, []string{"Bash(*)"}, nil)
-	names, err := exec.CommandContext(t.Context(), s.bash, "-c", "compgen -b").Output()
+	names, err := exec.CommandContext(t.Context(), s.bash, "-c", "compgen -b; compgen -k").Output()
 	require.NoError(t, err)
-	var expanding []string
+	approved := 0
 	for name := range strings.FieldsSeq(string(names)) {
 		name = `\` + name // not a keyword
-		if checkBash(p, name) != nil || name == `\suspend` {
-			continue
-		}
-		commands := []string{name + " 'a[$(bad 0)]'"}
+		commands := []string{name + " 'a[$(bad)]'"}
 		for option := range strings.SplitSeq("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", "") {
-			commands = append(commands, fmt.Sprintf("%s -%s 'a[$(bad %d)]'", name, option, len(commands)))
-			commands = append(commands, fmt.Sprintf("%s -%s 'a[$(bad %d)]' x", name, option, len(commands)))
+			commands = append(commands, fmt.Sprintf("%s -%s 'a[$(bad)]'", name, option), fmt.Sprintf("%s -%s 'a[$(bad)]' x", name, option))
 		}
-		calls, _ := s.run(t, "a=(1)\n("+strings.Join(commands, ")\n(")+")")
-		for _, call := range calls {
-			i, err := strconv.Atoi(call[1])
-			require.NoError(t, err)
-			require.ErrorIs(t, checkBash(p, commands[i]), permission.ErrPattern, commands[i])
-			expanding = append(expanding, name)
+		var scripts []string
+		for _, command := range commands {
+			executed, err := canonical(t, p, command+"; true") // a list runs in subshells
+			if err == nil {
+				scripts = append(scripts, "("+executed+")")
+			}
 		}
+		approved += len(scripts)
+		calls, _ := s.run(t, "a=(1)\n"+strings.Join(scripts, "\n"))
+		require.Empty(t, calls, name)
 	}
-	require.Subset(t, expanding, []string{`\printf`, `\test`})
+	require.Greater(t, approved, 500)
 }
 
 func TestEveryPartMustMatch(t *testing.T) {
@@ -239,15 +224,16 @@ func TestEveryPartMustMatch(t *testing.T) {
 		"git add . && npm run test":                     nil,
 		"git log | head":                                nil,
 		"git log | head -3":                             permission.ErrPattern,
-		"(git fetch; git log) && npm run build":         nil,
-		"if git diff; then npm run x; fi":               nil,
-		"for f in *.go; do git add a.go; done":          nil,
+		"git fetch; git log && npm run build":           nil,
+		"(git fetch; git log) && npm run build":         permission.ErrDenied, // cannot be read
+		"if git diff; then npm run x; fi":               permission.ErrDenied,
+		"for f in *.go; do git add a.go; done":          permission.ErrDenied,
 		"git log | tee x":                               permission.ErrPattern,
-		"git log > x":                                   permission.ErrDenied, // opaque
+		"git log > x":                                   permission.ErrPattern,
 		"git add . && git push":                         permission.ErrDenied,
 		"":                                              permission.ErrPattern,
 		"# nothing":                                     permission.ErrPattern,
-		">/dev/null":                                    permission.ErrPattern,
+		">/dev/null":                                    permission.ErrDenied,
 		"git " + strings.Repeat("x", 70<<10):            permission.ErrDenied,
 		"git " + strings.Repeat("$(", 30<<10):           permission.ErrDenied,
 		strings.Repeat("(", 1000) + "git a":             permission.ErrDenied,
@@ -255,20 +241,22 @@ func TestEveryPartMustMatch(t *testing.T) {
 		strings.Repeat("git a;", 1000) + "git push":     permission.ErrDenied,
 		"git p" + strings.Repeat("*", 2000) + "h 'x y'": permission.ErrDenied, // may be push
 	} {
-		require.Equal(t, want, checkBash(p, command), command)
+		require.ErrorIs(t, checkBash(p, command), want, command)
 	}
 }
 
-// The stack of the parser is bounded: a short command that is deeply nested is unreadable.
-func TestNestingIsBounded(t *testing.T) {
-	p := policy(t, permission.ModeDefault, []string{"Bash(git *)"}, nil)
-	for _, open := range []string{"(", "((", "$((", "$(", "$[", "a[", "{ ", "<(", "${a[", "((a[", "(((((1+", "\"$(", "[["} {
-		command := strings.Repeat(open, 65_000/len(open))
-		require.ErrorIs(t, checkBash(p, command), permission.ErrPattern)
+// The work for a command is linear in its length, and its stack does not grow.
+func TestReadingIsLinear(t *testing.T) {
+	p := policy(t, permission.ModeDefault, []string{"Bash(git *)"}, []string{"Bash(rm *)"})
+	for _, part := range []string{"'\\\n", "'\\\n'", "\"\\\n", "\\\n", "(", "$(", "[", "[a", "[[", "a[", "{", "{a,", "~", "=~", "git a;", "git a\n", "git *", "*", "git [a-b]", "#", "# \n", "\n", "<<E\n", "'", "\"",
+		"git a|", "git 2>&1 ", "git >/dev/null ", "\"a\" ", "git a&&", "\u00e9", "a=", "1"} {
+		cost := func(size int) float64 {
+			in := input("command", "git "+strings.Repeat(part, size/len(part)))
+			return testing.AllocsPerRun(1, func() { _, _ = p.Check(permission.Tool{Name: "Bash"}, in) })
+		}
+		require.Less(t, cost(60<<10), 4*6*(cost(15<<10)+50), "%q", part)
 		var after runtime.MemStats
 		runtime.ReadMemStats(&after)
-		require.Less(t, after.StackInuse, uint64(100<<20), open)
+		require.Less(t, after.StackInuse, uint64(20<<20), part)
 	}
-	require.NoError(t, checkBash(p, "git commit -m '"+strings.Repeat("{[(", 1365)+"'"))
-	require.ErrorIs(t, checkBash(p, "git commit -m '"+strings.Repeat("{[(", 1366)+"'"), permission.ErrPattern)
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"strings"
+
+	"github.com/seed93082962/agenthost/runtime/permission/shell"
 )
 
 // call is a tool call whose input is decoded when a rule needs it. Rules and tools decode it with
@@ -15,8 +17,8 @@ type call struct {
 	input    json.RawMessage
 	dir      *directory
 
-	command      string  // of Bash, before it was brought into its canonical form
-	cachedScript *script // of command
+	cachedScript *script // of Bash
+	executed     *string // the command that bash executes instead of the one in input
 	cachedTarget *target
 }
 
@@ -27,31 +29,40 @@ func (c *call) parts() int {
 		return 1
 	}
 	s := c.script()
-	if s.opaque {
+	if s.opaque != nil {
 		return 0
 	}
 	return len(s.commands)
 }
 
 func (c *call) script() *script {
-	if c.cachedScript == nil {
-		var in struct {
-			Command string `json:"command"`
-		}
-		if json.Unmarshal(c.input, &in) != nil {
-			c.cachedScript = &script{opaque: true}
-		} else {
-			c.command = in.Command
-			c.cachedScript = readScript(in.Command)
-		}
+	if c.cachedScript != nil {
+		return c.cachedScript
+	}
+	var in struct {
+		Command string `json:"command"`
+	}
+	if json.Unmarshal(c.input, &in) != nil {
+		err := &shell.Error{Construct: "no text", Advice: "the command is a string"}
+		c.cachedScript = &script{unreadable: err, opaque: err}
+		return c.cachedScript
+	}
+	c.cachedScript = readScript(in.Command)
+	if c.cachedScript.unreadable == nil {
+		c.execute(c.cachedScript.commands)
 	}
 	return c.cachedScript
 }
 
+// execute sets the command that bash executes.
+func (c *call) execute(commands shell.Script) {
+	text := commands.String()
+	c.executed = &text
+}
+
 // judgedInput returns the input that was judged.
 func (c *call) judgedInput() json.RawMessage {
-	s := c.cachedScript
-	if s == nil || !s.readable || s.text == c.command {
+	if c.executed == nil {
 		return c.input
 	}
 	fields := map[string]json.RawMessage{}
@@ -63,7 +74,7 @@ func (c *call) judgedInput() json.RawMessage {
 			delete(fields, name)
 		}
 	}
-	fields["command"] = encode(s.text)
+	fields["command"] = encode(*c.executed)
 	return encode(fields)
 }
 

@@ -4,6 +4,9 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"unicode"
+
+	"github.com/seed93082962/agenthost/runtime/permission/shell"
 )
 
 // commandPattern is a pattern over simple commands.
@@ -58,30 +61,83 @@ func patternWords(text string) []string {
 }
 
 func (p commandPattern) allows(c *call, part int) bool {
-	line := c.script().commands[part].line()
+	line := c.script().lines[part]
 	return slices.ContainsFunc(p.lines, func(form string) bool { return matches(form, line) })
 }
 
-// denies reports whether the words of the pattern occur in a simple command. The comparison errs on
-// the side of denying: it does not depend on which program runs another, or how. A deny pattern
-// always denies every command that it would allow as an allow pattern.
+// denies reports whether the words of the pattern occur in a simple command, or the command cannot
+// be read. The comparison errs on the side of denying: it does not depend on which program runs
+// another, or how. A deny pattern always denies every command that it would allow as an allow
+// pattern.
 func (p commandPattern) denies(c *call) bool {
 	s := c.script()
-	return s.opaque || slices.ContainsFunc(s.lists, p.occursIn) || slices.ContainsFunc(s.commands, p.mayAllow)
+	return s.unreadable != nil || slices.ContainsFunc(s.lists, p.occursIn) || slices.ContainsFunc(s.lines, p.mayAllow)
 }
 
-func (p commandPattern) mayAllow(cmd command) bool {
-	line := cmd.line()
+func (p commandPattern) mayAllow(line string) bool {
 	return slices.ContainsFunc(p.lines, func(form string) bool { return overlaps(form, line) })
 }
 
-func (p commandPattern) occursIn(list []word) bool {
+func (p commandPattern) occursIn(words []string) bool {
 	left := p.words
-	for _, w := range list {
-		left = w.consume(left)
+	for _, w := range words {
+		left = consume(w, left)
 	}
 	return len(left) == 0
 }
+
+// consume returns the rest of a deny pattern after a word. It removes the leading words of the
+// pattern that occur in the word, in the order of the pattern.
+func consume(word string, pattern []string) []string {
+	left := consumeFields(word, pattern)
+	if strings.ContainsAny(word, `\"'`) {
+		for _, code := range []*strings.Replacer{withoutQuotes, withoutEscapes} {
+			if other := consumeFields(code.Replace(word), pattern); len(other) < len(left) {
+				left = other
+			}
+		}
+	}
+	if len(left) > 0 && len(left) == len(pattern) && countsAs(word, left[0]) {
+		left = left[1:]
+	}
+	return left
+}
+
+// An argument may be code: sh -c 'g""it push', printf 'true\ngit push' | sh.
+var (
+	withoutQuotes  = strings.NewReplacer("\\\n", "", `\`, "", `"`, "", "'", "")
+	withoutEscapes = strings.NewReplacer(`\n`, " ", `\r`, " ", `\t`, " ")
+)
+
+// consumeFields is consume for the fields of a text.
+func consumeFields(text string, pattern []string) []string {
+	for field := range strings.FieldsFuncSeq(text, separates) {
+		glob := strings.Contains(field, shell.Hole)
+		for len(pattern) > 0 && countsAs(field, pattern[0]) {
+			if pattern = pattern[1:]; !glob { // a glob may match several words
+				break
+			}
+		}
+	}
+	return pattern
+}
+
+// separates reports whether a character ends a field. A field consists of the characters of command
+// names. The other characters separate words in code, in options and in lists.
+func separates(c rune) bool {
+	return !unicode.IsLetter(c) && !unicode.IsDigit(c) && !strings.ContainsRune("_-./"+shell.Hole, c)
+}
+
+// countsAs reports whether a word counts as a word of a deny pattern: the whole word, the end of a
+// path, the end of an option, or the text that a glob matches.
+func countsAs(word, pattern string) bool {
+	if strings.Contains(word, shell.Hole) || strings.HasPrefix(word, "-") {
+		return overlaps("*"+pattern, word)
+	}
+	return matches(pattern, word) || matches("*/"+pattern, word)
+}
+
+func baseName(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }
 
 // matches reports whether a text matches a pattern, in which "*" matches any text.
 func matches(pattern, text string) bool {
@@ -107,7 +163,7 @@ func matches(pattern, text string) bool {
 
 // overlaps reports whether a text may match a pattern. A hole in the text is any text, too.
 func overlaps(pattern, text string) bool {
-	if !strings.Contains(text, hole) {
+	if !strings.Contains(text, shell.Hole) {
 		return matches(pattern, text)
 	}
 	// row[i] reports whether the text read so far may match pattern[:i].
@@ -115,7 +171,7 @@ func overlaps(pattern, text string) bool {
 	row[0] = true
 	stars(pattern, row)
 	for j := range len(text) {
-		if text[j] == hole[0] {
+		if text[j] == shell.Hole[0] {
 			reached := false
 			for i := range row {
 				reached = reached || row[i]

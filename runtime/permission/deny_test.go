@@ -42,12 +42,12 @@ func TestDenyPatternsFindWordsAnywhere(t *testing.T) {
 	} {
 		deny := policy(t, permission.ModeBypass, nil, []string{"Bash(" + pattern + ")"})
 		for _, command := range commands {
-			require.Equal(t, permission.ErrDenied, checkBash(deny, command), "%s: %s", pattern, command)
+			require.ErrorIs(t, checkBash(deny, command), permission.ErrDenied, "%s: %s", pattern, command)
 		}
 	}
 	for pattern, commands := range map[string][]string{
 		"pwn *": {"pwned", "echo pwnx", "cat a.pwn", "ls pwn-old", "ls *.go", "ls [a-c].go", "ls src/[pwn]*.go",
-			"ls ~/src", "ls ~x/src", "echo 'a b' | cat", "git log -n 3 >/dev/null", "cat <<E\n* x.md\nE"},
+			"ls '~/src'", "echo 'a b' | cat", "git log -n 3 >/dev/null", "ls >out.txt"},
 		"git push *": {"git status", "push git", "git pull", "git log origin/main", "git && push", "ls *.go"},
 		"[ *":        {"ls", "test a"},
 		"chmod +x *": {"chmod 644 a", "echo x"},
@@ -94,7 +94,7 @@ func takesCode(wrapper string) bool {
 
 // installed links the programs of the wrappers, and returns the commands whose program is
 // installed.
-func installed(t testing.TB, s *shell) (commands []string) {
+func installed(t testing.TB, s *shellRunner) (commands []string) {
 	t.Helper()
 	linked := map[string]bool{"": true}
 	for _, w := range wrappers {

@@ -5,7 +5,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 )
 
@@ -99,93 +98,4 @@ func (d *directory) blocks(p string) bool {
 	const special = fs.ModeNamedPipe | fs.ModeSocket | fs.ModeDevice | fs.ModeIrregular
 	info, err := os.Lstat(d.absolute(p))
 	return err == nil && info.Mode()&special != 0
-}
-
-// approvesWrite reports whether acceptEdits approves a write: the file is in the working directory,
-// and does not decide what an agent, git or the runtime executes.
-func (d *directory) approvesWrite(t *target) bool {
-	return !t.unknown && t.inReal && !d.executes(t.real) && (!t.inText || t.text == t.real || !d.executes(t.text))
-}
-
-// executes reports whether a file in the working directory may decide what is executed.
-func (d *directory) executes(p string) bool {
-	parts := strings.Split(p, "/")
-	for i, name := range parts {
-		if strings.EqualFold(name, ".git") || strings.EqualFold(name, ".gitconfig") ||
-			strings.EqualFold(name, ".config") && i+1 < len(parts) && strings.EqualFold(parts[i+1], "git") {
-			return true
-		}
-	}
-	if strings.EqualFold(parts[len(parts)-1], "HEAD") { // it makes its directory a git directory
-		return true
-	}
-	for _, dir := range slices.Concat(d.protected, d.gitPaths(p)) {
-		if !outside(dir) && within(dir, p) || d.leadsTo(dir, p) {
-			return true
-		}
-	}
-	for _, dir := range []string{".git", ".gitconfig", ".config/git"} {
-		if d.leadsTo(dir, p) {
-			return true
-		}
-	}
-	return d.inGitDirectory(p)
-}
-
-// gitPaths returns, as target.text, what the configuration of git names in each worktree with the
-// file: that of the working directory, and those below it. The files are read for each decision,
-// because other programs change them while a runtime serves.
-func (d *directory) gitPaths(p string) []string {
-	if d.resolve == nil || d.cwd == "" {
-		return nil
-	}
-	var paths []string
-	cwd := d.absolute(".")
-	for dir := d.absolute(path.Dir(p)); ; dir = filepath.Dir(dir) {
-		repository, top := gitDirectory(dir), dir == filepath.Dir(dir)
-		if repository != "" || top {
-			for _, named := range d.git.paths(dir, repository) {
-				paths = append(paths, d.relative(named))
-			}
-		}
-		if top || repository != "" && len(dir) <= len(cwd) { // not below cwd
-			return paths
-		}
-	}
-}
-
-// inGitDirectory reports whether a file is in a git directory that is not named .git: a bare
-// repository, or one made with git init --separate-git-dir. Its config names commands that git
-// runs.
-func (d *directory) inGitDirectory(p string) bool {
-	if d.resolve == nil || d.cwd == "" {
-		return false
-	}
-	for dir := p; dir != "."; {
-		dir = path.Dir(dir)
-		if _, err := os.Lstat(d.absolute(dir + "/HEAD")); err == nil {
-			return true
-		}
-		if to := gitFile(d.absolute(dir)); to != "" && d.leadsTo(to, p) {
-			return true
-		}
-	}
-	return false
-}
-
-// leadsTo reports whether a path is in the directory that another path leads to.
-func (d *directory) leadsTo(dir, p string) bool {
-	if d.resolve == nil {
-		return false
-	}
-	resolved, err := d.resolve(dir)
-	return err == nil && within(path.Clean(resolved), p)
-}
-
-// within reports whether a path is dir or in it. Letter case is ignored, as in some file systems.
-func within(dir, p string) bool {
-	if dir == "." {
-		return true
-	}
-	return len(p) >= len(dir) && strings.EqualFold(p[:len(dir)], dir) && (len(p) == len(dir) || p[len(dir)] == '/')
 }

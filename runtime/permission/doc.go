@@ -27,7 +27,9 @@
 //
 // # Paths
 //
-// Path patterns are gitignore-style globs relative to the working directory. Letter case matters.
+// Path patterns are gitignore-style globs relative to the working directory. Letter case matters,
+// except to deny: a rule denies every name that a file system may take for the same, such as those
+// of macOS and Windows (another letter case or form of characters, a dot or space at the end).
 // "**" matches any number of directories, and "{a,b}" matches either alternative. A pattern that
 // contains no slash matches at any depth. A leading "/" or "./" anchors the pattern to the working
 // directory. A pattern that matches a directory also matches everything below it. A pattern for the
@@ -38,58 +40,59 @@
 //
 // # Commands
 //
-// If a rule or the mode auto has to read a Bash command, the policy brings the command into a
-// canonical form: it parses the command, prints it without comments and line continuations, and
-// parses the printed form again. The policy judges that second tree, and [Policy.Check] returns an
-// input with the printed form, which bash must execute. If the second tree prints differently, or
-// if the printed form still contains a line continuation, the command is unreadable.
+// If a rule or the mode auto has to read a Bash command, the policy reads it in a small language:
+// lists (";", newline, "&&", "||") and pipelines of simple commands, whose words are literal
+// characters, quotes without expansions, escapes and globs, with the redirections "<", ">", ">>",
+// "2>&1" and "&>" of the descriptors 0 to 2. [Policy.Check] returns an input with a command that is
+// written from the words that were judged: no part of the given text reaches bash, and bash starts
+// exactly the programs that were judged. Package [shell] describes the language and what is
+// executed.
 //
-// Patterns apply to each simple command of a script, also after "&&", "|" or a new line, in a loop
-// and in a subshell. They are compared with the words after the shell has removed quotes and
-// backslashes.
+// Everything else cannot be read: expansions, substitutions, here-documents, compound commands,
+// functions, assignments, other descriptors, builtins that change the shell, and commands that are
+// longer than 64 KiB. No allow pattern and no mode approves such a command, and every deny pattern
+// denies it. Only a rule "Bash" without a pattern and bypassPermissions approve it. It is executed
+// as it is written. The error names the construct and how to write the command plainly.
 //
 // A command is allowed if every simple command in it matches an allow pattern. "*" matches any
 // text, including spaces. A pattern that ends in " *" also matches the command without arguments:
 // "git *" matches "git" and "git status", but not "gitk" or "/tmp/git". "git:*" matches the same
-// commands, and also "git:x". Only "*" matches an argument that is unknown before the command runs
-// ($X, *.go).
+// commands, and also "git:x". Only "*" matches a glob. No pattern approves a redirection into a file
+// other than /dev/null: another command of the list may change what the path leads to.
 //
 // A command is denied if the literal words of a deny pattern occur in one of its simple commands,
 // in the order of the pattern. Other words may be between them. A word also counts inside a quoted
 // text, at the end of an option (--x=word, -xword) and as the base name of a path. For example,
-// "git push *" denies "git -C . push", "env git push" and "sh -c 'git push'". A word that is
-// unknown before the command runs counts as any word. Deny patterns therefore err on the side of
-// denying: "rm *" also denies "echo rm" and "ls $DIR". Words are compared literally: "rm -rf *"
-// does not deny "rm -r -f".
-//
-// Some commands are opaque. No allow pattern matches them, and every deny pattern denies them:
-//
-//   - unreadable commands, and commands that are longer than 64 KiB or in which more than 4096
-//     parentheses, brackets and braces open;
-//   - command substitution, process substitution and arithmetic;
-//   - parameter expansions with operators, such as ${x:-y};
-//   - variables and globs as names of commands;
-//   - assignments, function definitions and "[[";
-//   - here-documents with an unusual delimiter;
-//   - redirections into files other than /dev/null;
-//   - builtins of bash that run or expand text, or change variables or the meaning of names, such
-//     as eval, source, exec, command, trap, read and export.
+// "git push *" denies "git -C . push", "env git push" and "sh -c 'git push'". A glob counts as any
+// word. Deny patterns therefore err on the side of denying: "rm *" also denies "echo rm". Words are
+// compared literally: "rm -rf *" does not deny "rm -r -f".
 //
 // Rules judge commands, not what programs do. An allowed program may run others: "Bash(git *)"
 // allows aliases and hooks, and "Bash(env *)" allows every program. A deny pattern does not apply
-// to a name that a program computes, as in sh -c 'x=pu; git ${x}sh'. Rules are not a sandbox.
+// to a name that a program computes, as in sh -c 'x=pu; git ${x}sh'. Deny patterns are a filter,
+// not a security boundary. Rules are not a sandbox.
 //
 // # Edits
 //
-// The modes acceptEdits and auto approve Write and Edit for files in the working directory. They do
-// not approve changes that decide which programs are executed, in any letter case:
+// The modes acceptEdits and auto approve Write and Edit for files in the working directory. A
+// protected path decides which programs are executed. Only an allow pattern that names it and
+// bypassPermissions approve a change, no other mode and no rule without a pattern. Names are
+// compared in any letter case:
 //
 //   - the agent home and the paths of Config.Protected;
 //   - the configuration of git in every worktree that contains the file, the files that it includes
-//     or names as programs, and its directory of hooks;
+//     or names as programs, its directory of hooks, the parent of that directory in the worktree,
+//     and the files that hooks name;
 //   - .git at any depth, .gitconfig and .config/git;
 //   - a file named HEAD, which makes its directory a git directory;
-//   - files in a directory that contains a file HEAD, or that a .git file names.
+//   - files in a directory that contains a file HEAD, or that a .git file names;
+//   - files of managers of hooks (.husky, lefthook.yml, .pre-commit-config.yaml);
+//   - files that other programs execute: .bashrc, .bash_profile, .profile, .zshrc, .zprofile, .ssh,
+//     .envrc, .npmrc, .vimrc, .exrc, .vscode, .idea, .mcp.json, .github/workflows, .gitlab-ci.yml.
+//
+// A pattern names a protected path if one of its names is literally the last name of that path, and
+// the pattern up to there matches the path: Edit(.git/**), Edit(**/.husky/*) and Edit(.bashrc) do,
+// Edit(**), Edit(.*/**) and Edit(.github/**) do not.
 //
 // # Hosts
 //
@@ -103,8 +106,11 @@
 // The mode auto approves a Bash command that consists of ls, pwd, cat, head, tail, wc, grep, rg,
 // find, stat, file, du, df, date, echo, which and git status, diff, log, show and branch, joined by
 // pipes, "&&", "||" and ";". Each may have options from a table and paths in the working directory.
-// All words must be literal, because a variable or a glob may expand to an option or to a link.
-// Files that rules hide from Read are not approved. FIFOs, sockets and devices are not approved,
-// because a command may wait for them forever; the policy recognizes them only if Config.Resolve
-// and Config.CWD are set.
+// Words are not globs, because a glob may match an option or a link. Files that rules hide from Read
+// are not approved. FIFOs, sockets and devices are not approved, because a command may wait for
+// them forever; the policy recognizes them only if Config.Resolve and Config.CWD are set.
+//
+// git gets options that disable the programs that the configuration of a repository names. No
+// option disables filters: git status and git diff are not approved if the configuration of a
+// repository that contains the working directory has a filter or includes a file.
 package permission

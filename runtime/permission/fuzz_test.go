@@ -30,12 +30,12 @@ func FuzzCheckBash(f *testing.F) {
 		}
 		for _, tail := range []string{"\n\nrm x", "\n\n(rm x)", "\n\n\"r\"'m' x", "\n\ngit $(rm x)", "\n\nX=1 rm x"} {
 			if checkBash(git, command) == nil {
-				require.Equal(t, permission.ErrDenied, checkBash(noGit, command))
-				require.Equal(t, permission.ErrPattern, checkBash(git, command+tail))
+				require.ErrorIs(t, checkBash(noGit, command), permission.ErrDenied)
+				require.ErrorIs(t, checkBash(git, command+tail), permission.ErrPattern)
 			}
-			require.Equal(t, permission.ErrDenied, checkBash(noRemove, command+tail))
+			require.ErrorIs(t, checkBash(noRemove, command+tail), permission.ErrDenied)
 			if checkBash(auto, command) == nil {
-				require.Equal(t, permission.ErrMode, checkBash(auto, command+tail))
+				require.ErrorIs(t, checkBash(auto, command+tail), permission.ErrMode)
 			}
 		}
 	})
@@ -69,7 +69,7 @@ func FuzzRule(f *testing.F) {
 			}
 			in := input(key, value)
 			if check(allow, tool, false, in) == nil {
-				require.Equal(t, permission.ErrDenied, check(deny, tool, false, in), tool)
+				require.ErrorIs(t, check(deny, tool, false, in), permission.ErrDenied, tool)
 				require.True(t, allow.Offers(permission.Tool{Name: tool}))
 			}
 			if tool == "Read" && deny.Hides("x/"+value) && value != "" && value != "." {

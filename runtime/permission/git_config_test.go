@@ -60,7 +60,7 @@ func TestFilesThatTheGitConfigurationNamesAreNotApproved(t *testing.T) {
 		approved map[string]bool
 	}{
 		"repository": {repo, []string{"HOME=" + home}, map[string]bool{
-			"common.cfg": false, "deep/more.cfg": false, "deep/again.cfg": false, ".husky/_/pre-commit": false, ".husky/pre-commit": true,
+			"common.cfg": false, "deep/more.cfg": false, "deep/again.cfg": false, ".husky/_/pre-commit": false, ".husky/pre-commit": false,
 			"tools/watch": false, "tools/text conv.sh": false, "tools/plain.sh": false, "tools/alias": false, "dot/gitconfig": false,
 			"dot/git/config": false, "dot/git/new": false, "own.cfg": false, "not-yet.cfg": false, "noted.cfg": false, "tools/system": true, "tree.cfg": false, "two/lines": false,
 			"a/b/c": true, "dot/other": true, "tools/other": true, "conf/global": true, "new": true,
@@ -70,7 +70,7 @@ func TestFilesThatTheGitConfigurationNamesAreNotApproved(t *testing.T) {
 		"variables": {repo, []string{"HOME=" + home, "XDG_CONFIG_HOME=" + repo + "/a", "GIT_CONFIG_GLOBAL=" + repo + "/conf/global"},
 			map[string]bool{"a/git/config": false, "conf/global": false, "a/other": true}},
 		"system":          {repo, []string{"GIT_CONFIG_SYSTEM=" + repo + "/conf/system"}, map[string]bool{"conf/system": false, "tools/system": false, "own.cfg": true}},
-		"above two":       {top, nil, map[string]bool{"repo/.husky/_/x": false, "repo/a/b/new": true, "linked/.husky/_/x": false, "linked/tools/watch": false, ".husky/_/x": true}},
+		"above two":       {top, nil, map[string]bool{"repo/.husky/_/x": false, "repo/a/b/new": true, "linked/.husky/_/x": false, "linked/tools/watch": false, ".husky/_/x": false}},
 		"linked worktree": {linked, nil, map[string]bool{"tools/watch": false, ".husky/_/x": false, "common.cfg": true}},
 		"no environment":  {filepath.Join(repo, "a"), nil, map[string]bool{"b/c": true}},
 	} {
@@ -80,7 +80,7 @@ func TestFilesThatTheGitConfigurationNamesAreNotApproved(t *testing.T) {
 				if err := check(p, "Write", false, input("file_path", path)); approved {
 					require.NoError(t, err, path)
 				} else {
-					require.Equal(t, permission.ErrMode, err, path)
+					require.Equal(t, permission.ErrProtected, err, path)
 				}
 			}
 		})
@@ -92,17 +92,17 @@ func TestTheGitConfigurationChangesWhileTheRuntimeServes(t *testing.T) {
 	top, err := filepath.EvalSymlinks(t.TempDir())
 	require.NoError(t, err)
 	p := gitPolicy(t, top, nil)
-	hook := input("file_path", "sub/.husky/pre-commit")
+	hook := input("file_path", "sub/my-hooks/pre-commit")
 	require.NoError(t, check(p, "Write", false, hook))
 	git(t, top, "init", "-q", "sub")
 	require.NoError(t, check(p, "Write", false, hook))
-	git(t, filepath.Join(top, "sub"), "config", "core.hooksPath", ".husky")
-	require.Equal(t, permission.ErrMode, check(p, "Write", false, hook))
+	git(t, filepath.Join(top, "sub"), "config", "core.hooksPath", "my-hooks")
+	require.Equal(t, permission.ErrProtected, check(p, "Write", false, hook))
 	git(t, filepath.Join(top, "sub"), "config", "--unset", "core.hooksPath")
 	require.NoError(t, check(p, "Write", false, hook))
 	git(t, top, "init", "-q")
-	git(t, top, "config", "core.hooksPath", "sub/.husky")
-	require.Equal(t, permission.ErrMode, check(p, "Write", false, hook), "the outer repository names it")
+	git(t, top, "config", "core.hooksPath", "sub/my-hooks")
+	require.Equal(t, permission.ErrProtected, check(p, "Write", false, hook), "the outer repository names it")
 }
 
 // gitPolicy returns a policy in the mode auto for a directory and an environment of git.

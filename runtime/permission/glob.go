@@ -5,8 +5,11 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/bmatcuk/doublestar/v4"
+	"golang.org/x/text/unicode/norm"
 )
 
 // glob is a pattern over paths relative to the working directory.
@@ -15,6 +18,7 @@ type glob struct {
 	anchored bool   // it begins at the working directory; otherwise it is one name at any depth
 	inside   bool   // it matches what is below a directory, not the directory
 	literal  bool   // it has no special characters
+	folded   string // text as foldLetters returns it
 }
 
 func parseGlob(text string) (pattern, error) {
@@ -41,11 +45,14 @@ func parseGlob(text string) (pattern, error) {
 			return nil, errors.New("its syntax is invalid")
 		default:
 			g.anchored = g.anchored || strings.Contains(g.text, "/")
-			g.literal = !strings.ContainsAny(g.text, `*?[]{}\`)
+			g.literal = isLiteral(g.text)
+			g.folded = foldLetters(g.text)
 			return g, nil
 		}
 	}
 }
+
+func isLiteral(text string) bool { return !strings.ContainsAny(text, `*?[]{}\`) }
 
 // covers reports whether the glob matches a clean path or a directory that contains it. A glob such
 // as "tmp/**" does not match the directory itself, unless self is set.
@@ -73,6 +80,28 @@ func (g glob) covers(p string, self bool) bool {
 	return false
 }
 
+// mayCover is covers as a file system compares names, for a rule that denies.
+func (g glob) mayCover(p string) bool {
+	folded := g
+	folded.text = g.folded
+	return g.covers(p, true) || folded.covers(fold(p), true)
+}
+
+// names reports whether the glob names a protected file or directory: a literal name in the glob is
+// its name, and the glob up to there matches its path.
+func (g glob) names(protected string) bool {
+	text := g.text
+	if !g.anchored {
+		text = "**/" + text
+	}
+	for end, name := range prefixes(text) {
+		if isLiteral(name) && name == path.Base(protected) && doublestar.MatchUnvalidated(text[:end], protected) {
+			return true
+		}
+	}
+	return false
+}
+
 func (g glob) allows(c *call, _ int) bool {
 	t := c.target()
 	return !t.unknown && t.inReal && g.covers(t.real, false)
@@ -89,7 +118,7 @@ func (g glob) denies(c *call) bool {
 // working directory, only globs for any depth apply.
 func (g glob) matchesTarget(t *target) bool {
 	covers := func(p string, inside bool) bool {
-		return p != "" && (inside || !g.anchored) && g.covers(strings.TrimPrefix(p, "/"), true)
+		return p != "" && (inside || !g.anchored) && g.mayCover(strings.TrimPrefix(p, "/"))
 	}
 	return covers(t.text, t.inText) || covers(t.real, t.inReal)
 }
@@ -132,7 +161,7 @@ func (h *hiding) any() bool { return h.all || h.deny != nil || h.only != nil }
 
 // denies reports whether a rule denies a path and everything below it.
 func (h *hiding) denies(p string) bool {
-	return h.all || slices.ContainsFunc(h.deny, func(g glob) bool { return g.covers(p, true) })
+	return h.all || slices.ContainsFunc(h.deny, func(g glob) bool { return g.mayCover(p) })
 }
 
 func (h *hiding) hides(p string) bool {
@@ -153,4 +182,48 @@ func (h *hiding) hides(p string) bool {
 		}
 	}
 	return false
+}
+
+// fold returns a path as file systems compare names that ignore letter case and the form of
+// characters, as those of macOS and Windows do: also without characters that are not visible, dots
+// and spaces at the end of a name, and the name of a stream after a colon.
+func fold(p string) string {
+	if isFolded(p) {
+		return p
+	}
+	names := strings.Split(foldLetters(p), "/")
+	for i, name := range names {
+		name, _, _ = strings.Cut(name, ":")
+		if trimmed := strings.TrimRight(name, " ."); trimmed != "" {
+			name = trimmed
+		}
+		names[i] = name
+	}
+	return strings.Join(names, "/")
+}
+
+// isFolded reports whether fold returns a path unchanged. Most paths are plain.
+func isFolded(p string) bool {
+	for i := range len(p) {
+		switch c := p[i]; {
+		case c >= utf8.RuneSelf, 'A' <= c && c <= 'Z', c == ':':
+			return false
+		case (c == '.' || c == ' ') && (i+1 == len(p) || p[i+1] == '/'):
+			return false
+		}
+	}
+	return true
+}
+
+func foldLetters(text string) string { return strings.Map(foldRune, norm.NFD.String(text)) }
+
+func foldRune(c rune) rune {
+	if unicode.Is(unicode.Cf, c) {
+		return -1
+	}
+	least := c
+	for next := unicode.SimpleFold(c); next != c; next = unicode.SimpleFold(next) {
+		least = min(least, next)
+	}
+	return unicode.ToLower(least)
 }

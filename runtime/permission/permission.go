@@ -25,8 +25,9 @@ const (
 var (
 	ErrDenied    = errors.New("disallowedTools denies this call: do not try to do the same in another way, continue without it")
 	ErrNotListed = errors.New("allowedTools does not list this tool: use one of the tools that are offered")
-	ErrPattern   = errors.New("no pattern in allowedTools matches this call: every part of a Bash command must match, " +
-		"and substitutions, assignments and redirections into files never match")
+	ErrPattern   = errors.New("no pattern in allowedTools matches this call: each command of a list or pipeline must match")
+	ErrProtected = errors.New("this file decides what git, a shell, an editor or the runtime executes: only a pattern in " +
+		"allowedTools that names it approves the change, continue without it")
 	ErrPlan = errors.New("the mode plan allows only read-only tools: read, and describe what you would change")
 	ErrMode = errors.New("the permission mode does not allow this call, and allowedTools does not list it: " +
 		"use a read-only tool, or describe what you would have done")
@@ -50,17 +51,15 @@ type Config struct {
 	// CWD is the working directory, as an absolute path. It makes absolute paths relative.
 	CWD string
 
-	// AgentHome is a directory in CWD, such as ".agents". The modes acceptEdits and auto do not
-	// approve writes to it.
+	// AgentHome is a protected directory in CWD, such as ".agents".
 	AgentHome string
 
-	// Protected are other files and directories to which acceptEdits and auto do not approve
-	// writes, such as the configuration of the runtime. Relative paths are relative to CWD.
+	// Protected are other protected files and directories, such as the configuration of the
+	// runtime. Relative paths are relative to CWD.
 	Protected []string
 
 	// GitEnv is the environment of git, as "NAME=value". It determines where the configuration of
-	// git is, which names further files to which acceptEdits and auto do not approve writes. It is
-	// read for each decision.
+	// git is, which names further protected files. It is read for each decision.
 	GitEnv []string
 }
 
@@ -133,8 +132,8 @@ func (p *Policy) Offers(tool Tool) bool {
 // Check decides whether a call may run. The error is nil, or one of the errors above.
 //
 // The returned input is the one that was judged. The caller must execute it instead of the given
-// one, also if it overrides the error. It differs if a rule or the mode had to read a Bash command:
-// then the command has its canonical form, which bash and the policy parse in the same way.
+// one, also if it overrides the error. It differs if a rule or the mode had to read a Bash command
+// and could: then the command is written from the words that were judged.
 func (p *Policy) Check(tool Tool, input json.RawMessage) (json.RawMessage, error) {
 	c := &call{tool: tool.Name, original: tool.Original, input: input, dir: &p.dir}
 	err := p.check(c, tool.ReadOnly)
@@ -143,7 +142,7 @@ func (p *Policy) Check(tool Tool, input json.RawMessage) (json.RawMessage, error
 
 func (p *Policy) check(c *call, readOnly bool) error {
 	if p.denies(c) {
-		return ErrDenied
+		return c.explain(ErrDenied)
 	}
 	if p.mode == ModePlan && !readOnly {
 		return ErrPlan
@@ -154,10 +153,27 @@ func (p *Policy) check(c *call, readOnly bool) error {
 		}
 	}
 	listed := len(p.lists) > 0 && p.lists[0].allow != nil
-	if listed || readOnly || p.mode == ModeBypass || p.modeApproves(c) {
-		return nil
+	switch {
+	case !listed && !readOnly && p.mode != ModeBypass && !p.modeApproves(c):
+		return c.explain(ErrMode)
+	case (c.tool == toolWrite || c.tool == toolEdit) && p.mode != ModeBypass && !p.mayChange(c):
+		return ErrProtected
 	}
-	return ErrMode
+	return nil
+}
+
+// mayChange reports whether the file of a call is not protected, or the agent's own list has a
+// pattern that names it.
+func (p *Policy) mayChange(c *call) bool {
+	t := c.target()
+	protected := p.dir.protects(t.real)
+	if protected == "" {
+		return t.text == t.real || p.dir.protects(t.text) == ""
+	}
+	return len(p.lists) > 0 && slices.ContainsFunc(p.lists[0].allow, func(r rule) bool {
+		g, ok := r.pattern.(glob)
+		return ok && r.names(c.tool, c.original) && g.allows(c, 0) && g.names(protected)
+	})
 }
 
 func (p *Policy) denies(c *call) bool {
@@ -180,9 +196,13 @@ func (p *Policy) modeApproves(c *call) bool {
 	case p.mode != ModeAcceptEdits && p.mode != ModeAuto:
 		return false
 	case c.tool == toolWrite || c.tool == toolEdit:
-		return p.dir.approvesWrite(c.target())
+		return c.target().inReal
 	case c.tool == toolBash && p.mode == ModeAuto:
-		return p.onlyReads(c.script())
+		commands, ok := p.onlyReads(c.script())
+		if ok {
+			c.execute(commands)
+		}
+		return ok
 	}
 	return false
 }

@@ -1,9 +1,11 @@
 package permission_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -70,11 +72,11 @@ func TestWritesThatExecuteAreNotApproved(t *testing.T) {
 				if err := check(p, tool, false, input("file_path", path)); approved {
 					require.NoError(t, err, path)
 				} else {
-					require.Equal(t, permission.ErrMode, err, path)
+					require.Equal(t, permission.ErrProtected, err, path)
 				}
-				listed, err := permission.New(permission.Config{Mode: mode, Allowed: []string{tool}, Resolve: resolve, CWD: dir, Protected: protected})
+				listed, err := permission.New(permission.Config{Mode: mode, Allowed: []string{tool}, Resolve: resolve, CWD: dir, AgentHome: ".agents", Protected: protected})
 				require.NoError(t, err)
-				require.NoError(t, check(listed, tool, false, input("file_path", path)), "a rule may allow it")
+				require.Equal(t, approved, check(listed, tool, false, input("file_path", path)) == nil, "a list does not approve more: %s", path)
 			}
 		}
 	}
@@ -88,7 +90,91 @@ func TestNoWriteToABareRepositoryIsApproved(t *testing.T) {
 	p, err := permission.New(permission.Config{Mode: permission.ModeAcceptEdits, CWD: dir,
 		Resolve: func(p string) (string, error) { return p, nil }})
 	require.NoError(t, err)
-	require.Equal(t, permission.ErrMode, check(p, "Write", false, input("file_path", "config")))
+	require.Equal(t, permission.ErrProtected, check(p, "Write", false, input("file_path", "config")))
+}
+
+// Only a pattern that names a protected path approves a change, or bypassPermissions.
+func TestPatternsThatNameAProtectedPath(t *testing.T) {
+	for path, named := range map[string][]string{
+		".git/hooks/pre-commit": {".git/**", ".git", "/.git/hooks/*", "**/.git/**", ".git/", "./.git/hooks/pre-commit"},
+		".git/config":           {".git/config", ".git/*"},
+		"sub/.git/config":       {"sub/.git/**", "**/.git/**", ".git", "*/.git/config"},
+		".GIT/config":           {".GIT/**", ".GIT/config"},
+		".gitconfig":            {".gitconfig", "**/.gitconfig"}, "x/.config/git/ignore": {"**/.config/git/**", "x/.config/git/ignore"},
+		".husky/pre-commit": {".husky/**", ".husky"}, ".Husky/_/h": {".Husky/**"}, "sub/.husky/pre-push": {"**/.husky/*"},
+		"lefthook.yml": {"lefthook.yml"}, "a/lefthook.yml": {"lefthook.yml"}, ".pre-commit-config.yaml": {".pre-commit-config.yaml"},
+		".bashrc": {".bashrc"}, ".bash_profile": {".bash_profile"}, ".profile": {"/.profile"}, ".zshrc": {".zshrc"}, ".zprofile": {".zprofile"},
+		".ssh/config": {".ssh/**", ".ssh/config"}, ".envrc": {".envrc"}, "a/.envrc": {"a/.envrc"}, ".npmrc": {".npmrc"}, ".vimrc": {".vimrc"}, ".exrc": {".exrc"},
+		".vscode/tasks.json": {".vscode/**"}, ".idea/x/y.xml": {".idea/"}, ".mcp.json": {".mcp.json"}, ".MCP.json": {".MCP.json"},
+		".github/workflows/ci.yml": {".github/workflows/**", ".github/workflows/*.yml", "**/workflows/**"}, ".gitlab-ci.yml": {".gitlab-ci.yml"},
+		".agents/skills/x/SKILL.md": {".agents/**", ".agents"}, "conf/agents.yaml": {"conf/agents.yaml", "agents.yaml", "*/agents.yaml"},
+		"CONF/AGENTS.yaml": {"CONF/AGENTS.yaml", "AGENTS.yaml"}, "HEAD": {"HEAD"},
+		".git /config": nil, "git~1/config": nil, ".g\u200cit/config": nil, ".hus\u212ay/x": nil, ".ba\u017fhrc": nil, ".git::$INDEX_ALLOCATION/config": nil,
+	} {
+		mode := func(mode permission.Mode, allowed ...string) *permission.Policy {
+			p, err := permission.New(permission.Config{Mode: mode, Allowed: allowed, CWD: "/work", AgentHome: ".agents", Protected: []string{"conf/agents.yaml"}})
+			require.NoError(t, err)
+			return p
+		}
+		in := input("file_path", path)
+		for _, m := range []permission.Mode{permission.ModeDefault, permission.ModeAcceptEdits, permission.ModeAuto, permission.ModeDontAsk} {
+			for _, pattern := range named {
+				require.NoError(t, check(mode(m, "Edit("+pattern+")"), "Write", false, in), "%s %s", pattern, path)
+				require.NoError(t, check(mode(m, "Edit", "Write", "Write("+pattern+")"), "Write", false, in), "%s %s", pattern, path)
+				require.Equal(t, permission.ErrNotListed, check(mode(m, "Write("+pattern+")"), "Edit", false, in))
+			}
+			for _, allowed := range [][]string{{"Edit", "Write"}, {"Edit(**)"}, {"Edit(*)"}, {"Edit(**/*)", "Edit"}, {"Edit(.*/**)", "Edit(.*)", "Edit"}, {"Edit(**/pre-commit)", "Edit"},
+				{"Edit(**/hooks/**)", "Edit"}, {"Edit({.git,.husky,.agents,.ssh}/**)", "Edit"}, {"Edit(.gi[t]/**)", "Edit"}, {"Edit(*.yaml)", "Edit"}, {"Edit(conf/**)", "Edit"},
+				{"Edit(.github/**)", "Edit"}, {"Edit", "Read(.git/**)", "Bash(.git)"}, {"Edit", "Edit(src/.git/**)"}, {"Write", "Edit(?git/**)"}} {
+				err := check(mode(m, allowed...), "Write", false, in)
+				require.ErrorIs(t, err, permission.ErrProtected, "%s %s", allowed, path)
+			}
+		}
+		require.NoError(t, check(mode(permission.ModeBypass, "Edit"), "Write", false, in), path)
+		parent := mode(permission.ModeAcceptEdits, "Edit")
+		child, err := parent.Narrow([]string{"Edit(" + path + ")"}, nil)
+		require.NoError(t, err)
+		require.Error(t, check(child, "Write", false, in), "the list of a subagent approves nothing: %s", path)
+	}
+}
+
+// The files of managers of hooks, and those that hooks name, decide what git executes.
+func TestFilesThatHooksExecuteAreProtected(t *testing.T) {
+	top, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	put := func(name, content string) {
+		path := filepath.Join(top, name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		require.NoError(t, os.WriteFile(path, []byte(content), 0o700))
+	}
+	git(t, top, "init", "-q")
+	git(t, top, "config", "core.hooksPath", "team/git/_")
+	put("team/git/_/pre-commit", "#!/bin/sh\n. \"$(dirname \"$0\")/h\"\n")
+	put("team/git/pre-commit", "node scripts/lint.js && ./scripts/missing.sh\nexec \"${ROOT}/tools/last\" || tools/plain -x;tools/dir\n")
+	put(".git/hooks/pre-push", "sh ci/push.sh\n")
+	put(".git/hooks/update.sample", "sh ci/sample.sh\n")
+	for _, name := range []string{"scripts/lint.js", "tools/last", "tools/plain", "tools/dir/x", "ci/push.sh", "ci/sample.sh"} {
+		put(name, "")
+	}
+	p := gitPolicy(t, top, nil)
+	for path, approved := range map[string]bool{
+		"team/git/_/pre-commit": false, "team/git/_/new": false, "team/git/pre-commit": false, "team/git/new": false, "team/other": true,
+		"scripts/lint.js": false, "scripts/missing.sh": false, "scripts/other.js": true, "tools/last": false, "tools/plain": false, "tools/dir/x": true,
+		"ci/push.sh": false, "ci/sample.sh": true, "main.go": true,
+	} {
+		require.Equal(t, approved, check(p, "Write", false, input("file_path", path)) == nil, path)
+	}
+	git(t, top, "config", "core.hooksPath", "hooks") // the parent is the worktree
+	require.NoError(t, check(p, "Write", false, input("file_path", "main.go")))
+	require.Equal(t, permission.ErrProtected, check(p, "Write", false, input("file_path", "hooks/pre-commit")))
+	put("hooks/pre-commit", strings.Repeat("a/b/c ", 5)+"\x00 x/y") // a binary
+	require.NoError(t, check(p, "Write", false, input("file_path", "a/b/c")))
+	var many strings.Builder
+	for i := range 30_000 {
+		fmt.Fprintf(&many, "x%d\n", i)
+	}
+	put("hooks/pre-commit", many.String())
+	require.Equal(t, permission.ErrProtected, check(p, "Write", false, input("file_path", "main.go")), "too many to examine")
 }
 
 func TestDeniesRead(t *testing.T) {

@@ -2,7 +2,10 @@ package permission
 
 import (
 	"regexp"
+	"slices"
 	"strings"
+
+	"github.com/seed93082962/agenthost/runtime/permission/shell"
 )
 
 // The kinds of arguments that a command takes in addition to options.
@@ -86,22 +89,56 @@ var readOnlyUses = map[string]readOnlyUse{
 // signature is a placeholder of git in the format of a commit, for which git runs gpg.
 var signature = regexp.MustCompile(`%[-+ ]?G`)
 
-// onlyReads reports whether every command of a script has a known read-only use.
-func (p *Policy) onlyReads(s *script) bool {
-	if s.opaque || !s.flat || len(s.commands) == 0 {
-		return false
+// onlyReads reports whether every command of a script has a known read-only use. It returns the
+// script to execute.
+func (p *Policy) onlyReads(s *script) (shell.Script, bool) {
+	if s.opaque != nil || len(s.commands) == 0 {
+		return nil, false
 	}
-	for _, in := range s.inputs {
-		if !p.readable(in.text) {
-			return false
-		}
-	}
-	for _, c := range s.commands {
+	commands := slices.Clone(s.commands)
+	for i, c := range commands {
 		if !p.isReadOnly(c) {
-			return false
+			return nil, false
+		}
+		if c.Words[0].Text == "git" {
+			commands[i].Words = gitWithoutPrograms(c.Words[1:])
 		}
 	}
-	return true
+	return commands, true
+}
+
+// gitWithoutPrograms returns a read-only command of git with options that disable the programs that
+// the configuration of a repository may name. It does not disable filters: see mayFilter.
+func gitWithoutPrograms(args []shell.Word) []shell.Word {
+	if args[0].Text == "--no-pager" {
+		args = args[1:]
+	}
+	words := slices.Clone(gitPrefix)
+	words = append(words, args[0])
+	switch args[0].Text {
+	case "status":
+		words = append(words, shell.Literal("--ignore-submodules=all"))
+	case "diff", "log", "show":
+		for _, option := range []string{"--no-ext-diff", "--no-textconv", "--submodule=short", "--ignore-submodules=all"} {
+			words = append(words, shell.Literal(option))
+		}
+	}
+	return append(words, args[1:]...)
+}
+
+var gitPrefix = literals("env", "GIT_ALLOW_PROTOCOL=none", "GIT_NO_LAZY_FETCH=1", "GIT_OPTIONAL_LOCKS=0", // a missing object is not fetched
+	"git", "--no-pager", "--no-optional-locks",
+	"-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null",
+	"-c", "gpg.program=/dev/null", "-c", "gpg.openpgp.program=/dev/null", "-c", "gpg.x509.program=/dev/null", "-c", "gpg.ssh.program=/dev/null",
+	"-c", "log.showSignature=false", "-c", "format.pretty=medium", "-c", "log.diffMerges=separate", // remerge executes merge drivers
+	"-c", "diff.submodule=short", "-c", "diff.ignoreSubmodules=all", "-c", "status.submoduleSummary=false", "-c", "submodule.recurse=false")
+
+func literals(texts ...string) []shell.Word {
+	words := make([]shell.Word, len(texts))
+	for i, text := range texts {
+		words[i] = shell.Literal(text)
+	}
+	return words
 }
 
 // readable reports whether a path is in the working directory, is not hidden from Read, and does
@@ -116,10 +153,15 @@ func (p *Policy) hidesAll(path string) bool {
 	return path != "." && p.Hides(path)
 }
 
-func (p *Policy) isReadOnly(c command) bool {
-	args := make([]string, len(c))
-	for i, w := range c {
-		if args[i] = w.text; w.open {
+func (p *Policy) isReadOnly(c shell.Command) bool {
+	args := make([]string, len(c.Words))
+	for i, w := range c.Words {
+		if args[i] = w.Text; w.IsGlob() { // it may match an option or a link
+			return false
+		}
+	}
+	for _, r := range c.Redirects {
+		if r.Operator == "<" && r.Target != devNull && !p.readable(r.Target) {
 			return false
 		}
 	}
@@ -131,7 +173,7 @@ func (p *Policy) isReadOnly(c command) bool {
 		if len(args) > 0 && args[0] == "--no-pager" {
 			args = args[1:]
 		}
-		if len(args) == 0 {
+		if len(args) == 0 || (args[0] == "status" || args[0] == "diff") && p.dir.mayFilter() {
 			return false
 		}
 		name, args = "git "+args[0], args[1:]

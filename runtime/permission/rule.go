@@ -174,7 +174,7 @@ func (l *ruleLists) permits(c *call) error {
 		}
 	}
 	if parts == 0 {
-		return ErrPattern
+		return c.explain(ErrPattern)
 	}
 	return nil
 }

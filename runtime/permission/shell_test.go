@@ -17,9 +17,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// shell runs commands in a real bash. The programs that they find are stubs, which record how they
+// shellRunner runs commands in a real bash. The programs that they find are stubs, which record how they
 // were called, and those real programs that a test links.
-type shell struct {
+type shellRunner struct {
 	bash, bin, cwd, record string
 	files                  []string      // in the directory in which a command runs
 	limit                  time.Duration // of a command
@@ -27,13 +27,13 @@ type shell struct {
 
 const recorder = "#!/bin/sh\nprintf '%s\\0' \"$#\" \"${0##*/}\" \"$@\" >>\"$RECORD\"\n"
 
-func newShell(t testing.TB, stubs ...string) *shell {
+func newShell(t testing.TB, stubs ...string) *shellRunner {
 	t.Helper()
 	bash, err := exec.LookPath("bash")
 	require.NoError(t, err)
 	root, err := filepath.EvalSymlinks(t.TempDir())
 	require.NoError(t, err)
-	s := &shell{bash: bash, bin: filepath.Join(root, "bin"), cwd: filepath.Join(root, "cwd"), record: filepath.Join(root, "record"), limit: 10 * time.Second}
+	s := &shellRunner{bash: bash, bin: filepath.Join(root, "bin"), cwd: filepath.Join(root, "cwd"), record: filepath.Join(root, "record"), limit: 10 * time.Second}
 	if _, fuzzing := t.(*testing.F); fuzzing {
 		// At its end, fuzzing kills a worker that does not return within 2 s. A command that loops
 		// would survive, and fuzzing would wait for it.
@@ -47,7 +47,7 @@ func newShell(t testing.TB, stubs ...string) *shell {
 }
 
 // link makes a program of the system available, if it is installed.
-func (s *shell) link(t testing.TB, name string) bool {
+func (s *shellRunner) link(t testing.TB, name string) bool {
 	t.Helper()
 	path, err := exec.LookPath(name)
 	if err != nil {
@@ -59,7 +59,7 @@ func (s *shell) link(t testing.TB, name string) bool {
 
 // run returns the calls of stubs that a command makes, each with its name first, and the files that
 // it creates.
-func (s *shell) run(t testing.TB, command string) (calls [][]string, files []string) {
+func (s *shellRunner) run(t testing.TB, command string) (calls [][]string, files []string) {
 	t.Helper()
 	require.NoError(t, os.RemoveAll(s.cwd))
 	require.NoError(t, os.Mkdir(s.cwd, 0o700))
