@@ -157,9 +157,6 @@ var (
 func FuzzBashRunsWhatIsJudged(f *testing.F) {
 	for _, script := range slices.Concat(shellScripts, expandedDelimiters, numbered) {
 		f.Add([]byte(script))
-		for i := range len(script) + 1 {
-			f.Add([]byte(script[:i] + "\\\n" + script[i:]))
-		}
 	}
 	for _, script := range evasive {
 		f.Add([]byte(strings.ReplaceAll(script, "rm", "bad")))
