@@ -1,8 +1,6 @@
 package shell
 
 import (
-	"fmt"
-	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -119,21 +117,6 @@ func (r *reader) endCommand(next string) *Error {
 	r.command.After = r.after
 	r.script = append(r.script, r.command)
 	r.command, r.after = Command{}, next
-	return nil
-}
-
-// checkName checks the name of a command.
-func checkName(w Word, shape string) *Error {
-	switch {
-	case strings.Contains(shape, "="):
-		return errAssignment
-	case w.Text == "" || w.IsGlob():
-		return errName
-	case slices.Contains(keywords, shape):
-		return &Error{fmt.Sprintf("the keyword %s", shape), "write plain commands, one after another"}
-	case slices.Contains(builtins, w.Text):
-		return &Error{fmt.Sprintf("%s, which changes the shell itself", w.Text), "use only programs, cd, echo, pwd, true, false and exit"}
-	}
 	return nil
 }
 

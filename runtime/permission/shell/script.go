@@ -13,6 +13,7 @@
 package shell
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -68,6 +69,21 @@ var builtins = strings.Fields(". alias bg bind break builtin caller command comp
 
 // keywords are the reserved words of bash.
 var keywords = strings.Fields("if then elif else fi case esac for select while until do done function time { } ! [[ ]] coproc")
+
+// checkName checks the name of a command. The shape has its unquoted characters.
+func checkName(w Word, shape string) *Error {
+	switch {
+	case strings.Contains(shape, "="):
+		return errAssignment
+	case w.Text == "" || w.IsGlob():
+		return errName
+	case slices.Contains(keywords, shape):
+		return &Error{fmt.Sprintf("the keyword %s", shape), "write plain commands, one after another"}
+	case slices.Contains(builtins, w.Text):
+		return &Error{fmt.Sprintf("%s, which changes the shell itself", w.Text), "use only programs, cd, echo, pwd, true, false and exit"}
+	}
+	return nil
+}
 
 // String returns the text that bash executes.
 func (s Script) String() string {
