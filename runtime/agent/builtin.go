@@ -1,5 +1,12 @@
 package agent
 
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+)
+
 // BuiltinTool describes a tool that is part of every runtime.
 type BuiltinTool struct {
 	Name          string
@@ -23,4 +30,26 @@ func BuiltinTools() []BuiltinTool {
 		{"WebFetch", "WebFetch", "获取公网网页的文本。", "Fetches a page of the public web as text."},
 		{"Write", "Write", "写入文件。", "Writes a file."},
 	}
+}
+
+var toolName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+
+// serverPrefix begins the names of the tools of MCP servers.
+const serverPrefix = "mcp__"
+
+// CheckToolName returns an error if a custom tool cannot have the name: it is malformed, it begins
+// as those of MCP servers, or only letter case distinguishes it from a built-in tool.
+func CheckToolName(name string) error {
+	if !toolName.MatchString(name) {
+		return fmt.Errorf("the name %.80q does not consist of 1 to 64 letters, digits, _ and -", name)
+	}
+	if strings.HasPrefix(strings.ToLower(name), serverPrefix) {
+		return errors.New("names that begin with " + serverPrefix + " are those of MCP servers")
+	}
+	for _, t := range BuiltinTools() {
+		if strings.EqualFold(name, t.Name) {
+			return fmt.Errorf("the name %s is that of the built-in tool %s", name, t.Name)
+		}
+	}
+	return nil
 }

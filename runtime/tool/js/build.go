@@ -85,5 +85,5 @@ func buildErrors(errs []api.Message, file string) string {
 	if more := len(errs) - len(lines); more > 0 {
 		lines = append(lines, fmt.Sprintf("and %d more", more))
 	}
-	return strings.Join(lines, "\n")
+	return strings.Join(lines, "; ")
 }

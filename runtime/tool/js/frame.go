@@ -41,8 +41,9 @@ const frameOverhead = 1 + 4
 var errFrame = errors.New("malformed frame")
 
 type buildHead struct {
-	Call uint64 `json:"call"`
-	File string `json:"file"`
+	Call   uint64 `json:"call"`
+	File   string `json:"file"`
+	NoCode bool   `json:"noCode,omitempty"` // the response has no bytecode and no map
 }
 
 type buildAnswer struct {
@@ -70,8 +71,9 @@ type warmedHead struct {
 
 // limits are the resources of a script.
 type limits struct {
-	Memory uintptr `json:"memory"` // bytes
-	Output int     `json:"output"` // characters of a result
+	Memory uintptr `json:"memory"`        // bytes
+	Output int     `json:"output"`        // characters of a result
+	CPU    uint64  `json:"cpu,omitempty"` // seconds of the process; 0 is no limit
 }
 
 type callHead struct {

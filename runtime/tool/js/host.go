@@ -37,6 +37,9 @@ type Config struct {
 	MaxOutput   int   // bytes of a result; a longer one is truncated. Defaults to 1 MiB, at most 8 MiB.
 	Workers     int   // maximum number of processes; further calls wait. Defaults to the number of CPUs, at least 2.
 
+	// LoadTime limits compiling a file and running it once. Defaults to 5 s.
+	LoadTime time.Duration
+
 	Logger *slog.Logger // Defaults to none.
 }
 
@@ -62,6 +65,7 @@ type loadLimits struct {
 type Host struct {
 	cfg    Config
 	limits loadLimits
+	checks bool            // of one file, which is not trusted: see Check
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
 	group  sync.WaitGroup // every goroutine of the host
@@ -94,6 +98,7 @@ func New(cfg Config) (*Host, error) {
 	cfg.MemoryLimit = cmp.Or(cfg.MemoryLimit, 64<<20)
 	cfg.MaxOutput = cmp.Or(cfg.MaxOutput, 1<<20)
 	cfg.Workers = cmp.Or(cfg.Workers, max(runtime.GOMAXPROCS(0), spare))
+	cfg.LoadTime = cmp.Or(cfg.LoadTime, 5*time.Second)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	switch {
 	case cfg.MemoryLimit < 1<<20 || cfg.MemoryLimit > 1<<30:
@@ -111,7 +116,7 @@ func New(cfg Config) (*Host, error) {
 	}
 	h := &Host{
 		cfg: cfg, suspects: make(chan struct{}, max(cfg.Workers-1, 1)), programs: map[string]*program{}, all: map[*process]struct{}{},
-		limits: loadLimits{load: 10 * time.Second, build: 5 * time.Second, warm: 500 * time.Millisecond, cold: 5 * time.Second},
+		limits: loadLimits{load: 10 * time.Second, build: cfg.LoadTime, warm: 500 * time.Millisecond, cold: 5 * time.Second},
 	}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	return h, nil

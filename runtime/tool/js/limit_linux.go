@@ -19,21 +19,24 @@ const ownMemory = 256 << 20
 
 // limitProcess limits this process in case a script escapes from its engine: memory, new files and
 // sockets, programs with more privileges. Open files remain open.
-func limitProcess(memory uintptr) error {
+func limitProcess(most limits) error {
 	debug.SetMaxStack(64 << 20)
 	debug.SetGCPercent(50)
 	has, err := addressSpace()
 	if err != nil {
 		return fmt.Errorf("read memory of the process: %w", err)
 	}
-	limits := map[int]uint64{
-		unix.RLIMIT_AS:     has + uint64(memory)*3 + ownMemory,
+	rlimits := map[int]uint64{
+		unix.RLIMIT_AS:     has + uint64(most.Memory)*3 + ownMemory,
 		unix.RLIMIT_CORE:   0,
 		unix.RLIMIT_FSIZE:  0,
 		unix.RLIMIT_NOFILE: 0, // of new ones
 	}
-	for what, most := range limits {
-		if err := unix.Setrlimit(what, &unix.Rlimit{Cur: most, Max: most}); err != nil {
+	if most.CPU > 0 {
+		rlimits[unix.RLIMIT_CPU] = most.CPU
+	}
+	for what, value := range rlimits {
+		if err := unix.Setrlimit(what, &unix.Rlimit{Cur: value, Max: value}); err != nil {
 			return fmt.Errorf("limit resource %d: %w", what, err)
 		}
 	}

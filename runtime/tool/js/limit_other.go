@@ -6,7 +6,7 @@ import "runtime/debug"
 
 // limitProcess limits only the stack. Other systems have no limit of memory that suits a Go
 // program.
-func limitProcess(uintptr) error {
+func limitProcess(limits) error {
 	debug.SetMaxStack(64 << 20)
 	return nil
 }

@@ -14,11 +14,11 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
+	"strings"
 	"unicode/utf8"
 
-	"github.com/seed93082962/agenthost/internal/jsdepth"
+	"github.com/seed93082962/agenthost/internal/excerpt"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/tool"
 )
@@ -29,10 +29,7 @@ const (
 	maxMap        = 4 << 20   // larger ones are dropped: errors then have no lines of the file
 )
 
-var (
-	extensions = []string{".ts", ".mts", ".js", ".mjs"}
-	toolName   = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
-)
+var extensions = []string{".ts", ".mts", ".js", ".mjs"}
 
 // Load reads the file of a tool, verifies its hash, compiles it, and runs it once in a worker to
 // get the tool's name, description and input schema. It takes at most 10 s. Files with the same
@@ -62,22 +59,19 @@ func (h *Host) load(ctx context.Context, def agent.CustomTool) (tool.Tool, error
 	if err != nil {
 		return nil, err
 	}
-	if !slices.Contains(extensions, path.Ext(file)) {
-		return nil, fmt.Errorf("%q is not a .ts, .mts, .js or .mjs file", file)
+	if err := checkExtension(file); err != nil {
+		return nil, err
 	}
 	sum := sha256.Sum256(source)
 	hash := "sha256:" + hex.EncodeToString(sum[:])
 	if def.Hash != "" && def.Hash != hash {
 		return nil, fmt.Errorf("its hash is %s, want %s", hash, def.Hash)
 	}
-	source = bytes.TrimPrefix(source, []byte("\uFEFF"))
-	if !utf8.Valid(source) {
-		return nil, fmt.Errorf("%s is not UTF-8", file)
+	text, err := textOf(file, source)
+	if err != nil {
+		return nil, err
 	}
-	if err := jsdepth.Check(string(source)); err != nil {
-		return nil, fmt.Errorf("%s:%w", file, err)
-	}
-	prog, err := h.program(ctx, hash+" "+file, file, string(source))
+	prog, err := h.program(ctx, hash+" "+file, file, text)
 	if err != nil {
 		return nil, err
 	}
@@ -85,6 +79,22 @@ func (h *Host) load(ctx context.Context, def agent.CustomTool) (tool.Tool, error
 		return nil, fmt.Errorf("the name in %s is %q", file, prog.spec.Name)
 	}
 	return custom{h, prog}, nil
+}
+
+func checkExtension(file string) error {
+	if !slices.Contains(extensions, path.Ext(file)) {
+		return &FileError{fmt.Sprintf("%q is not a .ts, .mts, .js or .mjs file", file)}
+	}
+	return nil
+}
+
+// textOf returns the text of a file. Only a worker parses it.
+func textOf(file string, source []byte) (string, error) {
+	source = bytes.TrimPrefix(source, []byte("\uFEFF"))
+	if !utf8.Valid(source) {
+		return "", &FileError{file + " is not UTF-8"}
+	}
+	return string(source), nil
 }
 
 // source reads the file of a tool and returns its name and content.
@@ -177,6 +187,15 @@ func (h *Host) program(ctx context.Context, id, file, source string) (*program, 
 	}
 }
 
+// FileError is a fault of a file: it is not a tool, or it ended its worker or exceeded the limits of
+// one. Reason is one line of at most 1 KiB, without a stack trace.
+type FileError struct{ Reason string }
+
+func (e *FileError) Error() string { return e.Reason }
+
+// errLoadTime is the cause of a context whose file did not load within LoadTime.
+var errLoadTime = errors.New("the limit of time was reached")
+
 // build compiles and runs a file in a worker.
 func (h *Host) build(ctx context.Context, prog *program, source string) error {
 	p, err := h.acquire(ctx, nil)
@@ -184,36 +203,48 @@ func (h *Host) build(ctx context.Context, prog *program, source string) error {
 		return err
 	}
 	defer h.release(p)
-	ctx, cancel := context.WithTimeout(ctx, h.limits.build)
+	ctx, cancel := context.WithTimeoutCause(ctx, h.limits.build, errLoadTime)
 	defer cancel()
 	j := &job{id: h.calls.Add(1)}
 	j.log = logWriter{log: h.cfg.Logger, ctx: ctx, attrs: []any{"file", prog.file}}
-	answer, err := p.do(ctx, j, func() error { return p.out.write(frameBuild, buildHead{Call: j.id, File: prog.file}, source) })
+	answer, err := p.do(ctx, j, func() error {
+		return p.out.write(frameBuild, buildHead{Call: j.id, File: prog.file, NoCode: h.checks}, source)
+	})
 	switch {
+	case errors.Is(context.Cause(ctx), errLoadTime):
+		return &FileError{fmt.Sprintf("%s did not load in time: the limit is %v", prog.file, h.limits.build)}
 	case ctx.Err() != nil:
 		return fmt.Errorf("%s did not load in time: %w", prog.file, context.Cause(ctx))
-	case err != nil:
+	case errors.Is(err, errNotSent):
 		return err
-	case answer.kind != frameBuilt:
-		p.kill()
-		return fmt.Errorf("%w: not the response to a build", errFrame)
+	case err != nil:
+		return &FileError{fmt.Sprintf("%s did not load: %s", prog.file, p.endReason())}
 	}
 	var built buildAnswer
-	if err := json.Unmarshal(answer.head, &built); err != nil {
+	if err := json.Unmarshal(answer.head, &built); err != nil || answer.kind != frameBuilt {
 		p.kill()
-		return fmt.Errorf("%w: %w", errFrame, err)
+		return &FileError{prog.file + " did not load: the response of its worker is malformed"}
 	}
 	switch {
 	case built.Error != "":
-		return errors.New(built.Error)
-	case !toolName.MatchString(built.Name):
-		return fmt.Errorf("%s: the name %.80q does not consist of 1 to 64 letters, digits, _ and -", prog.file, built.Name)
+		return &FileError{firstLine(built.Error)}
 	case built.Description == "":
-		return fmt.Errorf("%s: the description is empty", prog.file)
+		return &FileError{prog.file + ": the description is empty"}
+	}
+	if err := agent.CheckToolName(built.Name); err != nil && !h.checks {
+		return &FileError{prog.file + ": " + err.Error()}
 	}
 	if prog.code = answer.body; len(built.Map.Mappings) <= maxMap {
 		prog.source = built.Map
 	}
 	prog.spec = tool.Spec{Name: built.Name, Description: built.Description, InputSchema: built.InputSchema}
 	return nil
+}
+
+// maxReason limits the reason of a FileError, in bytes.
+const maxReason = 1 << 10
+
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(excerpt.Head(strings.ToValidUTF8(text, "\uFFFD"), maxReason), "\n")
+	return line
 }

@@ -86,6 +86,10 @@ func TestFaultyFiles(t *testing.T) {
 		{"a bad name", "a.ts", `export default {name: "a b", description: "d", call() {}}`,
 			`a.ts: the name "a b" does not consist of 1 to 64 letters, digits, _ and -`},
 		{"a long name", "a.ts", `export default {name: "a".repeat(65), description: "d", call() {}}`, "does not consist of 1 to 64 letters"},
+		{"a name of an MCP server", "a.ts", `export default {name: "mcp__files__read", description: "d", call() {}}`, "names that begin with mcp__ are those of MCP servers"},
+		{"a name of an MCP server in capitals", "a.ts", `export default {name: "MCP__x", description: "d", call() {}}`, "names that begin with mcp__ are those of MCP servers"},
+		{"a built-in name", "a.ts", `export default {name: "Bash", description: "d", call() {}}`, "a.ts: the name Bash is that of the built-in tool Bash"},
+		{"a built-in name in another letter case", "a.ts", `export default {name: "wEBfETCH", description: "d", call() {}}`, "a.ts: the name wEBfETCH is that of the built-in tool WebFetch"},
 		{"no description", "a.ts", `export default {name: "a", call() {}}`, "description of the default export is not a string"},
 		{"an empty description", "a.ts", `export default {name: "a", description: "", call() {}}`, "the description is empty"},
 		{"a large description", "a.ts", `export default {name: "a", description: "x".repeat(3e5), call() {}}`,
@@ -96,9 +100,9 @@ func TestFaultyFiles(t *testing.T) {
 		{"a schema of a string", "a.ts", `export default {name: "a", description: "d", inputSchema: {type: "string"}, call() {}}`, `inputSchema of the default export has no type "object"`},
 		{"a circle of a schema", "a.ts", `const s: any = {type: "object"}; s.s = s; export default {name: "a", description: "d", inputSchema: s, call() {}}`, "circular reference"},
 		{"it throws", "a.ts", "// one\ntype T = string\nfunction f(): never {\n  throw new TypeError('no')\n}\nf()\n" + fine,
-			"TypeError: no\n    at f (a.ts:4:13)\n    at <anonymous> (a.ts:6:"},
+			"load custom tool a.ts: a.ts:4:13: TypeError: no"},
 		{"it fetches", "a.ts", "fetch('https://example.com').catch(() => {})\nsetTimeout(() => {})\n" + fine,
-			"Error: setTimeout works only within call(), not while the file is loaded\n    at <anonymous> (a.ts:2:"},
+			"a.ts:2:1: Error: setTimeout works only within call(), not while the file is loaded"},
 		{"another import", "a.ts", "import fs from 'node:fs'\nfs.x\n" + fine,
 			`a.ts:1:16: cannot import "node:fs": a tool is one file and can import only "agenthost"`},
 		{"another file", "a.ts", "export * from './b'\n" + fine, `cannot import "./b"`},
@@ -108,8 +112,8 @@ func TestFaultyFiles(t *testing.T) {
 		{"not UTF-8", "a.ts", "// \xff\n" + fine, "a.ts is not UTF-8"},
 		{"large", "a.ts", fine + strings.Repeat(" ", 5<<20), "the file is larger than 5242880 bytes"},
 		{"another language", "a.py", "", `"a.py" is not a .ts, .mts, .js or .mjs file`},
-		{"nested without end", "a.js", strings.Repeat("(", 1<<19), "a.js:1:201: brackets are nested deeper than 200 levels"},
-		{"a long chain", "a.ts", "x = " + strings.Repeat("a=>", 1<<18), "an expression or statement has more than 2000 operators"},
+		{"nested without end", "a.js", strings.Repeat("(", 1<<19), "a.js did not load: the limit of the stack was reached: it is nested too deeply"},
+		{"a long chain", "a.ts", "x = " + strings.Repeat("a=>", 1<<18), "a.ts did not load: the limit of the stack was reached: it is nested too deeply"},
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
@@ -118,6 +122,7 @@ func TestFaultyFiles(t *testing.T) {
 			require.ErrorContains(t, err, row.want)
 			require.ErrorContains(t, err, "load custom tool "+row.file+": ")
 			require.Less(t, len(err.Error()), 1000)
+			require.NotContains(t, err.Error(), "\n")
 		})
 	}
 	_, err := h.Load(t.Context(), agent.CustomTool{Path: t.TempDir()})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"strings"
@@ -82,6 +83,9 @@ func (h *Host) newProcess() (*process, error) {
 		return nil, fmt.Errorf("start worker: %w", err)
 	}
 	most := limits{Memory: uintptr(h.cfg.MemoryLimit), Output: h.cfg.MaxOutput} //nolint:gosec // New accepts at most 1 GiB
+	if h.checks {
+		most.CPU = seconds(h.limits.build)
+	}
 	if err := p.out.write(frameSetup, most, ""); err != nil {
 		p.kill() // the reader, which is started later, reports the end
 	}
@@ -112,6 +116,9 @@ func (p *process) read() {
 
 func (p *process) frames() error {
 	in := newFrameReader(p.stdout)
+	if p.host.checks {
+		in = newFrameReader(io.LimitReader(p.stdout, maxChecked))
+	}
 	for {
 		kind, head, body, err := in.read()
 		if err != nil {

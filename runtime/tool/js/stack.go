@@ -1,8 +1,10 @@
 package js
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"iter"
 	"regexp"
 	"slices"
 	"strconv"
@@ -95,23 +97,40 @@ func withStack(text, stack string, lines places, file string) string {
 	var b strings.Builder
 	b.WriteString(text)
 	n := 0
-	for frame := range strings.Lines(stack) {
-		m := frameOfStack.FindStringSubmatch(strings.TrimRight(frame, "\n"))
-		if m == nil {
-			continue
-		}
-		line, _ := strconv.Atoi(m[2])
-		column, _ := strconv.Atoi(m[3])
-		fileLine, fileColumn, ok := lines.at(line, column)
-		if !ok {
-			continue
-		}
-		fmt.Fprintf(&b, "\n    at %s (%s:%d:%d)", orAnonymous(m[1]), file, fileLine, fileColumn)
+	for function, at := range framesOf(stack, lines) {
+		fmt.Fprintf(&b, "\n    at %s (%s:%d:%d)", function, file, at.fileLine, at.fileColumn)
 		if n++; n == maxStack {
 			break
 		}
 	}
 	return b.String()
+}
+
+// placed adds the innermost place of a stack that is in the tool's file.
+func placed(text, stack string, lines places, file string) string {
+	for _, at := range framesOf(stack, lines) {
+		return fmt.Sprintf("%s:%d:%d: %s", file, at.fileLine, at.fileColumn, text)
+	}
+	return file + ": " + text
+}
+
+// framesOf returns the frames of a stack that are in the tool's file: the name of the function, and
+// the place, counted from 1.
+func framesOf(stack string, lines places) iter.Seq2[string, place] {
+	return func(yield func(string, place) bool) {
+		for frame := range strings.Lines(stack) {
+			m := frameOfStack.FindStringSubmatch(strings.TrimRight(frame, "\n"))
+			if m == nil {
+				continue
+			}
+			line, _ := strconv.Atoi(m[2])
+			column, _ := strconv.Atoi(m[3])
+			fileLine, fileColumn, ok := lines.at(line, column)
+			if ok && !yield(orAnonymous(m[1]), place{fileLine: fileLine, fileColumn: fileColumn}) {
+				return
+			}
+		}
+	}
 }
 
 func orAnonymous(name string) string {
@@ -127,8 +146,12 @@ func describe(err error, lines places, file string) string {
 	if !errors.As(err, &e) {
 		return err.Error()
 	}
-	if line, column, ok := lines.at(e.LineNumber, e.ColumnNumber); ok {
-		return fmt.Sprintf("%s:%d:%d: %s", file, line, column, e.Error())
+	text := cmp.Or(e.Message, e.Error())
+	if e.Message != "" && e.Name != "" {
+		text = e.Name + ": " + e.Message
 	}
-	return withStack(e.Error(), e.Stack, lines, file)
+	if line, column, ok := lines.at(e.LineNumber, e.ColumnNumber); ok {
+		return fmt.Sprintf("%s:%d:%d: %s", file, line, column, text)
+	}
+	return placed(text, e.Stack, lines, file)
 }

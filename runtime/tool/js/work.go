@@ -72,7 +72,7 @@ func (w *worker) handle(kind byte, head, body []byte) error {
 		if err := json.Unmarshal(head, &w.limits); err != nil {
 			return err
 		}
-		return limitProcess(w.limits.Memory)
+		return limitProcess(w.limits)
 	case frameBuild:
 		return decoded(head, func(h buildHead) { w.tasks <- func() { w.build(h, text) } })
 	case frameProgram:
@@ -145,7 +145,10 @@ func (w *worker) work() {
 func (w *worker) build(h buildHead, source string) {
 	answer, code, err := w.learn(h, source)
 	if err != nil {
-		answer.Error = err.Error()
+		answer.Error = firstLine(err.Error())
+	}
+	if h.NoCode {
+		code, answer.Map = nil, sourceMap{}
 	}
 	w.write(frameBuilt, answer, string(code))
 }
@@ -172,7 +175,7 @@ func (w *worker) learn(h buildHead, source string) (answer buildAnswer, code []b
 	case r.result == nil:
 		return answer, nil, errNoResult
 	case r.result.IsError:
-		return answer, nil, errors.New(withStack(r.text, r.result.Stack, lines, h.File))
+		return answer, nil, errors.New(placed(r.text, r.result.Stack, lines, h.File))
 	}
 	if err := json.Unmarshal([]byte(r.text), &answer); err != nil {
 		return answer, nil, fmt.Errorf("read what the file exports: %w", err)
