@@ -27,7 +27,7 @@ RACE    := -race '-gcflags=all=$(NODWARF)' -ldflags=-w $(foreach p,$(NORACE),'-g
 
 # These packages start no goroutine: their tests, which take the processor for long, run without the
 # race detector.
-SERIAL := internal/jsdepth runtime/agent runtime/permission runtime/wire runtime/skill/archive hub/catalog/archive hub/catalog/toolfile
+SERIAL := runtime/agent runtime/permission runtime/wire runtime/skill/archive hub/catalog/archive
 MODULE := $(shell sed -n 's/^module //p' go.mod)
 empty  :=
 IS_SERIAL := ^$(MODULE)/($(subst $(empty) $(empty),|,$(SERIAL)))$$

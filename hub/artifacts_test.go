@@ -54,8 +54,8 @@ func TestSweepDeletesFilesThatNoToolHas(t *testing.T) {
 		}
 	})
 	admin := s.setUp()
-	used := s.upload(admin, "used.ts", "export default {name: 'used'}").want(http.StatusCreated)
-	s.upload(admin, "deleted.ts", "export default {name: 'deleted'}").want(http.StatusCreated)
+	used := s.upload(admin, "used.ts", "export default {name: 'used', description: 'd', call() {}}").want(http.StatusCreated)
+	s.upload(admin, "deleted.ts", "export default {name: 'deleted', description: 'd', call() {}}").want(http.StatusCreated)
 	s.call("DELETE", "/api/v1/admin/tools/deleted", admin, "").want(http.StatusNoContent)
 	tool := artifact.Ref{Kind: artifact.Tools, Hash: strings.TrimPrefix(used["hash"].(string), "sha256:"), Name: "used.ts", Size: int64(used["size"].(float64))}
 	orphan, err := hub.Artifacts(s.Hub).Put(t.Context(), artifact.Skills, "s.zip", strings.NewReader("x"))
@@ -83,7 +83,7 @@ func TestCredentialsOfTheStoreAreNotLogged(t *testing.T) {
 	require.NoError(t, err)
 	s := open(t, dbtest.SQLite(t), func(cfg *hub.Config) { cfg.Artifacts = driver })
 	admin := s.setUp()
-	uploaded := s.upload(admin, "a.ts", "export default {name: 'a'}")
+	uploaded := s.upload(admin, "a.ts", "export default {name: 'a', description: 'd', call() {}}")
 	uploaded.wantError(http.StatusServiceUnavailable, string(api.Unavailable))
 	read := s.call("GET", "/artifacts/tools/"+strings.Repeat("a", 64)+"/a.ts", "", "")
 	read.wantError(http.StatusServiceUnavailable, string(api.Unavailable))

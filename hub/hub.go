@@ -107,6 +107,12 @@ type Config struct {
 	// TempDir is the directory of uploads that are not complete. Defaults to os.TempDir().
 	TempDir string
 
+	// CheckTool loads the file of a custom tool in a process that the file may end, such as that of
+	// runtime/tool/js.Check, and returns the name that the file has for the tool. An error that is
+	// not an api.ArtifactInvalid means that the file could not be checked. The check ends with ctx.
+	// Defaults to none: uploads of tools respond with 503.
+	CheckTool func(ctx context.Context, fileName, source string) (name string, err error)
+
 	// Deployer runs the runtimes of agents. The caller closes it after the hub. Defaults to none:
 	// the routes of deployments respond with 503 deployer_unavailable.
 	Deployer deploy.Driver
@@ -232,7 +238,7 @@ func New(ctx context.Context, cfg Config) (_ *Hub, err error) {
 		return nil, err
 	}
 	h.catalog, err = catalog.New(catalog.Config{
-		DB: h.db, Keyring: h.keyring, Audit: h.audit, Providers: h.providers, Artifacts: h.artifacts, TempDir: cfg.TempDir,
+		DB: h.db, Keyring: h.keyring, Audit: h.audit, Providers: h.providers, Artifacts: h.artifacts, CheckTool: cfg.CheckTool, TempDir: cfg.TempDir,
 		Deployed: h.agentDeployed, Now: cfg.Now, Logger: cfg.Logger,
 	})
 	if err != nil {

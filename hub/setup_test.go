@@ -4,21 +4,41 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub"
+	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/db/dbtest"
 	"github.com/seed93082962/agenthost/hub/secret"
+	"github.com/seed93082962/agenthost/runtime/tool/js"
 )
 
-func TestMain(m *testing.M) { dbtest.Main(m) }
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == js.WorkerArg { // this program checks tools
+		_ = js.Work(os.Stdin, os.Stdout) // the check reports the error
+		return
+	}
+	dbtest.Main(m)
+}
+
+// checkTool checks a tool with time for a busy machine.
+func checkTool(ctx context.Context, fileName, source string) (string, error) {
+	name, err := js.Check(ctx, js.Config{LoadTime: 2 * time.Minute}, fileName, source)
+	if fault, ok := errors.AsType[*js.FileError](err); ok {
+		return "", api.ArtifactInvalid.New(fault.Reason)
+	}
+	return name, err
+}
 
 const (
 	password   = "correct horse battery"
@@ -42,6 +62,7 @@ func open(t *testing.T, database string, change ...func(*hub.Config)) *server {
 	server := httptest.NewUnstartedServer(nil)
 	cfg := hub.Config{
 		DatabaseURL: database, EncryptionKeys: []string{secret.Generate()}, SetupToken: setupToken, Version: "1.2.3",
+		CheckTool: checkTool,
 		PublicURL: "http://" + server.Listener.Addr().String(),
 		Logger:    slog.New(slog.NewJSONHandler(s.log, nil)), // read when the server is closed
 	}

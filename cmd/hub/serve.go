@@ -53,6 +53,7 @@ func (s *settings) open(ctx context.Context, addr net.Addr, files artifact.Drive
 			return nil, err
 		}
 	}
+	cfg.CheckTool = checkTool
 	cfg.Offline = addr == nil
 	if err := s.applyExternal(&cfg); err != nil {
 		return nil, err

@@ -19,6 +19,7 @@ import (
 
 	main "github.com/seed93082962/agenthost/cmd/hub"
 	"github.com/seed93082962/agenthost/cmd/internal/daemontest"
+	"github.com/seed93082962/agenthost/cmd/internal/runtimecmd"
 	"github.com/seed93082962/agenthost/hub/db/dbtest"
 )
 
@@ -26,6 +27,10 @@ import (
 var scratch string
 
 func TestMain(m *testing.M) {
+	if runtimecmd.IsWorker(os.Args) { // this program checks tools
+		_ = runtimecmd.Work() // the check reports the error
+		return
+	}
 	var err error
 	if scratch, err = os.MkdirTemp("", "agenthost-hub-"); err != nil {
 		fmt.Fprintln(os.Stderr, err)

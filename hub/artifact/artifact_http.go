@@ -54,7 +54,7 @@ func (s *Store) serve(w http.ResponseWriter, r *http.Request, ref Ref, cacheCont
 	}
 	defer func() { _ = b.Close() }() // it was only read
 	status, err := filesafe.Serve(w, r, filesafe.Content{
-		Body: b.Content, Name: ref.Name, Size: b.Size, Modified: b.Modified, ETag: `"` + ref.Hash + `"`, CacheControl: cacheControl,
+		Body: b.Content, Name: ref.Name, Type: "application/octet-stream", Size: b.Size, Modified: b.Modified, ETag: `"` + ref.Hash + `"`, CacheControl: cacheControl,
 	})
 	switch {
 	case err != nil:

@@ -39,7 +39,7 @@ func TestToolsAreServedToEveryone(t *testing.T) {
 			require.Equal(t, http.StatusOK, got.Status, got.Text)
 			require.Equal(t, string(content), got.Text)
 			for name, want := range map[string]string{
-				"Cache-Control": "public, max-age=31536000, immutable", "Etag": `"` + ref.Hash + `"`, "Content-Type": "text/typescript",
+				"Cache-Control": "public, max-age=31536000, immutable", "Etag": `"` + ref.Hash + `"`, "Content-Type": "application/octet-stream",
 				"X-Content-Type-Options": "nosniff", "Content-Disposition": "attachment; filename*=UTF-8''%E5%A4%A9%E6%B0%94%20100%25.mts",
 			} {
 				require.Equal(t, want, got.Header.Get(name), name)
@@ -81,7 +81,7 @@ func TestSkillsNeedASignedLink(t *testing.T) {
 	require.Equal(t, http.StatusOK, got.Status, got.Text)
 	require.Equal(t, "content", got.Text)
 	require.Equal(t, "private, no-store", got.Header.Get("Cache-Control"))
-	require.Equal(t, "application/zip", got.Header.Get("Content-Type"))
+	require.Equal(t, "application/octet-stream", got.Header.Get("Content-Type"))
 
 	parsed, err := url.Parse(path)
 	require.NoError(t, err)

@@ -12,21 +12,6 @@ const (
 	statusMissing = "missing" // the file no longer exists
 )
 
-// uploadsAtOnce bounds the uploads that are checked at the same time, which takes up to a few
-// seconds of a processor each.
-const uploadsAtOnce = 2
-
-// checked runs check when a slot is free.
-func (s *Service) checked(ctx context.Context, check func() error) error {
-	select {
-	case s.uploads <- struct{}{}:
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	defer func() { <-s.uploads }()
-	return check()
-}
-
 // states returns the status of each file.
 func (s *Service) states(ctx context.Context, refs ...artifact.Ref) ([]string, error) {
 	exist, err := s.cfg.Artifacts.Exist(ctx, refs...)

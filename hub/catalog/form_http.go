@@ -60,6 +60,10 @@ func (s *Service) withForm(r *http.Request, most int64, do func(file File, field
 	if file.Name == "" {
 		return api.Fields{filePart: "must be a file with a name"}
 	}
+	// Only after the end of the body, the context of the request ends when the client leaves.
+	if _, err := io.Copy(io.Discard, r.Body); err != nil {
+		return formError(err)
+	}
 	return do(file, fields)
 }
 

@@ -19,6 +19,11 @@ const (
 	toolSource = "export default {name: 'weather', description: 'd', call() {}}"
 )
 
+// named returns the file of a tool.
+func named(name string) string {
+	return "export default {name: '" + name + "', description: 'd', call() {}}"
+}
+
 // send sends a form with a file and fields, which are names and values.
 func send(t testing.TB, c *apitest.Client, method, path, file, content string, fields ...string) apitest.Response {
 	t.Helper()

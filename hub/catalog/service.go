@@ -13,8 +13,9 @@
 // therefore serialized, and two equal versions have equal content.
 //
 // Uploads are not trusted. A form has at most 32 parts, a tool 5 MiB, a skill 20 MiB, and an
-// imported configuration 1 MiB. The packages archive, toolfile and runtime/agent bound the time and
-// the memory to parse them.
+// imported configuration 1 MiB. The packages archive and runtime/agent bound the time and the memory
+// to parse them. The source of a tool is not parsed here: Config.CheckTool loads it in a process of
+// its own. Tenants take turns with the checks of their uploads.
 package catalog
 
 import (
@@ -65,6 +66,12 @@ type Config struct {
 	// Artifacts has the files of tools and skills. Required.
 	Artifacts *artifact.Store
 
+	// CheckTool loads the file of a custom tool in a process that the file may end, and returns the
+	// name that the file has for the tool. The name is not trusted. An error that is not an
+	// api.ArtifactInvalid means that the file could not be checked. The check ends with ctx.
+	// Defaults to none: uploads of tools respond with 503.
+	CheckTool func(ctx context.Context, fileName, source string) (name string, err error)
+
 	// TempDir is the directory of the contents of an uploaded skill while it is checked. Defaults
 	// to os.TempDir().
 	TempDir string
@@ -85,7 +92,7 @@ type Service struct {
 	cfg       Config
 	db        *db.DB
 	snapshots *snapshots
-	uploads   chan struct{} // has an element for each upload that is checked
+	slots     slots // for checks of uploads
 }
 
 // New returns a Service on a migrated database.
@@ -100,7 +107,7 @@ func New(cfg Config) (*Service, error) {
 		cfg.Now = time.Now
 	}
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
-	return &Service{cfg: cfg, db: cfg.DB, snapshots: newSnapshots(), uploads: make(chan struct{}, uploadsAtOnce)}, nil
+	return &Service{cfg: cfg, db: cfg.DB, snapshots: newSnapshots()}, nil
 }
 
 // Routes returns all routes of this package.

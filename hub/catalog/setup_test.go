@@ -1,9 +1,13 @@
 package catalog_test
 
 import (
+	"context"
+	"errors"
 	"maps"
 	"net/http"
+	"os"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -16,9 +20,25 @@ import (
 	"github.com/seed93082962/agenthost/hub/provider"
 	"github.com/seed93082962/agenthost/hub/secret"
 	"github.com/seed93082962/agenthost/rbac"
+	"github.com/seed93082962/agenthost/runtime/tool/js"
 )
 
-func TestMain(m *testing.M) { dbtest.Main(m) }
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == js.WorkerArg { // this program checks tools
+		_ = js.Work(os.Stdin, os.Stdout) // the check reports the error
+		return
+	}
+	dbtest.Main(m)
+}
+
+// checkTool checks a tool with time for a busy machine.
+func checkTool(ctx context.Context, fileName, source string) (string, error) {
+	name, err := js.Check(ctx, js.Config{LoadTime: 2 * time.Minute}, fileName, source)
+	if fault, ok := errors.AsType[*js.FileError](err); ok {
+		return "", api.ArtifactInvalid.New(fault.Reason)
+	}
+	return name, err
+}
 
 const (
 	agents    = "/api/v1/admin/agents"
@@ -61,7 +81,7 @@ func open(t testing.TB, url string, set func(*catalog.Config)) *server {
 	require.NoError(t, err)
 	store, err := artifact.New(artifact.Config{Driver: &artifact.Memory{}, Keyring: keyring, PublicURL: "https://hub.example.com", TempDir: t.TempDir()})
 	require.NoError(t, err)
-	cfg := catalog.Config{DB: d, Keyring: keyring, Audit: audit, Providers: providers, Artifacts: store, TempDir: t.TempDir()}
+	cfg := catalog.Config{DB: d, Keyring: keyring, Audit: audit, Providers: providers, Artifacts: store, CheckTool: checkTool, TempDir: t.TempDir()}
 	if set != nil {
 		set(&cfg)
 	}

@@ -4,14 +4,17 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"io"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/artifact"
-	"github.com/seed93082962/agenthost/hub/catalog/toolfile"
+	"github.com/seed93082962/agenthost/internal/excerpt"
 	"github.com/seed93082962/agenthost/internal/ids"
 	"github.com/seed93082962/agenthost/rbac"
 	"github.com/seed93082962/agenthost/runtime/agent"
@@ -179,13 +182,13 @@ func (s *Service) OpenTool(ctx context.Context, caller api.Caller, name string) 
 }
 
 // CreateTool creates a tool whose name is that in the file. It fails with api.ArtifactInvalid if
-// the file has none, and with api.NameTaken.
+// the file does not load within limits or the name is not valid, and with api.NameTaken.
 func (s *Service) CreateTool(ctx context.Context, caller api.Caller, in ToolInput, file File) (Tool, error) {
 	name, err := s.toolName(ctx, caller, file)
 	if err != nil {
 		return Tool{}, err
 	}
-	if isBuiltin(name) {
+	if builtinNamed(name) {
 		return Tool{}, api.NameTaken.New("The name " + name + " is that of a built-in tool: choose another.")
 	}
 	v, err := in.apply(Tool{Name: name, Source: sourceCustom, Status: statusReady, FileName: file.Name, Version: 1})
@@ -210,7 +213,11 @@ func (v *Tool) setFile(ref artifact.Ref) {
 	v.ref, v.FileName, v.Hash, v.Size = ref, ref.Name, hashOf(ref), ref.Size
 }
 
-// toolName returns the name in the file of a tool.
+var errNoCheck = api.Unavailable.New("This hub cannot check the files of tools: an operator must configure a worker for that.")
+
+var toolName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,63}$`)
+
+// toolName returns the name in the file of a tool. The check of the file ends with ctx.
 func (s *Service) toolName(ctx context.Context, caller api.Caller, file File) (name string, err error) {
 	if err := rbac.AdminWrite.Check(caller); err != nil {
 		return "", err
@@ -218,19 +225,35 @@ func (s *Service) toolName(ctx context.Context, caller api.Caller, file File) (n
 	if err := checkFileName(file.Name, ".ts", ".mts", ".js", ".mjs"); err != nil {
 		return "", err
 	}
-	err = s.checked(ctx, func() error {
+	if s.cfg.CheckTool == nil {
+		return "", errNoCheck
+	}
+	err = s.checked(ctx, caller, func() error {
 		var source strings.Builder
 		source.Grow(int(file.Content.Size()))
 		if _, err := io.Copy(&source, file.Content.Content()); err != nil {
 			return err
 		}
-		name, err = toolfile.Name(file.Name, source.String())
+		name, err = s.cfg.CheckTool(ctx, file.Name, source.String())
 		return err
 	})
-	if e, ok := errors.AsType[*toolfile.Error](err); ok {
-		return "", api.ArtifactInvalid.New("The file is not a tool: " + api.Plain(e.Error()) + ".")
+	switch {
+	case err != nil:
+		return "", err
+	case !toolName.MatchString(name):
+		return "", api.ArtifactInvalid.New(fmt.Sprintf(
+			"The file is not a tool: the name %s must begin with a letter and consist of at most 64 letters, digits, _ and -.",
+			api.Plain(strconv.Quote(excerpt.Head(name, 80)))))
 	}
-	return name, err
+	if err := agent.CheckToolName(name); err != nil && !builtinNamed(name) {
+		return "", api.ArtifactInvalid.New("The file is not a tool: " + err.Error() + ".")
+	}
+	return name, nil
+}
+
+// builtinNamed reports whether a name differs from that of a built-in tool only in letter case.
+func builtinNamed(name string) bool {
+	return slices.ContainsFunc(agent.BuiltinTools(), func(t agent.BuiltinTool) bool { return strings.EqualFold(t.Name, name) })
 }
 
 // UpdateTool changes the texts of a tool. It fails with api.BuiltinReadonly, api.NotFound and

@@ -58,7 +58,7 @@ func TestToolIsCreatedChangedAndDeleted(t *testing.T) {
 		ada.Do("PUT", tools+"/weather/file", body1, "Content-Type", kind, "If-Match", "1").Error(http.StatusPreconditionFailed, api.PreconditionFailed)
 		v = send(t, ada, "PUT", tools+"/weather/file", "weather.mjs", changed).Want(http.StatusOK)
 		require.Equal(t, []any{"weather.mjs", 3.0, "W"}, []any{v["fileName"], v["version"], v["title"]})
-		send(t, ada, "PUT", tools+"/weather/file", "a.js", "export default {name: 'other'}").Error(http.StatusUnprocessableEntity, api.ArtifactInvalid)
+		send(t, ada, "PUT", tools+"/weather/file", "a.js", "export default {name: 'other', description: 'd', call() {}}").Error(http.StatusUnprocessableEntity, api.ArtifactInvalid)
 		send(t, ada, "PUT", tools+"/none/file", "a.js", "export default {name: 'none'}").Error(http.StatusNotFound, api.NotFound)
 		got := ada.Get(tools + "/weather/download")
 		require.Equal(t, changed, got.Text)
@@ -100,12 +100,12 @@ func TestBuiltinToolsAreReadOnly(t *testing.T) {
 		ada.Put(tools+"/Bash", apitest.Object{"title": "x"}).Error(http.StatusForbidden, api.BuiltinReadonly)
 		ada.Delete(tools+"/Bash").Error(http.StatusForbidden, api.BuiltinReadonly)
 		send(t, ada, "PUT", tools+"/Bash/file", "a.ts", "export default {name: 'Bash'}").Error(http.StatusForbidden, api.BuiltinReadonly)
-		send(t, ada, "POST", tools, "a.ts", "export default {name: 'Bash'}").Error(http.StatusConflict, api.NameTaken)
+		send(t, ada, "POST", tools, "a.ts", named("Bash")).Error(http.StatusConflict, api.NameTaken)
 		ada.Get(tools+"/Bash/download").Error(http.StatusNotFound, api.NotFound)
 		require.Empty(t, s.Audit("acme"))
 
 		for _, name := range []string{"bake", "zip_web"} {
-			send(t, ada, "POST", tools, "a.ts", "export default {name: '"+name+"'}", "title", "100% Web_").Want(http.StatusCreated)
+			send(t, ada, "POST", tools, "a.ts", named(name), "title", "100% Web_").Want(http.StatusCreated)
 		}
 		names := func(query string) (all []string) {
 			for _, v := range ada.Get(tools + query).Items() {
@@ -139,7 +139,7 @@ func TestSearchOfToolsOnTwoHubs(t *testing.T) {
 			return titles
 		}
 		require.Empty(t, found("rain"))
-		send(t, s.ada, "POST", tools, "a.ts", "export default {name: 'rainy'}").Want(http.StatusCreated)
+		send(t, s.ada, "POST", tools, "a.ts", named("rainy")).Want(http.StatusCreated)
 		require.Equal(t, []string{"rainy"}, found("RAIN"))
 		s.ada.Put(tools+"/rainy", object{"title": "Weather"}).Want(http.StatusOK)
 		require.Equal(t, []string{"Weather"}, found("rain"))
@@ -161,8 +161,20 @@ func TestUploadsOfToolsAreChecked(t *testing.T) {
 		}
 		invalid("a.py", toolSource, "must end with .ts, .mts, .js, .mjs")
 		invalid("a:b.ts", toolSource, "cannot be stored")
-		invalid("a.ts", "export default {\n  name: 1}", "2:9: the name must be a string")
-		invalid("a.ts", strings.Repeat("[", 400_000), "1:201: brackets are nested deeper than 200 levels")
+		invalid("a.ts", "export default {\n  name: 1}", "a.ts: TypeError: name of the default export is not a string")
+		invalid("a.ts", "export default {", "a.ts:1:17: Expected identifier but found end of file")
+		invalid("a.ts", "throw new Error('a\\nb')", "a.ts:1:11: Error: a")
+		invalid("a.ts", strings.Repeat("[", 400_000), "a.ts did not load: the limit of the stack was reached")
+		for name, message := range map[string]string{
+			"": "begin with a letter", "1a": "begin with a letter", "a b": "begin with a letter", strings.Repeat("a", 65): "begin with a letter",
+			"a\\u202eb": "the name \"a\\u202eb\" must begin", strings.Repeat("x", 200_000): "begin with a letter",
+			"mcp__files__read": "names that begin with mcp__ are those of MCP servers", "Mcp__": "names that begin with mcp__ are those of MCP servers",
+		} {
+			invalid("a.ts", named(name), message)
+		}
+		for _, name := range []string{"bash", "BASH", "webfetch", "Todowrite"} {
+			send(t, ada, "POST", tools, "a.ts", named(name)).Error(http.StatusConflict, api.NameTaken)
+		}
 		large := toolSource + "\n//" + strings.Repeat("x", catalog.MaxToolFile-len(toolSource)-3)
 		send(t, ada, "POST", tools, "a.ts", large+"x").Error(http.StatusRequestEntityTooLarge, api.PayloadTooLarge)
 		send(t, ada, "POST", tools, "a.ts", large+strings.Repeat("x", 1<<20)).Error(http.StatusRequestEntityTooLarge, api.PayloadTooLarge)
@@ -201,7 +213,7 @@ func TestMissingFilesAndTheSweep(t *testing.T) {
 		send(t, ada, "POST", tools, "weather.ts", toolSource).Want(http.StatusCreated)
 		send(t, eve, "POST", tools, "weather.ts", toolSource).Want(http.StatusCreated)
 		send(t, ada, "POST", skills, "SKILL.md", "---\nname: pdf\n---\n").Want(http.StatusCreated)
-		send(t, ada, "POST", tools, "b.ts", "export default {name: 'b'}").Want(http.StatusCreated)
+		send(t, ada, "POST", tools, "b.ts", named("b")).Want(http.StatusCreated)
 		for _, name := range []string{"b", "weather"} {
 			s.bind(t, "agent-"+name, "tool", name)
 		}
@@ -231,7 +243,7 @@ func TestMissingFilesAndTheSweep(t *testing.T) {
 		n, err := s.cfg.Artifacts.Sweep(t.Context(), -time.Hour, s.Referenced)
 		require.NoError(t, err)
 		require.Zero(t, n, "a row of another tenant names the blob")
-		send(t, ada, "PUT", tools+"/b/file", "b.ts", "export default {name: 'b', description: 'new'}").Want(http.StatusOK)
+		send(t, ada, "PUT", tools+"/b/file", "b.ts", strings.Replace(named("b"), "'d'", "'new'", 1)).Want(http.StatusOK)
 		n, err = s.cfg.Artifacts.Sweep(t.Context(), -time.Hour, s.Referenced)
 		require.NoError(t, err)
 		require.Equal(t, 1, n)

@@ -177,7 +177,10 @@ var aliases = "a: &a [x,x,x,x,x,x,x,x,x]\n" + repeat(9, func(i int) string {
 	return fmt.Sprintf("%c: &%c [%s]\n", 'b'+i, 'b'+i, strings.Repeat(fmt.Sprintf("*%c,", 'a'+i), 9))
 })
 
-// uploads are files that the hub parses.
+// doubling is an enum whose last member has 4 GiB.
+var doubling = "enum E{a='" + strings.Repeat("x", 128) + "'," + repeat(25, func(i int) string { return fmt.Sprintf("%c=%c+%c,", 'b'+i, 'a'+i, 'a'+i) }) + "}"
+
+// uploads are files that the hub checks.
 func uploads(t *testing.T) attack {
 	h := startHub(t, sqlite)
 	const tools, skills, agents = "/api/v1/admin/tools", "/api/v1/admin/skills", "/api/v1/admin/agents/import"
@@ -186,6 +189,7 @@ func uploads(t *testing.T) attack {
 		{skills, "SKILL.md", "---\n" + strings.Repeat("[", 60_000) + "\n---\n"}, {skills, "SKILL.md", "---\n" + strings.Repeat("{a: ", 10_000) + "\n---\n"},
 		{tools, "t.ts", strings.Repeat("[", 400_000)}, {tools, "t.ts", strings.Repeat("!", 200_000) + "1"}, {tools, "t.ts", "enum A {" + strings.Repeat("a=1,", 200_000) + "}"},
 		{tools, "t.ts", `const x = "` + strings.Repeat("${`", 100_000)}, {tools, "t.ts", strings.Repeat("a?.b", mib)}, {tools, "t.ts", strings.Repeat("<A>", 200_000)},
+		{tools, "t.ts", "let x\n/'/;" + strings.Repeat("(", 260_000)}, {tools, "t.ts", "x=()=>" + strings.Repeat("a?(b):c=>", 40) + "d"}, {tools, "t.ts", doubling},
 		{agents, "", aliases + "agents: *i\n"}, {agents, "", "agents: " + strings.Repeat("[", 500_000)}, {agents, "", "agents: &a [*a]"}, {agents, "", strings.Repeat("? ", 300_000)},
 		{agents, "", "<<: {<<: {<<: x}}\n" + strings.Repeat("a: 1\n", 100_000)}, {agents, "", `{"agents":` + strings.Repeat(`[{"id":`, 100_000)},
 	}

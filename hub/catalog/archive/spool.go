@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -39,12 +40,19 @@ func newSpool(dir string, packed int64) (*spool, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make spool: %w", err)
 	}
+	if runtime.GOOS != "windows" { // a killed process leaves no file
+		_ = os.Remove(f.Name()) // close removes it otherwise
+	}
 	return &spool{file: f, limit: min(skillzip.MaxUnpacked, freeSize+maxRatio*packed), buffer: make([]byte, 32<<10)}, nil
 }
 
 // close deletes the file.
 func (s *spool) close() error {
-	return errors.Join(s.file.Close(), os.Remove(s.file.Name()))
+	err := s.file.Close()
+	if runtime.GOOS == "windows" {
+		err = errors.Join(err, os.Remove(s.file.Name()))
+	}
+	return err
 }
 
 // add adds an entry. r is the content of a file.

@@ -3,7 +3,7 @@
 //
 // # A tool
 //
-// A tool is one file, .ts, .mts, .js or .mjs, in UTF-8, of at most 5 MiB and 200 levels of nesting.
+// A tool is one file, .ts, .mts, .js or .mjs, in UTF-8, of at most 5 MiB.
 // Its default export describes it:
 //
 //	export default defineTool({
@@ -55,6 +55,13 @@
 // A worker runs one call at a time, and further calls wait. The calls of tools that are not loaded
 // in advance, and of tools whose last call was stopped or ended its worker, together leave one
 // worker to the other tools.
+//
+// # Untrusted files
+//
+// Only a worker parses a file: neither the compiler nor the engine runs in another process, and the
+// limits of the worker bound what a file can cost. The stack of the compiler is limited to 64 MiB. A
+// file that ends or exceeds its worker does not load, and the error names the limit. [Check] loads a
+// file that somebody uploaded, in a worker of its own.
 //
 // # Workers
 //

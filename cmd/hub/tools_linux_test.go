@@ -1,0 +1,102 @@
+package main_test
+
+import (
+	"bytes"
+	"mime/multipart"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/cmd/internal/daemontest"
+	"github.com/seed93082962/agenthost/runtime/tool/js"
+)
+
+// processes returns the ids of the processes of an executable whose first argument is given.
+func processes(path, argument string) (pids []string) {
+	all, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, file := range all {
+		args, err := os.ReadFile(file)
+		if err == nil && bytes.HasPrefix(args, []byte(path+"\x00"+argument+"\x00")) {
+			pids = append(pids, filepath.Base(filepath.Dir(file)))
+		}
+	}
+	return pids
+}
+
+// uploadOf returns a request that uploads a tool.
+func uploadOf(t *testing.T, url, token, source string) *http.Request {
+	t.Helper()
+	var body bytes.Buffer
+	form := multipart.NewWriter(&body)
+	part, err := form.CreateFormFile("file", "a.ts")
+	require.NoError(t, err)
+	_, err = part.Write([]byte(source))
+	require.NoError(t, err)
+	require.NoError(t, form.Close())
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/api/v1/admin/tools", &body)
+	require.NoError(t, err)
+	req.Header.Set("Authorization", "Bearer "+token)
+	req.Header.Set("Content-Type", form.FormDataContentType())
+	return req
+}
+
+// A hub that is attacked with files responds to each with the limit that was reached, does not grow,
+// and leaves no process, neither after an upload nor when it is killed during one.
+func TestHostileToolsDoNotEndTheHub(t *testing.T) {
+	t.Parallel()
+	path := binary(t)
+	p := spawn(t, path, []string{"HUB_DATA_DIR", t.TempDir(), "PATH", os.Getenv("PATH")})
+	admin := setUp(t, p.Instance)
+	const good = "export default {name: 'good', description: 'd', call() {}}\n"
+	doubling := "enum E{a='xxxxxxxxxxxxxxxx'"
+	for c := 'b'; c <= 'z'; c++ {
+		doubling += "," + string(c) + "=" + string(c-1) + "+" + string(c-1)
+	}
+	const stack, memory, seconds = "limit of the stack", "limit of memory", "the limit is 5s"
+	for name, row := range map[string]struct{ source, limit string }{
+		"a regular expression":      {"let x\n/'/;" + strings.Repeat("(", 260_000) + good, stack},
+		"enums":                     {doubling + ",A=z+z,B=A+A,C=B+B}\n" + good, memory},
+		"arrows":                    {"x=()=>" + strings.Repeat("a?(b):c=>", 40) + "d\n" + good, seconds},
+		"infer":                     {"type T=" + strings.Repeat("infer B extends (", 40) + "C" + strings.Repeat(")?D:E", 40) + "\n" + good, seconds},
+		"a loop":                    {"for (;;);", seconds},
+		"escapes":                   {strings.Repeat(`\u{`, 5<<20/3), "a.ts:1:"},
+		"an await":                  {"await new Promise(() => {})\n" + good, "Top-level await"},
+		"a getter":                  {"export default {get name() { for (;;); }}", seconds},
+		"a definition without end":  {"const all = []; for (;;) all.push({}); export default all", "out of memory"},
+		"the environment and files": {"throw new Error(typeof process + typeof Deno + typeof std + [1])\n" + good, "Error: undefinedundefinedundefined1"},
+	} {
+		res := do(t, uploadOf(t, p.URL, admin, row.source))
+		require.Equal(t, http.StatusUnprocessableEntity, res.status, "%s: %s", name, res.text)
+		require.Equal(t, "artifact_invalid", res.body["code"], name)
+		require.Contains(t, res.body["message"], row.limit, name)
+		require.Empty(t, processes(path, js.WorkerArg), name)
+	}
+	res := do(t, uploadOf(t, p.URL, admin, good))
+	require.Equal(t, http.StatusCreated, res.status, res.text)
+	require.Equal(t, "good", res.body["name"])
+	status, err := os.ReadFile("/proc/" + processes(path, "--addr")[0] + "/status")
+	require.NoError(t, err)
+	_, peak, _ := strings.Cut(string(status), "VmHWM:")
+	kib, err := strconv.Atoi(strings.Fields(peak)[0])
+	require.NoError(t, err)
+	require.Less(t, kib, 256<<10, "KiB that were resident")
+
+	hanging := uploadOf(t, p.URL, admin, "for (;;);")
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if res, err := http.DefaultTransport.RoundTrip(hanging); err == nil {
+			_ = res.Body.Close()
+		}
+	}()
+	require.Eventually(t, func() bool { return len(processes(path, js.WorkerArg)) == 1 }, daemontest.Patience, 5*time.Millisecond)
+	kill(t, p)
+	<-ended
+	require.Eventually(t, func() bool { return len(processes(path, js.WorkerArg)) == 0 }, daemontest.Patience, 5*time.Millisecond)
+}
