@@ -11,10 +11,10 @@ import (
 // maxChecked limits what is read from the worker of a check, in bytes.
 const maxChecked = 4 << 20
 
-// Check loads a file that somebody uploaded, and returns the name of the tool in it. The caller
-// checks the name. Nothing of the file is parsed in this process: the file gets a worker process of
-// its own, which ends with the check, and which has the limits of a worker, LoadTime, and at most two
-// processors. The end of ctx ends the worker. The error is a [*FileError] if the file is at fault.
+// Check loads an untrusted file and returns the name of the tool in it, which the caller checks. This
+// process parses nothing of the file: it has a worker process of its own, with the limits of a worker,
+// LoadTime and at most two processors. The worker ends with the check or with ctx. The error of a
+// faulty file is a [*FileError].
 func Check(ctx context.Context, cfg Config, file, source string) (name string, err error) {
 	if err := checkExtension(file); err != nil {
 		return "", err

@@ -145,7 +145,7 @@ if (seen.some(kind => kind !== "undefined")) throw new Error(seen.join())`+"\n"+
 	require.Zero(t, requests.Load())
 }
 
-// A caller that leaves ends its worker, and a program that is not a worker is no fault of the file.
+// The end of the context ends the worker. A command that starts no worker is not a fault of the file.
 func TestEndsOfChecks(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancelCause(t.Context())

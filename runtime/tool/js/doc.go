@@ -60,8 +60,8 @@
 //
 // Only a worker parses a file: neither the compiler nor the engine runs in another process, and the
 // limits of the worker bound what a file can cost. The stack of the compiler is limited to 64 MiB. A
-// file that ends or exceeds its worker does not load, and the error names the limit. [Check] loads a
-// file that somebody uploaded, in a worker of its own.
+// file that ends or exceeds its worker does not load, and the error names the limit. [Check] loads
+// an uploaded file in a worker of its own.
 //
 // # Workers
 //

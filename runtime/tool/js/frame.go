@@ -73,7 +73,7 @@ type warmedHead struct {
 type limits struct {
 	Memory uintptr `json:"memory"`        // bytes
 	Output int     `json:"output"`        // characters of a result
-	CPU    uint64  `json:"cpu,omitempty"` // seconds of the process; 0 is no limit
+	CPU    uint64  `json:"cpu,omitempty"` // seconds of the process; 0 means without a limit
 }
 
 type callHead struct {
