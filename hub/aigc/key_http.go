@@ -1,9 +1,11 @@
 package aigc
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"net/http"
+	"reflect"
 
 	"github.com/seed93082962/agenthost/hub/aigc/label"
 	"github.com/seed93082962/agenthost/hub/api"
@@ -25,11 +27,11 @@ func (s *Service) rotateKey(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Service) verify(w http.ResponseWriter, r *http.Request) error {
-	data, err := api.Decode[json.RawMessage](w, r)
+	object, err := api.Decode[rawObject](w, r)
 	if err != nil {
 		return err
 	}
-	l, err := label.Parse(data)
+	l, err := label.Parse(object.text)
 	if errors.Is(err, label.ErrForm) {
 		return api.Encode(w, http.StatusOK, Verification{Reason: ReasonMalformed})
 	}
@@ -41,4 +43,16 @@ func (s *Service) verify(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return api.Encode(w, http.StatusOK, verification)
+}
+
+// rawObject is a JSON object as it was sent: a decoder would keep one of several equal members.
+type rawObject struct{ text []byte }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (o *rawObject) UnmarshalJSON(data []byte) error {
+	if !bytes.HasPrefix(data, []byte("{")) {
+		return &json.UnmarshalTypeError{Value: "another value", Type: reflect.TypeFor[rawObject]()}
+	}
+	o.text = bytes.Clone(data)
+	return nil
 }

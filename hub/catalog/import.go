@@ -11,30 +11,39 @@ import (
 	"slices"
 
 	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/internal/excerpt"
 	"github.com/seed93082962/agenthost/internal/httpapi"
 	"github.com/seed93082962/agenthost/rbac"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
-const maxImport = 1 << 20 // bytes
+const (
+	maxImport = 1 << 20 // bytes
+	maxFault  = 300     // bytes of the key and of the message of a fault
+)
 
 // ImportAgent creates an agent from a configuration file of the runtime with one agent, such as
 // ExportAgent returns. Provider, tools, skills, MCP servers and datasets must exist in the hub: the
 // provider is found by protocol and base URL, datasets by their id, and the others by their name.
 // Variables of the file are not replaced. An agent of the same name is replaced if replace is true;
-// otherwise the error is api.NameTaken. A file that cannot be imported is api.ArtifactInvalid.
+// otherwise the error is api.NameTaken. A file that cannot be imported is api.ArtifactInvalid. Two
+// files are parsed at a time.
 func (s *Service) ImportAgent(ctx context.Context, caller api.Caller, text []byte, replace bool) (a Agent, created bool, err error) {
 	if err := rbac.AdminWrite.Check(caller); err != nil {
 		return Agent{}, false, err
 	}
-	file, err := agent.Parse("agents.yaml", text, func(name string) (string, bool) { return "${" + name + "}", true })
-	if err != nil {
+	var file *agent.Agent
+	err = s.checked(ctx, func() error {
+		file, err = agent.ParseOne("agents.yaml", text, func(name string) (string, bool) { return "${" + name + "}", true })
+		return err
+	})
+	if _, ok := errors.AsType[agent.Faults](err); ok {
 		return Agent{}, false, invalidFile(err)
 	}
-	if len(file.Agents) != 1 {
-		return Agent{}, false, invalidImport(api.Fields{"agents": fmt.Sprintf("must have one agent, not %d", len(file.Agents))})
+	if err != nil {
+		return Agent{}, false, err
 	}
-	in, err := s.importInput(ctx, caller.TenantID, file.Agents[0])
+	in, err := s.importInput(ctx, caller.TenantID, *file)
 	if err != nil {
 		return Agent{}, false, err
 	}
@@ -117,6 +126,10 @@ func (s *Service) importInput(ctx context.Context, tenantID string, d agent.Agen
 
 // importDatasets finds the knowledge sets of datasets.
 func (s *Service) importDatasets(ctx context.Context, tenantID string, d agent.Agent, in *AgentInput, fields api.Fields) error {
+	if len(d.Datasets) > maxList {
+		fields.Add("agents[0].datasets", fmt.Sprintf("must have at most %d elements", maxList))
+		return nil
+	}
 	for _, id := range slices.Sorted(maps.Keys(d.Datasets)) {
 		v, err := knowledgeByDataset(ctx, s.db.Read(), tenantID, id)
 		switch {
@@ -144,7 +157,7 @@ func invalidFile(err error) error {
 		if key == "" {
 			key = "file"
 		}
-		fields.Add(key, fmt.Sprintf("line %d: %s", f.Line, f.Message))
+		fields.Add(excerpt.Shorten(key, maxFault), fmt.Sprintf("line %d: %s", f.Line, excerpt.Shorten(f.Message, maxFault)))
 	}
 	return invalidImport(fields)
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"unicode/utf8"
@@ -28,8 +29,67 @@ var errEmpty = syntaxErrorf(place{1, 1}, "the file is empty; at least the key ag
 // not exist, a custom tool that does not load, and the faults of [Agent.Check] are not errors of
 // Parse.
 func Parse(name string, data []byte, lookup func(string) (string, bool)) (*File, error) {
-	root, err := read(name, data)
+	return parse(name, data, lookup, func(*node) error { return nil })
+}
+
+// Limits of a file of an author who is not trusted.
+const (
+	maxImportValues = 20_000
+	maxImportKey    = 256 // bytes
+	maxImportFaults = 100
+)
+
+// ParseOne is Parse for a file of an author who is not trusted. It has one agent, at most 20,000
+// values, which are counted with those of aliases, keys of at most 256 bytes, and no U+0000. Of the
+// faults, the first 100 are returned.
+func ParseOne(name string, data []byte, lookup func(string) (string, bool)) (*Agent, error) {
+	f, err := parse(name, data, lookup, checkImport)
+	if faults, ok := errors.AsType[Faults](err); ok && len(faults) > maxImportFaults {
+		return nil, faults[:maxImportFaults:maxImportFaults]
+	}
 	if err != nil {
+		return nil, err
+	}
+	return &f.Agents[0], nil
+}
+
+// checkImport checks what makes the rest of parsing expensive.
+func checkImport(root *node) error {
+	for _, e := range root.entries {
+		if e.key == "agents" && e.value.kind == kindList && len(e.value.items) != 1 {
+			return Faults{{Line: e.value.place.line, Column: e.value.place.column, Key: "agents", Message: fmt.Sprintf("must have one agent, not %d", len(e.value.items))}}
+		}
+	}
+	values := 0
+	for stack := []*node{root}; len(stack) > 0; values++ {
+		n := stack[len(stack)-1]
+		stack = append(stack[:len(stack)-1], n.items...)
+		if strings.ContainsRune(n.text, 0) {
+			return syntaxErrorf(n.place, "the text must not have the character U+0000")
+		}
+		for _, e := range n.entries {
+			if len(e.key) > maxImportKey || strings.ContainsRune(e.key, 0) {
+				return syntaxErrorf(e.place, "a key must have at most %d bytes, and not the character U+0000", maxImportKey)
+			}
+			stack = append(stack, e.value)
+		}
+		if values > maxImportValues {
+			return syntaxErrorf(n.place, "the file has more than %d values", maxImportValues)
+		}
+	}
+	return nil
+}
+
+func parse(name string, data []byte, lookup func(string) (string, bool), check func(root *node) error) (*File, error) {
+	root, err := read(name, data)
+	if err == nil {
+		err = check(root)
+	}
+	if err != nil {
+		if faults, ok := errors.AsType[Faults](err); ok {
+			faults[0].File = name
+			return nil, faults
+		}
 		fault := Fault{File: name, Line: 1, Message: err.Error()}
 		if syntax, ok := errors.AsType[*syntaxError](err); ok {
 			fault.Line, fault.Column = syntax.place.line, syntax.place.column

@@ -6,6 +6,7 @@ import (
 	"io"
 	"regexp"
 	"sort"
+	"strconv"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -45,14 +46,26 @@ func parseYAML(data []byte) (*yaml.Node, error) {
 	return nil, syntaxErrorf(place{second.Line, second.Column}, "a second document begins here; a configuration is one document")
 }
 
-var yamlMessage = regexp.MustCompile(`(?s)^yaml: (?:line \d+: )?(.*)$`)
+var yamlMessage = regexp.MustCompile(`(?s)^yaml: (?:line (\d+): )?(.*)$`)
+
+// maxSearched bounds the file, in bytes, of which yamlError parses prefixes.
+const maxSearched = 64 << 10
 
 // yamlError determines the line of an error. The error of the YAML package has no line, or the
 // first line of the block, or the line before that. The actual line is the last line of the
-// shortest prefix that has the same error.
+// shortest prefix that has the same error. In a large
+// file, it is the line of the error.
 func yamlError(data []byte, err error) error {
 	if _, ok := errors.AsType[*syntaxError](err); ok {
 		return err
+	}
+	message, line := err.Error(), 1
+	if m := yamlMessage.FindStringSubmatch(message); m != nil {
+		message = m[2]
+		line, _ = strconv.Atoi(m[1])
+	}
+	if len(data) > maxSearched {
+		return syntaxErrorf(place{line: max(line, 1)}, "%s", message)
 	}
 	var ends []int
 	for end := range data {
@@ -60,14 +73,10 @@ func yamlError(data []byte, err error) error {
 			ends = append(ends, end+1)
 		}
 	}
-	line := 1 + sort.Search(len(ends), func(i int) bool {
+	line = 1 + sort.Search(len(ends), func(i int) bool {
 		_, e := parseYAML(data[:ends[i]])
 		return e != nil && e.Error() == err.Error()
 	})
-	message := err.Error()
-	if m := yamlMessage.FindStringSubmatch(message); m != nil {
-		message = m[1]
-	}
 	return syntaxErrorf(place{line: line}, "%s", message)
 }
 
