@@ -226,12 +226,19 @@ func (c *contract) scenes(admin string) {
 	c.ok(200, "PUT", scenes+"/fix", admin, strings.Replace(body, "Fix it.", "Fix it now.", 1))
 	c.faulty("PUT", scenes+"/fix", admin, `{"agentName":""}`)
 	c.stale(scenes+"/fix", admin, body)
+	long := strings.Repeat("x", 17_000)
+	c.ok(201, "POST", agents, admin, `{"name":"long","providerId":"demo","model":"m","systemPrompt":"`+long+`"}`)
+	c.ok(201, "POST", scenes, admin, `{"name":"long","agentName":"long","prompt":"`+long+`"}`)
+	c.ok(200, "GET", agents, admin, "")
+	c.ok(200, "GET", "/api/v1/agents", admin, "")
 	for _, list := range []string{scenes, public} {
 		c.unpaged(list, admin)
 		c.ok(200, "GET", list+"/fix", admin, "")
 		c.reject(404, api.NotFound, "GET", list+"/nobody", admin, "")
 	}
 	c.reject(409, api.Conflict, "DELETE", agents+"/coder", admin, "")
+	c.ok(204, "DELETE", scenes+"/long", admin, "")
+	c.ok(204, "DELETE", agents+"/long", admin, "")
 }
 
 // components deletes most of what the walk has created.

@@ -57,7 +57,7 @@ func CheckName(name string) error {
 		return fmt.Errorf("the name is empty")
 	case len(name) > maxName:
 		return fmt.Errorf("the name has %d bytes, more than %d", len(name), maxName)
-	case !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl):
+	case !utf8.ValidString(name) || strings.ContainsFunc(name, isUnsafe):
 		return fmt.Errorf("the name has control characters or is not UTF-8")
 	case strings.ContainsAny(name, `/\<>:"|?*`):
 		return fmt.Errorf(`the name has one of the characters / \ < > : " | ? *`)
@@ -65,6 +65,11 @@ func CheckName(name string) error {
 		return fmt.Errorf("the name begins or ends with a dot or a space")
 	}
 	return nil
+}
+
+// isUnsafe reports whether a character changes how a name is displayed.
+func isUnsafe(r rune) bool {
+	return unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp, unicode.Bidi_Control)
 }
 
 // parseKey returns the file that a key names, without its size.

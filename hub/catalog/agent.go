@@ -43,6 +43,10 @@ type Agent struct {
 	Subagents      map[string]agent.Subagent `json:"subagents"`
 	SettingSources []string                  `json:"settingSources"`
 
+	// PromptsOmitted reports that SystemPrompt and the prompts of Subagents are "" in a list, because
+	// they have more than 16 KiB together.
+	PromptsOmitted bool `json:"promptsOmitted,omitempty"`
+
 	ContentHash string   `json:"contentHash"`
 	Version     int64    `json:"version"`
 	CreatedAt   api.Time `json:"createdAt"`
@@ -127,6 +131,9 @@ func (s *Service) insert(ctx context.Context, tx *sql.Tx, caller api.Caller, a *
 	if !errors.Is(err, api.NotFound) {
 		return err
 	}
+	if err := checkRoom(ctx, tx, caller.TenantID); err != nil {
+		return err
+	}
 	if err := s.clearDefault(ctx, tx, caller, a); err != nil {
 		return err
 	}
@@ -134,6 +141,9 @@ func (s *Service) insert(ctx context.Context, tx *sql.Tx, caller api.Caller, a *
 		return err
 	}
 	if err := replaceBindings(ctx, tx, caller.TenantID, before, *a); err != nil {
+		return err
+	}
+	if err := checkBytes(ctx, tx, caller.TenantID, 0, agentSize(a)); err != nil {
 		return err
 	}
 	return a.hash(ctx, tx, caller.TenantID)
@@ -160,6 +170,9 @@ func (s *Service) UpdateAgent(ctx context.Context, caller api.Caller, name strin
 		if err := s.replace(ctx, tx, caller, before, &a, in); err != nil {
 			return err
 		}
+		if a.Version == before.Version {
+			return errUnchanged
+		}
 		return s.recordUpdate(ctx, tx, caller, before, a)
 	})
 	return a, err
@@ -182,6 +195,9 @@ func (s *Service) replace(ctx context.Context, tx *sql.Tx, caller api.Caller, be
 			return err
 		}
 		if err := replaceBindings(ctx, tx, caller.TenantID, before, *a); err != nil {
+			return err
+		}
+		if err := checkBytes(ctx, tx, caller.TenantID, agentSize(&before), agentSize(a)); err != nil {
 			return err
 		}
 	}

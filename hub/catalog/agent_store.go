@@ -72,7 +72,7 @@ func agentExists(ctx context.Context, q db.Querier, tenantID, name string) (bool
 	return found(ctx, q, "read agent", `SELECT COUNT(*) FROM agents WHERE tenant_id = $1 AND name = $2`, tenantID, name)
 }
 
-// agentValues are the values of agentColumns after the id and the name, and the search text.
+// agentValues are the values of agentColumns after the id and the name, the search text and the size.
 func agentValues(a Agent) ([]any, error) {
 	var allowed sql.NullString
 	texts := make([]string, 4)
@@ -89,7 +89,7 @@ func agentValues(a Agent) ([]any, error) {
 	return []any{
 		a.Title, a.TitleEN, a.Description, a.DescriptionEN, a.Icon, a.Enabled, a.IsDefault, a.ProviderID, a.Model, a.SystemPrompt, a.MaxTurns,
 		a.PermissionMode, allowed, texts[1], texts[2], texts[3], a.Version, db.Micros(time.Time(a.CreatedAt)), db.Micros(time.Time(a.UpdatedAt)),
-		searchText(a.Name, a.Title),
+		searchText(a.Name, a.Title), agentSize(&a),
 	}, nil
 }
 
@@ -98,8 +98,8 @@ func insertAgent(ctx context.Context, tx *sql.Tx, tenantID string, a Agent) erro
 	if err != nil {
 		return db.Wrap("encode agent", err)
 	}
-	_, err = tx.ExecContext(ctx, `INSERT INTO agents (tenant_id, `+agentColumns+`, search)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23)`,
+	_, err = tx.ExecContext(ctx, `INSERT INTO agents (tenant_id, `+agentColumns+`, search, bytes)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24)`,
 		append([]any{tenantID, a.ID, a.Name}, values...)...)
 	return db.Wrap("insert agent", err)
 }
@@ -111,7 +111,7 @@ func updateAgent(ctx context.Context, tx *sql.Tx, tenantID string, a Agent) erro
 	}
 	_, err = tx.ExecContext(ctx, `UPDATE agents SET title = $3, title_en = $4, description = $5, description_en = $6, icon = $7, enabled = $8,
 			is_default = $9, provider_id = $10, model = $11, system_prompt = $12, max_turns = $13, permission_mode = $14, allowed_tools = $15,
-			disallowed_tools = $16, subagents = $17, setting_sources = $18, version = $19, created_at = $20, updated_at = $21, search = $22
+			disallowed_tools = $16, subagents = $17, setting_sources = $18, version = $19, created_at = $20, updated_at = $21, search = $22, bytes = $23
 		WHERE tenant_id = $1 AND id = $2`, append([]any{tenantID, a.ID}, values...)...)
 	return db.Wrap("update agent", err)
 }

@@ -109,6 +109,9 @@ func (s *Service) bindAgent(ctx context.Context, caller api.Caller, name string,
 		if err := s.replace(ctx, tx, caller, before, &a, bindingInput(k, in.Items)); err != nil {
 			return itemFields(err, before.field(k))
 		}
+		if a.Version == before.Version {
+			return errUnchanged
+		}
 		return s.recordBindings(ctx, tx, caller, before, a)
 	})
 	return a, err

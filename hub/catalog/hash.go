@@ -3,14 +3,15 @@ package catalog
 import (
 	"context"
 	"crypto/sha256"
+	"database/sql"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/seed93082962/agenthost/hub/api"
-	"github.com/seed93082962/agenthost/hub/db"
 )
 
 // component identifies what an agent can be bound to.
@@ -22,31 +23,24 @@ type component struct {
 // digests are texts that change with the content of a component.
 type digests map[component]string
 
-// readDigests returns the digests of all components of a tenant.
-func readDigests(ctx context.Context, q db.Querier, tenantID string) (digests, error) {
-	all := digests{}
-	for k, read := range map[kind]func(context.Context, db.Querier, string) ([][2]string, error){
-		kindTool: toolDigests, kindSkill: skillDigests, kindMCP: mcpDigests, kindKnowledge: knowledgeDigests,
-	} {
-		rows, err := read(ctx, q, tenantID)
-		if err != nil {
-			return nil, err
-		}
-		for _, row := range rows {
-			all[component{k, row[0]}] = row[1]
-		}
-	}
-	return all, nil
-}
-
-// hash sets the content hash of an agent that is not part of a snapshot.
-func (a *Agent) hash(ctx context.Context, q db.Querier, tenantID string) error {
-	all, err := readDigests(ctx, q, tenantID)
+// hash sets the content hash of an agent that is not part of a snapshot. It reads only what the agent
+// is bound to.
+func (a *Agent) hash(ctx context.Context, tx *sql.Tx, tenantID string) error {
+	all, outdated, err := boundDigests(ctx, tx, tenantID, a.ID)
 	if err != nil {
+		return err
+	}
+	if err := storeDigests(ctx, tx, tenantID, outdated); err != nil {
 		return err
 	}
 	a.ContentHash, err = contentHash(*a, all)
 	return err
+}
+
+// versioned returns the digest of v with the version of its row.
+func versioned(version int64, v any) (string, error) {
+	text, err := digest(v)
+	return strconv.FormatInt(version, 10) + " " + text, err
 }
 
 // contentHash returns the SHA-256 of what a client sees of an agent and of what the agent runs:

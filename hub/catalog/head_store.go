@@ -30,3 +30,15 @@ func (s *Service) HasData(ctx context.Context, tx *sql.Tx, tenantID string) (boo
 	version, err := headVersion(ctx, tx, tenantID)
 	return version > 0, err
 }
+
+// countComponents returns the number of agents and components of a tenant.
+func countComponents(ctx context.Context, tx *sql.Tx, tenantID string) (int, error) {
+	return count(ctx, tx, "count components", `SELECT (SELECT COUNT(*) FROM agents WHERE tenant_id = $1) + (SELECT COUNT(*) FROM tools WHERE tenant_id = $1)
+		+ (SELECT COUNT(*) FROM skills WHERE tenant_id = $1) + (SELECT COUNT(*) FROM scenes WHERE tenant_id = $1)
+		+ (SELECT COUNT(*) FROM mcps WHERE tenant_id = $1) + (SELECT COUNT(*) FROM knowledge WHERE tenant_id = $1)`, tenantID)
+}
+
+// agentBytes returns the bytes of all agents of a tenant.
+func agentBytes(ctx context.Context, tx *sql.Tx, tenantID string) (int, error) {
+	return count(ctx, tx, "measure agents", `SELECT COALESCE(SUM(bytes), 0) FROM agents WHERE tenant_id = $1`, tenantID)
+}

@@ -96,6 +96,9 @@ func (s *Service) CreateKnowledge(ctx context.Context, caller api.Caller, in Kno
 	err = s.change(ctx, caller, rbac.AdminWrite, func(tx *sql.Tx) error {
 		v.ID, v.Version, v.CreatedAt = ids.New(), 1, api.Time(s.now())
 		v.UpdatedAt = v.CreatedAt
+		if err := checkRoom(ctx, tx, caller.TenantID); err != nil {
+			return err
+		}
 		if err := insertKnowledge(ctx, tx, caller.TenantID, v); err != nil {
 			return err
 		}
@@ -122,7 +125,7 @@ func (s *Service) UpdateKnowledge(ctx context.Context, caller api.Caller, name s
 		v = input
 		v.ID, v.Version, v.CreatedAt, v.UpdatedAt = before.ID, before.Version, before.CreatedAt, before.UpdatedAt
 		if reflect.DeepEqual(v, before) {
-			return nil
+			return errUnchanged
 		}
 		v.Version, v.UpdatedAt = v.Version+1, api.Time(s.now())
 		if err := updateKnowledge(ctx, tx, caller.TenantID, v); err != nil {

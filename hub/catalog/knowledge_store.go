@@ -46,29 +46,31 @@ func knowledgeExists(ctx context.Context, q db.Querier, tenantID, name string) (
 	return found(ctx, q, "read knowledge", `SELECT COUNT(*) FROM knowledge WHERE tenant_id = $1 AND name = $2`, tenantID, name)
 }
 
-// knowledgeDigests returns a text for the content of each knowledge set, by name.
-func knowledgeDigests(ctx context.Context, q db.Querier, tenantID string) ([][2]string, error) {
-	return db.Collect(ctx, q, "read knowledge", func(row db.Scanner) ([2]string, error) {
-		v, err := scanKnowledge(row)
-		if err != nil {
-			return [2]string{}, err
-		}
-		text, err := digest([]any{v.DatasetID, v.Description, v.Enabled})
-		return [2]string{v.Name, text}, err
-	}, `SELECT `+knowledgeColumns+` FROM knowledge WHERE tenant_id = $1`, tenantID)
+// digest returns the text of the content.
+func (v Knowledge) digest() (string, error) {
+	return versioned(v.Version, []any{v.DatasetID, v.Description, v.Enabled})
 }
 
 func insertKnowledge(ctx context.Context, tx *sql.Tx, tenantID string, v Knowledge) error {
-	_, err := tx.ExecContext(ctx, `INSERT INTO knowledge (tenant_id, `+knowledgeColumns+`, search) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
+	digest, err := v.digest()
+	if err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, `INSERT INTO knowledge (tenant_id, `+knowledgeColumns+`, search, digest)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
 		tenantID, v.ID, v.Name, v.Title, v.Description, v.DatasetID, v.Enabled, v.Version, db.Micros(time.Time(v.CreatedAt)),
-		db.Micros(time.Time(v.UpdatedAt)), searchText(v.Name, v.Title))
+		db.Micros(time.Time(v.UpdatedAt)), searchText(v.Name, v.Title), digest)
 	return taken(err, "insert knowledge")
 }
 
 func updateKnowledge(ctx context.Context, tx *sql.Tx, tenantID string, v Knowledge) error {
-	_, err := tx.ExecContext(ctx, `UPDATE knowledge SET title = $3, description = $4, dataset_id = $5, enabled = $6, version = $7, updated_at = $8,
-		search = $9 WHERE tenant_id = $1 AND id = $2`,
-		tenantID, v.ID, v.Title, v.Description, v.DatasetID, v.Enabled, v.Version, db.Micros(time.Time(v.UpdatedAt)), searchText(v.Name, v.Title))
+	digest, err := v.digest()
+	if err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, `UPDATE knowledge SET title = $3, description = $4, dataset_id = $5, enabled = $6, version = $7, updated_at = $8,
+		search = $9, digest = $10 WHERE tenant_id = $1 AND id = $2`,
+		tenantID, v.ID, v.Title, v.Description, v.DatasetID, v.Enabled, v.Version, db.Micros(time.Time(v.UpdatedAt)), searchText(v.Name, v.Title), digest)
 	return db.Wrap("update knowledge", err)
 }
 

@@ -3,6 +3,7 @@ package catalog
 import (
 	"context"
 	"database/sql"
+	"net/url"
 	"reflect"
 
 	"github.com/seed93082962/agenthost/auditlog"
@@ -53,6 +54,7 @@ const (
 	maxCommand = 4096
 	maxPairs   = 100
 	maxValue   = 32 << 10 // of an environment or a header
+	maxValues  = 64 << 10 // of all arguments, environment and headers with their names
 )
 
 // validate returns the server with the values of the input, or the faults by field.
@@ -72,6 +74,9 @@ func (in MCPInput) validate(name string) (MCP, error) {
 	}
 	if v.Title == "" {
 		v.Title = v.Name
+	}
+	if u, err := url.Parse(v.URL); err == nil && u.User != nil {
+		fields.Add("url", "must not have a user or a password: send them in a header")
 	}
 	checkServer(fields, "server", agent.MCPServer{
 		Transport: v.Transport, Command: v.Command, Args: v.Args, Env: secrets(v.Env), URL: v.URL, Headers: secrets(v.Headers),
@@ -116,6 +121,9 @@ func (s *Service) CreateMCP(ctx context.Context, caller api.Caller, in MCPInput)
 		if err := s.seal(caller.TenantID, &v, MCP{}); err != nil {
 			return err
 		}
+		if err := checkRoom(ctx, tx, caller.TenantID); err != nil {
+			return err
+		}
 		if err := insertMCP(ctx, tx, caller.TenantID, v); err != nil {
 			return err
 		}
@@ -145,7 +153,7 @@ func (s *Service) UpdateMCP(ctx context.Context, caller api.Caller, name string,
 			return err
 		}
 		if reflect.DeepEqual(v, before) {
-			return nil
+			return errUnchanged
 		}
 		v.Version, v.UpdatedAt = v.Version+1, api.Time(s.now())
 		if err := updateMCP(ctx, tx, caller.TenantID, v); err != nil {

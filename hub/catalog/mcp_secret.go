@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/secret"
@@ -28,6 +29,18 @@ func (s *Service) seal(tenantID string, v *MCP, stored MCP) error {
 	fields := api.Fields{}
 	v.Env = s.sealPairs(fields, tenantID, v.ID, "env", v.Env, stored.Env)
 	v.Headers = s.sealPairs(fields, tenantID, v.ID, "headers", v.Headers, stored.Headers)
+	total := 0
+	for _, arg := range v.Args {
+		total += len(arg)
+	}
+	for _, pairs := range []map[string]string{v.Env, v.Headers} {
+		for name, sealed := range pairs {
+			total += len(name) + base64.StdEncoding.DecodedLen(len(sealed)) - strings.Count(sealed, "=") - secret.Overhead
+		}
+	}
+	if total > maxValues {
+		fields.Add("server", fmt.Sprintf("must have at most %d bytes of arguments, environment and headers", maxValues))
+	}
 	return fields.Err()
 }
 

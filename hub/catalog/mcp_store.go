@@ -56,16 +56,9 @@ func mcpExists(ctx context.Context, q db.Querier, tenantID, name string) (bool, 
 	return found(ctx, q, "read MCP server", `SELECT COUNT(*) FROM mcps WHERE tenant_id = $1 AND name = $2`, tenantID, name)
 }
 
-// mcpDigests returns a text for the content of each server without its values, by name.
-func mcpDigests(ctx context.Context, q db.Querier, tenantID string) ([][2]string, error) {
-	return db.Collect(ctx, q, "read MCP servers", func(row db.Scanner) ([2]string, error) {
-		v, err := scanMCP(row)
-		if err != nil {
-			return [2]string{}, err
-		}
-		text, err := digest([]any{v.Transport, v.Command, v.Args, v.URL, names(v.Env), names(v.Headers), v.Enabled})
-		return [2]string{v.Name, text}, err
-	}, `SELECT `+mcpColumns+` FROM mcps WHERE tenant_id = $1`, tenantID)
+// digest returns the text of the content without its values.
+func (v MCP) digest() (string, error) {
+	return versioned(v.Version, []any{v.Transport, v.Command, v.Args, v.URL, names(v.Env), names(v.Headers), v.Enabled})
 }
 
 // pairs returns the JSON of args, env and headers.
@@ -81,10 +74,14 @@ func insertMCP(ctx context.Context, tx *sql.Tx, tenantID string, v MCP) error {
 	if err != nil {
 		return db.Wrap("encode MCP server", err)
 	}
-	_, err = tx.ExecContext(ctx, `INSERT INTO mcps (tenant_id, `+mcpColumns+`, search)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)`,
+	digest, err := v.digest()
+	if err != nil {
+		return db.Wrap("encode MCP server", err)
+	}
+	_, err = tx.ExecContext(ctx, `INSERT INTO mcps (tenant_id, `+mcpColumns+`, search, digest)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)`,
 		tenantID, v.ID, v.Name, v.Title, v.Description, v.Transport, v.Command, args, env, v.URL, headers, v.Enabled, v.Version,
-		db.Micros(time.Time(v.CreatedAt)), db.Micros(time.Time(v.UpdatedAt)), searchText(v.Name, v.Title))
+		db.Micros(time.Time(v.CreatedAt)), db.Micros(time.Time(v.UpdatedAt)), searchText(v.Name, v.Title), digest)
 	return taken(err, "insert MCP server")
 }
 
@@ -93,11 +90,15 @@ func updateMCP(ctx context.Context, tx *sql.Tx, tenantID string, v MCP) error {
 	if err != nil {
 		return db.Wrap("encode MCP server", err)
 	}
+	digest, err := v.digest()
+	if err != nil {
+		return db.Wrap("encode MCP server", err)
+	}
 	_, err = tx.ExecContext(ctx, `UPDATE mcps SET title = $3, description = $4, transport = $5, command = $6, args = $7, env = $8, url = $9,
-			headers = $10, enabled = $11, version = $12, updated_at = $13, search = $14
+			headers = $10, enabled = $11, version = $12, updated_at = $13, search = $14, digest = $15
 		WHERE tenant_id = $1 AND id = $2`,
 		tenantID, v.ID, v.Title, v.Description, v.Transport, v.Command, args, env, v.URL, headers, v.Enabled, v.Version,
-		db.Micros(time.Time(v.UpdatedAt)), searchText(v.Name, v.Title))
+		db.Micros(time.Time(v.UpdatedAt)), searchText(v.Name, v.Title), digest)
 	return db.Wrap("update MCP server", err)
 }
 

@@ -14,20 +14,24 @@ import (
 
 // Scene is a prompt that users can start an agent with.
 type Scene struct {
-	ID            string   `json:"id"`
-	Name          string   `json:"name"`
-	Title         string   `json:"title"`
-	TitleEN       string   `json:"titleEn,omitempty"`
-	Description   string   `json:"description"`
-	DescriptionEN string   `json:"descriptionEn,omitempty"`
-	Icon          string   `json:"icon,omitempty"`
-	AgentName     string   `json:"agentName"`
-	Prompt        string   `json:"prompt"`
-	Order         int      `json:"order"` // of the list, ascending
-	Enabled       bool     `json:"enabled"`
-	Version       int64    `json:"version"`
-	CreatedAt     api.Time `json:"createdAt"`
-	UpdatedAt     api.Time `json:"updatedAt"`
+	ID            string `json:"id"`
+	Name          string `json:"name"`
+	Title         string `json:"title"`
+	TitleEN       string `json:"titleEn,omitempty"`
+	Description   string `json:"description"`
+	DescriptionEN string `json:"descriptionEn,omitempty"`
+	Icon          string `json:"icon,omitempty"`
+	AgentName     string `json:"agentName"`
+	Prompt        string `json:"prompt"`
+
+	// PromptOmitted reports that Prompt is "" in a list, because it has more than 16 KiB.
+	PromptOmitted bool `json:"promptOmitted,omitempty"`
+
+	Order     int      `json:"order"` // of the list, ascending
+	Enabled   bool     `json:"enabled"`
+	Version   int64    `json:"version"`
+	CreatedAt api.Time `json:"createdAt"`
+	UpdatedAt api.Time `json:"updatedAt"`
 }
 
 // SceneInput is a scene. Without a title, the title is the name. A scene is enabled by default.
@@ -116,6 +120,9 @@ func (s *Service) CreateScene(ctx context.Context, caller api.Caller, in SceneIn
 		if err := checkSceneAgent(ctx, tx, caller.TenantID, v.AgentName); err != nil {
 			return err
 		}
+		if err := checkRoom(ctx, tx, caller.TenantID); err != nil {
+			return err
+		}
 		if err := insertScene(ctx, tx, caller.TenantID, v); err != nil {
 			return err
 		}
@@ -142,7 +149,7 @@ func (s *Service) UpdateScene(ctx context.Context, caller api.Caller, name strin
 		v = input
 		v.ID, v.Version, v.CreatedAt, v.UpdatedAt = before.ID, before.Version, before.CreatedAt, before.UpdatedAt
 		if reflect.DeepEqual(v, before) {
-			return nil
+			return errUnchanged
 		}
 		if err := checkSceneAgent(ctx, tx, caller.TenantID, v.AgentName); err != nil {
 			return err

@@ -9,8 +9,14 @@ import (
 	"github.com/seed93082962/agenthost/hub/db"
 )
 
-const sceneColumns = `id, name, title, title_en, description, description_en, icon, agent_name, prompt, position, enabled, version,
-	created_at, updated_at`
+const (
+	sceneColumns = `id, name, title, title_en, description, description_en, icon, agent_name, prompt, position, enabled, version,
+		created_at, updated_at`
+
+	// listedColumns are sceneColumns of a list, with the beginning of a long prompt.
+	listedColumns = `id, name, title, title_en, description, description_en, icon, agent_name, SUBSTR(prompt, 1, 16385), position, enabled, version,
+		created_at, updated_at`
+)
 
 func scanScene(row db.Scanner) (v Scene, err error) {
 	var created, updated int64
@@ -20,13 +26,22 @@ func scanScene(row db.Scanner) (v Scene, err error) {
 	return v, err
 }
 
+// scanListed reads a scene of a list, without a long prompt.
+func scanListed(row db.Scanner) (Scene, error) {
+	v, err := scanScene(row)
+	if len(v.Prompt) > maxListedPrompt {
+		v.Prompt, v.PromptOmitted = "", true
+	}
+	return v, err
+}
+
 func scenesOf(ctx context.Context, q db.Querier, tenantID string, page api.Page) (list api.List[Scene], err error) {
 	list.Total, err = count(ctx, q, "count scenes", `SELECT COUNT(*) FROM scenes WHERE tenant_id = $1 AND search LIKE $2 ESCAPE '\'`,
 		tenantID, searchPattern(page.Query))
 	if err != nil {
 		return list, err
 	}
-	list.Items, err = db.Collect(ctx, q, "list scenes", scanScene, `SELECT `+sceneColumns+` FROM scenes
+	list.Items, err = db.Collect(ctx, q, "list scenes", scanListed, `SELECT `+listedColumns+` FROM scenes
 		WHERE tenant_id = $1 AND search LIKE $2 ESCAPE '\' ORDER BY position, name, id LIMIT $3 OFFSET $4`,
 		tenantID, searchPattern(page.Query), page.Size, page.Offset())
 	return list, err
@@ -38,10 +53,15 @@ func enabledScenes(ctx context.Context, q db.Querier, tenantID, name string, pag
 		WHERE s.tenant_id = $1 AND s.search LIKE $2 ESCAPE '\' AND s.enabled AND ($3 = '' OR s.name = $3)
 			AND EXISTS (SELECT 1 FROM agents a WHERE a.tenant_id = $1 AND a.name = s.agent_name AND a.enabled)`,
 		tenantID, searchPattern(page.Query), name)
-	if err != nil {
+	if err != nil || list.Total == 0 {
 		return list, err
 	}
-	list.Items, err = db.Collect(ctx, q, "list scenes", scanScene, `SELECT `+sceneColumns+` FROM scenes s
+	if name != "" {
+		v, err := sceneByName(ctx, q, tenantID, name)
+		list.Items = []Scene{v}
+		return list, err
+	}
+	list.Items, err = db.Collect(ctx, q, "list scenes", scanListed, `SELECT `+listedColumns+` FROM scenes s
 		WHERE s.tenant_id = $1 AND s.search LIKE $2 ESCAPE '\' AND s.enabled AND ($3 = '' OR s.name = $3)
 			AND EXISTS (SELECT 1 FROM agents a WHERE a.tenant_id = $1 AND a.name = s.agent_name AND a.enabled)
 		ORDER BY position, name, id LIMIT $4 OFFSET $5`, tenantID, searchPattern(page.Query), name, page.Size, page.Offset())

@@ -12,6 +12,9 @@
 // change increments in its own transaction, before anything else. Changes of one tenant are
 // therefore serialized, and two equal versions have equal content.
 //
+// A tenant has at most 10,000 agents and components, and 32 MiB of agents. A change without a
+// difference writes nothing.
+//
 // Uploads are not trusted. A form has at most 32 parts, a tool 5 MiB, a skill 20 MiB, and an
 // imported configuration 1 MiB. The packages archive and runtime/agent bound the time and the memory
 // to parse them. The source of a tool is not parsed here: Config.CheckTool loads it in a process of
@@ -24,6 +27,7 @@ import (
 	"database/sql"
 	"embed"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"time"
@@ -118,18 +122,56 @@ func (s *Service) Routes() []api.Route {
 // now returns the current time in microseconds, as it is stored.
 func (s *Service) now() time.Time { return s.cfg.Now().UTC().Truncate(time.Microsecond) }
 
+// Limits of a tenant.
+const (
+	maxComponents = 10_000   // agents, tools, skills, scenes, MCP servers and knowledge sets together
+	maxAgentBytes = 32 << 20 // of all agents with their bindings, which a snapshot holds in memory
+)
+
+// errUnchanged is returned by a function in a change that has changed nothing.
+var errUnchanged = errors.New("nothing has changed")
+
 // change authorizes the caller and runs do in a transaction that holds the lock of the tenant: no
-// other change of the catalog runs until it ends. do may run again.
+// other change of the catalog runs until it ends. do may run again. If it returns errUnchanged, the
+// transaction is rolled back, and change returns nil.
 func (s *Service) change(ctx context.Context, caller api.Caller, group rbac.Group, do func(*sql.Tx) error) error {
 	if err := group.Check(caller); err != nil {
 		return err
 	}
-	return s.db.Tx(ctx, func(tx *sql.Tx) error {
+	err := s.db.Tx(ctx, func(tx *sql.Tx) error {
 		if err := lockHead(ctx, tx, caller.TenantID); err != nil {
 			return err
 		}
 		return do(tx)
 	})
+	if errors.Is(err, errUnchanged) {
+		return nil
+	}
+	return err
+}
+
+// checkRoom returns api.Conflict if the locked tenant cannot have another component.
+func checkRoom(ctx context.Context, tx *sql.Tx, tenantID string) error {
+	n, err := countComponents(ctx, tx, tenantID)
+	if err == nil && n >= maxComponents {
+		err = api.Conflict.New(fmt.Sprintf("The organization has %d agents, tools, skills, scenes, MCP servers and knowledge sets, "+
+			"which is the limit: delete some of them first.", n))
+	}
+	return err
+}
+
+// checkBytes returns api.Conflict if the agents of the locked tenant have become too large by a
+// change of an agent that has grown to size bytes.
+func checkBytes(ctx context.Context, tx *sql.Tx, tenantID string, before, size int) error {
+	if size <= before {
+		return nil
+	}
+	total, err := agentBytes(ctx, tx, tenantID)
+	if err == nil && total > maxAgentBytes {
+		err = api.Conflict.New(fmt.Sprintf("The agents of the organization would have %d bytes of prompts, texts and bindings, "+
+			"and the limit is %d: shorten some of them first.", total, maxAgentBytes))
+	}
+	return err
 }
 
 // record appends audit entries in the transaction of their change.

@@ -153,6 +153,9 @@ func (s *Service) CreateSkill(ctx context.Context, caller api.Caller, in SkillIn
 				v.ID, v.CreatedAt = ids.New(), api.Time(s.now())
 				v.UpdatedAt = v.CreatedAt
 				v.setFile(ref)
+				if err := checkRoom(ctx, tx, caller.TenantID); err != nil {
+					return err
+				}
 				if err := insertSkill(ctx, tx, caller.TenantID, v); err != nil {
 					return err
 				}
@@ -186,8 +189,10 @@ func (s *Service) withArchive(ctx context.Context, caller api.Caller, file File,
 	if err != nil {
 		return err
 	}
-	if description := []rune(found.Description); len(description) > maxDescription {
-		return api.ArtifactInvalid.New("The description in SKILL.md is longer than 2,000 characters.")
+	fields := api.Fields{}
+	found.Description = fields.Text("description", found.Description, 0, maxDescription)
+	if reason, invalid := fields["description"]; invalid {
+		return api.ArtifactInvalid.New("The description in SKILL.md " + reason + ".")
 	}
 	return do(found, zip)
 }
@@ -252,8 +257,11 @@ func (s *Service) changeSkill(ctx context.Context, caller api.Caller, name strin
 			return api.PreconditionFailed
 		}
 		var entry auditlog.Record
-		if v, entry, err = update(before); err != nil || v == before {
+		if v, entry, err = update(before); err != nil {
 			return err
+		}
+		if v == before {
+			return errUnchanged
 		}
 		v.Version, v.UpdatedAt = v.Version+1, api.Time(s.now())
 		if err := updateSkill(ctx, tx, caller.TenantID, v); err != nil {

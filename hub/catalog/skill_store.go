@@ -75,8 +75,3 @@ func skillsOfAgent(ctx context.Context, q db.Querier, tenantID, agentName string
 			WHERE b.tenant_id = $1 AND b.kind = $2 AND a.name = $3)
 		ORDER BY name`, tenantID, string(kindSkill), agentName)
 }
-
-// skillDigests returns a text for the content of each skill, by name.
-func skillDigests(ctx context.Context, q db.Querier, tenantID string) ([][2]string, error) {
-	return db.Collect(ctx, q, "read skills", scanPair, `SELECT name, hash FROM skills WHERE tenant_id = $1`, tenantID)
-}

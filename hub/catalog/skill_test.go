@@ -101,7 +101,12 @@ func TestUploadsOfSkillsAreChecked(t *testing.T) {
 		invalid("\x00\x01", "is not a .zip, a .tar.gz or a SKILL.md")
 		invalid(zipOf(t, "SKILL.md", skillFile, "../evil", ""), `entry "../evil" is outside of the archive`)
 		invalid(zipOf(t, "a/b", ""), "must have a SKILL.md")
-		invalid("---\nname: a\ndescription: "+strings.Repeat("x", 2001)+"\n---\n", "longer than 2,000 characters")
+		invalid("---\nname: a\ndescription: "+strings.Repeat("x", 2001)+"\n---\n", "must have at most 2000 characters")
+		for _, text := range []string{`a\u202eb`, `\u2066x`, `a\u200bb`, `\u00ad`} {
+			invalid("---\nname: a\ndescription: \""+text+"\"\n---\n", "The description in SKILL.md must not have")
+		}
+		invalid(zipOf(t, "SKILL.md", skillFile, "a\u2028b", ""), "control characters in its name")
+		invalid(zipOf(t, "\u017fKILL.md", skillFile), "must have a SKILL.md")
 		send(t, ada, "POST", skills, "a.zip", strings.Repeat("x", 20<<20+1)).Error(http.StatusRequestEntityTooLarge, api.PayloadTooLarge)
 		send(t, ada, "POST", skills, "SKILL.md", skillFile, "type", "other").Error(http.StatusBadRequest, api.ValidationFailed)
 		require.Empty(t, s.Audit("acme"))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"hash/maphash"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -41,11 +42,32 @@ func (sn *snapshot) page(p api.Page, listed func(*Agent) bool) api.List[Agent] {
 			continue
 		}
 		if list.Total >= p.Offset() && len(list.Items) < p.Size {
-			list.Items = append(list.Items, sn.agents[i])
+			list.Items = append(list.Items, sn.agents[i].listed())
 		}
 		list.Total++
 	}
 	return list
+}
+
+// maxListedPrompt bounds the prompts of an element of a list, in bytes.
+const maxListedPrompt = 16 << 10
+
+// listed returns the agent as an element of a list, without long prompts.
+func (a Agent) listed() Agent {
+	size := len(a.SystemPrompt)
+	for _, sub := range a.Subagents {
+		size += len(sub.Prompt)
+	}
+	if size <= maxListedPrompt {
+		return a
+	}
+	a.SystemPrompt, a.PromptsOmitted = "", true
+	a.Subagents = maps.Clone(a.Subagents)
+	for name, sub := range a.Subagents {
+		sub.Prompt = ""
+		a.Subagents[name] = sub
+	}
+	return a
 }
 
 // toolNames returns a part of the names of the custom tools that contain a text, and the number of
@@ -66,7 +88,7 @@ func (sn *snapshot) toolNames(query string, limit, offset int) (names []string, 
 
 const (
 	maxCached = 128 << 20 // about the bytes of all snapshots; more are dropped, except for the newest
-	loaders   = 16        // concurrent loads; those of one tenant wait for each other
+	loaders   = 4         // concurrent loads; those of one tenant wait for each other
 )
 
 // snapshots are the newest snapshots of tenants.
@@ -149,41 +171,45 @@ func (s *Service) snapshot(ctx context.Context, tenantID string) (*snapshot, err
 	if sn := s.snapshots.get(tenantID, version); sn != nil {
 		return sn, nil
 	}
-	sn, err := s.load(ctx, tenantID)
+	sn, outdated, err := s.load(ctx, tenantID)
 	if err != nil {
 		return nil, db.Wrap("load catalog", err)
+	}
+	if err := storeDigests(ctx, s.db.Write(), tenantID, outdated); err != nil {
+		s.cfg.Logger.WarnContext(ctx, "digests of components are not stored", "tenant", tenantID, "err", err)
 	}
 	s.snapshots.put(tenantID, sn)
 	return sn, nil
 }
 
-// load reads the snapshot of a tenant from one state of the database.
-func (s *Service) load(ctx context.Context, tenantID string) (*snapshot, error) {
+// load reads the snapshot of a tenant from one state of the database, and the digests that are not
+// stored.
+func (s *Service) load(ctx context.Context, tenantID string) (*snapshot, []storedDigest, error) {
 	tx, err := s.db.Read().BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer func() { _ = tx.Rollback() }() // it has only read
 	sn := &snapshot{}
 	if sn.version, err = headVersion(ctx, tx, tenantID); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if sn.agents, err = agentsOf(ctx, tx, tenantID, ""); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	all, err := readDigests(ctx, tx, tenantID)
+	all, outdated, err := readDigests(ctx, tx, tenantID)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if sn.tools, err = toolTexts(ctx, tx, tenantID); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	// The order of the database depends on its locale.
 	slices.SortFunc(sn.agents, func(a, b Agent) int { return strings.Compare(a.Name, b.Name) })
 	for i := range sn.agents {
 		a := &sn.agents[i]
 		if a.ContentHash, err = contentHash(*a, all); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		sn.search = append(sn.search, searchText(a.Name, a.Title))
 		sn.size += agentSize(a)
@@ -192,19 +218,30 @@ func (s *Service) load(ctx context.Context, tenantID string) (*snapshot, error) 
 		sn.size += toolSize + len(t[0]) + len(t[1])
 	}
 	sn.manifest, err = manifestOf(sn.agents)
-	return sn, err
+	return sn, outdated, err
 }
 
 // toolSize is the number of bytes of a tool in memory without its texts.
 const toolSize = 32
 
-// agentSize returns about the number of bytes of an agent in memory.
+// agentSize returns about the number of bytes of an agent with its bindings in memory.
 func agentSize(a *Agent) int {
-	const fixed = 1 << 10 // of the struct and its short texts
-	size := fixed + len(a.SystemPrompt) + len(a.Description) + len(a.DescriptionEN) + len(a.Icon)
-	size += 100 * (len(a.Tools) + len(a.Skills) + len(a.MCPs) + len(a.Knowledge) + len(a.AllowedTools) + len(a.DisallowedTools))
-	for _, sub := range a.Subagents {
-		size += fixed + len(sub.Prompt) + len(sub.Description)
+	const fixed, element = 1 << 10, 48 // of a struct with its short texts, and of an element without its text
+	size := fixed + len(a.Title) + len(a.TitleEN) + len(a.Description) + len(a.DescriptionEN) + len(a.Icon) + len(a.Model) + len(a.SystemPrompt)
+	lists := func(all ...[]string) {
+		for _, list := range all {
+			for _, text := range list {
+				size += element + len(text)
+			}
+		}
+	}
+	lists(a.AllowedTools, a.DisallowedTools, a.SettingSources, a.Tools, a.Skills, a.MCPs)
+	for _, ref := range a.Knowledge {
+		size += element + len(ref.Name) + len(ref.Description)
+	}
+	for name, sub := range a.Subagents {
+		size += fixed + len(name) + len(sub.Prompt) + len(sub.Description) + len(sub.Model)
+		lists(sub.Tools, sub.DisallowedTools, sub.MCPServers, sub.Skills)
 	}
 	return size
 }

@@ -200,6 +200,9 @@ func (s *Service) CreateTool(ctx context.Context, caller api.Caller, in ToolInpu
 			v.ID, v.CreatedAt = ids.New(), api.Time(s.now())
 			v.UpdatedAt = v.CreatedAt
 			v.setFile(ref)
+			if err := checkRoom(ctx, tx, caller.TenantID); err != nil {
+				return err
+			}
 			if err := insertTool(ctx, tx, caller.TenantID, v); err != nil {
 				return err
 			}
@@ -312,8 +315,11 @@ func (s *Service) changeTool(ctx context.Context, caller api.Caller, name string
 			return api.PreconditionFailed
 		}
 		var entry auditlog.Record
-		if v, entry, err = update(tx, before); err != nil || v == before {
+		if v, entry, err = update(tx, before); err != nil {
 			return err
+		}
+		if v == before {
+			return errUnchanged
 		}
 		v.Version, v.UpdatedAt = v.Version+1, api.Time(s.now())
 		if err := updateTool(ctx, tx, caller.TenantID, v); err != nil {

@@ -104,8 +104,3 @@ func usedKeys(ctx context.Context, q db.Querier, keys []string) ([]string, error
 	return db.Collect(ctx, q, "find used artifacts", scanText, `SELECT 'tools/' || hash || '/' || file_name FROM tools WHERE hash IN (`+in+`)
 		UNION SELECT 'skills/' || hash || '/' || name || '.zip' FROM skills WHERE hash IN (`+in+`)`, args...)
 }
-
-// toolDigests returns a text for the content of each custom tool, by name.
-func toolDigests(ctx context.Context, q db.Querier, tenantID string) ([][2]string, error) {
-	return db.Collect(ctx, q, "read tools", scanPair, `SELECT name, hash || '/' || file_name FROM tools WHERE tenant_id = $1`, tenantID)
-}

@@ -23,7 +23,8 @@ const (
 	idSize  = 8
 	header  = 1 + idSize
 
-	overhead = header + 12 + 16 // nonce and tag
+	// Overhead is the difference in bytes between a sealed value and its plain text.
+	Overhead = header + 12 + 16 // nonce and tag
 )
 
 // Keyring holds the keys. It is safe for concurrent use.
@@ -61,10 +62,10 @@ func newKey(raw []byte) (key, error) {
 	return k, nil
 }
 
-// Seal encrypts plain, bound to aad, with the first key. The result is 37 bytes longer than plain.
+// Seal encrypts plain, bound to aad, with the first key. The result is Overhead bytes longer than plain.
 func (r *Keyring) Seal(plain, aad []byte) []byte {
 	k := r.keys[0]
-	out := make([]byte, header, overhead+len(plain))
+	out := make([]byte, header, Overhead+len(plain))
 	copy(out, k.header[:])
 	return k.aead().Seal(out, nil, plain, k.bind(aad)) //nolint:gosec // the AEAD makes the nonce
 }
@@ -73,7 +74,7 @@ func (r *Keyring) Seal(plain, aad []byte) []byte {
 // sealed with a key that is not in the ring, and [ErrCorrupt] if it was changed, truncated, never
 // sealed, or sealed with another aad.
 func (r *Keyring) Open(sealed, aad []byte) ([]byte, error) {
-	if len(sealed) < overhead || sealed[0] != version {
+	if len(sealed) < Overhead || sealed[0] != version {
 		return nil, fmt.Errorf("open secret: %w", ErrCorrupt)
 	}
 	for _, k := range r.keys {
