@@ -80,12 +80,12 @@ func (p *process) fetch(j *job, f fetchHead, body string) {
 	}
 	started := j.fetches.add(j.ctx, f.Fetch, func(ctx context.Context) {
 		answer, content, err := p.host.fetch(ctx, f, body)
+		j.fetches.giveUp(f.Fetch) // before any response, after which the worker can send the next request
 		if err != nil {
 			fail(err.Error())
 			return
 		}
 		answer.Call, answer.Fetch = f.Call, f.Fetch
-		j.fetches.giveUp(f.Fetch) // before the worker can send the next one
 		_ = p.out.write(frameFetched, answer, content)
 	})
 	if !started {
