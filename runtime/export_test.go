@@ -8,3 +8,6 @@ func (rt *Runtime) Routes() []string {
 	}
 	return all
 }
+
+// Reserved returns the bytes that the active runs have reserved.
+func (rt *Runtime) Reserved() int64 { return rt.reserved.Load() }

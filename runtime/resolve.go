@@ -66,6 +66,8 @@ func (rt *Runtime) resolve(def *agent.Agent, skills []skill.Skill, custom []load
 		ToolTimeout:    limits.ToolTimeout,
 		ConnectTimeout: limits.MCPConnectTimeout,
 		MaxToolOutput:  limits.MaxToolOutputBytes,
+		MaxResponse:    limits.MaxResponseBytes,
+		Reserve:        rt.reserve,
 		Logger:         rt.cfg.Logger.With("agent", def.ID),
 	}
 	if cfg.ContextWindow == 0 && def.Provider.Protocol == agent.ProtocolOpenAI {

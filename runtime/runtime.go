@@ -34,6 +34,7 @@ import (
 	"github.com/seed93082962/agenthost/filesafe"
 	"github.com/seed93082962/agenthost/internal/httpapi"
 	"github.com/seed93082962/agenthost/internal/outbound"
+	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/run"
 	"github.com/seed93082962/agenthost/runtime/skill"
 	"github.com/seed93082962/agenthost/runtime/tool"
@@ -56,6 +57,7 @@ type Runtime struct {
 	skills    *skill.Scanner
 	servers   []tool.Server
 	started   time.Time
+	reserved  atomic.Int64 // bytes that all runs together have reserved
 }
 
 // New returns a runtime. The caller closes it. An agent that cannot be resolved is unavailable: the
@@ -88,6 +90,16 @@ func New(ctx context.Context, cfg Config) (*Runtime, error) {
 	}
 	rt.handler = rt.shell.Wrap(rt.guard(router))
 	return rt, nil
+}
+
+// reserve reserves memory of a run, or releases it if bytes is negative. All runs share
+// Limits.MaxMemoryBytes.
+func (rt *Runtime) reserve(bytes int) error {
+	if sum := rt.reserved.Add(int64(bytes)); bytes > 0 && sum > rt.cfg.Limits.MaxMemoryBytes {
+		rt.reserved.Add(int64(-bytes))
+		return &model.Error{Code: model.CodeOverloaded, Message: "the runs of this runtime together use too much memory: try again later"}
+	}
+	return nil
 }
 
 // open opens the working directory and resolves the agents.

@@ -146,6 +146,8 @@ func TestFaults(t *testing.T) {
 			"f.yaml:4: auth.apiKey[1]: must be visible ASCII characters without commas\nf.yaml:5: auth.apiKey[2]: must be visible ASCII characters without commas\nf.yaml:6: auth.apiKey[3]: must be a string, not a number"},
 
 		{"limits", "limits:\n  runTimeout: 30\n  toolTimeout: 0s\n  maxConcurrentRuns: 0\n  maxMessageBytes: 4MiB\n  sessionTTL: 30d\nagents: []", `f.yaml:2: limits.runTimeout: must be a duration such as "90s" or "30m"` + "\nf.yaml:3: limits.toolTimeout: must be greater than zero\nf.yaml:4: limits.maxConcurrentRuns: must be greater than zero\nf.yaml:5: limits.maxMessageBytes: must be a whole number, not a string\nf.yaml:6: limits.sessionTTL: must be a duration such as \"90s\" or \"30m\""},
+		{"a response that no adapter accepts", "limits: {maxResponseBytes: 67108865, maxMemoryBytes: 0}\nagents: []",
+			"f.yaml:1: limits.maxResponseBytes: must be at most 67108864\nf.yaml:1: limits.maxMemoryBytes: must be greater than zero"},
 		{"too large", "limits: {maxMessageBytes: 99999999999999999999}\nagents: []",
 			"f.yaml:1: limits.maxMessageBytes: must be a whole number of at most 9223372036854775807"},
 	} {

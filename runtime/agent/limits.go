@@ -17,6 +17,8 @@ type Limits struct {
 	MaxToolOutputBytes int           `json:"maxToolOutputBytes,omitzero"` // of one tool call, to the model. Defaults to 100000.
 	MCPConnectTimeout  time.Duration `json:"mcpConnectTimeout,omitzero"`  // Defaults to 10s.
 	MaxMessageBytes    int64         `json:"maxMessageBytes,omitzero"`    // of the body of a run request. Defaults to 4 MiB.
+	MaxResponseBytes   int           `json:"maxResponseBytes,omitzero"`   // of text, thinking and tool inputs of one response of the model. Defaults to 4 MiB, at most 64 MiB.
+	MaxMemoryBytes     int64         `json:"maxMemoryBytes,omitzero"`     // of the conversations and responses of all runs together, estimated. Defaults to 512 MiB.
 	SessionTTL         time.Duration `json:"sessionTTL,omitzero"`         // transcripts are deleted after this time without use. Defaults to 720h.
 }
 
@@ -30,6 +32,8 @@ func (l Limits) WithDefaults() Limits {
 		MaxToolOutputBytes: cmp.Or(l.MaxToolOutputBytes, 100_000),
 		MCPConnectTimeout:  cmp.Or(l.MCPConnectTimeout, 10*time.Second),
 		MaxMessageBytes:    cmp.Or(l.MaxMessageBytes, 4<<20),
+		MaxResponseBytes:   cmp.Or(l.MaxResponseBytes, 4<<20),
+		MaxMemoryBytes:     cmp.Or(l.MaxMemoryBytes, 512<<20),
 		SessionTTL:         cmp.Or(l.SessionTTL, 720*time.Hour),
 	}
 }

@@ -13,12 +13,13 @@ import (
 func TestLimitsDefaults(t *testing.T) {
 	defaults := agent.Limits{
 		MaxConcurrentRuns: 1000, RunTimeout: 30 * time.Minute, LLMIdleTimeout: 2 * time.Minute, ToolTimeout: 2 * time.Minute,
-		MaxToolOutputBytes: 100_000, MCPConnectTimeout: 10 * time.Second, MaxMessageBytes: 4_194_304, SessionTTL: 720 * time.Hour,
+		MaxToolOutputBytes: 100_000, MCPConnectTimeout: 10 * time.Second, MaxMessageBytes: 4_194_304, MaxResponseBytes: 4_194_304,
+		MaxMemoryBytes: 536_870_912, SessionTTL: 720 * time.Hour,
 	}
 	require.Equal(t, defaults, agent.Limits{}.WithDefaults())
 	set := agent.Limits{
 		MaxConcurrentRuns: 1, RunTimeout: 2, LLMIdleTimeout: 3, ToolTimeout: 4,
-		MaxToolOutputBytes: 5, MCPConnectTimeout: 6, MaxMessageBytes: 7, SessionTTL: 8,
+		MaxToolOutputBytes: 5, MCPConnectTimeout: 6, MaxMessageBytes: 7, MaxResponseBytes: 9, MaxMemoryBytes: 10, SessionTTL: 8,
 	}
 	require.Equal(t, set, set.WithDefaults())
 }
@@ -27,7 +28,7 @@ func TestLimitsJSON(t *testing.T) {
 	data, err := json.Marshal(agent.Limits{}.WithDefaults())
 	require.NoError(t, err)
 	require.JSONEq(t, `{"maxConcurrentRuns":1000,"runTimeout":"30m0s","llmIdleTimeout":"2m0s","toolTimeout":"2m0s",
-		"maxToolOutputBytes":100000,"mcpConnectTimeout":"10s","maxMessageBytes":4194304,"sessionTTL":"720h0m0s"}`, string(data))
+		"maxToolOutputBytes":100000,"mcpConnectTimeout":"10s","maxMessageBytes":4194304,"maxResponseBytes":4194304,"maxMemoryBytes":536870912,"sessionTTL":"720h0m0s"}`, string(data))
 
 	data, err = json.Marshal(agent.Limits{})
 	require.NoError(t, err)

@@ -22,7 +22,8 @@ func fullFile() *agent.File {
 		StateDir:  "/var/lib/agents",
 		Limits: agent.Limits{
 			MaxConcurrentRuns: 10, RunTimeout: time.Hour, LLMIdleTimeout: time.Minute, ToolTimeout: 90 * time.Second,
-			MaxToolOutputBytes: 5000, MCPConnectTimeout: 1500 * time.Millisecond, MaxMessageBytes: 1 << 20, SessionTTL: 24 * time.Hour,
+			MaxToolOutputBytes: 5000, MCPConnectTimeout: 1500 * time.Millisecond, MaxMessageBytes: 1 << 20,
+			MaxResponseBytes: 2 << 20, MaxMemoryBytes: 1 << 30, SessionTTL: 24 * time.Hour,
 		},
 		Agents: []agent.Agent{{
 			ID: "coder", Name: "Coder 😀", Description: "Writes code", Model: "claude-sonnet-4-5",

@@ -82,7 +82,8 @@ func files() *rapid.Generator[*agent.File] {
 				MaxConcurrentRuns: count.Draw(t, "runs"), RunTimeout: span.Draw(t, "run"), LLMIdleTimeout: span.Draw(t, "idle"),
 				ToolTimeout:        span.Draw(t, "tool"),
 				MaxToolOutputBytes: count.Draw(t, "output"), MCPConnectTimeout: span.Draw(t, "mcp"),
-				MaxMessageBytes: int64(count.Draw(t, "message")), SessionTTL: span.Draw(t, "ttl"),
+				MaxMessageBytes: int64(count.Draw(t, "message")), MaxResponseBytes: rapid.IntRange(0, 64<<20).Draw(t, "response"),
+				MaxMemoryBytes: int64(count.Draw(t, "memory")), SessionTTL: span.Draw(t, "ttl"),
 			},
 			Agents: rapid.SliceOfN(agents(), 0, 2).Draw(t, "agents"),
 		}

@@ -98,9 +98,14 @@ func (r *rules) limits(l Limits) {
 		{"maxToolOutputBytes", int64(l.MaxToolOutputBytes)},
 		{"mcpConnectTimeout", int64(l.MCPConnectTimeout)},
 		{"maxMessageBytes", l.MaxMessageBytes},
+		{"maxResponseBytes", int64(l.MaxResponseBytes)},
+		{"maxMemoryBytes", l.MaxMemoryBytes},
 		{"sessionTTL", int64(l.SessionTTL)},
 	} {
 		r.positive(child("limits", v.name), v.value)
+	}
+	if l.MaxResponseBytes > 64<<20 { // what an adapter accepts
+		r.faults.add("limits.maxResponseBytes", "must be at most 67108864")
 	}
 }
 

@@ -191,7 +191,11 @@ func (r *run) callForSummary(ctx context.Context, messages []model.Message) (str
 	request.add(model.UserText(summaryRequest))
 	w := startWatchdog(ctx, r.engine.cfg.IdleTimeout)
 	defer w.stop()
-	response, err := model.Collect(r.stream(w, request.messages))
+	if err := r.memory.holdMessages(request.messages); err != nil {
+		return "", err
+	}
+	c := model.Collector{MaxBytes: r.engine.cfg.MaxResponse}
+	response, err := c.Collect(r.stream(w, request.messages))
 	r.outcome.Usage = r.outcome.Usage.Add(response.Usage)
 	if err != nil {
 		return "", err

@@ -73,6 +73,15 @@ type Config struct {
 	// receives. Defaults to 100,000.
 	MaxToolOutput int
 
+	// MaxResponse is the maximum number of bytes of one response of the model: its texts, thinking
+	// and tool inputs. A longer response fails the run. Defaults to 4 MiB, at most
+	// [model.MaxResponseBytes].
+	MaxResponse int
+	// Reserve, if not nil, is called before a run uses more memory for its conversation and the
+	// response of the model, with the number of additional bytes, and with a negative number after
+	// it has released them. An error ends the run. Concurrent runs call it concurrently.
+	Reserve func(bytes int) error
+
 	// Logger defaults to a logger that discards all records.
 	Logger *slog.Logger
 }
@@ -112,6 +121,7 @@ func New(cfg Config) (*Engine, error) {
 	cfg.ToolTimeout = cmp.Or(cfg.ToolTimeout, 2*time.Minute)
 	cfg.ConnectTimeout = cmp.Or(cfg.ConnectTimeout, 10*time.Second)
 	cfg.MaxToolOutput = cmp.Or(cfg.MaxToolOutput, 100_000)
+	cfg.MaxResponse = cmp.Or(cfg.MaxResponse, 4<<20)
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}

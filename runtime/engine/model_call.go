@@ -13,10 +13,13 @@ import (
 // incomplete response with the error. A run spends most of its time in this function. The package
 // comment describes the stack of a waiting run.
 func (r *run) callModel(ctx context.Context) (*model.Response, error) {
+	if err := r.memory.holdMessages(r.transcript.messages); err != nil {
+		return &model.Response{}, errors.Join(r.awaitFirstAppend(), err)
+	}
 	r.outcome.NumTurns++
 	w := startWatchdog(ctx, r.engine.cfg.IdleTimeout)
 	defer w.stop()
-	c := new(model.Collector)
+	c := &model.Collector{MaxBytes: r.engine.cfg.MaxResponse}
 	for part, err := range r.stream(w, r.transcript.messages) {
 		if r.firstAppend != nil {
 			if err := r.awaitFirstAppend(); err != nil {
@@ -25,6 +28,9 @@ func (r *run) callModel(ctx context.Context) (*model.Response, error) {
 		}
 		if err == nil {
 			err = c.Add(&part)
+		}
+		if err == nil {
+			err = r.memory.hold(c.Size())
 		}
 		if err == nil && w.ctx.Err() != nil {
 			err = context.Cause(w.ctx)
@@ -44,7 +50,7 @@ func (r *run) callModel(ctx context.Context) (*model.Response, error) {
 func (r *run) stream(w *watchdog, messages []model.Message) iter.Seq2[model.Part, error] {
 	r.out.Flush()
 	req := r.engine.cfg.Request
-	req.Messages, req.Tools, req.Alive = messages, r.tools.offered, w.alive
+	req.Messages, req.Tools, req.Alive, req.Reserve = messages, r.tools.offered, w.alive, r.engine.cfg.Reserve
 	return r.engine.cfg.Model.Stream(w.ctx, &req)
 }
 

@@ -71,6 +71,7 @@ type run struct {
 	fill       fill
 	outcome    Outcome
 	calls      calls
+	memory     memory
 
 	// firstAppend receives the result of storing the message of this run; nil after that.
 	firstAppend chan error
@@ -97,12 +98,13 @@ func (e *Engine) Run(ctx context.Context, in Input, out Output) (*Outcome, error
 	}
 	cancel()
 	r.awaitCalls()
+	r.memory.release()
 	return &r.outcome, err
 }
 
 func (e *Engine) newRun(in Input, out Output) *run {
 	r := &run{engine: e, in: in, out: out, maxTurns: e.cfg.MaxTurns, tools: e.tools,
-		window: int64(e.cfg.ContextWindow)}
+		window: int64(e.cfg.ContextWindow), memory: memory{reserve: e.cfg.Reserve}}
 	for _, s := range e.cfg.Servers {
 		r.servers = append(r.servers, wire.MCPStatus{Name: s.Name(), Status: string(s.Status())})
 	}

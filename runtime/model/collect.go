@@ -4,13 +4,14 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"iter"
 	"strings"
 )
 
 // Limits of a [Collector] for one response: an upstream that never stops must not exhaust memory.
 const (
-	MaxResponseBytes  = 64 << 20 // of all texts, plus blockBytes for each block
+	MaxResponseBytes  = 64 << 20 // the largest MaxBytes of a Collector
 	MaxResponseBlocks = 1024     // content blocks, including tool calls
 
 	blockBytes = 256 // approximate memory of a block without its text
@@ -30,6 +31,10 @@ type Response struct {
 
 // Collector assembles a [Response] from its parts. Its zero value is ready for use.
 type Collector struct {
+	// MaxBytes limits the texts, thinking, tool inputs and other fields of the response together,
+	// with 256 for each block. Defaults to MaxResponseBytes, which is also the maximum.
+	MaxBytes int
+
 	blocks []block
 	size   int
 	usage  Usage
@@ -46,7 +51,7 @@ type block struct {
 // Add adds one part. It returns an [*Error] with [CodeServer] if the response exceeds a limit.
 func (c *Collector) Add(p *Part) error {
 	c.size += len(p.Text)
-	if c.size > MaxResponseBytes || len(p.ID)|len(p.Name)|len(p.StopReason) >= maxStopReasonBytes {
+	if c.size > c.max() || len(p.ID)|len(p.Name)|len(p.StopReason) >= maxStopReasonBytes {
 		if err := c.over(p); err != nil {
 			return err
 		}
@@ -91,6 +96,16 @@ func (c *Collector) Add(p *Part) error {
 	return nil
 }
 
+func (c *Collector) max() int {
+	if c.MaxBytes <= 0 || c.MaxBytes > MaxResponseBytes {
+		return MaxResponseBytes
+	}
+	return c.MaxBytes
+}
+
+// Size returns the bytes of the response so far, as MaxBytes counts them.
+func (c *Collector) Size() int { return c.size }
+
 // over returns an error if the response with p exceeds a limit.
 //
 //go:noinline // as at
@@ -103,8 +118,8 @@ func (c *Collector) over(p *Part) error {
 		what = "the id of a tool call exceeds the limit of 256 bytes"
 	case len(p.StopReason) > maxStopReasonBytes:
 		what = "the stop reason exceeds the limit of 128 bytes"
-	case c.size > MaxResponseBytes:
-		what = "the response exceeds the limit of 64 MiB"
+	case c.size > c.max():
+		what = fmt.Sprintf("the response exceeds the limit of %d bytes", c.max())
 	default:
 		return nil
 	}
@@ -189,10 +204,15 @@ func object(raw []byte) (json.RawMessage, bool) {
 	return out.Bytes(), true
 }
 
-// Collect reads a complete response. On an error it returns the beginning of the response with the
+// Collect reads a complete response of at most [MaxResponseBytes]. On an error it returns the beginning of the response with the
 // error.
 func Collect(parts iter.Seq2[Part, error]) (Response, error) {
 	var c Collector
+	return c.Collect(parts)
+}
+
+// Collect adds all parts and returns the response, as [Collect].
+func (c *Collector) Collect(parts iter.Seq2[Part, error]) (Response, error) {
 	for p, err := range parts {
 		if err == nil {
 			err = c.Add(&p)

@@ -40,6 +40,23 @@ func (m Message) Text() string {
 	return strings.Join(texts, "")
 }
 
+// Size returns the approximate number of bytes of the message in memory.
+func (m *Message) Size() int {
+	size := 0
+	for i := range m.Content {
+		b := &m.Content[i]
+		size += len(b.Text) + len(b.Signature) + len(b.Data) + len(b.Field) + len(b.Details) +
+			len(b.ID) + len(b.Name) + len(b.Input) + len(b.Extra) + len(b.BadInput) + blockSize
+		for j := range b.Images {
+			size += len(b.Images[j].MediaType) + len(b.Images[j].Data)
+		}
+	}
+	return size
+}
+
+// blockSize is the estimated size of a content block without its text.
+const blockSize = 512
+
 // ToolUses returns the tool calls of the message in order.
 func (m Message) ToolUses() []Block {
 	var calls []Block

@@ -48,6 +48,12 @@ type Request struct {
 	// complete a part, as with a keepalive. An idle timeout is measured from the last call of Alive
 	// or the last part. Alive must be fast and must not block.
 	Alive func()
+
+	// Reserve, if not nil, is called before the adapter uses more memory for what it receives, with
+	// the number of additional bytes, and with a negative number after it has released them. An
+	// error ends the response. It is called in the goroutine of Stream, and the sum of all calls is
+	// 0 when Stream returns.
+	Reserve func(bytes int) error
 }
 
 // Thinking selects how a model thinks before its response. Adapters use the fields that their wire

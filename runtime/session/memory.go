@@ -44,7 +44,7 @@ type entry struct {
 
 var _ Store = (*Memory)(nil)
 
-// overhead is the estimated size, in bytes, of a session or a content block without its text.
+// overhead is the estimated size, in bytes, of a session without its messages.
 const overhead = 512
 
 // NewMemory returns an empty store.
@@ -121,14 +121,14 @@ func (s *memorySession) Messages() []model.Message { return slices.Clip(s.entry.
 
 func (s *memorySession) Append(_ context.Context, m model.Message) error {
 	s.entry.messages = append(s.entry.messages, m)
-	s.addBytes(sizeOf(&m))
+	s.addBytes(int64(m.Size()))
 	return nil
 }
 
 func (s *memorySession) Compact(_ context.Context, messages []model.Message) error {
 	size := int64(overhead)
 	for i := range messages {
-		size += sizeOf(&messages[i])
+		size += int64(messages[i].Size())
 	}
 	s.entry.messages = slices.Clone(messages)
 	s.addBytes(size - s.entry.bytes)
@@ -141,19 +141,6 @@ func (s *memorySession) addBytes(n int64) {
 	defer s.store.mu.Unlock()
 	s.entry.bytes += n
 	s.store.bytes += n
-}
-
-func sizeOf(m *model.Message) int64 {
-	size := int64(0)
-	for i := range m.Content {
-		b := &m.Content[i]
-		size += int64(len(b.Text)+len(b.Signature)+len(b.Data)+len(b.Field)+len(b.Details)+
-			len(b.ID)+len(b.Name)+len(b.Input)+len(b.Extra)+len(b.BadInput)) + overhead
-		for j := range b.Images {
-			size += int64(len(b.Images[j].MediaType) + len(b.Images[j].Data))
-		}
-	}
-	return size
 }
 
 func (s *memorySession) Close() error {

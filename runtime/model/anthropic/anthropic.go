@@ -137,7 +137,7 @@ func (c *Client) Stream(ctx context.Context, req *model.Request) iter.Seq2[model
 			yield(model.Part{}, fmt.Errorf("anthropic: %w", err))
 			return
 		}
-		c.upstream.Stream(ctx, body, req.Alive, &decoder{ids: upstream.NewCallIDs(req)}, yield)
+		c.upstream.Stream(ctx, body, req, &decoder{ids: upstream.NewCallIDs(req)}, yield)
 	}
 }
 

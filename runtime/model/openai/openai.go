@@ -144,7 +144,7 @@ func (c *Client) Stream(ctx context.Context, req *model.Request) iter.Seq2[model
 			yield(model.Part{}, fmt.Errorf("openai: %w", err))
 			return
 		}
-		c.upstream.Stream(ctx, body, req.Alive, &decoder{calls: calls{ids: upstream.NewCallIDs(req)}}, yield)
+		c.upstream.Stream(ctx, body, req, &decoder{calls: calls{ids: upstream.NewCallIDs(req)}}, yield)
 	}
 }
 

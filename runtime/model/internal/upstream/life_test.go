@@ -236,7 +236,7 @@ func TestTheRequestIsReleasedBeforeTheResponse(t *testing.T) {
 	body, err := upstream.Encode(strings.Repeat("x", size))
 	require.NoError(t, err)
 	before := heap()
-	c.Stream(t.Context(), body, nil, &lines{}, func(_ model.Part, err error) bool {
+	c.Stream(t.Context(), body, &model.Request{}, &lines{}, func(_ model.Part, err error) bool {
 		require.NoError(t, err)
 		require.Less(t, heap(), before-size/2)
 		return false

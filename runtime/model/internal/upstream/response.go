@@ -16,9 +16,10 @@ type response struct {
 	ctx    context.Context    // the caller's
 	cancel context.CancelFunc // of the call
 	body   io.Reader
-	alive  func() // may be nil
+	req    *model.Request
 	dec    Decoder
 	events *sse.Decoder
+	held   int           // memory of events that is reserved
 	left   time.Duration // of finishWait
 	line   []byte        // the latest error line, see errorLine
 	parts  []model.Part  // of an event, in room where they fit
@@ -31,13 +32,14 @@ var responses = sync.Pool{New: func() any {
 	a := new(response)
 	a.events = sse.NewDecoder(nil)
 	a.events.SetLimits(maxLine, maxEvent)
+	a.events.SetNameLimit(maxName)
 	return a
 }}
 
 //go:noinline
-func newAnswer(ctx context.Context, cancel context.CancelFunc, body io.Reader, alive func(), dec Decoder) *response {
+func newAnswer(ctx context.Context, cancel context.CancelFunc, body io.Reader, req *model.Request, dec Decoder) *response {
 	a := responses.Get().(*response)
-	a.ctx, a.cancel, a.body, a.alive, a.dec = ctx, cancel, body, alive, dec
+	a.ctx, a.cancel, a.body, a.req, a.dec = ctx, cancel, body, req, dec
 	a.left = finishWait
 	a.events.Reset(a)
 	return a
@@ -46,6 +48,9 @@ func newAnswer(ctx context.Context, cancel context.CancelFunc, body io.Reader, a
 // free returns a to the pool. No part refers to the data of an event: texts are copies. Reset
 // releases large buffers.
 func (a *response) free() {
+	if a.held > 0 {
+		_ = a.req.Reserve(-a.held)
+	}
 	a.events.Reset(nil)
 	*a = response{events: a.events}
 	responses.Put(a)
@@ -53,9 +58,16 @@ func (a *response) free() {
 
 // Read implements io.Reader for events, and reports every arrival to the caller.
 func (a *response) Read(p []byte) (int, error) {
+	if a.req.Reserve != nil && a.events.BufferSize() != a.held {
+		size := a.events.BufferSize()
+		if err := a.req.Reserve(size - a.held); err != nil {
+			return 0, err
+		}
+		a.held = size
+	}
 	n, err := a.body.Read(p)
-	if n > 0 && a.alive != nil {
-		a.alive()
+	if n > 0 && a.req.Alive != nil {
+		a.req.Alive()
 	}
 	if line := errorLine(p[:n]); line != nil {
 		a.line = line

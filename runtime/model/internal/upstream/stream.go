@@ -60,26 +60,29 @@ type Decoder interface {
 	End(parts []model.Part) []model.Part
 }
 
+// maxName bounds the name and the id of an event.
+const maxName = 1 << 10
+
 // Stream sends body and yields the parts that dec decodes from the response, as model.Model
 // specifies.
 //
 // An open stream waits here for most of its life, and its stack is most of its memory. The state of
 // the wait is in a response, which is recycled. Work that is done once is in separate functions,
 // whose frames have been popped by then.
-func (c *Client) Stream(ctx context.Context, body *Body, alive func(), dec Decoder, yield func(model.Part, error) bool) {
+func (c *Client) Stream(ctx context.Context, body *Body, req *model.Request, dec Decoder, yield func(model.Part, error) bool) {
 	// Cancelling closes the connection immediately. Closing the body could wait to see whether the
 	// connection can be used again.
 	call, cancel := context.WithCancel(ctx)
 	defer cancel()
 
-	resp, err := c.open(ctx, call, cancel, body, alive)
+	resp, err := c.open(ctx, call, cancel, body, req.Alive)
 	if err != nil {
 		failed(yield, err)
 		return
 	}
 	defer func() { cancel(); _ = resp.Body.Close() }()
 
-	a := newAnswer(ctx, cancel, resp.Body, alive, dec)
+	a := newAnswer(ctx, cancel, resp.Body, req, dec)
 	whole, err := a.relay(yield)
 	a.free()
 	switch {

@@ -80,7 +80,7 @@ func call(ctx context.Context, c *upstream.Client, alive func()) iter.Seq2[model
 			yield(model.Part{}, err)
 			return
 		}
-		c.Stream(ctx, body, alive, &lines{}, yield)
+		c.Stream(ctx, body, &model.Request{Alive: alive}, &lines{}, yield)
 	}
 }
 
