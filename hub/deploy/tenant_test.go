@@ -1,0 +1,75 @@
+package deploy_test
+
+import (
+	"database/sql"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/hub/api/apitest"
+	"github.com/seed93082962/agenthost/hub/deploy"
+)
+
+// endTenant ends the access to the deployments of the tenant default.
+func (h *hub) endTenant(stop bool) (n int) {
+	h.t.Helper()
+	var effect func()
+	require.NoError(h.t, h.db.Tx(h.t.Context(), func(tx *sql.Tx) (err error) {
+		n, effect, err = h.EndTenant(h.t.Context(), tx, "default", stop)
+		return err
+	}))
+	effect()
+	return n
+}
+
+// keyAt returns the status of a runtime for a request with a key.
+func keyAt(t *testing.T, url, key string) int {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/v1/agents", nil)
+	require.NoError(t, err)
+	req.Header.Set("x-api-key", key)
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0
+	}
+	defer res.Body.Close()
+	return res.StatusCode
+}
+
+// The deployments of a tenant stop, and their former keys are never valid again.
+func TestDeploymentsOfATenantEnd(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		h := w.start()
+		require.Zero(t, h.endTenant(true))
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		first := h.reach("running")
+		former := first["apiKey"].(string)
+		require.Equal(t, http.StatusOK, keyAt(t, first["runtimeUrl"].(string), former))
+
+		second := w.start() // another replica, which may have the lease later
+		require.Equal(t, 1, second.endTenant(true))
+		stopped := h.until(func(s apitest.Object) bool { return s["state"] == "stopped" })
+		require.NotEqual(t, former, stopped["apiKey"])
+		require.NotEqual(t, http.StatusOK, keyAt(t, first["runtimeUrl"].(string), former))
+		h.ada.Post(path+"/start", nil).Want(http.StatusAccepted)
+		again := h.reach("running")
+		require.Equal(t, stopped["apiKey"], again["apiKey"])
+		require.Equal(t, http.StatusOK, keyAt(t, again["runtimeUrl"].(string), again["apiKey"].(string)))
+		require.Equal(t, http.StatusUnauthorized, keyAt(t, again["runtimeUrl"].(string), former))
+		require.Equal(t, false, again["configDrift"])
+
+		require.Equal(t, 1, h.endTenant(false)) // the runtime continues with another key
+		next := h.until(func(s apitest.Object) bool {
+			return s["state"] == "running" && keyAt(t, s["runtimeUrl"].(string), s["apiKey"].(string)) == http.StatusOK
+		})
+		require.NotEqual(t, again["apiKey"], next["apiKey"])
+		require.Equal(t, http.StatusUnauthorized, keyAt(t, next["runtimeUrl"].(string), again["apiKey"].(string)))
+		h.ada.Delete(path).Want(http.StatusNoContent)
+		h.reach("not_deployed")
+		require.Zero(t, h.endTenant(true))
+		var d deploy.Options
+		h.ada.Post(path, d).Want(http.StatusAccepted)
+		h.reach("running")
+	})
+}
