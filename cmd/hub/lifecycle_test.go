@@ -137,6 +137,32 @@ func TestResetPassword(t *testing.T) {
 	})
 }
 
+func TestAdminCommands(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, url string) {
+		env := database(t, url)
+		in := serving(t, env)
+		setUp(t, in)
+		out, err := once(t, env, "admin-token", "Admin") // while the hub runs
+		require.NoError(t, err)
+		token := strings.TrimSuffix(out, "\n")
+		require.Regexp(t, "^cli_[0-9a-f]{64}$", token, "the token stands alone")
+		require.Equal(t, "admin", call(t, "GET", in.URL+"/auth/userinfo", token, "").string(t, "role"))
+		out, err = once(t, env, "restore-admin", "admin")
+		require.NoError(t, err)
+		require.Equal(t, "the user is an admin\n", out)
+		for _, command := range []string{"admin-token", "restore-admin"} {
+			_, err = once(t, env, command, "nobody")
+			require.ErrorContains(t, err, `"nobody" of default`)
+			_, err = once(t, env, command)
+			require.EqualError(t, err, "name one user: hub "+command+" USER")
+		}
+		out, err = once(t, env, "audit")
+		require.NoError(t, err)
+		require.Contains(t, out, `"offline":true`)
+		require.NotContains(t, out, token)
+	})
+}
+
 func TestRetireKey(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, url string) {
 		env := database(t, url)

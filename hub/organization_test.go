@@ -1,0 +1,97 @@
+package hub_test
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/hub"
+	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/db/dbtest"
+	"github.com/seed93082962/agenthost/hub/deploy/deploytest"
+)
+
+// A customer leaves, and another one gets the name of the organization. Nothing that the former one
+// has gives access to the data of the new one.
+func TestTheNameOfADeletedOrganization(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, database string) {
+		driver := &deploytest.Memory{}
+		t.Cleanup(driver.Close)
+		s := open(t, database, func(cfg *hub.Config) {
+			cfg.External, cfg.OpsKey, cfg.ChatPushKey, cfg.Deployer = true, opsKey, pushKey, driver
+			cfg.BootstrapAdmins = []string{"acme/sub:ada"}
+		})
+		o := &org{server: s, name: "acme"}
+		register := func(name, issuer, more string) response {
+			return o.send("POST", tenantClients, "", `{"org":"`+name+`","clientId":"hub-`+name+`","clientSecret":"s","issuer":"`+issuer+`"`+more+`}`, "X-Ops-Key", opsKey)
+		}
+		former, next := newIssuer(t), newIssuer(t)
+		require.Equal(t, http.StatusCreated, register("other", former.URL, "").status)
+		require.Equal(t, http.StatusCreated, register("acme", former.URL, "").status)
+		o.admin = s.signIn(former, "acme", "ada")
+		o.made("POST", agents, `{"name":"helper","providerId":"demo","model":"demo"}`)
+		deployment := agents + "/helper/deploy"
+		o.made("POST", deployment, "")
+		state := func() map[string]any { return o.send("GET", deployment, o.admin, "").want(200) }
+		require.Eventually(t, func() bool { return state()["state"] == "running" }, time.Minute, 5*time.Millisecond)
+		key := state()["apiKey"].(string)
+		cli := o.made("POST", issue, `{"name":"ci"}`)["token"].(string)
+		const proxied = "/runtime/acme/helper/v1/agents"
+		require.Equal(t, http.StatusOK, o.send("GET", proxied, "", "", "x-api-key", key).status)
+
+		require.Equal(t, http.StatusNoContent, o.send("DELETE", tenantClients+"/acme", "", "", "X-Ops-Key", opsKey).status)
+		gone := func() {
+			t.Helper()
+			for _, token := range []string{o.admin, cli} {
+				for _, path := range []string{"/auth/userinfo", providers, agents, deployment, "/api/v1/providers/runtime-config"} {
+					o.send("GET", path, token, "").wantError(401, string(api.TokenRevoked))
+				}
+			}
+			require.NotEqual(t, http.StatusOK, o.send("GET", proxied, "", "", "x-api-key", key).status)
+		}
+		gone()
+
+		register("acme", next.URL, "").wantError(409, string(api.Conflict))
+		gone()
+		require.Equal(t, http.StatusCreated, register("acme", next.URL, `,"adopt":true`).status)
+		eve := s.signIn(next, "acme", "ada")
+		o.send("GET", providers, eve, "").want(200)
+		require.Equal(t, "member", o.send("GET", "/auth/userinfo", eve, "").want(200)["role"])
+		require.NoError(t, s.RestoreAdmin(t.Context(), "acme/sub:ada"))
+		owner := &org{server: s, name: "acme", admin: s.signIn(next, "acme", "ada")}
+		owner.made("POST", providers, `{"name":"own","protocol":"openai","baseUrl":"https://model.example.com","apiKey":"key-of-the-new-customer"}`)
+		owner.made("POST", deployment+"/start", "")
+		require.Eventually(t, func() bool {
+			return owner.send("GET", deployment, owner.admin, "").want(200)["state"] == "running"
+		}, time.Minute, 5*time.Millisecond)
+		gone()
+		token, err := s.AdminToken(t.Context(), "acme/sub:ada")
+		require.NoError(t, err)
+		require.Equal(t, "admin", o.send("GET", "/auth/userinfo", token, "").want(200)["role"])
+		_, err = s.AdminToken(t.Context(), "beta/ada")
+		require.ErrorIs(t, err, api.NotFound)
+	})
+}
+
+// A registration alone is no data. The first login of a user is.
+func TestDataOfAnOrganization(t *testing.T) {
+	t.Parallel()
+	s := open(t, dbtest.SQLite(t), func(cfg *hub.Config) { cfg.External, cfg.OpsKey = true, opsKey })
+	o := &org{server: s}
+	register := func(name, issuer string) response {
+		return o.send("POST", tenantClients, "", `{"org":"`+name+`","clientId":"hub-`+name+`","clientSecret":"s","issuer":"`+issuer+`"}`, "X-Ops-Key", opsKey)
+	}
+	one, two := newIssuer(t), newIssuer(t)
+	register("first", one.URL)
+	for _, p := range []*issuer{one, two, one} {
+		require.Equal(t, http.StatusCreated, register("acme", p.URL).status)
+		require.Equal(t, http.StatusNoContent, o.send("DELETE", tenantClients+"/acme", "", "", "X-Ops-Key", opsKey).status)
+	}
+	require.Equal(t, http.StatusCreated, register("acme", one.URL).status)
+	require.Equal(t, http.StatusOK, register("acme", two.URL).status)
+	s.signIn(two, "acme", "ada")
+	register("acme", one.URL).wantError(409, string(api.Conflict))
+}
