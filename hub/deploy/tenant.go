@@ -3,7 +3,6 @@ package deploy
 import (
 	"context"
 	"database/sql"
-	"errors"
 
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
@@ -22,7 +21,10 @@ func (s *Service) EndTenant(ctx context.Context, tx *sql.Tx, tenantID string, st
 		if d.Desired == desiredAbsent {
 			continue
 		}
-		if err := s.replaceKey(ctx, tx, &d); err != nil { // it can only be deployed again, with a new key
+		if err := deleteReaders(ctx, tx, d.TenantID, d.KeyDigest); err != nil {
+			return 0, nil, err
+		}
+		if err := s.replaceKey(&d); err != nil { // it can only be deleted and deployed again
 			s.cfg.Logger.Warn("the key of a deployment cannot be replaced: it stops", "deployment", d.Key, "err", err)
 			d.Desired = desiredStopped
 		}
@@ -48,19 +50,18 @@ func (s *Service) EndTenant(ctx context.Context, tx *sql.Tx, tenantID string, st
 }
 
 // replaceKey gives the deployment a new API key, which its runtime gets with the next revision.
-func (s *Service) replaceKey(ctx context.Context, tx *sql.Tx, d *deployment) error {
+func (s *Service) replaceKey(d *deployment) error {
 	c, err := s.open(*d)
 	if err != nil {
 		return err
 	}
-	former := d.KeyDigest
 	c.APIKey, c.NextKey, d.Rotation = newAPIKey(), "", ""
 	if c.Request.Env == nil {
 		c.Request.Env = map[string]agent.Secret{}
 	}
 	c.Request.Env[EnvAPIKey] = c.APIKey
 	d.Revision++
-	return errors.Join(s.seal(d, c), deleteReaders(ctx, tx, d.TenantID, former))
+	return s.seal(d, c)
 }
 
 // HasDeployments reports whether the tenant has deployments.
