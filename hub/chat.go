@@ -10,7 +10,8 @@ import (
 func (h *Hub) openChat() (err error) {
 	h.chat, err = chat.New(chat.Config{
 		DB: h.db, Audit: h.audit, Agent: h.catalog.AgentEnabled, Endpoint: h.chatEndpoint, Label: h.aigc.Label,
-		PushKey: h.cfg.ChatPushKey, ResolveOrg: h.resolveOrg(), Now: h.cfg.Now, Logger: h.cfg.Logger,
+		PushKey: h.cfg.ChatPushKey, ResolveOrg: h.resolveOrg(), UserAnswers: h.cfg.UserAnswers, AgentAnswers: h.cfg.AgentAnswers,
+		Now: h.cfg.Now, Logger: h.cfg.Logger,
 	})
 	return err
 }

@@ -33,6 +33,12 @@ func (s *settings) open(ctx context.Context, addr net.Addr, files artifact.Drive
 	if cfg.ArtifactURL, err = s.artifactURL(); err != nil {
 		return nil, err
 	}
+	if cfg.UserAnswers, err = answers("HUB_ANSWERS_PER_USER", s.UserAnswers); err != nil {
+		return nil, err
+	}
+	if cfg.AgentAnswers, err = answers("HUB_ANSWERS_PER_AGENT", s.AgentAnswers); err != nil {
+		return nil, err
+	}
 	if cfg.AuditRetention, err = s.retention(); err != nil {
 		return nil, err
 	}

@@ -62,6 +62,8 @@ Environment (flags take precedence):
   GATEWAY_URL              public address of a gateway in front of the agents (default /runtime of the hub)
   RUNTIME_APIKEY_VISIBLE_TO_MEMBER
                            false hides the API keys of deployments from members (default true)
+  HUB_ANSWERS_PER_USER, HUB_ANSWERS_PER_AGENT
+                           answers of chats in progress at once (default 20 and 200)
   AUDIT_RETENTION_DAYS     age in days at which audit entries are pruned (default never)
   OPS_API_KEY, CHAT_PUSH_API_KEY
                            two different keys of at least 32 characters; the first enables the operations interface,
@@ -92,6 +94,8 @@ type settings struct {
 	PushKey        string `env:"CHAT_PUSH_API_KEY"`
 	TrustedProxies string `env:"HUB_TRUSTED_PROXIES"`
 	CORSOrigins    string `env:"HUB_CORS_ORIGINS"`
+	UserAnswers    string `env:"HUB_ANSWERS_PER_USER"`
+	AgentAnswers   string `env:"HUB_ANSWERS_PER_AGENT"`
 	RetentionDays  string `env:"AUDIT_RETENTION_DAYS"`
 	ProbePrivate   string `env:"HUB_PROBE_ALLOW_PRIVATE"`
 	BlobURL        string `env:"BLOB_URL"`
@@ -201,6 +205,19 @@ func (s *settings) retention() (time.Duration, error) {
 		return 0, fmt.Errorf("AUDIT_RETENTION_DAYS: %q is not a number of days from 1 to %d; omit it to retain all entries", s.RetentionDays, century)
 	}
 	return time.Duration(days) * 24 * time.Hour, nil
+}
+
+// answers returns a number of answers at once, or 0 for the default.
+func answers(name, value string) (int, error) {
+	if value == "" {
+		return 0, nil
+	}
+	const most = 100_000
+	n, err := strconv.Atoi(value)
+	if err != nil || n < 1 || n > most {
+		return 0, fmt.Errorf("%s: %q is not a number from 1 to %d", name, value, most)
+	}
+	return n, nil
 }
 
 // probePrivate reports whether providers at private addresses may be probed.

@@ -44,6 +44,8 @@ func TestUnsafeSettingsAreRejected(t *testing.T) {
 		"another database":      {env: []string{"DATABASE_URL", "mysql://root:hunter22@127.0.0.1/x", "PROVIDER_ENCRYPTION_KEY", secret.Generate()}, want: "DATABASE_URL is neither sqlite://"},
 		"days that are none":    {env: []string{"AUDIT_RETENTION_DAYS", "-1"}, want: `AUDIT_RETENTION_DAYS: "-1" is not a number of days`},
 		"private probes":        {env: []string{"HUB_PROBE_ALLOW_PRIVATE", "yes"}, want: `HUB_PROBE_ALLOW_PRIVATE: "yes" is neither true nor false`},
+		"no answers":            {env: []string{"HUB_ANSWERS_PER_USER", "0"}, want: `HUB_ANSWERS_PER_USER: "0" is not a number from 1`},
+		"answers in words":      {env: []string{"HUB_ANSWERS_PER_AGENT", "many"}, want: `HUB_ANSWERS_PER_AGENT: "many"`},
 		"days that are words":   {env: []string{"AUDIT_RETENTION_DAYS", "ten"}, want: `AUDIT_RETENTION_DAYS: "ten"`},
 		"an address":            {args: []string{"--addr", "8080"}, want: `--addr "8080" is not an address`},
 		"an argument":           {args: []string{"serve"}, want: `"serve"`},

@@ -38,6 +38,8 @@ type Answer struct {
 	assistant message
 	hint      string // the notice that is only in the first event
 	seen      transcript
+	former    string // the id of a run of the session whose lease has passed, or ""
+	memory    account
 
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -153,6 +155,8 @@ func endingOf(cause error) ending {
 		return ending{statusCancelled, Failure{string(api.Unavailable), "The hub shuts down: send the message again later."}}
 	case errors.Is(cause, errLost):
 		return failed(api.Unavailable, "The session was deleted, or another hub has taken it over.")
+	case errors.Is(cause, errMemory):
+		return failed(api.UpstreamFailed, "The answers in progress use too much memory: send the message again later.")
 	case tooLong, errors.Is(cause, errTooLong), errors.Is(cause, errEndless):
 		return failed(api.UpstreamFailed, "The answer is too long or takes too long.")
 	case errors.Is(cause, errIdle), errors.Is(cause, errSlow):

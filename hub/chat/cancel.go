@@ -18,26 +18,32 @@ type Cancelling struct {
 }
 
 // Cancel cancels the answer in progress in a session of the caller, which may be relayed by another
-// hub. It fails with api.Conflict if there is none.
+// hub. One that no hub relays ends immediately, or when the lease of its hub has passed. It fails
+// with api.Conflict if there is none.
 func (s *Service) Cancel(ctx context.Context, caller api.Caller, agentName, id string) (Cancelling, error) {
 	ref, err := s.ownedBy(ctx, caller, agentName, id)
 	if err != nil {
 		return Cancelling{}, err
 	}
-	found, err := findSession(ctx, s.db.Read(), ref)
+	in, err := findSession(ctx, s.db.Read(), ref)
 	if err != nil {
 		return Cancelling{}, err
 	}
-	var runID string
+	var found run
 	err = s.db.Tx(ctx, func(tx *sql.Tx) (err error) {
-		runID, err = requestCancel(ctx, tx, found, s.now())
+		found, err = requestCancel(ctx, tx, in, s.now())
 		return err
 	})
 	if err != nil {
 		return Cancelling{}, err
 	}
-	s.cancelRun(ctx, found, runID)
-	return Cancelling{runID, "cancelling"}, nil
+	if found.Expired || found.WorkerID == s.writer.id && !s.writer.has(found) {
+		if err := s.endRun(ctx, found, s.writer.id); err != nil {
+			return Cancelling{}, err
+		}
+	}
+	s.cancelRun(ctx, in, found.ID)
+	return Cancelling{found.ID, "cancelling"}, nil
 }
 
 // cancelRun cancels a run in its runtime. If that fails, because the run is not there yet or the
@@ -48,7 +54,7 @@ func (s *Service) cancelRun(ctx context.Context, in session, runID string) {
 	defer cancel()
 	endpoint, err := s.cfg.Endpoint(ctx, in.TenantID, in.AgentName)
 	if err == nil {
-		runtime, e := s.client(endpoint)
+		runtime, e := s.client(endpoint, nil)
 		if err = e; err == nil {
 			_, err = runtime.Cancel(ctx, runID)
 		}

@@ -9,12 +9,13 @@
 //	handler, err := api.New(config, service.Routes()...)
 //
 // [Service.Send] stores the message of the user and an empty answer, starts a run in the runtime of
-// the agent, and relays its events without a change. The text is stored once a second while it
-// arrives, so that a hub that is killed loses at most the last second of it. An answer that is
-// stored as partial is in progress, or was in progress when its hub was killed.
+// the agent, and relays its events without a change. The text is stored while it arrives, each time
+// that it has grown by a quarter, so that a hub that is killed loses at most a fifth of it. An
+// answer that is stored as partial is in progress, or was in progress when its hub was killed.
 //
 // A session has at most one answer in progress, also with several hubs on one database: the row of
-// the run is a lease that its hub renews. A session continues one session of the runtime. The
+// the run is a lease that its hub renews while it relays the answer. A hub that has lost the lease
+// stores nothing more. A session continues one session of the runtime. The
 // stored conversation is sent along and used if the runtime no longer has that session.
 //
 // A runtime is not trusted. It may send 256 MiB for one answer, in events of at most about 4 MiB;

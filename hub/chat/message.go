@@ -44,6 +44,7 @@ type message struct {
 	NoticeAt  aigc.Mode // append or prepend
 	Failure   Failure
 	CreatedAt time.Time
+	Started   bool // of an answer: the runtime may have accepted the run
 }
 
 // Failure is the reason why there is no complete answer. The code is that of the runtime's result,

@@ -12,7 +12,7 @@ import (
 )
 
 // messageColumns are the columns that scanMessage reads, in its order.
-const messageColumns = `id, seq, role, status, text, content, run_id, model, usage, aigc, notice, notice_at, error_code, error_message, created_at`
+const messageColumns = `id, seq, role, status, text, content, run_id, model, usage, aigc, notice, notice_at, error_code, error_message, started, created_at`
 
 func scanMessage(row db.Scanner) (message, error) {
 	var (
@@ -21,7 +21,7 @@ func scanMessage(row db.Scanner) (message, error) {
 		created      int64
 	)
 	err := row.Scan(&m.ID, &m.Seq, &m.Role, &m.Status, &m.Text, &m.Content, &m.RunID, &m.Model, &usage, &label, &m.Notice, &m.NoticeAt,
-		&m.Failure.Code, &m.Failure.Message, &created)
+		&m.Failure.Code, &m.Failure.Message, &m.Started, &created)
 	if err == nil && usage != "" {
 		err = json.Unmarshal([]byte(usage), &m.Usage)
 	}
@@ -61,7 +61,7 @@ func findSent(ctx context.Context, q db.Querier, s session, clientID string) (us
 // insertWidth is the number of rows of one INSERT, and insertArgs that of the arguments of a row.
 const (
 	insertWidth = 50
-	insertArgs  = 16
+	insertArgs  = 17
 )
 
 // insertMessages inserts the messages of a session.
@@ -76,12 +76,12 @@ func insertMessages(ctx context.Context, tx *sql.Tx, s session, messages ...mess
 				return err
 			}
 			args = append(args, s.Key, s.TenantID, m.Seq, m.ID, sql.NullString{String: m.ClientID, Valid: m.ClientID != ""}, m.Role, m.Status,
-				m.Text, m.Content, m.RunID, m.Model, usage, string(m.AIGC), m.Notice, string(m.NoticeAt),
+				m.Text, m.Content, m.RunID, m.Model, usage, string(m.AIGC), m.Notice, string(m.NoticeAt), m.Started,
 				db.Micros(m.CreatedAt))
 		}
 		//nolint:gosec // only numbers are added
 		_, err := tx.ExecContext(ctx, `INSERT INTO chat_messages (session_key, tenant_id, seq, id, client_id, role, status,
-			text, content, run_id, model, usage, aigc, notice, notice_at, created_at) VALUES `+rowsOf(len(rows), insertArgs), args...)
+			text, content, run_id, model, usage, aigc, notice, notice_at, started, created_at) VALUES `+rowsOf(len(rows), insertArgs), args...)
 		if err != nil {
 			return db.Wrap("insert chat messages", err)
 		}

@@ -234,6 +234,9 @@ func (s *Service) replace(ctx context.Context, tx *sql.Tx, p *pushed, sum *quota
 		r.Status, r.ServerUpdatedAt = pushUpdated, api.Time(p.session.UpdatedAt)
 		row := p.session
 		row.Key = old.Key
+		if err := insertTranscript(ctx, tx, old, s.now()); err != nil {
+			return err
+		}
 		if err := replaceSession(ctx, tx, row); err != nil {
 			return err
 		}

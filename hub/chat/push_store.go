@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"time"
 
 	"github.com/seed93082962/agenthost/hub/db"
 )
@@ -20,16 +19,8 @@ func lockSession(ctx context.Context, tx *sql.Tx, pushed session) (session, erro
 	return s, db.Wrap("lock chat session", err)
 }
 
-// hasRun reports whether an answer is in progress in a session whose row is locked.
-func hasRun(ctx context.Context, tx *sql.Tx, s session, now time.Time) (bool, error) {
-	var n int
-	err := tx.QueryRowContext(ctx, `SELECT COUNT(*) FROM chat_runs WHERE tenant_id = $1 AND session_key = $2 AND alive_until >= $3`,
-		s.TenantID, s.Key, db.Micros(now)).Scan(&n)
-	return n > 0, db.Wrap("read chat run", err)
-}
-
-// replaceSession replaces the fields of a pushed session and deletes its messages. The session of
-// the runtime no longer fits.
+// replaceSession replaces the fields of a pushed session, and deletes its messages and a run whose
+// lease has passed. The session of the runtime no longer fits.
 func replaceSession(ctx context.Context, tx *sql.Tx, s session) error {
 	_, err := tx.ExecContext(ctx, `UPDATE chat_sessions SET user_name = $1, user_search = $2, agent_name = $3, title = $4, message_count = $5,
 			last_message_at = $6, created_at = $7, updated_at = $8, size = $11, runtime_session = ''
@@ -37,6 +28,9 @@ func replaceSession(ctx context.Context, tx *sql.Tx, s session) error {
 		db.NullMicros(s.LastMessageAt), db.Micros(s.CreatedAt), db.Micros(s.UpdatedAt), s.TenantID, s.Key, s.Size)
 	if err != nil {
 		return db.Wrap("replace chat session", err)
+	}
+	if _, err = tx.ExecContext(ctx, `DELETE FROM chat_runs WHERE tenant_id = $1 AND session_key = $2`, s.TenantID, s.Key); err != nil {
+		return db.Wrap("delete former chat run", err)
 	}
 	_, err = tx.ExecContext(ctx, `DELETE FROM chat_messages WHERE tenant_id = $1 AND session_key = $2`, s.TenantID, s.Key)
 	return db.Wrap("delete chat messages", err)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -18,7 +19,8 @@ import (
 )
 
 const (
-	maxClientID = 128 // characters
+	maxClientID = 128             // characters
+	limitedFor  = 5 * time.Second // until a user with too many answers should try again
 	// busyWait is how long a run waits until the previous one, which was cancelled, has released
 	// the session of the runtime.
 	busyWait = 5 * time.Second
@@ -50,9 +52,10 @@ type Sent struct {
 }
 
 // Send stores a message in a session of the caller and starts the answer, whose caller must call
-// Close. If a message with the same ClientMessageID was sent before, it returns that one instead.
+// Close. If a message with the same ClientMessageID was sent before and its run was started, it
+// returns that one instead.
 // It fails with api.AgentNotDeployed, with api.Conflict while another answer is in progress or if
-// the caller has stored too much, and with api.UpstreamFailed if the runtime rejects the run, which
+// the caller has stored too much, with api.RateLimited if too many answers are in progress, and with api.UpstreamFailed if the runtime rejects the run, which
 // is stored as a failed answer.
 func (s *Service) Send(ctx context.Context, caller api.Caller, agentName, id string, in SendInput) (*Answer, *Sent, error) {
 	in, err := in.validate()
@@ -67,14 +70,17 @@ func (s *Service) Send(ctx context.Context, caller api.Caller, agentName, id str
 	if err != nil {
 		return nil, nil, err
 	}
-	if sent, err := sentBefore(ctx, s.db.Read(), found, in.ClientMessageID); err != nil || sent != nil {
-		return nil, sent, err
+	var again bool
+	if in.ClientMessageID != "" {
+		user, assistant, ok, err := findSent(ctx, s.db.Read(), found, in.ClientMessageID)
+		if err != nil {
+			return nil, nil, err
+		}
+		if again = ok; again && assistant.Started {
+			return nil, newSent(found, user, assistant), nil
+		}
 	}
 	endpoint, err := s.cfg.Endpoint(ctx, caller.TenantID, agentName)
-	if err != nil {
-		return nil, nil, err
-	}
-	runtime, err := s.client(endpoint)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -86,25 +92,44 @@ func (s *Service) Send(ctx context.Context, caller api.Caller, agentName, id str
 	if err != nil {
 		return nil, nil, err
 	}
-	if !s.writer.enter() {
+	runtime, err := s.client(endpoint, a.memory.reserve)
+	if err != nil {
+		a.cancel(nil)
+		return nil, nil, err
+	}
+	begin := a.begin
+	if again {
+		begin = a.restart
+	}
+	if !s.writer.enter(a) {
 		a.cancel(errShutdown)
 		return nil, nil, &api.Error{Code: api.Unavailable, Message: "The hub shuts down: try again."}
 	}
-	sent, err := a.begin(ctx)
+	sent, err := begin(ctx)
 	if err != nil || sent != nil {
+		if errors.Is(err, db.ErrUnavailable) { // the outcome of the COMMIT may be unknown
+			s.writer.abandon(a)
+		}
 		s.writer.leave(a)
 		a.cancel(nil)
 		return nil, sent, err
 	}
 	s.writer.watch(a)
-	if err := a.open(runtime, endpoint.AgentID, in.Message); err != nil {
+	if a.former != "" { // it may still use the session of the runtime
+		s.cancelRun(ctx, a.session, a.former)
+	}
+	switch err := a.open(runtime, endpoint.AgentID); {
+	case runKnown(err):
+		return nil, a.startedBefore(), nil
+	case err != nil:
 		return nil, nil, a.rejected(err)
 	}
 	return a, nil, nil
 }
 
-func (s *Service) client(e Endpoint) (*client.Client, error) {
-	c, err := client.New(client.Config{BaseURL: e.URL, APIKey: e.APIKey, HTTPClient: s.http})
+// client returns the client of a runtime. reserve reserves memory for its events, or is nil.
+func (s *Service) client(e Endpoint, reserve func(bytes int) error) (*client.Client, error) {
+	c, err := client.New(client.Config{BaseURL: e.URL, APIKey: e.APIKey, HTTPClient: s.http, Reserve: reserve})
 	if err != nil {
 		return nil, &api.Error{Code: api.UpstreamFailed, Message: "The address of the agent's runtime is invalid.", Cause: err}
 	}
@@ -117,6 +142,8 @@ func (s *Service) newAnswer(ctx context.Context, in session, input SendInput, ma
 	runID := ids.Random().String()
 	a := &Answer{s: s, session: in, ctx: ctx, cancel: cancel, began: time.Now()}
 	a.progressed = a.began
+	a.memory = account{budget: &s.memory, tenant: in.TenantID}
+	a.seen.reserve = a.memory.reserve
 	a.user = message{ID: ids.New(), ClientID: input.ClientMessageID, Role: roleUser, Status: statusCompleted, Text: input.Message, CreatedAt: now}
 	a.assistant = message{ID: ids.New(), Role: roleAssistant, Status: statusPartial, RunID: runID, CreatedAt: now}
 	if marker != nil {
@@ -128,15 +155,8 @@ func (s *Service) newAnswer(ctx context.Context, in session, input SendInput, ma
 	return a, nil
 }
 
-func sentBefore(ctx context.Context, q db.Querier, in session, clientID string) (*Sent, error) {
-	if clientID == "" {
-		return nil, nil //nolint:nilnil // nil is the documented value of no message
-	}
-	user, assistant, ok, err := findSent(ctx, q, in, clientID)
-	if err != nil || !ok {
-		return nil, err
-	}
-	return &Sent{user.view(in.ID), assistant.view(in.ID), assistant.Status}, nil
+func newSent(in session, user, assistant message) *Sent {
+	return &Sent{user.view(in.ID), assistant.view(in.ID), assistant.Status}
 }
 
 // begin stores the message and the empty answer, and takes the lease of the session. It returns a
@@ -149,14 +169,21 @@ func (a *Answer) begin(ctx context.Context) (sent *Sent, err error) {
 		if err != nil {
 			return err
 		}
-		if sent, err = sentBefore(ctx, tx, a.session, a.user.ClientID); err != nil || sent != nil {
-			return errors.Join(err, errSent)
+		if a.user.ClientID != "" {
+			user, assistant, ok, err := findSent(ctx, tx, a.session, a.user.ClientID)
+			if err != nil {
+				return err
+			}
+			if ok {
+				sent = newSent(a.session, user, assistant)
+				return errSent
+			}
 		}
 		sum, err := quotaOf(ctx, tx, began.TenantID, began.UserID)
 		if err := cmp.Or(err, sum.check()); err != nil {
 			return err
 		}
-		if err := insertRun(ctx, tx, a.session, a.assistant.RunID, a.s.writer.id, a.s.now()); err != nil {
+		if err := a.reserveRun(ctx, tx); err != nil {
 			return err
 		}
 		a.user.Seq, a.assistant.Seq = began.Messages-1, began.Messages
@@ -169,24 +196,82 @@ func (a *Answer) begin(ctx context.Context) (sent *Sent, err error) {
 	return nil, err
 }
 
+// restart takes the lease for a message that was sent before, if its run never started. The run has
+// its former id, so that a runtime that has accepted it before rejects it.
+func (a *Answer) restart(ctx context.Context) (sent *Sent, err error) {
+	err = a.s.db.Tx(ctx, func(tx *sql.Tx) error {
+		sent = nil
+		locked, err := lockSession(ctx, tx, a.session)
+		if err != nil {
+			return err
+		}
+		user, assistant, ok, err := findSent(ctx, tx, locked, a.user.ClientID)
+		if err == nil && !ok {
+			err = noSession() // a push has replaced it
+		}
+		if err != nil {
+			return err
+		}
+		running, err := hasRun(ctx, tx, locked, a.s.now())
+		if err != nil {
+			return err
+		}
+		if running || assistant.Started {
+			sent = newSent(locked, user, assistant)
+			return errSent
+		}
+		assistant.Status, assistant.Failure = statusPartial, Failure{}
+		a.session, a.user, a.assistant = locked, user, assistant
+		if err := a.reserveRun(ctx, tx); err != nil {
+			return err
+		}
+		return restartAnswer(ctx, tx, locked, assistant)
+	})
+	if sent != nil {
+		return sent, nil
+	}
+	return nil, err
+}
+
+// reserveRun takes the lease of the session, whose row is locked.
+func (a *Answer) reserveRun(ctx context.Context, tx *sql.Tx) (err error) {
+	if a.former, err = insertRun(ctx, tx, a.session, a.assistant.RunID, a.s.writer.id, a.s.now()); err != nil {
+		return err
+	}
+	ofUser, ofAgent, err := countRuns(ctx, tx, a.s.db.Engine(), a.session, a.s.now())
+	switch {
+	case err != nil:
+		return err
+	case ofUser > a.s.cfg.UserAnswers:
+		return &api.Error{Code: api.RateLimited, RetryAfter: limitedFor, Message: "Too many of your answers are in progress: wait for the end of one of them."}
+	case ofAgent > a.s.cfg.AgentAnswers:
+		return &api.Error{Code: api.RateLimited, RetryAfter: limitedFor, Message: "Too many answers of the agent are in progress: send the message again later."}
+	}
+	return nil
+}
+
 // errSent rolls back the transaction of a message that was sent before.
 var errSent = errors.New("the message was sent before")
 
 // open starts the run.
-func (a *Answer) open(runtime *client.Client, agentID, text string) error {
+func (a *Answer) open(runtime *client.Client, agentID string) error {
 	history, err := historyOf(a.ctx, a.s.db.Read(), a.session, a.user.Seq)
 	if err != nil {
 		return err
 	}
 	slow := time.AfterFunc(a.s.cfg.OpenTimeout, func() { a.cancel(errSlow) })
 	defer slow.Stop()
-	request := wire.RunRequest{Message: text, RunID: &a.assistant.RunID, History: history}
+	request := wire.RunRequest{Message: a.user.Text, RunID: &a.assistant.RunID, History: history}
 	if a.session.RuntimeSession != "" {
 		request.SessionID = &a.session.RuntimeSession
 	}
 	for pause := 20 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		a.assistant.Started = true
 		events, err := runtime.Open(a.ctx, agentID, request)
 		a.events.Store(events)
+		if neverAccepted(err) {
+			a.assistant.Started = false
+		}
 		if !sessionBusy(err) || time.Since(a.began) > busyWait {
 			return err
 		}
@@ -197,10 +282,36 @@ func (a *Answer) open(runtime *client.Client, agentID, text string) error {
 	}
 }
 
+// neverAccepted reports whether a runtime has certainly not accepted a run.
+func neverAccepted(err error) bool {
+	_, rejected := errors.AsType[*client.Error](err)
+	op, network := errors.AsType[*net.OpError](err)
+	return rejected || network && op.Op == "dial"
+}
+
 // sessionBusy reports whether a run that was cancelled is still releasing the session.
 func sessionBusy(err error) bool {
 	e, ok := errors.AsType[*client.Error](err)
 	return ok && e.Status == http.StatusConflict && e.Body.SessionID != ""
+}
+
+// sessionInUse reports whether a run has a session open that should be deleted.
+func sessionInUse(err error) bool {
+	e, ok := errors.AsType[*client.Error](err)
+	return ok && e.Status == http.StatusConflict
+}
+
+// runKnown reports whether the runtime has accepted a run with the id before.
+func runKnown(err error) bool {
+	e, ok := errors.AsType[*client.Error](err)
+	return ok && e.Status == http.StatusConflict && e.Body.RunID != ""
+}
+
+// startedBefore stores an answer as failed whose run was started by a hub that was killed.
+func (a *Answer) startedBefore() *Sent {
+	a.assistant.Started = true
+	_, stored, _ := a.finish(failed(api.UpstreamFailed, "The answer was lost, because its hub was killed.")) // the writer has logged its error
+	return newSent(a.session, a.user, stored)
 }
 
 // rejected stores the answer as failed, and returns the error of the response.

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/seed93082962/agenthost/auditlog"
@@ -76,8 +77,12 @@ type Config struct {
 	// s.
 	WriteTimeout time.Duration
 
-	// SaveEvery is the time between two writes of the answers in progress. Defaults to 1 s.
+	// SaveEvery is the least time between two writes of an answer in progress. Defaults to 1 s.
 	SaveEvery time.Duration
+
+	// UserAnswers and AgentAnswers are the answers that may be in progress at once for a user and
+	// for an agent, in all hubs. Default to 20 and 200.
+	UserAnswers, AgentAnswers int
 
 	// Now is the clock. Defaults to time.Now.
 	Now func() time.Time
@@ -102,6 +107,7 @@ func (c Config) withDefaults() (Config, error) {
 	c.OpenTimeout = cmp.Or(c.OpenTimeout, 30*time.Second)
 	c.IdleTimeout = cmp.Or(c.IdleTimeout, time.Minute)
 	c.RunTimeout = cmp.Or(c.RunTimeout, 2*time.Hour)
+	c.UserAnswers, c.AgentAnswers = cmp.Or(c.UserAnswers, 20), cmp.Or(c.AgentAnswers, 200)
 	c.SaveEvery = cmp.Or(c.SaveEvery, time.Second)
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	return c, nil
@@ -113,6 +119,11 @@ type Service struct {
 	db     *db.DB
 	http   *http.Client // of all runtimes
 	writer *writer
+	memory budget
+
+	deleted  chan struct{} // has an element if there are transcripts to delete
+	stop     context.CancelFunc
+	sweeping sync.WaitGroup
 }
 
 // New returns a Service on a migrated database. The caller must call Close.
@@ -124,14 +135,19 @@ func New(cfg Config) (*Service, error) {
 	transport := outbound.Transport()
 	transport.MaxResponseHeaderBytes = 64 << 10
 	// A client without a cookie jar, which follows no redirect: see package runtime/client.
-	s := &Service{cfg: cfg, db: cfg.DB, http: &http.Client{Transport: transport}}
+	s := &Service{cfg: cfg, db: cfg.DB, http: &http.Client{Transport: transport}, memory: budget{byTenant: map[string]int{}}, deleted: make(chan struct{}, 1)}
 	s.writer = startWriter(s)
+	ctx, stop := context.WithCancel(context.Background())
+	s.stop = stop
+	s.sweeping.Go(func() { s.sweep(ctx) })
 	return s, nil
 }
 
 // Close cancels the answers in progress, waits until they are stored, and ends the background work.
 func (s *Service) Close() error {
 	s.writer.close()
+	s.stop()
+	s.sweeping.Wait()
 	s.http.CloseIdleConnections()
 	return nil
 }

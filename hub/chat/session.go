@@ -159,12 +159,24 @@ func (s *Service) delete(ctx context.Context, caller api.Caller, ref reference) 
 		if runID, err = deleteSession(ctx, tx, deleted); err != nil {
 			return err
 		}
+		if err := insertTranscript(ctx, tx, deleted, s.now()); err != nil {
+			return err
+		}
 		event := caller.Event()
 		event.TargetType, event.TargetID, event.TargetName = targetChat, deleted.ID, deleted.AgentName
 		return s.cfg.Audit.AppendTx(ctx, tx, actionDeleteChat.Record(event, deleteChatDetail{deleted.UserName, deleted.Source, deleted.Messages}))
 	})
-	if err == nil && runID != "" {
+	if err != nil {
+		return err
+	}
+	if runID != "" {
 		s.cancelRun(ctx, deleted, runID)
 	}
-	return err
+	if deleted.RuntimeSession != "" {
+		select {
+		case s.deleted <- struct{}{}:
+		default: // the sweep will see this one too
+		}
+	}
+	return nil
 }

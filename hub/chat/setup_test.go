@@ -207,8 +207,15 @@ func names(events []event) (all []string) {
 }
 
 // messages returns the messages of a session.
-func messages(c *apitest.Client, session string) []object {
-	return c.Get(session + "/messages?page_size=100").Items()
+func messages(c *apitest.Client, session string) (all []object) {
+	for next := ""; ; {
+		page := c.Get(session + "/messages?page_size=100&next=" + next)
+		all = append(all, page.Items()...)
+		var more bool
+		if next, more = page.Want(http.StatusOK)["next"].(string); !more {
+			return all
+		}
+	}
 }
 
 // eventually waits until the last message of a session has that status, and returns it.

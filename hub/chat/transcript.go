@@ -50,10 +50,17 @@ type transcript struct {
 	usage          Usage
 	end            *ending // nil in progress
 	changed        bool    // since the last snapshot
+	stored         int     // the size as of the last snapshot
+
+	reserve func(bytes int) error
+	held    int // bytes that are reserved
 }
 
+// size returns the number of bytes that are stored.
+func (t *transcript) size() int { return len(t.blocks) + len(t.text) + len(t.pending) }
+
 // note stores the part of an event that the history needs. Events that cannot be decoded are only
-// forwarded. The error is errTooLong.
+// forwarded. The error is errTooLong or errMemory.
 func (t *transcript) note(ev sse.Event) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -71,8 +78,16 @@ func (t *transcript) note(ev sse.Event) error {
 			t.finish(ev)
 		}
 	}
-	if len(t.blocks)+len(t.text)+len(t.pending) > maxAnswer {
+	size := t.size()
+	if size > maxAnswer {
 		return errTooLong
+	}
+	// Text that will be stored exists twice for a while. Small amounts are reserved together.
+	if want := 2 * size; want > t.held || want < t.held/4 {
+		if err := t.reserve(want + want/4 - t.held); err != nil {
+			return err
+		}
+		t.held = want + want/4
 	}
 	return nil
 }
@@ -217,17 +232,26 @@ func (t *transcript) ended() *ending {
 	return t.end
 }
 
-// snapshot returns the text and the JSON of the blocks. changed reports whether they differ from
-// those of the last snapshot.
-func (t *transcript) snapshot() (text, content string, changed bool) {
+// snapshot returns the text and the JSON of the blocks if they should be stored: at first, and then
+// when they have grown by a quarter, so that the number of bytes that are written is linear in the
+// length of the answer.
+func (t *transcript) snapshot() (text, content string, due bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	changed, t.changed = t.changed, false
-	if !changed {
+	size := t.size()
+	if !t.changed || size < t.stored+t.stored/4 {
 		return "", "", false
 	}
+	t.changed, t.stored = false, size
 	text, content = t.current()
 	return text, content, true
+}
+
+// unsaved makes the next snapshot due.
+func (t *transcript) unsaved() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.changed, t.stored = true, 0
 }
 
 func (t *transcript) current() (text, content string) {

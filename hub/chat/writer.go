@@ -4,9 +4,11 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/db"
 	"github.com/seed93082962/agenthost/internal/ids"
 )
@@ -16,10 +18,12 @@ const (
 	writeWithin = 10 * time.Second
 	retryFor    = time.Minute // an ended answer, while the database is unavailable
 	batchRows   = 200         // of one transaction
+	batchBytes  = 8 << 20     // of the answers in progress of one transaction
 )
 
-// writer stores the answers of this hub in the background: those in progress once a second, those
-// that ended as soon as the previous transaction is complete, so that many answers share one.
+// writer stores the answers of this hub in the background: those in progress when they have grown,
+// at most once a second, those that ended as soon as the previous transaction is complete, so that
+// many answers share one. It renews the leases of exactly these answers.
 type writer struct {
 	s    *Service
 	id   string // of this hub in the leases
@@ -31,9 +35,10 @@ type writer struct {
 
 	mu      sync.Mutex // guards the fields below
 	closed  bool
-	open    sync.WaitGroup // the answers between enter and leave; Add needs mu
-	watched map[string]*Answer
-	finals  []*final
+	open    sync.WaitGroup     // the answers between enter and leave; Add needs mu
+	opening map[*Answer]string // answers that may not be in the database yet, with the keys of their sessions
+	watched map[string]*Answer // those that are relayed, by the id of the run
+	finals  []*final           // those that have ended
 }
 
 // final is an answer that has ended.
@@ -42,13 +47,14 @@ type final struct {
 	message        message
 	runtimeSession string
 	began          time.Time
+	memory         *account
 	saved          bool
 	done           chan error
 }
 
 func startWriter(s *Service) *writer {
 	ctx, stop := context.WithCancel(context.Background())
-	w := &writer{s: s, id: ids.New(), wake: make(chan struct{}, 1), stop: stop, done: make(chan struct{}), watched: map[string]*Answer{}}
+	w := &writer{s: s, id: ids.New(), wake: make(chan struct{}, 1), stop: stop, done: make(chan struct{}), opening: map[*Answer]string{}, watched: map[string]*Answer{}}
 	go w.run(ctx)
 	return w
 }
@@ -66,14 +72,15 @@ func (w *writer) close() {
 	<-w.done
 }
 
-// enter counts an answer. It returns false if the service is closed.
-func (w *writer) enter() bool {
+// enter counts an answer that begins. It returns false if the service is closed.
+func (w *writer) enter(a *Answer) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
 		return false
 	}
 	w.open.Add(1)
+	w.opening[a] = a.session.Key
 	return true
 }
 
@@ -81,6 +88,7 @@ func (w *writer) enter() bool {
 func (w *writer) watch(a *Answer) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	delete(w.opening, a)
 	w.watched[a.assistant.RunID] = a
 	if w.closed {
 		a.cancel(errShutdown)
@@ -90,9 +98,22 @@ func (w *writer) watch(a *Answer) {
 // leave removes an answer.
 func (w *writer) leave(a *Answer) {
 	w.mu.Lock()
+	delete(w.opening, a)
 	delete(w.watched, a.assistant.RunID)
 	w.mu.Unlock()
 	w.open.Done()
+}
+
+// has reports whether this hub relays or stores the answer of a run.
+func (w *writer) has(r run) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, key := range w.opening {
+		if key == r.SessionKey {
+			return true
+		}
+	}
+	return w.watched[r.ID] != nil || slices.ContainsFunc(w.finals, func(f *final) bool { return f.message.RunID == r.ID })
 }
 
 // cancel cancels an answer if this hub relays it.
@@ -107,15 +128,8 @@ func (w *writer) cancel(runID string, cause error) {
 // finish stores an answer that has ended, and reports whether its session still exists. If the
 // database is unavailable, it returns after writeWithin, and the writer continues to try.
 func (w *writer) finish(a *Answer, m message, runtimeSession string) (bool, error) {
-	f := &final{session: a.session, message: m, runtimeSession: runtimeSession, began: time.Now(), done: make(chan error, 1)}
-	w.mu.Lock()
-	w.finals = append(w.finals, f)
-	delete(w.watched, m.RunID) // its last text is in f
-	w.mu.Unlock()
-	select {
-	case w.wake <- struct{}{}:
-	default: // it will see this one too
-	}
+	f := &final{session: a.session, message: m, runtimeSession: runtimeSession, began: time.Now(), memory: &a.memory, done: make(chan error, 1)}
+	w.add(f)
 	late := time.NewTimer(writeWithin)
 	defer late.Stop()
 	select {
@@ -123,6 +137,24 @@ func (w *writer) finish(a *Answer, m message, runtimeSession string) (bool, erro
 		return f.saved, err
 	case <-late.C:
 		return false, db.ErrUnavailable
+	}
+}
+
+// abandon ends an answer that was perhaps stored, and whose run was not started.
+func (w *writer) abandon(a *Answer) {
+	m := a.assistant
+	m.Status, m.Failure = statusFailed, Failure{string(api.Unavailable), "The database was unavailable: send the message again."}
+	w.add(&final{session: a.session, message: m, began: time.Now(), memory: &a.memory, done: make(chan error, 1)})
+}
+
+func (w *writer) add(f *final) {
+	w.mu.Lock()
+	w.finals = append(w.finals, f)
+	delete(w.watched, f.message.RunID) // its last text is in f
+	w.mu.Unlock()
+	select {
+	case w.wake <- struct{}{}:
+	default: // it will see this one too
 	}
 }
 
@@ -144,71 +176,80 @@ func (w *writer) run(ctx context.Context) {
 	}
 }
 
-// tick checks and stores the answers in progress.
+// partial is an answer in progress whose lease is renewed, and its text if it is stored.
+type partial struct {
+	runID   string
+	answer  *Answer // nil for one that has ended and could not be stored yet
+	message message
+	changed bool
+}
+
+// tick checks and stores the answers in progress, and renews their leases.
 func (w *writer) tick(ctx context.Context) {
 	w.mu.Lock()
-	answers := make([]*Answer, 0, len(w.watched))
-	for _, a := range w.watched {
-		answers = append(answers, a)
+	all := make([]partial, 0, len(w.watched)+len(w.finals))
+	for id, a := range w.watched {
+		all = append(all, partial{runID: id, answer: a})
+	}
+	for _, f := range w.finals {
+		all = append(all, partial{runID: f.message.RunID})
 	}
 	w.mu.Unlock()
-	if len(answers) == 0 {
-		return
-	}
 	now := time.Now()
-	for _, a := range answers {
-		a.check(now)
-	}
-	for from := 0; from < len(answers); from += batchRows {
-		w.savePartials(ctx, answers[from:min(from+batchRows, len(answers))])
-	}
-	if now.Sub(w.renewed) >= min(renewEvery, 3*w.s.cfg.SaveEvery) {
+	renew := now.Sub(w.renewed) >= min(renewEvery, 3*w.s.cfg.SaveEvery)
+	if renew {
 		w.renewed = now
-		w.renew(ctx, answers)
+	}
+	var batch []partial
+	size := 0
+	for _, p := range all {
+		if a := p.answer; a != nil {
+			a.check(now)
+			p.message = message{ID: a.assistant.ID, Seq: a.assistant.Seq}
+			p.message.Text, p.message.Content, p.changed = a.seen.snapshot()
+		}
+		if !renew && !p.changed {
+			continue
+		}
+		batch, size = append(batch, p), size+len(p.message.Text)+len(p.message.Content)
+		if len(batch) == batchRows || size >= batchBytes {
+			w.savePartials(ctx, batch)
+			batch, size = nil, 0
+		}
+	}
+	if len(batch) > 0 {
+		w.savePartials(ctx, batch)
 	}
 }
 
-// renew renews the leases, and cancels answers on request of another hub or without a lease.
-func (w *writer) renew(ctx context.Context, answers []*Answer) {
+// savePartials renews the leases of answers, and stores the text of those that this hub still has.
+// It cancels the others, and answers on request of another hub.
+func (w *writer) savePartials(ctx context.Context, batch []partial) {
 	ctx, cancel := context.WithTimeout(ctx, writeWithin)
 	defer cancel()
-	leases, err := renewRuns(ctx, w.s.db.Write(), w.id, w.s.now())
-	if err != nil {
-		w.log("renewing chat leases failed", err)
-		return
+	ids := make([]string, len(batch))
+	for i, p := range batch {
+		ids[i] = p.runID
 	}
-	alive := make(map[string]bool, len(leases))
-	for _, l := range leases {
-		alive[l.RunID] = true
-		if l.Cancel {
-			w.cancel(l.RunID, errCancelled)
-		}
-	}
-	for _, a := range answers {
-		if !alive[a.assistant.RunID] {
-			w.cancel(a.assistant.RunID, errLost) // without effect if it has ended in the meantime
-		}
-	}
-}
-
-func (w *writer) savePartials(ctx context.Context, answers []*Answer) {
-	ctx, cancel := context.WithTimeout(ctx, writeWithin)
-	defer cancel()
-	var changed []*Answer
-	var messages []message
-	for _, a := range answers {
-		m := message{ID: a.assistant.ID, Seq: a.assistant.Seq}
-		var ok bool
-		if m.Text, m.Content, ok = a.seen.snapshot(); ok {
-			changed, messages = append(changed, a), append(messages, m)
-		}
-	}
-	if len(changed) == 0 {
-		return
-	}
+	var owned map[string]bool
+	var cancelled []string
 	err := w.s.db.Tx(ctx, func(tx *sql.Tx) error {
-		for i, a := range changed {
-			if err := savePartial(ctx, tx, a.session, messages[i]); err != nil {
+		owned, cancelled = map[string]bool{}, nil
+		leases, err := renewRuns(ctx, tx, w.id, ids, w.s.now())
+		if err != nil {
+			return err
+		}
+		for _, l := range leases {
+			owned[l.RunID] = true
+			if l.Cancel {
+				cancelled = append(cancelled, l.RunID)
+			}
+		}
+		for _, p := range batch {
+			if !p.changed || !owned[p.runID] {
+				continue
+			}
+			if err := savePartial(ctx, tx, p.answer.session, p.message); err != nil {
 				return err
 			}
 		}
@@ -216,10 +257,19 @@ func (w *writer) savePartials(ctx context.Context, answers []*Answer) {
 	})
 	if err != nil {
 		w.log("storing partial answers failed", err)
-		for _, a := range changed {
-			a.seen.mu.Lock()
-			a.seen.changed = true
-			a.seen.mu.Unlock()
+		for _, p := range batch {
+			if p.changed {
+				p.answer.seen.unsaved()
+			}
+		}
+		return
+	}
+	for _, id := range cancelled {
+		w.cancel(id, errCancelled)
+	}
+	for _, id := range ids {
+		if !owned[id] {
+			w.cancel(id, errLost) // without effect if it has ended in the meantime
 		}
 	}
 }
@@ -235,7 +285,7 @@ func (w *writer) saveFinals(ctx context.Context) {
 		batch := finals[:min(len(finals), batchRows)]
 		finals = finals[len(batch):]
 		err := w.saveBatch(ctx, batch)
-		if err != nil && len(batch) > 1 && !errors.Is(err, db.ErrUnavailable) {
+		if err != nil && len(batch) > 1 && !errors.Is(err, db.ErrUnavailable) { // also errNotOwned of one
 			for i := range batch {
 				w.saved(batch[i:i+1], w.saveBatch(ctx, batch[i:i+1]))
 			}
@@ -250,7 +300,7 @@ func (w *writer) saveBatch(ctx context.Context, batch []*final) error {
 	defer cancel()
 	return w.s.db.Tx(ctx, func(tx *sql.Tx) error {
 		for _, f := range batch {
-			saved, err := saveAnswer(ctx, tx, f.session, f.message, f.runtimeSession, w.s.now())
+			saved, err := saveAnswer(ctx, tx, f.session, f.message, w.id, f.runtimeSession, w.s.now())
 			if err != nil {
 				return err
 			}
@@ -261,8 +311,14 @@ func (w *writer) saveBatch(ctx context.Context, batch []*final) error {
 }
 
 // saved reports the result of a batch. The next tick tries again if the database was unavailable.
+// An answer that could not be stored stays partial, and its lease ends by itself.
 func (w *writer) saved(batch []*final, err error) {
-	if err != nil {
+	switch {
+	case len(batch) == 1 && errors.Is(err, errStored):
+		batch[0].saved, err = true, nil
+	case len(batch) == 1 && errors.Is(err, errNotOwned):
+		batch[0].saved, err = false, nil
+	case err != nil:
 		w.log("storing answers failed", err)
 	}
 	for _, f := range batch {
@@ -272,6 +328,7 @@ func (w *writer) saved(batch []*final, err error) {
 			w.mu.Unlock()
 			continue
 		}
+		f.memory.release()
 		f.done <- err
 	}
 }

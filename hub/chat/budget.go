@@ -1,0 +1,57 @@
+package chat
+
+import (
+	"errors"
+	"sync"
+)
+
+// Limits of the memory of all answers in progress, in bytes: the decoders of the events of runtimes,
+// and the text that is stored.
+const (
+	maxMemory       = 512 << 20
+	maxTenantMemory = maxMemory / 4
+	freeMemory      = 64 << 10 // of each answer, which is always available
+)
+
+// errMemory ends an answer.
+var errMemory = errors.New("the answers in progress use too much memory")
+
+// budget bounds the memory of all answers.
+type budget struct {
+	mu       sync.Mutex // guards the fields below, and all accounts
+	used     int
+	byTenant map[string]int
+}
+
+// account is the memory of one answer.
+type account struct {
+	budget *budget
+	tenant string
+	used   int
+}
+
+// reserve adds to the memory of the answer, or releases it. It fails with errMemory if that is too
+// much: only answers that use much fail.
+func (a *account) reserve(bytes int) error {
+	b := a.budget
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	more := max(0, a.used+bytes-freeMemory) - max(0, a.used-freeMemory)
+	if more > 0 && (b.used+more > maxMemory || b.byTenant[a.tenant]+more > maxTenantMemory) {
+		return errMemory
+	}
+	a.used += bytes
+	b.used += more
+	if b.byTenant[a.tenant] += more; b.byTenant[a.tenant] == 0 {
+		delete(b.byTenant, a.tenant)
+	}
+	return nil
+}
+
+// release releases all memory of the answer.
+func (a *account) release() {
+	a.budget.mu.Lock()
+	used := a.used
+	a.budget.mu.Unlock()
+	_ = a.reserve(-used)
+}

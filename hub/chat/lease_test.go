@@ -1,0 +1,443 @@
+package chat_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/api/apitest"
+	"github.com/seed93082962/agenthost/hub/chat"
+	"github.com/seed93082962/agenthost/hub/db/dbtest"
+	"github.com/seed93082962/agenthost/internal/pgtest"
+	"github.com/seed93082962/agenthost/runtime/model/modeltest"
+)
+
+const patience = 30 * time.Second // for conditions, on a busy machine
+
+// lossy is a proxy of PostgreSQL that loses a connection at its COMMIT.
+type lossy struct {
+	t        *testing.T
+	url      string
+	upstream [2]string // network and address
+	open     sync.WaitGroup
+
+	marker  atomic.Pointer[string] // in the transaction whose connection is lost
+	commits bool                   // the server receives the COMMIT
+	lost    atomic.Int32
+}
+
+func newLossy(t *testing.T) *lossy {
+	t.Helper()
+	cfg, err := pgx.ParseConfig(pgtest.URL(t))
+	require.NoError(t, err)
+	l := &lossy{t: t, upstream: [2]string{"tcp", net.JoinHostPort(cfg.Host, strconv.Itoa(int(cfg.Port)))}}
+	if strings.HasPrefix(cfg.Host, "/") {
+		l.upstream = [2]string{"unix", fmt.Sprintf("%s/.s.PGSQL.%d", cfg.Host, cfg.Port)}
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	l.url = fmt.Sprintf("postgres://%s:%s@%s/%s?sslmode=disable", cfg.User, cfg.Password, listener.Addr(), cfg.Database)
+	t.Cleanup(l.open.Wait)
+	t.Cleanup(func() { listener.Close() })
+	l.open.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			l.open.Go(func() { l.forward(conn) })
+		}
+	})
+	return l
+}
+
+func (l *lossy) forward(client net.Conn) {
+	defer client.Close()
+	server, err := net.Dial(l.upstream[0], l.upstream[1])
+	if err != nil {
+		return
+	}
+	defer server.Close()
+	answered := make(chan struct{}, 1)
+	var ending atomic.Bool
+	l.open.Go(func() {
+		buf := make([]byte, 64<<10)
+		for {
+			n, err := server.Read(buf)
+			if err == nil && ending.Load() {
+				answered <- struct{}{} // the client does not receive it
+				return
+			}
+			if err == nil {
+				_, err = client.Write(buf[:n])
+			}
+			if err != nil {
+				client.Close()
+				return
+			}
+		}
+	})
+	buf := make([]byte, 64<<10)
+	marked := false
+	for {
+		n, err := client.Read(buf)
+		if err != nil {
+			return
+		}
+		marker := l.marker.Load()
+		marked = marker != nil && (marked || bytes.Contains(buf[:n], []byte(*marker)))
+		if marked && bytes.Contains(buf[:n], []byte("commit\x00")) && l.marker.CompareAndSwap(marker, nil) {
+			l.lost.Add(1)
+			if l.commits {
+				ending.Store(true)
+				_, _ = server.Write(buf[:n])
+				<-answered
+			}
+			return
+		}
+		if _, err := server.Write(buf[:n]); err != nil {
+			return
+		}
+	}
+}
+
+func quiet(c *chat.Config) { c.Logger = slog.New(slog.DiscardHandler) }
+
+// A connection to the database that is lost during a COMMIT does not lock a session, although the
+// hub relays other answers and renews their leases.
+func TestConnectionsLostDuringCommit(t *testing.T) {
+	t.Parallel()
+	for name, commits := range map[string]bool{"before it": false, "after it": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLossy(t)
+			l.commits = commits
+			s := open(t, l.url, quiet)
+			s.deploy(hanging(t))
+			ada := s.ada()
+			other := session(ada)
+			busy := send(t, ada, other, object{"message": "hello"})
+			busy.until("partial_message")
+
+			path := session(ada)
+			message := object{"message": "a message of which the COMMIT is lost", "clientMessageId": "1"}
+			l.marker.Store(new(message["message"].(string)))
+			ada.Post(path+"/messages", message).Error(http.StatusServiceUnavailable, api.Unavailable)
+			require.EqualValues(t, 1, l.lost.Load())
+			var again apitest.Response
+			require.Eventually(t, func() bool {
+				again = ada.Post(path+"/messages", message)
+				return strings.HasPrefix(again.Header.Get("Content-Type"), "text/event-stream")
+			}, patience, 20*time.Millisecond, "the run that never started is started")
+			require.Contains(t, again.Text, `"status":"completed"`)
+			all := messages(ada, path)
+			require.Len(t, all, 2)
+			require.Equal(t, "More.", all[1]["text"])
+			require.Equal(t, "completed", ada.Post(path+"/messages", message).Want(http.StatusOK)["status"])
+
+			l.marker.Store(new("More."))
+			require.Equal(t, "completed", last(say(t, ada, path, "and the answer?")), "the answer is stored once more")
+			require.EqualValues(t, 2, l.lost.Load())
+			require.Equal(t, "completed", last(say(t, ada, path, "the session is free")))
+			require.Len(t, messages(ada, path), 6)
+			busy.cancel()
+			eventually(t, ada, other, "cancelled")
+			s.sizes(s.stored()...)
+		})
+	}
+}
+
+// stored returns the sizes of all sessions by their messages.
+func (s *server) stored() (sizes []int64) {
+	s.t.Helper()
+	rows, err := s.db.Read().QueryContext(s.t.Context(), `SELECT (SELECT COALESCE(SUM(512 + octet_length(text) + octet_length(content)), 0)
+		FROM chat_messages m WHERE m.session_key = s.key) FROM chat_sessions s ORDER BY id`)
+	require.NoError(s.t, err)
+	defer rows.Close()
+	for rows.Next() {
+		var size int64
+		require.NoError(s.t, rows.Scan(&size))
+		sizes = append(sizes, size)
+	}
+	require.NoError(s.t, rows.Err())
+	return sizes
+}
+
+// orphan stores an answer in progress that no hub relays.
+func (s *server) orphan(path, workerID string, aliveUntil int64) {
+	s.t.Helper()
+	id := path[strings.LastIndexByte(path, '/')+1:]
+	s.exec(`UPDATE chat_sessions SET message_count = 2, size = 1024 WHERE id = $1`, id)
+	s.exec(`INSERT INTO chat_messages (session_key, seq, tenant_id, id, role, status, text, run_id, client_id, started, created_at)
+		VALUES ($1, 1, 'acme', 'm1', 'user', 'completed', '', '', 'c', TRUE, 0), ($1, 2, 'acme', 'm2', 'assistant', 'partial', '', $1, NULL, TRUE, 0)`, id)
+	s.exec(`INSERT INTO chat_runs (run_id, tenant_id, session_key, worker_id, alive_until) VALUES ($1, 'acme', $1, $2, $3)`, id, workerID, aliveUntil)
+}
+
+func (s *server) workerID() (id string) {
+	s.t.Helper()
+	require.NoError(s.t, s.db.Read().QueryRowContext(s.t.Context(), `SELECT worker_id FROM chat_runs LIMIT 1`).Scan(&id))
+	return id
+}
+
+func TestAnAnswerThatNoHubRelaysIsCancelled(t *testing.T) {
+	each(t, hanging, func(t *testing.T, s *server) {
+		ada := s.ada()
+		busy := send(t, ada, session(ada), object{"message": "hello"})
+		busy.until("partial_message")
+		in := func(d time.Duration) int64 { return time.Now().Add(d).UnixMicro() }
+		for name, row := range map[string]struct {
+			worker string
+			until  int64
+			later  bool // when the lease has passed
+		}{
+			"of this hub":                       {s.workerID(), in(10 * time.Second), false},
+			"of a hub that was killed":          {"killed", in(-time.Second), false},
+			"of a clock that was wrong":         {"killed", in(time.Hour), false},
+			"of a hub that was killed just now": {"killed", in(time.Second), true},
+		} {
+			t.Run(name, func(t *testing.T) {
+				path := session(ada)
+				s.orphan(path, row.worker, row.until)
+				res := ada.Post(path+"/cancel", nil)
+				if res.Status == http.StatusConflict { // the sweep was first
+					require.False(t, row.until > in(0) && row.until < in(time.Minute))
+				} else {
+					res.Want(http.StatusAccepted)
+					eventually(t, ada, path, "cancelled")
+				}
+				require.Eventually(t, func() bool {
+					return ada.Post(path+"/cancel", nil).Status == http.StatusConflict
+				}, patience, 10*time.Millisecond)
+				require.Equal(t, "completed", last(say(t, ada, path, "more")))
+			})
+		}
+		busy.cancel()
+	})
+}
+
+// The session of a hub that was killed is free after the lease, also while another hub is busy.
+func TestLeasesOfOrphansEnd(t *testing.T) {
+	each(t, hanging, func(t *testing.T, s *server) {
+		ada := s.ada()
+		busy := send(t, ada, session(ada), object{"message": "hello"})
+		busy.until("partial_message")
+		path := session(ada)
+		s.orphan(path, s.workerID(), time.Now().Add(2*time.Second).UnixMicro())
+		ada.Post(path+"/messages", object{"message": "too early"}).Error(http.StatusConflict, api.Conflict)
+		require.Eventually(t, func() bool {
+			return ada.Post(path+"/messages", object{"message": "more"}).Status == http.StatusOK
+		}, patience, 50*time.Millisecond)
+		require.Equal(t, "partial", messages(ada, path)[1]["status"])
+		busy.cancel()
+	})
+}
+
+// A message is sent again if its run never started, and only then.
+func TestARepeatedMessageWhoseRunNeverStarted(t *testing.T) {
+	each(t, nil, func(t *testing.T, s *server) {
+		ada := s.ada()
+		good := *s.endpoint.Load()
+		message := object{"message": "hello", "clientMessageId": "1"}
+		for name, e := range map[string]chat.Endpoint{
+			"wrong key":     {URL: good.URL, APIKey: "wrong", AgentID: "helper"},
+			"unknown agent": {URL: good.URL, APIKey: good.APIKey, AgentID: "other"},
+			"no connection": {URL: "http://127.0.0.1:1", AgentID: "helper"},
+		} {
+			path := session(ada)
+			s.endpoint.Store(&e)
+			for range 2 {
+				ada.Post(path+"/messages", message).Error(http.StatusBadGateway, api.UpstreamFailed)
+			}
+			require.Len(t, messages(ada, path), 2, name)
+			s.endpoint.Store(&good)
+			say(t, ada, path, "another in between")
+			require.Equal(t, "completed", last(send(t, ada, path, object{"message": "other text", "clientMessageId": "1"}).rest()), name)
+			all := messages(ada, path)
+			require.Len(t, all, 4)
+			require.Equal(t, []any{"hello", "completed", "completed"}, []any{all[0]["text"], all[1]["status"], all[3]["status"]})
+			require.NotContains(t, all[1], "error")
+			require.Equal(t, "completed", ada.Post(path+"/messages", message).Want(http.StatusOK)["status"])
+		}
+		s.sizes(s.stored()...)
+		for range 20 { // concurrent repeats start one run
+			path := session(ada)
+			s.endpoint.Store(&chat.Endpoint{URL: "http://127.0.0.1:1", AgentID: "helper"})
+			ada.Post(path+"/messages", message).Error(http.StatusBadGateway, api.UpstreamFailed)
+			s.endpoint.Store(&good)
+			kinds := make(chan string, 5)
+			for range cap(kinds) {
+				go func() { kinds <- ada.Post(path+"/messages", message).Header.Get("Content-Type") }()
+			}
+			streams := 0
+			for range cap(kinds) {
+				if strings.HasPrefix(<-kinds, "text/event-stream") {
+					streams++
+				}
+			}
+			require.Equal(t, 1, streams)
+			break
+		}
+	})
+}
+
+// A hub that was killed before it stored that the run started does not run the message twice.
+func TestARunThatARuntimeHasAcceptedIsNotRepeated(t *testing.T) {
+	each(t, nil, func(t *testing.T, s *server) {
+		ada := s.ada()
+		path := session(ada)
+		message := object{"message": "hello", "clientMessageId": "1"}
+		send(t, ada, path, message).rest()
+		s.exec(`UPDATE chat_messages SET started = FALSE, status = 'partial', text = '' WHERE role = 'assistant'`)
+		require.Equal(t, "failed", ada.Post(path+"/messages", message).Want(http.StatusOK)["status"])
+		require.Equal(t, "failed", ada.Post(path+"/messages", message).Want(http.StatusOK)["status"])
+		require.Len(t, messages(ada, path), 2)
+	})
+}
+
+func endless(t *testing.T) *modeltest.Upstream {
+	return modeltest.Start(t, modeltest.Anthropic, modeltest.Repeat(modeltest.Stream(modeltest.Text("Half"), modeltest.Hang())))
+}
+
+func TestAnswersAtOnce(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, url string) {
+		few := func(c *chat.Config) { c.UserAnswers, c.AgentAnswers = 3, 5 }
+		a, b := open(t, url, few), open(t, url, few)
+		a.deploy(endless(t))
+		b.endpoint.Store(a.endpoint.Load())
+		ask := func(s *server, user string) (*stream, apitest.Response) {
+			c := s.As("acme", user, "member")
+			path := session(c)
+			req := c.Request(http.MethodPost, path+"/messages", object{"message": "hello"})
+			res, err := http.DefaultClient.Do(req)
+			require.NoError(t, err)
+			t.Cleanup(func() { res.Body.Close() })
+			if res.StatusCode == http.StatusOK {
+				return &stream{t: t, res: res}, apitest.Response{}
+			}
+			text, err := io.ReadAll(res.Body)
+			require.NoError(t, err)
+			require.Equal(t, http.StatusTooManyRequests, res.StatusCode, "%s", text)
+			require.Equal(t, "5", res.Header.Get("Retry-After"))
+			require.Empty(t, messages(c, path))
+			return nil, apitest.Response{}
+		}
+		var mu sync.Mutex
+		var open []*stream
+		var wg sync.WaitGroup
+		for i := range 12 {
+			wg.Go(func() {
+				if st, _ := ask([]*server{a, b}[i%2], "ada"); st != nil {
+					mu.Lock()
+					open = append(open, st)
+					mu.Unlock()
+				}
+			})
+		}
+		wg.Wait()
+		require.Len(t, open, 3, "of one user, in both hubs")
+		for _, user := range []string{"eve", "max"} {
+			st, _ := ask(b, user)
+			require.NotNil(t, st)
+			open = append(open, st)
+		}
+		st, _ := ask(a, "zoe")
+		require.Nil(t, st, "of one agent")
+		for _, st := range open {
+			st.res.Body.Close()
+		}
+		require.Eventually(t, func() bool { st, _ := ask(a, "zoe"); return st != nil }, patience, 20*time.Millisecond)
+	})
+}
+
+// The bytes that are written for an answer are linear in its length.
+func TestPartialAnswersAreStoredWhenTheyHaveGrown(t *testing.T) {
+	t.Parallel()
+	const parts, size = 400, 1 << 10
+	s := open(t, sqlite(t), func(c *chat.Config) { c.SaveEvery = time.Millisecond })
+	s.exec(`CREATE TABLE written (n INTEGER)`)
+	s.exec(`CREATE TRIGGER writes AFTER UPDATE OF text ON chat_messages BEGIN INSERT INTO written VALUES (length(new.text)); END`)
+	next := make(chan struct{})
+	s.serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		for range parts {
+			fmt.Fprintf(w, "event: partial_message\ndata: {\"type\":\"partial_message\",\"partial\":{\"type\":\"text\",\"text\":\"%s\"}}\n\n", strings.Repeat("x", size))
+			_ = http.NewResponseController(w).Flush()
+			<-next
+		}
+		_, _ = io.WriteString(w, "event: result\ndata: {\"type\":\"result\",\"subtype\":\"success\"}\n\nevent: done\ndata: {}\n\n")
+	}))
+	ada := s.ada()
+	path := session(ada)
+	answer := send(t, ada, path, object{"message": "hello"})
+	for range parts {
+		answer.until("partial_message")
+		messages(ada, path) // takes long enough for a write
+		next <- struct{}{}
+	}
+	answer.rest()
+	require.Len(t, messages(ada, path)[1]["text"], parts*size)
+	var writes, bytes int
+	require.NoError(t, s.db.Read().QueryRowContext(t.Context(), `SELECT COUNT(*), SUM(n) FROM written`).Scan(&writes, &bytes))
+	require.Greater(t, writes, 5)
+	require.Less(t, bytes, 7*parts*size)
+}
+
+// Runtimes that fill the memory of the hub end their own answers.
+func TestMemoryOfAnswers(t *testing.T) {
+	t.Parallel()
+	const answers = 60
+	s := open(t, sqlite(t), func(c *chat.Config) { c.AgentAnswers, c.UserAnswers = 1000, 1000 })
+	event := "event: assistant\ndata: " + strings.Repeat("x", 4<<20-100)
+	s.serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, event)
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}))
+	before := heap()
+	ada := s.ada()
+	var all []*stream
+	for range answers {
+		all = append(all, send(t, ada, session(ada), object{"message": "hello"}))
+	}
+	ended := make(chan string, answers)
+	for _, st := range all {
+		go func() {
+			for {
+				ev, err := st.events.Next()
+				if err != nil {
+					return
+				}
+				if ev.Type == "error" {
+					ended <- string(ev.Data)
+				}
+			}
+		}()
+	}
+	require.Contains(t, <-ended, "too much memory")
+	require.Less(t, heap()-before, int64(300<<20), "all answers together would use 480 MiB")
+
+	hostile := *s.endpoint.Load()
+	s.deploy(nil)
+	for _, c := range []*apitest.Client{ada, s.As("zeta", "eve", "member")} {
+		require.Equal(t, "completed", last(say(t, c, session(c), "hello")), "small answers are relayed")
+	}
+	s.endpoint.Store(&hostile)
+	for _, st := range all {
+		st.cancel()
+	}
+}

@@ -1,0 +1,112 @@
+package chat_test
+
+import (
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/hub/chat"
+)
+
+// front puts a proxy in front of the runtime, which records the sessions that are deleted.
+func (s *server) front() (deleted func() []string) {
+	s.t.Helper()
+	e := *s.endpoint.Load()
+	target, err := url.Parse(e.URL)
+	require.NoError(s.t, err)
+	var mu sync.Mutex
+	var ids []string
+	proxy := httputil.NewSingleHostReverseProxy(target)
+	proxy.FlushInterval = -1
+	proxy.ModifyResponse = func(res *http.Response) error {
+		if id, ok := strings.CutPrefix(res.Request.URL.Path, "/v1/sessions/"); ok && res.StatusCode == http.StatusNoContent {
+			mu.Lock()
+			defer mu.Unlock()
+			ids = append(ids, id)
+		}
+		return nil
+	}
+	s.serve(proxy)
+	return func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return ids
+	}
+}
+
+// transcripts returns the number of transcripts that are to be deleted.
+func (s *server) transcripts() (n int) {
+	s.t.Helper()
+	require.NoError(s.t, s.db.Read().QueryRowContext(s.t.Context(), `SELECT COUNT(*) FROM chat_transcripts`).Scan(&n))
+	return n
+}
+
+// The transcript of a deleted chat is deleted in the runtime, also if that is unreachable at first.
+func TestTranscriptsOfDeletedChats(t *testing.T) {
+	each(t, nil, func(t *testing.T, s *server) {
+		deleted := s.front()
+		up := *s.endpoint.Load()
+		ada, max := s.ada(), s.As("acme", "max", "admin")
+		begun := func() (path, transcript string) {
+			path = session(ada)
+			answer := send(t, ada, path, object{"message": "hello"})
+			transcript = answer.until("system").data["session_id"].(string)
+			answer.rest()
+			return path, transcript
+		}
+		for name, remove := range map[string]func(path string){
+			"by its owner": func(path string) { ada.Delete(path).Want(http.StatusNoContent) },
+			"by an admin":  func(path string) { max.Delete(strings.Replace(path, sessions, admin, 1)).Want(http.StatusNoContent) },
+		} {
+			path, transcript := begun()
+			remove(path)
+			require.Eventually(t, func() bool { return len(deleted()) > 0 && deleted()[len(deleted())-1] == transcript }, patience, time.Millisecond, name)
+		}
+		path, transcript := begun()
+		s.endpoint.Store(&chat.Endpoint{URL: "http://127.0.0.1:1", AgentID: "helper"})
+		ada.Delete(path).Want(http.StatusNoContent)
+		require.Equal(t, 1, s.transcripts())
+		s.endpoint.Store(&up)
+		require.Eventually(t, func() bool {
+			s.exec(`UPDATE chat_transcripts SET due_at = 0`)
+			return s.transcripts() == 0
+		}, patience, 10*time.Millisecond)
+		require.Contains(t, deleted(), transcript)
+
+		path, _ = begun()
+		before := len(deleted())
+		s.endpoint.Store(nil)
+		ada.Delete(path).Want(http.StatusNoContent)
+		require.Eventually(t, func() bool { return s.transcripts() == 0 }, patience, time.Millisecond, "it is deleted with the deployment")
+		require.Len(t, deleted(), before)
+
+		ada.Delete(session(ada)).Want(http.StatusNoContent)
+		s.exec(`INSERT INTO chat_transcripts (tenant_id, agent_name, runtime_session, due_at, keep_until) VALUES ('acme', 'helper', 'old', 1, 2)`)
+		require.Eventually(t, func() bool { return s.transcripts() == 0 }, patience, time.Millisecond, "the runtime has deleted it by itself")
+	})
+}
+
+// A chat that is deleted during its first answer has a transcript too.
+func TestTranscriptOfAChatThatIsDeletedDuringItsAnswer(t *testing.T) {
+	each(t, hanging, func(t *testing.T, s *server) {
+		deleted := s.front()
+		ada := s.ada()
+		for _, answers := range []int{0, 1} {
+			path := session(ada)
+			for range answers {
+				say(t, ada, path, "hello")
+			}
+			answer := send(t, ada, path, object{"message": "hello"})
+			transcript := answer.until("system").data["session_id"].(string)
+			ada.Delete(path).Want(http.StatusNoContent)
+			answer.rest()
+			require.Eventually(t, func() bool { return len(deleted()) > answers && deleted()[answers] == transcript }, patience, time.Millisecond)
+		}
+	})
+}
