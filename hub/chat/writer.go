@@ -39,6 +39,7 @@ type writer struct {
 	opening map[*Answer]string // answers that may not be in the database yet, with the keys of their sessions
 	watched map[string]*Answer // those that are relayed, by the id of the run
 	finals  []*final           // those that have ended
+	saving  []*final           // those of finals that are being stored
 }
 
 // final is an answer that has ended.
@@ -113,7 +114,8 @@ func (w *writer) has(r run) bool {
 			return true
 		}
 	}
-	return w.watched[r.ID] != nil || slices.ContainsFunc(w.finals, func(f *final) bool { return f.message.RunID == r.ID })
+	of := func(f *final) bool { return f.message.RunID == r.ID }
+	return w.watched[r.ID] != nil || slices.ContainsFunc(w.finals, of) || slices.ContainsFunc(w.saving, of)
 }
 
 // cancel cancels an answer if this hub relays it.
@@ -279,8 +281,13 @@ func (w *writer) savePartials(ctx context.Context, batch []partial) {
 func (w *writer) saveFinals(ctx context.Context) {
 	w.mu.Lock()
 	finals := w.finals
-	w.finals = nil
+	w.finals, w.saving = nil, finals
 	w.mu.Unlock()
+	defer func() {
+		w.mu.Lock()
+		w.saving = nil
+		w.mu.Unlock()
+	}()
 	for len(finals) > 0 {
 		batch := finals[:min(len(finals), batchRows)]
 		finals = finals[len(batch):]
