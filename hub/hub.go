@@ -139,10 +139,7 @@ type Config struct {
 
 	// ChatPushKey is the key with which programs push chats of any user. Defaults to none.
 	ChatPushKey string
-
-	// UserAnswers and AgentAnswers are the answers that may be in progress at once for a user and
-	// for an agent, in all hubs. Default to 20 and 200.
-	UserAnswers, AgentAnswers int
+	UserAnswers, AgentAnswers int // as in chat.Config
 
 	// Version is reported by GET /health. Defaults to "devel".
 	Version string

@@ -1,0 +1,153 @@
+package chat_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/hub/api/apitest"
+	"github.com/seed93082962/agenthost/hub/chat"
+	"github.com/seed93082962/agenthost/hub/db/dbtest"
+	"github.com/seed93082962/agenthost/runtime/model/modeltest"
+)
+
+func endless(t *testing.T) *modeltest.Upstream {
+	return modeltest.Start(t, modeltest.Anthropic, modeltest.Repeat(modeltest.Stream(modeltest.Text("Half"), modeltest.Hang())))
+}
+
+func TestAnswersAtOnce(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, url string) {
+		few := func(c *chat.Config) { c.UserAnswers, c.AgentAnswers = 3, 5 }
+		a, b := open(t, url, few), open(t, url, few)
+		a.deploy(endless(t))
+		b.endpoint.Store(a.endpoint.Load())
+		ask := func(s *server, user string) (*stream, apitest.Response) {
+			c := s.As("acme", user, "member")
+			path := session(c)
+			req := c.Request(http.MethodPost, path+"/messages", object{"message": "hello"})
+			res, err := http.DefaultClient.Do(req)
+			require.NoError(t, err)
+			t.Cleanup(func() { res.Body.Close() })
+			if res.StatusCode == http.StatusOK {
+				return &stream{t: t, res: res}, apitest.Response{}
+			}
+			text, err := io.ReadAll(res.Body)
+			require.NoError(t, err)
+			require.Equal(t, http.StatusTooManyRequests, res.StatusCode, "%s", text)
+			require.Equal(t, "5", res.Header.Get("Retry-After"))
+			require.Empty(t, messages(c, path))
+			return nil, apitest.Response{}
+		}
+		var mu sync.Mutex
+		var open []*stream
+		var wg sync.WaitGroup
+		for i := range 12 {
+			wg.Go(func() {
+				if st, _ := ask([]*server{a, b}[i%2], "ada"); st != nil {
+					mu.Lock()
+					open = append(open, st)
+					mu.Unlock()
+				}
+			})
+		}
+		wg.Wait()
+		require.Len(t, open, 3, "of one user, in both hubs")
+		for _, user := range []string{"eve", "max"} {
+			st, _ := ask(b, user)
+			require.NotNil(t, st)
+			open = append(open, st)
+		}
+		st, _ := ask(a, "zoe")
+		require.Nil(t, st, "of one agent")
+		for _, st := range open {
+			st.res.Body.Close()
+		}
+		require.Eventually(t, func() bool { st, _ := ask(a, "zoe"); return st != nil }, patience, 20*time.Millisecond)
+	})
+}
+
+// The bytes that are written for an answer are linear in its length.
+func TestPartialAnswersAreStoredWhenTheyHaveGrown(t *testing.T) {
+	t.Parallel()
+	const parts, size = 400, 1 << 10
+	s := open(t, sqlite(t), func(c *chat.Config) { c.SaveEvery = time.Millisecond })
+	s.exec(`CREATE TABLE written (n INTEGER)`)
+	s.exec(`CREATE TRIGGER writes AFTER UPDATE OF text ON chat_messages BEGIN INSERT INTO written VALUES (length(new.text)); END`)
+	next := make(chan struct{})
+	s.serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		for range parts {
+			fmt.Fprintf(w, "event: partial_message\ndata: {\"type\":\"partial_message\",\"partial\":{\"type\":\"text\",\"text\":\"%s\"}}\n\n", strings.Repeat("x", size))
+			_ = http.NewResponseController(w).Flush()
+			<-next
+		}
+		_, _ = io.WriteString(w, "event: result\ndata: {\"type\":\"result\",\"subtype\":\"success\"}\n\nevent: done\ndata: {}\n\n")
+	}))
+	ada := s.ada()
+	path := session(ada)
+	answer := send(t, ada, path, object{"message": "hello"})
+	for range parts {
+		answer.until("partial_message")
+		messages(ada, path) // takes long enough for a write
+		next <- struct{}{}
+	}
+	answer.rest()
+	require.Len(t, messages(ada, path)[1]["text"], parts*size)
+	var writes, bytes int
+	require.NoError(t, s.db.Read().QueryRowContext(t.Context(), `SELECT COUNT(*), SUM(n) FROM written`).Scan(&writes, &bytes))
+	require.Greater(t, writes, 5)
+	require.Less(t, bytes, 7*parts*size)
+}
+
+// Runtimes that fill the memory of the hub end their own answers.
+func TestMemoryOfAnswers(t *testing.T) {
+	t.Parallel()
+	const answers = 60
+	s := open(t, sqlite(t), func(c *chat.Config) { c.AgentAnswers, c.UserAnswers = 1000, 1000 })
+	event := "event: assistant\ndata: " + strings.Repeat("x", 4<<20-100)
+	s.serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, event)
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}))
+	before := heap()
+	ada := s.ada()
+	var all []*stream
+	for range answers {
+		all = append(all, send(t, ada, session(ada), object{"message": "hello"}))
+	}
+	ended := make(chan string, answers)
+	for _, st := range all {
+		go func() {
+			for {
+				ev, err := st.events.Next()
+				if err != nil {
+					return
+				}
+				if ev.Type == "error" {
+					ended <- string(ev.Data)
+				}
+			}
+		}()
+	}
+	require.Contains(t, <-ended, "too much memory")
+	require.Less(t, heap()-before, int64(300<<20), "all answers together would use 480 MiB")
+
+	hostile := *s.endpoint.Load()
+	s.deploy(nil)
+	for _, c := range []*apitest.Client{ada, s.As("zeta", "eve", "member")} {
+		require.Equal(t, "completed", last(say(t, c, session(c), "hello")), "small answers are relayed")
+	}
+	s.endpoint.Store(&hostile)
+	for _, st := range all {
+		st.cancel()
+	}
+}
