@@ -138,7 +138,7 @@ type Config struct {
 	ProbePrivate bool
 
 	// ChatPushKey is the key with which programs push chats of any user. Defaults to none.
-	ChatPushKey string
+	ChatPushKey               string
 	UserAnswers, AgentAnswers int // as in chat.Config
 
 	// Version is reported by GET /health. Defaults to "devel".
