@@ -21,7 +21,7 @@ func (in ChangePasswordInput) validate(caller api.Caller) error {
 	if in.OldPassword == "" {
 		fields.Add("old_password", "must not be empty")
 	}
-	if fault := validatePassword(in.NewPassword); fault != "" {
+	if fault := validatePassword(caller.UserName, in.NewPassword); fault != "" {
 		fields.Add("new_password", fault)
 	}
 	if caller.MustChangePassword && in.NewPassword == in.OldPassword {

@@ -83,8 +83,8 @@ func (in TokenInput) validate() (TokenInput, error) {
 	return in, fields.Err()
 }
 
-// IssueToken creates a CLI token of the caller. A caller with a CLI token may do so too: it has all
-// permissions of its user.
+// IssueToken creates a CLI token of the caller. A caller with a CLI token may do so too, for at most
+// as long as its own is valid.
 func (s *Service) IssueToken(ctx context.Context, caller api.Caller, in TokenInput) (IssuedToken, error) {
 	in, err := in.validate()
 	if err != nil {
@@ -100,6 +100,13 @@ func (s *Service) IssueToken(ctx context.Context, caller api.Caller, in TokenInp
 	err = s.change(ctx, caller, rbac.AdminWrite, func(tx *sql.Tx) error {
 		if err := checkTokens(ctx, tx, t); err != nil {
 			return err
+		}
+		limit, err := tokenExpiry(ctx, tx, caller)
+		if err != nil {
+			return err
+		}
+		if !limit.IsZero() && (t.ExpiresAt.IsZero() || limit.Before(t.ExpiresAt)) {
+			t.ExpiresAt = limit
 		}
 		if err := insertToken(ctx, tx, t, hash); err != nil {
 			return err

@@ -58,6 +58,17 @@ func checkTokens(ctx context.Context, tx *sql.Tx, t cliToken) error {
 	return err
 }
 
+// tokenExpiry returns when the CLI token of the caller expires, or the zero time for never and for a
+// session.
+func tokenExpiry(ctx context.Context, tx *sql.Tx, caller api.Caller) (time.Time, error) {
+	var expires sql.NullInt64
+	err := tx.QueryRowContext(ctx, `SELECT expires_at FROM cli_tokens WHERE tenant_id = $1 AND id = $2`, caller.TenantID, caller.TokenID).Scan(&expires)
+	if errors.Is(err, sql.ErrNoRows) {
+		return time.Time{}, nil
+	}
+	return db.NullTime(expires), db.Wrap("read token", err)
+}
+
 func insertToken(ctx context.Context, tx *sql.Tx, t cliToken, hash []byte) error {
 	_, err := tx.ExecContext(ctx, `INSERT INTO cli_tokens (id, tenant_id, user_id, name, token_hash, prefix, created_at, expires_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,

@@ -62,7 +62,7 @@ func (s *Service) tryLogin(ctx context.Context, from api.Caller, in LoginInput) 
 	switch {
 	case err != nil:
 		return signIn, err
-	case !right:
+	case !right || m.resetExpired(s.now()):
 		return signIn, s.rejectLogin(ctx, from, m, try, in.Username, api.InvalidCredentials)
 	case !m.active():
 		return signIn, s.rejectLogin(ctx, from, m, try, in.Username, api.AccountDisabled)

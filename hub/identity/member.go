@@ -49,6 +49,16 @@ type member struct {
 
 func (m member) active() bool { return m.Status == statusActive }
 
+// resetWindow is how long a password that was reset permits to sign in.
+const resetWindow = 24 * time.Hour
+
+// resetExpired reports whether the password was reset too long ago, or in the future of a clock that
+// was incorrect. The first password of a user does not expire.
+func (m member) resetExpired(now time.Time) bool {
+	age := now.Sub(m.PasswordChangedAt)
+	return m.MustChange && m.PasswordChangedAt.After(m.CreatedAt) && (age > resetWindow || age < -lockoutWindow)
+}
+
 // caller returns the member as a caller without a credential.
 func (m member) caller() api.Caller {
 	return api.Caller{

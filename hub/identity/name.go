@@ -37,11 +37,17 @@ func validateUsername(s string) string {
 	return ""
 }
 
-// validatePassword returns the fault of a new password, or "". Every character is permitted and
-// counts as one.
-func validatePassword(s string) string {
-	if n := utf8.RuneCountInString(s); n < minPassword || n > maxPassword {
+// validatePassword returns the fault of a new password of a user, or "". Every character is
+// permitted and counts as one.
+func validatePassword(username, s string) string {
+	n := utf8.RuneCountInString(s)
+	switch {
+	case n < minPassword || n > maxPassword:
 		return "must have 8 to 128 characters"
+	case strings.EqualFold(strings.TrimSpace(s), username):
+		return "must not be the username"
+	case isCommon(s):
+		return "must not be one of the 10,000 most common passwords"
 	}
 	return ""
 }

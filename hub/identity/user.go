@@ -108,7 +108,7 @@ func checkAccount(faults api.Fields, username, password, displayField, display s
 		}
 	}
 	check("username", validateUsername(username))
-	check("password", validatePassword(password))
+	check("password", validatePassword(username, password))
 	if display != "" {
 		m.DisplayName = checkDisplayName(faults, displayField, display)
 	}
