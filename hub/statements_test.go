@@ -20,7 +20,7 @@ var sharedTables = map[string]string{
 	"tenants":        "the key is the tenant",
 	"tenant_clients": "the key is the tenant; the operations interface lists all of them",
 	"org_owners":     "the key is the tenant",
-	"login_attempts": "the key contains the tenant", "login_networks": "networks are those of all tenants",
+	"login_attempts": "the key contains the tenant", "login_accounts": "the key contains the tenant", "login_networks": "networks are those of all tenants",
 	"refresh_tokens": "by the hash of a token, or by the session that was found with it",
 	"login_flows":    "by the hash of a random value", "login_codes": "by the hash of a random value", "logout_tokens": "by the hash of a random value",
 }

@@ -131,13 +131,26 @@ func TestFailuresOfANetworkDoNotLockOutItsKnownUsers(t *testing.T) {
 		s.loginFrom(t.Context(), "127.0.0.77:1", "ADA", password).want(http.StatusOK)
 		change(password, password+"2").want(http.StatusNoContent)
 
-		// Incorrect passwords count for the account as before.
+		// An incorrect password has the same response for a known and an unknown name, and a correct
+		// one passes 5 s later.
 		for range 5 {
-			s.login("ada", "wrong password").wantError(http.StatusUnauthorized, api.InvalidCredentials)
 			change("wrong password", password).wantError(http.StatusUnauthorized, api.InvalidCredentials)
 		}
-		s.login("ada", password).wantError(http.StatusTooManyRequests, api.RateLimited)
 		change(password+"2", password).wantError(http.StatusTooManyRequests, api.RateLimited)
+		for range 3 {
+			var waits []string
+			for _, name := range []string{"ada", "nobody", "zoe"} {
+				res := s.login(name, "wrong password")
+				res.wantError(http.StatusTooManyRequests, api.RateLimited)
+				waits = append(waits, res.header.Get("Retry-After"))
+				s.login(name, password).wantError(http.StatusTooManyRequests, api.RateLimited)
+			}
+			require.Equal(t, []string{waits[0], waits[0], waits[0]}, waits)
+			require.Equal(t, 3, s.count(`SELECT COUNT(*) FROM login_attempts WHERE account_fold IN ('ada', 'nobody', 'zoe') AND at5 > 0`))
+			c.wait(5 * time.Second)
+			s.login("zoe", password).wantError(http.StatusTooManyRequests, api.RateLimited)
+			s.login("ada", password).want(http.StatusOK)
+		}
 		require.Equal(t, 100, s.count(`SELECT failures FROM login_networks`))
 	})
 }

@@ -62,6 +62,8 @@ func (s *Service) tryLogin(ctx context.Context, from api.Caller, in LoginInput) 
 	switch {
 	case err != nil:
 		return signIn, err
+	case try.locked && (!right || !m.active() || m.resetExpired(s.now()) || !try.passes):
+		return signIn, s.rejectSlowly(ctx, try)
 	case !right || m.resetExpired(s.now()):
 		return signIn, s.rejectLogin(ctx, from, m, try, in.Username, api.InvalidCredentials)
 	case !m.active():
@@ -112,8 +114,7 @@ func (s *Service) rejectLogin(ctx context.Context, from api.Caller, m member, tr
 	err := s.db.Tx(ctx, func(tx *sql.Tx) error {
 		count := s.countFailure
 		if why != api.InvalidCredentials { // the password was correct
-			count = s.countNetwork
-			try.exempt = false // no other limit bounds the entries of a disabled account
+			count = s.countNetwork // no other limit bounds the entries of a disabled account
 		}
 		if err := count(ctx, tx, try); err != nil {
 			return err

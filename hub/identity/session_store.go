@@ -13,10 +13,10 @@ import (
 // insertSession stores a new session of m. provider is the session at the identity provider, or "".
 func insertSession(ctx context.Context, tx *sql.Tx, m member, id, provider string, now time.Time, from api.Caller) error {
 	_, err := tx.ExecContext(ctx, `INSERT INTO sessions
-			(id, tenant_id, user_id, created_at, last_used_at, idle_until, expires_at, remote_ip, network, user_agent, provider_session)
-		VALUES ($1, $2, $3, $4, $4, $5, $6, $7, $8, $9, $10)`,
+			(id, tenant_id, user_id, created_at, last_used_at, idle_until, expires_at, remote_ip, network, address, user_agent, provider_session)
+		VALUES ($1, $2, $3, $4, $4, $5, $6, $7, $8, $9, $10, $11)`,
 		id, m.TenantID, m.ID, db.Micros(now), db.Micros(now.Add(sessionIdle)), db.Micros(now.Add(sessionLimit)),
-		from.RemoteIP, networkOf(from.RemoteIP), from.UserAgent, nullText(provider))
+		from.RemoteIP, networkOf(from.RemoteIP), addressOf(from.RemoteIP), from.UserAgent, nullText(provider))
 	return db.Wrap("insert session", err)
 }
 

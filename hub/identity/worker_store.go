@@ -33,6 +33,7 @@ func deleteExpired(ctx context.Context, q db.Querier, now time.Time) error {
 		{`DELETE FROM invites WHERE expires_at < $1 OR used_at < $1 OR revoked_at < $1`, now.Add(-keepShown)},
 		{`DELETE FROM login_attempts WHERE at5 < $1`, now.Add(-lockoutWindow)},
 		{`DELETE FROM login_networks WHERE began < $1`, now.Add(-lockoutWindow)},
+		{`DELETE FROM login_accounts WHERE began < $1`, now.Add(-lockoutWindow)},
 		{`DELETE FROM signing_keys WHERE expires_at < $1`, now},
 	} {
 		if _, err := q.ExecContext(ctx, old.query, db.Micros(old.before)); err != nil {
