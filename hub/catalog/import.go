@@ -33,7 +33,7 @@ func (s *Service) ImportAgent(ctx context.Context, caller api.Caller, text []byt
 		return Agent{}, false, err
 	}
 	var file *agent.Agent
-	err = s.checked(ctx, func() error {
+	err = s.checked(ctx, caller, func() error {
 		file, err = agent.ParseOne("agents.yaml", text, func(name string) (string, bool) { return "${" + name + "}", true })
 		return err
 	})
