@@ -291,3 +291,19 @@ func (c *contract) unreadable(method, path, token string, content openapi3.Conte
 		c.reject(415, api.UnsupportedMedia, method, path, token, `{}`, "Content-Type", "application/json; charset=gbk")
 	}
 }
+
+// unseenCatalog are further rows of unseen.
+var unseenCatalog = map[string]string{
+	"POST /api/v1/admin/agents 409 conflict":        "it takes 10,000 components: catalog.TestComponentsAreBounded",
+	"POST /api/v1/admin/agents/import 409 conflict": "it takes 10,000 components: catalog.TestComponentsAreBounded",
+	"POST /api/v1/admin/tools 409 conflict":         "it takes 10,000 components: catalog.TestComponentsAreBounded",
+	"POST /api/v1/admin/skills 409 conflict":        "it takes 10,000 components: catalog.TestComponentsAreBounded",
+	"POST /api/v1/admin/scenes 409 conflict":        "it takes 10,000 components: catalog.TestComponentsAreBounded",
+	"POST /api/v1/admin/mcps 409 conflict":          "it takes 10,000 components: catalog.TestComponentsAreBounded",
+	"POST /api/v1/admin/knowledge 409 conflict":     "it takes 10,000 components: catalog.TestComponentsAreBounded",
+	"PUT /api/v1/admin/agents/{name} 409":           "it takes 32 MiB of agents: catalog.TestAgentsAreBoundedInBytes",
+	"PUT /api/v1/admin/agents/{name}/tools 409":     "it takes 32 MiB of agents: catalog.TestAgentsAreBoundedInBytes",
+	"PUT /api/v1/admin/agents/{name}/skills 409":    "it takes 32 MiB of agents: catalog.TestAgentsAreBoundedInBytes",
+	"PUT /api/v1/admin/agents/{name}/mcps 409":      "it takes 32 MiB of agents: catalog.TestAgentsAreBoundedInBytes",
+	"PUT /api/v1/admin/agents/{name}/knowledge 409": "it takes 32 MiB of agents: catalog.TestAgentsAreBoundedInBytes",
+}

@@ -179,6 +179,7 @@ func (c *contract) operations() map[string]*openapi3.Operation {
 func (c *contract) complete() {
 	c.t.Helper()
 	all := maps.Clone(unseen)
+	maps.Copy(all, unseenCatalog)
 	for _, user := range []string{"POST /api/v1/admin/users 201", "PATCH /api/v1/admin/users/{id} 200", "GET /api/v1/admin/users/{id} 200", "GET /api/v1/admin/users 200 items"} {
 		for _, field := range []string{" issuer", " subject", " email"} {
 			all[user+field] = "only of users of an identity provider: external.TestUsersOfAnIdentityProvider"

@@ -23,19 +23,6 @@ const (
 
 // unseen are responses that the walk does not cause, with the reason.
 var unseen = map[string]string{
-	"POST /api/v1/admin/agents 409 conflict":        "it takes 10,000 components: catalog.TestComponentsAreBounded",
-	"POST /api/v1/admin/agents/import 409 conflict": "it takes 10,000 components: catalog.TestComponentsAreBounded",
-	"POST /api/v1/admin/tools 409 conflict":         "it takes 10,000 components: catalog.TestComponentsAreBounded",
-	"POST /api/v1/admin/skills 409 conflict":        "it takes 10,000 components: catalog.TestComponentsAreBounded",
-	"POST /api/v1/admin/scenes 409 conflict":        "it takes 10,000 components: catalog.TestComponentsAreBounded",
-	"POST /api/v1/admin/mcps 409 conflict":          "it takes 10,000 components: catalog.TestComponentsAreBounded",
-	"POST /api/v1/admin/knowledge 409 conflict":     "it takes 10,000 components: catalog.TestComponentsAreBounded",
-	"PUT /api/v1/admin/agents/{name} 409":           "it takes 32 MiB of agents: catalog.TestAgentsAreBoundedInBytes",
-	"PUT /api/v1/admin/agents/{name}/tools 409":     "it takes 32 MiB of agents: catalog.TestAgentsAreBoundedInBytes",
-	"PUT /api/v1/admin/agents/{name}/skills 409":    "it takes 32 MiB of agents: catalog.TestAgentsAreBoundedInBytes",
-	"PUT /api/v1/admin/agents/{name}/mcps 409":      "it takes 32 MiB of agents: catalog.TestAgentsAreBoundedInBytes",
-	"PUT /api/v1/admin/agents/{name}/knowledge 409": "it takes 32 MiB of agents: catalog.TestAgentsAreBoundedInBytes",
-
 	"POST /auth/change-password 409":               "another change has to come between two statements",
 	"GET /auth/mode 200 default_org":               "only in external mode",
 	"POST /api/v1/admin/users 409 conflict":        "only in external mode",
