@@ -43,6 +43,11 @@ func hostileRepository(t *testing.T, filters bool) (dir, ran string) {
 	git(t, dir, "checkout", "-qb", "side")
 	put("a.txt", "side\n")
 	commit(dir, "side")
+	git(t, dir, "checkout", "-q", "HEAD~1")
+	git(t, dir, "checkout", "-qB", "main")
+	git(t, dir, "checkout", "-qb", "lost")
+	put("lost.txt", "lost\n")
+	commit(dir, "lost")
 	git(t, dir, "checkout", "-q", "-")
 	put("a.txt", "two\n")
 	put("sub/inner.txt", "two\n")
@@ -55,9 +60,9 @@ func hostileRepository(t *testing.T, filters bool) (dir, ran string) {
 	// A commit with a signature, for which git runs a program.
 	object := exec.Command("sh", "-c", `git cat-file commit HEAD | sed '/^committer/a\
 gpgsig -----BEGIN PGP SIGNATURE-----\
- \
- x\
- -----END PGP SIGNATURE-----' | git hash-object -t commit -w --stdin | xargs git update-ref HEAD`)
+\ \
+\ x\
+\ -----END PGP SIGNATURE-----' | git hash-object -t commit -w --stdin | xargs git update-ref HEAD`)
 	object.Dir = dir
 	output, err = object.CombinedOutput()
 	require.NoError(t, err, string(output))
@@ -88,7 +93,7 @@ gpgsig -----BEGIN PGP SIGNATURE-----\
 		put("hooks/"+hook, "#!/bin/sh\n"+evil+" "+hook+"\n")
 	}
 	// An object that a partial clone would fetch.
-	blob := exec.Command("git", "rev-parse", "side:a.txt")
+	blob := exec.Command("git", "rev-parse", "lost:lost.txt")
 	blob.Dir = dir
 	id, err := blob.Output()
 	require.NoError(t, err)
@@ -104,8 +109,8 @@ func TestGitInAutoStartsNoProgram(t *testing.T) {
 	started := 0
 	for _, command := range []string{
 		"git status", "git status -s", "git status --porcelain=v2", "git diff", "git diff HEAD", "git diff --cached", "git diff --stat", "git diff HEAD~1", "git diff HEAD~1 side", "git diff -w",
-		"git log", "git log -p", "git log -p -m", "git log --stat", "git log --oneline", "git log --graph --all", "git log -n 3 --format=evil", "git log --pretty=evil", "git log -Stwo", "git log -Gtwo -p", "git log --follow a.txt",
-		"git show", "git show HEAD", "git show -m HEAD", "git show HEAD:a.txt", "git show side", "git show side:a.txt", "git show HEAD~1", "git branch", "git branch -vv", "git branch -a", "git --no-pager log -p", "git diff a.txt", "git diff side",
+		"git log", "git log -p", "git log -p -m", "git log --stat", "git log --oneline", "git log --graph side", "git log -n 3 --format=evil", "git log --pretty=evil", "git log -Stwo", "git log -Gtwo -p", "git log --follow a.txt",
+		"git show", "git show HEAD", "git show -m HEAD", "git show HEAD:a.txt", "git show side", "git show side:a.txt", "git show HEAD~1", "git branch", "git branch -vv", "git branch -a", "git --no-pager log -p", "git diff a.txt", "git diff side", "git diff lost", "git show lost", "git show lost:lost.txt", "git log -p lost",
 	} {
 		run := func(text string) bool {
 			cmd := exec.CommandContext(t.Context(), "bash", "-c", text)

@@ -95,7 +95,9 @@ func (s *gitSearch) read(file string) {
 				name = filepath.Join(s.home, rest)
 			}
 			for _, base := range []string{filepath.Dir(file), s.worktree} {
-				s.add(key, relativeTo(base, name))
+				if base == s.worktree || !strings.HasSuffix(key, "hookspath") { // relative to where hooks run
+					s.add(key, relativeTo(base, name))
+				}
 			}
 		}
 	}
