@@ -92,7 +92,8 @@
 //
 // A pattern names a protected path if one of its names is literally the last name of that path, and
 // the pattern up to there matches the path: Edit(.git/**), Edit(**/.husky/*) and Edit(.bashrc) do,
-// Edit(**), Edit(.*/**) and Edit(.github/**) do not.
+// Edit(**), Edit(.*/**) and Edit(**/hooks/*) do not. For .config/git and .github/workflows, both
+// names are necessary.
 //
 // # Hosts
 //

@@ -87,15 +87,20 @@ func (g glob) mayCover(p string) bool {
 	return g.covers(p, true) || folded.covers(fold(p), true)
 }
 
-// names reports whether the glob names a protected file or directory: a literal name in the glob is
-// its name, and the glob up to there matches its path.
+// names reports whether the glob names a protected file or directory: the glob up to a literal name
+// that is its name matches its path. A name that is protected only in a directory needs that of the
+// directory, too.
 func (g glob) names(protected string) bool {
+	name := path.Base(protected)
+	if pair := path.Base(path.Dir(protected)) + "/" + name; protectedPairs[fold(pair)] {
+		name = pair
+	}
 	text := g.text
 	if !g.anchored {
 		text = "**/" + text
 	}
-	for end, name := range prefixes(text) {
-		if isLiteral(name) && name == path.Base(protected) && doublestar.MatchUnvalidated(text[:end], protected) {
+	for end := range prefixes(text) {
+		if isLiteral(name) && strings.HasSuffix("/"+text[:end], "/"+name) && doublestar.MatchUnvalidated(text[:end], protected) {
 			return true
 		}
 	}

@@ -106,7 +106,7 @@ func TestPatternsThatNameAProtectedPath(t *testing.T) {
 		".bashrc": {".bashrc"}, ".bash_profile": {".bash_profile"}, ".profile": {"/.profile"}, ".zshrc": {".zshrc"}, ".zprofile": {".zprofile"},
 		".ssh/config": {".ssh/**", ".ssh/config"}, ".envrc": {".envrc"}, "a/.envrc": {"a/.envrc"}, ".npmrc": {".npmrc"}, ".vimrc": {".vimrc"}, ".exrc": {".exrc"},
 		".vscode/tasks.json": {".vscode/**"}, ".idea/x/y.xml": {".idea/"}, ".mcp.json": {".mcp.json"}, ".MCP.json": {".MCP.json"},
-		".github/workflows/ci.yml": {".github/workflows/**", ".github/workflows/*.yml", "**/workflows/**"}, ".gitlab-ci.yml": {".gitlab-ci.yml"},
+		".github/workflows/ci.yml": {".github/workflows/**", ".github/workflows/*.yml", "**/.github/workflows/**"}, ".gitlab-ci.yml": {".gitlab-ci.yml"},
 		".agents/skills/x/SKILL.md": {".agents/**", ".agents"}, "conf/agents.yaml": {"conf/agents.yaml", "agents.yaml", "*/agents.yaml"},
 		"CONF/AGENTS.yaml": {"CONF/AGENTS.yaml", "AGENTS.yaml"}, "HEAD": {"HEAD"},
 		".git /config": nil, "git~1/config": nil, ".g\u200cit/config": nil, ".hus\u212ay/x": nil, ".ba\u017fhrc": nil, ".git::$INDEX_ALLOCATION/config": nil,
@@ -125,7 +125,7 @@ func TestPatternsThatNameAProtectedPath(t *testing.T) {
 			}
 			for _, allowed := range [][]string{{"Edit", "Write"}, {"Edit(**)"}, {"Edit(*)"}, {"Edit(**/*)", "Edit"}, {"Edit(.*/**)", "Edit(.*)", "Edit"}, {"Edit(**/pre-commit)", "Edit"},
 				{"Edit(**/hooks/**)", "Edit"}, {"Edit({.git,.husky,.agents,.ssh}/**)", "Edit"}, {"Edit(.gi[t]/**)", "Edit"}, {"Edit(*.yaml)", "Edit"}, {"Edit(conf/**)", "Edit"},
-				{"Edit(.github/**)", "Edit"}, {"Edit", "Read(.git/**)", "Bash(.git)"}, {"Edit", "Edit(src/.git/**)"}, {"Write", "Edit(?git/**)"}} {
+				{"Edit(.github/**)", "Edit"}, {"Edit(**/workflows/**)", "Edit(**/git/**)", "Edit"}, {"Edit(*/workflows/*)", "Edit(x/*/git/*)", "Edit"}, {"Edit", "Read(.git/**)", "Bash(.git)"}, {"Edit", "Edit(src/.git/**)"}, {"Write", "Edit(?git/**)"}} {
 				err := check(mode(m, allowed...), "Write", false, in)
 				require.ErrorIs(t, err, permission.ErrProtected, "%s %s", allowed, path)
 			}
