@@ -103,6 +103,40 @@ func TestAnyFailureToConnectIsUnavailable(t *testing.T) {
 	}
 }
 
+// A secret that an earlier version sealed is bound when a hub starts, or by `hub rekey`; no other
+// function opens it.
+func TestSecretsOfAnEarlierVersion(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, address string) {
+		own := secret.Generate()
+		start := func() *server { return open(t, address, func(c *hub.Config) { c.EncryptionKeys = []string{own} }) }
+		s := start()
+		admin := s.setUp()
+		made := s.call("POST", "/api/v1/admin/providers", admin, `{"name":"p","protocol":"openai","apiKey":"sk-new"}`).want(http.StatusCreated)
+		path := "/api/v1/admin/providers/" + made["id"].(string) + "/reveal-key"
+		keyring, err := secret.Parse(own)
+		require.NoError(t, err)
+		d, err := db.Open(t.Context(), db.Config{URL: address})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, d.Close()) })
+		for _, restart := range []bool{true, false} {
+			former := keyring.Seal([]byte("sk-former"), secret.AAD("providers", "api_key_enc", made["id"].(string)))
+			_, err = d.Write().ExecContext(t.Context(), `UPDATE providers SET api_key_enc = $1`, former)
+			require.NoError(t, err)
+			s.call("POST", path, admin, "").wantError(http.StatusConflict, "conflict")
+			if restart {
+				s = start()
+			} else {
+				h, err := hub.New(t.Context(), hub.Config{DatabaseURL: address, EncryptionKeys: []string{own}, Offline: true})
+				require.NoError(t, err)
+				n, err := h.Rekey(t.Context())
+				require.NoError(t, errors.Join(err, h.Close()))
+				require.Equal(t, 1, n)
+			}
+			require.Equal(t, "sk-former", s.call("POST", path, admin, "").want(http.StatusOK)["apiKey"])
+		}
+	})
+}
+
 // An operator encrypts the keys anew with a key that this replica does not have, and later with
 // both.
 func TestAHubThatCannotOpenItsKeysIsNotReady(t *testing.T) {

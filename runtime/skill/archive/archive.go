@@ -6,7 +6,7 @@
 //	dir, err := store.Load(ctx, agent.SkillArchive{Name: "review", URL: link, Hash: "sha256:..."})
 //
 // An archive is trusted no more than its hash: it is at most 20 MiB, and 100 MiB unpacked, with at
-// most 2,000 entries, all of which are regular files and directories below the root.
+// most 2,000 entries in 32 levels, all of which are regular files and directories below the root.
 package archive
 
 import (
