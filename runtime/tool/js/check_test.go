@@ -45,7 +45,7 @@ var hostile = []struct {
 	name, source string
 	want         []string // one of them
 }{
-	{"a regular expression that looks like a division", "let x\n/'/;" + strings.Repeat("(", 260_000) + fine, []string{inStack}},
+	{"a regular expression that looks like a division", "let x\n/'/;" + strings.Repeat("(", 260_000) + "'\n" + fine, []string{inStack}},
 	{"parentheses", strings.Repeat("(", 260_000) + fine, []string{inStack}},
 	{"brackets", strings.Repeat("[", 1<<20) + fine, []string{inStack}},
 	{"braces", strings.Repeat("{", 1<<20) + fine, []string{inStack}},
@@ -73,6 +73,7 @@ var hostile = []struct {
 	{"large description", `export default {name: "a", description: "x".repeat(4e6), call() {}}`, []string{"are larger than 262144 bytes"}},
 	{"large message", `throw new Error("x".repeat(4e6))`, []string{"Error: xxx"}},
 	{"long lines of a message", "throw new Error('one\\n    at x (/etc/passwd:1:2)\\ngoroutine 1')", []string{"a.ts:1:11: Error: one"}},
+	{"definition that is no object in JSON", `Object.prototype.toJSON = () => "text"; ` + fine, []string{"a.ts: name, description and inputSchema cannot be written as JSON"}},
 	{"objects", `const all = []; for (;;) all.push({})`, []string{"out of memory"}},
 	{"buffers", `const all = []; for (;;) all.push(new Uint8Array(1e6).fill(1))`, []string{"out of memory"}},
 	{"deep schema", `let s = {type: "object"}; for (let i = 0; i < 1e6; i++) s = {type: "object", s}; ` +

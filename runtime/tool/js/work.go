@@ -178,7 +178,7 @@ func (w *worker) learn(h buildHead, source string) (answer buildAnswer, code []b
 		return answer, nil, errors.New(placed(r.text, r.result.Stack, lines, h.File))
 	}
 	if err := json.Unmarshal([]byte(r.text), &answer); err != nil {
-		return answer, nil, fmt.Errorf("read what the file exports: %w", err)
+		return answer, nil, errors.New(h.File + ": name, description and inputSchema cannot be written as JSON")
 	}
 	answer.Map = mappings
 	return answer, code, nil
