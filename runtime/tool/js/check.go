@@ -19,7 +19,7 @@ func Check(ctx context.Context, cfg Config, file, source string) (name string, e
 	if err := checkExtension(file); err != nil {
 		return "", err
 	}
-	text, err := textOf(file, []byte(source))
+	text, err := textOf(file, source)
 	if err != nil {
 		return "", err
 	}

@@ -1,7 +1,6 @@
 package js
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -67,7 +66,7 @@ func (h *Host) load(ctx context.Context, def agent.CustomTool) (tool.Tool, error
 	if def.Hash != "" && def.Hash != hash {
 		return nil, fmt.Errorf("its hash is %s, want %s", hash, def.Hash)
 	}
-	text, err := textOf(file, source)
+	text, err := textOf(file, string(source))
 	if err != nil {
 		return nil, err
 	}
@@ -89,12 +88,11 @@ func checkExtension(file string) error {
 }
 
 // textOf returns the text of a file. Only a worker parses it.
-func textOf(file string, source []byte) (string, error) {
-	source = bytes.TrimPrefix(source, []byte("\uFEFF"))
-	if !utf8.Valid(source) {
+func textOf(file, source string) (string, error) {
+	if !utf8.ValidString(source) {
 		return "", &FileError{file + " is not UTF-8"}
 	}
-	return string(source), nil
+	return strings.TrimPrefix(source, "\uFEFF"), nil
 }
 
 // source reads the file of a tool and returns its name and content.
