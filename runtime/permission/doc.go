@@ -57,8 +57,8 @@
 // A command is allowed if every simple command in it matches an allow pattern. "*" matches any
 // text, including spaces. A pattern that ends in " *" also matches the command without arguments:
 // "git *" matches "git" and "git status", but not "gitk" or "/tmp/git". "git:*" matches the same
-// commands, and also "git:x". Only "*" matches a glob. No pattern approves a redirection into a file
-// other than /dev/null: another command of the list may change what the path leads to.
+// commands, and also "git:x". Only "*" matches a glob. No pattern approves a redirection into a
+// file other than /dev/null: another command of the list may change what the path leads to.
 //
 // A command is denied if the literal words of a deny pattern occur in one of its simple commands,
 // in the order of the pattern. Other words may be between them. A word also counts inside a quoted
@@ -107,9 +107,9 @@
 // The mode auto approves a Bash command that consists of ls, pwd, cat, head, tail, wc, grep, rg,
 // find, stat, file, du, df, date, echo, which and git status, diff, log, show and branch, joined by
 // pipes, "&&", "||" and ";". Each may have options from a table and paths in the working directory.
-// Words are not globs, because a glob may match an option or a link. Files that rules hide from Read
-// are not approved. FIFOs, sockets and devices are not approved, because a command may wait for
-// them forever; the policy recognizes them only if Config.Resolve and Config.CWD are set.
+// Words are not globs, because a glob may match an option or a link. Files that rules hide from
+// Read are not approved. FIFOs, sockets and devices are not approved, because a command may wait
+// for them forever; the policy recognizes them only if Config.Resolve and Config.CWD are set.
 //
 // git gets options that disable the programs that the configuration of a repository names. No
 // option disables filters: git status and git diff are not approved if the configuration of a

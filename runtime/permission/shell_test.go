@@ -17,8 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// shellRunner runs commands in a real bash. The programs that they find are stubs, which record how they
-// were called, and those real programs that a test links.
+// shellRunner runs commands in a real bash. The programs that they find are stubs, which record how
+// they were called, and those real programs that a test links.
 type shellRunner struct {
 	bash, bin, cwd, record string
 	files                  []string      // in the directory in which a command runs
