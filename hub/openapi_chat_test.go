@@ -54,6 +54,7 @@ func (c *contract) chats(admin string) {
 	require.Equal(c.t, "1", c.ok(200, "GET", path+"/messages?page_size=1", cleo, "")["next"])
 	c.ok(200, "GET", path+"/messages?next=1", cleo, "")
 	c.ok(200, "GET", strings.Replace(path, chats, allChats, 1)+"/messages?page_size=1&next=", admin, "")
+	c.ok(200, "GET", strings.Replace(path, chats, allChats, 1)+"/messages", admin, "")
 	for _, row := range []struct{ method, path, body string }{
 		{"GET", chats + "/0/messages", ""}, {"POST", chats + "/0/messages", message}, {"POST", chats + "/0/cancel", ""}, {"DELETE", chats + "/0", ""},
 		{"GET", allChats + "/0", ""}, {"GET", allChats + "/0/messages", ""}, {"DELETE", allChats + "/0", ""},
