@@ -108,6 +108,7 @@ func (o *org) allWrites(t *testing.T) []write {
 		{"POST", deployment, myDeployment, ""},
 		{"POST", deployment + "/stop", myDeployment + "/stop", ""},
 		{"POST", deployment + "/start", myDeployment + "/start", ""},
+		{"POST", deployment + "/rotate-key", myDeployment + "/rotate-key", ""},
 		{"DELETE", deployment, myDeployment, ""},
 		{"PUT", "/api/v1/admin/aigc/config", "/api/v1/admin/aigc/config", `{"enabled":true,"companyName":"changed","contentProducer":"00119144030071526726XG10000","signing":{"enabled":true}}`},
 		{"POST", "/api/v1/admin/aigc/config/rotate-key", "/api/v1/admin/aigc/config/rotate-key", ""},
