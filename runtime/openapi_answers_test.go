@@ -167,7 +167,10 @@ func (c *contract) streams() {
 		"a message that is cut":   {hello, []modeltest.Reply{modeltest.Burst(modeltest.Text(slices.Repeat([]string{strings.Repeat("x", 64<<10)}, 70)...))}, `"truncated":true`},
 		"a tool that is not here": {hello, []modeltest.Reply{modeltest.Stream(modeltest.ToolCall("t1", "nothing", `{}`)), modeltest.Stream(modeltest.Text("Oh."))}, `"subtype":"success"`},
 	} {
-		res := c.call(serve(c.t, modeltest.Start(c.t, modeltest.Anthropic, row.replies...), withTools), "POST", runs, row.body)
+		res := c.call(serve(c.t, modeltest.Start(c.t, modeltest.Anthropic, row.replies...), func(cfg *runtime.Config) {
+			withTools(cfg)
+			cfg.Limits.MaxResponseBytes = 8 << 20 // longer than an event
+		}), "POST", runs, row.body)
 		require.Equal(c.t, 200, res.status, name)
 		require.Contains(c.t, res.body, row.end, name)
 	}
