@@ -111,7 +111,13 @@ func (s *Service) revealKey(ctx context.Context, caller api.Caller, d deployment
 	if err != nil || known {
 		return err
 	}
-	return s.db.Tx(ctx, func(tx *sql.Tx) error { return insertReader(ctx, tx, d, caller.UserID) })
+	return s.db.Tx(ctx, func(tx *sql.Tx) error {
+		// The lock orders this with the end of the deployment, which deletes the readers.
+		if _, err := lockDeployment(ctx, tx, d.TenantID, d.AgentName); err != nil && !errors.Is(err, errNoDeployment) {
+			return err
+		}
+		return insertReader(ctx, tx, d, caller.UserID)
+	})
 }
 
 // indexKeys stores the digests of the keys of rows that an older version created.

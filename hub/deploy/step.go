@@ -2,6 +2,7 @@ package deploy
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
@@ -70,10 +71,10 @@ func (w *worker) purge(ctx context.Context, d deployment, v view, obs Observed) 
 		}
 		return v, w.soon(), nil
 	case d.Desired == desiredAbsent:
-		if err := deleteHeld(ctx, w.s.db.Write(), d); err != nil {
-			return v, 0, err
-		}
-		if err := deleteReaders(ctx, w.s.db.Write(), d.TenantID, d.KeyDigest); err != nil {
+		err := w.s.db.Tx(ctx, func(tx *sql.Tx) error {
+			return errors.Join(deleteHeld(ctx, tx, d), deleteReaders(ctx, tx, d.TenantID, d.KeyDigest))
+		})
+		if err != nil {
 			return v, 0, err
 		}
 		w.s.endpoints.forget(place{d.TenantID, d.AgentName})
