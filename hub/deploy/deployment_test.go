@@ -70,7 +70,7 @@ func TestLifeOfADeployment(t *testing.T) {
 		h.ada.Delete(path).Want(http.StatusNoContent)
 		h.ada.Delete(path).Want(http.StatusNoContent)
 		require.Equal(t, absent, h.reach("not_deployed"))
-		keys, err := w.driver.List(t.Context())
+		keys, err := w.driver.List(t.Context(), w.owner())
 		require.NoError(t, err)
 		require.Empty(t, keys)
 		hash := running["specHash"].(string)

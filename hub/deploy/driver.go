@@ -11,8 +11,11 @@ import (
 // Errors of a [Driver].
 var (
 	// ErrFenced reports that a claim with a higher fence was used for the key: the caller has lost
-	// its lease.
+	// its lease, or its database was restored from a backup. The error is a [FencedError].
 	ErrFenced = errors.New("another hub controls the deployment")
+
+	// ErrForeign reports that a hub with another database has the key.
+	ErrForeign = errors.New("a hub with another database has a deployment of this name on the same platform: delete it there")
 
 	// ErrUnavailable reports that the platform cannot be reached. The deployment is unchanged.
 	ErrUnavailable = errors.New("deployer is unavailable")
@@ -52,15 +55,25 @@ type Driver interface {
 	// Logs returns the last lines of the runtime's log, oldest first. An unknown key has none.
 	Logs(ctx context.Context, key string, tail int) ([]string, error)
 
-	// List returns the keys of all deployments, in any order.
-	List(ctx context.Context) ([]string, error)
+	// List returns the keys of all deployments of an owner, in any order.
+	List(ctx context.Context, owner string) ([]string, error)
 }
 
+// FencedError is an ErrFenced with the highest fence that was used for the key.
+type FencedError struct{ Fence int64 }
+
+func (*FencedError) Error() string { return ErrFenced.Error() }
+
+// Unwrap returns ErrFenced.
+func (*FencedError) Unwrap() error { return ErrFenced }
+
 // Claim states who changes a deployment. A driver remembers the highest fence of each key and
-// rejects a lower one with ErrFenced: it belongs to a hub that was frozen and has lost its lease.
+// rejects a lower one with ErrFenced: it belongs to a hub that was frozen and has lost its lease. It
+// also remembers the owner of a deployment, and rejects others with ErrForeign until it is deleted.
 type Claim struct {
 	Key   string
 	Fence int64
+	Owner string // of at most 40 characters: the database of the hub
 }
 
 // Phase is the state of a runtime on its platform.
@@ -82,4 +95,5 @@ type Observed struct {
 	URL       string    // of the runtime, if Running
 	StartedAt time.Time // of the current or the last runtime
 	Message   string    // details for the user, such as why it exited
+	Owner     string    // of the last claim; "" if it is unknown
 }

@@ -33,6 +33,38 @@ func nextFence(ctx context.Context, tx *sql.Tx) (fence int64, err error) {
 	return fence, db.Wrap("increment fence", err)
 }
 
+// readOwner returns the identifier of the database on a platform.
+func readOwner(ctx context.Context, q db.Querier) (owner string, err error) {
+	return owner, db.Wrap("read owner of deployments", q.QueryRowContext(ctx, `SELECT owner FROM deployment_fence`).Scan(&owner))
+}
+
+// raiseFence makes the next fence higher than one that a platform knows, and returns it.
+func raiseFence(ctx context.Context, tx *sql.Tx, known int64) (fence int64, err error) {
+	err = tx.QueryRowContext(ctx, `UPDATE deployment_fence SET value = CASE WHEN value < $1 THEN $1 ELSE value END + 1 RETURNING value`, known).Scan(&fence)
+	return fence, db.Wrap("raise fence", err)
+}
+
+// restoreLease gives the holder of a lease a new fence, and the deployment a revision that no
+// runtime has. It fails with errLost if the lease was taken.
+func restoreLease(ctx context.Context, tx *sql.Tx, d deployment, fence, revision int64) error {
+	conditions, err := json.Marshal(d.Conditions)
+	if err != nil {
+		return db.Wrap("encode conditions", err)
+	}
+	n, err := db.Affected(ctx, tx, "restore lease", `UPDATE deployments SET lease_fence = $1, revision = $2, conditions = $3, edition = edition + 1
+		WHERE key = $4 AND lease_holder = $5 AND lease_fence = $6`, fence, revision, string(conditions), d.Key, d.Holder, d.Fence)
+	if err == nil && n == 0 {
+		return errLost
+	}
+	return err
+}
+
+// hasKey reports whether a deployment has the key.
+func hasKey(ctx context.Context, tx *sql.Tx, key string) (has bool, err error) {
+	err = tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM deployments WHERE key = $1)`, key).Scan(&has)
+	return has, db.Wrap("read deployment", err)
+}
+
 // takeLease makes holder the holder of a lease that has not changed since h was read. It reports
 // whether it was unchanged.
 func takeLease(ctx context.Context, tx *sql.Tx, h held, holder string, fence int64) (bool, error) {

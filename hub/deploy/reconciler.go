@@ -25,6 +25,7 @@ var errLost = errors.New("the lease was lost")
 type reconciler struct {
 	s       *Service
 	id      string // of this reconciler; a restarted hub has another one
+	owner   string // of the deployments on the platform: the database; set by the first poll
 	wakeups chan struct{}
 	stop    context.CancelFunc
 	done    chan struct{}
@@ -36,6 +37,7 @@ type reconciler struct {
 
 	others    map[string]sighting // leases of other hubs
 	renewedAt time.Time
+	listedAt  time.Time
 	polled    bool
 }
 
@@ -114,7 +116,23 @@ func (r *reconciler) poll(ctx context.Context) error {
 	if err := r.renew(ctx); err != nil {
 		return err
 	}
+	if r.owner == "" {
+		owner, err := readOwner(ctx, r.s.db.Read())
+		if err != nil {
+			return err
+		}
+		r.owner = owner
+	}
 	now := time.Now()
+	var known []string // on the platform, before the rows are read
+	list := now.Sub(r.listedAt) >= r.s.cfg.LeaseTime
+	if list {
+		keys, err := r.s.cfg.Driver.List(ctx, r.owner)
+		if err != nil && !errors.Is(err, ErrUnavailable) {
+			r.s.cfg.Logger.Warn("list deployments", "err", err)
+		}
+		known, r.listedAt = keys, now
+	}
 	all, err := readLeases(ctx, r.s.db.Read())
 	if err != nil {
 		return err
@@ -124,7 +142,7 @@ func (r *reconciler) poll(ctx context.Context) error {
 			return err
 		}
 	}
-	known := make(map[string]sighting, len(r.others))
+	others := make(map[string]sighting, len(r.others))
 	rows := make(map[string]bool, len(all))
 	for _, h := range all {
 		rows[h.Key] = true
@@ -137,23 +155,23 @@ func (r *reconciler) poll(ctx context.Context) error {
 		if !ok || seen.lease != h.lease {
 			seen = sighting{h.lease, now}
 		}
-		known[h.Key] = seen
+		others[h.Key] = seen
 		// A hub that starts on SQLite is the only one: the former one has ended, or is fenced.
 		alone := !r.polled && r.s.db.Engine() == db.SQLite
 		if h.Holder == "" || alone || now.Sub(seen.since) >= r.s.cfg.LeaseTime {
 			if err := r.take(ctx, h); err != nil {
 				return err
 			}
-			delete(known, h.Key)
+			delete(others, h.Key)
 		}
 	}
-	r.others, r.polled = known, true
+	r.others, r.polled = others, true
 	for _, key := range r.keys() {
 		if !rows[key] {
 			r.release(key)
 		}
 	}
-	return nil
+	return r.stopUnknown(ctx, known, rows)
 }
 
 // keys returns the keys of the workers.
@@ -233,7 +251,7 @@ func (r *reconciler) hold(ctx context.Context, h held) {
 }
 
 func (r *reconciler) start(h held, now time.Time) {
-	w := newWorker(r.s, h, now)
+	w := newWorker(r.s, h, r.owner, now)
 	r.running.Go(w.run)
 	r.mu.Lock()
 	r.workers[h.Key] = w

@@ -123,3 +123,10 @@ func (h *hub) until(ok func(apitest.Object) bool) (s apitest.Object) {
 	}, patience, 2*time.Millisecond)
 	return s
 }
+
+// owner returns the owner of the deployments on the platform.
+func (w *world) owner() (owner string) {
+	w.t.Helper()
+	require.NoError(w.t, w.db.Read().QueryRowContext(w.t.Context(), "SELECT owner FROM deployment_fence").Scan(&owner))
+	return owner
+}

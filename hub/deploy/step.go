@@ -3,6 +3,7 @@ package deploy
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -32,6 +33,9 @@ func (w *worker) step(ctx context.Context, d deployment) (view, time.Duration, e
 	if err != nil {
 		v.Error = text(err)
 		return v, w.s.cfg.WatchEvery, nil
+	}
+	if obs.Owner != "" && obs.Owner != w.owner { // Apply fails with ErrForeign
+		obs = Observed{Phase: Absent}
 	}
 	if d.Rotation != "" && !d.Purge {
 		changed, err := w.rotate(ctx, d, obs)
@@ -111,7 +115,8 @@ func (w *worker) advance(ctx context.Context, d deployment, v view, obs Observed
 	if v.State == StateFailed {
 		return w.rest(ctx, v, obs)
 	}
-	if now.Before(v.RetryAt) {
+	// A time after that was stored before the clock was set back.
+	if now.Before(v.RetryAt) && v.RetryAt.Sub(now) <= maxBackoff {
 		return v, min(v.RetryAt.Sub(now), w.s.cfg.WatchEvery), nil
 	}
 	current := obs.Phase != Absent && obs.Revision == d.Revision
@@ -179,7 +184,7 @@ func (w *worker) apply(ctx context.Context, d deployment, claim Claim) error {
 	if err != nil {
 		return err
 	}
-	if w.s.now().Sub(d.LinkedAt) > linkAge {
+	if age := w.s.now().Sub(d.LinkedAt); age > linkAge || age < 0 {
 		if spec, err := w.s.cfg.Source(ctx, d.TenantID, d.AgentName); err == nil {
 			c.Request.relink(spec)
 		} // otherwise the runtime may still have the files
@@ -225,7 +230,10 @@ func (w *worker) watch(ctx context.Context, d deployment, v view, obs Observed) 
 	if ctx.Err() != nil {
 		return v, 0, context.Cause(ctx)
 	}
-	age := w.s.now().Sub(obs.StartedAt)
+	if !w.started.Equal(obs.StartedAt) {
+		w.started, w.since, w.misses = obs.StartedAt, time.Now(), 0
+	}
+	age := time.Since(w.since) // times of the platform may be those of a clock that was set
 	switch {
 	case err == nil:
 		w.misses = 0
@@ -236,24 +244,39 @@ func (w *worker) watch(ctx context.Context, d deployment, v view, obs Observed) 
 		w.condition(&v, conditionReady, true, "")
 		return v, w.s.cfg.WatchEvery, nil
 	case was:
-		if w.misses++; w.misses >= maxMisses {
-			v.State, v.Health, v.Error = StateUnhealthy, healthUnhealthy, text(err)
-			w.condition(&v, conditionReady, false, text(err))
+		if w.misses++; w.misses == 1 {
+			w.missed = time.Now()
 		}
-		return v, w.s.cfg.WatchEvery, nil
+		if w.misses < maxMisses {
+			return v, w.s.cfg.WatchEvery, nil
+		}
+		v.State, v.Health, v.Error = StateUnhealthy, healthUnhealthy, text(err)
+		w.condition(&v, conditionReady, false, text(err))
+		if time.Since(w.missed) < w.s.cfg.StartTimeout {
+			return v, w.s.cfg.WatchEvery, nil
+		}
+		v.RestartCount++
+		return w.giveUp(ctx, v, fmt.Sprintf("The runtime did not respond for %v: %s", w.s.cfg.StartTimeout, text(err)))
 	case age < w.s.cfg.StartTimeout:
 		v.State, v.Health = StateStarting, healthUnknown
 		w.condition(&v, conditionReady, false, text(err))
 		return v, w.soon(), nil
 	}
-	claim, lostErr := w.claim()
-	if lostErr == nil {
-		lostErr = w.s.cfg.Driver.Stop(ctx, claim)
+	return w.giveUp(ctx, v, fmt.Sprintf("The agent was not ready after %v: %s", w.s.cfg.StartTimeout, text(err)))
+}
+
+// giveUp stops a runtime that does not respond. It is killed if it does not end, and then started
+// again.
+func (w *worker) giveUp(ctx context.Context, v view, message string) (view, time.Duration, error) {
+	claim, err := w.claim()
+	if err == nil {
+		err = w.s.cfg.Driver.Stop(ctx, claim)
 	}
-	if lost(lostErr) {
-		return v, 0, lostErr
+	if lost(err) {
+		return v, 0, err
 	}
-	return w.failed(v, fmt.Sprintf("The agent was not ready after %v: %s", w.s.cfg.StartTimeout, text(err))), 0, nil
+	v.State = StateStarting
+	return w.failed(v, message), 0, nil
 }
 
 // failed counts a failure. The next attempt is made after a pause, unless there were too many.
@@ -285,16 +308,61 @@ func (w *worker) condition(v *view, kind string, status bool, message string) {
 	}
 }
 
-// reason returns the last lines of the log of a runtime that ended.
+// reason returns why a runtime ended: the messages of the last warnings and errors in its log, which
+// members may read. Other lines are for those who may read logs: they may be stack traces, or output
+// of tools.
 func (w *worker) reason(ctx context.Context, obs Observed) string {
-	lines, err := w.s.cfg.Driver.Logs(ctx, w.key, errorLines)
+	lines, err := w.s.cfg.Driver.Logs(ctx, w.key, reasonTail)
+	messages := logMessages(lines)
 	if err != nil {
-		lines = []string{"its log cannot be read"}
+		messages = []string{"its log cannot be read"}
 	}
+	messages = messages[max(len(messages)-errorLines, 0):]
 	if obs.Message != "" {
-		lines = append([]string{obs.Message}, lines...)
+		messages = append([]string{obs.Message}, messages...)
 	}
-	return bounded(strings.Join(lines, "\n"))
+	if len(messages) == 0 {
+		messages = []string{"see its log"}
+	}
+	return bounded(strings.Join(messages, "\n"))
+}
+
+// reasonTail is the number of lines that reason reads.
+const reasonTail = 200
+
+// endings begin the line with the error of the runtime command.
+var endings = []string{"hub: ", "runtime: "}
+
+// logMessages returns the messages in the lines of a runtime's log that are warnings or errors of
+// its logger, and the error with which its command ended.
+func logMessages(lines []string) (messages []string) {
+	for i, line := range lines {
+		var entry struct {
+			Level   string `json:"level"`
+			Message string `json:"message"`
+			Err     string `json:"err"`
+			Panic   any    `json:"panic"`
+		}
+		begins := func(prefix string) bool { return strings.HasPrefix(line, prefix) }
+		switch {
+		case json.Unmarshal([]byte(line), &entry) == nil:
+			if entry.Panic != nil || !slices.Contains([]string{"warn", "error", "fatal"}, entry.Level) {
+				continue
+			}
+			if entry.Err != "" {
+				entry.Message += ": " + firstLine(entry.Err)
+			}
+			messages = append(messages, entry.Message)
+		case i >= len(lines)-errorLines && slices.ContainsFunc(endings, begins):
+			messages = append(messages, line)
+		}
+	}
+	return messages
+}
+
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(s, "\n")
+	return line
 }
 
 // text returns an error for the user.

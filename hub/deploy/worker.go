@@ -12,6 +12,7 @@ import (
 type worker struct {
 	s       *Service
 	key     string
+	owner   string
 	lease   lease
 	wakeups chan struct{}
 	ctx     context.Context // of run
@@ -21,15 +22,19 @@ type worker struct {
 	validAt atomic.Pointer[time.Time] // before the last renewal of the lease
 	edition atomic.Int64              // of the row that the worker knows
 
-	quick  int // steps since the last change
-	misses int // failed probes in sequence
+	quick  int       // steps since the last change
+	misses int       // failed probes in sequence
+	missed time.Time // when the first of them failed
+
+	started time.Time // of the runtime that is observed, and since when it is, by this hub's clock
+	since   time.Time
 
 	rotation  string // that the worker has seen, and since when
 	rotatedAt time.Time
 }
 
-func newWorker(s *Service, h held, now time.Time) *worker {
-	w := &worker{s: s, key: h.Key, lease: h.lease, wakeups: make(chan struct{}, 1), done: make(chan struct{})}
+func newWorker(s *Service, h held, owner string, now time.Time) *worker {
+	w := &worker{s: s, key: h.Key, owner: owner, lease: h.lease, wakeups: make(chan struct{}, 1), done: make(chan struct{})}
 	w.ctx, w.stop = context.WithCancel(context.Background())
 	w.renewed(now)
 	return w
@@ -59,7 +64,7 @@ func (w *worker) claim() (Claim, error) {
 	if time.Since(*w.validAt.Load()) >= w.s.cfg.LeaseTime*3/4 {
 		return Claim{}, errLost
 	}
-	return Claim{Key: w.key, Fence: w.lease.Fence}, nil
+	return Claim{Key: w.key, Fence: w.lease.Fence, Owner: w.owner}, nil
 }
 
 func (w *worker) run() {
@@ -102,6 +107,9 @@ func (w *worker) round(ctx context.Context) (time.Duration, error) {
 	}
 	w.edition.Store(d.Edition)
 	v, pause, err := w.step(ctx, d)
+	if fenced, ok := errors.AsType[*FencedError](err); ok {
+		return 0, w.restore(ctx, d, fenced.Fence)
+	}
 	if err != nil {
 		return 0, err
 	}

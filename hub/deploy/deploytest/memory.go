@@ -27,7 +27,7 @@ type Memory struct {
 
 	mu      sync.Mutex // guards the fields below
 	runs    map[string]*run
-	fences  map[string]int64
+	claims  map[string]deploy.Claim
 	failure error
 	applied int
 }
@@ -99,7 +99,16 @@ func (m *Memory) Kill(key string) {
 	defer m.mu.Unlock()
 	if r := m.runs[key]; r != nil && r.server != nil {
 		r.end(deploy.Exited)
-		r.log = append(r.log, "out of memory")
+		r.log = append(r.log, `{"level":"error","message":"out of memory"}`)
+	}
+}
+
+// Log appends lines to the log of a deployment.
+func (m *Memory) Log(key string, lines ...string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if r := m.runs[key]; r != nil {
+		r.log = append(r.log, lines...)
 	}
 }
 
@@ -128,13 +137,16 @@ func (m *Memory) change(claim deploy.Claim, do func(*run) error) error {
 	if m.failure != nil {
 		return m.failure
 	}
-	if m.fences == nil {
-		m.fences, m.runs = map[string]int64{}, map[string]*run{}
+	if m.claims == nil {
+		m.claims, m.runs = map[string]deploy.Claim{}, map[string]*run{}
 	}
-	if claim.Fence < m.fences[claim.Key] {
-		return deploy.ErrFenced
+	switch last := m.claims[claim.Key]; {
+	case last.Owner != claim.Owner && m.runs[claim.Key] != nil:
+		return deploy.ErrForeign
+	case last.Owner == claim.Owner && claim.Fence < last.Fence:
+		return &deploy.FencedError{Fence: last.Fence}
 	}
-	m.fences[claim.Key] = claim.Fence
+	m.claims[claim.Key] = claim
 	return do(m.runs[claim.Key])
 }
 
@@ -211,7 +223,9 @@ func (m *Memory) Observe(_ context.Context, key string) (deploy.Observed, error)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if r := m.runs[key]; r != nil {
-		return r.Observed, nil
+		o := r.Observed
+		o.Owner = m.claims[key].Owner
+		return o, nil
 	}
 	return deploy.Observed{Phase: deploy.Absent}, nil
 }
@@ -262,11 +276,14 @@ func (m *Memory) Logs(_ context.Context, key string, tail int) ([]string, error)
 }
 
 // List implements deploy.Driver.
-func (m *Memory) List(context.Context) ([]string, error) {
+func (m *Memory) List(_ context.Context, owner string) ([]string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var keys []string
 	for key := range m.runs {
+		if m.claims[key].Owner != owner {
+			continue
+		}
 		keys = append(keys, key)
 	}
 	return keys, nil

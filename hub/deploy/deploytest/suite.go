@@ -40,12 +40,13 @@ func Suite(t *testing.T, open func(t *testing.T) Harness) {
 		"another hub":         (*subject).adopted,
 		"unknown deployments": (*subject).unknown,
 		"concurrent calls":    (*subject).concurrent,
+		"another database":    (*subject).foreign,
 		"new keys":            (*subject).keys,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := open(t)
-			s := &subject{t: t, Harness: h, driver: h.Driver(t), claim: deploy.Claim{Key: "default-helper", Fence: 7}}
+			s := &subject{t: t, Harness: h, driver: h.Driver(t), claim: deploy.Claim{Key: "default-helper", Fence: 7, Owner: "first"}}
 			test(s)
 			s.reach(deploy.Absent, 0, func(ctx context.Context) error { return s.driver.Delete(ctx, s.claim) })
 		})
@@ -122,7 +123,7 @@ func (s *subject) life() {
 	first := s.apply(1)
 	again := s.apply(1)
 	require.Equal(s.t, first, again, "it is applied already")
-	keys, err := s.driver.List(s.t.Context())
+	keys, err := s.driver.List(s.t.Context(), s.claim.Owner)
 	require.NoError(s.t, err)
 	require.Equal(s.t, []string{s.claim.Key}, keys)
 	lines, err := s.driver.Logs(s.t.Context(), s.claim.Key, 10)
@@ -159,6 +160,9 @@ func (s *subject) fenced() {
 	former, ctx := s.claim, s.t.Context()
 	former.Fence--
 	require.ErrorIs(s.t, s.driver.Apply(ctx, former, 2, request(former.Key, "other")), deploy.ErrFenced)
+	e, ok := errors.AsType[*deploy.FencedError](s.driver.Start(ctx, former))
+	require.True(s.t, ok)
+	require.Equal(s.t, s.claim.Fence, e.Fence, "a hub can take a higher one")
 	require.ErrorIs(s.t, s.driver.Start(ctx, former), deploy.ErrFenced)
 	require.ErrorIs(s.t, s.driver.Stop(ctx, former), deploy.ErrFenced)
 	require.ErrorIs(s.t, s.driver.Delete(ctx, former), deploy.ErrFenced)
@@ -181,6 +185,23 @@ func (s *subject) adopted() {
 	s.driver = s.Driver(s.t)
 	s.stop()
 	s.start()
+}
+
+// foreign uses a platform with two databases, whose deployments have the same key.
+func (s *subject) foreign() {
+	first, ctx := s.apply(1), s.t.Context()
+	other := deploy.Claim{Key: s.claim.Key, Fence: s.claim.Fence + 10, Owner: "second"}
+	require.ErrorIs(s.t, s.driver.Apply(ctx, other, 2, request(other.Key, "other")), deploy.ErrForeign)
+	require.ErrorIs(s.t, s.driver.Start(ctx, other), deploy.ErrForeign)
+	require.ErrorIs(s.t, s.driver.Stop(ctx, other), deploy.ErrForeign)
+	require.ErrorIs(s.t, s.driver.Delete(ctx, other), deploy.ErrForeign)
+	keys, err := s.driver.List(ctx, other.Owner)
+	require.NoError(s.t, err)
+	require.Empty(s.t, keys)
+	require.Equal(s.t, first, s.apply(1))
+	s.reach(deploy.Absent, 0, func(ctx context.Context) error { return s.driver.Delete(ctx, s.claim) })
+	s.claim = other
+	s.apply(1)
 }
 
 // keys replaces the API key of a runtime that continues.
@@ -228,7 +249,7 @@ func (s *subject) unknown() {
 	lines, err := s.driver.Logs(ctx, s.claim.Key, 10)
 	require.NoError(s.t, err)
 	require.Empty(s.t, lines)
-	keys, err := s.driver.List(ctx)
+	keys, err := s.driver.List(ctx, s.claim.Owner)
 	require.NoError(s.t, err)
 	require.Empty(s.t, keys)
 }

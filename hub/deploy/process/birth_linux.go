@@ -19,9 +19,24 @@ func birth(pid int) string {
 	if len(fields) < 20 || bytes.ContainsAny(fields[0], "ZX") {
 		return ""
 	}
-	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	id := boot()
+	if id == "" {
+		return ""
+	}
+	return id + "/" + string(fields[19])
+}
+
+// boot returns the id of the boot of this machine, or "".
+func boot() string {
+	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
 		return ""
 	}
-	return strings.TrimSpace(string(boot)) + "/" + string(fields[19])
+	return strings.TrimSpace(string(id))
+}
+
+// bootOf returns the boot of a birth.
+func bootOf(born string) string {
+	id, _, _ := strings.Cut(born, "/")
+	return id
 }

@@ -67,6 +67,7 @@ type Driver struct {
 	cfg     Config
 	waiting sync.WaitGroup // for processes that this one has started
 	exits   sync.Map       // from folder to the exit of its last process
+	ports   sync.Map       // from folder to the listener of its runtime
 }
 
 var _ deploy.Driver = (*Driver)(nil)
@@ -179,6 +180,7 @@ func (d *Driver) Stop(ctx context.Context, claim deploy.Claim) error {
 			return nil
 		}
 		s.reap(f)
+		d.release(f)
 		s.PID, s.StoppedAt = 0, cmp.Or(s.StoppedAt, time.Now())
 		return f.save(*s)
 	})
@@ -195,7 +197,12 @@ func (d *Driver) Delete(ctx context.Context, claim deploy.Claim) error {
 			return d.terminate(f, s)
 		}
 		s.reap(f)
-		return f.remove()
+		d.release(f)
+		trash, err := f.remove()
+		if err == nil {
+			d.empty(trash)
+		}
+		return err
 	})
 }
 
@@ -208,11 +215,14 @@ func (d *Driver) change(ctx context.Context, f folder, claim deploy.Claim, creat
 		return clean("lock deployment", err)
 	}
 	defer l.unlock()
-	if claim.Fence < l.fence {
-		return deploy.ErrFenced
+	if l.owner != "" && l.owner != claim.Owner && f.exists() {
+		return deploy.ErrForeign
 	}
-	if claim.Fence > l.fence {
-		if err := l.raise(claim.Fence); err != nil {
+	if claim.Fence < l.fence && (l.owner == "" || l.owner == claim.Owner) {
+		return &deploy.FencedError{Fence: l.fence}
+	}
+	if claim.Fence > l.fence || claim.Owner != l.owner {
+		if err := l.raise(claim); err != nil {
 			return err
 		}
 	}
@@ -240,6 +250,7 @@ func (d *Driver) Observe(_ context.Context, key string) (deploy.Observed, error)
 		return deploy.Observed{Phase: deploy.Absent}, nil
 	}
 	o := deploy.Observed{Revision: s.Revision, StartedAt: s.StartedAt, Phase: deploy.Stopped}
+	o.Owner = d.ownerOf(key)
 	var last exit // of this process, if this driver started it
 	if v, _ := d.exits.Load(f); v != nil && v.(exit).birth == s.Birth {
 		last = v.(exit)
@@ -250,25 +261,40 @@ func (d *Driver) Observe(_ context.Context, key string) (deploy.Observed, error)
 		f.rotate(d.cfg.MaxLog)
 	case alive:
 		o.Phase = deploy.Stopping
+	case s.damaged:
+		o.Phase, o.Message = deploy.Exited, "its state file is damaged"
 	case s.StoppedAt.IsZero() && s.PID != 0:
 		o.Phase, o.Message = deploy.Exited, last.note
+		_, _ = d.reserve(f, s.Addr) // Start tries again
 	}
 	return o, nil
 }
 
-// List returns the keys of all directories.
-func (d *Driver) List(context.Context) ([]string, error) {
+// List returns the keys of the directories that the owner has claimed.
+func (d *Driver) List(_ context.Context, owner string) ([]string, error) {
 	entries, err := os.ReadDir(d.cfg.Dir)
 	if err != nil {
 		return nil, clean("list deployments", err)
 	}
 	var keys []string
 	for _, e := range entries {
-		if e.IsDir() && keyPattern.MatchString(e.Name()) {
+		if !e.IsDir() || !keyPattern.MatchString(e.Name()) {
+			continue
+		}
+		if d.ownerOf(e.Name()) == owner {
 			keys = append(keys, e.Name())
 		}
 	}
 	return slices.Clip(keys), nil
+}
+
+// ownerOf returns the owner of a deployment. It takes no lock: the owner does not change.
+func (d *Driver) ownerOf(key string) string {
+	var l locked
+	if text, err := readRegular(filepath.Join(d.cfg.Dir, lockDir, key), maxLock); err == nil {
+		l.parse(string(text))
+	}
+	return l.owner
 }
 
 // clean returns an error without the paths of the machine, which users see.

@@ -1,6 +1,8 @@
 package process
 
 import (
+	"crypto/rand"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -114,21 +116,49 @@ func (f folder) write(name string, data []byte) error {
 		_ = os.Remove(temporary)
 		return err
 	}
-	return os.Rename(temporary, f.path(name))
+	if err = os.Rename(temporary, f.path(name)); err != nil {
+		// An agent may have put a directory there.
+		if moved := os.Rename(f.path(name), trashOf(filepath.Dir(string(f)), name)); moved == nil {
+			err = os.Rename(temporary, f.path(name))
+		}
+	}
+	return err
 }
 
-// remove deletes the directory. It is renamed first, so that a part of it never looks like a
-// deployment; New deletes what an interrupted call leaves.
-func (f folder) remove() error {
-	trash := filepath.Join(filepath.Dir(string(f)), ".trash-"+filepath.Base(string(f)))
-	if err := os.RemoveAll(trash); err != nil {
-		return clean("delete deployment", err)
-	}
+// trashPrefix begins the names of what is deleted. New deletes what an interrupted call leaves.
+const trashPrefix = ".trash-"
+
+// trashOf returns a path in dir that is not in use.
+func trashOf(dir, name string) string {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // it never fails
+	return filepath.Join(dir, trashPrefix+name+"-"+hex.EncodeToString(b[:]))
+}
+
+// remove moves the directory away, so that a part of it never looks like a deployment, and returns
+// where its content is.
+func (f folder) remove() (trash string, err error) {
+	trash = trashOf(filepath.Dir(string(f)), filepath.Base(string(f)))
 	if err := os.Rename(string(f), trash); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return clean("delete deployment", err)
+		return "", clean("delete deployment", err)
 	}
-	if err := os.RemoveAll(trash); err != nil {
-		return clean("delete deployment", err)
+	return trash, nil
+}
+
+// empty deletes a directory, also one whose directories an agent has made read-only. What remains is
+// deleted by the next start of the hub.
+func empty(trash string) error {
+	if os.RemoveAll(trash) == nil {
+		return nil
 	}
-	return nil
+	if root, err := os.OpenRoot(trash); err == nil { // a link does not lead out of it
+		_ = fs.WalkDir(root.FS(), ".", func(path string, e fs.DirEntry, _ error) error {
+			if e != nil && e.IsDir() {
+				_ = root.Chmod(path, 0o700) // RemoveAll returns the error
+			}
+			return nil
+		})
+		_ = root.Close() // it was opened for reading
+	}
+	return os.RemoveAll(trash)
 }

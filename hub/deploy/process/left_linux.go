@@ -56,3 +56,31 @@ func killGroupOf(p *os.Process) bool {
 	}
 	return p.Kill() == nil
 }
+
+// killOrphans kills the group of a runtime that has ended, if a process in it has the home
+// directory of the deployment. Without that, it may be the group of another program that was given
+// the id, in particular after a reboot.
+func killOrphans(pid int, born string, f folder) {
+	if now := birth(pid); now != "" && now != born || born == "" || bootOf(born) != boot() {
+		return
+	}
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return
+	}
+	home := []byte("HOME=" + f.path(homeDir))
+	for _, e := range entries {
+		member, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		if group, err := syscall.Getpgid(member); err != nil || group != pid {
+			continue
+		}
+		env, err := os.ReadFile("/proc/" + e.Name() + "/environ")
+		if err == nil && slices.ContainsFunc(bytes.Split(env, []byte{0}), func(v []byte) bool { return bytes.Equal(v, home) }) {
+			_ = syscall.Kill(-pid, syscall.SIGKILL) // it has ended otherwise
+			return
+		}
+	}
+}

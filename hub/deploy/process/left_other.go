@@ -1,6 +1,9 @@
-//go:build !linux
+//go:build unix && !linux
 
 package process
 
 // killLeft does nothing: this system does not show the environment of a process.
 func (f folder) killLeft() {}
+
+// killOrphans does nothing, for the same reason: the group may be that of another program.
+func killOrphans(int, string, folder) {}

@@ -11,10 +11,12 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/seed93082962/agenthost/hub/deploy"
 )
 
 // lockDir contains a file for each key, which is locked during a call. Its content is the highest
-// fence. It remains for a day after the deployment was deleted, because a frozen hub may come back.
+// fence and the owner. It remains for a day after the deployment was deleted, because a frozen hub may come back.
 const lockDir = ".locks"
 
 const (
@@ -26,6 +28,7 @@ const (
 type locked struct {
 	file  *os.File
 	fence int64
+	owner string // of the deployment; "" if a former version created it
 }
 
 // lock locks a key. A hub that is frozen while it has the lock delays the others until ctx ends.
@@ -48,7 +51,7 @@ func (d *Driver) lock(ctx context.Context, key string) (*locked, error) {
 
 // tryLock returns nil if another file has the lock.
 func tryLock(path string) (*locked, error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	f, err := openLock(path)
 	if err != nil {
 		return nil, err
 	}
@@ -60,16 +63,27 @@ func tryLock(path string) (*locked, error) {
 		_ = f.Close()
 		return nil, err
 	}
-	l := &locked{file: f}
-	text, err := io.ReadAll(f)
-	if err == nil && len(text) > 0 {
-		l.fence, err = strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
-	}
+	text, err := io.ReadAll(io.LimitReader(f, maxLock))
 	if err != nil {
 		_ = f.Close()
 		return nil, fmt.Errorf("read fence: %w", err)
 	}
+	l := &locked{file: f}
+	l.parse(string(text))
 	return l, nil
+}
+
+// maxLock bounds the bytes of a lock file.
+const maxLock = 256
+
+// parse reads the fence and the owner. A damaged file has none: the next claim writes them.
+func (l *locked) parse(text string) {
+	fence, owner, _ := strings.Cut(strings.TrimSpace(text), " ")
+	n, err := strconv.ParseInt(fence, 10, 64)
+	if err != nil || n < 0 || len(text) == maxLock {
+		return
+	}
+	l.fence, l.owner = n, strings.TrimSpace(owner)
 }
 
 // same reports whether a path still leads to a file.
@@ -85,15 +99,23 @@ func same(f *os.File, path string) (bool, error) {
 	return err == nil && os.SameFile(opened, now), err
 }
 
-// raise stores a higher fence. It has the same length as the former one, so that it needs no space
-// on a full disk.
-func (l *locked) raise(fence int64) error {
-	if _, err := l.file.WriteAt(fmt.Appendf(nil, "%019d\n", fence), 0); err != nil {
+// raise stores a higher fence and its owner. The text has the same length as the former one, so
+// that it needs no space on a full disk.
+func (l *locked) raise(claim deploy.Claim) error {
+	text := fmt.Appendf(nil, "%019d %-40s\n", claim.Fence, claim.Owner)
+	_, err := l.file.WriteAt(text, 0)
+	if err == nil {
+		err = l.file.Truncate(int64(len(text)))
+	}
+	if err != nil {
 		return clean("write fence", err)
 	}
-	l.fence = fence
+	l.fence, l.owner = claim.Fence, claim.Owner
 	return nil
 }
+
+// empty deletes in the background what was moved away.
+func (d *Driver) empty(trash string) { d.waiting.Go(func() { _ = empty(trash) }) } // the next start tries again
 
 func (l *locked) unlock() { _ = l.file.Close() } // it releases the lock
 
@@ -104,12 +126,12 @@ func (d *Driver) sweep(now time.Time) error {
 	if err := os.MkdirAll(locks, 0o700); err != nil {
 		return err
 	}
-	trash, err := filepath.Glob(filepath.Join(d.cfg.Dir, ".trash-*"))
+	trash, err := filepath.Glob(filepath.Join(d.cfg.Dir, trashPrefix+"*"))
 	if err != nil {
 		return err
 	}
 	for _, path := range trash {
-		_ = os.RemoveAll(path) // the next start tries again
+		d.empty(path)
 	}
 	entries, err := os.ReadDir(locks)
 	if err != nil {

@@ -39,7 +39,7 @@ func (d *Driver) Logs(_ context.Context, key string, tail int) ([]string, error)
 
 // readEnd returns at most the last n bytes of a file, which may not exist.
 func readEnd(path string, n int64) ([]byte, error) {
-	f, err := os.Open(path)
+	f, err := openRegular(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -57,8 +57,8 @@ func readEnd(path string, n int64) ([]byte, error) {
 // rotate moves the content of a log that is too large to the older part. The runtime has the file
 // open for appending, so the file remains. Lines that it writes at that moment may be lost.
 func (f folder) rotate(most int64) {
-	info, err := os.Stat(f.path(logFile))
-	if err != nil || info.Size() < most {
+	info, err := os.Lstat(f.path(logFile))
+	if err != nil || !info.Mode().IsRegular() || info.Size() < most {
 		return
 	}
 	if text, err := readEnd(f.path(logFile), most); err == nil {

@@ -14,7 +14,13 @@ func ownSession() *syscall.SysProcAttr { return nil }
 
 func signalProcess(int, bool) {}
 
-func killOrphans(int, string) {}
+func killOrphans(int, string, folder) {}
+
+func (f folder) killLeft() {}
+
+func openRegular(string) (*os.File, error) { return nil, errors.ErrUnsupported }
+
+func openLock(string) (*os.File, error) { return nil, errors.ErrUnsupported }
 
 func flock(*os.File) (bool, error) { return false, errors.ErrUnsupported }
 

@@ -5,6 +5,7 @@ package process
 import (
 	"errors"
 	"os"
+	"path/filepath"
 	"syscall"
 )
 
@@ -23,12 +24,50 @@ func signalProcess(pid int, kill bool) {
 	_ = syscall.Kill(pid, syscall.SIGTERM)
 }
 
-// killOrphans kills the group of a process that has ended. The id of a group that has members is
-// not given to a new process: without a process of this id, the members are those of the group.
-func killOrphans(pid int, born string) {
-	if now := birth(pid); now == "" || now == born {
-		_ = syscall.Kill(-pid, syscall.SIGKILL)
+// openRegular opens a regular file for reading. It does not follow a link, and does not wait for
+// the writer of a pipe.
+func openRegular(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if errors.Is(err, syscall.ELOOP) || errors.Is(err, syscall.ENXIO) {
+		return nil, errIrregular
 	}
+	if err != nil {
+		return nil, err
+	}
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return nil, errors.Join(errIrregular, f.Close())
+	}
+	return f, nil
+}
+
+// openLock opens a file for a lock, and moves anything else at its path away.
+func openLock(path string) (*os.File, error) {
+	for range 2 {
+		f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
+		switch {
+		case err == nil:
+			if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
+				return f, nil
+			}
+			_ = f.Close()
+		case errors.Is(err, os.ErrNotExist):
+			if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+				return nil, err
+			}
+			continue
+		case errors.Is(err, os.ErrPermission):
+			if err := os.Chmod(path, 0o600); err != nil {
+				return nil, err
+			}
+			continue
+		case !errors.Is(err, syscall.ELOOP) && !errors.Is(err, syscall.EISDIR) && !errors.Is(err, syscall.ENXIO):
+			return nil, err
+		}
+		if err := os.Rename(path, trashOf(filepath.Dir(filepath.Dir(path)), "lock")); err != nil {
+			return nil, err
+		}
+	}
+	return os.OpenFile(path, os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW, 0o600)
 }
 
 // flock locks a file exclusively, and reports whether no other file has the lock.

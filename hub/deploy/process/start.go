@@ -21,11 +21,10 @@ func (d *Driver) start(f folder, s *state) error {
 	if err != nil {
 		return err
 	}
-	listener, err := listen(s.Addr)
+	listener, err := d.reserve(f, s.Addr)
 	if err != nil {
 		return fmt.Errorf("listen on a loopback port: %w", err)
 	}
-	defer func() { _ = listener.Close() }() // the runtime has a copy
 	port, err := listener.File()
 	if err != nil {
 		return fmt.Errorf("listen on a loopback port: %w", err)
@@ -76,7 +75,7 @@ type exit struct {
 // wait reaps a process of this hub, whose end is visible to Observe after that.
 func (d *Driver) wait(cmd *exec.Cmd, f folder, born string) {
 	err := cmd.Wait()
-	killOrphans(cmd.Process.Pid, born)
+	killOrphans(cmd.Process.Pid, born, f)
 	d.clear(f, born)
 	note := "exit status 0"
 	if err != nil {
@@ -102,6 +101,37 @@ func (d *Driver) clear(f folder, born string) {
 	}
 }
 
+// reserve returns the listener of a deployment. It remains open when the runtime crashes, so that no
+// other program takes the port before the next runtime has it.
+func (d *Driver) reserve(f folder, addr string) (*net.TCPListener, error) {
+	if held, ok := d.ports.Load(f); ok {
+		if l := held.(*net.TCPListener); l.Addr().String() == addr {
+			return l, nil
+		}
+	}
+	d.release(f)
+	l, err := listen(addr)
+	if err == nil {
+		d.ports.Store(f, l)
+	}
+	return l, err
+}
+
+// release closes the listener of a deployment that should not run.
+func (d *Driver) release(f folder) {
+	if held, ok := d.ports.LoadAndDelete(f); ok {
+		_ = held.(*net.TCPListener).Close() // it has no other error than of a second call
+	}
+}
+
+// Close closes the listeners of all deployments. Their runtimes continue.
+func (d *Driver) Close() {
+	d.ports.Range(func(f, _ any) bool {
+		d.release(f.(folder))
+		return true
+	})
+}
+
 // listen listens on a loopback address, or on another port if it is taken.
 func listen(addr string) (*net.TCPListener, error) {
 	if addr != "" {
@@ -123,7 +153,8 @@ func (d *Driver) terminate(f folder, s *state) error {
 		signalProcess(s.PID, false)
 		return err
 	}
-	if time.Since(s.StoppedAt) > d.cfg.Grace {
+	// A time in the future was stored before the clock was set back.
+	if since := time.Since(s.StoppedAt); since > d.cfg.Grace || since < 0 {
 		signalProcess(s.PID, true)
 		f.killLeft()
 	}

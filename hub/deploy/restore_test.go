@@ -1,0 +1,147 @@
+package deploy_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/hub/api/apitest"
+	"github.com/seed93082962/agenthost/hub/deploy"
+	"github.com/seed93082962/agenthost/hub/deploy/deploytest"
+)
+
+func (w *world) exec(statement string) {
+	w.t.Helper()
+	_, err := w.db.Write().ExecContext(w.t.Context(), statement)
+	require.NoError(w.t, err)
+}
+
+// The database is older than the platform: one deployment is of a later revision, and one has no row.
+func TestRestoredDatabase(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.catalog.set("default", "later", demo(""))
+		h := w.start()
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		h.reach("running")
+		for range 3 {
+			h.ada.Post(path, apitest.Object{"force": true}).Want(http.StatusAccepted)
+			h.reach("running")
+		}
+		require.Equal(t, 4, w.driver.Applied())
+		h.ada.Post("/api/v1/admin/agents/later/deploy", nil).Want(http.StatusAccepted)
+		require.Eventually(t, func() bool {
+			return h.ada.Get("/api/v1/admin/agents/later/deploy").Want(http.StatusOK)["state"] == "running"
+		}, patience, time.Millisecond)
+		require.NoError(t, h.Close())
+		require.NoError(t, w.driver.Start(t.Context(), deploy.Claim{Key: key, Fence: 1000, Owner: w.owner()})) // of the lost hub
+		w.exec(`DELETE FROM deployments WHERE agent_name = 'later'`)
+		w.exec(`UPDATE deployments SET revision = 1, lease_fence = 1, lease_holder = 'gone'`)
+		w.exec(`UPDATE deployment_fence SET value = 1`)
+
+		h = w.start()
+		s := h.until(func(s apitest.Object) bool { return s["state"] == "running" && w.driver.Applied() == 6 })
+		require.Contains(t, s["conditions"].([]any)[len(s["conditions"].([]any))-1].(apitest.Object)["message"], "restored from a backup")
+		require.Eventually(t, func() bool {
+			o, err := w.driver.Observe(t.Context(), "default-later")
+			return err == nil && o.Phase == deploy.Stopped
+		}, patience, time.Millisecond, "no row knows it")
+		h.ada.Post(path+"/stop", nil).Want(http.StatusAccepted)
+		h.reach("stopped")
+		h.ada.Delete(path).Want(http.StatusNoContent)
+		h.reach("not_deployed")
+	})
+}
+
+// A hub with another database does not touch the runtimes.
+func TestAnotherDatabaseOnThePlatform(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		h := w.start()
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		started := h.reach("running")["startedAt"]
+		require.NoError(t, h.Close())
+		w.exec(`UPDATE deployment_fence SET owner = 'other', value = value + 1000`)
+		w.exec(`DELETE FROM deployments`)
+		h = w.start()
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		require.Contains(t, h.reach("failed")["error"], "a hub with another database")
+		o, err := w.driver.Observe(t.Context(), key)
+		require.NoError(t, err)
+		require.Equal(t, deploy.Running, o.Phase)
+		require.Equal(t, started, o.StartedAt.Format(time.RFC3339Nano))
+	})
+}
+
+// A runtime that no longer responds is started again.
+func TestHangingRuntimeIsStartedAgain(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		hang := make(chan struct{})
+		applied := 0
+		w.driver.Serve = func(req deploy.Request) (http.Handler, error) {
+			ready, err := deploytest.Ready(req)
+			if applied++; applied > 1 {
+				return ready, err
+			}
+			return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+				select {
+				case <-hang:
+					rw.WriteHeader(http.StatusInternalServerError)
+				default:
+					ready.ServeHTTP(rw, r)
+				}
+			}), err
+		}
+		h := w.start(func(c *deploy.Config) { c.StartTimeout = 300 * time.Millisecond })
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		first := h.reach("running")["startedAt"]
+		close(hang)
+		again := h.until(func(s apitest.Object) bool { return s["state"] == "running" && s["startedAt"] != first })
+		require.Equal(t, 1.0, again["restartCount"])
+	})
+}
+
+// A time that was stored before the clock was set back counts as passed.
+func TestClockThatWasSetBack(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		h := w.start()
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		h.reach("running")
+		require.NoError(t, h.Close())
+		w.driver.Kill(key)
+		future := time.Now().Add(24 * time.Hour).UnixMicro()
+		_, err := w.db.Write().ExecContext(t.Context(), `UPDATE deployments SET state = 'starting', retry_at = $1, linked_at = $1`, future)
+		require.NoError(t, err)
+		h = w.start()
+		h.reach("running")
+	})
+}
+
+// Members see the status: it has no stack trace, no path, and no output of tools.
+func TestStatusHasNoStackTrace(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		h := w.start()
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		h.reach("running")
+		w.driver.Log(key, "panic: runtime error: index out of range [1] with length 0", "", "goroutine 1 [running]:",
+			"main.main()", "\t/home/build/planted/main.go:12 +0x1d", `{"level":"error","message":"panic","panic":"planted","stack":"planted"}`,
+			`{"level":"info","message":"planted output of a tool"}`, `{"level":"warn","message":"a\u001b[31mwarning`+"\u202e"+`","err":"first\n/planted/second"}`,
+			"hub: the disk is full")
+		for n := range 4 {
+			h.reach("running")
+			w.driver.Kill(key)
+			h.until(func(s apitest.Object) bool { return s["state"] == "running" && s["restartCount"] == float64(n+1) })
+		}
+		w.driver.Kill(key)
+		failed := h.reach("failed")
+		text := failed["error"].(string)
+		require.Contains(t, text, "out of memory")
+		for _, s := range []string{failed["error"].(string), failed["conditions"].([]any)[0].(apitest.Object)["message"].(string)} {
+			for _, not := range []string{"planted", "goroutine", "main.go", "\u001b", "\u202e"} {
+				require.NotContains(t, s, not)
+			}
+		}
+		require.LessOrEqual(t, strings.Count(text, "\n"), 5)
+	})
+}
