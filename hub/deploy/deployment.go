@@ -46,7 +46,7 @@ const (
 
 // Condition is one aspect of the state of a deployment.
 type Condition struct {
-	Type      string   `json:"type"` // applied or ready
+	Type      string   `json:"type"` // applied, ready or restored
 	Status    bool     `json:"status"`
 	Message   string   `json:"message,omitempty"`
 	ChangedAt api.Time `json:"changedAt"`
