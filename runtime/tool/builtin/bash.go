@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,6 +27,11 @@ const (
 
 	bashNoteRoom = 200 // bytes of the output for the line about how a command ended
 )
+
+// bashArgs start bash so that the environment adds nothing to the command that the permission rules
+// have checked. With -p, bash ignores exported functions, BASH_ENV, SHELLOPTS, BASHOPTS, CDPATH and
+// GLOBIGNORE. With --norc, it does not read ~/.bashrc, as it does for -c if SSH_CLIENT is set.
+var bashArgs = []string{"bash", "--norc", "-p", "-c"}
 
 type bashInput struct {
 	Command     string   `json:"command"`
@@ -123,7 +129,7 @@ func (c *Config) bash(ctx context.Context, in bashInput) (tool.Result, error) {
 	}
 	output := headTail{limit: c.MaxOutput - bashNoteRoom}
 	cmd := &exec.Cmd{
-		Path: c.BashPath, Args: []string{"bash", "-c", in.Command}, Dir: c.Dir.Path(),
+		Path: c.BashPath, Args: append(slices.Clone(bashArgs), in.Command), Dir: c.Dir.Path(),
 		Env:    utf8Locale(c.Env),
 		Stdout: &output, Stderr: &output, // one pipe preserves the order of the writes
 		WaitDelay: bashWaitDelay,

@@ -31,6 +31,27 @@ func (b box) run(ctx context.Context, t testing.TB, command string) (tool.Result
 // withEnv sets the usual environment of a shell.
 func withEnv(c *builtin.Config) { c.Env = []string{"PATH=/usr/bin:/bin", "GREETING=hello"} }
 
+// The environment replaces no command and adds none.
+func TestBashExecutesOnlyTheCommand(t *testing.T) {
+	b := setup(t, func(c *builtin.Config) {
+		c.Env = []string{"PATH=/usr/bin:/bin", "HOME=" + c.Dir.Path(), "SSH_CLIENT=192.0.2.1 1 22", "BASH_ENV=" + filepath.Join(c.Dir.Path(), "startup"),
+			"SHELLOPTS=noglob:xtrace", "BASHOPTS=nullglob", "CDPATH=" + filepath.Join(c.Dir.Path(), "other"), "GLOBIGNORE=*"}
+		for _, name := range []string{"exec", "cat", "cd", "echo", "true"} {
+			c.Env = append(c.Env, "BASH_FUNC_"+name+"%%=() { builtin echo replaced; }")
+		}
+	})
+	b.put(t, "startup", "echo startup")
+	b.put(t, ".bashrc", "echo bashrc")
+	b.put(t, "sub/a.txt", "a")
+	b.put(t, "other/sub/b.txt", "b")
+	for command, want := range map[string]string{
+		"'exec' -- 'cat' 'sub/'*'.txt'": "a", "('exec' -- 'cat' 'sub/a.txt') | ('exec' -- 'cat')": "a", "'cd' 'sub' && ('exec' -- 'ls')": "a.txt\n",
+		"'echo' 'x'": "x\n", "'true' && 'echo' 'no'*'ne'": "no*ne\n", "cat sub/a.txt": "a",
+	} {
+		require.Equal(t, want, b.ok(t, "Bash", in{"command": command}), command)
+	}
+}
+
 func TestBash(t *testing.T) {
 	t.Setenv("PROVIDER_KEY", "secret")
 	b := setup(t, withEnv)
