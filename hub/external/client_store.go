@@ -131,8 +131,8 @@ func deleteClient(ctx context.Context, tx *sql.Tx, org string) error {
 type owner struct{ issuer, clientID string }
 
 // ownerOf returns the zero owner if the organization was never registered.
-func ownerOf(ctx context.Context, tx *sql.Tx, org string) (o owner, err error) {
-	err = tx.QueryRowContext(ctx, `SELECT issuer, client_id FROM org_owners WHERE org = $1`, org).Scan(&o.issuer, &o.clientID)
+func ownerOf(ctx context.Context, q db.Querier, org string) (o owner, err error) {
+	err = q.QueryRowContext(ctx, `SELECT issuer, client_id FROM org_owners WHERE org = $1`, org).Scan(&o.issuer, &o.clientID)
 	if errors.Is(err, sql.ErrNoRows) {
 		return owner{}, nil
 	}

@@ -182,6 +182,45 @@ func TestFailedLoginsOfANetwork(t *testing.T) {
 	})
 }
 
+// Failures of others do not lock out an address from which a user of the organization signed in
+// today: one login every 5 s is checked.
+func TestFailedLoginsOfOthers(t *testing.T) {
+	each(t, func(t *testing.T, s *site) {
+		p := newStandIn(s)
+		s.register("acme", p)
+		s.register("beta", p)
+		newBrowser(t).enter(s.url, "acme")
+		from := api.Caller{RemoteIP: "127.0.0.1"}
+		fail := func() {
+			for range 100 {
+				_ = s.users.RejectExternal(t.Context(), from, "acme", "code_rejected", api.InvalidCredentials)
+			}
+		}
+		fail()
+		newBrowser(t).enter(s.url, "acme")
+		failed := len(s.log("system"))
+		calls := p.calls["/token"]
+		for range 3 {
+			newBrowser(t).login(s.url, "acme").refused(http.StatusTooManyRequests, api.RateLimited)
+		}
+		newBrowser(t).login(s.url, "beta").refused(http.StatusTooManyRequests, api.RateLimited) // nobody of beta signed in
+		require.ErrorIs(t, s.users.CheckExternal(t.Context(), api.Caller{RemoteIP: "127.0.0.2"}, "acme"), api.RateLimited)
+		require.Equal(t, calls, p.calls["/token"])
+		s.wait(6 * time.Second)
+		p.with(func() { p.onToken = func(c object) { c["nonce"] = "x" } })
+		newBrowser(t).login(s.url, "acme").refused(http.StatusTooManyRequests, api.RateLimited) // checked, and not recorded
+		require.Equal(t, calls+1, p.calls["/token"])
+		require.Len(t, s.log("system"), failed)
+		p.with(func() { p.onToken = nil })
+		newBrowser(t).login(s.url, "acme").refused(http.StatusTooManyRequests, api.RateLimited)
+		s.wait(6 * time.Second)
+		newBrowser(t).enter(s.url, "acme")
+		s.wait(25 * time.Hour)
+		fail()
+		newBrowser(t).login(s.url, "acme").refused(http.StatusTooManyRequests, api.RateLimited) // not today
+	})
+}
+
 // Names of claims are exact, and each occurs once in its object.
 func TestExactClaims(t *testing.T) {
 	s := onSQLite(t, nil)

@@ -56,7 +56,7 @@ type Audit interface {
 type Users interface {
 	SignInExternal(ctx context.Context, from api.Caller, u identity.ExternalUser) (identity.SignIn, error)
 	RejectExternal(ctx context.Context, from api.Caller, org, reason string, fault error) error
-	CheckExternal(ctx context.Context, from api.Caller) error
+	CheckExternal(ctx context.Context, from api.Caller, org string) error
 	HasUsers(ctx context.Context, tx *sql.Tx, tenantID string) (bool, error)
 	EndOrganization(ctx context.Context, tx *sql.Tx, tenantID, keepIssuer string) (identity.EndedAccess, error)
 	Forget(tenantID string)

@@ -262,7 +262,7 @@ func (s *Service) authenticate(ctx context.Context, from api.Caller, f flow, in 
 		s.cfg.Logger.Info("login rejected", "tenant", f.org, "reason", reason, "err", cause)
 		return s.cfg.Users.RejectExternal(ctx, from, f.org, reason, errRejected)
 	}
-	if err := s.cfg.Users.CheckExternal(ctx, from); err != nil {
+	if err := s.cfg.Users.CheckExternal(ctx, from, f.org); err != nil {
 		return u, err
 	}
 	arrived := globalCallback
@@ -376,7 +376,7 @@ func (s *Service) registered(org, issuer, clientID, callback string) func(contex
 	return func(ctx context.Context, tx *sql.Tx) error {
 		c, err := lockClient(ctx, tx, org)
 		if errors.Is(err, errNoClient) && s.global != nil && s.global.Org == org {
-			c, err = *s.global, nil
+			c, err = s.unregistered(ctx, tx)
 		}
 		if errors.Is(err, errNoClient) || err == nil && (c.Issuer != issuer || clientID != "" && (c.ClientID != clientID || c.callback() != callback)) {
 			return errRejected

@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/db"
 	"github.com/seed93082962/agenthost/hub/identity"
 )
 
@@ -52,12 +53,22 @@ func (s *Service) clientFor(ctx context.Context, org string) (client, error) {
 		err = errNoClient
 	}
 	if errors.Is(err, errNoClient) && s.global != nil && (org == "" || org == s.global.Org) {
-		return *s.global, nil
+		c, err = s.unregistered(ctx, s.db.Read())
 	}
 	if errors.Is(err, errNoClient) {
 		return c, api.NotFound.New("The organization is not registered.")
 	}
 	return c, err
+}
+
+// unregistered returns the global client, or errNoClient if its organization was registered with
+// another issuer before: the data belong to the users of that issuer.
+func (s *Service) unregistered(ctx context.Context, q db.Querier) (client, error) {
+	former, err := ownerOf(ctx, q, s.global.Org)
+	if err == nil && former.issuer != "" && former.issuer != s.global.Issuer {
+		err = errNoClient
+	}
+	return *s.global, err
 }
 
 // DefaultOrg returns the registered default organization. It fails with api.InvalidRequest if no

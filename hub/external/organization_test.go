@@ -201,3 +201,27 @@ func TestAdoptionOfUnregisteredData(t *testing.T) {
 	_, _, err = service.UpsertClient(t.Context(), api.Caller{}, in)
 	require.NoError(t, err)
 }
+
+// The users of the global client do not get the data of an organization "default" whose client was
+// deleted, unless its issuer is theirs.
+func TestGlobalClientAfterADeletion(t *testing.T) {
+	var own, global *standIn
+	s := onSQLite(t, func(s *site) {
+		own, global = newStandIn(s), newStandIn(s)
+		global.user = object{"sub": "9", "preferred_username": "eve"}
+		s.global = external.GlobalClient{Issuer: global.URL, ClientID: "global", ClientSecret: "x"}
+	})
+	newBrowser(t).enter(s.url, "")
+	before := newBrowser(t)
+	started := before.get(before.start(s.url, "").String()).location().String()
+	s.register("default", own, object{"adopt": true})
+	newBrowser(t).enter(s.url, "default")
+	s.ops("DELETE", "/default", nil).want(http.StatusNoContent)
+	before.get(started).refused(http.StatusBadRequest, api.InvalidRequest)
+	for _, query := range []string{"", "?org=default"} {
+		newBrowser(t).get(s.url+"/auth/login"+query).refused(http.StatusNotFound, api.NotFound)
+	}
+	s.register("default", global, object{"clientId": "global", "clientSecret": "x", "adopt": true})
+	s.ops("DELETE", "/default", nil).want(http.StatusNoContent)
+	newBrowser(t).enter(s.url, "")
+}

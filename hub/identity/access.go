@@ -131,6 +131,22 @@ func (w *watcher) userChanged(userID string) {
 	}
 }
 
+// tenantChanged checks the requests of a tenant before it returns. If the database is unavailable,
+// the next check of all requests ends them.
+func (w *watcher) tenantChanged(tenantID string) {
+	w.mu.Lock()
+	var due []*watched
+	for one := range w.open {
+		if one.caller.TenantID == tenantID {
+			due = append(due, one)
+		}
+	}
+	w.mu.Unlock()
+	if err := w.check(context.Background(), due); err != nil {
+		w.s.cfg.Logger.Warn("checking requests in progress failed", "tenant", tenantID, "err", err)
+	}
+}
+
 func (w *watcher) run(ctx context.Context) {
 	defer close(w.done)
 	tick := time.NewTicker(watchEvery)

@@ -22,6 +22,14 @@ func signInsFrom(ctx context.Context, q db.Querier, tenantID string, a attempt, 
 	return k, db.Wrap("read sign-ins", err)
 }
 
+// signedInFrom reports whether a user of a tenant signed in from the address between the times.
+func signedInFrom(ctx context.Context, q db.Querier, tenantID string, a attempt, since, until time.Time) (known bool, err error) {
+	err = q.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM sessions
+		WHERE tenant_id = $1 AND network = $2 AND address = $3 AND created_at > $4 AND created_at <= $5)`,
+		tenantID, a.network, a.address, db.Micros(since), db.Micros(until)).Scan(&known)
+	return known, db.Wrap("read sign-ins", err)
+}
+
 // attemptTimes are the times, in microseconds, of the failures that limit an attempt: the fifth last
 // one of the account from the address, and the first of the windows of the account and the network. 0
 // means that there is no limit.

@@ -203,10 +203,34 @@ func (s *Service) RejectExternal(ctx context.Context, from api.Caller, org, reas
 	return s.rejectExternal(ctx, from, e, loginFailedDetail{Reason: reason}, fault)
 }
 
+// externalAccount counts the external logins that are checked while a limit is reached. A username
+// never contains a slash.
+const externalAccount = "/external"
+
 // CheckExternal fails with 429 if too many logins from the network have failed, see
-// [Service.RejectExternal].
-func (s *Service) CheckExternal(ctx context.Context, from api.Caller) error {
-	return s.checkLocked(ctx, s.db.Read(), attemptOf(from, ""))
+// [Service.RejectExternal]. Failures of others do not lock out an address from which a user of the
+// organization signed in within a day: one login every 5 s is checked there.
+func (s *Service) CheckExternal(ctx context.Context, from api.Caller, org string) error {
+	a := attemptOf(from, externalAccount)
+	limits, err := s.limits(ctx, s.db.Read(), a)
+	if err != nil || limits.wait == 0 {
+		return err
+	}
+	now := s.now()
+	known, err := signedInFrom(ctx, s.db.Read(), org, a, now.Add(-exemptWindow), now.Add(lockoutWindow))
+	if err != nil {
+		return err
+	}
+	if known {
+		err = s.db.Tx(ctx, func(tx *sql.Tx) (err error) {
+			known, err = s.slowly(ctx, tx, a)
+			return err
+		})
+	}
+	if err == nil && !known {
+		err = limits.rejected()
+	}
+	return err
 }
 
 func (s *Service) rejectExternal(ctx context.Context, from api.Caller, e auditlog.Event, detail loginFailedDetail, fault error) error {
@@ -236,8 +260,8 @@ type ExternalLogout struct {
 }
 
 // EndExternalSessions ends the sessions that the identity provider names, and revokes the CLI tokens
-// of their users if it is told so. Other replicas follow
-// within 2 seconds. No such session is not an error.
+// of their users if it is told so. Other replicas follow within 2 seconds. No such session is not an
+// error.
 func (s *Service) EndExternalSessions(ctx context.Context, from api.Caller, out ExternalLogout) error {
 	if out.Subject == "" && out.SessionID == "" {
 		return errors.New("end external sessions: neither a subject nor a session is given")

@@ -21,8 +21,8 @@ type EndedAccess struct {
 }
 
 // EndOrganization ends the sessions and revokes the CLI tokens of the users of an organization who
-// sign in with an identity provider, except those of the issuer keepIssuer, or "". Call [Service.Forget]
-// after the commit. Other replicas follow within 2 seconds.
+// sign in with an identity provider, except those of the issuer keepIssuer, or "". Call
+// [Service.Forget] after the commit. Other replicas follow within 2 seconds.
 func (s *Service) EndOrganization(ctx context.Context, tx *sql.Tx, tenantID, keepIssuer string) (EndedAccess, error) {
 	if err := lockTenant(ctx, tx, tenantID); err != nil {
 		return EndedAccess{}, err
@@ -30,8 +30,14 @@ func (s *Service) EndOrganization(ctx context.Context, tx *sql.Tx, tenantID, kee
 	return endExternalAccess(ctx, tx, tenantID, keepIssuer, s.now())
 }
 
-// Forget removes the sessions and CLI tokens of a tenant from the cache of this process.
-func (s *Service) Forget(tenantID string) { s.states.forgetTenant(tenantID) }
+// Forget removes the sessions and CLI tokens of a tenant from the cache of this process, and ends its
+// requests in progress that have no access any more.
+func (s *Service) Forget(tenantID string) {
+	s.states.forgetTenant(tenantID)
+	if s.watcher != nil { // not offline
+		s.watcher.tenantChanged(tenantID)
+	}
+}
 
 // HasUsers reports whether the tenant has users.
 func (s *Service) HasUsers(ctx context.Context, tx *sql.Tx, tenantID string) (bool, error) {
