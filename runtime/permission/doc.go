@@ -87,8 +87,9 @@
 //   - a file named HEAD, which makes its directory a git directory;
 //   - files in a directory that contains a file HEAD, or that a .git file names;
 //   - files of managers of hooks (.husky, lefthook.yml, .pre-commit-config.yaml);
-//   - files that other programs execute: .bashrc, .bash_profile, .profile, .zshrc, .zprofile, .ssh,
-//     .envrc, .npmrc, .vimrc, .exrc, .vscode, .idea, .mcp.json, .github/workflows, .gitlab-ci.yml.
+//   - files that other programs execute: .bashrc, .bash_aliases, .bash_profile, .profile, .zshrc,
+//     .zprofile, .ssh, .envrc, .npmrc, .vimrc, .exrc, .vscode, .idea, .mcp.json, .github/workflows,
+//     .gitlab-ci.yml.
 //
 // A pattern names a protected path if one of its names is literally the last name of that path, and
 // the pattern up to there matches the path: Edit(.git/**), Edit(**/.husky/*) and Edit(.bashrc) do,
@@ -112,6 +113,7 @@
 // for them forever; the policy recognizes them only if Config.Resolve and Config.CWD are set.
 //
 // git gets options that disable the programs that the configuration of a repository names. No
-// option disables filters: git status and git diff are not approved if the configuration of a
-// repository that contains the working directory has a filter or includes a file.
+// option disables filters and core.worktree: git status and git diff are not approved if the
+// configuration of a repository that contains the working directory has a filter or another
+// worktree, or includes a file.
 package permission

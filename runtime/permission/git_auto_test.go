@@ -155,6 +155,7 @@ func TestGitWithFiltersIsNotApprovedInAuto(t *testing.T) {
 		"a conditional":        {plain, "[includeIf \"gitdir:x\"]\npath = x\n", false},
 		"too large":            {plain, strings.Repeat("#", 1<<20+1), false},
 		"an old kind of names": {plain, "[filter.x]\nclean = y\n", false},
+		"another worktree":     {plain, "[core]\n\tWorkTree = /root/.ssh\n", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if row.config != "" {

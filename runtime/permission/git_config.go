@@ -159,8 +159,9 @@ func isRegular(path string) bool {
 }
 
 // mayFilter reports whether the configuration of a repository that contains the working directory,
-// wherever git finds it, may name a filter. git status and git diff execute filters, and no option
-// disables them. A configuration that includes others counts, and so does one that cannot be read.
+// wherever git finds it, may name a filter or another worktree. git status and git diff execute
+// filters and read the files of that worktree, and no option disables either. A configuration that
+// includes others counts, and so does one that cannot be read.
 func (d *directory) mayFilter() bool {
 	if d.cwd == "" {
 		return false
@@ -199,8 +200,10 @@ func repositoryMayFilter(repository string) bool {
 		for _, name := range []string{"config", "config.worktree"} {
 			text, err := readWhole(filepath.Join(dir, name))
 			text = strings.ToLower(text)
-			if err != nil || strings.Contains(text, "[filter") || strings.Contains(text, "[include") {
-				return true
+			for _, word := range []string{"[filter", "[include", "worktree"} {
+				if err != nil || strings.Contains(text, word) {
+					return true
+				}
 			}
 		}
 	}

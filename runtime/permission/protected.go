@@ -14,7 +14,7 @@ var protectedNames = map[string]bool{
 	".git": true, "git~1": true, ".gitconfig": true, ".husky": true,
 	"lefthook.yml": true, "lefthook.yaml": true, ".lefthook.yml": true, ".lefthook.yaml": true,
 	"lefthook-local.yml": true, "lefthook-local.yaml": true, ".pre-commit-config.yaml": true, ".pre-commit-config.yml": true,
-	".bashrc": true, ".bash_profile": true, ".bash_login": true, ".bash_logout": true, ".profile": true,
+	".bashrc": true, ".bash_profile": true, ".bash_login": true, ".bash_logout": true, ".profile": true, ".bash_aliases": true,
 	".zshrc": true, ".zprofile": true, ".zshenv": true, ".zlogin": true, ".zlogout": true,
 	".ssh": true, ".envrc": true, ".npmrc": true, ".vimrc": true, ".exrc": true, ".vscode": true, ".idea": true,
 	".mcp.json": true, ".gitlab-ci.yml": true,

@@ -103,7 +103,7 @@ func TestPatternsThatNameAProtectedPath(t *testing.T) {
 		".gitconfig":            {".gitconfig", "**/.gitconfig"}, "x/.config/git/ignore": {"**/.config/git/**", "x/.config/git/ignore"},
 		".husky/pre-commit": {".husky/**", ".husky"}, ".Husky/_/h": {".Husky/**"}, "sub/.husky/pre-push": {"**/.husky/*"},
 		"lefthook.yml": {"lefthook.yml"}, "a/lefthook.yml": {"lefthook.yml"}, ".pre-commit-config.yaml": {".pre-commit-config.yaml"},
-		".bashrc": {".bashrc"}, ".bash_profile": {".bash_profile"}, ".profile": {"/.profile"}, ".zshrc": {".zshrc"}, ".zprofile": {".zprofile"},
+		".bashrc": {".bashrc"}, ".bash_profile": {".bash_profile"}, ".bash_aliases": {".bash_aliases"}, ".profile": {"/.profile"}, ".zshrc": {".zshrc"}, ".zprofile": {".zprofile"},
 		".ssh/config": {".ssh/**", ".ssh/config"}, ".envrc": {".envrc"}, "a/.envrc": {"a/.envrc"}, ".npmrc": {".npmrc"}, ".vimrc": {".vimrc"}, ".exrc": {".exrc"},
 		".vscode/tasks.json": {".vscode/**"}, ".idea/x/y.xml": {".idea/"}, ".mcp.json": {".mcp.json"}, ".MCP.json": {".MCP.json"},
 		".github/workflows/ci.yml": {".github/workflows/**", ".github/workflows/*.yml", "**/.github/workflows/**"}, ".gitlab-ci.yml": {".gitlab-ci.yml"},
