@@ -345,37 +345,6 @@ func (h *Hub) ResetPassword(ctx context.Context, username string) (string, error
 // before are rejected, by running hubs within 2 seconds. Sessions continue with their next refresh.
 func (h *Hub) RetireKey(ctx context.Context) error { return h.identity.RetireKey(ctx) }
 
-// bind binds what an earlier version sealed to its tenant.
-func (h *Hub) bind(ctx context.Context) error {
-	if h.cfg.Offline {
-		return nil // Rekey does it, and other commands do not need it
-	}
-	total := 0
-	for _, bind := range []func(context.Context) (int, error){h.providers.Bind, h.aigc.Bind, h.catalog.Bind} {
-		n, err := bind(ctx)
-		if err != nil {
-			return fmt.Errorf("bind secrets: %w", err)
-		}
-		total += n
-	}
-	if total > 0 {
-		h.cfg.Logger.InfoContext(ctx, "secrets of an earlier version were sealed again", "values", total)
-	}
-	return nil
-}
-
-// Rekey seals everything with the first encryption key, and returns how many secrets were sealed
-// with another.
-func (h *Hub) Rekey(ctx context.Context) (n int, err error) {
-	for _, rekey := range []func(context.Context) (int, error){h.identity.Rekey, h.external.Rekey, h.providers.Rekey, h.aigc.Rekey, h.catalog.Rekey, h.deploys.Rekey} {
-		done, err := rekey(ctx)
-		if n += done; err != nil {
-			return n, err
-		}
-	}
-	return n, nil
-}
-
 // Close ends the background work, writes pending entries, and closes the database.
 func (h *Hub) Close() error {
 	h.stop()

@@ -118,7 +118,13 @@ func TestSecretsOfAnEarlierVersion(t *testing.T) {
 		d, err := db.Open(t.Context(), db.Config{URL: address})
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, d.Close()) })
+		request := func(bound ...string) []byte { return secret.AAD("deployments", "sealed", "default-a", bound...) }
+		_, err = d.Write().ExecContext(t.Context(), `INSERT INTO deployments (key, tenant_id, agent_name, desired, edition, revision, purge, spec_hash, sealed,
+				linked_at, deployed_at, deployed_by, state) VALUES ('default-a', 'default', 'a', 'stopped', 1, 1, FALSE, '', $1, 0, 0, '', 'stopped')`, []byte{})
+		require.NoError(t, err)
 		for _, restart := range []bool{true, false} {
+			_, err = d.Write().ExecContext(t.Context(), `UPDATE deployments SET sealed = $1`, keyring.Seal([]byte("{}"), request()))
+			require.NoError(t, err)
 			former := keyring.Seal([]byte("sk-former"), secret.AAD("providers", "api_key_enc", made["id"].(string)))
 			_, err = d.Write().ExecContext(t.Context(), `UPDATE providers SET api_key_enc = $1`, former)
 			require.NoError(t, err)
@@ -130,8 +136,12 @@ func TestSecretsOfAnEarlierVersion(t *testing.T) {
 				require.NoError(t, err)
 				n, err := h.Rekey(t.Context())
 				require.NoError(t, errors.Join(err, h.Close()))
-				require.Equal(t, 1, n)
+				require.Equal(t, 2, n)
 			}
+			var sealed []byte
+			require.NoError(t, d.Read().QueryRowContext(t.Context(), `SELECT sealed FROM deployments`).Scan(&sealed))
+			_, err = keyring.Open(sealed, request("default"))
+			require.NoError(t, err)
 			require.Equal(t, "sk-former", s.call("POST", path, admin, "").want(http.StatusOK)["apiKey"])
 		}
 	})

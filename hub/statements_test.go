@@ -52,8 +52,7 @@ var allTenants = map[string]string{
 	"deploy: UPDATE deployments SET state = $1":                         "of a lease, by a key that is unique in all tenants",
 	"deploy: UPDATE deployments SET purge":                              "of a lease, by a key that is unique in all tenants",
 	"deploy: DELETE FROM deployments WHERE key = $1 AND lease_holder":   "of a lease, by a key that is unique in all tenants",
-	"deploy: UPDATE deployments SET edition = edition":                  "Rekey is for all tenants",
-	"deploy: UPDATE deployments SET sealed":                             "Rekey is for all tenants",
+	"deploy: UPDATE deployments SET sealed = $1, key_digest":            "of a lease, by a key that is unique in all tenants",
 }
 
 var (

@@ -3,7 +3,6 @@ package catalog
 import (
 	"context"
 	"database/sql"
-	"net/url"
 	"reflect"
 
 	"github.com/seed93082962/agenthost/auditlog"
@@ -74,9 +73,6 @@ func (in MCPInput) validate(name string) (MCP, error) {
 	}
 	if v.Title == "" {
 		v.Title = v.Name
-	}
-	if u, err := url.Parse(v.URL); err == nil && u.User != nil {
-		fields.Add("url", "must not have a user or a password: send them in a header")
 	}
 	checkServer(fields, "server", agent.MCPServer{
 		Transport: v.Transport, Command: v.Command, Args: v.Args, Env: secrets(v.Env), URL: v.URL, Headers: secrets(v.Headers),

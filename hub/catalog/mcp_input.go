@@ -35,7 +35,8 @@ func checkServer(fields api.Fields, name string, server agent.MCPServer, field s
 		ID: "a", Model: "m", Provider: agent.Provider{Protocol: agent.ProtocolDemo}, MCPServers: map[string]agent.MCPServer{name: server},
 	}
 	faults, _ := errors.AsType[agent.Faults](probe.Validate())
-	for _, f := range faults {
+	unusable, _ := errors.AsType[agent.Faults](probe.Check())
+	for _, f := range slices.Concat(faults, unusable) {
 		key := field
 		if key == "" {
 			key = strings.TrimPrefix(f.Key, "mcpServers."+name+".")
@@ -54,7 +55,7 @@ func checkArgs(fields api.Fields, args []string) []string {
 			fields.Add(index("args", i), fmt.Sprintf("must have at most %d bytes, and not U+0000", maxCommand))
 		}
 	}
-	return slices.Clone(args)
+	return append([]string{}, args...)
 }
 
 // checkPairs checks an environment or headers, and returns a copy with canonical names of headers.

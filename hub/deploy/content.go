@@ -3,7 +3,6 @@ package deploy
 import (
 	"context"
 	"crypto/rand"
-	"database/sql"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -32,7 +31,10 @@ func random() string {
 	return hex.EncodeToString(b[:])
 }
 
-func sealPlace(key string) []byte { return secret.AAD("deployments", "sealed", key) }
+func (d deployment) place() []byte { return secret.AAD("deployments", "sealed", d.Key, d.TenantID) }
+
+// formerPlace is the place of what earlier versions sealed.
+func (d deployment) formerPlace() []byte { return secret.AAD("deployments", "sealed", d.Key) }
 
 // seal sets the sealed part of d and the digest of its API key.
 func (s *Service) seal(d *deployment, c content) error {
@@ -40,12 +42,12 @@ func (s *Service) seal(d *deployment, c content) error {
 	if err != nil {
 		return fmt.Errorf("seal deployment: %w", err)
 	}
-	d.Sealed, d.KeyDigest = s.cfg.Keyring.Seal(text, sealPlace(d.Key)), digest(c.APIKey)
+	d.Sealed, d.KeyDigest = s.cfg.Keyring.Seal(text, d.place()), digest(c.APIKey)
 	return nil
 }
 
 func (s *Service) open(d deployment) (c content, err error) {
-	text, err := s.cfg.Keyring.Open(d.Sealed, sealPlace(d.Key))
+	text, err := s.cfg.Keyring.Open(d.Sealed, d.place())
 	if err == nil {
 		err = json.Unmarshal(text, &c)
 	}
@@ -57,27 +59,41 @@ func (s *Service) open(d deployment) (c content, err error) {
 
 // Rekey seals all requests with the first key of the keyring, and returns the number of those that
 // were sealed with another one.
-func (s *Service) Rekey(ctx context.Context) (n int, err error) {
-	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
-		n = 0 // the function may run again
-		all, err := lockSealed(ctx, tx)
-		if err != nil {
-			return err
+func (s *Service) Rekey(ctx context.Context) (int, error) {
+	return resealAll(ctx, s.db, s.cfg.Keyring.Reseal)
+}
+
+// Bind binds the requests that an earlier version sealed to their tenant, and returns their number.
+// No function of a Service opens them. Call it before [New].
+func Bind(ctx context.Context, d *db.DB, ring *secret.Keyring) (int, error) {
+	return resealAll(ctx, d, ring.Rebind)
+}
+
+// resealBatch is the number of requests that resealAll holds in memory.
+const resealBatch = 100
+
+func resealAll(ctx context.Context, d *db.DB, reseal func(sealed, aad, former []byte) ([]byte, error)) (n int, err error) {
+	for after := ""; ; {
+		all, err := sealedRequests(ctx, d.Write(), after, resealBatch)
+		if err != nil || len(all) == 0 {
+			return n, err
 		}
-		for _, d := range all {
-			d.Sealed, err = s.cfg.Keyring.Reseal(d.Sealed, sealPlace(d.Key), nil)
+		for _, one := range all {
+			fresh, err := reseal(one.Sealed, one.place(), one.formerPlace())
 			if err != nil {
-				return fmt.Errorf("deployment %s: %w", d.Key, err)
+				return n, fmt.Errorf("seal deployment %s: %w", one.Key, err)
 			}
-			if d.Sealed == nil {
-				continue
+			if fresh != nil {
+				replaced, err := replaceSealed(ctx, d.Write(), one, fresh)
+				if err != nil {
+					return n, err
+				}
+				if !replaced {
+					break // it was changed in the meantime, and is read again
+				}
+				n++
 			}
-			if err := updateSealed(ctx, tx, d); err != nil {
-				return err
-			}
-			n++
+			after = one.Key
 		}
-		return nil
-	})
-	return n, db.Wrap("rekey deployments", err)
+	}
 }

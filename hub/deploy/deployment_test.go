@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -16,7 +15,6 @@ import (
 	"github.com/seed93082962/agenthost/hub/api/apitest"
 	"github.com/seed93082962/agenthost/hub/deploy"
 	"github.com/seed93082962/agenthost/hub/deploy/deploytest"
-	"github.com/seed93082962/agenthost/hub/secret"
 	"github.com/seed93082962/agenthost/rbac"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
@@ -264,28 +262,6 @@ func TestWithoutADriver(t *testing.T) {
 		h.ada.Get(path).Error(http.StatusServiceUnavailable, api.DeployerUnavailable)
 		h.ada.Post(path, nil).Error(http.StatusServiceUnavailable, api.DeployerUnavailable)
 		h.ada.Delete(path).Error(http.StatusServiceUnavailable, api.DeployerUnavailable)
-	})
-}
-
-func TestSecretsAreSealed(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		h := w.start()
-		h.ada.Post(path, nil).Want(http.StatusAccepted)
-		apiKey := h.reach("running")["apiKey"].(string)
-		var sealed []byte
-		require.NoError(t, w.db.Read().QueryRowContext(t.Context(), "SELECT sealed FROM deployments").Scan(&sealed))
-		require.NotContains(t, string(sealed), "planted")
-		require.NotContains(t, h.server.Log.String()+strings.Join(h.server.Audit("default"), ""), apiKey)
-		w.keys = append([]string{secret.Generate()}, w.keys...)
-		later := w.start()
-		n, err := later.Rekey(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, 1, n)
-		w.keys = w.keys[:1]
-		last := w.start()
-		e, err := last.Endpoint(t.Context(), "default", "helper")
-		require.NoError(t, err)
-		require.EqualValues(t, apiKey, e.APIKey)
 	})
 }
 

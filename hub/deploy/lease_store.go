@@ -126,14 +126,18 @@ func endPurge(ctx context.Context, q db.Querier, d deployment) error {
 	return err
 }
 
-// lockSealed returns key and sealed content of all deployments, which a transaction changes.
-func lockSealed(ctx context.Context, tx *sql.Tx) ([]deployment, error) {
-	return db.Collect(ctx, tx, "lock deployments", func(row db.Scanner) (d deployment, err error) {
-		return d, row.Scan(&d.Key, &d.Sealed)
-	}, `UPDATE deployments SET edition = edition RETURNING key, sealed`)
+// sealedRequests returns up to limit requests of all tenants, in the order of their keys, after the
+// given one.
+func sealedRequests(ctx context.Context, q db.Querier, after string, limit int) ([]deployment, error) {
+	return db.Collect(ctx, q, "read sealed requests", func(row db.Scanner) (d deployment, err error) {
+		return d, row.Scan(&d.Key, &d.TenantID, &d.Sealed)
+	}, `SELECT key, tenant_id, sealed FROM deployments WHERE key > $1 ORDER BY key LIMIT $2`, after, limit)
 }
 
-func updateSealed(ctx context.Context, tx *sql.Tx, d deployment) error {
-	_, err := db.Affected(ctx, tx, "update deployment", `UPDATE deployments SET sealed = $1 WHERE key = $2`, d.Sealed, d.Key)
-	return err
+// replaceSealed stores another form of the same request. It reports whether the request is still
+// that of d.
+func replaceSealed(ctx context.Context, q db.Querier, d deployment, sealed []byte) (bool, error) {
+	n, err := db.Affected(ctx, q, "replace sealed request", `UPDATE deployments SET sealed = $1 WHERE tenant_id = $2 AND key = $3 AND sealed = $4`,
+		sealed, d.TenantID, d.Key, d.Sealed)
+	return n > 0, err
 }

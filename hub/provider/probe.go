@@ -7,6 +7,7 @@ import (
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/db"
 	"github.com/seed93082962/agenthost/rbac"
 )
 
@@ -109,7 +110,8 @@ func (s *Service) run(ctx context.Context, event auditlog.Event, to target, keyE
 		event.Status = auditlog.Failure
 	}
 	detail := probeDetail{to.protocol, to.authStyle, to.baseURL, result.HTTPStatus, result.ErrorCode}
-	recording, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
+	// The key was sent: that is recorded even if the caller has no access any more.
+	recording, cancel := context.WithTimeout(db.WithCheck(context.WithoutCancel(ctx), nil), recordTimeout)
 	defer cancel()
 	err = s.db.Tx(recording, func(tx *sql.Tx) error { return s.record(recording, tx, actionProbe.Record(event, detail)) })
 	if err != nil {

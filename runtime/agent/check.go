@@ -14,8 +14,9 @@ var (
 )
 
 // Check reports, as [Faults] with keys relative to the agent, why a valid agent is unavailable: it
-// has an unknown protocol or authentication style, a malformed address or hash, or refers to an MCP
-// server that it does not define. Other agents are not affected. Check examines only the
+// has an unknown protocol or authentication style, a malformed address or hash, an MCP server whose
+// address has a user or a password, or refers to an MCP server that it does not define. Other agents
+// are not affected. Check examines only the
 // definition. The runtime checks whether files, keys and tools exist.
 func (a *Agent) Check() error {
 	var faults Faults
@@ -26,8 +27,14 @@ func (a *Agent) Check() error {
 		faults.add("provider.authStyle", "%s", unknownValue(s, authStyles))
 	}
 	if b := string(a.Provider.BaseURL); b != "" {
-		if u, err := url.Parse(b); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
+		if u, err := url.Parse(b); err != nil || !isHTTP(u) {
 			faults.add("provider.baseUrl", "must be an http or https address")
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(a.MCPServers)) {
+		address := a.MCPServers[name].URL
+		if u, err := url.Parse(address); address != "" && (err != nil || !isHTTP(u) || u.User != nil) {
+			faults.add(child(child("mcpServers", name), "url"), "must be an http or https address without a user and a password: send them in headers")
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(a.Subagents)) {
@@ -43,4 +50,8 @@ func (a *Agent) Check() error {
 		}
 	}
 	return faults.err()
+}
+
+func isHTTP(u *url.URL) bool {
+	return (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != ""
 }

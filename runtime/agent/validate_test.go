@@ -85,6 +85,7 @@ func TestIDs(t *testing.T) {
 
 // Validate does not report the faults of Check.
 func TestCheck(t *testing.T) {
+	const address = "must be an http or https address without a user and a password: send them in headers"
 	for _, tc := range []struct {
 		name   string
 		change func(*agent.Agent)
@@ -99,6 +100,14 @@ func TestCheck(t *testing.T) {
 			`provider.baseUrl: must be an http or https address`},
 		{"base url that does not parse", func(a *agent.Agent) { a.Provider.BaseURL = "http://a b" },
 			`provider.baseUrl: must be an http or https address`},
+		{"address of an MCP server with a password", func(a *agent.Agent) {
+			a.MCPServers = map[string]agent.MCPServer{
+				"a": {Transport: "http", URL: "https://m.example/@user?a=b@c"},
+				"b": {Transport: "http", URL: "https://user:secret@m.example"},
+				"c": {Transport: "sse", URL: "https://@m.example"},
+				"d": {Transport: "sse", URL: "https://[::1]@user:secret/"},
+			}
+		}, "mcpServers.b.url: " + address + "\nmcpServers.c.url: " + address + "\nmcpServers.d.url: " + address},
 		{"servers of a subagent", func(a *agent.Agent) {
 			a.MCPServers = map[string]agent.MCPServer{"s": {Transport: "stdio", Command: "x"}}
 			a.Subagents = map[string]agent.Subagent{"r": {Description: "d", Prompt: "p", MCPServers: []string{"s", "t"}}}

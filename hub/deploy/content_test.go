@@ -1,0 +1,75 @@
+package deploy_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/hub/deploy"
+	"github.com/seed93082962/agenthost/hub/secret"
+)
+
+func TestSecretsAreSealed(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		h := w.start()
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		apiKey := h.reach("running")["apiKey"].(string)
+		var sealed []byte
+		require.NoError(t, w.db.Read().QueryRowContext(t.Context(), "SELECT sealed FROM deployments").Scan(&sealed))
+		require.NotContains(t, string(sealed), "planted")
+		require.NotContains(t, h.server.Log.String()+strings.Join(h.server.Audit("default"), ""), apiKey)
+		w.keys = append([]string{secret.Generate()}, w.keys...)
+		later := w.start()
+		n, err := later.Rekey(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 1, n)
+		w.keys = w.keys[:1]
+		last := w.start()
+		e, err := last.Endpoint(t.Context(), "default", "helper")
+		require.NoError(t, err)
+		require.EqualValues(t, apiKey, e.APIKey)
+	})
+}
+
+// The request of a row that has another tenant now, or that an earlier version sealed, is not
+// opened. Bind binds the latter.
+func TestRequestsAreBoundToTheirTenant(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		endpoint := func(tenantID string) (deploy.Endpoint, error) {
+			return w.start(func(c *deploy.Config) { c.Driver = nil }).Endpoint(t.Context(), tenantID, "helper")
+		}
+		first := w.start()
+		first.ada.Post(path, nil).Want(http.StatusAccepted)
+		apiKey := first.reach("running")["apiKey"]
+		require.NoError(t, first.Close())
+		exec := func(query string, args ...any) {
+			_, err := w.db.Write().ExecContext(t.Context(), query, args...)
+			require.NoError(t, err)
+		}
+		exec(`UPDATE deployments SET tenant_id = 'other'`)
+		_, err := endpoint("other")
+		require.ErrorIs(t, err, secret.ErrCorrupt)
+		ring, err := secret.Parse(w.keys...)
+		require.NoError(t, err)
+		n, err := deploy.Bind(t.Context(), w.db, ring)
+		require.NoError(t, err)
+		require.Zero(t, n)
+		exec(`UPDATE deployments SET tenant_id = 'default'`)
+
+		var sealed []byte
+		require.NoError(t, w.db.Read().QueryRowContext(t.Context(), `SELECT sealed FROM deployments`).Scan(&sealed))
+		plain, err := ring.Open(sealed, secret.AAD("deployments", "sealed", "default-helper", "default"))
+		require.NoError(t, err)
+		exec(`UPDATE deployments SET sealed = $1`, ring.Seal(plain, secret.AAD("deployments", "sealed", "default-helper")))
+		_, err = endpoint("default")
+		require.ErrorIs(t, err, secret.ErrCorrupt)
+		n, err = deploy.Bind(t.Context(), w.db, ring)
+		require.NoError(t, err)
+		require.Equal(t, 1, n)
+		e, err := endpoint("default")
+		require.NoError(t, err)
+		require.EqualValues(t, apiKey, e.APIKey)
+	})
+}

@@ -1,0 +1,41 @@
+package hub
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/seed93082962/agenthost/hub/deploy"
+)
+
+// bind binds what an earlier version sealed to its tenant. Rekey does it too, and other commands of
+// an offline hub do not need it.
+func (h *Hub) bind(ctx context.Context) error {
+	if h.cfg.Offline {
+		return nil
+	}
+	deployments := func(ctx context.Context) (int, error) { return deploy.Bind(ctx, h.db, h.keyring) }
+	total := 0
+	for _, bind := range []func(context.Context) (int, error){h.providers.Bind, h.aigc.Bind, h.catalog.Bind, deployments} {
+		n, err := bind(ctx)
+		if err != nil {
+			return fmt.Errorf("bind secrets: %w", err)
+		}
+		total += n
+	}
+	if total > 0 {
+		h.cfg.Logger.InfoContext(ctx, "secrets of an earlier version were sealed again", "values", total)
+	}
+	return nil
+}
+
+// Rekey seals everything with the first encryption key, and returns how many secrets were sealed
+// with another.
+func (h *Hub) Rekey(ctx context.Context) (n int, err error) {
+	for _, rekey := range []func(context.Context) (int, error){h.identity.Rekey, h.external.Rekey, h.providers.Rekey, h.aigc.Rekey, h.catalog.Rekey, h.deploys.Rekey} {
+		done, err := rekey(ctx)
+		if n += done; err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
