@@ -78,13 +78,15 @@ func (c *contract) knowledgeSets(admin string) {
 
 func (c *contract) mcpServers(admin string) {
 	const web = `{"name":"web","transport":"http","url":"https://mcp.example.com","headers":{"authorization":"Bearer t-1234"}}`
-	const files = `{"name":"files","transport":"stdio","command":"mcp-files","args":["/srv"],"env":{"TOKEN":"t-1234"},"title":"Files","description":"Files of a project","enabled":true}`
+	const files = `{"name":"files","transport":"stdio","command":"mcp-files","args":["/srv"],"env":{"TOKEN":"t-1234"},"cwd":"files","title":"Files","description":"Files of a project","enabled":true}`
 	for _, body := range []string{web, files} {
 		c.ok(201, "POST", mcps, admin, body)
 		c.reject(409, api.NameTaken, "POST", mcps, admin, body)
 	}
 	c.faulty("POST", mcps, admin, `{}`, `{"name":"a__b","transport":"sse","url":"https://mcp.example.com"}`, `{"name":"a","transport":"tcp"}`,
-		`{"name":"a","transport":"http","url":"https://mcp.example.com","headers":{"X":"a\u0007"}}`)
+		`{"name":"a","transport":"http","url":"https://mcp.example.com","headers":{"X":"a\u0007"}}`,
+		`{"name":"a","transport":"stdio","command":"x","cwd":"a\u0007"}`)
+	c.ok(200, "PUT", mcps+"/files", admin, strings.Replace(files, `"cwd":"files"`, `"cwd":null`, 1))
 	c.ok(200, "PUT", mcps+"/files", admin, strings.Replace(files, "t-1234", "***", 1))
 	c.ok(200, "PUT", mcps+"/files", admin, strings.Replace(files, "t-1234", "t-5678", 1))
 	c.ok(200, "PUT", mcps+"/web", admin, web)

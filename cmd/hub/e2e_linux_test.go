@@ -4,6 +4,7 @@ import (
 	"archive/zip"
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -188,6 +189,39 @@ func TestToolAndSkillAreDeployed(t *testing.T) {
 	require.Contains(t, fmt.Sprint(failed["conditions"]), "travel")
 	p.send(204, "DELETE", adminAgents+"/copy/deploy", "")
 	p.until("copy", func(s map[string]any) bool { return s["state"] == "not_deployed" })
+	p.remove("guide")
+}
+
+// A stdio server of a deployed agent starts in the directory that the hub has for it, relative to
+// that of the agent, and without one in a private directory.
+func TestMCPServersStartInTheirDirectory(t *testing.T) {
+	t.Parallel()
+	p := openProduct(t)
+	out := t.TempDir()
+	for name, cwd := range map[string]string{"own": "", "work": ".", "below": "below"} {
+		server, err := json.Marshal(map[string]any{
+			"name": name, "transport": "stdio", "command": "sh", "cwd": cwd, "args": []string{"-c", "mkdir -p below; pwd >" + filepath.Join(out, name)},
+		})
+		require.NoError(t, err)
+		p.send(201, "POST", "/api/v1/admin/mcps", string(server))
+	}
+	p.send(201, "POST", adminAgents, `{"name":"guide","providerId":"demo","model":"demo","mcps":["own","work"]}`)
+	p.deploy("guide")
+	started := func(name string) string {
+		t.Helper()
+		p.send(200, "POST", p.session("guide")+"/messages", `{"message":"hello"}`)
+		text, err := os.ReadFile(filepath.Join(out, name))
+		require.NoError(t, err)
+		return strings.TrimSpace(string(text))
+	}
+	work := started("work")
+	require.Equal(t, "work", filepath.Base(work))
+	require.DirExists(t, filepath.Join(work, "below"))
+	require.NotContains(t, started("own"), work)
+
+	p.send(200, "PUT", adminAgents+"/guide/mcps", `{"items":["below"]}`)
+	p.deploy("guide")
+	require.Equal(t, filepath.Join(work, "below"), started("below"))
 	p.remove("guide")
 }
 

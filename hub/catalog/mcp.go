@@ -27,6 +27,7 @@ type MCP struct {
 	Command     string            `json:"command,omitempty"`
 	Args        []string          `json:"args,omitempty"`
 	Env         map[string]string `json:"env,omitempty"`
+	CWD         string            `json:"cwd,omitempty"`
 	URL         string            `json:"url,omitempty"`
 	Headers     map[string]string `json:"headers,omitempty"`
 	Enabled     bool              `json:"enabled"`
@@ -35,7 +36,8 @@ type MCP struct {
 	UpdatedAt   api.Time          `json:"updatedAt"`
 }
 
-// MCPInput is an MCP server. Without a title, the title is the name. It is enabled by default.
+// MCPInput is an MCP server. Without a title, the title is the name. It is enabled by default. CWD is
+// relative to the working directory of the agent and defaults to a private empty directory.
 type MCPInput struct {
 	Name        string            `json:"name"` // of an existing server, "" or its name
 	Title       string            `json:"title"`
@@ -44,6 +46,7 @@ type MCPInput struct {
 	Command     string            `json:"command"`
 	Args        []string          `json:"args"`
 	Env         map[string]string `json:"env"`
+	CWD         string            `json:"cwd"`
 	URL         string            `json:"url"`
 	Headers     map[string]string `json:"headers"`
 	Enabled     *bool             `json:"enabled"`
@@ -67,6 +70,7 @@ func (in MCPInput) validate(name string) (MCP, error) {
 		Command:     fields.Line("command", in.Command, 0, maxCommand),
 		Args:        checkArgs(fields, in.Args),
 		Env:         checkPairs(fields, "env", in.Env),
+		CWD:         fields.Line("cwd", in.CWD, 0, maxCommand),
 		URL:         fields.Line("url", in.URL, 0, maxCommand),
 		Headers:     checkPairs(fields, "headers", in.Headers),
 		Enabled:     in.Enabled == nil || *in.Enabled,
@@ -75,7 +79,7 @@ func (in MCPInput) validate(name string) (MCP, error) {
 		v.Title = v.Name
 	}
 	checkServer(fields, "server", agent.MCPServer{
-		Transport: v.Transport, Command: v.Command, Args: v.Args, Env: secrets(v.Env), URL: v.URL, Headers: secrets(v.Headers),
+		Transport: v.Transport, Command: v.Command, Args: v.Args, Env: secrets(v.Env), CWD: v.CWD, URL: v.URL, Headers: secrets(v.Headers),
 	}, "")
 	return v, fields.Err()
 }
@@ -186,7 +190,7 @@ func (v MCP) event(caller api.Caller) auditlog.Event {
 }
 
 func (v MCP) detail() mcpDetail {
-	return mcpDetail{v.Transport, v.Command, names(v.Env), names(v.Headers), v.Enabled}
+	return mcpDetail{v.Transport, v.Command, v.CWD, names(v.Env), names(v.Headers), v.Enabled}
 }
 
 // masked returns the server as clients see it.

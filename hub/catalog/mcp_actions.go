@@ -17,6 +17,7 @@ type (
 	mcpDetail struct {
 		Transport string   `json:"transport"`
 		Command   string   `json:"command"`
+		CWD       string   `json:"cwd,omitempty"`
 		Env       []string `json:"env"`     // names
 		Headers   []string `json:"headers"` // names
 		Enabled   bool     `json:"enabled"`
@@ -27,6 +28,7 @@ type (
 		Transport   *auditlog.Change[string]   `json:"transport,omitempty"`
 		Command     *auditlog.Change[string]   `json:"command,omitempty"`
 		Args        *auditlog.Change[string]   `json:"args,omitempty"`
+		CWD         *auditlog.Change[string]   `json:"cwd,omitempty"`
 		URL         *auditlog.Change[string]   `json:"url,omitempty"`
 		Env         *auditlog.Change[[]string] `json:"env,omitempty"`
 		Headers     *auditlog.Change[[]string] `json:"headers,omitempty"`
@@ -38,7 +40,7 @@ type (
 func updatedMCP(from, to MCP) mcpUpdateDetail {
 	return mcpUpdateDetail{
 		Title: changed(from.Title, to.Title), Description: changed(from.Description, to.Description),
-		Transport: changed(from.Transport, to.Transport), Command: changed(from.Command, to.Command),
+		Transport: changed(from.Transport, to.Transport), Command: changed(from.Command, to.Command), CWD: changed(from.CWD, to.CWD),
 		Args: changed(summary(strings.Join(from.Args, "\n")), summary(strings.Join(to.Args, "\n"))), URL: changed(summary(from.URL), summary(to.URL)),
 		Env: changed(names(from.Env), names(to.Env)), Headers: changed(names(from.Headers), names(to.Headers)),
 		Values: append(replaced("env.", from.Env, to.Env), replaced("headers.", from.Headers, to.Headers)...), Enabled: changed(from.Enabled, to.Enabled),

@@ -11,7 +11,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/db"
 )
 
-const mcpColumns = `id, name, title, description, transport, command, args, env, url, headers, enabled, version, created_at, updated_at`
+const mcpColumns = `id, name, title, description, transport, command, args, env, cwd, url, headers, enabled, version, created_at, updated_at`
 
 // scanMCP reads a server with sealed values.
 func scanMCP(row db.Scanner) (MCP, error) {
@@ -26,7 +26,7 @@ func scanMCPAfter(row db.Scanner, v *MCP, first ...any) error {
 		args, env, headers string
 		created, updated   int64
 	)
-	err := row.Scan(append(first, &v.ID, &v.Name, &v.Title, &v.Description, &v.Transport, &v.Command, &args, &env, &v.URL, &headers, &v.Enabled,
+	err := row.Scan(append(first, &v.ID, &v.Name, &v.Title, &v.Description, &v.Transport, &v.Command, &args, &env, &v.CWD, &v.URL, &headers, &v.Enabled,
 		&v.Version, &created, &updated)...)
 	if err != nil {
 		return err
@@ -56,9 +56,14 @@ func mcpExists(ctx context.Context, q db.Querier, tenantID, name string) (bool, 
 	return found(ctx, q, "read MCP server", `SELECT COUNT(*) FROM mcps WHERE tenant_id = $1 AND name = $2`, tenantID, name)
 }
 
-// digest returns the text of the content without its values.
+// digest returns the text of the content without its values. A server without cwd has the digest of
+// versions that do not have the field.
 func (v MCP) digest() (string, error) {
-	return versioned(v.Version, []any{v.Transport, v.Command, v.Args, v.URL, names(v.Env), names(v.Headers), v.Enabled})
+	content := []any{v.Transport, v.Command, v.Args, v.URL, names(v.Env), names(v.Headers), v.Enabled}
+	if v.CWD != "" {
+		content = append(content, v.CWD)
+	}
+	return versioned(v.Version, content)
 }
 
 // pairs returns the JSON of args, env and headers.
@@ -79,8 +84,8 @@ func insertMCP(ctx context.Context, tx *sql.Tx, tenantID string, v MCP) error {
 		return db.Wrap("encode MCP server", err)
 	}
 	_, err = tx.ExecContext(ctx, `INSERT INTO mcps (tenant_id, `+mcpColumns+`, search, digest)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)`,
-		tenantID, v.ID, v.Name, v.Title, v.Description, v.Transport, v.Command, args, env, v.URL, headers, v.Enabled, v.Version,
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)`,
+		tenantID, v.ID, v.Name, v.Title, v.Description, v.Transport, v.Command, args, env, v.CWD, v.URL, headers, v.Enabled, v.Version,
 		db.Micros(time.Time(v.CreatedAt)), db.Micros(time.Time(v.UpdatedAt)), searchText(v.Name, v.Title), digest)
 	return taken(err, "insert MCP server")
 }
@@ -94,10 +99,10 @@ func updateMCP(ctx context.Context, tx *sql.Tx, tenantID string, v MCP) error {
 	if err != nil {
 		return db.Wrap("encode MCP server", err)
 	}
-	_, err = tx.ExecContext(ctx, `UPDATE mcps SET title = $3, description = $4, transport = $5, command = $6, args = $7, env = $8, url = $9,
-			headers = $10, enabled = $11, version = $12, updated_at = $13, search = $14, digest = $15
+	_, err = tx.ExecContext(ctx, `UPDATE mcps SET title = $3, description = $4, transport = $5, command = $6, args = $7, env = $8, cwd = $9, url = $10,
+			headers = $11, enabled = $12, version = $13, updated_at = $14, search = $15, digest = $16
 		WHERE tenant_id = $1 AND id = $2`,
-		tenantID, v.ID, v.Title, v.Description, v.Transport, v.Command, args, env, v.URL, headers, v.Enabled, v.Version,
+		tenantID, v.ID, v.Title, v.Description, v.Transport, v.Command, args, env, v.CWD, v.URL, headers, v.Enabled, v.Version,
 		db.Micros(time.Time(v.UpdatedAt)), searchText(v.Name, v.Title), digest)
 	return db.Wrap("update MCP server", err)
 }
