@@ -139,25 +139,27 @@ func TestSlowClientGetsTheWholeResponse(t *testing.T) {
 	}
 }
 
-// A response after a download on the same connection has no deadline.
+// Responses set deadlines and remove them, so that a later response on the same connection has none.
 func TestDownloadRemovesItsDeadline(t *testing.T) {
 	dir, _ := large(t)
-	api := &filesafe.Handlers{Dir: dir, WriteTimeout: 50 * time.Millisecond}
-	mux := http.NewServeMux()
-	mux.HandleFunc("/content", api.Content)
-	mux.HandleFunc("/list", api.List)
-	mux.HandleFunc("/later", func(w http.ResponseWriter, _ *http.Request) {
-		<-time.After(200 * time.Millisecond)
-		_, _ = io.WriteString(w, "later")
-	})
-	n := dialNarrow(t, mux, false)
-	for _, before := range []string{"/content?path=large", "/content?path=small", "/list"} {
-		for _, target := range []string{before, "/later"} {
-			n.send(t, target)
-			res := n.receive(t)
-			_, err := io.Copy(io.Discard, res.Body)
-			require.NoError(t, err, "%s after %s", target, before)
-			require.Equal(t, http.StatusOK, res.StatusCode)
+	api := &filesafe.Handlers{Dir: dir, WriteTimeout: time.Hour} // is never reached
+	handlers := map[string]http.HandlerFunc{"/content": api.Content, "/list": api.List}
+	responses := make(chan []time.Time, 1)
+	n := dialNarrow(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		f := &forwarded{ResponseWriter: w}
+		handlers[r.URL.Path](f, r)
+		responses <- f.deadlines
+	}), false)
+	for _, target := range []string{"/content?path=large", "/content?path=small", "/list"} {
+		n.send(t, target)
+		res := n.receive(t)
+		require.Equal(t, http.StatusOK, res.StatusCode)
+		_, err := io.Copy(io.Discard, res.Body)
+		require.NoError(t, err, target)
+		deadlines := <-responses
+		require.Greater(t, len(deadlines), 1, target)
+		for i, at := range deadlines {
+			require.Equal(t, i == len(deadlines)-1, at.IsZero(), "%s: deadline %d", target, i)
 		}
 	}
 }
@@ -216,6 +218,24 @@ func (d *dated) SetWriteDeadline(at time.Time) error {
 		d.left = append(d.left, time.Until(at))
 	}
 	return nil
+}
+
+// forwarded records the deadlines of a connection.
+type forwarded struct {
+	http.ResponseWriter
+	deadlines []time.Time
+}
+
+// ReadFrom keeps sendfile(2).
+func (f *forwarded) ReadFrom(r io.Reader) (int64, error) {
+	return f.ResponseWriter.(io.ReaderFrom).ReadFrom(r)
+}
+
+func (f *forwarded) Unwrap() http.ResponseWriter { return f.ResponseWriter }
+
+func (f *forwarded) SetWriteDeadline(at time.Time) error {
+	f.deadlines = append(f.deadlines, at)
+	return http.NewResponseController(f.ResponseWriter).SetWriteDeadline(at)
 }
 
 // deadlines counts deadlines.
