@@ -1,6 +1,6 @@
 // Package runtime hosts agents. New returns an http.Handler that lists agents, runs them with a
-// stream of server-sent events or one JSON response, and cancels runs. It can be mounted under a
-// prefix with http.StripPrefix.
+// stream of server-sent events or one JSON response, cancels runs and deletes stored conversations.
+// It can be mounted under a prefix with http.StripPrefix.
 //
 //	rt, err := runtime.New(ctx, runtime.Config{
 //		Agents: []agent.Agent{{
