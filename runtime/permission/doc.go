@@ -115,5 +115,6 @@
 // git gets options that disable the programs that the configuration of a repository names. No
 // option disables filters and core.worktree: git status and git diff are not approved if the
 // configuration of a repository that contains the working directory has a filter or another
-// worktree, or includes a file.
+// worktree, or includes a file. git also reads a repository outside of the working directory, if
+// the one in it refers to that: through a .git file, commondir, alternates or links.
 package permission
