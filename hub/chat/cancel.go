@@ -37,22 +37,22 @@ func (s *Service) Cancel(ctx context.Context, caller api.Caller, agentName, id s
 	if err != nil {
 		return Cancelling{}, err
 	}
-	if found.Expired || found.WorkerID == s.writer.id && !s.writer.has(found) {
-		if err := s.endRun(ctx, found, s.writer.id); err != nil {
+	if (found.Expired || found.WorkerID == s.writer.id) && !s.writer.has(found) {
+		if _, err := s.endRun(ctx, found, s.writer.id); err != nil {
 			return Cancelling{}, err
 		}
 	}
-	s.cancelRun(ctx, in, found.ID)
+	s.cancelRun(ctx, in.TenantID, in.AgentName, found.ID)
 	return Cancelling{found.ID, "cancelling"}, nil
 }
 
 // cancelRun cancels a run in its runtime. If that fails, because the run is not there yet or the
 // runtime does not respond, the hub that relays the answer closes the connection: this one
 // immediately, another when it renews the lease.
-func (s *Service) cancelRun(ctx context.Context, in session, runID string) {
+func (s *Service) cancelRun(ctx context.Context, tenantID, agentName, runID string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelWithin)
 	defer cancel()
-	endpoint, err := s.cfg.Endpoint(ctx, in.TenantID, in.AgentName)
+	endpoint, err := s.cfg.Endpoint(ctx, tenantID, agentName)
 	if err == nil {
 		runtime, e := s.client(endpoint, nil)
 		if err = e; err == nil {

@@ -2,6 +2,7 @@ package chat_test
 
 import (
 	"bytes"
+	"database/sql"
 	"fmt"
 	"log/slog"
 	"net"
@@ -19,6 +20,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/api/apitest"
 	"github.com/seed93082962/agenthost/hub/chat"
+	"github.com/seed93082962/agenthost/hub/db/dbtest"
 	"github.com/seed93082962/agenthost/internal/pgtest"
 )
 
@@ -239,6 +241,31 @@ func TestLeasesOfOrphansEnd(t *testing.T) {
 		}, patience, 50*time.Millisecond)
 		require.Equal(t, "partial", messages(ada, path)[1]["status"])
 		busy.cancel()
+	})
+}
+
+// A lease that passed while the database was unavailable is renewed by the hub that relays the
+// answer, before another one ends the answer.
+func TestALeaseThatPassedIsRenewed(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, url string) {
+		a, b := open(t, url), open(t, url)
+		a.deploy(endless(t))
+		b.endpoint.Store(a.endpoint.Load())
+		ada := a.ada()
+		for range 10 {
+			path := session(ada)
+			busy := send(t, ada, path, object{"message": "hello"})
+			busy.until("partial_message")
+			a.exec(`UPDATE chat_runs SET alive_until = 1`)
+			require.Eventually(t, func() bool {
+				var until sql.NullInt64
+				require.NoError(t, a.db.Read().QueryRowContext(t.Context(), `SELECT MAX(alive_until) FROM chat_runs`).Scan(&until))
+				return !until.Valid || until.Int64 > 1
+			}, patience, 5*time.Millisecond)
+			busy.cancel()
+			eventually(t, ada, path, "cancelled")
+		}
 	})
 }
 

@@ -42,20 +42,41 @@ func messagesOf(ctx context.Context, q db.Querier, s session, after, upTo int64)
 		ORDER BY seq`, s.TenantID, s.Key, after, upTo, maxPageBytes)
 }
 
-// findSent returns the message of a clientMessageId and its answer. ok is false if it was not sent.
-func findSent(ctx context.Context, q db.Querier, s session, clientID string) (user, assistant message, ok bool, err error) {
-	user, err = scanMessage(q.QueryRowContext(ctx, `SELECT `+messageColumns+` FROM chat_messages
-		WHERE tenant_id = $1 AND session_key = $2 AND client_id = $3`, s.TenantID, s.Key, clientID))
+// earlier is a message that was sent before with the same clientMessageId.
+type earlier struct {
+	session session
+	seq     int64
+	runID   string // of the answer
+	started bool   // the runtime may have accepted the run
+}
+
+// findSent returns the message of a clientMessageId, or nil if it was not sent. It reads no text,
+// which may be long.
+func findSent(ctx context.Context, q db.Querier, s session, clientID string) (*earlier, error) {
+	e := &earlier{session: s}
+	err := q.QueryRowContext(ctx, `SELECT sent.seq, answer.run_id, answer.started FROM chat_messages AS sent
+			JOIN chat_messages AS answer ON answer.session_key = sent.session_key AND answer.seq = sent.seq + 1
+		WHERE sent.tenant_id = $1 AND sent.session_key = $2 AND sent.client_id = $3`, s.TenantID, s.Key, clientID).Scan(&e.seq, &e.runID, &e.started)
 	if errors.Is(err, sql.ErrNoRows) {
-		return user, assistant, false, nil
+		return nil, nil //nolint:nilnil // it was not sent
 	}
-	if err == nil {
-		var answer []message
-		if answer, err = messagesOf(ctx, q, s, user.Seq, user.Seq+1); err == nil && len(answer) == 1 {
-			return user, answer[0], true, nil
+	return e, db.Wrap("find sent chat message", err)
+}
+
+// readSent returns a message that was sent before, and its answer.
+func readSent(ctx context.Context, q db.Querier, e *earlier) (user, assistant message, err error) {
+	for i, m := range []*message{&user, &assistant} {
+		seq := e.seq + int64(i)
+		found, err := messagesOf(ctx, q, e.session, seq-1, seq)
+		if err != nil {
+			return user, assistant, err
 		}
+		if len(found) == 0 { // a push has replaced it
+			return user, assistant, noSession()
+		}
+		*m = found[0]
 	}
-	return user, assistant, false, db.Wrap("read sent chat message", err)
+	return user, assistant, nil
 }
 
 // insertWidth is the number of rows of one INSERT, and insertArgs that of the arguments of a row.

@@ -94,9 +94,9 @@ func TestCursorsOfMessages(t *testing.T) {
 }
 
 // connect sends a request on its own connection and does not read the response.
-func connect(t *testing.T, c *apitest.Client, method, path string) net.Conn {
+func connect(t *testing.T, c *apitest.Client, method, path string, body any) net.Conn {
 	t.Helper()
-	req := c.Request(method, path, nil)
+	req := c.Request(method, path, body)
 	conn, err := net.Dial("tcp", req.URL.Host)
 	require.NoError(t, err)
 	t.Cleanup(func() { conn.Close() })
@@ -123,7 +123,7 @@ func TestSlowReadersOfMessages(t *testing.T) {
 				if i%2 == 0 {
 					list = strings.Replace(list, sessions, admin, 1)
 				}
-				conns = append(conns, connect(t, ada, method, list))
+				conns = append(conns, connect(t, ada, method, list, nil))
 			}
 			codes := map[int]int{}
 			for _, conn := range conns {
@@ -144,6 +144,55 @@ func TestSlowReadersOfMessages(t *testing.T) {
 			}
 			require.Eventually(t, func() bool { return ada.Get(path+"/messages").Status == http.StatusOK }, time.Minute, 10*time.Millisecond)
 		}
+	})
+}
+
+// A message that was sent before has its answer in the response, which is read from the database
+// when the user has a place for a large response.
+func TestSlowReadersOfARepeatedMessage(t *testing.T) {
+	const slow, places, size = 40, 8, 4 << 20
+	each(t, nil, func(t *testing.T, s *server) {
+		ada := s.ada()
+		path := session(ada)
+		s.orphan(path, "killed", 0)
+		s.exec(`DELETE FROM chat_runs`)
+		long := strings.Repeat("x", size)
+		s.exec(`UPDATE chat_messages SET text = $1, content = $2, status = 'completed' WHERE role = 'assistant'`, long, `[{"type":"text","text":"`+long+`"}]`)
+		message := object{"message": "again", "clientMessageId": "c"}
+		before := heap()
+		var conns []net.Conn
+		for range slow {
+			conns = append(conns, connect(t, ada, http.MethodPost, path+"/messages", message))
+		}
+		codes := make(chan int, slow)
+		for _, conn := range conns {
+			go func() {
+				res, err := http.ReadResponse(bufio.NewReaderSize(conn, 16), nil)
+				if err != nil {
+					codes <- 0
+					return
+				}
+				codes <- res.StatusCode
+			}()
+		}
+		count, most := map[int]int{}, int64(0)
+		for range slow {
+			for waits := true; waits; {
+				select {
+				case code := <-codes:
+					count[code]++
+					waits = false
+				case <-time.After(100 * time.Millisecond):
+					most = max(most, heap()-before)
+				}
+			}
+		}
+		require.Equal(t, map[int]int{http.StatusOK: places, http.StatusTooManyRequests: slow - places}, count)
+		require.Less(t, most, int64(places*size*12), "bytes on the heap")
+		for _, conn := range conns {
+			require.NoError(t, conn.Close())
+		}
+		require.Eventually(t, func() bool { return ada.Post(path+"/messages", message).Status == http.StatusOK }, time.Minute, 10*time.Millisecond)
 	})
 }
 

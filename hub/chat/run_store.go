@@ -90,17 +90,17 @@ func countRuns(ctx context.Context, tx *sql.Tx, engine db.Engine, in session, no
 
 // run is the row of an answer in progress.
 type run struct {
-	ID, TenantID, SessionKey, WorkerID string
+	ID, TenantID, SessionKey, AgentName, WorkerID string
 
 	Cancel  bool
 	Expired bool
 }
 
-const runColumns = `run_id, tenant_id, session_key, worker_id, cancel`
+const runColumns = `run_id, tenant_id, session_key, agent_name, worker_id, cancel`
 
 // scanRun reads runColumns and whether the lease has passed.
 func scanRun(row db.Scanner) (r run, err error) {
-	return r, row.Scan(&r.ID, &r.TenantID, &r.SessionKey, &r.WorkerID, &r.Cancel, &r.Expired)
+	return r, row.Scan(&r.ID, &r.TenantID, &r.SessionKey, &r.AgentName, &r.WorkerID, &r.Cancel, &r.Expired)
 }
 
 // requestCancel marks the run of a session, for the hub that relays it. It fails with api.Conflict
@@ -119,31 +119,32 @@ func requestCancel(ctx context.Context, q db.Querier, in session, now time.Time)
 func expiredRuns(ctx context.Context, q db.Querier, now time.Time) ([]run, error) {
 	past, future := expiry(now)
 	return db.Collect(ctx, q, "read expired chat runs", scanRun,
-		`SELECT `+runColumns+`, TRUE FROM chat_runs WHERE `+expired(1)+` LIMIT $3`, past, future, batchRows)
+		`SELECT `+runColumns+`, TRUE FROM chat_runs WHERE `+expired(1)+` ORDER BY run_id LIMIT $3`, past, future, batchRows)
 }
 
 // endRun ends a run that no hub relays: its lease has passed, or it is one of the worker. The
-// answer stays partial, or is cancelled if that was requested.
-func endRun(ctx context.Context, tx *sql.Tx, r run, workerID string, now time.Time) error {
+// answer stays partial, or is cancelled if that was requested. It reports whether the run was not
+// ended or renewed before.
+func endRun(ctx context.Context, tx *sql.Tx, r run, workerID string, now time.Time) (ended bool, err error) {
 	past, future := expiry(now)
-	_, err := tx.ExecContext(ctx, `UPDATE chat_sessions SET updated_at = updated_at WHERE tenant_id = $1 AND key = $2`, r.TenantID, r.SessionKey)
+	_, err = tx.ExecContext(ctx, `UPDATE chat_sessions SET updated_at = updated_at WHERE tenant_id = $1 AND key = $2`, r.TenantID, r.SessionKey)
 	if err != nil {
-		return db.Wrap("lock chat session", err)
+		return false, db.Wrap("lock chat session", err)
 	}
 	n, err := db.Affected(ctx, tx, "end chat run", `DELETE FROM chat_runs WHERE tenant_id = $1 AND run_id = $2 AND (worker_id = $3 OR `+expired(4)+`)`,
 		r.TenantID, r.ID, workerID, past, future)
 	if err != nil || n == 0 {
-		return err
+		return false, err
 	}
 	_, err = tx.ExecContext(ctx, `UPDATE chat_sessions SET size = size + (SELECT COALESCE(SUM(octet_length(text) + octet_length(content)), 0)
 			FROM chat_messages WHERE tenant_id = $1 AND session_key = $2 AND run_id = $3 AND status = 'partial')
 		WHERE tenant_id = $1 AND key = $2`, r.TenantID, r.SessionKey, r.ID)
 	if err != nil || !r.Cancel {
-		return db.Wrap("update chat session", err)
+		return true, db.Wrap("update chat session", err)
 	}
 	_, err = tx.ExecContext(ctx, `UPDATE chat_messages SET status = 'cancelled' WHERE tenant_id = $1 AND session_key = $2 AND run_id = $3 AND status = 'partial'`,
 		r.TenantID, r.SessionKey, r.ID)
-	return db.Wrap("cancel chat answer", err)
+	return true, db.Wrap("cancel chat answer", err)
 }
 
 // leased is a run of this hub.

@@ -55,9 +55,28 @@ type Sent struct {
 // Close. If a message with the same ClientMessageID was sent before and its run was started, it
 // returns that one instead.
 // It fails with api.AgentNotDeployed, with api.Conflict while another answer is in progress or if
-// the caller has stored too much, with api.RateLimited if too many answers are in progress, and with api.UpstreamFailed if the runtime rejects the run, which
-// is stored as a failed answer.
+// the caller has stored too much, with api.RateLimited if too many answers are in progress, and with
+// api.UpstreamFailed if the runtime rejects the run, which is stored as a failed answer.
 func (s *Service) Send(ctx context.Context, caller api.Caller, agentName, id string, in SendInput) (*Answer, *Sent, error) {
+	answer, before, err := s.send(ctx, caller, agentName, id, in)
+	if err != nil || before == nil {
+		return answer, nil, err
+	}
+	sent, err := s.sent(ctx, before)
+	return nil, sent, err
+}
+
+// sent returns a message that was sent before, with its answer, which may have 8 MiB.
+func (s *Service) sent(ctx context.Context, e *earlier) (*Sent, error) {
+	user, assistant, err := readSent(ctx, s.db.Read(), e)
+	if err != nil {
+		return nil, err
+	}
+	return &Sent{user.view(e.session.ID), assistant.view(e.session.ID), assistant.Status}, nil
+}
+
+// send is Send without the text of a message that was sent before.
+func (s *Service) send(ctx context.Context, caller api.Caller, agentName, id string, in SendInput) (*Answer, *earlier, error) {
 	in, err := in.validate()
 	if err != nil {
 		return nil, nil, err
@@ -70,14 +89,14 @@ func (s *Service) Send(ctx context.Context, caller api.Caller, agentName, id str
 	if err != nil {
 		return nil, nil, err
 	}
-	var again bool
+	var before *earlier
 	if in.ClientMessageID != "" {
-		user, assistant, ok, err := findSent(ctx, s.db.Read(), found, in.ClientMessageID)
+		before, err = findSent(ctx, s.db.Read(), found, in.ClientMessageID)
 		if err != nil {
 			return nil, nil, err
 		}
-		if again = ok; again && assistant.Started {
-			return nil, newSent(found, user, assistant), nil
+		if before != nil && (before.started || s.writer.ending(before.runID)) {
+			return nil, before, nil
 		}
 	}
 	endpoint, err := s.cfg.Endpoint(ctx, caller.TenantID, agentName)
@@ -98,29 +117,30 @@ func (s *Service) Send(ctx context.Context, caller api.Caller, agentName, id str
 		return nil, nil, err
 	}
 	begin := a.begin
-	if again {
+	if before != nil {
 		begin = a.restart
 	}
 	if !s.writer.enter(a) {
 		a.cancel(errShutdown)
 		return nil, nil, &api.Error{Code: api.Unavailable, Message: "The hub shuts down: try again."}
 	}
-	sent, err := begin(ctx)
-	if err != nil || sent != nil {
+	before, err = begin(ctx)
+	if err != nil || before != nil {
 		if errors.Is(err, db.ErrUnavailable) { // the outcome of the COMMIT may be unknown
 			s.writer.abandon(a)
 		}
 		s.writer.leave(a)
 		a.cancel(nil)
-		return nil, sent, err
+		return nil, before, err
 	}
 	s.writer.watch(a)
 	if a.former != "" { // it may still use the session of the runtime
-		s.cancelRun(ctx, a.session, a.former)
+		s.cancelRun(ctx, found.TenantID, found.AgentName, a.former)
 	}
 	switch err := a.open(runtime, endpoint.AgentID); {
 	case runKnown(err):
-		return nil, a.startedBefore(), nil
+		before, err = a.startedBefore()
+		return nil, before, err
 	case err != nil:
 		return nil, nil, a.rejected(err)
 	}
@@ -155,13 +175,9 @@ func (s *Service) newAnswer(ctx context.Context, in session, input SendInput, ma
 	return a, nil
 }
 
-func newSent(in session, user, assistant message) *Sent {
-	return &Sent{user.view(in.ID), assistant.view(in.ID), assistant.Status}
-}
-
 // begin stores the message and the empty answer, and takes the lease of the session. It returns a
 // message that a concurrent call has sent with the same ClientMessageID.
-func (a *Answer) begin(ctx context.Context) (sent *Sent, err error) {
+func (a *Answer) begin(ctx context.Context) (sent *earlier, err error) {
 	var began session
 	err = a.s.db.Tx(ctx, func(tx *sql.Tx) (err error) {
 		sent = nil
@@ -170,12 +186,10 @@ func (a *Answer) begin(ctx context.Context) (sent *Sent, err error) {
 			return err
 		}
 		if a.user.ClientID != "" {
-			user, assistant, ok, err := findSent(ctx, tx, a.session, a.user.ClientID)
-			if err != nil {
+			if sent, err = findSent(ctx, tx, a.session, a.user.ClientID); err != nil {
 				return err
 			}
-			if ok {
-				sent = newSent(a.session, user, assistant)
+			if sent != nil {
 				return errSent
 			}
 		}
@@ -198,15 +212,15 @@ func (a *Answer) begin(ctx context.Context) (sent *Sent, err error) {
 
 // restart takes the lease for a message that was sent before, if its run never started. The run has
 // its former id, so that a runtime that has accepted it before rejects it.
-func (a *Answer) restart(ctx context.Context) (sent *Sent, err error) {
+func (a *Answer) restart(ctx context.Context) (sent *earlier, err error) {
 	err = a.s.db.Tx(ctx, func(tx *sql.Tx) error {
 		sent = nil
 		locked, err := lockSession(ctx, tx, a.session)
 		if err != nil {
 			return err
 		}
-		user, assistant, ok, err := findSent(ctx, tx, locked, a.user.ClientID)
-		if err == nil && !ok {
+		found, err := findSent(ctx, tx, locked, a.user.ClientID)
+		if err == nil && found == nil {
 			err = noSession() // a push has replaced it
 		}
 		if err != nil {
@@ -216,9 +230,13 @@ func (a *Answer) restart(ctx context.Context) (sent *Sent, err error) {
 		if err != nil {
 			return err
 		}
-		if running || assistant.Started {
-			sent = newSent(locked, user, assistant)
+		if running || found.started {
+			sent = found
 			return errSent
+		}
+		user, assistant, err := readSent(ctx, tx, found)
+		if err != nil {
+			return err
 		}
 		assistant.Status, assistant.Failure = statusPartial, Failure{}
 		a.session, a.user, a.assistant = locked, user, assistant
@@ -308,10 +326,10 @@ func runKnown(err error) bool {
 }
 
 // startedBefore stores an answer as failed whose run was started by a hub that was killed.
-func (a *Answer) startedBefore() *Sent {
+func (a *Answer) startedBefore() (*earlier, error) {
 	a.assistant.Started = true
-	_, stored, _ := a.finish(failed(api.UpstreamFailed, "The answer was lost, because its hub was killed.")) // the writer has logged its error
-	return newSent(a.session, a.user, stored)
+	_, _, err := a.finish(failed(api.UpstreamFailed, "The answer was lost, because its hub was killed."))
+	return &earlier{session: a.session, seq: a.user.Seq}, err
 }
 
 // rejected stores the answer as failed, and returns the error of the response.

@@ -13,11 +13,19 @@ func (s *Service) sendMessage(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	answer, sent, err := s.Send(r.Context(), api.CallerOf(r), r.PathValue("name"), r.PathValue("id"), in)
-	switch {
-	case err != nil:
+	caller := api.CallerOf(r)
+	answer, before, err := s.send(r.Context(), caller, r.PathValue("name"), r.PathValue("id"), in)
+	if err != nil {
 		return err
-	case sent != nil:
+	}
+	if before != nil {
+		if err := api.TakeShare(r, api.ShareOwner(caller)); err != nil { // for the memory of the answer
+			return err
+		}
+		sent, err := s.sent(r.Context(), before)
+		if err != nil {
+			return err
+		}
 		return api.Encode(w, http.StatusOK, sent)
 	}
 	defer answer.Close()

@@ -170,7 +170,7 @@ func (s *Service) delete(ctx context.Context, caller api.Caller, ref reference) 
 		return err
 	}
 	if runID != "" {
-		s.cancelRun(ctx, deleted, runID)
+		s.cancelRun(ctx, deleted.TenantID, deleted.AgentName, runID)
 	}
 	if deleted.RuntimeSession != "" {
 		select {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/seed93082962/agenthost/hub/api"
@@ -14,8 +15,10 @@ const maxSweepAgents = 8
 
 // sweep ends runs that no hub relays, and deletes transcripts of deleted chats, until ctx ends.
 func (s *Service) sweep(ctx context.Context) {
-	tick := time.NewTicker(min(leaseTime, 10*s.cfg.SaveEvery))
+	every := min(leaseTime, 10*s.cfg.SaveEvery)
+	tick := time.NewTicker(every)
 	defer tick.Stop()
+	expired := map[string]time.Time{}
 	for {
 		select {
 		case <-ctx.Done():
@@ -23,32 +26,66 @@ func (s *Service) sweep(ctx context.Context) {
 		case <-tick.C:
 		case <-s.deleted:
 		}
-		for _, task := range []func(context.Context) error{s.endExpired, s.deleteTranscripts} {
-			if err := task(ctx); err != nil && ctx.Err() == nil {
-				s.cfg.Logger.Warn("sweeping chats failed", "err", err)
-			}
+		var err error
+		if expired, err = s.endExpired(ctx, expired, every); err != nil && ctx.Err() == nil {
+			s.cfg.Logger.Warn("ending the answers of other hubs failed", "err", err)
+		}
+		if err := s.deleteTranscripts(ctx); err != nil && ctx.Err() == nil {
+			s.cfg.Logger.Warn("deleting transcripts failed", "err", err)
 		}
 	}
 }
 
-// endExpired ends the runs of hubs that were killed.
-func (s *Service) endExpired(ctx context.Context) error {
+// endExpired ends the runs of hubs that were killed or are suspended, and cancels them in their
+// runtimes: the connection of a suspended hub is still open. A hub has the time after to renew a
+// lease that has passed, because the database was perhaps unavailable. seen has the times since
+// which leases have passed, and so has the result.
+func (s *Service) endExpired(ctx context.Context, seen map[string]time.Time, after time.Duration) (map[string]time.Time, error) {
 	ctx, cancel := context.WithTimeout(ctx, writeWithin)
 	defer cancel()
 	runs, err := expiredRuns(ctx, s.db.Read(), s.now())
 	if err != nil {
-		return err
+		return nil, err
 	}
+	still := map[string]time.Time{}
+	slots := make(chan struct{}, maxSweepAgents)
+	var cancels sync.WaitGroup
+	defer cancels.Wait()
 	for _, r := range runs {
-		if err := s.endRun(ctx, r, ""); err != nil {
-			return err
+		since, ok := seen[r.ID]
+		if !ok {
+			since = time.Now()
 		}
+		still[r.ID] = since
+		if time.Since(since) < after {
+			continue
+		}
+		ended, err := s.endRun(ctx, r, "")
+		if err != nil {
+			return still, err
+		}
+		if !ended {
+			continue
+		}
+		select {
+		case slots <- struct{}{}:
+		case <-ctx.Done():
+			return still, ctx.Err()
+		}
+		cancels.Go(func() {
+			defer func() { <-slots }()
+			s.cancelRun(ctx, r.TenantID, r.AgentName, r.ID)
+		})
 	}
-	return nil
+	return still, nil
 }
 
-func (s *Service) endRun(ctx context.Context, r run, workerID string) error {
-	return s.db.Tx(ctx, func(tx *sql.Tx) error { return endRun(ctx, tx, r, workerID, s.now()) })
+func (s *Service) endRun(ctx context.Context, r run, workerID string) (ended bool, err error) {
+	err = s.db.Tx(ctx, func(tx *sql.Tx) (err error) {
+		ended, err = endRun(ctx, tx, r, workerID, s.now())
+		return err
+	})
+	return ended, err
 }
 
 // deleteTranscripts deletes the transcripts that are due in their runtimes. Those of a runtime that

@@ -114,8 +114,20 @@ func (w *writer) has(r run) bool {
 			return true
 		}
 	}
-	of := func(f *final) bool { return f.message.RunID == r.ID }
-	return w.watched[r.ID] != nil || slices.ContainsFunc(w.finals, of) || slices.ContainsFunc(w.saving, of)
+	return w.watched[r.ID] != nil || w.ends(r.ID)
+}
+
+// ends is ending for callers that hold the mutex.
+func (w *writer) ends(runID string) bool {
+	of := func(f *final) bool { return f.message.RunID == runID }
+	return slices.ContainsFunc(w.finals, of) || slices.ContainsFunc(w.saving, of)
+}
+
+// ending reports whether this hub stores the end of the answer of a run.
+func (w *writer) ending(runID string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.ends(runID)
 }
 
 // cancel cancels an answer if this hub relays it.
