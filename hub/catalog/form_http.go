@@ -116,6 +116,11 @@ func checkFileName(name string, extensions ...string) error {
 	if err := artifact.CheckName(name); err != nil {
 		return api.ArtifactInvalid.New("The file cannot be stored: " + err.Error() + ".")
 	}
+	fields := api.Fields{}
+	fields.Line("name", name, 1, len(name))
+	if reason, invalid := fields["name"]; invalid {
+		return api.ArtifactInvalid.New("The file cannot be stored: its name " + reason + ".")
+	}
 	if len(extensions) > 0 && !slices.ContainsFunc(extensions, func(e string) bool { return strings.HasSuffix(name, e) }) {
 		return api.ArtifactInvalid.New("The name of the file must end with " + strings.Join(extensions, ", ") + ".")
 	}

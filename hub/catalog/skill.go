@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"strconv"
 	"time"
 
 	"github.com/seed93082962/agenthost/auditlog"
@@ -193,6 +194,12 @@ func (s *Service) withArchive(ctx context.Context, caller api.Caller, file File,
 	found.Description = fields.Text("description", found.Description, 0, maxDescription)
 	if reason, invalid := fields["description"]; invalid {
 		return api.ArtifactInvalid.New("The description in SKILL.md " + reason + ".")
+	}
+	for _, name := range found.Paths {
+		fields.Line("path", name, 1, len(name))
+		if reason, invalid := fields["path"]; invalid {
+			return api.ArtifactInvalid.New("The file is not a skill: the path " + api.Plain(strconv.Quote(name)) + " " + reason + ".")
+		}
 	}
 	return do(found, zip)
 }

@@ -106,6 +106,9 @@ func TestUploadsOfSkillsAreChecked(t *testing.T) {
 			invalid("---\nname: a\ndescription: \""+text+"\"\n---\n", "The description in SKILL.md must not have")
 		}
 		invalid(zipOf(t, "SKILL.md", skillFile, "a\u2028b", ""), "control characters in its name")
+		for _, name := range []string{"a\u200bb", "a\u00ad", "a\U000e0041", "x/\u2800"} {
+			invalid(zipOf(t, "SKILL.md", skillFile, name, ""), "must not have invisible characters")
+		}
 		invalid(zipOf(t, "\u017fKILL.md", skillFile), "must have a SKILL.md")
 		send(t, ada, "POST", skills, "a.zip", strings.Repeat("x", 20<<20+1)).Error(http.StatusRequestEntityTooLarge, api.PayloadTooLarge)
 		send(t, ada, "POST", skills, "SKILL.md", skillFile, "type", "other").Error(http.StatusBadRequest, api.ValidationFailed)

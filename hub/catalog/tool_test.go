@@ -161,6 +161,7 @@ func TestUploadsOfToolsAreChecked(t *testing.T) {
 		}
 		invalid("a.py", toolSource, "must end with .ts, .mts, .js, .mjs")
 		invalid("a:b.ts", toolSource, "cannot be stored")
+		invalid("a\u200bb.ts", toolSource, "its name must not have invisible characters")
 		invalid("a.ts", "export default {\n  name: 1}", "a.ts: TypeError: name of the default export is not a string")
 		invalid("a.ts", "export default {", "a.ts:1:17: Expected identifier but found end of file")
 		invalid("a.ts", "throw new Error('a\\nb')", "a.ts:1:11: Error: a")

@@ -25,11 +25,12 @@ const document = "SKILL.md"
 // Error is the reason why an upload is rejected.
 type Error = skillzip.Error
 
-// Skill is what the front matter of SKILL.md says.
+// Skill is what the front matter of SKILL.md says, and the paths of all files.
 type Skill struct {
 	Name        string
 	Description string // can be empty, and can have several lines
 	Type        string // can be empty
+	Paths       []string
 }
 
 var namePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
@@ -74,6 +75,9 @@ func Normalize(in io.ReaderAt, size int64, fileName, tempDir string, out io.Writ
 	result, err := s.parse(folder)
 	if err != nil {
 		return Skill{}, err
+	}
+	for _, f := range s.files {
+		result.Paths = append(result.Paths, f.name)
 	}
 	return result, s.write(out)
 }
@@ -154,7 +158,7 @@ func (s *spool) parse(folder string) (Skill, error) {
 			}
 			return Skill{}, &Error{Entry: f.name, Reason: reason}
 		}
-		return Skill{doc.Name, doc.Description, doc.Type}, nil
+		return Skill{Name: doc.Name, Description: doc.Description, Type: doc.Type}, nil
 	}
 	return Skill{}, &Error{Reason: "the archive has no SKILL.md"}
 }

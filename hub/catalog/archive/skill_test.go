@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -82,6 +83,8 @@ func normalize(t testing.TB, data []byte, file string) (archive.Skill, []byte, e
 	left, readErr := os.ReadDir(dir)
 	require.NoError(t, readErr)
 	require.Empty(t, left, "temporary files")
+	require.Equal(t, err == nil, slices.Contains(skill.Paths, "SKILL.md"))
+	skill.Paths = nil // for comparisons
 	return skill, out.Bytes(), err
 }
 
