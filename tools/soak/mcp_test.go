@@ -128,7 +128,13 @@ func (p *peer) list() string {
 
 // serveStdio is the peer as a command.
 func serveStdio() {
-	p := &peer{schemas: len(os.Args) > 2}
+	p := &peer{schemas: slices.Contains(os.Args, "schemas")}
+	if len(os.Args) > 3 { // empty FILE
+		if found, err := os.ReadDir("."); err != nil || len(found) > 0 {
+			_ = os.WriteFile(os.Args[3], fmt.Append(nil, found, err), 0o600)
+		}
+		_ = os.WriteFile("own", nil, 0o600)
+	}
 	out := make(chan string, 1<<16)
 	go func() {
 		w := bufio.NewWriter(os.Stdout)
@@ -172,6 +178,6 @@ func mcpServers(t *testing.T) attack {
 		if err := s.expect(ctx, "bad", fmt.Sprintf(call, modes[n/2%len(modes)]), "result: "); err != nil {
 			return err
 		}
-		return s.expect(ctx, "bad", fmt.Sprintf(call, "none"), "result: done")
+		return s.expect(ctx, "bad", fmt.Sprintf(call, "none"), "result: done", late)
 	}}
 }

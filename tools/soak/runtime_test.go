@@ -38,7 +38,6 @@ func model(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	type object map[string]any
 	delta := object{"content": "result: " + text[:min(len(text), 300)]}
 	if name, input, ok := strings.Cut(text, " "); ok && last.Role == "user" {
 		delta = object{"tool_calls": []object{{"index": 0, "id": "call", "function": object{"name": name, "arguments": input}}}}
@@ -47,6 +46,8 @@ func model(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	_, _ = fmt.Fprintf(w, "data: %s\n\ndata: [DONE]\n\n", event)
 }
+
+func upstream(t *testing.T) string { return serve(t, http.HandlerFunc(model)) }
 
 // toolFile is the file of a custom tool.
 func toolFile(name, top, schema, body string) string {
@@ -63,7 +64,7 @@ const (
 // agent bad with those of the attack. Files are pairs of name and content; a name that ends in .ts
 // is a tool of bad. More agents are YAML.
 func startRuntime(t *testing.T, servers, agents string, files ...string) *server {
-	up := serve(t, http.HandlerFunc(model))
+	up := upstream(t)
 	var tools []string
 	for i := 0; i < len(files); i += 2 {
 		if strings.HasSuffix(files[i], ".ts") {
@@ -74,7 +75,7 @@ func startRuntime(t *testing.T, servers, agents string, files ...string) *server
 		fmt.Sprintf(hostAgent, "bad", up, strings.Join(tools, ", "), servers) + agents
 	dir := t.TempDir()
 	write(t, dir, append(files, "agents.yaml", config, "good.ts", toolFile("good", "", anyInput, `return "fine"`))...)
-	return start(t, dir, []string{"AGENT_STATE_DIR=" + filepath.Join(dir, "state")}, filepath.Join(binaries, "runtime"),
+	return start(t, dir, []string{"AGENT_STATE_DIR=" + t.TempDir()}, filepath.Join(binaries, "runtime"),
 		"--addr", "127.0.0.1:0", "--metrics-addr", "127.0.0.1:0", "--cwd", dir)
 }
 
@@ -107,10 +108,19 @@ func (s *server) expect(ctx context.Context, agent, message string, want ...stri
 	return err
 }
 
-// goodRun is another caller of a runtime.
+// late is the result of a call that a busy machine did not complete in time.
+const late = "result: Error: The call exceeded its time limit"
+
+// goodRun is another caller of a runtime. A call that is late is repeated.
 func (s *server) goodRun(ctx context.Context) error {
-	if err := s.expect(ctx, "good", "good {}", "result: fine"); err != nil {
-		return err
+	for _, call := range []struct{ message, want string }{{"good {}", "result: fine"}, {`mcp__own__attack {"mode":"none"}`, "result: done"}} {
+		err := s.expect(ctx, "good", call.message, call.want)
+		for err != nil && strings.Contains(err.Error(), late) && ctx.Err() == nil {
+			err = s.expect(ctx, "good", call.message, call.want)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	return s.expect(ctx, "good", `mcp__own__attack {"mode":"none"}`, "result: done")
+	return nil
 }

@@ -70,7 +70,7 @@ func schemas(t *testing.T) attack {
 		name, prefix := schemaNames[n/3%len(schemaNames)], []string{"", "mcp__stdio__", "mcp__http__"}[n%3]
 		var want []string
 		if slices.Contains(usable, name) {
-			want = []string{"result: done", "result: Error: The input", "result: Error: mcp server", "result: Error: The call exceeded its time limit"}
+			want = []string{"result: done", "result: Error: The input", "result: Error: mcp server", late}
 		}
 		if prefix != "" || want == nil { // a third of the tools is not listed
 			want = append(want, "result: Error: There is no tool")
@@ -78,6 +78,6 @@ func schemas(t *testing.T) attack {
 		if err := s.expect(ctx, "bad", prefix+name+" "+inputs[n%len(inputs)], want...); err != nil {
 			return err
 		}
-		return s.expect(ctx, "bad", `mcp__stdio__attack {"mode":"none"}`, "result: done")
+		return s.expect(ctx, "bad", `mcp__stdio__attack {"mode":"none"}`, "result: done", late)
 	}}
 }

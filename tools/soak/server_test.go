@@ -1,6 +1,7 @@
 package soak_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -24,6 +25,7 @@ import (
 type server struct {
 	url, metrics string
 	pid          int
+	dir          string          // working directory
 	out          *logtest.Buffer // standard output
 	log          string          // file with its log
 
@@ -32,7 +34,7 @@ type server struct {
 
 // start starts a program in a directory, until the test ends.
 func start(t *testing.T, dir string, env []string, name string, args ...string) *server {
-	s := &server{out: &logtest.Buffer{}, log: filepath.Join(dir, "log")}
+	s := &server{dir: dir, out: &logtest.Buffer{}, log: filepath.Join(dir, "log")}
 	log, err := os.Create(s.log)
 	require.NoError(t, err)
 	defer log.Close()
@@ -116,6 +118,16 @@ func (s *server) sample(ctx context.Context) (now sample, err error) {
 	return now, err
 }
 
+// processor returns the processor time of the server, without that of its workers.
+func (s *server) processor() time.Duration {
+	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.pid))
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])) // from the third one
+	if len(fields) < 13 {
+		return 0
+	}
+	return time.Duration(number(fields[11])+number(fields[12])) * 10 * time.Millisecond // ticks
+}
+
 func number(text string) int64 {
 	n, _ := strconv.ParseInt(text, 10, 64)
 	return n
@@ -134,19 +146,19 @@ func family(pid int) []int {
 	return all
 }
 
-// medians returns the median of each measurement.
+// medians returns the median of each measurement, and the lowest tenth of the memory.
 func medians(samples []sample) sample {
-	median := func(of func(sample) int64) int64 {
+	quantile := func(of func(sample) int64, share int) int64 {
 		var values []int64
 		for _, s := range samples {
 			values = append(values, of(s))
 		}
 		slices.Sort(values)
-		return values[len(values)/2]
+		return values[len(values)*share/100]
 	}
 	return sample{
-		median(func(s sample) int64 { return s.memory }), median(func(s sample) int64 { return s.goroutines }),
-		median(func(s sample) int64 { return s.files }), median(func(s sample) int64 { return s.database }),
+		quantile(func(s sample) int64 { return s.memory }, 10), quantile(func(s sample) int64 { return s.goroutines }, 50),
+		quantile(func(s sample) int64 { return s.files }, 50), quantile(func(s sample) int64 { return s.database }, 50),
 	}
 }
 

@@ -114,7 +114,7 @@ func pages(t *testing.T) attack {
 		}
 	}))
 	call := func(path string) string { return `Fetch {"url":"` + site + path + `"}` }
-	s := start(t, t.TempDir(), nil, self, "pages", serve(t, http.HandlerFunc(model)))
+	s := start(t, t.TempDir(), nil, self, "pages", upstream(t))
 	return attack{server: s, pause: 250 * time.Millisecond,
 		step: func(ctx context.Context, n int) error {
 			return s.expect(ctx, "bot", call(fmt.Sprintf("/%d", n)), "result: ")
