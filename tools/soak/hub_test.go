@@ -215,8 +215,8 @@ func directories(t *testing.T) string {
 	return b.String()
 }
 
-// uploads are files of two organizations that the hub checks. The other caller is a third one, which
-// uploads too.
+// uploads are files of two organizations that the hub checks. The other caller is a third one,
+// which uploads too.
 func uploads(t *testing.T) attack {
 	h, _ := startExternal(t)
 	const tools, skills, agents = "/api/v1/admin/tools", "/api/v1/admin/skills", "/api/v1/admin/agents/import"

@@ -27,7 +27,8 @@ type object map[string]any
 // organizations are those of a hub in external mode. The provider of the last one fails.
 var organizations = []string{"acme", "beta", "gamma", "broken"}
 
-// provider is an identity provider that signs ada in and publishes 100 keys. It signs with the first.
+// provider is an identity provider that signs ada in and publishes 100 keys. It signs with the
+// first.
 type provider struct {
 	url    string
 	keys   [100]*ecdsa.PrivateKey
