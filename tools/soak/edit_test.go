@@ -31,6 +31,9 @@ func edits(t *testing.T) attack {
 	for name := range planted {
 		files = append(files, name)
 	}
+	for _, name := range files { // also those that the agent may not write
+		write(t, s.dir, name, fmt.Sprintf(planted[name], mark))
+	}
 	return attack{server: s, pause: 250 * time.Millisecond, other: s.goodRun, step: func(ctx context.Context, n int) error {
 		name := files[n%len(files)]
 		input, _ := json.Marshal(object{"file_path": filepath.Join(s.dir, name), "content": fmt.Sprintf(planted[name], mark)})
@@ -41,10 +44,6 @@ func edits(t *testing.T) attack {
 		}
 		if err := s.expect(ctx, "editor", `mcp__empty__attack {"mode":"`+[]string{"none", "end"}[n%2]+`"}`, []string{"result: done", "result: Error: mcp server"}[n%2], late); err != nil {
 			return err
-		}
-		if _, err := os.Stat(filepath.Join(s.dir, name)); err != nil {
-			_, text, _ := s.run(ctx, "editor", "Write "+string(input))
-			return fmt.Errorf("the agent did not write: %.300q: %w", text, err)
 		}
 		if text, err := os.ReadFile(mark); err == nil {
 			return fmt.Errorf("a server executed what the agent wrote, or its directory was not empty: %.100q", text)
