@@ -34,8 +34,8 @@ func (o *org) allWrites(t *testing.T) []write {
 	t.Helper()
 	const name, id = "/:name", "/:id"
 	made := func(path, body string) string { return o.made("POST", path, body)["id"].(string) }
-	bob, cho := made(users, userBody("bob", "maintainer")), made(users, userBody("cho", "member"))
-	bobs := o.call("POST", "/auth/login", "", `{"username":"bob","password":"`+password+`"}`).want(200)["access_token"].(string)
+	cho, bobs := made(users, userBody("cho", "member")), o.join(o.admin, "maintainer", "bob")
+	bob := o.send("GET", "/auth/userinfo", bobs, "").want(200)["id"].(string)
 	bobsToken := o.send("POST", issue, bobs, `{"name":"ci"}`).want(201)["id"].(string)
 	invite, token := made(invites, `{"role":"member"}`), made(issue, `{"name":"spare"}`)
 	const provider = `{"name":"spare","protocol":"openai","baseUrl":"https://models.example.com","apiKey":"key-spare"}`

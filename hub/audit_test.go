@@ -45,11 +45,11 @@ func TestAuditQueryResponses(t *testing.T) {
 	each(t, func(t *testing.T, s *server, admin string) {
 		s.join(admin, "member", "meg")
 		all := s.call("GET", "/api/v1/admin/audit-logs", admin, "").want(http.StatusOK)
-		require.Equal(t, "3", all["snapshotId"], "setup, user.create and the login")
-		require.EqualValues(t, 3, all["total"])
+		require.Equal(t, "4", all["snapshotId"], "setup, user.create, the login and the change of the password")
+		require.EqualValues(t, 4, all["total"])
 		items := all["items"].([]any)
-		require.Len(t, items, 3)
-		for i, action := range []string{"auth.login", "user.create", "auth.setup"} {
+		require.Len(t, items, 4)
+		for i, action := range []string{"auth.change_password", "auth.login", "user.create", "auth.setup"} {
 			entry := items[i].(map[string]any)
 			require.Equal(t, action, entry["action"])
 			require.IsType(t, "", entry["id"])
@@ -57,22 +57,22 @@ func TestAuditQueryResponses(t *testing.T) {
 			require.Equal(t, "127.0.0.1", entry["remoteIp"])
 		}
 		for query, total := range map[string]int{
-			"?page_size=500": 3, "?category=&action=&user=&from=&to=&page=&snapshotId=": 3, "?category=user": 1, "?category=auth&user=MEG": 1,
+			"?page_size=500": 4, "?category=&action=&user=&from=&to=&page=&snapshotId=": 4, "?category=user": 1, "?category=auth&user=MEG": 2,
 			"?action=auth.setup": 1, "?category=user&action=auth.setup": 0, "?snapshotId=0": 0, "?snapshotId=1": 1,
-			"?from=2100-01-01T00:00:00Z": 0, "?to=2000-01-01T00:00:00%2B08:00": 0, "?from=2000-01-01T00:00:00.000000001Z": 3,
-			"?from=2100-01-01T00:00:00Z&to=2000-01-01T00:00:00Z": 0, "?user=%25": 0, "?user=_": 0, "?page=99999999999999999999999": 3,
+			"?from=2100-01-01T00:00:00Z": 0, "?to=2000-01-01T00:00:00%2B08:00": 0, "?from=2000-01-01T00:00:00.000000001Z": 4,
+			"?from=2100-01-01T00:00:00Z&to=2000-01-01T00:00:00Z": 0, "?user=%25": 0, "?user=_": 0, "?page=99999999999999999999999": 4,
 		} {
 			body := s.call("GET", "/api/v1/admin/audit-logs"+query, admin, "").want(http.StatusOK)
 			require.EqualValues(t, total, body["total"], query)
 			require.IsType(t, []any{}, body["items"], query)
 		}
 		cut := s.call("GET", "/api/v1/admin/audit-logs?snapshotId=18446744073709551615", admin, "").want(http.StatusOK)
-		require.Equal(t, "3", cut["snapshotId"], "a view never grows")
+		require.Equal(t, "4", cut["snapshotId"], "a view never grows")
 
 		verified := s.call("GET", "/api/v1/admin/audit-logs/verify", admin, "").want(http.StatusOK)
 		require.Equal(t, true, verified["ok"])
-		require.EqualValues(t, 3, verified["checked"])
-		require.Equal(t, "3", verified["headId"])
+		require.EqualValues(t, 4, verified["checked"])
+		require.Equal(t, "4", verified["headId"])
 		csv := s.call("GET", "/api/v1/admin/audit-logs/export?format=csv&category=user", admin, "")
 		require.Equal(t, http.StatusOK, csv.status)
 		require.Contains(t, csv.text, "user.create")

@@ -173,7 +173,7 @@ func declaredActions(t *testing.T) (all []declaration) {
 	for _, pattern := range []string{"*.go", "*/*.go"} {
 		paths, err := filepath.Glob(pattern)
 		require.NoError(t, err)
-		details, calls := map[string]map[string]bool{}, map[string][]*ast.CallExpr{} // both by directory
+		details, calls := map[string]*ast.StructType{}, map[string][]*ast.CallExpr{} // both by directory
 		for _, path := range paths {
 			if strings.HasSuffix(path, "_test.go") {
 				continue
@@ -185,7 +185,7 @@ func declaredActions(t *testing.T) (all []declaration) {
 				switch n := n.(type) {
 				case *ast.TypeSpec:
 					if s, ok := n.Type.(*ast.StructType); ok {
-						details[dir+n.Name.Name] = fieldsOfStruct(s)
+						details[dir+n.Name.Name] = s
 					}
 				case *ast.CallExpr:
 					if index, ok := n.Fun.(*ast.IndexExpr); ok && text(index.X) == "auditlog.Define" {
@@ -198,7 +198,11 @@ func declaredActions(t *testing.T) (all []declaration) {
 		for dir, calls := range calls {
 			for _, call := range calls {
 				detail := text(call.Fun.(*ast.IndexExpr).Index)
-				fields, ok := details[dir+detail]
+				declared, ok := details[dir+detail]
+				fields := map[string]bool(nil)
+				if ok {
+					fields = fieldsOfStruct(declared, dir, details)
+				}
 				if detail == "auditlog.Pruning" {
 					fields, ok = map[string]bool{"entries": false, "before": false, "retentionSeconds": false, "checkpoint": false}, true
 				}
@@ -225,13 +229,16 @@ func namesOf(t *testing.T, arg ast.Expr) (names []string) {
 	return []string{text(arg)}
 }
 
-// fieldsOfStruct are the names in JSON of a struct's fields, and whether each may be left out.
-func fieldsOfStruct(s *ast.StructType) map[string]bool {
+// fieldsOfStruct are the names in JSON of the fields of a struct and of its embedded structs, and
+// whether each may be left out.
+func fieldsOfStruct(s *ast.StructType, dir string, structs map[string]*ast.StructType) map[string]bool {
 	fields := map[string]bool{}
 	for _, f := range s.Fields.List {
 		if f.Tag != nil {
 			name, options, _ := strings.Cut(reflect.StructTag(text(f.Tag)).Get("json"), ",")
 			fields[name] = strings.HasPrefix(options, "omit")
+		} else if embedded, ok := structs[dir+text(f.Type)]; ok && len(f.Names) == 0 {
+			maps.Copy(fields, fieldsOfStruct(embedded, dir, structs))
 		}
 	}
 	return fields

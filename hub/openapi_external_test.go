@@ -268,16 +268,30 @@ func (p *provider) sign(issuer string, more map[string]any) string {
 	return raw
 }
 
-// Wrong keys are recorded in the log of the system, up to 60 a minute.
-func TestWrongOpsKeysAreRecorded(t *testing.T) {
-	c := newContract(t, dbtest.SQLite(t)).externalMode()
-	for range 60 {
-		c.reject(401, api.Unauthenticated, "DELETE", tenantClients+"/acme", "", "", "X-Ops-Key", "wrong")
+// Wrong keys are recorded in the log of the system, up to 60 a minute. Then they are rate limited, and
+// the correct key still passes.
+func TestWrongKeysAreRecorded(t *testing.T) {
+	for name, row := range map[string]struct {
+		method, path, body, header, key string
+		status                          int
+	}{
+		"of the operations interface": {"DELETE", tenantClients + "/acme", "", "X-Ops-Key", opsKey, 204},
+		"of pushed chats":             {"POST", pushChats, `{"org":"acme","sessions":[]}`, "X-Chat-Push-Key", pushKey, 200},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newContract(t, dbtest.SQLite(t)).externalMode()
+			for i := range 60 {
+				wrong := []string{"wrong", row.key + "x", strings.ToUpper(row.key)}[i%3]
+				c.reject(401, api.Unauthenticated, row.method, row.path, "", row.body, row.header, wrong)
+			}
+			c.reject(429, api.RateLimited, row.method, row.path, "", row.body, row.header, "wrong")
+			c.send(row.method, row.path, "", row.body, row.header, row.key).want(row.status)
+			var log strings.Builder
+			require.NoError(t, c.WriteAudit(t.Context(), &log, "system"))
+			require.Equal(t, 60, strings.Count(log.String(), `"action":"`), "nothing else is recorded")
+			require.Equal(t, 60, strings.Count(log.String(), `.denied"`))
+			require.Equal(t, 60, strings.Count(log.String(), `"needs":"key"`))
+			require.NotContains(t, log.String(), "wrong")
+		})
 	}
-	c.reject(429, api.RateLimited, "DELETE", tenantClients+"/acme", "", "", "X-Ops-Key", "wrong")
-	c.send("DELETE", tenantClients+"/acme", "", "", "X-Ops-Key", opsKey).want(204)
-	var log strings.Builder
-	require.NoError(t, c.WriteAudit(t.Context(), &log, "system"))
-	require.Equal(t, 60, strings.Count(log.String(), `"action":"auth.denied"`))
-	require.Contains(t, log.String(), `"needs":"key"`)
 }

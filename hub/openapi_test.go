@@ -347,3 +347,15 @@ func (c *contract) operationsOf(path string) map[string]*openapi3.Operation {
 	}
 	return all
 }
+
+// newcomer creates a user, changes the first password to the one of enter, and returns the path of
+// the user.
+func (c *contract) newcomer(admin, name, role string) string {
+	c.t.Helper()
+	path := users + "/" + c.ok(201, "POST", users, admin, strings.Replace(userBody(name, role), password, firstPassword, 1))["id"].(string)
+	body := c.ok(200, "POST", "/auth/login", "", `{"username":"`+name+`","password":"`+firstPassword+`"}`)
+	access := body["access_token"].(string)
+	c.ok(204, "POST", "/auth/change-password", access, `{"old_password":"`+firstPassword+`","new_password":"`+password+`"}`)
+	c.ok(204, "POST", "/auth/logout", access, "")
+	return path
+}

@@ -130,12 +130,6 @@ func (c *contract) enter(name string) (access, refresh string) {
 	return body["access_token"].(string), body["refresh_token"].(string)
 }
 
-// newcomer creates a user and returns its path.
-func (c *contract) newcomer(admin, name, role string) string {
-	c.t.Helper()
-	return users + "/" + c.ok(201, "POST", users, admin, userBody(name, role))["id"].(string)
-}
-
 func (c *contract) walkUsers(admin string) {
 	me := users + "/" + c.ok(200, "GET", "/auth/userinfo", admin, "")["id"].(string)
 	c.reject(409, api.LastAdmin, "PATCH", me, admin, `{"role":"member"}`)

@@ -41,8 +41,9 @@ func checkTool(ctx context.Context, fileName, source string) (string, error) {
 }
 
 const (
-	password   = "correct horse battery"
-	setupToken = "a setup token of some length"
+	firstPassword = "a first password of some length" // that an admin set
+	password      = "correct horse battery"
+	setupToken    = "a setup token of some length"
 )
 
 // server is a hub that serves over HTTP.
@@ -101,11 +102,13 @@ func (s *server) setUp() string {
 	return s.call("POST", "/auth/setup", "", `{"password":"`+password+`","setup_token":"`+setupToken+`"}`).want(http.StatusCreated)["access_token"].(string)
 }
 
-// join makes a user of that role and signs it in.
+// join makes a user of that role, signs it in and changes the password that the admin set.
 func (s *server) join(admin, role, name string) string {
 	s.t.Helper()
-	s.call("POST", "/api/v1/admin/users", admin, `{"username":"`+name+`","password":"`+password+`","role":"`+role+`"}`).want(http.StatusCreated)
-	return s.call("POST", "/auth/login", "", `{"username":"`+name+`","password":"`+password+`"}`).want(http.StatusOK)["access_token"].(string)
+	s.call("POST", "/api/v1/admin/users", admin, `{"username":"`+name+`","password":"`+firstPassword+`","role":"`+role+`"}`).want(http.StatusCreated)
+	access := s.call("POST", "/auth/login", "", `{"username":"`+name+`","password":"`+firstPassword+`"}`).want(http.StatusOK)["access_token"].(string)
+	s.call("POST", "/auth/change-password", access, `{"old_password":"`+firstPassword+`","new_password":"`+password+`"}`).want(http.StatusNoContent)
+	return access
 }
 
 // response is an HTTP response with its body.

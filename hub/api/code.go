@@ -87,7 +87,7 @@ func (c Code) meaning() (status int, message string) {
 		return http.StatusForbidden, "Built-in objects cannot be changed: create your own."
 
 	case PasswordChangeRequired:
-		return http.StatusForbidden, "The password was reset: change it first."
+		return http.StatusForbidden, "The password was set by an admin: change it first."
 
 	case NotFound:
 		return http.StatusNotFound, "The path does not exist."

@@ -41,7 +41,7 @@ type member struct {
 	Subject           string
 	PasswordHash      string
 	PasswordChangedAt time.Time
-	MustChange        bool // the user must change the password, because it was reset
+	MustChange        bool // the user must change the password, because an administrator set or reset it
 	LastLoginAt       time.Time
 	CreatedAt         time.Time
 	UpdatedAt         time.Time
@@ -53,7 +53,7 @@ func (m member) active() bool { return m.Status == statusActive }
 const resetWindow = 24 * time.Hour
 
 // resetExpired reports whether the password was reset too long ago, or in the future of a clock that
-// was incorrect. The first password of a user does not expire.
+// was incorrect. The password that an administrator gave a new user does not expire.
 func (m member) resetExpired(now time.Time) bool {
 	age := now.Sub(m.PasswordChangedAt)
 	return m.MustChange && m.PasswordChangedAt.After(m.CreatedAt) && (age > resetWindow || age < -lockoutWindow)

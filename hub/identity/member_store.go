@@ -39,10 +39,11 @@ func scanMember(row db.Scanner, more ...any) (member, error) {
 // insertMember stores a new member. A name that is taken is a db.UniqueViolation.
 func insertMember(ctx context.Context, q db.Querier, m member) error {
 	_, err := q.ExecContext(ctx, `INSERT INTO members (id, tenant_id, username, username_fold, display_name, email, role, status,
-			auth_source, issuer, subject, password_hash, password_changed_at, last_login_at, created_at, updated_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)`,
+			auth_source, issuer, subject, password_hash, password_changed_at, must_change, last_login_at, created_at, updated_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)`,
 		m.ID, m.TenantID, m.Username, foldUsername(m.Username), m.DisplayName, m.Email, string(m.Role), m.Status,
-		m.AuthSource, nullText(m.Issuer), nullText(m.Subject), m.PasswordHash, db.NullMicros(m.PasswordChangedAt), db.NullMicros(m.LastLoginAt), db.Micros(m.CreatedAt), db.Micros(m.UpdatedAt))
+		m.AuthSource, nullText(m.Issuer), nullText(m.Subject), m.PasswordHash, db.NullMicros(m.PasswordChangedAt), m.MustChange, db.NullMicros(m.LastLoginAt),
+		db.Micros(m.CreatedAt), db.Micros(m.UpdatedAt))
 	return db.Wrap("insert member", err)
 }
 

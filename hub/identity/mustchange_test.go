@@ -11,9 +11,9 @@ import (
 	"github.com/seed93082962/agenthost/hub/identity"
 )
 
-// After a reset of the password, by an administrator or by the command, nothing works but the
-// change of the password.
-func TestAResetPasswordMustBeChanged(t *testing.T) {
+// After an administrator or the command set the password, nothing works but the change of the
+// password.
+func TestAPasswordSetByAnotherMustBeChanged(t *testing.T) {
 	const newPassword = "another horse, another battery"
 	for name, reset := range map[string]func(t *testing.T, s *server, root, ada user) string{
 		"by an administrator": func(_ *testing.T, s *server, root, ada user) string {
@@ -24,11 +24,21 @@ func TestAResetPasswordMustBeChanged(t *testing.T) {
 			require.NoError(t, err)
 			return password
 		},
+		"of a new user, without expiry": func(_ *testing.T, s *server, root, ada user) string {
+			const first = "a first password to change"
+			s.delete(root.token, usersPath+"/"+ada.id).want(http.StatusNoContent)
+			s.post(root.token, usersPath, object{"username": "ada", "password": first, "role": "admin"}).want(http.StatusCreated)
+			s.cluster.wait(30 * day)
+			return first
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			eachServer(t, func(t *testing.T, s *server) {
 				root := s.cluster.signedIn(s.setup())
 				ada := s.cluster.join(root, "admin", "ada")
+				for _, name := range []string{"root", "ada"} {
+					require.NotContains(t, s.login(name, password).want(http.StatusOK), "must_change_password", "chosen by the user")
+				}
 				given := reset(t, s, root, ada)
 				body := s.login("ada", given).want(http.StatusOK)
 				require.Equal(t, true, body["must_change_password"])

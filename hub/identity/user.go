@@ -65,8 +65,8 @@ func (in UserInput) validate() (member, error) {
 	return m, fields.Err()
 }
 
-// CreateUser creates a user. It fails with api.NameTaken if the username is in use, in any letter
-// case.
+// CreateUser creates a user, who must change the password after the first login. It fails with
+// api.NameTaken if the username is in use, in any letter case.
 func (s *Service) CreateUser(ctx context.Context, caller api.Caller, in UserInput) (User, error) {
 	if s.cfg.External {
 		return User{}, errNoPasswords
@@ -81,6 +81,7 @@ func (s *Service) CreateUser(ctx context.Context, caller api.Caller, in UserInpu
 	}
 	err = s.change(ctx, caller, rbac.AdminOnly, func(tx *sql.Tx) error {
 		m = s.newMember(m, caller.TenantID, rbac.Role(in.Role), hash)
+		m.MustChange = true
 		if err := insertUser(ctx, tx, m); err != nil {
 			return err
 		}

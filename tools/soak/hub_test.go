@@ -82,14 +82,16 @@ func startHub(t *testing.T, on engine) *hub {
 	const setup = "0123456789abcdef"
 	h := launchHub(t, on, "HUB_SETUP_TOKEN="+setup)
 	post := func(path, user, body string) string {
-		access, _, err := h.do(t.Context(), nil, path, user, body, kindJSON, http.StatusOK, http.StatusCreated)
+		access, _, err := h.do(t.Context(), nil, path, user, body, kindJSON, http.StatusOK, http.StatusCreated, http.StatusNoContent)
 		require.NoError(t, err)
 		return access
 	}
 	h.tokens["admin"] = post("/auth/setup", "", `{"username":"admin","password":"`+password+`","setup_token":"`+setup+`"}`)
 	for user, role := range map[string]string{"maintainer": "maintainer", "member": "member", "refresher": "member", "ada": "member"} {
-		post("/api/v1/admin/users", "admin", fmt.Sprintf(`{"username":%q,"password":%q,"role":%q}`, user, password, role))
-		h.tokens[user] = post("/auth/login", "", credentials(user))
+		const first = "a password to change"
+		post("/api/v1/admin/users", "admin", fmt.Sprintf(`{"username":%q,"password":%q,"role":%q}`, user, first, role))
+		h.tokens[user] = post("/auth/login", "", fmt.Sprintf(`{"username":%q,"password":%q}`, user, first))
+		post("/auth/change-password", user, fmt.Sprintf(`{"old_password":%q,"new_password":%q}`, first, password))
 	}
 	return h
 }
