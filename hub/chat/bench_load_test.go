@@ -93,6 +93,7 @@ func serveRole(role, target, database string) error {
 
 func newBench(d *db.DB, audit chat.Audit, runtimeURL string) (*chat.Service, error) {
 	return chat.New(chat.Config{
+		UserAnswers: 1000, AgentAnswers: 1000,
 		DB: d, Audit: audit, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 		Agent: func(context.Context, string, string) (bool, error) { return true, nil },
 		Endpoint: func(context.Context, string, string) (chat.Endpoint, error) {
