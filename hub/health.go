@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"errors"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/seed93082962/agenthost/hub/api"
@@ -12,8 +13,12 @@ import (
 	"github.com/seed93082962/agenthost/internal/apidocs"
 )
 
-// readyTimeout bounds the checks of a readiness probe.
-const readyTimeout = 2 * time.Second
+// An outage is visible within two seconds: a result is used for readyAge, and the next check takes
+// at most readyTimeout.
+const (
+	readyAge     = 500 * time.Millisecond
+	readyTimeout = 1500 * time.Millisecond
+)
 
 //go:embed openapi.yaml
 var document []byte
@@ -49,17 +54,40 @@ func (h *Hub) ready(w http.ResponseWriter, r *http.Request) error {
 		return api.Encode(w, http.StatusServiceUnavailable, readiness{"draining"})
 	}
 	if err := h.Ready(r.Context()); err != nil {
-		h.cfg.Logger.Warn("not ready", "err", err)
 		return api.Encode(w, http.StatusServiceUnavailable, readiness{"unavailable"})
 	}
 	return api.Encode(w, http.StatusOK, readiness{"ready"})
 }
 
+// readyState is the result of the last check.
+type readyState struct {
+	mu        sync.Mutex // guards the fields below; held during a check
+	checkedAt time.Time
+	err       error
+}
+
 // Ready returns an error if the database cannot be reached, takes no writes or lacks a migration of
-// this version, or if a signing key in it cannot be opened with the encryption keys.
+// this version, or if a signing key in it cannot be opened with the encryption keys. It changes
+// nothing. Anyone can send a readiness probe, so concurrent callers, and callers within half a
+// second, share one result.
 func (h *Hub) Ready(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	r := &h.readiness
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if age := h.cfg.Now().Sub(r.checkedAt); age >= 0 && age < readyAge {
+		return r.err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readyTimeout) // other callers wait for the result too
 	defer cancel()
+	r.err = h.checkReady(ctx)
+	r.checkedAt = h.cfg.Now()
+	if r.err != nil {
+		h.cfg.Logger.Warn("not ready", "err", r.err)
+	}
+	return r.err
+}
+
+func (h *Hub) checkReady(ctx context.Context) error {
 	if err := h.db.Ping(ctx); err != nil {
 		return err
 	}

@@ -169,6 +169,7 @@ type Hub struct {
 	keyring   *secret.Keyring
 	begin     time.Time
 	draining  atomic.Bool
+	readiness readyState
 	requests  requests
 	denials   *limiter
 	stop      context.CancelFunc // ends the background work

@@ -1,6 +1,7 @@
 package hub_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,7 +9,10 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -176,6 +180,81 @@ func TestAHubThatCannotOpenItsKeysIsNotReady(t *testing.T) {
 		require.NoError(t, err)
 		ahead.Add(int64(time.Minute))
 		s.call("GET", "/health/ready", "", "").want(http.StatusServiceUnavailable)
+	})
+}
+
+// Anyone can send probes: they share results, and the server that logs every statement has few.
+func TestProbesShareTheirResult(t *testing.T) {
+	address := pgtest.Start(t, "log_statement=all").URL(t)
+	u, err := url.Parse(address)
+	require.NoError(t, err)
+	statements := func() int {
+		log, err := os.ReadFile(filepath.Join(u.Query().Get("host"), "log"))
+		require.NoError(t, err)
+		return bytes.Count(log, []byte("SHOW transaction_read_only"))
+	}
+	var clock atomic.Int64
+	clock.Store(time.Now().UnixNano())
+	s := open(t, address, func(c *hub.Config) { c.Now = func() time.Time { return time.Unix(0, clock.Load()) } })
+	probe := func(want int) {
+		t.Helper()
+		const clients, each = 20, 50
+		var all sync.WaitGroup
+		statuses := make(chan int, clients*each)
+		for range clients {
+			all.Go(func() {
+				for range each {
+					res, err := s.try(t.Context(), "GET", "/health/ready", "", "")
+					if err == nil {
+						statuses <- res.status
+					}
+				}
+			})
+		}
+		all.Wait()
+		close(statuses)
+		count := 0
+		for status := range statuses {
+			require.Equal(t, want, status)
+			count++
+		}
+		require.Equal(t, clients*each, count)
+	}
+	before := statements()
+	probe(http.StatusOK)
+	require.Equal(t, before+1, statements())
+	clock.Add(int64(time.Second))
+	probe(http.StatusOK)
+	require.Equal(t, before+2, statements())
+
+	clock.Add(int64(time.Second))
+	require.NoError(t, s.Close())
+	probe(http.StatusServiceUnavailable)
+	require.Equal(t, 1, strings.Count(s.close(), `"msg":"not ready"`), "one warning for each check")
+}
+
+// Clients without a credential cause no change, however old the signing key is.
+func TestProbesChangeNothing(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, address string) {
+		var ahead atomic.Int64
+		s := open(t, address, func(c *hub.Config) {
+			c.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+		})
+		s.setUp()
+		d := dbtest.Open(t, address)
+		keys := func() (n int) {
+			require.NoError(t, d.Read().QueryRowContext(t.Context(), `SELECT COUNT(*) FROM signing_keys`).Scan(&n))
+			return n
+		}
+		ahead.Store(int64(91 * day))
+		for range 3 {
+			s.call("GET", "/health/ready", "", "").want(http.StatusOK)
+			s.call("GET", "/.well-known/jwks.json", "", "").want(http.StatusOK)
+			ahead.Add(int64(time.Minute))
+		}
+		require.Equal(t, 1, keys())
+		s.call("POST", "/auth/login", "", `{"username":"admin","password":"`+password+`"}`).want(http.StatusOK)
+		require.Equal(t, 2, keys(), "a token is signed with the next key")
 	})
 }
 

@@ -150,15 +150,27 @@ func (k *keyStore) published() []signingKey {
 	return all
 }
 
-// refresh reloads the keys if they are older than keyReload, and rotates a signing key that is due.
-func (k *keyStore) refresh(ctx context.Context) error {
+// reload reads the keys again if they are older than keyReload. It changes nothing.
+func (k *keyStore) reload(ctx context.Context) error {
 	k.mu.RLock()
 	age := k.now().Sub(k.loadedAt)
 	k.mu.RUnlock()
-	if _, due := k.due(); age >= 0 && age < keyReload && !due {
+	if age >= 0 && age < keyReload {
 		return nil
 	}
-	if err := k.load(ctx); err != nil {
+	return k.load(ctx)
+}
+
+// renew is reload, and rotates a signing key that is due. The background worker and requests that
+// sign a token call it.
+func (k *keyStore) renew(ctx context.Context) error {
+	if err := k.reload(ctx); err != nil {
+		return err
+	}
+	if _, due := k.due(); !due {
+		return nil
+	}
+	if err := k.load(ctx); err != nil { // another replica may have rotated it
 		return err
 	}
 	if former, due := k.due(); due {
@@ -176,7 +188,7 @@ func (k *keyStore) due() (former string, due bool) {
 	return k.signing.id, k.shut == nil && !k.now().Before(k.signing.created.Add(keyLife))
 }
 
-// ready is refresh before a token is signed. If the current key cannot be opened, the previous one
+// ready is renew before a token is signed. If the current key cannot be opened, the previous one
 // signs for as long as its tokens are accepted until they expire.
 func (k *keyStore) ready(ctx context.Context) error {
 	read := k.reads.Add(1)
@@ -187,7 +199,7 @@ func (k *keyStore) ready(ctx context.Context) error {
 	if err := k.follow(ctx, current, read); err != nil {
 		return err
 	}
-	if err := k.refresh(ctx); err != nil {
+	if err := k.renew(ctx); err != nil {
 		return err
 	}
 	k.mu.RLock()
@@ -200,7 +212,7 @@ func (k *keyStore) ready(ctx context.Context) error {
 
 // opened returns an error if a key in the database cannot be opened with the keyring.
 func (k *keyStore) opened(ctx context.Context) error {
-	if err := k.refresh(ctx); err != nil {
+	if err := k.reload(ctx); err != nil {
 		return err
 	}
 	k.mu.RLock()

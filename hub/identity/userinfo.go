@@ -72,7 +72,7 @@ type JWKS struct {
 
 // PublicKeys returns the keys that verify access tokens that have not expired.
 func (s *Service) PublicKeys(ctx context.Context) (JWKS, error) {
-	if err := s.keys.refresh(ctx); err != nil {
+	if err := s.keys.reload(ctx); err != nil {
 		return JWKS{}, err
 	}
 	set := JWKS{Keys: []JWK{}}

@@ -15,8 +15,8 @@ const (
 	maxUses     = 1 << 14 // uses that wait to be written; further ones are dropped
 )
 
-// worker records in the background when sessions and CLI tokens were last used, and deletes ended
-// ones.
+// worker records in the background when sessions and CLI tokens were last used, deletes ended ones,
+// and rotates the signing key.
 type worker struct {
 	s    *Service
 	wake chan struct{}
@@ -107,9 +107,12 @@ func (w *worker) flush(ctx context.Context) {
 	}
 }
 
-// sweep deletes rows that are no longer needed. Rotated refresh tokens are deleted only with their
+// sweep rotates a signing key that is due, and deletes rows that are no longer needed. Rotated refresh tokens are deleted only with their
 // session: until then, the use of one means that a second client has a copy.
 func (w *worker) sweep(ctx context.Context) {
+	if err := w.s.keys.renew(ctx); err != nil && ctx.Err() == nil {
+		w.s.cfg.Logger.Warn("rotating the signing key failed", "err", err)
+	}
 	if err := w.s.renewSetup(ctx); err != nil && ctx.Err() == nil {
 		w.s.cfg.Logger.Warn("renewing the setup token failed", "err", err)
 	}
