@@ -65,14 +65,19 @@ func (f *farm) hub() *daemontest.Process {
 	f.t.Helper()
 	p := spawn(f.t, f.path, f.env)
 	if f.admin == "" {
-		f.admin = setUp(f.t, p.Instance)
-		_, err := dbtest.Open(f.t, f.database).Write().ExecContext(f.t.Context(), `INSERT INTO agents (id, tenant_id, name, title, title_en, description, description_en,
+		f.setUp(p)
+	}
+	return p
+}
+
+func (f *farm) setUp(p *daemontest.Process) {
+	f.t.Helper()
+	f.admin = setUp(f.t, p.Instance)
+	_, err := dbtest.Open(f.t, f.database).Write().ExecContext(f.t.Context(), `INSERT INTO agents (id, tenant_id, name, title, title_en, description, description_en,
 				icon, search, enabled, is_default, provider_id, model, system_prompt, max_turns, permission_mode, disallowed_tools, subagents,
 				setting_sources, version, created_at, updated_at)
 			VALUES ('helper', 'default', 'helper', '', '', '', '', '', '', TRUE, FALSE, 'demo', 'demo', '', 10, 'default', '[]', '{}', '[]', 1, 1, 1)`)
-		require.NoError(f.t, err)
-	}
-	return p
+	require.NoError(f.t, err)
 }
 
 func (f *farm) do(p *daemontest.Process, method, path string, status int) map[string]any {

@@ -10,6 +10,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -30,7 +31,7 @@ func main() {
 		}
 		return
 	}
-	if err := runtimecmd.Undumpable(); err != nil {
+	if err := errors.Join(runtimecmd.Undumpable(), daemon.Init()); err != nil {
 		fmt.Fprintln(os.Stderr, "hub: warning:", err)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

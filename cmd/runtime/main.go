@@ -10,12 +10,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
 	"syscall"
 
+	"github.com/seed93082962/agenthost/cmd/internal/daemon"
 	"github.com/seed93082962/agenthost/cmd/internal/runtimecmd"
 )
 
@@ -23,12 +25,12 @@ func main() {
 	if runtimecmd.IsWorker(os.Args) {
 		end(runtimecmd.Work())
 	}
+	if err := errors.Join(runtimecmd.Undumpable(), daemon.Init()); err != nil {
+		fmt.Fprintln(os.Stderr, "runtime: warning:", err)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// The second signal has the default effect and ends the process immediately.
 	context.AfterFunc(ctx, stop)
-	if err := runtimecmd.Undumpable(); err != nil {
-		fmt.Fprintln(os.Stderr, "runtime: warning:", err)
-	}
 	end(run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr))
 }
 

@@ -74,7 +74,12 @@ type Process struct {
 // pairs. It is killed at the end of the test if it is still running.
 func Spawn(t testing.TB, binary, dir string, env []string, args ...string) *Process {
 	t.Helper()
-	p := &Process{Instance: newInstance(), Cmd: exec.CommandContext(t.Context(), binary, args...)}
+	return start(t, exec.CommandContext(t.Context(), binary, args...), dir, env)
+}
+
+func start(t testing.TB, cmd *exec.Cmd, dir string, env []string) *Process {
+	t.Helper()
+	p := &Process{Instance: newInstance(), Cmd: cmd}
 	p.Cmd.Dir, p.Cmd.Env = dir, []string{"HOME=" + dir}
 	for i := 0; i+1 < len(env); i += 2 {
 		p.Cmd.Env = append(p.Cmd.Env, env[i]+"="+env[i+1])
