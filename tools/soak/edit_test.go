@@ -36,6 +36,7 @@ func edits(t *testing.T) attack {
 	}
 	return attack{server: s, pause: 250 * time.Millisecond, other: s.goodRun, step: func(ctx context.Context, n int) error {
 		name := files[n%len(files)]
+		_ = os.Remove(filepath.Join(s.dir, name))
 		input, _ := json.Marshal(object{"file_path": filepath.Join(s.dir, name), "content": fmt.Sprintf(planted[name], mark)})
 		for _, message := range []string{"Write " + string(input), fmt.Sprintf("mcp__m%d__attack {}", n%5)} {
 			if err := s.expect(ctx, "editor", message, "result: "); err != nil {
@@ -44,6 +45,9 @@ func edits(t *testing.T) attack {
 		}
 		if err := s.expect(ctx, "editor", `mcp__empty__attack {"mode":"`+[]string{"none", "end"}[n%2]+`"}`, []string{"result: done", "result: Error: mcp server"}[n%2], late); err != nil {
 			return err
+		}
+		if _, err := os.Stat(filepath.Join(s.dir, name)); err != nil { // the file is protected
+			write(t, s.dir, name, fmt.Sprintf(planted[name], mark))
 		}
 		if text, err := os.ReadFile(mark); err == nil {
 			return fmt.Errorf("a server executed what the agent wrote, or its directory was not empty: %.100q", text)
