@@ -35,7 +35,9 @@
 // PostgreSQL has one pool for both, with at most 16 connections by default, which are closed after
 // 5 minutes without use. Each replica of the hub has its own pool; the sum must stay below
 // max_connections of the server, which is 100 by default. The time limit is 5 s to connect and 5 s
-// to wait for a lock; connect_timeout, lock_timeout and pool_max_conns in the URL take precedence.
+// to wait for a lock. The server ends a transaction of a hub that sends nothing for 30 s, such as a
+// suspended one, which would keep its locks. connect_timeout, lock_timeout,
+// idle_in_transaction_session_timeout and pool_max_conns in the URL take precedence.
 // Inside [DB.Tx], use only the *sql.Tx: a call of Read would wait for a second connection while
 // concurrent transactions hold all of them.
 package db

@@ -182,6 +182,8 @@ func TestSettingsOfPostgreSQL(t *testing.T) {
 	rows := []struct{ name, options, setting, want string }{
 		{"lock timeout", "", "lock_timeout", "5s"},
 		{"lock timeout given", "lock_timeout=70ms", "lock_timeout", "70ms"},
+		{"idle timeout", "", "idle_in_transaction_session_timeout", "30s"},
+		{"idle timeout given", "idle_in_transaction_session_timeout=7s", "idle_in_transaction_session_timeout", "7s"},
 		{"name", "", "application_name", "agenthost"},
 		{"name given", "application_name=other", "application_name", "other"},
 	}

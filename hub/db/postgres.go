@@ -21,6 +21,7 @@ const (
 	postgresOldest  = 13
 	connectTimeout  = 5 * time.Second
 	lockTimeout     = "5000" // milliseconds
+	idleInTxTimeout = "30000"
 	idleConnTimeout = 5 * time.Minute
 )
 
@@ -76,6 +77,8 @@ func postgresConfig(raw string, conns int) (*pgxpool.Config, error) {
 	}
 	parameters := config.ConnConfig.RuntimeParams
 	parameters["lock_timeout"] = cmp.Or(parameters["lock_timeout"], lockTimeout)
+	// A hub that is suspended in a transaction must not keep its locks.
+	parameters["idle_in_transaction_session_timeout"] = cmp.Or(parameters["idle_in_transaction_session_timeout"], idleInTxTimeout)
 	parameters["application_name"] = cmp.Or(parameters["application_name"], "agenthost")
 	return config, nil
 }

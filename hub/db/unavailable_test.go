@@ -288,6 +288,32 @@ func TestLockTimeout(t *testing.T) {
 	}))
 }
 
+// A transaction of a suspended hub does not keep its locks: the server ends it, and the hub neither
+// commits it nor uses its connection again.
+func TestSuspendedInATransaction(t *testing.T) {
+	t.Parallel()
+	address := pgtest.URL(t)
+	d := dbtest.Open(t, with(t, address, "idle_in_transaction_session_timeout=200ms&pool_max_conns=1"), accounts())
+	other := dbtest.Open(t, with(t, address, "lock_timeout=0"))
+	for name, resume := range map[string]func(tx *sql.Tx) error{
+		"in a statement": func(tx *sql.Tx) error { return add(t, tx, 100, "a") },
+		"in COMMIT":      func(*sql.Tx) error { return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := balance(t, other, "a")
+			err := d.Tx(t.Context(), func(tx *sql.Tx) error {
+				require.NoError(t, add(t, tx, 10, "a"))
+				// It waits for the lock until the server has ended the transaction above.
+				require.NoError(t, other.Tx(t.Context(), func(tx *sql.Tx) error { return add(t, tx, 1, "a") }))
+				return resume(tx)
+			})
+			require.ErrorIs(t, err, db.ErrUnavailable)
+			require.EqualValues(t, before+1, balance(t, other, "a"))
+			require.NoError(t, d.Tx(t.Context(), func(tx *sql.Tx) error { return add(t, tx, 1, "a") }))
+		})
+	}
+}
+
 func TestContextEndsWhileALockIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, address string) {
