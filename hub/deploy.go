@@ -6,6 +6,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/deploy"
+	"github.com/seed93082962/agenthost/rbac"
 )
 
 // openDeploys opens the deployments.
@@ -24,9 +25,9 @@ func (h *Hub) agentDeployed(ctx context.Context, tx *sql.Tx, tenantID, name stri
 	return h.deploys.Deployed(ctx, tx, tenantID, name)
 }
 
-// rotateKeysReadBy replaces the keys of runtimes that a user has read who is removed.
-func (h *Hub) rotateKeysReadBy(ctx context.Context, tx *sql.Tx, caller api.Caller, tenantID, userID string) error {
-	return h.deploys.RotateKeysReadBy(ctx, tx, caller, tenantID, userID)
+// rotateKeysReadBy replaces the keys of runtimes that a user has read and may not read with the role.
+func (h *Hub) rotateKeysReadBy(ctx context.Context, tx *sql.Tx, caller api.Caller, tenantID, userID string, role rbac.Role) error {
+	return h.deploys.RotateKeysReadBy(ctx, tx, caller, tenantID, userID, role)
 }
 
 // lockAgent locks an agent until the transaction ends, so that it cannot be deleted meanwhile.

@@ -212,7 +212,7 @@ func New(ctx context.Context, cfg Config) (_ *Hub, err error) {
 		return nil, err
 	}
 	h.identity, err = identity.New(ctx, identity.Config{
-		DB: h.db, Keyring: h.keyring, Audit: h.audit, Removed: h.rotateKeysReadBy, PublicURL: cfg.PublicURL,
+		DB: h.db, Keyring: h.keyring, Audit: h.audit, Withdraw: h.rotateKeysReadBy, PublicURL: cfg.PublicURL,
 		SetupToken: cfg.SetupToken, External: cfg.External, Offline: cfg.Offline, Now: cfg.Now, Logger: cfg.Logger,
 	})
 	if err != nil {

@@ -18,9 +18,17 @@ import (
 // deployable serves a hub with a deployer and the agents.
 func deployable(t *testing.T, url string, agents ...string) (s *server, admin string) {
 	t.Helper()
+	return deployableBy(t, url, func(*hub.Config) {}, agents...)
+}
+
+func deployableBy(t *testing.T, url string, change func(*hub.Config), agents ...string) (s *server, admin string) {
+	t.Helper()
 	driver := &deploytest.Memory{}
 	t.Cleanup(driver.Close)
-	s = open(t, url, func(cfg *hub.Config) { cfg.Deployer = driver })
+	s = open(t, url, func(cfg *hub.Config) {
+		cfg.Deployer = driver
+		change(cfg)
+	})
 	admin = s.setUp()
 	for _, name := range agents {
 		s.call("POST", "/api/v1/admin/agents", admin, `{"name":"`+name+`","providerId":"demo","model":"demo"}`).want(http.StatusCreated)
@@ -121,5 +129,24 @@ func TestKeysThatARemovedUserHasReadAreReplaced(t *testing.T) {
 			}, time.Minute, 5*time.Millisecond)
 		}
 		require.Equal(t, second, s.call("GET", fmt.Sprintf(deployed, "second"), admin, "").want(http.StatusOK)["apiKey"], "neither has read it")
+	})
+}
+
+// An admin who becomes a member may not read keys any more, if members may not.
+func TestKeysThatADemotedAdminHasReadAreReplaced(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, url string) {
+		s, admin := deployableBy(t, url, func(cfg *hub.Config) { cfg.HideRuntimeKeys = true }, "first")
+		first := s.deploy(admin, "first")
+		const deployed = "/api/v1/admin/agents/first/deploy"
+		eve := s.join(admin, "admin", "eve")
+		require.Equal(t, first, s.call("GET", deployed, eve, "").want(http.StatusOK)["apiKey"])
+		id := s.call("GET", "/auth/userinfo", eve, "").want(http.StatusOK)["id"].(string)
+		s.call("PATCH", "/api/v1/admin/users/"+id, admin, `{"role":"member"}`).want(http.StatusOK)
+		require.Nil(t, s.call("GET", deployed, eve, "").want(http.StatusOK)["apiKey"])
+		require.Eventually(t, func() bool {
+			return s.call("GET", deployed, admin, "").want(http.StatusOK)["apiKey"] != first
+		}, time.Minute, 5*time.Millisecond)
+		status, _ := s.runtime("first/v1/agents", first)
+		require.Equal(t, http.StatusUnauthorized, status)
 	})
 }

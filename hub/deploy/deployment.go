@@ -125,7 +125,7 @@ func (s *Service) status(ctx context.Context, caller api.Caller, d deployment, d
 	for _, c := range d.Conditions {
 		st.Conditions = append(st.Conditions, Condition{c.Type, c.Status, c.Message, api.Time(c.ChangedAt)})
 	}
-	if s.cfg.HideAPIKey && !rbac.AdminWrite.Allows(caller.Role()) {
+	if !s.readsKeys(caller.Role()) {
 		st.APIKey = ""
 		return st, nil
 	}

@@ -62,9 +62,17 @@ func (s *Service) RotateKey(ctx context.Context, caller api.Caller, name string)
 	return s.Status(ctx, caller, name)
 }
 
-// RotateKeysReadBy rotates the keys that a user has read, when that user is removed or disabled. It
-// is called in the transaction that does it, so that no such key remains.
-func (s *Service) RotateKeysReadBy(ctx context.Context, tx *sql.Tx, caller api.Caller, tenantID, userID string) error {
+// RotateKeysReadBy rotates the keys that a user has read, unless the role permits to read them. It
+// is called in the transaction that changes the role, or that removes or disables the user, without
+// a role, so that no such key remains.
+func (s *Service) RotateKeysReadBy(ctx context.Context, tx *sql.Tx, caller api.Caller, tenantID, userID string, role rbac.Role) error {
+	if s.readsKeys(role) {
+		return nil
+	}
+	// A user who reads a key at this moment has the lock, or finds the access ended.
+	if _, err := lockDeploymentsOf(ctx, tx, tenantID); err != nil {
+		return err
+	}
 	names, err := readKeysOf(ctx, tx, tenantID, userID)
 	if err != nil {
 		return err
@@ -75,6 +83,11 @@ func (s *Service) RotateKeysReadBy(ctx context.Context, tx *sql.Tx, caller api.C
 		}
 	}
 	return nil
+}
+
+// readsKeys reports whether users with the role may read API keys.
+func (s *Service) readsKeys(role rbac.Role) bool {
+	return rbac.AdminWrite.Allows(role) || !s.cfg.HideAPIKey && rbac.AdminRead.Allows(role)
 }
 
 // rotateKey creates the next key of a deployment, unless it has one.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/api/apitest"
+	"github.com/seed93082962/agenthost/hub/db"
 	"github.com/seed93082962/agenthost/hub/deploy"
 	"github.com/seed93082962/agenthost/hub/deploy/deploytest"
 	"github.com/seed93082962/agenthost/rbac"
@@ -80,10 +81,12 @@ func (h *hub) replaced(former string) (next string) {
 }
 
 // removed removes a user as package identity does.
-func (h *hub) removed(user string) {
+func (h *hub) removed(user string) { h.demoted(user, "") }
+
+func (h *hub) demoted(user string, role rbac.Role) {
 	h.t.Helper()
 	require.NoError(h.t, h.db.Tx(h.t.Context(), func(tx *sql.Tx) error {
-		return h.RotateKeysReadBy(h.t.Context(), tx, h.ada.Caller, "default", user)
+		return h.RotateKeysReadBy(h.t.Context(), tx, h.ada.Caller, "default", user, role)
 	}))
 }
 
@@ -192,5 +195,65 @@ func TestKeysOfARemovedUserAreRotated(t *testing.T) {
 		h.removed(eve.Caller.UserID)
 		require.Equal(t, second, h.ada.Get(path).Want(http.StatusOK)["apiKey"], "eve has not read the next one")
 		require.Len(t, h.server.Audit("default"), 2)
+	})
+}
+
+// The key of a user who may not read it any more is rotated too.
+func TestKeysOfADemotedUserAreRotated(t *testing.T) {
+	for name, row := range map[string]struct {
+		hidden bool
+		role   rbac.Role
+		rotate bool
+	}{
+		"members read keys": {false, rbac.Member, false},
+		"maintainer":        {true, rbac.Maintainer, false},
+		"member":            {true, rbac.Member, true},
+		"no role":           {false, "", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			each(t, func(t *testing.T, w *world) {
+				h := w.start(func(c *deploy.Config) { c.HideAPIKey = row.hidden })
+				eve := h.server.As("default", "eve", rbac.Admin)
+				h.ada.Post(path, nil).Want(http.StatusAccepted)
+				first := eve.Get(path).Want(http.StatusOK)["apiKey"].(string)
+				h.demoted(eve.Caller.UserID, row.role)
+				if row.rotate {
+					h.replaced(first)
+				}
+				require.Equal(t, row.rotate, len(h.server.Audit("default")) == 2)
+			})
+		})
+	}
+}
+
+// A user who is removed while the key is read has not read it, or it is rotated.
+func TestKeysThatAreReadDuringTheRemovalAreRotated(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		h := w.start()
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		first := h.reach("running")["apiKey"].(string)
+		bob := h.server.As("default", "bob", rbac.Member).Caller
+		removed := make(chan error, 1)
+		status, err := h.Status(db.WithCheck(t.Context(), func(context.Context, *sql.Tx) error { // before the commit
+			go func() {
+				removed <- h.db.Tx(t.Context(), func(tx *sql.Tx) error {
+					return h.RotateKeysReadBy(t.Context(), tx, h.ada.Caller, "default", bob.UserID, "")
+				})
+			}()
+			if h.db.Engine() == db.SQLite { // which has one transaction at a time
+				return nil
+			}
+			require.Eventually(t, func() bool {
+				var waiting int
+				err := h.db.Read().QueryRowContext(t.Context(), `SELECT COUNT(*) FROM pg_stat_activity
+					WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&waiting)
+				return err == nil && waiting > 0 || len(removed) > 0
+			}, patience, time.Millisecond)
+			return nil
+		}), bob, "helper")
+		require.NoError(t, err)
+		require.Equal(t, first, status.APIKey)
+		require.NoError(t, <-removed)
+		h.replaced(first)
 	})
 }

@@ -99,6 +99,11 @@ func (s *Service) applyRole(ctx context.Context, tx *sql.Tx, from api.Caller, m 
 	if err := updateMember(ctx, tx, *m); err != nil {
 		return nil, err
 	}
+	caller := from
+	caller.TenantID, caller.UserID, caller.UserName = m.TenantID, m.ID, m.Username
+	if err := s.cfg.Withdraw(ctx, tx, caller, m.TenantID, m.ID, role); err != nil {
+		return nil, err
+	}
 	return []auditlog.Record{actionUpdateRole.Record(selfEvent(from, *m), updateRoleDetail{auditlog.Change[string]{From: string(before), To: string(role)}})}, nil
 }
 

@@ -45,6 +45,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/db"
 	"github.com/seed93082962/agenthost/hub/secret"
 	"github.com/seed93082962/agenthost/internal/ids"
+	"github.com/seed93082962/agenthost/rbac"
 )
 
 //go:embed migrations
@@ -71,9 +72,10 @@ type Config struct {
 	// change fails. Required.
 	Audit Audit
 
-	// Removed is called in the transaction that deletes or disables a user, to withdraw what the
-	// user has read. Defaults to nothing.
-	Removed func(ctx context.Context, tx *sql.Tx, caller api.Caller, tenantID, userID string) error
+	// Withdraw is called in the transaction that deletes or disables a user, with no role, or that
+	// changes the role, to withdraw what the user has read and may not read with that role. Defaults
+	// to nothing.
+	Withdraw func(ctx context.Context, tx *sql.Tx, caller api.Caller, tenantID, userID string, role rbac.Role) error
 
 	// PublicURL is the public address of the hub, without a path. It is the base of links. Required
 	// if links are created.
@@ -128,8 +130,8 @@ func New(ctx context.Context, cfg Config) (*Service, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	if cfg.Removed == nil {
-		cfg.Removed = func(context.Context, *sql.Tx, api.Caller, string, string) error { return nil }
+	if cfg.Withdraw == nil {
+		cfg.Withdraw = func(context.Context, *sql.Tx, api.Caller, string, string, rbac.Role) error { return nil }
 	}
 	s := &Service{cfg: cfg, db: cfg.DB, hasher: newHasher(cmp.Or(cfg.hashCost, passwordCost)), tokens: newTokenCache(), states: newStateCache()}
 	if !cfg.Offline {

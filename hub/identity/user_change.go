@@ -94,11 +94,17 @@ func (s *Service) replaceUser(ctx context.Context, tx *sql.Tx, caller api.Caller
 				return err
 			}
 			detail.SessionsEnded = len(ended)
-			if err := s.cfg.Removed(ctx, tx, caller, after.TenantID, after.ID); err != nil {
-				return err
-			}
 		}
 		records = append(records, actionUpdateStatus.Record(event, detail))
+	}
+	if after.Role != before.Role || after.Status != before.Status {
+		role := after.Role
+		if !after.active() {
+			role = ""
+		}
+		if err := s.cfg.Withdraw(ctx, tx, caller, after.TenantID, after.ID, role); err != nil {
+			return err
+		}
 	}
 	if after.DisplayName != before.DisplayName {
 		records = append(records, actionUpdateProfile.Record(event, updateProfileDetail{
@@ -124,7 +130,7 @@ func (s *Service) DeleteUser(ctx context.Context, caller api.Caller, id string) 
 		if err := deleteMember(ctx, tx, gone); err != nil {
 			return err
 		}
-		if err := s.cfg.Removed(ctx, tx, caller, gone.TenantID, gone.ID); err != nil {
+		if err := s.cfg.Withdraw(ctx, tx, caller, gone.TenantID, gone.ID, ""); err != nil {
 			return err
 		}
 		deleted := actionDeleteUser.Record(gone.event(caller.Event()), deleteUserDetail{string(gone.Role)})
