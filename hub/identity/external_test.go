@@ -1,6 +1,8 @@
 package identity_test
 
 import (
+	"context"
+	"database/sql"
 	"errors"
 	"net/http"
 	"regexp"
@@ -263,4 +265,26 @@ func TestExternalModeHasNoPasswords(t *testing.T) {
 	_, err := s.service.ResetPassword(t.Context(), "bob")
 	require.ErrorContains(t, err, "identity provider", "the command too: bob could not change the password")
 	s.get(bob.AccessToken, "/auth/sessions").want(http.StatusOK)
+}
+
+// A role that the identity provider takes away takes what the user has read with it.
+func TestTheRoleOfALoginWithdraws(t *testing.T) {
+	each(t, func(t *testing.T, c *cluster) {
+		var withdrawn []string
+		s := c.start(func(cfg *identity.Config) {
+			external(cfg)
+			cfg.Withdraw = func(_ context.Context, _ *sql.Tx, caller api.Caller, tenantID, userID string, role rbac.Role) error {
+				withdrawn = append(withdrawn, strings.Join([]string{tenantID, userID, string(role), caller.TenantID, caller.UserName}, " "))
+				return nil
+			}
+		})
+		u := stranger("acme", "1", "ada")
+		u.Role = rbac.Admin
+		s.enter(u)
+		id := s.enter(u).User.ID
+		require.Empty(t, withdrawn)
+		u.Role = rbac.Member
+		s.enter(u)
+		require.Equal(t, []string{"acme " + id + " member acme ada"}, withdrawn)
+	})
 }
