@@ -154,7 +154,7 @@ func stored(t *testing.T, d *db.DB) (all []string) {
 }
 
 // Another replica ends the access of a caller whom this one has cached, and whose state it would
-// accept forever: its clock stands still. Each route that writes is called after each kind of end.
+// accept forever: its clock is fixed. Each route that writes is called after each kind of end.
 func TestAWriteIsAuthorizedWhenItIsCommitted(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, url string) {

@@ -30,7 +30,7 @@ func (h *Hub) rotateKeysReadBy(ctx context.Context, tx *sql.Tx, caller api.Calle
 	return h.deploys.RotateKeysReadBy(ctx, tx, caller, tenantID, userID, role)
 }
 
-// lockAgent locks an agent until the transaction ends, so that it cannot be deleted meanwhile.
+// lockAgent locks an agent until the transaction ends, so that it cannot be deleted in the meantime.
 func (h *Hub) lockAgent(ctx context.Context, tx *sql.Tx, tenantID, name string) error {
 	return h.catalog.LockAgent(ctx, tx, tenantID, name)
 }

@@ -83,7 +83,7 @@ func TestTheNameOfADeletedOrganization(t *testing.T) {
 	})
 }
 
-// A registration alone is no data. The first login of a user is.
+// A registration is not data. The first login of a user is.
 func TestDataOfAnOrganization(t *testing.T) {
 	t.Parallel()
 	s := open(t, dbtest.SQLite(t), func(cfg *hub.Config) { cfg.External, cfg.OpsKey = true, opsKey })

@@ -78,7 +78,7 @@ func TestAnswersAreLabeled(t *testing.T) {
 }
 
 // Rotations do not disable signing: 10 of them are accepted in a day, keys that signed nothing are
-// deleted, and those that did remain. Deleting the configuration is no way around the limit.
+// deleted, and those that did remain. Deleting the configuration does not avoid the limit.
 func TestRotationsAreLimited(t *testing.T) {
 	each(t, func(t *testing.T, s *server) {
 		keys := func() int {

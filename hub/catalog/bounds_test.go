@@ -216,7 +216,7 @@ func TestValuesOfAnMCPServerAreBounded(t *testing.T) {
 func TestURLsOfMCPServersHaveNoCredentials(t *testing.T) {
 	each(t, nil, func(t *testing.T, s *server) {
 		for _, address := range []string{"https://user:secret@m.example", "https://user@m.example/a", "https://@m.example", "HTTP://:x@m.example:8080", "https://a%40b:c@m.example",
-			// These are no addresses of a host, or cannot be parsed.
+			// These are not addresses of a host, or cannot be parsed.
 			"https:user:secret@m.example", "https:///user:secret@m.example", `https:/\user:secret@m.example`, "https://[::1]@user:secret/", "https://user:secret%40m.example",
 			"m.example", "ftp://m.example", "https://", "https://m .example"} {
 			for _, transport := range []string{"http", "sse"} {

@@ -179,7 +179,7 @@ func TestAdoption(t *testing.T) {
 	})
 }
 
-// Data that were there before the first registration belong to somebody else too.
+// Data that were there before the first registration belong to another owner too.
 func TestAdoptionOfUnregisteredData(t *testing.T) {
 	s := onSQLite(t, nil)
 	has := true

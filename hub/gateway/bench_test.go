@@ -21,7 +21,7 @@ import (
 )
 
 // BenchmarkProxy forwards a request with a small JSON response through /runtime, and through
-// httputil.ReverseProxy alone with the same transport, alternately. The ratios are those of the
+// only httputil.ReverseProxy with the same transport, alternately. The ratios are those of the
 // times of ReverseProxy to those of the gateway, client and upstream included.
 func BenchmarkProxy(b *testing.B) {
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

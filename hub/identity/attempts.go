@@ -218,7 +218,7 @@ func (s *Service) tooLate(ctx context.Context, tx *sql.Tx, a attempt) error {
 	return limits.rejected()
 }
 
-// rejectSlowly counts an attempt that is no success while a limit is reached, and returns its 429.
+// rejectSlowly counts a failed attempt while a limit is reached, and returns its 429.
 // It does the same for every name and password, and nothing is recorded.
 func (s *Service) rejectSlowly(ctx context.Context, a attempt) error {
 	ctx, cancel := detached(ctx)

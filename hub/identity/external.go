@@ -163,7 +163,7 @@ func externalUsername(name string) string {
 	return name
 }
 
-// distinctUsername returns a name that no other subject has, and that nobody can take in advance.
+// distinctUsername returns a name that no other subject has, and that no other user can take in advance.
 func distinctUsername(name string) string {
 	var b [6]byte
 	rand.Read(b[:])
@@ -265,7 +265,7 @@ type ExternalLogout struct {
 }
 
 // EndExternalSessions ends the sessions that the identity provider names, and revokes the CLI tokens
-// of their users if it is told so. Other replicas follow within 2 seconds. No such session is not an
+// of their users if Tokens is set. Other replicas follow within 2 seconds. No such session is not an
 // error.
 func (s *Service) EndExternalSessions(ctx context.Context, from api.Caller, out ExternalLogout) error {
 	if out.Subject == "" && out.SessionID == "" {

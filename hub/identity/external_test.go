@@ -111,7 +111,7 @@ func TestExternalUsernames(t *testing.T) {
 			require.Equal(t, want, got)
 			continue
 		}
-		// A name that was changed has a suffix, which nobody can take in advance.
+		// A name that was changed has a suffix, which no other user can take in advance.
 		require.Regexp(t, "^"+regexp.QuoteMeta(want)+"[0-9a-f]{12}$", got)
 	}
 }

@@ -10,7 +10,7 @@ import (
 const rekeyBatch = 100
 
 // Rekey seals all keys with the first key of the keyring, and returns the number of those that were
-// sealed with another one. It may run concurrently with changes: a key that is replaced meanwhile
+// sealed with another one. It may run concurrently with changes: a key that is replaced in the meantime
 // is sealed by its change. A key that cannot be opened is logged and stays as it is.
 func (s *Service) Rekey(ctx context.Context) (int, error) {
 	return s.resealAll(ctx, s.cfg.Keyring.Reseal)

@@ -236,7 +236,7 @@ func uploads(t *testing.T) attack {
 	fine := form("fine.ts", toolFile("fine", "", anyInput, `return "fine"`))
 	_, _, err := h.do(t.Context(), nil, tools, "gamma", fine, kindMultipart, http.StatusCreated)
 	require.NoError(t, err)
-	return attack{server: h.server, pause: 500 * time.Millisecond, parallel: 2, peak: 640 * mib,
+	return attack{server: h.server, pause: 500 * time.Millisecond, parallel: 2, peak: 1024 * mib,
 		step: func(ctx context.Context, n int) error {
 			f := files[n/2%len(files)]
 			kind, body := "application/yaml", f.content
