@@ -45,7 +45,8 @@ var capabilities = map[string]string{
 	"GET /auth/callback/:org":                "the parameters of a login are its credential",
 }
 
-// requestBodies are those of requests for an object, where {} is invalid. A query is that of a GET request.
+// requestBodies are those of requests for an object, where {} is invalid. A query is that of a GET
+// request.
 var requestBodies = map[string]string{
 	"PUT /api/v1/admin/agents/:name":                       `{"providerId":"demo","model":"demo"}`,
 	"PUT /api/v1/admin/agents/:name/tools":                 `{"items":[]}`,
@@ -90,8 +91,8 @@ func references(other *org) map[string][]string {
 
 var parameter = regexp.MustCompile(`:\w+`)
 
-// expand returns the paths of a route with the values of its parameters. In each, one value at least
-// is of the other organization.
+// expand returns the paths of a route with the values of its parameters. In each, one value at
+// least is of the other organization.
 func (o *org) expand(t *testing.T, path string, other *org) (paths []string) {
 	names := parameter.FindAllString(path, -1)
 	var fill func(path string, rest []string, foreign bool)

@@ -268,8 +268,8 @@ func (p *provider) sign(issuer string, more map[string]any) string {
 	return raw
 }
 
-// Wrong keys are recorded in the log of the system, up to 60 a minute. Then they are rate limited, and
-// the correct key still passes.
+// Wrong keys are recorded in the log of the system, up to 60 a minute. Then they are rate limited,
+// and the correct key still passes.
 func TestWrongKeysAreRecorded(t *testing.T) {
 	for name, row := range map[string]struct {
 		method, path, body, header, key string

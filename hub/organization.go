@@ -9,8 +9,8 @@ import (
 	"github.com/seed93082962/agenthost/hub/identity"
 )
 
-// organizationHasData reports whether a tenant has data: a new client of the organization could read
-// them. Users are those of package identity.
+// organizationHasData reports whether a tenant has data: a new client of the organization could
+// read them. Users are those of package identity.
 func (h *Hub) organizationHasData(ctx context.Context, tx *sql.Tx, tenantID string) (bool, error) {
 	for _, has := range []func(context.Context, *sql.Tx, string) (bool, error){
 		h.providers.HasData, h.aigc.HasData, h.catalog.HasData, h.deploys.HasDeployments, h.chat.HasData,
@@ -37,8 +37,8 @@ func (h *Hub) endDeployments(ctx context.Context, tx *sql.Tx, tenantID string, s
 	return h.deploys.EndTenant(ctx, tx, tenantID, stop)
 }
 
-// AdminToken returns a token of an active admin that is valid for an hour, and records it. It is for
-// the operator while the identity provider is unavailable. The user is given as
+// AdminToken returns a token of an active admin that is valid for an hour, and records it. It is
+// for the operator while the identity provider is unavailable. The user is given as
 // organization/username, organization/sub:subject, or only a username of the tenant "default".
 func (h *Hub) AdminToken(ctx context.Context, user string) (string, error) {
 	name, err := h.adminName(ctx, user)
@@ -48,8 +48,8 @@ func (h *Hub) AdminToken(ctx context.Context, user string) (string, error) {
 	return h.identity.AdminToken(ctx, name)
 }
 
-// RestoreAdmin makes a user an active admin, who is given as for AdminToken and has signed in before.
-// It is for the operator, after the issuer of an organization was changed.
+// RestoreAdmin makes a user an active admin, who is given as for AdminToken and has signed in
+// before. It is for the operator, after the issuer of an organization was changed.
 func (h *Hub) RestoreAdmin(ctx context.Context, user string) error {
 	name, err := h.adminName(ctx, user)
 	if err != nil {

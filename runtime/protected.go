@@ -73,8 +73,9 @@ func programDirs(cfg *Config) []string {
 }
 
 // serverFiles returns the files that the command line and the environment of an MCP server name.
-// Relative names are those of the server's cwd. A file need not exist: a server that did not start is started again.
-// Without an extension, a missing file may be a directory or not a path at all, and is left out.
+// Relative names are those of the server's cwd. A file need not exist: a server that did not start
+// is started again. Without an extension, a missing file may be a directory or not a path at all,
+// and is left out.
 func serverFiles(server *agent.MCPServer, cwd string) []string {
 	texts := append([]string{server.Command}, server.Args...)
 	for _, value := range server.Env {
@@ -107,9 +108,9 @@ func pathsIn(text string) []string {
 }
 
 // editablePath returns a path in the working directory that a stdio server uses, if the agent edits
-// files without asking: the server's cwd, or a path of its command line or environment. It
-// returns "" if there is none. An interpreter executes more than the named files, which are all that
-// the runtime protects.
+// files without asking: the server's cwd, or a path of its command line or environment. It returns
+// "" if there is none. An interpreter executes more than the named files, which are all that the
+// runtime protects.
 func editablePath(def *agent.Agent, server *agent.MCPServer, cwd string) string {
 	modes := []permission.Mode{permission.ModeAcceptEdits, permission.ModeAuto, permission.ModeBypass}
 	edits := slices.Contains(modes, permissionMode(def)) || slices.ContainsFunc(def.AllowedTools, func(entry string) bool {

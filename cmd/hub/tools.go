@@ -8,8 +8,8 @@ import (
 	"github.com/seed93082962/agenthost/runtime/tool/js"
 )
 
-// checkTool returns the name of the tool in a file. The file is loaded in a worker: a process of this
-// executable.
+// checkTool returns the name of the tool in a file. The file is loaded in a worker: a process of
+// this executable.
 func checkTool(ctx context.Context, fileName, source string) (string, error) {
 	name, err := js.Check(ctx, js.Config{}, fileName, source)
 	if fault, ok := errors.AsType[*js.FileError](err); ok {

@@ -72,7 +72,8 @@ func agentExists(ctx context.Context, q db.Querier, tenantID, name string) (bool
 	return found(ctx, q, "read agent", `SELECT COUNT(*) FROM agents WHERE tenant_id = $1 AND name = $2`, tenantID, name)
 }
 
-// agentValues are the values of agentColumns after the id and the name, the search text and the size.
+// agentValues are the values of agentColumns after the id and the name, the search text and the
+// size.
 func agentValues(a Agent) ([]any, error) {
 	var allowed sql.NullString
 	texts := make([]string, 4)

@@ -23,8 +23,8 @@ type component struct {
 // digests are texts that change with the content of a component.
 type digests map[component]string
 
-// hash sets the content hash of an agent that is not part of a snapshot. It reads only what the agent
-// is bound to.
+// hash sets the content hash of an agent that is not part of a snapshot. It reads only what the
+// agent is bound to.
 func (a *Agent) hash(ctx context.Context, tx *sql.Tx, tenantID string) error {
 	all, outdated, err := boundDigests(ctx, tx, tenantID, a.ID)
 	if err != nil {

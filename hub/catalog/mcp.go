@@ -36,8 +36,8 @@ type MCP struct {
 	UpdatedAt   api.Time          `json:"updatedAt"`
 }
 
-// MCPInput is an MCP server. Without a title, the title is the name. It is enabled by default. CWD is
-// relative to the working directory of the agent and defaults to a private empty directory.
+// MCPInput is an MCP server. Without a title, the title is the name. It is enabled by default. CWD
+// is relative to the working directory of the agent and defaults to a private empty directory.
 type MCPInput struct {
 	Name        string            `json:"name"` // of an existing server, "" or its name
 	Title       string            `json:"title"`

@@ -33,8 +33,8 @@ type queue struct {
 	waiting []chan struct{} // closed when it is the turn of the upload
 }
 
-// checked runs check when it is the turn of an upload of the caller's tenant. It returns the cause of
-// ctx if that ends before.
+// checked runs check when it is the turn of an upload of the caller's tenant. It returns the cause
+// of ctx if that ends before.
 func (s *Service) checked(ctx context.Context, caller api.Caller, check func() error) error {
 	turn, err := s.slots.enqueue(caller.TenantID)
 	if err != nil {

@@ -16,8 +16,9 @@ import (
 	"github.com/seed93082962/agenthost/hub/db/dbtest"
 )
 
-// All uploads of one tenant hang. Those of another one are checked, and one that waits for longer than
-// others does not prevent the next tenant. The clients leave: the workers end and free their slots.
+// All uploads of one tenant hang. Those of another one are checked, and one that waits for longer
+// than others does not prevent the next tenant. The clients leave: the workers end and free their
+// slots.
 func TestATenantCannotOccupyTheChecks(t *testing.T) {
 	t.Parallel()
 	var running, most, acme atomic.Int32

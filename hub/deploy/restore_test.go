@@ -19,7 +19,8 @@ func (w *world) exec(statement string) {
 	require.NoError(w.t, err)
 }
 
-// The database is older than the platform: one deployment is of a later revision, and one has no row.
+// The database is older than the platform: one deployment is of a later revision, and one has no
+// row.
 func TestRestoredDatabase(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		w.catalog.set("default", "later", demo(""))

@@ -8,9 +8,9 @@ import (
 )
 
 // EndTenant replaces the API keys of all deployments of a tenant, and stops them if stop is true:
-// who had access to the tenant may know the keys. A running deployment is otherwise started again with
-// its new key. It returns their number, and a function that makes the change effective in this hub
-// after the commit.
+// who had access to the tenant may know the keys. A running deployment is otherwise started again
+// with its new key. It returns their number, and a function that makes the change effective in this
+// hub after the commit.
 func (s *Service) EndTenant(ctx context.Context, tx *sql.Tx, tenantID string, stop bool) (n int, effect func(), err error) {
 	all, err := lockDeploymentsOf(ctx, tx, tenantID)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 
 // startedElsewhere reports whether another site may have started the login: it could replace the
 // session of the user by one of another account. Browsers send Sec-Fetch-Site, except old ones and
-// those that reach the hub by http. Without it, a Referer of the hub is a signal too, and the login is
-// only suspicious in a browser that has the cookie of a login: a program has neither.
+// those that reach the hub by http. Without it, a Referer of the hub is a signal too, and the login
+// is only suspicious in a browser that has the cookie of a login: a program has neither.
 func (s *Service) startedElsewhere(r *http.Request) bool {
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "same-origin", "none": // none: the user typed the address or opened a bookmark
@@ -30,8 +30,8 @@ func (s *Service) startedElsewhere(r *http.Request) bool {
 	return len(r.CookiesNamed(s.cookieName())) > 0
 }
 
-// confirmation returns the parameter that confirms a login in the browser. Another site does not know
-// the cookie.
+// confirmation returns the parameter that confirms a login in the browser. Another site does not
+// know the cookie.
 func confirmation(browser string, in LoginInput) string {
 	return hex.EncodeToString(hash("confirm\x00" + browser + "\x00" + in.Org + "\x00" + in.ReturnTo))
 }

@@ -174,7 +174,8 @@ func (m metadata) authStyle() oauth2.AuthStyle {
 }
 
 // remembered is a value of a provider that is fetched again when it is too old. Concurrent callers
-// wait for one request. A failure is remembered too: until the pause after it ends, it is the result.
+// wait for one request. A failure is remembered too: until the pause after it ends, it is the
+// result.
 type remembered[T any] struct {
 	mu       sync.Mutex // guards the fields below
 	value    T
@@ -193,8 +194,8 @@ type flight[T any] struct {
 	err     error
 }
 
-// get returns the value, or fetches it if it is older than life. It also returns how often the value
-// was fetched.
+// get returns the value, or fetches it if it is older than life. It also returns how often the
+// value was fetched.
 func (r *remembered[T]) get(ctx context.Context, s *Service, life time.Duration, fetch func(context.Context) (T, error)) (T, int, error) {
 	now := s.now()
 	r.mu.Lock()

@@ -20,8 +20,8 @@ func (p *standIn) silent() {
 	})
 }
 
-// A hostile provider sends the browser to the provider of another organization, with the state of its
-// own login. It must not obtain the code, which the hub would send to its token endpoint.
+// A hostile provider sends the browser to the provider of another organization, with the state of
+// its own login. It must not obtain the code, which the hub would send to its token endpoint.
 func TestMixUp(t *testing.T) {
 	each(t, func(t *testing.T, s *site) {
 		acme, evil := newStandIn(s), newStandIn(s)

@@ -11,8 +11,8 @@ import (
 // Failed attempts are counted by account and address, before a tenant is known: the account is the
 // submitted name.
 
-// signInsFrom returns where the sign-ins between the times came from. The work is the same for every
-// name.
+// signInsFrom returns where the sign-ins between the times came from. The work is the same for
+// every name.
 func signInsFrom(ctx context.Context, q db.Querier, tenantID string, a attempt, since, until time.Time) (k known, err error) {
 	err = q.QueryRowContext(ctx, `SELECT COUNT(CASE WHEN m.username_fold = $2 AND s.address = $4 THEN 1 END) > 0,
 			COUNT(CASE WHEN m.username_fold = $2 THEN 1 END) > 0, COUNT(*) > 0
@@ -30,9 +30,9 @@ func signedInFrom(ctx context.Context, q db.Querier, tenantID string, a attempt,
 	return known, db.Wrap("read sign-ins", err)
 }
 
-// attemptTimes are the times, in microseconds, of the failures that limit an attempt: the fifth last
-// one of the account from the address, and the first of the windows of the account and the network. 0
-// means that there is no limit.
+// attemptTimes are the times, in microseconds, of the failures that limit an attempt: the fifth
+// last one of the account from the address, and the first of the windows of the account and the
+// network. 0 means that there is no limit.
 type attemptTimes struct {
 	address, account, network int64
 	last                      int64 // of the account from the address
@@ -48,8 +48,8 @@ func readAttempts(ctx context.Context, q db.Querier, a attempt) (t attemptTimes,
 	return t, db.Wrap("read login attempts", err)
 }
 
-// addAddressFailure counts a failure of the account from the address, unless it is locked within the
-// window.
+// addAddressFailure counts a failure of the account from the address, unless it is locked within
+// the window.
 func addAddressFailure(ctx context.Context, tx *sql.Tx, a attempt, now time.Time, from, to int64) (counted bool, err error) {
 	n, err := db.Affected(ctx, tx, "count login attempt", `INSERT INTO login_attempts AS l (account_fold, remote_ip, at1, at2, at3, at4, at5)
 		VALUES ($1, $2, 0, 0, 0, 0, $3)

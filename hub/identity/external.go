@@ -88,8 +88,8 @@ func (s *Service) SignInExternal(ctx context.Context, from api.Caller, u Externa
 	return signIn, err
 }
 
-// applyRole stores the role that the identity provider decided, or none, and returns the audit entry
-// of a change. The last admin may lose the role too: the provider decides who is one.
+// applyRole stores the role that the identity provider decided, or none, and returns the audit
+// entry of a change. The last admin may lose the role too: the provider decides who is one.
 func (s *Service) applyRole(ctx context.Context, tx *sql.Tx, from api.Caller, m *member, role rbac.Role) ([]auditlog.Record, error) {
 	if role == "" || role == m.Role {
 		return nil, nil
@@ -163,7 +163,8 @@ func externalUsername(name string) string {
 	return name
 }
 
-// distinctUsername returns a name that no other subject has, and that no other user can take in advance.
+// distinctUsername returns a name that no other subject has, and that no other user can take in
+// advance.
 func distinctUsername(name string) string {
 	var b [6]byte
 	rand.Read(b[:])
@@ -264,9 +265,9 @@ type ExternalLogout struct {
 	Tokens    bool   // CLI tokens of the users are revoked too
 }
 
-// EndExternalSessions ends the sessions that the identity provider names, and revokes the CLI tokens
-// of their users if Tokens is set. Other replicas follow within 2 seconds. No such session is not an
-// error.
+// EndExternalSessions ends the sessions that the identity provider names, and revokes the CLI
+// tokens of their users if Tokens is set. Other replicas follow within 2 seconds. No such session
+// is not an error.
 func (s *Service) EndExternalSessions(ctx context.Context, from api.Caller, out ExternalLogout) error {
 	if out.Subject == "" && out.SessionID == "" {
 		return errors.New("end external sessions: neither a subject nor a session is given")

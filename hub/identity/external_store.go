@@ -30,8 +30,8 @@ func insertTenant(ctx context.Context, tx *sql.Tx, id string, now time.Time) err
 	return db.Wrap("insert tenant", err)
 }
 
-// useBootstrap reports whether the key, which is the folded username or has a slash, makes its user an
-// admin. It does so once.
+// useBootstrap reports whether the key, which is the folded username or has a slash, makes its user
+// an admin. It does so once.
 func useBootstrap(ctx context.Context, tx *sql.Tx, tenantID, key string, now time.Time) (bool, error) {
 	n, err := db.Affected(ctx, tx, "use bootstrap admin", `INSERT INTO bootstrap_admins (tenant_id, username_fold, used_at)
 		VALUES ($1, $2, $3) ON CONFLICT (tenant_id, username_fold) DO NOTHING`, tenantID, key, db.Micros(now))

@@ -30,8 +30,8 @@ func (s *Service) EndOrganization(ctx context.Context, tx *sql.Tx, tenantID, kee
 	return endExternalAccess(ctx, tx, tenantID, keepIssuer, s.now())
 }
 
-// Forget removes the sessions and CLI tokens of a tenant from the cache of this process, and ends its
-// requests in progress that have no access any more.
+// Forget removes the sessions and CLI tokens of a tenant from the cache of this process, and ends
+// its requests in progress that have no access any more.
 func (s *Service) Forget(tenantID string) {
 	s.states.forgetTenant(tenantID)
 	if s.watcher != nil { // not offline
@@ -73,8 +73,8 @@ var ErrNotAdmin = errors.New("the user is not an active admin")
 // adminTokenLife is the life of a token of AdminToken.
 const adminTokenLife = time.Hour
 
-// AdminToken returns a CLI token of an active admin that is valid for an hour. It is recorded, and is
-// for the operator of the hub while the identity provider is unavailable.
+// AdminToken returns a CLI token of an active admin that is valid for an hour. It is recorded, and
+// is for the operator of the hub while the identity provider is unavailable.
 func (s *Service) AdminToken(ctx context.Context, name AdminName) (string, error) {
 	raw, hash := newToken(cliPrefix)
 	err := s.db.Tx(ctx, func(tx *sql.Tx) error {

@@ -14,8 +14,8 @@ import (
 // of the tenant. It commits only if the caller still has the permission. A cached role may be two
 // seconds old, and a request may take longer: the current role decides.
 //
-// The zero group has every role. Only api.LastAdmin takes precedence: if two admins demote each other
-// concurrently, the second receives that error.
+// The zero group has every role. Only api.LastAdmin takes precedence: if two admins demote each
+// other concurrently, the second receives that error.
 func (s *Service) change(ctx context.Context, caller api.Caller, group rbac.Group, do func(*sql.Tx) error) error {
 	ctx = db.WithCheck(ctx, nil) // do may end the access of the caller, which is checked before
 	return s.db.Tx(ctx, func(tx *sql.Tx) error {

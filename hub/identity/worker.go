@@ -107,8 +107,9 @@ func (w *worker) flush(ctx context.Context) {
 	}
 }
 
-// sweep rotates a signing key that is due, and deletes rows that are no longer needed. Rotated refresh tokens are deleted only with their
-// session: until then, the use of one means that a second client has a copy.
+// sweep rotates a signing key that is due, and deletes rows that are no longer needed. Rotated
+// refresh tokens are deleted only with their session: until then, the use of one means that a
+// second client has a copy.
 func (w *worker) sweep(ctx context.Context) {
 	if err := w.s.keys.renew(ctx); err != nil && ctx.Err() == nil {
 		w.s.cfg.Logger.Warn("rotating the signing key failed", "err", err)

@@ -116,8 +116,8 @@ func written(what string, err error) error {
 	return db.Wrap(what, err)
 }
 
-// sealedKeys returns up to limit providers of all tenants that have a key, in the order of their ids,
-// after the given one. They have only what their keys are bound to.
+// sealedKeys returns up to limit providers of all tenants that have a key, in the order of their
+// ids, after the given one. They have only what their keys are bound to.
 func sealedKeys(ctx context.Context, q db.Querier, after string, limit int) ([]provider, error) {
 	return db.Collect(ctx, q, "list sealed keys", func(row db.Scanner) (p provider, err error) {
 		return p, row.Scan(&p.TenantID, &p.ID, &p.BaseURL, &p.SealedKey)

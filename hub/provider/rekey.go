@@ -10,14 +10,14 @@ import (
 const rekeyBatch = 100
 
 // Rekey seals all keys with the first key of the keyring, and returns the number of those that were
-// sealed with another one. It may run concurrently with changes: a key that is replaced in the meantime
-// is sealed by its change. A key that cannot be opened is logged and stays as it is.
+// sealed with another one. It may run concurrently with changes: a key that is replaced in the
+// meantime is sealed by its change. A key that cannot be opened is logged and stays as it is.
 func (s *Service) Rekey(ctx context.Context) (int, error) {
 	return s.resealAll(ctx, s.cfg.Keyring.Reseal)
 }
 
-// Bind binds the keys that an earlier version sealed to their tenant and base URL, and returns their
-// number. No other function opens them. Call it before the service is used.
+// Bind binds the keys that an earlier version sealed to their tenant and base URL, and returns
+// their number. No other function opens them. Call it before the service is used.
 func (s *Service) Bind(ctx context.Context) (int, error) {
 	return s.resealAll(ctx, s.cfg.Keyring.Rebind)
 }

@@ -62,7 +62,8 @@ func newKey(raw []byte) (key, error) {
 	return k, nil
 }
 
-// Seal encrypts plain, bound to aad, with the first key. The result is Overhead bytes longer than plain.
+// Seal encrypts plain, bound to aad, with the first key. The result is Overhead bytes longer than
+// plain.
 func (r *Keyring) Seal(plain, aad []byte) []byte {
 	k := r.keys[0]
 	out := make([]byte, header, Overhead+len(plain))

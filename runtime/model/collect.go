@@ -204,8 +204,8 @@ func object(raw []byte) (json.RawMessage, bool) {
 	return out.Bytes(), true
 }
 
-// Collect reads a complete response of at most [MaxResponseBytes]. On an error it returns the beginning of the response with the
-// error.
+// Collect reads a complete response of at most [MaxResponseBytes]. On an error it returns the
+// beginning of the response with the error.
 func Collect(parts iter.Seq2[Part, error]) (Response, error) {
 	var c Collector
 	return c.Collect(parts)

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Contain is Spawn in a new process namespace, where the binary is process 1. It takes root. change, if
-// set, changes the command.
+// Contain is Spawn in a new process namespace, where the binary is process 1. It takes root.
+// change, if set, changes the command.
 func Contain(t testing.TB, binary, dir string, env []string, change func(*exec.Cmd), args ...string) *Process {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "/bin/sh", append([]string{"-c", `mount -t proc proc /proc && exec "$0" "$@"`, binary}, args...)...)

@@ -36,8 +36,8 @@ func readKeyFile(path string) (string, error) {
 	return list, nil
 }
 
-// followKeys gives the runtime the keys of the file each time they change, until ctx ends. The former
-// keys remain valid while the file is missing or invalid.
+// followKeys gives the runtime the keys of the file each time they change, until ctx ends. The
+// former keys remain valid while the file is missing or invalid.
 func followKeys(ctx context.Context, path, list string, rt *runtime.Runtime, log *slog.Logger) {
 	tick := time.NewTicker(keyFilePeriod)
 	defer tick.Stop()

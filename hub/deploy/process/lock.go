@@ -16,7 +16,8 @@ import (
 )
 
 // lockDir contains a file for each key, which is locked during a call. Its content is the highest
-// fence and the owner. It remains for a day after the deployment was deleted, because a frozen hub may come back.
+// fence and the owner. It remains for a day after the deployment was deleted, because a frozen hub
+// may come back.
 const lockDir = ".locks"
 
 const (

@@ -11,10 +11,10 @@ import (
 // maxChecked limits what is read from the worker of a check, in bytes.
 const maxChecked = 4 << 20
 
-// Check loads an untrusted file and returns the name of the tool in it, which the caller checks. This
-// process parses nothing of the file: it has a worker process of its own, with the limits of a worker,
-// LoadTime and at most two processors. The worker ends with the check or with ctx. The error of a
-// faulty file is a [*FileError].
+// Check loads an untrusted file and returns the name of the tool in it, which the caller checks.
+// This process parses nothing of the file: it has a worker process of its own, with the limits of a
+// worker, LoadTime and at most two processors. The worker ends with the check or with ctx. The
+// error of a faulty file is a [*FileError].
 func Check(ctx context.Context, cfg Config, file, source string) (name string, err error) {
 	if err := checkExtension(file); err != nil {
 		return "", err
@@ -38,12 +38,12 @@ func Check(ctx context.Context, cfg Config, file, source string) (name string, e
 	return prog.spec.Name, nil
 }
 
-// seconds returns a limit for RLIMIT_CPU: a worker that loads for a time on two processors. It holds
-// while this process is stopped, and cannot end the worker.
+// seconds returns a limit for RLIMIT_CPU: a worker that loads for a time on two processors. It
+// holds while this process is stopped, and cannot end the worker.
 func seconds(load time.Duration) uint64 { return uint64(math.Ceil(2 * load.Seconds())) }
 
-// endReason returns the reason why a worker has ended that was loading a file, from what it wrote to
-// stderr. [Process.ended] is closed.
+// endReason returns the reason why a worker has ended that was loading a file, from what it wrote
+// to stderr. [Process.ended] is closed.
 func (p *process) endReason() string {
 	said := p.stderr.String()
 	for _, limit := range []struct{ signs, reason string }{

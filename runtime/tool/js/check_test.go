@@ -39,8 +39,8 @@ const (
 	inMemory = "did not load: the limit of memory was reached"
 )
 
-// hostile are files that end the process that parses them, or keep it busy. Each is rejected with the
-// limit that it reached, and its worker has ended then.
+// hostile are files that end the process that parses them, or keep it busy. Each is rejected with
+// the limit that it reached, and its worker has ended then.
 var hostile = []struct {
 	name, source string
 	want         []string // one of them
@@ -146,7 +146,8 @@ if (seen.some(kind => kind !== "undefined")) throw new Error(seen.join())`+"\n"+
 	require.Zero(t, requests.Load())
 }
 
-// The end of the context ends the worker. A command that starts no worker is not a fault of the file.
+// The end of the context ends the worker. A command that starts no worker is not a fault of the
+// file.
 func TestEndsOfChecks(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancelCause(t.Context())

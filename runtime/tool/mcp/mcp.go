@@ -21,11 +21,11 @@
 // connection. Its environment contains only the variables of Config and of its definition.
 //
 // An agent can edit what an interpreter executes: modules, packages, configuration. A stdio server
-// therefore starts in a private empty directory, which is deleted when it ends, unless its definition
-// has a cwd. There, HOME and TMPDIR of Config are the private directory if they are in CWD, and PATH
-// does not contain CWD. A command with a slash and arguments must then be absolute paths. The
-// variables of a definition are not changed: PYTHONPATH, NODE_PATH or HOME in CWD, like a cwd or a
-// script there, permit an agent that edits files to change the server.
+// therefore starts in a private empty directory, which is deleted when it ends, unless its
+// definition has a cwd. There, HOME and TMPDIR of Config are the private directory if they are in
+// CWD, and PATH does not contain CWD. A command with a slash and arguments must then be absolute
+// paths. The variables of a definition are not changed: PYTHONPATH, NODE_PATH or HOME in CWD, like
+// a cwd or a script there, permit an agent that edits files to change the server.
 //
 // Its
 // stderr is logged at debug level, and the error of a failed start ends with its last lines. An
