@@ -55,19 +55,27 @@ func (s planted) addSealed(t *testing.T, url, encryptionKey string) {
 	t.Helper()
 	ring, err := secret.Parse(encryptionKey)
 	require.NoError(t, err)
-	for _, of := range []struct{ table, id, column string }{{"signing_keys", "id", "private_sealed"}, {"aigc_keys", "kid", "secret_enc"}} {
+	for _, of := range []struct{ table, id, tenant, column string }{
+		{table: "signing_keys", id: "id", tenant: "''", column: "private_sealed"},
+		{table: "aigc_keys", id: "kid", tenant: "tenant_id", column: "secret_enc"},
+	} {
 		type row struct {
 			id     string
+			tenant string
 			sealed []byte
 		}
 		rows, err := db.Collect(t.Context(), dbtest.Open(t, url).Read(), "read keys", func(from db.Scanner) (r row, err error) {
-			err = from.Scan(&r.id, &r.sealed)
+			err = from.Scan(&r.id, &r.tenant, &r.sealed)
 			return r, err
-		}, "SELECT "+of.id+", "+of.column+" FROM "+of.table)
+		}, "SELECT "+of.id+", "+of.tenant+", "+of.column+" FROM "+of.table)
 		require.NoError(t, err)
 		require.NotEmpty(t, rows, of.table)
 		for _, r := range rows {
-			plain, err := ring.Open(r.sealed, secret.AAD(of.table, of.column, r.id))
+			place := secret.AAD(of.table, of.column, r.id)
+			if r.tenant != "" {
+				place = secret.AAD(of.table, of.column, r.id, r.tenant)
+			}
+			plain, err := ring.Open(r.sealed, place)
 			require.NoError(t, err)
 			s.add("key of "+of.table+" "+r.id, string(plain))
 		}
