@@ -165,7 +165,7 @@ func TestUploadsOfToolsAreChecked(t *testing.T) {
 		invalid("a.ts", "export default {\n  name: 1}", "a.ts: TypeError: name of the default export is not a string")
 		invalid("a.ts", "export default {", "a.ts:1:17: Expected identifier but found end of file")
 		invalid("a.ts", "throw new Error('a\\nb')", "a.ts:1:11: Error: a")
-		invalid("a.ts", strings.Repeat("[", 400_000), "a.ts did not load: the limit of the stack was reached")
+		invalid("a.ts", strings.Repeat("[", 400_000), "a.ts did not load: the limit of ") // of memory with the race detector
 		for name, message := range map[string]string{
 			"": "begin with a letter", "1a": "begin with a letter", "a b": "begin with a letter", strings.Repeat("a", 65): "begin with a letter",
 			"a\\u202eb": "the name \"a\\u202eb\" must begin", strings.Repeat("x", 200_000): "begin with a letter",

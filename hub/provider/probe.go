@@ -94,6 +94,10 @@ func (s *Service) run(ctx context.Context, event auditlog.Event, to target, keyE
 		return ProbeResult{}, err
 	}
 	defer free()
+	// The caller may have lost access since the request began: then no key is sent.
+	if err := s.db.Tx(ctx, func(*sql.Tx) error { return nil }); err != nil {
+		return ProbeResult{}, err
+	}
 	result := ProbeResult{OK: true, Message: "The demo model is part of the runtime and needs no connection."}
 	switch {
 	case keyErr != nil:

@@ -48,7 +48,7 @@ func (p *process) endReason() string {
 	said := p.stderr.String()
 	for _, limit := range []struct{ signs, reason string }{
 		{"stack overflow|stack exceeds", "the limit of the stack was reached: it is nested too deeply"},
-		{"out of memory|cannot allocate|cannot reserve|newosproc", "the limit of memory was reached"},
+		{"out of memory|cannot allocate|failed to allocate|cannot reserve|newosproc", "the limit of memory was reached"},
 	} {
 		for sign := range strings.SplitSeq(limit.signs, "|") {
 			if strings.Contains(said, sign) {
