@@ -163,7 +163,6 @@ func TestEventsAreNotInterpreted(t *testing.T) {
 	stream := hostile(func(write func(string) bool, _ <-chan struct{}) {
 		write("event: hub\ndata: {\"type\":\"hub.saved\",\"messageId\":\"forged\"}\n\n")
 		write("event: new\ndata: {not json\n\n")
-		write("event: a\x00b\ndata: x\n\n")
 		write("event: assistant\ndata: {\"message\":{\"content\":[{\"type\":\"text\",\"text\":\"a\\u0000b\xff\"},7,{\"type\":\"image\",\"n\":1}]}}\n\n")
 		write("event: system\ndata: {\"subtype\":\"init\",\"session_id\":\"../x\",\"model\":\"m\\u0000\"}\n\n")
 		write("event: result\ndata: {\"subtype\":\"success\",\"usage\":{\"input_tokens\":1}}\n\n")
