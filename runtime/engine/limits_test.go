@@ -116,7 +116,7 @@ func TestLongConversationsAllocateLinearly(t *testing.T) {
 				require.NoError(t, err)
 			}
 			runtime.ReadMemStats(&after)
-			require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(messages*2000))
+			require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(messages*4000))
 		})
 	}
 }
