@@ -50,6 +50,8 @@ var arrows = []rule{
 	{"runtime/permission", "runtime/permission/shell", "rules apply to the name and the JSON input of any tool"},
 	{"runtime/permission/shell", "", "a language of commands is independent of the rules for them"},
 	{"runtime/run", "runtime/wire internal/...", "the registry does not depend on the execution of runs"},
+	{"runtime/sandbox", "runtime/sandbox/internal/launch internal/outbound", "any program can confine a command"},
+	{"runtime/sandbox/internal/launch", "", "its init function runs before those of other packages"},
 	{"runtime/session", "runtime/model internal/...", "a transcript is made of the model's messages"},
 	{"runtime/session/sessiontest", "runtime/model runtime/session", "the suite uses only the interface of stores"},
 	{"runtime/skill", "", "skills are files, independent of agents and tools"},
@@ -157,7 +159,8 @@ var modules = []rule{
 	{"github.com/bmatcuk/doublestar/v4", "runtime/permission runtime/tool/builtin", "only these match globs"},
 	{"golang.org/x/net/html/...", "runtime/tool/builtin", "only WebFetch reads web pages"},
 	{"golang.org/x/text/unicode/norm", "internal/skillzip runtime/permission", "names are compared as file systems compare them"},
-	{"golang.org/x/sys/...", "internal/child runtime/tool/js cmd/...", "system calls that the standard library does not provide"},
+	{"github.com/landlock-lsm/go-landlock/... github.com/elastic/go-seccomp-bpf/... golang.org/x/net/bpf", "runtime/sandbox", "commands are confined in one place"},
+	{"golang.org/x/sys/...", "internal/child runtime/sandbox/... runtime/tool/js cmd/...", "system calls that the standard library does not provide"},
 	{"github.com/prometheus/client_golang/...", "cmd/...", "a library calls an observer, and the command exports metrics"},
 	{"github.com/coreos/go-oidc/v3/... golang.org/x/oauth2/... github.com/go-jose/go-jose/v4", "hub/external", "an adapter adds its own dependency and no other"},
 	{"github.com/aws/...", "hub/artifact/s3blob", "an adapter adds its own dependency and no other"},
@@ -187,6 +190,7 @@ var uses = []rule{
 
 // exceptions permit a package to use names that uses forbids. An unused exception is an error.
 var exceptions = []rule{
+	{"runtime/sandbox", "net.Listen*", "its proxy has a port on the loopback interface where commands have none of their own"},
 	{"hub/deploy/process", "net.Listen*", "it reserves the port of the runtime that it starts, which inherits the listener"},
 	{"internal/pgtest", "os.Getenv os.Exit os.Stderr os/exec.LookPath", "it is part of TestMain, the main function of tests, and reads which server they use"},
 }

@@ -29,6 +29,17 @@ var ErrAddress = errors.New("the address is private or reserved, and only public
 // headers, which must arrive within a minute; the context of a call bounds the rest. Callers should
 // reuse the client: each client has its own connections.
 func Public(allow func(netip.Addr) bool) *http.Client {
+	t := Transport()
+	t.DialContext = DialPublic(allow)
+	t.DisableCompression = false
+	t.MaxIdleConns, t.MaxIdleConnsPerHost, t.IdleConnTimeout = 64, 4, 30*time.Second
+	t.MaxResponseHeaderBytes, t.ResponseHeaderTimeout = maxHeaderBytes, time.Minute
+	t.ReadBufferSize, t.WriteBufferSize = 0, 0
+	return &http.Client{Transport: t, CheckRedirect: checkRedirect}
+}
+
+// DialPublic returns the function with which the client of [Public] connects.
+func DialPublic(allow func(netip.Addr) bool) func(ctx context.Context, network, address string) (net.Conn, error) {
 	dialer := net.Dialer{
 		Timeout:   10 * time.Second,
 		KeepAlive: 30 * time.Second,
@@ -43,13 +54,7 @@ func Public(allow func(netip.Addr) bool) *http.Client {
 			return nil
 		},
 	}
-	t := Transport()
-	t.DialContext = withoutResolver(dialer.DialContext)
-	t.DisableCompression = false
-	t.MaxIdleConns, t.MaxIdleConnsPerHost, t.IdleConnTimeout = 64, 4, 30*time.Second
-	t.MaxResponseHeaderBytes, t.ResponseHeaderTimeout = maxHeaderBytes, time.Minute
-	t.ReadBufferSize, t.WriteBufferSize = 0, 0
-	return &http.Client{Transport: t, CheckRedirect: checkRedirect}
+	return withoutResolver(dialer.DialContext)
 }
 
 func checkRedirect(r *http.Request, via []*http.Request) error {

@@ -1,0 +1,232 @@
+package sandbox
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	landlock "github.com/landlock-lsm/go-landlock/landlock/syscall"
+	"golang.org/x/sys/unix"
+
+	"github.com/seed93082962/agenthost/runtime/sandbox/internal/launch"
+)
+
+// Command is a confined command that is being started.
+type Command struct {
+	files []*os.File
+	proxy *os.File
+	s     *Sandbox
+	denied
+}
+
+// Confine changes cmd, which the caller starts then, so that it starts confined. cmd.Dir must be
+// inside Dir of the policy; empty means Dir. cmd.Env must not be nil. The command has the
+// environment of cmd, with HOME, TMPDIR and the variables of the proxy replaced. cmd.ExtraFiles
+// must be empty. A command that is ended by a signal has the exit code of a shell, 128 and the
+// number of the signal, and a command that could not be started has the code 125 and the reason in
+// one line on stderr.
+//
+// The caller must call Started after cmd was started, and also if that failed.
+func (s *Sandbox) Confine(cmd *exec.Cmd) (*Command, error) {
+	if len(cmd.ExtraFiles) > 0 || cmd.Env == nil {
+		return nil, errors.New("confine the command: it has extra files or no environment")
+	}
+	c := &Command{s: s}
+	dir := cmp.Or(cmd.Dir, s.policy.Dir)
+	if real, err := filepath.EvalSymlinks(dir); err == nil {
+		dir = real
+	}
+	path := cmd.Path
+	config := launch.Config{
+		Namespaces: s.support.Isolated,
+		Limits:     s.limits(),
+		Ruleset:    s.abi > 0,
+		Filter:     s.filter,
+		Path:       path,
+		Dir:        dir,
+		Args:       cmd.Args,
+		Env:        s.environment(cmd.Env),
+	}
+	if s.support.Isolated {
+		config.Root = s.root
+		config.Mounts = s.mounts()
+		config.Granted = s.granted()
+		if s.proxy != nil {
+			config.ProxyPort = proxyPort
+		}
+	}
+	if err := c.open(config); err != nil {
+		c.close()
+		return nil, fmt.Errorf("confine the command: %w", err)
+	}
+	cmd.Path = "/proc/self/exe"
+	cmd.Args = []string{"agenthost-sandbox"}
+	cmd.Env = []string{launch.Variable + "=" + launch.Version}
+	cmd.Dir = "/"
+	cmd.ExtraFiles = c.files
+	cmd.SysProcAttr = attributes(s.support.Isolated, s.policy.Network)
+	return c, nil
+}
+
+func (c *Command) open(config launch.Config) error {
+	fd, err := unix.MemfdCreate("sandbox", unix.MFD_CLOEXEC)
+	if err != nil {
+		return fmt.Errorf("create a file in memory: %w", err)
+	}
+	file := os.NewFile(uintptr(fd), "sandbox") //nolint:gosec // a descriptor
+	c.files = append(c.files, file)
+	if _, err := file.Write(config.Append(nil)); err != nil {
+		return err
+	}
+	if _, err := file.Seek(0, 0); err != nil {
+		return err
+	}
+	ruleset := (*os.File)(nil) // closed in the launcher
+	if config.Ruleset {
+		if ruleset, err = c.s.rules(); err != nil {
+			return err
+		}
+	}
+	c.files = append(c.files, ruleset)
+	if config.ProxyPort == 0 {
+		return nil
+	}
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("create a socket for the proxy: %w", err)
+	}
+	c.proxy = os.NewFile(uintptr(pair[0]), "proxy")                  //nolint:gosec // a descriptor
+	c.files = append(c.files, os.NewFile(uintptr(pair[1]), "proxy")) //nolint:gosec // a descriptor
+	return nil
+}
+
+// Started releases what only the start of the command needs. The proxy serves the command until its
+// end.
+func (c *Command) Started() {
+	for _, file := range c.files {
+		if file != nil {
+			_ = file.Close()
+		}
+	}
+	c.files = nil
+	if c.proxy != nil {
+		c.s.proxy.serve(c.proxy, &c.denied)
+		c.proxy = nil
+	}
+}
+
+func (c *Command) close() {
+	for _, file := range c.files {
+		if file != nil {
+			_ = file.Close()
+		}
+	}
+	if c.proxy != nil {
+		_ = c.proxy.Close()
+	}
+}
+
+func (s *Sandbox) limits() []launch.Limit {
+	l := s.policy.Limits
+	return []launch.Limit{
+		{Resource: unix.RLIMIT_CORE},
+		{Resource: unix.RLIMIT_AS, Value: cmp.Or(l.AddressSpace, 16<<30)},
+		{Resource: unix.RLIMIT_FSIZE, Value: cmp.Or(l.FileSize, 8<<30)},
+		{Resource: unix.RLIMIT_NOFILE, Value: cmp.Or(l.OpenFiles, 4096)},
+		{Resource: unix.RLIMIT_NPROC, Value: cmp.Or(l.Processes, 1000)},
+	}
+}
+
+// environment returns env with a home directory of its own: that of the user is not visible.
+func (s *Sandbox) environment(env []string) []string {
+	replaced := []string{"HOME=" + s.home(), "TMPDIR=" + s.temporary()}
+	if s.proxy != nil {
+		port := proxyPort
+		if !s.support.Isolated {
+			port = s.proxy.port
+		}
+		url := "http://127.0.0.1:" + strconv.Itoa(port)
+		for _, name := range []string{"http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "all_proxy", "npm_config_proxy", "npm_config_https_proxy", "PIP_PROXY"} {
+			replaced = append(replaced, name+"="+url)
+		}
+		replaced = append(replaced, "NO_PROXY=localhost,127.0.0.1,::1", "no_proxy=localhost,127.0.0.1,::1", "NODE_USE_ENV_PROXY=1")
+	}
+	result := slices.DeleteFunc(slices.Clone(env), func(variable string) bool {
+		name, _, _ := strings.Cut(variable, "=")
+		return name == launch.Variable || slices.ContainsFunc(replaced, func(r string) bool { return strings.HasPrefix(r, name+"=") })
+	})
+	return append(result, replaced...)
+}
+
+// mounts returns the steps to fill the root of a command: parents before what is inside them.
+func (s *Sandbox) mounts() []launch.Mount {
+	mounts := []launch.Mount{
+		{Kind: launch.MountProcess, Target: "/proc"},
+		{Kind: launch.MountTmpfs, Source: "256m", Target: "/dev/shm"},
+		{Kind: launch.MountLink, Source: "/proc/self/fd", Target: "/dev/fd"},
+		{Kind: launch.MountLink, Source: "/proc/self/fd/0", Target: "/dev/stdin"},
+		{Kind: launch.MountLink, Source: "/proc/self/fd/1", Target: "/dev/stdout"},
+		{Kind: launch.MountLink, Source: "/proc/self/fd/2", Target: "/dev/stderr"},
+	}
+	for _, device := range devices {
+		mounts = append(mounts, launch.Mount{Kind: launch.MountDevice, Source: device, Target: device})
+	}
+	all := slices.Concat(s.read, s.write)
+	if !slices.ContainsFunc(all, func(path string) bool { return contains("/tmp", path) }) {
+		mounts = append(mounts, launch.Mount{Kind: launch.MountWrite, Source: s.temporary(), Target: "/tmp"})
+	}
+	var paths []launch.Mount
+	read := s.read
+	if s.abi > 0 { // the names in /etc are visible then, and Landlock permits the listed files only
+		read = outermost(append(slices.Clone(read), "/etc"))
+	}
+	for _, path := range read {
+		paths = append(paths, launch.Mount{Kind: launch.MountRead, Source: path, Target: path})
+	}
+	for _, path := range s.write {
+		paths = append(paths, launch.Mount{Kind: launch.MountWrite, Source: path, Target: path})
+	}
+	slices.SortStableFunc(paths, func(a, b launch.Mount) int { return strings.Compare(a.Target, b.Target) })
+	mounts = append(mounts, paths...)
+	for _, link := range s.links {
+		inside := slices.ContainsFunc(paths, func(m launch.Mount) bool { return contains(m.Target, link[0]) })
+		if !inside {
+			mounts = append(mounts, launch.Mount{Kind: launch.MountLink, Source: link[1], Target: link[0]})
+		}
+	}
+	return mounts
+}
+
+// granted returns the rules for what the launcher mounts: their files do not exist before.
+func (s *Sandbox) granted() []launch.Grant {
+	if s.abi == 0 {
+		return nil
+	}
+	all := accessOf(s.abi)
+	return []launch.Grant{
+		{Path: "/", Access: landlock.AccessFSReadDir},
+		{Path: "/proc", Access: all & (accessRead | landlock.AccessFSWriteFile)},
+		{Path: "/dev/shm", Access: all},
+	}
+}
+
+func attributes(isolated bool, network Network) *syscall.SysProcAttr {
+	a := &syscall.SysProcAttr{}
+	if isolated {
+		a.Cloneflags = syscall.CLONE_NEWUSER | syscall.CLONE_NEWPID | syscall.CLONE_NEWNS | syscall.CLONE_NEWIPC
+		if network != NetworkAll {
+			a.Cloneflags |= syscall.CLONE_NEWNET
+		}
+		a.UidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getuid(), HostID: os.Getuid(), Size: 1}}
+		a.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_SETPCAP} // of the launcher, in its namespaces
+		a.GidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getgid(), HostID: os.Getgid(), Size: 1}}
+	}
+	return a
+}

@@ -1,0 +1,43 @@
+// Package sandbox starts commands that the Linux kernel confines, without root and without a
+// container.
+//
+//	s, err := sandbox.New(sandbox.Policy{Dir: workspace, Private: private, Path: os.Getenv("PATH")})
+//	...
+//	cmd := &exec.Cmd{Path: "/bin/bash", Args: []string{"bash", "-c", script}, Env: env}
+//	command, err := s.Confine(cmd)
+//	...
+//	err = cmd.Start()
+//	command.Started()
+//
+// # What a command can do
+//
+// It reads the files of the system, of the toolchains on PATH and of [Policy] Read. It changes those
+// of its working directory, of a private home and temporary directory, and of Write. It connects to
+// the proxy of the sandbox, which connects to public addresses and, if there are any, to the
+// Domains. It has its own session, at most the Limits, no capabilities, and no descriptors but
+// stdin, stdout and stderr. A setuid program has no effect.
+//
+// # How
+//
+// Where the kernel permits it, a command has its own namespaces of users, processes, mounts, network
+// and interprocess communication. Nothing else has a name there: not other files or sockets, not
+// processes, not the loopback interface of the system. All its processes end with it. In addition,
+// Landlock restricts files, and seccomp denies the calls that reach processes, kernel or devices.
+//
+// Where namespaces cannot be created, Landlock and seccomp have to suffice: names of files are
+// visible although their content is not, the command cannot listen, and signals reach processes
+// outside before Landlock 6. [Sandbox.Support] reports what is enforced. Systems other than Linux
+// enforce nothing.
+//
+// # What it does not stop
+//
+// Faults of the kernel; covert channels; use of the processor; requests to public hosts, which can
+// carry data away unless Domains are set; and changes in the working directory that another program
+// executes later.
+//
+// # The launcher
+//
+// A command is started by a new process of the program's own executable, which needs nothing from
+// its main function: see the package launch. A program that imports this package must therefore not
+// change its behaviour in init functions for the variable AGENTHOST_SANDBOX.
+package sandbox

@@ -1,0 +1,273 @@
+package launch
+
+import (
+	"errors"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// ExitFailed is the exit code of a launcher that could not start the command. The reason is on
+// stderr, in one line that begins with Prefix.
+const ExitFailed = 125
+
+// Prefix begins the line on stderr of a launcher that could not start the command.
+const Prefix = "agenthost sandbox: "
+
+func init() {
+	if version, found := syscall.Getenv(Variable); found {
+		// A restriction of this thread holds for the command, which is forked on it.
+		runtime.LockOSThread()
+		syscall.Exit(launch(version))
+	}
+}
+
+func launch(version string) int {
+	if version != Version {
+		return fail(errors.New("the program was replaced while it was running"))
+	}
+	encoded, err := readAll(ConfigFD)
+	if err != nil {
+		return fail(wrap("read the configuration", err))
+	}
+	c, ok := decode(encoded)
+	if !ok {
+		return fail(errors.New("the configuration is malformed"))
+	}
+	reap := make(chan struct{})
+	reaped := make(chan struct{})
+	go killOrphans(reap, reaped)
+	if err := c.prepare(); err != nil {
+		return fail(err)
+	}
+	if err := c.restrict(); err != nil {
+		return fail(err)
+	}
+	if c.Path == "" {
+		return 0
+	}
+	pid, err := syscall.ForkExec(c.Path, c.Args, &syscall.ProcAttr{Dir: c.Dir, Env: c.Env, Files: []uintptr{0, 1, 2}})
+	if err != nil {
+		return fail(wrap("start "+c.Path, err))
+	}
+	ignoreSignals()
+	status := wait(pid)
+	if !c.Namespaces { // else the kernel kills the processes of the namespace with its process 1
+		reap <- struct{}{}
+		<-reaped
+	}
+	return status
+}
+
+// prepare does what needs rights that the command does not have.
+func (c *Config) prepare() error {
+	// The memory and the environment of the launcher cannot be read through /proc.
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return wrap("protect the launcher", err)
+	}
+	if c.Namespaces {
+		if err := startLoopback(); err != nil {
+			return wrap("start the loopback interface", err)
+		}
+	} else if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return wrap("adopt orphans", err)
+	}
+	if c.Root != "" {
+		if err := c.mountRoot(); err != nil {
+			return err
+		}
+	}
+	if c.ProxyPort != 0 {
+		listener, err := listen(c.ProxyPort)
+		if err != nil {
+			return wrap("listen for the proxy", err)
+		}
+		go forward(listener)
+	}
+	for _, l := range c.Limits {
+		limit := syscall.Rlimit{Cur: l.Value, Max: l.Value}
+		var old syscall.Rlimit
+		if err := syscall.Getrlimit(l.Resource, &old); err != nil {
+			return wrap("read limit "+strconv.Itoa(l.Resource), err)
+		}
+		limit.Cur = min(limit.Cur, old.Max)
+		limit.Max = min(limit.Max, old.Max)
+		if err := syscall.Setrlimit(l.Resource, &limit); err != nil {
+			return wrap("set limit "+strconv.Itoa(l.Resource), err)
+		}
+	}
+	return wrap("close descriptors", unix.CloseRange(3, 1<<31-1, unix.CLOSE_RANGE_CLOEXEC))
+}
+
+// restrict confines the calling thread, and therefore the command.
+func (c *Config) restrict() error {
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return wrap("set no_new_privs", err)
+	}
+	if err := dropCapabilities(); err != nil {
+		return wrap("drop capabilities", err)
+	}
+	if c.Ruleset {
+		for _, g := range c.Granted {
+			if err := g.add(); err != nil {
+				return wrap("grant "+g.Path, err)
+			}
+		}
+		if _, _, errno := syscall.RawSyscall(unix.SYS_LANDLOCK_RESTRICT_SELF, RulesetFD, 0, 0); errno != 0 {
+			return wrap("restrict with Landlock", errno)
+		}
+	}
+	if len(c.Filter) > 0 {
+		program := unix.SockFprog{
+			Len:    uint16(len(c.Filter) / int(unsafe.Sizeof(unix.SockFilter{}))), //nolint:gosec // the kernel checks it
+			Filter: (*unix.SockFilter)(unsafe.Pointer(&c.Filter[0])),
+		}
+		_, _, errno := syscall.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&program)))
+		if errno != 0 {
+			return wrap("restrict with seccomp", errno)
+		}
+	}
+	return nil
+}
+
+func (g Grant) add() error {
+	fd, err := unix.Open(g.Path, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = unix.Close(fd) }()
+	rule := unix.LandlockPathBeneathAttr{Allowed_access: g.Access, Parent_fd: int32(fd)} //nolint:gosec // a descriptor
+	_, _, errno := syscall.RawSyscall6(unix.SYS_LANDLOCK_ADD_RULE, RulesetFD, unix.LANDLOCK_RULE_PATH_BENEATH, uintptr(unsafe.Pointer(&rule)), 0, 0, 0)
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// dropCapabilities removes all capabilities, also from the bounding set: the user of a namespace
+// would otherwise get them again with execve.
+func dropCapabilities() error {
+	for capability := uintptr(0); ; capability++ {
+		err := unix.Prctl(unix.PR_CAPBSET_DROP, capability, 0, 0, 0)
+		if errors.Is(err, unix.EINVAL) {
+			break // there is no further capability
+		}
+		if errors.Is(err, unix.EPERM) {
+			break // an ordinary user without a namespace has none to lose
+		}
+		if err != nil {
+			return err
+		}
+	}
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var none [2]unix.CapUserData
+	return unix.Capset(&header, &none[0])
+}
+
+// ignoreSignals makes the launcher survive the signals to its process group that end the command.
+// The command does not inherit it.
+func ignoreSignals() {
+	action := struct {
+		handler  uintptr
+		flags    uint64
+		restorer uintptr
+		mask     uint64
+	}{handler: 1} // SIG_IGN
+	for _, signal := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM} {
+		_, _, _ = syscall.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(signal), uintptr(unsafe.Pointer(&action)), 0, 8, 0, 0)
+	}
+}
+
+// wait waits for pid, and for all orphans until then. It returns the exit code of a shell: 128 and
+// the number of the signal for a command that a signal has ended.
+func wait(pid int) int {
+	for {
+		var status syscall.WaitStatus
+		ended, err := syscall.Wait4(-1, &status, 0, nil)
+		if errors.Is(err, syscall.EINTR) {
+			continue
+		}
+		if err != nil {
+			return fail(wrap("wait for the command", err))
+		}
+		if ended != pid {
+			continue
+		}
+		if status.Signaled() {
+			return 128 + int(status.Signal())
+		}
+		return status.ExitStatus()
+	}
+}
+
+// killOrphans kills the children of the process, until there are none, when reap is sent to. It
+// runs on a thread that is not restricted: the other one cannot read /proc.
+func killOrphans(reap <-chan struct{}, reaped chan<- struct{}) {
+	<-reap
+	defer close(reaped)
+	pid := strconv.Itoa(syscall.Getpid())
+	for {
+		fd, err := syscall.Open("/proc/"+pid+"/task/"+pid+"/children", syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
+		if err != nil {
+			return // a kernel without CONFIG_PROC_CHILDREN
+		}
+		children, err := readAll(fd)
+		_ = syscall.Close(fd)
+		if err != nil || children == "" {
+			return
+		}
+		for child := range strings.FieldsSeq(children) {
+			if id, err := strconv.Atoi(child); err == nil {
+				_ = syscall.Kill(id, syscall.SIGKILL)
+			}
+		}
+		var status syscall.WaitStatus
+		if _, err := syscall.Wait4(-1, &status, 0, nil); errors.Is(err, syscall.ECHILD) {
+			return
+		}
+	}
+}
+
+func readAll(fd int) (string, error) {
+	var b []byte
+	chunk := make([]byte, 64<<10)
+	for {
+		n, err := syscall.Read(fd, chunk)
+		if errors.Is(err, syscall.EINTR) {
+			continue
+		}
+		if err != nil {
+			return "", err
+		}
+		if n == 0 {
+			return string(b), nil
+		}
+		b = append(b, chunk[:n]...)
+	}
+}
+
+func fail(err error) int {
+	_, _ = syscall.Write(2, []byte(Prefix+err.Error()+"\n"))
+	return ExitFailed
+}
+
+// stepError is an error of a step: fmt is not available here.
+type stepError struct {
+	step  string
+	cause error
+}
+
+func (e *stepError) Error() string { return e.step + ": " + e.cause.Error() }
+
+func (e *stepError) Unwrap() error { return e.cause }
+
+func wrap(step string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &stepError{step: step, cause: err}
+}

@@ -1,0 +1,98 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+)
+
+// Network says what a confined command can connect to.
+type Network string
+
+// The networks of a Policy.
+const (
+	NetworkProxy Network = "proxy" // the proxy of the sandbox only, see Policy.Domains
+	NetworkNone  Network = "none"  // nothing
+	NetworkAll   Network = "all"   // everything that the process outside can connect to
+)
+
+// Policy is what a confined command can reach. Nothing else is visible to it.
+type Policy struct {
+	// Dir is the working directory, which the command may change. Required.
+	Dir string
+
+	// Private is a directory of the sandbox, which the command may change. It has the home directory
+	// and the temporary files of all commands. Required, absolute, not inside Dir.
+	Private string
+
+	// Home is the home directory of the user, which no default of the sandbox makes readable.
+	Home string
+
+	// Read are files and directories that the command may read and execute, in addition to those of
+	// the system and of Path. Write are those that it may change too. Both are absolute. One that
+	// does not exist is ignored.
+	Read  []string
+	Write []string
+
+	// Path is the PATH of the commands: its directories may be read, and the toolchains around
+	// them.
+	Path string
+
+	// Network defaults to NetworkProxy.
+	Network Network
+
+	// Domains are the hosts that the proxy connects to: "example.com", "*.example.com" for the names
+	// below it, "example.com:8443" for a port other than 80 and 443. Defaults to all public hosts.
+	Domains []string
+
+	// Limits of one command. Zero values are replaced with the defaults.
+	Limits Limits
+}
+
+// Limits bound what one command and its descendants use.
+type Limits struct {
+	AddressSpace uint64 // bytes of one process; defaults to 16 GiB
+	FileSize     uint64 // bytes of one file; defaults to 8 GiB
+	OpenFiles    uint64 // of one process; defaults to 4,096
+	Processes    uint64 // of the user id, except for root; defaults to 1,000
+}
+
+var errPath = errors.New("the path is not absolute")
+
+func (p Policy) check() error {
+	if p.Dir == "" || p.Private == "" {
+		return errors.New("the sandbox needs Dir and Private")
+	}
+	for _, path := range append([]string{p.Dir, p.Private}, append(p.Read, p.Write...)...) {
+		if !filepath.IsAbs(path) {
+			return fmt.Errorf("%s: %w", path, errPath)
+		}
+		if strings.ContainsRune(path, 0) {
+			return fmt.Errorf("%q contains a null byte", path)
+		}
+	}
+	switch p.Network {
+	case NetworkProxy, NetworkNone, NetworkAll:
+	default:
+		return fmt.Errorf("network is %q: use proxy, none or all", p.Network)
+	}
+	for _, domain := range p.Domains {
+		if _, err := parseDomain(domain); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Support is what the kernel enforces on this system.
+type Support struct {
+	Files   bool // files are confined
+	Network bool // connections are confined
+
+	// Isolated reports whether a command has namespaces of its own: it sees no process and no file
+	// but its own and the permitted ones, and its loopback interface is private.
+	Isolated bool
+
+	Reason string // why something is not enforced; empty if everything is
+}

@@ -1,0 +1,267 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/seed93082962/agenthost/internal/outbound"
+)
+
+const (
+	maxConnections = 256 // of all commands of a sandbox
+	maxDenied      = 20  // hosts that are reported for one command
+)
+
+// proxy is the HTTP proxy of a sandbox. It connects to public addresses, which are checked after
+// each lookup, and to the hosts of domains only.
+type proxy struct {
+	domains []domain
+	dial    func(ctx context.Context, network, address string) (net.Conn, error)
+	forward *httputil.ReverseProxy
+	server  *http.Server
+	port    int // of the listener on the loopback interface; 0 without one
+
+	ctx    context.Context // done when the proxy is closed
+	cancel context.CancelFunc
+	conns  chan net.Conn // to Accept
+	slots  chan struct{}
+	served sync.WaitGroup
+}
+
+// allowAddress is set by tests, whose servers have loopback addresses.
+var allowAddress func(netip.Addr) bool
+
+func newProxy(domains []string, listen bool) (*proxy, error) {
+	p := &proxy{
+		dial:  outbound.DialPublic(allowAddress),
+		conns: make(chan net.Conn),
+		slots: make(chan struct{}, maxConnections),
+	}
+	p.ctx, p.cancel = context.WithCancel(context.Background())
+	for _, text := range domains {
+		d, err := parseDomain(text)
+		if err != nil {
+			return nil, err
+		}
+		p.domains = append(p.domains, d)
+	}
+	transport := outbound.Transport()
+	transport.DialContext = p.dial
+	transport.MaxIdleConnsPerHost = 4
+	p.forward = &httputil.ReverseProxy{
+		Transport:    transport,
+		Rewrite:      func(*httputil.ProxyRequest) {}, // the request has an absolute URL
+		ErrorHandler: p.failed,
+	}
+	p.server = &http.Server{
+		Handler:           p,
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       time.Minute,
+		MaxHeaderBytes:    64 << 10,
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			if accepted, ok := c.(*accepted); ok {
+				return context.WithValue(ctx, deniedKey{}, accepted.denied)
+			}
+			return ctx
+		},
+	}
+	if listen {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, fmt.Errorf("listen for the proxy: %w", err)
+		}
+		p.port = l.Addr().(*net.TCPAddr).Port
+		p.served.Go(func() { _ = p.server.Serve(l) })
+	}
+	p.served.Go(func() { _ = p.server.Serve(p) })
+	return p, nil
+}
+
+func (p *proxy) close() {
+	p.cancel()
+	_ = p.server.Close()
+	p.served.Wait()
+}
+
+// Accept, Close and Addr make the connections that launchers send a net.Listener.
+func (p *proxy) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.ctx.Done():
+		return nil, net.ErrClosed
+	}
+}
+
+// Close implements net.Listener.
+func (p *proxy) Close() error {
+	p.cancel()
+	return nil
+}
+
+// Addr implements net.Listener.
+func (p *proxy) Addr() net.Addr { return &net.TCPAddr{} }
+
+// accepted is a connection of a command.
+type accepted struct {
+	net.Conn
+	denied  *denied
+	release func() // may be called several times
+}
+
+func (a *accepted) Close() error {
+	a.release()
+	return a.Conn.Close()
+}
+
+func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodConnect {
+		p.connect(w, r)
+		return
+	}
+	if r.URL.Scheme != "http" || r.URL.Host == "" {
+		http.Error(w, "agenthost sandbox: this is a proxy; use an absolute http URL, or CONNECT for https", http.StatusBadRequest)
+		return
+	}
+	host, port := r.URL.Hostname(), r.URL.Port()
+	if port == "" {
+		port = "80"
+	}
+	if !p.allowed(w, r, host, port, "80") {
+		return
+	}
+	p.forward.ServeHTTP(w, r)
+}
+
+func (p *proxy) connect(w http.ResponseWriter, r *http.Request) {
+	host, port, err := net.SplitHostPort(r.Host)
+	if err != nil {
+		http.Error(w, "agenthost sandbox: CONNECT needs host:port", http.StatusBadRequest)
+		return
+	}
+	if !p.allowed(w, r, host, port, "443") {
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), 30*time.Second)
+	defer cancel()
+	upstream, err := p.dial(ctx, "tcp", net.JoinHostPort(host, port))
+	if err != nil {
+		p.failed(w, r, err)
+		return
+	}
+	defer func() { _ = upstream.Close() }()
+	client, buffered, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		http.Error(w, "agenthost sandbox: CONNECT needs HTTP/1.1", http.StatusHTTPVersionNotSupported)
+		return
+	}
+	defer func() { _ = client.Close() }()
+	if _, err := io.WriteString(client, "HTTP/1.1 200 Connection established\r\n\r\n"); err != nil {
+		return
+	}
+	stop := context.AfterFunc(p.ctx, func() { _ = upstream.Close(); _ = client.Close() })
+	defer stop()
+	var both sync.WaitGroup
+	both.Go(func() {
+		_, _ = io.Copy(upstream, buffered)
+		if half, ok := upstream.(*net.TCPConn); ok {
+			_ = half.CloseWrite()
+		}
+	})
+	_, _ = io.Copy(client, upstream)
+	_ = client.Close()
+	_ = upstream.Close()
+	both.Wait()
+}
+
+// allowed reports whether the domains permit the host, and responds if not.
+func (p *proxy) allowed(w http.ResponseWriter, r *http.Request, host, port, usual string) bool {
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	if len(p.domains) == 0 && port == usual || slices.ContainsFunc(p.domains, func(d domain) bool { return d.matches(host, port, usual) }) {
+		return true
+	}
+	p.deny(w, r, fmt.Sprintf("the connection to %s port %s is not permitted; `domains` permits it", host, port))
+	return false
+}
+
+func (p *proxy) failed(w http.ResponseWriter, r *http.Request, err error) {
+	if errors.Is(err, outbound.ErrAddress) {
+		p.deny(w, r, fmt.Sprintf("%s has an address that is private or reserved, to which no setting of the proxy permits connections", r.Host))
+		return
+	}
+	http.Error(w, "agenthost sandbox: "+err.Error(), http.StatusBadGateway)
+}
+
+func (p *proxy) deny(w http.ResponseWriter, r *http.Request, reason string) {
+	if d, ok := r.Context().Value(deniedKey{}).(*denied); ok {
+		d.add(reason)
+	}
+	http.Error(w, "agenthost sandbox: "+reason, http.StatusForbidden)
+}
+
+// denied are the connections that a command was denied.
+type denied struct {
+	mu      sync.Mutex // guards reasons
+	reasons []string
+}
+
+type deniedKey struct{}
+
+func (d *denied) add(reason string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.reasons) < maxDenied && !slices.Contains(d.reasons, reason) {
+		d.reasons = append(d.reasons, reason)
+	}
+}
+
+// Denied returns the connections that the proxy has denied to the command, one sentence each.
+func (d *denied) Denied() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Clone(d.reasons)
+}
+
+// domain is an entry of Policy.Domains.
+type domain struct {
+	name  string // without "*."
+	below bool   // names below it match, and it does not
+	port  string // "" for the usual one
+}
+
+func parseDomain(text string) (domain, error) {
+	name, port, found := strings.Cut(text, ":")
+	d := domain{port: port}
+	if found {
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			return d, fmt.Errorf("domain %q: the port is not a number from 1 to 65535", text)
+		}
+	}
+	d.name, d.below = strings.CutPrefix(strings.ToLower(strings.TrimSuffix(name, ".")), "*.")
+	valid := strings.Trim(d.name, "abcdefghijklmnopqrstuvwxyz0123456789.-") == "" && d.name != "" && len(d.name) <= 253
+	if _, err := netip.ParseAddr(d.name); !valid || d.below && err == nil {
+		return d, fmt.Errorf("domain %q: use a host such as example.com, *.example.com or example.com:8443", text)
+	}
+	return d, nil
+}
+
+func (d domain) matches(host, port, usual string) bool {
+	if d.port != port && (d.port != "" || port != usual) {
+		return false
+	}
+	if d.below {
+		return strings.HasSuffix(host, "."+d.name)
+	}
+	return host == d.name
+}

@@ -1,0 +1,94 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	landlock "github.com/landlock-lsm/go-landlock/landlock/syscall"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	accessRead = landlock.AccessFSExecute | landlock.AccessFSReadFile | landlock.AccessFSReadDir | landlock.AccessFSResolveUnix
+	accessFile = landlock.AccessFSExecute | landlock.AccessFSReadFile | landlock.AccessFSWriteFile | landlock.AccessFSTruncate |
+		landlock.AccessFSIoctlDev | landlock.AccessFSResolveUnix // what a rule of a file can have
+
+	// Versions of the interface of Landlock, in which rights were added.
+	abiRefer       = 2
+	abiTruncate    = 3
+	abiNetwork     = 4
+	abiIoctl       = 5
+	abiScope       = 6
+	abiUDP         = 10
+	abiResolveUnix = 11
+)
+
+// accessOf returns the rights to files that a kernel with the version abi can restrict.
+func accessOf(abi int) uint64 {
+	access := uint64(landlock.AccessFSMakeSym<<1 - 1)
+	for version, right := range map[int]uint64{
+		abiRefer: landlock.AccessFSRefer, abiTruncate: landlock.AccessFSTruncate,
+		abiIoctl: landlock.AccessFSIoctlDev, abiResolveUnix: landlock.AccessFSResolveUnix,
+	} {
+		if abi >= version {
+			access |= right
+		}
+	}
+	return access
+}
+
+// newRuleset returns a Landlock ruleset. A command with the ports restricted can connect to port
+// only.
+func newRuleset(abi int, read, write []string, ports bool, port int) (*os.File, error) {
+	handled := accessOf(abi)
+	attributes := landlock.RulesetAttr{HandledAccessFS: handled}
+	if abi >= abiScope {
+		attributes.Scoped = landlock.ScopeAbstractUnixSocket | landlock.ScopeSignal
+	}
+	if ports {
+		attributes.HandledAccessNet = landlock.AccessNetBindTCP | landlock.AccessNetConnectTCP
+		if abi >= abiUDP {
+			attributes.HandledAccessNet |= landlock.AccessNetBindUDP | landlock.AccessNetConnectSendUDP
+		}
+	}
+	fd, err := landlock.LandlockCreateRuleset(&attributes, 0)
+	if err != nil {
+		return nil, fmt.Errorf("create the Landlock ruleset: %w", err)
+	}
+	ruleset := os.NewFile(uintptr(fd), "ruleset") //nolint:gosec // a descriptor
+	for _, path := range read {
+		err = errors.Join(err, addRule(ruleset, path, accessRead&handled))
+	}
+	for _, path := range write {
+		err = errors.Join(err, addRule(ruleset, path, handled&^(landlock.AccessFSMakeBlock|landlock.AccessFSMakeChar)))
+	}
+	if ports && port != 0 {
+		err = errors.Join(err, landlock.LandlockAddNetPortRule(fd, &landlock.NetPortAttr{
+			AllowedAccess: landlock.AccessNetConnectTCP, Port: uint64(port), //nolint:gosec // a port
+		}, 0))
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("add rules to the Landlock ruleset: %w", err), ruleset.Close())
+	}
+	return ruleset, nil
+}
+
+func addRule(ruleset *os.File, path string, access uint64) error {
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	if err != nil {
+		return &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	defer func() { _ = unix.Close(fd) }()
+	if !isDirectory(path) {
+		access &= accessFile
+	}
+	err = landlock.LandlockAddPathBeneathRule(int(ruleset.Fd()), &landlock.PathBeneathAttr{AllowedAccess: access, ParentFd: fd}, 0)
+	if err != nil {
+		return &os.PathError{Op: "permit", Path: path, Err: err}
+	}
+	return nil
+}

@@ -1,0 +1,204 @@
+package sandbox
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	landlock "github.com/landlock-lsm/go-landlock/landlock/syscall"
+	"golang.org/x/sys/unix"
+
+	"github.com/seed93082962/agenthost/runtime/sandbox/internal/launch"
+)
+
+// proxyPort is the port of the proxy in the network namespace of a command.
+const proxyPort = 3128
+
+// Sandbox starts commands under one policy. It is safe for concurrent use.
+type Sandbox struct {
+	policy  Policy
+	support Support
+	read    []string // without symbolic links
+	write   []string
+	links   [][2]string
+	root    string // an empty directory
+	abi     int    // of Landlock; 0 without it
+	filter  []byte
+	proxy   *proxy // nil unless the network is NetworkProxy
+}
+
+// New returns a sandbox. The caller must close it. Support reports what the kernel enforces; it is
+// the caller who decides whether that is enough.
+func New(p Policy) (*Sandbox, error) {
+	p.Network = cmp.Or(p.Network, NetworkProxy)
+	if err := p.check(); err != nil {
+		return nil, err
+	}
+	p.Dir = filepath.Clean(p.Dir)
+	p.Private = filepath.Clean(p.Private)
+	if p.Dir == p.Private || contains(p.Dir, p.Private) || contains(p.Private, p.Dir) {
+		return nil, fmt.Errorf("the private directory %s and the working directory %s are not separate", p.Private, p.Dir)
+	}
+	s := &Sandbox{policy: p}
+	if err := s.open(); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Sandbox) open() error {
+	for _, name := range []string{"home", "tmp", "root"} {
+		if err := os.MkdirAll(filepath.Join(s.policy.Private, name), 0o700); err != nil {
+			return fmt.Errorf("create the private directory: %w", err)
+		}
+	}
+	var err error
+	read := slices.Concat(systemPaths, toolchains(s.policy.Path, filepath.Clean(cmp.Or(s.policy.Home, "/root"))), s.policy.Read)
+	var links, more [][2]string
+	s.read, links = resolve(read)
+	s.write, more = resolve(append([]string{s.policy.Dir, s.home(), s.temporary()}, s.policy.Write...))
+	s.links = slices.CompactFunc(slices.SortedFunc(slices.Values(append(links, more...)), func(a, b [2]string) int {
+		return strings.Compare(a[0], b[0])
+	}), func(a, b [2]string) bool { return a[0] == b[0] })
+	s.read = outermost(s.read)
+	s.write = outermost(s.write)
+	if s.root, err = filepath.EvalSymlinks(filepath.Join(s.policy.Private, "root")); err != nil {
+		return err
+	}
+
+	s.abi = kernel.landlock()
+	s.support = probe(s.policy.Network, s.abi)
+	if s.policy.Network == NetworkProxy {
+		s.proxy, err = newProxy(s.policy.Domains, !s.support.Isolated)
+		if err != nil {
+			return err
+		}
+	}
+	if s.support.Isolated {
+		s.filter, err = newFilter(true, false, unix.AF_UNIX, unix.AF_INET, unix.AF_INET6)
+		return err
+	}
+	s.filter, err = newFilter(false, s.policy.Network != NetworkAll, families(s.policy.Network, s.abi)...)
+	return err
+}
+
+// rules returns the Landlock ruleset of one command. The launcher adds rules for what it mounts.
+func (s *Sandbox) rules() (*os.File, error) {
+	read := s.read
+	if !s.support.Isolated {
+		read = append(slices.Clone(read), kernelFiles...)
+	}
+	ports := !s.support.Isolated && s.policy.Network != NetworkAll && s.abi >= abiNetwork
+	port := 0
+	if ports && s.proxy != nil {
+		port = s.proxy.port
+	}
+	return newRuleset(s.abi, read, append(slices.Clone(s.write), devices...), ports, port)
+}
+
+// families returns the address families of a command that shares the network of the system.
+func families(network Network, abi int) (result []uint64) {
+	if network == NetworkAll || network == NetworkProxy && abi >= abiNetwork {
+		result = append(result, unix.AF_INET, unix.AF_INET6)
+	}
+	if network == NetworkAll || abi >= abiResolveUnix {
+		result = append(result, unix.AF_UNIX) // else every socket file of the system could be connected to
+	}
+	return result
+}
+
+func (s *Sandbox) home() string { return filepath.Join(s.policy.Private, "home") }
+
+func (s *Sandbox) temporary() string { return filepath.Join(s.policy.Private, "tmp") }
+
+// Support returns what the kernel enforces for the commands.
+func (s *Sandbox) Support() Support { return s.support }
+
+// Close ends the proxy. It does not end commands.
+func (s *Sandbox) Close() {
+	if s.proxy != nil {
+		s.proxy.close()
+	}
+}
+
+// landlockABI returns the version of Landlock in the kernel, or 0.
+func landlockABI() int {
+	version, err := landlock.LandlockGetABIVersion()
+	if err != nil {
+		return 0
+	}
+	return version
+}
+
+// kernel is what the kernel can do. Tests replace it, to simulate another kernel.
+var kernel = struct {
+	landlock func() int
+	isolate  map[Network]func() error // reports why namespaces cannot be created
+}{
+	landlock: landlockABI,
+	isolate: map[Network]func() error{
+		NetworkAll:   sync.OnceValue(func() error { return tryIsolated(NetworkAll) }),
+		NetworkNone:  sync.OnceValue(func() error { return tryIsolated(NetworkNone) }),
+		NetworkProxy: sync.OnceValue(func() error { return tryIsolated(NetworkProxy) }),
+	},
+}
+
+// probe returns what the kernel enforces. The first call for a network starts a launcher without a
+// command.
+func probe(network Network, abi int) Support {
+	err := kernel.isolate[network]()
+	if err == nil {
+		return Support{Files: true, Network: true, Isolated: true}
+	}
+	s := Support{Files: abi > 0, Network: network == NetworkAll || abi >= abiNetwork || network == NetworkNone}
+	s.Reason = "namespaces cannot be created: " + err.Error()
+	if abi == 0 {
+		s.Reason += "; the kernel has no Landlock"
+	} else if !s.Network {
+		s.Reason += "; Landlock of this kernel does not restrict connections"
+	}
+	return s
+}
+
+// tryIsolated reports why a command cannot have namespaces of its own.
+func tryIsolated(network Network) error {
+	root, err := os.MkdirTemp("", "agenthost-sandbox-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(root) }()
+	fd, err := unix.MemfdCreate("sandbox", unix.MFD_CLOEXEC)
+	if err != nil {
+		return err
+	}
+	file := os.NewFile(uintptr(fd), "sandbox") //nolint:gosec // a descriptor
+	defer func() { _ = file.Close() }()
+	config := launch.Config{Namespaces: true, Root: root, Mounts: []launch.Mount{{Kind: launch.MountProcess, Target: "/proc"}}}
+	if _, err := file.WriteAt(config.Append(nil), 0); err != nil {
+		return err
+	}
+	var output strings.Builder
+	cmd := exec.Cmd{
+		Path:        "/proc/self/exe",
+		Args:        []string{"agenthost-sandbox"},
+		Env:         []string{launch.Variable + "=" + launch.Version},
+		Dir:         "/",
+		Stderr:      &output,
+		ExtraFiles:  []*os.File{file},
+		SysProcAttr: attributes(true, network),
+	}
+	if err := cmd.Run(); err != nil {
+		if reason, found := strings.CutPrefix(strings.TrimSpace(output.String()), launch.Prefix); found {
+			return errors.New(reason)
+		}
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,34 @@
+//go:build !linux
+
+package sandbox
+
+import (
+	"cmp"
+	"os/exec"
+)
+
+// Sandbox starts commands under one policy. On this system, it confines nothing.
+type Sandbox struct{}
+
+// New returns a sandbox.
+func New(p Policy) (*Sandbox, error) {
+	p.Network = cmp.Or(p.Network, NetworkProxy)
+	return &Sandbox{}, p.check()
+}
+
+// Support returns what the kernel enforces for the commands.
+func (s *Sandbox) Support() Support {
+	return Support{Reason: "commands are confined on Linux only"}
+}
+
+// Close ends the proxy. It does not end commands.
+func (s *Sandbox) Close() {}
+
+// Command is a confined command that is being started.
+type Command struct{ denied }
+
+// Confine does not change cmd.
+func (s *Sandbox) Confine(*exec.Cmd) (*Command, error) { return &Command{}, nil }
+
+// Started releases what only the start of the command needs.
+func (c *Command) Started() {}

@@ -1,0 +1,88 @@
+package sandbox
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// systemPaths are readable in each sandbox. Of /etc, only files without secrets are: a command of
+// root could read all of it.
+var systemPaths = []string{
+	"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix/store", "/run/current-system",
+	"/etc/alternatives", "/etc/bash.bashrc", "/etc/ca-certificates", "/etc/ca-certificates.conf", "/etc/crypto-policies",
+	"/etc/debian_version", "/etc/environment", "/etc/fonts", "/etc/gai.conf", "/etc/gitconfig", "/etc/group", "/etc/host.conf", "/etc/hostname",
+	"/etc/hosts", "/etc/inputrc", "/etc/java-11-openjdk", "/etc/java-17-openjdk", "/etc/java-21-openjdk", "/etc/ld.so.cache", "/etc/ld.so.conf",
+	"/etc/ld.so.conf.d", "/etc/localtime", "/etc/locale.alias", "/etc/magic", "/etc/mime.types", "/etc/nsswitch.conf",
+	"/etc/os-release", "/etc/passwd", "/etc/pki/tls/certs", "/etc/pki/ca-trust", "/etc/profile", "/etc/profile.d", "/etc/protocols", "/etc/python3",
+	"/etc/resolv.conf", "/etc/rpc", "/etc/services", "/etc/shells", "/etc/ssl/certs", "/etc/ssl/openssl.cnf", "/etc/terminfo",
+	"/etc/timezone", "/etc/xdg",
+}
+
+// devices are the device files of each sandbox.
+var devices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"}
+
+// kernelFiles are readable where /proc is that of the system.
+var kernelFiles = []string{
+	"/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/uptime", "/proc/version", "/proc/filesystems", "/proc/loadavg",
+	"/proc/sys/kernel", "/proc/sys/vm", "/sys/devices/system/cpu", "/sys/fs/cgroup", "/sys/kernel/mm/transparent_hugepage",
+}
+
+// toolchains returns the directories of path and, for one called bin, its parent: compilers read
+// their libraries there. A home directory and its parents are never included.
+func toolchains(path, home string) []string {
+	var result []string
+	for _, dir := range filepath.SplitList(path) {
+		if !filepath.IsAbs(dir) {
+			continue
+		}
+		dir = filepath.Clean(dir)
+		if !contains(dir, home) {
+			result = append(result, dir)
+		}
+		parent := filepath.Dir(dir)
+		if slices.Contains([]string{"bin", "sbin", "shims"}, filepath.Base(dir)) && !contains(parent, home) && filepath.Base(parent) != ".local" {
+			result = append(result, parent)
+		}
+	}
+	return result
+}
+
+// contains reports whether path is dir or inside dir. Both are clean.
+func contains(dir, path string) bool {
+	return dir == "/" || path == dir || strings.HasPrefix(path, dir+"/")
+}
+
+// resolve returns the existing paths without symbolic links, and the links that lead to them: name
+// and target of each.
+func resolve(paths []string) (real []string, links [][2]string) {
+	for _, path := range paths {
+		path = filepath.Clean(path)
+		target, err := filepath.EvalSymlinks(path)
+		if err != nil {
+			continue
+		}
+		if target != path {
+			links = append(links, [2]string{path, target})
+		}
+		real = append(real, target)
+	}
+	return real, links
+}
+
+// outermost returns the sorted paths without those that are inside another one.
+func outermost(paths []string) []string {
+	var result []string
+	for _, path := range slices.Sorted(slices.Values(paths)) {
+		if !slices.ContainsFunc(result, func(dir string) bool { return contains(dir, path) }) {
+			result = append(result, path)
+		}
+	}
+	return result
+}
+
+func isDirectory(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
