@@ -16,7 +16,7 @@ func ExampleRead() {
 		fmt.Println(script)
 	}
 	// Output:
-	// ('exec' -- 'git' 'log' '-n' '3') | ('exec' -- 'head') 'exec' -- 'wc' '-l' *'.go' 2>'/dev/null'
-	// error: an expansion that begins with $: write the value itself, or put a $ that is text in
-	// single quotes
+	// ('exec' -- 'git' 'log' '-n' '3') | ('exec' -- 'head')
+	// 'exec' -- 'wc' '-l' *'.go' 2>'/dev/null'
+	// error: an expansion that begins with $: write the value itself, or put a $ that is text in single quotes
 }
