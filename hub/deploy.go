@@ -25,12 +25,14 @@ func (h *Hub) agentDeployed(ctx context.Context, tx *sql.Tx, tenantID, name stri
 	return h.deploys.Deployed(ctx, tx, tenantID, name)
 }
 
-// rotateKeysReadBy replaces the keys of runtimes that a user has read and may not read with the role.
+// rotateKeysReadBy replaces the keys of runtimes that a user has read and may not read with the
+// role.
 func (h *Hub) rotateKeysReadBy(ctx context.Context, tx *sql.Tx, caller api.Caller, tenantID, userID string, role rbac.Role) error {
 	return h.deploys.RotateKeysReadBy(ctx, tx, caller, tenantID, userID, role)
 }
 
-// lockAgent locks an agent until the transaction ends, so that it cannot be deleted in the meantime.
+// lockAgent locks an agent until the transaction ends, so that it cannot be deleted in the
+// meantime.
 func (h *Hub) lockAgent(ctx context.Context, tx *sql.Tx, tenantID, name string) error {
 	return h.catalog.LockAgent(ctx, tx, tenantID, name)
 }

@@ -76,7 +76,8 @@ func UniqueViolation(err error) bool {
 
 // Unavailable reports whether err describes the state of the server or the file, so that the same
 // statement may succeed later: it shuts down or starts, the disk is full, there are too many
-// connections, a lock is not released, a standby rejects writes, a transaction was idle for too long.
+// connections, a lock is not released, a standby rejects writes, a transaction was idle for too
+// long.
 func Unavailable(err error) bool {
 	return has(err, "08", "40", "53", "55P03", "57", "58", "25006", "25P03") ||
 		isCode(err, sqliteBusy, sqliteLocked, sqliteProtocol, sqliteIOErr, sqliteFull, sqliteCantOpen, sqliteNoMem)
