@@ -49,6 +49,22 @@ func alive(pid int) bool {
 	return err == nil && !strings.HasPrefix(state, "Z")
 }
 
+// stopped reports whether all threads of a process are stopped. A signal stops each when it is
+// scheduled next: until then a thread can read its input.
+func stopped(t *testing.T, pid int) bool {
+	t.Helper()
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	require.NoError(t, err)
+	for _, thread := range threads {
+		text, err := os.ReadFile(thread)
+		require.NoError(t, err)
+		if _, state, _ := strings.Cut(string(text), ") "); !strings.HasPrefix(state, "T") {
+			return false
+		}
+	}
+	return len(threads) > 0
+}
+
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	require.Eventually(t, ok, patience, time.Millisecond, what)
@@ -121,6 +137,7 @@ func TestIdleWorkersAreKilled(t *testing.T) {
 	living := []int{workers()[0], workers()[3]}
 	for _, pid := range living { // they never read their input
 		signal(pid, syscall.SIGSTOP)
+		eventually(t, "the stop of all its threads", func() bool { return stopped(t, pid) })
 	}
 	called := make(chan string, 1)
 	go func() {
