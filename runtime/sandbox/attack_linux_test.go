@@ -22,7 +22,14 @@ import (
 var attacks = map[string]func(arg string) error{
 	"read":  func(path string) error { _, err := os.ReadFile(path); return err },
 	"write": func(path string) error { return os.WriteFile(path, []byte("attack"), 0o600) },
-	"list":  func(path string) error { _, err := os.ReadDir(path); return err },
+	"append": func(path string) error { // a rule that denies truncation does not deny it
+		f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+		if err == nil {
+			_ = f.Close()
+		}
+		return err
+	},
+	"list": func(path string) error { _, err := os.ReadDir(path); return err },
 	"write through a link": func(path string) error {
 		if err := os.Symlink(path, "link"); err != nil {
 			return err

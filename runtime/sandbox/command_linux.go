@@ -212,7 +212,7 @@ func (s *Sandbox) granted() []launch.Grant {
 	all := accessOf(s.abi)
 	return []launch.Grant{
 		{Path: "/", Access: landlock.AccessFSReadDir},
-		{Path: "/proc", Access: all & (accessRead | landlock.AccessFSWriteFile)},
+		{Path: "/proc", Access: all & accessRead},
 		{Path: "/dev/shm", Access: all},
 	}
 }

@@ -52,7 +52,8 @@ func (m Mount) apply(target string) error {
 		if err := makeDirectory(target); err != nil {
 			return err
 		}
-		return unix.Mount("proc", target, "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
+		// A process of root may change the settings of the kernel below /proc/sys without a capability.
+		return unix.Mount("proc", target, "proc", unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
 	}
 	var info unix.Stat_t
 	if err := unix.Stat(m.Source, &info); err != nil {
