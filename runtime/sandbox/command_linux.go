@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,11 +21,17 @@ import (
 
 // Command is a confined command that is being started.
 type Command struct {
-	files []*os.File
-	proxy *os.File
-	s     *Sandbox
-	denied
+	s        *Sandbox
+	files    []*os.File   // of the launcher
+	proxy    *os.File     // the other end is open until the end of the launcher
+	listener net.Listener // of the proxy, where the command has no network of its own
+
+	denied denied
 }
+
+// Denied returns the connections that the proxy has denied to the command, one sentence for each
+// address: it names the address, and the field that permits it if one does. The list is bounded.
+func (c *Command) Denied() []string { return c.denied.list() }
 
 // Confine changes cmd, which the caller starts then, so that it starts confined. cmd.Dir must be
 // inside Dir of the policy; empty means Dir. cmd.Env must not be nil. The command has the
@@ -43,16 +50,23 @@ func (s *Sandbox) Confine(cmd *exec.Cmd) (*Command, error) {
 	if real, err := filepath.EvalSymlinks(dir); err == nil {
 		dir = real
 	}
-	path := cmd.Path
+	port := proxyPort
+	if s.proxy != nil && !s.support.Isolated {
+		var err error
+		if c.listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+			return nil, fmt.Errorf("confine the command: listen for the proxy: %w", err)
+		}
+		port = c.listener.Addr().(*net.TCPAddr).Port
+	}
 	config := launch.Config{
 		Namespaces: s.support.Isolated,
 		Limits:     s.limits(),
 		Ruleset:    s.abi > 0,
 		Filter:     s.filter,
-		Path:       path,
+		Path:       cmd.Path,
 		Dir:        dir,
 		Args:       cmd.Args,
-		Env:        s.environment(cmd.Env),
+		Env:        s.environment(cmd.Env, port),
 	}
 	if s.support.Isolated {
 		config.Root = s.root
@@ -62,7 +76,7 @@ func (s *Sandbox) Confine(cmd *exec.Cmd) (*Command, error) {
 			config.ProxyPort = proxyPort
 		}
 	}
-	if err := c.open(config); err != nil {
+	if err := c.open(config, port); err != nil {
 		c.close()
 		return nil, fmt.Errorf("confine the command: %w", err)
 	}
@@ -75,7 +89,7 @@ func (s *Sandbox) Confine(cmd *exec.Cmd) (*Command, error) {
 	return c, nil
 }
 
-func (c *Command) open(config launch.Config) error {
+func (c *Command) open(config launch.Config, port int) error {
 	fd, err := unix.MemfdCreate("sandbox", unix.MFD_CLOEXEC)
 	if err != nil {
 		return fmt.Errorf("create a file in memory: %w", err)
@@ -90,12 +104,12 @@ func (c *Command) open(config launch.Config) error {
 	}
 	ruleset := (*os.File)(nil) // closed in the launcher
 	if config.Ruleset {
-		if ruleset, err = c.s.rules(); err != nil {
+		if ruleset, err = c.s.rules(port); err != nil {
 			return err
 		}
 	}
 	c.files = append(c.files, ruleset)
-	if config.ProxyPort == 0 {
+	if c.s.proxy == nil {
 		return nil
 	}
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
@@ -117,7 +131,7 @@ func (c *Command) Started() {
 	}
 	c.files = nil
 	if c.proxy != nil {
-		c.s.proxy.serve(c.proxy, &c.denied)
+		c.s.proxy.serve(c.proxy, c.listener, &c.denied)
 		c.proxy = nil
 	}
 }
@@ -130,6 +144,9 @@ func (c *Command) close() {
 	}
 	if c.proxy != nil {
 		_ = c.proxy.Close()
+	}
+	if c.listener != nil {
+		_ = c.listener.Close()
 	}
 }
 
@@ -145,13 +162,9 @@ func (s *Sandbox) limits() []launch.Limit {
 }
 
 // environment returns env with a home directory of its own: that of the user is not visible.
-func (s *Sandbox) environment(env []string) []string {
+func (s *Sandbox) environment(env []string, port int) []string {
 	replaced := []string{"HOME=" + s.home(), "TMPDIR=" + s.temporary()}
 	if s.proxy != nil {
-		port := proxyPort
-		if !s.support.Isolated {
-			port = s.proxy.port
-		}
 		url := "http://127.0.0.1:" + strconv.Itoa(port)
 		for _, name := range []string{"http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "all_proxy", "npm_config_proxy", "npm_config_https_proxy", "PIP_PROXY"} {
 			replaced = append(replaced, name+"="+url)

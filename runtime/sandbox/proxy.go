@@ -20,7 +20,8 @@ import (
 
 const (
 	maxConnections = 256 // of all commands of a sandbox
-	maxDenied      = 20  // hosts that are reported for one command
+	maxDenied      = 20  // addresses that are reported for one command
+	maxAddress     = 300 // bytes of an address that is reported
 )
 
 // proxy is the HTTP proxy of a sandbox. It connects to public addresses, which are checked after
@@ -30,7 +31,6 @@ type proxy struct {
 	dial    func(ctx context.Context, network, address string) (net.Conn, error)
 	forward *httputil.ReverseProxy
 	server  *http.Server
-	port    int // of the listener on the loopback interface; 0 without one
 
 	ctx    context.Context // done when the proxy is closed
 	cancel context.CancelFunc
@@ -42,7 +42,7 @@ type proxy struct {
 // allowAddress is set by tests, whose servers have loopback addresses.
 var allowAddress func(netip.Addr) bool
 
-func newProxy(domains []string, listen bool) (*proxy, error) {
+func newProxy(domains []string) (*proxy, error) {
 	p := &proxy{
 		dial:  outbound.DialPublic(allowAddress),
 		conns: make(chan net.Conn),
@@ -70,19 +70,8 @@ func newProxy(domains []string, listen bool) (*proxy, error) {
 		IdleTimeout:       time.Minute,
 		MaxHeaderBytes:    64 << 10,
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
-			if accepted, ok := c.(*accepted); ok {
-				return context.WithValue(ctx, deniedKey{}, accepted.denied)
-			}
-			return ctx
+			return context.WithValue(ctx, deniedKey{}, c.(*accepted).denied)
 		},
-	}
-	if listen {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, fmt.Errorf("listen for the proxy: %w", err)
-		}
-		p.port = l.Addr().(*net.TCPAddr).Port
-		p.served.Go(func() { _ = p.server.Serve(l) })
 	}
 	p.served.Go(func() { _ = p.server.Serve(p) })
 	return p, nil
@@ -94,7 +83,7 @@ func (p *proxy) close() {
 	p.served.Wait()
 }
 
-// Accept, Close and Addr make the connections that launchers send a net.Listener.
+// Accept, Close and Addr make the connections of commands a net.Listener.
 func (p *proxy) Accept() (net.Conn, error) {
 	select {
 	case c := <-p.conns:
@@ -191,23 +180,37 @@ func (p *proxy) allowed(w http.ResponseWriter, r *http.Request, host, port, usua
 	if len(p.domains) == 0 && port == usual || slices.ContainsFunc(p.domains, func(d domain) bool { return d.matches(host, port, usual) }) {
 		return true
 	}
-	p.deny(w, r, fmt.Sprintf("the connection to %s port %s is not permitted; `domains` permits it", host, port))
+	p.deny(w, r, reason(host, port, usual))
 	return false
 }
 
+// reason returns why a connection to host is denied, and the domain that permits it.
+func reason(host, port, usual string) string {
+	address := net.JoinHostPort(host, port)
+	entry := address
+	if port == usual {
+		entry = host
+	}
+	if _, err := parseDomain(entry); err != nil {
+		return fmt.Sprintf("the sandbox denied a connection to %q, which sandbox.domains cannot permit", shorten(address))
+	}
+	return fmt.Sprintf("the sandbox denied a connection to %s: add %s to sandbox.domains", address, entry)
+}
+
+// shorten returns the beginning of a long text that a command has chosen.
+func shorten(text string) string { return text[:min(len(text), maxAddress)] }
+
 func (p *proxy) failed(w http.ResponseWriter, r *http.Request, err error) {
 	if errors.Is(err, outbound.ErrAddress) {
-		p.deny(w, r, fmt.Sprintf("%s has an address that is private or reserved, to which no setting of the proxy permits connections", r.Host))
+		p.deny(w, r, fmt.Sprintf("the sandbox denied a connection to %q: its address is private or reserved, which sandbox.domains cannot permit", shorten(r.Host)))
 		return
 	}
 	http.Error(w, "agenthost sandbox: "+err.Error(), http.StatusBadGateway)
 }
 
 func (p *proxy) deny(w http.ResponseWriter, r *http.Request, reason string) {
-	if d, ok := r.Context().Value(deniedKey{}).(*denied); ok {
-		d.add(reason)
-	}
-	http.Error(w, "agenthost sandbox: "+reason, http.StatusForbidden)
+	r.Context().Value(deniedKey{}).(*denied).add(reason)
+	http.Error(w, reason, http.StatusForbidden)
 }
 
 // denied are the connections that a command was denied.
@@ -226,8 +229,7 @@ func (d *denied) add(reason string) {
 	}
 }
 
-// Denied returns the connections that the proxy has denied to the command, one sentence each.
-func (d *denied) Denied() []string {
+func (d *denied) list() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return slices.Clone(d.reasons)

@@ -76,7 +76,7 @@ func (s *Sandbox) open() error {
 	s.abi = kernel.landlock()
 	s.support = probe(s.policy.Network, s.abi)
 	if s.policy.Network == NetworkProxy {
-		s.proxy, err = newProxy(s.policy.Domains, !s.support.Isolated)
+		s.proxy, err = newProxy(s.policy.Domains)
 		if err != nil {
 			return err
 		}
@@ -90,15 +90,14 @@ func (s *Sandbox) open() error {
 }
 
 // rules returns the Landlock ruleset of one command. The launcher adds rules for what it mounts.
-func (s *Sandbox) rules() (*os.File, error) {
+func (s *Sandbox) rules(port int) (*os.File, error) {
 	read := s.read
 	if !s.support.Isolated {
 		read = append(slices.Clone(read), kernelFiles...)
 	}
 	ports := !s.support.Isolated && s.policy.Network != NetworkAll && s.abi >= abiNetwork
-	port := 0
-	if ports && s.proxy != nil {
-		port = s.proxy.port
+	if s.proxy == nil {
+		port = 0
 	}
 	return newRuleset(s.abi, read, append(slices.Clone(s.write), devices...), ports, port)
 }

@@ -61,6 +61,13 @@ func open(t testing.TB, change func(*sandbox.Policy)) *sandbox.Sandbox {
 // run runs a command in s, and returns its output.
 func run(t testing.TB, s *sandbox.Sandbox, args ...string) (string, error) {
 	t.Helper()
+	output, _, err := runCommand(t, s, args...)
+	return output, err
+}
+
+// runCommand returns, in addition to the output, the connections that were denied.
+func runCommand(t testing.TB, s *sandbox.Sandbox, args ...string) (string, []string, error) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var output bytes.Buffer
@@ -76,7 +83,7 @@ func run(t testing.TB, s *sandbox.Sandbox, args ...string) (string, error) {
 		p.Kill()
 		<-p.Done()
 	}
-	return output.String(), p.Err()
+	return output.String(), c.Denied(), p.Err()
 }
 
 func bash(t testing.TB, s *sandbox.Sandbox, script string) (string, error) {
@@ -238,7 +245,7 @@ func TestProxy(t *testing.T) {
 			require.Equal(t, "GET /tunnel", output)
 			output, err = bash(t, s, "curl -sS http://example.com/")
 			require.NoError(t, err, output)
-			require.Contains(t, output, "`domains` permits it")
+			require.Equal(t, "the sandbox denied a connection to example.com:80: add example.com to sandbox.domains\n", output)
 		})
 	}
 }
@@ -310,4 +317,32 @@ func TestAsOrdinaryUser(t *testing.T) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
 	output, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", output)
+}
+
+// The caller of a command, and no other, learns which connections were denied, and what permits
+// them.
+func TestDenied(t *testing.T) {
+	for kernel, simulate := range kernels {
+		t.Run(kernel, func(t *testing.T) {
+			simulate(t)
+			s := open(t, nil)
+			_, denied, err := runCommand(t, s, "/bin/bash", "-c", `
+				curl -s https://example.com:8443/ https://[fd00::1]/ https://169.254.169.254/ http://localhost/ http://a_b:81/
+				curl -s https://example.com:8443/; true`)
+			require.NoError(t, err)
+			require.Equal(t, []string{
+				"the sandbox denied a connection to example.com:8443: add example.com:8443 to sandbox.domains",
+				`the sandbox denied a connection to "[fd00::1]:443": its address is private or reserved, which sandbox.domains cannot permit`,
+				`the sandbox denied a connection to "169.254.169.254:443": its address is private or reserved, which sandbox.domains cannot permit`,
+				`the sandbox denied a connection to "a_b:81", which sandbox.domains cannot permit`,
+			}, denied)
+			_, denied, err = runCommand(t, s, "/bin/bash", "-c", "for i in {1..30}; do curl -s http://example.com:$i/; done; true")
+			require.NoError(t, err)
+			require.Len(t, denied, 20)
+			require.Contains(t, denied[0], "example.com:1 ")
+			_, denied, err = runCommand(t, s, "/bin/true")
+			require.NoError(t, err)
+			require.Empty(t, denied)
+		})
+	}
 }
