@@ -166,6 +166,13 @@ var attacks = map[string]func(arg string) error{
 		}
 		return errno
 	},
+	"a call of tomorrow": func(string) error { // such as 468, file_getattr, of Linux 6.17
+		_, _, errno := syscall.Syscall(468, 0, 0, 0)
+		if errno != syscall.ENOSYS {
+			return nil
+		}
+		return errno
+	},
 	"bpf": func(string) error {
 		_, _, errno := syscall.Syscall(unix.SYS_BPF, 0, 0, 0)
 		if errno == syscall.EINVAL || errno == syscall.EFAULT {

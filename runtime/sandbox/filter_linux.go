@@ -3,6 +3,8 @@ package sandbox
 import (
 	"encoding/binary"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/elastic/go-seccomp-bpf"
 	"github.com/elastic/go-seccomp-bpf/arch"
@@ -124,16 +126,18 @@ func streamsOnly(info *arch.Info) []bpf.Instruction {
 	}
 }
 
-// prefix returns the instructions that the library does not have: calls of other architectures,
-// whose numbers differ, do not exist, and arguments of which the kernel uses 32 bits are compared
-// as 32 bits.
+// prefix returns the instructions that the library does not have. Calls of other architectures,
+// whose numbers differ, do not exist, nor do calls that are newer than the library. Arguments of
+// which the kernel uses 32 bits are compared as 32 bits.
 func prefix(info *arch.Info) []bpf.Instruction {
 	deny := bpf.RetConstant{Val: uint32(seccomp.ActionErrno) | uint32(unix.EPERM)}
+	newest := slices.Max(slices.Collect(maps.Values(info.SyscallNames)))
 	return []bpf.Instruction{
 		bpf.LoadAbsolute{Off: offsetArch, Size: 4},
-		bpf.JumpIf{Cond: bpf.JumpEqual, Val: uint32(info.ID), SkipTrue: 1},
-		bpf.RetConstant{Val: uint32(seccomp.ActionErrno) | uint32(unix.ENOSYS)},
+		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: uint32(info.ID), SkipTrue: 2},
 		bpf.LoadAbsolute{Off: offsetNumber, Size: 4},
+		bpf.JumpIf{Cond: bpf.JumpLessOrEqual, Val: uint32(newest), SkipTrue: 1}, //nolint:gosec // a number
+		bpf.RetConstant{Val: uint32(seccomp.ActionErrno) | uint32(unix.ENOSYS)},
 		// clone with a new namespace
 		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: uint32(info.SyscallNames["clone"]), SkipTrue: 3}, //nolint:gosec // a number
 		bpf.LoadAbsolute{Off: offsetArgs, Size: 4},

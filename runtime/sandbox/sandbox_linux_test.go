@@ -132,7 +132,7 @@ func TestAttacks(t *testing.T) {
 		{"raw socket", ""}, {"packet socket", ""}, {"netlink", ""}, {"vsock", ""},
 		{"proxy", "http://" + tcp.Addr().String()}, {"proxy", redirect.URL}, {"proxy", "http://localhost/"}, {"proxy", "http://169.254.169.254/"},
 		{"proxy tunnel", tcp.Addr().String()}, {"proxy tunnel", "example.com:22"}, {"proxy tunnel", "localhost:443"}, {"proxy tunnel", "[::1]:443"},
-		{"user namespace", ""}, {"user namespace of a child", ""}, {"io_uring", ""}, {"bpf", ""}, {"mount", ""}, {"keyring", ""}, {"clock", ""},
+		{"user namespace", ""}, {"user namespace of a child", ""}, {"io_uring", ""}, {"bpf", ""}, {"a call of tomorrow", ""}, {"mount", ""}, {"keyring", ""}, {"clock", ""},
 		{"capabilities", ""}, {"device", ""}, {"characters of a terminal", ""},
 		{"memory", ""}, {"large file", ""}, {"open files", ""},
 	} {
