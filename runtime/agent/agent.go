@@ -60,6 +60,8 @@ type Agent struct {
 
 	SkillArchives []SkillArchive `json:"skillArchives,omitzero"` // in addition to those that SettingSources finds
 
+	Sandbox Sandbox `json:"sandbox,omitzero"` // of commands and stdio servers
+
 	Hub *Hub `json:"hub,omitzero"` // of an agent that a hub exported; the runtime ignores it
 }
 
@@ -93,7 +95,8 @@ type MCPServer struct {
 	Command   string            `json:"command,omitempty"`
 	Args      []string          `json:"args,omitzero"`
 	Env       map[string]Secret `json:"env,omitzero"`
-	CWD       string            `json:"cwd,omitempty"` // relative to that of the agent. Defaults to a private empty directory.
+	CWD       string            `json:"cwd,omitempty"`    // relative to that of the agent. Defaults to a private empty directory.
+	Sandbox   Sandbox           `json:"sandbox,omitzero"` // stdio: in addition to that of the agent; without Mode
 	URL       string            `json:"url,omitempty"`
 	Headers   map[string]Secret `json:"headers,omitzero"`
 }

@@ -66,6 +66,15 @@ func TestFaults(t *testing.T) {
 			`f.yaml:5: agents[0].permissionMode: "yolo" is not one of default, acceptEdits, bypassPermissions, plan, dontAsk, auto`},
 		{"permission mode empty", valid + "  permissionMode: ''",
 			`f.yaml:5: agents[0].permissionMode: "" is not one of default, acceptEdits, bypassPermissions, plan, dontAsk, auto`},
+		{"sandbox", valid + "  sandbox: {mode: '', read: /srv, network: '', domain: [x]}",
+			`f.yaml:5: agents[0].sandbox.mode: "" is not one of auto, required, off
+f.yaml:5: agents[0].sandbox.read: must be a list, not a string
+f.yaml:5: agents[0].sandbox.network: "" is not one of proxy, none, all
+f.yaml:5: agents[0].sandbox.domain: unknown key; did you mean domains?`},
+		{"mode off is not a boolean", valid + "  sandbox: {mode: off, network: 1}", "f.yaml:5: agents[0].sandbox.network: must be a string, not a number"},
+		{"sandbox a string", valid + "  sandbox: off", "f.yaml:5: agents[0].sandbox: must be a map, not a string"},
+		{"limits of the sandbox", "sandbox: {limits: {maxProcesses: 0, maxFileBytes: 1g}}\n" + valid,
+			"f.yaml:1: sandbox.limits.maxProcesses: must be greater than zero\nf.yaml:1: sandbox.limits.maxFileBytes: must be a whole number, not a string"},
 		{"setting source", valid + "  settingSources: [user, global]",
 			`f.yaml:5: agents[0].settingSources[1]: "global" is not one of user, project, local`},
 		{"tools null: nobody can say whether that is all or none", valid + "  allowedTools:",

@@ -7,12 +7,13 @@ import (
 
 // File is a whole configuration file.
 type File struct {
-	Auth      Auth    `json:"auth,omitzero"`
-	CWD       string  `json:"cwd,omitempty"`       // root of the file routes and of the built-in tools
-	AgentHome string  `json:"agentHome,omitempty"` // directory of skills below cwd and the home directory
-	StateDir  string  `json:"stateDir,omitempty"`  // directory of the sessions
-	Limits    Limits  `json:"limits,omitzero"`
-	Agents    []Agent `json:"agents,omitzero"` // required in a file, but may be empty
+	Auth      Auth            `json:"auth,omitzero"`
+	CWD       string          `json:"cwd,omitempty"`       // root of the file routes and of the built-in tools
+	AgentHome string          `json:"agentHome,omitempty"` // directory of skills below cwd and the home directory
+	StateDir  string          `json:"stateDir,omitempty"`  // directory of the sessions
+	Limits    Limits          `json:"limits,omitzero"`
+	Sandbox   SandboxSettings `json:"sandbox,omitzero"`
+	Agents    []Agent         `json:"agents,omitzero"` // required in a file, but may be empty
 }
 
 // Auth lists the API keys of the runtime. Without keys, every caller has access.

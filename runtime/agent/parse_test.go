@@ -25,6 +25,9 @@ func fullFile() *agent.File {
 			MaxToolOutputBytes: 5000, MCPConnectTimeout: 1500 * time.Millisecond, MaxMessageBytes: 1 << 20,
 			MaxResponseBytes: 2 << 20, MaxMemoryBytes: 1 << 30, SessionTTL: 24 * time.Hour,
 		},
+		Sandbox: agent.SandboxSettings{Limits: agent.SandboxLimits{
+			MaxMemoryBytes: 1 << 30, MaxProcesses: 100, MaxAddressSpaceBytes: 8 << 30, MaxOpenFiles: 256, MaxFileBytes: 1 << 20,
+		}},
 		Agents: []agent.Agent{{
 			ID: "coder", Name: "Coder 😀", Description: "Writes code", Model: "claude-sonnet-4-5",
 			Provider: agent.Provider{Protocol: "anthropic", BaseURL: "https://sk-team.example", APIKey: "sk-team",
@@ -33,9 +36,12 @@ func fullFile() *agent.File {
 			SystemPrompt: "You write code.\n  Mind the ${TEAM_KEY}.\n", MaxTurns: 20, PermissionMode: "acceptEdits",
 			AllowedTools: []string{"Read", "Bash(git *)"}, DisallowedTools: []string{},
 			SettingSources: []string{"user", "local"}, ExtraUserSkillDirs: []string{"/srv/skills"},
+			Sandbox: agent.Sandbox{Mode: agent.SandboxRequired, Read: []string{"/srv/data", "../shared"}, Write: []string{"out"},
+				Network: agent.NetworkProxy, Domains: []string{"example.com", "*.example.org", "example.net:8443"}},
 			MCPServers: map[string]agent.MCPServer{
 				"files": {Transport: "stdio", Command: "mcp-files", Args: []string{"--root", "${TEAM_KEY}"},
-					Env: map[string]agent.Secret{"TOKEN": "sk-team", "LITERAL": "${TEAM_KEY}", "NOTHING": "", "ONCE": "${TEAM_KEY}"}},
+					Env:     map[string]agent.Secret{"TOKEN": "sk-team", "LITERAL": "${TEAM_KEY}", "NOTHING": "", "ONCE": "${TEAM_KEY}"},
+					Sandbox: agent.Sandbox{Read: []string{"/srv/files"}, Network: agent.NetworkNone, Domains: []string{}}},
 				"web": {Transport: "http", URL: "https://mcp.example/",
 					Headers: map[string]agent.Secret{"Authorization": "Bearer sk-team"}},
 				"bare": {Transport: "sse", URL: "https://sse.example/", Headers: map[string]agent.Secret{}},

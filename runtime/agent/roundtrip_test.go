@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -85,6 +86,11 @@ func files() *rapid.Generator[*agent.File] {
 				MaxMessageBytes: int64(count.Draw(t, "message")), MaxResponseBytes: rapid.IntRange(0, 64<<20).Draw(t, "response"),
 				MaxMemoryBytes: int64(count.Draw(t, "memory")), SessionTTL: span.Draw(t, "ttl"),
 			},
+			Sandbox: agent.SandboxSettings{Limits: agent.SandboxLimits{
+				MaxMemoryBytes: int64(count.Draw(t, "sandbox memory")), MaxProcesses: int64(count.Draw(t, "processes")),
+				MaxAddressSpaceBytes: int64(count.Draw(t, "address space")), MaxOpenFiles: int64(count.Draw(t, "open files")),
+				MaxFileBytes: int64(count.Draw(t, "file")),
+			}},
 			Agents: rapid.SliceOfN(agents(), 0, 2).Draw(t, "agents"),
 		}
 		for i := range f.Agents {
@@ -120,6 +126,7 @@ func agents() *rapid.Generator[agent.Agent] {
 			Subagents:          maps(some(texts()), subagents()).Draw(t, "subagents"),
 			Datasets:           maps(texts(), texts()).Draw(t, "datasets"),
 			CustomTools:        lists(customTools()).Draw(t, "tools"),
+			Sandbox:            sandboxes(true).Draw(t, "sandbox"),
 		}
 		if rapid.Bool().Draw(t, "prompt in a file") {
 			a.SystemPromptFile = texts().Draw(t, "prompt file")
@@ -147,10 +154,25 @@ func servers() *rapid.Generator[agent.MCPServer] {
 	return rapid.Custom(func(t *rapid.T) agent.MCPServer {
 		if rapid.Bool().Draw(t, "stdio") {
 			return agent.MCPServer{Transport: "stdio", Command: some(texts()).Draw(t, "command"),
-				Args: lists(texts()).Draw(t, "args"), Env: values.Draw(t, "env")}
+				Args: lists(texts()).Draw(t, "args"), Env: values.Draw(t, "env"), Sandbox: sandboxes(false).Draw(t, "sandbox")}
 		}
 		return agent.MCPServer{Transport: rapid.SampledFrom([]string{"sse", "http"}).Draw(t, "transport"),
 			URL: some(texts()).Draw(t, "url"), Headers: values.Draw(t, "headers")}
+	})
+}
+
+func sandboxes(mode bool) *rapid.Generator[agent.Sandbox] {
+	return rapid.Custom(func(t *rapid.T) agent.Sandbox {
+		paths := lists(texts().Filter(func(s string) bool { return s != "" && !strings.Contains(s, "\x00") }))
+		s := agent.Sandbox{Read: paths.Draw(t, "read"), Write: paths.Draw(t, "write")}
+		if mode {
+			s.Mode = rapid.SampledFrom([]string{"", "auto", "required", "off"}).Draw(t, "mode")
+		}
+		s.Network = rapid.SampledFrom([]string{"", "proxy", "none", "all"}).Draw(t, "network")
+		if s.Network == "" || s.Network == "proxy" {
+			s.Domains = lists(rapid.SampledFrom([]string{"example.com", "*.example.com", "a.example:1"})).Draw(t, "domains")
+		}
+		return s
 	})
 }
 

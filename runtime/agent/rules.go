@@ -70,6 +70,7 @@ func (r *rules) file(f *File) {
 		}
 	}
 	r.limits(f.Limits)
+	r.sandboxLimits(f.Sandbox.Limits)
 	if f.Agents == nil {
 		r.faults.add("agents", "is missing")
 	}
@@ -144,6 +145,7 @@ func (r *rules) agent(a *Agent, key string) {
 	for i, s := range a.SkillArchives {
 		r.skillArchive(s, element(at("skillArchives"), i))
 	}
+	r.sandbox(a.Sandbox, at("sandbox"))
 }
 
 func (r *rules) thinking(t Thinking, key string) {
@@ -204,6 +206,10 @@ func (r *rules) server(s MCPServer, name, key string) {
 		r.required(child(key, "command"), s.Command)
 		foreign("url", s.URL != "")
 		foreign("headers", len(s.Headers) > 0)
+		if s.Sandbox.Mode != "" {
+			r.faults.add(child(child(key, "sandbox"), "mode"), "is that of the agent, and cannot be set for a server")
+		}
+		r.sandbox(s.Sandbox, child(key, "sandbox"))
 		return
 	}
 	r.required(child(key, "url"), s.URL)
@@ -211,6 +217,7 @@ func (r *rules) server(s MCPServer, name, key string) {
 	foreign("args", len(s.Args) > 0)
 	foreign("env", len(s.Env) > 0)
 	foreign("cwd", s.CWD != "")
+	foreign("sandbox", !reflect.ValueOf(s.Sandbox).IsZero())
 }
 
 func (r *rules) subagent(s Subagent, name, key string) {

@@ -2,6 +2,7 @@ package agent_test
 
 import (
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -35,6 +36,30 @@ func TestValidate(t *testing.T) {
 		{"servers in order of their names", func(a *agent.Agent) {
 			a.MCPServers = map[string]agent.MCPServer{"b": {}, "a": {Transport: "http"}, "c d": {Transport: "stdio", Command: "x"}}
 		}, "mcpServers.a.url: is missing\nmcpServers.b.transport: is missing\n" + `mcpServers["c d"]: a name must consist of letters, digits, hyphens and single underscores between them`},
+		{"sandbox", func(a *agent.Agent) {
+			a.Sandbox = agent.Sandbox{
+				Mode: "on", Read: []string{"", "a\x00b", strings.Repeat("a", 4096)}, Write: make([]string, 101), Network: "some",
+				Domains: []string{"example.com", "https://example.com", "example.com:0"},
+			}
+		}, `sandbox.mode: "on" is not one of auto, required, off
+sandbox.network: "some" is not one of proxy, none, all
+sandbox.read[0]: must not be empty
+sandbox.read[1]: must not contain a null byte
+sandbox.read[2]: must have at most 4095 bytes
+sandbox.write: must have at most 100 entries
+sandbox.domains[1]: domain "https://example.com": the port is not a number from 1 to 65535
+sandbox.domains[2]: domain "example.com:0": the port is not a number from 1 to 65535`},
+		{"domains without a proxy", func(a *agent.Agent) {
+			a.Sandbox = agent.Sandbox{Network: agent.NetworkNone, Domains: []string{"example.com"}}
+		}, "sandbox.domains: has no effect with network: none"},
+		{"sandbox of servers", func(a *agent.Agent) {
+			a.MCPServers = map[string]agent.MCPServer{
+				"a": {Transport: "stdio", Command: "x", Sandbox: agent.Sandbox{Mode: agent.SandboxOff, Network: "x"}},
+				"b": {Transport: "http", URL: "https://m.example", Sandbox: agent.Sandbox{Read: []string{"x"}}},
+			}
+		}, `mcpServers.a.sandbox.mode: is that of the agent, and cannot be set for a server
+mcpServers.a.sandbox.network: "x" is not one of proxy, none, all
+mcpServers.b.sandbox: has no effect with transport http`},
 		{"subagent without name", func(a *agent.Agent) {
 			a.Subagents = map[string]agent.Subagent{"": {Description: "d", Prompt: "p"}}
 		}, `subagents[""]: a name must not be empty`},
@@ -56,10 +81,18 @@ func TestValidateFile(t *testing.T) {
 	twins := agent.File{
 		Auth:   agent.Auth{APIKeys: agent.SplitKeys("a,,b")},
 		Limits: agent.Limits{RunTimeout: -1},
+		Sandbox: agent.SandboxSettings{Limits: agent.SandboxLimits{
+			MaxMemoryBytes: -1, MaxProcesses: -1, MaxAddressSpaceBytes: -1, MaxOpenFiles: -1, MaxFileBytes: -1,
+		}},
 		Agents: []agent.Agent{demo(), demo(), {}, {}},
 	}
 	require.EqualError(t, twins.Validate(), `auth.apiKey[1]: must not be empty
 limits.runTimeout: must be greater than zero
+sandbox.limits.maxMemoryBytes: must be greater than zero
+sandbox.limits.maxProcesses: must be greater than zero
+sandbox.limits.maxAddressSpaceBytes: must be greater than zero
+sandbox.limits.maxOpenFiles: must be greater than zero
+sandbox.limits.maxFileBytes: must be greater than zero
 agents[1].id: "a" is already the id of agents[0]
 agents[2].id: is missing
 agents[2].model: is missing

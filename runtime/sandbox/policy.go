@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+
+	"github.com/seed93082962/agenthost/internal/domain"
 )
 
 // Network says what a confined command can connect to.
@@ -77,8 +79,8 @@ func (p Policy) check() error {
 	default:
 		return fmt.Errorf("network is %q: use proxy, none or all", p.Network)
 	}
-	for _, domain := range p.Domains {
-		if _, err := parseDomain(domain); err != nil {
+	for _, text := range p.Domains {
+		if _, err := domain.Parse(text); err != nil {
 			return err
 		}
 	}

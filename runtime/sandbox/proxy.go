@@ -10,11 +10,11 @@ import (
 	"net/http/httputil"
 	"net/netip"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/seed93082962/agenthost/internal/domain"
 	"github.com/seed93082962/agenthost/internal/outbound"
 )
 
@@ -27,7 +27,7 @@ const (
 // proxy is the HTTP proxy of a sandbox. It connects to public addresses, which are checked after
 // each lookup, and to the hosts of domains only.
 type proxy struct {
-	domains []domain
+	domains []domain.Pattern
 	dial    func(ctx context.Context, network, address string) (net.Conn, error)
 	forward *httputil.ReverseProxy
 	server  *http.Server
@@ -50,7 +50,7 @@ func newProxy(domains []string) (*proxy, error) {
 	}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	for _, text := range domains {
-		d, err := parseDomain(text)
+		d, err := domain.Parse(text)
 		if err != nil {
 			return nil, err
 		}
@@ -177,7 +177,7 @@ func (p *proxy) connect(w http.ResponseWriter, r *http.Request) {
 // allowed reports whether the domains permit the host, and responds if not.
 func (p *proxy) allowed(w http.ResponseWriter, r *http.Request, host, port, usual string) bool {
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
-	if len(p.domains) == 0 && port == usual || slices.ContainsFunc(p.domains, func(d domain) bool { return d.matches(host, port, usual) }) {
+	if len(p.domains) == 0 && port == usual || slices.ContainsFunc(p.domains, func(d domain.Pattern) bool { return d.Matches(host, port, usual) }) {
 		return true
 	}
 	p.deny(w, r, reason(host, port, usual))
@@ -191,7 +191,7 @@ func reason(host, port, usual string) string {
 	if port == usual {
 		entry = host
 	}
-	if _, err := parseDomain(entry); err != nil {
+	if _, err := domain.Parse(entry); err != nil {
 		return fmt.Sprintf("the sandbox denied a connection to %q, which sandbox.domains cannot permit", shorten(address))
 	}
 	return fmt.Sprintf("the sandbox denied a connection to %s: add %s to sandbox.domains", address, entry)
@@ -233,37 +233,4 @@ func (d *denied) list() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return slices.Clone(d.reasons)
-}
-
-// domain is an entry of Policy.Domains.
-type domain struct {
-	name  string // without "*."
-	below bool   // names below it match, and it does not
-	port  string // "" for the usual one
-}
-
-func parseDomain(text string) (domain, error) {
-	name, port, found := strings.Cut(text, ":")
-	d := domain{port: port}
-	if found {
-		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-			return d, fmt.Errorf("domain %q: the port is not a number from 1 to 65535", text)
-		}
-	}
-	d.name, d.below = strings.CutPrefix(strings.ToLower(strings.TrimSuffix(name, ".")), "*.")
-	valid := strings.Trim(d.name, "abcdefghijklmnopqrstuvwxyz0123456789.-") == "" && d.name != "" && len(d.name) <= 253
-	if _, err := netip.ParseAddr(d.name); !valid || d.below && err == nil {
-		return d, fmt.Errorf("domain %q: use a host such as example.com, *.example.com or example.com:8443", text)
-	}
-	return d, nil
-}
-
-func (d domain) matches(host, port, usual string) bool {
-	if d.port != port && (d.port != "" || port != usual) {
-		return false
-	}
-	if d.below {
-		return strings.HasSuffix(host, "."+d.name)
-	}
-	return host == d.name
 }
