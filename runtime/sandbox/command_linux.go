@@ -59,16 +59,17 @@ func (s *Sandbox) Confine(cmd *exec.Cmd) (*Command, error) {
 		port = c.listener.Addr().(*net.TCPAddr).Port
 	}
 	config := launch.Config{
-		Namespaces: s.support.Isolated,
-		Limits:     s.limits(),
-		Ruleset:    s.abi > 0,
-		Filter:     s.filter,
-		Path:       cmd.Path,
-		Dir:        dir,
-		Args:       cmd.Args,
-		Env:        s.environment(cmd.Env, port),
+		Limits:  s.limits(),
+		Ruleset: s.abi > 0,
+		Filter:  s.filter,
+		Path:    cmd.Path,
+		Dir:     dir,
+		Args:    cmd.Args,
+		Env:     s.environment(cmd.Env, port),
 	}
+	attributes := &syscall.SysProcAttr{}
 	if s.support.Isolated {
+		attributes = isolate(&config, s.policy.Network)
 		config.Root = s.root
 		config.Mounts = s.mounts()
 		config.Granted = s.granted()
@@ -85,7 +86,7 @@ func (s *Sandbox) Confine(cmd *exec.Cmd) (*Command, error) {
 	cmd.Env = []string{launch.Variable + "=" + launch.Version}
 	cmd.Dir = "/"
 	cmd.ExtraFiles = c.files
-	cmd.SysProcAttr = attributes(s.support.Isolated, s.policy.Network)
+	cmd.SysProcAttr = attributes
 	return c, nil
 }
 
@@ -230,16 +231,18 @@ func (s *Sandbox) granted() []launch.Grant {
 	}
 }
 
-func attributes(isolated bool, network Network) *syscall.SysProcAttr {
-	a := &syscall.SysProcAttr{}
-	if isolated {
-		a.Cloneflags = syscall.CLONE_NEWUSER | syscall.CLONE_NEWPID | syscall.CLONE_NEWNS | syscall.CLONE_NEWIPC
-		if network != NetworkAll {
-			a.Cloneflags |= syscall.CLONE_NEWNET
-		}
-		a.UidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getuid(), HostID: os.Getuid(), Size: 1}}
-		a.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_SETPCAP} // of the launcher, in its namespaces
-		a.GidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getgid(), HostID: os.Getgid(), Size: 1}}
+// isolate makes the launcher with the configuration c the first process of new namespaces. It returns
+// how the launcher is started.
+func isolate(c *launch.Config, network Network) *syscall.SysProcAttr {
+	one := func(id int) string { return fmt.Sprintf("%d %d 1", id, id) }
+	c.Namespaces, c.UserMap, c.GroupMap = true, one(os.Getuid()), one(os.Getgid())
+	a := &syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWPID | syscall.CLONE_NEWNS | syscall.CLONE_NEWIPC,
+		AmbientCaps: []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_SETPCAP}, // of the launcher, in its namespaces
+	}
+	if network != NetworkAll {
+		c.Loopback = true
+		a.Cloneflags |= syscall.CLONE_NEWNET
 	}
 	return a
 }

@@ -179,7 +179,8 @@ func tryIsolated(network Network) error {
 	}
 	file := os.NewFile(uintptr(fd), "sandbox") //nolint:gosec // a descriptor
 	defer func() { _ = file.Close() }()
-	config := launch.Config{Namespaces: true, Root: root, Mounts: []launch.Mount{{Kind: launch.MountProcess, Target: "/proc"}}}
+	config := launch.Config{Root: root, Mounts: []launch.Mount{{Kind: launch.MountProcess, Target: "/proc"}}}
+	attributes := isolate(&config, network)
 	if _, err := file.WriteAt(config.Append(nil), 0); err != nil {
 		return err
 	}
@@ -191,7 +192,7 @@ func tryIsolated(network Network) error {
 		Dir:         "/",
 		Stderr:      &output,
 		ExtraFiles:  []*os.File{file},
-		SysProcAttr: attributes(true, network),
+		SysProcAttr: attributes,
 	}
 	if err := cmd.Run(); err != nil {
 		if reason, found := strings.CutPrefix(strings.TrimSpace(output.String()), launch.Prefix); found {

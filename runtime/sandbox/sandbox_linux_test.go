@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/seed93082962/agenthost/internal/child"
 	"github.com/seed93082962/agenthost/runtime/sandbox"
@@ -267,6 +268,20 @@ func TestProcessesEndWithTheCommand(t *testing.T) {
 				require.NotContains(t, string(content), marker)
 			}
 		})
+	}
+}
+
+// A program that protects its memory, as a runtime does, has the same sandboxes. The kernel gives the
+// files of its children in /proc to root.
+func TestProtectedProgram(t *testing.T) {
+	require.NoError(t, unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0))
+	t.Cleanup(func() { _ = unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0) })
+	for _, network := range []sandbox.Network{sandbox.NetworkAll, sandbox.NetworkNone, sandbox.NetworkProxy} {
+		s := open(t, func(p *sandbox.Policy) { p.Network = network })
+		require.Equal(t, sandbox.Support{Files: true, Network: true, Isolated: true}, s.Support())
+		output, err := bash(t, s, "id -u")
+		require.NoError(t, err, output)
+		require.Equal(t, strconv.Itoa(os.Getuid())+"\n", output)
 	}
 }
 

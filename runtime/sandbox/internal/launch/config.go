@@ -5,7 +5,10 @@ import "strconv"
 // Config is what the launcher of one command does, in the order of its fields. It is computed by
 // the parent, which can use libraries; the launcher only executes it.
 type Config struct {
-	Namespaces bool // the launcher is process 1 of its own namespaces
+	Namespaces bool   // the launcher is process 1 of its own namespaces
+	UserMap    string // of the new user namespace, in the format of user_namespaces(7); "" for none
+	GroupMap   string
+	Loopback   bool // the network namespace is new
 
 	Root   string // an empty directory on which the new root is mounted; "" keeps the root
 	Mounts []Mount
@@ -69,6 +72,9 @@ const Version = "1"
 // Append appends the encoded c to b: each value as a decimal length, a colon and bytes.
 func (c *Config) Append(b []byte) []byte {
 	b = appendBool(b, c.Namespaces)
+	b = appendString(b, c.UserMap)
+	b = appendString(b, c.GroupMap)
+	b = appendBool(b, c.Loopback)
 	b = appendString(b, c.Root)
 	b = appendInt(b, uint64(len(c.Mounts)))
 	for _, m := range c.Mounts {
@@ -155,6 +161,9 @@ func (d *decoder) strings() []string {
 func decode(b string) (c Config, ok bool) {
 	d := decoder{rest: b, ok: true}
 	c.Namespaces = d.bool()
+	c.UserMap = d.string()
+	c.GroupMap = d.string()
+	c.Loopback = d.bool()
 	c.Root = d.string()
 	for n := d.int(); d.ok && uint64(len(c.Mounts)) < n; {
 		c.Mounts = append(c.Mounts, Mount{Kind: d.string(), Source: d.string(), Target: d.string()})

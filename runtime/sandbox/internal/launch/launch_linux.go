@@ -65,16 +65,28 @@ func launch(version string) int {
 
 // prepare does what needs rights that the command does not have.
 func (c *Config) prepare() error {
+	// It is the launcher that maps its user: the files of a child in /proc belong to root if the memory
+	// of the parent is protected, and an ordinary user could not write them.
+	if c.UserMap != "" {
+		for _, m := range [][2]string{{"setgroups", "deny"}, {"uid_map", c.UserMap}, {"gid_map", c.GroupMap}} {
+			if err := writeFile("/proc/self/"+m[0], m[1]); err != nil {
+				return wrap("write "+m[0], err)
+			}
+		}
+	}
 	// The memory and the environment of the launcher cannot be read through /proc.
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return wrap("protect the launcher", err)
 	}
-	if c.Namespaces {
+	if c.Loopback {
 		if err := startLoopback(); err != nil {
 			return wrap("start the loopback interface", err)
 		}
-	} else if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-		return wrap("adopt orphans", err)
+	}
+	if !c.Namespaces {
+		if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+			return wrap("adopt orphans", err)
+		}
 	}
 	if c.Root != "" {
 		if err := c.mountRoot(); err != nil {
@@ -248,6 +260,16 @@ func readAll(fd int) (string, error) {
 		}
 		b = append(b, chunk[:n]...)
 	}
+}
+
+func writeFile(path, content string) error {
+	fd, err := unix.Open(path, unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	_, err = unix.Write(fd, []byte(content)) // at once: each write replaces the content
+	_ = unix.Close(fd)
+	return err
 }
 
 func fail(err error) int {
