@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/seed93082962/agenthost/runtime/sandbox"
 )
 
 // attacks are run by this program inside a sandbox. One that returns nil has succeeded. arg is what
@@ -71,7 +73,7 @@ var attacks = map[string]func(arg string) error{
 			if err == nil {
 				_, err = f.Read(make([]byte, 10))
 				if file == "fd" {
-					_, err = os.ReadDir(f.Name())
+					_, err = os.Readlink(filepath.Join(f.Name(), "0")) // the numbers are visible
 				}
 				_ = f.Close()
 			}
@@ -119,6 +121,49 @@ var attacks = map[string]func(arg string) error{
 			_ = conn.Close()
 		}
 		return err
+	},
+	"nested": func(string) error {
+		extra, err := io.ReadAll(io.NewSectionReader(os.NewFile(3, "extra"), 0, 100))
+		if err != nil {
+			return err
+		}
+		private, err := os.MkdirTemp("", "")
+		if err != nil {
+			return err
+		}
+		dir, err := os.Getwd()
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(os.Mkdir("inner", 0o700), os.WriteFile("outer", nil, 0o600)); err != nil {
+			return err
+		}
+		s, err := sandbox.New(sandbox.Policy{Dir: filepath.Join(dir, "inner"), Private: private, Path: os.Getenv("PATH"), Network: sandbox.NetworkNone})
+		if err != nil {
+			return err
+		}
+		defer s.Close()
+		fmt.Printf("%s %s isolated=%v\n", extra, os.Getenv("HOME"), s.Support().Isolated)
+		cmd := &exec.Cmd{Path: "/bin/bash", Args: []string{"bash", "-c", "echo -n user $(id -u)', '; echo written > file && echo -n $(cat file)', '; cat ../outer 2>&- || echo denied"}, Env: []string{"PATH=" + os.Getenv("PATH")}, Stdout: os.Stdout, Stderr: os.Stderr}
+		c, err := s.Confine(cmd)
+		if err != nil {
+			return err
+		}
+		err = cmd.Start()
+		c.Started()
+		return errors.Join(err, cmd.Wait())
+	},
+	// With the rights of a user namespace of its own, it changes how files are mounted.
+	"mounts of a namespace": func(path string) error {
+		script := "mount -o remount,rw,bind /usr && touch /usr/attack || mount --bind " + path + " . || umount -l /proc && cat " + path + " || mount -t devtmpfs x . || mount /dev/sda ."
+		cmd := exec.Command("/bin/bash", "-c", script) //nolint:gosec // of the test
+		cmd.SysProcAttr = &syscall.SysProcAttr{
+			Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
+			UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}},
+			GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
+		}
+		output, err := cmd.CombinedOutput()
+		return errors.Join(err, errors.New(string(output)))
 	},
 	"datagram": func(address string) error {
 		conn, err := net.Dial("udp", address)

@@ -36,13 +36,13 @@ func (c *Command) Denied() []string { return c.denied.list() }
 // Confine changes cmd, which the caller starts then, so that it starts confined. cmd.Dir must be
 // inside Dir of the policy; empty means Dir. cmd.Env must not be nil. The command has the
 // environment of cmd, with HOME, TMPDIR and the variables of the proxy replaced. cmd.ExtraFiles
-// must be empty. A command that is ended by a signal has the exit code of a shell, 128 and the
+// must be empty, unless the policy is Nested. A command that is ended by a signal has the exit code of a shell, 128 and the
 // number of the signal, and a command that could not be started has the code 125 and the reason in
 // one line on stderr.
 //
 // The caller must call Started after cmd was started, and also if that failed.
 func (s *Sandbox) Confine(cmd *exec.Cmd) (*Command, error) {
-	if len(cmd.ExtraFiles) > 0 || cmd.Env == nil {
+	if len(cmd.ExtraFiles) > 0 && !s.policy.Nested || cmd.Env == nil {
 		return nil, errors.New("confine the command: it has extra files or no environment")
 	}
 	c := &Command{s: s}
@@ -60,6 +60,8 @@ func (s *Sandbox) Confine(cmd *exec.Cmd) (*Command, error) {
 	}
 	config := launch.Config{
 		Limits:  s.limits(),
+		User:    s.policy.User,
+		Extra:   len(cmd.ExtraFiles),
 		Ruleset: s.abi > 0,
 		Filter:  s.filter,
 		Path:    cmd.Path,
@@ -69,7 +71,7 @@ func (s *Sandbox) Confine(cmd *exec.Cmd) (*Command, error) {
 	}
 	attributes := &syscall.SysProcAttr{}
 	if s.support.Isolated {
-		attributes = isolate(&config, s.policy.Network)
+		attributes = isolate(&config, s.policy)
 		config.Root = s.root
 		config.Mounts = s.mounts()
 		config.Granted = s.granted()
@@ -85,7 +87,9 @@ func (s *Sandbox) Confine(cmd *exec.Cmd) (*Command, error) {
 	cmd.Args = []string{"agenthost-sandbox"}
 	cmd.Env = []string{launch.Variable + "=" + launch.Version}
 	cmd.Dir = "/"
-	cmd.ExtraFiles = c.files
+	files := make([]*os.File, launch.ExtraFD-launch.ConfigFD)
+	copy(files, c.files)
+	cmd.ExtraFiles = append(files, cmd.ExtraFiles...)
 	cmd.SysProcAttr = attributes
 	return c, nil
 }
@@ -153,6 +157,17 @@ func (c *Command) close() {
 
 func (s *Sandbox) limits() []launch.Limit {
 	l := s.policy.Limits
+	if s.policy.Nested {
+		set := []launch.Limit{{Resource: unix.RLIMIT_CORE}}
+		for resource, value := range map[int]uint64{
+			unix.RLIMIT_AS: l.AddressSpace, unix.RLIMIT_FSIZE: l.FileSize, unix.RLIMIT_NOFILE: l.OpenFiles, unix.RLIMIT_NPROC: l.Processes,
+		} {
+			if value != 0 {
+				set = append(set, launch.Limit{Resource: resource, Value: value})
+			}
+		}
+		return set
+	}
 	return []launch.Limit{
 		{Resource: unix.RLIMIT_CORE},
 		{Resource: unix.RLIMIT_AS, Value: cmp.Or(l.AddressSpace, 16<<30)},
@@ -164,6 +179,9 @@ func (s *Sandbox) limits() []launch.Limit {
 
 // environment returns env with a home directory of its own: that of the user is not visible.
 func (s *Sandbox) environment(env []string, port int) []string {
+	if s.policy.Nested {
+		return env
+	}
 	replaced := []string{"HOME=" + s.home(), "TMPDIR=" + s.temporary()}
 	if s.proxy != nil {
 		url := "http://127.0.0.1:" + strconv.Itoa(port)
@@ -182,7 +200,7 @@ func (s *Sandbox) environment(env []string, port int) []string {
 // mounts returns the steps to fill the root of a command: parents before what is inside them.
 func (s *Sandbox) mounts() []launch.Mount {
 	mounts := []launch.Mount{
-		{Kind: launch.MountProcess, Target: "/proc"},
+		{Kind: s.processes(), Target: "/proc"},
 		{Kind: launch.MountTmpfs, Source: "256m", Target: "/dev/shm"},
 		{Kind: launch.MountLink, Source: "/proc/self/fd", Target: "/dev/fd"},
 		{Kind: launch.MountLink, Source: "/proc/self/fd/0", Target: "/dev/stdin"},
@@ -198,7 +216,7 @@ func (s *Sandbox) mounts() []launch.Mount {
 	}
 	var paths []launch.Mount
 	read := s.read
-	if s.abi > 0 { // the names in /etc are visible then, and Landlock permits the listed files only
+	if s.abi > 0 && !s.policy.Nested { // the names in /etc are visible then, and Landlock permits the listed files only
 		read = outermost(append(slices.Clone(read), "/etc"))
 	}
 	for _, path := range read {
@@ -220,7 +238,7 @@ func (s *Sandbox) mounts() []launch.Mount {
 
 // granted returns the rules for what the launcher mounts: their files do not exist before.
 func (s *Sandbox) granted() []launch.Grant {
-	if s.abi == 0 {
+	if s.abi == 0 || s.policy.Nested {
 		return nil
 	}
 	all := accessOf(s.abi)
@@ -231,16 +249,30 @@ func (s *Sandbox) granted() []launch.Grant {
 	}
 }
 
+// processes returns how the processes of the command are mounted. Those of a nested command are
+// writable, unless it is root, to whom the files in /proc/sys belong: then it cannot create user
+// namespaces.
+func (s *Sandbox) processes() string {
+	if s.policy.Nested && (s.policy.User != 0 || os.Getuid() != 0) {
+		return launch.MountNested
+	}
+	return launch.MountProcess
+}
+
 // isolate makes the launcher with the configuration c the first process of new namespaces. It returns
 // how the launcher is started.
-func isolate(c *launch.Config, network Network) *syscall.SysProcAttr {
+func isolate(c *launch.Config, p Policy) *syscall.SysProcAttr {
+	c.Namespaces = true
+	if p.User != 0 { // only root can change the user, and needs no user namespace for the mounts
+		return &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS | syscall.CLONE_NEWIPC}
+	}
 	one := func(id int) string { return fmt.Sprintf("%d %d 1", id, id) }
-	c.Namespaces, c.UserMap, c.GroupMap = true, one(os.Getuid()), one(os.Getgid())
+	c.UserMap, c.GroupMap = one(os.Getuid()), one(os.Getgid())
 	a := &syscall.SysProcAttr{
 		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWPID | syscall.CLONE_NEWNS | syscall.CLONE_NEWIPC,
 		AmbientCaps: []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_SETPCAP}, // of the launcher, in its namespaces
 	}
-	if network != NetworkAll {
+	if p.Network != NetworkAll {
 		c.Loopback = true
 		a.Cloneflags |= syscall.CLONE_NEWNET
 	}

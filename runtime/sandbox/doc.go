@@ -29,6 +29,10 @@
 // outside before Landlock 6. [Sandbox.Support] reports what is enforced. Systems other than Linux
 // enforce nothing.
 //
+// A [Policy] can be Nested: for a program such as a runtime, which confines commands itself. In its
+// namespaces, it sees the permitted files only, and Landlock restricts its signals and abstract
+// sockets. It may create further namespaces, and with them use more of the kernel than a command may.
+//
 // # What it does not stop
 //
 // Faults of the kernel; covert channels; use of the processor; requests to public hosts, which can

@@ -16,8 +16,7 @@ func SimulateKernel(t testing.TB, abi int) {
 	if abi >= 0 {
 		kernel.landlock = func() int { return abi }
 	}
-	refused := func() error { return errors.New("operation not permitted") }
-	kernel.isolate = map[Network]func() error{NetworkAll: refused, NetworkNone: refused, NetworkProxy: refused}
+	kernel.isolate = func(variant) error { return errors.New("operation not permitted") }
 }
 
 // AllowAddresses makes proxies that are opened during the test connect to loopback addresses.

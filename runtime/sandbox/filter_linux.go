@@ -25,6 +25,9 @@ var deniedCalls = []string{
 	"acct", "syslog", "vhangup", "lookup_dcookie", "nfsservctl", "uselib", "move_pages", "migrate_pages",
 }
 
+// launcherCalls are those of deniedCalls that a launcher needs for its namespaces.
+var launcherCalls = []string{"mount", "umount2", "pivot_root", "mount_setattr"}
+
 // missingCalls return ENOSYS, so that programs use other ones. The filter cannot see the flags of
 // clone3, which are in memory.
 var missingCalls = []string{"clone3", "io_uring_setup", "io_uring_enter", "io_uring_register"}
@@ -42,8 +45,8 @@ const newNamespaces = unix.CLONE_NEWCGROUP | unix.CLONE_NEWIPC | unix.CLONE_NEWN
 
 // newFilter returns a seccomp program. The command can use sockets of the given families only, and
 // with streams, of AF_INET and AF_INET6 only those of TCP. An isolated command sees no processes
-// but its own.
-func newFilter(isolated, streams bool, families ...uint64) ([]byte, error) {
+// but its own. A nested one starts launchers.
+func newFilter(isolated, nested, streams bool, families ...uint64) ([]byte, error) {
 	info, err := arch.GetInfo("")
 	if err != nil {
 		return nil, fmt.Errorf("find the architecture: %w", err)
@@ -68,6 +71,9 @@ func newFilter(isolated, streams bool, families ...uint64) ([]byte, error) {
 		sockets.Names = []string{"socket"}
 	}
 	denied := seccomp.SyscallGroup{Action: seccomp.ActionErrno, Names: known(deniedCalls)}
+	if nested {
+		denied.Names = slices.DeleteFunc(denied.Names, func(name string) bool { return slices.Contains(launcherCalls, name) })
+	}
 	if !isolated {
 		denied.Names = append(denied.Names, userProcesses...)
 		for _, name := range otherProcesses {
@@ -84,7 +90,7 @@ func newFilter(isolated, streams bool, families ...uint64) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("assemble the seccomp program: %w", err)
 	}
-	first := prefix(info)
+	first := prefix(info, nested)
 	if streams {
 		first = append(first, streamsOnly(info)...)
 	}
@@ -129,7 +135,11 @@ func streamsOnly(info *arch.Info) []bpf.Instruction {
 // prefix returns the instructions that the library does not have. Calls of other architectures,
 // whose numbers differ, do not exist, nor do calls that are newer than the library. Arguments of
 // which the kernel uses 32 bits are compared as 32 bits.
-func prefix(info *arch.Info) []bpf.Instruction {
+func prefix(info *arch.Info, nested bool) []bpf.Instruction {
+	namespaces := uint32(newNamespaces)
+	if nested {
+		namespaces = 0
+	}
 	deny := bpf.RetConstant{Val: uint32(seccomp.ActionErrno) | uint32(unix.EPERM)}
 	newest := slices.Max(slices.Collect(maps.Values(info.SyscallNames)))
 	return []bpf.Instruction{
@@ -141,7 +151,7 @@ func prefix(info *arch.Info) []bpf.Instruction {
 		// clone with a new namespace
 		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: uint32(info.SyscallNames["clone"]), SkipTrue: 3}, //nolint:gosec // a number
 		bpf.LoadAbsolute{Off: offsetArgs, Size: 4},
-		bpf.JumpIf{Cond: bpf.JumpBitsNotSet, Val: newNamespaces, SkipTrue: 1},
+		bpf.JumpIf{Cond: bpf.JumpBitsNotSet, Val: namespaces, SkipTrue: 1},
 		deny,
 		// characters pushed into a terminal
 		bpf.LoadAbsolute{Off: offsetNumber, Size: 4},

@@ -48,6 +48,15 @@ type Policy struct {
 	// below it, "example.com:8443" for a port other than 80 and 443. Defaults to all public hosts.
 	Domains []string
 
+	// Nested says that the command is a program, such as a runtime, which confines commands itself:
+	// it may create namespaces and mount, in its own view of the system. It may have extra files, its
+	// environment is not changed, and only the Limits that are set apply. Network must be NetworkAll.
+	Nested bool
+
+	// User is the id of the user and the group of a nested command, if this process is root. Zero
+	// means the user of this process.
+	User int
+
 	// Limits of one command. Zero values are replaced with the defaults.
 	Limits Limits
 }
@@ -73,6 +82,9 @@ func (p Policy) check() error {
 		if strings.ContainsRune(path, 0) {
 			return fmt.Errorf("%q contains a null byte", path)
 		}
+	}
+	if p.Nested && p.Network != NetworkAll || p.User != 0 && !p.Nested {
+		return errors.New("a nested command needs the network all, and only a nested one can have another user")
 	}
 	switch p.Network {
 	case NetworkProxy, NetworkNone, NetworkAll:

@@ -38,6 +38,16 @@ func accessOf(abi int) uint64 {
 	return access
 }
 
+// newScope returns a Landlock ruleset that restricts only signals and abstract sockets. Unlike one for
+// files, it permits mounts.
+func newScope() (*os.File, error) {
+	fd, err := landlock.LandlockCreateRuleset(&landlock.RulesetAttr{Scoped: landlock.ScopeAbstractUnixSocket | landlock.ScopeSignal}, 0)
+	if err != nil {
+		return nil, fmt.Errorf("create the Landlock ruleset: %w", err)
+	}
+	return os.NewFile(uintptr(fd), "ruleset"), nil //nolint:gosec // a descriptor
+}
+
 // newRuleset returns a Landlock ruleset. A command with the ports restricted can connect to port
 // only.
 func newRuleset(abi int, read, write []string, ports bool, port int) (*os.File, error) {

@@ -69,12 +69,20 @@ func (s *Sandbox) open() error {
 	}), func(a, b [2]string) bool { return a[0] == b[0] })
 	s.read = outermost(s.read)
 	s.write = outermost(s.write)
+	for _, dir := range []string{s.policy.Private, s.home(), s.temporary()} {
+		if s.policy.User == 0 {
+			break
+		}
+		if err := os.Chown(dir, s.policy.User, s.policy.User); err != nil {
+			return fmt.Errorf("create the private directory: %w", err)
+		}
+	}
 	if s.root, err = filepath.EvalSymlinks(filepath.Join(s.policy.Private, "root")); err != nil {
 		return err
 	}
 
 	s.abi = kernel.landlock()
-	s.support = probe(s.policy.Network, s.abi)
+	s.support = probe(variant{s.policy.Network, s.policy.User != 0}, s.abi)
 	if s.policy.Network == NetworkProxy {
 		s.proxy, err = newProxy(s.policy.Domains)
 		if err != nil {
@@ -82,17 +90,25 @@ func (s *Sandbox) open() error {
 		}
 	}
 	if s.support.Isolated {
-		s.filter, err = newFilter(true, false, unix.AF_UNIX, unix.AF_INET, unix.AF_INET6)
+		if s.policy.Nested && s.abi < abiScope {
+			s.abi = 0
+		}
+		s.filter, err = newFilter(true, s.policy.Nested, false, unix.AF_UNIX, unix.AF_INET, unix.AF_INET6)
 		return err
 	}
-	s.filter, err = newFilter(false, s.policy.Network != NetworkAll, families(s.policy.Network, s.abi)...)
+	s.filter, err = newFilter(false, false, s.policy.Network != NetworkAll, families(s.policy, s.abi)...)
 	return err
 }
 
 // rules returns the Landlock ruleset of one command. The launcher adds rules for what it mounts.
 func (s *Sandbox) rules(port int) (*os.File, error) {
 	read := s.read
-	if !s.support.Isolated {
+	switch {
+	case s.support.Isolated && s.policy.Nested:
+		return newScope()
+	case s.policy.Nested:
+		read = append(slices.Clone(read), "/proc", "/sys/fs/cgroup") // its launchers read the processes of commands
+	case !s.support.Isolated:
 		read = append(slices.Clone(read), kernelFiles...)
 	}
 	ports := !s.support.Isolated && s.policy.Network != NetworkAll && s.abi >= abiNetwork
@@ -103,11 +119,11 @@ func (s *Sandbox) rules(port int) (*os.File, error) {
 }
 
 // families returns the address families of a command that shares the network of the system.
-func families(network Network, abi int) (result []uint64) {
-	if network == NetworkAll || network == NetworkProxy && abi >= abiNetwork {
+func families(p Policy, abi int) (result []uint64) {
+	if p.Network == NetworkAll || p.Network == NetworkProxy && abi >= abiNetwork {
 		result = append(result, unix.AF_INET, unix.AF_INET6)
 	}
-	if network == NetworkAll || abi >= abiResolveUnix {
+	if p.Network == NetworkAll && !p.Nested || abi >= abiResolveUnix {
 		result = append(result, unix.AF_UNIX) // else every socket file of the system could be connected to
 	}
 	return result
@@ -139,20 +155,30 @@ func landlockABI() int {
 // kernel is what the kernel can do. Tests replace it, to simulate another kernel.
 var kernel = struct {
 	landlock func() int
-	isolate  map[Network]func() error // reports why namespaces cannot be created
+	isolate  func(variant) error // reports why namespaces cannot be created
 }{
 	landlock: landlockABI,
-	isolate: map[Network]func() error{
-		NetworkAll:   sync.OnceValue(func() error { return tryIsolated(NetworkAll) }),
-		NetworkNone:  sync.OnceValue(func() error { return tryIsolated(NetworkNone) }),
-		NetworkProxy: sync.OnceValue(func() error { return tryIsolated(NetworkProxy) }),
-	},
+	isolate:  func(v variant) error { return trials[v]() },
+}
+
+// variant is what the namespaces of a policy depend on.
+type variant struct {
+	network Network
+	user    bool // the command has another user
+}
+
+var trials = map[variant]func() error{
+	{NetworkAll, false}:   sync.OnceValue(func() error { return tryIsolated(Policy{Network: NetworkAll}) }),
+	{NetworkAll, true}:    sync.OnceValue(func() error { return tryIsolated(Policy{Network: NetworkAll, User: 65534}) }),
+	{NetworkNone, false}:  sync.OnceValue(func() error { return tryIsolated(Policy{Network: NetworkNone}) }),
+	{NetworkProxy, false}: sync.OnceValue(func() error { return tryIsolated(Policy{Network: NetworkProxy}) }),
 }
 
 // probe returns what the kernel enforces. The first call for a network starts a launcher without a
 // command.
-func probe(network Network, abi int) Support {
-	err := kernel.isolate[network]()
+func probe(v variant, abi int) Support {
+	network := v.network
+	err := kernel.isolate(v)
 	if err == nil {
 		return Support{Files: true, Network: true, Isolated: true}
 	}
@@ -167,7 +193,7 @@ func probe(network Network, abi int) Support {
 }
 
 // tryIsolated reports why a command cannot have namespaces of its own.
-func tryIsolated(network Network) error {
+func tryIsolated(p Policy) error {
 	root, err := os.MkdirTemp("", "agenthost-sandbox-")
 	if err != nil {
 		return err
@@ -179,8 +205,8 @@ func tryIsolated(network Network) error {
 	}
 	file := os.NewFile(uintptr(fd), "sandbox") //nolint:gosec // a descriptor
 	defer func() { _ = file.Close() }()
-	config := launch.Config{Root: root, Mounts: []launch.Mount{{Kind: launch.MountProcess, Target: "/proc"}}}
-	attributes := isolate(&config, network)
+	config := launch.Config{User: p.User, Root: root, Mounts: []launch.Mount{{Kind: launch.MountProcess, Target: "/proc"}}}
+	attributes := isolate(&config, p)
 	if _, err := file.WriteAt(config.Append(nil), 0); err != nil {
 		return err
 	}

@@ -14,11 +14,14 @@ type Config struct {
 	Mounts []Mount
 
 	Limits  []Limit
+	User    int     // the user and group of the command; 0 for those of the launcher
 	Ruleset bool    // the descriptor RulesetFD is a Landlock ruleset
 	Granted []Grant // rules that are added to it
 	Filter  []byte  // a seccomp program, an array of struct sock_filter
 
 	ProxyPort int // the port on 127.0.0.1 whose connections are sent to ProxyFD; 0 for none
+
+	Extra int // the number of descriptors, from ExtraFD, that the command has from 3
 
 	Path string // the program, in the new root; "" for a trial without a command
 	Dir  string // the working directory, in the new root
@@ -40,7 +43,8 @@ const (
 	MountDevice  = "device"  // Source, a device
 	MountLink    = "link"    // a symbolic link to Source
 	MountTmpfs   = "tmpfs"   // an empty file system in memory, of Source bytes
-	MountProcess = "process" // the processes of the namespace
+	MountProcess = "process" // the processes of the namespace, read-only
+	MountNested  = "nested"  // as MountProcess, where a launcher inside can map its user
 )
 
 // Grant is a Landlock rule for a directory of the new root.
@@ -60,6 +64,7 @@ const (
 	ConfigFD  = 3
 	RulesetFD = 4
 	ProxyFD   = 5
+	ExtraFD   = 6
 )
 
 // Variable is in the environment of a launcher, and of no other process. Its value is the name of
@@ -87,6 +92,7 @@ func (c *Config) Append(b []byte) []byte {
 		b = appendInt(b, uint64(l.Resource)) //nolint:gosec // a small constant
 		b = appendInt(b, l.Value)
 	}
+	b = appendInt(b, uint64(c.User)) //nolint:gosec // an id
 	b = appendBool(b, c.Ruleset)
 	b = appendInt(b, uint64(len(c.Granted)))
 	for _, g := range c.Granted {
@@ -95,6 +101,7 @@ func (c *Config) Append(b []byte) []byte {
 	}
 	b = appendString(b, string(c.Filter))
 	b = appendInt(b, uint64(c.ProxyPort)) //nolint:gosec // a port
+	b = appendInt(b, uint64(c.Extra))     //nolint:gosec // a number
 	b = appendString(b, c.Path)
 	b = appendString(b, c.Dir)
 	b = appendStrings(b, c.Args)
@@ -171,12 +178,14 @@ func decode(b string) (c Config, ok bool) {
 	for n := d.int(); d.ok && uint64(len(c.Limits)) < n; {
 		c.Limits = append(c.Limits, Limit{Resource: int(d.int()), Value: d.int()}) //nolint:gosec // written by Append
 	}
+	c.User = int(d.int()) //nolint:gosec // written by Append
 	c.Ruleset = d.bool()
 	for n := d.int(); d.ok && uint64(len(c.Granted)) < n; {
 		c.Granted = append(c.Granted, Grant{Path: d.string(), Access: d.int()})
 	}
 	c.Filter = []byte(d.string())
 	c.ProxyPort = int(d.int()) //nolint:gosec // written by Append
+	c.Extra = int(d.int())     //nolint:gosec // written by Append
 	c.Path = d.string()
 	c.Dir = d.string()
 	c.Args = d.strings()

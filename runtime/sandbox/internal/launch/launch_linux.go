@@ -50,9 +50,19 @@ func launch(version string) int {
 	if c.Path == "" {
 		return 0
 	}
-	pid, err := syscall.ForkExec(c.Path, c.Args, &syscall.ProcAttr{Dir: c.Dir, Env: c.Env, Files: []uintptr{0, 1, 2}})
+	attributes := &syscall.ProcAttr{Dir: c.Dir, Env: c.Env, Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{}}
+	for i := range c.Extra {
+		attributes.Files = append(attributes.Files, ExtraFD+uintptr(i)) //nolint:gosec // a descriptor
+	}
+	if !c.Namespaces {
+		attributes.Sys.Pdeathsig = syscall.SIGKILL // the command does not outlive a launcher that is killed
+	}
+	pid, err := syscall.ForkExec(c.Path, c.Args, attributes)
 	if err != nil {
 		return fail(wrap("start "+c.Path, err))
+	}
+	for i := range c.Extra {
+		_ = syscall.Close(ExtraFD + i)
 	}
 	ignoreSignals()
 	status := wait(pid)
@@ -120,7 +130,17 @@ func (c *Config) restrict() error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return wrap("set no_new_privs", err)
 	}
-	if err := dropCapabilities(); err != nil {
+	if err := dropBounding(); err != nil {
+		return wrap("drop capabilities", err)
+	}
+	if c.User != 0 {
+		if err := setUser(uintptr(c.User)); err != nil { //nolint:gosec // an id
+			return wrap("change the user", err)
+		}
+	}
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var none [2]unix.CapUserData
+	if err := unix.Capset(&header, &none[0]); err != nil {
 		return wrap("drop capabilities", err)
 	}
 	if c.Ruleset {
@@ -160,24 +180,36 @@ func (g Grant) add() error {
 	return nil
 }
 
-// dropCapabilities removes all capabilities, also from the bounding set: the user of a namespace
-// would otherwise get them again with execve.
-func dropCapabilities() error {
+// setUser changes the user and the groups of this thread. The functions of the package syscall
+// change those of all threads.
+func setUser(id uintptr) error {
+	if _, _, errno := syscall.RawSyscall(unix.SYS_SETGROUPS, 0, 0, 0); errno != 0 {
+		return errno
+	}
+	if _, _, errno := syscall.RawSyscall(unix.SYS_SETRESGID, id, id, id); errno != 0 {
+		return errno
+	}
+	if _, _, errno := syscall.RawSyscall(unix.SYS_SETRESUID, id, id, id); errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// dropBounding removes all capabilities from the bounding set: the user of a namespace would
+// otherwise get them again with execve.
+func dropBounding() error {
 	for capability := uintptr(0); ; capability++ {
 		err := unix.Prctl(unix.PR_CAPBSET_DROP, capability, 0, 0, 0)
 		if errors.Is(err, unix.EINVAL) {
-			break // there is no further capability
+			return nil // there is no further capability
 		}
 		if errors.Is(err, unix.EPERM) {
-			break // an ordinary user without a namespace has none to lose
+			return nil // an ordinary user without a namespace has none to lose
 		}
 		if err != nil {
 			return err
 		}
 	}
-	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	var none [2]unix.CapUserData
-	return unix.Capset(&header, &none[0])
 }
 
 // ignoreSignals makes the launcher survive the signals to its process group that end the command.

@@ -10,6 +10,7 @@ import (
 // mountRoot makes a file system in memory with c.Mounts the root of the mount namespace. Nothing
 // else of the former root is reachable then, not even by name.
 func (c *Config) mountRoot() error {
+	defer unix.Umask(unix.Umask(0o022)) // the command may be of another user
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return wrap("separate the mounts", err)
 	}
@@ -48,6 +49,11 @@ func (m Mount) apply(target string) error {
 			return err
 		}
 		return unix.Mount("tmpfs", target, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=1777,size="+m.Source)
+	case MountNested:
+		if err := makeDirectory(target); err != nil {
+			return err
+		}
+		return unix.Mount("proc", target, "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
 	case MountProcess:
 		if err := makeDirectory(target); err != nil {
 			return err
