@@ -4,11 +4,8 @@ import (
 	"errors"
 	"runtime"
 	"strconv"
-	"strings"
 	"syscall"
 	"unsafe"
-
-	"golang.org/x/sys/unix"
 )
 
 // ExitFailed is the exit code of a launcher that could not start the command. The reason is on
@@ -85,7 +82,7 @@ func (c *Config) prepare() error {
 		}
 	}
 	// The memory and the environment of the launcher cannot be read through /proc.
-	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+	if err := prctl(prctlSetDumpable, 0); err != nil {
 		return wrap("protect the launcher", err)
 	}
 	if c.Loopback {
@@ -94,7 +91,7 @@ func (c *Config) prepare() error {
 		}
 	}
 	if !c.Namespaces {
-		if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		if err := prctl(prctlSubreaper, 1); err != nil {
 			return wrap("adopt orphans", err)
 		}
 	}
@@ -122,12 +119,12 @@ func (c *Config) prepare() error {
 			return wrap("set limit "+strconv.Itoa(l.Resource), err)
 		}
 	}
-	return wrap("close descriptors", unix.CloseRange(3, 1<<31-1, unix.CLOSE_RANGE_CLOEXEC))
+	return wrap("close descriptors", closeOnExec(3))
 }
 
 // restrict confines the calling thread, and therefore the command.
 func (c *Config) restrict() error {
-	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+	if err := prctl(prctlNoNewPrivileges, 1); err != nil {
 		return wrap("set no_new_privs", err)
 	}
 	if err := dropBounding(); err != nil {
@@ -138,9 +135,7 @@ func (c *Config) restrict() error {
 			return wrap("change the user", err)
 		}
 	}
-	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	var none [2]unix.CapUserData
-	if err := unix.Capset(&header, &none[0]); err != nil {
+	if err := clearCapabilities(); err != nil {
 		return wrap("drop capabilities", err)
 	}
 	if c.Ruleset {
@@ -149,47 +144,37 @@ func (c *Config) restrict() error {
 				return wrap("grant "+g.Path, err)
 			}
 		}
-		if _, _, errno := syscall.RawSyscall(unix.SYS_LANDLOCK_RESTRICT_SELF, RulesetFD, 0, 0); errno != 0 {
-			return wrap("restrict with Landlock", errno)
+		if err := restrictWith(RulesetFD); err != nil {
+			return wrap("restrict with Landlock", err)
 		}
 	}
 	if len(c.Filter) > 0 {
-		program := unix.SockFprog{
-			Len:    uint16(len(c.Filter) / int(unsafe.Sizeof(unix.SockFilter{}))), //nolint:gosec // the kernel checks it
-			Filter: (*unix.SockFilter)(unsafe.Pointer(&c.Filter[0])),
-		}
-		_, _, errno := syscall.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&program)))
-		if errno != 0 {
-			return wrap("restrict with seccomp", errno)
+		if err := filterCalls(c.Filter); err != nil {
+			return wrap("restrict with seccomp", err)
 		}
 	}
 	return nil
 }
 
 func (g Grant) add() error {
-	fd, err := unix.Open(g.Path, unix.O_PATH|unix.O_CLOEXEC, 0)
+	fd, err := syscall.Open(g.Path, openPath|syscall.O_CLOEXEC, 0)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = unix.Close(fd) }()
-	rule := unix.LandlockPathBeneathAttr{Allowed_access: g.Access, Parent_fd: int32(fd)} //nolint:gosec // a descriptor
-	_, _, errno := syscall.RawSyscall6(unix.SYS_LANDLOCK_ADD_RULE, RulesetFD, unix.LANDLOCK_RULE_PATH_BENEATH, uintptr(unsafe.Pointer(&rule)), 0, 0, 0)
-	if errno != 0 {
-		return errno
-	}
-	return nil
+	defer func() { _ = syscall.Close(fd) }()
+	return addPath(RulesetFD, fd, g.Access)
 }
 
 // setUser changes the user and the groups of this thread. The functions of the package syscall
 // change those of all threads.
 func setUser(id uintptr) error {
-	if _, _, errno := syscall.RawSyscall(unix.SYS_SETGROUPS, 0, 0, 0); errno != 0 {
+	if _, _, errno := syscall.RawSyscall(syscall.SYS_SETGROUPS, 0, 0, 0); errno != 0 {
 		return errno
 	}
-	if _, _, errno := syscall.RawSyscall(unix.SYS_SETRESGID, id, id, id); errno != 0 {
+	if _, _, errno := syscall.RawSyscall(syscall.SYS_SETRESGID, id, id, id); errno != 0 {
 		return errno
 	}
-	if _, _, errno := syscall.RawSyscall(unix.SYS_SETRESUID, id, id, id); errno != 0 {
+	if _, _, errno := syscall.RawSyscall(syscall.SYS_SETRESUID, id, id, id); errno != 0 {
 		return errno
 	}
 	return nil
@@ -199,11 +184,11 @@ func setUser(id uintptr) error {
 // otherwise get them again with execve.
 func dropBounding() error {
 	for capability := uintptr(0); ; capability++ {
-		err := unix.Prctl(unix.PR_CAPBSET_DROP, capability, 0, 0, 0)
-		if errors.Is(err, unix.EINVAL) {
+		err := prctl(prctlDropBounding, capability)
+		if errors.Is(err, syscall.EINVAL) {
 			return nil // there is no further capability
 		}
-		if errors.Is(err, unix.EPERM) {
+		if errors.Is(err, syscall.EPERM) {
 			return nil // an ordinary user without a namespace has none to lose
 		}
 		if err != nil {
@@ -222,7 +207,7 @@ func ignoreSignals() {
 		mask     uint64
 	}{handler: 1} // SIG_IGN
 	for _, signal := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM} {
-		_, _, _ = syscall.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(signal), uintptr(unsafe.Pointer(&action)), 0, 8, 0, 0)
+		_, _, _ = syscall.RawSyscall6(syscall.SYS_RT_SIGACTION, uintptr(signal), uintptr(unsafe.Pointer(&action)), 0, 8, 0, 0)
 	}
 }
 
@@ -264,10 +249,16 @@ func killOrphans(reap <-chan struct{}, reaped chan<- struct{}) {
 		if err != nil || children == "" {
 			return
 		}
-		for child := range strings.FieldsSeq(children) {
-			if id, err := strconv.Atoi(child); err == nil {
+		id := 0
+		for _, c := range children { // numbers, each with a space after it
+			if c != ' ' {
+				id = id*10 + int(c-'0')
+				continue
+			}
+			if id > 0 {
 				_ = syscall.Kill(id, syscall.SIGKILL)
 			}
+			id = 0
 		}
 		var status syscall.WaitStatus
 		if _, err := syscall.Wait4(-1, &status, 0, nil); errors.Is(err, syscall.ECHILD) {
@@ -295,12 +286,12 @@ func readAll(fd int) (string, error) {
 }
 
 func writeFile(path, content string) error {
-	fd, err := unix.Open(path, unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	fd, err := syscall.Open(path, syscall.O_WRONLY|syscall.O_CLOEXEC, 0)
 	if err != nil {
 		return err
 	}
-	_, err = unix.Write(fd, []byte(content)) // at once: each write replaces the content
-	_ = unix.Close(fd)
+	_, err = syscall.Write(fd, []byte(content)) // at once: each write replaces the content
+	_ = syscall.Close(fd)
 	return err
 }
 

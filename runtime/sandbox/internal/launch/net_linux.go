@@ -2,34 +2,34 @@ package launch
 
 import (
 	"syscall"
-
-	"golang.org/x/sys/unix"
+	"unsafe"
 )
 
 // startLoopback starts the loopback interface of a new network namespace.
 func startLoopback() error {
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_DGRAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = unix.Close(fd) }()
-	request, err := unix.NewIfreq("lo")
-	if err != nil {
-		return err
-	}
-	request.SetUint16(unix.IFF_UP)
-	return unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, request)
+	defer func() { _ = syscall.Close(fd) }()
+	request := struct { // struct ifreq
+		name  [interfaceNameSize]byte
+		flags uint16
+		_     [22]byte
+	}{name: [interfaceNameSize]byte{'l', 'o'}, flags: interfaceUp}
+	_, _, errno := syscall.RawSyscall(syscall.SYS_IOCTL, uintptr(fd), ioctlSetInterfaceFlags, uintptr(unsafe.Pointer(&request)))
+	return failed(errno)
 }
 
 func listen(port int) (int, error) {
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return 0, err
 	}
-	if err := unix.Bind(fd, &unix.SockaddrInet4{Port: port, Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Port: port, Addr: [4]byte{127, 0, 0, 1}}); err != nil {
 		return 0, err
 	}
-	return fd, unix.Listen(fd, 128)
+	return fd, syscall.Listen(fd, 128)
 }
 
 // forward sends each connection to the parent, which serves it.

@@ -1,0 +1,102 @@
+package launch
+
+import (
+	"syscall"
+	"unsafe"
+)
+
+// The package syscall lacks these. The package golang.org/x/sys/unix has them, but its imports would
+// be initialized before the launcher runs, which takes as long as the rest of the launcher.
+const (
+	callMountSetattr       = 442 // on all architectures
+	callCloseRange         = 436
+	callLandlockAddRule    = 445
+	callLandlockRestrict   = 446
+	openPath               = 0x200000
+	directoryFDCurrent     = -100
+	atRecursive            = 0x8000
+	closeRangeOnExec       = 4
+	mountReadOnly          = 0x1
+	mountNoSetuid          = 0x2
+	mountNoDevices         = 0x4
+	mountNoExecute         = 0x8
+	prctlSetDumpable       = 4
+	prctlSetSeccomp        = 22
+	prctlDropBounding      = 24
+	prctlSubreaper         = 36
+	prctlNoNewPrivileges   = 38
+	seccompFilter          = 2
+	landlockPathBeneath    = 1
+	capabilityVersion      = 0x20080522
+	interfaceNameSize      = 16
+	interfaceUp            = 0x1
+	ioctlSetInterfaceFlags = 0x8914
+	instructionSize        = 8
+)
+
+func prctl(option int, arg uintptr) error {
+	_, _, errno := syscall.RawSyscall6(syscall.SYS_PRCTL, uintptr(option), arg, 0, 0, 0, 0)
+	return failed(errno)
+}
+
+// setAttributes sets attributes of the mount at path, such as mountReadOnly.
+func setAttributes(path string, flags int, set uint64) error {
+	name, err := syscall.BytePtrFromString(path)
+	if err != nil {
+		return err
+	}
+	attributes := struct{ set, clear, propagation, userNamespace uint64 }{set: set}
+	current := directoryFDCurrent
+	_, _, errno := syscall.RawSyscall6(callMountSetattr, uintptr(current), uintptr(unsafe.Pointer(name)), uintptr(flags),
+		uintptr(unsafe.Pointer(&attributes)), unsafe.Sizeof(attributes), 0)
+	return failed(errno)
+}
+
+// closeOnExec closes the descriptors from first when a program is executed.
+func closeOnExec(first int) error {
+	_, _, errno := syscall.RawSyscall(callCloseRange, uintptr(first), 1<<31-1, closeRangeOnExec)
+	return failed(errno)
+}
+
+// clearCapabilities removes the capabilities of the thread.
+func clearCapabilities() error {
+	header := struct {
+		version uint32
+		pid     int32
+	}{version: capabilityVersion}
+	var none [6]uint32
+	_, _, errno := syscall.RawSyscall(syscall.SYS_CAPSET, uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&none)), 0)
+	return failed(errno)
+}
+
+// addPath permits access beneath the directory fd.
+func addPath(ruleset, fd int, access uint64) error {
+	var rule [12]byte // a packed structure
+	*(*uint64)(unsafe.Pointer(&rule[0])) = access
+	*(*int32)(unsafe.Pointer(&rule[8])) = int32(fd) //nolint:gosec // a descriptor
+	_, _, errno := syscall.RawSyscall6(callLandlockAddRule, uintptr(ruleset), landlockPathBeneath, uintptr(unsafe.Pointer(&rule)), 0, 0, 0)
+	return failed(errno)
+}
+
+func restrictWith(ruleset int) error {
+	_, _, errno := syscall.RawSyscall(callLandlockRestrict, uintptr(ruleset), 0, 0)
+	return failed(errno)
+}
+
+// filterCalls sets a seccomp program, an array of struct sock_filter.
+func filterCalls(program []byte) error {
+	f := struct {
+		length  uint16
+		program *byte
+	}{uint16(len(program) / instructionSize), &program[0]} //nolint:gosec // the kernel checks it
+	_, _, errno := syscall.RawSyscall6(syscall.SYS_PRCTL, prctlSetSeccomp, seccompFilter, uintptr(unsafe.Pointer(&f)), 0, 0, 0)
+	return failed(errno)
+}
+
+// failed returns errno as an error, and nil for 0.
+func failed(errno syscall.Errno) error {
+	if errno == 0 {
+		return nil
+	}
+	return errno
+}
