@@ -69,9 +69,9 @@ func (s *Sandbox) Confine(cmd *exec.Cmd) (*Command, error) {
 		Args:    cmd.Args,
 		Env:     s.environment(cmd.Env, port),
 	}
-	attributes := &syscall.SysProcAttr{}
+	variable := launch.Variable + "=" + launch.Version
 	if s.support.Isolated {
-		attributes = isolate(&config, s.policy)
+		variable = isolate(&config, s.policy)
 		config.Root = s.root
 		config.Mounts = s.mounts()
 		config.Granted = s.granted()
@@ -85,12 +85,12 @@ func (s *Sandbox) Confine(cmd *exec.Cmd) (*Command, error) {
 	}
 	cmd.Path = "/proc/self/exe"
 	cmd.Args = []string{"agenthost-sandbox"}
-	cmd.Env = []string{launch.Variable + "=" + launch.Version}
+	cmd.Env = []string{variable}
 	cmd.Dir = "/"
 	files := make([]*os.File, launch.ExtraFD-launch.ConfigFD)
 	copy(files, c.files)
 	cmd.ExtraFiles = append(files, cmd.ExtraFiles...)
-	cmd.SysProcAttr = attributes
+	cmd.SysProcAttr = &syscall.SysProcAttr{}
 	return c, nil
 }
 
@@ -260,21 +260,18 @@ func (s *Sandbox) processes() string {
 }
 
 // isolate makes the launcher with the configuration c the first process of new namespaces. It returns
-// how the launcher is started.
-func isolate(c *launch.Config, p Policy) *syscall.SysProcAttr {
+// the variable of the environment with which it is started.
+func isolate(c *launch.Config, p Policy) string {
 	c.Namespaces = true
-	if p.User != 0 { // only root can change the user, and needs no user namespace for the mounts
-		return &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS | syscall.CLONE_NEWIPC}
+	flags := syscall.CLONE_NEWPID | syscall.CLONE_NEWNS | syscall.CLONE_NEWIPC
+	if p.User == 0 { // only root can change the user, and needs no user namespace for the mounts
+		one := func(id int) string { return fmt.Sprintf("%d %d 1", id, id) }
+		c.UserMap, c.GroupMap = one(os.Getuid()), one(os.Getgid())
+		flags |= syscall.CLONE_NEWUSER
+		if p.Network != NetworkAll {
+			c.Loopback = true
+			flags |= syscall.CLONE_NEWNET
+		}
 	}
-	one := func(id int) string { return fmt.Sprintf("%d %d 1", id, id) }
-	c.UserMap, c.GroupMap = one(os.Getuid()), one(os.Getgid())
-	a := &syscall.SysProcAttr{
-		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWPID | syscall.CLONE_NEWNS | syscall.CLONE_NEWIPC,
-		AmbientCaps: []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_SETPCAP}, // of the launcher, in its namespaces
-	}
-	if p.Network != NetworkAll {
-		c.Loopback = true
-		a.Cloneflags |= syscall.CLONE_NEWNET
-	}
-	return a
+	return launch.Variable + "=" + launch.Version + " " + strconv.Itoa(flags)
 }

@@ -34,7 +34,6 @@ type proxy struct {
 
 	ctx    context.Context // done when the proxy is closed
 	cancel context.CancelFunc
-	conns  chan net.Conn // to Accept
 	slots  chan struct{}
 	served sync.WaitGroup
 }
@@ -45,7 +44,6 @@ var allowAddress func(netip.Addr) bool
 func newProxy(domains []string) (*proxy, error) {
 	p := &proxy{
 		dial:  outbound.DialPublic(allowAddress),
-		conns: make(chan net.Conn),
 		slots: make(chan struct{}, maxConnections),
 	}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
@@ -69,11 +67,10 @@ func newProxy(domains []string) (*proxy, error) {
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       time.Minute,
 		MaxHeaderBytes:    64 << 10,
-		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
-			return context.WithValue(ctx, deniedKey{}, c.(*accepted).denied)
+		BaseContext: func(l net.Listener) context.Context {
+			return context.WithValue(p.ctx, deniedKey{}, l.(*listener).denied)
 		},
 	}
-	p.served.Go(func() { _ = p.server.Serve(p) })
 	return p, nil
 }
 
@@ -83,29 +80,32 @@ func (p *proxy) close() {
 	p.served.Wait()
 }
 
-// Accept, Close and Addr make the connections of commands a net.Listener.
-func (p *proxy) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.conns:
-		return c, nil
-	case <-p.ctx.Done():
-		return nil, net.ErrClosed
+// listener is that of one command.
+type listener struct {
+	net.Listener
+	slots  chan struct{}
+	denied *denied
+}
+
+// Accept returns the next connection for which there is a slot.
+func (l *listener) Accept() (net.Conn, error) {
+	for {
+		conn, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		select {
+		case l.slots <- struct{}{}:
+			return &accepted{Conn: conn, release: sync.OnceFunc(func() { <-l.slots })}, nil
+		default:
+			_ = conn.Close()
+		}
 	}
 }
-
-// Close implements net.Listener.
-func (p *proxy) Close() error {
-	p.cancel()
-	return nil
-}
-
-// Addr implements net.Listener.
-func (p *proxy) Addr() net.Addr { return &net.TCPAddr{} }
 
 // accepted is a connection of a command.
 type accepted struct {
 	net.Conn
-	denied  *denied
 	release func() // may be called several times
 }
 

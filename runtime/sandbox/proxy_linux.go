@@ -4,55 +4,42 @@ import (
 	"context"
 	"net"
 	"os"
-	"sync"
 
 	"golang.org/x/sys/unix"
 )
 
-// serve serves the connections that the launcher of a command sends over socket, and those to
-// listener, which may be nil, until the end of the launcher.
-func (p *proxy) serve(socket *os.File, listener net.Listener, d *denied) {
+// serve serves the connections to l until the end of the launcher, which has the other end of socket.
+// Without l, the launcher sends it.
+func (p *proxy) serve(socket *os.File, l net.Listener, d *denied) {
 	conn, err := net.FileConn(socket)
 	_ = socket.Close()
 	launcher, ok := conn.(*net.UnixConn)
 	if err != nil || !ok {
 		return
 	}
-	if listener != nil {
-		p.served.Go(func() {
-			for {
-				conn, err := listener.Accept()
-				if err != nil {
-					return
-				}
-				p.accept(conn, d)
-			}
-		})
-	}
 	p.served.Go(func() {
 		stop := context.AfterFunc(p.ctx, func() { _ = launcher.Close() })
 		defer stop()
 		defer func() { _ = launcher.Close() }()
-		if listener != nil {
-			defer func() { _ = listener.Close() }()
-		}
-		data := make([]byte, 1)
-		control := make([]byte, unix.CmsgSpace(4))
-		for {
-			_, n, _, _, err := launcher.ReadMsgUnix(data, control)
-			if err != nil || n == 0 {
+		if l == nil {
+			if l = receive(launcher); l == nil {
 				return
 			}
-			if conn := connection(control[:n]); conn != nil {
-				p.accept(conn, d)
-			}
 		}
+		p.served.Go(func() { _ = p.server.Serve(&listener{Listener: l, slots: p.slots, denied: d}) })
+		_, _ = launcher.Read(make([]byte, 1))
+		_ = l.Close()
 	})
 }
 
-// connection returns the connection in a message, or nil.
-func connection(control []byte) net.Conn {
-	messages, err := unix.ParseSocketControlMessage(control)
+// receive returns the listener that a launcher sends, or nil.
+func receive(launcher *net.UnixConn) net.Listener {
+	control := make([]byte, unix.CmsgSpace(4))
+	_, n, _, _, err := launcher.ReadMsgUnix(make([]byte, 1), control)
+	if err != nil {
+		return nil
+	}
+	messages, err := unix.ParseSocketControlMessage(control[:n])
 	if err != nil || len(messages) != 1 {
 		return nil
 	}
@@ -60,26 +47,11 @@ func connection(control []byte) net.Conn {
 	if err != nil || len(fds) != 1 {
 		return nil
 	}
-	file := os.NewFile(uintptr(fds[0]), "connection") //nolint:gosec // a descriptor
+	file := os.NewFile(uintptr(fds[0]), "listener") //nolint:gosec // a descriptor
 	defer func() { _ = file.Close() }()
-	conn, err := net.FileConn(file)
+	l, err := net.FileListener(file)
 	if err != nil {
 		return nil
 	}
-	return conn
-}
-
-func (p *proxy) accept(conn net.Conn, d *denied) {
-	select {
-	case p.slots <- struct{}{}:
-	default:
-		_ = conn.Close() // too many connections
-		return
-	}
-	a := &accepted{Conn: conn, denied: d, release: sync.OnceFunc(func() { <-p.slots })}
-	select {
-	case p.conns <- a:
-	case <-p.ctx.Done():
-		_ = a.Close()
-	}
+	return l
 }

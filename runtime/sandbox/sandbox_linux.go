@@ -206,19 +206,18 @@ func tryIsolated(p Policy) error {
 	file := os.NewFile(uintptr(fd), "sandbox") //nolint:gosec // a descriptor
 	defer func() { _ = file.Close() }()
 	config := launch.Config{User: p.User, Root: root, Mounts: []launch.Mount{{Kind: launch.MountProcess, Target: "/proc"}}}
-	attributes := isolate(&config, p)
+	variable := isolate(&config, p)
 	if _, err := file.WriteAt(config.Append(nil), 0); err != nil {
 		return err
 	}
 	var output strings.Builder
 	cmd := exec.Cmd{
-		Path:        "/proc/self/exe",
-		Args:        []string{"agenthost-sandbox"},
-		Env:         []string{launch.Variable + "=" + launch.Version},
-		Dir:         "/",
-		Stderr:      &output,
-		ExtraFiles:  []*os.File{file},
-		SysProcAttr: attributes,
+		Path:       "/proc/self/exe",
+		Args:       []string{"agenthost-sandbox"},
+		Env:        []string{variable},
+		Dir:        "/",
+		Stderr:     &output,
+		ExtraFiles: []*os.File{file},
 	}
 	if err := cmd.Run(); err != nil {
 		if reason, found := strings.CutPrefix(strings.TrimSpace(output.String()), launch.Prefix); found {

@@ -28,6 +28,9 @@ const (
 	seccompFilter          = 2
 	landlockPathBeneath    = 1
 	capabilityVersion      = 0x20080522
+	capSetpcap             = 8
+	capNetAdmin            = 12
+	capSysAdmin            = 21
 	interfaceNameSize      = 16
 	interfaceUp            = 0x1
 	ioctlSetInterfaceFlags = 0x8914

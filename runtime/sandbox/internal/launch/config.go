@@ -19,7 +19,7 @@ type Config struct {
 	Granted []Grant // rules that are added to it
 	Filter  []byte  // a seccomp program, an array of struct sock_filter
 
-	ProxyPort int // the port on 127.0.0.1 whose connections are sent to ProxyFD; 0 for none
+	ProxyPort int // the port on 127.0.0.1 whose listener is sent to ProxyFD; 0 for none
 
 	Extra int // the number of descriptors, from ExtraFD, that the command has from 3
 
@@ -67,12 +67,12 @@ const (
 	ExtraFD   = 6
 )
 
-// Variable is in the environment of a launcher, and of no other process. Its value is the name of
-// the format of Config.
+// Variable is in the environment of a launcher, and of no other process. Its value is Version, and
+// for one that starts another launcher in new namespaces, a space and the flags of clone(2).
 const Variable = "AGENTHOST_SANDBOX"
 
-// Version is the value of Variable.
-const Version = "1"
+// Version is the name of the format of Config.
+const Version = "2"
 
 // Append appends the encoded c to b: each value as a decimal length, a colon and bytes.
 func (c *Config) Append(b []byte) []byte {

@@ -23,9 +23,19 @@ func init() {
 	}
 }
 
-func launch(version string) int {
+func launch(variable string) int {
+	version, flags := variable, ""
+	for i := range variable {
+		if variable[i] == ' ' {
+			version, flags = variable[:i], variable[i+1:]
+			break
+		}
+	}
 	if version != Version {
 		return fail(errors.New("the program was replaced while it was running"))
+	}
+	if flags != "" {
+		return enter(flags)
 	}
 	encoded, err := readAll(ConfigFD)
 	if err != nil {
@@ -37,7 +47,9 @@ func launch(version string) int {
 	}
 	reap := make(chan struct{})
 	reaped := make(chan struct{})
-	go killOrphans(reap, reaped)
+	if !c.Namespaces {
+		go killOrphans(reap, reaped)
+	}
 	if err := c.prepare(); err != nil {
 		return fail(err)
 	}
@@ -68,6 +80,27 @@ func launch(version string) int {
 		<-reaped
 	}
 	return status
+}
+
+// enter starts a launcher in new namespaces. The flags are those of clone(2), as a number. It is not
+// the caller that does so: to start a process in a new user namespace, the package syscall copies the
+// page tables of its process, which are small here.
+func enter(flags string) int {
+	namespaces, err := strconv.ParseUint(flags, 10, 32)
+	if err != nil {
+		return fail(wrap("read the flags", err))
+	}
+	sys := syscall.SysProcAttr{Cloneflags: uintptr(namespaces), Pdeathsig: syscall.SIGKILL}
+	if namespaces&syscall.CLONE_NEWUSER != 0 {
+		sys.AmbientCaps = []uintptr{capSetpcap, capNetAdmin, capSysAdmin} // in the namespaces
+	}
+	pid, err := syscall.ForkExec("/proc/self/exe", []string{"agenthost-sandbox"},
+		&syscall.ProcAttr{Env: []string{Variable + "=" + Version}, Files: []uintptr{0, 1, 2}, Sys: &sys})
+	if err != nil {
+		return fail(wrap("create namespaces", err))
+	}
+	ignoreSignals()
+	return wait(pid)
 }
 
 // prepare does what needs rights that the command does not have.
@@ -105,7 +138,9 @@ func (c *Config) prepare() error {
 		if err != nil {
 			return wrap("listen for the proxy", err)
 		}
-		go forward(listener)
+		if err := send(ProxyFD, listener); err != nil {
+			return wrap("pass on the listener for the proxy", err)
+		}
 	}
 	for _, l := range c.Limits {
 		limit := syscall.Rlimit{Cur: l.Value, Max: l.Value}

@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"errors"
 	"syscall"
 	"unsafe"
 )
@@ -32,22 +33,8 @@ func listen(port int) (int, error) {
 	return fd, syscall.Listen(fd, 128)
 }
 
-// forward sends each connection to the parent, which serves it.
-func forward(listener int) {
-	for {
-		connection, _, err := syscall.Accept4(listener, syscall.SOCK_CLOEXEC)
-		if err != nil {
-			continue // the client has closed the connection, or a limit is reached
-		}
-		for {
-			err = syscall.Sendmsg(ProxyFD, []byte{0}, syscall.UnixRights(connection), nil, 0)
-			if err != syscall.EINTR { //nolint:errorlint // a number
-				break
-			}
-		}
-		_ = syscall.Close(connection)
-		if err != nil {
-			return // the parent no longer serves it
-		}
-	}
+// send sends the descriptor fd over a socket, and closes it.
+func send(socket, fd int) error {
+	err := syscall.Sendmsg(socket, []byte{0}, syscall.UnixRights(fd), nil, 0)
+	return errors.Join(err, syscall.Close(fd))
 }
