@@ -85,7 +85,7 @@ func (s *Sandbox) Confine(cmd *exec.Cmd) (*Command, error) {
 	}
 	cmd.Path = "/proc/self/exe"
 	cmd.Args = []string{"agenthost-sandbox"}
-	cmd.Env = []string{variable}
+	cmd.Env = []string{variable, launch.OneThread}
 	cmd.Dir = "/"
 	files := make([]*os.File, launch.ExtraFD-launch.ConfigFD)
 	copy(files, c.files)

@@ -85,15 +85,20 @@ func newRuleset(abi int, read, write []string, ports bool, port int) (*os.File, 
 }
 
 func addRule(ruleset *os.File, path string, access uint64) error {
-	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
-	if errors.Is(err, unix.ENOENT) {
+	// A link that has replaced the file since links were resolved permits nothing.
+	fd, err := unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ELOOP) {
 		return nil
 	}
 	if err != nil {
 		return &os.PathError{Op: "open", Path: path, Err: err}
 	}
 	defer func() { _ = unix.Close(fd) }()
-	if !isDirectory(path) {
+	var info unix.Stat_t
+	if err := unix.Fstat(fd, &info); err != nil {
+		return &os.PathError{Op: "stat", Path: path, Err: err}
+	}
+	if info.Mode&unix.S_IFMT != unix.S_IFDIR {
 		access &= accessFile
 	}
 	err = landlock.LandlockAddPathBeneathRule(int(ruleset.Fd()), &landlock.PathBeneathAttr{AllowedAccess: access, ParentFd: fd}, 0)

@@ -67,8 +67,11 @@ func (s *Sandbox) open() error {
 	s.links = slices.CompactFunc(slices.SortedFunc(slices.Values(append(links, more...)), func(a, b [2]string) int {
 		return strings.Compare(a[0], b[0])
 	}), func(a, b [2]string) bool { return a[0] == b[0] })
-	s.read = outermost(s.read)
 	s.write = outermost(s.write)
+	// What is inside a writable directory can be read there, and a command may replace it.
+	s.read = slices.DeleteFunc(outermost(s.read), func(path string) bool {
+		return slices.ContainsFunc(s.write, func(dir string) bool { return contains(dir, path) })
+	})
 	for _, dir := range []string{s.policy.Private, s.home(), s.temporary()} {
 		if s.policy.User == 0 {
 			break

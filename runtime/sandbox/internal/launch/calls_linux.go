@@ -9,10 +9,12 @@ import (
 // be initialized before the launcher runs, which takes as long as the rest of the launcher.
 const (
 	callMountSetattr       = 442 // on all architectures
+	callOpenAt2            = 437
 	callCloseRange         = 436
 	callLandlockAddRule    = 445
 	callLandlockRestrict   = 446
 	openPath               = 0x200000
+	resolveNoLinks         = 0x4
 	directoryFDCurrent     = -100
 	atRecursive            = 0x8000
 	closeRangeOnExec       = 4
@@ -53,6 +55,18 @@ func setAttributes(path string, flags int, set uint64) error {
 	_, _, errno := syscall.RawSyscall6(callMountSetattr, uintptr(current), uintptr(unsafe.Pointer(name)), uintptr(flags),
 		uintptr(unsafe.Pointer(&attributes)), unsafe.Sizeof(attributes), 0)
 	return failed(errno)
+}
+
+// openWithoutLinks returns a descriptor for the file at path, which must contain no symbolic link.
+func openWithoutLinks(path string) (int, error) {
+	name, err := syscall.BytePtrFromString(path)
+	if err != nil {
+		return 0, err
+	}
+	how := struct{ flags, mode, resolve uint64 }{flags: openPath | syscall.O_CLOEXEC, resolve: resolveNoLinks}
+	current := directoryFDCurrent
+	fd, _, errno := syscall.RawSyscall6(callOpenAt2, uintptr(current), uintptr(unsafe.Pointer(name)), uintptr(unsafe.Pointer(&how)), unsafe.Sizeof(how), 0, 0)
+	return int(fd), failed(errno) //nolint:gosec // a descriptor
 }
 
 // closeOnExec closes the descriptors from first when a program is executed.

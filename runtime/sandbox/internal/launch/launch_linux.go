@@ -95,7 +95,7 @@ func enter(flags string) int {
 		sys.AmbientCaps = []uintptr{capSetpcap, capNetAdmin, capSysAdmin} // in the namespaces
 	}
 	pid, err := syscall.ForkExec("/proc/self/exe", []string{"agenthost-sandbox"},
-		&syscall.ProcAttr{Env: []string{Variable + "=" + Version}, Files: []uintptr{0, 1, 2}, Sys: &sys})
+		&syscall.ProcAttr{Env: []string{Variable + "=" + Version, OneThread}, Files: []uintptr{0, 1, 2}, Sys: &sys})
 	if err != nil {
 		return fail(wrap("create namespaces", err))
 	}
@@ -304,7 +304,7 @@ func killOrphans(reap <-chan struct{}, reaped chan<- struct{}) {
 
 func readAll(fd int) (string, error) {
 	var b []byte
-	chunk := make([]byte, 64<<10)
+	chunk := make([]byte, 4096)
 	for {
 		n, err := syscall.Read(fd, chunk)
 		if errors.Is(err, syscall.EINTR) {

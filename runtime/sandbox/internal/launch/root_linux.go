@@ -2,6 +2,7 @@ package launch
 
 import (
 	"errors"
+	"strconv"
 	"syscall"
 )
 
@@ -15,13 +16,13 @@ func (c *Config) mountRoot() error {
 	if err := syscall.Mount("tmpfs", c.Root, "tmpfs", syscall.MS_NOSUID|syscall.MS_NODEV, "mode=0755,size=1m"); err != nil {
 		return wrap("mount the root", err)
 	}
-	for _, m := range c.Mounts {
-		if err := m.apply(c.Root + m.Target); err != nil {
-			return wrap("mount "+m.Target, err)
-		}
-	}
 	if err := syscall.Chdir(c.Root); err != nil {
 		return wrap("enter the root", err)
+	}
+	for _, m := range c.Mounts {
+		if err := m.apply(m.Target[1:]); err != nil {
+			return wrap("mount "+m.Target, err)
+		}
 	}
 	if err := syscall.PivotRoot(".", "."); err != nil { // stacks the former root on the new one
 		return wrap("change the root", err)
@@ -35,6 +36,7 @@ func (c *Config) mountRoot() error {
 	return wrap("protect the root", setAttributes("/", 0, mountReadOnly))
 }
 
+// apply adds m to the new root, the working directory.
 func (m Mount) apply(target string) error {
 	if err := makeParents(target); err != nil {
 		return err
@@ -59,8 +61,17 @@ func (m Mount) apply(target string) error {
 		// A process of root may change the settings of the kernel below /proc/sys without a capability.
 		return syscall.Mount("proc", target, "proc", syscall.MS_RDONLY|syscall.MS_NOSUID|syscall.MS_NODEV|syscall.MS_NOEXEC, "")
 	}
+	// A link that has replaced the file since links were resolved permits nothing.
+	source, err := openWithoutLinks(m.Source)
+	if errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ELOOP) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { _ = syscall.Close(source) }()
 	var info syscall.Stat_t
-	if err := syscall.Stat(m.Source, &info); err != nil {
+	if err := syscall.Fstat(source, &info); err != nil {
 		return err
 	}
 	if info.Mode&syscall.S_IFMT == syscall.S_IFDIR {
@@ -70,7 +81,7 @@ func (m Mount) apply(target string) error {
 	} else if err := makeFile(target); err != nil {
 		return err
 	}
-	if err := syscall.Mount(m.Source, target, "", syscall.MS_BIND|syscall.MS_REC, ""); err != nil {
+	if err := syscall.Mount("/proc/self/fd/"+strconv.Itoa(source), target, "", syscall.MS_BIND|syscall.MS_REC, ""); err != nil {
 		return err
 	}
 	switch m.Kind {
