@@ -119,9 +119,18 @@ func (q *hashQueue) leave(w *waitingHash, reason error) error {
 func (q *hashQueue) release() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.waiting) == 0 {
+	if w := q.next(); w != nil {
+		w.done <- nil
+	} else {
 		q.free++
-		return
+	}
+}
+
+// next removes the waiting hash that gets the next slot from the queue. It returns nil if none
+// waits.
+func (q *hashQueue) next() *waitingHash {
+	if len(q.waiting) == 0 {
+		return nil
 	}
 	next, least := 0, []int(nil)
 	for i, w := range q.waiting {
@@ -132,7 +141,7 @@ func (q *hashQueue) release() {
 	w := q.waiting[next]
 	q.waiting = slices.Delete(q.waiting, next, next+1)
 	q.serve(w.share)
-	w.done <- nil
+	return w
 }
 
 // serve counts a hash that gets a slot.

@@ -4,40 +4,22 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"sync/atomic"
+	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/seed93082962/agenthost/hub/identity"
 )
-
-// flood sends n calls and returns when one of them was rejected. It counts the others in served.
-// The returned function waits for the responses.
-func flood(n int, served *atomic.Int32, call func(i int) response) (wait func() map[string]int) {
-	rejected, done := make(chan struct{}, n), make(chan map[string]int)
-	go func() {
-		done <- statuses(atOnce(n, func(i int) response {
-			res := call(i)
-			if res.status >= http.StatusTooManyRequests {
-				rejected <- struct{}{}
-			} else {
-				served.Add(1)
-			}
-			return res
-		}))
-	}()
-	<-rejected
-	return func() map[string]int { return <-done }
-}
 
 // While one party floods the sign-in, that party is rate limited and all others can sign in, before
 // the hashes of the flood that wait already.
-func TestOthersSignInDuringAFlood(t *testing.T) { //nolint:paralleltest // it needs the hash slots of the machine
-	const connections = 120
+func TestOthersSignInDuringAFlood(t *testing.T) {
+	t.Parallel()
+	const connections, queue = 120, 64
+	others := []string{"root", "ada", "mia"}
 	signIn := func(s *server) { // others are as unknown as the flood
-		for i, name := range []string{"root", "ada", "mia"} {
-			s.loginFrom(t.Context(), fmt.Sprintf("127.0.0.%d:1", i), name, password).want(http.StatusOK)
+		for i, name := range others {
+			s.loginFrom(s.cluster.t.Context(), fmt.Sprintf("127.0.0.%d:1", i), name, password).want(http.StatusOK)
 		}
 	}
 	guess := func(network string) func(s *server, _ object) func(int) response {
@@ -82,7 +64,7 @@ func TestOthersSignInDuringAFlood(t *testing.T) { //nolint:paralleltest // it ne
 			return func(int) response { return s.loginFrom(context.Background(), "192.0.2.1:1", "mallory", password) }
 		}, "rate_limited"},
 		{"with one credential from the network of the others", func(s *server, _ object) func(int) response {
-			s.loginFrom(t.Context(), "127.0.0.1:1", "mallory", password).want(http.StatusOK)
+			s.loginFrom(s.cluster.t.Context(), "127.0.0.1:1", "mallory", password).want(http.StatusOK)
 			return func(int) response { return s.loginFrom(context.Background(), "127.0.0.1:1", "mallory", password) }
 		}, "rate_limited"},
 		{"with one credential from many networks", func(s *server, _ object) func(int) response {
@@ -100,25 +82,50 @@ func TestOthersSignInDuringAFlood(t *testing.T) { //nolint:paralleltest // it ne
 		{"with one invitation", registrations, "rate_limited"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			s := onSQLite(t, identity.FullHashes)
-			root := s.setup()
-			for _, name := range []string{"mallory", "ada", "mia"} {
-				s.post(root.access(), usersPath, object{"username": name, "password": password, "role": "member"}).want(http.StatusCreated)
-			}
-			var served atomic.Int32
-			wait := flood(connections, &served, row.flood(s, root))
-			before := served.Load()
-			for i, name := range []string{"root", "ada", "mia"} {
-				s.loginFrom(t.Context(), fmt.Sprintf("127.0.0.%d:1", i), name, password).want(http.StatusOK)
-			}
-			require.Less(t, served.Load()-before, int32(32), "the first of the others waits for less than the 64 hashes of the queue")
-			counts := wait()
-			require.Positive(t, counts[row.rejected], "%v", counts)
-			late := 0 // on a slow machine, the last hashes of the flood wait for longer than they may
-			if row.rejected != "unavailable" {
-				late = counts["unavailable"]
-			}
-			require.Equal(t, connections, counts[row.rejected]+late+int(served.Load()), "%v", counts)
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) { // its clock stands still while the server listens
+				s := onSQLite(t, nil)
+				root := s.setup()
+				for _, name := range []string{"mallory", "ada", "mia"} {
+					s.post(root.access(), usersPath, object{"username": name, "password": password, "role": "member"}).want(http.StatusCreated)
+				}
+				call := row.flood(s, root)
+				pass := s.service.HoldHashes()
+				responses := make(chan response, connections)
+				for i := range connections {
+					go func() { responses <- call(i) }()
+				}
+				signedIn, rejected := make(chan response, len(others)), map[string]int{}
+				reject := func() {
+					select {
+					case res := <-responses:
+						rejected[res.body.text("code")]++
+					case res := <-signedIn:
+						require.Fail(t, "one of the others is rejected", "%s", res.text)
+					}
+				}
+				for range connections - queue {
+					reject()
+				}
+				for i, name := range others { // each takes the place of a hash of the flood
+					go func() { signedIn <- s.loginFrom(t.Context(), fmt.Sprintf("127.0.0.%d:1", i), name, password) }()
+					reject()
+				}
+				require.Equal(t, map[string]int{row.rejected: connections - queue + len(others)}, rejected)
+				order := pass()
+				require.Len(t, order, queue)
+				first := strings.Join(order[:16], "\n")
+				for _, name := range others {
+					require.Regexp(t, `(?m)account `+name+`\b`, first)
+				}
+				for range others {
+					(<-signedIn).want(http.StatusOK)
+				}
+				for range queue - len(others) {
+					res := <-responses
+					require.Less(t, res.status, http.StatusTooManyRequests, res.text)
+				}
+			})
 		})
 	}
 }
