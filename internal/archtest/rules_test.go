@@ -58,7 +58,7 @@ var arrows = []rule{
 	{"runtime/skill/archive", "runtime/agent internal/outbound internal/skillzip", "only an embedder that configures archives links their format; agent defines them"},
 	{"runtime/tool", "", "an external tool needs only this package"},
 	{"runtime/tool/builtin", "runtime/tool runtime/skill filesafe internal/child internal/outbound internal/excerpt", "tools depend on the tool interface and on the resources they use"},
-	{"runtime/tool/js", "runtime/tool runtime/agent internal/child internal/outbound internal/excerpt", "only an embedder that configures custom tools links their engine; agent defines them"},
+	{"runtime/tool/js", "runtime/tool runtime/agent runtime/sandbox internal/child internal/outbound internal/excerpt", "only an embedder that configures custom tools links their engine; agent defines them; a worker confines itself"},
 	{"runtime/tool/schema", "internal/jsonlimit", "a schema does not depend on the source of its tool"},
 	{"runtime/tool/mcp", "runtime/tool runtime/agent internal/child internal/filelock internal/ids internal/outbound internal/excerpt internal/jsonlimit sse", "only an embedder that configures MCP links its protocol; agent defines the servers"},
 	{"runtime/wire", "runtime/model internal/excerpt", "both ends of the network share one description"},

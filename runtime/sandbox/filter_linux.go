@@ -51,14 +51,6 @@ func newFilter(isolated, nested, streams bool, families ...uint64) ([]byte, erro
 	if err != nil {
 		return nil, fmt.Errorf("find the architecture: %w", err)
 	}
-	known := func(names []string) (result []string) {
-		for _, name := range names {
-			if _, found := info.SyscallNames[name]; found {
-				result = append(result, name)
-			}
-		}
-		return result
-	}
 	// The kernel uses 32 bits of the argument. One with other bits is equal to no family.
 	var others seccomp.ArgumentConditions
 	for _, family := range families {
@@ -70,7 +62,7 @@ func newFilter(isolated, nested, streams bool, families ...uint64) ([]byte, erro
 	} else {
 		sockets.Names = []string{"socket"}
 	}
-	denied := seccomp.SyscallGroup{Action: seccomp.ActionErrno, Names: known(deniedCalls)}
+	denied := seccomp.SyscallGroup{Action: seccomp.ActionErrno, Names: known(info, deniedCalls)}
 	if nested {
 		denied.Names = slices.DeleteFunc(denied.Names, func(name string) bool { return slices.Contains(launcherCalls, name) })
 	}
@@ -84,15 +76,30 @@ func newFilter(isolated, nested, streams bool, families ...uint64) ([]byte, erro
 	}
 	policy := seccomp.Policy{DefaultAction: seccomp.ActionAllow, Syscalls: []seccomp.SyscallGroup{
 		denied, sockets,
-		{Action: seccomp.ActionErrno | seccomp.Action(unix.ENOSYS), Names: known(missingCalls)},
+		{Action: seccomp.ActionErrno | seccomp.Action(unix.ENOSYS), Names: known(info, missingCalls)},
 	}}
-	rest, err := policy.Assemble()
-	if err != nil {
-		return nil, fmt.Errorf("assemble the seccomp program: %w", err)
-	}
 	first := prefix(info, nested)
 	if streams {
 		first = append(first, streamsOnly(info)...)
+	}
+	return assemble(policy, first...)
+}
+
+// known returns the names of the calls that the architecture has.
+func known(info *arch.Info, names []string) (result []string) {
+	for _, name := range names {
+		if _, found := info.SyscallNames[name]; found {
+			result = append(result, name)
+		}
+	}
+	return result
+}
+
+// assemble returns the seccomp program of a policy, after first.
+func assemble(policy seccomp.Policy, first ...bpf.Instruction) ([]byte, error) {
+	rest, err := policy.Assemble()
+	if err != nil {
+		return nil, fmt.Errorf("assemble the seccomp program: %w", err)
 	}
 	program, err := bpf.Assemble(append(first, rest...))
 	if err != nil {

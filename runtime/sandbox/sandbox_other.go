@@ -4,6 +4,7 @@ package sandbox
 
 import (
 	"cmp"
+	"errors"
 	"os/exec"
 )
 
@@ -35,3 +36,6 @@ func (s *Sandbox) Confine(*exec.Cmd) (*Command, error) { return &Command{}, nil 
 
 // Started releases what only the start of the command needs.
 func (c *Command) Started() {}
+
+// ConfineWorker returns errors.ErrUnsupported.
+func ConfineWorker() error { return errors.ErrUnsupported }

@@ -51,7 +51,7 @@ func BenchmarkCall(b *testing.B) {
 			return result.Output
 		})
 	}
-	b.Run("now and then", func(b *testing.B) { worker(b, 3*time.Millisecond) }) // a worker has a sandbox ready
+	b.Run("now and then", func(b *testing.B) { worker(b, 3*time.Millisecond) }) // a worker has an engine ready
 	b.Run("back to back", func(b *testing.B) { worker(b, 0) })                  // a worker may have none
 	b.Run("bare engine in this process", func(b *testing.B) {                   // new for each call, without prelude, limits or end
 		measure(b, 0, func() string {

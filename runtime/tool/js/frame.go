@@ -18,19 +18,20 @@ import (
 //	head     JSON
 //	body     bytes: a source, bytecode, an input, a result, the body of a response
 const (
-	frameSetup   = 'S' // to the worker, first: limits
-	frameBuild   = 'b' // to the worker: buildHead, a source. Response: built.
-	frameBuilt   = 'B' // buildAnswer, bytecode
-	frameProgram = 'p' // to the worker: programHead, bytecode. Stored for calls.
-	frameWarm    = 'w' // to the worker: warmHead. A sandbox is made for the next call. Response: warmed.
-	frameWarmed  = 'W' // warmedHead
-	frameCall    = 'c' // to the worker: callHead, the input. Uses the sandbox. Response: result.
-	frameResult  = 'R' // resultHead, a text
-	frameStop    = 's' // to the worker: stopHead. The call ends with a result.
-	frameLog     = 'L' // logHead, a text
-	frameFetch   = 'F' // fetchHead, a body
-	frameGiveUp  = 'G' // fetchHead: the script no longer needs the response
-	frameFetched = 'f' // to the worker: fetchAnswer, a body
+	frameSetup      = 'S' // to the worker, first: limits
+	frameUnconfined = 'U' // a text: why the kernel does not confine the worker
+	frameBuild      = 'b' // to the worker: buildHead, a source. Response: built.
+	frameBuilt      = 'B' // buildAnswer, bytecode
+	frameProgram    = 'p' // to the worker: programHead, bytecode. Stored for calls.
+	frameWarm       = 'w' // to the worker: warmHead. An engine is made for the next call. Response: warmed.
+	frameWarmed     = 'W' // warmedHead
+	frameCall       = 'c' // to the worker: callHead, the input. Uses the engine. Response: result.
+	frameResult     = 'R' // resultHead, a text
+	frameStop       = 's' // to the worker: stopHead. The call ends with a result.
+	frameLog        = 'L' // logHead, a text
+	frameFetch      = 'F' // fetchHead, a body
+	frameGiveUp     = 'G' // fetchHead: the script no longer needs the response
+	frameFetched    = 'f' // to the worker: fetchAnswer, a body
 )
 
 // maxFrame limits a frame. It is larger than the largest body of each kind.
@@ -61,7 +62,7 @@ type programHead struct {
 type warmHead struct {
 	Call    uint64 `json:"call"`
 	Program string `json:"program"`
-	Evict   string `json:"evict,omitempty"` // a program whose sandbox is closed first
+	Evict   string `json:"evict,omitempty"` // a program whose engine is closed first
 }
 
 type warmedHead struct {

@@ -71,6 +71,8 @@ type Host struct {
 	group  sync.WaitGroup // every goroutine of the host
 	calls  atomic.Uint64
 
+	unconfined sync.Once // a worker that the kernel does not confine is logged
+
 	// suspects is a semaphore for the calls of programs that are cold or have failed. They leave a
 	// worker to the others.
 	suspects chan struct{}

@@ -191,7 +191,7 @@ func TestToolsByURL(t *testing.T) {
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 }
 
-// The size of a file is limited as in the hub. The memory of the sandbox limits its content.
+// The size of a file is limited as in the hub. The memory of the engine limits its content.
 func TestLargestFile(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, js.Config{})

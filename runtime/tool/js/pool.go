@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// acquire returns a process for one use, preferably one with a sandbox for the program. If all
+// acquire returns a process for one use, preferably one with an engine for the program. If all
 // processes are in use and no more may be started, it waits in a queue. The caller returns the
 // process with release.
 func (h *Host) acquire(ctx context.Context, prog *program) (*process, error) {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/seed93082962/agenthost/internal/child"
+	"github.com/seed93082962/agenthost/internal/excerpt"
 )
 
 // process is a worker on the host side. The goroutine that acquired it uses it. Another goroutine
@@ -25,7 +26,7 @@ type process struct {
 	stderr *head
 	out    *frameWriter
 	known  map[string]bool // programs that were sent to it; used by its user
-	ready  []*program      // programs with a sandbox, the oldest first; used by its user
+	ready  []*program      // programs with an engine, the oldest first; used by its user
 	last   *program        // of the last call; used by its user
 	unused *time.Timer
 	proved atomic.Bool   // the worker has responded
@@ -123,6 +124,12 @@ func (p *process) frames() error {
 		kind, head, body, err := in.read()
 		if err != nil {
 			return err
+		}
+		if kind == frameUnconfined {
+			p.host.unconfined.Do(func() {
+				p.host.cfg.Logger.Warn("workers of custom tools are not confined by the kernel", "err", excerpt.Head(string(body), 1<<10))
+			})
+			continue
 		}
 		p.mu.Lock()
 		j := p.job

@@ -21,9 +21,9 @@ var (
 
 // run is one call in a worker.
 type run struct {
-	worker  *worker
-	sandbox *sandbox
-	head    callHead
+	worker *worker
+	engine *engine
+	head   callHead
 
 	result *resultHead // nil before the result
 	text   string
@@ -42,23 +42,23 @@ type answer struct {
 	body string
 }
 
-func newRun(w *worker, s *sandbox, h callHead) *run {
+func newRun(w *worker, s *engine, h callHead) *run {
 	return &run{
-		worker: w, sandbox: s, head: h,
+		worker: w, engine: s, head: h,
 		answers: make(chan answer, 2*maxFetches), stops: make(chan struct{}), over: make(chan struct{}),
 	}
 }
 
 // execute runs the call to its result.
 func (r *run) execute(input string) {
-	_, err := r.sandbox.call("start", input, r.head.Session, r.head.Run)
+	_, err := r.engine.call("start", input, r.head.Session, r.head.Run)
 	var stopping bool
 	var deadline <-chan time.Time
 	for err == nil && r.result == nil {
 		if r.stopped.Load() && !stopping {
 			stopping = true
 			deadline = time.After(stopGrace)
-			_, err = r.sandbox.call("stop")
+			_, err = r.engine.call("stop")
 			continue
 		}
 		var wait time.Duration
@@ -94,7 +94,7 @@ func (r *run) execute(input string) {
 
 // tick runs the timer that is due. It returns the time until the next one, or -1.
 func (r *run) tick() (time.Duration, error) {
-	next, err := r.sandbox.call("tick")
+	next, err := r.engine.call("tick")
 	if err != nil {
 		return 0, err
 	}
@@ -122,7 +122,7 @@ func (r *run) stop() {
 			case <-r.over:
 				return
 			case <-time.After(wait):
-				r.sandbox.interrupt()
+				r.engine.interrupt()
 			}
 		}
 	}()
@@ -216,7 +216,7 @@ func (r *run) deliver(a answer) error {
 	if binary {
 		a.body = binaryOfBytes(a.body)
 	}
-	known, err := r.sandbox.call("fetched", string(text), a.body, binary)
+	known, err := r.engine.call("fetched", string(text), a.body, binary)
 	if known == true {
 		r.waiting--
 	}

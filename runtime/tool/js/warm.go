@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// maxWarm limits the sandboxes of a worker that wait for a call. Each has 0.3 MB, and the objects of
+// maxWarm limits the engines of a worker that wait for a call. Each has 0.3 MB, and the objects of
 // the tool's top level, at most a quarter of the script memory.
 const maxWarm = 8
 
@@ -49,7 +49,7 @@ func (h *Host) nextWarm(p *process) *program {
 	return nil
 }
 
-// warm makes a sandbox for the next call of a program, in a process that the caller acquired. A
+// warm makes an engine for the next call of a program, in a process that the caller acquired. A
 // process that does not finish in time is killed. A program that fails is no longer loaded in
 // advance, so that it delays only its own calls.
 func (h *Host) warm(ctx context.Context, p *process, prog *program, limit time.Duration) error {

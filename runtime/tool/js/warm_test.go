@@ -57,7 +57,7 @@ func TestFilesThatDoNotLoadAgain(t *testing.T) {
 			bad1, late := loadUntil(t, h, "bad1", code)
 			call(t, good, `{"text":"a b"}`)
 			<-time.After(time.Until(late))
-			for i, subject := range []tool.Tool{bad0, bad1} { // uses the sandbox that was made before; the next one is made now
+			for i, subject := range []tool.Tool{bad0, bad1} { // uses the engine that was made before; the next one is made now
 				ctx, cancel := context.WithTimeout(t.Context(), patience)
 				_, _ = subject.Call(ctx, tool.Call{Input: json.RawMessage(`{}`)})
 				cancel()
@@ -77,7 +77,7 @@ func TestFilesThatDoNotLoadAgain(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			var err error
-			for err == nil { // the other worker may have a sandbox from before
+			for err == nil { // the other worker may have an engine from before
 				_, err = bad0.Call(ctx, tool.Call{Input: json.RawMessage(`{}`)})
 			}
 			require.ErrorContains(t, err, "bad0 has no result: ")
@@ -130,7 +130,7 @@ func TestFaultyToolsLeaveAWorker(t *testing.T) {
 	<-time.After(time.Until(late))
 	input := tool.Call{Input: json.RawMessage(`{}`)}
 	for _, bad := range []tool.Tool{loop, unloadable} {
-		for stopped := 0; stopped < 2; stopped++ { // the first calls have sandboxes from before
+		for stopped := 0; stopped < 2; stopped++ { // the first calls have engines from before
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			if _, err := bad.Call(ctx, input); err == nil {
 				stopped = 0

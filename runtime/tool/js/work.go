@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed93082962/agenthost/internal/excerpt"
+	"github.com/seed93082962/agenthost/runtime/sandbox"
 )
 
 // WorkerArg is the argument of a worker. A program with a [Host] calls [Work] if it is started with
@@ -62,7 +63,7 @@ type worker struct {
 // code is a compiled tool file.
 type code struct {
 	bytes []byte
-	ready *sandbox // for the next call; nil if there is none
+	ready *engine // for the next call; nil if there is none
 }
 
 func (w *worker) handle(kind byte, head, body []byte) error {
@@ -72,7 +73,13 @@ func (w *worker) handle(kind byte, head, body []byte) error {
 		if err := json.Unmarshal(head, &w.limits); err != nil {
 			return err
 		}
-		return limitProcess(w.limits)
+		if err := limitProcess(w.limits); err != nil {
+			return err
+		}
+		if err := sandbox.ConfineWorker(); err != nil {
+			w.write(frameUnconfined, struct{}{}, err.Error())
+		}
+		return nil
 	case frameBuild:
 		return decoded(head, func(h buildHead) { w.tasks <- func() { w.build(h, text) } })
 	case frameProgram:
@@ -162,12 +169,12 @@ func (w *worker) learn(h buildHead, source string) (answer buildAnswer, code []b
 	if code, err = compile("(function () {" + script + "\n})"); err != nil {
 		return answer, nil, errors.New(describe(err, lines, h.File))
 	}
-	s, err := w.newSandbox()
+	s, err := w.newEngine()
 	if err != nil {
 		return answer, nil, err
 	}
 	defer s.close()
-	r := &run{worker: w, sandbox: s, head: callHead{Call: h.Call}}
+	r := &run{worker: w, engine: s, head: callHead{Call: h.Call}}
 	s.host = r.host
 	switch err := s.load(code, w.limits.Output); {
 	case err != nil:
@@ -184,23 +191,23 @@ func (w *worker) learn(h buildHead, source string) (answer buildAnswer, code []b
 	return answer, code, nil
 }
 
-// newSandbox returns a sandbox for loading a file. It may use only a part of the memory, because
-// several loaded sandboxes exist at the same time.
-func (w *worker) newSandbox() (*sandbox, error) {
+// newEngine returns an engine for loading a file. It may use only a part of the memory, because
+// several loaded engines exist at the same time.
+func (w *worker) newEngine() (*engine, error) {
 	around, err := w.around()
 	if err != nil {
 		return nil, err
 	}
-	return newSandbox(around, max(w.limits.Memory/4, 4<<20))
+	return newEngine(around, max(w.limits.Memory/4, 4<<20))
 }
 
-// open returns a sandbox with a loaded file. The host kills the worker if that takes too long.
-func (w *worker) open(c *code) (*sandbox, error) {
-	s, err := w.newSandbox()
+// open returns an engine with a loaded file. The host kills the worker if that takes too long.
+func (w *worker) open(c *code) (*engine, error) {
+	s, err := w.newEngine()
 	if err != nil {
 		return nil, err
 	}
-	r := &run{worker: w, sandbox: s}
+	r := &run{worker: w, engine: s}
 	s.host = r.host
 	err = s.load(c.bytes, w.limits.Output)
 	if err == nil && (r.result == nil || r.result.IsError) {
@@ -214,7 +221,7 @@ func (w *worker) open(c *code) (*sandbox, error) {
 	return s, nil
 }
 
-// warm makes a sandbox for the next call of a program.
+// warm makes an engine for the next call of a program.
 func (w *worker) warm(h warmHead) {
 	if c := w.programs[h.Evict]; c != nil && c.ready != nil {
 		c.ready.close()
@@ -238,7 +245,7 @@ var errUnknownProgram = errors.New("the worker does not know the program")
 func (w *worker) call(h callHead, input string) {
 	c := w.programs[h.Program]
 	if c == nil || c.ready == nil {
-		w.write(frameResult, resultHead{Call: h.Call, IsError: true}, "the worker has no sandbox for the tool")
+		w.write(frameResult, resultHead{Call: h.Call, IsError: true}, "the worker has no engine for the tool")
 		return
 	}
 	s := c.ready

@@ -10,8 +10,8 @@ import (
 	"github.com/seed93082962/agenthost/runtime/tool/js"
 )
 
-// TestSandbox runs small scripts that use the environment of tools.
-func TestSandbox(t *testing.T) {
+// TestEnvironment runs small scripts that use the environment of tools.
+func TestEnvironment(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, js.Config{})
 	rows := []struct{ name, code, want string }{

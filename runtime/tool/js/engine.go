@@ -69,9 +69,9 @@ func compile(source string) ([]byte, error) {
 	return vm.Compile(source, quickjs.EvalGlobal)
 }
 
-// sandbox is an engine with the prelude and the code of a tool, ready for one call. Except for
+// engine is a QuickJS machine with the prelude and the code of a tool, ready for one call. Except for
 // interrupt, it is not safe for concurrent use.
-type sandbox struct {
+type engine struct {
 	vm    *quickjs.VM
 	enter quickjs.Value
 	host  func(op string, args []any) (any, error) // set by its user
@@ -82,12 +82,12 @@ type sandbox struct {
 
 var errOutside = errors.New("this works only within call(), not while the file is loaded")
 
-func newSandbox(around surroundings, memory uintptr) (*sandbox, error) {
+func newEngine(around surroundings, memory uintptr) (*engine, error) {
 	vm, err := quickjs.NewVM()
 	if err != nil {
 		return nil, fmt.Errorf("start engine: %w", err)
 	}
-	s := &sandbox{vm: vm}
+	s := &engine{vm: vm}
 	vm.SetMemoryLimit(memory)
 	vm.SetMaxStackSize(maxDepth)
 	vm.SetCanBlock(false)
@@ -114,7 +114,7 @@ func newSandbox(around surroundings, memory uintptr) (*sandbox, error) {
 	return s, nil
 }
 
-func (s *sandbox) addLibrary(code []byte) error {
+func (s *engine) addLibrary(code []byte) error {
 	library, err := s.vm.EvalBytecodeValue(code)
 	if err != nil {
 		return err
@@ -125,7 +125,7 @@ func (s *sandbox) addLibrary(code []byte) error {
 }
 
 // load runs the code of a tool. It calls host with the definition as JSON, or with an error.
-func (s *sandbox) load(code []byte, output int) error {
+func (s *engine) load(code []byte, output int) error {
 	file, err := s.vm.EvalBytecodeValue(code)
 	if err != nil {
 		return err
@@ -139,7 +139,7 @@ func (s *sandbox) load(code []byte, output int) error {
 }
 
 // call calls the prelude, then runs the queued jobs.
-func (s *sandbox) call(what string, args ...any) (answer any, err error) {
+func (s *engine) call(what string, args ...any) (answer any, err error) {
 	answer, err = s.enter.Call(quickjs.UndefinedValue, append([]any{what}, args...)...)
 	if err != nil {
 		return nil, err
@@ -150,7 +150,7 @@ func (s *sandbox) call(what string, args ...any) (answer any, err error) {
 
 // interrupt interrupts the running script, if the engine checks for it. The next call resets it. It
 // is safe for concurrent use.
-func (s *sandbox) interrupt() {
+func (s *engine) interrupt() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.closed {
@@ -158,7 +158,7 @@ func (s *sandbox) interrupt() {
 	}
 }
 
-func (s *sandbox) close() {
+func (s *engine) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
