@@ -33,6 +33,10 @@
 // namespaces, it sees the permitted files only, and Landlock restricts its signals and abstract
 // sockets. It may create further namespaces, and with them use more of the kernel than a command may.
 //
+// # Workers
+//
+// A process that only computes gives up all other rights with [ConfineWorker].
+//
 // # What it does not stop
 //
 // Faults of the kernel; covert channels; use of the processor; requests to public hosts, which can

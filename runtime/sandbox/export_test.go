@@ -24,3 +24,6 @@ func AllowAddresses(t testing.TB, allow func(netip.Addr) bool) {
 	allowAddress = allow
 	t.Cleanup(func() { allowAddress = nil })
 }
+
+// WorkerCalls are the calls that a confined worker can make with any arguments.
+var WorkerCalls = workerCalls

@@ -32,6 +32,10 @@ func TestMain(m *testing.M) {
 		fmt.Println("SUCCEEDED")
 		return
 	}
+	if len(os.Args) == 4 && os.Args[1] == "worker" {
+		actAsWorker(os.Args[2], os.Args[3])
+		return
+	}
 	os.Exit(m.Run())
 }
 

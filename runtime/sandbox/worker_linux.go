@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"strconv"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"github.com/elastic/go-seccomp-bpf"
@@ -32,6 +33,7 @@ var workerCalls = []string{
 func ConfineWorker() error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
+	time.AfterFunc(time.Hour, func() {}).Stop() // the Go runtime opens its poller for the first timer
 	err := errors.Join(closeInherited(), restrictThreads())
 	for _, resource := range []int{unix.RLIMIT_CORE, unix.RLIMIT_FSIZE, unix.RLIMIT_NOFILE} { // of new descriptors
 		err = errors.Join(err, os.NewSyscallError("setrlimit", unix.Setrlimit(resource, &unix.Rlimit{})))

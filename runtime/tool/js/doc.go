@@ -49,8 +49,7 @@
 // interrupted. After 200 ms its process is killed, because some loops of the engine cannot be
 // interrupted. If a process ends, only its call fails, and the next call uses another process. On
 // Linux a worker also has a limit of its address space (three times the script memory and 256 MiB,
-// in addition to the memory that a Go program reserves). After its start it cannot open files or
-// sockets, write files or gain privileges.
+// in addition to the memory that a Go program reserves).
 //
 // A worker runs one call at a time, and further calls wait. The calls of tools that are not loaded
 // in advance, and of tools whose last call was stopped or ended its worker, together leave one
@@ -80,9 +79,14 @@
 //
 // # Security
 //
-// This is not a virtual machine. A script is isolated by an interpreter (QuickJS, translated from C
-// to Go, possibly with the memory errors of the C code) in a process of the same user, with an
-// empty environment and the limits above, but with all system calls. This contains careless tools
-// and known attacks. For untrusted code, also isolate the whole host with another user, a container
-// or a virtual machine.
+// A script is isolated twice: by an interpreter (QuickJS, translated from C to Go, possibly with the
+// memory errors of the C code), and by its process. A worker has an empty environment and the limits
+// above. On Linux, before it reads a source, it confines itself as [sandbox.ConfineWorker] describes:
+// of the system calls, only those for memory, threads, clocks and the pipes to the host are left. A
+// script that escapes from the interpreter has no files, sockets, programs or other processes, but
+// can send frames of a tool to the host. Where the kernel cannot do this, and on other systems, the
+// host logs it once, and a worker has all rights of the user.
+//
+// This is not a virtual machine: faults of the kernel and of the processor remain. For untrusted
+// code, also isolate the whole host with another user, a container or a virtual machine.
 package js

@@ -28,8 +28,8 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	if len(os.Args) > 1 && os.Args[1] == hostArg {
-		if err := hostForOrphans(os.Args[2:]); err != nil {
+	if len(os.Args) > 1 && modes[os.Args[1]] != nil {
+		if err := modes[os.Args[1]](os.Args[2:]); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -40,6 +40,9 @@ func TestMain(m *testing.M) {
 		os.Exit(code)
 	}))
 }
+
+// modes are what the test binary does instead of the tests, by its first argument.
+var modes = map[string]func(args []string) error{hostArg: hostForOrphans}
 
 // workerProgram builds a worker without the race detector, once, below a directory that TestMain
 // removes.
