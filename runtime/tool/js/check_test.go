@@ -167,18 +167,18 @@ func TestEndsOfChecks(t *testing.T) {
 	}
 }
 
-// The file has taken over its worker, which writes what it wants.
+// The file has taken over its worker, which has read it and writes what it wants.
 func TestAWorkerThatIsTakenOver(t *testing.T) {
 	t.Parallel()
 	for name, script := range map[string]string{
-		"writes without end":      `exec 3<&0; cat <&3 >/dev/null & exec cat /dev/zero`,
-		"writes valid frames":     `exec 3<&0; cat <&3 >/dev/null & exec sh -c 'while :; do printf "\0\0\0\007L\0\0\0\002{}"; done'`,
-		"announces a large frame": `exec 3<&0; cat <&3 >/dev/null & printf "\377\377\377\377"; sleep 1000`,
-		"announces 16 MiB":        `exec 3<&0; cat <&3 >/dev/null & printf "\0\377\377\377B"; exec cat /dev/zero`,
+		"writes without end":      `exec 3<&0; grep -q -m1 fine <&3; cat <&3 >/dev/null & exec cat /dev/zero`,
+		"writes valid frames":     `exec 3<&0; grep -q -m1 fine <&3; cat <&3 >/dev/null & exec sh -c 'while :; do printf "\0\0\0\007L\0\0\0\002{}"; done'`,
+		"announces a large frame": `exec 3<&0; grep -q -m1 fine <&3; cat <&3 >/dev/null & printf "\377\377\377\377"; sleep 1000`,
+		"announces 16 MiB":        `exec 3<&0; grep -q -m1 fine <&3; cat <&3 >/dev/null & printf "\0\377\377\377B"; exec cat /dev/zero`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := js.Check(t.Context(), js.Config{Command: []string{"/bin/sh", "-c", script}, Env: []string{"PATH=" + os.Getenv("PATH")}, LoadTime: patience}, "a.ts", fine)
+			_, err := js.Check(t.Context(), js.Config{Command: []string{"/bin/sh", "-c", script}, Env: []string{"PATH=" + os.Getenv("PATH")}, LoadTime: patience}, "a.ts", fine+"\n")
 			var fault *js.FileError
 			require.ErrorAs(t, err, &fault)
 			require.Contains(t, fault.Reason, "a.ts did not load: ")
