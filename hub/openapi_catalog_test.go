@@ -78,15 +78,16 @@ func (c *contract) knowledgeSets(admin string) {
 
 func (c *contract) mcpServers(admin string) {
 	const web = `{"name":"web","transport":"http","url":"https://mcp.example.com","headers":{"authorization":"Bearer t-1234"}}`
-	const files = `{"name":"files","transport":"stdio","command":"mcp-files","args":["/srv"],"env":{"TOKEN":"t-1234"},"cwd":"files","title":"Files","description":"Files of a project","enabled":true}`
+	const files = `{"name":"files","transport":"stdio","command":"mcp-files","args":["/srv"],"env":{"TOKEN":"t-1234"},"cwd":"files","sandbox":{"read":["/srv"],"write":["files"],"network":"proxy","domains":["files.example.com"]},"title":"Files","description":"Files of a project","enabled":true}`
 	for _, body := range []string{web, files} {
 		c.ok(201, "POST", mcps, admin, body)
 		c.reject(409, api.NameTaken, "POST", mcps, admin, body)
 	}
 	c.faulty("POST", mcps, admin, `{}`, `{"name":"a__b","transport":"sse","url":"https://mcp.example.com"}`, `{"name":"a","transport":"tcp"}`,
 		`{"name":"a","transport":"http","url":"https://mcp.example.com","headers":{"X":"a\u0007"}}`,
-		`{"name":"a","transport":"stdio","command":"x","cwd":"a\u0007"}`)
+		`{"name":"a","transport":"stdio","command":"x","cwd":"a\u0007"}`, `{"name":"a","transport":"stdio","command":"x","sandbox":{"mode":"off"}}`)
 	c.ok(200, "PUT", mcps+"/files", admin, strings.Replace(files, `"cwd":"files"`, `"cwd":null`, 1))
+	c.ok(200, "PUT", mcps+"/files", admin, strings.Replace(files, `"network":"proxy"`, `"network":null`, 1))
 	c.ok(200, "PUT", mcps+"/files", admin, strings.Replace(files, "t-1234", "***", 1))
 	c.ok(200, "PUT", mcps+"/files", admin, strings.Replace(files, "t-1234", "t-5678", 1))
 	c.ok(200, "PUT", mcps+"/web", admin, web)
@@ -159,6 +160,7 @@ func (c *contract) skills(admin string) {
 
 // coder is the body of an agent with every field.
 const coder = `{"name":"coder","title":"Coder","titleEn":"Coder","description":"Writes code.","descriptionEn":"Writes code.","icon":"🛠","enabled":true,"isDefault":true,
+	"sandbox":{"mode":"required","read":["/srv"],"write":["out"],"network":"proxy","domains":["*.example.com","example.com:8443"]},
 	"providerId":"demo","model":"demo","systemPrompt":"You write code.\n","maxTurns":7,"permissionMode":"plan","allowedTools":["Read","weather"],"disallowedTools":["Write"],
 	"tools":["Read","weather"],"skills":["review"],"mcps":["web"],"knowledge":["faq",{"name":"handbook","description":"for coders"}],
 	"subagents":{"reviewer":{"description":"Reviews","prompt":"Review.","tools":[],"maxTurns":3}},"settingSources":["project"]}`
@@ -166,14 +168,14 @@ const coder = `{"name":"coder","title":"Coder","titleEn":"Coder","description":"
 func (c *contract) agents(admin string) {
 	const public = "/api/v1/agents"
 	c.ok(201, "POST", agents, admin, coder)
-	c.ok(201, "POST", agents, admin, `{"name":"writer","title":null,"enabled":false,"isDefault":null,"providerId":"demo","model":"demo","maxTurns":null,"allowedTools":null,"subagents":null}`)
+	c.ok(201, "POST", agents, admin, `{"name":"writer","title":null,"enabled":false,"isDefault":null,"providerId":"demo","model":"demo","maxTurns":null,"allowedTools":null,"sandbox":null,"subagents":null}`)
 	c.reject(409, api.NameTaken, "POST", agents, admin, coder)
 	with := func(fields string) string {
 		return `{"name":"a","providerId":"demo","model":"demo"` + fields + `}`
 	}
 	c.faulty("POST", agents, admin, `{}`, with(`,"name":"manifest"`), with(`,"name":"A"`), with(`,"providerId":""`), with(`,"providerId":"`+unknownID+`"`),
 		with(`,"maxTurns":0`), with(`,"permissionMode":"root"`), with(`,"tools":["Read","Read"]`), with(`,"settingSources":["etc"]`),
-		with(`,"subagents":{"r":{"description":"","prompt":""}}`), with(`,"allowedTools":[""]`), with(`,"skills":["`+unknownID+`"]`))
+		with(`,"subagents":{"r":{"description":"","prompt":""}}`), with(`,"allowedTools":[""]`), with(`,"sandbox":{"mode":"on"}`), with(`,"sandbox":{"write":["a\u0007"]}`), with(`,"skills":["`+unknownID+`"]`))
 	for _, list := range []string{agents, public} {
 		c.unpaged(list, admin)
 		c.ok(200, "GET", list+"/coder", admin, "")
@@ -183,6 +185,8 @@ func (c *contract) agents(admin string) {
 	c.reject(404, api.NotFound, "GET", public+"/writer", admin, "")
 	c.ok(200, "PUT", agents+"/coder", admin, coder)
 	c.send("PUT", agents+"/coder", admin, strings.Replace(coder, `"maxTurns":7`, `"maxTurns":8`, 1), "If-Match", `"1"`).want(200)
+	c.ok(200, "PUT", agents+"/coder", admin, strings.Replace(coder, `"mode":"required"`, `"mode":null`, 1))
+	c.ok(200, "PUT", agents+"/coder", admin, coder)
 	c.faulty("PUT", agents+"/coder", admin, `{}`)
 	c.stale(agents+"/coder", admin, coder)
 	m := c.send("GET", public+"/manifest", admin, "")

@@ -39,6 +39,7 @@ type (
 		ProviderID     string   `json:"providerId"`
 		Model          string   `json:"model"`
 		PermissionMode string   `json:"permissionMode"`
+		Sandbox        []string `json:"sandbox,omitempty"`
 		Enabled        bool     `json:"enabled"`
 		IsDefault      bool     `json:"isDefault"`
 		Tools          []string `json:"tools"`
@@ -64,6 +65,7 @@ type (
 		SystemPrompt    *auditlog.Change[string]   `json:"systemPrompt,omitempty"` // hash and length
 		MaxTurns        *auditlog.Change[int]      `json:"maxTurns,omitempty"`
 		PermissionMode  *auditlog.Change[string]   `json:"permissionMode,omitempty"`
+		Sandbox         *auditlog.Change[[]string] `json:"sandbox,omitempty"`
 		AllowedTools    *auditlog.Change[[]string] `json:"allowedTools,omitempty"`
 		DisallowedTools *auditlog.Change[[]string] `json:"disallowedTools,omitempty"`
 		Subagents       *auditlog.Change[[]string] `json:"subagents,omitempty"` // names with hashes
@@ -87,7 +89,7 @@ func target(e auditlog.Event, kind, id, name string) auditlog.Event {
 }
 
 func (a *Agent) detail() agentDetail {
-	return agentDetail{a.ProviderID, a.Model, a.PermissionMode, a.Enabled, a.IsDefault, a.Tools, a.Skills, a.MCPs, refNames(a.Knowledge)}
+	return agentDetail{a.ProviderID, a.Model, a.PermissionMode, recorded(sandboxLines(a.Sandbox)), a.Enabled, a.IsDefault, a.Tools, a.Skills, a.MCPs, refNames(a.Knowledge)}
 }
 
 // updatedAgent returns the changed fields without the bindings, and whether there are any.
@@ -100,6 +102,7 @@ func updatedAgent(from, to Agent) (agentUpdateDetail, bool) {
 		SystemPrompt: changed(summary(from.SystemPrompt), summary(to.SystemPrompt)), MaxTurns: changed(from.MaxTurns, to.MaxTurns),
 		PermissionMode: changed(from.PermissionMode, to.PermissionMode), AllowedTools: changedList(from.AllowedTools, to.AllowedTools),
 		DisallowedTools: changedList(from.DisallowedTools, to.DisallowedTools),
+		Sandbox:         changedList(sandboxLines(from.Sandbox), sandboxLines(to.Sandbox)),
 		Subagents:       changed(subagentSummaries(from.Subagents), subagentSummaries(to.Subagents)),
 		SettingSources:  changed(from.SettingSources, to.SettingSources),
 	}
@@ -124,8 +127,8 @@ func changedList(from, to []string) *auditlog.Change[[]string] {
 }
 
 // maxRecorded bounds the bytes of a list in an audit entry, encoded as JSON, which needs up to 6
-// bytes for a character. An entry has four such lists.
-const maxRecorded = 32 << 10
+// bytes for a character. An entry has six such lists.
+const maxRecorded = 24 << 10
 
 // recorded returns the first elements of a list, and a summary of those that an audit entry has no
 // space for.

@@ -35,6 +35,8 @@ type Agent struct {
 	AllowedTools    []string `json:"allowedTools"` // nil (null): every tool; empty: none
 	DisallowedTools []string `json:"disallowedTools"`
 
+	Sandbox agent.Sandbox `json:"sandbox,omitzero"` // empty fields have the defaults of the runtime
+
 	Tools     []string       `json:"tools"`
 	Skills    []string       `json:"skills"`
 	MCPs      []string       `json:"mcps"`
@@ -323,7 +325,7 @@ func (a *Agent) definition() *agent.Agent {
 	d := &agent.Agent{
 		ID: a.Name, Name: a.Title, Description: a.Description, Model: a.Model, Provider: agent.Provider{Protocol: agent.ProtocolDemo},
 		SystemPrompt: a.SystemPrompt, MaxTurns: a.MaxTurns, PermissionMode: a.PermissionMode,
-		AllowedTools: a.AllowedTools, DisallowedTools: a.DisallowedTools, SettingSources: a.SettingSources,
+		AllowedTools: a.AllowedTools, DisallowedTools: a.DisallowedTools, SettingSources: a.SettingSources, Sandbox: a.Sandbox,
 	}
 	if len(a.Subagents) > 0 {
 		d.Subagents = a.Subagents

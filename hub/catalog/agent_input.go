@@ -46,6 +46,8 @@ type AgentInput struct {
 	AllowedTools    []string `json:"allowedTools"`
 	DisallowedTools []string `json:"disallowedTools"`
 
+	Sandbox agent.Sandbox `json:"sandbox"`
+
 	Tools     []string       `json:"tools"` // nil: unchanged
 	Skills    []string       `json:"skills"`
 	MCPs      []string       `json:"mcps"`
@@ -82,6 +84,7 @@ func (in AgentInput) validate(name string) (Agent, error) {
 		AllowedTools:    checkList(fields, "allowedTools", in.AllowedTools),
 		DisallowedTools: append([]string{}, checkList(fields, "disallowedTools", in.DisallowedTools)...),
 		SettingSources:  checkList(fields, "settingSources", in.SettingSources),
+		Sandbox:         checkSandbox(fields, in.Sandbox),
 		Subagents:       checkSubagents(fields, in.Subagents),
 	}
 	a.setDefaults(in)

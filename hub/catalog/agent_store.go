@@ -13,7 +13,7 @@ import (
 
 // agentColumns are the columns that scanAgent reads, in its order.
 const agentColumns = `id, name, title, title_en, description, description_en, icon, enabled, is_default, provider_id, model,
-	system_prompt, max_turns, permission_mode, allowed_tools, disallowed_tools, subagents, setting_sources, version, created_at, updated_at`
+	system_prompt, max_turns, permission_mode, allowed_tools, disallowed_tools, subagents, setting_sources, sandbox, version, created_at, updated_at`
 
 // scanAgent reads an agent without bindings and hash.
 func scanAgent(row db.Scanner) (Agent, error) {
@@ -21,10 +21,11 @@ func scanAgent(row db.Scanner) (Agent, error) {
 		a                              Agent
 		allowed                        sql.NullString
 		disallowed, subagents, sources string
+		sandbox                        string
 		created, updated               int64
 	)
 	err := row.Scan(&a.ID, &a.Name, &a.Title, &a.TitleEN, &a.Description, &a.DescriptionEN, &a.Icon, &a.Enabled, &a.IsDefault, &a.ProviderID,
-		&a.Model, &a.SystemPrompt, &a.MaxTurns, &a.PermissionMode, &allowed, &disallowed, &subagents, &sources, &a.Version, &created, &updated)
+		&a.Model, &a.SystemPrompt, &a.MaxTurns, &a.PermissionMode, &allowed, &disallowed, &subagents, &sources, &sandbox, &a.Version, &created, &updated)
 	if err != nil {
 		return Agent{}, err
 	}
@@ -34,7 +35,7 @@ func scanAgent(row db.Scanner) (Agent, error) {
 		err = json.Unmarshal([]byte(allowed.String), &a.AllowedTools)
 	}
 	return a, errors.Join(err, json.Unmarshal([]byte(disallowed), &a.DisallowedTools),
-		json.Unmarshal([]byte(subagents), &a.Subagents), json.Unmarshal([]byte(sources), &a.SettingSources))
+		json.Unmarshal([]byte(subagents), &a.Subagents), json.Unmarshal([]byte(sources), &a.SettingSources), decodeSandbox(sandbox, &a.Sandbox))
 }
 
 // agentsOf returns the agents of a tenant by name, with their bindings. With a name, it returns
@@ -84,12 +85,16 @@ func agentValues(a Agent) ([]any, error) {
 		}
 		texts[i] = string(text)
 	}
+	sandbox, err := encodeSandbox(a.Sandbox)
+	if err != nil {
+		return nil, err
+	}
 	if a.AllowedTools != nil {
 		allowed = sql.NullString{String: texts[0], Valid: true}
 	}
 	return []any{
 		a.Title, a.TitleEN, a.Description, a.DescriptionEN, a.Icon, a.Enabled, a.IsDefault, a.ProviderID, a.Model, a.SystemPrompt, a.MaxTurns,
-		a.PermissionMode, allowed, texts[1], texts[2], texts[3], a.Version, db.Micros(time.Time(a.CreatedAt)), db.Micros(time.Time(a.UpdatedAt)),
+		a.PermissionMode, allowed, texts[1], texts[2], texts[3], sandbox, a.Version, db.Micros(time.Time(a.CreatedAt)), db.Micros(time.Time(a.UpdatedAt)),
 		searchText(a.Name, a.Title), agentSize(&a),
 	}, nil
 }
@@ -100,7 +105,7 @@ func insertAgent(ctx context.Context, tx *sql.Tx, tenantID string, a Agent) erro
 		return db.Wrap("encode agent", err)
 	}
 	_, err = tx.ExecContext(ctx, `INSERT INTO agents (tenant_id, `+agentColumns+`, search, bytes)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24)`,
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25)`,
 		append([]any{tenantID, a.ID, a.Name}, values...)...)
 	return db.Wrap("insert agent", err)
 }
@@ -112,7 +117,7 @@ func updateAgent(ctx context.Context, tx *sql.Tx, tenantID string, a Agent) erro
 	}
 	_, err = tx.ExecContext(ctx, `UPDATE agents SET title = $3, title_en = $4, description = $5, description_en = $6, icon = $7, enabled = $8,
 			is_default = $9, provider_id = $10, model = $11, system_prompt = $12, max_turns = $13, permission_mode = $14, allowed_tools = $15,
-			disallowed_tools = $16, subagents = $17, setting_sources = $18, version = $19, created_at = $20, updated_at = $21, search = $22, bytes = $23
+			disallowed_tools = $16, subagents = $17, setting_sources = $18, sandbox = $19, version = $20, created_at = $21, updated_at = $22, search = $23, bytes = $24
 		WHERE tenant_id = $1 AND id = $2`, append([]any{tenantID, a.ID}, values...)...)
 	return db.Wrap("update agent", err)
 }

@@ -46,7 +46,8 @@ func (s *Service) ExportAgent(ctx context.Context, caller api.Caller, name strin
 			config.MCPServers = map[string]agent.MCPServer{}
 		}
 		config.MCPServers[name] = agent.MCPServer{
-			Transport: v.Transport, Command: v.Command, Args: v.Args, CWD: v.CWD, URL: v.URL, Env: secrets(mask(v.Env)), Headers: secrets(mask(v.Headers)),
+			Transport: v.Transport, Command: v.Command, Args: v.Args, CWD: v.CWD, URL: v.URL, Sandbox: v.Sandbox,
+			Env: secrets(mask(v.Env)), Headers: secrets(mask(v.Headers)),
 		}
 	}
 	if config.Datasets, err = s.datasets(ctx, caller.TenantID, a.Knowledge, true); err != nil {

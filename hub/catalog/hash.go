@@ -58,6 +58,7 @@ func contentHash(a Agent, all digests) (string, error) {
 	a.ID, a.ContentHash, a.Version, a.CreatedAt, a.UpdatedAt = "", "", 0, api.Time{}, api.Time{}
 	a.Tools, a.Skills, a.MCPs = sorted(a.Tools), sorted(a.Skills), sorted(a.MCPs)
 	a.AllowedTools, a.DisallowedTools, a.SettingSources = sorted(a.AllowedTools), sorted(a.DisallowedTools), sorted(a.SettingSources)
+	a.Sandbox.Read, a.Sandbox.Write, a.Sandbox.Domains = sorted(a.Sandbox.Read), sorted(a.Sandbox.Write), sorted(a.Sandbox.Domains)
 	a.Knowledge = slices.SortedFunc(slices.Values(a.Knowledge), func(x, y KnowledgeRef) int { return strings.Compare(x.Name, y.Name) })
 	return digest(struct {
 		Format string

@@ -90,7 +90,7 @@ func (s *Service) importInput(ctx context.Context, tenantID string, d agent.Agen
 	unsupported("provider.streamUsage", d.Provider.StreamUsage != nil)
 	in := AgentInput{
 		Name: d.ID, Title: d.Name, Description: d.Description, Model: d.Model, SystemPrompt: d.SystemPrompt, PermissionMode: d.PermissionMode,
-		AllowedTools: d.AllowedTools, DisallowedTools: d.DisallowedTools, SettingSources: d.SettingSources, Subagents: d.Subagents,
+		AllowedTools: d.AllowedTools, DisallowedTools: d.DisallowedTools, SettingSources: d.SettingSources, Subagents: d.Subagents, Sandbox: d.Sandbox,
 		Tools: []string{}, Skills: []string{}, MCPs: slices.AppendSeq([]string{}, slices.Values(slices.Sorted(maps.Keys(d.MCPServers)))),
 		Knowledge: []KnowledgeRef{},
 	}

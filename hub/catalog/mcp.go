@@ -28,6 +28,7 @@ type MCP struct {
 	Args        []string          `json:"args,omitempty"`
 	Env         map[string]string `json:"env,omitempty"`
 	CWD         string            `json:"cwd,omitempty"`
+	Sandbox     agent.Sandbox     `json:"sandbox,omitzero"`
 	URL         string            `json:"url,omitempty"`
 	Headers     map[string]string `json:"headers,omitempty"`
 	Enabled     bool              `json:"enabled"`
@@ -38,6 +39,7 @@ type MCP struct {
 
 // MCPInput is an MCP server. Without a title, the title is the name. It is enabled by default. CWD
 // is relative to the working directory of the agent and defaults to a private empty directory.
+// Sandbox adds to that of the agent.
 type MCPInput struct {
 	Name        string            `json:"name"` // of an existing server, "" or its name
 	Title       string            `json:"title"`
@@ -47,6 +49,7 @@ type MCPInput struct {
 	Args        []string          `json:"args"`
 	Env         map[string]string `json:"env"`
 	CWD         string            `json:"cwd"`
+	Sandbox     agent.Sandbox     `json:"sandbox"`
 	URL         string            `json:"url"`
 	Headers     map[string]string `json:"headers"`
 	Enabled     *bool             `json:"enabled"`
@@ -71,6 +74,7 @@ func (in MCPInput) validate(name string) (MCP, error) {
 		Args:        checkArgs(fields, in.Args),
 		Env:         checkPairs(fields, "env", in.Env),
 		CWD:         fields.Line("cwd", in.CWD, 0, maxCommand),
+		Sandbox:     checkSandbox(fields, in.Sandbox),
 		URL:         fields.Line("url", in.URL, 0, maxCommand),
 		Headers:     checkPairs(fields, "headers", in.Headers),
 		Enabled:     in.Enabled == nil || *in.Enabled,
@@ -79,7 +83,7 @@ func (in MCPInput) validate(name string) (MCP, error) {
 		v.Title = v.Name
 	}
 	checkServer(fields, "server", agent.MCPServer{
-		Transport: v.Transport, Command: v.Command, Args: v.Args, Env: secrets(v.Env), CWD: v.CWD, URL: v.URL, Headers: secrets(v.Headers),
+		Transport: v.Transport, Command: v.Command, Args: v.Args, Env: secrets(v.Env), CWD: v.CWD, Sandbox: v.Sandbox, URL: v.URL, Headers: secrets(v.Headers),
 	}, "")
 	return v, fields.Err()
 }
@@ -190,7 +194,7 @@ func (v MCP) event(caller api.Caller) auditlog.Event {
 }
 
 func (v MCP) detail() mcpDetail {
-	return mcpDetail{v.Transport, v.Command, v.CWD, names(v.Env), names(v.Headers), v.Enabled}
+	return mcpDetail{v.Transport, v.Command, v.CWD, recorded(sandboxLines(v.Sandbox)), names(v.Env), names(v.Headers), v.Enabled}
 }
 
 // masked returns the server as clients see it.

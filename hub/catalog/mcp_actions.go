@@ -18,6 +18,7 @@ type (
 		Transport string   `json:"transport"`
 		Command   string   `json:"command"`
 		CWD       string   `json:"cwd,omitempty"`
+		Sandbox   []string `json:"sandbox,omitempty"`
 		Env       []string `json:"env"`     // names
 		Headers   []string `json:"headers"` // names
 		Enabled   bool     `json:"enabled"`
@@ -29,6 +30,7 @@ type (
 		Command     *auditlog.Change[string]   `json:"command,omitempty"`
 		Args        *auditlog.Change[string]   `json:"args,omitempty"`
 		CWD         *auditlog.Change[string]   `json:"cwd,omitempty"`
+		Sandbox     *auditlog.Change[[]string] `json:"sandbox,omitempty"`
 		URL         *auditlog.Change[string]   `json:"url,omitempty"`
 		Env         *auditlog.Change[[]string] `json:"env,omitempty"`
 		Headers     *auditlog.Change[[]string] `json:"headers,omitempty"`
@@ -41,7 +43,8 @@ func updatedMCP(from, to MCP) mcpUpdateDetail {
 	return mcpUpdateDetail{
 		Title: changed(from.Title, to.Title), Description: changed(from.Description, to.Description),
 		Transport: changed(from.Transport, to.Transport), Command: changed(from.Command, to.Command), CWD: changed(from.CWD, to.CWD),
-		Args: changed(summary(strings.Join(from.Args, "\n")), summary(strings.Join(to.Args, "\n"))), URL: changed(summary(from.URL), summary(to.URL)),
+		Sandbox: changedList(sandboxLines(from.Sandbox), sandboxLines(to.Sandbox)),
+		Args:    changed(summary(strings.Join(from.Args, "\n")), summary(strings.Join(to.Args, "\n"))), URL: changed(summary(from.URL), summary(to.URL)),
 		Env: changed(names(from.Env), names(to.Env)), Headers: changed(names(from.Headers), names(to.Headers)),
 		Values: append(replaced("env.", from.Env, to.Env), replaced("headers.", from.Headers, to.Headers)...), Enabled: changed(from.Enabled, to.Enabled),
 	}

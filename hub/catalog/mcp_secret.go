@@ -78,7 +78,7 @@ func (s *Service) openPair(tenantID, id, field, name, sealed string) (string, er
 // server returns the server with its values opened. It fails with api.Conflict if a value cannot be
 // opened.
 func (s *Service) server(tenantID string, v MCP) (agent.MCPServer, error) {
-	server := agent.MCPServer{Transport: v.Transport, Command: v.Command, Args: v.Args, CWD: v.CWD, URL: v.URL}
+	server := agent.MCPServer{Transport: v.Transport, Command: v.Command, Args: v.Args, CWD: v.CWD, URL: v.URL, Sandbox: v.Sandbox}
 	var err error
 	if server.Env, err = s.openPairs(tenantID, v, "env", v.Env); err != nil {
 		return agent.MCPServer{}, err

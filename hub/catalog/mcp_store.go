@@ -11,7 +11,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/db"
 )
 
-const mcpColumns = `id, name, title, description, transport, command, args, env, cwd, url, headers, enabled, version, created_at, updated_at`
+const mcpColumns = `id, name, title, description, transport, command, args, env, cwd, sandbox, url, headers, enabled, version, created_at, updated_at`
 
 // scanMCP reads a server with sealed values.
 func scanMCP(row db.Scanner) (MCP, error) {
@@ -23,16 +23,17 @@ func scanMCP(row db.Scanner) (MCP, error) {
 // scanMCPAfter is scanMCP for a row with further columns first.
 func scanMCPAfter(row db.Scanner, v *MCP, first ...any) error {
 	var (
-		args, env, headers string
-		created, updated   int64
+		args, env, headers, sandbox string
+		created, updated            int64
 	)
-	err := row.Scan(append(first, &v.ID, &v.Name, &v.Title, &v.Description, &v.Transport, &v.Command, &args, &env, &v.CWD, &v.URL, &headers, &v.Enabled,
+	err := row.Scan(append(first, &v.ID, &v.Name, &v.Title, &v.Description, &v.Transport, &v.Command, &args, &env, &v.CWD, &sandbox, &v.URL, &headers, &v.Enabled,
 		&v.Version, &created, &updated)...)
 	if err != nil {
 		return err
 	}
 	v.CreatedAt, v.UpdatedAt = api.Time(db.Time(created)), api.Time(db.Time(updated))
-	return errors.Join(json.Unmarshal([]byte(args), &v.Args), json.Unmarshal([]byte(env), &v.Env), json.Unmarshal([]byte(headers), &v.Headers))
+	return errors.Join(json.Unmarshal([]byte(args), &v.Args), json.Unmarshal([]byte(env), &v.Env), json.Unmarshal([]byte(headers), &v.Headers),
+		decodeSandbox(sandbox, &v.Sandbox))
 }
 
 func mcpsOf(ctx context.Context, q db.Querier, tenantID string, page api.Page) (list api.List[MCP], err error) {
@@ -56,26 +57,34 @@ func mcpExists(ctx context.Context, q db.Querier, tenantID, name string) (bool, 
 	return found(ctx, q, "read MCP server", `SELECT COUNT(*) FROM mcps WHERE tenant_id = $1 AND name = $2`, tenantID, name)
 }
 
-// digest returns the text of the content without its values. A server without cwd has the digest of
-// versions that do not have the field.
+// digest returns the text of the content without its values. A server without cwd and sandbox has
+// the digest of versions that do not have the fields.
 func (v MCP) digest() (string, error) {
 	content := []any{v.Transport, v.Command, v.Args, v.URL, names(v.Env), names(v.Headers), v.Enabled}
-	if v.CWD != "" {
+	sandbox, err := encodeSandbox(v.Sandbox)
+	if err != nil {
+		return "", err
+	}
+	switch {
+	case sandbox != "":
+		content = append(content, v.CWD, sandbox)
+	case v.CWD != "":
 		content = append(content, v.CWD)
 	}
 	return versioned(v.Version, content)
 }
 
-// pairs returns the JSON of args, env and headers.
-func (v MCP) pairs() (args, env, headers string, err error) {
+// pairs returns the JSON of args, env, headers and sandbox.
+func (v MCP) pairs() (args, env, headers, sandbox string, err error) {
 	a, err1 := json.Marshal(v.Args)
 	e, err2 := json.Marshal(v.Env)
 	h, err3 := json.Marshal(v.Headers)
-	return string(a), string(e), string(h), errors.Join(err1, err2, err3)
+	s, err4 := encodeSandbox(v.Sandbox)
+	return string(a), string(e), string(h), s, errors.Join(err1, err2, err3, err4)
 }
 
 func insertMCP(ctx context.Context, tx *sql.Tx, tenantID string, v MCP) error {
-	args, env, headers, err := v.pairs()
+	args, env, headers, sandbox, err := v.pairs()
 	if err != nil {
 		return db.Wrap("encode MCP server", err)
 	}
@@ -84,14 +93,14 @@ func insertMCP(ctx context.Context, tx *sql.Tx, tenantID string, v MCP) error {
 		return db.Wrap("encode MCP server", err)
 	}
 	_, err = tx.ExecContext(ctx, `INSERT INTO mcps (tenant_id, `+mcpColumns+`, search, digest)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)`,
-		tenantID, v.ID, v.Name, v.Title, v.Description, v.Transport, v.Command, args, env, v.CWD, v.URL, headers, v.Enabled, v.Version,
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)`,
+		tenantID, v.ID, v.Name, v.Title, v.Description, v.Transport, v.Command, args, env, v.CWD, sandbox, v.URL, headers, v.Enabled, v.Version,
 		db.Micros(time.Time(v.CreatedAt)), db.Micros(time.Time(v.UpdatedAt)), searchText(v.Name, v.Title), digest)
 	return taken(err, "insert MCP server")
 }
 
 func updateMCP(ctx context.Context, tx *sql.Tx, tenantID string, v MCP) error {
-	args, env, headers, err := v.pairs()
+	args, env, headers, sandbox, err := v.pairs()
 	if err != nil {
 		return db.Wrap("encode MCP server", err)
 	}
@@ -99,10 +108,10 @@ func updateMCP(ctx context.Context, tx *sql.Tx, tenantID string, v MCP) error {
 	if err != nil {
 		return db.Wrap("encode MCP server", err)
 	}
-	_, err = tx.ExecContext(ctx, `UPDATE mcps SET title = $3, description = $4, transport = $5, command = $6, args = $7, env = $8, cwd = $9, url = $10,
-			headers = $11, enabled = $12, version = $13, updated_at = $14, search = $15, digest = $16
+	_, err = tx.ExecContext(ctx, `UPDATE mcps SET title = $3, description = $4, transport = $5, command = $6, args = $7, env = $8, cwd = $9, sandbox = $10, url = $11,
+			headers = $12, enabled = $13, version = $14, updated_at = $15, search = $16, digest = $17
 		WHERE tenant_id = $1 AND id = $2`,
-		tenantID, v.ID, v.Title, v.Description, v.Transport, v.Command, args, env, v.CWD, v.URL, headers, v.Enabled, v.Version,
+		tenantID, v.ID, v.Title, v.Description, v.Transport, v.Command, args, env, v.CWD, sandbox, v.URL, headers, v.Enabled, v.Version,
 		db.Micros(time.Time(v.UpdatedAt)), searchText(v.Name, v.Title), digest)
 	return db.Wrap("update MCP server", err)
 }
@@ -130,11 +139,11 @@ func mcpsAfter(ctx context.Context, q db.Querier, after string, limit int) ([]te
 
 // resealMCP replaces the sealed values of a server if they are still those of old.
 func resealMCP(ctx context.Context, q db.Querier, old tenantMCP, v MCP) (bool, error) {
-	_, env, headers, err := v.pairs()
+	_, env, headers, _, err := v.pairs()
 	if err != nil {
 		return false, db.Wrap("encode MCP server", err)
 	}
-	_, oldEnv, oldHeaders, err := old.pairs()
+	_, oldEnv, oldHeaders, _, err := old.pairs()
 	if err != nil {
 		return false, db.Wrap("encode MCP server", err)
 	}

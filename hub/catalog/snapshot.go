@@ -235,7 +235,7 @@ func agentSize(a *Agent) int {
 			}
 		}
 	}
-	lists(a.AllowedTools, a.DisallowedTools, a.SettingSources, a.Tools, a.Skills, a.MCPs)
+	lists(a.AllowedTools, a.DisallowedTools, a.SettingSources, a.Tools, a.Skills, a.MCPs, a.Sandbox.Read, a.Sandbox.Write, a.Sandbox.Domains)
 	for _, ref := range a.Knowledge {
 		size += element + len(ref.Name) + len(ref.Description)
 	}
