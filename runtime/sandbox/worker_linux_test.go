@@ -106,7 +106,7 @@ func compute() error {
 		go func() {
 			runtime.LockOSThread() // a thread that ends with the goroutine
 			_, err := rand.Read(make([]byte, 300))
-			time.Sleep(time.Millisecond)
+			<-time.After(time.Millisecond)
 			done <- err
 		}()
 		blocks = append(blocks, make([]byte, 4<<20))
@@ -116,10 +116,6 @@ func compute() error {
 		runtime.GC()
 	}
 	runtime.KeepAlive(blocks)
-	select {
-	case <-time.After(5 * time.Millisecond):
-	case <-done:
-	}
 	return nil
 }
 
