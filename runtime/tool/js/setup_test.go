@@ -42,7 +42,9 @@ func TestMain(m *testing.M) {
 }
 
 // modes are what the test binary does instead of the tests, by its first argument.
-var modes = map[string]func(args []string) error{hostArg: hostForOrphans}
+var modes = map[string]func(args []string) error{hostArg: hostForOrphans, withoutSeccompArg: workWithoutSeccomp}
+
+const withoutSeccompArg = "worker-without-seccomp"
 
 // workerProgram builds a worker without the race detector, once, below a directory that TestMain
 // removes.

@@ -81,10 +81,6 @@ func TestWorkersThatCannotBeConfined(t *testing.T) {
 	require.Contains(t, log.String(), "restrict with seccomp: ")
 }
 
-const withoutSeccompArg = "worker-without-seccomp"
-
-func init() { modes[withoutSeccompArg] = workWithoutSeccomp }
-
 // workWithoutSeccomp replaces this program with a worker, for which the call of seccomp does not
 // exist.
 func workWithoutSeccomp([]string) error {
