@@ -245,6 +245,22 @@ var attacks = map[string]func(arg string) error{
 		_, err := syscall.Mmap(-1, 0, 32<<30, syscall.PROT_READ, syscall.MAP_ANON|syscall.MAP_PRIVATE|syscall.MAP_NORESERVE)
 		return err
 	},
+	"all memory": func(string) error {
+		for range 512 {
+			block, err := syscall.Mmap(-1, 0, 1<<20, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE|syscall.MAP_POPULATE)
+			if err != nil {
+				return err
+			}
+			block[0] = 1
+		}
+		return nil
+	},
+	"all processes": func(string) error {
+		return firstFailure(400, func() error {
+			_, err := syscall.ForkExec("/bin/sleep", []string{"sleep", "600"}, nil)
+			return err
+		})
+	},
 	"large file": func(string) error { return os.Truncate(must(os.Create("large")).Name(), 1<<40) },
 	"open files": func(string) error {
 		return firstFailure(20_000, func() error { _, err := syscall.Open("/dev/null", 0, 0); return err })

@@ -23,7 +23,8 @@ import (
 type Command struct {
 	s        *Sandbox
 	files    []*os.File   // of the launcher
-	proxy    *os.File     // the other end is open until the end of the launcher
+	group    *group       // nil without control groups
+	socket   *os.File     // the other end is open until the end of the launcher; nil if none is needed
 	listener net.Listener // of the proxy, where the command has no network of its own
 
 	denied denied
@@ -79,6 +80,14 @@ func (s *Sandbox) Confine(cmd *exec.Cmd) (*Command, error) {
 			config.ProxyPort = proxyPort
 		}
 	}
+	if len(s.groups) > 0 {
+		var err error
+		if c.group, err = newGroup(s.groups, s.policy.Limits); err != nil {
+			c.close()
+			return nil, fmt.Errorf("confine the command: %w", err)
+		}
+		config.Groups = len(c.group.join)
+	}
 	if err := c.open(config, port); err != nil {
 		c.close()
 		return nil, fmt.Errorf("confine the command: %w", err)
@@ -91,6 +100,10 @@ func (s *Sandbox) Confine(cmd *exec.Cmd) (*Command, error) {
 	copy(files, c.files)
 	cmd.ExtraFiles = append(files, cmd.ExtraFiles...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{}
+	if c.group != nil && c.group.unified != nil {
+		cmd.SysProcAttr.UseCgroupFD = true
+		cmd.SysProcAttr.CgroupFD = int(c.group.unified.Fd())
+	}
 	return c, nil
 }
 
@@ -114,44 +127,54 @@ func (c *Command) open(config launch.Config, port int) error {
 		}
 	}
 	c.files = append(c.files, ruleset)
-	if c.s.proxy == nil {
+	if c.s.proxy == nil && c.group == nil {
 		return nil
 	}
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return fmt.Errorf("create a socket for the proxy: %w", err)
+		return fmt.Errorf("create a socket for the launcher: %w", err)
 	}
-	c.proxy = os.NewFile(uintptr(pair[0]), "proxy")                  //nolint:gosec // a descriptor
-	c.files = append(c.files, os.NewFile(uintptr(pair[1]), "proxy")) //nolint:gosec // a descriptor
+	c.socket = os.NewFile(uintptr(pair[0]), "launcher")                 //nolint:gosec // a descriptor
+	c.files = append(c.files, os.NewFile(uintptr(pair[1]), "launcher")) //nolint:gosec // a descriptor
+	if c.group != nil {
+		c.files = append(c.files, c.group.join...)
+	}
 	return nil
 }
 
 // Started releases what only the start of the command needs. The proxy serves the command until its
 // end.
 func (c *Command) Started() {
+	c.release()
+	if c.socket != nil {
+		c.s.watch(c)
+	}
+}
+
+// release closes what only the start of the command needs.
+func (c *Command) release() {
 	for _, file := range c.files {
 		if file != nil {
 			_ = file.Close()
 		}
 	}
 	c.files = nil
-	if c.proxy != nil {
-		c.s.proxy.serve(c.proxy, c.listener, &c.denied)
-		c.proxy = nil
+	if c.group != nil {
+		c.group.close()
 	}
 }
 
+// close releases everything of a command that is not started.
 func (c *Command) close() {
-	for _, file := range c.files {
-		if file != nil {
-			_ = file.Close()
-		}
-	}
-	if c.proxy != nil {
-		_ = c.proxy.Close()
+	c.release()
+	if c.socket != nil {
+		_ = c.socket.Close()
 	}
 	if c.listener != nil {
 		_ = c.listener.Close()
+	}
+	if c.group != nil {
+		_ = c.group.remove(50, true)
 	}
 }
 

@@ -27,3 +27,35 @@ func AllowAddresses(t testing.TB, allow func(netip.Addr) bool) {
 
 // WorkerCalls are the calls that a confined worker can make with any arguments.
 var WorkerCalls = workerCalls
+
+// SimulateNoGroups makes sandboxes that are opened during the test those of a process that cannot
+// create control groups.
+func SimulateNoGroups(t testing.TB) {
+	former := kernel
+	t.Cleanup(func() { kernel = former })
+	kernel.groups = func() []hierarchy { return nil }
+}
+
+// UseUnifiedGroup makes commands that are started during the test members of groups of version 2
+// without limits in dir.
+func UseUnifiedGroup(t testing.TB, dir string) {
+	former := kernel
+	t.Cleanup(func() { kernel = former })
+	kernel.groups = func() []hierarchy { return []hierarchy{{dir: dir, unified: true}} }
+}
+
+// FindGroups returns the directories in which control groups can be created.
+func FindGroups() (result []string) {
+	for _, h := range findHierarchies() {
+		result = append(result, h.dir)
+	}
+	return result
+}
+
+// ParseGroups returns the directories that mountinfo and cgroup, files of /proc, describe.
+func ParseGroups(mounts, own string) (result []string) {
+	for _, h := range hierarchies(mounts, own) {
+		result = append(result, h.dir)
+	}
+	return result
+}

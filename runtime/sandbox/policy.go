@@ -66,7 +66,8 @@ type Limits struct {
 	AddressSpace uint64 // bytes of one process; defaults to 16 GiB
 	FileSize     uint64 // bytes of one file; defaults to 8 GiB
 	OpenFiles    uint64 // of one process; defaults to 4,096
-	Processes    uint64 // of the user id, except for root; defaults to 1,000
+	Memory       uint64 // bytes, where a control group can be created; defaults to 2 GiB
+	Processes    uint64 // else of the user id, except for root; defaults to 1,000
 }
 
 var errPath = errors.New("the path is not absolute")
@@ -107,6 +108,10 @@ type Support struct {
 	// Isolated reports whether a command has namespaces of its own: it sees no process and no file
 	// but its own and the permitted ones, and its loopback interface is private.
 	Isolated bool
+
+	// Memory and Processes report whether a command has these limits. Without a control group, only the
+	// address space of each process is limited, and the number of processes of a user, but not of root.
+	Memory, Processes bool
 
 	Reason string // why something is not enforced; empty if everything is
 }

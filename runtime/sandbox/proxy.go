@@ -35,7 +35,6 @@ type proxy struct {
 	ctx    context.Context // done when the proxy is closed
 	cancel context.CancelFunc
 	slots  chan struct{}
-	served sync.WaitGroup
 }
 
 // allowAddress is set by tests, whose servers have loopback addresses.
@@ -77,7 +76,6 @@ func newProxy(domains []string) (*proxy, error) {
 func (p *proxy) close() {
 	p.cancel()
 	_ = p.server.Close()
-	p.served.Wait()
 }
 
 // listener is that of one command.

@@ -8,27 +8,35 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// serve serves the connections to l until the end of the launcher, which has the other end of socket.
-// Without l, the launcher sends it.
-func (p *proxy) serve(socket *os.File, l net.Listener, d *denied) {
-	conn, err := net.FileConn(socket)
-	_ = socket.Close()
+// watch serves the connections of a command to the proxy until its launcher ends, and removes its
+// control group then.
+func (s *Sandbox) watch(c *Command) {
+	conn, err := net.FileConn(c.socket)
+	_ = c.socket.Close()
 	launcher, ok := conn.(*net.UnixConn)
 	if err != nil || !ok {
 		return
 	}
-	p.served.Go(func() {
-		stop := context.AfterFunc(p.ctx, func() { _ = launcher.Close() })
+	s.served.Go(func() {
+		stop := context.AfterFunc(s.ctx, func() { _ = launcher.Close() })
 		defer stop()
 		defer func() { _ = launcher.Close() }()
-		if l == nil {
-			if l = receive(launcher); l == nil {
-				return
-			}
+		l := c.listener
+		if s.proxy != nil && l == nil {
+			l = receive(launcher)
 		}
-		p.served.Go(func() { _ = p.server.Serve(&listener{Listener: l, slots: p.slots, denied: d}) })
+		if l != nil {
+			s.served.Go(func() { _ = s.proxy.server.Serve(&listener{Listener: l, slots: s.proxy.slots, denied: &c.denied}) })
+			defer func() { _ = l.Close() }()
+		}
 		_, _ = launcher.Read(make([]byte, 1))
-		_ = l.Close()
+		switch {
+		case c.group == nil:
+		case s.ctx.Err() != nil:
+			c.group.abandon()
+		default:
+			_ = c.group.remove(50, true)
+		}
 	})
 }
 

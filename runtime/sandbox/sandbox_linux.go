@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -31,6 +32,11 @@ type Sandbox struct {
 	abi     int    // of Landlock; 0 without it
 	filter  []byte
 	proxy   *proxy // nil unless the network is NetworkProxy
+	groups  []hierarchy
+
+	ctx    context.Context // done when the sandbox is closed
+	cancel context.CancelFunc
+	served sync.WaitGroup
 }
 
 // New returns a sandbox. The caller must close it. Support reports what the kernel enforces; it is
@@ -46,6 +52,7 @@ func New(p Policy) (*Sandbox, error) {
 		return nil, fmt.Errorf("the private directory %s and the working directory %s are not separate", p.Private, p.Dir)
 	}
 	s := &Sandbox{policy: p}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
 	if err := s.open(); err != nil {
 		s.Close()
 		return nil, err
@@ -86,6 +93,7 @@ func (s *Sandbox) open() error {
 
 	s.abi = kernel.landlock()
 	s.support = probe(variant{s.policy.Network, s.policy.User != 0}, s.abi)
+	s.limitGroups()
 	if s.policy.Network == NetworkProxy {
 		s.proxy, err = newProxy(s.policy.Domains)
 		if err != nil {
@@ -101,6 +109,23 @@ func (s *Sandbox) open() error {
 	}
 	s.filter, err = newFilter(false, false, s.policy.Network != NetworkAll, families(s.policy, s.abi)...)
 	return err
+}
+
+// limitGroups finds out what can be limited. A nested command has limits only if they are set.
+func (s *Sandbox) limitGroups() {
+	set := s.policy.Limits
+	if s.policy.Nested && set.Memory == 0 && set.Processes == 0 {
+		return
+	}
+	s.groups = kernel.groups()
+	limited := func(controller string) bool {
+		return slices.ContainsFunc(s.groups, func(h hierarchy) bool { return slices.Contains(h.controllers, controller) })
+	}
+	s.support.Memory = limited("memory")
+	s.support.Processes = limited("pids") || os.Getuid() != 0 || s.policy.User != 0
+	if !s.support.Processes {
+		s.support.Reason = strings.TrimPrefix(s.support.Reason+"; the processes of root are not limited: control groups cannot be created", "; ")
+	}
 }
 
 // rules returns the Landlock ruleset of one command. The launcher adds rules for what it mounts.
@@ -141,9 +166,11 @@ func (s *Sandbox) Support() Support { return s.support }
 
 // Close ends the proxy. It does not end commands.
 func (s *Sandbox) Close() {
+	s.cancel()
 	if s.proxy != nil {
 		s.proxy.close()
 	}
+	s.served.Wait()
 }
 
 // landlockABI returns the version of Landlock in the kernel, or 0.
@@ -159,9 +186,11 @@ func landlockABI() int {
 var kernel = struct {
 	landlock func() int
 	isolate  func(variant) error // reports why namespaces cannot be created
+	groups   func() []hierarchy
 }{
 	landlock: landlockABI,
 	isolate:  func(v variant) error { return trials[v]() },
+	groups:   sync.OnceValue(findHierarchies),
 }
 
 // variant is what the namespaces of a policy depend on.

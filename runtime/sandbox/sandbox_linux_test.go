@@ -232,7 +232,7 @@ func TestProtectedProgram(t *testing.T) {
 	t.Cleanup(func() { _ = unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0) })
 	for _, network := range []sandbox.Network{sandbox.NetworkAll, sandbox.NetworkNone, sandbox.NetworkProxy} {
 		s := open(t, func(p *sandbox.Policy) { p.Network = network })
-		require.Equal(t, sandbox.Support{Files: true, Network: true, Isolated: true}, s.Support())
+		require.True(t, s.Support().Isolated, s.Support().Reason)
 		output, err := bash(t, s, "id -u")
 		require.NoError(t, err, output)
 		require.Equal(t, strconv.Itoa(os.Getuid())+"\n", output)
@@ -242,7 +242,11 @@ func TestProtectedProgram(t *testing.T) {
 func TestKernelWithoutLandlock(t *testing.T) {
 	sandbox.SimulateKernel(t, 0)
 	s := open(t, nil)
-	require.Equal(t, sandbox.Support{Reason: "namespaces cannot be created: operation not permitted; the kernel has no Landlock"}, s.Support())
+	support := s.Support()
+	require.False(t, support.Files)
+	require.False(t, support.Network)
+	require.False(t, support.Isolated)
+	require.Contains(t, support.Reason, "namespaces cannot be created: operation not permitted; the kernel has no Landlock")
 }
 
 // Root runs all tests as an ordinary user too.
@@ -262,11 +266,11 @@ func TestAsOrdinaryUser(t *testing.T) {
 	home := filepath.Join(temporary, "home")
 	require.NoError(t, os.Mkdir(home, 0o700))
 	require.NoError(t, os.Chown(home, nobody, nobody))
+	join := delegate(t, nobody)
 	// The user has no build cache, and would compile the standard library.
-	cmd := exec.Command(executable, "-test.count=1", "-test.skip=TestOrdinaryWork") //nolint:gosec // this program
+	cmd := exec.Command("/bin/bash", "-c", join+`exec setpriv --reuid 65534 --regid 65534 --clear-groups "$0" -test.count=1 -test.skip=TestOrdinaryWork`, executable) //nolint:gosec // this program
 	cmd.Dir = home
 	cmd.Env = []string{"PATH=/usr/local/go/bin:/usr/local/bin:/usr/bin:/bin", "HOME=" + home, "TMPDIR=" + home}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
 	output, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", output)
 }

@@ -10,6 +10,8 @@ type Config struct {
 	GroupMap   string
 	Loopback   bool // the network namespace is new
 
+	Groups int // the number of descriptors, from GroupFD, to which the launcher writes to join control groups
+
 	Root   string // an empty directory on which the new root is mounted; "" keeps the root
 	Mounts []Mount
 
@@ -64,7 +66,8 @@ const (
 	ConfigFD  = 3
 	RulesetFD = 4
 	ProxyFD   = 5
-	ExtraFD   = 6
+	GroupFD   = 6
+	ExtraFD   = 8
 )
 
 // Variable is in the environment of a launcher, and of no other process. Its value is Version, and
@@ -76,7 +79,7 @@ const Variable = "AGENTHOST_SANDBOX"
 const OneThread = "GOMAXPROCS=1"
 
 // Version is the name of the format of Config.
-const Version = "2"
+const Version = "3"
 
 // Append appends the encoded c to b: each value as a decimal length, a colon and bytes.
 func (c *Config) Append(b []byte) []byte {
@@ -84,6 +87,7 @@ func (c *Config) Append(b []byte) []byte {
 	b = appendString(b, c.UserMap)
 	b = appendString(b, c.GroupMap)
 	b = appendBool(b, c.Loopback)
+	b = appendInt(b, uint64(c.Groups)) //nolint:gosec // a number
 	b = appendString(b, c.Root)
 	b = appendInt(b, uint64(len(c.Mounts)))
 	for _, m := range c.Mounts {
@@ -175,6 +179,7 @@ func decode(b string) (c Config, ok bool) {
 	c.UserMap = d.string()
 	c.GroupMap = d.string()
 	c.Loopback = d.bool()
+	c.Groups = int(d.int()) //nolint:gosec // written by Append
 	c.Root = d.string()
 	for n := d.int(); d.ok && uint64(len(c.Mounts)) < n; {
 		c.Mounts = append(c.Mounts, Mount{Kind: d.string(), Source: d.string(), Target: d.string()})

@@ -105,6 +105,11 @@ func enter(flags string) int {
 
 // prepare does what needs rights that the command does not have.
 func (c *Config) prepare() error {
+	for i := range c.Groups {
+		if _, err := syscall.Write(GroupFD+i, []byte("0")); err != nil { // 0 is this process
+			return wrap("join the control group", err)
+		}
+	}
 	// It is the launcher that maps its user: the files of a child in /proc belong to root if the memory
 	// of the parent is protected, and an ordinary user could not write them.
 	if c.UserMap != "" {
