@@ -37,9 +37,9 @@ func (c *Command) Denied() []string { return c.denied.list() }
 // Confine changes cmd, which the caller starts then, so that it starts confined. cmd.Dir must be
 // inside Dir of the policy; empty means Dir. cmd.Env must not be nil. The command has the
 // environment of cmd, with HOME, TMPDIR and the variables of the proxy replaced. cmd.ExtraFiles
-// must be empty, unless the policy is Nested. A command that is ended by a signal has the exit code of a shell, 128 and the
-// number of the signal, and a command that could not be started has the code 125 and the reason in
-// one line on stderr.
+// must be empty, unless the policy is Nested. The process of cmd ends with the exit code or by the
+// signal of the command. If the command could not be started, the exit code is 125, and stderr has
+// the reason in one line.
 //
 // The caller must call Started after cmd was started, and also if that failed.
 func (s *Sandbox) Confine(cmd *exec.Cmd) (*Command, error) {
