@@ -79,9 +79,18 @@ type Config struct {
 	// runtime/skill/archive.
 	LoadSkill func(context.Context, agent.SkillArchive) (dir string, err error)
 
-	// OpenMCP opens a server of the Model Context Protocol. The runtime closes it. If OpenMCP is
-	// nil, such servers are reported as failed. See runtime/tool/mcp.
-	OpenMCP func(name string, server agent.MCPServer) (tool.Server, error)
+	// OpenMCP opens a server of the Model Context Protocol. The runtime closes it. If box is not
+	// nil, it confines the server if that is a process. If OpenMCP is nil, such servers are reported
+	// as failed. See runtime/tool/mcp.
+	OpenMCP func(name string, server agent.MCPServer, box tool.Sandbox) (tool.Server, error)
+
+	// OpenSandbox opens the sandbox of the commands of an agent, or of one of its stdio servers, for
+	// processes with the environment env. The policy has defaults and absolute paths, and its mode
+	// is not off. The runtime closes the sandbox, which is nil if the system enforces nothing of the
+	// policy. An error makes the agent, or the server, unavailable. If OpenSandbox is nil, agents
+	// with mode auto are not confined, and those with mode required are unavailable. See
+	// runtime/tool/confine.
+	OpenSandbox func(policy agent.Sandbox, env []string) (tool.Sandbox, wire.Sandbox, error)
 
 	// Approve is called for a tool call that the agent's definition does not allow. It reports
 	// whether the call may run. If Approve is nil, the call is denied. Approve is not called for

@@ -296,11 +296,12 @@ func TestListDetailHealth(t *testing.T) {
 		{"id":"zed","name":"Zed","model":"demo","status":"ready","toolCount":3,"description":"Last of the letters"},
 		{"id":"alpha","name":"alpha","model":"m","status":"unavailable","toolCount":0}
 	]`, b.do(t, "GET", "/v1/agents", "").body, "in the order of the configuration; Edit adds Write")
-	require.JSONEq(t, `{"id":"zed","name":"Zed","model":"demo","status":"ready","maxTurns":3,"hasSystemPrompt":true,"allowedTools":["Read","Edit(docs/**)"]}`, b.do(t, "GET", "/v1/agents/zed", "").body)
+	require.JSONEq(t, `{"id":"zed","name":"Zed","model":"demo","status":"ready","maxTurns":3,"hasSystemPrompt":true,"allowedTools":["Read","Edit(docs/**)"],
+		"sandbox":{"mode":"auto","files":false,"network":false,"reason":"the runtime is configured without OpenSandbox"}}`, b.do(t, "GET", "/v1/agents/zed", "").body)
 	res := b.do(t, "GET", "/v1/agents/alpha", "")
 	require.Equal(t, http.StatusOK, res.status)
-	require.JSONEq(t, `{"id":"alpha","name":"alpha","model":"m","status":"unavailable","maxTurns":10,"hasSystemPrompt":true}`,
-		res.body)
+	require.JSONEq(t, `{"id":"alpha","name":"alpha","model":"m","status":"unavailable","maxTurns":10,"hasSystemPrompt":true,
+		"sandbox":{"mode":"auto","files":false,"network":false,"reason":"the agent is unavailable"}}`, res.body)
 	require.Contains(t, b.log.String(), "missing.md", "the reason is logged")
 	require.Contains(t, b.Unavailable(), "alpha")
 

@@ -87,8 +87,9 @@ func (rt *Runtime) hostOne(ctx context.Context, def *agent.Agent, custom []loade
 	}
 	h := &hosted{id: def.ID}
 	status := wire.StatusReady
+	confined := wire.Sandbox{Mode: def.Sandbox.In("").Mode, Reason: "the agent is unavailable"}
 	if h.fault = archives.err; h.fault == nil {
-		h.engine, h.fault = rt.resolve(def, skills, custom)
+		h.engine, h.fault = rt.resolve(def, skills, custom, &confined)
 	}
 	if h.fault != nil {
 		h.engine, status = nil, wire.StatusUnavailable
@@ -100,6 +101,7 @@ func (rt *Runtime) hostOne(ctx context.Context, def *agent.Agent, custom []loade
 	}
 	h.summary = def.Summary(status, tools)
 	h.detail = def.Detail(status, summaries(skills))
+	h.detail.Sandbox = confined
 	h.init = wire.Init{
 		AgentID: def.ID, Model: def.Model, CWD: rt.cfg.CWD, Skills: skillNames(skills),
 		PermissionMode: string(permissionMode(def)),

@@ -16,10 +16,12 @@ import (
 	"github.com/seed93082962/agenthost/runtime/skill"
 	"github.com/seed93082962/agenthost/runtime/tool"
 	"github.com/seed93082962/agenthost/runtime/tool/builtin"
+	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
-// resolve returns the engine of an agent, or the reason why the agent is unavailable.
-func (rt *Runtime) resolve(def *agent.Agent, skills []skill.Skill, custom []loaded) (*engine.Engine, error) {
+// resolve returns the engine of an agent, or the reason why the agent is unavailable. It sets
+// confined when it opens the sandbox.
+func (rt *Runtime) resolve(def *agent.Agent, skills []skill.Skill, custom []loaded, confined *wire.Sandbox) (*engine.Engine, error) {
 	if err := def.Check(); err != nil {
 		return nil, err
 	}
@@ -73,12 +75,17 @@ func (rt *Runtime) resolve(def *agent.Agent, skills []skill.Skill, custom []load
 	if cfg.ContextWindow == 0 && def.Provider.Protocol == agent.ProtocolOpenAI {
 		cfg.ContextWindow = 128_000 // of the smaller current models with this protocol
 	}
+	box, state, err := rt.openCommandSandbox(def, skills)
+	*confined = state
+	if err != nil {
+		return nil, err
+	}
 	servers := rt.openServers(def)
-	if cfg.Subagents, err = rt.subagents(def, cfg, servers, skills); err != nil {
+	if cfg.Subagents, err = rt.subagents(def, cfg, servers, skills, box); err != nil {
 		return nil, err
 	}
 	cfg.Servers = values(servers)
-	if cfg.Tools, err = rt.withBuiltin(tools, skills, policy); err != nil {
+	if cfg.Tools, err = rt.withBuiltin(tools, skills, policy, box); err != nil {
 		return nil, err
 	}
 	return engine.New(cfg)
@@ -89,7 +96,7 @@ func thinking(t agent.Thinking) model.Thinking {
 }
 
 // subagents returns the subagents of an agent. They have at most its tools and permissions.
-func (rt *Runtime) subagents(def *agent.Agent, parent engine.Config, servers map[string]tool.Server, skills []skill.Skill) ([]engine.Subagent, error) {
+func (rt *Runtime) subagents(def *agent.Agent, parent engine.Config, servers map[string]tool.Server, skills []skill.Skill, box tool.Sandbox) ([]engine.Subagent, error) {
 	var list []engine.Subagent
 	for _, name := range slices.Sorted(maps.Keys(def.Subagents)) {
 		sub := def.Subagents[name]
@@ -100,7 +107,7 @@ func (rt *Runtime) subagents(def *agent.Agent, parent engine.Config, servers map
 		}
 		own := only(skills, sub.Skills, func(s skill.Skill) string { return s.Name })
 		own = readableSkills(own, cfg.Policy)
-		if cfg.Tools, err = rt.withBuiltin(parent.Tools, own, cfg.Policy); err != nil {
+		if cfg.Tools, err = rt.withBuiltin(parent.Tools, own, cfg.Policy, box); err != nil {
 			return nil, err
 		}
 		cfg.Servers = only(values(servers), sub.MCPServers, tool.Server.Name)
@@ -139,9 +146,10 @@ func values(servers map[string]tool.Server) []tool.Server {
 }
 
 // withBuiltin returns the built-in tools followed by the given ones.
-func (rt *Runtime) withBuiltin(tools []tool.Tool, skills []skill.Skill, policy *permission.Policy) ([]tool.Tool, error) {
+func (rt *Runtime) withBuiltin(tools []tool.Tool, skills []skill.Skill, policy *permission.Policy, box tool.Sandbox) ([]tool.Tool, error) {
 	own, err := builtin.Tools(builtin.Config{
 		Dir: rt.dir, Skills: skills, Hides: policy.Hides, DeniesRead: policy.DeniesRead, Env: rt.cfg.ChildEnv, MaxOutput: rt.cfg.Limits.MaxToolOutputBytes,
+		Sandbox: box,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make built-in tools: %w", err)
@@ -168,13 +176,18 @@ func (rt *Runtime) openServers(def *agent.Agent) map[string]tool.Server {
 				"agent", def.ID, "mcp_server", name, "file", path)
 		}
 		err := errors.New("the runtime is configured without OpenMCP")
+		var box tool.Sandbox
 		if rt.cfg.OpenMCP != nil {
-			if servers[name], err = rt.cfg.OpenMCP(name, server); err == nil {
-				rt.servers = append(rt.servers, servers[name])
-				continue
-			}
+			box, err = rt.openServerSandbox(def, &server)
 		}
-		servers[name] = noServer{name, err}
+		if err == nil {
+			servers[name], err = rt.cfg.OpenMCP(name, server, box)
+		}
+		if err != nil {
+			servers[name] = noServer{name, err}
+			continue
+		}
+		rt.servers = append(rt.servers, servers[name])
 	}
 	return servers
 }

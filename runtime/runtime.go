@@ -56,6 +56,7 @@ type Runtime struct {
 	protected []string // paths, see protectedPaths
 	skills    *skill.Scanner
 	servers   []tool.Server
+	sandboxes []tool.Sandbox
 	started   time.Time
 	reserved  atomic.Int64 // bytes that all runs together have reserved
 }
@@ -152,6 +153,9 @@ func (rt *Runtime) Close() error {
 		})
 	}
 	closing.Wait()
+	for _, box := range rt.sandboxes {
+		box.Close()
+	}
 	if rt.dir != nil {
 		_ = rt.dir.Close() // read-only
 	}

@@ -120,7 +120,7 @@ func TestKeysStayInTheCommand(t *testing.T) {
 	}
 	for _, id := range []string{"bash", "mcp"} {
 		require.Contains(t, outcome[id].Output, "\nUSER=somebody", id)
-		require.Contains(t, outcome[id].Output, "HOME="+s.home, id)
+		require.Contains(t, outcome[id].Output, "\nHOME="+filepath.Join(s.state, "private"), id)
 	}
 	require.Empty(t, outcome["script"].Output, "no name of a host that is not one")
 	workers := 0

@@ -59,8 +59,9 @@ var arrows = []rule{
 	{"runtime/tool", "", "an external tool needs only this package"},
 	{"runtime/tool/builtin", "runtime/tool runtime/skill filesafe internal/child internal/outbound internal/excerpt", "tools depend on the tool interface and on the resources they use"},
 	{"runtime/tool/js", "runtime/tool runtime/agent runtime/sandbox internal/child internal/outbound internal/excerpt", "only an embedder that configures custom tools links their engine; agent defines them; a worker confines itself"},
+	{"runtime/tool/confine", "runtime/tool runtime/agent runtime/sandbox runtime/wire internal/privatedir", "only an embedder that confines commands links their launcher; agent defines the policies"},
 	{"runtime/tool/schema", "internal/jsonlimit", "a schema does not depend on the source of its tool"},
-	{"runtime/tool/mcp", "runtime/tool runtime/agent internal/child internal/filelock internal/ids internal/outbound internal/excerpt internal/jsonlimit sse", "only an embedder that configures MCP links its protocol; agent defines the servers"},
+	{"runtime/tool/mcp", "runtime/tool runtime/agent internal/child internal/privatedir internal/outbound internal/excerpt internal/jsonlimit sse", "only an embedder that configures MCP links its protocol; agent defines the servers"},
 	{"runtime/wire", "runtime/model internal/excerpt", "both ends of the network share one description"},
 
 	{"hub", "hub/... internal/... auditlog/sqlaudit " + agents + " " + leaves, "the only place that imports every concern"},
@@ -106,6 +107,7 @@ var arrows = []rule{
 	{"internal/pgtest", "", "a database server for tests has no tables"},
 	{"internal/jsonlimit", stdlib, "both servers and their clients check JSON before they decode it"},
 	{"internal/apidocs", "", "a page of an OpenAPI document does not depend on the server"},
+	{"internal/privatedir", "internal/filelock", "servers and sandboxes have directories of the same kind"},
 	{"internal/outbound", "", "the HTTP client does not depend on its callers"},
 	{"internal/sqlerr", stdlib, "errors are classified without a driver: the audit store links none"},
 	{"internal/migrate", stdlib, "the audit store migrates without the hub, on any *sql.DB"},
@@ -131,7 +133,7 @@ var reasons = struct{ adapter, concern, driver string }{
 // unreachable concerns all direct and indirect dependencies of a package.
 var unreachable = []reach{
 	{"runtime/...", "hub/...", sql, "a runtime needs neither the control plane nor a database"},
-	{"runtime", "runtime/tool/js runtime/tool/mcp", "", "an embedder links only the tools that it configures"},
+	{"runtime", "runtime/tool/js runtime/tool/mcp runtime/tool/confine runtime/sandbox", "", "an embedder links only the tools that it configures"},
 	{"hub/...", "runtime runtime/engine runtime/run runtime/tool/...", "", "a running runtime is accessed only through runtime/client"},
 	{"auditlog/...", "", drivers, "the driver is the caller's choice"},
 }

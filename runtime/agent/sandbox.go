@@ -1,6 +1,9 @@
 package agent
 
 import (
+	"cmp"
+	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/seed93082962/agenthost/internal/domain"
@@ -23,13 +26,41 @@ const (
 // Sandbox is what the commands and stdio servers of an agent can access in addition to the system,
 // the programs in PATH, and the working directory.
 //
-// The Sandbox of an MCP server adds to that of its agent. Its Network replaces that of the agent.
+// The Sandbox of an MCP server adds to that of its agent: see [Sandbox.Add]. Its Network replaces
+// that of the agent.
 type Sandbox struct {
 	Mode    string   `json:"mode,omitempty"`    // one of the Sandbox constants. Defaults to auto.
 	Read    []string `json:"read,omitzero"`     // files and directories that may be read and executed, relative to the working directory
 	Write   []string `json:"write,omitzero"`    // files and directories that may be changed too, relative to the working directory
 	Network string   `json:"network,omitempty"` // one of the Network constants. Defaults to proxy.
 	Domains []string `json:"domains,omitzero"`  // the only hosts of the proxy: "example.com", "*.example.com" or "example.com:8443". Defaults to all public hosts.
+}
+
+// Add returns the sandbox of a stdio server of an agent with the sandbox s.
+func (s Sandbox) Add(server Sandbox) Sandbox {
+	return Sandbox{
+		Mode:    s.Mode,
+		Read:    slices.Concat(s.Read, server.Read),
+		Write:   slices.Concat(s.Write, server.Write),
+		Network: cmp.Or(server.Network, s.Network),
+		Domains: slices.Concat(s.Domains, server.Domains),
+	}
+}
+
+// In returns s with its defaults, and with absolute paths if dir, the working directory, is
+// absolute. It shares no memory with s.
+func (s Sandbox) In(dir string) Sandbox {
+	s = s.Add(Sandbox{})
+	for _, list := range [][]string{s.Read, s.Write} {
+		for i, path := range list {
+			if !filepath.IsAbs(path) {
+				list[i] = filepath.Join(dir, path)
+			}
+		}
+	}
+	s.Mode = cmp.Or(s.Mode, SandboxAuto)
+	s.Network = cmp.Or(s.Network, NetworkProxy)
+	return s
 }
 
 // Limits of a Sandbox.

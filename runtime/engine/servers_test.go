@@ -192,7 +192,7 @@ func TestOnlyTheFirstRunWaitsForASilentServer(t *testing.T) {
 	const limit = 500 * time.Millisecond
 	connector, err := mcp.New(mcp.Config{Env: []string{"PATH=/usr/bin:/bin"}, ConnectTimeout: limit})
 	require.NoError(t, err)
-	silent, err := connector.Open("silent", agent.MCPServer{Transport: agent.TransportStdio, Command: "sleep", Args: []string{"600"}})
+	silent, err := connector.Open("silent", agent.MCPServer{Transport: agent.TransportStdio, Command: "sleep", Args: []string{"600"}}, nil)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, silent.Close()) }()
 	s := newSetup(demo.New(demo.Config{Delay: -1}))

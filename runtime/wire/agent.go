@@ -37,6 +37,16 @@ type AgentDetail struct {
 	MCPServers         map[string]MCPServer       `json:"mcpServers,omitzero"`
 	Subagents          map[string]SubagentSummary `json:"subagents,omitzero"`
 	Datasets           map[string]string          `json:"datasets,omitzero"`
+
+	Sandbox Sandbox `json:"sandbox,omitzero"` // absent from a runtime of an earlier version
+}
+
+// Sandbox states how the commands and the stdio servers of an agent are confined.
+type Sandbox struct {
+	Mode    string `json:"mode"`             // auto, required or off
+	Files   bool   `json:"files"`            // access to files is restricted
+	Network bool   `json:"network"`          // connections are restricted
+	Reason  string `json:"reason,omitempty"` // why something is not restricted
 }
 
 // SkillSummary is a skill that was found at the start of the runtime.

@@ -14,6 +14,7 @@ import (
 	"github.com/seed93082962/agenthost/runtime"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/session"
+	"github.com/seed93082962/agenthost/runtime/tool/confine"
 	"github.com/seed93082962/agenthost/runtime/tool/js"
 	"github.com/seed93082962/agenthost/runtime/tool/mcp"
 )
@@ -41,8 +42,15 @@ func (s *settings) newHost(ctx context.Context, file *agent.File, sessions store
 	if h.scripts, err = js.New(js.Config{HTTPClient: client, Logger: log}); err != nil {
 		return h, fmt.Errorf("host custom tools: %w", err)
 	}
+	private := s.privateDir(file, cwd, log)
+	boxes, err := confine.New(confine.Config{
+		CWD: cwd, Dir: private, Home: s.Home, Limits: file.Sandbox.Limits, Logger: log,
+	})
+	if err != nil {
+		return h, fmt.Errorf("host sandboxes: %w", err)
+	}
 	servers, err := mcp.New(mcp.Config{
-		CWD: cwd, Dir: s.serverDir(file, cwd, log), Env: s.childEnv, HTTPClient: client, ConnectTimeout: file.Limits.MCPConnectTimeout,
+		CWD: cwd, Dir: private, Env: s.childEnv, HTTPClient: client, ConnectTimeout: file.Limits.MCPConnectTimeout,
 		Name: "agenthost", Version: daemon.Version(), Logger: log,
 	})
 	if err != nil {
@@ -53,7 +61,7 @@ func (s *settings) newHost(ctx context.Context, file *agent.File, sessions store
 		CWD:            cwd,
 		HomeDir:        s.Home,
 		AgentHome:      file.AgentHome,
-		ProtectedPaths: []string{cmp.Or(s.Config, defaultFile), cmp.Or(s.StateDir, file.StateDir), servers.PrivateDir(), s.KeyFile},
+		ProtectedPaths: []string{cmp.Or(s.Config, defaultFile), cmp.Or(s.StateDir, file.StateDir), servers.PrivateDir(), boxes.PrivateDir(), s.KeyFile},
 		ChildEnv:       s.childEnv,
 		AllowedHosts:   s.allowedHosts(),
 		Limits:         file.Limits,
@@ -61,6 +69,7 @@ func (s *settings) newHost(ctx context.Context, file *agent.File, sessions store
 		LoadTool:       h.scripts.Load,
 		LoadSkill:      s.skillLoader(file, cwd, client),
 		OpenMCP:        servers.Open,
+		OpenSandbox:    boxes.Open,
 		Version:        daemon.Version(),
 		Logger:         log,
 	}

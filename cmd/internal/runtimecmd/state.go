@@ -80,15 +80,15 @@ func (s *settings) openSessions(file *agent.File, log *slog.Logger) (store, erro
 	return session.NewFiles(session.FilesConfig{Dir: dir, CWD: cwd, TTL: limits.SessionTTL, Logger: log})
 }
 
-// serverDir returns the parent of the private directories in which MCP servers start: the state
-// directory, else that of temporary files. Agents should not be able to write to it.
-func (s *settings) serverDir(file *agent.File, cwd string, log *slog.Logger) string {
+// privateDir returns the parent of the private directories of MCP servers and sandboxes: below the
+// state directory, else that of temporary files. Agents should not be able to write to it.
+func (s *settings) privateDir(file *agent.File, cwd string, log *slog.Logger) string {
 	dir, _, err := s.stateDir(file, cwd)
 	if err == nil && !below(cwd, dir) {
-		return filepath.Join(dir, "mcp")
+		return filepath.Join(dir, "private")
 	}
 	if below(cwd, os.TempDir()) {
-		log.Warn("MCP servers start below the working directory, where agents may be able to change what they run; set AGENT_STATE_DIR")
+		log.Warn("MCP servers start below the working directory, where agents may be able to change what they run, and commands are not confined; set AGENT_STATE_DIR")
 	}
 	return os.TempDir()
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/seed93082962/agenthost/internal/child"
+	"github.com/seed93082962/agenthost/internal/excerpt"
 	"github.com/seed93082962/agenthost/runtime/tool"
 )
 
@@ -25,7 +26,8 @@ const (
 
 	maxCommand = 100_000 // bytes; the maximum of one argument is 128 KiB on Linux
 
-	bashNoteRoom = 200 // bytes of the output for the line about how a command ended
+	bashNoteRoom    = 200   // bytes of the output for the line about how a command ended
+	sandboxNoteRoom = 2_000 // bytes of the output for what the sandbox denied, at most half of it
 )
 
 // bashArgs start bash so that the environment adds nothing to the command that the permission rules
@@ -59,12 +61,16 @@ type bash struct {
 var _ tool.Timed = bash{}
 
 func newBash(cfg *Config) tool.Tool {
+	confined := ""
+	if cfg.Sandbox != nil {
+		confined = "\n" + cfg.Sandbox.Summary()
+	}
 	return bash{typed(tool.Spec{
 		Name: "Bash",
 		Description: `Runs a command with bash in the working directory, and returns what it writes to stdout and stderr, in the order of the writes.
 Each call starts a new shell: the directory, variables and functions of a call do not affect the next one. Stdin is empty and there is no terminal, so use options that prevent prompts, pagers and editors.
 Background processes end with the command. In long output, the middle is omitted. If the command fails, the last line is "Exit code N".
-Use Read, Write, Edit, Glob and Grep instead of commands where they are sufficient.`,
+Use Read, Write, Edit, Glob and Grep instead of commands where they are sufficient.` + confined,
 		InputSchema: json.RawMessage(bashSchema),
 	}, cfg.bash)}
 }
@@ -127,14 +133,18 @@ func (c *Config) bash(ctx context.Context, in bashInput) (tool.Result, error) {
 	if ctx.Err() != nil {
 		return tool.Result{}, context.Cause(ctx)
 	}
-	output := headTail{limit: c.MaxOutput - bashNoteRoom}
+	room := bashNoteRoom
+	if c.Sandbox != nil {
+		room += min(sandboxNoteRoom, c.MaxOutput/2)
+	}
+	output := headTail{limit: c.MaxOutput - room}
 	cmd := &exec.Cmd{
 		Path: c.BashPath, Args: append(slices.Clone(bashArgs), in.Command), Dir: c.Dir.Path(),
 		Env:    utf8Locale(c.Env),
 		Stdout: &output, Stderr: &output, // one pipe preserves the order of the writes
 		WaitDelay: bashWaitDelay,
 	}
-	p, err := child.Start(cmd)
+	p, denied, err := c.start(cmd)
 	if err != nil {
 		return tool.Result{}, err
 	}
@@ -144,6 +154,7 @@ func (c *Config) bash(ctx context.Context, in bashInput) (tool.Result, error) {
 		p.Stop(bashGrace)
 		text, truncated := output.text()
 		text = strings.TrimSuffix(text, "\n") // the error follows on the next line
+		text = withLine(text, c.sandboxNote(denied(), "", room))
 		return tool.Result{Output: text, Truncated: truncated}, fmt.Errorf("the command was stopped: %w", context.Cause(ctx))
 	}
 	text, truncated := output.text()
@@ -154,10 +165,53 @@ func (c *Config) bash(ctx context.Context, in bashInput) (tool.Result, error) {
 		if signal := child.SignalName(exit); signal != "" {
 			status = "Killed by signal " + signal
 		}
-		res.Output = strings.TrimLeft(strings.TrimSuffix(text, "\n")+"\n"+status, "\n")
+		res.Output = withLine(withLine(text, c.sandboxNote(denied(), text, room)), status)
 	} else if err := p.Err(); err != nil && !errors.Is(err, exec.ErrWaitDelay) { // a process outside the group holds the output
 		return res, fmt.Errorf("run the command: %w", err)
+	} else {
+		res.Output = withLine(text, c.sandboxNote(denied(), "", room))
 	}
 	res.Output = cmp.Or(res.Output, "(no output)")
 	return res, nil
+}
+
+// start starts cmd, in the sandbox if there is one. denied returns what the sandbox has denied.
+func (c *Config) start(cmd *exec.Cmd) (p *child.Process, denied func() []string, err error) {
+	if c.Sandbox == nil {
+		p, err = child.Start(cmd)
+		return p, func() []string { return nil }, err
+	}
+	denied, err = c.Sandbox.Start(cmd, func() (err error) {
+		p, err = child.Start(cmd)
+		return err
+	})
+	return p, denied, err
+}
+
+// sandboxNote returns the connections that were denied to a command. If there are some, or if the
+// output of a command that has failed has a word of the system for a denied access, the note ends
+// with the summary of the sandbox. It has at most room bytes.
+func (c *Config) sandboxNote(denied []string, output string, room int) string {
+	if c.Sandbox == nil {
+		return ""
+	}
+	lower := strings.ToLower(output)
+	if len(denied) > 0 || slices.ContainsFunc(denialWords, func(word string) bool { return strings.Contains(lower, word) }) {
+		denied = append(denied, c.Sandbox.Summary())
+	}
+	return excerpt.Shorten(strings.Join(denied, "\n"), room-bashNoteRoom)
+}
+
+// denialWords are what programs print, in lower case, when the system denies an access.
+var denialWords = []string{
+	"permission denied", "operation not permitted", "read-only file system", "no such file or directory", "network is unreachable",
+	"could not resolve", "name resolution", "connection refused", "eacces", "eperm", "erofs", "enoent", "enotfound", "econnrefused",
+}
+
+// withLine adds a line to text, which need not end with a line end.
+func withLine(text, line string) string {
+	if line == "" {
+		return text
+	}
+	return strings.TrimLeft(strings.TrimSuffix(text, "\n")+"\n"+line, "\n")
 }

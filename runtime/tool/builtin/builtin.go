@@ -36,6 +36,9 @@ type Config struct {
 	// Env is the environment of child processes as "NAME=value". Defaults to an empty one.
 	Env []string
 
+	// Sandbox confines the commands of Bash. Defaults to none. The caller closes it.
+	Sandbox tool.Sandbox
+
 	// BashPath is the bash that runs commands. Defaults to "/bin/bash".
 	BashPath string
 

@@ -118,7 +118,7 @@ func TestMappedNames(t *testing.T) {
 				var call struct{ Name string }
 				require.NoError(t, json.Unmarshal(params, &call))
 				return fmt.Sprintf(`{"content":[{"type":"text","text":%q}]}`, call.Name)
-			}))
+			}), nil)
 			require.NoError(t, err)
 			t.Cleanup(func() { require.NoError(t, s.Close()) })
 			got := map[string]string{}

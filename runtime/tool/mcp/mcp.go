@@ -56,7 +56,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed93082962/agenthost/internal/ids"
+	"github.com/seed93082962/agenthost/internal/privatedir"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/tool"
 )
@@ -95,7 +95,7 @@ type Config struct {
 // Connector opens servers. It is safe for concurrent use and needs no Close.
 type Connector struct {
 	cfg  Config
-	dirs *directories
+	dirs *privatedir.Set
 }
 
 // New returns a connector.
@@ -125,13 +125,12 @@ func New(cfg Config) (*Connector, error) {
 	if err != nil {
 		return nil, fmt.Errorf("mcp: find the working directory: %w", err)
 	}
-	dirs := &directories{base: dir, path: filepath.Join(dir, dirPrefix+ids.Random().String()), log: cfg.Logger}
-	return &Connector{cfg, dirs}, nil
+	return &Connector{cfg, privatedir.New(dir, "agenthost-mcp-", cfg.Logger)}, nil
 }
 
 // PrivateDir returns the parent of the private directories of this connector's servers. It exists
 // while one of them runs. Programs start there, so no agent should write to it.
-func (c *Connector) PrivateDir() string { return c.dirs.path }
+func (c *Connector) PrivateDir() string { return c.dirs.Path() }
 
 // With a double underscore in a name, mcp__a__b__c would be ambiguous.
 var serverName = regexp.MustCompile(`^[A-Za-z0-9-]+(_[A-Za-z0-9-]+)*$`)
@@ -144,7 +143,9 @@ var serverName = regexp.MustCompile(`^[A-Za-z0-9-]+(_[A-Za-z0-9-]+)*$`)
 // omitted, with a warning in the log: tools beyond 1,000 tools or 8 MiB of schemas, tools with a
 // name that the protocol does not allow, tools that are listed twice or can only be called as a
 // task, and tools whose schema is not of type object. Descriptions are cut at 16 KiB.
-func (c *Connector) Open(name string, def agent.MCPServer) (tool.Server, error) {
+//
+// If box is not nil, a stdio server is confined by it. The caller closes box after the server.
+func (c *Connector) Open(name string, def agent.MCPServer, box tool.Sandbox) (tool.Server, error) {
 	if !serverName.MatchString(name) || len(prefix(name)) >= maxName {
 		return nil, fmt.Errorf("open mcp server %.80q: a name has letters, digits, hyphens and single underscores between them, at most %d",
 			name, maxName-1-len(prefix("")))
@@ -153,7 +154,7 @@ func (c *Connector) Open(name string, def agent.MCPServer) (tool.Server, error) 
 	var err error
 	switch def.Transport {
 	case agent.TransportStdio:
-		s.openEndpoint, err = c.stdio(def, s.log)
+		s.openEndpoint, err = c.stdio(def, box, s.log)
 	case agent.TransportSSE, agent.TransportHTTP:
 		s.openEndpoint, err = overHTTP(c.cfg, def)
 	default:

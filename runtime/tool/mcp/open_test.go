@@ -59,7 +59,7 @@ func TestOpenRejects(t *testing.T) {
 		"a header with a line end": {"a", agent.MCPServer{Transport: "http", URL: "http://x", Headers: secret}, "is not valid"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := newWorld(t).Open(row.server, row.def)
+			_, err := newWorld(t).Open(row.server, row.def, nil)
 			require.ErrorContains(t, err, "open mcp server ")
 			require.ErrorContains(t, err, row.want)
 			require.NotContains(t, err.Error(), "s3cret")

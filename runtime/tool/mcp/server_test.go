@@ -147,7 +147,7 @@ func middle() int {
 		return fail(err)
 	}
 	s, err := connector.Open("test", agent.MCPServer{Transport: agent.TransportStdio, Command: self,
-		Args: []string{"serve", "tools"}, CWD: os.Getenv("SERVER_CWD")})
+		Args: []string{"serve", "tools"}, CWD: os.Getenv("SERVER_CWD")}, nil)
 	if err != nil {
 		return fail(err)
 	}

@@ -40,6 +40,7 @@ type world struct {
 	t   testing.TB
 	dir string
 	log *logtest.Buffer
+	box tool.Sandbox // of opened servers; nil for none
 }
 
 func newWorld(t testing.TB, change ...func(*mcp.Config)) *world {
@@ -75,7 +76,7 @@ func (w *world) open(def agent.MCPServer) tool.Server {
 	if def.Transport == agent.TransportStdio && def.CWD == "" {
 		def.CWD = "."
 	}
-	s, err := w.Open("test", def)
+	s, err := w.Open("test", def, w.box)
 	require.NoError(w.t, err)
 	w.t.Cleanup(func() {
 		require.NoError(w.t, s.Close())

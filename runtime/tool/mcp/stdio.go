@@ -18,6 +18,7 @@ import (
 
 	"github.com/seed93082962/agenthost/internal/child"
 	"github.com/seed93082962/agenthost/runtime/agent"
+	"github.com/seed93082962/agenthost/runtime/tool"
 )
 
 // The time between closing stdin and SIGTERM, and between SIGTERM and SIGKILL.
@@ -33,7 +34,7 @@ const (
 )
 
 // stdio checks the definition of a command and returns a function that starts it.
-func (c *Connector) stdio(def agent.MCPServer, log *slog.Logger) (func(*link) (endpoint, error), error) {
+func (c *Connector) stdio(def agent.MCPServer, box tool.Sandbox, log *slog.Logger) (func(*link) (endpoint, error), error) {
 	if def.URL != "" || len(def.Headers) > 0 {
 		return nil, errors.New("url and headers are not allowed with transport stdio")
 	}
@@ -61,12 +62,15 @@ func (c *Connector) stdio(def agent.MCPServer, log *slog.Logger) (func(*link) (e
 		release := func() {}
 		base := c.cfg.Env
 		dir := cwd
-		if cwd == "" {
-			private, err := c.dirs.create()
+		if cwd == "" && box != nil {
+			dir = box.Home()
+			base = withoutDir(base, c.cfg.CWD, dir)
+		} else if cwd == "" {
+			private, err := c.dirs.Create()
 			if err != nil {
 				return nil, err
 			}
-			release = func() { c.dirs.delete(private) }
+			release = func() { c.dirs.Delete(private) }
 			dir, base = private, withoutDir(base, c.cfg.CWD, private)
 		} else if !filepath.IsAbs(dir) {
 			dir = filepath.Join(c.cfg.CWD, dir)
@@ -78,7 +82,7 @@ func (c *Connector) stdio(def agent.MCPServer, log *slog.Logger) (func(*link) (e
 				path = filepath.Join(dir, path)
 			}
 			var started *command
-			started, err = start(l, &exec.Cmd{Path: path, Args: append([]string{name}, args...), Env: env, Dir: dir}, &lines{log: log, hide: hide})
+			started, err = start(l, &exec.Cmd{Path: path, Args: append([]string{name}, args...), Env: env, Dir: dir}, box, &lines{log: log, hide: hide})
 			if err == nil {
 				started.free, started.private = release, cwd == ""
 				return started, nil
@@ -110,11 +114,13 @@ type command struct {
 	stderr  *lines
 	filter  *filter
 
+	box     tool.Sandbox // nil without one
+	denied  func() []string
 	private bool   // it started in a private directory
 	free    func() // deletes the private directory
 }
 
-func start(l *link, cmd *exec.Cmd, stderr *lines) (*command, error) {
+func start(l *link, cmd *exec.Cmd, box tool.Sandbox, stderr *lines) (*command, error) {
 	stdin, feedEnd, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -128,12 +134,21 @@ func start(l *link, cmd *exec.Cmd, stderr *lines) (*command, error) {
 	defer closeAll(stdout)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, stderr
 	cmd.WaitDelay = termGrace
-	process, err := child.Start(cmd)
+	c := &command{box: box, in: &stdinWriter{feedEnd, l.end}, out: out, stderr: stderr, filter: l.filter}
+	launch := func() (err error) {
+		c.process, err = child.Start(cmd)
+		return err
+	}
+	if box == nil {
+		err = launch()
+	} else {
+		c.denied, err = box.Start(cmd, launch)
+	}
 	if err != nil {
 		closeAll(feedEnd, out)
 		return nil, err
 	}
-	return &command{process: process, in: &stdinWriter{feedEnd, l.end}, out: out, stderr: stderr, filter: l.filter}, nil
+	return c, nil
 }
 
 // closeAll closes ends of pipes. The SDK may have closed some of them.
@@ -170,12 +185,16 @@ func (c *command) explain(err error) error {
 	return c.withStderr(ended)
 }
 
-// withStderr adds the last lines of stderr, which usually contain the reason.
+// withStderr adds the last lines of stderr, which usually contain the reason, and what the sandbox
+// permits.
 func (c *command) withStderr(err error) error {
 	if last := c.stderr.end(); last != "" {
-		return fmt.Errorf("%w; its stderr ends with: %s", err, last)
+		err = fmt.Errorf("%w; its stderr ends with: %s", err, last)
 	}
-	return err
+	if c.box == nil {
+		return err
+	}
+	return fmt.Errorf("%w; %s", err, strings.Join(append(c.denied(), c.box.Summary()), "; "))
 }
 
 func (c *command) terminate() {
