@@ -10,8 +10,8 @@ SHELL       := bash
 MAKEFLAGS   += --no-print-directory
 TOOL        := go tool -modfile=tools/go.mod
 
-# Released binaries are static, so everything is built and checked without cgo; only the race
-# detector needs it. A go.work in a parent directory and the commit id must not change a result.
+# Released binaries are static, so everything is built without cgo; only the race detector needs it.
+# A go.work in a parent directory and the commit id must not change a result.
 export CGO_ENABLED := 0
 export GOWORK      := off
 export GOFLAGS     += -buildvcs=false
@@ -42,16 +42,19 @@ help: ## list the targets
 setup: ## install the dependencies of the tests (as root on Debian; part of make test)
 	@tools/setup
 
-test: setup ## format, go.mod, vet, build, and all tests, with the race detector; a skipped test fails
+# Vet compiles what the tests link: without the flags of the race detector, each dependency would be
+# compiled twice. That the rest builds without cgo is checked by its list of files.
+test: setup ## format, go.mod, vet, and all tests, with the race detector; a skipped test fails
 	@unformatted=$$("$$(go env GOROOT)/bin/gofmt" -l .); \
 	if [ -n "$$unformatted" ]; then printf 'not as gofmt writes it:\n%s\n' "$$unformatted" >&2; exit 1; fi
 	@tools/tidycheck
-	@go vet $(PKG)
-	@cd tools/interop && go vet ./...
-	@go build -ldflags='-s -w' $(PKG)
+	@go list -deps $(PKG) >/dev/null
+	@CGO_ENABLED=1 go vet $(RACE) $(PKG)
+	@cd tools/interop && CGO_ENABLED=1 go vet $(RACE) ./...
+	@# One package more than cores, because many tests wait for PostgreSQL or the disk.
 	@serial=$$(go list $(PKG) | grep -E '$(IS_SERIAL)' || true); raced=$$(go list $(PKG) | grep -vE '$(IS_SERIAL)' || true); \
 	{ [ -z "$$serial" ] || go test -shuffle=on -timeout=20m -vet=off -json $$serial; \
-	[ -z "$$raced" ] || CGO_ENABLED=1 go test $(RACE) -shuffle=on -timeout=20m -vet=off -json $$raced; } | go run ./internal/testgate
+	[ -z "$$raced" ] || CGO_ENABLED=1 go test $(RACE) -p=$$(($$(nproc) + 1)) -shuffle=on -timeout=20m -vet=off -json $$raced; } | go run ./internal/testgate
 
 lint: ## golangci-lint, and govulncheck if its database is available
 	@$(TOOL) golangci-lint run $(PKG)
