@@ -65,7 +65,7 @@ func New(cfg Config) (*Opener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("confine: find the directory of sandboxes: %w", err)
 	}
-	return &Opener{cfg, privatedir.New(dir, "agenthost-", cfg.Logger)}, nil
+	return &Opener{cfg, privatedir.New(dir, "agenthost-sandbox-", cfg.Logger)}, nil
 }
 
 // PrivateDir returns the parent of the private directories. It exists while a sandbox is open.
