@@ -250,7 +250,10 @@ func (s *Sandbox) mounts() []launch.Mount {
 	}
 	slices.SortStableFunc(paths, func(a, b launch.Mount) int { return strings.Compare(a.Target, b.Target) })
 	mounts = append(mounts, paths...)
-	for _, link := range s.links {
+	for i, link := range s.links { // sorted: one that another one leads to is after that
+		if slices.ContainsFunc(s.links[:i], func(l [2]string) bool { return contains(l[0], link[0]) }) {
+			continue
+		}
 		inside := slices.ContainsFunc(paths, func(m launch.Mount) bool { return contains(m.Target, link[0]) })
 		if !inside {
 			mounts = append(mounts, launch.Mount{Kind: launch.MountLink, Source: link[1], Target: link[0]})

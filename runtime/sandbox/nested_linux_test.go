@@ -28,7 +28,7 @@ func users() []int {
 func nested(t testing.TB, user int, attacker string) (s *sandbox.Sandbox, temporary string) {
 	s = open(t, func(p *sandbox.Policy) {
 		temporary = filepath.Join(p.Private, "tmp")
-		p.Nested, p.User, p.Network, p.Read = true, user, sandbox.NetworkAll, []string{attacker}
+		p.Nested, p.User, p.Network, p.Read = true, user, sandbox.NetworkAll, []string{attacker, "/bin/sh"} // a link below a link
 		if user != 0 {
 			require.NoError(t, os.Chown(p.Dir, user, user))
 		}

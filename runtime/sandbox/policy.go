@@ -54,7 +54,7 @@ type Policy struct {
 	Nested bool
 
 	// User is the id of the user and the group of a nested command, if this process is root. Zero
-	// means the user of this process.
+	// means the user of this process. That group must be able to enter Private.
 	User int
 
 	// Limits of one command. Zero values are replaced with the defaults.

@@ -79,11 +79,11 @@ func (s *Sandbox) open() error {
 	s.read = slices.DeleteFunc(outermost(s.read), func(path string) bool {
 		return slices.ContainsFunc(s.write, func(dir string) bool { return contains(dir, path) })
 	})
-	for _, dir := range []string{s.policy.Private, s.home(), s.temporary()} {
+	for _, dir := range []string{s.home(), s.temporary()} {
 		if s.policy.User == 0 {
 			break
 		}
-		if err := os.Chown(dir, s.policy.User, s.policy.User); err != nil {
+		if err := os.Lchown(dir, s.policy.User, s.policy.User); err != nil {
 			return fmt.Errorf("create the private directory: %w", err)
 		}
 	}

@@ -16,10 +16,14 @@
 //	work/          the working directory of the agent
 //	home/          its home directory
 //	state/         its conversations and downloaded skills
+//	private/       its temporary files
 //	log, log.1     the output of the runtime
 //
-// Processes are not isolated from each other: with Bash, an agent can do what the user of the hub
-// can do.
+// On Linux, all processes of a deployment are confined by a nested sandbox: they see the files of the
+// system, of the toolchains on PATH and of Read and Write, and their own directory, of which they
+// change work, home, state and private. They see no process but their own. If the hub is root, each
+// deployment has its own user id, which is recorded as the group of its directory.
+// [Driver.Unconfined] reports what is not in force.
 package process
 
 import (
@@ -53,6 +57,18 @@ type Config struct {
 	// It should have PATH, and no secrets. HOME is that of the deployment.
 	Env []string
 
+	// Home is the home directory of the user, which no default makes readable.
+	Home string
+
+	// Read are files and directories that the runtimes may read, in addition to those of the system
+	// and of PATH. Write are those that they may change too. All are absolute.
+	Read  []string
+	Write []string
+
+	// Users are the user ids that deployments get if the hub is root. No other program should have
+	// one of them. Zero means that the runtimes are of the user of the hub.
+	Users Users
+
 	// Grace is how long a runtime may take to end on request, until it is killed. Its runs have
 	// three quarters of that. Defaults to 12 s.
 	Grace time.Duration
@@ -64,7 +80,10 @@ type Config struct {
 
 // Driver is a deploy.Driver. It is safe for concurrent use.
 type Driver struct {
-	cfg     Config
+	cfg        Config
+	users      bool // deployments have user ids of their own
+	unconfined string
+
 	waiting sync.WaitGroup // for processes that this one has started
 	exits   sync.Map       // from folder to the exit of its last process
 	ports   sync.Map       // from folder to the listener of its runtime
@@ -91,6 +110,10 @@ func New(cfg Config) (*Driver, error) {
 	if err := d.sweep(time.Now()); err != nil {
 		return nil, fmt.Errorf("make process deployer: %w", err)
 	}
+	if err := d.probe(); err != nil {
+		return nil, fmt.Errorf("make process deployer: %w", err)
+	}
+	cfg.Users = d.cfg.Users
 	cfg.Grace = cmp.Or(cfg.Grace, 12*time.Second)
 	cfg.MaxLog = cmp.Or(cfg.MaxLog, 8<<20)
 	d.cfg = cfg

@@ -36,14 +36,13 @@ const (
 	workDir    = "work"
 	homeDir    = "home"
 	stateDir   = "state"
+	privateDir = "private"
 )
 
 // configure writes the configuration of a request. A failed write leaves the former one.
 func (f folder) configure(req deploy.Request) error {
-	for _, dir := range []string{"", workDir, homeDir, stateDir} {
-		if err := os.MkdirAll(f.path(dir), 0o700); err != nil {
-			return clean("create directory of deployment", err)
-		}
+	if err := f.makeDirectories(); err != nil {
+		return clean("create directory of deployment", err)
 	}
 	file := req.File()
 	file.CWD, file.StateDir = workDir, stateDir
@@ -67,6 +66,20 @@ func (f folder) configure(req deploy.Request) error {
 		return clean("write environment", err)
 	}
 	return f.setKeys(string(req.Env[deploy.EnvAPIKey]))
+}
+
+// makeDirectories creates what is missing. A runtime of a former version, which was not confined, may
+// have replaced a directory.
+func (f folder) makeDirectories() error {
+	for _, dir := range []string{"", workDir, homeDir, stateDir, privateDir} {
+		if err := os.MkdirAll(f.path(dir), 0o700); err != nil {
+			return err
+		}
+		if info, err := os.Lstat(f.path(dir)); err != nil || !info.IsDir() {
+			return errors.Join(err, fmt.Errorf("%s is not a directory", dir))
+		}
+	}
+	return nil
 }
 
 // setKeys writes the API keys, which the runtime reads again when they change.
@@ -111,6 +124,9 @@ func (f folder) write(name string, data []byte) error {
 	_, err = out.Write(data)
 	if err == nil {
 		err = out.Sync()
+	}
+	if err == nil {
+		err = f.share(name, out)
 	}
 	if err = errors.Join(err, out.Close()); err != nil {
 		_ = os.Remove(temporary)

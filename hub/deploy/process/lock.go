@@ -131,6 +131,15 @@ func (d *Driver) sweep(now time.Time) error {
 	if err != nil {
 		return err
 	}
+	probes, err := filepath.Glob(filepath.Join(d.cfg.Dir, probePrefix+"*"))
+	if err != nil {
+		return err
+	}
+	for _, path := range probes {
+		if info, err := os.Stat(path); err == nil && now.Sub(info.ModTime()) > time.Hour { // of a hub that was killed
+			trash = append(trash, path)
+		}
+	}
 	for _, path := range trash {
 		d.empty(path)
 	}

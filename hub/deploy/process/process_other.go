@@ -10,7 +10,7 @@ import (
 
 func supported() error { return errors.ErrUnsupported }
 
-func ownSession() *syscall.SysProcAttr { return nil }
+func ownSession(a *syscall.SysProcAttr) *syscall.SysProcAttr { return a }
 
 func signalProcess(int, bool) {}
 

@@ -175,22 +175,25 @@ func TestStubbornRuntimeIsKilled(t *testing.T) {
 func TestNoCommandOutlivesItsRuntime(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
+	seconds := "6" + strconv.Itoa(os.Getpid())
 	d := open(t, dir, func(c *process.Config) {
-		c.Command = []string{"/bin/sh", "-c", "setsid sh -c 'echo $$; sleep 600; :' & wait; wait"}
+		c.Command = []string{"/bin/sh", "-c", "setsid sh -c 'sleep " + seconds + "; :' & wait; wait"}
 	})
 	require.NoError(t, d.Apply(t.Context(), claim, 1, demand))
-	var group int
-	require.Eventually(t, func() bool {
-		lines, err := d.Logs(t.Context(), key, 1)
+	sleeping := func() bool {
+		commands, err := filepath.Glob("/proc/[0-9]*/cmdline")
 		require.NoError(t, err)
-		if len(lines) == 1 {
-			group, err = strconv.Atoi(lines[0])
+		for _, file := range commands {
+			if text, err := os.ReadFile(file); err == nil && string(text) == "sleep\x00"+seconds+"\x00" {
+				return true
+			}
 		}
-		return len(lines) == 1 && err == nil && populated(group) == 2
-	}, 30*time.Second, 5*time.Millisecond)
+		return false
+	}
+	require.Eventually(t, sleeping, 30*time.Second, 5*time.Millisecond)
 	require.NoError(t, syscall.Kill(pid(t, dir, key), syscall.SIGKILL))
 	until(t, d, deploy.Exited, nil)
-	require.Eventually(t, func() bool { return populated(group) == 0 }, 5*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return !sleeping() }, 30*time.Second, 5*time.Millisecond)
 	remove(t, d)
 }
 

@@ -13,15 +13,23 @@ func supported() error { return nil }
 
 // ownSession makes a process the leader of a session and a group, so that it outlives the hub and
 // its terminal.
-func ownSession() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
-
-// signalProcess requests a process to end, or kills its group.
-func signalProcess(pid int, kill bool) {
-	if kill {
-		_ = syscall.Kill(-pid, syscall.SIGKILL) // it fails only if the group has ended
-		return
+func ownSession(a *syscall.SysProcAttr) *syscall.SysProcAttr {
+	if a == nil {
+		a = &syscall.SysProcAttr{}
 	}
-	_ = syscall.Kill(pid, syscall.SIGTERM)
+	a.Setsid = true
+	return a
+}
+
+// signalProcess requests a runtime to end, or kills it. Its group has the launcher, which ignores the
+// request, and the runtime, whose commands have groups of their own. A launcher that begins would
+// lose the request, as the first process of a namespace does; there is no run yet.
+func signalProcess(pid int, kill bool) {
+	signal := syscall.SIGTERM
+	if kill || begins(pid) {
+		signal = syscall.SIGKILL
+	}
+	_ = syscall.Kill(-pid, signal) // it fails only if the group has ended
 }
 
 // openRegular opens a regular file for reading. It does not follow a link, and does not wait for

@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"syscall"
 	"time"
 )
 
@@ -40,18 +42,23 @@ func (d *Driver) start(f folder, s *state) error {
 		Path: d.cfg.Command[0],
 		Args: append(append([]string{}, d.cfg.Command...),
 			"--config", configFile, "--listen-fd", "3", "--wait-stdin", "--require-ready", "--drain-timeout", drain.String()),
-		Dir:         string(f),
-		Env:         append(append(append([]string{}, d.cfg.Env...), "HOME="+f.path(homeDir)), env...),
-		Stdout:      out,
-		Stderr:      out,
-		ExtraFiles:  []*os.File{port},
-		SysProcAttr: ownSession(),
+		Dir:        string(f),
+		Env:        slices.Concat(d.cfg.Env, []string{"HOME=" + f.path(homeDir), "TMPDIR=" + f.temporary()}, env),
+		Stdout:     out,
+		Stderr:     out,
+		ExtraFiles: []*os.File{port},
 	}
 	confirm, err := cmd.StdinPipe()
 	if err != nil {
 		return err
 	}
-	if err := cmd.Start(); err != nil {
+	started, err := d.confine(f, cmd)
+	if err != nil {
+		return err
+	}
+	err = cmd.Start()
+	started()
+	if err != nil {
 		return clean("start runtime", err)
 	}
 	s.PID, s.Birth, s.Addr, s.StartedAt = cmd.Process.Pid, birth(cmd.Process.Pid), listener.Addr().String(), time.Now().UTC().Truncate(time.Microsecond)
@@ -80,6 +87,9 @@ func (d *Driver) wait(cmd *exec.Cmd, f folder, born string) {
 	note := "exit status 0"
 	if err != nil {
 		note = err.Error()
+	}
+	if code := cmd.ProcessState.ExitCode(); code > 128 { // the launcher ends like a shell
+		note = "signal: " + syscall.Signal(code-128).String()
 	}
 	d.exits.Store(f, exit{birth: born, note: note})
 }

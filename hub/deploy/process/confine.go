@@ -1,0 +1,122 @@
+package process
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/seed93082962/agenthost/runtime/sandbox"
+)
+
+// policy is what the processes of a deployment can reach. The runtime confines its commands further.
+func (d *Driver) policy(f folder, user int) sandbox.Policy {
+	path := ""
+	for _, variable := range d.cfg.Env {
+		if value, found := strings.CutPrefix(variable, "PATH="); found {
+			path = value
+		}
+	}
+	return sandbox.Policy{
+		Dir:     f.path(workDir),
+		Private: f.path(privateDir),
+		Home:    d.cfg.Home,
+		Read:    slices.Concat([]string{string(f), d.cfg.Command[0]}, d.cfg.Read),
+		Write:   slices.Concat([]string{f.path(homeDir), f.path(stateDir)}, d.cfg.Write),
+		Path:    path,
+		Network: sandbox.NetworkAll,
+		Nested:  true,
+		User:    user,
+	}
+}
+
+// temporary returns the directory of temporary files.
+func (f folder) temporary() string { return f.path(filepath.Join(privateDir, "tmp")) }
+
+// confine changes cmd so that it is confined, and returns a function that is called after its start.
+func (d *Driver) confine(f folder, cmd *exec.Cmd) (started func(), err error) {
+	if err := f.makeDirectories(); err != nil {
+		return nil, clean("create directory of deployment", err)
+	}
+	user, err := d.assign(f)
+	if err != nil {
+		return nil, clean("give the deployment its user id", err)
+	}
+	box, err := sandbox.New(d.policy(f, user))
+	if err != nil {
+		return nil, clean("confine the runtime", err)
+	}
+	cmd.Env = cmd.Environ() // without duplicates
+	c, err := box.Confine(cmd)
+	if err != nil {
+		box.Close()
+		return nil, clean("confine the runtime", err)
+	}
+	cmd.SysProcAttr = ownSession(cmd.SysProcAttr)
+	return func() {
+		c.Started()
+		box.Close()
+	}, nil
+}
+
+// Unconfined returns what does not separate the deployments from each other and from the hub, and
+// why. It is empty if everything is in force.
+func (d *Driver) Unconfined() string { return d.unconfined }
+
+// probePrefix begins the names of directories in which New tries what the system can do.
+const probePrefix = ".probe-"
+
+// probe finds out how deployments can be separated on this system.
+func (d *Driver) probe() error {
+	dir, err := os.MkdirTemp(d.cfg.Dir, probePrefix)
+	if err != nil {
+		return err
+	}
+	trial := folder(dir)
+	defer func() { _ = empty(dir) }() // a later start deletes what remains
+	if err := trial.makeDirectories(); err != nil {
+		return err
+	}
+	reason, err := d.probeUsers(trial)
+	if err != nil {
+		return err
+	}
+	d.users = d.cfg.Users.First != 0 && reason == ""
+	user := 0
+	if d.users {
+		user = d.cfg.Users.First
+	}
+	box, err := sandbox.New(d.policy(trial, user))
+	if err != nil {
+		return err
+	}
+	defer box.Close()
+	var reasons []string
+	switch support := box.Support(); {
+	case !support.Files:
+		reasons = append(reasons, "a runtime can read and change what the user of the hub can: "+support.Reason)
+	case !support.Isolated:
+		reasons = append(reasons, "a runtime sees the names of files and the arguments of processes of this machine: "+support.Reason)
+	}
+	if reason != "" {
+		reasons = append(reasons, "runtimes have the user id of the hub: "+reason)
+	}
+	d.unconfined = strings.Join(reasons, "; ")
+	return nil
+}
+
+// Users is a range of user ids. Zero is none.
+type Users struct{ First, Last int }
+
+// ParseUsers parses "1900000000-1900065535". The empty text is no range.
+func ParseUsers(text string) (u Users, err error) {
+	if text == "" {
+		return u, nil
+	}
+	if n, err := fmt.Sscanf(text+"\n", "%d-%d\n", &u.First, &u.Last); err != nil || n != 2 || u.First < 1 || u.Last < u.First || u.Last >= 1<<31-1 {
+		return Users{}, fmt.Errorf("%q is not a range of user ids, such as 1900000000-1900065535", text)
+	}
+	return u, nil
+}
