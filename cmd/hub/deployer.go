@@ -34,6 +34,16 @@ func (s *settings) checkDeployer() error {
 	if s.LeaseTime < minLease || s.LeaseTime > maxLease {
 		return fmt.Errorf("DEPLOYER_LEASE_TIME: %v is not from %v to %v", s.LeaseTime, minLease, maxLease)
 	}
+	for name, list := range map[string]string{"HUB_SANDBOX_READ": s.SandboxRead, "HUB_SANDBOX_WRITE": s.SandboxWrite} {
+		for _, path := range filepath.SplitList(list) {
+			if !filepath.IsAbs(path) {
+				return fmt.Errorf("%s: %q is not an absolute path", name, path)
+			}
+		}
+	}
+	if _, err := s.users(); err != nil {
+		return err
+	}
 	if s.KeyVisible != "" && s.KeyVisible != "true" && s.KeyVisible != "false" {
 		return fmt.Errorf("RUNTIME_APIKEY_VISIBLE_TO_MEMBER: %q is neither true nor false", s.KeyVisible)
 	}
@@ -45,6 +55,18 @@ func (s *settings) checkDeployer() error {
 		return errors.New("GATEWAY_URL is not a base URL: use http:// or https://, a host, and no query")
 	}
 	return nil
+}
+
+// users returns the user ids of deployments.
+func (s *settings) users() (process.Users, error) {
+	if s.SandboxUsers == "none" {
+		return process.Users{}, nil
+	}
+	users, err := process.ParseUsers(s.SandboxUsers)
+	if err != nil {
+		return users, fmt.Errorf("HUB_SANDBOX_USERS: %w", err)
+	}
+	return users, nil
 }
 
 // runtimeEnv names the variables of the hub that its runtimes have too. None of them contains a
@@ -66,13 +88,31 @@ func (s *settings) deployer(log *slog.Logger) (deploy.Driver, error) {
 			env = append(env, name+"="+value)
 		}
 	}
-	driver, err := process.New(process.Config{Dir: filepath.Join(s.DataDir, "deployments"), Command: []string{executable, "runtime"}, Env: env})
+	users, err := s.users()
+	if err != nil {
+		return nil, err
+	}
+	read := filepath.SplitList(s.SandboxRead)
+	for _, name := range []string{"SSL_CERT_FILE", "SSL_CERT_DIR"} {
+		for _, path := range filepath.SplitList(s.getenv(name)) {
+			if filepath.IsAbs(path) {
+				read = append(read, path)
+			}
+		}
+	}
+	driver, err := process.New(process.Config{
+		Dir: filepath.Join(s.DataDir, "deployments"), Command: []string{executable, "runtime"}, Env: env,
+		Home: s.getenv("HOME"), Read: read, Write: filepath.SplitList(s.SandboxWrite), Users: users,
+	})
 	if errors.Is(err, errors.ErrUnsupported) {
 		log.Warn("agents cannot be deployed on this system", "err", err)
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
+	}
+	if reason := driver.Unconfined(); reason != "" {
+		log.Warn("process deployments are not completely isolated", "err", reason)
 	}
 	return driver, nil
 }

@@ -59,6 +59,11 @@ Environment (flags take precedence):
   DEPLOYER                 process runs deployed agents on this machine; none (default process)
   DEPLOYER_LEASE_TIME      how long a replica may be silent until another one takes over its deployments, the same for
                            all replicas (default 4s)
+  HUB_SANDBOX_READ, HUB_SANDBOX_WRITE
+                           files and directories, as in PATH, that every deployed agent of this machine can be permitted
+                           to read, and to change, in addition to the system and the toolchains on PATH
+  HUB_SANDBOX_USERS        user ids of which each deployment gets one if the hub is root, or none (default
+                           1900000000-1900065535); no other program should have one of them
   GATEWAY_URL              public address of a gateway in front of the agents (default /runtime of the hub)
   RUNTIME_APIKEY_VISIBLE_TO_MEMBER
                            false hides the API keys of deployments from members (default true)
@@ -101,6 +106,9 @@ type settings struct {
 	BlobURL        string `env:"BLOB_URL"`
 	CDNHost        string `env:"OSS_CDN_HOST"`
 	Deployer       string `env:"DEPLOYER" envDefault:"process"`
+	SandboxRead    string `env:"HUB_SANDBOX_READ"`
+	SandboxWrite   string `env:"HUB_SANDBOX_WRITE"`
+	SandboxUsers   string `env:"HUB_SANDBOX_USERS" envDefault:"1900000000-1900065535"`
 	GatewayURL     string `env:"GATEWAY_URL"`
 	KeyVisible     string `env:"RUNTIME_APIKEY_VISIBLE_TO_MEMBER"`
 

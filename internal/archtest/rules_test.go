@@ -79,7 +79,7 @@ var arrows = []rule{
 	{"hub/catalog", concern + " hub/artifact hub/provider hub/catalog/... runtime/skill " + agents, reasons.concern},
 	{"hub/catalog/archive", "runtime/skill internal/skillzip", "an archive is checked without a hub"},
 	{"hub/deploy", concern + " hub/catalog hub/provider hub/artifact runtime/client " + agents, reasons.concern},
-	{"hub/deploy/process", deployer, reasons.driver},
+	{"hub/deploy/process", deployer + " runtime/sandbox", reasons.driver},
 	{"hub/deploy/deploytest", deployer, "the suite uses only the interface of drivers"},
 	{"hub/deploy/docker", deployer, reasons.driver},
 	{"hub/deploy/kubernetes", deployer, reasons.driver},

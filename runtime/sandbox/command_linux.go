@@ -93,7 +93,7 @@ func (s *Sandbox) Confine(cmd *exec.Cmd) (*Command, error) {
 		return nil, fmt.Errorf("confine the command: %w", err)
 	}
 	cmd.Path = "/proc/self/exe"
-	cmd.Args = []string{"agenthost-sandbox"}
+	cmd.Args = []string{Launcher}
 	cmd.Env = []string{variable, launch.OneThread}
 	cmd.Dir = "/"
 	files := make([]*os.File, launch.ExtraFD-launch.ConfigFD)

@@ -70,6 +70,10 @@ type Limits struct {
 	Processes    uint64 // else of the user id, except for root; defaults to 1,000
 }
 
+// Launcher is the name, the first argument, of the processes between a program and its confined
+// commands.
+const Launcher = "agenthost-sandbox"
+
 var errPath = errors.New("the path is not absolute")
 
 func (p Policy) check() error {

@@ -5,7 +5,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"syscall"
 )
 
 // birth returns the start of a process as an identifier: the id of the boot and the clock ticks
@@ -25,27 +24,6 @@ func birth(pid int) string {
 		return ""
 	}
 	return id + "/" + string(fields[19])
-}
-
-// begins reports whether a process neither handles nor ignores SIGTERM.
-func begins(pid int) bool {
-	status, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
-	if err != nil {
-		return false
-	}
-	found := false
-	for line := range strings.Lines(string(status)) {
-		name, value, _ := strings.Cut(line, ":")
-		if name != "SigIgn" && name != "SigCgt" {
-			continue
-		}
-		mask, err := strconv.ParseUint(strings.TrimSpace(value), 16, 64)
-		if err != nil || mask&(1<<(syscall.SIGTERM-1)) != 0 {
-			return false
-		}
-		found = true
-	}
-	return found
 }
 
 // boot returns the id of the boot of this machine, or "".

@@ -9,9 +9,6 @@ import (
 	"strings"
 )
 
-// begins reports false: there is no launcher.
-func begins(int) bool { return false }
-
 // birth returns the start of a process as an identifier, or "" if there is no such process.
 func birth(pid int) string {
 	out, err := exec.CommandContext(context.Background(), "/bin/ps", "-o", "stat=,lstart=", "-p", strconv.Itoa(pid)).Output()

@@ -110,11 +110,8 @@ func (d *Driver) probe() error {
 // Users is a range of user ids. Zero is none.
 type Users struct{ First, Last int }
 
-// ParseUsers parses "1900000000-1900065535". The empty text is no range.
+// ParseUsers parses "1900000000-1900065535".
 func ParseUsers(text string) (u Users, err error) {
-	if text == "" {
-		return u, nil
-	}
 	if n, err := fmt.Sscanf(text+"\n", "%d-%d\n", &u.First, &u.Last); err != nil || n != 2 || u.First < 1 || u.Last < u.First || u.Last >= 1<<31-1 {
 		return Users{}, fmt.Errorf("%q is not a range of user ids, such as 1900000000-1900065535", text)
 	}

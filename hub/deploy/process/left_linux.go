@@ -5,7 +5,10 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
+
+	"github.com/seed93082962/agenthost/runtime/sandbox"
 )
 
 // killLeft kills the processes that a runtime has left in sessions of their own, such as the
@@ -64,23 +67,52 @@ func killOrphans(pid int, born string, f folder) {
 	if now := birth(pid); now != "" && now != born || born == "" || bootOf(born) != boot() {
 		return
 	}
-	entries, err := os.ReadDir("/proc")
-	if err != nil {
-		return
-	}
 	home := []byte("HOME=" + f.path(homeDir))
-	for _, e := range entries {
-		member, err := strconv.Atoi(e.Name())
-		if err != nil {
-			continue
-		}
-		if group, err := syscall.Getpgid(member); err != nil || group != pid {
-			continue
-		}
-		env, err := os.ReadFile("/proc/" + e.Name() + "/environ")
+	for _, member := range members(pid) {
+		env, err := os.ReadFile("/proc/" + member + "/environ")
 		if err == nil && slices.ContainsFunc(bytes.Split(env, []byte{0}), func(v []byte) bool { return bytes.Equal(v, home) }) {
 			_ = syscall.Kill(-pid, syscall.SIGKILL) // it has ended otherwise
 			return
 		}
 	}
+}
+
+// members returns the processes of a group.
+func members(group int) (pids []string) {
+	entries, _ := os.ReadDir("/proc") // without /proc, there is none
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		if of, err := syscall.Getpgid(pid); err == nil && of == group {
+			pids = append(pids, e.Name())
+		}
+	}
+	return pids
+}
+
+// begins reports whether a group has a launcher that neither handles nor ignores SIGTERM yet.
+func begins(group int) bool {
+	return slices.ContainsFunc(members(group), func(pid string) bool {
+		args, err := os.ReadFile("/proc/" + pid + "/cmdline")
+		if err != nil || !bytes.HasPrefix(args, []byte(sandbox.Launcher+"\x00")) {
+			return false
+		}
+		status, err := os.ReadFile("/proc/" + pid + "/status")
+		if err != nil {
+			return false
+		}
+		for line := range strings.Lines(string(status)) {
+			name, value, _ := strings.Cut(line, ":")
+			if name != "SigIgn" && name != "SigCgt" {
+				continue
+			}
+			mask, err := strconv.ParseUint(strings.TrimSpace(value), 16, 64)
+			if err != nil || mask&(1<<(syscall.SIGTERM-1)) != 0 {
+				return false
+			}
+		}
+		return true
+	})
 }

@@ -55,13 +55,17 @@ func open(t *testing.T, dir string, change ...func(*process.Config)) *process.Dr
 	t.Helper()
 	runtime, err := executable()
 	require.NoError(t, err)
-	cfg := process.Config{Dir: dir, Command: []string{runtime}, Env: []string{"PATH=" + os.Getenv("PATH")}}
+	cfg := process.Config{
+		Dir: dir, Command: []string{runtime}, Env: []string{"PATH=" + os.Getenv("PATH")}, Home: os.Getenv("HOME"),
+		Users: process.Users{First: 1900000000, Last: 1900000099},
+	}
 	for _, f := range change {
 		f(&cfg)
 	}
 	d, err := process.New(cfg)
 	require.NoError(t, err)
 	t.Cleanup(d.Wait)
+	require.Empty(t, d.Unconfined())
 	return d
 }
 
@@ -127,7 +131,11 @@ func TestFilesArePrivateAndArgumentsHaveNoSecret(t *testing.T) {
 		require.NoError(t, err)
 		info, err := e.Info()
 		require.NoError(t, err)
-		require.Zero(t, info.Mode().Perm()&0o077, path)
+		others := os.FileMode(0o077)
+		if info.Sys().(*syscall.Stat_t).Gid == 1900000000 { // the user of the deployment has this group
+			others = 0o027
+		}
+		require.Zero(t, info.Mode().Perm()&others, path)
 		return nil
 	}))
 	args, err := os.ReadFile("/proc/" + strconv.Itoa(pid(t, dir, key)) + "/cmdline")

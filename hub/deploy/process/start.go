@@ -97,7 +97,8 @@ func (d *Driver) wait(cmd *exec.Cmd, f folder, born string) {
 // clearWithin bounds the wait for a hub that is frozen in a call.
 const clearWithin = 5 * time.Second
 
-// clear kills what a process has left, unless the next one was started, which did it.
+// clear kills what a process has left, and closes its listener if it was stopped, unless the next one
+// was started, which did it.
 func (d *Driver) clear(f folder, born string) {
 	ctx, cancel := context.WithTimeout(context.Background(), clearWithin)
 	defer cancel()
@@ -108,6 +109,9 @@ func (d *Driver) clear(f folder, born string) {
 	defer l.unlock()
 	if s, err := f.load(); err == nil && s.Birth == born {
 		f.killLeft()
+		if !s.StoppedAt.IsZero() {
+			d.release(f)
+		}
 	}
 }
 
