@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"syscall"
 	"time"
 )
 
@@ -87,9 +86,6 @@ func (d *Driver) wait(cmd *exec.Cmd, f folder, born string) {
 	note := "exit status 0"
 	if err != nil {
 		note = err.Error()
-	}
-	if code := cmd.ProcessState.ExitCode(); code > 128 { // the launcher ends like a shell
-		note = "signal: " + syscall.Signal(code-128).String()
 	}
 	d.exits.Store(f, exit{birth: born, note: note})
 }
