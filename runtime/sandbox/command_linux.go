@@ -94,7 +94,7 @@ func (s *Sandbox) Confine(cmd *exec.Cmd) (*Command, error) {
 	}
 	cmd.Path = "/proc/self/exe"
 	cmd.Args = []string{Launcher}
-	cmd.Env = []string{variable, launch.OneThread}
+	cmd.Env = append([]string{variable}, launch.Environment...)
 	cmd.Dir = "/"
 	files := make([]*os.File, launch.ExtraFD-launch.ConfigFD)
 	copy(files, c.files)
@@ -234,8 +234,11 @@ func (s *Sandbox) mounts() []launch.Mount {
 		mounts = append(mounts, launch.Mount{Kind: launch.MountDevice, Source: device, Target: device})
 	}
 	all := slices.Concat(s.read, s.write)
+	for _, link := range s.links {
+		all = append(all, link[0])
+	}
 	if !slices.ContainsFunc(all, func(path string) bool { return contains("/tmp", path) }) {
-		mounts = append(mounts, launch.Mount{Kind: launch.MountWrite, Source: s.temporary(), Target: "/tmp"})
+		mounts = append(mounts, launch.Mount{Kind: launch.MountWrite, Source: s.tmp, Target: "/tmp"})
 	}
 	var paths []launch.Mount
 	read := s.read

@@ -29,6 +29,7 @@ type Sandbox struct {
 	write   []string
 	links   [][2]string
 	root    string // an empty directory
+	tmp     string // the directory of temporary files, without symbolic links
 	abi     int    // of Landlock; 0 without it
 	filter  []byte
 	proxy   *proxy // nil unless the network is NetworkProxy
@@ -86,6 +87,9 @@ func (s *Sandbox) open() error {
 		if err := os.Lchown(dir, s.policy.User, s.policy.User); err != nil {
 			return fmt.Errorf("create the private directory: %w", err)
 		}
+	}
+	if s.tmp, err = filepath.EvalSymlinks(s.temporary()); err != nil {
+		return err
 	}
 	if s.root, err = filepath.EvalSymlinks(filepath.Join(s.policy.Private, "root")); err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -55,6 +56,47 @@ func TestOrdinaryWork(t *testing.T) {
 			_, err = bash(t, s, "kill -9 $$")
 			require.ErrorContains(t, err, "signal: killed")
 		})
+	}
+}
+
+// The working directory and the private one can be reached through links, also through links of their
+// parents.
+func TestLinkedDirectories(t *testing.T) {
+	elsewhere, err := os.MkdirTemp("/var/tmp", "agenthost-sandbox-test-") // not below /tmp, which commands have of their own
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(elsewhere) })
+	for kernel, simulate := range kernels {
+		for _, real := range []string{t.TempDir(), elsewhere} {
+			simulate(t)
+			links := t.TempDir()
+			require.NoError(t, os.MkdirAll(filepath.Join(real, "parent/dir/sub"), 0o700))
+			require.NoError(t, os.Symlink(filepath.Join(real, "parent"), filepath.Join(links, "parent")))
+			require.NoError(t, os.Symlink(filepath.Join(links, "parent/dir"), filepath.Join(links, "dir")))
+			for _, dir := range []string{filepath.Join(links, "dir"), filepath.Join(links, "parent/dir")} {
+				for i, private := range []string{t.TempDir(), filepath.Join(links, "parent/private"), filepath.Join(real, "parent/private")} {
+					var read []string
+					if i == 2 {
+						read = []string{filepath.Join(links, "parent"), filepath.Join(links, "parent/dir/sub")}
+					}
+					t.Run(kernel+dir, func(t *testing.T) {
+						s := open(t, func(p *sandbox.Policy) { p.Dir, p.Private, p.Read = dir, private, read })
+						for range 2 {
+							output, err := bash(t, s, "pwd && echo a > file && cat "+dir+"/file && cd "+dir+"/sub && echo b > ../file && cat file ../file; touch ~/x $TMPDIR/x && echo c")
+							require.NoError(t, err, output)
+							require.Contains(t, output, "/parent/dir\na\n")
+							require.Contains(t, output, "b\nc\n")
+						}
+						cmd := &exec.Cmd{Path: "/bin/bash", Args: []string{"bash", "-c", "pwd"}, Dir: filepath.Join(dir, "sub"), Env: []string{"PWD=" + dir + "/sub"}}
+						c, err := s.Confine(cmd)
+						require.NoError(t, err)
+						output, err := cmd.Output()
+						c.Started()
+						require.NoError(t, err)
+						require.Equal(t, dir+"/sub\n", string(output))
+					})
+				}
+			}
+		}
 	}
 }
 
@@ -155,7 +197,7 @@ func TestDenied(t *testing.T) {
 				`the sandbox denied a connection to "169.254.169.254:443": its address is private or reserved, which sandbox.domains cannot permit`,
 				`the sandbox denied a connection to "a_b:81", which sandbox.domains cannot permit`,
 			}, denied)
-			_, denied, err = runCommand(t, s, "/bin/bash", "-c", "for i in {1..30}; do curl -s http://example.com:$i/; done; true")
+			_, denied, err = runCommand(t, s, "/bin/bash", "-c", "curl -s http://example.com:{1..30}/; true")
 			require.NoError(t, err)
 			require.Len(t, denied, 20)
 			require.Contains(t, denied[0], "example.com:1 ")

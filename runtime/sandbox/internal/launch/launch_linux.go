@@ -44,11 +44,7 @@ func launch(variable string) int {
 	if !ok {
 		return fail(errors.New("the configuration is malformed"))
 	}
-	reap := make(chan struct{})
-	reaped := make(chan struct{})
-	if !c.Namespaces {
-		go killOrphans(reap, reaped)
-	}
+	children := openChildren() // the restrictions apply to what is opened later
 	if err := c.prepare(); err != nil {
 		return fail(err)
 	}
@@ -78,8 +74,7 @@ func launch(variable string) int {
 		report(signal)
 		return status
 	}
-	reap <- struct{}{}
-	<-reaped
+	killOrphans(children)
 	raise(signal)
 	return status
 }
@@ -97,7 +92,7 @@ func enter(flags string) int {
 		sys.AmbientCaps = []uintptr{capSetpcap, capNetAdmin, capSysAdmin} // in the namespaces
 	}
 	pid, err := syscall.ForkExec("/proc/self/exe", []string{"agenthost-sandbox"},
-		&syscall.ProcAttr{Env: []string{Variable + "=" + Version, OneThread}, Files: []uintptr{0, 1, 2}, Sys: &sys})
+		&syscall.ProcAttr{Env: append([]string{Variable + "=" + Version}, Environment...), Files: []uintptr{0, 1, 2}, Sys: &sys})
 	if err != nil {
 		return fail(wrap("create namespaces", err))
 	}
@@ -266,19 +261,23 @@ func wait(pid int) (int, syscall.Signal) {
 	}
 }
 
-// killOrphans kills the children of the process, until there are none, when reap is sent to. It
-// runs on a thread that is not restricted: the other one cannot read /proc.
-func killOrphans(reap <-chan struct{}, reaped chan<- struct{}) {
-	<-reap
-	defer close(reaped)
+// openChildren opens the list of the children of this process, which is also the parent of orphans.
+func openChildren() int {
 	pid := strconv.Itoa(syscall.Getpid())
+	fd, err := syscall.Open("/proc/"+pid+"/task/"+pid+"/children", syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return -1 // a kernel without CONFIG_PROC_CHILDREN
+	}
+	return fd
+}
+
+// killOrphans kills the children of the process until there are none.
+func killOrphans(list int) {
 	for {
-		fd, err := syscall.Open("/proc/"+pid+"/task/"+pid+"/children", syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
-		if err != nil {
-			return // a kernel without CONFIG_PROC_CHILDREN
+		if _, err := syscall.Seek(list, 0, 0); err != nil {
+			return
 		}
-		children, err := readAll(fd)
-		_ = syscall.Close(fd)
+		children, err := readAll(list)
 		if err != nil || children == "" {
 			return
 		}

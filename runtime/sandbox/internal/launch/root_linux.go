@@ -19,8 +19,17 @@ func (c *Config) mountRoot() error {
 	if err := syscall.Chdir(c.Root); err != nil {
 		return wrap("enter the root", err)
 	}
-	for _, m := range c.Mounts {
-		if err := m.apply(m.Target[1:]); err != nil {
+	// All places are created before anything is mounted: in what is mounted, a command may have created
+	// links that lead out of the new root.
+	sources := make([]int, len(c.Mounts))
+	for i, m := range c.Mounts {
+		var err error
+		if sources[i], err = m.place(m.Target[1:]); err != nil {
+			return wrap("create "+m.Target, err)
+		}
+	}
+	for i, m := range c.Mounts {
+		if err := m.mount(m.Target[1:], sources[i]); err != nil {
 			return wrap("mount "+m.Target, err)
 		}
 	}
@@ -36,51 +45,57 @@ func (c *Config) mountRoot() error {
 	return wrap("protect the root", setAttributes("/", 0, mountReadOnly))
 }
 
-// apply adds m to the new root, the working directory.
-func (m Mount) apply(target string) error {
-	if err := makeParents(target); err != nil {
-		return err
+// noSource is the descriptor of a source that is not mounted.
+const noSource = -1
+
+// place creates target, in the new root, for m. It returns a descriptor of the source of m.
+func (m Mount) place(target string) (source int, err error) {
+	source = noSource
+	directory := m.Kind == MountTmpfs || m.Kind == MountProcess || m.Kind == MountNested
+	if !directory && m.Kind != MountLink {
+		// A link that has replaced the file since links were resolved permits nothing.
+		source, err = openWithoutLinks(m.Source)
+		if errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ELOOP) {
+			return noSource, nil
+		}
+		if err != nil {
+			return noSource, err
+		}
+		var info syscall.Stat_t
+		if err := syscall.Fstat(source, &info); err != nil {
+			return noSource, err
+		}
+		directory = info.Mode&syscall.S_IFMT == syscall.S_IFDIR
 	}
+	if err := makeParents(target); err != nil {
+		return noSource, err
+	}
+	switch {
+	case m.Kind == MountLink:
+		return noSource, syscall.Symlink(m.Source, target)
+	case directory:
+		return source, makeDirectory(target)
+	}
+	return source, makeFile(target)
+}
+
+// mount mounts m at target, and closes the source.
+func (m Mount) mount(target string, source int) error {
 	switch m.Kind {
 	case MountLink:
-		return syscall.Symlink(m.Source, target)
+		return nil
 	case MountTmpfs:
-		if err := makeDirectory(target); err != nil {
-			return err
-		}
 		return syscall.Mount("tmpfs", target, "tmpfs", syscall.MS_NOSUID|syscall.MS_NODEV, "mode=1777,size="+m.Source)
 	case MountNested:
-		if err := makeDirectory(target); err != nil {
-			return err
-		}
 		return syscall.Mount("proc", target, "proc", syscall.MS_NOSUID|syscall.MS_NODEV|syscall.MS_NOEXEC, "")
 	case MountProcess:
-		if err := makeDirectory(target); err != nil {
-			return err
-		}
 		// A process of root may change the settings of the kernel below /proc/sys without a capability.
 		return syscall.Mount("proc", target, "proc", syscall.MS_RDONLY|syscall.MS_NOSUID|syscall.MS_NODEV|syscall.MS_NOEXEC, "")
 	}
-	// A link that has replaced the file since links were resolved permits nothing.
-	source, err := openWithoutLinks(m.Source)
-	if errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ELOOP) {
+	if source == noSource {
 		return nil
 	}
-	if err != nil {
-		return err
-	}
 	defer func() { _ = syscall.Close(source) }()
-	var info syscall.Stat_t
-	if err := syscall.Fstat(source, &info); err != nil {
-		return err
-	}
-	if info.Mode&syscall.S_IFMT == syscall.S_IFDIR {
-		if err := makeDirectory(target); err != nil {
-			return err
-		}
-	} else if err := makeFile(target); err != nil {
-		return err
-	}
 	if err := syscall.Mount("/proc/self/fd/"+strconv.Itoa(source), target, "", syscall.MS_BIND|syscall.MS_REC, ""); err != nil {
 		return err
 	}
@@ -106,27 +121,20 @@ func makeParents(path string) error {
 	return nil
 }
 
-// makeDirectory creates a directory of the new root. One that exists may be read-only.
 func makeDirectory(path string) error {
-	err := syscall.Mkdir(path, 0o755)
-	if errors.Is(err, syscall.EEXIST) || errors.Is(err, syscall.EROFS) && exists(path) || errors.Is(err, syscall.EACCES) && exists(path) {
-		return nil
+	if err := syscall.Mkdir(path, 0o755); !errors.Is(err, syscall.EEXIST) {
+		return err
 	}
-	return err
+	return nil
 }
 
 func makeFile(path string) error {
-	if exists(path) {
+	fd, err := syscall.Open(path, syscall.O_CREAT|syscall.O_EXCL|syscall.O_WRONLY|syscall.O_CLOEXEC|syscall.O_NOFOLLOW, 0o644)
+	if errors.Is(err, syscall.EEXIST) {
 		return nil
 	}
-	fd, err := syscall.Open(path, syscall.O_CREAT|syscall.O_EXCL|syscall.O_WRONLY|syscall.O_CLOEXEC|syscall.O_NOFOLLOW, 0o644)
 	if err != nil {
 		return err
 	}
 	return syscall.Close(fd)
-}
-
-func exists(path string) bool {
-	var info syscall.Stat_t
-	return syscall.Lstat(path, &info) == nil
 }
