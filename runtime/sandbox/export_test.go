@@ -59,3 +59,6 @@ func ParseGroups(mounts, own string) (result []string) {
 	}
 	return result
 }
+
+// NewWorkerFilter returns the seccomp program of a worker.
+var NewWorkerFilter = newWorkerFilter
