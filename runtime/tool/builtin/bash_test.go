@@ -16,8 +16,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/tool"
 	"github.com/seed93082962/agenthost/runtime/tool/builtin"
+	"github.com/seed93082962/agenthost/runtime/tool/confine"
 )
 
 // run calls Bash.
@@ -54,7 +56,26 @@ func TestBashExecutesOnlyTheCommand(t *testing.T) {
 
 func TestBash(t *testing.T) {
 	t.Setenv("PROVIDER_KEY", "secret")
-	b := setup(t, withEnv)
+	t.Run("plain", func(t *testing.T) { testBash(t) })
+	t.Run("confined", func(t *testing.T) { testBash(t, inSandbox(t)) })
+}
+
+// inSandbox confines commands.
+func inSandbox(t testing.TB) func(*builtin.Config) {
+	return func(c *builtin.Config) {
+		boxes, err := confine.New(confine.Config{CWD: c.Dir.Path(), Dir: t.TempDir()})
+		require.NoError(t, err)
+		box, _, err := boxes.Open(agent.Sandbox{}.In(c.Dir.Path()), c.Env)
+		require.NoError(t, err)
+		if box != nil { // on Linux
+			t.Cleanup(box.Close)
+			c.Sandbox = box
+		}
+	}
+}
+
+func testBash(t *testing.T, change ...func(*builtin.Config)) {
+	b := setup(t, append([]func(*builtin.Config){withEnv}, change...)...)
 	b.put(t, "note.txt", "content\n")
 	for _, row := range []struct {
 		name, command, want string
@@ -66,7 +87,7 @@ func TestBash(t *testing.T) {
 		{"none", "true", "(no output)", false},
 		{"environment", "echo $GREETING$PROVIDER_KEY", "hello\n", false},
 		{"empty input", "cat; echo end", "end\n", false},
-		{"no terminal", "echo x >/dev/tty", "No such device or address\nExit code 1", true},
+		{"no terminal", "echo x >/dev/tty", "/dev/tty: ", true},
 		{"exit code", "echo before; exit 3", "before\nExit code 3", true},
 		{"exit code alone", "exit 4", "Exit code 4", true},
 		{"output without a line's end", "printf abc; exit 1", "abc\nExit code 1", true},
@@ -84,6 +105,7 @@ func TestBash(t *testing.T) {
 			require.False(t, res.Truncated)
 			if strings.HasPrefix(row.name, "no such") || row.name == "syntax" || row.name == "no terminal" { // bash writes more before it
 				require.Contains(t, res.Output, row.want)
+				require.Regexp(t, `\nExit code \d+$`, res.Output)
 				return
 			}
 			require.Equal(t, row.want, res.Output)
@@ -210,6 +232,12 @@ func (b box) held(t *testing.T) *os.File {
 
 func TestBashLeavesNothingBehind(t *testing.T) {
 	stop := errors.New("the run was cancelled")
+	for _, confined := range []bool{false, true} {
+		testLeftovers(t, confined, stop)
+	}
+}
+
+func testLeftovers(t *testing.T, confined bool, stop error) {
 	for _, row := range []struct {
 		name, command string
 		ends          bool // without a timeout
@@ -220,8 +248,14 @@ func TestBashLeavesNothingBehind(t *testing.T) {
 		{"cancelled with children", "echo partial; (sleep 300 | cat) & echo started >fifo; wait", false},
 		{"cancelled and deaf", "trap '' TERM; echo partial; echo started >fifo; while :; do sleep 300; done", false},
 	} {
-		t.Run(row.name, func(t *testing.T) {
-			b := setup(t, withEnv)
+		name := row.name
+		change := []func(*builtin.Config){withEnv}
+		if confined {
+			name += ", confined"
+			change = append(change, inSandbox(t))
+		}
+		t.Run(name, func(t *testing.T) {
+			b := setup(t, change...)
 			fifo := b.held(t)
 			ctx, cancel := context.WithCancelCause(t.Context())
 			defer cancel(nil)
@@ -261,9 +295,13 @@ func TestBashDoesNotStartAfterTheContextEnds(t *testing.T) {
 }
 
 func BenchmarkBash(b *testing.B) {
-	box := setup(b, withEnv)
-	for b.Loop() {
-		_, err := box.run(b.Context(), b, "echo")
-		require.NoError(b, err)
+	for name, change := range map[string][]func(*builtin.Config){"plain": {withEnv}, "confined": {withEnv, inSandbox(b)}} {
+		b.Run(name, func(b *testing.B) {
+			box := setup(b, change...)
+			for b.Loop() {
+				_, err := box.run(b.Context(), b, "echo")
+				require.NoError(b, err)
+			}
+		})
 	}
 }

@@ -18,7 +18,8 @@
 // # Security
 //
 // Servers are untrusted. A stdio server runs in its own process group, which ends with the
-// connection. Its environment contains only the variables of Config and of its definition.
+// connection, and in the sandbox of [Connector.Open], if it has one. Then it starts in the private
+// home of the sandbox, which is not deleted when it ends. Its environment contains only the variables of Config and of its definition.
 //
 // An agent can edit what an interpreter executes: modules, packages, configuration. A stdio server
 // therefore starts in a private empty directory, which is deleted when it ends, unless its
@@ -144,7 +145,8 @@ var serverName = regexp.MustCompile(`^[A-Za-z0-9-]+(_[A-Za-z0-9-]+)*$`)
 // name that the protocol does not allow, tools that are listed twice or can only be called as a
 // task, and tools whose schema is not of type object. Descriptions are cut at 16 KiB.
 //
-// If box is not nil, a stdio server is confined by it. The caller closes box after the server.
+// If box is not nil, a stdio server is confined by it. The caller closes box after the server. It
+// starts in the home of box, unless def has a cwd.
 func (c *Connector) Open(name string, def agent.MCPServer, box tool.Sandbox) (tool.Server, error) {
 	if !serverName.MatchString(name) || len(prefix(name)) >= maxName {
 		return nil, fmt.Errorf("open mcp server %.80q: a name has letters, digits, hyphens and single underscores between them, at most %d",
