@@ -193,19 +193,29 @@ func TestToolAndSkillAreDeployed(t *testing.T) {
 }
 
 // A stdio server of a deployed agent starts in the directory that the hub has for it, relative to
-// that of the agent, and without one in a private directory.
+// that of the agent, and without one in a private directory. It writes where its sandbox permits it.
 func TestMCPServersStartInTheirDirectory(t *testing.T) {
 	t.Parallel()
 	p := openProduct(t)
-	out := t.TempDir()
-	for name, cwd := range map[string]string{"own": "", "work": ".", "below": "below"} {
-		server, err := json.Marshal(map[string]any{
-			"name": name, "transport": "stdio", "command": "sh", "cwd": cwd, "args": []string{"-c", "mkdir -p below; pwd >" + filepath.Join(out, name)},
-		})
+	p.send(201, "POST", adminAgents, `{"name":"guide","providerId":"demo","model":"demo"}`)
+	p.deploy("guide")
+	folders, err := filepath.Glob(filepath.Join(p.data, "deployments", "*", "home"))
+	require.NoError(t, err)
+	require.Len(t, folders, 1)
+	out := folders[0] // commands of the agent do not see it
+	for name, cwd := range map[string]string{"own": "", "work": ".", "below": "below", "denied": "."} {
+		server := map[string]any{
+			"name": name, "transport": "stdio", "command": "sh", "cwd": cwd,
+			"args": []string{"-c", "mkdir -p below; pwd >" + filepath.Join(out, name) + "; echo done >ended-" + name},
+		}
+		if name != "denied" {
+			server["sandbox"] = map[string]any{"write": []string{out}}
+		}
+		body, err := json.Marshal(server)
 		require.NoError(t, err)
-		p.send(201, "POST", "/api/v1/admin/mcps", string(server))
+		p.send(201, "POST", "/api/v1/admin/mcps", string(body))
 	}
-	p.send(201, "POST", adminAgents, `{"name":"guide","providerId":"demo","model":"demo","mcps":["own","work"]}`)
+	p.send(200, "PUT", adminAgents+"/guide/mcps", `{"items":["own","work","denied"]}`)
 	p.deploy("guide")
 	started := func(name string) string {
 		t.Helper()
@@ -218,6 +228,8 @@ func TestMCPServersStartInTheirDirectory(t *testing.T) {
 	require.Equal(t, "work", filepath.Base(work))
 	require.DirExists(t, filepath.Join(work, "below"))
 	require.NotContains(t, started("own"), work)
+	require.FileExists(t, filepath.Join(work, "ended-denied"))
+	require.NoFileExists(t, filepath.Join(out, "denied"))
 
 	p.send(200, "PUT", adminAgents+"/guide/mcps", `{"items":["below"]}`)
 	p.deploy("guide")
