@@ -62,6 +62,50 @@ var attacks = map[string]func(arg string) error{
 		}
 		return errors.New("never read")
 	},
+	"a race of links for writing": func(path string) error { // the test compares the content
+		stop := time.Now().Add(300 * time.Millisecond)
+		go func() {
+			for time.Now().Before(stop) {
+				_ = os.Remove("racing")
+				_ = os.Symlink(path, "racing")
+				_ = os.Remove("racing")
+				_ = os.Mkdir("racing", 0o700)
+				_ = os.Remove("racing")
+			}
+		}()
+		for time.Now().Before(stop) {
+			_ = os.WriteFile("racing", []byte("attack"), 0o600)
+			_ = os.Truncate("racing", 0)
+			_ = os.Rename("racing", "raced")
+		}
+		return errors.New("see the test")
+	},
+	"standard input for writing": func(string) error {
+		f, err := os.OpenFile("/proc/self/fd/0", os.O_WRONLY, 0)
+		if err == nil {
+			_ = f.Close()
+		}
+		return err
+	},
+	"files of a descriptor": func(string) error {
+		return firstSuccess(0, 64, func(fd int) error {
+			_, err := os.ReadFile("/proc/self/fd/" + strconv.Itoa(fd) + "/../../etc/shadow")
+			return err
+		})
+	},
+	"setuid program": func(path string) error {
+		output, err := exec.Command(path, "attack", "effective user", strconv.Itoa(os.Getuid())).CombinedOutput() //nolint:gosec // this program
+		if err != nil {
+			return fmt.Errorf("%w: %s", err, output)
+		}
+		return nil
+	},
+	"effective user": func(uid string) error {
+		if os.Geteuid() == number(uid) {
+			return errors.New("the user is the same")
+		}
+		return nil
+	},
 	"move out": func(path string) error { _ = os.WriteFile("moving", nil, 0o600); return os.Rename("moving", path) },
 	"another descriptor": func(string) error {
 		return firstSuccess(3, 64, func(fd int) error { return syscall.Fstat(fd, new(syscall.Stat_t)) })
@@ -260,6 +304,15 @@ var attacks = map[string]func(arg string) error{
 			_, err := syscall.ForkExec("/bin/sleep", []string{"sleep", "600"}, nil)
 			return err
 		})
+	},
+	"memory of a file system": func(string) error {
+		f, err := os.CreateTemp("/dev/shm", "large-")
+		if err != nil {
+			return err
+		}
+		defer func() { _ = os.Remove(f.Name()); _ = f.Close() }()
+		block := make([]byte, 1<<20)
+		return firstFailure(300, func() error { _, err := f.Write(block); return err })
 	},
 	"large file": func(string) error { return os.Truncate(must(os.Create("large")).Name(), 1<<40) },
 	"open files": func(string) error {

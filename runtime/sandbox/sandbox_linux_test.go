@@ -1,6 +1,7 @@
 package sandbox_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -36,7 +38,22 @@ func TestMain(m *testing.M) {
 		actAsWorker(os.Args[2], os.Args[3])
 		return
 	}
+	if len(os.Args) > 2 && os.Args[1] == "attacks" {
+		attackAll(os.Args[2:])
+		return
+	}
 	os.Exit(m.Run())
+}
+
+// attackAll runs attacks, each in a process of its own. Its output are lines with the number of an
+// attack and its quoted output.
+func attackAll(namesAndArgs []string) {
+	for i := 0; i < len(namesAndArgs); i += 2 {
+		cmd := exec.Command(os.Args[0], "attack", namesAndArgs[i], namesAndArgs[i+1]) //nolint:gosec // this program
+		cmd.Stdin = os.Stdin
+		output, err := cmd.CombinedOutput()
+		fmt.Printf("%d %q\n", i/2, fmt.Sprintf("%s%v", output, err))
+	}
 }
 
 // program is this test's executable at a place that the sandbox makes readable.
@@ -61,6 +78,13 @@ func open(t testing.TB, change func(*sandbox.Policy)) *sandbox.Sandbox {
 	return s
 }
 
+// stdin returns a file outside of sandboxes.
+func stdin(t testing.TB) string {
+	path := filepath.Join(t.TempDir(), "stdin")
+	require.NoError(t, os.WriteFile(path, []byte("input"), 0o600))
+	return path
+}
+
 // run runs a command in s, and returns its output.
 func run(t testing.TB, s *sandbox.Sandbox, args ...string) (string, error) {
 	t.Helper()
@@ -71,10 +95,13 @@ func run(t testing.TB, s *sandbox.Sandbox, args ...string) (string, error) {
 // runCommand returns, in addition to the output, the connections that were denied.
 func runCommand(t testing.TB, s *sandbox.Sandbox, args ...string) (string, []string, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	var output bytes.Buffer
-	cmd := &exec.Cmd{Path: args[0], Args: args, Env: []string{"PATH=" + os.Getenv("PATH"), "LANG=C.UTF-8"}, Stdout: &output, Stderr: &output}
+	input, err := os.Open(stdin(t))
+	require.NoError(t, err)
+	defer func() { _ = input.Close() }()
+	cmd := &exec.Cmd{Path: args[0], Args: args, Env: []string{"PATH=" + os.Getenv("PATH"), "LANG=C.UTF-8"}, Stdin: input, Stdout: &output, Stderr: &output}
 	c, err := s.Confine(cmd)
 	require.NoError(t, err)
 	p, err := child.Start(cmd)
@@ -120,7 +147,10 @@ func TestAttacks(t *testing.T) {
 	require.NoError(t, err)
 	pid := strconv.Itoa(os.Getpid())
 	attacker := program(t)
+	setuid := setuidProgram(t)
+	neighbour := startNeighbour(t)
 
+	var list []string
 	for _, attack := range []struct{ name, arg string }{
 		{"read", secret}, {"read", "/proc/self/root" + secret}, {"read", "../../../../../../../../" + secret}, {"read", "/etc/shadow"},
 		{"list", filepath.Dir(secret)}, {"list", "/root/.ssh"}, {"list", "/home"}, {"list", "/var"},
@@ -128,6 +158,8 @@ func TestAttacks(t *testing.T) {
 		{"write", secret}, {"write", "/proc/sys/kernel/core_pattern"}, {"append", "/proc/sys/kernel/core_pattern"}, {"append", "/proc/irq/default_smp_affinity"},
 		{"append", secret}, {"append", "/proc/self/oom_score_adj"}, {"append", "/proc/sys/vm/swappiness"}, {"write", "/proc/1/oom_score_adj"},
 		{"write through a link", secret}, {"hard link", secret}, {"a race of links", secret}, {"move out", filepath.Join(filepath.Dir(secret), "moved")},
+		{"write", "../../../../../../../../" + secret}, {"a race of links for writing", secret}, {"standard input for writing", ""},
+		{"files of a descriptor", ""}, {"setuid program", setuid}, {"memory of a file system", ""}, {"signal", neighbour},
 		{"another descriptor", ""}, {"files of processes", pid}, {"files of the first process", ""},
 		{"signal", pid}, {"priority", pid}, {"limit", pid}, {"trace", pid}, {"memory of a process", pid},
 		{"connect", tcp.Addr().String()}, {"connect", "169.254.169.254:80"}, {"connect", "10.0.0.1:80"}, {"datagram", "8.8.8.8:53"},
@@ -139,16 +171,63 @@ func TestAttacks(t *testing.T) {
 		{"capabilities", ""}, {"device", ""}, {"characters of a terminal", ""},
 		{"memory", ""}, {"large file", ""}, {"open files", ""},
 	} {
-		for kernel, simulate := range kernels {
-			t.Run(kernel+"/"+attack.name+" "+attack.arg, func(t *testing.T) {
-				simulate(t)
-				s := open(t, func(p *sandbox.Policy) { p.Read = []string{attacker} })
-				output, err := run(t, s, attacker, "attack", attack.name, attack.arg)
-				require.Contains(t, output, "denied:", "%v", err)
-				require.NotContains(t, output, "SUCCEEDED")
-			})
-		}
+		list = append(list, attack.name, attack.arg)
 	}
+	for kernel, simulate := range kernels {
+		t.Run(kernel, func(t *testing.T) {
+			simulate(t)
+			s := open(t, func(p *sandbox.Policy) { p.Read = []string{attacker, setuid} })
+			output, err := run(t, s, append([]string{attacker, "attacks"}, list...)...)
+			require.NoError(t, err, output)
+			lines := strings.Split(strings.TrimSpace(output), "\n")
+			require.Len(t, lines, len(list)/2)
+			for i, line := range lines {
+				t.Run(list[2*i]+" "+list[2*i+1], func(t *testing.T) {
+					require.True(t, strings.HasPrefix(line, strconv.Itoa(i)+" "), line)
+					require.Contains(t, line, "denied:")
+					require.NotContains(t, line, "SUCCEEDED")
+				})
+			}
+			content, err := os.ReadFile(secret)
+			require.NoError(t, err)
+			require.Equal(t, "secret", string(content))
+		})
+	}
+}
+
+// setuidVariable has a program that is executed as root by an ordinary user.
+const setuidVariable = "AGENTHOST_TEST_SETUID"
+
+// setuidProgram returns this program, executed as another user than this one.
+func setuidProgram(t testing.TB) string {
+	if path := os.Getenv(setuidVariable); path != "" {
+		return path
+	}
+	path := program(t)
+	require.NoError(t, os.Chown(path, 65534, 65534))
+	require.NoError(t, os.Chmod(path, 0o755|os.ModeSetuid)) //nolint:gosec // that is the attack
+	return path
+}
+
+// startNeighbour starts a command of another sandbox, and returns the id of one of its processes.
+func startNeighbour(t testing.TB) string {
+	s := open(t, nil)
+	reader, writer, err := os.Pipe()
+	require.NoError(t, err)
+	cmd := &exec.Cmd{Path: "/bin/bash", Args: []string{"bash", "-c", "echo $$; exec sleep 600"}, Env: []string{}, Stdout: writer}
+	c, err := s.Confine(cmd)
+	require.NoError(t, err)
+	p, err := child.Start(cmd)
+	c.Started()
+	require.NoError(t, err)
+	require.NoError(t, writer.Close())
+	t.Cleanup(p.Kill)
+	line, err := bufio.NewReader(reader).ReadString('\n')
+	require.NoError(t, err)
+	if s.Support().Isolated { // the number is that of its namespace
+		return strconv.Itoa(p.PID())
+	}
+	return strings.TrimSpace(line)
 }
 
 // What is denied to a confined command works without a sandbox: the attacks are real.
@@ -160,6 +239,7 @@ func TestAttacksSucceedWithoutSandbox(t *testing.T) {
 		{"read", secret}, {"list", filepath.Dir(secret)}, {"write", filepath.Join(filepath.Dir(secret), "new")},
 		{"write through a link", secret}, {"hard link", secret}, {"a race of links", secret}, {"files of processes", strconv.Itoa(os.Getpid())},
 		{"signal", strconv.Itoa(os.Getpid())}, {"priority", strconv.Itoa(os.Getpid())}, {"limit", strconv.Itoa(os.Getpid())}, {"bpf", ""}, {"memory", ""},
+		{"setuid program", setuidProgram(t)}, {"signal", startNeighbour(t)}, {"memory of a file system", ""},
 	} {
 		cmd := exec.Command(attacker, "attack", attack.name, attack.arg) //nolint:gosec // this program
 		cmd.Dir = t.TempDir()
@@ -270,7 +350,10 @@ func TestAsOrdinaryUser(t *testing.T) {
 	// The user has no build cache, and would compile the standard library.
 	cmd := exec.Command("/bin/bash", "-c", join+`exec setpriv --reuid 65534 --regid 65534 --clear-groups "$0" -test.count=1 -test.skip=TestOrdinaryWork`, executable) //nolint:gosec // this program
 	cmd.Dir = home
-	cmd.Env = []string{"PATH=/usr/local/go/bin:/usr/local/bin:/usr/bin:/bin", "HOME=" + home, "TMPDIR=" + home}
+	setuid := filepath.Join(temporary, "setuid")
+	require.NoError(t, os.WriteFile(setuid, content, 0o755))  //nolint:gosec // it is executed
+	require.NoError(t, os.Chmod(setuid, 0o755|os.ModeSetuid)) //nolint:gosec // that is the attack
+	cmd.Env = []string{"PATH=/usr/local/go/bin:/usr/local/bin:/usr/bin:/bin", "HOME=" + home, "TMPDIR=" + home, setuidVariable + "=" + setuid}
 	output, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", output)
 }
