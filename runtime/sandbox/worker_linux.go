@@ -92,10 +92,10 @@ func filterThreads() error {
 		return err
 	}
 	program := unix.SockFprog{
-		Len:    uint16(len(filter) / unix.SizeofSockFilter), //nolint:gosec // the kernel checks it
-		Filter: (*unix.SockFilter)(unsafe.Pointer(&filter[0])),
+		Len:    uint16(len(filter) / unix.SizeofSockFilter),    //nolint:gosec // the kernel checks it
+		Filter: (*unix.SockFilter)(unsafe.Pointer(&filter[0])), //nolint:gosec // the kernel reads it
 	}
-	thread, _, errno := syscall.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&program)))
+	thread, _, errno := syscall.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&program))) //nolint:gosec // the kernel reads it
 	switch {
 	case errno == unix.ENOSYS || errno == unix.EINVAL:
 		return fmt.Errorf("restrict with seccomp: %w by the kernel: %w", errors.ErrUnsupported, errno)
