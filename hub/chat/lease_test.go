@@ -24,7 +24,7 @@ import (
 	"github.com/seed93082962/agenthost/internal/pgtest"
 )
 
-const patience = 30 * time.Second // for conditions, on a busy machine
+const patience = time.Minute // for conditions, on a busy machine
 
 // lossy is a proxy of PostgreSQL that loses a connection at its COMMIT.
 type lossy struct {

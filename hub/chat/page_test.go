@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/api/apitest"
+	"github.com/seed93082962/agenthost/internal/pgtest"
 )
 
 // fill replaces the messages of a session by those with the texts.
@@ -109,91 +110,93 @@ func connect(t *testing.T, c *apitest.Client, method, path string, body any) net
 // so is this one when its clients are gone.
 func TestSlowReadersOfMessages(t *testing.T) {
 	const slow, places = 40, 8
-	each(t, nil, func(t *testing.T, s *server) {
-		ada, eve := s.ada(), s.As("acme", "eve", "member")
-		path, other := session(ada), session(eve)
-		long := strings.Repeat("x", 2<<20-8<<10)
-		s.fill(path, long, long, long, long)
-		s.fill(other, "hello")
-		before := heap()
-		for _, method := range []string{http.MethodGet, http.MethodHead} {
-			var conns []net.Conn
-			for i := range slow {
-				list := path + "/messages?page_size=100"
-				if i%2 == 0 {
-					list = strings.Replace(list, sessions, admin, 1)
-				}
-				conns = append(conns, connect(t, ada, method, list, nil))
+	t.Parallel()
+	s := open(t, pgtest.URL(t))
+	s.deploy(nil)
+	ada, eve := s.ada(), s.As("acme", "eve", "member")
+	path, other := session(ada), session(eve)
+	long := strings.Repeat("x", 2<<20-8<<10)
+	s.fill(path, long, long, long, long)
+	s.fill(other, "hello")
+	before := heap()
+	for _, method := range []string{http.MethodGet, http.MethodHead} {
+		var conns []net.Conn
+		for i := range slow {
+			list := path + "/messages?page_size=100"
+			if i%2 == 0 {
+				list = strings.Replace(list, sessions, admin, 1)
 			}
-			codes := map[int]int{}
-			for _, conn := range conns {
-				res, err := http.ReadResponse(bufio.NewReaderSize(conn, 16), ada.Request(method, path, nil))
-				require.NoError(t, err)
-				codes[res.StatusCode]++
-				if res.StatusCode == http.StatusTooManyRequests {
-					require.Equal(t, "2", res.Header.Get("Retry-After"))
-				}
-			}
-			require.Equal(t, "hello", messages(eve, other)[0]["text"])
-			if method == http.MethodGet {
-				require.Equal(t, map[int]int{http.StatusOK: places, http.StatusTooManyRequests: slow - places}, codes)
-				require.Less(t, heap()-before, int64(places*4<<20*4), "bytes on the heap") // all pages together would have 160 MiB
-			}
-			for _, conn := range conns {
-				require.NoError(t, conn.Close())
-			}
-			require.Eventually(t, func() bool { return ada.Get(path+"/messages").Status == http.StatusOK }, time.Minute, 10*time.Millisecond)
+			conns = append(conns, connect(t, ada, method, list, nil))
 		}
-	})
+		codes := map[int]int{}
+		for _, conn := range conns {
+			res, err := http.ReadResponse(bufio.NewReaderSize(conn, 16), ada.Request(method, path, nil))
+			require.NoError(t, err)
+			codes[res.StatusCode]++
+			if res.StatusCode == http.StatusTooManyRequests {
+				require.Equal(t, "2", res.Header.Get("Retry-After"))
+			}
+		}
+		require.Equal(t, "hello", messages(eve, other)[0]["text"])
+		if method == http.MethodGet {
+			require.Equal(t, map[int]int{http.StatusOK: places, http.StatusTooManyRequests: slow - places}, codes)
+			require.Less(t, heap()-before, int64(places*4<<20*4), "bytes on the heap") // all pages together would have 160 MiB
+		}
+		for _, conn := range conns {
+			require.NoError(t, conn.Close())
+		}
+		require.Eventually(t, func() bool { return ada.Get(path+"/messages").Status == http.StatusOK }, time.Minute, 10*time.Millisecond)
+	}
 }
 
 // A message that was sent before has its answer in the response, which is read from the database
 // when the user has a place for a large response.
 func TestSlowReadersOfARepeatedMessage(t *testing.T) {
 	const slow, places, size = 70, 8, 4 << 20
-	each(t, nil, func(t *testing.T, s *server) {
-		ada := s.ada()
-		path := session(ada)
-		s.orphan(path, "killed", 0)
-		s.exec(`DELETE FROM chat_runs`)
-		long := strings.Repeat("x", size)
-		s.exec(`UPDATE chat_messages SET text = $1, content = $2, status = 'completed' WHERE role = 'assistant'`, long, `[{"type":"text","text":"`+long+`"}]`)
-		message := object{"message": "again", "clientMessageId": "c"}
-		before := heap()
-		var conns []net.Conn
-		for range slow {
-			conns = append(conns, connect(t, ada, http.MethodPost, path+"/messages", message))
-		}
-		codes := make(chan int, slow)
-		for _, conn := range conns {
-			go func() {
-				res, err := http.ReadResponse(bufio.NewReaderSize(conn, 16), nil)
-				if err != nil {
-					codes <- 0
-					return
-				}
-				codes <- res.StatusCode
-			}()
-		}
-		count, most := map[int]int{}, int64(0)
-		for range slow {
-			for waits := true; waits; {
-				select {
-				case code := <-codes:
-					count[code]++
-					waits = false
-				case <-time.After(100 * time.Millisecond):
-					most = max(most, heap()-before)
-				}
+	t.Parallel()
+	s := open(t, sqlite(t))
+	s.deploy(nil)
+	ada := s.ada()
+	path := session(ada)
+	s.orphan(path, "killed", 0)
+	s.exec(`DELETE FROM chat_runs`)
+	long := strings.Repeat("x", size)
+	s.exec(`UPDATE chat_messages SET text = $1, content = $2, status = 'completed' WHERE role = 'assistant'`, long, `[{"type":"text","text":"`+long+`"}]`)
+	message := object{"message": "again", "clientMessageId": "c"}
+	before := heap()
+	var conns []net.Conn
+	for range slow {
+		conns = append(conns, connect(t, ada, http.MethodPost, path+"/messages", message))
+	}
+	codes := make(chan int, slow)
+	for _, conn := range conns {
+		go func() {
+			res, err := http.ReadResponse(bufio.NewReaderSize(conn, 16), nil)
+			if err != nil {
+				codes <- 0
+				return
+			}
+			codes <- res.StatusCode
+		}()
+	}
+	count, most := map[int]int{}, int64(0)
+	for range slow {
+		for waits := true; waits; {
+			select {
+			case code := <-codes:
+				count[code]++
+				waits = false
+			case <-time.After(100 * time.Millisecond):
+				most = max(most, heap()-before)
 			}
 		}
-		require.Equal(t, map[int]int{http.StatusOK: places, http.StatusTooManyRequests: slow - places}, count)
-		require.Less(t, most, int64(places*size*20), "bytes on the heap")
-		for _, conn := range conns {
-			require.NoError(t, conn.Close())
-		}
-		require.Eventually(t, func() bool { return ada.Post(path+"/messages", message).Status == http.StatusOK }, time.Minute, 10*time.Millisecond)
-	})
+	}
+	require.Equal(t, map[int]int{http.StatusOK: places, http.StatusTooManyRequests: slow - places}, count)
+	require.Less(t, most, int64(places*size*20), "bytes on the heap")
+	for _, conn := range conns {
+		require.NoError(t, conn.Close())
+	}
+	require.Eventually(t, func() bool { return ada.Post(path+"/messages", message).Status == http.StatusOK }, time.Minute, 10*time.Millisecond)
 }
 
 // heap returns the number of bytes that are in use.

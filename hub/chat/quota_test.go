@@ -24,6 +24,13 @@ func (s *server) exec(query string, args ...any) {
 	require.NoError(s.t, err)
 }
 
+// number runs a query that returns one number.
+func (s *server) number(query string) (n int) {
+	s.t.Helper()
+	require.NoError(s.t, s.db.Read().QueryRowContext(s.t.Context(), query).Scan(&n))
+	return n
+}
+
 // sizes returns the size of each session, which must be that of its messages.
 func (s *server) sizes(want ...int64) {
 	s.t.Helper()

@@ -209,10 +209,12 @@ func names(events []event) (all []string) {
 // messages returns the messages of a session.
 func messages(c *apitest.Client, session string) (all []object) {
 	for next := ""; ; {
-		page := c.Get(session + "/messages?page_size=100&next=" + next)
-		all = append(all, page.Items()...)
+		page := c.Get(session + "/messages?page_size=100&next=" + next).Want(http.StatusOK)
+		for _, m := range page["items"].([]any) {
+			all = append(all, m.(object))
+		}
 		var more bool
-		if next, more = page.Want(http.StatusOK)["next"].(string); !more {
+		if next, more = page["next"].(string); !more {
 			return all
 		}
 	}
@@ -226,7 +228,7 @@ func eventually(t *testing.T, c *apitest.Client, session, status string) object 
 		all := messages(c, session)
 		last = all[len(all)-1]
 		return last["status"] == status
-	}, 10*time.Second, 5*time.Millisecond, "%v", last)
+	}, time.Minute, 5*time.Millisecond, "%v", last)
 	return last
 }
 
