@@ -45,14 +45,45 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// attackAll runs attacks, each in a process of its own. Its output are lines with the number of an
-// attack and its quoted output.
+// attackAll runs attacks one after the other. Its output are lines with the number of an attack and its
+// quoted result.
 func attackAll(namesAndArgs []string) {
 	for i := 0; i < len(namesAndArgs); i += 2 {
-		cmd := exec.Command(os.Args[0], "attack", namesAndArgs[i], namesAndArgs[i+1]) //nolint:gosec // this program
-		cmd.Stdin = os.Stdin
-		output, err := cmd.CombinedOutput()
-		fmt.Printf("%d %q\n", i/2, fmt.Sprintf("%s%v", output, err))
+		result := "SUCCEEDED"
+		if err := attacks[namesAndArgs[i]](namesAndArgs[i+1]); err != nil {
+			result = "denied: " + err.Error()
+		}
+		fmt.Printf("%d %q\n", i/2, result)
+	}
+}
+
+// attack is an entry of attacks, with its argument.
+type attack struct{ name, arg string }
+
+// results runs attacks in one process of attacker, and returns what they print.
+func results(t testing.TB, attacker string, list []attack, run func(args ...string) (string, error)) []string {
+	args := []string{attacker, "attacks"}
+	for _, a := range list {
+		args = append(args, a.name, a.arg)
+	}
+	output, err := run(args...)
+	require.NoError(t, err, output)
+	lines := strings.Split(strings.TrimSpace(output), "\n")
+	require.Len(t, lines, len(list), output)
+	for i, line := range lines {
+		require.True(t, strings.HasPrefix(line, strconv.Itoa(i)+" "), output)
+	}
+	return lines
+}
+
+// requireDenied runs attacks in s.
+func requireDenied(t *testing.T, s *sandbox.Sandbox, attacker string, list []attack) {
+	lines := results(t, attacker, list, func(args ...string) (string, error) { return run(t, s, args...) })
+	for i, a := range list {
+		t.Run(a.name+" "+a.arg, func(t *testing.T) {
+			require.Contains(t, lines[i], "denied:")
+			require.NotContains(t, lines[i], "SUCCEEDED")
+		})
 	}
 }
 
@@ -150,8 +181,7 @@ func TestAttacks(t *testing.T) {
 	setuid := setuidProgram(t)
 	neighbour := startNeighbour(t)
 
-	var list []string
-	for _, attack := range []struct{ name, arg string }{
+	list := []attack{
 		{"read", secret}, {"read", "/proc/self/root" + secret}, {"read", "../../../../../../../../" + secret}, {"read", "/etc/shadow"},
 		{"list", filepath.Dir(secret)}, {"list", "/root/.ssh"}, {"list", "/home"}, {"list", "/var"},
 		{"write", filepath.Join(filepath.Dir(secret), "new")}, {"write", "/usr/attack"}, {"write", "/etc/attack"}, {"write", "/attack"},
@@ -170,24 +200,12 @@ func TestAttacks(t *testing.T) {
 		{"user namespace", ""}, {"user namespace of a child", ""}, {"io_uring", ""}, {"bpf", ""}, {"a call of tomorrow", ""}, {"mount", ""}, {"keyring", ""}, {"clock", ""},
 		{"capabilities", ""}, {"device", ""}, {"characters of a terminal", ""},
 		{"memory", ""}, {"large file", ""}, {"open files", ""},
-	} {
-		list = append(list, attack.name, attack.arg)
 	}
 	for kernel, simulate := range kernels {
 		t.Run(kernel, func(t *testing.T) {
 			simulate(t)
 			s := open(t, func(p *sandbox.Policy) { p.Read = []string{attacker, setuid} })
-			output, err := run(t, s, append([]string{attacker, "attacks"}, list...)...)
-			require.NoError(t, err, output)
-			lines := strings.Split(strings.TrimSpace(output), "\n")
-			require.Len(t, lines, len(list)/2)
-			for i, line := range lines {
-				t.Run(list[2*i]+" "+list[2*i+1], func(t *testing.T) {
-					require.True(t, strings.HasPrefix(line, strconv.Itoa(i)+" "), line)
-					require.Contains(t, line, "denied:")
-					require.NotContains(t, line, "SUCCEEDED")
-				})
-			}
+			requireDenied(t, s, attacker, list)
 			content, err := os.ReadFile(secret)
 			require.NoError(t, err)
 			require.Equal(t, "secret", string(content))
@@ -235,16 +253,20 @@ func TestAttacksSucceedWithoutSandbox(t *testing.T) {
 	secret := filepath.Join(t.TempDir(), "secret")
 	require.NoError(t, os.WriteFile(secret, []byte("secret"), 0o600))
 	attacker := program(t)
-	for _, attack := range []struct{ name, arg string }{
+	list := []attack{
 		{"read", secret}, {"list", filepath.Dir(secret)}, {"write", filepath.Join(filepath.Dir(secret), "new")},
 		{"write through a link", secret}, {"hard link", secret}, {"a race of links", secret}, {"files of processes", strconv.Itoa(os.Getpid())},
 		{"signal", strconv.Itoa(os.Getpid())}, {"priority", strconv.Itoa(os.Getpid())}, {"limit", strconv.Itoa(os.Getpid())}, {"bpf", ""}, {"memory", ""},
 		{"setuid program", setuidProgram(t)}, {"signal", startNeighbour(t)}, {"memory of a file system", ""},
-	} {
-		cmd := exec.Command(attacker, "attack", attack.name, attack.arg) //nolint:gosec // this program
+	}
+	lines := results(t, attacker, list, func(args ...string) (string, error) {
+		cmd := exec.Command(args[0], args[1:]...) //nolint:gosec // this program
 		cmd.Dir = t.TempDir()
-		output, _ := cmd.CombinedOutput()
-		require.Contains(t, string(output), "SUCCEEDED", attack.name)
+		output, err := cmd.CombinedOutput()
+		return string(output), err
+	})
+	for i, a := range list {
+		require.Contains(t, lines[i], "SUCCEEDED", a.name)
 	}
 }
 
