@@ -34,6 +34,7 @@ type Policy struct {
 	// Read are files and directories that the command may read and execute, in addition to those of
 	// the system and of Path. Write are those that it may change too. Both are absolute. One that
 	// does not exist is ignored.
+	// Read adds nothing to what is inside a writable directory.
 	Read  []string
 	Write []string
 

@@ -147,16 +147,18 @@ func TestProxy(t *testing.T) {
 	}
 }
 
-// BenchmarkStart measures the median of the time of `bash -c :`, plain and confined by turns, in a
+// BenchmarkStart measures the median of the time of `bash -c :`, plain and confined alternately, in a
 // program whose memory is as large as that of a runtime.
 func BenchmarkStart(b *testing.B) {
 	memory := bytes.Repeat([]byte("x"), 128<<20)
+	limited := open(b, nil)
+	sandbox.SimulateNoGroups(b)
 	isolated := open(b, nil)
 	sandbox.SimulateKernel(b, -1)
 	landlock := open(b, nil)
 	took := map[string][]float64{}
 	for b.Loop() {
-		for name, s := range map[string]*sandbox.Sandbox{"plain": nil, "isolated": isolated, "landlock": landlock} {
+		for name, s := range map[string]*sandbox.Sandbox{"plain": nil, "isolated": isolated, "isolated-group": limited, "landlock": landlock} {
 			cmd := &exec.Cmd{Path: "/bin/bash", Args: []string{"bash", "-c", ":"}, Env: []string{}}
 			start := time.Now()
 			started := func() {}
