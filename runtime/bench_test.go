@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed93082962/agenthost/runtime"
 	"github.com/seed93082962/agenthost/runtime/agent"
+	"github.com/seed93082962/agenthost/runtime/tool/confine"
 )
 
 // BenchmarkNew makes a runtime of 50 agents, each with every built-in tool, ten skills, a subagent
@@ -30,11 +31,18 @@ func BenchmarkNew(b *testing.B) {
 			Subagents:       map[string]agent.Subagent{"scout": {Description: "Looks around.", Prompt: "You scout."}},
 		})
 	}
-	b.ReportAllocs()
-	for b.Loop() {
-		rt, err := runtime.New(b.Context(), runtime.Config{Agents: agents, CWD: cwd})
-		require.NoError(b, err)
-		require.Empty(b, rt.Unavailable())
-		require.NoError(b, rt.Close())
+	boxes, err := confine.New(confine.Config{CWD: cwd, Dir: b.TempDir()})
+	require.NoError(b, err)
+	for name, cfg := range map[string]runtime.Config{"plain": {}, "confined": {OpenSandbox: boxes.Open}} {
+		cfg.Agents, cfg.CWD = agents, cwd
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				rt, err := runtime.New(b.Context(), cfg)
+				require.NoError(b, err)
+				require.Empty(b, rt.Unavailable())
+				require.NoError(b, rt.Close())
+			}
+		})
 	}
 }

@@ -89,7 +89,7 @@ func (o *Opener) Open(policy agent.Sandbox, env []string) (tool.Sandbox, wire.Sa
 		Network: sandbox.Network(policy.Network), Domains: policy.Domains,
 		Limits: sandbox.Limits{
 			AddressSpace: uint64(l.MaxAddressSpaceBytes), FileSize: uint64(l.MaxFileBytes), //nolint:gosec // not negative
-			OpenFiles: uint64(l.MaxOpenFiles), Processes: uint64(l.MaxProcesses), //nolint:gosec // not negative
+			OpenFiles: uint64(l.MaxOpenFiles), Processes: uint64(l.MaxProcesses), Memory: uint64(l.MaxMemoryBytes), //nolint:gosec // not negative
 		},
 	})
 	if err != nil {
@@ -101,8 +101,8 @@ func (o *Opener) Open(policy agent.Sandbox, env []string) (tool.Sandbox, wire.Sa
 	state.Files = support.Files
 	state.Network = support.Network && policy.Network != agent.NetworkAll
 	state.Reason = support.Reason
-	if !state.Network && state.Reason == "" {
-		state.Reason = "the network is all"
+	if policy.Network == agent.NetworkAll {
+		state.Reason = strings.TrimPrefix(state.Reason+"; the network is all", "; ")
 	}
 	if !state.Files && !state.Network {
 		b.Close()

@@ -40,7 +40,6 @@ type world struct {
 	t   testing.TB
 	dir string
 	log *logtest.Buffer
-	box tool.Sandbox // of opened servers; nil for none
 }
 
 func newWorld(t testing.TB, change ...func(*mcp.Config)) *world {
@@ -76,7 +75,7 @@ func (w *world) open(def agent.MCPServer) tool.Server {
 	if def.Transport == agent.TransportStdio && def.CWD == "" {
 		def.CWD = "."
 	}
-	s, err := w.Open("test", def, w.box)
+	s, err := w.Open("test", def, nil)
 	require.NoError(w.t, err)
 	w.t.Cleanup(func() {
 		require.NoError(w.t, s.Close())
