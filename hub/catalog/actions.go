@@ -48,9 +48,10 @@ type (
 		Knowledge      []string `json:"knowledge"`
 	}
 	agentImportDetail struct {
-		ProviderID string `json:"providerId"`
-		Model      string `json:"model"`
-		Replaced   bool   `json:"replaced"` // an agent of the same name
+		ProviderID string   `json:"providerId"`
+		Model      string   `json:"model"`
+		Sandbox    []string `json:"sandbox,omitempty"`
+		Replaced   bool     `json:"replaced"` // an agent of the same name
 	}
 	agentUpdateDetail struct {
 		Title           *auditlog.Change[string]   `json:"title,omitempty"`

@@ -66,7 +66,7 @@ func (s *Service) ImportAgent(ctx context.Context, caller api.Caller, text []byt
 		if err != nil {
 			return importFault(err)
 		}
-		return s.record(ctx, tx, actionImportAgent.Record(a.event(caller), agentImportDetail{a.ProviderID, a.Model, !created}))
+		return s.record(ctx, tx, actionImportAgent.Record(a.event(caller), agentImportDetail{a.ProviderID, a.Model, recorded(sandboxLines(a.Sandbox)), !created}))
 	})
 	return a, created, err
 }

@@ -54,6 +54,8 @@ func TestSandboxOfAnAgent(t *testing.T) {
 		put(object{"mode": "off"}, 3)
 		require.NotEqual(t, changed, hash())
 		require.Equal(t, changed, s.importYAML(exported, "?replace=true").Want(http.StatusOK)["contentHash"])
+		entries := s.Audit("acme")
+		require.Regexp(t, `^agent.import a .*"sandbox":\["mode: required",.*"replaced":true`, entries[len(entries)-1])
 		s.ada.Delete(agents + "/a").Want(http.StatusNoContent)
 		require.Contains(t, s.Audit("acme")[len(s.Audit("acme"))-1], `"sandbox":["mode: required"`)
 		require.Equal(t, changed, s.importYAML(exported, "").Want(http.StatusCreated)["contentHash"])
