@@ -18,7 +18,16 @@ func (rt *Runtime) openCommandSandbox(def *agent.Agent, skills []skill.Skill) (t
 	for _, s := range skills {
 		policy.Read = append(policy.Read, filepath.Dir(s.Location))
 	}
-	return rt.openSandbox(policy, rt.cfg.ChildEnv)
+	box, state, err := rt.openSandbox(policy, rt.cfg.ChildEnv)
+	if rt.cfg.OpenSandbox != nil && policy.Mode != agent.SandboxOff && err == nil && !enforced(policy, state) {
+		rt.cfg.Logger.Warn("the commands of an agent are not confined, or only in part", "agent", def.ID, "err", state.Reason)
+	}
+	return box, state, err
+}
+
+// enforced reports whether the system enforces a policy.
+func enforced(policy agent.Sandbox, state wire.Sandbox) bool {
+	return state.Files && (state.Network || policy.Network == agent.NetworkAll)
 }
 
 // openServerSandbox opens the sandbox of a stdio server, or returns nil for another one. The server
@@ -60,7 +69,7 @@ func (rt *Runtime) openSandbox(policy agent.Sandbox, env []string) (box tool.San
 	if box != nil {
 		rt.sandboxes = append(rt.sandboxes, box)
 	}
-	if policy.Mode == agent.SandboxRequired && (!state.Files || !state.Network && policy.Network != agent.NetworkAll) {
+	if policy.Mode == agent.SandboxRequired && !enforced(policy, state) {
 		return nil, state, fmt.Errorf("sandbox.mode is required, and this system cannot enforce the sandbox: %s", state.Reason)
 	}
 	return box, state, nil

@@ -332,4 +332,31 @@ func TestSandboxThatCannotBeEnforced(t *testing.T) {
 		require.Contains(t, detail.Sandbox.Reason, "the kernel has no Landlock", id)
 	}
 	require.Equal(t, outcome{Output: "planted"}, c.bash(t, "cat ../keys"))
+	require.Equal(t, 1, strings.Count(c.log.String(), "the commands of an agent are not confined"))
+}
+
+// An agent is not confined without a word, whatever the reason is.
+func TestSandboxThatCannotBeOpened(t *testing.T) {
+	for name, row := range map[string]struct {
+		private    string // directory, below that of the configuration
+		fault, why string // of the agent, and in its detail
+	}{
+		"private directory is a file":    {"keys", "open sandbox: create a private directory: ", "the sandbox cannot be opened: see the log"},
+		"private directory is below cwd": {"work/state", "", "the working directory contains the directory of temporary files"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := serveConfined(t, func(c *confined, cfg *runtime.Config) {
+				boxes, err := confine.New(confine.Config{CWD: c.cwd, Dir: filepath.Join(filepath.Dir(c.cwd), row.private)})
+				require.NoError(t, err)
+				cfg.OpenSandbox = boxes.Open
+			})
+			require.Equal(t, wire.Sandbox{Mode: "auto", Reason: row.why}, c.detail(t, "helper").Sandbox)
+			if row.fault == "" {
+				require.Empty(t, c.Unavailable())
+				require.Contains(t, c.log.String(), row.why)
+				return
+			}
+			require.ErrorContains(t, c.Unavailable()["helper"], row.fault)
+		})
+	}
 }
