@@ -132,7 +132,7 @@ func (c *contract) deployments(admin string) {
 	c.deployed(admin, "running")
 	c.deployer.Fail(errors.New("no space left on device"))
 	c.ok(202, "POST", helper, admin, `{"force":true}`)
-	require.Eventually(c.t, func() bool { return c.ok(200, "GET", helper, admin, "")["error"] != nil }, 20*time.Second, 5*time.Millisecond)
+	require.Eventually(c.t, func() bool { return c.ok(200, "GET", helper, admin, "")["error"] != nil }, time.Minute, 5*time.Millisecond)
 	c.deployer.Fail(deploy.ErrUnavailable)
 	c.reject(503, api.DeployerUnavailable, "GET", helper+"/logs", admin, "")
 	c.deployer.Fail(nil)
@@ -143,5 +143,5 @@ func (c *contract) deployments(admin string) {
 // deployed waits for a state of the deployment.
 func (c *contract) deployed(admin, state string) {
 	c.t.Helper()
-	require.Eventually(c.t, func() bool { return c.ok(200, "GET", helper, admin, "")["state"] == state }, 20*time.Second, 5*time.Millisecond)
+	require.Eventually(c.t, func() bool { return c.ok(200, "GET", helper, admin, "")["state"] == state }, time.Minute, 5*time.Millisecond)
 }

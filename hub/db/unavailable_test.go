@@ -65,7 +65,7 @@ func TestServerShutsDown(t *testing.T) {
 		require.Eventually(t, func() bool {
 			_, err := db.Open(t.Context(), db.Config{URL: address})
 			return err != nil && db.Unavailable(err)
-		}, 30*time.Second, time.Millisecond)
+		}, time.Minute, time.Millisecond)
 		return add(t, tx, 1, "a")
 	})
 	require.NoError(t, err)
@@ -194,7 +194,7 @@ func TestIdleConnectionsKilled(t *testing.T) {
 		err := killer.Read().QueryRowContext(t.Context(), `SELECT COUNT(pg_terminate_backend(pid)) FROM pg_stat_activity
 			WHERE datname = current_database() AND application_name = 'idle'`).Scan(&left)
 		return err == nil && left == 0
-	}, 30*time.Second, time.Millisecond)
+	}, time.Minute, time.Millisecond)
 	require.NoError(t, d.Tx(t.Context(), func(tx *sql.Tx) error { return add(t, tx, 1, "a") }))
 }
 
@@ -230,7 +230,7 @@ func requireKilled(t *testing.T, killer *db.DB, state string) {
 		err := killer.Read().QueryRowContext(t.Context(), `SELECT COUNT(pg_terminate_backend(pid)) FROM pg_stat_activity
 			WHERE datname = current_database() AND `+state).Scan(&killed)
 		return err == nil && killed == 1
-	}, 30*time.Second, 5*time.Millisecond)
+	}, time.Minute, 5*time.Millisecond)
 }
 
 // The client disconnects during COMMIT: it is completed, and the caller gets its outcome.
@@ -258,7 +258,7 @@ CREATE CONSTRAINT TRIGGER waits AFTER INSERT ON t DEFERRABLE INITIALLY DEFERRED 
 			err := other.Read().QueryRowContext(t.Context(), `SELECT COUNT(*) FROM pg_stat_activity
 				WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&waiting)
 			return err == nil && waiting == 1
-		}, 30*time.Second, time.Millisecond)
+		}, time.Minute, time.Millisecond)
 		cancel()
 		return nil
 	}))
