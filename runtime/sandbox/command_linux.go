@@ -41,6 +41,9 @@ func (c *Command) Denied() []string { return c.denied.list() }
 // signal of the command. If the command could not be started, the exit code is 125, and stderr has
 // the reason in one line.
 //
+// What cmd.Stdin, Stdout and Stderr are should be pipes or /dev/null: without Landlock, the command
+// can open a file again, with all rights that its user has to it.
+//
 // The caller must call Started after cmd was started, and also if that failed.
 func (s *Sandbox) Confine(cmd *exec.Cmd) (*Command, error) {
 	if len(cmd.ExtraFiles) > 0 && !s.policy.Nested || cmd.Env == nil {

@@ -19,6 +19,14 @@ func SimulateKernel(t testing.TB, abi int) {
 	kernel.isolate = func(variant) error { return errors.New("operation not permitted") }
 }
 
+// SimulateNoLandlock makes sandboxes that are opened during the test those of a kernel with namespaces
+// and without Landlock.
+func SimulateNoLandlock(t testing.TB) {
+	former := kernel
+	t.Cleanup(func() { kernel = former })
+	kernel.landlock = func() int { return 0 }
+}
+
 // AllowAddresses makes proxies that are opened during the test connect to loopback addresses.
 func AllowAddresses(t testing.TB, allow func(netip.Addr) bool) {
 	allowAddress = allow

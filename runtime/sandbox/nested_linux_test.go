@@ -108,3 +108,29 @@ func TestAttacksOfANestedCommand(t *testing.T) {
 		}
 	}
 }
+
+// Without Landlock, namespaces still confine, except for abstract sockets in the network of the
+// system. Support says so.
+func TestNamespacesWithoutLandlock(t *testing.T) {
+	secret := filepath.Join(t.TempDir(), "secret")
+	require.NoError(t, os.WriteFile(secret, []byte("secret"), 0o600))
+	attacker := program(t)
+	pid := strconv.Itoa(os.Getpid())
+	sandbox.SimulateNoLandlock(t)
+	for _, network := range []sandbox.Network{sandbox.NetworkNone, sandbox.NetworkProxy, sandbox.NetworkAll} {
+		t.Run(string(network), func(t *testing.T) {
+			s := open(t, func(p *sandbox.Policy) { p.Read, p.Network = []string{attacker}, network })
+			require.True(t, s.Support().Isolated)
+			if network == sandbox.NetworkAll {
+				require.Contains(t, s.Support().Reason, "abstract sockets")
+			}
+			requireDenied(t, s, attacker, []attack{
+				{"read", secret}, {"read", "/proc/self/root" + secret}, {"list", "/root/.ssh"}, {"list", "/home"}, {"read", "/etc/shadow"},
+				{"write", "/usr/attack"}, {"write", "/etc/attack"}, {"write", "/attack"}, {"write", secret}, {"append", "/proc/sys/kernel/core_pattern"},
+				{"files of a descriptor", ""}, {"another descriptor", ""}, {"files of processes", pid}, {"files of the first process", ""},
+				{"write through a link", secret}, {"hard link", secret}, {"signal", pid}, {"priority", pid}, {"limit", pid}, {"trace", pid},
+				{"socket file", "/var/run/docker.sock"}, {"mount", ""}, {"user namespace of a child", ""}, {"io_uring", ""}, {"device", ""},
+			})
+		})
+	}
+}

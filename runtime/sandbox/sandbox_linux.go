@@ -216,7 +216,11 @@ func probe(v variant, abi int) Support {
 	network := v.network
 	err := kernel.isolate(v)
 	if err == nil {
-		return Support{Files: true, Network: true, Isolated: true}
+		s := Support{Files: true, Network: true, Isolated: true}
+		if network == NetworkAll && abi < abiScope {
+			s.Reason = "Landlock of this kernel does not restrict abstract sockets, and the network is that of the system"
+		}
+		return s
 	}
 	s := Support{Files: abi > 0, Network: network == NetworkAll || abi >= abiNetwork || network == NetworkNone}
 	s.Reason = "namespaces cannot be created: " + err.Error()
