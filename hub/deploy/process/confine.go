@@ -54,6 +54,7 @@ func (d *Driver) confine(f folder, cmd *exec.Cmd) (started func(), err error) {
 		box.Close()
 		return nil, clean("confine the runtime", err)
 	}
+	cmd.Env = append(cmd.Env, "HOME="+f.path(homeDir)) // by which a launcher whose state is lost is found
 	cmd.SysProcAttr = ownSession(cmd.SysProcAttr)
 	return func() {
 		c.Started()
