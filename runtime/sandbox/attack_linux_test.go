@@ -94,7 +94,7 @@ var attacks = map[string]func(arg string) error{
 		})
 	},
 	"setuid program": func(path string) error {
-		output, err := exec.Command(path, "attack", "effective user", strconv.Itoa(os.Getuid())).CombinedOutput() //nolint:gosec // this program
+		output, err := exec.Command(path, "attack", "effective user", strconv.Itoa(os.Getuid())).CombinedOutput()
 		if err != nil {
 			return fmt.Errorf("%w: %s", err, output)
 		}
@@ -113,7 +113,7 @@ var attacks = map[string]func(arg string) error{
 	"files of processes": func(pid string) error {
 		var result error
 		for _, file := range []string{"environ", "mem", "maps", "root/etc/shadow", "cwd/x", "fd"} {
-			f, err := os.Open(filepath.Join("/proc", pid, file))
+			f, err := os.Open(filepath.Join("/proc/"+pid, file))
 			if err == nil {
 				_, err = f.Read(make([]byte, 10))
 				if file == "fd" {
@@ -200,7 +200,7 @@ var attacks = map[string]func(arg string) error{
 	// With the rights of a user namespace of its own, it changes how files are mounted.
 	"mounts of a namespace": func(path string) error {
 		script := "mount -o remount,rw,bind /usr && touch /usr/attack || mount --bind " + path + " . || umount -l /proc && cat " + path + " || mount -t devtmpfs x . || mount /dev/sda ."
-		cmd := exec.Command("/bin/bash", "-c", script) //nolint:gosec // of the test
+		cmd := exec.Command("/bin/bash", "-c", script)
 		cmd.SysProcAttr = &syscall.SysProcAttr{
 			Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
 			UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}},
@@ -228,7 +228,7 @@ var attacks = map[string]func(arg string) error{
 	"packet socket": func(string) error { return socket(unix.AF_PACKET, unix.SOCK_RAW, 0) },
 	"netlink":       func(string) error { return socket(unix.AF_NETLINK, unix.SOCK_RAW, 0) },
 	"vsock":         func(string) error { return socket(unix.AF_VSOCK, unix.SOCK_STREAM, 0) },
-	"proxy":         func(url string) error { return get(url) },
+	"proxy":         get,
 	"proxy tunnel": func(target string) error {
 		conn, err := net.Dial("tcp", strings.TrimPrefix(os.Getenv("HTTP_PROXY"), "http://"))
 		if err != nil {
@@ -273,7 +273,7 @@ var attacks = map[string]func(arg string) error{
 	"keyring":      func(string) error { _, err := unix.KeyctlGetKeyringID(unix.KEY_SPEC_SESSION_KEYRING, true); return err },
 	"clock":        func(string) error { _, err := unix.ClockAdjtime(unix.CLOCK_REALTIME, &unix.Timex{}); return err },
 	"capabilities": capabilities,
-	"device":       func(string) error { return unix.Mknod("device", unix.S_IFCHR|0o600, int(unix.Mkdev(1, 1))) }, //nolint:gosec // a number
+	"device":       func(string) error { return unix.Mknod("device", unix.S_IFCHR|0o600, int(unix.Mkdev(1, 1))) },
 	"characters of a terminal": func(string) error {
 		_, _, errno := syscall.Syscall(syscall.SYS_IOCTL, 0, unix.TIOCSTI, uintptr(0))
 		if errno == syscall.EPERM {
@@ -359,7 +359,7 @@ func socket(family, kind, protocol int) error {
 }
 
 func get(url string) error {
-	res, err := http.Get(url) //nolint:noctx,gosec // a short program
+	res, err := http.Get(url)
 	if err != nil {
 		return err
 	}

@@ -51,13 +51,13 @@ func (s *Sandbox) Confine(cmd *exec.Cmd) (*Command, error) {
 	}
 	c := &Command{s: s}
 	dir := cmp.Or(cmd.Dir, s.policy.Dir)
-	if real, err := filepath.EvalSymlinks(dir); err == nil {
-		dir = real
+	if resolved, err := filepath.EvalSymlinks(dir); err == nil {
+		dir = resolved
 	}
 	port := proxyPort
 	if s.proxy != nil && !s.support.Isolated {
 		var err error
-		if c.listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+		if c.listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil { //nolint:noctx // it does not block
 			return nil, fmt.Errorf("confine the command: listen for the proxy: %w", err)
 		}
 		port = c.listener.Addr().(*net.TCPAddr).Port
@@ -101,7 +101,7 @@ func (s *Sandbox) Confine(cmd *exec.Cmd) (*Command, error) {
 	cmd.Dir = "/"
 	files := make([]*os.File, launch.ExtraFD-launch.ConfigFD)
 	copy(files, c.files)
-	cmd.ExtraFiles = append(files, cmd.ExtraFiles...)
+	cmd.ExtraFiles = slices.Concat(files, cmd.ExtraFiles)
 	cmd.SysProcAttr = &syscall.SysProcAttr{}
 	if c.group != nil && c.group.unified != nil {
 		cmd.SysProcAttr.UseCgroupFD = true
@@ -115,7 +115,7 @@ func (c *Command) open(config launch.Config, port int) error {
 	if err != nil {
 		return fmt.Errorf("create a file in memory: %w", err)
 	}
-	file := os.NewFile(uintptr(fd), "sandbox") //nolint:gosec // a descriptor
+	file := os.NewFile(uintptr(fd), "sandbox")
 	c.files = append(c.files, file)
 	if _, err := file.Write(config.Append(nil)); err != nil {
 		return err
@@ -137,8 +137,8 @@ func (c *Command) open(config launch.Config, port int) error {
 	if err != nil {
 		return fmt.Errorf("create a socket for the launcher: %w", err)
 	}
-	c.socket = os.NewFile(uintptr(pair[0]), "launcher")                 //nolint:gosec // a descriptor
-	c.files = append(c.files, os.NewFile(uintptr(pair[1]), "launcher")) //nolint:gosec // a descriptor
+	c.socket = os.NewFile(uintptr(pair[0]), "launcher")
+	c.files = append(c.files, os.NewFile(uintptr(pair[1]), "launcher"))
 	if c.group != nil {
 		c.files = append(c.files, c.group.join...)
 	}

@@ -55,7 +55,7 @@ func receive(launcher *net.UnixConn) net.Listener {
 	if err != nil || len(fds) != 1 {
 		return nil
 	}
-	file := os.NewFile(uintptr(fds[0]), "listener") //nolint:gosec // a descriptor
+	file := os.NewFile(uintptr(fds[0]), "listener")
 	defer func() { _ = file.Close() }()
 	l, err := net.FileListener(file)
 	if err != nil {

@@ -45,7 +45,7 @@ func newScope() (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create the Landlock ruleset: %w", err)
 	}
-	return os.NewFile(uintptr(fd), "ruleset"), nil //nolint:gosec // a descriptor
+	return os.NewFile(uintptr(fd), "ruleset"), nil
 }
 
 // newRuleset returns a Landlock ruleset. A command with the ports restricted can connect to port
@@ -66,7 +66,7 @@ func newRuleset(abi int, read, write []string, ports bool, port int) (*os.File, 
 	if err != nil {
 		return nil, fmt.Errorf("create the Landlock ruleset: %w", err)
 	}
-	ruleset := os.NewFile(uintptr(fd), "ruleset") //nolint:gosec // a descriptor
+	ruleset := os.NewFile(uintptr(fd), "ruleset")
 	for _, path := range read {
 		err = errors.Join(err, addRule(ruleset, path, accessRead&handled))
 	}

@@ -243,7 +243,7 @@ func tryIsolated(p Policy) error {
 	if err != nil {
 		return err
 	}
-	file := os.NewFile(uintptr(fd), "sandbox") //nolint:gosec // a descriptor
+	file := os.NewFile(uintptr(fd), "sandbox")
 	defer func() { _ = file.Close() }()
 	config := launch.Config{User: p.User, Root: root, Mounts: []launch.Mount{{Kind: launch.MountProcess, Target: "/proc"}}}
 	variable := isolate(&config, p)

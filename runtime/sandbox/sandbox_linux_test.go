@@ -93,7 +93,7 @@ func program(t testing.TB) string {
 	content, err := os.ReadFile("/proc/self/exe")
 	require.NoError(t, err)
 	path := filepath.Join(t.TempDir(), "attack")
-	require.NoError(t, os.WriteFile(path, content, 0o755)) //nolint:gosec // it is executed
+	require.NoError(t, os.WriteFile(path, content, 0o755))
 	return path
 }
 
@@ -223,7 +223,7 @@ func setuidProgram(t testing.TB) string {
 	}
 	path := program(t)
 	require.NoError(t, os.Chown(path, 65534, 65534))
-	require.NoError(t, os.Chmod(path, 0o755|os.ModeSetuid)) //nolint:gosec // that is the attack
+	require.NoError(t, os.Chmod(path, 0o755|os.ModeSetuid))
 	return path
 }
 
@@ -260,7 +260,7 @@ func TestAttacksSucceedWithoutSandbox(t *testing.T) {
 		{"setuid program", setuidProgram(t)}, {"signal", startNeighbour(t)}, {"memory of a file system", ""},
 	}
 	lines := results(t, attacker, list, func(args ...string) (string, error) {
-		cmd := exec.Command(args[0], args[1:]...) //nolint:gosec // this program
+		cmd := exec.Command(args[0], args[1:]...)
 		cmd.Dir = t.TempDir()
 		output, err := cmd.CombinedOutput()
 		return string(output), err
@@ -279,14 +279,14 @@ func TestLinksInPlaceOfPermittedPaths(t *testing.T) {
 			secret := t.TempDir()
 			require.NoError(t, os.WriteFile(filepath.Join(secret, "file"), []byte("secret"), 0o600))
 			dir := t.TempDir()
-			require.NoError(t, os.MkdirAll(filepath.Join(dir, "tools/bin"), 0o700))
+			require.NoError(t, os.MkdirAll(filepath.Join(dir, "tools", "bin"), 0o700))
 			own := open(t, func(p *sandbox.Policy) {
 				p.Dir = dir
-				p.Read = []string{filepath.Join(dir, "tools/bin")}
-				p.Path += ":" + filepath.Join(dir, "tools/bin")
+				p.Read = []string{filepath.Join(dir, "tools", "bin")}
+				p.Path += ":" + filepath.Join(dir, "tools", "bin")
 			})
 			other := open(t, func(p *sandbox.Policy) {
-				p.Read = []string{filepath.Join(dir, "tools/bin")}
+				p.Read = []string{filepath.Join(dir, "tools", "bin")}
 				p.Write = []string{filepath.Join(dir, "tools")}
 			})
 			output, err := bash(t, own, "mv tools former && mkdir tools && ln -s "+secret+" tools/bin && echo replaced")
@@ -357,24 +357,24 @@ func TestAsOrdinaryUser(t *testing.T) {
 		return // this is the ordinary user
 	}
 	const nobody = 65534
-	temporary, err := os.MkdirTemp("", "agenthost-sandbox-test-") // t.TempDir is below a directory of root
+	temporary, err := os.MkdirTemp("", "agenthost-sandbox-test-") //nolint:usetesting // t.TempDir is below a directory of root
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(temporary) })
-	require.NoError(t, os.Chmod(temporary, 0o755)) //nolint:gosec // it is entered by another user
+	require.NoError(t, os.Chmod(temporary, 0o755))
 	content, err := os.ReadFile("/proc/self/exe")
 	require.NoError(t, err)
 	executable := filepath.Join(temporary, "test")
-	require.NoError(t, os.WriteFile(executable, content, 0o755)) //nolint:gosec // it is executed
+	require.NoError(t, os.WriteFile(executable, content, 0o755))
 	home := filepath.Join(temporary, "home")
 	require.NoError(t, os.Mkdir(home, 0o700))
 	require.NoError(t, os.Chown(home, nobody, nobody))
 	join := delegate(t, nobody)
 	// The user has no build cache, and would compile the standard library.
-	cmd := exec.Command("/bin/bash", "-c", join+`exec setpriv --reuid 65534 --regid 65534 --clear-groups "$0" -test.count=1 -test.skip=TestOrdinaryWork`, executable) //nolint:gosec // this program
+	cmd := exec.Command("/bin/bash", "-c", join+`exec setpriv --reuid 65534 --regid 65534 --clear-groups "$0" -test.count=1 -test.skip=TestOrdinaryWork`, executable)
 	cmd.Dir = home
 	setuid := filepath.Join(temporary, "setuid")
-	require.NoError(t, os.WriteFile(setuid, content, 0o755))  //nolint:gosec // it is executed
-	require.NoError(t, os.Chmod(setuid, 0o755|os.ModeSetuid)) //nolint:gosec // that is the attack
+	require.NoError(t, os.WriteFile(setuid, content, 0o755))
+	require.NoError(t, os.Chmod(setuid, 0o755|os.ModeSetuid))
 	cmd.Env = []string{"PATH=/usr/local/go/bin:/usr/local/bin:/usr/bin:/bin", "HOME=" + home, "TMPDIR=" + home, setuidVariable + "=" + setuid}
 	output, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", output)

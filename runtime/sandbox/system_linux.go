@@ -55,7 +55,7 @@ func contains(dir, path string) bool {
 
 // resolve returns the existing paths without symbolic links, and the links that lead to them: name
 // and target of each.
-func resolve(paths []string) (real []string, links [][2]string) {
+func resolve(paths []string) (targets []string, links [][2]string) {
 	for _, path := range paths {
 		path = filepath.Clean(path)
 		target, err := filepath.EvalSymlinks(path)
@@ -65,9 +65,9 @@ func resolve(paths []string) (real []string, links [][2]string) {
 		if target != path {
 			links = append(links, [2]string{path, target})
 		}
-		real = append(real, target)
+		targets = append(targets, target)
 	}
-	return real, links
+	return targets, links
 }
 
 // outermost returns the sorted paths without those that are inside another one.

@@ -62,21 +62,21 @@ func TestOrdinaryWork(t *testing.T) {
 // The working directory and the private one can be reached through links, also through links of their
 // parents.
 func TestLinkedDirectories(t *testing.T) {
-	elsewhere, err := os.MkdirTemp("/var/tmp", "agenthost-sandbox-test-") // not below /tmp, which commands have of their own
+	elsewhere, err := os.MkdirTemp("/var/tmp", "agenthost-sandbox-test-") //nolint:usetesting // not below /tmp, which commands have of their own
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(elsewhere) })
 	for kernel, simulate := range kernels {
-		for _, real := range []string{t.TempDir(), elsewhere} {
+		for _, place := range []string{t.TempDir(), elsewhere} {
 			simulate(t)
 			links := t.TempDir()
-			require.NoError(t, os.MkdirAll(filepath.Join(real, "parent/dir/sub"), 0o700))
-			require.NoError(t, os.Symlink(filepath.Join(real, "parent"), filepath.Join(links, "parent")))
-			require.NoError(t, os.Symlink(filepath.Join(links, "parent/dir"), filepath.Join(links, "dir")))
-			for _, dir := range []string{filepath.Join(links, "dir"), filepath.Join(links, "parent/dir")} {
-				for i, private := range []string{t.TempDir(), filepath.Join(links, "parent/private"), filepath.Join(real, "parent/private")} {
+			require.NoError(t, os.MkdirAll(filepath.Join(place, "parent", "dir", "sub"), 0o700))
+			require.NoError(t, os.Symlink(filepath.Join(place, "parent"), filepath.Join(links, "parent")))
+			require.NoError(t, os.Symlink(filepath.Join(links, "parent", "dir"), filepath.Join(links, "dir")))
+			for _, dir := range []string{filepath.Join(links, "dir"), filepath.Join(links, "parent", "dir")} {
+				for i, private := range []string{t.TempDir(), filepath.Join(links, "parent", "private"), filepath.Join(place, "parent", "private")} {
 					var read []string
 					if i == 2 {
-						read = []string{filepath.Join(links, "parent"), filepath.Join(links, "parent/dir/sub")}
+						read = []string{filepath.Join(links, "parent"), filepath.Join(links, "parent", "dir", "sub")}
 					}
 					t.Run(kernel+dir, func(t *testing.T) {
 						s := open(t, func(p *sandbox.Policy) { p.Dir, p.Private, p.Read = dir, private, read })

@@ -56,7 +56,7 @@ func launch(variable string) int {
 	}
 	attributes := &syscall.ProcAttr{Dir: c.Dir, Env: c.Env, Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{}}
 	for i := range c.Extra {
-		attributes.Files = append(attributes.Files, ExtraFD+uintptr(i)) //nolint:gosec // a descriptor
+		attributes.Files = append(attributes.Files, ExtraFD+uintptr(i))
 	}
 	if !c.Namespaces {
 		attributes.Sys.Pdeathsig = syscall.SIGKILL // the command does not outlive a launcher that is killed
@@ -173,7 +173,7 @@ func (c *Config) restrict() error {
 		return wrap("drop capabilities", err)
 	}
 	if c.User != 0 {
-		if err := setUser(uintptr(c.User)); err != nil { //nolint:gosec // an id
+		if err := setUser(uintptr(c.User)); err != nil {
 			return wrap("change the user", err)
 		}
 	}

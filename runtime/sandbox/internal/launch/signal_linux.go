@@ -26,7 +26,7 @@ func setHandler(signal syscall.Signal, handler uintptr) {
 		restorer uintptr
 		mask     uint64
 	}{handler: handler}
-	_, _, _ = syscall.RawSyscall6(syscall.SYS_RT_SIGACTION, uintptr(signal), uintptr(unsafe.Pointer(&action)), 0, 8, 0, 0)
+	_, _, _ = syscall.RawSyscall6(syscall.SYS_RT_SIGACTION, uintptr(signal), uintptr(unsafe.Pointer(&action)), 0, 8, 0, 0) //nolint:gosec // the argument of a system call
 }
 
 // signalMark begins the file of the configuration if a signal has ended the command.
