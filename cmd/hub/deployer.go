@@ -69,6 +69,43 @@ func (s *settings) users() (process.Users, error) {
 	return users, nil
 }
 
+// hidden returns where the hub stores data. No setting may permit deployments to access it.
+func (s *settings) hidden() (paths []string, err error) {
+	paths = []string{s.DataDir}
+	if path := s.databaseFile(); path != "" {
+		paths = append(paths, path, path+"-wal", path+"-shm", path+"-journal")
+	}
+	if path, ok := strings.CutPrefix(s.BlobURL, "file://"); ok {
+		paths = append(paths, path)
+	}
+	for i, path := range paths {
+		if paths[i], err = filepath.Abs(path); err != nil {
+			return nil, fmt.Errorf("find the files of the hub: %w", err)
+		}
+	}
+	for name, list := range map[string]string{"HUB_SANDBOX_READ": s.SandboxRead, "HUB_SANDBOX_WRITE": s.SandboxWrite} {
+		for _, permitted := range filepath.SplitList(list) {
+			for _, path := range paths {
+				if contains(permitted, path) {
+					return nil, fmt.Errorf("%s: %s contains %s, where the hub stores data", name, permitted, path)
+				}
+			}
+		}
+	}
+	return paths, nil
+}
+
+// contains reports whether a path is dir or inside dir, with links resolved where they exist.
+func contains(dir, path string) bool {
+	for _, p := range []*string{&dir, &path} {
+		if target, err := filepath.EvalSymlinks(*p); err == nil {
+			*p = target
+		}
+	}
+	rel, err := filepath.Rel(dir, path)
+	return err == nil && filepath.IsLocal(rel)
+}
+
 // runtimeEnv names the variables of the hub that its runtimes have too. None of them contains a
 // key.
 const runtimeEnv = "PATH USER LANG TZ TMPDIR HTTP_PROXY HTTPS_PROXY NO_PROXY http_proxy https_proxy no_proxy SSL_CERT_FILE SSL_CERT_DIR"
@@ -100,9 +137,13 @@ func (s *settings) deployer(log *slog.Logger) (deploy.Driver, error) {
 			}
 		}
 	}
+	hidden, err := s.hidden()
+	if err != nil {
+		return nil, err
+	}
 	driver, err := process.New(process.Config{
 		Dir: filepath.Join(s.DataDir, "deployments"), Command: []string{executable, "runtime"}, Env: env,
-		Home: s.getenv("HOME"), Read: read, Write: filepath.SplitList(s.SandboxWrite), Users: users,
+		Home: s.getenv("HOME"), Hidden: hidden, Read: read, Write: filepath.SplitList(s.SandboxWrite), Users: users,
 	})
 	if errors.Is(err, errors.ErrUnsupported) {
 		log.Warn("agents cannot be deployed on this system", "err", err)

@@ -43,11 +43,15 @@ func found(t *testing.T, user int, key string) *city {
 	home := filepath.Join(dir, "home")
 	require.NoError(t, os.Mkdir(home, 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(home, "secret"), []byte("of the home directory"), 0o644)) //nolint:gosec // of a test
-	c := &city{t: t, data: filepath.Join(home, "data")}
-	env := []string{"HUB_DATA_DIR", c.data, "PROVIDER_ENCRYPTION_KEY", key, "PATH", "/usr/local/bin:/usr/bin:/bin"}
+	app := filepath.Join(dir, "app")                                                                        // readable, because its programs are in PATH
+	require.NoError(t, os.MkdirAll(filepath.Join(app, "bin"), 0o755))                                       //nolint:gosec // the hub may be of another user
+	require.NoError(t, os.Symlink("../app/data", filepath.Join(app, "current")))
+	c := &city{t: t, data: filepath.Join(app, "data")}
+	env := []string{"HUB_DATA_DIR", c.data, "PROVIDER_ENCRYPTION_KEY", key, "PATH", filepath.Join(app, "bin") + ":/usr/local/bin:/usr/bin:/bin"}
 	command := []string{path, "--addr", "127.0.0.1:0"}
 	if user != os.Getuid() {
 		require.NoError(t, os.Chown(home, user, user))
+		require.NoError(t, os.Chown(app, user, user))
 		id := strconv.Itoa(user)
 		command = append([]string{"/usr/bin/setpriv", "--reuid=" + id, "--regid=" + id, "--clear-groups"}, command...)
 	}

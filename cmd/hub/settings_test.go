@@ -2,6 +2,7 @@ package main_test
 
 import (
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -72,6 +73,19 @@ func TestFilesAreInTheDataDirectory(t *testing.T) {
 	dir := t.TempDir()
 	serving(t, []string{"HUB_DATA_DIR", dir})
 	require.DirExists(t, filepath.Join(dir, "blobs"))
+}
+
+// No setting permits deployments to access the data of the hub.
+func TestSandboxWithoutDataOfTheHub(t *testing.T) {
+	dir := t.TempDir()
+	link := filepath.Join(t.TempDir(), "link")
+	require.NoError(t, os.Symlink(filepath.Dir(dir), link))
+	for _, path := range []string{"/", dir, dir + "/", filepath.Dir(dir), link} {
+		for _, name := range []string{"HUB_SANDBOX_READ", "HUB_SANDBOX_WRITE"} {
+			_, err := once(t, []string{"HUB_DATA_DIR", dir, name, "/usr:" + path}, "--addr", "127.0.0.1:0")
+			require.ErrorContains(t, err, name+": "+path+" contains "+dir)
+		}
+	}
 }
 
 func TestInvalidFileSettings(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/seed93082962/agenthost/internal/domain"
@@ -30,6 +31,11 @@ type Policy struct {
 
 	// Home is the home directory of the user, which no default of the sandbox makes readable.
 	Home string
+
+	// Hidden are files and directories that no default of the sandbox makes readable, although they
+	// are inside a directory of the system or of Path. All are absolute. In Dir, Read and Write they
+	// are not hidden.
+	Hidden []string
 
 	// Read are files and directories that the command may read and execute, in addition to those of
 	// the system and of Path. Write are those that it may change too. Both are absolute. One that
@@ -81,7 +87,7 @@ func (p Policy) check() error {
 	if p.Dir == "" || p.Private == "" {
 		return errors.New("the sandbox needs Dir and Private")
 	}
-	for _, path := range append([]string{p.Dir, p.Private}, append(p.Read, p.Write...)...) {
+	for _, path := range slices.Concat([]string{p.Dir, p.Private}, p.Hidden, p.Read, p.Write) {
 		if !filepath.IsAbs(path) {
 			return fmt.Errorf("%s: %w", path, errPath)
 		}

@@ -68,7 +68,8 @@ func (s *Sandbox) open() error {
 		}
 	}
 	var err error
-	read := slices.Concat(systemPaths, toolchains(s.policy.Path, filepath.Clean(cmp.Or(s.policy.Home, "/root"))), s.policy.Read)
+	defaults := slices.Concat(systemPaths, toolchains(s.policy.Path, filepath.Clean(cmp.Or(s.policy.Home, "/root"))))
+	read := append(without(defaults, s.policy.Hidden), s.policy.Read...)
 	var links, more [][2]string
 	s.read, links = resolve(read)
 	s.write, more = resolve(append([]string{s.policy.Dir, s.home(), s.temporary()}, s.policy.Write...))

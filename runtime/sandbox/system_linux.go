@@ -1,6 +1,8 @@
 package sandbox
 
 import (
+	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -68,6 +70,54 @@ func resolve(paths []string) (targets []string, links [][2]string) {
 		targets = append(targets, target)
 	}
 	return targets, links
+}
+
+// without returns the paths without what is hidden: instead of a directory with a hidden path, its
+// other entries. A link that leads to what is hidden, or to a directory around it, is omitted. Paths
+// inside hidden ones remain.
+func without(paths, hidden []string) (visible []string) {
+	if len(hidden) == 0 {
+		return paths
+	}
+	targets := make([]string, len(hidden))
+	for i, path := range hidden {
+		targets[i] = filepath.Clean(path)
+		if target, err := filepath.EvalSymlinks(path); err == nil {
+			targets[i] = target
+		}
+	}
+	around := func(path string) bool {
+		return slices.ContainsFunc(targets, func(h string) bool { return contains(path, h) })
+	}
+	inside := func(path string) bool {
+		return slices.ContainsFunc(targets, func(h string) bool { return contains(h, path) })
+	}
+	var add func(path string)
+	add = func(path string) {
+		target, err := filepath.EvalSymlinks(path)
+		switch {
+		case err != nil || !around(target):
+			visible = append(visible, path) // one that does not exist is ignored later
+			return
+		case inside(target):
+			return
+		}
+		entries, _ := os.ReadDir(target) // without an error, what it has is permitted
+		for _, e := range entries {
+			entry := filepath.Join(target, e.Name())
+			if e.Type()&fs.ModeSymlink == 0 {
+				if !inside(entry) {
+					add(entry)
+				}
+			} else if leads, err := filepath.EvalSymlinks(entry); err == nil && !around(leads) && !inside(leads) {
+				visible = append(visible, entry)
+			}
+		}
+	}
+	for _, path := range paths {
+		add(path)
+	}
+	return visible
 }
 
 // outermost returns the sorted paths without those that are inside another one.

@@ -44,7 +44,7 @@ func (s *settings) newHost(ctx context.Context, file *agent.File, sessions store
 	}
 	private := s.privateDir(file, cwd, log)
 	boxes, err := confine.New(confine.Config{
-		CWD: cwd, Dir: private, Home: s.Home, Limits: file.Sandbox.Limits, Logger: log,
+		CWD: cwd, Dir: private, Home: s.Home, Hidden: s.hidden(file), Limits: file.Sandbox.Limits, Logger: log,
 	})
 	if err != nil {
 		return h, fmt.Errorf("host sandboxes: %w", err)
@@ -99,6 +99,16 @@ func (h *host) Close() error {
 		errs = append(errs, h.sessions.Close())
 	}
 	return errors.Join(errs...)
+}
+
+// hidden returns the configuration and the state, which commands do not need.
+func (s *settings) hidden(file *agent.File) (paths []string) {
+	for _, path := range []string{cmp.Or(s.Config, defaultFile), cmp.Or(s.StateDir, file.StateDir), s.KeyFile} {
+		if absolute, err := filepath.Abs(path); err == nil && path != "" {
+			paths = append(paths, absolute)
+		}
+	}
+	return paths
 }
 
 // transport returns a transport that uses the proxy of the environment.

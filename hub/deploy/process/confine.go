@@ -23,6 +23,7 @@ func (d *Driver) policy(f folder, user int) sandbox.Policy {
 		Dir:     f.path(workDir),
 		Private: f.path(privateDir),
 		Home:    d.cfg.Home,
+		Hidden:  append([]string{d.cfg.Dir}, d.cfg.Hidden...),
 		Read:    slices.Concat([]string{string(f), d.cfg.Command[0]}, d.cfg.Read),
 		Write:   slices.Concat([]string{f.path(homeDir), f.path(stateDir)}, d.cfg.Write),
 		Path:    path,

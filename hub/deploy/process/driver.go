@@ -60,6 +60,10 @@ type Config struct {
 	// Home is the home directory of the user, which no default makes readable.
 	Home string
 
+	// Hidden are other files and directories of the hub, which no default makes readable, although
+	// they are inside a directory of the system or of PATH. All are absolute.
+	Hidden []string
+
 	// Read are files and directories that the runtimes may read, in addition to those of the system
 	// and of PATH. Write are those that they may change too. All are absolute.
 	Read  []string

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -161,20 +162,65 @@ func (f folder) remove() (trash string, err error) {
 	return trash, nil
 }
 
-// empty deletes a directory, also one whose directories an agent has made read-only. What remains is
-// deleted by the next start of the hub.
+// empty deletes a directory, also one whose directories an agent has made read-only, or which is so
+// deep that a descriptor of each level would be too many: what is inside its directories is moved
+// up. What remains is deleted by the next start of the hub.
 func empty(trash string) error {
-	if os.RemoveAll(trash) == nil {
+	if err := os.Remove(trash); err == nil || errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if root, err := os.OpenRoot(trash); err == nil { // a link does not lead out of it
-		_ = fs.WalkDir(root.FS(), ".", func(path string, e fs.DirEntry, _ error) error {
-			if e != nil && e.IsDir() {
-				_ = root.Chmod(path, 0o700) // RemoveAll returns the error
-			}
-			return nil
-		})
-		_ = root.Close() // it was opened for reading
+	if err := os.Chmod(trash, 0o700); err != nil { //nolint:gosec // a directory
+		return err
 	}
-	return os.RemoveAll(trash)
+	root, err := os.OpenRoot(trash) // a link does not lead out of it
+	if err != nil {
+		return err
+	}
+	err = each(root, ".", func(name string) error {
+		if root.Remove(name) == nil {
+			return nil
+		}
+		if err := root.Chmod(name, 0o700); err != nil {
+			return err
+		}
+		err := each(root, name, func(inner string) error {
+			path := filepath.Join(name, inner)
+			if root.Remove(path) == nil {
+				return nil
+			}
+			if err := root.Chmod(path, 0o700); err != nil {
+				return err
+			}
+			return root.Rename(path, rand.Text())
+		})
+		if err != nil {
+			return err
+		}
+		return root.Remove(name)
+	})
+	return errors.Join(err, root.Close(), os.Remove(trash))
+}
+
+// each calls remove with the names in a directory until it is empty.
+func each(root *os.Root, dir string, remove func(name string) error) error {
+	const batch = 1000
+	for {
+		f, err := root.Open(dir)
+		if err != nil {
+			return err
+		}
+		names, err := f.Readdirnames(batch)
+		_ = f.Close() // it was opened for reading
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			if err := remove(name); err != nil {
+				return err
+			}
+		}
+	}
 }

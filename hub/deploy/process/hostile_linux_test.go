@@ -130,6 +130,35 @@ func TestReadOnlyTreeIsDeleted(t *testing.T) {
 	require.Empty(t, left)
 }
 
+// A deep tree is deleted with few descriptors: the hub needs the others. The test changes the limit of
+// its process, so it is not parallel.
+func TestDeepTreeIsDeleted(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir)
+	require.NoError(t, d.Apply(t.Context(), claim, 1, demand))
+	at, err := os.OpenRoot(filepath.Join(dir, key, "work"))
+	require.NoError(t, err)
+	for range 2000 {
+		name := strings.Repeat("x", 200)
+		require.NoError(t, at.Mkdir(name, 0o700))
+		inner, err := at.OpenRoot(name)
+		require.NoError(t, err)
+		require.NoError(t, inner.WriteFile("file", nil, 0o400))
+		require.NoError(t, at.Close())
+		at = inner
+	}
+	require.NoError(t, at.Close())
+	var limit syscall.Rlimit
+	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit))
+	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: 500, Max: limit.Max}))
+	defer func() { require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit)) }()
+	remove(t, d)
+	d.Wait()
+	left, err := filepath.Glob(filepath.Join(dir, ".trash-*"))
+	require.NoError(t, err)
+	require.Empty(t, left)
+}
+
 // A runtime that is stopped by a signal takes no other one.
 func TestFrozenRuntimeIsKilled(t *testing.T) {
 	t.Parallel()

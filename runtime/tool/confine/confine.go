@@ -40,6 +40,10 @@ type Config struct {
 	// Home is the home directory of the user, which no default makes readable.
 	Home string
 
+	// Hidden are files and directories that no default makes readable, although they are inside a
+	// directory of the system or of PATH, such as the configuration. All are absolute.
+	Hidden []string
+
 	// Limits of one process with its descendants. Default to those of package sandbox.
 	Limits agent.SandboxLimits
 
@@ -85,7 +89,7 @@ func (o *Opener) Open(policy agent.Sandbox, env []string) (tool.Sandbox, wire.Sa
 	}
 	l := o.cfg.Limits
 	s, err := sandbox.New(sandbox.Policy{
-		Dir: o.cfg.CWD, Private: private, Home: o.cfg.Home, Read: policy.Read, Write: policy.Write, Path: path(env),
+		Dir: o.cfg.CWD, Private: private, Home: o.cfg.Home, Hidden: o.cfg.Hidden, Read: policy.Read, Write: policy.Write, Path: path(env),
 		Network: sandbox.Network(policy.Network), Domains: policy.Domains,
 		Limits: sandbox.Limits{
 			AddressSpace: uint64(l.MaxAddressSpaceBytes), FileSize: uint64(l.MaxFileBytes), //nolint:gosec // not negative
