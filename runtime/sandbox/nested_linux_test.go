@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -132,5 +133,33 @@ func TestNamespacesWithoutLandlock(t *testing.T) {
 				{"socket file", "/var/run/docker.sock"}, {"mount", ""}, {"user namespace of a child", ""}, {"io_uring", ""}, {"device", ""},
 			})
 		})
+	}
+}
+
+// A nested command ends with its launcher, whatever the user is.
+func TestNestedCommandEndsWithItsLauncher(t *testing.T) {
+	for _, user := range users() {
+		s, _ := nested(t, user, "/bin/sh")
+		seconds := fmt.Sprintf("8%d%d", user%10, os.Getpid())
+		cmd := &exec.Cmd{Path: "/bin/sh", Args: []string{"sh", "-c", "sleep " + seconds + "; :"}, Env: []string{"PATH=/usr/bin:/bin"}}
+		c, err := s.Confine(cmd)
+		require.NoError(t, err)
+		err = cmd.Start()
+		c.Started()
+		require.NoError(t, err)
+		sleeping := func() bool {
+			commands, err := filepath.Glob("/proc/[0-9]*/cmdline")
+			require.NoError(t, err)
+			for _, file := range commands {
+				if text, err := os.ReadFile(file); err == nil && string(text) == "sleep\x00"+seconds+"\x00" {
+					return true
+				}
+			}
+			return false
+		}
+		require.Eventually(t, sleeping, time.Minute, 5*time.Millisecond)
+		require.NoError(t, cmd.Process.Kill())
+		require.Error(t, cmd.Wait())
+		require.Eventually(t, func() bool { return !sleeping() }, time.Minute, 5*time.Millisecond)
 	}
 }

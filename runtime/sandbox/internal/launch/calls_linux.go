@@ -25,6 +25,7 @@ const (
 	prctlSetDumpable       = 4
 	prctlSetSeccomp        = 22
 	prctlDropBounding      = 24
+	prctlParentDeath       = 1
 	prctlSubreaper         = 36
 	prctlNoNewPrivileges   = 38
 	seccompFilter          = 2

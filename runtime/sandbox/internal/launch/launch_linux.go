@@ -176,6 +176,11 @@ func (c *Config) restrict() error {
 		if err := setUser(uintptr(c.User)); err != nil {
 			return wrap("change the user", err)
 		}
+		if c.Namespaces { // the change has removed the signal
+			if err := prctl(prctlParentDeath, uintptr(syscall.SIGKILL)); err != nil {
+				return wrap("end with the parent", err)
+			}
+		}
 	}
 	if err := clearCapabilities(); err != nil {
 		return wrap("drop capabilities", err)
