@@ -148,6 +148,13 @@ var attacks = map[string]func(arg string) error{
 		_, err := unix.ProcessVMReadv(number(pid), []unix.Iovec{{Base: &local[0], Len: 1}}, []unix.RemoteIovec{{Base: 0x400000, Len: 1}}, 0)
 		return err
 	},
+	"shared memory": func(key string) error {
+		id, err := unix.SysvShmGet(number(key), 1, 0)
+		if err == nil {
+			_, err = unix.SysvShmAttach(id, 0, 0)
+		}
+		return err
+	},
 	"connect": func(address string) error {
 		conn, err := net.DialTimeout("tcp", address, 3*time.Second)
 		if err == nil {

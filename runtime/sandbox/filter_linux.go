@@ -40,6 +40,12 @@ var (
 	userProcesses  = []string{"setpriority", "ioprio_set"}
 )
 
+// sharedMemory are the calls for objects that all processes of a namespace share, and that outlive
+// them. They do not exist for a command that has no namespace of its own.
+var sharedMemory = []string{
+	"shmget", "shmat", "shmctl", "semget", "semop", "semtimedop", "semctl", "msgget", "msgsnd", "msgrcv", "msgctl", "mq_open", "mq_unlink",
+}
+
 const newNamespaces = unix.CLONE_NEWCGROUP | unix.CLONE_NEWIPC | unix.CLONE_NEWNET | unix.CLONE_NEWNS | unix.CLONE_NEWPID |
 	unix.CLONE_NEWTIME&^0xff | unix.CLONE_NEWUSER | unix.CLONE_NEWUTS // the lowest byte is the exit signal
 
@@ -66,7 +72,9 @@ func newFilter(isolated, nested, streams bool, families ...uint64) ([]byte, erro
 	if nested {
 		denied.Names = slices.DeleteFunc(denied.Names, func(name string) bool { return slices.Contains(launcherCalls, name) })
 	}
+	missing := missingCalls
 	if !isolated {
+		missing = slices.Concat(missing, sharedMemory)
 		denied.Names = append(denied.Names, userProcesses...)
 		for _, name := range otherProcesses {
 			denied.NamesWithCondtions = append(denied.NamesWithCondtions, seccomp.NameWithConditions{
@@ -76,7 +84,7 @@ func newFilter(isolated, nested, streams bool, families ...uint64) ([]byte, erro
 	}
 	policy := seccomp.Policy{DefaultAction: seccomp.ActionAllow, Syscalls: []seccomp.SyscallGroup{
 		denied, sockets,
-		{Action: seccomp.ActionErrno | seccomp.Action(unix.ENOSYS), Names: known(info, missingCalls)},
+		{Action: seccomp.ActionErrno | seccomp.Action(unix.ENOSYS), Names: known(info, missing)},
 	}}
 	first := prefix(info, nested)
 	if streams {

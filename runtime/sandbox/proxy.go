@@ -185,6 +185,9 @@ func (p *proxy) allowed(w http.ResponseWriter, r *http.Request, host, port, usua
 // reason returns why a connection to host is denied, and the domain that permits it.
 func reason(host, port, usual string) string {
 	address := net.JoinHostPort(host, port)
+	if ip, err := netip.ParseAddr(host); err == nil && !outbound.IsPublic(ip) && (allowAddress == nil || !allowAddress(ip)) {
+		return privateReason(address)
+	}
 	entry := address
 	if port == usual {
 		entry = host
@@ -195,12 +198,16 @@ func reason(host, port, usual string) string {
 	return fmt.Sprintf("the sandbox denied a connection to %s: add %s to sandbox.domains", address, entry)
 }
 
+func privateReason(address string) string {
+	return fmt.Sprintf("the sandbox denied a connection to %q: its address is private or reserved, which sandbox.domains cannot permit", shorten(address))
+}
+
 // shorten returns the beginning of a long text that a command has chosen.
 func shorten(text string) string { return text[:min(len(text), maxAddress)] }
 
 func (p *proxy) failed(w http.ResponseWriter, r *http.Request, err error) {
 	if errors.Is(err, outbound.ErrAddress) {
-		p.deny(w, r, fmt.Sprintf("the sandbox denied a connection to %q: its address is private or reserved, which sandbox.domains cannot permit", shorten(r.Host)))
+		p.deny(w, r, privateReason(r.Host))
 		return
 	}
 	http.Error(w, "agenthost sandbox: "+err.Error(), http.StatusBadGateway)

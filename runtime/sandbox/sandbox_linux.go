@@ -70,10 +70,13 @@ func (s *Sandbox) open() error {
 	var err error
 	defaults := slices.Concat(systemPaths, toolchains(s.policy.Path, filepath.Clean(cmp.Or(s.policy.Home, "/root"))))
 	read := append(without(defaults, s.policy.Hidden), s.policy.Read...)
-	var links, more [][2]string
-	s.read, links = resolve(read)
-	s.write, more = resolve(append([]string{s.policy.Dir, s.home(), s.temporary()}, s.policy.Write...))
-	s.links = slices.CompactFunc(slices.SortedFunc(slices.Values(append(links, more...)), func(a, b [2]string) int {
+	own, links := resolve([]string{s.policy.Dir, s.home(), s.temporary()}, nil)
+	more, _ := resolve(s.policy.Write, own)
+	more, writeLinks := resolve(s.policy.Write, slices.Concat(own, more))
+	s.write = append(own, more...)
+	var readLinks [][2]string
+	s.read, readLinks = resolve(read, s.write)
+	s.links = slices.CompactFunc(slices.SortedFunc(slices.Values(slices.Concat(links, writeLinks, readLinks)), func(a, b [2]string) int {
 		return strings.Compare(a[0], b[0])
 	}), func(a, b [2]string) bool { return a[0] == b[0] })
 	s.write = outermost(s.write)

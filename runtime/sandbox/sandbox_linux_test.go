@@ -45,8 +45,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// attackAll runs attacks one after the other. Its output are lines with the number of an attack and its
-// quoted result.
+// attackAll runs attacks one after the other. Its output are lines with the number of an attack and
+// its quoted result.
 func attackAll(namesAndArgs []string) {
 	for i := 0; i < len(namesAndArgs); i += 2 {
 		result := "SUCCEEDED"
@@ -180,6 +180,7 @@ func TestAttacks(t *testing.T) {
 	attacker := program(t)
 	setuid := setuidProgram(t)
 	neighbour := startNeighbour(t)
+	shared := shareMemory(t)
 
 	list := []attack{
 		{"read", secret}, {"read", "/proc/self/root" + secret}, {"read", "../../../../../../../../" + secret}, {"read", "/etc/shadow"},
@@ -191,7 +192,7 @@ func TestAttacks(t *testing.T) {
 		{"write", "../../../../../../../../" + secret}, {"a race of links for writing", secret}, {"standard input for writing", ""},
 		{"files of a descriptor", ""}, {"setuid program", setuid}, {"memory of a file system", ""}, {"signal", neighbour},
 		{"another descriptor", ""}, {"files of processes", pid}, {"files of the first process", ""},
-		{"signal", pid}, {"priority", pid}, {"limit", pid}, {"trace", pid}, {"memory of a process", pid},
+		{"signal", pid}, {"priority", pid}, {"limit", pid}, {"trace", pid}, {"memory of a process", pid}, {"shared memory", shared},
 		{"connect", tcp.Addr().String()}, {"connect", "169.254.169.254:80"}, {"connect", "10.0.0.1:80"}, {"datagram", "8.8.8.8:53"},
 		{"socket file", unixPath}, {"socket file", abstract.Addr().String()}, {"socket file", "/var/run/docker.sock"},
 		{"raw socket", ""}, {"packet socket", ""}, {"netlink", ""}, {"vsock", ""},
@@ -227,6 +228,15 @@ func setuidProgram(t testing.TB) string {
 	return path
 }
 
+// shareMemory creates memory that all processes of a user share, and returns its key.
+func shareMemory(t testing.TB) string {
+	key := os.Getpid()
+	id, err := unix.SysvShmGet(key, 4096, unix.IPC_CREAT|0o600)
+	require.NoError(t, err)
+	t.Cleanup(func() { _, _ = unix.SysvShmCtl(id, unix.IPC_RMID, nil) })
+	return strconv.Itoa(key)
+}
+
 // startNeighbour starts a command of another sandbox, and returns the id of one of its processes.
 func startNeighbour(t testing.TB) string {
 	s := open(t, nil)
@@ -257,7 +267,7 @@ func TestAttacksSucceedWithoutSandbox(t *testing.T) {
 		{"read", secret}, {"list", filepath.Dir(secret)}, {"write", filepath.Join(filepath.Dir(secret), "new")},
 		{"write through a link", secret}, {"hard link", secret}, {"a race of links", secret}, {"files of processes", strconv.Itoa(os.Getpid())},
 		{"signal", strconv.Itoa(os.Getpid())}, {"priority", strconv.Itoa(os.Getpid())}, {"limit", strconv.Itoa(os.Getpid())}, {"bpf", ""}, {"memory", ""},
-		{"setuid program", setuidProgram(t)}, {"signal", startNeighbour(t)}, {"memory of a file system", ""},
+		{"setuid program", setuidProgram(t)}, {"signal", startNeighbour(t)}, {"shared memory", shareMemory(t)}, {"memory of a file system", ""},
 	}
 	lines := results(t, attacker, list, func(args ...string) (string, error) {
 		cmd := exec.Command(args[0], args[1:]...)
@@ -267,43 +277,6 @@ func TestAttacksSucceedWithoutSandbox(t *testing.T) {
 	})
 	for i, a := range list {
 		require.Contains(t, lines[i], "SUCCEEDED", a.name)
-	}
-}
-
-// A command cannot replace what another one may read: neither in its own directory, nor in that of
-// another sandbox.
-func TestLinksInPlaceOfPermittedPaths(t *testing.T) {
-	for kernel, simulate := range kernels {
-		t.Run(kernel, func(t *testing.T) {
-			simulate(t)
-			secret := t.TempDir()
-			require.NoError(t, os.WriteFile(filepath.Join(secret, "file"), []byte("secret"), 0o600))
-			dir := t.TempDir()
-			require.NoError(t, os.MkdirAll(filepath.Join(dir, "tools", "bin"), 0o700))
-			own := open(t, func(p *sandbox.Policy) {
-				p.Dir = dir
-				p.Read = []string{filepath.Join(dir, "tools", "bin")}
-				p.Path += ":" + filepath.Join(dir, "tools", "bin")
-			})
-			other := open(t, func(p *sandbox.Policy) {
-				p.Read = []string{filepath.Join(dir, "tools", "bin")}
-				p.Write = []string{filepath.Join(dir, "tools")}
-			})
-			output, err := bash(t, own, "mv tools former && mkdir tools && ln -s "+secret+" tools/bin && echo replaced")
-			require.NoError(t, err, output)
-			for _, s := range []*sandbox.Sandbox{own, other} {
-				output, err = bash(t, s, "cat "+dir+"/tools/bin/file")
-				require.Error(t, err, output)
-				require.NotContains(t, output, "secret\n")
-			}
-			require.NoError(t, os.RemoveAll(filepath.Join(dir, "tools")))
-			require.NoError(t, os.Symlink(secret, filepath.Join(dir, "tools")))
-			output, err = bash(t, other, "cat "+dir+"/tools/file; echo attack > "+dir+"/tools/file")
-			require.Error(t, err, output)
-			content, err := os.ReadFile(filepath.Join(secret, "file"))
-			require.NoError(t, err)
-			require.Equal(t, "secret", string(content))
-		})
 	}
 }
 
@@ -327,8 +300,8 @@ func TestProcessesEndWithTheCommand(t *testing.T) {
 	}
 }
 
-// A program that protects its memory, as a runtime does, has the same sandboxes. The kernel gives the
-// files of its children in /proc to root.
+// A program that protects its memory, as a runtime does, has the same sandboxes. The kernel gives
+// the files of its children in /proc to root.
 func TestProtectedProgram(t *testing.T) {
 	require.NoError(t, unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0))
 	t.Cleanup(func() { _ = unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0) })

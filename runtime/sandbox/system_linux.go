@@ -55,13 +55,31 @@ func contains(dir, path string) bool {
 	return dir == "/" || path == dir || strings.HasPrefix(path, dir+"/")
 }
 
-// resolve returns the existing paths without symbolic links, and the links that lead to them: name
-// and target of each.
-func resolve(paths []string) (targets []string, links [][2]string) {
+// ownPaths are those of which a sandbox has its own, or none: the files of processes, devices and
+// the kernel.
+var ownPaths = []string{"/proc", "/dev", "/sys"}
+
+// withoutRoot replaces "/" with what is in it, except for ownPaths.
+func withoutRoot(paths []string) []string {
+	var result []string
 	for _, path := range paths {
+		if filepath.Clean(path) == "/" {
+			result = append(result, without([]string{"/"}, ownPaths)...)
+		} else {
+			result = append(result, path)
+		}
+	}
+	return result
+}
+
+// resolve returns the existing paths without symbolic links, and the links that lead to them: name
+// and target of each. The root is replaced with what is in it. A path with a link in writable is
+// left out: a command may have created the link.
+func resolve(paths, writable []string) (targets []string, links [][2]string) {
+	for _, path := range withoutRoot(paths) {
 		path = filepath.Clean(path)
-		target, err := filepath.EvalSymlinks(path)
-		if err != nil {
+		target, ok := follow(path, writable)
+		if !ok {
 			continue
 		}
 		if target != path {
@@ -119,6 +137,33 @@ func without(paths, hidden []string) (visible []string) {
 	}
 	return visible
 }
+
+// follow returns an existing path without symbolic links, unless one of them is in writable.
+func follow(path string, writable []string) (target string, ok bool) {
+	at, names := "/", strings.Split(path, "/")
+	for links := 0; len(names) > 0; {
+		next := filepath.Join(at, names[0])
+		names = names[1:]
+		link, err := os.Readlink(next)
+		if err != nil {
+			at = next
+			continue
+		}
+		links++
+		if links > maxLinks || slices.ContainsFunc(writable, func(dir string) bool { return contains(dir, at) }) {
+			return "", false
+		}
+		if filepath.IsAbs(link) {
+			at = "/"
+		}
+		names = append(strings.Split(link, "/"), names...)
+	}
+	_, err := os.Lstat(at)
+	return at, err == nil
+}
+
+// maxLinks is the number of symbolic links in a path that the kernel follows.
+const maxLinks = 40
 
 // outermost returns the sorted paths without those that are inside another one.
 func outermost(paths []string) []string {

@@ -59,8 +59,8 @@ func TestOrdinaryWork(t *testing.T) {
 	}
 }
 
-// The working directory and the private one can be reached through links, also through links of their
-// parents.
+// The working directory and the private one can be reached through links, also through links of
+// their parents.
 func TestLinkedDirectories(t *testing.T) {
 	elsewhere, err := os.MkdirTemp("/var/tmp", "agenthost-sandbox-test-") //nolint:usetesting // not below /tmp, which commands have of their own
 	require.NoError(t, err)
@@ -147,8 +147,8 @@ func TestProxy(t *testing.T) {
 	}
 }
 
-// BenchmarkStart measures the median of the time of `bash -c :`, plain and confined alternately, in a
-// program whose memory is as large as that of a runtime.
+// BenchmarkStart measures the median of the time of `bash -c :`, plain and confined alternately, in
+// a program whose memory is as large as that of a runtime.
 func BenchmarkStart(b *testing.B) {
 	memory := bytes.Repeat([]byte("x"), 128<<20)
 	limited := open(b, nil)
@@ -190,7 +190,7 @@ func TestDenied(t *testing.T) {
 			simulate(t)
 			s := open(t, nil)
 			_, denied, err := runCommand(t, s, "/bin/bash", "-c", `
-				curl -s https://example.com:8443/ https://[fd00::1]/ https://169.254.169.254/ http://localhost/ http://a_b:81/
+				curl -s https://example.com:8443/ https://[fd00::1]/ https://169.254.169.254/ http://localhost/ http://a_b:81/ http://10.0.0.1:8080/
 				curl -s https://example.com:8443/; true`)
 			require.NoError(t, err)
 			require.Equal(t, []string{
@@ -198,6 +198,7 @@ func TestDenied(t *testing.T) {
 				`the sandbox denied a connection to "[fd00::1]:443": its address is private or reserved, which sandbox.domains cannot permit`,
 				`the sandbox denied a connection to "169.254.169.254:443": its address is private or reserved, which sandbox.domains cannot permit`,
 				`the sandbox denied a connection to "a_b:81", which sandbox.domains cannot permit`,
+				`the sandbox denied a connection to "10.0.0.1:8080": its address is private or reserved, which sandbox.domains cannot permit`,
 			}, denied)
 			_, denied, err = runCommand(t, s, "/bin/bash", "-c", "curl -s http://example.com:{1..30}/; true")
 			require.NoError(t, err)
