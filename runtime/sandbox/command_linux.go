@@ -74,7 +74,10 @@ func (s *Sandbox) Confine(cmd *exec.Cmd) (*Command, error) {
 		Env:     s.environment(cmd.Env, port),
 	}
 	variable := launch.Variable + "=" + launch.Version
-	if s.support.Isolated {
+	switch {
+	case !s.support.Isolated && s.policy.Nested:
+		variable += " 0" // a launcher that the command cannot signal
+	case s.support.Isolated:
 		variable = isolate(&config, s.policy)
 		config.Root = s.root
 		config.Mounts = s.mounts()

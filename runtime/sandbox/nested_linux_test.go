@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -141,25 +142,48 @@ func TestNestedCommandEndsWithItsLauncher(t *testing.T) {
 	for _, user := range users() {
 		s, _ := nested(t, user, "/bin/sh")
 		seconds := fmt.Sprintf("8%d%d", user%10, os.Getpid())
-		cmd := &exec.Cmd{Path: "/bin/sh", Args: []string{"sh", "-c", "sleep " + seconds + "; :"}, Env: []string{"PATH=/usr/bin:/bin"}}
-		c, err := s.Confine(cmd)
-		require.NoError(t, err)
-		err = cmd.Start()
-		c.Started()
-		require.NoError(t, err)
-		sleeping := func() bool {
-			commands, err := filepath.Glob("/proc/[0-9]*/cmdline")
-			require.NoError(t, err)
-			for _, file := range commands {
-				if text, err := os.ReadFile(file); err == nil && string(text) == "sleep\x00"+seconds+"\x00" {
-					return true
-				}
-			}
-			return false
-		}
-		require.Eventually(t, sleeping, time.Minute, 5*time.Millisecond)
+		cmd := startNested(t, s, "sleep "+seconds+"; :")
+		require.Eventually(t, func() bool { return sleeping(t, seconds) }, time.Minute, 5*time.Millisecond)
 		require.NoError(t, cmd.Process.Kill())
 		require.Error(t, cmd.Wait())
-		require.Eventually(t, func() bool { return !sleeping() }, time.Minute, 5*time.Millisecond)
+		require.Eventually(t, func() bool { return !sleeping(t, seconds) }, time.Minute, 5*time.Millisecond)
 	}
+}
+
+// A nested command leaves no process if it kills its launcher.
+func TestNestedCommandKillsItsLauncher(t *testing.T) {
+	for name, simulate := range kernels {
+		t.Run(name, func(t *testing.T) {
+			simulate(t)
+			for _, user := range users() {
+				s, _ := nested(t, user, "/bin/sh")
+				seconds := fmt.Sprintf("9%d%d", user%10, os.Getpid())
+				cmd := startNested(t, s, "setsid sleep "+seconds+" & sleep 0.1; kill -9 $PPID; :")
+				_ = cmd.Wait() // the first process of a namespace cannot be killed
+				require.False(t, sleeping(t, seconds))
+			}
+		})
+	}
+}
+
+func startNested(t *testing.T, s *sandbox.Sandbox, script string) *exec.Cmd {
+	t.Helper()
+	cmd := &exec.Cmd{Path: "/bin/sh", Args: []string{"sh", "-c", script}, Env: []string{"PATH=/usr/bin:/bin"}}
+	c, err := s.Confine(cmd)
+	require.NoError(t, err)
+	err = cmd.Start()
+	c.Started()
+	require.NoError(t, err)
+	return cmd
+}
+
+// sleeping reports whether there is a process of sleep with this argument.
+func sleeping(t *testing.T, seconds string) bool {
+	t.Helper()
+	commands, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	require.NoError(t, err)
+	return slices.ContainsFunc(commands, func(file string) bool {
+		text, err := os.ReadFile(file)
+		return err == nil && string(text) == "sleep\x00"+seconds+"\x00"
+	})
 }

@@ -77,6 +77,22 @@ func killOrphans(pid int, born string, f folder) {
 	}
 }
 
+// killMembers kills the processes of a group except the first one, and reports whether there are any.
+func killMembers(group int) (found bool) {
+	for _, member := range members(group) {
+		pid, _ := strconv.Atoi(member)
+		p, err := os.FindProcess(pid) // the same process until it is released
+		if err != nil || pid == group {
+			continue
+		}
+		if of, err := syscall.Getpgid(pid); err == nil && of == group && p.Kill() == nil {
+			found = true
+		}
+		_ = p.Release() // it has no other error than of a second call
+	}
+	return found
+}
+
 // members returns the processes of a group.
 func members(group int) (pids []string) {
 	entries, _ := os.ReadDir("/proc") // without /proc, there is none

@@ -24,12 +24,16 @@ func ownSession(a *syscall.SysProcAttr) *syscall.SysProcAttr {
 // signalProcess requests a runtime to end, or kills it. Its group has the launcher, which ignores the
 // request, and the runtime, whose commands have groups of their own. A launcher that begins would
 // lose the request, as the first process of a namespace does; there is no run yet.
+//
+// The first launcher ends by itself when the others are killed: it kills what they leave.
 func signalProcess(pid int, kill bool) {
-	signal := syscall.SIGTERM
-	if kill || begins(pid) {
-		signal = syscall.SIGKILL
+	if !kill && !begins(pid) {
+		_ = syscall.Kill(-pid, syscall.SIGTERM) // it fails only if the group has ended
+		return
 	}
-	_ = syscall.Kill(-pid, signal) // it fails only if the group has ended
+	if !kill || !killMembers(pid) {
+		_ = syscall.Kill(-pid, syscall.SIGKILL)
+	}
 }
 
 // openRegular opens a regular file for reading. It does not follow a link, and does not wait for

@@ -82,6 +82,9 @@ func launch(variable string) int {
 // enter starts a launcher in new namespaces. The flags are those of clone(2), as a number. It is not
 // the caller that does so: to start a process in a new user namespace, the package syscall copies the
 // page tables of its process, which are small here.
+//
+// Without namespaces, the flags are 0: this launcher, which the command cannot signal, kills what the
+// other one leaves if the command kills that.
 func enter(flags string) int {
 	namespaces, err := strconv.ParseUint(flags, 10, 32)
 	if err != nil {
@@ -90,6 +93,13 @@ func enter(flags string) int {
 	sys := syscall.SysProcAttr{Cloneflags: uintptr(namespaces), Pdeathsig: syscall.SIGKILL}
 	if namespaces&syscall.CLONE_NEWUSER != 0 {
 		sys.AmbientCaps = []uintptr{capSetpcap, capNetAdmin, capSysAdmin} // in the namespaces
+	}
+	children := -1
+	if namespaces == 0 {
+		if err := prctl(prctlSubreaper, 1); err != nil {
+			return fail(wrap("adopt orphans", err))
+		}
+		children = openChildren()
 	}
 	pid, err := syscall.ForkExec("/proc/self/exe", []string{"agenthost-sandbox"},
 		&syscall.ProcAttr{Env: append([]string{Variable + "=" + Version}, Environment...), Files: []uintptr{0, 1, 2}, Sys: &sys})
@@ -100,6 +110,9 @@ func enter(flags string) int {
 	status, signal := wait(pid)
 	if reported := reportedSignal(); reported != 0 {
 		signal = reported
+	}
+	if namespaces == 0 {
+		killOrphans(children)
 	}
 	raise(signal)
 	return status
@@ -176,10 +189,8 @@ func (c *Config) restrict() error {
 		if err := setUser(uintptr(c.User)); err != nil {
 			return wrap("change the user", err)
 		}
-		if c.Namespaces { // the change has removed the signal
-			if err := prctl(prctlParentDeath, uintptr(syscall.SIGKILL)); err != nil {
-				return wrap("end with the parent", err)
-			}
+		if err := prctl(prctlParentDeath, uintptr(syscall.SIGKILL)); err != nil { // the change has removed the signal
+			return wrap("end with the parent", err)
 		}
 	}
 	if err := clearCapabilities(); err != nil {
