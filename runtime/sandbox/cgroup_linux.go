@@ -20,6 +20,7 @@ import (
 // hierarchy is a directory in which this process can create control groups.
 type hierarchy struct {
 	dir         string
+	outside     bool // next to the group of this process
 	unified     bool // of version 2
 	controllers []string
 }
@@ -55,7 +56,7 @@ func findHierarchies() []hierarchy {
 	missing := []string{"memory", "pids"}
 	for _, h := range hierarchies(string(mounts), string(own)) {
 		h.controllers = slices.DeleteFunc(h.controllers, func(c string) bool { return !slices.Contains(missing, c) })
-		if len(h.controllers) == 0 || h.try() != nil {
+		if len(h.controllers) == 0 || h.outside && !delegated(h.dir) || h.try() != nil {
 			continue
 		}
 		h.sweep()
@@ -78,9 +79,9 @@ func hierarchies(mounts, own string) (result []hierarchy) {
 		switch system[0] {
 		case "cgroup2":
 			if dir, ok := ownGroup(own, "", root, point); ok {
-				result = append(result, hierarchy{dir, true, []string{"memory", "pids"}})
+				result = append(result, hierarchy{dir, false, true, []string{"memory", "pids"}})
 				if dir != point {
-					result = append(result, hierarchy{filepath.Dir(dir), true, []string{"memory", "pids"}})
+					result = append(result, hierarchy{filepath.Dir(dir), true, true, []string{"memory", "pids"}})
 				}
 			}
 		case "cgroup":
@@ -89,12 +90,27 @@ func hierarchies(mounts, own string) (result []hierarchy) {
 					continue
 				}
 				if dir, ok := ownGroup(own, controller, root, point); ok {
-					result = append(result, hierarchy{dir, false, []string{controller}})
+					result = append(result, hierarchy{dir, false, false, []string{controller}})
 				}
 			}
 		}
 	}
 	return result
+}
+
+// delegated reports whether the service manager has given dir, or a group around it, to its
+// processes. A command in another group next to that of a service would not have the restrictions of
+// the service, such as its memory and addresses.
+func delegated(dir string) bool {
+	value := make([]byte, 1)
+	for ; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		for _, name := range []string{"user.delegate", "trusted.delegate"} {
+			if n, err := unix.Getxattr(dir, name, value); err == nil && string(value[:n]) == "1" {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // ownGroup returns the directory of the group of this process in the hierarchy with a controller.

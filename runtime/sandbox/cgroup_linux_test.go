@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/seed93082962/agenthost/runtime/sandbox"
 )
@@ -168,5 +169,23 @@ func TestWhereGroupsAreCreated(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			require.Equal(t, test.want, sandbox.ParseGroups(test.mounts, test.own))
 		})
+	}
+}
+
+// Groups next to that of a service are created only where the service manager permits it: the
+// restrictions of the service would not hold for a command.
+func TestGroupsOfAServiceManager(t *testing.T) {
+	slice, err := os.MkdirTemp("/var/tmp", "agenthost-sandbox-test-")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(slice) })
+	service := filepath.Join(slice, "service")
+	require.NoError(t, os.MkdirAll(filepath.Join(service, "main"), 0o700))
+	require.False(t, sandbox.Delegated(slice))
+	require.False(t, sandbox.Delegated(service))
+	for value, want := range map[string]bool{"0": false, "10": false, "": false, "1": true} {
+		require.NoError(t, unix.Setxattr(service, "user.delegate", []byte(value), 0))
+		require.Equal(t, want, sandbox.Delegated(service), value)
+		require.Equal(t, want, sandbox.Delegated(filepath.Join(service, "main")), value)
+		require.False(t, sandbox.Delegated(slice))
 	}
 }

@@ -68,5 +68,8 @@ func ParseGroups(mounts, own string) (result []string) {
 	return result
 }
 
+// Delegated reports whether groups may be created in a group next to that of a service.
+var Delegated = delegated
+
 // NewWorkerFilter returns the seccomp program of a worker.
 var NewWorkerFilter = newWorkerFilter
