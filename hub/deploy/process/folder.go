@@ -40,6 +40,9 @@ const (
 	privateDir = "private"
 )
 
+// maxFile bounds the bytes of the keys and of the environment.
+const maxFile = 16 << 20
+
 // configure writes the configuration of a request. A failed write leaves the former one.
 func (f folder) configure(req deploy.Request) error {
 	if err := f.makeDirectories(); err != nil {
@@ -85,7 +88,7 @@ func (f folder) makeDirectories() error {
 
 // setKeys writes the API keys, which the runtime reads again when they change.
 func (f folder) setKeys(list string) error {
-	if text, err := os.ReadFile(f.path(keyFile)); err == nil && string(text) == list {
+	if text, err := readRegular(f.path(keyFile), maxFile); err == nil && string(text) == list {
 		return nil
 	}
 	if err := f.write(keyFile, []byte(list)); err != nil {
@@ -96,7 +99,7 @@ func (f folder) setKeys(list string) error {
 
 // env returns the environment of the request.
 func (f folder) env() ([]string, error) {
-	text, err := os.ReadFile(f.path(envFile))
+	text, err := readRegular(f.path(envFile), maxFile)
 	if err != nil {
 		return nil, clean("read environment", err)
 	}
@@ -118,7 +121,10 @@ func (f folder) env() ([]string, error) {
 // write replaces a file, so that it is always complete.
 func (f folder) write(name string, data []byte) error {
 	temporary := f.path("." + name + ".new")
-	out, err := os.OpenFile(temporary, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err := f.discard("." + name + ".new"); err != nil { // of an interrupted call, or a link of an agent
+		return err
+	}
+	out, err := os.OpenFile(temporary, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
@@ -133,13 +139,32 @@ func (f folder) write(name string, data []byte) error {
 		_ = os.Remove(temporary)
 		return err
 	}
-	if err = os.Rename(temporary, f.path(name)); err != nil {
-		// An agent may have put a directory there.
-		if moved := os.Rename(f.path(name), trashOf(filepath.Dir(string(f)), name)); moved == nil {
-			err = os.Rename(temporary, f.path(name))
-		}
+	if err = os.Rename(temporary, f.path(name)); err != nil && f.discard(name) == nil {
+		err = os.Rename(temporary, f.path(name)) // an agent had put a directory there
 	}
 	return err
+}
+
+// discard removes a file, or what an agent that is not confined has put there. A link is not
+// followed, and a directory is moved away.
+func (f folder) discard(name string) error {
+	err := os.Remove(f.path(name))
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return os.Rename(f.path(name), trashOf(filepath.Dir(string(f)), name))
+}
+
+// openLog opens the log for appending.
+func (f folder) openLog() (*os.File, error) {
+	log, err := openRegular(f.path(logFile), os.O_CREATE|os.O_APPEND|os.O_WRONLY)
+	if errors.Is(err, errIrregular) {
+		if err := f.discard(logFile); err != nil {
+			return nil, err
+		}
+		log, err = openRegular(f.path(logFile), os.O_CREATE|os.O_APPEND|os.O_WRONLY)
+	}
+	return log, err
 }
 
 // trashPrefix begins the names of what is deleted. New deletes what an interrupted call leaves.

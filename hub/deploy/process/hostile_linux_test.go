@@ -108,6 +108,39 @@ func TestDamagedFiles(t *testing.T) {
 	}
 }
 
+// What an agent without a sandbox has put in the place of files, also of temporary ones, is not followed,
+// and delays no call.
+func TestPlantedFilesAreReplaced(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	d := open(t, dir)
+	require.NoError(t, d.Apply(t.Context(), claim, 1, demand))
+	until(t, d, deploy.Running, nil)
+	victim := filepath.Join(t.TempDir(), "victim")
+	require.NoError(t, os.WriteFile(victim, []byte("content"), 0o600))
+	revision := int64(1)
+	for name, plant := range map[string]func(path string) error{
+		"a link": func(path string) error { return os.Symlink(victim, path) },
+		"a pipe": func(path string) error { return syscall.Mkfifo(path, 0o600) },
+		"a tree": func(path string) error { return os.MkdirAll(filepath.Join(path, "x"), 0o700) },
+	} {
+		until(t, d, deploy.Stopped, func() error { return d.Stop(t.Context(), claim) })
+		d.Wait()
+		for _, file := range []string{"agents.yaml", "env.json", "keys", "log", "log.1", ".agents.yaml.new", ".env.json.new", ".keys.new", ".state.json.new"} {
+			path := filepath.Join(dir, key, file)
+			require.NoError(t, os.RemoveAll(path))
+			require.NoError(t, plant(path), name)
+		}
+		revision++
+		require.NoError(t, d.Apply(t.Context(), claim, revision, demand), name)
+		until(t, d, deploy.Running, nil)
+	}
+	content, err := os.ReadFile(victim)
+	require.NoError(t, err)
+	require.Equal(t, "content", string(content))
+	remove(t, d)
+}
+
 // A tree with directories without permissions does not prevent that its deployment ends.
 func TestReadOnlyTreeIsDeleted(t *testing.T) {
 	t.Parallel()

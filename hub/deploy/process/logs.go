@@ -39,7 +39,7 @@ func (d *Driver) Logs(_ context.Context, key string, tail int) ([]string, error)
 
 // readEnd returns at most the last n bytes of a file, which may not exist.
 func readEnd(path string, n int64) ([]byte, error) {
-	f, err := openRegular(path)
+	f, err := openRegular(path, os.O_RDONLY)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

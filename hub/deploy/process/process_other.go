@@ -18,7 +18,7 @@ func killOrphans(int, string, folder) {}
 
 func (f folder) killLeft() {}
 
-func openRegular(string) (*os.File, error) { return nil, errors.ErrUnsupported }
+func openRegular(string, int) (*os.File, error) { return nil, errors.ErrUnsupported }
 
 func openLock(string) (*os.File, error) { return nil, errors.ErrUnsupported }
 

@@ -31,7 +31,7 @@ func (d *Driver) start(f folder, s *state) error {
 		return fmt.Errorf("listen on a loopback port: %w", err)
 	}
 	defer func() { _ = port.Close() }()
-	out, err := os.OpenFile(f.path(logFile), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	out, err := f.openLog()
 	if err != nil {
 		return clean("open log", err)
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"net/netip"
+	"os"
 	"time"
 )
 
@@ -81,7 +82,7 @@ var errIrregular = errors.New("it is not a regular file, or too large")
 
 // readRegular returns the content of a file, which an agent with Bash may have replaced by anything.
 func readRegular(path string, most int64) ([]byte, error) {
-	f, err := openRegular(path)
+	f, err := openRegular(path, os.O_RDONLY)
 	if err != nil {
 		return nil, err
 	}

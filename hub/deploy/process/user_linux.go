@@ -80,7 +80,7 @@ func (d *Driver) assign(f folder) (int, error) {
 		return 0, err
 	}
 	for _, name := range []string{configFile, keyFile} {
-		file, err := openRegular(f.path(name))
+		file, err := openRegular(f.path(name), os.O_RDONLY)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
