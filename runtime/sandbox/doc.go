@@ -35,9 +35,10 @@
 // Symbolic links are resolved by [New]: a link that replaces a permitted path later permits nothing.
 //
 // Where namespaces cannot be created, Landlock and seccomp have to suffice: names of files are
-// visible although their content is not, the command cannot listen, and signals reach processes
-// outside before Landlock 6. [Sandbox.Support] reports what is enforced. Systems other than Linux
-// enforce nothing.
+// visible although their content is not, the modes, times and extended attributes of files of the
+// user can be changed, the command cannot listen, and signals reach processes outside before
+// Landlock 6.
+// [Sandbox.Support] reports what is enforced. Systems other than Linux enforce nothing.
 //
 // A [Policy] can be Nested: for a program such as a runtime, which confines commands itself. In its
 // namespaces, it sees the permitted files only, and Landlock restricts its signals and abstract

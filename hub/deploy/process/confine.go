@@ -100,7 +100,11 @@ func (d *Driver) probe() error {
 	case !support.Files:
 		reasons = append(reasons, "a runtime can read and change what the user of the hub can: "+support.Reason)
 	case !support.Isolated:
-		reasons = append(reasons, "a runtime sees the names of files and the arguments of processes of this machine: "+support.Reason)
+		what := "a runtime sees the names of files and the arguments of processes of this machine"
+		if !d.users {
+			what += ", and can change the modes of the hub's files"
+		}
+		reasons = append(reasons, what+": "+support.Reason)
 	}
 	if reason != "" {
 		reasons = append(reasons, "runtimes have the user id of the hub: "+reason)
