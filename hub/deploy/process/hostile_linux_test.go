@@ -108,8 +108,8 @@ func TestDamagedFiles(t *testing.T) {
 	}
 }
 
-// What an agent without a sandbox has put in the place of files, also of temporary ones, is not followed,
-// and delays no call.
+// What an agent without a sandbox has put in the place of files, also of temporary ones, is not
+// followed, and delays no call.
 func TestPlantedFilesAreReplaced(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -163,8 +163,8 @@ func TestReadOnlyTreeIsDeleted(t *testing.T) {
 	require.Empty(t, left)
 }
 
-// A deep tree is deleted with few descriptors: the hub needs the others. The test changes the limit of
-// its process, so it is not parallel.
+// A deep tree is deleted with few descriptors: the hub needs the others. The test changes the limit
+// of its process, so it is not parallel.
 func TestDeepTreeIsDeleted(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir)

@@ -36,8 +36,8 @@ func signalProcess(pid int, kill bool) {
 	}
 }
 
-// openRegular opens a regular file. It does not follow a link, and does not wait for the other end of a
-// pipe.
+// openRegular opens a regular file. It does not follow a link, and does not wait for the other end
+// of a pipe.
 func openRegular(path string, flag int) (*os.File, error) {
 	f, err := os.OpenFile(path, flag|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
 	if errors.Is(err, syscall.ELOOP) || errors.Is(err, syscall.ENXIO) || errors.Is(err, syscall.EISDIR) {
