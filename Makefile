@@ -17,14 +17,13 @@ export GOWORK      := off
 export GOFLAGS     += -buildvcs=false
 
 # The race detector does not observe the memory of C code that was translated to Go, which is
-# outside of the Go heap; esbuild shares only strings, argon2 and the validators of OpenAPI documents
-# nothing. Instrumented, these packages only take five times as long to compile and run. The last
-# pattern that matches a package has its flags.
+# outside of the Go heap; esbuild shares only strings, argon2 nothing. Instrumented, these packages
+# only take five times as long to compile and run. The last pattern that matches a package has its
+# flags.
 # Packages that use generic types of sync must not be listed: the linker may choose their copy of a
 # method, which the race detector then does not observe.
 NORACE  := modernc.org/libc/... modernc.org/memory modernc.org/sqlite/lib modernc.org/libquickjs/... \
-	github.com/evanw/esbuild/... golang.org/x/crypto/argon2 golang.org/x/crypto/blake2b \
-	github.com/getkin/kin-openapi/... github.com/santhosh-tekuri/jsonschema/...
+	github.com/evanw/esbuild/... golang.org/x/crypto/argon2 golang.org/x/crypto/blake2b
 NODWARF := -dwarf=false
 RACE    := -race '-gcflags=all=$(NODWARF)' -ldflags=-w $(foreach p,$(NORACE),'-gcflags=$(p)=$(NODWARF) -race=false')
 

@@ -123,3 +123,16 @@ func TestRootIsPermitted(t *testing.T) {
 		})
 	}
 }
+
+// A device is that of the system: a command of root owns it.
+func TestDevicesCannotBeChanged(t *testing.T) {
+	s := open(t, nil)
+	for _, change := range []string{"chmod 666", "chown 0", "touch -c"} {
+		output, err := bash(t, s, change+" /dev/null")
+		require.Error(t, err, change)
+		require.NotEmpty(t, output, change)
+	}
+	output, err := bash(t, s, "echo x > /dev/null && echo x >> /dev/null && head -c 1 /dev/zero | wc -c")
+	require.NoError(t, err)
+	require.Equal(t, "1\n", output)
+}

@@ -105,7 +105,9 @@ func (m Mount) mount(target string, source int) error {
 	case MountWrite:
 		return setAttributes(target, atRecursive, mountNoSetuid|mountNoDevices)
 	case MountDevice:
-		return setAttributes(target, 0, mountNoSetuid|mountNoExecute)
+		// Devices can be written to on a read-only mount. Their modes, which Landlock does not protect
+		// from a command of root, cannot be changed.
+		return setAttributes(target, 0, mountReadOnly|mountNoSetuid|mountNoExecute)
 	}
 	return errors.New("unknown kind " + m.Kind)
 }
