@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -238,14 +239,19 @@ func TestFailedDownloadIsTheReason(t *testing.T) {
 }
 
 func TestFullDisk(t *testing.T) {
-	t.Parallel()
 	dir := t.TempDir()
 	d := open(t, dir)
 	require.NoError(t, d.Apply(t.Context(), claim, 1, demand))
 	until(t, d, deploy.Stopped, func() error { return d.Stop(t.Context(), claim) })
-	// The file that is written before it replaces the configuration is on a device that is full.
-	require.NoError(t, os.Symlink("/dev/full", filepath.Join(dir, key, ".agents.yaml.new")))
-	require.EqualError(t, d.Apply(t.Context(), claim, 2, demand), "write configuration: no space left on device")
+	// The limit is that of this process, so the test is not parallel.
+	signal.Ignore(syscall.SIGXFSZ)
+	defer signal.Reset(syscall.SIGXFSZ)
+	var limit syscall.Rlimit
+	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, &limit))
+	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 10, Max: limit.Max}))
+	err := d.Apply(t.Context(), claim, 2, demand)
+	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit))
+	require.EqualError(t, err, "write configuration: file too large")
 	o, err := d.Observe(t.Context(), key)
 	require.NoError(t, err)
 	require.EqualValues(t, 1, o.Revision, "the former configuration remains")
