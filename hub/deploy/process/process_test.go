@@ -243,13 +243,16 @@ func TestFullDisk(t *testing.T) {
 	d := open(t, dir)
 	require.NoError(t, d.Apply(t.Context(), claim, 1, demand))
 	until(t, d, deploy.Stopped, func() error { return d.Stop(t.Context(), claim) })
-	// The limit is that of this process, so the test is not parallel.
+	// A file that is too large stands for a full disk. The limit is that of this process, so the test is
+	// not parallel, and other files are smaller.
 	signal.Ignore(syscall.SIGXFSZ)
 	defer signal.Reset(syscall.SIGXFSZ)
 	var limit syscall.Rlimit
 	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, &limit))
-	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 10, Max: limit.Max}))
-	err := d.Apply(t.Context(), claim, 2, demand)
+	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 4 << 20, Max: limit.Max}))
+	large := demand
+	large.Config.SystemPrompt = strings.Repeat("x", 8<<20)
+	err := d.Apply(t.Context(), claim, 2, large)
 	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit))
 	require.EqualError(t, err, "write configuration: file too large")
 	o, err := d.Observe(t.Context(), key)
