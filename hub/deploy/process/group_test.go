@@ -8,6 +8,10 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
 )
 
 // populated returns the number of living processes in a group.
@@ -26,11 +30,14 @@ func populated(group int) (n int) {
 	return n
 }
 
-// listen takes the port of a URL until release is called. Another process may have it already.
-func listen(url string) (release func()) {
-	l, err := net.Listen("tcp", strings.TrimPrefix(url, "http://"))
-	if err != nil {
-		return func() {}
-	}
+// listen takes the port of a URL until release is called.
+func listen(t *testing.T, url string) (release func()) {
+	t.Helper()
+	var l net.Listener
+	require.Eventually(t, func() bool { // the end of a deployment is seen before its last process has closed the listener
+		var err error
+		l, err = net.Listen("tcp", strings.TrimPrefix(url, "http://"))
+		return err == nil
+	}, time.Minute, 5*time.Millisecond)
 	return func() { _ = l.Close() }
 }

@@ -153,7 +153,7 @@ func TestTakenPortIsReplaced(t *testing.T) {
 	require.NoError(t, d.Apply(t.Context(), claim, 1, demand))
 	first := until(t, d, deploy.Running, nil)
 	until(t, d, deploy.Stopped, func() error { return d.Stop(t.Context(), claim) })
-	taken := listen(first.URL)
+	taken := listen(t, first.URL)
 	require.NoError(t, d.Start(t.Context(), claim))
 	second := until(t, d, deploy.Running, nil)
 	require.NotEqual(t, first.URL, second.URL)
