@@ -153,7 +153,7 @@ func stored(t *testing.T, d *db.DB) (all []string) {
 	return all
 }
 
-// Another replica ends the access of a caller whom this one has cached, and whose state it would
+// Another replica ends the access of a caller that this one has cached, and whose state it would
 // accept forever: its clock is fixed. Each route that writes is called after each kind of end.
 func TestAWriteIsAuthorizedWhenItIsCommitted(t *testing.T) {
 	t.Parallel()

@@ -50,7 +50,11 @@ func (b *block) take() []byte {
 	if b.own {
 		b.joined, b.spare = b.spare, b.joined
 	}
-	b.typ, b.data, b.lines, b.retry, b.own = "", nil, 0, 0, false
+	b.typ = ""
+	b.data = nil
+	b.lines = 0
+	b.retry = 0
+	b.own = false
 	return data
 }
 

@@ -170,7 +170,10 @@ func (d *Decoder) dispatch() bool {
 // fail ends the stream because of a limit and discards the buffer.
 func (d *Decoder) fail(err error) {
 	d.err = err
-	d.pos, d.end, d.lf, d.cr = 0, 0, 0, 0
+	d.pos = 0
+	d.end = 0
+	d.lf = 0
+	d.cr = 0
 	d.block = block{}
 }
 

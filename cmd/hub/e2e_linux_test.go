@@ -193,7 +193,8 @@ func TestToolAndSkillAreDeployed(t *testing.T) {
 }
 
 // A stdio server of a deployed agent starts in the directory that the hub has for it, relative to
-// that of the agent, and without one in a private directory. It writes where its sandbox permits it.
+// that of the agent, and without one in a private directory. It writes where its sandbox permits
+// it.
 func TestMCPServersStartInTheirDirectory(t *testing.T) {
 	t.Parallel()
 	p := openProduct(t)

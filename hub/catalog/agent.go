@@ -120,7 +120,10 @@ func (s *Service) CreateAgent(ctx context.Context, caller api.Caller, in AgentIn
 // insert stores a new agent with its bindings.
 func (s *Service) insert(ctx context.Context, tx *sql.Tx, caller api.Caller, a *Agent, in AgentInput) error {
 	now := api.Time(s.now())
-	a.ID, a.Version, a.CreatedAt, a.UpdatedAt = ids.New(), 1, now, now
+	a.ID = ids.New()
+	a.Version = 1
+	a.CreatedAt = now
+	a.UpdatedAt = now
 	before := Agent{}
 	a.bind(before, in)
 	if err := s.checkReferences(ctx, tx, caller.TenantID, before, a); err != nil {
@@ -183,7 +186,10 @@ func (s *Service) UpdateAgent(ctx context.Context, caller api.Caller, name strin
 // replace stores a in place of before, with the bindings of the input. It changes nothing if they
 // are equal.
 func (s *Service) replace(ctx context.Context, tx *sql.Tx, caller api.Caller, before Agent, a *Agent, in AgentInput) error {
-	a.ID, a.Version, a.CreatedAt, a.UpdatedAt = before.ID, before.Version, before.CreatedAt, before.UpdatedAt
+	a.ID = before.ID
+	a.Version = before.Version
+	a.CreatedAt = before.CreatedAt
+	a.UpdatedAt = before.UpdatedAt
 	a.bind(before, in)
 	if err := s.checkReferences(ctx, tx, caller.TenantID, before, a); err != nil {
 		return err

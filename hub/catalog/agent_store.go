@@ -30,7 +30,10 @@ func scanAgent(row db.Scanner) (Agent, error) {
 		return Agent{}, err
 	}
 	a.CreatedAt, a.UpdatedAt = api.Time(db.Time(created)), api.Time(db.Time(updated))
-	a.Tools, a.Skills, a.MCPs, a.Knowledge = []string{}, []string{}, []string{}, []KnowledgeRef{}
+	a.Tools = []string{}
+	a.Skills = []string{}
+	a.MCPs = []string{}
+	a.Knowledge = []KnowledgeRef{}
 	if allowed.Valid {
 		err = json.Unmarshal([]byte(allowed.String), &a.AllowedTools)
 	}

@@ -55,7 +55,11 @@ func contentHash(a Agent, all digests) (string, error) {
 			bound[string(b.kind)+"/"+ref.Name] = all[component{b.kind, ref.Name}]
 		}
 	}
-	a.ID, a.ContentHash, a.Version, a.CreatedAt, a.UpdatedAt = "", "", 0, api.Time{}, api.Time{}
+	a.ID = ""
+	a.ContentHash = ""
+	a.Version = 0
+	a.CreatedAt = api.Time{}
+	a.UpdatedAt = api.Time{}
 	a.Tools, a.Skills, a.MCPs = sorted(a.Tools), sorted(a.Skills), sorted(a.MCPs)
 	a.AllowedTools, a.DisallowedTools, a.SettingSources = sorted(a.AllowedTools), sorted(a.DisallowedTools), sorted(a.SettingSources)
 	a.Sandbox.Read, a.Sandbox.Write, a.Sandbox.Domains = sorted(a.Sandbox.Read), sorted(a.Sandbox.Write), sorted(a.Sandbox.Domains)

@@ -98,7 +98,11 @@ func (s *Service) importInput(ctx context.Context, tenantID string, d agent.Agen
 		in.MaxTurns = &d.MaxTurns
 	}
 	if h := d.Hub; h != nil {
-		in.TitleEN, in.DescriptionEN, in.Icon, in.IsDefault, in.Enabled = h.TitleEN, h.DescriptionEN, h.Icon, h.IsDefault, h.Enabled
+		in.TitleEN = h.TitleEN
+		in.DescriptionEN = h.DescriptionEN
+		in.Icon = h.Icon
+		in.IsDefault = h.IsDefault
+		in.Enabled = h.Enabled
 		in.Skills, in.Tools = append(in.Skills, h.Skills...), append(in.Tools, h.Tools...)
 		if h.Title != "" {
 			in.Title = h.Title

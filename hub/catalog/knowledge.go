@@ -123,7 +123,10 @@ func (s *Service) UpdateKnowledge(ctx context.Context, caller api.Caller, name s
 			return api.PreconditionFailed
 		}
 		v = input
-		v.ID, v.Version, v.CreatedAt, v.UpdatedAt = before.ID, before.Version, before.CreatedAt, before.UpdatedAt
+		v.ID = before.ID
+		v.Version = before.Version
+		v.CreatedAt = before.CreatedAt
+		v.UpdatedAt = before.UpdatedAt
 		if reflect.DeepEqual(v, before) {
 			return errUnchanged
 		}

@@ -152,7 +152,10 @@ func (s *Service) UpdateMCP(ctx context.Context, caller api.Caller, name string,
 			return api.PreconditionFailed
 		}
 		v = plain
-		v.ID, v.Version, v.CreatedAt, v.UpdatedAt = before.ID, before.Version, before.CreatedAt, before.UpdatedAt
+		v.ID = before.ID
+		v.Version = before.Version
+		v.CreatedAt = before.CreatedAt
+		v.UpdatedAt = before.UpdatedAt
 		if err := s.seal(caller.TenantID, &v, before); err != nil {
 			return err
 		}

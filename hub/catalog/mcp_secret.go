@@ -112,8 +112,8 @@ func (s *Service) Rekey(ctx context.Context) (int, error) {
 	return s.resealAll(ctx, s.cfg.Keyring.Reseal)
 }
 
-// Bind binds the values that an earlier version sealed to their tenant, and returns their number. No
-// other function opens them. Call it before the service is used.
+// Bind binds the values that an earlier version sealed to their tenant, and returns their number.
+// No other function opens them. Call it before the service is used.
 func (s *Service) Bind(ctx context.Context) (int, error) {
 	return s.resealAll(ctx, s.cfg.Keyring.Rebind)
 }

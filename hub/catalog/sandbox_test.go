@@ -25,7 +25,7 @@ func TestSandboxOfAnAgent(t *testing.T) {
 		put(object{}, 1)
 		put(object{"mode": "", "read": []any{}, "domains": nil}, 1)
 		sent := object{
-			"mode": "required", "read": []any{"/srv/${HOME}/天气", "../shared"}, "write": []any{"out $1"}, "network": "proxy",
+			"mode": "required", "read": []any{"/srv/${HOME}/天气", "../common"}, "write": []any{"out $1"}, "network": "proxy",
 			"domains": []any{"example.com", "*.example.com:8443"},
 		}
 		put(sent, 2)
@@ -36,9 +36,9 @@ func TestSandboxOfAnAgent(t *testing.T) {
 		changed := hash()
 		require.NotEqual(t, without, changed)
 		require.Contains(t, strings.Join(s.Audit("acme"), "\n"),
-			`"sandbox":{"from":[],"to":["mode: required","network: proxy","read: /srv/${HOME}/天气","read: ../shared","write: out $1","domains: example.com","domains: *.example.com:8443"]}`)
+			`"sandbox":{"from":[],"to":["mode: required","network: proxy","read: /srv/${HOME}/天气","read: ../common","write: out $1","domains: example.com","domains: *.example.com:8443"]}`)
 		want := agent.Sandbox{
-			Mode: "required", Read: []string{"/srv/${HOME}/天气", "../shared"}, Write: []string{"out $1"}, Network: "proxy",
+			Mode: "required", Read: []string{"/srv/${HOME}/天气", "../common"}, Write: []string{"out $1"}, Network: "proxy",
 			Domains: []string{"example.com", "*.example.com:8443"},
 		}
 		d, err := s.Deployment(t.Context(), "acme", "a")

@@ -213,7 +213,10 @@ func (s *Service) CreateTool(ctx context.Context, caller api.Caller, in ToolInpu
 }
 
 func (v *Tool) setFile(ref artifact.Ref) {
-	v.ref, v.FileName, v.Hash, v.Size = ref, ref.Name, hashOf(ref), ref.Size
+	v.ref = ref
+	v.FileName = ref.Name
+	v.Hash = hashOf(ref)
+	v.Size = ref.Size
 }
 
 var errNoCheck = api.Unavailable.New("This hub cannot check the files of tools: an operator must configure a worker for that.")

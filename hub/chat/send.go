@@ -53,10 +53,10 @@ type Sent struct {
 
 // Send stores a message in a session of the caller and starts the answer, whose caller must call
 // Close. If a message with the same ClientMessageID was sent before and its run was started, it
-// returns that one instead.
-// It fails with api.AgentNotDeployed, with api.Conflict while another answer is in progress or if
-// the caller has stored too much, with api.RateLimited if too many answers are in progress, and with
-// api.UpstreamFailed if the runtime rejects the run, which is stored as a failed answer.
+// returns that one instead. It fails with api.AgentNotDeployed, with api.Conflict while another
+// answer is in progress or if the caller has stored too much, with api.RateLimited if too many
+// answers are in progress, and with api.UpstreamFailed if the runtime rejects the run, which is
+// stored as a failed answer.
 func (s *Service) Send(ctx context.Context, caller api.Caller, agentName, id string, in SendInput) (*Answer, *Sent, error) {
 	answer, before, err := s.send(ctx, caller, agentName, id, in)
 	if err != nil || before == nil {

@@ -224,8 +224,14 @@ func (s *Service) deploy(ctx context.Context, tx *sql.Tx, caller api.Caller, nam
 	if err := s.seal(&d, c); err != nil {
 		return d, err
 	}
-	d.Desired, d.SpecHash, d.State, d.Revision = desiredRunning, hash, StateDeploying, d.Revision+1
-	d.LinkedAt, d.DeployedAt, d.DeployedBy, d.Error = now, now, caller.UserName, ""
+	d.Desired = desiredRunning
+	d.SpecHash = hash
+	d.State = StateDeploying
+	d.Revision = d.Revision + 1
+	d.LinkedAt = now
+	d.DeployedAt = now
+	d.DeployedBy = caller.UserName
+	d.Error = ""
 	if created {
 		err = insertDeployment(ctx, tx, d)
 	} else {

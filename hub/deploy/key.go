@@ -157,8 +157,8 @@ func (s *Service) indexKeys(ctx context.Context) error {
 	})
 }
 
-// rotate makes one step of a rotation, and reports whether the row changed. The runtime accepts both
-// keys until all hubs use the next one, so that no request fails.
+// rotate makes one step of a rotation, and reports whether the row changed. The runtime accepts
+// both keys until all hubs use the next one, so that no request fails.
 func (w *worker) rotate(ctx context.Context, d deployment, obs Observed) (bool, error) {
 	c, err := w.s.open(d)
 	if err != nil {

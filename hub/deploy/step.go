@@ -237,7 +237,10 @@ func (w *worker) watch(ctx context.Context, d deployment, v view, obs Observed) 
 	switch {
 	case err == nil:
 		w.misses = 0
-		v.State, v.Health, v.Error, v.RetryAt = StateRunning, healthHealthy, "", time.Time{}
+		v.State = StateRunning
+		v.Health = healthHealthy
+		v.Error = ""
+		v.RetryAt = time.Time{}
 		if age >= stableAfter {
 			v.Failures = 0
 		}
@@ -308,9 +311,9 @@ func (w *worker) condition(v *view, kind string, status bool, message string) {
 	}
 }
 
-// reason returns why a runtime ended: the messages of the last warnings and errors in its log, which
-// members may read. Other lines are for those who may read logs: they may be stack traces, or output
-// of tools.
+// reason returns why a runtime ended: the messages of the last warnings and errors in its log,
+// which members may read. Other lines are for those who may read logs: they may be stack traces, or
+// output of tools.
 func (w *worker) reason(ctx context.Context, obs Observed) string {
 	lines, err := w.s.cfg.Driver.Logs(ctx, w.key, reasonTail)
 	messages := logMessages(lines)

@@ -16,10 +16,10 @@ import (
 // login_attempts.
 const lockoutWindow = 15 * time.Minute
 
-// maxFailures bounds the failures of one network, of all accounts together, and those of one account
-// from all networks, within lockoutWindow of the first one. The limit of a network bounds the work
-// and the entries that a client without credentials can cause by changing the name. An office behind
-// one address does not fail so often.
+// maxFailures bounds the failures of one network, of all accounts together, and those of one
+// account from all networks, within lockoutWindow of the first one. The limit of a network bounds
+// the work and the entries that a client without credentials can cause by changing the name. An
+// office behind one address does not fail so often.
 const maxFailures = 100
 
 // exemptWindow is how long an account is known after a sign-in, at its address and in its network.
@@ -104,8 +104,8 @@ func (s *Service) window() (from, to int64) {
 	return db.Micros(now.Add(-lockoutWindow)), db.Micros(now.Add(lockoutWindow))
 }
 
-// startAttempt returns the attempt with what is known about it, or fails with 429 if its password is
-// not checked.
+// startAttempt returns the attempt with what is known about it, or fails with 429 if its password
+// is not checked.
 func (s *Service) startAttempt(ctx context.Context, a attempt) (attempt, error) {
 	if !a.user {
 		var err error
@@ -197,8 +197,8 @@ func (s *Service) countAccount(ctx context.Context, tx *sql.Tx, a attempt) error
 }
 
 // countNetwork counts a failure only for the network, or fails with 429. The first failure after a
-// window begins a new window. Rows of addresses are locked before rows of accounts, and these before
-// rows of networks.
+// window begins a new window. Rows of addresses are locked before rows of accounts, and these
+// before rows of networks.
 func (s *Service) countNetwork(ctx context.Context, tx *sql.Tx, a attempt) error {
 	from, to := s.window()
 	counted, err := addNetworkFailure(ctx, tx, a, s.now(), from, to)

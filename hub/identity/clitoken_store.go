@@ -22,7 +22,10 @@ func scanToken(row db.Scanner) (cliToken, error) {
 		ip            sql.NullString
 	)
 	err := row.Scan(&t.ID, &t.TenantID, &t.UserID, &t.Name, &t.Prefix, &created, &expires, &used, &ip)
-	t.CreatedAt, t.ExpiresAt, t.LastUsedAt, t.LastUsedIP = db.Time(created), db.NullTime(expires), db.NullTime(used), ip.String
+	t.CreatedAt = db.Time(created)
+	t.ExpiresAt = db.NullTime(expires)
+	t.LastUsedAt = db.NullTime(used)
+	t.LastUsedIP = ip.String
 	return t, err
 }
 
@@ -58,8 +61,8 @@ func checkTokens(ctx context.Context, tx *sql.Tx, t cliToken) error {
 	return err
 }
 
-// tokenExpiry returns when the CLI token of the caller expires, or the zero time for never and for a
-// session.
+// tokenExpiry returns when the CLI token of the caller expires, or the zero time for never and for
+// a session.
 func tokenExpiry(ctx context.Context, tx *sql.Tx, caller api.Caller) (time.Time, error) {
 	var expires sql.NullInt64
 	err := tx.QueryRowContext(ctx, `SELECT expires_at FROM cli_tokens WHERE tenant_id = $1 AND id = $2`, caller.TenantID, caller.TokenID).Scan(&expires)

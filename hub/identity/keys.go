@@ -309,7 +309,12 @@ func (k *keyStore) load(ctx context.Context) error {
 			k.logger.Warn("a signing key cannot be opened: give this replica the keys that the others have", "err", shut)
 		}
 	}
-	k.keys, k.signing, k.current, k.shut, k.loadedAt, k.loadedAs = keys, signing, current, shut, at, read
+	k.keys = keys
+	k.signing = signing
+	k.current = current
+	k.shut = shut
+	k.loadedAt = at
+	k.loadedAs = read
 	return nil
 }
 

@@ -109,7 +109,10 @@ func (s *Service) rejectLogin(ctx context.Context, from api.Caller, m member, tr
 	ctx, cancel := detached(ctx)
 	defer cancel()
 	e := from.Event()
-	e.TenantID, e.UserID, e.UserName, e.Status = DefaultTenant, m.ID, excerpt.Characters(api.Plain(name), maxAuditName), auditlog.Failure
+	e.TenantID = DefaultTenant
+	e.UserID = m.ID
+	e.UserName = excerpt.Characters(api.Plain(name), maxAuditName)
+	e.Status = auditlog.Failure
 	e.TargetType, e.TargetID, e.TargetName = targetUser, m.ID, m.Username
 	err := s.db.Tx(ctx, func(tx *sql.Tx) error {
 		count := s.countFailure

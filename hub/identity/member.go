@@ -52,8 +52,8 @@ func (m member) active() bool { return m.Status == statusActive }
 // resetWindow is how long a password that was reset permits to sign in.
 const resetWindow = 24 * time.Hour
 
-// resetExpired reports whether the password was reset too long ago, or in the future of a clock that
-// was incorrect. The password that an administrator gave a new user does not expire.
+// resetExpired reports whether the password was reset too long ago, or in the future of a clock
+// that was incorrect. The password that an administrator gave a new user does not expire.
 func (m member) resetExpired(now time.Time) bool {
 	age := now.Sub(m.PasswordChangedAt)
 	return m.MustChange && m.PasswordChangedAt.After(m.CreatedAt) && (age > resetWindow || age < -lockoutWindow)

@@ -52,6 +52,10 @@ func readFamily(ctx context.Context, q db.Querier, hash []byte) (f family, err e
 	if errors.Is(err, sql.ErrNoRows) {
 		return f, api.Unauthenticated.New("The refresh token is unknown: sign in again.")
 	}
-	f.revoked, f.why, f.idle, f.limit, f.rotated = revoked.Valid, why.String, db.Time(idle), db.Time(limit), db.NullTime(rotated)
+	f.revoked = revoked.Valid
+	f.why = why.String
+	f.idle = db.Time(idle)
+	f.limit = db.Time(limit)
+	f.rotated = db.NullTime(rotated)
 	return f, db.Wrap("read session", err)
 }

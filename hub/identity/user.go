@@ -119,8 +119,15 @@ func checkAccount(faults api.Fields, username, password, displayField, display s
 // newMember completes the member that checkAccount returned.
 func (s *Service) newMember(m member, tenantID string, role rbac.Role, hash string) member {
 	now := s.now()
-	m.ID, m.TenantID, m.Role, m.Status, m.AuthSource = ids.New(), tenantID, role, statusActive, sourceBuiltin
-	m.PasswordHash, m.PasswordChangedAt, m.CreatedAt, m.UpdatedAt = hash, now, now, now
+	m.ID = ids.New()
+	m.TenantID = tenantID
+	m.Role = role
+	m.Status = statusActive
+	m.AuthSource = sourceBuiltin
+	m.PasswordHash = hash
+	m.PasswordChangedAt = now
+	m.CreatedAt = now
+	m.UpdatedAt = now
 	return m
 }
 

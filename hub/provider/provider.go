@@ -133,7 +133,11 @@ func (s *Service) CreateProvider(ctx context.Context, caller api.Caller, in Inpu
 		return Provider{}, err
 	}
 	now := s.now()
-	p.ID, p.TenantID, p.Version, p.CreatedAt, p.UpdatedAt = ids.New(), caller.TenantID, 1, now, now
+	p.ID = ids.New()
+	p.TenantID = caller.TenantID
+	p.Version = 1
+	p.CreatedAt = now
+	p.UpdatedAt = now
 	if in.APIKey.Value != "" {
 		s.seal(&p, in.APIKey.Value)
 	}
@@ -169,7 +173,10 @@ func (s *Service) UpdateProvider(ctx context.Context, caller api.Caller, id stri
 			return api.PreconditionFailed
 		}
 		after = before
-		after.Name, after.Protocol, after.AuthStyle, after.BaseURL = want.Name, want.Protocol, want.AuthStyle, want.BaseURL
+		after.Name = want.Name
+		after.Protocol = want.Protocol
+		after.AuthStyle = want.AuthStyle
+		after.BaseURL = want.BaseURL
 		after.Models, after.Enabled = want.Models, want.Enabled
 		detail, changed := s.compare(before, after, in.APIKey)
 		if !changed {

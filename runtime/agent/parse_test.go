@@ -36,7 +36,7 @@ func fullFile() *agent.File {
 			SystemPrompt: "You write code.\n  Mind the ${TEAM_KEY}.\n", MaxTurns: 20, PermissionMode: "acceptEdits",
 			AllowedTools: []string{"Read", "Bash(git *)"}, DisallowedTools: []string{},
 			SettingSources: []string{"user", "local"}, ExtraUserSkillDirs: []string{"/srv/skills"},
-			Sandbox: agent.Sandbox{Mode: agent.SandboxRequired, Read: []string{"/srv/data", "../shared"}, Write: []string{"out"},
+			Sandbox: agent.Sandbox{Mode: agent.SandboxRequired, Read: []string{"/srv/data", "../common"}, Write: []string{"out"},
 				Network: agent.NetworkProxy, Domains: []string{"example.com", "*.example.org", "example.net:8443"}},
 			MCPServers: map[string]agent.MCPServer{
 				"files": {Transport: "stdio", Command: "mcp-files", Args: []string{"--root", "${TEAM_KEY}"},

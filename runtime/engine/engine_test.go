@@ -32,8 +32,8 @@ var connections = []goleak.Option{
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(patient{m}, connections...) }
 
-// patient runs tests and waits until their goroutines end: a run that is cancelled does not wait for
-// the validation of an input, whose steps are bounded.
+// patient runs tests and waits until their goroutines end: a run that is cancelled does not wait
+// for the validation of an input, whose steps are bounded.
 type patient struct{ m *testing.M }
 
 func (p patient) Run() int {

@@ -50,7 +50,10 @@ func (r *run) callModel(ctx context.Context) (*model.Response, error) {
 func (r *run) stream(w *watchdog, messages []model.Message) iter.Seq2[model.Part, error] {
 	r.out.Flush()
 	req := r.engine.cfg.Request
-	req.Messages, req.Tools, req.Alive, req.Reserve = messages, r.tools.offered, w.alive, r.engine.cfg.Reserve
+	req.Messages = messages
+	req.Tools = r.tools.offered
+	req.Alive = w.alive
+	req.Reserve = r.engine.cfg.Reserve
 	return r.engine.cfg.Model.Stream(w.ctx, &req)
 }
 

@@ -99,8 +99,8 @@ func hierarchies(mounts, own string) (result []hierarchy) {
 }
 
 // delegated reports whether the service manager has given dir, or a group around it, to its
-// processes. A command in another group next to that of a service would not have the restrictions of
-// the service, such as its memory and addresses.
+// processes. A command in another group next to that of a service would not have the restrictions
+// of the service, such as its memory and addresses.
 func delegated(dir string) bool {
 	value := make([]byte, 1)
 	for ; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
@@ -240,8 +240,8 @@ func (g *group) close() {
 	}
 }
 
-// remove removes the group, and with kill its processes, in a number of attempts. A process that has
-// been killed leaves its group a little later.
+// remove removes the group, and with kill its processes, in a number of attempts. A process that
+// has been killed leaves its group a little later.
 func (g *group) remove(attempts int, kill bool) error {
 	var err error
 	for range attempts {

@@ -13,8 +13,8 @@ import (
 	"github.com/seed93082962/agenthost/runtime/sandbox"
 )
 
-// delegate returns the commands of a shell with which it becomes a member of groups that belong to a
-// user, where there can be any.
+// delegate returns the commands of a shell with which it becomes a member of groups that belong to
+// a user, where there can be any.
 func delegate(t *testing.T, user int) (script string) {
 	for _, dir := range sandbox.FindGroups() {
 		dir, err := os.MkdirTemp(dir, "agenthost-delegated-") //nolint:usetesting // in another directory

@@ -285,7 +285,7 @@ func (s *Sandbox) granted() []launch.Grant {
 }
 
 // processes returns how the processes of the command are mounted. Those of a nested command are
-// writable, unless it is root, to whom the files in /proc/sys belong: then it cannot create user
+// writable, unless it is root, the owner of the files in /proc/sys: then it cannot create user
 // namespaces.
 func (s *Sandbox) processes() string {
 	if s.policy.Nested && (s.policy.User != 0 || os.Getuid() != 0) {
@@ -294,8 +294,8 @@ func (s *Sandbox) processes() string {
 	return launch.MountProcess
 }
 
-// isolate makes the launcher with the configuration c the first process of new namespaces. It returns
-// the variable of the environment with which it is started.
+// isolate makes the launcher with the configuration c the first process of new namespaces. It
+// returns the variable of the environment with which it is started.
 func isolate(c *launch.Config, p Policy) string {
 	c.Namespaces = true
 	flags := syscall.CLONE_NEWPID | syscall.CLONE_NEWNS | syscall.CLONE_NEWIPC

@@ -19,8 +19,8 @@ func SimulateKernel(t testing.TB, abi int) {
 	kernel.isolate = func(variant) error { return errors.New("operation not permitted") }
 }
 
-// SimulateNoLandlock makes sandboxes that are opened during the test those of a kernel with namespaces
-// and without Landlock.
+// SimulateNoLandlock makes sandboxes that are opened during the test those of a kernel with
+// namespaces and without Landlock.
 func SimulateNoLandlock(t testing.TB) {
 	former := kernel
 	t.Cleanup(func() { kernel = former })

@@ -120,8 +120,9 @@ type Support struct {
 	// but its own and the permitted ones, and its loopback interface is private.
 	Isolated bool
 
-	// Memory and Processes report whether a command has these limits. Without a control group, only the
-	// address space of each process is limited, and the number of processes of a user, but not of root.
+	// Memory and Processes report whether a command has these limits. Without a control group, only
+	// the address space of each process is limited, and the number of processes of a user, but not of
+	// root.
 	Memory, Processes bool
 
 	Reason string // why something is not enforced; empty if everything is

@@ -38,8 +38,8 @@ func accessOf(abi int) uint64 {
 	return access
 }
 
-// newScope returns a Landlock ruleset that restricts only signals and abstract sockets. Unlike one for
-// files, it permits mounts.
+// newScope returns a Landlock ruleset that restricts only signals and abstract sockets. Unlike one
+// for files, it permits mounts.
 func newScope() (*os.File, error) {
 	fd, err := landlock.LandlockCreateRuleset(&landlock.RulesetAttr{Scoped: landlock.ScopeAbstractUnixSocket | landlock.ScopeSignal}, 0)
 	if err != nil {

@@ -91,8 +91,8 @@ func resolve(paths, writable []string) (targets []string, links [][2]string) {
 }
 
 // without returns the paths without what is hidden: instead of a directory with a hidden path, its
-// other entries. A link that leads to what is hidden, or to a directory around it, is omitted. Paths
-// inside hidden ones remain.
+// other entries. A link that leads to what is hidden, or to a directory around it, is omitted.
+// Paths inside hidden ones remain.
 func without(paths, hidden []string) (visible []string) {
 	if len(hidden) == 0 {
 		return paths

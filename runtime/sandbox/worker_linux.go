@@ -26,9 +26,9 @@ var workerCalls = []string{
 }
 
 // ConfineWorker confines all threads of the calling process for the rest of its life. It can
-// compute, start threads, and use the descriptors 0, 1 and 2 and those that it has opened. It cannot
-// open files or sockets, start programs, reach other processes or execute new memory. Inherited
-// descriptors are closed. If a restriction fails, the others are in force. The error is
+// compute, start threads, and use the descriptors 0, 1 and 2 and those that it has opened. It
+// cannot open files or sockets, start programs, reach other processes or execute new memory.
+// Inherited descriptors are closed. If a restriction fails, the others are in force. The error is
 // errors.ErrUnsupported if the kernel has no seccomp.
 func ConfineWorker() error {
 	runtime.LockOSThread()

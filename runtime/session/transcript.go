@@ -126,7 +126,10 @@ func (t *transcript) truncate() error {
 // removeFile removes the file of an empty session.
 func (t *transcript) removeFile() error {
 	err := errors.Join(t.store.root.Remove(t.store.path(t.key)), unlockAndClose(t.file))
-	t.file, t.newName, t.unsynced, t.size = nil, false, false, 0
+	t.file = nil
+	t.newName = false
+	t.unsynced = false
+	t.size = 0
 	return err
 }
 

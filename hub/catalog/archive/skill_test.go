@@ -242,8 +242,8 @@ func numbered(n int, format string) []entry {
 	return all
 }
 
-// An archive of 28 KiB with 1,998 names of 255 directories took half a minute: every prefix of every
-// path was normalized. The work for the largest paths that are accepted is bounded too.
+// An archive of 28 KiB with 1,998 names of 255 directories took half a minute: every prefix of
+// every path was normalized. The work for the largest paths that are accepted is bounded too.
 func TestPathsAreBoundedInWork(t *testing.T) {
 	deep := strings.Repeat("d/", 254)
 	wide := strings.Repeat("é/", 31)

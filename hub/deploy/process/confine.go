@@ -11,7 +11,8 @@ import (
 	"github.com/seed93082962/agenthost/runtime/sandbox"
 )
 
-// policy is what the processes of a deployment can reach. The runtime confines its commands further.
+// policy is what the processes of a deployment can reach. The runtime confines its commands
+// further.
 func (d *Driver) policy(f folder, user int) sandbox.Policy {
 	path := ""
 	for _, variable := range d.cfg.Env {
@@ -36,7 +37,8 @@ func (d *Driver) policy(f folder, user int) sandbox.Policy {
 // temporary returns the directory of temporary files.
 func (f folder) temporary() string { return f.path(filepath.Join(privateDir, "tmp")) }
 
-// confine changes cmd so that it is confined, and returns a function that is called after its start.
+// confine changes cmd so that it is confined, and returns a function that is called after its
+// start.
 func (d *Driver) confine(f folder, cmd *exec.Cmd) (started func(), err error) {
 	if err := f.makeDirectories(); err != nil {
 		return nil, clean("create directory of deployment", err)

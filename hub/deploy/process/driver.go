@@ -1,7 +1,9 @@
 // Package process runs deployments as processes on the machine of the hub: each is the runtime
 // command of the hub's own executable, in a private directory, listening on a loopback port.
 //
-//	driver, err := process.New(process.Config{Dir: "data/deployments", Command: []string{executable, "runtime"}, Env: env})
+//	driver, err := process.New(process.Config{
+//		Dir: "data/deployments", Command: []string{executable, "runtime"}, Env: env,
+//	})
 //	if err != nil { ... }
 //
 // The processes continue when the hub ends, and a hub that starts later finds them by process id
@@ -19,10 +21,10 @@
 //	private/       its temporary files
 //	log, log.1     the output of the runtime
 //
-// On Linux, all processes of a deployment are confined by a nested sandbox: they see the files of the
-// system, of the toolchains on PATH and of Read and Write, and their own directory, of which they
-// change work, home, state and private. They see no process but their own. If the hub is root, each
-// deployment has its own user id, which is recorded as the group of its directory.
+// On Linux, all processes of a deployment are confined by a nested sandbox: they see the files of
+// the system, of the toolchains on PATH and of Read and Write, and their own directory, of which
+// they change work, home, state and private. They see no process but their own. If the hub is root,
+// each deployment has its own user id, which is recorded as the group of its directory.
 // [Driver.Unconfined] reports what is not in force.
 package process
 

@@ -72,8 +72,8 @@ func (f folder) configure(req deploy.Request) error {
 	return f.setKeys(string(req.Env[deploy.EnvAPIKey]))
 }
 
-// makeDirectories creates what is missing. A runtime of a former version, which was not confined, may
-// have replaced a directory.
+// makeDirectories creates what is missing. A runtime of a former version, which was not confined,
+// may have replaced a directory.
 func (f folder) makeDirectories() error {
 	for _, dir := range []string{"", workDir, homeDir, stateDir, privateDir} {
 		if err := os.MkdirAll(f.path(dir), 0o700); err != nil {
@@ -145,8 +145,8 @@ func (f folder) write(name string, data []byte) error {
 	return err
 }
 
-// discard removes a file, or what an agent that is not confined has put there. A link is not
-// followed, and a directory is moved away.
+// discard removes a file, or a link or directory that an agent without a sandbox has created in its
+// place. A link is not followed, and a directory is moved away.
 func (f folder) discard(name string) error {
 	err := os.Remove(f.path(name))
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
@@ -188,8 +188,8 @@ func (f folder) remove() (trash string, err error) {
 }
 
 // empty deletes a directory, also one whose directories an agent has made read-only, or which is so
-// deep that a descriptor of each level would be too many: what is inside its directories is moved
-// up. What remains is deleted by the next start of the hub.
+// deep that a descriptor of each level would be too many: the content of its directories is moved
+// up. The next start of the hub deletes the rest.
 func empty(trash string) error {
 	if err := os.Remove(trash); err == nil || errors.Is(err, fs.ErrNotExist) {
 		return nil

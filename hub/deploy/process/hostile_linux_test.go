@@ -108,8 +108,8 @@ func TestDamagedFiles(t *testing.T) {
 	}
 }
 
-// What an agent without a sandbox has put in the place of files, also of temporary ones, is not
-// followed, and delays no call.
+// Links and pipes that an agent without a sandbox has created in the place of files, also of
+// temporary ones, are not followed, and delay no call.
 func TestPlantedFilesAreReplaced(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -77,7 +77,8 @@ func killOrphans(pid int, born string, f folder) {
 	}
 }
 
-// killMembers kills the processes of a group except the first one, and reports whether there are any.
+// killMembers kills the processes of a group except the first one, and reports whether there are
+// any.
 func killMembers(group int) (found bool) {
 	for _, member := range members(group) {
 		pid, _ := strconv.Atoi(member)

@@ -21,9 +21,9 @@ func ownSession(a *syscall.SysProcAttr) *syscall.SysProcAttr {
 	return a
 }
 
-// signalProcess requests a runtime to end, or kills it. Its group has the launcher, which ignores the
-// request, and the runtime, whose commands have groups of their own. A launcher that begins would
-// lose the request, as the first process of a namespace does; there is no run yet.
+// signalProcess requests a runtime to end, or kills it. Its group has the launcher, which ignores
+// the request, and the runtime, whose commands have groups of their own. A launcher that begins
+// would lose the request, as the first process of a namespace does; there is no run yet.
 //
 // The first launcher ends by itself when the others are killed: it kills what they leave.
 func signalProcess(pid int, kill bool) {

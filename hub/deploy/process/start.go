@@ -60,7 +60,10 @@ func (d *Driver) start(f folder, s *state) error {
 	if err != nil {
 		return clean("start runtime", err)
 	}
-	s.PID, s.Birth, s.Addr, s.StartedAt = cmd.Process.Pid, birth(cmd.Process.Pid), listener.Addr().String(), time.Now().UTC().Truncate(time.Microsecond)
+	s.PID = cmd.Process.Pid
+	s.Birth = birth(cmd.Process.Pid)
+	s.Addr = listener.Addr().String()
+	s.StartedAt = time.Now().UTC().Truncate(time.Microsecond)
 	born := s.Birth
 	d.exits.Store(f, exit{birth: born, running: true})
 	d.waiting.Go(func() { d.wait(cmd, f, born) })
@@ -93,8 +96,8 @@ func (d *Driver) wait(cmd *exec.Cmd, f folder, born string) {
 // clearWithin bounds the wait for a hub that is frozen in a call.
 const clearWithin = 5 * time.Second
 
-// clear kills what a process has left, and closes its listener if it was stopped, unless the next one
-// was started, which did it.
+// clear kills what a process has left, and closes its listener if it was stopped, unless the next
+// one was started, which did it.
 func (d *Driver) clear(f folder, born string) {
 	ctx, cancel := context.WithTimeout(context.Background(), clearWithin)
 	defer cancel()
@@ -111,8 +114,8 @@ func (d *Driver) clear(f folder, born string) {
 	}
 }
 
-// reserve returns the listener of a deployment. It remains open when the runtime crashes, so that no
-// other program takes the port before the next runtime has it.
+// reserve returns the listener of a deployment. It remains open when the runtime crashes, so that
+// no other program takes the port before the next runtime has it.
 func (d *Driver) reserve(f folder, addr string) (*net.TCPListener, error) {
 	if held, ok := d.ports.Load(f); ok {
 		if l := held.(*net.TCPListener); l.Addr().String() == addr {

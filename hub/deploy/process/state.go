@@ -25,8 +25,8 @@ type state struct {
 // alive reports whether the runtime is running. A process of another boot is not.
 func (s *state) alive() bool { return s.PID > 1 && s.Birth != "" && birth(s.PID) == s.Birth }
 
-// reap kills what a runtime that has ended left. A damaged state does not name the runtime: then the
-// runtime is one of the processes with the home directory of the deployment.
+// reap kills what a runtime that has ended left. A damaged state does not name the runtime: then
+// the runtime is one of the processes with the home directory of the deployment.
 func (s *state) reap(f folder) {
 	if s.PID > 1 {
 		killOrphans(s.PID, s.Birth, f)
@@ -80,7 +80,8 @@ func (f folder) save(s state) error {
 // errIrregular reports that a path leads to something other than a file of a bounded size.
 var errIrregular = errors.New("it is not a regular file, or too large")
 
-// readRegular returns the content of a file, which an agent with Bash may have replaced by anything.
+// readRegular returns the content of a file, which an agent with Bash may have replaced by
+// anything.
 func readRegular(path string, most int64) ([]byte, error) {
 	f, err := openRegular(path, os.O_RDONLY)
 	if err != nil {

@@ -12,11 +12,11 @@ import (
 	"github.com/seed93082962/agenthost/runtime/sandbox"
 )
 
-// usersLock is the lock of the directory during the choice of a user id. It is no key.
+// usersLock is the lock of the directory during the choice of a user id. It is not a key.
 const usersLock = ".users"
 
-// probeUsers returns why deployments cannot have user ids of their own, or "". A process that is not
-// root, and has no choice, is no reason.
+// probeUsers returns why deployments cannot have user ids of their own, or "". The
+// user of a process other than root is not a reason.
 func (d *Driver) probeUsers(trial folder) (reason string, err error) {
 	if os.Geteuid() != 0 || d.cfg.Users.First == 0 {
 		d.cfg.Users = Users{}
@@ -58,9 +58,9 @@ func (d *Driver) probeUsers(trial folder) (reason string, err error) {
 	}
 }
 
-// assign makes the user of a deployment the owner of what its runtime changes, and lets the group of
-// that user read the rest. It returns the user, or 0 for that of the hub. The group of the folder is
-// the record of the id.
+// assign makes the user of a deployment the owner of what its runtime changes, and lets the group
+// of that user read the rest. It returns the user, or 0 for that of the hub. The group of the
+// folder is the record of the id.
 func (d *Driver) assign(f folder) (int, error) {
 	if os.Geteuid() != 0 {
 		return 0, nil
@@ -155,7 +155,7 @@ func (f folder) share(name string, file *os.File) error {
 	return errors.Join(file.Chown(0, groupOf(string(f))), file.Chmod(mode))
 }
 
-// alone reports whether a regular file has no other name, which may be outside.
+// alone reports whether a regular file has one name only. Another one may be outside.
 func alone(info fs.FileInfo) bool {
 	return info.Mode().IsRegular() && info.Sys().(*syscall.Stat_t).Nlink == 1
 }

@@ -39,7 +39,12 @@ type scanner struct {
 // file searches a file up to the first null byte: what follows is not text.
 func (s *scanner) file(ctx context.Context, r io.Reader) error {
 	s.buf = s.buf[:0]
-	s.at, s.emitted, s.owed, s.marked, s.number, s.cutEnd = 0, 0, 0, 0, 1, -1
+	s.at = 0
+	s.emitted = 0
+	s.owed = 0
+	s.marked = 0
+	s.number = 1
+	s.cutEnd = -1
 	for {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -135,7 +140,10 @@ func (s *scanner) slide() {
 	s.numberAt(keep)
 	n := copy(s.buf, s.buf[keep:])
 	s.buf = s.buf[:n]
-	s.at, s.emitted, s.marked, s.cutEnd = s.at-keep, max(s.emitted-keep, 0), s.marked-keep, -1
+	s.at = s.at - keep
+	s.emitted = max(s.emitted-keep, 0)
+	s.marked = s.marked - keep
+	s.cutEnd = -1
 }
 
 // numberAt returns the number of the line at an offset.

@@ -58,9 +58,9 @@
 // # Untrusted files
 //
 // Only a worker parses a file: neither the compiler nor the engine runs in another process, and the
-// limits of the worker bound what a file can cost. The stack of the compiler is limited to 64 MiB. A
-// file that ends or exceeds its worker does not load, and the error names the limit. [Check] loads
-// an uploaded file in a worker of its own.
+// limits of the worker bound what a file can cost. The stack of the compiler is limited to 64 MiB.
+// A file that ends or exceeds its worker does not load, and the error names the limit. [Check]
+// loads an uploaded file in a worker of its own.
 //
 // # Workers
 //
@@ -79,13 +79,13 @@
 //
 // # Security
 //
-// A script is isolated twice: by an interpreter (QuickJS, translated from C to Go, possibly with the
-// memory errors of the C code), and by its process. A worker has an empty environment and the limits
-// above. On Linux, before it reads a source, it confines itself as [sandbox.ConfineWorker] describes:
-// of the system calls, only those for memory, threads, clocks and the pipes to the host are left. A
-// script that escapes from the interpreter has no files, sockets, programs or other processes, but
-// can send frames of a tool to the host. Where the kernel cannot do this, and on other systems, the
-// host logs it once, and a worker has all rights of the user.
+// A script is isolated twice: by an interpreter (QuickJS, translated from C to Go, possibly with
+// the memory errors of the C code), and by its process. A worker has an empty environment and the
+// limits above. On Linux, before it reads a source, it confines itself as [sandbox.ConfineWorker]
+// describes: of the system calls, only those for memory, threads, clocks and the pipes to the host
+// are left. A script that escapes from the interpreter has no files, sockets, programs or other
+// processes, but can send frames of a tool to the host. Where the kernel cannot do this, and on
+// other systems, the host logs it once, and a worker has all rights of the user.
 //
 // This is not a virtual machine: faults of the kernel and of the processor remain. For untrusted
 // code, also isolate the whole host with another user, a container or a virtual machine.

@@ -69,8 +69,8 @@ func compile(source string) ([]byte, error) {
 	return vm.Compile(source, quickjs.EvalGlobal)
 }
 
-// engine is a QuickJS machine with the prelude and the code of a tool, ready for one call. Except for
-// interrupt, it is not safe for concurrent use.
+// engine is a QuickJS machine with the prelude and the code of a tool, ready for one call. Except
+// for interrupt, it is not safe for concurrent use.
 type engine struct {
 	vm    *quickjs.VM
 	enter quickjs.Value

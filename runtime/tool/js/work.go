@@ -22,8 +22,8 @@ const (
 )
 
 // Work is the main function of a worker. It returns at the end of stdin or at a malformed frame.
-// The program must exit then: a script may still be running. Before it reads a source, Work confines
-// the process, which can do nothing else afterwards: see [sandbox.ConfineWorker].
+// The program must exit then: a script may still be running. Before it reads a source, Work
+// confines the process, which can do nothing else afterwards: see [sandbox.ConfineWorker].
 func Work(stdin io.Reader, stdout io.Writer) error {
 	w := &worker{out: &frameWriter{w: stdout}, around: sync.OnceValues(compileSurroundings), programs: map[string]*code{}, tasks: make(chan func(), 1024)}
 	defer close(w.tasks)

@@ -9,8 +9,8 @@ import (
 
 // withoutDir returns an environment without the values through which a program would read the
 // directory that agents edit: HOME and TMPDIR in it become private, and PATH does not contain it.
-// Directories below it remain in PATH, because the runtime protects them. If agents edit the root of
-// the file system, the environment is unchanged.
+// Directories below it remain in PATH, because the runtime protects them. If agents edit the root
+// of the file system, the environment is unchanged.
 func withoutDir(env []string, edited, private string) []string {
 	if edited == "" || filepath.Dir(edited) == edited {
 		return env

@@ -3,7 +3,8 @@
 //
 //	connector, err := mcp.New(mcp.Config{CWD: dir, Env: []string{"PATH=/usr/bin:/bin"}, Logger: logger})
 //	...
-//	files, err := connector.Open("files", agent.MCPServer{Transport: "stdio", Command: "mcp-files"})
+//	server := agent.MCPServer{Transport: "stdio", Command: "mcp-files"}
+//	files, err := connector.Open("files", server, nil) // not confined
 //	defer files.Close()
 //	list, err := files.Tools(ctx) // starts the command: mcp__files__read, mcp__files__write, ...
 //
@@ -19,7 +20,8 @@
 //
 // Servers are untrusted. A stdio server runs in its own process group, which ends with the
 // connection, and in the sandbox of [Connector.Open], if it has one. Then it starts in the private
-// home of the sandbox, which is not deleted when it ends. Its environment contains only the variables of Config and of its definition.
+// home of the sandbox, which is not deleted when it ends. Its environment contains only the
+// variables of Config and of its definition.
 //
 // An agent can edit what an interpreter executes: modules, packages, configuration. A stdio server
 // therefore starts in a private empty directory, which is deleted when it ends, unless its

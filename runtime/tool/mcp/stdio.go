@@ -57,7 +57,10 @@ func (c *Connector) stdio(def agent.MCPServer, box tool.Sandbox, log *slog.Logge
 		}
 		own = append(own, name+"="+value)
 	}
-	name, args, cwd, hide := def.Command, slices.Clone(def.Args), def.CWD, newRedactor(def)
+	name := def.Command
+	args := slices.Clone(def.Args)
+	cwd := def.CWD
+	hide := newRedactor(def)
 	return func(l *link) (endpoint, error) {
 		release := func() {}
 		base := c.cfg.Env

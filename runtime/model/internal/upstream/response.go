@@ -39,7 +39,11 @@ var responses = sync.Pool{New: func() any {
 //go:noinline
 func newAnswer(ctx context.Context, cancel context.CancelFunc, body io.Reader, req *model.Request, dec Decoder) *response {
 	a := responses.Get().(*response)
-	a.ctx, a.cancel, a.body, a.req, a.dec = ctx, cancel, body, req, dec
+	a.ctx = ctx
+	a.cancel = cancel
+	a.body = body
+	a.req = req
+	a.dec = dec
 	a.left = finishWait
 	a.events.Reset(a)
 	return a

@@ -5,8 +5,8 @@ import (
 	"unsafe"
 )
 
-// The package syscall lacks these. The package golang.org/x/sys/unix has them, but its imports would
-// be initialized before the launcher runs, which takes as long as the rest of the launcher.
+// The package syscall lacks these. The package golang.org/x/sys/unix has them, but its imports
+// would be initialized before the launcher runs, which takes as long as the rest of the launcher.
 const (
 	callMountSetattr       = 442 // on all architectures
 	callOpenAt2            = 437

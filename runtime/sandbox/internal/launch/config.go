@@ -74,8 +74,8 @@ const (
 // for one that starts another launcher in new namespaces, a space and the flags of clone(2).
 const Variable = "AGENTHOST_SANDBOX"
 
-// Environment is in the environment of a launcher too. Without it, the Go runtime reads the limits of
-// its control group, and starts threads, which a limit of processes may deny later.
+// Environment is in the environment of a launcher too. Without it, the Go runtime reads the limits
+// of its control group, and starts threads, which a limit of processes may deny later.
 var Environment = []string{"GOMAXPROCS=1", "GOGC=off"}
 
 // Version is the name of the format of Config.

@@ -79,12 +79,12 @@ func launch(variable string) int {
 	return status
 }
 
-// enter starts a launcher in new namespaces. The flags are those of clone(2), as a number. It is not
-// the caller that does so: to start a process in a new user namespace, the package syscall copies the
-// page tables of its process, which are small here.
+// enter starts a launcher in new namespaces. The flags are those of clone(2), as a number. It is
+// not the caller that does so: to start a process in a new user namespace, the package syscall
+// copies the page tables of its process, which are small here.
 //
-// Without namespaces, the flags are 0: this launcher, which the command cannot signal, kills what the
-// other one leaves if the command kills that.
+// Without namespaces, the flags are 0: this launcher, which the command cannot signal, kills what
+// the other one leaves if the command kills that.
 func enter(flags string) int {
 	namespaces, err := strconv.ParseUint(flags, 10, 32)
 	if err != nil {
@@ -125,8 +125,8 @@ func (c *Config) prepare() error {
 			return wrap("join the control group", err)
 		}
 	}
-	// It is the launcher that maps its user: the files of a child in /proc belong to root if the memory
-	// of the parent is protected, and an ordinary user could not write them.
+	// It is the launcher that maps its user: the files of a child in /proc belong to root if the
+	// memory of the parent is protected, and an ordinary user could not write them.
 	if c.UserMap != "" {
 		for _, m := range [][2]string{{"setgroups", "deny"}, {"uid_map", c.UserMap}, {"gid_map", c.GroupMap}} {
 			if err := writeFile("/proc/self/"+m[0], m[1]); err != nil {

@@ -19,8 +19,8 @@ func (c *Config) mountRoot() error {
 	if err := syscall.Chdir(c.Root); err != nil {
 		return wrap("enter the root", err)
 	}
-	// All places are created before anything is mounted: in what is mounted, a command may have created
-	// links that lead out of the new root.
+	// All places are created before anything is mounted: in what is mounted, a command may have
+	// created links that lead out of the new root.
 	sources := make([]int, len(c.Mounts))
 	for i, m := range c.Mounts {
 		var err error
