@@ -100,7 +100,6 @@ var arrows = []rule{
 	{"internal/excerpt", stdlib, "leaves import it"},
 	{"internal/httpapi", "internal/ids internal/deadline internal/excerpt internal/jsonlimit", "the shared code of both servers depends on neither"},
 	{"internal/child", "", "code that starts processes does not depend on them"},
-	{"internal/readmetest", "", "it reads documents and tests of any package"},
 	{"internal/openapitest", "", "it reads documents and responses of any server"},
 	{"internal/logtest", "", "it records logs of any package"},
 	{"internal/usertest", "", "permissions are those of the system"},
