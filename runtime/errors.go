@@ -41,7 +41,7 @@ func invalid(message string) *Error {
 }
 
 func errSessionBusy(id string) *Error {
-	return &Error{http.StatusConflict, wire.ErrorBody{Error: "Session busy", SessionID: id}}
+	return &Error{http.StatusConflict, wire.ErrorBody{Error: wire.SessionBusy, SessionID: id}}
 }
 
 func forbidden(reason string) *Error {

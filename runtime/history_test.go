@@ -9,6 +9,9 @@ import (
 	"fmt"
 	"image"
 	"image/png"
+	"io/fs"
+	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -65,6 +68,48 @@ func TestHistorySeedsANewSession(t *testing.T) {
 				"the history is stored once, and that of a resumed session is ignored")
 		})
 	}
+}
+
+// A run that requires an unknown session starts nothing: the model is not called, no session is
+// stored, and the ids of the run and of the session are still unused.
+func TestARequiredSession(t *testing.T) {
+	up := modeltest.Start(t, modeltest.Anthropic, modeltest.Repeat(modeltest.Stream(modeltest.Text("Ada."))))
+	dir := t.TempDir()
+	b := serve(t, up, func(c *runtime.Config) {
+		files, err := session.NewFiles(session.FilesConfig{Dir: dir, CWD: c.CWD})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, files.Close()) })
+		c.Sessions = files
+		other := helper(up)
+		other.ID = "other"
+		c.Agents = append(c.Agents, other)
+	})
+	const id = "4a6f1b2c-3d4e-4f50-a6b7-c8d9e0f1a2b3"
+	for range 2 {
+		res := b.do(t, "POST", runs, `{"message":"hello","sessionId":"never-seen","requireSession":true,"runId":"`+id+`","history":`+history+`}`)
+		require.Equal(t, http.StatusConflict, res.status)
+		require.JSONEq(t, `{"error":"Unknown session","sessionId":"never-seen"}`, res.body)
+	}
+	require.Empty(t, up.Requests())
+	var stored []string
+	require.NoError(t, filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.Type().IsRegular() && strings.HasSuffix(path, ".jsonl") {
+			stored = append(stored, path)
+		}
+		return err
+	}))
+	require.Empty(t, stored)
+
+	_, first := b.blocking(t, `{"message":"Who am I?","sessionId":"never-seen","requireSession":false,"runId":"`+id+`","history":`+history+`}`)
+	require.Equal(t, "completed", string(first.State), first.Error)
+	_, second := b.blocking(t, `{"message":"Again?","sessionId":"`+first.SessionID+`","requireSession":true}`)
+	require.Equal(t, first.SessionID, second.SessionID)
+	require.Len(t, sentMessages(t, up.Requests()[1]), 5)
+	elsewhere := b.do(t, "POST", "/v1/agents/other/runs", `{"message":"hello","sessionId":"`+first.SessionID+`","requireSession":true}`)
+	require.Equal(t, http.StatusConflict, elsewhere.status, "a session belongs to one agent")
+	require.Equal(t, http.StatusNoContent, b.do(t, "DELETE", "/v1/sessions/"+first.SessionID, "").status)
+	deleted := b.do(t, "POST", runs, `{"message":"hello","sessionId":"`+first.SessionID+`","requireSession":true}`)
+	require.JSONEq(t, `{"error":"Unknown session","sessionId":"`+first.SessionID+`"}`, deleted.body)
 }
 
 // The images of a result are part of the session: a runtime that resumes it sends them again,

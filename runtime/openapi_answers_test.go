@@ -224,7 +224,8 @@ func (c *contract) busy() {
 	b := serve(c.t, up, func(cfg *runtime.Config) { cfg.Limits.MaxConcurrentRuns = 1 })
 	_, first := b.blocking(c.t, hello)
 	s := b.open(c.t.Context(), c.t, `{"message":"hello","runId":"`+id+`","sessionId":"`+first.SessionID+`"}`)
-	for body, want := range map[string]int{`{"message":"x","runId":"` + id + `"}`: 409, `{"message":"x","sessionId":"` + first.SessionID + `"}`: 409, hello: 503} {
+	for body, want := range map[string]int{`{"message":"x","runId":"` + id + `"}`: 409, `{"message":"x","sessionId":"` + first.SessionID + `"}`: 409,
+		`{"message":"x","sessionId":"unknown","requireSession":true}`: 409, hello: 503} {
 		require.Equal(c.t, want, c.call(b, "POST", runs, body).status, body)
 	}
 	require.Equal(c.t, 409, c.call(b, "DELETE", "/v1/sessions/"+first.SessionID, "").status)

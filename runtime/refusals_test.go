@@ -39,6 +39,8 @@ func TestBadRequests(t *testing.T) {
 		"not UTF-8": {runs, "{\"message\":\"\xff\"}", 400, `{"error":"Invalid request: the body is not UTF-8"}`},
 		"another stream": {runs, `{"message":"hello","stream":"maybe"}`, 400,
 			`{"error":"Invalid request: stream must be true, false, \"raw\" or \"block\""}`},
+		"a required session without an id": {runs, `{"message":"hello","requireSession":true}`, 400,
+			`{"error":"Invalid request: requireSession needs a sessionId"}`},
 		"maxTurns below 1": {runs, `{"message":"hello","maxTurns":0}`, 400,
 			`{"error":"Invalid request: maxTurns must be at least 1"}`},
 		"maxTurns of another type": {runs, `{"message":"hello","maxTurns":"5"}`, 400,

@@ -3,6 +3,7 @@ package runtime
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 
@@ -106,6 +107,8 @@ func (rt *Runtime) findAgent(agentID string, req *wire.RunRequest) (*hosted, err
 		return nil, invalid("message is required")
 	case req.SessionID != nil && !session.ValidID(*req.SessionID):
 		return nil, invalid("sessionId must be 1 to 128 of A-Z, a-z, 0-9, '.', '_' and '-'")
+	case req.RequireSession && req.SessionID == nil:
+		return nil, invalid("requireSession needs a sessionId")
 	case req.MaxTurns != nil && *req.MaxTurns < 1:
 		return nil, invalid("maxTurns must be at least 1")
 	case req.TimeoutMs != nil && *req.TimeoutMs < 1:
@@ -137,7 +140,7 @@ func (rt *Runtime) prepare(ctx context.Context, h *hosted, req *wire.RunRequest)
 	// The end of ctx cancels the run with a reason: see newExecution.
 	entry, err := rt.runs.Claim(context.WithoutCancel(ctx), id)
 	if err != nil {
-		return nil, &Error{http.StatusConflict, wire.ErrorBody{Error: "Run ID conflict", RunID: id.String()}}
+		return nil, &Error{http.StatusConflict, wire.ErrorBody{Error: wire.RunIDConflict, RunID: id.String()}}
 	}
 	defer entry.Release() // if the run does not start
 	var sessionID string
@@ -150,6 +153,12 @@ func (rt *Runtime) prepare(ctx context.Context, h *hosted, req *wire.RunRequest)
 	}
 	if err != nil {
 		return nil, err
+	}
+	if req.RequireSession && !s.Resumed() {
+		if err := s.Close(); err != nil {
+			return nil, fmt.Errorf("close new session: %w", err)
+		}
+		return nil, &Error{http.StatusConflict, wire.ErrorBody{Error: wire.UnknownSession, SessionID: sessionID}}
 	}
 	x := rt.newExecution(h, entry, s, req)
 	if err := entry.Start(); err != nil {

@@ -149,6 +149,7 @@ func TestDeleteSession(t *testing.T) {
 	require.ErrorAs(t, c.DeleteSession(t.Context(), first.SessionID), &busy)
 	require.Equal(t, http.StatusConflict, busy.Status)
 	require.Equal(t, wire.ErrorBody{Error: "Session busy", SessionID: first.SessionID}, busy.Body)
+	require.ErrorIs(t, busy, client.ErrSessionBusy)
 	close(gate)
 	for ev, err := s.Next(); ev.Type != "done"; ev, err = s.Next() {
 		require.NoError(t, err)
@@ -157,6 +158,9 @@ func TestDeleteSession(t *testing.T) {
 	for _, id := range []string{first.SessionID, first.SessionID, "unknown", ".."} {
 		require.NoError(t, c.DeleteSession(t.Context(), id))
 	}
+	_, err = c.Open(t.Context(), "helper", wire.RunRequest{Message: "hello", SessionID: &first.SessionID, RequireSession: true})
+	require.ErrorIs(t, err, client.ErrUnknownSession)
+	require.NotErrorIs(t, err, client.ErrSessionBusy)
 	older := raw(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
 	require.Error(t, older.DeleteSession(t.Context(), "x"), "nothing was deleted")
 }

@@ -2,6 +2,7 @@ package client
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -16,6 +17,29 @@ type Error struct {
 	Status     int
 	Body       wire.ErrorBody // empty if a proxy responded
 	RetryAfter time.Duration  // 0 if the response has no Retry-After
+}
+
+// Kinds of an [Error], for errors.Is.
+var (
+	ErrRunIDConflict  = errors.New("the id of the run is in use")
+	ErrSessionBusy    = errors.New("another run uses the session")
+	ErrUnknownSession = errors.New("the runtime does not have the session")
+)
+
+// Is reports whether target is the kind of the error.
+func (e *Error) Is(target error) bool {
+	if e.Status != http.StatusConflict {
+		return false
+	}
+	switch target {
+	case ErrRunIDConflict:
+		return e.Body.Error == wire.RunIDConflict
+	case ErrSessionBusy:
+		return e.Body.Error == wire.SessionBusy
+	case ErrUnknownSession:
+		return e.Body.Error == wire.UnknownSession
+	}
+	return false
 }
 
 func (e *Error) Error() string {

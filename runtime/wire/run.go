@@ -18,6 +18,9 @@ type RunRequest struct {
 	TimeoutMs *int64     `json:"timeoutMs,omitempty"` // can only lower runTimeout
 	Metadata  Metadata   `json:"metadata,omitempty"`  // copied to logs and traces
 	History   []Turn     `json:"history,omitempty"`   // seeds a new session
+
+	// RequireSession rejects the run with [UnknownSession] if there is no session with SessionID.
+	RequireSession bool `json:"requireSession,omitempty"`
 }
 
 // MaxHistory is the largest number of turns in the history of a run request.

@@ -63,11 +63,18 @@ type Readiness struct {
 	Status string `json:"status"` // ready, or draining with status 503
 }
 
+// Values of Error in an [ErrorBody] with status 409.
+const (
+	RunIDConflict  = "Run ID conflict"
+	SessionBusy    = "Session busy"
+	UnknownSession = "Unknown session"
+)
+
 // ErrorBody is the body of an error response. Failed runs have a [RunResponse] instead.
 type ErrorBody struct {
 	Error     string `json:"error"`
 	Reason    string `json:"reason,omitempty"`    // with 401 and 403
 	RunID     string `json:"runId,omitempty"`     // with Run ID conflict
-	SessionID string `json:"sessionId,omitempty"` // with Session busy
+	SessionID string `json:"sessionId,omitempty"` // with Session busy and Unknown session
 	RequestID string `json:"requestId,omitempty"` // with 500: also in the log line of the error
 }
