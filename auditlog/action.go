@@ -70,6 +70,14 @@ type Change[T any] struct {
 	To   T `json:"to"`
 }
 
+// Diff returns the change of a field, or nil if from and to are deeply equal.
+func Diff[T any](from, to T) *Change[T] {
+	if reflect.DeepEqual(from, to) {
+		return nil
+	}
+	return &Change[T]{From: from, To: to}
+}
+
 func checkActionName(name string) error {
 	if len(name) > maxActionName {
 		return fmt.Errorf("longer than %d bytes", maxActionName)

@@ -46,19 +46,11 @@ func event(caller api.Caller, st stored) auditlog.Event {
 // compare returns the differences between two configurations, and whether there are any.
 func compare(before, after stored) (detail updateDetail, changed bool) {
 	detail = updateDetail{
-		Enabled: change(before.Enabled, after.Enabled), CompanyName: change(before.CompanyName, after.CompanyName), USCC: change(before.USCC, after.USCC),
-		ContentProducer: change(before.ContentProducer, after.ContentProducer), Label: change(string(before.Label), string(after.Label)),
-		ProduceIDPrefix: change(before.ProduceIDPrefix, after.ProduceIDPrefix), Propagator: change(before.Propagator, after.Propagator),
-		ExplicitMode: change(before.Explicit.Mode, after.Explicit.Mode), ExplicitText: change(before.Explicit.Text, after.Explicit.Text),
-		Signing: change(before.Signed, after.Signed),
+		Enabled: auditlog.Diff(before.Enabled, after.Enabled), CompanyName: auditlog.Diff(before.CompanyName, after.CompanyName), USCC: auditlog.Diff(before.USCC, after.USCC),
+		ContentProducer: auditlog.Diff(before.ContentProducer, after.ContentProducer), Label: auditlog.Diff(string(before.Label), string(after.Label)),
+		ProduceIDPrefix: auditlog.Diff(before.ProduceIDPrefix, after.ProduceIDPrefix), Propagator: auditlog.Diff(before.Propagator, after.Propagator),
+		ExplicitMode: auditlog.Diff(before.Explicit.Mode, after.Explicit.Mode), ExplicitText: auditlog.Diff(before.Explicit.Text, after.Explicit.Text),
+		Signing: auditlog.Diff(before.Signed, after.Signed),
 	}
 	return detail, detail != updateDetail{}
-}
-
-// change returns nil if nothing changed.
-func change[T comparable](from, to T) *auditlog.Change[T] {
-	if from == to {
-		return nil
-	}
-	return &auditlog.Change[T]{From: from, To: to}
 }

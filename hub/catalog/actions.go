@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -96,31 +95,23 @@ func (a *Agent) detail() agentDetail {
 // updatedAgent returns the changed fields without the bindings, and whether there are any.
 func updatedAgent(from, to Agent) (agentUpdateDetail, bool) {
 	d := agentUpdateDetail{
-		Title: changed(from.Title, to.Title), TitleEN: changed(from.TitleEN, to.TitleEN),
-		Description: changed(from.Description, to.Description), DescriptionEN: changed(from.DescriptionEN, to.DescriptionEN),
-		Icon: changed(from.Icon, to.Icon), Enabled: changed(from.Enabled, to.Enabled), IsDefault: changed(from.IsDefault, to.IsDefault),
-		ProviderID: changed(from.ProviderID, to.ProviderID), Model: changed(from.Model, to.Model),
-		SystemPrompt: changed(summary(from.SystemPrompt), summary(to.SystemPrompt)), MaxTurns: changed(from.MaxTurns, to.MaxTurns),
-		PermissionMode: changed(from.PermissionMode, to.PermissionMode), AllowedTools: changedList(from.AllowedTools, to.AllowedTools),
+		Title: auditlog.Diff(from.Title, to.Title), TitleEN: auditlog.Diff(from.TitleEN, to.TitleEN),
+		Description: auditlog.Diff(from.Description, to.Description), DescriptionEN: auditlog.Diff(from.DescriptionEN, to.DescriptionEN),
+		Icon: auditlog.Diff(from.Icon, to.Icon), Enabled: auditlog.Diff(from.Enabled, to.Enabled), IsDefault: auditlog.Diff(from.IsDefault, to.IsDefault),
+		ProviderID: auditlog.Diff(from.ProviderID, to.ProviderID), Model: auditlog.Diff(from.Model, to.Model),
+		SystemPrompt: auditlog.Diff(summary(from.SystemPrompt), summary(to.SystemPrompt)), MaxTurns: auditlog.Diff(from.MaxTurns, to.MaxTurns),
+		PermissionMode: auditlog.Diff(from.PermissionMode, to.PermissionMode), AllowedTools: changedList(from.AllowedTools, to.AllowedTools),
 		DisallowedTools: changedList(from.DisallowedTools, to.DisallowedTools),
 		Sandbox:         changedList(sandboxLines(from.Sandbox), sandboxLines(to.Sandbox)),
-		Subagents:       changed(subagentSummaries(from.Subagents), subagentSummaries(to.Subagents)),
-		SettingSources:  changed(from.SettingSources, to.SettingSources),
+		Subagents:       auditlog.Diff(subagentSummaries(from.Subagents), subagentSummaries(to.Subagents)),
+		SettingSources:  auditlog.Diff(from.SettingSources, to.SettingSources),
 	}
 	return d, d != agentUpdateDetail{}
 }
 
-// changed returns the change of a field, or nil if the values are equal.
-func changed[T any](from, to T) *auditlog.Change[T] {
-	if reflect.DeepEqual(from, to) {
-		return nil
-	}
-	return &auditlog.Change[T]{From: from, To: to}
-}
-
 // changedList is changed for lists that may exceed the size of an audit entry.
 func changedList(from, to []string) *auditlog.Change[[]string] {
-	change := changed(from, to)
+	change := auditlog.Diff(from, to)
 	if change != nil {
 		change.From, change.To = recorded(from), recorded(to)
 	}

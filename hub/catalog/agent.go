@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 
+	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/internal/ids"
 	"github.com/seed93082962/agenthost/rbac"
@@ -232,7 +233,7 @@ func (s *Service) clearDefault(ctx context.Context, tx *sql.Tx, caller api.Calle
 		return err
 	}
 	for _, f := range former {
-		detail := agentUpdateDetail{IsDefault: changed(true, false)}
+		detail := agentUpdateDetail{IsDefault: auditlog.Diff(true, false)}
 		if err := s.record(ctx, tx, actionUpdateAgent.Record(f.event(caller), detail)); err != nil {
 			return err
 		}

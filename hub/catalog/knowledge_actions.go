@@ -23,6 +23,6 @@ type (
 
 func updatedKnowledge(from, to Knowledge) knowledgeUpdateDetail {
 	return knowledgeUpdateDetail{
-		changed(from.Title, to.Title), changed(from.Description, to.Description), changed(from.DatasetID, to.DatasetID), changed(from.Enabled, to.Enabled),
+		auditlog.Diff(from.Title, to.Title), auditlog.Diff(from.Description, to.Description), auditlog.Diff(from.DatasetID, to.DatasetID), auditlog.Diff(from.Enabled, to.Enabled),
 	}
 }

@@ -41,12 +41,12 @@ type (
 
 func updatedMCP(from, to MCP) mcpUpdateDetail {
 	return mcpUpdateDetail{
-		Title: changed(from.Title, to.Title), Description: changed(from.Description, to.Description),
-		Transport: changed(from.Transport, to.Transport), Command: changed(from.Command, to.Command), CWD: changed(from.CWD, to.CWD),
+		Title: auditlog.Diff(from.Title, to.Title), Description: auditlog.Diff(from.Description, to.Description),
+		Transport: auditlog.Diff(from.Transport, to.Transport), Command: auditlog.Diff(from.Command, to.Command), CWD: auditlog.Diff(from.CWD, to.CWD),
 		Sandbox: changedList(sandboxLines(from.Sandbox), sandboxLines(to.Sandbox)),
-		Args:    changed(summary(strings.Join(from.Args, "\n")), summary(strings.Join(to.Args, "\n"))), URL: changed(summary(from.URL), summary(to.URL)),
-		Env: changed(names(from.Env), names(to.Env)), Headers: changed(names(from.Headers), names(to.Headers)),
-		Values: append(replaced("env.", from.Env, to.Env), replaced("headers.", from.Headers, to.Headers)...), Enabled: changed(from.Enabled, to.Enabled),
+		Args:    auditlog.Diff(summary(strings.Join(from.Args, "\n")), summary(strings.Join(to.Args, "\n"))), URL: auditlog.Diff(summary(from.URL), summary(to.URL)),
+		Env: auditlog.Diff(names(from.Env), names(to.Env)), Headers: auditlog.Diff(names(from.Headers), names(to.Headers)),
+		Values: append(replaced("env.", from.Env, to.Env), replaced("headers.", from.Headers, to.Headers)...), Enabled: auditlog.Diff(from.Enabled, to.Enabled),
 	}
 }
 

@@ -29,9 +29,9 @@ type (
 
 func updatedScene(from, to Scene) sceneUpdateDetail {
 	return sceneUpdateDetail{
-		Title: changed(from.Title, to.Title), TitleEN: changed(from.TitleEN, to.TitleEN),
-		Description: changed(from.Description, to.Description), DescriptionEN: changed(from.DescriptionEN, to.DescriptionEN),
-		Icon: changed(from.Icon, to.Icon), AgentName: changed(from.AgentName, to.AgentName),
-		Prompt: changed(summary(from.Prompt), summary(to.Prompt)), Order: changed(from.Order, to.Order), Enabled: changed(from.Enabled, to.Enabled),
+		Title: auditlog.Diff(from.Title, to.Title), TitleEN: auditlog.Diff(from.TitleEN, to.TitleEN),
+		Description: auditlog.Diff(from.Description, to.Description), DescriptionEN: auditlog.Diff(from.DescriptionEN, to.DescriptionEN),
+		Icon: auditlog.Diff(from.Icon, to.Icon), AgentName: auditlog.Diff(from.AgentName, to.AgentName),
+		Prompt: auditlog.Diff(summary(from.Prompt), summary(to.Prompt)), Order: auditlog.Diff(from.Order, to.Order), Enabled: auditlog.Diff(from.Enabled, to.Enabled),
 	}
 }

@@ -213,8 +213,8 @@ func (s *Service) UpdateSkill(ctx context.Context, caller api.Caller, name strin
 	return s.changeSkill(ctx, caller, name, expected, func(before Skill) (Skill, auditlog.Record, error) {
 		v, err := in.apply(before)
 		return v, actionUpdateSkill.Record(v.event(caller), skillUpdateDetail{
-			changed(before.Type, v.Type), changed(before.Title, v.Title), changed(before.Description, v.Description),
-			changed(before.DescriptionEN, v.DescriptionEN),
+			auditlog.Diff(before.Type, v.Type), auditlog.Diff(before.Title, v.Title), auditlog.Diff(before.Description, v.Description),
+			auditlog.Diff(before.DescriptionEN, v.DescriptionEN),
 		}), err
 	})
 }
@@ -242,8 +242,8 @@ func (s *Service) ReplaceSkillFile(ctx context.Context, caller api.Caller, name 
 				v, err := in.apply(v)
 				v.setFile(ref)
 				return v, actionReplaceSkill.Record(v.event(caller), skillReplaceDetail{
-					changed(before.Type, v.Type), changed(before.Title, v.Title), changed(before.Description, v.Description),
-					changed(before.DescriptionEN, v.DescriptionEN), changed(before.Hash, v.Hash), changed(before.Size, v.Size),
+					auditlog.Diff(before.Type, v.Type), auditlog.Diff(before.Title, v.Title), auditlog.Diff(before.Description, v.Description),
+					auditlog.Diff(before.DescriptionEN, v.DescriptionEN), auditlog.Diff(before.Hash, v.Hash), auditlog.Diff(before.Size, v.Size),
 				}), err
 			})
 			return err

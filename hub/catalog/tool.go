@@ -271,7 +271,7 @@ func (s *Service) UpdateTool(ctx context.Context, caller api.Caller, name string
 	return s.changeTool(ctx, caller, name, expected, func(tx *sql.Tx, before Tool) (Tool, auditlog.Record, error) {
 		v, err := in.apply(before)
 		return v, actionUpdateTool.Record(v.event(caller), toolUpdateDetail{
-			changed(before.Title, v.Title), changed(before.Description, v.Description), changed(before.DescriptionEN, v.DescriptionEN),
+			auditlog.Diff(before.Title, v.Title), auditlog.Diff(before.Description, v.Description), auditlog.Diff(before.DescriptionEN, v.DescriptionEN),
 		}), err
 	})
 }
@@ -295,7 +295,7 @@ func (s *Service) ReplaceToolFile(ctx context.Context, caller api.Caller, name s
 			v := before
 			v.setFile(ref)
 			return v, actionReplaceTool.Record(v.event(caller), fileReplaceDetail{
-				changed(before.FileName, v.FileName), changed(before.Hash, v.Hash), changed(before.Size, v.Size),
+				auditlog.Diff(before.FileName, v.FileName), auditlog.Diff(before.Hash, v.Hash), auditlog.Diff(before.Size, v.Size),
 			}), nil
 		})
 		return err

@@ -37,11 +37,3 @@ type (
 		DeploymentsEnded int `json:"deploymentsEnded"`
 	}
 )
-
-// change returns the change of a field, or nil if there is none.
-func change[T comparable](from, to T) *auditlog.Change[T] {
-	if from == to {
-		return nil
-	}
-	return &auditlog.Change[T]{From: from, To: to}
-}

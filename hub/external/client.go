@@ -197,7 +197,7 @@ func (s *Service) UpsertClient(ctx context.Context, from api.Caller, in ClientIn
 			return err
 		}
 		after.IsDefault = former.Org == "" || former.Org == in.Org || in.IsDefault != nil && *in.IsDefault
-		detail.IsDefault = change(before.IsDefault, after.IsDefault)
+		detail.IsDefault = auditlog.Diff(before.IsDefault, after.IsDefault)
 		if detail == (clientDetail{}) { // nothing changes
 			after = before
 			return nil
@@ -210,7 +210,7 @@ func (s *Service) UpsertClient(ctx context.Context, from api.Caller, in ClientIn
 			if err := clearDefault(ctx, tx, former.Org, after.UpdatedAt); err != nil {
 				return err
 			}
-			records = append(records, actionUpsertClient.Record(clientEvent(from, former), clientDetail{IsDefault: change(true, false)}))
+			records = append(records, actionUpsertClient.Record(clientEvent(from, former), clientDetail{IsDefault: auditlog.Diff(true, false)}))
 		}
 		if err := putClient(ctx, tx, after); err != nil {
 			return err
@@ -267,10 +267,10 @@ func (s *Service) apply(in ClientInput, before client, created bool) (after clie
 	if in.LogoutRevokesTokens != nil {
 		after.LogoutRevokesTokens = *in.LogoutRevokesTokens
 	}
-	d.RequiredClaim, d.RoleClaim = change(ruleText(before.RequiredClaim), ruleText(after.RequiredClaim)), change(ruleText(before.RoleClaim), ruleText(after.RoleClaim))
-	d.LogoutRevokesTokens = change(before.LogoutRevokesTokens, after.LogoutRevokesTokens)
+	d.RequiredClaim, d.RoleClaim = auditlog.Diff(ruleText(before.RequiredClaim), ruleText(after.RequiredClaim)), auditlog.Diff(ruleText(before.RoleClaim), ruleText(after.RoleClaim))
+	d.LogoutRevokesTokens = auditlog.Diff(before.LogoutRevokesTokens, after.LogoutRevokesTokens)
 	d.Created = created
-	d.ClientID, d.Issuer, d.Provider = change(before.ClientID, after.ClientID), change(before.Issuer, after.Issuer), change(before.Provider, after.Provider)
+	d.ClientID, d.Issuer, d.Provider = auditlog.Diff(before.ClientID, after.ClientID), auditlog.Diff(before.Issuer, after.Issuer), auditlog.Diff(before.Provider, after.Provider)
 	return after, d, nil
 }
 

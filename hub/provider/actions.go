@@ -62,11 +62,11 @@ type (
 // compare returns the differences between two states of a provider, with what happens to its key,
 // and whether there are any.
 func (s *Service) compare(before, after provider, key KeyChange) (detail updateDetail, changed bool) {
-	detail.Name = change(before.Name, after.Name)
-	detail.Protocol = change(before.Protocol, after.Protocol)
-	detail.AuthStyle = change(before.AuthStyle, after.AuthStyle)
-	detail.BaseURL = change(before.BaseURL, after.BaseURL)
-	detail.Enabled = change(before.Enabled, after.Enabled)
+	detail.Name = auditlog.Diff(before.Name, after.Name)
+	detail.Protocol = auditlog.Diff(before.Protocol, after.Protocol)
+	detail.AuthStyle = auditlog.Diff(before.AuthStyle, after.AuthStyle)
+	detail.BaseURL = auditlog.Diff(before.BaseURL, after.BaseURL)
+	detail.Enabled = auditlog.Diff(before.Enabled, after.Enabled)
 	if !slices.Equal(before.Models, after.Models) {
 		detail.Models = &auditlog.Change[[]string]{From: modelIDs(before.Models), To: modelIDs(after.Models)}
 	}
@@ -90,12 +90,4 @@ func modelIDs(models []Model) []string {
 		all = append(all, m.ID)
 	}
 	return all
-}
-
-// change returns nil if nothing changed.
-func change[T comparable](from, to T) *auditlog.Change[T] {
-	if from == to {
-		return nil
-	}
-	return &auditlog.Change[T]{From: from, To: to}
 }

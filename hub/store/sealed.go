@@ -1,0 +1,184 @@
+package store
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/seed93082962/agenthost/hub/db"
+	"github.com/seed93082962/agenthost/hub/secret"
+)
+
+// Sealed is a column of sealed values. Each value is bound to its column, its row and the values of
+// other columns: it cannot be opened in another row.
+type Sealed struct {
+	Table, Column string
+	ID            string   // the column that identifies a row
+	Bound         []string // further columns that a value is bound to, such as tenant_id
+
+	// Named is true for a JSON object whose values are sealed one by one, in base64. Each is also
+	// bound to its name.
+	Named bool
+
+	// Unbound is true if earlier versions of the program did not bind values to Bound.
+	Unbound bool
+
+	// Required is true if [Store.Reseal] fails for a value that cannot be opened. Otherwise, the
+	// value is logged with Advice.
+	Required bool
+	Advice   string
+}
+
+// Place returns the place of a value, to seal and to open it. bound are the values of the columns of
+// Bound.
+func (c Sealed) Place(id string, bound ...string) []byte {
+	return secret.AAD(c.Table, c.Column, id, bound...)
+}
+
+// NamedPlace is [Sealed.Place] for a value of a JSON object.
+func (c Sealed) NamedPlace(name, id string, bound ...string) []byte {
+	return secret.AAD(c.Table, c.Column+"/"+name, id, bound...)
+}
+
+// resealBatch is the number of rows that are read at once.
+const resealBatch = 100
+
+// Reseal seals all values of the columns with the first key of the keyring, and returns how many
+// were sealed with another one. Hubs may serve the database in the meantime.
+func (s *Store) Reseal(ctx context.Context, columns ...Sealed) (int, error) {
+	return s.resealAll(ctx, s.Keyring.Reseal, columns)
+}
+
+// Rebind binds the values that an earlier version of the program sealed to the columns of Bound, and
+// returns their number. Nothing else opens them. Call it before the concerns are used.
+func (s *Store) Rebind(ctx context.Context, columns ...Sealed) (int, error) {
+	var unbound []Sealed
+	for _, c := range columns {
+		if c.Unbound {
+			unbound = append(unbound, c)
+		}
+	}
+	return s.resealAll(ctx, s.Keyring.Rebind, unbound)
+}
+
+type reseal func(sealed, place, former []byte) ([]byte, error)
+
+func (s *Store) resealAll(ctx context.Context, do reseal, columns []Sealed) (total int, err error) {
+	for _, c := range columns {
+		n, err := s.resealColumn(ctx, do, c)
+		if total += n; err != nil {
+			return total, fmt.Errorf("seal %s.%s: %w", c.Table, c.Column, err)
+		}
+	}
+	return total, nil
+}
+
+// resealColumn reads the rows by their ids. A row that is changed in the meantime is read again.
+func (s *Store) resealColumn(ctx context.Context, do reseal, c Sealed) (total int, err error) {
+	for after := ""; ; {
+		rows, err := s.sealedRows(ctx, c, after)
+		if err != nil || len(rows) == 0 {
+			return total, err
+		}
+		for _, row := range rows {
+			fresh, n, err := s.resealRow(ctx, do, c, row)
+			if err != nil {
+				return total, err
+			}
+			if n > 0 {
+				replaced, err := s.replaceSealed(ctx, c, row, fresh)
+				if err != nil {
+					return total, err
+				}
+				if !replaced {
+					break
+				}
+				total += n
+			}
+			after = row.id
+		}
+	}
+}
+
+type sealedRow struct {
+	id    string
+	value []byte
+	bound []string
+}
+
+// resealRow returns the new content of a row, and how many of its values are new.
+func (s *Store) resealRow(ctx context.Context, do reseal, c Sealed, row sealedRow) (fresh []byte, n int, err error) {
+	if !c.Named {
+		fresh, err = s.resealValue(ctx, do, c, row, row.value, "")
+		if fresh != nil {
+			n = 1
+		}
+		return fresh, n, err
+	}
+	values := map[string]string{}
+	if err := json.Unmarshal(row.value, &values); err != nil {
+		return nil, 0, fmt.Errorf("row %s: %w", row.id, err)
+	}
+	for name, text := range values {
+		sealed, err := base64.StdEncoding.DecodeString(text)
+		if err != nil {
+			sealed = []byte(text) // it cannot be opened either
+		}
+		one, err := s.resealValue(ctx, do, c, row, sealed, name)
+		if err != nil {
+			return nil, 0, err
+		}
+		if one != nil {
+			values[name] = base64.StdEncoding.EncodeToString(one)
+			n++
+		}
+	}
+	fresh, err = json.Marshal(values)
+	return fresh, n, err
+}
+
+// resealValue returns a new value, or nil if the value stays as it is.
+func (s *Store) resealValue(ctx context.Context, do reseal, c Sealed, row sealedRow, sealed []byte, name string) ([]byte, error) {
+	place, former := c.Place(row.id, row.bound...), c.Place(row.id)
+	if c.Named {
+		place, former = c.NamedPlace(name, row.id, row.bound...), c.NamedPlace(name, row.id)
+	}
+	if !c.Unbound {
+		former = nil
+	}
+	fresh, err := do(sealed, place, former)
+	if err != nil && c.Required {
+		return nil, fmt.Errorf("row %s: %w", row.id, err)
+	}
+	if err != nil {
+		s.Logger.ErrorContext(ctx, "a secret cannot be sealed again: "+c.Advice, "table", c.Table, "column", c.Column, "id", row.id, "name", name, "err", err)
+	}
+	return fresh, nil
+}
+
+// sealedRows returns the next rows that have a value.
+func (s *Store) sealedRows(ctx context.Context, c Sealed, after string) ([]sealedRow, error) {
+	columns := strings.Join(append([]string{c.ID, c.Column}, c.Bound...), ", ")
+	return db.Collect(ctx, s.DB.Write(), "read sealed values", func(row db.Scanner) (r sealedRow, err error) {
+		r.bound = make([]string, len(c.Bound))
+		dest := []any{&r.id, &r.value}
+		for i := range r.bound {
+			dest = append(dest, &r.bound[i])
+		}
+		err = row.Scan(dest...)
+		return r, err
+	}, `SELECT `+columns+` FROM `+c.Table+` WHERE `+c.ID+` > $1 AND `+c.Column+` IS NOT NULL ORDER BY `+c.ID+` LIMIT $2`, after, resealBatch)
+}
+
+// replaceSealed replaces the value of a row, unless it was changed in the meantime.
+func (s *Store) replaceSealed(ctx context.Context, c Sealed, row sealedRow, fresh []byte) (bool, error) {
+	former, value := any(row.value), any(fresh)
+	if c.Named { // the column is TEXT
+		former, value = string(row.value), string(fresh)
+	}
+	n, err := db.Affected(ctx, s.DB.Write(), "seal again",
+		`UPDATE `+c.Table+` SET `+c.Column+` = $1 WHERE `+c.ID+` = $2 AND `+c.Column+` = $3`, value, row.id, former)
+	return n > 0, err
+}
