@@ -42,6 +42,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/identity"
 	"github.com/seed93082962/agenthost/hub/provider"
 	"github.com/seed93082962/agenthost/hub/secret"
+	"github.com/seed93082962/agenthost/hub/store"
 )
 
 // Config configures [New].
@@ -156,6 +157,7 @@ type Hub struct {
 	cfg       Config
 	db        *db.DB
 	audit     *sqlaudit.Store
+	store     *store.Store
 	identity  *identity.Service
 	external  *external.Service
 	providers *provider.Service
@@ -208,6 +210,10 @@ func New(ctx context.Context, cfg Config) (_ *Hub, err error) {
 		return nil, err
 	}
 	h.audit, err = sqlaudit.New(sqlaudit.Config{Write: h.db.Write(), Read: h.db.Read(), Engine: string(h.db.Engine()), Now: cfg.Now})
+	if err != nil {
+		return nil, err
+	}
+	h.store, err = store.New(store.Config{DB: h.db, Keyring: h.keyring, Audit: h.audit, Now: cfg.Now, Logger: cfg.Logger})
 	if err != nil {
 		return nil, err
 	}
