@@ -36,6 +36,7 @@ type Answer struct {
 	session   session
 	user      message
 	assistant message
+	seeded    bool   // the run began with the stored conversation
 	hint      string // the notice that is only in the first event
 	seen      transcript
 	former    string // the id of a run of the session whose lease has passed, or ""
@@ -182,13 +183,27 @@ func (a *Answer) finish(end ending) (saved bool, stored message, err error) {
 	stored.Text, stored.Content = a.seen.current()
 	usage := a.seen.usage
 	stored.Model, stored.Usage, stored.Status = a.seen.model, &usage, end.Status
-	runtimeSession := a.seen.runtimeSession
+	used, next := a.seen.runtimeSession, a.nextSession()
 	a.seen.mu.Unlock()
 	if end.Status == statusFailed {
 		stored.Failure = end.Failure
 	}
-	saved, err = a.s.writer.finish(a, stored, runtimeSession)
+	saved, err = a.s.writer.finish(a, stored, used, next)
 	return saved, stored, err
+}
+
+// nextSession returns the session of the runtime that the next message continues, or "" if that
+// message sends the stored conversation: the runtime has perhaps not stored the conversation that
+// it received, or has ignored that a session was required. It needs the mutex of a.seen.
+func (a *Answer) nextSession() string {
+	used := a.seen.runtimeSession
+	switch {
+	case used == "":
+		return a.session.RuntimeSession
+	case a.session.RuntimeSession != "" && used != a.session.RuntimeSession, a.seeded && !a.seen.responded:
+		return ""
+	}
+	return used
 }
 
 // Cancel cancels the run, as if the client had disconnected.

@@ -15,8 +15,8 @@
 //
 // A session has at most one answer in progress, also with several hubs on one database: the row of
 // the run is a lease that its hub renews while it relays the answer. A hub that has lost the lease
-// stores nothing more. A session continues one session of the runtime. The
-// stored conversation is sent along and used if the runtime no longer has that session.
+// stores nothing more. A session continues one session of the runtime. The stored conversation is
+// sent only if the runtime does not have that session.
 //
 // A runtime is not trusted. It may send 256 MiB for one answer, in events of at most about 4 MiB;
 // 4 MiB of them are stored. Config limits the time until it accepts a run, between two parts of an

@@ -13,25 +13,34 @@ import (
 // window, and a runtime accepts bodies of 4 MiB.
 const maxHistory = 1 << 20
 
-// historyOf returns the latest messages of a session before a seq. A runtime that no longer has the
-// session continues with them. Notices are not stored as a part of the text.
-func historyOf(ctx context.Context, q db.Querier, in session, before int64) ([]wire.Turn, error) {
-	if before <= 1 { // the first message, for which no query delays the run
-		return nil, nil
+// historyOf returns the latest messages of a session except the one with the seq and its answer, for
+// a run that continues no session of the runtime. unanswered has the last messages of the user if
+// they have no answer, with which a history cannot end. Messages that no runtime accepted are
+// omitted, as from a session of a runtime. Notices are not stored as a part of the text.
+func historyOf(ctx context.Context, q db.Querier, in session, except int64) (history []wire.Turn, unanswered string, err error) {
+	if in.Messages <= 2 { // the first message, for which no query delays the run
+		return nil, "", nil
 	}
-	rows, err := q.QueryContext(ctx, `SELECT role, text FROM chat_messages WHERE tenant_id = $1 AND session_key = $2 AND seq < $4
+	rows, err := q.QueryContext(ctx, `SELECT role, text, role = 'assistant' AND status = 'failed' AND NOT started
+		FROM chat_messages WHERE tenant_id = $1 AND session_key = $2 AND seq <> $4 AND seq <> $4 + 1
 			AND seq >= (SELECT MIN(seq) FROM (SELECT seq, SUM(octet_length(text)) OVER (ORDER BY seq DESC) AS total FROM chat_messages
-				WHERE tenant_id = $1 AND session_key = $2 AND seq >= $3 AND seq < $4) AS sizes WHERE total <= $5)
-		ORDER BY seq DESC`, in.TenantID, in.Key, before-wire.MaxHistory, before, maxHistory)
+				WHERE tenant_id = $1 AND session_key = $2 AND seq > $3 AND seq <> $4 AND seq <> $4 + 1) AS sizes WHERE total <= $5)
+		ORDER BY seq DESC LIMIT $6`, in.TenantID, in.Key, in.Messages-wire.MaxHistory-2, except, maxHistory, wire.MaxHistory)
 	if err != nil {
-		return nil, db.Wrap("read chat history", err)
+		return nil, "", db.Wrap("read chat history", err)
 	}
 	defer func() { _ = rows.Close() }() // rows.Err returns the error
 	var latest []wire.Turn
+	omitted := false // the message of the user, because of its answer
 	for size := 0; rows.Next(); {
 		var turn wire.Turn
-		if err := rows.Scan(&turn.Role, &turn.Content); err != nil {
-			return nil, db.Wrap("read chat history", err)
+		var neverStarted bool
+		if err := rows.Scan(&turn.Role, &turn.Content, &neverStarted); err != nil {
+			return nil, "", db.Wrap("read chat history", err)
+		}
+		if neverStarted || omitted {
+			omitted = neverStarted
+			continue
 		}
 		if size += quoted(turn.Content); size > maxHistory {
 			break
@@ -39,7 +48,8 @@ func historyOf(ctx context.Context, q db.Querier, in session, before int64) ([]w
 		latest = append(latest, turn)
 	}
 	slices.Reverse(latest)
-	return alternating(latest), db.Wrap("read chat history", rows.Err())
+	history, unanswered = alternating(latest)
+	return history, unanswered, db.Wrap("read chat history", rows.Err())
 }
 
 // quoted returns the length of a text in JSON. Only U+2028 and U+2029 are longer.
@@ -57,9 +67,9 @@ func quoted(text string) int {
 }
 
 // alternating returns turns that begin with the user, end with the assistant, and alternate, as a
-// runtime requires. Consecutive turns of one role become one. Empty turns are omitted.
-func alternating(turns []wire.Turn) []wire.Turn {
-	var out []wire.Turn
+// runtime requires, and the text of the user after them. Consecutive turns of one role become one.
+// Empty turns are omitted.
+func alternating(turns []wire.Turn) (out []wire.Turn, unanswered string) {
 	for _, turn := range turns {
 		last := len(out) - 1
 		switch {
@@ -70,5 +80,8 @@ func alternating(turns []wire.Turn) []wire.Turn {
 			out = append(out, turn)
 		}
 	}
-	return out[:len(out)-len(out)%2]
+	if last := len(out) - 1; last >= 0 && out[last].Role == roleUser {
+		return out[:last], out[last].Content
+	}
+	return out, ""
 }

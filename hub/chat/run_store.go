@@ -191,20 +191,23 @@ var (
 // saveAnswer stores an answer that has ended and releases the lease. It reports whether the session
 // still exists. It fails with errNotOwned if the hub has lost the lease, and with errStored if it
 // runs again after a COMMIT whose outcome was unknown.
-func saveAnswer(ctx context.Context, tx *sql.Tx, in session, m message, workerID, runtimeSession string, now time.Time) (bool, error) {
+func saveAnswer(ctx context.Context, tx *sql.Tx, f *final, workerID string, now time.Time) (bool, error) {
+	in, m := f.session, f.message
 	usage, err := usageText(m.Usage)
 	if err != nil {
 		return false, err
 	}
 	n, err := db.Affected(ctx, tx, "update chat session", `UPDATE chat_sessions SET updated_at = CASE WHEN updated_at < $1 THEN $1 ELSE updated_at END,
-			runtime_session = CASE WHEN $2 = '' THEN runtime_session ELSE $2 END, size = size + $5
-		WHERE tenant_id = $3 AND key = $4`, db.Micros(now), runtimeSession, in.TenantID, in.Key, len(m.Text)+len(m.Content))
+			runtime_session = $2, size = size + $5
+		WHERE tenant_id = $3 AND key = $4`, db.Micros(now), f.nextSession, in.TenantID, in.Key, len(m.Text)+len(m.Content))
 	if err != nil {
 		return false, err
 	}
-	if n == 0 { // it was deleted
-		in.RuntimeSession = runtimeSession
-		return false, insertTranscript(ctx, tx, in, now)
+	if deleted := n == 0; deleted || f.usedSession != f.nextSession {
+		in.RuntimeSession = f.usedSession
+		if err := insertTranscript(ctx, tx, in, now); err != nil || deleted {
+			return false, err
+		}
 	}
 	n, err = db.Affected(ctx, tx, "delete chat run", `DELETE FROM chat_runs WHERE tenant_id = $1 AND run_id = $2 AND worker_id = $3`,
 		in.TenantID, m.RunID, workerID)

@@ -138,7 +138,7 @@ func (s *Service) send(ctx context.Context, caller api.Caller, agentName, id str
 		s.cancelRun(ctx, found.TenantID, found.AgentName, a.former)
 	}
 	switch err := a.open(runtime, endpoint.AgentID); {
-	case runKnown(err):
+	case errors.Is(err, client.ErrRunIDConflict): // a hub that was killed has started it
 		before, err = a.startedBefore()
 		return nil, before, err
 	case err != nil:
@@ -273,15 +273,11 @@ var errSent = errors.New("the message was sent before")
 
 // open starts the run.
 func (a *Answer) open(runtime *client.Client, agentID string) error {
-	history, err := historyOf(a.ctx, a.s.db.Read(), a.session, a.user.Seq)
-	if err != nil {
-		return err
-	}
 	slow := time.AfterFunc(a.s.cfg.OpenTimeout, func() { a.cancel(errSlow) })
 	defer slow.Stop()
-	request := wire.RunRequest{Message: a.user.Text, RunID: &a.assistant.RunID, History: history}
-	if a.session.RuntimeSession != "" {
-		request.SessionID = &a.session.RuntimeSession
+	request, err := a.request()
+	if err != nil {
+		return err
 	}
 	for pause := 20 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		a.assistant.Started = true
@@ -290,7 +286,17 @@ func (a *Answer) open(runtime *client.Client, agentID string) error {
 		if neverAccepted(err) {
 			a.assistant.Started = false
 		}
-		if !sessionBusy(err) || time.Since(a.began) > busyWait {
+		if errors.Is(err, client.ErrUnknownSession) && request.RequireSession {
+			if err := forgetRuntimeSession(a.ctx, a.s.db.Write(), a.session); err != nil {
+				return err
+			}
+			a.session.RuntimeSession = ""
+			if request, err = a.request(); err != nil {
+				return err
+			}
+			continue
+		}
+		if !errors.Is(err, client.ErrSessionBusy) || time.Since(a.began) > busyWait {
 			return err
 		}
 		select {
@@ -300,29 +306,25 @@ func (a *Answer) open(runtime *client.Client, agentID string) error {
 	}
 }
 
+// request returns the request of the run. It continues the session of the runtime, or it starts one
+// with the stored conversation: a runtime that has the session does not need the conversation.
+func (a *Answer) request() (wire.RunRequest, error) {
+	request := wire.RunRequest{Message: a.user.Text, RunID: &a.assistant.RunID}
+	if a.session.RuntimeSession != "" {
+		request.SessionID, request.RequireSession = &a.session.RuntimeSession, true
+		return request, nil
+	}
+	history, unanswered, err := historyOf(a.ctx, a.s.db.Read(), a.session, a.user.Seq)
+	request.History, request.Message = history, paragraphs(unanswered, a.user.Text)
+	a.seeded = len(history) > 0
+	return request, err
+}
+
 // neverAccepted reports whether a runtime has certainly not accepted a run.
 func neverAccepted(err error) bool {
 	_, rejected := errors.AsType[*client.Error](err)
 	op, network := errors.AsType[*net.OpError](err)
 	return rejected || network && op.Op == "dial"
-}
-
-// sessionBusy reports whether a run that was cancelled is still releasing the session.
-func sessionBusy(err error) bool {
-	e, ok := errors.AsType[*client.Error](err)
-	return ok && e.Status == http.StatusConflict && e.Body.SessionID != ""
-}
-
-// sessionInUse reports whether a run has a session open that should be deleted.
-func sessionInUse(err error) bool {
-	e, ok := errors.AsType[*client.Error](err)
-	return ok && e.Status == http.StatusConflict
-}
-
-// runKnown reports whether the runtime has accepted a run with the id before.
-func runKnown(err error) bool {
-	e, ok := errors.AsType[*client.Error](err)
-	return ok && e.Status == http.StatusConflict && e.Body.RunID != ""
 }
 
 // startedBefore stores an answer as failed whose run was started by a hub that was killed.
@@ -344,7 +346,7 @@ func (a *Answer) rejected(err error) error {
 		return e
 	case errors.Is(err, db.ErrUnavailable):
 		e.Code, e.Message = api.Unavailable, ""
-	case sessionBusy(err):
+	case errors.Is(err, client.ErrSessionBusy):
 		e.Code, e.Message = api.Conflict, "The previous answer is still ending: send the message again in a moment."
 	case ok && failure.Status == http.StatusRequestEntityTooLarge:
 		e.Code, e.Message = api.PayloadTooLarge, "The message is too long for the agent."

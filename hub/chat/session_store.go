@@ -140,6 +140,14 @@ func deleteSession(ctx context.Context, tx *sql.Tx, s session) (runID string, er
 	return runID, err
 }
 
+// forgetRuntimeSession removes the session of the runtime, which the runtime no longer has, so that
+// another replica of the runtime that still has it does not continue it without the next messages.
+func forgetRuntimeSession(ctx context.Context, q db.Querier, s session) error {
+	_, err := q.ExecContext(ctx, `UPDATE chat_sessions SET runtime_session = '' WHERE tenant_id = $1 AND key = $2 AND runtime_session = $3`,
+		s.TenantID, s.Key, s.RuntimeSession)
+	return db.Wrap("forget session of runtime", err)
+}
+
 // HasData reports whether the tenant has chats.
 func (s *Service) HasData(ctx context.Context, tx *sql.Tx, tenantID string) (has bool, err error) {
 	err = tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM chat_sessions WHERE tenant_id = $1)`, tenantID).Scan(&has)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/runtime/client"
 )
 
 // maxSweepAgents is the number of runtimes that a sweep calls at once.
@@ -130,7 +131,7 @@ func (s *Service) deleteTranscriptsOf(ctx context.Context, transcripts []session
 			if err == nil {
 				err = runtime.DeleteSession(ctx, t.RuntimeSession)
 			}
-			if sessionInUse(err) {
+			if errors.Is(err, client.ErrSessionBusy) {
 				continue
 			}
 			if err != nil {

@@ -47,6 +47,7 @@ type transcript struct {
 	count          int        // of blocks
 	model          string
 	runtimeSession string
+	responded      bool // the model has: the runtime has stored the messages before
 	usage          Usage
 	end            *ending // nil in progress
 	changed        bool    // since the last snapshot
@@ -66,8 +67,9 @@ func (t *transcript) note(ev sse.Event) error {
 	defer t.mu.Unlock()
 	switch ev.Type {
 	case "partial_message":
-		t.pending, t.changed = appendPartial(t.pending, ev.Data), true
+		t.pending, t.changed, t.responded = appendPartial(t.pending, ev.Data), true, true
 	case "assistant":
+		t.responded = true
 		t.assistant(ev.Data)
 	case "tool_result":
 		t.toolResult(ev.Data)

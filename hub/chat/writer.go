@@ -44,13 +44,14 @@ type writer struct {
 
 // final is an answer that has ended.
 type final struct {
-	session        session
-	message        message
-	runtimeSession string
-	began          time.Time
-	memory         *account
-	saved          bool
-	done           chan error
+	session     session
+	message     message
+	usedSession string // of the runtime
+	nextSession string // of the runtime, for the next message
+	began       time.Time
+	memory      *account
+	saved       bool
+	done        chan error
 }
 
 func startWriter(s *Service) *writer {
@@ -141,8 +142,8 @@ func (w *writer) cancel(runID string, cause error) {
 
 // finish stores an answer that has ended, and reports whether its session still exists. If the
 // database is unavailable, it returns after writeWithin, and the writer continues to try.
-func (w *writer) finish(a *Answer, m message, runtimeSession string) (bool, error) {
-	f := &final{session: a.session, message: m, runtimeSession: runtimeSession, began: time.Now(), memory: &a.memory, done: make(chan error, 1)}
+func (w *writer) finish(a *Answer, m message, used, next string) (bool, error) {
+	f := &final{session: a.session, message: m, usedSession: used, nextSession: next, began: time.Now(), memory: &a.memory, done: make(chan error, 1)}
 	w.add(f)
 	late := time.NewTimer(writeWithin)
 	defer late.Stop()
@@ -158,7 +159,7 @@ func (w *writer) finish(a *Answer, m message, runtimeSession string) (bool, erro
 func (w *writer) abandon(a *Answer) {
 	m := a.assistant
 	m.Status, m.Failure = statusFailed, Failure{string(api.Unavailable), "The database was unavailable: send the message again."}
-	w.add(&final{session: a.session, message: m, began: time.Now(), memory: &a.memory, done: make(chan error, 1)})
+	w.add(&final{session: a.session, message: m, nextSession: a.session.RuntimeSession, began: time.Now(), memory: &a.memory, done: make(chan error, 1)})
 }
 
 func (w *writer) add(f *final) {
@@ -319,7 +320,7 @@ func (w *writer) saveBatch(ctx context.Context, batch []*final) error {
 	defer cancel()
 	return w.s.db.Tx(ctx, func(tx *sql.Tx) error {
 		for _, f := range batch {
-			saved, err := saveAnswer(ctx, tx, f.session, f.message, w.id, f.runtimeSession, w.s.now())
+			saved, err := saveAnswer(ctx, tx, f, w.id, w.s.now())
 			if err != nil {
 				return err
 			}
