@@ -8,6 +8,9 @@ import (
 )
 
 const (
+	// sweepAfter is the time after a start in which nothing is deleted.
+	sweepAfter = 10 * time.Minute
+
 	// sweepEvery is the interval between two sweeps of the artifacts.
 	sweepEvery = time.Hour
 
@@ -33,7 +36,7 @@ func (h *Hub) openArtifacts() (err error) {
 // maintainArtifacts deletes artifacts that nothing names, every hour until ctx ends. Each hub does
 // so: a sweep by several of them has the same result as by one.
 func (h *Hub) maintainArtifacts(ctx context.Context) {
-	wait := time.NewTimer(pruneAfter)
+	wait := time.NewTimer(sweepAfter)
 	defer wait.Stop()
 	for {
 		select {

@@ -9,7 +9,7 @@ import (
 // openChat opens the chats.
 func (h *Hub) openChat() (err error) {
 	h.chat, err = chat.New(chat.Config{
-		DB: h.db, Audit: h.audit, Agent: h.catalog.AgentEnabled, Endpoint: h.chatEndpoint, Label: h.aigc.Label,
+		DB: h.db, Audit: h.log, Agent: h.catalog.AgentEnabled, Endpoint: h.chatEndpoint, Label: h.aigc.Label,
 		PushKey: h.cfg.ChatPushKey, ResolveOrg: h.resolveOrg(), UserAnswers: h.cfg.UserAnswers, AgentAnswers: h.cfg.AgentAnswers,
 		Now: h.cfg.Now, Logger: h.cfg.Logger,
 	})

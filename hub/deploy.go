@@ -12,7 +12,7 @@ import (
 // openDeploys opens the deployments.
 func (h *Hub) openDeploys() (err error) {
 	h.deploys, err = deploy.New(deploy.Config{
-		DB: h.db, Keyring: h.keyring, Audit: h.audit, Driver: h.cfg.Deployer, Source: h.deploySpec,
+		DB: h.db, Keyring: h.keyring, Audit: h.log, Driver: h.cfg.Deployer, Source: h.deploySpec,
 		PublicURL: h.cfg.PublicURL, GatewayURL: h.cfg.GatewayURL, External: h.cfg.External, HideAPIKey: h.cfg.HideRuntimeKeys,
 		LeaseTime: h.cfg.LeaseTime, Lock: h.lockAgent,
 		Offline: h.cfg.Offline, Now: h.cfg.Now, Logger: h.cfg.Logger,

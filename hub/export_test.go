@@ -10,14 +10,11 @@ import (
 // Translate converts an error of another package.
 func Translate(err error) *api.Error { return translate(err) }
 
-// OneAtATime wraps the verification.
-var OneAtATime = oneAtATime
-
 // PruneAudit applies the retention, which waits after a start.
-func PruneAudit(h *Hub) { h.pruneAudit(context.Background()) }
+func PruneAudit(h *Hub) { h.audit.Prune(context.Background()) }
 
 // CheckAuditHeads checks the clock, which happens in the background after a start.
-func CheckAuditHeads(h *Hub) { h.checkAuditHeads(context.Background()) }
+func CheckAuditHeads(h *Hub) { h.audit.CheckHeads(context.Background()) }
 
 // Artifacts returns the store of files.
 func Artifacts(h *Hub) *artifact.Store { return h.artifacts }

@@ -11,7 +11,7 @@ import (
 
 // openGateway opens the proxy of the runtimes.
 func (h *Hub) openGateway() (err error) {
-	cfg := gateway.Config{Target: h.gatewayTarget, Authorize: h.authorizeRuntime, Audit: h.audit, Tenant: identity.DefaultTenant, Logger: h.cfg.Logger}
+	cfg := gateway.Config{Target: h.gatewayTarget, Authorize: h.authorizeRuntime, Audit: h.log, Tenant: identity.DefaultTenant, Logger: h.cfg.Logger}
 	if h.cfg.External {
 		cfg.Tenant = "" // paths begin with the organization
 	}

@@ -20,6 +20,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/netip"
@@ -33,6 +34,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/aigc"
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/artifact"
+	"github.com/seed93082962/agenthost/hub/audit"
 	"github.com/seed93082962/agenthost/hub/catalog"
 	"github.com/seed93082962/agenthost/hub/chat"
 	"github.com/seed93082962/agenthost/hub/db"
@@ -156,7 +158,8 @@ type Config struct {
 type Hub struct {
 	cfg       Config
 	db        *db.DB
-	audit     *sqlaudit.Store
+	log       *sqlaudit.Store
+	audit     *audit.Service
 	store     *store.Store
 	identity  *identity.Service
 	external  *external.Service
@@ -173,7 +176,6 @@ type Hub struct {
 	draining  atomic.Bool
 	readiness readyState
 	requests  requests
-	denials   *limiter
 	stop      context.CancelFunc // ends the background work
 	running   sync.WaitGroup
 }
@@ -191,7 +193,7 @@ func New(ctx context.Context, cfg Config) (_ *Hub, err error) {
 	if cfg.PublicURL == "" && !cfg.Offline {
 		return nil, errors.New("make hub: PublicURL is required")
 	}
-	h := &Hub{cfg: cfg, begin: cfg.Now(), stop: func() {}, denials: newLimiter(maxDenials, time.Minute, cfg.Now)}
+	h := &Hub{cfg: cfg, begin: cfg.Now(), stop: func() {}}
 	if h.keyring, err = secret.Parse(cfg.EncryptionKeys...); err != nil {
 		return nil, fmt.Errorf("read encryption keys: %w", err)
 	}
@@ -209,16 +211,20 @@ func New(ctx context.Context, cfg Config) (_ *Hub, err error) {
 	if err := h.prepare(ctx); err != nil {
 		return nil, err
 	}
-	h.audit, err = sqlaudit.New(sqlaudit.Config{Write: h.db.Write(), Read: h.db.Read(), Engine: string(h.db.Engine()), Now: cfg.Now})
+	h.log, err = sqlaudit.New(sqlaudit.Config{Write: h.db.Write(), Read: h.db.Read(), Engine: string(h.db.Engine()), Now: cfg.Now})
 	if err != nil {
 		return nil, err
 	}
-	h.store, err = store.New(store.Config{DB: h.db, Keyring: h.keyring, Audit: h.audit, Now: cfg.Now, Logger: cfg.Logger})
+	h.store, err = store.New(store.Config{DB: h.db, Keyring: h.keyring, Audit: h.log, Now: cfg.Now, Logger: cfg.Logger})
+	if err != nil {
+		return nil, err
+	}
+	h.audit, err = audit.New(audit.Config{Store: h.store, Log: h.log, Retention: cfg.AuditRetention, Offline: cfg.Offline})
 	if err != nil {
 		return nil, err
 	}
 	h.identity, err = identity.New(ctx, identity.Config{
-		DB: h.db, Keyring: h.keyring, Audit: h.audit, Withdraw: h.rotateKeysReadBy, PublicURL: cfg.PublicURL,
+		DB: h.db, Keyring: h.keyring, Audit: h.log, Withdraw: h.rotateKeysReadBy, PublicURL: cfg.PublicURL,
 		SetupToken: cfg.SetupToken, External: cfg.External, Offline: cfg.Offline, Now: cfg.Now, Logger: cfg.Logger,
 	})
 	if err != nil {
@@ -228,7 +234,7 @@ func New(ctx context.Context, cfg Config) (_ *Hub, err error) {
 		return nil, err
 	}
 	h.external, err = external.New(external.Config{
-		DB: h.db, Keyring: h.keyring, Audit: h.audit, Users: h.identity, PublicURL: cfg.PublicURL, Logins: cfg.External,
+		DB: h.db, Keyring: h.keyring, Audit: h.log, Users: h.identity, PublicURL: cfg.PublicURL, Logins: cfg.External,
 		Global: cfg.IdentityProvider, BootstrapAdmins: cfg.BootstrapAdmins, OpsKey: cfg.OpsKey,
 		HasData: h.organizationHasData, EndDeployments: h.endDeployments, Offline: cfg.Offline, Now: cfg.Now, Logger: cfg.Logger,
 	})
@@ -236,17 +242,17 @@ func New(ctx context.Context, cfg Config) (_ *Hub, err error) {
 		return nil, err
 	}
 	h.providers, err = provider.New(provider.Config{
-		DB: h.db, Keyring: h.keyring, Audit: h.audit, InUse: h.agentsOfProvider, ProbePrivate: cfg.ProbePrivate, Now: cfg.Now, Logger: cfg.Logger,
+		DB: h.db, Keyring: h.keyring, Audit: h.log, InUse: h.agentsOfProvider, ProbePrivate: cfg.ProbePrivate, Now: cfg.Now, Logger: cfg.Logger,
 	})
 	if err != nil {
 		return nil, err
 	}
-	h.aigc, err = aigc.New(aigc.Config{DB: h.db, Keyring: h.keyring, Audit: h.audit, Now: cfg.Now, Logger: cfg.Logger})
+	h.aigc, err = aigc.New(aigc.Config{DB: h.db, Keyring: h.keyring, Audit: h.log, Now: cfg.Now, Logger: cfg.Logger})
 	if err != nil {
 		return nil, err
 	}
 	h.catalog, err = catalog.New(catalog.Config{
-		DB: h.db, Keyring: h.keyring, Audit: h.audit, Providers: h.providers, Artifacts: h.artifacts, CheckTool: cfg.CheckTool, TempDir: cfg.TempDir,
+		DB: h.db, Keyring: h.keyring, Audit: h.log, Providers: h.providers, Artifacts: h.artifacts, CheckTool: cfg.CheckTool, TempDir: cfg.TempDir,
 		Deployed: h.agentDeployed, Now: cfg.Now, Logger: cfg.Logger,
 	})
 	if err != nil {
@@ -266,7 +272,7 @@ func New(ctx context.Context, cfg Config) (_ *Hub, err error) {
 	}
 	h.handler, err = api.New(api.Config{
 		Logger: cfg.Logger, PublicURL: cfg.PublicURL, TrustedProxies: cfg.TrustedProxies, CORSOrigins: cfg.CORSOrigins,
-		Authenticate: h.identity.Authenticate, Admit: h.identity.Admit, Denied: h.denied, Translate: translate,
+		Authenticate: h.identity.Authenticate, Admit: h.identity.Admit, Denied: h.audit.Denied, Translate: translate,
 	}, h.Routes()...)
 	if err != nil {
 		return nil, err
@@ -274,7 +280,6 @@ func New(ctx context.Context, cfg Config) (_ *Hub, err error) {
 	if !cfg.Offline {
 		background, stop := context.WithCancel(context.WithoutCancel(ctx))
 		h.stop = stop
-		h.running.Go(func() { h.maintainAudit(background) })
 		h.running.Go(func() { h.maintainArtifacts(background) })
 	}
 	return h, nil
@@ -300,7 +305,7 @@ func (h *Hub) Routes() []api.Route {
 		h.catalog.Routes(),
 		h.deploys.Routes(), h.gateway.Routes(),
 		h.chat.Routes(),
-		h.auditRoutes(), h.artifacts.Routes(),
+		h.audit.Routes(), h.artifacts.Routes(),
 	))
 }
 
@@ -352,6 +357,12 @@ func (h *Hub) ResetPassword(ctx context.Context, username string) (string, error
 // before are rejected, by running hubs within 2 seconds. Sessions continue with their next refresh.
 func (h *Hub) RetireKey(ctx context.Context) error { return h.identity.RetireKey(ctx) }
 
+// WriteAudit writes the audit log of a tenant as NDJSON, oldest first, each entry with its hash. Of
+// a damaged log it writes what is left before it returns the error.
+func (h *Hub) WriteAudit(ctx context.Context, w io.Writer, tenantID string) error {
+	return h.audit.Write(ctx, w, tenantID)
+}
+
 // Close ends the background work, writes pending entries, and closes the database.
 func (h *Hub) Close() error {
 	h.stop()
@@ -371,6 +382,9 @@ func (h *Hub) Close() error {
 	}
 	if h.audit != nil {
 		errs = append(errs, h.audit.Close())
+	}
+	if h.log != nil {
+		errs = append(errs, h.log.Close())
 	}
 	return errors.Join(append(errs, h.db.Close())...)
 }

@@ -21,7 +21,7 @@ func (h *Hub) organizationHasData(ctx context.Context, tx *sql.Tx, tenantID stri
 	}
 	// The log names the users of an organization, also if they were deleted. Its own registration is
 	// no data.
-	for e, err := range h.audit.Entries(ctx, tenantID, auditlog.Filter{}, nil) {
+	for e, err := range h.log.Entries(ctx, tenantID, auditlog.Filter{}, nil) {
 		if err != nil {
 			return false, err
 		}

@@ -1,11 +1,7 @@
-package hub
+package audit
 
 import (
-	"bufio"
-	"context"
 	"errors"
-	"fmt"
-	"io"
 	"net/http"
 	"time"
 
@@ -23,17 +19,18 @@ const (
 
 type handler = func(http.ResponseWriter, *http.Request) error
 
-func (h *Hub) auditRoutes() []api.Route {
+// Routes returns the routes of the log.
+func (s *Service) Routes() []api.Route {
 	log := auditlog.Handlers{
-		Store:  h.audit,
+		Store:  s.log,
 		Tenant: func(r *http.Request) string { return api.CallerOf(r).TenantID },
-		Fail:   failAudit,
-		Logger: h.cfg.Logger,
+		Fail:   fail,
+		Logger: s.store.Logger,
 	}
 	read := func(path string, handle handler) api.Route {
 		return api.Route{Method: http.MethodGet, Path: path, Group: rbac.AdminOnly, Large: true, Handle: handle}
 	}
-	withErrors := func(serve http.HandlerFunc) handler { // it calls failAudit
+	withErrors := func(serve http.HandlerFunc) handler { // it calls fail
 		return func(w http.ResponseWriter, r *http.Request) error {
 			serve(w, r)
 			return nil
@@ -74,8 +71,8 @@ func oneAtATime(serve http.HandlerFunc) handler {
 	}
 }
 
-// failAudit responds to an invalid parameter with the message of the contract.
-func failAudit(w http.ResponseWriter, r *http.Request, err error) {
+// fail responds to an invalid parameter with the message of the contract.
+func fail(w http.ResponseWriter, r *http.Request, err error) {
 	if param, ok := errors.AsType[*auditlog.ParamError](err); ok {
 		e := api.InvalidRequest.New("The query parameter " + param.Param + " " + param.Want + ".")
 		switch param.Param {
@@ -90,27 +87,4 @@ func failAudit(w http.ResponseWriter, r *http.Request, err error) {
 		err = e
 	}
 	api.Fail(w, r, err)
-}
-
-// WriteAudit writes the audit log of a tenant as NDJSON, oldest first, each entry with its hash. Of
-// a damaged log it writes what is left before it returns the error.
-func (h *Hub) WriteAudit(ctx context.Context, w io.Writer, tenantID string) error {
-	out := bufio.NewWriter(w)
-	return errors.Join(h.writeAudit(ctx, out, tenantID), out.Flush())
-}
-
-func (h *Hub) writeAudit(ctx context.Context, w io.Writer, tenantID string) error {
-	var line []byte
-	for entry, err := range h.audit.Entries(ctx, tenantID, auditlog.Filter{}, nil) {
-		if err != nil {
-			return fmt.Errorf("read audit log: %w", err)
-		}
-		if line, err = entry.AppendNDJSON(line[:0]); err != nil {
-			return err
-		}
-		if _, err := w.Write(line); err != nil {
-			return fmt.Errorf("write audit log: %w", err)
-		}
-	}
-	return nil
 }

@@ -1,0 +1,4 @@
+package audit
+
+// OneAtATime wraps the verification.
+var OneAtATime = oneAtATime
