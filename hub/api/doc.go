@@ -20,6 +20,8 @@
 //		return api.Encode(w, http.StatusOK, user)
 //	}
 //
+// [Result], [ResultOf] and [Done] make such handlers of a call of a service.
+//
 // Requests are checked in this order: the path (404) and method (405 with Allow), cross-origin
 // writes (403), the credential (401), the permission (403), and the body. A path parameter is one
 // segment. It is never empty and contains no slash, no control character and only valid UTF-8;

@@ -25,6 +25,8 @@ import (
 	"github.com/seed93082962/agenthost/auditlog/sqlaudit"
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/db"
+	"github.com/seed93082962/agenthost/hub/secret"
+	"github.com/seed93082962/agenthost/hub/store"
 	"github.com/seed93082962/agenthost/internal/logtest"
 	"github.com/seed93082962/agenthost/rbac"
 )
@@ -44,9 +46,33 @@ func NewAudit(t testing.TB, d *db.DB) *sqlaudit.Store {
 	return store
 }
 
+// NewStore returns the store of a database, with an audit log and a key of its own unless cfg has
+// them.
+func NewStore(t testing.TB, d *db.DB, cfg store.Config) *store.Store {
+	t.Helper()
+	cfg.DB = d
+	if cfg.Audit == nil {
+		cfg.Audit = NewAudit(t, d)
+	}
+	if cfg.Keyring == nil {
+		cfg.Keyring = Keyring(t, secret.Generate())
+	}
+	s, err := store.New(cfg)
+	require.NoError(t, err)
+	return s
+}
+
+// Keyring returns the keyring of the keys.
+func Keyring(t testing.TB, keys ...string) *secret.Keyring {
+	t.Helper()
+	ring, err := secret.Parse(keys...)
+	require.NoError(t, err)
+	return ring
+}
+
 // Config configures [Serve].
 type Config struct {
-	Audit     *sqlaudit.Store                 // for Server.Audit. Optional.
+	Audit     store.Audit                     // for Server.Audit, which needs an auditlog.Store. Optional.
 	Translate func(error) *api.Error          // of errors of other packages, after that of the database. Optional.
 	Wrap      func(http.Handler) http.Handler // Optional.
 }
@@ -57,7 +83,7 @@ type Server struct {
 	Log    *logtest.Buffer // everything that was logged
 	t      testing.TB
 	client *http.Client
-	audit  *sqlaudit.Store
+	audit  store.Audit
 }
 
 // Serve starts a server of the routes.
@@ -103,7 +129,7 @@ func authenticate(r *http.Request) (api.Caller, error) {
 func (s *Server) Audit(tenant string) []string {
 	s.t.Helper()
 	var all []string
-	for e, err := range s.audit.Entries(s.t.Context(), tenant, auditlog.Filter{}, nil) {
+	for e, err := range s.audit.(auditlog.Store).Entries(s.t.Context(), tenant, auditlog.Filter{}, nil) {
 		require.NoError(s.t, err)
 		all = append(all, strings.TrimSpace(e.Action+" "+e.TargetName+" "+string(e.Detail)))
 	}
