@@ -30,6 +30,18 @@ func TestExamples(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "I call the tool word_count.\n[word_count: 3 words]\nword_count returned: 3 words\nsuccess after 2 turns\n", string(out))
 	})
+	t.Run("typescript", func(t *testing.T) {
+		cmd := exec.CommandContext(t.Context(), filepath.Join(bin, "typescript"))
+		cmd.Dir = ".."
+		out, err := cmd.Output()
+		require.NoError(t, err)
+		require.Equal(t, "word_count {\"words\":3}\n", string(out))
+	})
+	t.Run("model", func(t *testing.T) {
+		out, err := exec.CommandContext(t.Context(), filepath.Join(bin, "model")).Output()
+		require.NoError(t, err)
+		require.Equal(t, "HELLO FROM A MODEL IN GO \nsuccess after 1 turns\n", string(out))
+	})
 	t.Run("approve", func(t *testing.T) {
 		out, err := exec.CommandContext(t.Context(), filepath.Join(bin, "approve")).Output()
 		require.NoError(t, err)
