@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 
 	"github.com/seed93082962/agenthost/runtime"
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
+	"github.com/seed93082962/agenthost/runtime/session"
 	"github.com/seed93082962/agenthost/runtime/tool"
 )
 
@@ -95,6 +97,59 @@ func TestCancelledStateFollowsTheEndOfTheRun(t *testing.T) {
 	require.Equal(t, []string{"cancelled", "done"}, names(s.rest()))
 	require.Error(t, cause)
 	require.JSONEq(t, `{"runId":"`+id+`","state":"cancelled","reason":"client_request"}`, b.cancel(t, id).body)
+}
+
+// slowStore has sessions whose Close blocks. It counts the ones that are being closed.
+type slowStore struct {
+	session.Store
+	open    chan struct{} // Close returns when it is closed
+	closing atomic.Int64
+}
+
+type slowSession struct {
+	session.Session
+	store *slowStore
+}
+
+func (s *slowStore) Open(ctx context.Context, agentID, id string) (session.Session, error) {
+	opened, err := s.Store.Open(ctx, agentID, id)
+	return slowSession{opened, s}, err
+}
+
+func (s slowSession) Close() error {
+	s.store.closing.Add(1)
+	<-s.store.open
+	return s.Session.Close()
+}
+
+// Runs that are cancelled together all stop, before more than a few of them are stored.
+func TestRunsCancelledTogether(t *testing.T) {
+	const together, atOnce = 12, 4
+	up := modeltest.Start(t, modeltest.Anthropic, modeltest.Repeat(modeltest.Stream(modeltest.Text("One"), modeltest.Hang())))
+	store := &slowStore{Store: session.NewMemory(session.MemoryConfig{}), open: make(chan struct{})}
+	b := serve(t, up, func(c *runtime.Config) { c.Sessions = store })
+	var streams []*stream
+	for range together {
+		s := b.open(t.Context(), t, `{"message":"hello"}`)
+		id := s.until("system").data["runId"].(string)
+		s.until("partial_message")
+		streams = append(streams, s)
+		defer func() { require.Contains(t, b.cancel(t, id).body, `"state":"cancelled"`) }()
+		b.cancel(t, id)
+	}
+	for _, request := range up.Requests() {
+		_, early := request.End()
+		require.True(t, early)
+	}
+	for store.closing.Load() < atOnce {
+		b.do(t, "GET", "/health", "") // takes time
+	}
+	require.EqualValues(t, atOnce, store.closing.Load())
+	close(store.open)
+	for _, s := range streams {
+		require.Equal(t, []string{"cancelled", "done"}, names(s.rest()))
+	}
+	require.EqualValues(t, together, store.closing.Load())
 }
 
 // awaitEnd waits until the log reports the end of a run.

@@ -5,12 +5,16 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net/http"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/seed93082962/agenthost/internal/excerpt"
+	"github.com/seed93082962/agenthost/internal/httpapi"
 	"github.com/seed93082962/agenthost/runtime/engine"
+	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/run"
 	"github.com/seed93082962/agenthost/runtime/session"
 	"github.com/seed93082962/agenthost/runtime/wire"
@@ -26,7 +30,6 @@ type execution struct {
 	input     engine.Input
 	requestID string // of the HTTP request, if any
 	started   time.Time
-	unbind    func() bool // separates the run from the context of its caller
 }
 
 // maxTimeoutMs prevents the overflow of a duration. No limit is longer than a year.
@@ -60,37 +63,16 @@ func (x *execution) execute(out engine.Output) *result {
 		out = observed{out, x}
 	}
 	outcome, err := x.agent.engine.Run(x.run.Context(), x.input, out)
-	res := x.finish(outcome, err)
+	res := x.end(outcome, err)
 	out.Emit(res.event())
 	out.Emit(&wire.Done{})
 	return res
 }
 
-// finish ends the run: it closes the session, sets the final state in the registry and writes the
-// log.
-//
-//go:noinline
-func (x *execution) finish(outcome *engine.Outcome, err error) *result {
-	if x.run.Context().Err() != nil {
-		x.rt.runs.AwaitCancels()
-	}
-	// The session is closed before a client can see the end of the run and resume the session.
-	if closeErr := x.closeSession(); err == nil {
-		err = closeErr
-	}
-	res := newResult(x.info, outcome, err)
-	res.state = x.run.Finish(res.state)
-	res.reason = x.run.Reason()
-	res.duration = time.Since(x.started)
-	x.log(res, err)
-	return res
-}
-
 // close releases the resources of the run, even if it was not executed.
 func (x *execution) close() {
-	x.unbind()
 	_ = x.closeSession() // which logs it
-	x.run.Finish(wire.StateFailed)
+	x.run.Finish(errors.New("the run was not executed"))
 }
 
 // closeSession closes the session on the first call.
@@ -99,21 +81,65 @@ func (x *execution) closeSession() (err error) {
 		return nil
 	}
 	defer func() {
-		if err != nil {
-			x.rt.cfg.Logger.Error("close session", "err", err, "session_id", x.info.SessionID, "run_id", x.info.RunID)
-		}
-	}()
-	defer func() {
 		if value := recover(); value != nil {
-			err = fmt.Errorf("close session: panic: %v\n%s", value, debug.Stack())
+			err = fmt.Errorf("panic: %v\n%s", value, debug.Stack())
+		}
+		if err != nil {
+			err = fmt.Errorf("close session: %w", err)
+			x.rt.cfg.Logger.Error("close session", "err", err, "session_id", x.info.SessionID, "run_id", x.info.RunID)
 		}
 	}()
 	s := x.session
 	x.session = nil
-	if err = s.Close(); err != nil {
-		err = fmt.Errorf("close session: %w", err)
+	return s.Close()
+}
+
+// result is the result of a run. It becomes the last events of a stream or a JSON response.
+type result struct {
+	*engine.Outcome
+	info     RunInfo
+	duration time.Duration
+	state    wire.State
+	reason   wire.Reason // of a cancelled run
+
+	// Of a failed run.
+	subtype    string // of the result event
+	errorType  string
+	message    string        // for the client
+	retryAfter time.Duration // requested by upstream
+	internal   bool          // the runtime failed, not the run
+}
+
+// end ends the run. It is the only place that determines the state of the run, the reason of a
+// cancelled one and the error of a failed one.
+func (x *execution) end(outcome *engine.Outcome, err error) *result {
+	if x.run.Context().Err() != nil { // many runs may be cancelled together
+		x.rt.ends <- struct{}{}
+		defer func() { <-x.rt.ends }()
 	}
-	return err
+	// The session is closed before a client can see the end of the run and resume the session.
+	if closeErr := x.closeSession(); err == nil {
+		err = closeErr
+	}
+	res := &result{Outcome: outcome, info: x.info}
+	res.state, res.reason = x.run.Finish(err)
+	res.duration = time.Since(x.started)
+	upstream, ofModel := errors.AsType[*model.Error](err)
+	switch {
+	case res.state != wire.StateFailed:
+	case ofModel:
+		res.subtype, res.errorType = wire.ResultError, string(upstream.Code)
+		res.message, res.retryAfter = upstream.Message, upstream.RetryAfter
+	case errors.Is(err, engine.ErrMaxTurns):
+		res.subtype, res.errorType, res.message = wire.ResultMaxTurns, wire.ErrorTypeMaxTurns, engine.ErrMaxTurns.Error()
+	case errors.Is(err, engine.ErrRunTimeout):
+		res.subtype, res.errorType, res.message = wire.ResultExecution, wire.ErrorTypeTimeout, engine.ErrRunTimeout.Error()
+	default:
+		res.subtype, res.errorType = wire.ResultExecution, wire.ErrorTypeExecution
+		res.message, res.internal = "Internal error", true
+	}
+	x.log(res, err)
+	return res
 }
 
 // log writes one line about a completed run.
@@ -126,10 +152,10 @@ func (x *execution) log(res *result, err error) {
 		slog.String("request_id", x.requestID),
 	}
 	level := slog.LevelInfo
-	switch {
-	case res.state == wire.StateCancelled:
+	switch res.state {
+	case wire.StateCancelled:
 		attrs = append(attrs, slog.String("reason", string(res.reason)))
-	case err != nil:
+	case wire.StateFailed:
 		level = slog.LevelWarn
 		if res.internal {
 			level = slog.LevelError
@@ -154,4 +180,53 @@ func truncateMetadata(metadata map[string]string) map[string]string {
 		short[excerpt.Shorten(key, length)] = excerpt.Shorten(value, length)
 	}
 	return short
+}
+
+// event returns the event that reports the result.
+func (res *result) event() wire.Payload {
+	switch {
+	case res.state == wire.StateCancelled:
+		return &wire.Cancelled{Type: "cancelled", RunID: res.info.RunID, Reason: res.reason}
+	case res.internal:
+		return &wire.Fault{Type: "error", Error: res.message, ErrorType: res.errorType, RunID: res.info.RunID}
+	}
+	event := &wire.Result{
+		Type: "result", Subtype: wire.ResultSuccess, RunID: res.info.RunID, SessionID: res.info.SessionID,
+		NumTurns: res.NumTurns, DurationMs: res.duration.Milliseconds(), Usage: res.Usage,
+	}
+	if res.state == wire.StateFailed {
+		event.IsError, event.Subtype = true, res.subtype
+		event.ErrorType, event.Errors = res.errorType, []string{res.message}
+		return event
+	}
+	event.Result, event.StopReason = &res.Text, res.StopReason
+	if event.PermissionDenials = res.Denials; res.Denials == nil {
+		event.PermissionDenials = []wire.PermissionDenial{}
+	}
+	return event
+}
+
+// write responds with the result as JSON.
+func (res *result) write(w http.ResponseWriter, requestID string) error {
+	if res.internal {
+		return internal(requestID)
+	}
+	body := wire.RunResponse{
+		RunID: res.info.RunID, SessionID: res.info.SessionID, State: res.state, Reason: res.reason,
+		Text: res.Text, Usage: res.Usage, NumTurns: res.NumTurns,
+		DurationMs: res.duration.Milliseconds(), StopReason: res.StopReason,
+	}
+	status := http.StatusOK
+	if res.state == wire.StateFailed {
+		body.Error, body.ErrorType, body.Errors = res.message, res.errorType, []string{res.message}
+		status = http.StatusBadGateway
+		if res.errorType == string(model.CodeRateLimit) {
+			status = http.StatusTooManyRequests
+		}
+		if res.retryAfter > 0 {
+			seconds := (res.retryAfter + time.Second - 1) / time.Second
+			w.Header().Set("Retry-After", strconv.FormatInt(int64(seconds), 10))
+		}
+	}
+	return httpapi.WriteJSON(w, status, body)
 }

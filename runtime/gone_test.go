@@ -20,8 +20,8 @@ import (
 	"github.com/seed93082962/agenthost/runtime"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/model"
-	"github.com/seed93082962/agenthost/runtime/run"
 	"github.com/seed93082962/agenthost/runtime/tool"
+	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
 // inProcess is a model that is a function: it has no connection, as a test inside synctest must
@@ -169,7 +169,7 @@ func TestCancelCause(t *testing.T) {
 				return tool.Result{}, cause
 			})
 			log := direct(ctx, t, httptest.NewRecorder(), call, func(c *runtime.Config) { c.Tools = []tool.Tool{slow} })
-			require.ErrorIs(t, cause, run.ErrDisconnect)
+			require.ErrorIs(t, cause, wire.ReasonDisconnect)
 			require.Contains(t, log, `"state":"cancelled"`)
 			require.Contains(t, log, `"reason":"disconnect"`)
 		})

@@ -80,7 +80,6 @@ func (rt *Runtime) cancelRun(w http.ResponseWriter, _ *http.Request, ps httprout
 	case err != nil:
 		return err
 	}
-	rt.runs.AwaitCancels()
 	return httpapi.WriteJSON(w, http.StatusAccepted, response)
 }
 
@@ -137,8 +136,8 @@ func (rt *Runtime) prepare(ctx context.Context, h *hosted, req *wire.RunRequest)
 			return nil, errRunIDFormat
 		}
 	}
-	// The end of ctx cancels the run with a reason: see newExecution.
-	entry, err := rt.runs.Claim(context.WithoutCancel(ctx), id)
+	// A client that disconnects cancels its run, in both response forms.
+	entry, err := rt.runs.Claim(ctx, id)
 	if err != nil {
 		return nil, &Error{http.StatusConflict, wire.ErrorBody{Error: wire.RunIDConflict, RunID: id.String()}}
 	}
@@ -168,7 +167,5 @@ func (rt *Runtime) prepare(ctx context.Context, h *hosted, req *wire.RunRequest)
 		}
 		return nil, errTooManyRuns
 	}
-	// A client that disconnects cancels its run, in both response forms.
-	x.unbind = context.AfterFunc(ctx, func() { entry.Cancel(wire.ReasonDisconnect) })
 	return x, nil
 }

@@ -58,7 +58,8 @@ type Runtime struct {
 	servers   []tool.Server
 	sandboxes []tool.Sandbox
 	started   time.Time
-	reserved  atomic.Int64 // bytes that all runs together have reserved
+	reserved  atomic.Int64  // bytes that all runs together have reserved
+	ends      chan struct{} // a semaphore for the ends of cancelled runs
 }
 
 // New returns a runtime. The caller closes it. An agent that cannot be resolved is unavailable: the
@@ -75,6 +76,7 @@ func New(ctx context.Context, cfg Config) (*Runtime, error) {
 		crossing: http.NewCrossOriginProtection(),
 		client:   cfg.HTTPClient,
 		started:  time.Now(),
+		ends:     make(chan struct{}, maxEnds),
 	}
 	if rt.client == nil {
 		rt.client = &http.Client{Transport: outbound.Transport()}
@@ -92,6 +94,10 @@ func New(ctx context.Context, cfg Config) (*Runtime, error) {
 	rt.handler = rt.shell.Wrap(rt.guard(router))
 	return rt, nil
 }
+
+// maxEnds bounds the cancelled runs that are stored and logged at the same time, so that those
+// cancelled together stop before most of them are stored.
+const maxEnds = 4
 
 // reserve reserves memory of a run, or releases it if bytes is negative. All runs share
 // Limits.MaxMemoryBytes.

@@ -40,7 +40,7 @@ var arrows = []rule{
 	{"runtime/tool/confine runtime/tool/js/... runtime/tool/mcp", formats + " runtime/tool runtime/tool/js/... runtime/sandbox sse internal/...",
 		"only an embedder that configures these tools links their engine, protocol or launcher"},
 	{"runtime/tool/schema", "internal/...", "a schema does not depend on the source of its tool"},
-	{"runtime/wire", "runtime/model internal/...", "both ends of the network share one description"},
+	{"runtime/wire", "internal/...", "both ends of the network share one description"},
 
 	{"hub", concern + " hub/...", "the only place that imports every concern"},
 	{"hub/api", "auditlog rbac internal/...", "the shared code of handlers does not depend on a concern"},

@@ -196,7 +196,7 @@ func (r *run) callForSummary(ctx context.Context, messages []model.Message) (str
 	}
 	c := model.Collector{MaxBytes: r.engine.cfg.MaxResponse}
 	response, err := c.Collect(r.stream(w, request.messages))
-	r.outcome.Usage = r.outcome.Usage.Add(response.Usage)
+	r.outcome.Usage = r.outcome.Usage.Add(wire.Usage(response.Usage))
 	if err != nil {
 		return "", err
 	}

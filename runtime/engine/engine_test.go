@@ -155,7 +155,7 @@ func TestARunOfOneTurn(t *testing.T) {
 				`assistant end_turn 2 blocks`,
 			}, got.lines)
 			require.Equal(t, engine.Outcome{
-				Text: "Good day.", StopReason: model.StopEndTurn, NumTurns: 1, Usage: model.Usage{InputTokens: 7, OutputTokens: 3},
+				Text: "Good day.", StopReason: model.StopEndTurn, NumTurns: 1, Usage: wire.Usage{InputTokens: 7, OutputTokens: 3},
 			}, got.outcome)
 			require.Contains(t, string(up.Requests()[0].Body), "Be kind.")
 		})
@@ -186,7 +186,7 @@ func TestToolCallsAndResults(t *testing.T) {
 			}, got.lines)
 			require.Equal(t, "Done.", got.outcome.Text)
 			require.Equal(t, 2, got.outcome.NumTurns)
-			require.Equal(t, model.Usage{InputTokens: 30, OutputTokens: 5}, got.outcome.Usage, "the sum of all turns")
+			require.Equal(t, wire.Usage{InputTokens: 30, OutputTokens: 5}, got.outcome.Usage, "the sum of all turns")
 			require.Contains(t, string(up.Requests()[1].Body), "Hello, Ada")
 		})
 	}

@@ -72,6 +72,6 @@ func (r *run) assistantEvent(response *model.Response) wire.Payload {
 			Role: string(model.RoleAssistant), Content: content,
 			Model: r.engine.cfg.Request.Model, StopReason: response.StopReason,
 		},
-		Usage: response.Usage,
+		Usage: wire.Usage(response.Usage),
 	}
 }

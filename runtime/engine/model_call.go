@@ -7,6 +7,7 @@ import (
 	"iter"
 
 	"github.com/seed93082962/agenthost/runtime/model"
+	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
 // callModel calls the model once and emits partial messages. If the model fails, it returns the
@@ -99,7 +100,7 @@ func (r *run) abortResponse(ctx context.Context, w *watchdog, c *model.Collector
 
 // record adds a response to the outcome.
 func (r *run) record(response *model.Response) {
-	r.outcome.Usage = r.outcome.Usage.Add(response.Usage)
+	r.outcome.Usage = r.outcome.Usage.Add(wire.Usage(response.Usage))
 	r.outcome.StopReason = response.StopReason
 	if text := response.Message.Text(); text != "" {
 		r.outcome.Text = text

@@ -81,7 +81,7 @@ func TestTask(t *testing.T) {
 		"assistant end_turn 1 blocks",
 	}, got)
 	outcome := run.Outcome()
-	require.Equal(t, model.Usage{InputTokens: 303, OutputTokens: 33}, outcome.Usage, "what a subagent used counts")
+	require.Equal(t, wire.Usage{InputTokens: 303, OutputTokens: 33}, outcome.Usage, "what a subagent used counts")
 	require.Equal(t, 2, outcome.NumTurns, "its turns do not")
 	require.Equal(t, "Done.", outcome.Text)
 

@@ -74,19 +74,10 @@ type Tool struct {
 // Usage counts tokens. The names are those of the Anthropic Messages API: InputTokens does not
 // include tokens that were read from or written to the prompt cache.
 type Usage struct {
-	InputTokens              int64 `json:"input_tokens"`
-	OutputTokens             int64 `json:"output_tokens"`
-	CacheCreationInputTokens int64 `json:"cache_creation_input_tokens"`
-	CacheReadInputTokens     int64 `json:"cache_read_input_tokens"`
-}
-
-// Add returns the sum of u and v.
-func (u Usage) Add(v Usage) Usage {
-	u.InputTokens += v.InputTokens
-	u.OutputTokens += v.OutputTokens
-	u.CacheCreationInputTokens += v.CacheCreationInputTokens
-	u.CacheReadInputTokens += v.CacheReadInputTokens
-	return u
+	InputTokens              int64
+	OutputTokens             int64
+	CacheCreationInputTokens int64
+	CacheReadInputTokens     int64
 }
 
 // Stop reasons of the Anthropic Messages API. Adapters map those of other formats. An unknown

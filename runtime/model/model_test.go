@@ -52,10 +52,3 @@ func TestTextOfManyBlocks(t *testing.T) {
 	require.Less(t, testing.AllocsPerRun(10, func() { _ = m.Text() }), 30.0)
 	require.Len(t, m.Text(), 4*model.MaxResponseBlocks)
 }
-
-func TestUsageAdd(t *testing.T) {
-	a := model.Usage{InputTokens: 1, OutputTokens: 2, CacheCreationInputTokens: 3, CacheReadInputTokens: 4}
-	b := model.Usage{InputTokens: 10, OutputTokens: 20, CacheCreationInputTokens: 30, CacheReadInputTokens: 40}
-	require.Equal(t, model.Usage{InputTokens: 11, OutputTokens: 22, CacheCreationInputTokens: 33, CacheReadInputTokens: 44},
-		a.Add(b))
-}

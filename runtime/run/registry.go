@@ -3,11 +3,11 @@
 //
 // A run is claimed under its id, started, and finished:
 //
-//	r, err := registry.Claim(ctx, id)      // ErrConflict: the id is in use, or was until recently
-//	defer r.Release()                      // removes the run if it was not started
-//	if err := r.Start(); err != nil { }    // ErrTooMany, ErrDraining
-//	execute(r.Context())                   // is done when the run is cancelled
-//	state := r.Finish(wire.StateCompleted) // cancelled, if the run was cancelled
+//	r, err := registry.Claim(ctx, id)  // ErrConflict: the id is in use, or was until recently
+//	defer r.Release()                  // removes the run if it was not started
+//	if err := r.Start(); err != nil {} // ErrTooMany, ErrDraining
+//	err = execute(r.Context())         // is done when the run is cancelled
+//	state, reason := r.Finish(err)     // cancelled, if the run was cancelled
 package run
 
 import (
@@ -33,25 +33,6 @@ var (
 	ErrEnded    = errors.New("run has ended") // completed or failed: it cannot be cancelled
 )
 
-// The causes with which the context of a run is cancelled: see [context.Cause].
-var (
-	ErrClientRequest = errors.New("run cancelled by request")
-	ErrDisconnect    = errors.New("run cancelled: the client disconnected")
-	ErrShutdown      = errors.New("run cancelled: the runtime shuts down")
-)
-
-// cause returns the sentinel of a reason.
-func cause(reason wire.Reason) error {
-	switch reason {
-	case wire.ReasonDisconnect:
-		return ErrDisconnect
-	case wire.ReasonShutdown:
-		return ErrShutdown
-	default:
-		return ErrClientRequest
-	}
-}
-
 // Config configures a [Registry]. The zero value is valid.
 type Config struct {
 	// MaxActive limits the number of active runs. Defaults to 1000.
@@ -62,31 +43,27 @@ type Config struct {
 	DrainGrace time.Duration
 }
 
-// Registry is the set of runs. It needs no goroutine: ended runs expire when the next run is
-// claimed, finished or cancelled.
+// Registry is the set of runs. It needs no goroutine: ended runs are removed when later ones end.
 type Registry struct {
-	cfg   Config
-	epoch time.Time
+	cfg Config
 
-	mu       sync.Mutex // guards the fields below and the state of every run
+	mu       sync.Mutex // guards the fields below and those of every run
 	claimed  map[ID]*Run
-	series   series
 	active   int // number of runs that were started and not finished
 	draining bool
 	idle     chan struct{} // created by Drain, closed when active is 0
 
-	// Ended runs, and the order in which they expire. They contain no pointers: the garbage
-	// collector does not scan a million of them.
-	ended map[ID]outcome
-	queue []expiry
-	head  int
+	// Ended runs. When recent is older than TerminalTTL, it replaces older, all of which has
+	// expired by then.
+	recent, older map[ID]end
+	since         time.Time // when recent was created
 }
 
-type outcome struct{ state, reason uint8 }
-
-type expiry struct {
-	id ID
-	at time.Duration // since epoch; a time.Time would contain a pointer
+// end is the end of a run.
+type end struct {
+	state  wire.State
+	reason wire.Reason
+	at     time.Time
 }
 
 // New returns a registry.
@@ -94,24 +71,22 @@ func New(cfg Config) *Registry {
 	cfg.MaxActive = cmp.Or(cfg.MaxActive, 1000)
 	cfg.TerminalTTL = cmp.Or(cfg.TerminalTTL, 5*time.Minute)
 	cfg.DrainGrace = cmp.Or(cfg.DrainGrace, 10*time.Second)
-	return &Registry{cfg: cfg, epoch: time.Now(), claimed: map[ID]*Run{}, ended: map[ID]outcome{}}
+	return &Registry{cfg: cfg, claimed: map[ID]*Run{}, recent: map[ID]end{}, since: time.Now()}
 }
 
-// Claim reserves the id for a run. The context of the run is derived from ctx. To cancel the run
-// with a reason when ctx ends, pass context.WithoutCancel(ctx) and call [Run.Cancel]. Claim returns
-// [ErrConflict] if a run with that id is active or its state is still stored.
+// Claim reserves the id for a run, whose context has the values of ctx. The end of ctx cancels the
+// run with reason disconnect. Claim returns [ErrConflict] if a run with that id is active or its
+// state is still stored.
 func (g *Registry) Claim(ctx context.Context, id ID) (*Run, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.sweep()
-	if _, ok := g.claimed[id]; ok {
+	_, claimed := g.claimed[id]
+	if _, ended := g.ended(id); claimed || ended {
 		return nil, ErrConflict
 	}
-	if _, ok := g.ended[id]; ok {
-		return nil, ErrConflict
-	}
-	r := &Run{registry: g, id: id, state: wire.StateRunning}
-	r.ctx, r.cancel = context.WithCancelCause(ctx)
+	r := &Run{registry: g, id: id}
+	r.ctx, r.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	r.unbind = context.AfterFunc(ctx, func() { r.Cancel(wire.ReasonDisconnect) })
 	g.claimed[id] = r
 	return r, nil
 }
@@ -122,22 +97,30 @@ func (g *Registry) Claim(ctx context.Context, id ID) (*Run, error) {
 func (g *Registry) Cancel(id ID, reason wire.Reason) (wire.CancelResponse, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.sweep()
 	response := wire.CancelResponse{RunID: id.String()}
 	if r, ok := g.claimed[id]; ok {
-		response.State, response.Reason = wire.StateCancelling, r.reason
-		r.cancelLocked(reason)
+		response.State, response.Reason = wire.StateCancelling, r.reason()
+		r.cancel(reason)
 		return response, nil
 	}
-	end, ok := g.ended[id]
+	e, ok := g.ended(id)
 	if !ok {
 		return response, ErrNotFound
 	}
-	response.State, response.Reason = states[end.state], reasons[end.reason]
-	if response.State != wire.StateCancelled {
+	response.State, response.Reason = e.state, e.reason
+	if e.state != wire.StateCancelled {
 		return response, ErrEnded
 	}
 	return response, nil
+}
+
+// ended returns the end of a run, unless it has expired. The caller holds mu.
+func (g *Registry) ended(id ID) (end, bool) {
+	e, ok := g.recent[id]
+	if !ok {
+		e, ok = g.older[id]
+	}
+	return e, ok && time.Since(e.at) < g.cfg.TerminalTTL
 }
 
 // Active returns the number of active runs.
@@ -175,7 +158,7 @@ func (g *Registry) Drain(ctx context.Context) error {
 	}
 	g.mu.Lock()
 	for _, r := range g.claimed {
-		r.cancelLocked(wire.ReasonShutdown)
+		r.cancel(wire.ReasonShutdown)
 	}
 	g.mu.Unlock()
 
@@ -189,19 +172,89 @@ func (g *Registry) Drain(ctx context.Context) error {
 	}
 }
 
-// sweep removes the ended runs that have expired. The caller holds mu.
-func (g *Registry) sweep() {
-	now := time.Since(g.epoch)
-	for g.head < len(g.queue) && g.queue[g.head].at <= now {
-		delete(g.ended, g.queue[g.head].id)
-		g.head++
+// Run is the entry of one run in the registry, from the claim of its id to its end.
+type Run struct {
+	registry *Registry
+	id       ID
+	ctx      context.Context
+	cancel   context.CancelCauseFunc
+	unbind   func() bool // separates the run from the context of its caller
+	started  bool
+	end      end // the zero value: the run is not finished
+}
+
+// ID returns the id under which the run was claimed.
+func (r *Run) ID() ID { return r.id }
+
+// Context is done when the run was cancelled, with the [wire.Reason] as its cause, and after
+// Finish.
+func (r *Run) Context() context.Context { return r.ctx }
+
+// reason returns the reason of the cancel, or "" if the run was not cancelled.
+func (r *Run) reason() wire.Reason {
+	reason, _ := context.Cause(r.ctx).(wire.Reason)
+	return reason
+}
+
+// Start starts the run. It is active until Finish.
+func (r *Run) Start() error {
+	g := r.registry
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case g.active >= g.cfg.MaxActive:
+		return ErrTooMany
+	case g.draining:
+		return ErrDraining
 	}
-	// The queue is compacted when half of it has expired, so that each entry moves once on average.
-	if g.head > len(g.queue)/2 {
-		g.queue = append(g.queue[:0], g.queue[g.head:]...)
-		g.head = 0
+	r.started = true
+	g.active++
+	return nil
+}
+
+// Release removes a run that was claimed but not started. After Start it does nothing.
+func (r *Run) Release() {
+	g := r.registry
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !r.started && g.claimed[r.id] == r {
+		delete(g.claimed, r.id)
+		r.unbind()
+		r.cancel(nil)
 	}
-	if g.head == len(g.queue) && cap(g.queue) > 1024 {
-		g.queue, g.ended, g.head = nil, map[ID]outcome{}, 0
+}
+
+// Cancel cancels the run with that reason. The first reason wins. After Finish it does nothing.
+func (r *Run) Cancel(reason wire.Reason) { r.cancel(reason) }
+
+// Finish ends a started run, all goroutines of which must have ended. It returns the final state,
+// and the reason of a cancel: the run is cancelled if it was cancelled before, otherwise failed if
+// err is not nil. Further calls return the same.
+func (r *Run) Finish(err error) (wire.State, wire.Reason) {
+	g := r.registry
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if r.end.state != "" {
+		return r.end.state, r.end.reason
 	}
+	r.unbind()
+	r.cancel(nil)
+	r.end = end{state: wire.StateCompleted, reason: r.reason(), at: time.Now()}
+	switch {
+	case r.end.reason != "":
+		r.end.state = wire.StateCancelled
+	case err != nil:
+		r.end.state = wire.StateFailed
+	}
+	delete(g.claimed, r.id)
+	if r.end.at.Sub(g.since) >= g.cfg.TerminalTTL {
+		g.recent, g.older = map[ID]end{}, g.recent
+		g.since = r.end.at
+	}
+	g.recent[r.id] = r.end
+	g.active--
+	if g.active == 0 && g.idle != nil {
+		close(g.idle)
+	}
+	return r.end.state, r.end.reason
 }

@@ -2,6 +2,7 @@ package run_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -18,6 +19,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+var errFailed = errors.New("the run failed")
+
 func started(t *testing.T, g *run.Registry) *run.Run {
 	t.Helper()
 	r, err := g.Claim(t.Context(), ids.Random())
@@ -26,18 +29,23 @@ func started(t *testing.T, g *run.Registry) *run.Run {
 	return r
 }
 
-func TestARunEndsInTheStateItIsGiven(t *testing.T) {
-	for _, state := range []wire.State{wire.StateCompleted, wire.StateFailed} {
+func TestARunEndsInTheStateOfItsError(t *testing.T) {
+	for state, err := range map[wire.State]error{wire.StateCompleted: nil, wire.StateFailed: errFailed} {
 		t.Run(string(state), func(t *testing.T) {
 			g := run.New(run.Config{})
 			r := started(t, g)
 			require.NoError(t, r.Context().Err())
-			require.Equal(t, state, r.Finish(state))
+			got, reason := r.Finish(err)
+			require.Equal(t, state, got)
+			require.Empty(t, reason)
 			require.Error(t, r.Context().Err(), "the context of an ended run is over")
-			answer, err := g.Cancel(r.ID(), wire.ReasonClientRequest)
-			require.ErrorIs(t, err, run.ErrEnded)
+			answer, cancelErr := g.Cancel(r.ID(), wire.ReasonClientRequest)
+			require.ErrorIs(t, cancelErr, run.ErrEnded)
 			require.Equal(t, wire.CancelResponse{RunID: r.ID().String(), State: state}, answer)
-			require.Equal(t, state, r.Finish(wire.StateFailed), "the first end stays")
+			r.Cancel(wire.ReasonShutdown)
+			got, reason = r.Finish(errFailed)
+			require.Equal(t, state, got, "the first end stays")
+			require.Empty(t, reason)
 		})
 	}
 }
@@ -50,13 +58,15 @@ func TestCancelResponses(t *testing.T) {
 	answer, err := g.Cancel(r.ID(), wire.ReasonClientRequest)
 	require.NoError(t, err)
 	require.Equal(t, wire.CancelResponse{RunID: id, State: wire.StateCancelling}, answer, "the first time without a reason")
-	require.ErrorIs(t, context.Cause(r.Context()), run.ErrClientRequest)
+	require.Equal(t, error(wire.ReasonClientRequest), context.Cause(r.Context()))
 
 	answer, err = g.Cancel(r.ID(), wire.ReasonClientRequest)
 	require.NoError(t, err)
 	require.Equal(t, wire.CancelResponse{RunID: id, State: wire.StateCancelling, Reason: wire.ReasonClientRequest}, answer)
 
-	require.Equal(t, wire.StateCancelled, r.Finish(wire.StateCompleted), "a cancelled run never completes")
+	state, reason := r.Finish(nil)
+	require.Equal(t, wire.StateCancelled, state, "a cancelled run never completes")
+	require.Equal(t, wire.ReasonClientRequest, reason)
 	answer, err = g.Cancel(r.ID(), wire.ReasonClientRequest)
 	require.NoError(t, err)
 	require.Equal(t, wire.CancelResponse{RunID: id, State: wire.StateCancelled, Reason: wire.ReasonClientRequest}, answer)
@@ -66,21 +76,18 @@ func TestCancelResponses(t *testing.T) {
 }
 
 func TestTheFirstReasonWins(t *testing.T) {
-	causes := map[wire.Reason]error{
-		wire.ReasonClientRequest: run.ErrClientRequest,
-		wire.ReasonDisconnect:    run.ErrDisconnect,
-		wire.ReasonShutdown:      run.ErrShutdown,
-	}
-	for first, cause := range causes {
-		for second := range causes {
+	reasons := []wire.Reason{wire.ReasonClientRequest, wire.ReasonDisconnect, wire.ReasonShutdown}
+	for _, first := range reasons {
+		for _, second := range reasons {
 			t.Run(fmt.Sprintf("%s before %s", first, second), func(t *testing.T) {
 				g := run.New(run.Config{})
 				r := started(t, g)
 				r.Cancel(first)
 				r.Cancel(second)
-				require.Equal(t, first, r.Reason())
-				require.ErrorIs(t, context.Cause(r.Context()), cause)
-				r.Finish(wire.StateFailed)
+				require.Equal(t, error(first), context.Cause(r.Context()))
+				state, reason := r.Finish(errFailed)
+				require.Equal(t, wire.StateCancelled, state)
+				require.Equal(t, first, reason)
 				answer, err := g.Cancel(r.ID(), second)
 				require.NoError(t, err)
 				require.Equal(t, first, answer.Reason)
@@ -89,12 +96,34 @@ func TestTheFirstReasonWins(t *testing.T) {
 	}
 }
 
+func TestTheEndOfTheCallersContextIsADisconnect(t *testing.T) {
+	g := run.New(run.Config{})
+	type key struct{}
+	ctx, leave := context.WithCancel(context.WithValue(t.Context(), key{}, "value"))
+	r, err := g.Claim(ctx, ids.Random())
+	require.NoError(t, err)
+	require.NoError(t, r.Start())
+	ended, err := g.Claim(ctx, ids.Random())
+	require.NoError(t, err)
+	require.NoError(t, ended.Start())
+	ended.Finish(nil)
+
+	leave()
+	<-r.Context().Done()
+	require.Equal(t, error(wire.ReasonDisconnect), context.Cause(r.Context()))
+	require.Equal(t, "value", r.Context().Value(key{}))
+	state, reason := ended.Finish(nil)
+	require.Equal(t, wire.StateCompleted, state)
+	require.Empty(t, reason)
+	r.Finish(nil)
+}
+
 func TestEndedRunsExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := run.New(run.Config{})
 		r, long := started(t, g), started(t, g)
 		<-time.After(time.Hour) // an active run never expires, and its time counts from the end
-		r.Finish(wire.StateCompleted)
+		r.Finish(nil)
 
 		<-time.After(5*time.Minute - time.Nanosecond)
 		_, err := g.Cancel(r.ID(), wire.ReasonClientRequest)
@@ -111,7 +140,7 @@ func TestEndedRunsExpire(t *testing.T) {
 
 		_, err = g.Cancel(long.ID(), wire.ReasonClientRequest)
 		require.NoError(t, err)
-		long.Finish(wire.StateCompleted)
+		long.Finish(nil)
 	})
 }
 
@@ -119,9 +148,9 @@ func TestTerminalTTLIsConfigurable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := run.New(run.Config{TerminalTTL: time.Second})
 		var runs []*run.Run
-		for range 3000 { // more than the queue retains when it is empty
+		for range 3000 {
 			runs = append(runs, started(t, g))
-			runs[len(runs)-1].Finish(wire.StateFailed)
+			runs[len(runs)-1].Finish(errFailed)
 		}
 		<-time.After(time.Second)
 		for _, r := range runs {
@@ -129,7 +158,7 @@ func TestTerminalTTLIsConfigurable(t *testing.T) {
 			require.ErrorIs(t, err, run.ErrNotFound)
 		}
 		last := started(t, g)
-		last.Finish(wire.StateFailed)
+		last.Finish(errFailed)
 		_, err := g.Cancel(last.ID(), wire.ReasonClientRequest)
 		require.ErrorIs(t, err, run.ErrEnded)
 	})
@@ -170,11 +199,44 @@ func TestConcurrencyIsLimited(t *testing.T) {
 	require.NoError(t, err)
 	require.ErrorIs(t, third.Start(), run.ErrTooMany)
 	require.Equal(t, 2, g.Active())
-	first.Finish(wire.StateCompleted)
+	first.Finish(nil)
 	require.NoError(t, third.Start())
-	second.Finish(wire.StateCompleted)
-	third.Finish(wire.StateCompleted)
+	second.Finish(nil)
+	third.Finish(nil)
 	require.Zero(t, g.Active())
+}
+
+func TestAThousandRunsByDefault(t *testing.T) {
+	g := run.New(run.Config{})
+	all := make([]*run.Run, 1000)
+	for i := range all {
+		all[i] = started(t, g)
+	}
+	require.Equal(t, 1000, g.Active())
+	more, err := g.Claim(t.Context(), ids.Random())
+	require.NoError(t, err)
+	defer more.Release()
+	require.ErrorIs(t, more.Start(), run.ErrTooMany)
+	all[0].Finish(nil)
+	require.NoError(t, more.Start(), "there is a place again")
+	more.Finish(nil)
+	for _, r := range all[1:] {
+		r.Finish(nil)
+	}
+}
+
+func TestTimesByDefault(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := run.New(run.Config{})
+		r := started(t, g)
+		r.Finish(nil)
+		<-time.After(5*time.Minute - time.Nanosecond)
+		_, err := g.Cancel(r.ID(), wire.ReasonClientRequest)
+		require.ErrorIs(t, err, run.ErrEnded)
+		<-time.After(time.Nanosecond)
+		_, err = g.Cancel(r.ID(), wire.ReasonClientRequest)
+		require.ErrorIs(t, err, run.ErrNotFound)
+	})
 }
 
 func TestDrain(t *testing.T) {
@@ -193,17 +255,19 @@ func TestDrain(t *testing.T) {
 		require.ErrorIs(t, claimed.Start(), run.ErrDraining)
 		claimed.Release()
 		require.NoError(t, slow.Context().Err(), "runs in flight go on")
-		require.Equal(t, wire.StateCompleted, quick.Finish(wire.StateCompleted))
+		state, _ := quick.Finish(nil)
+		require.Equal(t, wire.StateCompleted, state)
 
 		<-ctx.Done()
 		synctest.Wait()
-		require.ErrorIs(t, context.Cause(slow.Context()), run.ErrShutdown)
-		require.Equal(t, wire.StateCancelled, slow.Finish(wire.StateCompleted))
+		require.Equal(t, error(wire.ReasonShutdown), context.Cause(slow.Context()))
+		state, _ = slow.Finish(nil)
+		require.Equal(t, wire.StateCancelled, state)
 
 		begin := time.Now()
 		require.Error(t, <-drained, "one run does not end")
 		require.Equal(t, 10*time.Second, time.Since(begin))
-		stuck.Finish(wire.StateFailed)
+		stuck.Finish(errFailed)
 		require.NoError(t, g.Drain(t.Context()), "a second drain finds nothing left")
 	})
 }
@@ -219,7 +283,7 @@ func BenchmarkRun(b *testing.B) {
 		if err := r.Start(); err != nil {
 			b.Fatal(err)
 		}
-		r.Finish(wire.StateCompleted)
+		r.Finish(nil)
 	}
 }
 
@@ -235,8 +299,8 @@ func ExampleRegistry() {
 	}
 	answer, _ := registry.Cancel(r.ID(), wire.ReasonClientRequest)
 	fmt.Println(answer.State, context.Cause(r.Context()))
-	fmt.Println(r.Finish(wire.StateCompleted))
+	fmt.Println(r.Finish(nil))
 	// Output:
-	// cancelling run cancelled by request
-	// cancelled
+	// cancelling client_request
+	// cancelled client_request
 }

@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-
-	"github.com/seed93082962/agenthost/runtime/model"
 )
 
 // RunRequest is the body of POST /v1/agents/:agentId/runs.
@@ -35,8 +33,8 @@ type Turn struct {
 
 // Roles of a [Turn].
 const (
-	RoleUser      = string(model.RoleUser)
-	RoleAssistant = string(model.RoleAssistant)
+	RoleUser      = "user"
+	RoleAssistant = "assistant"
 )
 
 // Metadata are values that a client can search for in logs and traces.

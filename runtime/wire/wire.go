@@ -6,8 +6,6 @@
 // proportion to the data, which the caller limits.
 package wire
 
-import "github.com/seed93082962/agenthost/runtime/model"
-
 // State is the state of a run.
 type State string
 
@@ -24,8 +22,11 @@ func (s State) Terminal() bool {
 	return s == StateCancelled || s == StateCompleted || s == StateFailed
 }
 
-// Reason is the reason why a run was cancelled.
+// Reason is the reason why a run was cancelled. It is also the cause with which the context of the
+// run is cancelled.
 type Reason string
+
+func (r Reason) Error() string { return string(r) }
 
 const (
 	ReasonClientRequest Reason = "client_request" // the cancel endpoint was called
@@ -33,15 +34,30 @@ const (
 	ReasonShutdown      Reason = "shutdown"       // the runtime shuts down
 )
 
-// Error types of a failed run, in addition to the codes of package model.
+// Error types of a failed run. A failure of the model has its code as the error type.
 const (
 	ErrorTypeMaxTurns  = "error_max_turns"
 	ErrorTypeExecution = "error_during_execution"
-	ErrorTypeTimeout   = string(model.CodeTimeout)
+	ErrorTypeTimeout   = "timeout"
 )
 
-// Usage counts the tokens of a message or of a whole run.
-type Usage = model.Usage
+// Usage counts the tokens of a message or of a whole run. InputTokens does not include tokens that
+// were read from or written to the prompt cache.
+type Usage struct {
+	InputTokens              int64 `json:"input_tokens"`
+	OutputTokens             int64 `json:"output_tokens"`
+	CacheCreationInputTokens int64 `json:"cache_creation_input_tokens"`
+	CacheReadInputTokens     int64 `json:"cache_read_input_tokens"`
+}
+
+// Add returns the sum of u and v.
+func (u Usage) Add(v Usage) Usage {
+	u.InputTokens += v.InputTokens
+	u.OutputTokens += v.OutputTokens
+	u.CacheCreationInputTokens += v.CacheCreationInputTokens
+	u.CacheReadInputTokens += v.CacheReadInputTokens
+	return u
+}
 
 // CancelResponse is the body of 202 and 409 of POST /v1/runs/:runId/cancel.
 type CancelResponse struct {
