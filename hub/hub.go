@@ -247,10 +247,7 @@ func New(ctx context.Context, cfg Config) (_ *Hub, err error) {
 	if err != nil {
 		return nil, err
 	}
-	h.aigc, err = aigc.New(aigc.Config{DB: h.db, Keyring: h.keyring, Audit: h.log, Now: cfg.Now, Logger: cfg.Logger})
-	if err != nil {
-		return nil, err
-	}
+	h.aigc = aigc.New(h.store)
 	h.catalog, err = catalog.New(catalog.Config{
 		DB: h.db, Keyring: h.keyring, Audit: h.log, Providers: h.providers, Artifacts: h.artifacts, CheckTool: cfg.CheckTool, TempDir: cfg.TempDir,
 		Deployed: h.agentDeployed, Now: cfg.Now, Logger: cfg.Logger,

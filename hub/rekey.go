@@ -3,9 +3,15 @@ package hub
 import (
 	"context"
 	"fmt"
+	"slices"
 
+	"github.com/seed93082962/agenthost/hub/aigc"
 	"github.com/seed93082962/agenthost/hub/deploy"
+	"github.com/seed93082962/agenthost/hub/store"
 )
+
+// sealed returns the sealed columns of all concerns.
+func sealed() []store.Sealed { return slices.Concat(aigc.Sealed()) }
 
 // bind binds what an earlier version sealed to its tenant. Rekey does it too, and other commands of
 // an offline hub do not need it.
@@ -14,8 +20,11 @@ func (h *Hub) bind(ctx context.Context) error {
 		return nil
 	}
 	deployments := func(ctx context.Context) (int, error) { return deploy.Bind(ctx, h.db, h.keyring) }
-	total := 0
-	for _, bind := range []func(context.Context) (int, error){h.providers.Bind, h.aigc.Bind, h.catalog.Bind, deployments} {
+	total, err := h.store.Rebind(ctx, sealed()...)
+	if err != nil {
+		return fmt.Errorf("bind secrets: %w", err)
+	}
+	for _, bind := range []func(context.Context) (int, error){h.providers.Bind, h.catalog.Bind, deployments} {
 		n, err := bind(ctx)
 		if err != nil {
 			return fmt.Errorf("bind secrets: %w", err)
@@ -31,7 +40,10 @@ func (h *Hub) bind(ctx context.Context) error {
 // Rekey seals everything with the first encryption key, and returns how many secrets were sealed
 // with another.
 func (h *Hub) Rekey(ctx context.Context) (n int, err error) {
-	for _, rekey := range []func(context.Context) (int, error){h.identity.Rekey, h.external.Rekey, h.providers.Rekey, h.aigc.Rekey, h.catalog.Rekey, h.deploys.Rekey} {
+	if n, err = h.store.Reseal(ctx, sealed()...); err != nil {
+		return n, err
+	}
+	for _, rekey := range []func(context.Context) (int, error){h.identity.Rekey, h.external.Rekey, h.providers.Rekey, h.catalog.Rekey, h.deploys.Rekey} {
 		done, err := rekey(ctx)
 		if n += done; err != nil {
 			return n, err

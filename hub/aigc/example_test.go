@@ -11,6 +11,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/db"
 	"github.com/seed93082962/agenthost/hub/secret"
+	"github.com/seed93082962/agenthost/hub/store"
 	"github.com/seed93082962/agenthost/rbac"
 )
 
@@ -44,13 +45,14 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	service, err := aigc.New(aigc.Config{DB: database, Keyring: keyring, Audit: audit})
+	hubStore, err := store.New(store.Config{DB: database, Keyring: keyring, Audit: audit})
 	if err != nil {
 		return err
 	}
+	service := aigc.New(hubStore)
 	// The service needs no HTTP. Its Routes are for api.New.
 	caller := api.Caller{TenantID: "acme", UserID: "1", UserName: "ada", RoleNow: rbac.Maintainer}
-	in := aigc.Input{Enabled: true, CompanyName: "Example", ContentProducer: "00119144030071526726XG10000"}
+	in := aigc.Input{Labeling: aigc.Labeling{Enabled: true, CompanyName: "Example", ContentProducer: "00119144030071526726XG10000"}}
 	in.Signing.Enabled = true
 	if _, err := service.SetSettings(ctx, caller, in); err != nil {
 		return err

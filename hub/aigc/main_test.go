@@ -7,13 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/seed93082962/agenthost/hub/aigc"
 	"github.com/seed93082962/agenthost/hub/api/apitest"
 	"github.com/seed93082962/agenthost/hub/db"
 	"github.com/seed93082962/agenthost/hub/db/dbtest"
-	"github.com/seed93082962/agenthost/hub/secret"
+	"github.com/seed93082962/agenthost/hub/store"
 	"github.com/seed93082962/agenthost/internal/logtest"
 	"github.com/seed93082962/agenthost/rbac"
 )
@@ -36,7 +34,7 @@ type server struct {
 	t       *testing.T
 	service *aigc.Service
 	db      *db.DB
-	cfg     aigc.Config
+	store   *store.Store
 	log     *logtest.Buffer // of the service
 	now     atomic.Int64    // added to the time
 
@@ -52,21 +50,23 @@ func each(t *testing.T, test func(t *testing.T, s *server)) {
 func open(t *testing.T, url string) *server {
 	t.Helper()
 	d := dbtest.Open(t, url, aigc.Migrations, apitest.Audit())
-	keyring, err := secret.Parse(secret.Generate())
-	require.NoError(t, err)
-	audit := apitest.NewAudit(t, d)
 	s := &server{t: t, db: d, log: &logtest.Buffer{}}
-	s.cfg = aigc.Config{
-		DB: d, Keyring: keyring, Audit: audit, Logger: slog.New(slog.NewJSONHandler(s.log, nil)),
-		Now: func() time.Time {
-			return time.Date(2026, 3, 1, 12, 0, 0, 123456789, time.UTC).Add(time.Duration(s.now.Load()))
-		},
-	}
-	s.service, err = aigc.New(s.cfg)
-	require.NoError(t, err)
-	s.Server = apitest.Serve(t, apitest.Config{Audit: audit}, s.service.Routes())
+	s.store = s.with()
+	s.service = aigc.New(s.store)
+	s.Server = apitest.Serve(t, apitest.Config{Audit: s.store.Audit}, s.service.Routes())
 	s.acme, s.beta = s.As("acme", "ada", rbac.Maintainer), s.As("beta", "bob", rbac.Maintainer)
 	return s
+}
+
+// with returns a store with other keys.
+func (s *server) with(keys ...string) *store.Store {
+	cfg := store.Config{Logger: slog.New(slog.NewJSONHandler(s.log, nil)), Now: func() time.Time {
+		return time.Date(2026, 3, 1, 13, 0, 0, 123456789, time.FixedZone("CET", 3600)).Add(time.Duration(s.now.Load()))
+	}}
+	if keys != nil {
+		cfg.Keyring = apitest.Keyring(s.t, keys...)
+	}
+	return apitest.NewStore(s.t, s.db, cfg)
 }
 
 // valid is the body of a configuration of which the test changes some fields.

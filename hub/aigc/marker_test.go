@@ -155,10 +155,10 @@ func TestKeysAreBoundToTheirTenant(t *testing.T) {
 		set("tenant_id", "beta")
 		require.Equal(t, "key_unreadable", s.beta.Post(verify, m.Label).Want(http.StatusOK)["reason"])
 		set("tenant_id", "acme")
-		set("secret_enc", s.cfg.Keyring.Seal(bytes.Repeat([]byte("k"), 32), secret.AAD("aigc_keys", "secret_enc", kid)))
+		set("secret_enc", s.store.Keyring.Seal(bytes.Repeat([]byte("k"), 32), secret.AAD("aigc_keys", "secret_enc", kid)))
 		require.Equal(t, "key_unreadable", s.acme.Post(verify, m.Label).Want(http.StatusOK)["reason"])
 		for _, want := range []int{1, 0} {
-			n, err := s.service.Bind(ctx)
+			n, err := s.store.Rebind(ctx, aigc.Sealed()...)
 			require.NoError(t, err)
 			require.Equal(t, want, n)
 		}
@@ -218,7 +218,7 @@ func TestKeysAreSealed(t *testing.T) {
 			var kid, tenant string
 			var sealed []byte
 			require.NoError(t, rows.Scan(&kid, &tenant, &sealed))
-			plain, err := s.cfg.Keyring.Open(sealed, secret.AAD("aigc_keys", "secret_enc", kid, tenant))
+			plain, err := s.store.Keyring.Open(sealed, secret.AAD("aigc_keys", "secret_enc", kid, tenant))
 			require.NoError(t, err)
 			require.NotContains(t, string(sealed), string(plain))
 			audit, err := json.Marshal(append(s.Audit("acme"), s.Audit("beta")...))
@@ -244,11 +244,8 @@ func TestRekeyOfLabels(t *testing.T) {
 		require.NoError(t, err)
 
 		// A hub with other keys lists the configuration, and labels without a signature.
-		other := s.cfg
-		other.Keyring, err = secret.Parse(secret.Generate())
-		require.NoError(t, err)
-		stranger, err := aigc.New(other)
-		require.NoError(t, err)
+		other := s.with(secret.Generate())
+		stranger := aigc.New(other)
 		settings, found, err := stranger.Settings(ctx, s.acme.Caller)
 		require.NoError(t, err)
 		require.True(t, found)
@@ -259,43 +256,35 @@ func TestRekeyOfLabels(t *testing.T) {
 		verification, err := stranger.Verify(ctx, s.acme.Caller, before.Label)
 		require.NoError(t, err)
 		require.Equal(t, aigc.ReasonKeyUnreadable, verification.Reason)
-		n, err := stranger.Rekey(ctx)
+		n, err := other.Reseal(ctx, aigc.Sealed()...)
 		require.NoError(t, err)
 		require.Zero(t, n)
-		require.Contains(t, s.log.String(), "cannot seal a key for labels again")
+		require.Contains(t, s.log.String(), "labels that the key signed cannot be verified")
 		_, err = stranger.RotateKey(ctx, s.beta.Caller)
 		require.NoError(t, err)
 
-		n, err = s.service.Rekey(ctx)
+		n, err = s.store.Reseal(ctx, aigc.Sealed()...)
 		require.NoError(t, err)
 		require.Zero(t, n, "the stranger's key cannot be opened")
 	})
 }
 
-// With the new key first, Rekey seals every key again, and labels stay valid.
+// With the new key first, Reseal seals every key again, and labels stay valid.
 func TestRekeyWithANewKey(t *testing.T) {
 	each(t, func(t *testing.T, s *server) {
 		ctx := t.Context()
 		older, newer := secret.Generate(), secret.Generate()
-		at := func(keys ...string) *aigc.Service {
-			cfg := s.cfg
-			var err error
-			cfg.Keyring, err = secret.Parse(keys...)
-			require.NoError(t, err)
-			service, err := aigc.New(cfg)
-			require.NoError(t, err)
-			return service
-		}
-		in := aigc.Input{Enabled: true, CompanyName: "Example", ContentProducer: producer}
+		at := func(keys ...string) *aigc.Service { return aigc.New(s.with(keys...)) }
+		in := aigc.Input{Labeling: aigc.Labeling{Enabled: true, CompanyName: "Example", ContentProducer: producer}}
 		in.Signing.Enabled = true
 		_, err := at(older).SetSettings(ctx, s.acme.Caller, in)
 		require.NoError(t, err)
 		marker, err := at(older).Label(ctx, "acme")
 		require.NoError(t, err)
-		n, err := at(newer, older).Rekey(ctx)
+		n, err := s.with(newer, older).Reseal(ctx, aigc.Sealed()...)
 		require.NoError(t, err)
 		require.Equal(t, 1, n)
-		n, err = at(newer, older).Rekey(ctx)
+		n, err = s.with(newer, older).Reseal(ctx, aigc.Sealed()...)
 		require.NoError(t, err)
 		require.Zero(t, n)
 		verification, err := at(newer).Verify(ctx, s.acme.Caller, marker.Label)

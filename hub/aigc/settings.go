@@ -3,13 +3,14 @@ package aigc
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"regexp"
 	"strings"
 	"time"
 
+	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/aigc/label"
 	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/store"
 	"github.com/seed93082962/agenthost/rbac"
 )
 
@@ -37,35 +38,33 @@ const (
 
 // Explicit is the label that a reader sees.
 type Explicit struct {
-	Mode Mode   `json:"mode"`
-	Text string `json:"text"`
+	Mode Mode   `json:"mode"` // Defaults to ModeHint.
+	Text string `json:"text"` // Defaults to DefaultText.
+}
+
+// Labeling states how the content of a tenant is labeled.
+type Labeling struct {
+	Enabled         bool       `json:"enabled"`
+	CompanyName     string     `json:"companyName"`          // required if enabled
+	USCC            string     `json:"uscc"`                 // see [label.CheckUSCC]. Optional.
+	ContentProducer string     `json:"contentProducer"`      // see [label.CheckProducer]; required if enabled; contains USCC
+	Label           label.Kind `json:"label"`                // Defaults to 1.
+	ProduceIDPrefix string     `json:"produceIdPrefix"`      // of each ProduceID: A-Z, a-z, 0-9, '.', '_' and '-'
+	Propagator      string     `json:"propagator,omitempty"` // the code of the tenant as a propagator. Optional.
+	Explicit        Explicit   `json:"explicit"`
 }
 
 // stored is a configuration as the table has it.
 type stored struct {
-	Enabled         bool       `json:"enabled"`
-	CompanyName     string     `json:"companyName"`
-	USCC            string     `json:"uscc"`
-	ContentProducer string     `json:"contentProducer"`
-	Label           label.Kind `json:"label"`
-	ProduceIDPrefix string     `json:"produceIdPrefix"`
-	Propagator      string     `json:"propagator,omitempty"`
-	Explicit        Explicit   `json:"explicit"`
-	Signed          bool       `json:"signed"`
+	Labeling
+	Signed bool `json:"signed"`
 }
 
 // Settings is the configuration of a tenant.
 type Settings struct {
-	Enabled         bool       `json:"enabled"`
-	CompanyName     string     `json:"companyName"`
-	USCC            string     `json:"uscc"`            // see [label.CheckUSCC]; "" if unknown
-	ContentProducer string     `json:"contentProducer"` // see [label.CheckProducer]
-	Label           label.Kind `json:"label"`
-	ProduceIDPrefix string     `json:"produceIdPrefix"`
-	Propagator      string     `json:"propagator,omitempty"` // the code of the tenant as a propagator
-	Explicit        Explicit   `json:"explicit"`
-	Signing         Signing    `json:"signing"`
-	UpdatedAt       api.Time   `json:"updatedAt"`
+	Labeling
+	Signing   Signing  `json:"signing"`
+	UpdatedAt api.Time `json:"updatedAt"`
 }
 
 // Signing describes the signatures of labels.
@@ -76,19 +75,9 @@ type Signing struct {
 	Keys      []Key  `json:"keys"`                // the newest first
 }
 
-func (st stored) view(keys []key, updated time.Time) Settings {
-	v := Settings{
-		Enabled: st.Enabled, CompanyName: st.CompanyName, USCC: st.USCC, ContentProducer: st.ContentProducer, Label: st.Label,
-		ProduceIDPrefix: st.ProduceIDPrefix, Propagator: st.Propagator, Explicit: st.Explicit, UpdatedAt: api.Time(updated),
-		Signing: Signing{Enabled: st.Signed, Algorithm: Algorithm, Keys: []Key{}},
-	}
-	for _, k := range keys {
-		if k.active() {
-			v.Signing.ActiveKID = k.KID
-		}
-		v.Signing.Keys = append(v.Signing.Keys, k.view())
-	}
-	return v
+func (st stored) view(keys []Key, updated time.Time) Settings {
+	signing := Signing{Enabled: st.Signed, Algorithm: Algorithm, ActiveKID: activeKey(keys), Keys: append([]Key{}, keys...)}
+	return Settings{Labeling: st.Labeling, Signing: signing, UpdatedAt: api.Time(updated)}
 }
 
 // Settings returns the configuration of the tenant, and false if there is none.
@@ -96,27 +85,17 @@ func (s *Service) Settings(ctx context.Context, caller api.Caller) (Settings, bo
 	if err := rbac.AdminWrite.Check(caller); err != nil {
 		return Settings{}, false, err
 	}
-	st, updated, err := readConfig(ctx, s.db.Read(), caller.TenantID)
+	st, updated, err := readConfig(ctx, s.store.Read(), caller.TenantID)
 	if err != nil || st == nil {
 		return Settings{}, false, err
 	}
-	keys, err := keysOf(ctx, s.db.Read(), caller.TenantID)
+	keys, err := keysOf(ctx, s.store.Read(), caller.TenantID)
 	return st.view(keys, updated), err == nil, err
 }
 
 // Input is a configuration as a user writes it.
 type Input struct {
-	Enabled         bool   `json:"enabled"`
-	CompanyName     string `json:"companyName"`     // required if enabled
-	USCC            string `json:"uscc"`            // the unified social credit code. Optional.
-	ContentProducer string `json:"contentProducer"` // required if enabled; contains USCC
-	Label           string `json:"label"`           // Defaults to 1.
-	ProduceIDPrefix string `json:"produceIdPrefix"` // of each ProduceID: A-Z, a-z, 0-9, '.', '_' and '-'
-	Propagator      string `json:"propagator"`      // has the form of ContentProducer. Optional.
-	Explicit        struct {
-		Mode Mode   `json:"mode"` // Defaults to ModeHint.
-		Text string `json:"text"` // Defaults to DefaultText.
-	} `json:"explicit"`
+	Labeling
 	Signing struct {
 		Enabled   bool   `json:"enabled"`
 		Algorithm string `json:"algorithm"` // Defaults to Algorithm, the only value.
@@ -132,12 +111,11 @@ func (in Input) validate() (stored, error) {
 	if in.Enabled {
 		least = 1
 	}
-	st := stored{
-		Enabled: in.Enabled, CompanyName: fields.Line("companyName", in.CompanyName, least, maxCompanyName),
-		USCC: in.USCC, ContentProducer: in.ContentProducer, Label: label.Kind(cmp.Or(in.Label, string(label.Generated))),
-		ProduceIDPrefix: in.ProduceIDPrefix, Propagator: in.Propagator, Signed: in.Signing.Enabled,
-		Explicit: Explicit{Mode: cmp.Or(in.Explicit.Mode, ModeHint), Text: fields.Text("explicit.text", cmp.Or(in.Explicit.Text, DefaultText), 1, maxText)},
-	}
+	st := stored{Labeling: in.Labeling, Signed: in.Signing.Enabled}
+	st.CompanyName = fields.Line("companyName", in.CompanyName, least, maxCompanyName)
+	st.Label = cmp.Or(in.Label, label.Generated)
+	st.Explicit.Mode = cmp.Or(in.Explicit.Mode, ModeHint)
+	st.Explicit.Text = fields.Text("explicit.text", cmp.Or(in.Explicit.Text, DefaultText), 1, maxText)
 	checkCodes(fields, st)
 	if st.Label != label.Generated && st.Label != label.Possible && st.Label != label.Suspected {
 		fields.Add("label", "must be 1, 2 or 3")
@@ -200,7 +178,7 @@ func (s *Service) SetSettings(ctx context.Context, caller api.Caller, in Input) 
 		return Settings{}, err
 	}
 	var view Settings
-	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
+	err = s.store.Change(ctx, store.Change{Caller: caller}, func(tx *store.Tx) error {
 		current, updated, err := lockConfig(ctx, tx, caller.TenantID)
 		if err != nil {
 			return err
@@ -209,29 +187,26 @@ func (s *Service) SetSettings(ctx context.Context, caller api.Caller, in Input) 
 		if current != nil {
 			before = *current
 		}
-		detail, changed := compare(before, after)
+		detail := compare(before, after)
 		keys, err := keysOf(ctx, tx, caller.TenantID)
 		if err != nil {
 			return err
 		}
 		if after.Signed && activeKey(keys) == "" {
-			k, err := s.addKey(ctx, tx, caller.TenantID, keys)
+			k, err := s.addKey(ctx, tx, keys)
 			if err != nil {
 				return err
 			}
-			detail.KID, keys = k.KID, append([]key{k}, keys...)
-		}
-		if changed || current == nil || detail.KID != "" {
-			updated = s.now()
-			if err := writeConfig(ctx, tx, caller.TenantID, &after, updated); err != nil {
-				return err
-			}
-			if err := s.record(ctx, tx, actionUpdateConfig.Record(event(caller, after), detail)); err != nil {
-				return err
-			}
+			detail.KID = k.KID
+			keys = append([]Key{k}, keys...)
 		}
 		view = after.view(keys, updated)
-		return nil
+		if current != nil && detail == (updateDetail{}) {
+			return store.ErrUnchanged
+		}
+		view.UpdatedAt = api.Time(tx.Now)
+		tx.Record(actionUpdateConfig.Record(event(caller, after.CompanyName), detail))
+		return writeConfig(ctx, tx, caller.TenantID, &after, tx.Now)
 	})
 	return view, err
 }
@@ -239,22 +214,55 @@ func (s *Service) SetSettings(ctx context.Context, caller api.Caller, in Input) 
 // DeleteSettings deletes the configuration of the tenant and retires its key, without effect if
 // there is none.
 func (s *Service) DeleteSettings(ctx context.Context, caller api.Caller) error {
-	if err := rbac.AdminWrite.Check(caller); err != nil {
-		return err
-	}
-	return s.db.Tx(ctx, func(tx *sql.Tx) error {
+	return s.store.Change(ctx, store.Change{Caller: caller, Group: rbac.AdminWrite}, func(tx *store.Tx) error {
 		st, _, err := lockConfig(ctx, tx, caller.TenantID)
 		if err != nil || st == nil {
 			return err
 		}
-		now := s.now()
-		if err := writeConfig(ctx, tx, caller.TenantID, nil, now); err != nil {
+		if err := writeConfig(ctx, tx, caller.TenantID, nil, tx.Now); err != nil {
 			return err
 		}
-		kid, err := retireKey(ctx, tx, caller.TenantID, now)
+		kid, err := retireKey(ctx, tx, caller.TenantID, tx.Now)
 		if err != nil {
 			return err
 		}
-		return s.record(ctx, tx, actionDeleteConfig.Record(event(caller, *st), deleteDetail{st.ContentProducer, kid}))
+		tx.Record(actionDeleteConfig.Record(event(caller, st.CompanyName), deleteDetail{st.ContentProducer, kid}))
+		return nil
 	})
+}
+
+type (
+	updateDetail struct {
+		Enabled         *auditlog.Change[bool]       `json:"enabled,omitempty"`
+		CompanyName     *auditlog.Change[string]     `json:"companyName,omitempty"`
+		USCC            *auditlog.Change[string]     `json:"uscc,omitempty"`
+		ContentProducer *auditlog.Change[string]     `json:"contentProducer,omitempty"`
+		Label           *auditlog.Change[label.Kind] `json:"label,omitempty"`
+		ProduceIDPrefix *auditlog.Change[string]     `json:"produceIdPrefix,omitempty"`
+		Propagator      *auditlog.Change[string]     `json:"propagator,omitempty"`
+		ExplicitMode    *auditlog.Change[Mode]       `json:"explicitMode,omitempty"`
+		ExplicitText    *auditlog.Change[string]     `json:"explicitText,omitempty"`
+		Signing         *auditlog.Change[bool]       `json:"signing,omitempty"`
+		KID             string                       `json:"kid,omitempty"` // of the key that was created
+	}
+	deleteDetail struct {
+		ContentProducer string `json:"contentProducer"`
+		KID             string `json:"kid,omitempty"` // of the key that was retired
+	}
+)
+
+// compare returns the differences between two configurations.
+func compare(before, after stored) updateDetail {
+	return updateDetail{
+		Enabled:         auditlog.Diff(before.Enabled, after.Enabled),
+		CompanyName:     auditlog.Diff(before.CompanyName, after.CompanyName),
+		USCC:            auditlog.Diff(before.USCC, after.USCC),
+		ContentProducer: auditlog.Diff(before.ContentProducer, after.ContentProducer),
+		Label:           auditlog.Diff(before.Label, after.Label),
+		ProduceIDPrefix: auditlog.Diff(before.ProduceIDPrefix, after.ProduceIDPrefix),
+		Propagator:      auditlog.Diff(before.Propagator, after.Propagator),
+		ExplicitMode:    auditlog.Diff(before.Explicit.Mode, after.Explicit.Mode),
+		ExplicitText:    auditlog.Diff(before.Explicit.Text, after.Explicit.Text),
+		Signing:         auditlog.Diff(before.Signed, after.Signed),
+	}
 }

@@ -1,11 +1,31 @@
+// Package label builds, signs and verifies the implicit label that GB 45438-2025 requires in the
+// metadata of generated content. It has no state and no dependency outside the standard library.
+// Decoding a label takes time and memory in proportion to its JSON, which the caller limits.
+//
+//	l, err := label.New(label.Generated, producer, produceID)
+//	if err != nil {
+//		return err
+//	}
+//	l = l.Sign(key)
+//	data, err := json.Marshal(l) // {"Label":"1","ContentProducer":"...", ...}
+//
+// [Label.Verify] reports whether a label is unchanged since it was signed with one of the given
+// keys.
+//
+// A content producer is identified by a code of 27 characters, see [CheckProducer]. It contains the
+// unified social credit code of a Chinese organization, see [CheckUSCC].
 package label
 
 import (
 	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -162,4 +182,160 @@ func (l Label) signed() []byte {
 		b.Truncate(b.Len() - 1)      // the newline of Encode
 	}
 	return b.Bytes()
+}
+
+// Errors of [Label.Verify].
+var (
+	ErrUnsigned   = errors.New("label has no signature")
+	ErrMalformed  = errors.New("signature of the label is malformed")
+	ErrUnknownKey = errors.New("label is signed with an unknown key")
+	ErrMismatch   = errors.New("signature does not match the label")
+)
+
+// MinSecret is the smallest secret of a [Key] in bytes: the output of its hash.
+const MinSecret = sha256.Size
+
+// Key signs labels with HMAC-SHA256.
+type Key struct {
+	ID     string // ^[A-Za-z0-9_-]{1,64}$
+	secret []byte
+}
+
+var keyID = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+
+// NewKey returns a key. It fails if the id does not have the form of [Key].ID or the secret is
+// shorter than [MinSecret].
+func NewKey(id string, secret []byte) (Key, error) {
+	if !keyID.MatchString(id) {
+		return Key{}, fmt.Errorf("label key id %q: must be 1 to 64 letters, digits, - and _", id)
+	}
+	if len(secret) < MinSecret {
+		return Key{}, fmt.Errorf("label key %s: the secret has %d bytes, at least %d are required", id, len(secret), MinSecret)
+	}
+	return Key{ID: id, secret: secret}, nil
+}
+
+// String returns the id: a key never prints its secret.
+func (k Key) String() string { return k.ID }
+
+// GoString is String, for %#v.
+func (k Key) GoString() string { return k.ID }
+
+const signatureVersion = "v1"
+
+func (k Key) sum(l Label) []byte {
+	mac := hmac.New(sha256.New, k.secret)
+	mac.Write(l.signed())
+	return mac.Sum(nil)
+}
+
+// Sign returns the label with the signature of the producer's fields as its ReservedCode1. The
+// propagator fields are not signed: a later propagator replaces them.
+func (l Label) Sign(k Key) Label {
+	l.ReservedCode1 = signatureVersion + "." + k.ID + "." + base64.RawURLEncoding.EncodeToString(k.sum(l))
+	return l
+}
+
+// KeyID returns the id of the key that signed the label, or "" if the label has no well-formed
+// signature.
+func (l Label) KeyID() string {
+	id, _, _ := l.signature()
+	return id
+}
+
+func (l Label) signature() (kid string, sum []byte, err error) {
+	if l.ReservedCode1 == "" {
+		return "", nil, ErrUnsigned
+	}
+	parts := strings.Split(l.ReservedCode1, ".")
+	if len(parts) != 3 || parts[0] != signatureVersion || !keyID.MatchString(parts[1]) {
+		return "", nil, ErrMalformed
+	}
+	sum, err = base64.RawURLEncoding.DecodeString(parts[2])
+	// DecodeString ignores line breaks and unused bits. Only one text is accepted for a signature.
+	if err != nil || len(sum) != sha256.Size || base64.RawURLEncoding.EncodeToString(sum) != parts[2] {
+		return "", nil, ErrMalformed
+	}
+	return parts[1], sum, nil
+}
+
+// Verify returns nil if one of the keys signed the label and the producer's fields are unchanged
+// since. Its errors are [ErrUnsigned], [ErrMalformed], [ErrUnknownKey] and [ErrMismatch].
+func (l Label) Verify(keys ...Key) error {
+	kid, sum, err := l.signature()
+	if err != nil {
+		return err
+	}
+	for _, k := range keys {
+		if k.ID == kid {
+			if !hmac.Equal(sum, k.sum(l)) {
+				return ErrMismatch
+			}
+			return nil
+		}
+	}
+	return ErrUnknownKey
+}
+
+// usccDigits are the characters of a unified social credit code by their value: GB 32100-2015
+// leaves out I, O, S, V and Z.
+const usccDigits = "0123456789ABCDEFGHJKLMNPQRTUWXY"
+
+// CheckUSCC returns an error unless code is a unified social credit code: 18 characters of GB
+// 32100-2015, of which the last is the check digit (modulo 31, weights 3^i). Letters are upper
+// case.
+func CheckUSCC(code string) error {
+	if len(code) != 18 {
+		return fmt.Errorf("unified social credit code: has %d characters, must have 18", len(code))
+	}
+	sum, weight := 0, 1
+	for i := range 17 {
+		value := strings.IndexByte(usccDigits, code[i])
+		if value < 0 {
+			return fmt.Errorf("unified social credit code: character %d must be a digit or an upper-case letter other than I, O, S, V, Z", i+1)
+		}
+		sum += value * weight
+		weight = weight * 3 % 31
+	}
+	if want := usccDigits[(31-sum%31)%31]; code[17] != want {
+		return errors.New("unified social credit code: the check digit (the last character) does not match")
+	}
+	return nil
+}
+
+// Positions of a producer code.
+const (
+	producerLength = 27
+	usccStart      = 4
+	usccEnd        = 22
+)
+
+// CheckProducer returns an error unless code identifies a producer or propagator of generated
+// content. It has 27 characters:
+//
+//	00 | 1 | 1 | unified social credit code (18) | 1 or 2 | 4 digits or upper-case letters
+func CheckProducer(code string) error {
+	switch {
+	case len(code) != producerLength:
+		return fmt.Errorf("content producer: has %d characters, must have %d", len(code), producerLength)
+	case code[:usccStart] != "0011":
+		return errors.New("content producer: must begin with 0011")
+	case code[usccEnd] != '1' && code[usccEnd] != '2':
+		return errors.New("content producer: character 23 must be 1 or 2")
+	case strings.Trim(code[usccEnd+1:], "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ") != "":
+		return errors.New("content producer: the last 4 characters must be digits or upper-case letters")
+	}
+	if err := CheckUSCC(code[usccStart:usccEnd]); err != nil {
+		return fmt.Errorf("content producer: %w", err)
+	}
+	return nil
+}
+
+// ProducerUSCC returns the unified social credit code in a producer code that [CheckProducer]
+// accepts.
+func ProducerUSCC(code string) string {
+	if len(code) != producerLength {
+		return ""
+	}
+	return code[usccStart:usccEnd]
 }

@@ -1,0 +1,181 @@
+package aigc
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/db"
+	"github.com/seed93082962/agenthost/hub/store"
+)
+
+// sealedSecret is the column of the keys that sign labels.
+var sealedSecret = store.Sealed{
+	Table: "aigc_keys", Column: "secret_enc", ID: "kid", Bound: []string{"tenant_id"}, Unbound: true,
+	Advice: "labels that the key signed cannot be verified",
+}
+
+// Sealed returns the sealed columns of this package.
+func Sealed() []store.Sealed { return []store.Sealed{sealedSecret} }
+
+// scanConfig reads the columns config and updated_at. The configuration is nil if there is none.
+func scanConfig(row db.Scanner) (*stored, time.Time, error) {
+	var (
+		config  sql.NullString
+		updated sql.NullInt64
+	)
+	err := row.Scan(&config, &updated)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, time.Time{}, nil
+	}
+	if err != nil {
+		return nil, time.Time{}, db.Wrap("read aigc configuration", err)
+	}
+	st, err := parseConfig(config)
+	return st, db.NullTime(updated), err
+}
+
+func parseConfig(config sql.NullString) (*stored, error) {
+	if !config.Valid {
+		return nil, nil //nolint:nilnil // nil is the documented value of no configuration
+	}
+	st := new(stored)
+	if err := json.Unmarshal([]byte(config.String), st); err != nil {
+		return nil, fmt.Errorf("read aigc configuration: %w", err)
+	}
+	return st, nil
+}
+
+// readConfig returns the configuration of the tenant, or nil.
+func readConfig(ctx context.Context, q db.Querier, tenantID string) (*stored, time.Time, error) {
+	return scanConfig(q.QueryRowContext(ctx, `SELECT config, updated_at FROM aigc_configs WHERE tenant_id = $1`, tenantID))
+}
+
+// lockConfig is readConfig that excludes other changes of the configuration and the keys of the
+// tenant until the transaction ends.
+func lockConfig(ctx context.Context, tx db.Querier, tenantID string) (*stored, time.Time, error) {
+	return scanConfig(tx.QueryRowContext(ctx, `INSERT INTO aigc_configs (tenant_id) VALUES ($1)
+		ON CONFLICT (tenant_id) DO UPDATE SET tenant_id = excluded.tenant_id RETURNING config, updated_at`, tenantID))
+}
+
+// writeConfig stores the configuration of the locked tenant. Nil deletes it.
+func writeConfig(ctx context.Context, tx db.Querier, tenantID string, st *stored, now time.Time) error {
+	var config sql.NullString
+	if st != nil {
+		text, err := json.Marshal(st)
+		if err != nil {
+			return err
+		}
+		config = sql.NullString{String: string(text), Valid: true}
+	}
+	_, err := tx.ExecContext(ctx, `UPDATE aigc_configs SET config = $1, updated_at = $2 WHERE tenant_id = $3`, config, db.Micros(now), tenantID)
+	return db.Wrap("write aigc configuration", err)
+}
+
+// signingKey is the active key of a tenant.
+type signingKey struct {
+	kid    string
+	sealed []byte
+	signed bool // a label, which must remain verifiable
+}
+
+// readLabeling returns the configuration of the tenant, or nil, and its active key, or nil.
+func readLabeling(ctx context.Context, q db.Querier, tenantID string) (*stored, *signingKey, error) {
+	var (
+		config sql.NullString
+		kid    sql.NullString
+		k      signingKey
+	)
+	err := q.QueryRowContext(ctx, `SELECT c.config, k.kid, k.secret_enc, COALESCE(k.signed, FALSE) FROM aigc_configs c
+		LEFT JOIN aigc_keys k ON k.tenant_id = c.tenant_id AND k.retired_at IS NULL WHERE c.tenant_id = $1`, tenantID).Scan(&config, &kid, &k.sealed, &k.signed)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil, nil
+	}
+	if err != nil {
+		return nil, nil, db.Wrap("read aigc configuration", err)
+	}
+	st, err := parseConfig(config)
+	if !kid.Valid {
+		return st, nil, err
+	}
+	k.kid = kid.String
+	return st, &k, err
+}
+
+// keysOf returns the keys of the tenant, the newest first.
+func keysOf(ctx context.Context, q db.Querier, tenantID string) ([]Key, error) {
+	return db.Collect(ctx, q, "list aigc keys", func(row db.Scanner) (Key, error) {
+		var (
+			k       = Key{Status: KeyVerifyOnly}
+			created int64
+			active  bool
+		)
+		err := row.Scan(&k.KID, &created, &active)
+		k.CreatedAt = api.Time(db.Time(created))
+		if active {
+			k.Status = KeyActive
+		}
+		return k, err
+	}, `SELECT kid, created_at, retired_at IS NULL FROM aigc_keys WHERE tenant_id = $1 ORDER BY created_at DESC, kid DESC`, tenantID)
+}
+
+// readSecret returns the sealed secret of a key of the tenant, active or not, or nil.
+func readSecret(ctx context.Context, q db.Querier, tenantID, kid string) (sealed []byte, err error) {
+	err = q.QueryRowContext(ctx, `SELECT secret_enc FROM aigc_keys WHERE tenant_id = $1 AND kid = $2`, tenantID, kid).Scan(&sealed)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	}
+	return sealed, db.Wrap("read aigc key", err)
+}
+
+func insertKey(ctx context.Context, q db.Querier, tenantID, kid string, sealed []byte, now time.Time) error {
+	_, err := q.ExecContext(ctx, `INSERT INTO aigc_keys (kid, tenant_id, secret_enc, created_at, signed) VALUES ($1, $2, $3, $4, FALSE)`,
+		kid, tenantID, sealed, db.Micros(now))
+	return db.Wrap("insert aigc key", err)
+}
+
+// retireKey retires the active key of the locked tenant, or deletes it if it signed nothing, and
+// returns its id, or "" if there is none.
+func retireKey(ctx context.Context, tx db.Querier, tenantID string, now time.Time) (kid string, err error) {
+	err = tx.QueryRowContext(ctx, `DELETE FROM aigc_keys WHERE tenant_id = $1 AND retired_at IS NULL AND NOT signed RETURNING kid`, tenantID).Scan(&kid)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = tx.QueryRowContext(ctx, `UPDATE aigc_keys SET retired_at = $1 WHERE tenant_id = $2 AND retired_at IS NULL RETURNING kid`,
+			db.Micros(now), tenantID).Scan(&kid)
+	}
+	if errors.Is(err, sql.ErrNoRows) {
+		return "", nil
+	}
+	return kid, db.Wrap("retire aigc key", err)
+}
+
+// markSigned records that a key is going to sign a label, so that it is never deleted. It reports
+// whether the key still exists.
+func markSigned(ctx context.Context, q db.Querier, tenantID, kid string) (bool, error) {
+	n, err := db.Affected(ctx, q, "mark aigc key", `UPDATE aigc_keys SET signed = TRUE WHERE tenant_id = $1 AND kid = $2`, tenantID, kid)
+	return n > 0, err
+}
+
+// countRotation counts a new key of the locked tenant. If there were maxRotations of them in
+// rotationTime, it returns how long to wait.
+func countRotation(ctx context.Context, tx db.Querier, tenantID string, now time.Time) (wait time.Duration, err error) {
+	var n, since int64
+	err = tx.QueryRowContext(ctx, `UPDATE aigc_configs SET
+			rotations = CASE WHEN rotations_since > $1 AND rotations_since <= $2 THEN rotations + 1 ELSE 1 END,
+			rotations_since = CASE WHEN rotations_since > $1 AND rotations_since <= $2 THEN rotations_since ELSE $2 END
+		WHERE tenant_id = $3 RETURNING rotations, rotations_since`, db.Micros(now.Add(-rotationTime)), db.Micros(now), tenantID).Scan(&n, &since)
+	if err != nil || n <= maxRotations {
+		return 0, db.Wrap("count rotations", err)
+	}
+	return db.Time(since).Add(rotationTime).Sub(now), nil
+}
+
+// HasData reports whether the tenant has settings or keys.
+func (s *Service) HasData(ctx context.Context, tx *sql.Tx, tenantID string) (has bool, err error) {
+	err = tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM aigc_configs WHERE tenant_id = $1)
+		OR EXISTS (SELECT 1 FROM aigc_keys WHERE tenant_id = $1)`, tenantID).Scan(&has)
+	return has, db.Wrap("read label settings", err)
+}
