@@ -77,7 +77,7 @@ var modules = []rule{
 	{"runtime/tool/js/...", "modernc.org/quickjs/... github.com/evanw/esbuild/... golang.org/x/sys/...", "scripts are compiled and run in a worker"},
 	{"runtime/tool/mcp", "github.com/modelcontextprotocol/go-sdk/... github.com/google/jsonschema-go/jsonschema", "an adapter adds its own dependency and no other"},
 	{"runtime/tool/schema", "github.com/google/jsonschema-go/jsonschema", "inputs are validated in one place"},
-	{"runtime/tool/builtin", "github.com/bmatcuk/doublestar/v4 golang.org/x/net/html/...", "globs and web pages"},
+	{"runtime/tool/builtin", "github.com/bmatcuk/doublestar/v4 golang.org/x/net/html/... github.com/JohannesKaufmann/html-to-markdown/v2/...", "globs and web pages"},
 	{"runtime/permission/...", "github.com/bmatcuk/doublestar/v4 golang.org/x/text/unicode/norm", "globs, and names as file systems compare them"},
 	{"internal/skillzip", "golang.org/x/text/unicode/norm", "names are compared as file systems compare them"},
 	{"runtime/sandbox/...", "github.com/landlock-lsm/go-landlock/... github.com/elastic/go-seccomp-bpf/... golang.org/x/net/bpf golang.org/x/sys/...",

@@ -1,332 +1,199 @@
 package builtin
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
+	"regexp"
 	"strings"
 
+	"github.com/JohannesKaufmann/html-to-markdown/v2/collapse"
+	"github.com/JohannesKaufmann/html-to-markdown/v2/converter"
+	"github.com/JohannesKaufmann/html-to-markdown/v2/plugin/commonmark"
+	"github.com/JohannesKaufmann/html-to-markdown/v2/plugin/strikethrough"
+	"github.com/JohannesKaufmann/html-to-markdown/v2/plugin/table"
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
-
-	"github.com/seed93082962/agenthost/internal/excerpt"
 )
 
-// The conversion of a page is one pass over its tokens, without a tree: its time and memory are
-// proportional to the size of the page. Open elements are counted, not stored, except for lists and
-// quotes up to maxContainers.
-const (
-	maxTitle   = 300     // bytes
-	maxLinkURL = 2 << 10 // bytes of a link in the text
-	maxLinks   = 2 << 20 // bytes of the work to resolve the links of one page
+const stepsPerCheck = 1 << 10 // tokens or elements between two checks of the context
 
-	tokensPerCheck = 1 << 10 // between two checks of the context
-)
-
-type webPage struct{ title, text string }
+// webPage is a page as Markdown. More means that only its beginning was read.
+type webPage struct {
+	title string
+	text  string
+	more  bool
+}
 
 // markdown converts a page to Markdown. Links are resolved relative to at.
+//
+// A parser of documents, the converter and its escaping take more than linear time and memory for
+// hostile pages. Therefore the tree is built here, within the limits of [tree], and its text is
+// escaped already.
 func markdown(ctx context.Context, source, at string) (webPage, error) {
-	c := converter{out: &blocks{}, linkWork: maxLinks}
-	if base, err := url.Parse(at); err == nil && len(at) <= maxLinkURL {
-		c.base = base
-	}
+	t := newTree(at)
 	z := html.NewTokenizer(strings.NewReader(source))
 	for n := 0; ; n++ {
-		if n%tokensPerCheck == 0 && ctx.Err() != nil {
+		if n%stepsPerCheck == 0 && ctx.Err() != nil {
 			return webPage{}, context.Cause(ctx)
+		}
+		if t.size >= maxNodes {
+			text, err := render(ctx, t.open[0])
+			return webPage{title: t.title, text: text, more: true}, err
 		}
 		switch z.Next() {
 		case html.ErrorToken:
 			if err := z.Err(); !errors.Is(err, io.EOF) {
 				return webPage{}, fmt.Errorf("read HTML: %w", err)
 			}
-			c.endTable()
-			return webPage{title: c.title, text: c.out.String()}, nil
+			t.flush()
+			text, err := render(ctx, t.open[0])
+			return webPage{title: t.title, text: text}, err
 		case html.TextToken:
-			c.characters(z.Text())
+			t.characters(z.Text())
 		case html.StartTagToken, html.SelfClosingTagToken:
 			name, more := z.TagName()
-			c.start(atom.Lookup(name), attributes(z, more))
+			t.start(atom.Lookup(name), attributes(z, more))
 		case html.EndTagToken:
 			name, _ := z.TagName()
-			c.end(atom.Lookup(name))
+			t.end(atom.Lookup(name))
 		}
 	}
 }
 
-// tag is a start tag with the attributes that the conversion uses.
-type tag struct{ href, src, alt, class, start, colspan, rowspan string }
-
-func attributes(z *html.Tokenizer, more bool) (t tag) {
+// attributes returns the attributes that the tree uses. The first of two with one name counts.
+func attributes(z *html.Tokenizer, more bool) map[string]string {
+	var all map[string]string
 	for more {
 		var key, value []byte
 		key, value, more = z.TagAttr()
-		var field *string
 		switch string(key) {
-		case "href":
-			field = &t.href
-		case "src":
-			field = &t.src
-		case "alt":
-			field = &t.alt
-		case "class":
-			field = &t.class
-		case "start":
-			field = &t.start
-		case "colspan":
-			field = &t.colspan
-		case "rowspan":
-			field = &t.rowspan
-		default:
-			continue
-		}
-		if *field == "" { // the first of two counts
-			*field = string(value)
-		}
-	}
-	return t
-}
-
-// converter holds the state between two tokens.
-type converter struct {
-	out     *blocks
-	line    inline // of the current block or cell
-	table   *table // nil outside of a table
-	spanned int    // cells that spans added
-
-	title    string
-	base     *url.URL // nil: links stay as they are
-	based    bool     // by a base element, of which the first counts
-	linkWork int
-
-	skipped   atom.Atom // the outermost open element whose content is omitted
-	skipDepth int       // of open elements of its name
-	inTitle   bool
-	pre       *preformatted // nil outside of pre
-	heading   int           // level, 0 outside of a heading
-}
-
-// unread are elements whose content is not text of the page.
-func unread(a atom.Atom) bool {
-	switch a {
-	case atom.Script, atom.Style, atom.Noscript, atom.Template, atom.Iframe, atom.Object, atom.Svg, atom.Math, atom.Canvas,
-		atom.Select, atom.Textarea, atom.Dialog, atom.Noembed, atom.Noframes, atom.Audio, atom.Video:
-		return true
-	}
-	return false
-}
-
-func (c *converter) characters(text []byte) {
-	switch {
-	case c.skipped != 0:
-	case c.inTitle:
-		if c.title == "" {
-			c.title, _ = excerpt.Ends(strings.Join(strings.Fields(string(text)), " "), maxTitle)
-			c.title = strings.ReplaceAll(c.title, "\n", " ")
-		}
-	case c.pre != nil:
-		c.pre.text.Write(text)
-	default:
-		c.line.write(text)
-	}
-}
-
-func (c *converter) start(a atom.Atom, t tag) {
-	if c.skipped != 0 {
-		if a == c.skipped {
-			c.skipDepth++
-		}
-		return
-	}
-	if unread(a) {
-		c.skipped, c.skipDepth = a, 1
-		return
-	}
-	if c.pre != nil && !c.pre.start(a, t) {
-		return
-	}
-	switch a {
-	case atom.Title:
-		c.inTitle = true
-	case atom.Base:
-		c.setBase(t.href)
-	case atom.Br:
-		c.line.newLine()
-	case atom.Hr:
-		c.endBlock()
-		c.out.write([]byte("* * *"))
-	case atom.Img:
-		c.image(t)
-	case atom.A:
-		c.line.closeLink()
-		c.line.openLink(c.resolve(t.href))
-	case atom.B, atom.Strong, atom.I, atom.Em, atom.S, atom.Del, atom.Strike:
-		c.line.open(styleOf(a))
-	case atom.Code, atom.Kbd, atom.Samp, atom.Tt:
-		c.line.openCode()
-	case atom.Table:
-		c.startTable()
-	case atom.Tr, atom.Td, atom.Th, atom.Thead, atom.Tbody, atom.Tfoot, atom.Caption:
-		c.startRowOrCell(a, t)
-	default:
-		c.startBlock(a, t)
-	}
-}
-
-// isBlock reports whether an element is a separate block.
-func isBlock(a atom.Atom) bool {
-	switch a {
-	case atom.Address, atom.Article, atom.Aside, atom.Body, atom.Center, atom.Dd, atom.Details, atom.Div, atom.Dl, atom.Dt,
-		atom.Fieldset, atom.Figcaption, atom.Figure, atom.Footer, atom.Form, atom.Header, atom.Hgroup, atom.Legend, atom.Main,
-		atom.Menu, atom.Nav, atom.P, atom.Search, atom.Section, atom.Summary:
-		return true
-	}
-	return isStructure(a)
-}
-
-// isStructure reports whether an element cannot be written within a table cell, and therefore ends
-// the table: it has several lines, or needs a line of its own.
-func isStructure(a atom.Atom) bool {
-	switch a {
-	case atom.Ul, atom.Ol, atom.Li, atom.Blockquote, atom.Pre, atom.H1, atom.H2, atom.H3, atom.H4, atom.H5, atom.H6:
-		return true
-	}
-	return false
-}
-
-func (c *converter) startBlock(a atom.Atom, t tag) {
-	if !isBlock(a) {
-		return
-	}
-	if isStructure(a) && c.table.inCell() {
-		c.breakTable()
-	}
-	c.endBlock()
-	switch a {
-	case atom.Ul:
-		c.out.open(container{kind: bulletList})
-	case atom.Ol:
-		c.out.open(container{kind: numberedList, number: listStart(t.start)})
-	case atom.Li:
-		c.out.openItem()
-	case atom.Blockquote:
-		c.out.open(container{kind: quote})
-	case atom.Pre:
-		c.pre = &preformatted{language: language(t.class)}
-	case atom.H1, atom.H2, atom.H3, atom.H4, atom.H5, atom.H6:
-		c.heading = int(a.String()[1] - '0')
-	}
-}
-
-func (c *converter) end(a atom.Atom) {
-	if c.skipped != 0 {
-		if a == c.skipped {
-			if c.skipDepth--; c.skipDepth == 0 {
-				c.skipped = 0
+		case "href", "src", "alt", "class", "start", "colspan", "rowspan":
+			if all == nil {
+				all = map[string]string{}
+			}
+			if all[string(key)] == "" {
+				all[string(key)] = string(value)
 			}
 		}
-		return
 	}
-	if c.pre != nil && a != atom.Pre && !c.pre.ends(a) {
-		return
+	return all
+}
+
+// render converts a tree to Markdown.
+func render(ctx context.Context, root *html.Node) (string, error) {
+	c := converter.NewConverter(converter.WithEscapeMode(converter.EscapeModeDisabled), converter.WithPlugins(
+		base{},
+		commonmark.NewCommonmarkPlugin(commonmark.WithListEndComment(false),
+			commonmark.WithLinkEmptyContentBehavior(commonmark.LinkBehaviorSkip)),
+		strikethrough.NewStrikethroughPlugin(),
+		table.NewTablePlugin(table.WithHeaderPromotion(true), table.WithNewlineBehavior(table.NewlineBehaviorPreserve),
+			table.WithCellPaddingBehavior(table.CellPaddingBehaviorMinimal)),
+	))
+	steps := 0
+	c.Register.Renderer(func(converter.Context, converter.Writer, *html.Node) converter.RenderStatus {
+		if steps++; steps%stepsPerCheck == 0 && ctx.Err() != nil {
+			return converter.RenderSuccess
+		}
+		return converter.RenderTryNext
+	}, converter.PriorityEarly)
+	text, err := c.ConvertNode(root)
+	if ctx.Err() != nil {
+		return "", context.Cause(ctx)
 	}
+	return string(text), err
+}
+
+var (
+	blankLines = regexp.MustCompile(`\n[ \n]*\n`)
+	cellBreaks = regexp.MustCompile(`(?:<br />){2,}`) // the ends of blocks in a cell
+)
+
+// base is the plugin that the others require: which elements are blocks, and white space. The one
+// of the library also rewrites each "<", and removes elements that are not in a tree.
+type base struct{}
+
+func (base) Name() string { return "base" }
+
+func (base) Init(c *converter.Converter) error {
+	for name, k := range kinds {
+		if k >= block {
+			c.Register.TagType(name.String(), converter.TagTypeBlock, converter.PriorityStandard)
+		}
+	}
+	c.Register.PreRenderer(func(_ converter.Context, root *html.Node) {
+		collapse.Collapse(root, &collapse.DomFuncs{IsBlockNode: func(n *html.Node) bool { return kinds[atom.Lookup([]byte(n.Data))] >= block }})
+	}, converter.PriorityLate)
+	c.Register.PostRenderer(func(_ converter.Context, text []byte) []byte {
+		text = blankLines.ReplaceAll(bytes.TrimSpace(text), []byte("\n\n"))
+		return cellBreaks.ReplaceAll(text, []byte("<br />"))
+	}, converter.PriorityStandard)
+	return nil
+}
+
+// kind is the role of an element in the tree.
+type kind int
+
+const (
+	transparent kind = iota // not in the tree: only the text of its content is
+	unread                  // not in the tree, and neither is its content
+	inline
+	block
+	leaf // a block that ends at the next block
+	list
+	item
+	heading // of a table
+	grid    // a table
+	row
+	cell
+)
+
+// kinds has the elements of a tree and those whose content is not text of the page.
+var kinds = kindsOf(map[kind][]atom.Atom{
+	unread: {
+		atom.Script, atom.Style, atom.Noscript, atom.Template, atom.Iframe, atom.Object, atom.Svg, atom.Math, atom.Canvas,
+		atom.Select, atom.Textarea, atom.Dialog, atom.Noembed, atom.Noframes, atom.Audio, atom.Video,
+	},
+	inline:  {atom.A, atom.Strong, atom.Em, atom.Del, atom.Code},
+	block:   {atom.Div},
+	leaf:    {atom.P, atom.Pre, atom.H1, atom.H2, atom.H3, atom.H4, atom.H5, atom.H6},
+	list:    {atom.Ul, atom.Ol, atom.Blockquote},
+	item:    {atom.Li},
+	heading: {atom.Caption},
+	grid:    {atom.Table},
+	row:     {atom.Tr},
+	cell:    {atom.Td},
+})
+
+func kindsOf(names map[kind][]atom.Atom) map[atom.Atom]kind {
+	all := map[atom.Atom]kind{}
+	for k, list := range names {
+		for _, name := range list {
+			all[name] = k
+		}
+	}
+	return all
+}
+
+// nameOf returns the name in a tree of an element of a page.
+func nameOf(a atom.Atom) atom.Atom {
 	switch a {
-	case atom.Title:
-		c.inTitle = false
-	case atom.Br:
-		c.line.newLine()
-	case atom.A:
-		c.line.closeLink()
-	case atom.B, atom.Strong, atom.I, atom.Em, atom.S, atom.Del, atom.Strike:
-		c.line.close(styleOf(a))
-	case atom.Code, atom.Kbd, atom.Samp, atom.Tt:
-		c.line.closeCode()
-	case atom.Td, atom.Th:
-		c.endCell()
-	case atom.Tr:
-		c.endRow()
-	case atom.Table:
-		c.endTable()
-	case atom.Ul:
-		c.endBlock()
-		c.out.close(bulletList)
-	case atom.Ol:
-		c.endBlock()
-		c.out.close(numberedList)
-	case atom.Li:
-		c.endBlock()
-		c.out.closeItem()
-	case atom.Blockquote:
-		c.endBlock()
-		c.out.close(quote)
-	case atom.Pre:
-		c.endBlock()
-	default:
-		if isBlock(a) {
-			c.endBlock()
-		}
+	case atom.B:
+		return atom.Strong
+	case atom.I:
+		return atom.Em
+	case atom.S, atom.Strike:
+		return atom.Del
+	case atom.Kbd, atom.Samp, atom.Tt:
+		return atom.Code
+	case atom.Th:
+		return atom.Td
+	case atom.Address, atom.Article, atom.Aside, atom.Body, atom.Center, atom.Dd, atom.Details, atom.Dl, atom.Dt,
+		atom.Fieldset, atom.Figcaption, atom.Figure, atom.Footer, atom.Form, atom.Header, atom.Hgroup, atom.Legend, atom.Main,
+		atom.Menu, atom.Nav, atom.Search, atom.Section, atom.Summary:
+		return atom.Div
 	}
-}
-
-// endBlock writes the current block, if it has any text. In a table cell, blocks are separated by a
-// space.
-func (c *converter) endBlock() {
-	if c.table.inCell() {
-		c.line.space()
-		return
-	}
-	if c.pre != nil {
-		c.out.write(c.pre.block())
-		c.pre = nil
-	}
-	text := c.line.take(c.heading > 0)
-	if len(text) > 0 && c.heading > 0 {
-		text = append([]byte(strings.Repeat("#", c.heading)+" "), text...)
-	}
-	c.out.write(text)
-	c.heading = 0
-}
-
-func (c *converter) image(t tag) {
-	if src := c.resolve(t.src); src != "" {
-		c.line.image(strings.Join(strings.Fields(t.alt), " "), src)
-	}
-}
-
-func (c *converter) setBase(href string) {
-	if c.based || c.base == nil || href == "" || len(href) > maxLinkURL {
-		return
-	}
-	if u, err := c.base.Parse(strings.TrimSpace(href)); err == nil {
-		c.base, c.based = u, true
-	}
-}
-
-// resolve returns an absolute URL, or "" if the link is of no use to a reader.
-func (c *converter) resolve(ref string) string {
-	ref = strings.TrimSpace(ref)
-	if ref == "" || len(ref) > maxLinkURL {
-		return ""
-	}
-	if scheme, _, ok := strings.Cut(ref, ":"); ok {
-		switch strings.ToLower(scheme) {
-		case "data", "javascript", "blob":
-			return ""
-		}
-	}
-	if c.linkWork -= len(ref) + maxLinkURL/16; c.linkWork < 0 || c.base == nil {
-		return linkTarget(ref)
-	}
-	u, err := c.base.Parse(ref)
-	if err != nil {
-		return ""
-	}
-	whole := u.String()
-	if c.linkWork -= len(whole); c.linkWork < 0 {
-		return linkTarget(ref)
-	}
-	return linkTarget(whole)
+	return a
 }

@@ -46,29 +46,31 @@ func TestWebFetchMarkdownOf(t *testing.T) {
 		"an empty page":          {"", "(the page is empty)"},
 		"only scripts":           {"<script>a</script><style>b</style>", "(the page is empty)"},
 		"an open script":         {"a<script>b", "a"},
-		"misnested formatting":   {"<b>a<i>b</b>c</i>d", "**a*b****c*d"},
+		"misnested formatting":   {"<b>a<i>b</b>c</i>d", "**a*b***cd"},
 		"spaces in formatting":   {"a<b> b </b>c", "a **b** c"},
 		"empty formatting":       {"a<b></b><i> </i>b", "a b"},
-		"formatting over blocks": {"<b><p>a<p>b</b>c", "**a**\n\n**b**c"},
-		"a link over blocks":     {"<a href=/x><p>a<p>b</a>", "[a](" + at + "/x)\n\nb"},
+		"formatting over blocks": {"<b><p>a<p>b</b>c", "**a**\n\n**b**\n\nc"},
+		"a link over blocks":     {"<a href=/x><p>a<p>b</a>", "[a  \n\\\nb](" + at + "/x)"},
 		"a link in a link":       {"<a href=/x>a<a href=/y>b</a>", "[a](" + at + "/x)[b](" + at + "/y)"},
 		"a link without text":    {"a<a href=/x></a>b", "ab"},
 		"code with backticks":    {"<code>a`b</code> <code>`</code>", "``a`b`` `` ` ``"},
-		"a block in code":        {"<code>a<p>b</code>c", "`a`\n\n`b`c"},
+		"a block in code":        {"<code>a<p>b</code>c", "`a`\n\nbc"},
 		"preformatted text":      {"<pre>\n a\n\n<b>b</b>&lt;```\n</pre>c", "````\n a\n\nb<```\n````\n\nc"},
-		"br in a cell":           {"<table><tr><td>a<br>b<td>c</table>", "| a b | c |\n|---|---|"},
+		"br in a cell":           {"<table><tr><td>a<br>b<td>c</table>", "| a  <br />b | c |\n|---|---|"},
 		"one column":             {"<table><tr><td>a<tr><td>b</table>", "a\n\nb"},
-		"text in a table":        {"<table>x<tr><td>a<td>b</table>", "x\n\n| a | b |\n|---|---|"},
-		"spans":                  {"<table><tr><td rowspan=2>a<td>b<tr><td>c<tr><td colspan=2>d</table>", "| a | b |\n|---|---|\n| | c |\n| d | |"},
-		"items without a list":   {"<li>a<li>b", "- a\n\n- b"},
-		"lists beyond the limit": {strings.Repeat("<ul><li>", 20) + "a", strings.Repeat("- ", 4) + "a"},
-		"a start number":         {"<ol start=9><li>a<li>b</ol>", "9. a\n10. b"},
+		"text in a table":        {"<table>x<tr><td>a<td>b</table>", "| x |  |\n|---|---|\n| a | b |"},
+		"spans":                  {"<table><tr><td rowspan=2>a<td>b<tr><td>c<tr><td colspan=2>d</table>", "| a | b |\n|---|---|\n|  | c |\n| d |  |"},
+		"items without a list":   {"<li>a<li>b", "- a\n- b"},
+		"lists beyond the limit": {strings.Repeat("<ul><li>", 20) + "a", strings.Repeat("- ", 8) + "a"},
+		"a start number":         {"<ol start=9><li>a<li>b</ol>", "09. a\n10. b"},
 		"a start that is none":   {"<ol start=x><li>a</ol>", "1. a"},
 		"an image in a link":     {"<a href=/x><img src=/y alt=z></a>", "[![z](" + at + "/y)](" + at + "/x)"},
 		"entities":               {"&lt;b&gt; &amp;amp; &copy;&nbsp;&#65;&unknown;", "\\<b> &amp; ©\u00a0A&unknown;"},
 		"a javascript link":      {"<a href='JavaScript:x()'>a</a>", "a"},
-		"parentheses in a link":  {"<a href='/x)'>a</a>", "[a](<" + at + "/x)>)"},
+		"parentheses in a link":  {"<a href='/x)'>a</a>", "[a](" + at + "/x%29)"},
 		"a second base":          {"<base href=http://a.example/><base href=http://b.example/><a href=x>y</a>", "[y](http://a.example/x)"},
+		"blocks in a cell":       {"<table><tr><td><p>a</p><p>b</p><td>c</table>", "| a<br />b | c |\n|---|---|"},
+		"a heading of signs":     {"<h1>C#</h1><h2>#</h2>", "# C\\#\n\n## \\#"},
 		"the text of a select":   {"a<select><option>b</select>c<textarea>d</textarea>", "ac"},
 		"what looks like marks":  {"<p># a<p>1) b<p>&gt; c<p>--- <p>- d<br>+ e", "\\# a\n\n1\\) b\n\n\\> c\n\n\\---\n\n\\- d  \n\\+ e"},
 	} {
@@ -144,6 +146,16 @@ func TestWebFetchBoundsTheConversion(t *testing.T) {
 			require.Less(t, allocated, uint64(120<<20))
 		})
 	}
+}
+
+func TestWebFetchOfAPageWithTooManyElements(t *testing.T) {
+	b, mux, at := web(t)
+	mux.Handle("GET /", answer("text/html", "<h1>a</h1>"+strings.Repeat("<p>b", 30_000)))
+	res, err := b.call(t.Context(), t, "WebFetch", in{"url": at})
+	require.NoError(t, err)
+	require.True(t, res.Truncated)
+	require.Contains(t, res.Output, "# a\n\nb")
+	require.Contains(t, res.Output, "\n[The page has more than 40000 elements. The rest was not read.]")
 }
 
 // atEnd calls a function when a body was read to its end.

@@ -171,9 +171,13 @@ func (f fetcher) result(ctx context.Context, res *http.Response) (tool.Result, e
 	if p.title != "" {
 		head += "Title: " + p.title + "\n"
 	}
-	if more {
+	switch {
+	case more:
 		foot = "\n[The page is longer than 1 MiB. The rest was not read.]"
+	case p.more:
+		foot = fmt.Sprintf("\n[The page has more than %d elements. The rest was not read.]", maxNodes)
 	}
+	more = more || p.more
 	text, truncated := excerpt.Ends(cmp.Or(p.text, "(the page is empty)"), max(f.maxOutput-len(head)-len(foot)-1, 0))
 	return tool.Result{Output: strings.ToValidUTF8(head, "\uFFFD") + "\n" + text + foot, Truncated: truncated || more}, nil
 }
