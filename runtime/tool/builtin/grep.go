@@ -65,7 +65,7 @@ The paths are relative to the working directory. Binary files, .git directories 
 		if in.Numbers != nil {
 			g.numbers = *in.Numbers
 		}
-		g.scan = scanner{match: match, sink: &g}
+		g.scan = scanner{match: match, emit: g.line}
 		switch g.mode {
 		case modeContent:
 			g.scan.before = min(max(cmp.Or(in.Before, in.Context), 0), maxContext)
@@ -78,7 +78,7 @@ The paths are relative to the working directory. Binary files, .git directories 
 	})
 }
 
-// grep is one search. It is the sink of its scanner.
+// grep is one search.
 type grep struct {
 	config   *Config
 	ctx      context.Context //nolint:containedctx // for one call

@@ -1,273 +1,187 @@
 package builtin
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"regexp"
+	"regexp/syntax"
+	"slices"
 )
 
 const (
-	readSize        = 256 << 10 // bytes per read
-	maxSearched     = 1 << 20   // bytes of a line that are searched
-	maxContextBytes = 256 << 10 // bytes of context that remain in the buffer after the next read
+	maxSearched = 1 << 20 // bytes of a line that are searched
+	maxRegexp   = 4000    // bytes
+	maxProgram  = 20_000  // instructions
+	longMatch   = 1 << 22 // instructions times bytes; a longer match checks the context
 )
 
-// scanner searches files line by line, and passes matching lines and their context to its sink, in
-// order. It holds a part of a file that ends with a line. The buffer is reused for all files.
+// scanner searches files line by line, and emits matching lines and their context in order. The
+// buffer is reused for all files.
 type scanner struct {
 	match         *matcher
 	before, after int // lines of context
-	sink          interface {
-		// line receives a line without its end. more is the number of bytes that are not in text.
-		// An error ends the search of the file.
-		line(number int, text []byte, more int64, match bool) error
-	}
+	reader        *bufio.Reader
+	above         []line // at most before lines that were not emitted
 
-	buf     []byte // a part of the file
-	lower   []byte // buf in lower case, if letter case is ignored
-	hits    []int  // the next offset of each literal
-	at      int    // the text before this offset has been searched
-	emitted int    // the text before this offset has been emitted or skipped
-	owed    int    // lines of context to emit after the last match
-	marked  int    // the offset of a line
-	number  int    // the number of that line, from 1
-	cutEnd  int    // the end of the truncated line, or -1
-	cut     int64  // bytes missing from the truncated line
+	// emit receives a line without its end. more is the number of bytes that are not in text. An
+	// error ends the search of the file.
+	emit func(number int, text []byte, more int64, match bool) error
 }
 
-// file searches a file up to the first null byte: what follows is not text.
+// line is a line of context. It has what the output contains of the line.
+type line struct {
+	text []byte
+	more int64
+}
+
+// file searches a file up to the line with the first null byte: what follows is not text. A file
+// with a null byte in its first MiB is not searched.
 func (s *scanner) file(ctx context.Context, r io.Reader) error {
-	s.buf = s.buf[:0]
-	s.at = 0
-	s.emitted = 0
-	s.owed = 0
-	s.marked = 0
-	s.number = 1
-	s.cutEnd = -1
-	for {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		n, err := s.fill(r)
-		if bytes.IndexByte(s.buf[len(s.buf)-n:], 0) >= 0 {
-			return nil
-		}
-		if err != nil && !errors.Is(err, io.EOF) {
-			return err
-		}
-		end := bytes.LastIndexByte(s.buf[s.at:], '\n') + 1 + s.at
-		if errors.Is(err, io.EOF) {
-			end = len(s.buf)
-		} else if len(s.buf)-s.at >= maxSearched && end == s.at {
-			if err = s.cutLine(ctx, r); errors.Is(err, errBinary) {
-				return nil
-			} else if err != nil && !errors.Is(err, io.EOF) {
-				return err
-			}
-			end = s.cutEnd + 1
+	if s.reader == nil {
+		s.reader = bufio.NewReaderSize(r, maxSearched)
+	}
+	s.reader.Reset(r)
+	s.above = s.above[:0]
+	if start, _ := s.reader.Peek(maxSearched); bytes.IndexByte(start, 0) >= 0 { // an error is returned by the next read
+		return nil
+	}
+	owed := 0 // lines of context after the last match
+	for number := 1; ; number++ {
+		text, more, err := s.next(ctx)
+		if err != nil || bytes.IndexByte(text, 0) >= 0 {
 			if errors.Is(err, io.EOF) {
-				end = len(s.buf)
+				err = nil
 			}
+			return err
 		}
-		if end > s.at {
-			if searched := s.lines(ctx, end); searched != nil {
-				return searched
-			}
-			s.at = end
-		}
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		s.slide()
-	}
-}
-
-// fill appends the next read to the buffer.
-func (s *scanner) fill(r io.Reader) (int, error) {
-	have := len(s.buf)
-	if cap(s.buf)-have < readSize/2 {
-		grown := make([]byte, have, have+readSize)
-		copy(grown, s.buf)
-		s.buf = grown
-	}
-	room := s.buf[have : have+min(readSize, cap(s.buf)-have)]
-	n, err := io.ReadFull(r, room)
-	s.buf = s.buf[:have+n]
-	if errors.Is(err, io.ErrUnexpectedEOF) {
-		err = io.EOF
-	}
-	return n, err
-}
-
-// cutLine skips the rest of a line that is too long.
-func (s *scanner) cutLine(ctx context.Context, r io.Reader) error {
-	s.cutEnd, s.cut = s.at+maxSearched, 0
-	rest := bytes.Clone(s.buf[s.cutEnd:])
-	s.buf = append(s.buf[:s.cutEnd], '\n')
-	part := make([]byte, readSize/4)
-	for {
-		if end := bytes.IndexByte(rest, '\n'); end >= 0 {
-			s.cut += int64(end)
-			s.buf = append(s.buf, rest[end+1:]...)
-			return nil
-		}
-		s.cut += int64(len(rest))
+		match := s.match.line(ctx, text)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		n, err := r.Read(part)
-		rest = part[:n]
+		text = bytes.TrimSuffix(text, []byte("\r"))
+		switch {
+		case match:
+			owed = s.after
+			for i, above := range s.above {
+				if err := s.emit(number-len(s.above)+i, above.text, above.more, false); err != nil {
+					return err
+				}
+			}
+			s.above = s.above[:0]
+		case owed > 0:
+			owed--
+		case s.before > 0:
+			s.keep(text, more)
+			continue
+		default:
+			continue
+		}
+		if err := s.emit(number, text, more, match); err != nil {
+			return err
+		}
+	}
+}
+
+// next returns a line without "\n", and the number of its bytes that are not in it. The error is
+// io.EOF after the last line.
+func (s *scanner) next(ctx context.Context) (text []byte, more int64, err error) {
+	text, err = s.reader.ReadSlice('\n')
+	if errors.Is(err, bufio.ErrBufferFull) {
+		text = bytes.Clone(text)
+	}
+	for errors.Is(err, bufio.ErrBufferFull) && ctx.Err() == nil {
+		var rest []byte
+		rest, err = s.reader.ReadSlice('\n')
+		more += int64(len(bytes.TrimSuffix(rest, []byte("\n"))))
 		if bytes.IndexByte(rest, 0) >= 0 {
-			return errBinary
-		}
-		if n == 0 && err != nil {
-			return err
+			return nil, 0, io.EOF
 		}
 	}
+	if errors.Is(err, io.EOF) && len(text) > 0 {
+		err = nil
+	}
+	return bytes.TrimSuffix(text, []byte("\n")), more, err
 }
 
-// slide removes the text that is no longer needed from the buffer.
-func (s *scanner) slide() {
-	keep := s.at
-	for i := 0; i < s.before && keep > s.emitted; i++ {
-		above := bytes.LastIndexByte(s.buf[:keep-1], '\n') + 1
-		if s.at-above > maxContextBytes {
-			break
-		}
-		keep = above
+// keep stores a line, of which the output may contain the beginning, in place of the oldest one.
+func (s *scanner) keep(text []byte, more int64) {
+	var oldest line
+	if len(s.above) == s.before {
+		oldest = s.above[0]
+		s.above = append(s.above[:0], s.above[1:]...)
 	}
-	s.numberAt(keep)
-	n := copy(s.buf, s.buf[keep:])
-	s.buf = s.buf[:n]
-	s.at = s.at - keep
-	s.emitted = max(s.emitted-keep, 0)
-	s.marked = s.marked - keep
-	s.cutEnd = -1
+	shown := text[:min(len(text), maxLine+1)]
+	s.above = append(s.above, line{append(oldest.text[:0], shown...), more + int64(len(text)-len(shown))})
 }
 
-// numberAt returns the number of the line at an offset.
-func (s *scanner) numberAt(pos int) int {
-	if pos < s.marked {
-		return s.number - bytes.Count(s.buf[pos:s.marked], []byte("\n"))
-	}
-	s.number += bytes.Count(s.buf[s.marked:pos], []byte("\n"))
-	s.marked = pos
-	return s.number
+// matcher matches lines with a regular expression.
+type matcher struct {
+	re   *regexp.Regexp
+	size int // instructions
 }
 
-// lines searches the lines before end.
-func (s *scanner) lines(ctx context.Context, end int) error {
-	hay := s.buf[:end]
-	if s.match.fold && len(s.match.literals) > 0 {
-		s.lower = appendLower(s.lower[:0], hay)
-		hay = s.lower
+func newMatcher(pattern string, ignoreCase bool) (*matcher, error) {
+	if len(pattern) > maxRegexp {
+		return nil, fmt.Errorf("the pattern is longer than %d bytes", maxRegexp)
 	}
-	s.hits = s.hits[:0]
-	for range s.match.literals {
-		s.hits = append(s.hits, -1)
+	flags := syntax.Perl
+	if ignoreCase {
+		flags |= syntax.FoldCase
 	}
-	for at := s.at; at < end; {
-		from, to, ok := s.next(ctx, hay, at)
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		if !ok {
-			return s.emitAfter(end)
-		}
-		if err := s.emitAfter(from); err != nil {
-			return err
-		}
-		if err := s.emitBefore(from); err != nil {
-			return err
-		}
-		if err := s.emit(from, true); err != nil {
-			return err
-		}
-		at, s.owed = to, s.after
+	tree, err := syntax.Parse(pattern, flags)
+	if syntaxErr, ok := errors.AsType[*syntax.Error](err); ok {
+		return nil, fmt.Errorf("the pattern is not a regular expression in RE2 syntax: %s: %s", syntaxErr.Code, display(syntaxErr.Expr))
+	} else if err != nil {
+		return nil, err
 	}
-	return nil
+	if matchesNewline(tree) {
+		return nil, errors.New("the pattern contains a line break, but matches are within one line: " +
+			"search for one of its lines, and use -A for the lines after it")
+	}
+	program, err := syntax.Compile(tree.Simplify())
+	if err != nil || len(program.Inst) > maxProgram {
+		return nil, errors.New("the pattern is too large: use fewer repetitions")
+	}
+	if ignoreCase {
+		pattern = "(?i:" + pattern + ")"
+	}
+	re, err := regexp.Compile(pattern)
+	if err != nil {
+		return nil, fmt.Errorf("the pattern is not a regular expression in RE2 syntax: %w", err)
+	}
+	return &matcher{re: re, size: len(program.Inst)}, nil
 }
 
-// next returns the offsets of the first matching line at or after at, and of the line after it.
-func (s *scanner) next(ctx context.Context, hay []byte, at int) (from, to int, ok bool) {
-	end := len(hay)
-	for n := 0; at < end; n++ {
-		if n%256 == 255 && ctx.Err() != nil {
-			break
-		}
-		hit := at
-		if len(s.hits) > 0 {
-			if hit = s.literal(hay, at); hit == end {
-				break
-			}
-		}
-		from = bytes.LastIndexByte(hay[at:hit], '\n') + 1 + at
-		to = end
-		text := s.buf[from:end]
-		if i := bytes.IndexByte(hay[hit:], '\n'); i >= 0 {
-			to = hit + i + 1
-			text = s.buf[from : to-1]
-		}
-		if s.match.exact || s.match.line(ctx, text) {
-			return from, to, true
-		}
-		at = to
-	}
-	return 0, 0, false
+func matchesNewline(re *syntax.Regexp) bool {
+	return re.Op == syntax.OpLiteral && slices.Contains(re.Rune, '\n') || slices.ContainsFunc(re.Sub, matchesNewline)
 }
 
-// literal returns the offset of the first literal at or after at.
-func (s *scanner) literal(hay []byte, at int) int {
-	first := len(hay)
-	for i, literal := range s.match.literals {
-		if s.hits[i] < at {
-			s.hits[i] = len(hay)
-			if j := bytes.Index(hay[at:], literal); j >= 0 {
-				s.hits[i] = at + j
-			}
-		}
-		first = min(first, s.hits[i])
-	}
-	return first
+// line reports whether a line matches, with or without "\r" at its end.
+func (m *matcher) line(ctx context.Context, text []byte) bool {
+	bare := bytes.TrimSuffix(text, []byte("\r"))
+	return m.part(ctx, bare) || len(bare) < len(text) && m.part(ctx, text)
 }
 
-// emitAfter emits the context after the last match, up to end.
-func (s *scanner) emitAfter(end int) error {
-	for ; s.owed > 0 && s.emitted < end; s.owed-- {
-		if err := s.emit(s.emitted, false); err != nil {
-			return err
-		}
+func (m *matcher) part(ctx context.Context, text []byte) bool {
+	if len(text)*m.size < longMatch {
+		return m.re.Match(text)
 	}
-	return nil
+	return m.re.MatchReader(&runes{bytes.NewReader(text), ctx})
 }
 
-// emitBefore emits the context before the match at pos.
-func (s *scanner) emitBefore(pos int) error {
-	from := pos
-	for i := 0; i < s.before && from > s.emitted; i++ {
-		from = bytes.LastIndexByte(s.buf[:from-1], '\n') + 1
-	}
-	for from < pos {
-		if err := s.emit(from, false); err != nil {
-			return err
-		}
-		from = s.emitted
-	}
-	return nil
+// runes is a reader that fails when its context ends.
+type runes struct {
+	*bytes.Reader
+	ctx context.Context //nolint:containedctx // for one match
 }
 
-// emit passes the line at from to the sink.
-func (s *scanner) emit(from int, match bool) error {
-	text := s.buf[from:]
-	s.emitted = len(s.buf)
-	if i := bytes.IndexByte(text, '\n'); i >= 0 {
-		text = text[:i]
-		s.emitted = from + i + 1
+func (r *runes) ReadRune() (rune, int, error) {
+	if r.ctx.Err() != nil {
+		return 0, 0, r.ctx.Err()
 	}
-	var more int64
-	if s.cutEnd == from+len(text) {
-		more = s.cut
-	}
-	return s.sink.line(s.numberAt(from), bytes.TrimSuffix(text, []byte("\r")), more, match)
+	return r.Reader.ReadRune()
 }
