@@ -249,8 +249,7 @@ func New(ctx context.Context, cfg Config) (_ *Hub, err error) {
 	}
 	h.aigc = aigc.New(h.store)
 	h.catalog, err = catalog.New(catalog.Config{
-		DB: h.db, Keyring: h.keyring, Audit: h.log, Providers: h.providers, Artifacts: h.artifacts, CheckTool: cfg.CheckTool, TempDir: cfg.TempDir,
-		Deployed: h.agentDeployed, Now: cfg.Now, Logger: cfg.Logger,
+		Store: h.store, Providers: h.providers, Artifacts: h.artifacts, CheckTool: cfg.CheckTool, TempDir: cfg.TempDir, Deployed: h.agentDeployed,
 	})
 	if err != nil {
 		return nil, err

@@ -6,12 +6,13 @@ import (
 	"slices"
 
 	"github.com/seed93082962/agenthost/hub/aigc"
+	"github.com/seed93082962/agenthost/hub/catalog"
 	"github.com/seed93082962/agenthost/hub/deploy"
 	"github.com/seed93082962/agenthost/hub/store"
 )
 
 // sealed returns the sealed columns of all concerns.
-func sealed() []store.Sealed { return slices.Concat(aigc.Sealed()) }
+func sealed() []store.Sealed { return slices.Concat(aigc.Sealed(), catalog.Sealed()) }
 
 // bind binds what an earlier version sealed to its tenant. Rekey does it too, and other commands of
 // an offline hub do not need it.
@@ -24,7 +25,7 @@ func (h *Hub) bind(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("bind secrets: %w", err)
 	}
-	for _, bind := range []func(context.Context) (int, error){h.providers.Bind, h.catalog.Bind, deployments} {
+	for _, bind := range []func(context.Context) (int, error){h.providers.Bind, deployments} {
 		n, err := bind(ctx)
 		if err != nil {
 			return fmt.Errorf("bind secrets: %w", err)
@@ -43,7 +44,7 @@ func (h *Hub) Rekey(ctx context.Context) (n int, err error) {
 	if n, err = h.store.Reseal(ctx, sealed()...); err != nil {
 		return n, err
 	}
-	for _, rekey := range []func(context.Context) (int, error){h.identity.Rekey, h.external.Rekey, h.providers.Rekey, h.catalog.Rekey, h.deploys.Rekey} {
+	for _, rekey := range []func(context.Context) (int, error){h.identity.Rekey, h.external.Rekey, h.providers.Rekey, h.deploys.Rekey} {
 		done, err := rekey(ctx)
 		if n += done; err != nil {
 			return n, err

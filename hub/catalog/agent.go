@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/store"
 	"github.com/seed93082962/agenthost/internal/ids"
 	"github.com/seed93082962/agenthost/rbac"
 	"github.com/seed93082962/agenthost/runtime/agent"
@@ -109,50 +110,48 @@ func (s *Service) CreateAgent(ctx context.Context, caller api.Caller, in AgentIn
 	if err != nil {
 		return Agent{}, err
 	}
-	err = s.change(ctx, caller, rbac.AdminWrite, func(tx *sql.Tx) error {
-		if err := s.insert(ctx, tx, caller, &a, in); err != nil {
+	err = s.change(ctx, caller, func(tx *store.Tx) error {
+		if err := s.insert(ctx, tx, &a, in); err != nil {
 			return err
 		}
-		return s.record(ctx, tx, actionCreateAgent.Record(a.event(caller), a.detail()))
+		tx.Record(actionCreateAgent.Record(a.event(caller), a.detail()))
+		return nil
 	})
 	return a, err
 }
 
 // insert stores a new agent with its bindings.
-func (s *Service) insert(ctx context.Context, tx *sql.Tx, caller api.Caller, a *Agent, in AgentInput) error {
-	now := api.Time(s.now())
-	a.ID = ids.New()
-	a.Version = 1
-	a.CreatedAt = now
-	a.UpdatedAt = now
-	before := Agent{}
+func (s *Service) insert(ctx context.Context, tx *store.Tx, a *Agent, in AgentInput) error {
+	tenantID, before := tx.Caller.TenantID, Agent{}
+	a.ID, a.Version = ids.New(), 1
+	a.CreatedAt, a.UpdatedAt = api.Time(tx.Now), api.Time(tx.Now)
 	a.bind(before, in)
-	if err := s.checkReferences(ctx, tx, caller.TenantID, before, a); err != nil {
+	if err := s.checkReferences(ctx, tx, before, a); err != nil {
 		return err
 	}
-	taken, err := readAgent(ctx, tx, caller.TenantID, a.Name)
+	taken, err := readAgent(ctx, tx, tenantID, a.Name)
 	if err == nil {
 		return api.NameTaken.New("There is an agent " + taken.Name + ": choose another name.")
 	}
 	if !errors.Is(err, api.NotFound) {
 		return err
 	}
-	if err := checkRoom(ctx, tx, caller.TenantID); err != nil {
+	if err := checkRoom(ctx, tx); err != nil {
 		return err
 	}
-	if err := s.clearDefault(ctx, tx, caller, a); err != nil {
+	if err := a.clearDefault(ctx, tx); err != nil {
 		return err
 	}
-	if err := insertAgent(ctx, tx, caller.TenantID, *a); err != nil {
+	if err := insertAgent(ctx, tx, tenantID, *a); err != nil {
 		return err
 	}
-	if err := replaceBindings(ctx, tx, caller.TenantID, before, *a); err != nil {
+	if err := replaceBindings(ctx, tx, tenantID, before, *a); err != nil {
 		return err
 	}
-	if err := checkBytes(ctx, tx, caller.TenantID, 0, agentSize(a)); err != nil {
+	if err := checkBytes(ctx, tx, 0, agentSize(a)); err != nil {
 		return err
 	}
-	return a.hash(ctx, tx, caller.TenantID)
+	return a.hash(ctx, tx, tenantID)
 }
 
 // UpdateAgent replaces the configuration of an agent. Bindings that the input does not contain are
@@ -164,95 +163,88 @@ func (s *Service) UpdateAgent(ctx context.Context, caller api.Caller, name strin
 		return Agent{}, err
 	}
 	var a Agent
-	err = s.change(ctx, caller, rbac.AdminWrite, func(tx *sql.Tx) error {
+	err = s.change(ctx, caller, func(tx *store.Tx) error {
 		before, err := readAgent(ctx, tx, caller.TenantID, name)
 		if err != nil {
 			return err
 		}
-		if expected != nil && *expected != before.Version {
-			return api.PreconditionFailed
+		if err := store.CheckVersion(expected, before.Version); err != nil {
+			return err
 		}
 		a = input
-		if err := s.replace(ctx, tx, caller, before, &a, in); err != nil {
+		if err := s.replace(ctx, tx, before, &a, in); err != nil {
 			return err
 		}
 		if a.Version == before.Version {
-			return errUnchanged
+			return store.ErrUnchanged
 		}
-		return s.recordUpdate(ctx, tx, caller, before, a)
+		recordUpdate(tx, before, a)
+		return nil
 	})
 	return a, err
 }
 
 // replace stores a in place of before, with the bindings of the input. It changes nothing if they
 // are equal.
-func (s *Service) replace(ctx context.Context, tx *sql.Tx, caller api.Caller, before Agent, a *Agent, in AgentInput) error {
+func (s *Service) replace(ctx context.Context, tx *store.Tx, before Agent, a *Agent, in AgentInput) error {
 	a.ID = before.ID
 	a.Version = before.Version
 	a.CreatedAt = before.CreatedAt
 	a.UpdatedAt = before.UpdatedAt
 	a.bind(before, in)
-	if err := s.checkReferences(ctx, tx, caller.TenantID, before, a); err != nil {
+	if err := s.checkReferences(ctx, tx, before, a); err != nil {
 		return err
 	}
 	if !reflect.DeepEqual(before, *a) {
-		if err := s.clearDefault(ctx, tx, caller, a); err != nil {
+		if err := a.clearDefault(ctx, tx); err != nil {
 			return err
 		}
-		a.Version, a.UpdatedAt = a.Version+1, api.Time(s.now())
-		if err := updateAgent(ctx, tx, caller.TenantID, *a); err != nil {
+		a.Version, a.UpdatedAt = a.Version+1, api.Time(tx.Now)
+		if err := updateAgent(ctx, tx, tx.Caller.TenantID, *a); err != nil {
 			return err
 		}
-		if err := replaceBindings(ctx, tx, caller.TenantID, before, *a); err != nil {
+		if err := replaceBindings(ctx, tx, tx.Caller.TenantID, before, *a); err != nil {
 			return err
 		}
-		if err := checkBytes(ctx, tx, caller.TenantID, agentSize(&before), agentSize(a)); err != nil {
+		if err := checkBytes(ctx, tx, agentSize(&before), agentSize(a)); err != nil {
 			return err
 		}
 	}
-	return a.hash(ctx, tx, caller.TenantID)
+	return a.hash(ctx, tx, tx.Caller.TenantID)
 }
 
 // recordUpdate records the changes between two versions of an agent.
-func (s *Service) recordUpdate(ctx context.Context, tx *sql.Tx, caller api.Caller, before, after Agent) error {
+func recordUpdate(tx *store.Tx, before, after Agent) {
 	if detail, changed := updatedAgent(before, after); changed {
-		if err := s.record(ctx, tx, actionUpdateAgent.Record(after.event(caller), detail)); err != nil {
-			return err
-		}
+		tx.Record(actionUpdateAgent.Record(after.event(tx.Caller), detail))
 	}
-	return s.recordBindings(ctx, tx, caller, before, after)
+	recordBindings(tx, before, after)
 }
 
 // clearDefault makes a the only default agent, if it is one.
-func (s *Service) clearDefault(ctx context.Context, tx *sql.Tx, caller api.Caller, a *Agent) error {
+func (a *Agent) clearDefault(ctx context.Context, tx *store.Tx) error {
 	if !a.IsDefault {
 		return nil
 	}
-	former, err := clearDefault(ctx, tx, caller.TenantID, a.ID, s.now())
-	if err != nil {
-		return err
-	}
+	former, err := clearDefault(ctx, tx, tx.Caller.TenantID, a.ID, tx.Now)
 	for _, f := range former {
-		detail := agentUpdateDetail{IsDefault: auditlog.Diff(true, false)}
-		if err := s.record(ctx, tx, actionUpdateAgent.Record(f.event(caller), detail)); err != nil {
-			return err
-		}
+		tx.Record(actionUpdateAgent.Record(f.event(tx.Caller), agentUpdateDetail{IsDefault: auditlog.Diff(true, false)}))
 	}
-	return nil
+	return err
 }
 
 // DeleteAgent deletes an agent. It fails with api.NotFound, with api.AgentDeployed, and with
 // api.Conflict if scenes use it.
 func (s *Service) DeleteAgent(ctx context.Context, caller api.Caller, name string) error {
-	return s.change(ctx, caller, rbac.AdminWrite, func(tx *sql.Tx) error {
-		if err := s.LockAgent(ctx, tx, caller.TenantID, name); err != nil { // a deploy locks it too
+	return s.change(ctx, caller, func(tx *store.Tx) error {
+		if err := s.LockAgent(ctx, tx.Tx, caller.TenantID, name); err != nil { // a deploy locks it too
 			return err
 		}
 		a, err := readAgent(ctx, tx, caller.TenantID, name)
 		if err != nil {
 			return err
 		}
-		deployed, err := s.cfg.Deployed(ctx, tx, caller.TenantID, name)
+		deployed, err := s.cfg.Deployed(ctx, tx.Tx, caller.TenantID, name)
 		if err != nil {
 			return err
 		}
@@ -271,7 +263,8 @@ func (s *Service) DeleteAgent(ctx context.Context, caller api.Caller, name strin
 		if err := deleteAgent(ctx, tx, caller.TenantID, a.ID); err != nil {
 			return err
 		}
-		return s.record(ctx, tx, actionDeleteAgent.Record(a.event(caller), a.detail()))
+		tx.Record(actionDeleteAgent.Record(a.event(caller), a.detail()))
+		return nil
 	})
 }
 
@@ -298,9 +291,9 @@ func or[T any](list, other []T) []T {
 
 // checkReferences reserves the provider of a, and returns api.Fields for whatever a refers to that
 // does not exist. What the agent before referred to exists.
-func (s *Service) checkReferences(ctx context.Context, tx *sql.Tx, tenantID string, before Agent, a *Agent) error {
+func (s *Service) checkReferences(ctx context.Context, tx *store.Tx, before Agent, a *Agent) error {
 	fields := api.Fields{}
-	switch err := s.cfg.Providers.Reserve(ctx, tx, tenantID, a.ProviderID); {
+	switch err := s.cfg.Providers.Reserve(ctx, tx.Tx, tx.Caller.TenantID, a.ProviderID); {
 	case errors.Is(err, api.NotFound):
 		fields.Add("providerId", quote(a.ProviderID)+" does not exist")
 	case err != nil:
@@ -312,7 +305,7 @@ func (s *Service) checkReferences(ctx context.Context, tx *sql.Tx, tenantID stri
 			if slices.Contains(known, ref.Name) {
 				continue
 			}
-			ok, err := s.exists(ctx, tx, tenantID, b.kind, ref.Name)
+			ok, err := s.exists(ctx, tx, tx.Caller.TenantID, b.kind, ref.Name)
 			if err != nil {
 				return err
 			}

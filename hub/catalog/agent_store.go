@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/db"
+	"github.com/seed93082962/agenthost/hub/store"
 )
 
 // agentColumns are the columns that scanAgent reads, in its order.
@@ -102,7 +103,7 @@ func agentValues(a Agent) ([]any, error) {
 	}, nil
 }
 
-func insertAgent(ctx context.Context, tx *sql.Tx, tenantID string, a Agent) error {
+func insertAgent(ctx context.Context, tx *store.Tx, tenantID string, a Agent) error {
 	values, err := agentValues(a)
 	if err != nil {
 		return db.Wrap("encode agent", err)
@@ -113,7 +114,7 @@ func insertAgent(ctx context.Context, tx *sql.Tx, tenantID string, a Agent) erro
 	return db.Wrap("insert agent", err)
 }
 
-func updateAgent(ctx context.Context, tx *sql.Tx, tenantID string, a Agent) error {
+func updateAgent(ctx context.Context, tx *store.Tx, tenantID string, a Agent) error {
 	values, err := agentValues(a)
 	if err != nil {
 		return db.Wrap("encode agent", err)
@@ -126,12 +127,12 @@ func updateAgent(ctx context.Context, tx *sql.Tx, tenantID string, a Agent) erro
 }
 
 // clearDefault makes every agent but one not the default, and returns those that were.
-func clearDefault(ctx context.Context, tx *sql.Tx, tenantID, exceptID string, now time.Time) ([]Agent, error) {
+func clearDefault(ctx context.Context, tx *store.Tx, tenantID, exceptID string, now time.Time) ([]Agent, error) {
 	return db.Collect(ctx, tx, "clear default agent", scanAgent, `UPDATE agents SET is_default = FALSE, version = version + 1, updated_at = $3
 		WHERE tenant_id = $1 AND id <> $2 AND is_default RETURNING `+agentColumns, tenantID, exceptID, db.Micros(now))
 }
 
-func deleteAgent(ctx context.Context, tx *sql.Tx, tenantID, id string) error {
+func deleteAgent(ctx context.Context, tx *store.Tx, tenantID, id string) error {
 	_, err := tx.ExecContext(ctx, `DELETE FROM agents WHERE tenant_id = $1 AND id = $2`, tenantID, id)
 	return db.Wrap("delete agent", err)
 }

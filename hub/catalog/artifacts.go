@@ -52,7 +52,7 @@ func (s *Service) Referenced(ctx context.Context, keys []string) (map[string]boo
 	if len(keys) == 0 {
 		return named, nil
 	}
-	used, err := usedKeys(ctx, s.db.Read(), keys)
+	used, err := usedKeys(ctx, s.store.Read(), keys)
 	for _, key := range used {
 		named[key] = true
 	}

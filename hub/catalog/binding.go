@@ -2,13 +2,12 @@ package catalog
 
 import (
 	"context"
-	"database/sql"
 	"slices"
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/db"
-	"github.com/seed93082962/agenthost/rbac"
+	"github.com/seed93082962/agenthost/hub/store"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
@@ -97,22 +96,23 @@ func (s *Service) bindAgent(ctx context.Context, caller api.Caller, name string,
 		return Agent{}, err
 	}
 	var a Agent
-	err := s.change(ctx, caller, rbac.AdminWrite, func(tx *sql.Tx) error {
+	err := s.change(ctx, caller, func(tx *store.Tx) error {
 		before, err := readAgent(ctx, tx, caller.TenantID, name)
 		if err != nil {
 			return err
 		}
-		if expected != nil && *expected != before.Version {
-			return api.PreconditionFailed
+		if err := store.CheckVersion(expected, before.Version); err != nil {
+			return err
 		}
 		a = before
-		if err := s.replace(ctx, tx, caller, before, &a, bindingInput(k, in.Items)); err != nil {
+		if err := s.replace(ctx, tx, before, &a, bindingInput(k, in.Items)); err != nil {
 			return itemFields(err, before.field(k))
 		}
 		if a.Version == before.Version {
-			return errUnchanged
+			return store.ErrUnchanged
 		}
-		return s.recordBindings(ctx, tx, caller, before, a)
+		recordBindings(tx, before, a)
+		return nil
 	})
 	return a, err
 }
@@ -155,18 +155,15 @@ func bindingInput(k kind, items []KnowledgeRef) (in AgentInput) {
 }
 
 // recordBindings records which components were added to an agent and removed from it.
-func (s *Service) recordBindings(ctx context.Context, tx *sql.Tx, caller api.Caller, before, after Agent) error {
+func recordBindings(tx *store.Tx, before, after Agent) {
 	for i, b := range after.bindings() {
 		was := before.bindings()[i].refs
 		if slices.Equal(was, b.refs) {
 			continue
 		}
 		detail := bindDetail{Kind: string(b.kind), Items: &auditlog.Change[[]string]{From: refSummaries(was), To: refSummaries(b.refs)}}
-		if err := s.record(ctx, tx, actionBind.Record(after.event(caller), detail)); err != nil {
-			return err
-		}
+		tx.Record(actionBind.Record(after.event(tx.Caller), detail))
 	}
-	return nil
 }
 
 // refSummaries identifies bound components by their names and the hashes of their descriptions.

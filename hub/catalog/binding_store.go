@@ -2,11 +2,11 @@ package catalog
 
 import (
 	"context"
-	"database/sql"
 	"slices"
 
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/db"
+	"github.com/seed93082962/agenthost/hub/store"
 )
 
 type bindingRow struct {
@@ -47,7 +47,7 @@ func readBindings(ctx context.Context, q db.Querier, tenantID, agentID string, a
 }
 
 // replaceBindings stores the bindings of an agent whose kinds differ from those before.
-func replaceBindings(ctx context.Context, tx *sql.Tx, tenantID string, before, after Agent) error {
+func replaceBindings(ctx context.Context, tx *store.Tx, tenantID string, before, after Agent) error {
 	for i, b := range after.bindings() {
 		if slices.Equal(before.bindings()[i].refs, b.refs) {
 			continue

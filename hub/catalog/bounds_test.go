@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/catalog"
 	"github.com/seed93082962/agenthost/hub/db/dbtest"
 	"github.com/seed93082962/agenthost/hub/provider"
 )
@@ -237,7 +238,7 @@ func TestValuesOfMCPServersAreBoundToTheirTenant(t *testing.T) {
 		s.eve.Post(agents, object{"name": "a", "providerId": provider.Demo, "model": "m", "mcps": []string{"m"}}).Want(http.StatusCreated)
 		_, err := s.Deployment(t.Context(), "other", "a")
 		require.ErrorIs(t, err, api.Conflict)
-		n, err := s.Bind(t.Context())
+		n, err := s.cfg.Store.Rebind(t.Context(), catalog.Sealed()...)
 		require.NoError(t, err)
 		require.Zero(t, n)
 	})

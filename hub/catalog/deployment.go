@@ -39,12 +39,12 @@ func (s *Service) Deployment(ctx context.Context, tenantID, name string) (agent.
 
 // config returns an agent, and its configuration for a runtime without the key of its provider.
 func (s *Service) config(ctx context.Context, tenantID, name string) (Agent, agent.Agent, error) {
-	a, err := readAgent(ctx, s.db.Read(), tenantID, name)
+	a, err := readAgent(ctx, s.store.Read(), tenantID, name)
 	if err != nil {
 		return Agent{}, agent.Agent{}, err
 	}
 	config := *a.definition()
-	p, err := s.cfg.Providers.Get(ctx, s.db.Read(), tenantID, a.ProviderID)
+	p, err := s.cfg.Providers.Get(ctx, s.store.Read(), tenantID, a.ProviderID)
 	if err != nil {
 		return Agent{}, agent.Agent{}, err
 	}
@@ -81,7 +81,7 @@ func setProvider(config *agent.Agent, p provider.Provider) {
 func (s *Service) servers(ctx context.Context, tenantID string, names []string) (map[string]agent.MCPServer, error) {
 	var all map[string]agent.MCPServer
 	for _, name := range names {
-		v, err := mcpByName(ctx, s.db.Read(), tenantID, name)
+		v, err := mcpByName(ctx, s.store.Read(), tenantID, name)
 		if err != nil {
 			return nil, err
 		}
@@ -104,7 +104,7 @@ func (s *Service) servers(ctx context.Context, tenantID string, names []string) 
 func (s *Service) datasets(ctx context.Context, tenantID string, refs []KnowledgeRef, disabled bool) (map[string]string, error) {
 	var all map[string]string
 	for _, ref := range refs {
-		v, err := knowledgeByName(ctx, s.db.Read(), tenantID, ref.Name)
+		v, err := knowledgeByName(ctx, s.store.Read(), tenantID, ref.Name)
 		if err != nil {
 			return nil, err
 		}

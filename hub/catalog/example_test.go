@@ -14,6 +14,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/db"
 	"github.com/seed93082962/agenthost/hub/provider"
 	"github.com/seed93082962/agenthost/hub/secret"
+	"github.com/seed93082962/agenthost/hub/store"
 	"github.com/seed93082962/agenthost/rbac"
 )
 
@@ -57,7 +58,11 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	service, err := catalog.New(catalog.Config{DB: database, Keyring: keyring, Audit: audit, Providers: providers, Artifacts: artifacts})
+	handle, err := store.New(store.Config{DB: database, Keyring: keyring, Audit: audit})
+	if err != nil {
+		return err
+	}
+	service, err := catalog.New(catalog.Config{Store: handle, Providers: providers, Artifacts: artifacts})
 	if err != nil {
 		return err
 	}

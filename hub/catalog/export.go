@@ -23,11 +23,11 @@ func (s *Service) ExportAgent(ctx context.Context, caller api.Caller, name strin
 	if err := rbac.AdminRead.Check(caller); err != nil {
 		return nil, err
 	}
-	a, err := readAgent(ctx, s.db.Read(), caller.TenantID, name)
+	a, err := readAgent(ctx, s.store.Read(), caller.TenantID, name)
 	if err != nil {
 		return nil, err
 	}
-	p, err := s.cfg.Providers.Get(ctx, s.db.Read(), caller.TenantID, a.ProviderID)
+	p, err := s.cfg.Providers.Get(ctx, s.store.Read(), caller.TenantID, a.ProviderID)
 	if err != nil {
 		return nil, err
 	}
@@ -38,7 +38,7 @@ func (s *Service) ExportAgent(ctx context.Context, caller api.Caller, name strin
 	}
 	config.MCPServers = nil
 	for _, name := range a.MCPs {
-		v, err := mcpByName(ctx, s.db.Read(), caller.TenantID, name)
+		v, err := mcpByName(ctx, s.store.Read(), caller.TenantID, name)
 		if err != nil {
 			return nil, err
 		}

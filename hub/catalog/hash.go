@@ -3,7 +3,6 @@ package catalog
 import (
 	"context"
 	"crypto/sha256"
-	"database/sql"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -12,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/store"
 )
 
 // component identifies what an agent can be bound to.
@@ -25,7 +25,7 @@ type digests map[component]string
 
 // hash sets the content hash of an agent that is not part of a snapshot. It reads only what the
 // agent is bound to.
-func (a *Agent) hash(ctx context.Context, tx *sql.Tx, tenantID string) error {
+func (a *Agent) hash(ctx context.Context, tx *store.Tx, tenantID string) error {
 	all, outdated, err := boundDigests(ctx, tx, tenantID, a.ID)
 	if err != nil {
 		return err

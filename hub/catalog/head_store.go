@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"github.com/seed93082962/agenthost/hub/db"
+	"github.com/seed93082962/agenthost/hub/store"
 )
 
 // lockHead increments the version of a tenant, which locks its row: other changes of the tenant
@@ -32,13 +33,13 @@ func (s *Service) HasData(ctx context.Context, tx *sql.Tx, tenantID string) (boo
 }
 
 // countComponents returns the number of agents and components of a tenant.
-func countComponents(ctx context.Context, tx *sql.Tx, tenantID string) (int, error) {
+func countComponents(ctx context.Context, tx *store.Tx, tenantID string) (int, error) {
 	return count(ctx, tx, "count components", `SELECT (SELECT COUNT(*) FROM agents WHERE tenant_id = $1) + (SELECT COUNT(*) FROM tools WHERE tenant_id = $1)
 		+ (SELECT COUNT(*) FROM skills WHERE tenant_id = $1) + (SELECT COUNT(*) FROM scenes WHERE tenant_id = $1)
 		+ (SELECT COUNT(*) FROM mcps WHERE tenant_id = $1) + (SELECT COUNT(*) FROM knowledge WHERE tenant_id = $1)`, tenantID)
 }
 
 // agentBytes returns the bytes of all agents of a tenant.
-func agentBytes(ctx context.Context, tx *sql.Tx, tenantID string) (int, error) {
+func agentBytes(ctx context.Context, tx *store.Tx, tenantID string) (int, error) {
 	return count(ctx, tx, "measure agents", `SELECT COALESCE(SUM(bytes), 0) FROM agents WHERE tenant_id = $1`, tenantID)
 }

@@ -2,7 +2,6 @@ package catalog
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"maps"
@@ -11,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/store"
 	"github.com/seed93082962/agenthost/internal/excerpt"
 	"github.com/seed93082962/agenthost/internal/httpapi"
 	"github.com/seed93082962/agenthost/rbac"
@@ -51,22 +51,23 @@ func (s *Service) ImportAgent(ctx context.Context, caller api.Caller, text []byt
 	if err != nil {
 		return Agent{}, false, importFault(err)
 	}
-	err = s.change(ctx, caller, rbac.AdminWrite, func(tx *sql.Tx) error {
+	err = s.change(ctx, caller, func(tx *store.Tx) error {
 		a, created = input, false
 		before, err := readAgent(ctx, tx, caller.TenantID, in.Name)
 		switch {
 		case errors.Is(err, api.NotFound):
 			created = true
-			err = s.insert(ctx, tx, caller, &a, in)
+			err = s.insert(ctx, tx, &a, in)
 		case err == nil && !replace:
 			err = api.NameTaken.New("There is an agent " + in.Name + ": choose another name, or send replace=true.")
 		case err == nil:
-			err = s.replace(ctx, tx, caller, before, &a, in)
+			err = s.replace(ctx, tx, before, &a, in)
 		}
 		if err != nil {
 			return importFault(err)
 		}
-		return s.record(ctx, tx, actionImportAgent.Record(a.event(caller), agentImportDetail{a.ProviderID, a.Model, recorded(sandboxLines(a.Sandbox)), !created}))
+		tx.Record(actionImportAgent.Record(a.event(caller), agentImportDetail{a.ProviderID, a.Model, recorded(sandboxLines(a.Sandbox)), !created}))
+		return nil
 	})
 	return a, created, err
 }
@@ -135,7 +136,7 @@ func (s *Service) importDatasets(ctx context.Context, tenantID string, d agent.A
 		return nil
 	}
 	for _, id := range slices.Sorted(maps.Keys(d.Datasets)) {
-		v, err := knowledgeByDataset(ctx, s.db.Read(), tenantID, id)
+		v, err := knowledgeByDataset(ctx, s.store.Read(), tenantID, id)
 		switch {
 		case errors.Is(err, api.NotFound):
 			fields.Add("agents[0].datasets."+id, "the hub has no knowledge set with this datasetId")

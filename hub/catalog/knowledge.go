@@ -2,12 +2,12 @@ package catalog
 
 import (
 	"context"
-	"database/sql"
 	"reflect"
 	"regexp"
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/store"
 	"github.com/seed93082962/agenthost/internal/ids"
 	"github.com/seed93082962/agenthost/rbac"
 )
@@ -76,7 +76,7 @@ func (s *Service) KnowledgeSets(ctx context.Context, caller api.Caller, page api
 	if err := rbac.AdminRead.Check(caller); err != nil {
 		return api.List[Knowledge]{}, err
 	}
-	return knowledgeOf(ctx, s.db.Read(), caller.TenantID, page)
+	return knowledgeOf(ctx, s.store.Read(), caller.TenantID, page)
 }
 
 // Knowledge returns a knowledge set, or api.NotFound.
@@ -84,7 +84,7 @@ func (s *Service) Knowledge(ctx context.Context, caller api.Caller, name string)
 	if err := rbac.AdminRead.Check(caller); err != nil {
 		return Knowledge{}, err
 	}
-	return knowledgeByName(ctx, s.db.Read(), caller.TenantID, name)
+	return knowledgeByName(ctx, s.store.Read(), caller.TenantID, name)
 }
 
 // CreateKnowledge creates a knowledge set. It fails with api.NameTaken.
@@ -93,16 +93,17 @@ func (s *Service) CreateKnowledge(ctx context.Context, caller api.Caller, in Kno
 	if err != nil {
 		return Knowledge{}, err
 	}
-	err = s.change(ctx, caller, rbac.AdminWrite, func(tx *sql.Tx) error {
-		v.ID, v.Version, v.CreatedAt = ids.New(), 1, api.Time(s.now())
+	err = s.change(ctx, caller, func(tx *store.Tx) error {
+		v.ID, v.Version, v.CreatedAt = ids.New(), 1, api.Time(tx.Now)
 		v.UpdatedAt = v.CreatedAt
-		if err := checkRoom(ctx, tx, caller.TenantID); err != nil {
+		if err := checkRoom(ctx, tx); err != nil {
 			return err
 		}
 		if err := insertKnowledge(ctx, tx, caller.TenantID, v); err != nil {
 			return err
 		}
-		return s.record(ctx, tx, actionCreateKnowledge.Record(v.event(caller), v.detail()))
+		tx.Record(actionCreateKnowledge.Record(v.event(caller), v.detail()))
+		return nil
 	})
 	return v, err
 }
@@ -114,13 +115,13 @@ func (s *Service) UpdateKnowledge(ctx context.Context, caller api.Caller, name s
 		return Knowledge{}, err
 	}
 	var v Knowledge
-	err = s.change(ctx, caller, rbac.AdminWrite, func(tx *sql.Tx) error {
+	err = s.change(ctx, caller, func(tx *store.Tx) error {
 		before, err := knowledgeByName(ctx, tx, caller.TenantID, name)
 		if err != nil {
 			return err
 		}
-		if expected != nil && *expected != before.Version {
-			return api.PreconditionFailed
+		if err := store.CheckVersion(expected, before.Version); err != nil {
+			return err
 		}
 		v = input
 		v.ID = before.ID
@@ -128,13 +129,14 @@ func (s *Service) UpdateKnowledge(ctx context.Context, caller api.Caller, name s
 		v.CreatedAt = before.CreatedAt
 		v.UpdatedAt = before.UpdatedAt
 		if reflect.DeepEqual(v, before) {
-			return errUnchanged
+			return store.ErrUnchanged
 		}
-		v.Version, v.UpdatedAt = v.Version+1, api.Time(s.now())
+		v.Version, v.UpdatedAt = v.Version+1, api.Time(tx.Now)
 		if err := updateKnowledge(ctx, tx, caller.TenantID, v); err != nil {
 			return err
 		}
-		return s.record(ctx, tx, actionUpdateKnowledge.Record(v.event(caller), updatedKnowledge(before, v)))
+		tx.Record(actionUpdateKnowledge.Record(v.event(caller), updatedKnowledge(before, v)))
+		return nil
 	})
 	return v, err
 }
@@ -142,7 +144,7 @@ func (s *Service) UpdateKnowledge(ctx context.Context, caller api.Caller, name s
 // DeleteKnowledge deletes a knowledge set. It fails with api.NotFound, and with api.InUse if agents
 // use it.
 func (s *Service) DeleteKnowledge(ctx context.Context, caller api.Caller, name string) error {
-	return s.change(ctx, caller, rbac.AdminWrite, func(tx *sql.Tx) error {
+	return s.change(ctx, caller, func(tx *store.Tx) error {
 		v, err := knowledgeByName(ctx, tx, caller.TenantID, name)
 		if err != nil {
 			return err
@@ -157,7 +159,8 @@ func (s *Service) DeleteKnowledge(ctx context.Context, caller api.Caller, name s
 		if err := deleteKnowledge(ctx, tx, caller.TenantID, v.ID); err != nil {
 			return err
 		}
-		return s.record(ctx, tx, actionDeleteKnowledge.Record(v.event(caller), v.detail()))
+		tx.Record(actionDeleteKnowledge.Record(v.event(caller), v.detail()))
+		return nil
 	})
 }
 

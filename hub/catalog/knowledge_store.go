@@ -2,11 +2,11 @@ package catalog
 
 import (
 	"context"
-	"database/sql"
 	"time"
 
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/db"
+	"github.com/seed93082962/agenthost/hub/store"
 )
 
 const knowledgeColumns = `id, name, title, description, dataset_id, enabled, version, created_at, updated_at`
@@ -51,7 +51,7 @@ func (v Knowledge) digest() (string, error) {
 	return versioned(v.Version, []any{v.DatasetID, v.Description, v.Enabled})
 }
 
-func insertKnowledge(ctx context.Context, tx *sql.Tx, tenantID string, v Knowledge) error {
+func insertKnowledge(ctx context.Context, tx *store.Tx, tenantID string, v Knowledge) error {
 	digest, err := v.digest()
 	if err != nil {
 		return err
@@ -63,7 +63,7 @@ func insertKnowledge(ctx context.Context, tx *sql.Tx, tenantID string, v Knowled
 	return taken(err, "insert knowledge")
 }
 
-func updateKnowledge(ctx context.Context, tx *sql.Tx, tenantID string, v Knowledge) error {
+func updateKnowledge(ctx context.Context, tx *store.Tx, tenantID string, v Knowledge) error {
 	digest, err := v.digest()
 	if err != nil {
 		return err
@@ -74,7 +74,7 @@ func updateKnowledge(ctx context.Context, tx *sql.Tx, tenantID string, v Knowled
 	return db.Wrap("update knowledge", err)
 }
 
-func deleteKnowledge(ctx context.Context, tx *sql.Tx, tenantID, id string) error {
+func deleteKnowledge(ctx context.Context, tx *store.Tx, tenantID, id string) error {
 	_, err := tx.ExecContext(ctx, `DELETE FROM knowledge WHERE tenant_id = $1 AND id = $2`, tenantID, id)
 	return db.Wrap("delete knowledge", err)
 }

@@ -2,11 +2,11 @@ package catalog
 
 import (
 	"context"
-	"database/sql"
 	"reflect"
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/store"
 	"github.com/seed93082962/agenthost/internal/ids"
 	"github.com/seed93082962/agenthost/rbac"
 	"github.com/seed93082962/agenthost/runtime/agent"
@@ -95,7 +95,7 @@ func (s *Service) MCPs(ctx context.Context, caller api.Caller, page api.Page) (a
 	if err := rbac.AdminRead.Check(caller); err != nil {
 		return api.List[MCP]{}, err
 	}
-	list, err := mcpsOf(ctx, s.db.Read(), caller.TenantID, page)
+	list, err := mcpsOf(ctx, s.store.Read(), caller.TenantID, page)
 	for i := range list.Items {
 		list.Items[i] = list.Items[i].masked()
 	}
@@ -107,7 +107,7 @@ func (s *Service) MCP(ctx context.Context, caller api.Caller, name string) (MCP,
 	if err := rbac.AdminRead.Check(caller); err != nil {
 		return MCP{}, err
 	}
-	v, err := mcpByName(ctx, s.db.Read(), caller.TenantID, name)
+	v, err := mcpByName(ctx, s.store.Read(), caller.TenantID, name)
 	return v.masked(), err
 }
 
@@ -118,20 +118,21 @@ func (s *Service) CreateMCP(ctx context.Context, caller api.Caller, in MCPInput)
 		return MCP{}, err
 	}
 	var v MCP
-	err = s.change(ctx, caller, rbac.AdminWrite, func(tx *sql.Tx) error {
+	err = s.change(ctx, caller, func(tx *store.Tx) error {
 		v = plain
-		v.ID, v.Version, v.CreatedAt = ids.New(), 1, api.Time(s.now())
+		v.ID, v.Version, v.CreatedAt = ids.New(), 1, api.Time(tx.Now)
 		v.UpdatedAt = v.CreatedAt
 		if err := s.seal(caller.TenantID, &v, MCP{}); err != nil {
 			return err
 		}
-		if err := checkRoom(ctx, tx, caller.TenantID); err != nil {
+		if err := checkRoom(ctx, tx); err != nil {
 			return err
 		}
 		if err := insertMCP(ctx, tx, caller.TenantID, v); err != nil {
 			return err
 		}
-		return s.record(ctx, tx, actionCreateMCP.Record(v.event(caller), v.detail()))
+		tx.Record(actionCreateMCP.Record(v.event(caller), v.detail()))
+		return nil
 	})
 	return v.masked(), err
 }
@@ -143,13 +144,13 @@ func (s *Service) UpdateMCP(ctx context.Context, caller api.Caller, name string,
 		return MCP{}, err
 	}
 	var v MCP
-	err = s.change(ctx, caller, rbac.AdminWrite, func(tx *sql.Tx) error {
+	err = s.change(ctx, caller, func(tx *store.Tx) error {
 		before, err := mcpByName(ctx, tx, caller.TenantID, name)
 		if err != nil {
 			return err
 		}
-		if expected != nil && *expected != before.Version {
-			return api.PreconditionFailed
+		if err := store.CheckVersion(expected, before.Version); err != nil {
+			return err
 		}
 		v = plain
 		v.ID = before.ID
@@ -160,20 +161,21 @@ func (s *Service) UpdateMCP(ctx context.Context, caller api.Caller, name string,
 			return err
 		}
 		if reflect.DeepEqual(v, before) {
-			return errUnchanged
+			return store.ErrUnchanged
 		}
-		v.Version, v.UpdatedAt = v.Version+1, api.Time(s.now())
+		v.Version, v.UpdatedAt = v.Version+1, api.Time(tx.Now)
 		if err := updateMCP(ctx, tx, caller.TenantID, v); err != nil {
 			return err
 		}
-		return s.record(ctx, tx, actionUpdateMCP.Record(v.event(caller), updatedMCP(before, v)))
+		tx.Record(actionUpdateMCP.Record(v.event(caller), updatedMCP(before, v)))
+		return nil
 	})
 	return v.masked(), err
 }
 
 // DeleteMCP deletes an MCP server. It fails with api.NotFound, and with api.InUse if agents use it.
 func (s *Service) DeleteMCP(ctx context.Context, caller api.Caller, name string) error {
-	return s.change(ctx, caller, rbac.AdminWrite, func(tx *sql.Tx) error {
+	return s.change(ctx, caller, func(tx *store.Tx) error {
 		v, err := mcpByName(ctx, tx, caller.TenantID, name)
 		if err != nil {
 			return err
@@ -188,7 +190,8 @@ func (s *Service) DeleteMCP(ctx context.Context, caller api.Caller, name string)
 		if err := deleteMCP(ctx, tx, caller.TenantID, v.ID); err != nil {
 			return err
 		}
-		return s.record(ctx, tx, actionDeleteMCP.Record(v.event(caller), v.detail()))
+		tx.Record(actionDeleteMCP.Record(v.event(caller), v.detail()))
+		return nil
 	})
 }
 

@@ -2,37 +2,30 @@ package catalog
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"time"
 
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/db"
+	"github.com/seed93082962/agenthost/hub/store"
 )
 
 const mcpColumns = `id, name, title, description, transport, command, args, env, cwd, sandbox, url, headers, enabled, version, created_at, updated_at`
 
 // scanMCP reads a server with sealed values.
-func scanMCP(row db.Scanner) (MCP, error) {
-	var v MCP
-	err := scanMCPAfter(row, &v)
-	return v, err
-}
-
-// scanMCPAfter is scanMCP for a row with further columns first.
-func scanMCPAfter(row db.Scanner, v *MCP, first ...any) error {
+func scanMCP(row db.Scanner) (v MCP, err error) {
 	var (
 		args, env, headers, sandbox string
 		created, updated            int64
 	)
-	err := row.Scan(append(first, &v.ID, &v.Name, &v.Title, &v.Description, &v.Transport, &v.Command, &args, &env, &v.CWD, &sandbox, &v.URL, &headers, &v.Enabled,
-		&v.Version, &created, &updated)...)
+	err = row.Scan(&v.ID, &v.Name, &v.Title, &v.Description, &v.Transport, &v.Command, &args, &env, &v.CWD, &sandbox, &v.URL, &headers, &v.Enabled,
+		&v.Version, &created, &updated)
 	if err != nil {
-		return err
+		return v, err
 	}
 	v.CreatedAt, v.UpdatedAt = api.Time(db.Time(created)), api.Time(db.Time(updated))
-	return errors.Join(json.Unmarshal([]byte(args), &v.Args), json.Unmarshal([]byte(env), &v.Env), json.Unmarshal([]byte(headers), &v.Headers),
+	return v, errors.Join(json.Unmarshal([]byte(args), &v.Args), json.Unmarshal([]byte(env), &v.Env), json.Unmarshal([]byte(headers), &v.Headers),
 		decodeSandbox(sandbox, &v.Sandbox))
 }
 
@@ -83,7 +76,7 @@ func (v MCP) pairs() (args, env, headers, sandbox string, err error) {
 	return string(a), string(e), string(h), s, errors.Join(err1, err2, err3, err4)
 }
 
-func insertMCP(ctx context.Context, tx *sql.Tx, tenantID string, v MCP) error {
+func insertMCP(ctx context.Context, tx *store.Tx, tenantID string, v MCP) error {
 	args, env, headers, sandbox, err := v.pairs()
 	if err != nil {
 		return db.Wrap("encode MCP server", err)
@@ -99,7 +92,7 @@ func insertMCP(ctx context.Context, tx *sql.Tx, tenantID string, v MCP) error {
 	return taken(err, "insert MCP server")
 }
 
-func updateMCP(ctx context.Context, tx *sql.Tx, tenantID string, v MCP) error {
+func updateMCP(ctx context.Context, tx *store.Tx, tenantID string, v MCP) error {
 	args, env, headers, sandbox, err := v.pairs()
 	if err != nil {
 		return db.Wrap("encode MCP server", err)
@@ -116,38 +109,7 @@ func updateMCP(ctx context.Context, tx *sql.Tx, tenantID string, v MCP) error {
 	return db.Wrap("update MCP server", err)
 }
 
-func deleteMCP(ctx context.Context, tx *sql.Tx, tenantID, id string) error {
+func deleteMCP(ctx context.Context, tx *store.Tx, tenantID, id string) error {
 	_, err := tx.ExecContext(ctx, `DELETE FROM mcps WHERE tenant_id = $1 AND id = $2`, tenantID, id)
 	return db.Wrap("delete MCP server", err)
-}
-
-// tenantMCP is a server with its tenant.
-type tenantMCP struct {
-	MCP
-
-	tenantID string
-}
-
-// mcpsAfter returns servers of all tenants in the order of their ids, after an id.
-func mcpsAfter(ctx context.Context, q db.Querier, after string, limit int) ([]tenantMCP, error) {
-	return db.Collect(ctx, q, "read MCP servers", func(row db.Scanner) (tenantMCP, error) {
-		var t tenantMCP
-		err := scanMCPAfter(row, &t.MCP, &t.tenantID)
-		return t, err
-	}, `SELECT tenant_id, `+mcpColumns+` FROM mcps WHERE id > $1 ORDER BY id LIMIT $2`, after, limit)
-}
-
-// resealMCP replaces the sealed values of a server if they are still those of old.
-func resealMCP(ctx context.Context, q db.Querier, old tenantMCP, v MCP) (bool, error) {
-	_, env, headers, _, err := v.pairs()
-	if err != nil {
-		return false, db.Wrap("encode MCP server", err)
-	}
-	_, oldEnv, oldHeaders, _, err := old.pairs()
-	if err != nil {
-		return false, db.Wrap("encode MCP server", err)
-	}
-	n, err := db.Affected(ctx, q, "seal MCP server", `UPDATE mcps SET env = $3, headers = $4
-		WHERE tenant_id = $1 AND id = $2 AND env = $5 AND headers = $6`, old.tenantID, v.ID, env, headers, oldEnv, oldHeaders)
-	return n > 0, err
 }

@@ -8,9 +8,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/api/apitest"
 	"github.com/seed93082962/agenthost/hub/catalog"
 	"github.com/seed93082962/agenthost/hub/db/dbtest"
 	"github.com/seed93082962/agenthost/hub/secret"
+	"github.com/seed93082962/agenthost/hub/store"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
@@ -60,9 +62,7 @@ func TestRekeyOfMCPServers(t *testing.T) {
 	each(t, nil, func(t *testing.T, s *server) {
 		at := func(keys ...string) *catalog.Service {
 			cfg := s.cfg
-			var err error
-			cfg.Keyring, err = secret.Parse(keys...)
-			require.NoError(t, err)
+			cfg.Store = apitest.NewStore(t, s.db, store.Config{Audit: cfg.Store.Audit, Keyring: apitest.Keyring(t, keys...)})
 			service, err := catalog.New(cfg)
 			require.NoError(t, err)
 			return service
@@ -77,7 +77,7 @@ func TestRekeyOfMCPServers(t *testing.T) {
 		require.NoError(t, err)
 		both := at(newer, older)
 		for _, want := range []int{4, 0} {
-			n, err := both.Rekey(t.Context())
+			n, err := apitest.NewStore(t, s.db, store.Config{Audit: s.cfg.Store.Audit, Keyring: apitest.Keyring(t, newer, older)}).Reseal(t.Context(), catalog.Sealed()...)
 			require.NoError(t, err)
 			require.Equal(t, want, n)
 		}

@@ -2,12 +2,12 @@ package catalog
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"reflect"
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/store"
 	"github.com/seed93082962/agenthost/internal/ids"
 	"github.com/seed93082962/agenthost/rbac"
 )
@@ -80,12 +80,12 @@ func (s *Service) Scenes(ctx context.Context, caller api.Caller, page api.Page) 
 	if err := rbac.AdminRead.Check(caller); err != nil {
 		return api.List[Scene]{}, err
 	}
-	return scenesOf(ctx, s.db.Read(), caller.TenantID, page)
+	return scenesOf(ctx, s.store.Read(), caller.TenantID, page)
 }
 
 // EnabledScenes returns the enabled scenes whose agent is enabled, in their order.
 func (s *Service) EnabledScenes(ctx context.Context, caller api.Caller, page api.Page) (api.List[Scene], error) {
-	return enabledScenes(ctx, s.db.Read(), caller.TenantID, "", page)
+	return enabledScenes(ctx, s.store.Read(), caller.TenantID, "", page)
 }
 
 // Scene returns a scene, which may be disabled, or api.NotFound.
@@ -93,12 +93,12 @@ func (s *Service) Scene(ctx context.Context, caller api.Caller, name string) (Sc
 	if err := rbac.AdminRead.Check(caller); err != nil {
 		return Scene{}, err
 	}
-	return sceneByName(ctx, s.db.Read(), caller.TenantID, name)
+	return sceneByName(ctx, s.store.Read(), caller.TenantID, name)
 }
 
 // EnabledScene returns a scene, or api.NotFound if there is none or it or its agent is disabled.
 func (s *Service) EnabledScene(ctx context.Context, caller api.Caller, name string) (Scene, error) {
-	found, err := enabledScenes(ctx, s.db.Read(), caller.TenantID, name, api.Page{Number: 1, Size: 1})
+	found, err := enabledScenes(ctx, s.store.Read(), caller.TenantID, name, api.Page{Number: 1, Size: 1})
 	if err != nil {
 		return Scene{}, err
 	}
@@ -114,19 +114,20 @@ func (s *Service) CreateScene(ctx context.Context, caller api.Caller, in SceneIn
 	if err != nil {
 		return Scene{}, err
 	}
-	err = s.change(ctx, caller, rbac.AdminWrite, func(tx *sql.Tx) error {
-		v.ID, v.Version, v.CreatedAt = ids.New(), 1, api.Time(s.now())
+	err = s.change(ctx, caller, func(tx *store.Tx) error {
+		v.ID, v.Version, v.CreatedAt = ids.New(), 1, api.Time(tx.Now)
 		v.UpdatedAt = v.CreatedAt
 		if err := checkSceneAgent(ctx, tx, caller.TenantID, v.AgentName); err != nil {
 			return err
 		}
-		if err := checkRoom(ctx, tx, caller.TenantID); err != nil {
+		if err := checkRoom(ctx, tx); err != nil {
 			return err
 		}
 		if err := insertScene(ctx, tx, caller.TenantID, v); err != nil {
 			return err
 		}
-		return s.record(ctx, tx, actionCreateScene.Record(v.event(caller), v.detail()))
+		tx.Record(actionCreateScene.Record(v.event(caller), v.detail()))
+		return nil
 	})
 	return v, err
 }
@@ -138,13 +139,13 @@ func (s *Service) UpdateScene(ctx context.Context, caller api.Caller, name strin
 		return Scene{}, err
 	}
 	var v Scene
-	err = s.change(ctx, caller, rbac.AdminWrite, func(tx *sql.Tx) error {
+	err = s.change(ctx, caller, func(tx *store.Tx) error {
 		before, err := sceneByName(ctx, tx, caller.TenantID, name)
 		if err != nil {
 			return err
 		}
-		if expected != nil && *expected != before.Version {
-			return api.PreconditionFailed
+		if err := store.CheckVersion(expected, before.Version); err != nil {
+			return err
 		}
 		v = input
 		v.ID = before.ID
@@ -152,23 +153,24 @@ func (s *Service) UpdateScene(ctx context.Context, caller api.Caller, name strin
 		v.CreatedAt = before.CreatedAt
 		v.UpdatedAt = before.UpdatedAt
 		if reflect.DeepEqual(v, before) {
-			return errUnchanged
+			return store.ErrUnchanged
 		}
 		if err := checkSceneAgent(ctx, tx, caller.TenantID, v.AgentName); err != nil {
 			return err
 		}
-		v.Version, v.UpdatedAt = v.Version+1, api.Time(s.now())
+		v.Version, v.UpdatedAt = v.Version+1, api.Time(tx.Now)
 		if err := updateScene(ctx, tx, caller.TenantID, v); err != nil {
 			return err
 		}
-		return s.record(ctx, tx, actionUpdateScene.Record(v.event(caller), updatedScene(before, v)))
+		tx.Record(actionUpdateScene.Record(v.event(caller), updatedScene(before, v)))
+		return nil
 	})
 	return v, err
 }
 
 // DeleteScene deletes a scene, or fails with api.NotFound.
 func (s *Service) DeleteScene(ctx context.Context, caller api.Caller, name string) error {
-	return s.change(ctx, caller, rbac.AdminWrite, func(tx *sql.Tx) error {
+	return s.change(ctx, caller, func(tx *store.Tx) error {
 		v, err := sceneByName(ctx, tx, caller.TenantID, name)
 		if err != nil {
 			return err
@@ -176,12 +178,13 @@ func (s *Service) DeleteScene(ctx context.Context, caller api.Caller, name strin
 		if err := deleteScene(ctx, tx, caller.TenantID, v.ID); err != nil {
 			return err
 		}
-		return s.record(ctx, tx, actionDeleteScene.Record(v.event(caller), v.detail()))
+		tx.Record(actionDeleteScene.Record(v.event(caller), v.detail()))
+		return nil
 	})
 }
 
 // checkSceneAgent returns api.Fields if the agent of a scene does not exist.
-func checkSceneAgent(ctx context.Context, tx *sql.Tx, tenantID, name string) error {
+func checkSceneAgent(ctx context.Context, tx *store.Tx, tenantID, name string) error {
 	ok, err := agentExists(ctx, tx, tenantID, name)
 	if err == nil && !ok {
 		return api.Fields{"agentName": quote(name) + " does not exist"}

@@ -2,11 +2,11 @@ package catalog
 
 import (
 	"context"
-	"database/sql"
 	"time"
 
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/db"
+	"github.com/seed93082962/agenthost/hub/store"
 )
 
 const (
@@ -73,7 +73,7 @@ func sceneByName(ctx context.Context, q db.Querier, tenantID, name string) (Scen
 	return v, missing(err, "read scene", errNoScene)
 }
 
-func insertScene(ctx context.Context, tx *sql.Tx, tenantID string, v Scene) error {
+func insertScene(ctx context.Context, tx *store.Tx, tenantID string, v Scene) error {
 	_, err := tx.ExecContext(ctx, `INSERT INTO scenes (tenant_id, `+sceneColumns+`, search)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)`,
 		tenantID, v.ID, v.Name, v.Title, v.TitleEN, v.Description, v.DescriptionEN, v.Icon, v.AgentName, v.Prompt, v.Order, v.Enabled, v.Version,
@@ -81,7 +81,7 @@ func insertScene(ctx context.Context, tx *sql.Tx, tenantID string, v Scene) erro
 	return taken(err, "insert scene")
 }
 
-func updateScene(ctx context.Context, tx *sql.Tx, tenantID string, v Scene) error {
+func updateScene(ctx context.Context, tx *store.Tx, tenantID string, v Scene) error {
 	_, err := tx.ExecContext(ctx, `UPDATE scenes SET title = $3, title_en = $4, description = $5, description_en = $6, icon = $7, agent_name = $8,
 			prompt = $9, position = $10, enabled = $11, version = $12, updated_at = $13, search = $14
 		WHERE tenant_id = $1 AND id = $2`,
@@ -90,7 +90,7 @@ func updateScene(ctx context.Context, tx *sql.Tx, tenantID string, v Scene) erro
 	return db.Wrap("update scene", err)
 }
 
-func deleteScene(ctx context.Context, tx *sql.Tx, tenantID, id string) error {
+func deleteScene(ctx context.Context, tx *store.Tx, tenantID, id string) error {
 	_, err := tx.ExecContext(ctx, `DELETE FROM scenes WHERE tenant_id = $1 AND id = $2`, tenantID, id)
 	return db.Wrap("delete scene", err)
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/db"
 	"github.com/seed93082962/agenthost/hub/db/dbtest"
 	"github.com/seed93082962/agenthost/hub/provider"
-	"github.com/seed93082962/agenthost/hub/secret"
+	"github.com/seed93082962/agenthost/hub/store"
 	"github.com/seed93082962/agenthost/rbac"
 	"github.com/seed93082962/agenthost/runtime/tool/js"
 )
@@ -74,20 +74,18 @@ func each(t *testing.T, set func(*catalog.Config), test func(*testing.T, *server
 func open(t testing.TB, url string, set func(*catalog.Config)) *server {
 	t.Helper()
 	d := dbtest.Open(t, url, apitest.Audit(), provider.Migrations, catalog.Migrations)
-	keyring, err := secret.Parse(secret.Generate())
+	all := apitest.NewStore(t, d, store.Config{})
+	providers, err := provider.New(provider.Config{DB: d, Keyring: all.Keyring, Audit: all.Audit})
 	require.NoError(t, err)
-	audit := apitest.NewAudit(t, d)
-	providers, err := provider.New(provider.Config{DB: d, Keyring: keyring, Audit: audit})
+	artifacts, err := artifact.New(artifact.Config{Driver: &artifact.Memory{}, Keyring: all.Keyring, PublicURL: "https://hub.example.com", TempDir: t.TempDir()})
 	require.NoError(t, err)
-	store, err := artifact.New(artifact.Config{Driver: &artifact.Memory{}, Keyring: keyring, PublicURL: "https://hub.example.com", TempDir: t.TempDir()})
-	require.NoError(t, err)
-	cfg := catalog.Config{DB: d, Keyring: keyring, Audit: audit, Providers: providers, Artifacts: store, CheckTool: checkTool, TempDir: t.TempDir()}
+	cfg := catalog.Config{Store: all, Providers: providers, Artifacts: artifacts, CheckTool: checkTool, TempDir: t.TempDir()}
 	if set != nil {
 		set(&cfg)
 	}
 	service, err := catalog.New(cfg)
 	require.NoError(t, err)
-	s := &server{Server: apitest.Serve(t, apitest.Config{Audit: audit}, service.Routes()), Service: service, db: d, providers: providers, cfg: cfg, url: url}
+	s := &server{Server: apitest.Serve(t, apitest.Config{Audit: all.Audit}, service.Routes()), Service: service, db: d, providers: providers, cfg: cfg, url: url}
 	s.ada, s.bob, s.eve = s.As("acme", "ada", rbac.Maintainer), s.As("acme", "bob", rbac.Member), s.As("other", "eve", rbac.Admin)
 	return s
 }

@@ -2,7 +2,6 @@ package catalog
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"strconv"
 	"time"
@@ -11,6 +10,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/artifact"
 	"github.com/seed93082962/agenthost/hub/catalog/archive"
+	"github.com/seed93082962/agenthost/hub/store"
 	"github.com/seed93082962/agenthost/internal/ids"
 	"github.com/seed93082962/agenthost/rbac"
 )
@@ -88,7 +88,7 @@ func (s *Service) Skills(ctx context.Context, caller api.Caller, kind string, pa
 	if kind != "" && !isSkillType(kind) {
 		return api.List[Skill]{}, api.InvalidRequest.New("The parameter type must be expert or community.")
 	}
-	skills, total, err := skillsOf(ctx, s.db.Read(), caller.TenantID, kind, page)
+	skills, total, err := skillsOf(ctx, s.store.Read(), caller.TenantID, kind, page)
 	if err == nil {
 		err = s.setSkillStates(ctx, skills)
 	}
@@ -112,7 +112,7 @@ func (s *Service) Skill(ctx context.Context, caller api.Caller, name string) (Sk
 	if err := rbac.AdminRead.Check(caller); err != nil {
 		return Skill{}, err
 	}
-	v, err := skillByName(ctx, s.db.Read(), caller.TenantID, name)
+	v, err := skillByName(ctx, s.store.Read(), caller.TenantID, name)
 	if err != nil {
 		return Skill{}, err
 	}
@@ -149,18 +149,19 @@ func (s *Service) CreateSkill(ctx context.Context, caller api.Caller, in SkillIn
 			return err
 		}
 		return s.stored(ctx, zip, artifact.Skills, skill.Name+".zip", func(ref artifact.Ref) error {
-			return s.change(ctx, caller, rbac.AdminWrite, func(tx *sql.Tx) error {
+			return s.change(ctx, caller, func(tx *store.Tx) error {
 				v = skill
-				v.ID, v.CreatedAt = ids.New(), api.Time(s.now())
+				v.ID, v.CreatedAt = ids.New(), api.Time(tx.Now)
 				v.UpdatedAt = v.CreatedAt
 				v.setFile(ref)
-				if err := checkRoom(ctx, tx, caller.TenantID); err != nil {
+				if err := checkRoom(ctx, tx); err != nil {
 					return err
 				}
 				if err := insertSkill(ctx, tx, caller.TenantID, v); err != nil {
 					return err
 				}
-				return s.record(ctx, tx, actionCreateSkill.Record(v.event(caller), v.detail()))
+				tx.Record(actionCreateSkill.Record(v.event(caller), v.detail()))
+				return nil
 			})
 		})
 	})
@@ -255,26 +256,27 @@ func (s *Service) ReplaceSkillFile(ctx context.Context, caller api.Caller, name 
 // changeSkill runs an update of a skill. Without a difference, the version stays.
 func (s *Service) changeSkill(ctx context.Context, caller api.Caller, name string, expected *int64,
 	update func(Skill) (Skill, auditlog.Record, error)) (v Skill, err error) {
-	err = s.change(ctx, caller, rbac.AdminWrite, func(tx *sql.Tx) error {
+	err = s.change(ctx, caller, func(tx *store.Tx) error {
 		before, err := skillByName(ctx, tx, caller.TenantID, name)
 		if err != nil {
 			return err
 		}
-		if expected != nil && *expected != before.Version {
-			return api.PreconditionFailed
+		if err := store.CheckVersion(expected, before.Version); err != nil {
+			return err
 		}
 		var entry auditlog.Record
 		if v, entry, err = update(before); err != nil {
 			return err
 		}
 		if v == before {
-			return errUnchanged
+			return store.ErrUnchanged
 		}
-		v.Version, v.UpdatedAt = v.Version+1, api.Time(s.now())
+		v.Version, v.UpdatedAt = v.Version+1, api.Time(tx.Now)
 		if err := updateSkill(ctx, tx, caller.TenantID, v); err != nil {
 			return err
 		}
-		return s.record(ctx, tx, entry)
+		tx.Record(entry)
+		return nil
 	})
 	if err != nil {
 		return Skill{}, err
@@ -287,7 +289,7 @@ func (s *Service) changeSkill(ctx context.Context, caller api.Caller, name strin
 // DeleteSkill deletes a skill. It fails with api.InUse if agents use it. Its archive remains until
 // no row names it.
 func (s *Service) DeleteSkill(ctx context.Context, caller api.Caller, name string) error {
-	return s.change(ctx, caller, rbac.AdminWrite, func(tx *sql.Tx) error {
+	return s.change(ctx, caller, func(tx *store.Tx) error {
 		v, err := skillByName(ctx, tx, caller.TenantID, name)
 		if err != nil {
 			return err
@@ -302,7 +304,8 @@ func (s *Service) DeleteSkill(ctx context.Context, caller api.Caller, name strin
 		if err := deleteSkill(ctx, tx, caller.TenantID, v.ID); err != nil {
 			return err
 		}
-		return s.record(ctx, tx, actionDeleteSkill.Record(v.event(caller), v.detail()))
+		tx.Record(actionDeleteSkill.Record(v.event(caller), v.detail()))
+		return nil
 	})
 }
 

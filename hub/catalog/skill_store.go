@@ -2,12 +2,12 @@ package catalog
 
 import (
 	"context"
-	"database/sql"
 	"time"
 
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/artifact"
 	"github.com/seed93082962/agenthost/hub/db"
+	"github.com/seed93082962/agenthost/hub/store"
 )
 
 const skillColumns = `id, name, type, title, description, description_en, hash, size, version, created_at, updated_at`
@@ -46,7 +46,7 @@ func skillExists(ctx context.Context, q db.Querier, tenantID, name string) (bool
 	return found(ctx, q, "find skill", `SELECT COUNT(*) FROM skills WHERE tenant_id = $1 AND name = $2`, tenantID, name)
 }
 
-func insertSkill(ctx context.Context, tx *sql.Tx, tenantID string, v Skill) error {
+func insertSkill(ctx context.Context, tx *store.Tx, tenantID string, v Skill) error {
 	_, err := tx.ExecContext(ctx, `INSERT INTO skills (tenant_id, `+skillColumns+`, search)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`,
 		tenantID, v.ID, v.Name, v.Type, v.Title, v.Description, v.DescriptionEN, v.ref.Hash, v.ref.Size, v.Version,
@@ -54,7 +54,7 @@ func insertSkill(ctx context.Context, tx *sql.Tx, tenantID string, v Skill) erro
 	return taken(err, "insert skill")
 }
 
-func updateSkill(ctx context.Context, tx *sql.Tx, tenantID string, v Skill) error {
+func updateSkill(ctx context.Context, tx *store.Tx, tenantID string, v Skill) error {
 	_, err := tx.ExecContext(ctx, `UPDATE skills SET type = $3, title = $4, description = $5, description_en = $6, hash = $7, size = $8,
 			version = $9, updated_at = $10, search = $11
 		WHERE tenant_id = $1 AND id = $2`,
@@ -63,7 +63,7 @@ func updateSkill(ctx context.Context, tx *sql.Tx, tenantID string, v Skill) erro
 	return db.Wrap("update skill", err)
 }
 
-func deleteSkill(ctx context.Context, tx *sql.Tx, tenantID, id string) error {
+func deleteSkill(ctx context.Context, tx *store.Tx, tenantID, id string) error {
 	_, err := tx.ExecContext(ctx, `DELETE FROM skills WHERE tenant_id = $1 AND id = $2`, tenantID, id)
 	return db.Wrap("delete skill", err)
 }

@@ -156,7 +156,7 @@ func (s *snapshots) lock(ctx context.Context, tenantID string) (unlock func(), e
 // snapshot returns the snapshot of a tenant, with every change that was committed before the call.
 // It reads only the version of the tenant if that has not changed.
 func (s *Service) snapshot(ctx context.Context, tenantID string) (*snapshot, error) {
-	version, err := headVersion(ctx, s.db.Read(), tenantID)
+	version, err := headVersion(ctx, s.store.Read(), tenantID)
 	if err != nil {
 		return nil, err
 	}
@@ -175,8 +175,8 @@ func (s *Service) snapshot(ctx context.Context, tenantID string) (*snapshot, err
 	if err != nil {
 		return nil, db.Wrap("load catalog", err)
 	}
-	if err := storeDigests(ctx, s.db.Write(), tenantID, outdated); err != nil {
-		s.cfg.Logger.WarnContext(ctx, "digests of components are not stored", "tenant", tenantID, "err", err)
+	if err := storeDigests(ctx, s.store.DB.Write(), tenantID, outdated); err != nil {
+		s.store.Logger.WarnContext(ctx, "digests of components are not stored", "tenant", tenantID, "err", err)
 	}
 	s.snapshots.put(tenantID, sn)
 	return sn, nil
@@ -185,7 +185,7 @@ func (s *Service) snapshot(ctx context.Context, tenantID string) (*snapshot, err
 // load reads the snapshot of a tenant from one state of the database, and the digests that are not
 // stored.
 func (s *Service) load(ctx context.Context, tenantID string) (*snapshot, []storedDigest, error) {
-	tx, err := s.db.Read().BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
+	tx, err := s.store.Read().BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
 	if err != nil {
 		return nil, nil, err
 	}

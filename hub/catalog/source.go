@@ -10,7 +10,7 @@ import (
 
 // CustomTools returns the custom tools of an agent that are ready, sorted by name.
 func (s *Service) CustomTools(ctx context.Context, tenantID, agentName string) ([]agent.CustomTool, error) {
-	tools, err := toolsOfAgent(ctx, s.db.Read(), tenantID, agentName)
+	tools, err := toolsOfAgent(ctx, s.store.Read(), tenantID, agentName)
 	if err != nil {
 		return nil, err
 	}
@@ -31,7 +31,7 @@ func (s *Service) CustomTools(ctx context.Context, tenantID, agentName string) (
 // SkillArchives returns the skills of an agent, sorted by name, with links that are valid for an
 // hour. It also returns those whose archive is missing: their deployment fails with that reason.
 func (s *Service) SkillArchives(ctx context.Context, tenantID, agentName string) ([]agent.SkillArchive, error) {
-	skills, err := skillsOfAgent(ctx, s.db.Read(), tenantID, agentName)
+	skills, err := skillsOfAgent(ctx, s.store.Read(), tenantID, agentName)
 	if err != nil {
 		return nil, err
 	}

@@ -2,7 +2,6 @@ package catalog
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +13,7 @@ import (
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/artifact"
+	"github.com/seed93082962/agenthost/hub/store"
 	"github.com/seed93082962/agenthost/internal/excerpt"
 	"github.com/seed93082962/agenthost/internal/ids"
 	"github.com/seed93082962/agenthost/rbac"
@@ -116,7 +116,7 @@ func (s *Service) Tools(ctx context.Context, caller api.Caller, page api.Page) (
 // them.
 func (s *Service) customTools(ctx context.Context, tenantID, query string, limit, offset int) ([]Tool, int, error) {
 	if query == "" {
-		return toolsOf(ctx, s.db.Read(), tenantID, limit, offset)
+		return toolsOf(ctx, s.store.Read(), tenantID, limit, offset)
 	}
 	sn, err := s.snapshot(ctx, tenantID)
 	if err != nil {
@@ -126,7 +126,7 @@ func (s *Service) customTools(ctx context.Context, tenantID, query string, limit
 	if len(names) == 0 {
 		return nil, total, nil
 	}
-	tools, err := toolsNamed(ctx, s.db.Read(), tenantID, names)
+	tools, err := toolsNamed(ctx, s.store.Read(), tenantID, names)
 	return tools, total - (len(names) - len(tools)), err // without those that were deleted in the meantime
 }
 
@@ -152,7 +152,7 @@ func (s *Service) Tool(ctx context.Context, caller api.Caller, name string) (Too
 			return t, nil
 		}
 	}
-	v, err := toolByName(ctx, s.db.Read(), caller.TenantID, name)
+	v, err := toolByName(ctx, s.store.Read(), caller.TenantID, name)
 	if err != nil {
 		return Tool{}, err
 	}
@@ -170,7 +170,7 @@ func (s *Service) OpenTool(ctx context.Context, caller api.Caller, name string) 
 	if isBuiltin(name) {
 		return Tool{}, nil, api.NotFound.New("A built-in tool has no file.")
 	}
-	v, err := toolByName(ctx, s.db.Read(), caller.TenantID, name)
+	v, err := toolByName(ctx, s.store.Read(), caller.TenantID, name)
 	if err != nil {
 		return Tool{}, nil, err
 	}
@@ -196,17 +196,18 @@ func (s *Service) CreateTool(ctx context.Context, caller api.Caller, in ToolInpu
 		return Tool{}, err
 	}
 	err = s.stored(ctx, file.Content, artifact.Tools, file.Name, func(ref artifact.Ref) error {
-		return s.change(ctx, caller, rbac.AdminWrite, func(tx *sql.Tx) error {
-			v.ID, v.CreatedAt = ids.New(), api.Time(s.now())
+		return s.change(ctx, caller, func(tx *store.Tx) error {
+			v.ID, v.CreatedAt = ids.New(), api.Time(tx.Now)
 			v.UpdatedAt = v.CreatedAt
 			v.setFile(ref)
-			if err := checkRoom(ctx, tx, caller.TenantID); err != nil {
+			if err := checkRoom(ctx, tx); err != nil {
 				return err
 			}
 			if err := insertTool(ctx, tx, caller.TenantID, v); err != nil {
 				return err
 			}
-			return s.record(ctx, tx, actionCreateTool.Record(v.event(caller), v.detail()))
+			tx.Record(actionCreateTool.Record(v.event(caller), v.detail()))
+			return nil
 		})
 	})
 	return v, err
@@ -268,7 +269,7 @@ func (s *Service) UpdateTool(ctx context.Context, caller api.Caller, name string
 	if _, err := in.apply(Tool{}); err != nil {
 		return Tool{}, err
 	}
-	return s.changeTool(ctx, caller, name, expected, func(tx *sql.Tx, before Tool) (Tool, auditlog.Record, error) {
+	return s.changeTool(ctx, caller, name, expected, func(tx *store.Tx, before Tool) (Tool, auditlog.Record, error) {
 		v, err := in.apply(before)
 		return v, actionUpdateTool.Record(v.event(caller), toolUpdateDetail{
 			auditlog.Diff(before.Title, v.Title), auditlog.Diff(before.Description, v.Description), auditlog.Diff(before.DescriptionEN, v.DescriptionEN),
@@ -291,7 +292,7 @@ func (s *Service) ReplaceToolFile(ctx context.Context, caller api.Caller, name s
 	}
 	var v Tool
 	err = s.stored(ctx, file.Content, artifact.Tools, file.Name, func(ref artifact.Ref) (err error) {
-		v, err = s.changeTool(ctx, caller, name, expected, func(tx *sql.Tx, before Tool) (Tool, auditlog.Record, error) {
+		v, err = s.changeTool(ctx, caller, name, expected, func(tx *store.Tx, before Tool) (Tool, auditlog.Record, error) {
 			v := before
 			v.setFile(ref)
 			return v, actionReplaceTool.Record(v.event(caller), fileReplaceDetail{
@@ -305,30 +306,31 @@ func (s *Service) ReplaceToolFile(ctx context.Context, caller api.Caller, name s
 
 // changeTool runs an update of a custom tool. Without a difference, the version stays.
 func (s *Service) changeTool(ctx context.Context, caller api.Caller, name string, expected *int64,
-	update func(*sql.Tx, Tool) (Tool, auditlog.Record, error)) (v Tool, err error) {
+	update func(*store.Tx, Tool) (Tool, auditlog.Record, error)) (v Tool, err error) {
 	if isBuiltin(name) {
 		return s.customTool(ctx, caller, name)
 	}
-	err = s.change(ctx, caller, rbac.AdminWrite, func(tx *sql.Tx) error {
+	err = s.change(ctx, caller, func(tx *store.Tx) error {
 		before, err := toolByName(ctx, tx, caller.TenantID, name)
 		if err != nil {
 			return err
 		}
-		if expected != nil && *expected != before.Version {
-			return api.PreconditionFailed
+		if err := store.CheckVersion(expected, before.Version); err != nil {
+			return err
 		}
 		var entry auditlog.Record
 		if v, entry, err = update(tx, before); err != nil {
 			return err
 		}
 		if v == before {
-			return errUnchanged
+			return store.ErrUnchanged
 		}
-		v.Version, v.UpdatedAt = v.Version+1, api.Time(s.now())
+		v.Version, v.UpdatedAt = v.Version+1, api.Time(tx.Now)
 		if err := updateTool(ctx, tx, caller.TenantID, v); err != nil {
 			return err
 		}
-		return s.record(ctx, tx, entry)
+		tx.Record(entry)
+		return nil
 	})
 	if err != nil {
 		return Tool{}, err
@@ -346,7 +348,7 @@ func (s *Service) customTool(ctx context.Context, caller api.Caller, name string
 	if isBuiltin(name) {
 		return Tool{}, api.BuiltinReadonly
 	}
-	return toolByName(ctx, s.db.Read(), caller.TenantID, name)
+	return toolByName(ctx, s.store.Read(), caller.TenantID, name)
 }
 
 // DeleteTool deletes a tool. It fails with api.ToolInUse if agents use it. Its file remains until
@@ -355,7 +357,7 @@ func (s *Service) DeleteTool(ctx context.Context, caller api.Caller, name string
 	if _, err := s.customTool(ctx, caller, name); err != nil {
 		return err
 	}
-	return s.change(ctx, caller, rbac.AdminWrite, func(tx *sql.Tx) error {
+	return s.change(ctx, caller, func(tx *store.Tx) error {
 		v, err := toolByName(ctx, tx, caller.TenantID, name)
 		if err != nil {
 			return err
@@ -370,7 +372,8 @@ func (s *Service) DeleteTool(ctx context.Context, caller api.Caller, name string
 		if err := deleteTool(ctx, tx, caller.TenantID, v.ID); err != nil {
 			return err
 		}
-		return s.record(ctx, tx, actionDeleteTool.Record(v.event(caller), v.detail()))
+		tx.Record(actionDeleteTool.Record(v.event(caller), v.detail()))
+		return nil
 	})
 }
 

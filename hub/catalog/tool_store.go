@@ -2,7 +2,6 @@ package catalog
 
 import (
 	"context"
-	"database/sql"
 	"strconv"
 	"strings"
 	"time"
@@ -10,6 +9,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/artifact"
 	"github.com/seed93082962/agenthost/hub/db"
+	"github.com/seed93082962/agenthost/hub/store"
 )
 
 const toolColumns = `id, name, title, description, description_en, file_name, hash, size, version, created_at, updated_at`
@@ -61,7 +61,7 @@ func toolExists(ctx context.Context, q db.Querier, tenantID, name string) (bool,
 	return found(ctx, q, "find tool", `SELECT COUNT(*) FROM tools WHERE tenant_id = $1 AND name = $2`, tenantID, name)
 }
 
-func insertTool(ctx context.Context, tx *sql.Tx, tenantID string, v Tool) error {
+func insertTool(ctx context.Context, tx *store.Tx, tenantID string, v Tool) error {
 	_, err := tx.ExecContext(ctx, `INSERT INTO tools (tenant_id, `+toolColumns+`, search)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`,
 		tenantID, v.ID, v.Name, v.Title, v.Description, v.DescriptionEN, v.ref.Name, v.ref.Hash, v.ref.Size, v.Version,
@@ -69,7 +69,7 @@ func insertTool(ctx context.Context, tx *sql.Tx, tenantID string, v Tool) error 
 	return taken(err, "insert tool")
 }
 
-func updateTool(ctx context.Context, tx *sql.Tx, tenantID string, v Tool) error {
+func updateTool(ctx context.Context, tx *store.Tx, tenantID string, v Tool) error {
 	_, err := tx.ExecContext(ctx, `UPDATE tools SET title = $3, description = $4, description_en = $5, file_name = $6, hash = $7, size = $8,
 			version = $9, updated_at = $10, search = $11
 		WHERE tenant_id = $1 AND id = $2`,
@@ -78,7 +78,7 @@ func updateTool(ctx context.Context, tx *sql.Tx, tenantID string, v Tool) error 
 	return db.Wrap("update tool", err)
 }
 
-func deleteTool(ctx context.Context, tx *sql.Tx, tenantID, id string) error {
+func deleteTool(ctx context.Context, tx *store.Tx, tenantID, id string) error {
 	_, err := tx.ExecContext(ctx, `DELETE FROM tools WHERE tenant_id = $1 AND id = $2`, tenantID, id)
 	return db.Wrap("delete tool", err)
 }

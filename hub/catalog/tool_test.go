@@ -21,7 +21,7 @@ import (
 // withStore uses a store of artifacts that the test can change.
 func withStore(driver artifact.Driver) func(*catalog.Config) {
 	return func(cfg *catalog.Config) {
-		store, err := artifact.New(artifact.Config{Driver: driver, Keyring: cfg.Keyring, PublicURL: "https://hub.example.com", TempDir: cfg.TempDir})
+		store, err := artifact.New(artifact.Config{Driver: driver, Keyring: cfg.Store.Keyring, PublicURL: "https://hub.example.com", TempDir: cfg.TempDir})
 		if err != nil {
 			panic(err)
 		}
