@@ -9,33 +9,9 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 	"unicode/utf8"
 )
-
-// refusal is an error response to a request.
-type refusal struct {
-	status  int
-	message string
-}
-
-func (r *refusal) Error() string { return r.message }
-
-var (
-	errPrecondition = &refusal{http.StatusPreconditionFailed, "Precondition failed"}
-	errRange        = &refusal{http.StatusRequestedRangeNotSatisfiable, "Range not satisfiable"}
-	errMethod       = &refusal{http.StatusMethodNotAllowed, "Method not allowed"}
-)
-
-// allowed rejects methods other than GET and HEAD.
-func allowed(w http.ResponseWriter, r *http.Request) error {
-	if r.Method == http.MethodGet || r.Method == http.MethodHead {
-		return nil
-	}
-	w.Header().Set("Allow", "GET, HEAD")
-	return errMethod
-}
 
 // Content is what [Serve] sends.
 type Content struct {
@@ -111,66 +87,31 @@ func send(b *body, c *Content, disposition string) (status int, err error) {
 			return 0, fmt.Errorf("seek in file: %w", err)
 		}
 	}
-	h := newFields(w)
-	h.set("Etag", c.ETag)
-	h.set("Last-Modified", c.Modified.UTC().Format(http.TimeFormat))
-	h.set("Accept-Ranges", "bytes")
-	h.set("X-Content-Type-Options", "nosniff")
+	h := w.Header()
+	h.Set("Etag", c.ETag)
+	h.Set("Last-Modified", c.Modified.UTC().Format(http.TimeFormat))
+	h.Set("Accept-Ranges", "bytes")
+	h.Set("X-Content-Type-Options", "nosniff")
 	if c.CacheControl != "" {
-		h.set("Cache-Control", c.CacheControl)
+		h.Set("Cache-Control", c.CacheControl)
 	}
 	if status == http.StatusNotModified {
 		w.WriteHeader(status)
 		return status, nil
 	}
-	h.set("Content-Type", cmp.Or(c.Type, mimeOf(c.Name)))
-	h.set("Content-Length", strconv.FormatInt(part.length, 10))
+	h.Set("Content-Type", cmp.Or(c.Type, mimeOf(c.Name)))
+	h.Set("Content-Length", strconv.FormatInt(part.length, 10))
 	if disposition != "" {
-		h.set("Content-Disposition", disposition)
+		h.Set("Content-Disposition", disposition)
 	}
 	if status == http.StatusPartialContent {
-		h.set("Content-Range", part.of(c.Size))
+		h.Set("Content-Range", part.of(c.Size))
 	}
 	w.WriteHeader(status)
 	if r.Method != http.MethodHead && part.length > 0 {
-		copyBody(b, c.Body, part.length)
+		b.copy(c.Body, part.length)
 	}
 	return status, nil
-}
-
-// small is the size in bytes up to which one read and one write take less time than sendfile(2),
-// for which net/http needs another read and write.
-const small = 16 << 10
-
-var smallBodies = sync.Pool{New: func() any { return new([small]byte) }}
-
-// copyBody sends length bytes. Data that is appended to the file is not sent. If the file becomes
-// shorter or the client disconnects, net/http closes the connection because of the length.
-func copyBody(b *body, content io.Reader, length int64) {
-	var err error
-	f, isFile := content.(*os.File)
-	if isFile && length > small {
-		err = b.copyFile(f, length)
-	} else {
-		err = b.copyStream(content, length)
-	}
-	if err == nil {
-		b.end()
-	}
-}
-
-// fields sets header fields by their canonical names with one allocation.
-type fields struct {
-	header http.Header
-	values []string
-}
-
-func newFields(w http.ResponseWriter) fields { return fields{w.Header(), make([]string, 0, 9)} }
-
-func (f *fields) set(name, value string) {
-	n := len(f.values)
-	f.values = append(f.values, value)
-	f.header[name] = f.values[n : n+1 : n+1]
 }
 
 // attachment returns the Content-Disposition for a file name, by RFC 5987.

@@ -1,3 +1,29 @@
+// Package filesafe confines file access to one directory. No path and no symbolic link leads
+// outside.
+//
+// [Open] opens a directory. [Dir] reads, lists, walks and writes below it:
+//
+//	dir, err := filesafe.Open("/srv/work")
+//	f, err := dir.Open("reports/2026.pdf")
+//
+// Only the target of a path must be inside. Links may be absolute and may leave the directory and
+// return; a path that ends outside fails with [ErrOutside]. The package resolves links itself and
+// then opens the result through [os.Root], so that a link that is created concurrently cannot lead
+// outside: the kernel never follows a path out of the directory. FIFOs, sockets and devices are
+// never opened. Mounts below the directory are inside, and hard links are ordinary files. The
+// directories of a path must be readable, because os.Root opens each of them.
+//
+// [Dir] takes and returns names as bytes. JSON is UTF-8: a listing of [Handlers] has U+FFFD for
+// invalid bytes of a name, and the file can only be requested by the bytes of its name.
+//
+// [Handler] serves a directory by URL path. [Handlers] is the files interface of the agent runtime:
+// listings as JSON, and downloads with ranges and conditional requests.
+//
+// The package needs only the standard library. On Linux it sends files with sendfile(2) if the
+// http.ResponseWriter or its wrapper has a ReadFrom method that reaches the connection.
+//
+// Paths and requests are not trusted. Resolution follows at most 40 links, a listing holds a
+// bounded number of names, and a download streams the file.
 package filesafe
 
 import (
@@ -9,6 +35,17 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+)
+
+// Methods of [Dir] return an [*fs.PathError]. It wraps one of these errors, [fs.ErrNotExist],
+// [fs.ErrPermission], [fs.ErrClosed], or [fs.ErrInvalid] for a path with a null byte.
+var (
+	// ErrOutside reports a path that ends outside the directory.
+	ErrOutside = errors.New("path leads outside the directory")
+	// ErrNotFile reports a directory, FIFO, socket or device where a regular file is needed.
+	ErrNotFile = errors.New("not a regular file")
+	// ErrNotDirectory reports another file where a directory is needed.
+	ErrNotDirectory = errors.New("not a directory")
 )
 
 // Dir is a directory that confines all paths. It is safe for concurrent use.
@@ -121,4 +158,72 @@ func (d *Dir) stat(op, name string) (rel string, info fs.FileInfo, err error) {
 		}
 	}
 	return "", nil, pathError(op, name, err)
+}
+
+// FS returns the directory as an [fs.FS]. Unlike os.DirFS it confines paths; unlike [os.Root.FS] it
+// follows every link that ends inside and opens neither FIFOs nor devices.
+func (d *Dir) FS() fs.FS { return tree{d} }
+
+type tree struct{ dir *Dir }
+
+func (t tree) Stat(name string) (fs.FileInfo, error) {
+	if !fs.ValidPath(name) {
+		return nil, pathError("stat", name, fs.ErrInvalid)
+	}
+	return t.dir.Stat(name)
+}
+
+func (t tree) Open(name string) (fs.File, error) {
+	if !fs.ValidPath(name) {
+		return nil, pathError("open", name, fs.ErrInvalid)
+	}
+	f, _, err := t.dir.open(name, true)
+	if err != nil { // a nil *os.File would be a non-nil fs.File
+		return nil, err
+	}
+	return f, nil
+}
+
+// errLoop reports a path with more than maxLinks links.
+var errLoop = errors.New("too many symbolic links")
+
+// pathError converts an error of os.Root, which has paths and operations that the caller did not
+// use.
+func pathError(op, name string, err error) error {
+	return &fs.PathError{Op: op, Path: name, Err: cause(err)}
+}
+
+func cause(err error) error {
+	if inner := (*fs.PathError)(nil); errors.As(err, &inner) {
+		err = inner.Err
+	}
+	if inner := (*os.LinkError)(nil); errors.As(err, &inner) {
+		err = inner.Err
+	}
+	// The error of os.Root for a path that leads outside is unexported. It is the only one that is
+	// neither of these.
+	if errno := syscall.Errno(0); !errors.As(err, &errno) && !known(err) {
+		return ErrOutside
+	}
+	return err
+}
+
+func known(err error) bool {
+	for _, e := range []error{fs.ErrClosed, fs.ErrInvalid, ErrOutside, ErrNotFile, ErrNotDirectory, errLoop} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// missing reports whether err means that nothing can be read at a path, as opposed to a failure.
+// This includes unreadable files, paths through a file, loops, and paths that are too long.
+func missing(err error) bool {
+	for _, e := range []error{fs.ErrNotExist, fs.ErrPermission, errLoop, syscall.ENOTDIR, syscall.ELOOP, syscall.ENAMETOOLONG} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
 }

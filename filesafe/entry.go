@@ -1,10 +1,9 @@
 package filesafe
 
 import (
+	"encoding/json"
 	"io/fs"
-	"strconv"
 	"time"
-	"unicode/utf8"
 )
 
 // Entry is an entry of a listing. Its JSON form has the keys name, type, size and mtime, and mime
@@ -49,68 +48,19 @@ func typeOf(mode fs.FileMode) EntryType {
 }
 
 // MarshalJSON never fails.
-func (e Entry) MarshalJSON() ([]byte, error) { return e.appendJSON(nil, new(clock)), nil }
+func (e Entry) MarshalJSON() ([]byte, error) { return json.Marshal(e.form()) }
 
-func (e *Entry) appendJSON(b []byte, c *clock) []byte {
-	b = appendString(append(b, `{"name":`...), e.Name)
-	b = append(append(b, `,"type":"`...), e.Type...)
-	b = strconv.AppendInt(append(b, `","size":`...), e.Size, 10)
-	b = append(c.append(append(b, `,"mtime":"`...), e.ModTime), '"')
-	if e.MIME != "" {
-		b = append(append(append(b, `,"mime":"`...), e.MIME...), '"')
-	}
-	if e.Target != "" {
-		b = appendString(append(b, `,"target":`...), e.Target)
-	}
-	return append(b, '}')
+// entryForm is the JSON form of an entry.
+type entryForm struct {
+	Name   string    `json:"name"`
+	Type   EntryType `json:"type"`
+	Size   int64     `json:"size"`
+	Mtime  string    `json:"mtime"`
+	MIME   string    `json:"mime,omitempty"`
+	Target string    `json:"target,omitempty"`
 }
 
-// appendString appends s as a JSON string.
-func appendString(b []byte, s string) []byte {
-	const hex = "0123456789abcdef"
-	b = append(b, '"')
-	done := 0 // s[:done] is appended
-	for i := 0; i < len(s); {
-		size := 1
-		switch c := s[i]; {
-		case c >= utf8.RuneSelf:
-			var r rune
-			if r, size = utf8.DecodeRuneInString(s[i:]); r != utf8.RuneError || size > 1 {
-				i += size
-				continue
-			}
-			b = append(append(b, s[done:i]...), `\ufffd`...)
-		case c == '"' || c == '\\':
-			b = append(append(b, s[done:i]...), '\\', c)
-		case c < ' ':
-			b = append(append(b, s[done:i]...), '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
-		default:
-			i++
-			continue
-		}
-		i += size
-		done = i
-	}
-	return append(append(b, s[done:]...), '"')
-}
-
-// clock formats times. The files of one directory often have the same second.
-type clock struct {
-	second int64  // Unix time
-	text   []byte // the formatted second without fraction and Z
-}
-
-// append appends RFC 3339 in UTC with six sub-second digits.
-func (c *clock) append(b []byte, t time.Time) []byte {
-	if second := t.Unix(); second != c.second || len(c.text) == 0 {
-		c.text = t.UTC().AppendFormat(c.text[:0], time.RFC3339)
-		c.second, c.text = second, c.text[:len(c.text)-len("Z")]
-	}
-	const digits = "0123456789"
-	fraction := [...]byte{0: '.', 7: 'Z'}
-	for at, micro := 6, t.Nanosecond()/1000; at > 0; at-- {
-		fraction[at] = digits[micro%10]
-		micro /= 10
-	}
-	return append(append(b, c.text...), fraction[:]...)
+func (e *Entry) form() *entryForm {
+	mtime := e.ModTime.UTC().Format("2006-01-02T15:04:05.000000Z")
+	return &entryForm{Name: e.Name, Type: e.Type, Size: e.Size, Mtime: mtime, MIME: e.MIME, Target: e.Target}
 }

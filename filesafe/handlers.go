@@ -1,12 +1,13 @@
 package filesafe
 
 import (
+	"encoding/json"
 	"errors"
+	"io"
 	"math"
 	"net/http"
 	"net/url"
 	"path"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -28,14 +29,34 @@ type Handlers struct {
 	WriteTimeout time.Duration
 }
 
+// refusal is an error response to a request.
+type refusal struct {
+	status  int
+	message string
+}
+
+func (r *refusal) Error() string { return r.message }
+
 var (
-	errPath        = &refusal{http.StatusBadRequest, "Invalid path"}
-	errDepth       = &refusal{http.StatusBadRequest, "Invalid depth parameter"}
-	errIsFile      = &refusal{http.StatusBadRequest, "Not a directory"}
-	errIsNoFile    = &refusal{http.StatusBadRequest, "Not a file"}
-	errNoDirectory = &refusal{http.StatusNotFound, "Directory not found"}
-	errNoFile      = &refusal{http.StatusNotFound, "File not found"}
+	errPath         = &refusal{http.StatusBadRequest, "Invalid path"}
+	errDepth        = &refusal{http.StatusBadRequest, "Invalid depth parameter"}
+	errIsFile       = &refusal{http.StatusBadRequest, "Not a directory"}
+	errIsNoFile     = &refusal{http.StatusBadRequest, "Not a file"}
+	errNoDirectory  = &refusal{http.StatusNotFound, "Directory not found"}
+	errNoFile       = &refusal{http.StatusNotFound, "File not found"}
+	errMethod       = &refusal{http.StatusMethodNotAllowed, "Method not allowed"}
+	errPrecondition = &refusal{http.StatusPreconditionFailed, "Precondition failed"}
+	errRange        = &refusal{http.StatusRequestedRangeNotSatisfiable, "Range not satisfiable"}
 )
+
+// allowed rejects methods other than GET and HEAD.
+func allowed(w http.ResponseWriter, r *http.Request) error {
+	if r.Method == http.MethodGet || r.Method == http.MethodHead {
+		return nil
+	}
+	w.Header().Set("Allow", "GET, HEAD")
+	return errMethod
+}
 
 // List responds with {"path", "entries"} for a directory: path is relative to the root, and "" for
 // the root; [Entry] and [Dir.List] describe the entries. Parameters: path; recursive ("true",
@@ -64,21 +85,19 @@ func (a *Handlers) respond(w http.ResponseWriter, r *http.Request, err error) {
 		}
 		known = &refusal{http.StatusInternalServerError, "Internal error"}
 	}
-	body := append(appendString([]byte(`{"error":`), known.message), "}\n"...)
-	h := w.Header()
-	h.Set("Content-Type", "application/json")
-	h.Set("Content-Length", strconv.Itoa(len(body)))
-	h.Set("X-Content-Type-Options", "nosniff")
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(known.status)
-	_, _ = w.Write(body) // a client that has disconnected needs no response
+	_, _ = io.WriteString(w, `{"error":"`+known.message+"\"}\n") // a client that has disconnected needs no response
 }
 
 func (a *Handlers) content(w http.ResponseWriter, r *http.Request) error {
 	if err := allowed(w, r); err != nil {
 		return err
 	}
-	name, _, ok := parameter(r, "path")
-	if !ok || !relative(name) {
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	name := query.Get("path")
+	if err != nil || !relative(name) {
 		return errPath
 	}
 	f, info, err := a.Dir.open(name, false)
@@ -101,46 +120,42 @@ func (a *Handlers) list(w http.ResponseWriter, r *http.Request) error {
 	if err := allowed(w, r); err != nil {
 		return err
 	}
-	name, _, ok := parameter(r, "path")
-	if !ok || !relative(name) {
+	// The whole query must be well-formed: an invalid path is not an empty one.
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	name := query.Get("path")
+	if err != nil || !relative(name) {
 		return errPath
 	}
 	levels := math.MaxInt
-	if text, present, _ := parameter(r, "depth"); present {
-		depth, ok := number(text)
-		if !ok || text == "" {
+	if query.Has("depth") {
+		depth, ok := number(query.Get("depth"))
+		if !ok || query.Get("depth") == "" {
 			return errDepth
 		}
 		levels = int(min(depth, math.MaxInt))
 	}
-	recursive, _, _ := parameter(r, "recursive")
 	name = path.Clean(name) // a.txt/ is a file here, not a missing path
 	entries := a.Dir.List(r.Context(), name)
-	if recursive == "true" {
+	if query.Get("recursive") == "true" {
 		entries = a.Dir.Walk(r.Context(), name, levels)
 	}
-	out := newListing(newBody(w, r, a.WriteTimeout), name)
-	for e, err := range entries {
-		if err != nil && !out.sent && r.Context().Err() == nil {
-			return listError(err)
-		}
-		if err == nil && r.Method == http.MethodHead {
-			break
-		}
-		// The client has disconnected or the directory cannot be read further: the response must
-		// not be well-formed.
-		if err != nil || !out.add(&e) {
-			panic(http.ErrAbortHandler)
-		}
+	if name == "." {
+		name = ""
 	}
-	if r.Method == http.MethodHead { // without the length, which would require the whole listing
-		out.header()
-		return nil
+	shown, err := json.Marshal(name)
+	if err != nil {
+		return err
 	}
-	if !out.end() {
-		panic(http.ErrAbortHandler)
-	}
-	return nil
+	out := newBody(w, r, a.WriteTimeout)
+	lines := json.NewEncoder(&out.text)
+	lines.SetEscapeHTML(false)
+	separator := ""
+	out.text.WriteString(`{"path":` + string(shown) + `,"entries":[`)
+	return listError(out.stream("application/json", entries, "]}\n", func(e *Entry) error {
+		out.text.WriteString(separator)
+		separator = ","
+		return lines.Encode(e.form())
+	}))
 }
 
 func listError(err error) error {
@@ -155,25 +170,6 @@ func listError(err error) error {
 	return err
 }
 
-// parameter returns the first value of a name in the query. The whole query must be well-formed: an
-// invalid path is not an empty one. It is url.ParseQuery without the map.
-func parameter(r *http.Request, name string) (value string, present, ok bool) {
-	for pair := range strings.SplitSeq(r.URL.RawQuery, "&") {
-		key, text, _ := strings.Cut(pair, "=")
-		key, err := url.QueryUnescape(key)
-		if err == nil {
-			text, err = url.QueryUnescape(text)
-		}
-		if err != nil || strings.IndexByte(pair, ';') >= 0 {
-			return "", false, false
-		}
-		if key == name && !present {
-			value, present = text, true
-		}
-	}
-	return value, present, true
-}
-
 // relative reports whether a client may use a path: without a null byte, not absolute on Unix or
 // Windows, without "..".
 func relative(name string) bool {
@@ -184,4 +180,56 @@ func relative(name string) bool {
 		return false
 	}
 	return !climbs(name)
+}
+
+// Handler serves the files of dir by URL path, with ranges, conditional requests and a media type
+// by extension. For a directory it responds with the names in it, one per line, with "/" after
+// directories. Paths that are missing, unreadable, not a file or outside are 404. A client that
+// stalls for 30 s is disconnected, as described for [Handlers]. Use [http.StripPrefix] to mount it
+// below a prefix.
+func Handler(dir *Dir) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		err := serve(dir, w, r)
+		if err == nil {
+			return
+		}
+		status, message := http.StatusInternalServerError, "internal error"
+		if known := (*refusal)(nil); errors.As(err, &known) {
+			status, message = known.status, strings.ToLower(known.message)
+		} else if missing(err) || errors.Is(err, ErrOutside) || errors.Is(err, ErrNotFile) {
+			status, message = http.StatusNotFound, "not found"
+		}
+		http.Error(w, message, status)
+	})
+}
+
+func serve(dir *Dir, w http.ResponseWriter, r *http.Request) error {
+	if err := allowed(w, r); err != nil {
+		return err
+	}
+	name := strings.TrimPrefix(r.URL.Path, "/")
+	// A percent-encoded slash is not a separator, and no file name contains one.
+	if !relative(name) || strings.Contains(strings.ToLower(r.URL.RawPath), "%2f") {
+		return ErrOutside
+	}
+	out := newBody(w, r, 0)
+	f, info, err := dir.open(name, false)
+	if err == nil {
+		defer func() { _ = f.Close() }() // it was only read
+		return sendFile(out, f, info, path.Base(name), "")
+	}
+	if !errors.Is(err, ErrNotFile) {
+		return err
+	}
+	err = out.stream("text/plain; charset=utf-8", dir.List(r.Context(), name), "", func(e *Entry) error {
+		out.text.WriteString(e.Name)
+		if e.Type == TypeDirectory {
+			out.text.WriteByte('/')
+		}
+		return out.text.WriteByte('\n')
+	})
+	if errors.Is(err, ErrNotDirectory) { // a FIFO or a device
+		return ErrNotFile
+	}
+	return err
 }

@@ -3,58 +3,64 @@ package filesafe
 import (
 	"context"
 	"errors"
+	"io"
 	"io/fs"
 	"iter"
+	"os"
 	"path"
 	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
 	"time"
+)
+
+// Bounds of one listing.
+const (
+	maxSteps = 1 << 16 // entries in memory, over all levels, in addition to those of one directory
+	maxRoots = 16      // open directories
+	batch    = 512     // entries that are read at a time
 )
 
 // List yields the entries of a directory: first directories, then other files, each in byte order
 // of their names. Links are listed and not followed. An error is the last value; it is the only one
 // if the directory cannot be listed.
 //
-// Entries are read while the caller iterates, and entries that disappear are omitted. Memory is
-// bounded for directories of any size; one with more than 65,536 entries is read several times.
+// Memory is bounded for directories of any size; one with more than 65,536 entries is read several
+// times.
 func (d *Dir) List(ctx context.Context, name string) iter.Seq2[Entry, error] {
-	return d.entries(ctx, name, flat)
+	return d.entries(ctx, name, 0, true)
 }
 
 // Walk is List including subdirectories down to depth levels, or all levels if depth is negative:
 // first all directories, then all other files, each in byte order of their paths. An unreadable
 // subdirectory is listed without its contents. Each half reads the tree once.
 func (d *Dir) Walk(ctx context.Context, name string, depth int) iter.Seq2[Entry, error] {
-	if depth < 0 {
-		depth = maxDepth
-	}
-	return d.entries(ctx, name, depth)
+	return d.entries(ctx, name, depth, false)
 }
 
-const (
-	flat     = -1
-	maxDepth = int(^uint(0) >> 1)
-)
-
-func (d *Dir) entries(ctx context.Context, name string, depth int) iter.Seq2[Entry, error] {
+func (d *Dir) entries(ctx context.Context, name string, depth int, byKind bool) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
-		resolved, err := d.resolveDir(name)
+		top, err := d.resolveDir(name)
 		if err != nil {
 			yield(Entry{}, err)
 			return
 		}
 		shown := filepath.ToSlash(name)
 		if filepath.IsAbs(name) || climbs(name) {
-			shown = filepath.ToSlash(resolved)
+			shown = filepath.ToSlash(top)
 		}
-		l := lister{dir: d, ctx: ctx, yield: yield, depth: depth, scratch: scratches.Get().(*scratch)}
+		l := lister{dir: d, ctx: ctx, yield: yield, top: top, depth: depth, byKind: byKind}
+		if shown = path.Clean(shown); !byKind && shown != "." {
+			l.prefix = shown + "/"
+		}
+		passes := 2
+		if byKind {
+			passes = 1
+		}
 		defer l.close()
-		halves := []half{directories, others}
-		if depth == flat {
-			halves = []half{both}
-		}
-		for _, l.half = range halves {
-			err := l.run(path.Clean(shown), resolved)
-			if errors.Is(err, errStopped) {
+		for l.pass = range passes {
+			if err := l.run(); errors.Is(err, errStopped) {
 				return
 			} else if err != nil {
 				yield(Entry{}, pathError("list", name, err))
@@ -79,25 +85,247 @@ func (d *Dir) resolveDir(name string) (string, error) {
 	return rel, nil
 }
 
-// status holds the properties of a file that a listing needs. Only the type of mode is set.
-type status struct {
+// errStopped ends a listing after the caller stopped the iteration.
+var errStopped = errors.New("stopped")
+
+// lister traverses a tree in the order of whole paths. Only the entries of the directories on the
+// current path are in memory.
+type lister struct {
+	dir    *Dir
+	ctx    context.Context // of the call that created the lister
+	yield  func(Entry, error) bool
+	top    string // the resolved path of the top directory
+	prefix string // of the names of a walk: the path of the top directory, with "/"
+	byKind bool   // one pass over one directory, which yields its directories first
+	depth  int    // levels of subdirectories, or negative
+	pass   int    // of a walk: 0 yields directories, 1 other files
+	path   []byte // the last level, relative to the top directory: "" or with "/" at its end
+	levels []*level
+	held   int // number of steps on all levels
+}
+
+// level is one directory on the current path.
+type level struct {
+	above int      // bytes of the path that are above it
+	root  *os.Root // nil if it was closed
+	steps []step   // the next ones, in order
+	last  step     // the one before them
+	more  bool     // there may be further steps
+}
+
+// step yields an entry, or enters a directory. The keys of all levels are in the order of whole
+// paths, because a directory is entered at its name with "/", which no name contains: siblings may
+// come between the two (a, a-b, a/).
+type step struct {
+	key      string
 	mode     fs.FileMode
 	size     int64
 	modified time.Time
 }
 
-// entry returns the entry for a file at name in a directory with a resolved path.
-func (d *Dir) entry(found status, resolved, name string) Entry {
-	e := Entry{Name: name, Type: typeOf(found.mode), ModTime: found.modified}
-	switch {
-	case found.mode.IsRegular():
-		e.Size, e.MIME = found.size, mimeOf(name)
-	case found.mode&fs.ModeSymlink != 0:
-		rel, err := d.follow(filepath.Join(d.path, resolved), name)
+func (s *step) enters() bool { return strings.HasSuffix(s.key, "/") }
+
+func (l *lister) compare(a, b step) int {
+	if l.byKind && a.mode.IsDir() != b.mode.IsDir() {
+		if a.mode.IsDir() {
+			return -1
+		}
+		return 1
+	}
+	return strings.Compare(a.key, b.key)
+}
+
+// run traverses the tree once. Its error concerns only the top directory.
+func (l *lister) run() error {
+	if err := l.enter(""); err != nil {
+		return err
+	}
+	for n := 0; len(l.levels) > 0; n++ {
+		if n%64 == 0 && l.ctx.Err() != nil {
+			return l.stop()
+		}
+		at := l.levels[len(l.levels)-1]
+		if len(at.steps) == 0 {
+			var err error
+			if at.more {
+				err = l.load(at)
+			}
+			if fatal(err) || err != nil && len(l.levels) == 1 {
+				return err
+			}
+			if err != nil || len(at.steps) == 0 {
+				l.leave()
+			}
+			continue
+		}
+		next := at.steps[0]
+		at.last = next
+		at.steps = at.steps[1:]
+		l.held--
+		if next.enters() { // unreadable directories are omitted
+			if err := l.enter(next.key); fatal(err) {
+				return err
+			}
+		} else if !l.yield(l.entry(next), nil) {
+			return errStopped
+		}
+	}
+	return nil
+}
+
+// fatal reports whether an error ends the listing, in contrast to an unreadable subdirectory. A
+// listing must not be incomplete because the process lacks resources.
+func fatal(err error) bool {
+	for _, e := range []error{errStopped, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, fs.ErrClosed} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// stop yields the cause of the context as the last value.
+func (l *lister) stop() error {
+	l.yield(Entry{}, context.Cause(l.ctx))
+	return errStopped
+}
+
+func (l *lister) close() {
+	for len(l.levels) > 0 {
+		l.leave()
+	}
+}
+
+func (l *lister) leave() {
+	last := l.levels[len(l.levels)-1]
+	l.held -= len(last.steps)
+	last.close()
+	l.path = l.path[:last.above]
+	l.levels = l.levels[:len(l.levels)-1]
+}
+
+func (at *level) close() {
+	if at.root != nil {
+		_ = at.root.Close() // it was only read
+	}
+	at.root = nil
+}
+
+// enter reads a directory below the last level. Its key is "" for the top directory.
+func (l *lister) enter(key string) error {
+	at := &level{above: len(l.path)}
+	l.path = append(l.path, key...)
+	l.levels = append(l.levels, at)
+	if err := l.load(at); err != nil {
+		l.leave()
+		return err
+	}
+	if n := len(l.levels) - 1 - maxRoots; n >= 0 {
+		l.levels[n].close()
+	}
+	// Dropped steps of upper levels are read again later.
+	for _, above := range l.levels[:len(l.levels)-1] {
+		if l.held <= maxSteps {
+			break
+		}
+		if len(above.steps) > 0 {
+			l.held -= len(above.steps)
+			above.steps = nil
+			above.more = true
+		}
+	}
+	return nil
+}
+
+// load reads the next steps of the last level, at most maxSteps of them.
+func (l *lister) load(at *level) error {
+	if at.root == nil {
+		// A path that ends in "." makes os.Root open the element before it as a directory, which
+		// never blocks, even if the file was replaced.
+		parent := l.dir.root
+		name := filepath.Join(l.top, string(l.path))
+		if n := len(l.levels) - 2; n >= 0 && l.levels[n].root != nil {
+			parent = l.levels[n].root
+			name = filepath.Base(name)
+		}
+		root, err := parent.OpenRoot(name + "/.")
+		if err != nil {
+			return err
+		}
+		at.root = root
+	}
+	f, err := at.root.Open(".")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	var steps []step
+	cut := false // steps after the last of the first maxSteps were dropped
+	shorten := func() {
+		slices.SortFunc(steps, l.compare)
+		if cut = cut || len(steps) > maxSteps; cut {
+			steps = slices.Clone(steps[:maxSteps]) // releases the names
+		}
+	}
+	needed := func(s step) bool {
+		return (at.last.key == "" || l.compare(s, at.last) > 0) && (!cut || l.compare(s, steps[maxSteps-1]) < 0)
+	}
+	const dir = fs.ModeDir
+	for {
+		names, err := f.Readdirnames(batch)
+		for _, name := range names {
+			// Each reading of a huge directory calls stat only for the files that it may need.
+			if !needed(step{key: name}) && !needed(step{key: name, mode: dir}) && !needed(step{key: name + "/", mode: dir}) {
+				continue
+			}
+			info, err := at.root.Lstat(name)
+			if fatal(err) {
+				return err
+			} else if err != nil { // it was removed
+				continue
+			}
+			s := step{key: name, mode: info.Mode(), size: info.Size(), modified: info.ModTime()}
+			if (l.byKind || s.mode.IsDir() == (l.pass == 0)) && needed(s) {
+				steps = append(steps, s)
+			}
+			if s.mode.IsDir() && !l.byKind && (l.depth < 0 || len(l.levels) <= l.depth) {
+				if s.key += "/"; needed(s) {
+					steps = append(steps, s)
+				}
+			}
+		}
+		if len(steps) >= 2*maxSteps {
+			shorten()
+		}
+		if errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			return err
+		}
+		if l.ctx.Err() != nil {
+			return l.stop()
+		}
+	}
+	shorten()
+	at.steps = steps
+	at.more = cut
+	l.held += len(steps)
+	return nil
+}
+
+// entry returns the entry for a file in the directory of the last level.
+func (l *lister) entry(s step) Entry {
+	e := Entry{Name: l.prefix + string(l.path) + s.key, Type: typeOf(s.mode), ModTime: s.modified}
+	switch e.Type {
+	case TypeFile:
+		e.Size = s.size
+		e.MIME = mimeOf(s.key)
+	case TypeSymlink:
+		rel, err := l.dir.follow(filepath.Join(l.dir.path, l.top, string(l.path)), s.key)
 		if err != nil {
 			break
 		}
-		info, err := d.root.Lstat(rel)
+		info, err := l.dir.root.Lstat(rel)
 		if err != nil {
 			break
 		}
