@@ -6,6 +6,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/deploy"
+	"github.com/seed93082962/agenthost/hub/store"
 	"github.com/seed93082962/agenthost/rbac"
 )
 
@@ -27,8 +28,8 @@ func (h *Hub) agentDeployed(ctx context.Context, tx *sql.Tx, tenantID, name stri
 
 // rotateKeysReadBy replaces the keys of runtimes that a user has read and may not read with the
 // role.
-func (h *Hub) rotateKeysReadBy(ctx context.Context, tx *sql.Tx, caller api.Caller, tenantID, userID string, role rbac.Role) error {
-	return h.deploys.RotateKeysReadBy(ctx, tx, caller, tenantID, userID, role)
+func (h *Hub) rotateKeysReadBy(ctx context.Context, tx *store.Tx, caller api.Caller, tenantID, userID string, role rbac.Role) error {
+	return h.deploys.RotateKeysReadBy(ctx, tx.Tx, caller, tenantID, userID, role)
 }
 
 // lockAgent locks an agent until the transaction ends, so that it cannot be deleted in the

@@ -224,8 +224,8 @@ func New(ctx context.Context, cfg Config) (_ *Hub, err error) {
 		return nil, err
 	}
 	h.identity, err = identity.New(ctx, identity.Config{
-		DB: h.db, Keyring: h.keyring, Audit: h.log, Withdraw: h.rotateKeysReadBy, PublicURL: cfg.PublicURL,
-		SetupToken: cfg.SetupToken, External: cfg.External, Offline: cfg.Offline, Now: cfg.Now, Logger: cfg.Logger,
+		Store: h.store, Withdraw: h.rotateKeysReadBy, PublicURL: cfg.PublicURL,
+		SetupToken: cfg.SetupToken, External: cfg.External, Offline: cfg.Offline,
 	})
 	if err != nil {
 		return nil, err
@@ -234,9 +234,9 @@ func New(ctx context.Context, cfg Config) (_ *Hub, err error) {
 		return nil, err
 	}
 	h.external, err = external.New(external.Config{
-		DB: h.db, Keyring: h.keyring, Audit: h.log, Users: h.identity, PublicURL: cfg.PublicURL, Logins: cfg.External,
+		Store: h.store, Users: h.identity, PublicURL: cfg.PublicURL, Logins: cfg.External,
 		Global: cfg.IdentityProvider, BootstrapAdmins: cfg.BootstrapAdmins, OpsKey: cfg.OpsKey,
-		HasData: h.organizationHasData, EndDeployments: h.endDeployments, Offline: cfg.Offline, Now: cfg.Now, Logger: cfg.Logger,
+		HasData: h.organizationHasData, EndDeployments: h.endDeployments, Offline: cfg.Offline,
 	})
 	if err != nil {
 		return nil, err

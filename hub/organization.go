@@ -7,15 +7,16 @@ import (
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/identity"
+	"github.com/seed93082962/agenthost/hub/store"
 )
 
 // organizationHasData reports whether a tenant has data: a new client of the organization could
 // read them. Users are those of package identity.
-func (h *Hub) organizationHasData(ctx context.Context, tx *sql.Tx, tenantID string) (bool, error) {
+func (h *Hub) organizationHasData(ctx context.Context, tx *store.Tx, tenantID string) (bool, error) {
 	for _, has := range []func(context.Context, *sql.Tx, string) (bool, error){
 		h.providers.HasData, h.aigc.HasData, h.catalog.HasData, h.deploys.HasDeployments, h.chat.HasData,
 	} {
-		if found, err := has(ctx, tx, tenantID); found || err != nil {
+		if found, err := has(ctx, tx.Tx, tenantID); found || err != nil {
 			return found, err
 		}
 	}
@@ -33,8 +34,12 @@ func (h *Hub) organizationHasData(ctx context.Context, tx *sql.Tx, tenantID stri
 }
 
 // endDeployments replaces the keys of the deployments of a tenant, and may stop them.
-func (h *Hub) endDeployments(ctx context.Context, tx *sql.Tx, tenantID string, stop bool) (int, func(), error) {
-	return h.deploys.EndTenant(ctx, tx, tenantID, stop)
+func (h *Hub) endDeployments(ctx context.Context, tx *store.Tx, tenantID string, stop bool) (int, error) {
+	n, effect, err := h.deploys.EndTenant(ctx, tx.Tx, tenantID, stop)
+	if err == nil {
+		tx.AfterCommit(effect)
+	}
+	return n, err
 }
 
 // AdminToken returns a token of an active admin that is valid for an hour, and records it. It is

@@ -8,11 +8,15 @@ import (
 	"github.com/seed93082962/agenthost/hub/aigc"
 	"github.com/seed93082962/agenthost/hub/catalog"
 	"github.com/seed93082962/agenthost/hub/deploy"
+	"github.com/seed93082962/agenthost/hub/external"
+	"github.com/seed93082962/agenthost/hub/identity"
 	"github.com/seed93082962/agenthost/hub/store"
 )
 
 // sealed returns the sealed columns of all concerns.
-func sealed() []store.Sealed { return slices.Concat(aigc.Sealed(), catalog.Sealed()) }
+func sealed() []store.Sealed {
+	return slices.Concat(identity.Sealed(), external.Sealed(), aigc.Sealed(), catalog.Sealed())
+}
 
 // bind binds what an earlier version sealed to its tenant. Rekey does it too, and other commands of
 // an offline hub do not need it.
@@ -44,7 +48,7 @@ func (h *Hub) Rekey(ctx context.Context) (n int, err error) {
 	if n, err = h.store.Reseal(ctx, sealed()...); err != nil {
 		return n, err
 	}
-	for _, rekey := range []func(context.Context) (int, error){h.identity.Rekey, h.external.Rekey, h.providers.Rekey, h.deploys.Rekey} {
+	for _, rekey := range []func(context.Context) (int, error){h.providers.Rekey, h.deploys.Rekey} {
 		done, err := rekey(ctx)
 		if n += done; err != nil {
 			return n, err

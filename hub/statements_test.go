@@ -36,6 +36,8 @@ var allTenants = map[string]string{
 	"identity: DELETE FROM sessions WHERE expires_at":            "the sweep is for all tenants",
 	"identity: DELETE FROM cli_tokens WHERE expires_at":          "the sweep is for all tenants",
 	"identity: DELETE FROM invites WHERE expires_at":             "the sweep is for all tenants",
+	"store: SELECT ? FROM ? WHERE ? > $1 AND ? IS NOT NULL":      "the secrets of all tenants are sealed again",
+	"store: UPDATE ? SET ? = $1 WHERE ? = $2 AND ? = $3":         "the secrets of all tenants are sealed again",
 	"chat: UPDATE chat_runs SET alive_until":                     "a hub extends its own runs, which are those of all tenants",
 	"chat: SELECT ? FROM chat_sessions WHERE ? LIMIT 2":          "the first condition is the tenant",
 	"chat: SELECT COUNT(*) FROM chat_sessions WHERE ?":           "the first condition is the tenant",

@@ -6,7 +6,6 @@ import (
 	"crypto"
 	"crypto/sha256"
 	"crypto/subtle"
-	"database/sql"
 	"errors"
 	"net/netip"
 	"net/url"
@@ -14,11 +13,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed93082962/agenthost/hub/store"
+
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/api"
-	"github.com/seed93082962/agenthost/hub/db"
 	"github.com/seed93082962/agenthost/hub/identity"
-	"github.com/seed93082962/agenthost/hub/secret"
 )
 
 // Kinds of identity providers.
@@ -178,9 +177,7 @@ func (s *Service) UpsertClient(ctx context.Context, from api.Caller, in ClientIn
 		return view, false, err
 	}
 	var after client
-	var effect func()
-	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
-		effect = nil // the function may run again
+	err = s.store.Change(ctx, store.Change{}, func(tx *store.Tx) error {
 		if err := lockClients(ctx, tx); err != nil {
 			return err
 		}
@@ -200,35 +197,29 @@ func (s *Service) UpsertClient(ctx context.Context, from api.Caller, in ClientIn
 		detail.IsDefault = auditlog.Diff(before.IsDefault, after.IsDefault)
 		if detail == (clientDetail{}) { // nothing changes
 			after = before
-			return nil
+			return store.ErrUnchanged
 		}
-		if detail.Adopted, effect, err = s.adopt(ctx, tx, in, before, after); err != nil {
+		if detail.Adopted, err = s.adopt(ctx, tx, in, before, after); err != nil {
 			return err
 		}
-		records := []auditlog.Record{actionUpsertClient.Record(clientEvent(from, after), detail)}
+		tx.Record(actionUpsertClient.Record(clientEvent(from, after), detail))
 		if after.IsDefault && former.Org != "" && former.Org != after.Org {
 			if err := clearDefault(ctx, tx, former.Org, after.UpdatedAt); err != nil {
 				return err
 			}
-			records = append(records, actionUpsertClient.Record(clientEvent(from, former), clientDetail{IsDefault: auditlog.Diff(true, false)}))
+			tx.Record(actionUpsertClient.Record(clientEvent(from, former), clientDetail{IsDefault: auditlog.Diff(true, false)}))
 		}
 		if err := putClient(ctx, tx, after); err != nil {
 			return err
 		}
-		if err := putOwner(ctx, tx, after); err != nil {
-			return err
-		}
-		return s.record(ctx, tx, records...)
+		return putOwner(ctx, tx, after)
 	})
-	if err == nil && effect != nil {
-		effect()
-	}
 	return after.view(), created, err
 }
 
 // apply returns the client with the input applied.
 func (s *Service) apply(in ClientInput, before client, created bool) (after client, d clientDetail, err error) {
-	now := s.now()
+	now := s.store.Now()
 	after = before
 	if created {
 		after = client{Org: in.Org, Provider: providerOIDC, Issuer: s.cfg.Global.Issuer, CreatedAt: now}
@@ -246,9 +237,9 @@ func (s *Service) apply(in ClientInput, before client, created bool) (after clie
 	moved := after.Issuer != before.Issuer || after.Provider != before.Provider
 	switch {
 	case in.ClientSecret != nil:
-		old, err := s.cfg.Keyring.Open(before.SecretEnc, secretPlace(in.Org))
+		old, err := s.store.Keyring.Open(before.SecretEnc, sealedSecret.Place(in.Org))
 		if err != nil || subtle.ConstantTimeCompare(old, []byte(*in.ClientSecret)) == 0 { // also one that cannot be opened
-			after.SecretEnc, d.SecretChanged = s.cfg.Keyring.Seal([]byte(*in.ClientSecret), secretPlace(in.Org)), true
+			after.SecretEnc, d.SecretChanged = s.store.Keyring.Seal([]byte(*in.ClientSecret), sealedSecret.Place(in.Org)), true
 		}
 	case created:
 		return after, d, api.Fields{"clientSecret": "is required for a new client"}
@@ -281,17 +272,17 @@ func (s *Service) applyCert(cert string, c *client) (changed bool) {
 		return changed
 	}
 	if c.CertEnc != nil {
-		if old, err := s.cfg.Keyring.Open(c.CertEnc, certPlace(c.Org)); err == nil && string(old) == cert {
+		if old, err := s.store.Keyring.Open(c.CertEnc, sealedCert.Place(c.Org)); err == nil && string(old) == cert {
 			return false
 		}
 	}
-	c.CertEnc = s.cfg.Keyring.Seal([]byte(cert), certPlace(c.Org))
+	c.CertEnc = s.store.Keyring.Seal([]byte(cert), sealedCert.Place(c.Org))
 	return true
 }
 
 // Clients returns a page of the registered organizations, by name.
 func (s *Service) Clients(ctx context.Context, page api.Page) (list api.List[TenantClient], err error) {
-	clients, total, err := clientsOf(ctx, s.db.Read(), page)
+	clients, total, err := clientsOf(ctx, s.store.Read(), page)
 	list.Total = total
 	for _, c := range clients {
 		list.Items = append(list.Items, c.view())
@@ -309,51 +300,13 @@ func clientEvent(from api.Caller, c client) auditlog.Event {
 	return e
 }
 
-func secretPlace(org string) []byte { return secret.AAD("tenant_clients", "client_secret_enc", org) }
-func certPlace(org string) []byte   { return secret.AAD("tenant_clients", "cert_enc", org) }
+// Sealed returns the columns of the secrets of clients.
+func Sealed() []store.Sealed { return []store.Sealed{sealedSecret, sealedCert} }
 
-// Rekey seals the secrets and certificates with the first key of the keyring, and returns how many
-// were sealed with another one.
-func (s *Service) Rekey(ctx context.Context) (n int, err error) {
-	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
-		n = 0 // the function may run again
-		if err := lockClients(ctx, tx); err != nil {
-			return err
-		}
-		all, err := everyClient(ctx, tx)
-		if err != nil {
-			return err
-		}
-		for _, c := range all {
-			stale := 0
-			for _, v := range []struct {
-				sealed *[]byte
-				place  []byte
-			}{{&c.SecretEnc, secretPlace(c.Org)}, {&c.CertEnc, certPlace(c.Org)}} {
-				if *v.sealed == nil {
-					continue
-				}
-				fresh, err := s.cfg.Keyring.Reseal(*v.sealed, v.place, nil)
-				if err != nil {
-					return db.Wrap("client of "+c.Org, err)
-				}
-				if fresh != nil {
-					*v.sealed = fresh
-					stale++
-				}
-			}
-			if stale == 0 {
-				continue
-			}
-			if err := putClient(ctx, tx, c); err != nil {
-				return err
-			}
-			n += stale
-		}
-		return nil
-	})
-	return n, db.Wrap("rekey", err)
-}
+var (
+	sealedSecret = store.Sealed{Table: "tenant_clients", Column: "client_secret_enc", ID: "org", Required: true}
+	sealedCert   = store.Sealed{Table: "tenant_clients", Column: "cert_enc", ID: "org", Required: true}
+)
 
 // isOpsKey compares in constant time.
 func (s *Service) isOpsKey(key string) bool {

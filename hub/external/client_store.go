@@ -7,6 +7,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/seed93082962/agenthost/hub/store"
+
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/db"
 )
@@ -58,7 +60,7 @@ func oneClient(row db.Scanner) (client, error) {
 }
 
 // lockClients makes the transaction wait for all others that change clients.
-func lockClients(ctx context.Context, tx *sql.Tx) error {
+func lockClients(ctx context.Context, tx *store.Tx) error {
 	_, err := tx.ExecContext(ctx, `UPDATE tenant_client_changes SET version = version + 1 WHERE id = 1`)
 	return db.Wrap("lock tenant clients", err)
 }
@@ -68,7 +70,7 @@ func clientOf(ctx context.Context, q db.Querier, org string) (client, error) {
 }
 
 // lockClient is clientOf for a transaction that relies on the row: changes wait for it.
-func lockClient(ctx context.Context, tx *sql.Tx, org string) (client, error) {
+func lockClient(ctx context.Context, tx *store.Tx, org string) (client, error) {
 	return oneClient(tx.QueryRowContext(ctx, `UPDATE tenant_clients SET updated_at = updated_at WHERE org = $1 RETURNING `+clientColumns, org))
 }
 
@@ -87,10 +89,6 @@ func clientsOf(ctx context.Context, q db.Querier, page api.Page) ([]client, int,
 	return all, total, err
 }
 
-func everyClient(ctx context.Context, q db.Querier) ([]client, error) {
-	return db.Collect(ctx, q, "list tenant clients", scanClient, `SELECT `+clientColumns+` FROM tenant_clients ORDER BY org`)
-}
-
 // clientsByID returns the clients of all organizations with that client id at the issuer.
 func clientsByID(ctx context.Context, q db.Querier, issuer, id string) ([]client, error) {
 	return db.Collect(ctx, q, "list tenant clients", scanClient, `SELECT `+clientColumns+` FROM tenant_clients
@@ -104,13 +102,13 @@ func otherClients(ctx context.Context, q db.Querier, org string) (some bool, err
 }
 
 // clearDefault makes the organization no longer the default.
-func clearDefault(ctx context.Context, tx *sql.Tx, org string, now time.Time) error {
+func clearDefault(ctx context.Context, tx *store.Tx, org string, now time.Time) error {
 	_, err := tx.ExecContext(ctx, `UPDATE tenant_clients SET is_default = FALSE, updated_at = $1 WHERE org = $2`, db.Micros(now), org)
 	return db.Wrap("update tenant client", err)
 }
 
 // putClient inserts or replaces a client.
-func putClient(ctx context.Context, tx *sql.Tx, c client) error {
+func putClient(ctx context.Context, tx *store.Tx, c client) error {
 	_, err := tx.ExecContext(ctx, `INSERT INTO tenant_clients (`+clientColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
 		ON CONFLICT (org) DO UPDATE SET provider = excluded.provider, issuer = excluded.issuer, client_id = excluded.client_id,
 			client_secret_enc = excluded.client_secret_enc, cert_enc = excluded.cert_enc, is_default = excluded.is_default,
@@ -121,7 +119,7 @@ func putClient(ctx context.Context, tx *sql.Tx, c client) error {
 	return db.Wrap("store tenant client", err)
 }
 
-func deleteClient(ctx context.Context, tx *sql.Tx, org string) error {
+func deleteClient(ctx context.Context, tx *store.Tx, org string) error {
 	_, err := tx.ExecContext(ctx, `DELETE FROM tenant_clients WHERE org = $1`, org)
 	return db.Wrap("delete tenant client", err)
 }
@@ -139,7 +137,7 @@ func ownerOf(ctx context.Context, q db.Querier, org string) (o owner, err error)
 	return o, db.Wrap("read owner of organization", err)
 }
 
-func putOwner(ctx context.Context, tx *sql.Tx, c client) error {
+func putOwner(ctx context.Context, tx *store.Tx, c client) error {
 	_, err := tx.ExecContext(ctx, `INSERT INTO org_owners (org, issuer, client_id) VALUES ($1, $2, $3)
 		ON CONFLICT (org) DO UPDATE SET issuer = excluded.issuer, client_id = excluded.client_id`, c.Org, c.Issuer, c.ClientID)
 	return db.Wrap("store owner of organization", err)

@@ -13,6 +13,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/external"
 	"github.com/seed93082962/agenthost/hub/secret"
+	"github.com/seed93082962/agenthost/hub/store"
 )
 
 func acme(more object) object {
@@ -109,7 +110,7 @@ func TestOpsKey(t *testing.T) {
 		}
 	}
 	newBrowser(t).send("DELETE", s.url+"/api/v1/ops/tenant-clients/a", nil).refused(http.StatusUnauthorized, api.Unauthenticated)
-	service, err := external.New(external.Config{DB: s.db, Keyring: s.ring, Audit: s.audit})
+	service, err := external.New(external.Config{Store: s.store})
 	require.NoError(t, err)
 	defer service.Close()
 	require.Empty(t, service.Routes(), "without a key and without logins")
@@ -131,17 +132,16 @@ func TestSecretsAreSealedAndSealedAgain(t *testing.T) {
 		text, _ := s.logs.Now()
 		require.NotContains(t, text, "very secret")
 		require.NotContains(t, strings.Join(s.log("acme"), ""), "very secret")
-		n, err := s.service.Rekey(t.Context())
+		n, err := s.store.Reseal(t.Context(), external.Sealed()...)
 		require.NoError(t, err)
 		require.Zero(t, n)
 		require.NoError(t, err)
 		var raw [32]byte
 		other, err := secret.New(raw[:])
 		require.NoError(t, err)
-		service, err := external.New(external.Config{DB: s.db, Keyring: other, Audit: s.audit, Offline: true})
+		foreign, err := store.New(store.Config{DB: s.db, Keyring: other, Audit: s.audit})
 		require.NoError(t, err)
-		defer service.Close()
-		_, err = service.Rekey(t.Context())
+		_, err = foreign.Reseal(t.Context(), external.Sealed()...)
 		require.ErrorIs(t, err, secret.ErrUnknownKey)
 	})
 }

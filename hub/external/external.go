@@ -2,9 +2,7 @@
 // organization has its own client, which operators register with [Service.UpsertClient], and each
 // organization is a tenant.
 //
-//	service, err := external.New(external.Config{
-//		DB: database, Keyring: keyring, Audit: audit, Users: users, PublicURL: url,
-//	})
+//	service, err := external.New(external.Config{Store: store, Users: users, PublicURL: url})
 //	if err != nil { ... }
 //	defer service.Close()
 //	handler, err := api.New(cfg, append(service.Routes(), users.Routes()...)...)
@@ -20,13 +18,10 @@
 package external
 
 import (
-	"cmp"
 	"context"
-	"database/sql"
 	"embed"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -34,11 +29,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/seed93082962/agenthost/auditlog"
+	"github.com/seed93082962/agenthost/hub/store"
+
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/db"
 	"github.com/seed93082962/agenthost/hub/identity"
-	"github.com/seed93082962/agenthost/hub/secret"
 )
 
 //go:embed migrations
@@ -47,19 +42,13 @@ var files embed.FS
 // Migrations create the tables that New requires, after those of package identity.
 var Migrations = db.Embedded("external", files)
 
-// Audit records changes in their transaction.
-type Audit interface {
-	AppendTx(ctx context.Context, tx *sql.Tx, records ...auditlog.Record) error
-}
-
 // Users are the members and their sessions. *identity.Service implements it.
 type Users interface {
 	SignInExternal(ctx context.Context, from api.Caller, u identity.ExternalUser) (identity.SignIn, error)
 	RejectExternal(ctx context.Context, from api.Caller, org, reason string, fault error) error
 	CheckExternal(ctx context.Context, from api.Caller, org string) error
-	HasUsers(ctx context.Context, tx *sql.Tx, tenantID string) (bool, error)
-	EndOrganization(ctx context.Context, tx *sql.Tx, tenantID, keepIssuer string) (identity.EndedAccess, error)
-	Forget(tenantID string)
+	HasUsers(ctx context.Context, tx *store.Tx, tenantID string) (bool, error)
+	EndOrganization(ctx context.Context, tx *store.Tx, tenantID, keepIssuer string) (identity.EndedAccess, error)
 	EndExternalSessions(ctx context.Context, from api.Caller, out identity.ExternalLogout) error
 }
 
@@ -74,10 +63,11 @@ type GlobalClient struct {
 
 // Config configures [New].
 type Config struct {
-	DB      *db.DB          // with Migrations and those of Audit applied. Required.
-	Keyring *secret.Keyring // Required.
-	Audit   Audit           // Required.
-	Users   Users           // Required for logins.
+	// Store has a database with the migrations applied. Required.
+	Store *store.Store
+
+	// Users are required for logins.
+	Users Users
 
 	// PublicURL is the public address of the hub, without a path. The identity providers redirect
 	// to its path /auth/callback/ORG, those of Global to /auth/callback. Required for logins.
@@ -96,25 +86,23 @@ type Config struct {
 
 	// HasData reports whether the tenant has data of other concerns than package identity. Defaults
 	// to none.
-	HasData func(ctx context.Context, tx *sql.Tx, tenantID string) (bool, error)
+	HasData func(ctx context.Context, tx *store.Tx, tenantID string) (bool, error)
 
 	// EndDeployments replaces the keys of all deployments of the tenant, and stops them if stop is
 	// true. It returns their number and a function that makes the change effective in this process
-	// after the commit. Defaults to no deployments.
-	EndDeployments func(ctx context.Context, tx *sql.Tx, tenantID string, stop bool) (n int, effect func(), err error)
+	// Defaults to no deployments.
+	EndDeployments func(ctx context.Context, tx *store.Tx, tenantID string, stop bool) (n int, err error)
 
 	// OpsKey is the key of the operations interface. Defaults to none: it is then not found.
 	OpsKey string
 
-	Offline bool             // no background work
-	Now     func() time.Time // Defaults to time.Now.
-	Logger  *slog.Logger     // Defaults to none.
+	Offline bool // no background work
 }
 
 // Service is safe for concurrent use.
 type Service struct {
 	cfg       Config
-	db        *db.DB
+	store     *store.Store
 	http      *http.Client
 	global    *client // or nil
 	admins    map[admin]bool
@@ -130,22 +118,18 @@ type Service struct {
 
 // New returns a Service. The caller must call Close.
 func New(cfg Config) (*Service, error) {
-	if cfg.DB == nil || cfg.Keyring == nil || cfg.Audit == nil || cfg.Logins && (cfg.Users == nil || cfg.PublicURL == "" && !cfg.Offline) {
-		return nil, errors.New("make external service: DB, Keyring, Audit, and for logins Users and PublicURL are required")
+	if cfg.Store == nil || cfg.Logins && (cfg.Users == nil || cfg.PublicURL == "" && !cfg.Offline) {
+		return nil, errors.New("make external service: Store, and for logins Users and PublicURL are required")
 	}
 	if cfg.HasData == nil {
-		cfg.HasData = func(context.Context, *sql.Tx, string) (bool, error) { return false, nil }
+		cfg.HasData = func(context.Context, *store.Tx, string) (bool, error) { return false, nil }
 	}
 	if cfg.EndDeployments == nil {
-		cfg.EndDeployments = func(context.Context, *sql.Tx, string, bool) (int, func(), error) { return 0, func() {}, nil }
+		cfg.EndDeployments = func(context.Context, *store.Tx, string, bool) (int, error) { return 0, nil }
 	}
 	cfg.PublicURL = strings.TrimRight(cfg.PublicURL, "/")
-	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
-	if cfg.Now == nil {
-		cfg.Now = time.Now
-	}
-	s := &Service{cfg: cfg, db: cfg.DB, http: newHTTPClient(), admins: map[admin]bool{}}
-	s.providers, s.starts, s.logouts = newProviderCache(s), newNetworkLimit(s.now), newNetworkLimit(s.now)
+	s := &Service{cfg: cfg, store: cfg.Store, http: newHTTPClient(), admins: map[admin]bool{}}
+	s.providers, s.starts, s.logouts = newProviderCache(s), newNetworkLimit(s.store.Now), newNetworkLimit(s.store.Now)
 	for _, text := range cfg.BootstrapAdmins {
 		a, err := parseAdmin(text)
 		if err != nil {
@@ -189,9 +173,6 @@ func CheckAdmin(text string) error {
 	return err
 }
 
-// now returns the current time in microseconds, as it is stored.
-func (s *Service) now() time.Time { return s.cfg.Now().UTC().Truncate(time.Microsecond) }
-
 // Routes returns the routes that the Config enables.
 func (s *Service) Routes() []api.Route {
 	var all []api.Route
@@ -211,8 +192,8 @@ func (s *Service) sweep(ctx context.Context) {
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
 	for {
-		if err := deleteExpired(ctx, s.db.Write(), s.now()); err != nil && ctx.Err() == nil {
-			s.cfg.Logger.Warn("deleting expired rows failed", "err", err)
+		if err := deleteExpired(ctx, s.store.DB.Write(), s.store.Now()); err != nil && ctx.Err() == nil {
+			s.store.Logger.Warn("deleting expired rows failed", "err", err)
 		}
 		select {
 		case <-tick.C:
@@ -228,9 +209,4 @@ func (s *Service) Close() error {
 	s.running.Wait()
 	s.http.CloseIdleConnections()
 	return nil
-}
-
-// record appends to the audit log within tx. Call it last in a transaction.
-func (s *Service) record(ctx context.Context, tx *sql.Tx, records ...auditlog.Record) error {
-	return db.Wrap("record", s.cfg.Audit.AppendTx(ctx, tx, records...))
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
-	"database/sql"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -15,6 +14,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"github.com/seed93082962/agenthost/hub/store"
 
 	"github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/oauth2"
@@ -126,10 +127,10 @@ func (s *Service) StartLogin(ctx context.Context, from api.Caller, in LoginInput
 	state, nonce, verifier := newToken(), newToken(), oauth2.GenerateVerifier()
 	f := flow{
 		stateHash: hash(state), browserHash: hash(browser), org: c.Org, issuer: c.Issuer, clientID: c.ClientID, callback: c.callback(),
-		nonceHash: hash(nonce), returnTo: in.ReturnTo, expiresAt: s.now().Add(flowLife),
+		nonceHash: hash(nonce), returnTo: in.ReturnTo, expiresAt: s.store.Now().Add(flowLife),
 	}
-	f.verifierEnc = s.cfg.Keyring.Seal([]byte(verifier), verifierPlace(f))
-	if err := insertFlow(ctx, s.db.Write(), f); err != nil {
+	f.verifierEnc = s.store.Keyring.Seal([]byte(verifier), verifierPlace(f))
+	if err := insertFlow(ctx, s.store.DB.Write(), f); err != nil {
 		return "", "", err
 	}
 	return oauth.AuthCodeURL(state, oauth2.S256ChallengeOption(verifier), oidc.Nonce(nonce)), browser, nil
@@ -194,7 +195,7 @@ func (s *Service) Callback(ctx context.Context, from api.Caller, in CallbackInpu
 	if !isToken(in.State) || !isToken(in.Browser) {
 		return CallbackResult{}, errFlow
 	}
-	f, err := takeFlow(ctx, s.db.Write(), hash(in.State), hash(in.Browser), s.now())
+	f, err := takeFlow(ctx, s.store.DB.Write(), hash(in.State), hash(in.Browser), s.store.Now())
 	if errors.Is(err, errNoFlow) {
 		return CallbackResult{}, errFlow
 	}
@@ -207,7 +208,7 @@ func (s *Service) Callback(ctx context.Context, from api.Caller, in CallbackInpu
 	}
 	code := codeOf(err)
 	if code.Status() >= http.StatusInternalServerError {
-		s.cfg.Logger.Warn("login failed", "tenant", f.org, "err", err)
+		s.store.Logger.Warn("login failed", "tenant", f.org, "err", err)
 	}
 	return CallbackResult{Location: s.cfg.PublicURL + f.returnTo + "#error=" + string(code)}, nil
 }
@@ -239,7 +240,7 @@ func (s *Service) complete(ctx context.Context, from api.Caller, f flow, in Call
 		return CallbackResult{SignIn: signIn}, err
 	}
 	code := newToken()
-	if err := insertCode(ctx, s.db.Write(), hash(code), f.browserHash, u, s.now().Add(codeLife)); err != nil {
+	if err := insertCode(ctx, s.store.DB.Write(), hash(code), f.browserHash, u, s.store.Now().Add(codeLife)); err != nil {
 		return CallbackResult{}, err
 	}
 	return CallbackResult{Location: s.cfg.PublicURL + f.returnTo + "#code=" + code}, nil
@@ -259,7 +260,7 @@ const (
 // authenticate exchanges the code and verifies the token of the user.
 func (s *Service) authenticate(ctx context.Context, from api.Caller, f flow, in CallbackInput) (u identity.ExternalUser, err error) {
 	reject := func(reason string, cause error) error {
-		s.cfg.Logger.Info("login rejected", "tenant", f.org, "reason", reason, "err", cause)
+		s.store.Logger.Info("login rejected", "tenant", f.org, "reason", reason, "err", cause)
 		return s.cfg.Users.RejectExternal(ctx, from, f.org, reason, errRejected)
 	}
 	if err := s.cfg.Users.CheckExternal(ctx, from, f.org); err != nil {
@@ -325,7 +326,7 @@ func (s *Service) authenticate(ctx context.Context, from api.Caller, f flow, in 
 
 // exchange returns the tokens of a code. An error of the code itself is a rejection.
 func (s *Service) exchange(ctx context.Context, c client, m metadata, f flow, code string) (*oauth2.Token, error) {
-	verifier, err := s.cfg.Keyring.Open(f.verifierEnc, verifierPlace(f))
+	verifier, err := s.store.Keyring.Open(f.verifierEnc, verifierPlace(f))
 	if err != nil {
 		return nil, errors.New("the login was started with another encryption key")
 	}
@@ -359,7 +360,7 @@ func (s *Service) Exchange(ctx context.Context, from api.Caller, code, browser s
 	if !isToken(code) || !isToken(browser) {
 		return identity.SignIn{}, errCode
 	}
-	u, err := takeCode(ctx, s.db.Write(), hash(code), hash(browser), s.now())
+	u, err := takeCode(ctx, s.store.DB.Write(), hash(code), hash(browser), s.store.Now())
 	if errors.Is(err, errNoFlow) {
 		return identity.SignIn{}, errCode
 	}
@@ -372,8 +373,8 @@ func (s *Service) Exchange(ctx context.Context, from api.Caller, code, browser s
 
 // registered returns a check that the client of a login, or one of the same issuer, is still
 // registered. It locks the client: a deletion ends the session of the login, or prevents it.
-func (s *Service) registered(org, issuer, clientID, callback string) func(context.Context, *sql.Tx) error {
-	return func(ctx context.Context, tx *sql.Tx) error {
+func (s *Service) registered(org, issuer, clientID, callback string) func(context.Context, *store.Tx) error {
+	return func(ctx context.Context, tx *store.Tx) error {
 		c, err := lockClient(ctx, tx, org)
 		if errors.Is(err, errNoClient) && s.global != nil && s.global.Org == org {
 			c, err = s.unregistered(ctx, tx)

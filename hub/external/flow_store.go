@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed93082962/agenthost/hub/store"
+
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/db"
 	"github.com/seed93082962/agenthost/hub/identity"
@@ -67,7 +69,7 @@ func deleteCodes(ctx context.Context, q db.Querier, out identity.ExternalLogout)
 }
 
 // deleteLogins deletes the logins and codes of an organization.
-func deleteLogins(ctx context.Context, tx *sql.Tx, org string) error {
+func deleteLogins(ctx context.Context, tx *store.Tx, org string) error {
 	if _, err := tx.ExecContext(ctx, `DELETE FROM login_flows WHERE org = $1`, org); err != nil {
 		return db.Wrap("delete logins", err)
 	}

@@ -197,7 +197,7 @@ type flight[T any] struct {
 // get returns the value, or fetches it if it is older than life. It also returns how often the
 // value was fetched.
 func (r *remembered[T]) get(ctx context.Context, s *Service, life time.Duration, fetch func(context.Context) (T, error)) (T, int, error) {
-	now := s.now()
+	now := s.store.Now()
 	r.mu.Lock()
 	if age := now.Sub(r.at); !r.at.IsZero() && age >= 0 && age < life {
 		defer r.mu.Unlock()
@@ -224,7 +224,7 @@ func (r *remembered[T]) get(ctx context.Context, s *Service, life time.Duration,
 				r.value, r.at, r.pause = f.value, now, 0
 				r.fetches++
 			} else {
-				r.failedAt, r.pause = s.now(), min(max(firstPause, 2*r.pause), maxPause)
+				r.failedAt, r.pause = s.store.Now(), min(max(firstPause, 2*r.pause), maxPause)
 			}
 			f.fetches = r.fetches
 			close(f.done)

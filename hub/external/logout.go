@@ -44,14 +44,14 @@ func (s *Service) BackchannelLogout(ctx context.Context, from api.Caller, raw st
 	for _, c := range clients { // the fault of one organization does not prevent the logout of another
 		out, err := s.logoutOf(ctx, c, token)
 		if err != nil && isRejection(err) {
-			s.cfg.Logger.Debug("logout token rejected", "tenant", c.Org, "err", err)
+			s.store.Logger.Debug("logout token rejected", "tenant", c.Org, "err", err)
 			continue
 		}
 		if err == nil {
 			err = s.logout(ctx, from, out)
 		}
 		if err != nil {
-			s.cfg.Logger.Warn("logout failed", "tenant", c.Org, "err", err)
+			s.store.Logger.Warn("logout failed", "tenant", c.Org, "err", err)
 			fault = err
 			continue
 		}
@@ -89,7 +89,7 @@ func (s *Service) clientsOfToken(ctx context.Context, raw string) ([]client, err
 	if strings.ContainsRune(issuer+audience[0], 0) {
 		return nil, errLogoutToken
 	}
-	clients, err := clientsByID(ctx, s.db.Read(), issuer, audience[0])
+	clients, err := clientsByID(ctx, s.store.Read(), issuer, audience[0])
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +118,7 @@ func (s *Service) logoutOf(ctx context.Context, c client, token *proof) (out log
 	}
 	expires, ok := all.seconds("exp")
 	id := all.text("jti")
-	if !ok || expires.After(s.now().Add(maxLogoutLife)) || id == "" {
+	if !ok || expires.After(s.store.Now().Add(maxLogoutLife)) || id == "" {
 		return out, errors.New("the token has no identifier, or is valid for too long")
 	}
 	out.ExternalLogout = identity.ExternalLogout{
@@ -140,18 +140,18 @@ type logoutToken struct {
 }
 
 func (s *Service) logout(ctx context.Context, from api.Caller, out logoutToken) error {
-	used, err := logoutTokenUsed(ctx, s.db.Read(), out.key)
+	used, err := logoutTokenUsed(ctx, s.store.Read(), out.key)
 	if err != nil || used {
 		return err
 	}
 	// Logins that the console has not completed end too.
-	if err := deleteCodes(ctx, s.db.Write(), out.ExternalLogout); err != nil {
+	if err := deleteCodes(ctx, s.store.DB.Write(), out.ExternalLogout); err != nil {
 		return err
 	}
 	if err := s.cfg.Users.EndExternalSessions(ctx, from, out.ExternalLogout); err != nil {
 		return err
 	}
-	return insertLogoutToken(ctx, s.db.Write(), out.key, out.expires.Add(tokenSkew))
+	return insertLogoutToken(ctx, s.store.DB.Write(), out.key, out.expires.Add(tokenSkew))
 }
 
 func (s *Service) logoutRoutes() []api.Route {

@@ -26,6 +26,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/external"
 	"github.com/seed93082962/agenthost/hub/identity"
 	"github.com/seed93082962/agenthost/hub/secret"
+	"github.com/seed93082962/agenthost/hub/store"
 	"github.com/seed93082962/agenthost/internal/logtest"
 )
 
@@ -51,6 +52,7 @@ type site struct {
 // replica is one process of the hub.
 type replica struct {
 	url     string
+	store   *store.Store
 	service *external.Service
 	users   *identity.Service
 }
@@ -94,11 +96,12 @@ func (s *site) launch() *replica {
 		public = s.url // a proxy in front of both has one address
 	}
 	logger := slog.New(slog.NewJSONHandler(s.logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	users, err := identity.New(s.t.Context(), identity.Config{DB: s.db, Keyring: s.ring, Audit: s.audit, PublicURL: public, External: true, Now: s.now, Logger: logger})
+	handle, err := store.New(store.Config{DB: s.db, Keyring: s.ring, Audit: s.audit, Now: s.now, Logger: logger})
+	require.NoError(s.t, err)
+	users, err := identity.New(s.t.Context(), identity.Config{Store: handle, PublicURL: public, External: true})
 	require.NoError(s.t, err)
 	service, err := external.New(external.Config{
-		DB: s.db, Keyring: s.ring, Audit: s.audit, Users: users, PublicURL: public, Logins: true, Global: s.global, BootstrapAdmins: s.admins,
-		OpsKey: opsKey, Now: s.now, Logger: logger,
+		Store: handle, Users: users, PublicURL: public, Logins: true, Global: s.global, BootstrapAdmins: s.admins, OpsKey: opsKey,
 	})
 	require.NoError(s.t, err)
 	server.Config.Handler, err = api.New(api.Config{
@@ -117,7 +120,7 @@ func (s *site) launch() *replica {
 		require.NoError(s.t, service.Close())
 		require.NoError(s.t, users.Close())
 	})
-	return &replica{server.URL, service, users}
+	return &replica{url: server.URL, store: handle, service: service, users: users}
 }
 
 // register registers the client of an organization at an identity provider.

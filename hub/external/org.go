@@ -3,9 +3,10 @@ package external
 import (
 	"context"
 	"crypto"
-	"database/sql"
 	"errors"
 	"fmt"
+
+	"github.com/seed93082962/agenthost/hub/store"
 
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/db"
@@ -46,14 +47,14 @@ func (s *Service) clientFor(ctx context.Context, org string) (client, error) {
 	)
 	switch {
 	case org == "":
-		c, err = defaultClient(ctx, s.db.Read())
+		c, err = defaultClient(ctx, s.store.Read())
 	case orgForm.MatchString(org):
-		c, err = clientOf(ctx, s.db.Read(), org)
+		c, err = clientOf(ctx, s.store.Read(), org)
 	default:
 		err = errNoClient
 	}
 	if errors.Is(err, errNoClient) && s.global != nil && (org == "" || org == s.global.Org) {
-		c, err = s.unregistered(ctx, s.db.Read())
+		c, err = s.unregistered(ctx, s.store.Read())
 	}
 	if errors.Is(err, errNoClient) {
 		return c, api.NotFound.New("The organization is not registered.")
@@ -74,7 +75,7 @@ func (s *Service) unregistered(ctx context.Context, q db.Querier) (client, error
 // DefaultOrg returns the registered default organization. It fails with api.InvalidRequest if no
 // organization is registered.
 func (s *Service) DefaultOrg(ctx context.Context) (string, error) {
-	c, err := defaultClient(ctx, s.db.Read())
+	c, err := defaultClient(ctx, s.store.Read())
 	if errors.Is(err, errNoClient) {
 		return "", api.InvalidRequest.New("No default organization is registered: name the organization as org.")
 	}
@@ -109,7 +110,7 @@ func (s *Service) secretOf(c client) (string, error) {
 	if c.global != nil {
 		return c.global.ClientSecret, nil
 	}
-	plain, err := s.cfg.Keyring.Open(c.SecretEnc, secretPlace(c.Org))
+	plain, err := s.store.Keyring.Open(c.SecretEnc, sealedSecret.Place(c.Org))
 	if err != nil {
 		return "", unusable(c, err)
 	}
@@ -124,7 +125,7 @@ func (s *Service) certOf(c client) (crypto.PublicKey, string, error) {
 	if c.CertEnc == nil {
 		return nil, "", nil
 	}
-	plain, err := s.cfg.Keyring.Open(c.CertEnc, certPlace(c.Org))
+	plain, err := s.store.Keyring.Open(c.CertEnc, sealedCert.Place(c.Org))
 	if err != nil {
 		return nil, "", unusable(c, err)
 	}
@@ -144,14 +145,13 @@ func unusable(c client, cause error) error {
 // with api.DefaultTenantInUse if it is the default and others remain. The sessions and CLI tokens of
 // the organization end, and its deployments stop and get new keys. Its members and data remain.
 func (s *Service) DeleteClient(ctx context.Context, from api.Caller, org string) error {
-	effect := func() {}
-	err := s.db.Tx(ctx, func(tx *sql.Tx) error {
+	return s.store.Change(ctx, store.Change{}, func(tx *store.Tx) error {
 		if err := lockClients(ctx, tx); err != nil {
 			return err
 		}
 		c, err := lockClient(ctx, tx, org)
 		if errors.Is(err, errNoClient) {
-			return nil
+			return store.ErrUnchanged
 		}
 		if err != nil {
 			return err
@@ -169,72 +169,63 @@ func (s *Service) DeleteClient(ctx context.Context, from api.Caller, org string)
 			return err
 		}
 		detail := deleteClientDetail{ClientID: c.ClientID, Issuer: c.Issuer}
-		if detail.accessDetail, effect, err = s.endAccess(ctx, tx, org, "", true); err != nil {
+		if detail.accessDetail, err = s.endAccess(ctx, tx, org, "", true); err != nil {
 			return err
 		}
-		return s.record(ctx, tx, actionDeleteClient.Record(clientEvent(from, c), detail))
+		tx.Record(actionDeleteClient.Record(clientEvent(from, c), detail))
+		return nil
 	})
-	if err == nil {
-		effect()
-	}
-	return err
 }
 
 // errForeignData rejects a client that would get the data of another one.
 var errForeignData = api.Conflict.New(`The organization has data that belong to another identity provider or client. ` +
 	`To give these data to the users of this client, repeat the request with "adopt": true; otherwise choose another name.`)
 
-// adopt returns whether the client takes over data that belong to another issuer, or after a
+// adopt reports whether the client takes over data that belong to another issuer, or after a
 // deletion to another client. The access of the users of other issuers ends, and the keys of
-// deployments are replaced. effect is nil or has to be called after the commit.
-func (s *Service) adopt(ctx context.Context, tx *sql.Tx, in ClientInput, before, after client) (adopted bool, effect func(), err error) {
+// deployments are replaced.
+func (s *Service) adopt(ctx context.Context, tx *store.Tx, in ClientInput, before, after client) (bool, error) {
 	if before.Issuer == after.Issuer {
-		return false, nil, nil
+		return false, nil
 	}
 	former, err := ownerOf(ctx, tx, in.Org)
 	if err != nil {
-		return false, nil, err
+		return false, err
 	}
 	if former == (owner{}) && s.global != nil && s.global.Org == in.Org {
 		former = owner{s.global.Issuer, s.global.ClientID}
 	}
 	if before.Issuer == "" && former == (owner{after.Issuer, after.ClientID}) {
-		return false, nil, nil
+		return false, nil
 	}
 	has, err := s.cfg.HasData(ctx, tx, in.Org)
 	if err == nil && !has && s.cfg.Users != nil {
 		has, err = s.cfg.Users.HasUsers(ctx, tx, in.Org)
 	}
 	if err != nil || !has {
-		return false, nil, err
+		return false, err
 	}
 	if !in.Adopt {
-		return false, nil, errForeignData
+		return false, errForeignData
 	}
-	_, effect, err = s.endAccess(ctx, tx, in.Org, after.Issuer, false)
-	return true, effect, err
+	_, err = s.endAccess(ctx, tx, in.Org, after.Issuer, false)
+	return true, err
 }
 
 // endAccess ends the sessions and CLI tokens of the users of an organization, except those of an
 // issuer, and its unfinished logins. It replaces the keys of its deployments, and stops them if stop
-// is true. effect has to be called after the commit.
-func (s *Service) endAccess(ctx context.Context, tx *sql.Tx, org, keepIssuer string, stop bool) (d accessDetail, effect func(), err error) {
-	if err := deleteLogins(ctx, tx, org); err != nil {
-		return d, nil, err
-	}
-	if s.cfg.Users == nil {
-		return d, func() {}, nil
+// is true.
+func (s *Service) endAccess(ctx context.Context, tx *store.Tx, org, keepIssuer string, stop bool) (d accessDetail, err error) {
+	if err := deleteLogins(ctx, tx, org); err != nil || s.cfg.Users == nil {
+		return d, err
 	}
 	ended, err := s.cfg.Users.EndOrganization(ctx, tx, org, keepIssuer)
 	if err != nil {
-		return d, nil, err
+		return d, err
 	}
 	d.SessionsEnded, d.TokensRevoked = ended.Sessions, ended.Tokens
-	changed := func() {}
 	if s.cfg.Logins || org != identity.DefaultTenant { // in built-in mode, that tenant belongs to users with passwords
-		if d.DeploymentsEnded, changed, err = s.cfg.EndDeployments(ctx, tx, org, stop); err != nil {
-			return d, nil, err
-		}
+		d.DeploymentsEnded, err = s.cfg.EndDeployments(ctx, tx, org, stop)
 	}
-	return d, func() { s.cfg.Users.Forget(org); changed() }, nil
+	return d, err
 }

@@ -2,7 +2,6 @@ package external_test
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"net/http"
 	"strings"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/external"
+	"github.com/seed93082962/agenthost/hub/store"
 )
 
 // admit makes the user of an access token an admin.
@@ -123,8 +123,8 @@ func TestDeletionIsOneChange(t *testing.T) {
 		b := newBrowser(t)
 		b.enter(s.url, "acme")
 		failing, err := external.New(external.Config{
-			DB: s.db, Keyring: s.ring, Audit: s.audit, Users: s.users, PublicURL: s.url, Logins: true,
-			EndDeployments: func(context.Context, *sql.Tx, string, bool) (int, func(), error) { return 0, nil, errors.New("failed") },
+			Store: s.store, Users: s.users, PublicURL: s.url, Logins: true,
+			EndDeployments: func(context.Context, *store.Tx, string, bool) (int, error) { return 0, errors.New("failed") },
 		})
 		require.NoError(t, err)
 		defer failing.Close()
@@ -184,8 +184,8 @@ func TestAdoptionOfUnregisteredData(t *testing.T) {
 	s := onSQLite(t, nil)
 	has := true
 	service, err := external.New(external.Config{
-		DB: s.db, Keyring: s.ring, Audit: s.audit, Users: s.users, PublicURL: s.url, Logins: true,
-		HasData: func(_ context.Context, _ *sql.Tx, tenant string) (bool, error) { return has && tenant == "acme", nil },
+		Store: s.store, Users: s.users, PublicURL: s.url, Logins: true,
+		HasData: func(_ context.Context, _ *store.Tx, tenant string) (bool, error) { return has && tenant == "acme", nil },
 	})
 	require.NoError(t, err)
 	defer service.Close()

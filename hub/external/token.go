@@ -159,7 +159,7 @@ func (s *Service) verify(ctx context.Context, c client, p *proof) (jose.Header, 
 	if !slices.Contains(audience, c.ClientID) {
 		return header, nil, errors.New("the token is for another client")
 	}
-	now := s.now()
+	now := s.store.Now()
 	if expires, ok := all.seconds("exp"); !ok || !now.Before(expires) {
 		return header, nil, errors.New("the token has no expiry, or has expired")
 	}

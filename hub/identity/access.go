@@ -60,7 +60,7 @@ func credentialOf(c api.Caller) string { return c.SessionID + c.TokenID }
 // within 2 seconds. The end of the request calls the function.
 func (s *Service) Admit(ctx context.Context, caller api.Caller, group rbac.Group) (context.Context, func()) {
 	ctx = db.WithCheck(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		all, err := readAccess(ctx, tx, s.now(), credentialOf(caller))
+		all, err := readAccess(ctx, tx, s.store.Now(), credentialOf(caller))
 		if err != nil {
 			return err
 		}
@@ -143,7 +143,7 @@ func (w *watcher) tenantChanged(tenantID string) {
 	}
 	w.mu.Unlock()
 	if err := w.check(context.Background(), due); err != nil {
-		w.s.cfg.Logger.Warn("checking requests in progress failed", "tenant", tenantID, "err", err)
+		w.s.store.Logger.Warn("checking requests in progress failed", "tenant", tenantID, "err", err)
 	}
 }
 
@@ -164,7 +164,7 @@ func (w *watcher) run(ctx context.Context) {
 		}
 		err := w.check(ctx, due)
 		if err != nil && !failing && ctx.Err() == nil { // once, not twice a second
-			w.s.cfg.Logger.Warn("checking requests in progress failed", "err", err)
+			w.s.store.Logger.Warn("checking requests in progress failed", "err", err)
 		}
 		failing = err != nil
 	}
@@ -200,7 +200,7 @@ func (w *watcher) check(ctx context.Context, due []*watched) error {
 	for len(ids) > 0 {
 		some := ids[:min(len(ids), maxAccesses)]
 		ids = ids[len(some):]
-		all, err := readAccess(ctx, w.s.db.Read(), w.s.now(), some...)
+		all, err := readAccess(ctx, w.s.store.Read(), w.s.store.Now(), some...)
 		if err != nil {
 			return err
 		}

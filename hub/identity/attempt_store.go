@@ -2,8 +2,9 @@ package identity
 
 import (
 	"context"
-	"database/sql"
 	"time"
+
+	"github.com/seed93082962/agenthost/hub/store"
 
 	"github.com/seed93082962/agenthost/hub/db"
 )
@@ -50,7 +51,7 @@ func readAttempts(ctx context.Context, q db.Querier, a attempt) (t attemptTimes,
 
 // addAddressFailure counts a failure of the account from the address, unless it is locked within
 // the window.
-func addAddressFailure(ctx context.Context, tx *sql.Tx, a attempt, now time.Time, from, to int64) (counted bool, err error) {
+func addAddressFailure(ctx context.Context, tx *store.Tx, a attempt, now time.Time, from, to int64) (counted bool, err error) {
 	n, err := db.Affected(ctx, tx, "count login attempt", `INSERT INTO login_attempts AS l (account_fold, remote_ip, at1, at2, at3, at4, at5)
 		VALUES ($1, $2, 0, 0, 0, 0, $3)
 		ON CONFLICT (account_fold, remote_ip) DO UPDATE SET at1 = l.at2, at2 = l.at3, at3 = l.at4, at4 = l.at5, at5 = excluded.at5
@@ -60,7 +61,7 @@ func addAddressFailure(ctx context.Context, tx *sql.Tx, a attempt, now time.Time
 
 // addSlowAttempt counts an attempt while a limit is reached, unless there was one after recent. The
 // lock of the account does not become longer.
-func addSlowAttempt(ctx context.Context, tx *sql.Tx, a attempt, now time.Time, recent, to int64) (counted bool, err error) {
+func addSlowAttempt(ctx context.Context, tx *store.Tx, a attempt, now time.Time, recent, to int64) (counted bool, err error) {
 	n, err := db.Affected(ctx, tx, "count login attempt", `INSERT INTO login_attempts AS l (account_fold, remote_ip, at1, at2, at3, at4, at5)
 		VALUES ($1, $2, 0, 0, 0, 0, $3)
 		ON CONFLICT (account_fold, remote_ip) DO UPDATE SET at5 = excluded.at5 WHERE l.at5 <= $4 OR l.at5 > $5`,
@@ -70,7 +71,7 @@ func addSlowAttempt(ctx context.Context, tx *sql.Tx, a attempt, now time.Time, r
 
 // addAccountFailure counts a failure of the account from all networks, unless it is locked within
 // the window.
-func addAccountFailure(ctx context.Context, tx *sql.Tx, a attempt, now time.Time, from, to int64) (counted bool, err error) {
+func addAccountFailure(ctx context.Context, tx *store.Tx, a attempt, now time.Time, from, to int64) (counted bool, err error) {
 	n, err := db.Affected(ctx, tx, "count failure of account", `INSERT INTO login_accounts AS l (account_fold, began, failures) VALUES ($1, $2, 1)
 		ON CONFLICT (account_fold) DO UPDATE SET
 			failures = CASE WHEN l.began <= $3 OR l.began > $4 THEN 1 ELSE l.failures + 1 END,
@@ -81,7 +82,7 @@ func addAccountFailure(ctx context.Context, tx *sql.Tx, a attempt, now time.Time
 
 // addNetworkFailure counts a failure of the network, unless the network is locked within the
 // window.
-func addNetworkFailure(ctx context.Context, tx *sql.Tx, a attempt, now time.Time, from, to int64) (counted bool, err error) {
+func addNetworkFailure(ctx context.Context, tx *store.Tx, a attempt, now time.Time, from, to int64) (counted bool, err error) {
 	n, err := db.Affected(ctx, tx, "count failure of network", `INSERT INTO login_networks AS l (network, began, failures) VALUES ($1, $2, 1)
 		ON CONFLICT (network) DO UPDATE SET
 			failures = CASE WHEN l.began <= $3 OR l.began > $4 THEN 1 ELSE l.failures + 1 END,
@@ -91,20 +92,20 @@ func addNetworkFailure(ctx context.Context, tx *sql.Tx, a attempt, now time.Time
 }
 
 // deleteUnlocked deletes the failures of the account at the address, unless they lock it.
-func deleteUnlocked(ctx context.Context, tx *sql.Tx, a attempt, from, to int64) error {
+func deleteUnlocked(ctx context.Context, tx *store.Tx, a attempt, from, to int64) error {
 	_, err := db.Affected(ctx, tx, "clear login attempts", `DELETE FROM login_attempts
 		WHERE account_fold = $1 AND remote_ip = $2 AND (at1 <= $3 OR at1 > $4)`, a.account, a.address, from, to)
 	return err
 }
 
 // deleteAddressFailures deletes the failures of the account at the address.
-func deleteAddressFailures(ctx context.Context, tx *sql.Tx, a attempt) error {
+func deleteAddressFailures(ctx context.Context, tx *store.Tx, a attempt) error {
 	_, err := tx.ExecContext(ctx, `DELETE FROM login_attempts WHERE account_fold = $1 AND remote_ip = $2`, a.account, a.address)
 	return db.Wrap("clear login attempts", err)
 }
 
 // deleteAttempts deletes the failures of two accounts from every address.
-func deleteAttempts(ctx context.Context, tx *sql.Tx, account, other string) error {
+func deleteAttempts(ctx context.Context, tx *store.Tx, account, other string) error {
 	_, err := tx.ExecContext(ctx, `DELETE FROM login_attempts WHERE account_fold IN ($1, $2)`, account, other)
 	if err == nil {
 		_, err = tx.ExecContext(ctx, `DELETE FROM login_accounts WHERE account_fold IN ($1, $2)`, account, other)

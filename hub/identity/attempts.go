@@ -2,9 +2,10 @@ package identity
 
 import (
 	"context"
-	"database/sql"
 	"strings"
 	"time"
+
+	"github.com/seed93082962/agenthost/hub/store"
 
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/db"
@@ -100,7 +101,7 @@ func detached(ctx context.Context) (context.Context, context.CancelFunc) {
 // window returns the range of the times of failures that count: after from and at most to. A
 // failure later than to was stored with an incorrect clock, and would lock the account until then.
 func (s *Service) window() (from, to int64) {
-	now := s.now()
+	now := s.store.Now()
 	return db.Micros(now.Add(-lockoutWindow)), db.Micros(now.Add(lockoutWindow))
 }
 
@@ -109,12 +110,12 @@ func (s *Service) window() (from, to int64) {
 func (s *Service) startAttempt(ctx context.Context, a attempt) (attempt, error) {
 	if !a.user {
 		var err error
-		now := s.now()
-		if a.known, err = signInsFrom(ctx, s.db.Read(), DefaultTenant, a, now.Add(-exemptWindow), now.Add(lockoutWindow)); err != nil {
+		now := s.store.Now()
+		if a.known, err = signInsFrom(ctx, s.store.Read(), DefaultTenant, a, now.Add(-exemptWindow), now.Add(lockoutWindow)); err != nil {
 			return a, err
 		}
 	}
-	limits, err := s.limits(ctx, s.db.Read(), a)
+	limits, err := s.limits(ctx, s.store.Read(), a)
 	if err != nil {
 		return a, err
 	}
@@ -140,7 +141,7 @@ func (s *Service) limits(ctx context.Context, q db.Querier, a attempt) (l limits
 		return l, err
 	}
 	from, to := s.window()
-	l.bypassed, l.recent = true, read.last > db.Micros(s.now().Add(-slowAttempts)) && read.last <= to
+	l.bypassed, l.recent = true, read.last > db.Micros(s.store.Now().Add(-slowAttempts)) && read.last <= to
 	for _, limit := range []struct {
 		since  int64
 		exempt bool // the limit does not apply
@@ -166,9 +167,9 @@ func (s *Service) checkLocked(ctx context.Context, q db.Querier, a attempt) erro
 // countFailure counts a failure for the account and for the network, or fails with 429 if others
 // reached the limit first. Of any number of concurrent attempts, only five learn that they were
 // incorrect.
-func (s *Service) countFailure(ctx context.Context, tx *sql.Tx, a attempt) error {
+func (s *Service) countFailure(ctx context.Context, tx *store.Tx, a attempt) error {
 	from, to := s.window()
-	counted, err := addAddressFailure(ctx, tx, a, s.now(), from, to)
+	counted, err := addAddressFailure(ctx, tx, a, s.store.Now(), from, to)
 	if err != nil {
 		return err
 	}
@@ -184,12 +185,12 @@ func (s *Service) countFailure(ctx context.Context, tx *sql.Tx, a attempt) error
 // countAccount counts a failure of an account from all networks, or fails with 429. The account of
 // the setup and the change of a password have no such limit: it would lock out the operator, or the
 // user who is signed in.
-func (s *Service) countAccount(ctx context.Context, tx *sql.Tx, a attempt) error {
+func (s *Service) countAccount(ctx context.Context, tx *store.Tx, a attempt) error {
 	if strings.HasPrefix(a.account, "/") {
 		return nil
 	}
 	from, to := s.window()
-	counted, err := addAccountFailure(ctx, tx, a, s.now(), from, to)
+	counted, err := addAccountFailure(ctx, tx, a, s.store.Now(), from, to)
 	if err != nil || counted {
 		return err
 	}
@@ -199,9 +200,9 @@ func (s *Service) countAccount(ctx context.Context, tx *sql.Tx, a attempt) error
 // countNetwork counts a failure only for the network, or fails with 429. The first failure after a
 // window begins a new window. Rows of addresses are locked before rows of accounts, and these
 // before rows of networks.
-func (s *Service) countNetwork(ctx context.Context, tx *sql.Tx, a attempt) error {
+func (s *Service) countNetwork(ctx context.Context, tx *store.Tx, a attempt) error {
 	from, to := s.window()
-	counted, err := addNetworkFailure(ctx, tx, a, s.now(), from, to)
+	counted, err := addNetworkFailure(ctx, tx, a, s.store.Now(), from, to)
 	if err != nil || counted || a.user {
 		return err
 	}
@@ -209,7 +210,7 @@ func (s *Service) countNetwork(ctx context.Context, tx *sql.Tx, a attempt) error
 }
 
 // tooLate returns the 429 of a failure that came after the lock.
-func (s *Service) tooLate(ctx context.Context, tx *sql.Tx, a attempt) error {
+func (s *Service) tooLate(ctx context.Context, tx *store.Tx, a attempt) error {
 	limits, err := s.limits(ctx, tx, a)
 	if err != nil {
 		return err
@@ -223,7 +224,7 @@ func (s *Service) tooLate(ctx context.Context, tx *sql.Tx, a attempt) error {
 func (s *Service) rejectSlowly(ctx context.Context, a attempt) error {
 	ctx, cancel := detached(ctx)
 	defer cancel()
-	err := s.db.Tx(ctx, func(tx *sql.Tx) error {
+	err := s.store.Change(ctx, store.Change{}, func(tx *store.Tx) error {
 		_, err := s.slowly(ctx, tx, a)
 		return err
 	})
@@ -235,16 +236,16 @@ func (s *Service) rejectSlowly(ctx context.Context, a attempt) error {
 
 // slowly counts an attempt while a limit is reached. It reports false if there was one within
 // slowAttempts.
-func (s *Service) slowly(ctx context.Context, tx *sql.Tx, a attempt) (bool, error) {
+func (s *Service) slowly(ctx context.Context, tx *store.Tx, a attempt) (bool, error) {
 	_, to := s.window()
-	return addSlowAttempt(ctx, tx, a, s.now(), db.Micros(s.now().Add(-slowAttempts)), to)
+	return addSlowAttempt(ctx, tx, a, s.store.Now(), db.Micros(s.store.Now().Add(-slowAttempts)), to)
 }
 
 // clearFailures deletes the failures of the account after a success, or fails with 429 if a limit
 // was reached first that applies to it: a correct guess among concurrent incorrect ones counts only
 // before the lock, and one of several concurrent ones while a limit is reached. The row of the
 // member is locked already. A reset of the password locks in the same order.
-func (s *Service) clearFailures(ctx context.Context, tx *sql.Tx, a attempt) error {
+func (s *Service) clearFailures(ctx context.Context, tx *store.Tx, a attempt) error {
 	if a.locked {
 		first, err := s.slowly(ctx, tx, a)
 		if err != nil {

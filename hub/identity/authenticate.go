@@ -39,13 +39,13 @@ func (s *Service) AuthenticateToken(ctx context.Context, from api.Caller, raw st
 	switch {
 	case st.foreign:
 		return api.Caller{}, errOtherMode
-	case st.disabled && st.valid(s.cfg.Now()):
+	case st.disabled && st.valid(s.store.Now()):
 		return api.Caller{}, api.AccountDisabled.Of(st.caller)
 	case st.disabled:
 		return api.Caller{}, api.AccountDisabled
 	case st.revoked:
 		return api.Caller{}, api.TokenRevoked
-	case st.expired(s.cfg.Now()):
+	case st.expired(s.store.Now()):
 		return api.Caller{}, api.TokenExpired
 	}
 	s.touch(from.RemoteIP, st)
@@ -71,7 +71,7 @@ func (s *Service) sessionState(ctx context.Context, raw string) (*state, error) 
 		token = verified{session: claims.Session, user: claims.Subject, key: claims.key, expires: claims.ExpiresAt.Time}
 		s.tokens.put(key, token)
 	}
-	if !s.cfg.Now().Before(token.expires) {
+	if !s.store.Now().Before(token.expires) {
 		return nil, &api.Error{Code: api.TokenExpired, Cause: errTokenExpired}
 	}
 	st, err := s.state(token.session, func(st *state) error { return s.readSession(ctx, token.session, st) })
@@ -98,7 +98,7 @@ func (s *Service) cliState(ctx context.Context, raw string) (*state, error) {
 
 // state returns the cached state, or reads it.
 func (s *Service) state(key string, read func(*state) error) (*state, error) {
-	now := s.cfg.Now()
+	now := s.store.Now()
 	st, changes := s.states.get(key, now)
 	if st != nil {
 		return st, nil
@@ -123,7 +123,7 @@ const useEvery = time.Minute
 
 // touch records the use of a session or CLI token in the background.
 func (s *Service) touch(remoteIP string, st *state) {
-	now, last := db.Micros(s.cfg.Now()), st.lastUsed.Load()
+	now, last := db.Micros(s.store.Now()), st.lastUsed.Load()
 	if now-last >= useEvery.Microseconds() && st.lastUsed.CompareAndSwap(last, now) {
 		s.worker.used(use{session: st.caller.SessionID, token: st.caller.TokenID}, seen{now, remoteIP})
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/db/dbtest"
 	"github.com/seed93082962/agenthost/hub/identity"
 	"github.com/seed93082962/agenthost/hub/secret"
+	"github.com/seed93082962/agenthost/hub/store"
 	"github.com/seed93082962/agenthost/internal/pgtest"
 )
 
@@ -72,7 +73,9 @@ func benchHubAt(b testing.TB, url string, sessions int, now func() time.Time) (h
 	b.Cleanup(func() { require.NoError(b, audit.Close()) })
 	keyring, err := secret.Parse(secret.Generate())
 	require.NoError(b, err)
-	service, err = identity.New(b.Context(), identity.Config{DB: d, Keyring: keyring, Audit: audit, PublicURL: publicURL, SetupToken: password, Now: now})
+	handle, err := store.New(store.Config{DB: d, Keyring: keyring, Audit: audit, Now: now})
+	require.NoError(b, err)
+	service, err = identity.New(b.Context(), identity.Config{Store: handle, PublicURL: publicURL, SetupToken: password})
 	require.NoError(b, err)
 	b.Cleanup(func() { require.NoError(b, service.Close()) })
 	open := api.Route{Method: http.MethodGet, Path: "/open", Access: api.Open, Handle: func(w http.ResponseWriter, _ *http.Request) error {

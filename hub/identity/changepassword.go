@@ -2,8 +2,9 @@ package identity
 
 import (
 	"context"
-	"database/sql"
 	"errors"
+
+	"github.com/seed93082962/agenthost/hub/store"
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/api"
@@ -51,7 +52,7 @@ func (s *Service) ChangePassword(ctx context.Context, caller api.Caller, in Chan
 	if err != nil {
 		return err
 	}
-	m, err := memberByID(ctx, s.db.Read(), caller.TenantID, caller.UserID)
+	m, err := memberByID(ctx, s.store.Read(), caller.TenantID, caller.UserID)
 	if errors.Is(err, errNoMember) {
 		return api.TokenRevoked
 	}
@@ -69,8 +70,8 @@ func (s *Service) ChangePassword(ctx context.Context, caller api.Caller, in Chan
 	if err != nil {
 		return err
 	}
-	err = s.change(ctx, caller, rbac.Group{}, func(tx *sql.Tx) error {
-		changed, err := changePassword(ctx, tx, m, hash, s.now())
+	err = s.change(ctx, caller, rbac.Group{}, func(tx *store.Tx) error {
+		changed, err := changePassword(ctx, tx, m, hash, s.store.Now())
 		if err != nil {
 			return err
 		}
@@ -84,7 +85,8 @@ func (s *Service) ChangePassword(ctx context.Context, caller api.Caller, in Chan
 		if err != nil {
 			return err
 		}
-		return s.record(ctx, tx, actionChangePassword.Record(selfEvent(caller, m), changePasswordDetail{SessionsEnded: len(ended)}))
+		tx.Record(actionChangePassword.Record(selfEvent(caller, m), changePasswordDetail{SessionsEnded: len(ended)}))
+		return nil
 	})
 	s.invalidateUser(m.ID)
 	return err
@@ -97,11 +99,12 @@ func (s *Service) rejectChange(ctx context.Context, caller api.Caller, m member,
 	defer cancel()
 	e := selfEvent(caller, m)
 	e.Status = auditlog.Failure
-	err := s.db.Tx(ctx, func(tx *sql.Tx) error {
+	err := s.store.Change(ctx, store.Change{}, func(tx *store.Tx) error {
 		if err := s.countFailure(ctx, tx, try); err != nil {
 			return err
 		}
-		return s.record(ctx, tx, actionChangePassword.Record(e, changePasswordDetail{Reason: string(api.InvalidCredentials)}))
+		tx.Record(actionChangePassword.Record(e, changePasswordDetail{Reason: string(api.InvalidCredentials)}))
+		return nil
 	})
 	if err != nil {
 		return err

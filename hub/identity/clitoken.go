@@ -2,8 +2,9 @@ package identity
 
 import (
 	"context"
-	"database/sql"
 	"time"
+
+	"github.com/seed93082962/agenthost/hub/store"
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/api"
@@ -92,12 +93,12 @@ func (s *Service) IssueToken(ctx context.Context, caller api.Caller, in TokenInp
 	}
 	raw, hash := newToken(cliPrefix)
 	t := cliToken{
-		ID: ids.New(), TenantID: caller.TenantID, UserID: caller.UserID, Name: in.Name, Prefix: raw[:shownOfToken], CreatedAt: s.now(),
+		ID: ids.New(), TenantID: caller.TenantID, UserID: caller.UserID, Name: in.Name, Prefix: raw[:shownOfToken], CreatedAt: s.store.Now(),
 	}
 	if in.ExpiresInDays != nil {
 		t.ExpiresAt = t.CreatedAt.Add(time.Duration(*in.ExpiresInDays) * day)
 	}
-	err = s.change(ctx, caller, rbac.AdminWrite, func(tx *sql.Tx) error {
+	err = s.change(ctx, caller, rbac.AdminWrite, func(tx *store.Tx) error {
 		if err := checkTokens(ctx, tx, t); err != nil {
 			return err
 		}
@@ -111,7 +112,8 @@ func (s *Service) IssueToken(ctx context.Context, caller api.Caller, in TokenInp
 		if err := insertToken(ctx, tx, t, hash); err != nil {
 			return err
 		}
-		return s.record(ctx, tx, actionIssueToken.Record(t.event(caller.Event()), tokenDetail{Prefix: t.Prefix, ExpiresAt: t.expiry()}))
+		tx.Record(actionIssueToken.Record(t.event(caller.Event()), tokenDetail{Prefix: t.Prefix, ExpiresAt: t.expiry()}))
+		return nil
 	})
 	return IssuedToken{t.ID, t.Name, raw, t.Prefix, api.Time(t.CreatedAt), api.Time(t.ExpiresAt)}, err
 }
@@ -123,7 +125,7 @@ func (s *Service) Tokens(ctx context.Context, caller api.Caller, page api.Page) 
 }
 
 func (s *Service) tokensOf(ctx context.Context, tenantID, userID string, page api.Page) (api.List[Token], error) {
-	tokens, total, err := tokensOf(ctx, s.db.Read(), tenantID, userID, page)
+	tokens, total, err := tokensOf(ctx, s.store.Read(), tenantID, userID, page)
 	list := api.List[Token]{Total: total}
 	for _, t := range tokens {
 		list.Items = append(list.Items, t.view())
@@ -133,27 +135,28 @@ func (s *Service) tokensOf(ctx context.Context, tenantID, userID string, page ap
 
 // RevokeToken revokes a CLI token of the caller.
 func (s *Service) RevokeToken(ctx context.Context, caller api.Caller, id string) error {
-	return s.revokeTokenOf(ctx, caller, id, rbac.AdminWrite, func(*sql.Tx) (member, error) {
+	return s.revokeTokenOf(ctx, caller, id, rbac.AdminWrite, func(*store.Tx) (member, error) {
 		return member{ID: caller.UserID, TenantID: caller.TenantID, Username: caller.UserName}, nil
 	})
 }
 
 // revokeTokenOf revokes a CLI token of the user that find returns.
-func (s *Service) revokeTokenOf(ctx context.Context, caller api.Caller, id string, group rbac.Group, find func(*sql.Tx) (owner member, err error)) error {
+func (s *Service) revokeTokenOf(ctx context.Context, caller api.Caller, id string, group rbac.Group, find func(*store.Tx) (owner member, err error)) error {
 	id, err := parseID(id)
 	if err != nil {
 		return err
 	}
 	var owner member
-	err = s.change(ctx, caller, group, func(tx *sql.Tx) (err error) {
+	err = s.change(ctx, caller, group, func(tx *store.Tx) (err error) {
 		if owner, err = find(tx); err != nil {
 			return err
 		}
-		t, err := revokeToken(ctx, tx, owner.TenantID, owner.ID, id, s.now())
+		t, err := revokeToken(ctx, tx, owner.TenantID, owner.ID, id, s.store.Now())
 		if err != nil {
 			return err
 		}
-		return s.record(ctx, tx, t.revoked(caller.Event(), owner.Username))
+		tx.Record(t.revoked(caller.Event(), owner.Username))
+		return nil
 	})
 	s.invalidateUser(owner.ID)
 	return err

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/seed93082962/agenthost/hub/store"
+
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/db"
 )
@@ -44,7 +46,7 @@ func tokensOf(ctx context.Context, q db.Querier, tenantID, userID string, page a
 
 // checkTokens fails with api.Conflict if the user has maxTokensPerUser valid tokens, and deletes
 // the oldest revoked ones beyond as many. The tenant is locked.
-func checkTokens(ctx context.Context, tx *sql.Tx, t cliToken) error {
+func checkTokens(ctx context.Context, tx *store.Tx, t cliToken) error {
 	var valid int
 	err := tx.QueryRowContext(ctx, `SELECT COUNT(*) FROM cli_tokens
 		WHERE tenant_id = $1 AND user_id = $2 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $3)`,
@@ -63,7 +65,7 @@ func checkTokens(ctx context.Context, tx *sql.Tx, t cliToken) error {
 
 // tokenExpiry returns when the CLI token of the caller expires, or the zero time for never and for
 // a session.
-func tokenExpiry(ctx context.Context, tx *sql.Tx, caller api.Caller) (time.Time, error) {
+func tokenExpiry(ctx context.Context, tx *store.Tx, caller api.Caller) (time.Time, error) {
 	var expires sql.NullInt64
 	err := tx.QueryRowContext(ctx, `SELECT expires_at FROM cli_tokens WHERE tenant_id = $1 AND id = $2`, caller.TenantID, caller.TokenID).Scan(&expires)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -72,7 +74,7 @@ func tokenExpiry(ctx context.Context, tx *sql.Tx, caller api.Caller) (time.Time,
 	return db.NullTime(expires), db.Wrap("read token", err)
 }
 
-func insertToken(ctx context.Context, tx *sql.Tx, t cliToken, hash []byte) error {
+func insertToken(ctx context.Context, tx *store.Tx, t cliToken, hash []byte) error {
 	_, err := tx.ExecContext(ctx, `INSERT INTO cli_tokens (id, tenant_id, user_id, name, token_hash, prefix, created_at, expires_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
 		t.ID, t.TenantID, t.UserID, t.Name, hash, t.Prefix, db.Micros(t.CreatedAt), db.NullMicros(t.ExpiresAt))
@@ -81,7 +83,7 @@ func insertToken(ctx context.Context, tx *sql.Tx, t cliToken, hash []byte) error
 
 // revokeToken revokes a token of the user. It fails with api.NotFound if there is none that is not
 // revoked.
-func revokeToken(ctx context.Context, tx *sql.Tx, tenantID, userID, id string, now time.Time) (cliToken, error) {
+func revokeToken(ctx context.Context, tx *store.Tx, tenantID, userID, id string, now time.Time) (cliToken, error) {
 	t, err := scanToken(tx.QueryRowContext(ctx, `UPDATE cli_tokens SET revoked_at = $1
 		WHERE tenant_id = $4 AND id = $2 AND user_id = $3 AND revoked_at IS NULL RETURNING `+cliColumns, db.Micros(now), id, userID, tenantID))
 	if errors.Is(err, sql.ErrNoRows) {
@@ -96,7 +98,7 @@ func (s *Service) readCLIToken(ctx context.Context, hash []byte, st *state) erro
 		id                         string
 		revoked, expires, lastUsed sql.NullInt64
 	)
-	m, err := scanMember(s.db.Read().QueryRowContext(ctx, `SELECT `+memberColumns+`, t.id, t.revoked_at, t.expires_at, t.last_used_at
+	m, err := scanMember(s.store.Read().QueryRowContext(ctx, `SELECT `+memberColumns+`, t.id, t.revoked_at, t.expires_at, t.last_used_at
 		FROM cli_tokens t JOIN members m ON m.id = t.user_id AND m.tenant_id = t.tenant_id WHERE t.token_hash = $1`, hash), &id, &revoked, &expires, &lastUsed)
 	if errors.Is(err, sql.ErrNoRows) {
 		return api.Unauthenticated
@@ -112,12 +114,12 @@ func (s *Service) readCLIToken(ctx context.Context, hash []byte, st *state) erro
 
 // revokeTokens ends all CLI tokens of a user, and returns how many were valid. Call invalidateUser
 // after the commit.
-func (s *Service) revokeTokens(ctx context.Context, tx *sql.Tx, m member) (live int, err error) {
+func (s *Service) revokeTokens(ctx context.Context, tx *store.Tx, m member) (live int, err error) {
 	all, err := db.Collect(ctx, tx, "revoke tokens", func(row db.Scanner) (alive bool, err error) {
 		err = row.Scan(&alive)
 		return alive, err
 	}, `UPDATE cli_tokens SET revoked_at = $1 WHERE tenant_id = $3 AND user_id = $2 AND revoked_at IS NULL
-		RETURNING expires_at IS NULL OR expires_at > $1`, db.Micros(s.now()), m.ID, m.TenantID)
+		RETURNING expires_at IS NULL OR expires_at > $1`, db.Micros(s.store.Now()), m.ID, m.TenantID)
 	for _, alive := range all {
 		if alive {
 			live++

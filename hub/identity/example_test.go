@@ -11,6 +11,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/db"
 	"github.com/seed93082962/agenthost/hub/identity"
 	"github.com/seed93082962/agenthost/hub/secret"
+	"github.com/seed93082962/agenthost/hub/store"
 )
 
 // A server with users: the first one is made, and then asks who they are.
@@ -44,7 +45,11 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	service, err := identity.New(ctx, identity.Config{DB: database, Keyring: keyring, Audit: audit})
+	handle, err := store.New(store.Config{DB: database, Keyring: keyring, Audit: audit})
+	if err != nil {
+		return err
+	}
+	service, err := identity.New(ctx, identity.Config{Store: handle})
 	if err != nil {
 		return err
 	}

@@ -4,10 +4,11 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"database/sql"
 	"encoding/hex"
 	"errors"
 	"strings"
+
+	"github.com/seed93082962/agenthost/hub/store"
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/api"
@@ -41,7 +42,7 @@ type ExternalUser struct {
 
 	// Registered fails if the organization no longer signs in with this issuer. It is called in the
 	// transaction that starts the session. Defaults to no check.
-	Registered func(ctx context.Context, tx *sql.Tx) error
+	Registered func(ctx context.Context, tx *store.Tx) error
 }
 
 // SignInExternal starts a session of the user. The first login creates the member. It fails with
@@ -52,14 +53,14 @@ func (s *Service) SignInExternal(ctx context.Context, from api.Caller, u Externa
 	}
 	var m member
 	var created bool
-	err = s.db.Tx(ctx, func(tx *sql.Tx) (err error) {
+	err = s.store.Change(ctx, store.Change{}, func(tx *store.Tx) (err error) {
 		created = false
 		if u.Registered != nil {
 			if err := u.Registered(ctx, tx); err != nil {
 				return err
 			}
 		}
-		m, err = updateExternalLogin(ctx, tx, u, s.now())
+		m, err = updateExternalLogin(ctx, tx, u, s.store.Now())
 		if errors.Is(err, errNoMember) {
 			m, created, err = s.createExternal(ctx, tx, u)
 		}
@@ -69,15 +70,15 @@ func (s *Service) SignInExternal(ctx context.Context, from api.Caller, u Externa
 		if !m.active() {
 			return api.AccountDisabled
 		}
-		changed, err := s.applyRole(ctx, tx, from, &m, u.Role)
-		if err != nil {
+		if err := s.applyRole(ctx, tx, from, &m, u.Role); err != nil {
 			return err
 		}
 		if signIn, err = s.newSession(ctx, tx, m, from, u.SessionID); err != nil {
 			return err
 		}
-		return s.record(ctx, tx, append(changed, actionExternalLogin.Record(selfEvent(from, m),
-			externalLoginDetail{signIn.session, u.Issuer, created, string(m.Role)}))...)
+		tx.Record(actionExternalLogin.Record(selfEvent(from, m),
+			externalLoginDetail{signIn.session, u.Issuer, created, string(m.Role)}))
+		return nil
 	})
 	if errors.Is(err, api.AccountDisabled) {
 		return SignIn{}, s.rejectDisabled(ctx, from, m)
@@ -88,39 +89,37 @@ func (s *Service) SignInExternal(ctx context.Context, from api.Caller, u Externa
 	return signIn, err
 }
 
-// applyRole stores the role that the identity provider decided, or none, and returns the audit
-// entry of a change. The last admin may lose the role too: the provider decides who is one.
-func (s *Service) applyRole(ctx context.Context, tx *sql.Tx, from api.Caller, m *member, role rbac.Role) ([]auditlog.Record, error) {
+// applyRole stores the role that the identity provider decided, or none. The last admin may lose the
+// role too: the provider decides who is one.
+func (s *Service) applyRole(ctx context.Context, tx *store.Tx, from api.Caller, m *member, role rbac.Role) error {
 	if role == "" || role == m.Role {
-		return nil, nil
+		return nil
 	}
 	before := m.Role
-	m.Role, m.UpdatedAt = role, s.now()
+	m.Role, m.UpdatedAt = role, tx.Now
 	if err := updateMember(ctx, tx, *m); err != nil {
-		return nil, err
+		return err
 	}
 	caller := from
 	caller.TenantID, caller.UserID, caller.UserName = m.TenantID, m.ID, m.Username
-	if err := s.cfg.Withdraw(ctx, tx, caller, m.TenantID, m.ID, role); err != nil {
-		return nil, err
-	}
-	return []auditlog.Record{actionUpdateRole.Record(selfEvent(from, *m), updateRoleDetail{auditlog.Change[string]{From: string(before), To: string(role)}})}, nil
+	tx.Record(actionUpdateRole.Record(selfEvent(from, *m), updateRoleDetail{auditlog.Change[string]{From: string(before), To: string(role)}}))
+	return s.cfg.Withdraw(ctx, tx, caller, m.TenantID, m.ID, role)
 }
 
 // createExternal creates the member of a first login. Concurrent first logins of a user wait for
 // the tenant and find the member of the first one.
-func (s *Service) createExternal(ctx context.Context, tx *sql.Tx, u ExternalUser) (m member, created bool, err error) {
-	if err := insertTenant(ctx, tx, u.TenantID, s.now()); err != nil {
+func (s *Service) createExternal(ctx context.Context, tx *store.Tx, u ExternalUser) (m member, created bool, err error) {
+	if err := insertTenant(ctx, tx, u.TenantID, s.store.Now()); err != nil {
 		return m, false, err
 	}
-	if err := lockTenant(ctx, tx, u.TenantID); err != nil {
+	if err := lockTenant(ctx, tx.Tx, u.TenantID); err != nil {
 		return m, false, err
 	}
 	m, err = memberBySubject(ctx, tx, u)
 	if !errors.Is(err, errNoMember) {
 		return m, false, err
 	}
-	now := s.now()
+	now := s.store.Now()
 	m = member{
 		ID: ids.New(), TenantID: u.TenantID, Username: externalUsername(u.Username), Role: rbac.Member, Status: statusActive,
 		AuthSource: sourceExternal, Issuer: u.Issuer, Subject: u.Subject, LastLoginAt: now, CreatedAt: now, UpdatedAt: now,
@@ -218,17 +217,17 @@ const externalAccount = "/external"
 // organization signed in within a day: one login every 5 s is checked there.
 func (s *Service) CheckExternal(ctx context.Context, from api.Caller, org string) error {
 	a := attemptOf(from, externalAccount)
-	limits, err := s.limits(ctx, s.db.Read(), a)
+	limits, err := s.limits(ctx, s.store.Read(), a)
 	if err != nil || limits.wait == 0 {
 		return err
 	}
-	now := s.now()
-	known, err := signedInFrom(ctx, s.db.Read(), org, a, now.Add(-exemptWindow), now.Add(lockoutWindow))
+	now := s.store.Now()
+	known, err := signedInFrom(ctx, s.store.Read(), org, a, now.Add(-exemptWindow), now.Add(lockoutWindow))
 	if err != nil {
 		return err
 	}
 	if known {
-		err = s.db.Tx(ctx, func(tx *sql.Tx) (err error) {
+		err = s.store.Change(ctx, store.Change{}, func(tx *store.Tx) (err error) {
 			known, err = s.slowly(ctx, tx, a)
 			return err
 		})
@@ -242,11 +241,12 @@ func (s *Service) CheckExternal(ctx context.Context, from api.Caller, org string
 func (s *Service) rejectExternal(ctx context.Context, from api.Caller, e auditlog.Event, detail loginFailedDetail, fault error) error {
 	ctx, cancel := detached(ctx)
 	defer cancel()
-	err := s.db.Tx(ctx, func(tx *sql.Tx) error {
+	err := s.store.Change(ctx, store.Change{}, func(tx *store.Tx) error {
 		if err := s.countNetwork(ctx, tx, attemptOf(from, "")); err != nil {
 			return err
 		}
-		return s.record(ctx, tx, actionLoginFailed.Record(e, detail))
+		tx.Record(actionLoginFailed.Record(e, detail))
+		return nil
 	})
 	if err != nil {
 		return err
@@ -273,13 +273,13 @@ func (s *Service) EndExternalSessions(ctx context.Context, from api.Caller, out 
 		return errors.New("end external sessions: neither a subject nor a session is given")
 	}
 	var users []member
-	err := s.db.Tx(ctx, func(tx *sql.Tx) (err error) {
+	err := s.store.Change(ctx, store.Change{}, func(tx *store.Tx) (err error) {
 		if out.Tokens { // no CLI token can be issued with a session that ends
-			if err := lockTenant(ctx, tx, out.TenantID); err != nil {
+			if err := lockTenant(ctx, tx.Tx, out.TenantID); err != nil {
 				return err
 			}
 		}
-		ended, err := endProviderSessions(ctx, tx, out, s.now())
+		ended, err := endProviderSessions(ctx, tx, out, s.store.Now())
 		if err != nil {
 			return err
 		}
@@ -292,7 +292,6 @@ func (s *Service) EndExternalSessions(ctx context.Context, from api.Caller, out 
 				return err
 			}
 		}
-		var records []auditlog.Record
 		for id, n := range ended {
 			m, err := memberByID(ctx, tx, out.TenantID, id)
 			if err != nil {
@@ -310,12 +309,9 @@ func (s *Service) EndExternalSessions(ctx context.Context, from api.Caller, out 
 			users = append(users, m)
 			e := from.Event()
 			e.TenantID = m.TenantID
-			records = append(records, actionBackchannelLogout.Record(m.event(e), backchannelLogoutDetail{out.Issuer, n, revoked}))
+			tx.Record(actionBackchannelLogout.Record(m.event(e), backchannelLogoutDetail{out.Issuer, n, revoked}))
 		}
-		if len(records) == 0 {
-			return nil
-		}
-		return s.record(ctx, tx, records...)
+		return nil
 	})
 	for _, m := range users {
 		s.invalidateUser(m.ID)

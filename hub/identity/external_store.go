@@ -2,16 +2,17 @@ package identity
 
 import (
 	"context"
-	"database/sql"
 	"strings"
 	"time"
+
+	"github.com/seed93082962/agenthost/hub/store"
 
 	"github.com/seed93082962/agenthost/hub/db"
 )
 
 // updateExternalLogin records a login and returns the member, or errNoMember. It changes nothing of
 // a disabled one. The row is locked until the transaction ends.
-func updateExternalLogin(ctx context.Context, tx *sql.Tx, u ExternalUser, now time.Time) (member, error) {
+func updateExternalLogin(ctx context.Context, tx *store.Tx, u ExternalUser, now time.Time) (member, error) {
 	return oneMember(tx.QueryRowContext(ctx, `UPDATE members SET
 			last_login_at = CASE WHEN status = $1 THEN $2 ELSE last_login_at END,
 			email = CASE WHEN status = $1 THEN $3 ELSE email END
@@ -25,21 +26,21 @@ func memberBySubject(ctx context.Context, q db.Querier, u ExternalUser) (member,
 }
 
 // insertTenant creates the organization if it does not exist.
-func insertTenant(ctx context.Context, tx *sql.Tx, id string, now time.Time) error {
+func insertTenant(ctx context.Context, tx *store.Tx, id string, now time.Time) error {
 	_, err := tx.ExecContext(ctx, `INSERT INTO tenants (id, created_at) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING`, id, db.Micros(now))
 	return db.Wrap("insert tenant", err)
 }
 
 // useBootstrap reports whether the key, which is the folded username or has a slash, makes its user
 // an admin. It does so once.
-func useBootstrap(ctx context.Context, tx *sql.Tx, tenantID, key string, now time.Time) (bool, error) {
+func useBootstrap(ctx context.Context, tx *store.Tx, tenantID, key string, now time.Time) (bool, error) {
 	n, err := db.Affected(ctx, tx, "use bootstrap admin", `INSERT INTO bootstrap_admins (tenant_id, username_fold, used_at)
 		VALUES ($1, $2, $3) ON CONFLICT (tenant_id, username_fold) DO NOTHING`, tenantID, key, db.Micros(now))
 	return n > 0, err
 }
 
 // endProviderSessions ends the sessions of a logout, and returns how many live ones each user had.
-func endProviderSessions(ctx context.Context, tx *sql.Tx, out ExternalLogout, now time.Time) (map[string]int, error) {
+func endProviderSessions(ctx context.Context, tx *store.Tx, out ExternalLogout, now time.Time) (map[string]int, error) {
 	type session struct {
 		user string
 		live bool

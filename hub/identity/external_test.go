@@ -2,7 +2,6 @@ package identity_test
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"net/http"
 	"regexp"
@@ -14,6 +13,7 @@ import (
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/identity"
+	"github.com/seed93082962/agenthost/hub/store"
 	"github.com/seed93082962/agenthost/rbac"
 )
 
@@ -273,7 +273,7 @@ func TestTheRoleOfALoginWithdraws(t *testing.T) {
 		var withdrawn []string
 		s := c.start(func(cfg *identity.Config) {
 			external(cfg)
-			cfg.Withdraw = func(_ context.Context, _ *sql.Tx, caller api.Caller, tenantID, userID string, role rbac.Role) error {
+			cfg.Withdraw = func(_ context.Context, _ *store.Tx, caller api.Caller, tenantID, userID string, role rbac.Role) error {
 				withdrawn = append(withdrawn, strings.Join([]string{tenantID, userID, string(role), caller.TenantID, caller.UserName}, " "))
 				return nil
 			}

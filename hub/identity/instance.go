@@ -2,7 +2,8 @@ package identity
 
 import (
 	"context"
-	"database/sql"
+
+	"github.com/seed93082962/agenthost/hub/store"
 
 	"github.com/seed93082962/agenthost/hub/db"
 )
@@ -16,7 +17,7 @@ const (
 // ReplaceStorage stores the id of the local storage of this hub. It returns that of the hub that
 // started before, or "" if this is the first.
 func (s *Service) ReplaceStorage(ctx context.Context, id string) (former string, err error) {
-	err = s.db.Tx(ctx, func(tx *sql.Tx) (err error) {
+	err = s.store.Change(ctx, store.Change{}, func(tx *store.Tx) (err error) {
 		former, err = replaceInstance(ctx, tx, storageRow, id)
 		return err
 	})

@@ -6,12 +6,14 @@ import (
 	"errors"
 	"time"
 
+	"github.com/seed93082962/agenthost/hub/store"
+
 	"github.com/seed93082962/agenthost/hub/db"
 )
 
 // insertInstance stores the id of the hub and the default tenant, unless they are stored, and
 // returns the id.
-func insertInstance(ctx context.Context, tx *sql.Tx, id string, now time.Time) (stored string, err error) {
+func insertInstance(ctx context.Context, tx *store.Tx, id string, now time.Time) (stored string, err error) {
 	_, err = tx.ExecContext(ctx, `INSERT INTO instance (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING`, instanceID, id)
 	if err != nil {
 		return "", err
@@ -26,7 +28,7 @@ func insertInstance(ctx context.Context, tx *sql.Tx, id string, now time.Time) (
 }
 
 // replaceInstance stores the value of a row and returns the former one, or "".
-func replaceInstance(ctx context.Context, tx *sql.Tx, name, value string) (former string, err error) {
+func replaceInstance(ctx context.Context, tx *store.Tx, name, value string) (former string, err error) {
 	err = tx.QueryRowContext(ctx, `SELECT value FROM instance WHERE name = $1`, name).Scan(&former)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) || former == value {
 		return former, err

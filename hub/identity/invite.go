@@ -2,8 +2,9 @@ package identity
 
 import (
 	"context"
-	"database/sql"
 	"time"
+
+	"github.com/seed93082962/agenthost/hub/store"
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/api"
@@ -77,10 +78,10 @@ func (i invite) view(now time.Time) Invite {
 
 // Invites returns the invitations of the tenant, the newest first.
 func (s *Service) Invites(ctx context.Context, caller api.Caller, page api.Page) (api.List[Invite], error) {
-	invites, total, err := invitesOf(ctx, s.db.Read(), caller.TenantID, page)
+	invites, total, err := invitesOf(ctx, s.store.Read(), caller.TenantID, page)
 	list := api.List[Invite]{Total: total}
 	for _, i := range invites {
-		list.Items = append(list.Items, i.view(s.now()))
+		list.Items = append(list.Items, i.view(s.store.Now()))
 	}
 	return list, err
 }
@@ -109,20 +110,21 @@ func (s *Service) CreateInvite(ctx context.Context, caller api.Caller, in Invite
 	if err != nil {
 		return Invite{}, err
 	}
-	now := s.now()
+	now := s.store.Now()
 	token, hash := newToken("inv_")
 	i := invite{
 		ID: ids.New(), TenantID: caller.TenantID, Role: rbac.Role(in.Role), Note: in.Note,
 		CreatedBy: caller.UserID, CreatedByName: caller.UserName, CreatedAt: now, ExpiresAt: now.Add(inviteTTL),
 	}
-	err = s.change(ctx, caller, rbac.AdminOnly, func(tx *sql.Tx) error {
+	err = s.change(ctx, caller, rbac.AdminOnly, func(tx *store.Tx) error {
 		if err := checkOpenInvites(ctx, tx, i.TenantID, now); err != nil {
 			return err
 		}
 		if err := insertInvite(ctx, tx, i, hash); err != nil {
 			return err
 		}
-		return s.record(ctx, tx, actionCreateInvite.Record(i.event(caller.Event()), i.detail()))
+		tx.Record(actionCreateInvite.Record(i.event(caller.Event()), i.detail()))
+		return nil
 	})
 	view := i.view(now)
 	view.Token, view.URL = token, s.inviteURL(token)
@@ -142,8 +144,8 @@ func (s *Service) RevokeInvite(ctx context.Context, caller api.Caller, id string
 	if err != nil {
 		return err
 	}
-	return s.change(ctx, caller, rbac.AdminOnly, func(tx *sql.Tx) error {
-		i, ended, err := revokeInvite(ctx, tx, caller.TenantID, id, s.now())
+	return s.change(ctx, caller, rbac.AdminOnly, func(tx *store.Tx) error {
+		i, ended, err := revokeInvite(ctx, tx, caller.TenantID, id, s.store.Now())
 		switch {
 		case err != nil:
 			return err
@@ -152,7 +154,8 @@ func (s *Service) RevokeInvite(ctx context.Context, caller api.Caller, id string
 		case !ended:
 			return nil
 		}
-		return s.record(ctx, tx, i.revoked(caller.Event()))
+		tx.Record(i.revoked(caller.Event()))
+		return nil
 	})
 }
 

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/seed93082962/agenthost/hub/store"
+
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/db"
 )
@@ -40,7 +42,7 @@ func invitesOf(ctx context.Context, q db.Querier, tenantID string, page api.Page
 
 // checkOpenInvites fails with api.Conflict if the tenant has maxInvites open invites. The tenant is
 // locked.
-func checkOpenInvites(ctx context.Context, tx *sql.Tx, tenantID string, now time.Time) error {
+func checkOpenInvites(ctx context.Context, tx *store.Tx, tenantID string, now time.Time) error {
 	var open int
 	err := tx.QueryRowContext(ctx, `SELECT COUNT(*) FROM invites
 		WHERE tenant_id = $1 AND used_at IS NULL AND revoked_at IS NULL AND expires_at > $2`, tenantID, db.Micros(now)).Scan(&open)
@@ -53,7 +55,7 @@ func checkOpenInvites(ctx context.Context, tx *sql.Tx, tenantID string, now time
 	return nil
 }
 
-func insertInvite(ctx context.Context, tx *sql.Tx, i invite, hash []byte) error {
+func insertInvite(ctx context.Context, tx *store.Tx, i invite, hash []byte) error {
 	_, err := tx.ExecContext(ctx, `INSERT INTO invites
 			(id, tenant_id, token_hash, role, note, created_by, created_by_name, created_at, expires_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
@@ -69,7 +71,7 @@ func pendingInvite(ctx context.Context, q db.Querier, token string, now time.Tim
 
 // useInvite marks the pending invite of a token as used by the user. One of several concurrent
 // calls succeeds, the others return api.InviteInvalid.
-func useInvite(ctx context.Context, tx *sql.Tx, token, username string, now time.Time) (invite, error) {
+func useInvite(ctx context.Context, tx *store.Tx, token, username string, now time.Time) (invite, error) {
 	return oneInvite(tx.QueryRowContext(ctx, `UPDATE invites SET used_at = $1, used_by = $2
 		WHERE token_hash = $3 AND used_at IS NULL AND revoked_at IS NULL AND expires_at > $1 RETURNING `+inviteColumns,
 		db.Micros(now), username, hashToken(token)))
@@ -84,7 +86,7 @@ func oneInvite(row db.Scanner) (invite, error) {
 }
 
 // revokeInvite revokes a pending invite. It returns the invite, and whether it was pending.
-func revokeInvite(ctx context.Context, tx *sql.Tx, tenantID, id string, now time.Time) (i invite, ended bool, err error) {
+func revokeInvite(ctx context.Context, tx *store.Tx, tenantID, id string, now time.Time) (i invite, ended bool, err error) {
 	i, err = scanInvite(tx.QueryRowContext(ctx, `UPDATE invites SET revoked_at = $1
 		WHERE tenant_id = $2 AND id = $3 AND used_at IS NULL AND revoked_at IS NULL RETURNING `+inviteColumns, db.Micros(now), tenantID, id))
 	if ended = err == nil; ended {
@@ -100,7 +102,7 @@ func revokeInvite(ctx context.Context, tx *sql.Tx, tenantID, id string, now time
 }
 
 // revokeInvitesOf revokes the open invites that m created.
-func revokeInvitesOf(ctx context.Context, tx *sql.Tx, m member, now time.Time) ([]invite, error) {
+func revokeInvitesOf(ctx context.Context, tx *store.Tx, m member, now time.Time) ([]invite, error) {
 	return db.Collect(ctx, tx, "revoke invites", scanInvite, `UPDATE invites SET revoked_at = $1
 		WHERE tenant_id = $2 AND created_by = $3 AND used_at IS NULL AND revoked_at IS NULL AND expires_at > $1 RETURNING `+inviteColumns,
 		db.Micros(now), m.TenantID, m.ID)

@@ -6,13 +6,15 @@ import (
 	"errors"
 	"time"
 
+	"github.com/seed93082962/agenthost/hub/store"
+
 	"github.com/seed93082962/agenthost/hub/db"
 )
 
 // The signing keys belong to the whole hub: they have no tenant.
 
 // lockKeys makes the transaction wait for all others that change the signing keys.
-func lockKeys(ctx context.Context, tx *sql.Tx) error {
+func lockKeys(ctx context.Context, tx *store.Tx) error {
 	_, err := tx.ExecContext(ctx, `UPDATE instance SET value = value WHERE name = $1`, instanceID)
 	return db.Wrap("lock signing keys", err)
 }
@@ -33,14 +35,14 @@ func readKeys(ctx context.Context, q db.Querier, scan func(db.Scanner) (signingK
 }
 
 // retireKey marks the key as retired: it signs no more tokens, and verifies them for keyGrace.
-func retireKey(ctx context.Context, tx *sql.Tx, id string, now time.Time) error {
+func retireKey(ctx context.Context, tx *store.Tx, id string, now time.Time) error {
 	_, err := tx.ExecContext(ctx, `UPDATE signing_keys SET retired_at = $1, expires_at = $2 WHERE id = $3 AND retired_at IS NULL`,
 		db.Micros(now), db.Micros(now.Add(keyGrace)), id)
 	return err
 }
 
 // insertFirstKey stores a key as the one that signs, unless there is one.
-func insertFirstKey(ctx context.Context, tx *sql.Tx, key newSigningKey, now time.Time) error {
+func insertFirstKey(ctx context.Context, tx *store.Tx, key newSigningKey, now time.Time) error {
 	_, err := tx.ExecContext(ctx, `INSERT INTO signing_keys (id, public_key, private_sealed, created_at)
 		SELECT $1, $2, $3, $4 WHERE NOT EXISTS (SELECT 1 FROM signing_keys WHERE retired_at IS NULL)`,
 		key.id, []byte(key.public), key.sealed, db.Micros(now))
@@ -48,23 +50,9 @@ func insertFirstKey(ctx context.Context, tx *sql.Tx, key newSigningKey, now time
 }
 
 // deleteKeys deletes all keys and returns their ids.
-func deleteKeys(ctx context.Context, tx *sql.Tx) ([]string, error) {
+func deleteKeys(ctx context.Context, tx *store.Tx) ([]string, error) {
 	return db.Collect(ctx, tx, "delete signing keys", func(row db.Scanner) (id string, err error) {
 		err = row.Scan(&id)
 		return id, err
 	}, `DELETE FROM signing_keys RETURNING id`)
-}
-
-// sealedKeys returns the private parts of all keys.
-func sealedKeys(ctx context.Context, q db.Querier) ([]sealedKey, error) {
-	return db.Collect(ctx, q, "read signing keys", func(row db.Scanner) (k sealedKey, err error) {
-		err = row.Scan(&k.id, &k.sealed)
-		return k, err
-	}, `SELECT id, private_sealed FROM signing_keys`)
-}
-
-// updateSealedKey replaces the private part of a key.
-func updateSealedKey(ctx context.Context, tx *sql.Tx, k sealedKey) error {
-	_, err := tx.ExecContext(ctx, `UPDATE signing_keys SET private_sealed = $1 WHERE id = $2`, k.sealed, k.id)
-	return err
 }

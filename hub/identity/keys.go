@@ -7,11 +7,12 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/seed93082962/agenthost/hub/store"
 
 	"github.com/seed93082962/agenthost/hub/db"
 	"github.com/seed93082962/agenthost/hub/secret"
@@ -44,11 +45,8 @@ type signingKey struct {
 
 // keyStore caches the keys of the database, which all replicas share.
 type keyStore struct {
-	db      *db.DB
-	keyring *secret.Keyring
-	now     func() time.Time
-	logger  *slog.Logger
-	issuer  string // the instance id
+	store  *store.Store
+	issuer string // the instance id
 
 	mu       sync.RWMutex // guards the fields up to warnedAt
 	keys     map[string]signingKey
@@ -81,7 +79,7 @@ func (k *keyStore) public(ctx context.Context, id string) (ed25519.PublicKey, er
 		k.mu.RLock()
 		key, ok := k.keys[id]
 		k.mu.RUnlock()
-		if ok && (key.expires.IsZero() || k.now().Before(key.expires)) {
+		if ok && (key.expires.IsZero() || k.store.Now().Before(key.expires)) {
 			return key.public, nil
 		}
 		if ok || !isID(id) {
@@ -99,7 +97,7 @@ func (k *keyStore) public(ctx context.Context, id string) (ed25519.PublicKey, er
 func (k *keyStore) search(ctx context.Context) error {
 	k.searching.Lock()
 	defer k.searching.Unlock()
-	now := k.now()
+	now := k.store.Now()
 	if age := now.Sub(k.searchedAt); age >= 0 && age < keySearch {
 		return k.searchErr
 	}
@@ -128,7 +126,7 @@ func (k *keyStore) accepts(id string) bool {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
 	key, ok := k.keys[id]
-	return ok && (key.expires.IsZero() || k.now().Before(key.expires))
+	return ok && (key.expires.IsZero() || k.store.Now().Before(key.expires))
 }
 
 func isID(s string) bool {
@@ -142,7 +140,7 @@ func (k *keyStore) published() []signingKey {
 	defer k.mu.RUnlock()
 	var all []signingKey
 	for _, key := range k.keys {
-		if key.expires.IsZero() || k.now().Before(key.expires) {
+		if key.expires.IsZero() || k.store.Now().Before(key.expires) {
 			all = append(all, key)
 		}
 	}
@@ -153,7 +151,7 @@ func (k *keyStore) published() []signingKey {
 // reload reads the keys again if they are older than keyReload. It changes nothing.
 func (k *keyStore) reload(ctx context.Context) error {
 	k.mu.RLock()
-	age := k.now().Sub(k.loadedAt)
+	age := k.store.Now().Sub(k.loadedAt)
 	k.mu.RUnlock()
 	if age >= 0 && age < keyReload {
 		return nil
@@ -185,14 +183,14 @@ func (k *keyStore) renew(ctx context.Context) error {
 func (k *keyStore) due() (former string, due bool) {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
-	return k.signing.id, k.shut == nil && !k.now().Before(k.signing.created.Add(keyLife))
+	return k.signing.id, k.shut == nil && !k.store.Now().Before(k.signing.created.Add(keyLife))
 }
 
 // ready is renew before a token is signed. If the current key cannot be opened, the previous one
 // signs for as long as its tokens are accepted until they expire.
 func (k *keyStore) ready(ctx context.Context) error {
 	read := k.reads.Add(1)
-	current, err := currentKey(ctx, k.db.Read())
+	current, err := currentKey(ctx, k.store.Read())
 	if err != nil {
 		return err
 	}
@@ -204,7 +202,7 @@ func (k *keyStore) ready(ctx context.Context) error {
 	}
 	k.mu.RLock()
 	defer k.mu.RUnlock()
-	if !k.signing.expires.IsZero() && k.signing.expires.Before(k.now().Add(accessTTL)) {
+	if !k.signing.expires.IsZero() && k.signing.expires.Before(k.store.Now().Add(accessTTL)) {
 		return k.shut
 	}
 	return nil
@@ -233,26 +231,26 @@ func newKey(keyring *secret.Keyring) (newSigningKey, error) {
 		return newSigningKey{}, fmt.Errorf("create signing key: %w", err)
 	}
 	id := ids.New()
-	return newSigningKey{id, public, keyring.Seal(private.Seed(), keyPlace(id))}, nil
+	return newSigningKey{id, public, keyring.Seal(private.Seed(), sealedKey.Place(id))}, nil
 }
 
 // rotate retires the key with the id former and stores a new one. If another replica has done so
 // already, its key is used. For the first key, former is "".
 func (k *keyStore) rotate(ctx context.Context, former string) error {
-	key, err := newKey(k.keyring)
+	key, err := newKey(k.store.Keyring)
 	if err != nil {
 		return err
 	}
-	err = k.db.Tx(ctx, func(tx *sql.Tx) error {
+	err = k.store.Change(ctx, store.Change{}, func(tx *store.Tx) error {
 		if err := lockKeys(ctx, tx); err != nil {
 			return err
 		}
 		if former != "" {
-			if err := retireKey(ctx, tx, former, k.now()); err != nil {
+			if err := retireKey(ctx, tx, former, k.store.Now()); err != nil {
 				return err
 			}
 		}
-		return insertFirstKey(ctx, tx, key, k.now())
+		return insertFirstKey(ctx, tx, key, k.store.Now())
 	})
 	if err != nil {
 		return db.Wrap("store signing key", err)
@@ -264,8 +262,8 @@ func (k *keyStore) rotate(ctx context.Context, former string) error {
 // opened, its known public part stays: the keyring of this replica may be older than that of the
 // others.
 func (k *keyStore) load(ctx context.Context) error {
-	at, read := k.now(), k.reads.Add(1)
-	all, err := readKeys(ctx, k.db.Read(), k.scan)
+	at, read := k.store.Now(), k.reads.Add(1)
+	all, err := readKeys(ctx, k.store.Read(), k.scan)
 	if err != nil {
 		return err
 	}
@@ -306,7 +304,7 @@ func (k *keyStore) load(ctx context.Context) error {
 		}
 		if age := at.Sub(k.warnedAt); age < 0 || age >= keyReload {
 			k.warnedAt = at
-			k.logger.Warn("a signing key cannot be opened: give this replica the keys that the others have", "err", shut)
+			k.store.Logger.Warn("a signing key cannot be opened: give this replica the keys that the others have", "err", shut)
 		}
 	}
 	k.keys = keys
@@ -338,7 +336,7 @@ func (k *keyStore) scan(row db.Scanner) (key signingKey, err error) {
 }
 
 func (k *keyStore) open(key signingKey, sealed []byte) (ed25519.PrivateKey, error) {
-	seed, err := k.keyring.Open(sealed, keyPlace(key.id))
+	seed, err := k.store.Keyring.Open(sealed, sealedKey.Place(key.id))
 	if err == nil && len(seed) != ed25519.SeedSize {
 		err = secret.ErrCorrupt
 	}
@@ -354,4 +352,7 @@ func (k *keyStore) open(key signingKey, sealed []byte) (ed25519.PrivateKey, erro
 
 var errKeyPair = errors.New("its public part belongs to another key")
 
-func keyPlace(id string) []byte { return secret.AAD("signing_keys", "private_sealed", id) }
+// Sealed returns the column of the private keys.
+func Sealed() []store.Sealed { return []store.Sealed{sealedKey} }
+
+var sealedKey = store.Sealed{Table: "signing_keys", Column: "private_sealed", ID: "id", Required: true}

@@ -21,7 +21,7 @@ func TestAReplicaWithAnOldKeyringContinues(t *testing.T) {
 		behind.setup()
 		former, next := c.keys, secret.Generate()
 		c.keys = next + "," + former
-		n, err := c.start(nil).service.Rekey(t.Context())
+		n, err := c.start(nil).store.Reseal(t.Context(), identity.Sealed()...)
 		require.NoError(t, err)
 		require.Equal(t, 1, n)
 		c.keys = next
@@ -73,9 +73,7 @@ func TestAKeyThatIsDamagedMeanwhile(t *testing.T) { //nolint:tparallel // rows s
 			s.cluster.wait(time.Minute)
 			s.get(s.signIn().access(), "/auth/userinfo").want(http.StatusOK)
 			s.get("", "/.well-known/jwks.json").want(http.StatusOK)
-			keyring, err := secret.Parse(strings.Split(s.cluster.keys, ",")...)
-			require.NoError(t, err)
-			_, err = identity.New(t.Context(), identity.Config{DB: s.db, Keyring: keyring, Audit: s.audit, Now: s.cluster.now})
+			_, err := identity.New(t.Context(), identity.Config{Store: s.store})
 			require.Error(t, err)
 		})
 	}

@@ -2,8 +2,9 @@ package identity
 
 import (
 	"context"
-	"database/sql"
 	"errors"
+
+	"github.com/seed93082962/agenthost/hub/store"
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/api"
@@ -54,7 +55,7 @@ func (s *Service) tryLogin(ctx context.Context, from api.Caller, in LoginInput) 
 	if err != nil {
 		return signIn, err
 	}
-	m, err := memberByName(ctx, s.db.Read(), DefaultTenant, in.Username)
+	m, err := memberByName(ctx, s.store.Read(), DefaultTenant, in.Username)
 	if err != nil && !errors.Is(err, errNoMember) {
 		return signIn, err
 	}
@@ -62,9 +63,9 @@ func (s *Service) tryLogin(ctx context.Context, from api.Caller, in LoginInput) 
 	switch {
 	case err != nil:
 		return signIn, err
-	case try.locked && (!right || !m.active() || m.resetExpired(s.now()) || !try.passes):
+	case try.locked && (!right || !m.active() || m.resetExpired(s.store.Now()) || !try.passes):
 		return signIn, s.rejectSlowly(ctx, try)
-	case !right || m.resetExpired(s.now()):
+	case !right || m.resetExpired(s.store.Now()):
 		return signIn, s.rejectLogin(ctx, from, m, try, in.Username, api.InvalidCredentials)
 	case !m.active():
 		return signIn, s.rejectLogin(ctx, from, m, try, in.Username, api.AccountDisabled)
@@ -75,9 +76,9 @@ func (s *Service) tryLogin(ctx context.Context, from api.Caller, in LoginInput) 
 			return signIn, err
 		}
 	}
-	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
+	err = s.store.Change(ctx, store.Change{}, func(tx *store.Tx) error {
 		// The password and the status cannot change between the check and the session.
-		updated, err := updateLogin(ctx, tx, m, hash, s.now())
+		updated, err := updateLogin(ctx, tx, m, hash, s.store.Now())
 		if err != nil {
 			return err
 		}
@@ -95,7 +96,8 @@ func (s *Service) tryLogin(ctx context.Context, from api.Caller, in LoginInput) 
 		if signIn, err = s.newSession(ctx, tx, now, from, ""); err != nil {
 			return err
 		}
-		return s.record(ctx, tx, actionLogin.Record(selfEvent(from, now), sessionDetail{signIn.session}))
+		tx.Record(actionLogin.Record(selfEvent(from, now), sessionDetail{signIn.session}))
+		return nil
 	})
 	if signIn.evicted > 0 {
 		s.invalidateUser(m.ID)
@@ -114,7 +116,7 @@ func (s *Service) rejectLogin(ctx context.Context, from api.Caller, m member, tr
 	e.UserName = excerpt.Characters(api.Plain(name), maxAuditName)
 	e.Status = auditlog.Failure
 	e.TargetType, e.TargetID, e.TargetName = targetUser, m.ID, m.Username
-	err := s.db.Tx(ctx, func(tx *sql.Tx) error {
+	err := s.store.Change(ctx, store.Change{}, func(tx *store.Tx) error {
 		count := s.countFailure
 		if why != api.InvalidCredentials { // the password was correct
 			count = s.countNetwork // no other limit bounds the entries of a disabled account
@@ -122,7 +124,8 @@ func (s *Service) rejectLogin(ctx context.Context, from api.Caller, m member, tr
 		if err := count(ctx, tx, try); err != nil {
 			return err
 		}
-		return s.record(ctx, tx, actionLoginFailed.Record(e, loginFailedDetail{string(why)}))
+		tx.Record(actionLoginFailed.Record(e, loginFailedDetail{string(why)}))
+		return nil
 	})
 	if err != nil {
 		return err

@@ -3,8 +3,9 @@ package identity
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"errors"
+
+	"github.com/seed93082962/agenthost/hub/store"
 
 	"github.com/seed93082962/agenthost/hub/api"
 )
@@ -26,14 +27,14 @@ func (s *Service) Logout(ctx context.Context, from api.Caller, bearer string, in
 	if disabled, ok := errors.AsType[*api.Error](err); ok && disabled.Caller != nil { // is recorded as denied
 		return err
 	}
-	f, err := readFamily(ctx, s.db.Read(), hashToken(in.RefreshToken)) // also if the access token has expired
+	f, err := readFamily(ctx, s.store.Read(), hashToken(in.RefreshToken)) // also if the access token has expired
 	switch {
 	case err != nil:
 		return err
 	case !f.rotated.IsZero():
 		return s.rejectReuse(ctx, from, f)
 	case !f.member.active():
-		return f.usable(s.now())
+		return f.usable(s.store.Now())
 	}
 	return s.logoutSession(ctx, from, f.member, f.session)
 }
@@ -48,7 +49,7 @@ func (s *Service) logoutCaller(ctx context.Context, caller api.Caller) error {
 }
 
 func (s *Service) logoutSession(ctx context.Context, from api.Caller, m member, session string) error {
-	err := s.db.Tx(ctx, func(tx *sql.Tx) error {
+	err := s.store.Change(ctx, store.Change{}, func(tx *store.Tx) error {
 		ended, err := s.endSession(ctx, tx, m.TenantID, m.ID, session, endedByLogout)
 		if err != nil {
 			return err
@@ -56,22 +57,24 @@ func (s *Service) logoutSession(ctx context.Context, from api.Caller, m member, 
 		if !ended {
 			return api.TokenRevoked
 		}
-		return s.record(ctx, tx, actionLogout.Record(aboutSession(selfEvent(from, m), session, m.Username), sessionDetail{session}))
+		tx.Record(actionLogout.Record(aboutSession(selfEvent(from, m), session, m.Username), sessionDetail{session}))
+		return nil
 	})
 	s.invalidateUser(m.ID)
 	return err
 }
 
 func (s *Service) logoutToken(ctx context.Context, caller api.Caller) error {
-	err := s.db.Tx(ctx, func(tx *sql.Tx) error {
-		t, err := revokeToken(ctx, tx, caller.TenantID, caller.UserID, caller.TokenID, s.now())
+	err := s.store.Change(ctx, store.Change{}, func(tx *store.Tx) error {
+		t, err := revokeToken(ctx, tx, caller.TenantID, caller.UserID, caller.TokenID, s.store.Now())
 		if errors.Is(err, api.NotFound) {
 			return api.TokenRevoked
 		}
 		if err != nil {
 			return err
 		}
-		return s.record(ctx, tx, t.revoked(caller.Event(), caller.UserName))
+		tx.Record(t.revoked(caller.Event(), caller.UserName))
+		return nil
 	})
 	s.invalidateUser(caller.UserID)
 	return err

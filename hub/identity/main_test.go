@@ -23,6 +23,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/db/dbtest"
 	"github.com/seed93082962/agenthost/hub/identity"
 	"github.com/seed93082962/agenthost/hub/secret"
+	"github.com/seed93082962/agenthost/hub/store"
 	"github.com/seed93082962/agenthost/internal/logtest"
 )
 
@@ -68,10 +69,8 @@ func (c *cluster) start(change func(*identity.Config)) *server {
 	audit, err := sqlaudit.New(sqlaudit.Config{Write: d.Write(), Read: d.Read(), Engine: string(d.Engine()), Now: c.now})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, audit.Close()) })
-	keyring, err := secret.Parse(strings.Split(c.keys, ",")...)
-	require.NoError(t, err)
 	logger := slog.New(slog.NewJSONHandler(s.logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	cfg := identity.Config{DB: d, Keyring: keyring, Audit: audit, PublicURL: publicURL, Now: c.now, Logger: logger}
+	cfg := identity.Config{Store: c.storeOf(d, audit, c.keys, logger), PublicURL: publicURL}
 	identity.CheapHashes(&cfg)
 	if change != nil {
 		change(&cfg)
@@ -91,10 +90,20 @@ func (c *cluster) start(change func(*identity.Config)) *server {
 	require.NoError(t, err)
 	server := httptest.NewServer(s.handler)
 	t.Cleanup(server.Close)
-	s.replica = &replica{cluster: c, db: d, audit: audit, base: server.URL, http: server.Client(), setupToken: cmp.Or(cfg.SetupToken, s.service.SetupToken())}
+	s.replica = &replica{store: cfg.Store, cluster: c, db: d, audit: audit, base: server.URL, http: server.Client(), setupToken: cmp.Or(cfg.SetupToken, s.service.SetupToken())}
 	if c.replica == nil {
 		c.replica = s.replica
 	}
+	return s
+}
+
+// storeOf returns a store with the keys.
+func (c *cluster) storeOf(d *db.DB, audit store.Audit, keys string, logger *slog.Logger) *store.Store {
+	c.t.Helper()
+	keyring, err := secret.Parse(strings.Split(keys, ",")...)
+	require.NoError(c.t, err)
+	s, err := store.New(store.Config{DB: d, Keyring: keyring, Audit: audit, Now: c.now, Logger: logger})
+	require.NoError(c.t, err)
 	return s
 }
 

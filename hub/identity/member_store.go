@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/seed93082962/agenthost/hub/store"
+
 	"github.com/seed93082962/agenthost/hub/db"
 	"github.com/seed93082962/agenthost/rbac"
 )
@@ -77,14 +79,14 @@ func lockTenant(ctx context.Context, tx *sql.Tx, tenantID string) error {
 }
 
 // activeAdmins counts the admins who can sign in in the mode of the hub.
-func (s *Service) activeAdmins(ctx context.Context, tx *sql.Tx, tenantID string) (n int, err error) {
+func (s *Service) activeAdmins(ctx context.Context, tx *store.Tx, tenantID string) (n int, err error) {
 	err = tx.QueryRowContext(ctx, `SELECT COUNT(*) FROM members WHERE tenant_id = $1 AND role = $2 AND status = $3 AND auth_source = $4`,
 		tenantID, string(rbac.Admin), statusActive, s.source()).Scan(&n)
 	return n, db.Wrap("count admins", err)
 }
 
 // setPassword stores the hash of a new password. must states whether the user must change it.
-func setPassword(ctx context.Context, tx *sql.Tx, m member, hash string, must bool, now time.Time) error {
+func setPassword(ctx context.Context, tx *store.Tx, m member, hash string, must bool, now time.Time) error {
 	_, err := tx.ExecContext(ctx, `UPDATE members SET password_hash = $1, password_changed_at = $2, must_change = $3, updated_at = $2
 		WHERE tenant_id = $4 AND id = $5`, hash, db.Micros(now), must, m.TenantID, m.ID)
 	return db.Wrap("update member", err)
@@ -92,7 +94,7 @@ func setPassword(ctx context.Context, tx *sql.Tx, m member, hash string, must bo
 
 // updateLogin records a login and stores the hash of the password. It reports false if the password
 // or the status has changed since m was read. The row is then locked until the transaction ends.
-func updateLogin(ctx context.Context, tx *sql.Tx, m member, hash string, now time.Time) (bool, error) {
+func updateLogin(ctx context.Context, tx *store.Tx, m member, hash string, now time.Time) (bool, error) {
 	n, err := db.Affected(ctx, tx, "update member", `UPDATE members SET last_login_at = $1, password_hash = $2
 		WHERE tenant_id = $3 AND id = $4 AND password_hash = $5 AND status = $6`,
 		db.Micros(now), hash, m.TenantID, m.ID, m.PasswordHash, statusActive)
@@ -101,7 +103,7 @@ func updateLogin(ctx context.Context, tx *sql.Tx, m member, hash string, now tim
 
 // changePassword stores the hash of a password that the user chose. It reports false if the
 // password or the status has changed since m was read.
-func changePassword(ctx context.Context, tx *sql.Tx, m member, hash string, now time.Time) (bool, error) {
+func changePassword(ctx context.Context, tx *store.Tx, m member, hash string, now time.Time) (bool, error) {
 	n, err := db.Affected(ctx, tx, "update member", `UPDATE members SET password_hash = $1, password_changed_at = $2, must_change = FALSE, updated_at = $2
 		WHERE tenant_id = $3 AND id = $4 AND password_hash = $5 AND status = $6`,
 		hash, db.Micros(now), m.TenantID, m.ID, m.PasswordHash, statusActive)

@@ -2,11 +2,12 @@ package identity
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/seed93082962/agenthost/hub/store"
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/api"
@@ -21,26 +22,24 @@ type EndedAccess struct {
 }
 
 // EndOrganization ends the sessions and revokes the CLI tokens of the users of an organization who
-// sign in with an identity provider, except those of the issuer keepIssuer, or "". Call
-// [Service.Forget] after the commit. Other replicas follow within 2 seconds.
-func (s *Service) EndOrganization(ctx context.Context, tx *sql.Tx, tenantID, keepIssuer string) (EndedAccess, error) {
-	if err := lockTenant(ctx, tx, tenantID); err != nil {
+// sign in with an identity provider, except those of the issuer keepIssuer, or "". After the commit,
+// this process forgets their sessions and ends their requests in progress. Other replicas follow
+// within 2 seconds.
+func (s *Service) EndOrganization(ctx context.Context, tx *store.Tx, tenantID, keepIssuer string) (EndedAccess, error) {
+	if err := lockTenant(ctx, tx.Tx, tenantID); err != nil {
 		return EndedAccess{}, err
 	}
-	return endExternalAccess(ctx, tx, tenantID, keepIssuer, s.now())
-}
-
-// Forget removes the sessions and CLI tokens of a tenant from the cache of this process, and ends
-// its requests in progress that have no access any more.
-func (s *Service) Forget(tenantID string) {
-	s.states.forgetTenant(tenantID)
-	if s.watcher != nil { // not offline
-		s.watcher.tenantChanged(tenantID)
-	}
+	tx.AfterCommit(func() {
+		s.states.forgetTenant(tenantID)
+		if s.watcher != nil { // not offline
+			s.watcher.tenantChanged(tenantID)
+		}
+	})
+	return endExternalAccess(ctx, tx, tenantID, keepIssuer, tx.Now)
 }
 
 // HasUsers reports whether the tenant has users.
-func (s *Service) HasUsers(ctx context.Context, tx *sql.Tx, tenantID string) (bool, error) {
+func (s *Service) HasUsers(ctx context.Context, tx *store.Tx, tenantID string) (bool, error) {
 	return hasMembers(ctx, tx, tenantID)
 }
 
@@ -77,7 +76,7 @@ const adminTokenLife = time.Hour
 // is for the operator of the hub while the identity provider is unavailable.
 func (s *Service) AdminToken(ctx context.Context, name AdminName) (string, error) {
 	raw, hash := newToken(cliPrefix)
-	err := s.db.Tx(ctx, func(tx *sql.Tx) error {
+	err := s.store.Change(ctx, store.Change{}, func(tx *store.Tx) error {
 		m, err := s.lockNamed(ctx, tx, name)
 		if err != nil {
 			return err
@@ -85,14 +84,15 @@ func (s *Service) AdminToken(ctx context.Context, name AdminName) (string, error
 		if !administers(m) {
 			return ErrNotAdmin
 		}
-		now := s.now()
+		now := s.store.Now()
 		t := cliToken{
 			ID: ids.New(), TenantID: m.TenantID, UserID: m.ID, Name: "hub admin-token", Prefix: raw[:shownOfToken], CreatedAt: now, ExpiresAt: now.Add(adminTokenLife),
 		}
 		if err := insertToken(ctx, tx, t, hash); err != nil {
 			return err
 		}
-		return s.record(ctx, tx, actionIssueToken.Record(t.event(operator(m)), tokenDetail{Prefix: t.Prefix, ExpiresAt: t.expiry(), Offline: true}))
+		tx.Record(actionIssueToken.Record(t.event(operator(m)), tokenDetail{Prefix: t.Prefix, ExpiresAt: t.expiry(), Offline: true}))
+		return nil
 	})
 	if err != nil {
 		return "", name.fault("issue token of", err)
@@ -104,13 +104,13 @@ func (s *Service) AdminToken(ctx context.Context, name AdminName) (string, error
 // issuer, the new users of an organization are members. It takes effect in running hubs within 2
 // seconds.
 func (s *Service) RestoreAdmin(ctx context.Context, name AdminName) error {
-	err := s.db.Tx(ctx, func(tx *sql.Tx) error {
+	err := s.store.Change(ctx, store.Change{}, func(tx *store.Tx) error {
 		before, err := s.lockNamed(ctx, tx, name)
 		if err != nil || administers(before) {
 			return err
 		}
 		after := before
-		after.Role, after.Status, after.UpdatedAt = rbac.Admin, statusActive, s.now()
+		after.Role, after.Status, after.UpdatedAt = rbac.Admin, statusActive, s.store.Now()
 		if err := updateMember(ctx, tx, after); err != nil {
 			return err
 		}
@@ -122,7 +122,8 @@ func (s *Service) RestoreAdmin(ctx context.Context, name AdminName) error {
 		if before.Status != after.Status {
 			records = append(records, actionUpdateStatus.Record(e, updateStatusDetail{Status: auditlog.Change[string]{From: before.Status, To: after.Status}}))
 		}
-		return s.record(ctx, tx, records...)
+		tx.Record(records...)
+		return nil
 	})
 	if err != nil {
 		return name.fault("restore admin", err)
@@ -132,8 +133,8 @@ func (s *Service) RestoreAdmin(ctx context.Context, name AdminName) error {
 
 // lockNamed returns the user who signs in in the mode of the hub, and excludes all other changes of
 // users of the tenant.
-func (s *Service) lockNamed(ctx context.Context, tx *sql.Tx, name AdminName) (m member, err error) {
-	if err := lockTenant(ctx, tx, name.TenantID); err != nil {
+func (s *Service) lockNamed(ctx context.Context, tx *store.Tx, name AdminName) (m member, err error) {
+	if err := lockTenant(ctx, tx.Tx, name.TenantID); err != nil {
 		return m, err
 	}
 	if name.Subject != "" {

@@ -17,6 +17,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/db/dbtest"
 	"github.com/seed93082962/agenthost/hub/identity"
 	"github.com/seed93082962/agenthost/hub/secret"
+	"github.com/seed93082962/agenthost/hub/store"
 )
 
 // A failure is counted and recorded even if the client disconnects. The time for it is bounded,
@@ -31,7 +32,9 @@ func TestRecordingAFailureIsBounded(t *testing.T) {
 		defer func() { require.NoError(t, audit.Close()) }()
 		keyring, err := secret.Parse(secret.Generate())
 		require.NoError(t, err)
-		service, err := identity.New(t.Context(), identity.Config{DB: d, Keyring: keyring, Audit: audit, SetupToken: "a token that was given"})
+		handle, err := store.New(store.Config{DB: d, Keyring: keyring, Audit: audit})
+		require.NoError(t, err)
+		service, err := identity.New(t.Context(), identity.Config{Store: handle, SetupToken: "a token that was given"})
 		require.NoError(t, err)
 		defer func() { require.NoError(t, service.Close()) }()
 		var last error

@@ -2,9 +2,10 @@ package identity
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"time"
+
+	"github.com/seed93082962/agenthost/hub/store"
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/api"
@@ -63,7 +64,7 @@ func (s *Service) Refresh(ctx context.Context, from api.Caller, in RefreshInput)
 		return SignIn{}, err
 	}
 	hash := hashToken(in.RefreshToken)
-	f, err := readFamily(ctx, s.db.Read(), hash) // an unknown token does not begin a transaction
+	f, err := readFamily(ctx, s.store.Read(), hash) // an unknown token does not begin a transaction
 	if err != nil {
 		return SignIn{}, err
 	}
@@ -73,8 +74,8 @@ func (s *Service) Refresh(ctx context.Context, from api.Caller, in RefreshInput)
 	if !f.rotated.IsZero() {
 		return SignIn{}, s.rejectReuse(ctx, from, f)
 	}
-	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
-		now := s.now()
+	err = s.store.Change(ctx, store.Change{}, func(tx *store.Tx) error {
+		now := s.store.Now()
 		rotated, err := rotateRefreshToken(ctx, tx, hash, now)
 		if err != nil {
 			return err
@@ -119,13 +120,13 @@ func (s *Service) checkReuse(ctx context.Context, from api.Caller, token string)
 	if token == "" {
 		return nil
 	}
-	f, err := readFamily(ctx, s.db.Read(), hashToken(token))
+	f, err := readFamily(ctx, s.store.Read(), hashToken(token))
 	switch {
 	case errors.Is(err, api.Unauthenticated):
 		return nil
 	case err != nil:
 		return err
-	case f.isReused(s.now()):
+	case f.isReused(s.store.Now()):
 		return s.rejectReuse(ctx, from, f)
 	}
 	return nil
@@ -133,19 +134,20 @@ func (s *Service) checkReuse(ctx context.Context, from api.Caller, token string)
 
 // rejectReuse rejects a token that was rotated before, and ends the session of a reused one.
 func (s *Service) rejectReuse(ctx context.Context, from api.Caller, f family) error {
-	if !f.isReused(s.now()) {
+	if !f.isReused(s.store.Now()) {
 		return api.RefreshReused
 	}
 	ctx, cancel := detached(ctx)
 	defer cancel()
-	err := s.db.Tx(ctx, func(tx *sql.Tx) error {
+	err := s.store.Change(ctx, store.Change{}, func(tx *store.Tx) error {
 		ended, err := s.endSession(ctx, tx, f.member.TenantID, f.member.ID, f.session, endedByReuse)
 		if err != nil || !ended {
 			return err
 		}
 		e := aboutSession(selfEvent(from, f.member), f.session, f.member.Username)
 		e.Status = auditlog.Failure
-		return s.record(ctx, tx, actionRefreshReuse.Record(e, sessionDetail{f.session}))
+		tx.Record(actionRefreshReuse.Record(e, sessionDetail{f.session}))
+		return nil
 	})
 	s.invalidateUser(f.member.ID)
 	if err != nil {
@@ -156,7 +158,7 @@ func (s *Service) rejectReuse(ctx context.Context, from api.Caller, f family) er
 
 // checkRefreshRate fails with 429 if the session was refreshed more than maxRefreshes times within
 // a minute, this time included.
-func checkRefreshRate(ctx context.Context, tx *sql.Tx, session string, now time.Time) error {
+func checkRefreshRate(ctx context.Context, tx *store.Tx, session string, now time.Time) error {
 	from, to := now.Add(-time.Minute), now.Add(time.Minute) // a later rotation was stored with an incorrect clock
 	first, err := refreshBefore(ctx, tx, session, from, to, maxRefreshes)
 	if err != nil || first.IsZero() {

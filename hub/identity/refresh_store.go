@@ -6,19 +6,21 @@ import (
 	"errors"
 	"time"
 
+	"github.com/seed93082962/agenthost/hub/store"
+
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/db"
 )
 
 // insertRefreshToken stores the next refresh token of a session.
-func insertRefreshToken(ctx context.Context, tx *sql.Tx, hash []byte, session string, now time.Time) error {
+func insertRefreshToken(ctx context.Context, tx *store.Tx, hash []byte, session string, now time.Time) error {
 	_, err := tx.ExecContext(ctx, `INSERT INTO refresh_tokens (hash, session_id, created_at) VALUES ($1, $2, $3)`,
 		hash, session, db.Micros(now))
 	return db.Wrap("insert refresh token", err)
 }
 
 // rotateRefreshToken marks a token as used. It reports false if it was used before.
-func rotateRefreshToken(ctx context.Context, tx *sql.Tx, hash []byte, now time.Time) (bool, error) {
+func rotateRefreshToken(ctx context.Context, tx *store.Tx, hash []byte, now time.Time) (bool, error) {
 	n, err := db.Affected(ctx, tx, "rotate refresh token", `UPDATE refresh_tokens SET rotated_at = $1 WHERE hash = $2 AND rotated_at IS NULL`,
 		db.Micros(now), hash)
 	return n > 0, err
@@ -26,7 +28,7 @@ func rotateRefreshToken(ctx context.Context, tx *sql.Tx, hash []byte, now time.T
 
 // refreshBefore returns the time of the rotation of a session that has n later ones after from and
 // not after to. It returns the zero time if there are fewer.
-func refreshBefore(ctx context.Context, tx *sql.Tx, session string, from, to time.Time, n int) (time.Time, error) {
+func refreshBefore(ctx context.Context, tx *store.Tx, session string, from, to time.Time, n int) (time.Time, error) {
 	var at int64
 	err := tx.QueryRowContext(ctx, `SELECT rotated_at FROM refresh_tokens WHERE session_id = $1 AND rotated_at > $2 AND rotated_at <= $3
 		ORDER BY rotated_at DESC LIMIT 1 OFFSET $4`, session, db.Micros(from), db.Micros(to), n).Scan(&at)

@@ -2,7 +2,8 @@ package identity
 
 import (
 	"context"
-	"database/sql"
+
+	"github.com/seed93082962/agenthost/hub/store"
 
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/rbac"
@@ -17,7 +18,7 @@ type Invitation struct {
 
 // CheckInvite returns the invitation of a token, or api.InviteInvalid.
 func (s *Service) CheckInvite(ctx context.Context, token string) (Invitation, error) {
-	i, err := pendingInvite(ctx, s.db.Read(), token, s.now())
+	i, err := pendingInvite(ctx, s.store.Read(), token, s.store.Now())
 	return Invitation{true, i.Role, api.Time(i.ExpiresAt)}, err
 }
 
@@ -48,7 +49,7 @@ func (s *Service) Register(ctx context.Context, from api.Caller, in RegisterInpu
 		return SignIn{}, err
 	}
 	// Without a valid invitation, no password is hashed and the names in use are not revealed.
-	i, err := pendingInvite(ctx, s.db.Read(), in.Token, s.now())
+	i, err := pendingInvite(ctx, s.store.Read(), in.Token, s.store.Now())
 	if err != nil {
 		return SignIn{}, err
 	}
@@ -57,8 +58,8 @@ func (s *Service) Register(ctx context.Context, from api.Caller, in RegisterInpu
 		return SignIn{}, err
 	}
 	var signIn SignIn
-	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
-		i, err := useInvite(ctx, tx, in.Token, m.Username, s.now())
+	err = s.store.Change(ctx, store.Change{}, func(tx *store.Tx) error {
+		i, err := useInvite(ctx, tx, in.Token, m.Username, s.store.Now())
 		if err != nil {
 			return err
 		}
@@ -70,7 +71,8 @@ func (s *Service) Register(ctx context.Context, from api.Caller, in RegisterInpu
 		if signIn, err = s.newSession(ctx, tx, m, from, ""); err != nil {
 			return err
 		}
-		return s.record(ctx, tx, actionRegister.Record(selfEvent(from, m), registerDetail{i.ID, string(m.Role)}))
+		tx.Record(actionRegister.Record(selfEvent(from, m), registerDetail{i.ID, string(m.Role)}))
+		return nil
 	})
 	return signIn, err
 }

@@ -2,7 +2,6 @@ package identity_test
 
 import (
 	"net/http"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -14,9 +13,7 @@ import (
 func TestRekey(t *testing.T) {
 	each(t, func(t *testing.T, c *cluster) {
 		under := func(keys string) (*identity.Service, error) {
-			keyring, err := secret.Parse(strings.Split(keys, ",")...)
-			require.NoError(t, err)
-			service, err := identity.New(t.Context(), identity.Config{DB: c.db, Keyring: keyring, Audit: c.audit, Now: c.now})
+			service, err := identity.New(t.Context(), identity.Config{Store: c.storeOf(c.db, c.audit, keys, nil)})
 			if err == nil {
 				t.Cleanup(func() { require.NoError(t, service.Close()) })
 			}
@@ -31,22 +28,21 @@ func TestRekey(t *testing.T) {
 		_, err := under(next)
 		require.ErrorIs(t, err, secret.ErrUnknownKey)
 
-		both, err := under(strings.Join([]string{next, former}, ","))
-		require.NoError(t, err)
+		both := c.storeOf(c.db, c.audit, next+","+former, nil)
 		for _, want := range []int{2, 0} {
-			n, err := both.Rekey(t.Context())
+			n, err := both.Reseal(t.Context(), identity.Sealed()...)
 			require.NoError(t, err)
 			require.Equal(t, want, n)
 		}
 		_, err = under(former)
 		require.ErrorIs(t, err, secret.ErrUnknownKey)
-		_, err = s.service.Rekey(t.Context())
+		_, err = s.store.Reseal(t.Context(), identity.Sealed()...)
 		require.ErrorIs(t, err, secret.ErrUnknownKey, "nothing is sealed anew that did not open")
 		c.keys = next
 		alone := c.start(nil)
 		alone.get(token, "/auth/userinfo").want(http.StatusOK)
 		alone.get(alone.signIn().access(), "/auth/userinfo").want(http.StatusOK)
-		n, err := alone.service.Rekey(t.Context())
+		n, err := alone.store.Reseal(t.Context(), identity.Sealed()...)
 		require.NoError(t, err)
 		require.Zero(t, n)
 	})

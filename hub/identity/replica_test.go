@@ -17,6 +17,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/db/dbtest"
 	"github.com/seed93082962/agenthost/hub/identity"
 	"github.com/seed93082962/agenthost/hub/secret"
+	"github.com/seed93082962/agenthost/hub/store"
 	"github.com/seed93082962/agenthost/internal/pgtest"
 )
 
@@ -199,9 +200,7 @@ func TestNewRejectsAnUnsuitableKeyring(t *testing.T) { //nolint:tparallel // row
 			} else {
 				s.exec(row.change)
 			}
-			keyring, err := secret.Parse(strings.Split(keys, ",")...)
-			require.NoError(t, err)
-			_, err = identity.New(t.Context(), identity.Config{DB: s.db, Keyring: keyring, Audit: s.audit})
+			_, err := identity.New(t.Context(), identity.Config{Store: c.storeOf(s.db, s.audit, keys, nil)})
 			require.ErrorIs(t, err, row.want)
 		})
 	}
@@ -239,7 +238,11 @@ func TestAnUnavailableDatabaseIsNo401(t *testing.T) {
 func TestAFailingAuditLogFailsTheChange(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *server) {
 		body := s.setup()
-		broken := s.cluster.start(func(c *identity.Config) { c.Audit = brokenAudit{c.Audit} })
+		broken := s.cluster.start(func(c *identity.Config) {
+			broken := *c.Store
+			broken.Audit = brokenAudit{c.Store.Audit}
+			c.Store = &broken
+		})
 		for name, res := range map[string]response{
 			"login":           broken.login("root", password),
 			"failed login":    broken.login("root", "wrong password"),
@@ -257,7 +260,7 @@ func TestAFailingAuditLogFailsTheChange(t *testing.T) {
 }
 
 // brokenAudit accepts records and then fails in the transaction, like a full disk.
-type brokenAudit struct{ identity.Audit }
+type brokenAudit struct{ store.Audit }
 
 func (b brokenAudit) AppendTx(ctx context.Context, tx *sql.Tx, records ...auditlog.Record) error {
 	if err := b.Audit.AppendTx(ctx, tx, records...); err != nil {

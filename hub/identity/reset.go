@@ -3,9 +3,10 @@ package identity
 import (
 	"context"
 	"crypto/rand"
-	"database/sql"
 	"errors"
 	"fmt"
+
+	"github.com/seed93082962/agenthost/hub/store"
 
 	"github.com/seed93082962/agenthost/auditlog"
 )
@@ -20,7 +21,7 @@ func (s *Service) ResetPassword(ctx context.Context, username string) (password 
 	if s.cfg.External {
 		return "", resetFault(username, errNoPasswords)
 	}
-	m, err := memberByName(ctx, s.db.Read(), DefaultTenant, username)
+	m, err := memberByName(ctx, s.store.Read(), DefaultTenant, username)
 	if err != nil {
 		return "", resetFault(username, err)
 	}
@@ -29,9 +30,9 @@ func (s *Service) ResetPassword(ctx context.Context, username string) (password 
 	if err != nil {
 		return "", err
 	}
-	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
+	err = s.store.Change(ctx, store.Change{}, func(tx *store.Tx) error {
 		// No CLI token can be issued between the new password and the revocation of the tokens.
-		if err := lockTenant(ctx, tx, m.TenantID); err != nil {
+		if err := lockTenant(ctx, tx.Tx, m.TenantID); err != nil {
 			return err
 		}
 		now, err := memberByID(ctx, tx, m.TenantID, m.ID)

@@ -2,9 +2,10 @@ package identity
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
+
+	"github.com/seed93082962/agenthost/hub/store"
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/db"
@@ -16,11 +17,11 @@ import (
 // Sessions continue with their next refresh. It fails with [secret.ErrUnknownKey] if the current
 // key is sealed with a key that the keyring lacks: the other processes could not open the new one.
 func (s *Service) RetireKey(ctx context.Context) error {
-	key, err := newKey(s.cfg.Keyring)
+	key, err := newKey(s.store.Keyring)
 	if err != nil {
 		return err
 	}
-	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
+	err = s.store.Change(ctx, store.Change{}, func(tx *store.Tx) error {
 		if err := lockKeys(ctx, tx); err != nil {
 			return err
 		}
@@ -31,11 +32,12 @@ func (s *Service) RetireKey(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := insertFirstKey(ctx, tx, key, s.now()); err != nil {
+		if err := insertFirstKey(ctx, tx, key, s.store.Now()); err != nil {
 			return db.Wrap("store signing key", err)
 		}
 		e := auditlog.Event{TenantID: SystemTenant, TargetType: targetKey, TargetID: key.id}
-		return s.record(ctx, tx, actionRetireKey.Record(e, retireKeyDetail{former}))
+		tx.Record(actionRetireKey.Record(e, retireKeyDetail{former}))
+		return nil
 	})
 	if err != nil {
 		return fmt.Errorf("retire signing key: %w", err)
@@ -48,8 +50,8 @@ func (s *Service) RetireKey(ctx context.Context) error {
 
 // checkKeyring fails if the current signing key is sealed with a key that the keyring lacks. A
 // damaged key can be replaced.
-func (s *Service) checkKeyring(ctx context.Context, tx *sql.Tx) error {
-	keys, err := readKeys(ctx, tx, (&keyStore{keyring: s.cfg.Keyring}).scan)
+func (s *Service) checkKeyring(ctx context.Context, tx *store.Tx) error {
+	keys, err := readKeys(ctx, tx, (&keyStore{store: s.store}).scan)
 	for _, key := range keys {
 		if errors.Is(key.shut, secret.ErrUnknownKey) {
 			return key.shut

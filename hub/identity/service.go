@@ -1,9 +1,7 @@
 // Package identity manages the users of the hub: the member table with their roles, sign-in by
 // password, sessions and their tokens, invites, and CLI tokens. It is the built-in mode of sign-in.
 //
-//	service, err := identity.New(ctx, identity.Config{
-//		DB: database, Keyring: keyring, Audit: audit, PublicURL: url,
-//	})
+//	service, err := identity.New(ctx, identity.Config{Store: store, PublicURL: url})
 //	if err != nil { ... }
 //	defer service.Close()
 //	handler, err := api.New(api.Config{Authenticate: service.Authenticate, ...}, service.Routes()...)
@@ -22,7 +20,7 @@
 // hashes, tokens as SHA-256 hashes. The signing keys are sealed.
 //
 // To replace the encryption key without an interruption, configure all replicas with "old,new",
-// then all with "new,old", call [Service.Rekey], which seals the signing keys with the new key, and
+// then all with "new,old", seal the columns of [Sealed] with the new key by [store.Store.Reseal], and
 // configure all replicas with "new". A running replica that has only the old key continues to sign
 // with the known signing key, which is replaced after at most 90 days. It continues to authenticate
 // after that. [New] fails with only the old key.
@@ -31,19 +29,16 @@ package identity
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"embed"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
-	"time"
 
-	"github.com/seed93082962/agenthost/auditlog"
+	"github.com/seed93082962/agenthost/hub/store"
+
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/db"
-	"github.com/seed93082962/agenthost/hub/secret"
 	"github.com/seed93082962/agenthost/internal/ids"
 	"github.com/seed93082962/agenthost/rbac"
 )
@@ -54,28 +49,15 @@ var files embed.FS
 // Migrations create the tables that New requires.
 var Migrations = db.Embedded("identity", files)
 
-// Audit records changes: AppendTx in the transaction of the change, Append in a separate one.
-type Audit interface {
-	Append(ctx context.Context, records ...auditlog.Record) error
-	AppendTx(ctx context.Context, tx *sql.Tx, records ...auditlog.Record) error
-}
-
 // Config configures [New].
 type Config struct {
-	// DB is a database with Migrations and those of Audit applied. Required.
-	DB *db.DB
-
-	// Keyring seals the keys that sign access tokens. Required.
-	Keyring *secret.Keyring
-
-	// Audit receives a record of each change, in the transaction of the change. If it fails, the
-	// change fails. Required.
-	Audit Audit
+	// Store has a database with Migrations and those of the audit log applied. Required.
+	Store *store.Store
 
 	// Withdraw is called in the transaction that deletes or disables a user, with no role, or that
 	// changes the role, to withdraw what the user has read and may not read with that role. Defaults
 	// to nothing.
-	Withdraw func(ctx context.Context, tx *sql.Tx, caller api.Caller, tenantID, userID string, role rbac.Role) error
+	Withdraw func(ctx context.Context, tx *store.Tx, caller api.Caller, tenantID, userID string, role rbac.Role) error
 
 	// PublicURL is the public address of the hub, without a path. It is the base of links. Required
 	// if links are created.
@@ -93,19 +75,13 @@ type Config struct {
 	// offline Service creates no keys and no setup token, and has no background work.
 	Offline bool
 
-	// Now is the clock. Defaults to time.Now.
-	Now func() time.Time
-
-	// Logger receives errors of background work. Defaults to none.
-	Logger *slog.Logger
-
 	hashCost cost // of passwords; tests set it
 }
 
 // Service is the identity part of the hub. It is safe for concurrent use.
 type Service struct {
 	cfg    Config
-	db     *db.DB
+	store  *store.Store
 	keys   *keyStore
 	hasher *hasher
 	tokens *tokenCache
@@ -122,18 +98,14 @@ type Service struct {
 // key if they do not exist. Replicas that start concurrently use the same ones. The caller must
 // call Close.
 func New(ctx context.Context, cfg Config) (*Service, error) {
-	if cfg.DB == nil || cfg.Keyring == nil || cfg.Audit == nil {
-		return nil, errors.New("create identity service: DB, Keyring and Audit are required")
+	if cfg.Store == nil {
+		return nil, errors.New("create identity service: Store is required")
 	}
 	cfg.PublicURL = strings.TrimRight(cfg.PublicURL, "/")
-	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
-	if cfg.Now == nil {
-		cfg.Now = time.Now
-	}
 	if cfg.Withdraw == nil {
-		cfg.Withdraw = func(context.Context, *sql.Tx, api.Caller, string, string, rbac.Role) error { return nil }
+		cfg.Withdraw = func(context.Context, *store.Tx, api.Caller, string, string, rbac.Role) error { return nil }
 	}
-	s := &Service{cfg: cfg, db: cfg.DB, hasher: newHasher(cmp.Or(cfg.hashCost, passwordCost)), tokens: newTokenCache(), states: newStateCache()}
+	s := &Service{cfg: cfg, store: cfg.Store, hasher: newHasher(cmp.Or(cfg.hashCost, passwordCost)), tokens: newTokenCache(), states: newStateCache()}
 	if !cfg.Offline {
 		if err := s.begin(ctx); err != nil {
 			return nil, fmt.Errorf("create identity service: %w", err)
@@ -148,14 +120,14 @@ func New(ctx context.Context, cfg Config) (*Service, error) {
 // begin creates the rows that the database of a new instance lacks.
 func (s *Service) begin(ctx context.Context) error {
 	var issuer string
-	err := s.db.Tx(ctx, func(tx *sql.Tx) (err error) {
-		issuer, err = insertInstance(ctx, tx, ids.New(), s.now())
+	err := s.store.Change(ctx, store.Change{}, func(tx *store.Tx) (err error) {
+		issuer, err = insertInstance(ctx, tx, ids.New(), tx.Now)
 		return err
 	})
 	if err != nil {
 		return db.Wrap("read instance id", err)
 	}
-	s.keys = &keyStore{db: s.db, keyring: s.cfg.Keyring, now: s.cfg.Now, logger: s.cfg.Logger, issuer: issuer}
+	s.keys = &keyStore{store: s.store, issuer: issuer}
 	if err := s.keys.load(ctx); err != nil {
 		return err
 	}

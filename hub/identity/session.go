@@ -2,12 +2,12 @@ package identity
 
 import (
 	"context"
-	"database/sql"
 	"time"
+
+	"github.com/seed93082962/agenthost/hub/store"
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/api"
-	"github.com/seed93082962/agenthost/hub/db"
 	"github.com/seed93082962/agenthost/internal/ids"
 	"github.com/seed93082962/agenthost/rbac"
 )
@@ -58,8 +58,8 @@ type SignInUser struct {
 
 // newSession begins a session of m in the transaction of the sign-in. provider is the session at
 // the identity provider, or "".
-func (s *Service) newSession(ctx context.Context, tx *sql.Tx, m member, from api.Caller, provider string) (SignIn, error) {
-	now, id := s.now(), ids.New()
+func (s *Service) newSession(ctx context.Context, tx *store.Tx, m member, from api.Caller, provider string) (SignIn, error) {
+	now, id := s.store.Now(), ids.New()
 	if err := insertSession(ctx, tx, m, id, provider, now, from); err != nil {
 		return SignIn{}, err
 	}
@@ -73,7 +73,7 @@ func (s *Service) newSession(ctx context.Context, tx *sql.Tx, m member, from api
 
 // newTokens issues the next pair of tokens of a session. Neither is valid after limit, the end of
 // the session.
-func (s *Service) newTokens(ctx context.Context, tx *sql.Tx, m member, session string, now, limit time.Time) (SignIn, error) {
+func (s *Service) newTokens(ctx context.Context, tx *store.Tx, m member, session string, now, limit time.Time) (SignIn, error) {
 	refresh, hash := newToken("rt_")
 	if err := insertRefreshToken(ctx, tx, hash, session, now); err != nil {
 		return SignIn{}, err
@@ -110,12 +110,6 @@ func (s *Service) invalidateUser(userID string) {
 	if s.watcher != nil { // not offline
 		s.watcher.userChanged(userID)
 	}
-}
-
-// record appends to the audit log within tx. Call it last in a transaction, because it locks the
-// log of the tenant.
-func (s *Service) record(ctx context.Context, tx *sql.Tx, records ...auditlog.Record) error {
-	return db.Wrap("record", s.cfg.Audit.AppendTx(ctx, tx, records...))
 }
 
 // selfEvent returns the event of a request whose target is the member who sent it, signed in or

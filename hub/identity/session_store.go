@@ -6,12 +6,14 @@ import (
 	"errors"
 	"time"
 
+	"github.com/seed93082962/agenthost/hub/store"
+
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/db"
 )
 
 // insertSession stores a new session of m. provider is the session at the identity provider, or "".
-func insertSession(ctx context.Context, tx *sql.Tx, m member, id, provider string, now time.Time, from api.Caller) error {
+func insertSession(ctx context.Context, tx *store.Tx, m member, id, provider string, now time.Time, from api.Caller) error {
 	_, err := tx.ExecContext(ctx, `INSERT INTO sessions
 			(id, tenant_id, user_id, created_at, last_used_at, idle_until, expires_at, remote_ip, network, address, user_agent, provider_session)
 		VALUES ($1, $2, $3, $4, $4, $5, $6, $7, $8, $9, $10, $11)`,
@@ -29,7 +31,7 @@ func (s *Service) readSession(ctx context.Context, id string, st *state) error {
 		idle, expires, lastUsed int64
 	)
 	st.read = s.keys.reads.Add(1)
-	m, err := scanMember(s.db.Read().QueryRowContext(ctx, `SELECT `+memberColumns+`, s.revoked_at, s.revoked_why, s.idle_until, s.expires_at, s.last_used_at,
+	m, err := scanMember(s.store.Read().QueryRowContext(ctx, `SELECT `+memberColumns+`, s.revoked_at, s.revoked_why, s.idle_until, s.expires_at, s.last_used_at,
 			COALESCE((SELECT id FROM signing_keys WHERE retired_at IS NULL), '')
 		FROM sessions s JOIN members m ON m.id = s.user_id AND m.tenant_id = s.tenant_id WHERE s.id = $1`, id), &revoked, &why, &idle, &expires, &lastUsed, &st.signing)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -64,7 +66,7 @@ func liveSessions(ctx context.Context, q db.Querier, tenantID, userID string, no
 }
 
 // extendSession records a refresh of a session. It reports false if the session has ended.
-func extendSession(ctx context.Context, tx *sql.Tx, tenantID, id string, now time.Time, from api.Caller) (bool, error) {
+func extendSession(ctx context.Context, tx *store.Tx, tenantID, id string, now time.Time, from api.Caller) (bool, error) {
 	n, err := db.Affected(ctx, tx, "update session", `UPDATE sessions SET last_used_at = $1, idle_until = $2, remote_ip = $3, user_agent = $4
 		WHERE tenant_id = $5 AND id = $6 AND revoked_at IS NULL`,
 		db.Micros(now), db.Micros(now.Add(sessionIdle)), from.RemoteIP, from.UserAgent, tenantID, id)
@@ -73,7 +75,7 @@ func extendSession(ctx context.Context, tx *sql.Tx, tenantID, id string, now tim
 
 // evictSessions ends the oldest live sessions of a user beyond maxSessions, and deletes the oldest
 // ended ones beyond as many. The session with the given id stays. The row of the user is locked.
-func evictSessions(ctx context.Context, tx *sql.Tx, m member, id string, now time.Time) (evicted int, err error) {
+func evictSessions(ctx context.Context, tx *store.Tx, m member, id string, now time.Time) (evicted int, err error) {
 	var all int
 	err = tx.QueryRowContext(ctx, `SELECT COUNT(*) FROM sessions WHERE tenant_id = $1 AND user_id = $2`, m.TenantID, m.ID).Scan(&all)
 	if err != nil || all <= maxSessions { // nearly always
@@ -95,7 +97,7 @@ func evictSessions(ctx context.Context, tx *sql.Tx, m member, id string, now tim
 
 // endSessions ends all sessions of a user but one ("" for none), and returns the ids of the live
 // ones. Call invalidateUser after the commit.
-func (s *Service) endSessions(ctx context.Context, tx *sql.Tx, m member, except, why string) (live []string, err error) {
+func (s *Service) endSessions(ctx context.Context, tx *store.Tx, m member, except, why string) (live []string, err error) {
 	type session struct {
 		id   string
 		live bool
@@ -106,7 +108,7 @@ func (s *Service) endSessions(ctx context.Context, tx *sql.Tx, m member, except,
 		return one, err
 	}, `UPDATE sessions SET revoked_at = $1, revoked_why = $2
 		WHERE tenant_id = $5 AND user_id = $3 AND id <> $4 AND revoked_at IS NULL RETURNING id, idle_until > $1 AND expires_at > $1`,
-		db.Micros(s.now()), why, m.ID, except, m.TenantID)
+		db.Micros(s.store.Now()), why, m.ID, except, m.TenantID)
 	for _, one := range all {
 		if one.live {
 			live = append(live, one.id)
@@ -116,8 +118,8 @@ func (s *Service) endSessions(ctx context.Context, tx *sql.Tx, m member, except,
 }
 
 // endSession ends a live session of the user, and reports whether there was one.
-func (s *Service) endSession(ctx context.Context, tx *sql.Tx, tenantID, userID, id, why string) (bool, error) {
-	now := db.Micros(s.now())
+func (s *Service) endSession(ctx context.Context, tx *store.Tx, tenantID, userID, id, why string) (bool, error) {
+	now := db.Micros(s.store.Now())
 	n, err := db.Affected(ctx, tx, "end session", `UPDATE sessions SET revoked_at = $1, revoked_why = $2
 		WHERE tenant_id = $5 AND id = $3 AND user_id = $4 AND revoked_at IS NULL AND idle_until > $1 AND expires_at > $1`,
 		now, why, id, userID, tenantID)

@@ -2,7 +2,8 @@ package identity
 
 import (
 	"context"
-	"database/sql"
+
+	"github.com/seed93082962/agenthost/hub/store"
 
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/rbac"
@@ -25,7 +26,7 @@ func (s *Service) Sessions(ctx context.Context, caller api.Caller, page api.Page
 
 // sessionsOf returns the live sessions of a user. The one with the id current is marked.
 func (s *Service) sessionsOf(ctx context.Context, tenantID, userID, current string, page api.Page) (list api.List[SessionInfo], err error) {
-	list.Items, list.Total, err = liveSessions(ctx, s.db.Read(), tenantID, userID, s.now(), page)
+	list.Items, list.Total, err = liveSessions(ctx, s.store.Read(), tenantID, userID, s.store.Now(), page)
 	for i := range list.Items {
 		list.Items[i].Current = list.Items[i].ID == current
 	}
@@ -38,7 +39,7 @@ func (s *Service) RevokeSession(ctx context.Context, caller api.Caller, id strin
 	if err != nil {
 		return err
 	}
-	err = s.change(ctx, caller, rbac.Group{}, func(tx *sql.Tx) error {
+	err = s.change(ctx, caller, rbac.Group{}, func(tx *store.Tx) error {
 		ended, err := s.endSession(ctx, tx, caller.TenantID, caller.UserID, id, endedByRevoke)
 		if err != nil {
 			return err
@@ -46,7 +47,8 @@ func (s *Service) RevokeSession(ctx context.Context, caller api.Caller, id strin
 		if !ended {
 			return api.NotFound.New("You have no such session, or it has ended.")
 		}
-		return s.record(ctx, tx, actionRevokeSession.Record(aboutSession(caller.Event(), id, caller.UserName), sessionDetail{id}))
+		tx.Record(actionRevokeSession.Record(aboutSession(caller.Event(), id, caller.UserName), sessionDetail{id}))
+		return nil
 	})
 	s.invalidateUser(caller.UserID)
 	return err

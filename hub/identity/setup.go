@@ -3,10 +3,11 @@ package identity
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"encoding/hex"
 	"fmt"
 	"time"
+
+	"github.com/seed93082962/agenthost/hub/store"
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/api"
@@ -50,7 +51,7 @@ func (s *Service) SetupToken() string { return s.setup }
 
 // prepareSetup stores the hash of the setup token while there are no users.
 func (s *Service) prepareSetup(ctx context.Context) error {
-	required, err := setupRequired(ctx, s.db.Read())
+	required, err := setupRequired(ctx, s.store.Read())
 	if err != nil || !required {
 		return err
 	}
@@ -60,13 +61,13 @@ func (s *Service) prepareSetup(ctx context.Context) error {
 	} else {
 		s.setupRow = setupRow(givenTokenRow, s.cfg.SetupToken)
 	}
-	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
+	err = s.store.Change(ctx, store.Change{}, func(tx *store.Tx) error {
 		if s.cfg.SetupToken != "" { // tokens of former configurations are no longer valid
 			if err := deleteGivenTokens(ctx, tx, s.setupRow); err != nil {
 				return err
 			}
 		}
-		return insertSetupToken(ctx, tx, s.setupRow, s.now().Add(setupTokenLife))
+		return insertSetupToken(ctx, tx, s.setupRow, s.store.Now().Add(setupTokenLife))
 	})
 	return db.Wrap("store setup token", err)
 }
@@ -76,7 +77,7 @@ func (s *Service) renewSetup(ctx context.Context) error {
 	if s.setupRow == "" {
 		return nil
 	}
-	return renewSetupToken(ctx, s.db.Write(), s.setupRow, s.now())
+	return renewSetupToken(ctx, s.store.DB.Write(), s.setupRow, s.store.Now())
 }
 
 // Setup creates the first user, an admin, and signs the user in. One of several concurrent calls
@@ -85,7 +86,7 @@ func (s *Service) Setup(ctx context.Context, from api.Caller, in SetupInput) (si
 	if err := s.keys.ready(ctx); err != nil {
 		return SignIn{}, err
 	}
-	required, err := setupRequired(ctx, s.db.Read())
+	required, err := setupRequired(ctx, s.store.Read())
 	if err != nil {
 		return SignIn{}, err
 	}
@@ -105,8 +106,8 @@ func (s *Service) Setup(ctx context.Context, from api.Caller, in SetupInput) (si
 	}
 	m = s.newMember(m, DefaultTenant, rbac.Admin, hash)
 	m.LastLoginAt = m.CreatedAt
-	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
-		if err := lockTenant(ctx, tx, m.TenantID); err != nil {
+	err = s.store.Change(ctx, store.Change{}, func(tx *store.Tx) error {
+		if err := lockTenant(ctx, tx.Tx, m.TenantID); err != nil {
 			return err
 		}
 		required, err := setupRequired(ctx, tx)
@@ -125,7 +126,8 @@ func (s *Service) Setup(ctx context.Context, from api.Caller, in SetupInput) (si
 		if signIn, err = s.newSession(ctx, tx, m, from, ""); err != nil {
 			return err
 		}
-		return s.record(ctx, tx, actionSetup.Record(selfEvent(from, m), auditlog.None{}))
+		tx.Record(actionSetup.Record(selfEvent(from, m), auditlog.None{}))
+		return nil
 	})
 	return signIn, err
 }
@@ -147,16 +149,16 @@ func (s *Service) allowSetup(ctx context.Context, from api.Caller, in SetupInput
 	ctx, cancel := detached(ctx)
 	defer cancel()
 	try := attemptOf(from, setupAccount)
-	if err := s.checkLocked(ctx, s.db.Read(), try); err != nil {
+	if err := s.checkLocked(ctx, s.store.Read(), try); err != nil {
 		return err
 	}
-	if known, err := setupTokenKnown(ctx, s.db.Read(), token, s.now()); err != nil || known {
+	if known, err := setupTokenKnown(ctx, s.store.Read(), token, s.store.Now()); err != nil || known {
 		return err
 	}
 	e := from.Event()
 	e.TenantID, e.TargetType, e.Status = DefaultTenant, targetUser, auditlog.Failure
 	e.UserName = excerpt.Characters(api.Plain(cmp.Or(in.Username, firstUsername)), maxAuditName)
-	err := s.db.Tx(ctx, func(tx *sql.Tx) error {
+	err := s.store.Change(ctx, store.Change{}, func(tx *store.Tx) error {
 		required, err := setupRequired(ctx, tx)
 		if err != nil {
 			return err
@@ -167,7 +169,8 @@ func (s *Service) allowSetup(ctx context.Context, from api.Caller, in SetupInput
 		if err := s.countFailure(ctx, tx, try); err != nil {
 			return err
 		}
-		return s.record(ctx, tx, actionLoginFailed.Record(e, loginFailedDetail{reasonSetupToken}))
+		tx.Record(actionLoginFailed.Record(e, loginFailedDetail{reasonSetupToken}))
+		return nil
 	})
 	if err != nil {
 		return err

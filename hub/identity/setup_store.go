@@ -2,8 +2,9 @@ package identity
 
 import (
 	"context"
-	"database/sql"
 	"time"
+
+	"github.com/seed93082962/agenthost/hub/store"
 
 	"github.com/seed93082962/agenthost/hub/db"
 )
@@ -18,13 +19,13 @@ func setupRequired(ctx context.Context, q db.Querier) (required bool, err error)
 }
 
 // deleteGivenTokens deletes the setup tokens of other configurations.
-func deleteGivenTokens(ctx context.Context, tx *sql.Tx, except string) error {
+func deleteGivenTokens(ctx context.Context, tx *store.Tx, except string) error {
 	_, err := tx.ExecContext(ctx, `DELETE FROM instance WHERE substr(name, 1, 18) = $1 AND name <> $2`, givenTokenRow, except)
 	return err
 }
 
 // insertSetupToken stores a setup token, or extends it.
-func insertSetupToken(ctx context.Context, tx *sql.Tx, row string, expires time.Time) error {
+func insertSetupToken(ctx context.Context, tx *store.Tx, row string, expires time.Time) error {
 	_, err := tx.ExecContext(ctx, `INSERT INTO instance (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value`,
 		row, setupExpiry(expires))
 	return err
@@ -41,7 +42,7 @@ func renewSetupToken(ctx context.Context, q db.Querier, row string, now time.Tim
 }
 
 // deleteSetupTokens deletes all setup tokens.
-func deleteSetupTokens(ctx context.Context, tx *sql.Tx) error {
+func deleteSetupTokens(ctx context.Context, tx *store.Tx) error {
 	_, err := tx.ExecContext(ctx, `DELETE FROM instance WHERE substr(name, 1, 12) = $1`, setupTokenRow)
 	return db.Wrap("delete setup tokens", err)
 }

@@ -2,6 +2,9 @@ package identity
 
 import (
 	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"time"
@@ -66,7 +69,7 @@ func (k *keyStore) verify(ctx context.Context, raw string) (accessClaims, error)
 		jwt.WithValidMethods([]string{jwt.SigningMethodEdDSA.Alg()}), jwt.WithStrictDecoding(),
 		jwt.WithIssuer(k.issuer), jwt.WithAudience(audience),
 		jwt.WithExpirationRequired(), jwt.WithNotBeforeRequired(), jwt.WithIssuedAt(),
-		jwt.WithLeeway(tokenSkew), jwt.WithTimeFunc(k.now),
+		jwt.WithLeeway(tokenSkew), jwt.WithTimeFunc(k.store.Now),
 	)
 	var claims accessClaims
 	var unknown error
@@ -110,4 +113,19 @@ func wrongBeside(err error) bool {
 		}
 	}
 	return false
+}
+
+// newToken returns a token of 256 random bits, and the hash that is stored.
+func newToken(prefix string) (raw string, hash []byte) {
+	var b [32]byte
+	rand.Read(b[:])
+	raw = prefix + hex.EncodeToString(b[:])
+	return raw, hashToken(raw)
+}
+
+// hashToken returns the form in which a token is stored. It needs no salt and no stretching: a
+// token has 256 bits.
+func hashToken(raw string) []byte {
+	h := sha256.Sum256([]byte(raw))
+	return h[:]
 }

@@ -2,8 +2,9 @@ package identity
 
 import (
 	"context"
-	"database/sql"
 	"errors"
+
+	"github.com/seed93082962/agenthost/hub/store"
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/api"
@@ -36,7 +37,7 @@ func viewUser(m member) User {
 
 // Users returns the users of the tenant, the oldest first.
 func (s *Service) Users(ctx context.Context, caller api.Caller, page api.Page) (api.List[User], error) {
-	users, total, err := membersOf(ctx, s.db.Read(), caller.TenantID, page)
+	users, total, err := membersOf(ctx, s.store.Read(), caller.TenantID, page)
 	list := api.List[User]{Total: total}
 	for _, m := range users {
 		list.Items = append(list.Items, viewUser(m))
@@ -46,7 +47,7 @@ func (s *Service) Users(ctx context.Context, caller api.Caller, page api.Page) (
 
 // User returns a user of the tenant.
 func (s *Service) User(ctx context.Context, caller api.Caller, id string) (User, error) {
-	m, err := userOf(ctx, s.db.Read(), caller, id)
+	m, err := userOf(ctx, s.store.Read(), caller, id)
 	return viewUser(m), err
 }
 
@@ -79,13 +80,14 @@ func (s *Service) CreateUser(ctx context.Context, caller api.Caller, in UserInpu
 	if err != nil {
 		return User{}, err
 	}
-	err = s.change(ctx, caller, rbac.AdminOnly, func(tx *sql.Tx) error {
+	err = s.change(ctx, caller, rbac.AdminOnly, func(tx *store.Tx) error {
 		m = s.newMember(m, caller.TenantID, rbac.Role(in.Role), hash)
 		m.MustChange = true
 		if err := insertUser(ctx, tx, m); err != nil {
 			return err
 		}
-		return s.record(ctx, tx, actionCreateUser.Record(m.event(caller.Event()), createUserDetail{string(m.Role), m.DisplayName}))
+		tx.Record(actionCreateUser.Record(m.event(caller.Event()), createUserDetail{string(m.Role), m.DisplayName}))
+		return nil
 	})
 	return viewUser(m), err
 }
@@ -118,7 +120,7 @@ func checkAccount(faults api.Fields, username, password, displayField, display s
 
 // newMember completes the member that checkAccount returned.
 func (s *Service) newMember(m member, tenantID string, role rbac.Role, hash string) member {
-	now := s.now()
+	now := s.store.Now()
 	m.ID = ids.New()
 	m.TenantID = tenantID
 	m.Role = role
@@ -132,7 +134,7 @@ func (s *Service) newMember(m member, tenantID string, role rbac.Role, hash stri
 }
 
 // insertUser stores a new member under a name that is free.
-func insertUser(ctx context.Context, tx *sql.Tx, m member) error {
+func insertUser(ctx context.Context, tx *store.Tx, m member) error {
 	err := insertMember(ctx, tx, m)
 	if db.UniqueViolation(err) {
 		return &api.Error{Code: api.NameTaken, Message: "The username is taken, in this or another letter case: choose another.", Cause: err}

@@ -2,7 +2,8 @@ package identity
 
 import (
 	"context"
-	"database/sql"
+
+	"github.com/seed93082962/agenthost/hub/store"
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/api"
@@ -11,7 +12,7 @@ import (
 
 // UserSessions returns the live sessions of a user, the last used first.
 func (s *Service) UserSessions(ctx context.Context, caller api.Caller, id string, page api.Page) (api.List[SessionInfo], error) {
-	m, err := userOf(ctx, s.db.Read(), caller, id)
+	m, err := userOf(ctx, s.store.Read(), caller, id)
 	if err != nil {
 		return api.List[SessionInfo]{}, err
 	}
@@ -22,7 +23,7 @@ func (s *Service) UserSessions(ctx context.Context, caller api.Caller, id string
 // caller's own.
 func (s *Service) EndUserSessions(ctx context.Context, caller api.Caller, id string) error {
 	var m member
-	err := s.change(ctx, caller, rbac.AdminOnly, func(tx *sql.Tx) (err error) {
+	err := s.change(ctx, caller, rbac.AdminOnly, func(tx *store.Tx) (err error) {
 		if m, err = userOf(ctx, tx, caller, id); err != nil {
 			return err
 		}
@@ -34,7 +35,8 @@ func (s *Service) EndUserSessions(ctx context.Context, caller api.Caller, id str
 		for _, id := range ended {
 			records = append(records, actionRevokeSession.Record(aboutSession(caller.Event(), id, m.Username), sessionDetail{id}))
 		}
-		return s.record(ctx, tx, records...)
+		tx.Record(records...)
+		return nil
 	})
 	s.invalidateUser(m.ID)
 	return err
@@ -42,7 +44,7 @@ func (s *Service) EndUserSessions(ctx context.Context, caller api.Caller, id str
 
 // UserTokens returns the CLI tokens of a user that were not revoked, the newest first.
 func (s *Service) UserTokens(ctx context.Context, caller api.Caller, id string, page api.Page) (api.List[Token], error) {
-	m, err := userOf(ctx, s.db.Read(), caller, id)
+	m, err := userOf(ctx, s.store.Read(), caller, id)
 	if err != nil {
 		return api.List[Token]{}, err
 	}
@@ -51,7 +53,7 @@ func (s *Service) UserTokens(ctx context.Context, caller api.Caller, id string, 
 
 // RevokeUserToken revokes a CLI token of a user.
 func (s *Service) RevokeUserToken(ctx context.Context, caller api.Caller, id, tokenID string) error {
-	return s.revokeTokenOf(ctx, caller, tokenID, rbac.AdminOnly, func(tx *sql.Tx) (member, error) {
+	return s.revokeTokenOf(ctx, caller, tokenID, rbac.AdminOnly, func(tx *store.Tx) (member, error) {
 		return userOf(ctx, tx, caller, id)
 	})
 }

@@ -2,7 +2,8 @@ package identity
 
 import (
 	"context"
-	"database/sql"
+
+	"github.com/seed93082962/agenthost/hub/store"
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/api"
@@ -51,7 +52,7 @@ func (s *Service) UpdateUser(ctx context.Context, caller api.Caller, id string, 
 		return User{}, err
 	}
 	var after member
-	err := s.change(ctx, caller, rbac.AdminOnly, func(tx *sql.Tx) error {
+	err := s.change(ctx, caller, rbac.AdminOnly, func(tx *store.Tx) error {
 		before, err := userOf(ctx, tx, caller, id)
 		if err != nil {
 			return err
@@ -60,7 +61,7 @@ func (s *Service) UpdateUser(ctx context.Context, caller api.Caller, id string, 
 		if after == before {
 			return nil
 		}
-		after.UpdatedAt = s.now()
+		after.UpdatedAt = s.store.Now()
 		return s.replaceUser(ctx, tx, caller, before, after)
 	})
 	s.invalidateUser(after.ID) // also after an error: the outcome of a commit may be unknown
@@ -69,17 +70,15 @@ func (s *Service) UpdateUser(ctx context.Context, caller api.Caller, id string, 
 
 // replaceUser stores a changed member, ends sessions and revokes invites as the change requires,
 // and appends an entry for each kind of change.
-func (s *Service) replaceUser(ctx context.Context, tx *sql.Tx, caller api.Caller, before, after member) error {
-	var records, revoked []auditlog.Record
+func (s *Service) replaceUser(ctx context.Context, tx *store.Tx, caller api.Caller, before, after member) error {
 	event := before.event(caller.Event())
 	if after.Role != before.Role {
-		records = append(records, actionUpdateRole.Record(event, updateRoleDetail{
+		tx.Record(actionUpdateRole.Record(event, updateRoleDetail{
 			auditlog.Change[string]{From: string(before.Role), To: string(after.Role)},
 		}))
 	}
 	if administers(before) && !administers(after) {
-		var err error
-		if revoked, err = s.demoteAdmin(ctx, tx, caller, before); err != nil {
+		if err := s.checkOtherAdmins(ctx, tx, before.TenantID); err != nil {
 			return err
 		}
 	}
@@ -95,7 +94,7 @@ func (s *Service) replaceUser(ctx context.Context, tx *sql.Tx, caller api.Caller
 			}
 			detail.SessionsEnded = len(ended)
 		}
-		records = append(records, actionUpdateStatus.Record(event, detail))
+		tx.Record(actionUpdateStatus.Record(event, detail))
 	}
 	if after.Role != before.Role || after.Status != before.Status {
 		role := after.Role
@@ -107,34 +106,36 @@ func (s *Service) replaceUser(ctx context.Context, tx *sql.Tx, caller api.Caller
 		}
 	}
 	if after.DisplayName != before.DisplayName {
-		records = append(records, actionUpdateProfile.Record(event, updateProfileDetail{
+		tx.Record(actionUpdateProfile.Record(event, updateProfileDetail{
 			auditlog.Change[string]{From: before.DisplayName, To: after.DisplayName},
 		}))
 	}
-	return s.record(ctx, tx, append(records, revoked...)...)
+	if administers(before) && !administers(after) {
+		return revokeInvites(ctx, tx, before)
+	}
+	return nil
 }
 
 // DeleteUser deletes a user. It fails with api.LastAdmin if no active admin would remain.
 func (s *Service) DeleteUser(ctx context.Context, caller api.Caller, id string) error {
 	var gone member
-	err := s.change(ctx, caller, rbac.AdminOnly, func(tx *sql.Tx) (err error) {
+	err := s.change(ctx, caller, rbac.AdminOnly, func(tx *store.Tx) (err error) {
 		if gone, err = userOf(ctx, tx, caller, id); err != nil {
 			return err
 		}
-		var revoked []auditlog.Record
+		tx.Record(actionDeleteUser.Record(gone.event(caller.Event()), deleteUserDetail{string(gone.Role)}))
 		if administers(gone) {
-			if revoked, err = s.demoteAdmin(ctx, tx, caller, gone); err != nil {
+			if err := s.checkOtherAdmins(ctx, tx, gone.TenantID); err != nil {
+				return err
+			}
+			if err := revokeInvites(ctx, tx, gone); err != nil {
 				return err
 			}
 		}
 		if err := deleteMember(ctx, tx, gone); err != nil {
 			return err
 		}
-		if err := s.cfg.Withdraw(ctx, tx, caller, gone.TenantID, gone.ID, ""); err != nil {
-			return err
-		}
-		deleted := actionDeleteUser.Record(gone.event(caller.Event()), deleteUserDetail{string(gone.Role)})
-		return s.record(ctx, tx, append([]auditlog.Record{deleted}, revoked...)...)
+		return s.cfg.Withdraw(ctx, tx, caller, gone.TenantID, gone.ID, "")
 	})
 	s.invalidateUser(gone.ID)
 	return err
@@ -142,23 +143,20 @@ func (s *Service) DeleteUser(ctx context.Context, caller api.Caller, id string) 
 
 func administers(m member) bool { return m.active() && m.Role == rbac.Admin }
 
-// demoteAdmin revokes the open invitations of an active admin, one of which could restore the role.
-// It returns their audit entries, and api.LastAdmin if no other active admin remains.
-func (s *Service) demoteAdmin(ctx context.Context, tx *sql.Tx, caller api.Caller, m member) ([]auditlog.Record, error) {
-	n, err := s.activeAdmins(ctx, tx, m.TenantID)
-	if err != nil {
-		return nil, err
+// checkOtherAdmins returns api.LastAdmin if the tenant has only one active admin.
+func (s *Service) checkOtherAdmins(ctx context.Context, tx *store.Tx, tenantID string) error {
+	n, err := s.activeAdmins(ctx, tx, tenantID)
+	if err == nil && n < 2 {
+		return api.LastAdmin
 	}
-	if n < 2 {
-		return nil, api.LastAdmin
-	}
-	invites, err := revokeInvitesOf(ctx, tx, m, s.now())
-	if err != nil {
-		return nil, err
-	}
-	var records []auditlog.Record
+	return err
+}
+
+// revokeInvites revokes the open invitations of a former admin, one of which could restore the role.
+func revokeInvites(ctx context.Context, tx *store.Tx, m member) error {
+	invites, err := revokeInvitesOf(ctx, tx, m, tx.Now)
 	for _, i := range invites {
-		records = append(records, i.revoked(caller.Event()))
+		tx.Record(i.revoked(tx.Caller.Event()))
 	}
-	return records, nil
+	return err
 }

@@ -3,7 +3,8 @@ package identity
 import (
 	"context"
 	"crypto/rand"
-	"database/sql"
+
+	"github.com/seed93082962/agenthost/hub/store"
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/api"
@@ -21,7 +22,7 @@ func (s *Service) ResetUserPassword(ctx context.Context, caller api.Caller, id s
 	if s.cfg.External {
 		return "", errNoPasswords
 	}
-	named, err := userOf(ctx, s.db.Read(), caller, id) // before a password is hashed
+	named, err := userOf(ctx, s.store.Read(), caller, id) // before a password is hashed
 	if err != nil {
 		return "", err
 	}
@@ -34,7 +35,7 @@ func (s *Service) ResetUserPassword(ctx context.Context, caller api.Caller, id s
 	if err != nil {
 		return "", err
 	}
-	err = s.change(ctx, caller, rbac.AdminOnly, func(tx *sql.Tx) error {
+	err = s.change(ctx, caller, rbac.AdminOnly, func(tx *store.Tx) error {
 		m, err := userOf(ctx, tx, caller, id)
 		if err != nil {
 			return err
@@ -48,11 +49,11 @@ func (s *Service) ResetUserPassword(ctx context.Context, caller api.Caller, id s
 // resetPasswordTx stores a password that the user must change. It ends the sessions of the user and
 // revokes the CLI tokens and the open invites that the user created: an intruder may have created
 // one of them.
-func (s *Service) resetPasswordTx(ctx context.Context, tx *sql.Tx, m member, hash string, e auditlog.Event, detail resetPasswordDetail) error {
+func (s *Service) resetPasswordTx(ctx context.Context, tx *store.Tx, m member, hash string, e auditlog.Event, detail resetPasswordDetail) error {
 	if m.AuthSource != sourceBuiltin {
 		return errNoPasswords
 	}
-	if err := setPassword(ctx, tx, m, hash, true, s.now()); err != nil {
+	if err := setPassword(ctx, tx, m, hash, true, s.store.Now()); err != nil {
 		return err
 	}
 	ended, err := s.endSessions(ctx, tx, m, "", endedByPassword)
@@ -63,18 +64,15 @@ func (s *Service) resetPasswordTx(ctx context.Context, tx *sql.Tx, m member, has
 	if detail.TokensRevoked, err = s.revokeTokens(ctx, tx, m); err != nil {
 		return err
 	}
-	invites, err := revokeInvitesOf(ctx, tx, m, s.now())
+	invites, err := revokeInvitesOf(ctx, tx, m, tx.Now)
 	if err != nil {
 		return err
 	}
 	detail.InvitesRevoked = len(invites)
-	records := []auditlog.Record{actionResetPassword.Record(m.event(e), detail)}
+	tx.Record(actionResetPassword.Record(m.event(e), detail))
 	for _, i := range invites {
-		records = append(records, i.revoked(e))
+		tx.Record(i.revoked(e))
 	}
 	// Failures with the former password must not lock out its owner.
-	if err := deleteAttempts(ctx, tx, foldUsername(m.Username), changeAccount(m.ID)); err != nil {
-		return err
-	}
-	return s.record(ctx, tx, records...)
+	return deleteAttempts(ctx, tx, foldUsername(m.Username), changeAccount(m.ID))
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/db"
 	"github.com/seed93082962/agenthost/hub/identity"
+	"github.com/seed93082962/agenthost/hub/store"
 )
 
 const (
@@ -39,6 +40,7 @@ type cluster struct {
 type replica struct {
 	cluster *cluster
 	db      *db.DB
+	store   *store.Store
 	audit   *sqlaudit.Store
 	base    string
 	http    *http.Client

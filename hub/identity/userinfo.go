@@ -32,7 +32,7 @@ func (s *Service) Mode(ctx context.Context) (Mode, error) {
 	if s.cfg.External {
 		return Mode{Mode: modeExternal}, nil
 	}
-	required, err := setupRequired(ctx, s.db.Read())
+	required, err := setupRequired(ctx, s.store.Read())
 	return Mode{Mode: modeBuiltin, SetupRequired: required}, err
 }
 

@@ -94,13 +94,13 @@ func (w *worker) flush(ctx context.Context) {
 	clear(w.uses)
 	w.mu.Unlock()
 	for u, at := range uses {
-		if err := updateLastUse(ctx, w.s.db.Write(), u, at); err != nil {
+		if err := updateLastUse(ctx, w.s.store.DB.Write(), u, at); err != nil {
 			w.mu.Lock()
 			for u, at := range uses {
 				w.keep(u, at)
 			}
 			w.mu.Unlock()
-			w.s.cfg.Logger.Warn("writing last use failed", "err", err)
+			w.s.store.Logger.Warn("writing last use failed", "err", err)
 			return
 		}
 		delete(uses, u)
@@ -112,12 +112,12 @@ func (w *worker) flush(ctx context.Context) {
 // second client has a copy.
 func (w *worker) sweep(ctx context.Context) {
 	if err := w.s.keys.renew(ctx); err != nil && ctx.Err() == nil {
-		w.s.cfg.Logger.Warn("rotating the signing key failed", "err", err)
+		w.s.store.Logger.Warn("rotating the signing key failed", "err", err)
 	}
 	if err := w.s.renewSetup(ctx); err != nil && ctx.Err() == nil {
-		w.s.cfg.Logger.Warn("renewing the setup token failed", "err", err)
+		w.s.store.Logger.Warn("renewing the setup token failed", "err", err)
 	}
-	if err := deleteExpired(ctx, w.s.db.Write(), w.s.now()); err != nil && ctx.Err() == nil {
-		w.s.cfg.Logger.Warn("deleting expired rows failed", "err", err)
+	if err := deleteExpired(ctx, w.s.store.DB.Write(), w.s.store.Now()); err != nil && ctx.Err() == nil {
+		w.s.store.Logger.Warn("deleting expired rows failed", "err", err)
 	}
 }
