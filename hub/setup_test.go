@@ -21,11 +21,12 @@ import (
 	"github.com/seed93082962/agenthost/hub/db/dbtest"
 	"github.com/seed93082962/agenthost/hub/secret"
 	"github.com/seed93082962/agenthost/runtime/tool/js"
+	"github.com/seed93082962/agenthost/runtime/tool/js/worker"
 )
 
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == js.WorkerArg { // this program checks tools
-		_ = js.Work(os.Stdin, os.Stdout) // the check reports the error
+		_ = worker.Run(os.Stdin, os.Stdout) // the check reports the error
 		return
 	}
 	dbtest.Main(m)

@@ -17,12 +17,13 @@ import (
 	"github.com/seed93082962/agenthost/runtime"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/tool/js"
+	"github.com/seed93082962/agenthost/runtime/tool/js/worker"
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
 func main() {
 	if len(os.Args) > 1 && os.Args[1] == js.WorkerArg { // the worker is this program too
-		if js.Work(os.Stdin, os.Stdout) != nil {
+		if worker.Run(os.Stdin, os.Stdout) != nil {
 			os.Exit(1)
 		}
 		return

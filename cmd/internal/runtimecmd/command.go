@@ -14,6 +14,7 @@ import (
 	"github.com/seed93082962/agenthost/cmd/internal/daemon"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/tool/js"
+	"github.com/seed93082962/agenthost/runtime/tool/js/worker"
 )
 
 // IsWorker reports whether the arguments of the process are those of a worker for custom tools: a
@@ -22,7 +23,7 @@ func IsWorker(args []string) bool { return len(args) == 2 && args[1] == js.Worke
 
 // Work runs this process as a worker for custom tools.
 func Work() error {
-	if err := js.Work(os.Stdin, os.Stdout); err != nil {
+	if err := worker.Run(os.Stdin, os.Stdout); err != nil {
 		return fmt.Errorf("worker: %w", err)
 	}
 	return nil

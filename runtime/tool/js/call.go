@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed93082962/agenthost/internal/excerpt"
 	"github.com/seed93082962/agenthost/runtime/tool"
+	"github.com/seed93082962/agenthost/runtime/tool/js/internal/frame"
 )
 
 // maxInput limits the bytes of an input, so that it fits into a frame.
@@ -21,7 +22,7 @@ type program struct {
 	id     string // hash of the bytes, and the file's name
 	file   string
 	code   string
-	source sourceMap
+	source frame.SourceMap
 	spec   tool.Spec
 
 	ready chan struct{} // closed when loading has succeeded or failed
@@ -84,8 +85,8 @@ func (h *Host) call(ctx context.Context, prog *program, call tool.Call) (tool.Re
 	about := []any{"tool", prog.spec.Name, "run_id", call.RunID, "session_id", call.SessionID}
 	j.log = logWriter{log: h.cfg.Logger, ctx: ctx, attrs: about}
 	answer, err := p.do(ctx, j, func() error {
-		head := callHead{Call: j.id, Program: prog.id, Session: call.SessionID, Run: call.RunID}
-		return p.out.write(frameCall, head, string(call.Input))
+		head := frame.Call{Call: j.id, Program: prog.id, Session: call.SessionID, Run: call.RunID}
+		return p.out.Write(frame.KindCall, head, string(call.Input))
 	})
 	if err == nil {
 		err = ctx.Err()
@@ -94,15 +95,12 @@ func (h *Host) call(ctx context.Context, prog *program, call tool.Call) (tool.Re
 	if err != nil {
 		return tool.Result{}, err
 	}
-	var head resultHead
-	if err := json.Unmarshal(answer.head, &head); err != nil || answer.kind != frameResult || head.Call != j.id {
+	var head frame.Result
+	if err := json.Unmarshal(answer.head, &head); err != nil || answer.kind != frame.KindResult || head.Call != j.id {
 		p.kill()
-		return tool.Result{}, fmt.Errorf("%w: not the result of this call", errFrame)
+		return tool.Result{}, fmt.Errorf("%w: not the result of this call", frame.ErrMalformed)
 	}
 	result := tool.Result{Output: strings.ToValidUTF8(answer.body, "\uFFFD"), IsError: head.IsError, Truncated: head.Truncated}
-	if head.Stack != "" {
-		result.Output = withStack(result.Output, head.Stack, prog.source.places(), prog.file)
-	}
 	return h.cut(result), nil
 }
 
@@ -128,7 +126,7 @@ type logWriter struct {
 	lines int
 }
 
-func (l *logWriter) write(h logHead, text string) {
+func (l *logWriter) write(h frame.Log, text string) {
 	switch l.lines++; {
 	case l.lines == maxLines+1:
 		l.log.DebugContext(l.ctx, "custom tool logged too many lines, the rest is omitted", l.attrs...)

@@ -64,18 +64,18 @@
 //
 // # Workers
 //
-// A worker is a process that calls [Work]. By default it is the same program with one argument, so
-// that its main begins with
+// A worker is a process that calls worker.Run. Only its package links the compiler and the engine.
+// By default it is the same program with one argument, so that its main begins with
 //
 //	if len(os.Args) > 1 && os.Args[1] == js.WorkerArg {
-//		if js.Work(os.Stdin, os.Stdout) != nil {
+//		if worker.Run(os.Stdin, os.Stdout) != nil {
 //			os.Exit(1)
 //		}
 //		return
 //	}
 //
-// A program that cannot do this sets another program in Config.Command, with the same version of
-// this package.
+// A program that cannot do this, or that should not link them, sets another program in
+// Config.Command, with the same version of this package.
 //
 // # Security
 //

@@ -11,14 +11,11 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/seed93082962/agenthost/runtime/tool/js/internal/frame"
 )
 
-const (
-	maxFetches   = 8       // concurrent requests of a call
-	maxFetchBody = 4 << 20 // bytes, either way
-	maxFetchHead = 1 << 20 // bytes of a request without its body
-	fetchTime    = 30 * time.Second
-)
+const fetchTime = 30 * time.Second
 
 // fetches are the requests of a job in progress.
 type fetches struct {
@@ -38,7 +35,7 @@ func (f *fetches) add(ctx context.Context, id int, do func(context.Context)) boo
 	if f.cancels == nil {
 		f.cancels = map[int]context.CancelFunc{}
 	}
-	if len(f.cancels) >= maxFetches || f.cancels[id] != nil {
+	if len(f.cancels) >= frame.MaxFetches || f.cancels[id] != nil {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(ctx, fetchTime)
@@ -71,9 +68,9 @@ func (f *fetches) end() {
 }
 
 // fetch performs a request of a script and sends the response to the worker.
-func (p *process) fetch(j *job, f fetchHead, body string) {
+func (p *process) fetch(j *job, f frame.Fetch, body string) {
 	fail := func(why string) {
-		_ = p.out.write(frameFetched, fetchAnswer{Call: f.Call, Fetch: f.Fetch, Error: why}, "")
+		_ = p.out.Write(frame.KindFetched, frame.Fetched{Call: f.Call, Fetch: f.Fetch, Error: why}, "")
 	}
 	if j.program == nil || f.Call != j.id {
 		return
@@ -86,7 +83,7 @@ func (p *process) fetch(j *job, f fetchHead, body string) {
 			return
 		}
 		answer.Call, answer.Fetch = f.Call, f.Fetch
-		_ = p.out.write(frameFetched, answer, content)
+		_ = p.out.Write(frame.KindFetched, answer, content)
 	})
 	if !started {
 		p.kill() // the prelude never sends more
@@ -100,7 +97,7 @@ var notForScripts = []string{
 
 var errRedirected = errors.New("the response is a redirect")
 
-func (h *Host) fetch(ctx context.Context, f fetchHead, body string) (answer fetchAnswer, content string, err error) {
+func (h *Host) fetch(ctx context.Context, f frame.Fetch, body string) (answer frame.Fetched, content string, err error) {
 	req, err := http.NewRequestWithContext(ctx, f.Method, f.URL, strings.NewReader(body))
 	if err != nil || req.URL.Scheme != "http" && req.URL.Scheme != "https" {
 		return answer, "", fmt.Errorf("%.200q is not an http or https address", f.URL)
@@ -129,14 +126,14 @@ func (h *Host) fetch(ctx context.Context, f fetchHead, body string) (answer fetc
 		return answer, "", err
 	}
 	defer resp.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(resp.Body, maxFetchBody+1))
+	text, err := io.ReadAll(io.LimitReader(resp.Body, frame.MaxFetchBody+1))
 	if err != nil {
 		return answer, "", fmt.Errorf("read the response: %w", err)
 	}
-	if len(text) > maxFetchBody {
-		return answer, "", fmt.Errorf("the response is larger than %d bytes", maxFetchBody)
+	if len(text) > frame.MaxFetchBody {
+		return answer, "", fmt.Errorf("the response is larger than %d bytes", frame.MaxFetchBody)
 	}
-	answer = fetchAnswer{URL: resp.Request.URL.String(), Status: resp.StatusCode}
+	answer = frame.Fetched{URL: resp.Request.URL.String(), Status: resp.StatusCode}
 	_, answer.StatusText, _ = strings.Cut(resp.Status, " ")
 	for name, values := range resp.Header {
 		for _, value := range values {

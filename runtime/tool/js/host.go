@@ -16,9 +16,13 @@ import (
 	"github.com/seed93082962/agenthost/internal/outbound"
 )
 
-// Config configures a [Host]. The zero value is valid in a program that calls [Work].
+// WorkerArg is the argument of a worker: a program with a [Host] calls worker.Run if it is started
+// with it.
+const WorkerArg = "agenthost-js-worker"
+
+// Config configures a [Host]. The zero value is valid in a program that calls worker.Run.
 type Config struct {
-	// Command starts a worker: a program that calls [Work] with its standard input and output.
+	// Command starts a worker: a program that calls worker.Run with its standard input and output.
 	// Defaults to this program with the argument [WorkerArg].
 	Command []string
 

@@ -20,13 +20,10 @@ import (
 	"github.com/seed93082962/agenthost/internal/excerpt"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/tool"
+	"github.com/seed93082962/agenthost/runtime/tool/js/internal/frame"
 )
 
-const (
-	maxSource     = 5 << 20   // bytes of a file, the same limit as in the hub
-	maxDefinition = 256 << 10 // bytes of name, description and schema
-	maxMap        = 4 << 20   // larger ones are dropped: errors then have no lines of the file
-)
+const maxSource = 5 << 20 // bytes of a file, the same limit as in the hub
 
 var extensions = []string{".ts", ".mts", ".js", ".mjs"}
 
@@ -206,7 +203,7 @@ func (h *Host) build(ctx context.Context, prog *program, source string) error {
 	j := &job{id: h.calls.Add(1)}
 	j.log = logWriter{log: h.cfg.Logger, ctx: ctx, attrs: []any{"file", prog.file}}
 	answer, err := p.do(ctx, j, func() error {
-		return p.out.write(frameBuild, buildHead{Call: j.id, File: prog.file, NoCode: h.checks}, source)
+		return p.out.Write(frame.KindBuild, frame.Build{Call: j.id, File: prog.file, NoCode: h.checks}, source)
 	})
 	switch {
 	case errors.Is(context.Cause(ctx), errLoadTime):
@@ -218,8 +215,8 @@ func (h *Host) build(ctx context.Context, prog *program, source string) error {
 	case err != nil:
 		return &FileError{fmt.Sprintf("%s did not load: %s", prog.file, p.endReason())}
 	}
-	var built buildAnswer
-	if err := json.Unmarshal(answer.head, &built); err != nil || answer.kind != frameBuilt {
+	var built frame.Built
+	if err := json.Unmarshal(answer.head, &built); err != nil || answer.kind != frame.KindBuilt {
 		p.kill()
 		return &FileError{prog.file + " did not load: the response of its worker is malformed"}
 	}
@@ -232,9 +229,7 @@ func (h *Host) build(ctx context.Context, prog *program, source string) error {
 	if err := agent.CheckToolName(built.Name); err != nil && !h.checks {
 		return &FileError{prog.file + ": " + err.Error()}
 	}
-	if prog.code = answer.body; len(built.Map.Mappings) <= maxMap {
-		prog.source = built.Map
-	}
+	prog.code, prog.source = answer.body, built.Map
 	prog.spec = tool.Spec{Name: built.Name, Description: built.Description, InputSchema: built.InputSchema}
 	return nil
 }
@@ -245,4 +240,34 @@ const maxReason = 1 << 10
 func firstLine(text string) string {
 	line, _, _ := strings.Cut(excerpt.Head(strings.ToValidUTF8(text, "\uFFFD"), maxReason), "\n")
 	return line
+}
+
+// maxChecked limits what is read from the worker of a check, in bytes.
+const maxChecked = 4 << 20
+
+// Check loads an untrusted file and returns the name of the tool in it, which the caller checks.
+// This process parses nothing of the file: it has a worker process of its own, with the limits of a
+// worker, LoadTime and at most two processors. The worker ends with the check or with ctx. The
+// error of a faulty file is a [*FileError].
+func Check(ctx context.Context, cfg Config, file, source string) (name string, err error) {
+	if err := checkExtension(file); err != nil {
+		return "", err
+	}
+	text, err := textOf(file, source)
+	if err != nil {
+		return "", err
+	}
+	cfg.Workers = 1
+	cfg.Env = append([]string{"GOMAXPROCS=2"}, cfg.Env...)
+	h, err := New(cfg)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, h.Close()) }()
+	h.checks = true
+	prog := &program{file: file}
+	if err := retry(ctx, func() error { return h.build(ctx, prog, text) }); err != nil {
+		return "", err
+	}
+	return prog.spec.Name, nil
 }

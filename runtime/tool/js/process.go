@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"strings"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/seed93082962/agenthost/internal/child"
 	"github.com/seed93082962/agenthost/internal/excerpt"
+	"github.com/seed93082962/agenthost/runtime/tool/js/internal/frame"
 )
 
 // process is a worker on the host side. The goroutine that acquired it uses it. Another goroutine
@@ -24,7 +26,7 @@ type process struct {
 	stdin  *os.File
 	stdout *os.File
 	stderr *head
-	out    *frameWriter
+	out    *frame.Writer
 	known  map[string]bool // programs that were sent to it; used by its user
 	ready  []*program      // programs with an engine, the oldest first; used by its user
 	last   *program        // of the last call; used by its user
@@ -68,7 +70,7 @@ func (h *Host) newProcess() (*process, error) {
 		return nil, fmt.Errorf("start worker: %w", err)
 	}
 	p := &process{
-		host: h, stdin: stdin, stdout: stdout, stderr: &head{}, out: &frameWriter{w: stdin},
+		host: h, stdin: stdin, stdout: stdout, stderr: &head{}, out: frame.NewWriter(stdin),
 		known: map[string]bool{}, ended: make(chan struct{}),
 	}
 	cmd := &exec.Cmd{
@@ -83,11 +85,11 @@ func (h *Host) newProcess() (*process, error) {
 		_ = stdout.Close()
 		return nil, fmt.Errorf("start worker: %w", err)
 	}
-	most := limits{Memory: uintptr(h.cfg.MemoryLimit), Output: h.cfg.MaxOutput} //nolint:gosec // New accepts at most 1 GiB
+	most := frame.Limits{Memory: uintptr(h.cfg.MemoryLimit), Output: h.cfg.MaxOutput} //nolint:gosec // New accepts at most 1 GiB
 	if h.checks {
 		most.CPU = seconds(h.limits.build)
 	}
-	if err := p.out.write(frameSetup, most, ""); err != nil {
+	if err := p.out.Write(frame.KindSetup, most, ""); err != nil {
 		p.kill() // the reader, which is started later, reports the end
 	}
 	return p, nil
@@ -105,7 +107,7 @@ func (p *process) read() {
 	if exit := p.child.Err(); exit != nil {
 		p.cause = fmt.Errorf("the worker ended: %w", exit)
 	}
-	if errors.Is(err, errFrame) {
+	if errors.Is(err, frame.ErrMalformed) {
 		p.cause = err
 	}
 	if said := p.stderr.String(); said != "" {
@@ -116,16 +118,16 @@ func (p *process) read() {
 }
 
 func (p *process) frames() error {
-	in := newFrameReader(p.stdout)
+	in := frame.NewReader(p.stdout)
 	if p.host.checks {
-		in = newFrameReader(io.LimitReader(p.stdout, maxChecked))
+		in = frame.NewReader(io.LimitReader(p.stdout, maxChecked))
 	}
 	for {
-		kind, head, body, err := in.read()
+		kind, head, body, err := in.Read()
 		if err != nil {
 			return err
 		}
-		if kind == frameUnconfined {
+		if kind == frame.KindUnconfined {
 			p.host.unconfined.Do(func() {
 				p.host.cfg.Logger.Warn("workers of custom tools are not confined by the kernel", "err", excerpt.Head(string(body), 1<<10))
 			})
@@ -139,27 +141,27 @@ func (p *process) frames() error {
 		}
 		j.heard.Store(true)
 		switch kind {
-		case frameResult, frameBuilt, frameWarmed:
+		case frame.KindResult, frame.KindBuilt, frame.KindWarmed:
 			if !p.proved.Swap(true) {
 				p.host.workerProved()
 			}
 			select {
 			case j.answer <- reply{kind, append([]byte(nil), head...), string(body)}:
 			default:
-				return fmt.Errorf("%w: a second response", errFrame)
+				return fmt.Errorf("%w: a second response", frame.ErrMalformed)
 			}
-		case frameLog:
-			err = decoded(head, func(l logHead) {
+		case frame.KindLog:
+			err = frame.Decode(head, func(l frame.Log) {
 				if l.Call == j.id {
 					j.log.write(l, string(body))
 				}
 			})
-		case frameFetch:
-			err = decoded(head, func(f fetchHead) { p.fetch(j, f, string(body)) })
-		case frameGiveUp:
-			err = decoded(head, func(f fetchHead) { j.fetches.giveUp(f.Fetch) })
+		case frame.KindFetch:
+			err = frame.Decode(head, func(f frame.Fetch) { p.fetch(j, f, string(body)) })
+		case frame.KindGiveUp:
+			err = frame.Decode(head, func(f frame.Fetch) { j.fetches.giveUp(f.Fetch) })
 		default:
-			err = fmt.Errorf("%w: kind %q", errFrame, kind)
+			err = fmt.Errorf("%w: kind %q", frame.ErrMalformed, kind)
 		}
 		if err != nil {
 			return err
@@ -173,7 +175,7 @@ func (p *process) learn(prog *program) error {
 		return nil
 	}
 	p.known[prog.id] = true
-	return p.out.write(frameProgram, programHead{ID: prog.id}, prog.code)
+	return p.out.Write(frame.KindProgram, frame.Program{ID: prog.id, File: prog.file, Map: prog.source}, prog.code)
 }
 
 // do sends a frame and waits for the response. When ctx ends, it requests the end of the job, and
@@ -236,7 +238,7 @@ func (p *process) stop(j *job, over <-chan struct{}) {
 	sent := make(chan struct{})
 	go func() { // the worker may no longer read
 		defer close(sent)
-		_ = p.out.write(frameStop, stopHead{Call: j.id}, "")
+		_ = p.out.Write(frame.KindStop, frame.Stop{Call: j.id}, "")
 	}()
 	timer := time.NewTimer(killTime)
 	defer timer.Stop()
@@ -285,4 +287,25 @@ func (p *process) endFetches(j *job) {
 	timer := time.AfterFunc(killTime, p.kill)
 	defer timer.Stop()
 	j.fetches.end()
+}
+
+// seconds returns a limit for RLIMIT_CPU: a worker that loads for a time on two processors. It
+// holds while this process is stopped, and cannot end the worker.
+func seconds(load time.Duration) uint64 { return uint64(math.Ceil(2 * load.Seconds())) }
+
+// endReason returns the reason why a worker has ended that was loading a file, from what it wrote
+// to stderr. [Process.ended] is closed.
+func (p *process) endReason() string {
+	said := p.stderr.String()
+	for _, limit := range []struct{ signs, reason string }{
+		{"stack overflow|stack exceeds", "the limit of the stack was reached: it is nested too deeply"},
+		{"out of memory|cannot allocate|failed to allocate|cannot reserve|newosproc", "the limit of memory was reached"},
+	} {
+		for sign := range strings.SplitSeq(limit.signs, "|") {
+			if strings.Contains(said, sign) {
+				return limit.reason
+			}
+		}
+	}
+	return p.cause.Error()
 }

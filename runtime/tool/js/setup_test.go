@@ -17,12 +17,13 @@ import (
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/tool"
 	"github.com/seed93082962/agenthost/runtime/tool/js"
+	"github.com/seed93082962/agenthost/runtime/tool/js/worker"
 )
 
 // Most workers of these tests are the program in testdata/worker; some are the test binary.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == js.WorkerArg {
-		if err := js.Work(os.Stdin, os.Stdout); err != nil {
+		if err := worker.Run(os.Stdin, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}

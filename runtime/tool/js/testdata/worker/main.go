@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/seed93082962/agenthost/runtime/tool/js"
+	"github.com/seed93082962/agenthost/runtime/tool/js/worker"
 )
 
 func main() {
-	if err := js.Work(os.Stdin, os.Stdout); err != nil {
+	if err := worker.Run(os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}

@@ -1,4 +1,4 @@
-package js
+package worker
 
 import (
 	"encoding/json"
@@ -11,11 +11,14 @@ import (
 	"unicode/utf8"
 
 	"github.com/seed93082962/agenthost/internal/excerpt"
+	"github.com/seed93082962/agenthost/runtime/tool/js/internal/frame"
 )
+
+const maxFetchHead = 1 << 20 // bytes of a request without its body
 
 var (
 	errNoResult   = errors.New("call() returned a promise that cannot settle: there is no pending timer or fetch")
-	errDefinition = fmt.Errorf("name, description and inputSchema are larger than %d bytes", maxDefinition)
+	errDefinition = fmt.Errorf("name, description and inputSchema are larger than %d bytes", frame.MaxDefinition)
 	errStopped    = errors.New("stopped")
 )
 
@@ -23,10 +26,11 @@ var (
 type run struct {
 	worker *worker
 	engine *engine
-	head   callHead
+	head   frame.Call
 
-	result *resultHead // nil before the result
+	result *frame.Result // nil before the result
 	text   string
+	stack  string // of an exception
 
 	fetches int // number of the last request
 	waiting int // requests without a response
@@ -38,14 +42,14 @@ type run struct {
 }
 
 type answer struct {
-	fetchAnswer
+	frame.Fetched
 	body string
 }
 
-func newRun(w *worker, s *engine, h callHead) *run {
+func newRun(w *worker, s *engine, h frame.Call) *run {
 	return &run{
 		worker: w, engine: s, head: h,
-		answers: make(chan answer, 2*maxFetches), stops: make(chan struct{}), over: make(chan struct{}),
+		answers: make(chan answer, 2*frame.MaxFetches), stops: make(chan struct{}), over: make(chan struct{}),
 	}
 }
 
@@ -87,7 +91,7 @@ func (r *run) execute(input string) {
 		}
 	}
 	if r.result == nil {
-		r.result, r.text = &resultHead{IsError: true}, err.Error()
+		r.result, r.text = &frame.Result{IsError: true}, err.Error()
 	}
 	r.result.Call = r.head.Call
 }
@@ -135,20 +139,20 @@ func (r *run) host(op string, args []any) (any, error) {
 		text, _ := arg[string](args, 0)
 		cut, _ := arg[bool](args, 1)
 		r.text = excerpt.Head(text, r.worker.limits.Output) // the prelude counts characters
-		r.result = &resultHead{Truncated: cut || len(r.text) < len(text)}
+		r.result = &frame.Result{Truncated: cut || len(r.text) < len(text)}
 	case "definition":
-		r.result = &resultHead{}
-		if r.text, _ = arg[string](args, 0); len(r.text) > maxDefinition {
+		r.result = &frame.Result{}
+		if r.text, _ = arg[string](args, 0); len(r.text) > frame.MaxDefinition {
 			r.result.IsError, r.text = true, errDefinition.Error()
 		}
 	case "error":
 		text, _ := arg[string](args, 0)
-		stack, _ := arg[string](args, 1)
-		r.result, r.text = &resultHead{IsError: true, Stack: stack}, text
+		r.result, r.text = &frame.Result{IsError: true}, text
+		r.stack, _ = arg[string](args, 1)
 	case "log":
 		level, _ := arg[string](args, 0)
 		text, _ := arg[string](args, 1)
-		r.worker.write(frameLog, logHead{Call: r.head.Call, Level: level}, text)
+		r.worker.write(frame.KindLog, frame.Log{Call: r.head.Call, Level: level}, text)
 	case "fetch":
 		return r.fetch(args)
 	case "giveUp":
@@ -171,7 +175,7 @@ func (r *run) fetch(args []any) (any, error) {
 	text, _ := arg[string](args, 0)
 	body, _ := arg[string](args, 1)
 	binary, _ := arg[bool](args, 2)
-	var h fetchHead
+	var h frame.Fetch
 	if err := json.Unmarshal([]byte(text), &h); err != nil {
 		return nil, fmt.Errorf("fetch failed: %w", err)
 	}
@@ -181,25 +185,25 @@ func (r *run) fetch(args []any) (any, error) {
 	if len(text) > maxFetchHead {
 		return nil, fmt.Errorf("fetch failed: address and headers are limited to %d bytes", maxFetchHead)
 	}
-	if len(body) > maxFetchBody {
-		return nil, fmt.Errorf("fetch failed: a body is limited to %d bytes", maxFetchBody)
+	if len(body) > frame.MaxFetchBody {
+		return nil, fmt.Errorf("fetch failed: a body is limited to %d bytes", frame.MaxFetchBody)
 	}
 	r.fetches++
 	r.waiting++
 	h.Call, h.Fetch = r.head.Call, r.fetches
-	r.worker.write(frameFetch, h, body)
+	r.worker.write(frame.KindFetch, h, body)
 	return r.fetches, nil
 }
 
 func (r *run) giveUp(args []any) {
 	if id, ok := arg[int](args, 0); ok {
 		r.waiting--
-		r.worker.write(frameGiveUp, fetchHead{Call: r.head.Call, Fetch: id}, "")
+		r.worker.write(frame.KindGiveUp, frame.Fetch{Call: r.head.Call, Fetch: id}, "")
 	}
 }
 
 // fetched receives a response from the host. The reading goroutine calls it.
-func (r *run) fetched(h fetchAnswer, body []byte) {
+func (r *run) fetched(h frame.Fetched, body []byte) {
 	select {
 	case r.answers <- answer{h, string(body)}:
 	default: // more responses than requests
@@ -208,7 +212,7 @@ func (r *run) fetched(h fetchAnswer, body []byte) {
 
 // deliver passes a response to the script.
 func (r *run) deliver(a answer) error {
-	text, err := json.Marshal(a.fetchAnswer)
+	text, err := json.Marshal(a.Fetched)
 	if err != nil {
 		return err
 	}

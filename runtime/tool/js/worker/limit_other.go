@@ -1,12 +1,16 @@
 //go:build !linux
 
-package js
+package worker
 
-import "runtime/debug"
+import (
+	"runtime/debug"
+
+	"github.com/seed93082962/agenthost/runtime/tool/js/internal/frame"
+)
 
 // limitProcess limits only the stack. Other systems have no limit of memory that suits a Go
 // program.
-func limitProcess(limits) error {
+func limitProcess(frame.Limits) error {
 	debug.SetMaxStack(64 << 20)
 	return nil
 }

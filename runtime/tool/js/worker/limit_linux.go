@@ -1,4 +1,4 @@
-package js
+package worker
 
 import (
 	"errors"
@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/seed93082962/agenthost/runtime/tool/js/internal/frame"
 )
 
 // ownMemory is the memory of a worker in addition to that of scripts, in bytes: the compiler, the
@@ -18,7 +20,7 @@ const ownMemory = 256 << 20
 
 // limitProcess limits the memory and the processor time of this process in case a script escapes
 // from its engine.
-func limitProcess(most limits) error {
+func limitProcess(most frame.Limits) error {
 	debug.SetMaxStack(64 << 20)
 	debug.SetGCPercent(50)
 	has, err := addressSpace()

@@ -1,4 +1,4 @@
-package js_test
+package worker_test
 
 import (
 	"bytes"
@@ -11,11 +11,23 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/runtime/tool/js"
+	"github.com/seed93082962/agenthost/runtime/tool/js/worker"
 )
 
-// FuzzWork checks that a worker ends at malformed input.
-func FuzzWork(f *testing.F) {
+const asWorker = "worker"
+
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == asWorker {
+		if worker.Run(os.Stdin, os.Stdout) != nil {
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// FuzzRun checks that a worker ends at malformed input.
+func FuzzRun(f *testing.F) {
 	frame := func(kind byte, head, body string) []byte {
 		b := binary.BigEndian.AppendUint32(nil, uint32(5+len(head)+len(body)))
 		b = append(b, kind)
@@ -32,7 +44,7 @@ func FuzzWork(f *testing.F) {
 		if len(input) > 4 && bytes.ContainsAny(input[4:5], "Sbp") {
 			return // limits this process, or compiles and runs what follows
 		}
-		_ = js.Work(bytes.NewReader(input), io.Discard)
+		_ = worker.Run(bytes.NewReader(input), io.Discard)
 	})
 }
 
@@ -40,9 +52,9 @@ func TestAWorkerEndsWithItsInput(t *testing.T) {
 	t.Parallel()
 	self, err := os.Executable()
 	require.NoError(t, err)
-	require.NoError(t, js.Work(bytes.NewReader(nil), io.Discard))
+	require.NoError(t, worker.Run(bytes.NewReader(nil), io.Discard))
 	for name, input := range map[string]string{"nothing": "", "garbage": "\x00\x00\x00\x01", "half a frame": "\x00\x00\x00\x09c"} {
-		cmd := exec.Command(self, js.WorkerArg)
+		cmd := exec.Command(self, asWorker)
 		cmd.Stdin = bytes.NewReader([]byte(input))
 		cmd.WaitDelay = 10 * time.Second
 		err := cmd.Run()

@@ -1,4 +1,7 @@
-package js
+// Package worker is the process in which tools in TypeScript or JavaScript are compiled and run. Only
+// this package and the programs that call [Run] link the compiler (esbuild) and the engine
+// (QuickJS). The host is package [github.com/seed93082962/agenthost/runtime/tool/js].
+package worker
 
 import (
 	"encoding/json"
@@ -10,31 +13,29 @@ import (
 
 	"github.com/seed93082962/agenthost/internal/excerpt"
 	"github.com/seed93082962/agenthost/runtime/sandbox"
+	"github.com/seed93082962/agenthost/runtime/tool/js/internal/frame"
 )
-
-// WorkerArg is the argument of a worker. A program with a [Host] calls [Work] if it is started with
-// it.
-const WorkerArg = "agenthost-js-worker"
 
 const (
 	stopGrace      = 50 * time.Millisecond // from the abort signal to the first interrupt
 	interruptEvery = 5 * time.Millisecond  // a call of the engine resets the interrupt
 )
 
-// Work is the main function of a worker. It returns at the end of stdin or at a malformed frame.
-// The program must exit then: a script may still be running. Before it reads a source, Work
-// confines the process, which can do nothing else afterwards: see [sandbox.ConfineWorker].
-func Work(stdin io.Reader, stdout io.Writer) error {
-	w := &worker{out: &frameWriter{w: stdout}, around: sync.OnceValues(compileSurroundings), programs: map[string]*code{}, tasks: make(chan func(), 1024)}
+const maxMap = 4 << 20 // bytes of a source map; larger ones are dropped: errors then have no lines of the file
+
+// Run is the main function of a worker. It returns at the end of stdin or at a malformed frame. The
+// program must exit then: a script may still be running. Before it reads a source, Run confines the
+// process, which can do nothing else afterwards: see [sandbox.ConfineWorker].
+func Run(stdin io.Reader, stdout io.Writer) error {
+	w := &worker{
+		out: frame.NewWriter(stdout), around: sync.OnceValues(compileSurroundings),
+		programs: map[string]*program{}, tasks: make(chan func(), 1024),
+	}
 	defer close(w.tasks)
 	go w.work()
-	stdin, err := pollable(stdin)
-	if err != nil {
-		return err
-	}
-	in := newFrameReader(stdin)
+	in := frame.NewReader(stdin)
 	for {
-		kind, head, body, err := in.read()
+		kind, head, body, err := in.Read()
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
@@ -49,28 +50,29 @@ func Work(stdin io.Reader, stdout io.Writer) error {
 
 // worker runs tasks sequentially in one goroutine. Another goroutine reads the frames of the host.
 type worker struct {
-	out    *frameWriter
+	out    *frame.Writer
 	around func() (surroundings, error)
-	limits limits
+	limits frame.Limits
 	tasks  chan func()
 
-	programs map[string]*code // used by the tasks only
+	programs map[string]*program // used by the tasks only
 
 	mu      sync.Mutex // guards run and stopped
 	run     *run       // the running call
 	stopped uint64     // a call that was stopped before its start
 }
 
-// code is a compiled tool file.
-type code struct {
-	bytes []byte
+// program is a compiled tool file.
+type program struct {
+	frame.Program
+	code  []byte
 	ready *engine // for the next call; nil if there is none
 }
 
 func (w *worker) handle(kind byte, head, body []byte) error {
 	text := string(body)
 	switch kind {
-	case frameSetup:
+	case frame.KindSetup:
 		if err := json.Unmarshal(head, &w.limits); err != nil {
 			return err
 		}
@@ -78,37 +80,28 @@ func (w *worker) handle(kind byte, head, body []byte) error {
 			return err
 		}
 		if err := sandbox.ConfineWorker(); err != nil {
-			w.write(frameUnconfined, struct{}{}, err.Error())
+			w.write(frame.KindUnconfined, struct{}{}, err.Error())
 		}
 		return nil
-	case frameBuild:
-		return decoded(head, func(h buildHead) { w.tasks <- func() { w.build(h, text) } })
-	case frameProgram:
-		return decoded(head, func(h programHead) {
-			w.tasks <- func() { w.programs[h.ID] = &code{bytes: []byte(text)} }
+	case frame.KindBuild:
+		return frame.Decode(head, func(h frame.Build) { w.tasks <- func() { w.build(h, text) } })
+	case frame.KindProgram:
+		return frame.Decode(head, func(h frame.Program) {
+			w.tasks <- func() { w.programs[h.ID] = &program{Program: h, code: []byte(text)} }
 		})
-	case frameWarm:
-		return decoded(head, func(h warmHead) { w.tasks <- func() { w.warm(h) } })
-	case frameCall:
-		return decoded(head, func(h callHead) { w.tasks <- func() { w.call(h, text) } })
-	case frameStop:
-		return decoded(head, func(h stopHead) {
+	case frame.KindWarm:
+		return frame.Decode(head, func(h frame.Warm) { w.tasks <- func() { w.warm(h) } })
+	case frame.KindCall:
+		return frame.Decode(head, func(h frame.Call) { w.tasks <- func() { w.call(h, text) } })
+	case frame.KindStop:
+		return frame.Decode(head, func(h frame.Stop) {
 			w.setStopped(h.Call)
 			w.running(h.Call, (*run).stop)
 		})
-	case frameFetched:
-		return decoded(head, func(h fetchAnswer) { w.running(h.Call, func(r *run) { r.fetched(h, body) }) })
+	case frame.KindFetched:
+		return frame.Decode(head, func(h frame.Fetched) { w.running(h.Call, func(r *run) { r.fetched(h, body) }) })
 	}
-	return fmt.Errorf("%w: kind %q", errFrame, kind)
-}
-
-func decoded[Head any](text []byte, do func(Head)) error {
-	var head Head
-	if err := json.Unmarshal(text, &head); err != nil {
-		return fmt.Errorf("%w: %w", errFrame, err)
-	}
-	do(head)
-	return nil
+	return fmt.Errorf("%w: kind %q", frame.ErrMalformed, kind)
 }
 
 // running calls do with the running call, if it is the given one.
@@ -150,46 +143,49 @@ func (w *worker) work() {
 }
 
 // build compiles a file and runs it once to get its definition.
-func (w *worker) build(h buildHead, source string) {
-	answer, code, err := w.learn(h, source)
+func (w *worker) build(h frame.Build, source string) {
+	built, code, err := w.learn(h, source)
 	if err != nil {
-		answer.Error = firstLine(err.Error())
+		built.Error = excerpt.Head(err.Error(), frame.MaxDefinition)
+	}
+	if h.NoCode || len(built.Map.Mappings) > maxMap {
+		built.Map = frame.SourceMap{}
 	}
 	if h.NoCode {
-		code, answer.Map = nil, sourceMap{}
+		code = nil
 	}
-	w.write(frameBuilt, answer, string(code))
+	w.write(frame.KindBuilt, built, string(code))
 }
 
-func (w *worker) learn(h buildHead, source string) (answer buildAnswer, code []byte, err error) {
+func (w *worker) learn(h frame.Build, source string) (built frame.Built, code []byte, err error) {
 	script, mappings, err := bundle(h.File, source)
 	if err != nil {
-		return answer, nil, err
+		return built, nil, err
 	}
-	lines := mappings.places()
+	lines := placesOf(mappings)
 	if code, err = compile("(function () {" + script + "\n})"); err != nil {
-		return answer, nil, errors.New(describe(err, lines, h.File))
+		return built, nil, errors.New(describe(err, lines, h.File))
 	}
 	s, err := w.newEngine()
 	if err != nil {
-		return answer, nil, err
+		return built, nil, err
 	}
 	defer s.close()
-	r := &run{worker: w, engine: s, head: callHead{Call: h.Call}}
+	r := &run{worker: w, engine: s, head: frame.Call{Call: h.Call}}
 	s.host = r.host
 	switch err := s.load(code, w.limits.Output); {
 	case err != nil:
-		return answer, nil, errors.New(describe(err, lines, h.File))
+		return built, nil, errors.New(describe(err, lines, h.File))
 	case r.result == nil:
-		return answer, nil, errNoResult
+		return built, nil, errNoResult
 	case r.result.IsError:
-		return answer, nil, errors.New(placed(r.text, r.result.Stack, lines, h.File))
+		return built, nil, errors.New(placed(r.text, r.stack, lines, h.File))
 	}
-	if err := json.Unmarshal([]byte(r.text), &answer); err != nil {
-		return answer, nil, errors.New(h.File + ": name, description and inputSchema cannot be written as JSON")
+	if err := json.Unmarshal([]byte(r.text), &built); err != nil {
+		return built, nil, errors.New(h.File + ": name, description and inputSchema cannot be written as JSON")
 	}
-	answer.Map = mappings
-	return answer, code, nil
+	built.Map = mappings
+	return built, code, nil
 }
 
 // newEngine returns an engine for loading a file. It may use only a part of the memory, because
@@ -203,14 +199,14 @@ func (w *worker) newEngine() (*engine, error) {
 }
 
 // open returns an engine with a loaded file. The host kills the worker if that takes too long.
-func (w *worker) open(c *code) (*engine, error) {
+func (w *worker) open(c *program) (*engine, error) {
 	s, err := w.newEngine()
 	if err != nil {
 		return nil, err
 	}
 	r := &run{worker: w, engine: s}
 	s.host = r.host
-	err = s.load(c.bytes, w.limits.Output)
+	err = s.load(c.code, w.limits.Output)
 	if err == nil && (r.result == nil || r.result.IsError) {
 		err = fmt.Errorf("load the file again: %s", r.text)
 	}
@@ -223,7 +219,7 @@ func (w *worker) open(c *code) (*engine, error) {
 }
 
 // warm makes an engine for the next call of a program.
-func (w *worker) warm(h warmHead) {
+func (w *worker) warm(h frame.Warm) {
 	if c := w.programs[h.Evict]; c != nil && c.ready != nil {
 		c.ready.close()
 		c.ready = nil
@@ -234,19 +230,19 @@ func (w *worker) warm(h warmHead) {
 	} else if c.ready == nil { // otherwise it was made for a call that ended early
 		c.ready, err = w.open(c)
 	}
-	warmed := warmedHead{Call: h.Call}
+	warmed := frame.Warmed{Call: h.Call}
 	if err != nil {
-		warmed.Error = excerpt.Head(err.Error(), maxDefinition)
+		warmed.Error = excerpt.Head(err.Error(), frame.MaxDefinition)
 	}
-	w.write(frameWarmed, warmed, "")
+	w.write(frame.KindWarmed, warmed, "")
 }
 
 var errUnknownProgram = errors.New("the worker does not know the program")
 
-func (w *worker) call(h callHead, input string) {
+func (w *worker) call(h frame.Call, input string) {
 	c := w.programs[h.Program]
 	if c == nil || c.ready == nil {
-		w.write(frameResult, resultHead{Call: h.Call, IsError: true}, "the worker has no engine for the tool")
+		w.write(frame.KindResult, frame.Result{Call: h.Call, IsError: true}, "the worker has no engine for the tool")
 		return
 	}
 	s := c.ready
@@ -257,12 +253,12 @@ func (w *worker) call(h callHead, input string) {
 	r.execute(input)
 	w.setRunning(nil)
 	close(r.over)
-	w.write(frameResult, r.result, r.text)
-	// The kernel tends to schedule the host on the CPU of the worker. The result would wait there
-	// while the worker continues.
-	yield()
+	if r.stack != "" {
+		r.text = withStack(r.text, r.stack, placesOf(c.Map), c.File)
+	}
+	w.write(frame.KindResult, r.result, r.text)
 	s.close()
 }
 
 // write sends a frame to the host. It fails only if the host has ended; then stdin ends too.
-func (w *worker) write(kind byte, head any, body string) { _ = w.out.write(kind, head, body) }
+func (w *worker) write(kind byte, head any, body string) { _ = w.out.Write(kind, head, body) }

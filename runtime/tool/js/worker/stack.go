@@ -1,4 +1,4 @@
-package js
+package worker
 
 import (
 	"cmp"
@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"modernc.org/quickjs"
+
+	"github.com/seed93082962/agenthost/runtime/tool/js/internal/frame"
 )
 
 // places maps lines of a script to places in the tool's file, in the order of columns.
@@ -21,14 +23,8 @@ type place struct{ column, fileLine, fileColumn int }
 
 const base64Digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 
-// sourceMap has the used parts of a source map of version 3.
-type sourceMap struct {
-	Mappings string `json:"mappings"`
-	File     int    `json:"file"` // index of the tool's file in the sources
-}
-
-// places decodes the mappings. It skips malformed ones.
-func (m sourceMap) places() places {
+// placesOf decodes the mappings. It skips malformed ones.
+func placesOf(m frame.SourceMap) places {
 	var all places
 	var source, fileLine, fileColumn int // each field is the difference to the previous one
 	for line := range strings.SplitSeq(m.Mappings, ";") {

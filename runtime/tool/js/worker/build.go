@@ -1,4 +1,4 @@
-package js
+package worker
 
 import (
 	"encoding/json"
@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/evanw/esbuild/pkg/api"
+
+	"github.com/seed93082962/agenthost/runtime/tool/js/internal/frame"
 )
 
 // bundle compiles a tool's file to one script without types, imports and syntax that the engine
@@ -16,7 +18,7 @@ import (
 // file.
 //
 // It runs in a worker, because a stack overflow in the parser would terminate the process.
-func bundle(file, source string) (script string, mappings sourceMap, err error) {
+func bundle(file, source string) (script string, mappings frame.SourceMap, err error) {
 	loader := api.LoaderJS
 	if ext := path.Ext(file); ext == ".ts" || ext == ".mts" {
 		loader = api.LoaderTS
@@ -53,7 +55,7 @@ func bundle(file, source string) (script string, mappings sourceMap, err error) 
 		Plugins: []api.Plugin{imports},
 	})
 	if len(result.Errors) > 0 {
-		return "", sourceMap{}, errors.New(buildErrors(result.Errors, file))
+		return "", frame.SourceMap{}, errors.New(buildErrors(result.Errors, file))
 	}
 	for _, out := range result.OutputFiles {
 		if !strings.HasSuffix(out.Path, ".map") {
@@ -65,9 +67,9 @@ func bundle(file, source string) (script string, mappings sourceMap, err error) 
 			Mappings string   `json:"mappings"`
 		}
 		if err := json.Unmarshal(out.Contents, &m); err != nil {
-			return "", sourceMap{}, fmt.Errorf("read source map: %w", err)
+			return "", frame.SourceMap{}, fmt.Errorf("read source map: %w", err)
 		}
-		mappings = sourceMap{m.Mappings, slices.Index(m.Sources, toolSpace+":"+file)}
+		mappings = frame.SourceMap{Mappings: m.Mappings, File: slices.Index(m.Sources, toolSpace+":"+file)}
 	}
 	return script, mappings, nil
 }

@@ -1,7 +1,0 @@
-//go:build !unix
-
-package js
-
-import "io"
-
-func pollable(r io.Reader) (io.Reader, error) { return r, nil }
