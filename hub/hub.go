@@ -241,9 +241,7 @@ func New(ctx context.Context, cfg Config) (_ *Hub, err error) {
 	if err != nil {
 		return nil, err
 	}
-	h.providers, err = provider.New(provider.Config{
-		DB: h.db, Keyring: h.keyring, Audit: h.log, InUse: h.agentsOfProvider, ProbePrivate: cfg.ProbePrivate, Now: cfg.Now, Logger: cfg.Logger,
-	})
+	h.providers, err = provider.New(provider.Config{Store: h.store, InUse: h.agentsOfProvider, ProbePrivate: cfg.ProbePrivate})
 	if err != nil {
 		return nil, err
 	}

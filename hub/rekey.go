@@ -10,12 +10,13 @@ import (
 	"github.com/seed93082962/agenthost/hub/deploy"
 	"github.com/seed93082962/agenthost/hub/external"
 	"github.com/seed93082962/agenthost/hub/identity"
+	"github.com/seed93082962/agenthost/hub/provider"
 	"github.com/seed93082962/agenthost/hub/store"
 )
 
 // sealed returns the sealed columns of all concerns.
 func sealed() []store.Sealed {
-	return slices.Concat(identity.Sealed(), external.Sealed(), aigc.Sealed(), catalog.Sealed())
+	return slices.Concat(identity.Sealed(), external.Sealed(), provider.Sealed(), aigc.Sealed(), catalog.Sealed(), deploy.Sealed())
 }
 
 // bind binds what an earlier version sealed to its tenant. Rekey does it too, and other commands of
@@ -24,17 +25,9 @@ func (h *Hub) bind(ctx context.Context) error {
 	if h.cfg.Offline {
 		return nil
 	}
-	deployments := func(ctx context.Context) (int, error) { return deploy.Bind(ctx, h.db, h.keyring) }
 	total, err := h.store.Rebind(ctx, sealed()...)
 	if err != nil {
 		return fmt.Errorf("bind secrets: %w", err)
-	}
-	for _, bind := range []func(context.Context) (int, error){h.providers.Bind, deployments} {
-		n, err := bind(ctx)
-		if err != nil {
-			return fmt.Errorf("bind secrets: %w", err)
-		}
-		total += n
 	}
 	if total > 0 {
 		h.cfg.Logger.InfoContext(ctx, "secrets of an earlier version were sealed again", "values", total)
@@ -44,15 +37,4 @@ func (h *Hub) bind(ctx context.Context) error {
 
 // Rekey seals everything with the first encryption key, and returns how many secrets were sealed
 // with another.
-func (h *Hub) Rekey(ctx context.Context) (n int, err error) {
-	if n, err = h.store.Reseal(ctx, sealed()...); err != nil {
-		return n, err
-	}
-	for _, rekey := range []func(context.Context) (int, error){h.providers.Rekey, h.deploys.Rekey} {
-		done, err := rekey(ctx)
-		if n += done; err != nil {
-			return n, err
-		}
-	}
-	return n, nil
-}
+func (h *Hub) Rekey(ctx context.Context) (int, error) { return h.store.Reseal(ctx, sealed()...) }

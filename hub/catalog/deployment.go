@@ -22,7 +22,7 @@ func (s *Service) Deployment(ctx context.Context, tenantID, name string) (agent.
 	if !a.Enabled {
 		return agent.Agent{}, api.Conflict.New("The agent is disabled: enable it first.")
 	}
-	credentials, err := s.cfg.Providers.Credentials(ctx, tenantID, a.ProviderID)
+	credentials, err := s.cfg.Providers.Credentials(ctx, s.store.Read(), tenantID, a.ProviderID)
 	if err != nil {
 		return agent.Agent{}, err
 	}

@@ -50,15 +50,15 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	providers, err := provider.New(provider.Config{DB: database, Keyring: keyring, Audit: audit})
+	handle, err := store.New(store.Config{DB: database, Keyring: keyring, Audit: audit})
+	if err != nil {
+		return err
+	}
+	providers, err := provider.New(provider.Config{Store: handle})
 	if err != nil {
 		return err
 	}
 	artifacts, err := artifact.New(artifact.Config{Driver: &artifact.Memory{}, Keyring: keyring, PublicURL: "https://hub.example.com"})
-	if err != nil {
-		return err
-	}
-	handle, err := store.New(store.Config{DB: database, Keyring: keyring, Audit: audit})
 	if err != nil {
 		return err
 	}

@@ -76,7 +76,7 @@ func open(t testing.TB, url string, set func(*catalog.Config)) *server {
 	t.Helper()
 	d := dbtest.Open(t, url, apitest.Audit(), provider.Migrations, catalog.Migrations)
 	all := apitest.NewStore(t, d, store.Config{})
-	providers, err := provider.New(provider.Config{DB: d, Keyring: all.Keyring, Audit: all.Audit})
+	providers, err := provider.New(provider.Config{Store: all})
 	require.NoError(t, err)
 	artifacts, err := artifact.New(artifact.Config{Driver: &artifact.Memory{}, Keyring: all.Keyring, PublicURL: "https://hub.example.com", TempDir: t.TempDir()})
 	require.NoError(t, err)

@@ -1,14 +1,12 @@
 package deploy
 
 import (
-	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
 
-	"github.com/seed93082962/agenthost/hub/db"
-	"github.com/seed93082962/agenthost/hub/secret"
+	"github.com/seed93082962/agenthost/hub/store"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
@@ -31,10 +29,13 @@ func random() string {
 	return hex.EncodeToString(b[:])
 }
 
-func (d deployment) place() []byte { return secret.AAD("deployments", "sealed", d.Key, d.TenantID) }
+// sealedColumn is the column of the sealed parts. Nothing works without them.
+var sealedColumn = store.Sealed{
+	Table: "deployments", Column: "sealed", ID: "key", Bound: []string{"tenant_id"}, Unbound: true, Required: true,
+}
 
-// formerPlace is the place of what earlier versions sealed.
-func (d deployment) formerPlace() []byte { return secret.AAD("deployments", "sealed", d.Key) }
+// Sealed returns the sealed columns of this package.
+func Sealed() []store.Sealed { return []store.Sealed{sealedColumn} }
 
 // seal sets the sealed part of d and the digest of its API key.
 func (s *Service) seal(d *deployment, c content) error {
@@ -42,12 +43,12 @@ func (s *Service) seal(d *deployment, c content) error {
 	if err != nil {
 		return fmt.Errorf("seal deployment: %w", err)
 	}
-	d.Sealed, d.KeyDigest = s.cfg.Keyring.Seal(text, d.place()), digest(c.APIKey)
+	d.Sealed, d.KeyDigest = s.cfg.Keyring.Seal(text, sealedColumn.Place(d.Key, d.TenantID)), digest(c.APIKey)
 	return nil
 }
 
 func (s *Service) open(d deployment) (c content, err error) {
-	text, err := s.cfg.Keyring.Open(d.Sealed, d.place())
+	text, err := s.cfg.Keyring.Open(d.Sealed, sealedColumn.Place(d.Key, d.TenantID))
 	if err == nil {
 		err = json.Unmarshal(text, &c)
 	}
@@ -55,45 +56,4 @@ func (s *Service) open(d deployment) (c content, err error) {
 		return c, fmt.Errorf("open deployment %s: %w", d.Key, err)
 	}
 	return c, nil
-}
-
-// Rekey seals all requests with the first key of the keyring, and returns the number of those that
-// were sealed with another one.
-func (s *Service) Rekey(ctx context.Context) (int, error) {
-	return resealAll(ctx, s.db, s.cfg.Keyring.Reseal)
-}
-
-// Bind binds the requests that an earlier version sealed to their tenant, and returns their number.
-// No function of a Service opens them. Call it before [New].
-func Bind(ctx context.Context, d *db.DB, ring *secret.Keyring) (int, error) {
-	return resealAll(ctx, d, ring.Rebind)
-}
-
-// resealBatch is the number of requests that resealAll holds in memory.
-const resealBatch = 100
-
-func resealAll(ctx context.Context, d *db.DB, reseal func(sealed, aad, former []byte) ([]byte, error)) (n int, err error) {
-	for after := ""; ; {
-		all, err := sealedRequests(ctx, d.Write(), after, resealBatch)
-		if err != nil || len(all) == 0 {
-			return n, err
-		}
-		for _, one := range all {
-			fresh, err := reseal(one.Sealed, one.place(), one.formerPlace())
-			if err != nil {
-				return n, fmt.Errorf("seal deployment %s: %w", one.Key, err)
-			}
-			if fresh != nil {
-				replaced, err := replaceSealed(ctx, d.Write(), one, fresh)
-				if err != nil {
-					return n, err
-				}
-				if !replaced {
-					break // it was changed in the meantime, and is read again
-				}
-				n++
-			}
-			after = one.Key
-		}
-	}
 }

@@ -21,8 +21,7 @@ func TestSecretsAreSealed(t *testing.T) {
 		require.NotContains(t, string(sealed), "planted")
 		require.NotContains(t, h.server.Log.String()+strings.Join(h.server.Audit("default"), ""), apiKey)
 		w.keys = append([]string{secret.Generate()}, w.keys...)
-		later := w.start()
-		n, err := later.Rekey(t.Context())
+		n, err := w.store().Reseal(t.Context(), deploy.Sealed()...)
 		require.NoError(t, err)
 		require.Equal(t, 1, n)
 		w.keys = w.keys[:1]
@@ -34,7 +33,7 @@ func TestSecretsAreSealed(t *testing.T) {
 }
 
 // The request of a row that has another tenant now, or that an earlier version sealed, is not
-// opened. Bind binds the latter.
+// opened. Rebind binds the latter.
 func TestRequestsAreBoundToTheirTenant(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		endpoint := func(tenantID string) (deploy.Endpoint, error) {
@@ -53,7 +52,7 @@ func TestRequestsAreBoundToTheirTenant(t *testing.T) {
 		require.ErrorIs(t, err, secret.ErrCorrupt)
 		ring, err := secret.Parse(w.keys...)
 		require.NoError(t, err)
-		n, err := deploy.Bind(t.Context(), w.db, ring)
+		n, err := w.store().Rebind(t.Context(), deploy.Sealed()...)
 		require.NoError(t, err)
 		require.Zero(t, n)
 		exec(`UPDATE deployments SET tenant_id = 'default'`)
@@ -65,7 +64,7 @@ func TestRequestsAreBoundToTheirTenant(t *testing.T) {
 		exec(`UPDATE deployments SET sealed = $1`, ring.Seal(plain, secret.AAD("deployments", "sealed", "default-helper")))
 		_, err = endpoint("default")
 		require.ErrorIs(t, err, secret.ErrCorrupt)
-		n, err = deploy.Bind(t.Context(), w.db, ring)
+		n, err = w.store().Rebind(t.Context(), deploy.Sealed()...)
 		require.NoError(t, err)
 		require.Equal(t, 1, n)
 		e, err := endpoint("default")

@@ -125,19 +125,3 @@ func endPurge(ctx context.Context, q db.Querier, d deployment) error {
 		WHERE key = $1 AND lease_holder = $2 AND lease_fence = $3 AND edition = $4`, d.Key, d.Holder, d.Fence, d.Edition)
 	return err
 }
-
-// sealedRequests returns up to limit requests of all tenants, in the order of their keys, after the
-// given one.
-func sealedRequests(ctx context.Context, q db.Querier, after string, limit int) ([]deployment, error) {
-	return db.Collect(ctx, q, "read sealed requests", func(row db.Scanner) (d deployment, err error) {
-		return d, row.Scan(&d.Key, &d.TenantID, &d.Sealed)
-	}, `SELECT key, tenant_id, sealed FROM deployments WHERE key > $1 ORDER BY key LIMIT $2`, after, limit)
-}
-
-// replaceSealed stores another form of the same request. It reports whether the request is still
-// that of d.
-func replaceSealed(ctx context.Context, q db.Querier, d deployment, sealed []byte) (bool, error) {
-	n, err := db.Affected(ctx, q, "replace sealed request", `UPDATE deployments SET sealed = $1 WHERE tenant_id = $2 AND key = $3 AND sealed = $4`,
-		sealed, d.TenantID, d.Key, d.Sealed)
-	return n > 0, err
-}

@@ -16,6 +16,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/deploy"
 	"github.com/seed93082962/agenthost/hub/deploy/deploytest"
 	"github.com/seed93082962/agenthost/hub/secret"
+	"github.com/seed93082962/agenthost/hub/store"
 	"github.com/seed93082962/agenthost/rbac"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
@@ -77,6 +78,12 @@ func each(t *testing.T, test func(t *testing.T, w *world)) {
 		t.Cleanup(w.driver.Close)
 		test(t, w)
 	})
+}
+
+// store returns a store with the keys of the world.
+func (w *world) store() *store.Store {
+	w.t.Helper()
+	return apitest.NewStore(w.t, w.db, store.Config{Keyring: apitest.Keyring(w.t, w.keys...)})
 }
 
 // start starts a hub, until the test ends.

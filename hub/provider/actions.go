@@ -59,28 +59,19 @@ type (
 	}
 )
 
-// compare returns the differences between two states of a provider, with what happens to its key,
-// and whether there are any.
-func (s *Service) compare(before, after provider, key KeyChange) (detail updateDetail, changed bool) {
-	detail.Name = auditlog.Diff(before.Name, after.Name)
-	detail.Protocol = auditlog.Diff(before.Protocol, after.Protocol)
-	detail.AuthStyle = auditlog.Diff(before.AuthStyle, after.AuthStyle)
-	detail.BaseURL = auditlog.Diff(before.BaseURL, after.BaseURL)
-	detail.Enabled = auditlog.Diff(before.Enabled, after.Enabled)
+// compare returns the differences between two states of a provider, without those of the key.
+func compare(before, after provider) updateDetail {
+	detail := updateDetail{
+		Name:      auditlog.Diff(before.Name, after.Name),
+		Protocol:  auditlog.Diff(before.Protocol, after.Protocol),
+		AuthStyle: auditlog.Diff(before.AuthStyle, after.AuthStyle),
+		BaseURL:   auditlog.Diff(before.BaseURL, after.BaseURL),
+		Enabled:   auditlog.Diff(before.Enabled, after.Enabled),
+	}
 	if !slices.Equal(before.Models, after.Models) {
 		detail.Models = &auditlog.Change[[]string]{From: modelIDs(before.Models), To: modelIDs(after.Models)}
 	}
-	switch {
-	case key.Remove && before.SealedKey != nil:
-		detail.APIKey = keyRemoved
-	case key.Value != "" && before.SealedKey == nil:
-		detail.APIKey = keyAdded
-	case key.Value != "":
-		if current, err := s.open(before); err != nil || current != key.Value {
-			detail.APIKey = keyReplaced
-		}
-	}
-	return detail, detail != updateDetail{}
+	return detail
 }
 
 // modelIDs returns the ids of the first models: an audit entry has a maximum size.

@@ -11,6 +11,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/db"
 	"github.com/seed93082962/agenthost/hub/provider"
 	"github.com/seed93082962/agenthost/hub/secret"
+	"github.com/seed93082962/agenthost/hub/store"
 	"github.com/seed93082962/agenthost/rbac"
 )
 
@@ -44,7 +45,11 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	service, err := provider.New(provider.Config{DB: database, Keyring: keyring, Audit: audit})
+	hubStore, err := store.New(store.Config{DB: database, Keyring: keyring, Audit: audit})
+	if err != nil {
+		return err
+	}
+	service, err := provider.New(provider.Config{Store: hubStore})
 	if err != nil {
 		return err
 	}

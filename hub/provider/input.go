@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -32,43 +33,47 @@ type Input struct {
 }
 
 // validate returns the provider that in describes, without its key, or the faults by field.
-func (in Input) validate() (provider, error) {
+func (in Input) validate() (p provider, err error) {
 	fields := api.Fields{}
-	p := provider{Name: fields.Line("name", in.Name, 1, maxName), Enabled: in.Enabled == nil || *in.Enabled}
-	p.Protocol, p.AuthStyle, p.BaseURL = checkTarget(fields, in.Protocol, in.AuthStyle, in.BaseURL)
-	checkKey(fields, in.APIKey.Value)
+	p.Name = fields.Line("name", in.Name, 1, maxName)
+	to := target{protocol: in.Protocol, authStyle: in.AuthStyle, baseURL: in.BaseURL, key: in.APIKey.Value}.clean(fields)
+	p.Protocol = to.protocol
+	p.AuthStyle = to.authStyle
+	p.BaseURL = to.baseURL
 	p.Models = checkModels(fields, in.Models)
+	p.Enabled = in.Enabled == nil || *in.Enabled
 	return p, fields.Err()
 }
 
-// checkTarget checks protocol, authentication and base URL, and returns them with their defaults.
-func checkTarget(fields api.Fields, protocol, authStyle, baseURL string) (string, string, string) {
+// target is the server of a provider, and how it is called.
+type target struct{ protocol, authStyle, baseURL, key string }
+
+// clean returns the target with its defaults, and adds the faults of its fields.
+func (to target) clean(fields api.Fields) target {
 	style, vendor := AuthAPIKey, anthropicURL
-	switch protocol {
+	switch to.protocol {
 	case ProtocolAnthropic:
 	case ProtocolOpenAI:
 		style, vendor = AuthBearer, openAIURL
 	default:
 		fields.Add("protocol", "must be anthropic or openai")
 	}
-	switch authStyle {
+	switch to.authStyle {
 	case "", AuthAPIKey, AuthBearer, AuthNone:
 	default:
 		fields.Add("authStyle", "must be api_key, bearer or none")
 	}
-	baseURL, fault := cleanURL(cmp.Or(strings.TrimSpace(baseURL), vendor))
-	if fault != "" {
+	to.authStyle = cmp.Or(to.authStyle, style)
+	var fault string
+	if to.baseURL, fault = cleanURL(cmp.Or(strings.TrimSpace(to.baseURL), vendor)); fault != "" {
 		fields.Add("baseUrl", fault)
 	}
-	return protocol, cmp.Or(authStyle, style), baseURL
-}
-
-// checkKey adds a fault for a key that no HTTP header can carry.
-func checkKey(fields api.Fields, key string) {
-	visible := !strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' })
-	if !visible || len(key) > maxKey {
+	// A header can carry the key.
+	visible := !strings.ContainsFunc(to.key, func(r rune) bool { return r <= ' ' || r > '~' })
+	if !visible || len(to.key) > maxKey {
 		fields.Add("apiKey", fmt.Sprintf("must be at most %d visible ASCII characters without spaces", maxKey))
 	}
+	return to
 }
 
 func checkModels(fields api.Fields, models []Model) []Model {
@@ -126,4 +131,58 @@ func cleanURL(text string) (clean, fault string) {
 		host += ":" + port
 	}
 	return u.Scheme + "://" + host + strings.TrimRight(u.EscapedPath(), "/"), ""
+}
+
+// Ids of the built-in providers.
+const (
+	Anthropic = "anthropic"
+	OpenAI    = "openai"
+	Demo      = "demo"
+)
+
+// Vendors' base URLs, which are the defaults of their protocols.
+const (
+	anthropicURL = "https://api.anthropic.com"
+	openAIURL    = "https://api.openai.com/v1"
+)
+
+// builtins returns the providers that every tenant has. Their models are suggestions: an agent may
+// use any other.
+func builtins() []provider {
+	return []provider{
+		{Provider: Provider{
+			ID: Anthropic, Name: "Anthropic", Protocol: ProtocolAnthropic, AuthStyle: AuthAPIKey, BaseURL: anthropicURL, Enabled: true, Version: 1,
+			Models: []Model{
+				{ID: "claude-sonnet-4-5", DisplayName: "Claude Sonnet 4.5", ContextWindow: 200_000, MaxOutput: 64_000},
+				{ID: "claude-haiku-4-5", DisplayName: "Claude Haiku 4.5", ContextWindow: 200_000, MaxOutput: 64_000},
+				{ID: "claude-opus-4-1", DisplayName: "Claude Opus 4.1", ContextWindow: 200_000, MaxOutput: 32_000},
+			},
+		}},
+		{Provider: Provider{
+			ID: OpenAI, Name: "OpenAI", Protocol: ProtocolOpenAI, AuthStyle: AuthBearer, BaseURL: openAIURL, Enabled: true, Version: 1,
+			Models: []Model{
+				{ID: "gpt-5", DisplayName: "GPT-5", ContextWindow: 400_000, MaxOutput: 128_000},
+				{ID: "gpt-5-mini", DisplayName: "GPT-5 mini", ContextWindow: 400_000, MaxOutput: 128_000},
+				{ID: "gpt-4.1", DisplayName: "GPT-4.1", ContextWindow: 1_047_576, MaxOutput: 32_768},
+			},
+		}},
+		{Provider: Provider{
+			ID: Demo, Name: "Demo", Protocol: ProtocolDemo, AuthStyle: AuthNone, Enabled: true, Version: 1,
+			Models: []Model{{ID: "demo", DisplayName: "Demo"}},
+		}},
+	}
+}
+
+// builtin returns the built-in provider with the id.
+func builtin(id string) (provider, bool) {
+	all := builtins()
+	if i := slices.IndexFunc(all, func(p provider) bool { return p.ID == id }); i >= 0 {
+		return all[i], true
+	}
+	return provider{}, false
+}
+
+// matchingBuiltins returns the built-in providers whose name contains the folded text.
+func matchingBuiltins(text string) []provider {
+	return slices.DeleteFunc(builtins(), func(p provider) bool { return !strings.Contains(fold(p.Name), text) })
 }

@@ -2,11 +2,14 @@ package provider
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 
+	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/api"
-	"github.com/seed93082962/agenthost/hub/secret"
+	"github.com/seed93082962/agenthost/hub/store"
+	"github.com/seed93082962/agenthost/rbac"
 )
 
 const (
@@ -37,26 +40,17 @@ func (k *KeyChange) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// place binds the key of a provider to its tenant and its base URL: a key is not sent to another
-// address because someone changed the row.
-func (p provider) place() []byte {
-	return secret.AAD("providers", "api_key_enc", p.ID, p.TenantID, p.BaseURL)
-}
-
-// formerPlace is the place of keys that earlier versions sealed.
-func (p provider) formerPlace() []byte { return secret.AAD("providers", "api_key_enc", p.ID) }
-
 // seal sets the key of a provider whose base URL is set.
 func (s *Service) seal(p *provider, key string) {
-	p.SealedKey = s.cfg.Keyring.Seal([]byte(key), p.place())
+	p.sealedKey = s.store.Keyring.Seal([]byte(key), sealedKey.Place(p.ID, p.tenantID, p.BaseURL))
 }
 
 // open returns the key of a provider, or "" if it has none.
 func (s *Service) open(p provider) (string, error) {
-	if p.SealedKey == nil {
+	if p.sealedKey == nil {
 		return "", nil
 	}
-	key, err := s.cfg.Keyring.Open(p.SealedKey, p.place())
+	key, err := s.store.Keyring.Open(p.sealedKey, sealedKey.Place(p.ID, p.tenantID, p.BaseURL))
 	return string(key), err
 }
 
@@ -69,24 +63,37 @@ func (s *Service) usableKey(p provider) (string, error) {
 	return key, nil
 }
 
-// describeKey returns the masked key of a provider and its state.
-func (s *Service) describeKey(p provider) (masked, state string) {
-	key, err := s.open(p)
-	switch {
-	case err != nil:
-		return "", KeyUnreadable
-	case key != "":
-		return mask(key), KeyReady
-	case p.AuthStyle == AuthNone:
-		return "", KeyNotRequired
-	}
-	return "", KeyMissing
-}
-
 // mask returns the first and the last four characters of a long key, and none of a short one.
 func mask(key string) string {
 	if len(key) < minMasked {
 		return "****"
 	}
 	return key[:4] + "..." + key[len(key)-4:]
+}
+
+// RevealedKey is the key of a provider.
+type RevealedKey struct {
+	APIKey string `json:"apiKey"`
+}
+
+// RevealKey returns the key of a provider. It fails with api.NotFound if it has none, and with
+// api.Conflict if the key cannot be opened.
+func (s *Service) RevealKey(ctx context.Context, caller api.Caller, id string) (RevealedKey, error) {
+	var key string
+	err := s.store.Change(ctx, store.Change{Caller: caller, Group: rbac.AdminWrite}, func(tx *store.Tx) error {
+		p, err := find(ctx, tx, caller.TenantID, id)
+		if err != nil {
+			return err
+		}
+		if p.sealedKey == nil {
+			return api.NotFound.New("The provider has no key.")
+		}
+		tx.Record(actionRevealKey.Record(p.event(caller.Event()), auditlog.None{}))
+		key, err = s.usableKey(p)
+		return err
+	})
+	if err != nil {
+		return RevealedKey{}, err
+	}
+	return RevealedKey{key}, nil
 }

@@ -34,7 +34,7 @@ func TestKeysAppearNowhere(t *testing.T) {
 		}
 		s.acme.Post(path+"/reveal-key", nil).Want(http.StatusOK)
 		text.WriteString(strings.Join(s.Audit("acme"), "") + s.Log.String() + s.log.String())
-		for e, err := range s.cfg.Audit.(auditlog.Store).Entries(t.Context(), "acme", auditlog.Filter{}, nil) {
+		for e, err := range s.store.Audit.(auditlog.Store).Entries(t.Context(), "acme", auditlog.Filter{}, nil) {
 			require.NoError(t, err)
 			line, err := e.AppendNDJSON(nil)
 			require.NoError(t, err)

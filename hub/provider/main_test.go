@@ -16,7 +16,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/db"
 	"github.com/seed93082962/agenthost/hub/db/dbtest"
 	"github.com/seed93082962/agenthost/hub/provider"
-	"github.com/seed93082962/agenthost/hub/secret"
+	"github.com/seed93082962/agenthost/hub/store"
 	"github.com/seed93082962/agenthost/internal/logtest"
 	"github.com/seed93082962/agenthost/rbac"
 )
@@ -38,6 +38,7 @@ type server struct {
 	t       *testing.T
 	service *provider.Service
 	db      *db.DB
+	store   *store.Store
 	cfg     provider.Config
 	log     *logtest.Buffer // of the service
 
@@ -62,22 +63,27 @@ func onSQLite(t *testing.T, change func(*provider.Config)) *server {
 func open(t *testing.T, url string, change func(*provider.Config)) *server {
 	t.Helper()
 	d := dbtest.Open(t, url, provider.Migrations, apitest.Audit())
-	keyring, err := secret.Parse(secret.Generate())
-	require.NoError(t, err)
-	audit := apitest.NewAudit(t, d)
 	s := &server{t: t, db: d, log: &logtest.Buffer{}, users: map[string][]string{}}
-	s.cfg = provider.Config{
-		DB: d, Keyring: keyring, Audit: audit, InUse: s.inUse, ProbePrivate: true,
-		Now:    func() time.Time { return time.Date(2026, 3, 1, 12, 0, 0, 123456789, time.UTC) },
-		Logger: slog.New(slog.NewJSONHandler(s.log, nil)),
-	}
+	s.store = s.with()
+	s.cfg = provider.Config{Store: s.store, InUse: s.inUse, ProbePrivate: true}
 	if change != nil {
 		change(&s.cfg)
 	}
 	s.service = s.start(s.cfg)
-	s.Server = apitest.Serve(t, apitest.Config{Audit: audit}, s.service.Routes())
+	s.Server = apitest.Serve(t, apitest.Config{Audit: s.store.Audit}, s.service.Routes())
 	s.acme, s.beta = s.As("acme", "ada", rbac.Maintainer), s.As("beta", "bob", rbac.Maintainer)
 	return s
+}
+
+// with returns a store with other keys.
+func (s *server) with(keys ...string) *store.Store {
+	cfg := store.Config{Logger: slog.New(slog.NewJSONHandler(s.log, nil)), Now: func() time.Time {
+		return time.Date(2026, 3, 1, 13, 0, 0, 123456789, time.FixedZone("CET", 3600))
+	}}
+	if keys != nil {
+		cfg.Keyring = apitest.Keyring(s.t, keys...)
+	}
+	return apitest.NewStore(s.t, s.db, cfg)
 }
 
 func (s *server) start(cfg provider.Config) *provider.Service {

@@ -8,6 +8,7 @@ import (
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/db"
+	"github.com/seed93082962/agenthost/hub/store"
 	"github.com/seed93082962/agenthost/rbac"
 )
 
@@ -17,6 +18,9 @@ const (
 	// recordTimeout bounds the audit entry of a probe, which is written even if the client has
 	// disconnected.
 	recordTimeout = 10 * time.Second
+
+	maxProbes       = 16 // of this process at the same time
+	maxTenantProbes = 4
 )
 
 // Values of ProbeResult.ErrorCode.
@@ -54,24 +58,19 @@ type ProbeResult struct {
 	CheckedAt  api.Time `json:"checkedAt"`
 }
 
-// target is what a probe connects to.
-type target struct{ protocol, authStyle, baseURL, key string }
-
 // Probe tests a configuration that is not stored.
 func (s *Service) Probe(ctx context.Context, caller api.Caller, in ProbeInput) (ProbeResult, error) {
 	if err := rbac.AdminWrite.Check(caller); err != nil {
 		return ProbeResult{}, err
 	}
 	fields := api.Fields{}
-	to := target{key: in.APIKey}
-	to.protocol, to.authStyle, to.baseURL = checkTarget(fields, in.Protocol, in.AuthStyle, in.BaseURL)
-	checkKey(fields, in.APIKey)
+	to := target{protocol: in.Protocol, authStyle: in.AuthStyle, baseURL: in.BaseURL, key: in.APIKey}.clean(fields)
 	if err := fields.Err(); err != nil {
 		return ProbeResult{}, err
 	}
 	event := caller.Event()
 	event.TargetType = targetProvider
-	return s.run(ctx, event, to, nil)
+	return s.probe(ctx, event, to, nil)
 }
 
 // ProbeProvider tests a built-in provider or one of the tenant with its stored key.
@@ -79,23 +78,24 @@ func (s *Service) ProbeProvider(ctx context.Context, caller api.Caller, id strin
 	if err := rbac.AdminWrite.Check(caller); err != nil {
 		return ProbeResult{}, err
 	}
-	p, err := find(ctx, s.db.Read(), caller.TenantID, id)
+	p, err := find(ctx, s.store.Read(), caller.TenantID, id)
 	if err != nil {
 		return ProbeResult{}, err
 	}
 	key, keyErr := s.open(p)
-	return s.run(ctx, p.event(caller.Event()), target{p.Protocol, p.AuthStyle, p.BaseURL, key}, keyErr)
+	to := target{protocol: p.Protocol, authStyle: p.AuthStyle, baseURL: p.BaseURL, key: key}
+	return s.probe(ctx, p.event(caller.Event()), to, keyErr)
 }
 
-// run probes the target and records the result. If keyErr is not nil, nothing is sent.
-func (s *Service) run(ctx context.Context, event auditlog.Event, to target, keyErr error) (ProbeResult, error) {
-	free, err := s.probes.take(event.TenantID)
+// probe probes the target and records the result. If keyErr is not nil, nothing is sent.
+func (s *Service) probe(ctx context.Context, event auditlog.Event, to target, keyErr error) (ProbeResult, error) {
+	end, err := s.beginProbe(event.TenantID)
 	if err != nil {
 		return ProbeResult{}, err
 	}
-	defer free()
+	defer end()
 	// The caller may have lost access since the request began: then no key is sent.
-	if err := s.db.Tx(ctx, func(*sql.Tx) error { return nil }); err != nil {
+	if err := s.store.DB.Tx(ctx, func(*sql.Tx) error { return nil }); err != nil {
 		return ProbeResult{}, err
 	}
 	result := ProbeResult{OK: true, Message: "The demo model is part of the runtime and needs no connection."}
@@ -109,17 +109,43 @@ func (s *Service) run(ctx context.Context, event auditlog.Event, to target, keyE
 		cancel()
 		result.LatencyMS = time.Since(began).Milliseconds()
 	}
-	result.CheckedAt = api.Time(s.now())
+	result.CheckedAt = api.Time(s.store.Now())
 	if event.Status = auditlog.Success; !result.OK {
 		event.Status = auditlog.Failure
 	}
-	detail := probeDetail{to.protocol, to.authStyle, to.baseURL, result.HTTPStatus, result.ErrorCode}
+	detail := probeDetail{
+		Protocol: to.protocol, AuthStyle: to.authStyle, BaseURL: to.baseURL, HTTPStatus: result.HTTPStatus, ErrorCode: result.ErrorCode,
+	}
 	// The key was sent: that is recorded even if the caller has no access any more.
 	recording, cancel := context.WithTimeout(db.WithCheck(context.WithoutCancel(ctx), nil), recordTimeout)
 	defer cancel()
-	err = s.db.Tx(recording, func(tx *sql.Tx) error { return s.record(recording, tx, actionProbe.Record(event, detail)) })
+	err = s.store.Change(recording, store.Change{}, func(tx *store.Tx) error {
+		tx.Record(actionProbe.Record(event, detail))
+		return nil
+	})
 	if err != nil {
 		return ProbeResult{}, err
 	}
 	return result, nil
+}
+
+// beginProbe returns a function that ends a probe of the tenant, or api.RateLimited.
+func (s *Service) beginProbe(tenantID string) (end func(), err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	running := 0
+	for _, n := range s.probes {
+		running += n
+	}
+	if running >= maxProbes || s.probes[tenantID] >= maxTenantProbes {
+		return nil, &api.Error{Code: api.RateLimited, Message: "Too many probes are running: wait until they end.", RetryAfter: 5 * time.Second}
+	}
+	s.probes[tenantID]++
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.probes[tenantID]--; s.probes[tenantID] == 0 {
+			delete(s.probes, tenantID)
+		}
+	}, nil
 }

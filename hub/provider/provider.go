@@ -1,16 +1,85 @@
+// Package provider manages the model providers of the hub: where a model is served, in which wire
+// format, and the key for it.
+//
+// A tenant has its own providers, and sees the built-in ones: anthropic and openai, which have the
+// address of the vendor and no key, and demo, which needs neither. Built-in providers are
+// read-only.
+//
+// Keys are sealed in the database, bound to their row. Reads return them masked. Only
+// [Service.RevealKey] and [Service.Credentials] return one. A row whose key cannot be opened is
+// listed with the state [KeyUnreadable]; a new key repairs it.
+//
+// [Service.Probe] tests a connection by reading the list of models of the server. It connects only
+// to public addresses, or also to private ones if [Config].ProbePrivate is set. The response is not
+// trusted: it has at most 1 MiB, and the time of a probe is limited.
+//
+// Other concerns use [Service.Reserve] in the transaction that stores the id of a provider. A
+// provider in use, according to [Config].InUse, cannot be deleted.
 package provider
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
+	"embed"
+	"errors"
+	"net/http"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/db"
+	"github.com/seed93082962/agenthost/hub/store"
 	"github.com/seed93082962/agenthost/internal/ids"
 	"github.com/seed93082962/agenthost/rbac"
 )
+
+//go:embed migrations
+var files embed.FS
+
+// Migrations create the tables that New requires.
+var Migrations = db.Embedded("provider", files)
+
+// Config configures [New].
+type Config struct {
+	// Store has a database with Migrations applied. Required.
+	Store *store.Store
+
+	// InUse returns the names of the agents that use a provider. It is called in the transaction
+	// that deletes the provider. Defaults to none.
+	InUse func(ctx context.Context, tx *sql.Tx, tenantID, providerID string) ([]string, error)
+
+	// ProbePrivate permits probes of private and loopback addresses. Addresses of metadata services
+	// and link-local addresses are always rejected.
+	ProbePrivate bool
+
+	// ProbeTimeout bounds a probe. Defaults to 10 s.
+	ProbeTimeout time.Duration
+}
+
+// Service is the provider part of the hub. It is safe for concurrent use.
+type Service struct {
+	cfg    Config
+	store  *store.Store
+	client *http.Client
+
+	mu     sync.Mutex     // guards probes
+	probes map[string]int // that run, by tenant
+}
+
+// New returns a Service.
+func New(cfg Config) (*Service, error) {
+	if cfg.Store == nil {
+		return nil, errors.New("create provider service: Store is required")
+	}
+	cfg.ProbeTimeout = cmp.Or(cfg.ProbeTimeout, defaultProbeTimeout)
+	if cfg.InUse == nil {
+		cfg.InUse = func(context.Context, *sql.Tx, string, string) ([]string, error) { return nil, nil }
+	}
+	return &Service{cfg: cfg, store: cfg.Store, client: probeClient(cfg.ProbePrivate), probes: map[string]int{}}, nil
+}
 
 // Values of Provider.Protocol.
 const (
@@ -34,23 +103,13 @@ const (
 	KeyUnreadable  = "needs_reconfiguration" // it cannot be opened with the encryption keys of the hub
 )
 
-// provider is a row of the table, or a built-in provider, which has no tenant.
+// provider is a row of the table, or a built-in provider, which has no tenant. The fields that
+// depend on its key are set by view.
 type provider struct {
-	ID        string
-	TenantID  string
-	Name      string
-	Protocol  string
-	AuthStyle string
-	BaseURL   string
-	SealedKey []byte // nil without a key
-	Models    []Model
-	Enabled   bool
-	Version   int64
-	CreatedAt time.Time
-	UpdatedAt time.Time
+	Provider
+	tenantID  string
+	sealedKey []byte // nil without a key
 }
-
-func (p provider) shared() bool { return p.TenantID == "" }
 
 // Model is a model of a provider, as a suggestion for agents. Numbers are in tokens, 0 if unknown.
 type Model struct {
@@ -78,40 +137,80 @@ type Provider struct {
 	UpdatedAt api.Time `json:"updatedAt,omitzero"`
 }
 
+// CurrentVersion is the ETag of a response with the provider.
+func (p Provider) CurrentVersion() int64 { return p.Version }
+
+// view returns a provider as users see it.
 func (s *Service) view(p provider) Provider {
-	v := Provider{
-		ID: p.ID, Name: p.Name, Protocol: p.Protocol, AuthStyle: p.AuthStyle, BaseURL: p.BaseURL, HasKey: p.SealedKey != nil, Shared: p.shared(),
-		Models: p.Models, Enabled: p.Enabled, Version: p.Version, CreatedAt: api.Time(p.CreatedAt), UpdatedAt: api.Time(p.UpdatedAt),
-	}
+	v := p.Provider
+	v.HasKey = p.sealedKey != nil
+	v.Shared = p.tenantID == ""
 	if v.Models == nil {
 		v.Models = []Model{}
 	}
-	v.MaskedKey, v.KeyState = s.describeKey(p)
+	key, err := s.open(p)
+	switch {
+	case err != nil:
+		v.KeyState = KeyUnreadable
+	case key != "":
+		v.KeyState = KeyReady
+		v.MaskedKey = mask(key)
+	case p.AuthStyle == AuthNone:
+		v.KeyState = KeyNotRequired
+	default:
+		v.KeyState = KeyMissing
+	}
 	return v
 }
 
 // Providers returns the built-in providers, and then those of the tenant by name.
 func (s *Service) Providers(ctx context.Context, caller api.Caller, page api.Page) (api.List[Provider], error) {
-	found, total, err := s.list(ctx, caller, page, true)
-	list := api.List[Provider]{Total: total}
-	for _, p := range found {
-		list.Items = append(list.Items, s.view(p))
+	return s.list(ctx, caller, page, true)
+}
+
+// RuntimeConfig is an enabled provider as a runtime configures it. Its key is masked: a runtime
+// receives its keys with its deployment.
+type RuntimeConfig struct {
+	ID        string  `json:"id"`
+	Name      string  `json:"name"`
+	Protocol  string  `json:"protocol"`
+	AuthStyle string  `json:"authStyle"`
+	BaseURL   string  `json:"baseUrl"`
+	MaskedKey string  `json:"maskedKey"`
+	HasKey    bool    `json:"hasKey"`
+	KeyState  string  `json:"keyState"`
+	Models    []Model `json:"models"`
+}
+
+// RuntimeConfigs returns the enabled ones of Providers.
+func (s *Service) RuntimeConfigs(ctx context.Context, caller api.Caller, page api.Page) (api.List[RuntimeConfig], error) {
+	found, err := s.list(ctx, caller, page, false)
+	list := api.List[RuntimeConfig]{Total: found.Total}
+	for _, p := range found.Items {
+		list.Items = append(list.Items, RuntimeConfig{
+			ID: p.ID, Name: p.Name, Protocol: p.Protocol, AuthStyle: p.AuthStyle, BaseURL: p.BaseURL,
+			MaskedKey: p.MaskedKey, HasKey: p.HasKey, KeyState: p.KeyState, Models: p.Models,
+		})
 	}
 	return list, err
 }
 
-// list returns a page of the built-in providers followed by those of the tenant, and the number of
-// all. Disabled ones are included if all is true.
-func (s *Service) list(ctx context.Context, caller api.Caller, page api.Page, all bool) ([]provider, int, error) {
+// list returns a page of the built-in providers followed by those of the tenant. Disabled ones are
+// included if all is true.
+func (s *Service) list(ctx context.Context, caller api.Caller, page api.Page, all bool) (api.List[Provider], error) {
 	if err := rbac.AdminRead.Check(caller); err != nil {
-		return nil, 0, err
+		return api.List[Provider]{}, err
 	}
 	text := fold(page.Query)
 	shared := matchingBuiltins(text)
 	skip := min(page.Offset(), len(shared))
-	first := shared[skip:min(skip+page.Size, len(shared))]
-	own, total, err := providersOf(ctx, s.db.Read(), caller.TenantID, text, all, page.Size-len(first), page.Offset()-skip)
-	return slices.Concat(first, own), total + len(shared), err
+	found := shared[skip:min(skip+page.Size, len(shared))]
+	own, total, err := providersOf(ctx, s.store.Read(), caller.TenantID, text, all, page.Size-len(found), page.Offset()-skip)
+	list := api.List[Provider]{Total: total + len(shared)}
+	for _, p := range slices.Concat(found, own) {
+		list.Items = append(list.Items, s.view(p))
+	}
+	return list, err
 }
 
 // Provider returns a built-in provider or one of the tenant.
@@ -119,7 +218,7 @@ func (s *Service) Provider(ctx context.Context, caller api.Caller, id string) (P
 	if err := rbac.AdminRead.Check(caller); err != nil {
 		return Provider{}, err
 	}
-	return s.Get(ctx, s.db.Read(), caller.TenantID, id)
+	return s.Get(ctx, s.store.Read(), caller.TenantID, id)
 }
 
 // CreateProvider creates a provider of the tenant. It fails with api.NameTaken if another one has
@@ -132,22 +231,19 @@ func (s *Service) CreateProvider(ctx context.Context, caller api.Caller, in Inpu
 	if err != nil {
 		return Provider{}, err
 	}
-	now := s.now()
 	p.ID = ids.New()
-	p.TenantID = caller.TenantID
+	p.tenantID = caller.TenantID
 	p.Version = 1
-	p.CreatedAt = now
-	p.UpdatedAt = now
 	if in.APIKey.Value != "" {
 		s.seal(&p, in.APIKey.Value)
 	}
-	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
-		if err := insertProvider(ctx, tx, p); err != nil {
-			return err
-		}
-		return s.record(ctx, tx, actionCreate.Record(p.event(caller.Event()), createDetail{
-			p.Protocol, p.AuthStyle, p.BaseURL, modelIDs(p.Models), p.Enabled, p.SealedKey != nil,
+	err = s.store.Change(ctx, store.Change{Caller: caller}, func(tx *store.Tx) error {
+		p.CreatedAt = api.Time(tx.Now)
+		p.UpdatedAt = p.CreatedAt
+		tx.Record(actionCreate.Record(p.event(caller.Event()), createDetail{
+			Protocol: p.Protocol, AuthStyle: p.AuthStyle, BaseURL: p.BaseURL, Models: modelIDs(p.Models), Enabled: p.Enabled, HasKey: p.sealedKey != nil,
 		}))
+		return insertProvider(ctx, tx, p)
 	})
 	return s.view(p), err
 }
@@ -164,37 +260,46 @@ func (s *Service) UpdateProvider(ctx context.Context, caller api.Caller, id stri
 		return Provider{}, err
 	}
 	var after provider
-	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
+	err = s.store.Change(ctx, store.Change{Caller: caller}, func(tx *store.Tx) error {
 		before, err := lockProvider(ctx, tx, caller.TenantID, id)
 		if err != nil {
 			return err
 		}
-		if expected != nil && *expected != before.Version {
-			return api.PreconditionFailed
+		if err := store.CheckVersion(expected, before.Version); err != nil {
+			return err
 		}
 		after = before
 		after.Name = want.Name
 		after.Protocol = want.Protocol
 		after.AuthStyle = want.AuthStyle
 		after.BaseURL = want.BaseURL
-		after.Models, after.Enabled = want.Models, want.Enabled
-		detail, changed := s.compare(before, after, in.APIKey)
-		if !changed {
-			return nil
+		after.Models = want.Models
+		after.Enabled = want.Enabled
+		key, keyErr := s.open(before)
+		detail := compare(before, after)
+		switch {
+		case in.APIKey.Remove && before.sealedKey != nil:
+			detail.APIKey = keyRemoved
+		case in.APIKey.Value != "" && before.sealedKey == nil:
+			detail.APIKey = keyAdded
+		case in.APIKey.Value != "" && (keyErr != nil || key != in.APIKey.Value):
+			detail.APIKey = keyReplaced
 		}
-		switch key, keyErr := s.open(before); {
+		if detail == (updateDetail{}) {
+			return store.ErrUnchanged
+		}
+		switch {
 		case detail.APIKey == keyRemoved:
-			after.SealedKey = nil
+			after.sealedKey = nil
 		case detail.APIKey != "":
 			s.seal(&after, in.APIKey.Value)
 		case key != "" && keyErr == nil: // the key remains, also at another base URL
 			s.seal(&after, key)
 		}
-		after.Version, after.UpdatedAt = before.Version+1, s.now()
-		if err := updateProvider(ctx, tx, after); err != nil {
-			return err
-		}
-		return s.record(ctx, tx, actionUpdate.Record(after.event(caller.Event()), detail))
+		after.Version++
+		after.UpdatedAt = api.Time(tx.Now)
+		tx.Record(actionUpdate.Record(after.event(caller.Event()), detail))
+		return updateProvider(ctx, tx, after)
 	})
 	return s.view(after), err
 }
@@ -205,14 +310,14 @@ func (s *Service) DeleteProvider(ctx context.Context, caller api.Caller, id stri
 	if err := checkWrite(caller, id); err != nil {
 		return err
 	}
-	return s.db.Tx(ctx, func(tx *sql.Tx) error {
+	return s.store.Change(ctx, store.Change{Caller: caller}, func(tx *store.Tx) error {
 		// The row is deleted first: it excludes every Reserve until the transaction ends, and the
 		// agents of those that committed before are visible to InUse.
 		p, err := deleteProvider(ctx, tx, caller.TenantID, id)
 		if err != nil {
 			return err
 		}
-		agents, err := s.cfg.InUse(ctx, tx, caller.TenantID, p.ID)
+		agents, err := s.cfg.InUse(ctx, tx.Tx, caller.TenantID, p.ID)
 		if err != nil {
 			return err
 		}
@@ -222,7 +327,8 @@ func (s *Service) DeleteProvider(ctx context.Context, caller api.Caller, id stri
 				Data: map[string]any{"agents": slices.Sorted(slices.Values(agents))},
 			}
 		}
-		return s.record(ctx, tx, actionDelete.Record(p.event(caller.Event()), deleteDetail{p.Protocol, p.BaseURL}))
+		tx.Record(actionDelete.Record(p.event(caller.Event()), deleteDetail{p.Protocol, p.BaseURL}))
+		return nil
 	})
 }
 

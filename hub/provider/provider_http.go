@@ -7,103 +7,58 @@ import (
 	"github.com/seed93082962/agenthost/rbac"
 )
 
-const category = "provider" // of denied requests
-
-func (s *Service) providerRoutes() []api.Route {
-	const public, admin = "/api/v1/providers", "/api/v1/admin/providers"
+// Routes returns all routes of this package.
+func (s *Service) Routes() []api.Route {
+	const public, admin, category = "/api/v1/providers", "/api/v1/admin/providers", "provider"
 	read := func(path string, handle func(http.ResponseWriter, *http.Request) error) api.Route {
 		return api.Route{Method: http.MethodGet, Path: path, Group: rbac.AdminRead, Category: category, Large: true, Handle: handle}
 	}
 	write := func(method, path string, handle func(http.ResponseWriter, *http.Request) error) api.Route {
-		return api.Route{Method: method, Path: path, Group: rbac.AdminWrite, Category: category, Handle: handle}
+		return api.Route{Method: method, Path: admin + path, Group: rbac.AdminWrite, Category: category, Handle: handle}
 	}
+	list := api.Result(http.StatusOK, func(r *http.Request) (api.List[Provider], error) {
+		page, err := api.Paging(r)
+		if err != nil {
+			return api.List[Provider]{}, err
+		}
+		return s.Providers(r.Context(), api.CallerOf(r), page)
+	})
+	show := api.Result(http.StatusOK, func(r *http.Request) (Provider, error) {
+		return s.Provider(r.Context(), api.CallerOf(r), r.PathValue("id"))
+	})
 	return []api.Route{
-		read(public, s.listProviders),
-		read(public+"/:id", s.getProvider),
-		read(public+"/runtime-config", s.runtimeConfig),
-		read(admin, s.listProviders),
-		read(admin+"/:id", s.getProvider),
-		write(http.MethodPost, admin, s.createProvider),
-		write(http.MethodPut, admin+"/:id", s.updateProvider),
-		write(http.MethodDelete, admin+"/:id", s.deleteProvider),
-		write(http.MethodPost, admin+"/:id/reveal-key", s.revealKey),
+		read(public, list),
+		read(public+"/:id", show),
+		read(public+"/runtime-config", api.Result(http.StatusOK, func(r *http.Request) (api.List[RuntimeConfig], error) {
+			page, err := api.Paging(r)
+			if err != nil {
+				return api.List[RuntimeConfig]{}, err
+			}
+			return s.RuntimeConfigs(r.Context(), api.CallerOf(r), page)
+		})),
+		read(admin, list),
+		read(admin+"/:id", show),
+		write(http.MethodPost, "", api.ResultOf(http.StatusCreated, func(r *http.Request, in Input) (Provider, error) {
+			return s.CreateProvider(r.Context(), api.CallerOf(r), in)
+		})),
+		write(http.MethodPut, "/:id", api.ResultOf(http.StatusOK, func(r *http.Request, in Input) (Provider, error) {
+			expected, err := api.IfMatch(r)
+			if err != nil {
+				return Provider{}, err
+			}
+			return s.UpdateProvider(r.Context(), api.CallerOf(r), r.PathValue("id"), expected, in)
+		})),
+		write(http.MethodDelete, "/:id", api.Done(func(r *http.Request) error {
+			return s.DeleteProvider(r.Context(), api.CallerOf(r), r.PathValue("id"))
+		})),
+		write(http.MethodPost, "/:id/reveal-key", api.Result(http.StatusOK, func(r *http.Request) (RevealedKey, error) {
+			return s.RevealKey(r.Context(), api.CallerOf(r), r.PathValue("id"))
+		})),
+		write(http.MethodPost, "/probe", api.ResultOf(http.StatusOK, func(r *http.Request, in ProbeInput) (ProbeResult, error) {
+			return s.Probe(r.Context(), api.CallerOf(r), in)
+		})),
+		write(http.MethodPost, "/:id/probe", api.Result(http.StatusOK, func(r *http.Request) (ProbeResult, error) {
+			return s.ProbeProvider(r.Context(), api.CallerOf(r), r.PathValue("id"))
+		})),
 	}
-}
-
-func (s *Service) listProviders(w http.ResponseWriter, r *http.Request) error {
-	page, err := api.Paging(r)
-	if err != nil {
-		return err
-	}
-	list, err := s.Providers(r.Context(), api.CallerOf(r), page)
-	if err != nil {
-		return err
-	}
-	return api.Encode(w, http.StatusOK, list)
-}
-
-func (s *Service) runtimeConfig(w http.ResponseWriter, r *http.Request) error {
-	page, err := api.Paging(r)
-	if err != nil {
-		return err
-	}
-	list, err := s.RuntimeConfigs(r.Context(), api.CallerOf(r), page)
-	if err != nil {
-		return err
-	}
-	return api.Encode(w, http.StatusOK, list)
-}
-
-func (s *Service) getProvider(w http.ResponseWriter, r *http.Request) error {
-	p, err := s.Provider(r.Context(), api.CallerOf(r), r.PathValue("id"))
-	if err != nil {
-		return err
-	}
-	api.SetVersion(w, p.Version)
-	return api.Encode(w, http.StatusOK, p)
-}
-
-func (s *Service) createProvider(w http.ResponseWriter, r *http.Request) error {
-	in, err := api.Decode[Input](w, r)
-	if err != nil {
-		return err
-	}
-	p, err := s.CreateProvider(r.Context(), api.CallerOf(r), in)
-	if err != nil {
-		return err
-	}
-	api.SetVersion(w, p.Version)
-	return api.Encode(w, http.StatusCreated, p)
-}
-
-func (s *Service) updateProvider(w http.ResponseWriter, r *http.Request) error {
-	expected, err := api.IfMatch(r)
-	if err != nil {
-		return err
-	}
-	in, err := api.Decode[Input](w, r)
-	if err != nil {
-		return err
-	}
-	p, err := s.UpdateProvider(r.Context(), api.CallerOf(r), r.PathValue("id"), expected, in)
-	if err != nil {
-		return err
-	}
-	api.SetVersion(w, p.Version)
-	return api.Encode(w, http.StatusOK, p)
-}
-
-func (s *Service) deleteProvider(w http.ResponseWriter, r *http.Request) error {
-	if err := s.DeleteProvider(r.Context(), api.CallerOf(r), r.PathValue("id")); err != nil {
-		return err
-	}
-	return api.NoContent(w)
-}
-
-func (s *Service) revealKey(w http.ResponseWriter, r *http.Request) error {
-	key, err := s.RevealKey(r.Context(), api.CallerOf(r), r.PathValue("id"))
-	if err != nil {
-		return err
-	}
-	return api.Encode(w, http.StatusOK, key)
 }

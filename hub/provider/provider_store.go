@@ -7,25 +7,35 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/db"
+	"github.com/seed93082962/agenthost/hub/store"
 )
+
+// sealedKey is the column of the keys. A key is bound to its tenant and its base URL: it is not sent
+// to another address because someone changed the row.
+var sealedKey = store.Sealed{
+	Table: "providers", Column: "api_key_enc", ID: "id", Bound: []string{"tenant_id", "base_url"}, Unbound: true,
+	Advice: "enter the key of the provider again, or delete the provider",
+}
+
+// Sealed returns the sealed columns of this package.
+func Sealed() []store.Sealed { return []store.Sealed{sealedKey} }
 
 // columns are the columns that scanProvider reads, in its order.
 const columns = `id, tenant_id, name, protocol, auth_style, base_url, api_key_enc, models, enabled, version, created_at, updated_at`
 
-func scanProvider(row db.Scanner) (provider, error) {
-	var (
-		p                provider
-		models           string
-		created, updated int64
-	)
-	err := row.Scan(&p.ID, &p.TenantID, &p.Name, &p.Protocol, &p.AuthStyle, &p.BaseURL, &p.SealedKey, &models, &p.Enabled, &p.Version, &created, &updated)
+func scanProvider(row db.Scanner) (p provider, err error) {
+	var models string
+	var created, updated int64
+	err = row.Scan(&p.ID, &p.tenantID, &p.Name, &p.Protocol, &p.AuthStyle, &p.BaseURL, &p.sealedKey, &models, &p.Enabled, &p.Version, &created, &updated)
 	if err != nil {
 		return provider{}, err
 	}
-	p.CreatedAt, p.UpdatedAt = db.Time(created), db.Time(updated)
+	p.CreatedAt = api.Time(db.Time(created))
+	p.UpdatedAt = api.Time(db.Time(updated))
 	if err := json.Unmarshal([]byte(models), &p.Models); err != nil {
 		return provider{}, fmt.Errorf("models of provider %s: %w", p.ID, err)
 	}
@@ -56,11 +66,11 @@ func providersOf(ctx context.Context, q db.Querier, tenantID, text string, all b
 	return found, total, err
 }
 
-// providersAt returns the enabled providers of a tenant with that protocol and base URL, the oldest
-// first.
-func providersAt(ctx context.Context, q db.Querier, tenantID, protocol, baseURL string) ([]provider, error) {
+// providersAt returns the enabled providers of a tenant with the protocol and base URL of the target,
+// the oldest first.
+func providersAt(ctx context.Context, q db.Querier, tenantID string, to target) ([]provider, error) {
 	return db.Collect(ctx, q, "match provider", scanProvider, `SELECT `+columns+` FROM providers
-		WHERE tenant_id = $1 AND protocol = $2 AND base_url = $3 AND enabled ORDER BY created_at, id`, tenantID, protocol, baseURL)
+		WHERE tenant_id = $1 AND protocol = $2 AND base_url = $3 AND enabled ORDER BY created_at, id`, tenantID, to.protocol, to.baseURL)
 }
 
 // providerByID returns a provider of the tenant, or api.NotFound.
@@ -70,13 +80,13 @@ func providerByID(ctx context.Context, q db.Querier, tenantID, id string) (provi
 
 // lockProvider returns a provider of the tenant, or api.NotFound. Until the transaction ends, no
 // other one changes or deletes it.
-func lockProvider(ctx context.Context, tx *sql.Tx, tenantID, id string) (provider, error) {
-	return oneProvider(tx.QueryRowContext(ctx, `UPDATE providers SET version = version WHERE tenant_id = $1 AND id = $2 RETURNING `+columns, tenantID, id))
+func lockProvider(ctx context.Context, q db.Querier, tenantID, id string) (provider, error) {
+	return oneProvider(q.QueryRowContext(ctx, `UPDATE providers SET version = version WHERE tenant_id = $1 AND id = $2 RETURNING `+columns, tenantID, id))
 }
 
 // deleteProvider deletes a provider of the tenant and returns it, or api.NotFound.
-func deleteProvider(ctx context.Context, tx *sql.Tx, tenantID, id string) (provider, error) {
-	return oneProvider(tx.QueryRowContext(ctx, `DELETE FROM providers WHERE tenant_id = $1 AND id = $2 RETURNING `+columns, tenantID, id))
+func deleteProvider(ctx context.Context, q db.Querier, tenantID, id string) (provider, error) {
+	return oneProvider(q.QueryRowContext(ctx, `DELETE FROM providers WHERE tenant_id = $1 AND id = $2 RETURNING `+columns, tenantID, id))
 }
 
 func oneProvider(row db.Scanner) (provider, error) {
@@ -87,25 +97,25 @@ func oneProvider(row db.Scanner) (provider, error) {
 	return p, db.Wrap("read provider", err)
 }
 
-func insertProvider(ctx context.Context, tx *sql.Tx, p provider) error {
+func insertProvider(ctx context.Context, q db.Querier, p provider) error {
 	models, err := json.Marshal(p.Models)
 	if err != nil {
 		return err
 	}
-	_, err = tx.ExecContext(ctx, `INSERT INTO providers (`+columns+`, name_fold) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`,
-		p.ID, p.TenantID, p.Name, p.Protocol, p.AuthStyle, p.BaseURL, p.SealedKey, string(models), p.Enabled, p.Version,
-		db.Micros(p.CreatedAt), db.Micros(p.UpdatedAt), fold(p.Name))
+	_, err = q.ExecContext(ctx, `INSERT INTO providers (`+columns+`, name_fold) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`,
+		p.ID, p.tenantID, p.Name, p.Protocol, p.AuthStyle, p.BaseURL, p.sealedKey, string(models), p.Enabled, p.Version,
+		db.Micros(time.Time(p.CreatedAt)), db.Micros(time.Time(p.UpdatedAt)), fold(p.Name))
 	return written("insert provider", err)
 }
 
-func updateProvider(ctx context.Context, tx *sql.Tx, p provider) error {
+func updateProvider(ctx context.Context, q db.Querier, p provider) error {
 	models, err := json.Marshal(p.Models)
 	if err != nil {
 		return err
 	}
-	_, err = tx.ExecContext(ctx, `UPDATE providers SET name = $1, name_fold = $2, protocol = $3, auth_style = $4, base_url = $5, api_key_enc = $6,
+	_, err = q.ExecContext(ctx, `UPDATE providers SET name = $1, name_fold = $2, protocol = $3, auth_style = $4, base_url = $5, api_key_enc = $6,
 			models = $7, enabled = $8, version = $9, updated_at = $10 WHERE tenant_id = $11 AND id = $12`,
-		p.Name, fold(p.Name), p.Protocol, p.AuthStyle, p.BaseURL, p.SealedKey, string(models), p.Enabled, p.Version, db.Micros(p.UpdatedAt), p.TenantID, p.ID)
+		p.Name, fold(p.Name), p.Protocol, p.AuthStyle, p.BaseURL, p.sealedKey, string(models), p.Enabled, p.Version, db.Micros(time.Time(p.UpdatedAt)), p.tenantID, p.ID)
 	return written("update provider", err)
 }
 
@@ -114,22 +124,6 @@ func written(what string, err error) error {
 		return &api.Error{Code: api.NameTaken, Message: "Another provider has this name, in this or another letter case: choose another.", Cause: err}
 	}
 	return db.Wrap(what, err)
-}
-
-// sealedKeys returns up to limit providers of all tenants that have a key, in the order of their
-// ids, after the given one. They have only what their keys are bound to.
-func sealedKeys(ctx context.Context, q db.Querier, after string, limit int) ([]provider, error) {
-	return db.Collect(ctx, q, "list sealed keys", func(row db.Scanner) (p provider, err error) {
-		return p, row.Scan(&p.TenantID, &p.ID, &p.BaseURL, &p.SealedKey)
-	}, `SELECT tenant_id, id, base_url, api_key_enc FROM providers
-		WHERE api_key_enc IS NOT NULL AND id > $1 ORDER BY id LIMIT $2`, after, limit)
-}
-
-// replaceSealedKey stores another form of the same key, unless the key was changed in the meantime.
-func replaceSealedKey(ctx context.Context, q db.Querier, p provider, sealed []byte) (bool, error) {
-	n, err := db.Affected(ctx, q, "replace sealed key", `UPDATE providers SET api_key_enc = $1 WHERE tenant_id = $2 AND id = $3 AND api_key_enc = $4`,
-		sealed, p.TenantID, p.ID, p.SealedKey)
-	return n > 0, err
 }
 
 // HasData reports whether the tenant has providers of its own.

@@ -45,19 +45,19 @@ func (s *Service) Reserve(ctx context.Context, tx *sql.Tx, tenantID, id string) 
 func (s *Service) Match(ctx context.Context, tenantID, protocol, baseURL string) (Provider, error) {
 	missing := api.NotFound.New("There is no provider with this protocol and base URL.")
 	if protocol == ProtocolDemo {
-		return s.Get(ctx, s.db.Read(), tenantID, Demo)
+		return s.Get(ctx, s.store.Read(), tenantID, Demo)
 	}
 	fields := api.Fields{}
-	protocol, _, baseURL = checkTarget(fields, protocol, "", baseURL)
+	to := target{protocol: protocol, baseURL: baseURL}.clean(fields)
 	if len(fields) > 0 {
 		return Provider{}, missing
 	}
-	all, err := providersAt(ctx, s.db.Read(), tenantID, protocol, baseURL)
+	all, err := providersAt(ctx, s.store.Read(), tenantID, to)
 	if err != nil {
 		return Provider{}, err
 	}
 	for _, p := range builtins() {
-		if p.Protocol == protocol && p.BaseURL == baseURL {
+		if p.Protocol == to.protocol && p.BaseURL == to.baseURL {
 			all = append(all, p)
 		}
 	}
@@ -71,16 +71,10 @@ func (s *Service) Match(ctx context.Context, tenantID, protocol, baseURL string)
 	return s.view(all[max(0, slices.IndexFunc(all, usable))]), nil
 }
 
-// Credentials are what a runtime needs to call a provider. They do not print the key.
+// Credentials are a provider with its key. They do not print it.
 type Credentials struct {
-	ID        string
-	Name      string
-	Protocol  string
-	AuthStyle string
-	BaseURL   string // "" for the demo provider
-	APIKey    string // "" if there is none
-	Enabled   bool
-	Version   int64 // changes with each change of the provider
+	Provider
+	APIKey string // "" if there is none
 }
 
 // String returns the id of the provider.
@@ -97,8 +91,8 @@ func (c Credentials) MarshalText() ([]byte, error) { return []byte(c.ID), nil }
 
 // Credentials returns a provider with its key. It fails with api.NotFound if there is no such
 // provider, and with api.Conflict if its key cannot be opened.
-func (s *Service) Credentials(ctx context.Context, tenantID, id string) (Credentials, error) {
-	p, err := find(ctx, s.db.Read(), tenantID, id)
+func (s *Service) Credentials(ctx context.Context, q db.Querier, tenantID, id string) (Credentials, error) {
+	p, err := find(ctx, q, tenantID, id)
 	if err != nil {
 		return Credentials{}, err
 	}
@@ -106,5 +100,5 @@ func (s *Service) Credentials(ctx context.Context, tenantID, id string) (Credent
 	if err != nil {
 		return Credentials{}, err
 	}
-	return Credentials{p.ID, p.Name, p.Protocol, p.AuthStyle, p.BaseURL, key, p.Enabled, p.Version}, nil
+	return Credentials{s.view(p), key}, nil
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/db/dbtest"
 	"github.com/seed93082962/agenthost/hub/provider"
 	"github.com/seed93082962/agenthost/hub/secret"
+	"github.com/seed93082962/agenthost/hub/store"
 )
 
 func TestAProviderInUseIsNotDeleted(t *testing.T) {
@@ -139,17 +140,19 @@ func TestCredentials(t *testing.T) {
 	each(t, func(t *testing.T, s *server) {
 		ctx := t.Context()
 		id := create(s.acme, gateway(nil))
-		got, err := s.service.Credentials(ctx, "acme", id)
+		got, err := s.service.Credentials(ctx, s.db.Read(), "acme", id)
 		require.NoError(t, err)
-		require.Equal(t, provider.Credentials{
-			ID: id, Name: "Gateway", Protocol: "openai", AuthStyle: "bearer", BaseURL: "https://llm.example.com/v1", APIKey: plantedKey, Enabled: true, Version: 1,
-		}, got)
+		view, err := s.service.Get(ctx, s.db.Read(), "acme", id)
+		require.NoError(t, err)
+		require.Equal(t, provider.Credentials{Provider: view, APIKey: plantedKey}, got)
+		require.Equal(t, []any{"Gateway", "openai", "bearer", "https://llm.example.com/v1", true, int64(1)},
+			[]any{view.Name, view.Protocol, view.AuthStyle, view.BaseURL, view.Enabled, view.Version})
 		text, err := json.Marshal(got)
 		require.NoError(t, err)
 		require.NotContains(t, fmt.Sprintf("%v %+v %#v %s", got, got, got, text), plantedKey)
-		_, err = s.service.Credentials(ctx, "beta", id)
+		_, err = s.service.Credentials(ctx, s.db.Read(), "beta", id)
 		require.ErrorIs(t, err, api.NotFound)
-		demo, err := s.service.Credentials(ctx, "beta", "demo")
+		demo, err := s.service.Credentials(ctx, s.db.Read(), "beta", "demo")
 		require.NoError(t, err)
 		require.Equal(t, []string{"demo", "none", "", ""}, []string{demo.Protocol, demo.AuthStyle, demo.BaseURL, demo.APIKey})
 	})
@@ -173,9 +176,9 @@ func TestKeysThatCannotBeOpened(t *testing.T) {
 		s.acme.Post(path+"/reveal-key", nil).Error(http.StatusConflict, api.Conflict)
 		probe := s.acme.Post(path+"/probe", nil).Want(http.StatusOK)
 		require.Equal(t, []any{false, "needs_reconfiguration"}, []any{probe["ok"], probe["errorCode"]})
-		_, err = s.service.Credentials(ctx, "acme", moved)
+		_, err = s.service.Credentials(ctx, s.db.Read(), "acme", moved)
 		require.ErrorIs(t, err, api.Conflict)
-		n, err := s.service.Rekey(ctx)
+		n, err := s.store.Reseal(ctx, provider.Sealed()...)
 		require.NoError(t, err)
 		require.Zero(t, n)
 		repaired := s.acme.Put(path, gateway(object{"name": "Moved"})).Want(http.StatusOK)
@@ -201,14 +204,14 @@ func TestAKeyIsBoundToItsTenantAndBaseURL(t *testing.T) {
 			require.Equal(t, "needs_reconfiguration", owner.Get(path).Want(http.StatusOK)["keyState"])
 			owner.Post(path+"/reveal-key", nil).Error(http.StatusConflict, api.Conflict)
 			require.Equal(t, "needs_reconfiguration", owner.Post(path+"/probe", nil).Want(http.StatusOK)["errorCode"])
-			_, err = s.service.Credentials(ctx, owner.Caller.TenantID, id)
+			_, err = s.service.Credentials(ctx, s.db.Read(), owner.Caller.TenantID, id)
 			require.ErrorIs(t, err, api.Conflict)
 			for _, change := range []object{{"name": "x" + column, "baseUrl": thief.URL}, {"name": "x" + column, "baseUrl": "https://llm.example.com/v2"}} {
 				body := gateway(change)
 				delete(body, "apiKey")
 				require.Equal(t, "needs_reconfiguration", owner.Put(path, body).Want(http.StatusOK)["keyState"], "a change does not bind the key")
 			}
-			n, err := s.service.Bind(ctx)
+			n, err := s.store.Rebind(ctx, provider.Sealed()...)
 			require.NoError(t, err)
 			require.Zero(t, n)
 		}
@@ -222,18 +225,18 @@ func TestAKeyIsBoundToItsTenantAndBaseURL(t *testing.T) {
 	})
 }
 
-// Keys that an earlier version sealed are bound when a hub starts, or by Rekey.
+// Keys that an earlier version sealed are bound when a hub starts, or by Reseal.
 func TestKeysOfAnEarlierVersion(t *testing.T) {
 	each(t, func(t *testing.T, s *server) {
 		ctx := t.Context()
-		for name, bind := range map[string]func(context.Context) (int, error){"start": s.service.Bind, "rekey": s.service.Rekey} {
+		for name, bind := range map[string]func(context.Context, ...store.Sealed) (int, error){"start": s.store.Rebind, "rekey": s.store.Reseal} {
 			id := create(s.acme, gateway(object{"name": name}))
-			former := s.cfg.Keyring.Seal([]byte("former"), secret.AAD("providers", "api_key_enc", id))
+			former := s.store.Keyring.Seal([]byte("former"), secret.AAD("providers", "api_key_enc", id))
 			_, err := s.db.Write().ExecContext(ctx, `UPDATE providers SET api_key_enc = $1 WHERE id = $2`, former, id)
 			require.NoError(t, err)
 			require.Equal(t, "needs_reconfiguration", s.acme.Get(admin + "/" + id).Want(http.StatusOK)["keyState"])
 			for _, want := range []int{1, 0} {
-				n, err := bind(ctx)
+				n, err := bind(ctx, provider.Sealed()...)
 				require.NoError(t, err)
 				require.Equal(t, want, n)
 			}
@@ -248,9 +251,7 @@ func TestRekey(t *testing.T) {
 		older, newer := secret.Generate(), secret.Generate()
 		at := func(keys ...string) *provider.Service {
 			cfg := s.cfg
-			var err error
-			cfg.Keyring, err = secret.Parse(keys...)
-			require.NoError(t, err)
+			cfg.Store = s.with(keys...)
 			return s.start(cfg)
 		}
 		var made []string
@@ -260,12 +261,12 @@ func TestRekey(t *testing.T) {
 			made = append(made, p.ID)
 		}
 		lost := create(s.beta, gateway(nil)) // sealed with another key
-		both := at(newer, older)
+		both, ring := at(newer, older), s.with(newer, older)
 		var wait sync.WaitGroup
 		var total [2]int
 		for i := range total { // concurrently, also with a change
 			wait.Go(func() {
-				n, err := both.Rekey(ctx)
+				n, err := ring.Reseal(ctx, provider.Sealed()...)
 				require.NoError(t, err)
 				total[i] = n
 			})
@@ -276,7 +277,7 @@ func TestRekey(t *testing.T) {
 		require.InDelta(t, 103, total[0]+total[1], 1)
 		only := at(newer)
 		for i, id := range made {
-			got, err := only.Credentials(ctx, "acme", id)
+			got, err := only.Credentials(ctx, s.db.Read(), "acme", id)
 			require.NoError(t, err)
 			want := fmt.Sprint("key", i)
 			if i == 0 {
@@ -285,7 +286,7 @@ func TestRekey(t *testing.T) {
 			require.Equal(t, want, got.APIKey)
 		}
 		require.Contains(t, s.log.String(), lost)
-		n, err := both.Rekey(ctx)
+		n, err := ring.Reseal(ctx, provider.Sealed()...)
 		require.NoError(t, err)
 		require.Zero(t, n)
 	})
