@@ -29,7 +29,6 @@ func (m *memory) hold(size int) error {
 	return m.change(max(0, (need+memoryStep-1)/memoryStep*memoryStep))
 }
 
-//go:noinline // rare
 func (m *memory) change(need int) error {
 	if err := m.reserve(need - m.reserved); err != nil {
 		return err

@@ -11,8 +11,7 @@ import (
 )
 
 // callModel calls the model once and emits partial messages. If the model fails, it returns the
-// incomplete response with the error. A run spends most of its time in this function. The package
-// comment describes the stack of a waiting run.
+// incomplete response with the error. A run spends most of its time in this function.
 func (r *run) callModel(ctx context.Context) (*model.Response, error) {
 	if err := r.memory.holdMessages(r.transcript.messages); err != nil {
 		return &model.Response{}, errors.Join(r.awaitFirstAppend(), err)

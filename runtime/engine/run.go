@@ -203,8 +203,6 @@ func (r *run) appendQuestion(ctx context.Context) {
 }
 
 // awaitFirstAppend waits until the message of this run is stored.
-//
-//go:noinline
 func (r *run) awaitFirstAppend() error {
 	if r.firstAppend == nil {
 		return nil

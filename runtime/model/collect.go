@@ -107,8 +107,6 @@ func (c *Collector) max() int {
 func (c *Collector) Size() int { return c.size }
 
 // over returns an error if the response with p exceeds a limit.
-//
-//go:noinline // as at
 func (c *Collector) over(p *Part) error {
 	var what string
 	switch {
@@ -126,15 +124,12 @@ func (c *Collector) over(p *Part) error {
 	return &Error{Code: CodeServer, Message: what}
 }
 
-//go:noinline // as at
 func errTooManyBlocks() error {
 	return &Error{Code: CodeServer, Message: "the response exceeds the limit of 1024 content blocks"}
 }
 
 // at returns the newest block with that index and type, or a new block. It returns nil if there are
 // too many.
-//
-//go:noinline // an inlined frame would grow the stack of every waiting stream
 func (c *Collector) at(index int, t BlockType) *block {
 	for i := len(c.blocks) - 1; i >= 0; i-- {
 		if b := &c.blocks[i]; b.index == index && b.Type == t {

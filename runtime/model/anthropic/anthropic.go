@@ -38,7 +38,9 @@ import (
 )
 
 const (
-	defaultBaseURL         = "https://api.anthropic.com"
+	defaultBaseURL = "https://api.anthropic.com"
+
+	// defaultMaxOutputTokens is the limit of requests that set none: the API requires one.
 	defaultMaxOutputTokens = 8192
 )
 
@@ -65,10 +67,6 @@ type Config struct {
 	// set.
 	Body map[string]json.RawMessage
 
-	// MaxOutputTokens is the limit of requests that set none, because the API requires one.
-	// Defaults to 8192.
-	MaxOutputTokens int
-
 	// HTTPClient sends the requests. Its CheckRedirect is not used, and its Timeout, if set, ends
 	// long responses. Defaults to a client without a proxy whose only timeout is that for
 	// connecting.
@@ -77,21 +75,17 @@ type Config struct {
 
 // Client is a [model.Model]. It is safe for concurrent use.
 type Client struct {
-	upstream        *upstream.Client
-	tools           upstream.Tools
-	maxOutputTokens int
-	body            map[string]json.RawMessage
-	vendor          bool // Anthropic itself
-	thinks          bool // DeepSeek or Kimi
+	upstream *upstream.Client
+	tools    upstream.ToolCache
+	body     map[string]json.RawMessage
+	vendor   bool // Anthropic itself
+	thinks   bool // DeepSeek or Kimi
 }
 
 var _ model.Model = (*Client)(nil)
 
 // New checks cfg. It does not connect.
 func New(cfg Config) (*Client, error) {
-	if cfg.MaxOutputTokens < 0 {
-		return nil, fmt.Errorf("anthropic: negative limit of output tokens")
-	}
 	for _, name := range []string{"model", "messages", "system", "tools", "stream"} {
 		if _, ok := cfg.Body[name]; ok {
 			return nil, fmt.Errorf("anthropic: body field %s cannot be set", name)
@@ -114,8 +108,8 @@ func New(cfg Config) (*Client, error) {
 		return nil, err
 	}
 	return &Client{
-		upstream: up, maxOutputTokens: cmp.Or(cfg.MaxOutputTokens, defaultMaxOutputTokens),
-		body: cfg.Body, vendor: upstream.HasDomain(base, "anthropic.com"), thinks: upstream.RequiresThinking(base),
+		upstream: up, body: cfg.Body, vendor: upstream.HasDomain(base, "anthropic.com"),
+		thinks: upstream.RequiresThinking(base),
 	}, nil
 }
 
@@ -126,13 +120,10 @@ func New(cfg Config) (*Client, error) {
 // started without thinking is finished without a thinking budget.
 func (c *Client) Stream(ctx context.Context, req *model.Request) iter.Seq2[model.Part, error] {
 	return func(yield func(model.Part, error) bool) {
-		messages := c.messages(req.Messages)
-		settings, err := c.settings(req, messages)
-		if err != nil {
-			yield(model.Part{}, fmt.Errorf("anthropic: %w", err))
-			return
+		body, err := upstream.Encode(c.request(req), c.body)
+		if err == nil {
+			err = c.tools.AddTo(body, req.Tools, toolList)
 		}
-		body, err := c.tools.Encode(settings, req.Tools, tools, newConversation(req.System, messages))
 		if err != nil {
 			yield(model.Part{}, fmt.Errorf("anthropic: %w", err))
 			return

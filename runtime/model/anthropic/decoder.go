@@ -34,41 +34,17 @@ type block struct {
 
 // Decode implements upstream.Decoder.
 func (d *decoder) Decode(parts []model.Part, ev sse.Event) ([]model.Part, error) {
-	if !d.joiner.Pending() {
-		if kind, index, increment, ok := scanDelta(ev.Data); ok {
-			return d.appendIncrement(parts, kind, index, increment), nil
-		}
-		if out, ok, err := d.decodeUsual(parts, ev); ok {
-			return out, err
-		}
+	if inc, ok := scanIncrement(ev.Data); ok {
+		return d.appendIncrement(parts, inc), nil
 	}
 	return d.decodeAny(parts, ev)
 }
 
-// decodeUsual is Decode for the other events of most responses.
-//
-//go:noinline // as decodeAny: frames of this size are not for every token
-func (d *decoder) decodeUsual(parts []model.Part, ev sse.Event) (out []model.Part, ok bool, err error) {
-	var e event
-	if ev.Type == "error" || !scanEvent(ev.Data, &e) {
-		return parts, false, nil
-	}
-	out, err = d.appendEvent(parts, &e)
-	return out, true, err
-}
-
-// decodeAny is Decode for every event that the scanners leave to encoding/json.
-//
-//go:noinline
-func (d *decoder) decodeAny(parts []model.Part, ev sse.Event) (out []model.Part, err error) {
+// decodeAny is Decode for every event that the scanner leaves to encoding/json.
+func (d *decoder) decodeAny(parts []model.Part, ev sse.Event) ([]model.Part, error) {
 	if len(bytes.TrimSpace(ev.Data)) == 0 {
 		return parts, nil // a keepalive of some servers
 	}
-	upstream.Aside(func() { out, err = d.decodeJSON(parts, ev) })
-	return out, err
-}
-
-func (d *decoder) decodeJSON(parts []model.Part, ev sse.Event) ([]model.Part, error) {
 	if fault := upstream.FaultIn(ev); fault != nil {
 		return parts, fault
 	}
@@ -146,12 +122,12 @@ func (d *decoder) startBlock(parts []model.Part, index int, b *contentBlock) ([]
 	d.blocks = append(d.blocks, block{index: index, call: b.Type == "tool_use", unknown: !b.known()})
 	switch b.Type {
 	case "text":
-		parts = d.appendIncrement(parts, model.KindText, index, string(b.Text))
+		parts = d.appendIncrement(parts, increment{model.KindText, index, string(b.Text)})
 	case "thinking":
-		parts = d.appendIncrement(parts, model.KindThinking, index, string(b.Thinking))
-		parts = d.appendIncrement(parts, model.KindSignature, index, b.Signature)
+		parts = d.appendIncrement(parts, increment{model.KindThinking, index, string(b.Thinking)})
+		parts = d.appendIncrement(parts, increment{model.KindSignature, index, b.Signature})
 	case "redacted_thinking":
-		parts = d.appendIncrement(parts, model.KindRedacted, index, b.Data)
+		parts = d.appendIncrement(parts, increment{model.KindRedacted, index, b.Data})
 	case "tool_use":
 		if b.Name == "" {
 			return parts, &model.Error{Code: model.CodeServer, Message: "upstream sent a tool call without a name"}
@@ -169,35 +145,35 @@ func (d *decoder) startBlock(parts []model.Part, index int, b *contentBlock) ([]
 func (d *decoder) appendDelta(parts []model.Part, index int, b *delta) []model.Part {
 	switch b.Type {
 	case "text_delta":
-		return d.appendIncrement(parts, model.KindText, index, string(b.Text))
+		return d.appendIncrement(parts, increment{model.KindText, index, string(b.Text)})
 	case "thinking_delta":
-		return d.appendIncrement(parts, model.KindThinking, index, string(b.Thinking))
+		return d.appendIncrement(parts, increment{model.KindThinking, index, string(b.Thinking)})
 	case "signature_delta":
-		return d.appendIncrement(parts, model.KindSignature, index, b.Signature)
+		return d.appendIncrement(parts, increment{model.KindSignature, index, b.Signature})
 	case "input_json_delta":
-		return d.appendIncrement(parts, model.KindToolInput, index, string(b.PartialJSON))
+		return d.appendIncrement(parts, increment{model.KindToolInput, index, string(b.PartialJSON)})
 	}
 	return parts
 }
 
-func (d *decoder) appendIncrement(parts []model.Part, kind model.Kind, index int, text string) []model.Part {
-	if text == "" {
+func (d *decoder) appendIncrement(parts []model.Part, inc increment) []model.Part {
+	if inc.text == "" {
 		return parts
 	}
-	at := d.at(index)
-	switch input := kind == model.KindToolInput; {
+	at := d.at(inc.index)
+	switch input := inc.kind == model.KindToolInput; {
 	case input && (at < 0 || !d.blocks[at].call):
 		d.orphan = d.orphan || at < 0 || !d.blocks[at].unknown
 		return parts
 	case at < 0: // some servers do not start blocks of text
 		at = len(d.blocks)
-		d.blocks = append(d.blocks, block{index: index})
+		d.blocks = append(d.blocks, block{index: inc.index})
 	case d.blocks[at].unknown:
 		return parts
 	case input && d.wholeAt == at:
 		d.whole = nil
 	}
-	return d.joiner.Append(parts, kind, at, text)
+	return d.joiner.Append(parts, inc.kind, at, inc.text)
 }
 
 // at returns the position of the newest block with an index, -1 for none.
@@ -224,11 +200,9 @@ func (d *decoder) stopBlock(parts []model.Part, index int) []model.Part {
 	return append(parts, model.Part{Kind: model.KindToolInput, Index: d.wholeAt, Text: string(input)})
 }
 
-//go:noinline
 func hasFields(input json.RawMessage) bool {
 	var fields map[string]json.RawMessage
-	upstream.Aside(func() { _ = json.Unmarshal(input, &fields) })
-	return len(fields) > 0
+	return json.Unmarshal(input, &fields) == nil && len(fields) > 0
 }
 
 // appendUsage reads cumulative totals. A zero does not replace an earlier total: some servers set

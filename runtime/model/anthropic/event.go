@@ -3,6 +3,7 @@ package anthropic
 import (
 	"encoding/json"
 
+	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/model/internal/jsonscan"
 )
 
@@ -75,3 +76,66 @@ func (u *usage) UnmarshalJSON(raw []byte) error {
 	_ = json.Unmarshal(raw, (*fields)(u))
 	return nil
 }
+
+// increment is an increment of a text, of thinking or of a tool input.
+type increment struct {
+	kind  model.Kind
+	index int
+	text  string
+}
+
+// scanIncrement reads the events that make up nearly all of a stream, those with one increment. It
+// reports false for all others, which encoding/json reads in ten times the time.
+func scanIncrement(data []byte) (inc increment, ok bool) {
+	s := jsonscan.Over(data)
+	var typed, indexed, filled bool
+	s.Open('{')
+	for key := s.Key(); key != nil; key = s.Key() {
+		switch {
+		case string(key) == "type" && !typed:
+			typed = true
+			if string(s.Raw()) != "content_block_delta" {
+				return increment{}, false
+			}
+		case string(key) == "index" && !indexed:
+			indexed = true
+			inc.index = s.Int()
+		case string(key) == "delta" && !filled:
+			filled = true
+			scanDelta(&s, &inc)
+		default:
+			return increment{}, false
+		}
+	}
+	return inc, typed && indexed && filled && s.Done()
+}
+
+// scanDelta reads an object with two fields: the type of the delta and its text.
+func scanDelta(s *jsonscan.Scanner, inc *increment) {
+	var field model.Kind
+	s.Open('{')
+	for key := s.Key(); key != nil; key = s.Key() {
+		if string(key) == "type" && inc.kind == 0 {
+			inc.kind = deltaKinds[string(s.Raw())]
+			continue
+		}
+		if field != 0 {
+			s.Fail()
+		}
+		field = fieldKinds[string(key)]
+		inc.text = s.Text()
+	}
+	if field == 0 || inc.kind != field {
+		s.Fail()
+	}
+}
+
+// The kinds of increments, by the type of the delta and by the field with the text.
+var (
+	deltaKinds = map[string]model.Kind{
+		"text_delta": model.KindText, "thinking_delta": model.KindThinking, "input_json_delta": model.KindToolInput,
+	}
+	fieldKinds = map[string]model.Kind{
+		"text": model.KindText, "thinking": model.KindThinking, "partial_json": model.KindToolInput,
+	}
+)

@@ -9,7 +9,10 @@ import (
 )
 
 // ScanDelta is the scanner that must agree with encoding/json.
-var ScanDelta = scanDelta
+func ScanDelta(data []byte) (kind model.Kind, index int, text string, ok bool) {
+	inc, ok := scanIncrement(data)
+	return inc.kind, inc.index, inc.text, ok
+}
 
 // DecodeDelta is like ScanDelta, but uses only encoding/json.
 func DecodeDelta(data []byte) (kind model.Kind, index int, increment string, ok bool) {
@@ -28,21 +31,7 @@ func DecodeDelta(data []byte) (kind model.Kind, index int, increment string, ok 
 	return 0, 0, "", false
 }
 
-// ScanEvent is the other scanner that must agree with encoding/json.
-func ScanEvent(data []byte) (any, bool) {
-	var e event
-	ok := scanEvent(data, &e)
-	return e, ok
-}
-
-// DecodeEvent is like ScanEvent, but uses only encoding/json.
-func DecodeEvent(data []byte) (any, error) {
-	var e event
-	err := json.Unmarshal(data, &e)
-	return e, err
-}
-
-// Decode decodes the data of events, with the scanners or only with encoding/json.
+// Decode decodes the data of events, with the scanner or only with encoding/json.
 func Decode(events []string, scanners bool) ([]model.Part, error) {
 	var parts []model.Part
 	var err error

@@ -48,7 +48,7 @@ func generateEvent(g scantest.Generator) string {
 	return g.One("", []string{`{"type":"ping"}`, "", " ", "[DONE]", "null", `{"type":"new"}`, "nonsense", `{"type":`, `{}`})
 }
 
-// Whatever a server sends, the scanners and encoding/json read the same, and a response that is not
+// Whatever a server sends, the scanner and encoding/json read the same, and a response that is not
 // an error is whole.
 func TestGeneratedStreams(t *testing.T) { scantest.Run(t, 100, generateEvent, anthropic.Decode) }
 

@@ -9,8 +9,8 @@ import (
 	"github.com/seed93082962/agenthost/runtime/model/internal/upstream"
 )
 
-// settings begin the body of POST /v1/messages. The tools follow.
-type settings struct {
+// request is the body of POST /v1/messages, without the tools.
+type request struct {
 	Model       string    `json:"model"`
 	MaxTokens   int       `json:"max_tokens"`
 	Stream      bool      `json:"stream"`
@@ -18,10 +18,7 @@ type settings struct {
 	Temperature *float64  `json:"temperature,omitempty"`
 
 	OutputConfig *outputConfig `json:"output_config,omitempty"`
-}
 
-// conversation ends the body.
-type conversation struct {
 	System   []*textBlock `json:"system,omitempty"`
 	Messages []message    `json:"messages"`
 }
@@ -53,39 +50,37 @@ type cacheControl struct {
 
 func ephemeral() *cacheControl { return &cacheControl{Type: "ephemeral"} }
 
-// settings returns the settings of a request: a struct, or a map with the fields of Config.Body.
-func (c *Client) settings(req *model.Request, messages []message) (any, error) {
-	s := &settings{Model: req.Model, MaxTokens: req.MaxOutputTokens, Stream: true}
-	if s.MaxTokens <= 0 {
-		s.MaxTokens = c.maxOutputTokens
+// request returns the body of a request. The ends of the system prompt and of the conversation are
+// marked for the prompt cache.
+func (c *Client) request(req *model.Request) *request {
+	r := &request{Model: req.Model, MaxTokens: req.MaxOutputTokens, Stream: true, Messages: c.messages(req.Messages)}
+	if r.MaxTokens <= 0 {
+		r.MaxTokens = defaultMaxOutputTokens
 	}
 	switch budget := req.Thinking.BudgetTokens; {
 	case req.Thinking.Adaptive:
-		s.Thinking = &thinking{Type: "adaptive"}
-	case budget > 0 && !startedWithoutThinking(messages):
-		s.Thinking = &thinking{Type: "enabled", BudgetTokens: budget}
-		if s.MaxTokens <= budget {
-			s.MaxTokens += budget
+		r.Thinking = &thinking{Type: "adaptive"}
+	case budget > 0 && !startedWithoutThinking(r.Messages):
+		r.Thinking = &thinking{Type: "enabled", BudgetTokens: budget}
+		if r.MaxTokens <= budget {
+			r.MaxTokens += budget
 		}
 	default:
-		s.Temperature = req.Temperature
+		r.Temperature = req.Temperature
 	}
 	if req.Thinking.Effort != "" {
-		s.OutputConfig = &outputConfig{Effort: req.Thinking.Effort}
+		r.OutputConfig = &outputConfig{Effort: req.Thinking.Effort}
 	}
-	return upstream.WithFields(s, c.body)
+	if !blank(req.System) {
+		r.System = []*textBlock{{Type: "text", Text: req.System, CacheControl: ephemeral()}}
+	}
+	markMessages(r.Messages)
+	return r
 }
 
-func newConversation(system string, messages []message) *conversation {
-	conv := &conversation{Messages: messages}
-	if !blank(system) {
-		conv.System = []*textBlock{{Type: "text", Text: system, CacheControl: ephemeral()}}
-	}
-	markMessages(conv.Messages)
-	return conv
-}
-
-func tools(offered []model.Tool) any {
+// toolList returns the value of the field tools. Its end is marked for the prompt cache: agents share
+// tools more often than prompts.
+func toolList(offered []model.Tool) any {
 	list := make([]tool, len(offered))
 	for i, t := range offered {
 		list[i] = tool{Name: t.Name, Description: t.Description, InputSchema: t.InputSchema}
@@ -93,7 +88,6 @@ func tools(offered []model.Tool) any {
 			list[i].InputSchema = json.RawMessage(`{"type":"object"}`)
 		}
 	}
-	// Agents share tools more often than prompts.
 	list[len(list)-1].CacheControl = ephemeral()
 	return list
 }
@@ -133,3 +127,186 @@ func mark(content []any) bool {
 }
 
 func blank(s string) bool { return strings.TrimSpace(s) == "" }
+
+// messages returns the conversation. Messages without content are left out.
+func (c *Client) messages(history []model.Message) []message {
+	list := make([]message, 0, len(history))
+	unsigned := !c.vendor && !signs(history)
+	for _, m := range history {
+		content := blocks(m.Content, unsigned)
+		if m.Role == model.RoleAssistant {
+			content = c.endsWithOutput(content)
+		}
+		switch n := len(list); {
+		case len(content) == 0:
+		case n > 0 && list[n-1].Role == m.Role:
+			list[n-1].Content = append(list[n-1].Content, content...)
+		default:
+			list = append(list, message{Role: m.Role, Content: content})
+		}
+	}
+	return list
+}
+
+// endsWithOutput returns the content of an assistant message without the thinking at its end, which
+// the API rejects. A response that reached the output limit may end like that. Where a server
+// requires thinking, a message without it gets an empty one.
+func (c *Client) endsWithOutput(content []any) []any {
+	for len(content) > 0 && isThinking(content[len(content)-1]) {
+		content = content[:len(content)-1]
+	}
+	if c.thinks && len(content) > 0 && !slices.ContainsFunc(content, isThinking) {
+		content = slices.Insert(content, 0, any(&thought{Type: "thinking", Thinking: upstream.NoThinking}))
+	}
+	return content
+}
+
+func isThinking(block any) bool {
+	switch block.(type) {
+	case *thought, *redacted:
+		return true
+	}
+	return false
+}
+
+// startedWithoutThinking reports whether the model has not finished its turn and started it without
+// thinking, as after a summary of the conversation. The API rejects a thinking budget then. A turn
+// continues after each tool result.
+func startedWithoutThinking(list []message) bool {
+	start := len(list)
+	for start > 0 && (list[start-1].Role == model.RoleAssistant || hasResult(list[start-1].Content)) {
+		start--
+	}
+	return start < len(list) && !isThinking(list[start].Content[0])
+}
+
+func hasResult(content []any) bool {
+	_, ok := content[0].(*toolResult)
+	return ok
+}
+
+// signs reports whether the server signs its thinking. Such a server rejects thinking without a
+// signature, which is incomplete. Compatible servers that do not sign require their thinking to be
+// sent back.
+func signs(history []model.Message) bool {
+	return slices.ContainsFunc(history, func(m model.Message) bool {
+		return slices.ContainsFunc(m.Content, func(b model.Block) bool {
+			return b.Type == model.BlockThinking && b.Signature != "" || b.Type == model.BlockRedacted
+		})
+	})
+}
+
+type textBlock struct {
+	Type         string        `json:"type"`
+	Text         string        `json:"text"`
+	CacheControl *cacheControl `json:"cache_control,omitempty"`
+}
+
+// thought has no omitempty: models that do not show their thinking sign an empty text.
+type thought struct {
+	Type      string `json:"type"`
+	Thinking  string `json:"thinking"`
+	Signature string `json:"signature"`
+}
+
+type redacted struct {
+	Type string `json:"type"`
+	Data string `json:"data"`
+}
+
+type toolUse struct {
+	Type         string          `json:"type"`
+	ID           string          `json:"id"`
+	Name         string          `json:"name"`
+	Input        json.RawMessage `json:"input"`
+	CacheControl *cacheControl   `json:"cache_control,omitempty"`
+}
+
+type toolResult struct {
+	Type         string        `json:"type"`
+	ToolUseID    string        `json:"tool_use_id"`
+	Content      any           `json:"content,omitempty"` // a string, or blocks where the result has images
+	IsError      bool          `json:"is_error,omitempty"`
+	CacheControl *cacheControl `json:"cache_control,omitempty"`
+}
+
+// blocks returns the content of a message with tool results first, as the API requires. It leaves
+// out blank text, which the API rejects. Thinking without a signature is left out unless unsigned
+// is set.
+func blocks(content []model.Block, unsigned bool) []any {
+	list := make([]any, 0, len(content))
+	for i := range content {
+		if b := &content[i]; b.Type == model.BlockToolResult {
+			list = append(list, result(b))
+		}
+	}
+	for i := range content {
+		switch b := &content[i]; b.Type {
+		case model.BlockText:
+			if !blank(b.Text) {
+				list = append(list, &textBlock{Type: "text", Text: b.Text})
+			}
+		case model.BlockThinking:
+			if b.Signature != "" || unsigned && !blank(b.Text) {
+				list = append(list, &thought{Type: "thinking", Thinking: b.Text, Signature: b.Signature})
+			}
+		case model.BlockRedacted:
+			list = append(list, &redacted{Type: "redacted_thinking", Data: b.Data})
+		case model.BlockToolUse:
+			input := b.Input
+			if len(input) == 0 {
+				input = json.RawMessage("{}")
+			}
+			list = append(list, &toolUse{Type: "tool_use", ID: toolID(b.ID), Name: b.Name, Input: input})
+		case model.BlockToolResult: // appended above
+		}
+	}
+	return list
+}
+
+func result(b *model.Block) *toolResult {
+	r := &toolResult{Type: "tool_result", ToolUseID: toolID(b.ID), IsError: b.IsError}
+	switch {
+	case b.IsError && blank(b.Text):
+		r.Content = "(no output)" // an error without content is rejected
+	case len(b.Images) > 0 && !b.IsError: // an error may have only text
+		r.Content = withImages(b)
+	case b.Text != "":
+		r.Content = b.Text
+	}
+	return r
+}
+
+type image struct {
+	Type   string      `json:"type"`
+	Source imageSource `json:"source"`
+}
+
+type imageSource struct {
+	Type      string `json:"type"`
+	MediaType string `json:"media_type"`
+	Data      []byte `json:"data"`
+}
+
+func withImages(b *model.Block) []any {
+	var list []any
+	if !blank(b.Text) {
+		list = append(list, &textBlock{Type: "text", Text: b.Text})
+	}
+	for _, v := range b.Images {
+		list = append(list, &image{Type: "image", Source: imageSource{Type: "base64", MediaType: v.MediaType, Data: v.Data}})
+	}
+	return list
+}
+
+// toolID returns an id of the form ^[a-zA-Z0-9_-]+$, which the API requires. A conversation that
+// began with another vendor may have other ids. The same id always has the same result.
+func toolID(id string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9', r == '_', r == '-':
+			return r
+		}
+		return '_'
+	}, id)
+}

@@ -70,8 +70,8 @@ func TestRequestGoldens(t *testing.T) {
 		"minimal": {req: model.Request{
 			Model: "claude-sonnet-4-5", System: " \n", Messages: []model.Message{model.UserText("Say <b>&</b>.")},
 		}},
-		"settings": {cfg: anthropic.Config{MaxOutputTokens: 1000}, req: model.Request{
-			Model: "claude-sonnet-4-5", System: "Be brief.", Temperature: &warm,
+		"settings": {req: model.Request{
+			MaxOutputTokens: 1000, Model: "claude-sonnet-4-5", System: "Be brief.", Temperature: &warm,
 			Messages: []model.Message{model.UserText("Hello.")},
 			Tools: []model.Tool{
 				{Name: "Read", Description: "Reads.", InputSchema: []byte(`{"type":"object","properties":{"file_path":{"type":"string"}}}`)},

@@ -59,14 +59,6 @@ func TestScanDelta(t *testing.T) {
 	}
 }
 
-func TestScanDeltaAllocatesTheTextAlone(t *testing.T) {
-	for _, data := range deltas {
-		raw := []byte(data)
-		n := testing.AllocsPerRun(100, func() { anthropic.ScanDelta(raw) })
-		require.LessOrEqual(t, n, 1.0, data)
-	}
-}
-
 // FuzzScanDelta verifies that encoding/json returns the same if the scanner succeeds.
 func FuzzScanDelta(f *testing.F) {
 	for _, data := range append(deltas, unusual...) {

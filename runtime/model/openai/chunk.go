@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"strings"
 
+	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/model/internal/jsonscan"
 )
 
@@ -182,4 +183,128 @@ func (a *arguments) UnmarshalJSON(raw []byte) error {
 		return nil
 	}
 	return (*text)(a).UnmarshalJSON(raw)
+}
+
+// increment is an increment of a text or of thinking.
+type increment struct {
+	kind    model.Kind // KindText or KindThinking
+	text    string
+	reasons bool // the chunk has a field for thinking that is not null
+}
+
+func (inc *increment) index() int {
+	if inc.kind == model.KindThinking {
+		return indexThinking
+	}
+	return indexText
+}
+
+// scanChunk reads the chunks that make up nearly all of a stream: one choice with an increment of
+// text or of thinking, and no other content. It reports false for all others.
+func scanChunk(data []byte) (inc increment, ok bool) {
+	s := jsonscan.Over(data)
+	choices := false
+	s.Open('{')
+	for key := s.Key(); key != nil; key = s.Key() {
+		switch string(key) {
+		case "choices":
+			if choices {
+				return increment{}, false
+			}
+			choices = true
+			s.Open('[')
+			if s.Elem() {
+				scanChoice(&s, &inc)
+			}
+			if s.Elem() {
+				return increment{}, false
+			}
+		case "usage", "error", "x_groq", "base_resp":
+			if !s.Null() {
+				return increment{}, false
+			}
+		case "object":
+			if string(s.Raw()) == "error" {
+				return increment{}, false
+			}
+		default:
+			s.Skip()
+		}
+	}
+	if inc.kind == 0 || !s.Done() {
+		return increment{}, false
+	}
+	return inc, true
+}
+
+func scanChoice(s *jsonscan.Scanner, inc *increment) {
+	const idx, delta = 1, 2
+	seen := 0
+	s.Open('{')
+	for key := s.Key(); key != nil; key = s.Key() {
+		switch {
+		case string(key) == "index" && seen&idx == 0:
+			seen |= idx
+			if s.Int() != 0 {
+				s.Fail()
+			}
+		case string(key) == "delta" && seen&delta == 0:
+			seen |= delta
+			scanDelta(s, inc)
+		case string(key) == "index", string(key) == "delta", string(key) == "message":
+			s.Fail() // a second one, or another form
+		case string(key) == "finish_reason":
+			if !s.Null() && s.Text() != "" {
+				s.Fail()
+			}
+		case string(key) == "usage":
+			if !s.Null() {
+				s.Fail()
+			}
+		default:
+			s.Skip()
+		}
+	}
+}
+
+func scanDelta(s *jsonscan.Scanner, inc *increment) {
+	const content, reasoning, otherReasoning = 1, 2, 4
+	seen := 0
+	s.Open('{')
+	for key := s.Key(); key != nil; key = s.Key() {
+		var bit int
+		field := model.KindThinking
+		switch string(key) {
+		case "content":
+			bit, field = content, model.KindText
+		case "reasoning_content":
+			bit = reasoning
+		case "reasoning":
+			bit = otherReasoning
+		case "refusal", "tool_calls", "function_call", "reasoning_details":
+			if !s.Null() {
+				s.Fail()
+			}
+			continue
+		default:
+			s.Skip()
+			continue
+		}
+		if seen&bit != 0 {
+			s.Fail()
+		}
+		seen |= bit
+		if s.Null() {
+			continue
+		}
+		inc.reasons = inc.reasons || field == model.KindThinking
+		text := s.Text()
+		if text == "" {
+			continue
+		}
+		if inc.kind != 0 {
+			s.Fail() // two increments in one chunk
+		}
+		inc.kind, inc.text = field, text
+	}
 }

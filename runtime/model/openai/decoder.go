@@ -40,55 +40,23 @@ type decoder struct {
 
 // Decode implements upstream.Decoder.
 func (d *decoder) Decode(parts []model.Part, ev sse.Event) ([]model.Part, error) {
-	if !d.joiner.Pending() {
-		// The first chunk with a field for thinking is decoded on the slow path, which records the
-		// name of the field.
-		if c, ok := scanChunk(ev.Data); ok && (!c.reasons || d.field != "") {
-			return d.appendScanned(parts, c), nil
-		}
-		if out, ok, err := d.decodeUsual(parts, ev); ok {
-			return out, err
-		}
+	// The first chunk with a field for thinking is left to encoding/json, which records the name of
+	// the field.
+	if inc, ok := scanChunk(ev.Data); ok && (!inc.reasons || d.field != "") {
+		d.shaped = true
+		return d.joiner.Append(parts, inc.kind, inc.index(), inc.text), nil
 	}
 	return d.decodeAny(parts, ev)
 }
 
-func (d *decoder) appendScanned(parts []model.Part, c scanned) []model.Part {
-	d.shaped = true
-	index := indexText
-	if c.kind == model.KindThinking {
-		index = indexThinking
-	}
-	return append(parts, model.Part{Kind: c.kind, Index: index, Text: c.text})
-}
-
-// decodeUsual is Decode for the other chunks of most responses.
-//
-//go:noinline // as decodeAny: frames of this size are not for every token
-func (d *decoder) decodeUsual(parts []model.Part, ev sse.Event) (out []model.Part, ok bool, err error) {
-	var c chunk
-	if ev.Type == "error" || !scanWhole(ev.Data, &c) {
-		return parts, false, nil
-	}
-	out, err = d.appendChunk(parts, &c)
-	return out, true, err
-}
-
-// decodeAny is Decode for every chunk that the scanners leave to encoding/json.
-//
-//go:noinline
-func (d *decoder) decodeAny(parts []model.Part, ev sse.Event) (out []model.Part, err error) {
+// decodeAny is Decode for every chunk that the scanner leaves to encoding/json.
+func (d *decoder) decodeAny(parts []model.Part, ev sse.Event) ([]model.Part, error) {
 	switch data := bytes.TrimSpace(ev.Data); {
 	case string(data) == "[DONE]":
 		return d.appendDone(parts)
 	case len(data) == 0:
 		return parts, nil // a keepalive of some servers
 	}
-	upstream.Aside(func() { out, err = d.decodeJSON(parts, ev) })
-	return out, err
-}
-
-func (d *decoder) decodeJSON(parts []model.Part, ev sse.Event) ([]model.Part, error) {
 	var c chunk
 	err := json.Unmarshal(ev.Data, &c)
 	if fault := upstream.FaultIn(ev); fault != nil {
@@ -143,7 +111,6 @@ func (d *decoder) End(parts []model.Part) []model.Part {
 	return d.appendStop(parts)
 }
 
-//go:noinline // as decodeAny
 func (d *decoder) appendStop(parts []model.Part) []model.Part {
 	parts = d.joiner.Flush(parts)
 	if text := d.details.json(); text != "" {

@@ -10,8 +10,12 @@ import (
 
 // ScanChunk is the scanner that must agree with encoding/json.
 func ScanChunk(data []byte) (kind model.Kind, increment string, ok bool) {
-	c, ok := scanChunk(data)
-	return c.kind, c.text, ok
+	inc, ok := scanChunk(data)
+	parts := new(upstream.Joiner).Append(nil, inc.kind, inc.index(), inc.text)
+	if !ok || len(parts) != 1 {
+		return 0, "", false
+	}
+	return inc.kind, parts[0].Text, true
 }
 
 // DecodeChunk is like ScanChunk, but uses only encoding/json. It reports false for any content
@@ -34,32 +38,7 @@ func DecodeChunk(data []byte) (kind model.Kind, increment string, ok bool) {
 	return parts[0].Kind, parts[0].Text, true
 }
 
-// ScanWhole is the other scanner that must agree with encoding/json.
-func ScanWhole(data []byte) (any, bool) {
-	var c chunk
-	ok := scanWhole(data, &c)
-	return c, ok
-}
-
-// DecodeWhole is like ScanWhole, but uses only encoding/json.
-func DecodeWhole(data []byte) (any, error) {
-	var c chunk
-	err := json.Unmarshal(data, &c)
-	if len(c.Choices) == 0 {
-		c.Choices = nil
-	}
-	for i := range c.Choices {
-		if d := c.Choices[i].Delta; d != nil && len(d.ToolCalls) == 0 {
-			d.ToolCalls = nil
-		}
-	}
-	if string(c.Error) == "null" {
-		c.Error = nil
-	}
-	return c, err
-}
-
-// Decode decodes the data of events, with the scanners or only with encoding/json.
+// Decode decodes the data of events, with the scanner or only with encoding/json.
 func Decode(events []string, scanners bool) ([]model.Part, error) {
 	var parts []model.Part
 	var err error

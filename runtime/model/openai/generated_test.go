@@ -71,7 +71,7 @@ func generateChunk(g scantest.Generator) string {
 	return g.Object(choices, g.One("usage", usages), g.One("", tops))
 }
 
-// Whatever a server sends, the scanners and encoding/json read the same, and a response that is not
+// Whatever a server sends, the scanner and encoding/json read the same, and a response that is not
 // an error is whole.
 func TestGeneratedStreams(t *testing.T) { scantest.Run(t, 300, generateChunk, openai.Decode) }
 

@@ -69,9 +69,6 @@ type Config struct {
 	// then unknown unless the server always sends it.
 	NoStreamUsage bool
 
-	// MaxOutputTokens is the limit of requests that set none. Defaults to the server's limit.
-	MaxOutputTokens int
-
 	// HTTPClient sends the requests. Its CheckRedirect is not used, and its Timeout, if set, ends
 	// long responses. Defaults to a client without a proxy whose only timeout is that for
 	// connecting.
@@ -80,22 +77,18 @@ type Config struct {
 
 // Client is a [model.Model]. It is safe for concurrent use.
 type Client struct {
-	upstream        *upstream.Client
-	tools           upstream.Tools
-	maxOutputTokens int
-	body            map[string]json.RawMessage
-	noStreamUsage   bool
-	vendor          bool // OpenAI itself, or its models at Azure
-	thinks          bool // DeepSeek or Kimi itself
+	upstream      *upstream.Client
+	tools         upstream.ToolCache
+	body          map[string]json.RawMessage
+	noStreamUsage bool
+	vendor        bool // OpenAI itself, or its models at Azure
+	thinks        bool // DeepSeek or Kimi itself
 }
 
 var _ model.Model = (*Client)(nil)
 
 // New checks cfg. It does not connect.
 func New(cfg Config) (*Client, error) {
-	if cfg.MaxOutputTokens < 0 {
-		return nil, fmt.Errorf("openai: negative limit of output tokens")
-	}
 	for _, name := range []string{"model", "messages", "tools", "stream"} {
 		if _, ok := cfg.Body[name]; ok {
 			return nil, fmt.Errorf("openai: body field %s cannot be set", name)
@@ -121,8 +114,7 @@ func New(cfg Config) (*Client, error) {
 		return nil, err
 	}
 	return &Client{
-		upstream: up, maxOutputTokens: cfg.MaxOutputTokens,
-		body: cfg.Body, noStreamUsage: cfg.NoStreamUsage, thinks: upstream.RequiresThinking(base),
+		upstream: up, body: cfg.Body, noStreamUsage: cfg.NoStreamUsage, thinks: upstream.RequiresThinking(base),
 		vendor: upstream.HasDomain(base, "api.openai.com", "openai.azure.com"),
 	}, nil
 }
@@ -134,12 +126,10 @@ func New(cfg Config) (*Client, error) {
 // servers receive max_tokens, because not all of them know the newer name.
 func (c *Client) Stream(ctx context.Context, req *model.Request) iter.Seq2[model.Part, error] {
 	return func(yield func(model.Part, error) bool) {
-		settings, err := c.settings(req)
-		if err != nil {
-			yield(model.Part{}, fmt.Errorf("openai: %w", err))
-			return
+		body, err := upstream.Encode(c.request(req), c.body)
+		if err == nil {
+			err = c.tools.AddTo(body, req.Tools, toolList)
 		}
-		body, err := c.tools.Encode(settings, req.Tools, tools, &conversation{c.messages(req)})
 		if err != nil {
 			yield(model.Part{}, fmt.Errorf("openai: %w", err))
 			return

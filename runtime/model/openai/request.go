@@ -3,14 +3,15 @@ package openai
 import (
 	"cmp"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/model/internal/upstream"
 )
 
-// settings begin the body of POST /chat/completions. The tools follow.
-type settings struct {
+// request is the body of POST /chat/completions, without the tools.
+type request struct {
 	Model               string         `json:"model"`
 	Stream              bool           `json:"stream"`
 	StreamOptions       *streamOptions `json:"stream_options,omitempty"`
@@ -18,11 +19,7 @@ type settings struct {
 	MaxCompletionTokens int            `json:"max_completion_tokens,omitempty"`
 	Temperature         *float64       `json:"temperature,omitempty"`
 	ReasoningEffort     string         `json:"reasoning_effort,omitempty"`
-}
-
-// conversation ends the body.
-type conversation struct {
-	Messages []message `json:"messages"`
+	Messages            []message      `json:"messages"`
 }
 
 type streamOptions struct {
@@ -69,27 +66,28 @@ type callFunction struct {
 	Arguments string `json:"arguments"`
 }
 
-// settings returns the settings of a request: a struct, or a map with the fields of Config.Body.
-func (c *Client) settings(req *model.Request) (any, error) {
-	s := &settings{
+func (c *Client) request(req *model.Request) *request {
+	r := &request{
 		Model:           req.Model,
 		Stream:          true,
 		Temperature:     req.Temperature,
 		ReasoningEffort: req.Thinking.Effort,
+		Messages:        c.messages(req),
 	}
 	if !c.noStreamUsage {
-		s.StreamOptions = &streamOptions{IncludeUsage: true}
+		r.StreamOptions = &streamOptions{IncludeUsage: true}
 	}
-	limit := cmp.Or(max(req.MaxOutputTokens, 0), c.maxOutputTokens)
+	limit := max(req.MaxOutputTokens, 0)
 	if c.vendor || reasons(req.Model) {
-		s.MaxCompletionTokens = limit
+		r.MaxCompletionTokens = limit
 	} else {
-		s.MaxTokens = limit
+		r.MaxTokens = limit
 	}
-	return upstream.WithFields(s, c.body)
+	return r
 }
 
-func tools(offered []model.Tool) any {
+// toolList returns the value of the field tools.
+func toolList(offered []model.Tool) any {
 	list := make([]tool, len(offered))
 	for i, t := range offered {
 		list[i] = tool{Type: "function", Function: function{Name: t.Name, Description: t.Description, Parameters: t.InputSchema}}
@@ -234,4 +232,33 @@ func output(b *model.Block) string {
 		return strings.TrimSpace("Error: " + b.Text)
 	}
 	return b.Text
+}
+
+// requiresReasoning reports whether the server rejects assistant messages without
+// reasoning_content: DeepSeek and Kimi in thinking mode. Behind a gateway their models are
+// recognized by their name, and only after the gateway has sent the field itself, because other
+// servers reject it.
+func (c *Client) requiresReasoning(req *model.Request) bool {
+	if c.thinks {
+		return true
+	}
+	name := strings.ToLower(req.Model)
+	if c.vendor || !strings.Contains(name, "deepseek") && !strings.Contains(name, "kimi") {
+		return false
+	}
+	return slices.ContainsFunc(req.Messages, func(m model.Message) bool {
+		return slices.ContainsFunc(m.Content, func(b model.Block) bool { return b.Field == fieldReasoningContent })
+	})
+}
+
+// fillReasoning sets the reasoning of assistant messages that have none: those of another model,
+// and those in which the model did not think.
+func fillReasoning(list []message) {
+	for i := range list {
+		m := &list[i]
+		if m.Role == "assistant" && (m.ReasoningContent == nil || *m.ReasoningContent == "") && m.Reasoning == nil {
+			text := upstream.NoThinking
+			m.ReasoningContent = &text
+		}
+	}
 }

@@ -57,8 +57,8 @@ func TestRequestGoldens(t *testing.T) {
 		"minimal": {req: model.Request{
 			Model: "gpt-4.1", System: " \n", Messages: []model.Message{model.UserText("Say <b>&</b>.")},
 		}},
-		"settings": {cfg: openai.Config{BaseURL: "http://localhost:8000/v1", MaxOutputTokens: 1000}, req: model.Request{
-			Model: "qwen3", System: "Be brief.", Temperature: &warm, Thinking: model.Thinking{BudgetTokens: 5000},
+		"settings": {cfg: openai.Config{BaseURL: "http://localhost:8000/v1"}, req: model.Request{
+			MaxOutputTokens: 1000, Model: "qwen3", System: "Be brief.", Temperature: &warm, Thinking: model.Thinking{BudgetTokens: 5000},
 			Messages: []model.Message{model.UserText("Hello.")},
 			Tools: []model.Tool{
 				{Name: "Read", Description: "Reads.", InputSchema: []byte(`{"type":"object","properties":{"file_path":{"type":"string"}}}`)},

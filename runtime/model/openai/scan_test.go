@@ -62,14 +62,6 @@ func TestScanChunk(t *testing.T) {
 	}
 }
 
-func TestScanChunkAllocatesTheTextAlone(t *testing.T) {
-	for _, data := range chunks {
-		raw := []byte(data)
-		n := testing.AllocsPerRun(100, func() { openai.ScanChunk(raw) })
-		require.LessOrEqual(t, n, 1.0, data)
-	}
-}
-
 // FuzzScanChunk verifies that encoding/json returns the same if the scanner succeeds.
 func FuzzScanChunk(f *testing.F) {
 	for _, data := range append(chunks, unusual...) {

@@ -1,64 +1,81 @@
 package jsonscan
 
 import (
+	"bytes"
 	"encoding/json"
-	"errors"
 	"math"
 	"reflect"
 	"strconv"
 	"unicode/utf16"
+	"unicode/utf8"
 )
 
-var errNotString = errors.New("not a JSON string")
+// Fragment is a string field that may be a fragment of a longer text. Bytes that are not UTF-8 are
+// kept, and a surrogate without its other half is encoded in three bytes as if it were a character,
+// so that the fragments of one text can be joined.
+type Fragment string
 
-// Unquote returns the text of a JSON string that may be a fragment of a longer text. Bytes that are
-// not UTF-8 are kept, and a surrogate without its other half is encoded in three bytes as if it
-// were a character, so that the fragments of one text can be joined.
-func Unquote(raw []byte) (string, error) {
-	if len(raw) < 2 || raw[0] != '"' || raw[len(raw)-1] != '"' {
-		return "", errNotString
+// UnmarshalJSON implements json.Unmarshaler. It returns a *json.UnmarshalTypeError for a value that
+// is neither a string nor null.
+func (f *Fragment) UnmarshalJSON(raw []byte) error {
+	if string(raw) == "null" {
+		return nil
 	}
-	body := raw[1 : len(raw)-1]
+	if len(raw) == 0 || raw[0] != '"' {
+		return &json.UnmarshalTypeError{Value: "value", Type: reflect.TypeFor[string]()}
+	}
+	text, _ := unquote(raw[1 : len(raw)-1]) // encoding/json has checked the escapes
+	*f = Fragment(text)
+	return nil
+}
+
+// unquote returns the text of the body of a JSON string. It reports false for an invalid escape.
+func unquote(body []byte) (text string, ok bool) {
 	out := make([]byte, 0, len(body))
 	for len(body) > 0 {
+		i := bytes.IndexByte(body, '\\')
+		if i < 0 {
+			out = append(out, body...)
+			break
+		}
+		out = append(out, body[:i]...)
+		if body = body[i+1:]; len(body) == 0 {
+			return "", false
+		}
 		c := body[0]
-		body = body[1:]
-		if c != '\\' {
-			out = append(out, c)
-			continue
-		}
-		if len(body) == 0 {
-			return "", errNotString
-		}
-		c = body[0]
 		body = body[1:]
 		if c != 'u' {
 			if c = unescape(c); c == 0 {
-				return "", errNotString
+				return "", false
 			}
 			out = append(out, c)
 			continue
 		}
 		r, ok := hex4(body)
 		if !ok {
-			return "", errNotString
+			return "", false
 		}
 		body = body[4:]
-		if utf16.IsSurrogate(r) && len(body) >= 6 && body[0] == '\\' && body[1] == 'u' {
-			if low, ok := hex4(body[2:]); ok {
-				if pair := utf16.DecodeRune(r, low); pair != replacement {
-					out = appendRune(out, pair)
-					body = body[6:]
-					continue
-				}
+		if utf16.IsSurrogate(r) && bytes.HasPrefix(body, []byte(`\u`)) {
+			low, _ := hex4(body[2:])
+			if pair := utf16.DecodeRune(r, low); pair != utf8.RuneError {
+				r = pair
+				body = body[6:]
 			}
 		}
 		out = appendRune(out, r)
 	}
-	return string(out), nil
+	return string(out), true
 }
 
-const replacement = '\uFFFD'
+// hex4 decodes four hexadecimal digits at the start of b.
+func hex4(b []byte) (rune, bool) {
+	if len(b) < 4 {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(string(b[:4]), 16, 16)
+	return rune(n), err == nil
+}
 
 // unescape returns the byte of a one-letter escape, 0 for an unknown one.
 func unescape(c byte) byte {
@@ -85,23 +102,6 @@ func appendRune(out []byte, r rune) []byte {
 		return append(out, 0xE0|byte(r>>12), 0x80|byte(r>>6)&0x3F, 0x80|byte(r)&0x3F) //nolint:gosec // 16 bits
 	}
 	return append(out, string(r)...)
-}
-
-// Fragment is a string field that may be a fragment of a longer text: see [Unquote].
-type Fragment string
-
-// UnmarshalJSON implements json.Unmarshaler. It returns a *json.UnmarshalTypeError for a value that
-// is neither a string nor null.
-func (f *Fragment) UnmarshalJSON(raw []byte) error {
-	if string(raw) == "null" {
-		return nil
-	}
-	text, err := Unquote(raw)
-	if err != nil {
-		return &json.UnmarshalTypeError{Value: "value", Type: reflect.TypeFor[string]()}
-	}
-	*f = Fragment(text)
-	return nil
 }
 
 // Count is a number of tokens. Some servers send 10.0.

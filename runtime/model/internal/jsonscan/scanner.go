@@ -31,17 +31,6 @@ type Scanner struct {
 // Over returns a scanner at the start of data, which it does not modify.
 func Over(data []byte) Scanner { return Scanner{data: data} }
 
-// Seen is the set of fields of an object that were read, one bit each.
-type Seen uint
-
-// Once fails if the field of that bit was read before: encoding/json merges repeated fields.
-func (f *Seen) Once(s *Scanner, bit uint) {
-	if *f&(1<<bit) != 0 {
-		s.failed = true
-	}
-	*f |= 1 << bit
-}
-
 // Fail makes the scanner fail.
 func (s *Scanner) Fail() { s.failed = true }
 
@@ -123,6 +112,52 @@ var keyByte = func() (set [256]bool) {
 	return set
 }()
 
+// Text reads a string, which may be a fragment of a longer text, as [Fragment] does.
+func (s *Scanner) Text() string {
+	body, plain := s.body()
+	if plain {
+		return string(body)
+	}
+	text, ok := unquote(body)
+	if !ok {
+		s.failed = true
+	}
+	return text
+}
+
+// Raw reads a string without escapes and returns its bytes as a slice of the document.
+func (s *Scanner) Raw() []byte {
+	body, plain := s.body()
+	if !plain {
+		s.failed = true
+		return nil
+	}
+	return body
+}
+
+// body reads a string and returns the bytes between its quotes. plain reports whether they contain
+// no escapes.
+func (s *Scanner) body() (body []byte, plain bool) {
+	if s.peek() != '"' || s.failed {
+		s.failed = true
+		return nil, false
+	}
+	start := s.pos + 1
+	plain = true
+	for i := start; i < len(s.data) && s.data[i] >= ' '; i++ {
+		switch s.data[i] {
+		case '"':
+			s.pos = i + 1
+			return s.data[start:i], plain
+		case '\\':
+			plain = false
+			i++ // a quote after a backslash is not the end; unquote checks the escape
+		}
+	}
+	s.failed = true
+	return nil, false
+}
+
 // Null reports whether the next value is null, and reads it.
 func (s *Scanner) Null() bool {
 	if s.peek() == 'n' {
@@ -156,17 +191,6 @@ const maxDepth = 8
 // Skip reads a value without its content: null, true, false, a whole number, a string without
 // escapes, or an object or array of these.
 func (s *Scanner) Skip() { s.skip(maxDepth) }
-
-// Value is like Skip, but returns the bytes of the value as a slice of the document.
-func (s *Scanner) Value() []byte {
-	s.peek()
-	start := s.pos
-	s.Skip()
-	if s.failed {
-		return nil
-	}
-	return s.data[start:s.pos]
-}
 
 func (s *Scanner) skip(depth int) {
 	switch s.peek() {

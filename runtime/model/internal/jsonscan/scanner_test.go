@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 
@@ -20,7 +21,7 @@ func point(data string) (x, y int, name string, ok bool) {
 			x = s.Int()
 		case "name":
 			if !s.Null() {
-				name = s.String()
+				name = s.Text()
 			}
 		case "in":
 			s.Open('{')
@@ -86,8 +87,9 @@ func TestTheScannerRejects(t *testing.T) {
 	}
 }
 
-// FuzzString compares strings with encoding/json in both directions: it accepts exactly the same.
-func FuzzString(f *testing.F) {
+// FuzzText compares strings with encoding/json in both directions: the scanner and a Fragment accept
+// exactly the same, and read the same if it consists of whole characters.
+func FuzzText(f *testing.F) {
 	for _, body := range []string{
 		``, `a`, `a\nb`, `\"\\\/\b\f\n\r\t`, `\u0041\u00e9\u4e2d`, `\ud83d\ude00`, `\ud83d`, `\ude00\ud83d`, `\ud83dx`,
 		`\ud83d\n`, `\ud83d\u0041`,
@@ -102,10 +104,27 @@ func FuzzString(f *testing.F) {
 		var want string
 		err := json.Unmarshal(data, &want)
 		s := jsonscan.Over(data)
-		got := s.String()
+		got := s.Text()
 		require.Equal(t, err == nil, s.Done(), "%q: %v", data, err)
-		if err == nil {
+		var fragment jsonscan.Fragment
+		fragmentErr := json.Unmarshal(data, &fragment)
+		require.Equal(t, err == nil, fragmentErr == nil, "%q: %v", data, err)
+		if err != nil {
+			return
+		}
+		require.Equal(t, string(fragment), got, "%q", data)
+		if utf8.ValidString(got) {
 			require.Equal(t, want, got, "%q", data)
 		}
 	})
+}
+
+func TestCount(t *testing.T) {
+	for raw, want := range map[string]jsonscan.Count{
+		"0": 0, "10": 10, "10.0": 10, "1e3": 1000, "-1": 0, "null": 0, `"7"`: 7, `"x"`: 0, "{}": 0, "1e300": 0, "9007199254740993": 9007199254740993,
+	} {
+		var got jsonscan.Count
+		require.NoError(t, json.Unmarshal([]byte(raw), &got), raw)
+		require.Equal(t, want, got, raw)
+	}
 }

@@ -1,4 +1,4 @@
-// Package scantest tests an adapter with generated streams: its scanners and encoding/json must read
+// Package scantest tests an adapter with generated streams: its scanner and encoding/json must read
 // the same.
 package scantest
 
@@ -42,11 +42,11 @@ func (g Generator) Object(fields ...string) string {
 // streams is the number of streams that Run decodes.
 const streams = 5_000
 
-// Run decodes streams of the events that event generates, with the scanners and only with
+// Run decodes streams of the events that event generates, with the scanner and only with
 // encoding/json. It fails if the results differ, if a response that is not an error is incomplete, or
 // if fewer than complete streams are responses.
 func Run(
-	t *testing.T, complete int, event func(Generator) string, decode func(events []string, scanners bool) ([]model.Part, error),
+	t *testing.T, complete int, event func(Generator) string, decode func(events []string, scanner bool) ([]model.Part, error),
 ) {
 	t.Helper()
 	g := Generator{rand.New(rand.NewPCG(1, 2))} //nolint:gosec // the same streams each time

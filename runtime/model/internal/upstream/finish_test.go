@@ -79,7 +79,7 @@ func slowly(t *testing.T, body string, more ...string) *upstream.Client {
 	}})
 }
 
-// TestResponsesAreSeparate verifies that a recycled decoder has no state of an earlier response.
+// TestResponsesAreSeparate verifies that a response has no state of an earlier one.
 func TestResponsesAreSeparate(t *testing.T) {
 	giant := strings.Repeat("x", 1<<20)
 	for range 3 {
@@ -92,11 +92,4 @@ func TestResponsesAreSeparate(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "e", got.Message.Text())
 	}
-}
-
-func TestAside(t *testing.T) {
-	done := false
-	upstream.Aside(func() { done = true })
-	require.True(t, done)
-	require.PanicsWithValue(t, "fault", func() { upstream.Aside(func() { panic("fault") }) })
 }

@@ -233,7 +233,7 @@ func TestTheRequestIsReleasedBeforeTheResponse(t *testing.T) {
 	handler, _ := hang(stream("a"))
 	c := client(t, handler)
 	const size = 32 << 20
-	body, err := upstream.Encode(strings.Repeat("x", size))
+	body, err := upstream.Encode(strings.Repeat("x", size), nil)
 	require.NoError(t, err)
 	before := heap()
 	c.Stream(t.Context(), body, &model.Request{}, &lines{}, func(_ model.Part, err error) bool {

@@ -40,11 +40,6 @@ var ErrEnded = fmt.Errorf("response ended before it was complete: %w", io.ErrUne
 // complexity bounds the values of one event.
 var complexity = jsonlimit.Limit{Values: 1 << 18}
 
-//go:noinline
-func errTooComplex() error {
-	return &model.Error{Code: model.CodeServer, Message: "upstream sent an event with too many values"}
-}
-
 // Decoder decodes the events of one response into parts. The last part of a complete response is of
 // kind [model.KindStop]. Its errors are a [*Fault] that upstream reported, [ErrEnded] or a
 // [*model.Error].
@@ -65,37 +60,33 @@ const maxName = 1 << 10
 
 // Stream sends body and yields the parts that dec decodes from the response, as model.Model
 // specifies.
-//
-// An open stream waits here for most of its life, and its stack is most of its memory. The state of
-// the wait is in a response, which is recycled. Work that is done once is in separate functions,
-// whose frames have been popped by then.
 func (c *Client) Stream(ctx context.Context, body *Body, req *model.Request, dec Decoder, yield func(model.Part, error) bool) {
 	// Cancelling closes the connection immediately. Closing the body could wait to see whether the
 	// connection can be used again.
 	call, cancel := context.WithCancel(ctx)
 	defer cancel()
-
 	resp, err := c.open(ctx, call, cancel, body, req.Alive)
 	if err != nil {
-		failed(yield, err)
+		yield(model.Part{}, err)
 		return
 	}
 	defer func() { cancel(); _ = resp.Body.Close() }()
 
-	a := newAnswer(ctx, cancel, resp.Body, req, dec)
-	whole, err := a.relay(yield)
-	a.free()
+	r := &response{ctx: ctx, cancel: cancel, body: resp.Body, req: req, dec: dec, left: finishWait}
+	defer r.release()
+	r.events = sse.NewDecoder(r)
+	r.events.SetLimits(maxLine, maxEvent)
+	r.events.SetNameLimit(maxName)
+	whole, err := r.relay(yield)
 	switch {
 	case whole:
-		drain(resp.Body, cancel)
+		within(endWait, cancel, func() { _, _ = io.CopyN(io.Discard, resp.Body, endBytes) })
 	case err != nil:
-		failed(yield, c.fault(ctx, err))
+		yield(model.Part{}, c.fault(ctx, err))
 	}
 }
 
 // open sends the request and returns the response if it is an event stream.
-//
-//go:noinline
 func (c *Client) open(ctx, call context.Context, cancel context.CancelFunc, body *Body, alive func()) (*http.Response, error) {
 	resp, err := c.send(call, body)
 	if err != nil {
@@ -113,14 +104,6 @@ func (c *Client) open(ctx, call context.Context, cancel context.CancelFunc, body
 		return nil, err
 	}
 	return resp, nil
-}
-
-//go:noinline
-func failed(yield func(model.Part, error) bool, err error) { yield(model.Part{}, err) }
-
-//go:noinline
-func drain(body io.Reader, cancel context.CancelFunc) {
-	within(endWait, cancel, func() { _, _ = io.CopyN(io.Discard, body, endBytes) })
 }
 
 func (c *Client) send(ctx context.Context, body *Body) (*http.Response, error) {
@@ -148,4 +131,120 @@ func within(d time.Duration, cancel context.CancelFunc, read func()) {
 	timer := time.AfterFunc(d, cancel)
 	defer timer.Stop()
 	read()
+}
+
+// response is the state of reading one response.
+type response struct {
+	ctx    context.Context    // the caller's
+	cancel context.CancelFunc // of the call
+	body   io.Reader
+	req    *model.Request
+	dec    Decoder
+	events *sse.Decoder
+	held   int           // memory of events that is reserved
+	left   time.Duration // of finishWait
+	line   []byte        // the latest error line, see errorLine
+	parts  []model.Part  // of an event
+}
+
+// release releases the memory of the events.
+func (r *response) release() {
+	if r.held > 0 {
+		_ = r.req.Reserve(-r.held)
+		r.held = 0
+	}
+}
+
+// Read implements io.Reader for events, and reports every arrival to the caller.
+func (r *response) Read(p []byte) (int, error) {
+	if size := r.events.BufferSize(); r.req.Reserve != nil && size != r.held {
+		if err := r.req.Reserve(size - r.held); err != nil {
+			return 0, err
+		}
+		r.held = size
+	}
+	n, err := r.body.Read(p)
+	if n > 0 && r.req.Alive != nil {
+		r.req.Alive()
+	}
+	if line := errorLine(p[:n]); line != nil {
+		r.line = line
+	}
+	return n, err
+}
+
+// relay yields parts until the response is complete (true), an error occurs, or yield returns false
+// (false and nil).
+//
+// The last part of an event is held back while more events are in memory, because those may contain
+// no part. More must not be set for a part that upstream has not sent yet.
+func (r *response) relay(yield func(model.Part, error) bool) (bool, error) {
+	for {
+		err := r.read()
+		n := len(r.parts)
+		whole := n > 0 && r.parts[n-1].Kind == model.KindStop
+		if whole {
+			err = nil
+		}
+		keep := 0
+		if n > 0 && !whole && err == nil && r.events.Buffered() {
+			keep = 1
+		}
+		for i := range r.parts[:n-keep] {
+			p := &r.parts[i]
+			p.More = i < n-1
+			if !yield(*p, nil) {
+				return p.Kind == model.KindStop, nil
+			}
+		}
+		if whole || err != nil {
+			return whole, err
+		}
+		if keep == 1 {
+			r.parts[0] = r.parts[n-1]
+		}
+		clear(r.parts[keep:]) // a text may be large, and the wait for the next event long
+		r.parts = r.parts[:keep]
+	}
+}
+
+// read reads one event, or the end, and appends its parts.
+func (r *response) read() error {
+	var ev sse.Event
+	var err error
+	if r.dec.Finished() {
+		// The time that the reader of the parts takes is not counted.
+		began := time.Now()
+		within(r.left, r.cancel, func() { ev, err = r.events.Next() })
+		r.left -= time.Since(began)
+	} else {
+		ev, err = r.events.Next()
+	}
+	if err != nil {
+		return r.end(err)
+	}
+	if complexity.Check(ev.Data) != nil {
+		return &model.Error{Code: model.CodeServer, Message: "upstream sent an event with too many values"}
+	}
+	n := len(r.parts)
+	r.parts, err = r.dec.Decode(r.parts, ev)
+	if len(r.parts) > n {
+		r.left = finishWait // the response continues
+	}
+	return err
+}
+
+// end appends the last parts and returns the error of a response that is not complete.
+func (r *response) end(err error) error {
+	if r.ctx.Err() != nil {
+		return err
+	}
+	r.parts = r.dec.End(r.parts)
+	if r.line != nil {
+		return ParseFault(r.line)
+	}
+	if errors.Is(err, io.EOF) {
+		return ErrEnded
+	}
+	return err
 }

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"crypto/rand"
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -16,9 +17,6 @@ type Joiner struct {
 	index int
 	rest  string // an incomplete character, at most 3 bytes
 }
-
-// Pending reports whether an incomplete character is buffered.
-func (j *Joiner) Pending() bool { return j.rest != "" }
 
 // Append appends a part with the complete characters of an increment, if there are any. An
 // incomplete character at the end is buffered for the next increment of the same block.
@@ -73,7 +71,7 @@ func incomplete(text string) int {
 	return 0
 }
 
-// surrogate decodes the three bytes that jsonscan.Unquote writes for a surrogate.
+// surrogate decodes the three bytes that a jsonscan.Fragment has for a surrogate.
 func surrogate(text string) (rune, bool) {
 	if len(text) < 3 || text[0] != 0xED || text[1] < 0xA0 || text[1] > 0xBF || text[2]&0xC0 != 0x80 {
 		return 0, false
@@ -100,4 +98,36 @@ func valid(text string) string {
 		text = text[size:]
 	}
 	return out.String()
+}
+
+// CallIDs are the ids of the tool calls of a conversation. Results are matched to calls by them,
+// and some servers number the calls of each response anew.
+type CallIDs struct {
+	req  *model.Request
+	used map[string]bool // nil until the first call
+}
+
+// NewCallIDs returns the ids of the tool calls in the conversation of req.
+func NewCallIDs(req *model.Request) CallIDs { return CallIDs{req: req} }
+
+// idLength is the length of new ids: Mistral accepts only ids of nine letters and digits.
+const idLength = 9
+
+// Unique returns id, or a new id if id is empty or used, and marks it as used.
+func (c *CallIDs) Unique(id string) string {
+	if c.used == nil {
+		c.used = map[string]bool{}
+		if c.req != nil {
+			for _, m := range c.req.Messages {
+				for _, call := range m.ToolUses() {
+					c.used[call.ID] = true
+				}
+			}
+		}
+	}
+	for id == "" || c.used[id] {
+		id = rand.Text()[:idLength]
+	}
+	c.used[id] = true
+	return id
 }
