@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	goruntime "runtime"
+	"runtime/pprof"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,7 +30,6 @@ import (
 	"github.com/seed93082962/agenthost/hub/db/dbtest"
 	"github.com/seed93082962/agenthost/runtime"
 	"github.com/seed93082962/agenthost/runtime/agent"
-	"github.com/seed93082962/agenthost/runtime/model/modeltest"
 	"github.com/seed93082962/agenthost/sse"
 )
 
@@ -81,6 +81,16 @@ func serveRole(role, target, database string) error {
 			return err
 		}
 	}
+	if file := os.Getenv("CHAT_BENCH_PROFILE"); file != "" {
+		out, err := os.Create(file + "." + role)
+		if err != nil {
+			return err
+		}
+		if err := pprof.StartCPUProfile(out); err != nil {
+			return err
+		}
+		defer pprof.StopCPUProfile()
+	}
 	fmt.Println(httptest.NewServer(h).URL)
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
 		var m goruntime.MemStats
@@ -122,8 +132,8 @@ type process struct {
 
 func startRole(b *testing.B, role, target, database string) *process {
 	b.Helper()
-	cmd := exec.CommandContext(b.Context(), os.Args[0])
-	cmd.Env = append(os.Environ(), roleVariable+"="+role, "CHAT_BENCH_TARGET="+target, "CHAT_BENCH_DATABASE="+database)
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), "GOMAXPROCS=1", roleVariable+"="+role, "CHAT_BENCH_TARGET="+target, "CHAT_BENCH_DATABASE="+database)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	require.NoError(b, err)
@@ -200,9 +210,46 @@ func receive(ctx context.Context, client *http.Client, url, body string) (a meas
 	return a
 }
 
-// round runs n chats at once, which begin within a second, and returns the first-token times, and
+// upstream is a model API that sends n tokens in each response, each in a write of its own.
+func upstream(b *testing.B, n int, pace time.Duration) (url string, gone <-chan struct{}) {
+	b.Helper()
+	token := []byte("event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\" token\"}}\n\n")
+	first := "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"m\",\"type\":\"message\",\"role\":\"assistant\",\"model\":\"m\"," +
+		"\"content\":[],\"usage\":{\"input_tokens\":1,\"output_tokens\":1}}}\n\n" +
+		"event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n"
+	last := "event: content_block_stop\ndata: {\"type\":\"content_block_stop\",\"index\":0}\n\n" +
+		"event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"},\"usage\":{\"output_tokens\":9}}\n\n" +
+		"event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"
+	left := make(chan struct{}, 4096)
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() { left <- struct{}{} }()
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.Header().Set("Content-Type", "text/event-stream")
+		flush := http.NewResponseController(w)
+		_, _ = io.WriteString(w, first)
+		tick := time.NewTicker(max(pace, 1))
+		defer tick.Stop()
+		for range n {
+			_, _ = w.Write(token)
+			_ = flush.Flush()
+			if pace == 0 {
+				continue
+			}
+			select {
+			case <-tick.C:
+			case <-r.Context().Done():
+				return
+			}
+		}
+		_, _ = io.WriteString(w, last)
+	}))
+	b.Cleanup(srv.Close)
+	return srv.URL, left
+}
+
+// at starts receiving an answer from each URL within the time, and returns the first-token times and
 // the number of tokens.
-func round(b *testing.B, urls []string) (first []time.Duration, tokens int) {
+func at(b *testing.B, urls []string, within time.Duration) (first []time.Duration, tokens int) {
 	b.Helper()
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: len(urls)}}
 	defer client.CloseIdleConnections()
@@ -210,8 +257,7 @@ func round(b *testing.B, urls []string) (first []time.Duration, tokens int) {
 	var running sync.WaitGroup
 	for i, url := range urls {
 		running.Go(func() {
-			start := time.NewTimer(time.Duration(i) * time.Second / time.Duration(len(urls)))
-			<-start.C
+			<-time.After(time.Duration(i) * within / time.Duration(len(urls)))
 			results[i] = receive(b.Context(), client, url, `{"message":"hello"}`)
 		})
 	}
@@ -220,6 +266,7 @@ func round(b *testing.B, urls []string) (first []time.Duration, tokens int) {
 		require.NoError(b, r.err)
 		first, tokens = append(first, r.first), tokens+r.tokens
 	}
+	slices.Sort(first)
 	return first, tokens
 }
 
@@ -236,52 +283,106 @@ func newSessions(b *testing.B, hub string, n int) (urls []string) {
 	return urls
 }
 
-// percentile returns a percentile of times in order.
-func percentile(times []time.Duration, n int) time.Duration { return times[len(times)*n/100] }
+// benchRelay starts a hub and a runtime, each on one core, in front of an upstream.
+func benchRelay(b *testing.B, tokens int, pace time.Duration) (hub, rt *process, gone <-chan struct{}) {
+	b.Helper()
+	url, gone := upstream(b, tokens, pace)
+	rt = startRole(b, "runtime", url, "")
+	hub = startRole(b, "hub", rt.url, dbtest.SQLite(b))
+	return hub, rt, gone
+}
 
-// BenchmarkChats runs chats at once through a hub and a runtime, each in its own process, and the
-// same number directly with the runtime. It reports percentiles and sums of all rounds.
+// BenchmarkChats runs chats through a hub and a runtime, each in its own process on one core, and the
+// same runs directly with the runtime. CPU is that of the process, system time included.
 func BenchmarkChats(b *testing.B) {
-	for n, pace := range map[int]time.Duration{100: 10 * time.Millisecond, 500: 40 * time.Millisecond} {
-		b.Run(strconv.Itoa(n), func(b *testing.B) {
-			const tokensEach = 300
-			text := make([]string, tokensEach)
-			for i := range text {
-				text[i] = " token"
-			}
-			up := modeltest.Start(b, modeltest.Anthropic, modeltest.Repeat(modeltest.Stream(modeltest.Wait(200*time.Millisecond), modeltest.Pace(pace), modeltest.Text(text...))))
-			rt := startRole(b, "runtime", up.URL, "")
-			hub := startRole(b, "hub", rt.url, dbtest.SQLite(b))
-			direct := slices.Repeat([]string{rt.url + "/v1/agents/helper/runs"}, n)
-			round(b, direct[:10])
-			round(b, newSessions(b, hub.url, 10))
-			var without, with []time.Duration
-			var hubCPU, rtCPU time.Duration
+	for name, load := range map[string]struct {
+		chats, tokens int
+		pace          time.Duration
+	}{"full speed": {8, 20_000, 0}, "paced": {256, 100, 40 * time.Millisecond}} {
+		b.Run(name, func(b *testing.B) {
+			hub, rt, _ := benchRelay(b, load.tokens, load.pace)
+			direct := slices.Repeat([]string{rt.url + "/v1/agents/helper/runs"}, load.chats)
+			at(b, direct[:2], 0)
+			at(b, newSessions(b, hub.url, 2), 0)
+			var alone, hubCPU, memory float64
 			var tokens int
-			var memory []float64
 			for b.Loop() {
-				first, _ := round(b, direct)
-				without = append(without, first...)
-				urls := newSessions(b, hub.url, n)
-				idle, hubBefore, rtBefore := hub.memory(), hub.cpu(), rt.cpu()
+				before := rt.cpu()
+				_, n := at(b, direct, time.Duration(load.tokens)*load.pace/8)
+				alone += float64((rt.cpu() - before).Microseconds())
+				urls := newSessions(b, hub.url, load.chats)
+				idle, before := hub.memory(), hub.cpu()
 				during := make(chan float64, 1)
-				time.AfterFunc(tokensEach*pace*2/3, func() { during <- hub.memory() })
-				first, received := round(b, urls)
-				require.Equal(b, n*tokensEach, received)
-				with, tokens = append(with, first...), tokens+received
-				hubCPU, rtCPU = hubCPU+hub.cpu()-hubBefore, rtCPU+rt.cpu()-rtBefore
-				memory = append(memory, (<-during-idle)/float64(n))
+				if load.pace > 0 {
+					time.AfterFunc(time.Duration(load.tokens)*load.pace*2/3, func() { during <- hub.memory() })
+				}
+				at(b, urls, time.Duration(load.tokens)*load.pace/8)
+				hubCPU += float64((hub.cpu() - before).Microseconds())
+				if load.pace > 0 {
+					memory = (<-during - idle) / float64(load.chats)
+				}
+				tokens += n
 			}
-			slices.Sort(without)
-			slices.Sort(with)
-			slices.Sort(memory)
-			for _, p := range []int{50, 99} {
-				added := percentile(with, p) - percentile(without, p)
-				b.ReportMetric(added.Seconds()*1e3, fmt.Sprintf("first-token-added-p%d-ms", p))
-			}
-			b.ReportMetric(float64(hubCPU.Microseconds())/float64(tokens), "hub-cpu-µs/token")
-			b.ReportMetric(float64(rtCPU.Microseconds())/float64(tokens), "runtime-cpu-µs/token")
-			b.ReportMetric(memory[len(memory)/2], "hub-live-KiB/chat")
+			b.ReportMetric(hubCPU/float64(tokens), "hub-cpu-µs/token")
+			b.ReportMetric(alone/float64(tokens), "runtime-cpu-µs/token")
+			b.ReportMetric(memory, "hub-live-KiB/chat")
 		})
 	}
+	b.Run("one after another", func(b *testing.B) {
+		hub, rt, _ := benchRelay(b, 1, 0)
+		run := rt.url + "/v1/agents/helper/runs"
+		const n = 100
+		var added time.Duration
+		var cpu, alone time.Duration
+		for b.Loop() {
+			var direct, through []time.Duration
+			for _, chat := range newSessions(b, hub.url, n) {
+				before := rt.cpu()
+				first, _ := at(b, []string{run}, 0)
+				alone += rt.cpu() - before
+				direct = append(direct, first...)
+				before = hub.cpu()
+				first, _ = at(b, []string{chat}, 0)
+				cpu += hub.cpu() - before
+				through = append(through, first...)
+			}
+			slices.Sort(direct)
+			slices.Sort(through)
+			added += through[n/2] - direct[n/2]
+		}
+		b.ReportMetric(float64(added.Microseconds())/float64(b.N), "first-token-added-µs")
+		b.ReportMetric(float64(cpu.Microseconds())/float64(b.N*n), "hub-cpu-µs/chat")
+		b.ReportMetric(float64(alone.Microseconds())/float64(b.N*n), "runtime-cpu-µs/run")
+	})
+	b.Run("disconnects", func(b *testing.B) {
+		hub, rt, gone := benchRelay(b, 100_000, time.Second)
+		const n = 256
+		disconnect := func(urls []string) time.Duration {
+			ctx, cancel := context.WithCancel(b.Context())
+			client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: n}}
+			defer client.CloseIdleConnections()
+			for _, url := range urls {
+				req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(`{"message":"hello"}`))
+				require.NoError(b, err)
+				req.Header.Set("Content-Type", "application/json")
+				res, err := client.Do(req)
+				require.NoError(b, err)
+				b.Cleanup(func() { res.Body.Close() })
+			}
+			fmt.Println("opened")
+			start := time.Now()
+			cancel()
+			for range urls {
+				<-gone
+			}
+			return time.Since(start)
+		}
+		var direct, through time.Duration
+		for b.Loop() {
+			direct += disconnect(slices.Repeat([]string{rt.url + "/v1/agents/helper/runs"}, n))
+			through += disconnect(newSessions(b, hub.url, n))
+		}
+		b.ReportMetric(float64(direct.Milliseconds())/float64(b.N), "runtime-ms")
+		b.ReportMetric(float64(through.Milliseconds())/float64(b.N), "hub-ms")
+	})
 }
