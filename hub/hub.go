@@ -37,6 +37,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/audit"
 	"github.com/seed93082962/agenthost/hub/catalog"
 	"github.com/seed93082962/agenthost/hub/chat"
+	"github.com/seed93082962/agenthost/hub/chat/push"
 	"github.com/seed93082962/agenthost/hub/db"
 	"github.com/seed93082962/agenthost/hub/deploy"
 	"github.com/seed93082962/agenthost/hub/external"
@@ -142,7 +143,7 @@ type Config struct {
 
 	// ChatPushKey is the key with which programs push chats of any user. Defaults to none.
 	ChatPushKey               string
-	UserAnswers, AgentAnswers int // as in chat.Config
+	UserAnswers, AgentAnswers int // as in relay.Config
 
 	// Version is reported by GET /health. Defaults to "devel".
 	Version string
@@ -167,6 +168,7 @@ type Hub struct {
 	aigc      *aigc.Service
 	catalog   *catalog.Service
 	chat      *chat.Service
+	push      *push.Service
 	gateway   *gateway.Service
 	deploys   *deploy.Service
 	artifacts *artifact.Store
@@ -299,6 +301,7 @@ func (h *Hub) Routes() []api.Route {
 		h.catalog.Routes(),
 		h.deploys.Routes(), h.gateway.Routes(),
 		h.chat.Routes(),
+		h.push.Routes(),
 		h.audit.Routes(), h.artifacts.Routes(),
 	))
 }

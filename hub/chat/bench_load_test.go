@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/exec"
 	goruntime "runtime"
-	"runtime/pprof"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,8 +25,12 @@ import (
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/api/apitest"
 	"github.com/seed93082962/agenthost/hub/chat"
+	"github.com/seed93082962/agenthost/hub/chat/relay"
 	"github.com/seed93082962/agenthost/hub/db"
 	"github.com/seed93082962/agenthost/hub/db/dbtest"
+	"github.com/seed93082962/agenthost/hub/deploy"
+	"github.com/seed93082962/agenthost/hub/secret"
+	"github.com/seed93082962/agenthost/hub/store"
 	"github.com/seed93082962/agenthost/runtime"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/sse"
@@ -72,7 +75,15 @@ func serveRole(role, target, database string) error {
 		if err != nil {
 			return err
 		}
-		s, err := newBench(d, audit, target)
+		keyring, err := secret.Parse(secret.Generate())
+		if err != nil {
+			return err
+		}
+		all, err := store.New(store.Config{DB: d, Audit: audit, Keyring: keyring, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))})
+		if err != nil {
+			return err
+		}
+		s, err := newBench(all, target)
 		if err != nil {
 			return err
 		}
@@ -80,16 +91,6 @@ func serveRole(role, target, database string) error {
 		if h, err = api.New(api.Config{Authenticate: authenticate}, s.Routes()...); err != nil {
 			return err
 		}
-	}
-	if file := os.Getenv("CHAT_BENCH_PROFILE"); file != "" {
-		out, err := os.Create(file + "." + role)
-		if err != nil {
-			return err
-		}
-		if err := pprof.StartCPUProfile(out); err != nil {
-			return err
-		}
-		defer pprof.StopCPUProfile()
 	}
 	fmt.Println(httptest.NewServer(h).URL)
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
@@ -101,21 +102,23 @@ func serveRole(role, target, database string) error {
 	return nil
 }
 
-func newBench(d *db.DB, audit chat.Audit, runtimeURL string) (*chat.Service, error) {
-	return chat.New(chat.Config{
-		UserAnswers: 1000, AgentAnswers: 1000,
-		DB: d, Audit: audit, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
-		Agent: func(context.Context, string, string) (bool, error) { return true, nil },
-		Endpoint: func(context.Context, string, string) (chat.Endpoint, error) {
-			return chat.Endpoint{URL: runtimeURL, AgentID: "helper"}, nil
-		},
-	})
+// benchAgents has the agent helper of every tenant, at one runtime.
+type benchAgents struct{ url string }
+
+func (benchAgents) AgentEnabled(context.Context, string, string) (bool, error) { return true, nil }
+
+func (b benchAgents) Endpoint(context.Context, string, string) (deploy.Endpoint, error) {
+	return deploy.Endpoint{URL: b.url, AgentID: "helper"}, nil
+}
+
+func newBench(s *store.Store, runtimeURL string) (*chat.Service, error) {
+	agents := benchAgents{runtimeURL}
+	return chat.New(chat.Config{Store: s, Catalog: agents, Deployments: agents, Relay: relay.Config{UserAnswers: 1000, AgentAnswers: 1000}})
 }
 
 func benchService(b *testing.B, url string) *chat.Service {
 	b.Helper()
-	d := dbtest.Open(b, url, apitest.Audit(), chat.Migrations)
-	s, err := newBench(d, apitest.NewAudit(b, d), "")
+	s, err := newBench(apitest.NewStore(b, dbtest.Open(b, url, apitest.Audit(), chat.Migrations), store.Config{}), "")
 	require.NoError(b, err)
 	b.Cleanup(func() { require.NoError(b, s.Close()) })
 	return s
@@ -369,7 +372,6 @@ func BenchmarkChats(b *testing.B) {
 				require.NoError(b, err)
 				b.Cleanup(func() { res.Body.Close() })
 			}
-			fmt.Println("opened")
 			start := time.Now()
 			cancel()
 			for range urls {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/chat"
+	pushes "github.com/seed93082962/agenthost/hub/chat/push"
 	"github.com/seed93082962/agenthost/hub/db/dbtest"
 	"github.com/seed93082962/agenthost/internal/ids"
 	"github.com/seed93082962/agenthost/internal/pgtest"
@@ -23,22 +24,29 @@ func benchEach(b *testing.B, bench func(b *testing.B, s *chat.Service)) {
 var ada = api.Caller{TenantID: "acme", UserID: "id-ada", UserName: "ada", RoleNow: rbac.Member}
 
 // pushOf returns a push of new sessions.
-func pushOf(sessions, messages int) chat.PushInput {
-	in := chat.PushInput{Sessions: make([]chat.PushedSession, sessions)}
+func pushOf(sessions, messages int) pushes.Input {
+	in := pushes.Input{Sessions: make([]pushes.Session, sessions)}
 	for i := range in.Sessions {
-		in.Sessions[i] = chat.PushedSession{ID: ids.New(), AgentName: "helper", CreatedAt: day1, UpdatedAt: day1, Messages: make([]chat.PushedMessage, messages)}
+		in.Sessions[i] = pushes.Session{ID: ids.New(), AgentName: "helper", CreatedAt: day1, UpdatedAt: day1, Messages: make([]pushes.Message, messages)}
 		for j := range messages {
 			role := []string{"user", "assistant"}[j%2]
-			in.Sessions[i].Messages[j] = chat.PushedMessage{ID: fmt.Sprint(j), Role: role, CreatedAt: day1, Content: []byte(`"A message of about one hundred characters, which is the usual length of a question or a short answer."`)}
+			in.Sessions[i].Messages[j] = pushes.Message{ID: fmt.Sprint(j), Role: role, CreatedAt: day1, Content: []byte(`"A message of about one hundred characters, which is the usual length of a question or a short answer."`)}
 		}
 	}
 	return in
 }
 
+func pushTo(b *testing.B, s *chat.Service) *pushes.Service {
+	b.Helper()
+	p, err := pushes.New(pushes.Config{Chats: s, Catalog: benchAgents{}})
+	require.NoError(b, err)
+	return p
+}
+
 func BenchmarkPush(b *testing.B) {
 	benchEach(b, func(b *testing.B, s *chat.Service) {
 		for b.Loop() {
-			result, err := s.Push(b.Context(), ada, pushOf(50, 20))
+			result, err := pushTo(b, s).Push(b.Context(), ada, pushOf(50, 20))
 			require.NoError(b, err)
 			require.Equal(b, 50, result.Accepted)
 		}
@@ -48,7 +56,7 @@ func BenchmarkPush(b *testing.B) {
 func BenchmarkMessagePages(b *testing.B) {
 	benchEach(b, func(b *testing.B, s *chat.Service) {
 		in := pushOf(1, 10_000)
-		_, err := s.Push(b.Context(), ada, in)
+		_, err := pushTo(b, s).Push(b.Context(), ada, in)
 		require.NoError(b, err)
 		for _, page := range []int{1, 500} {
 			b.Run(fmt.Sprint("page ", page), func(b *testing.B) {

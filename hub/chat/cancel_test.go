@@ -11,6 +11,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/chat"
 	"github.com/seed93082962/agenthost/hub/db/dbtest"
+	"github.com/seed93082962/agenthost/hub/deploy"
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
 )
 
@@ -80,7 +81,7 @@ func TestAnotherReplicaCancelsAnAnswer(t *testing.T) {
 				answer.until("partial_message")
 				b.ada().Post(path+"/messages", object{"message": "another"}).Error(http.StatusConflict, api.Conflict)
 				if !reaches {
-					b.endpoint.Store(&chat.Endpoint{URL: "http://127.0.0.1:1", AgentID: "helper"})
+					b.endpoint.Store(&deploy.Endpoint{URL: "http://127.0.0.1:1", AgentID: "helper"})
 				}
 				b.ada().Post(path+"/cancel", nil).Want(http.StatusAccepted)
 				answer.until("cancelled")

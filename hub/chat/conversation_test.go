@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub/api"
-	"github.com/seed93082962/agenthost/hub/chat"
+	"github.com/seed93082962/agenthost/hub/deploy"
 	"github.com/seed93082962/agenthost/runtime"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/model"
@@ -222,7 +222,7 @@ func TestTheConversationOfARepeatedMessage(t *testing.T) {
 		ada := s.ada()
 		path := session(ada)
 		good := s.endpoint.Load()
-		s.endpoint.Store(&chat.Endpoint{URL: "http://127.0.0.1:1", AgentID: "helper"})
+		s.endpoint.Store(&deploy.Endpoint{URL: "http://127.0.0.1:1", AgentID: "helper"})
 		message := object{"message": "hello", "clientMessageId": "1"}
 		ada.Post(path+"/messages", message).Error(http.StatusBadGateway, api.UpstreamFailed)
 		s.endpoint.Store(good)

@@ -12,13 +12,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub/api"
-	"github.com/seed93082962/agenthost/hub/chat"
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
 )
 
 // impatient shortens the time limits of a runtime.
-func impatient(cfg *chat.Config) {
-	cfg.OpenTimeout, cfg.IdleTimeout, cfg.RunTimeout, cfg.SaveEvery = 200*time.Millisecond, 300*time.Millisecond, 2*time.Second, 200*time.Millisecond
+func impatient(cfg *config) {
+	cfg.Relay.OpenTimeout, cfg.Relay.IdleTimeout, cfg.Relay.RunTimeout, cfg.Relay.SaveEvery = 200*time.Millisecond, 300*time.Millisecond, 2*time.Second, 200*time.Millisecond
 }
 
 // hostile returns a runtime that begins an event stream and continues with f.
@@ -134,7 +133,7 @@ func TestBlocksOfAMessageAreLimited(t *testing.T) {
 // connection.
 func TestAStalledClient(t *testing.T) {
 	t.Parallel()
-	s := open(t, sqlite(t), func(cfg *chat.Config) { cfg.WriteTimeout = 300 * time.Millisecond })
+	s := open(t, sqlite(t), func(cfg *config) { cfg.Relay.WriteTimeout = 300 * time.Millisecond })
 	ended := make(chan struct{})
 	noise := "event: noise\ndata: " + strings.Repeat("x", 100_000) + "\n\n"
 	s.serve(hostile(func(write func(string) bool, _ <-chan struct{}) {

@@ -8,20 +8,25 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/aigc"
 	"github.com/seed93082962/agenthost/hub/aigc/label"
-	"github.com/seed93082962/agenthost/hub/chat"
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
 )
+
+// labels labels each answer in the same way.
+type labels struct {
+	mode aigc.Mode
+	text string
+}
+
+func (l labels) Label(_ context.Context, tenant string) (*aigc.Marker, error) {
+	return &aigc.Marker{Label: label.Label{Label: label.Generated, ProduceID: tenant}, Mode: l.mode, Text: l.text}, nil
+}
 
 func TestLabels(t *testing.T) {
 	t.Parallel()
 	const notice = "AI 生成"
 	for _, mode := range []aigc.Mode{aigc.ModeOff, aigc.ModeHint, aigc.ModeAppend, aigc.ModePrepend} {
 		t.Run(string(mode), func(t *testing.T) {
-			s := open(t, sqlite(t), func(cfg *chat.Config) {
-				cfg.Label = func(_ context.Context, tenant string) (*aigc.Marker, error) {
-					return &aigc.Marker{Label: label.Label{Label: label.Generated, ProduceID: tenant}, Mode: mode, Text: notice}, nil
-				}
-			})
+			s := open(t, sqlite(t), func(cfg *config) { cfg.Labels = labels{mode, notice} })
 			up := modeltest.Start(t, modeltest.Anthropic, modeltest.Repeat(modeltest.Stream(modeltest.Text("Right."))))
 			s.deploy(up)
 			ada := s.ada()

@@ -19,8 +19,8 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/api/apitest"
-	"github.com/seed93082962/agenthost/hub/chat"
 	"github.com/seed93082962/agenthost/hub/db/dbtest"
+	"github.com/seed93082962/agenthost/hub/deploy"
 	"github.com/seed93082962/agenthost/internal/pgtest"
 )
 
@@ -113,7 +113,7 @@ func (l *lossy) forward(client net.Conn) {
 	}
 }
 
-func quiet(c *chat.Config) { c.Logger = slog.New(slog.DiscardHandler) }
+func quiet(c *config) { c.logger = slog.New(slog.DiscardHandler) }
 
 // A connection to the database that is lost during a COMMIT does not lock a session, although the
 // hub relays other answers and renews their leases.
@@ -275,7 +275,7 @@ func TestARepeatedMessageWhoseRunNeverStarted(t *testing.T) {
 		ada := s.ada()
 		good := *s.endpoint.Load()
 		message := object{"message": "hello", "clientMessageId": "1"}
-		for name, e := range map[string]chat.Endpoint{
+		for name, e := range map[string]deploy.Endpoint{
 			"wrong key":     {URL: good.URL, APIKey: "wrong", AgentID: "helper"},
 			"unknown agent": {URL: good.URL, APIKey: good.APIKey, AgentID: "other"},
 			"no connection": {URL: "http://127.0.0.1:1", AgentID: "helper"},
@@ -296,24 +296,22 @@ func TestARepeatedMessageWhoseRunNeverStarted(t *testing.T) {
 			require.Equal(t, "completed", ada.Post(path+"/messages", message).Want(http.StatusOK)["status"])
 		}
 		s.sizes(s.stored()...)
-		for range 20 { // concurrent repeats start one run
-			path := session(ada)
-			s.endpoint.Store(&chat.Endpoint{URL: "http://127.0.0.1:1", AgentID: "helper"})
-			ada.Post(path+"/messages", message).Error(http.StatusBadGateway, api.UpstreamFailed)
-			s.endpoint.Store(&good)
-			kinds := make(chan string, 5)
-			for range cap(kinds) {
-				go func() { kinds <- ada.Post(path+"/messages", message).Header.Get("Content-Type") }()
-			}
-			streams := 0
-			for range cap(kinds) {
-				if strings.HasPrefix(<-kinds, "text/event-stream") {
-					streams++
-				}
-			}
-			require.Equal(t, 1, streams)
-			break
+		// Concurrent repeats start one run.
+		path := session(ada)
+		s.endpoint.Store(&deploy.Endpoint{URL: "http://127.0.0.1:1", AgentID: "helper"})
+		ada.Post(path+"/messages", message).Error(http.StatusBadGateway, api.UpstreamFailed)
+		s.endpoint.Store(&good)
+		kinds := make(chan string, 5)
+		for range cap(kinds) {
+			go func() { kinds <- ada.Post(path+"/messages", message).Header.Get("Content-Type") }()
 		}
+		streams := 0
+		for range cap(kinds) {
+			if strings.HasPrefix(<-kinds, "text/event-stream") {
+				streams++
+			}
+		}
+		require.Equal(t, 1, streams)
 	})
 }
 

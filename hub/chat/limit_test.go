@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub/api/apitest"
-	"github.com/seed93082962/agenthost/hub/chat"
 	"github.com/seed93082962/agenthost/hub/db/dbtest"
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
 )
@@ -24,11 +23,11 @@ func endless(t *testing.T) *modeltest.Upstream {
 func TestAnswersAtOnce(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, url string) {
-		few := func(c *chat.Config) { c.UserAnswers, c.AgentAnswers = 3, 5 }
+		few := func(c *config) { c.Relay.UserAnswers, c.Relay.AgentAnswers = 3, 5 }
 		a, b := open(t, url, few), open(t, url, few)
 		a.deploy(endless(t))
 		b.endpoint.Store(a.endpoint.Load())
-		ask := func(s *server, user string) (*stream, apitest.Response) {
+		ask := func(s *server, user string) *stream {
 			c := s.As("acme", user, "member")
 			path := session(c)
 			req := c.Request(http.MethodPost, path+"/messages", object{"message": "hello"})
@@ -36,21 +35,21 @@ func TestAnswersAtOnce(t *testing.T) {
 			require.NoError(t, err)
 			t.Cleanup(func() { res.Body.Close() })
 			if res.StatusCode == http.StatusOK {
-				return &stream{t: t, res: res}, apitest.Response{}
+				return &stream{t: t, res: res}
 			}
 			text, err := io.ReadAll(res.Body)
 			require.NoError(t, err)
 			require.Equal(t, http.StatusTooManyRequests, res.StatusCode, "%s", text)
 			require.Equal(t, "5", res.Header.Get("Retry-After"))
 			require.Empty(t, messages(c, path))
-			return nil, apitest.Response{}
+			return nil
 		}
 		var mu sync.Mutex
 		var open []*stream
 		var wg sync.WaitGroup
 		for i := range 12 {
 			wg.Go(func() {
-				if st, _ := ask([]*server{a, b}[i%2], "ada"); st != nil {
+				if st := ask([]*server{a, b}[i%2], "ada"); st != nil {
 					mu.Lock()
 					open = append(open, st)
 					mu.Unlock()
@@ -60,16 +59,16 @@ func TestAnswersAtOnce(t *testing.T) {
 		wg.Wait()
 		require.Len(t, open, 3, "of one user, in both hubs")
 		for _, user := range []string{"eve", "max"} {
-			st, _ := ask(b, user)
+			st := ask(b, user)
 			require.NotNil(t, st)
 			open = append(open, st)
 		}
-		st, _ := ask(a, "zoe")
+		st := ask(a, "zoe")
 		require.Nil(t, st, "of one agent")
 		for _, st := range open {
 			st.res.Body.Close()
 		}
-		require.Eventually(t, func() bool { st, _ := ask(a, "zoe"); return st != nil }, patience, 20*time.Millisecond)
+		require.Eventually(t, func() bool { st := ask(a, "zoe"); return st != nil }, patience, 20*time.Millisecond)
 	})
 }
 
@@ -77,7 +76,7 @@ func TestAnswersAtOnce(t *testing.T) {
 func TestPartialAnswersAreStoredWhenTheyHaveGrown(t *testing.T) {
 	t.Parallel()
 	const parts, size = 400, 1 << 10
-	s := open(t, sqlite(t), func(c *chat.Config) { c.SaveEvery = time.Millisecond })
+	s := open(t, sqlite(t), func(c *config) { c.Relay.SaveEvery = time.Millisecond })
 	s.exec(`CREATE TABLE written (n INTEGER)`)
 	s.exec(`CREATE TRIGGER writes AFTER UPDATE OF text ON chat_messages BEGIN INSERT INTO written VALUES (length(new.text)); END`)
 	next := make(chan struct{})
@@ -113,7 +112,7 @@ func TestPartialAnswersAreStoredWhenTheyHaveGrown(t *testing.T) {
 func TestMemoryOfAnswers(t *testing.T) {
 	t.Parallel()
 	const answers = 60
-	s := open(t, sqlite(t), func(c *chat.Config) { c.AgentAnswers, c.UserAnswers = 1000, 1000 })
+	s := open(t, sqlite(t), func(c *config) { c.Relay.AgentAnswers, c.Relay.UserAnswers = 1000, 1000 })
 	event := "event: assistant\ndata: " + strings.Repeat("x", 4<<20-100)
 	s.serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")

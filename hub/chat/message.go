@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/aigc"
 	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/chat/relay"
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
@@ -16,14 +17,6 @@ import (
 const (
 	roleUser      = wire.RoleUser
 	roleAssistant = wire.RoleAssistant
-)
-
-// States of a message.
-const (
-	statusCompleted = "completed"
-	statusPartial   = "partial" // in progress, or its hub was killed
-	statusCancelled = "cancelled"
-	statusFailed    = "failed"
 )
 
 // Usage counts the tokens of an answer.
@@ -47,12 +40,8 @@ type message struct {
 	Started   bool // of an answer: the runtime may have accepted the run
 }
 
-// Failure is the reason why there is no complete answer. The code is that of the runtime's result,
-// or one of the hub's codes.
-type Failure struct {
-	Code    string `json:"code"`
-	Message string `json:"message"`
-}
+// Failure is the reason why there is no complete answer.
+type Failure = relay.Failure
 
 // Message is one message of a session. Content is an array of blocks: {"type":"text","text"},
 // {"type":"thinking","thinking"}, {"type":"tool_use","id","name","input"}, {"type":"tool_result",
@@ -84,14 +73,14 @@ func (m message) view(sessionID string) Message {
 	}
 	blocks := []byte(m.Content)
 	if len(blocks) == 0 {
-		blocks = array(textBlock(m.Text))
+		blocks = relay.Array(relay.TextBlock(m.Text))
 	}
 	if m.Notice != "" && m.generated() {
-		notice := textBlock(m.Notice)
+		notice := relay.TextBlock(m.Notice)
 		if m.NoticeAt == aigc.ModePrepend {
-			blocks, v.Text = array(notice, inner(blocks)), paragraphs(m.Notice, m.Text)
+			blocks, v.Text = relay.Array(notice, inner(blocks)), relay.Paragraphs(m.Notice, m.Text)
 		} else {
-			blocks, v.Text = array(inner(blocks), notice), paragraphs(m.Text, m.Notice)
+			blocks, v.Text = relay.Array(inner(blocks), notice), relay.Paragraphs(m.Text, m.Notice)
 		}
 	}
 	v.Content = blocks
@@ -101,39 +90,9 @@ func (m message) view(sessionID string) Message {
 // generated reports whether the message has anything that a notice can label.
 func (m message) generated() bool { return m.Text != "" || len(m.Content) > len("[]") }
 
-// textBlock returns the JSON of a block of text, or nil for an empty text.
-func textBlock(text string) []byte {
-	if text == "" {
-		return nil
-	}
-	return append(wire.AppendString([]byte(`{"type":"text","text":`), text), '}')
-}
-
-// array returns the JSON array of blocks, without the empty ones.
-func array(blocks ...[]byte) []byte {
-	out := []byte{'['}
-	for _, block := range blocks {
-		if len(block) > 0 {
-			if len(out) > 1 {
-				out = append(out, ',')
-			}
-			out = append(out, block...)
-		}
-	}
-	return append(out, ']')
-}
-
 // inner returns the elements of a JSON array.
 func inner(blocks []byte) []byte {
 	return bytes.TrimSuffix(bytes.TrimPrefix(blocks, []byte("[")), []byte("]"))
-}
-
-// paragraphs joins two texts with an empty line between them.
-func paragraphs(a, b string) string {
-	if a == "" || b == "" {
-		return a + b
-	}
-	return a + "\n\n" + b
 }
 
 // maxPageBytes bounds the JSON of a page of messages. A page has at least one message, also a longer
@@ -165,7 +124,7 @@ func (s *Service) Messages(ctx context.Context, caller api.Caller, agentName, id
 }
 
 func (s *Service) messages(ctx context.Context, ref reference, page MessagePage) (MessageList, error) {
-	found, err := findSession(ctx, s.db.Read(), ref)
+	found, err := findSession(ctx, s.store.Read(), ref)
 	if err != nil {
 		return MessageList{}, err
 	}
@@ -177,7 +136,7 @@ func (s *Service) messages(ctx context.Context, ref reference, page MessagePage)
 	if after >= found.Messages {
 		return list, nil
 	}
-	messages, err := messagesOf(ctx, s.db.Read(), found, after, min(after+int64(page.Size), found.Messages))
+	messages, err := messagesOf(ctx, s.store.Read(), found, after, min(after+int64(page.Size), found.Messages))
 	size := 0
 	for _, m := range messages {
 		v := m.view(found.ID)
@@ -196,6 +155,20 @@ func (s *Service) messages(ctx context.Context, ref reference, page MessagePage)
 func (m Message) size() int {
 	const fixed = 2 << 10 // of the ids, the model, the label and the error
 	return fixed + quoted(m.Text) + markup(m.Text) + len(m.Content) + markup(string(m.Content))
+}
+
+// quoted returns the length of a text in JSON. Only U+2028 and U+2029 are longer.
+func quoted(text string) int {
+	n := len(text)
+	for i := range len(text) {
+		switch c := text[i]; {
+		case c == '"', c == '\\', c == '\n', c == '\r', c == '\t', c == '\b', c == '\f':
+			n++
+		case c < ' ':
+			n += len(`u0000`)
+		}
+	}
+	return n
 }
 
 // markup returns the number of bytes by which JSON for HTML is longer: the characters <, > and &,

@@ -5,10 +5,13 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/seed93082962/agenthost/hub/chat/relay"
 	"github.com/seed93082962/agenthost/hub/db"
+	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
 // messageColumns are the columns that scanMessage reads, in its order.
@@ -135,4 +138,74 @@ func rowsOf(rows, width int) string {
 	}
 	b.WriteByte(')')
 	return b.String()
+}
+
+// restartAnswer makes a failed answer whose run never started one in progress again.
+func restartAnswer(ctx context.Context, tx *sql.Tx, in session, m message) error {
+	_, err := tx.ExecContext(ctx, `UPDATE chat_messages SET status = 'partial', error_code = '', error_message = ''
+		WHERE tenant_id = $1 AND session_key = $2 AND seq = $3 AND id = $4`, in.TenantID, in.Key, m.Seq, m.ID)
+	return db.Wrap("restart answer", err)
+}
+
+// maxHistory bounds the text of a history in bytes of JSON: a model reads no more than its context
+// window, and a runtime accepts bodies of 4 MiB.
+const maxHistory = 1 << 20
+
+// historyOf returns the latest messages of a session except the one with the seq and its answer, for
+// a run that continues no session of the runtime. unanswered has the last messages of the user if
+// they have no answer, with which a history cannot end. Messages that no runtime accepted are
+// omitted, as from a session of a runtime. Notices are not stored as a part of the text.
+func historyOf(ctx context.Context, q db.Querier, in session, except int64) (history []wire.Turn, unanswered string, err error) {
+	if in.Messages <= 2 { // the first message, for which no query delays the run
+		return nil, "", nil
+	}
+	rows, err := q.QueryContext(ctx, `SELECT role, text, role = 'assistant' AND status = 'failed' AND NOT started
+		FROM chat_messages WHERE tenant_id = $1 AND session_key = $2 AND seq <> $4 AND seq <> $4 + 1
+			AND seq >= (SELECT MIN(seq) FROM (SELECT seq, SUM(octet_length(text)) OVER (ORDER BY seq DESC) AS total FROM chat_messages
+				WHERE tenant_id = $1 AND session_key = $2 AND seq > $3 AND seq <> $4 AND seq <> $4 + 1) AS sizes WHERE total <= $5)
+		ORDER BY seq DESC LIMIT $6`, in.TenantID, in.Key, in.Messages-wire.MaxHistory-2, except, maxHistory, wire.MaxHistory)
+	if err != nil {
+		return nil, "", db.Wrap("read chat history", err)
+	}
+	defer func() { _ = rows.Close() }() // rows.Err returns the error
+	var latest []wire.Turn
+	omitted := false // the message of the user, because of its answer
+	for size := 0; rows.Next(); {
+		var turn wire.Turn
+		var neverStarted bool
+		if err := rows.Scan(&turn.Role, &turn.Content, &neverStarted); err != nil {
+			return nil, "", db.Wrap("read chat history", err)
+		}
+		if neverStarted || omitted {
+			omitted = neverStarted
+			continue
+		}
+		if size += quoted(turn.Content); size > maxHistory {
+			break
+		}
+		latest = append(latest, turn)
+	}
+	slices.Reverse(latest)
+	history, unanswered = alternating(latest)
+	return history, unanswered, db.Wrap("read chat history", rows.Err())
+}
+
+// alternating returns turns that begin with the user, end with the assistant, and alternate, as a
+// runtime requires, and the text of the user after them. Consecutive turns of one role become one.
+// Empty turns are omitted.
+func alternating(turns []wire.Turn) (out []wire.Turn, unanswered string) {
+	for _, turn := range turns {
+		last := len(out) - 1
+		switch {
+		case strings.TrimSpace(turn.Content) == "", last < 0 && turn.Role != roleUser:
+		case last >= 0 && out[last].Role == turn.Role:
+			out[last].Content = relay.Paragraphs(out[last].Content, turn.Content)
+		default:
+			out = append(out, turn)
+		}
+	}
+	if last := len(out) - 1; last >= 0 && out[last].Role == roleUser {
+		return out[:last], out[last].Content
+	}
+	return out, ""
 }

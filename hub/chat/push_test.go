@@ -11,7 +11,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/api/apitest"
-	"github.com/seed93082962/agenthost/hub/chat"
+	pushes "github.com/seed93082962/agenthost/hub/chat/push"
 	"github.com/seed93082962/agenthost/rbac"
 )
 
@@ -137,12 +137,12 @@ func TestPushWithTheKey(t *testing.T) {
 		require.NotContains(t, s.Log.String(), pushKey)
 	})
 	t.Run("no key", func(t *testing.T) {
-		s := open(t, sqlite(t), func(cfg *chat.Config) { cfg.PushKey = "" })
+		s := open(t, sqlite(t), func(cfg *config) { cfg.push.Key = "" })
 		s.As("", "", "").Do(http.MethodPost, push, body(), "X-Chat-Push-Key", "").Error(http.StatusUnauthorized, api.Unauthenticated)
 	})
 	t.Run("organizations", func(t *testing.T) {
-		s := open(t, sqlite(t), func(cfg *chat.Config) {
-			cfg.ResolveOrg = func(_ context.Context, org string) (string, error) {
+		s := open(t, sqlite(t), func(cfg *config) {
+			cfg.push.ResolveOrg = func(_ context.Context, org string) (string, error) {
 				if org == "" {
 					return "", api.InvalidRequest.New("Name an organization.")
 				}
@@ -211,16 +211,16 @@ func TestConcurrentPushes(t *testing.T) {
 		const n = 4
 		done := make(chan error, n)
 		for i := range n {
-			in := chat.PushInput{Sessions: make([]chat.PushedSession, 20)}
+			in := pushes.Input{Sessions: make([]pushes.Session, 20)}
 			for j := range in.Sessions {
 				id := fmt.Sprint("s", j)
 				if i%2 == 1 {
 					id = fmt.Sprint("s", 19-j)
 				}
-				in.Sessions[j] = chat.PushedSession{ID: id, AgentName: "helper", CreatedAt: day1, UpdatedAt: fmt.Sprintf("2026-01-02T00:00:0%dZ", i),
-					Messages: []chat.PushedMessage{{ID: "m", Role: "user", Content: []byte(`"c"`), CreatedAt: day1}}}
+				in.Sessions[j] = pushes.Session{ID: id, AgentName: "helper", CreatedAt: day1, UpdatedAt: fmt.Sprintf("2026-01-02T00:00:0%dZ", i),
+					Messages: []pushes.Message{{ID: "m", Role: "user", Content: []byte(`"c"`), CreatedAt: day1}}}
 			}
-			go func() { _, err := s.service.Push(t.Context(), ada.Caller, in); done <- err }()
+			go func() { _, err := s.pushes.Push(t.Context(), ada.Caller, in); done <- err }()
 		}
 		for range n {
 			require.NoError(t, <-done)

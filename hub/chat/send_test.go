@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub/api"
-	"github.com/seed93082962/agenthost/hub/chat"
+	"github.com/seed93082962/agenthost/hub/deploy"
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
 )
 
@@ -202,7 +202,7 @@ func TestARuntimeThatRejectsTheRun(t *testing.T) {
 		ada := s.ada()
 		path := session(ada)
 		closed := *s.endpoint.Load()
-		for name, e := range map[string]chat.Endpoint{
+		for name, e := range map[string]deploy.Endpoint{
 			"key":     {URL: closed.URL, APIKey: "wrong", AgentID: "helper"},
 			"agent":   {URL: closed.URL, APIKey: closed.APIKey, AgentID: "other"},
 			"address": {URL: "http://127.0.0.1:1", AgentID: "helper"},

@@ -6,7 +6,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/chat/relay"
+	"github.com/seed93082962/agenthost/hub/store"
 	"github.com/seed93082962/agenthost/internal/excerpt"
 	"github.com/seed93082962/agenthost/internal/ids"
 	"github.com/seed93082962/agenthost/rbac"
@@ -14,8 +17,8 @@ import (
 
 // Sources of a session.
 const (
-	sourceHub  = "hub"
-	sourcePush = "push"
+	SourceHub  = "hub"
+	SourcePush = "push"
 )
 
 const (
@@ -56,8 +59,8 @@ func (s session) view() Session {
 	}
 }
 
-// titleOf returns a title from the first line of a message.
-func titleOf(message string) string {
+// TitleOf returns a title from the first line of a message.
+func TitleOf(message string) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(message), "\n")
 	line = strings.Join(strings.Fields(api.Plain(line)), " ")
 	if short := excerpt.Characters(line, derivedTitle); short != line {
@@ -96,7 +99,7 @@ func (s *Service) Sessions(ctx context.Context, caller api.Caller, agentName str
 }
 
 func (s *Service) list(ctx context.Context, f filter, page api.Page) (api.List[Session], error) {
-	sessions, total, err := sessionsOf(ctx, s.db.Read(), f, page)
+	sessions, total, err := sessionsOf(ctx, s.store.Read(), f, page)
 	list := api.List[Session]{Total: total}
 	for _, session := range sessions {
 		list.Items = append(list.Items, session.view())
@@ -121,12 +124,12 @@ func (s *Service) CreateSession(ctx context.Context, caller api.Caller, agentNam
 	if err := fields.Err(); err != nil {
 		return Session{}, err
 	}
-	now := s.now()
+	now := s.store.Now()
 	created := session{
 		Key: ref.ID, TenantID: ref.TenantID, UserID: ref.UserID, ID: ref.ID, UserName: caller.UserName, AgentName: agentName,
-		Title: title, Source: sourceHub, CreatedAt: now, UpdatedAt: now,
+		Title: title, Source: SourceHub, CreatedAt: now, UpdatedAt: now,
 	}
-	err = s.db.Tx(ctx, func(tx *sql.Tx) error {
+	err = s.store.DB.Tx(ctx, func(tx *sql.Tx) error {
 		if _, err := insertSession(ctx, tx, created); err != nil {
 			return err
 		}
@@ -150,33 +153,150 @@ func (s *Service) DeleteSession(ctx context.Context, caller api.Caller, agentNam
 }
 
 func (s *Service) delete(ctx context.Context, caller api.Caller, ref reference) error {
-	var deleted session
 	var runID string
-	err := s.db.Tx(ctx, func(tx *sql.Tx) (err error) {
-		if deleted, err = findSession(ctx, tx, ref); err != nil {
+	return s.store.Change(ctx, store.Change{Caller: caller}, func(tx *store.Tx) error {
+		deleted, err := findSession(ctx, tx.Tx, ref)
+		if err != nil {
 			return err
 		}
-		if runID, err = deleteSession(ctx, tx, deleted); err != nil {
+		if runID, err = deleteSession(ctx, tx.Tx, deleted); err != nil {
 			return err
 		}
-		if err := insertTranscript(ctx, tx, deleted, s.now()); err != nil {
+		if err := relay.InsertTranscript(ctx, tx.Tx, deleted.transcript(), tx.Now); err != nil {
 			return err
 		}
 		event := caller.Event()
 		event.TargetType, event.TargetID, event.TargetName = targetChat, deleted.ID, deleted.AgentName
-		return s.cfg.Audit.AppendTx(ctx, tx, actionDeleteChat.Record(event, deleteChatDetail{deleted.UserName, deleted.Source, deleted.Messages}))
+		tx.Record(actionDeleteChat.Record(event, deleteChatDetail{Owner: deleted.UserName, Source: deleted.Source, Messages: deleted.Messages}))
+		tx.AfterCommit(func() {
+			if runID != "" {
+				s.relay.CancelRun(ctx, deleted.TenantID, deleted.AgentName, runID)
+			}
+			if deleted.RuntimeSession != "" {
+				s.relay.DeleteTranscripts()
+			}
+		})
+		return nil
 	})
+}
+
+// transcript returns the session of the runtime.
+func (s session) transcript() relay.Transcript {
+	return relay.Transcript{TenantID: s.TenantID, AgentName: s.AgentName, RuntimeSession: s.RuntimeSession}
+}
+
+// Cancelling is a run that is being cancelled. Its answer ends with a cancelled event.
+type Cancelling struct {
+	RunID string `json:"runId"`
+	State string `json:"state"` // cancelling
+}
+
+// Cancel cancels the answer in progress in a session of the caller, which may be relayed by another
+// hub. It fails with api.Conflict if there is none.
+func (s *Service) Cancel(ctx context.Context, caller api.Caller, agentName, id string) (Cancelling, error) {
+	ref, err := s.ownedBy(ctx, caller, agentName, id)
+	if err != nil {
+		return Cancelling{}, err
+	}
+	in, err := findSession(ctx, s.store.Read(), ref)
+	if err != nil {
+		return Cancelling{}, err
+	}
+	runID, err := s.relay.Cancel(ctx, in.TenantID, in.Key)
+	return Cancelling{RunID: runID, State: "cancelling"}, err
+}
+
+// Filter selects sessions. Empty fields select all.
+type Filter struct {
+	Agent, Source string
+
+	User     string    // part of the name or the id of the user, in any letter case
+	From, To time.Time // of the creation, inclusive
+}
+
+// visible returns the owner whose sessions the caller may see: a member only its own, others those
+// of all users, which is "".
+func visible(caller api.Caller) (userID string, err error) {
+	if err := rbac.AdminRead.Check(caller); err != nil {
+		return "", err
+	}
+	if caller.UserID == "" || caller.TenantID == "" {
+		return "", api.Unauthenticated
+	}
+	if rbac.AdminWrite.Check(caller) == nil {
+		return "", nil
+	}
+	return caller.UserID, nil
+}
+
+// AllSessions returns the sessions that the caller may see, with every agent, the latest change
+// first.
+func (s *Service) AllSessions(ctx context.Context, caller api.Caller, f Filter, page api.Page) (api.List[Session], error) {
+	owner, err := visible(caller)
+	if err != nil {
+		return api.List[Session]{}, err
+	}
+	if !f.From.IsZero() && !f.To.IsZero() && f.From.After(f.To) {
+		return api.List[Session]{}, nil
+	}
+	return s.list(ctx, filter{
+		TenantID: caller.TenantID, UserID: owner, AgentName: f.Agent, Source: f.Source, User: f.User, From: f.From, To: f.To,
+	}, page)
+}
+
+// anySession returns the reference to a session that the caller may see. Without userID, the owner
+// may be any user.
+func anySession(caller api.Caller, id, userID string) (reference, error) {
+	owner, err := visible(caller)
+	if err != nil {
+		return reference{}, err
+	}
+	if owner != "" && userID != "" && owner != userID {
+		return reference{}, noSession()
+	}
+	if owner != "" {
+		userID = owner
+	}
+	return reference{TenantID: caller.TenantID, UserID: userID, ID: id}, nil
+}
+
+// AnySession returns a session that the caller may see. userID is the id of its owner, and may be
+// empty unless several users have a session with the id.
+func (s *Service) AnySession(ctx context.Context, caller api.Caller, id, userID string) (Session, error) {
+	ref, err := anySession(caller, id, userID)
+	if err != nil {
+		return Session{}, err
+	}
+	found, err := findSession(ctx, s.store.Read(), ref)
+	return found.view(), err
+}
+
+// AnyMessages returns the messages of a session that the caller may see, the oldest first.
+func (s *Service) AnyMessages(ctx context.Context, caller api.Caller, id, userID string, page MessagePage) (MessageList, error) {
+	ref, err := anySession(caller, id, userID)
+	if err != nil {
+		return MessageList{}, err
+	}
+	return s.messages(ctx, ref, page)
+}
+
+// DeleteAnySession deletes a session that the caller may see.
+func (s *Service) DeleteAnySession(ctx context.Context, caller api.Caller, id, userID string) error {
+	ref, err := anySession(caller, id, userID)
 	if err != nil {
 		return err
 	}
-	if runID != "" {
-		s.cancelRun(ctx, deleted.TenantID, deleted.AgentName, runID)
-	}
-	if deleted.RuntimeSession != "" {
-		select {
-		case s.deleted <- struct{}{}:
-		default: // the sweep will see this one too
-		}
-	}
-	return nil
+	return s.delete(ctx, caller, ref)
+}
+
+// actionDeleteChat is the only recorded action. The title is not recorded, because it comes from a
+// message: the target has the name of the agent.
+var actionDeleteChat = auditlog.Define[deleteChatDetail]("agent.delete_chat")
+
+const targetChat = "chat_session"
+
+type deleteChatDetail struct {
+	Owner    string `json:"owner"` // the user name of the owner, who may not be the caller
+	Source   string `json:"source"`
+	Messages int64  `json:"messages"`
 }

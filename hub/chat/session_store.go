@@ -140,16 +140,87 @@ func deleteSession(ctx context.Context, tx *sql.Tx, s session) (runID string, er
 	return runID, err
 }
 
-// forgetRuntimeSession removes the session of the runtime, which the runtime no longer has, so that
-// another replica of the runtime that still has it does not continue it without the next messages.
-func forgetRuntimeSession(ctx context.Context, q db.Querier, s session) error {
-	_, err := q.ExecContext(ctx, `UPDATE chat_sessions SET runtime_session = '' WHERE tenant_id = $1 AND key = $2 AND runtime_session = $3`,
-		s.TenantID, s.Key, s.RuntimeSession)
-	return db.Wrap("forget session of runtime", err)
+// advanceSession reserves the next two seqs of a session, whose row it locks, and returns it. size
+// is that of both messages.
+func advanceSession(ctx context.Context, tx *sql.Tx, in session, title string, size int64, now time.Time) (session, error) {
+	s, err := scanSession(tx.QueryRowContext(ctx, `UPDATE chat_sessions SET message_count = message_count + 2, size = size + $5, last_message_at = $1,
+			updated_at = CASE WHEN updated_at < $1 THEN $1 ELSE updated_at END, title = CASE WHEN title = '' THEN $2 ELSE title END
+		WHERE tenant_id = $3 AND key = $4 RETURNING `+sessionColumns, db.Micros(now), title, in.TenantID, in.Key, size))
+	if errors.Is(err, sql.ErrNoRows) {
+		return s, noSession()
+	}
+	return s, db.Wrap("update chat session", err)
+}
+
+// lockSession returns a session, and locks its row.
+func lockSession(ctx context.Context, tx *sql.Tx, tenantID, userID, id string) (session, error) {
+	s, err := scanSession(tx.QueryRowContext(ctx, `UPDATE chat_sessions SET updated_at = updated_at
+		WHERE tenant_id = $1 AND user_id = $2 AND id = $3 RETURNING `+sessionColumns, tenantID, userID, id))
+	if errors.Is(err, sql.ErrNoRows) { // it was deleted in the meantime
+		return s, noSession()
+	}
+	return s, db.Wrap("lock chat session", err)
+}
+
+// replaceSession replaces the fields of a pushed session, and deletes its messages and a run whose
+// lease has passed. The session of the runtime no longer fits.
+func replaceSession(ctx context.Context, tx *sql.Tx, s session) error {
+	_, err := tx.ExecContext(ctx, `UPDATE chat_sessions SET user_name = $1, user_search = $2, agent_name = $3, title = $4, message_count = $5,
+			last_message_at = $6, created_at = $7, updated_at = $8, size = $11, runtime_session = ''
+		WHERE tenant_id = $9 AND key = $10`, s.UserName, userSearch(s.UserName, s.UserID), s.AgentName, s.Title, s.Messages,
+		db.NullMicros(s.LastMessageAt), db.Micros(s.CreatedAt), db.Micros(s.UpdatedAt), s.TenantID, s.Key, s.Size)
+	if err != nil {
+		return db.Wrap("replace chat session", err)
+	}
+	if _, err = tx.ExecContext(ctx, `DELETE FROM chat_runs WHERE tenant_id = $1 AND session_key = $2`, s.TenantID, s.Key); err != nil {
+		return db.Wrap("delete former chat run", err)
+	}
+	_, err = tx.ExecContext(ctx, `DELETE FROM chat_messages WHERE tenant_id = $1 AND session_key = $2`, s.TenantID, s.Key)
+	return db.Wrap("delete chat messages", err)
 }
 
 // HasData reports whether the tenant has chats.
 func (s *Service) HasData(ctx context.Context, tx *sql.Tx, tenantID string) (has bool, err error) {
 	err = tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM chat_sessions WHERE tenant_id = $1)`, tenantID).Scan(&has)
 	return has, db.Wrap("read chats", err)
+}
+
+// Limits of what a user stores in all sessions, so that one user cannot fill the disk. Concurrent
+// requests may exceed them by what each of them stores.
+const (
+	maxSessions     = 10_000
+	maxBytes        = 1 << 30 // of messages
+	messageOverhead = 512     // bytes of a message besides its text and content
+)
+
+// quota is what a user has stored in all sessions.
+type quota struct {
+	sessions int
+	bytes    int64
+}
+
+// check fails with api.Conflict if the user has stored more than the limits.
+func (q quota) check() error {
+	switch {
+	case q.sessions > maxSessions:
+		return api.Conflict.New(fmt.Sprintf("A user may have at most %d chat sessions: delete some of them first.", maxSessions))
+	case q.bytes > maxBytes:
+		return api.Conflict.New(fmt.Sprintf("The chats of a user may have at most %d MiB: delete some of them first.", maxBytes>>20))
+	}
+	return nil
+}
+
+// quotaOf returns what a user has stored.
+func quotaOf(ctx context.Context, q db.Querier, tenantID, userID string) (sum quota, err error) {
+	err = q.QueryRowContext(ctx, `SELECT COUNT(*), COALESCE(SUM(size), 0) FROM chat_sessions WHERE tenant_id = $1 AND user_id = $2`, tenantID, userID).
+		Scan(&sum.sessions, &sum.bytes)
+	return sum, db.Wrap("count chats of user", err)
+}
+
+// sizeOf returns the number of bytes that messages count for.
+func sizeOf(messages ...message) (n int64) {
+	for _, m := range messages {
+		n += messageOverhead + int64(len(m.Text)+len(m.Content))
+	}
+	return n
 }

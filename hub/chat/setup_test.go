@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -18,8 +19,12 @@ import (
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/api/apitest"
 	"github.com/seed93082962/agenthost/hub/chat"
+	pushes "github.com/seed93082962/agenthost/hub/chat/push"
+	"github.com/seed93082962/agenthost/hub/chat/relay"
 	"github.com/seed93082962/agenthost/hub/db"
 	"github.com/seed93082962/agenthost/hub/db/dbtest"
+	"github.com/seed93082962/agenthost/hub/deploy"
+	"github.com/seed93082962/agenthost/hub/store"
 	"github.com/seed93082962/agenthost/rbac"
 	"github.com/seed93082962/agenthost/runtime"
 	"github.com/seed93082962/agenthost/runtime/agent"
@@ -43,45 +48,62 @@ type server struct {
 	t        *testing.T
 	db       *db.DB
 	service  *chat.Service
-	endpoint atomic.Pointer[chat.Endpoint]
+	pushes   *pushes.Service
+	endpoint atomic.Pointer[deploy.Endpoint]
 	disabled atomic.Bool // the agent helper
 }
 
+// AgentEnabled makes the server the catalog.
+func (s *server) AgentEnabled(_ context.Context, _, name string) (bool, error) {
+	if name != "helper" && name != "idle" {
+		return false, api.NotFound
+	}
+	return name != "helper" || !s.disabled.Load(), nil
+}
+
+// Endpoint makes the server the deployments.
+func (s *server) Endpoint(_ context.Context, _, name string) (deploy.Endpoint, error) {
+	if e := s.endpoint.Load(); e != nil && name == "helper" {
+		return *e, nil
+	}
+	return deploy.Endpoint{}, api.AgentNotDeployed
+}
+
+// config is the configuration of a server.
+type config struct {
+	chat.Config
+
+	push   pushes.Config
+	logger *slog.Logger
+}
+
 // open serves a chat service on the database. change modifies its configuration.
-func open(t *testing.T, url string, change ...func(*chat.Config)) *server {
+func open(t *testing.T, url string, change ...func(*config)) *server {
 	t.Helper()
 	d := dbtest.Open(t, url, apitest.Audit(), chat.Migrations)
-	audit := apitest.NewAudit(t, d)
 	s := &server{t: t, db: d}
-	cfg := chat.Config{
-		DB: d, Audit: audit, PushKey: pushKey, SaveEvery: 20 * time.Millisecond,
-		Agent: func(_ context.Context, _, name string) (bool, error) {
-			if name != "helper" && name != "idle" {
-				return false, api.NotFound
-			}
-			return name != "helper" || !s.disabled.Load(), nil
-		},
-		Endpoint: func(_ context.Context, _, name string) (chat.Endpoint, error) {
-			if e := s.endpoint.Load(); e != nil && name == "helper" {
-				return *e, nil
-			}
-			return chat.Endpoint{}, api.AgentNotDeployed
-		},
-	}
-	log := func(w io.Writer) *slog.Logger { return slog.New(slog.NewJSONHandler(w, nil)) }
 	var background bytes.Buffer
-	cfg.Logger = log(&background)
+	cfg := config{
+		Config: chat.Config{Catalog: s, Deployments: s, Relay: relay.Config{SaveEvery: 20 * time.Millisecond}},
+		push:   pushes.Config{Catalog: s, Key: pushKey},
+		logger: slog.New(slog.NewJSONHandler(&background, nil)),
+	}
 	for _, f := range change {
 		f(&cfg)
 	}
 	var err error
-	s.service, err = chat.New(cfg)
+	audit := apitest.NewAudit(t, d)
+	cfg.Store = apitest.NewStore(t, d, store.Config{Audit: audit, Logger: cfg.logger})
+	s.service, err = chat.New(cfg.Config)
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		require.NoError(t, s.service.Close())
 		require.Empty(t, background.String())
 	})
-	s.Server = apitest.Serve(t, apitest.Config{Audit: audit}, s.service.Routes())
+	cfg.push.Chats = s.service
+	s.pushes, err = pushes.New(cfg.push)
+	require.NoError(t, err)
+	s.Server = apitest.Serve(t, apitest.Config{Audit: audit}, slices.Concat(s.service.Routes(), s.pushes.Routes()))
 	return s
 }
 
@@ -121,7 +143,7 @@ func (s *server) serve(h http.Handler) {
 		srv.CloseClientConnections()
 		srv.Close()
 	})
-	s.endpoint.Store(&chat.Endpoint{URL: srv.URL, APIKey: "runtime-key", AgentID: "helper"})
+	s.endpoint.Store(&deploy.Endpoint{URL: srv.URL, APIKey: "runtime-key", AgentID: "helper"})
 }
 
 func (s *server) ada() *apitest.Client { return s.As("acme", "ada", rbac.Member) }

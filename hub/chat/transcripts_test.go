@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/hub/chat"
+	"github.com/seed93082962/agenthost/hub/deploy"
 )
 
 // front puts a proxy in front of the runtime, which records the sessions that are deleted.
@@ -52,7 +52,7 @@ func TestTranscriptsOfDeletedChats(t *testing.T) {
 	each(t, nil, func(t *testing.T, s *server) {
 		deleted := s.front()
 		up := *s.endpoint.Load()
-		ada, max := s.ada(), s.As("acme", "max", "admin")
+		ada, root := s.ada(), s.As("acme", "max", "admin")
 		begun := func() (path, transcript string) {
 			path = session(ada)
 			answer := send(t, ada, path, object{"message": "hello"})
@@ -62,14 +62,14 @@ func TestTranscriptsOfDeletedChats(t *testing.T) {
 		}
 		for name, remove := range map[string]func(path string){
 			"by its owner": func(path string) { ada.Delete(path).Want(http.StatusNoContent) },
-			"by an admin":  func(path string) { max.Delete(strings.Replace(path, sessions, admin, 1)).Want(http.StatusNoContent) },
+			"by an admin":  func(path string) { root.Delete(strings.Replace(path, sessions, admin, 1)).Want(http.StatusNoContent) },
 		} {
 			path, transcript := begun()
 			remove(path)
 			require.Eventually(t, func() bool { return len(deleted()) > 0 && deleted()[len(deleted())-1] == transcript }, patience, time.Millisecond, name)
 		}
 		path, transcript := begun()
-		s.endpoint.Store(&chat.Endpoint{URL: "http://127.0.0.1:1", AgentID: "helper"})
+		s.endpoint.Store(&deploy.Endpoint{URL: "http://127.0.0.1:1", AgentID: "helper"})
 		ada.Delete(path).Want(http.StatusNoContent)
 		require.Equal(t, 1, s.transcripts())
 		s.endpoint.Store(&up)

@@ -61,7 +61,7 @@ func appendJSON(dst []byte, v any) ([]byte, error) {
 
 // appendPartial appends a partial message. There is one for each token.
 func appendPartial(dst []byte, p *Partial) []byte {
-	dst = append(dst, `{"type":"partial_message","partial":{"type":`...)
+	dst = append(dst, partialHead...)
 	dst = AppendString(dst, p.Type)
 	if p.Type == PartialToolUse {
 		dst = append(dst, `,"tool_name":`...)
@@ -76,6 +76,14 @@ func appendPartial(dst []byte, p *Partial) []byte {
 	}
 	return append(dst, "}}"...)
 }
+
+const partialHead = `{"type":"partial_message","partial":{"type":`
+
+// The bytes before and after the text of a partial message with text.
+var (
+	partialTextHead = []byte(partialHead + `"text","text":"`)
+	partialTail     = []byte(`"}}`)
+)
 
 // MarshalJSON encodes the partial message as [AppendEvent] does.
 func (p *PartialMessage) MarshalJSON() ([]byte, error) { return appendPartial(nil, &p.Partial), nil }

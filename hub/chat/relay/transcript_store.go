@@ -1,4 +1,4 @@
-package chat
+package relay
 
 import (
 	"context"
@@ -19,33 +19,37 @@ const (
 	dueTranscripts = 100 // of one sweep
 )
 
-// insertTranscript records that the transcript of a deleted chat has to be deleted in the runtime.
-func insertTranscript(ctx context.Context, tx *sql.Tx, s session, now time.Time) error {
-	if s.RuntimeSession == "" {
+// Transcript is a session of the runtime of an agent.
+type Transcript struct{ TenantID, AgentName, RuntimeSession string }
+
+// InsertTranscript records that a transcript has to be deleted in the runtime: that of a deleted
+// chat, or one that no chat continues.
+func InsertTranscript(ctx context.Context, tx *sql.Tx, t Transcript, now time.Time) error {
+	if t.RuntimeSession == "" {
 		return nil
 	}
 	_, err := tx.ExecContext(ctx, `INSERT INTO chat_transcripts (tenant_id, agent_name, runtime_session, due_at, keep_until)
 		VALUES ($1, $2, $3, $4, $5) ON CONFLICT (tenant_id, agent_name, runtime_session) DO UPDATE SET due_at = excluded.due_at`,
-		s.TenantID, s.AgentName, s.RuntimeSession, db.Micros(now), db.Micros(now.Add(keptTranscript)))
+		t.TenantID, t.AgentName, t.RuntimeSession, db.Micros(now), db.Micros(now.Add(keptTranscript)))
 	return db.Wrap("insert deleted transcript", err)
 }
 
-// claimTranscripts returns transcripts that are due, as sessions. Other hubs do not get them before
-// the next attempt. Those that runtimes have deleted by themselves are removed.
-func claimTranscripts(ctx context.Context, q db.Querier, now time.Time) ([]session, error) {
+// claimTranscripts returns transcripts that are due. Other hubs do not get them before the next
+// attempt. Transcripts that runtimes have deleted by their age are removed.
+func claimTranscripts(ctx context.Context, q db.Querier, now time.Time) ([]Transcript, error) {
 	if _, err := q.ExecContext(ctx, `DELETE FROM chat_transcripts WHERE keep_until < $1`, db.Micros(now)); err != nil {
 		return nil, db.Wrap("delete old transcripts", err)
 	}
-	return db.Collect(ctx, q, "claim deleted transcripts", func(row db.Scanner) (s session, err error) {
-		return s, row.Scan(&s.TenantID, &s.AgentName, &s.RuntimeSession)
+	return db.Collect(ctx, q, "claim deleted transcripts", func(row db.Scanner) (t Transcript, err error) {
+		return t, row.Scan(&t.TenantID, &t.AgentName, &t.RuntimeSession)
 	}, `UPDATE chat_transcripts SET due_at = $1 WHERE due_at <= $2 AND (tenant_id, agent_name, runtime_session) IN
 		(SELECT tenant_id, agent_name, runtime_session FROM chat_transcripts WHERE due_at <= $2 ORDER BY due_at LIMIT $3)
 		RETURNING tenant_id, agent_name, runtime_session`, db.Micros(now.Add(retryTranscript)), db.Micros(now), dueTranscripts)
 }
 
 // deleteTranscript forgets a transcript that the runtime no longer has.
-func deleteTranscript(ctx context.Context, q db.Querier, s session) error {
+func deleteTranscript(ctx context.Context, q db.Querier, t Transcript) error {
 	_, err := q.ExecContext(ctx, `DELETE FROM chat_transcripts WHERE tenant_id = $1 AND agent_name = $2 AND runtime_session = $3`,
-		s.TenantID, s.AgentName, s.RuntimeSession)
+		t.TenantID, t.AgentName, t.RuntimeSession)
 	return db.Wrap("delete transcript", err)
 }

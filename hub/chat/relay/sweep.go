@@ -1,4 +1,4 @@
-package chat
+package relay
 
 import (
 	"context"
@@ -15,8 +15,8 @@ import (
 const maxSweepAgents = 8
 
 // sweep ends runs that no hub relays, and deletes transcripts of deleted chats, until ctx ends.
-func (s *Service) sweep(ctx context.Context) {
-	every := min(leaseTime, 10*s.cfg.SaveEvery)
+func (r *Relay) sweep(ctx context.Context) {
+	every := min(leaseTime, 10*r.cfg.SaveEvery)
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	expired := map[string]time.Time{}
@@ -25,14 +25,14 @@ func (s *Service) sweep(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-		case <-s.deleted:
+		case <-r.deleted:
 		}
 		var err error
-		if expired, err = s.endExpired(ctx, expired, every); err != nil && ctx.Err() == nil {
-			s.cfg.Logger.Warn("ending the answers of other hubs failed", "err", err)
+		if expired, err = r.endExpired(ctx, expired, every); err != nil && ctx.Err() == nil {
+			r.store.Logger.Warn("ending the answers of other hubs failed", "err", err)
 		}
-		if err := s.deleteTranscripts(ctx); err != nil && ctx.Err() == nil {
-			s.cfg.Logger.Warn("deleting transcripts failed", "err", err)
+		if err := r.deleteTranscripts(ctx); err != nil && ctx.Err() == nil {
+			r.store.Logger.Warn("deleting transcripts failed", "err", err)
 		}
 	}
 }
@@ -41,10 +41,10 @@ func (s *Service) sweep(ctx context.Context) {
 // runtimes: the connection of a suspended hub is still open. A hub has the time after to renew a
 // lease that has passed, because the database was perhaps unavailable. seen has the times since
 // which leases have passed, and so has the result.
-func (s *Service) endExpired(ctx context.Context, seen map[string]time.Time, after time.Duration) (map[string]time.Time, error) {
+func (r *Relay) endExpired(ctx context.Context, seen map[string]time.Time, after time.Duration) (map[string]time.Time, error) {
 	ctx, cancel := context.WithTimeout(ctx, writeWithin)
 	defer cancel()
-	runs, err := expiredRuns(ctx, s.db.Read(), s.now())
+	runs, err := expiredRuns(ctx, r.store.Read(), r.store.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -52,16 +52,16 @@ func (s *Service) endExpired(ctx context.Context, seen map[string]time.Time, aft
 	slots := make(chan struct{}, maxSweepAgents)
 	var cancels sync.WaitGroup
 	defer cancels.Wait()
-	for _, r := range runs {
-		since, ok := seen[r.ID]
+	for _, l := range runs {
+		since, ok := seen[l.RunID]
 		if !ok {
 			since = time.Now()
 		}
-		still[r.ID] = since
+		still[l.RunID] = since
 		if time.Since(since) < after {
 			continue
 		}
-		ended, err := s.endRun(ctx, r, "")
+		ended, err := r.endRun(ctx, l, "")
 		if err != nil {
 			return still, err
 		}
@@ -75,15 +75,16 @@ func (s *Service) endExpired(ctx context.Context, seen map[string]time.Time, aft
 		}
 		cancels.Go(func() {
 			defer func() { <-slots }()
-			s.cancelRun(ctx, r.TenantID, r.AgentName, r.ID)
+			r.CancelRun(ctx, l.TenantID, l.AgentName, l.RunID)
 		})
 	}
 	return still, nil
 }
 
-func (s *Service) endRun(ctx context.Context, r run, workerID string) (ended bool, err error) {
-	err = s.db.Tx(ctx, func(tx *sql.Tx) (err error) {
-		ended, err = endRun(ctx, tx, r, workerID, s.now())
+// endRun ends a run that no hub relays.
+func (r *Relay) endRun(ctx context.Context, l lease, workerID string) (ended bool, err error) {
+	err = r.store.DB.Tx(ctx, func(tx *sql.Tx) (err error) {
+		ended, err = endRun(ctx, tx, l, workerID, r.store.Now())
 		return err
 	})
 	return ended, err
@@ -91,12 +92,12 @@ func (s *Service) endRun(ctx context.Context, r run, workerID string) (ended boo
 
 // deleteTranscripts deletes the transcripts that are due in their runtimes. Those of a runtime that
 // does not respond, or has one in use, are due again later.
-func (s *Service) deleteTranscripts(ctx context.Context) error {
-	all, err := claimTranscripts(ctx, s.db.Write(), s.now())
+func (r *Relay) deleteTranscripts(ctx context.Context) error {
+	all, err := claimTranscripts(ctx, r.store.DB.Write(), r.store.Now())
 	if err != nil {
 		return err
 	}
-	byAgent := map[[2]string][]session{}
+	byAgent := map[[2]string][]Transcript{}
 	for _, t := range all {
 		agent := [2]string{t.TenantID, t.AgentName}
 		byAgent[agent] = append(byAgent[agent], t)
@@ -107,7 +108,7 @@ func (s *Service) deleteTranscripts(ctx context.Context) error {
 		slots <- struct{}{}
 		go func() {
 			defer func() { <-slots }()
-			failed <- s.deleteTranscriptsOf(ctx, transcripts)
+			failed <- r.deleteTranscriptsOf(ctx, transcripts)
 		}()
 	}
 	for range byAgent {
@@ -117,30 +118,35 @@ func (s *Service) deleteTranscripts(ctx context.Context) error {
 }
 
 // deleteTranscriptsOf deletes transcripts of one agent. The error is that of the database.
-func (s *Service) deleteTranscriptsOf(ctx context.Context, transcripts []session) error {
+func (r *Relay) deleteTranscriptsOf(ctx context.Context, transcripts []Transcript) error {
 	ctx, cancel := context.WithTimeout(ctx, writeWithin)
 	defer cancel()
 	for _, t := range transcripts {
-		endpoint, err := s.cfg.Endpoint(ctx, t.TenantID, t.AgentName)
+		runtime, err := r.runtimeOf(ctx, t.TenantID, t.AgentName)
 		switch {
 		case errors.Is(err, api.AgentNotDeployed): // its files are deleted with the deployment
 		case err != nil:
-			return nil //nolint:nilerr // it is stopped: the transcripts are due again
+			return nil // it is stopped: the transcripts are due again
 		default:
-			runtime, err := s.client(endpoint, nil)
-			if err == nil {
-				err = runtime.DeleteSession(ctx, t.RuntimeSession)
-			}
+			err := runtime.DeleteSession(ctx, t.RuntimeSession)
 			if errors.Is(err, client.ErrSessionBusy) {
 				continue
 			}
 			if err != nil {
-				return nil //nolint:nilerr // the runtime does not respond: the transcripts are due again
+				return nil // the runtime does not respond: the transcripts are due again
 			}
 		}
-		if err := deleteTranscript(ctx, s.db.Write(), t); err != nil {
+		if err := deleteTranscript(ctx, r.store.DB.Write(), t); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// DeleteTranscripts deletes the transcripts that are due soon.
+func (r *Relay) DeleteTranscripts() {
+	select {
+	case r.deleted <- struct{}{}:
+	default: // the next sweep deletes them
+	}
 }

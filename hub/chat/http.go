@@ -1,0 +1,194 @@
+package chat
+
+import (
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/rbac"
+)
+
+// Routes returns the routes of sessions and messages.
+func (s *Service) Routes() []api.Route {
+	own := func(method, path string, handle func(http.ResponseWriter, *http.Request) error) api.Route {
+		return api.Route{
+			Method: method, Path: "/api/v1/agents/:name/chat/sessions" + path, Access: api.SignedIn, Category: "agent",
+			Large: method == http.MethodGet, Handle: handle,
+		}
+	}
+	admin := func(method, path string, handle func(http.ResponseWriter, *http.Request) error) api.Route {
+		// A member may delete its own sessions: the service checks the owner.
+		return api.Route{
+			Method: method, Path: "/api/v1/admin/chat/sessions" + path, Group: rbac.AdminRead, Category: "agent",
+			Large: method == http.MethodGet, Handle: handle,
+		}
+	}
+	return []api.Route{
+		own(http.MethodGet, "", api.Result(http.StatusOK, s.listSessions)),
+		own(http.MethodPost, "", s.createSession),
+		own(http.MethodDelete, "/:id", api.Done(func(r *http.Request) error {
+			return s.DeleteSession(r.Context(), api.CallerOf(r), r.PathValue("name"), r.PathValue("id"))
+		})),
+		own(http.MethodPost, "/:id/cancel", api.Result(http.StatusAccepted, func(r *http.Request) (Cancelling, error) {
+			return s.Cancel(r.Context(), api.CallerOf(r), r.PathValue("name"), r.PathValue("id"))
+		})),
+		own(http.MethodGet, "/:id/messages", api.Result(http.StatusOK, s.listMessages)),
+		own(http.MethodPost, "/:id/messages", s.sendMessage),
+		admin(http.MethodGet, "", api.Result(http.StatusOK, s.listAllSessions)),
+		admin(http.MethodGet, "/:id", api.Result(http.StatusOK, s.showSession)),
+		admin(http.MethodGet, "/:id/messages", api.Result(http.StatusOK, s.listAnyMessages)),
+		admin(http.MethodDelete, "/:id", api.Done(s.deleteAnySession)),
+	}
+}
+
+func (s *Service) listSessions(r *http.Request) (api.List[Session], error) {
+	page, err := api.Paging(r)
+	if err != nil {
+		return api.List[Session]{}, err
+	}
+	return s.Sessions(r.Context(), api.CallerOf(r), r.PathValue("name"), page)
+}
+
+func (s *Service) createSession(w http.ResponseWriter, r *http.Request) error {
+	in, err := api.DecodeOptional[SessionInput](w, r)
+	if err != nil {
+		return err
+	}
+	session, err := s.CreateSession(r.Context(), api.CallerOf(r), r.PathValue("name"), in)
+	if err != nil {
+		return err
+	}
+	return api.Encode(w, http.StatusCreated, session)
+}
+
+func (s *Service) listMessages(r *http.Request) (MessageList, error) {
+	page, err := messagePage(r)
+	if err != nil {
+		return MessageList{}, err
+	}
+	return s.Messages(r.Context(), api.CallerOf(r), r.PathValue("name"), r.PathValue("id"), page)
+}
+
+func (s *Service) sendMessage(w http.ResponseWriter, r *http.Request) error {
+	in, err := api.Decode[SendInput](w, r)
+	if err != nil {
+		return err
+	}
+	caller := api.CallerOf(r)
+	answer, before, err := s.send(r.Context(), caller, r.PathValue("name"), r.PathValue("id"), in)
+	if err != nil {
+		return err
+	}
+	if before == nil {
+		defer answer.Close()
+		return answer.Serve(w)
+	}
+	if err := api.TakeShare(r, api.ShareOwner(caller)); err != nil { // for the memory of the answer
+		return err
+	}
+	sent, err := s.sent(r.Context(), before)
+	if err != nil {
+		return err
+	}
+	return api.Encode(w, http.StatusOK, sent)
+}
+
+// messagePage parses page and page_size, or next instead of page.
+func messagePage(r *http.Request) (page MessagePage, err error) {
+	if page.Page, err = api.Paging(r); err != nil {
+		return page, err
+	}
+	query, err := queryOf(r)
+	if err != nil {
+		return page, err
+	}
+	if next := query.Get("next"); next != "" {
+		page.After, err = strconv.ParseInt(next, 10, 53)
+		if err != nil || page.After < 1 {
+			const want = "must be that of a former response"
+			return page, &api.Error{Code: api.InvalidRequest, Message: "next " + want + ".", Data: map[string]any{"fields": map[string]string{"next": want}}}
+		}
+	}
+	return page, nil
+}
+
+func (s *Service) listAllSessions(r *http.Request) (api.List[Session], error) {
+	page, err := api.Paging(r)
+	if err != nil {
+		return api.List[Session]{}, err
+	}
+	f, err := filterOf(r)
+	if err != nil {
+		return api.List[Session]{}, err
+	}
+	return s.AllSessions(r.Context(), api.CallerOf(r), f, page)
+}
+
+// filterOf parses agent, user, source, from and to of the query. Empty values count as omitted.
+func filterOf(r *http.Request) (Filter, error) {
+	query, err := queryOf(r)
+	if err != nil {
+		return Filter{}, err
+	}
+	f := Filter{Agent: query.Get("agent"), User: query.Get("user"), Source: query.Get("source")}
+	invalid := map[string]string{}
+	for name, value := range map[string]string{"agent": f.Agent, "user": f.User} {
+		if !utf8.ValidString(value) || strings.ContainsRune(value, 0) || utf8.RuneCountInString(value) > 200 {
+			invalid[name] = "must be UTF-8 of at most 200 characters"
+		}
+	}
+	if f.Source != "" && f.Source != SourceHub && f.Source != SourcePush {
+		invalid["source"] = "must be hub or push"
+	}
+	for name, at := range map[string]*time.Time{"from": &f.From, "to": &f.To} {
+		if value := query.Get(name); value != "" {
+			if *at, err = time.Parse(time.RFC3339, value); err != nil {
+				invalid[name] = "must be a time in the form of RFC 3339, such as 2006-01-02T15:04:05Z"
+			}
+		}
+	}
+	if len(invalid) > 0 {
+		return f, &api.Error{Code: api.InvalidRequest, Message: "Some parameters of the query are invalid: see data.fields.", Data: map[string]any{"fields": invalid}}
+	}
+	return f, nil
+}
+
+func queryOf(r *http.Request) (url.Values, error) {
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil || !utf8.ValidString(query.Get("user")) || strings.ContainsRune(query.Get("user"), 0) {
+		return nil, api.InvalidRequest.New("The query string is malformed: escape it as in a URL.")
+	}
+	return query, nil
+}
+
+func (s *Service) showSession(r *http.Request) (Session, error) {
+	query, err := queryOf(r)
+	if err != nil {
+		return Session{}, err
+	}
+	return s.AnySession(r.Context(), api.CallerOf(r), r.PathValue("id"), query.Get("user"))
+}
+
+func (s *Service) listAnyMessages(r *http.Request) (MessageList, error) {
+	page, err := messagePage(r)
+	if err != nil {
+		return MessageList{}, err
+	}
+	query, err := queryOf(r)
+	if err != nil {
+		return MessageList{}, err
+	}
+	return s.AnyMessages(r.Context(), api.CallerOf(r), r.PathValue("id"), query.Get("user"), page)
+}
+
+func (s *Service) deleteAnySession(r *http.Request) error {
+	query, err := queryOf(r)
+	if err != nil {
+		return err
+	}
+	return s.DeleteAnySession(r.Context(), api.CallerOf(r), r.PathValue("id"), query.Get("user"))
+}

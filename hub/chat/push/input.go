@@ -1,0 +1,155 @@
+package push
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/chat"
+	"github.com/seed93082962/agenthost/hub/chat/relay"
+	"github.com/seed93082962/agenthost/runtime/wire"
+)
+
+const (
+	maxSessions = 50  // sessions of one request
+	maxID       = 128 // characters
+	maxUserName = 128 // characters
+	maxModel    = 200 // characters
+)
+
+// Input has the sessions of a push. Org is the organization of a push with the key.
+type Input struct {
+	Org      string    `json:"org"`
+	Sessions []Session `json:"sessions"`
+}
+
+// Session is a chat of another program. Times are RFC 3339.
+type Session struct {
+	ID        string    `json:"id"` // unique for its user
+	AgentName string    `json:"agent_name"`
+	UserName  string    `json:"user_name"` // required with the key
+	Title     string    `json:"title"`     // Defaults to the start of the first message.
+	CreatedAt string    `json:"created_at"`
+	UpdatedAt string    `json:"updated_at"`
+	Messages  []Message `json:"messages"`
+}
+
+// Message is a message of a Session. Content is a text or an array of blocks.
+type Message struct {
+	ID        string          `json:"id"`
+	Role      string          `json:"role"`
+	Content   json.RawMessage `json:"content"`
+	Model     string          `json:"model"`
+	Usage     *wire.Usage     `json:"usage"`
+	CreatedAt string          `json:"created_at"`
+}
+
+// check returns the session as it is stored, or the first fault.
+func (in Session) check() (chat.Upload, error) {
+	u := chat.Upload{
+		ID: in.ID, AgentName: in.AgentName, UserName: in.UserName, Title: api.Plain(relay.Clean(in.Title)),
+		Messages: make([]chat.UploadedMessage, len(in.Messages)),
+	}
+	err := checkID("id", in.ID)
+	if err == nil {
+		u.CreatedAt, err = parseTime("created_at", in.CreatedAt)
+	}
+	if err == nil {
+		u.UpdatedAt, err = parseTime("updated_at", in.UpdatedAt)
+	}
+	if err != nil {
+		return u, err
+	}
+	known := make(map[string]bool, len(in.Messages))
+	for i, message := range in.Messages {
+		u.Messages[i], err = message.check()
+		if err == nil && known[message.ID] {
+			err = fmt.Errorf("id %q occurs twice", message.ID)
+		}
+		if err != nil {
+			return u, fmt.Errorf("messages[%d]: %w", i, err)
+		}
+		known[message.ID] = true
+	}
+	if reason := checkUserName(in.UserName); in.UserName != "" && reason != "" {
+		return u, fmt.Errorf("user_name %s", reason)
+	}
+	return u, nil
+}
+
+func (in Message) check() (chat.UploadedMessage, error) {
+	m := chat.UploadedMessage{ID: in.ID, Role: in.Role, Usage: in.Usage}
+	if err := checkID("id", in.ID); err != nil {
+		return m, err
+	}
+	if in.Role != wire.RoleUser && in.Role != wire.RoleAssistant {
+		return m, fmt.Errorf("role must be %s or %s", wire.RoleUser, wire.RoleAssistant)
+	}
+	fields := api.Fields{}
+	if m.Model = fields.Line("model", in.Model, 0, maxModel); len(fields) > 0 {
+		return m, fmt.Errorf("model %s", fields["model"])
+	}
+	var err error
+	if m.CreatedAt, err = parseTime("created_at", in.CreatedAt); err != nil {
+		return m, err
+	}
+	m.Text, m.Content, err = parseContent(in.Content)
+	return m, err
+}
+
+// checkID accepts ids that can be a segment of a path.
+func checkID(field, id string) error {
+	switch fields := (api.Fields{}); {
+	case fields.Line(field, id, 1, maxID) != id && len(fields) == 0:
+		return fmt.Errorf("%s must not begin or end with white space", field)
+	case len(fields) > 0:
+		return fmt.Errorf("%s %s", field, fields[field])
+	case strings.Contains(id, "/"), id == ".", id == "..":
+		return fmt.Errorf("%s must not be a path", field)
+	}
+	return nil
+}
+
+func parseTime(field, value string) (time.Time, error) {
+	t, err := time.Parse(time.RFC3339, value)
+	if err != nil {
+		return t, fmt.Errorf("%s must be a time in the form of RFC 3339, such as 2006-01-02T15:04:05Z", field)
+	}
+	return t.UTC().Truncate(time.Microsecond), nil
+}
+
+// parseContent returns the text of content, and its blocks if it is not a text.
+func parseContent(content json.RawMessage) (text, blocks string, err error) {
+	if json.Unmarshal(content, &text) == nil && len(content) > 0 && content[0] == '"' {
+		return relay.Clean(text), "", nil
+	}
+	var list []json.RawMessage
+	if json.Unmarshal(content, &list) != nil || list == nil {
+		return "", "", fmt.Errorf("content must be a string or an array of blocks")
+	}
+	for i, raw := range list {
+		var block struct {
+			Type string `json:"type"`
+			Text string `json:"text"`
+		}
+		if json.Unmarshal(raw, &block) != nil || block.Type == "" {
+			return "", "", fmt.Errorf("content[%d] must be an object with a type", i)
+		}
+		if block.Type == "text" {
+			text = relay.Paragraphs(text, relay.Clean(block.Text))
+		}
+	}
+	return text, relay.Clean(string(content)), nil
+}
+
+// checkUserName returns the reason why a name cannot be that of a user, or "".
+func checkUserName(name string) string {
+	fields := api.Fields{}
+	if fields.Line("user_name", name, 1, maxUserName) != name && len(fields) == 0 && utf8.ValidString(name) {
+		return "must not begin or end with white space"
+	}
+	return fields["user_name"]
+}

@@ -1,0 +1,267 @@
+// Package relay has the answers in progress of chats: each is one run of a deployed agent, whose
+// events go to the client and whose text goes to the database.
+//
+//	answer, err := r.Start(ctx, relay.Start{Run: run, Endpoint: endpoint, Text: text, Store: store})
+//	if err != nil { ... }
+//	defer answer.Close()
+//	err = answer.Serve(w)
+//
+// An [Answer] is the only owner of its state. The text is stored while it arrives, each time that it
+// has grown by a quarter, so that a hub that is killed loses at most a fifth of it. An answer that is
+// stored as partial is in progress, or was in progress when its hub was killed.
+//
+// A session has at most one answer in progress, also with several hubs on one database: the row of
+// the run is a lease that its hub renews while it relays the answer. A hub that has lost the lease
+// stores nothing more.
+//
+// A runtime is not trusted. It may send 256 MiB for one answer, in events of at most about 4 MiB;
+// 4 MiB of them are stored. Config limits the time until it accepts a run, between two parts of an
+// answer, and of the whole answer.
+package relay
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/deploy"
+	"github.com/seed93082962/agenthost/hub/store"
+	"github.com/seed93082962/agenthost/internal/ids"
+	"github.com/seed93082962/agenthost/internal/outbound"
+	"github.com/seed93082962/agenthost/runtime/client"
+)
+
+// Deployments returns the runtimes of agents. *deploy.Service implements it.
+type Deployments interface {
+	// Endpoint fails with api.AgentNotDeployed if the agent is not deployed.
+	Endpoint(ctx context.Context, tenantID, agentName string) (deploy.Endpoint, error)
+}
+
+// Config configures [New].
+type Config struct {
+	// Store has a database with the migrations of hub/chat applied. Required.
+	Store *store.Store
+
+	// Deployments are those of the agents. Required.
+	Deployments Deployments
+
+	// OpenTimeout bounds the time in which a runtime accepts a run. Defaults to 30 s.
+	OpenTimeout time.Duration
+
+	// IdleTimeout bounds the time in which a runtime sends nothing, not even a comment, which it
+	// sends every 15 s. Defaults to 60 s.
+	IdleTimeout time.Duration
+
+	// RunTimeout bounds the time of an answer. Defaults to 2 h.
+	RunTimeout time.Duration
+
+	// WriteTimeout bounds the time in which a client must read 64 KiB of an answer. Defaults to
+	// 30 s.
+	WriteTimeout time.Duration
+
+	// SaveEvery is the least time between two writes of an answer in progress. Defaults to 1 s.
+	SaveEvery time.Duration
+
+	// UserAnswers and AgentAnswers are the answers that may be in progress at once for a user and
+	// for an agent, in all hubs. Default to 20 and 200.
+	UserAnswers, AgentAnswers int
+}
+
+// Relay relays the answers of one hub. It is safe for concurrent use.
+type Relay struct {
+	cfg    Config
+	store  *store.Store
+	id     string       // of this hub in the leases
+	http   *http.Client // of all runtimes
+	memory budget
+
+	mu       sync.Mutex // guards the fields below
+	closed   bool
+	open     sync.WaitGroup     // the answers between enter and leave; Add needs mu
+	opening  map[*Answer]string // answers that may not be in the database yet, with the keys of their sessions
+	watched  map[string]*Answer // answers that are relayed, by the id of the run
+	ended    []*ended
+	storing  []*ended // the part of ended that is being stored
+	wake     chan struct{}
+	deleted  chan struct{} // has an element if there are transcripts to delete
+	stopSave context.CancelFunc
+	stop     context.CancelFunc
+	saving   sync.WaitGroup
+	sweeping sync.WaitGroup
+}
+
+// New returns a Relay. The caller must call Close.
+func New(cfg Config) (*Relay, error) {
+	if cfg.Store == nil || cfg.Deployments == nil {
+		return nil, errors.New("create relay: Store and Deployments are required")
+	}
+	cfg.OpenTimeout = cmp.Or(cfg.OpenTimeout, 30*time.Second)
+	cfg.IdleTimeout = cmp.Or(cfg.IdleTimeout, time.Minute)
+	cfg.RunTimeout = cmp.Or(cfg.RunTimeout, 2*time.Hour)
+	cfg.UserAnswers = cmp.Or(cfg.UserAnswers, 20)
+	cfg.AgentAnswers = cmp.Or(cfg.AgentAnswers, 200)
+	cfg.SaveEvery = cmp.Or(cfg.SaveEvery, time.Second)
+	transport := outbound.Transport()
+	transport.MaxResponseHeaderBytes = 64 << 10
+	r := &Relay{
+		cfg: cfg, store: cfg.Store, id: ids.New(), memory: budget{byTenant: map[string]int{}},
+		// A client without a cookie jar, which follows no redirect: see package runtime/client.
+		http:    &http.Client{Transport: transport},
+		opening: map[*Answer]string{}, watched: map[string]*Answer{},
+		wake: make(chan struct{}, 1), deleted: make(chan struct{}, 1),
+	}
+	save, stopSave := context.WithCancel(context.Background())
+	sweep, stop := context.WithCancel(context.Background())
+	r.stopSave, r.stop = stopSave, stop
+	r.saving.Go(func() { r.save(save) })
+	r.sweeping.Go(func() { r.sweep(sweep) })
+	return r, nil
+}
+
+// Close cancels the answers in progress, waits until they are stored, and ends the background work.
+func (r *Relay) Close() error {
+	r.mu.Lock()
+	r.closed = true
+	for _, a := range r.watched {
+		a.cancel(errShutdown)
+	}
+	r.mu.Unlock()
+	r.open.Wait()
+	r.stopSave()
+	r.saving.Wait()
+	r.stop()
+	r.sweeping.Wait()
+	r.http.CloseIdleConnections()
+	return nil
+}
+
+// enter counts an answer that begins. It returns false if the relay is closed.
+func (r *Relay) enter(a *Answer) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return false
+	}
+	r.open.Add(1)
+	r.opening[a] = a.run.SessionKey
+	return true
+}
+
+// watch adds an answer that is in the database.
+func (r *Relay) watch(a *Answer) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.opening, a)
+	r.watched[a.run.ID] = a
+	if r.closed {
+		a.cancel(errShutdown)
+	}
+}
+
+// leave removes an answer.
+func (r *Relay) leave(a *Answer) {
+	r.mu.Lock()
+	delete(r.opening, a)
+	delete(r.watched, a.run.ID)
+	r.mu.Unlock()
+	r.open.Done()
+}
+
+// has reports whether this hub relays or stores the answer of a lease.
+func (r *Relay) has(l lease) bool {
+	r.mu.Lock()
+	for _, key := range r.opening {
+		if key == l.SessionKey {
+			r.mu.Unlock()
+			return true
+		}
+	}
+	relayed := r.watched[l.RunID] != nil
+	r.mu.Unlock()
+	return relayed || r.Ending(l.RunID)
+}
+
+// Ending reports whether this hub stores the end of the answer of a run.
+func (r *Relay) Ending(runID string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, list := range [][]*ended{r.ended, r.storing} {
+		for _, e := range list {
+			if e.run.ID == runID {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// cancel cancels an answer if this hub relays it.
+func (r *Relay) cancel(runID string, cause error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if a := r.watched[runID]; a != nil {
+		a.cancel(cause)
+	}
+}
+
+// cancelWithin bounds the call of a runtime.
+const cancelWithin = 5 * time.Second
+
+// Cancel cancels the answer in progress of a session, which may be relayed by another hub, and
+// returns the id of its run. One that no hub relays ends immediately, or when the lease of its hub
+// has passed. It fails with api.Conflict if there is none.
+func (r *Relay) Cancel(ctx context.Context, tenantID, sessionKey string) (runID string, err error) {
+	var found lease
+	err = r.store.DB.Tx(ctx, func(tx *sql.Tx) (err error) {
+		found, err = requestCancel(ctx, tx, tenantID, sessionKey, r.store.Now())
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	if (found.Expired || found.WorkerID == r.id) && !r.has(found) {
+		if _, err := r.endRun(ctx, found, r.id); err != nil {
+			return "", err
+		}
+	}
+	r.CancelRun(ctx, tenantID, found.AgentName, found.RunID)
+	return found.RunID, nil
+}
+
+// CancelRun cancels a run in its runtime. If that fails, because the run is not there yet or the
+// runtime does not respond, the hub that relays the answer closes the connection: this one
+// immediately, another when it renews the lease.
+func (r *Relay) CancelRun(ctx context.Context, tenantID, agentName, runID string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelWithin)
+	defer cancel()
+	runtime, err := r.runtimeOf(ctx, tenantID, agentName)
+	if err == nil {
+		_, err = runtime.Cancel(ctx, runID)
+	}
+	if err != nil {
+		r.cancel(runID, errCancelled)
+	}
+}
+
+// runtimeOf returns the client of the runtime of an agent.
+func (r *Relay) runtimeOf(ctx context.Context, tenantID, agentName string) (*client.Client, error) {
+	endpoint, err := r.cfg.Deployments.Endpoint(ctx, tenantID, agentName)
+	if err != nil {
+		return nil, err
+	}
+	return r.client(endpoint, nil)
+}
+
+// client returns the client of a runtime. reserve reserves memory for its events, or is nil.
+func (r *Relay) client(e deploy.Endpoint, reserve func(bytes int) error) (*client.Client, error) {
+	c, err := client.New(client.Config{BaseURL: e.URL, APIKey: string(e.APIKey), HTTPClient: r.http, Reserve: reserve})
+	if err != nil {
+		return nil, &api.Error{Code: api.UpstreamFailed, Message: "The address of the agent's runtime is invalid.", Cause: err}
+	}
+	return c, nil
+}

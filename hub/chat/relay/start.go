@@ -1,0 +1,184 @@
+package relay
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/db"
+	"github.com/seed93082962/agenthost/hub/deploy"
+	"github.com/seed93082962/agenthost/runtime/client"
+	"github.com/seed93082962/agenthost/runtime/wire"
+)
+
+const (
+	limitedFor = 5 * time.Second // until a user with too many answers should try again
+	// busyWait is how long a run waits until the previous one, which was cancelled, has released
+	// the session of the runtime.
+	busyWait = 5 * time.Second
+)
+
+// ErrStartedBefore is returned by [Relay.Start] if the runtime has accepted the run before: its hub
+// was killed. The answer is stored as failed.
+var ErrStartedBefore = errors.New("the run was started before")
+
+// Start is an answer that begins.
+type Start struct {
+	Endpoint deploy.Endpoint
+
+	// Store stores the message and the empty answer in a transaction of its own, in which it calls
+	// [Answer.Reserve], and returns the text of the message.
+	Store func(ctx context.Context, a *Answer) (text string, err error)
+
+	// History returns the conversation before the message, and text of the user after it without
+	// an answer. It is called only if the runtime does not have the session.
+	History func(ctx context.Context) (history []wire.Turn, unanswered string, err error)
+}
+
+// Start stores an answer and starts its run. The caller must call Close. It fails with the error of
+// [Start].Store, with [ErrStartedBefore], and with api.UpstreamFailed if the runtime rejects the run,
+// which is stored as a failed answer.
+func (r *Relay) Start(ctx context.Context, run Run, in Start) (*Answer, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	a := &Answer{relay: r, run: run, ctx: ctx, cancel: cancel, began: time.Now()}
+	a.progressed = a.began
+	a.memory = account{budget: &r.memory, tenant: run.TenantID}
+	runtime, err := r.client(in.Endpoint, a.memory.reserve)
+	if err != nil {
+		cancel(nil)
+		return nil, err
+	}
+	if !r.enter(a) {
+		cancel(errShutdown)
+		return nil, &api.Error{Code: api.Unavailable, Message: "The hub shuts down: try again."}
+	}
+	if a.message, err = in.Store(ctx, a); err != nil {
+		if errors.Is(err, db.ErrUnavailable) { // the outcome of the COMMIT may be unknown
+			r.add(a.end(failed(api.Unavailable, "The database was unavailable: send the message again.")))
+		}
+		r.leave(a)
+		cancel(nil)
+		return nil, err
+	}
+	a.continues = a.run.RuntimeSession
+	r.watch(a)
+	if a.former != "" { // it may still use the session of the runtime
+		r.CancelRun(ctx, a.run.TenantID, a.run.AgentName, a.former)
+	}
+	switch err := a.open(runtime, in); {
+	case errors.Is(err, client.ErrRunIDConflict): // a hub that was killed has started it
+		a.started = true
+		if _, err := a.finish(failed(api.UpstreamFailed, "The answer was lost, because its hub was killed.")); err != nil {
+			return nil, err
+		}
+		return nil, ErrStartedBefore
+	case err != nil:
+		return nil, a.rejected(err)
+	}
+	return a, nil
+}
+
+// Reserve takes the lease of the session for a run, in the transaction of [Start].Store, which has
+// locked the row of the session. It fails with api.Conflict while another answer is in progress, and
+// with api.RateLimited if too many answers are.
+func (a *Answer) Reserve(ctx context.Context, tx *sql.Tx, run Run) error {
+	now := a.relay.store.Now()
+	a.run = run
+	var err error
+	if a.former, err = insertRun(ctx, tx, run, a.relay.id, now); err != nil {
+		return err
+	}
+	ofUser, ofAgent, err := countRuns(ctx, tx, a.relay.store.DB.Engine(), run, now)
+	switch {
+	case err != nil:
+		return err
+	case ofUser > a.relay.cfg.UserAnswers:
+		return &api.Error{Code: api.RateLimited, RetryAfter: limitedFor, Message: "Too many of your answers are in progress: wait for the end of one of them."}
+	case ofAgent > a.relay.cfg.AgentAnswers:
+		return &api.Error{Code: api.RateLimited, RetryAfter: limitedFor, Message: "Too many answers of the agent are in progress: send the message again later."}
+	}
+	return nil
+}
+
+// open starts the run.
+func (a *Answer) open(runtime *client.Client, in Start) error {
+	slow := time.AfterFunc(a.relay.cfg.OpenTimeout, func() { a.cancel(errSlow) })
+	defer slow.Stop()
+	request, err := a.request(in)
+	if err != nil {
+		return err
+	}
+	for pause := 20 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		events, err := runtime.Open(a.ctx, in.Endpoint.AgentID, request)
+		a.events.Store(events)
+		a.started = !neverAccepted(err)
+		if errors.Is(err, client.ErrUnknownSession) && request.RequireSession {
+			if err := forgetRuntimeSession(a.ctx, a.relay.store.DB.Write(), a.run); err != nil {
+				return err
+			}
+			a.continues = ""
+			if request, err = a.request(in); err != nil {
+				return err
+			}
+			continue
+		}
+		if !errors.Is(err, client.ErrSessionBusy) || time.Since(a.began) > busyWait {
+			return err
+		}
+		select {
+		case <-a.ctx.Done():
+		case <-time.After(pause):
+		}
+	}
+}
+
+// request returns the request of the run. It continues the session of the runtime, or it starts one
+// with the stored conversation: a runtime that has the session does not need the conversation.
+func (a *Answer) request(in Start) (wire.RunRequest, error) {
+	request := wire.RunRequest{Message: a.message, RunID: &a.run.ID}
+	if a.continues != "" {
+		request.SessionID, request.RequireSession = &a.continues, true
+		return request, nil
+	}
+	history, unanswered, err := in.History(a.ctx)
+	request.History, request.Message = history, Paragraphs(unanswered, a.message)
+	a.seeded = len(history) > 0
+	return request, err
+}
+
+// neverAccepted reports whether a runtime has certainly not accepted a run.
+func neverAccepted(err error) bool {
+	_, rejected := errors.AsType[*client.Error](err)
+	op, network := errors.AsType[*net.OpError](err)
+	return rejected || network && op.Op == "dial"
+}
+
+// rejected stores the answer as failed, and returns the error of the response.
+func (a *Answer) rejected(err error) error {
+	e := &api.Error{Code: api.UpstreamFailed, Message: "The runtime of the agent cannot be reached: look at its deployment.", Cause: err}
+	failure, ok := errors.AsType[*client.Error](err)
+	switch {
+	case context.Cause(a.ctx) != nil:
+		end := endingOf(context.Cause(a.ctx))
+		e.Code, e.Message = api.Code(end.Failure.Code), end.Failure.Message
+		_, _ = a.finish(end) // the error is logged
+		return e
+	case errors.Is(err, db.ErrUnavailable):
+		e.Code, e.Message = api.Unavailable, ""
+	case errors.Is(err, client.ErrSessionBusy):
+		e.Code, e.Message = api.Conflict, "The previous answer is still ending: send the message again in a moment."
+	case ok && failure.Status == http.StatusRequestEntityTooLarge:
+		e.Code, e.Message = api.PayloadTooLarge, "The message is too long for the agent."
+	case ok && (failure.Status == http.StatusServiceUnavailable || failure.Status == http.StatusTooManyRequests):
+		e.Message = "The runtime of the agent takes no more runs at the moment: send the message again later."
+	case ok:
+		e.Message = "The runtime of the agent rejected the message: look at its deployment."
+	}
+	_, _ = a.finish(failed(e.Code, cmp.Or(e.Message, e.Code.Error()))) // the error is logged
+	return e
+}

@@ -1,0 +1,222 @@
+package relay
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"strings"
+
+	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/internal/excerpt"
+	"github.com/seed93082962/agenthost/internal/ids"
+	"github.com/seed93082962/agenthost/runtime/wire"
+	"github.com/seed93082962/agenthost/sse"
+)
+
+// Limits of a stored answer, in bytes.
+const (
+	maxAnswer     = 4 << 20
+	maxToolOutput = 16 << 10 // of one tool result
+	maxModel      = 200
+	maxFailure    = 2000
+)
+
+// maxBlocks is the number of blocks of one message that are read: a runtime sends no more, and an
+// event of 4 MiB has room for two million.
+const maxBlocks = 1024
+
+var errTooLong = errors.New("the answer is longer than 4 MiB")
+
+// transcript is the part of an answer that is stored, as of the last event.
+type transcript struct {
+	blocks         []byte // JSON of the complete blocks, separated by commas
+	text           []byte // of the complete text blocks
+	pending        []byte // the text of the message in progress
+	count          int    // of blocks
+	model          string
+	runtimeSession string
+	responded      bool // the model has: the runtime has stored the messages before
+	usage          wire.Usage
+	end            *Ending // nil in progress
+
+	changed  bool // since the last snapshot
+	stored   int  // the size as of the last snapshot
+	reserved int  // bytes
+}
+
+// size returns the number of bytes that are stored.
+func (t *transcript) size() int { return len(t.blocks) + len(t.text) + len(t.pending) }
+
+// note adds the part of an event that is stored. Events that cannot be decoded are only forwarded.
+// The error is errTooLong or that of reserve.
+func (t *transcript) note(ev sse.Event, reserve func(size int) error) error {
+	switch ev.Type {
+	case "partial_message":
+		t.pending, t.changed, t.responded = wire.AppendPartialText(t.pending, ev.Data), true, true
+	case "assistant":
+		t.responded = true
+		if blocks, err := wire.DecodeBlocks(ev.Data, maxBlocks); err == nil {
+			t.assistant(blocks)
+		}
+	case "system", "tool_result", "result", "cancelled", "error":
+		if payload, err := wire.DecodeEvent(ev.Type, ev.Data); err == nil {
+			t.payload(payload)
+		}
+	}
+	size := t.size()
+	if size > maxAnswer {
+		return errTooLong
+	}
+	// Text that will be stored exists twice for a while. Small amounts are reserved together.
+	if want := 2 * size; want > t.reserved || want < t.reserved/4 {
+		if err := reserve(want + want/4 - t.reserved); err != nil {
+			return err
+		}
+		t.reserved = want + want/4
+	}
+	return nil
+}
+
+// assistant replaces the message in progress with the complete one. Those of subagents only count
+// tokens.
+func (t *transcript) assistant(m wire.Blocks) {
+	t.usage, t.changed = t.usage.Add(m.Usage), true
+	if m.ParentToolUseID != nil {
+		return
+	}
+	t.pending = nil
+	for _, block := range m.Blocks {
+		t.block(block)
+	}
+	if m.Text != "" {
+		if len(t.text) > 0 {
+			t.text = append(t.text, "\n\n"...)
+		}
+		t.text = append(t.text, m.Text...)
+	}
+}
+
+func (t *transcript) block(raw []byte) {
+	if len(t.blocks) > 0 {
+		t.blocks = append(t.blocks, ',')
+	}
+	t.blocks = append(t.blocks, raw...)
+	t.count++
+}
+
+// toolResultBlock is the block of a tool result, whose output is shortened.
+type toolResultBlock struct {
+	Type      string `json:"type"`
+	ToolUseID string `json:"tool_use_id"`
+	ToolName  string `json:"tool_name"`
+	Output    string `json:"output"`
+	IsError   bool   `json:"is_error"`
+	Truncated bool   `json:"truncated"`
+}
+
+// payload adds an event that is neither text nor a message of the model.
+func (t *transcript) payload(payload wire.Payload) {
+	switch p := payload.(type) {
+	case *wire.System:
+		if p.Subtype == wire.SystemInit && p.Init != nil {
+			t.model, t.changed = Clean(excerpt.Head(p.Model, maxModel)), true
+			if ids.Plain(p.SessionID, 128) {
+				t.runtimeSession = p.SessionID
+			}
+		}
+	case *wire.ToolResult:
+		if p.ParentToolUseID != nil {
+			return
+		}
+		output, cut := excerpt.Ends(p.Result.Output, maxToolOutput)
+		block, err := json.Marshal(toolResultBlock{
+			Type: "tool_result", ToolUseID: p.Result.ToolUseID, ToolName: p.Result.ToolName,
+			Output: output, IsError: p.Result.IsError, Truncated: p.Result.Truncated || cut,
+		})
+		if err == nil {
+			t.block(block)
+			t.changed = true
+		}
+	}
+	if t.end != nil {
+		return
+	}
+	switch p := payload.(type) {
+	case *wire.Result:
+		t.usage = p.Usage
+		t.end = &Ending{Status: StatusCompleted}
+		if p.IsError {
+			t.end = failureOf(p.ErrorType, append(p.Errors, p.Subtype)[0])
+		}
+	case *wire.Cancelled:
+		t.end = &Ending{Status: StatusCancelled}
+	case *wire.Fault:
+		t.end = failureOf(p.ErrorType, p.Error)
+	}
+}
+
+func failureOf(code, message string) *Ending {
+	if code == "" {
+		code = string(api.UpstreamFailed)
+	}
+	end := failed(api.Code(Clean(excerpt.Head(code, maxModel))), Clean(excerpt.Head(message, maxFailure)))
+	return &end
+}
+
+// snapshot returns the text and the JSON of the blocks if they should be stored: at first, and then
+// when they have grown by a quarter, so that the number of bytes that are written is linear in the
+// length of the answer.
+func (t *transcript) snapshot() (text, content string, due bool) {
+	size := t.size()
+	if !t.changed || size < t.stored+t.stored/4 {
+		return "", "", false
+	}
+	t.changed, t.stored = false, size
+	text, content = t.current()
+	return text, content, true
+}
+
+// current returns the text, and the JSON array of the blocks: "" for one block with the text.
+func (t *transcript) current() (text, content string) {
+	pending := Clean(string(t.pending))
+	text = Paragraphs(Clean(string(t.text)), pending)
+	if plain := t.count == 1 && len(pending) == 0 && bytes.Equal(t.blocks, TextBlock(string(t.text))); t.count > 0 && !plain {
+		content = Clean(string(Array(t.blocks, TextBlock(pending))))
+	}
+	return text, content
+}
+
+// Clean returns text that both databases can store.
+func Clean(text string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
+}
+
+// TextBlock returns the JSON of a block of text, or nil for an empty text.
+func TextBlock(text string) []byte {
+	if text == "" {
+		return nil
+	}
+	return append(wire.AppendString([]byte(`{"type":"text","text":`), text), '}')
+}
+
+// Array returns the JSON array of blocks, without the empty ones.
+func Array(blocks ...[]byte) []byte {
+	out := []byte{'['}
+	for _, block := range blocks {
+		if len(block) > 0 {
+			if len(out) > 1 {
+				out = append(out, ',')
+			}
+			out = append(out, block...)
+		}
+	}
+	return append(out, ']')
+}
+
+// Paragraphs joins two texts with an empty line between them.
+func Paragraphs(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	return a + "\n\n" + b
+}
