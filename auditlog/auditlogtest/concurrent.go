@@ -17,7 +17,7 @@ import (
 const (
 	writers = 8
 	readers = 4
-	rounds  = 30 // of each writer, with one to three entries
+	rounds  = 15 // of each writer, with one to three entries
 )
 
 // reading is one view that a reader paged through.

@@ -11,21 +11,38 @@ import (
 	"time"
 
 	"github.com/seed93082962/agenthost/auditlog"
+	"github.com/seed93082962/agenthost/auditlog/driver"
 	"github.com/seed93082962/agenthost/internal/sqlerr"
 )
 
-// ErrClosed is returned by Append after Close.
-var ErrClosed = errors.New("the audit log is closed")
-
-// Append writes the records in a transaction that concurrent calls share. After an error none of
-// them is in the log, with one exception: if the connection breaks or ctx ends during the commit,
-// the outcome is unknown, and the error says so. Records and contexts of other callers have no
-// influence.
+// Append writes the records in a transaction of its own. It repeats a transaction that failed
+// because of concurrent ones. After an error none of the records is in the log, with one exception:
+// if the connection breaks or ctx ends during the commit, the outcome is unknown, and the error says
+// so.
 func (s *Store) Append(ctx context.Context, records ...auditlog.Record) error {
 	if err := check(records); err != nil || len(records) == 0 {
 		return err
 	}
-	if err := s.batches.append(ctx, records); err != nil {
+	err := retry(ctx, func() error {
+		tx, err := s.write.BeginTx(ctx, &sql.TxOptions{Isolation: s.engine.isolation})
+		if err == nil {
+			defer func() { _ = tx.Rollback() }()
+			err = s.appendGroups(ctx, tx, records)
+		}
+		if err != nil && ctx.Err() != nil {
+			return context.Cause(ctx)
+		} else if err != nil {
+			return err
+		}
+		if err := tx.Commit(); err != nil {
+			if !sqlerr.RolledBack(err) || errors.Is(err, sql.ErrTxDone) {
+				err = fmt.Errorf("it is unknown whether the entries were written: %w", err)
+			}
+			return fmt.Errorf("commit: %w", err)
+		}
+		return nil
+	})
+	if err != nil {
 		return fmt.Errorf("append to audit log: %w", err)
 	}
 	return nil
@@ -39,14 +56,8 @@ func (s *Store) AppendTx(ctx context.Context, tx *sql.Tx, records ...auditlog.Re
 	if err := check(records); err != nil {
 		return err
 	}
-	for _, g := range groups(records) {
-		c, err := s.appendLocked(ctx, tx, g)
-		if err != nil {
-			return fmt.Errorf("append to audit log: %w", err)
-		}
-		if !c.made {
-			s.chains.put(g.tenantID, c)
-		}
+	if err := s.appendGroups(ctx, tx, records); err != nil {
+		return fmt.Errorf("append to audit log: %w", err)
 	}
 	return nil
 }
@@ -60,25 +71,72 @@ func check(records []auditlog.Record) error {
 	return nil
 }
 
-// group is the records of one tenant.
-type group struct {
-	tenantID string
-	records  []auditlog.Record
+// appendGroups appends the records of each tenant, sorted by tenant: all writers must lock several
+// logs in the same order.
+func (s *Store) appendGroups(ctx context.Context, tx execer, records []auditlog.Record) error {
+	sorted := slices.Clone(records)
+	slices.SortStableFunc(sorted, func(a, b auditlog.Record) int { return cmp.Compare(a.TenantID(), b.TenantID()) })
+	for len(sorted) > 0 {
+		tenantID := sorted[0].TenantID()
+		n := slices.IndexFunc(sorted, func(r auditlog.Record) bool { return r.TenantID() != tenantID })
+		if n < 0 {
+			n = len(sorted)
+		}
+		if err := s.appendGroup(ctx, tx, tenantID, sorted[:n]); err != nil {
+			return err
+		}
+		sorted = sorted[n:]
+	}
+	return nil
 }
 
-// groups sorts by tenant, because all writers must lock several logs in the same order.
-func groups(records []auditlog.Record) []group {
-	var all []group
-	for _, r := range records {
-		i := slices.IndexFunc(all, func(g group) bool { return g.tenantID == r.TenantID() })
-		if i < 0 {
-			i = len(all)
-			all = append(all, group{tenantID: r.TenantID()})
-		}
-		all[i].records = append(all[i].records, r)
+// appendGroup locks the log and appends the records of its tenant.
+func (s *Store) appendGroup(ctx context.Context, tx execer, tenantID string, records []auditlog.Record) error {
+	l, err := lock(ctx, tx, s.engine, tenantID)
+	if err != nil {
+		return err
 	}
-	slices.SortFunc(all, func(a, b group) int { return cmp.Compare(a.tenantID, b.tenantID) })
-	return all
+	entries := make([]auditlog.Entry, len(records))
+	for i := range records {
+		entries[i] = records[i].Entry()
+	}
+	known, err := keysOf(ctx, tx, l.tenant, entries)
+	if err != nil {
+		return err
+	}
+	now := s.now()
+	for i := range entries {
+		r := row{Entry: entries[i]}
+		driver.Seal(&r.Entry, l.head, now)
+		l.head = r.Head()
+		for j, n := range namesOf(&r.Entry) {
+			k := known[n]
+			k.pos++
+			r.key[j] = k.id
+			r.pos[j] = k.pos
+		}
+		if err := r.insert(ctx, tx, l.tenant); sqlerr.UniqueViolation(err) { // no other writer can have inserted it
+			return fmt.Errorf("%w: %w", &auditlog.DamagedError{TenantID: tenantID, ID: r.ID}, err)
+		} else if err != nil {
+			return fmt.Errorf("insert entry: %w", err)
+		}
+	}
+	_, err = tx.ExecContext(ctx, "UPDATE audit_heads SET id = $1, hash = $2, at = $3 WHERE tenant = $4",
+		signed(l.head.ID), l.head.Hash, l.head.CreatedAt.UnixMicro(), l.tenant)
+	return err
+}
+
+func (r *row) insert(ctx context.Context, tx execer, tenant int64) error {
+	var detail any
+	if r.Detail != nil {
+		detail = string(r.Detail)
+	}
+	_, err := tx.ExecContext(ctx, `INSERT INTO audit_entries (tenant, id, created_at, category, category_pos, action, action_pos, actor,
+			actor_pos, target_type, target_id, target_name, status, detail, remote_ip, user_agent, hash)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)`,
+		tenant, signed(r.ID), r.CreatedAt.UnixMicro(), r.key[0], r.pos[0], r.key[1], r.pos[1], r.key[2], r.pos[2],
+		r.TargetType, r.TargetID, r.TargetName, string(r.Status), detail, r.RemoteIP, r.UserAgent, r.Hash)
+	return err
 }
 
 // lock locks the head row of a tenant until the transaction ends, and inserts it if it does not
@@ -95,106 +153,6 @@ func lock(ctx context.Context, tx execer, e engine, tenantID string) (log, error
 		err = fmt.Errorf("lock audit log of %q: its head row does not exist", tenantID)
 	}
 	return l, err
-}
-
-// appendLocked locks the log and appends the records. The chain that it returns is right if the
-// transaction commits.
-func (s *Store) appendLocked(ctx context.Context, tx execer, g group) (*chain, error) {
-	l, err := lock(ctx, tx, s.engine, g.tenantID)
-	if err != nil {
-		return nil, err
-	}
-	c := s.chains.take(g.tenantID)
-	if !c.current(l) {
-		c = &chain{log: l, keys: map[name]*key{}}
-	}
-	rows, missing := c.rows(g.records)
-	if len(missing) > 0 {
-		if err := c.learn(ctx, tx, missing); err != nil {
-			return nil, err
-		}
-		rows, _ = c.rows(g.records)
-	}
-	now := s.now()
-	for len(rows) > 0 {
-		n := piece(rows)
-		from := c.head
-		c.seal(rows[:n], now)
-		err := s.engine.insert(ctx, tx, c.log, from, rows[:n])
-		if sqlerr.UniqueViolation(err) { // no other writer can have inserted them
-			err = fmt.Errorf("%w: %w", &auditlog.DamagedError{TenantID: g.tenantID, ID: from.ID + 1}, err)
-		}
-		if err != nil {
-			return nil, err
-		}
-		rows = rows[n:]
-	}
-	return c, nil
-}
-
-// writeLocked appends the records in a transaction of its own. It repeats a transaction that failed
-// because of concurrent ones.
-func (s *Store) writeLocked(ctx context.Context, records []auditlog.Record) error {
-	all := groups(records)
-	return retry(ctx, func() error {
-		tx, err := s.write.BeginTx(ctx, nil)
-		if err != nil {
-			return fmt.Errorf("begin: %w", err)
-		}
-		defer func() { _ = tx.Rollback() }()
-		chains := make([]*chain, len(all))
-		for i, g := range all {
-			if chains[i], err = s.appendLocked(ctx, tx, g); err != nil {
-				return err
-			}
-		}
-		if err := tx.Commit(); err != nil {
-			if !sqlerr.RolledBack(err) || errors.Is(err, sql.ErrTxDone) {
-				err = unknown(err)
-			}
-			return fmt.Errorf("commit: %w", err)
-		}
-		for i, g := range all {
-			s.chains.put(g.tenantID, chains[i])
-		}
-		return nil
-	})
-}
-
-// writeUnlocked appends the records in one statement without a lock. If that is not possible, it
-// reports false and has written nothing: the records belong to several logs, a name is new, the
-// database rejects a record, or another writer has changed the log (errMoved).
-func (s *Store) writeUnlocked(ctx context.Context, records []auditlog.Record) (done bool, err error) {
-	tenantID := records[0].TenantID()
-	if !s.engine.postgres ||
-		slices.ContainsFunc(records, func(r auditlog.Record) bool { return r.TenantID() != tenantID }) {
-		return false, nil
-	}
-	c := s.chains.take(tenantID)
-	if c == nil {
-		return false, nil
-	}
-	rows, missing := c.rows(records)
-	if len(missing) > 0 || piece(rows) < len(rows) {
-		s.chains.put(tenantID, c)
-		return false, nil
-	}
-	from := c.head
-	c.seal(rows, s.now())
-	err = s.engine.insert(ctx, s.write, c.log, from, rows)
-	switch {
-	case err == nil:
-		s.chains.put(tenantID, c)
-		return true, nil
-	case errors.Is(err, errMoved), sqlerr.RolledBack(err):
-		return false, err
-	}
-	return true, unknown(err)
-}
-
-// unknown wraps an error after which the records may or may not be in the log.
-func unknown(err error) error {
-	return fmt.Errorf("it is unknown whether the entries were written: %w", err)
 }
 
 // attempts bounds the repetitions of a transaction, which take about two seconds.

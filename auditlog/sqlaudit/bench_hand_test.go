@@ -25,7 +25,7 @@ func benchByHand(b *testing.B, d *db.DB) {
 	}
 	for _, n := range []int{1, 64} {
 		b.Run(fmt.Sprintf("by hand/goroutines=%d", n), func(b *testing.B) {
-			concurrently(b, d, n, func(*rand.Rand) error { return insertByHand(b.Context(), d) })
+			concurrently(b, n, func(*rand.Rand) error { return insertByHand(b.Context(), d) })
 		})
 	}
 }

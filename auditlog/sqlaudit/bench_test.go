@@ -98,12 +98,12 @@ func BenchmarkAppend(b *testing.B) {
 		require.NoError(b, s.Append(b.Context(), all...))
 		for _, n := range []int{1, 64, 512} {
 			b.Run(fmt.Sprintf("goroutines=%d", n), func(b *testing.B) {
-				concurrently(b, d, n, func(r *rand.Rand) error { return s.Append(b.Context(), actions.record(r, benchTenant)) })
+				concurrently(b, n, func(r *rand.Rand) error { return s.Append(b.Context(), actions.record(r, benchTenant)) })
 			})
 		}
 		for _, n := range []int{1, 64} {
 			b.Run(fmt.Sprintf("tx/goroutines=%d", n), func(b *testing.B) {
-				concurrently(b, d, n, func(r *rand.Rand) error {
+				concurrently(b, n, func(r *rand.Rand) error {
 					tx, err := d.Write().BeginTx(b.Context(), nil)
 					if err != nil {
 						return err
@@ -120,39 +120,14 @@ func BenchmarkAppend(b *testing.B) {
 	})
 }
 
-// BenchmarkInsertLimit is what the server needs for rows of the same size in transactions as large
-// as those that 64 and 512 goroutines make, into a table with a primary key and nothing else,
-// without chain, positions and client.
-func BenchmarkInsertLimit(b *testing.B) {
-	d := database(b, pgtest.Durable(b))
-	_, err := d.Write().Exec("CREATE TABLE plain (LIKE audit_entries, PRIMARY KEY (tenant, id))")
-	require.NoError(b, err)
-	last := 0
-	for _, rows := range []int{64, 512} {
-		b.Run(fmt.Sprintf("rows=%d", rows), func(b *testing.B) {
-			for b.Loop() {
-				_, err := d.Write().Exec(`INSERT INTO plain SELECT 1, $1 + i, $1, 1, i, 2, i, 3, i, 'user',
-					'0190c2a4-7b1c-7def-8123-456789abcdef', 'Zoë "Z" \ {x,y}', 'success',
-					'{"role":{"from":"member","to":"admin"}}', '192.0.2.1',
-					'Mozilla/5.0 (X11; Linux x86_64)',
-					'\x0000000000000000000000000000000000000000000000000000000000000000'::bytea FROM generate_series(1, $2) AS i`, last, rows)
-				require.NoError(b, err)
-				last += rows
-			}
-			b.ReportMetric(float64(b.N*rows)/b.Elapsed().Seconds(), "entries/s")
-		})
-	}
-}
-
 // concurrently shares b.N calls among goroutines.
-func concurrently(b *testing.B, d *db.DB, goroutines int, call func(*rand.Rand) error) {
+func concurrently(b *testing.B, goroutines int, call func(*rand.Rand) error) {
 	var all sync.WaitGroup
 	tickets := make(chan struct{}, b.N)
 	for range b.N {
 		tickets <- struct{}{}
 	}
 	close(tickets)
-	before := transactions(b, d)
 	b.ResetTimer()
 	for i := range goroutines {
 		all.Go(func() {
@@ -167,16 +142,5 @@ func concurrently(b *testing.B, d *db.DB, goroutines int, call func(*rand.Rand) 
 	}
 	all.Wait()
 	b.StopTimer()
-	if n := transactions(b, d) - before; n > 0 {
-		b.ReportMetric(float64(b.N)/float64(n), "entries/tx")
-	}
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "entries/s")
-}
-
-// transactions is how many have written, on PostgreSQL.
-func transactions(b *testing.B, d *db.DB) (n int64) {
-	if d.Engine() == db.PostgreSQL {
-		require.NoError(b, d.Write().QueryRow("SELECT CAST(CAST(pg_current_xact_id() AS text) AS bigint)").Scan(&n))
-	}
-	return n
 }

@@ -50,6 +50,7 @@ var twinFilters = []auditlog.Filter{
 // Entries are appended and pruned between two statements of a query. Its result is the one before
 // or after that, or the old view of the remaining entries.
 func TestQueryWhilePruned(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, url string) {
 		next := twins(t, url)
 		for i, f := range twinFilters {
@@ -99,6 +100,7 @@ func TestQueryWhilePruned(t *testing.T) {
 
 // Entries that are pruned while they are read are missing or unchanged; all others are present.
 func TestEntriesWhilePruned(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, url string) {
 		next := twins(t, url)
 		for i := 0; i < len(twinFilters); i += 2 {
@@ -134,6 +136,7 @@ func beforePruning(entries []string) []string {
 
 // Two concurrent prunings delete all entries that either of them had to delete.
 func TestPruneWhilePruned(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, url string) {
 		next := twins(t, url)
 		for _, until := range []int{1, 2, 3} {
@@ -155,6 +158,7 @@ func TestPruneWhilePruned(t *testing.T) {
 
 // A pruning during a verification is not reported as damage.
 func TestVerifyWhilePruned(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, url string) {
 		next := twins(t, url)
 		for _, until := range []int{1, twinSeconds} {

@@ -44,31 +44,27 @@ type keyRow struct {
 	name, userID, foldName, foldID string
 }
 
-// fill sets the texts of entries from the current rows of the database. An entry that an index
-// would return in the wrong place loses its hash, so that it fails its verification.
-func (c *checker) fill(ctx context.Context, tx querier, after int64, rows []row) error {
+// check verifies entries by the current rows of the database. An entry that an index would return in
+// the wrong place loses its hash, so that it fails its verification.
+func (c *checker) check(ctx context.Context, tx querier, after int64, rows []row) error {
 	l, err := c.store.log(ctx, tx, c.tenantID)
 	if err != nil {
 		return err
 	}
 	if c.pruned = c.pruned || signed(l.floor.ID) > after; c.pruned {
-		_, err = c.store.names.fill(ctx, c.store.engine, tx, c.tenantID, rows)
-		return err
+		return nil
 	}
 	if err := c.load(ctx, tx, l.tenant, rows); err != nil {
 		return err
 	}
 	for i := range rows {
 		r := &rows[i]
-		names := map[int64]name{}
 		intact := true
 		for j, k := range r.key {
 			s := c.seen[k]
-			names[k] = s.shown()
 			intact = intact && s.intact && s.kind == j+1 && r.pos[j] == s.pos+1
 			s.pos = r.pos[j]
 		}
-		r.setNames(c.tenantID, names)
 		if !intact || c.seen[r.key[2]].categoryKey != r.key[0] {
 			r.Hash = nil
 		}
@@ -118,14 +114,6 @@ func readKeys(ctx context.Context, tx querier, where string, arg any, each func(
 		return fmt.Errorf("read keys: %w", err)
 	}
 	return nil
-}
-
-// shown returns the name that readers see.
-func (k storedKey) shown() name {
-	if k.user.kind != 0 {
-		return name{kind: k.kind, text: k.user.name, userID: k.user.userID}
-	}
-	return name{kind: k.kind, text: k.name, userID: k.userID}
 }
 
 // intactIn reports whether a search for the name of the key in the tenant's log finds this key and

@@ -42,6 +42,7 @@ func putAbove(t *testing.T, d *db.DB) (undo func()) {
 }
 
 func TestAppendReportsDamage(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, url string) {
 		d := database(t, url)
 		warm, cold := store(t, d), store(t, d)
@@ -86,6 +87,7 @@ func TestAppendReportsDamage(t *testing.T) {
 
 // Each page that lacks an entry fails, and an export contains the remaining entries.
 func TestQueryOverDeletedEntries(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, url string) {
 		d := database(t, url)
 		s := store(t, d)
@@ -159,6 +161,7 @@ func TestQueryOverDeletedEntries(t *testing.T) {
 
 // A page with a missing name fails, and an export contains the other texts.
 func TestQueryOverDeletedNames(t *testing.T) {
+	t.Parallel()
 	for name, lost := range map[string]string{
 		"user": "kind = 4 AND name = 'User001'", "actor": "owner = (SELECT u.key FROM audit_keys u WHERE u.kind = 4 AND u.name = 'User001')",
 	} {
@@ -190,6 +193,7 @@ func TestQueryOverDeletedNames(t *testing.T) {
 // Concurrent appends and prunings, and names that are deleted and inserted again, are not reported
 // as damage.
 func TestVerifyDuringAppendsAndPrunings(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, url string) {
 		d := database(t, url)
 		var stores []*sqlaudit.Store

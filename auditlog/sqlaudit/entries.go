@@ -91,7 +91,7 @@ func (r *reader) begin(ctx context.Context, tx querier, f auditlog.Filter, snaps
 			return err
 		}
 		where += " AND (e.actor IN " + fmt.Sprintf(r.store.engine.set, "$4") + ") IS TRUE" // no other index
-		r.args = append(r.args, jsonSet(keysOf(actors)))
+		r.args = append(r.args, jsonSet(actorKeys(actors)))
 	}
 	r.query = "SELECT " + entryColumns + " FROM audit_entries e WHERE " + where + " ORDER BY e.id" + limitTo(chunkSize)
 	return nil
@@ -102,7 +102,7 @@ func (r *reader) chunk(ctx context.Context, tx querier, after int64) ([]row, err
 	r.args[1] = after
 	err := forEach(ctx, tx, r.query, r.args, func(scan *sql.Rows) error {
 		var one row
-		err := one.scan(scan)
+		err := one.scan(scan, r.tenantID)
 		rows = append(rows, one)
 		return err
 	})
@@ -110,9 +110,7 @@ func (r *reader) chunk(ctx context.Context, tx querier, after int64) ([]row, err
 		return nil, fmt.Errorf("read entries: %w", err)
 	}
 	if r.check != nil {
-		return rows, r.check.fill(ctx, tx, after, rows)
+		return rows, r.check.check(ctx, tx, after, rows)
 	}
-	// Entries of a damaged log may lack a name.
-	_, err = r.store.names.fill(ctx, r.store.engine, tx, r.tenantID, rows)
-	return rows, err
+	return rows, nil
 }

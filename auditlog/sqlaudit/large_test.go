@@ -15,6 +15,7 @@ import (
 // The size of a statement is bounded, whatever the size of the details: PostgreSQL closes the
 // connection above one gigabyte.
 func TestStatementsOfLongDetailsAreBounded(t *testing.T) {
+	t.Parallel()
 	type lines struct{ Lines []string }
 	long := lines{slices.Repeat([]string{strings.Repeat(`"`, 2000)}, 60)} // 240,000 bytes as JSON
 	paste := auditlog.Define[lines]("agent.paste").Record(event("t", 1), long)

@@ -23,6 +23,7 @@ var scans = map[db.Engine]*regexp.Regexp{
 }
 
 func TestNoQueryScansTheLog(t *testing.T) {
+	t.Parallel()
 	for engine, url := range map[db.Engine]string{db.PostgreSQL: dbURL(t), db.SQLite: "sqlite://" + t.TempDir() + "/a.db"} {
 		t.Run(string(engine), func(t *testing.T) {
 			d := database(t, url)

@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 		return
 	}
 	// The suite runs on two engines, and memaudit runs it with the default of 100.
-	if err := flag.Set("rapid.checks", "30"); err != nil {
+	if err := flag.Set("rapid.checks", "8"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -123,6 +123,7 @@ func process(t *testing.T, name string, goroutines, n int, url string) (*exec.Cm
 
 // Eight writers in two processes, while a reader pages.
 func TestSnapshotsAreStableUnderWrites(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, url string) {
 		const each = 50
 		s := store(t, database(t, url))
@@ -215,6 +216,7 @@ func pageThrough(t *testing.T, s auditlog.Store, snapshot uint64, f auditlog.Fil
 }
 
 func TestAcknowledgedEntriesSurviveKill(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, url string) {
 		s := store(t, database(t, url))
 		c, out := process(t, "killed", 8, 0, url)

@@ -65,7 +65,7 @@ func (p *pruning) begin(ctx context.Context, retention time.Duration, as auditlo
 
 // step deletes the oldest entries, at most pruneSize, and reports whether they were the last.
 func (p *pruning) step(ctx context.Context) (deleted uint64, done bool, err error) {
-	tx, err := p.store.write.BeginTx(ctx, nil)
+	tx, err := p.store.write.BeginTx(ctx, &sql.TxOptions{Isolation: p.store.engine.isolation})
 	if err != nil {
 		return 0, false, err
 	}
@@ -153,7 +153,7 @@ func (s *Store) deleteUsers(ctx context.Context, tx *sql.Tx, tenant, last int64)
 	//nolint:gosec // a constant of the engine
 	_, err = tx.ExecContext(ctx, "DELETE FROM audit_keys WHERE kind = 4 AND key IN "+fmt.Sprintf(s.engine.set, "$1")+`
 		AND NOT EXISTS (SELECT 1 FROM audit_keys a WHERE a.owner = audit_keys.key AND a.kind = 3)`, jsonSet(users))
-	if err == nil {
+	if err == nil { // writers of an earlier version remember keys until the epoch changes
 		_, err = tx.ExecContext(ctx, "UPDATE audit_heads SET epoch = epoch + 1 WHERE tenant = $1", tenant)
 	}
 	return err

@@ -14,6 +14,7 @@ import (
 
 // Pruning deletes the names of users without any entry left, and no other names.
 func TestPruneDeletesNamesOfUsers(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, url string) {
 		d, now := database(t, url), benchStart
 		s, err := sqlaudit.New(sqlaudit.Config{Write: d.Write(), Engine: string(d.Engine()), Now: func() time.Time { return now }})
@@ -61,6 +62,7 @@ func known(t *testing.T, d *db.DB) (all []string) {
 // The oldest entries are deleted by SQL, together with all that the store keeps about them: the log
 // looks as if they had been pruned.
 func TestVerifyFindsDeletionOfTheOldestEntries(t *testing.T) {
+	t.Parallel()
 	behead := []string{
 		`UPDATE audit_keys SET floor = p.pos FROM (
 			SELECT category AS key, MAX(category_pos) AS pos FROM audit_entries WHERE tenant = $1 AND id <= $2 GROUP BY category
@@ -116,6 +118,7 @@ func TestVerifyFindsDeletionOfTheOldestEntries(t *testing.T) {
 
 // The clock of the store is years ahead when it prunes; that of the database is right.
 func TestPruneWithAClockThatIsAhead(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, url string) {
 		d, now := database(t, url), time.Now()
 		s := clocked(t, d, &now)
@@ -133,6 +136,7 @@ func TestPruneWithAClockThatIsAhead(t *testing.T) {
 
 // A pruning of several transactions has one entry, also if another process continues it.
 func TestPruneOfManyEntries(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, url string) {
 		d, now := database(t, url), benchStart
 		s := clocked(t, d, &now)

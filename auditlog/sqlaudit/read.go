@@ -14,6 +14,12 @@ type querier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
+// execer is a transaction that writes.
+type execer interface {
+	querier
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+}
+
 // forEach calls scan for each row of a query.
 func forEach(ctx context.Context, db querier, query string, args []any, scan func(row *sql.Rows) error) (err error) {
 	rows, err := db.QueryContext(ctx, query, args...)

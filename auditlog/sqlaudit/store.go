@@ -1,15 +1,81 @@
+// Package sqlaudit stores audit logs in PostgreSQL or SQLite through database/sql. It imports no
+// driver:
+//
+//	db, err := sql.Open("pgx", url)
+//	err = sqlaudit.Migrate(ctx, db, sqlaudit.PostgreSQL)
+//	store, err := sqlaudit.New(sqlaudit.Config{Write: db, Engine: sqlaudit.PostgreSQL})
+//	defer store.Close()
+//
+// [Store.Append] writes records in a transaction of its own. [Store.AppendTx] joins the caller's
+// transaction, so that a change and its entry are committed together. Any number of processes may
+// write to one database.
+//
+// # Tables
+//
+// audit_heads has a row for each tenant: the newest entry, and the last pruned one. A writer locks
+// it, so ids are dense and no entry appears below an id that was read. audit_keys has a row for
+// each category, action, user and actor (a user within one category); entries refer to these keys.
+// audit_entries has the entries.
+//
+// # Positions
+//
+// An entry stores its position within its category, its action and its actor: the number of entries
+// with the same key so far. Some entries of one tenant:
+//
+//	id   category  category_pos  action       action_pos
+//	1    auth      1             auth.login   1
+//	2    user      1             user.create  1
+//	3    auth      2             auth.logout  1
+//	4    auth      3             auth.login   2
+//	5    user      2             user.create  2
+//	6    auth      4             auth.logout  2
+//
+// The total of a filter is a difference of two positions. For category auth and the ids 3 to 6 it
+// is the position of the last auth entry at or below 6, less that of the last auth entry below 3: 4
+// - 1 = 3. The index (category, id) finds each of the two entries directly. Times never decrease
+// along ids, so a time range is a range of ids.
+//
+// A page is a range of positions. The page of category auth with offset 1 and limit 2 begins at
+// position 4 - 1 = 3 and contains the positions 3 and 2: the entries 4 and 3. Pruning deletes
+// entries 1 and 2 without a change of later positions; the key keeps the position of its last
+// pruned entry, its floor, and totals subtract that: 4 - 1 = 3.
+//
+// # Milestones
+//
+// The page must find position 3 without reading all entries before it. An index (category,
+// category_pos) of all entries would make appends slower. The index contains only every sixteenth
+// position, the milestones. To find position 1,000,003 of a key, the query looks up the next
+// milestone, 1,000,016, and reads the index (category, id) from its id downwards: at most fifteen
+// entries are skipped. A time is found in the same way among the entries whose id is a multiple of
+// 16. So a page costs the same at any depth for all filters but users.
+//
+// # Users
+//
+// A filter by user matches a part of a name or an id. The matching users are searched among the
+// keys, and the positions of their actors are added up. A page reads the newest entries of those
+// actors whose last entries are the newest. The cost depends on the number of matching users; a
+// deep page also reads what is newer than it.
+//
+// # Connections
+//
+// On PostgreSQL the transactions given to AppendTx may have any isolation. On SQLite, Write should have one connection, WAL, a
+// busy timeout, and transactions that begin immediate (_txlock=immediate with modernc.org/sqlite).
 package sqlaudit
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
+	"embed"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"time"
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/auditlog/driver"
+	"github.com/seed93082962/agenthost/internal/migrate"
 )
 
 // The engines.
@@ -28,15 +94,12 @@ type Config struct {
 	Now func() time.Time
 }
 
-// Store is an [auditlog.Store] for any number of processes. Close it to end its goroutine.
+// Store is an [auditlog.Store] for any number of processes.
 type Store struct {
-	write   *sql.DB
-	read    pool
-	engine  engine
-	now     func() time.Time
-	names   nameCache
-	chains  chainCache
-	batches batcher
+	write  *sql.DB
+	read   pool
+	engine engine
+	now    func() time.Time
 }
 
 var _ auditlog.Store = (*Store)(nil)
@@ -51,22 +114,16 @@ func New(c Config) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{write: c.Write, engine: e, now: c.Now}
-	s.read.db, s.read.prepare = c.Write, !e.postgres
-	if c.Read != nil {
-		s.read.db = c.Read
-	}
+	s.read.db = cmp.Or(c.Read, c.Write)
+	s.read.prepare = c.Engine == SQLite
 	if s.now == nil {
 		s.now = time.Now
 	}
-	s.batches.start(s)
 	return s, nil
 }
 
-// Close writes the records of pending calls of Append. It does not close the databases.
-func (s *Store) Close() error {
-	s.batches.close()
-	return s.read.close()
-}
+// Close releases prepared statements. It does not close the databases.
+func (s *Store) Close() error { return s.read.close() }
 
 // Head implements [auditlog.Store].
 func (s *Store) Head(ctx context.Context, tenantID string) (auditlog.Head, error) {
@@ -96,7 +153,8 @@ func (s *Store) Tenants(ctx context.Context) (names []string, err error) {
 
 // Clock returns the current time of the store's clock or of the database, whichever is earlier.
 func (s *Store) Clock(ctx context.Context) (time.Time, error) {
-	now, other := s.now(), time.Now()
+	now := s.now()
+	other := time.Now()
 	if s.engine.clock != "" {
 		var micros int64
 		if err := scanRow(ctx, &s.read, s.engine.clock, nil, &micros); err != nil {
@@ -110,14 +168,85 @@ func (s *Store) Clock(ctx context.Context) (time.Time, error) {
 	return now, nil
 }
 
+// engine contains the differences between PostgreSQL and SQLite.
+type engine struct {
+	isolation sql.IsolationLevel // of the store's own transactions
+	lock      string             // locks the head row of the log named $1, and returns it
+	clock     string             // returns the server's time in Unix microseconds; "" without a server
+	contains  string             // format: text column, parameter
+	set       string             // format: parameter with a JSON array of integers; a subquery with the column key
+}
+
+func engineOf(name string) (engine, error) {
+	switch name {
+	case PostgreSQL:
+		return engine{
+			isolation: sql.LevelReadCommitted, // others fail instead of waiting for the lock
+			lock:      "SELECT " + logColumns + " FROM audit_heads WHERE name = $1 FOR UPDATE",
+			clock:     "SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)",
+			contains:  "strpos(%s, %s) > 0",
+			set:       "(SELECT CAST(json_array_elements_text(CAST(%s AS json)) AS BIGINT) AS key)",
+		}, nil
+	case SQLite:
+		return engine{
+			lock:     "UPDATE audit_heads SET id = id WHERE name = $1 RETURNING " + logColumns,
+			contains: "instr(%s, %s) > 0",
+			set:      "(SELECT value AS key FROM json_each(%s))",
+		}, nil
+	}
+	return engine{}, fmt.Errorf("open audit log: unknown engine %q", name)
+}
+
+//go:embed migrations
+var files embed.FS
+
+// Migrations holds the schema as numbered SQL files, postgres/NNNN_name.sql and
+// sqlite/NNNN_name.sql, for a program that applies such files itself. Other programs call
+// [Migrate]. A database must always be migrated in the same way.
+func Migrations() fs.FS {
+	sub, err := fs.Sub(files, "migrations")
+	if err != nil {
+		panic(err) // the path is a constant
+	}
+	return sub
+}
+
+// Migrate creates or updates the schema of the store in one transaction. Concurrent calls of
+// several processes wait for each other. The table agenthost_migrations stores the applied
+// migrations.
+func Migrate(ctx context.Context, db *sql.DB, engine string) error {
+	if err := runMigrations(ctx, db, engine); err != nil {
+		return fmt.Errorf("migrate audit log: %w", err)
+	}
+	return nil
+}
+
+func runMigrations(ctx context.Context, db *sql.DB, engine string) error {
+	if _, err := engineOf(engine); err != nil {
+		return err
+	}
+	plan, err := migrate.Read(engine, migrate.Series{Name: "audit", Files: Migrations()})
+	if err != nil {
+		return err
+	}
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }()
+	if _, err := plan.Apply(ctx, tx); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
 // log is the head row of a tenant. Without a row, it is the zero log.
 type log struct {
 	tenant      int64         // the key of the tenant
 	head, floor auditlog.Head // floor is the last pruned entry
-	epoch       int64
 }
 
-const logColumns = "tenant, id, hash, at, floor_id, floor_hash, floor_at, epoch"
+const logColumns = "tenant, id, hash, at, floor_id, floor_hash, floor_at"
 
 func (s *Store) log(ctx context.Context, db querier, tenantID string) (log, error) {
 	if !driver.Storable(tenantID) {
@@ -129,11 +258,12 @@ func (s *Store) log(ctx context.Context, db querier, tenantID string) (log, erro
 func scanLog(ctx context.Context, db querier, query, tenantID string) (l log, err error) {
 	var at, floorAt int64
 	err = scanRow(ctx, db, query, []any{tenantID},
-		&l.tenant, &l.head.ID, &l.head.Hash, &at, &l.floor.ID, &l.floor.Hash, &floorAt, &l.epoch)
+		&l.tenant, &l.head.ID, &l.head.Hash, &at, &l.floor.ID, &l.floor.Hash, &floorAt)
 	if err != nil {
 		return log{}, fmt.Errorf("read head of audit log: %w", err)
 	}
-	l.head, l.floor = headAt(l.head, at), headAt(l.floor, floorAt)
+	l.head = headAt(l.head, at)
+	l.floor = headAt(l.floor, floorAt)
 	return l, nil
 }
 

@@ -13,6 +13,7 @@ import (
 )
 
 func TestSuite(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, url string) {
 		d := database(t, url)
 		s := store(t, d)

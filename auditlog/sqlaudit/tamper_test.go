@@ -25,6 +25,7 @@ func added(tenant, id, of string) string {
 
 // Each log has twelve entries, and the sixth is changed.
 func TestVerifyFindsTampering(t *testing.T) {
+	t.Parallel()
 	entry := func(change string) string {
 		return "UPDATE audit_entries SET " + change + " WHERE tenant = $1 AND id = 6"
 	}
@@ -124,6 +125,7 @@ func TestVerifyFindsTampering(t *testing.T) {
 }
 
 func TestVerifyFindsReordering(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, url string) {
 		d := database(t, url)
 		s := store(t, d)
@@ -142,6 +144,7 @@ func TestVerifyFindsReordering(t *testing.T) {
 
 // Twelve entries are pruned, all of their actions, and three are left.
 func TestVerifyFindsTamperingBelowTheCheckpoint(t *testing.T) {
+	t.Parallel()
 	changes := []struct {
 		name, sql string
 		bad       uint64

@@ -138,6 +138,7 @@ func (w *twin) entries(t *testing.T, s auditlog.Store, f auditlog.Filter, snapsh
 // Pages equal those of memaudit for logs among others, with many milestones and entries of the same
 // time.
 func TestQueryEqualsMemory(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, url string) {
 		w := twins(t, url)(t, 50)
 		r := rand.New(rand.NewPCG(1, 2))

@@ -47,7 +47,7 @@ func (s *Store) userMatches(ctx context.Context, db querier, q auditlog.Query, o
 		if m.last-m.first <= m.total {
 			from = " FROM audit_entries e WHERE e.action = $1 AND (e.actor IN " + set + ") IS TRUE AND e.id > $3 AND e.id <= $4"
 		}
-		args = []any{m.key, jsonSet(keysOf(actors)), m.lo, m.hi}
+		args = []any{m.key, jsonSet(actorKeys(actors)), m.lo, m.hi}
 		if err := scanRow(ctx, db, "SELECT COUNT(*)"+from, args, &m.total); err != nil {
 			return m, fmt.Errorf("count entries of users: %w", err)
 		}
@@ -60,7 +60,7 @@ func (s *Store) userMatches(ctx context.Context, db querier, q auditlog.Query, o
 		") p JOIN audit_entries e ON e.tenant = " + st.arg(m.tenant) + " AND e.id = p.id ORDER BY e.id DESC"
 	err = forEach(ctx, db, page, st.args, func(rows *sql.Rows) error {
 		var r row
-		err := r.scan(rows)
+		err := r.scan(rows, q.TenantID)
 		if len(m.rows) < limit {
 			m.rows = append(m.rows, r)
 		}
@@ -79,7 +79,7 @@ func (s *Store) newestOf(actors []actor, sp span, n int64) (from string, args []
 	actors = actors[:min(n, int64(len(actors)))]
 	return " FROM " + fmt.Sprintf(s.engine.set, "$1") + ` k JOIN audit_entries e ON e.actor = k.key AND e.id > $2 AND e.id <= $3
 		AND e.id >= COALESCE((SELECT b.id FROM audit_entries b WHERE b.actor = k.key AND b.id <= $3
-			ORDER BY b.id DESC LIMIT 1 OFFSET $4), 0)`, []any{jsonSet(keysOf(actors)), sp.lo, sp.hi, max(n-1, 0)}
+			ORDER BY b.id DESC LIMIT 1 OFFSET $4), 0)`, []any{jsonSet(actorKeys(actors)), sp.lo, sp.hi, max(n-1, 0)}
 }
 
 // actors returns the actors of matching users that have entries in the span.
@@ -127,7 +127,7 @@ func idAndPosition(text string, floor int64) (id, pos int64) {
 	return id, pos
 }
 
-func keysOf(actors []actor) []int64 {
+func actorKeys(actors []actor) []int64 {
 	keys := make([]int64, len(actors))
 	for i, a := range actors {
 		keys[i] = a.key
