@@ -29,7 +29,7 @@ func (f *files) Open(ctx context.Context, key string) (*artifact.Blob, error) {
 }
 
 // artifacts downloads a tool and a skill.
-func (c *contract) artifacts() {
+func (c *contract) artifacts(string) {
 	ctx, store := c.t.Context(), hub.Artifacts(c.Hub)
 	tool, err := store.Put(ctx, artifact.Tools, "a b.ts", strings.NewReader("export default {}"))
 	require.NoError(c.t, err)

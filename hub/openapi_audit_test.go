@@ -30,27 +30,27 @@ const logs = "/api/v1/admin/audit-logs"
 var unrecorded = map[string]string{
 	"auth.external_login": "external mode has its own hub in the walk", "auth.backchannel_logout": "as above",
 	"auth.upsert_tenant_client": "as above", "auth.delete_tenant_client": "as above",
-	"auth.prune_audit": "recorded by prunedLog", "auth.retire_key": "recorded in the tenant system, which no route exposes",
+	"auth.retire_key": "recorded in the tenant system, which no route exposes",
 }
 
-// auditLog reads what the walk has left in the audit log, in all ways, and holds every detail
-// against the schema of its action.
-func (c *contract) auditLog(database string) {
+// recordActions holds every entry of the audit log against the schema of its action.
+func (c *contract) recordActions() {
 	admin, _ := c.enter("admin")
-	c.auditQueries(admin)
-	recorded := map[string]bool{}
 	first := c.ok(200, "GET", logs+"?page_size=100", admin, "")
 	query := logs + "?page_size=100&snapshotId=" + first["snapshotId"].(string) + "&page="
-	for page := 1; len(recorded) == 0 || page <= int(first["total"].(float64)+99)/100; page++ {
+	for page := 1; page <= int(first["total"].(float64)+99)/100; page++ {
 		for _, item := range c.ok(200, "GET", query+fmt.Sprint(page), admin, "")["items"].([]any) {
 			c.entry("AuditEntry", item.(map[string]any))
-			recorded[item.(map[string]any)["action"].(string)] = true
+			c.actions[item.(map[string]any)["action"].(string)] = true
 		}
 	}
-	for action := range c.details() {
-		require.Equal(c.t, unrecorded[action] == "", recorded[action], "%s: was it recorded?", action)
-	}
+}
 
+// auditLog reads an audit log in all ways.
+func (c *contract) auditLog(admin string) {
+	c.newcomer(admin, "ada", "member")
+	c.auditQueries(admin)
+	first := c.ok(200, "GET", logs+"?page_size=100", admin, "")
 	lines := c.send("GET", logs+"/export?snapshotId="+first["snapshotId"].(string), admin, "")
 	require.Equal(c.t, first["snapshotId"], lines.header.Get("Audit-Snapshot-Id"))
 	n := 0
@@ -67,7 +67,7 @@ func (c *contract) auditLog(database string) {
 
 	verified := c.ok(200, "GET", logs+"/verify", admin, "")
 	require.Equal(c.t, true, verified["ok"])
-	c.prunedLog(admin, database)
+	c.prunedLog(admin)
 }
 
 func (c *contract) auditQueries(admin string) {
@@ -92,8 +92,8 @@ func (c *contract) auditQueries(admin string) {
 }
 
 // prunedLog takes the entries away, as retention does, and then changes one that came later.
-func (c *contract) prunedLog(admin, database string) {
-	d := dbtest.Open(c.t, database)
+func (c *contract) prunedLog(admin string) {
+	d := dbtest.Open(c.t, c.database)
 	store, err := sqlaudit.New(sqlaudit.Config{Write: d.Write(), Read: d.Read(), Engine: string(d.Engine())})
 	require.NoError(c.t, err)
 	defer store.Close()

@@ -111,7 +111,6 @@ func (c *contract) deployments(admin string) {
 		c.reject(409, api.AgentNotDeployed, "GET", fmt.Sprintf(path, "deployed"), admin, "")
 	}
 	c.reject(403, api.Forbidden, "GET", "/api/v1/admin/agents/deployed/files/content?path=x", dora, "")
-	c.deployer.Serve = c.runtimeOf
 	c.ok(202, "POST", helper, admin, `{"force":null}`)
 	c.deployed(admin, "running")
 	c.reject(409, api.AgentDeployed, "DELETE", agents+"/deployed", admin, "")

@@ -33,7 +33,7 @@ const (
 // are checked against the same document.
 func (c *contract) externalMode() *contract {
 	c.t.Helper()
-	e := &contract{doc: c.doc, later: c.later, seen: map[string]bool{}, fields: map[string]bool{}, files: c.files}
+	e := &contract{coverage: newCoverage(), doc: c.doc, later: c.later, files: c.files}
 	e.server = open(c.t, dbtest.SQLite(c.t), func(cfg *hub.Config) {
 		cfg.External, cfg.BootstrapAdmins, cfg.OpsKey, cfg.Artifacts, cfg.ChatPushKey = true, []string{"acme/root"}, opsKey, c.files, pushKey
 	})

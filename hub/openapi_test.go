@@ -38,14 +38,25 @@ var document = sync.OnceValues(func() (*openapitest.Document, error) {
 	return openapitest.Load(openapitest.Config{File: "openapi.yaml", Streams: []string{"application/yaml", "text/html", "application/x-ndjson", "text/event-stream"}, Headers: everyResponse, Plain: []string{"X-Accel-Buffering"}})
 })
 
+// coverage is what occurred of the document.
+type coverage struct {
+	seen    map[string]bool // "POST /auth/login 401 invalid_credentials"
+	fields  map[string]bool // "GET /auth/mode 200 setup_required"
+	actions map[string]bool // of entries of the audit log
+}
+
+func newCoverage() *coverage {
+	return &coverage{seen: map[string]bool{}, fields: map[string]bool{}, actions: map[string]bool{}}
+}
+
 // contract checks the responses of a hub against the document and collects the ones that occurred.
 type contract struct {
 	*server
+	*coverage
 	doc      *openapitest.Document
-	later    *atomic.Int64   // by how much the hub's clock is ahead
-	seen     map[string]bool // "POST /auth/login 401 invalid_credentials"
-	fields   map[string]bool // "GET /auth/mode 200 setup_required"
-	files    *files          // of tools and skills
+	database string        // its URL
+	later    *atomic.Int64 // by how much the hub's clock is ahead
+	files    *files        // of tools and skills
 	deployer *deploytest.Memory
 	failing  atomic.Bool // runtimes fail all requests
 }
@@ -55,7 +66,8 @@ func newContract(t *testing.T, url string) *contract {
 	t.Helper()
 	doc, err := document()
 	require.NoError(t, err)
-	c := &contract{doc: doc, later: new(atomic.Int64), seen: map[string]bool{}, fields: map[string]bool{}, files: &files{}, deployer: &deploytest.Memory{}}
+	c := &contract{coverage: newCoverage(), doc: doc, database: url, later: new(atomic.Int64), files: &files{}, deployer: &deploytest.Memory{}}
+	c.deployer.Serve = c.runtimeOf
 	t.Cleanup(c.deployer.Close)
 	c.server = open(t, url, func(cfg *hub.Config) {
 		cfg.Now, cfg.Artifacts, cfg.ProbePrivate, cfg.ChatPushKey, cfg.Deployer = c.now, c.files, true, pushKey, c.deployer
@@ -175,9 +187,12 @@ func (c *contract) operations() map[string]*openapi3.Operation {
 	return all
 }
 
-// complete fails for what the document has and the walk did not see.
+// complete fails for what the document has and the walks did not see.
 func (c *contract) complete() {
 	c.t.Helper()
+	for action := range c.details() {
+		require.Equal(c.t, unrecorded[action] == "", c.actions[action], "%s: was it recorded?", action)
+	}
 	all := maps.Clone(unseen)
 	maps.Copy(all, unseenCatalog)
 	for _, user := range []string{"POST /api/v1/admin/users 201", "PATCH /api/v1/admin/users/{id} 200", "GET /api/v1/admin/users/{id} 200", "GET /api/v1/admin/users 200 items"} {
