@@ -16,6 +16,16 @@ export CGO_ENABLED := 0
 export GOWORK      := off
 export GOFLAGS     += -buildvcs=false
 
+# With the race detector a test takes four times as long, and its dependencies are compiled again.
+# make test uses it for the packages that own memory which goroutines share; the other packages call
+# them. make race uses it for all.
+RACED := sse auditlog/memaudit auditlog/sqlaudit \
+	hub/api hub/artifact hub/chat/... hub/db hub/deploy hub/gateway hub/identity/... hub/store \
+	runtime runtime/client runtime/engine runtime/model/internal/upstream runtime/run runtime/session runtime/tool/mcp
+MODULE   := $(shell sed -n 's/^module //p' go.mod)
+empty    :=
+IS_RACED := ^$(MODULE)/($(subst /...,(/.*)?,$(subst $(empty) $(empty),|,$(strip $(RACED)))))$$
+
 # The race detector does not observe the memory of C code that was translated to Go, which is
 # outside of the Go heap; esbuild shares only strings, argon2 nothing. Instrumented, these packages
 # only take five times as long to compile and run. The last pattern that matches a package has its
@@ -26,16 +36,10 @@ NORACE  := modernc.org/libc/... modernc.org/memory modernc.org/sqlite/lib modern
 	github.com/evanw/esbuild/... golang.org/x/crypto/argon2 golang.org/x/crypto/blake2b
 NODWARF := -dwarf=false
 RACE    := -race '-gcflags=all=$(NODWARF)' -ldflags=-w $(foreach p,$(NORACE),'-gcflags=$(p)=$(NODWARF) -race=false')
-
-# These packages start no goroutine: their tests, which take the processor for long, run without the
-# race detector.
-SERIAL := runtime/agent runtime/permission runtime/wire runtime/skill/archive hub/catalog/archive
-MODULE := $(shell sed -n 's/^module //p' go.mod)
-empty  :=
-IS_SERIAL := ^$(MODULE)/($(subst $(empty) $(empty),|,$(SERIAL)))$$
+export GORACE := atexit_sleep_ms=0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint bench fuzz interop soak build
+.PHONY: help setup test race lint bench fuzz interop soak build
 
 help: ## list the targets
 	@sed -nE 's/^([a-z]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 8
@@ -43,19 +47,22 @@ help: ## list the targets
 setup: ## install the dependencies of the tests (as root on Debian; part of make test)
 	@tools/setup
 
-# Vet compiles what the tests link: without the flags of the race detector, each dependency would be
-# compiled twice. That the rest builds without cgo is checked by its list of files.
-test: setup ## format, go.mod, vet, and all tests, with the race detector; a skipped test fails
+test: setup ## format, go.mod, vet, and all tests, those of RACED with the race detector; a skipped test fails
 	@unformatted=$$("$$(go env GOROOT)/bin/gofmt" -l .); \
 	if [ -n "$$unformatted" ]; then printf 'not as gofmt writes it:\n%s\n' "$$unformatted" >&2; exit 1; fi
 	@tools/tidycheck
-	@go list -deps $(PKG) >/dev/null
-	@CGO_ENABLED=1 go vet $(RACE) $(PKG)
-	@cd tools/interop && CGO_ENABLED=1 go vet $(RACE) ./...
+	@go vet $(PKG)
+	@cd tools/interop && go vet ./...
 	@# One package more than cores, because many tests wait for PostgreSQL or the disk.
-	@serial=$$(go list $(PKG) | grep -E '$(IS_SERIAL)' || true); raced=$$(go list $(PKG) | grep -vE '$(IS_SERIAL)' || true); \
-	{ [ -z "$$serial" ] || go test -shuffle=on -timeout=20m -vet=off -json $$serial; \
-	[ -z "$$raced" ] || CGO_ENABLED=1 go test $(RACE) -p=$$(($$(nproc) + 1)) -shuffle=on -timeout=20m -vet=off -json $$raced; } | go run ./internal/testgate
+	@packages=$$(go list $(PKG)); \
+	raced=$$(grep -E '$(IS_RACED)' <<<"$$packages" || true); others=$$(grep -vE '$(IS_RACED)' <<<"$$packages" || true); \
+	flags="-p=$$(($$(nproc) + 1)) -shuffle=on -timeout=20m -vet=off -json"; \
+	{ failed=0; \
+	[ -z "$$others" ] || go test $$flags $$others || failed=1; \
+	[ -z "$$raced" ] || CGO_ENABLED=1 go test $(RACE) $$flags $$raced || failed=1; exit $$failed; } | go run ./internal/testgate
+
+race: ## make test, with the race detector in all packages
+	@$(MAKE) test IS_RACED=.
 
 lint: ## golangci-lint, and govulncheck if its database is available
 	@$(TOOL) golangci-lint run $(PKG)
