@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub/api"
@@ -271,31 +270,6 @@ func (c *contract) components(admin string) {
 	const source = "export default {name: 'other', description: 'd', call() {}}"
 	c.upload(201, "POST", tools, admin, "other.ts", source)
 	c.ok(204, "DELETE", tools+"/other", admin, "")
-}
-
-// unreadable sends bodies that cannot be read as the operation requires.
-func (c *contract) unreadable(method, path, token string, content openapi3.Content) {
-	c.t.Helper()
-	large := `{"text":"` + strings.Repeat("x", 1<<20) + `"}`
-	switch {
-	case content["multipart/form-data"] != nil:
-		c.rejectForm(400, api.InvalidRequest, method, path, token, "--x\r\nContent")
-		c.rejectForm(413, api.PayloadTooLarge, method, path, token, form("a.ts", "x", "title", large))
-		c.reject(415, api.UnsupportedMedia, method, path, token, `{}`)
-	case content[yamlType] != nil:
-		c.reject(413, api.PayloadTooLarge, method, path, token, large, "Content-Type", yamlType)
-		c.reject(415, api.UnsupportedMedia, method, path, token, `{}`)
-	default:
-		for _, body := range []string{`{`, `[]`, `null`, `"text"`, "{\"text\":\"\xff\"}"} {
-			c.reject(400, api.InvalidRequest, method, path, token, body)
-		}
-		if path == pushChats {
-			large = strings.Repeat(" ", 10<<20) + large
-		}
-		c.reject(413, api.PayloadTooLarge, method, path, token, large)
-		c.reject(415, api.UnsupportedMedia, method, path, token, `{}`, "Content-Type", "text/plain")
-		c.reject(415, api.UnsupportedMedia, method, path, token, `{}`, "Content-Type", "application/json; charset=gbk")
-	}
 }
 
 // unseenCatalog are further rows of unseen.

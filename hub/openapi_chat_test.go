@@ -112,8 +112,3 @@ func (c *contract) pushedChats(admin, member string) {
 	c.ok(200, "GET", one+"/messages?user=bot", admin, "")
 	c.ok(204, "DELETE", one+"?user=bot", admin, "")
 }
-
-// authenticates reports whether an operation checks a bearer token.
-func authenticates(path, roles string) bool {
-	return roles != "[anyone]" || path == "/auth/logout"
-}

@@ -1,7 +1,6 @@
 package hub_test
 
 import (
-	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -307,96 +306,4 @@ func (c *contract) expiry(admin string) {
 	c.reject(404, api.InviteInvalid, "GET", "/auth/invite/"+invite, "", "")
 	admin, _ = c.enter("admin")
 	require.Equal(c.t, "expired", c.ok(200, "GET", invites, admin, "")["items"].([]any)[0].(map[string]any)["status"])
-}
-
-// pathOf makes a request path of one of the document.
-func pathOf(path string) string {
-	return strings.NewReplacer("{id}", unknownID, "{tokenId}", unknownID, "{token}", "inv_0", "/tools/{name}/file", "/tools/weather/file", "{name}", "nobody").Replace(path)
-}
-
-// refusals are those that many operations have in common.
-func (c *contract) refusals(admin string) {
-	c.upload(201, "POST", tools, admin, "weather.ts", "export default {name: 'weather', description: 'd', call() {}}")
-	c.newcomer(admin, "max", "member")
-	expired, _ := c.enter("max")
-	c.wait(14 * time.Minute)
-	admin, _ = c.enter("admin")
-	member, _ := c.enter("max")
-	revoked, _ := c.enter("max")
-	c.ok(204, "POST", "/auth/logout", revoked, "")
-	gone := c.newcomer(admin, "gus", "admin")
-	disabled, _ := c.enter("gus")
-	c.ok(200, "PATCH", gone, admin, `{"status":"disabled"}`)
-	c.newcomer(admin, "rex", "admin")
-	given, err := c.ResetPassword(c.t.Context(), "rex")
-	require.NoError(c.t, err)
-	reset := c.ok(200, "POST", "/auth/login", "", `{"username":"rex","password":"`+given+`"}`)
-	require.Equal(c.t, true, c.ok(200, "POST", "/auth/refresh", "", `{"refresh_token":"`+reset["refresh_token"].(string)+`"}`)["must_change_password"])
-	c.wait(2 * time.Minute)
-	for name, op := range c.operations() {
-		method, path, _ := strings.Cut(name, " ")
-		c.wait(2 * time.Second) // at most 60 denials within a minute
-		roles := fmt.Sprint(op.Extensions["x-roles"])
-		path = pathOf(path)
-		if method != "GET" {
-			c.reject(403, api.Forbidden, method, path, "", "", "Sec-Fetch-Site", "cross-site")
-		}
-		if authenticates(path, roles) {
-			for _, token := range []string{"", "no.such.token", "cli_0"} {
-				c.reject(401, api.Unauthenticated, method, path, token, "")
-			}
-			c.reject(401, api.TokenExpired, method, path, expired, "")
-			c.reject(401, api.TokenRevoked, method, path, revoked, "")
-			c.reject(403, api.AccountDisabled, method, path, disabled, "")
-		}
-		if roles != "[anyone]" && path != "/auth/change-password" && path != "/auth/userinfo" {
-			c.reject(403, api.PasswordChangeRequired, method, path, reset["access_token"].(string), "")
-		}
-		if roles != "[anyone]" && !strings.Contains(roles, "member") {
-			c.reject(403, api.Forbidden, method, path, member, "")
-		}
-		if op.RequestBody != nil {
-			c.unreadable(method, path, admin, op.RequestBody.Value.Content)
-		}
-	}
-}
-
-// rateLimited brings about what a caller with too many denied requests gets.
-func (c *contract) rateLimited(admin string) {
-	c.newcomer(admin, "kim", "member")
-	denied, _ := c.enter("kim")
-	for range 60 {
-		c.reject(403, api.Forbidden, "POST", users, denied, "")
-	}
-	kim := users + "/" + c.ok(200, "GET", "/auth/userinfo", denied, "")["id"].(string)
-	c.ok(200, "PATCH", kim, admin, `{"status":"disabled"}`)
-	for name, op := range c.operations() {
-		method, path, _ := strings.Cut(name, " ")
-		if authenticates(path, fmt.Sprint(op.Extensions["x-roles"])) {
-			c.reject(429, api.RateLimited, method, pathOf(path), denied, "")
-		}
-	}
-}
-
-// withoutDatabase asks a hub that has lost its database for everything.
-func (c *contract) withoutDatabase() {
-	admin := c.setUp()
-	c.wait(2 * time.Minute) // then cached keys and sessions are too old
-	require.NoError(c.t, c.Close())
-	bodies := map[string]string{
-		"/auth/setup": `{"password":"` + password + `"}`, "/auth/login": `{"username":"admin","password":"` + password + `"}`, "/auth/refresh": `{"refresh_token":"x"}`,
-		"/auth/register": `{"token":"x","username":"eve","password":"` + password + `"}`,
-	}
-	for name, op := range c.operations() {
-		method, path, _ := strings.Cut(name, " ")
-		if op.Responses.Value("503") == nil {
-			require.Contains(c.t, []string{"GET /health", "GET /openapi.yaml", "GET /docs", "GET /auth/login"}, name)
-		} else if path != "/health/ready" && !strings.HasPrefix(path, "/artifacts/") {
-			c.reject(503, api.Unavailable, method, pathOf(path), admin, bodies[path])
-		}
-	}
-	c.ok(200, "GET", "/health", "", "")
-	require.Equal(c.t, "unavailable", c.ok(503, "GET", "/health/ready", "", "")["status"])
-	require.NoError(c.t, c.Drain(c.t.Context()))
-	require.Equal(c.t, "draining", c.ok(503, "GET", "/health/ready", "", "")["status"])
 }
