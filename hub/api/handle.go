@@ -2,7 +2,7 @@ package api
 
 import "net/http"
 
-// versioned is a result that has a version, which the response has as its ETag.
+// versioned is a result that has a version, which the response has as its ETag. 0 is none.
 type versioned interface{ CurrentVersion() int64 }
 
 // Result returns the handler of a route that responds with the status and the result of call as
@@ -40,7 +40,7 @@ func respond(w http.ResponseWriter, status int, result any, err error) error {
 	if err != nil {
 		return err
 	}
-	if v, ok := result.(versioned); ok {
+	if v, ok := result.(versioned); ok && v.CurrentVersion() > 0 {
 		SetVersion(w, v.CurrentVersion())
 	}
 	return Encode(w, status, result)

@@ -24,6 +24,9 @@ func TestHandlersOfResults(t *testing.T) {
 		if r.PathValue("name") == "none" {
 			return thing{}, api.NotFound
 		}
+		if r.PathValue("name") == "builtin" {
+			return thing{Name: "builtin"}, nil
+		}
 		return thing{r.PathValue("name"), 7}, nil
 	}
 	handler, err := api.New(api.Config{},
@@ -44,6 +47,7 @@ func TestHandlersOfResults(t *testing.T) {
 		want, tag          string
 	}{
 		{"GET", "a", "", http.StatusOK, `{"name":"a","version":7}`, `"7"`},
+		{"GET", "builtin", "", http.StatusOK, `{"name":"builtin","version":0}`, ""},
 		{"GET", "none", "", http.StatusNotFound, `"code":"not_found"`, ""},
 		{"POST", "a", `{"name":"b"}`, http.StatusCreated, `"b of a"`, ""},
 		{"POST", "none", `{"name":"b"}`, http.StatusNotFound, `"code":"not_found"`, ""},

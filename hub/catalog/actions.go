@@ -25,14 +25,6 @@ var (
 	actionBind        = auditlog.Define[bindDetail]("agent.bind")
 )
 
-// Values of Event.TargetType.
-const (
-	targetAgent     = "agent"
-	targetScene     = "scene"
-	targetMCP       = "mcp"
-	targetKnowledge = "knowledge"
-)
-
 type (
 	agentDetail struct {
 		ProviderID     string   `json:"providerId"`
@@ -79,7 +71,7 @@ type (
 
 // event returns the event of a change of the agent.
 func (a *Agent) event(caller api.Caller) auditlog.Event {
-	return target(caller.Event(), targetAgent, a.ID, a.Name)
+	return target(caller.Event(), "agent", a.ID, a.Name)
 }
 
 // target returns e with its target.
@@ -89,12 +81,15 @@ func target(e auditlog.Event, kind, id, name string) auditlog.Event {
 }
 
 func (a *Agent) detail() agentDetail {
-	return agentDetail{a.ProviderID, a.Model, a.PermissionMode, recorded(sandboxLines(a.Sandbox)), a.Enabled, a.IsDefault, a.Tools, a.Skills, a.MCPs, refNames(a.Knowledge)}
+	return agentDetail{
+		ProviderID: a.ProviderID, Model: a.Model, PermissionMode: a.PermissionMode, Sandbox: recorded(sandboxLines(a.Sandbox)),
+		Enabled: a.Enabled, IsDefault: a.IsDefault, Tools: a.Tools, Skills: a.Skills, MCPs: a.MCPs, Knowledge: refNames(a.Knowledge),
+	}
 }
 
-// updatedAgent returns the changed fields without the bindings, and whether there are any.
-func updatedAgent(from, to Agent) (agentUpdateDetail, bool) {
-	d := agentUpdateDetail{
+// updatedAgent returns the changed fields without the bindings.
+func updatedAgent(from, to Agent) agentUpdateDetail {
+	return agentUpdateDetail{
 		Title: auditlog.Diff(from.Title, to.Title), TitleEN: auditlog.Diff(from.TitleEN, to.TitleEN),
 		Description: auditlog.Diff(from.Description, to.Description), DescriptionEN: auditlog.Diff(from.DescriptionEN, to.DescriptionEN),
 		Icon: auditlog.Diff(from.Icon, to.Icon), Enabled: auditlog.Diff(from.Enabled, to.Enabled), IsDefault: auditlog.Diff(from.IsDefault, to.IsDefault),
@@ -106,7 +101,6 @@ func updatedAgent(from, to Agent) (agentUpdateDetail, bool) {
 		Subagents:       auditlog.Diff(subagentSummaries(from.Subagents), subagentSummaries(to.Subagents)),
 		SettingSources:  auditlog.Diff(from.SettingSources, to.SettingSources),
 	}
-	return d, d != agentUpdateDetail{}
 }
 
 // changedList is changed for lists that may exceed the size of an audit entry.

@@ -2,7 +2,6 @@ package catalog
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"reflect"
@@ -106,12 +105,14 @@ var errNoAgent = api.NotFound.New("There is no such agent.")
 
 // CreateAgent creates an agent. It fails with api.NameTaken.
 func (s *Service) CreateAgent(ctx context.Context, caller api.Caller, in AgentInput) (Agent, error) {
-	a, err := in.validate("")
+	input, err := in.validate("")
 	if err != nil {
 		return Agent{}, err
 	}
+	var a Agent
 	err = s.change(ctx, caller, func(tx *store.Tx) error {
-		if err := s.insert(ctx, tx, &a, in); err != nil {
+		a = input
+		if err := s.insert(ctx, tx, &a); err != nil {
 			return err
 		}
 		tx.Record(actionCreateAgent.Record(a.event(caller), a.detail()))
@@ -121,20 +122,20 @@ func (s *Service) CreateAgent(ctx context.Context, caller api.Caller, in AgentIn
 }
 
 // insert stores a new agent with its bindings.
-func (s *Service) insert(ctx context.Context, tx *store.Tx, a *Agent, in AgentInput) error {
-	tenantID, before := tx.Caller.TenantID, Agent{}
+func (s *Service) insert(ctx context.Context, tx *store.Tx, a *Agent) error {
 	a.ID, a.Version = ids.New(), 1
 	a.CreatedAt, a.UpdatedAt = api.Time(tx.Now), api.Time(tx.Now)
-	a.bind(before, in)
+	before := Agent{}
+	a.keepBindings(before)
 	if err := s.checkReferences(ctx, tx, before, a); err != nil {
 		return err
 	}
-	taken, err := readAgent(ctx, tx, tenantID, a.Name)
-	if err == nil {
-		return api.NameTaken.New("There is an agent " + taken.Name + ": choose another name.")
-	}
-	if !errors.Is(err, api.NotFound) {
+	taken, err := exists(ctx, tx, "agents", tx.Caller.TenantID, a.Name)
+	if err != nil {
 		return err
+	}
+	if taken {
+		return api.NameTaken.New("There is an agent " + a.Name + ": choose another name.")
 	}
 	if err := checkRoom(ctx, tx); err != nil {
 		return err
@@ -142,16 +143,22 @@ func (s *Service) insert(ctx context.Context, tx *store.Tx, a *Agent, in AgentIn
 	if err := a.clearDefault(ctx, tx); err != nil {
 		return err
 	}
-	if err := insertAgent(ctx, tx, tenantID, *a); err != nil {
+	if err := insertRow(ctx, tx, "agents", a.written()); err != nil {
 		return err
 	}
-	if err := replaceBindings(ctx, tx, tenantID, before, *a); err != nil {
+	return s.writeBindings(ctx, tx, before, a)
+}
+
+// writeBindings stores the bindings of an agent that was stored in place of before, checks the size
+// of the agents, and sets the content hash.
+func (s *Service) writeBindings(ctx context.Context, tx *store.Tx, before Agent, a *Agent) error {
+	if err := replaceBindings(ctx, tx, before, *a); err != nil {
 		return err
 	}
-	if err := checkBytes(ctx, tx, 0, agentSize(a)); err != nil {
+	if err := checkBytes(ctx, tx, &before, a); err != nil {
 		return err
 	}
-	return a.hash(ctx, tx, tenantID)
+	return a.hash(ctx, s, tx)
 }
 
 // UpdateAgent replaces the configuration of an agent. Bindings that the input does not contain are
@@ -162,7 +169,11 @@ func (s *Service) UpdateAgent(ctx context.Context, caller api.Caller, name strin
 	if err != nil {
 		return Agent{}, err
 	}
-	var a Agent
+	return s.edit(ctx, caller, name, expected, func(Agent) Agent { return input })
+}
+
+// edit stores what do returns for an agent. Without a difference, nothing is stored.
+func (s *Service) edit(ctx context.Context, caller api.Caller, name string, expected *int64, do func(before Agent) Agent) (a Agent, err error) {
 	err = s.change(ctx, caller, func(tx *store.Tx) error {
 		before, err := readAgent(ctx, tx, caller.TenantID, name)
 		if err != nil {
@@ -171,54 +182,41 @@ func (s *Service) UpdateAgent(ctx context.Context, caller api.Caller, name strin
 		if err := store.CheckVersion(expected, before.Version); err != nil {
 			return err
 		}
-		a = input
-		if err := s.replace(ctx, tx, before, &a, in); err != nil {
+		a = do(before)
+		if err := s.replace(ctx, tx, before, &a); err != nil {
 			return err
 		}
 		if a.Version == before.Version {
 			return store.ErrUnchanged
 		}
-		recordUpdate(tx, before, a)
+		if detail := updatedAgent(before, a); detail != (agentUpdateDetail{}) {
+			tx.Record(actionUpdateAgent.Record(a.event(caller), detail))
+		}
+		recordBindings(tx, before, a)
 		return nil
 	})
 	return a, err
 }
 
-// replace stores a in place of before, with the bindings of the input. It changes nothing if they
-// are equal.
-func (s *Service) replace(ctx context.Context, tx *store.Tx, before Agent, a *Agent, in AgentInput) error {
-	a.ID = before.ID
-	a.Version = before.Version
-	a.CreatedAt = before.CreatedAt
-	a.UpdatedAt = before.UpdatedAt
-	a.bind(before, in)
+// replace stores a in place of before. It changes nothing if they are equal.
+func (s *Service) replace(ctx context.Context, tx *store.Tx, before Agent, a *Agent) error {
+	a.ID, a.Version = before.ID, before.Version
+	a.CreatedAt, a.UpdatedAt = before.CreatedAt, before.UpdatedAt
+	a.keepBindings(before)
 	if err := s.checkReferences(ctx, tx, before, a); err != nil {
 		return err
 	}
-	if !reflect.DeepEqual(before, *a) {
-		if err := a.clearDefault(ctx, tx); err != nil {
-			return err
-		}
-		a.Version, a.UpdatedAt = a.Version+1, api.Time(tx.Now)
-		if err := updateAgent(ctx, tx, tx.Caller.TenantID, *a); err != nil {
-			return err
-		}
-		if err := replaceBindings(ctx, tx, tx.Caller.TenantID, before, *a); err != nil {
-			return err
-		}
-		if err := checkBytes(ctx, tx, agentSize(&before), agentSize(a)); err != nil {
-			return err
-		}
+	if reflect.DeepEqual(before, *a) {
+		return a.hash(ctx, s, tx)
 	}
-	return a.hash(ctx, tx, tx.Caller.TenantID)
-}
-
-// recordUpdate records the changes between two versions of an agent.
-func recordUpdate(tx *store.Tx, before, after Agent) {
-	if detail, changed := updatedAgent(before, after); changed {
-		tx.Record(actionUpdateAgent.Record(after.event(tx.Caller), detail))
+	if err := a.clearDefault(ctx, tx); err != nil {
+		return err
 	}
-	recordBindings(tx, before, after)
+	a.Version, a.UpdatedAt = a.Version+1, api.Time(tx.Now)
+	if err := updateRow(ctx, tx, "agents", a.written()); err != nil {
+		return err
+	}
+	return s.writeBindings(ctx, tx, before, a)
 }
 
 // clearDefault makes a the only default agent, if it is one.
@@ -260,33 +258,9 @@ func (s *Service) DeleteAgent(ctx context.Context, caller api.Caller, name strin
 				Code: api.Conflict, Message: "Scenes use this agent: delete the scenes in data.scenes first.", Data: map[string][]string{"scenes": scenes},
 			}
 		}
-		if err := deleteAgent(ctx, tx, caller.TenantID, a.ID); err != nil {
-			return err
-		}
 		tx.Record(actionDeleteAgent.Record(a.event(caller), a.detail()))
-		return nil
+		return deleteRow(ctx, tx, "agents", a.ID)
 	})
-}
-
-// AgentsOfProvider returns the names of the agents that use a provider, which must not be deleted
-// then.
-func (s *Service) AgentsOfProvider(ctx context.Context, tx *sql.Tx, tenantID, providerID string) ([]string, error) {
-	return agentsOfProvider(ctx, tx, tenantID, providerID)
-}
-
-// bind sets the bindings of a to those of the input, or to those before for the kinds that the
-// input does not have.
-func (a *Agent) bind(before Agent, in AgentInput) {
-	a.Tools, a.Skills, a.MCPs = or(in.Tools, before.Tools), or(in.Skills, before.Skills), or(in.MCPs, before.MCPs)
-	a.Knowledge = or(in.Knowledge, before.Knowledge)
-}
-
-// or returns a copy of list, or of other if list is nil. The result is not nil.
-func or[T any](list, other []T) []T {
-	if list == nil {
-		list = other
-	}
-	return append([]T{}, list...)
 }
 
 // checkReferences reserves the provider of a, and returns api.Fields for whatever a refers to that
@@ -299,18 +273,18 @@ func (s *Service) checkReferences(ctx context.Context, tx *store.Tx, before Agen
 	case err != nil:
 		return err
 	}
-	for _, b := range a.bindings() {
-		known := before.names(b.kind)
-		for i, ref := range b.refs {
-			if slices.Contains(known, ref.Name) {
+	for _, b := range bindings {
+		known := refNames(b.refs(&before))
+		for i, name := range refNames(b.refs(a)) {
+			if slices.Contains(known, name) || b.kind == kindTool && isBuiltin(name) {
 				continue
 			}
-			ok, err := s.exists(ctx, tx, tx.Caller.TenantID, b.kind, ref.Name)
+			found, err := exists(ctx, tx, b.table, tx.Caller.TenantID, name)
 			if err != nil {
 				return err
 			}
-			if !ok {
-				fields.Add(index(b.field, i), quote(ref.Name)+" does not exist")
+			if !found {
+				fields.Add(index(b.table, i), quote(name)+" does not exist")
 			}
 		}
 	}

@@ -57,19 +57,12 @@ type AgentInput struct {
 	SettingSources []string                  `json:"settingSources"`
 }
 
-// validate returns the agent without ids, times and bindings, or the faults by field. name is that
-// of the agent that the input replaces, or "".
+// validate returns the agent without ids and times, or the faults by field. name is that of the
+// agent that the input replaces, or "".
 func (in AgentInput) validate(name string) (Agent, error) {
 	fields := api.Fields{}
-	if name != "" && in.Name != "" && in.Name != name {
-		fields.Add("name", "cannot be changed: create another agent")
-	}
-	if name == "" {
-		name = in.Name
-		checkAgentName(fields, name)
-	}
 	a := Agent{
-		Name:            name,
+		Name:            checkedName(fields, name, in.Name, "agent", checkAgentName),
 		Title:           fields.Line("title", in.Title, 0, maxTitle),
 		TitleEN:         fields.Line("titleEn", in.TitleEN, 0, maxTitle),
 		Description:     fields.Text("description", in.Description, 0, maxDescription),
@@ -96,6 +89,8 @@ func (in AgentInput) validate(name string) (Agent, error) {
 	checkNames(fields, "mcps", in.MCPs)
 	checkKnowledge(fields, "knowledge", in.Knowledge)
 	addFaults(fields, a.definition().Validate())
+	a.Tools, a.Skills, a.MCPs = in.Tools, in.Skills, in.MCPs
+	a.Knowledge = in.Knowledge
 	return a, fields.Err()
 }
 
@@ -115,12 +110,25 @@ func (a *Agent) setDefaults(in AgentInput) {
 	}
 }
 
+// checkedName returns the name of an agent or a component, a noun. name is that of the one that is
+// replaced, or "" for a new one, whose name check checks.
+func checkedName(fields api.Fields, name, given, noun string, check func(api.Fields, string, string)) string {
+	switch {
+	case name == "":
+		check(fields, "name", given)
+		return given
+	case given != "" && given != name:
+		fields.Add("name", "cannot be changed: create another "+noun)
+	}
+	return name
+}
+
 // checkAgentName checks the name of a new agent by the rule of the runtime. A path of the API has
 // the name manifest.
-func checkAgentName(fields api.Fields, name string) {
-	checkName(fields, "name", name)
+func checkAgentName(fields api.Fields, field, name string) {
+	checkName(fields, field, name)
 	if name == "manifest" {
-		fields.Add("name", "must not be manifest: choose another name")
+		fields.Add(field, "must not be manifest: choose another name")
 	}
 }
 

@@ -3,49 +3,43 @@ package catalog
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
+	"slices"
 	"time"
 
-	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/db"
 	"github.com/seed93082962/agenthost/hub/store"
 )
 
-// agentColumns are the columns that scanAgent reads, in its order.
-const agentColumns = `id, name, title, title_en, description, description_en, icon, enabled, is_default, provider_id, model,
-	system_prompt, max_turns, permission_mode, allowed_tools, disallowed_tools, subagents, setting_sources, sandbox, version, created_at, updated_at`
+// columns returns the columns of an agent without its bindings.
+func (a *Agent) columns() []column {
+	return []column{
+		{"id", &a.ID}, {"name", &a.Name}, {"title", &a.Title}, {"title_en", &a.TitleEN}, {"description", &a.Description},
+		{"description_en", &a.DescriptionEN}, {"icon", &a.Icon}, {"enabled", &a.Enabled}, {"is_default", &a.IsDefault},
+		{"provider_id", &a.ProviderID}, {"model", &a.Model}, {"system_prompt", &a.SystemPrompt}, {"max_turns", &a.MaxTurns},
+		{"permission_mode", &a.PermissionMode}, {"allowed_tools", jsonField{&a.AllowedTools, nil}},
+		{"disallowed_tools", jsonField{&a.DisallowedTools, "[]"}}, {"subagents", jsonField{&a.Subagents, "{}"}},
+		{"setting_sources", jsonField{&a.SettingSources, "[]"}}, {"sandbox", jsonField{&a.Sandbox, ""}},
+		{"version", &a.Version}, {"created_at", timeField{&a.CreatedAt}}, {"updated_at", timeField{&a.UpdatedAt}},
+	}
+}
+
+// written returns the columns of an agent with those that are only written.
+func (a *Agent) written() []column {
+	search, bytes := searchText(a.Name, a.Title), agentSize(a)
+	return append(a.columns(), column{"search", &search}, column{"bytes", &bytes})
+}
 
 // scanAgent reads an agent without bindings and hash.
-func scanAgent(row db.Scanner) (Agent, error) {
-	var (
-		a                              Agent
-		allowed                        sql.NullString
-		disallowed, subagents, sources string
-		sandbox                        string
-		created, updated               int64
-	)
-	err := row.Scan(&a.ID, &a.Name, &a.Title, &a.TitleEN, &a.Description, &a.DescriptionEN, &a.Icon, &a.Enabled, &a.IsDefault, &a.ProviderID,
-		&a.Model, &a.SystemPrompt, &a.MaxTurns, &a.PermissionMode, &allowed, &disallowed, &subagents, &sources, &sandbox, &a.Version, &created, &updated)
-	if err != nil {
-		return Agent{}, err
-	}
-	a.CreatedAt, a.UpdatedAt = api.Time(db.Time(created)), api.Time(db.Time(updated))
-	a.Tools = []string{}
-	a.Skills = []string{}
-	a.MCPs = []string{}
-	a.Knowledge = []KnowledgeRef{}
-	if allowed.Valid {
-		err = json.Unmarshal([]byte(allowed.String), &a.AllowedTools)
-	}
-	return a, errors.Join(err, json.Unmarshal([]byte(disallowed), &a.DisallowedTools),
-		json.Unmarshal([]byte(subagents), &a.Subagents), json.Unmarshal([]byte(sources), &a.SettingSources), decodeSandbox(sandbox, &a.Sandbox))
+func scanAgent(row db.Scanner) (a Agent, err error) {
+	err = scanRow(row, a.columns())
+	return a, err
 }
 
 // agentsOf returns the agents of a tenant by name, with their bindings. With a name, it returns
 // only that agent.
 func agentsOf(ctx context.Context, q db.Querier, tenantID, name string) ([]Agent, error) {
-	all, err := db.Collect(ctx, q, "read agents", scanAgent, `SELECT `+agentColumns+` FROM agents
+	all, err := db.Collect(ctx, q, "read agents", scanAgent, `SELECT `+namesOf(new(Agent).columns())+` FROM agents
 		WHERE tenant_id = $1 AND ($2 = '' OR name = $2) ORDER BY name`, tenantID, name)
 	if err != nil || len(all) == 0 {
 		return nil, err
@@ -72,72 +66,94 @@ func readAgent(ctx context.Context, q db.Querier, tenantID, name string) (Agent,
 	return all[0], nil
 }
 
-// agentExists reports whether there is an agent of that name.
-func agentExists(ctx context.Context, q db.Querier, tenantID, name string) (bool, error) {
-	return found(ctx, q, "read agent", `SELECT COUNT(*) FROM agents WHERE tenant_id = $1 AND name = $2`, tenantID, name)
-}
-
-// agentValues are the values of agentColumns after the id and the name, the search text and the
-// size.
-func agentValues(a Agent) ([]any, error) {
-	var allowed sql.NullString
-	texts := make([]string, 4)
-	for i, v := range []any{a.AllowedTools, a.DisallowedTools, a.Subagents, a.SettingSources} {
-		text, err := json.Marshal(v)
-		if err != nil {
-			return nil, err
-		}
-		texts[i] = string(text)
-	}
-	sandbox, err := encodeSandbox(a.Sandbox)
-	if err != nil {
-		return nil, err
-	}
-	if a.AllowedTools != nil {
-		allowed = sql.NullString{String: texts[0], Valid: true}
-	}
-	return []any{
-		a.Title, a.TitleEN, a.Description, a.DescriptionEN, a.Icon, a.Enabled, a.IsDefault, a.ProviderID, a.Model, a.SystemPrompt, a.MaxTurns,
-		a.PermissionMode, allowed, texts[1], texts[2], texts[3], sandbox, a.Version, db.Micros(time.Time(a.CreatedAt)), db.Micros(time.Time(a.UpdatedAt)),
-		searchText(a.Name, a.Title), agentSize(&a),
-	}, nil
-}
-
-func insertAgent(ctx context.Context, tx *store.Tx, tenantID string, a Agent) error {
-	values, err := agentValues(a)
-	if err != nil {
-		return db.Wrap("encode agent", err)
-	}
-	_, err = tx.ExecContext(ctx, `INSERT INTO agents (tenant_id, `+agentColumns+`, search, bytes)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25)`,
-		append([]any{tenantID, a.ID, a.Name}, values...)...)
-	return db.Wrap("insert agent", err)
-}
-
-func updateAgent(ctx context.Context, tx *store.Tx, tenantID string, a Agent) error {
-	values, err := agentValues(a)
-	if err != nil {
-		return db.Wrap("encode agent", err)
-	}
-	_, err = tx.ExecContext(ctx, `UPDATE agents SET title = $3, title_en = $4, description = $5, description_en = $6, icon = $7, enabled = $8,
-			is_default = $9, provider_id = $10, model = $11, system_prompt = $12, max_turns = $13, permission_mode = $14, allowed_tools = $15,
-			disallowed_tools = $16, subagents = $17, setting_sources = $18, sandbox = $19, version = $20, created_at = $21, updated_at = $22, search = $23, bytes = $24
-		WHERE tenant_id = $1 AND id = $2`, append([]any{tenantID, a.ID}, values...)...)
-	return db.Wrap("update agent", err)
-}
-
 // clearDefault makes every agent but one not the default, and returns those that were.
 func clearDefault(ctx context.Context, tx *store.Tx, tenantID, exceptID string, now time.Time) ([]Agent, error) {
 	return db.Collect(ctx, tx, "clear default agent", scanAgent, `UPDATE agents SET is_default = FALSE, version = version + 1, updated_at = $3
-		WHERE tenant_id = $1 AND id <> $2 AND is_default RETURNING `+agentColumns, tenantID, exceptID, db.Micros(now))
+		WHERE tenant_id = $1 AND id <> $2 AND is_default RETURNING `+namesOf(new(Agent).columns()), tenantID, exceptID, db.Micros(now))
 }
 
-func deleteAgent(ctx context.Context, tx *store.Tx, tenantID, id string) error {
-	_, err := tx.ExecContext(ctx, `DELETE FROM agents WHERE tenant_id = $1 AND id = $2`, tenantID, id)
-	return db.Wrap("delete agent", err)
-}
-
-func agentsOfProvider(ctx context.Context, q db.Querier, tenantID, providerID string) ([]string, error) {
-	return db.Collect(ctx, q, "read agents of provider", scanText,
+// AgentsOfProvider returns the names of the agents that use a provider, which must not be deleted
+// then.
+func (s *Service) AgentsOfProvider(ctx context.Context, tx *sql.Tx, tenantID, providerID string) ([]string, error) {
+	return db.Collect(ctx, tx, "read agents of provider", scanText,
 		`SELECT name FROM agents WHERE tenant_id = $1 AND provider_id = $2 ORDER BY name`, tenantID, providerID)
+}
+
+// LockAgent prevents that an agent is deleted until the transaction ends. It fails with
+// api.NotFound if the tenant has no such agent. It does not authorize.
+func (s *Service) LockAgent(ctx context.Context, tx *sql.Tx, tenantID, name string) error {
+	n, err := db.Affected(ctx, tx, "lock agent", `UPDATE agents SET name = name WHERE tenant_id = $1 AND name = $2`, tenantID, name)
+	if err == nil && n == 0 {
+		err = errNoAgent
+	}
+	return err
+}
+
+// AgentEnabled reports whether an agent is enabled. It fails with api.NotFound if the tenant has no
+// such agent.
+func (s *Service) AgentEnabled(ctx context.Context, tenantID, name string) (enabled bool, err error) {
+	err = s.store.Read().QueryRowContext(ctx, `SELECT enabled FROM agents WHERE tenant_id = $1 AND name = $2`, tenantID, name).Scan(&enabled)
+	if errors.Is(err, sql.ErrNoRows) {
+		return false, errNoAgent
+	}
+	return enabled, db.Wrap("read agent", err)
+}
+
+// readBindings sets the bindings of agents of a tenant. With the id of an agent, it reads only its
+// bindings.
+func readBindings(ctx context.Context, q db.Querier, tenantID, agentID string, agents []Agent) error {
+	type bound struct {
+		agentID string
+		kind    kind
+	}
+	refs := map[bound][]KnowledgeRef{}
+	_, err := db.Collect(ctx, q, "read bindings", func(row db.Scanner) (key bound, err error) {
+		var ref KnowledgeRef
+		err = row.Scan(&key.agentID, &key.kind, &ref.Name, &ref.Description)
+		refs[key] = append(refs[key], ref)
+		return key, err
+	}, `SELECT agent_id, kind, name, description FROM agent_bindings
+		WHERE tenant_id = $1 AND ($2 = '' OR agent_id = $2) ORDER BY agent_id, kind, position`, tenantID, agentID)
+	for i := range agents {
+		for _, b := range bindings {
+			b.set(&agents[i], refs[bound{agents[i].ID, b.kind}])
+		}
+	}
+	return err
+}
+
+// replaceBindings stores the bindings of an agent whose kinds differ from those before.
+func replaceBindings(ctx context.Context, tx *store.Tx, before, after Agent) error {
+	for _, b := range bindings {
+		refs := b.refs(&after)
+		if slices.Equal(b.refs(&before), refs) {
+			continue
+		}
+		_, err := tx.ExecContext(ctx, `DELETE FROM agent_bindings WHERE tenant_id = $1 AND agent_id = $2 AND kind = $3`,
+			tx.Caller.TenantID, after.ID, string(b.kind))
+		if err != nil {
+			return db.Wrap("delete bindings", err)
+		}
+		for position, ref := range refs {
+			_, err := tx.ExecContext(ctx, `INSERT INTO agent_bindings (tenant_id, agent_id, kind, name, position, description)
+				VALUES ($1, $2, $3, $4, $5, $6)`, tx.Caller.TenantID, after.ID, string(b.kind), ref.Name, position, ref.Description)
+			if err != nil {
+				return db.Wrap("insert binding", err)
+			}
+		}
+	}
+	return nil
+}
+
+// agentsBound returns the names of the agents that are bound to a component, sorted.
+func agentsBound(ctx context.Context, q db.Querier, tenantID string, k kind, name string) ([]string, error) {
+	return db.Collect(ctx, q, "read bound agents", scanText, `SELECT a.name FROM agent_bindings b
+		JOIN agents a ON a.tenant_id = b.tenant_id AND a.id = b.agent_id
+		WHERE b.tenant_id = $1 AND b.kind = $2 AND b.name = $3 ORDER BY a.name`, tenantID, string(k), name)
+}
+
+// scenesOfAgent returns the names of the scenes of an agent.
+func scenesOfAgent(ctx context.Context, q db.Querier, tenantID, agentName string) ([]string, error) {
+	return db.Collect(ctx, q, "read scenes of agent", scanText,
+		`SELECT name FROM scenes WHERE tenant_id = $1 AND agent_name = $2 ORDER BY name`, tenantID, agentName)
 }

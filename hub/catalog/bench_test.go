@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"runtime"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,7 +15,6 @@ import (
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/catalog"
 	"github.com/seed93082962/agenthost/hub/db/dbtest"
-	"github.com/seed93082962/agenthost/internal/ids"
 	"github.com/seed93082962/agenthost/internal/pgtest"
 )
 
@@ -31,7 +29,7 @@ func fill(b *testing.B, s *server) {
 	var names []catalog.KnowledgeRef
 	for i := range 10 {
 		name := fmt.Sprint("set", i)
-		_, err := s.CreateKnowledge(b.Context(), s.ada.Caller, catalog.KnowledgeInput{Name: name, DatasetID: name})
+		_, err := s.Knowledge.Create(b.Context(), s.ada.Caller, catalog.KnowledgeInput{Name: name, DatasetID: name})
 		require.NoError(b, err)
 		names = append(names, catalog.KnowledgeRef{Name: name})
 	}
@@ -96,49 +94,6 @@ func BenchmarkAgents(b *testing.B) {
 			b.ReportMetric(float64(served.Microseconds())/float64(b.N), "list-us")
 			b.ReportMetric(float64(encoded.Microseconds())/float64(b.N), "encode-us")
 			b.ReportMetric(float64(served)/float64(encoded), "ratio")
-		})
-	}
-}
-
-// BenchmarkToolSearch searches 10,000 tools for a text, and next to it with a plain LIKE. It
-// reports the medians.
-func BenchmarkToolSearch(b *testing.B) {
-	for name, url := range engines(b) {
-		b.Run(name, func(b *testing.B) {
-			s := open(b, url, nil)
-			tx, err := s.db.Write().BeginTx(b.Context(), nil)
-			require.NoError(b, err)
-			for i := range 10_000 {
-				name := fmt.Sprintf("tool%d", i)
-				_, err := tx.ExecContext(b.Context(), `INSERT INTO tools (tenant_id, id, name, title, description, description_en, file_name, hash, size,
-					version, created_at, updated_at, search) VALUES ('acme', $1, $2, $3, '', '', 'a.ts', $4, 1, 1, 1, 1, $5)`,
-					ids.New(), name, "Tool "+name, strings.Repeat("0", 64), name+"\ntool "+name)
-				require.NoError(b, err)
-			}
-			require.NoError(b, tx.Commit())
-			var plain, search []time.Duration
-			for b.Loop() {
-				began := time.Now()
-				list, err := s.Tools(b.Context(), s.bob.Caller, api.Page{Number: 1, Size: 20, Query: "L999"})
-				search = append(search, time.Since(began))
-				require.NoError(b, err)
-				require.Equal(b, 11, list.Total)
-				began = time.Now()
-				rows, err := s.db.Read().QueryContext(b.Context(), `SELECT name FROM tools WHERE tenant_id = 'acme' AND search LIKE '%l999%' ORDER BY name LIMIT 20`)
-				require.NoError(b, err)
-				n := 0
-				for rows.Next() {
-					n++
-				}
-				require.NoError(b, rows.Err())
-				require.NoError(b, rows.Close()) //nolint:sqlclosecheck // before the next query of the loop
-				require.Equal(b, 11, n)
-				plain = append(plain, time.Since(began))
-			}
-			slices.Sort(search)
-			slices.Sort(plain)
-			b.ReportMetric(float64(search[len(search)/2].Microseconds()), "search-us")
-			b.ReportMetric(float64(plain[len(plain)/2].Microseconds()), "like-us")
 		})
 	}
 }

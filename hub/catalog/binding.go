@@ -2,16 +2,18 @@ package catalog
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/api"
-	"github.com/seed93082962/agenthost/hub/db"
 	"github.com/seed93082962/agenthost/hub/store"
-	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
-// kind is what an agent can be bound to.
+// kind is a kind of components, and of the targets in the audit log.
 type kind string
 
 const (
@@ -19,39 +21,46 @@ const (
 	kindSkill     kind = "skill"
 	kindMCP       kind = "mcp"
 	kindKnowledge kind = "knowledge"
+	kindScene     kind = "scene"
 )
 
-// binding is the set of components of one kind that an agent uses.
+// binding is what agents can be bound to. Its table has the name of the field of an agent.
 type binding struct {
-	kind  kind
-	field string // of the agent
-	refs  []KnowledgeRef
+	kind   kind
+	table  string
+	names  func(*Agent) *[]string // the field of the agent; nil for Agent.Knowledge
+	digest string                 // of a row c, in SQL
 }
 
-// bindings returns the bindings of all kinds.
-func (a *Agent) bindings() []binding {
-	return []binding{
-		{kindTool, "tools", refs(a.Tools)}, {kindSkill, "skills", refs(a.Skills)},
-		{kindMCP, "mcps", refs(a.MCPs)}, {kindKnowledge, "knowledge", a.Knowledge},
-	}
+var bindings = []binding{
+	{kind: kindTool, table: "tools", names: func(a *Agent) *[]string { return &a.Tools }, digest: `c.hash || '/' || c.file_name`},
+	{kind: kindSkill, table: "skills", names: func(a *Agent) *[]string { return &a.Skills }, digest: `c.hash`},
+	{kind: kindMCP, table: "mcps", names: func(a *Agent) *[]string { return &a.MCPs }, digest: `c.digest`},
+	{kind: kindKnowledge, table: "knowledge", digest: `c.digest`},
 }
 
-// names returns the names of the bound components of a kind.
-func (a *Agent) names(k kind) []string {
-	for _, b := range a.bindings() {
-		if b.kind == k {
-			return refNames(b.refs)
-		}
+// refs returns what the agent is bound to, or nil if its field is nil.
+func (b binding) refs(a *Agent) []KnowledgeRef {
+	if b.names == nil {
+		return a.Knowledge
 	}
-	return nil
+	if *b.names(a) == nil {
+		return nil
+	}
+	refs := make([]KnowledgeRef, len(*b.names(a)))
+	for i, name := range *b.names(a) {
+		refs[i].Name = name
+	}
+	return refs
 }
 
-func refs(names []string) []KnowledgeRef {
-	all := make([]KnowledgeRef, len(names))
-	for i, name := range names {
-		all[i].Name = name
+// set binds the agent to a copy of refs.
+func (b binding) set(a *Agent, refs []KnowledgeRef) {
+	if b.names == nil {
+		a.Knowledge = append([]KnowledgeRef{}, refs...)
+	} else {
+		*b.names(a) = refNames(refs)
 	}
-	return all
 }
 
 func refNames(refs []KnowledgeRef) []string {
@@ -62,107 +71,55 @@ func refNames(refs []KnowledgeRef) []string {
 	return names
 }
 
+// keepBindings binds the agent to what before is bound to, of the kinds whose field is nil.
+func (a *Agent) keepBindings(before Agent) {
+	for _, b := range bindings {
+		refs := b.refs(a)
+		if refs == nil {
+			refs = b.refs(&before)
+		}
+		b.set(a, refs)
+	}
+}
+
 // Bindings is what an agent uses of one kind, the complete set. Only knowledge has descriptions.
 type Bindings struct {
 	Items []KnowledgeRef `json:"items"`
 }
 
-// bound returns the bindings of one kind of an agent.
-func (s *Service) bound(ctx context.Context, caller api.Caller, name string, k kind) (Agent, []KnowledgeRef, error) {
-	a, err := s.Agent(ctx, caller, name)
-	if err != nil {
-		return Agent{}, nil, err
-	}
-	refs := a.refs(k)
-	return a, refs, nil
-}
-
-func (a *Agent) refs(k kind) []KnowledgeRef {
-	all := a.bindings()
-	return all[slices.IndexFunc(all, func(b binding) bool { return b.kind == k })].refs
-}
-
 // bindAgent replaces the bindings of one kind of an agent.
-func (s *Service) bindAgent(ctx context.Context, caller api.Caller, name string, k kind, expected *int64, in Bindings) (Agent, error) {
+func (s *Service) bindAgent(ctx context.Context, caller api.Caller, name string, b binding, expected *int64, in Bindings) (Agent, error) {
 	fields := api.Fields{}
 	if in.Items == nil {
 		fields.Add("items", "must be a list")
 	}
 	checkKnowledge(fields, "items", in.Items)
-	if k != kindKnowledge && slices.ContainsFunc(in.Items, func(r KnowledgeRef) bool { return r.Description != "" }) {
+	if b.kind != kindKnowledge && slices.ContainsFunc(in.Items, func(r KnowledgeRef) bool { return r.Description != "" }) {
 		fields.Add("items", "must not have descriptions: only knowledge has them")
 	}
 	if err := fields.Err(); err != nil {
 		return Agent{}, err
 	}
-	var a Agent
-	err := s.change(ctx, caller, func(tx *store.Tx) error {
-		before, err := readAgent(ctx, tx, caller.TenantID, name)
-		if err != nil {
-			return err
-		}
-		if err := store.CheckVersion(expected, before.Version); err != nil {
-			return err
-		}
-		a = before
-		if err := s.replace(ctx, tx, before, &a, bindingInput(k, in.Items)); err != nil {
-			return itemFields(err, before.field(k))
-		}
-		if a.Version == before.Version {
-			return store.ErrUnchanged
-		}
-		recordBindings(tx, before, a)
-		return nil
+	a, err := s.edit(ctx, caller, name, expected, func(a Agent) Agent {
+		b.set(&a, in.Items)
+		return a
 	})
-	return a, err
-}
-
-// field returns the name of the field with the bindings of a kind.
-func (a *Agent) field(k kind) string {
-	all := a.bindings()
-	return all[slices.IndexFunc(all, func(b binding) bool { return b.kind == k })].field
-}
-
-// itemFields renames the elements of a field to elements of items.
-func itemFields(err error, field string) error {
-	fields, ok := err.(api.Fields) //nolint:errorlint // made by replace, unwrapped
-	if !ok {
-		return err
-	}
-	renamed := api.Fields{}
-	for name, reason := range fields {
-		if len(name) > len(field) && name[:len(field)+1] == field+"[" {
-			name = "items" + name[len(field):]
+	invalid, _ := errors.AsType[api.Fields](err)
+	for field, reason := range invalid { // the elements of the field are those of items
+		if rest, ok := strings.CutPrefix(field, b.table+"["); ok {
+			delete(invalid, field)
+			invalid["items["+rest] = reason
 		}
-		renamed[name] = reason
 	}
-	return renamed
-}
-
-// bindingInput returns the input that changes the bindings of one kind.
-func bindingInput(k kind, items []KnowledgeRef) (in AgentInput) {
-	switch k {
-	case kindTool:
-		in.Tools = refNames(items)
-	case kindSkill:
-		in.Skills = refNames(items)
-	case kindMCP:
-		in.MCPs = refNames(items)
-	case kindKnowledge:
-		in.Knowledge = items
-	}
-	return in
+	return a, err
 }
 
 // recordBindings records which components were added to an agent and removed from it.
 func recordBindings(tx *store.Tx, before, after Agent) {
-	for i, b := range after.bindings() {
-		was := before.bindings()[i].refs
-		if slices.Equal(was, b.refs) {
-			continue
+	for _, b := range bindings {
+		if items := auditlog.Diff(refSummaries(b.refs(&before)), refSummaries(b.refs(&after))); items != nil {
+			tx.Record(actionBind.Record(after.event(tx.Caller), bindDetail{Kind: string(b.kind), Items: items}))
 		}
-		detail := bindDetail{Kind: string(b.kind), Items: &auditlog.Change[[]string]{From: refSummaries(was), To: refSummaries(b.refs)}}
-		tx.Record(actionBind.Record(after.event(tx.Caller), detail))
 	}
 }
 
@@ -177,19 +134,42 @@ func refSummaries(refs []KnowledgeRef) []string {
 	return all
 }
 
-// exists reports whether a component exists.
-func (s *Service) exists(ctx context.Context, q db.Querier, tenantID string, k kind, name string) (bool, error) {
-	switch k {
-	case kindTool:
-		if slices.ContainsFunc(agent.BuiltinTools(), func(t agent.BuiltinTool) bool { return t.Name == name }) {
-			return true, nil
-		}
-		return toolExists(ctx, q, tenantID, name)
-	case kindSkill:
-		return skillExists(ctx, q, tenantID, name)
-	case kindMCP:
-		return mcpExists(ctx, q, tenantID, name)
-	default:
-		return knowledgeExists(ctx, q, tenantID, name)
+// bindingRoutes returns the routes of the bindings of an agent.
+func (s *Service) bindingRoutes() (routes []api.Route) {
+	for _, b := range bindings {
+		path := "/api/v1/admin/agents/:name/" + b.table
+		get := api.Result(http.StatusOK, func(r *http.Request) (bindingList, error) {
+			a, err := s.Agent(r.Context(), api.CallerOf(r), r.PathValue("name"))
+			return bindingList{a: a, binding: b}, err
+		})
+		put := api.ResultOf(http.StatusOK, func(r *http.Request, in Bindings) (bindingList, error) {
+			expected, err := api.IfMatch(r)
+			if err != nil {
+				return bindingList{}, err
+			}
+			a, err := s.bindAgent(r.Context(), api.CallerOf(r), r.PathValue("name"), b, expected, in)
+			return bindingList{a: a, binding: b}, err
+		})
+		routes = append(routes, adminRoute(http.MethodGet, path, get), adminRoute(http.MethodPut, path, put))
 	}
+	return routes
+}
+
+// bindingList is the response with the bindings of an agent: objects for knowledge, names for the
+// others.
+type bindingList struct {
+	binding
+	a Agent
+}
+
+// CurrentVersion returns the version of the agent.
+func (l bindingList) CurrentVersion() int64 { return l.a.Version }
+
+// MarshalJSON returns the list.
+func (l bindingList) MarshalJSON() ([]byte, error) {
+	refs := l.refs(&l.a)
+	if l.kind == kindKnowledge {
+		return json.Marshal(api.List[KnowledgeRef]{Items: refs, Total: len(refs)})
+	}
+	return json.Marshal(api.List[string]{Items: refNames(refs), Total: len(refs)})
 }

@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"net/http"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/store"
 	"github.com/seed93082962/agenthost/internal/deadline"
 	"github.com/seed93082962/agenthost/rbac"
 	"github.com/seed93082962/agenthost/runtime/agent"
@@ -23,45 +25,27 @@ func (s *Service) ExportAgent(ctx context.Context, caller api.Caller, name strin
 	if err := rbac.AdminRead.Check(caller); err != nil {
 		return nil, err
 	}
-	a, err := readAgent(ctx, s.store.Read(), caller.TenantID, name)
+	p, err := s.partsOf(ctx, caller.TenantID, name, func(*sql.Tx, parts) error { return nil })
 	if err != nil {
 		return nil, err
 	}
-	p, err := s.cfg.Providers.Get(ctx, s.store.Read(), caller.TenantID, a.ProviderID)
+	// The values of secrets are replaced below.
+	config, err := s.config(ctx, p, func(_ store.Sealed, _ MCP, sealed map[string]string) (map[string]agent.Secret, error) {
+		return secrets(mask(sealed)), nil
+	})
 	if err != nil {
 		return nil, err
 	}
-	config := *a.definition()
-	setProvider(&config, p)
-	if p.HasKey {
-		config.Provider.APIKey = "x" // replaced below
+	if p.provider.HasKey {
+		config.Provider.APIKey = Masked
 	}
-	config.MCPServers = nil
-	for _, name := range a.MCPs {
-		v, err := mcpByName(ctx, s.store.Read(), caller.TenantID, name)
-		if err != nil {
-			return nil, err
-		}
-		if config.MCPServers == nil {
-			config.MCPServers = map[string]agent.MCPServer{}
-		}
-		config.MCPServers[name] = agent.MCPServer{
-			Transport: v.Transport, Command: v.Command, Args: v.Args, CWD: v.CWD, URL: v.URL, Sandbox: v.Sandbox,
-			Env: secrets(mask(v.Env)), Headers: secrets(mask(v.Headers)),
-		}
-	}
-	if config.Datasets, err = s.datasets(ctx, caller.TenantID, a.Knowledge, true); err != nil {
-		return nil, err
-	}
-	if config.CustomTools, err = s.CustomTools(ctx, caller.TenantID, name); err != nil {
-		return nil, err
-	}
+	a := p.agent
 	enabled := a.Enabled
 	config.Hub = &agent.Hub{
 		Title: a.Title, TitleEN: a.TitleEN, DescriptionEN: a.DescriptionEN, Icon: a.Icon, IsDefault: a.IsDefault, Enabled: &enabled, Skills: a.Skills,
 		Tools: slices.DeleteFunc(slices.Clone(a.Tools), func(name string) bool { return !isBuiltin(name) }),
 	}
-	return encodeExport(agent.File{Agents: []agent.Agent{config}}, p.Protocol)
+	return encodeExport(agent.File{Agents: []agent.Agent{config}}, p.provider.Protocol)
 }
 
 // encodeExport encodes a file with variables in place of its secrets.

@@ -70,7 +70,7 @@ func (s *server) bind(t testing.TB, agent, kind, name string) {
 	_, err := s.db.Write().ExecContext(t.Context(), `INSERT INTO agents (id, tenant_id, name, title, title_en, description, description_en, icon, search,
 			enabled, is_default, provider_id, model, system_prompt, max_turns, permission_mode, disallowed_tools, subagents, setting_sources,
 			version, created_at, updated_at)
-		VALUES ($1, 'acme', $2, '', '', '', '', '', '', TRUE, FALSE, '', '', '', 0, '', '', '', '', 1, 0, 0)`, id, agent)
+		VALUES ($1, 'acme', $2, '', '', '', '', '', '', TRUE, FALSE, 'demo', 'demo', '', 0, '', '', '', '', 1, 0, 0)`, id, agent)
 	require.NoError(t, err)
 	_, err = s.db.Write().ExecContext(t.Context(), `INSERT INTO agent_bindings (tenant_id, agent_id, kind, name, position, description)
 		VALUES ('acme', $1, $2, $3, 0, '')`, id, kind, name)

@@ -14,33 +14,37 @@ import (
 	"github.com/seed93082962/agenthost/hub/store"
 )
 
-// component identifies what an agent can be bound to.
-type component struct {
+// bound identifies what an agent can be bound to.
+type bound struct {
 	kind kind
 	name string
 }
 
 // digests are texts that change with the content of a component.
-type digests map[component]string
+type digests map[bound]string
 
 // hash sets the content hash of an agent that is not part of a snapshot. It reads only what the
 // agent is bound to.
-func (a *Agent) hash(ctx context.Context, tx *store.Tx, tenantID string) error {
-	all, outdated, err := boundDigests(ctx, tx, tenantID, a.ID)
+func (a *Agent) hash(ctx context.Context, s *Service, tx *store.Tx) error {
+	all, outdated, err := s.readDigests(ctx, tx, tx.Caller.TenantID, a.ID)
 	if err != nil {
 		return err
 	}
-	if err := storeDigests(ctx, tx, tenantID, outdated); err != nil {
+	if err := storeDigests(ctx, tx, tx.Caller.TenantID, outdated); err != nil {
 		return err
 	}
 	a.ContentHash, err = contentHash(*a, all)
 	return err
 }
 
-// versioned returns the digest of v with the version of its row.
-func versioned(version int64, v any) (string, error) {
-	text, err := digest(v)
-	return strconv.FormatInt(version, 10) + " " + text, err
+// digest returns the digest of a component, with the version of its row.
+func (c *Components[T, In, P]) digest(v T) (string, error) {
+	content, err := c.content(v)
+	if err != nil {
+		return "", err
+	}
+	text, err := digest(content)
+	return strconv.FormatInt(P(&v).common().Version, 10) + " " + text, err
 }
 
 // contentHash returns the SHA-256 of what a client sees of an agent and of what the agent runs:
@@ -49,10 +53,10 @@ func versioned(version int64, v any) (string, error) {
 // hash must not help to guess a secret. The provider counts by its id. The order of names in a list
 // does not count.
 func contentHash(a Agent, all digests) (string, error) {
-	bound := map[string]string{}
-	for _, b := range a.bindings() {
-		for _, ref := range b.refs {
-			bound[string(b.kind)+"/"+ref.Name] = all[component{b.kind, ref.Name}]
+	used := map[string]string{}
+	for _, b := range bindings {
+		for _, ref := range b.refs(&a) {
+			used[string(b.kind)+"/"+ref.Name] = all[bound{b.kind, ref.Name}]
 		}
 	}
 	a.ID = ""
@@ -68,7 +72,7 @@ func contentHash(a Agent, all digests) (string, error) {
 		Format string
 		Agent  Agent
 		Bound  map[string]string
-	}{"agent 1", a, bound})
+	}{"agent 1", a, used})
 }
 
 // sorted returns a sorted copy. It keeps the difference between nil and empty.

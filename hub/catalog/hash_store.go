@@ -2,7 +2,8 @@ package catalog
 
 import (
 	"context"
-	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/seed93082962/agenthost/hub/db"
@@ -11,92 +12,68 @@ import (
 // storedDigest is the digest of an MCP server or a knowledge set as it is stored, and of a tool or a
 // skill that of its file.
 type storedDigest struct {
-	component
+	bound
 
 	version int64
 	text    string
 }
 
-func scanDigest(row db.Scanner) (d storedDigest, err error) {
-	err = row.Scan(&d.kind, &d.name, &d.version, &d.text)
-	return d, err
-}
-
-// readDigests returns the digests of all components of a tenant, and those that are not stored.
-func readDigests(ctx context.Context, q db.Querier, tenantID string) (digests, []storedDigest, error) {
-	rows, err := db.Collect(ctx, q, "read digests", scanDigest, `SELECT 'tool', name, version, hash || '/' || file_name FROM tools WHERE tenant_id = $1
-		UNION ALL SELECT 'skill', name, version, hash FROM skills WHERE tenant_id = $1
-		UNION ALL SELECT 'mcp', name, version, digest FROM mcps WHERE tenant_id = $1
-		UNION ALL SELECT 'knowledge', name, version, digest FROM knowledge WHERE tenant_id = $1`, tenantID)
-	if err != nil {
-		return nil, nil, err
+// readDigests returns the digests of the components that an agent is bound to, or of all components
+// of a tenant for "". It computes those that are not stored or are those of another version of the
+// row, and returns them in addition.
+func (s *Service) readDigests(ctx context.Context, q db.Querier, tenantID, agentID string) (all digests, outdated []storedDigest, err error) {
+	parts := make([]string, len(bindings))
+	for i, b := range bindings {
+		parts[i] = `SELECT '` + string(b.kind) + `', c.name, c.version, ` + b.digest + ` FROM ` + b.table + ` c WHERE c.tenant_id = $1`
+		if agentID != "" {
+			parts[i] += ` AND c.name IN (SELECT b.name FROM agent_bindings b WHERE b.tenant_id = $1 AND b.agent_id = $2 AND b.kind = '` + string(b.kind) + `')`
+		}
 	}
-	return currentDigests(ctx, q, tenantID, rows)
-}
-
-// boundDigests is readDigests for the components that an agent is bound to.
-func boundDigests(ctx context.Context, q db.Querier, tenantID, agentID string) (digests, []storedDigest, error) {
-	rows, err := db.Collect(ctx, q, "read digests", scanDigest, `SELECT b.kind, c.name, c.version, c.hash || '/' || c.file_name
-			FROM agent_bindings b JOIN tools c ON c.tenant_id = b.tenant_id AND c.name = b.name WHERE b.tenant_id = $1 AND b.agent_id = $2 AND b.kind = 'tool'
-		UNION ALL SELECT b.kind, c.name, c.version, c.hash
-			FROM agent_bindings b JOIN skills c ON c.tenant_id = b.tenant_id AND c.name = b.name WHERE b.tenant_id = $1 AND b.agent_id = $2 AND b.kind = 'skill'
-		UNION ALL SELECT b.kind, c.name, c.version, c.digest
-			FROM agent_bindings b JOIN mcps c ON c.tenant_id = b.tenant_id AND c.name = b.name WHERE b.tenant_id = $1 AND b.agent_id = $2 AND b.kind = 'mcp'
-		UNION ALL SELECT b.kind, c.name, c.version, c.digest
-			FROM agent_bindings b JOIN knowledge c ON c.tenant_id = b.tenant_id AND c.name = b.name WHERE b.tenant_id = $1 AND b.agent_id = $2 AND b.kind = 'knowledge'`,
-		tenantID, agentID)
-	if err != nil {
-		return nil, nil, err
+	args := []any{tenantID, agentID}
+	if agentID == "" {
+		args = args[:1]
 	}
-	return currentDigests(ctx, q, tenantID, rows)
-}
-
-// currentDigests returns the digests of rows. It computes those that are not stored or are those of
-// another version of the row, and returns them in addition.
-func currentDigests(ctx context.Context, q db.Querier, tenantID string, rows []storedDigest) (all digests, outdated []storedDigest, err error) {
+	rows, err := db.Collect(ctx, q, "read digests", func(row db.Scanner) (d storedDigest, err error) {
+		err = row.Scan(&d.kind, &d.name, &d.version, &d.text)
+		return d, err
+	}, strings.Join(parts, ` UNION ALL `), args...)
 	all = digests{}
 	for _, d := range rows {
-		if d.kind != kindMCP && d.kind != kindKnowledge {
-			all[d.component] = d.text
+		text, current := strings.CutPrefix(d.text, strconv.FormatInt(d.version, 10)+" ")
+		switch {
+		case d.kind == kindMCP && !current:
+			d.text, err = freshDigest(ctx, q, s.MCPs, tenantID, d.name)
+		case d.kind == kindKnowledge && !current:
+			d.text, err = freshDigest(ctx, q, s.Knowledge, tenantID, d.name)
+		default:
+			all[d.bound] = text
 			continue
 		}
-		text, ok := strings.CutPrefix(d.text, fmt.Sprint(d.version, " "))
-		if !ok {
-			if d.text, err = readDigest(ctx, q, tenantID, d.component); err != nil {
-				return nil, nil, err
-			}
-			_, text, _ = strings.Cut(d.text, " ")
-			outdated = append(outdated, d)
+		if err != nil {
+			return nil, nil, err
 		}
-		all[d.component] = text
+		_, all[d.bound], _ = strings.Cut(d.text, " ")
+		outdated = append(outdated, d)
 	}
-	return all, outdated, nil
+	return all, outdated, err
 }
 
-// readDigest computes the digest of a component from its row.
-func readDigest(ctx context.Context, q db.Querier, tenantID string, c component) (string, error) {
-	if c.kind == kindMCP {
-		v, err := mcpByName(ctx, q, tenantID, c.name)
-		if err != nil {
-			return "", err
-		}
-		return v.digest()
-	}
-	v, err := knowledgeByName(ctx, q, tenantID, c.name)
+// freshDigest computes the digest of a component from its row.
+func freshDigest[T any, In input[T], P component[T]](ctx context.Context, q db.Querier, c *Components[T, In, P], tenantID, name string) (string, error) {
+	v, err := c.named(ctx, q, tenantID, name)
 	if err != nil {
 		return "", err
 	}
-	return v.digest()
+	return c.digest(v)
 }
 
 // storeDigests stores digests of rows that have not changed in the meantime.
 func storeDigests(ctx context.Context, q db.Querier, tenantID string, all []storedDigest) error {
 	for _, d := range all {
-		statement := `UPDATE mcps SET digest = $1 WHERE tenant_id = $2 AND name = $3 AND version = $4`
-		if d.kind == kindKnowledge {
-			statement = `UPDATE knowledge SET digest = $1 WHERE tenant_id = $2 AND name = $3 AND version = $4`
-		}
-		if _, err := db.Affected(ctx, q, "store digest", statement, d.text, tenantID, d.name, d.version); err != nil {
+		i := slices.IndexFunc(bindings, func(b binding) bool { return b.kind == d.kind })
+		_, err := db.Affected(ctx, q, "store digest", `UPDATE `+bindings[i].table+` SET digest = $1 WHERE tenant_id = $2 AND name = $3 AND version = $4`,
+			d.text, tenantID, d.name, d.version)
+		if err != nil {
 			return err
 		}
 	}

@@ -5,26 +5,41 @@ import (
 	"net/http"
 
 	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/rbac"
 )
 
-// list responds with a page of a list.
-func list[T any](w http.ResponseWriter, r *http.Request, read func(context.Context, api.Caller, api.Page) (api.List[T], error)) error {
-	page, err := api.Paging(r)
-	if err != nil {
-		return err
+// category is the audit category of denied requests.
+const category = "agent"
+
+type handler = func(http.ResponseWriter, *http.Request) error
+
+// adminRoute returns a route that every role may call if it is a GET, and otherwise those that may
+// write.
+func adminRoute(method, path string, handle handler) api.Route {
+	group := rbac.AdminWrite
+	if method == http.MethodGet {
+		group = rbac.AdminRead
 	}
-	items, err := read(r.Context(), api.CallerOf(r), page)
-	if err != nil {
-		return err
-	}
-	return api.Encode(w, http.StatusOK, items)
+	return api.Route{Method: method, Path: path, Group: group, Category: category, Large: method == http.MethodGet, Handle: handle}
 }
 
-// writeVersion responds with a resource and its version, unless there is an error.
-func writeVersion(w http.ResponseWriter, status int, v any, version int64, err error) error {
-	if err != nil {
-		return err
-	}
-	api.SetVersion(w, version)
-	return api.Encode(w, status, v)
+// publicRoute returns a GET route for clients.
+func publicRoute(path string, handle handler) api.Route {
+	return api.Route{Method: http.MethodGet, Path: path, Access: api.SignedIn, Category: category, Large: true, Handle: handle}
+}
+
+// listOf returns a handler that responds with a page of a list.
+func listOf[T any](read func(context.Context, api.Caller, api.Page) (api.List[T], error)) handler {
+	return api.Result(http.StatusOK, func(r *http.Request) (api.List[T], error) {
+		page, err := api.Paging(r)
+		if err != nil {
+			return api.List[T]{}, err
+		}
+		return read(r.Context(), api.CallerOf(r), page)
+	})
+}
+
+// byName calls a function with the name in the path.
+func byName[T any](read func(context.Context, api.Caller, string) (T, error)) func(*http.Request) (T, error) {
+	return func(r *http.Request) (T, error) { return read(r.Context(), api.CallerOf(r), r.PathValue("name")) }
 }

@@ -57,16 +57,17 @@ func (s *Service) ImportAgent(ctx context.Context, caller api.Caller, text []byt
 		switch {
 		case errors.Is(err, api.NotFound):
 			created = true
-			err = s.insert(ctx, tx, &a, in)
+			err = s.insert(ctx, tx, &a)
 		case err == nil && !replace:
 			err = api.NameTaken.New("There is an agent " + in.Name + ": choose another name, or send replace=true.")
 		case err == nil:
-			err = s.replace(ctx, tx, before, &a, in)
+			err = s.replace(ctx, tx, before, &a)
 		}
 		if err != nil {
 			return importFault(err)
 		}
-		tx.Record(actionImportAgent.Record(a.event(caller), agentImportDetail{a.ProviderID, a.Model, recorded(sandboxLines(a.Sandbox)), !created}))
+		detail := agentImportDetail{ProviderID: a.ProviderID, Model: a.Model, Sandbox: recorded(sandboxLines(a.Sandbox)), Replaced: !created}
+		tx.Record(actionImportAgent.Record(a.event(caller), detail))
 		return nil
 	})
 	return a, created, err
@@ -136,14 +137,15 @@ func (s *Service) importDatasets(ctx context.Context, tenantID string, d agent.A
 		return nil
 	}
 	for _, id := range slices.Sorted(maps.Keys(d.Datasets)) {
-		v, err := knowledgeByDataset(ctx, s.store.Read(), tenantID, id)
-		switch {
-		case errors.Is(err, api.NotFound):
-			fields.Add("agents[0].datasets."+id, "the hub has no knowledge set with this datasetId")
-			continue
-		case err != nil:
+		found, _, err := s.Knowledge.page(ctx, tenantID, "", 1, 0, ofDataset, id)
+		if err != nil {
 			return err
 		}
+		if len(found) == 0 {
+			fields.Add("agents[0].datasets."+id, "the hub has no knowledge set with this datasetId")
+			continue
+		}
+		v := found[0]
 		ref := KnowledgeRef{Name: v.Name}
 		if d.Datasets[id] != v.Description {
 			ref.Description = d.Datasets[id]
@@ -195,5 +197,5 @@ func (s *Service) importAgent(w http.ResponseWriter, r *http.Request) error {
 	if created {
 		status = http.StatusCreated
 	}
-	return writeVersion(w, status, a, a.Version, err)
+	return api.Result(status, func(*http.Request) (Agent, error) { return a, err })(w, r)
 }

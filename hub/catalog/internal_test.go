@@ -1,4 +1,4 @@
 package catalog
 
 // ContentHash returns the hash of an agent.
-func ContentHash(a Agent, all map[component]string) (string, error) { return contentHash(a, all) }
+func ContentHash(a Agent, all map[bound]string) (string, error) { return contentHash(a, all) }

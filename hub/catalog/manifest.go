@@ -29,7 +29,10 @@ func manifestOf(agents []Agent) (Manifest, error) {
 	hashes := map[string]string{}
 	for _, a := range agents {
 		if a.Enabled {
-			m.Agents = append(m.Agents, ManifestEntry{a.Name, a.Title, a.Description, a.Icon, a.IsDefault, a.ContentHash, a.UpdatedAt})
+			m.Agents = append(m.Agents, ManifestEntry{
+				Name: a.Name, Title: a.Title, Description: a.Description, Icon: a.Icon, IsDefault: a.IsDefault,
+				ContentHash: a.ContentHash, UpdatedAt: a.UpdatedAt,
+			})
 			hashes[a.Name] = a.ContentHash
 		}
 	}

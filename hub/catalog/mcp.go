@@ -2,13 +2,11 @@ package catalog
 
 import (
 	"context"
-	"reflect"
+	"strings"
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/store"
-	"github.com/seed93082962/agenthost/internal/ids"
-	"github.com/seed93082962/agenthost/rbac"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
@@ -19,22 +17,17 @@ const Masked = "***"
 // MCP is a server of the Model Context Protocol, by the rules of [agent.MCPServer]. The values of
 // Env and Headers are Masked.
 type MCP struct {
-	ID          string            `json:"id"`
-	Name        string            `json:"name"`
-	Title       string            `json:"title"`
-	Description string            `json:"description"`
-	Transport   string            `json:"transport"`
-	Command     string            `json:"command,omitempty"`
-	Args        []string          `json:"args,omitempty"`
-	Env         map[string]string `json:"env,omitempty"`
-	CWD         string            `json:"cwd,omitempty"`
-	Sandbox     agent.Sandbox     `json:"sandbox,omitzero"`
-	URL         string            `json:"url,omitempty"`
-	Headers     map[string]string `json:"headers,omitempty"`
-	Enabled     bool              `json:"enabled"`
-	Version     int64             `json:"version"`
-	CreatedAt   api.Time          `json:"createdAt"`
-	UpdatedAt   api.Time          `json:"updatedAt"`
+	Component
+
+	Transport string            `json:"transport"`
+	Command   string            `json:"command,omitempty"`
+	Args      []string          `json:"args,omitempty"`
+	Env       map[string]string `json:"env,omitempty"`
+	CWD       string            `json:"cwd,omitempty"`
+	Sandbox   agent.Sandbox     `json:"sandbox,omitzero"`
+	URL       string            `json:"url,omitempty"`
+	Headers   map[string]string `json:"headers,omitempty"`
+	Enabled   bool              `json:"enabled"`
 }
 
 // MCPInput is an MCP server. Without a title, the title is the name. It is enabled by default. CWD
@@ -62,151 +55,126 @@ const (
 	maxValues  = 64 << 10 // of all arguments, environment and headers with their names
 )
 
-// validate returns the server with the values of the input, or the faults by field.
-func (in MCPInput) validate(name string) (MCP, error) {
-	fields := api.Fields{}
-	v := MCP{
-		Name:        componentName(fields, name, in.Name, checkServerName),
-		Title:       fields.Line("title", in.Title, 0, maxTitle),
-		Description: fields.Text("description", in.Description, 0, maxDescription),
-		Transport:   in.Transport,
-		Command:     fields.Line("command", in.Command, 0, maxCommand),
-		Args:        checkArgs(fields, in.Args),
-		Env:         checkPairs(fields, "env", in.Env),
-		CWD:         fields.Line("cwd", in.CWD, 0, maxCommand),
-		Sandbox:     checkSandbox(fields, in.Sandbox),
-		URL:         fields.Line("url", in.URL, 0, maxCommand),
-		Headers:     checkPairs(fields, "headers", in.Headers),
-		Enabled:     in.Enabled == nil || *in.Enabled,
+func (in MCPInput) apply(fields api.Fields, v *MCP) {
+	v.Name = checkedName(fields, v.Name, in.Name, "one", checkServerName)
+	v.Title = fields.Line("title", in.Title, 0, maxTitle)
+	v.Description = fields.Text("description", in.Description, 0, maxDescription)
+	v.Transport = in.Transport
+	v.Command = fields.Line("command", in.Command, 0, maxCommand)
+	v.Args = checkArgs(fields, in.Args)
+	v.Env = checkPairs(fields, "env", in.Env)
+	v.CWD = fields.Line("cwd", in.CWD, 0, maxCommand)
+	v.Sandbox = checkSandbox(fields, in.Sandbox)
+	v.URL = fields.Line("url", in.URL, 0, maxCommand)
+	v.Headers = checkPairs(fields, "headers", in.Headers)
+	v.Enabled = in.Enabled == nil || *in.Enabled
+	server := v.server()
+	server.Env = secrets(v.Env)
+	server.Headers = secrets(v.Headers)
+	checkServer(fields, "server", server, "")
+}
+
+// server returns the server as the runtime has it, without environment and headers.
+func (v MCP) server() agent.MCPServer {
+	return agent.MCPServer{Transport: v.Transport, Command: v.Command, Args: v.Args, CWD: v.CWD, URL: v.URL, Sandbox: v.Sandbox}
+}
+
+var (
+	actionCreateMCP = auditlog.Define[mcpDetail]("agent.create_mcp")
+	actionUpdateMCP = auditlog.Define[mcpUpdateDetail]("agent.update_mcp")
+	actionDeleteMCP = auditlog.Define[mcpDetail]("agent.delete_mcp")
+)
+
+// Arguments and addresses may contain secrets: they are recorded by hash and length.
+type (
+	mcpDetail struct {
+		Transport string   `json:"transport"`
+		Command   string   `json:"command"`
+		CWD       string   `json:"cwd,omitempty"`
+		Sandbox   []string `json:"sandbox,omitempty"`
+		Env       []string `json:"env"`     // names
+		Headers   []string `json:"headers"` // names
+		Enabled   bool     `json:"enabled"`
 	}
-	if v.Title == "" {
-		v.Title = v.Name
+	mcpUpdateDetail struct {
+		Title       *auditlog.Change[string]   `json:"title,omitempty"`
+		Description *auditlog.Change[string]   `json:"description,omitempty"`
+		Transport   *auditlog.Change[string]   `json:"transport,omitempty"`
+		Command     *auditlog.Change[string]   `json:"command,omitempty"`
+		Args        *auditlog.Change[string]   `json:"args,omitempty"`
+		CWD         *auditlog.Change[string]   `json:"cwd,omitempty"`
+		Sandbox     *auditlog.Change[[]string] `json:"sandbox,omitempty"`
+		URL         *auditlog.Change[string]   `json:"url,omitempty"`
+		Env         *auditlog.Change[[]string] `json:"env,omitempty"`
+		Headers     *auditlog.Change[[]string] `json:"headers,omitempty"`
+		Values      []string                   `json:"values,omitempty"` // names whose value was replaced, such as env.TOKEN
+		Enabled     *auditlog.Change[bool]     `json:"enabled,omitempty"`
 	}
-	checkServer(fields, "server", agent.MCPServer{
-		Transport: v.Transport, Command: v.Command, Args: v.Args, Env: secrets(v.Env), CWD: v.CWD, Sandbox: v.Sandbox, URL: v.URL, Headers: secrets(v.Headers),
-	}, "")
-	return v, fields.Err()
-}
+)
 
-var errNoMCP = api.NotFound.New("There is no such MCP server.")
-
-// MCPs returns the MCP servers of the tenant by name.
-func (s *Service) MCPs(ctx context.Context, caller api.Caller, page api.Page) (api.List[MCP], error) {
-	if err := rbac.AdminRead.Check(caller); err != nil {
-		return api.List[MCP]{}, err
+func updatedMCP(from, to MCP) mcpUpdateDetail {
+	return mcpUpdateDetail{
+		Title: auditlog.Diff(from.Title, to.Title), Description: auditlog.Diff(from.Description, to.Description),
+		Transport: auditlog.Diff(from.Transport, to.Transport), Command: auditlog.Diff(from.Command, to.Command), CWD: auditlog.Diff(from.CWD, to.CWD),
+		Sandbox: changedList(sandboxLines(from.Sandbox), sandboxLines(to.Sandbox)),
+		Args:    auditlog.Diff(summary(strings.Join(from.Args, "\n")), summary(strings.Join(to.Args, "\n"))), URL: auditlog.Diff(summary(from.URL), summary(to.URL)),
+		Env: auditlog.Diff(names(from.Env), names(to.Env)), Headers: auditlog.Diff(names(from.Headers), names(to.Headers)),
+		Values: append(replaced("env.", from.Env, to.Env), replaced("headers.", from.Headers, to.Headers)...), Enabled: auditlog.Diff(from.Enabled, to.Enabled),
 	}
-	list, err := mcpsOf(ctx, s.store.Read(), caller.TenantID, page)
-	for i := range list.Items {
-		list.Items[i] = list.Items[i].masked()
+}
+
+// replaced returns the names of both maps whose values differ.
+func replaced(prefix string, from, to map[string]string) (all []string) {
+	for _, name := range names(to) {
+		if before, ok := from[name]; ok && before != to[name] {
+			all = append(all, prefix+name)
+		}
 	}
-	return list, err
+	return all
 }
 
-// MCP returns an MCP server, or api.NotFound.
-func (s *Service) MCP(ctx context.Context, caller api.Caller, name string) (MCP, error) {
-	if err := rbac.AdminRead.Check(caller); err != nil {
-		return MCP{}, err
+func (s *Service) mcps() *Components[MCP, MCPInput, *MCP] {
+	detail := func(_, v MCP) mcpDetail {
+		return mcpDetail{
+			Transport: v.Transport, Command: v.Command, CWD: v.CWD, Sandbox: recorded(sandboxLines(v.Sandbox)),
+			Env: names(v.Env), Headers: names(v.Headers), Enabled: v.Enabled,
+		}
 	}
-	v, err := mcpByName(ctx, s.store.Read(), caller.TenantID, name)
-	return v.masked(), err
-}
-
-// CreateMCP creates an MCP server. It fails with api.NameTaken.
-func (s *Service) CreateMCP(ctx context.Context, caller api.Caller, in MCPInput) (MCP, error) {
-	plain, err := in.validate("")
-	if err != nil {
-		return MCP{}, err
+	return &Components[MCP, MCPInput, *MCP]{
+		s: s, kind: kindMCP, table: "mcps", order: "name", path: "/api/v1/admin/mcps",
+		none: api.NotFound.New("There is no such MCP server."), inUse: api.InUse,
+		columns: func(v *MCP) []column {
+			return v.columns(column{"transport", &v.Transport}, column{"command", &v.Command}, column{"args", jsonField{&v.Args, "[]"}},
+				column{"env", jsonField{&v.Env, "{}"}}, column{"cwd", &v.CWD}, column{"sandbox", jsonField{&v.Sandbox, ""}}, column{"url", &v.URL},
+				column{"headers", jsonField{&v.Headers, "{}"}}, column{"enabled", &v.Enabled})
+		},
+		prepare: func(_ context.Context, tx *store.Tx, before MCP, v *MCP) error {
+			return s.seal(tx.Caller.TenantID, v, before)
+		},
+		show: func(_ context.Context, all []MCP, _ bool) error {
+			for i := range all {
+				all[i].Env = mask(all[i].Env)
+				all[i].Headers = mask(all[i].Headers)
+			}
+			return nil
+		},
+		content: MCP.content,
+		create:  recordOf(actionCreateMCP, detail), update: recordOf(actionUpdateMCP, updatedMCP), remove: recordOf(actionDeleteMCP, detail),
 	}
-	var v MCP
-	err = s.change(ctx, caller, func(tx *store.Tx) error {
-		v = plain
-		v.ID, v.Version, v.CreatedAt = ids.New(), 1, api.Time(tx.Now)
-		v.UpdatedAt = v.CreatedAt
-		if err := s.seal(caller.TenantID, &v, MCP{}); err != nil {
-			return err
-		}
-		if err := checkRoom(ctx, tx); err != nil {
-			return err
-		}
-		if err := insertMCP(ctx, tx, caller.TenantID, v); err != nil {
-			return err
-		}
-		tx.Record(actionCreateMCP.Record(v.event(caller), v.detail()))
-		return nil
-	})
-	return v.masked(), err
 }
 
-// UpdateMCP replaces an MCP server. It fails with api.NotFound and api.PreconditionFailed.
-func (s *Service) UpdateMCP(ctx context.Context, caller api.Caller, name string, expected *int64, in MCPInput) (MCP, error) {
-	plain, err := in.validate(name)
-	if err != nil {
-		return MCP{}, err
+// content is what agents run of the server, without its values. A server without cwd and sandbox has
+// that of versions that do not have the fields.
+func (v MCP) content() ([]any, error) {
+	content := []any{v.Transport, v.Command, v.Args, v.URL, names(v.Env), names(v.Headers), v.Enabled}
+	sandbox, err := jsonField{&v.Sandbox, ""}.Value()
+	switch {
+	case sandbox != "":
+		content = append(content, v.CWD, sandbox)
+	case v.CWD != "":
+		content = append(content, v.CWD)
 	}
-	var v MCP
-	err = s.change(ctx, caller, func(tx *store.Tx) error {
-		before, err := mcpByName(ctx, tx, caller.TenantID, name)
-		if err != nil {
-			return err
-		}
-		if err := store.CheckVersion(expected, before.Version); err != nil {
-			return err
-		}
-		v = plain
-		v.ID = before.ID
-		v.Version = before.Version
-		v.CreatedAt = before.CreatedAt
-		v.UpdatedAt = before.UpdatedAt
-		if err := s.seal(caller.TenantID, &v, before); err != nil {
-			return err
-		}
-		if reflect.DeepEqual(v, before) {
-			return store.ErrUnchanged
-		}
-		v.Version, v.UpdatedAt = v.Version+1, api.Time(tx.Now)
-		if err := updateMCP(ctx, tx, caller.TenantID, v); err != nil {
-			return err
-		}
-		tx.Record(actionUpdateMCP.Record(v.event(caller), updatedMCP(before, v)))
-		return nil
-	})
-	return v.masked(), err
-}
-
-// DeleteMCP deletes an MCP server. It fails with api.NotFound, and with api.InUse if agents use it.
-func (s *Service) DeleteMCP(ctx context.Context, caller api.Caller, name string) error {
-	return s.change(ctx, caller, func(tx *store.Tx) error {
-		v, err := mcpByName(ctx, tx, caller.TenantID, name)
-		if err != nil {
-			return err
-		}
-		agents, err := agentsBound(ctx, tx, caller.TenantID, kindMCP, name)
-		if err != nil {
-			return err
-		}
-		if err := inUse(api.InUse, agents); err != nil {
-			return err
-		}
-		if err := deleteMCP(ctx, tx, caller.TenantID, v.ID); err != nil {
-			return err
-		}
-		tx.Record(actionDeleteMCP.Record(v.event(caller), v.detail()))
-		return nil
-	})
-}
-
-func (v MCP) event(caller api.Caller) auditlog.Event {
-	return target(caller.Event(), targetMCP, v.ID, v.Name)
-}
-
-func (v MCP) detail() mcpDetail {
-	return mcpDetail{v.Transport, v.Command, v.CWD, recorded(sandboxLines(v.Sandbox)), names(v.Env), names(v.Headers), v.Enabled}
-}
-
-// masked returns the server as clients see it.
-func (v MCP) masked() MCP {
-	v.Env, v.Headers = mask(v.Env), mask(v.Headers)
-	return v
+	return content, err
 }
 
 func mask(pairs map[string]string) map[string]string {

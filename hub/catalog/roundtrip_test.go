@@ -69,11 +69,11 @@ func TestRekeyOfMCPServers(t *testing.T) {
 		}
 		in := catalog.MCPInput{Name: "m", Transport: "stdio", Command: "run", Env: map[string]string{"A": "1", "B": "2"}}
 		for _, caller := range []api.Caller{s.ada.Caller, s.eve.Caller} {
-			_, err := at(older).CreateMCP(t.Context(), caller, in)
+			_, err := at(older).MCPs.Create(t.Context(), caller, in)
 			require.NoError(t, err)
 		}
 		lost := catalog.MCPInput{Name: "lost", Transport: "http", URL: "https://m.example", Headers: map[string]string{"X-Key": "3"}}
-		_, err := at(secret.Generate()).CreateMCP(t.Context(), s.ada.Caller, lost)
+		_, err := at(secret.Generate()).MCPs.Create(t.Context(), s.ada.Caller, lost)
 		require.NoError(t, err)
 		both := at(newer, older)
 		for _, want := range []int{4, 0} {
@@ -94,7 +94,7 @@ func TestRekeyOfMCPServers(t *testing.T) {
 		require.ErrorIs(t, err, api.Conflict)
 		require.ErrorContains(t, err, "set it again")
 		require.Len(t, s.bob.Get(mcps).Items(), 2)
-		_, err = both.UpdateMCP(t.Context(), s.ada.Caller, "lost", nil, lost)
+		_, err = both.MCPs.Replace(t.Context(), s.ada.Caller, "lost", nil, lost)
 		require.NoError(t, err)
 		_, err = both.Deployment(t.Context(), "acme", "a")
 		require.NoError(t, err)

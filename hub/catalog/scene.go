@@ -1,24 +1,21 @@
 package catalog
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"reflect"
+	"net/http"
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/store"
-	"github.com/seed93082962/agenthost/internal/ids"
-	"github.com/seed93082962/agenthost/rbac"
 )
 
 // Scene is a prompt that users can start an agent with.
 type Scene struct {
-	ID            string `json:"id"`
-	Name          string `json:"name"`
-	Title         string `json:"title"`
+	Component
+
 	TitleEN       string `json:"titleEn,omitempty"`
-	Description   string `json:"description"`
 	DescriptionEN string `json:"descriptionEn,omitempty"`
 	Icon          string `json:"icon,omitempty"`
 	AgentName     string `json:"agentName"`
@@ -27,11 +24,8 @@ type Scene struct {
 	// PromptOmitted reports that Prompt is "" in a list, because it has more than 16 KiB.
 	PromptOmitted bool `json:"promptOmitted,omitempty"`
 
-	Order     int      `json:"order"` // of the list, ascending
-	Enabled   bool     `json:"enabled"`
-	Version   int64    `json:"version"`
-	CreatedAt api.Time `json:"createdAt"`
-	UpdatedAt api.Time `json:"updatedAt"`
+	Order   int  `json:"order"` // of the list, ascending
+	Enabled bool `json:"enabled"`
 }
 
 // SceneInput is a scene. Without a title, the title is the name. A scene is enabled by default.
@@ -50,150 +44,107 @@ type SceneInput struct {
 
 const maxOrder = 1_000_000
 
-func (in SceneInput) validate(name string) (Scene, error) {
-	fields := api.Fields{}
-	v := Scene{
-		Name:          componentName(fields, name, in.Name, checkName),
-		Title:         fields.Line("title", in.Title, 0, maxTitle),
-		TitleEN:       fields.Line("titleEn", in.TitleEN, 0, maxTitle),
-		Description:   fields.Text("description", in.Description, 0, maxDescription),
-		DescriptionEN: fields.Text("descriptionEn", in.DescriptionEN, 0, maxDescription),
-		Icon:          fields.Line("icon", in.Icon, 0, maxIcon),
-		AgentName:     fields.Line("agentName", in.AgentName, 1, maxTitle),
-		Prompt:        checkPrompt(fields, "prompt", in.Prompt),
-		Order:         in.Order,
-		Enabled:       in.Enabled == nil || *in.Enabled,
-	}
-	if v.Title == "" {
-		v.Title = v.Name
-	}
+func (in SceneInput) apply(fields api.Fields, v *Scene) {
+	v.Name = checkedName(fields, v.Name, in.Name, "one", checkName)
+	v.Title = fields.Line("title", in.Title, 0, maxTitle)
+	v.TitleEN = fields.Line("titleEn", in.TitleEN, 0, maxTitle)
+	v.Description = fields.Text("description", in.Description, 0, maxDescription)
+	v.DescriptionEN = fields.Text("descriptionEn", in.DescriptionEN, 0, maxDescription)
+	v.Icon = fields.Line("icon", in.Icon, 0, maxIcon)
+	v.AgentName = fields.Line("agentName", in.AgentName, 1, maxTitle)
+	v.Prompt = checkPrompt(fields, "prompt", in.Prompt)
+	v.Order = in.Order
+	v.Enabled = in.Enabled == nil || *in.Enabled
 	if in.Order < -maxOrder || in.Order > maxOrder {
 		fields.Add("order", fmt.Sprintf("must be from %d to %d", -maxOrder, maxOrder))
 	}
-	return v, fields.Err()
 }
 
-var errNoScene = api.NotFound.New("There is no such scene.")
+var (
+	actionCreateScene = auditlog.Define[sceneDetail]("agent.create_scene")
+	actionUpdateScene = auditlog.Define[sceneUpdateDetail]("agent.update_scene")
+	actionDeleteScene = auditlog.Define[sceneDetail]("agent.delete_scene")
+)
 
-// Scenes returns the scenes of the tenant in their order, including disabled ones.
-func (s *Service) Scenes(ctx context.Context, caller api.Caller, page api.Page) (api.List[Scene], error) {
-	if err := rbac.AdminRead.Check(caller); err != nil {
-		return api.List[Scene]{}, err
+type (
+	sceneDetail struct {
+		AgentName string `json:"agentName"`
+		Order     int    `json:"order"`
+		Enabled   bool   `json:"enabled"`
 	}
-	return scenesOf(ctx, s.store.Read(), caller.TenantID, page)
+	sceneUpdateDetail struct {
+		Title         *auditlog.Change[string] `json:"title,omitempty"`
+		TitleEN       *auditlog.Change[string] `json:"titleEn,omitempty"`
+		Description   *auditlog.Change[string] `json:"description,omitempty"`
+		DescriptionEN *auditlog.Change[string] `json:"descriptionEn,omitempty"`
+		Icon          *auditlog.Change[string] `json:"icon,omitempty"`
+		AgentName     *auditlog.Change[string] `json:"agentName,omitempty"`
+		Prompt        *auditlog.Change[string] `json:"prompt,omitempty"` // hash and length
+		Order         *auditlog.Change[int]    `json:"order,omitempty"`
+		Enabled       *auditlog.Change[bool]   `json:"enabled,omitempty"`
+	}
+)
+
+func updatedScene(from, to Scene) sceneUpdateDetail {
+	return sceneUpdateDetail{
+		Title: auditlog.Diff(from.Title, to.Title), TitleEN: auditlog.Diff(from.TitleEN, to.TitleEN),
+		Description: auditlog.Diff(from.Description, to.Description), DescriptionEN: auditlog.Diff(from.DescriptionEN, to.DescriptionEN),
+		Icon: auditlog.Diff(from.Icon, to.Icon), AgentName: auditlog.Diff(from.AgentName, to.AgentName),
+		Prompt: auditlog.Diff(summary(from.Prompt), summary(to.Prompt)), Order: auditlog.Diff(from.Order, to.Order), Enabled: auditlog.Diff(from.Enabled, to.Enabled),
+	}
+}
+
+func (s *Service) scenes() *Components[Scene, SceneInput, *Scene] {
+	detail := func(_, v Scene) sceneDetail {
+		return sceneDetail{AgentName: v.AgentName, Order: v.Order, Enabled: v.Enabled}
+	}
+	return &Components[Scene, SceneInput, *Scene]{
+		s: s, kind: kindScene, table: "scenes", order: "position, name, id", long: "prompt", path: "/api/v1/admin/scenes",
+		none: api.NotFound.New("There is no such scene."),
+		columns: func(v *Scene) []column {
+			return v.columns(column{"title_en", &v.TitleEN}, column{"description_en", &v.DescriptionEN}, column{"icon", &v.Icon},
+				column{"agent_name", &v.AgentName}, column{"prompt", &v.Prompt}, column{"position", &v.Order}, column{"enabled", &v.Enabled})
+		},
+		prepare: func(ctx context.Context, tx *store.Tx, _ Scene, v *Scene) error {
+			found, err := exists(ctx, tx, "agents", tx.Caller.TenantID, v.AgentName)
+			if err == nil && !found {
+				return api.Fields{"agentName": quote(v.AgentName) + " does not exist"}
+			}
+			return err
+		},
+		show: func(_ context.Context, all []Scene, list bool) error {
+			for i := range all {
+				if list && len(all[i].Prompt) > maxListedPrompt {
+					all[i].Prompt, all[i].PromptOmitted = "", true
+				}
+			}
+			return nil
+		},
+		create: recordOf(actionCreateScene, detail), remove: recordOf(actionDeleteScene, detail),
+		update: recordOf(actionUpdateScene, func(from, to Scene) sceneUpdateDetail { return updatedScene(from, to) }),
+	}
 }
 
 // EnabledScenes returns the enabled scenes whose agent is enabled, in their order.
 func (s *Service) EnabledScenes(ctx context.Context, caller api.Caller, page api.Page) (api.List[Scene], error) {
-	return enabledScenes(ctx, s.store.Read(), caller.TenantID, "", page)
-}
-
-// Scene returns a scene, which may be disabled, or api.NotFound.
-func (s *Service) Scene(ctx context.Context, caller api.Caller, name string) (Scene, error) {
-	if err := rbac.AdminRead.Check(caller); err != nil {
-		return Scene{}, err
-	}
-	return sceneByName(ctx, s.store.Read(), caller.TenantID, name)
+	return s.Scenes.list(ctx, caller, page, usableScene)
 }
 
 // EnabledScene returns a scene, or api.NotFound if there is none or it or its agent is disabled.
 func (s *Service) EnabledScene(ctx context.Context, caller api.Caller, name string) (Scene, error) {
-	found, err := enabledScenes(ctx, s.store.Read(), caller.TenantID, name, api.Page{Number: 1, Size: 1})
+	v, err := s.Scenes.Get(ctx, caller, name)
 	if err != nil {
 		return Scene{}, err
 	}
-	if len(found.Items) == 0 {
-		return Scene{}, errNoScene
+	if enabled, err := s.AgentEnabled(ctx, caller.TenantID, v.AgentName); !enabled || !v.Enabled {
+		return Scene{}, cmp.Or(err, error(s.Scenes.none))
 	}
-	return found.Items[0], nil
+	return v, nil
 }
 
-// CreateScene creates a scene. It fails with api.NameTaken.
-func (s *Service) CreateScene(ctx context.Context, caller api.Caller, in SceneInput) (Scene, error) {
-	v, err := in.validate("")
-	if err != nil {
-		return Scene{}, err
-	}
-	err = s.change(ctx, caller, func(tx *store.Tx) error {
-		v.ID, v.Version, v.CreatedAt = ids.New(), 1, api.Time(tx.Now)
-		v.UpdatedAt = v.CreatedAt
-		if err := checkSceneAgent(ctx, tx, caller.TenantID, v.AgentName); err != nil {
-			return err
-		}
-		if err := checkRoom(ctx, tx); err != nil {
-			return err
-		}
-		if err := insertScene(ctx, tx, caller.TenantID, v); err != nil {
-			return err
-		}
-		tx.Record(actionCreateScene.Record(v.event(caller), v.detail()))
-		return nil
-	})
-	return v, err
+func (s *Service) sceneRoutes() []api.Route {
+	return append(s.Scenes.routes(),
+		publicRoute("/api/v1/scenes", listOf(s.EnabledScenes)),
+		publicRoute("/api/v1/scenes/:name", api.Result(http.StatusOK, byName(s.EnabledScene))),
+	)
 }
-
-// UpdateScene replaces a scene. It fails with api.NotFound and api.PreconditionFailed.
-func (s *Service) UpdateScene(ctx context.Context, caller api.Caller, name string, expected *int64, in SceneInput) (Scene, error) {
-	input, err := in.validate(name)
-	if err != nil {
-		return Scene{}, err
-	}
-	var v Scene
-	err = s.change(ctx, caller, func(tx *store.Tx) error {
-		before, err := sceneByName(ctx, tx, caller.TenantID, name)
-		if err != nil {
-			return err
-		}
-		if err := store.CheckVersion(expected, before.Version); err != nil {
-			return err
-		}
-		v = input
-		v.ID = before.ID
-		v.Version = before.Version
-		v.CreatedAt = before.CreatedAt
-		v.UpdatedAt = before.UpdatedAt
-		if reflect.DeepEqual(v, before) {
-			return store.ErrUnchanged
-		}
-		if err := checkSceneAgent(ctx, tx, caller.TenantID, v.AgentName); err != nil {
-			return err
-		}
-		v.Version, v.UpdatedAt = v.Version+1, api.Time(tx.Now)
-		if err := updateScene(ctx, tx, caller.TenantID, v); err != nil {
-			return err
-		}
-		tx.Record(actionUpdateScene.Record(v.event(caller), updatedScene(before, v)))
-		return nil
-	})
-	return v, err
-}
-
-// DeleteScene deletes a scene, or fails with api.NotFound.
-func (s *Service) DeleteScene(ctx context.Context, caller api.Caller, name string) error {
-	return s.change(ctx, caller, func(tx *store.Tx) error {
-		v, err := sceneByName(ctx, tx, caller.TenantID, name)
-		if err != nil {
-			return err
-		}
-		if err := deleteScene(ctx, tx, caller.TenantID, v.ID); err != nil {
-			return err
-		}
-		tx.Record(actionDeleteScene.Record(v.event(caller), v.detail()))
-		return nil
-	})
-}
-
-// checkSceneAgent returns api.Fields if the agent of a scene does not exist.
-func checkSceneAgent(ctx context.Context, tx *store.Tx, tenantID, name string) error {
-	ok, err := agentExists(ctx, tx, tenantID, name)
-	if err == nil && !ok {
-		return api.Fields{"agentName": quote(name) + " does not exist"}
-	}
-	return err
-}
-
-func (v Scene) event(caller api.Caller) auditlog.Event {
-	return target(caller.Event(), targetScene, v.ID, v.Name)
-}
-
-func (v Scene) detail() sceneDetail { return sceneDetail{v.AgentName, v.Order, v.Enabled} }

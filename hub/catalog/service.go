@@ -75,6 +75,12 @@ type Service struct {
 	store     *store.Store
 	snapshots *snapshots
 	slots     slots // for checks of uploads
+
+	Tools     *Components[Tool, ToolInput, *Tool]
+	Skills    *Components[Skill, SkillInput, *Skill]
+	MCPs      *Components[MCP, MCPInput, *MCP]
+	Knowledge *Components[Knowledge, KnowledgeInput, *Knowledge]
+	Scenes    *Components[Scene, SceneInput, *Scene]
 }
 
 // New returns a Service on a migrated database.
@@ -85,12 +91,18 @@ func New(cfg Config) (*Service, error) {
 	if cfg.Deployed == nil {
 		cfg.Deployed = func(context.Context, *sql.Tx, string, string) (bool, error) { return false, nil }
 	}
-	return &Service{cfg: cfg, store: cfg.Store, snapshots: newSnapshots()}, nil
+	s := &Service{cfg: cfg, store: cfg.Store, snapshots: newSnapshots()}
+	s.Tools = s.tools()
+	s.Skills = s.skills()
+	s.MCPs = s.mcps()
+	s.Knowledge = s.knowledge()
+	s.Scenes = s.scenes()
+	return s, nil
 }
 
 // Routes returns all routes of this package.
 func (s *Service) Routes() []api.Route {
-	return slices.Concat(s.agentRoutes(), s.toolRoutes(), s.skillRoutes(), s.sceneRoutes(), s.mcpRoutes(), s.knowledgeRoutes())
+	return slices.Concat(s.agentRoutes(), s.toolRoutes(), s.skillRoutes(), s.sceneRoutes(), s.MCPs.routes(), s.Knowledge.routes())
 }
 
 // Limits of a tenant.
@@ -107,7 +119,7 @@ func (s *Service) change(ctx context.Context, caller api.Caller, do func(*store.
 
 // checkRoom returns api.Conflict if the locked tenant cannot have another component.
 func checkRoom(ctx context.Context, tx *store.Tx) error {
-	n, err := countComponents(ctx, tx, tx.Caller.TenantID)
+	n, err := countAll(ctx, tx)
 	if err == nil && n >= maxComponents {
 		err = api.Conflict.New(fmt.Sprintf("The organization has %d agents, tools, skills, scenes, MCP servers and knowledge sets, "+
 			"which is the limit: delete some of them first.", n))
@@ -116,12 +128,12 @@ func checkRoom(ctx context.Context, tx *store.Tx) error {
 }
 
 // checkBytes returns api.Conflict if the agents of the locked tenant have become too large by a
-// change of an agent that has grown to size bytes.
-func checkBytes(ctx context.Context, tx *store.Tx, before, size int) error {
-	if size <= before {
+// change of an agent that has grown.
+func checkBytes(ctx context.Context, tx *store.Tx, before, after *Agent) error {
+	if agentSize(after) <= agentSize(before) {
 		return nil
 	}
-	total, err := agentBytes(ctx, tx, tx.Caller.TenantID)
+	total, err := agentBytes(ctx, tx)
 	if err == nil && total > maxAgentBytes {
 		err = api.Conflict.New(fmt.Sprintf("The agents of the organization would have %d bytes of prompts, texts and bindings, "+
 			"and the limit is %d: shorten some of them first.", total, maxAgentBytes))

@@ -13,15 +13,13 @@ import (
 	"github.com/seed93082962/agenthost/hub/db"
 )
 
-// snapshot is the agents of a tenant, and the texts of its tools that a search finds, at one
-// version of its catalog. It is not modified.
+// snapshot is the agents of a tenant at one version of its catalog. It is not modified.
 type snapshot struct {
 	version  int64
 	agents   []Agent  // by name
 	search   []string // of the agents
 	manifest Manifest
-	tools    [][2]string // name and search of the custom tools, in the order of the database
-	size     int         // about the number of bytes in memory
+	size     int // about the number of bytes in memory
 }
 
 // agent returns the agent of that name, or nil.
@@ -68,22 +66,6 @@ func (a Agent) listed() Agent {
 		a.Subagents[name] = sub
 	}
 	return a
-}
-
-// toolNames returns a part of the names of the custom tools that contain a text, and the number of
-// all of them.
-func (sn *snapshot) toolNames(query string, limit, offset int) (names []string, total int) {
-	query = strings.ToLower(query)
-	for _, t := range sn.tools {
-		if !strings.Contains(t[1], query) {
-			continue
-		}
-		if total >= offset && len(names) < limit {
-			names = append(names, t[0])
-		}
-		total++
-	}
-	return names, total
 }
 
 const (
@@ -184,24 +166,20 @@ func (s *Service) snapshot(ctx context.Context, tenantID string) (*snapshot, err
 
 // load reads the snapshot of a tenant from one state of the database, and the digests that are not
 // stored.
-func (s *Service) load(ctx context.Context, tenantID string) (*snapshot, []storedDigest, error) {
-	tx, err := s.store.Read().BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
+func (s *Service) load(ctx context.Context, tenantID string) (sn *snapshot, outdated []storedDigest, err error) {
+	sn = &snapshot{}
+	var all digests
+	err = s.readTx(ctx, func(tx *sql.Tx) error {
+		if sn.version, err = headVersion(ctx, tx, tenantID); err != nil {
+			return err
+		}
+		if sn.agents, err = agentsOf(ctx, tx, tenantID, ""); err != nil {
+			return err
+		}
+		all, outdated, err = s.readDigests(ctx, tx, tenantID, "")
+		return err
+	})
 	if err != nil {
-		return nil, nil, err
-	}
-	defer func() { _ = tx.Rollback() }() // it has only read
-	sn := &snapshot{}
-	if sn.version, err = headVersion(ctx, tx, tenantID); err != nil {
-		return nil, nil, err
-	}
-	if sn.agents, err = agentsOf(ctx, tx, tenantID, ""); err != nil {
-		return nil, nil, err
-	}
-	all, outdated, err := readDigests(ctx, tx, tenantID)
-	if err != nil {
-		return nil, nil, err
-	}
-	if sn.tools, err = toolTexts(ctx, tx, tenantID); err != nil {
 		return nil, nil, err
 	}
 	// The order of the database depends on its locale.
@@ -214,15 +192,19 @@ func (s *Service) load(ctx context.Context, tenantID string) (*snapshot, []store
 		sn.search = append(sn.search, searchText(a.Name, a.Title))
 		sn.size += agentSize(a)
 	}
-	for _, t := range sn.tools {
-		sn.size += toolSize + len(t[0]) + len(t[1])
-	}
 	sn.manifest, err = manifestOf(sn.agents)
 	return sn, outdated, err
 }
 
-// toolSize is the number of bytes of a tool in memory without its texts.
-const toolSize = 32
+// readTx calls do with a transaction that sees one state of the database.
+func (s *Service) readTx(ctx context.Context, do func(*sql.Tx) error) error {
+	tx, err := s.store.Read().BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
+	if err != nil {
+		return db.Wrap("begin", err)
+	}
+	defer func() { _ = tx.Rollback() }() // it has only read
+	return do(tx)
+}
 
 // agentSize returns about the number of bytes of an agent with its bindings in memory.
 func agentSize(a *Agent) int {

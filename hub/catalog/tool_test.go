@@ -96,6 +96,7 @@ func TestBuiltinToolsAreReadOnly(t *testing.T) {
 			require.Equal(t, apitest.Object{
 				"name": b.Name, "title": b.Title, "description": b.Description, "descriptionEn": b.DescriptionEN, "source": "builtin", "status": "ready",
 			}, ada.Get(tools+"/"+b.Name).Want(http.StatusOK))
+			require.Empty(t, ada.Get(tools+"/"+b.Name).Header.Get("ETag"))
 		}
 		ada.Put(tools+"/Bash", apitest.Object{"title": "x"}).Error(http.StatusForbidden, api.BuiltinReadonly)
 		ada.Delete(tools+"/Bash").Error(http.StatusForbidden, api.BuiltinReadonly)
@@ -219,18 +220,20 @@ func TestMissingFilesAndTheSweep(t *testing.T) {
 			s.bind(t, "agent-"+name, "tool", name)
 		}
 		s.bind(t, "writer", "skill", "pdf")
-		sources, err := s.CustomTools(t.Context(), "acme", "agent-weather")
-		require.NoError(t, err)
+		deployment := func(name string) agent.Agent {
+			config, err := s.Deployment(t.Context(), "acme", name)
+			require.NoError(t, err)
+			return config
+		}
+		sources := deployment("agent-weather").CustomTools
 		require.Len(t, sources, 1)
 		require.Regexp(t, `^https://hub.example.com/artifacts/tools/[0-9a-f]{64}/weather.ts$`, sources[0].URL)
 		require.Equal(t, "weather.ts", sources[0].FileName)
-		linked, err := s.SkillArchives(t.Context(), "acme", "writer")
-		require.NoError(t, err)
+		linked := deployment("writer").SkillArchives
 		require.Len(t, linked, 1)
 		require.Contains(t, linked[0].URL, "sig=")
-		sources, err = s.CustomTools(t.Context(), "other", "agent-weather")
-		require.NoError(t, err)
-		require.Empty(t, sources)
+		_, err := s.Deployment(t.Context(), "other", "agent-weather")
+		require.ErrorIs(t, err, api.NotFound)
 
 		require.Equal(t, http.StatusNoContent, eve.Delete(tools+"/weather").Status)
 		count := func() (n int) {
@@ -256,9 +259,7 @@ func TestMissingFilesAndTheSweep(t *testing.T) {
 		require.Equal(t, "missing", ada.Get(tools + "/weather").Want(http.StatusOK)["status"])
 		ada.Get(tools+"/weather/download").Error(http.StatusNotFound, api.NotFound)
 		ada.Get("/api/v1/skills/pdf/download").Error(http.StatusNotFound, api.NotFound)
-		sources, err = s.CustomTools(t.Context(), "acme", "agent-weather")
-		require.NoError(t, err)
-		require.Empty(t, sources)
+		require.Empty(t, deployment("agent-weather").CustomTools)
 		v := send(t, ada, "PUT", tools+"/weather/file", "weather.ts", toolSource).Want(http.StatusOK)
 		require.Equal(t, []any{"ready", 1.0}, []any{v["status"], v["version"]})
 	})

@@ -1,0 +1,94 @@
+package catalog
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/seed93082962/agenthost/hub/db"
+)
+
+// columns returns the columns of a component, which are those of its kind after the common ones.
+func (c *Component) columns(more ...column) []column {
+	return append([]column{
+		{"id", &c.ID}, {"name", &c.Name}, {"title", &c.Title}, {"description", &c.Description},
+		{"version", &c.Version}, {"created_at", timeField{&c.CreatedAt}}, {"updated_at", timeField{&c.UpdatedAt}},
+	}, more...)
+}
+
+// written returns the columns of a component with those that are only written.
+func (c *Components[T, In, P]) written(v *T) ([]column, error) {
+	common := P(v).common()
+	search := searchText(common.Name, common.Title)
+	columns := append(c.columns(v), column{"search", &search})
+	if c.content == nil {
+		return columns, nil
+	}
+	digest, err := c.digest(*v)
+	return append(columns, column{"digest", &digest}), err
+}
+
+// Conditions of a list.
+const (
+	ofType      = ` AND type = $3`
+	usableScene = ` AND enabled AND EXISTS (SELECT 1 FROM agents a WHERE a.tenant_id = $1 AND a.name = agent_name AND a.enabled)`
+	ofDataset   = ` AND dataset_id = $3`
+)
+
+func (c *Components[T, In, P]) scan(row db.Scanner) (v T, err error) {
+	err = scanRow(row, c.columns(&v))
+	return v, err
+}
+
+// page returns a part of the components that a query and a condition find, and the number of all of
+// them. The parameters of the condition begin with $3. Texts of the column c.long are cut.
+func (c *Components[T, In, P]) page(ctx context.Context, tenantID, query string, limit, offset int, and string, args ...any) ([]T, int, error) {
+	args = append([]any{tenantID, searchPattern(query)}, args...)
+	total, err := count(ctx, c.s.store.Read(), "count "+c.table,
+		`SELECT COUNT(*) FROM `+c.table+` WHERE tenant_id = $1 AND search LIKE $2 ESCAPE '\'`+and, args...)
+	if err != nil || total <= offset || limit == 0 {
+		return nil, total, err
+	}
+	columns := c.columns(new(T))
+	for i := range columns {
+		if columns[i].name == c.long {
+			columns[i].name = "SUBSTR(" + c.long + ", 1, " + strconv.Itoa(maxListedPrompt+1) + ")"
+		}
+	}
+	n := len(args)
+	all, err := db.Collect(ctx, c.s.store.Read(), "list "+c.table, c.scan, `SELECT `+namesOf(columns)+` FROM `+c.table+`
+		WHERE tenant_id = $1 AND search LIKE $2 ESCAPE '\'`+and+` ORDER BY `+c.order+` LIMIT $`+strconv.Itoa(n+1)+` OFFSET $`+strconv.Itoa(n+2),
+		append(args, limit, offset)...)
+	return all, total, err
+}
+
+// named returns the component of that name, or api.NotFound.
+func (c *Components[T, In, P]) named(ctx context.Context, q db.Querier, tenantID, name string) (T, error) {
+	v, err := c.scan(q.QueryRowContext(ctx, `SELECT `+namesOf(c.columns(new(T)))+` FROM `+c.table+` WHERE tenant_id = $1 AND name = $2`, tenantID, name))
+	return v, missing(err, "read from "+c.table, c.none)
+}
+
+// boundTo returns the components that an agent is bound to, sorted by name.
+func (c *Components[T, In, P]) boundTo(ctx context.Context, q db.Querier, tenantID, agentID string) ([]T, error) {
+	all, err := db.Collect(ctx, q, "read "+c.table+" of agent", c.scan, `SELECT `+namesOf(c.columns(new(T)))+` FROM `+c.table+`
+		WHERE tenant_id = $1 AND name IN (SELECT b.name FROM agent_bindings b WHERE b.tenant_id = $1 AND b.kind = $2 AND b.agent_id = $3)`,
+		tenantID, string(c.kind), agentID)
+	// The order of the database depends on its locale.
+	slices.SortFunc(all, func(a, b T) int { return strings.Compare(P(&a).common().Name, P(&b).common().Name) })
+	return all, err
+}
+
+// usedKeys returns those of the keys of blobs that rows of any tenant name.
+func usedKeys(ctx context.Context, q db.Querier, keys []string) ([]string, error) {
+	args := make([]any, len(keys))
+	marks := make([]string, len(keys))
+	for i, key := range keys {
+		_, rest, _ := strings.Cut(key, "/")
+		hash, _, _ := strings.Cut(rest, "/")
+		args[i], marks[i] = hash, "$"+strconv.Itoa(i+1)
+	}
+	in := strings.Join(marks, ", ")
+	return db.Collect(ctx, q, "find used artifacts", scanText, `SELECT 'tools/' || hash || '/' || file_name FROM tools WHERE hash IN (`+in+`)
+		UNION SELECT 'skills/' || hash || '/' || name || '.zip' FROM skills WHERE hash IN (`+in+`)`, args...)
+}

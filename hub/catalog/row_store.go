@@ -1,0 +1,218 @@
+package catalog
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/db"
+	"github.com/seed93082962/agenthost/hub/store"
+)
+
+// column is a column of a table with the pointer to the field that it is read into and written from.
+// A field of another type than that of the column is a sql.Scanner and a driver.Valuer.
+type column struct {
+	name  string
+	field any
+}
+
+// timeField is stored in microseconds.
+type timeField struct{ *api.Time }
+
+func (f timeField) Value() (driver.Value, error) { return db.Micros(time.Time(*f.Time)), nil }
+
+func (f timeField) Scan(src any) error {
+	micros, ok := src.(int64)
+	if !ok {
+		return fmt.Errorf("a time is stored as %T", src)
+	}
+	*f.Time = api.Time(db.Time(micros))
+	return nil
+}
+
+// jsonField is stored as JSON, and its zero value as zero.
+type jsonField struct {
+	pointer any
+	zero    driver.Value
+}
+
+func (f jsonField) Value() (driver.Value, error) {
+	if reflect.ValueOf(f.pointer).Elem().IsZero() {
+		return f.zero, nil
+	}
+	text, err := json.Marshal(f.pointer)
+	return string(text), err
+}
+
+func (f jsonField) Scan(src any) error {
+	text, err := textOf(src)
+	if err != nil || text == "" {
+		return err
+	}
+	return json.Unmarshal([]byte(text), f.pointer)
+}
+
+// textOf returns the text of a column, which is "" for NULL.
+func textOf(src any) (string, error) {
+	switch text := src.(type) {
+	case nil:
+		return "", nil
+	case string:
+		return text, nil
+	case []byte:
+		return string(text), nil
+	default:
+		return "", fmt.Errorf("a text is stored as %T", src)
+	}
+}
+
+// hashField is stored in hex, without the name of the function.
+type hashField struct{ *string }
+
+const hashPrefix = "sha256:"
+
+func (f hashField) Value() (driver.Value, error) {
+	return strings.TrimPrefix(*f.string, hashPrefix), nil
+}
+
+func (f hashField) Scan(src any) error {
+	text, err := textOf(src)
+	*f.string = hashPrefix + text
+	return err
+}
+
+// namesOf returns the names of the columns for a SELECT.
+func namesOf(columns []column) string {
+	all := make([]string, len(columns))
+	for i, c := range columns {
+		all[i] = c.name
+	}
+	return strings.Join(all, ", ")
+}
+
+func scanRow(row db.Scanner, columns []column) error {
+	dest := make([]any, len(columns))
+	for i, c := range columns {
+		dest[i] = c.field
+	}
+	return row.Scan(dest...)
+}
+
+// values returns the values of the columns after the first ones.
+func values(columns []column, first ...any) []any {
+	for _, c := range columns {
+		if _, ok := c.field.(driver.Valuer); ok {
+			first = append(first, c.field)
+		} else {
+			first = append(first, reflect.ValueOf(c.field).Elem().Interface())
+		}
+	}
+	return first
+}
+
+// insertRow inserts a row of the tenant. It fails with api.NameTaken if there is a row of its name.
+func insertRow(ctx context.Context, tx *store.Tx, table string, columns []column) error {
+	marks := make([]string, len(columns))
+	for i := range marks {
+		marks[i] = "$" + strconv.Itoa(i+2)
+	}
+	_, err := tx.ExecContext(ctx, `INSERT INTO `+table+` (tenant_id, `+namesOf(columns)+`) VALUES ($1, `+strings.Join(marks, ", ")+`)`,
+		values(columns, tx.Caller.TenantID)...)
+	if db.UniqueViolation(err) {
+		return api.NameTaken
+	}
+	return db.Wrap("insert into "+table, err)
+}
+
+// updateRow writes all columns of the row with the id that is the first column.
+func updateRow(ctx context.Context, tx *store.Tx, table string, columns []column) error {
+	set := make([]string, len(columns)-1)
+	for i, c := range columns[1:] {
+		set[i] = c.name + " = $" + strconv.Itoa(i+3)
+	}
+	_, err := tx.ExecContext(ctx, `UPDATE `+table+` SET `+strings.Join(set, ", ")+` WHERE tenant_id = $1 AND id = $2`,
+		values(columns, tx.Caller.TenantID)...)
+	return db.Wrap("update "+table, err)
+}
+
+func deleteRow(ctx context.Context, tx *store.Tx, table, id string) error {
+	_, err := tx.ExecContext(ctx, `DELETE FROM `+table+` WHERE tenant_id = $1 AND id = $2`, tx.Caller.TenantID, id)
+	return db.Wrap("delete from "+table, err)
+}
+
+// count runs a SELECT COUNT(*).
+func count(ctx context.Context, q db.Querier, what, query string, args ...any) (n int, err error) {
+	err = q.QueryRowContext(ctx, query, args...).Scan(&n)
+	return n, db.Wrap(what, err)
+}
+
+// exists reports whether the tenant has a row of that name.
+func exists(ctx context.Context, q db.Querier, table, tenantID, name string) (bool, error) {
+	n, err := count(ctx, q, "find in "+table, `SELECT COUNT(*) FROM `+table+` WHERE tenant_id = $1 AND name = $2`, tenantID, name)
+	return n > 0, err
+}
+
+// missing returns the error of reading one row: none if there is no row.
+func missing(err error, what string, none *api.Error) error {
+	if errors.Is(err, sql.ErrNoRows) {
+		return none
+	}
+	return db.Wrap(what, err)
+}
+
+func scanText(row db.Scanner) (text string, err error) {
+	err = row.Scan(&text)
+	return text, err
+}
+
+// searchText returns the value of a search column: what a query is compared with.
+func searchText(name, title string) string { return strings.ToLower(name + "\n" + title) }
+
+// searchPattern returns the pattern of LIKE ... ESCAPE '\' that finds a text in a search column, in
+// any letter case. All characters of the text are literal.
+func searchPattern(text string) string {
+	return "%" + strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(strings.ToLower(text)) + "%"
+}
+
+// lockHead increments the version of a tenant, which locks its row: other changes of the tenant
+// wait. It is the first statement of each transaction that changes something.
+func lockHead(ctx context.Context, tx *sql.Tx, tenantID string) error {
+	_, err := tx.ExecContext(ctx, `INSERT INTO catalog_heads (tenant_id, version) VALUES ($1, 1)
+		ON CONFLICT (tenant_id) DO UPDATE SET version = catalog_heads.version + 1`, tenantID)
+	return db.Wrap("lock catalog", err)
+}
+
+// headVersion returns the version of a tenant. It is 0 if the tenant has no catalog.
+func headVersion(ctx context.Context, q db.Querier, tenantID string) (version int64, err error) {
+	err = q.QueryRowContext(ctx, `SELECT version FROM catalog_heads WHERE tenant_id = $1`, tenantID).Scan(&version)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, nil
+	}
+	return version, db.Wrap("read catalog version", err)
+}
+
+// HasData reports whether something was ever stored in the catalog of the tenant.
+func (s *Service) HasData(ctx context.Context, tx *sql.Tx, tenantID string) (bool, error) {
+	version, err := headVersion(ctx, tx, tenantID)
+	return version > 0, err
+}
+
+// countAll returns the number of agents and components of a tenant.
+func countAll(ctx context.Context, tx *store.Tx) (int, error) {
+	return count(ctx, tx, "count components", `SELECT (SELECT COUNT(*) FROM agents WHERE tenant_id = $1) + (SELECT COUNT(*) FROM tools WHERE tenant_id = $1)
+		+ (SELECT COUNT(*) FROM skills WHERE tenant_id = $1) + (SELECT COUNT(*) FROM scenes WHERE tenant_id = $1)
+		+ (SELECT COUNT(*) FROM mcps WHERE tenant_id = $1) + (SELECT COUNT(*) FROM knowledge WHERE tenant_id = $1)`, tx.Caller.TenantID)
+}
+
+// agentBytes returns the bytes of all agents of a tenant.
+func agentBytes(ctx context.Context, tx *store.Tx) (int, error) {
+	return count(ctx, tx, "measure agents", `SELECT COALESCE(SUM(bytes), 0) FROM agents WHERE tenant_id = $1`, tx.Caller.TenantID)
+}
