@@ -151,16 +151,6 @@ func (d *Decoder) LastEventID() string {
 	return d.published.id
 }
 
-// Reset makes d read from r like a new decoder with the same limits. It reuses buffers.
-func (d *Decoder) Reset(r io.Reader) {
-	fresh := Decoder{r: r, lineMax: d.lineMax, eventMax: d.eventMax, nameMax: d.nameMax, types: d.types}
-	if cap(d.buf) <= keepBytes {
-		fresh.buf = d.buf
-	}
-	fresh.block.reuse(&d.block)
-	*d = fresh
-}
-
 func (d *Decoder) publish() {
 	d.published.retry, d.published.hasRetry = d.retry, d.hasRetry
 	d.published.id = d.blockID

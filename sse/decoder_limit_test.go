@@ -68,21 +68,19 @@ func TestDecoderNameLimit(t *testing.T) {
 		events int
 		part   string // "": within the limit
 	}{
-		"at the limit":               {"event: " + fits + "\nid: " + fits + "\ndata\n\n", 1, ""},
-		"data has another limit":     {"data: " + long + "\n\n", 1, ""},
-		"other fields are ignored":   {"note: " + long + "\ndata\n\n", 1, ""},
-		"a name":                     {"data\n\nevent: " + long + "\n", 1, "event name"},
-		"a name without a space":     {"event:" + long + "\n", 0, "event name"},
-		"an id":                      {"data\n\nid: " + long + "\n", 1, "id"},
-		"an id without data":         {"id: " + long + "\n\n", 0, "id"},
-		"an id that is ignored":      {"id: \x00" + long + "\n\n", 0, "id"},
-		"the limit stays on a reset": {"id: " + long + "\n\n", 0, "id"},
+		"at the limit":             {"event: " + fits + "\nid: " + fits + "\ndata\n\n", 1, ""},
+		"data has another limit":   {"data: " + long + "\n\n", 1, ""},
+		"other fields are ignored": {"note: " + long + "\ndata\n\n", 1, ""},
+		"a name":                   {"data\n\nevent: " + long + "\n", 1, "event name"},
+		"a name without a space":   {"event:" + long + "\n", 0, "event name"},
+		"an id":                    {"data\n\nid: " + long + "\n", 1, "id"},
+		"an id without data":       {"id: " + long + "\n\n", 0, "id"},
+		"an id that is ignored":    {"id: \x00" + long + "\n\n", 0, "id"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for kind, open := range chunked([]byte(row.stream)) {
-				d := sse.NewDecoder(strings.NewReader("x"))
+				d := sse.NewDecoder(open())
 				d.SetNameLimit(limit)
-				d.Reset(open())
 				got := drain(d, false)
 				require.Len(t, got.Events, row.events, kind)
 				if row.part == "" {
@@ -265,16 +263,6 @@ func TestDecoderDataIsValidUntilNext(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "b", string(ev.Data))
 	require.Equal(t, "a", string(kept.Data))
-}
-
-func TestDecoderReset(t *testing.T) {
-	d := sse.NewDecoder(strings.NewReader("id: 1\nretry: 5\ndata: a\n\nid: 2\nevent: x\ndata: b\n"))
-	d.SetLimits(20, 0)
-	require.Len(t, drain(d, true).Events, 1)
-	d.Reset(strings.NewReader("\ufeffdata: c\n\n"))
-	require.Equal(t, outcome{Events: list(ev("", "c", "")), Err: io.EOF}, drain(d, true))
-	d.Reset(strings.NewReader("data: " + strings.Repeat("a", 20) + "\n\n"))
-	require.ErrorAs(t, drain(d, false).Err, new(*sse.LimitError), "limits stay")
 }
 
 func TestDecoderEventsStops(t *testing.T) {

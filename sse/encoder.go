@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -122,41 +123,14 @@ func appendComment(dst []byte, text string) []byte {
 }
 
 func checkFields(e *Event) error {
-	if i := firstInvalid(e.Type); i >= 0 {
+	const invalid = "\r\n\x00"
+	if i := strings.IndexAny(e.Type, invalid); i >= 0 {
 		return &FieldError{Field: "event", Char: e.Type[i]}
 	}
-	if i := firstInvalid(e.ID); i >= 0 {
+	if i := strings.IndexAny(e.ID, invalid); i >= 0 {
 		return &FieldError{Field: "id", Char: e.ID[i]}
 	}
 	return nil
-}
-
-// firstInvalid returns the index of the first CR, LF or NUL in s, or -1.
-func firstInvalid(s string) int {
-	if len(s) >= 8 {
-		low := lowBytes(s[len(s)-8:])
-		for i := 0; i+8 <= len(s); i += 8 {
-			low |= lowBytes(s[i:])
-		}
-		if low == 0 {
-			return -1
-		}
-	}
-	for i := range len(s) {
-		if c := s[i]; c == '\r' || c == '\n' || c == 0 {
-			return i
-		}
-	}
-	return -1
-}
-
-// lowBytes is not zero if one of the first eight bytes of s is at most CR: subtracting CR+1 from
-// such a byte borrows into its top bit.
-func lowBytes(s string) uint64 {
-	_ = s[7]
-	x := uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 |
-		uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
-	return (x - 0x0101010101010101*('\r'+1)) &^ x & 0x8080808080808080
 }
 
 // appendFields appends the fields before the data. A space always follows the colon, so that

@@ -5,7 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"sync"
+	"sync/atomic"
+	"time"
 
+	"github.com/seed93082962/agenthost/internal/excerpt"
+	"github.com/seed93082962/agenthost/internal/ids"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
@@ -103,5 +108,196 @@ func (r *run) record(response *model.Response) {
 	r.outcome.StopReason = response.StopReason
 	if text := response.Message.Text(); text != "" {
 		r.outcome.Text = text
+	}
+}
+
+// maxPartial limits the text of one partial message, in bytes. JSON may need six bytes for one
+// byte of text, and an event must stay below 4 MiB.
+const maxPartial = 512 << 10
+
+// emitInit emits the first event of the run.
+func (r *run) emitInit() {
+	if r.in.Init == nil {
+		return
+	}
+	r.in.Init.Tools = r.knownTools()
+	r.in.Init.MCPServers = append([]wire.MCPStatus{}, r.servers...)
+	r.out.Emit(&wire.System{Type: "system", Subtype: wire.SystemInit, Init: r.in.Init})
+}
+
+// emitPart emits the partial message of a part, and flushes if the model has sent no further part
+// yet.
+func (r *run) emitPart(part *model.Part) {
+	if r.in.Partials {
+		p := &r.partial.Partial
+		switch part.Kind {
+		case model.KindText:
+			r.emitIncrement(wire.PartialText, part.Text)
+		case model.KindThinking:
+			r.emitIncrement(wire.PartialThinking, part.Text)
+		case model.KindToolUse:
+			*p = wire.Partial{Type: wire.PartialToolUse, ToolName: part.Name, ToolUseID: part.ID}
+			r.out.Emit(&r.partial)
+		}
+	}
+	if !part.More {
+		r.out.Flush()
+	}
+}
+
+// emitIncrement emits increment as one partial message, or as several if it is long.
+func (r *run) emitIncrement(partialType, increment string) {
+	for increment != "" {
+		head := excerpt.Head(increment, maxPartial)
+		r.partial.Partial = wire.Partial{Type: partialType, Text: head}
+		r.out.Emit(&r.partial)
+		increment = increment[len(head):]
+	}
+}
+
+// assistantEvent returns the event of a complete response.
+func (r *run) assistantEvent(response *model.Response) wire.Payload {
+	content := make([]wire.Block, 0, len(response.Message.Content))
+	for i := range response.Message.Content {
+		switch b := &response.Message.Content[i]; b.Type {
+		case model.BlockText:
+			content = append(content, wire.Block{Type: string(b.Type), Text: b.Text})
+		case model.BlockThinking:
+			if b.Text != "" {
+				content = append(content, wire.Block{Type: string(b.Type), Thinking: b.Text})
+			}
+		case model.BlockToolUse:
+			content = append(content, wire.Block{Type: string(b.Type), ID: b.ID, Name: b.Name, Input: b.Input})
+		}
+	}
+	return &wire.Assistant{
+		Type: "assistant", UUID: ids.New(), SessionID: r.in.Session.ID(),
+		Message: wire.AssistantMessage{
+			Role: string(model.RoleAssistant), Content: content,
+			Model: r.engine.cfg.Request.Model, StopReason: response.StopReason,
+		},
+		Usage: wire.Usage(response.Usage),
+	}
+}
+
+// errIdle is the cause with which the call of an idle model is cancelled.
+var errIdle = errors.New("the model sent nothing for too long")
+
+// watchdog cancels a call of the model if no data arrives within the limit. Its timer is reset only
+// when it fires, so that each part costs only one clock read.
+type watchdog struct {
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	limit  time.Duration
+
+	paused atomic.Bool // the run is processing a part
+
+	mu    sync.Mutex // guards the fields below
+	timer *time.Timer
+	last  time.Time // of the last arrival
+}
+
+func startWatchdog(ctx context.Context, limit time.Duration) *watchdog {
+	w := &watchdog{limit: limit, last: time.Now()}
+	w.ctx, w.cancel = context.WithCancelCause(ctx)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.timer = time.AfterFunc(limit, w.check)
+	return w
+}
+
+// alive records an arrival.
+func (w *watchdog) alive() {
+	now := time.Now()
+	w.mu.Lock()
+	w.last = now
+	w.mu.Unlock()
+}
+
+// pause stops the clock while the run processes a part: a slow client does not count as an idle
+// model.
+func (w *watchdog) pause() { w.paused.Store(true) }
+
+// resume restarts the clock. If more parts follow, the last one was only buffered, and resume does
+// not record an arrival.
+func (w *watchdog) resume(more bool) {
+	w.paused.Store(false)
+	if !more {
+		w.alive()
+	}
+}
+
+func (w *watchdog) check() {
+	paused := w.paused.Load()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if paused {
+		w.last = time.Now()
+	}
+	if left := w.limit - time.Since(w.last); left > 0 && w.ctx.Err() == nil {
+		w.timer.Reset(left)
+		return
+	}
+	w.cancel(errIdle)
+}
+
+// expired reports whether the call was cancelled because the model was idle.
+func (w *watchdog) expired() bool { return errors.Is(context.Cause(w.ctx), errIdle) }
+
+func (w *watchdog) stop() {
+	w.cancel(nil)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.timer.Stop()
+}
+
+const (
+	// freeMemory is not reserved: runs of ordinary size continue when others have used up the
+	// memory.
+	freeMemory = 256 << 10
+	// memoryStep is the unit of reservations, so that few of them are made.
+	memoryStep = 64 << 10
+	// copies is how often the text of a response is in memory, at most: its parts with the rest of
+	// their buffer, the message, the line of the session, and the event.
+	copies = 5
+)
+
+// memory is what a run has reserved by Config.Reserve.
+type memory struct {
+	reserve  func(bytes int) error // may be nil
+	messages int                   // bytes of the transcript and of its request
+	reserved int
+}
+
+// hold reserves or releases memory for the transcript and size bytes of a response.
+func (m *memory) hold(size int) error {
+	need := m.messages + copies*size - freeMemory
+	if m.reserve == nil || need <= m.reserved && need > m.reserved-memoryStep || need <= 0 && m.reserved == 0 {
+		return nil
+	}
+	return m.change(max(0, (need+memoryStep-1)/memoryStep*memoryStep))
+}
+
+func (m *memory) change(need int) error {
+	if err := m.reserve(need - m.reserved); err != nil {
+		return err
+	}
+	m.reserved = need
+	return nil
+}
+
+// holdMessages reserves memory for the messages of a request, and for its encoding.
+func (m *memory) holdMessages(messages []model.Message) error {
+	m.messages = 0
+	for i := range messages {
+		m.messages += 2 * messages[i].Size()
+	}
+	return m.hold(0)
+}
+
+// release releases everything.
+func (m *memory) release() {
+	if m.reserved > 0 {
+		_ = m.change(0) // it only releases
 	}
 }

@@ -17,7 +17,9 @@ package model
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"iter"
+	"time"
 )
 
 // Model is a language model. It is safe for concurrent use.
@@ -89,3 +91,69 @@ const (
 	StopSequence  = "stop_sequence"
 	StopRefusal   = "refusal"
 )
+
+// Kind is the kind of a [Part]. The comments name the fields that it uses.
+type Kind uint8
+
+const (
+	KindText      Kind = iota + 1 // Text: an increment of the text of the response
+	KindThinking                  // Text: an increment of the model's thinking
+	KindSignature                 // Text: an increment of the signature of the thinking block at Index
+	KindRedacted                  // Text: a complete redacted thinking block, opaque
+	KindToolUse                   // ID, Name: a tool call begins
+	KindToolInput                 // Text: an increment of the JSON input of the tool call at Index
+	KindUsage                     // Usage: totals of the response so far; the latest one counts
+	KindStop                      // StopReason: the response is complete
+
+	KindThinkingField   // Name: Block.Field of the thinking block at Index
+	KindThinkingDetails // Text: Block.Details of the thinking block at Index, complete
+	KindToolExtra       // Text: Block.Extra of the tool call at Index, complete; the latest one counts
+)
+
+// Part is one streamed part of a response.
+type Part struct {
+	Kind Kind
+
+	// More reports whether the next part is already in memory. A reader that forwards parts may
+	// delay its flush until then.
+	More bool
+
+	// Index identifies the content block. The blocks of a response are ordered by their first
+	// parts, and parts of several blocks may interleave.
+	Index int
+
+	Text       string
+	ID         string // of a tool call, as upstream sent it
+	Name       string // of the tool
+	StopReason string
+	Usage      Usage
+}
+
+// Code classifies upstream failures. Its values are those of errorType in the runtime API.
+type Code string
+
+const (
+	CodeConnection     Code = "connection"      // no connection, or it was lost during the response
+	CodeRateLimit      Code = "rate_limit"      // 429
+	CodeOverloaded     Code = "overloaded"      // 529, overloaded_error
+	CodeServer         Code = "server"          // any other 5xx, or a response that is not in the wire format
+	CodeAuth           Code = "auth"            // 401, 403
+	CodePromptTooLong  Code = "prompt_too_long" // the conversation does not fit the context window
+	CodeInvalidRequest Code = "invalid_request" // any other 4xx
+	CodeUnknown        Code = "unknown"         // upstream returned an error of an unknown kind
+	CodeTimeout        Code = "timeout"         // upstream sent nothing for too long
+)
+
+// Error is a failure of the upstream.
+type Error struct {
+	Code       Code
+	Status     int           // HTTP status of the response, 0 without one; 200 for an error in the stream
+	Message    string        // one line that may be shown to a client: no key, no address
+	RetryAfter time.Duration // the wait that upstream requests, 0 for none
+	Err        error         // the cause, only for the log; may be nil
+}
+
+// Error returns the code and the message. The cause is available through errors.Unwrap.
+func (e *Error) Error() string { return fmt.Sprintf("%s: %s", e.Code, e.Message) }
+
+func (e *Error) Unwrap() error { return e.Err }

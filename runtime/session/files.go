@@ -65,13 +65,10 @@ type Files struct {
 	root *os.Root // cfg.Dir; no name and no link leads out of it
 	base string   // sessions/<hash>, relative to root
 
-	baseRoot *os.Root // base: new files are created from here, which resolves fewer path elements
-
 	mu    sync.Mutex
 	inUse map[key]struct{} // sessions that are open or being removed, guarded by mu
 
-	syncSlots chan struct{}        // a semaphore of maxSyncs
-	fsync     func(*os.File) error // (*os.File).Sync, replaced by tests
+	fsync func(*os.File) error // (*os.File).Sync, replaced by tests
 
 	sweepMu sync.Mutex // guards pass
 	pass    pass
@@ -91,7 +88,7 @@ func NewFiles(cfg FilesConfig) (*Files, error) {
 	}
 	cfg.TTL = cmp.Or(cfg.TTL, 720*time.Hour)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
-	f := &Files{cfg: cfg, inUse: map[key]struct{}{}, syncSlots: make(chan struct{}, maxSyncs), fsync: (*os.File).Sync}
+	f := &Files{cfg: cfg, inUse: map[key]struct{}{}, fsync: (*os.File).Sync}
 	if err := f.openDirs(); err != nil {
 		return nil, fmt.Errorf("open session store: %w", err)
 	}
@@ -116,10 +113,7 @@ func (f *Files) openDirs() error {
 	if f.root, err = os.OpenRoot(f.cfg.Dir); err != nil {
 		return err
 	}
-	if err = f.root.MkdirAll(f.base, 0o700); err == nil {
-		f.baseRoot, err = f.root.OpenRoot(f.base)
-	}
-	if err != nil {
+	if err = f.root.MkdirAll(f.base, 0o700); err != nil {
 		_ = f.root.Close() // nothing was written
 	}
 	return err
@@ -130,7 +124,7 @@ func (f *Files) openDirs() error {
 func (f *Files) Close() error {
 	f.sweepMu.Lock()
 	defer f.sweepMu.Unlock()
-	return errors.Join(f.pass.close(), f.baseRoot.Close(), f.root.Close())
+	return errors.Join(f.pass.close(), f.root.Close())
 }
 
 // Open implements [Store]. An agent id must match ^[a-z0-9](-?[a-z0-9])*$ and have at most 63
@@ -275,31 +269,8 @@ func (f *Files) resume(k key) (_ *transcript, err error) {
 	}, nil
 }
 
-const (
-	// maxSyncs limits the files that are synced concurrently. Each sync blocks a thread of the
-	// system. Without a limit, the syncs of hundreds of runs that end together would delay the
-	// cancellation of other runs.
-	maxSyncs = 2
-
-	// syncWait is the time for which a sync waits for a slot. It then continues without one,
-	// because a slow disk is faster with many concurrent syncs than with sequential ones.
-	syncWait = 50 * time.Millisecond
-)
-
 // sync syncs a file, and its directory if the name of the file is new.
 func (f *Files) sync(file *os.File, agent string, newName bool) error {
-	select {
-	case f.syncSlots <- struct{}{}:
-		defer func() { <-f.syncSlots }()
-	default:
-		timer := time.NewTimer(syncWait)
-		defer timer.Stop()
-		select {
-		case f.syncSlots <- struct{}{}:
-			defer func() { <-f.syncSlots }()
-		case <-timer.C:
-		}
-	}
 	err := f.fsync(file)
 	if newName {
 		f.syncDir(agent)
@@ -310,10 +281,7 @@ func (f *Files) sync(file *os.File, agent string, newName bool) error {
 // syncDir syncs the directory of an agent. It ignores errors: not every system supports it, and the
 // sync of the file has already reported a failing disk.
 func (f *Files) syncDir(agent string) {
-	dir, err := f.baseRoot.Open(agent)
-	if err != nil {
-		dir, err = f.root.Open(filepath.Join(f.base, agent))
-	}
+	dir, err := f.root.Open(filepath.Join(f.base, agent))
 	if err != nil {
 		return
 	}
@@ -321,15 +289,14 @@ func (f *Files) syncDir(agent string) {
 	_ = dir.Close()
 }
 
-// createFile creates the file of a session.
+// createFile creates the file of a session, and the directory of its agent if that does not exist.
 func (f *Files) createFile(k key) (*os.File, error) {
 	const flags = os.O_RDWR | os.O_CREATE | os.O_EXCL | openFlags
-	file, err := f.baseRoot.OpenFile(filepath.Join(k.agent, k.id+extension), flags, 0o600)
+	path := f.path(k)
+	file, err := f.root.OpenFile(path, flags, 0o600)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return file, err
 	}
-	// This is the first session of the agent, or another process has removed base.
-	path := f.path(k)
 	if err := f.root.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, err
 	}

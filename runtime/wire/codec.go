@@ -1,0 +1,327 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/seed93082962/agenthost/internal/excerpt"
+)
+
+// MaxData is the maximum size of the JSON of one event, in bytes. Longer texts are truncated.
+const MaxData = 4<<20 - 1
+
+// AppendEvent appends the JSON of a payload to dst. It truncates texts so that the JSON has at most
+// [MaxData] bytes, and sets the field truncated. If the JSON without its texts is too long, it
+// returns an error and dst unchanged.
+func AppendEvent(dst []byte, p Payload) ([]byte, error) {
+	out, err := appendEvent(dst, p)
+	if err == nil && len(out)-len(dst) > MaxData {
+		err = errTooLong
+	}
+	if err != nil {
+		return dst, fmt.Errorf("encode %s event: %w", p.EventName(), err)
+	}
+	return out, nil
+}
+
+var errTooLong = errors.New("the JSON is longer than an event may be")
+
+func appendEvent(dst []byte, p Payload) ([]byte, error) {
+	switch p := p.(type) {
+	case *PartialMessage:
+		return appendPartial(dst, &p.Partial), nil
+	case *Unknown:
+		return append(dst, p.Data...), nil
+	}
+	out, err := appendJSON(dst, p)
+	if err != nil {
+		return dst, err
+	}
+	// JSON may be six times as long as its text because of escapes. The room for text is found by
+	// trial; few events are that long.
+	for room := MaxData / 2; len(out)-len(dst) > MaxData && room > 0; room /= 2 {
+		if out, err = appendJSON(out[:len(dst)], shorten(p, room)); err != nil {
+			return dst, err
+		}
+	}
+	return out, nil
+}
+
+// appendJSON appends the JSON of v without escapes for HTML.
+func appendJSON(dst []byte, v any) ([]byte, error) {
+	buf := bytes.NewBuffer(dst)
+	enc := json.NewEncoder(buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return dst, err
+	}
+	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
+}
+
+// appendPartial appends a partial message. There is one for each token.
+func appendPartial(dst []byte, p *Partial) []byte {
+	dst = append(dst, partialHead...)
+	dst = AppendString(dst, p.Type)
+	if p.Type == PartialToolUse {
+		dst = append(dst, `,"tool_name":`...)
+		dst = AppendString(dst, p.ToolName)
+		dst = append(dst, `,"tool_use_id":`...)
+		dst = AppendString(dst, p.ToolUseID)
+		dst = append(dst, `,"id":`...)
+		dst = AppendString(dst, p.ToolUseID)
+	} else {
+		dst = append(dst, `,"text":`...)
+		dst = AppendString(dst, p.Text)
+	}
+	return append(dst, "}}"...)
+}
+
+const partialHead = `{"type":"partial_message","partial":{"type":`
+
+// The bytes before and after the text of a partial message with text.
+var (
+	partialTextHead = []byte(partialHead + `"text","text":"`)
+	partialTail     = []byte(`"}}`)
+)
+
+// MarshalJSON encodes the partial message as [AppendEvent] does.
+func (p *PartialMessage) MarshalJSON() ([]byte, error) { return appendPartial(nil, &p.Partial), nil }
+
+// MarshalJSON encodes all fields of the type of the block, and only those.
+func (b Block) MarshalJSON() ([]byte, error) {
+	dst := append([]byte(`{"type":`), AppendString(nil, b.Type)...)
+	switch b.Type {
+	case PartialThinking:
+		dst = AppendString(append(dst, `,"thinking":`...), b.Thinking)
+	case PartialToolUse:
+		dst = AppendString(append(dst, `,"id":`...), b.ID)
+		dst = AppendString(append(dst, `,"name":`...), b.Name)
+		dst = append(dst, `,"input":`...)
+		if len(b.Input) == 0 {
+			dst = append(dst, "{}"...)
+		}
+		dst = append(dst, b.Input...)
+	default:
+		dst = AppendString(append(dst, `,"text":`...), b.Text)
+	}
+	return append(dst, '}'), nil
+}
+
+const hex = "0123456789abcdef"
+
+// AppendString appends s as a JSON string. Invalid UTF-8 is replaced by U+FFFD, as in
+// encoding/json.
+func AppendString(dst []byte, s string) []byte {
+	dst = append(dst, '"')
+	from := 0
+	for i := 0; i < len(s); {
+		c := s[i]
+		if c >= 0x20 && c != '"' && c != '\\' && c < utf8.RuneSelf {
+			i++
+			continue
+		}
+		if c >= utf8.RuneSelf {
+			r, size := utf8.DecodeRuneInString(s[i:])
+			if r != utf8.RuneError || size != 1 {
+				i += size
+				continue
+			}
+		}
+		dst = append(dst, s[from:i]...)
+		switch {
+		case c >= utf8.RuneSelf:
+			dst = append(dst, "\uFFFD"...)
+		case c == '"', c == '\\':
+			dst = append(dst, '\\', c)
+		case c == '\n':
+			dst = append(dst, `\n`...)
+		case c == '\r':
+			dst = append(dst, `\r`...)
+		case c == '\t':
+			dst = append(dst, `\t`...)
+		default:
+			dst = append(dst, `\u00`...)
+			dst = append(dst, hex[c>>4], hex[c&15])
+		}
+		i++
+		from = i
+	}
+	dst = append(dst, s[from:]...)
+	return append(dst, '"')
+}
+
+// shorten returns a copy of an event whose texts have at most room bytes.
+func shorten(p Payload, room int) Payload {
+	switch p := p.(type) {
+	case *Assistant:
+		short := *p
+		short.Truncated = true
+		short.Message.Content = slices.Clone(p.Message.Content)
+		for i := range short.Message.Content {
+			b := &short.Message.Content[i]
+			b.Text = take(b.Text, &room)
+			b.Thinking = take(b.Thinking, &room)
+			if len(b.Input) > room {
+				b.Input = json.RawMessage("{}") // a truncated object is not valid
+			}
+			room -= len(b.Input)
+		}
+		return &short
+	case *Result:
+		short := *p
+		short.Truncated = true
+		if p.Result != nil {
+			text := take(*p.Result, &room)
+			short.Result = &text
+		}
+		short.Errors = slices.Clone(p.Errors)
+		for i := range short.Errors {
+			short.Errors[i] = take(short.Errors[i], &room)
+		}
+		short.PermissionDenials = p.PermissionDenials[:min(len(p.PermissionDenials), room/denialBytes)]
+		return &short
+	case *ToolResult:
+		short := *p
+		short.Result.Truncated = true
+		short.Result.Output = take(p.Result.Output, &room)
+		return &short
+	default:
+		return p
+	}
+}
+
+// denialBytes is an upper limit for the size of a permission denial.
+const denialBytes = 1 << 10
+
+// take returns the longest prefix of s that fits into room, and subtracts its length from room.
+func take(s string, room *int) string {
+	head := excerpt.Head(s, *room)
+	*room -= len(head)
+	return head
+}
+
+// DecodeEvent decodes the data of an event with that name. An event with an unknown name is an
+// [Unknown]. Unknown fields are ignored. The payload does not refer to data.
+func DecodeEvent(name string, data []byte) (Payload, error) {
+	var p Payload
+	switch name {
+	case "system":
+		p = new(System)
+	case "partial_message":
+		p = new(PartialMessage)
+	case "assistant":
+		p = new(Assistant)
+	case "tool_result":
+		p = new(ToolResult)
+	case "result":
+		p = new(Result)
+	case "cancelled":
+		p = new(Cancelled)
+	case "error":
+		p = new(Fault)
+	case "done":
+		p = new(Done)
+	default:
+		return &Unknown{Name: name, Data: append(json.RawMessage(nil), data...)}, nil
+	}
+	if err := json.Unmarshal(data, p); err != nil {
+		return nil, fmt.Errorf("decode %s event: %w", name, err)
+	}
+	return p, nil
+}
+
+// AppendPartialText appends the text of a partial message with text to dst. There is one for each
+// token: the form of [AppendEvent] without escapes needs no decoder.
+func AppendPartialText(dst, data []byte) []byte {
+	if text, ok := bytes.CutPrefix(data, partialTextHead); ok {
+		if text, ok = bytes.CutSuffix(text, partialTail); ok && bytes.IndexByte(text, '\\') < 0 && bytes.IndexByte(text, '"') < 0 {
+			return append(dst, text...)
+		}
+	}
+	var p PartialMessage
+	if json.Unmarshal(data, &p) != nil || p.Partial.Type != PartialText {
+		return dst
+	}
+	return append(dst, p.Partial.Text...)
+}
+
+// Blocks is an assistant event for a program that stores the blocks as they are, also those of a
+// later version.
+type Blocks struct {
+	ParentToolUseID *string
+	Usage           Usage
+	Blocks          []json.RawMessage // objects with a type
+	Text            string            // of the text blocks
+}
+
+// DecodeBlocks decodes an assistant event, and of its blocks at most the first ones. Blocks that are
+// not objects with a type are omitted.
+func DecodeBlocks(data []byte, most int) (Blocks, error) {
+	var in struct {
+		ParentToolUseID *string `json:"parent_tool_use_id"`
+		Message         struct {
+			Content []json.RawMessage `json:"content"`
+		} `json:"message"`
+		Usage Usage `json:"usage"`
+	}
+	if err := json.Unmarshal(data, &in); err != nil {
+		return Blocks{}, fmt.Errorf("decode assistant event: %w", err)
+	}
+	out := Blocks{ParentToolUseID: in.ParentToolUseID, Usage: in.Usage}
+	var text strings.Builder
+	for _, raw := range in.Message.Content[:min(len(in.Message.Content), most)] {
+		var block struct{ Type, Text string }
+		if json.Unmarshal(raw, &block) != nil || block.Type == "" {
+			continue
+		}
+		out.Blocks = append(out.Blocks, raw)
+		if block.Type == PartialText {
+			text.WriteString(block.Text)
+		}
+	}
+	out.Text = text.String()
+	return out, nil
+}
+
+// UnmarshalJSON is the inverse of [PartialMessage.MarshalJSON].
+func (p *PartialMessage) UnmarshalJSON(data []byte) error {
+	var in struct {
+		Partial struct {
+			Type      string `json:"type"`
+			Text      string `json:"text"`
+			ToolName  string `json:"tool_name"`
+			ToolUseID string `json:"tool_use_id"`
+			ID        string `json:"id"`
+		} `json:"partial"`
+	}
+	if err := json.Unmarshal(data, &in); err != nil {
+		return err
+	}
+	p.Partial = Partial{Type: in.Partial.Type, Text: in.Partial.Text, ToolName: in.Partial.ToolName, ToolUseID: in.Partial.ToolUseID}
+	if p.Partial.ToolUseID == "" {
+		p.Partial.ToolUseID = in.Partial.ID
+	}
+	return nil
+}
+
+// UnmarshalJSON is the inverse of [Block.MarshalJSON].
+func (b *Block) UnmarshalJSON(data []byte) error {
+	var in struct {
+		Type     string          `json:"type"`
+		Text     string          `json:"text"`
+		Thinking string          `json:"thinking"`
+		ID       string          `json:"id"`
+		Name     string          `json:"name"`
+		Input    json.RawMessage `json:"input"`
+	}
+	if err := json.Unmarshal(data, &in); err != nil {
+		return err
+	}
+	*b = Block(in)
+	return nil
+}
