@@ -10,7 +10,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -31,20 +30,20 @@ func main() {
 		}
 		return
 	}
-	if err := errors.Join(runtimecmd.Undumpable(), daemon.Init()); err != nil {
+	if err := daemon.Init(); err != nil {
 		fmt.Fprintln(os.Stderr, "hub: warning:", err)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// A second signal has its default effect and terminates the process immediately.
 	context.AfterFunc(ctx, stop)
-	if err := run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr); err != nil {
+	if err := run(ctx, os.Args[1:], os.Getenv, os.Stdin, os.Stdout, os.Stderr); err != nil {
 		fmt.Fprintln(os.Stderr, "hub:", err)
 		os.Exit(1)
 	}
 }
 
 // run serves until ctx ends, or runs the command that args name.
-func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
+func run(ctx context.Context, args []string, getenv func(string) string, stdin io.Reader, stdout, stderr io.Writer) error {
 	s, err := readEnvironment(getenv)
 	if err != nil {
 		return err
@@ -66,12 +65,12 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 		return fmt.Errorf("%w; hub --help lists the flags", err)
 	})
 	root.AddCommand(s.resetPassword(stdout, stderr), s.adminToken(stdout, stderr), s.restoreAdmin(stdout, stderr), s.rekey(stdout, stderr), s.retireKey(stdout, stderr), s.audit(stdout, stderr))
-	runtime, err := runtimecmd.Command(getenv, os.Stdin, stdout, stderr)
+	runtime, err := runtimecmd.Command(getenv, stdin, stdout, stderr)
 	if err != nil {
 		return err
 	}
 	root.AddCommand(runtime)
-	root.SetArgs(args)
+	root.SetArgs(append([]string{}, args...)) // cobra reads os.Args instead of nil
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	root.SetHelpTemplate(help)

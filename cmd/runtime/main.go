@@ -10,7 +10,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -25,13 +24,13 @@ func main() {
 	if runtimecmd.IsWorker(os.Args) {
 		end(runtimecmd.Work())
 	}
-	if err := errors.Join(runtimecmd.Undumpable(), daemon.Init()); err != nil {
+	if err := daemon.Init(); err != nil {
 		fmt.Fprintln(os.Stderr, "runtime: warning:", err)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// The second signal has the default effect and ends the process immediately.
 	context.AfterFunc(ctx, stop)
-	end(run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr))
+	end(run(ctx, os.Args[1:], os.Getenv, os.Stdin, os.Stdout, os.Stderr))
 }
 
 // end exits with the status of err.
@@ -44,11 +43,11 @@ func end(err error) {
 }
 
 // run serves until ctx ends.
-func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
-	cmd, err := runtimecmd.Command(getenv, os.Stdin, stdout, stderr)
+func run(ctx context.Context, args []string, getenv func(string) string, stdin io.Reader, stdout, stderr io.Writer) error {
+	cmd, err := runtimecmd.Command(getenv, stdin, stdout, stderr)
 	if err != nil {
 		return err
 	}
-	cmd.SetArgs(args)
+	cmd.SetArgs(append([]string{}, args...)) // cobra reads os.Args instead of nil
 	return cmd.ExecuteContext(ctx)
 }

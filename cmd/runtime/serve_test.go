@@ -2,6 +2,7 @@ package main_test
 
 import (
 	"encoding/json"
+	"io"
 	"net"
 	"net/http"
 	"regexp"
@@ -11,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/cmd/internal/daemontest"
+	main "github.com/seed93082962/agenthost/cmd/runtime"
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
 	"github.com/seed93082962/agenthost/runtime/wire"
 	"github.com/seed93082962/agenthost/sse"
@@ -101,4 +104,11 @@ func TestRestartAfterAKill(t *testing.T) {
 	answer, err := clientOf(t, again.URL, "").Complete(t.Context(), "a", wire.RunRequest{Message: "hello"})
 	require.NoError(t, err)
 	require.Equal(t, "two", answer.Text)
+}
+
+// The program does not read the arguments of this process if it has none.
+func TestRunDependsOnItsArguments(t *testing.T) {
+	env := daemontest.Getenv([]string{"AGENT_CONFIG", "/does/not/exist"})
+	err := main.Run(t.Context(), nil, env, strings.NewReader(""), io.Discard, io.Discard)
+	require.ErrorContains(t, err, "read configuration: open /does/not/exist")
 }

@@ -10,14 +10,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Init has no effect unless this process is process 1 of a container. There, it runs the same
-// command as a child, relays signals to it, and exits with its status. It waits for all other
-// processes, which process 1 is given when their parents end: os/exec of the command itself waits
-// only for the processes that it started, and the others would never be removed. An error means
-// that the child did not start.
+// Init prevents processes of other users, and children that changed their user, from reading the
+// memory and the environment of this process, which contain the keys of providers. root can still
+// read them.
+//
+// In process 1 of a container, it runs the same command as a child, relays signals to it, and exits
+// with its status. It waits for all other processes, which process 1 is given when their parents
+// end: os/exec of the command itself waits only for the processes that it started, and the others
+// would never be removed.
+//
+// The process can continue after an error.
 func Init() error {
+	undumpable := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
+	if undumpable != nil {
+		undumpable = fmt.Errorf("make process undumpable: %w", undumpable)
+	}
 	if os.Getpid() != 1 {
-		return nil
+		return undumpable
 	}
 	path, err := os.Executable()
 	if err != nil {

@@ -2,5 +2,5 @@
 
 package daemon
 
-// Init has no effect: there are no containers.
+// Init has no effect: there are no containers, and no way to protect the memory.
 func Init() error { return nil }

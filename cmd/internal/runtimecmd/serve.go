@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"os"
 	"slices"
 	"strconv"
 	"sync"
@@ -96,4 +97,21 @@ func (s *settings) welcome(w io.Writer, addr net.Addr, file *agent.File, unavail
 		key = ` -H "x-api-key: YOUR_KEY"`
 	}
 	fmt.Fprintf(w, "Try it:\n\n  curl -N%s -d '{\"message\": \"Hello!\"}' http://%s/v1/agents/%s/runs\n\n", key, host, file.Agents[ready].ID)
+}
+
+// listen returns the inherited listener, or one on the address.
+func (s *settings) listen(ctx context.Context) (net.Listener, error) {
+	if s.ListenFD == 0 {
+		return new(net.ListenConfig).Listen(ctx, "tcp", s.Addr) // the error contains "listen tcp" and the address
+	}
+	f := os.NewFile(uintptr(s.ListenFD), "listener")
+	if f == nil {
+		return nil, fmt.Errorf("use inherited listener: %d is not a file", s.ListenFD)
+	}
+	defer func() { _ = f.Close() }() // the listener has a copy, which child processes do not inherit
+	listener, err := net.FileListener(f)
+	if err != nil {
+		return nil, fmt.Errorf("use inherited listener: %w", err)
+	}
+	return listener, nil
 }

@@ -2,9 +2,12 @@ package runtimecmd
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/seed93082962/agenthost/cmd/internal/daemon"
+	"github.com/seed93082962/agenthost/runtime"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
@@ -217,4 +221,66 @@ func (s *settings) lend(p *agent.Provider) {
 	if p.AuthStyle != agent.AuthNone {
 		p.APIKey = agent.Secret(key)
 	}
+}
+
+const (
+	maxKeyFile    = 64 << 10 // bytes
+	keyFilePeriod = time.Second
+)
+
+// readKeyFile returns the list of keys in the file of AGENT_HTTP_API_KEY_FILE.
+func readKeyFile(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", fmt.Errorf("read keys: %w", err)
+	}
+	defer func() { _ = f.Close() }() // it was opened for reading
+	text, err := io.ReadAll(io.LimitReader(f, maxKeyFile+1))
+	list := strings.TrimSpace(string(text))
+	if err == nil && (list == "" || len(text) > maxKeyFile) {
+		err = errors.New("it is empty, or longer than 64 KiB")
+	}
+	if err != nil {
+		return "", fmt.Errorf("read keys in %s: %w", path, err)
+	}
+	return list, nil
+}
+
+// followKeys gives the runtime the keys of the file each time they change, until ctx ends. The
+// former keys remain valid while the file is missing or invalid.
+func followKeys(ctx context.Context, path, list string, rt *runtime.Runtime, log *slog.Logger) {
+	tick := time.NewTicker(keyFilePeriod)
+	defer tick.Stop()
+	failed := ""
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		next, err := readKeyFile(path)
+		if err == nil && next != list {
+			err = replaceKeys(rt, next)
+		}
+		switch {
+		case err != nil && err.Error() != failed:
+			failed = err.Error()
+			log.Warn("keys are not replaced", "err", err)
+		case err == nil && next != list:
+			list, failed = next, ""
+			log.Info("keys were replaced")
+		}
+	}
+}
+
+func replaceKeys(rt *runtime.Runtime, list string) error {
+	valid, err := keys(list)
+	if err != nil {
+		return err
+	}
+	var texts []string
+	for _, key := range valid {
+		texts = append(texts, string(key))
+	}
+	return rt.SetAPIKeys(texts)
 }

@@ -3,9 +3,12 @@ package mcp
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -196,4 +199,80 @@ func objectSchema(schema any) (json.RawMessage, error) {
 	}
 	m["type"] = "object"
 	return json.Marshal(m)
+}
+
+// hashLength is the number of characters of a hash in a name.
+const hashLength = 8
+
+var (
+	legalName = regexp.MustCompile(`^[A-Za-z0-9_./-]{1,128}$`) // of the protocol, for a tool
+	modelName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)    // with the prefix of the server
+)
+
+var modelCharacters = strings.NewReplacer(".", "_", "/", "_")
+
+// mappedName returns a name that models accept: with _ for . and /, and shortened with a hash where
+// it is too long. The prefix of the server is unchanged, since permission rules match it. It
+// returns "" if there is no room for a hash.
+func mappedName(server, tool string) string {
+	name := prefix(server) + modelCharacters.Replace(tool)
+	if len(name) > maxName {
+		return hashedName(server, tool)
+	}
+	return name
+}
+
+// hashedName is the mapped name with a hash of the tool's own name, so that no other tool has it.
+func hashedName(server, tool string) string {
+	room := maxName - len(prefix(server)) - hashLength - 1
+	if room < 1 {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(tool))
+	short := modelCharacters.Replace(tool)
+	return prefix(server) + short[:min(len(short), room)] + "_" + hex.EncodeToString(sum[:])[:hashLength]
+}
+
+// maxRepaired is the number of content blocks of a result that is repaired. Each block that cannot
+// be decoded takes about 20 µs.
+const maxRepaired = 1000
+
+// readable returns the result of a call with a line of text for each content block that the SDK
+// cannot decode, such as an image with invalid base64. The SDK would discard the whole result, and
+// the model would call the tool again. A result with more than maxRepaired blocks is unchanged.
+func readable(result json.RawMessage) json.RawMessage {
+	if decodes(result) {
+		return result
+	}
+	var fields map[string]json.RawMessage
+	var content []json.RawMessage
+	if json.Unmarshal(result, &fields) != nil || json.Unmarshal(fields["content"], &content) != nil || len(content) > maxRepaired {
+		return result
+	}
+	for i, block := range content {
+		if !decodes(fmt.Appendf(nil, `{"content":[%s]}`, block)) {
+			content[i] = fmt.Appendf(nil, `{"type":"text","text":"[%s that cannot be decoded]"}`, kind(block))
+		}
+	}
+	fields["content"], _ = json.Marshal(content) //nolint:errcheck // each block is valid JSON
+	repaired, err := json.Marshal(fields)
+	if err != nil || !decodes(repaired) {
+		return result
+	}
+	return repaired
+}
+
+// decodes reports whether the SDK decodes the result of a call. It panics on some results.
+func decodes(result []byte) (ok bool) {
+	defer func() { ok = recover() == nil && ok }()
+	return json.Unmarshal(result, new(sdk.CallToolResult)) == nil
+}
+
+// kind returns the type of a content block if it is one of the protocol.
+func kind(block json.RawMessage) string {
+	var b struct{ Type string }
+	if json.Unmarshal(block, &b) == nil && slices.Contains([]string{"text", "image", "audio", "resource"}, b.Type) {
+		return b.Type
+	}
+	return "content"
 }

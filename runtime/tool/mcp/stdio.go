@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,11 +13,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/seed93082962/agenthost/internal/child"
+	"github.com/seed93082962/agenthost/internal/excerpt"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/tool"
 )
@@ -236,4 +239,107 @@ func (f *stdinWriter) Write(p []byte) (n int, err error) {
 		}
 	}
 	return n, nil
+}
+
+// withoutDir returns an environment without the values through which a program would read the
+// directory that agents edit: HOME and TMPDIR in it become private, and PATH does not contain it.
+// Directories below it remain in PATH, because the runtime protects them. If agents edit the root
+// of the file system, the environment is unchanged.
+func withoutDir(env []string, edited, private string) []string {
+	if edited == "" || filepath.Dir(edited) == edited {
+		return env
+	}
+	changed := slices.Clone(env)
+	for i, entry := range changed {
+		name, value, _ := strings.Cut(entry, "=")
+		switch name {
+		case "HOME", "TMPDIR":
+			if value != "" && within(value, edited) {
+				changed[i] = name + "=" + private
+			}
+		case "PATH":
+			dirs := slices.DeleteFunc(filepath.SplitList(value), func(dir string) bool { return !filepath.IsAbs(dir) || same(dir, edited) })
+			changed[i] = name + "=" + strings.Join(dirs, string(filepath.ListSeparator))
+		}
+	}
+	return changed
+}
+
+// within reports whether a path is dir or below it, through links and in another letter case too. A
+// relative path is within the directory in which a program starts, and counts as within dir.
+func within(path, dir string) bool {
+	if !filepath.IsAbs(path) {
+		return true
+	}
+	for {
+		if resolved, err := filepath.EvalSymlinks(path); err == nil {
+			path = resolved
+		}
+		if same(path, dir) {
+			return true
+		}
+		parent := filepath.Dir(path)
+		if parent == path {
+			return false
+		}
+		path = parent
+	}
+}
+
+func same(a, b string) bool {
+	first, err1 := os.Stat(a)
+	second, err2 := os.Stat(b)
+	return filepath.Clean(a) == filepath.Clean(b) || err1 == nil && err2 == nil && os.SameFile(first, second)
+}
+
+// maxLine bounds a line of stderr in the log, in bytes.
+const maxLine = 4 << 10
+
+// The part of stderr that an error quotes: the number of lines, and the bytes of each.
+const (
+	quotedLines = 4
+	quotedBytes = 400
+)
+
+// lines writes stderr to the log line by line and stores the last lines. Write never blocks.
+type lines struct {
+	log  *slog.Logger
+	hide func(string) string
+
+	mu   sync.Mutex // guards the fields below
+	rest []byte     // the beginning of an incomplete line, at most maxLine bytes
+	last []string   // the last lines, redacted
+}
+
+func (w *lines) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := len(p)
+	for len(p) > 0 {
+		line, after, ended := bytes.Cut(p, []byte("\n"))
+		w.rest = append(w.rest, line[:min(len(line), maxLine-len(w.rest))]...)
+		if p = after; ended {
+			w.flush()
+		}
+	}
+	return n, nil
+}
+
+func (w *lines) flush() {
+	text := strings.ToValidUTF8(w.hide(strings.TrimSuffix(string(w.rest), "\r")), "\uFFFD")
+	w.rest = w.rest[:0]
+	w.log.Debug("stderr of an MCP server", "line", text)
+	if text = strings.TrimSpace(text); text != "" {
+		w.last = append(w.last[max(0, len(w.last)+1-quotedLines):], excerpt.Shorten(text, quotedBytes))
+	}
+}
+
+// end returns the last lines, joined.
+func (w *lines) end() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.rest) > 0 {
+		w.flush()
+	}
+	return strings.Join(w.last, " | ")
 }

@@ -6,10 +6,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
+	"runtime/debug"
+	"sync"
 	"time"
+
+	"github.com/caarlos0/env/v11"
+	"github.com/mattn/go-isatty"
+	"github.com/rs/zerolog"
 )
 
 // shutdownTimeout bounds the time for open connections after draining.
@@ -70,4 +78,48 @@ func (s *Server) Serve(ctx context.Context) error {
 	}
 	s.Log.Info("stopped")
 	return nil
+}
+
+// NewLogger returns a logger that writes text to a terminal and JSON to anything else.
+func NewLogger(w io.Writer) *slog.Logger {
+	setTimes()
+	if f, ok := w.(*os.File); ok && isatty.IsTerminal(f.Fd()) {
+		w = zerolog.ConsoleWriter{Out: w, TimeFormat: time.TimeOnly}
+	}
+	log := zerolog.New(w).Level(zerolog.InfoLevel).With().Timestamp().Logger()
+	return slog.New(zerolog.NewSlogHandler(log))
+}
+
+// setTimes makes zerolog write times in UTC, in milliseconds and with a fixed width. zerolog has no
+// other place for this than its globals.
+var setTimes = sync.OnceFunc(func() {
+	zerolog.TimeFieldFormat = "2006-01-02T15:04:05.000Z07:00"
+	zerolog.TimestampFunc = func() time.Time { return time.Now().UTC() }
+})
+
+// ReadEnvironment sets the fields of settings, a pointer to a struct with env tags. An empty
+// variable has the effect of an unset one.
+func ReadEnvironment(getenv func(string) string, settings any) error {
+	names, err := env.GetFieldParams(settings)
+	if err != nil {
+		return fmt.Errorf("read environment: %w", err)
+	}
+	values := map[string]string{}
+	for _, name := range names {
+		if v := getenv(name.Key); v != "" {
+			values[name.Key] = v
+		}
+	}
+	if err := env.ParseWithOptions(settings, env.Options{Environment: values}); err != nil {
+		return fmt.Errorf("read environment: %w", err)
+	}
+	return nil
+}
+
+// Version returns the version of the module, which the go command sets from the tag or the commit.
+func Version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
+		return info.Main.Version
+	}
+	return "devel"
 }
