@@ -2,14 +2,237 @@ package auditlog
 
 import (
 	"cmp"
+	"encoding"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
+	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/seed93082962/agenthost/internal/excerpt"
 )
+
+// maxActionName bounds the name of an action, in bytes.
+const maxActionName = 64
+
+// Action is a declared action whose entries have a D as their detail. Stores reject the records of
+// the zero Action.
+type Action[D any] struct {
+	name string
+	_    [0]*D // actions of different details do not convert into each other
+}
+
+// Define declares an action. Its name is "<category>.<verb>"; each part consists of lower-case
+// letters, digits and underscores, and begins with a letter.
+//
+// D is [None], or a struct that fixes what a detail can hold: exported fields of booleans, numbers,
+// strings, [time.Time], and structs, pointers, slices and arrays of these. Types with arbitrary
+// contents are rejected: maps, interfaces, functions, channels, byte slices, types with their own
+// JSON or text encoding (such as json.RawMessage), types that contain themselves, embedded
+// pointers, and fields without a JSON encoding.
+//
+// The verb "prune_audit" belongs to D = [Pruning], and that D to no other verb: [Verify] recognizes
+// the entries by it.
+//
+// Define panics for any other name or D: it is called with constants when a program starts.
+func Define[D any](name string) Action[D] {
+	if err := checkActionName(name); err != nil {
+		panic(fmt.Sprintf("auditlog: define action %q: %v", name, err))
+	}
+	if prunes := reflect.TypeFor[D]() == reflect.TypeFor[Pruning](); prunes != isPruning(name) {
+		panic(fmt.Sprintf("auditlog: define action %q: the verb %s and the detail Pruning belong together", name, pruneVerb))
+	}
+	if t := reflect.TypeFor[D](); t != reflect.TypeFor[None]() {
+		if err := checkDetail(t); err != nil {
+			panic(fmt.Sprintf("auditlog: define action %s: detail %s", name, err))
+		}
+	}
+	return Action[D]{name: name}
+}
+
+// Name returns the name of the action.
+func (a Action[D]) Name() string { return a.name }
+
+// Record returns a record for [Store.Append]. [Record.Err] and Append return an error for an
+// invalid event, such as an unknown status.
+func (a Action[D]) Record(e Event, detail D) Record {
+	r := Record{action: a.name}
+	if r.err = r.set(e); r.err != nil {
+		return r
+	}
+	if _, none := any(detail).(None); !none {
+		r.detail, r.err = encodeDetail(&detail)
+	}
+	return r
+}
+
+// None is the detail of an action without a detail: null.
+type None struct{}
+
+// Change contains the old and the new value of a field, for the details of updates.
+type Change[T any] struct {
+	From T `json:"from"`
+	To   T `json:"to"`
+}
+
+// Diff returns the change of a field, or nil if from and to are deeply equal.
+func Diff[T any](from, to T) *Change[T] {
+	if reflect.DeepEqual(from, to) {
+		return nil
+	}
+	return &Change[T]{From: from, To: to}
+}
+
+func checkActionName(name string) error {
+	if len(name) > maxActionName {
+		return fmt.Errorf("longer than %d bytes", maxActionName)
+	}
+	category, verb, _ := strings.Cut(name, ".")
+	if !isWord(category) || !isWord(verb) {
+		return fmt.Errorf(`want "<category>.<verb>" of lower-case letters, digits and underscores`)
+	}
+	return nil
+}
+
+func isWord(s string) bool {
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c >= 'a' && c <= 'z', i > 0 && (c >= '0' && c <= '9' || c == '_'):
+		default:
+			return false
+		}
+	}
+	return s != ""
+}
+
+// encodeDetail encodes with json.Marshal, whose output is unchanged when it is embedded in other
+// JSON. The hash covers these bytes.
+func encodeDetail[D any](detail *D) (json.RawMessage, error) {
+	text, err := json.Marshal(detail)
+	if err == nil && len(text) > maxDetailString { // shorter text holds no longer string
+		whole := *detail
+		cutStrings(reflect.ValueOf(&whole).Elem())
+		text, err = json.Marshal(&whole)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("encode detail: %w", err)
+	}
+	if len(text) > maxDetail {
+		return nil, fmt.Errorf("encode detail: %d bytes, more than %d", len(text), maxDetail)
+	}
+	return text, nil
+}
+
+const (
+	maxDetailString = 4096      // characters of one string in a detail; longer ones are truncated
+	maxDetail       = 256 << 10 // bytes of a detail's JSON; longer ones are rejected
+)
+
+// checkDetail returns an error if a type can have arbitrary contents. The error begins with the
+// path to the field.
+func checkDetail(t reflect.Type) error {
+	if t.Kind() != reflect.Struct || t == reflect.TypeFor[time.Time]() {
+		return fmt.Errorf("%s is not a struct", t)
+	}
+	return checkClosed(t, t.String(), nil)
+}
+
+func checkClosed(t reflect.Type, path string, within []reflect.Type) error {
+	switch t {
+	case reflect.TypeFor[time.Time](), reflect.TypeFor[*time.Time](), reflect.TypeFor[Head]():
+		return nil // their own JSON is known
+	}
+	if slices.Contains(within, t) {
+		return fmt.Errorf("%s: %s contains itself", path, t)
+	}
+	if writesItself(t) {
+		return fmt.Errorf("%s: %s has its own JSON or text encoding", path, t)
+	}
+	within = append(slices.Clip(within), t)
+	switch t.Kind() {
+	case reflect.Bool, reflect.String, reflect.Float32, reflect.Float64,
+		reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
+		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return nil
+	case reflect.Pointer:
+		return checkClosed(t.Elem(), path, within)
+	case reflect.Slice, reflect.Array:
+		if t.Elem().Kind() == reflect.Uint8 {
+			return fmt.Errorf("%s: %s contains bytes, which no reader understands", path, t)
+		}
+		return checkClosed(t.Elem(), path+"[]", within)
+	case reflect.Struct:
+		for f := range t.Fields() {
+			if err := checkField(f, path+"."+f.Name, within); err != nil {
+				return err
+			}
+		}
+		return nil
+	default:
+		return fmt.Errorf("%s: a %s can have arbitrary contents", path, t.Kind())
+	}
+}
+
+func checkField(f reflect.StructField, path string, within []reflect.Type) error {
+	switch tag := f.Tag.Get("json"); {
+	case f.Anonymous && f.Type.Kind() == reflect.Pointer:
+		return fmt.Errorf("%s: is an embedded pointer", path)
+	case tag == "-", !f.IsExported() && !f.Anonymous:
+		return fmt.Errorf("%s: would not be recorded", path)
+	case slices.Contains(strings.Split(tag, ",")[1:], "string"):
+		return fmt.Errorf("%s: has the option string", path)
+	}
+	return checkClosed(f.Type, path, within)
+}
+
+func writesItself(t reflect.Type) bool {
+	return slices.ContainsFunc([]reflect.Type{t, reflect.PointerTo(t)}, func(t reflect.Type) bool {
+		return t.Implements(reflect.TypeFor[json.Marshaler]()) || t.Implements(reflect.TypeFor[encoding.TextMarshaler]())
+	})
+}
+
+// cutStrings truncates the strings in v, which is addressable. It copies the memory that v shares
+// with other values.
+func cutStrings(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(cut(v.String(), maxDetailString))
+	case reflect.Pointer:
+		if !v.IsNil() {
+			own := reflect.New(v.Type().Elem())
+			own.Elem().Set(v.Elem())
+			cutStrings(own.Elem())
+			v.Set(own)
+		}
+	case reflect.Slice:
+		if v.IsNil() {
+			return
+		}
+		own := reflect.MakeSlice(v.Type(), v.Len(), v.Len())
+		reflect.Copy(own, v)
+		v.Set(own)
+		cutElements(v)
+	case reflect.Array:
+		cutElements(v)
+	case reflect.Struct:
+		if v.Type() == reflect.TypeFor[time.Time]() || v.Type() == reflect.TypeFor[Head]() {
+			return
+		}
+		for _, field := range v.Fields() {
+			cutStrings(field)
+		}
+	default: // numbers and booleans
+	}
+}
+
+func cutElements(v reflect.Value) {
+	for i := range v.Len() {
+		cutStrings(v.Index(i))
+	}
+}
 
 // Status is the outcome of an action.
 type Status string

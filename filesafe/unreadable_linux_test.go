@@ -45,7 +45,7 @@ func TestUnreadable(t *testing.T) {
 		"/c?path=abs":           "File not found",
 		"/c?path=locked/in.txt": "File not found",
 		"/c?path=tolocked":      "File not found",
-		"/c?path=nolist/in.txt": "File not found", // the limit of os.Root that doc.go describes
+		"/c?path=nolist/in.txt": "File not found", // the limit of os.Root that the package comment describes
 		"/l?path=locked":        "Directory not found",
 		"/l?path=noenter":       "Directory not found", // its names are readable, its entries are not
 		"/l?path=nolist":        "Directory not found",

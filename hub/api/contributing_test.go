@@ -35,14 +35,14 @@ func TestContributingListsEveryCodeWithItsStatus(t *testing.T) {
 // declaredCodes returns the constants of type Code.
 func declaredCodes(t *testing.T) (codes []api.Code) {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "code.go", nil, parser.SkipObjectResolution)
+	file, err := parser.ParseFile(token.NewFileSet(), "errors.go", nil, parser.SkipObjectResolution)
 	require.NoError(t, err)
 	ast.Inspect(file, func(n ast.Node) bool {
 		spec, ok := n.(*ast.ValueSpec)
 		if !ok {
 			return true
 		}
-		if kind, ok := spec.Type.(*ast.Ident); ok && kind.Name == "Code" {
+		if kind, ok := spec.Type.(*ast.Ident); ok && kind.Name == "Code" && len(spec.Values) == 1 {
 			value, err := strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value)
 			require.NoError(t, err)
 			codes = append(codes, api.Code(value))

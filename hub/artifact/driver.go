@@ -2,11 +2,18 @@ package artifact
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"iter"
+	"net/url"
+	"strconv"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Driver is where blobs are. It is safe for concurrent use. Keys are paths of three elements, as
@@ -57,3 +64,117 @@ var (
 	ErrNotExist = fs.ErrNotExist
 	ErrFull     = errors.New("no space is left")
 )
+
+// Kind is the purpose of a file. It is the first element of its key.
+type Kind string
+
+// Kinds of files.
+const (
+	Tools  Kind = "tools"  // public
+	Skills Kind = "skills" // served only by signed links
+)
+
+// Ref names a stored file.
+type Ref struct {
+	Kind Kind
+	Hash string // SHA-256 of the content: 64 lower-case hex digits
+	Name string // of the file, such as "weather.ts"
+	Size int64  // bytes
+}
+
+// Key returns the key of the file in its driver, such as "tools/9f86.../weather.ts".
+func (r Ref) Key() string { return string(r.Kind) + "/" + r.Hash + "/" + r.Name }
+
+func (r Ref) check() error {
+	if r.Kind != Tools && r.Kind != Skills {
+		return fmt.Errorf("unknown kind %q", r.Kind)
+	}
+	if !isHash(r.Hash) {
+		return fmt.Errorf("hash %q is not a SHA-256 in lower-case hex", r.Hash)
+	}
+	return CheckName(r.Name)
+}
+
+// isHash reports whether s has the form of a hash in a key.
+func isHash(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; ('0' > c || c > '9') && ('a' > c || c > 'f') {
+			return false
+		}
+	}
+	return len(s) == 64
+}
+
+// maxName is the length of the longest name in bytes. File systems permit 255.
+const maxName = 200
+
+// CheckName returns an error if a file with that name cannot be stored on every system.
+func CheckName(name string) error {
+	switch {
+	case name == "":
+		return fmt.Errorf("the name is empty")
+	case len(name) > maxName:
+		return fmt.Errorf("the name has %d bytes, more than %d", len(name), maxName)
+	case !utf8.ValidString(name) || strings.ContainsFunc(name, isUnsafe):
+		return fmt.Errorf("the name has control characters or is not UTF-8")
+	case strings.ContainsAny(name, `/\<>:"|?*`):
+		return fmt.Errorf(`the name has one of the characters / \ < > : " | ? *`)
+	case name[0] == '.' || name[0] == ' ' || strings.HasSuffix(name, ".") || strings.HasSuffix(name, " "):
+		return fmt.Errorf("the name begins or ends with a dot or a space")
+	}
+	return nil
+}
+
+// isUnsafe reports whether a character changes how a name is displayed.
+func isUnsafe(r rune) bool {
+	return unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp, unicode.Bidi_Control)
+}
+
+// parseKey returns the file that a key names, without its size.
+func parseKey(key string) (Ref, bool) {
+	kind, rest, _ := strings.Cut(key, "/")
+	hash, name, _ := strings.Cut(rest, "/")
+	r := Ref{Kind: Kind(kind), Hash: hash, Name: name}
+	return r, r.check() == nil
+}
+
+// SignedURL returns an address that serves a file without a credential until expiresAt, after ttl
+// in whole seconds. The driver signs it if clients can reach it, and otherwise the hub.
+func (s *Store) SignedURL(ctx context.Context, ref Ref, ttl time.Duration) (address string, expiresAt time.Time, err error) {
+	if err := ref.check(); err != nil {
+		return "", time.Time{}, fmt.Errorf("sign link: %w", err)
+	}
+	expiresAt = s.cfg.Now().Add(ttl).UTC().Truncate(time.Second)
+	address, err = s.cfg.Driver.Link(ctx, ref.Key(), expiresAt)
+	if errors.Is(err, errors.ErrUnsupported) {
+		return s.sign(ref, expiresAt), expiresAt, nil
+	}
+	if err != nil {
+		return "", time.Time{}, s.failed("sign link", err)
+	}
+	return address, expiresAt, nil
+}
+
+// purpose separates the keys of links from others of the same keyring.
+const purpose = "agenthost artifact link"
+
+func (s *Store) sign(ref Ref, expiresAt time.Time) string {
+	expires := strconv.FormatInt(expiresAt.Unix(), 10)
+	mac := s.cfg.Keyring.MAC(purpose, signed(ref, expires))
+	query := url.Values{"expires": {expires}, "sig": {base64.RawURLEncoding.EncodeToString(mac)}}
+	return s.cfg.PublicURL + routePrefix + "/" + escape(ref) + "?" + query.Encode()
+}
+
+// signed returns what a link signs. Neither a key nor a number contains a line feed.
+func signed(ref Ref, expires string) []byte { return []byte(ref.Key() + "\n" + expires) }
+
+// verify reports whether a query has a signature of the file that has not expired.
+func (s *Store) verify(ref Ref, query url.Values) bool {
+	expires := query.Get("expires")
+	mac, err := base64.RawURLEncoding.Strict().DecodeString(query.Get("sig"))
+	if err != nil || !s.cfg.Keyring.VerifyMAC(purpose, signed(ref, expires), mac) {
+		return false
+	}
+	at, err := strconv.ParseInt(expires, 10, 64)
+	return err == nil && s.cfg.Now().Before(time.Unix(at, 0))
+}

@@ -1,11 +1,28 @@
+// Package artifact stores the files of tools and skills under the hash of their content.
+//
+// A [Store] puts a file under the key tools/HASH/NAME or skills/HASH/NAME, where HASH is the
+// SHA-256 of the content in hex. The blob exists before the row that names it, several rows may
+// name it, and no row is needed to read it. A blob is never deleted with a row: [Store.Sweep]
+// deletes the blobs that no row has named for some time.
+//
+//	ref, err := store.Put(ctx, artifact.Tools, "weather.ts", body)
+//	blob, err := store.Open(ctx, ref)
+//
+// A [Driver] contains the blobs: a [Folder], [Memory], or an S3 bucket with the package s3blob.
+// Package artifacttest has the tests that every driver passes.
 package artifact
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"net/url"
+	"os"
+	"runtime"
 	"strings"
 	"sync"
 	"time"
@@ -132,3 +149,130 @@ func (s *Store) failed(op string, err error) error {
 
 // retryAfter is the time after which a request that the driver failed may succeed.
 const retryAfter = 5 * time.Second
+
+// Upload is content that was received and is not stored yet. It is in a temporary file, so that it
+// can be checked before it is stored, with little memory. It is not safe for concurrent use.
+type Upload struct {
+	store *Store
+	file  *os.File
+	hash  hash.Hash
+	size  int64
+}
+
+// NewUpload returns an empty upload. The caller writes the content to it and closes it.
+func (s *Store) NewUpload() (*Upload, error) {
+	file, err := os.CreateTemp(s.cfg.TempDir, "artifact-*") // with mode 0600
+	if err != nil {
+		return nil, s.failed("create temporary file", full(err))
+	}
+	if runtime.GOOS != "windows" { // a killed process leaves no file
+		_ = os.Remove(file.Name()) // Close removes it otherwise
+	}
+	return &Upload{store: s, file: file, hash: sha256.New()}, nil
+}
+
+// Write appends to the content.
+func (u *Upload) Write(p []byte) (int, error) {
+	n, err := u.file.Write(p)
+	u.hash.Write(p[:n])
+	u.size += int64(n)
+	if err != nil {
+		err = u.store.failed("write temporary file", full(err))
+	}
+	return n, err
+}
+
+// ReadFrom appends everything that r returns. If r is the body of a request whose client
+// disconnects, the error is api.InvalidRequest.
+func (u *Upload) ReadFrom(r io.Reader) (int64, error) {
+	n, err := io.Copy(struct{ io.Writer }{u}, r)
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		err = &api.Error{Code: api.InvalidRequest, Message: "The upload ended before its end: send it again.", Cause: err}
+	}
+	return n, err
+}
+
+// Hash returns the SHA-256 of the content in hex.
+func (u *Upload) Hash() string { return hex.EncodeToString(u.hash.Sum(nil)) }
+
+// Size returns the length of the content in bytes.
+func (u *Upload) Size() int64 { return u.size }
+
+// Content returns a new reader of the content.
+func (u *Upload) Content() *io.SectionReader { return io.NewSectionReader(u.file, 0, u.size) }
+
+// Commit stores the content under its hash and the name. It may be called again, also for a blob
+// that exists: [Store.Sweep] does not delete it for the grace period after that.
+func (u *Upload) Commit(ctx context.Context, kind Kind, name string) (Ref, error) {
+	ref := Ref{kind, u.Hash(), name, u.size}
+	if err := ref.check(); err != nil {
+		return Ref{}, fmt.Errorf("store artifact: %w", err)
+	}
+	if err := u.store.cfg.Driver.Put(ctx, ref.Key(), u.Content(), u.size); err != nil {
+		return Ref{}, u.store.failed("store artifact", err)
+	}
+	return ref, nil
+}
+
+// Close deletes the temporary file.
+func (u *Upload) Close() error {
+	err := u.file.Close()
+	if runtime.GOOS == "windows" {
+		err = errors.Join(err, ignore(os.Remove(u.file.Name()), ErrNotExist))
+	}
+	return err
+}
+
+// Referenced reports which of some keys a row names. A key that is missing in the result is not
+// named.
+type Referenced func(ctx context.Context, keys []string) (map[string]bool, error)
+
+// sweepBatch is the number of keys of one call of Referenced.
+const sweepBatch = 500
+
+// Sweep deletes the blobs that are older than grace and that no row names, and returns their
+// number. The age is that of the last upload, by the clock of the driver, so that content that is
+// uploaded while Sweep runs is not deleted. A caller that inserts a row confirms with [Store.Exist]
+// afterwards that the blob is still there, and commits the upload again if it is not: on S3 a blob
+// can be deleted in the moment in which it is uploaded.
+func (s *Store) Sweep(ctx context.Context, grace time.Duration, referenced Referenced) (deleted int, err error) {
+	before := s.cfg.Now().Add(-grace)
+	var batch []string
+	flush := func() error {
+		named, err := referenced(ctx, batch)
+		if err != nil {
+			return err
+		}
+		for _, key := range batch {
+			if named[key] {
+				continue
+			}
+			if err := s.cfg.Driver.Delete(ctx, key, before); err != nil {
+				return s.failed("delete artifact", err)
+			}
+			deleted++
+		}
+		batch = batch[:0]
+		return nil
+	}
+	for _, kind := range []Kind{Tools, Skills} {
+		for info, err := range s.cfg.Driver.List(ctx, string(kind)+"/") {
+			if err != nil {
+				return deleted, s.failed("list artifacts", err)
+			}
+			// Files that the store did not create are not touched.
+			if _, ok := parseKey(info.Key); !ok || !info.Modified.Before(before) {
+				continue
+			}
+			if batch = append(batch, info.Key); len(batch) == sweepBatch {
+				if err := flush(); err != nil {
+					return deleted, err
+				}
+			}
+		}
+	}
+	if len(batch) > 0 {
+		err = flush()
+	}
+	return deleted, err
+}

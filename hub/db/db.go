@@ -46,8 +46,18 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"embed"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/seed93082962/agenthost/internal/migrate"
 )
 
 // Engine is a database engine. Its value is the directory of its migrations in a [Series].
@@ -153,6 +163,160 @@ func (d *DB) ping(ctx context.Context) error {
 func (d *DB) Close() error {
 	if err := d.close(); err != nil {
 		return fmt.Errorf("close database: %w", err)
+	}
+	return nil
+}
+
+// Errors about URLs never quote them, because they contain passwords.
+var (
+	errNoURL   = errors.New("the URL is empty: use sqlite://<path> or postgres://<user>:<password>@<host>/<database>")
+	errScheme  = errors.New("the URL is neither sqlite://<path> nor postgres://<user>:<password>@<host>/<database>")
+	errPath    = errors.New("the sqlite:// URL has no path")
+	errMemory  = errors.New("the sqlite:// URL must name a file: an in-memory database belongs to one connection, and the hub uses several")
+	errOptions = errors.New("the sqlite:// URL contains a ?: options and file names with a ? are not supported")
+	errNUL     = errors.New("the path of the sqlite:// URL contains a NUL character")
+	errURL     = errors.New("the postgres:// URL cannot be parsed: escape special characters in user and password as %XX")
+)
+
+// parse returns the engine of a URL, and the path of the file or the URL itself.
+func parse(raw string) (Engine, string, error) {
+	if raw == "" {
+		return "", "", errNoURL
+	}
+	scheme, rest, _ := strings.Cut(raw, "://")
+	switch scheme {
+	case "sqlite":
+		return SQLite, rest, checkPath(rest)
+	case "postgres", "postgresql":
+		if _, err := url.Parse(raw); err != nil {
+			return "", "", errURL
+		}
+		return PostgreSQL, raw, nil
+	}
+	return "", "", errScheme
+}
+
+func checkPath(path string) error {
+	switch {
+	case path == "":
+		return errPath
+	case path == ":memory:":
+		return errMemory
+	case strings.Contains(path, "?"):
+		return errOptions
+	case strings.Contains(path, "\x00"):
+		return errNUL
+	}
+	return nil
+}
+
+// createFile creates the database file with mode 0600, because SQLite would make it readable by
+// every user. SQLite gives the files next to it the same mode.
+func createFile(path string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return fmt.Errorf("make directory: %w", err)
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return fmt.Errorf("make file: %w", err)
+	}
+	return f.Close()
+}
+
+// restrictFiles removes the permissions of other users from the files of the database: a former
+// version, a copy or a wide umask may have left them readable. If path is a link, they are where it
+// points to.
+func restrictFiles(path string, logger *slog.Logger) {
+	if runtime.GOOS == "windows" {
+		return // a mode does not control access there
+	}
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target
+	}
+	for _, name := range []string{path, path + "-wal", path + "-shm"} {
+		info, err := os.Stat(name)
+		if err != nil || info.Mode().Perm()&0o077 == 0 {
+			continue
+		}
+		mode := info.Mode().Perm().String()
+		if err := os.Chmod(name, 0o600); err != nil {
+			logger.Warn("a database file is accessible to other users, and its mode cannot be changed", "file", name, "mode", mode, "err", err)
+			continue
+		}
+		logger.Warn("a database file was accessible to other users: its mode is now 0600", "file", name, "mode", mode)
+	}
+}
+
+// Series is a named, numbered list of migrations. Each concern has one, and the database stores
+// which ones were applied, by name.
+//
+// Files holds postgres/NNNN_name.sql and sqlite/NNNN_name.sql, numbered from 0001 without gaps.
+// Each file is applied once and may hold several statements. All migrations of all series run in
+// one transaction: statements that cannot run in one (CREATE INDEX CONCURRENTLY, VACUUM) are not
+// supported. An applied file must not be changed: the database stores its checksum.
+type Series = migrate.Series
+
+// Embedded returns the series of a concern, whose files are in the directory "migrations".
+func Embedded(name string, files embed.FS) Series {
+	sub, err := fs.Sub(files, "migrations")
+	if err != nil {
+		panic(err) // only for an invalid name
+	}
+	return Series{Name: name, Files: sub}
+}
+
+// NewerError means that a newer program has migrated the database. It wraps [ErrNewer].
+type NewerError = migrate.NewerError
+
+// ErrNewer is wrapped by every [*NewerError].
+var ErrNewer = migrate.ErrNewer
+
+// ErrPending means that migrations have not been applied yet.
+var ErrPending = migrate.ErrPending
+
+// Migrate applies the missing migrations of all series in the order given, all or none. Concurrent
+// calls, of other processes too, wait for each other: on SQLite for 5 s, on PostgreSQL until ctx
+// ends. It fails with a [*NewerError] if a newer program has migrated the database, and with
+// another error if an applied migration differs from the one of this program.
+func (d *DB) Migrate(ctx context.Context, all ...Series) error {
+	plan, err := migrate.Read(string(d.engine), all...)
+	if err != nil {
+		return err
+	}
+	// Most starts find nothing to apply and need no lock.
+	if err := d.check(ctx, plan); !errors.Is(err, ErrPending) {
+		return err
+	}
+	var n int
+	err = d.Tx(ctx, func(tx *sql.Tx) (err error) {
+		n, err = plan.Apply(ctx, tx)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("migrate database: %w", err)
+	}
+	if n > 0 {
+		d.reset()
+		d.logger.LogAttrs(ctx, slog.LevelInfo, "database migrated", slog.Int("migrations", n))
+	}
+	return nil
+}
+
+// Migrated returns nil if all migrations of all series have been applied. Otherwise it returns
+// [ErrPending], a [*NewerError], or an error that describes a migration that was changed or
+// removed. It changes nothing. An older replica that continues to serve while newer ones replace it
+// ignores ErrNewer.
+func (d *DB) Migrated(ctx context.Context, all ...Series) error {
+	plan, err := migrate.Read(string(d.engine), all...)
+	if err != nil {
+		return err
+	}
+	return d.check(ctx, plan)
+}
+
+func (d *DB) check(ctx context.Context, plan migrate.Plan) error {
+	if err := plan.Check(ctx, d.read); err != nil {
+		return fmt.Errorf("check migrations: %w", ended(ctx, err))
 	}
 	return nil
 }

@@ -1,6 +1,10 @@
+// Package driver contains what an implementation of [auditlog.Store] needs and its users do not:
+// how a record becomes an entry, what a filter means, and which entries a retention deletes. The
+// suite in auditlog/auditlogtest tests such an implementation.
 package driver
 
 import (
+	"errors"
 	"math"
 	"strings"
 	"time"
@@ -94,4 +98,40 @@ func micros(t time.Time) int64 {
 		return math.MinInt64
 	}
 	return t.UnixMicro()
+}
+
+// Seal completes the entry of a record as the one that follows last in the log of its tenant.
+// CreatedAt becomes now in microseconds, or the time of last if the clock went back. The caller
+// holds the lock of the tenant's head and has checked [auditlog.Record.Err].
+func Seal(e *auditlog.Entry, last auditlog.Head, now time.Time) {
+	e.ID = last.ID + 1
+	e.CreatedAt = now.UTC().Truncate(time.Microsecond)
+	if e.CreatedAt.Before(last.CreatedAt) {
+		e.CreatedAt = last.CreatedAt.UTC()
+	}
+	e.Hash = e.Sum(last.Hash)
+}
+
+// Cutoff returns the time before which entries are older than the retention, by the earliest of the
+// clocks: a clock that is ahead deletes nothing.
+func Cutoff(retention time.Duration, clock time.Time, others ...time.Time) (time.Time, error) {
+	if retention < 0 {
+		return time.Time{}, errors.New("the retention is negative")
+	}
+	for _, c := range others {
+		if c.Before(clock) {
+			clock = c
+		}
+	}
+	return clock.UTC().Add(-retention), nil
+}
+
+// PruningRecord returns the record of a pruning that deletes the entries after checkpoint up to and
+// including last.
+func PruningRecord(action auditlog.Action[auditlog.Pruning], tenantID string, checkpoint, last auditlog.Head,
+	cutoff time.Time, retention time.Duration,
+) auditlog.Record {
+	return action.Record(auditlog.Event{TenantID: tenantID}, auditlog.Pruning{
+		Entries: last.ID - checkpoint.ID, Before: cutoff, RetentionSeconds: int64(retention / time.Second), Checkpoint: last,
+	})
 }
