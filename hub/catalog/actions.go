@@ -144,3 +144,21 @@ func subagentSummaries(all map[string]agent.Subagent) []string {
 	}
 	return list
 }
+
+// sandboxLines returns the fields of a sandbox for the audit log, such as "read: /srv".
+func sandboxLines(s agent.Sandbox) []string {
+	lines := []string{}
+	add := func(name string, values ...string) {
+		for _, value := range values {
+			if value != "" {
+				lines = append(lines, name+": "+value)
+			}
+		}
+	}
+	add("mode", s.Mode)
+	add("network", s.Network)
+	add("read", s.Read...)
+	add("write", s.Write...)
+	add("domains", s.Domains...)
+	return lines
+}

@@ -11,7 +11,6 @@ import (
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/store"
 	"github.com/seed93082962/agenthost/internal/ids"
-	"github.com/seed93082962/agenthost/rbac"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
@@ -71,34 +70,6 @@ func (k *KnowledgeRef) UnmarshalJSON(data []byte) error {
 	}
 	type plain KnowledgeRef
 	return json.Unmarshal(data, (*plain)(k))
-}
-
-// Agents returns the agents of the tenant by name, including disabled ones. The caller must not
-// modify their slices and maps.
-func (s *Service) Agents(ctx context.Context, caller api.Caller, page api.Page) (api.List[Agent], error) {
-	if err := rbac.AdminRead.Check(caller); err != nil {
-		return api.List[Agent]{}, err
-	}
-	all, err := s.snapshot(ctx, caller.TenantID)
-	if err != nil {
-		return api.List[Agent]{}, err
-	}
-	return all.page(page, func(*Agent) bool { return true }), nil
-}
-
-// Agent returns an agent, which may be disabled, or api.NotFound.
-func (s *Service) Agent(ctx context.Context, caller api.Caller, name string) (Agent, error) {
-	if err := rbac.AdminRead.Check(caller); err != nil {
-		return Agent{}, err
-	}
-	all, err := s.snapshot(ctx, caller.TenantID)
-	if err != nil {
-		return Agent{}, err
-	}
-	if a := all.agent(name); a != nil {
-		return *a, nil
-	}
-	return Agent{}, errNoAgent
 }
 
 var errNoAgent = api.NotFound.New("There is no such agent.")

@@ -224,6 +224,25 @@ func checkSubagents(fields api.Fields, all map[string]agent.Subagent) map[string
 	return checked
 }
 
+// checkSandbox checks the characters of a sandbox; the runtime's own rules check the rest. It
+// returns a copy with nil for empty lists.
+func checkSandbox(fields api.Fields, s agent.Sandbox) agent.Sandbox {
+	checked := func(name string, list []string) []string {
+		if len(list) == 0 {
+			return nil
+		}
+		list = slices.Clone(list)
+		for i := range min(len(list), maxList) {
+			list[i] = fields.Line(index("sandbox."+name, i), list[i], 0, maxCommand)
+		}
+		return list
+	}
+	s.Read = checked("read", s.Read)
+	s.Write = checked("write", s.Write)
+	s.Domains = checked("domains", s.Domains)
+	return s
+}
+
 // index returns the name of an element of a field, such as tools[0].
 func index(field string, i int) string { return field + "[" + strconv.Itoa(i) + "]" }
 

@@ -29,9 +29,9 @@ func (s *server) number(t testing.TB, statement string) (n int) {
 	return n
 }
 
-// A change of an agent, and a list, do not read the environments of MCP servers.
+// A change of an agent, and a list, do not read the environments of MCP servers. The test runs
+// without others, because it measures what the process allocates.
 func TestAChangeReadsOnlyWhatTheAgentUses(t *testing.T) {
-	t.Parallel()
 	s := open(t, dbtest.SQLite(t), nil)
 	s.ada.Post(mcps, object{"name": "m", "transport": "stdio", "command": "run", "env": object{"A": strings.Repeat("x", 32<<10)}}).Want(http.StatusCreated)
 	s.exec(t, `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 500)

@@ -18,16 +18,17 @@ import (
 // with api.Conflict if a secret cannot be opened or the agent or its provider is disabled. It does
 // not authorize.
 func (s *Service) Deployment(ctx context.Context, tenantID, name string) (agent.Agent, error) {
-	var credentials provider.Credentials
-	p, err := s.partsOf(ctx, tenantID, name, func(tx *sql.Tx, p parts) (err error) {
-		if !p.agent.Enabled {
-			return api.Conflict.New("The agent is disabled: enable it first.")
+	var key string
+	p, err := s.partsOf(ctx, tenantID, name, func(tx *sql.Tx, a Agent) (provider.Provider, error) {
+		if !a.Enabled {
+			return provider.Provider{}, api.Conflict.New("The agent is disabled: enable it first.")
 		}
-		credentials, err = s.cfg.Providers.Credentials(ctx, tx, tenantID, p.agent.ProviderID)
+		credentials, err := s.cfg.Providers.Credentials(ctx, tx, tenantID, a.ProviderID)
 		if err == nil && !credentials.Enabled {
-			return api.Conflict.New("The provider of the agent is disabled: enable it, or choose another.")
+			err = api.Conflict.New("The provider of the agent is disabled: enable it, or choose another.")
 		}
-		return err
+		key = credentials.APIKey
+		return credentials.Provider, err
 	})
 	if err != nil {
 		return agent.Agent{}, err
@@ -40,7 +41,7 @@ func (s *Service) Deployment(ctx context.Context, tenantID, name string) (agent.
 	if err != nil {
 		return agent.Agent{}, err
 	}
-	config.Provider.APIKey = agent.Secret(credentials.APIKey)
+	config.Provider.APIKey = agent.Secret(key)
 	for name, sub := range config.Subagents { // of an agent that belongs to this call
 		sub.MCPServers = slices.DeleteFunc(sub.MCPServers, func(server string) bool { _, ok := config.MCPServers[server]; return !ok })
 		config.Subagents[name] = sub
@@ -66,14 +67,13 @@ type parts struct {
 	skills    []Skill
 }
 
-// partsOf reads the parts of an agent from one state of the database, and calls also in the same
-// transaction.
-func (s *Service) partsOf(ctx context.Context, tenantID, name string, also func(*sql.Tx, parts) error) (p parts, err error) {
+// partsOf reads the parts of an agent from one state of the database.
+func (s *Service) partsOf(ctx context.Context, tenantID, name string, providerOf func(*sql.Tx, Agent) (provider.Provider, error)) (p parts, err error) {
 	err = s.readTx(ctx, func(tx *sql.Tx) error {
 		if p.agent, err = readAgent(ctx, tx, tenantID, name); err != nil {
 			return err
 		}
-		if p.provider, err = s.cfg.Providers.Get(ctx, tx, tenantID, p.agent.ProviderID); err != nil {
+		if p.provider, err = providerOf(tx, p.agent); err != nil {
 			return err
 		}
 		if p.servers, err = s.MCPs.boundTo(ctx, tx, tenantID, p.agent.ID); err != nil {
@@ -85,10 +85,8 @@ func (s *Service) partsOf(ctx context.Context, tenantID, name string, also func(
 		if p.tools, err = s.Tools.boundTo(ctx, tx, tenantID, p.agent.ID); err != nil {
 			return err
 		}
-		if p.skills, err = s.Skills.boundTo(ctx, tx, tenantID, p.agent.ID); err != nil {
-			return err
-		}
-		return also(tx, p)
+		p.skills, err = s.Skills.boundTo(ctx, tx, tenantID, p.agent.ID)
+		return err
 	})
 	return p, err
 }

@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/provider"
 	"github.com/seed93082962/agenthost/hub/store"
 	"github.com/seed93082962/agenthost/internal/deadline"
 	"github.com/seed93082962/agenthost/rbac"
@@ -25,7 +26,9 @@ func (s *Service) ExportAgent(ctx context.Context, caller api.Caller, name strin
 	if err := rbac.AdminRead.Check(caller); err != nil {
 		return nil, err
 	}
-	p, err := s.partsOf(ctx, caller.TenantID, name, func(*sql.Tx, parts) error { return nil })
+	p, err := s.partsOf(ctx, caller.TenantID, name, func(tx *sql.Tx, a Agent) (provider.Provider, error) {
+		return s.cfg.Providers.Get(ctx, tx, caller.TenantID, a.ProviderID)
+	})
 	if err != nil {
 		return nil, err
 	}

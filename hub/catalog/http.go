@@ -43,3 +43,41 @@ func listOf[T any](read func(context.Context, api.Caller, api.Page) (api.List[T]
 func byName[T any](read func(context.Context, api.Caller, string) (T, error)) func(*http.Request) (T, error) {
 	return func(r *http.Request) (T, error) { return read(r.Context(), api.CallerOf(r), r.PathValue("name")) }
 }
+
+func (s *Service) agentRoutes() []api.Route {
+	const path = "/api/v1/admin/agents"
+	create := func(r *http.Request, in AgentInput) (Agent, error) {
+		return s.CreateAgent(r.Context(), api.CallerOf(r), in)
+	}
+	update := func(r *http.Request, in AgentInput) (Agent, error) {
+		expected, err := api.IfMatch(r)
+		if err != nil {
+			return Agent{}, err
+		}
+		return s.UpdateAgent(r.Context(), api.CallerOf(r), r.PathValue("name"), expected, in)
+	}
+	remove := func(r *http.Request) error { return s.DeleteAgent(r.Context(), api.CallerOf(r), r.PathValue("name")) }
+	return append(s.bindingRoutes(),
+		publicRoute("/api/v1/agents", listOf(s.EnabledAgents)),
+		publicRoute("/api/v1/agents/manifest", s.getManifest),
+		publicRoute("/api/v1/agents/:name", api.Result(http.StatusOK, byName(s.EnabledAgent))),
+		adminRoute(http.MethodGet, path, listOf(s.Agents)),
+		adminRoute(http.MethodPost, path, api.ResultOf(http.StatusCreated, create)),
+		adminRoute(http.MethodGet, path+"/:name", api.Result(http.StatusOK, byName(s.Agent))),
+		adminRoute(http.MethodPut, path+"/:name", api.ResultOf(http.StatusOK, update)),
+		adminRoute(http.MethodDelete, path+"/:name", api.Done(remove)),
+		adminRoute(http.MethodGet, path+"/:name/export", s.exportAgent),
+		adminRoute(http.MethodPost, path+"/import", s.importAgent),
+	)
+}
+
+// CurrentVersion returns the version, which is the ETag of a response.
+func (a Agent) CurrentVersion() int64 { return a.Version }
+
+func (s *Service) getManifest(w http.ResponseWriter, r *http.Request) error {
+	m, err := s.Manifest(r.Context(), api.CallerOf(r))
+	if err != nil || api.NotModified(w, r, m.ContentHash) {
+		return err
+	}
+	return api.Encode(w, http.StatusOK, m)
+}

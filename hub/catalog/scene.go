@@ -121,7 +121,7 @@ func (s *Service) scenes() *Components[Scene, SceneInput, *Scene] {
 			return nil
 		},
 		create: recordOf(actionCreateScene, detail), remove: recordOf(actionDeleteScene, detail),
-		update: recordOf(actionUpdateScene, func(from, to Scene) sceneUpdateDetail { return updatedScene(from, to) }),
+		update: recordOf(actionUpdateScene, updatedScene),
 	}
 }
 

@@ -11,7 +11,90 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/db"
+	"github.com/seed93082962/agenthost/rbac"
 )
+
+// Manifest lists the enabled agents of a tenant with hashes, so that a client reads only what
+// changed.
+type Manifest struct {
+	ContentHash string          `json:"contentHash"` // changes if one of the agents changes
+	Agents      []ManifestEntry `json:"agents"`      // by name
+}
+
+// ManifestEntry is an agent in a [Manifest].
+type ManifestEntry struct {
+	Name        string   `json:"name"`
+	Title       string   `json:"title"`
+	Description string   `json:"description"`
+	Icon        string   `json:"icon,omitempty"`
+	IsDefault   bool     `json:"isDefault"`
+	ContentHash string   `json:"contentHash"`
+	UpdatedAt   api.Time `json:"updatedAt"`
+}
+
+func manifestOf(agents []Agent) (Manifest, error) {
+	m := Manifest{Agents: []ManifestEntry{}}
+	hashes := map[string]string{}
+	for _, a := range agents {
+		if a.Enabled {
+			m.Agents = append(m.Agents, ManifestEntry{
+				Name: a.Name, Title: a.Title, Description: a.Description, Icon: a.Icon, IsDefault: a.IsDefault,
+				ContentHash: a.ContentHash, UpdatedAt: a.UpdatedAt,
+			})
+			hashes[a.Name] = a.ContentHash
+		}
+	}
+	var err error
+	m.ContentHash, err = digest(hashes)
+	return m, err
+}
+
+// Agents returns the agents of the tenant by name, including disabled ones. The caller must not
+// modify their slices and maps.
+func (s *Service) Agents(ctx context.Context, caller api.Caller, page api.Page) (api.List[Agent], error) {
+	if err := rbac.AdminRead.Check(caller); err != nil {
+		return api.List[Agent]{}, err
+	}
+	sn, err := s.snapshot(ctx, caller.TenantID)
+	return sn.page(page, true), err
+}
+
+// EnabledAgents returns the enabled agents of the tenant by name. The caller must not modify their
+// slices and maps.
+func (s *Service) EnabledAgents(ctx context.Context, caller api.Caller, page api.Page) (api.List[Agent], error) {
+	sn, err := s.snapshot(ctx, caller.TenantID)
+	return sn.page(page, false), err
+}
+
+// Agent returns an agent, which may be disabled, or api.NotFound.
+func (s *Service) Agent(ctx context.Context, caller api.Caller, name string) (Agent, error) {
+	if err := rbac.AdminRead.Check(caller); err != nil {
+		return Agent{}, err
+	}
+	sn, err := s.snapshot(ctx, caller.TenantID)
+	if err != nil {
+		return Agent{}, err
+	}
+	return sn.agent(name)
+}
+
+// EnabledAgent returns an agent, or api.NotFound if there is none or it is disabled.
+func (s *Service) EnabledAgent(ctx context.Context, caller api.Caller, name string) (Agent, error) {
+	sn, err := s.snapshot(ctx, caller.TenantID)
+	if err != nil {
+		return Agent{}, err
+	}
+	if a, err := sn.agent(name); err != nil || a.Enabled {
+		return a, err
+	}
+	return Agent{}, errNoAgent
+}
+
+// Manifest returns the manifest of the tenant. The caller must not modify it.
+func (s *Service) Manifest(ctx context.Context, caller api.Caller) (Manifest, error) {
+	sn, err := s.snapshot(ctx, caller.TenantID)
+	return sn.manifest, err
+}
 
 // snapshot is the agents of a tenant at one version of its catalog. It is not modified.
 type snapshot struct {
@@ -22,25 +105,24 @@ type snapshot struct {
 	size     int // about the number of bytes in memory
 }
 
-// agent returns the agent of that name, or nil.
-func (sn *snapshot) agent(name string) *Agent {
+// agent returns the agent of that name, or api.NotFound.
+func (sn *snapshot) agent(name string) (Agent, error) {
 	i, ok := slices.BinarySearchFunc(sn.agents, name, func(a Agent, name string) int { return strings.Compare(a.Name, name) })
 	if !ok {
-		return nil
+		return Agent{}, errNoAgent
 	}
-	return &sn.agents[i]
+	return sn.agents[i], nil
 }
 
-// page returns a page of the agents that the page's query finds and that are listed.
-func (sn *snapshot) page(p api.Page, listed func(*Agent) bool) api.List[Agent] {
+// page returns a page of the agents that the page's query finds, with or without disabled ones.
+func (sn *snapshot) page(p api.Page, disabled bool) (list api.List[Agent]) {
 	query := strings.ToLower(p.Query)
-	var list api.List[Agent]
-	for i := range sn.agents {
-		if !listed(&sn.agents[i]) || !strings.Contains(sn.search[i], query) {
+	for i, a := range sn.agents {
+		if !a.Enabled && !disabled || !strings.Contains(sn.search[i], query) {
 			continue
 		}
 		if list.Total >= p.Offset() && len(list.Items) < p.Size {
-			list.Items = append(list.Items, sn.agents[i].listed())
+			list.Items = append(list.Items, a.listed())
 		}
 		list.Total++
 	}
@@ -136,18 +218,18 @@ func (s *snapshots) lock(ctx context.Context, tenantID string) (unlock func(), e
 }
 
 // snapshot returns the snapshot of a tenant, with every change that was committed before the call.
-// It reads only the version of the tenant if that has not changed.
+// It reads only the version of the tenant if that has not changed. It is empty if there is an error.
 func (s *Service) snapshot(ctx context.Context, tenantID string) (*snapshot, error) {
 	version, err := headVersion(ctx, s.store.Read(), tenantID)
 	if err != nil {
-		return nil, err
+		return &snapshot{}, err
 	}
 	if sn := s.snapshots.get(tenantID, version); sn != nil {
 		return sn, nil
 	}
 	unlock, err := s.snapshots.lock(ctx, tenantID)
 	if err != nil {
-		return nil, err
+		return &snapshot{}, err
 	}
 	defer unlock()
 	if sn := s.snapshots.get(tenantID, version); sn != nil {
@@ -155,9 +237,9 @@ func (s *Service) snapshot(ctx context.Context, tenantID string) (*snapshot, err
 	}
 	sn, outdated, err := s.load(ctx, tenantID)
 	if err != nil {
-		return nil, db.Wrap("load catalog", err)
+		return &snapshot{}, db.Wrap("load catalog", err)
 	}
-	if err := storeDigests(ctx, s.store.DB.Write(), tenantID, outdated); err != nil {
+	if err := s.store.DB.Tx(ctx, func(tx *sql.Tx) error { return storeDigests(ctx, tx, tenantID, outdated) }); err != nil {
 		s.store.Logger.WarnContext(ctx, "digests of components are not stored", "tenant", tenantID, "err", err)
 	}
 	s.snapshots.put(tenantID, sn)

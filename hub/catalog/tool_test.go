@@ -14,6 +14,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/api/apitest"
 	"github.com/seed93082962/agenthost/hub/artifact"
 	"github.com/seed93082962/agenthost/hub/catalog"
+	"github.com/seed93082962/agenthost/hub/db/dbtest"
 	"github.com/seed93082962/agenthost/rbac"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
@@ -154,43 +155,43 @@ func TestSearchOfToolsOnTwoHubs(t *testing.T) {
 }
 
 func TestUploadsOfToolsAreChecked(t *testing.T) {
-	each(t, nil, func(t *testing.T, s *server) {
-		ada := s.As("acme", "ada", rbac.Admin)
-		invalid := func(file, content, message string) {
-			t.Helper()
-			require.Contains(t, send(t, ada, "POST", tools, file, content).Error(http.StatusUnprocessableEntity, api.ArtifactInvalid)["message"], message)
-		}
-		invalid("a.py", toolSource, "must end with .ts, .mts, .js, .mjs")
-		invalid("a:b.ts", toolSource, "cannot be stored")
-		invalid("a\u200bb.ts", toolSource, "its name must not have invisible characters")
-		invalid("a.ts", "export default {\n  name: 1}", "a.ts: TypeError: name of the default export is not a string")
-		invalid("a.ts", "export default {", "a.ts:1:17: Expected identifier but found end of file")
-		invalid("a.ts", "throw new Error('a\\nb')", "a.ts:1:11: Error: a")
-		invalid("a.ts", strings.Repeat("[", 400_000), "a.ts did not load: the limit of ") // of memory with the race detector
-		for name, message := range map[string]string{
-			"": "begin with a letter", "1a": "begin with a letter", "a b": "begin with a letter", strings.Repeat("a", 65): "begin with a letter",
-			"a\\u202eb": "the name \"a\\u202eb\" must begin", strings.Repeat("x", 200_000): "begin with a letter",
-			"mcp__files__read": "names that begin with mcp__ are those of MCP servers", "Mcp__": "names that begin with mcp__ are those of MCP servers",
-		} {
-			invalid("a.ts", named(name), message)
-		}
-		for _, name := range []string{"bash", "BASH", "webfetch", "Todowrite"} {
-			send(t, ada, "POST", tools, "a.ts", named(name)).Error(http.StatusConflict, api.NameTaken)
-		}
-		large := toolSource + "\n//" + strings.Repeat("x", catalog.MaxToolFile-len(toolSource)-3)
-		send(t, ada, "POST", tools, "a.ts", large+"x").Error(http.StatusRequestEntityTooLarge, api.PayloadTooLarge)
-		send(t, ada, "POST", tools, "a.ts", large+strings.Repeat("x", 1<<20)).Error(http.StatusRequestEntityTooLarge, api.PayloadTooLarge)
-		send(t, ada, "POST", tools, "a.ts", toolSource, "title", strings.Repeat("x", 40<<10)).Error(http.StatusRequestEntityTooLarge, api.PayloadTooLarge)
-		send(t, ada, "POST", tools, "a.ts", toolSource, "title", "a\x00b").Error(http.StatusBadRequest, api.ValidationFailed)
-		send(t, ada, "POST", tools, "", "").Error(http.StatusBadRequest, api.ValidationFailed)
-		ada.Post(tools, apitest.Object{}).Error(http.StatusUnsupportedMediaType, api.UnsupportedMedia)
-		ada.Do("POST", tools, strings.NewReader("--x\r\nContent-Disposition: form-data; name=a\r\n\r\nhalf"), "Content-Type", "multipart/form-data; boundary=x").Error(http.StatusBadRequest, api.InvalidRequest)
-		ada.Do("POST", tools, strings.NewReader("--x\r\n"+strings.Repeat("Content-Disposition: form-data; name=a\r\n\r\n\r\n--x\r\n", 40)),
-			"Content-Type", "multipart/form-data; boundary=x").Error(http.StatusBadRequest, api.InvalidRequest)
-		require.Empty(t, s.Audit("acme"))
-		send(t, ada, "POST", tools, "a.ts", large).Want(http.StatusCreated)
-		send(t, s.As("acme", "max", rbac.Member), "POST", tools, "a.ts", large).Error(http.StatusForbidden, api.Forbidden)
-	})
+	t.Parallel()
+	s := open(t, dbtest.SQLite(t), nil)
+	ada := s.As("acme", "ada", rbac.Admin)
+	invalid := func(file, content, message string) {
+		t.Helper()
+		require.Contains(t, send(t, ada, "POST", tools, file, content).Error(http.StatusUnprocessableEntity, api.ArtifactInvalid)["message"], message)
+	}
+	invalid("a.py", toolSource, "must end with .ts, .mts, .js, .mjs")
+	invalid("a:b.ts", toolSource, "cannot be stored")
+	invalid("a\u200bb.ts", toolSource, "its name must not have invisible characters")
+	invalid("a.ts", "export default {\n  name: 1}", "a.ts: TypeError: name of the default export is not a string")
+	invalid("a.ts", "export default {", "a.ts:1:17: Expected identifier but found end of file")
+	invalid("a.ts", "throw new Error('a\\nb')", "a.ts:1:11: Error: a")
+	invalid("a.ts", strings.Repeat("[", 400_000), "a.ts did not load: the limit of ") // of memory with the race detector
+	for name, message := range map[string]string{
+		"": "begin with a letter", "1a": "begin with a letter", "a b": "begin with a letter", strings.Repeat("a", 65): "begin with a letter",
+		"a\\u202eb": "the name \"a\\u202eb\" must begin", strings.Repeat("x", 200_000): "begin with a letter",
+		"mcp__files__read": "names that begin with mcp__ are those of MCP servers", "Mcp__": "names that begin with mcp__ are those of MCP servers",
+	} {
+		invalid("a.ts", named(name), message)
+	}
+	for _, name := range []string{"bash", "BASH", "webfetch", "Todowrite"} {
+		send(t, ada, "POST", tools, "a.ts", named(name)).Error(http.StatusConflict, api.NameTaken)
+	}
+	large := toolSource + "\n//" + strings.Repeat("x", catalog.MaxToolFile-len(toolSource)-3)
+	send(t, ada, "POST", tools, "a.ts", large+"x").Error(http.StatusRequestEntityTooLarge, api.PayloadTooLarge)
+	send(t, ada, "POST", tools, "a.ts", large+strings.Repeat("x", 1<<20)).Error(http.StatusRequestEntityTooLarge, api.PayloadTooLarge)
+	send(t, ada, "POST", tools, "a.ts", toolSource, "title", strings.Repeat("x", 40<<10)).Error(http.StatusRequestEntityTooLarge, api.PayloadTooLarge)
+	send(t, ada, "POST", tools, "a.ts", toolSource, "title", "a\x00b").Error(http.StatusBadRequest, api.ValidationFailed)
+	send(t, ada, "POST", tools, "", "").Error(http.StatusBadRequest, api.ValidationFailed)
+	ada.Post(tools, apitest.Object{}).Error(http.StatusUnsupportedMediaType, api.UnsupportedMedia)
+	ada.Do("POST", tools, strings.NewReader("--x\r\nContent-Disposition: form-data; name=a\r\n\r\nhalf"), "Content-Type", "multipart/form-data; boundary=x").Error(http.StatusBadRequest, api.InvalidRequest)
+	ada.Do("POST", tools, strings.NewReader("--x\r\n"+strings.Repeat("Content-Disposition: form-data; name=a\r\n\r\n\r\n--x\r\n", 40)),
+		"Content-Type", "multipart/form-data; boundary=x").Error(http.StatusBadRequest, api.InvalidRequest)
+	require.Empty(t, s.Audit("acme"))
+	send(t, ada, "POST", tools, "a.ts", large).Want(http.StatusCreated)
+	send(t, s.As("acme", "max", rbac.Member), "POST", tools, "a.ts", large).Error(http.StatusForbidden, api.Forbidden)
 }
 
 func TestConcurrentUploadsCreateOneTool(t *testing.T) {
