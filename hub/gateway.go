@@ -2,9 +2,7 @@ package hub
 
 import (
 	"context"
-	"errors"
 
-	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/gateway"
 	"github.com/seed93082962/agenthost/hub/identity"
 )
@@ -25,13 +23,8 @@ func (h *Hub) authorizeRuntime(ctx context.Context, tenantID, agentName, apiKey 
 	return gateway.Target{URL: e.URL, APIKey: string(e.APIKey), AgentID: e.AgentID}, err
 }
 
-// gatewayTarget returns the runtime of a deployed agent. An agent that does not exist is not found.
+// gatewayTarget returns the runtime of a deployed agent.
 func (h *Hub) gatewayTarget(ctx context.Context, tenantID, agentName string) (gateway.Target, error) {
 	e, err := h.deploys.Endpoint(ctx, tenantID, agentName)
-	if errors.Is(err, api.AgentNotDeployed) {
-		if _, unknown := h.catalog.AgentEnabled(ctx, tenantID, agentName); unknown != nil {
-			err = unknown
-		}
-	}
 	return gateway.Target{URL: e.URL, APIKey: string(e.APIKey), AgentID: e.AgentID}, err
 }

@@ -35,11 +35,7 @@ func (h *Hub) organizationHasData(ctx context.Context, tx *store.Tx, tenantID st
 
 // endDeployments replaces the keys of the deployments of a tenant, and may stop them.
 func (h *Hub) endDeployments(ctx context.Context, tx *store.Tx, tenantID string, stop bool) (int, error) {
-	n, effect, err := h.deploys.EndTenant(ctx, tx.Tx, tenantID, stop)
-	if err == nil {
-		tx.AfterCommit(effect)
-	}
-	return n, err
+	return h.deploys.EndTenant(ctx, tx, tenantID, stop)
 }
 
 // AdminToken returns a token of an active admin that is valid for an hour, and records it. It is

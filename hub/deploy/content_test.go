@@ -18,8 +18,9 @@ func TestSecretsAreSealed(t *testing.T) {
 		apiKey := h.reach("running")["apiKey"].(string)
 		var sealed []byte
 		require.NoError(t, w.db.Read().QueryRowContext(t.Context(), "SELECT sealed FROM deployments").Scan(&sealed))
-		require.NotContains(t, string(sealed), "planted")
-		require.NotContains(t, h.server.Log.String()+strings.Join(h.server.Audit("default"), ""), apiKey)
+		require.NotContains(t, string(sealed), providerKey)
+		require.EqualValues(t, providerKey, w.driver.Request(key).Config.Provider.APIKey)
+		require.NotContains(t, h.server.Log.String()+strings.Join(h.audit(), ""), apiKey)
 		w.keys = append([]string{secret.Generate()}, w.keys...)
 		n, err := w.store().Reseal(t.Context(), deploy.Sealed()...)
 		require.NoError(t, err)

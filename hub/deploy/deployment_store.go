@@ -85,76 +85,62 @@ func scanDeployment(row db.Scanner) (deployment, error) {
 	return d, json.Unmarshal([]byte(conditions), &d.Conditions)
 }
 
-// readDeployment returns the deployment of an agent, or errNoDeployment.
-func readDeployment(ctx context.Context, q db.Querier, tenantID, agentName string) (deployment, error) {
-	d, err := scanDeployment(q.QueryRowContext(ctx,
-		`SELECT `+columns+` FROM deployments WHERE tenant_id = $1 AND agent_name = $2`, tenantID, agentName))
+func oneDeployment(row db.Scanner) (deployment, error) {
+	d, err := scanDeployment(row)
 	if errors.Is(err, sql.ErrNoRows) {
 		return d, errNoDeployment
 	}
 	return d, db.Wrap("read deployment", err)
+}
+
+// readDeployment returns the deployment of an agent, or errNoDeployment.
+func readDeployment(ctx context.Context, q db.Querier, tenantID, agentName string) (deployment, error) {
+	return oneDeployment(q.QueryRowContext(ctx, `SELECT `+columns+` FROM deployments WHERE tenant_id = $1 AND agent_name = $2`, tenantID, agentName))
 }
 
 // findDeployment returns the deployment with the API key, or errNoDeployment.
 func findDeployment(ctx context.Context, q db.Querier, keyDigest []byte) (deployment, error) {
-	d, err := scanDeployment(q.QueryRowContext(ctx, `SELECT `+columns+` FROM deployments WHERE key_digest = $1`, keyDigest))
-	if errors.Is(err, sql.ErrNoRows) {
-		return d, errNoDeployment
-	}
-	return d, db.Wrap("read deployment", err)
+	return oneDeployment(q.QueryRowContext(ctx, `SELECT `+columns+` FROM deployments WHERE key_digest = $1`, keyDigest))
 }
 
 // lockDeployment is readDeployment for a transaction that changes the row: others wait for it.
-func lockDeployment(ctx context.Context, tx *sql.Tx, tenantID, agentName string) (deployment, error) {
-	d, err := scanDeployment(tx.QueryRowContext(ctx,
+func lockDeployment(ctx context.Context, q db.Querier, tenantID, agentName string) (deployment, error) {
+	return oneDeployment(q.QueryRowContext(ctx,
 		`UPDATE deployments SET edition = edition WHERE tenant_id = $1 AND agent_name = $2 RETURNING `+columns, tenantID, agentName))
-	if errors.Is(err, sql.ErrNoRows) {
-		return d, errNoDeployment
-	}
-	return d, db.Wrap("lock deployment", err)
 }
 
-// insertDeployment fails with api.DeploymentKeyTaken if another agent has the key, and with
-// errRepeat if a concurrent call created the deployment.
-func insertDeployment(ctx context.Context, tx *sql.Tx, d deployment) error {
-	n, err := db.Affected(ctx, tx, "insert deployment", `INSERT INTO deployments
+// insertDeployment fails with api.DeploymentKeyTaken if another agent has the key.
+func insertDeployment(ctx context.Context, q db.Querier, d deployment) error {
+	n, err := db.Affected(ctx, q, "insert deployment", `INSERT INTO deployments
 			(key, tenant_id, agent_name, desired, edition, revision, purge, spec_hash, sealed, linked_at, deployed_at, deployed_by, state, lease_holder, lease_fence, key_digest)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16) ON CONFLICT DO NOTHING`,
 		d.Key, d.TenantID, d.AgentName, d.Desired, d.Edition, d.Revision, d.Purge, d.SpecHash, d.Sealed, db.Micros(d.LinkedAt), db.Micros(d.DeployedAt), d.DeployedBy,
-		d.State, d.Holder, d.Fence, orNull(d.KeyDigest))
-	if err != nil || n == 1 {
-		return err
-	}
-	_, err = lockDeployment(ctx, tx, d.TenantID, d.AgentName)
-	if errors.Is(err, errNoDeployment) {
+		d.State, d.Holder, d.Fence, d.KeyDigest)
+	if err == nil && n == 0 {
 		return api.DeploymentKeyTaken
 	}
-	return errors.Join(err, errRepeat)
+	return err
 }
 
-// errRepeat reports that a transaction has to be repeated because a concurrent one changed its
-// basis.
-var errRepeat = errors.New("the deployment was created by a concurrent request")
-
-// updateDesired stores a change of a user, which has the next edition.
-func updateDesired(ctx context.Context, tx *sql.Tx, d deployment) error {
-	_, err := tx.ExecContext(ctx, `UPDATE deployments SET desired = $1, edition = edition + 1, revision = $2, purge = $3, spec_hash = $4, sealed = $5,
-			linked_at = $6, deployed_at = $7, deployed_by = $8, state = $9, error = '', failures = 0, retry_at = NULL, health = 'unknown', runtime_url = CASE WHEN $1 = 'running' THEN runtime_url ELSE '' END,
-			key_digest = $12, rotation = $13
-		WHERE tenant_id = $10 AND agent_name = $11`,
+// updateDesired stores a change of a user, which has the next edition, and returns the row.
+func updateDesired(ctx context.Context, q db.Querier, d deployment) (deployment, error) {
+	return oneDeployment(q.QueryRowContext(ctx, `UPDATE deployments SET desired = $1, edition = edition + 1, revision = $2, purge = $3, spec_hash = $4, sealed = $5,
+			linked_at = $6, deployed_at = $7, deployed_by = $8, state = $9, error = '', failures = 0, retry_at = NULL, health = 'unknown',
+			runtime_url = CASE WHEN $1 = 'running' THEN runtime_url ELSE '' END, key_digest = $12, rotation = $13
+		WHERE tenant_id = $10 AND agent_name = $11 RETURNING `+columns,
 		d.Desired, d.Revision, d.Purge, d.SpecHash, d.Sealed, db.Micros(d.LinkedAt), db.Micros(d.DeployedAt), d.DeployedBy, d.State,
-		d.TenantID, d.AgentName, orNull(d.KeyDigest), d.Rotation)
-	return db.Wrap("update deployment", err)
+		d.TenantID, d.AgentName, orNull(d.KeyDigest), d.Rotation))
 }
 
 // lockDeploymentsOf returns the deployments of a tenant for a transaction that changes them.
-func lockDeploymentsOf(ctx context.Context, tx *sql.Tx, tenantID string) ([]deployment, error) {
-	return db.Collect(ctx, tx, "lock deployments", scanDeployment,
+func lockDeploymentsOf(ctx context.Context, q db.Querier, tenantID string) ([]deployment, error) {
+	return db.Collect(ctx, q, "lock deployments", scanDeployment,
 		`UPDATE deployments SET edition = edition WHERE tenant_id = $1 RETURNING `+columns, tenantID)
 }
 
-func hasDeployments(ctx context.Context, q db.Querier, tenantID string) (has bool, err error) {
-	err = q.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM deployments WHERE tenant_id = $1)`, tenantID).Scan(&has)
+// HasDeployments reports whether the tenant has deployments.
+func (s *Service) HasDeployments(ctx context.Context, tx *sql.Tx, tenantID string) (has bool, err error) {
+	err = tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM deployments WHERE tenant_id = $1)`, tenantID).Scan(&has)
 	return has, db.Wrap("read deployments", err)
 }
 
@@ -164,4 +150,190 @@ func orNull(keyDigest []byte) any {
 		return nil
 	}
 	return keyDigest
+}
+
+// anyone is the reader of a key that was issued before its readers were recorded.
+const anyone = "*"
+
+// updateKey stores the next key of a deployment, as a change of a user.
+func updateKey(ctx context.Context, q db.Querier, d deployment) error {
+	_, err := db.Affected(ctx, q, "update key of deployment", `UPDATE deployments SET sealed = $1, key_digest = $2, rotation = $3, edition = edition + 1
+		WHERE tenant_id = $4 AND agent_name = $5`, d.Sealed, d.KeyDigest, d.Rotation, d.TenantID, d.AgentName)
+	return err
+}
+
+// saveKeyHeld stores a step of a rotation for the holder of the lease, unless a user changed the
+// deployment since it was read. It reports whether it was stored.
+func saveKeyHeld(ctx context.Context, q db.Querier, d deployment) (bool, error) {
+	n, err := db.Affected(ctx, q, "save key of deployment", `UPDATE deployments SET sealed = $1, key_digest = $2, rotation = $3, revision = $4
+		WHERE key = $5 AND lease_holder = $6 AND lease_fence = $7 AND edition = $8`,
+		d.Sealed, d.KeyDigest, d.Rotation, d.Revision, d.Key, d.Holder, d.Fence, d.Edition)
+	return n == 1, err
+}
+
+func hasRead(ctx context.Context, q db.Querier, d deployment, userID string) (bool, error) {
+	var found int
+	err := q.QueryRowContext(ctx, `SELECT 1 FROM deployment_readers WHERE tenant_id = $1 AND key_digest = $2 AND user_id = $3`,
+		d.TenantID, d.KeyDigest, userID).Scan(&found)
+	if errors.Is(err, sql.ErrNoRows) {
+		return false, nil
+	}
+	return err == nil, db.Wrap("read readers of key", err)
+}
+
+// insertReader records that a user has read the key of a deployment, if it still has the key.
+func insertReader(ctx context.Context, q db.Querier, d deployment, userID string) error {
+	_, err := db.Affected(ctx, q, "insert reader of key", `INSERT INTO deployment_readers (tenant_id, key_digest, user_id)
+		SELECT tenant_id, key_digest, $1 FROM deployments WHERE tenant_id = $2 AND key_digest = $3 ON CONFLICT DO NOTHING`,
+		userID, d.TenantID, d.KeyDigest)
+	return err
+}
+
+// readKeysOf returns the agents with a key that a user has read.
+func readKeysOf(ctx context.Context, q db.Querier, tenantID, userID string) ([]string, error) {
+	return db.Collect(ctx, q, "read keys of user", func(row db.Scanner) (name string, err error) { return name, row.Scan(&name) },
+		`SELECT agent_name FROM deployments WHERE tenant_id = $1 AND desired <> 'absent' AND (key_digest IS NULL OR key_digest IN (
+			SELECT key_digest FROM deployment_readers WHERE tenant_id = $1 AND (user_id = $2 OR user_id = '*'))) ORDER BY agent_name`, tenantID, userID)
+}
+
+func deleteReaders(ctx context.Context, q db.Querier, tenantID string, keyDigest []byte) error {
+	_, err := db.Affected(ctx, q, "delete readers of key", `DELETE FROM deployment_readers WHERE tenant_id = $1 AND key_digest = $2`, tenantID, keyDigest)
+	return err
+}
+
+// readUnindexed returns the rows without a digest, which it locks.
+func readUnindexed(ctx context.Context, q db.Querier) ([]deployment, error) {
+	return db.Collect(ctx, q, "read deployments without digest", func(row db.Scanner) (d deployment, err error) {
+		return d, row.Scan(&d.Key, &d.TenantID, &d.Sealed)
+	}, `UPDATE deployments SET key_digest = NULL WHERE key_digest IS NULL RETURNING key, tenant_id, sealed`)
+}
+
+func indexKey(ctx context.Context, q db.Querier, d deployment) error {
+	_, err := db.Affected(ctx, q, "index key of deployment", `UPDATE deployments SET key_digest = $1 WHERE tenant_id = $2 AND key = $3`,
+		d.KeyDigest, d.TenantID, d.Key)
+	return err
+}
+
+// The statements below serve the reconciler, which handles the deployments of all tenants.
+// A statement that changes a row names the lease, and has no effect without it.
+
+// held is the part of a row that a reconciler polls.
+type held struct {
+	Key     string
+	Edition int64
+	indexed bool // it has the digest of its key
+	lease
+}
+
+// readLeases returns the leases of all deployments.
+func readLeases(ctx context.Context, q db.Querier) ([]held, error) {
+	return db.Collect(ctx, q, "read leases", func(row db.Scanner) (h held, err error) {
+		return h, row.Scan(&h.Key, &h.Edition, &h.indexed, &h.Holder, &h.Fence, &h.Beat)
+	}, `SELECT key, edition, key_digest IS NOT NULL, lease_holder, lease_fence, lease_beat FROM deployments`)
+}
+
+// nextFence returns a fence that is higher than all others.
+func nextFence(ctx context.Context, q db.Querier) (fence int64, err error) {
+	err = q.QueryRowContext(ctx, `UPDATE deployment_fence SET value = value + 1 RETURNING value`).Scan(&fence)
+	return fence, db.Wrap("increment fence", err)
+}
+
+// readOwner returns the identifier of the database on a platform.
+func readOwner(ctx context.Context, q db.Querier) (owner string, err error) {
+	return owner, db.Wrap("read owner of deployments", q.QueryRowContext(ctx, `SELECT owner FROM deployment_fence`).Scan(&owner))
+}
+
+// raiseFence makes the next fence higher than one that a platform knows, and returns it.
+func raiseFence(ctx context.Context, q db.Querier, known int64) (fence int64, err error) {
+	err = q.QueryRowContext(ctx, `UPDATE deployment_fence SET value = CASE WHEN value < $1 THEN $1 ELSE value END + 1 RETURNING value`, known).Scan(&fence)
+	return fence, db.Wrap("raise fence", err)
+}
+
+// restoreLease gives the holder of a lease a new fence, and the deployment a revision that no
+// runtime has. It fails with errLost if the lease was taken.
+func restoreLease(ctx context.Context, q db.Querier, d deployment, fence, revision int64) error {
+	conditions, err := json.Marshal(d.Conditions)
+	if err != nil {
+		return db.Wrap("encode conditions", err)
+	}
+	n, err := db.Affected(ctx, q, "restore lease", `UPDATE deployments SET lease_fence = $1, revision = $2, conditions = $3, edition = edition + 1
+		WHERE key = $4 AND lease_holder = $5 AND lease_fence = $6`, fence, revision, string(conditions), d.Key, d.Holder, d.Fence)
+	if err == nil && n == 0 {
+		return errLost
+	}
+	return err
+}
+
+// hasKey reports whether a deployment has the key.
+func hasKey(ctx context.Context, q db.Querier, key string) (has bool, err error) {
+	err = q.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM deployments WHERE key = $1)`, key).Scan(&has)
+	return has, db.Wrap("read deployment", err)
+}
+
+// takeLease makes holder the holder of a lease that has not changed since h was read. It reports
+// whether it was unchanged.
+func takeLease(ctx context.Context, q db.Querier, h held, holder string, fence int64) (bool, error) {
+	n, err := db.Affected(ctx, q, "take lease", `UPDATE deployments SET lease_holder = $1, lease_fence = $2, lease_beat = lease_beat + 1
+		WHERE key = $3 AND lease_holder = $4 AND lease_fence = $5 AND lease_beat = $6`, holder, fence, h.Key, h.Holder, h.Fence, h.Beat)
+	return n == 1, err
+}
+
+// renewLeases renews all leases of a holder, and returns them.
+func renewLeases(ctx context.Context, q db.Querier, holder string) ([]held, error) {
+	return db.Collect(ctx, q, "renew leases", func(row db.Scanner) (h held, err error) {
+		return h, row.Scan(&h.Key, &h.Edition, &h.Holder, &h.Fence, &h.Beat)
+	}, `UPDATE deployments SET lease_beat = lease_beat + 1 WHERE lease_holder = $1 RETURNING key, edition, lease_holder, lease_fence, lease_beat`, holder)
+}
+
+// returnLeases ends all leases of a holder, so that another hub takes them without delay.
+func returnLeases(ctx context.Context, q db.Querier, holder string) error {
+	_, err := db.Affected(ctx, q, "return leases", `UPDATE deployments SET lease_holder = '' WHERE lease_holder = $1`, holder)
+	return err
+}
+
+// readHeld returns a deployment if the lease is that of l, and errLost if not.
+func readHeld(ctx context.Context, q db.Querier, key string, l lease) (deployment, error) {
+	d, err := oneDeployment(q.QueryRowContext(ctx, `SELECT `+columns+` FROM deployments
+		WHERE key = $1 AND lease_holder = $2 AND lease_fence = $3`, key, l.Holder, l.Fence))
+	if errors.Is(err, errNoDeployment) {
+		return d, errLost
+	}
+	return d, err
+}
+
+// saveView stores what the holder of the lease observed, unless a user changed the deployment since
+// it was read. It reports whether it was stored.
+func saveView(ctx context.Context, q db.Querier, d deployment, v view) (bool, error) {
+	conditions, err := json.Marshal(append([]condition{}, v.Conditions...))
+	if err != nil {
+		return false, db.Wrap("encode conditions", err)
+	}
+	n, err := db.Affected(ctx, q, "save deployment", `UPDATE deployments SET state = $1, health = $2, runtime_url = $3, conditions = $4, error = $5,
+			restart_count = $6, failures = $7, retry_at = $8, counted = $9, started_at = $10
+		WHERE key = $11 AND lease_holder = $12 AND lease_fence = $13 AND edition = $14`,
+		v.State, v.Health, v.RuntimeURL, string(conditions), v.Error,
+		v.RestartCount, v.Failures, db.NullMicros(v.RetryAt), db.NullMicros(v.Counted), db.NullMicros(v.StartedAt),
+		d.Key, d.Holder, d.Fence, d.Edition)
+	return n == 1, err
+}
+
+// deleteHeld deletes a row whose deployment is gone, unless a user changed it since it was read.
+func deleteHeld(ctx context.Context, q db.Querier, d deployment) error {
+	_, err := db.Affected(ctx, q, "delete deployment", `DELETE FROM deployments
+		WHERE key = $1 AND lease_holder = $2 AND lease_fence = $3 AND edition = $4`, d.Key, d.Holder, d.Fence, d.Edition)
+	return err
+}
+
+// endPurge records that the former deployment of the key is gone.
+func endPurge(ctx context.Context, q db.Querier, d deployment) error {
+	_, err := db.Affected(ctx, q, "end purge", `UPDATE deployments SET purge = FALSE, restart_count = 0, started_at = NULL, counted = NULL, runtime_url = ''
+		WHERE key = $1 AND lease_holder = $2 AND lease_fence = $3 AND edition = $4`, d.Key, d.Holder, d.Fence, d.Edition)
+	return err
+}
+
+// beat renews one lease, and reports whether this hub has it.
+func beat(ctx context.Context, q db.Querier, h held) (bool, error) {
+	n, err := db.Affected(ctx, q, "renew lease", `UPDATE deployments SET lease_beat = lease_beat + 1
+		WHERE key = $1 AND lease_holder = $2 AND lease_fence = $3`, h.Key, h.Holder, h.Fence)
+	return n == 1, err
 }

@@ -78,7 +78,7 @@ func TestLifeOfADeployment(t *testing.T) {
 			`agent.stop helper {"deploymentKey":"default-helper"}`,
 			`agent.start helper {"deploymentKey":"default-helper"}`,
 			`agent.undeploy helper {"deploymentKey":"default-helper"}`,
-		}, h.server.Audit("default"))
+		}, h.audit())
 	})
 }
 
@@ -88,9 +88,11 @@ func TestDriftIsShownUntilTheNextDeploy(t *testing.T) {
 		h.ada.Post(path, nil).Want(http.StatusAccepted)
 		first := h.reach("running")
 		require.Equal(t, false, first["configDrift"])
-		changed := demo("first")
-		changed.Skills = []deploy.SkillSource{{Name: "b", URL: "https://x/1", Hash: "sha256:b"}, {Name: "a", URL: "https://x/2", Hash: "sha256:a"}}
-		w.catalog.set("default", "helper", changed)
+		w.skill(http.MethodPost, "b", "second")
+		w.skill(http.MethodPost, "a", "first")
+		agent := w.agents("default").Get("/api/v1/admin/agents/helper").Want(http.StatusOK)
+		agent["skills"] = []string{"b", "a"}
+		w.agents("default").Put("/api/v1/admin/agents/helper", agent).Want(http.StatusOK)
 		require.Equal(t, true, h.ada.Get(path).Want(http.StatusOK)["configDrift"])
 		h.ada.Post(path+"/stop", nil).Want(http.StatusAccepted)
 		h.ada.Post(path+"/start", nil).Want(http.StatusAccepted)
@@ -99,8 +101,13 @@ func TestDriftIsShownUntilTheNextDeploy(t *testing.T) {
 		require.Equal(t, false, h.ada.Post(path, nil).Want(http.StatusAccepted)["configDrift"])
 		require.NotEqual(t, first["specHash"], h.reach("running")["specHash"])
 		require.Equal(t, "a", w.driver.Request(key).Skills[0].Name, "sorted by name")
-		changed.Skills[0].URL = "https://x/3"
-		w.catalog.set("default", "helper", changed)
+		links := func() string {
+			config, err := w.catalog.Deployment(t.Context(), "default", "helper")
+			require.NoError(t, err)
+			return config.SkillArchives[0].URL
+		}
+		linked := links()
+		require.Eventually(t, func() bool { return links() != linked }, patience, 10*time.Millisecond)
 		require.Equal(t, false, h.ada.Get(path).Want(http.StatusOK)["configDrift"], "links differ each time")
 	})
 }
@@ -186,7 +193,7 @@ func TestEndpoint(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, deployed)
 		_, err = h.Endpoint(t.Context(), "other", "helper")
-		require.ErrorIs(t, err, api.AgentNotDeployed)
+		require.ErrorIs(t, err, api.NotFound)
 		h.ada.Post(path+"/stop", nil).Want(http.StatusAccepted)
 		_, err = h.Endpoint(t.Context(), "default", "helper")
 		require.ErrorIs(t, err, api.Unavailable, "a change of this hub is visible immediately")
@@ -229,8 +236,8 @@ func TestPermissionsAndTenants(t *testing.T) {
 func TestDeploymentKeysAreUnique(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		h := w.start(func(c *deploy.Config) { c.External, c.GatewayURL = true, "https://gateway.example.com/" })
-		w.catalog.set("a", "b-c", demo(""))
-		w.catalog.set("a-b", "c", demo(""))
+		w.agent("a", "b-c")
+		w.agent("a-b", "c")
 		first, second := h.server.As("a", "ada", rbac.Admin), h.server.As("a-b", "eve", rbac.Admin)
 		status := first.Post("/api/v1/admin/agents/b-c/deploy", nil).Want(http.StatusAccepted)
 		require.Equal(t, "a-b-c", status["deploymentKey"])
@@ -252,7 +259,7 @@ func TestConcurrentDeploysAreOne(t *testing.T) {
 		require.NoError(t, errors.Join(errs...))
 		h.reach("running")
 		require.Equal(t, 1, w.driver.Applied())
-		require.Len(t, h.server.Audit("default"), 1)
+		require.Len(t, h.audit(), 1)
 	})
 }
 

@@ -2,7 +2,13 @@ package deploy
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/seed93082962/agenthost/runtime/agent"
@@ -97,3 +103,79 @@ type Observed struct {
 	Message   string    // details for the user, such as why it exited
 	Owner     string    // of the last claim; "" if it is unknown
 }
+
+// Request is a deploy request: all that a driver needs to run an agent. Its JSON form contains
+// secrets in clear text.
+type Request struct {
+	Key         string                  `json:"key"`
+	AgentID     string                  `json:"agentId"`
+	Config      agent.Agent             `json:"config"`      // without custom tools and skill archives
+	CustomTools []agent.CustomTool      `json:"customTools"` // sorted by name
+	Skills      []agent.SkillArchive    `json:"skills"`      // sorted by name
+	Env         map[string]agent.Secret `json:"env"`         // of the runtime, in addition to that of the platform
+}
+
+// newRequest returns the request for an agent of the catalog.
+func newRequest(key, agentName string, apiKey agent.Secret, config agent.Agent) Request {
+	r := Request{Key: key, AgentID: agentName, Env: map[string]agent.Secret{EnvAPIKey: apiKey}}
+	r.CustomTools = append([]agent.CustomTool{}, config.CustomTools...)
+	r.Skills = append([]agent.SkillArchive{}, config.SkillArchives...)
+	slices.SortFunc(r.CustomTools, func(a, b agent.CustomTool) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(r.Skills, func(a, b agent.SkillArchive) int { return strings.Compare(a.Name, b.Name) })
+	config.CustomTools, config.SkillArchives = nil, nil
+	r.Config = config
+	return r
+}
+
+// File returns the configuration file of the runtime.
+func (r Request) File() agent.File {
+	def := r.Config
+	def.ID = r.AgentID
+	def.CustomTools = slices.Concat(def.CustomTools, r.CustomTools)
+	def.SkillArchives = slices.Concat(def.SkillArchives, r.Skills)
+	return agent.File{Agents: []agent.Agent{def}}
+}
+
+// hash returns the hash of the configuration, without the links, which differ each time. The salt
+// prevents that short secrets are found by trying.
+func (r Request) hash(salt string) (string, error) {
+	tools, skills := slices.Clone(r.CustomTools), slices.Clone(r.Skills)
+	for i := range tools {
+		tools[i].URL = ""
+	}
+	for i := range skills {
+		skills[i].URL = ""
+	}
+	text, err := json.Marshal(struct {
+		Salt   string
+		Config agent.Agent
+		Tools  []agent.CustomTool
+		Skills []agent.SkillArchive
+	}{Salt: salt, Config: r.Config, Tools: tools, Skills: skills})
+	if err != nil {
+		return "", fmt.Errorf("hash configuration: %w", err)
+	}
+	sum := sha256.Sum256(text)
+	return "sha256:" + hex.EncodeToString(sum[:]), nil
+}
+
+// relink replaces the links to files that have the same hash in the request of the catalog.
+func (r Request) relink(fresh Request) {
+	for i, t := range r.CustomTools {
+		for _, f := range fresh.CustomTools {
+			if f.Name == t.Name && f.Hash == t.Hash {
+				r.CustomTools[i].URL = f.URL
+			}
+		}
+	}
+	for i, s := range r.Skills {
+		for _, f := range fresh.Skills {
+			if f.Name == s.Name && f.Hash == s.Hash {
+				r.Skills[i].URL = f.URL
+			}
+		}
+	}
+}
+
+// EnvAPIKey is the variable of Request.Env with the API keys of the runtime, separated by commas.
+const EnvAPIKey = "AGENT_HTTP_API_KEY" //nolint:gosec // a name

@@ -27,20 +27,19 @@ type Endpoint struct {
 	Key     string       // the deployment key
 }
 
-// Endpoint returns the endpoint of an agent's deployment. It fails with api.AgentNotDeployed if the
-// agent has no deployment, and with api.Unavailable if its runtime is not running. The result may
+// Endpoint returns the endpoint of an agent's deployment. It fails with api.NotFound if the tenant
+// has no such agent, with api.AgentNotDeployed if the agent has no deployment, and with api.Unavailable if its runtime is not running. The result may
 // be 1.5 s old, except that changes by this hub are visible immediately.
 func (s *Service) Endpoint(ctx context.Context, tenantID, agentName string) (Endpoint, error) {
-	at := place{tenantID, agentName}
-	e, err := s.endpoints.get(endpointKey{place: at}, func() (endpointEntry, error) {
-		d, err := readDeployment(ctx, s.db.Read(), tenantID, agentName)
+	e, err := s.endpoints.get(endpointKey{agentRef: agentRef{tenantID, agentName}}, func() (endpointEntry, error) {
+		d, err := readDeployment(ctx, s.store.Read(), tenantID, agentName)
 		return s.entryOf(d), err
 	})
-	if errors.Is(err, errNoDeployment) {
-		return Endpoint{}, api.AgentNotDeployed
-	}
 	if err != nil {
-		return Endpoint{}, err
+		return Endpoint{}, s.missing(ctx, tenantID, agentName, err)
+	}
+	if errors.Is(e.err, errNoDeployment) {
+		return Endpoint{}, s.missing(ctx, tenantID, agentName, e.err)
 	}
 	return e.endpoint, e.err
 }
@@ -54,7 +53,7 @@ func (s *Service) Authorize(ctx context.Context, tenantID, agentName, apiKey str
 	}
 	sum := digest(agent.Secret(apiKey))
 	e, err := s.endpoints.get(endpointKey{digest: [sha256.Size]byte(sum)}, func() (endpointEntry, error) {
-		d, err := findDeployment(ctx, s.db.Read(), sum)
+		d, err := findDeployment(ctx, s.store.Read(), sum)
 		return s.entryOf(d), err
 	})
 	if errors.Is(err, errNoDeployment) {
@@ -63,14 +62,14 @@ func (s *Service) Authorize(ctx context.Context, tenantID, agentName, apiKey str
 	if err != nil {
 		return Endpoint{}, err
 	}
-	if e.place != (place{tenantID, agentName}) || errors.Is(e.err, api.AgentNotDeployed) {
+	if e.agentRef != (agentRef{tenantID, agentName}) || errors.Is(e.err, errNoDeployment) {
 		return Endpoint{}, api.Unauthenticated
 	}
 	return e.endpoint, e.err
 }
 
 func (s *Service) entryOf(d deployment) endpointEntry {
-	e := endpointEntry{place: place{d.TenantID, d.AgentName}}
+	e := endpointEntry{agentRef: d.agentRef()}
 	if d.Key != "" {
 		e.endpoint, e.err = s.endpointOf(d)
 	}
@@ -80,7 +79,7 @@ func (s *Service) entryOf(d deployment) endpointEntry {
 func (s *Service) endpointOf(d deployment) (Endpoint, error) {
 	switch {
 	case d.Desired == desiredAbsent:
-		return Endpoint{}, api.AgentNotDeployed
+		return Endpoint{}, errNoDeployment
 	case d.Desired == desiredStopped:
 		return Endpoint{}, api.Unavailable.New("The agent is stopped: start its deployment first.")
 	case d.RuntimeURL == "" || d.State != StateRunning && d.State != StateUnhealthy:
@@ -105,17 +104,19 @@ func (s *Service) Deployed(ctx context.Context, q db.Querier, tenantID, agentNam
 	return d.Desired != desiredAbsent, nil
 }
 
-// place is an agent of a tenant.
-type place struct{ tenantID, agentName string }
+// agentRef names an agent of a tenant.
+type agentRef struct{ tenantID, name string }
 
-// endpointKey has a place, or the digest of an API key.
+func (d deployment) agentRef() agentRef { return agentRef{d.TenantID, d.AgentName} }
+
+// endpointKey has an agent, or the digest of an API key.
 type endpointKey struct {
-	place
+	agentRef
 	digest [sha256.Size]byte
 }
 
 type endpointEntry struct {
-	place
+	agentRef
 	endpoint Endpoint
 	err      error
 	readAt   time.Time
@@ -156,9 +157,9 @@ func (c *endpointCache) get(key endpointKey, read func() (endpointEntry, error))
 	return e, nil
 }
 
-func (c *endpointCache) forget(at place) {
+func (c *endpointCache) forget(ref agentRef) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.changes++
-	maps.DeleteFunc(c.entries, func(_ endpointKey, e endpointEntry) bool { return e.place == at })
+	maps.DeleteFunc(c.entries, func(_ endpointKey, e endpointEntry) bool { return e.agentRef == ref })
 }

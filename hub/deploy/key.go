@@ -2,17 +2,70 @@ package deploy
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"database/sql"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/store"
 	"github.com/seed93082962/agenthost/rbac"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
+
+// content is the sealed part of a deployment.
+type content struct {
+	APIKey  agent.Secret `json:"apiKey"`
+	NextKey agent.Secret `json:"nextKey,omitempty"` // of a rotation
+	Salt    string       `json:"salt"`              // of the hash
+	Request Request      `json:"request"`
+}
+
+// newContent returns a content with a new API key and salt.
+func newContent() content { return content{APIKey: newAPIKey(), Salt: random()} }
+
+const keyBytes = 24
+
+func random() string {
+	var b [keyBytes]byte
+	_, _ = rand.Read(b[:]) // it never fails
+	return hex.EncodeToString(b[:])
+}
+
+// sealedColumn is the column of the sealed parts. Nothing works without them.
+var sealedColumn = store.Sealed{
+	Table: "deployments", Column: "sealed", ID: "key", Bound: []string{"tenant_id"}, Unbound: true, Required: true,
+}
+
+// Sealed returns the sealed columns of this package.
+func Sealed() []store.Sealed { return []store.Sealed{sealedColumn} }
+
+// seal sets the sealed part of d and the digest of its API key.
+func (s *Service) seal(d *deployment, c content) error {
+	text, err := json.Marshal(c) //nolint:gosec // it is sealed below
+	if err != nil {
+		return fmt.Errorf("seal deployment: %w", err)
+	}
+	d.Sealed, d.KeyDigest = s.store.Keyring.Seal(text, sealedColumn.Place(d.Key, d.TenantID)), digest(c.APIKey)
+	return nil
+}
+
+func (s *Service) open(d deployment) (c content, err error) {
+	text, err := s.store.Keyring.Open(d.Sealed, sealedColumn.Place(d.Key, d.TenantID))
+	if err == nil {
+		err = json.Unmarshal(text, &c)
+	}
+	if err != nil {
+		return c, fmt.Errorf("open deployment %s: %w", d.Key, err)
+	}
+	return c, nil
+}
 
 // Values of deployment.Rotation.
 const (
@@ -44,42 +97,36 @@ func digest(key agent.Secret) []byte {
 // until the runtime accepts the new one. It has no effect while a rotation is in progress. It fails
 // with api.AgentNotDeployed if there is no deployment.
 func (s *Service) RotateKey(ctx context.Context, caller api.Caller, name string) (Status, error) {
-	if err := s.allow(caller, rbac.AdminWrite); err != nil {
-		return Status{}, err
-	}
-	if _, err := s.cfg.Source(ctx, caller.TenantID, name); errors.Is(err, api.NotFound) {
-		return Status{}, err
-	}
-	var d deployment
-	err := s.db.Tx(ctx, func(tx *sql.Tx) (err error) {
-		d, err = s.rotateKey(ctx, tx, caller, caller.TenantID, name)
-		return err
+	d, err := s.change(ctx, caller, name, func(ctx context.Context, tx *store.Tx, d deployment) (deployment, error) {
+		return s.rotateKey(ctx, tx, caller, d)
 	})
 	if err != nil {
 		return Status{}, err
 	}
-	s.changed(d)
-	return s.Status(ctx, caller, name)
+	return s.status(ctx, caller, d)
 }
 
 // RotateKeysReadBy rotates the keys that a user has read, unless the role permits to read them. It
 // is called in the transaction that changes the role, or that removes or disables the user, without
 // a role, so that no such key remains.
-func (s *Service) RotateKeysReadBy(ctx context.Context, tx *sql.Tx, caller api.Caller, tenantID, userID string, role rbac.Role) error {
+func (s *Service) RotateKeysReadBy(ctx context.Context, tx *store.Tx, caller api.Caller, tenantID, userID string, role rbac.Role) error {
 	if s.readsKeys(role) {
 		return nil
 	}
 	// A user who reads a key at this moment has the lock, or finds the access ended.
-	if _, err := lockDeploymentsOf(ctx, tx, tenantID); err != nil {
+	all, err := lockDeploymentsOf(ctx, tx, tenantID)
+	if err != nil {
 		return err
 	}
 	names, err := readKeysOf(ctx, tx, tenantID, userID)
 	if err != nil {
 		return err
 	}
-	for _, name := range names {
-		if _, err := s.rotateKey(ctx, tx, caller, tenantID, name); err != nil && !errors.Is(err, api.AgentNotDeployed) {
-			return err
+	for _, d := range all {
+		if slices.Contains(names, d.AgentName) {
+			if _, err := s.rotateKey(ctx, tx, caller, d); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -90,14 +137,10 @@ func (s *Service) readsKeys(role rbac.Role) bool {
 	return rbac.AdminWrite.Allows(role) || !s.cfg.HideAPIKey && rbac.AdminRead.Allows(role)
 }
 
-// rotateKey creates the next key of a deployment, unless it has one.
-func (s *Service) rotateKey(ctx context.Context, tx *sql.Tx, caller api.Caller, tenantID, name string) (deployment, error) {
-	d, err := lockDeployment(ctx, tx, tenantID, name)
-	if errors.Is(err, errNoDeployment) || err == nil && d.Desired == desiredAbsent {
-		return d, api.AgentNotDeployed
-	}
-	if err != nil || d.Rotation == rotationOffered {
-		return d, err
+// rotateKey creates the next key of a locked deployment, unless it has one.
+func (s *Service) rotateKey(ctx context.Context, tx *store.Tx, caller api.Caller, d deployment) (deployment, error) {
+	if d.Rotation == rotationOffered {
+		return d, nil
 	}
 	c, err := s.open(d)
 	if err != nil {
@@ -107,12 +150,23 @@ func (s *Service) rotateKey(ctx context.Context, tx *sql.Tx, caller api.Caller, 
 	if err := s.seal(&d, c); err != nil {
 		return d, err
 	}
-	if err := updateKey(ctx, tx, d); err != nil {
-		return d, err
+	tx.Record(actionRotateKey.Record(d.event(caller), keyDetail{d.Key}))
+	return d, updateKey(ctx, tx, d)
+}
+
+// replaceKey gives the deployment a new API key, which its runtime gets with the next revision.
+func (s *Service) replaceKey(d *deployment) error {
+	c, err := s.open(*d)
+	if err != nil {
+		return err
 	}
-	event := d.event(caller)
-	event.TenantID = tenantID
-	return d, s.cfg.Audit.AppendTx(ctx, tx, actionRotateKey.Record(event, keyDetail{d.Key}))
+	c.APIKey, c.NextKey, d.Rotation = newAPIKey(), "", ""
+	if c.Request.Env == nil {
+		c.Request.Env = map[string]agent.Secret{}
+	}
+	c.Request.Env[EnvAPIKey] = c.APIKey
+	d.Revision++
+	return s.seal(d, c)
 }
 
 // revealKey records that the caller reads the API key of a deployment.
@@ -120,11 +174,11 @@ func (s *Service) revealKey(ctx context.Context, caller api.Caller, d deployment
 	if caller.UserID == "" || d.KeyDigest == nil { // an old row is indexed with the reader anyone
 		return nil
 	}
-	known, err := hasRead(ctx, s.db.Read(), d, caller.UserID)
+	known, err := hasRead(ctx, s.store.Read(), d, caller.UserID)
 	if err != nil || known {
 		return err
 	}
-	return s.db.Tx(ctx, func(tx *sql.Tx) error {
+	return s.store.DB.Tx(ctx, func(tx *sql.Tx) error {
 		// The lock orders this with the end of the deployment, which deletes the readers.
 		if _, err := lockDeployment(ctx, tx, d.TenantID, d.AgentName); err != nil && !errors.Is(err, errNoDeployment) {
 			return err
@@ -135,7 +189,7 @@ func (s *Service) revealKey(ctx context.Context, caller api.Caller, d deployment
 
 // indexKeys stores the digests of the keys of rows that an older version created.
 func (s *Service) indexKeys(ctx context.Context) error {
-	return s.db.Tx(ctx, func(tx *sql.Tx) error {
+	return s.store.DB.Tx(ctx, func(tx *sql.Tx) error {
 		all, err := readUnindexed(ctx, tx)
 		if err != nil {
 			return err
@@ -177,13 +231,13 @@ func (w *worker) rotate(ctx context.Context, d deployment, obs Observed) (bool, 
 		if serving && time.Since(w.rotatedAt) < formerKeyFor {
 			return false, nil
 		}
-		if err := w.s.cfg.Driver.SetKeys(ctx, claim, []agent.Secret{c.APIKey}); err != nil {
+		if err := w.s.driver.SetKeys(ctx, claim, []agent.Secret{c.APIKey}); err != nil {
 			return false, err
 		}
 		d.Rotation = ""
 		return w.saveKey(ctx, d, former)
 	case serving:
-		if err := w.s.cfg.Driver.SetKeys(ctx, claim, []agent.Secret{c.APIKey, c.NextKey}); err != nil {
+		if err := w.s.driver.SetKeys(ctx, claim, []agent.Secret{c.APIKey, c.NextKey}); err != nil {
 			return false, err
 		}
 		if err := w.probe(ctx, d, obs.URL, c.NextKey); err != nil {
@@ -204,12 +258,12 @@ func (w *worker) rotate(ctx context.Context, d deployment, obs Observed) (bool, 
 
 // saveKey stores a step of a rotation, unless the lease was lost or a user changed the deployment.
 func (w *worker) saveKey(ctx context.Context, d deployment, former []byte) (stored bool, err error) {
-	err = w.s.db.Tx(ctx, func(tx *sql.Tx) (err error) {
+	err = w.s.store.DB.Tx(ctx, func(tx *sql.Tx) (err error) {
 		if stored, err = saveKeyHeld(ctx, tx, d); err != nil || !stored || string(former) == string(d.KeyDigest) {
 			return err
 		}
 		return deleteReaders(ctx, tx, d.TenantID, former)
 	})
-	w.s.endpoints.forget(place{d.TenantID, d.AgentName})
+	w.s.endpoints.forget(d.agentRef())
 	return stored, err
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/db"
 	"github.com/seed93082962/agenthost/hub/deploy"
 	"github.com/seed93082962/agenthost/hub/deploy/deploytest"
+	"github.com/seed93082962/agenthost/hub/store"
 	"github.com/seed93082962/agenthost/rbac"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
@@ -26,7 +27,7 @@ func (h *hub) authorize(tenant, agent, key string) error {
 
 func TestAuthorize(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		w.catalog.set("default", "other", demo(""))
+		w.agent("default", "other")
 		h := w.start()
 		h.ada.Post(path, nil).Want(http.StatusAccepted)
 		apiKey := h.reach("running")["apiKey"].(string)
@@ -85,7 +86,7 @@ func (h *hub) removed(user string) { h.demoted(user, "") }
 
 func (h *hub) demoted(user string, role rbac.Role) {
 	h.t.Helper()
-	require.NoError(h.t, h.db.Tx(h.t.Context(), func(tx *sql.Tx) error {
+	require.NoError(h.t, h.store().Change(h.t.Context(), store.Change{Caller: h.ada.Caller}, func(tx *store.Tx) error {
 		return h.RotateKeysReadBy(h.t.Context(), tx, h.ada.Caller, "default", user, role)
 	}))
 }
@@ -116,8 +117,8 @@ func TestRotateKey(t *testing.T) {
 		h.ada.Post(path+"/start", nil).Want(http.StatusAccepted)
 		require.Equal(t, stopped["apiKey"], h.reach("running")["apiKey"])
 		h.replaced(second)
-		require.Contains(t, h.server.Audit("default"), `agent.rotate_key helper {"deploymentKey":"default-helper"}`)
-		require.NotContains(t, h.server.Log.String()+strings.Join(h.server.Audit("default"), ""), stopped["apiKey"])
+		require.Contains(t, h.audit(), `agent.rotate_key helper {"deploymentKey":"default-helper"}`)
+		require.NotContains(t, h.server.Log.String()+strings.Join(h.audit(), ""), stopped["apiKey"])
 		h.ada.Delete(path).Want(http.StatusNoContent)
 		h.ada.Post(rotate, nil).Error(http.StatusConflict, api.AgentNotDeployed)
 		h.reach("not_deployed")
@@ -143,7 +144,7 @@ func TestRotationWaitsForTheRuntime(t *testing.T) {
 		require.NoError(t, h.authorize("default", "helper", first))
 		close(slow.resume)
 		h.replaced(first)
-		require.Len(t, h.server.Audit("default"), 2)
+		require.Len(t, h.audit(), 2)
 	})
 }
 
@@ -187,14 +188,14 @@ func TestKeysOfARemovedUserAreRotated(t *testing.T) {
 		h.removed(bob.Caller.UserID)
 		h.removed(eve.Caller.UserID)
 		h.removed("*")
-		require.Len(t, h.server.Audit("default"), 1, "neither has read the key")
+		require.Len(t, h.audit(), 1, "neither has read the key")
 		require.Equal(t, first, eve.Get(path).Want(http.StatusOK)["apiKey"])
 		h.removed(eve.Caller.UserID)
 		second := h.replaced(first)
-		require.Len(t, h.server.Audit("default"), 2)
+		require.Len(t, h.audit(), 2)
 		h.removed(eve.Caller.UserID)
 		require.Equal(t, second, h.ada.Get(path).Want(http.StatusOK)["apiKey"], "eve has not read the next one")
-		require.Len(t, h.server.Audit("default"), 2)
+		require.Len(t, h.audit(), 2)
 	})
 }
 
@@ -220,7 +221,7 @@ func TestKeysOfADemotedUserAreRotated(t *testing.T) {
 				if row.rotate {
 					h.replaced(first)
 				}
-				require.Equal(t, row.rotate, len(h.server.Audit("default")) == 2)
+				require.Equal(t, row.rotate, len(h.audit()) == 2)
 			})
 		})
 	}
@@ -236,7 +237,7 @@ func TestKeysThatAreReadDuringTheRemovalAreRotated(t *testing.T) {
 		removed := make(chan error, 1)
 		status, err := h.Status(db.WithCheck(t.Context(), func(context.Context, *sql.Tx) error { // before the commit
 			go func() {
-				removed <- h.db.Tx(t.Context(), func(tx *sql.Tx) error {
+				removed <- h.store().Change(t.Context(), store.Change{Caller: h.ada.Caller}, func(tx *store.Tx) error {
 					return h.RotateKeysReadBy(t.Context(), tx, h.ada.Caller, "default", bob.UserID, "")
 				})
 			}()

@@ -83,7 +83,7 @@ func (r *reconciler) run(ctx context.Context) {
 	defer tick.Stop()
 	for {
 		if err := r.poll(ctx); err != nil && ctx.Err() == nil {
-			r.s.cfg.Logger.Warn("reconcile deployments", "err", err)
+			r.s.store.Logger.Warn("reconcile deployments", "err", err)
 		}
 		select {
 		case <-tick.C:
@@ -103,8 +103,8 @@ func (r *reconciler) end(ctx context.Context) {
 	r.running.Wait()
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	if err := returnLeases(ctx, r.s.db.Write(), r.id); err != nil {
-		r.s.cfg.Logger.Warn("return leases", "err", err)
+	if err := returnLeases(ctx, r.s.store.DB.Write(), r.id); err != nil {
+		r.s.store.Logger.Warn("return leases", "err", err)
 	}
 }
 
@@ -117,7 +117,7 @@ func (r *reconciler) poll(ctx context.Context) error {
 		return err
 	}
 	if r.owner == "" {
-		owner, err := readOwner(ctx, r.s.db.Read())
+		owner, err := readOwner(ctx, r.s.store.DB.Read())
 		if err != nil {
 			return err
 		}
@@ -127,13 +127,13 @@ func (r *reconciler) poll(ctx context.Context) error {
 	var known []string // on the platform, before the rows are read
 	list := now.Sub(r.listedAt) >= r.s.cfg.LeaseTime
 	if list {
-		keys, err := r.s.cfg.Driver.List(ctx, r.owner)
+		keys, err := r.s.driver.List(ctx, r.owner)
 		if err != nil && !errors.Is(err, ErrUnavailable) {
-			r.s.cfg.Logger.Warn("list deployments", "err", err)
+			r.s.store.Logger.Warn("list deployments", "err", err)
 		}
 		known, r.listedAt = keys, now
 	}
-	all, err := readLeases(ctx, r.s.db.Read())
+	all, err := readLeases(ctx, r.s.store.DB.Read())
 	if err != nil {
 		return err
 	}
@@ -157,7 +157,7 @@ func (r *reconciler) poll(ctx context.Context) error {
 		}
 		others[h.Key] = seen
 		// A hub that starts on SQLite is the only one: the former one has ended, or is fenced.
-		alone := !r.polled && r.s.db.Engine() == db.SQLite
+		alone := !r.polled && r.s.store.DB.Engine() == db.SQLite
 		if h.Holder == "" || alone || now.Sub(seen.since) >= r.s.cfg.LeaseTime {
 			if err := r.take(ctx, h); err != nil {
 				return err
@@ -187,7 +187,7 @@ func (r *reconciler) renew(ctx context.Context) error {
 	if len(r.keys()) == 0 || now.Sub(r.renewedAt) < r.s.cfg.LeaseTime/3 {
 		return nil
 	}
-	mine, err := renewLeases(ctx, r.s.db.Write(), r.id)
+	mine, err := renewLeases(ctx, r.s.store.DB.Write(), r.id)
 	if err != nil {
 		return err
 	}
@@ -210,7 +210,7 @@ func (r *reconciler) renew(ctx context.Context) error {
 func (r *reconciler) take(ctx context.Context, h held) error {
 	now := time.Now()
 	mine, taken := h, false
-	err := r.s.db.Tx(ctx, func(tx *sql.Tx) (err error) {
+	err := r.s.store.DB.Tx(ctx, func(tx *sql.Tx) (err error) {
 		fence, err := nextFence(ctx, tx)
 		if err != nil {
 			return err
@@ -222,7 +222,7 @@ func (r *reconciler) take(ctx context.Context, h held) error {
 	if err != nil || !taken {
 		return err
 	}
-	r.s.cfg.Logger.Info("deployment is controlled by this hub", slog.String("deployment", h.Key))
+	r.s.store.Logger.Info("deployment is controlled by this hub", slog.String("deployment", h.Key))
 	r.start(mine, now)
 	return nil
 }
@@ -244,7 +244,7 @@ func (r *reconciler) hold(ctx context.Context, h held) {
 		return
 	}
 	now := time.Now()
-	if ok, err := beat(ctx, r.s.db.Write(), h); err != nil || !ok {
+	if ok, err := beat(ctx, r.s.store.DB.Write(), h); err != nil || !ok {
 		return // the next poll repeats it
 	}
 	r.start(h, now)
@@ -270,9 +270,47 @@ func (r *reconciler) release(key string) {
 	}
 }
 
-// beat renews one lease, and reports whether this hub has it.
-func beat(ctx context.Context, q db.Querier, h held) (bool, error) {
-	n, err := db.Affected(ctx, q, "renew lease", `UPDATE deployments SET lease_beat = lease_beat + 1
-		WHERE key = $1 AND lease_holder = $2 AND lease_fence = $3`, h.Key, h.Holder, h.Fence)
-	return n == 1, err
+// stopUnknown stops the runtimes that no row knows. Their data remains, because another backup may
+// know them. keys were listed before the rows were read.
+func (r *reconciler) stopUnknown(ctx context.Context, keys []string, rows map[string]bool) error {
+	for _, key := range keys {
+		if rows[key] {
+			continue
+		}
+		obs, err := r.s.driver.Observe(ctx, key)
+		if err != nil || obs.Phase != Running && obs.Phase != Stopping {
+			continue
+		}
+		if obs.Phase == Running {
+			r.s.store.Logger.Warn("a runtime that the database does not know is stopped: was it restored from a backup?", "deployment", key)
+		}
+		if err := r.stopOne(ctx, key, 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stopOne stops a runtime with a fence that is higher than known, unless there is a row by now,
+// whose fence is higher than this one.
+func (r *reconciler) stopOne(ctx context.Context, key string, known int64) error {
+	claim, exists := Claim{Key: key, Owner: r.owner}, false
+	err := r.s.store.DB.Tx(ctx, func(tx *sql.Tx) (err error) {
+		if claim.Fence, err = raiseFence(ctx, tx, known); err != nil {
+			return err
+		}
+		exists, err = hasKey(ctx, tx, key)
+		return err
+	})
+	if err != nil || exists {
+		return err
+	}
+	err = r.s.driver.Stop(ctx, claim)
+	if fenced, ok := errors.AsType[*FencedError](err); ok && known == 0 {
+		return r.stopOne(ctx, key, fenced.Fence)
+	}
+	if err != nil {
+		r.s.store.Logger.Warn("stop unknown runtime", "deployment", key, "err", err)
+	}
+	return nil
 }

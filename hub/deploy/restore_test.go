@@ -23,7 +23,7 @@ func (w *world) exec(statement string) {
 // row.
 func TestRestoredDatabase(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		w.catalog.set("default", "later", demo(""))
+		w.agent("default", "later")
 		h := w.start()
 		h.ada.Post(path, nil).Want(http.StatusAccepted)
 		h.reach("running")

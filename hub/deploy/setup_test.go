@@ -1,61 +1,69 @@
 package deploy_test
 
 import (
-	"context"
+	"bytes"
+	"errors"
+	"mime/multipart"
 	"net/http"
-	"sync"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/api/apitest"
+	"github.com/seed93082962/agenthost/hub/artifact"
+	"github.com/seed93082962/agenthost/hub/catalog"
 	"github.com/seed93082962/agenthost/hub/db"
 	"github.com/seed93082962/agenthost/hub/db/dbtest"
 	"github.com/seed93082962/agenthost/hub/deploy"
 	"github.com/seed93082962/agenthost/hub/deploy/deploytest"
+	"github.com/seed93082962/agenthost/hub/provider"
 	"github.com/seed93082962/agenthost/hub/secret"
 	"github.com/seed93082962/agenthost/hub/store"
 	"github.com/seed93082962/agenthost/rbac"
-	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
 func TestMain(m *testing.M) { dbtest.Main(m) }
 
-// catalog is a source whose agents tests change.
-type catalog struct {
-	mu     sync.Mutex // guards agents
-	agents map[[2]string]deploy.Spec
-}
-
-func (c *catalog) set(tenant, name string, spec deploy.Spec) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.agents[[2]string{tenant, name}] = spec
-}
-
-func (c *catalog) spec(_ context.Context, tenant, name string) (deploy.Spec, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	spec, ok := c.agents[[2]string{tenant, name}]
-	if !ok {
-		return spec, api.NotFound.New("There is no such agent.")
-	}
-	return spec, nil
-}
-
-func demo(prompt string) deploy.Spec {
-	return deploy.Spec{Config: agent.Agent{Model: "demo", SystemPrompt: prompt, Provider: agent.Provider{Protocol: agent.ProtocolDemo, APIKey: "planted"}}}
-}
-
-// world is a platform with a database, on which hubs are started.
+// world is a platform with a database and a catalog, on which hubs are started.
 type world struct {
 	t       *testing.T
 	db      *db.DB
 	keys    []string
 	driver  *deploytest.Memory
-	catalog *catalog
+	catalog *catalog.Service
+	console *apitest.Server // of the catalog
+}
+
+const providerKey = "sk-planted-0123456789"
+
+// agents returns a client of the agents of a tenant.
+func (w *world) agents(tenant string) *apitest.Client {
+	return w.console.As(tenant, "ada", rbac.Maintainer)
+}
+
+// agent creates an agent whose provider has the key providerKey.
+func (w *world) agent(tenant, name string) {
+	w.t.Helper()
+	c := w.agents(tenant)
+	made := c.Post("/api/v1/admin/providers", apitest.Object{
+		"name": name, "protocol": "openai", "baseUrl": "https://llm.example.com", "apiKey": providerKey,
+	}).Want(http.StatusCreated)
+	c.Post("/api/v1/admin/agents", apitest.Object{"name": name, "providerId": made["id"], "model": "demo", "systemPrompt": "first"}).Want(http.StatusCreated)
+}
+
+// skill stores a skill of the tenant default.
+func (w *world) skill(method, name, description string) {
+	w.t.Helper()
+	var body bytes.Buffer
+	form := multipart.NewWriter(&body)
+	part, err := form.CreateFormFile("file", "SKILL.md")
+	require.NoError(w.t, err)
+	_, err = part.Write([]byte("---\nname: " + name + "\ndescription: " + description + "\n---\n"))
+	require.NoError(w.t, errors.Join(err, form.Close()))
+	w.agents("default").Do(method, "/api/v1/admin/skills", &body, "Content-Type", form.FormDataContentType()).Want(http.StatusCreated)
 }
 
 // hub is a service that is served.
@@ -70,14 +78,25 @@ func each(t *testing.T, test func(t *testing.T, w *world)) {
 	t.Helper()
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, url string) {
-		w := &world{
-			t: t, db: dbtest.Open(t, url, deploy.Migrations, apitest.Audit()), keys: []string{secret.Generate()},
-			driver: &deploytest.Memory{}, catalog: &catalog{agents: map[[2]string]deploy.Spec{}},
-		}
-		w.catalog.set("default", "helper", demo("first"))
+		d := dbtest.Open(t, url, apitest.Audit(), provider.Migrations, catalog.Migrations, deploy.Migrations)
+		w := &world{t: t, db: d, keys: []string{secret.Generate()}, driver: &deploytest.Memory{}}
+		w.openCatalog()
+		w.agent("default", "helper")
 		t.Cleanup(w.driver.Close)
 		test(t, w)
 	})
+}
+
+func (w *world) openCatalog() {
+	w.t.Helper()
+	all := w.store()
+	providers, err := provider.New(provider.Config{Store: all})
+	require.NoError(w.t, err)
+	artifacts, err := artifact.New(artifact.Config{Driver: &artifact.Memory{}, Keyring: all.Keyring, PublicURL: "https://hub.example.com", TempDir: w.t.TempDir()})
+	require.NoError(w.t, err)
+	w.catalog, err = catalog.New(catalog.Config{Store: all, Providers: providers, Artifacts: artifacts, TempDir: w.t.TempDir()})
+	require.NoError(w.t, err)
+	w.console = apitest.Serve(w.t, apitest.Config{Audit: all.Audit}, slices.Concat(providers.Routes(), w.catalog.Routes()))
 }
 
 // store returns a store with the keys of the world.
@@ -89,23 +108,29 @@ func (w *world) store() *store.Store {
 // start starts a hub, until the test ends.
 func (w *world) start(change ...func(*deploy.Config)) *hub {
 	w.t.Helper()
-	ring, err := secret.Parse(w.keys...)
-	require.NoError(w.t, err)
-	audit := apitest.NewAudit(w.t, w.db)
 	cfg := deploy.Config{
-		DB: w.db, Keyring: ring, Audit: audit, Driver: w.driver, Source: w.catalog.spec, PublicURL: "https://hub.example.com",
+		Store: w.store(), Catalog: w.catalog, Driver: w.driver, PublicURL: "https://hub.example.com",
 		LeaseTime: 600 * time.Millisecond, Backoff: time.Millisecond, WatchEvery: 20 * time.Millisecond,
 	}
 	for _, f := range change {
 		f(&cfg)
 	}
 	h := &hub{world: w}
+	var err error
 	h.Service, err = deploy.New(cfg)
 	require.NoError(w.t, err)
 	w.t.Cleanup(func() { require.NoError(w.t, h.Close()) })
-	h.server = apitest.Serve(w.t, apitest.Config{Audit: audit}, h.Routes())
+	h.server = apitest.Serve(w.t, apitest.Config{Audit: cfg.Store.Audit}, h.Routes())
 	h.ada = h.server.As("default", "ada", rbac.Maintainer)
 	return h
+}
+
+// audit returns the entries of deployments of the tenant default.
+func (h *hub) audit() []string {
+	return slices.DeleteFunc(h.server.Audit("default"), func(entry string) bool {
+		action, _, _ := strings.Cut(entry, " ")
+		return !slices.Contains([]string{"agent.deploy", "agent.stop", "agent.start", "agent.undeploy", "agent.rotate_key"}, action)
+	})
 }
 
 const (

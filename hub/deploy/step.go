@@ -29,7 +29,7 @@ const (
 func (w *worker) step(ctx context.Context, d deployment) (view, time.Duration, error) {
 	v := d.view
 	v.Conditions = slices.Clone(v.Conditions)
-	obs, err := w.s.cfg.Driver.Observe(ctx, d.Key)
+	obs, err := w.s.driver.Observe(ctx, d.Key)
 	if err != nil {
 		v.Error = text(err)
 		return v, w.s.cfg.WatchEvery, nil
@@ -45,7 +45,7 @@ func (w *worker) step(ctx context.Context, d deployment) (view, time.Duration, e
 		case changed:
 			return d.view, 0, nil
 		case err != nil:
-			w.s.cfg.Logger.Warn("rotate key of deployment", "deployment", d.Key, "err", err)
+			w.s.store.Logger.Warn("rotate key of deployment", "deployment", d.Key, "err", err)
 		}
 	}
 	switch {
@@ -61,10 +61,7 @@ func (w *worker) step(ctx context.Context, d deployment) (view, time.Duration, e
 func (w *worker) purge(ctx context.Context, d deployment, v view, obs Observed) (view, time.Duration, error) {
 	switch {
 	case obs.Phase != Absent:
-		claim, err := w.claim()
-		if err == nil {
-			err = w.s.cfg.Driver.Delete(ctx, claim)
-		}
+		err := w.call(ctx, w.s.driver.Delete)
 		if lost(err) {
 			return v, 0, err
 		}
@@ -75,16 +72,16 @@ func (w *worker) purge(ctx context.Context, d deployment, v view, obs Observed) 
 		}
 		return v, w.soon(), nil
 	case d.Desired == desiredAbsent:
-		err := w.s.db.Tx(ctx, func(tx *sql.Tx) error {
+		err := w.s.store.DB.Tx(ctx, func(tx *sql.Tx) error {
 			return errors.Join(deleteHeld(ctx, tx, d), deleteReaders(ctx, tx, d.TenantID, d.KeyDigest))
 		})
 		if err != nil {
 			return v, 0, err
 		}
-		w.s.endpoints.forget(place{d.TenantID, d.AgentName})
+		w.s.endpoints.forget(d.agentRef())
 		return d.view, 0, nil // the next round finds no row, or the one of a new deployment
 	}
-	return d.view, 0, endPurge(ctx, w.s.db.Write(), d)
+	return d.view, 0, endPurge(ctx, w.s.store.DB.Write(), d)
 }
 
 // halt stops the runtime.
@@ -96,10 +93,7 @@ func (w *worker) halt(ctx context.Context, v view, obs Observed) (view, time.Dur
 		return v, idlePause, nil
 	}
 	v.State = StateStopping
-	claim, err := w.claim()
-	if err == nil {
-		err = w.s.cfg.Driver.Stop(ctx, claim)
-	}
+	err := w.call(ctx, w.s.driver.Stop)
 	if lost(err) {
 		return v, 0, err
 	}
@@ -111,7 +105,7 @@ func (w *worker) halt(ctx context.Context, v view, obs Observed) (view, time.Dur
 
 // advance makes the runtime of the current revision run.
 func (w *worker) advance(ctx context.Context, d deployment, v view, obs Observed) (view, time.Duration, error) {
-	now := w.s.now()
+	now := w.s.store.Now()
 	if v.State == StateFailed {
 		return w.rest(ctx, v, obs)
 	}
@@ -131,18 +125,15 @@ func (w *worker) advance(ctx context.Context, d deployment, v view, obs Observed
 	}
 	v.Health, v.RuntimeURL = healthUnknown, ""
 	w.condition(&v, conditionReady, false, "The runtime is not running.")
-	claim, err := w.claim()
-	switch {
-	case err != nil:
-	case !current:
+	v.State = StateStarting
+	start := w.s.driver.Start
+	if !current {
 		v.State = StateDeploying
-		err = w.apply(ctx, d, claim)
-	default:
-		if v.State = StateStarting; obs.Phase == Exited {
-			v.RestartCount++
-		}
-		err = w.s.cfg.Driver.Start(ctx, claim)
+		start = func(ctx context.Context, claim Claim) error { return w.apply(ctx, d, claim) }
+	} else if obs.Phase == Exited {
+		v.RestartCount++
 	}
+	err := w.call(ctx, start)
 	switch {
 	case lost(err):
 		return v, 0, err
@@ -166,14 +157,20 @@ func (w *worker) rest(ctx context.Context, v view, obs Observed) (view, time.Dur
 
 // stopping repeats the request to stop: a driver kills a runtime that does not end in time.
 func (w *worker) stopping(ctx context.Context, v view, pause time.Duration) (view, time.Duration, error) {
-	claim, err := w.claim()
-	if err == nil {
-		err = w.s.cfg.Driver.Stop(ctx, claim)
-	}
+	err := w.call(ctx, w.s.driver.Stop)
 	if lost(err) {
 		return v, 0, err
 	}
 	return v, pause, nil // another error is repeated
+}
+
+// call calls the driver, unless another hub may have taken the lease.
+func (w *worker) call(ctx context.Context, do func(context.Context, Claim) error) error {
+	claim, err := w.claim()
+	if err != nil {
+		return err
+	}
+	return do(ctx, claim)
 }
 
 func lost(err error) bool { return errors.Is(err, errLost) || errors.Is(err, ErrFenced) }
@@ -184,33 +181,12 @@ func (w *worker) apply(ctx context.Context, d deployment, claim Claim) error {
 	if err != nil {
 		return err
 	}
-	if age := w.s.now().Sub(d.LinkedAt); age > linkAge || age < 0 {
-		if spec, err := w.s.cfg.Source(ctx, d.TenantID, d.AgentName); err == nil {
-			c.Request.relink(spec)
+	if age := w.s.store.Now().Sub(d.LinkedAt); age > linkAge || age < 0 {
+		if config, err := w.s.cfg.Catalog.Deployment(ctx, d.TenantID, d.AgentName); err == nil {
+			c.Request.relink(newRequest(d.Key, d.AgentName, "", config))
 		} // otherwise the runtime may still have the files
 	}
-	return w.s.cfg.Driver.Apply(ctx, claim, d.Revision, c.Request)
-}
-
-// relink replaces the links to files that have the same hash in the spec.
-func (r *Request) relink(spec Spec) {
-	links := map[[2]string]string{}
-	for _, t := range spec.CustomTools {
-		links[[2]string{"tool " + t.Name, t.Hash}] = t.URL
-	}
-	for _, s := range spec.Skills {
-		links[[2]string{"skill " + s.Name, s.Hash}] = s.URL
-	}
-	for i, t := range r.CustomTools {
-		if url, ok := links[[2]string{"tool " + t.Name, t.Hash}]; ok {
-			r.CustomTools[i].URL = url
-		}
-	}
-	for i, s := range r.Skills {
-		if url, ok := links[[2]string{"skill " + s.Name, s.Hash}]; ok {
-			r.Skills[i].URL = url
-		}
-	}
+	return w.s.driver.Apply(ctx, claim, d.Revision, c.Request)
 }
 
 // watch checks whether the agent of a runtime is ready.
@@ -271,10 +247,7 @@ func (w *worker) watch(ctx context.Context, d deployment, v view, obs Observed) 
 // giveUp stops a runtime that does not respond. It is killed if it does not end, and then started
 // again.
 func (w *worker) giveUp(ctx context.Context, v view, message string) (view, time.Duration, error) {
-	claim, err := w.claim()
-	if err == nil {
-		err = w.s.cfg.Driver.Stop(ctx, claim)
-	}
+	err := w.call(ctx, w.s.driver.Stop)
 	if lost(err) {
 		return v, 0, err
 	}
@@ -291,7 +264,7 @@ func (w *worker) failed(v view, message string) view {
 		v.State = StateFailed
 		return v
 	}
-	v.RetryAt = w.s.now().Add(min(w.s.cfg.Backoff<<(v.Failures-1), maxBackoff))
+	v.RetryAt = w.s.store.Now().Add(min(w.s.cfg.Backoff<<(v.Failures-1), maxBackoff))
 	if v.State != StateDeploying {
 		v.State = StateStarting
 	}
@@ -300,7 +273,7 @@ func (w *worker) failed(v view, message string) view {
 
 // condition sets a condition.
 func (w *worker) condition(v *view, kind string, status bool, message string) {
-	c := condition{Type: kind, Status: status, Message: message, ChangedAt: w.s.now()}
+	c := condition{Type: kind, Status: status, Message: message, ChangedAt: w.s.store.Now()}
 	i := slices.IndexFunc(v.Conditions, func(c condition) bool { return c.Type == kind })
 	if i < 0 {
 		v.Conditions = append(v.Conditions, c)
@@ -315,7 +288,7 @@ func (w *worker) condition(v *view, kind string, status bool, message string) {
 // which members may read. Other lines are for those who may read logs: they may be stack traces, or
 // output of tools.
 func (w *worker) reason(ctx context.Context, obs Observed) string {
-	lines, err := w.s.cfg.Driver.Logs(ctx, w.key, reasonTail)
+	lines, err := w.s.driver.Logs(ctx, w.key, reasonTail)
 	messages := logMessages(lines)
 	if err != nil {
 		messages = []string{"its log cannot be read"}

@@ -1,7 +1,6 @@
 package deploy_test
 
 import (
-	"database/sql"
 	"net/http"
 	"testing"
 
@@ -9,17 +8,16 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/api/apitest"
 	"github.com/seed93082962/agenthost/hub/deploy"
+	"github.com/seed93082962/agenthost/hub/store"
 )
 
 // endTenant ends the access to the deployments of the tenant default.
 func (h *hub) endTenant(stop bool) (n int) {
 	h.t.Helper()
-	var effect func()
-	require.NoError(h.t, h.db.Tx(h.t.Context(), func(tx *sql.Tx) (err error) {
-		n, effect, err = h.EndTenant(h.t.Context(), tx, "default", stop)
+	require.NoError(h.t, h.store().Change(h.t.Context(), store.Change{Caller: h.ada.Caller}, func(tx *store.Tx) (err error) {
+		n, err = h.EndTenant(h.t.Context(), tx, "default", stop)
 		return err
 	}))
-	effect()
 	return n
 }
 

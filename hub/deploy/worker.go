@@ -2,10 +2,17 @@ package deploy
 
 import (
 	"context"
+	"database/sql"
 	"errors"
+	"fmt"
 	"reflect"
+	"slices"
 	"sync/atomic"
 	"time"
+
+	"github.com/seed93082962/agenthost/runtime/agent"
+	"github.com/seed93082962/agenthost/runtime/client"
+	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
 // worker brings one deployment to its desired state while this hub has the lease.
@@ -77,10 +84,10 @@ func (w *worker) run() {
 		case ctx.Err() != nil:
 			return
 		case errors.Is(err, errLost), errors.Is(err, ErrFenced):
-			w.s.cfg.Logger.Info("deployment was deleted, or is controlled by another hub", "deployment", w.key, "err", err)
+			w.s.store.Logger.Info("deployment was deleted, or is controlled by another hub", "deployment", w.key, "err", err)
 			return
 		case err != nil:
-			w.s.cfg.Logger.Warn("reconcile deployment", "deployment", w.key, "err", err)
+			w.s.store.Logger.Warn("reconcile deployment", "deployment", w.key, "err", err)
 			pause = time.Second
 		}
 		timer := time.NewTimer(pause)
@@ -101,7 +108,7 @@ const roundTimeout = 30 * time.Second
 func (w *worker) round(ctx context.Context) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, roundTimeout)
 	defer cancel()
-	d, err := readHeld(ctx, w.s.db.Read(), w.key, w.lease)
+	d, err := readHeld(ctx, w.s.store.Read(), w.key, w.lease)
 	if err != nil {
 		return 0, err
 	}
@@ -119,11 +126,11 @@ func (w *worker) round(ctx context.Context) (time.Duration, error) {
 	if v.State != d.State {
 		w.quick = 0
 	}
-	stored, err := saveView(ctx, w.s.db.Write(), d, v)
+	stored, err := saveView(ctx, w.s.store.DB.Write(), d, v)
 	if err != nil {
 		return 0, err
 	}
-	w.s.endpoints.forget(place{d.TenantID, d.AgentName})
+	w.s.endpoints.forget(d.agentRef())
 	if !stored {
 		return 0, nil // a user changed the deployment
 	}
@@ -142,4 +149,74 @@ func (w *worker) soon() time.Duration {
 	pause := min(firstPause<<min(w.quick/4, 10), longPause)
 	w.quick++
 	return pause
+}
+
+// conditionRestored reports that the deployment was changed after the backup was made.
+const conditionRestored = "restored"
+
+const restoredMessage = "The platform knows a later state of this deployment than the database, which was restored from a backup or has lost " +
+	"changes. The hub controls the deployment again, with the configuration in the database."
+
+// restore is called if the database is older than the platform: it was restored from a backup, and its
+// fences are too low. It takes a higher fence than the one the platform knows, if this hub has the lease in the
+// database. The next worker applies the request of the database.
+func (w *worker) restore(ctx context.Context, d deployment, known int64) error {
+	obs, err := w.s.driver.Observe(ctx, d.Key)
+	if err != nil {
+		return err
+	}
+	d.Conditions = slices.Clone(d.Conditions)
+	w.condition(&d.view, conditionRestored, true, restoredMessage)
+	err = w.s.store.DB.Tx(ctx, func(tx *sql.Tx) error {
+		fence, err := raiseFence(ctx, tx, known)
+		if err != nil {
+			return err
+		}
+		return restoreLease(ctx, tx, d, fence, max(d.Revision, obs.Revision)+1)
+	})
+	if err != nil {
+		return err
+	}
+	w.s.store.Logger.Warn("the platform knows a later state of a deployment than the database: was it restored from a backup?",
+		"deployment", d.Key, "fence", known)
+	return errLost // the next worker has the new fence
+}
+
+// A runtime is not trusted: a probe takes at most probeTimeout, and maxProbe bounds each response
+// in bytes. The list of agents has one agent, and takes a hundred times its size when it is
+// decoded.
+const (
+	probeTimeout = 3 * time.Second
+	maxProbe     = 64 << 10
+)
+
+// probe returns an error if a runtime is not ready. With an API key, it also checks that the runtime
+// accepts the key, hosts the agent of the deployment, and could resolve the agent.
+func (w *worker) probe(ctx context.Context, d deployment, url string, key agent.Secret) error {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	runtime, err := client.New(client.Config{BaseURL: url, APIKey: string(key), HTTPClient: w.s.client})
+	if err != nil {
+		return err
+	}
+	if err := runtime.Ready(ctx); err != nil {
+		return fmt.Errorf("the runtime is not ready: %w", err)
+	}
+	if key == "" {
+		return nil
+	}
+	agents, err := runtime.Agents(ctx)
+	if err != nil {
+		return fmt.Errorf("the runtime does not list its agents: %w", err)
+	}
+	for _, a := range agents {
+		switch {
+		case a.ID != d.AgentName:
+		case a.Status != wire.StatusReady:
+			return errors.New("the agent is unavailable: the log of the runtime has the reason")
+		default:
+			return nil
+		}
+	}
+	return errors.New("another runtime responds at this address")
 }

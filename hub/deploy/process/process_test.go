@@ -228,7 +228,7 @@ func TestFailedDownloadIsTheReason(t *testing.T) {
 	t.Parallel()
 	d := open(t, t.TempDir())
 	req := demand
-	req.CustomTools = []deploy.ToolSource{{Name: "count", URL: "http://127.0.0.1:1/count.ts?signature=planted", Hash: "sha256:" + strings.Repeat("0", 64), FileName: "count.ts"}}
+	req.CustomTools = []agent.CustomTool{{Name: "count", URL: "http://127.0.0.1:1/count.ts?signature=planted", Hash: "sha256:" + strings.Repeat("0", 64), FileName: "count.ts"}}
 	require.NoError(t, d.Apply(t.Context(), claim, 1, req))
 	require.Equal(t, "exit status 1", until(t, d, deploy.Exited, nil).Message)
 	lines, err := d.Logs(t.Context(), key, 1)

@@ -1,10 +1,7 @@
 // Package deploy runs the agents of the hub. It stores the desired state of each deployment, and a
 // reconciler brings the runtimes of a [Driver] to it.
 //
-//	service, err := deploy.New(deploy.Config{
-//		DB: database, Keyring: keyring, Audit: audit, Driver: driver, Source: source,
-//		PublicURL: url,
-//	})
+//	service, err := deploy.New(deploy.Config{Store: store, Catalog: agents, Driver: driver, PublicURL: url})
 //	if err != nil { ... }
 //	defer service.Close()
 //	endpoint, err := service.Endpoint(ctx, tenant, "helper")
@@ -18,58 +15,37 @@ package deploy
 
 import (
 	"cmp"
-	"context"
-	"database/sql"
 	"embed"
 	"errors"
-	"log/slog"
 	"net/http"
 	"strings"
 	"time"
 
 	"github.com/seed93082962/agenthost/auditlog"
+	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/catalog"
 	"github.com/seed93082962/agenthost/hub/db"
-	"github.com/seed93082962/agenthost/hub/secret"
+	"github.com/seed93082962/agenthost/hub/store"
 	"github.com/seed93082962/agenthost/internal/outbound"
 )
 
 //go:embed migrations
 var files embed.FS
 
-// Migrations create the table that New requires.
+// Migrations create the tables that New requires.
 var Migrations = db.Embedded("deploy", files)
-
-// Audit records changes in the transaction of the change.
-type Audit interface {
-	AppendTx(ctx context.Context, tx *sql.Tx, records ...auditlog.Record) error
-}
-
-// Source returns the configuration of an agent, with links that are valid for at least half an
-// hour. It fails with api.NotFound if the tenant has no such agent.
-type Source func(ctx context.Context, tenantID, agentName string) (Spec, error)
 
 // Config configures [New].
 type Config struct {
-	// DB is a database with Migrations and those of Audit applied. Required.
-	DB *db.DB
+	// Store has a database with Migrations and those of Catalog applied. Required.
+	Store *store.Store
 
-	// Keyring seals deploy requests, which contain the keys of providers. Required.
-	Keyring *secret.Keyring
-
-	// Audit receives a record of each change. If it fails, the change fails. Required.
-	Audit Audit
+	// Catalog has the agents. Required.
+	Catalog *catalog.Service
 
 	// Driver runs the runtimes. If it is nil, deployments cannot be changed: the routes respond
 	// with api.DeployerUnavailable.
 	Driver Driver
-
-	// Source is the catalog. Required.
-	Source Source
-
-	// Lock prevents that an agent is deleted until the transaction ends. It fails with api.NotFound
-	// if the tenant has no such agent. Defaults to no lock: then an agent that is deleted while it
-	// is deployed leaves a deployment.
-	Lock func(ctx context.Context, tx *sql.Tx, tenantID, agentName string) error
 
 	// PublicURL is the public address of the hub. Required unless Offline.
 	PublicURL string
@@ -99,18 +75,13 @@ type Config struct {
 
 	// Offline is for commands of an operator: there is no reconciler.
 	Offline bool
-
-	// Now is the clock. Defaults to time.Now.
-	Now func() time.Time
-
-	// Logger receives errors of the reconciler. Defaults to none.
-	Logger *slog.Logger
 }
 
 // Service manages deployments. It is safe for concurrent use.
 type Service struct {
 	cfg        Config
-	db         *db.DB
+	store      *store.Store
+	driver     Driver // nil if there is none
 	endpoints  endpointCache
 	client     *http.Client // of runtimes
 	reconciler *reconciler  // nil without a driver
@@ -118,33 +89,25 @@ type Service struct {
 
 // New returns a Service. The caller must call Close.
 func New(cfg Config) (*Service, error) {
-	if cfg.DB == nil || cfg.Keyring == nil || cfg.Audit == nil || cfg.Source == nil {
-		return nil, errors.New("create deploy service: DB, Keyring, Audit and Source are required")
+	if cfg.Store == nil || cfg.Catalog == nil {
+		return nil, errors.New("create deploy service: Store and Catalog are required")
 	}
 	cfg.PublicURL = strings.TrimRight(cfg.PublicURL, "/")
 	if cfg.PublicURL == "" && !cfg.Offline {
 		return nil, errors.New("create deploy service: PublicURL is required")
 	}
+	cfg.GatewayURL = strings.TrimRight(cmp.Or(cfg.GatewayURL, cfg.PublicURL+"/runtime"), "/")
 	cfg.LeaseTime = cmp.Or(cfg.LeaseTime, 4*time.Second)
 	cfg.Backoff = cmp.Or(cfg.Backoff, 500*time.Millisecond)
 	cfg.WatchEvery = cmp.Or(cfg.WatchEvery, time.Second)
 	cfg.StartTimeout = cmp.Or(cfg.StartTimeout, time.Minute)
-	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
-	if cfg.Now == nil {
-		cfg.Now = time.Now
-	}
-	if cfg.Lock == nil {
-		cfg.Lock = func(context.Context, *sql.Tx, string, string) error { return nil }
-	}
-	if cfg.Offline {
-		cfg.Driver = nil
-	}
 	s := &Service{
-		cfg: cfg, db: cfg.DB,
+		cfg: cfg, store: cfg.Store,
 		endpoints: endpointCache{entries: map[endpointKey]endpointEntry{}},
 		client:    &http.Client{Transport: outbound.Limit(outbound.Transport(), maxProbe)},
 	}
-	if cfg.Driver != nil {
+	if cfg.Driver != nil && !cfg.Offline {
+		s.driver = cfg.Driver
 		s.reconciler = startReconciler(s)
 	}
 	return s, nil
@@ -159,5 +122,42 @@ func (s *Service) Close() error {
 	return nil
 }
 
-// now returns the time in the precision of the database.
-func (s *Service) now() time.Time { return s.cfg.Now().UTC().Truncate(time.Microsecond) }
+// deploymentKey returns the identifier of an agent's deployment at the driver and the gateway. It
+// has the organization in both modes.
+func deploymentKey(tenantID, agentName string) string { return tenantID + "-" + agentName }
+
+// publicURL returns the public address of an agent. It has the organization only in external mode.
+func (s *Service) publicURL(tenantID, agentName string) string {
+	if s.cfg.External {
+		return s.cfg.GatewayURL + "/" + tenantID + "/" + agentName
+	}
+	return s.cfg.GatewayURL + "/" + agentName
+}
+
+// The audit actions of this package.
+var (
+	actionDeploy    = auditlog.Define[deployDetail]("agent.deploy")
+	actionStop      = auditlog.Define[keyDetail]("agent.stop")
+	actionStart     = auditlog.Define[keyDetail]("agent.start")
+	actionUndeploy  = auditlog.Define[keyDetail]("agent.undeploy")
+	actionRotateKey = auditlog.Define[keyDetail]("agent.rotate_key")
+)
+
+type (
+	deployDetail struct {
+		DeploymentKey string `json:"deploymentKey"`
+		SpecHash      string `json:"specHash"`
+		Force         bool   `json:"force"`
+	}
+	keyDetail struct {
+		DeploymentKey string `json:"deploymentKey"`
+	}
+)
+
+// event returns the event of an action with the agent as its target.
+func (d deployment) event(caller api.Caller) auditlog.Event {
+	e := caller.Event()
+	e.TenantID = d.TenantID
+	e.TargetType, e.TargetID, e.TargetName = "agent", d.AgentName, d.AgentName
+	return e
+}
