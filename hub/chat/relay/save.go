@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"runtime"
 	"time"
 
 	"github.com/seed93082962/agenthost/hub/db"
@@ -207,6 +208,7 @@ func (r *Relay) saveBatch(ctx context.Context, batch []*ended) error {
 			if e.saved, err = saveAnswer(ctx, tx, e, r.id, r.store.Now()); err != nil {
 				return err
 			}
+			runtime.Gosched() // if many clients disconnect at once, their runs are cancelled before this is stored
 		}
 		return nil
 	})
