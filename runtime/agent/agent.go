@@ -114,8 +114,8 @@ type Subagent struct {
 	MaxTurns        int      `json:"maxTurns,omitzero"`
 }
 
-// CustomTool is a tool in one .ts, .mts, .js or .mjs file: at a URL, with the hash of the file, or
-// at a Path.
+// CustomTool is the source of a tool in one .ts, .mts, .js or .mjs file: at a URL, with the hash of
+// the file, or at a Path. A hub uses it for the tools of a deployment, which have a URL.
 type CustomTool struct {
 	Name     string `json:"name,omitempty"` // must be the name in the file; required with URL
 	URL      string `json:"url,omitempty"`
@@ -124,7 +124,8 @@ type CustomTool struct {
 	Path     string `json:"path,omitempty"`     // see [File.RelativeTo]
 }
 
-// SkillArchive is a skill as a zip archive at a URL. All fields are required.
+// SkillArchive is the source of a skill: a zip archive at a URL. All fields are required. A hub uses
+// it for the skills of a deployment.
 type SkillArchive struct {
 	Name string `json:"name"` // of its directory: at most 100 letters, digits, dots, hyphens and underscores
 	URL  string `json:"url"`
