@@ -2,7 +2,6 @@ package builtin
 
 import (
 	"cmp"
-	"container/heap"
 	"context"
 	"encoding/json"
 	"errors"
@@ -121,7 +120,7 @@ func (c *Config) glob(ctx context.Context, start searchRoot, pattern string) (ne
 		total++
 		newest.add(file{entry.Name, entry.ModTime})
 	}
-	slices.SortFunc(newest, func(a, b file) int { return -a.compare(b) })
+	newest.cut()
 	return newest, total, nil
 }
 
@@ -156,29 +155,19 @@ func (f file) compare(other file) int {
 	return cmp.Or(f.modified.Compare(other.modified), -cmp.Compare(f.name, other.name))
 }
 
-// files is a heap with the oldest on top.
+// files are the newest files that were added, at most twice maxFiles.
 type files []file
 
-func (f files) Len() int           { return len(f) }
-func (f files) Less(i, j int) bool { return f[i].compare(f[j]) < 0 }
-func (f files) Swap(i, j int)      { f[i], f[j] = f[j], f[i] }
-func (f *files) Push(x any)        { *f = append(*f, x.(file)) }
-func (f *files) Pop() any {
-	last := len(*f) - 1
-	x := (*f)[last]
-	*f = (*f)[:last]
-	return x
+func (f *files) add(x file) {
+	if *f = append(*f, x); len(*f) == 2*maxFiles {
+		f.cut()
+	}
 }
 
-// add adds a file, and removes the oldest one if there are too many.
-func (f *files) add(x file) {
-	switch {
-	case len(*f) < maxFiles:
-		heap.Push(f, x)
-	case (*f)[0].compare(x) < 0:
-		(*f)[0] = x
-		heap.Fix(f, 0)
-	}
+// cut sorts the files, the newest first, and removes the ones after maxFiles.
+func (f *files) cut() {
+	slices.SortFunc(*f, func(a, b file) int { return -a.compare(b) })
+	*f = (*f)[:min(len(*f), maxFiles)]
 }
 
 const globSchema = `{

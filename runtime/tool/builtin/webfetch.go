@@ -32,7 +32,10 @@ type webFetchInput struct {
 }
 
 func newWebFetch(cfg *Config) tool.Tool {
-	f := fetcher{maxOutput: cfg.MaxOutput, client: cmp.Or(cfg.Client, outbound.Public(nil))}
+	f := fetcher{maxOutput: cfg.MaxOutput, client: cfg.Client}
+	if f.client == nil {
+		f.client = outbound.Public(nil)
+	}
 	return typed(tool.Spec{
 		Name: "WebFetch",
 		Description: `Fetches a page of the public web and returns it as text: HTML as Markdown; JSON, XML and plain text unchanged.
