@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/seed93082962/agenthost/hub/secret"
+	"github.com/seed93082962/agenthost/internal/ids"
 )
 
 // keyFile is the file of the generated encryption key in the data directory.
@@ -91,4 +92,29 @@ func syncDirectory(path string) error {
 		return err
 	}
 	return errors.Join(dir.Sync(), dir.Close())
+}
+
+// storageFile is the file of the data directory with its id.
+const storageFile = "storage.id"
+
+// storageID returns the id of the data directory, or "" if it has neither deployments nor files of
+// tools and skills.
+func (s *settings) storageID() (string, error) {
+	if s.Deployer != deployProcess && s.BlobURL != "" {
+		return "", nil
+	}
+	path := filepath.Join(s.DataDir, storageFile)
+	id, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err = os.MkdirAll(s.DataDir, 0o700); err == nil {
+			err = writeNew(path, ids.New())
+		}
+		if err == nil {
+			id, err = os.ReadFile(path) // a concurrent process may have written it first
+		}
+	}
+	if err != nil {
+		return "", fmt.Errorf("read id of data directory: %w", err)
+	}
+	return strings.TrimSpace(string(id)), nil
 }

@@ -64,7 +64,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdin i
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
 		return fmt.Errorf("%w; hub --help lists the flags", err)
 	})
-	root.AddCommand(s.resetPassword(stdout, stderr), s.adminToken(stdout, stderr), s.restoreAdmin(stdout, stderr), s.rekey(stdout, stderr), s.retireKey(stdout, stderr), s.audit(stdout, stderr))
+	root.AddCommand(s.commands(stdout, stderr)...)
 	runtime, err := runtimecmd.Command(getenv, stdin, stdout, stderr)
 	if err != nil {
 		return err
