@@ -138,7 +138,7 @@ func FuzzHTML(f *testing.F) {
 		runtime.ReadMemStats(&after)
 		require.NoError(t, err)
 		require.Less(t, time.Since(began), 30*time.Second)
-		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(32<<20))
+		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(64<<20)) // of 64 KiB; the race detector adds to each allocation
 		require.Less(t, len(output.Output), 60*len(page)+1<<20)
 		require.True(t, utf8.ValidString(output.Output))
 	})
