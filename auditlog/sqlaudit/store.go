@@ -200,7 +200,7 @@ func engineOf(name string) (engine, error) {
 //go:embed migrations
 var files embed.FS
 
-// Migrations holds the schema as numbered SQL files, postgres/NNNN_name.sql and
+// Migrations holds the schema as numbered SQL files, all/NNNN_name.sql, postgres/NNNN_name.sql and
 // sqlite/NNNN_name.sql, for a program that applies such files itself. Other programs call
 // [Migrate]. A database must always be migrated in the same way.
 func Migrations() fs.FS {

@@ -156,11 +156,9 @@ func TestSizesOfSessions(t *testing.T) {
 func TestSizesOfFormerSessions(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, url string) {
 		former := fstest.MapFS{}
-		for _, name := range []string{"sqlite/0001_chat.sql", "postgres/0001_chat.sql"} {
-			data, err := fs.ReadFile(chat.Migrations.Files, name)
-			require.NoError(t, err)
-			former[name] = &fstest.MapFile{Data: data}
-		}
+		data, err := fs.ReadFile(chat.Migrations.Files, "all/0001_chat.sql")
+		require.NoError(t, err)
+		former["all/0001_chat.sql"] = &fstest.MapFile{Data: data}
 		d := dbtest.Open(t, url, db.Series{Name: chat.Migrations.Name, Files: former})
 		s := &server{t: t, db: d}
 		for i, texts := range [][]string{nil, {"é", ""}} {

@@ -250,7 +250,10 @@ func restrictFiles(path string, logger *slog.Logger) {
 // Series is a named, numbered list of migrations. Each concern has one, and the database stores
 // which ones were applied, by name.
 //
-// Files holds postgres/NNNN_name.sql and sqlite/NNNN_name.sql, numbered from 0001 without gaps.
+// Files holds all/NNNN_name.sql for both engines, and postgres/NNNN_name.sql and
+// sqlite/NNNN_name.sql where their statements differ, numbered from 0001 without gaps. In all,
+// ${bytes}, ${integer} and ${primary key} are BYTEA, BIGINT and PRIMARY KEY on PostgreSQL, and BLOB,
+// INTEGER and NOT NULL PRIMARY KEY on SQLite.
 // Each file is applied once and may hold several statements. All migrations of all series run in
 // one transaction: statements that cannot run in one (CREATE INDEX CONCURRENTLY, VACUUM) are not
 // supported. An applied file must not be changed: the database stores its checksum.

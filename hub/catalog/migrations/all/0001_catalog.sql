@@ -2,12 +2,12 @@
 
 -- Each transaction that changes something of a tenant increments its version first.
 CREATE TABLE catalog_heads (
-    tenant_id TEXT NOT NULL PRIMARY KEY,
+    tenant_id TEXT ${primary key},
     version   BIGINT NOT NULL
 );
 
 CREATE TABLE agents (
-    id               TEXT NOT NULL PRIMARY KEY,
+    id               TEXT ${primary key},
     tenant_id        TEXT NOT NULL,
     name             TEXT NOT NULL,
     title            TEXT NOT NULL,
@@ -47,7 +47,7 @@ CREATE TABLE agent_bindings (
 CREATE INDEX agent_bindings_by_name ON agent_bindings (tenant_id, kind, name);
 
 CREATE TABLE scenes (
-    id             TEXT NOT NULL PRIMARY KEY,
+    id             TEXT ${primary key},
     tenant_id      TEXT NOT NULL,
     name           TEXT NOT NULL,
     title          TEXT NOT NULL,
@@ -68,7 +68,7 @@ CREATE TABLE scenes (
 CREATE INDEX scenes_by_agent ON scenes (tenant_id, agent_name);
 
 CREATE TABLE mcps (
-    id          TEXT NOT NULL PRIMARY KEY,
+    id          TEXT ${primary key},
     tenant_id   TEXT NOT NULL,
     name        TEXT NOT NULL,
     title       TEXT NOT NULL,
@@ -88,7 +88,7 @@ CREATE TABLE mcps (
 );
 
 CREATE TABLE knowledge (
-    id          TEXT NOT NULL PRIMARY KEY,
+    id          TEXT ${primary key},
     tenant_id   TEXT NOT NULL,
     name        TEXT NOT NULL,
     title       TEXT NOT NULL,

@@ -12,8 +12,8 @@ CREATE TABLE chat_transcripts (
     tenant_id       TEXT NOT NULL,
     agent_name      TEXT NOT NULL,
     runtime_session TEXT NOT NULL,
-    due_at          BIGINT NOT NULL, -- of the next attempt
-    keep_until      BIGINT NOT NULL, -- then the runtime has deleted it by itself
+    due_at          ${integer} NOT NULL, -- of the next attempt
+    keep_until      ${integer} NOT NULL, -- then the runtime has deleted it by itself
     PRIMARY KEY (tenant_id, agent_name, runtime_session)
 );
 CREATE INDEX chat_transcripts_due ON chat_transcripts (due_at);

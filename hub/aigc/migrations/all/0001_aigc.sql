@@ -11,7 +11,7 @@ CREATE TABLE aigc_configs (
 CREATE TABLE aigc_keys (
     kid        TEXT NOT NULL PRIMARY KEY,
     tenant_id  TEXT NOT NULL,
-    secret_enc BLOB NOT NULL,
+    secret_enc ${bytes} NOT NULL,
     created_at BIGINT NOT NULL,
     retired_at BIGINT
 );

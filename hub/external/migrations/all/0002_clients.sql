@@ -10,7 +10,7 @@ ALTER TABLE login_codes ADD COLUMN admin_key TEXT NOT NULL DEFAULT '';
 
 -- The client that the data of an organization belongs to. The row remains when the client is deleted.
 CREATE TABLE org_owners (
-    org       TEXT NOT NULL PRIMARY KEY,
+    org       TEXT ${primary key},
     issuer    TEXT NOT NULL,
     client_id TEXT NOT NULL
 );

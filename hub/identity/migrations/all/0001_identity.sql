@@ -1,19 +1,19 @@
 -- Times are Unix microseconds, UTC. Tokens stand here as SHA-256 alone, passwords as argon2id.
 
 CREATE TABLE instance (
-    name  TEXT NOT NULL PRIMARY KEY,
+    name  TEXT ${primary key},
     value TEXT NOT NULL
 );
 
 -- A change that can touch a tenant's last admin updates the tenant's row first, and so waits for its like.
 CREATE TABLE tenants (
-    id         TEXT NOT NULL PRIMARY KEY,
+    id         TEXT ${primary key},
     created_at BIGINT NOT NULL,
     version    BIGINT NOT NULL DEFAULT 0
 );
 
 CREATE TABLE members (
-    id                  TEXT NOT NULL PRIMARY KEY,
+    id                  TEXT ${primary key},
     tenant_id           TEXT NOT NULL REFERENCES tenants (id),
     username            TEXT NOT NULL,
     username_fold       TEXT NOT NULL,
@@ -37,7 +37,7 @@ CREATE UNIQUE INDEX members_by_subject ON members (tenant_id, issuer, subject) W
 
 -- A session is one family of refresh tokens.
 CREATE TABLE sessions (
-    id           TEXT NOT NULL PRIMARY KEY,
+    id           TEXT ${primary key},
     tenant_id    TEXT NOT NULL,
     user_id      TEXT NOT NULL REFERENCES members (id) ON DELETE CASCADE,
     created_at   BIGINT NOT NULL,
@@ -53,7 +53,7 @@ CREATE TABLE sessions (
 CREATE INDEX sessions_by_user ON sessions (user_id, created_at);
 
 CREATE TABLE refresh_tokens (
-    hash       BLOB NOT NULL PRIMARY KEY,
+    hash       ${bytes} ${primary key},
     session_id TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
     created_at BIGINT NOT NULL,
     rotated_at BIGINT
@@ -61,9 +61,9 @@ CREATE TABLE refresh_tokens (
 CREATE INDEX refresh_tokens_by_session ON refresh_tokens (session_id, rotated_at);
 
 CREATE TABLE invites (
-    id              TEXT NOT NULL PRIMARY KEY,
+    id              TEXT ${primary key},
     tenant_id       TEXT NOT NULL REFERENCES tenants (id),
-    token_hash      BLOB NOT NULL UNIQUE,
+    token_hash      ${bytes} NOT NULL UNIQUE,
     role            TEXT NOT NULL CHECK (role IN ('admin', 'maintainer', 'member')),
     note            TEXT NOT NULL DEFAULT '',
     created_by      TEXT NOT NULL,
@@ -77,11 +77,11 @@ CREATE TABLE invites (
 CREATE INDEX invites_by_creation ON invites (tenant_id, created_at, id);
 
 CREATE TABLE cli_tokens (
-    id           TEXT NOT NULL PRIMARY KEY,
+    id           TEXT ${primary key},
     tenant_id    TEXT NOT NULL,
     user_id      TEXT NOT NULL REFERENCES members (id) ON DELETE CASCADE,
     name         TEXT NOT NULL,
-    token_hash   BLOB NOT NULL UNIQUE,
+    token_hash   ${bytes} NOT NULL UNIQUE,
     prefix       TEXT NOT NULL,
     created_at   BIGINT NOT NULL,
     expires_at   BIGINT,
@@ -93,9 +93,9 @@ CREATE INDEX cli_tokens_by_user ON cli_tokens (user_id, created_at, id);
 
 -- The key that signs is the one not retired; a retired one is published until it expires, when its last token has.
 CREATE TABLE signing_keys (
-    id             TEXT NOT NULL PRIMARY KEY,
-    public_key     BLOB NOT NULL,
-    private_sealed BLOB NOT NULL,
+    id             TEXT ${primary key},
+    public_key     ${bytes} NOT NULL,
+    private_sealed ${bytes} NOT NULL,
     created_at     BIGINT NOT NULL,
     retired_at     BIGINT,
     expires_at     BIGINT
@@ -118,7 +118,7 @@ CREATE INDEX login_attempts_by_time ON login_attempts (at5);
 
 -- The failures from a network, for all accounts, since the first of them. One row, as in login_attempts.
 CREATE TABLE login_networks (
-    network  TEXT NOT NULL PRIMARY KEY,
+    network  TEXT ${primary key},
     began    BIGINT NOT NULL,
     failures BIGINT NOT NULL
 );

@@ -1,12 +1,12 @@
 -- Times are Unix microseconds, UTC. Secrets and certificates are sealed; states, cookies and codes are SHA-256.
 
 CREATE TABLE tenant_clients (
-    org               TEXT PRIMARY KEY,
+    org               TEXT ${primary key},
     provider          TEXT NOT NULL CHECK (provider IN ('oidc', 'casdoor')),
     issuer            TEXT NOT NULL,
     client_id         TEXT NOT NULL,
-    client_secret_enc BYTEA NOT NULL,
-    cert_enc          BYTEA,
+    client_secret_enc ${bytes} NOT NULL,
+    cert_enc          ${bytes},
     is_default        BOOLEAN NOT NULL,
     created_at        BIGINT NOT NULL,
     updated_at        BIGINT NOT NULL
@@ -23,13 +23,13 @@ INSERT INTO tenant_client_changes (id, version) VALUES (1, 0);
 
 -- A login between its start and its callback, for ten minutes.
 CREATE TABLE login_flows (
-    state_hash   BYTEA PRIMARY KEY,
-    browser_hash BYTEA NOT NULL,
+    state_hash   ${bytes} ${primary key},
+    browser_hash ${bytes} NOT NULL,
     org          TEXT NOT NULL,
     issuer       TEXT NOT NULL,
     client_id    TEXT NOT NULL,
-    nonce_hash   BYTEA NOT NULL,
-    verifier_enc BYTEA NOT NULL,
+    nonce_hash   ${bytes} NOT NULL,
+    verifier_enc ${bytes} NOT NULL,
     return_to    TEXT NOT NULL,
     expires_at   BIGINT NOT NULL
 );
@@ -37,8 +37,8 @@ CREATE INDEX login_flows_by_expiry ON login_flows (expires_at);
 
 -- A login between its callback and its exchange by the console, for a minute.
 CREATE TABLE login_codes (
-    code_hash    BYTEA PRIMARY KEY,
-    browser_hash BYTEA NOT NULL,
+    code_hash    ${bytes} ${primary key},
+    browser_hash ${bytes} NOT NULL,
     tenant_id    TEXT NOT NULL,
     issuer       TEXT NOT NULL,
     subject      TEXT NOT NULL,
@@ -53,6 +53,6 @@ CREATE INDEX login_codes_by_expiry ON login_codes (expires_at);
 
 -- Logout tokens that were used, until they expire.
 CREATE TABLE logout_tokens (
-    token_hash BYTEA PRIMARY KEY,
+    token_hash ${bytes} ${primary key},
     expires_at BIGINT NOT NULL
 );

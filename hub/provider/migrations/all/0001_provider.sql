@@ -8,7 +8,7 @@ CREATE TABLE providers (
     protocol    TEXT NOT NULL,
     auth_style  TEXT NOT NULL,
     base_url    TEXT NOT NULL,
-    api_key_enc BYTEA,
+    api_key_enc ${bytes},
     models      TEXT NOT NULL, -- a JSON array
     enabled     BOOLEAN NOT NULL,
     version     BIGINT NOT NULL,

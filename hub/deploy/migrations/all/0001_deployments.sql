@@ -1,6 +1,6 @@
 -- Times are Unix microseconds, UTC. The key is unique across tenants: <org>-<name> may be that of two agents.
 CREATE TABLE deployments (
-    key         TEXT PRIMARY KEY,
+    key         TEXT ${primary key},
     tenant_id   TEXT NOT NULL,
     agent_name  TEXT NOT NULL,
     desired     TEXT NOT NULL CHECK (desired IN ('running', 'stopped', 'absent')),
@@ -8,7 +8,7 @@ CREATE TABLE deployments (
     revision    BIGINT NOT NULL,  -- of the request
     purge       BOOLEAN NOT NULL, -- the driver deletes the former deployment of this key first
     spec_hash   TEXT NOT NULL,
-    sealed      BYTEA NOT NULL,   -- the request, the API key and the salt of spec_hash
+    sealed      ${bytes} NOT NULL,   -- the request, the API key and the salt of spec_hash
     linked_at   BIGINT NOT NULL,  -- when the links in the request were created
     deployed_at BIGINT NOT NULL,
     deployed_by TEXT NOT NULL,

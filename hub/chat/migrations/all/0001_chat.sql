@@ -9,11 +9,11 @@ CREATE TABLE chat_sessions (
     agent_name      TEXT NOT NULL,
     title           TEXT NOT NULL,
     source          TEXT NOT NULL CHECK (source IN ('hub', 'push')),
-    message_count   BIGINT NOT NULL DEFAULT 0, -- also the last seq
+    message_count   ${integer} NOT NULL DEFAULT 0, -- also the last seq
     runtime_session TEXT NOT NULL DEFAULT '',  -- the session of the runtime that continues this one
-    last_message_at BIGINT,
-    created_at      BIGINT NOT NULL,
-    updated_at      BIGINT NOT NULL,
+    last_message_at ${integer},
+    created_at      ${integer} NOT NULL,
+    updated_at      ${integer} NOT NULL,
     UNIQUE (tenant_id, user_id, id)
 );
 CREATE INDEX chat_sessions_by_id ON chat_sessions (tenant_id, id);
@@ -23,7 +23,7 @@ CREATE INDEX chat_sessions_of_user ON chat_sessions (tenant_id, user_id, updated
 -- seq is 1, 2, 3 without a gap, so that a page is a range of it.
 CREATE TABLE chat_messages (
     session_key   TEXT NOT NULL REFERENCES chat_sessions (key) ON DELETE CASCADE,
-    seq           BIGINT NOT NULL,
+    seq           ${integer} NOT NULL,
     tenant_id     TEXT NOT NULL,
     id            TEXT NOT NULL,
     client_id     TEXT, -- clientMessageId
@@ -39,7 +39,7 @@ CREATE TABLE chat_messages (
     notice_at     TEXT NOT NULL DEFAULT '' CHECK (notice_at IN ('', 'append', 'prepend')),
     error_code    TEXT NOT NULL DEFAULT '',
     error_message TEXT NOT NULL DEFAULT '',
-    created_at    BIGINT NOT NULL,
+    created_at    ${integer} NOT NULL,
     PRIMARY KEY (session_key, seq)
 );
 CREATE UNIQUE INDEX chat_messages_by_client ON chat_messages (session_key, client_id) WHERE client_id IS NOT NULL;
@@ -51,5 +51,5 @@ CREATE TABLE chat_runs (
     session_key TEXT NOT NULL UNIQUE REFERENCES chat_sessions (key) ON DELETE CASCADE,
     worker_id   TEXT NOT NULL, -- of the hub that relays the answer
     cancel      BOOLEAN NOT NULL DEFAULT FALSE,
-    alive_until BIGINT NOT NULL
+    alive_until ${integer} NOT NULL
 );
