@@ -4,12 +4,11 @@ import (
 	"context"
 
 	"github.com/seed93082962/agenthost/hub/gateway"
-	"github.com/seed93082962/agenthost/hub/identity"
 )
 
 // openGateway opens the proxy of the runtimes.
 func (h *Hub) openGateway() (err error) {
-	cfg := gateway.Config{Target: h.gatewayTarget, Authorize: h.authorizeRuntime, Audit: h.log, Tenant: identity.DefaultTenant, Logger: h.cfg.Logger}
+	cfg := gateway.Config{Target: h.gatewayTarget, Authorize: h.authorizeRuntime, Audit: h.log, Tenant: api.DefaultTenant, Logger: h.cfg.Logger}
 	if h.cfg.External {
 		cfg.Tenant = "" // paths begin with the organization
 	}

@@ -95,5 +95,5 @@ func (h *Hub) checkReady(ctx context.Context) error {
 	if err := h.db.Migrated(ctx, h.migrations()...); err != nil && !errors.Is(err, db.ErrNewer) {
 		return err
 	}
-	return h.identity.Ready(ctx)
+	return h.sessions.Ready(ctx)
 }

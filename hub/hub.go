@@ -38,14 +38,17 @@ import (
 	"github.com/seed93082962/agenthost/hub/catalog"
 	"github.com/seed93082962/agenthost/hub/chat"
 	"github.com/seed93082962/agenthost/hub/chat/push"
+	"github.com/seed93082962/agenthost/hub/clitoken"
 	"github.com/seed93082962/agenthost/hub/db"
 	"github.com/seed93082962/agenthost/hub/deploy"
 	"github.com/seed93082962/agenthost/hub/external"
 	"github.com/seed93082962/agenthost/hub/gateway"
-	"github.com/seed93082962/agenthost/hub/identity"
 	"github.com/seed93082962/agenthost/hub/provider"
 	"github.com/seed93082962/agenthost/hub/secret"
+	"github.com/seed93082962/agenthost/hub/session"
 	"github.com/seed93082962/agenthost/hub/store"
+	"github.com/seed93082962/agenthost/hub/token"
+	"github.com/seed93082962/agenthost/hub/user"
 )
 
 // Config configures [New].
@@ -162,7 +165,10 @@ type Hub struct {
 	log       *sqlaudit.Store
 	audit     *audit.Service
 	store     *store.Store
-	identity  *identity.Service
+	keys      *token.Keys // nil if Offline
+	users     *user.Service
+	cliTokens *clitoken.Service
+	sessions  *session.Service
 	external  *external.Service
 	providers *provider.Service
 	aigc      *aigc.Service
@@ -225,22 +231,10 @@ func New(ctx context.Context, cfg Config) (_ *Hub, err error) {
 	if err != nil {
 		return nil, err
 	}
-	h.identity, err = identity.New(ctx, identity.Config{
-		Store: h.store, Withdraw: h.rotateKeysReadBy, PublicURL: cfg.PublicURL,
-		SetupToken: cfg.SetupToken, External: cfg.External, Offline: cfg.Offline,
-	})
-	if err != nil {
+	if err := h.openSignIn(ctx); err != nil {
 		return nil, err
 	}
 	if err := h.checkStorage(ctx); err != nil {
-		return nil, err
-	}
-	h.external, err = external.New(external.Config{
-		Store: h.store, Users: h.identity, PublicURL: cfg.PublicURL, Logins: cfg.External,
-		Global: cfg.IdentityProvider, BootstrapAdmins: cfg.BootstrapAdmins, OpsKey: cfg.OpsKey,
-		HasData: h.organizationHasData, EndDeployments: h.endDeployments, Offline: cfg.Offline,
-	})
-	if err != nil {
 		return nil, err
 	}
 	h.providers, err = provider.New(provider.Config{Store: h.store, InUse: h.agentsOfProvider, ProbePrivate: cfg.ProbePrivate})
@@ -268,7 +262,7 @@ func New(ctx context.Context, cfg Config) (_ *Hub, err error) {
 	}
 	h.handler, err = api.New(api.Config{
 		Logger: cfg.Logger, PublicURL: cfg.PublicURL, TrustedProxies: cfg.TrustedProxies, CORSOrigins: cfg.CORSOrigins,
-		Authenticate: h.identity.Authenticate, Admit: h.identity.Admit, Denied: h.audit.Denied, Translate: translate,
+		Authenticate: h.sessions.Authenticate, Admit: h.sessions.Admit, Denied: h.audit.Denied, Translate: translate,
 	}, h.Routes()...)
 	if err != nil {
 		return nil, err
@@ -296,7 +290,7 @@ func (h *Hub) prepare(ctx context.Context) error {
 // Routes returns every route of the API with its permission.
 func (h *Hub) Routes() []api.Route {
 	return limitAuthBodies(slices.Concat(
-		h.healthRoutes(), h.identity.Routes(), h.external.Routes(),
+		h.healthRoutes(), h.keys.Routes(), h.users.Routes(), h.sessions.Routes(), h.cliTokens.Routes(), h.external.Routes(),
 		h.providers.Routes(), h.aigc.Routes(),
 		h.catalog.Routes(),
 		h.deploys.Routes(), h.gateway.Routes(),
@@ -326,7 +320,7 @@ func limitAuthBodies(routes []api.Route) []api.Route {
 
 // migrations returns the migrations of all concerns.
 func (h *Hub) migrations() []db.Series {
-	return []db.Series{{Name: "audit", Files: sqlaudit.Migrations()}, identity.Migrations, external.Migrations, provider.Migrations, aigc.Migrations, catalog.Migrations, deploy.Migrations, chat.Migrations}
+	return []db.Series{{Name: "audit", Files: sqlaudit.Migrations()}, user.Migrations, external.Migrations, provider.Migrations, aigc.Migrations, catalog.Migrations, deploy.Migrations, chat.Migrations}
 }
 
 // translate converts errors of packages without HTTP.
@@ -339,20 +333,6 @@ func translate(err error) *api.Error {
 
 // PublicURL returns the public address of the hub, without a trailing slash.
 func (h *Hub) PublicURL() string { return h.cfg.PublicURL }
-
-// SetupToken returns the generated token of the first-run setup, or "" if a user exists or Config
-// has the token.
-func (h *Hub) SetupToken() string { return h.identity.SetupToken() }
-
-// ResetPassword gives the user a new password and returns it. The user's sessions end, and CLI
-// tokens are revoked.
-func (h *Hub) ResetPassword(ctx context.Context, username string) (string, error) {
-	return h.identity.ResetPassword(ctx, username)
-}
-
-// RetireKey replaces the key that signs access tokens, after a leak. All tokens that were signed
-// before are rejected, by running hubs within 2 seconds. Sessions continue with their next refresh.
-func (h *Hub) RetireKey(ctx context.Context) error { return h.identity.RetireKey(ctx) }
 
 // WriteAudit writes the audit log of a tenant as NDJSON, oldest first, each entry with its hash. Of
 // a damaged log it writes what is left before it returns the error.
@@ -374,8 +354,8 @@ func (h *Hub) Close() error {
 	if h.deploys != nil {
 		errs = append(errs, h.deploys.Close())
 	}
-	if h.identity != nil {
-		errs = append(errs, h.identity.Close())
+	if h.sessions != nil {
+		errs = append(errs, h.sessions.Close())
 	}
 	if h.audit != nil {
 		errs = append(errs, h.audit.Close())

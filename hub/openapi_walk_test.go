@@ -31,12 +31,12 @@ var unseen = map[string]string{
 	"POST /auth/register 201 must_change_password": "only a reset sets it",
 
 	"POST /api/v1/admin/users/{id}/reset-password 409": "only in external mode",
-	"POST /auth/register 429":                          "it takes more than 64 concurrent registrations: identity.TestOthersSignInDuringAFlood",
-	"POST /api/v1/admin/invites 409":                   "it takes 1,000 invitations: identity.TestOpenInvitesAreLimited",
+	"POST /auth/register 429":                          "it takes more than 64 concurrent registrations: password.TestOthersSignInDuringAFlood",
+	"POST /api/v1/admin/invites 409":                   "it takes 1,000 invitations: session.TestOpenInvitesAreLimited",
 	"POST /api/v1/admin/providers/{id}/reveal-key 409": "it takes other encryption keys: provider.TestKeysThatCannotBeOpened",
 	"PUT /api/v1/admin/aigc/config 409":                "it takes 1,000 keys",
 
-	"POST /api/v1/cli/issue-token 409": "it takes 100 tokens: identity.TestCLITokensOfAUserAreLimited",
+	"POST /api/v1/cli/issue-token 409": "it takes 100 tokens: session.TestCLITokensOfAUserAreLimited",
 
 	"POST /api/v1/agents/{name}/chat/sessions 409": "it takes 10,000 sessions: chat.TestSessionsOfAUserAreLimited",
 }

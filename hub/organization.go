@@ -6,12 +6,11 @@ import (
 	"strings"
 
 	"github.com/seed93082962/agenthost/auditlog"
-	"github.com/seed93082962/agenthost/hub/identity"
 	"github.com/seed93082962/agenthost/hub/store"
 )
 
 // organizationHasData reports whether a tenant has data: a new client of the organization could
-// read them. Users are those of package identity.
+// read them. Users are those of package user.
 func (h *Hub) organizationHasData(ctx context.Context, tx *store.Tx, tenantID string) (bool, error) {
 	for _, has := range []func(context.Context, *sql.Tx, string) (bool, error){
 		h.providers.HasData, h.aigc.HasData, h.catalog.HasData, h.deploys.HasDeployments, h.chat.HasData,
@@ -36,34 +35,4 @@ func (h *Hub) organizationHasData(ctx context.Context, tx *store.Tx, tenantID st
 // endDeployments replaces the keys of the deployments of a tenant, and may stop them.
 func (h *Hub) endDeployments(ctx context.Context, tx *store.Tx, tenantID string, stop bool) (int, error) {
 	return h.deploys.EndTenant(ctx, tx, tenantID, stop)
-}
-
-// AdminToken returns a token of an active admin that is valid for an hour, and records it. It is
-// for the operator while the identity provider is unavailable. The user is given as
-// organization/username, organization/sub:subject, or only a username of the tenant "default".
-func (h *Hub) AdminToken(ctx context.Context, user string) (string, error) {
-	name, err := h.adminName(ctx, user)
-	if err != nil {
-		return "", err
-	}
-	return h.identity.AdminToken(ctx, name)
-}
-
-// RestoreAdmin makes a user an active admin, who is given as for AdminToken and has signed in
-// before. It is for the operator, after the issuer of an organization was changed.
-func (h *Hub) RestoreAdmin(ctx context.Context, user string) error {
-	name, err := h.adminName(ctx, user)
-	if err != nil {
-		return err
-	}
-	return h.identity.RestoreAdmin(ctx, name)
-}
-
-// adminName returns the user with the current issuer of the organization.
-func (h *Hub) adminName(ctx context.Context, user string) (n identity.AdminName, err error) {
-	n = identity.ParseAdminName(user)
-	if h.cfg.External {
-		n.Issuer, err = h.external.Issuer(ctx, n.TenantID)
-	}
-	return n, err
 }

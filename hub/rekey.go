@@ -9,14 +9,14 @@ import (
 	"github.com/seed93082962/agenthost/hub/catalog"
 	"github.com/seed93082962/agenthost/hub/deploy"
 	"github.com/seed93082962/agenthost/hub/external"
-	"github.com/seed93082962/agenthost/hub/identity"
 	"github.com/seed93082962/agenthost/hub/provider"
 	"github.com/seed93082962/agenthost/hub/store"
+	"github.com/seed93082962/agenthost/hub/token"
 )
 
 // sealed returns the sealed columns of all concerns.
 func sealed() []store.Sealed {
-	return slices.Concat(identity.Sealed(), external.Sealed(), provider.Sealed(), aigc.Sealed(), catalog.Sealed(), deploy.Sealed())
+	return slices.Concat(token.Sealed(), external.Sealed(), provider.Sealed(), aigc.Sealed(), catalog.Sealed(), deploy.Sealed())
 }
 
 // bind binds what an earlier version sealed to its tenant. Rekey does it too, and other commands of

@@ -8,7 +8,7 @@ func (h *Hub) checkStorage(ctx context.Context) error {
 	if h.cfg.StorageID == "" || h.cfg.Offline {
 		return nil
 	}
-	former, err := h.identity.ReplaceStorage(ctx, h.cfg.StorageID)
+	former, err := h.replaceStorage(ctx, h.cfg.StorageID)
 	if err == nil && former != "" && former != h.cfg.StorageID {
 		h.cfg.Logger.Warn("the hub that started before on this database has another data directory, whose files and running agents " +
 			"are not available to this one: all hubs need the same directory, or shared storage and no process deployer")

@@ -28,8 +28,14 @@ type Error struct {
 // request even if it was rejected before a route admitted the caller.
 func (c Code) Of(caller Caller) *Error { return &Error{Code: c, Caller: &caller} }
 
-// SystemTenant has the audit entries that belong to no organization.
-const SystemTenant = "system"
+const (
+	// SystemTenant has the audit entries that belong to no organization.
+	SystemTenant = "system"
+
+	// DefaultTenant is the one tenant of built-in mode, and that of the global client of external
+	// mode.
+	DefaultTenant = "default"
+)
 
 // WrongKey returns the error of a request with an incorrect key of a route with a KeyHeader or a
 // key of the operator. [Config.Denied] records it in the log of the system and limits its number.

@@ -81,7 +81,7 @@ func (h *hub) replaced(former string) (next string) {
 	return next
 }
 
-// removed removes a user as package identity does.
+// removed removes a user as package user does.
 func (h *hub) removed(user string) { h.demoted(user, "") }
 
 func (h *hub) demoted(user string, role rbac.Role) {

@@ -17,7 +17,6 @@ import (
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/api"
-	"github.com/seed93082962/agenthost/hub/identity"
 )
 
 // Kinds of identity providers.
@@ -140,7 +139,7 @@ func checkOrg(faults api.Fields, org string) {
 	switch {
 	case !orgForm.MatchString(org):
 		faults.Add("org", "must be 1 to 63 of a-z and 0-9, and begin with a letter")
-	case org == identity.SystemTenant:
+	case org == api.SystemTenant:
 		faults.Add("org", "must not be system, which is the log of the hub itself")
 	}
 }

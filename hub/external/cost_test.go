@@ -173,7 +173,7 @@ func TestFailedLoginsOfANetwork(t *testing.T) {
 		back := b.get(b.start(s.url, "org=acme").String()).location().String()
 		from := api.Caller{RemoteIP: "127.0.0.1"}
 		for range 100 {
-			require.ErrorIs(t, s.users.RejectExternal(t.Context(), from, "acme", "code_rejected", api.InvalidCredentials), api.InvalidCredentials)
+			require.ErrorIs(t, s.sessions.RejectExternal(t.Context(), from, "acme", "code_rejected", api.InvalidCredentials), api.InvalidCredentials)
 		}
 		b.get(back).refused(http.StatusTooManyRequests, api.RateLimited)
 		require.Zero(t, p.calls["/token"])
@@ -193,7 +193,7 @@ func TestFailedLoginsOfOthers(t *testing.T) {
 		from := api.Caller{RemoteIP: "127.0.0.1"}
 		fail := func() {
 			for range 100 {
-				_ = s.users.RejectExternal(t.Context(), from, "acme", "code_rejected", api.InvalidCredentials)
+				_ = s.sessions.RejectExternal(t.Context(), from, "acme", "code_rejected", api.InvalidCredentials)
 			}
 		}
 		fail()
@@ -204,7 +204,7 @@ func TestFailedLoginsOfOthers(t *testing.T) {
 			newBrowser(t).login(s.url, "acme").refused(http.StatusTooManyRequests, api.RateLimited)
 		}
 		newBrowser(t).login(s.url, "beta").refused(http.StatusTooManyRequests, api.RateLimited) // nobody of beta signed in
-		require.ErrorIs(t, s.users.CheckExternal(t.Context(), api.Caller{RemoteIP: "127.0.0.2"}, "acme"), api.RateLimited)
+		require.ErrorIs(t, s.sessions.CheckExternal(t.Context(), api.Caller{RemoteIP: "127.0.0.2"}, "acme"), api.RateLimited)
 		require.Equal(t, calls, p.calls["/token"])
 		s.wait(6 * time.Second)
 		p.with(func() { p.onToken = func(c object) { c["nonce"] = "x" } })

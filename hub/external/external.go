@@ -2,14 +2,14 @@
 // organization has its own client, which operators register with [Service.UpsertClient], and each
 // organization is a tenant.
 //
-//	service, err := external.New(external.Config{Store: store, Users: users, PublicURL: url})
+//	service, err := external.New(external.Config{Store: store, Sessions: sessions, PublicURL: url})
 //	if err != nil { ... }
 //	defer service.Close()
-//	handler, err := api.New(cfg, append(service.Routes(), users.Routes()...)...)
+//	handler, err := api.New(cfg, append(service.Routes(), sessions.Routes()...)...)
 //
 // A login is an authorization code flow with PKCE. Its state, nonce and verifier are in the
 // database, so that any replica can complete it. It belongs to the browser that started it, by a
-// cookie, works once, and ends after ten minutes. The sessions are those of package identity: no
+// cookie, works once, and ends after ten minutes. The sessions are those of package session: no
 // token of an identity provider is stored, logged or sent to a browser.
 //
 // Calls of identity providers take at most 10 s, read at most 1 MiB, and never hold a transaction.
@@ -33,24 +33,14 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/db"
-	"github.com/seed93082962/agenthost/hub/identity"
+	"github.com/seed93082962/agenthost/hub/session"
 )
 
 //go:embed migrations
 var files embed.FS
 
-// Migrations create the tables that New requires, after those of package identity.
+// Migrations create the tables that New requires, after those of package user.
 var Migrations = db.Embedded("external", files)
-
-// Users are the members and their sessions. *identity.Service implements it.
-type Users interface {
-	SignInExternal(ctx context.Context, from api.Caller, u identity.ExternalUser) (identity.SignIn, error)
-	RejectExternal(ctx context.Context, from api.Caller, org, reason string, fault error) error
-	CheckExternal(ctx context.Context, from api.Caller, org string) error
-	HasUsers(ctx context.Context, tx *store.Tx, tenantID string) (bool, error)
-	EndOrganization(ctx context.Context, tx *store.Tx, tenantID, keepIssuer string) (identity.EndedAccess, error)
-	EndExternalSessions(ctx context.Context, from api.Caller, out identity.ExternalLogout) error
-}
 
 // GlobalClient is the client of the organization "default", for a hub without registered
 // organizations.
@@ -66,8 +56,8 @@ type Config struct {
 	// Store has a database with the migrations applied. Required.
 	Store *store.Store
 
-	// Users are required for logins.
-	Users Users
+	// Sessions begins and ends the sessions. Required for logins.
+	Sessions *session.Service
 
 	// PublicURL is the public address of the hub, without a path. The identity providers redirect
 	// to its path /auth/callback/ORG, those of Global to /auth/callback. Required for logins.
@@ -84,7 +74,7 @@ type Config struct {
 	// later, a subject is not.
 	BootstrapAdmins []string
 
-	// HasData reports whether the tenant has data of other concerns than package identity. Defaults
+	// HasData reports whether the tenant has data of other concerns than package user. Defaults
 	// to none.
 	HasData func(ctx context.Context, tx *store.Tx, tenantID string) (bool, error)
 
@@ -118,8 +108,8 @@ type Service struct {
 
 // New returns a Service. The caller must call Close.
 func New(cfg Config) (*Service, error) {
-	if cfg.Store == nil || cfg.Logins && (cfg.Users == nil || cfg.PublicURL == "" && !cfg.Offline) {
-		return nil, errors.New("make external service: Store, and for logins Users and PublicURL are required")
+	if cfg.Store == nil || cfg.Logins && (cfg.Sessions == nil || cfg.PublicURL == "" && !cfg.Offline) {
+		return nil, errors.New("make external service: Store, and for logins Sessions and PublicURL are required")
 	}
 	if cfg.HasData == nil {
 		cfg.HasData = func(context.Context, *store.Tx, string) (bool, error) { return false, nil }

@@ -22,8 +22,9 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/db"
-	"github.com/seed93082962/agenthost/hub/identity"
 	"github.com/seed93082962/agenthost/hub/secret"
+	"github.com/seed93082962/agenthost/hub/session"
+	"github.com/seed93082962/agenthost/hub/user"
 )
 
 const (
@@ -176,7 +177,7 @@ type CallbackInput struct {
 // CallbackResult is the session of a login. A login that the console started has instead the
 // address to which the browser has to go, with a code or an error in the fragment.
 type CallbackResult struct {
-	SignIn   identity.SignIn
+	SignIn   session.SignIn
 	Location string
 }
 
@@ -236,7 +237,7 @@ func (s *Service) complete(ctx context.Context, from api.Caller, f flow, in Call
 	}
 	if f.returnTo == "" {
 		u.Registered = s.registered(f.org, f.issuer, f.clientID, f.callback)
-		signIn, err := s.cfg.Users.SignInExternal(ctx, from, u)
+		signIn, err := s.cfg.Sessions.SignInExternal(ctx, from, u)
 		return CallbackResult{SignIn: signIn}, err
 	}
 	code := newToken()
@@ -258,12 +259,12 @@ const (
 )
 
 // authenticate exchanges the code and verifies the token of the user.
-func (s *Service) authenticate(ctx context.Context, from api.Caller, f flow, in CallbackInput) (u identity.ExternalUser, err error) {
+func (s *Service) authenticate(ctx context.Context, from api.Caller, f flow, in CallbackInput) (u user.External, err error) {
 	reject := func(reason string, cause error) error {
 		s.store.Logger.Info("login rejected", "tenant", f.org, "reason", reason, "err", cause)
-		return s.cfg.Users.RejectExternal(ctx, from, f.org, reason, errRejected)
+		return s.cfg.Sessions.RejectExternal(ctx, from, f.org, reason, errRejected)
 	}
-	if err := s.cfg.Users.CheckExternal(ctx, from, f.org); err != nil {
+	if err := s.cfg.Sessions.CheckExternal(ctx, from, f.org); err != nil {
 		return u, err
 	}
 	arrived := globalCallback
@@ -318,7 +319,7 @@ func (s *Service) authenticate(ctx context.Context, from api.Caller, f flow, in 
 		return u, err
 	}
 	if !c.permits(all) {
-		return u, s.cfg.Users.RejectExternal(ctx, from, f.org, reasonClaim, errNotPermitted)
+		return u, s.cfg.Sessions.RejectExternal(ctx, from, f.org, reasonClaim, errNotPermitted)
 	}
 	u.Role = c.roleOf(all)
 	return u, nil
@@ -356,19 +357,19 @@ func (s *Service) exchange(ctx context.Context, c client, m metadata, f flow, co
 }
 
 // Exchange returns the session of a login that the console started. A code works once.
-func (s *Service) Exchange(ctx context.Context, from api.Caller, code, browser string) (identity.SignIn, error) {
+func (s *Service) Exchange(ctx context.Context, from api.Caller, code, browser string) (session.SignIn, error) {
 	if !isToken(code) || !isToken(browser) {
-		return identity.SignIn{}, errCode
+		return session.SignIn{}, errCode
 	}
 	u, err := takeCode(ctx, s.store.DB.Write(), hash(code), hash(browser), s.store.Now())
 	if errors.Is(err, errNoFlow) {
-		return identity.SignIn{}, errCode
+		return session.SignIn{}, errCode
 	}
 	if err != nil {
-		return identity.SignIn{}, err
+		return session.SignIn{}, err
 	}
 	u.Registered = s.registered(u.TenantID, u.Issuer, "", "")
-	return s.cfg.Users.SignInExternal(ctx, from, u)
+	return s.cfg.Sessions.SignInExternal(ctx, from, u)
 }
 
 // registered returns a check that the client of a login, or one of the same issuer, is still

@@ -11,7 +11,8 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/db"
-	"github.com/seed93082962/agenthost/hub/identity"
+	"github.com/seed93082962/agenthost/hub/session"
+	"github.com/seed93082962/agenthost/hub/user"
 )
 
 // errNoFlow is returned for a login or a code that does not exist.
@@ -38,7 +39,7 @@ func takeFlow(ctx context.Context, q db.Querier, state, browser []byte, now time
 	return f, db.Wrap("take login", err)
 }
 
-func insertCode(ctx context.Context, q db.Querier, code, browser []byte, u identity.ExternalUser, expires time.Time) error {
+func insertCode(ctx context.Context, q db.Querier, code, browser []byte, u user.External, expires time.Time) error {
 	_, err := q.ExecContext(ctx, `INSERT INTO login_codes
 			(code_hash, browser_hash, tenant_id, issuer, subject, session_id, username, display_name, email, is_admin, admin_key, role, expires_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`,
@@ -51,7 +52,7 @@ func insertCode(ctx context.Context, q db.Querier, code, browser []byte, u ident
 func storable(s string) string { return api.Plain(strings.ToValidUTF8(s, "")) }
 
 // takeCode deletes the code and returns its user. One of several concurrent calls succeeds.
-func takeCode(ctx context.Context, q db.Querier, code, browser []byte, now time.Time) (u identity.ExternalUser, err error) {
+func takeCode(ctx context.Context, q db.Querier, code, browser []byte, now time.Time) (u user.External, err error) {
 	err = q.QueryRowContext(ctx, `DELETE FROM login_codes WHERE code_hash = $1 AND browser_hash = $2 AND expires_at > $3
 		RETURNING tenant_id, issuer, subject, session_id, username, display_name, email, is_admin, admin_key, role`, code, browser, db.Micros(now)).
 		Scan(&u.TenantID, &u.Issuer, &u.Subject, &u.SessionID, &u.Username, &u.DisplayName, &u.Email, &u.Admin, &u.AdminKey, &u.Role)
@@ -62,7 +63,7 @@ func takeCode(ctx context.Context, q db.Querier, code, browser []byte, now time.
 }
 
 // deleteCodes deletes the codes of the users that a logout names.
-func deleteCodes(ctx context.Context, q db.Querier, out identity.ExternalLogout) error {
+func deleteCodes(ctx context.Context, q db.Querier, out session.ExternalLogout) error {
 	_, err := q.ExecContext(ctx, `DELETE FROM login_codes WHERE tenant_id = $1 AND issuer = $2
 		AND ($3 = '' OR subject = $3) AND ($4 = '' OR session_id = $4 OR $3 <> '' AND session_id = '')`, out.TenantID, out.Issuer, out.Subject, out.SessionID)
 	return db.Wrap("delete login codes", err)

@@ -322,7 +322,7 @@ func TestCookie(t *testing.T) {
 	require.Regexp(t, `^hub_login=[0-9a-f]{64}; Path=/; Max-Age=660; HttpOnly; SameSite=Lax$`, a.header.Get("Set-Cookie"))
 	require.Equal(t, a.header.Get("Set-Cookie"), b.get(s.url+"/auth/login").header.Get("Set-Cookie"), "logins in several tabs share it")
 	secure, err := external.New(external.Config{
-		Store: s.store, Users: s.users, PublicURL: "https://hub.example.com", Logins: true,
+		Store: s.store, Sessions: s.sessions, PublicURL: "https://hub.example.com", Logins: true,
 	})
 	require.NoError(t, err)
 	defer secure.Close()

@@ -11,7 +11,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/seed93082962/agenthost/hub/api"
-	"github.com/seed93082962/agenthost/hub/identity"
+	"github.com/seed93082962/agenthost/hub/session"
 )
 
 const (
@@ -121,7 +121,7 @@ func (s *Service) logoutOf(ctx context.Context, c client, token *proof) (out log
 	if !ok || expires.After(s.store.Now().Add(maxLogoutLife)) || id == "" {
 		return out, errors.New("the token has no identifier, or is valid for too long")
 	}
-	out.ExternalLogout = identity.ExternalLogout{
+	out.ExternalLogout = session.ExternalLogout{
 		TenantID: c.Org, Issuer: c.Issuer, Subject: all.text("sub"), SessionID: all.text("sid"), Tokens: c.LogoutRevokesTokens,
 	}
 	if out.Subject == "" && out.SessionID == "" || strings.ContainsRune(out.Subject+out.SessionID, 0) {
@@ -134,7 +134,7 @@ func (s *Service) logoutOf(ctx context.Context, c client, token *proof) (out log
 
 // logoutToken is a verified logout token.
 type logoutToken struct {
-	identity.ExternalLogout
+	session.ExternalLogout
 	key     []byte // by which it is recognized when it is used again
 	expires time.Time
 }
@@ -148,7 +148,7 @@ func (s *Service) logout(ctx context.Context, from api.Caller, out logoutToken) 
 	if err := deleteCodes(ctx, s.store.DB.Write(), out.ExternalLogout); err != nil {
 		return err
 	}
-	if err := s.cfg.Users.EndExternalSessions(ctx, from, out.ExternalLogout); err != nil {
+	if err := s.cfg.Sessions.EndExternalSessions(ctx, from, out.ExternalLogout); err != nil {
 		return err
 	}
 	return insertLogoutToken(ctx, s.store.DB.Write(), out.key, out.expires.Add(tokenSkew))

@@ -10,10 +10,17 @@ import (
 	"net/http/cookiejar"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/seed93082962/agenthost/hub/clitoken"
+	"github.com/seed93082962/agenthost/hub/password"
+	"github.com/seed93082962/agenthost/hub/session"
+	"github.com/seed93082962/agenthost/hub/token"
+	"github.com/seed93082962/agenthost/hub/user"
 
 	"github.com/stretchr/testify/require"
 
@@ -24,7 +31,6 @@ import (
 	"github.com/seed93082962/agenthost/hub/db"
 	"github.com/seed93082962/agenthost/hub/db/dbtest"
 	"github.com/seed93082962/agenthost/hub/external"
-	"github.com/seed93082962/agenthost/hub/identity"
 	"github.com/seed93082962/agenthost/hub/secret"
 	"github.com/seed93082962/agenthost/hub/store"
 	"github.com/seed93082962/agenthost/internal/logtest"
@@ -36,7 +42,7 @@ const opsKey = "an operations key of 32 characters"
 
 type object = map[string]any
 
-// site is a hub of only identity and external logins, which several replicas may serve.
+// site is a hub of only the sign-in, which several replicas may serve.
 type site struct {
 	t      testing.TB
 	db     *db.DB
@@ -51,10 +57,10 @@ type site struct {
 
 // replica is one process of the hub.
 type replica struct {
-	url     string
-	store   *store.Store
-	service *external.Service
-	users   *identity.Service
+	url      string
+	store    *store.Store
+	service  *external.Service
+	sessions *session.Service
 }
 
 func each(t *testing.T, test func(t *testing.T, s *site)) {
@@ -75,7 +81,7 @@ func open(t testing.TB, address string, change func(*site)) *site {
 	if change != nil {
 		change(s)
 	}
-	s.db = dbtest.Open(t, address, apitest.Audit(), identity.Migrations, external.Migrations)
+	s.db = dbtest.Open(t, address, apitest.Audit(), user.Migrations, external.Migrations)
 	s.audit = apitest.NewAudit(t, s.db)
 	var err error
 	s.ring, err = secret.Parse(secret.Generate())
@@ -98,29 +104,35 @@ func (s *site) launch() *replica {
 	logger := slog.New(slog.NewJSONHandler(s.logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	handle, err := store.New(store.Config{DB: s.db, Keyring: s.ring, Audit: s.audit, Now: s.now, Logger: logger})
 	require.NoError(s.t, err)
-	users, err := identity.New(s.t.Context(), identity.Config{Store: handle, PublicURL: public, External: true})
+	keys, err := token.New(s.t.Context(), handle)
+	require.NoError(s.t, err)
+	passwords := password.New(password.Config{Store: handle})
+	users, err := user.New(s.t.Context(), user.Config{Store: handle, Passwords: passwords, PublicURL: public, External: true})
+	require.NoError(s.t, err)
+	cliTokens := clitoken.New(handle, users)
+	sessions, err := session.New(session.Config{Store: handle, Users: users, Passwords: passwords, CLITokens: cliTokens, Keys: keys, External: true})
 	require.NoError(s.t, err)
 	service, err := external.New(external.Config{
-		Store: handle, Users: users, PublicURL: public, Logins: true, Global: s.global, BootstrapAdmins: s.admins, OpsKey: opsKey,
+		Store: handle, Sessions: sessions, PublicURL: public, Logins: true, Global: s.global, BootstrapAdmins: s.admins, OpsKey: opsKey,
 	})
 	require.NoError(s.t, err)
 	server.Config.Handler, err = api.New(api.Config{
-		Authenticate: users.Authenticate, PublicURL: public, Logger: logger,
+		Authenticate: sessions.Authenticate, PublicURL: public, Logger: logger,
 		Translate: func(err error) *api.Error {
 			if db.Unavailable(err) {
 				return &api.Error{Code: api.Unavailable, Cause: err}
 			}
 			return nil
 		},
-	}, append(users.Routes(), service.Routes()...)...)
+	}, slices.Concat(users.Routes(), sessions.Routes(), cliTokens.Routes(), service.Routes())...)
 	require.NoError(s.t, err)
 	server.Start()
 	s.t.Cleanup(func() {
 		server.Close()
 		require.NoError(s.t, service.Close())
-		require.NoError(s.t, users.Close())
+		require.NoError(s.t, sessions.Close())
 	})
-	return &replica{url: server.URL, store: handle, service: service, users: users}
+	return &replica{url: server.URL, store: handle, service: service, sessions: sessions}
 }
 
 // register registers the client of an organization at an identity provider.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/db"
-	"github.com/seed93082962/agenthost/hub/identity"
+	"github.com/seed93082962/agenthost/hub/user"
 )
 
 // Check returns an error if a required field is missing or invalid.
@@ -27,7 +27,7 @@ func (g GlobalClient) client() (*client, error) {
 	if err := checkIssuer(g.Issuer); err != nil {
 		return nil, fmt.Errorf("field Issuer %w", err)
 	}
-	c := &client{Org: identity.DefaultTenant, Provider: providerOIDC, Issuer: g.Issuer, ClientID: g.ClientID, global: &g}
+	c := &client{Org: api.DefaultTenant, Provider: providerOIDC, Issuer: g.Issuer, ClientID: g.ClientID, global: &g}
 	if g.Cert != "" {
 		var err error
 		if c.key, err = parseCert(g.Cert); err != nil {
@@ -199,8 +199,8 @@ func (s *Service) adopt(ctx context.Context, tx *store.Tx, in ClientInput, befor
 		return false, nil
 	}
 	has, err := s.cfg.HasData(ctx, tx, in.Org)
-	if err == nil && !has && s.cfg.Users != nil {
-		has, err = s.cfg.Users.HasUsers(ctx, tx, in.Org)
+	if err == nil && !has {
+		has, err = user.HasUsers(ctx, tx, in.Org)
 	}
 	if err != nil || !has {
 		return false, err
@@ -216,15 +216,15 @@ func (s *Service) adopt(ctx context.Context, tx *store.Tx, in ClientInput, befor
 // issuer, and its unfinished logins. It replaces the keys of its deployments, and stops them if stop
 // is true.
 func (s *Service) endAccess(ctx context.Context, tx *store.Tx, org, keepIssuer string, stop bool) (d accessDetail, err error) {
-	if err := deleteLogins(ctx, tx, org); err != nil || s.cfg.Users == nil {
+	if err := deleteLogins(ctx, tx, org); err != nil || s.cfg.Sessions == nil {
 		return d, err
 	}
-	ended, err := s.cfg.Users.EndOrganization(ctx, tx, org, keepIssuer)
+	ended, err := s.cfg.Sessions.EndOrganization(ctx, tx, org, keepIssuer)
 	if err != nil {
 		return d, err
 	}
 	d.SessionsEnded, d.TokensRevoked = ended.Sessions, ended.Tokens
-	if s.cfg.Logins || org != identity.DefaultTenant { // in built-in mode, that tenant belongs to users with passwords
+	if s.cfg.Logins || org != api.DefaultTenant { // in built-in mode, that tenant belongs to users with passwords
 		d.DeploymentsEnded, err = s.cfg.EndDeployments(ctx, tx, org, stop)
 	}
 	return d, err

@@ -123,7 +123,7 @@ func TestDeletionIsOneChange(t *testing.T) {
 		b := newBrowser(t)
 		b.enter(s.url, "acme")
 		failing, err := external.New(external.Config{
-			Store: s.store, Users: s.users, PublicURL: s.url, Logins: true,
+			Store: s.store, Sessions: s.sessions, PublicURL: s.url, Logins: true,
 			EndDeployments: func(context.Context, *store.Tx, string, bool) (int, error) { return 0, errors.New("failed") },
 		})
 		require.NoError(t, err)
@@ -184,7 +184,7 @@ func TestAdoptionOfUnregisteredData(t *testing.T) {
 	s := onSQLite(t, nil)
 	has := true
 	service, err := external.New(external.Config{
-		Store: s.store, Users: s.users, PublicURL: s.url, Logins: true,
+		Store: s.store, Sessions: s.sessions, PublicURL: s.url, Logins: true,
 		HasData: func(_ context.Context, _ *store.Tx, tenant string) (bool, error) { return has && tenant == "acme", nil },
 	})
 	require.NoError(t, err)

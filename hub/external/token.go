@@ -20,7 +20,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/db"
-	"github.com/seed93082962/agenthost/hub/identity"
+	"github.com/seed93082962/agenthost/hub/user"
 	"github.com/seed93082962/agenthost/internal/excerpt"
 )
 
@@ -240,7 +240,7 @@ func (s *Service) signedBy(ctx context.Context, c client, key crypto.PublicKey, 
 }
 
 // user returns the user of the ID token of a login.
-func (s *Service) user(ctx context.Context, c client, f flow, raw string) (u identity.ExternalUser, all claims, err error) {
+func (s *Service) user(ctx context.Context, c client, f flow, raw string) (u user.External, all claims, err error) {
 	header, all, err := s.verify(ctx, c, proofOf(raw, keysAgainForLogin))
 	if err != nil {
 		return u, nil, err
@@ -261,7 +261,7 @@ func (s *Service) user(ctx context.Context, c client, f flow, raw string) (u ide
 	if !isSubject(subject) {
 		return u, nil, errors.New("the token has no usable subject")
 	}
-	u = identity.ExternalUser{TenantID: c.Org, Issuer: c.Issuer, Subject: subject, SessionID: all.text("sid")}
+	u = user.External{TenantID: c.Org, Issuer: c.Issuer, Subject: subject, SessionID: all.text("sid")}
 	if s.admins[admin{c.Org, "", subject}] {
 		u.Admin, u.AdminKey = true, subjectKey+subject
 	}
@@ -280,7 +280,7 @@ const subjectKey = "/sub:"
 // describe sets the names and the address of a user, if they are missing. The username is
 // preferred_username, else name. A name makes its user an admin only in Casdoor, where it is the
 // login name: elsewhere users change it as they like.
-func (s *Service) describe(u *identity.ExternalUser, all claims, c client) error {
+func (s *Service) describe(u *user.External, all claims, c client) error {
 	if err := checkOwner(all, c); err != nil {
 		return err
 	}
@@ -345,7 +345,7 @@ func isSubject(s string) bool {
 
 // userinfo completes a user and the claims from the userinfo endpoint. Claims of the ID token take
 // precedence.
-func (s *Service) userinfo(ctx context.Context, c client, url, token string, u *identity.ExternalUser, all claims) error {
+func (s *Service) userinfo(ctx context.Context, c client, url, token string, u *user.External, all claims) error {
 	body, err := s.getJSON(ctx, url, token)
 	if err != nil {
 		return unavailable(fmt.Errorf("read userinfo of %s: %w", u.Issuer, err))

@@ -5,7 +5,7 @@
 // and its tests look like
 //
 //	dbtest.Each(t, func(t *testing.T, url string) {
-//		d := dbtest.Open(t, url, identity.Migrations)
+//		d := dbtest.Open(t, url, user.Migrations)
 //		...
 //	})
 package dbtest

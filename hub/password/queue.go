@@ -1,0 +1,136 @@
+package password
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/seed93082962/agenthost/hub/api"
+)
+
+// Limits of the hashes that are computed or wait at the same time. A flood of one account or one
+// network leaves places for all others. A flood of many networks, as with an IPv6 /32, leaves places
+// for known parties.
+const (
+	maxHashes     = 64
+	maxUnknown    = 48 // of unknown parties
+	maxOfNetwork  = 16 // of the known parties of a network, and of the unknown ones
+	maxOfAccount  = 8
+	maxHashWait   = 10 * time.Second
+	retryHash     = 2 * time.Second // Retry-After of a rejected hash
+	allHashes     = "all"
+	unknownHashes = "unknown"
+)
+
+// Party is who causes a hash. A party is known if it has proved an identity before: it is signed in,
+// has an invitation, or signed in from the same network within a day. Its account is apart from the
+// same account elsewhere: a guest in the same network, or a stranger who guesses the password, cannot
+// take the places of its owner. The zero value has no limit.
+type Party struct {
+	account string
+	network string
+	known   bool
+}
+
+// Known returns a known party, such as "user" and an id.
+func Known(account string, from api.Caller) Party {
+	return Party{account: account, network: NetworkOf(from.RemoteIP), known: true}
+}
+
+// queue bounds the hashes that are computed at the same time, and those that wait.
+type queue struct {
+	slots chan struct{}
+
+	mu   sync.Mutex // guards used
+	used map[string]int
+}
+
+func newQueue(slots int) *queue {
+	return &queue{slots: make(chan struct{}, slots), used: map[string]int{}}
+}
+
+// acquire waits for a slot. The caller calls release.
+func (q *queue) acquire(ctx context.Context, p Party) (release func(), err error) {
+	if err := q.enter(p); err != nil {
+		return nil, err
+	}
+	patience := time.NewTimer(maxHashWait)
+	defer patience.Stop()
+	select {
+	case q.slots <- struct{}{}:
+		return func() {
+			<-q.slots
+			q.leave(p)
+		}, nil
+	case <-patience.C:
+		err = errBusy
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	q.leave(p)
+	return nil, err
+}
+
+type place struct {
+	name string
+	most int
+	full error
+}
+
+// places returns what a hash of the party takes.
+func (p Party) places() []place {
+	if p.account == "" {
+		return nil
+	}
+	if p.known {
+		return []place{
+			{name: "known account " + p.account, most: maxOfAccount, full: errShareUsed},
+			{name: "known network " + p.network, most: maxOfNetwork, full: errShareUsed},
+			{name: allHashes, most: maxHashes, full: errBusy},
+		}
+	}
+	return []place{
+		{name: "account " + p.account, most: maxOfAccount, full: errShareUsed},
+		{name: "network " + p.network, most: maxOfNetwork, full: errShareUsed},
+		{name: unknownHashes, most: maxUnknown, full: errBusy},
+		{name: allHashes, most: maxHashes, full: errBusy},
+	}
+}
+
+// enter takes the places of a party. It fails with errShareUsed if the party has too many hashes, and
+// with errBusy if all parties together have.
+func (q *queue) enter(p Party) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, place := range p.places() {
+		if q.used[place.name] >= place.most {
+			return place.full
+		}
+	}
+	for _, place := range p.places() {
+		q.used[place.name]++
+	}
+	return nil
+}
+
+func (q *queue) leave(p Party) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, place := range p.places() {
+		if q.used[place.name]--; q.used[place.name] == 0 {
+			delete(q.used, place.name)
+		}
+	}
+}
+
+var (
+	errBusy = &api.Error{
+		Code: api.Unavailable, Message: "Too many clients sign in at this moment: try again.", RetryAfter: retryHash,
+		Cause: errors.New("hash queue is full"),
+	}
+	errShareUsed = &api.Error{
+		Code: api.RateLimited, RetryAfter: retryHash,
+		Message: "Too many sign-ins of this account or network at this moment: wait for as long as Retry-After says.",
+	}
+)

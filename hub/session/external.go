@@ -1,0 +1,162 @@
+package session
+
+import (
+	"context"
+	"errors"
+
+	"github.com/seed93082962/agenthost/auditlog"
+	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/password"
+	"github.com/seed93082962/agenthost/hub/store"
+	"github.com/seed93082962/agenthost/hub/user"
+)
+
+// SignInExternal starts a session of a user whom an identity provider has authenticated. The first
+// login creates the user. It fails with api.AccountDisabled for a disabled one.
+func (s *Service) SignInExternal(ctx context.Context, from api.Caller, e user.External) (signIn SignIn, err error) {
+	if err := s.keys.Ready(ctx); err != nil {
+		return SignIn{}, err
+	}
+	var u user.User
+	err = s.store.Change(ctx, store.Change{}, func(tx *store.Tx) (err error) {
+		if e.Registered != nil {
+			if err := e.Registered(ctx, tx); err != nil {
+				return err
+			}
+		}
+		var created bool
+		if u, created, err = s.users.Enter(ctx, tx, from, e); err != nil {
+			return err
+		}
+		if !u.Active() {
+			return api.AccountDisabled
+		}
+		if signIn, err = s.begin(ctx, tx, u, from, e.SessionID); err != nil {
+			return err
+		}
+		detail := externalLoginDetail{SessionID: signIn.session, Issuer: e.Issuer, Created: created, Role: string(u.Role)}
+		tx.Record(actionExternalLogin.Record(u.Event(from), detail))
+		return nil
+	})
+	if errors.Is(err, api.AccountDisabled) {
+		failed := u.Event(from)
+		failed.Status = auditlog.Failure
+		return SignIn{}, s.rejectExternal(ctx, from, failed, string(api.AccountDisabled), api.AccountDisabled)
+	}
+	if signIn.evicted > 0 || e.Role != "" {
+		s.forget(u.ID)
+	}
+	return signIn, err
+}
+
+// RejectExternal records a login that failed before the user was known, in the log of
+// [api.SystemTenant], and returns the given error. It returns 429 instead, and records nothing, if
+// too many logins from the network have failed.
+func (s *Service) RejectExternal(ctx context.Context, from api.Caller, org, reason string, fault error) error {
+	e := from.Event()
+	e.TenantID, e.Status = api.SystemTenant, auditlog.Failure
+	e.TargetType, e.TargetID, e.TargetName = "organization", org, org
+	return s.rejectExternal(ctx, from, e, reason, fault)
+}
+
+func (s *Service) rejectExternal(ctx context.Context, from api.Caller, e auditlog.Event, reason string, fault error) error {
+	ctx, cancel := password.Detached(ctx)
+	defer cancel()
+	err := s.store.Change(ctx, store.Change{}, func(tx *store.Tx) error {
+		tx.Record(user.ActionLoginFailed.Record(e, user.LoginFailedDetail{Reason: reason}))
+		return s.passwords.CountNetwork(ctx, tx, password.AttemptOf(from, ""))
+	})
+	if err != nil {
+		return err
+	}
+	return fault
+}
+
+// CheckExternal fails with 429 if too many logins from the network have failed, see
+// [Service.RejectExternal] and [password.Service.CheckNetwork].
+func (s *Service) CheckExternal(ctx context.Context, from api.Caller, org string) error {
+	return s.passwords.CheckNetwork(ctx, password.AttemptOf(from, password.External), org)
+}
+
+// ExternalLogout names the sessions that an identity provider ends: all of a subject, those of one
+// session of the provider, or with both, those of that session and those of the subject that may
+// be, because the provider did not name their session.
+type ExternalLogout struct {
+	TenantID  string
+	Issuer    string
+	Subject   string // or ""
+	SessionID string // or ""
+	Tokens    bool   // CLI tokens of the users are revoked too
+}
+
+// EndExternalSessions ends the sessions that the identity provider names, and revokes the CLI
+// tokens of their users if Tokens is set. Other replicas follow within 2 seconds. No such session
+// is not an error.
+func (s *Service) EndExternalSessions(ctx context.Context, from api.Caller, out ExternalLogout) error {
+	if out.Subject == "" && out.SessionID == "" {
+		return errors.New("end external sessions: neither a subject nor a session is given")
+	}
+	var users []user.User
+	err := s.store.Change(ctx, store.Change{}, func(tx *store.Tx) (err error) {
+		users = nil
+		if out.Tokens { // no CLI token can be issued with a session that ends
+			if err := user.LockTenant(ctx, tx.Tx, out.TenantID); err != nil {
+				return err
+			}
+		}
+		ended, err := endProviderSessions(ctx, tx, out)
+		if err != nil {
+			return err
+		}
+		if out.Tokens && out.Subject != "" { // also of a user without a session
+			u, err := user.BySubject(ctx, tx, out.TenantID, out.Issuer, out.Subject)
+			if err != nil && !errors.Is(err, user.ErrNone) {
+				return err
+			}
+			if err == nil {
+				ended[u.ID] += 0
+			}
+		}
+		for id, n := range ended {
+			u, err := user.ByID(ctx, tx, out.TenantID, id)
+			if err != nil {
+				return err
+			}
+			revoked := 0
+			if out.Tokens {
+				if revoked, err = user.RevokeTokens(ctx, tx, u); err != nil {
+					return err
+				}
+			}
+			if n+revoked == 0 {
+				continue
+			}
+			users = append(users, u)
+			e := u.Target(from.Event())
+			e.TenantID = u.TenantID
+			tx.Record(actionBackchannelLogout.Record(e, backchannelLogoutDetail{Issuer: out.Issuer, SessionsEnded: n, TokensRevoked: revoked}))
+		}
+		return nil
+	})
+	for _, u := range users {
+		s.forget(u.ID)
+	}
+	return err
+}
+
+// EndOrganization ends the sessions and revokes the CLI tokens of the users of an organization who
+// sign in with an identity provider, except those of the issuer keepIssuer, or "". After the commit,
+// this process forgets their sessions and ends their requests in progress. Other replicas follow
+// within 2 seconds.
+func (s *Service) EndOrganization(ctx context.Context, tx *store.Tx, tenantID, keepIssuer string) (user.EndedAccess, error) {
+	if err := user.LockTenant(ctx, tx.Tx, tenantID); err != nil {
+		return user.EndedAccess{}, err
+	}
+	tx.AfterCommit(func() {
+		s.states.forgetTenant(tenantID)
+		if s.watcher != nil { // not offline
+			s.watcher.tenantChanged(tenantID)
+		}
+	})
+	return user.EndExternalAccess(ctx, tx, tenantID, keepIssuer)
+}

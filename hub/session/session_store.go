@@ -1,0 +1,194 @@
+package session
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"github.com/seed93082962/agenthost/hub/password"
+	"github.com/seed93082962/agenthost/hub/store"
+	"github.com/seed93082962/agenthost/hub/user"
+
+	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/db"
+)
+
+// insertSession stores a new session of a user. provider is the session at the identity provider, or "".
+func insertSession(ctx context.Context, tx *store.Tx, u user.User, id, provider string, from api.Caller) error {
+	_, err := tx.ExecContext(ctx, `INSERT INTO sessions
+			(id, tenant_id, user_id, created_at, last_used_at, idle_until, expires_at, remote_ip, network, address, user_agent, provider_session)
+		VALUES ($1, $2, $3, $4, $4, $5, $6, $7, $8, $9, $10, $11)`,
+		id, u.TenantID, u.ID, db.Micros(tx.Now), db.Micros(tx.Now.Add(sessionIdle)), db.Micros(tx.Now.Add(sessionLimit)),
+		from.RemoteIP, password.NetworkOf(from.RemoteIP), password.AddressOf(from.RemoteIP), from.UserAgent, sql.NullString{String: provider, Valid: provider != ""})
+	return db.Wrap("insert session", err)
+}
+
+// readSession reads a session and its user. A session that does not exist was deleted with its user,
+// or long after its end.
+func (s *Service) readSession(ctx context.Context, id string, st *state) error {
+	var (
+		revoked                 sql.NullInt64
+		why                     sql.NullString
+		idle, expires, lastUsed int64
+	)
+	st.read = s.keys.Reads()
+	u, err := user.Scan(s.store.Read().QueryRowContext(ctx, `SELECT `+user.Columns+`, s.revoked_at, s.revoked_why, s.idle_until, s.expires_at, s.last_used_at,
+			COALESCE((SELECT id FROM signing_keys WHERE retired_at IS NULL), '')
+		FROM sessions s JOIN members m ON m.id = s.user_id AND m.tenant_id = s.tenant_id WHERE s.id = $1`, id), &revoked, &why, &idle, &expires, &lastUsed, &st.signing)
+	if errors.Is(err, sql.ErrNoRows) {
+		return api.TokenRevoked
+	}
+	if err != nil {
+		return db.Wrap("read session", err)
+	}
+	st.fill(s, u, revoked.Valid, lastUsed)
+	st.endedByDisable = why.String == user.EndedByDisable
+	st.expires = db.Time(min(idle, expires))
+	st.caller.Kind, st.caller.SessionID = api.Session, id
+	return nil
+}
+
+// liveSessions returns a page of the live sessions of a user of the caller's tenant, the last used
+// first, and the number of all.
+func (s *Service) liveSessions(ctx context.Context, caller api.Caller, userID string, page api.Page) (items []Info, total int, err error) {
+	const live = ` FROM sessions WHERE tenant_id = $1 AND user_id = $2 AND revoked_at IS NULL AND idle_until > $3 AND expires_at > $3`
+	now := db.Micros(s.store.Now())
+	err = s.store.Read().QueryRowContext(ctx, `SELECT COUNT(*)`+live, caller.TenantID, userID, now).Scan(&total)
+	if err != nil {
+		return nil, 0, db.Wrap("count sessions", err)
+	}
+	items, err = db.Collect(ctx, s.store.Read(), "list sessions", func(row db.Scanner) (item Info, err error) {
+		var created, used int64
+		err = row.Scan(&item.ID, &created, &used, &item.RemoteIP, &item.UserAgent)
+		item.CreatedAt, item.LastUsedAt = api.Time(db.Time(created)), api.Time(db.Time(used))
+		item.Current = item.ID == caller.SessionID
+		return item, err
+	}, `SELECT id, created_at, last_used_at, remote_ip, user_agent`+live+` ORDER BY last_used_at DESC, id DESC LIMIT $4 OFFSET $5`,
+		caller.TenantID, userID, now, page.Size, page.Offset())
+	return items, total, err
+}
+
+// extendSession records a refresh of a session. It reports false if the session has ended.
+func extendSession(ctx context.Context, tx *store.Tx, tenantID, id string, from api.Caller) (bool, error) {
+	n, err := db.Affected(ctx, tx, "update session", `UPDATE sessions SET last_used_at = $1, idle_until = $2, remote_ip = $3, user_agent = $4
+		WHERE tenant_id = $5 AND id = $6 AND revoked_at IS NULL`,
+		db.Micros(tx.Now), db.Micros(tx.Now.Add(sessionIdle)), from.RemoteIP, from.UserAgent, tenantID, id)
+	return n > 0, err
+}
+
+// evictSessions ends the oldest live sessions of a user beyond maxSessions, and deletes the oldest
+// ended ones beyond as many. The session with the given id stays. The row of the user is locked.
+func evictSessions(ctx context.Context, tx *store.Tx, u user.User, id string) (evicted int, err error) {
+	var all int
+	err = tx.QueryRowContext(ctx, `SELECT COUNT(*) FROM sessions WHERE tenant_id = $1 AND user_id = $2`, u.TenantID, u.ID).Scan(&all)
+	if err != nil || all <= maxSessions { // nearly always
+		return 0, db.Wrap("count sessions", err)
+	}
+	const live = `tenant_id = $6 AND user_id = $1 AND id <> $2 AND revoked_at IS NULL AND idle_until > $3 AND expires_at > $3`
+	n, err := db.Affected(ctx, tx, "evict sessions", `UPDATE sessions SET revoked_at = $3, revoked_why = $4 WHERE `+live+`
+		AND id NOT IN (SELECT id FROM sessions WHERE `+live+` ORDER BY created_at DESC, id DESC LIMIT $5)`,
+		u.ID, id, db.Micros(tx.Now), user.EndedByLimit, maxSessions-1, u.TenantID)
+	if err != nil {
+		return 0, err
+	}
+	const ended = `tenant_id = $5 AND user_id = $1 AND id <> $2 AND (revoked_at IS NOT NULL OR idle_until <= $3 OR expires_at <= $3)`
+	_, err = db.Affected(ctx, tx, "delete sessions", `DELETE FROM sessions WHERE `+ended+`
+		AND id NOT IN (SELECT id FROM sessions WHERE `+ended+` ORDER BY created_at DESC, id DESC LIMIT $4)`,
+		u.ID, id, db.Micros(tx.Now), maxSessions, u.TenantID)
+	return int(n), err
+}
+
+// endSession ends a live session of the user, and reports whether there was one.
+func endSession(ctx context.Context, tx *store.Tx, tenantID, userID, id, why string) (bool, error) {
+	n, err := db.Affected(ctx, tx, "end session", `UPDATE sessions SET revoked_at = $1, revoked_why = $2
+		WHERE tenant_id = $5 AND id = $3 AND user_id = $4 AND revoked_at IS NULL AND idle_until > $1 AND expires_at > $1`,
+		db.Micros(tx.Now), why, id, userID, tenantID)
+	return n > 0, err
+}
+
+// insertRefreshToken stores the next refresh token of a session.
+func insertRefreshToken(ctx context.Context, tx *store.Tx, hash []byte, session string) error {
+	_, err := tx.ExecContext(ctx, `INSERT INTO refresh_tokens (hash, session_id, created_at) VALUES ($1, $2, $3)`,
+		hash, session, db.Micros(tx.Now))
+	return db.Wrap("insert refresh token", err)
+}
+
+// rotateRefreshToken marks a token as used. It reports false if it was used before.
+func rotateRefreshToken(ctx context.Context, tx *store.Tx, hash []byte) (bool, error) {
+	n, err := db.Affected(ctx, tx, "rotate refresh token", `UPDATE refresh_tokens SET rotated_at = $1 WHERE hash = $2 AND rotated_at IS NULL`,
+		db.Micros(tx.Now), hash)
+	return n > 0, err
+}
+
+// refreshBefore returns the time of the rotation of a session that has n later ones after from and
+// not after to. It returns the zero time if there are fewer.
+func refreshBefore(ctx context.Context, tx *store.Tx, session string, from, to time.Time, n int) (time.Time, error) {
+	var at int64
+	err := tx.QueryRowContext(ctx, `SELECT rotated_at FROM refresh_tokens WHERE session_id = $1 AND rotated_at > $2 AND rotated_at <= $3
+		ORDER BY rotated_at DESC LIMIT 1 OFFSET $4`, session, db.Micros(from), db.Micros(to), n).Scan(&at)
+	if errors.Is(err, sql.ErrNoRows) {
+		return time.Time{}, nil
+	}
+	if err != nil {
+		return time.Time{}, db.Wrap("read refreshes", err)
+	}
+	return db.Time(at), nil
+}
+
+// readFamily reads the session and the user of a refresh token.
+func readFamily(ctx context.Context, q db.Querier, hash []byte) (f family, err error) {
+	var (
+		revoked, rotated sql.NullInt64
+		idle, limit      int64
+		why              sql.NullString
+	)
+	f.user, err = user.Scan(q.QueryRowContext(ctx, `SELECT `+user.Columns+`, s.id, s.revoked_at, s.revoked_why, s.idle_until, s.expires_at, t.rotated_at
+		FROM refresh_tokens t JOIN sessions s ON s.id = t.session_id JOIN members m ON m.id = s.user_id AND m.tenant_id = s.tenant_id WHERE t.hash = $1`, hash),
+		&f.session, &revoked, &why, &idle, &limit, &rotated)
+	if errors.Is(err, sql.ErrNoRows) {
+		return f, api.Unauthenticated.New("The refresh token is unknown: sign in again.")
+	}
+	f.revoked = revoked.Valid
+	f.why = why.String
+	f.idle = db.Time(idle)
+	f.limit = db.Time(limit)
+	f.rotated = db.NullTime(rotated)
+	return f, db.Wrap("read session", err)
+}
+
+// endProviderSessions ends the sessions of a logout, and returns how many live ones each user had.
+func endProviderSessions(ctx context.Context, tx *store.Tx, out ExternalLogout) (map[string]int, error) {
+	type session struct {
+		user string
+		live bool
+	}
+	all, err := db.Collect(ctx, tx, "end sessions", func(row db.Scanner) (one session, err error) {
+		err = row.Scan(&one.user, &one.live)
+		return one, err
+	}, `UPDATE sessions SET revoked_at = $1, revoked_why = $2 WHERE tenant_id = $3 AND revoked_at IS NULL
+			AND ($4 = '' OR provider_session = $4 OR $6 <> '' AND provider_session IS NULL)
+			AND user_id IN (SELECT id FROM members WHERE tenant_id = $3 AND issuer = $5 AND ($6 = '' OR subject = $6))
+		RETURNING user_id, idle_until > $1 AND expires_at > $1`,
+		db.Micros(tx.Now), user.EndedByProvider, out.TenantID, out.SessionID, out.Issuer, out.Subject)
+	ended := map[string]int{}
+	for _, one := range all {
+		ended[one.user] += 0
+		if one.live {
+			ended[one.user]++
+		}
+	}
+	return ended, err
+}
+
+// recordUse records the use of a session, unless one was recorded after a time, in microseconds.
+func recordUse(ctx context.Context, q db.Querier, id string, at, after int64) error {
+	_, err := q.ExecContext(ctx, `UPDATE sessions SET last_used_at = $1 WHERE id = $2 AND last_used_at <= $3`, at, id, after)
+	return err
+}
+
+// deleteSessions deletes the sessions of all tenants that ended before a time.
+func deleteSessions(ctx context.Context, q db.Querier, before time.Time) error {
+	_, err := q.ExecContext(ctx, `DELETE FROM sessions WHERE expires_at < $1 OR idle_until < $1 OR revoked_at < $1`, db.Micros(before))
+	return db.Wrap("delete sessions", err)
+}

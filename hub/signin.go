@@ -1,0 +1,92 @@
+package hub
+
+import (
+	"context"
+
+	"github.com/seed93082962/agenthost/hub/clitoken"
+	"github.com/seed93082962/agenthost/hub/external"
+	"github.com/seed93082962/agenthost/hub/password"
+	"github.com/seed93082962/agenthost/hub/session"
+	"github.com/seed93082962/agenthost/hub/token"
+	"github.com/seed93082962/agenthost/hub/user"
+)
+
+// openSignIn opens the packages of sign-in, each with those that it uses.
+func (h *Hub) openSignIn(ctx context.Context) (err error) {
+	cfg := h.cfg
+	passwords := password.New(password.Config{Store: h.store})
+	if !cfg.Offline {
+		if h.keys, err = token.New(ctx, h.store); err != nil {
+			return err
+		}
+	}
+	h.users, err = user.New(ctx, user.Config{
+		Store: h.store, Passwords: passwords, Withdraw: h.rotateKeysReadBy, PublicURL: cfg.PublicURL,
+		SetupToken: cfg.SetupToken, External: cfg.External, Offline: cfg.Offline,
+	})
+	if err != nil {
+		return err
+	}
+	h.cliTokens = clitoken.New(h.store, h.users)
+	h.sessions, err = session.New(session.Config{
+		Store: h.store, Users: h.users, Passwords: passwords, CLITokens: h.cliTokens, Keys: h.keys, External: cfg.External, Offline: cfg.Offline,
+	})
+	if err != nil {
+		return err
+	}
+	h.external, err = external.New(external.Config{
+		Store: h.store, Sessions: h.sessions, PublicURL: cfg.PublicURL, Logins: cfg.External,
+		Global: cfg.IdentityProvider, BootstrapAdmins: cfg.BootstrapAdmins, OpsKey: cfg.OpsKey,
+		HasData: h.organizationHasData, EndDeployments: h.endDeployments, Offline: cfg.Offline,
+	})
+	return err
+}
+
+// SetupToken returns the generated token of the first-run setup, or "" if a user exists or Config
+// has the token.
+func (h *Hub) SetupToken() string { return h.users.SetupToken() }
+
+// ResetPassword gives the user a new password and returns it. The user's sessions end, and CLI
+// tokens are revoked.
+func (h *Hub) ResetPassword(ctx context.Context, username string) (string, error) {
+	return h.users.ResetPassword(ctx, username)
+}
+
+// RetireKey replaces the key that signs access tokens, after a leak. All tokens that were signed
+// before are rejected, by running hubs within 2 seconds. Sessions continue with their next refresh.
+func (h *Hub) RetireKey(ctx context.Context) error {
+	if h.keys != nil {
+		return h.keys.Retire(ctx)
+	}
+	return token.Retire(ctx, h.store)
+}
+
+// AdminToken returns a token of an active admin that is valid for an hour, and records it. It is
+// for the operator while the identity provider is unavailable. The user is given as
+// organization/username, organization/sub:subject, or only a username of the tenant "default".
+func (h *Hub) AdminToken(ctx context.Context, user string) (string, error) {
+	name, err := h.adminName(ctx, user)
+	if err != nil {
+		return "", err
+	}
+	return h.cliTokens.IssueOffline(ctx, name)
+}
+
+// RestoreAdmin makes a user an active admin, who is given as for AdminToken and has signed in
+// before. It is for the operator, after the issuer of an organization was changed.
+func (h *Hub) RestoreAdmin(ctx context.Context, user string) error {
+	name, err := h.adminName(ctx, user)
+	if err != nil {
+		return err
+	}
+	return h.users.RestoreAdmin(ctx, name)
+}
+
+// adminName returns the user with the current issuer of the organization.
+func (h *Hub) adminName(ctx context.Context, text string) (n user.AdminName, err error) {
+	n = user.ParseAdminName(text)
+	if h.cfg.External {
+		n.Issuer, err = h.external.Issuer(ctx, n.TenantID)
+	}
+	return n, err
+}

@@ -1,0 +1,27 @@
+package hub
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+
+	"github.com/seed93082962/agenthost/hub/db"
+	"github.com/seed93082962/agenthost/hub/store"
+)
+
+// storageRow is the row of the instance table with the local storage of the hub that started last.
+const storageRow = "storage"
+
+// replaceStorage stores the id of the local storage of this hub. It returns that of the hub that
+// started before, or "" if this is the first.
+func (h *Hub) replaceStorage(ctx context.Context, id string) (former string, err error) {
+	err = h.store.Change(ctx, store.Change{}, func(tx *store.Tx) error {
+		err := tx.QueryRowContext(ctx, `SELECT value FROM instance WHERE name = $1`, storageRow).Scan(&former)
+		if err != nil && !errors.Is(err, sql.ErrNoRows) || former == id {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, `INSERT INTO instance (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value`, storageRow, id)
+		return err
+	})
+	return former, db.Wrap("replace storage id", err)
+}

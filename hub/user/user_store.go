@@ -1,0 +1,291 @@
+package user
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/db"
+	"github.com/seed93082962/agenthost/hub/password"
+	"github.com/seed93082962/agenthost/hub/store"
+	"github.com/seed93082962/agenthost/rbac"
+)
+
+// Columns are the columns that [Scan] reads, in its order. The query names the table members m.
+const Columns = `m.id, m.tenant_id, m.username, m.display_name, m.email, m.role, m.status, m.auth_source, COALESCE(m.issuer, ''), COALESCE(m.subject, ''),
+	m.password_hash, m.password_changed_at, m.must_change, m.last_login_at, m.created_at, m.updated_at`
+
+// returning are the columns of an UPDATE: SQLite permits no alias there.
+var returning = strings.ReplaceAll(Columns, "m.", "")
+
+// Scan reads Columns, and the columns after them into more.
+func Scan(row db.Scanner, more ...any) (User, error) {
+	var (
+		u                 User
+		role              string
+		changed, login    sql.NullInt64
+		created, modified int64
+	)
+	err := row.Scan(append([]any{&u.ID, &u.TenantID, &u.Username, &u.DisplayName, &u.Email, &role, &u.Status, &u.AuthSource, &u.Issuer, &u.Subject,
+		&u.PasswordHash, &changed, &u.MustChange, &login, &created, &modified}, more...)...)
+	if err != nil {
+		return User{}, err
+	}
+	if u.Role, err = rbac.ParseRole(role); err != nil {
+		return User{}, fmt.Errorf("read role of user %s: %w", u.ID, err)
+	}
+	u.PasswordChangedAt = db.NullTime(changed)
+	u.LastLoginAt = api.Time(db.NullTime(login))
+	u.CreatedAt = api.Time(db.Time(created))
+	u.UpdatedAt = db.Time(modified)
+	return u, nil
+}
+
+// scanOne is Scan for a query of at most one row.
+func scanOne(row db.Scanner) (User, error) {
+	u, err := Scan(row)
+	if errors.Is(err, sql.ErrNoRows) {
+		return User{}, ErrNone
+	}
+	return u, db.Wrap("read user", err)
+}
+
+// ByID also returns ErrNone for a user of another tenant.
+func ByID(ctx context.Context, q db.Querier, tenantID, id string) (User, error) {
+	return scanOne(q.QueryRowContext(ctx, `SELECT `+Columns+` FROM members m WHERE m.tenant_id = $1 AND m.id = $2`, tenantID, id))
+}
+
+// ByName finds a username in any letter case.
+func ByName(ctx context.Context, q db.Querier, tenantID, username string) (User, error) {
+	return scanOne(q.QueryRowContext(ctx, `SELECT `+Columns+` FROM members m WHERE m.tenant_id = $1 AND m.username_fold = $2`,
+		tenantID, password.Fold(username)))
+}
+
+// BySubject finds a user of external mode.
+func BySubject(ctx context.Context, q db.Querier, tenantID, issuer, subject string) (User, error) {
+	return scanOne(q.QueryRowContext(ctx, `SELECT `+Columns+` FROM members m WHERE m.tenant_id = $1 AND m.issuer = $2 AND m.subject = $3`,
+		tenantID, issuer, subject))
+}
+
+// usersOf returns a page of the users of a tenant, the oldest first, and the number of all.
+func usersOf(ctx context.Context, q db.Querier, tenantID string, page api.Page) ([]User, int, error) {
+	var total int
+	if err := q.QueryRowContext(ctx, `SELECT COUNT(*) FROM members WHERE tenant_id = $1`, tenantID).Scan(&total); err != nil {
+		return nil, 0, db.Wrap("count users", err)
+	}
+	all, err := db.Collect(ctx, q, "list users", func(row db.Scanner) (User, error) { return Scan(row) },
+		`SELECT `+Columns+` FROM members m WHERE m.tenant_id = $1 ORDER BY m.created_at, m.id LIMIT $2 OFFSET $3`,
+		tenantID, page.Size, page.Offset())
+	return all, total, err
+}
+
+// insertTenant creates a tenant if it does not exist.
+func insertTenant(ctx context.Context, q db.Querier, id string, now time.Time) error {
+	_, err := q.ExecContext(ctx, `INSERT INTO tenants (id, created_at) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING`, id, db.Micros(now))
+	return db.Wrap("insert tenant", err)
+}
+
+// LockTenant makes the transaction wait for all others that change users, invites and CLI tokens of
+// the tenant. Call it before reading rows that the decision depends on.
+func LockTenant(ctx context.Context, tx *sql.Tx, tenantID string) error {
+	_, err := tx.ExecContext(ctx, `UPDATE tenants SET version = version + 1 WHERE id = $1`, tenantID)
+	return db.Wrap("lock tenant", err)
+}
+
+// lockUser makes the transaction wait for others that change the user.
+func lockUser(ctx context.Context, tx *store.Tx, tenantID, id string) error {
+	_, err := tx.ExecContext(ctx, `UPDATE members SET updated_at = updated_at WHERE tenant_id = $1 AND id = $2`, tenantID, id)
+	return db.Wrap("lock user", err)
+}
+
+// HasUsers reports whether the tenant has users.
+func HasUsers(ctx context.Context, q db.Querier, tenantID string) (has bool, err error) {
+	err = q.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM members WHERE tenant_id = $1)`, tenantID).Scan(&has)
+	return has, db.Wrap("read users", err)
+}
+
+// activeAdmins counts the admins who can sign in in the mode of the hub.
+func (s *Service) activeAdmins(ctx context.Context, tx *store.Tx, tenantID string) (n int, err error) {
+	err = tx.QueryRowContext(ctx, `SELECT COUNT(*) FROM members WHERE tenant_id = $1 AND role = $2 AND status = $3 AND auth_source = $4`,
+		tenantID, string(rbac.Admin), Active, s.source()).Scan(&n)
+	return n, db.Wrap("count admins", err)
+}
+
+// insert stores a new user. A name that is taken is a db.UniqueViolation.
+func insert(ctx context.Context, tx *store.Tx, u User) error {
+	_, err := tx.ExecContext(ctx, `INSERT INTO members (id, tenant_id, username, username_fold, display_name, email, role, status,
+			auth_source, issuer, subject, password_hash, password_changed_at, must_change, last_login_at, created_at, updated_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)`,
+		u.ID, u.TenantID, u.Username, password.Fold(u.Username), u.DisplayName, u.Email, string(u.Role), u.Status,
+		u.AuthSource, nullText(u.Issuer), nullText(u.Subject), u.PasswordHash, db.NullMicros(u.PasswordChangedAt), u.MustChange,
+		db.NullMicros(time.Time(u.LastLoginAt)), db.Micros(time.Time(u.CreatedAt)), db.Micros(u.UpdatedAt))
+	return db.Wrap("insert user", err)
+}
+
+// nullText stores the empty text as NULL.
+func nullText(s string) sql.NullString { return sql.NullString{String: s, Valid: s != ""} }
+
+// update stores the role, the status and the display name.
+func update(ctx context.Context, tx *store.Tx, u User) error {
+	_, err := tx.ExecContext(ctx, `UPDATE members SET role = $1, status = $2, display_name = $3, updated_at = $4
+		WHERE tenant_id = $5 AND id = $6`, string(u.Role), u.Status, u.DisplayName, db.Micros(u.UpdatedAt), u.TenantID, u.ID)
+	return db.Wrap("update user", err)
+}
+
+// remove deletes the user and, by the schema, the sessions and tokens.
+func remove(ctx context.Context, tx *store.Tx, u User) error {
+	_, err := tx.ExecContext(ctx, `DELETE FROM members WHERE tenant_id = $1 AND id = $2`, u.TenantID, u.ID)
+	return db.Wrap("delete user", err)
+}
+
+// setPassword stores the hash of a password that the user must change.
+func setPassword(ctx context.Context, tx *store.Tx, u User, hash string) error {
+	_, err := tx.ExecContext(ctx, `UPDATE members SET password_hash = $1, password_changed_at = $2, must_change = TRUE, updated_at = $2
+		WHERE tenant_id = $3 AND id = $4`, hash, db.Micros(tx.Now), u.TenantID, u.ID)
+	return db.Wrap("update user", err)
+}
+
+// RecordLogin records a login, stores the hash of the password, and returns the user as stored. It
+// returns ErrNone if the password or the status has changed since u was read. The row is then locked
+// until the transaction ends.
+func RecordLogin(ctx context.Context, tx *store.Tx, u User, hash string) (User, error) {
+	return scanOne(tx.QueryRowContext(ctx, `UPDATE members SET last_login_at = $1, password_hash = $2
+		WHERE tenant_id = $3 AND id = $4 AND password_hash = $5 AND status = $6 RETURNING `+returning,
+		db.Micros(tx.Now), hash, u.TenantID, u.ID, u.PasswordHash, Active))
+}
+
+// ChangePassword stores the hash of a password that the user chose. It reports false if the password
+// or the status has changed since u was read.
+func ChangePassword(ctx context.Context, tx *store.Tx, u User, hash string) (bool, error) {
+	n, err := db.Affected(ctx, tx, "update user", `UPDATE members SET password_hash = $1, password_changed_at = $2, must_change = FALSE, updated_at = $2
+		WHERE tenant_id = $3 AND id = $4 AND password_hash = $5 AND status = $6`,
+		hash, db.Micros(tx.Now), u.TenantID, u.ID, u.PasswordHash, Active)
+	return n > 0, err
+}
+
+// recordExternal records a login and returns the user, or ErrNone. It changes nothing of a disabled
+// one. The row is locked until the transaction ends.
+func recordExternal(ctx context.Context, tx *store.Tx, e External) (User, error) {
+	return scanOne(tx.QueryRowContext(ctx, `UPDATE members SET
+			last_login_at = CASE WHEN status = $1 THEN $2 ELSE last_login_at END,
+			email = CASE WHEN status = $1 THEN $3 ELSE email END
+		WHERE tenant_id = $4 AND issuer = $5 AND subject = $6 RETURNING `+returning,
+		Active, db.Micros(tx.Now), externalEmail(e.Email), e.TenantID, e.Issuer, e.Subject))
+}
+
+// useBootstrap reports whether the key, which is the folded username or has a slash, makes its user
+// an admin. It does so once.
+func useBootstrap(ctx context.Context, tx *store.Tx, tenantID, key string) (bool, error) {
+	n, err := db.Affected(ctx, tx, "use bootstrap admin", `INSERT INTO bootstrap_admins (tenant_id, username_fold, used_at)
+		VALUES ($1, $2, $3) ON CONFLICT (tenant_id, username_fold) DO NOTHING`, tenantID, key, db.Micros(tx.Now))
+	return n > 0, err
+}
+
+// EndSessions ends all sessions of a user but one ("" for none), and returns the ids of the live
+// ones. Call [Service.Changed] after the commit.
+func EndSessions(ctx context.Context, tx *store.Tx, u User, except, why string) (live []string, err error) {
+	type session struct {
+		id   string
+		live bool
+	}
+	// Expired sessions end too: a concurrent refresh must not extend one.
+	all, err := db.Collect(ctx, tx, "end sessions", func(row db.Scanner) (one session, err error) {
+		err = row.Scan(&one.id, &one.live)
+		return one, err
+	}, `UPDATE sessions SET revoked_at = $1, revoked_why = $2
+		WHERE tenant_id = $5 AND user_id = $3 AND id <> $4 AND revoked_at IS NULL RETURNING id, idle_until > $1 AND expires_at > $1`,
+		db.Micros(tx.Now), why, u.ID, except, u.TenantID)
+	for _, one := range all {
+		if one.live {
+			live = append(live, one.id)
+		}
+	}
+	return live, err
+}
+
+// RevokeTokens revokes all CLI tokens of a user, and returns how many were valid. Call
+// [Service.Changed] after the commit.
+func RevokeTokens(ctx context.Context, tx *store.Tx, u User) (int, error) {
+	return liveRows(ctx, tx, "revoke tokens", `UPDATE cli_tokens SET revoked_at = $1 WHERE tenant_id = $3 AND user_id = $2 AND revoked_at IS NULL
+		RETURNING expires_at IS NULL OR expires_at > $1`, db.Micros(tx.Now), u.ID, u.TenantID)
+}
+
+// EndedAccess is what the users of a tenant lost.
+type EndedAccess struct {
+	Sessions int // live ones
+	Tokens   int // valid CLI tokens
+}
+
+// EndExternalAccess ends the sessions and CLI tokens of the users of a tenant who sign in with an
+// identity provider, except those of an issuer.
+func EndExternalAccess(ctx context.Context, tx *store.Tx, tenantID, keepIssuer string) (ended EndedAccess, err error) {
+	const users = `user_id IN (SELECT id FROM members WHERE tenant_id = $1 AND auth_source = $2 AND issuer <> $3)`
+	if ended.Sessions, err = liveRows(ctx, tx, "end sessions", `UPDATE sessions SET revoked_at = $4, revoked_why = $5
+		WHERE tenant_id = $1 AND `+users+` AND revoked_at IS NULL RETURNING idle_until > $4 AND expires_at > $4`,
+		tenantID, sourceExternal, keepIssuer, db.Micros(tx.Now), EndedByOrganization); err != nil {
+		return ended, err
+	}
+	ended.Tokens, err = liveRows(ctx, tx, "revoke tokens", `UPDATE cli_tokens SET revoked_at = $4
+		WHERE tenant_id = $1 AND `+users+` AND revoked_at IS NULL RETURNING expires_at IS NULL OR expires_at > $4`,
+		tenantID, sourceExternal, keepIssuer, db.Micros(tx.Now))
+	return ended, err
+}
+
+// liveRows runs a statement that returns for each row whether it was live, and returns their number.
+func liveRows(ctx context.Context, tx *store.Tx, what, query string, args ...any) (live int, err error) {
+	all, err := db.Collect(ctx, tx, what, func(row db.Scanner) (alive bool, err error) {
+		err = row.Scan(&alive)
+		return alive, err
+	}, query, args...)
+	for _, alive := range all {
+		if alive {
+			live++
+		}
+	}
+	return live, err
+}
+
+// ReadAccess returns the access of sessions and CLI tokens by their ids, at most MaxAccesses. The
+// query has one form for one id and one for all other numbers, which connections keep prepared.
+func ReadAccess(ctx context.Context, q db.Querier, now time.Time, ids ...string) (map[string]Access, error) {
+	n := 1
+	if len(ids) > 1 {
+		n = MaxAccesses
+	}
+	marks := make([]string, n)
+	args := make([]any, n)
+	for i := range n {
+		marks[i], args[i] = fmt.Sprintf("$%d", i+1), ""
+		if i < len(ids) {
+			args[i] = ids[i]
+		}
+	}
+	in := strings.Join(marks, ", ")
+	found, err := db.Collect(ctx, q, "read access", func(row db.Scanner) (a Access, err error) {
+		var (
+			role, status           string
+			revoked, idle, expires sql.NullInt64
+		)
+		if err := row.Scan(&a.id, &a.userID, &role, &status, &revoked, &a.why, &idle, &expires); err != nil {
+			return a, err
+		}
+		passed := func(t sql.NullInt64) bool { return t.Valid && !now.Before(db.Time(t.Int64)) }
+		a.disabled = status != Active
+		a.revoked = revoked.Valid
+		a.expired = passed(idle) || passed(expires)
+		a.role, err = rbac.ParseRole(role)
+		return a, err
+	}, `SELECT s.id, m.id, m.role, m.status, s.revoked_at, COALESCE(s.revoked_why, ''), s.idle_until, s.expires_at
+			FROM sessions s JOIN members m ON m.id = s.user_id AND m.tenant_id = s.tenant_id WHERE s.id IN (`+in+`)
+		UNION ALL SELECT t.id, m.id, m.role, m.status, t.revoked_at, '', t.expires_at, t.expires_at
+			FROM cli_tokens t JOIN members m ON m.id = t.user_id AND m.tenant_id = t.tenant_id WHERE t.id IN (`+in+`)`, args...)
+	all := make(map[string]Access, len(found))
+	for _, a := range found {
+		all[a.id] = a
+	}
+	return all, err
+}
