@@ -3,6 +3,7 @@ package hub
 import (
 	"context"
 
+	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/gateway"
 )
 
