@@ -250,8 +250,8 @@ func upstream(b *testing.B, n int, pace time.Duration) (url string, gone <-chan 
 	return srv.URL, left
 }
 
-// at starts receiving an answer from each URL within the time, and returns the first-token times and
-// the number of tokens.
+// at starts receiving an answer from each URL within the time, and returns the first-token times
+// and the number of tokens.
 func at(b *testing.B, urls []string, within time.Duration) (first []time.Duration, tokens int) {
 	b.Helper()
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: len(urls)}}
@@ -295,8 +295,8 @@ func benchRelay(b *testing.B, tokens int, pace time.Duration) (hub, rt *process,
 	return hub, rt, gone
 }
 
-// BenchmarkChats runs chats through a hub and a runtime, each in its own process on one core, and the
-// same runs directly with the runtime. CPU is that of the process, system time included.
+// BenchmarkChats runs chats through a hub and a runtime, each in its own process on one core, and
+// the same runs directly with the runtime. CPU is that of the process, system time included.
 func BenchmarkChats(b *testing.B) {
 	for name, load := range map[string]struct {
 		chats, tokens int

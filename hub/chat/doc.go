@@ -7,10 +7,10 @@
 //	defer service.Close()
 //	handler, err := api.New(config, service.Routes()...)
 //
-// [Service.Send] stores the message of the user and an empty answer, and starts a run in the runtime
-// of the agent: see package relay. A session continues one session of the runtime. The stored
-// conversation is sent only if the runtime does not have that session. [Service.Upload] stores
-// sessions of other programs, for package push.
+// [Service.Send] stores the message of the user and an empty answer, and starts a run in the
+// runtime of the agent: see package relay. A session continues one session of the runtime. The
+// stored conversation is sent only if the runtime does not have that session. [Service.Upload]
+// stores sessions of other programs, for package push.
 //
 // Neither a log nor the audit log contains a message.
 package chat

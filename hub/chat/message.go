@@ -95,8 +95,8 @@ func inner(blocks []byte) []byte {
 	return bytes.TrimSuffix(bytes.TrimPrefix(blocks, []byte("[")), []byte("]"))
 }
 
-// maxPageBytes bounds the JSON of a page of messages. A page has at least one message, also a longer
-// one.
+// maxPageBytes bounds the JSON of a page of messages. A page has at least one message, also a
+// longer one.
 const maxPageBytes = 4 << 20
 
 // MessagePage selects messages: those after a cursor, or the page with a number.
@@ -106,8 +106,8 @@ type MessagePage struct {
 	After int64 // the cursor of the next page, or 0
 }
 
-// MessageList is a page of messages, which has fewer than the size of the page if they are more than
-// 4 MiB.
+// MessageList is a page of messages, which has fewer than the size of the page if they are more
+// than 4 MiB.
 type MessageList struct {
 	api.List[Message]
 

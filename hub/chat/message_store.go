@@ -151,9 +151,9 @@ func restartAnswer(ctx context.Context, tx *sql.Tx, in session, m message) error
 // window, and a runtime accepts bodies of 4 MiB.
 const maxHistory = 1 << 20
 
-// historyOf returns the latest messages of a session except the one with the seq and its answer, for
-// a run that continues no session of the runtime. unanswered has the last messages of the user if
-// they have no answer, with which a history cannot end. Messages that no runtime accepted are
+// historyOf returns the latest messages of a session except the one with the seq and its answer,
+// for a run that continues no session of the runtime. unanswered has the last messages of the user
+// if they have no answer, with which a history cannot end. Messages that no runtime accepted are
 // omitted, as from a session of a runtime. Notices are not stored as a part of the text.
 func historyOf(ctx context.Context, q db.Querier, in session, except int64) (history []wire.Turn, unanswered string, err error) {
 	if in.Messages <= 2 { // the first message, for which no query delays the run

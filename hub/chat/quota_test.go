@@ -140,7 +140,7 @@ func TestSizesOfSessions(t *testing.T) {
 		stream := send(t, ada, path, object{"message": strings.Repeat("a long message ", 60)})
 		stream.until("partial_message")
 		stream.cancel()
-		eventually(t, ada, path, "cancelled")
+		eventually(t, ada, path)
 		s.sizes(answers())
 		ada.Post(push, body(pushed("s1", day1))).Want(http.StatusOK)
 		ada.Post(push, body(pushed("s1", day2, "messages", []object{}))).Want(http.StatusOK)

@@ -242,14 +242,14 @@ func messages(c *apitest.Client, session string) (all []object) {
 	}
 }
 
-// eventually waits until the last message of a session has that status, and returns it.
-func eventually(t *testing.T, c *apitest.Client, session, status string) object {
+// eventually waits until the last message of a session is cancelled, and returns it.
+func eventually(t *testing.T, c *apitest.Client, session string) object {
 	t.Helper()
 	var last object
 	require.Eventually(t, func() bool {
 		all := messages(c, session)
 		last = all[len(all)-1]
-		return last["status"] == status
+		return last["status"] == "cancelled"
 	}, time.Minute, 5*time.Millisecond, "%v", last)
 	return last
 }

@@ -128,8 +128,8 @@ func (s *Service) storeUpload(ctx context.Context, tx *sql.Tx, u upload, sum *qu
 	return insertMessages(ctx, tx, u.session, u.messages...)
 }
 
-// fits adds to the stored amount of the user. If that is too much, it sets the result of the session
-// and returns false.
+// fits adds to the stored amount of the user. If that is too much, it sets the result of the
+// session and returns false.
 func (u upload) fits(sum *quota, more quota) bool {
 	next := quota{sessions: sum.sessions + more.sessions, bytes: sum.bytes + more.bytes}
 	if err, ok := errors.AsType[*api.Error](next.check()); ok && (more.sessions > 0 || more.bytes > 0) {

@@ -259,8 +259,8 @@ type Blocks struct {
 	Text            string            // of the text blocks
 }
 
-// DecodeBlocks decodes an assistant event, and of its blocks at most the first ones. Blocks that are
-// not objects with a type are omitted.
+// DecodeBlocks decodes an assistant event, and of its blocks at most the first ones. Blocks that
+// are not objects with a type are omitted.
 func DecodeBlocks(data []byte, most int) (Blocks, error) {
 	var in struct {
 		ParentToolUseID *string `json:"parent_tool_use_id"`

@@ -67,8 +67,8 @@ func (s *Service) Routes() []api.Route {
 	}}
 }
 
-// push checks the key. A request without one has a caller. Programs with the key have a share in the
-// memory of bodies for each address.
+// push checks the key. A request without one has a caller. Programs with the key have a share in
+// the memory of bodies for each address.
 func (s *Service) push(w http.ResponseWriter, r *http.Request) error {
 	caller := api.CallerOf(r)
 	owner := api.ShareOwner(caller)

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// Limits of the memory of all answers in progress, in bytes: the decoders of the events of runtimes,
-// and the text that is stored.
+// Limits of the memory of all answers in progress, in bytes: the decoders of the events of
+// runtimes, and the text that is stored.
 const (
 	maxMemory       = 512 << 20
 	maxTenantMemory = maxMemory / 4

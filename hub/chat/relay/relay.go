@@ -6,9 +6,9 @@
 //	defer answer.Close()
 //	err = answer.Serve(w)
 //
-// An [Answer] is the only owner of its state. The text is stored while it arrives, each time that it
-// has grown by a quarter, so that a hub that is killed loses at most a fifth of it. An answer that is
-// stored as partial is in progress, or was in progress when its hub was killed.
+// An [Answer] is the only owner of its state. The text is stored while it arrives, each time that
+// it has grown by a quarter, so that a hub that is killed loses at most a fifth of it. An answer
+// that is stored as partial is in progress, or was in progress when its hub was killed.
 //
 // A session has at most one answer in progress, also with several hubs on one database: the row of
 // the run is a lease that its hub renews while it relays the answer. A hub that has lost the lease

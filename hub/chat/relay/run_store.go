@@ -140,8 +140,8 @@ func endRun(ctx context.Context, tx *sql.Tx, r lease, workerID string, now time.
 // statements are prepared.
 const renewWidth = 25
 
-// renewRuns renews the leases of runs, and returns those that the hub still has, and for each of them
-// whether it is to be cancelled. Their rows stay locked until the end of the transaction.
+// renewRuns renews the leases of runs, and returns those that the hub still has, and for each of
+// them whether it is to be cancelled. Their rows stay locked until the end of the transaction.
 func renewRuns(ctx context.Context, tx *sql.Tx, workerID string, runIDs []string, now time.Time) (map[string]bool, error) {
 	args := []any{db.Micros(now.Add(leaseTime)), workerID}
 	for _, id := range runIDs {

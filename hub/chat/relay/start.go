@@ -41,8 +41,8 @@ type Start struct {
 }
 
 // Start stores an answer and starts its run. The caller must call Close. It fails with the error of
-// [Start].Store, with [ErrStartedBefore], and with api.UpstreamFailed if the runtime rejects the run,
-// which is stored as a failed answer.
+// [Start].Store, with [ErrStartedBefore], and with api.UpstreamFailed if the runtime rejects the
+// run, which is stored as a failed answer.
 func (r *Relay) Start(ctx context.Context, run Run, in Start) (*Answer, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	a := &Answer{relay: r, run: run, ctx: ctx, cancel: cancel, began: time.Now()}
@@ -84,8 +84,8 @@ func (r *Relay) Start(ctx context.Context, run Run, in Start) (*Answer, error) {
 }
 
 // Reserve takes the lease of the session for a run, in the transaction of [Start].Store, which has
-// locked the row of the session. It fails with api.Conflict while another answer is in progress, and
-// with api.RateLimited if too many answers are.
+// locked the row of the session. It fails with api.Conflict while another answer is in progress,
+// and with api.RateLimited if too many answers are.
 func (a *Answer) Reserve(ctx context.Context, tx *sql.Tx, run Run) error {
 	now := a.relay.store.Now()
 	a.run = run
