@@ -247,7 +247,7 @@ func (s *Service) checkReferences(ctx context.Context, tx *store.Tx, before Agen
 	for _, b := range bindings {
 		known := refNames(b.refs(&before))
 		for i, name := range refNames(b.refs(a)) {
-			if slices.Contains(known, name) || b.kind == kindTool && isBuiltin(name) {
+			if slices.Contains(known, name) || b.kind == kindTool && s.Tools.builtinNamed(name) != nil {
 				continue
 			}
 			found, err := exists(ctx, tx, b.table, tx.Caller.TenantID, name)

@@ -3,7 +3,6 @@ package catalog
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"slices"
 	"time"
 
@@ -93,10 +92,7 @@ func (s *Service) LockAgent(ctx context.Context, tx *sql.Tx, tenantID, name stri
 // such agent.
 func (s *Service) AgentEnabled(ctx context.Context, tenantID, name string) (enabled bool, err error) {
 	err = s.store.Read().QueryRowContext(ctx, `SELECT enabled FROM agents WHERE tenant_id = $1 AND name = $2`, tenantID, name).Scan(&enabled)
-	if errors.Is(err, sql.ErrNoRows) {
-		return false, errNoAgent
-	}
-	return enabled, db.Wrap("read agent", err)
+	return enabled, missing(err, "read agent", errNoAgent)
 }
 
 // readBindings sets the bindings of agents of a tenant. With the id of an agent, it reads only its

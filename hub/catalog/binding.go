@@ -142,12 +142,8 @@ func (s *Service) bindingRoutes() (routes []api.Route) {
 			a, err := s.Agent(r.Context(), api.CallerOf(r), r.PathValue("name"))
 			return bindingList{a: a, binding: b}, err
 		})
-		put := api.ResultOf(http.StatusOK, func(r *http.Request, in Bindings) (bindingList, error) {
-			expected, err := api.IfMatch(r)
-			if err != nil {
-				return bindingList{}, err
-			}
-			a, err := s.bindAgent(r.Context(), api.CallerOf(r), r.PathValue("name"), b, expected, in)
+		put := replaceOf(func(ctx context.Context, caller api.Caller, name string, expected *int64, in Bindings) (bindingList, error) {
+			a, err := s.bindAgent(ctx, caller, name, b, expected, in)
 			return bindingList{a: a, binding: b}, err
 		})
 		routes = append(routes, adminRoute(http.MethodGet, path, get), adminRoute(http.MethodPut, path, put))

@@ -263,18 +263,11 @@ func (c *Components[T, In, P]) routes() []api.Route {
 
 // commonRoutes returns the routes that all kinds have.
 func (c *Components[T, In, P]) commonRoutes(list handler) []api.Route {
-	replace := func(r *http.Request, in In) (T, error) {
-		expected, err := api.IfMatch(r)
-		if err != nil {
-			return *new(T), err
-		}
-		return c.Replace(r.Context(), api.CallerOf(r), r.PathValue("name"), expected, in)
-	}
 	remove := func(r *http.Request) error { return c.Delete(r.Context(), api.CallerOf(r), r.PathValue("name")) }
 	return []api.Route{
 		adminRoute(http.MethodGet, c.path, list),
 		adminRoute(http.MethodGet, c.path+"/:name", api.Result(http.StatusOK, byName(c.Get))),
-		adminRoute(http.MethodPut, c.path+"/:name", api.ResultOf(http.StatusOK, replace)),
+		adminRoute(http.MethodPut, c.path+"/:name", replaceOf(c.Replace)),
 		adminRoute(http.MethodDelete, c.path+"/:name", api.Done(remove)),
 	}
 }

@@ -44,17 +44,22 @@ func byName[T any](read func(context.Context, api.Caller, string) (T, error)) fu
 	return func(r *http.Request) (T, error) { return read(r.Context(), api.CallerOf(r), r.PathValue("name")) }
 }
 
+// replaceOf returns a handler that replaces what the name in the path has, if it has the version that
+// the client expects.
+func replaceOf[In, T any](replace func(ctx context.Context, caller api.Caller, name string, expected *int64, in In) (T, error)) handler {
+	return api.ResultOf(http.StatusOK, func(r *http.Request, in In) (T, error) {
+		expected, err := api.IfMatch(r)
+		if err != nil {
+			return *new(T), err
+		}
+		return replace(r.Context(), api.CallerOf(r), r.PathValue("name"), expected, in)
+	})
+}
+
 func (s *Service) agentRoutes() []api.Route {
 	const path = "/api/v1/admin/agents"
 	create := func(r *http.Request, in AgentInput) (Agent, error) {
 		return s.CreateAgent(r.Context(), api.CallerOf(r), in)
-	}
-	update := func(r *http.Request, in AgentInput) (Agent, error) {
-		expected, err := api.IfMatch(r)
-		if err != nil {
-			return Agent{}, err
-		}
-		return s.UpdateAgent(r.Context(), api.CallerOf(r), r.PathValue("name"), expected, in)
 	}
 	remove := func(r *http.Request) error { return s.DeleteAgent(r.Context(), api.CallerOf(r), r.PathValue("name")) }
 	return append(s.bindingRoutes(),
@@ -64,7 +69,7 @@ func (s *Service) agentRoutes() []api.Route {
 		adminRoute(http.MethodGet, path, listOf(s.Agents)),
 		adminRoute(http.MethodPost, path, api.ResultOf(http.StatusCreated, create)),
 		adminRoute(http.MethodGet, path+"/:name", api.Result(http.StatusOK, byName(s.Agent))),
-		adminRoute(http.MethodPut, path+"/:name", api.ResultOf(http.StatusOK, update)),
+		adminRoute(http.MethodPut, path+"/:name", replaceOf(s.UpdateAgent)),
 		adminRoute(http.MethodDelete, path+"/:name", api.Done(remove)),
 		adminRoute(http.MethodGet, path+"/:name/export", s.exportAgent),
 		adminRoute(http.MethodPost, path+"/import", s.importAgent),

@@ -74,7 +74,7 @@ type Service struct {
 	cfg       Config
 	store     *store.Store
 	snapshots *snapshots
-	slots     slots // for checks of uploads
+	slots     *slots // for checks of uploads
 
 	Tools     *Components[Tool, ToolInput, *Tool]
 	Skills    *Components[Skill, SkillInput, *Skill]
@@ -91,7 +91,7 @@ func New(cfg Config) (*Service, error) {
 	if cfg.Deployed == nil {
 		cfg.Deployed = func(context.Context, *sql.Tx, string, string) (bool, error) { return false, nil }
 	}
-	s := &Service{cfg: cfg, store: cfg.Store, snapshots: newSnapshots()}
+	s := &Service{cfg: cfg, store: cfg.Store, snapshots: newSnapshots(), slots: newSlots()}
 	s.Tools = s.tools()
 	s.Skills = s.skills()
 	s.MCPs = s.mcps()

@@ -3,7 +3,6 @@ package catalog
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -19,106 +18,68 @@ const (
 	checksWaiting = 32
 )
 
-// slots share the checks of uploads between tenants: those that have uploads take turns.
+// slots share the checks of uploads between tenants. An upload waits for those of its tenant that
+// came before, and then for a free slot. Tenants take turns, because waiting senders of a channel
+// proceed in their order.
 type slots struct {
-	mu      sync.Mutex // guards the fields below
-	running int
-	tenants []*queue // with uploads, the next one first
+	mu      sync.Mutex // guards tenants
+	tenants map[string]*tenantUploads
+	running chan struct{} // has an element for each check
 }
 
-// queue has the uploads of a tenant.
-type queue struct {
-	tenant  string
-	running bool
-	waiting []chan struct{} // closed when it is the turn of the upload
+type tenantUploads struct {
+	number int           // that are checked or wait
+	turn   chan struct{} // has an element while one of them is checked or waits for a slot
+}
+
+func newSlots() *slots {
+	return &slots{tenants: map[string]*tenantUploads{}, running: make(chan struct{}, checksAtOnce)}
 }
 
 // checked runs check when it is the turn of an upload of the caller's tenant. It returns the cause
 // of ctx if that ends before.
 func (s *Service) checked(ctx context.Context, caller api.Caller, check func() error) error {
-	turn, err := s.slots.enqueue(caller.TenantID)
+	uploads, err := s.slots.enter(caller.TenantID)
 	if err != nil {
 		return err
 	}
-	select {
-	case <-turn:
-	case <-ctx.Done():
-		if s.slots.leave(caller.TenantID, turn) {
+	defer s.slots.leave(caller.TenantID, uploads)
+	for _, slot := range []chan struct{}{uploads.turn, s.slots.running} {
+		select {
+		case slot <- struct{}{}:
+			defer func() { <-slot }()
+		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
 	}
-	defer s.slots.release(caller.TenantID)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	return check()
 }
 
-func (s *slots) enqueue(tenant string) (turn chan struct{}, err error) {
+func (s *slots) enter(tenantID string) (*tenantUploads, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	q := s.of(tenant)
-	if q == nil {
-		q = &queue{tenant: tenant}
-		s.tenants = append(s.tenants, q)
+	uploads := s.tenants[tenantID]
+	if uploads == nil {
+		uploads = &tenantUploads{turn: make(chan struct{}, 1)}
+		s.tenants[tenantID] = uploads
 	}
-	if len(q.waiting) == checksWaiting {
+	if uploads.number > checksWaiting {
 		return nil, &api.Error{
 			Code: api.RateLimited, RetryAfter: 10 * time.Second,
 			Message: fmt.Sprintf("%d uploads of the organization wait for their check: try again later.", checksWaiting),
 		}
 	}
-	turn = make(chan struct{})
-	q.waiting = append(q.waiting, turn)
-	s.start()
-	return turn, nil
+	uploads.number++
+	return uploads, nil
 }
 
-// leave removes a waiting upload. It reports false if it is the turn of the upload.
-func (s *slots) leave(tenant string, turn chan struct{}) bool {
+func (s *slots) leave(tenantID string, uploads *tenantUploads) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	q := s.of(tenant)
-	i := slices.Index(q.waiting, turn)
-	if i < 0 {
-		return false
+	if uploads.number--; uploads.number == 0 {
+		delete(s.tenants, tenantID)
 	}
-	q.waiting = slices.Delete(q.waiting, i, i+1)
-	s.start()
-	return true
-}
-
-func (s *slots) release(tenant string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.running--
-	s.of(tenant).running = false
-	s.start()
-}
-
-// start gives the free slots to tenants, each of which then goes to the end, and forgets tenants
-// without uploads. The caller has the lock.
-func (s *slots) start() {
-	for s.running < checksAtOnce {
-		i := slices.IndexFunc(s.tenants, func(q *queue) bool { return !q.running && len(q.waiting) > 0 })
-		if i < 0 {
-			break
-		}
-		q := s.tenants[i]
-		close(q.waiting[0])
-		q.waiting, q.running = q.waiting[1:], true
-		s.running++
-		s.tenants = append(slices.Delete(s.tenants, i, i+1), q)
-	}
-	s.tenants = slices.DeleteFunc(s.tenants, func(q *queue) bool { return !q.running && len(q.waiting) == 0 })
-}
-
-// of returns the queue of a tenant, or nil. The caller has the lock.
-func (s *slots) of(tenant string) *queue {
-	for _, q := range s.tenants {
-		if q.tenant == tenant {
-			return q
-		}
-	}
-	return nil
 }

@@ -132,17 +132,13 @@ func replacedTool(from, to Tool) fileReplaceDetail {
 	}
 }
 
-func isBuiltin(name string) bool {
-	return slices.ContainsFunc(agent.BuiltinTools(), func(t agent.BuiltinTool) bool { return t.Name == name })
-}
-
 // OpenTool opens the file of a custom tool. It fails with api.NotFound if there is no such tool, or
 // it is built in, or its file is missing.
 func (s *Service) OpenTool(ctx context.Context, caller api.Caller, name string) (Tool, *artifact.Blob, error) {
 	if err := rbac.AdminRead.Check(caller); err != nil {
 		return Tool{}, nil, err
 	}
-	if isBuiltin(name) {
+	if s.Tools.builtinNamed(name) != nil {
 		return Tool{}, nil, api.NotFound.New("A built-in tool has no file.")
 	}
 	v, err := s.Tools.named(ctx, s.store.Read(), caller.TenantID, name)
