@@ -15,8 +15,11 @@ import (
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
-// loadTimeout limits the time for loading the custom tools of all agents.
-const loadTimeout = 10 * time.Second
+// The limits of the time for loading the custom tools and the skill archives of all agents.
+const (
+	toolTimeout    = 10 * time.Second
+	archiveTimeout = 30 * time.Second
+)
 
 // hosted is an agent of the runtime.
 type hosted struct {
@@ -28,23 +31,17 @@ type hosted struct {
 	detail  wire.AgentDetail
 }
 
-// loaded is a custom tool, or the error of loading it.
-type loaded struct {
-	tool tool.Tool
-	err  error
-}
-
 // host resolves the agents of the configuration.
 func (rt *Runtime) host(ctx context.Context) error {
 	if err := (&agent.File{Agents: rt.cfg.Agents, Limits: rt.cfg.Limits}).Validate(); err != nil {
 		return err
 	}
-	custom, archives := rt.loadTools(ctx), rt.loadSkills(ctx)
+	parts := rt.load(ctx)
 	for i := range rt.cfg.Agents {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		h, err := rt.hostOne(ctx, &rt.cfg.Agents[i], custom[i], archives[i])
+		h, err := rt.hostOne(ctx, &rt.cfg.Agents[i], &parts[i])
 		if err != nil {
 			return err
 		}
@@ -54,42 +51,77 @@ func (rt *Runtime) host(ctx context.Context) error {
 	return nil
 }
 
-// loadTools loads the custom tools of all agents in parallel.
-func (rt *Runtime) loadTools(ctx context.Context) [][]loaded {
-	ctx, cancel := context.WithTimeoutCause(ctx, loadTimeout, fmt.Errorf("it took longer than %v", loadTimeout))
-	defer cancel()
-	all := make([][]loaded, len(rt.cfg.Agents))
+// loaded are the loaded parts of an agent.
+type loaded struct {
+	tools       []tool.Tool // one for each custom tool
+	toolErrors  []error
+	skillDirs   []string // of the skill archives
+	skillsError error
+}
+
+// load loads the custom tools and the skill archives of all agents in parallel.
+func (rt *Runtime) load(ctx context.Context) []loaded {
+	toolCtx, cancelTools := context.WithTimeoutCause(ctx, toolTimeout, fmt.Errorf("it took longer than %v", toolTimeout))
+	defer cancelTools()
+	archiveCtx, cancelArchives := context.WithTimeoutCause(ctx, archiveTimeout, fmt.Errorf("it took longer than %v", archiveTimeout))
+	defer cancelArchives()
+	all := make([]loaded, len(rt.cfg.Agents))
 	var loading sync.WaitGroup
+	defer loading.Wait()
 	for i := range rt.cfg.Agents {
-		defs := rt.cfg.Agents[i].CustomTools
-		all[i] = make([]loaded, len(defs))
-		for j := range defs {
-			if rt.cfg.LoadTool == nil {
-				all[i][j].err = errors.New("the runtime is configured without LoadTool")
-				continue
-			}
-			loading.Go(func() {
-				l := &all[i][j]
-				if l.tool, l.err = rt.cfg.LoadTool(ctx, defs[j]); l.err != nil && ctx.Err() != nil {
-					l.err = fmt.Errorf("%w: %w", context.Cause(ctx), l.err)
-				}
-			})
+		def, l := &rt.cfg.Agents[i], &all[i]
+		l.tools = make([]tool.Tool, len(def.CustomTools))
+		l.toolErrors = make([]error, len(def.CustomTools))
+		for j := range def.CustomTools {
+			loading.Go(func() { l.tools[j], l.toolErrors[j] = rt.loadTool(toolCtx, def.CustomTools[j]) })
 		}
+		loading.Go(func() { l.skillDirs, l.skillsError = rt.loadArchives(archiveCtx, def.SkillArchives) })
 	}
-	loading.Wait()
 	return all
 }
 
-func (rt *Runtime) hostOne(ctx context.Context, def *agent.Agent, custom []loaded, archives skillDirs) (*hosted, error) {
-	skills, err := rt.skills.Scan(ctx, def.SkillSources(), def.ExtraUserSkillDirs, archives.dirs)
+func (rt *Runtime) loadTool(ctx context.Context, def agent.CustomTool) (tool.Tool, error) {
+	if rt.cfg.LoadTool == nil {
+		return nil, errors.New("the runtime is configured without LoadTool")
+	}
+	t, err := rt.cfg.LoadTool(ctx, def)
+	return t, withCause(ctx, err)
+}
+
+// loadArchives returns the directories of the skill archives of one agent.
+func (rt *Runtime) loadArchives(ctx context.Context, archives []agent.SkillArchive) ([]string, error) {
+	if len(archives) > 0 && rt.cfg.LoadSkill == nil {
+		return nil, errors.New("load skillArchives: the runtime is configured without LoadSkill")
+	}
+	var dirs []string
+	for i, def := range archives {
+		dir, err := rt.cfg.LoadSkill(ctx, def)
+		if err != nil {
+			return nil, fmt.Errorf("load skillArchives[%d]: %w", i, withCause(ctx, err))
+		}
+		dirs = append(dirs, dir)
+	}
+	return dirs, nil
+}
+
+// withCause adds the cause of ctx to an error that it has caused.
+func withCause(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil {
+		return fmt.Errorf("%w: %w", context.Cause(ctx), err)
+	}
+	return err
+}
+
+func (rt *Runtime) hostOne(ctx context.Context, def *agent.Agent, parts *loaded) (*hosted, error) {
+	skills, err := rt.skills.Scan(ctx, def.SkillSources(), def.ExtraUserSkillDirs, parts.skillDirs)
 	if err != nil {
 		return nil, err
 	}
 	h := &hosted{id: def.ID}
 	status := wire.StatusReady
 	confined := wire.Sandbox{Mode: def.Sandbox.In("").Mode, Reason: "the agent is unavailable"}
-	if h.fault = archives.err; h.fault == nil {
-		h.engine, h.fault = rt.resolve(def, skills, custom, &confined)
+	if h.fault = parts.skillsError; h.fault == nil {
+		h.engine, h.fault = rt.resolve(def, skills, parts, &confined)
 	}
 	if h.fault != nil {
 		h.engine, status = nil, wire.StatusUnavailable

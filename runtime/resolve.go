@@ -3,15 +3,22 @@ package runtime
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"net/url"
+	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/engine"
 	"github.com/seed93082962/agenthost/runtime/model"
+	"github.com/seed93082962/agenthost/runtime/model/anthropic"
+	"github.com/seed93082962/agenthost/runtime/model/demo"
+	"github.com/seed93082962/agenthost/runtime/model/openai"
 	"github.com/seed93082962/agenthost/runtime/permission"
 	"github.com/seed93082962/agenthost/runtime/skill"
 	"github.com/seed93082962/agenthost/runtime/tool"
@@ -21,17 +28,16 @@ import (
 
 // resolve returns the engine of an agent, or the reason why the agent is unavailable. It sets
 // confined when it opens the sandbox.
-func (rt *Runtime) resolve(def *agent.Agent, skills []skill.Skill, custom []loaded, confined *wire.Sandbox) (*engine.Engine, error) {
+func (rt *Runtime) resolve(def *agent.Agent, skills []skill.Skill, parts *loaded, confined *wire.Sandbox) (*engine.Engine, error) {
 	if err := def.Check(); err != nil {
 		return nil, err
 	}
-	tools := slices.Clone(rt.cfg.Tools)
-	for i, l := range custom {
-		if l.err != nil {
-			return nil, fmt.Errorf("load customTools[%d]: %w", i, l.err)
+	for i, err := range parts.toolErrors {
+		if err != nil {
+			return nil, fmt.Errorf("load customTools[%d]: %w", i, err)
 		}
-		tools = append(tools, l.tool)
 	}
+	tools := slices.Concat(rt.cfg.Tools, parts.tools)
 	prompt, err := rt.systemPrompt(def)
 	if err != nil {
 		return nil, err
@@ -202,3 +208,121 @@ func (s noServer) Name() string                              { return s.name }
 func (s noServer) Status() tool.Status                       { return tool.Failed }
 func (s noServer) Tools(context.Context) (*tool.List, error) { return nil, s.err }
 func (s noServer) Close() error                              { return nil }
+
+// model returns the model of a provider: the result of NewModel, or else a built-in adapter.
+func (rt *Runtime) model(p agent.Provider) (model.Model, error) {
+	if rt.cfg.NewModel != nil {
+		if m, err := rt.cfg.NewModel(p); m != nil || err != nil {
+			return m, err
+		}
+	}
+	key, base := string(p.APIKey), string(p.BaseURL)
+	if p.Protocol != agent.ProtocolDemo && p.AuthStyle != agent.AuthNone && key == "" {
+		if base == "" {
+			return nil, errors.New("the provider has no API key")
+		}
+		p.AuthStyle = agent.AuthNone // a private upstream may need none
+	}
+	header := make(map[string]string, len(p.Headers))
+	for name, value := range p.Headers {
+		header[name] = string(value)
+	}
+	body, err := bodyFields(p.Body)
+	if err != nil {
+		return nil, err
+	}
+	switch p.Protocol {
+	case agent.ProtocolDemo:
+		return demo.New(demo.Config{}), nil
+	case agent.ProtocolAnthropic:
+		return anthropic.New(anthropic.Config{
+			BaseURL: base, APIKey: key, AuthStyle: p.AuthStyle, KeyHeader: p.APIKeyHeader,
+			Header: header, Body: body, HTTPClient: rt.client,
+		})
+	case agent.ProtocolOpenAI:
+		return openai.New(openai.Config{
+			BaseURL: base, APIKey: key, AuthStyle: p.AuthStyle, KeyHeader: p.APIKeyHeader,
+			Header: header, Body: body, HTTPClient: rt.client,
+			NoStreamUsage: p.StreamUsage != nil && !*p.StreamUsage,
+		})
+	}
+	return nil, fmt.Errorf("the provider's protocol %q is unknown", p.Protocol)
+}
+
+// origin identifies a model of a provider in the messages of a session. Of the address it has only
+// the host: a path or a query may contain a secret.
+func origin(p agent.Provider, name string) string {
+	host := ""
+	if u, err := url.Parse(string(p.BaseURL)); err == nil {
+		host = u.Hostname()
+	}
+	return strings.Join([]string{p.Protocol, host, name}, " ")
+}
+
+// bodyFields encodes the further fields of a provider's requests.
+func bodyFields(fields map[string]any) (map[string]json.RawMessage, error) {
+	if len(fields) == 0 {
+		return nil, nil
+	}
+	body := make(map[string]json.RawMessage, len(fields))
+	for name, value := range fields {
+		raw, err := json.Marshal(value)
+		if err != nil {
+			return nil, fmt.Errorf("encode the provider's body field %s: %w", name, err)
+		}
+		body[name] = raw
+	}
+	return body, nil
+}
+
+// systemPrompt returns the prompt of the agent's definition or of its file.
+func (rt *Runtime) systemPrompt(def *agent.Agent) (string, error) {
+	file := def.SystemPromptFile
+	if file == "" {
+		return def.SystemPrompt, nil
+	}
+	if !filepath.IsAbs(file) {
+		file = filepath.Join(rt.cfg.CWD, file)
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return "", fmt.Errorf("read system prompt: %w", err)
+	}
+	return strings.TrimSpace(string(data)), nil
+}
+
+// join joins the parts of a system prompt that are not empty.
+func join(parts ...string) string {
+	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), "\n\n")
+}
+
+// skillList returns the list of skills for the model, always in the same order.
+func skillList(skills []skill.Skill) string {
+	if len(skills) == 0 {
+		return ""
+	}
+	var block strings.Builder
+	block.WriteString("Skills contain instructions for specific tasks. If one of them matches the request, load it with the tool Skill before you start.\n<skills>\n")
+	for _, s := range skills {
+		fmt.Fprintf(&block, "- %s: %s\n", s.Name, oneLine(s.Description))
+	}
+	block.WriteString("</skills>")
+	return block.String()
+}
+
+// datasets returns the list of datasets for the model, always in the same order.
+func datasets(described map[string]string) string {
+	if len(described) == 0 {
+		return ""
+	}
+	var block strings.Builder
+	block.WriteString("<datasets>\n")
+	for _, id := range slices.Sorted(maps.Keys(described)) {
+		fmt.Fprintf(&block, "- %s: %s\n", id, oneLine(described[id]))
+	}
+	block.WriteString("</datasets>")
+	return block.String()
+}
+
+// oneLine removes line breaks, which would look like the start of another entry.
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

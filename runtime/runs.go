@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"mime"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"github.com/julienschmidt/httprouter"
@@ -12,6 +14,7 @@ import (
 	"github.com/seed93082962/agenthost/internal/httpapi"
 	"github.com/seed93082962/agenthost/internal/ids"
 	"github.com/seed93082962/agenthost/runtime/engine"
+	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/run"
 	"github.com/seed93082962/agenthost/runtime/session"
 	"github.com/seed93082962/agenthost/runtime/wire"
@@ -168,4 +171,102 @@ func (rt *Runtime) prepare(ctx context.Context, h *hosted, req *wire.RunRequest)
 		return nil, errTooManyRuns
 	}
 	return x, nil
+}
+
+// checkHistory validates the history of a request. User and assistant alternate, so that the
+// message of the request follows a message of the assistant.
+func checkHistory(history []wire.Turn) error {
+	if len(history) > wire.MaxHistory {
+		return invalid(fmt.Sprintf("history must have at most %d entries", wire.MaxHistory))
+	}
+	for i, turn := range history {
+		want := wire.RoleUser
+		if i%2 == 1 {
+			want = wire.RoleAssistant
+		}
+		switch {
+		case turn.Role != want:
+			return invalid(fmt.Sprintf("history[%d].role must be %q", i, want))
+		case strings.TrimSpace(turn.Content) == "":
+			return invalid(fmt.Sprintf("history[%d].content is required", i))
+		}
+	}
+	if len(history)%2 == 1 {
+		return invalid("history must end with an entry of the assistant")
+	}
+	return nil
+}
+
+// historyMessages returns the messages of a valid history.
+func historyMessages(history []wire.Turn) []model.Message {
+	messages := make([]model.Message, len(history))
+	for i, turn := range history {
+		messages[i] = model.UserText(turn.Content)
+		messages[i].Role = model.Role(turn.Role)
+	}
+	return messages
+}
+
+// responseForm is the form of the response to a run.
+type responseForm struct {
+	stream   bool // server-sent events, otherwise one JSON object
+	partials bool // with partial messages
+}
+
+// accepted is the content of an Accept header.
+type accepted struct {
+	sse, json, any            bool
+	excludesSSE, excludesJSON bool // by q=0
+}
+
+func readAccept(values []string) (a accepted, given bool) {
+	for _, value := range values {
+		for part := range strings.SplitSeq(value, ",") {
+			if strings.TrimSpace(part) == "" {
+				continue
+			}
+			given = true
+			media, params, err := mime.ParseMediaType(part)
+			if err != nil {
+				continue
+			}
+			q, err := strconv.ParseFloat(params["q"], 64)
+			wanted := err != nil || q > 0
+			switch media {
+			case "text/event-stream":
+				a.sse, a.excludesSSE = wanted, !wanted
+			case "text/*":
+				a.sse = a.sse || wanted && !a.excludesSSE
+				a.excludesSSE = a.excludesSSE || !wanted && !a.sse
+			case "application/json":
+				a.json, a.excludesJSON = wanted, !wanted
+			case "application/*":
+				a.json = a.json || wanted && !a.excludesJSON
+				a.excludesJSON = a.excludesJSON || !wanted && !a.json
+			case "*/*":
+				a.any = wanted
+			}
+		}
+	}
+	return a, given
+}
+
+// negotiate selects the form of the response. It uses the Accept header if that names a form, and
+// otherwise the field stream.
+func negotiate(h http.Header, mode wire.StreamMode) (responseForm, error) {
+	stream := responseForm{stream: true, partials: mode != wire.StreamBlock}
+	a, given := readAccept(h.Values("Accept"))
+	switch {
+	case a.sse:
+		return stream, nil
+	case a.json:
+		return responseForm{}, nil
+	case given && !a.any, a.excludesSSE && a.excludesJSON:
+		return responseForm{}, errNotAcceptable
+	case a.excludesSSE:
+		return responseForm{}, nil
+	case mode == wire.StreamOff && !a.excludesJSON:
+		return responseForm{}, nil
+	}
+	return stream, nil
 }

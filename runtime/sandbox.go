@@ -2,10 +2,13 @@ package runtime
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/seed93082962/agenthost/runtime/agent"
+	"github.com/seed93082962/agenthost/runtime/permission"
 	"github.com/seed93082962/agenthost/runtime/skill"
 	"github.com/seed93082962/agenthost/runtime/tool"
 	"github.com/seed93082962/agenthost/runtime/wire"
@@ -73,4 +76,140 @@ func (rt *Runtime) openSandbox(policy agent.Sandbox, env []string) (box tool.San
 		return nil, state, fmt.Errorf("sandbox.mode is required, and this system cannot enforce the sandbox: %s", state.Reason)
 	}
 	return box, state, nil
+}
+
+// protectedPaths returns the files and directories that determine what the runtime executes or
+// sends to a model: the configured ones, those that the agents name, and the directories of
+// programs. Only a pattern that names them approves a write to them, even if only another agent
+// names them.
+func protectedPaths(cfg *Config) []string {
+	var paths []string
+	add := func(path string) {
+		if path == "" {
+			return
+		}
+		if abs, err := filepath.Abs(path); err == nil {
+			paths = append(paths, abs)
+		}
+	}
+	for _, path := range cfg.ProtectedPaths {
+		add(path)
+	}
+	for _, dir := range programDirs(cfg) {
+		add(dir)
+	}
+	for i := range cfg.Agents {
+		def := &cfg.Agents[i]
+		add(def.SystemPromptFile)
+		for _, dir := range def.ExtraUserSkillDirs {
+			if dir != "" && !filepath.IsAbs(dir) { // as the scan reads it
+				dir = filepath.Join(cfg.CWD, dir)
+			}
+			add(dir)
+		}
+		for _, custom := range def.CustomTools {
+			add(custom.Path)
+		}
+		for _, server := range def.MCPServers {
+			for _, file := range serverFiles(&server, cfg.CWD) {
+				add(file)
+			}
+		}
+	}
+	return paths
+}
+
+// programDirs returns the directories in the PATH of child processes. They can be below cwd, for
+// example if cwd is a home directory. The cwd itself is omitted, because agents write to it.
+func programDirs(cfg *Config) []string {
+	var dirs []string
+	for _, variable := range cfg.ChildEnv {
+		path, ok := strings.CutPrefix(variable, "PATH=")
+		if !ok {
+			continue
+		}
+		for _, dir := range filepath.SplitList(path) {
+			if !filepath.IsAbs(dir) {
+				dir = filepath.Join(cfg.CWD, dir)
+			}
+			if filepath.Clean(dir) != filepath.Clean(cfg.CWD) {
+				dirs = append(dirs, dir)
+			}
+		}
+	}
+	return dirs
+}
+
+// serverFiles returns the files that the command line and the environment of an MCP server name.
+// Relative names are those of the server's cwd. A file need not exist: a server that did not start
+// is started again. Without an extension, a missing file may be a directory or not a path at all,
+// and is left out.
+func serverFiles(server *agent.MCPServer, cwd string) []string {
+	texts := append([]string{server.Command}, server.Args...)
+	for _, value := range server.Env {
+		texts = append(texts, string(value))
+	}
+	var files []string
+	if filepath.IsAbs(server.CWD) {
+		cwd = server.CWD
+	} else {
+		cwd = filepath.Join(cwd, server.CWD)
+	}
+	for _, text := range texts {
+		for _, name := range pathsIn(text) {
+			if !filepath.IsAbs(name) {
+				name = filepath.Join(cwd, name)
+			}
+			switch info, err := os.Stat(name); {
+			case err == nil && info.Mode().IsRegular(), err != nil && filepath.Ext(name) != "":
+				files = append(files, name)
+			}
+		}
+	}
+	return files
+}
+
+// pathsIn returns the paths that an argument or a variable may contain. It may be a list, as in
+// --require=a.js, "-r a.js" and a.js:b.js.
+func pathsIn(text string) []string {
+	return append(strings.FieldsFunc(text, func(c rune) bool { return strings.ContainsRune(" =:,;", c) }), text)
+}
+
+// editablePath returns a path in the working directory that a stdio server uses, if the agent edits
+// files without asking: the server's cwd, or a path of its command line or environment. It returns
+// "" if there is none. An interpreter executes more than the named files, which are all that the
+// runtime protects.
+func editablePath(def *agent.Agent, server *agent.MCPServer, cwd string) string {
+	modes := []permission.Mode{permission.ModeAcceptEdits, permission.ModeAuto, permission.ModeBypass}
+	edits := slices.Contains(modes, permissionMode(def)) || slices.ContainsFunc(def.AllowedTools, func(entry string) bool {
+		tool, _, _ := strings.Cut(entry, "(")
+		return tool == "Edit" || tool == "Write"
+	})
+	if server.Transport != agent.TransportStdio || !edits {
+		return ""
+	}
+	paths := pathsIn(server.Command)
+	for _, text := range server.Args {
+		paths = append(paths, pathsIn(text)...)
+	}
+	for _, value := range server.Env {
+		paths = append(paths, pathsIn(string(value))...)
+	}
+	if server.CWD != "" && !filepath.IsAbs(server.CWD) {
+		paths = append(paths, filepath.Join(cwd, server.CWD))
+	}
+	paths = append(paths, server.CWD)
+	real := func(path string) string {
+		if target, err := filepath.EvalSymlinks(path); err == nil {
+			return target
+		}
+		return path
+	}
+	for _, path := range paths {
+		rel, err := filepath.Rel(real(cwd), real(path))
+		if filepath.IsAbs(path) && err == nil && filepath.IsLocal(rel) {
+			return path
+		}
+	}
+	return ""
 }

@@ -123,13 +123,6 @@ func (g *Registry) ended(id ID) (end, bool) {
 	return e, ok && time.Since(e.at) < g.cfg.TerminalTTL
 }
 
-// Active returns the number of active runs.
-func (g *Registry) Active() int {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.active
-}
-
 // Draining reports whether Drain was called.
 func (g *Registry) Draining() bool {
 	g.mu.Lock()

@@ -198,12 +198,10 @@ func TestConcurrencyIsLimited(t *testing.T) {
 	third, err := g.Claim(t.Context(), ids.Random())
 	require.NoError(t, err)
 	require.ErrorIs(t, third.Start(), run.ErrTooMany)
-	require.Equal(t, 2, g.Active())
 	first.Finish(nil)
 	require.NoError(t, third.Start())
 	second.Finish(nil)
 	third.Finish(nil)
-	require.Zero(t, g.Active())
 }
 
 func TestAThousandRunsByDefault(t *testing.T) {
@@ -212,7 +210,6 @@ func TestAThousandRunsByDefault(t *testing.T) {
 	for i := range all {
 		all[i] = started(t, g)
 	}
-	require.Equal(t, 1000, g.Active())
 	more, err := g.Claim(t.Context(), ids.Random())
 	require.NoError(t, err)
 	defer more.Release()

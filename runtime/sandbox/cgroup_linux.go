@@ -79,9 +79,11 @@ func hierarchies(mounts, own string) (result []hierarchy) {
 		switch system[0] {
 		case "cgroup2":
 			if dir, ok := ownGroup(own, "", root, point); ok {
-				result = append(result, hierarchy{dir, false, true, []string{"memory", "pids"}})
+				result = append(result, hierarchy{dir: dir, unified: true, controllers: []string{"memory", "pids"}})
 				if dir != point {
-					result = append(result, hierarchy{filepath.Dir(dir), true, true, []string{"memory", "pids"}})
+					result = append(result, hierarchy{
+						dir: filepath.Dir(dir), outside: true, unified: true, controllers: []string{"memory", "pids"},
+					})
 				}
 			}
 		case "cgroup":
@@ -90,7 +92,7 @@ func hierarchies(mounts, own string) (result []hierarchy) {
 					continue
 				}
 				if dir, ok := ownGroup(own, controller, root, point); ok {
-					result = append(result, hierarchy{dir, false, false, []string{controller}})
+					result = append(result, hierarchy{dir: dir, controllers: []string{controller}})
 				}
 			}
 		}

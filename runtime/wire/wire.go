@@ -17,11 +17,6 @@ const (
 	StateFailed     State = "failed"
 )
 
-// Terminal reports whether a run in that state has ended.
-func (s State) Terminal() bool {
-	return s == StateCancelled || s == StateCompleted || s == StateFailed
-}
-
 // Reason is the reason why a run was cancelled. It is also the cause with which the context of the
 // run is cancelled.
 type Reason string
