@@ -81,123 +81,113 @@ var Environment = []string{"GOMAXPROCS=1", "GOGC=off"}
 // Version is the name of the format of Config.
 const Version = "3"
 
-// Append appends the encoded c to b: each value as a decimal length, a colon and bytes.
+// Append appends the encoded c to b.
 func (c *Config) Append(b []byte) []byte {
-	b = appendBool(b, c.Namespaces)
-	b = appendString(b, c.UserMap)
-	b = appendString(b, c.GroupMap)
-	b = appendBool(b, c.Loopback)
-	b = appendInt(b, uint64(c.Groups)) //nolint:gosec // a number
-	b = appendString(b, c.Root)
-	b = appendInt(b, uint64(len(c.Mounts)))
-	for _, m := range c.Mounts {
-		b = appendString(b, m.Kind)
-		b = appendString(b, m.Source)
-		b = appendString(b, m.Target)
-	}
-	b = appendInt(b, uint64(len(c.Limits)))
-	for _, l := range c.Limits {
-		b = appendInt(b, uint64(l.Resource)) //nolint:gosec // a small constant
-		b = appendInt(b, l.Value)
-	}
-	b = appendInt(b, uint64(c.User)) //nolint:gosec // an id
-	b = appendBool(b, c.Ruleset)
-	b = appendInt(b, uint64(len(c.Granted)))
-	for _, g := range c.Granted {
-		b = appendString(b, g.Path)
-		b = appendInt(b, g.Access)
-	}
-	b = appendString(b, string(c.Filter))
-	b = appendInt(b, uint64(c.ProxyPort)) //nolint:gosec // a port
-	b = appendInt(b, uint64(c.Extra))     //nolint:gosec // a number
-	b = appendString(b, c.Path)
-	b = appendString(b, c.Dir)
-	b = appendStrings(b, c.Args)
-	return appendStrings(b, c.Env)
-}
-
-func appendString(b []byte, s string) []byte {
-	b = strconv.AppendInt(b, int64(len(s)), 10)
-	b = append(b, ':')
-	return append(b, s...)
-}
-
-func appendInt(b []byte, n uint64) []byte { return appendString(b, strconv.FormatUint(n, 10)) }
-
-func appendBool(b []byte, v bool) []byte { return appendString(b, strconv.FormatBool(v)) }
-
-func appendStrings(b []byte, list []string) []byte {
-	b = appendInt(b, uint64(len(list)))
-	for _, s := range list {
-		b = appendString(b, s)
-	}
-	return b
-}
-
-// decoder reads what Append has written. After malformed input all values are zero and ok is false.
-type decoder struct {
-	rest string
-	ok   bool
-}
-
-func (d *decoder) string() string {
-	for i := 0; d.ok && i < len(d.rest) && i < 20; i++ {
-		if d.rest[i] != ':' {
-			continue
-		}
-		n, err := strconv.Atoi(d.rest[:i])
-		if err != nil || n < 0 || n > len(d.rest)-i-1 {
-			break
-		}
-		s := d.rest[i+1 : i+1+n]
-		d.rest = d.rest[i+1+n:]
-		return s
-	}
-	d.ok = false
-	return ""
-}
-
-func (d *decoder) int() uint64 {
-	n, err := strconv.ParseUint(d.string(), 10, 64)
-	d.ok = d.ok && err == nil
-	return n
-}
-
-func (d *decoder) bool() bool { return d.string() == "true" }
-
-func (d *decoder) strings() []string {
-	var list []string
-	for n := d.int(); d.ok && uint64(len(list)) < n; {
-		list = append(list, d.string())
-	}
-	return list
+	w := codec{writing: true, written: b, ok: true}
+	w.config(c)
+	return w.written
 }
 
 func decode(b string) (c Config, ok bool) {
-	d := decoder{rest: b, ok: true}
-	c.Namespaces = d.bool()
-	c.UserMap = d.string()
-	c.GroupMap = d.string()
-	c.Loopback = d.bool()
-	c.Groups = int(d.int()) //nolint:gosec // written by Append
-	c.Root = d.string()
-	for n := d.int(); d.ok && uint64(len(c.Mounts)) < n; {
-		c.Mounts = append(c.Mounts, Mount{Kind: d.string(), Source: d.string(), Target: d.string()})
+	r := codec{rest: b, ok: true}
+	r.config(&c)
+	return c, r.ok && r.rest == ""
+}
+
+// codec writes or reads values, each as a decimal length, a colon and bytes. After malformed input
+// all values are zero and ok is false.
+type codec struct {
+	writing bool
+	written []byte
+	rest    string
+	ok      bool
+}
+
+// config writes or reads all fields.
+func (x *codec) config(c *Config) {
+	x.bool(&c.Namespaces)
+	x.string(&c.UserMap)
+	x.string(&c.GroupMap)
+	x.bool(&c.Loopback)
+	x.int(&c.Groups)
+	x.string(&c.Root)
+	list(x, &c.Mounts, func(m *Mount) {
+		x.string(&m.Kind)
+		x.string(&m.Source)
+		x.string(&m.Target)
+	})
+	list(x, &c.Limits, func(l *Limit) {
+		x.int(&l.Resource)
+		x.uint(&l.Value)
+	})
+	x.int(&c.User)
+	x.bool(&c.Ruleset)
+	list(x, &c.Granted, func(g *Grant) {
+		x.string(&g.Path)
+		x.uint(&g.Access)
+	})
+	filter := string(c.Filter)
+	x.string(&filter)
+	c.Filter = []byte(filter)
+	x.int(&c.ProxyPort)
+	x.int(&c.Extra)
+	x.string(&c.Path)
+	x.string(&c.Dir)
+	list(x, &c.Args, x.string)
+	list(x, &c.Env, x.string)
+}
+
+func (x *codec) string(s *string) {
+	if x.writing {
+		x.written = strconv.AppendInt(x.written, int64(len(*s)), 10)
+		x.written = append(x.written, ':')
+		x.written = append(x.written, *s...)
+		return
 	}
-	for n := d.int(); d.ok && uint64(len(c.Limits)) < n; {
-		c.Limits = append(c.Limits, Limit{Resource: int(d.int()), Value: d.int()}) //nolint:gosec // written by Append
+	*s = ""
+	for i := 0; x.ok && i < len(x.rest) && i < 20; i++ {
+		if x.rest[i] != ':' {
+			continue
+		}
+		n, err := strconv.Atoi(x.rest[:i])
+		if err != nil || n < 0 || n > len(x.rest)-i-1 {
+			break
+		}
+		*s = x.rest[i+1 : i+1+n]
+		x.rest = x.rest[i+1+n:]
+		return
 	}
-	c.User = int(d.int()) //nolint:gosec // written by Append
-	c.Ruleset = d.bool()
-	for n := d.int(); d.ok && uint64(len(c.Granted)) < n; {
-		c.Granted = append(c.Granted, Grant{Path: d.string(), Access: d.int()})
+	x.ok = false
+}
+
+func (x *codec) uint(n *uint64) {
+	text := strconv.FormatUint(*n, 10)
+	x.string(&text)
+	var err error
+	*n, err = strconv.ParseUint(text, 10, 64)
+	x.ok = x.ok && err == nil
+}
+
+func (x *codec) int(n *int) {
+	value := uint64(*n) //nolint:gosec // not negative
+	x.uint(&value)
+	*n = int(value) //nolint:gosec // written by Append
+}
+
+func (x *codec) bool(v *bool) {
+	text := strconv.FormatBool(*v)
+	x.string(&text)
+	*v = text == "true"
+}
+
+// list writes or reads the length of a list and its elements.
+func list[T any](x *codec, values *[]T, each func(*T)) {
+	n := len(*values)
+	x.int(&n)
+	for i := 0; x.ok && i < n; i++ {
+		if !x.writing {
+			*values = append(*values, *new(T))
+		}
+		each(&(*values)[i])
 	}
-	c.Filter = []byte(d.string())
-	c.ProxyPort = int(d.int()) //nolint:gosec // written by Append
-	c.Extra = int(d.int())     //nolint:gosec // written by Append
-	c.Path = d.string()
-	c.Dir = d.string()
-	c.Args = d.strings()
-	c.Env = d.strings()
-	return c, d.ok && d.rest == ""
 }
