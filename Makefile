@@ -8,7 +8,6 @@ SOAKTIME ?= 5m
 SHELL       := bash
 .SHELLFLAGS := -eu -o pipefail -c
 MAKEFLAGS   += --no-print-directory
-TOOL        := go tool -modfile=tools/go.mod
 
 # Released binaries are static, so everything is built without cgo; only the race detector needs it.
 # A go.work in a parent directory and the commit id must not change a result.
@@ -39,7 +38,7 @@ RACE    := -race '-gcflags=all=$(NODWARF)' -ldflags=-w $(foreach p,$(NORACE),'-g
 export GORACE := atexit_sleep_ms=0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test race lint bench fuzz interop soak build
+.PHONY: help setup test race lint vulncheck bench fuzz interop soak build
 
 help: ## list the targets
 	@sed -nE 's/^([a-z]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 8
@@ -64,8 +63,11 @@ test: setup ## format, go.mod, vet, and all tests, those of RACED with the race 
 race: ## make test, with the race detector in all packages
 	@$(MAKE) test IS_RACED=.
 
-lint: ## golangci-lint, and govulncheck if its database is available
-	@$(TOOL) golangci-lint run $(PKG)
+lint: ## staticcheck and other analyzers, see tools/lint
+	@go build -C tools -o "$$PWD/bin/lint" ./lint
+	@bin/lint $(PKG)
+
+vulncheck: ## govulncheck, if its database is available
 	@tools/vulncheck
 
 # Packages run one after another. The machine is printed first, because results depend on it.

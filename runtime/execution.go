@@ -75,7 +75,7 @@ func (x *execution) execute(out engine.Output) *result {
 // close releases the resources of the run, even if it was not executed.
 func (x *execution) close() {
 	_ = x.closeSession() // which logs it
-	x.run.Finish(errors.New("the run was not executed"))
+	_, _ = x.run.Finish(errors.New("the run was not executed"))
 }
 
 // closeSession closes the session on the first call.

@@ -185,7 +185,7 @@ func (r *Run) Context() context.Context { return r.ctx }
 
 // reason returns the reason of the cancel, or "" if the run was not cancelled.
 func (r *Run) reason() wire.Reason {
-	reason, _ := context.Cause(r.ctx).(wire.Reason)
+	reason, _ := errors.AsType[wire.Reason](context.Cause(r.ctx))
 	return reason
 }
 

@@ -50,7 +50,7 @@ func (f folder) load() (s state, err error) {
 		return state{}, err
 	}
 	if err := json.Unmarshal(text, &s); err != nil || !s.valid() {
-		return state{damaged: true}, nil
+		return state{damaged: true}, nil //nolint:nilerr // that is the result
 	}
 	return s, nil
 }
