@@ -12,7 +12,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-	"unicode"
 
 	"github.com/stretchr/testify/require"
 )
@@ -98,19 +97,4 @@ func (s *shellRunner) run(t testing.TB, command string) (calls [][]string, files
 		}
 	}
 	return calls, files
-}
-
-// quoted returns a command of literal words. A character that no command may contain is replaced.
-func quoted(words []string) string {
-	var b strings.Builder
-	for _, w := range words {
-		w = strings.Map(func(c rune) rune {
-			if unicode.IsControl(c) || unicode.IsSpace(c) && c != ' ' {
-				return '_'
-			}
-			return c
-		}, w)
-		b.WriteString("'" + strings.ReplaceAll(w, "'", `'\''`) + "' ")
-	}
-	return b.String()
 }
