@@ -18,8 +18,8 @@ export GOFLAGS     += -buildvcs=false
 # With the race detector a test takes four times as long, and its dependencies are compiled again.
 # make test uses it for the packages that own memory which goroutines share; the other packages call
 # them. make race uses it for all.
-RACED := sse auditlog/memaudit auditlog/sqlaudit \
-	hub/api hub/artifact hub/chat/... hub/db hub/deploy hub/gateway hub/identity/... hub/store \
+RACED := sse auditlog/memaudit \
+	hub/api hub/artifact hub/chat/... hub/db hub/deploy hub/gateway hub/password hub/session hub/token \
 	runtime runtime/client runtime/engine runtime/model/internal/upstream runtime/run runtime/session runtime/tool/mcp
 MODULE   := $(shell sed -n 's/^module //p' go.mod)
 empty    :=
