@@ -50,6 +50,7 @@ type Components[T any, In input[T], P component[T]] struct {
 	none  *api.Error // there is no component of that name
 	inUse api.Code   // agents use it
 	order string     // of a list, in SQL
+	early bool       // a file is read only if the component that it replaces exists
 	long  string     // a column of long texts, which a list has only the beginning of
 
 	columns func(v *T) []column // as [Component.columns]

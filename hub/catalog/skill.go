@@ -180,6 +180,9 @@ func (s *Service) CreateSkill(ctx context.Context, caller api.Caller, in SkillIn
 // skill, or it fails with api.ArtifactInvalid. The type and the description are those of the input,
 // otherwise those of the front matter if it has them.
 func (s *Service) ReplaceSkillFile(ctx context.Context, caller api.Caller, name string, expected *int64, in SkillInput, file File) (v Skill, err error) {
+	if _, err := s.Skills.Get(ctx, caller, name); err != nil {
+		return Skill{}, err // before the archive is checked
+	}
 	err = s.withArchive(ctx, caller, file, func(found archive.Skill, zip *artifact.Upload) error {
 		if found.Name != name {
 			return api.ArtifactInvalid.New("The name of the uploaded skill is " + found.Name + " and not " + name + ": create another skill.")

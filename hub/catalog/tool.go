@@ -104,7 +104,7 @@ func (s *Service) tools() *Components[Tool, ToolInput, *Tool] {
 	}
 	return &Components[Tool, ToolInput, *Tool]{
 		s: s, kind: kindTool, table: "tools", order: "name", path: "/api/v1/admin/tools",
-		none: api.NotFound.New("There is no such tool."), inUse: api.ToolInUse, builtin: builtin,
+		none: api.NotFound.New("There is no such tool."), inUse: api.ToolInUse, builtin: builtin, early: true,
 		columns: func(v *Tool) []column {
 			return v.columns(column{"description_en", &v.DescriptionEN}, column{"file_name", &v.FileName},
 				column{"hash", hashField{&v.Hash}}, column{"size", &v.Size})

@@ -60,8 +60,10 @@ func (c *Components[T, In, P]) fileRoutes(list handler, most int64, create func(
 		if err != nil {
 			return v, err
 		}
-		if _, err := c.own(r.Context(), c.s.store.Read(), api.CallerOf(r).TenantID, r.PathValue("name")); err != nil {
-			return v, err // before the file is read
+		if c.early {
+			if _, err := c.own(r.Context(), c.s.store.Read(), api.CallerOf(r).TenantID, r.PathValue("name")); err != nil {
+				return v, err
+			}
 		}
 		err = c.s.withForm(r, most, func(f form) error {
 			v, err = replace(r, expected, f)
