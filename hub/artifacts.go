@@ -3,8 +3,6 @@ package hub
 import (
 	"context"
 	"time"
-
-	"github.com/seed93082962/agenthost/hub/artifact"
 )
 
 const (
@@ -18,20 +16,6 @@ const (
 	// stored and not yet committed is younger.
 	sweepGrace = 24 * time.Hour
 )
-
-func (h *Hub) openArtifacts() (err error) {
-	driver := h.cfg.Artifacts
-	if driver == nil {
-		driver = &artifact.Memory{}
-		if !h.cfg.Offline {
-			h.cfg.Logger.Warn("files of tools and skills are in memory and end with the hub: set Config.Artifacts")
-		}
-	}
-	h.artifacts, err = artifact.New(artifact.Config{
-		Driver: driver, Keyring: h.keyring, PublicURL: h.cfg.PublicURL, CDN: h.cfg.ArtifactURL, TempDir: h.cfg.TempDir, Now: h.cfg.Now,
-	})
-	return err
-}
 
 // maintainArtifacts deletes artifacts that nothing names, every hour until ctx ends. Each hub does
 // so: a sweep by several of them has the same result as by one.

@@ -17,14 +17,11 @@ package hub
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/netip"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -32,7 +29,6 @@ import (
 
 	"github.com/seed93082962/agenthost/auditlog/sqlaudit"
 	"github.com/seed93082962/agenthost/hub/aigc"
-	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/artifact"
 	"github.com/seed93082962/agenthost/hub/audit"
 	"github.com/seed93082962/agenthost/hub/catalog"
@@ -189,7 +185,7 @@ type Hub struct {
 }
 
 // New opens and migrates the database and returns a hub that serves it.
-func New(ctx context.Context, cfg Config) (_ *Hub, err error) {
+func New(ctx context.Context, cfg Config) (*Hub, error) {
 	cfg.Version = cmp.Or(cfg.Version, "devel")
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
@@ -202,70 +198,17 @@ func New(ctx context.Context, cfg Config) (_ *Hub, err error) {
 		return nil, errors.New("make hub: PublicURL is required")
 	}
 	h := &Hub{cfg: cfg, begin: cfg.Now(), stop: func() {}}
+	var err error
 	if h.keyring, err = secret.Parse(cfg.EncryptionKeys...); err != nil {
 		return nil, fmt.Errorf("read encryption keys: %w", err)
-	}
-	if err := h.openArtifacts(); err != nil {
-		return nil, err
 	}
 	if h.db, err = db.Open(ctx, db.Config{URL: cfg.DatabaseURL, MaxConns: cfg.MaxConns, Logger: cfg.Logger}); err != nil {
 		return nil, err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, h.Close())
+	for _, open := range []func(context.Context) error{h.openStore, h.openSignIn, h.openCatalog, h.openDeployments, h.openChats, h.openAPI} {
+		if err := open(ctx); err != nil {
+			return nil, errors.Join(err, h.Close())
 		}
-	}()
-	if err := h.prepare(ctx); err != nil {
-		return nil, err
-	}
-	h.log, err = sqlaudit.New(sqlaudit.Config{Write: h.db.Write(), Read: h.db.Read(), Engine: string(h.db.Engine()), Now: cfg.Now})
-	if err != nil {
-		return nil, err
-	}
-	h.store, err = store.New(store.Config{DB: h.db, Keyring: h.keyring, Audit: h.log, Now: cfg.Now, Logger: cfg.Logger})
-	if err != nil {
-		return nil, err
-	}
-	h.audit, err = audit.New(audit.Config{Store: h.store, Log: h.log, Retention: cfg.AuditRetention, Offline: cfg.Offline})
-	if err != nil {
-		return nil, err
-	}
-	if err := h.openSignIn(ctx); err != nil {
-		return nil, err
-	}
-	if err := h.checkStorage(ctx); err != nil {
-		return nil, err
-	}
-	h.providers, err = provider.New(provider.Config{Store: h.store, InUse: h.agentsOfProvider, ProbePrivate: cfg.ProbePrivate})
-	if err != nil {
-		return nil, err
-	}
-	h.aigc = aigc.New(h.store)
-	h.catalog, err = catalog.New(catalog.Config{
-		Store: h.store, Providers: h.providers, Artifacts: h.artifacts, CheckTool: cfg.CheckTool, TempDir: cfg.TempDir, Deployed: h.agentDeployed,
-	})
-	if err != nil {
-		return nil, err
-	}
-	if err := h.bind(ctx); err != nil {
-		return nil, err
-	}
-	if err := h.openDeploys(); err != nil {
-		return nil, err
-	}
-	if err := h.openGateway(); err != nil {
-		return nil, err
-	}
-	if err := h.openChat(); err != nil {
-		return nil, err
-	}
-	h.handler, err = api.New(api.Config{
-		Logger: cfg.Logger, PublicURL: cfg.PublicURL, TrustedProxies: cfg.TrustedProxies, CORSOrigins: cfg.CORSOrigins,
-		Authenticate: h.sessions.Authenticate, Admit: h.sessions.Admit, Denied: h.audit.Denied, Translate: translate,
-	}, h.Routes()...)
-	if err != nil {
-		return nil, err
 	}
 	if !cfg.Offline {
 		background, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -275,70 +218,8 @@ func New(ctx context.Context, cfg Config) (_ *Hub, err error) {
 	return h, nil
 }
 
-// prepare migrates the database. For an offline hub it only checks the migrations.
-func (h *Hub) prepare(ctx context.Context) error {
-	if !h.cfg.Offline {
-		return h.db.Migrate(ctx, h.migrations()...)
-	}
-	err := h.db.Migrated(ctx, h.migrations()...)
-	if errors.Is(err, db.ErrPending) {
-		return fmt.Errorf("%w: start the hub of this version once", err)
-	}
-	return err
-}
-
-// Routes returns every route of the API with its permission.
-func (h *Hub) Routes() []api.Route {
-	return limitAuthBodies(slices.Concat(
-		h.healthRoutes(), h.keys.Routes(), h.users.Routes(), h.sessions.Routes(), h.cliTokens.Routes(), h.external.Routes(),
-		h.providers.Routes(), h.aigc.Routes(),
-		h.catalog.Routes(),
-		h.deploys.Routes(), h.gateway.Routes(),
-		h.chat.Routes(),
-		h.push.Routes(),
-		h.audit.Routes(), h.artifacts.Routes(),
-	))
-}
-
-// agentsOfProvider returns the names of the agents that use a provider.
-func (h *Hub) agentsOfProvider(ctx context.Context, tx *sql.Tx, tenantID, providerID string) ([]string, error) {
-	return h.catalog.AgentsOfProvider(ctx, tx, tenantID, providerID)
-}
-
-// maxAuthBody bounds the bodies of /auth/*, in bytes: most of them come from callers without
-// credentials.
-const maxAuthBody = 16 << 10
-
-func limitAuthBodies(routes []api.Route) []api.Route {
-	for i := range routes {
-		if strings.HasPrefix(routes[i].Path, "/auth/") {
-			routes[i].BodyLimit = maxAuthBody
-		}
-	}
-	return routes
-}
-
-// migrations returns the migrations of all concerns.
-func (h *Hub) migrations() []db.Series {
-	return []db.Series{{Name: "audit", Files: sqlaudit.Migrations()}, user.Migrations, external.Migrations, provider.Migrations, aigc.Migrations, catalog.Migrations, deploy.Migrations, chat.Migrations}
-}
-
-// translate converts errors of packages without HTTP.
-func translate(err error) *api.Error {
-	if db.Unavailable(err) || errors.Is(err, context.DeadlineExceeded) { // the time limit of a query
-		return &api.Error{Code: api.Unavailable, RetryAfter: time.Second, Cause: err}
-	}
-	return nil
-}
-
 // PublicURL returns the public address of the hub, without a trailing slash.
 func (h *Hub) PublicURL() string { return h.cfg.PublicURL }
-
-// WriteAudit writes the audit log of a tenant as NDJSON, oldest first, each entry with its hash. Of
-// a damaged log it writes what is left before it returns the error.
-func (h *Hub) WriteAudit(ctx context.Context, w io.Writer, tenantID string) error {
-	return h.audit.Write(ctx, w, tenantID)
-}
 
 // Close ends the background work, writes pending entries, and closes the database.
 func (h *Hub) Close() error {

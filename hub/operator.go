@@ -2,45 +2,11 @@ package hub
 
 import (
 	"context"
+	"io"
 
-	"github.com/seed93082962/agenthost/hub/clitoken"
-	"github.com/seed93082962/agenthost/hub/external"
-	"github.com/seed93082962/agenthost/hub/password"
-	"github.com/seed93082962/agenthost/hub/session"
 	"github.com/seed93082962/agenthost/hub/token"
 	"github.com/seed93082962/agenthost/hub/user"
 )
-
-// openSignIn opens the packages of sign-in, each with those that it uses.
-func (h *Hub) openSignIn(ctx context.Context) (err error) {
-	cfg := h.cfg
-	passwords := password.New(password.Config{Store: h.store})
-	if !cfg.Offline {
-		if h.keys, err = token.New(ctx, h.store); err != nil {
-			return err
-		}
-	}
-	h.users, err = user.New(ctx, user.Config{
-		Store: h.store, Passwords: passwords, Withdraw: h.rotateKeysReadBy, PublicURL: cfg.PublicURL,
-		SetupToken: cfg.SetupToken, External: cfg.External, Offline: cfg.Offline,
-	})
-	if err != nil {
-		return err
-	}
-	h.cliTokens = clitoken.New(h.store, h.users)
-	h.sessions, err = session.New(session.Config{
-		Store: h.store, Users: h.users, Passwords: passwords, CLITokens: h.cliTokens, Keys: h.keys, External: cfg.External, Offline: cfg.Offline,
-	})
-	if err != nil {
-		return err
-	}
-	h.external, err = external.New(external.Config{
-		Store: h.store, Sessions: h.sessions, PublicURL: cfg.PublicURL, Logins: cfg.External,
-		Global: cfg.IdentityProvider, BootstrapAdmins: cfg.BootstrapAdmins, OpsKey: cfg.OpsKey,
-		HasData: h.organizationHasData, EndDeployments: h.endDeployments, Offline: cfg.Offline,
-	})
-	return err
-}
 
 // SetupToken returns the generated token of the first-run setup, or "" if a user exists or Config
 // has the token.
@@ -90,3 +56,13 @@ func (h *Hub) adminName(ctx context.Context, text string) (n user.AdminName, err
 	}
 	return n, err
 }
+
+// WriteAudit writes the audit log of a tenant as NDJSON, oldest first, each entry with its hash. Of
+// a damaged log it writes what is left before it returns the error.
+func (h *Hub) WriteAudit(ctx context.Context, w io.Writer, tenantID string) error {
+	return h.audit.Write(ctx, w, tenantID)
+}
+
+// Rekey seals everything with the first encryption key, and returns how many secrets were sealed
+// with another.
+func (h *Hub) Rekey(ctx context.Context) (int, error) { return h.store.Reseal(ctx, sealed()...) }

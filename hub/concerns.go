@@ -1,0 +1,261 @@
+package hub
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed93082962/agenthost/auditlog"
+	"github.com/seed93082962/agenthost/auditlog/sqlaudit"
+	"github.com/seed93082962/agenthost/hub/aigc"
+	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/artifact"
+	"github.com/seed93082962/agenthost/hub/audit"
+	"github.com/seed93082962/agenthost/hub/catalog"
+	"github.com/seed93082962/agenthost/hub/chat"
+	"github.com/seed93082962/agenthost/hub/chat/push"
+	"github.com/seed93082962/agenthost/hub/chat/relay"
+	"github.com/seed93082962/agenthost/hub/clitoken"
+	"github.com/seed93082962/agenthost/hub/db"
+	"github.com/seed93082962/agenthost/hub/deploy"
+	"github.com/seed93082962/agenthost/hub/external"
+	"github.com/seed93082962/agenthost/hub/gateway"
+	"github.com/seed93082962/agenthost/hub/password"
+	"github.com/seed93082962/agenthost/hub/provider"
+	"github.com/seed93082962/agenthost/hub/session"
+	"github.com/seed93082962/agenthost/hub/store"
+	"github.com/seed93082962/agenthost/hub/token"
+	"github.com/seed93082962/agenthost/hub/user"
+	"github.com/seed93082962/agenthost/rbac"
+)
+
+// migrations returns the migrations of all concerns.
+func migrations() []db.Series {
+	return []db.Series{
+		{Name: "audit", Files: sqlaudit.Migrations()}, user.Migrations, external.Migrations, provider.Migrations, aigc.Migrations,
+		catalog.Migrations, deploy.Migrations, chat.Migrations,
+	}
+}
+
+// sealed returns the sealed columns of all concerns.
+func sealed() []store.Sealed {
+	return slices.Concat(token.Sealed(), external.Sealed(), provider.Sealed(), aigc.Sealed(), catalog.Sealed(), deploy.Sealed())
+}
+
+// Routes returns every route of the API with its permission.
+func (h *Hub) Routes() []api.Route {
+	return limitAuthBodies(slices.Concat(
+		h.healthRoutes(), h.audit.Routes(),
+		h.keys.Routes(), h.users.Routes(), h.sessions.Routes(), h.cliTokens.Routes(), h.external.Routes(),
+		h.providers.Routes(), h.aigc.Routes(), h.artifacts.Routes(), h.catalog.Routes(),
+		h.deploys.Routes(), h.gateway.Routes(), h.chat.Routes(), h.push.Routes(),
+	))
+}
+
+// maxAuthBody bounds the bodies of /auth/*, in bytes: most of them come from callers without
+// credentials.
+const maxAuthBody = 16 << 10
+
+func limitAuthBodies(routes []api.Route) []api.Route {
+	for i := range routes {
+		if strings.HasPrefix(routes[i].Path, "/auth/") {
+			routes[i].BodyLimit = maxAuthBody
+		}
+	}
+	return routes
+}
+
+// openStore migrates the database and opens the audit log. For an offline hub it only checks the
+// migrations.
+func (h *Hub) openStore(ctx context.Context) error {
+	prepare := h.db.Migrate
+	if h.cfg.Offline {
+		prepare = h.db.Migrated
+	}
+	err := prepare(ctx, migrations()...)
+	if errors.Is(err, db.ErrPending) {
+		return fmt.Errorf("%w: start the hub of this version once", err)
+	}
+	if err != nil {
+		return err
+	}
+	h.log, err = sqlaudit.New(sqlaudit.Config{Write: h.db.Write(), Read: h.db.Read(), Engine: string(h.db.Engine()), Now: h.cfg.Now})
+	if err != nil {
+		return err
+	}
+	h.store, err = store.New(store.Config{DB: h.db, Keyring: h.keyring, Audit: h.log, Now: h.cfg.Now, Logger: h.cfg.Logger})
+	if err != nil {
+		return err
+	}
+	h.audit, err = audit.New(audit.Config{Store: h.store, Log: h.log, Retention: h.cfg.AuditRetention, Offline: h.cfg.Offline})
+	if err != nil || h.cfg.Offline {
+		return err
+	}
+	if err := h.checkStorage(ctx); err != nil {
+		return err
+	}
+	n, err := h.store.Rebind(ctx, sealed()...)
+	if n > 0 {
+		h.cfg.Logger.InfoContext(ctx, "secrets of an earlier version were sealed again", "values", n)
+	}
+	return err
+}
+
+// openSignIn opens users and the ways in which they sign in.
+func (h *Hub) openSignIn(ctx context.Context) (err error) {
+	cfg := h.cfg
+	passwords := password.New(password.Config{Store: h.store})
+	if !cfg.Offline {
+		if h.keys, err = token.New(ctx, h.store); err != nil {
+			return err
+		}
+	}
+	h.users, err = user.New(ctx, user.Config{
+		Store: h.store, Passwords: passwords, PublicURL: cfg.PublicURL, SetupToken: cfg.SetupToken, External: cfg.External, Offline: cfg.Offline,
+		Withdraw: func(ctx context.Context, tx *store.Tx, caller api.Caller, tenantID, userID string, role rbac.Role) error {
+			return h.deploys.RotateKeysReadBy(ctx, tx, caller, tenantID, userID, role)
+		},
+	})
+	if err != nil {
+		return err
+	}
+	h.cliTokens = clitoken.New(h.store, h.users)
+	h.sessions, err = session.New(session.Config{
+		Store: h.store, Users: h.users, Passwords: passwords, CLITokens: h.cliTokens, Keys: h.keys, External: cfg.External, Offline: cfg.Offline,
+	})
+	if err != nil {
+		return err
+	}
+	h.external, err = external.New(external.Config{
+		Store: h.store, Sessions: h.sessions, PublicURL: cfg.PublicURL, Logins: cfg.External,
+		Global: cfg.IdentityProvider, BootstrapAdmins: cfg.BootstrapAdmins, OpsKey: cfg.OpsKey, Offline: cfg.Offline,
+		HasData: h.organizationHasData,
+		EndDeployments: func(ctx context.Context, tx *store.Tx, tenantID string, stop bool) (int, error) {
+			return h.deploys.EndTenant(ctx, tx, tenantID, stop)
+		},
+	})
+	return err
+}
+
+// organizationHasData reports whether a tenant has data: a new client of the organization could
+// read them. Users are those of package user.
+func (h *Hub) organizationHasData(ctx context.Context, tx *store.Tx, tenantID string) (bool, error) {
+	for _, has := range []func(context.Context, *sql.Tx, string) (bool, error){
+		h.providers.HasData, h.aigc.HasData, h.catalog.HasData, h.deploys.HasDeployments, h.chat.HasData,
+	} {
+		if found, err := has(ctx, tx.Tx, tenantID); found || err != nil {
+			return found, err
+		}
+	}
+	// The log names the users of an organization, also if they were deleted. Its own registration is
+	// no data.
+	for e, err := range h.log.Entries(ctx, tenantID, auditlog.Filter{}, nil) {
+		if err != nil {
+			return false, err
+		}
+		if !strings.HasSuffix(e.Action, "_tenant_client") && e.Action != "auth.prune_audit" {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// openCatalog opens agents and what they consist of.
+func (h *Hub) openCatalog(context.Context) (err error) {
+	h.providers, err = provider.New(provider.Config{
+		Store: h.store, ProbePrivate: h.cfg.ProbePrivate,
+		InUse: func(ctx context.Context, tx *sql.Tx, tenantID, providerID string) ([]string, error) {
+			return h.catalog.AgentsOfProvider(ctx, tx, tenantID, providerID)
+		},
+	})
+	if err != nil {
+		return err
+	}
+	driver := h.cfg.Artifacts
+	if driver == nil {
+		driver = &artifact.Memory{}
+		if !h.cfg.Offline {
+			h.cfg.Logger.Warn("files of tools and skills are in memory and end with the hub: set Config.Artifacts")
+		}
+	}
+	h.artifacts, err = artifact.New(artifact.Config{
+		Driver: driver, Keyring: h.keyring, PublicURL: h.cfg.PublicURL, CDN: h.cfg.ArtifactURL, TempDir: h.cfg.TempDir, Now: h.cfg.Now,
+	})
+	if err != nil {
+		return err
+	}
+	h.catalog, err = catalog.New(catalog.Config{
+		Store: h.store, Providers: h.providers, Artifacts: h.artifacts, CheckTool: h.cfg.CheckTool, TempDir: h.cfg.TempDir,
+		Deployed: func(ctx context.Context, tx *sql.Tx, tenantID, agentName string) (bool, error) {
+			return h.deploys.Deployed(ctx, tx, tenantID, agentName)
+		},
+	})
+	return err
+}
+
+// openDeployments opens the deployments and the proxy of their runtimes.
+func (h *Hub) openDeployments(context.Context) (err error) {
+	h.deploys, err = deploy.New(deploy.Config{
+		Store: h.store, Catalog: h.catalog, Driver: h.cfg.Deployer, PublicURL: h.cfg.PublicURL, GatewayURL: h.cfg.GatewayURL,
+		External: h.cfg.External, HideAPIKey: h.cfg.HideRuntimeKeys, LeaseTime: h.cfg.LeaseTime, Offline: h.cfg.Offline,
+	})
+	if err != nil {
+		return err
+	}
+	target := func(e deploy.Endpoint, err error) (gateway.Target, error) {
+		return gateway.Target{URL: e.URL, APIKey: string(e.APIKey), AgentID: e.AgentID}, err
+	}
+	cfg := gateway.Config{
+		Audit: h.log, Tenant: api.DefaultTenant, Logger: h.cfg.Logger,
+		Target: func(ctx context.Context, tenantID, agentName string) (gateway.Target, error) {
+			return target(h.deploys.Endpoint(ctx, tenantID, agentName))
+		},
+		Authorize: func(ctx context.Context, tenantID, agentName, apiKey string) (gateway.Target, error) {
+			return target(h.deploys.Authorize(ctx, tenantID, agentName, apiKey))
+		},
+	}
+	if h.cfg.External {
+		cfg.Tenant = "" // paths begin with the organization
+	}
+	h.gateway, err = gateway.New(cfg)
+	return err
+}
+
+// openChats opens chats, their labels and push.
+func (h *Hub) openChats(context.Context) (err error) {
+	h.aigc = aigc.New(h.store)
+	h.chat, err = chat.New(chat.Config{
+		Store: h.store, Catalog: h.catalog, Deployments: h.deploys, Labels: h.aigc,
+		Relay: relay.Config{UserAnswers: h.cfg.UserAnswers, AgentAnswers: h.cfg.AgentAnswers},
+	})
+	if err != nil {
+		return err
+	}
+	cfg := push.Config{Chats: h.chat, Catalog: h.catalog, Key: h.cfg.ChatPushKey}
+	if h.cfg.External {
+		cfg.ResolveOrg = h.external.ResolveOrg
+	}
+	h.push, err = push.New(cfg)
+	return err
+}
+
+// openAPI makes the handler of all routes.
+func (h *Hub) openAPI(context.Context) (err error) {
+	h.handler, err = api.New(api.Config{
+		Logger: h.cfg.Logger, PublicURL: h.cfg.PublicURL, TrustedProxies: h.cfg.TrustedProxies, CORSOrigins: h.cfg.CORSOrigins,
+		Authenticate: h.sessions.Authenticate, Admit: h.sessions.Admit, Denied: h.audit.Denied, Translate: translate,
+	}, h.Routes()...)
+	return err
+}
+
+// translate converts errors of packages without HTTP.
+func translate(err error) *api.Error {
+	if db.Unavailable(err) || errors.Is(err, context.DeadlineExceeded) { // the time limit of a query
+		return &api.Error{Code: api.Unavailable, RetryAfter: time.Second, Cause: err}
+	}
+	return nil
+}
