@@ -18,12 +18,14 @@ func authenticates(path, roles string) bool {
 
 // pathOf makes a request path of one of the document.
 func pathOf(path string) string {
-	return strings.NewReplacer("{id}", unknownID, "{tokenId}", unknownID, "{token}", "inv_0", "/tools/{name}/file", "/tools/weather/file", "{name}", "nobody").Replace(path)
+	return strings.NewReplacer("{id}", unknownID, "{tokenId}", unknownID, "{token}", "inv_0", "/tools/{name}/file", "/tools/weather/file",
+		"/skills/{name}/file", "/skills/brief/file", "{name}", "nobody").Replace(path)
 }
 
 // refusals are those that many operations have in common.
 func (c *contract) refusals(admin string) {
 	c.upload(201, "POST", tools, admin, "weather.ts", "export default {name: 'weather', description: 'd', call() {}}")
+	c.upload(201, "POST", skills, admin, "SKILL.md", "---\nname: brief\ndescription: d\n---\nBe brief.\n")
 	c.newcomer(admin, "max", "member")
 	expired, _ := c.enter("max")
 	c.wait(14 * time.Minute)
