@@ -52,11 +52,11 @@ var arrows = []rule{
 	{"hub/artifact/...", concern + " hub/artifact", "files do not depend on their users"},
 	{"hub/provider hub/gateway", concern, "independent concerns"},
 	{"hub/aigc", concern + " hub/aigc/label", "labels do not depend on chats"},
-	{"hub/catalog/...", concern + " hub/catalog/... hub/artifact hub/provider runtime/skill " + formats, "a catalog does not depend on deployments, which use it"},
+	{"hub/catalog/...", concern + " hub/catalog/... hub/artifact hub/provider " + formats, "a catalog does not depend on deployments, which use it"},
 	{"hub/catalog/archive", "runtime/skill internal/...", "an archive is checked without a hub"},
-	{"hub/deploy/...", concern + " hub/deploy hub/catalog hub/provider hub/artifact runtime/client runtime/sandbox " + formats,
+	{"hub/deploy/...", concern + " hub/deploy hub/catalog runtime/client runtime/sandbox " + formats,
 		"a running runtime is accessed only through its client; a driver depends only on deployments and its platform"},
-	{"hub/chat/...", concern + " hub/chat/... hub/deploy hub/catalog hub/aigc runtime/client " + formats, "chats are the last consumer of the other concerns"},
+	{"hub/chat/...", concern + " hub/chat/... hub/deploy hub/aigc runtime/client " + formats, "chats are the last consumer of the other concerns"},
 
 	{"internal/...", "internal/...", "shared code depends on no server"},
 }
