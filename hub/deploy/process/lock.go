@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/seed93082962/agenthost/hub/deploy"
+	"github.com/seed93082962/agenthost/internal/filelock"
 )
 
 // lockDir contains a file for each key, which is locked during a call. Its content is the highest
@@ -56,9 +57,11 @@ func tryLock(path string) (*locked, error) {
 	if err != nil {
 		return nil, err
 	}
-	ok, err := flock(f)
-	if ok && err == nil {
+	ok := false
+	if err = filelock.Lock(f); err == nil {
 		ok, err = same(f, path)
+	} else if errors.Is(err, filelock.ErrLocked) {
+		err = nil
 	}
 	if err != nil || !ok {
 		_ = f.Close()

@@ -81,23 +81,3 @@ func openLock(path string) (*os.File, error) {
 	}
 	return os.OpenFile(path, os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW, 0o600)
 }
-
-// flock locks a file exclusively, and reports whether no other file has the lock.
-func flock(f *os.File) (bool, error) {
-	conn, err := f.SyscallConn()
-	if err != nil {
-		return false, err
-	}
-	var locked error
-	err = conn.Control(func(fd uintptr) {
-		for {
-			if locked = syscall.Flock(int(fd), syscall.LOCK_EX|syscall.LOCK_NB); !errors.Is(locked, syscall.EINTR) {
-				return
-			}
-		}
-	})
-	if errors.Is(locked, syscall.EWOULDBLOCK) {
-		return false, err
-	}
-	return err == nil && locked == nil, errors.Join(err, os.NewSyscallError("flock", locked))
-}
