@@ -22,15 +22,6 @@ func (s *server) loginFrom(ctx context.Context, address, name, password string) 
 	return s.serve(httptest.NewRequestWithContext(ctx, http.MethodPost, "http://localhost/auth/login", bytes.NewReader(body)), address)
 }
 
-// from sends a request from an address. It may be called from any goroutine.
-func (s *server) from(address, method, path, token, body string) response {
-	r := httptest.NewRequest(method, "http://localhost"+path, strings.NewReader(body))
-	if token != "" {
-		r.Header.Set("Authorization", "Bearer "+token)
-	}
-	return s.serve(r, address)
-}
-
 func (s *server) serve(r *http.Request, address string) response {
 	r.RemoteAddr = address
 	w := httptest.NewRecorder()
