@@ -26,7 +26,7 @@ func (h *Hub) replaceStorage(ctx context.Context, id string) (former string, err
 	return former, db.Wrap("replace storage id", err)
 }
 
-// checkStorage warns if the hub that started before had another storage. That is no error: the
+// checkStorage warns if the hub that started before had another storage. It is not an error: the
 // directory may have been replaced.
 func (h *Hub) checkStorage(ctx context.Context) error {
 	if h.cfg.StorageID == "" {

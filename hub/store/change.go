@@ -12,7 +12,7 @@ import (
 	"github.com/seed93082962/agenthost/rbac"
 )
 
-// Change is who changes something, with which permission, and what is locked meanwhile.
+// Change is the caller of a change, the permission that the caller needs, and the lock.
 type Change struct {
 	// Caller makes the change. The zero value is the hub itself.
 	Caller api.Caller

@@ -132,7 +132,7 @@ func TestChange(t *testing.T) {
 	})
 }
 
-// Neither what was recorded nor what was registered in an attempt that is repeated is left.
+// The records and functions of an attempt that is repeated are dropped.
 func TestChangeIsRepeated(t *testing.T) {
 	each(t, []string{secret.Generate()}, func(t *testing.T, f fixture) {
 		attempts, after := 0, 0
