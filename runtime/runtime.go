@@ -95,9 +95,15 @@ func New(ctx context.Context, cfg Config) (*Runtime, error) {
 	return rt, nil
 }
 
-// maxEnds bounds the cancelled runs that are stored and logged at the same time, so that those
-// cancelled together stop before most of them are stored.
-const maxEnds = 4
+const (
+	// maxEnds bounds the cancelled runs that are stored and logged at the same time, so that those
+	// cancelled together stop before most of them are stored.
+	maxEnds = 4
+
+	// endWait bounds the wait of a cancelled run for the ends of others: a store that hangs for a
+	// few runs must not hold all later ones, and their places among the active runs.
+	endWait = 50 * time.Millisecond
+)
 
 // reserve reserves memory of a run, or releases it if bytes is negative. All runs share
 // Limits.MaxMemoryBytes.
