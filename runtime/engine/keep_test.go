@@ -3,12 +3,14 @@ package engine_test
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/runtime/engine"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/session"
+	"github.com/seed93082962/agenthost/runtime/tool"
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
@@ -73,4 +75,35 @@ func TestNoResponseToAMessageThatIsNotStored(t *testing.T) {
 			require.ErrorContains(t, err, errDisk.Error())
 		})
 	}
+}
+
+// The caller closes the session when Run returns, so Run waits for the message to be stored even if
+// it ends before the model is called.
+func TestACancelledRunWaitsForItsMessage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		silent := newShelf("silent", tool.Pending, func(ctx context.Context) (*tool.List, error) { <-ctx.Done(); return nil, ctx.Err() })
+		s := newSetup(inProcess(func(context.Context, *model.Request, func(model.Part, error) bool) {
+			require.Fail(t, "the model is called")
+		}))
+		s.Servers = []tool.Server{silent}
+		e, err := engine.New(s.Config)
+		require.NoError(t, err)
+		held, err := s.store.Open(t.Context(), "agent", "")
+		require.NoError(t, err)
+		stored := make(chan struct{})
+		s.input.Session = slow{held, func() error { <-stored; return nil }}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() {
+			_, err := e.Run(ctx, s.input, engine.OutputFunc(func(wire.Payload) {}))
+			ended <- err
+		}()
+		synctest.Wait()
+		cancel()
+		synctest.Wait()
+		require.Empty(t, ended, "the run does not end before its message is stored")
+		close(stored)
+		require.ErrorIs(t, <-ended, context.Canceled)
+		require.NoError(t, held.Close())
+	})
 }
