@@ -70,10 +70,14 @@ func (c *Components[T, In, P]) named(ctx context.Context, q db.Querier, tenantID
 }
 
 // boundTo returns the components that an agent is bound to, sorted by name.
-func (c *Components[T, In, P]) boundTo(ctx context.Context, q db.Querier, tenantID, agentID string) ([]T, error) {
+func (c *Components[T, In, P]) boundTo(ctx context.Context, q db.Querier, tenantID string, a Agent) ([]T, error) {
+	bound := func(b binding) bool { return b.kind == c.kind && len(b.refs(&a)) > 0 }
+	if !slices.ContainsFunc(bindings, bound) {
+		return nil, nil
+	}
 	all, err := db.Collect(ctx, q, "read "+c.table+" of agent", c.scan, `SELECT `+namesOf(c.columns(new(T)))+` FROM `+c.table+`
 		WHERE tenant_id = $1 AND name IN (SELECT b.name FROM agent_bindings b WHERE b.tenant_id = $1 AND b.kind = $2 AND b.agent_id = $3)`,
-		tenantID, string(c.kind), agentID)
+		tenantID, string(c.kind), a.ID)
 	// The order of the database depends on its locale.
 	slices.SortFunc(all, func(a, b T) int { return strings.Compare(P(&a).common().Name, P(&b).common().Name) })
 	return all, err

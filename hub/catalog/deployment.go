@@ -76,16 +76,16 @@ func (s *Service) partsOf(ctx context.Context, tenantID, name string, providerOf
 		if p.provider, err = providerOf(tx, p.agent); err != nil {
 			return err
 		}
-		if p.servers, err = s.MCPs.boundTo(ctx, tx, tenantID, p.agent.ID); err != nil {
+		if p.servers, err = s.MCPs.boundTo(ctx, tx, tenantID, p.agent); err != nil {
 			return err
 		}
-		if p.knowledge, err = s.Knowledge.boundTo(ctx, tx, tenantID, p.agent.ID); err != nil {
+		if p.knowledge, err = s.Knowledge.boundTo(ctx, tx, tenantID, p.agent); err != nil {
 			return err
 		}
-		if p.tools, err = s.Tools.boundTo(ctx, tx, tenantID, p.agent.ID); err != nil {
+		if p.tools, err = s.Tools.boundTo(ctx, tx, tenantID, p.agent); err != nil {
 			return err
 		}
-		p.skills, err = s.Skills.boundTo(ctx, tx, tenantID, p.agent.ID)
+		p.skills, err = s.Skills.boundTo(ctx, tx, tenantID, p.agent)
 		return err
 	})
 	return p, err
