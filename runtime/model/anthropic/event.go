@@ -122,7 +122,9 @@ func scanDelta(s *jsonscan.Scanner, inc *increment) {
 		if field != 0 {
 			s.Fail()
 		}
-		field = fieldKinds[string(key)]
+		if field = fieldKinds[string(key)]; field == 0 { // a second type, or an unknown field
+			s.Fail()
+		}
 		inc.text = s.Text()
 	}
 	if field == 0 || inc.kind != field {

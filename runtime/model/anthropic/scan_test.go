@@ -26,6 +26,8 @@ var unusual = []string{
 	`{"type":"content_block_delta","index":0,"delta":{"type":"signature_delta","signature":"EqQBCgIYAhIM"}}`,
 	`{"type":"content_block_delta","index":0,"delta":{"type":"citations_delta","citation":{"cited_text":"x"}}}`,
 	`{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"a","text":"b"}}`,
+	`{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","type":"thinking_delta","text":"a"}}`,
+	`{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","later":"b","text":"a"}}`,
 	`{"type":"content_block_delta","index":0,"index":1,"delta":{"type":"text_delta","text":"a"}}`,
 	`{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"a"},"delta":{"text":"b"}}`,
 	`{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","thinking":"a"}}`,
