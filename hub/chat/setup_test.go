@@ -62,9 +62,12 @@ func (s *server) AgentEnabled(_ context.Context, _, name string) (bool, error) {
 }
 
 // Endpoint makes the server the deployments.
-func (s *server) Endpoint(_ context.Context, _, name string) (deploy.Endpoint, error) {
+func (s *server) Endpoint(ctx context.Context, tenantID, name string) (deploy.Endpoint, error) {
 	if e := s.endpoint.Load(); e != nil && name == "helper" {
 		return *e, nil
+	}
+	if _, err := s.AgentEnabled(ctx, tenantID, name); err != nil {
+		return deploy.Endpoint{}, err
 	}
 	return deploy.Endpoint{}, api.AgentNotDeployed
 }

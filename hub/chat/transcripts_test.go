@@ -85,6 +85,9 @@ func TestTranscriptsOfDeletedChats(t *testing.T) {
 		ada.Delete(path).Want(http.StatusNoContent)
 		require.Eventually(t, func() bool { return s.transcripts() == 0 }, patience, time.Millisecond, "it is deleted with the deployment")
 		require.Len(t, deleted(), before)
+		s.exec(`INSERT INTO chat_transcripts (tenant_id, agent_name, runtime_session, due_at, keep_until) VALUES ('acme', 'gone', 'id', 1, $1)`,
+			time.Now().Add(time.Hour).UnixMicro())
+		require.Eventually(t, func() bool { return s.transcripts() == 0 }, patience, time.Millisecond, "the agent was deleted too")
 
 		ada.Delete(session(ada)).Want(http.StatusNoContent)
 		s.exec(`INSERT INTO chat_transcripts (tenant_id, agent_name, runtime_session, due_at, keep_until) VALUES ('acme', 'helper', 'old', 1, 2)`)

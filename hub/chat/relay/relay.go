@@ -38,7 +38,8 @@ import (
 
 // Deployments returns the runtimes of agents. *deploy.Service implements it.
 type Deployments interface {
-	// Endpoint fails with api.AgentNotDeployed if the agent is not deployed.
+	// Endpoint fails with api.AgentNotDeployed if the agent is not deployed, and with api.NotFound if
+	// the tenant has no such agent.
 	Endpoint(ctx context.Context, tenantID, agentName string) (deploy.Endpoint, error)
 }
 

@@ -124,7 +124,7 @@ func (r *Relay) deleteTranscriptsOf(ctx context.Context, transcripts []Transcrip
 	for _, t := range transcripts {
 		runtime, err := r.runtimeOf(ctx, t.TenantID, t.AgentName)
 		switch {
-		case errors.Is(err, api.AgentNotDeployed): // its files are deleted with the deployment
+		case errors.Is(err, api.AgentNotDeployed), errors.Is(err, api.NotFound): // its files are deleted with the deployment
 		case err != nil:
 			return nil // it is stopped: the transcripts are due again
 		default:
