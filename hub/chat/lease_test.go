@@ -159,6 +159,46 @@ func TestConnectionsLostDuringCommit(t *testing.T) {
 	}
 }
 
+// A message whose COMMIT was perhaps lost does not end the session of the runtime, which has the
+// conversation before.
+func TestTheConversationContinuesAfterALostCommit(t *testing.T) {
+	t.Parallel()
+	l := newLossy(t)
+	l.commits = true
+	s := open(t, l.url, quiet)
+	s.deploy(nil)
+	ada := s.ada()
+	path := session(ada)
+	say(t, ada, path, "hello")
+	continued := func() (id string) {
+		require.NoError(t, s.db.Read().QueryRowContext(t.Context(), `SELECT runtime_session FROM chat_sessions`).Scan(&id))
+		return id
+	}
+	before := continued()
+	require.NotEmpty(t, before)
+	l.marker.Store(new("a message of which the COMMIT is lost"))
+	ada.Post(path+"/messages", object{"message": "a message of which the COMMIT is lost"}).Error(http.StatusServiceUnavailable, api.Unavailable)
+	require.EqualValues(t, 1, l.lost.Load())
+	require.Eventually(t, func() bool { return messages(ada, path)[3]["status"] == "failed" }, patience, time.Millisecond)
+	require.Equal(t, before, continued())
+}
+
+// An answer whose transaction fails at its COMMIT is not reported as saved.
+func TestAnAnswerThatIsNotStoredIsNotSaved(t *testing.T) {
+	t.Parallel()
+	s := open(t, pgtest.URL(t), quiet)
+	s.deploy(nil)
+	s.exec(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS
+		$$ BEGIN RAISE EXCEPTION 'refused' USING ERRCODE = 'check_violation'; END $$`)
+	s.exec(`CREATE CONSTRAINT TRIGGER refuse AFTER UPDATE ON chat_messages DEFERRABLE INITIALLY DEFERRED
+		FOR EACH ROW WHEN (NEW.status = 'completed') EXECUTE FUNCTION refuse()`)
+	ada := s.ada()
+	events := say(t, ada, session(ada), "hello")
+	n := len(events)
+	require.Equal(t, []string{"error", "done"}, names(events[n-2:]))
+	require.NotContains(t, names(events[1:]), "hub")
+}
+
 // stored returns the sizes of all sessions by their messages.
 func (s *server) stored() (sizes []int64) {
 	s.t.Helper()

@@ -276,8 +276,11 @@ func (a *Answer) finish(end Ending) (stored ended, err error) {
 	defer a.relay.leave(a)
 	defer a.cancel(nil)
 	e := a.end(end)
-	err = a.relay.finish(e)
-	return *e, err
+	stored = *e // the relay may still store e after an error
+	if err = a.relay.finish(e); err == nil {
+		stored.saved = e.saved
+	}
+	return stored, err
 }
 
 // end returns the answer as it is stored at its end.

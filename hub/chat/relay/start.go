@@ -65,7 +65,6 @@ func (r *Relay) Start(ctx context.Context, run Run, in Start) (*Answer, error) {
 		cancel(nil)
 		return nil, err
 	}
-	a.continues = a.run.RuntimeSession
 	r.watch(a)
 	if a.former != "" { // it may still use the session of the runtime
 		r.CancelRun(ctx, a.run.TenantID, a.run.AgentName, a.former)
@@ -88,7 +87,7 @@ func (r *Relay) Start(ctx context.Context, run Run, in Start) (*Answer, error) {
 // and with api.RateLimited if too many answers are.
 func (a *Answer) Reserve(ctx context.Context, tx *sql.Tx, run Run) error {
 	now := a.relay.store.Now()
-	a.run = run
+	a.run, a.continues = run, run.RuntimeSession
 	var err error
 	if a.former, err = insertRun(ctx, tx, run, a.relay.id, now); err != nil {
 		return err
