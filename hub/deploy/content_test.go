@@ -1,6 +1,9 @@
 package deploy_test
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"net/http"
 	"strings"
 	"testing"
@@ -9,6 +12,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/deploy"
 	"github.com/seed93082962/agenthost/hub/secret"
+	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
 func TestSecretsAreSealed(t *testing.T) {
@@ -30,6 +34,32 @@ func TestSecretsAreSealed(t *testing.T) {
 		e, err := last.Endpoint(t.Context(), "default", "helper")
 		require.NoError(t, err)
 		require.EqualValues(t, apiKey, e.APIKey)
+	})
+}
+
+// A deployment of an earlier version has not drifted: the hash of the same configuration is the same.
+func TestTheHashOfAConfigurationIsStable(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		h := w.start()
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		var sealed []byte
+		var stored string
+		require.NoError(t, w.db.Read().QueryRowContext(t.Context(), "SELECT sealed, spec_hash FROM deployments").Scan(&sealed, &stored))
+		text, err := w.store().Keyring.Open(sealed, deploy.Sealed()[0].Place(key, "default"))
+		require.NoError(t, err)
+		var content struct {
+			Salt    string         `json:"salt"`
+			Request deploy.Request `json:"request"`
+		}
+		require.NoError(t, json.Unmarshal(text, &content))
+		text, err = json.Marshal(struct {
+			Salt          string
+			Config        agent.Agent
+			Tools, Skills *struct{}
+		}{Salt: content.Salt, Config: content.Request.Config})
+		require.NoError(t, err)
+		sum := sha256.Sum256(text)
+		require.Equal(t, "sha256:"+hex.EncodeToString(sum[:]), stored)
 	})
 }
 

@@ -137,21 +137,28 @@ func (r Request) File() agent.File {
 }
 
 // hash returns the hash of the configuration, without the links, which differ each time. The salt
-// prevents that short secrets are found by trying.
+// prevents that short secrets are found by trying. Deployments have the hashes of earlier versions:
+// their form of tools and skills remains, null if there are none.
 func (r Request) hash(salt string) (string, error) {
-	tools, skills := slices.Clone(r.CustomTools), slices.Clone(r.Skills)
-	for i := range tools {
-		tools[i].URL = ""
+	type tool struct {
+		Name     string `json:"name"`
+		URL      string `json:"url"` // always empty
+		Hash     string `json:"hash"`
+		FileName string `json:"fileName"`
 	}
-	for i := range skills {
-		skills[i].URL = ""
-	}
-	text, err := json.Marshal(struct {
+	content := struct {
 		Salt   string
 		Config agent.Agent
-		Tools  []agent.CustomTool
+		Tools  []tool
 		Skills []agent.SkillArchive
-	}{Salt: salt, Config: r.Config, Tools: tools, Skills: skills})
+	}{Salt: salt, Config: r.Config}
+	for _, t := range r.CustomTools {
+		content.Tools = append(content.Tools, tool{Name: t.Name, Hash: t.Hash, FileName: t.FileName})
+	}
+	for _, a := range r.Skills {
+		content.Skills = append(content.Skills, agent.SkillArchive{Name: a.Name, Hash: a.Hash})
+	}
+	text, err := json.Marshal(content)
 	if err != nil {
 		return "", fmt.Errorf("hash configuration: %w", err)
 	}
