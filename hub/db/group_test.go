@@ -313,7 +313,7 @@ func TestAnInterruptedWriteInAGroup(t *testing.T) {
 	}()
 	<-entered
 	err := d.Tx(t.Context(), func(tx *sql.Tx) error {
-		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 		defer cancel()
 		_, err := tx.ExecContext(ctx, `INSERT INTO accounts (id, name, balance)
 			WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT 'n' || i, 'n' || i, 0 FROM n`)

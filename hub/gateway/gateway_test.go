@@ -13,6 +13,8 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/api/apitest"
+	"github.com/seed93082962/agenthost/hub/db"
+	"github.com/seed93082962/agenthost/hub/db/dbtest"
 	"github.com/seed93082962/agenthost/hub/gateway"
 	"github.com/seed93082962/agenthost/rbac"
 )
@@ -145,8 +147,11 @@ func TestDetailAndFilesOfAnAgent(t *testing.T) {
 }
 
 func TestFileIsNotReadWithoutItsAuditEntry(t *testing.T) {
-	s, audit := serve(t, host(t))
-	require.NoError(t, audit.Close())
+	lost, err := db.Open(t.Context(), db.Config{URL: dbtest.SQLite(t)})
+	require.NoError(t, err)
+	log := apitest.NewAudit(t, lost)
+	require.NoError(t, lost.Close())
+	s, _ := serve(t, host(t), func(c *gateway.Config) { c.Audit = log })
 	require.NotContains(t, s.As("acme", "ada", rbac.Admin).Get("/api/v1/admin/agents/a/files/content?path=notes.txt").Text, "0123456789")
 }
 
