@@ -1,14 +1,18 @@
 package catalog_test
 
 import (
+	"context"
+	"database/sql"
 	"fmt"
 	"net/http"
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/catalog"
 	"github.com/seed93082962/agenthost/hub/db/dbtest"
 )
@@ -208,5 +212,21 @@ func TestKnowledgeInUseIsNotDeleted(t *testing.T) {
 		s.ada.Put(agents+"/a/knowledge", object{"items": []any{}}).Want(http.StatusOK)
 		s.ada.Delete(knowledge + "/k").Want(http.StatusNoContent)
 		faults(t, s.ada.Post(knowledge, object{"name": "K", "datasetId": " "}), "name", "datasetId")
+	})
+}
+
+// A read does not wait for a change of the database in progress.
+func TestReadsDoNotWaitForChanges(t *testing.T) {
+	each(t, nil, func(t *testing.T, s *server) {
+		s.ada.Post(agents, demo("a")).Want(http.StatusCreated)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		require.NoError(t, s.db.Tx(t.Context(), func(*sql.Tx) error {
+			list, err := s.EnabledAgents(ctx, s.bob.Caller, api.Page{Number: 1, Size: 10})
+			require.NoError(t, err)
+			require.Len(t, list.Items, 1)
+			return nil
+		}))
+		require.NoError(t, ctx.Err())
 	})
 }

@@ -239,7 +239,10 @@ func (s *Service) snapshot(ctx context.Context, tenantID string) (*snapshot, err
 	if err != nil {
 		return &snapshot{}, db.Wrap("load catalog", err)
 	}
-	if err := s.store.DB.Tx(ctx, func(tx *sql.Tx) error { return storeDigests(ctx, tx, tenantID, outdated) }); err != nil {
+	if len(outdated) > 0 { // otherwise, a read waits for no change
+		err = s.store.DB.Tx(ctx, func(tx *sql.Tx) error { return storeDigests(ctx, tx, tenantID, outdated) })
+	}
+	if err != nil {
 		s.store.Logger.WarnContext(ctx, "digests of components are not stored", "tenant", tenantID, "err", err)
 	}
 	s.snapshots.put(tenantID, sn)
