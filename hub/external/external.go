@@ -79,8 +79,7 @@ type Config struct {
 	HasData func(ctx context.Context, tx *store.Tx, tenantID string) (bool, error)
 
 	// EndDeployments replaces the keys of all deployments of the tenant, and stops them if stop is
-	// true. It returns their number and a function that makes the change effective in this process
-	// Defaults to no deployments.
+	// true. It returns their number. Defaults to no deployments.
 	EndDeployments func(ctx context.Context, tx *store.Tx, tenantID string, stop bool) (n int, err error)
 
 	// OpsKey is the key of the operations interface. Defaults to none: it is then not found.
