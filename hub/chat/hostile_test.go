@@ -38,7 +38,10 @@ const partial = `event: partial_message` + "\n" + `data: {"type":"partial_messag
 // Each runtime ends its own answer as failed, and the next chat with a good one works.
 func TestHostileRuntimes(t *testing.T) {
 	t.Parallel()
-	s := open(t, sqlite(t), impatient)
+	s := open(t, sqlite(t), func(cfg *config) {
+		impatient(cfg)
+		cfg.Relay.OpenTimeout = time.Minute // all of them accept the run
+	})
 	long := strings.Repeat("x", 100_000)
 	for name, h := range map[string]http.HandlerFunc{
 		"endless text": hostile(func(write func(string) bool, _ <-chan struct{}) {

@@ -193,7 +193,7 @@ func (r *Relay) Ending(runID string) bool {
 	defer r.mu.Unlock()
 	for _, list := range [][]*ended{r.ended, r.storing} {
 		for _, e := range list {
-			if e.run.ID == runID {
+			if e.run.ID == runID && !e.told {
 				return true
 			}
 		}

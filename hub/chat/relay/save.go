@@ -33,6 +33,7 @@ type ended struct {
 	began  time.Time
 	memory *account
 	saved  bool // the session still exists
+	told   bool // done has the result; guarded by Relay.mu
 	done   chan error
 }
 
@@ -233,6 +234,9 @@ func (r *Relay) saved(batch []*ended, err error) {
 			continue
 		}
 		e.memory.release()
+		r.mu.Lock()
+		e.told = true // before the message may be sent again
+		r.mu.Unlock()
 		e.done <- err
 	}
 }
