@@ -86,7 +86,7 @@ func (e Entry) Sum(previous []byte) []byte {
 }
 
 func appendText[T string | json.RawMessage](b []byte, s T) []byte {
-	return append(binary.BigEndian.AppendUint32(b, uint32(len(s))), s...) //nolint:gosec // texts are bounded far below 4 GiB
+	return append(binary.BigEndian.AppendUint32(b, uint32(len(s))), s...) // texts are bounded far below 4 GiB
 }
 
 // Head identifies the last entry of a log, or the last entry that was pruned: the entry that the

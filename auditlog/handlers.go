@@ -214,7 +214,7 @@ func (p params) page() (offset uint64, limit int, err error) {
 func (p params) snapshot() (*uint64, error) {
 	text := p["snapshotId"]
 	if text == "" {
-		return nil, nil //nolint:nilnil // nil means no snapshot
+		return nil, nil // nil means no snapshot
 	}
 	n, err := strconv.ParseUint(text, 10, 64)
 	if err != nil || !isDigits(text) {

@@ -139,7 +139,8 @@ func TestSlowClientGetsTheWholeResponse(t *testing.T) {
 	}
 }
 
-// Responses set deadlines and remove them, so that a later response on the same connection has none.
+// Responses set deadlines and remove them, so that a later response on the same connection has
+// none.
 func TestDownloadRemovesItsDeadline(t *testing.T) {
 	dir, _ := large(t)
 	api := &filesafe.Handlers{Dir: dir, WriteTimeout: time.Hour} // is never reached

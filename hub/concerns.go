@@ -91,7 +91,7 @@ func (h *Hub) openStore(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	h.audit, err = audit.New(audit.Config{Store: h.store, Log: h.log, Retention: h.cfg.AuditRetention, Offline: h.cfg.Offline})
+	h.audit, err = audit.New(audit.Config{Store: h.store, Log: h.log, Retention: h.cfg.AuditRetention})
 	if err != nil || h.cfg.Offline {
 		return err
 	}

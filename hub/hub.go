@@ -213,7 +213,7 @@ func New(ctx context.Context, cfg Config) (*Hub, error) {
 	if !cfg.Offline {
 		background, stop := context.WithCancel(context.WithoutCancel(ctx))
 		h.stop = stop
-		h.running.Go(func() { h.maintainArtifacts(background) })
+		h.maintain(background)
 	}
 	return h, nil
 }
@@ -237,9 +237,6 @@ func (h *Hub) Close() error {
 	}
 	if h.sessions != nil {
 		errs = append(errs, h.sessions.Close())
-	}
-	if h.audit != nil {
-		errs = append(errs, h.audit.Close())
 	}
 	if h.log != nil {
 		errs = append(errs, h.log.Close())

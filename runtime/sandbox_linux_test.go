@@ -241,7 +241,7 @@ func TestSkillsAreReadable(t *testing.T) {
 		dir := filepath.Join(c.home, ".agents", "skills", "greet")
 		require.NoError(t, os.MkdirAll(dir, 0o700))
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "SKILL.md"), []byte("---\nname: greet\ndescription: Greets\n---\nRun greet.sh."), 0o600))
-		require.NoError(t, os.WriteFile(filepath.Join(dir, "greet.sh"), []byte("#!/bin/sh\necho hello\n"), 0o700)) //nolint:gosec // it is executed
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "greet.sh"), []byte("#!/bin/sh\necho hello\n"), 0o700)) // it is executed
 		require.NoError(t, os.WriteFile(filepath.Join(c.home, ".agents", "notes"), []byte("planted"), 0o600))
 	})
 	skill := filepath.Dir(c.detail(t, "helper").AvailableSkills[0].Location)

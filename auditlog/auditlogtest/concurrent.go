@@ -109,7 +109,7 @@ func readThrough(ctx context.Context, s auditlog.Store, tenant string, f auditlo
 	}
 	r := reading{filter: f, snapshot: first.Snapshot, ids: ids(first.Items)}
 	q.Snapshot = &first.Snapshot
-	step := uint64(size) //nolint:gosec // a page's size
+	step := uint64(size)
 	for q.Offset = step; q.Offset < first.Total+step; q.Offset += step {
 		p, err := s.Query(ctx, q)
 		if err != nil {

@@ -94,9 +94,9 @@ func (m *Store) Query(ctx context.Context, q auditlog.Query) (auditlog.Page, err
 	some, view := m.part(q.TenantID, q.Filter, q.Snapshot)
 	page := auditlog.Page{Snapshot: view}
 	if q.User == "" {
-		page.Total = uint64(some.len()) //nolint:gosec // a length
+		page.Total = uint64(some.len())
 		for i := q.Offset; i < page.Total && len(page.Items) < q.Limit; i++ {
-			page.Items = append(page.Items, clone(some.at(some.len()-1-int(i)))) //nolint:gosec // below the length of a slice
+			page.Items = append(page.Items, clone(some.at(some.len()-1-int(i))))
 		}
 		return page, nil
 	}
@@ -193,7 +193,7 @@ func (m *Store) Prune(ctx context.Context, tenantID string, retention time.Durat
 			}
 		}
 	}
-	return uint64(n), nil //nolint:gosec // a length
+	return uint64(n), nil
 }
 
 // part is a part of a log, oldest first: all of entries, or those with the given ids.
@@ -236,7 +236,7 @@ func (m *Store) part(tenantID string, f auditlog.Filter, snapshot *uint64) (part
 	lo := sort.Search(len(p.entries), func(i int) bool { return p.entries[i].CreatedAt.UnixMicro() >= from })
 	hi := sort.Search(len(p.entries), func(i int) bool { return p.entries[i].CreatedAt.UnixMicro() > to })
 	p.entries = p.entries[lo:hi]
-	p.first = l.checkpoint.ID + 1 + uint64(lo) //nolint:gosec // an index
+	p.first = l.checkpoint.ID + 1 + uint64(lo)
 	switch {
 	case f.Action != "":
 		p.listed, p.ids = true, l.action[f.Action]

@@ -17,8 +17,8 @@ import (
 
 // Append writes the records in a transaction of its own. It repeats a transaction that failed
 // because of concurrent ones. After an error none of the records is in the log, with one exception:
-// if the connection breaks or ctx ends during the commit, the outcome is unknown, and the error says
-// so.
+// if the connection breaks or ctx ends during the commit, the outcome is unknown, and the error
+// says so.
 func (s *Store) Append(ctx context.Context, records ...auditlog.Record) error {
 	if err := check(records); err != nil || len(records) == 0 {
 		return err
@@ -169,7 +169,7 @@ func retry(ctx context.Context, transaction func() error) error {
 			return err
 		}
 		most := min(time.Millisecond<<attempt, 400*time.Millisecond)
-		wait := time.NewTimer(most/2 + rand.N(most/2)) //nolint:gosec // no secret
+		wait := time.NewTimer(most/2 + rand.N(most/2))
 		select {
 		case <-ctx.Done():
 			wait.Stop()

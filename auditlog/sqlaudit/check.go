@@ -44,8 +44,8 @@ type keyRow struct {
 	name, userID, foldName, foldID string
 }
 
-// check verifies entries by the current rows of the database. An entry that an index would return in
-// the wrong place loses its hash, so that it fails its verification.
+// check verifies entries by the current rows of the database. An entry that an index would return
+// in the wrong place loses its hash, so that it fails its verification.
 func (c *checker) check(ctx context.Context, tx querier, after int64, rows []row) error {
 	l, err := c.store.log(ctx, tx, c.tenantID)
 	if err != nil {

@@ -110,7 +110,7 @@ func explain(t *testing.T, d *db.DB, q asked) string {
 		require.NoError(t, rows.Err())
 	}
 	if d.Engine() == db.SQLite {
-		read(c.QueryContext(ctx, "EXPLAIN QUERY PLAN "+q.query, q.args...)) //nolint:rowserrcheck // read does
+		read(c.QueryContext(ctx, "EXPLAIN QUERY PLAN "+q.query, q.args...))
 		return plan.String()
 	}
 	for _, step := range []string{"SET plan_cache_mode = force_generic_plan", "PREPARE plan AS " + q.query} {
@@ -125,7 +125,7 @@ func explain(t *testing.T, d *db.DB, q asked) string {
 	if len(literals) > 0 {
 		execute += "(" + strings.Join(literals, ", ") + ")"
 	}
-	read(c.QueryContext(ctx, execute)) //nolint:rowserrcheck // read does
+	read(c.QueryContext(ctx, execute))
 	_, err = c.ExecContext(ctx, "DEALLOCATE plan")
 	require.NoError(t, err)
 	return plan.String()

@@ -150,7 +150,7 @@ func (s *Store) deleteUsers(ctx context.Context, tx *sql.Tx, tenant, last int64)
 	if err != nil || len(users) == 0 {
 		return err
 	}
-	//nolint:gosec // a constant of the engine
+	// a constant of the engine
 	_, err = tx.ExecContext(ctx, "DELETE FROM audit_keys WHERE kind = 4 AND key IN "+fmt.Sprintf(s.engine.set, "$1")+`
 		AND NOT EXISTS (SELECT 1 FROM audit_keys a WHERE a.owner = audit_keys.key AND a.kind = 3)`, jsonSet(users))
 	if err == nil { // writers of an earlier version remember keys until the epoch changes

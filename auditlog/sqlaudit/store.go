@@ -58,8 +58,9 @@
 //
 // # Connections
 //
-// On PostgreSQL the transactions given to AppendTx may have any isolation. On SQLite, Write should have one connection, WAL, a
-// busy timeout, and transactions that begin immediate (_txlock=immediate with modernc.org/sqlite).
+// On PostgreSQL the transactions given to AppendTx may have any isolation. On SQLite, Write should
+// have one connection, WAL, a busy timeout, and transactions that begin immediate
+// (_txlock=immediate with modernc.org/sqlite).
 package sqlaudit
 
 import (

@@ -69,8 +69,8 @@ within 2 seconds. Users stay signed in: clients get a new access token with thei
 }
 
 // offline completes a command that calls do with an offline hub and prints the returned line. Other
-// hubs may serve the same database at the same time. The user is the argument of the command, if its
-// usage has one.
+// hubs may serve the same database at the same time. The user is the argument of the command, if
+// its usage has one.
 func (s *settings) offline(stdout, stderr io.Writer, cmd *cobra.Command, do func(ctx context.Context, h *hub.Hub, user string) (string, error)) *cobra.Command {
 	cmd.Args = noArguments
 	if strings.HasSuffix(cmd.Use, " USER") {

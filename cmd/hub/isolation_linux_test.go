@@ -35,16 +35,16 @@ func found(t *testing.T, user int, key string) *city {
 	dir, err := os.MkdirTemp("", "agenthost-isolation-") // t.TempDir is below a directory of this user
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	require.NoError(t, os.Chmod(dir, 0o755)) //nolint:gosec // the hub may be of another user
+	require.NoError(t, os.Chmod(dir, 0o755)) // the hub may be of another user
 	content, err := os.ReadFile(binary(t))
 	require.NoError(t, err)
 	path := filepath.Join(dir, "hub")
-	require.NoError(t, os.WriteFile(path, content, 0o755)) //nolint:gosec // it is executed
+	require.NoError(t, os.WriteFile(path, content, 0o755)) // it is executed
 	home := filepath.Join(dir, "home")
 	require.NoError(t, os.Mkdir(home, 0o700))
-	require.NoError(t, os.WriteFile(filepath.Join(home, "secret"), []byte("of the home directory"), 0o644)) //nolint:gosec // of a test
-	app := filepath.Join(dir, "app")                                                                        // readable, because its programs are in PATH
-	require.NoError(t, os.MkdirAll(filepath.Join(app, "bin"), 0o755))                                       //nolint:gosec // the hub may be of another user
+	require.NoError(t, os.WriteFile(filepath.Join(home, "secret"), []byte("of the home directory"), 0o644))
+	app := filepath.Join(dir, "app")                                  // readable, because its programs are in PATH
+	require.NoError(t, os.MkdirAll(filepath.Join(app, "bin"), 0o755)) // the hub may be of another user
 	require.NoError(t, os.Symlink("../app/data", filepath.Join(app, "current")))
 	c := &city{t: t, data: filepath.Join(app, "data")}
 	env := []string{"HUB_DATA_DIR", c.data, "PROVIDER_ENCRYPTION_KEY", key, "PATH", filepath.Join(app, "bin") + ":/usr/local/bin:/usr/bin:/bin"}
@@ -138,7 +138,7 @@ func TestDeploymentsAreIsolated(t *testing.T) {
 			engine, err := net.Listen("unix", unixPath)
 			require.NoError(t, err)
 			t.Cleanup(func() { _ = engine.Close() })
-			require.NoError(t, os.Chmod(unixPath, 0o777)) //nolint:gosec // the attack fails for another reason
+			require.NoError(t, os.Chmod(unixPath, 0o777)) // the attack fails for another reason
 			abstract, err := net.Listen("unix", "@agenthost-isolation-"+strconv.Itoa(user))
 			require.NoError(t, err)
 			t.Cleanup(func() { _ = abstract.Close() })

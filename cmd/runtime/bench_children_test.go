@@ -134,7 +134,7 @@ const memoryDir = "/dev/shm"
 // varies: ext4, for example, skips the inodes of recently removed files one by one for minutes.
 func startRuntime(b *testing.B, t *bench) *child {
 	b.Helper()
-	home, err := os.MkdirTemp(memoryDir, "agenthost-bench-") //nolint:usetesting // b.TempDir is on a disk
+	home, err := os.MkdirTemp(memoryDir, "agenthost-bench-") // b.TempDir is on a disk
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -146,7 +146,7 @@ func startRuntime(b *testing.B, t *bench) *child {
 // after the last benchmark.
 func startOnDisk(b *testing.B, t *bench) *child {
 	b.Helper()
-	home, err := os.MkdirTemp(scratch, "home-") //nolint:usetesting // b.TempDir is removed at once, see above
+	home, err := os.MkdirTemp(scratch, "home-") // b.TempDir is removed at once, see above
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -41,7 +41,7 @@ func scanConfig(row db.Scanner) (*stored, time.Time, error) {
 
 func parseConfig(config sql.NullString) (*stored, error) {
 	if !config.Valid {
-		return nil, nil //nolint:nilnil // nil is the documented value of no configuration
+		return nil, nil // nil is the documented value of no configuration
 	}
 	st := new(stored)
 	if err := json.Unmarshal([]byte(config.String), st); err != nil {

@@ -134,8 +134,8 @@ type Marker struct {
 }
 
 // Label returns the labels of one answer of the tenant, or nil if labels are disabled. It reads one
-// row: a changed configuration applies to the next answer of every replica. The first label of a key
-// is recorded before it is returned, so that the key is never deleted. If the key cannot be
+// row: a changed configuration applies to the next answer of every replica. The first label of a
+// key is recorded before it is returned, so that the key is never deleted. If the key cannot be
 // opened, which is logged, the label has no signature.
 func (s *Service) Label(ctx context.Context, tenantID string) (*Marker, error) {
 	for {

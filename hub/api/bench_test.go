@@ -24,7 +24,7 @@ var benchAnswer = benchUser{"0190f3c1-7b6e-7c3d-9d5e-2f1a4b6c8d0e", "ada", "Ada 
 // JSON. bare is a router and json.Marshal.
 func whole(b *testing.B) http.Handler {
 	return handler(b, func(c *api.Config) {
-		c.Logger = slog.New(slog.NewJSONHandler(io.Discard, nil)) //nolint:sloglint // the lines are to be made
+		c.Logger = slog.New(slog.NewJSONHandler(io.Discard, nil))
 		c.Authenticate = func(*http.Request) (api.Caller, error) { return users["admin-token"], nil }
 		c.CORSOrigins = []string{"https://console.example.com"}
 	}, append([]api.Route{{Method: "GET", Path: "/users/:id", Group: rbac.AdminOnly, Handle: func(w http.ResponseWriter, r *http.Request) error {

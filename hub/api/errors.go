@@ -97,7 +97,7 @@ const (
 	Unauthenticated    Code = "unauthenticated"
 	TokenExpired       Code = "token_expired"
 	TokenRevoked       Code = "token_revoked"
-	InvalidCredentials Code = "invalid_credentials" //nolint:gosec // the name of an error
+	InvalidCredentials Code = "invalid_credentials"
 	RefreshReused      Code = "refresh_reused"
 
 	Forbidden       Code = "forbidden"

@@ -146,7 +146,7 @@ func ended(ctx context.Context) error {
 type guardedBody struct {
 	io.ReadCloser
 
-	ctx     context.Context //nolint:containedctx // that of the request, which has the body
+	ctx     context.Context // that of the request, which has the body
 	reading atomic.Bool     // set before ctx is checked
 }
 

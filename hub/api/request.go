@@ -329,7 +329,7 @@ func SetVersion(w http.ResponseWriter, version int64) {
 func IfMatch(r *http.Request) (*int64, error) {
 	values := r.Header.Values("If-Match")
 	if len(values) == 0 || len(values) == 1 && strings.TrimSpace(values[0]) == "*" {
-		return nil, nil //nolint:nilnil // nil is the documented value of no condition
+		return nil, nil // nil is the documented value of no condition
 	}
 	value := strings.TrimSpace(strings.Join(values, ","))
 	if inner, ok := strings.CutPrefix(value, `"`); ok {

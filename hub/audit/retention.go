@@ -9,34 +9,13 @@ import (
 
 var actionPrune = auditlog.Define[auditlog.Pruning]("auth.prune_audit")
 
-const (
-	// checkEvery is the interval between two checks of the audit logs.
-	checkEvery = time.Hour
+// clockTolerance is the difference between the clocks of several hubs that is not an error.
+const clockTolerance = time.Minute
 
-	// pruneAfter is the time after a start in which nothing is pruned. It leaves time to correct
-	// the clock or the retention.
-	pruneAfter = 10 * time.Minute
-
-	// clockTolerance is the difference between the clocks of several hubs that is not an error.
-	clockTolerance = time.Minute
-)
-
-// maintain checks the clock against the audit logs and applies the retention, every hour until
-// ctx ends.
-func (s *Service) maintain(ctx context.Context) {
+// Maintain checks the clock against the logs, and applies the retention.
+func (s *Service) Maintain(ctx context.Context) {
 	s.CheckHeads(ctx)
-	wait := time.NewTimer(pruneAfter)
-	defer wait.Stop()
-	for {
-		select {
-		case <-wait.C:
-		case <-ctx.Done():
-			return
-		}
-		s.CheckHeads(ctx)
-		s.Prune(ctx)
-		wait.Reset(checkEvery)
-	}
+	s.Prune(ctx)
 }
 
 // CheckHeads logs an error for a log whose newest entry is in the future. The clock was ahead

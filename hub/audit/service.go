@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync"
 	"time"
 
 	"github.com/seed93082962/agenthost/auditlog"
@@ -27,9 +26,6 @@ type Config struct {
 	// Retention is the age at which entries are pruned, by the clock of the hub or the database,
 	// whichever is earlier. Defaults to no pruning.
 	Retention time.Duration
-
-	// Offline is for commands of an operator: there is no background work.
-	Offline bool
 }
 
 // Service is the audit part of the hub. It is safe for concurrent use.
@@ -38,29 +34,14 @@ type Service struct {
 	log       *sqlaudit.Store
 	retention time.Duration
 	denials   *limiter
-	stop      context.CancelFunc
-	running   sync.WaitGroup
 }
 
-// New returns a Service. The caller must call Close.
+// New returns a Service. The caller runs [Service.Maintain] from time to time.
 func New(cfg Config) (*Service, error) {
 	if cfg.Store == nil || cfg.Log == nil {
 		return nil, errors.New("create audit service: Store and Log are required")
 	}
-	s := &Service{store: cfg.Store, log: cfg.Log, retention: cfg.Retention, denials: newLimiter(maxDenials, time.Minute, cfg.Store.Now)}
-	ctx, stop := context.WithCancel(context.Background())
-	s.stop = stop
-	if !cfg.Offline {
-		s.running.Go(func() { s.maintain(ctx) })
-	}
-	return s, nil
-}
-
-// Close ends the background work.
-func (s *Service) Close() error {
-	s.stop()
-	s.running.Wait()
-	return nil
+	return &Service{store: cfg.Store, log: cfg.Log, retention: cfg.Retention, denials: newLimiter(maxDenials, time.Minute, cfg.Store.Now)}, nil
 }
 
 // Write writes the audit log of a tenant as NDJSON, oldest first, each entry with its hash. Of

@@ -121,7 +121,7 @@ const maxRecorded = 24 << 10
 func recorded(list []string) []string {
 	size := 0
 	for i, element := range list {
-		text, _ := json.Marshal(element) //nolint:errchkjson // a string
+		text, _ := json.Marshal(element)
 		if size += len(text); size > maxRecorded {
 			return append(slices.Clone(list[:i]), fmt.Sprintf("and %d more: %s", len(list)-i, summary(strings.Join(list[i:], "\n"))))
 		}
@@ -139,7 +139,7 @@ func summary(text string) string {
 func subagentSummaries(all map[string]agent.Subagent) []string {
 	list := make([]string, 0, len(all))
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		text, _ := json.Marshal(all[name]) //nolint:errchkjson // strings, lists and a number
+		text, _ := json.Marshal(all[name])
 		list = append(list, name+" "+summary(string(text)))
 	}
 	return list

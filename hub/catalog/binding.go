@@ -39,7 +39,7 @@ var bindings = []binding{
 	{kind: kindKnowledge, table: "knowledge", digest: `c.digest`},
 }
 
-// refs returns what the agent is bound to, or nil if its field is nil.
+// refs returns the bindings of the agent, or nil if its field is nil.
 func (b binding) refs(a *Agent) []KnowledgeRef {
 	if b.names == nil {
 		return a.Knowledge

@@ -37,7 +37,8 @@ type component[T any] interface {
 	common() *Component
 }
 
-// input is the body of a request that sets fields of a component: all of them, or those that it has.
+// input is the body of a request that sets fields of a component: all of them, or those that it
+// has.
 type input[T any] interface{ apply(fields api.Fields, v *T) }
 
 // Components are the components of one kind of all tenants, and the rules that all kinds have. They
@@ -54,9 +55,9 @@ type Components[T any, In input[T], P component[T]] struct {
 	long  string     // a column of long texts, which a list has only the beginning of
 
 	columns func(v *T) []column // as [Component.columns]
-	builtin []T                 // that every tenant has and nobody changes, sorted by name
+	builtin []T                 // that every tenant has and no caller changes, sorted by name
 
-	// prepare checks or completes what is stored in place of before, which is zero for a new one.
+	// prepare checks or completes a component that replaces before, which is zero for a new one.
 	// Defaults to no check.
 	prepare func(ctx context.Context, tx *store.Tx, before T, v *T) error
 
@@ -232,8 +233,8 @@ func (c *Components[T, In, P]) own(ctx context.Context, q db.Querier, tenantID, 
 	return c.named(ctx, q, tenantID, name)
 }
 
-// Delete deletes a component. It fails with api.BuiltinReadonly, and with api.InUse or api.ToolInUse
-// if agents use it.
+// Delete deletes a component. It fails with api.BuiltinReadonly, and with api.InUse or
+// api.ToolInUse if agents use it.
 func (c *Components[T, In, P]) Delete(ctx context.Context, caller api.Caller, name string) error {
 	return c.s.change(ctx, caller, func(tx *store.Tx) error {
 		v, err := c.own(ctx, tx, caller.TenantID, name)

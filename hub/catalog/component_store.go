@@ -97,8 +97,8 @@ func usedKeys(ctx context.Context, q db.Querier, keys []string) ([]string, error
 		UNION SELECT 'skills/' || hash || '/' || name || '.zip' FROM skills WHERE hash IN (`+in+`)`, args...)
 }
 
-// storedDigest is the digest of an MCP server or a knowledge set as it is stored, and of a tool or a
-// skill that of its file.
+// storedDigest is the digest of an MCP server or a knowledge set as it is stored, and of a tool or
+// a skill that of its file.
 type storedDigest struct {
 	bound
 

@@ -92,7 +92,8 @@ func (s *Service) partsOf(ctx context.Context, tenantID, name string, providerOf
 }
 
 // config returns the configuration of an agent for a runtime, without the key of its provider and
-// without skills. Tools whose file is missing are left out. pairs returns an environment or headers.
+// without skills. Tools whose file is missing are left out. pairs returns an environment or
+// headers.
 func (s *Service) config(ctx context.Context, p parts,
 	pairs func(column store.Sealed, v MCP, sealed map[string]string) (map[string]agent.Secret, error)) (agent.Agent, error) {
 	config := *p.agent.definition()

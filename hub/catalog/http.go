@@ -44,8 +44,8 @@ func byName[T any](read func(context.Context, api.Caller, string) (T, error)) fu
 	return func(r *http.Request) (T, error) { return read(r.Context(), api.CallerOf(r), r.PathValue("name")) }
 }
 
-// replaceOf returns a handler that replaces what the name in the path has, if it has the version that
-// the client expects.
+// replaceOf returns a handler that replaces what the name in the path has, if it has the version
+// that the client expects.
 func replaceOf[In, T any](replace func(ctx context.Context, caller api.Caller, name string, expected *int64, in In) (T, error)) handler {
 	return api.ResultOf(http.StatusOK, func(r *http.Request, in In) (T, error) {
 		expected, err := api.IfMatch(r)

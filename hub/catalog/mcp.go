@@ -163,8 +163,8 @@ func (s *Service) mcps() *Components[MCP, MCPInput, *MCP] {
 	}
 }
 
-// content is what agents run of the server, without its values. A server without cwd and sandbox has
-// that of versions that do not have the fields.
+// content is what agents run of the server, without its values. A server without cwd and sandbox
+// has that of versions that do not have the fields.
 func (v MCP) content() ([]any, error) {
 	content := []any{v.Transport, v.Command, v.Args, v.URL, names(v.Env), names(v.Headers), v.Enabled}
 	sandbox, err := jsonField{&v.Sandbox, ""}.Value()

@@ -17,8 +17,8 @@ import (
 	"github.com/seed93082962/agenthost/hub/store"
 )
 
-// column is a column of a table with the pointer to the field that it is read into and written from.
-// A field of another type than that of the column is a sql.Scanner and a driver.Valuer.
+// column is a column of a table with the pointer to the field that it is read into and written
+// from. A field of another type than that of the column is a sql.Scanner and a driver.Valuer.
 type column struct {
 	name  string
 	field any
@@ -173,7 +173,7 @@ func scanText(row db.Scanner) (text string, err error) {
 	return text, err
 }
 
-// searchText returns the value of a search column: what a query is compared with.
+// searchText returns the value of a search column, with which a query is compared.
 func searchText(name, title string) string { return strings.ToLower(name + "\n" + title) }
 
 // searchPattern returns the pattern of LIKE ... ESCAPE '\' that finds a text in a search column, in

@@ -16,9 +16,9 @@
 // difference writes nothing.
 //
 // Uploads are not trusted. A form has at most 32 parts, a tool 5 MiB, a skill 20 MiB, and an
-// imported configuration 1 MiB. The packages archive and runtime/agent bound the time and the memory
-// to parse them. The source of a tool is not parsed here: Config.CheckTool loads it in a process of
-// its own. Tenants take turns with the checks of their uploads.
+// imported configuration 1 MiB. The packages archive and runtime/agent bound the time and the
+// memory to parse them. The source of a tool is not parsed here: Config.CheckTool loads it in a
+// process of its own. Tenants take turns with the checks of their uploads.
 package catalog
 
 import (

@@ -218,7 +218,8 @@ func (s *snapshots) lock(ctx context.Context, tenantID string) (unlock func(), e
 }
 
 // snapshot returns the snapshot of a tenant, with every change that was committed before the call.
-// It reads only the version of the tenant if that has not changed. It is empty if there is an error.
+// It reads only the version of the tenant if that has not changed. It is empty if there is an
+// error.
 func (s *Service) snapshot(ctx context.Context, tenantID string) (*snapshot, error) {
 	version, err := headVersion(ctx, s.store.Read(), tenantID)
 	if err != nil {

@@ -61,7 +61,7 @@ func findSent(ctx context.Context, q db.Querier, s session, clientID string) (*e
 			JOIN chat_messages AS answer ON answer.session_key = sent.session_key AND answer.seq = sent.seq + 1
 		WHERE sent.tenant_id = $1 AND sent.session_key = $2 AND sent.client_id = $3`, s.TenantID, s.Key, clientID).Scan(&e.seq, &e.runID, &e.started)
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil, nil //nolint:nilnil // it was not sent
+		return nil, nil
 	}
 	return e, db.Wrap("find sent chat message", err)
 }
@@ -103,7 +103,7 @@ func insertMessages(ctx context.Context, tx *sql.Tx, s session, messages ...mess
 				m.Text, m.Content, m.RunID, m.Model, usage, string(m.AIGC), m.Notice, string(m.NoticeAt), m.Started,
 				db.Micros(m.CreatedAt))
 		}
-		//nolint:gosec // only numbers are added
+		// only numbers are added
 		_, err := tx.ExecContext(ctx, `INSERT INTO chat_messages (session_key, tenant_id, seq, id, client_id, role, status,
 			text, content, run_id, model, usage, aigc, notice, notice_at, started, created_at) VALUES `+rowsOf(len(rows), insertArgs), args...)
 		if err != nil {

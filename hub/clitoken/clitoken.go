@@ -105,8 +105,8 @@ func (s *Service) Issue(ctx context.Context, caller api.Caller, in Input) (out I
 	return out, err
 }
 
-// IssueOffline returns a CLI token of an active admin that is valid for an hour. It is recorded, and
-// is for the operator of the hub while the identity provider is unavailable.
+// IssueOffline returns a CLI token of an active admin that is valid for an hour. It is recorded,
+// and is for the operator of the hub while the identity provider is unavailable.
 func (s *Service) IssueOffline(ctx context.Context, name user.AdminName) (string, error) {
 	raw, hash := token.Random(Prefix)
 	err := s.users.ForAdmin(ctx, "issue token of", name, func(tx *store.Tx, u user.User) error {
@@ -172,8 +172,8 @@ func (s *Service) revokeOf(ctx context.Context, caller api.Caller, id string, gr
 	return err
 }
 
-// RevokeCaller revokes the CLI token that sent the request. It fails with api.TokenRevoked if it was
-// revoked.
+// RevokeCaller revokes the CLI token that sent the request. It fails with api.TokenRevoked if it
+// was revoked.
 func (s *Service) RevokeCaller(ctx context.Context, caller api.Caller) error {
 	err := s.store.Change(ctx, store.Change{}, func(tx *store.Tx) error {
 		owner := user.User{ID: caller.UserID, TenantID: caller.TenantID, Username: caller.UserName}

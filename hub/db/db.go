@@ -252,11 +252,11 @@ func restrictFiles(path string, logger *slog.Logger) {
 //
 // Files holds all/NNNN_name.sql for both engines, and postgres/NNNN_name.sql and
 // sqlite/NNNN_name.sql where their statements differ, numbered from 0001 without gaps. In all,
-// ${bytes}, ${integer} and ${primary key} are BYTEA, BIGINT and PRIMARY KEY on PostgreSQL, and BLOB,
-// INTEGER and NOT NULL PRIMARY KEY on SQLite.
-// Each file is applied once and may hold several statements. All migrations of all series run in
-// one transaction: statements that cannot run in one (CREATE INDEX CONCURRENTLY, VACUUM) are not
-// supported. An applied file must not be changed: the database stores its checksum.
+// ${bytes}, ${integer} and ${primary key} are BYTEA, BIGINT and PRIMARY KEY on PostgreSQL, and
+// BLOB, INTEGER and NOT NULL PRIMARY KEY on SQLite. Each file is applied once and may hold several
+// statements. All migrations of all series run in one transaction: statements that cannot run in
+// one (CREATE INDEX CONCURRENTLY, VACUUM) are not supported. An applied file must not be changed:
+// the database stores its checksum.
 type Series = migrate.Series
 
 // Embedded returns the series of a concern, whose files are in the directory "migrations".

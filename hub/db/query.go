@@ -128,7 +128,7 @@ func (c *patientConn) take(ctx context.Context, query string) (sqliteStmt, error
 	if err != nil {
 		return nil, err
 	}
-	return stmt.(sqliteStmt), nil //nolint:forcetypeassert // a test would fail
+	return stmt.(sqliteStmt), nil
 }
 
 // put keeps a statement whose run returned err, which it returns. One that failed is closed.

@@ -69,7 +69,7 @@ func TestAStatementAfterTheSchemaChanged(t *testing.T) {
 		require.Len(t, columns(), 4)
 		_, err = conn.ExecContext(t.Context(), "ALTER TABLE accounts DROP COLUMN color; DROP TABLE accounts")
 		require.NoError(t, err)
-		_, err = conn.QueryContext(t.Context(), "SELECT * FROM accounts WHERE id = $1", "a") //nolint:rowserrcheck // it fails
+		_, err = conn.QueryContext(t.Context(), "SELECT * FROM accounts WHERE id = $1", "a")
 		require.ErrorContains(t, err, "no such table")
 	})
 }

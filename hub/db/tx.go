@@ -49,7 +49,7 @@ func (d *DB) Tx(ctx context.Context, do func(tx *sql.Tx) error) error {
 			return ended(ctx, err)
 		}
 		d.logger.LogAttrs(ctx, slog.LevelDebug, "repeat transaction", slog.Int("attempt", attempt), slog.Any("err", err))
-		if !wait(ctx, pause/2+rand.N(pause)) { //nolint:gosec // jitter needs no secure randomness
+		if !wait(ctx, pause/2+rand.N(pause)) { // jitter needs no secure randomness
 			return ended(ctx, err)
 		}
 		pause, run = min(2*pause, maxPause), d.attempt

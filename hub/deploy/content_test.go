@@ -37,7 +37,8 @@ func TestSecretsAreSealed(t *testing.T) {
 	})
 }
 
-// A deployment of an earlier version has not drifted: the hash of the same configuration is the same.
+// A deployment of an earlier version has not drifted: the hash of the same configuration is the
+// same.
 func TestTheHashOfAConfigurationIsStable(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		h := w.start()

@@ -307,8 +307,8 @@ func (s *Service) change(ctx context.Context, caller api.Caller, name string, do
 	return d, s.missing(ctx, caller.TenantID, name, err)
 }
 
-// missing returns the error for a user instead of errNoDeployment: api.NotFound if the tenant has no
-// such agent, and otherwise api.AgentNotDeployed.
+// missing returns the error for a user instead of errNoDeployment: api.NotFound if the tenant has
+// no such agent, and otherwise api.AgentNotDeployed.
 func (s *Service) missing(ctx context.Context, tenantID, name string, err error) error {
 	if !errors.Is(err, errNoDeployment) {
 		return err

@@ -74,8 +74,9 @@ func (*FencedError) Error() string { return ErrFenced.Error() }
 func (*FencedError) Unwrap() error { return ErrFenced }
 
 // Claim states who changes a deployment. A driver remembers the highest fence of each key and
-// rejects a lower one with ErrFenced: it belongs to a hub that was frozen and has lost its lease. It
-// also remembers the owner of a deployment, and rejects others with ErrForeign until it is deleted.
+// rejects a lower one with ErrFenced: it belongs to a hub that was frozen and has lost its lease.
+// It also remembers the owner of a deployment, and rejects others with ErrForeign until it is
+// deleted.
 type Claim struct {
 	Key   string
 	Fence int64
@@ -185,4 +186,4 @@ func (r Request) relink(fresh Request) {
 }
 
 // EnvAPIKey is the variable of Request.Env with the API keys of the runtime, separated by commas.
-const EnvAPIKey = "AGENT_HTTP_API_KEY" //nolint:gosec // a name
+const EnvAPIKey = "AGENT_HTTP_API_KEY"

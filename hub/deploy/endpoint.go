@@ -29,8 +29,8 @@ type Endpoint struct {
 
 // Endpoint returns the endpoint of an agent's deployment. It fails with api.NotFound if the tenant
 // has no such agent, with api.AgentNotDeployed if the agent has no deployment, and with
-// api.Unavailable if its runtime is not running. The result may be 1.5 s old, except that changes by
-// this hub are visible immediately.
+// api.Unavailable if its runtime is not running. The result may be 1.5 s old, except that changes
+// by this hub are visible immediately.
 func (s *Service) Endpoint(ctx context.Context, tenantID, agentName string) (Endpoint, error) {
 	e, err := s.endpoints.get(endpointKey{agentRef: agentRef{tenantID, agentName}}, func() (endpointEntry, error) {
 		d, err := readDeployment(ctx, s.store.Read(), tenantID, agentName)

@@ -48,7 +48,7 @@ func Sealed() []store.Sealed { return []store.Sealed{sealedColumn} }
 
 // seal sets the sealed part of d and the digest of its API key.
 func (s *Service) seal(d *deployment, c content) error {
-	text, err := json.Marshal(c) //nolint:gosec // it is sealed below
+	text, err := json.Marshal(c) // it is sealed below
 	if err != nil {
 		return fmt.Errorf("seal deployment: %w", err)
 	}

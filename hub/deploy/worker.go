@@ -157,9 +157,9 @@ const conditionRestored = "restored"
 const restoredMessage = "The platform knows a later state of this deployment than the database, which was restored from a backup or has lost " +
 	"changes. The hub controls the deployment again, with the configuration in the database."
 
-// restore is called if the database is older than the platform: it was restored from a backup, and its
-// fences are too low. It takes a higher fence than the one the platform knows, if this hub has the lease in the
-// database. The next worker applies the request of the database.
+// restore is called if the database is older than the platform: it was restored from a backup, and
+// its fences are too low. It takes a higher fence than the one the platform knows, if this hub has
+// the lease in the database. The next worker applies the request of the database.
 func (w *worker) restore(ctx context.Context, d deployment, known int64) error {
 	obs, err := w.s.driver.Observe(ctx, d.Key)
 	if err != nil {
@@ -190,8 +190,8 @@ const (
 	maxProbe     = 64 << 10
 )
 
-// probe returns an error if a runtime is not ready. With an API key, it also checks that the runtime
-// accepts the key, hosts the agent of the deployment, and could resolve the agent.
+// probe returns an error if a runtime is not ready. With an API key, it also checks that the
+// runtime accepts the key, hosts the agent of the deployment, and could resolve the agent.
 func (w *worker) probe(ctx context.Context, d deployment, url string, key agent.Secret) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()

@@ -62,9 +62,9 @@ func hash(token string) []byte {
 // globalCallback is the path of the redirect URI of the global client.
 const globalCallback = "/auth/callback"
 
-// callback returns the path of the client's redirect URI. Each client has its own: a provider cannot
-// obtain a code of another one, because the code arrives at the path of the client that it was
-// issued to, and the login at the path of the client that it was started with.
+// callback returns the path of the client's redirect URI. Each client has its own: a provider
+// cannot obtain a code of another one, because the code arrives at the path of the client that it
+// was issued to, and the login at the path of the client that it was started with.
 func (c client) callback() string {
 	if c.global != nil {
 		return globalCallback

@@ -143,7 +143,7 @@ func (s *Service) cookieName() string {
 // cookie identifies the browser until its login ends. Logins in several tabs share it. Lax cookies
 // are sent when the identity provider redirects to the callback.
 func (s *Service) cookie(browser string) *http.Cookie {
-	return &http.Cookie{ //nolint:gosec // not Secure only if the public URL is http
+	return &http.Cookie{ // not Secure only if the public URL is http
 		Name: s.cookieName(), Value: browser, Path: "/", MaxAge: int((flowLife + codeLife).Seconds()),
 		HttpOnly: true, Secure: s.secure(), SameSite: http.SameSiteLaxMode,
 	}

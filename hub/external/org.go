@@ -142,8 +142,8 @@ func unusable(c client, cause error) error {
 }
 
 // DeleteClient deletes the client of an organization, without effect if there is none. It fails
-// with api.DefaultTenantInUse if it is the default and others remain. The sessions and CLI tokens of
-// the organization end, and its deployments stop and get new keys. Its members and data remain.
+// with api.DefaultTenantInUse if it is the default and others remain. The sessions and CLI tokens
+// of the organization end, and its deployments stop and get new keys. Its members and data remain.
 func (s *Service) DeleteClient(ctx context.Context, from api.Caller, org string) error {
 	return s.store.Change(ctx, store.Change{}, func(tx *store.Tx) error {
 		if err := lockClients(ctx, tx); err != nil {
@@ -213,8 +213,8 @@ func (s *Service) adopt(ctx context.Context, tx *store.Tx, in ClientInput, befor
 }
 
 // endAccess ends the sessions and CLI tokens of the users of an organization, except those of an
-// issuer, and its unfinished logins. It replaces the keys of its deployments, and stops them if stop
-// is true.
+// issuer, and its unfinished logins. It replaces the keys of its deployments, and stops them if
+// stop is true.
 func (s *Service) endAccess(ctx context.Context, tx *store.Tx, org, keepIssuer string, stop bool) (d accessDetail, err error) {
 	if err := deleteLogins(ctx, tx, org); err != nil || s.cfg.Sessions == nil {
 		return d, err

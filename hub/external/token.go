@@ -38,8 +38,8 @@ const (
 // missing.
 type claims map[string]json.RawMessage
 
-// parseClaims returns the claims of a payload, in which each name occurs once in its object: readers
-// of JSON differ in which of two values they take.
+// parseClaims returns the claims of a payload, in which each name occurs once in its object:
+// readers of JSON differ in which of two values they take.
 func parseClaims(payload []byte) (all claims, err error) {
 	if err := checkNames(payload); err != nil {
 		return nil, err

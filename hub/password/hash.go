@@ -8,9 +8,9 @@
 // Hashes are those of argon2id. Half of the cores compute them; of the others that wait, no account
 // and no network has more than its share.
 //
-// Within 15 minutes, an account may fail 5 times from an address and 100 times from all, and a network
-// 100 times. Then the response is 429 for every name. The correct password of an account that signed
-// in there within a day still passes, every 5 seconds.
+// Within 15 minutes, an account may fail 5 times from an address and 100 times from all, and a
+// network 100 times. Then the response is 429 for every name. The correct password of an account
+// that signed in there within a day still passes, every 5 seconds.
 package password
 
 import (
@@ -109,8 +109,8 @@ func (s *Service) derive(ctx context.Context, p Party, password string, salt []b
 	return argon2.IDKey([]byte(password), salt, c.Passes, c.Memory, c.Threads, length), nil
 }
 
-// Hash returns the PHC string of a password. Call it before a transaction begins: a hash takes longer
-// than any lock should be held.
+// Hash returns the PHC string of a password. Call it before a transaction begins: a hash takes
+// longer than any lock should be held.
 func (s *Service) Hash(ctx context.Context, p Party, password string) (string, error) {
 	salt := random(saltLen)
 	key, err := s.derive(ctx, p, password, salt, s.cost, hashLen)
@@ -131,7 +131,7 @@ func (s *Service) Verify(ctx context.Context, p Party, stored, password string) 
 	if err != nil {
 		return false, err
 	}
-	got, err := s.derive(ctx, p, password, h.salt, h.cost, uint32(len(h.key))) //nolint:gosec // decodeHash bounds it
+	got, err := s.derive(ctx, p, password, h.salt, h.cost, uint32(len(h.key))) // decodeHash bounds it
 	if err != nil {
 		return false, err
 	}

@@ -10,8 +10,8 @@ import (
 )
 
 // Limits of the hashes that are computed or wait at the same time. A flood of one account or one
-// network leaves places for all others. A flood of many networks, as with an IPv6 /32, leaves places
-// for known parties.
+// network leaves places for all others. A flood of many networks, as with an IPv6 /32, leaves
+// places for known parties.
 const (
 	maxHashes     = 64
 	maxUnknown    = 48 // of unknown parties
@@ -23,10 +23,10 @@ const (
 	unknownHashes = "unknown"
 )
 
-// Party is who causes a hash. A party is known if it has proved an identity before: it is signed in,
-// has an invitation, or signed in from the same network within a day. Its account is apart from the
-// same account elsewhere: a guest in the same network, or a stranger who guesses the password, cannot
-// take the places of its owner. The zero value has no limit.
+// Party is who causes a hash. A party is known if it has proved an identity before: it is signed
+// in, has an invitation, or signed in from the same network within a day. Its account is apart from
+// the same account elsewhere: a guest in the same network, or a stranger who guesses the password,
+// cannot take the places of its owner. The zero value has no limit.
 type Party struct {
 	account string
 	network string
@@ -98,8 +98,8 @@ func (p Party) places() []place {
 	}
 }
 
-// enter takes the places of a party. It fails with errShareUsed if the party has too many hashes, and
-// with errBusy if all parties together have.
+// enter takes the places of a party. It fails with errShareUsed if the party has too many hashes,
+// and with errBusy if all parties together have.
 func (q *queue) enter(p Party) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()

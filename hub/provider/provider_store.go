@@ -14,8 +14,8 @@ import (
 	"github.com/seed93082962/agenthost/hub/store"
 )
 
-// sealedKey is the column of the keys. A key is bound to its tenant and its base URL: it is not sent
-// to another address because someone changed the row.
+// sealedKey is the column of the keys. A key is bound to its tenant and its base URL: it is not
+// sent to another address because someone changed the row.
 var sealedKey = store.Sealed{
 	Table: "providers", Column: "api_key_enc", ID: "id", Bound: []string{"tenant_id", "base_url"}, Unbound: true,
 	Advice: "enter the key of the provider again, or delete the provider",
@@ -66,8 +66,8 @@ func providersOf(ctx context.Context, q db.Querier, tenantID, text string, all b
 	return found, total, err
 }
 
-// providersAt returns the enabled providers of a tenant with the protocol and base URL of the target,
-// the oldest first.
+// providersAt returns the enabled providers of a tenant with the protocol and base URL of the
+// target, the oldest first.
 func providersAt(ctx context.Context, q db.Querier, tenantID string, to target) ([]provider, error) {
 	return db.Collect(ctx, q, "match provider", scanProvider, `SELECT `+columns+` FROM providers
 		WHERE tenant_id = $1 AND protocol = $2 AND base_url = $3 AND enabled ORDER BY created_at, id`, tenantID, to.protocol, to.baseURL)

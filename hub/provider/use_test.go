@@ -186,8 +186,8 @@ func TestKeysThatCannotBeOpened(t *testing.T) {
 	})
 }
 
-// A key belongs to a tenant and a base URL: a row that someone changed in the database reveals it to
-// no other address and no other tenant. A change through the API keeps it.
+// A key belongs to a tenant and a base URL: a row that someone changed in the database reveals it
+// to no other address and no other tenant. A change through the API keeps it.
 func TestAKeyIsBoundToItsTenantAndBaseURL(t *testing.T) {
 	each(t, func(t *testing.T, s *server) {
 		ctx := t.Context()

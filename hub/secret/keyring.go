@@ -1,14 +1,44 @@
+// Package secret encrypts values that a server must store and that a reader of its database must
+// not see: provider keys, client secrets, signing keys.
+//
+// A [Keyring] has one or more keys of 32 bytes. The first one encrypts, all of them decrypt. To
+// replace a key, the new key is put before the old one, all values are encrypted again
+// with [Keyring.Reseal], and the old key is removed. A sealed value is bound to its place: [AAD]
+// identifies table, column and row, and other values of the row such as its tenant. A value that
+// was copied to another row, or whose row has another tenant now, cannot be decrypted.
+//
+//	ring, err := secret.Parse(keys...) // base64
+//	sealed := ring.Seal(apiKey, secret.AAD("clients", "secret_enc", id, tenantID))
+//	apiKey, err := ring.Open(sealed, secret.AAD("clients", "secret_enc", id, tenantID))
+//
+// Sealed values are AES-256-GCM with a random nonce:
+//
+//	version (1 byte, 1) | key id (8 bytes) | nonce (12 bytes) | ciphertext | tag (16 bytes)
+//
+// The key id is the start of a hash of the key and does not reveal the key. Version and key id are
+// authenticated with the associated data. A random nonce of 96 bits is safe for 2^32 values under
+// one key: one each second for 136 years.
+//
+// Keys are never printed: not by fmt with any verb, not by encoding/json or log/slog, and not in an
+// error.
 package secret
 
 import (
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/hkdf"
+	"crypto/hmac"
+	"crypto/rand"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash"
+	"io"
+	"log/slog"
+	"slices"
+	"strings"
 )
 
 // Errors of [Keyring.Open].
@@ -68,7 +98,7 @@ func (r *Keyring) Seal(plain, aad []byte) []byte {
 	k := r.keys[0]
 	out := make([]byte, header, Overhead+len(plain))
 	copy(out, k.header[:])
-	return k.aead().Seal(out, nil, plain, k.bind(aad)) //nolint:gosec // the AEAD makes the nonce
+	return k.aead().Seal(out, nil, plain, k.bind(aad)) // the AEAD makes the nonce
 }
 
 // Open decrypts a value that Seal returned for the same aad. The error is [ErrUnknownKey] if it was
@@ -135,3 +165,99 @@ func AAD(table, column, row string, bound ...string) []byte {
 	}
 	return out
 }
+
+// how describes how to generate a key.
+const how = "generate one with `openssl rand -base64 32`"
+
+// Parse returns a keyring of one or more keys, each of which is the base64 form of 32 bytes. The
+// first one encrypts. An error names a key only by its position.
+func Parse(keys ...string) (*Keyring, error) {
+	raw := make([][]byte, len(keys))
+	for i, text := range keys {
+		text = strings.TrimSpace(text)
+		if text == "" {
+			return nil, fmt.Errorf("parse keyring: key %d is empty: %s", i+1, how)
+		}
+		var err error
+		if raw[i], err = base64.StdEncoding.Strict().DecodeString(text); err != nil {
+			return nil, fmt.Errorf("parse keyring: key %d is not base64: %s", i+1, how)
+		}
+	}
+	ring, err := New(raw...)
+	if err != nil {
+		return nil, fmt.Errorf("parse keyring: %w: %s", err, how)
+	}
+	return ring, nil
+}
+
+// New returns a keyring of one or more keys of 32 bytes each, all of them different. The first one
+// encrypts.
+func New(keys ...[]byte) (*Keyring, error) {
+	ring := &Keyring{}
+	for i, raw := range keys {
+		k, err := newKey(raw)
+		if err != nil {
+			return nil, fmt.Errorf("key %d %w", i+1, err)
+		}
+		if same := slices.IndexFunc(ring.keys, func(o key) bool { return o.header == k.header }); same >= 0 {
+			return nil, fmt.Errorf("key %d is the same as key %d", i+1, same+1)
+		}
+		ring.keys = append(ring.keys, k)
+	}
+	if len(ring.keys) == 0 {
+		return nil, errors.New("no key is given")
+	}
+	return ring, nil
+}
+
+// Generate returns a new random key in the form that [Parse] reads.
+func Generate() string {
+	raw := make([]byte, keySize)
+	_, _ = rand.Read(raw) // it never fails
+	return base64.StdEncoding.EncodeToString(raw)
+}
+
+// MAC returns an HMAC-SHA-256 of message with a key that is derived from the first key for that
+// purpose. It is for values that clients return, such as links, and reveals nothing about the keys.
+func (r *Keyring) MAC(purpose string, message []byte) []byte { return r.keys[0].sum(purpose, message) }
+
+// VerifyMAC reports whether any key of the ring made the MAC.
+func (r *Keyring) VerifyMAC(purpose string, message, mac []byte) bool {
+	valid := false
+	for _, k := range r.keys {
+		valid = hmac.Equal(k.sum(purpose, message), mac) || valid
+	}
+	return valid
+}
+
+func (k key) sum(purpose string, message []byte) []byte {
+	h := k.mac(purpose)
+	h.Write(message)
+	return h.Sum(nil)
+}
+
+// newMAC derives the key of a purpose with HKDF (RFC 5869).
+func newMAC(prk []byte, purpose string) hash.Hash {
+	derived, err := hkdf.Expand(sha256.New, prk, purpose, sha256.Size)
+	if err != nil { // only for a length above 255 hashes
+		panic(fmt.Sprintf("derive key: %v", err))
+	}
+	return hmac.New(sha256.New, derived)
+}
+
+// String returns the number of keys.
+func (r *Keyring) String() string {
+	if r == nil {
+		return "keyring(nil)"
+	}
+	return fmt.Sprintf("keyring(%d keys)", len(r.keys))
+}
+
+// Format writes String for every verb.
+func (r *Keyring) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, r.String()) }
+
+// MarshalText returns String, which is also the JSON form.
+func (r *Keyring) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
+
+// LogValue returns String.
+func (r *Keyring) LogValue() slog.Value { return slog.StringValue(r.String()) }

@@ -145,9 +145,9 @@ func (s *Service) EndExternalSessions(ctx context.Context, from api.Caller, out 
 }
 
 // EndOrganization ends the sessions and revokes the CLI tokens of the users of an organization who
-// sign in with an identity provider, except those of the issuer keepIssuer, or "". After the commit,
-// this process forgets their sessions and ends their requests in progress. Other replicas follow
-// within 2 seconds.
+// sign in with an identity provider, except those of the issuer keepIssuer, or "". After the
+// commit, this process forgets their sessions and ends their requests in progress. Other replicas
+// follow within 2 seconds.
 func (s *Service) EndOrganization(ctx context.Context, tx *store.Tx, tenantID, keepIssuer string) (user.EndedAccess, error) {
 	if err := user.LockTenant(ctx, tx.Tx, tenantID); err != nil {
 		return user.EndedAccess{}, err

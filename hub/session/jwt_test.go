@@ -97,7 +97,7 @@ func TestAccessToken(t *testing.T) {
 	require.Equal(t, map[string]any{"kty": "OKP", "crv": "Ed25519", "alg": "EdDSA", "use": "sig", "kid": kid, "x": public}, key)
 }
 
-func TestAccessTokenAttacks(t *testing.T) { //nolint:tparallel // rows share a cluster and its clock
+func TestAccessTokenAttacks(t *testing.T) {
 	t.Parallel()
 	s := onSQLite(t, nil)
 	token := s.setup().access()
@@ -205,7 +205,7 @@ func TestAccessTokenAttacks(t *testing.T) { //nolint:tparallel // rows share a c
 	s.get(token, "/auth/userinfo").wantError(http.StatusUnauthorized, api.TokenExpired)
 }
 
-func TestBearerForms(t *testing.T) { //nolint:tparallel // rows share a cluster and its clock
+func TestBearerForms(t *testing.T) {
 	t.Parallel()
 	s := onSQLite(t, nil)
 	token := s.setup().access()

@@ -63,7 +63,7 @@ func TestAReplicaWithAnOldKeyringContinues(t *testing.T) {
 }
 
 // A row that is damaged while a hub runs is logged, and has no other effect until its next start.
-func TestAKeyThatIsDamagedMeanwhile(t *testing.T) { //nolint:tparallel // rows share a cluster and its clock
+func TestAKeyThatIsDamagedMeanwhile(t *testing.T) {
 	t.Parallel()
 	s := onSQLite(t, nil)
 	s.setup()

@@ -12,7 +12,7 @@ import (
 
 // Every transaction that changes a member and the failures of its name locks the member first, so
 // that no deadlock is possible. SQLite has only one writer.
-func TestOneOrderOfLocks(t *testing.T) { //nolint:tparallel // rows share a cluster and its clock
+func TestOneOrderOfLocks(t *testing.T) {
 	t.Parallel()
 	s := newCluster(t, pgtest.URL(t)).start(nil)
 	root := s.setup()

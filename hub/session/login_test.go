@@ -129,7 +129,7 @@ func TestALockedAccountIsNotHashed(t *testing.T) {
 	require.Zero(t, hashes(func() { s.login("root", password).wantError(http.StatusTooManyRequests, api.RateLimited) }))
 }
 
-func TestLockoutOfANetwork(t *testing.T) { //nolint:tparallel // rows share a cluster and its clock
+func TestLockoutOfANetwork(t *testing.T) {
 	t.Parallel()
 	s := onSQLite(t, nil)
 	s.setup()
@@ -160,7 +160,7 @@ func TestLockoutOfANetwork(t *testing.T) { //nolint:tparallel // rows share a cl
 	require.Equal(t, http.StatusOK, from("192.0.2.2:443", password), "of IPv4 each address is one")
 }
 
-func TestNetworksThatAreLocked(t *testing.T) { //nolint:tparallel // rows share a cluster and its clock
+func TestNetworksThatAreLocked(t *testing.T) {
 	t.Parallel()
 	s := onSQLite(t, nil)
 	s.setup()
@@ -234,7 +234,7 @@ func (s *server) users(after uint64) (names []string) {
 	return names
 }
 
-func TestLoginFaults(t *testing.T) { //nolint:tparallel // rows share a cluster and its clock
+func TestLoginFaults(t *testing.T) {
 	t.Parallel()
 	s := onSQLite(t, nil)
 	s.setup()

@@ -61,7 +61,7 @@ func (f family) usable(now time.Time) error {
 // succeeds.
 func (s *Service) Refresh(ctx context.Context, from api.Caller, in RefreshInput) (signIn SignIn, err error) {
 	if in.RefreshToken == "" {
-		return SignIn{}, api.Fields{"refresh_token": "must not be empty"} //nolint:gosec // a field's name, no credential
+		return SignIn{}, api.Fields{"refresh_token": "must not be empty"}
 	}
 	if err := s.keys.Ready(ctx); err != nil {
 		return SignIn{}, err

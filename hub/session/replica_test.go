@@ -181,7 +181,7 @@ func TestKeysRotate(t *testing.T) {
 	})
 }
 
-func TestNewRejectsAnUnsuitableKeyring(t *testing.T) { //nolint:tparallel // rows share a cluster and its clock
+func TestNewRejectsAnUnsuitableKeyring(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, dbtest.SQLite(t))
 	s := c.start(nil)

@@ -1,10 +1,13 @@
 // Package session signs users in and knows who sends a request: logins by password, sessions and
 // their refresh tokens, and the callers of access tokens and CLI tokens.
 //
-//	service, err := session.New(session.Config{Store: store, Users: users, Passwords: passwords, Keys: keys})
+//	service, err := session.New(session.Config{
+//		Store: store, Users: users, Passwords: passwords, Keys: keys,
+//	})
 //	if err != nil { ... }
 //	defer service.Close()
-//	handler, err := api.New(api.Config{Authenticate: service.Authenticate, Admit: service.Admit}, service.Routes()...)
+//	cfg := api.Config{Authenticate: service.Authenticate, Admit: service.Admit}
+//	handler, err := api.New(cfg, service.Routes()...)
 //
 // A sign-in begins a session, which is a family of refresh tokens. Each refresh token is used once,
 // for the next one and an access token that is valid for 15 minutes. A refresh token that is used
@@ -12,8 +15,8 @@
 // refresh and 90 days after it began.
 //
 // The state of the session and the role of the user are looked up for each request, through a cache
-// of at most 1.5 seconds. A change takes effect immediately in the process that makes it, and within
-// 2 seconds in other replicas.
+// of at most 1.5 seconds. A change takes effect immediately in the process that makes it, and
+// within 2 seconds in other replicas.
 //
 // Neither the database nor a log contains a password or a token. Passwords are stored as argon2id
 // hashes, tokens as SHA-256 hashes.
@@ -144,8 +147,8 @@ type SignInUser struct {
 	OrgID       string    `json:"org_id"`
 }
 
-// begin begins a session of a user in the transaction of the sign-in. provider is the session at the
-// identity provider, or "".
+// begin begins a session of a user in the transaction of the sign-in. provider is the session at
+// the identity provider, or "".
 func (s *Service) begin(ctx context.Context, tx *store.Tx, u user.User, from api.Caller, provider string) (SignIn, error) {
 	id := ids.New()
 	if err := insertSession(ctx, tx, u, id, provider, from); err != nil {

@@ -14,7 +14,8 @@ import (
 	"github.com/seed93082962/agenthost/hub/db"
 )
 
-// insertSession stores a new session of a user. provider is the session at the identity provider, or "".
+// insertSession stores a new session of a user. provider is the session at the identity provider,
+// or "".
 func insertSession(ctx context.Context, tx *store.Tx, u user.User, id, provider string, from api.Caller) error {
 	_, err := tx.ExecContext(ctx, `INSERT INTO sessions
 			(id, tenant_id, user_id, created_at, last_used_at, idle_until, expires_at, remote_ip, network, address, user_agent, provider_session)
@@ -24,8 +25,8 @@ func insertSession(ctx context.Context, tx *store.Tx, u user.User, id, provider 
 	return db.Wrap("insert session", err)
 }
 
-// readSession reads a session and its user. A session that does not exist was deleted with its user,
-// or long after its end.
+// readSession reads a session and its user. A session that does not exist was deleted with its
+// user, or long after its end.
 func (s *Service) readSession(ctx context.Context, id string, st *state) error {
 	var (
 		revoked                 sql.NullInt64

@@ -42,7 +42,7 @@ func TestRaceForTheSetup(t *testing.T) {
 	})
 }
 
-func TestSetupToken(t *testing.T) { //nolint:tparallel // rows share a cluster and its clock
+func TestSetupToken(t *testing.T) {
 	t.Parallel()
 	const given = "a token that the operator chose"
 	setUp := func(r *replica, token, password string, change func(*http.Request)) response {
@@ -148,7 +148,7 @@ func TestSetupToken(t *testing.T) { //nolint:tparallel // rows share a cluster a
 	})
 }
 
-func TestSetupFaults(t *testing.T) { //nolint:tparallel // rows share a cluster and its clock
+func TestSetupFaults(t *testing.T) {
 	t.Parallel()
 	s := onSQLite(t, nil)
 	for _, row := range []struct {

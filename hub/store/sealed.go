@@ -31,8 +31,8 @@ type Sealed struct {
 	Advice   string
 }
 
-// Place returns the place of a value, to seal and to open it. bound are the values of the columns of
-// Bound.
+// Place returns the place of a value, to seal and to open it. bound are the values of the columns
+// of Bound.
 func (c Sealed) Place(id string, bound ...string) []byte {
 	return secret.AAD(c.Table, c.Column, id, bound...)
 }
@@ -51,8 +51,8 @@ func (s *Store) Reseal(ctx context.Context, columns ...Sealed) (int, error) {
 	return s.resealAll(ctx, s.Keyring.Reseal, columns)
 }
 
-// Rebind binds the values that an earlier version of the program sealed to the columns of Bound, and
-// returns their number. Nothing else opens them. Call it before the concerns are used.
+// Rebind binds the values that an earlier version of the program sealed to the columns of Bound,
+// and returns their number. Nothing else opens them. Call it before the concerns are used.
 func (s *Store) Rebind(ctx context.Context, columns ...Sealed) (int, error) {
 	var unbound []Sealed
 	for _, c := range columns {

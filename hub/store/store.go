@@ -3,7 +3,8 @@
 //
 //	s, err := store.New(store.Config{DB: database, Keyring: keyring, Audit: audit})
 //	if err != nil { ... }
-//	err = s.Change(ctx, store.Change{Caller: caller, Group: rbac.AdminOnly}, func(tx *store.Tx) error {
+//	change := store.Change{Caller: caller, Group: rbac.AdminOnly}
+//	err = s.Change(ctx, change, func(tx *store.Tx) error {
 //		if err := insertInvite(ctx, tx, invite); err != nil {
 //			return err
 //		}

@@ -3,18 +3,20 @@
 //	keys, err := token.New(ctx, store)
 //	if err != nil { ... }
 //	if err := keys.Ready(ctx); err != nil { ... }
-//	raw, err := keys.Sign(token.Claims{Subject: userID, Session: id, IssuedAt: now, ExpiresAt: now.Add(token.Life)})
+//	raw, err := keys.Sign(token.Claims{
+//		Subject: userID, Session: id, IssuedAt: now, ExpiresAt: now.Add(token.Life),
+//	})
 //	claims, err := keys.Verify(ctx, raw)
 //
 // The signing keys are in the database, where all replicas share them, sealed. A key signs for 90
-// days, and verifies the last of its tokens until they expire. A token of more than 4 KiB is rejected
-// before it is decoded.
+// days, and verifies the last of its tokens until they expire. A token of more than 4 KiB is
+// rejected before it is decoded.
 //
 // To replace the encryption key without an interruption, configure all replicas with "old,new",
-// then all with "new,old", seal the columns of [Sealed] with the new key by [store.Store.Reseal], and
-// configure all replicas with "new". A running replica that has only the old key continues to sign
-// with the known signing key, which is replaced after at most 90 days. It continues to verify after
-// that. [New] fails with only the old key.
+// then all with "new,old", seal the columns of [Sealed] with the new key by [store.Store.Reseal],
+// and configure all replicas with "new". A running replica that has only the old key continues to
+// sign with the known signing key, which is replaced after at most 90 days. It continues to verify
+// after that. [New] fails with only the old key.
 package token
 
 import (
@@ -47,8 +49,8 @@ const (
 	tokenSkew = 5 * time.Second
 )
 
-// Claims are the claims of an access token. Name and role are hints for a client: the hub uses those
-// of the stored user.
+// Claims are the claims of an access token. Name and role are hints for a client: the hub uses
+// those of the stored user.
 type Claims struct {
 	Subject   string // the id of the user
 	Session   string
@@ -96,8 +98,8 @@ func (k *Keys) Sign(c Claims) (string, error) {
 	return signed, nil
 }
 
-// Verify returns the subject, the session, the expiry and the key of an access token of this hub. The
-// error is ErrInvalid, ErrExpired, or that of the database if the key could not be searched.
+// Verify returns the subject, the session, the expiry and the key of an access token of this hub.
+// The error is ErrInvalid, ErrExpired, or that of the database if the key could not be searched.
 func (k *Keys) Verify(ctx context.Context, raw string) (Claims, error) {
 	if len(raw) > MaxLength {
 		return Claims{}, ErrInvalid

@@ -96,8 +96,8 @@ type retireKeyDetail struct {
 	Retired []string `json:"retired"` // ids of the keys whose tokens are rejected
 }
 
-// Retire replaces the key that signs access tokens and deletes all former ones, so that every
-// token they signed is rejected, by running hubs within 2 seconds. Sessions continue with their next
+// Retire replaces the key that signs access tokens and deletes all former ones, so that every token
+// they signed is rejected, by running hubs within 2 seconds. Sessions continue with their next
 // refresh. It fails with [secret.ErrUnknownKey] if the current key is sealed with a key that the
 // keyring lacks: the other processes could not open the new one.
 func Retire(ctx context.Context, s *store.Store) error {

@@ -59,9 +59,9 @@ func (a Access) Check(caller api.Caller, group rbac.Group) error {
 // CredentialOf returns the id of the session or CLI token of a caller.
 func CredentialOf(c api.Caller) string { return c.SessionID + c.TokenID }
 
-// Change is [store.Store.Change] for users, invites and CLI tokens: it excludes all other changes of
-// them in the tenant. It commits only if the caller still has the permission. A cached role may be
-// two seconds old, and a request may take longer: the current role decides.
+// Change is [store.Store.Change] for users, invites and CLI tokens: it excludes all other changes
+// of them in the tenant. It commits only if the caller still has the permission. A cached role may
+// be two seconds old, and a request may take longer: the current role decides.
 //
 // The zero group has every role. Only api.LastAdmin takes precedence: if two admins demote each
 // other concurrently, the second receives that error.

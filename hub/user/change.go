@@ -209,7 +209,8 @@ func (s *Service) checkOtherAdmins(ctx context.Context, tx *store.Tx, tenantID s
 	return err
 }
 
-// revokeInvites revokes the open invitations of a former admin, one of which could restore the role.
+// revokeInvites revokes the open invitations of a former admin, one of which could restore the
+// role.
 func revokeInvites(ctx context.Context, tx *store.Tx, u User) error {
 	invites, err := revokeInvitesOf(ctx, tx, u)
 	for _, i := range invites {

@@ -1,10 +1,12 @@
-// Package user manages the users of the hub, their roles, and the ways to become one: invitations and
-// the first-run setup. Its migrations are those of all packages of sign-in.
+// Package user manages the users of the hub, their roles, and the ways to become one: invitations
+// and the first-run setup. Its migrations are those of all packages of sign-in.
 //
 //	passwords := password.New(password.Config{Store: store})
 //	users, err := user.New(ctx, user.Config{Store: store, Passwords: passwords, PublicURL: url})
 //	if err != nil { ... }
-//	created, err := users.CreateUser(ctx, caller, user.Input{Username: "ada", Password: first, Role: "member"})
+//	created, err := users.CreateUser(ctx, caller, user.Input{
+//		Username: "ada", Password: first, Role: "member",
+//	})
 //	invite, err := users.CreateInvite(ctx, caller, user.InviteInput{Role: "member"})
 //
 // A change of a user excludes all others of the tenant, and commits only if its caller has the
@@ -33,8 +35,8 @@ import (
 //go:embed migrations
 var files embed.FS
 
-// Migrations create the tables of users, sessions, tokens and signing keys. Their name is that of the
-// package which all of them were once in.
+// Migrations create the tables of users, sessions, tokens and signing keys. Their name is that of
+// the package which all of them were once in.
 var Migrations = db.Embedded("identity", files)
 
 // Config configures [New].
@@ -78,8 +80,8 @@ type Service struct {
 	setupRow string // of the setup token of this hub; "" if a user existed when it started
 }
 
-// New returns a Service on a migrated database. It creates the default tenant and the setup token if
-// they are needed.
+// New returns a Service on a migrated database. It creates the default tenant and the setup token
+// if they are needed.
 func New(ctx context.Context, cfg Config) (*Service, error) {
 	if cfg.Store == nil || cfg.Passwords == nil {
 		return nil, errors.New("create user service: Store and Passwords are required")
@@ -103,8 +105,8 @@ func New(ctx context.Context, cfg Config) (*Service, error) {
 	return s, nil
 }
 
-// OnChange sets what is called after each change of the access of a user. Call it before requests are
-// served.
+// OnChange sets what is called after each change of the access of a user. Call it before requests
+// are served.
 func (s *Service) OnChange(changed func(userID string)) { s.onChange = changed }
 
 // Changed reports a change of the access of a user, after the commit and before the response is
@@ -156,8 +158,8 @@ func (u User) administers() bool { return u.Active() && u.Role == rbac.Admin }
 // resetWindow is how long a password that was reset permits to sign in.
 const resetWindow = 24 * time.Hour
 
-// ResetExpired reports whether the password was reset too long ago, or in the future of a clock that
-// was incorrect. The password that an administrator gave a new user does not expire.
+// ResetExpired reports whether the password was reset too long ago, or in the future of a clock
+// that was incorrect. The password that an administrator gave a new user does not expire.
 func (u User) ResetExpired(now time.Time) bool {
 	age := now.Sub(u.PasswordChangedAt)
 	return u.MustChange && u.PasswordChangedAt.After(time.Time(u.CreatedAt)) && (age > resetWindow || age < -password.Window)

@@ -150,16 +150,16 @@ func setPassword(ctx context.Context, tx *store.Tx, u User, hash string) error {
 }
 
 // RecordLogin records a login, stores the hash of the password, and returns the user as stored. It
-// returns ErrNone if the password or the status has changed since u was read. The row is then locked
-// until the transaction ends.
+// returns ErrNone if the password or the status has changed since u was read. The row is then
+// locked until the transaction ends.
 func RecordLogin(ctx context.Context, tx *store.Tx, u User, hash string) (User, error) {
 	return scanOne(tx.QueryRowContext(ctx, `UPDATE members SET last_login_at = $1, password_hash = $2
 		WHERE tenant_id = $3 AND id = $4 AND password_hash = $5 AND status = $6 RETURNING `+returning,
 		db.Micros(tx.Now), hash, u.TenantID, u.ID, u.PasswordHash, Active))
 }
 
-// ChangePassword stores the hash of a password that the user chose. It reports false if the password
-// or the status has changed since u was read.
+// ChangePassword stores the hash of a password that the user chose. It reports false if the
+// password or the status has changed since u was read.
 func ChangePassword(ctx context.Context, tx *store.Tx, u User, hash string) (bool, error) {
 	n, err := db.Affected(ctx, tx, "update user", `UPDATE members SET password_hash = $1, password_changed_at = $2, must_change = FALSE, updated_at = $2
 		WHERE tenant_id = $3 AND id = $4 AND password_hash = $5 AND status = $6`,
@@ -235,7 +235,8 @@ func EndExternalAccess(ctx context.Context, tx *store.Tx, tenantID, keepIssuer s
 	return ended, err
 }
 
-// liveRows runs a statement that returns for each row whether it was live, and returns their number.
+// liveRows runs a statement that returns for each row whether it was live, and returns their
+// number.
 func liveRows(ctx context.Context, tx *store.Tx, what, query string, args ...any) (live int, err error) {
 	all, err := db.Collect(ctx, tx, what, func(row db.Scanner) (alive bool, err error) {
 		err = row.Scan(&alive)

@@ -209,7 +209,7 @@ var (
 
 // link replaces references in escaped text by links to the schemas of the page.
 func link(escaped string) template.HTML {
-	return template.HTML(reference.ReplaceAllString(escaped, `<a href="#schema-$1">$1</a>`)) //nolint:gosec // the text is escaped
+	return template.HTML(reference.ReplaceAllString(escaped, `<a href="#schema-$1">$1</a>`)) // the text is escaped
 }
 
 // prose renders the Markdown of descriptions: paragraphs, code, bold text, and links to schemas.
@@ -225,5 +225,5 @@ func prose(text string) template.HTML {
 		p = mdBold.ReplaceAllString(p, `<strong>$1</strong>`)
 		b.WriteString("<p>" + mdCode.ReplaceAllString(p, `<code>$1</code>`) + "</p>")
 	}
-	return template.HTML(b.String()) //nolint:gosec // the text is escaped
+	return template.HTML(b.String()) // the text is escaped
 }

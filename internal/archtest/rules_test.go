@@ -1,6 +1,3 @@
-// Package archtest contains only tests, which enforce the structure of this module. The tables in
-// this file document it: which package may import which, where a third-party module is used, what a
-// library never does, and why. To change the structure, change a row.
 package archtest_test
 
 // rule permits the packages to import the imports. Packages are named relative to the module:

@@ -31,7 +31,7 @@ func Size(text string) (int, bool) {
 // Offset returns the number of items before a page. It is the largest number if it does not fit:
 // beyond any list.
 func Offset(number uint64, size int) uint64 {
-	high, low := bits.Mul64(number-1, uint64(size)) //nolint:gosec // sizes are positive
+	high, low := bits.Mul64(number-1, uint64(size))
 	if high != 0 {
 		return math.MaxUint64
 	}

@@ -51,7 +51,7 @@ func Enterable(t testing.TB, dir string) {
 		t.Fatalf("%s is not below %s", dir, top)
 	}
 	for ; dir != top; dir = filepath.Dir(dir) {
-		if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // this is the purpose
+		if err := os.Chmod(dir, 0o755); err != nil { // this is the purpose
 			t.Fatal(err)
 		}
 	}

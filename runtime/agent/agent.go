@@ -124,8 +124,8 @@ type CustomTool struct {
 	Path     string `json:"path,omitempty"`     // see [File.RelativeTo]
 }
 
-// SkillArchive is the source of a skill: a zip archive at a URL. All fields are required. A hub uses
-// it for the skills of a deployment.
+// SkillArchive is the source of a skill: a zip archive at a URL. All fields are required. A hub
+// uses it for the skills of a deployment.
 type SkillArchive struct {
 	Name string `json:"name"` // of its directory: at most 100 letters, digits, dots, hyphens and underscores
 	URL  string `json:"url"`

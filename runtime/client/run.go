@@ -122,8 +122,8 @@ func (c *Client) Open(ctx context.Context, agentID string, req wire.RunRequest) 
 }
 
 // Next returns the next event, whose data is valid until the next call. The last one is done. The
-// error is [ErrIncomplete], an [*sse.LimitError], the error of [Config.Reserve], or the cause of the
-// context.
+// error is [ErrIncomplete], an [*sse.LimitError], the error of [Config.Reserve], or the cause of
+// the context.
 func (s *Stream) Next() (sse.Event, error) {
 	ev, err := s.events.Next()
 	if err == nil {

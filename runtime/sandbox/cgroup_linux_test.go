@@ -17,7 +17,7 @@ import (
 // a user, where there can be any.
 func delegate(t *testing.T, user int) (script string) {
 	for _, dir := range sandbox.FindGroups() {
-		dir, err := os.MkdirTemp(dir, "agenthost-delegated-") //nolint:usetesting // in another directory
+		dir, err := os.MkdirTemp(dir, "agenthost-delegated-")
 		require.NoError(t, err)
 		t.Cleanup(func() {
 			require.Eventually(t, func() bool { return os.Remove(dir) == nil }, time.Minute, 10*time.Millisecond)

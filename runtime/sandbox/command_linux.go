@@ -57,7 +57,7 @@ func (s *Sandbox) Confine(cmd *exec.Cmd) (*Command, error) {
 	port := proxyPort
 	if s.proxy != nil && !s.support.Isolated {
 		var err error
-		if c.listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil { //nolint:noctx // it does not block
+		if c.listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
 			return nil, fmt.Errorf("confine the command: listen for the proxy: %w", err)
 		}
 		port = c.listener.Addr().(*net.TCPAddr).Port

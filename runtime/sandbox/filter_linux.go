@@ -133,7 +133,7 @@ const (
 func streamsOnly(info *arch.Info) []bpf.Instruction {
 	return []bpf.Instruction{
 		bpf.LoadAbsolute{Off: offsetNumber, Size: 4},
-		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: uint32(info.SyscallNames["socket"]), SkipTrue: 9}, //nolint:gosec // a number
+		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: uint32(info.SyscallNames["socket"]), SkipTrue: 9},
 		bpf.LoadAbsolute{Off: offsetArgs, Size: 4},
 		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.AF_UNIX, SkipTrue: 7},
 		bpf.LoadAbsolute{Off: offsetArgs + 8, Size: 4},
@@ -161,16 +161,16 @@ func prefix(info *arch.Info, nested bool) []bpf.Instruction {
 		bpf.LoadAbsolute{Off: offsetArch, Size: 4},
 		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: uint32(info.ID), SkipTrue: 2},
 		bpf.LoadAbsolute{Off: offsetNumber, Size: 4},
-		bpf.JumpIf{Cond: bpf.JumpLessOrEqual, Val: uint32(newest), SkipTrue: 1}, //nolint:gosec // a number
+		bpf.JumpIf{Cond: bpf.JumpLessOrEqual, Val: uint32(newest), SkipTrue: 1},
 		bpf.RetConstant{Val: uint32(seccomp.ActionErrno) | uint32(unix.ENOSYS)},
 		// clone with a new namespace
-		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: uint32(info.SyscallNames["clone"]), SkipTrue: 3}, //nolint:gosec // a number
+		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: uint32(info.SyscallNames["clone"]), SkipTrue: 3},
 		bpf.LoadAbsolute{Off: offsetArgs, Size: 4},
 		bpf.JumpIf{Cond: bpf.JumpBitsNotSet, Val: namespaces, SkipTrue: 1},
 		deny,
 		// characters pushed into a terminal
 		bpf.LoadAbsolute{Off: offsetNumber, Size: 4},
-		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: uint32(info.SyscallNames["ioctl"]), SkipTrue: 4}, //nolint:gosec // a number
+		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: uint32(info.SyscallNames["ioctl"]), SkipTrue: 4},
 		bpf.LoadAbsolute{Off: offsetArgs + 8, Size: 4},
 		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.TIOCSTI, SkipTrue: 1},
 		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: tioclinux, SkipTrue: 1},

@@ -75,7 +75,7 @@ func newRuleset(abi int, read, write []string, ports bool, port int) (*os.File, 
 	}
 	if ports && port != 0 {
 		err = errors.Join(err, landlock.LandlockAddNetPortRule(fd, &landlock.NetPortAttr{
-			AllowedAccess: landlock.AccessNetConnectTCP, Port: uint64(port), //nolint:gosec // a port
+			AllowedAccess: landlock.AccessNetConnectTCP, Port: uint64(port), // a port
 		}, 0))
 	}
 	if err != nil {

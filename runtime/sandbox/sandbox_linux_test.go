@@ -330,7 +330,7 @@ func TestAsOrdinaryUser(t *testing.T) {
 		return // this is the ordinary user
 	}
 	const nobody = 65534
-	temporary, err := os.MkdirTemp("", "agenthost-sandbox-test-") //nolint:usetesting // t.TempDir is below a directory of root
+	temporary, err := os.MkdirTemp("", "agenthost-sandbox-test-") // t.TempDir is below a directory of root
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(temporary) })
 	require.NoError(t, os.Chmod(temporary, 0o755))

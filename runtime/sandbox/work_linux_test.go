@@ -62,7 +62,7 @@ func TestOrdinaryWork(t *testing.T) {
 // The working directory and the private one can be reached through links, also through links of
 // their parents.
 func TestLinkedDirectories(t *testing.T) {
-	elsewhere, err := os.MkdirTemp("/var/tmp", "agenthost-sandbox-test-") //nolint:usetesting // not below /tmp, which commands have of their own
+	elsewhere, err := os.MkdirTemp("/var/tmp", "agenthost-sandbox-test-") // not below /tmp, which commands have of their own
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(elsewhere) })
 	for kernel, simulate := range kernels {

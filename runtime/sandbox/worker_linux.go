@@ -92,10 +92,10 @@ func filterThreads() error {
 		return err
 	}
 	program := unix.SockFprog{
-		Len:    uint16(len(filter) / unix.SizeofSockFilter),    //nolint:gosec // the kernel checks it
-		Filter: (*unix.SockFilter)(unsafe.Pointer(&filter[0])), //nolint:gosec // the kernel reads it
+		Len:    uint16(len(filter) / unix.SizeofSockFilter),    // the kernel checks it
+		Filter: (*unix.SockFilter)(unsafe.Pointer(&filter[0])), // the kernel reads it
 	}
-	thread, _, errno := syscall.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&program))) //nolint:gosec // the kernel reads it
+	thread, _, errno := syscall.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&program))) // the kernel reads it
 	switch {
 	case errno == unix.ENOSYS || errno == unix.EINVAL:
 		return fmt.Errorf("restrict with seccomp: %w by the kernel: %w", errors.ErrUnsupported, errno)
@@ -114,7 +114,7 @@ func newWorkerFilter() ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find the architecture: %w", err)
 	}
-	own := uint64(os.Getpid()) //nolint:gosec // positive
+	own := uint64(os.Getpid()) // positive
 	allowed := seccomp.SyscallGroup{Action: seccomp.ActionAllow, Names: known(info, workerCalls)}
 	for _, call := range []seccomp.NameWithConditions{
 		{Name: "mmap", Conditions: seccomp.ArgumentConditions{{Argument: 2, Operation: seccomp.BitsNotSet, Value: unix.PROT_EXEC}}},

@@ -64,8 +64,8 @@ func New(c Config) (*Scanner, error) {
 
 // Scan returns the skills of sources, sorted by name in byte order. Project skills override user
 // skills, regardless of the order of sources. extraUserDirs belong to the source [User]. A relative
-// one is relative to CWD, an empty one is ignored. archives are absolute directories that are always
-// scanned, as user skills after all others.
+// one is relative to CWD, an empty one is ignored. archives are absolute directories that are
+// always scanned, as user skills after all others.
 //
 // The only error is the cause of ctx.
 func (s *Scanner) Scan(ctx context.Context, sources, extraUserDirs, archives []string) ([]Skill, error) {

@@ -70,6 +70,6 @@ func BenchmarkSSEEncode(b *testing.B) {
 
 type launchdarklyEvent struct{ typ, data string }
 
-func (*launchdarklyEvent) Id() string      { return "" } //nolint:revive,staticcheck // the interface calls it so
+func (*launchdarklyEvent) Id() string      { return "" } //nolint:staticcheck // the interface calls it so
 func (e *launchdarklyEvent) Event() string { return e.typ }
 func (e *launchdarklyEvent) Data() string  { return e.data }

@@ -173,7 +173,7 @@ func (s *settings) workIn(file *agent.File) error {
 	if file.CWD == "" {
 		return nil
 	}
-	info, err := os.Stat(file.CWD) //nolint:gosec // the operator chooses the directory
+	info, err := os.Stat(file.CWD) // the operator chooses the directory
 	if err == nil && !info.IsDir() {
 		err = fmt.Errorf("%s is not a directory", file.CWD)
 	}

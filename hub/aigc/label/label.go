@@ -178,7 +178,7 @@ func (l Label) signed() []byte {
 		fmt.Fprintf(&b, "%q:", field[0])
 		encoder := json.NewEncoder(&b)
 		encoder.SetEscapeHTML(false)
-		_ = encoder.Encode(field[1]) //nolint:errchkjson // a string always has a JSON form
+		_ = encoder.Encode(field[1]) // a string always has a JSON form
 		b.Truncate(b.Len() - 1)      // the newline of Encode
 	}
 	return b.Bytes()

@@ -32,7 +32,7 @@ func newLabel(t testing.TB) label.Label {
 func TestJSONForm(t *testing.T) {
 	data, err := json.Marshal(newLabel(t))
 	require.NoError(t, err)
-	//nolint:testifylint // the order is a part of the form
+	// the order is a part of the form
 	require.Equal(t, `{"Label":"1","ContentProducer":"`+producer+`","ProduceID":"hub-0197","ReservedCode1":"",`+
 		`"ContentPropagator":"`+producer+`","PropagateID":"hub-0197","ReservedCode2":""}`, string(data))
 }

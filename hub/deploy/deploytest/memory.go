@@ -63,7 +63,7 @@ func Ready(req deploy.Request) (http.Handler, error) {
 func respond(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(v) //nolint:errchkjson // an error means that the client disconnected
+	_ = json.NewEncoder(w).Encode(v) // an error means that the client disconnected
 }
 
 // Backend returns "memory".

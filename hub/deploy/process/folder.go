@@ -194,7 +194,7 @@ func empty(trash string) error {
 	if err := os.Remove(trash); err == nil || errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err := os.Chmod(trash, 0o700); err != nil { //nolint:gosec // a directory
+	if err := os.Chmod(trash, 0o700); err != nil {
 		return err
 	}
 	root, err := os.OpenRoot(trash) // a link does not lead out of it

@@ -41,7 +41,7 @@ func (d *Driver) probeUsers(trial folder) (reason string, err error) {
 		return "", nil
 	}
 	// Without a view of its own, another user has to reach the deployment by its path.
-	if err := os.Chmod(d.cfg.Dir, 0o711); err != nil { //nolint:gosec // the directories in it are private
+	if err := os.Chmod(d.cfg.Dir, 0o711); err != nil { // the directories in it are private
 		return "", err
 	}
 	for dir := filepath.Dir(d.cfg.Dir); ; dir = filepath.Dir(dir) {

@@ -78,8 +78,8 @@ func (c *Client) request(req *model.Request) *request {
 	return r
 }
 
-// toolList returns the value of the field tools. Its end is marked for the prompt cache: agents share
-// tools more often than prompts.
+// toolList returns the value of the field tools. Its end is marked for the prompt cache: agents
+// share tools more often than prompts.
 func toolList(offered []model.Tool) any {
 	list := make([]tool, len(offered))
 	for i, t := range offered {

@@ -81,7 +81,7 @@ The paths are relative to the working directory. Binary files, .git directories 
 // grep is one search.
 type grep struct {
 	config   *Config
-	ctx      context.Context //nolint:containedctx // for one call
+	ctx      context.Context // for one call
 	included func(paths ...string) bool
 	mode     string
 	limit    int // of lines or files; 0 is unlimited

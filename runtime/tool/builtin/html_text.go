@@ -98,8 +98,8 @@ func (t *tree) setBase(href string) {
 	}
 }
 
-// resolve returns an absolute URL, or "" if the link is of no use to a reader. Once the links of the
-// page cost too much, they stay as they are.
+// resolve returns an absolute URL, or "" if the link is of no use to a reader. Once the links of
+// the page cost too much, they stay as they are.
 func (t *tree) resolve(ref string) string {
 	ref = strings.TrimSpace(ref)
 	if ref == "" || len(ref) > maxLinkURL {

@@ -176,7 +176,7 @@ func (m *matcher) part(ctx context.Context, text []byte) bool {
 // runes is a reader that fails when its context ends.
 type runes struct {
 	*bytes.Reader
-	ctx context.Context //nolint:containedctx // for one match
+	ctx context.Context // for one match
 }
 
 func (r *runes) ReadRune() (rune, int, error) {

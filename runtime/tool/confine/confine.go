@@ -92,8 +92,8 @@ func (o *Opener) Open(policy agent.Sandbox, env []string) (tool.Sandbox, wire.Sa
 		Dir: o.cfg.CWD, Private: private, Home: o.cfg.Home, Hidden: o.cfg.Hidden, Read: policy.Read, Write: policy.Write, Path: path(env),
 		Network: sandbox.Network(policy.Network), Domains: policy.Domains,
 		Limits: sandbox.Limits{
-			AddressSpace: uint64(l.MaxAddressSpaceBytes), FileSize: uint64(l.MaxFileBytes), //nolint:gosec // not negative
-			OpenFiles: uint64(l.MaxOpenFiles), Processes: uint64(l.MaxProcesses), Memory: uint64(l.MaxMemoryBytes), //nolint:gosec // not negative
+			AddressSpace: uint64(l.MaxAddressSpaceBytes), FileSize: uint64(l.MaxFileBytes), // not negative
+			OpenFiles: uint64(l.MaxOpenFiles), Processes: uint64(l.MaxProcesses), Memory: uint64(l.MaxMemoryBytes), // not negative
 		},
 	})
 	if err != nil {

@@ -182,8 +182,8 @@ func (h *Host) program(ctx context.Context, id, file, source string) (*program, 
 	}
 }
 
-// FileError is a fault of a file: it is not a tool, or it ended its worker or exceeded the limits of
-// one. Reason is one line of at most 1 KiB, without a stack trace.
+// FileError is a fault of a file: it is not a tool, or it ended its worker or exceeded the limits
+// of one. Reason is one line of at most 1 KiB, without a stack trace.
 type FileError struct{ Reason string }
 
 func (e *FileError) Error() string { return e.Reason }

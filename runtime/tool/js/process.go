@@ -85,7 +85,7 @@ func (h *Host) newProcess() (*process, error) {
 		_ = stdout.Close()
 		return nil, fmt.Errorf("start worker: %w", err)
 	}
-	most := frame.Limits{Memory: uintptr(h.cfg.MemoryLimit), Output: h.cfg.MaxOutput} //nolint:gosec // New accepts at most 1 GiB
+	most := frame.Limits{Memory: uintptr(h.cfg.MemoryLimit), Output: h.cfg.MaxOutput} // New accepts at most 1 GiB
 	if h.checks {
 		most.CPU = seconds(h.limits.build)
 	}

@@ -1,7 +1,9 @@
 // Package mcp offers the tools of MCP servers (Model Context Protocol) as a [tool.Server]: local
 // commands over stdio, and servers over SSE or streamable HTTP. It uses the official Go SDK.
 //
-//	connector, err := mcp.New(mcp.Config{CWD: dir, Env: []string{"PATH=/usr/bin:/bin"}, Logger: logger})
+//	connector, err := mcp.New(mcp.Config{
+//		CWD: dir, Env: []string{"PATH=/usr/bin:/bin"}, Logger: logger,
+//	})
 //	...
 //	server := agent.MCPServer{Transport: "stdio", Command: "mcp-files"}
 //	files, err := connector.Open("files", server, nil) // not confined

@@ -99,7 +99,7 @@ func unescape(c byte) byte {
 // appendRune is like utf8.AppendRune, but also encodes surrogates.
 func appendRune(out []byte, r rune) []byte {
 	if utf16.IsSurrogate(r) {
-		return append(out, 0xE0|byte(r>>12), 0x80|byte(r>>6)&0x3F, 0x80|byte(r)&0x3F) //nolint:gosec // 16 bits
+		return append(out, 0xE0|byte(r>>12), 0x80|byte(r>>6)&0x3F, 0x80|byte(r)&0x3F)
 	}
 	return append(out, string(r)...)
 }

@@ -87,8 +87,8 @@ func TestTheScannerRejects(t *testing.T) {
 	}
 }
 
-// FuzzText compares strings with encoding/json in both directions: the scanner and a Fragment accept
-// exactly the same, and read the same if it consists of whole characters.
+// FuzzText compares strings with encoding/json in both directions: the scanner and a Fragment
+// accept exactly the same, and read the same if it consists of whole characters.
 func FuzzText(f *testing.F) {
 	for _, body := range []string{
 		``, `a`, `a\nb`, `\"\\\/\b\f\n\r\t`, `\u0041\u00e9\u4e2d`, `\ud83d\ude00`, `\ud83d`, `\ude00\ud83d`, `\ud83dx`,

@@ -43,13 +43,13 @@ func (g Generator) Object(fields ...string) string {
 const streams = 5_000
 
 // Run decodes streams of the events that event generates, with the scanner and only with
-// encoding/json. It fails if the results differ, if a response that is not an error is incomplete, or
-// if fewer than complete streams are responses.
+// encoding/json. It fails if the results differ, if a response that is not an error is incomplete,
+// or if fewer than complete streams are responses.
 func Run(
 	t *testing.T, complete int, event func(Generator) string, decode func(events []string, scanner bool) ([]model.Part, error),
 ) {
 	t.Helper()
-	g := Generator{rand.New(rand.NewPCG(1, 2))} //nolint:gosec // the same streams each time
+	g := Generator{rand.New(rand.NewPCG(1, 2))} // the same streams each time
 	for range streams {
 		events := make([]string, 1+g.IntN(6))
 		for i := range events {
@@ -67,8 +67,8 @@ func Run(
 	require.Negative(t, complete, "more of the streams must be complete")
 }
 
-// checkResponse requires that a response is valid: its texts are UTF-8, and its calls have a name, an
-// id of their own and an object as input.
+// checkResponse requires that a response is valid: its texts are UTF-8, and its calls have a name,
+// an id of their own and an object as input.
 func checkResponse(t *testing.T, events []string, parts []model.Part) {
 	t.Helper()
 	response, err := model.Collect(func(yield func(model.Part, error) bool) {

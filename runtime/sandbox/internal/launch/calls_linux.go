@@ -53,8 +53,8 @@ func setAttributes(path string, flags int, set uint64) error {
 	}
 	attributes := struct{ set, clear, propagation, userNamespace uint64 }{set: set}
 	current := directoryFDCurrent
-	_, _, errno := syscall.RawSyscall6(callMountSetattr, uintptr(current), uintptr(unsafe.Pointer(name)), uintptr(flags), //nolint:gosec // the argument of a system call
-		uintptr(unsafe.Pointer(&attributes)), unsafe.Sizeof(attributes), 0) //nolint:gosec // the argument of a system call
+	_, _, errno := syscall.RawSyscall6(callMountSetattr, uintptr(current), uintptr(unsafe.Pointer(name)), uintptr(flags), // the argument of a system call
+		uintptr(unsafe.Pointer(&attributes)), unsafe.Sizeof(attributes), 0) // the argument of a system call
 	return failed(errno)
 }
 
@@ -66,7 +66,7 @@ func openWithoutLinks(path string) (int, error) {
 	}
 	how := struct{ flags, mode, resolve uint64 }{flags: openPath | syscall.O_CLOEXEC, resolve: resolveNoLinks}
 	current := directoryFDCurrent
-	fd, _, errno := syscall.RawSyscall6(callOpenAt2, uintptr(current), uintptr(unsafe.Pointer(name)), uintptr(unsafe.Pointer(&how)), unsafe.Sizeof(how), 0, 0) //nolint:gosec // the argument of a system call
+	fd, _, errno := syscall.RawSyscall6(callOpenAt2, uintptr(current), uintptr(unsafe.Pointer(name)), uintptr(unsafe.Pointer(&how)), unsafe.Sizeof(how), 0, 0) // the argument of a system call
 	return int(fd), failed(errno)
 }
 
@@ -83,7 +83,7 @@ func clearCapabilities() error {
 		pid     int32
 	}{version: capabilityVersion}
 	var none [6]uint32
-	_, _, errno := syscall.RawSyscall(syscall.SYS_CAPSET, uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&none)), 0) //nolint:gosec // the argument of a system call
+	_, _, errno := syscall.RawSyscall(syscall.SYS_CAPSET, uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&none)), 0) // the argument of a system call
 	return failed(errno)
 }
 
@@ -91,9 +91,9 @@ func clearCapabilities() error {
 func addPath(ruleset, fd int, access uint64) error {
 	var rule [12]byte // packed, without the padding of a Go structure
 
-	*(*uint64)(unsafe.Pointer(&rule[0])) = access                                                                                           //nolint:gosec // the argument of a system call
-	*(*int32)(unsafe.Pointer(&rule[8])) = int32(fd)                                                                                         //nolint:gosec // a descriptor
-	_, _, errno := syscall.RawSyscall6(callLandlockAddRule, uintptr(ruleset), landlockPathBeneath, uintptr(unsafe.Pointer(&rule)), 0, 0, 0) //nolint:gosec // the argument of a system call
+	*(*uint64)(unsafe.Pointer(&rule[0])) = access                                                                                           // the argument of a system call
+	*(*int32)(unsafe.Pointer(&rule[8])) = int32(fd)                                                                                         // a descriptor
+	_, _, errno := syscall.RawSyscall6(callLandlockAddRule, uintptr(ruleset), landlockPathBeneath, uintptr(unsafe.Pointer(&rule)), 0, 0, 0) // the argument of a system call
 	return failed(errno)
 }
 
@@ -107,8 +107,8 @@ func filterCalls(program []byte) error {
 	f := struct {
 		length  uint16
 		program *byte
-	}{uint16(len(program) / instructionSize), &program[0]} //nolint:gosec // the kernel checks it
-	_, _, errno := syscall.RawSyscall6(syscall.SYS_PRCTL, prctlSetSeccomp, seccompFilter, uintptr(unsafe.Pointer(&f)), 0, 0, 0) //nolint:gosec // the argument of a system call
+	}{uint16(len(program) / instructionSize), &program[0]} // the kernel checks it
+	_, _, errno := syscall.RawSyscall6(syscall.SYS_PRCTL, prctlSetSeccomp, seccompFilter, uintptr(unsafe.Pointer(&f)), 0, 0, 0) // the argument of a system call
 	return failed(errno)
 }
 

@@ -169,9 +169,9 @@ func (x *codec) uint(n *uint64) {
 }
 
 func (x *codec) int(n *int) {
-	value := uint64(*n) //nolint:gosec // not negative
+	value := uint64(*n) // not negative
 	x.uint(&value)
-	*n = int(value) //nolint:gosec // written by Append
+	*n = int(value) // written by Append
 }
 
 func (x *codec) bool(v *bool) {

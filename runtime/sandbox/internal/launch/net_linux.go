@@ -18,7 +18,7 @@ func startLoopback() error {
 		flags uint16
 		_     [22]byte
 	}{name: [interfaceNameSize]byte{'l', 'o'}, flags: interfaceUp}
-	_, _, errno := syscall.RawSyscall(syscall.SYS_IOCTL, uintptr(fd), ioctlSetInterfaceFlags, uintptr(unsafe.Pointer(&request))) //nolint:gosec // the argument of a system call
+	_, _, errno := syscall.RawSyscall(syscall.SYS_IOCTL, uintptr(fd), ioctlSetInterfaceFlags, uintptr(unsafe.Pointer(&request))) // the argument of a system call
 	return failed(errno)
 }
 

@@ -26,7 +26,7 @@ func setHandler(signal syscall.Signal, handler uintptr) {
 		restorer uintptr
 		mask     uint64
 	}{handler: handler}
-	_, _, _ = syscall.RawSyscall6(syscall.SYS_RT_SIGACTION, uintptr(signal), uintptr(unsafe.Pointer(&action)), 0, 8, 0, 0) //nolint:gosec // the argument of a system call
+	_, _, _ = syscall.RawSyscall6(syscall.SYS_RT_SIGACTION, uintptr(signal), uintptr(unsafe.Pointer(&action)), 0, 8, 0, 0) // the argument of a system call
 }
 
 // signalMark begins the file of the configuration if a signal has ended the command.
@@ -36,7 +36,7 @@ const signalMark = 0xff
 // a signal.
 func report(signal syscall.Signal) {
 	if signal != 0 {
-		_, _ = syscall.Pwrite(ConfigFD, []byte{signalMark, byte(signal)}, 0) //nolint:gosec // at most 64
+		_, _ = syscall.Pwrite(ConfigFD, []byte{signalMark, byte(signal)}, 0) // at most 64
 	}
 }
 

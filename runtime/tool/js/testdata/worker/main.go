@@ -1,5 +1,5 @@
-// Command worker is only a worker, for tests without the race detector, which makes the engine fifty
-// times slower.
+// Command worker is only a worker, for tests without the race detector, which makes the engine
+// fifty times slower.
 package main
 
 import (

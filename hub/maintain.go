@@ -1,0 +1,54 @@
+package hub
+
+import (
+	"context"
+	"time"
+)
+
+const (
+	// maintainAfter is the time after a start in which nothing is pruned or deleted. It leaves time
+	// to correct the clock or the retention.
+	maintainAfter = 10 * time.Minute
+
+	// maintainEvery is the interval of the maintenance. Each hub does it: several have the same
+	// result as one.
+	maintainEvery = time.Hour
+
+	// sweepGrace is the age at which an artifact that nothing names is deleted. An upload that is
+	// stored and not yet committed is younger.
+	sweepGrace = 24 * time.Hour
+)
+
+// maintain starts the maintenance of the audit logs and the artifacts, which ends with ctx.
+func (h *Hub) maintain(ctx context.Context) {
+	h.running.Go(func() {
+		h.audit.CheckHeads(ctx)
+		everyHour(ctx, h.audit.Maintain)
+	})
+	h.running.Go(func() { everyHour(ctx, h.sweepArtifacts) })
+}
+
+func everyHour(ctx context.Context, do func(context.Context)) {
+	wait := time.NewTimer(maintainAfter)
+	defer wait.Stop()
+	for {
+		select {
+		case <-wait.C:
+		case <-ctx.Done():
+			return
+		}
+		do(ctx)
+		wait.Reset(maintainEvery)
+	}
+}
+
+// sweepArtifacts deletes artifacts that nothing names.
+func (h *Hub) sweepArtifacts(ctx context.Context) {
+	n, err := h.artifacts.Sweep(ctx, sweepGrace, h.catalog.Referenced)
+	if err != nil && ctx.Err() == nil {
+		h.cfg.Logger.Error("sweep artifacts", "err", err)
+	}
+	if n > 0 {
+		h.cfg.Logger.Info("unused artifacts were deleted", "artifacts", n)
+	}
+}
