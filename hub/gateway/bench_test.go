@@ -17,6 +17,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/api/apitest"
 	"github.com/seed93082962/agenthost/hub/db/dbtest"
 	"github.com/seed93082962/agenthost/hub/gateway"
+	"github.com/seed93082962/agenthost/hub/store"
 	"github.com/seed93082962/agenthost/internal/outbound"
 )
 
@@ -33,7 +34,7 @@ func BenchmarkProxy(b *testing.B) {
 	require.NoError(b, err)
 	d := dbtest.Open(b, dbtest.SQLite(b), apitest.Audit())
 	service, err := gateway.New(gateway.Config{
-		Audit: apitest.NewAudit(b, d), Tenant: "acme",
+		Store: apitest.NewStore(b, d, store.Config{}), Tenant: "acme",
 		Target: func(context.Context, string, string) (gateway.Target, error) { return gateway.Target{}, api.NotFound },
 		Authorize: func(context.Context, string, string, string) (gateway.Target, error) {
 			return gateway.Target{URL: upstream.URL, AgentID: "a"}, nil

@@ -4,18 +4,14 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 
-	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/gateway"
+	"github.com/seed93082962/agenthost/hub/store"
 )
-
-// recorder is an audit log that discards its records.
-type recorder struct{}
-
-func (recorder) Append(context.Context, ...auditlog.Record) error { return nil }
 
 func Example() {
 	runtime := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -23,7 +19,8 @@ func Example() {
 	}))
 	defer runtime.Close()
 	service, err := gateway.New(gateway.Config{
-		Tenant: "default", Audit: recorder{},
+		Store:  &store.Store{Logger: slog.New(slog.DiscardHandler)}, // in a hub, that of store.New
+		Tenant: "default",
 		Target: func(context.Context, string, string) (gateway.Target, error) { return gateway.Target{}, api.NotFound },
 		Authorize: func(_ context.Context, tenant, agent, key string) (gateway.Target, error) {
 			if tenant != "default" || agent != "helper" || key != "k" {

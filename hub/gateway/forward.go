@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/seed93082962/agenthost/hub/api"
@@ -30,6 +31,36 @@ type exchange struct {
 // errSlow is the cause of a request whose response did not begin in time.
 var errSlow = errors.New("the runtime did not respond in time")
 
+// withheld are request headers that a runtime does not receive: credentials of the hub, the request
+// for another protocol, and the origin, which the hub has checked and which is not that of the
+// runtime.
+var withheld = []string{
+	"Authorization", "Connection", "Cookie", "Origin", "Sec-Fetch-Site", "Upgrade", "X-Chat-Push-Key", "X-Ops-Key",
+}
+
+// passed are the response headers of a runtime that reach a client. Others could have an effect on
+// other pages of the hub, or on a proxy in front of it, such as X-Accel-Redirect.
+var passed = []string{
+	"Accept-Ranges", "Allow", "Cache-Control", "Content-Disposition", "Content-Encoding", "Content-Length", "Content-Range", "Content-Type",
+	"Date", "Etag", "Last-Modified", "Retry-After", "Vary", "X-Accel-Buffering", "X-Run-Id",
+}
+
+// uncached are the values of Cache-Control that a runtime sends. With any other one the response
+// has that of the hub, no-store: it needs a credential, which a shared cache does not check.
+var uncached = []string{"no-store", "private, no-cache", "no-cache, no-transform, no-store"}
+
+// conditions are the request headers that the detail and the files of an agent understand.
+var conditions = []string{"Accept", "If-Match", "If-Modified-Since", "If-None-Match", "If-Range", "If-Unmodified-Since", "Range"}
+
+// retain removes all headers but those with the given names.
+func retain(h http.Header, names []string) {
+	for name := range h {
+		if !slices.Contains(names, name) {
+			delete(h, name)
+		}
+	}
+}
+
 // newProxy returns the proxy of all exchanges. It finds that of a request in its context. Event
 // streams and other responses without a length are flushed after each part, which ReverseProxy does
 // by itself.
@@ -38,7 +69,7 @@ func newProxy(cfg Config) *httputil.ReverseProxy {
 		Rewrite:      func(p *httputil.ProxyRequest) { responseOf(p.In.Context()).rewrite(p.Out) },
 		Transport:    transport{cfg.Transport},
 		BufferPool:   new(buffers),
-		ErrorLog:     slog.NewLogLogger(cfg.Logger.Handler(), slog.LevelDebug), // of responses that end early
+		ErrorLog:     slog.NewLogLogger(cfg.Store.Logger.Handler(), slog.LevelDebug), // of responses that end early
 		ErrorHandler: func(_ http.ResponseWriter, r *http.Request, err error) { responseOf(r.Context()).failure = err },
 	}
 }
@@ -176,3 +207,21 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	return res, nil
 }
+
+// bufferSize is that of the buffer of a response, which it holds until it ends: an event stream has
+// small parts.
+const bufferSize = 16 << 10
+
+// buffers reuses the buffers of responses.
+type buffers struct{ pool sync.Pool }
+
+// Get implements httputil.BufferPool.
+func (b *buffers) Get() []byte {
+	if p, ok := b.pool.Get().(*[bufferSize]byte); ok {
+		return p[:]
+	}
+	return make([]byte, bufferSize)
+}
+
+// Put implements httputil.BufferPool.
+func (b *buffers) Put(p []byte) { b.pool.Put((*[bufferSize]byte)(p)) }

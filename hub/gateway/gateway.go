@@ -3,7 +3,7 @@
 // agent.
 //
 //	service, err := gateway.New(gateway.Config{
-//		Target: deployments.Target, Authorize: deployments.Authorize, Audit: audit, Tenant: "default",
+//		Store: store, Target: deployments.Target, Authorize: deployments.Authorize, Tenant: "default",
 //	})
 //	if err != nil { ... }
 //	handler, err := api.New(api.Config{...}, service.Routes()...)
@@ -20,16 +20,19 @@
 package gateway
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"log/slog"
 	"net/http"
 	"net/http/httputil"
-	"slices"
+	"strings"
+	"time"
 
 	"github.com/seed93082962/agenthost/auditlog"
+	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/store"
+	"github.com/seed93082962/agenthost/internal/excerpt"
 	"github.com/seed93082962/agenthost/internal/outbound"
+	"github.com/seed93082962/agenthost/rbac"
 )
 
 // Target is the runtime of a deployment.
@@ -37,11 +40,6 @@ type Target struct {
 	URL     string // base URL, without a trailing slash
 	AgentID string // the agent in the runtime
 	APIKey  string // of the deployment
-}
-
-// Audit records who read a file.
-type Audit interface {
-	Append(ctx context.Context, records ...auditlog.Record) error
 }
 
 // Config configures [New].
@@ -55,8 +53,9 @@ type Config struct {
 	// fails with api.Unauthenticated, in a time that does not depend on the agent. Required.
 	Authorize func(ctx context.Context, tenantID, agent, apiKey string) (Target, error)
 
-	// Audit receives a record for each read of a file. If it fails, the read fails. Required.
-	Audit Audit
+	// Store has the audit log, which gets a record of each read of a file. If it fails, the read
+	// fails. Responses that end early are logged at debug level. Required.
+	Store *store.Store
 
 	// Tenant is the tenant of the paths /runtime/<agent>/. If it is empty, the paths are
 	// /runtime/<organization>/<agent>/.
@@ -64,9 +63,6 @@ type Config struct {
 
 	// Transport sends the requests. Defaults to that of internal/outbound.
 	Transport http.RoundTripper
-
-	// Logger receives responses that end early, at debug level. Defaults to none.
-	Logger *slog.Logger
 }
 
 // Service forwards requests. It is safe for concurrent use.
@@ -75,49 +71,51 @@ type Service struct {
 	proxy *httputil.ReverseProxy
 }
 
-// maxHeader bounds the headers of a response, in bytes.
-const maxHeader = 64 << 10
+const (
+	maxHeader = 64 << 10         // bytes of the headers of a response
+	patience  = 30 * time.Second // until the headers of a detail or a file
+	maxPath   = 1024             // bytes of a path in the audit log
+)
 
 // New returns a Service.
 func New(cfg Config) (*Service, error) {
-	if cfg.Target == nil || cfg.Authorize == nil || cfg.Audit == nil {
-		return nil, errors.New("create gateway: Target, Authorize and Audit are required")
+	if cfg.Store == nil || cfg.Target == nil || cfg.Authorize == nil {
+		return nil, errors.New("create gateway: Store, Target and Authorize are required")
 	}
 	if cfg.Transport == nil {
 		transport := outbound.Transport()
 		transport.MaxResponseHeaderBytes = maxHeader
 		cfg.Transport = transport
 	}
-	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	return &Service{cfg: cfg, proxy: newProxy(cfg)}, nil
 }
 
-// withheld are request headers that a runtime does not receive: credentials of the hub, the request
-// for another protocol, and the origin, which the hub has checked and which is not that of the
-// runtime.
-var withheld = []string{
-	"Authorization", "Connection", "Cookie", "Origin", "Sec-Fetch-Site", "Upgrade", "X-Chat-Push-Key", "X-Ops-Key",
+// readFileDetail is the detail of a read file.
+type readFileDetail struct {
+	Path string `json:"path"` // relative to the working directory of the runtime
 }
 
-// passed are the response headers of a runtime that reach a client. Others could have an effect on
-// other pages of the hub, or on a proxy in front of it, such as X-Accel-Redirect.
-var passed = []string{
-	"Accept-Ranges", "Allow", "Cache-Control", "Content-Disposition", "Content-Encoding", "Content-Length", "Content-Range", "Content-Type",
-	"Date", "Etag", "Last-Modified", "Retry-After", "Vary", "X-Accel-Buffering", "X-Run-Id",
-}
+var actionReadFile = auditlog.Define[readFileDetail]("agent.read_file")
 
-// uncached are the values of Cache-Control that a runtime sends. With any other one the response
-// has that of the hub, no-store: it needs a credential, which a shared cache does not check.
-var uncached = []string{"no-store", "private, no-cache", "no-cache, no-transform, no-store"}
-
-// conditions are the request headers that the detail and the files of an agent understand.
-var conditions = []string{"Accept", "If-Match", "If-Modified-Since", "If-None-Match", "If-Range", "If-Unmodified-Since", "Range"}
-
-// retain removes all headers but those with the given names.
-func retain(h http.Header, names []string) {
-	for name := range h {
-		if !slices.Contains(names, name) {
-			delete(h, name)
-		}
+// Target returns the runtime of an agent, whose detail and list of files every role may read.
+func (s *Service) Target(ctx context.Context, caller api.Caller, agent string) (Target, error) {
+	if err := rbac.AdminRead.Check(caller); err != nil {
+		return Target{}, err
 	}
+	return s.cfg.Target(ctx, caller.TenantID, agent)
+}
+
+// File returns the runtime whose file the caller may read, and records the read.
+func (s *Service) File(ctx context.Context, caller api.Caller, agent, path string) (Target, error) {
+	if err := rbac.AdminWrite.Check(caller); err != nil {
+		return Target{}, err
+	}
+	target, err := s.cfg.Target(ctx, caller.TenantID, agent)
+	if err != nil {
+		return Target{}, err
+	}
+	event := caller.Event()
+	event.TargetType, event.TargetID, event.TargetName = "agent", agent, agent
+	detail := readFileDetail{api.Plain(strings.ToValidUTF8(excerpt.Head(path, maxPath), ""))}
+	return target, s.cfg.Store.Audit.Append(ctx, actionReadFile.Record(event, detail))
 }

@@ -76,7 +76,7 @@ func isPlain(path string) bool {
 }
 
 func (s *Service) showDetail(w http.ResponseWriter, r *http.Request) error {
-	target, err := s.Detail(r.Context(), api.CallerOf(r), r.PathValue("name"))
+	target, err := s.Target(r.Context(), api.CallerOf(r), r.PathValue("name"))
 	if err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func (s *Service) showDetail(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Service) listFiles(w http.ResponseWriter, r *http.Request) error {
-	target, err := s.Files(r.Context(), api.CallerOf(r), r.PathValue("name"))
+	target, err := s.Target(r.Context(), api.CallerOf(r), r.PathValue("name"))
 	if err != nil {
 		return err
 	}
@@ -110,4 +110,12 @@ func (s *Service) read(w http.ResponseWriter, r *http.Request, target Target, pa
 		},
 		check: checkRead,
 	})
+}
+
+// checkRead rejects responses that a runtime does not send for its own API key.
+func checkRead(res *http.Response) error {
+	if code := res.StatusCode; code == http.StatusUnauthorized || code == http.StatusForbidden || code >= http.StatusInternalServerError {
+		return errors.New("the runtime responded with status " + res.Status)
+	}
+	return nil
 }

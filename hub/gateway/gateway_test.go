@@ -16,6 +16,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/db"
 	"github.com/seed93082962/agenthost/hub/db/dbtest"
 	"github.com/seed93082962/agenthost/hub/gateway"
+	"github.com/seed93082962/agenthost/hub/store"
 	"github.com/seed93082962/agenthost/rbac"
 )
 
@@ -151,7 +152,7 @@ func TestFileIsNotReadWithoutItsAuditEntry(t *testing.T) {
 	require.NoError(t, err)
 	log := apitest.NewAudit(t, lost)
 	require.NoError(t, lost.Close())
-	s, _ := serve(t, host(t), func(c *gateway.Config) { c.Audit = log })
+	s, _ := serve(t, host(t), func(c *gateway.Config) { c.Store = apitest.NewStore(t, lost, store.Config{Audit: log}) })
 	require.NotContains(t, s.As("acme", "ada", rbac.Admin).Get("/api/v1/admin/agents/a/files/content?path=notes.txt").Text, "0123456789")
 }
 

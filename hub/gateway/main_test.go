@@ -15,6 +15,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/api/apitest"
 	"github.com/seed93082962/agenthost/hub/db/dbtest"
 	"github.com/seed93082962/agenthost/hub/gateway"
+	"github.com/seed93082962/agenthost/hub/store"
 	"github.com/seed93082962/agenthost/runtime"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
@@ -29,9 +30,10 @@ func serve(t *testing.T, upstream http.Handler, change ...func(*gateway.Config))
 	server := httptest.NewServer(upstream)
 	t.Cleanup(server.Close)
 	transport := server.Client().Transport.(*http.Transport)
-	audit := apitest.NewAudit(t, dbtest.Open(t, dbtest.SQLite(t), apitest.Audit()))
+	d := dbtest.Open(t, dbtest.SQLite(t), apitest.Audit())
+	audit := apitest.NewAudit(t, d)
 	cfg := gateway.Config{
-		Audit: audit, Tenant: "acme", Transport: transport,
+		Store: apitest.NewStore(t, d, store.Config{Audit: audit}), Tenant: "acme", Transport: transport,
 		Target: func(_ context.Context, tenant, name string) (gateway.Target, error) {
 			switch tenant + "/" + name {
 			case "acme/a":

@@ -9,18 +9,16 @@ import (
 	"github.com/seed93082962/agenthost/hub/api"
 )
 
-// Limits of the hashes that are computed or wait at the same time. A flood of one account or one
-// network leaves places for all others. A flood of many networks, as with an IPv6 /32, leaves
-// places for known parties.
+// Limits of the hashes that are computed or wait at the same time. They are counted apart for known
+// parties and for strangers: no flood of strangers takes a place of a known party. Of each of the
+// two, one account or one network leaves places for all others.
 const (
-	maxHashes     = 64
-	maxUnknown    = 48 // of unknown parties
-	maxOfNetwork  = 16 // of the known parties of a network, and of the unknown ones
-	maxOfAccount  = 8
-	maxHashWait   = 10 * time.Second
-	retryHash     = 2 * time.Second // Retry-After of a rejected hash
-	allHashes     = "all"
-	unknownHashes = "unknown"
+	maxOfAccount = 8
+	maxOfNetwork = 16
+	maxStrangers = 48  // 0.8 s of one core
+	maxKnown     = 512 // 32 networks with their whole share
+	maxHashWait  = 10 * time.Second
+	retryHash    = 2 * time.Second // Retry-After of a rejected hash
 )
 
 // Party is who causes a hash. A party is known if it has proved an identity before: it is signed
@@ -72,29 +70,25 @@ func (q *queue) acquire(ctx context.Context, p Party) (release func(), err error
 	return nil, err
 }
 
+// place is what one hash of a party counts for.
 type place struct {
 	name string
 	most int
 	full error
 }
 
-// places returns what a hash of the party takes.
 func (p Party) places() []place {
+	class, most := "stranger", maxStrangers
+	if p.known {
+		class, most = "known", maxKnown
+	}
 	if p.account == "" {
 		return nil
 	}
-	if p.known {
-		return []place{
-			{name: "known account " + p.account, most: maxOfAccount, full: errShareUsed},
-			{name: "known network " + p.network, most: maxOfNetwork, full: errShareUsed},
-			{name: allHashes, most: maxHashes, full: errBusy},
-		}
-	}
 	return []place{
-		{name: "account " + p.account, most: maxOfAccount, full: errShareUsed},
-		{name: "network " + p.network, most: maxOfNetwork, full: errShareUsed},
-		{name: unknownHashes, most: maxUnknown, full: errBusy},
-		{name: allHashes, most: maxHashes, full: errBusy},
+		{name: class + " account " + p.account, most: maxOfAccount, full: errShareUsed},
+		{name: class + " network " + p.network, most: maxOfNetwork, full: errShareUsed},
+		{name: class, most: most, full: errBusy},
 	}
 }
 
