@@ -309,3 +309,16 @@ func TestLongestListsOfAnAgentCanBeReplaced(t *testing.T) {
 	entries := s.Audit("acme")
 	require.Contains(t, entries[len(entries)-1], " more: sha256:")
 }
+
+// What the runtime would reject is rejected when it is saved: a deployment of the agent would fail.
+func TestRulesOfToolsAreThoseOfTheRuntime(t *testing.T) {
+	each(t, nil, func(t *testing.T, s *server) {
+		faulty := demo("a", "allowedTools", []any{"Read", "Bash(git *"}, "disallowedTools", []any{"WebFetch(example.com)"},
+			"subagents", object{"r": object{"description": "d", "prompt": "p", "tools": []any{"Edit()"}}})
+		fields := []string{"allowedTools[1]", "disallowedTools[0]", "subagents.r.tools[0]"}
+		faults(t, s.ada.Post(agents, faulty), fields...)
+		s.ada.Post(agents, demo("a")).Want(http.StatusCreated)
+		faults(t, s.ada.Put(agents+"/a", faulty), fields...)
+		s.ada.Put(agents+"/a", demo("a", "allowedTools", []any{"Bash(git *)"})).Want(http.StatusOK)
+	})
+}

@@ -9,7 +9,6 @@ type rule struct{ packages, imports, reason string }
 const (
 	concern  = "hub/api hub/db hub/secret hub/store hub/audit sse filesafe rbac auditlog/... internal/..."
 	formats  = "runtime/agent runtime/wire"
-	adapters = "runtime/model/anthropic runtime/model/openai runtime/model/demo"
 	database = "database/sql github.com/jackc/... modernc.org/sqlite/..." // not database/sql/driver, whose Valuer every id type names
 )
 
@@ -20,14 +19,16 @@ var arrows = []rule{
 	{"auditlog", "internal/paging internal/deadline internal/excerpt", "the log depends neither on its database nor on the logged actions"},
 	{"auditlog/...", "auditlog auditlog/driver internal/migrate internal/sqlerr", "a store on any *sql.DB, also that of other servers"},
 
-	{"runtime", formats + " " + adapters + " runtime/engine runtime/model runtime/permission runtime/run runtime/session runtime/skill runtime/tool " +
+	{"runtime", formats + " runtime/engine runtime/model runtime/model/adapter runtime/permission runtime/run runtime/session runtime/skill runtime/tool " +
 		"runtime/tool/builtin sse filesafe internal/...", "sandboxed tools and MCP are set in Config: an embedder without them links neither"},
-	{"runtime/agent", "runtime/wire internal/domain", "an agent is data: it is read and checked where no model or tool is linked"},
+	{"runtime/agent", "runtime/permission runtime/wire internal/domain", "an agent is data: it is read and checked where no model or tool is linked"},
 	{"runtime/client", "runtime/wire sse internal/...", "a client does not link the server"},
 	{"runtime/engine", "runtime/model runtime/tool runtime/tool/schema runtime/permission runtime/session runtime/wire internal/...",
 		"the run loop depends on interfaces, not on adapters or HTTP"},
 	{"runtime/model runtime/tool runtime/skill", "", "an external adapter or tool needs only this package"},
 	{"runtime/model/...", "runtime/model runtime/model/internal/... sse internal/...", "an adapter translates one wire format and does not depend on runs"},
+	{"runtime/model/adapter", "runtime/agent runtime/model runtime/model/anthropic runtime/model/openai runtime/model/demo",
+		"the only place that knows every protocol"},
 	{"runtime/permission/...", "runtime/permission/...", "rules apply to the name and the JSON input of any tool"},
 	{"runtime/run", "runtime/wire internal/...", "the registry does not depend on the execution of runs"},
 	{"runtime/sandbox/...", "runtime/sandbox/internal/... internal/domain internal/outbound", "any program can confine a command"},

@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/seed93082962/agenthost/runtime/permission"
 )
 
 var (
@@ -292,9 +294,9 @@ var (
 )
 
 // Check reports, as [Faults] with keys relative to the agent, why a valid agent is unavailable: it
-// has an unknown protocol or authentication style, a malformed address or hash, an MCP server whose
-// address has a user or a password, or refers to an MCP server that it does not define. Other
-// agents are not affected. Check examines only the definition. The runtime checks whether files,
+// has an unknown protocol or authentication style, a malformed address, hash or rule of a list of
+// tools, an MCP server whose address has a user or a password, or refers to an MCP server that it
+// does not define. Other agents are not affected. Check examines only the definition. The runtime checks whether files,
 // keys and tools exist.
 func (a *Agent) Check() error {
 	var faults Faults
@@ -315,10 +317,22 @@ func (a *Agent) Check() error {
 			faults.add(child(child("mcpServers", name), "url"), "must be an http or https address without a user and a password: send them in headers")
 		}
 	}
+	rules := func(key string, list []string) {
+		for i, text := range list {
+			if err := permission.CheckRule(text); err != nil {
+				faults.add(element(key, i), "%q is not a rule: %s", text, err)
+			}
+		}
+	}
+	rules("allowedTools", a.AllowedTools)
+	rules("disallowedTools", a.DisallowedTools)
 	for _, name := range slices.Sorted(maps.Keys(a.Subagents)) {
-		for i, server := range a.Subagents[name].MCPServers {
+		sub, key := a.Subagents[name], child("subagents", name)
+		rules(child(key, "tools"), sub.Tools)
+		rules(child(key, "disallowedTools"), sub.DisallowedTools)
+		for i, server := range sub.MCPServers {
 			if _, ok := a.MCPServers[server]; !ok {
-				faults.add(element(child(child("subagents", name), "mcpServers"), i), "%q is not in mcpServers", server)
+				faults.add(element(child(key, "mcpServers"), i), "%q is not in mcpServers", server)
 			}
 		}
 	}

@@ -145,6 +145,15 @@ func TestCheck(t *testing.T) {
 			a.MCPServers = map[string]agent.MCPServer{"s": {Transport: "stdio", Command: "x"}}
 			a.Subagents = map[string]agent.Subagent{"r": {Description: "d", Prompt: "p", MCPServers: []string{"s", "t"}}}
 		}, `subagents.r.mcpServers[1]: "t" is not in mcpServers`},
+		{"rules of tools", func(a *agent.Agent) {
+			a.AllowedTools = []string{"Read", "Bash(git *", "mcp__files", "Bash()"}
+			a.DisallowedTools = []string{"WebFetch(example.com)"}
+			a.Subagents = map[string]agent.Subagent{"r": {Description: "d", Prompt: "p", Tools: []string{"*"}, DisallowedTools: []string{"Read(["}}}
+		}, `allowedTools[1]: "Bash(git *" is not a rule: the last character must be the closing parenthesis
+allowedTools[3]: "Bash()" is not a rule: its pattern is empty: to match every input, remove the parentheses
+disallowedTools[0]: "WebFetch(example.com)" is not a rule: a WebFetch pattern is domain:example.com, domain:*.example.com or domain:*
+subagents.r.tools[0]: "*" is not a rule: a tool name contains * only at the end of mcp__server__*
+subagents.r.disallowedTools[0]: "Read([" is not a rule: the last character must be the closing parenthesis`},
 		{"hash", func(a *agent.Agent) {
 			a.CustomTools = []agent.CustomTool{{Path: "p"}, {Name: "n", URL: "u", Hash: "md5:00"}}
 		}, "customTools[1].hash: must be sha256: and 64 lower-case hex digits"},

@@ -109,6 +109,12 @@ type ruleLists struct {
 	allow, deny []rule // a nil allow restricts nothing
 }
 
+// CheckRule returns why a text of a list of rules is not a rule, or nil.
+func CheckRule(text string) error {
+	_, err := parseRule(text)
+	return err
+}
+
 func parseLists(allowed, disallowed []string) (ruleLists, error) {
 	allow, errs := parseRules("allowedTools", allowed)
 	deny, more := parseRules("disallowedTools", disallowed)
