@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"strings"
 	"time"
+
+	"go.yaml.in/yaml/v3"
 )
 
 // decoder decodes nodes into the types of this package by their JSON names. It continues after a
@@ -74,17 +76,17 @@ func (d *decoder) mark(key string) {
 	}
 }
 
-func (d *decoder) decode(n *node, into *File) {
+func (d *decoder) decode(n *yaml.Node, into *File) {
 	d.value(n, reflect.ValueOf(into).Elem(), "")
 }
 
-func (d *decoder) value(n *node, v reflect.Value, key string) {
+func (d *decoder) value(n *yaml.Node, v reflect.Value, key string) {
 	switch to := v.Addr().Interface().(type) {
 	case *Secret:
 		d.secret(n, to, key)
 		return
 	case *[]Secret:
-		if n.kind != kindList {
+		if kindOf(n) != kindList {
 			var s Secret
 			d.secret(n, &s, key)
 			*to = SplitKeys(string(s))
@@ -97,25 +99,26 @@ func (d *decoder) value(n *node, v reflect.Value, key string) {
 	switch v.Kind() {
 	case reflect.String:
 		if d.want(n, key, kindText) {
-			v.SetString(n.text)
+			v.SetString(n.Value)
 		}
 	case reflect.Int, reflect.Int64:
-		if n.kind == kindNumber || n.kind == kindInteger && v.OverflowInt(n.integer) {
+		if kindOf(n) == kindNumber || kindOf(n) == kindInteger && n.Decode(v.Addr().Interface()) != nil {
 			d.fault(key, "must be a whole number of at most %d", int64(math.MaxInt64))
-		} else if d.want(n, key, kindInteger) {
-			v.SetInt(n.integer)
+		} else {
+			d.want(n, key, kindInteger)
 		}
 	case reflect.Float64:
-		if n.kind == kindInteger || d.want(n, key, kindNumber) {
-			v.SetFloat(n.number)
+		if kindOf(n) == kindInteger || d.want(n, key, kindNumber) {
+			number, _ := numberOf(n) // which kindOf has decoded
+			v.SetFloat(number)
 		}
 	case reflect.Bool:
 		if d.want(n, key, kindBoolean) {
-			v.SetBool(n.boolean)
+			v.SetBool(plain(n).(bool))
 		}
 	case reflect.Interface:
-		if plain := n.plain(); plain != nil {
-			v.Set(reflect.ValueOf(plain))
+		if value := plain(n); value != nil {
+			v.Set(reflect.ValueOf(value))
 		}
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
@@ -136,23 +139,23 @@ var wanted = map[kind]string{
 	kindBoolean: "true or false",
 }
 
-func (d *decoder) want(n *node, key string, k kind) bool {
-	if n.kind == k {
+func (d *decoder) want(n *yaml.Node, key string, k kind) bool {
+	if kindOf(n) == k {
 		return true
 	}
 	hint := ""
-	if n.kind == kindNull {
+	if kindOf(n) == kindNull {
 		hint = "; omit the key if it is not needed"
 	}
-	d.fault(key, "must be %s, not %s%s", wanted[k], n, hint)
+	d.fault(key, "must be %s, not %s%s", wanted[k], nameOf(n), hint)
 	return false
 }
 
-func (d *decoder) secret(n *node, to *Secret, key string) {
+func (d *decoder) secret(n *yaml.Node, to *Secret, key string) {
 	if !d.want(n, key, kindText) {
 		return
 	}
-	value, err := expand(n.text, d.lookup)
+	value, err := expand(n.Value, d.lookup)
 	if err != nil {
 		d.fault(key, "%s", err)
 		return
@@ -160,28 +163,28 @@ func (d *decoder) secret(n *node, to *Secret, key string) {
 	*to = Secret(value)
 }
 
-func (d *decoder) duration(n *node, to *time.Duration, key string) {
-	v, err := time.ParseDuration(n.text)
-	if n.kind != kindText || err != nil {
+func (d *decoder) duration(n *yaml.Node, to *time.Duration, key string) {
+	v, err := time.ParseDuration(n.Value)
+	if kindOf(n) != kindText || err != nil {
 		d.fault(key, `must be a duration such as "90s" or "30m"`)
 		return
 	}
 	*to = v
 }
 
-func (d *decoder) list(n *node, v reflect.Value, key string) {
+func (d *decoder) list(n *yaml.Node, v reflect.Value, key string) {
 	if !d.want(n, key, kindList) {
 		return
 	}
-	v.Set(reflect.MakeSlice(v.Type(), len(n.items), len(n.items)))
-	for i, item := range n.items {
+	v.Set(reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content)))
+	for i, item := range n.Content {
 		k := element(key, i)
-		d.places[k] = item.place
+		d.places[k] = placeOf(item)
 		d.value(item, v.Index(i), k)
 	}
 }
 
-func (d *decoder) mapping(n *node, v reflect.Value, key string) {
+func (d *decoder) mapping(n *yaml.Node, v reflect.Value, key string) {
 	if !d.want(n, key, kindMapping) {
 		return
 	}
@@ -193,7 +196,7 @@ func (d *decoder) mapping(n *node, v reflect.Value, key string) {
 	}
 }
 
-func (d *decoder) fields(n *node, v reflect.Value, key string) {
+func (d *decoder) fields(n *yaml.Node, v reflect.Value, key string) {
 	if !d.want(n, key, kindMapping) {
 		return
 	}
@@ -219,16 +222,23 @@ func (d *decoder) fields(n *node, v reflect.Value, key string) {
 	}
 }
 
-// unique records the places of the entries. It reports and removes entries with a repeated key.
-func (d *decoder) unique(n *node, key string) []entry {
-	entries := make([]entry, 0, len(n.entries))
-	for _, e := range n.entries {
-		k := child(key, e.key)
+// entry is a key of a map with its value.
+type entry struct {
+	key   string
+	value *yaml.Node
+}
+
+// unique records the places of the keys. It reports and removes repeated keys.
+func (d *decoder) unique(n *yaml.Node, key string) []entry {
+	entries := make([]entry, 0, len(n.Content)/2)
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		e := entry{key: n.Content[i].Value, value: n.Content[i+1]}
+		k, at := child(key, e.key), placeOf(n.Content[i])
 		if before, ok := d.places[k]; ok {
-			d.report(e.place, k, "is repeated, first on line %d", before.line)
+			d.report(at, k, "is repeated, first on line %d", before.line)
 			continue
 		}
-		d.places[k] = e.place
+		d.places[k] = at
 		entries = append(entries, e)
 	}
 	return entries

@@ -6,10 +6,12 @@ import (
 	"errors"
 	"strconv"
 	"unicode/utf8"
+
+	"go.yaml.in/yaml/v3"
 )
 
 // readJSON accepts the same input as encoding/json, and records the place of each value.
-func readJSON(data []byte) (*node, error) {
+func readJSON(data []byte) (*yaml.Node, error) {
 	if err := json.Unmarshal(data, new(json.RawMessage)); err != nil {
 		offset := len(data)
 		if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
@@ -43,64 +45,45 @@ func (r *jsonReader) next() (json.Token, place, error) {
 	return tok, at, nil
 }
 
-func (r *jsonReader) value(depth int) (*node, error) {
+func (r *jsonReader) value(depth int) (*yaml.Node, error) {
 	tok, at, err := r.next()
 	if err != nil {
 		return nil, err
 	}
-	n := &node{place: at}
+	n := &yaml.Node{Kind: yaml.ScalarNode, Line: at.line, Column: at.column}
 	switch tok := tok.(type) {
 	case nil:
-		n.kind = kindNull
+		n.Tag, n.Value = string(kindNull), "null"
 	case bool:
-		n.kind, n.boolean = kindBoolean, tok
+		n.Tag, n.Value = string(kindBoolean), strconv.FormatBool(tok)
 	case string:
-		n.kind, n.text = kindText, tok
+		n.Tag, n.Value, n.Style = string(kindText), tok, styleOf(tok)
 	case json.Number:
-		n.kind, n.text = kindNumber, tok.String()
-		if n.number, err = tok.Float64(); err != nil {
+		n.Tag, n.Value = string(kindNumber), tok.String()
+		if _, err = tok.Float64(); err != nil {
 			return nil, syntaxErrorf(at, "number %s is out of range", tok)
 		}
-		if i, err := strconv.ParseInt(tok.String(), 10, 64); err == nil {
-			n.kind, n.integer = kindInteger, i
+		if _, err := strconv.ParseInt(n.Value, 10, 64); err == nil {
+			n.Tag = string(kindInteger)
 		}
 	case json.Delim:
 		if depth > maxDepth {
 			return nil, syntaxErrorf(at, "nested deeper than %d levels", maxDepth)
 		}
-		return n, r.collection(n, tok, depth)
-	}
-	return n, nil
-}
-
-func (r *jsonReader) collection(n *node, open json.Delim, depth int) error {
-	n.kind = kindList
-	if open == '{' {
-		n.kind = kindMapping
-	}
-	for r.dec.More() {
-		var e entry
-		if n.kind == kindMapping {
-			tok, at, err := r.next()
+		n.Kind, n.Tag = yaml.SequenceNode, string(kindList)
+		if tok == '{' {
+			n.Kind, n.Tag = yaml.MappingNode, string(kindMapping)
+		}
+		for r.dec.More() {
+			v, err := r.value(depth + 1) // of a map, a key or a value
 			if err != nil {
-				return err
+				return nil, err
 			}
-			e.key, _ = tok.(string)
-			e.place = at
+			n.Content = append(n.Content, v)
 		}
-		v, err := r.value(depth + 1)
-		if err != nil {
-			return err
-		}
-		if n.kind == kindList {
-			n.items = append(n.items, v)
-			continue
-		}
-		e.value = v
-		n.entries = append(n.entries, e)
+		_, _, err = r.next()
 	}
-	_, _, err := r.next()
-	return err
+	return n, err
 }
 
 // cursor converts byte offsets into places. Offsets must not decrease.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"time"
 )
 
@@ -38,42 +39,28 @@ func (l Limits) WithDefaults() Limits {
 	}
 }
 
-// limitsText is Limits with durations as text. Its fields hide the embedded fields of the same JSON
-// name.
-type limitsText struct {
-	plainLimits
-	RunTimeout        duration `json:"runTimeout,omitzero"`
-	LLMIdleTimeout    duration `json:"llmIdleTimeout,omitzero"`
-	ToolTimeout       duration `json:"toolTimeout,omitzero"`
-	MCPConnectTimeout duration `json:"mcpConnectTimeout,omitzero"`
-	SessionTTL        duration `json:"sessionTTL,omitzero"`
-}
-
-type plainLimits Limits
-
 // MarshalJSON encodes durations as strings.
-func (l Limits) MarshalJSON() ([]byte, error) {
-	return json.Marshal(limitsText{
-		plainLimits(l),
-		duration(l.RunTimeout), duration(l.LLMIdleTimeout), duration(l.ToolTimeout),
-		duration(l.MCPConnectTimeout), duration(l.SessionTTL),
-	})
-}
+func (l Limits) MarshalJSON() ([]byte, error) { return json.Marshal(asText(&l)) }
 
 // UnmarshalJSON decodes the output of MarshalJSON.
 func (l *Limits) UnmarshalJSON(data []byte) error {
-	t := limitsText{
-		plainLimits(*l),
-		duration(l.RunTimeout), duration(l.LLMIdleTimeout), duration(l.ToolTimeout),
-		duration(l.MCPConnectTimeout), duration(l.SessionTTL),
-	}
-	if err := json.Unmarshal(data, &t); err != nil {
+	if err := json.Unmarshal(data, asText(l)); err != nil {
 		return fmt.Errorf("decode limits: %w", err)
 	}
-	*l = Limits(t.plainLimits)
-	l.RunTimeout, l.LLMIdleTimeout, l.ToolTimeout = time.Duration(t.RunTimeout), time.Duration(t.LLMIdleTimeout), time.Duration(t.ToolTimeout)
-	l.MCPConnectTimeout, l.SessionTTL = time.Duration(t.MCPConnectTimeout), time.Duration(t.SessionTTL)
 	return nil
+}
+
+// asText returns a pointer to the same struct without its methods, of which JSON has each
+// time.Duration as a string.
+func asText(to any) any {
+	v := reflect.ValueOf(to)
+	fields := reflect.VisibleFields(v.Type().Elem())
+	for i := range fields {
+		if fields[i].Type == reflect.TypeFor[time.Duration]() {
+			fields[i].Type = reflect.TypeFor[duration]()
+		}
+	}
+	return reflect.NewAt(reflect.StructOf(fields), v.UnsafePointer()).Interface()
 }
 
 type duration time.Duration

@@ -1,43 +1,76 @@
 package agent
 
-import "fmt"
+import (
+	"fmt"
+	"strconv"
 
-// node is a value of a configuration file in YAML or JSON.
-type node struct {
-	kind    kind
-	place   place
-	text    string  // of a text or a JSON number; the tag of an unknown
-	integer int64   // of an integer
-	number  float64 // of an integer or a number
-	boolean bool
-	entries []entry // of a mapping, in the order of the file; keys can be repeated
-	items   []*node // of a list
-}
+	"go.yaml.in/yaml/v3"
+)
 
-type entry struct {
-	key   string
-	place place
-	value *node
-}
+// A configuration file in YAML or JSON is a tree of yaml.Node without aliases and merge keys. The
+// content of a map are its keys and values in the order of the file; keys can be repeated.
 
 // place counts lines and columns from 1. Column 0 is unknown.
 type place struct{ line, column int }
 
-type kind int
+func placeOf(n *yaml.Node) place { return place{n.Line, n.Column} }
+
+// kind is the type of a value: the tag of its node, with one tag for all texts.
+type kind string
 
 const (
-	kindNull kind = iota
-	kindBoolean
-	kindInteger
-	kindNumber
-	kindText
-	kindList
-	kindMapping
-	kindUnknown
+	kindNull    kind = "!!null"
+	kindBoolean kind = "!!bool"
+	kindInteger kind = "!!int"
+	kindNumber  kind = "!!float"
+	kindText    kind = "!!str"
+	kindList    kind = "!!seq"
+	kindMapping kind = "!!map"
 )
 
-func (n *node) String() string {
-	switch n.kind {
+// kindOf returns the type of a value. It is none of the constants for another tag, and for a number
+// or a boolean that cannot be decoded.
+func kindOf(n *yaml.Node) kind {
+	tag := kind(n.ShortTag())
+	if n.Kind != yaml.ScalarNode {
+		if n.Kind == yaml.SequenceNode && tag == kindList || n.Kind == yaml.MappingNode && tag == kindMapping {
+			return tag
+		}
+		return ""
+	}
+	var err error
+	switch tag {
+	case kindNull, kindText:
+	case "!!timestamp", "!!merge": // nothing in a configuration is a time: 2024-01-01 is text
+		return kindText
+	case kindBoolean:
+		err = n.Decode(new(bool))
+	case kindInteger, kindNumber:
+		if tag == kindInteger && n.Decode(new(int64)) == nil {
+			return kindInteger
+		}
+		tag = kindNumber
+		_, err = numberOf(n)
+	default:
+		return ""
+	}
+	if err != nil {
+		return ""
+	}
+	return tag
+}
+
+// numberOf decodes a number. The YAML package rejects some integers of more than 63 bits.
+func numberOf(n *yaml.Node) (v float64, err error) {
+	if err = n.Decode(&v); err != nil {
+		v, err = strconv.ParseFloat(n.Value, 64)
+	}
+	return v, err
+}
+
+// nameOf names the type of a value in a fault.
+func nameOf(n *yaml.Node) string {
+	switch kindOf(n) {
 	case kindNull:
 		return "null"
 	case kindBoolean:
@@ -51,33 +84,37 @@ func (n *node) String() string {
 	case kindMapping:
 		return "a map"
 	default:
-		return "a value with the tag " + n.text
+		return "a value with the tag " + n.ShortTag()
 	}
 }
 
 // plain returns the value as encoding/json decodes it into an any.
-func (n *node) plain() any {
-	switch n.kind {
+func plain(n *yaml.Node) any {
+	switch kindOf(n) {
+	case kindNull:
+		return nil
 	case kindBoolean:
-		return n.boolean
+		var v bool
+		_ = n.Decode(&v)
+		return v
 	case kindInteger, kindNumber:
-		return n.number
-	case kindText, kindUnknown:
-		return n.text
+		v, _ := numberOf(n)
+		return v
 	case kindList:
-		list := make([]any, len(n.items))
-		for i, item := range n.items {
-			list[i] = item.plain()
+		list := make([]any, len(n.Content))
+		for i, item := range n.Content {
+			list[i] = plain(item)
 		}
 		return list
 	case kindMapping:
-		fields := make(map[string]any, len(n.entries))
-		for _, e := range n.entries {
-			fields[e.key] = e.value.plain()
+		fields := make(map[string]any, len(n.Content)/2)
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			fields[n.Content[i].Value] = plain(n.Content[i+1])
 		}
 		return fields
+	default:
+		return n.Value
 	}
-	return nil
 }
 
 // maxDepth limits recursion. A configuration has at most 6 levels.

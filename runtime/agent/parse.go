@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"unicode/utf8"
+
+	"go.yaml.in/yaml/v3"
 )
 
 var errEmpty = syntaxErrorf(place{1, 1}, "the file is empty; at least the key agents is required")
@@ -29,7 +31,7 @@ var errEmpty = syntaxErrorf(place{1, 1}, "the file is empty; at least the key ag
 // not exist, a custom tool that does not load, and the faults of [Agent.Check] are not errors of
 // Parse.
 func Parse(name string, data []byte, lookup func(string) (string, bool)) (*File, error) {
-	return parse(name, data, lookup, func(*node) error { return nil })
+	return parse(name, data, lookup, func(*yaml.Node) error { return nil })
 }
 
 // Limits of a file of an author who is not trusted.
@@ -54,33 +56,37 @@ func ParseOne(name string, data []byte, lookup func(string) (string, bool)) (*Ag
 }
 
 // checkImport checks what makes the rest of parsing expensive.
-func checkImport(root *node) error {
-	for _, e := range root.entries {
-		if e.key == "agents" && e.value.kind == kindList && len(e.value.items) != 1 {
-			return Faults{{Line: e.value.place.line, Column: e.value.place.column, Key: "agents", Message: fmt.Sprintf("must have one agent, not %d", len(e.value.items))}}
-		}
-	}
+func checkImport(root *yaml.Node) error {
 	values := 0
-	for stack := []*node{root}; len(stack) > 0; values++ {
+	for stack := []*yaml.Node{root}; len(stack) > 0; {
 		n := stack[len(stack)-1]
-		stack = append(stack[:len(stack)-1], n.items...)
-		if strings.ContainsRune(n.text, 0) {
-			return syntaxErrorf(n.place, "the text must not have the character U+0000")
+		stack = stack[:len(stack)-1]
+		if strings.ContainsRune(n.Value, 0) {
+			return syntaxErrorf(placeOf(n), "the text must not have the character U+0000")
 		}
-		for _, e := range n.entries {
-			if len(e.key) > maxImportKey || strings.ContainsRune(e.key, 0) {
-				return syntaxErrorf(e.place, "a key must have at most %d bytes, and not the character U+0000", maxImportKey)
+		if values++; values > maxImportValues+1 {
+			return syntaxErrorf(placeOf(n), "the file has more than %d values", maxImportValues)
+		}
+		for i, c := range n.Content {
+			if n.Kind != yaml.MappingNode || i%2 == 1 {
+				stack = append(stack, c)
+				continue
 			}
-			stack = append(stack, e.value)
-		}
-		if values > maxImportValues {
-			return syntaxErrorf(n.place, "the file has more than %d values", maxImportValues)
+			if len(c.Value) > maxImportKey || strings.ContainsRune(c.Value, 0) {
+				return syntaxErrorf(placeOf(c), "a key must have at most %d bytes, and not the character U+0000", maxImportKey)
+			}
+			if list := n.Content[i+1]; n == root && c.Value == "agents" && kindOf(list) == kindList && len(list.Content) != 1 {
+				return Faults{{
+					Line: list.Line, Column: list.Column, Key: "agents",
+					Message: fmt.Sprintf("must have one agent, not %d", len(list.Content)),
+				}}
+			}
 		}
 	}
 	return nil
 }
 
-func parse(name string, data []byte, lookup func(string) (string, bool), check func(root *node) error) (*File, error) {
+func parse(name string, data []byte, lookup func(string) (string, bool), check func(root *yaml.Node) error) (*File, error) {
 	root, err := read(name, data)
 	if err == nil {
 		err = check(root)
@@ -119,7 +125,7 @@ func parse(name string, data []byte, lookup func(string) (string, bool), check f
 	return f, nil
 }
 
-func read(name string, data []byte) (*node, error) {
+func read(name string, data []byte) (*yaml.Node, error) {
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	trimmed := bytes.TrimSpace(data)
 	switch {

@@ -18,7 +18,7 @@ import (
 // billions of values.
 const maxAliased = 100_000
 
-func readYAML(data []byte) (*node, error) {
+func readYAML(data []byte) (*yaml.Node, error) {
 	doc, err := parseYAML(data)
 	if err != nil {
 		return nil, yamlError(data, err)
@@ -83,115 +83,86 @@ func yamlError(data []byte, err error) error {
 	return syntaxErrorf(place{line: line}, "%s", message)
 }
 
-// yamlReader converts YAML nodes into nodes, and resolves aliases and merge keys (<<).
+// yamlReader replaces aliases and merge keys (<<) in a tree by the values that they refer to.
 type yamlReader struct {
 	open    map[*yaml.Node]bool // anchors whose alias is being followed
 	aliased int                 // values from aliases
 }
 
-func (r *yamlReader) value(y *yaml.Node, depth int) (*node, error) {
-	at := place{y.Line, y.Column}
+func (r *yamlReader) value(n *yaml.Node, depth int) (*yaml.Node, error) {
 	if depth > maxDepth {
-		return nil, syntaxErrorf(at, "nested deeper than %d levels", maxDepth)
+		return nil, syntaxErrorf(placeOf(n), "nested deeper than %d levels", maxDepth)
 	}
 	if len(r.open) > 0 {
 		if r.aliased++; r.aliased > maxAliased {
-			return nil, syntaxErrorf(at, "aliases expand to more than %d values", maxAliased)
+			return nil, syntaxErrorf(placeOf(n), "aliases expand to more than %d values", maxAliased)
 		}
 	}
-	n := &node{place: at, kind: kindUnknown, text: y.ShortTag()}
-	switch {
-	case y.Kind == yaml.AliasNode:
-		return r.alias(y, depth)
-	case y.Kind == yaml.ScalarNode:
-		scalar(n, y)
-	case y.Kind == yaml.SequenceNode && n.text == "!!seq":
-		n.kind = kindList
-		for _, c := range y.Content {
-			v, err := r.value(c, depth+1)
-			if err != nil {
-				return nil, err
-			}
-			n.items = append(n.items, v)
+	if n.Kind == yaml.AliasNode {
+		if r.open[n.Alias] {
+			return nil, syntaxErrorf(placeOf(n), "alias *%s is inside the value that it refers to", n.Value)
 		}
-	case y.Kind == yaml.MappingNode && n.text == "!!map":
-		n.kind = kindMapping
-		return n, r.mapping(n, y, depth)
+		r.open[n.Alias] = true
+		defer delete(r.open, n.Alias)
+		return r.value(n.Alias, depth)
+	}
+	if kindOf(n) == kindMapping {
+		return n, r.mapping(n, depth)
+	}
+	for i, item := range n.Content {
+		v, err := r.value(item, depth+1)
+		if err != nil {
+			return nil, err
+		}
+		n.Content[i] = v
 	}
 	return n, nil
 }
 
-func (r *yamlReader) alias(y *yaml.Node, depth int) (*node, error) {
-	if r.open[y.Alias] {
-		return nil, syntaxErrorf(place{y.Line, y.Column}, "alias *%s is inside the value that it refers to", y.Value)
-	}
-	r.open[y.Alias] = true
-	defer delete(r.open, y.Alias)
-	return r.value(y.Alias, depth+1)
-}
-
-func scalar(n *node, y *yaml.Node) {
-	var err error
-	switch tag := n.text; tag {
-	case "!!null":
-		n.kind = kindNull
-	case "!!bool":
-		n.kind = kindBoolean
-		err = y.Decode(&n.boolean)
-	case "!!str", "!!timestamp", "!!merge": // nothing in a configuration is a time: 2024-01-01 is text
-		n.kind, n.text = kindText, y.Value
-	case "!!int", "!!float":
-		n.kind = kindNumber
-		err = y.Decode(&n.number)
-		if tag == "!!int" && y.Decode(&n.integer) == nil {
-			n.kind = kindInteger
-		}
-	}
-	if err != nil {
-		n.kind = kindUnknown
-	}
-}
-
-func (r *yamlReader) mapping(n *node, y *yaml.Node, depth int) error {
-	var merges []*node
+func (r *yamlReader) mapping(n *yaml.Node, depth int) error {
+	var merges []*yaml.Node
 	seen := map[string]bool{}
-	for i := 0; i+1 < len(y.Content); i += 2 {
-		name := y.Content[i]
-		at := place{name.Line, name.Column}
-		v, err := r.value(y.Content[i+1], depth+1)
+	content := make([]*yaml.Node, 0, len(n.Content))
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		name := n.Content[i]
+		v, err := r.value(n.Content[i+1], depth+1)
 		if err != nil {
 			return err
 		}
 		if name.Kind == yaml.AliasNode {
-			name = name.Alias
+			at := name
+			copied := *name.Alias
+			name = &copied
+			name.Line, name.Column = at.Line, at.Column
 		}
 		if name.Kind != yaml.ScalarNode {
-			return syntaxErrorf(at, "a key must be a string")
+			return syntaxErrorf(placeOf(n.Content[i]), "a key must be a string")
 		}
 		if name.ShortTag() == "!!merge" {
 			merges = append(merges, v)
 			continue
 		}
 		seen[name.Value] = true
-		n.entries = append(n.entries, entry{name.Value, at, v})
+		content = append(content, name, v)
 	}
 	for _, m := range merges {
-		from := []*node{m}
-		if m.kind == kindList {
-			from = m.items
+		from := []*yaml.Node{m}
+		if kindOf(m) == kindList {
+			from = m.Content
 		}
 		for _, f := range from {
-			if f.kind != kindMapping {
-				return syntaxErrorf(m.place, "<< must refer to a map or a list of maps")
+			if kindOf(f) != kindMapping {
+				return syntaxErrorf(placeOf(m), "<< must refer to a map or a list of maps")
 			}
-			for _, e := range f.entries {
-				if !seen[e.key] {
-					seen[e.key] = true
-					n.entries = append(n.entries, e)
+			for i := 0; i+1 < len(f.Content); i += 2 {
+				if key := f.Content[i]; !seen[key.Value] {
+					seen[key.Value] = true
+					content = append(content, key, f.Content[i+1])
 				}
 			}
 		}
 	}
+	n.Content = content
 	return nil
 }
 
@@ -199,49 +170,23 @@ func (r *yamlReader) mapping(n *node, y *yaml.Node, depth int) error {
 // the YAML package does not distinguish nil from empty.
 func yamlOf(v any) (*yaml.Node, error) {
 	data, err := json.Marshal(v)
+	var n *yaml.Node
+	if err == nil {
+		n, err = readJSON(data)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("marshal configuration: %w", err)
 	}
-	n, err := readJSON(data)
-	if err != nil {
-		return nil, fmt.Errorf("marshal configuration: %w", err)
-	}
-	return n.yaml(), nil
+	return n, nil
 }
 
-func (n *node) yaml() *yaml.Node {
-	switch n.kind {
-	case kindMapping:
-		y := &yaml.Node{Kind: yaml.MappingNode}
-		for _, e := range n.entries {
-			y.Content = append(y.Content, yamlText(e.key), e.value.yaml())
-		}
-		return y
-	case kindList:
-		y := &yaml.Node{Kind: yaml.SequenceNode}
-		for _, item := range n.items {
-			y.Content = append(y.Content, item.yaml())
-		}
-		return y
-	case kindText:
-		return yamlText(n.text)
-	case kindBoolean:
-		return &yaml.Node{Kind: yaml.ScalarNode, Value: strconv.FormatBool(n.boolean)}
-	case kindNull:
-		return &yaml.Node{Kind: yaml.ScalarNode, Value: "null"}
-	default: // a number
-		return &yaml.Node{Kind: yaml.ScalarNode, Value: n.text}
-	}
-}
-
-func yamlText(s string) *yaml.Node {
-	y := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: s}
-	// The package encodes text of several lines as a block, some of which do not decode to the same
-	// text.
+// styleOf returns the style in which a text is encoded. The package encodes text of several lines
+// as a block, some of which do not decode to the same text.
+func styleOf(s string) yaml.Style {
 	if strings.Contains(s, "\n") && !plainBlock.MatchString(s) {
-		y.Style = yaml.DoubleQuotedStyle
+		return yaml.DoubleQuotedStyle
 	}
-	return y
+	return 0
 }
 
 // plainBlock matches printable text that neither begins nor ends with white space, except for a
