@@ -85,7 +85,10 @@ func named(entries []map[string]any) []string {
 // filesAt serves a worktree.
 func filesAt(t *testing.T, keys ...string) *bench {
 	t.Helper()
-	return serve(t, nil, func(c *runtime.Config) { c.CWD, c.APIKeys = worktree(t), keys })
+	return serve(t, nil, func(c *runtime.Config) {
+		quick(c)
+		c.CWD, c.APIKeys = worktree(t), keys
+	})
 }
 
 func TestFilesNeedTheKey(t *testing.T) {

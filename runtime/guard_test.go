@@ -50,7 +50,10 @@ func TestAPIKeys(t *testing.T) {
 }
 
 func TestCrossOriginRequests(t *testing.T) {
-	b := serve(t, nil, func(c *runtime.Config) { c.AllowedHosts = []string{"agents.example"} })
+	b := serve(t, nil, func(c *runtime.Config) {
+		quick(c)
+		c.AllowedHosts = []string{"agents.example"}
+	})
 	for name, row := range map[string]struct {
 		headers []string
 		status  int

@@ -19,6 +19,7 @@ import (
 func TestWritesToTheConfigurationAreNotApproved(t *testing.T) {
 	cwd := t.TempDir()
 	b := serve(t, nil, func(c *runtime.Config) {
+		quick(c)
 		c.CWD, c.HomeDir = cwd, t.TempDir()
 		for _, name := range []string{"agents.yaml", "prompt.md", "count.ts", "server.js", "server.json", "team/x", "preload.js", "creds.json", "dotfiles/gitconfig", ".git/config"} {
 			writeFile(t, c.CWD, name, "before")
@@ -46,7 +47,6 @@ func TestWritesToTheConfigurationAreNotApproved(t *testing.T) {
 		"other.md": true, "src/server.js": true,
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel() // the demo model is slow
 			input, err := json.Marshal(map[string]string{"file_path": name, "content": "after"})
 			require.NoError(t, err)
 			message, err := json.Marshal(map[string]string{"message": "/tool Write " + string(input)})
@@ -107,6 +107,7 @@ func TestServersThatAnAgentCanChangeAreReported(t *testing.T) {
 // No result shows whether a hidden file exists, also for a path through it.
 func TestResultsDoNotShowWhichHiddenFilesExist(t *testing.T) {
 	b := serve(t, nil, func(c *runtime.Config) {
+		quick(c)
 		writeFile(t, c.CWD, "secrets/key", "before")
 		for link, to := range map[string]string{"dir": "secrets", "link_key": "secrets/key", "link_lost": "secrets/lost"} {
 			require.NoError(t, os.Symlink(to, filepath.Join(c.CWD, link)))
@@ -118,8 +119,7 @@ func TestResultsDoNotShowWhichHiddenFilesExist(t *testing.T) {
 		for tool, input := range map[string]string{"Grep": `"pattern":"b","path":"PATH"`,
 			"Edit": `"file_path":"PATH","old_string":"before","new_string":"after"`} {
 			t.Run(tool+" "+path, func(t *testing.T) {
-				t.Parallel() // the demo model is slow
-				result := func(name string) string {
+					result := func(name string) string {
 					message, err := json.Marshal(map[string]string{
 						"message": "/tool " + tool + " {" + strings.ReplaceAll(input, "PATH", strings.ReplaceAll(path, "%", name)) + "}"})
 					require.NoError(t, err)

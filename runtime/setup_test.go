@@ -17,6 +17,8 @@ import (
 	"github.com/seed93082962/agenthost/internal/logtest"
 	"github.com/seed93082962/agenthost/runtime"
 	"github.com/seed93082962/agenthost/runtime/agent"
+	"github.com/seed93082962/agenthost/runtime/model"
+	demomodel "github.com/seed93082962/agenthost/runtime/model/demo"
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
 	"github.com/seed93082962/agenthost/runtime/wire"
 	"github.com/seed93082962/agenthost/sse"
@@ -74,6 +76,11 @@ func helper(up *modeltest.Upstream) agent.Agent {
 		a.Provider = agent.Provider{Protocol: agent.ProtocolAnthropic, BaseURL: agent.Secret(up.URL), APIKey: "upstream-key"}
 	}
 	return a
+}
+
+// quick makes the demo model respond without delays.
+func quick(c *runtime.Config) {
+	c.NewModel = func(agent.Provider) (model.Model, error) { return demomodel.New(demomodel.Config{Delay: -1}), nil }
 }
 
 const runs = "/v1/agents/helper/runs"

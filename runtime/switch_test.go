@@ -115,10 +115,14 @@ func (w rewrite) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // chat runs the three runs of a vendor in a session, in a runtime of their own, and returns the
-// bodies of the requests.
-func (v *vendor) chat(t *testing.T, dir, sessionID string) (id string, requests []string) {
+// bodies of the requests. A short chat is one run with one tool call.
+func (v *vendor) chat(t *testing.T, dir, sessionID string, short bool) (id string, requests []string) {
 	t.Helper()
-	up := modeltest.Start(t, v.protocol, v.responses()...)
+	responses, options := v.responses(), []string{``, ``, `,"maxTurns":2`}
+	if short {
+		responses, options = responses[2:4], options[:1]
+	}
+	up := modeltest.Start(t, v.protocol, responses...)
 	to, err := url.Parse(up.URL)
 	require.NoError(t, err)
 	store, err := session.NewFiles(session.FilesConfig{Dir: filepath.Join(dir, "state"), CWD: filepath.Join(dir, "cwd")})
@@ -128,9 +132,9 @@ func (v *vendor) chat(t *testing.T, dir, sessionID string) (id string, requests 
 		c.Agents = []agent.Agent{{ID: "helper", Model: v.model, Provider: v.provider, Thinking: v.thinking}}
 	})
 	t.Cleanup(http.DefaultTransport.(*http.Transport).CloseIdleConnections)
-	for _, options := range []string{``, ``, `,"maxTurns":2`} {
-		res, run := b.blocking(t, `{"message":"Go on.","sessionId":"`+sessionID+`"`+options+`}`)
-		if options == "" {
+	for _, option := range options {
+		res, run := b.blocking(t, `{"message":"Go on.","sessionId":"`+sessionID+`"`+option+`}`)
+		if option == "" {
 			require.Equal(t, http.StatusOK, res.status, res.body)
 		} else {
 			require.Equal(t, "error_max_turns", run.ErrorType, res.body)
@@ -140,7 +144,7 @@ func (v *vendor) chat(t *testing.T, dir, sessionID string) (id string, requests 
 	for _, r := range up.Requests() {
 		requests = append(requests, string(r.Body))
 	}
-	require.Len(t, requests, len(v.responses()))
+	require.Len(t, requests, len(responses))
 	return sessionID, requests
 }
 
@@ -156,18 +160,18 @@ func TestSessionsContinueWithAnotherProvider(t *testing.T) {
 			require.NoError(t, os.MkdirAll(filepath.Join(dir, "cwd"), 0o700))
 			require.NoError(t, os.WriteFile(filepath.Join(dir, "cwd", "a.txt"), []byte("hello"), 0o600))
 			from := &list[i]
-			id, first := from.chat(t, dir, "first")
+			id, first := from.chat(t, dir, "first", false)
 			from.requireThoughts(t, first, nil)
 			for j := range list {
 				if i == j {
 					continue
 				}
 				to := &list[j]
-				next, requests := to.chat(t, dir, id)
+				next, requests := to.chat(t, dir, id, true)
 				require.Equal(t, id, next)
 				to.requireThoughts(t, requests, list)
 			}
-			_, again := from.chat(t, dir, id)
+			_, again := from.chat(t, dir, id, false)
 			from.requireThoughts(t, again, list)
 			require.Equal(t, from.sendsThoughts(), strings.Contains(again[0], from.thought()), "of its first runs")
 		})

@@ -310,27 +310,30 @@ func (w *walk) take(ctx context.Context, at place, file string) {
 		w.log.WarnContext(ctx, "skill is left out", "path", skill.Location, "err", err)
 		return
 	}
-	var found problems
+	var problems, hints []string // of each mistake in the file, and its correction
+	add := func(err error, hint string) {
+		problems, hints = append(problems, strings.ReplaceAll(err.Error(), "\n", " ")), append(hints, hint)
+	}
 	if size > MaxBytes {
-		found.add(fmt.Errorf("it has %d bytes, at most %d are read", size, MaxBytes), "move rarely needed parts into other files")
+		add(fmt.Errorf("it has %d bytes, at most %d are read", size, MaxBytes), "move rarely needed parts into other files")
 	}
 	if front, _, err := split(head); err != nil { // then it has no description either
-		found.add(err, hintFrontmatter)
+		add(err, hintFrontmatter)
 	} else {
 		var doc Document
 		doc, err = fields(front)
 		if skill.Name, skill.Description = doc.Name, doc.Description; err != nil {
-			found.add(err, hintYAML)
+			add(err, hintYAML)
 		}
 		if skill.Description == "" {
-			found.add(errNoDescription, hintDescription)
+			add(errNoDescription, hintDescription)
 		}
 	}
 	if skill.Name == "" {
 		skill.Name = nameOf(at.path)
 	}
-	if found != nil {
-		w.log.WarnContext(ctx, "skill has problems", "path", skill.Location, "name", skill.Name, "err", found.text(), "hint", found.hint())
+	if problems != nil {
+		w.log.WarnContext(ctx, "skill has problems", "path", skill.Location, "name", skill.Name, "err", strings.Join(problems, "; "), "hint", strings.Join(hints, "; "))
 	}
 	w.skills = append(w.skills, skill)
 }

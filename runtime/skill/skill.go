@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 )
 
@@ -110,30 +109,3 @@ const (
 	hintYAML        = `quote a value that contains ": ", quotes or brackets`
 	hintDescription = "describe in description the purpose of the skill and when to use it: the model chooses by it"
 )
-
-// problem is a mistake in a SKILL.md, with its correction.
-type problem struct {
-	err  error
-	hint string
-}
-
-// problems are the mistakes in one file.
-type problems []problem
-
-func (f *problems) add(err error, hint string) { *f = append(*f, problem{err, hint}) }
-
-func (f problems) text() string {
-	return f.join(func(one problem) string { return one.err.Error() })
-}
-
-func (f problems) hint() string {
-	return f.join(func(one problem) string { return one.hint })
-}
-
-func (f problems) join(part func(problem) string) string {
-	parts := make([]string, len(f))
-	for i, one := range f {
-		parts[i] = strings.ReplaceAll(part(one), "\n", " ")
-	}
-	return strings.Join(parts, "; ")
-}

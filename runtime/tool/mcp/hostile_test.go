@@ -218,6 +218,7 @@ var hostiles = map[string]func(t testing.TB) agent.MCPServer{
 // A server that sends every message of the protocol in every odd form still gets its calls, an
 // error for each request, and a pong for each ping.
 func TestOddMessagesOfAServer(t *testing.T) {
+	t.Parallel()
 	for name, def := range hostiles {
 		t.Run(name, func(t *testing.T) {
 			s := newWorld(t).open(def(t))

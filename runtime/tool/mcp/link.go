@@ -264,23 +264,12 @@ func contain[T any](log *slog.Logger, f func() (T, error)) (result T, err error)
 	return f()
 }
 
-// mergedContext has the life of a link and the values of a caller.
-type mergedContext struct {
-	context.Context
-	values context.Context
-}
-
-func (j mergedContext) Value(key any) any {
-	if v := j.Context.Value(key); v != nil {
-		return v
-	}
-	return j.values.Value(key)
-}
-
 // do calls send and returns its result, or the cause of the end of ctx or of the link. It does not
 // wait for a send that is blocked in a write, which ends only with the link.
 func do[T any](ctx context.Context, l *link, send func(context.Context) (T, error)) (answer T, err error) {
-	inner, cancel := context.WithCancel(mergedContext{l.life, ctx})
+	inner, end := context.WithCancel(context.WithoutCancel(ctx)) // it has the values of the caller, and ends with the link
+	forget := context.AfterFunc(l.life, end)
+	cancel := func() { forget(); end() }
 	type outcome struct {
 		answer T
 		err    error

@@ -78,6 +78,7 @@ func TestCallersShareOneAttempt(t *testing.T) {
 }
 
 func TestAttemptWithoutCallersIsAbandoned(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	s := w.open(stdio(t, "silent"))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -132,6 +133,7 @@ func TestCloseEndsAnAttempt(t *testing.T) {
 }
 
 func TestServerThatFailedIsTriedAgainLater(t *testing.T) {
+	t.Parallel()
 	var up atomic.Bool
 	var tries atomic.Int32
 	handler := streamable(toolServer())
@@ -189,6 +191,7 @@ func TestCancelReachesTheServer(t *testing.T) {
 }
 
 func TestCallOfADeafServerEndsWithItsContext(t *testing.T) {
+	t.Parallel()
 	s := newWorld(t).open(stdio(t, "tools"))
 	deaf := find(t, s, "deaf")
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)

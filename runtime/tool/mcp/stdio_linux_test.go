@@ -89,6 +89,7 @@ func TestCrashBetweenCalls(t *testing.T) {
 }
 
 func TestServersThatFailToConnect(t *testing.T) {
+	t.Parallel()
 	for name, row := range map[string]struct {
 		def  agent.MCPServer
 		want string
@@ -144,6 +145,7 @@ func TestEarlyEndHasItsExitStatus(t *testing.T) {
 }
 
 func TestServerThatIsStuckInACallIsStartedAgain(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	s := w.open(stdio(t, "single"))
 	stick, say := find(t, s, "stick"), find(t, s, "say")
@@ -220,6 +222,7 @@ func TestStderrIsLogged(t *testing.T) {
 }
 
 func TestInputThatIsNotRead(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	s := w.open(stdio(t, "tools"))
 	echo := find(t, s, "echo")

@@ -241,6 +241,7 @@ func TestAResponseThatIsTooLarge(t *testing.T) {
 
 // Some servers send the headers of the stream of notifications only with the first notification.
 func TestStreamThatDoesNotBegin(t *testing.T) {
+	t.Parallel()
 	answers := rawHandler(lists(entry("a", "")))
 	s := newWorld(t).open(overHTTP(web(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet {
