@@ -119,7 +119,7 @@ func TestResultsDoNotShowWhichHiddenFilesExist(t *testing.T) {
 		for tool, input := range map[string]string{"Grep": `"pattern":"b","path":"PATH"`,
 			"Edit": `"file_path":"PATH","old_string":"before","new_string":"after"`} {
 			t.Run(tool+" "+path, func(t *testing.T) {
-					result := func(name string) string {
+				result := func(name string) string {
 					message, err := json.Marshal(map[string]string{
 						"message": "/tool " + tool + " {" + strings.ReplaceAll(input, "PATH", strings.ReplaceAll(path, "%", name)) + "}"})
 					require.NoError(t, err)
