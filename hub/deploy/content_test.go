@@ -1,15 +1,22 @@
 package deploy_test
 
 import (
+	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"mime/multipart"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/hub/api/apitest"
 	"github.com/seed93082962/agenthost/hub/deploy"
 	"github.com/seed93082962/agenthost/hub/secret"
 	"github.com/seed93082962/agenthost/runtime/agent"
@@ -37,30 +44,106 @@ func TestSecretsAreSealed(t *testing.T) {
 	})
 }
 
+// content is the sealed part of a deployment.
+type content struct {
+	Salt    string         `json:"salt"`
+	Request deploy.Request `json:"request"`
+}
+
+// row is a deployment in the database.
+type row struct {
+	hash   string
+	sealed []byte
+}
+
+func (w *world) row(ctx context.Context) (r row, err error) {
+	return r, w.db.Read().QueryRowContext(ctx, "SELECT sealed, spec_hash FROM deployments").Scan(&r.sealed, &r.hash)
+}
+
+// open returns the content of a row.
+func (w *world) open(r row) (c content) {
+	w.t.Helper()
+	text, err := w.store().Keyring.Open(r.sealed, deploy.Sealed()[0].Place(key, "default"))
+	require.NoError(w.t, err)
+	require.NoError(w.t, json.Unmarshal(text, &c))
+	return c
+}
+
+// A deployment that is read while its agent and its tool are changed has one state of both, and the
+// hash of that.
+func TestADeploymentIsOneState(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		h := w.start()
+		ada := w.agents("default")
+		const agents = "/api/v1/admin/agents/helper"
+		tool := func(method, path string, n int) apitest.Response {
+			var body bytes.Buffer
+			form := multipart.NewWriter(&body)
+			part, err := form.CreateFormFile("file", "count.ts")
+			require.NoError(t, err)
+			_, err = fmt.Fprintf(part, "export default {name: 'count', description: '%d', call() {}}", n)
+			require.NoError(t, errors.Join(err, form.Close()))
+			return ada.Do(method, "/api/v1/admin/tools"+path, &body, "Content-Type", form.FormDataContentType())
+		}
+		tools := map[string]int{} // from the hash of the file to its number
+		tools[tool(http.MethodPost, "", 0).Want(http.StatusCreated)["hash"].(string)] = 0
+		agent := ada.Get(agents).Want(http.StatusOK)
+		agent["tools"] = []string{"count"}
+		agent["systemPrompt"] = "0"
+		ada.Put(agents, agent).Want(http.StatusOK)
+
+		ctx, stop := context.WithCancel(t.Context())
+		var rows []row
+		deployed := make(chan error, 1)
+		go func() {
+			var err error
+			for err == nil && ctx.Err() == nil {
+				_, err = h.Deploy(t.Context(), h.ada.Caller, "helper", deploy.Options{})
+				r, reading := w.row(t.Context())
+				err, rows = errors.Join(err, reading), append(rows, r)
+			}
+			deployed <- err
+		}()
+		for n := 1; n <= 30; n++ {
+			agent["systemPrompt"] = strconv.Itoa(n)
+			ada.Put(agents, agent).Want(http.StatusOK)
+			tools[tool(http.MethodPut, "/count/file", n).Want(http.StatusOK)["hash"].(string)] = n
+		}
+		stop()
+		require.NoError(t, <-deployed)
+		type state struct{ prompt, tool int }
+		states := map[string]state{}
+		for _, r := range rows {
+			c := w.open(r)
+			prompt, err := strconv.Atoi(c.Request.Config.SystemPrompt)
+			require.NoError(t, err)
+			now := state{prompt, tools[c.Request.CustomTools[0].Hash]}
+			require.Contains(t, []int{prompt, prompt - 1}, now.tool, "the prompt is changed first")
+			if before, ok := states[r.hash]; ok {
+				require.Equal(t, before, now)
+			}
+			states[r.hash] = now
+		}
+	})
+}
+
 // A deployment of an earlier version has not drifted: the hash of the same configuration is the
 // same.
 func TestTheHashOfAConfigurationIsStable(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		h := w.start()
 		h.ada.Post(path, nil).Want(http.StatusAccepted)
-		var sealed []byte
-		var stored string
-		require.NoError(t, w.db.Read().QueryRowContext(t.Context(), "SELECT sealed, spec_hash FROM deployments").Scan(&sealed, &stored))
-		text, err := w.store().Keyring.Open(sealed, deploy.Sealed()[0].Place(key, "default"))
+		stored, err := w.row(t.Context())
 		require.NoError(t, err)
-		var content struct {
-			Salt    string         `json:"salt"`
-			Request deploy.Request `json:"request"`
-		}
-		require.NoError(t, json.Unmarshal(text, &content))
-		text, err = json.Marshal(struct {
+		content := w.open(stored)
+		text, err := json.Marshal(struct {
 			Salt          string
 			Config        agent.Agent
 			Tools, Skills *struct{}
 		}{Salt: content.Salt, Config: content.Request.Config})
 		require.NoError(t, err)
 		sum := sha256.Sum256(text)
-		require.Equal(t, "sha256:"+hex.EncodeToString(sum[:]), stored)
+		require.Equal(t, "sha256:"+hex.EncodeToString(sum[:]), stored.hash)
 	})
 }
 

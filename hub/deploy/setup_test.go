@@ -2,6 +2,7 @@ package deploy_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"mime/multipart"
 	"net/http"
@@ -94,7 +95,12 @@ func (w *world) openCatalog() {
 	require.NoError(w.t, err)
 	artifacts, err := artifact.New(artifact.Config{Driver: &artifact.Memory{}, Keyring: all.Keyring, PublicURL: "https://hub.example.com", TempDir: w.t.TempDir()})
 	require.NoError(w.t, err)
-	w.catalog, err = catalog.New(catalog.Config{Store: all, Providers: providers, Artifacts: artifacts, TempDir: w.t.TempDir()})
+	w.catalog, err = catalog.New(catalog.Config{
+		Store: all, Providers: providers, Artifacts: artifacts, TempDir: w.t.TempDir(),
+		CheckTool: func(_ context.Context, fileName, _ string) (string, error) {
+			return strings.TrimSuffix(fileName, ".ts"), nil
+		},
+	})
 	require.NoError(w.t, err)
 	w.console = apitest.Serve(w.t, apitest.Config{Audit: all.Audit}, slices.Concat(providers.Routes(), w.catalog.Routes()))
 }
