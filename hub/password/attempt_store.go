@@ -17,7 +17,7 @@ import (
 func signedInFrom(ctx context.Context, q db.Querier, tenantID string, a Attempt, now time.Time) (known bool, err error) {
 	err = q.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM sessions
 		WHERE tenant_id = $1 AND network = $2 AND address = $3 AND created_at > $4 AND created_at <= $5)`,
-		tenantID, a.network, a.address, db.Micros(now.Add(-ExemptWindow)), db.Micros(now.Add(Window))).Scan(&known)
+		tenantID, a.network, a.address, db.Micros(now.Add(-exemptWindow)), db.Micros(now.Add(Window))).Scan(&known)
 	return known, db.Wrap("read sign-ins", err)
 }
 
@@ -50,7 +50,7 @@ func readAttempts(ctx context.Context, q db.Querier, a *Attempt, now time.Time) 
 				COUNT(CASE WHEN m.username_fold = $1 THEN 1 END) > 0 AS network, COUNT(*) > 0 AS anyone
 			FROM sessions s JOIN members m ON m.id = s.user_id AND m.tenant_id = s.tenant_id
 			WHERE s.tenant_id = $5 AND s.network = $3 AND s.created_at > $6 AND s.created_at <= $7) k`,
-		a.account, a.address, a.network, maxFailures, api.DefaultTenant, db.Micros(now.Add(-ExemptWindow)), db.Micros(now.Add(Window))).
+		a.account, a.address, a.network, maxFailures, api.DefaultTenant, db.Micros(now.Add(-exemptWindow)), db.Micros(now.Add(Window))).
 		Scan(&t.address, &t.last, &t.account, &t.network, &a.known.address, &a.known.network, &a.known.anyone)
 	return t, db.Wrap("read login attempts", err)
 }

@@ -24,9 +24,9 @@ const Window = 15 * time.Minute
 // office behind one address does not fail so often.
 const maxFailures = 100
 
-// ExemptWindow is how long an account is known after a sign-in, at its address and in its network.
+// exemptWindow is how long an account is known after a sign-in, at its address and in its network.
 // Failures of others cannot lock out a known account: its correct password passes.
-const ExemptWindow = 24 * time.Hour
+const exemptWindow = 24 * time.Hour
 
 // slowAttempts is the minimum time between two passwords of an account from an address that are
 // checked while a limit is reached.

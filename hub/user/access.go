@@ -19,7 +19,7 @@ const (
 	EndedByDisable      = "disabled"
 	EndedByProvider     = "provider_logout"
 	EndedByLimit        = "limit" // the user signed in too often
-	EndedByOrganization = "organization"
+	endedByOrganization = "organization"
 )
 
 // MaxAccesses bounds the ids of [ReadAccess].

@@ -24,7 +24,7 @@ var (
 
 // Values of Event.TargetType.
 const (
-	TargetType   = "user"
+	targetUser   = "user"
 	targetInvite = "invite"
 )
 

@@ -145,7 +145,7 @@ func (s *Service) allowSetup(ctx context.Context, from api.Caller, in SetupInput
 		return err
 	}
 	e := from.Event()
-	e.TenantID, e.TargetType, e.Status = api.DefaultTenant, TargetType, auditlog.Failure
+	e.TenantID, e.TargetType, e.Status = api.DefaultTenant, targetUser, auditlog.Failure
 	e.UserName = AuditName(cmp.Or(in.Username, firstUsername))
 	err := s.store.Change(ctx, store.Change{}, func(tx *store.Tx) error {
 		if err := checkSetup(ctx, tx); err != nil { // the first user deletes the tokens

@@ -175,7 +175,7 @@ func (u User) Caller() api.Caller {
 
 // Target returns e with the user as its target.
 func (u User) Target(e auditlog.Event) auditlog.Event {
-	e.TargetType, e.TargetID, e.TargetName = TargetType, u.ID, u.Username
+	e.TargetType, e.TargetID, e.TargetName = targetUser, u.ID, u.Username
 	return e
 }
 

@@ -226,7 +226,7 @@ func EndExternalAccess(ctx context.Context, tx *store.Tx, tenantID, keepIssuer s
 	const users = `user_id IN (SELECT id FROM members WHERE tenant_id = $1 AND auth_source = $2 AND issuer <> $3)`
 	if ended.Sessions, err = liveRows(ctx, tx, "end sessions", `UPDATE sessions SET revoked_at = $4, revoked_why = $5
 		WHERE tenant_id = $1 AND `+users+` AND revoked_at IS NULL RETURNING idle_until > $4 AND expires_at > $4`,
-		tenantID, sourceExternal, keepIssuer, db.Micros(tx.Now), EndedByOrganization); err != nil {
+		tenantID, sourceExternal, keepIssuer, db.Micros(tx.Now), endedByOrganization); err != nil {
 		return ended, err
 	}
 	ended.Tokens, err = liveRows(ctx, tx, "revoke tokens", `UPDATE cli_tokens SET revoked_at = $4

@@ -18,10 +18,7 @@ const (
 	sqliteFull       = 13
 	sqliteCantOpen   = 14
 	sqliteProtocol   = 15
-	sqliteTooBig     = 18
 	sqliteConstraint = 19
-	sqliteMismatch   = 20
-	sqliteRange      = 25
 )
 
 // Extended result codes of SQLite for a repeated key.
@@ -86,12 +83,6 @@ func Unavailable(err error) bool {
 // Disconnected reports whether PostgreSQL ended the connection with the error.
 func Disconnected(err error) bool {
 	return has(err, "57", "25P03") && State(err) != "57014" // which cancels only the statement
-}
-
-// InvalidData reports whether the engine rejected the values of a statement: a constraint, a type,
-// a size. Other values may be accepted.
-func InvalidData(err error) bool {
-	return has(err, "21", "22", "23", "42", "44", "54") || isCode(err, sqliteTooBig, sqliteConstraint, sqliteMismatch, sqliteRange)
 }
 
 // RolledBack reports whether the engine itself returned the error of a COMMIT, so that the

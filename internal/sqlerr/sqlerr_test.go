@@ -25,8 +25,7 @@ func kinds(err error) (names []string) {
 		holds func(error) bool
 	}{
 		{"retryable", sqlerr.Retryable}, {"lock timeout", sqlerr.LockTimeout}, {"unique", sqlerr.UniqueViolation},
-		{"unavailable", sqlerr.Unavailable}, {"disconnected", sqlerr.Disconnected}, {"invalid", sqlerr.InvalidData},
-		{"rolled back", sqlerr.RolledBack},
+		{"unavailable", sqlerr.Unavailable}, {"disconnected", sqlerr.Disconnected}, {"rolled back", sqlerr.RolledBack},
 	} {
 		if kind.holds(err) {
 			names = append(names, kind.name)
@@ -49,10 +48,10 @@ func TestErrorsOfTheEngines(t *testing.T) {
 			statement string
 			want      []string
 		}{
-			"primary key": {`INSERT INTO t VALUES (1, 2, '')`, []string{"unique", "invalid", "rolled back"}},
-			"unique key":  {`INSERT INTO t VALUES (2, 1, '')`, []string{"unique", "invalid", "rolled back"}},
-			"check":       {`INSERT INTO t VALUES (-1, 2, '')`, []string{"invalid", "rolled back"}},
-			"not null":    {`INSERT INTO t VALUES (2, 2, NULL)`, []string{"invalid", "rolled back"}},
+			"primary key": {`INSERT INTO t VALUES (1, 2, '')`, []string{"unique", "rolled back"}},
+			"unique key":  {`INSERT INTO t VALUES (2, 1, '')`, []string{"unique", "rolled back"}},
+			"check":       {`INSERT INTO t VALUES (-1, 2, '')`, []string{"rolled back"}},
+			"not null":    {`INSERT INTO t VALUES (2, 2, NULL)`, []string{"rolled back"}},
 		} {
 			t.Run(driver+" "+name, func(t *testing.T) {
 				_, err := d.Exec(row.statement)
@@ -83,7 +82,7 @@ func TestClasses(t *testing.T) {
 		{"broken connection", state("08006"), []string{"unavailable"}},
 		{"input/output error", state("58030"), []string{"unavailable"}},
 		{"internal error", state("XX000"), nil},
-		{"unknown table", state("42P01"), []string{"invalid", "rolled back"}},
+		{"unknown table", state("42P01"), []string{"rolled back"}},
 		{"malformed state", state("4"), []string{"rolled back"}},
 		{"SQLite busy", code(5 | 2<<8), []string{"retryable", "unavailable", "rolled back"}},
 		{"SQLite locked", code(6), []string{"retryable", "unavailable", "rolled back"}},

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"strings"
 )
 
 // Limits of a [Collector] for one response: an upstream that never stops must not exhaust memory.
@@ -199,14 +198,8 @@ func object(raw []byte) (json.RawMessage, bool) {
 	return out.Bytes(), true
 }
 
-// Collect reads a complete response of at most [MaxResponseBytes]. On an error it returns the
-// beginning of the response with the error.
-func Collect(parts iter.Seq2[Part, error]) (Response, error) {
-	var c Collector
-	return c.Collect(parts)
-}
-
-// Collect adds all parts and returns the response, as [Collect].
+// Collect adds all parts and returns the response. On an error it returns the beginning of the
+// response with the error.
 func (c *Collector) Collect(parts iter.Seq2[Part, error]) (Response, error) {
 	for p, err := range parts {
 		if err == nil {
@@ -220,15 +213,4 @@ func (c *Collector) Collect(parts iter.Seq2[Part, error]) (Response, error) {
 		return c.Response(), errors.New("the model ended its response without a stop reason")
 	}
 	return c.Response(), nil
-}
-
-// Text returns the text so far, even if the response is incomplete.
-func (c *Collector) Text() string {
-	var text strings.Builder
-	for i := range c.blocks {
-		if c.blocks[i].Type == BlockText {
-			text.Write(c.blocks[i].buf)
-		}
-	}
-	return text.String()
 }

@@ -72,7 +72,7 @@ func TestCollect(t *testing.T) {
 			[]model.Block{{Type: model.BlockToolUse, ID: "c1", Name: "Read", Input: []byte(`{}`), BadInput: `{}{}`}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := model.Collect(yielding(nil, append(row.parts, stop(model.StopEndTurn))...))
+			got, err := new(model.Collector).Collect(yielding(nil, append(row.parts, stop(model.StopEndTurn))...))
 			require.NoError(t, err)
 			require.Equal(t, model.Response{
 				Message:    model.Message{Role: model.RoleAssistant, Content: row.want},
@@ -86,7 +86,7 @@ func TestLatestUsageCounts(t *testing.T) {
 	u := func(n int64) model.Part {
 		return model.Part{Kind: model.KindUsage, Usage: model.Usage{OutputTokens: n}}
 	}
-	got, err := model.Collect(yielding(nil, u(1), u(7), stop(model.StopEndTurn)))
+	got, err := new(model.Collector).Collect(yielding(nil, u(1), u(7), stop(model.StopEndTurn)))
 	require.NoError(t, err)
 	require.Equal(t, model.Usage{OutputTokens: 7}, got.Usage)
 }
@@ -94,7 +94,7 @@ func TestLatestUsageCounts(t *testing.T) {
 // TestCollectCutOff verifies that a call that may be incomplete is neither run nor stored.
 func TestCollectCutOff(t *testing.T) {
 	broken := errors.New("broken off")
-	got, err := model.Collect(yielding(broken,
+	got, err := new(model.Collector).Collect(yielding(broken,
 		part(model.KindText, 0, "a"),
 		call(1, "whole"), part(model.KindToolInput, 1, `{"n":1}`),
 		call(2, "half"), part(model.KindToolInput, 2, `{"n":`),
@@ -106,17 +106,16 @@ func TestCollectCutOff(t *testing.T) {
 		{Type: model.BlockToolUse, ID: "whole", Name: "Read", Input: []byte(`{"n":1}`)},
 	}}}, got)
 
-	_, err = model.Collect(yielding(nil, part(model.KindText, 0, "a")))
+	_, err = new(model.Collector).Collect(yielding(nil, part(model.KindText, 0, "a")))
 	require.ErrorContains(t, err, "without a stop reason")
 }
 
 func TestCollectorText(t *testing.T) {
 	var c model.Collector
-	require.Empty(t, c.Text())
+	require.Empty(t, c.Response().Message.Text())
 	for _, p := range []model.Part{part(model.KindText, 0, "a"), part(model.KindThinking, 1, "b"), part(model.KindText, 2, "c")} {
 		require.NoError(t, c.Add(&p))
 	}
-	require.Equal(t, "ac", c.Text())
 	require.Equal(t, "ac", c.Response().Message.Text())
 }
 

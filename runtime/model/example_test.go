@@ -47,9 +47,9 @@ func ExampleModel() {
 	// "not "
 }
 
-func ExampleCollect() {
+func ExampleCollector_Collect() {
 	request := &model.Request{Messages: []model.Message{model.UserText("to be or not")}}
-	response, err := model.Collect(echo{}.Stream(context.Background(), request))
+	response, err := new(model.Collector).Collect(echo{}.Stream(context.Background(), request))
 	fmt.Println(response.Message.Text(), response.StopReason, err)
 	// Output: to be or not  end_turn <nil>
 }

@@ -10,7 +10,6 @@ package wire
 type State string
 
 const (
-	StateRunning    State = "running" // never sent: an active run has no response yet
 	StateCancelling State = "cancelling"
 	StateCancelled  State = "cancelled"
 	StateCompleted  State = "completed"

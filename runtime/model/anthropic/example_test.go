@@ -55,7 +55,7 @@ func ExampleClient_Stream_error() {
 	}
 	defer client.CloseIdleConnections()
 
-	_, err = model.Collect(client.Stream(context.Background(), &model.Request{
+	_, err = new(model.Collector).Collect(client.Stream(context.Background(), &model.Request{
 		Model: "claude-sonnet-4-5", Messages: []model.Message{model.UserText("Hello.")},
 	}))
 	if failure := new(model.Error); errors.As(err, &failure) {

@@ -82,7 +82,7 @@ func TestFraming(t *testing.T) {
 		"DONE at end": frame("", "", "\n\n") + "data: [DONE]\n\n",
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := model.Collect(inMemory(t, func() io.Reader { return strings.NewReader(raw) }).Stream(t.Context(), hello()))
+			got, err := new(model.Collector).Collect(inMemory(t, func() io.Reader { return strings.NewReader(raw) }).Stream(t.Context(), hello()))
 			require.NoError(t, err)
 			require.Equal(t, want, got)
 		})

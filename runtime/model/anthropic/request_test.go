@@ -34,7 +34,7 @@ func sent(t *testing.T, cfg anthropic.Config, req *model.Request) []byte {
 		require.Equal(t, body, repeated)
 		return nil, errors.New("no network here")
 	})}
-	_, err := model.Collect(client(t, cfg).Stream(t.Context(), req))
+	_, err := new(model.Collector).Collect(client(t, cfg).Stream(t.Context(), req))
 	require.Error(t, err)
 	return body
 }

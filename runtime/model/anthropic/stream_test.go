@@ -59,7 +59,7 @@ func TestStreams(t *testing.T) {
 				})
 			}
 			for _, body := range readers {
-				got, err := model.Collect(inMemory(t, body).Stream(t.Context(), hello()))
+				got, err := new(model.Collector).Collect(inMemory(t, body).Stream(t.Context(), hello()))
 				require.NoError(t, err)
 				require.Equal(t, want, got)
 			}

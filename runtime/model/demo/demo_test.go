@@ -31,7 +31,7 @@ func named(names ...string) []model.Tool {
 }
 
 func collect(t testing.TB, req *model.Request) model.Response {
-	response, err := model.Collect(demo.New(demo.Config{Delay: -1}).Stream(t.Context(), req))
+	response, err := new(model.Collector).Collect(demo.New(demo.Config{Delay: -1}).Stream(t.Context(), req))
 	require.NoError(t, err)
 	return response
 }

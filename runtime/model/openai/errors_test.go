@@ -153,7 +153,7 @@ var failures = map[string]struct {
 // Errors of providers keep their cause, with their status and in the middle of a stream.
 func TestErrorsOfProviders(t *testing.T) {
 	fail := func(t *testing.T, m model.Model) *model.Error {
-		_, err := model.Collect(m.Stream(t.Context(), hello()))
+		_, err := new(model.Collector).Collect(m.Stream(t.Context(), hello()))
 		var coded *model.Error
 		require.ErrorAs(t, err, &coded)
 		return coded

@@ -168,7 +168,7 @@ func TestFraming(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, size := range []int{1, 7, 1 << 20} {
-				got, err := model.Collect(inMemory(t, func() io.Reader { return &slowly{raw, size} }).Stream(t.Context(), hello()))
+				got, err := new(model.Collector).Collect(inMemory(t, func() io.Reader { return &slowly{raw, size} }).Stream(t.Context(), hello()))
 				require.NoError(t, err)
 				require.Equal(t, want, got)
 			}

@@ -53,7 +53,7 @@ func inMemory(tb testing.TB, body func() io.Reader) *openai.Client {
 // collect reads a stream of these bytes.
 func collect(tb testing.TB, raw string) (model.Response, error) {
 	c := inMemory(tb, func() io.Reader { return bytes.NewReader([]byte(raw)) })
-	return model.Collect(c.Stream(tb.Context(), hello()))
+	return new(model.Collector).Collect(c.Stream(tb.Context(), hello()))
 }
 
 func TestHeadersAndAddress(t *testing.T) {
@@ -86,7 +86,7 @@ func TestHeadersAndAddress(t *testing.T) {
 				got = r
 				return nil, errors.New("no network here")
 			})}
-			_, err := model.Collect(client(t, row.cfg).Stream(t.Context(), hello()))
+			_, err := new(model.Collector).Collect(client(t, row.cfg).Stream(t.Context(), hello()))
 			require.Error(t, err)
 			require.Equal(t, row.address, got.URL.String())
 			for name, want := range row.header {
@@ -125,7 +125,7 @@ func TestConversation(t *testing.T) {
 	req.System = "Be brief."
 	req.Tools = []model.Tool{{Name: "Read"}, {Name: "Now"}}
 
-	first, err := model.Collect(c.Stream(t.Context(), req))
+	first, err := new(model.Collector).Collect(c.Stream(t.Context(), req))
 	require.NoError(t, err)
 	require.Equal(t, model.Response{
 		Message: model.Message{Role: model.RoleAssistant, Content: []model.Block{
@@ -143,7 +143,7 @@ func TestConversation(t *testing.T) {
 		{Type: model.BlockToolResult, ID: "call_2", IsError: true},
 		{Type: model.BlockText, Text: "Go on."},
 	}})
-	second, err := model.Collect(c.Stream(t.Context(), req))
+	second, err := new(model.Collector).Collect(c.Stream(t.Context(), req))
 	require.NoError(t, err)
 	require.Equal(t, "It says hello.", second.Message.Text())
 	require.Equal(t, model.StopMaxTokens, second.StopReason)
@@ -166,7 +166,7 @@ func TestUpstreamFailures(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			up := modeltest.Start(t, modeltest.OpenAI, row.reply)
-			_, err := model.Collect(client(t, openai.Config{BaseURL: up.URL}).Stream(t.Context(), hello()))
+			_, err := new(model.Collector).Collect(client(t, openai.Config{BaseURL: up.URL}).Stream(t.Context(), hello()))
 			var coded *model.Error
 			require.ErrorAs(t, err, &coded)
 			require.Equal(t, row.code, coded.Code, coded.Message)
@@ -194,6 +194,6 @@ func TestCancelReachesUpstream(t *testing.T) {
 func TestBadInputIsNotSent(t *testing.T) {
 	req := hello()
 	req.Tools = []model.Tool{{Name: "x", InputSchema: []byte(`{"type":`)}}
-	_, err := model.Collect(client(t, openai.Config{}).Stream(t.Context(), req))
+	_, err := new(model.Collector).Collect(client(t, openai.Config{}).Stream(t.Context(), req))
 	require.ErrorContains(t, err, "openai: encode model request")
 }

@@ -53,7 +53,7 @@ func TestStreams(t *testing.T) {
 				})
 			}
 			for _, body := range readers {
-				got, err := model.Collect(inMemory(t, body).Stream(t.Context(), hello()))
+				got, err := new(model.Collector).Collect(inMemory(t, body).Stream(t.Context(), hello()))
 				require.NoError(t, err)
 				require.Equal(t, want, got)
 			}
@@ -127,7 +127,7 @@ func TestConnectionLeftOpen(t *testing.T) {
 			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"text/event-stream"}}, Body: body}, nil
 		})}})
 		began := time.Now()
-		got, err := model.Collect(c.Stream(t.Context(), hello()))
+		got, err := new(model.Collector).Collect(c.Stream(t.Context(), hello()))
 		require.NoError(t, err)
 		require.Equal(t, []any{"a", model.StopEndTurn, int64(3)}, []any{got.Message.Text(), got.StopReason, got.Usage.InputTokens})
 		require.Less(t, time.Since(began), time.Minute)

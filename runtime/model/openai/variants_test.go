@@ -170,7 +170,7 @@ func TestIDsOfEarlierCallsAreNotRepeated(t *testing.T) {
 	req.Messages = append(req.Messages,
 		model.Message{Role: model.RoleAssistant, Content: []model.Block{{Type: model.BlockToolUse, ID: "call_0", Name: "a"}}},
 		model.Message{Role: model.RoleUser, Content: []model.Block{{Type: model.BlockToolResult, ID: "call_0", Text: "ok"}}})
-	got, err := model.Collect(inMemory(t, func() io.Reader { return strings.NewReader(raw) }).Stream(t.Context(), req))
+	got, err := new(model.Collector).Collect(inMemory(t, func() io.Reader { return strings.NewReader(raw) }).Stream(t.Context(), req))
 	require.NoError(t, err)
 	require.Len(t, got.Message.ToolUses(), 1)
 	require.NotEqual(t, "call_0", got.Message.ToolUses()[0].ID)

@@ -1,10 +1,11 @@
 // Package schema validates the input of a tool against the tool's JSON Schema when the schema comes
 // from an untrusted source: an MCP server or the file of a custom tool.
 //
-// [Compile] reads a schema and rejects one whose validation could not be bounded. [Schema.Validate]
+// [Budget.Compile] reads a schema and rejects one whose validation could not be bounded. [Schema.Validate]
 // validates one input:
 //
-//	s, err := schema.Compile(text)
+//	var budget schema.Budget // of one source, such as the tools of a server
+//	s, err := budget.Compile(text)
 //	if errors.Is(err, schema.ErrUnsupported) {
 //		// The tool can be offered, and its inputs are not validated.
 //	}

@@ -55,9 +55,6 @@ func (b *Budget) Compile(text json.RawMessage) (*Schema, error) {
 	return s, nil
 }
 
-// Compile is [Budget.Compile] for a single schema.
-func Compile(text json.RawMessage) (*Schema, error) { return new(Budget).Compile(text) }
-
 // resolve builds the validator of the expanded schema.
 func resolve(text json.RawMessage) (resolved *jsonschema.Resolved, err error) {
 	defer func() {

@@ -92,7 +92,7 @@ func TestRejected(t *testing.T) {
 	for name, text := range rejected {
 		t.Run(name, func(t *testing.T) {
 			began := time.Now()
-			s, err := schema.Compile(json.RawMessage(text))
+			s, err := new(schema.Budget).Compile(json.RawMessage(text))
 			require.Error(t, err)
 			require.NotErrorIs(t, err, schema.ErrUnsupported)
 			require.Nil(t, s)
@@ -114,7 +114,7 @@ func TestRecursiveAndTooLarge(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for range 10 {
-				s, err := schema.Compile(json.RawMessage(text))
+				s, err := new(schema.Budget).Compile(json.RawMessage(text))
 				require.NoError(t, err)
 				require.NoError(t, s.Validate(t.Context(), json.RawMessage(`{"a":{},"b":{}}`)))
 				require.Error(t, s.Validate(t.Context(), json.RawMessage(`{"a":1,"b":1}`)))
@@ -141,7 +141,7 @@ func TestUnsupported(t *testing.T) {
 		"subschema of a number": `{"properties":{"a":1}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, err := schema.Compile(json.RawMessage(text))
+			s, err := new(schema.Budget).Compile(json.RawMessage(text))
 			require.ErrorIs(t, err, schema.ErrUnsupported)
 			require.Nil(t, s)
 		})
@@ -188,7 +188,7 @@ func TestValidate(t *testing.T) {
 		"large text, plain schema":  {`{"properties":{"path":{"type":"string","pattern":"^[a-z/]+$"},"content":{"type":"string","maxLength":9999999}}}`, `{"path":"a/b","content":"` + strings.Repeat("x", 1_000_000) + `"}`, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, err := schema.Compile(json.RawMessage(row.schema))
+			s, err := new(schema.Budget).Compile(json.RawMessage(row.schema))
 			require.NoError(t, err)
 			for range 2 { // the validator is built once
 				err = s.Validate(t.Context(), json.RawMessage(row.input))
@@ -203,7 +203,7 @@ func TestValidate(t *testing.T) {
 }
 
 func TestValidateEndsWithItsContext(t *testing.T) {
-	s, err := schema.Compile(json.RawMessage(`{"properties":{"a":{"items":{"allOf":[` + repeat(400, func(int) string { return `{"type":"integer"}` }) + `]}}}}`))
+	s, err := new(schema.Budget).Compile(json.RawMessage(`{"properties":{"a":{"items":{"allOf":[` + repeat(400, func(int) string { return `{"type":"integer"}` }) + `]}}}}`))
 	require.NoError(t, err)
 	input := json.RawMessage(`{"a":[` + repeat(1_500, func(int) string { return `1` }) + `]}`)
 	ended := errors.New("ended")
@@ -221,7 +221,7 @@ func TestValidateEndsWithItsContext(t *testing.T) {
 // An input with too many values is rejected before it is decoded: decoded values take far more
 // memory.
 func TestManyValuesAreNotDecoded(t *testing.T) {
-	s, err := schema.Compile(json.RawMessage(`{"type":"object"}`))
+	s, err := new(schema.Budget).Compile(json.RawMessage(`{"type":"object"}`))
 	require.NoError(t, err)
 	input := json.RawMessage(`{"a":[0` + strings.Repeat(`,0`, 1<<22) + `]}`)
 	var before, after runtime.MemStats
@@ -252,7 +252,7 @@ func TestBudget(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, err := schema.Compile(json.RawMessage(row.schema))
+			s, err := new(schema.Budget).Compile(json.RawMessage(row.schema))
 			require.NoError(t, err)
 			const most = 1 << 17 // rejected
 			size := most
@@ -290,7 +290,7 @@ func FuzzCompile(f *testing.F) {
 			return
 		}
 		began := time.Now()
-		s, err := schema.Compile(json.RawMessage(text))
+		s, err := new(schema.Budget).Compile(json.RawMessage(text))
 		require.Less(t, time.Since(began), time.Minute, "Compile")
 		if err != nil {
 			return

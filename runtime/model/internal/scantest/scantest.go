@@ -71,7 +71,7 @@ func Run(
 // an id of their own and an object as input.
 func checkResponse(t *testing.T, events []string, parts []model.Part) {
 	t.Helper()
-	response, err := model.Collect(func(yield func(model.Part, error) bool) {
+	response, err := new(model.Collector).Collect(func(yield func(model.Part, error) bool) {
 		for _, p := range parts {
 			if !yield(p, nil) {
 				return

@@ -97,7 +97,7 @@ func stream(events ...string) http.HandlerFunc {
 // failure returns the [*model.Error] that a call must end with.
 func failure(t *testing.T, c *upstream.Client) *model.Error {
 	t.Helper()
-	_, err := model.Collect(call(t.Context(), c, nil))
+	_, err := new(model.Collector).Collect(call(t.Context(), c, nil))
 	var coded *model.Error
 	require.ErrorAs(t, err, &coded)
 	require.NotContains(t, coded.Error(), key)
@@ -112,7 +112,7 @@ func TestRequest(t *testing.T) {
 		got = r
 		stream("stop")(w, r)
 	})
-	_, err := model.Collect(call(t.Context(), c, nil))
+	_, err := new(model.Collector).Collect(call(t.Context(), c, nil))
 	require.NoError(t, err)
 	require.Equal(t, http.MethodPost, got.Method)
 	require.Equal(t, "/v1/call", got.URL.Path)
@@ -156,7 +156,7 @@ func TestAliveIsCalledForWhatMakesNoPart(t *testing.T) {
 		stream("stop")(w, r)
 	})
 	calls := 0
-	_, err := model.Collect(call(t.Context(), c, func() {
+	_, err := new(model.Collector).Collect(call(t.Context(), c, func() {
 		if calls++; calls == 2 { // the first one was for the header
 			close(gate)
 		}
@@ -206,7 +206,7 @@ func TestAuthStyles(t *testing.T) {
 			defer srv.Close()
 			c, err := upstream.New(upstream.Config{BaseURL: srv.URL, APIKey: key, AuthStyle: style, HTTPClient: srv.Client()})
 			require.NoError(t, err)
-			_, err = model.Collect(call(t.Context(), c, nil))
+			_, err = new(model.Collector).Collect(call(t.Context(), c, nil))
 			require.NoError(t, err)
 			require.Equal(t, want, got)
 		})
