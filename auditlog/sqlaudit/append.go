@@ -131,10 +131,10 @@ func (r *row) insert(ctx context.Context, tx execer, tenant int64) error {
 	if r.Detail != nil {
 		detail = string(r.Detail)
 	}
-	_, err := tx.ExecContext(ctx, `INSERT INTO audit_entries (tenant, id, created_at, category, category_pos, action, action_pos, actor,
-			actor_pos, target_type, target_id, target_name, status, detail, remote_ip, user_agent, hash)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)`,
-		tenant, signed(r.ID), r.CreatedAt.UnixMicro(), r.key[0], r.pos[0], r.key[1], r.pos[1], r.key[2], r.pos[2],
+	_, err := tx.ExecContext(ctx, `INSERT INTO audit_entries (tenant, id, created_at, category, category_pos, action, action_pos, user_key,
+			target_type, target_id, target_name, status, detail, remote_ip, user_agent, hash)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)`,
+		tenant, signed(r.ID), r.CreatedAt.UnixMicro(), r.key[0], r.pos[0], r.key[1], r.pos[1], r.key[2],
 		r.TargetType, r.TargetID, r.TargetName, string(r.Status), detail, r.RemoteIP, r.UserAgent, r.Hash)
 	return err
 }

@@ -5,10 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"io/fs"
 	"sync"
 	"testing"
-	"testing/fstest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -228,26 +226,6 @@ func TestMigrate(t *testing.T) {
 	require.Error(t, err)
 	_, err = sqlaudit.New(sqlaudit.Config{Write: new(sql.DB), Engine: "oracle"})
 	require.ErrorContains(t, err, "oracle")
-}
-
-// An earlier version has created the schema and appended entries.
-func TestMigrateFromTheFirstVersion(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, url string) {
-		first := fstest.MapFS{}
-		for _, engine := range []string{"postgres", "sqlite"} {
-			name := engine + "/0001_auditlog.sql"
-			text, err := fs.ReadFile(sqlaudit.Migrations(), name)
-			require.NoError(t, err)
-			first[name] = &fstest.MapFile{Data: text}
-		}
-		d := dbtest.Open(t, url, db.Series{Name: "auditlog", Files: first})
-		s := store(t, d)
-		require.NoError(t, s.Append(t.Context(), login("t", 1), promote("t", 2)))
-		require.NoError(t, d.Migrate(t.Context(), db.Series{Name: "auditlog", Files: sqlaudit.Migrations()}))
-		require.NoError(t, s.Append(t.Context(), login("t", 1), promote("t", 3)))
-		require.EqualValues(t, 4, verified(t, s, "t").Checked)
-	})
 }
 
 // A log of many entries in one call, and names in every size of statement.

@@ -42,8 +42,8 @@ func insertByHand(ctx context.Context, d *db.DB) error {
 	}
 	e := event("t", 1)
 	_, err = tx.ExecContext(ctx, `INSERT INTO hand
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)`,
-		1, id, time.Now().UnixMicro(), 1, id, 2, id, 3, id, e.TargetType, e.TargetID, e.TargetName, "success",
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)`,
+		1, id, time.Now().UnixMicro(), 1, id, 2, id, 3, e.TargetType, e.TargetID, e.TargetName, "success",
 		`{"role":{"from":"member","to":"admin"}}`, e.RemoteIP, e.UserAgent, make([]byte, 32))
 	if err != nil {
 		return err

@@ -134,8 +134,7 @@ func benchPlain(b *testing.B, d *db.DB, q auditlog.Query) func(offset uint64, li
 		add("e.created_at <= $%d", q.To.UnixMicro())
 	}
 	if q.User != "" {
-		add(`e.actor IN (SELECT a.key FROM audit_keys a JOIN audit_keys u ON u.key = a.owner
-			WHERE a.tenant = $1 AND (u.fold_name LIKE $%[1]d ESCAPE '\' OR u.fold_id LIKE $%[1]d ESCAPE '\'))`, "%"+q.User+"%")
+		add(`e.user_key IN (SELECT u.key FROM audit_keys u WHERE u.tenant = $1 AND u.kind = 4 AND (u.fold_name LIKE $%[1]d ESCAPE '\' OR u.fold_id LIKE $%[1]d ESCAPE '\'))`, "%"+q.User+"%")
 	}
 	return func(offset uint64, limit int) {
 		var total int64
@@ -143,7 +142,7 @@ func benchPlain(b *testing.B, d *db.DB, q auditlog.Query) func(offset uint64, li
 		if limit == 0 {
 			return
 		}
-		rows, err := d.Read().Query(fmt.Sprintf(`SELECT e.id, e.created_at, e.category, e.action, e.actor, e.target_type,
+		rows, err := d.Read().Query(fmt.Sprintf(`SELECT e.id, e.created_at, e.category, e.action, e.user_key, e.target_type,
 			e.target_id, e.target_name, e.status, e.detail, e.remote_ip, e.user_agent, e.hash FROM audit_entries e
 			WHERE %s ORDER BY e.id DESC LIMIT %d OFFSET %d`,
 			where, limit, offset), args...)

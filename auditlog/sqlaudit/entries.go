@@ -31,7 +31,7 @@ type reader struct {
 	store    *Store
 	tenantID string
 	span
-	query string // of a chunk: those in a span, or of a key, or of actors. $1 to $3 are its bounds
+	query string // of a chunk: those in a span, or of a key, or of users. $1 to $3 are its bounds
 	args  []any
 	check *checker // nil unless everything about the log is read
 }
@@ -74,24 +74,19 @@ func (r *reader) begin(ctx context.Context, tx querier, f auditlog.Filter, snaps
 	if r.span, err = readSpan(ctx, tx, st); err != nil {
 		return err
 	}
+	if st.column != "" && r.key == 0 {
+		return nil
+	}
 	where := "e.tenant = $1"
 	r.args = []any{r.tenant, nil, r.hi}
-	switch {
-	case st.keyed && r.key == 0:
-		return nil
-	case f.Action != "":
-		where, r.args[0] = "e.action = $1", r.key
-	case f.Category != "":
-		where, r.args[0] = "e.category = $1", r.key
+	if st.column != "" {
+		where = "e." + st.column + " = $1"
+		r.args[0] = r.key
 	}
 	where += " AND e.id > $2 AND e.id <= $3"
 	if f.User != "" {
-		actors, err := r.store.actors(ctx, tx, f, r.span)
-		if err != nil || len(actors) == 0 {
-			return err
-		}
-		where += " AND (e.actor IN " + fmt.Sprintf(r.store.engine.set, "$4") + ") IS TRUE" // no other index
-		r.args = append(r.args, jsonSet(actorKeys(actors)))
+		where += " AND (e.user_key IN (" + r.store.engine.users("$4", "$5") + ")) IS TRUE" // no other index
+		r.args = append(r.args, r.tenant, driver.Fold(f.User))
 	}
 	r.query = "SELECT " + entryColumns + " FROM audit_entries e WHERE " + where + " ORDER BY e.id" + limitTo(chunkSize)
 	return nil

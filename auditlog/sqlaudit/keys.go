@@ -13,38 +13,33 @@ import (
 	"github.com/seed93082962/agenthost/auditlog/driver"
 )
 
-// Kinds of keys in the table audit_keys.
+// Kinds of keys in the table audit_keys. A former version had a kind 3.
 const (
 	kindCategory = 1
 	kindAction   = 2
-	kindActor    = 3
 	kindUser     = 4
 )
 
-// name is the meaning of a key. An actor is a user within one category.
+// name is the meaning of a key.
 type name struct {
-	kind     int
-	category string // of an actor
-	text     string // the category, the action, or the name of a user
-	userID   string // of a user or an actor
+	kind   int
+	text   string // the category, the action, or the name of a user
+	userID string // of a user
 }
-
-// user returns the user of an actor.
-func (n name) user() name { return name{kind: kindUser, text: n.text, userID: n.userID} }
 
 // namesOf returns the names of an entry in the order of their columns.
 func namesOf(e *auditlog.Entry) [3]name {
 	return [3]name{
 		{kind: kindCategory, text: e.Category},
 		{kind: kindAction, text: e.Action},
-		{kind: kindActor, category: e.Category, text: e.UserName, userID: e.UserID},
+		{kind: kindUser, text: e.UserName, userID: e.UserID},
 	}
 }
 
 // digest identifies the name within its tenant. It is short enough for any index.
 func (n name) digest() string {
-	b := []byte{byte(n.kind)}
-	for _, s := range [...]string{n.category, n.text, n.userID} {
+	b := []byte{byte(n.kind), 0, 0, 0, 0} // kind 3 had one more text
+	for _, s := range [...]string{n.text, n.userID} {
 		b = binary.BigEndian.AppendUint32(b, uint32(len(s)))
 		b = append(b, s...)
 	}
@@ -52,99 +47,72 @@ func (n name) digest() string {
 	return base64.RawURLEncoding.EncodeToString(sum[:24])
 }
 
-// row is an entry with its keys, and its position within each of them: category, action, actor.
+// row is an entry with the keys of its category, its action and its user, and its position within
+// the first two. The position within its user is not stored.
 type row struct {
 	auditlog.Entry
 	key, pos [3]int64
 }
 
-// keys are rows of audit_keys by their names.
-type keys map[name]*key
-
-// key is a row of audit_keys with the position of its last entry.
+// key is a row of audit_keys with the position of its last entry, unless it is a user.
 type key struct{ id, pos int64 }
 
 // keysOf returns the keys of the names of entries, and inserts those that do not exist. The
 // transaction has locked the log.
-func keysOf(ctx context.Context, tx querier, tenant int64, entries []auditlog.Entry) (keys, error) {
+func keysOf(ctx context.Context, tx querier, tenant int64, entries []auditlog.Entry) (map[name]*key, error) {
+	keys := map[name]*key{}
 	var names []name
-	seen := map[name]bool{}
 	for i := range entries {
-		own := namesOf(&entries[i])
-		for _, n := range []name{own[0], own[1], own[2].user(), own[2]} { // an actor after the keys that it refers to
-			if !seen[n] {
-				seen[n] = true
+		for _, n := range namesOf(&entries[i]) {
+			if keys[n] == nil {
+				keys[n] = &key{}
 				names = append(names, n)
 			}
 		}
 	}
-	k := keys{}
-	if err := k.load(ctx, tx, tenant, names); err != nil {
-		return nil, err
-	}
-	for _, n := range names {
-		if k[n] == nil {
-			if err := k.insert(ctx, tx, tenant, n); err != nil {
-				return nil, err
-			}
+	for part := range slices.Chunk(names, loadSize) {
+		if err := loadKeys(ctx, tx, tenant, part, keys); err != nil {
+			return nil, fmt.Errorf("load keys: %w", err)
 		}
 	}
-	return k, nil
+	for _, n := range names {
+		if keys[n].id != 0 {
+			continue
+		}
+		err := scanRow(ctx, tx, `INSERT INTO audit_keys (tenant, kind, digest, name, user_id, fold_name, fold_id)
+			VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING key`,
+			[]any{tenant, n.kind, n.digest(), n.text, n.userID, driver.Fold(n.text), driver.Fold(n.userID)}, &keys[n].id)
+		if err != nil {
+			return nil, fmt.Errorf("insert key: %w", err)
+		}
+	}
+	return keys, nil
 }
 
 // loadSize is the number of names in one statement, always the same: PostgreSQL plans a list of
 // unknown size as a large one and would read all keys.
 const loadSize = 16
 
-// load loads those keys of names that exist.
-func (k keys) load(ctx context.Context, tx querier, tenant int64, names []name) error {
+// loadKeys loads those keys of at most loadSize names that exist.
+func loadKeys(ctx context.Context, tx querier, tenant int64, names []name, keys map[name]*key) error {
 	const query = `SELECT k.key, k.digest, COALESCE(CASE k.kind
 			WHEN 1 THEN (SELECT e.category_pos FROM audit_entries e WHERE e.category = k.key ORDER BY e.id DESC LIMIT 1)
 			WHEN 2 THEN (SELECT e.action_pos FROM audit_entries e WHERE e.action = k.key ORDER BY e.id DESC LIMIT 1)
-			WHEN 3 THEN (SELECT e.actor_pos FROM audit_entries e WHERE e.actor = k.key ORDER BY e.id DESC LIMIT 1)
 		END, k.floor) FROM audit_keys k WHERE k.tenant = $1
 		AND k.digest IN ($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)`
-	for part := range slices.Chunk(names, loadSize) {
-		args := []any{tenant}
-		byDigest := make(map[string]name, loadSize)
-		for i := range loadSize {
-			n := part[min(i, len(part)-1)]
-			digest := n.digest()
-			byDigest[digest] = n
-			args = append(args, digest)
-		}
-		err := forEach(ctx, tx, query, args, func(row *sql.Rows) error {
-			found := &key{}
-			var digest string
-			err := row.Scan(&found.id, &digest, &found.pos)
-			k[byDigest[digest]] = found
-			return err
-		})
-		if err != nil {
-			return fmt.Errorf("load keys: %w", err)
-		}
+	args := []any{tenant}
+	byDigest := make(map[string]*key, loadSize)
+	for i := range loadSize {
+		n := names[min(i, len(names)-1)]
+		digest := n.digest()
+		byDigest[digest] = keys[n]
+		args = append(args, digest)
 	}
-	return nil
-}
-
-// insert inserts the key of a name. An actor refers to keys that exist.
-func (k keys) insert(ctx context.Context, tx querier, tenant int64, n name) error {
-	var category, user any
-	text := n.text
-	userID := n.userID
-	if n.kind == kindActor {
-		category = k[name{kind: kindCategory, text: n.category}].id
-		user = k[n.user()].id
-		text = ""
-		userID = ""
-	}
-	made := &key{}
-	err := scanRow(ctx, tx, `INSERT INTO audit_keys (tenant, kind, digest, category, owner, name, user_id, fold_name, fold_id)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) RETURNING key`,
-		[]any{tenant, n.kind, n.digest(), category, user, text, userID, driver.Fold(text), driver.Fold(userID)}, &made.id)
-	if err != nil {
-		return fmt.Errorf("insert key: %w", err)
-	}
-	k[n] = made
-	return nil
+	return forEach(ctx, tx, query, args, func(row *sql.Rows) error {
+		var found key
+		var digest string
+		err := row.Scan(&found.id, &digest, &found.pos)
+		*byDigest[digest] = found
+		return err
+	})
 }

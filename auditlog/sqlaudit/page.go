@@ -98,7 +98,7 @@ func (s *Store) matches(ctx context.Context, db querier, q auditlog.Query, offse
 	st := spanStatement(q)
 	if limit > 0 {
 		page := *st
-		page.selectPage(q.Filter, offset)
+		page.selectPage(offset)
 		err := forEach(ctx, db, page.text()+limitTo(limit), page.args, func(rows *sql.Rows) error {
 			if len(m.rows) == limit {
 				return nil
@@ -111,7 +111,7 @@ func (s *Store) matches(ctx context.Context, db querier, q auditlog.Query, offse
 			want := m.last - offset - int64(len(m.rows))
 			if pos != want && want > m.first && !m.gap {
 				m.gap = true
-				if q.Category == "" && q.Action == "" {
+				if st.column == "" {
 					m.missing = unsigned(want)
 				}
 			}
@@ -128,7 +128,7 @@ func (s *Store) matches(ctx context.Context, db querier, q auditlog.Query, offse
 		}
 	}
 	m.total = max(m.last-m.first, 0)
-	if n := int64(len(m.rows)); q.Category == "" && q.Action == "" && !m.gap {
+	if n := int64(len(m.rows)); st.column == "" && !m.gap {
 		m.missing = unsigned(m.last - offset - n)
 	}
 	return m, nil
@@ -144,9 +144,9 @@ func readSpan(ctx context.Context, db querier, st *statement) (sp span, err erro
 
 // statement builds a query. Its texts contain no values, so that there are few of them.
 type statement struct {
-	parts []string
-	args  []any
-	keyed bool // the filter has a category or an action
+	parts  []string
+	args   []any
+	column string // of the filter's category or action; "" without them
 }
 
 func (s *statement) add(parts ...string) { s.parts = append(slices.Clip(s.parts), parts...) }
@@ -162,7 +162,15 @@ func (s *statement) arg(v any) string {
 // spanStatement begins with h, a row with the columns of span, and k, a row with the key and its
 // positions.
 func spanStatement(q auditlog.Query) *statement {
-	s := &statement{keyed: q.Category != "" || q.Action != ""}
+	s := &statement{}
+	key := name{kind: kindCategory, text: q.Category}
+	switch {
+	case q.Action != "":
+		s.column = "action"
+		key = name{kind: kindAction, text: q.Action}
+	case q.Category != "":
+		s.column = "category"
+	}
 	view := int64(math.MaxInt64)
 	if q.Snapshot != nil {
 		view = signed(*q.Snapshot)
@@ -180,17 +188,13 @@ func spanStatement(q auditlog.Query) *statement {
 	} else {
 		s.add("WITH h AS MATERIALIZED (", row(""), ")")
 	}
-	if s.keyed {
-		column, n := "category", name{kind: kindCategory, text: q.Category}
-		if q.Action != "" {
-			column, n = "action", name{kind: kindAction, text: q.Action}
-		}
+	if s.column != "" {
 		first := "k.floor"
 		if timed {
-			first = position(column, "h.lo")
+			first = position(s.column, "h.lo")
 		}
-		s.add(", k AS MATERIALIZED (SELECT k.key, h.id, h.hi, ", first, " AS first, ", position(column, "h.hi"),
-			" AS last FROM h JOIN audit_keys k ON k.tenant = h.tenant AND k.digest = ", s.arg(n.digest()), ")")
+		s.add(", k AS MATERIALIZED (SELECT k.key, h.id, h.hi, ", first, " AS first, ", position(s.column, "h.hi"),
+			" AS last FROM h JOIN audit_keys k ON k.tenant = h.tenant AND k.digest = ", s.arg(key.digest()), ")")
 	}
 	return s
 }
@@ -219,7 +223,7 @@ const timeRange = `marks AS MATERIALIZED (SELECT log.*,
 
 // selectSpan returns the end of a statement that reads the span.
 func (s *statement) selectSpan() string {
-	if s.keyed {
+	if s.column != "" {
 		return " SELECT h.id, h.tenant, h.lo, h.hi, COALESCE(k.key, 0), COALESCE(k.first, 0), COALESCE(k.last, 0) FROM h LEFT JOIN k ON TRUE"
 	}
 	return " SELECT h.id, h.tenant, h.lo, h.hi, 0, h.lo, h.hi FROM h"
@@ -228,18 +232,14 @@ func (s *statement) selectSpan() string {
 // selectPage adds the end of a statement that reads entries, newest first, from an offset on. It
 // does not mention lo: a lower bound misleads PostgreSQL. The total decides how many of the rows
 // belong to the page.
-func (s *statement) selectPage(f auditlog.Filter, offset int64) {
-	if !s.keyed {
+func (s *statement) selectPage(offset int64) {
+	if s.column == "" {
 		s.add(" SELECT (SELECT id FROM h), (SELECT lo FROM h), (SELECT hi FROM h), e.id, ", entryColumns, " FROM audit_entries e",
 			" WHERE e.tenant = (SELECT tenant FROM h) AND e.id <= (SELECT hi FROM h) - ", s.arg(offset), " ORDER BY e.id DESC")
 		return
 	}
-	column := "category"
-	if f.Action != "" {
-		column = "action"
-	}
 	// From the next milestone at or above the position, at most fifteen entries are skipped.
-	s.add(strings.NewReplacer("$c", column, "$pos", "(SELECT last FROM k) - "+s.arg(offset)).Replace(
+	s.add(strings.NewReplacer("$c", s.column, "$pos", "(SELECT last FROM k) - "+s.arg(offset)).Replace(
 		" SELECT (SELECT id FROM k), (SELECT first FROM k), (SELECT last FROM k), e.$c_pos, " + entryColumns + ` FROM audit_entries e
 			WHERE e.$c = (SELECT key FROM k) AND e.$c_pos <= $pos AND e.id <= (SELECT hi FROM k)
 			AND e.id <= COALESCE((SELECT m.id FROM audit_entries m WHERE m.$c = (SELECT key FROM k) AND m.$c_pos % 16 = 0
@@ -256,10 +256,9 @@ func limitTo(n int) string {
 	return " LIMIT " + strconv.Itoa(most)
 }
 
-const entryColumns = `e.id, e.created_at, e.category, e.category_pos, e.action, e.action_pos, e.actor, e.actor_pos,
+const entryColumns = `e.id, e.created_at, e.category, e.category_pos, e.action, e.action_pos, e.user_key,
 	(SELECT n.name FROM audit_keys n WHERE n.key = e.category), (SELECT n.name FROM audit_keys n WHERE n.key = e.action),
-	(SELECT n.name FROM audit_keys o JOIN audit_keys n ON n.key = o.owner WHERE o.key = e.actor),
-	(SELECT n.user_id FROM audit_keys o JOIN audit_keys n ON n.key = o.owner WHERE o.key = e.actor),
+	(SELECT n.name FROM audit_keys n WHERE n.key = e.user_key), (SELECT n.user_id FROM audit_keys n WHERE n.key = e.user_key),
 	e.target_type, e.target_id, e.target_name, e.status, e.detail, e.remote_ip, e.user_agent, e.hash`
 
 // scan scans entryColumns after some other columns. An entry of a damaged log without one of its
@@ -267,7 +266,7 @@ const entryColumns = `e.id, e.created_at, e.category, e.category_pos, e.action, 
 func (r *row) scan(rows *sql.Rows, tenantID string, before ...any) error {
 	var micros int64
 	var names [4]sql.Null[string]
-	err := rows.Scan(append(before, &r.ID, &micros, &r.key[0], &r.pos[0], &r.key[1], &r.pos[1], &r.key[2], &r.pos[2],
+	err := rows.Scan(append(before, &r.ID, &micros, &r.key[0], &r.pos[0], &r.key[1], &r.pos[1], &r.key[2],
 		&names[0], &names[1], &names[2], &names[3],
 		&r.TargetType, &r.TargetID, &r.TargetName, &r.Status, (*[]byte)(&r.Detail), &r.RemoteIP, &r.UserAgent, &r.Hash)...)
 	r.TenantID = tenantID

@@ -84,7 +84,7 @@ func (p *pruning) step(ctx context.Context) (deleted uint64, done bool, err erro
 		}
 	}
 	to := min(p.last, floor+pruneSize)
-	if deleted, err = p.store.deleteUpTo(ctx, tx, p.tenantID, l.tenant, to); err != nil {
+	if deleted, err = deleteUpTo(ctx, tx, p.tenantID, l.tenant, to); err != nil {
 		return 0, false, err
 	}
 	return deleted, to == p.last, tx.Commit()
@@ -111,14 +111,13 @@ func entryHead(ctx context.Context, tx querier, tenant, id int64) (auditlog.Head
 	return headAt(h, micros), err
 }
 
-// deleteUpTo deletes the entries up to an id, moves the floors of the log and of its keys, and
-// deletes keys of users.
-func (s *Store) deleteUpTo(ctx context.Context, tx *sql.Tx, tenantID string, tenant, last int64) (uint64, error) {
+// deleteUpTo deletes the entries up to an id and the users without later ones, and moves the floors
+// of the log and of its keys.
+func deleteUpTo(ctx context.Context, tx *sql.Tx, tenantID string, tenant, last int64) (uint64, error) {
 	const deleted = "FROM audit_entries WHERE tenant = $1 AND id <= $2"
 	_, err := tx.ExecContext(ctx, `UPDATE audit_keys SET floor = p.pos FROM (
 			SELECT category AS key, MAX(category_pos) AS pos `+deleted+` GROUP BY category
 			UNION ALL SELECT action, MAX(action_pos) `+deleted+` GROUP BY action
-			UNION ALL SELECT actor, MAX(actor_pos) `+deleted+` GROUP BY actor
 		) p WHERE audit_keys.key = p.key`, tenant, last)
 	if err != nil {
 		return 0, err
@@ -131,32 +130,12 @@ func (s *Store) deleteUpTo(ctx context.Context, tx *sql.Tx, tenantID string, ten
 	if moved != 1 {
 		return 0, &auditlog.DamagedError{TenantID: tenantID, ID: unsigned(last)}
 	}
-	if err := s.deleteUsers(ctx, tx, tenant, last); err != nil {
+	_, err = tx.ExecContext(ctx, `DELETE FROM audit_keys WHERE kind = 4 AND key IN (SELECT user_key `+deleted+`)
+		AND NOT EXISTS (SELECT 1 FROM audit_entries e WHERE e.user_key = audit_keys.key AND e.id > $2)`, tenant, last)
+	if err != nil {
 		return 0, err
 	}
 	return changed(tx.ExecContext(ctx, "DELETE "+deleted, tenant, last))
-}
-
-// deleteUsers deletes the actors, and then the users, whose entries all have ids up to last.
-func (s *Store) deleteUsers(ctx context.Context, tx *sql.Tx, tenant, last int64) error {
-	var users []int64
-	err := forEach(ctx, tx, `DELETE FROM audit_keys WHERE kind = 3
-		AND key IN (SELECT actor FROM audit_entries WHERE tenant = $1 AND id <= $2)
-		AND NOT EXISTS (SELECT 1 FROM audit_entries e WHERE e.actor = audit_keys.key AND e.id > $2) RETURNING owner`,
-		[]any{tenant, last}, func(row *sql.Rows) error {
-			users = append(users, 0)
-			return row.Scan(&users[len(users)-1])
-		})
-	if err != nil || len(users) == 0 {
-		return err
-	}
-	// a constant of the engine
-	_, err = tx.ExecContext(ctx, "DELETE FROM audit_keys WHERE kind = 4 AND key IN "+fmt.Sprintf(s.engine.set, "$1")+`
-		AND NOT EXISTS (SELECT 1 FROM audit_keys a WHERE a.owner = audit_keys.key AND a.kind = 3)`, jsonSet(users))
-	if err == nil { // writers of an earlier version remember keys until the epoch changes
-		_, err = tx.ExecContext(ctx, "UPDATE audit_heads SET epoch = epoch + 1 WHERE tenant = $1", tenant)
-	}
-	return err
 }
 
 // changed returns the number of rows that a statement changed.

@@ -67,7 +67,6 @@ func TestVerifyFindsDeletionOfTheOldestEntries(t *testing.T) {
 		`UPDATE audit_keys SET floor = p.pos FROM (
 			SELECT category AS key, MAX(category_pos) AS pos FROM audit_entries WHERE tenant = $1 AND id <= $2 GROUP BY category
 			UNION ALL SELECT action, MAX(action_pos) FROM audit_entries WHERE tenant = $1 AND id <= $2 GROUP BY action
-			UNION ALL SELECT actor, MAX(actor_pos) FROM audit_entries WHERE tenant = $1 AND id <= $2 GROUP BY actor
 		) p WHERE audit_keys.key = p.key`,
 		`UPDATE audit_heads SET floor_id = e.id, floor_hash = e.hash, floor_at = e.created_at FROM audit_entries e
 			WHERE audit_heads.tenant = $1 AND e.tenant = $1 AND e.id = $2`,

@@ -3,7 +3,6 @@ package sqlaudit
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -38,15 +37,6 @@ func forEach(ctx context.Context, db querier, query string, args []any, scan fun
 // scanRow scans the only row of a query into dest. Without a row, dest is unchanged.
 func scanRow(ctx context.Context, db querier, query string, args []any, dest ...any) error {
 	return forEach(ctx, db, query, args, func(row *sql.Rows) error { return row.Scan(dest...) })
-}
-
-// jsonSet encodes keys as the parameter of engine.set.
-func jsonSet(keys []int64) string {
-	text, err := json.Marshal(keys)
-	if err != nil {
-		panic(err) // integers
-	}
-	return string(text)
 }
 
 // pool reads from a database. On SQLite it prepares each statement once: the pure Go SQLite takes

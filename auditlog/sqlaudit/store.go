@@ -14,13 +14,12 @@
 //
 // audit_heads has a row for each tenant: the newest entry, and the last pruned one. A writer locks
 // it, so ids are dense and no entry appears below an id that was read. audit_keys has a row for
-// each category, action, user and actor (a user within one category); entries refer to these keys.
-// audit_entries has the entries.
+// each category, action and user; entries refer to these keys. audit_entries has the entries.
 //
 // # Positions
 //
-// An entry stores its position within its category, its action and its actor: the number of entries
-// with the same key so far. Some entries of one tenant:
+// An entry stores its position within its category and its action: the number of entries with the
+// same key so far. Some entries of one tenant:
 //
 //	id   category  category_pos  action       action_pos
 //	1    auth      1             auth.login   1
@@ -52,9 +51,9 @@
 // # Users
 //
 // A filter by user matches a part of a name or an id. The matching users are searched among the
-// keys, and the positions of their actors are added up. A page reads the newest entries of those
-// actors whose last entries are the newest. The cost depends on the number of matching users; a
-// deep page also reads what is newer than it.
+// keys, and their entries are counted in the index of users. A page reads either the log from its
+// offset backwards or that index, whichever is estimated to be shorter. So the cost depends on the
+// number of entries of the matching users.
 //
 // # Connections
 //

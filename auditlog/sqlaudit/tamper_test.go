@@ -17,7 +17,7 @@ import (
 
 // added inserts one more of an entry of the log $1.
 func added(tenant, id, of string) string {
-	const columns = `created_at, category, category_pos, action, action_pos, actor, actor_pos, target_type, target_id, target_name,
+	const columns = `created_at, category, category_pos, action, action_pos, user_key, target_type, target_id, target_name,
 		status, detail, remote_ip, user_agent, hash`
 	return "INSERT INTO audit_entries (tenant, id, " + columns + ") SELECT " + tenant + ", " + id + ", " + columns +
 		" FROM audit_entries WHERE tenant = $1 AND id = " + of
@@ -45,10 +45,9 @@ func TestVerifyFindsTampering(t *testing.T) {
 		{name: "category_pos", sql: entry("category_pos = category_pos + 1")},
 		{name: "action", sql: entry("action = (SELECT e.action FROM audit_entries e WHERE e.tenant = $1 AND e.id = 5)")},
 		{name: "action_pos", sql: entry("action_pos = action_pos - 1")},
-		{name: "actor", sql: entry("actor = (SELECT e.actor FROM audit_entries e WHERE e.tenant = $1 AND e.id = 5)")},
-		{name: "actor of another category", sql: entry(`actor = (SELECT e.actor FROM audit_entries e WHERE e.tenant = $1 AND e.id = 5),
-			actor_pos = (SELECT e.actor_pos + 1 FROM audit_entries e WHERE e.tenant = $1 AND e.id = 5)`)},
-		{name: "actor_pos", sql: entry("actor_pos = actor_pos + 1")},
+		{name: "user_key", sql: entry(`user_key = (SELECT k.key FROM audit_keys k WHERE k.tenant = $1 AND k.name = 'User002')`)},
+		{name: "category as a user", sql: entry("user_key = category")},
+		{name: "user as a category", sql: entry("category = user_key")},
 		{name: "target_type", sql: entry("target_type = 'x'")},
 		{name: "target_id", sql: entry("target_id = 'x'")},
 		{name: "target_name", sql: entry("target_name = 'x'")},
@@ -79,8 +78,7 @@ func TestVerifyFindsTampering(t *testing.T) {
 		{name: "added with a negative id", sql: added("tenant", "-7", "1"), bad: 1},
 		{name: "added to another log, with a key of this", sql: added(elsewhere, "6", "6"), bad: 13},
 		{name: "added to no log, with the next position", sql: strings.Replace(added("100000", "1000", "12"), "SELECT 100000, 1000, created_at,"+
-			" category, category_pos, action, action_pos, actor, actor_pos", "SELECT 100000, 1000, created_at, category, category_pos + 1,"+
-			" action, action_pos + 1, actor, actor_pos + 1", 1), bad: 13},
+			" category, category_pos, action, action_pos", "SELECT 100000, 1000, created_at, category, category_pos + 1, action, action_pos + 1", 1), bad: 13},
 		{name: "head put back", bad: 12, sql: `UPDATE audit_heads SET id = 11, hash = e.hash, at = e.created_at FROM audit_entries e
 			WHERE audit_heads.tenant = $1 AND e.tenant = $1 AND e.id = 11`},
 		{name: "time of head", bad: 12, sql: "UPDATE audit_heads SET at = at + 1000000 WHERE tenant = $1"},
@@ -88,20 +86,14 @@ func TestVerifyFindsTampering(t *testing.T) {
 		{name: "digest of action", sql: key("digest = 'x'", 2, "auth.login"), bad: 1},
 		{name: "digest of user", sql: key("digest = 'x'", 4, "User001"), bad: 1},
 		{name: "digest of last user", sql: key("digest = 'x'", 4, "User002"), bad: 11},
-		{name: "digest of actor", bad: 12, sql: `UPDATE audit_keys SET digest = 'x' WHERE key = (
-			SELECT e.actor FROM audit_entries e WHERE e.tenant = $1 AND e.id = 12)`},
 		{name: "category of another log", sql: key("tenant = "+elsewhere, 1, "user"), bad: 2},
 		{name: "user of another log", sql: key("tenant = "+elsewhere, 4, "User001"), bad: 1},
-		{name: "owner of actor", bad: 11, sql: `UPDATE audit_keys SET owner = (SELECT u.key FROM audit_keys u
-			WHERE u.tenant = $1 AND u.name = 'User001') WHERE key = (SELECT e.actor FROM audit_entries e WHERE e.tenant = $1 AND e.id = 11)`},
-		{name: "category of actor", bad: 11, sql: `UPDATE audit_keys SET category = (SELECT c.key FROM audit_keys c
-			WHERE c.tenant = $1 AND c.kind = 1 AND c.name = 'user') WHERE key = (SELECT e.actor FROM audit_entries e WHERE e.tenant = $1 AND e.id = 11)`},
 		{name: "second category of a name", bad: 13, sql: "INSERT INTO audit_keys (tenant, kind, digest, name) VALUES ($1, 1, 'x', 'auth')"},
 		{name: "second user of a name", bad: 13, sql: `INSERT INTO audit_keys (tenant, kind, digest, name, user_id, fold_name, fold_id)
 			SELECT tenant, kind, 'x', name, user_id, fold_name, fold_id FROM audit_keys WHERE tenant = $1 AND name = 'User001'`},
 		{name: "floor", sql: key("floor = 1", 1, "user"), bad: 2},
 		{name: "floor below 0", sql: key("floor = -1", 1, "user"), bad: 2},
-		{name: "keys deleted", sql: "DELETE FROM audit_keys WHERE tenant = $1 AND kind = 3", bad: 1},
+		{name: "keys deleted", sql: "DELETE FROM audit_keys WHERE tenant = $1 AND kind = 4", bad: 1},
 	}
 	dbtest.Each(t, func(t *testing.T, url string) {
 		d := database(t, url)
