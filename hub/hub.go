@@ -238,8 +238,5 @@ func (h *Hub) Close() error {
 	if h.sessions != nil {
 		errs = append(errs, h.sessions.Close())
 	}
-	if h.log != nil {
-		errs = append(errs, h.log.Close())
-	}
 	return errors.Join(append(errs, h.db.Close())...)
 }

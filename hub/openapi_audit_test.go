@@ -96,7 +96,6 @@ func (c *contract) prunedLog(admin string) {
 	d := dbtest.Open(c.t, c.database)
 	store, err := sqlaudit.New(sqlaudit.Config{Write: d.Write(), Read: d.Read(), Engine: string(d.Engine())})
 	require.NoError(c.t, err)
-	defer store.Close()
 	_, err = store.Prune(c.t.Context(), "default", 0, auditlog.Define[auditlog.Pruning]("auth.prune_audit"))
 	require.NoError(c.t, err)
 	require.NotEmpty(c.t, c.send("GET", logs+"/export", admin, "").header.Get("Audit-Checkpoint"))

@@ -68,7 +68,6 @@ func TestAppendTxAgainAfterRollback(t *testing.T) {
 			Write: d.Write(), Read: d.Read(), Engine: string(d.Engine()), Now: func() time.Time { return benchStart },
 		})
 		require.NoError(t, err)
-		defer func() { require.NoError(t, s.Close()) }()
 		for i := range 20 {
 			for _, commit := range []bool{false, i%3 > 0, true} {
 				tx, err := d.Write().BeginTx(t.Context(), nil)
@@ -214,7 +213,6 @@ func TestMigrate(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, s.Append(t.Context(), login("t", 1), promote("t", 2)))
 			verified(t, s, "t")
-			require.NoError(t, s.Close())
 
 			_, err = d.Exec("INSERT INTO agenthost_migrations VALUES ('audit', 1000, '1000_later.sql', '', 0)")
 			require.NoError(t, err)

@@ -60,7 +60,6 @@ func seed(b *testing.B, d *db.DB, n int) {
 	now := benchStart
 	s, err := sqlaudit.New(sqlaudit.Config{Write: d.Write(), Engine: string(d.Engine()), Now: func() time.Time { return now }})
 	require.NoError(b, err)
-	defer func() { require.NoError(b, s.Close()) }()
 	r, actions := rand.New(rand.NewPCG(1, 2)), declare()
 	start := time.Now()
 	for done := 0; done < n; {

@@ -29,21 +29,14 @@ func (w *twin) atStep(n int, do func()) (done func() bool) {
 
 var twinFilters = []auditlog.Filter{
 	{},
-	{Action: "auth.login"},
-	{From: second(1), To: second(5)},
-	{To: second(2)},
-	{From: second(3), Category: "user"},
-	{Action: "auth.login", To: second(6)},
-	{User: "user"},
-	{User: "user", Category: "auth"},
-	{User: "user", From: second(2)},
 	{User: "user00"},
+	{Action: "auth.login", To: second(6)},
 	{User: "user00", Category: "user"},
+	{From: second(1), To: second(5)},
 	{User: "user001", Action: "auth.login"},
-	{User: "id-1"},
+	{From: second(3), Category: "user"},
 	{User: "id-1", From: second(1), To: second(6)},
 	{User: "id-90"},
-	{User: "id-9", From: second(2)},
 	{User: "id-91"},
 }
 
@@ -54,7 +47,7 @@ func TestQueryWhilePruned(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, url string) {
 		next := twins(t, url)
 		for i, f := range twinFilters {
-			if i%2 == 0 != strings.HasPrefix(url, "postgres") { // both engines execute the same statements
+			if i/2%2 == 0 != strings.HasPrefix(url, "postgres") { // both engines execute the same statements
 				continue
 			}
 			t.Run(fmt.Sprintf("%+v", f), func(t *testing.T) {
@@ -67,7 +60,7 @@ func TestQueryWhilePruned(t *testing.T) {
 					}
 					size := 8
 					if q.Offset > 20 {
-						if f.User != "user00" && f.User != "id-1" {
+						if f.User != "user00" && f.User != "id-1" || f.Category != "" {
 							continue
 						}
 						size = 50

@@ -31,21 +31,20 @@ type reader struct {
 	store    *Store
 	tenantID string
 	span
-	query string // of a chunk: those in a span, or of a key, or of users. $1 to $3 are its bounds
-	args  []any
-	check *checker // nil unless everything about the log is read
+	statement          // of a chunk. $1 to $3 are its bounds
+	check     *checker // nil unless everything about the log is read
 }
 
 func (r *reader) read(ctx context.Context, f auditlog.Filter, snapshot *uint64, yield func(auditlog.Entry, error) bool) error {
 	if !driver.Storable(r.tenantID) || driver.Void(f) {
 		return nil
 	}
-	if err := r.store.read.snapshot(ctx, func(tx querier) error { return r.begin(ctx, tx, f, snapshot) }); err != nil {
+	if err := r.store.snapshot(ctx, func(tx *sql.Tx) error { return r.begin(ctx, tx, f, snapshot) }); err != nil {
 		return err
 	}
-	for after := r.lo; after < r.hi && r.query != ""; {
+	for after := r.lo; after < r.hi && r.text != ""; {
 		var rows []row
-		err := r.store.read.snapshot(ctx, func(tx querier) (err error) {
+		err := r.store.snapshot(ctx, func(tx *sql.Tx) (err error) {
 			rows, err = r.chunk(ctx, tx, after)
 			return err
 		})
@@ -65,37 +64,35 @@ func (r *reader) read(ctx context.Context, f auditlog.Filter, snapshot *uint64, 
 	if r.check == nil {
 		return nil
 	}
-	return r.store.read.snapshot(ctx, func(tx querier) error { return r.check.rest(ctx, tx) })
+	return r.store.snapshot(ctx, func(tx *sql.Tx) error { return r.check.rest(ctx, tx) })
 }
 
 // begin finds the span and the statement of the chunks. Without a statement nothing matches.
 func (r *reader) begin(ctx context.Context, tx querier, f auditlog.Filter, snapshot *uint64) (err error) {
-	st := spanStatement(auditlog.Query{TenantID: r.tenantID, Filter: f, Snapshot: snapshot})
-	if r.span, err = readSpan(ctx, tx, st); err != nil {
+	if r.span, err = readSpan(ctx, tx, auditlog.Query{TenantID: r.tenantID, Filter: f, Snapshot: snapshot}); err != nil {
 		return err
 	}
-	if st.column != "" && r.key == 0 {
+	if r.column != "" && r.key == 0 {
 		return nil
 	}
-	where := "e.tenant = $1"
 	r.args = []any{r.tenant, nil, r.hi}
-	if st.column != "" {
-		where = "e." + st.column + " = $1"
+	where := "e.tenant = $1"
+	if r.column != "" {
 		r.args[0] = r.key
+		where = "e." + r.column + " = $1"
 	}
 	where += " AND e.id > $2 AND e.id <= $3"
 	if f.User != "" {
-		where += " AND (e.user_key IN (" + r.store.engine.users("$4", "$5") + ")) IS TRUE" // no other index
-		r.args = append(r.args, r.tenant, driver.Fold(f.User))
+		where += " AND (e.user_key IN (" + r.store.engine.users(&r.statement, r.tenant, f.User) + ")) IS TRUE" // no other index
 	}
-	r.query = "SELECT " + entryColumns + " FROM audit_entries e WHERE " + where + " ORDER BY e.id" + limitTo(chunkSize)
+	r.text = "SELECT " + entryColumns + " FROM audit_entries e WHERE " + where + " ORDER BY e.id" + limitTo(chunkSize)
 	return nil
 }
 
 func (r *reader) chunk(ctx context.Context, tx querier, after int64) ([]row, error) {
 	rows := make([]row, 0, chunkSize)
 	r.args[1] = after
-	err := forEach(ctx, tx, r.query, r.args, func(scan *sql.Rows) error {
+	err := forEach(ctx, tx, r.text, r.args, func(scan *sql.Rows) error {
 		var one row
 		err := one.scan(scan, r.tenantID)
 		rows = append(rows, one)

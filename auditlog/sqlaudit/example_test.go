@@ -42,7 +42,6 @@ func changeRole(ctx context.Context, file string) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = store.Close() }()
 
 	type roleChange struct {
 		Role auditlog.Change[string] `json:"role"`

@@ -24,7 +24,6 @@ func store(t testing.TB, d *db.DB) *sqlaudit.Store {
 	t.Helper()
 	s, err := sqlaudit.New(sqlaudit.Config{Write: d.Write(), Read: d.Read(), Engine: string(d.Engine())})
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, s.Close()) })
 	return s
 }
 
@@ -35,7 +34,6 @@ func clocked(t testing.TB, d *db.DB, now *time.Time) *sqlaudit.Store {
 		Write: d.Write(), Read: d.Read(), Engine: string(d.Engine()), Now: func() time.Time { return *now },
 	})
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, s.Close()) })
 	return s
 }
 

@@ -34,14 +34,13 @@ func TestNoQueryScansTheLog(t *testing.T) {
 			}})
 			require.NoError(t, err)
 			r, actions := rand.New(rand.NewPCG(1, 2)), declare()
-			for range 20 {
+			for range 8 {
 				var records []auditlog.Record
 				for range 200 {
 					records = append(records, actions.record(r, "t"), actions.record(r, "other"))
 				}
 				require.NoError(t, writer.Append(t.Context(), records...))
 			}
-			require.NoError(t, writer.Close())
 			// Many other tenants, or a scan would be right.
 			for _, step := range []string{
 				`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000)
@@ -96,7 +95,6 @@ func explain(t *testing.T, d *db.DB, q asked) string {
 	var plan strings.Builder
 	read := func(rows *sql.Rows, err error) {
 		require.NoError(t, err)
-		defer func() { require.NoError(t, rows.Close()) }()
 		columns, err := rows.Columns()
 		require.NoError(t, err)
 		for rows.Next() {

@@ -65,7 +65,6 @@ func writeFor(ctx context.Context, job string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = s.Close() }()
 	var all sync.WaitGroup
 	var mu sync.Mutex // guards out and err
 	for g := range goroutines {

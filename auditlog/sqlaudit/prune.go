@@ -58,9 +58,11 @@ func (p *pruning) begin(ctx context.Context, retention time.Duration, as auditlo
 	p.record = func(checkpoint, last auditlog.Head) auditlog.Record {
 		return driver.PruningRecord(as, p.tenantID, checkpoint, last, cutoff, retention)
 	}
-	sp, err := readSpan(ctx, &p.store.read, spanStatement(auditlog.Query{TenantID: p.tenantID, Filter: auditlog.Filter{From: cutoff}}))
-	p.last = sp.lo
-	return err
+	return p.store.snapshot(ctx, func(tx *sql.Tx) error {
+		sp, err := readSpan(ctx, tx, auditlog.Query{TenantID: p.tenantID, Filter: auditlog.Filter{From: cutoff}})
+		p.last = sp.lo
+		return err
+	})
 }
 
 // step deletes the oldest entries, at most pruneSize, and reports whether they were the last.

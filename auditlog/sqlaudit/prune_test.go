@@ -19,7 +19,6 @@ func TestPruneDeletesNamesOfUsers(t *testing.T) {
 		d, now := database(t, url), benchStart
 		s, err := sqlaudit.New(sqlaudit.Config{Write: d.Write(), Engine: string(d.Engine()), Now: func() time.Time { return now }})
 		require.NoError(t, err)
-		defer func() { require.NoError(t, s.Close()) }()
 		prune := func(more time.Duration) []string {
 			_, err := s.Prune(t.Context(), "t", now.Sub(benchStart.Add(more)), pruneAudit)
 			require.NoError(t, err)
@@ -49,7 +48,6 @@ func known(t *testing.T, d *db.DB) (all []string) {
 	rows, err := d.Read().Query(`SELECT h.name, k.name FROM audit_keys k JOIN audit_heads h ON h.tenant = k.tenant
 		WHERE k.kind = 4 ORDER BY h.name, k.name`)
 	require.NoError(t, err)
-	defer func() { require.NoError(t, rows.Close()) }()
 	for rows.Next() {
 		var tenant, name string
 		require.NoError(t, rows.Scan(&tenant, &name))

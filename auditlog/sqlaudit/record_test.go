@@ -76,7 +76,6 @@ func recorded(t *testing.T, d *db.DB, url string, now func() time.Time) (*sqlaud
 	rec, read := recordDB(t, d, url)
 	s, err := sqlaudit.New(sqlaudit.Config{Write: d.Write(), Read: read, Engine: string(d.Engine()), Now: now})
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, s.Close()) })
 	return s, rec
 }
 

@@ -4,7 +4,6 @@
 //	db, err := sql.Open("pgx", url)
 //	err = sqlaudit.Migrate(ctx, db, sqlaudit.PostgreSQL)
 //	store, err := sqlaudit.New(sqlaudit.Config{Write: db, Engine: sqlaudit.PostgreSQL})
-//	defer store.Close()
 //
 // [Store.Append] writes records in a transaction of its own. [Store.AppendTx] joins the caller's
 // transaction, so that a change and its entry are committed together. Any number of processes may
@@ -86,7 +85,7 @@ const (
 
 // Config configures a Store.
 type Config struct {
-	Write  *sql.DB // required; the caller closes it after the store
+	Write  *sql.DB // required
 	Read   *sql.DB // for queries. Defaults to Write.
 	Engine string  // required: PostgreSQL or SQLite
 
@@ -97,7 +96,7 @@ type Config struct {
 // Store is an [auditlog.Store] for any number of processes.
 type Store struct {
 	write  *sql.DB
-	read   pool
+	read   *sql.DB
 	engine engine
 	now    func() time.Time
 }
@@ -113,33 +112,28 @@ func New(c Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{write: c.Write, engine: e, now: c.Now}
-	s.read.db = cmp.Or(c.Read, c.Write)
-	s.read.prepare = c.Engine == SQLite
+	s := &Store{write: c.Write, read: cmp.Or(c.Read, c.Write), engine: e, now: c.Now}
 	if s.now == nil {
 		s.now = time.Now
 	}
 	return s, nil
 }
 
-// Close releases prepared statements. It does not close the databases.
-func (s *Store) Close() error { return s.read.close() }
-
 // Head implements [auditlog.Store].
 func (s *Store) Head(ctx context.Context, tenantID string) (auditlog.Head, error) {
-	l, err := s.log(ctx, &s.read, tenantID)
+	l, err := s.log(ctx, s.read, tenantID)
 	return l.head, err
 }
 
 // Checkpoint implements [auditlog.Store].
 func (s *Store) Checkpoint(ctx context.Context, tenantID string) (auditlog.Head, error) {
-	l, err := s.log(ctx, &s.read, tenantID)
+	l, err := s.log(ctx, s.read, tenantID)
 	return l.floor, err
 }
 
 // Tenants returns the tenants that have a log, by name.
 func (s *Store) Tenants(ctx context.Context) (names []string, err error) {
-	err = forEach(ctx, &s.read, "SELECT name FROM audit_heads ORDER BY name", nil, func(row *sql.Rows) error {
+	err = forEach(ctx, s.read, "SELECT name FROM audit_heads ORDER BY name", nil, func(row *sql.Rows) error {
 		var name string
 		err := row.Scan(&name)
 		names = append(names, name)
@@ -157,7 +151,7 @@ func (s *Store) Clock(ctx context.Context) (time.Time, error) {
 	other := time.Now()
 	if s.engine.clock != "" {
 		var micros int64
-		if err := scanRow(ctx, &s.read, s.engine.clock, nil, &micros); err != nil {
+		if err := scanRow(ctx, s.read, s.engine.clock, nil, &micros); err != nil {
 			return time.Time{}, fmt.Errorf("read clock of database: %w", err)
 		}
 		other = time.UnixMicro(micros)

@@ -21,7 +21,6 @@ func TestSuite(t *testing.T) {
 		auditlogtest.RunClock(t, func(t testing.TB, now func() time.Time) auditlog.Store {
 			s, err := sqlaudit.New(sqlaudit.Config{Write: d.Write(), Read: d.Read(), Engine: string(d.Engine()), Now: now})
 			require.NoError(t, err)
-			t.Cleanup(func() { require.NoError(t, s.Close()) })
 			return s
 		})
 	})

@@ -78,7 +78,8 @@ func TestVerifyFindsTampering(t *testing.T) {
 		{name: "added with a negative id", sql: added("tenant", "-7", "1"), bad: 1},
 		{name: "added to another log, with a key of this", sql: added(elsewhere, "6", "6"), bad: 13},
 		{name: "added to no log, with the next position", sql: strings.Replace(added("100000", "1000", "12"), "SELECT 100000, 1000, created_at,"+
-			" category, category_pos, action, action_pos", "SELECT 100000, 1000, created_at, category, category_pos + 1, action, action_pos + 1", 1), bad: 13},
+			" category, category_pos, action, action_pos", "SELECT 100000, 1000, created_at, category, category_pos + 1, action,"+
+			" action_pos + 1", 1), bad: 13},
 		{name: "head put back", bad: 12, sql: `UPDATE audit_heads SET id = 11, hash = e.hash, at = e.created_at FROM audit_entries e
 			WHERE audit_heads.tenant = $1 AND e.tenant = $1 AND e.id = 11`},
 		{name: "time of head", bad: 12, sql: "UPDATE audit_heads SET at = at + 1000000 WHERE tenant = $1"},

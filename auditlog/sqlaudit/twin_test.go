@@ -36,7 +36,6 @@ func twins(t *testing.T, url string) func(t *testing.T, size int) *twin {
 	clock := func() time.Time { return now }
 	writer, err := sqlaudit.New(sqlaudit.Config{Write: d.Write(), Engine: string(d.Engine()), Now: clock})
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, writer.Close()) })
 	reader, queries := recorded(t, d, url, clock)
 	count, ready := 0, map[int][]*twin{}
 	more := func(t *testing.T, size int) (made []*twin) {

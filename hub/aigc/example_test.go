@@ -40,7 +40,6 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer audit.Close()
 	keyring, err := secret.Parse(secret.Generate()) // store the key: it opens what it has sealed
 	if err != nil {
 		return err

@@ -71,7 +71,6 @@ func benchHubAt(b testing.TB, url string, sessions int, now func() time.Time) (h
 	d := dbtest.Open(b, url, users.Migrations, db.Series{Name: "auditlog", Files: sqlaudit.Migrations()})
 	audit, err := sqlaudit.New(sqlaudit.Config{Write: d.Write(), Read: d.Read(), Engine: string(d.Engine())})
 	require.NoError(b, err)
-	b.Cleanup(func() { require.NoError(b, audit.Close()) })
 	keyring, err := secret.Parse(secret.Generate())
 	require.NoError(b, err)
 	handle, err := store.New(store.Config{DB: d, Keyring: keyring, Audit: audit, Now: now})

@@ -44,7 +44,6 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer audit.Close()
 	keyring, err := secret.Parse(secret.Generate()) // keep it: it opens what it has sealed
 	if err != nil {
 		return err

@@ -75,7 +75,6 @@ func (c *cluster) start(change func(*config)) *server {
 	d := dbtest.Open(t, c.url, users.Migrations, db.Series{Name: "auditlog", Files: sqlaudit.Migrations()})
 	audit, err := sqlaudit.New(sqlaudit.Config{Write: d.Write(), Read: d.Read(), Engine: string(d.Engine()), Now: c.now})
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, audit.Close()) })
 	logger := slog.New(slog.NewJSONHandler(s.logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	cfg := config{Store: c.storeOf(d, audit, c.keys, logger), cost: passwords.Cost{Memory: 64, Passes: 1, Threads: 1}}
 	if change != nil {

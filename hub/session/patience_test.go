@@ -29,7 +29,6 @@ func TestRecordingAFailureIsBounded(t *testing.T) {
 		d := dbtest.Open(t, url, users.Migrations, db.Series{Name: "auditlog", Files: sqlaudit.Migrations()})
 		audit, err := sqlaudit.New(sqlaudit.Config{Write: d.Write(), Read: d.Read(), Engine: string(d.Engine())})
 		require.NoError(t, err)
-		defer func() { require.NoError(t, audit.Close()) }()
 		keyring, err := secret.Parse(secret.Generate())
 		require.NoError(t, err)
 		handle, err := store.New(store.Config{DB: d, Keyring: keyring, Audit: audit})

@@ -47,7 +47,6 @@ func each(t *testing.T, keys []string, test func(t *testing.T, f fixture)) {
 		d := dbtest.Open(t, url, notes, db.Series{Name: "auditlog", Files: sqlaudit.Migrations()})
 		audit, err := sqlaudit.New(sqlaudit.Config{Write: d.Write(), Read: d.Read(), Engine: string(d.Engine())})
 		require.NoError(t, err)
-		t.Cleanup(func() { require.NoError(t, audit.Close()) })
 		logs := &logtest.Buffer{}
 		f := fixture{t: t, audit: audit, logs: logs}
 		f.Store = f.with(d, keys...)

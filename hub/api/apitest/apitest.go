@@ -37,12 +37,11 @@ type Object = map[string]any
 // Audit returns the migrations of the audit log, which a concern's database needs.
 func Audit() db.Series { return db.Series{Name: "audit", Files: sqlaudit.Migrations()} }
 
-// NewAudit returns the audit log of a database, which is closed when the test ends.
+// NewAudit returns the audit log of a database.
 func NewAudit(t testing.TB, d *db.DB) *sqlaudit.Store {
 	t.Helper()
 	store, err := sqlaudit.New(sqlaudit.Config{Write: d.Write(), Read: d.Read(), Engine: string(d.Engine())})
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, store.Close()) })
 	return store
 }
 
