@@ -128,29 +128,29 @@ func TestResponsesOfAModelAreBounded(t *testing.T) {
 func TestMemoryOfRunsWithAHostileUpstream(t *testing.T) {
 	for _, n := range []int{3, 20} {
 		t.Run(strconv.Itoa(n), func(t *testing.T) {
-			const hold = 3 << 20
+			const hold = 3 << 18
 			f := &flood{hold: hold, gate: make(chan struct{})}
-			b := flooded(t, f, agent.Limits{}, "/text/67108864")
+			b := flooded(t, f, agent.Limits{MaxResponseBytes: 1 << 20}, "/text/67108864")
 			before := heap()
 			var all sync.WaitGroup
 			for range n {
 				all.Go(func() {
 					run := b.complete(t, "a0")
-					if run.Error != "the response exceeds the limit of 4194304 bytes" {
+					if run.Error != "the response exceeds the limit of 1048576 bytes" {
 						t.Errorf("state %s, error %q", run.State, run.Error)
 					}
 				})
 			}
 			require.Eventually(t, func() bool { return f.waiting.Load() == int64(n) }, time.Minute, time.Millisecond)
-			require.Less(t, heap()-before, n*4*hold+32<<20, "bytes while every response is almost at its limit")
+			require.Less(t, heap()-before, n*4*hold+8<<20, "bytes while every response is almost at its limit")
 			var total goruntime.MemStats
 			goruntime.ReadMemStats(&total)
 			close(f.gate)
 			all.Wait()
 			used := total.TotalAlloc
 			goruntime.ReadMemStats(&total)
-			require.Less(t, int(total.TotalAlloc-used), n*100<<20, "bytes that were ever allocated after that")
-			require.Less(t, heap()-before, n*4*hold+32<<20, "the sessions have the beginnings")
+			require.Less(t, int(total.TotalAlloc-used), n*25<<20, "bytes that were ever allocated after that")
+			require.Less(t, heap()-before, n*4*hold+8<<20, "the sessions have the beginnings")
 		})
 	}
 }
@@ -165,17 +165,17 @@ func heap() int {
 // All runs share one budget. Those of ordinary size do not need it.
 func TestMemoryOfAllRunsTogetherIsBounded(t *testing.T) {
 	const n = 20
-	f := &flood{hold: 3 << 20, gate: make(chan struct{})}
-	b := flooded(t, f, agent.Limits{MaxMemoryBytes: 40 << 20}, "/text/4000000", "/small/20000", "/text/2000000")
+	f := &flood{hold: 3 << 18, gate: make(chan struct{})}
+	b := flooded(t, f, agent.Limits{MaxMemoryBytes: 10 << 20}, "/text/1000000", "/small/5000", "/text/500000")
 	results := make(chan wire.RunResponse, n)
 	for range n {
 		go func() { results <- b.complete(t, "a0") }()
 	}
-	for range n - 2 { // 3 MiB count as 15
+	for range n - 2 { // 0.75 MiB count as 3.75
 		run := <-results
 		require.Equal(t, "overloaded", run.ErrorType)
 		require.Equal(t, "the runs of this runtime together use too much memory: try again later", run.Error)
-		require.Less(t, len(run.Text), 4<<20)
+		require.Less(t, len(run.Text), 1<<20)
 	}
 	require.Equal(t, wire.StateCompleted, b.complete(t, "a1").State, "a run of ordinary size")
 	close(f.gate)
