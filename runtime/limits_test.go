@@ -80,20 +80,29 @@ func TestHostsSimilarToLocalhost(t *testing.T) {
 }
 
 func TestToolTimeoutOfTheConfiguration(t *testing.T) {
-	up := modeltest.Start(t, modeltest.Anthropic, modeltest.Stream(modeltest.ToolCall("t1", "slow", `{}`)),
-		modeltest.Stream(modeltest.Text("Oh.")))
-	b := serve(t, up, func(c *runtime.Config) {
-		c.Tools = []tool.Tool{untilCancelled()}
-		c.Limits.ToolTimeout = 20 * time.Millisecond
-	})
-	// The default would be two minutes.
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	s := b.open(ctx, t, `{"message":"hello"}`)
-	result := s.until("tool_result").data["result"].(map[string]any)
-	require.Equal(t, "The call exceeded its time limit of 20ms and was stopped.", result["output"])
-	require.Equal(t, true, result["is_error"])
-	require.Equal(t, "success", s.until("result").data["subtype"], "only the call ends")
+	for name, change := range map[string]func(*runtime.Config){
+		"of all agents": func(c *runtime.Config) { c.Limits.ToolTimeout = 20 * time.Millisecond },
+		"of the agent": func(c *runtime.Config) {
+			c.Limits.ToolTimeout, c.Agents[0].Limits.ToolTimeout = time.Hour, 20*time.Millisecond
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			up := modeltest.Start(t, modeltest.Anthropic, modeltest.Stream(modeltest.ToolCall("t1", "slow", `{}`)),
+				modeltest.Stream(modeltest.Text("Oh.")))
+			b := serve(t, up, func(c *runtime.Config) {
+				c.Tools = []tool.Tool{untilCancelled()}
+				change(c)
+			})
+			// The default would be two minutes.
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+			defer cancel()
+			s := b.open(ctx, t, `{"message":"hello"}`)
+			result := s.until("tool_result").data["result"].(map[string]any)
+			require.Equal(t, "The call exceeded its time limit of 20ms and was stopped.", result["output"])
+			require.Equal(t, true, result["is_error"])
+			require.Equal(t, "success", s.until("result").data["subtype"], "only the call ends")
+		})
+	}
 }
 
 func TestToolOutputLimitOfTheConfiguration(t *testing.T) {

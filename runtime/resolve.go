@@ -52,7 +52,7 @@ func (rt *Runtime) resolve(def *agent.Agent, skills []skill.Skill, parts *loaded
 	if err != nil {
 		return nil, err
 	}
-	limits := rt.cfg.Limits
+	limits := rt.cfg.Limits.Of(def.Limits)
 	cfg := engine.Config{
 		AgentID: def.ID,
 		Model:   m,
@@ -88,7 +88,7 @@ func (rt *Runtime) resolve(def *agent.Agent, skills []skill.Skill, parts *loaded
 		return nil, err
 	}
 	cfg.Servers = values(servers)
-	if cfg.Tools, err = rt.withBuiltin(tools, skills, policy, box); err != nil {
+	if cfg.Tools, err = rt.withBuiltin(tools, skills, policy, box, limits.MaxToolOutputBytes); err != nil {
 		return nil, err
 	}
 	return engine.New(cfg)
@@ -110,7 +110,7 @@ func (rt *Runtime) subagents(def *agent.Agent, parent engine.Config, servers map
 		}
 		own := only(skills, sub.Skills, func(s skill.Skill) string { return s.Name })
 		own = readableSkills(own, cfg.Policy)
-		if cfg.Tools, err = rt.withBuiltin(parent.Tools, own, cfg.Policy, box); err != nil {
+		if cfg.Tools, err = rt.withBuiltin(parent.Tools, own, cfg.Policy, box, parent.MaxToolOutput); err != nil {
 			return nil, err
 		}
 		cfg.Servers = only(values(servers), sub.MCPServers, tool.Server.Name)
@@ -149,9 +149,9 @@ func values(servers map[string]tool.Server) []tool.Server {
 }
 
 // withBuiltin returns the built-in tools followed by the given ones.
-func (rt *Runtime) withBuiltin(tools []tool.Tool, skills []skill.Skill, policy *permission.Policy, box tool.Sandbox) ([]tool.Tool, error) {
+func (rt *Runtime) withBuiltin(tools []tool.Tool, skills []skill.Skill, policy *permission.Policy, box tool.Sandbox, maxOutput int) ([]tool.Tool, error) {
 	own, err := builtin.Tools(builtin.Config{
-		Dir: rt.dir, Skills: skills, Hides: policy.Hides, DeniesRead: policy.DeniesRead, Env: rt.cfg.ChildEnv, MaxOutput: rt.cfg.Limits.MaxToolOutputBytes,
+		Dir: rt.dir, Skills: skills, Hides: policy.Hides, DeniesRead: policy.DeniesRead, Env: rt.cfg.ChildEnv, MaxOutput: maxOutput,
 		Sandbox: box,
 	})
 	if err != nil {

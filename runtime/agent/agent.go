@@ -3,6 +3,7 @@ package agent
 import (
 	"cmp"
 	"slices"
+	"time"
 )
 
 // Values of Provider.Protocol.
@@ -62,6 +63,8 @@ type Agent struct {
 
 	Sandbox Sandbox `json:"sandbox,omitzero"` // of commands and stdio servers
 
+	Limits AgentLimits `json:"limits,omitzero"` // replace those of the file
+
 	Hub *Hub `json:"hub,omitzero"` // of an agent that a hub exported; the runtime ignores it
 }
 
@@ -98,7 +101,20 @@ type MCPServer struct {
 	CWD       string            `json:"cwd,omitempty"`    // relative to that of the agent. Defaults to a private empty directory.
 	Sandbox   Sandbox           `json:"sandbox,omitzero"` // stdio: in addition to that of the agent; without Mode
 	URL       string            `json:"url,omitempty"`
-	Headers   map[string]Secret `json:"headers,omitzero"`
+	Headers   map[string]Secret `json:"headers,omitzero"` // sent with every request
+	OAuth     OAuth             `json:"oauth,omitzero"`   // http: how to get the token that is sent with every request
+
+	Timeout      time.Duration `json:"timeout,omitzero"`      // of one call, from the last progress that the server reports. Defaults to toolTimeout.
+	Instructions bool          `json:"instructions,omitzero"` // the instructions of the server become part of the system prompt
+}
+
+// OAuth are credentials of a client for the grant client_credentials of OAuth 2.0. The MCP server
+// names its authorization server, which has the origin of the MCP server or of Issuer. Requests to
+// other origins are rejected.
+type OAuth struct {
+	ClientID     string `json:"clientId"`     // required
+	ClientSecret Secret `json:"clientSecret"` // required
+	Issuer       string `json:"issuer,omitempty"`
 }
 
 // Subagent is an agent that another agent can delegate tasks to. It has at most the permissions of

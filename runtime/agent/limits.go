@@ -16,7 +16,8 @@ type Limits struct {
 	LLMIdleTimeout     time.Duration `json:"llmIdleTimeout,omitzero"`     // without a byte from upstream. Defaults to 2m.
 	ToolTimeout        time.Duration `json:"toolTimeout,omitzero"`        // of one tool call. Defaults to 2m.
 	MaxToolOutputBytes int           `json:"maxToolOutputBytes,omitzero"` // of one tool call, to the model. Defaults to 100000.
-	MCPConnectTimeout  time.Duration `json:"mcpConnectTimeout,omitzero"`  // Defaults to 10s.
+	MCPConnectTimeout  time.Duration `json:"mcpConnectTimeout,omitzero"`  // of connecting, and of the wait of a run for its servers. Defaults to 10s.
+	MCPStartTimeout    time.Duration `json:"mcpStartTimeout,omitzero"`    // of the first connection of a stdio server, which may install packages. Defaults to 3m.
 	MaxMessageBytes    int64         `json:"maxMessageBytes,omitzero"`    // of the body of a run request. Defaults to 4 MiB.
 	MaxResponseBytes   int           `json:"maxResponseBytes,omitzero"`   // of text, thinking and tool inputs of one response of the model. Defaults to 4 MiB, at most 64 MiB.
 	MaxMemoryBytes     int64         `json:"maxMemoryBytes,omitzero"`     // of the conversations and responses of all runs together, estimated. Defaults to 512 MiB.
@@ -32,6 +33,7 @@ func (l Limits) WithDefaults() Limits {
 		ToolTimeout:        cmp.Or(l.ToolTimeout, 2*time.Minute),
 		MaxToolOutputBytes: cmp.Or(l.MaxToolOutputBytes, 100_000),
 		MCPConnectTimeout:  cmp.Or(l.MCPConnectTimeout, 10*time.Second),
+		MCPStartTimeout:    cmp.Or(l.MCPStartTimeout, 3*time.Minute),
 		MaxMessageBytes:    cmp.Or(l.MaxMessageBytes, 4<<20),
 		MaxResponseBytes:   cmp.Or(l.MaxResponseBytes, 4<<20),
 		MaxMemoryBytes:     cmp.Or(l.MaxMemoryBytes, 512<<20),
@@ -39,13 +41,52 @@ func (l Limits) WithDefaults() Limits {
 	}
 }
 
-// MarshalJSON encodes durations as strings.
+// AgentLimits are limits of one agent. A zero field has the value in the [Limits] of the file.
+type AgentLimits struct {
+	RunTimeout         time.Duration `json:"runTimeout,omitzero"`
+	LLMIdleTimeout     time.Duration `json:"llmIdleTimeout,omitzero"`
+	ToolTimeout        time.Duration `json:"toolTimeout,omitzero"`
+	MaxToolOutputBytes int           `json:"maxToolOutputBytes,omitzero"`
+	MCPConnectTimeout  time.Duration `json:"mcpConnectTimeout,omitzero"`
+	MCPStartTimeout    time.Duration `json:"mcpStartTimeout,omitzero"`
+	MaxResponseBytes   int           `json:"maxResponseBytes,omitzero"`
+}
+
+// Of returns l with the limits of one agent.
+func (l Limits) Of(a AgentLimits) Limits {
+	l.RunTimeout = cmp.Or(a.RunTimeout, l.RunTimeout)
+	l.LLMIdleTimeout = cmp.Or(a.LLMIdleTimeout, l.LLMIdleTimeout)
+	l.ToolTimeout = cmp.Or(a.ToolTimeout, l.ToolTimeout)
+	l.MaxToolOutputBytes = cmp.Or(a.MaxToolOutputBytes, l.MaxToolOutputBytes)
+	l.MCPConnectTimeout = cmp.Or(a.MCPConnectTimeout, l.MCPConnectTimeout)
+	l.MCPStartTimeout = cmp.Or(a.MCPStartTimeout, l.MCPStartTimeout)
+	l.MaxResponseBytes = cmp.Or(a.MaxResponseBytes, l.MaxResponseBytes)
+	return l
+}
+
+// The JSON of these structs has durations as strings, which encoding/json cannot declare.
+
+// MarshalJSON implements json.Marshaler.
 func (l Limits) MarshalJSON() ([]byte, error) { return json.Marshal(asText(&l)) }
 
-// UnmarshalJSON decodes the output of MarshalJSON.
-func (l *Limits) UnmarshalJSON(data []byte) error {
-	if err := json.Unmarshal(data, asText(l)); err != nil {
-		return fmt.Errorf("decode limits: %w", err)
+// UnmarshalJSON implements json.Unmarshaler.
+func (l *Limits) UnmarshalJSON(data []byte) error { return unmarshalText("limits", data, l) }
+
+// MarshalJSON implements json.Marshaler.
+func (l AgentLimits) MarshalJSON() ([]byte, error) { return json.Marshal(asText(&l)) }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (l *AgentLimits) UnmarshalJSON(data []byte) error { return unmarshalText("limits", data, l) }
+
+// MarshalJSON implements json.Marshaler.
+func (s MCPServer) MarshalJSON() ([]byte, error) { return json.Marshal(asText(&s)) }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (s *MCPServer) UnmarshalJSON(data []byte) error { return unmarshalText("MCP server", data, s) }
+
+func unmarshalText(name string, data []byte, to any) error {
+	if err := json.Unmarshal(data, asText(to)); err != nil {
+		return fmt.Errorf("decode %s: %w", name, err)
 	}
 	return nil
 }

@@ -22,7 +22,7 @@ func fullFile() *agent.File {
 		StateDir:  "/var/lib/agents",
 		Limits: agent.Limits{
 			MaxConcurrentRuns: 10, RunTimeout: time.Hour, LLMIdleTimeout: time.Minute, ToolTimeout: 90 * time.Second,
-			MaxToolOutputBytes: 5000, MCPConnectTimeout: 1500 * time.Millisecond, MaxMessageBytes: 1 << 20,
+			MaxToolOutputBytes: 5000, MCPConnectTimeout: 1500 * time.Millisecond, MCPStartTimeout: time.Minute, MaxMessageBytes: 1 << 20,
 			MaxResponseBytes: 2 << 20, MaxMemoryBytes: 1 << 30, SessionTTL: 24 * time.Hour,
 		},
 		Sandbox: agent.SandboxSettings{Limits: agent.SandboxLimits{
@@ -39,12 +39,17 @@ func fullFile() *agent.File {
 			Sandbox: agent.Sandbox{Mode: agent.SandboxRequired, Read: []string{"/srv/data", "../common"}, Write: []string{"out"},
 				Network: agent.NetworkProxy, Domains: []string{"example.com", "*.example.org", "example.net:8443"}},
 			MCPServers: map[string]agent.MCPServer{
-				"files": {Transport: "stdio", Command: "mcp-files", Args: []string{"--root", "${TEAM_KEY}"},
+				"files": {Transport: "stdio", Command: "mcp-files", Timeout: 5 * time.Minute, Instructions: true, Args: []string{"--root", "${TEAM_KEY}"},
 					Env:     map[string]agent.Secret{"TOKEN": "sk-team", "LITERAL": "${TEAM_KEY}", "NOTHING": "", "ONCE": "${TEAM_KEY}"},
 					Sandbox: agent.Sandbox{Read: []string{"/srv/files"}, Network: agent.NetworkNone, Domains: []string{}}},
 				"web": {Transport: "http", URL: "https://mcp.example/",
-					Headers: map[string]agent.Secret{"Authorization": "Bearer sk-team"}},
+					Headers: map[string]agent.Secret{"Authorization": "Bearer sk-team"},
+					OAuth:   agent.OAuth{ClientID: "hosts", ClientSecret: "sk-team", Issuer: "https://login.example"}},
 				"bare": {Transport: "sse", URL: "https://sse.example/", Headers: map[string]agent.Secret{}},
+			},
+			Limits: agent.AgentLimits{
+				RunTimeout: time.Minute, LLMIdleTimeout: 30 * time.Second, ToolTimeout: 20 * time.Second, MaxToolOutputBytes: 6000,
+				MCPConnectTimeout: 5 * time.Second, MCPStartTimeout: 10 * time.Minute, MaxResponseBytes: 3 << 20,
 			},
 			Subagents: map[string]agent.Subagent{"reviewer": {
 				Description: "Reviews", Prompt: "Review.", Tools: []string{"Read"}, DisallowedTools: []string{"Bash"},

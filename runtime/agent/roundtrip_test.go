@@ -82,7 +82,7 @@ func files() *rapid.Generator[*agent.File] {
 			Limits: agent.Limits{
 				MaxConcurrentRuns: count.Draw(t, "runs"), RunTimeout: span.Draw(t, "run"), LLMIdleTimeout: span.Draw(t, "idle"),
 				ToolTimeout:        span.Draw(t, "tool"),
-				MaxToolOutputBytes: count.Draw(t, "output"), MCPConnectTimeout: span.Draw(t, "mcp"),
+				MaxToolOutputBytes: count.Draw(t, "output"), MCPConnectTimeout: span.Draw(t, "mcp"), MCPStartTimeout: span.Draw(t, "mcp start"),
 				MaxMessageBytes: int64(count.Draw(t, "message")), MaxResponseBytes: rapid.IntRange(0, 64<<20).Draw(t, "response"),
 				MaxMemoryBytes: int64(count.Draw(t, "memory")), SessionTTL: span.Draw(t, "ttl"),
 			},
@@ -127,6 +127,10 @@ func agents() *rapid.Generator[agent.Agent] {
 			Datasets:           maps(texts(), texts()).Draw(t, "datasets"),
 			CustomTools:        lists(customTools()).Draw(t, "tools"),
 			Sandbox:            sandboxes(true).Draw(t, "sandbox"),
+			Limits: agent.AgentLimits{
+				RunTimeout: time.Duration(rapid.Int64Range(0, 1<<60).Draw(t, "run")), MaxToolOutputBytes: rapid.IntRange(0, 9).Draw(t, "output"),
+				MCPStartTimeout: time.Duration(rapid.Int64Range(0, 1<<60).Draw(t, "start")),
+			},
 		}
 		if rapid.Bool().Draw(t, "prompt in a file") {
 			a.SystemPromptFile = texts().Draw(t, "prompt file")
@@ -154,10 +158,11 @@ func servers() *rapid.Generator[agent.MCPServer] {
 	return rapid.Custom(func(t *rapid.T) agent.MCPServer {
 		if rapid.Bool().Draw(t, "stdio") {
 			return agent.MCPServer{Transport: "stdio", Command: some(texts()).Draw(t, "command"),
-				Args: lists(texts()).Draw(t, "args"), Env: values.Draw(t, "env"), Sandbox: sandboxes(false).Draw(t, "sandbox")}
+				Args: lists(texts()).Draw(t, "args"), Env: values.Draw(t, "env"), Sandbox: sandboxes(false).Draw(t, "sandbox"),
+				Timeout: time.Duration(rapid.Int64Range(0, 1<<60).Draw(t, "timeout")), Instructions: rapid.Bool().Draw(t, "instructions")}
 		}
 		return agent.MCPServer{Transport: rapid.SampledFrom([]string{"sse", "http"}).Draw(t, "transport"),
-			URL: some(texts()).Draw(t, "url"), Headers: values.Draw(t, "headers")}
+			URL: some(texts()).Draw(t, "url"), Headers: values.Draw(t, "headers"), Timeout: time.Minute}
 	})
 }
 

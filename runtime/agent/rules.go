@@ -72,7 +72,7 @@ func (r *rules) file(f *File) {
 			r.faults.add(element("auth.apiKey", i), "must be visible ASCII characters without commas")
 		}
 	}
-	r.limits(f.Limits)
+	r.limits(f.Limits, "limits")
 	r.sandboxLimits(f.Sandbox.Limits)
 	if f.Agents == nil {
 		r.faults.add("agents", "is missing")
@@ -90,26 +90,20 @@ func (r *rules) file(f *File) {
 	}
 }
 
-func (r *rules) limits(l Limits) {
-	for _, v := range []struct {
-		name  string
-		value int64
-	}{
-		{"maxConcurrentRuns", int64(l.MaxConcurrentRuns)},
-		{"runTimeout", int64(l.RunTimeout)},
-		{"llmIdleTimeout", int64(l.LLMIdleTimeout)},
-		{"toolTimeout", int64(l.ToolTimeout)},
-		{"maxToolOutputBytes", int64(l.MaxToolOutputBytes)},
-		{"mcpConnectTimeout", int64(l.MCPConnectTimeout)},
-		{"maxMessageBytes", l.MaxMessageBytes},
-		{"maxResponseBytes", int64(l.MaxResponseBytes)},
-		{"maxMemoryBytes", l.MaxMemoryBytes},
-		{"sessionTTL", int64(l.SessionTTL)},
-	} {
-		r.positive(child("limits", v.name), v.value)
-	}
+func (r *rules) limits(l Limits, key string) {
+	r.positive(child(key, "maxConcurrentRuns"), int64(l.MaxConcurrentRuns))
+	r.positive(child(key, "maxMessageBytes"), l.MaxMessageBytes)
+	r.positive(child(key, "maxMemoryBytes"), l.MaxMemoryBytes)
+	r.positive(child(key, "sessionTTL"), int64(l.SessionTTL))
+	r.positive(child(key, "runTimeout"), int64(l.RunTimeout))
+	r.positive(child(key, "llmIdleTimeout"), int64(l.LLMIdleTimeout))
+	r.positive(child(key, "toolTimeout"), int64(l.ToolTimeout))
+	r.positive(child(key, "maxToolOutputBytes"), int64(l.MaxToolOutputBytes))
+	r.positive(child(key, "mcpConnectTimeout"), int64(l.MCPConnectTimeout))
+	r.positive(child(key, "mcpStartTimeout"), int64(l.MCPStartTimeout))
+	r.positive(child(key, "maxResponseBytes"), int64(l.MaxResponseBytes))
 	if l.MaxResponseBytes > 64<<20 { // what an adapter accepts
-		r.faults.add("limits.maxResponseBytes", "must be at most 67108864")
+		r.faults.add(child(key, "maxResponseBytes"), "must be at most 67108864")
 	}
 }
 
@@ -149,6 +143,7 @@ func (r *rules) agent(a *Agent, key string) {
 		r.skillArchive(s, element(at("skillArchives"), i))
 	}
 	r.sandbox(a.Sandbox, at("sandbox"))
+	r.limits(Limits{}.Of(a.Limits), at("limits"))
 }
 
 func (r *rules) thinking(t Thinking, key string) {
@@ -200,11 +195,20 @@ func (r *rules) server(s MCPServer, name, key string) {
 	if !r.required(child(key, "transport"), s.Transport) || !r.oneOf(child(key, "transport"), s.Transport, transports) {
 		return
 	}
+	r.positive(child(key, "timeout"), int64(s.Timeout))
+	if oauth := child(key, "oauth"); s.OAuth != (OAuth{}) || r.has(oauth) {
+		r.required(child(oauth, "clientId"), s.OAuth.ClientID)
+		r.required(child(oauth, "clientSecret"), string(s.OAuth.ClientSecret))
+		if u, err := url.Parse(s.OAuth.Issuer); s.OAuth.Issuer != "" && (err != nil || !isHTTP(u)) {
+			r.faults.add(child(oauth, "issuer"), "must be an http or https address")
+		}
+	}
 	foreign := func(name string, present bool) {
 		if present {
 			r.faults.add(child(key, name), "has no effect with transport %s", s.Transport)
 		}
 	}
+	foreign("oauth", s.Transport != TransportHTTP && s.OAuth != (OAuth{}))
 	if s.Transport == TransportStdio {
 		r.required(child(key, "command"), s.Command)
 		foreign("url", s.URL != "")
