@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub"
-	"github.com/seed93082962/agenthost/hub/db/dbtest"
 	"github.com/seed93082962/agenthost/hub/deploy"
 	"github.com/seed93082962/agenthost/hub/deploy/deploytest"
 	"github.com/seed93082962/agenthost/hub/secret"
@@ -23,57 +22,56 @@ import (
 // that hub or of another one.
 func TestAccessEndsForStreams(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, url string) {
-		up := modeltest.Start(t, modeltest.Anthropic, modeltest.Repeat(modeltest.Stream(modeltest.Text("Half an answer"), modeltest.Hang())))
-		driver := &deploytest.Memory{Serve: func(req deploy.Request) (http.Handler, error) {
-			req.Config.Provider = agent.Provider{Protocol: agent.ProtocolAnthropic, BaseURL: agent.Secret(up.URL), APIKey: "k"}
-			return runtimeWithFile(t, req)
-		}}
-		t.Cleanup(driver.Close)
-		keys := []string{secret.Generate()}
-		same := func(cfg *hub.Config) { cfg.Deployer, cfg.EncryptionKeys = driver, keys }
-		s := open(t, url, same)
-		admin := s.setUp()
-		other := open(t, url, same)
-		s.call("POST", agents, admin, `{"name":"same","providerId":"demo","model":"demo"}`).want(201)
-		s.call("POST", agents+"/same/deploy", admin, "").want(202)
-		require.Eventually(t, func() bool {
-			return s.call("GET", agents+"/same/deploy", admin, "").want(200)["state"] == "running"
-		}, time.Minute, 5*time.Millisecond)
-		const chats = "/api/v1/agents/same/chat/sessions"
-		answers := 0
-		for _, end := range []struct{ name, method, path, body string }{
-			{"disabled", "PATCH", "", `{"status":"disabled"}`}, {"signedout", "DELETE", "/sessions", ""}, {"deleted", "DELETE", "", ""},
-		} {
-			for name, relay := range map[string]*server{"own": s, "other": other} {
-				user := name + "-" + end.name
-				token := s.join(admin, "member", user)
-				me := users + "/" + s.call("GET", "/auth/userinfo", token, "").want(200)["id"].(string)
-				chat := relay.call("POST", chats, token, "").want(201)["id"].(string)
-				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-				req, err := http.NewRequestWithContext(ctx, http.MethodPost, relay.url+chats+"/"+chat+"/messages", strings.NewReader(`{"message":"hello"}`))
-				require.NoError(t, err)
-				req.Header.Set("Authorization", "Bearer "+token)
-				res, err := relay.client.Do(req)
-				require.NoError(t, err)
-				answers++
-				called := up.Await(t, answers)
-				require.Contains(t, []int{200, 204}, s.call(end.method, me+end.path, admin, end.body).status)
-				began := time.Now()
-				text, err := io.ReadAll(res.Body)
-				require.NoError(t, err)
-				require.NoError(t, res.Body.Close())
-				t.Logf("%s: the stream ended after %v", user, time.Since(began))
-				require.Contains(t, string(text), `event: cancelled`, user)
-				require.Contains(t, string(text), `"reason":"client_request"`, user)
-				require.Contains(t, string(text), "event: done", user)
-				<-called.Closed()
-				list := s.call("GET", allChats+"/"+chat+"/messages", admin, "").want(200)["items"].([]any)
-				require.Equal(t, "cancelled", list[len(list)-1].(map[string]any)["status"], user)
-				cancel()
-			}
+	url := postgres(t)
+	up := modeltest.Start(t, modeltest.Anthropic, modeltest.Repeat(modeltest.Stream(modeltest.Text("Half an answer"), modeltest.Hang())))
+	driver := &deploytest.Memory{Serve: func(req deploy.Request) (http.Handler, error) {
+		req.Config.Provider = agent.Provider{Protocol: agent.ProtocolAnthropic, BaseURL: agent.Secret(up.URL), APIKey: "k"}
+		return runtimeWithFile(t, req)
+	}}
+	t.Cleanup(driver.Close)
+	keys := []string{secret.Generate()}
+	same := func(cfg *hub.Config) { cfg.Deployer, cfg.EncryptionKeys = driver, keys }
+	s := open(t, url, same)
+	admin := s.setUp()
+	other := open(t, url, same)
+	s.call("POST", agents, admin, `{"name":"same","providerId":"demo","model":"demo"}`).want(201)
+	s.call("POST", agents+"/same/deploy", admin, "").want(202)
+	require.Eventually(t, func() bool {
+		return s.call("GET", agents+"/same/deploy", admin, "").want(200)["state"] == "running"
+	}, time.Minute, 5*time.Millisecond)
+	const chats = "/api/v1/agents/same/chat/sessions"
+	answers := 0
+	for _, end := range []struct{ name, method, path, body string }{
+		{"disabled", "PATCH", "", `{"status":"disabled"}`}, {"signedout", "DELETE", "/sessions", ""}, {"deleted", "DELETE", "", ""},
+	} {
+		for name, relay := range map[string]*server{"own": s, "other": other} {
+			user := name + "-" + end.name
+			token := s.join(admin, "member", user)
+			me := users + "/" + s.call("GET", "/auth/userinfo", token, "").want(200)["id"].(string)
+			chat := relay.call("POST", chats, token, "").want(201)["id"].(string)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			req, err := http.NewRequestWithContext(ctx, http.MethodPost, relay.url+chats+"/"+chat+"/messages", strings.NewReader(`{"message":"hello"}`))
+			require.NoError(t, err)
+			req.Header.Set("Authorization", "Bearer "+token)
+			res, err := relay.client.Do(req)
+			require.NoError(t, err)
+			answers++
+			called := up.Await(t, answers)
+			require.Contains(t, []int{200, 204}, s.call(end.method, me+end.path, admin, end.body).status)
+			began := time.Now()
+			text, err := io.ReadAll(res.Body)
+			require.NoError(t, err)
+			require.NoError(t, res.Body.Close())
+			t.Logf("%s: the stream ended after %v", user, time.Since(began))
+			require.Contains(t, string(text), `event: cancelled`, user)
+			require.Contains(t, string(text), `"reason":"client_request"`, user)
+			require.Contains(t, string(text), "event: done", user)
+			<-called.Closed()
+			list := s.call("GET", allChats+"/"+chat+"/messages", admin, "").want(200)["items"].([]any)
+			require.Equal(t, "cancelled", list[len(list)-1].(map[string]any)["status"], user)
+			cancel()
 		}
-	})
+	}
 }
 
 // held is a request whose body waits.
@@ -108,30 +106,29 @@ func (s *server) hold(method, path, token, kind, begin string) held {
 
 // The body of a request comes after its caller was disabled, signed out, deleted or demoted.
 func TestABodyThatComesLater(t *testing.T) {
-	each(t, func(t *testing.T, s *server, admin string) {
-		const provider = `{"name":"late","protocol":"openai","baseUrl":"https://models.example.com","apiKey":"k"}`
-		upload := form("late.ts", "export default {name: 'late', description: 'd', call() {}}")
-		for _, end := range []struct{ name, method, path, body string }{
-			{"disabled", "PATCH", "", `{"status":"disabled"}`}, {"signedout", "DELETE", "/sessions", ""}, {"demoted", "PATCH", "", `{"role":"member"}`},
-			{"reset", "POST", "/reset-password", ""}, {"deleted", "DELETE", "", ""},
-		} {
-			token := s.join(admin, "maintainer", end.name)
-			me := users + "/" + s.call("GET", "/auth/userinfo", token, "").want(200)["id"].(string)
-			var all []held
-			for _, w := range []struct{ path, kind, body string }{{providers, "application/json", provider}, {tools, formType, upload}} {
-				all = append(all, s.hold("POST", w.path, token, w.kind, w.body[:10]))
-			}
-			require.Eventually(t, func() bool { return s.call("GET", "/auth/userinfo", token, "").status == 200 }, time.Minute, time.Millisecond)
-			require.Contains(t, []int{200, 204}, s.call(end.method, me+end.path, admin, end.body).status)
-			for i, one := range all {
-				_, _ = io.WriteString(one.body, []string{provider, upload}[i][10:])
-				_ = one.body.Close()
-				res := <-one.done
-				require.Contains(t, []int{0, 401, 403}, res.status, "%s: %s", end.name, res.text)
-			}
-			for _, list := range []string{providers, tools} {
-				require.NotContains(t, s.call("GET", list, admin, "").text, "late", end.name)
-			}
+	s, admin := started(t)
+	const provider = `{"name":"late","protocol":"openai","baseUrl":"https://models.example.com","apiKey":"k"}`
+	upload := form("late.ts", "export default {name: 'late', description: 'd', call() {}}")
+	for _, end := range []struct{ name, method, path, body string }{
+		{"disabled", "PATCH", "", `{"status":"disabled"}`}, {"signedout", "DELETE", "/sessions", ""}, {"demoted", "PATCH", "", `{"role":"member"}`},
+		{"reset", "POST", "/reset-password", ""}, {"deleted", "DELETE", "", ""},
+	} {
+		token := s.join(admin, "maintainer", end.name)
+		me := users + "/" + s.call("GET", "/auth/userinfo", token, "").want(200)["id"].(string)
+		var all []held
+		for _, w := range []struct{ path, kind, body string }{{providers, "application/json", provider}, {tools, formType, upload}} {
+			all = append(all, s.hold("POST", w.path, token, w.kind, w.body[:10]))
 		}
-	})
+		require.Eventually(t, func() bool { return s.call("GET", "/auth/userinfo", token, "").status == 200 }, time.Minute, time.Millisecond)
+		require.Contains(t, []int{200, 204}, s.call(end.method, me+end.path, admin, end.body).status)
+		for i, one := range all {
+			_, _ = io.WriteString(one.body, []string{provider, upload}[i][10:])
+			_ = one.body.Close()
+			res := <-one.done
+			require.Contains(t, []int{0, 401, 403}, res.status, "%s: %s", end.name, res.text)
+		}
+		for _, list := range []string{providers, tools} {
+			require.NotContains(t, s.call("GET", list, admin, "").text, "late", end.name)
+		}
+	}
 }

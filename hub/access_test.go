@@ -157,70 +157,69 @@ func stored(t *testing.T, d *db.DB) (all []string) {
 // accept forever: its clock is fixed. Each route that writes is called after each kind of end.
 func TestAWriteIsAuthorizedWhenItIsCommitted(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, url string) {
-		var stands atomic.Pointer[time.Time]
-		driver := &deploytest.Memory{Serve: func(req deploy.Request) (http.Handler, error) { return runtimeWithFile(t, req) }}
-		t.Cleanup(driver.Close)
-		s := open(t, url, func(cfg *hub.Config) {
-			cfg.Deployer = driver
-			cfg.Now = func() time.Time {
-				if at := stands.Load(); at != nil {
-					return *at
-				}
-				return time.Now()
+	url := sqlite(t)
+	var stands atomic.Pointer[time.Time]
+	driver := &deploytest.Memory{Serve: func(req deploy.Request) (http.Handler, error) { return runtimeWithFile(t, req) }}
+	t.Cleanup(driver.Close)
+	s := open(t, url, func(cfg *hub.Config) {
+		cfg.Deployer = driver
+		cfg.Now = func() time.Time {
+			if at := stands.Load(); at != nil {
+				return *at
 			}
-		})
-		o := &org{server: s, name: "default", admin: s.setUp()}
-		o.member = s.join(o.admin, "member", "meg")
-		eve := s.join(o.admin, "admin", "eve")
-		o.fill()
-		me := o.send("GET", "/auth/userinfo", o.admin, "").want(200)["id"].(string)
-		cli := o.made("POST", issue, `{"name":"mine"}`)["token"].(string)
-		writes := o.allWrites(t)
-		for _, route := range s.Routes() {
-			name := route.Method + " " + route.Path
-			if route.Method != http.MethodGet && route.Access != api.Open && !route.Prefix && harmless[name] == "" {
-				require.True(t, slices.ContainsFunc(writes, func(w write) bool { return w.method+" "+w.route == name }), "%s has no request", name)
-			}
-		}
-		replica := dbtest.Open(t, url)
-		now := time.Now()
-		stands.Store(&now)
-		entries := func() int { // but for denied permissions
-			return int(s.call("GET", "/api/v1/admin/audit-logs", eve, "").want(200)["total"].(float64)) - s.denials(eve)
-		}
-		before, recorded := stored(t, replica), entries()
-		for _, end := range []struct{ name, change, undo, token string }{
-			{"disabled", "UPDATE members SET status = 'disabled' WHERE id = $1", "UPDATE members SET status = 'active' WHERE id = $1", o.admin},
-			{"disabled, with a CLI token", "UPDATE members SET status = 'disabled' WHERE id = $1", "UPDATE members SET status = 'active' WHERE id = $1", cli},
-			{"signed out", "UPDATE sessions SET revoked_at = 1 WHERE user_id = $1", "UPDATE sessions SET revoked_at = NULL WHERE user_id = $1", o.admin},
-			{"token revoked", "UPDATE cli_tokens SET revoked_at = 1 WHERE user_id = $1", "UPDATE cli_tokens SET revoked_at = NULL WHERE user_id = $1", cli},
-			{"demoted", "UPDATE members SET role = 'member' WHERE id = $1", "UPDATE members SET role = 'admin' WHERE id = $1", o.admin},
-		} {
-			exec := func(query string) {
-				_, err := replica.Write().ExecContext(t.Context(), query, me)
-				require.NoError(t, err)
-			}
-			later := stands.Load().Add(2 * time.Minute) // denied permissions are limited by the minute
-			stands.Store(&later)
-			for _, w := range writes {
-				if end.name == "demoted" && (strings.HasPrefix(w.route, "/auth/") || strings.Contains(w.route, "/chat/")) {
-					continue // members may do so
-				}
-				s.call("GET", "/auth/userinfo", end.token, "").want(200) // is cached
-				exec(end.change)
-				res := o.do(w, end.token)
-				exec(end.undo)
-				require.Contains(t, []int{401, 403}, res.status, "%s: %s %s: %s", end.name, w.method, w.path, res.text)
-				require.NotContains(t, res.text, "key-spare")
-			}
-			require.Equal(t, before, stored(t, replica), end.name)
-			require.Equal(t, recorded, entries(), end.name)
-		}
-		stands.Store(nil)
-		for _, w := range writes {
-			res := o.do(w, o.admin)
-			require.Less(t, res.status, 300, "%s %s: %s", w.method, w.path, res.text)
+			return time.Now()
 		}
 	})
+	o := &org{server: s, name: "default", admin: s.setUp()}
+	o.member = s.join(o.admin, "member", "meg")
+	eve := s.join(o.admin, "admin", "eve")
+	o.fill()
+	me := o.send("GET", "/auth/userinfo", o.admin, "").want(200)["id"].(string)
+	cli := o.made("POST", issue, `{"name":"mine"}`)["token"].(string)
+	writes := o.allWrites(t)
+	for _, route := range s.Routes() {
+		name := route.Method + " " + route.Path
+		if route.Method != http.MethodGet && route.Access != api.Open && !route.Prefix && harmless[name] == "" {
+			require.True(t, slices.ContainsFunc(writes, func(w write) bool { return w.method+" "+w.route == name }), "%s has no request", name)
+		}
+	}
+	replica := dbtest.Open(t, url)
+	now := time.Now()
+	stands.Store(&now)
+	entries := func() int { // but for denied permissions
+		return int(s.call("GET", "/api/v1/admin/audit-logs", eve, "").want(200)["total"].(float64)) - s.denials(eve)
+	}
+	before, recorded := stored(t, replica), entries()
+	for _, end := range []struct{ name, change, undo, token string }{
+		{"disabled", "UPDATE members SET status = 'disabled' WHERE id = $1", "UPDATE members SET status = 'active' WHERE id = $1", o.admin},
+		{"disabled, with a CLI token", "UPDATE members SET status = 'disabled' WHERE id = $1", "UPDATE members SET status = 'active' WHERE id = $1", cli},
+		{"signed out", "UPDATE sessions SET revoked_at = 1 WHERE user_id = $1", "UPDATE sessions SET revoked_at = NULL WHERE user_id = $1", o.admin},
+		{"token revoked", "UPDATE cli_tokens SET revoked_at = 1 WHERE user_id = $1", "UPDATE cli_tokens SET revoked_at = NULL WHERE user_id = $1", cli},
+		{"demoted", "UPDATE members SET role = 'member' WHERE id = $1", "UPDATE members SET role = 'admin' WHERE id = $1", o.admin},
+	} {
+		exec := func(query string) {
+			_, err := replica.Write().ExecContext(t.Context(), query, me)
+			require.NoError(t, err)
+		}
+		later := stands.Load().Add(2 * time.Minute) // denied permissions are limited by the minute
+		stands.Store(&later)
+		for _, w := range writes {
+			if end.name == "demoted" && (strings.HasPrefix(w.route, "/auth/") || strings.Contains(w.route, "/chat/")) {
+				continue // members may do so
+			}
+			s.call("GET", "/auth/userinfo", end.token, "").want(200) // is cached
+			exec(end.change)
+			res := o.do(w, end.token)
+			exec(end.undo)
+			require.Contains(t, []int{401, 403}, res.status, "%s: %s %s: %s", end.name, w.method, w.path, res.text)
+			require.NotContains(t, res.text, "key-spare")
+		}
+		require.Equal(t, before, stored(t, replica), end.name)
+		require.Equal(t, recorded, entries(), end.name)
+	}
+	stands.Store(nil)
+	for _, w := range writes {
+		res := o.do(w, o.admin)
+		require.Less(t, res.status, 300, "%s %s: %s", w.method, w.path, res.text)
+	}
 }

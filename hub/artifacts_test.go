@@ -17,7 +17,6 @@ import (
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/artifact"
 	"github.com/seed93082962/agenthost/hub/artifact/s3blob"
-	"github.com/seed93082962/agenthost/hub/db/dbtest"
 )
 
 // upload uploads a tool.
@@ -45,7 +44,7 @@ func (s *server) upload(token, fileName, content string) response {
 func TestSweepDeletesFilesThatNoToolHas(t *testing.T) {
 	t.Parallel()
 	var later atomic.Bool
-	s := open(t, dbtest.SQLite(t), func(cfg *hub.Config) {
+	s := open(t, sqlite(t), func(cfg *hub.Config) {
 		cfg.Now = func() time.Time {
 			if later.Load() {
 				return time.Now().Add(25 * time.Hour)
@@ -81,7 +80,7 @@ func TestCredentialsOfTheStoreAreNotLogged(t *testing.T) {
 	defer bucket.Close()
 	driver, err := s3blob.New(s3blob.Config{Bucket: "b", Region: "r", Endpoint: bucket.URL, AccessKeyID: "AKIAPLANTED", SecretAccessKey: secretKey})
 	require.NoError(t, err)
-	s := open(t, dbtest.SQLite(t), func(cfg *hub.Config) { cfg.Artifacts = driver })
+	s := open(t, sqlite(t), func(cfg *hub.Config) { cfg.Artifacts = driver })
 	admin := s.setUp()
 	uploaded := s.upload(admin, "a.ts", "export default {name: 'a', description: 'd', call() {}}")
 	uploaded.wantError(http.StatusServiceUnavailable, string(api.Unavailable))

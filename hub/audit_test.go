@@ -18,62 +18,60 @@ import (
 
 // The three messages are those of the contract.
 func TestInvalidAuditQueries(t *testing.T) {
-	each(t, func(t *testing.T, s *server, admin string) {
-		for query, want := range map[string]string{
-			"page=0": "无效的分页参数", "page=-1": "无效的分页参数", "page=1.5": "无效的分页参数", "page=one": "无效的分页参数",
-			"page_size=0": "无效的分页参数", "page_size=ten": "无效的分页参数",
-			"from=yesterday": "无效的时间范围", "to=2026-01-01": "无效的时间范围", "from=2026-01-01T00:00:00": "无效的时间范围",
-			"snapshotId=-1": "无效的快照参数", "snapshotId=0x10": "无效的快照参数", "snapshotId=18446744073709551616": "无效的快照参数",
-			"snapshotId=1.0": "无效的快照参数", "snapshotId=one": "无效的快照参数",
-		} {
-			for _, path := range []string{"", "/export"} {
-				if path != "" && query[:4] == "page" {
-					continue // an export has no pages
-				}
-				res := s.call("GET", "/api/v1/admin/audit-logs"+path+"?"+query, admin, "")
-				require.Equal(t, want, res.wantError(http.StatusBadRequest, "invalid_request"), query)
+	s, admin := started(t)
+	for query, want := range map[string]string{
+		"page=0": "无效的分页参数", "page=-1": "无效的分页参数", "page=1.5": "无效的分页参数", "page=one": "无效的分页参数",
+		"page_size=0": "无效的分页参数", "page_size=ten": "无效的分页参数",
+		"from=yesterday": "无效的时间范围", "to=2026-01-01": "无效的时间范围", "from=2026-01-01T00:00:00": "无效的时间范围",
+		"snapshotId=-1": "无效的快照参数", "snapshotId=0x10": "无效的快照参数", "snapshotId=18446744073709551616": "无效的快照参数",
+		"snapshotId=1.0": "无效的快照参数", "snapshotId=one": "无效的快照参数",
+	} {
+		for _, path := range []string{"", "/export"} {
+			if path != "" && query[:4] == "page" {
+				continue // an export has no pages
 			}
+			res := s.call("GET", "/api/v1/admin/audit-logs"+path+"?"+query, admin, "")
+			require.Equal(t, want, res.wantError(http.StatusBadRequest, "invalid_request"), query)
 		}
-	})
+	}
 }
 
 func TestAuditQueryResponses(t *testing.T) {
-	each(t, func(t *testing.T, s *server, admin string) {
-		s.join(admin, "member", "meg")
-		all := s.call("GET", "/api/v1/admin/audit-logs", admin, "").want(http.StatusOK)
-		require.Equal(t, "4", all["snapshotId"], "setup, user.create, the login and the change of the password")
-		require.EqualValues(t, 4, all["total"])
-		items := all["items"].([]any)
-		require.Len(t, items, 4)
-		for i, action := range []string{"auth.change_password", "auth.login", "user.create", "auth.setup"} {
-			entry := items[i].(map[string]any)
-			require.Equal(t, action, entry["action"])
-			require.IsType(t, "", entry["id"])
-			require.Regexp(t, `^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$`, entry["createdAt"])
-			require.Equal(t, "127.0.0.1", entry["remoteIp"])
-		}
-		for query, total := range map[string]int{
-			"?page_size=500": 4, "?category=&action=&user=&from=&to=&page=&snapshotId=": 4, "?category=user": 1, "?category=auth&user=MEG": 2,
-			"?action=auth.setup": 1, "?category=user&action=auth.setup": 0, "?snapshotId=0": 0, "?snapshotId=1": 1,
-			"?from=2100-01-01T00:00:00Z": 0, "?to=2000-01-01T00:00:00%2B08:00": 0, "?from=2000-01-01T00:00:00.000000001Z": 4,
-			"?from=2100-01-01T00:00:00Z&to=2000-01-01T00:00:00Z": 0, "?user=%25": 0, "?user=_": 0, "?page=99999999999999999999999": 4,
-		} {
-			body := s.call("GET", "/api/v1/admin/audit-logs"+query, admin, "").want(http.StatusOK)
-			require.EqualValues(t, total, body["total"], query)
-			require.IsType(t, []any{}, body["items"], query)
-		}
-		cut := s.call("GET", "/api/v1/admin/audit-logs?snapshotId=18446744073709551615", admin, "").want(http.StatusOK)
-		require.Equal(t, "4", cut["snapshotId"], "a view never grows")
+	s, admin := started(t)
+	s.join(admin, "member", "meg")
+	all := s.call("GET", "/api/v1/admin/audit-logs", admin, "").want(http.StatusOK)
+	require.Equal(t, "4", all["snapshotId"], "setup, user.create, the login and the change of the password")
+	require.EqualValues(t, 4, all["total"])
+	items := all["items"].([]any)
+	require.Len(t, items, 4)
+	for i, action := range []string{"auth.change_password", "auth.login", "user.create", "auth.setup"} {
+		entry := items[i].(map[string]any)
+		require.Equal(t, action, entry["action"])
+		require.IsType(t, "", entry["id"])
+		require.Regexp(t, `^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$`, entry["createdAt"])
+		require.Equal(t, "127.0.0.1", entry["remoteIp"])
+	}
+	for query, total := range map[string]int{
+		"?page_size=500": 4, "?category=&action=&user=&from=&to=&page=&snapshotId=": 4, "?category=user": 1, "?category=auth&user=MEG": 2,
+		"?action=auth.setup": 1, "?category=user&action=auth.setup": 0, "?snapshotId=0": 0, "?snapshotId=1": 1,
+		"?from=2100-01-01T00:00:00Z": 0, "?to=2000-01-01T00:00:00%2B08:00": 0, "?from=2000-01-01T00:00:00.000000001Z": 4,
+		"?from=2100-01-01T00:00:00Z&to=2000-01-01T00:00:00Z": 0, "?user=%25": 0, "?user=_": 0, "?page=99999999999999999999999": 4,
+	} {
+		body := s.call("GET", "/api/v1/admin/audit-logs"+query, admin, "").want(http.StatusOK)
+		require.EqualValues(t, total, body["total"], query)
+		require.IsType(t, []any{}, body["items"], query)
+	}
+	cut := s.call("GET", "/api/v1/admin/audit-logs?snapshotId=18446744073709551615", admin, "").want(http.StatusOK)
+	require.Equal(t, "4", cut["snapshotId"], "a view never grows")
 
-		verified := s.call("GET", "/api/v1/admin/audit-logs/verify", admin, "").want(http.StatusOK)
-		require.Equal(t, true, verified["ok"])
-		require.EqualValues(t, 4, verified["checked"])
-		require.Equal(t, "4", verified["headId"])
-		csv := s.call("GET", "/api/v1/admin/audit-logs/export?format=csv&category=user", admin, "")
-		require.Equal(t, http.StatusOK, csv.status)
-		require.Contains(t, csv.text, "user.create")
-		require.NotContains(t, csv.text, "auth.setup")
-	})
+	verified := s.call("GET", "/api/v1/admin/audit-logs/verify", admin, "").want(http.StatusOK)
+	require.Equal(t, true, verified["ok"])
+	require.EqualValues(t, 4, verified["checked"])
+	require.Equal(t, "4", verified["headId"])
+	csv := s.call("GET", "/api/v1/admin/audit-logs/export?format=csv&category=user", admin, "")
+	require.Equal(t, http.StatusOK, csv.status)
+	require.Contains(t, csv.text, "user.create")
+	require.NotContains(t, csv.text, "auth.setup")
 }
 
 const day = 24 * time.Hour
@@ -147,7 +145,7 @@ func TestAuditHeadInTheFuture(t *testing.T) {
 // The time of the bubble advances to the next timer when every goroutine waits. A hub with a
 // database in another process does not wait inside the bubble, so this is about SQLite.
 func TestNothingIsPrunedInTheFirstTenMinutes(t *testing.T) {
-	url := dbtest.SQLite(t)
+	url := sqlite(t)
 	synctest.Test(t, func(t *testing.T) {
 		keys := []string{secret.Generate()}
 		start := func(now func() time.Time) *hub.Hub {

@@ -108,7 +108,7 @@ func (h *Hub) openStore(ctx context.Context) error {
 // openSignIn opens users and the ways in which they sign in.
 func (h *Hub) openSignIn(ctx context.Context) (err error) {
 	cfg := h.cfg
-	passwords := password.New(password.Config{Store: h.store})
+	passwords := password.New(password.Config{Store: h.store, Cost: cfg.passwordCost})
 	if !cfg.Offline {
 		if h.keys, err = token.New(ctx, h.store); err != nil {
 			return err

@@ -5,7 +5,15 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/artifact"
+	"github.com/seed93082962/agenthost/hub/db"
+	"github.com/seed93082962/agenthost/hub/password"
 )
+
+// Migrations returns the migrations of all concerns.
+func Migrations() []db.Series { return migrations() }
+
+// CheapPasswords makes a hash of a password take no time.
+func CheapPasswords(cfg *Config) { cfg.passwordCost = password.Cost{Memory: 8, Passes: 1, Threads: 1} }
 
 // Translate converts an error of another package.
 func Translate(err error) *api.Error { return translate(err) }

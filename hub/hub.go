@@ -39,6 +39,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/deploy"
 	"github.com/seed93082962/agenthost/hub/external"
 	"github.com/seed93082962/agenthost/hub/gateway"
+	"github.com/seed93082962/agenthost/hub/password"
 	"github.com/seed93082962/agenthost/hub/provider"
 	"github.com/seed93082962/agenthost/hub/secret"
 	"github.com/seed93082962/agenthost/hub/session"
@@ -152,6 +153,8 @@ type Config struct {
 
 	// Now is the clock. Defaults to time.Now.
 	Now func() time.Time
+
+	passwordCost password.Cost // of tests. Defaults to that of package password.
 }
 
 // Hub serves the API. Call Close after the last request.

@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub/api"
-	"github.com/seed93082962/agenthost/hub/db/dbtest"
 	"github.com/seed93082962/agenthost/rbac"
 )
 
@@ -183,20 +182,19 @@ func bodyOf(route api.Route) string {
 // same names.
 func TestOrganizationsAreIsolated(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, url string) {
-		orgs := openOrgs(t, url)
-		for i, o := range orgs {
-			other := orgs[1-i]
-			before := other.snapshot()
-			o.reads(t, other)
-			o.foreign(t, other)
-			o.refers(t, other)
-			requireSame(t, before, other.snapshot())
-			o.destroy(t, other)
-			requireSame(t, before, other.snapshot())
-			o.fill()
-		}
-	})
+	url := sqlite(t)
+	orgs := openOrgs(t, url)
+	for i, o := range orgs {
+		other := orgs[1-i]
+		before := other.snapshot()
+		o.reads(t, other)
+		o.foreign(t, other)
+		o.refers(t, other)
+		requireSame(t, before, other.snapshot())
+		o.destroy(t, other)
+		requireSame(t, before, other.snapshot())
+		o.fill()
+	}
 }
 
 func requireSame(t *testing.T, before, after map[string]string) {

@@ -9,44 +9,42 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub"
-	"github.com/seed93082962/agenthost/hub/db/dbtest"
 )
 
 // A member in a loop cannot fill the audit log with denials.
 func TestDenialsAreLimited(t *testing.T) {
 	const most = 60
-	dbtest.Each(t, func(t *testing.T, url string) {
-		var passed atomic.Int64
-		start := time.Now()
-		s := open(t, url, func(c *hub.Config) {
-			c.Now = func() time.Time { return start.Add(time.Duration(passed.Load())) }
-		})
-		admin := s.setUp()
-		mia, ada := s.join(admin, "member", "mia"), s.join(admin, "member", "ada")
-		denied := func(token string) response {
-			return s.call("POST", "/api/v1/admin/users", token, `{}`)
-		}
-		for range most - 1 {
-			denied(mia).wantError(http.StatusForbidden, "forbidden")
-		}
-		passed.Add(int64(20 * time.Second))
-		s.call("POST", "/api/v1/admin/invites", mia, `{}`).wantError(http.StatusForbidden, "forbidden")
-		recorded := func() any {
-			return s.call("GET", "/api/v1/admin/audit-logs", admin, "").want(http.StatusOK)["total"]
-		}
-		before := recorded()
-		for range 5 {
-			res := denied(mia)
-			res.wantError(http.StatusTooManyRequests, "rate_limited")
-			require.Equal(t, "40", res.header.Get("Retry-After"))
-		}
-		require.Equal(t, before, recorded())
-		require.Len(t, s.details(admin, "user.denied"), min(most-1, 20), "the first page")
-		require.EqualValues(t, most-1, s.call("GET", "/api/v1/admin/audit-logs?action=user.denied", admin, "").want(http.StatusOK)["total"])
-		denied(ada).wantError(http.StatusForbidden, "forbidden")
-		s.call("GET", "/auth/userinfo", mia, "").want(http.StatusOK)
-		passed.Add(int64(40 * time.Second))
-		denied(mia).wantError(http.StatusForbidden, "forbidden")
-		require.NotContains(t, s.log.String(), "level=ERROR")
+	url := sqlite(t)
+	var passed atomic.Int64
+	start := time.Now()
+	s := open(t, url, func(c *hub.Config) {
+		c.Now = func() time.Time { return start.Add(time.Duration(passed.Load())) }
 	})
+	admin := s.setUp()
+	mia, ada := s.join(admin, "member", "mia"), s.join(admin, "member", "ada")
+	denied := func(token string) response {
+		return s.call("POST", "/api/v1/admin/users", token, `{}`)
+	}
+	for range most - 1 {
+		denied(mia).wantError(http.StatusForbidden, "forbidden")
+	}
+	passed.Add(int64(20 * time.Second))
+	s.call("POST", "/api/v1/admin/invites", mia, `{}`).wantError(http.StatusForbidden, "forbidden")
+	recorded := func() any {
+		return s.call("GET", "/api/v1/admin/audit-logs", admin, "").want(http.StatusOK)["total"]
+	}
+	before := recorded()
+	for range 5 {
+		res := denied(mia)
+		res.wantError(http.StatusTooManyRequests, "rate_limited")
+		require.Equal(t, "40", res.header.Get("Retry-After"))
+	}
+	require.Equal(t, before, recorded())
+	require.Len(t, s.details(admin, "user.denied"), min(most-1, 20), "the first page")
+	require.EqualValues(t, most-1, s.call("GET", "/api/v1/admin/audit-logs?action=user.denied", admin, "").want(http.StatusOK)["total"])
+	denied(ada).wantError(http.StatusForbidden, "forbidden")
+	s.call("GET", "/auth/userinfo", mia, "").want(http.StatusOK)
+	passed.Add(int64(40 * time.Second))
+	denied(mia).wantError(http.StatusForbidden, "forbidden")
+	require.NotContains(t, s.log.String(), "level=ERROR")
 }

@@ -137,7 +137,7 @@ func (c *contract) entry(schema string, entry map[string]any) {
 // The schemas have each field of the details that the hub declares, and no other, whether they were
 // recorded or not.
 func TestEveryActionHasTheSchemaOfItsDetail(t *testing.T) {
-	c := newContract(t, dbtest.SQLite(t))
+	c := newContract(t, sqlite(t))
 	documented := c.details()
 	declared := map[string]bool{}
 	for _, a := range declaredActions(t) {

@@ -21,7 +21,6 @@ import (
 
 	"github.com/seed93082962/agenthost/hub"
 	"github.com/seed93082962/agenthost/hub/api"
-	"github.com/seed93082962/agenthost/hub/db/dbtest"
 )
 
 const (
@@ -34,7 +33,7 @@ const (
 func (c *contract) externalMode() *contract {
 	c.t.Helper()
 	e := &contract{coverage: newCoverage(), doc: c.doc, later: c.later, files: c.files}
-	e.server = open(c.t, dbtest.SQLite(c.t), func(cfg *hub.Config) {
+	e.server = open(c.t, sqlite(c.t), func(cfg *hub.Config) {
 		cfg.External, cfg.BootstrapAdmins, cfg.OpsKey, cfg.Artifacts, cfg.ChatPushKey = true, []string{"acme/root"}, opsKey, c.files, pushKey
 	})
 	e.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
@@ -61,7 +60,7 @@ var unseenExternal = map[string]string{
 // TestResponsesOfExternalMode causes every response of the routes that only external mode and the
 // operations interface have. The logins themselves are tested in package external.
 func TestResponsesOfExternalMode(t *testing.T) {
-	c := newContract(t, dbtest.SQLite(t)).externalMode()
+	c := newContract(t, sqlite(t)).externalMode()
 	p, other := newProvider(t), newProvider(t)
 	other.issuer = "https://other.example.com"
 	require.Equal(t, map[string]any{"mode": "external", "setup_required": false}, c.ok(200, "GET", "/auth/mode", "", ""))
@@ -279,7 +278,7 @@ func TestWrongKeysAreRecorded(t *testing.T) {
 		"of pushed chats":             {"POST", pushChats, `{"org":"acme","sessions":[]}`, "X-Chat-Push-Key", pushKey, 200},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := newContract(t, dbtest.SQLite(t)).externalMode()
+			c := newContract(t, sqlite(t)).externalMode()
 			for i := range 60 {
 				wrong := []string{"wrong", row.key + "x", strings.ToUpper(row.key)}[i%3]
 				c.reject(401, api.Unauthenticated, row.method, row.path, "", row.body, row.header, wrong)

@@ -21,7 +21,6 @@ import (
 
 	"github.com/seed93082962/agenthost/hub"
 	"github.com/seed93082962/agenthost/hub/api"
-	"github.com/seed93082962/agenthost/hub/db/dbtest"
 	"github.com/seed93082962/agenthost/hub/deploy/deploytest"
 	"github.com/seed93082962/agenthost/internal/openapitest"
 	"github.com/seed93082962/agenthost/rbac"
@@ -47,6 +46,13 @@ type coverage struct {
 
 func newCoverage() *coverage {
 	return &coverage{seen: map[string]bool{}, fields: map[string]bool{}, actions: map[string]bool{}}
+}
+
+// add adds the other coverage.
+func (c *coverage) add(other *coverage) {
+	maps.Copy(c.seen, other.seen)
+	maps.Copy(c.fields, other.fields)
+	maps.Copy(c.actions, other.actions)
 }
 
 // contract checks the responses of a hub against the document and collects the ones that occurred.
@@ -264,7 +270,7 @@ func fieldsOf(s *openapi3.Schema, at string) (fields []string) {
 }
 
 func TestTheDocumentHasEveryRouteAndNoOther(t *testing.T) {
-	c := newContract(t, dbtest.SQLite(t))
+	c := newContract(t, sqlite(t))
 	variable := regexp.MustCompile(`:(\w+)`)
 	operations := c.doc.All()
 	known := map[string]bool{}
@@ -308,7 +314,7 @@ func TestTheDocumentHasEveryRouteAndNoOther(t *testing.T) {
 }
 
 func TestMethodsAndPathsThatAreNotInTheDocument(t *testing.T) {
-	c := newContract(t, dbtest.SQLite(t))
+	c := newContract(t, sqlite(t))
 	rejected := func(name, method, path string) response {
 		res := c.call(method, path, "", "")
 		require.NoError(t, c.doc.CheckOutside(name, exchange(method, path, "", res)))

@@ -9,8 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub/api"
-	"github.com/seed93082962/agenthost/hub/db/dbtest"
-	"github.com/seed93082962/agenthost/internal/pgtest"
 )
 
 const (
@@ -52,28 +50,33 @@ var walks = map[string]func(c *contract, admin string){
 // The walks cause every response in the document, with every code and every field, and record every
 // action. They run on PostgreSQL, which rejects values that SQLite accepts.
 func TestResponsesMatchTheDocument(t *testing.T) {
-	all, done := newCoverage(), 0
-	run := func(name string, walk func(c *contract)) {
-		t.Run(name, func(t *testing.T) {
-			done++
-			c := newContract(t, pgtest.URL(t))
-			c.coverage = all
-			walk(c)
-		})
-	}
-	run("setup", (*contract).firstRun)
-	for name, walk := range walks {
-		run(name, func(c *contract) {
-			walk(c, c.setUp())
-			c.recordActions()
-		})
-	}
-	run("no database", (*contract).withoutDatabase)
-	if done < len(walks)+2 {
+	t.Parallel()
+	seen := make(chan *coverage, len(walks)+2)
+	t.Run("walks", func(t *testing.T) {
+		run := func(name string, walk func(c *contract)) {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				c := newContract(t, postgres(t))
+				walk(c)
+				seen <- c.coverage
+			})
+		}
+		run("setup", (*contract).firstRun)
+		for name, walk := range walks {
+			run(name, func(c *contract) {
+				walk(c, c.setUp())
+				c.recordActions()
+			})
+		}
+		run("no database", (*contract).withoutDatabase)
+	})
+	if len(seen) < cap(seen) {
 		return // -run chose some of them
 	}
-	c := newContract(t, dbtest.SQLite(t))
-	c.coverage = all
+	c := newContract(t, sqlite(t))
+	for range cap(seen) {
+		c.add(<-seen)
+	}
 	c.complete()
 }
 

@@ -110,77 +110,75 @@ func TestAnyFailureToConnectIsUnavailable(t *testing.T) {
 // A secret that an earlier version sealed is bound when a hub starts, or by `hub rekey`; no other
 // function opens it.
 func TestSecretsOfAnEarlierVersion(t *testing.T) {
-	dbtest.Each(t, func(t *testing.T, address string) {
-		own := secret.Generate()
-		start := func() *server { return open(t, address, func(c *hub.Config) { c.EncryptionKeys = []string{own} }) }
-		s := start()
-		admin := s.setUp()
-		made := s.call("POST", "/api/v1/admin/providers", admin, `{"name":"p","protocol":"openai","apiKey":"sk-new"}`).want(http.StatusCreated)
-		path := "/api/v1/admin/providers/" + made["id"].(string) + "/reveal-key"
-		keyring, err := secret.Parse(own)
+	address := sqlite(t)
+	own := secret.Generate()
+	start := func() *server { return open(t, address, func(c *hub.Config) { c.EncryptionKeys = []string{own} }) }
+	s := start()
+	admin := s.setUp()
+	made := s.call("POST", "/api/v1/admin/providers", admin, `{"name":"p","protocol":"openai","apiKey":"sk-new"}`).want(http.StatusCreated)
+	path := "/api/v1/admin/providers/" + made["id"].(string) + "/reveal-key"
+	keyring, err := secret.Parse(own)
+	require.NoError(t, err)
+	d, err := db.Open(t.Context(), db.Config{URL: address})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, d.Close()) })
+	request := func(bound ...string) []byte { return secret.AAD("deployments", "sealed", "default-a", bound...) }
+	_, err = d.Write().ExecContext(t.Context(), `INSERT INTO deployments (key, tenant_id, agent_name, desired, edition, revision, purge, spec_hash, sealed,
+			linked_at, deployed_at, deployed_by, state) VALUES ('default-a', 'default', 'a', 'stopped', 1, 1, FALSE, '', $1, 0, 0, '', 'stopped')`, []byte{})
+	require.NoError(t, err)
+	for _, restart := range []bool{true, false} {
+		_, err = d.Write().ExecContext(t.Context(), `UPDATE deployments SET sealed = $1`, keyring.Seal([]byte("{}"), request()))
 		require.NoError(t, err)
-		d, err := db.Open(t.Context(), db.Config{URL: address})
+		former := keyring.Seal([]byte("sk-former"), secret.AAD("providers", "api_key_enc", made["id"].(string)))
+		_, err = d.Write().ExecContext(t.Context(), `UPDATE providers SET api_key_enc = $1`, former)
 		require.NoError(t, err)
-		t.Cleanup(func() { require.NoError(t, d.Close()) })
-		request := func(bound ...string) []byte { return secret.AAD("deployments", "sealed", "default-a", bound...) }
-		_, err = d.Write().ExecContext(t.Context(), `INSERT INTO deployments (key, tenant_id, agent_name, desired, edition, revision, purge, spec_hash, sealed,
-				linked_at, deployed_at, deployed_by, state) VALUES ('default-a', 'default', 'a', 'stopped', 1, 1, FALSE, '', $1, 0, 0, '', 'stopped')`, []byte{})
-		require.NoError(t, err)
-		for _, restart := range []bool{true, false} {
-			_, err = d.Write().ExecContext(t.Context(), `UPDATE deployments SET sealed = $1`, keyring.Seal([]byte("{}"), request()))
+		s.call("POST", path, admin, "").wantError(http.StatusConflict, "conflict")
+		if restart {
+			s = start()
+		} else {
+			h, err := hub.New(t.Context(), hub.Config{DatabaseURL: address, EncryptionKeys: []string{own}, Offline: true})
 			require.NoError(t, err)
-			former := keyring.Seal([]byte("sk-former"), secret.AAD("providers", "api_key_enc", made["id"].(string)))
-			_, err = d.Write().ExecContext(t.Context(), `UPDATE providers SET api_key_enc = $1`, former)
-			require.NoError(t, err)
-			s.call("POST", path, admin, "").wantError(http.StatusConflict, "conflict")
-			if restart {
-				s = start()
-			} else {
-				h, err := hub.New(t.Context(), hub.Config{DatabaseURL: address, EncryptionKeys: []string{own}, Offline: true})
-				require.NoError(t, err)
-				n, err := h.Rekey(t.Context())
-				require.NoError(t, errors.Join(err, h.Close()))
-				require.Equal(t, 2, n)
-			}
-			var sealed []byte
-			require.NoError(t, d.Read().QueryRowContext(t.Context(), `SELECT sealed FROM deployments`).Scan(&sealed))
-			_, err = keyring.Open(sealed, request("default"))
-			require.NoError(t, err)
-			require.Equal(t, "sk-former", s.call("POST", path, admin, "").want(http.StatusOK)["apiKey"])
+			n, err := h.Rekey(t.Context())
+			require.NoError(t, errors.Join(err, h.Close()))
+			require.Equal(t, 2, n)
 		}
-	})
+		var sealed []byte
+		require.NoError(t, d.Read().QueryRowContext(t.Context(), `SELECT sealed FROM deployments`).Scan(&sealed))
+		_, err = keyring.Open(sealed, request("default"))
+		require.NoError(t, err)
+		require.Equal(t, "sk-former", s.call("POST", path, admin, "").want(http.StatusOK)["apiKey"])
+	}
 }
 
 // An operator encrypts the keys anew with a key that this replica does not have, and later with
 // both.
 func TestAHubThatCannotOpenItsKeysIsNotReady(t *testing.T) {
-	dbtest.Each(t, func(t *testing.T, address string) {
-		own, next := secret.Generate(), secret.Generate()
-		var ahead atomic.Int64
-		s := open(t, address, func(c *hub.Config) {
-			c.EncryptionKeys, c.Now = []string{own}, func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
-		})
-		s.setUp()
-		rekey := func(keys ...string) {
-			h, err := hub.New(t.Context(), hub.Config{DatabaseURL: address, EncryptionKeys: keys, Offline: true})
-			require.NoError(t, err)
-			_, err = h.Rekey(t.Context())
-			require.NoError(t, errors.Join(err, h.Close()))
-			ahead.Add(int64(time.Minute)) // a replica reads the keys once a minute
-		}
-		require.Equal(t, "ready", s.call("GET", "/health/ready", "", "").want(http.StatusOK)["status"])
-		rekey(next, own)
-		require.Equal(t, "unavailable", s.call("GET", "/health/ready", "", "").want(http.StatusServiceUnavailable)["status"])
-		require.ErrorIs(t, s.Ready(t.Context()), secret.ErrUnknownKey)
-		rekey(own, next)
-		require.Equal(t, "ready", s.call("GET", "/health/ready", "", "").want(http.StatusOK)["status"])
-
-		// The row is damaged.
-		_, err := dbtest.Open(t, address).Write().ExecContext(t.Context(), `UPDATE signing_keys SET private_sealed = public_key`)
-		require.NoError(t, err)
-		ahead.Add(int64(time.Minute))
-		s.call("GET", "/health/ready", "", "").want(http.StatusServiceUnavailable)
+	address := sqlite(t)
+	own, next := secret.Generate(), secret.Generate()
+	var ahead atomic.Int64
+	s := open(t, address, func(c *hub.Config) {
+		c.EncryptionKeys, c.Now = []string{own}, func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
 	})
+	s.setUp()
+	rekey := func(keys ...string) {
+		h, err := hub.New(t.Context(), hub.Config{DatabaseURL: address, EncryptionKeys: keys, Offline: true})
+		require.NoError(t, err)
+		_, err = h.Rekey(t.Context())
+		require.NoError(t, errors.Join(err, h.Close()))
+		ahead.Add(int64(time.Minute)) // a replica reads the keys once a minute
+	}
+	require.Equal(t, "ready", s.call("GET", "/health/ready", "", "").want(http.StatusOK)["status"])
+	rekey(next, own)
+	require.Equal(t, "unavailable", s.call("GET", "/health/ready", "", "").want(http.StatusServiceUnavailable)["status"])
+	require.ErrorIs(t, s.Ready(t.Context()), secret.ErrUnknownKey)
+	rekey(own, next)
+	require.Equal(t, "ready", s.call("GET", "/health/ready", "", "").want(http.StatusOK)["status"])
+
+	// The row is damaged.
+	_, err := dbtest.Open(t, address).Write().ExecContext(t.Context(), `UPDATE signing_keys SET private_sealed = public_key`)
+	require.NoError(t, err)
+	ahead.Add(int64(time.Minute))
+	s.call("GET", "/health/ready", "", "").want(http.StatusServiceUnavailable)
 }
 
 // Anyone can send probes: they share results, and the server that logs every statement has few.
@@ -235,62 +233,60 @@ func TestProbesShareTheirResult(t *testing.T) {
 
 // Clients without a credential cause no change, however old the signing key is.
 func TestProbesChangeNothing(t *testing.T) {
-	dbtest.Each(t, func(t *testing.T, address string) {
-		var ahead atomic.Int64
-		s := open(t, address, func(c *hub.Config) {
-			c.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
-		})
-		s.setUp()
-		d := dbtest.Open(t, address)
-		keys := func() (n int) {
-			require.NoError(t, d.Read().QueryRowContext(t.Context(), `SELECT COUNT(*) FROM signing_keys`).Scan(&n))
-			return n
-		}
-		ahead.Store(int64(91 * day))
-		for range 3 {
-			s.call("GET", "/health/ready", "", "").want(http.StatusOK)
-			s.call("GET", "/.well-known/jwks.json", "", "").want(http.StatusOK)
-			ahead.Add(int64(time.Minute))
-		}
-		require.Equal(t, 1, keys())
-		s.call("POST", "/auth/login", "", `{"username":"admin","password":"`+password+`"}`).want(http.StatusOK)
-		require.Equal(t, 2, keys(), "a token is signed with the next key")
+	address := sqlite(t)
+	var ahead atomic.Int64
+	s := open(t, address, func(c *hub.Config) {
+		c.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
 	})
+	s.setUp()
+	d := dbtest.Open(t, address)
+	keys := func() (n int) {
+		require.NoError(t, d.Read().QueryRowContext(t.Context(), `SELECT COUNT(*) FROM signing_keys`).Scan(&n))
+		return n
+	}
+	ahead.Store(int64(91 * day))
+	for range 3 {
+		s.call("GET", "/health/ready", "", "").want(http.StatusOK)
+		s.call("GET", "/.well-known/jwks.json", "", "").want(http.StatusOK)
+		ahead.Add(int64(time.Minute))
+	}
+	require.Equal(t, 1, keys())
+	s.call("POST", "/auth/login", "", `{"username":"admin","password":"`+password+`"}`).want(http.StatusOK)
+	require.Equal(t, 2, keys(), "a token is signed with the next key")
 }
 
 func TestAuthBodiesAreBounded(t *testing.T) {
-	each(t, func(t *testing.T, s *server, admin string) {
-		const most = 16 << 10
-		body := func(size int) string { return `{"` + strings.Repeat("x", size-6) + `":1}` }
-		bounded := 0
-		for _, route := range s.Routes() {
-			if !strings.HasPrefix(route.Path, "/auth/") {
-				continue
-			}
-			require.EqualValues(t, most, route.BodyLimit, route.Path)
-			if route.Method != http.MethodPost || route.Path == "/auth/logout" {
-				continue // a logout would end the session of the other rows
-			}
-			bounded++
-			s.call("POST", route.Path, admin, body(most+1)).wantError(http.StatusRequestEntityTooLarge, "payload_too_large")
-			require.NotEqual(t, http.StatusRequestEntityTooLarge, s.call("POST", route.Path, admin, body(most)).status, route.Path)
-			// Without a Content-Length.
-			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+route.Path, io.MultiReader(strings.NewReader(body(most+1))))
-			require.NoError(t, err)
-			req.Header = http.Header{"Content-Type": {"application/json"}, "Authorization": {"Bearer " + admin}}
-			res, err := s.client.Do(req)
-			require.NoError(t, err)
-			require.NoError(t, res.Body.Close())
-			require.Equal(t, http.StatusRequestEntityTooLarge, res.StatusCode, route.Path)
+	s, admin := started(t)
+	const most = 16 << 10
+	body := func(size int) string { return `{"` + strings.Repeat("x", size-6) + `":1}` }
+	bounded := 0
+	for _, route := range s.Routes() {
+		if !strings.HasPrefix(route.Path, "/auth/") {
+			continue
 		}
-		require.GreaterOrEqual(t, bounded, 5)
-		s.call("POST", "/auth/logout", admin, body(most+1)).wantError(http.StatusRequestEntityTooLarge, "payload_too_large")
-		s.call("POST", "/api/v1/cli/issue-token", admin, `{"name":"n","x":"`+strings.Repeat("x", most)+`"}`).want(http.StatusCreated)
-	})
+		require.EqualValues(t, most, route.BodyLimit, route.Path)
+		if route.Method != http.MethodPost || route.Path == "/auth/logout" {
+			continue // a logout would end the session of the other rows
+		}
+		bounded++
+		s.call("POST", route.Path, admin, body(most+1)).wantError(http.StatusRequestEntityTooLarge, "payload_too_large")
+		require.NotEqual(t, http.StatusRequestEntityTooLarge, s.call("POST", route.Path, admin, body(most)).status, route.Path)
+		// Without a Content-Length.
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+route.Path, io.MultiReader(strings.NewReader(body(most+1))))
+		require.NoError(t, err)
+		req.Header = http.Header{"Content-Type": {"application/json"}, "Authorization": {"Bearer " + admin}}
+		res, err := s.client.Do(req)
+		require.NoError(t, err)
+		require.NoError(t, res.Body.Close())
+		require.Equal(t, http.StatusRequestEntityTooLarge, res.StatusCode, route.Path)
+	}
+	require.GreaterOrEqual(t, bounded, 5)
+	s.call("POST", "/auth/logout", admin, body(most+1)).wantError(http.StatusRequestEntityTooLarge, "payload_too_large")
+	s.call("POST", "/api/v1/cli/issue-token", admin, `{"name":"n","x":"`+strings.Repeat("x", most)+`"}`).want(http.StatusCreated)
 }
 
 func TestACancelledDrainReportsRequestsInProgress(t *testing.T) {
-	s := open(t, dbtest.SQLite(t))
+	s := open(t, sqlite(t))
 	body, send := io.Pipe()
 	answered := make(chan struct{})
 	go func() {

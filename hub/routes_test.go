@@ -159,24 +159,23 @@ func rulesOf(t *testing.T) map[string][]string {
 }
 
 func TestTheRouteTableMatchesTheContract(t *testing.T) {
-	each(t, func(t *testing.T, s *server, _ string) {
-		rules := rulesOf(t)
-		for _, route := range s.Routes() {
-			name := cmp.Or(route.Method, "*") + " " + route.Path
-			roles, ok := rules[name]
-			require.True(t, ok, "%s is in no table", name)
-			delete(rules, name)
-			if route.Access == api.Open {
-				require.Equal(t, []string{"anyone"}, roles, name)
-				continue
-			}
-			for _, role := range []rbac.Role{rbac.Admin, rbac.Maintainer, rbac.Member} {
-				allowed := route.Access == api.SignedIn || route.Group.Allows(role)
-				require.Equal(t, strings.Contains(strings.Join(roles, " "), string(role)), allowed, "%s for %s", name, role)
-			}
+	s, _ := started(t)
+	rules := rulesOf(t)
+	for _, route := range s.Routes() {
+		name := cmp.Or(route.Method, "*") + " " + route.Path
+		roles, ok := rules[name]
+		require.True(t, ok, "%s is in no table", name)
+		delete(rules, name)
+		if route.Access == api.Open {
+			require.Equal(t, []string{"anyone"}, roles, name)
+			continue
 		}
-		require.Empty(t, rules, "routes that are not there")
-	})
+		for _, role := range []rbac.Role{rbac.Admin, rbac.Maintainer, rbac.Member} {
+			allowed := route.Access == api.SignedIn || route.Group.Allows(role)
+			require.Equal(t, strings.Contains(strings.Join(roles, " "), string(role)), allowed, "%s for %s", name, role)
+		}
+	}
+	require.Empty(t, rules, "routes that are not there")
 }
 
 // The responses of these routes are small, or have limits of their own. All other GET routes have a
@@ -188,77 +187,74 @@ var smallResponses = []string{
 }
 
 func TestLargeResponsesHaveAShare(t *testing.T) {
-	each(t, func(t *testing.T, s *server, _ string) {
-		for _, route := range s.Routes() {
-			if route.Method == http.MethodGet && route.Access != api.Open {
-				require.Equal(t, !slices.Contains(smallResponses, route.Path), route.Large, route.Path)
-			}
+	s, _ := started(t)
+	for _, route := range s.Routes() {
+		if route.Method == http.MethodGet && route.Access != api.Open {
+			require.Equal(t, !slices.Contains(smallResponses, route.Path), route.Large, route.Path)
 		}
-	})
+	}
 }
 
 func TestEncodedSlashIsNotASeparator(t *testing.T) {
-	each(t, func(t *testing.T, s *server, admin string) {
-		for _, route := range s.Routes() {
-			path := strings.NewReplacer(":id", "0", ":tokenId", "0", ":token", "0", ":hash", "0", ":name", "0").Replace(route.Path)
-			for i := 1; i < len(path); i++ {
-				if path[i] != '/' {
-					continue
-				}
-				for _, slash := range []string{"%2F", "%2f", "%2F..%2F", "/..%2f"} {
-					encoded := path[:i] + slash + path[i+1:]
-					s.call(route.Method, encoded, admin, "").wantError(http.StatusNotFound, "not_found")
-				}
+	s, admin := started(t)
+	for _, route := range s.Routes() {
+		path := strings.NewReplacer(":id", "0", ":tokenId", "0", ":token", "0", ":hash", "0", ":name", "0").Replace(route.Path)
+		for i := 1; i < len(path); i++ {
+			if path[i] != '/' {
+				continue
+			}
+			for _, slash := range []string{"%2F", "%2f", "%2F..%2F", "/..%2f"} {
+				encoded := path[:i] + slash + path[i+1:]
+				s.call(route.Method, encoded, admin, "").wantError(http.StatusNotFound, "not_found")
 			}
 		}
-	})
+	}
 }
 
 // Every route is called without a credential, with a session of every role, and with a CLI token.
 // The objects do not exist and the bodies are empty, so that a request that passes the checks of
 // its route gets neither 401 nor 403.
 func TestEveryRouteForEveryRole(t *testing.T) {
-	each(t, func(t *testing.T, s *server, admin string) {
-		tokens := map[string]string{
-			"admin": s.join(admin, "admin", "ada"), "maintainer": s.join(admin, "maintainer", "mia"), "member": s.join(admin, "member", "meg"),
+	s, admin := started(t)
+	tokens := map[string]string{
+		"admin": s.join(admin, "admin", "ada"), "maintainer": s.join(admin, "maintainer", "mia"), "member": s.join(admin, "member", "meg"),
+	}
+	for _, role := range []string{"admin", "maintainer"} { // members get none
+		tokens[role+" by CLI token"] = s.call("POST", "/api/v1/cli/issue-token", tokens[role], `{"name":"ci"}`).want(http.StatusCreated)["token"].(string)
+	}
+	before := s.denials(admin)
+	denied := 0
+	for name, roles := range rulesOf(t) {
+		method, path, _ := strings.Cut(name, " ")
+		if path == "/auth/logout" || strings.HasSuffix(path, "/audit-logs/export") {
+			continue // the first would end what the others need, and has tests of its own, as the second has
 		}
-		for _, role := range []string{"admin", "maintainer"} { // members get none
-			tokens[role+" by CLI token"] = s.call("POST", "/api/v1/cli/issue-token", tokens[role], `{"name":"ci"}`).want(http.StatusCreated)["token"].(string)
+		path = strings.NewReplacer(":id", "0", ":tokenId", "0", ":token", "0", ":hash", "0", ":name", "0").Replace(path)
+		open := roles[0] == "anyone"
+		status := s.call(method, path, "", "").status
+		require.Equal(t, !open, status == http.StatusUnauthorized && path != "/auth/login", "%s without a token: %d", name, status)
+		if open {
+			continue
 		}
-		before := s.denials(admin)
-		denied := 0
-		for name, roles := range rulesOf(t) {
-			method, path, _ := strings.Cut(name, " ")
-			if path == "/auth/logout" || strings.HasSuffix(path, "/audit-logs/export") {
-				continue // the first would end what the others need, and has tests of its own, as the second has
-			}
-			path = strings.NewReplacer(":id", "0", ":tokenId", "0", ":token", "0", ":hash", "0", ":name", "0").Replace(path)
-			open := roles[0] == "anyone"
-			status := s.call(method, path, "", "").status
-			require.Equal(t, !open, status == http.StatusUnauthorized && path != "/auth/login", "%s without a token: %d", name, status)
-			if open {
+		s.call(method, path, "no such token", "").wantError(http.StatusUnauthorized, "unauthenticated")
+		for who, token := range tokens {
+			role, _, cli := strings.Cut(who, " ")
+			res := s.call(method, path, token, "")
+			if !strings.Contains(strings.Join(roles, " "), role) {
+				res.wantError(http.StatusForbidden, "forbidden")
+				if denied++; denied%50 == 0 { // 60 of a caller are recorded in a minute
+					tokens["member"] = s.join(admin, "member", fmt.Sprint("meg", denied))
+				}
 				continue
 			}
-			s.call(method, path, "no such token", "").wantError(http.StatusUnauthorized, "unauthenticated")
-			for who, token := range tokens {
-				role, _, cli := strings.Cut(who, " ")
-				res := s.call(method, path, token, "")
-				if !strings.Contains(strings.Join(roles, " "), role) {
-					res.wantError(http.StatusForbidden, "forbidden")
-					if denied++; denied%50 == 0 { // 60 of a caller are recorded in a minute
-						tokens["member"] = s.join(admin, "member", fmt.Sprint("meg", denied))
-					}
-					continue
-				}
-				require.NotEqual(t, http.StatusUnauthorized, res.status, "%s for %s: %s", name, who, res.text)
-				if !cli || path != "/auth/change-password" {
-					require.NotEqual(t, http.StatusForbidden, res.status, "%s for %s: %s", name, who, res.text)
-				}
+			require.NotEqual(t, http.StatusUnauthorized, res.status, "%s for %s: %s", name, who, res.text)
+			if !cli || path != "/auth/change-password" {
+				require.NotEqual(t, http.StatusForbidden, res.status, "%s for %s: %s", name, who, res.text)
 			}
 		}
-		require.Positive(t, denied)
-		require.Equal(t, denied+2, s.denials(admin)-before, "every refused permission is recorded, and no bare 401: and each CLI token wanted to change a password")
-	})
+	}
+	require.Positive(t, denied)
+	require.Equal(t, denied+2, s.denials(admin)-before, "every refused permission is recorded, and no bare 401: and each CLI token wanted to change a password")
 }
 
 // denials counts the denied permissions in the audit log.

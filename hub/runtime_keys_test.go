@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub"
-	"github.com/seed93082962/agenthost/hub/db/dbtest"
 	"github.com/seed93082962/agenthost/hub/deploy/deploytest"
 )
 
@@ -57,28 +56,27 @@ func (s *server) runtime(path, key string) (status int, header http.Header) {
 }
 
 func TestAgentsUnderRuntimeCannotBeFound(t *testing.T) {
-	dbtest.Each(t, func(t *testing.T, url string) {
-		s, admin := deployable(t, url, "running", "stopped", "idle")
-		keys := []string{s.deploy(admin, "running"), s.deploy(admin, "stopped")}
-		s.call("POST", "/api/v1/admin/agents/stopped/deploy/stop", admin, "").want(http.StatusAccepted)
-		status, _ := s.runtime("running/v1/agents", keys[0])
-		require.Equal(t, http.StatusOK, status)
-		status, _ = s.runtime("stopped/v1/agents", keys[1])
-		require.Equal(t, http.StatusServiceUnavailable, status)
-		for _, key := range []string{"", "x", "rt_" + strings.Repeat("0", 48)} {
-			for _, name := range []string{"running", "stopped", "idle", "unknown", "Running", "running%20"} {
-				status, _ := s.runtime(name+"/health", key)
-				require.Equal(t, http.StatusUnauthorized, status, name)
-			}
+	url := sqlite(t)
+	s, admin := deployable(t, url, "running", "stopped", "idle")
+	keys := []string{s.deploy(admin, "running"), s.deploy(admin, "stopped")}
+	s.call("POST", "/api/v1/admin/agents/stopped/deploy/stop", admin, "").want(http.StatusAccepted)
+	status, _ := s.runtime("running/v1/agents", keys[0])
+	require.Equal(t, http.StatusOK, status)
+	status, _ = s.runtime("stopped/v1/agents", keys[1])
+	require.Equal(t, http.StatusServiceUnavailable, status)
+	for _, key := range []string{"", "x", "rt_" + strings.Repeat("0", 48)} {
+		for _, name := range []string{"running", "stopped", "idle", "unknown", "Running", "running%20"} {
+			status, _ := s.runtime(name+"/health", key)
+			require.Equal(t, http.StatusUnauthorized, status, name)
 		}
-		status, _ = s.runtime("running/health", keys[1])
-		require.Equal(t, http.StatusUnauthorized, status, "the key of another agent")
-	})
+	}
+	status, _ = s.runtime("running/health", keys[1])
+	require.Equal(t, http.StatusUnauthorized, status, "the key of another agent")
 }
 
 // 1,000 different names of 32 KiB leave no memory behind, with and without a key.
 func TestNamesUnderRuntimeAreNotStored(t *testing.T) {
-	s, admin := deployable(t, dbtest.SQLite(t), "running")
+	s, admin := deployable(t, sqlite(t), "running")
 	key := s.deploy(admin, "running")
 	memory := func() uint64 {
 		runtime.GC()
@@ -101,52 +99,50 @@ func TestNamesUnderRuntimeAreNotStored(t *testing.T) {
 }
 
 func TestKeysThatARemovedUserHasReadAreReplaced(t *testing.T) {
-	dbtest.Each(t, func(t *testing.T, url string) {
-		s, admin := deployable(t, url, "first", "second")
-		first, second := s.deploy(admin, "first"), s.deploy(admin, "second")
-		const deployed = "/api/v1/admin/agents/%s/deploy"
-		for name, remove := range map[string]func(id string){
-			"ada": func(id string) { s.call("DELETE", "/api/v1/admin/users/"+id, admin, "").want(http.StatusNoContent) },
-			"bob": func(id string) {
-				s.call("PATCH", "/api/v1/admin/users/"+id, admin, `{"status":"disabled"}`).want(http.StatusOK)
-			},
-		} {
-			member := s.join(admin, "member", name)
-			require.Equal(t, first, s.call("GET", fmt.Sprintf(deployed, "first"), member, "").want(http.StatusOK)["apiKey"])
-			remove(s.call("GET", "/auth/userinfo", member, "").want(http.StatusOK)["id"].(string))
-			require.Eventually(t, func() bool {
-				former := first
-				next := s.call("GET", fmt.Sprintf(deployed, "first"), admin, "").want(http.StatusOK)["apiKey"].(string)
-				if next == former {
-					return false
-				}
-				first = next
-				status, _ := s.runtime("first/v1/agents", former)
-				require.Equal(t, http.StatusUnauthorized, status)
-				status, _ = s.runtime("first/v1/agents", next)
-				require.Equal(t, http.StatusOK, status)
-				return true
-			}, time.Minute, 5*time.Millisecond)
-		}
-		require.Equal(t, second, s.call("GET", fmt.Sprintf(deployed, "second"), admin, "").want(http.StatusOK)["apiKey"], "neither has read it")
-	})
+	url := sqlite(t)
+	s, admin := deployable(t, url, "first", "second")
+	first, second := s.deploy(admin, "first"), s.deploy(admin, "second")
+	const deployed = "/api/v1/admin/agents/%s/deploy"
+	for name, remove := range map[string]func(id string){
+		"ada": func(id string) { s.call("DELETE", "/api/v1/admin/users/"+id, admin, "").want(http.StatusNoContent) },
+		"bob": func(id string) {
+			s.call("PATCH", "/api/v1/admin/users/"+id, admin, `{"status":"disabled"}`).want(http.StatusOK)
+		},
+	} {
+		member := s.join(admin, "member", name)
+		require.Equal(t, first, s.call("GET", fmt.Sprintf(deployed, "first"), member, "").want(http.StatusOK)["apiKey"])
+		remove(s.call("GET", "/auth/userinfo", member, "").want(http.StatusOK)["id"].(string))
+		require.Eventually(t, func() bool {
+			former := first
+			next := s.call("GET", fmt.Sprintf(deployed, "first"), admin, "").want(http.StatusOK)["apiKey"].(string)
+			if next == former {
+				return false
+			}
+			first = next
+			status, _ := s.runtime("first/v1/agents", former)
+			require.Equal(t, http.StatusUnauthorized, status)
+			status, _ = s.runtime("first/v1/agents", next)
+			require.Equal(t, http.StatusOK, status)
+			return true
+		}, time.Minute, 5*time.Millisecond)
+	}
+	require.Equal(t, second, s.call("GET", fmt.Sprintf(deployed, "second"), admin, "").want(http.StatusOK)["apiKey"], "neither has read it")
 }
 
 // An admin who becomes a member may not read keys any more, if members may not.
 func TestKeysThatADemotedAdminHasReadAreReplaced(t *testing.T) {
-	dbtest.Each(t, func(t *testing.T, url string) {
-		s, admin := deployableBy(t, url, func(cfg *hub.Config) { cfg.HideRuntimeKeys = true }, "first")
-		first := s.deploy(admin, "first")
-		const deployed = "/api/v1/admin/agents/first/deploy"
-		eve := s.join(admin, "admin", "eve")
-		require.Equal(t, first, s.call("GET", deployed, eve, "").want(http.StatusOK)["apiKey"])
-		id := s.call("GET", "/auth/userinfo", eve, "").want(http.StatusOK)["id"].(string)
-		s.call("PATCH", "/api/v1/admin/users/"+id, admin, `{"role":"member"}`).want(http.StatusOK)
-		require.Nil(t, s.call("GET", deployed, eve, "").want(http.StatusOK)["apiKey"])
-		require.Eventually(t, func() bool {
-			return s.call("GET", deployed, admin, "").want(http.StatusOK)["apiKey"] != first
-		}, time.Minute, 5*time.Millisecond)
-		status, _ := s.runtime("first/v1/agents", first)
-		require.Equal(t, http.StatusUnauthorized, status)
-	})
+	url := sqlite(t)
+	s, admin := deployableBy(t, url, func(cfg *hub.Config) { cfg.HideRuntimeKeys = true }, "first")
+	first := s.deploy(admin, "first")
+	const deployed = "/api/v1/admin/agents/first/deploy"
+	eve := s.join(admin, "admin", "eve")
+	require.Equal(t, first, s.call("GET", deployed, eve, "").want(http.StatusOK)["apiKey"])
+	id := s.call("GET", "/auth/userinfo", eve, "").want(http.StatusOK)["id"].(string)
+	s.call("PATCH", "/api/v1/admin/users/"+id, admin, `{"role":"member"}`).want(http.StatusOK)
+	require.Nil(t, s.call("GET", deployed, eve, "").want(http.StatusOK)["apiKey"])
+	require.Eventually(t, func() bool {
+		return s.call("GET", deployed, admin, "").want(http.StatusOK)["apiKey"] != first
+	}, time.Minute, 5*time.Millisecond)
+	status, _ := s.runtime("first/v1/agents", first)
+	require.Equal(t, http.StatusUnauthorized, status)
 }

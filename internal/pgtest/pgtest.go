@@ -77,6 +77,18 @@ func (t tests) Run() int {
 // its remaining connections. A private server does not sync to the disk.
 func URL(t testing.TB) string {
 	t.Helper()
+	return sharedServer(t).URL(t)
+}
+
+// Copy is [URL] of a copy of the database that fill has filled, which takes a fraction of the time
+// of many statements. fill is called once for each key. It must close its connections.
+func Copy(t testing.TB, key string, fill func(url string) error) string {
+	t.Helper()
+	return sharedServer(t).copyOf(t, key, fill)
+}
+
+func sharedServer(t testing.TB) *Server {
+	t.Helper()
 	s, err := shared.get(func() (*Server, error) {
 		if address := os.Getenv(EnvURL); address != "" {
 			return remote(address)
@@ -86,7 +98,7 @@ func URL(t testing.TB) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s.URL(t)
+	return s
 }
 
 // Durable is [URL] for benchmarks: commits are synced to disk. A private server has default

@@ -3,6 +3,7 @@ package pgtest_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/url"
@@ -34,6 +35,7 @@ func TestInChild(t *testing.T) {
 		c := connect(t, pgtest.URL(t))
 		_, err := c.Exec(t.Context(), "CREATE TABLE t (a BIGINT)")
 		require.NoError(t, err)
+		requireCopies(t)
 	case "durable":
 		requireSettings(t, pgtest.Durable(t), map[string]string{
 			"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on", "autovacuum": "on", "shared_buffers": "128MB",
@@ -58,6 +60,32 @@ func TestEachTestHasItsOwnDatabase(t *testing.T) {
 		_, err := c.Exec(t.Context(), "CREATE TABLE t (a BIGINT)")
 		require.NoError(t, err)
 	}
+}
+
+func TestCopies(t *testing.T) {
+	t.Parallel()
+	requireCopies(t)
+}
+
+// requireCopies requires that each copy has what was filled once, and nothing of other copies.
+func requireCopies(t *testing.T) {
+	t.Helper()
+	filled := 0
+	fill := func(url string) error {
+		filled++
+		c, err := pgx.Connect(t.Context(), url)
+		if err == nil {
+			_, err = c.Exec(t.Context(), "CREATE TABLE t (a BIGINT)")
+		}
+		return errors.Join(err, c.Close(t.Context()))
+	}
+	for range 3 {
+		c := connect(t, pgtest.Copy(t, t.Name(), fill))
+		tag, err := c.Exec(t.Context(), "INSERT INTO t SELECT 1 WHERE NOT EXISTS (SELECT 1 FROM t)")
+		require.NoError(t, err)
+		require.EqualValues(t, 1, tag.RowsAffected())
+	}
+	require.Equal(t, 1, filled)
 }
 
 func TestDatabaseIsDroppedWithItsConnections(t *testing.T) {

@@ -19,7 +19,7 @@ func TestEachRunsOnBothEnginesWithFreshDatabases(t *testing.T) {
 		"postgres/0001_notes.sql": {Data: []byte("CREATE TABLE notes (body TEXT)")},
 		"sqlite/0001_notes.sql":   {Data: []byte("CREATE TABLE notes (body TEXT)")},
 	}}
-	for range 2 {
+	for _, copied := range [][]db.Series{nil, {notes}, {notes}} {
 		var engines []db.Engine
 		dbtest.Each(t, func(t *testing.T, url string) {
 			d := dbtest.Open(t, url, notes)
@@ -31,7 +31,7 @@ func TestEachRunsOnBothEnginesWithFreshDatabases(t *testing.T) {
 			require.Zero(t, rows)
 			_, err := d.Write().ExecContext(t.Context(), "INSERT INTO notes (body) VALUES ('left over')")
 			require.NoError(t, err)
-		})
+		}, copied...)
 		require.Equal(t, []db.Engine{db.PostgreSQL, db.SQLite}, engines)
 	}
 }
