@@ -28,7 +28,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 	"iter"
 	"net/http"
 	"strings"
@@ -76,8 +75,6 @@ type Config struct {
 // Client is a [model.Model]. It is safe for concurrent use.
 type Client struct {
 	upstream *upstream.Client
-	tools    upstream.ToolCache
-	body     map[string]json.RawMessage
 	vendor   bool // Anthropic itself
 	thinks   bool // DeepSeek or Kimi
 }
@@ -86,11 +83,6 @@ var _ model.Model = (*Client)(nil)
 
 // New checks cfg. It does not connect.
 func New(cfg Config) (*Client, error) {
-	for _, name := range []string{"model", "messages", "system", "tools", "stream"} {
-		if _, ok := cfg.Body[name]; ok {
-			return nil, fmt.Errorf("anthropic: body field %s cannot be set", name)
-		}
-	}
 	base := cmp.Or(strings.TrimRight(cfg.BaseURL, "/"), defaultBaseURL)
 	up, err := upstream.New(upstream.Config{
 		Name:       "anthropic",
@@ -102,15 +94,15 @@ func New(cfg Config) (*Client, error) {
 		KeyHeader:  cfg.KeyHeader,
 		Custom:     cfg.Header,
 		Header:     http.Header{"Anthropic-Version": {"2023-06-01"}},
+		Body:       cfg.Body,
+		Fixed:      []string{"model", "messages", "system", "tools", "stream"},
+		Tools:      toolList,
 		HTTPClient: cfg.HTTPClient,
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &Client{
-		upstream: up, body: cfg.Body, vendor: upstream.HasDomain(base, "anthropic.com"),
-		thinks: upstream.RequiresThinking(base),
-	}, nil
+	return &Client{upstream: up, vendor: upstream.HasDomain(base, "anthropic.com"), thinks: upstream.RequiresThinking(base)}, nil
 }
 
 // Stream implements [model.Model].
@@ -120,15 +112,7 @@ func New(cfg Config) (*Client, error) {
 // started without thinking is finished without a thinking budget.
 func (c *Client) Stream(ctx context.Context, req *model.Request) iter.Seq2[model.Part, error] {
 	return func(yield func(model.Part, error) bool) {
-		body, err := upstream.Encode(c.request(req), c.body)
-		if err == nil {
-			err = c.tools.AddTo(body, req.Tools, toolList)
-		}
-		if err != nil {
-			yield(model.Part{}, fmt.Errorf("anthropic: %w", err))
-			return
-		}
-		c.upstream.Stream(ctx, body, req, &decoder{ids: upstream.NewCallIDs(req)}, yield)
+		c.upstream.Stream(ctx, req, c.request(req), &decoder{ids: upstream.NewCallIDs(req)}, yield)
 	}
 }
 

@@ -18,15 +18,15 @@ type decoder struct {
 	usage   model.Usage
 	stop    string
 	joiner  upstream.Joiner
-	blocks  []block         // part.Index is the position in it: some servers use an index twice
+	blocks  []openBlock     // part.Index is the position in it: some servers use an index twice
 	tools   bool            // the response has a tool call
 	orphan  bool            // an input came without its call
 	whole   json.RawMessage // input that came with the start of the open tool call
 	wholeAt int             // position of that call
 }
 
-// block is one content block of the response.
-type block struct {
+// openBlock is one content block of the response.
+type openBlock struct {
 	index   int  // as upstream sent it
 	call    bool // a tool call
 	unknown bool // is left out, such as that of a server tool
@@ -119,7 +119,7 @@ func (d *decoder) startBlock(parts []model.Part, index int, b *contentBlock) ([]
 	if len(d.blocks) == model.MaxResponseBlocks {
 		return parts, &model.Error{Code: model.CodeServer, Message: "upstream sent too many content blocks"}
 	}
-	d.blocks = append(d.blocks, block{index: index, call: b.Type == "tool_use", unknown: !b.known()})
+	d.blocks = append(d.blocks, openBlock{index: index, call: b.Type == "tool_use", unknown: !b.known()})
 	switch b.Type {
 	case "text":
 		parts = d.appendIncrement(parts, increment{model.KindText, index, string(b.Text)})
@@ -167,7 +167,7 @@ func (d *decoder) appendIncrement(parts []model.Part, inc increment) []model.Par
 		return parts
 	case at < 0: // some servers do not start blocks of text
 		at = len(d.blocks)
-		d.blocks = append(d.blocks, block{index: inc.index})
+		d.blocks = append(d.blocks, openBlock{index: inc.index})
 	case d.blocks[at].unknown:
 		return parts
 	case input && d.wholeAt == at:

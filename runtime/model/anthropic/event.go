@@ -20,10 +20,9 @@ type event struct {
 	Message struct {
 		Usage usage `json:"usage"`
 	} `json:"message"`
-	ContentBlock contentBlock    `json:"content_block"`
-	Delta        delta           `json:"delta"`
-	Usage        usage           `json:"usage"`
-	Error        json.RawMessage `json:"error"`
+	ContentBlock contentBlock `json:"content_block"`
+	Delta        delta        `json:"delta"`
+	Usage        usage        `json:"usage"`
 }
 
 type contentBlock struct {

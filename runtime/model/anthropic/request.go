@@ -19,8 +19,8 @@ type request struct {
 
 	OutputConfig *outputConfig `json:"output_config,omitempty"`
 
-	System   []*textBlock `json:"system,omitempty"`
-	Messages []message    `json:"messages"`
+	System   []block   `json:"system,omitempty"`
+	Messages []message `json:"messages"`
 }
 
 type thinking struct {
@@ -41,7 +41,31 @@ type tool struct {
 
 type message struct {
 	Role    model.Role `json:"role"`
-	Content []any      `json:"content"` // pointers to the block types
+	Content []block    `json:"content"`
+}
+
+// block is a content block of any type. Thinking and its signature are present in every block of
+// type thinking: models that do not show their thinking sign an empty text.
+type block struct {
+	Type         string          `json:"type"`
+	Text         string          `json:"text,omitempty"`
+	Thinking     *string         `json:"thinking,omitempty"`
+	Signature    *string         `json:"signature,omitempty"`
+	Data         string          `json:"data,omitempty"`
+	ID           string          `json:"id,omitempty"`
+	Name         string          `json:"name,omitempty"`
+	Input        json.RawMessage `json:"input,omitempty"`
+	ToolUseID    string          `json:"tool_use_id,omitempty"`
+	Content      any             `json:"content,omitempty"` // a string, or blocks where the result has images
+	IsError      bool            `json:"is_error,omitempty"`
+	Source       *imageSource    `json:"source,omitempty"`
+	CacheControl *cacheControl   `json:"cache_control,omitempty"`
+}
+
+type imageSource struct {
+	Type      string `json:"type"`
+	MediaType string `json:"media_type"`
+	Data      []byte `json:"data"`
 }
 
 type cacheControl struct {
@@ -72,7 +96,7 @@ func (c *Client) request(req *model.Request) *request {
 		r.OutputConfig = &outputConfig{Effort: req.Thinking.Effort}
 	}
 	if !blank(req.System) {
-		r.System = []*textBlock{{Type: "text", Text: req.System, CacheControl: ephemeral()}}
+		r.System = []block{{Type: "text", Text: req.System, CacheControl: ephemeral()}}
 	}
 	markMessages(r.Messages)
 	return r
@@ -109,17 +133,10 @@ func markMessages(list []message) {
 }
 
 // mark marks the last block that may have a mark: thinking may not.
-func mark(content []any) bool {
-	for _, c := range slices.Backward(content) {
-		switch b := c.(type) {
-		case *textBlock:
-			b.CacheControl = ephemeral()
-			return true
-		case *toolUse:
-			b.CacheControl = ephemeral()
-			return true
-		case *toolResult:
-			b.CacheControl = ephemeral()
+func mark(content []block) bool {
+	for i := range slices.Backward(content) {
+		if !isThinking(content[i]) {
+			content[i].CacheControl = ephemeral()
 			return true
 		}
 	}
@@ -151,22 +168,20 @@ func (c *Client) messages(history []model.Message) []message {
 // endsWithOutput returns the content of an assistant message without the thinking at its end, which
 // the API rejects. A response that reached the output limit may end like that. Where a server
 // requires thinking, a message without it gets an empty one.
-func (c *Client) endsWithOutput(content []any) []any {
+func (c *Client) endsWithOutput(content []block) []block {
 	for len(content) > 0 && isThinking(content[len(content)-1]) {
 		content = content[:len(content)-1]
 	}
 	if c.thinks && len(content) > 0 && !slices.ContainsFunc(content, isThinking) {
-		content = slices.Insert(content, 0, any(&thought{Type: "thinking", Thinking: upstream.NoThinking}))
+		content = slices.Insert(content, 0, thinkingBlock(upstream.NoThinking, ""))
 	}
 	return content
 }
 
-func isThinking(block any) bool {
-	switch block.(type) {
-	case *thought, *redacted:
-		return true
-	}
-	return false
+func isThinking(b block) bool { return b.Type == "thinking" || b.Type == "redacted_thinking" }
+
+func thinkingBlock(text, signature string) block {
+	return block{Type: "thinking", Thinking: &text, Signature: &signature}
 }
 
 // startedWithoutThinking reports whether the model has not finished its turn and started it without
@@ -174,15 +189,10 @@ func isThinking(block any) bool {
 // continues after each tool result.
 func startedWithoutThinking(list []message) bool {
 	start := len(list)
-	for start > 0 && (list[start-1].Role == model.RoleAssistant || hasResult(list[start-1].Content)) {
+	for start > 0 && (list[start-1].Role == model.RoleAssistant || list[start-1].Content[0].Type == "tool_result") {
 		start--
 	}
 	return start < len(list) && !isThinking(list[start].Content[0])
-}
-
-func hasResult(content []any) bool {
-	_, ok := content[0].(*toolResult)
-	return ok
 }
 
 // signs reports whether the server signs its thinking. Such a server rejects thinking without a
@@ -196,45 +206,11 @@ func signs(history []model.Message) bool {
 	})
 }
 
-type textBlock struct {
-	Type         string        `json:"type"`
-	Text         string        `json:"text"`
-	CacheControl *cacheControl `json:"cache_control,omitempty"`
-}
-
-// thought has no omitempty: models that do not show their thinking sign an empty text.
-type thought struct {
-	Type      string `json:"type"`
-	Thinking  string `json:"thinking"`
-	Signature string `json:"signature"`
-}
-
-type redacted struct {
-	Type string `json:"type"`
-	Data string `json:"data"`
-}
-
-type toolUse struct {
-	Type         string          `json:"type"`
-	ID           string          `json:"id"`
-	Name         string          `json:"name"`
-	Input        json.RawMessage `json:"input"`
-	CacheControl *cacheControl   `json:"cache_control,omitempty"`
-}
-
-type toolResult struct {
-	Type         string        `json:"type"`
-	ToolUseID    string        `json:"tool_use_id"`
-	Content      any           `json:"content,omitempty"` // a string, or blocks where the result has images
-	IsError      bool          `json:"is_error,omitempty"`
-	CacheControl *cacheControl `json:"cache_control,omitempty"`
-}
-
 // blocks returns the content of a message with tool results first, as the API requires. It leaves
 // out blank text, which the API rejects. Thinking without a signature is left out unless unsigned
 // is set.
-func blocks(content []model.Block, unsigned bool) []any {
-	list := make([]any, 0, len(content))
+func blocks(content []model.Block, unsigned bool) []block {
+	list := make([]block, 0, len(content))
 	for i := range content {
 		if b := &content[i]; b.Type == model.BlockToolResult {
 			list = append(list, result(b))
@@ -244,59 +220,44 @@ func blocks(content []model.Block, unsigned bool) []any {
 		switch b := &content[i]; b.Type {
 		case model.BlockText:
 			if !blank(b.Text) {
-				list = append(list, &textBlock{Type: "text", Text: b.Text})
+				list = append(list, block{Type: "text", Text: b.Text})
 			}
 		case model.BlockThinking:
 			if b.Signature != "" || unsigned && !blank(b.Text) {
-				list = append(list, &thought{Type: "thinking", Thinking: b.Text, Signature: b.Signature})
+				list = append(list, thinkingBlock(b.Text, b.Signature))
 			}
 		case model.BlockRedacted:
-			list = append(list, &redacted{Type: "redacted_thinking", Data: b.Data})
+			list = append(list, block{Type: "redacted_thinking", Data: b.Data})
 		case model.BlockToolUse:
 			input := b.Input
 			if len(input) == 0 {
 				input = json.RawMessage("{}")
 			}
-			list = append(list, &toolUse{Type: "tool_use", ID: toolID(b.ID), Name: b.Name, Input: input})
+			list = append(list, block{Type: "tool_use", ID: toolID(b.ID), Name: b.Name, Input: input})
 		case model.BlockToolResult: // appended above
 		}
 	}
 	return list
 }
 
-func result(b *model.Block) *toolResult {
-	r := &toolResult{Type: "tool_result", ToolUseID: toolID(b.ID), IsError: b.IsError}
+func result(b *model.Block) block {
+	r := block{Type: "tool_result", ToolUseID: toolID(b.ID), IsError: b.IsError}
 	switch {
 	case b.IsError && blank(b.Text):
 		r.Content = "(no output)" // an error without content is rejected
 	case len(b.Images) > 0 && !b.IsError: // an error may have only text
-		r.Content = withImages(b)
+		var list []block
+		if !blank(b.Text) {
+			list = append(list, block{Type: "text", Text: b.Text})
+		}
+		for _, v := range b.Images {
+			list = append(list, block{Type: "image", Source: &imageSource{Type: "base64", MediaType: v.MediaType, Data: v.Data}})
+		}
+		r.Content = list
 	case b.Text != "":
 		r.Content = b.Text
 	}
 	return r
-}
-
-type image struct {
-	Type   string      `json:"type"`
-	Source imageSource `json:"source"`
-}
-
-type imageSource struct {
-	Type      string `json:"type"`
-	MediaType string `json:"media_type"`
-	Data      []byte `json:"data"`
-}
-
-func withImages(b *model.Block) []any {
-	var list []any
-	if !blank(b.Text) {
-		list = append(list, &textBlock{Type: "text", Text: b.Text})
-	}
-	for _, v := range b.Images {
-		list = append(list, &image{Type: "image", Source: imageSource{Type: "base64", MediaType: v.MediaType, Data: v.Data}})
-	}
-	return list
 }
 
 // toolID returns an id of the form ^[a-zA-Z0-9_-]+$, which the API requires. A conversation that

@@ -117,22 +117,22 @@ func decode(raw []byte, v any) error {
 	return dec.Decode(v)
 }
 
-func (anthropic) check(r *Request) (options, *refusal) {
+func (anthropic) check(r *Request) (bool, *refusal) {
 	if refused := endpoint(r, "/v1/messages", "Not Found"); refused != nil {
-		return options{}, refused
+		return false, refused
 	}
 	return checkMessages(r, false)
 }
 
 // checkMessages checks a request of the Messages API. Servers that do not sign thinking require it
 // without a signature.
-func checkMessages(r *Request, unsigned bool) (options, *refusal) {
+func checkMessages(r *Request, unsigned bool) (bool, *refusal) {
 	if r.Header.Get("Anthropic-Version") == "" {
-		return options{}, bad("anthropic-version: header is required")
+		return false, bad("anthropic-version: header is required")
 	}
 	var q anthropicRequest
 	if err := decode(r.Body, &q); err != nil {
-		return options{}, bad("%v: Extra inputs are not permitted, or not of their type", err)
+		return false, bad("%v: Extra inputs are not permitted, or not of their type", err)
 	}
 	c := anthropicChecker{unsigned: unsigned}
 	if q.Thinking != nil {
@@ -140,13 +140,13 @@ func checkMessages(r *Request, unsigned bool) (options, *refusal) {
 	}
 	for _, check := range []func(*anthropicRequest) *refusal{c.thinks, c.settings, c.tools, c.system, c.messages} {
 		if refused := check(&q); refused != nil {
-			return options{}, refused
+			return false, refused
 		}
 	}
 	if c.cached > 4 {
-		return options{}, bad("A maximum of 4 blocks with cache_control may be provided. Found %d.", c.cached)
+		return false, bad("A maximum of 4 blocks with cache_control may be provided. Found %d.", c.cached)
 	}
-	return options{}, nil
+	return false, nil
 }
 
 type anthropicChecker struct {

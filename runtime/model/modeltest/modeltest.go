@@ -129,13 +129,13 @@ func (u *Upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		closed: make(chan struct{}),
 	}
 	defer req.finish()
-	var opts options
+	var usage bool
 	var refused *refusal
 	switch _, tooLarge := errors.AsType[*http.MaxBytesError](err); {
 	case tooLarge:
 		refused = &refusal{http.StatusRequestEntityTooLarge, "Request exceeds the maximum size"}
 	case err == nil:
-		opts, refused = u.wire.check(req)
+		usage, refused = u.wire.check(req)
 	}
 	n, reply, ok := u.record(req, err == nil && refused == nil)
 	switch {
@@ -150,7 +150,7 @@ func (u *Upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		for reply.choose != nil { // which may block
 			reply = reply.choose(req).compiled(u.wire)
 		}
-		reply.serve(w, r, u, req, opts)
+		reply.serve(w, r, u, req, usage)
 	}
 }
 
@@ -178,4 +178,34 @@ func (u *Upstream) record(r *Request, valid bool) (n int, reply Reply, ok bool) 
 func (u *Upstream) refuse(w http.ResponseWriter, n int, r *refusal) {
 	u.report("modeltest: request %d is not valid: %s", n, r.message)
 	writeError(w, u.wire, r.status, r.message)
+}
+
+// Request is a request that an [Upstream] received.
+type Request struct {
+	Method string
+	Path   string
+	Query  string
+	Header http.Header
+	Body   []byte
+	Time   time.Time // when the request was read
+
+	closed chan struct{}
+	end    time.Time // this and the next are written before closed is closed
+	gone   bool
+}
+
+// Closed is closed when the upstream is done with the request: the complete reply was written, or
+// the client has disconnected.
+func (r *Request) Closed() <-chan struct{} { return r.closed }
+
+// End waits until the request is closed. It returns the time, and reports whether the client
+// disconnected before the complete reply was written.
+func (r *Request) End() (at time.Time, early bool) {
+	<-r.closed
+	return r.end, r.gone
+}
+
+func (r *Request) finish() {
+	r.end = time.Now()
+	close(r.closed)
 }

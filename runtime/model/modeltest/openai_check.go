@@ -48,33 +48,33 @@ type openaiToolCall struct {
 
 var openaiToolName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
 
-func (openai) check(r *Request) (options, *refusal) {
-	opts, refused := checkChat(r, "/v1/chat/completions")
+func (openai) check(r *Request) (bool, *refusal) {
+	usage, refused := checkChat(r, "/v1/chat/completions")
 	if refused != nil {
-		return opts, refused
+		return usage, refused
 	}
 	q, refused := newProfileRequest(r)
 	if refused == nil {
 		refused = onlyFields(append([]string{"reasoning_content"}, openaiMessageFields...), openaiCallFields, openaiUnknown)(r, q)
 	}
-	return opts, refused
+	return usage, refused
 }
 
 // checkChat checks what every server that speaks Chat Completions has in common.
-func checkChat(r *Request, path string) (options, *refusal) {
+func checkChat(r *Request, path string) (bool, *refusal) {
 	if refused := endpoint(r, path, fmt.Sprintf("Invalid URL (%s %s)", r.Method, r.Path)); refused != nil {
-		return options{}, refused
+		return false, refused
 	}
 	var q openaiRequest
 	if err := json.Unmarshal(r.Body, &q); err != nil {
-		return options{}, bad("We could not parse the JSON body of your request: %v", err)
+		return false, bad("We could not parse the JSON body of your request: %v", err)
 	}
 	for _, check := range []func(*openaiRequest) *refusal{openaiSettings, openaiTools, openaiMessages} {
 		if refused := check(&q); refused != nil {
-			return options{}, refused
+			return false, refused
 		}
 	}
-	return options{usage: q.StreamOptions.IncludeUsage}, nil
+	return q.StreamOptions.IncludeUsage, nil
 }
 
 func openaiSettings(q *openaiRequest) *refusal {

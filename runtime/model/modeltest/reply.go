@@ -65,7 +65,7 @@ func (r Reply) compiled(f format) Reply {
 	return r
 }
 
-func (r Reply) serve(w http.ResponseWriter, hr *http.Request, u *Upstream, req *Request, opts options) {
+func (r Reply) serve(w http.ResponseWriter, hr *http.Request, u *Upstream, req *Request, usage bool) {
 	for i := 0; i+1 < len(r.header); i += 2 {
 		w.Header().Set(r.header[i], r.header[i+1])
 	}
@@ -79,7 +79,7 @@ func (r Reply) serve(w http.ResponseWriter, hr *http.Request, u *Upstream, req *
 		writeJSON(w, status, body)
 	case r.status != 0:
 		writeError(w, u.wire, r.status, "")
-	case opts.usage:
+	case usage:
 		play(hr.Context(), w, u, req, r.usageScript)
 	default:
 		play(hr.Context(), w, u, req, r.script)

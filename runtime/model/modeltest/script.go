@@ -13,7 +13,7 @@ import (
 // format is the wire format of an upstream.
 type format interface {
 	base() string                              // path of the base URL
-	check(*Request) (options, *refusal)        // rejects a request that the vendor would reject
+	check(*Request) (usage bool, r *refusal)   // rejects a request that the vendor would reject
 	header(http.Header)                        // of a streamed response
 	encoder(usage bool) encoder                // of one streamed response
 	failure(status int, message string) []byte // body of an error; "" selects a default message
@@ -33,9 +33,6 @@ type encoder interface {
 	fail(errorType string) []byte
 	stop(reason string, u model.Usage) []byte
 }
-
-// options are what a request selects for the stream.
-type options struct{ usage bool }
 
 // refusal is the reason why a request is rejected.
 type refusal struct {

@@ -31,7 +31,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 	"iter"
 	"net/http"
 	"strings"
@@ -78,8 +77,6 @@ type Config struct {
 // Client is a [model.Model]. It is safe for concurrent use.
 type Client struct {
 	upstream      *upstream.Client
-	tools         upstream.ToolCache
-	body          map[string]json.RawMessage
 	noStreamUsage bool
 	vendor        bool // OpenAI itself, or its models at Azure
 	thinks        bool // DeepSeek or Kimi itself
@@ -89,11 +86,6 @@ var _ model.Model = (*Client)(nil)
 
 // New checks cfg. It does not connect.
 func New(cfg Config) (*Client, error) {
-	for _, name := range []string{"model", "messages", "tools", "stream"} {
-		if _, ok := cfg.Body[name]; ok {
-			return nil, fmt.Errorf("openai: body field %s cannot be set", name)
-		}
-	}
 	base := cmp.Or(strings.TrimRight(cfg.BaseURL, "/"), defaultBaseURL)
 	style := upstream.AuthBearer
 	if cfg.KeyHeader != "" {
@@ -108,14 +100,19 @@ func New(cfg Config) (*Client, error) {
 		AuthStyle:  cmp.Or(cfg.AuthStyle, style),
 		KeyHeader:  cfg.KeyHeader,
 		Custom:     cfg.Header,
+		Body:       cfg.Body,
+		Fixed:      []string{"model", "messages", "tools", "stream"},
+		Tools:      toolList,
 		HTTPClient: cfg.HTTPClient,
 	})
 	if err != nil {
 		return nil, err
 	}
 	return &Client{
-		upstream: up, body: cfg.Body, noStreamUsage: cfg.NoStreamUsage, thinks: upstream.RequiresThinking(base),
-		vendor: upstream.HasDomain(base, "api.openai.com", "openai.azure.com"),
+		upstream:      up,
+		noStreamUsage: cfg.NoStreamUsage,
+		vendor:        upstream.HasDomain(base, "api.openai.com", "openai.azure.com"),
+		thinks:        upstream.RequiresThinking(base),
 	}, nil
 }
 
@@ -126,15 +123,7 @@ func New(cfg Config) (*Client, error) {
 // servers receive max_tokens, because not all of them know the newer name.
 func (c *Client) Stream(ctx context.Context, req *model.Request) iter.Seq2[model.Part, error] {
 	return func(yield func(model.Part, error) bool) {
-		body, err := upstream.Encode(c.request(req), c.body)
-		if err == nil {
-			err = c.tools.AddTo(body, req.Tools, toolList)
-		}
-		if err != nil {
-			yield(model.Part{}, fmt.Errorf("openai: %w", err))
-			return
-		}
-		c.upstream.Stream(ctx, body, req, &decoder{calls: calls{ids: upstream.NewCallIDs(req)}}, yield)
+		c.upstream.Stream(ctx, req, c.request(req), &decoder{calls: calls{ids: upstream.NewCallIDs(req)}}, yield)
 	}
 }
 

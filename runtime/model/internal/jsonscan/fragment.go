@@ -110,22 +110,15 @@ type Count int64
 // UnmarshalJSON implements json.Unmarshaler. A value that is not a non-negative number is decoded
 // as 0, so that it does not fail a run.
 func (c *Count) UnmarshalJSON(raw []byte) error {
-	*c = Count(count(raw))
-	return nil
-}
-
-// count returns a non-negative JSON number as an integer, or 0 for any other value.
-func count(raw []byte) int64 {
+	*c = 0
 	var n json.Number
 	if json.Unmarshal(raw, &n) != nil {
-		return 0
+		return nil
 	}
 	if i, err := n.Int64(); err == nil {
-		return max(i, 0)
+		*c = Count(max(i, 0))
+	} else if f, err := n.Float64(); err == nil && f > 0 && f <= math.MaxInt32 {
+		*c = Count(f)
 	}
-	f, err := strconv.ParseFloat(n.String(), 64)
-	if err != nil || !(f > 0) || f > math.MaxInt32 {
-		return 0
-	}
-	return int64(f)
+	return nil
 }

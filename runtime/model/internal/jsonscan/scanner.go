@@ -19,6 +19,8 @@
 //	return index, s.Done()
 package jsonscan
 
+import "strconv"
+
 // Scanner is a position in a document. After a failure every call returns a zero value, and Done
 // reports false.
 type Scanner struct {
@@ -170,15 +172,12 @@ func (s *Scanner) Null() bool {
 // Int reads an integer from 0 to 999,999,999.
 func (s *Scanner) Int() int {
 	s.peek()
-	start, n := s.pos, 0
-	for s.pos < len(s.data) && s.data[s.pos]-'0' <= 9 {
-		n = n*10 + int(s.data[s.pos]-'0')
-		if s.pos++; s.pos-start > 9 {
-			break
-		}
+	digits := s.number()
+	if len(digits) > 9 {
+		s.failed = true
 	}
-	digits := s.pos - start
-	if digits == 0 || digits > 9 || digits > 1 && s.data[start] == '0' || s.pos < len(s.data) && numeric(s.data[s.pos]) {
+	n, err := strconv.Atoi(string(digits))
+	if s.failed || err != nil {
 		s.failed = true
 		return 0
 	}
@@ -203,35 +202,24 @@ func (s *Scanner) skip(depth int) {
 	case 'f':
 		s.literal("false")
 	case '{':
-		s.skipObject(depth - 1)
+		s.Open('{')
+		s.failed = s.failed || depth == 1
+		for key := s.Key(); key != nil; key = s.Key() {
+			s.skip(depth - 1)
+		}
 	case '[':
-		s.skipArray(depth - 1)
+		s.Open('[')
+		s.failed = s.failed || depth == 1
+		for s.Elem() {
+			s.skip(depth - 1)
+		}
 	default:
 		s.number()
 	}
 }
 
-func (s *Scanner) skipObject(depth int) {
-	s.Open('{')
-	if depth == 0 {
-		s.failed = true
-	}
-	for key := s.Key(); key != nil; key = s.Key() {
-		s.skip(depth)
-	}
-}
-
-func (s *Scanner) skipArray(depth int) {
-	s.Open('[')
-	if depth == 0 {
-		s.failed = true
-	}
-	for s.Elem() {
-		s.skip(depth)
-	}
-}
-
-func (s *Scanner) number() {
+// number reads the digits of a whole number.
+func (s *Scanner) number() []byte {
 	start := s.pos
 	for s.pos < len(s.data) && s.data[s.pos]-'0' <= 9 {
 		s.pos++
@@ -240,6 +228,7 @@ func (s *Scanner) number() {
 	if digits == 0 || digits > 1 && s.data[start] == '0' || s.pos < len(s.data) && numeric(s.data[s.pos]) {
 		s.failed = true
 	}
+	return s.data[start:s.pos]
 }
 
 // numeric reports whether c may follow a digit in a number.

@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -40,77 +40,60 @@ const maxParse = 4
 // several members if it is not the code.
 //
 // It returns an empty fault for anything else. The input is at most one event or 64 KiB of a body,
-// and is decoded a fixed number of times.
-func ParseFault(raw []byte) *Fault { return parseFault(raw, maxParse) }
-
-// document is every member of the shapes above.
-type document struct {
-	Error, Errors, Message, Detail, Type, Code, Object json.RawMessage
-
-	Status        json.RawMessage // Azure, NVIDIA
-	RawStatusCode json.RawMessage `json:"raw_status_code"` // Mistral
-	HTTPCode      json.RawMessage `json:"http_code"`       // MiniMax
-
-	Metadata struct {
-		Raw json.RawMessage `json:"raw"`
-	} `json:"metadata"`
-	BaseResp struct {
-		StatusCode json.RawMessage `json:"status_code"`
-		StatusMsg  string          `json:"status_msg"`
-	} `json:"base_resp"`
+// and each part of it is decoded at most as often as documents are nested.
+func ParseFault(raw []byte) *Fault {
+	var v any
+	_ = json.Unmarshal(raw, &v) // nil for anything but JSON
+	return newFault(v, maxParse)
 }
 
-// first returns the first element of an array, as Gemini writes an error, or any other value
-// unchanged.
-func first(raw []byte) []byte {
-	var list []json.RawMessage
-	if raw = bytes.TrimSpace(raw); len(raw) == 0 || raw[0] != '[' || json.Unmarshal(raw, &list) != nil || len(list) == 0 {
-		return raw
+// document returns an object, or the first one in an array, as Gemini writes an error.
+func document(v any) map[string]any {
+	if list, ok := v.([]any); ok && len(list) > 0 {
+		v = list[0]
 	}
-	return list[0]
+	doc, _ := v.(map[string]any)
+	return doc
 }
 
-// decodeDocument reports whether raw is a JSON object. Members of another type than expected are
-// left out.
-func decodeDocument(raw []byte) (doc document, ok bool) {
-	err := json.Unmarshal(raw, &doc)
-	if mismatch := new(json.UnmarshalTypeError); errors.As(err, &mismatch) {
-		return doc, mismatch.Field != ""
-	}
-	return doc, err == nil
-}
-
-func parseFault(raw []byte, depth int) *Fault {
-	doc, ok := decodeDocument(first(raw))
-	if depth == 0 || !ok {
+func newFault(v any, depth int) *Fault {
+	doc := document(v)
+	if depth == 0 || doc == nil {
 		return &Fault{}
 	}
-	if isObject(doc.Error) {
-		return parseFault(doc.Error, depth-1)
+	if inner, ok := doc["error"].(map[string]any); ok {
+		return newFault(inner, depth-1)
 	}
-	f := &Fault{Type: scalar(doc.Type), Code: scalar(doc.Code), Status: doc.status()}
-	for _, raw := range []json.RawMessage{doc.Message, doc.Error, doc.Detail, doc.Errors} {
-		if f.Message == "" {
-			f.Message = reason(raw, depth)
+	f := &Fault{Type: scalar(doc["type"]), Code: scalar(doc["code"])}
+	for _, name := range []string{"code", "raw_status_code", "http_code", "status"} {
+		if n, err := strconv.Atoi(scalar(doc[name])); err == nil && n >= http.StatusBadRequest && n < 600 && f.Status == 0 {
+			f.Status = n
 		}
 	}
-	if code := scalar(doc.BaseResp.StatusCode); code != "" && code != "0" {
-		f.Type, f.Code, f.Message = miniMaxType(code), code, doc.BaseResp.StatusMsg
+	for _, name := range []string{"message", "error", "detail", "errors"} {
+		if f.Message == "" {
+			f.Message = reason(doc[name], depth)
+		}
 	}
-	if inner := innerReason(doc.Metadata.Raw, depth); inner != "" && !strings.Contains(f.Message, inner) {
+	if base, code := miniMax(doc); code != "" {
+		f.Type = miniMaxType(code)
+		f.Code = code
+		f.Message = scalar(base["status_msg"])
+	}
+	metadata, _ := doc["metadata"].(map[string]any)
+	if inner := reason(metadata["raw"], depth); inner != "" && !strings.Contains(f.Message, inner) {
 		f.Message = strings.TrimPrefix(f.Message+": "+inner, ": ")
 	}
 	return f
 }
 
-// status returns the HTTP status of the error, 0 if no member has one.
-func (d *document) status() int {
-	for _, raw := range []json.RawMessage{d.Code, d.RawStatusCode, d.HTTPCode, d.Status} {
-		if n, err := strconv.Atoi(scalar(raw)); err == nil && n >= http.StatusBadRequest && n < 600 {
-			return n
-		}
+// miniMax returns the status of a response of MiniMax and its code, "" for success.
+func miniMax(doc map[string]any) (base map[string]any, code string) {
+	base, _ = doc["base_resp"].(map[string]any)
+	if code = scalar(base["status_code"]); code == "0" {
+		code = ""
 	}
-	return 0
+	return base, code
 }
 
 // miniMaxType returns the type of OpenAI's errors for a code of MiniMax.
@@ -130,81 +113,52 @@ func miniMaxType(code string) string {
 	return "invalid_request_error"
 }
 
-// reason returns the text of an error message, which is a string, a number, an object or a list of
-// objects.
-func reason(raw json.RawMessage, depth int) string {
-	raw = bytes.TrimSpace(raw)
-	switch {
-	case len(raw) == 0 || depth == 0:
-		return ""
-	case raw[0] == '{':
-		return parseFault(raw, depth-1).Message
-	case raw[0] == '[':
-		return fieldReasons(raw)
-	}
-	return textReason(scalar(raw), depth)
-}
-
-// textReason returns a text, or the reason in it if the text is a document itself.
-func textReason(text string, depth int) string {
-	if strings.HasPrefix(text, "{") {
-		return cmp.Or(parseFault([]byte(text), depth-1).Message, text)
-	}
-	return text
-}
-
-// fieldReasons returns the text of a list of errors, as FastAPI and pydantic write them for fields,
-// and Cloudflare in general.
-func fieldReasons(raw json.RawMessage) string {
-	var fields []struct {
-		Loc     []any  `json:"loc"`
-		Msg     string `json:"msg"`
-		Message string `json:"message"`
-	}
-	if json.Unmarshal(raw, &fields) != nil {
-		return ""
-	}
-	var texts []string
-	for _, field := range fields {
-		text := cmp.Or(field.Msg, field.Message)
-		if text == "" {
-			continue
+// reason returns the text of an error message: a string or a number, a document, which may be
+// inside a string, or a list of errors, as FastAPI and pydantic write them for fields and
+// Cloudflare in general.
+func reason(v any, depth int) string {
+	switch v := v.(type) {
+	case string:
+		if strings.HasPrefix(v, "{") && depth > 0 {
+			var inner any
+			_ = json.Unmarshal([]byte(v), &inner) // nil for a text that only begins with a brace
+			return cmp.Or(newFault(inner, depth-1).Message, v)
 		}
-		place := make([]string, len(field.Loc))
-		for i, part := range field.Loc {
-			place[i] = fmt.Sprint(part)
+		return v
+	case float64:
+		return scalar(v)
+	case map[string]any:
+		return newFault(v, depth-1).Message
+	case []any:
+		var texts []string
+		for _, e := range v {
+			field, _ := e.(map[string]any)
+			text := cmp.Or(scalar(field["msg"]), scalar(field["message"]))
+			if text == "" {
+				continue
+			}
+			place, _ := field["loc"].([]any)
+			for i, part := range slices.Backward(place) {
+				separator := "."
+				if i == len(place)-1 {
+					separator = ": "
+				}
+				text = fmt.Sprint(part) + separator + text
+			}
+			texts = append(texts, text)
 		}
-		if len(place) > 0 {
-			text = strings.Join(place, ".") + ": " + text
-		}
-		texts = append(texts, text)
+		return strings.Join(texts, "; ")
 	}
-	return strings.Join(texts, "; ")
+	return ""
 }
 
-// innerReason returns the text of the provider's error that a gateway passes on, as text or as
-// JSON.
-func innerReason(raw json.RawMessage, depth int) string {
-	if text := scalar(raw); text != "" {
-		return textReason(text, depth)
-	}
-	return reason(raw, depth)
-}
-
-func isObject(raw json.RawMessage) bool {
-	raw = bytes.TrimSpace(raw)
-	return len(raw) > 0 && raw[0] == '{'
-}
-
-// scalar returns the text of a JSON string or number, "" for any other value.
-func scalar(raw json.RawMessage) string {
-	var text string
-	if json.Unmarshal(raw, &text) == nil {
-		return text
-	}
-	var number json.Number
-	if json.Unmarshal(raw, &number) == nil {
-		return number.String()
+// scalar returns a string, or a number in digits, "" for any other value.
+func scalar(v any) string {
+	switch v := v.(type) {
+	case string:
+		return v
+	case float64:
+		return strconv.FormatFloat(v, 'f', -1, 64)
 	}
 	return ""
 }
@@ -212,31 +166,35 @@ func scalar(raw json.RawMessage) string {
 // FaultIn returns the fault in an event of a stream, or nil if there is none. Servers mark it by
 // the type of the event, by a member "error", or by the type or status of the document.
 func FaultIn(ev sse.Event) *Fault {
-	doc, ok := decodeDocument(first(ev.Data))
-	code := scalar(doc.BaseResp.StatusCode)
-	switch {
-	case ev.Type == "error":
-	case !ok:
-		return nil
-	case len(doc.Error) > 0 && !emptyValue(doc.Error):
-	case scalar(doc.Object) == "error", scalar(doc.Type) == "error":
-	case code != "" && code != "0":
-	default:
-		return nil
+	if ev.Type != "error" && !bytes.Contains(ev.Data, []byte("error")) && !bytes.Contains(ev.Data, []byte("base_resp")) {
+		return nil // nearly every event
 	}
-	f := ParseFault(ev.Data)
-	if !ok {
+	var v any
+	_ = json.Unmarshal(ev.Data, &v) // nil for anything but JSON
+	doc := document(v)
+	if _, code := miniMax(doc); ev.Type != "error" && scalar(doc["object"]) != "error" && scalar(doc["type"]) != "error" && code == "" {
+		switch e := doc["error"].(type) {
+		case nil:
+			return nil
+		case bool:
+			if !e {
+				return nil
+			}
+		case string:
+			if e == "" {
+				return nil
+			}
+		case map[string]any:
+			if len(e) == 0 {
+				return nil
+			}
+		}
+	}
+	f := newFault(v, maxParse)
+	if doc == nil {
 		f.Message = string(ev.Data) // plain text
 	}
 	return f
-}
-
-func emptyValue(raw json.RawMessage) bool {
-	switch string(bytes.TrimSpace(raw)) {
-	case "null", "false", `""`, "{}":
-		return true
-	}
-	return false
 }
 
 // maxErrorLine bounds a line that reports an error outside of the events of a stream.

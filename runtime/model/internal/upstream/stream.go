@@ -58,9 +58,14 @@ type Decoder interface {
 // maxName bounds the name and the id of an event.
 const maxName = 1 << 10
 
-// Stream sends body and yields the parts that dec decodes from the response, as model.Model
-// specifies.
-func (c *Client) Stream(ctx context.Context, body *Body, req *model.Request, dec Decoder, yield func(model.Part, error) bool) {
+// Stream sends the fields of a request with the tools of req, and yields the parts that dec decodes
+// from the response, as model.Model specifies.
+func (c *Client) Stream(ctx context.Context, req *model.Request, fields any, dec Decoder, yield func(model.Part, error) bool) {
+	body, err := c.encodeBody(fields, req.Tools)
+	if err != nil {
+		yield(model.Part{}, fmt.Errorf("%s: encode model request: %w", c.name, err))
+		return
+	}
 	// Cancelling closes the connection immediately. Closing the body could wait to see whether the
 	// connection can be used again.
 	call, cancel := context.WithCancel(ctx)
@@ -87,7 +92,7 @@ func (c *Client) Stream(ctx context.Context, body *Body, req *model.Request, dec
 }
 
 // open sends the request and returns the response if it is an event stream.
-func (c *Client) open(ctx, call context.Context, cancel context.CancelFunc, body *Body, alive func()) (*http.Response, error) {
+func (c *Client) open(ctx, call context.Context, cancel context.CancelFunc, body *body, alive func()) (*http.Response, error) {
 	resp, err := c.send(call, body)
 	if err != nil {
 		return nil, c.unreachable(ctx, err)
@@ -106,7 +111,7 @@ func (c *Client) open(ctx, call context.Context, cancel context.CancelFunc, body
 	return resp, nil
 }
 
-func (c *Client) send(ctx context.Context, body *Body) (*http.Response, error) {
+func (c *Client) send(ctx context.Context, body *body) (*http.Response, error) {
 	// The bytes are released when they are sent, in every case.
 	defer body.release()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, nil)

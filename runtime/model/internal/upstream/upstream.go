@@ -12,6 +12,7 @@ package upstream
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -20,8 +21,10 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/seed93082962/agenthost/internal/outbound"
+	"github.com/seed93082962/agenthost/runtime/model"
 )
 
 // Values of Config.AuthStyle.
@@ -47,15 +50,26 @@ type Config struct {
 	// Custom are further headers. Their values are secret.
 	Custom map[string]string
 
+	// Body are further fields of every request. They replace those of the same name; null removes a
+	// field. Fixed are the fields that Body must not have.
+	Body  map[string]json.RawMessage
+	Fixed []string
+
+	Tools func([]model.Tool) any // returns the value of the field tools
+
 	HTTPClient *http.Client
 }
 
 // Client calls one upstream. It is safe for concurrent use.
 type Client struct {
+	name    string
 	url     string
 	hosts   []string // that messages must not show
 	header  http.Header
 	secrets []string // that messages must not show, the longest first, because one may contain another
+	body    map[string]json.RawMessage
+	list    func([]model.Tool) any
+	tools   atomic.Pointer[toolField] // of the latest request
 	http    *http.Client
 	own     *http.Transport // nil if Config named an http.Client
 }
@@ -106,10 +120,12 @@ func New(cfg Config) (*Client, error) {
 		return fail("auth style must be api_key, bearer or none")
 	}
 
-	c := &Client{
-		url:    u.JoinPath(cfg.Path).String(),
-		header: header,
+	for _, name := range cfg.Fixed {
+		if _, ok := cfg.Body[name]; ok {
+			return fail(fmt.Sprintf("body field %s cannot be set", name))
+		}
 	}
+	c := &Client{name: cfg.Name, url: u.JoinPath(cfg.Path).String(), header: header, body: cfg.Body, list: cfg.Tools}
 	for _, value := range append(slices.Collect(maps.Values(cfg.Custom)), cfg.APIKey) {
 		if len(value) >= minSecret {
 			c.secrets = append(c.secrets, value)

@@ -75,12 +75,7 @@ func clientOf(tb testing.TB, cfg upstream.Config) *upstream.Client {
 // call is one call with a small body.
 func call(ctx context.Context, c *upstream.Client, alive func()) iter.Seq2[model.Part, error] {
 	return func(yield func(model.Part, error) bool) {
-		body, err := upstream.Encode(map[string]string{"prompt": "hello"}, nil)
-		if err != nil {
-			yield(model.Part{}, err)
-			return
-		}
-		c.Stream(ctx, body, &model.Request{Alive: alive}, &lines{}, yield)
+		c.Stream(ctx, &model.Request{Alive: alive}, map[string]string{"prompt": "hello"}, &lines{}, yield)
 	}
 }
 
