@@ -10,7 +10,6 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/chat"
-	"github.com/seed93082962/agenthost/hub/db/dbtest"
 	"github.com/seed93082962/agenthost/hub/deploy"
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
 )
@@ -24,7 +23,7 @@ func hanging(t *testing.T) *modeltest.Upstream {
 func TestAClientThatDisconnectsCancelsTheRun(t *testing.T) {
 	var up *modeltest.Upstream
 	start := func(t *testing.T) *modeltest.Upstream { up = hanging(t); return up }
-	each(t, start, func(t *testing.T, s *server) {
+	with(t, start, func(t *testing.T, s *server) {
 		ada := s.ada()
 		path := session(ada)
 		answer := send(t, ada, path, object{"message": "hello"})
@@ -42,7 +41,7 @@ func TestAClientThatDisconnectsCancelsTheRun(t *testing.T) {
 }
 
 func TestTheOwnerCancelsAnAnswer(t *testing.T) {
-	each(t, hanging, func(t *testing.T, s *server) {
+	with(t, hanging, func(t *testing.T, s *server) {
 		ada := s.ada()
 		path := session(ada)
 		ada.Post(path+"/cancel", nil).Error(http.StatusConflict, api.Conflict)
@@ -64,12 +63,11 @@ func TestTheOwnerCancelsAnAnswer(t *testing.T) {
 func replicas(t *testing.T, test func(t *testing.T, a, b *server)) {
 	t.Helper()
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, url string) {
-		a, b := open(t, url), open(t, url)
-		a.deploy(hanging(t))
-		b.endpoint.Store(a.endpoint.Load())
-		test(t, a, b)
-	})
+	url := postgres(t)
+	a, b := open(t, url), open(t, url)
+	a.deploy(hanging(t))
+	b.endpoint.Store(a.endpoint.Load())
+	test(t, a, b)
 }
 
 func TestAnotherReplicaCancelsAnAnswer(t *testing.T) {
@@ -106,7 +104,7 @@ func TestAHubThatWasKilled(t *testing.T) {
 		require.Equal(t, "partial", stored[1]["status"])
 		require.Equal(t, []any{object{"type": "text", "text": "Half an answer"}}, stored[1]["content"])
 
-		c := open(t, "sqlite://"+t.TempDir()+"/other.db") // another start sweeps nothing
+		c := open(t, sqlite(t)) // another start sweeps nothing
 		require.NoError(t, c.service.Close())
 		b.ada().Post(path+"/messages", object{"message": "more"}).Error(http.StatusConflict, api.Conflict)
 		_, err := a.db.Write().ExecContext(t.Context(), `UPDATE chat_runs SET alive_until = 1, worker_id = 'killed'`)
@@ -123,7 +121,7 @@ func TestAHubThatWasKilled(t *testing.T) {
 }
 
 func TestDeletingASessionCancelsItsAnswer(t *testing.T) {
-	each(t, hanging, func(t *testing.T, s *server) {
+	with(t, hanging, func(t *testing.T, s *server) {
 		ada := s.ada()
 		path := session(ada)
 		answer := send(t, ada, path, object{"message": "hello"})
@@ -136,7 +134,7 @@ func TestDeletingASessionCancelsItsAnswer(t *testing.T) {
 }
 
 func TestCloseCancelsAnswers(t *testing.T) {
-	each(t, hanging, func(t *testing.T, s *server) {
+	with(t, hanging, func(t *testing.T, s *server) {
 		ada := s.ada()
 		path := session(ada)
 		answer := send(t, ada, path, object{"message": "hello"})
@@ -151,7 +149,7 @@ func TestCloseCancelsAnswers(t *testing.T) {
 
 // A program that reads no event ends the answer with Close.
 func TestSendWithoutHTTP(t *testing.T) {
-	each(t, nil, func(t *testing.T, s *server) {
+	with(t, nil, func(t *testing.T, s *server) {
 		ada := s.ada()
 		created, err := s.service.CreateSession(t.Context(), ada.Caller, "helper", chat.SessionInput{})
 		require.NoError(t, err)

@@ -88,7 +88,7 @@ func conversation(t *testing.T, up *modeltest.Upstream) (texts []string) {
 // The bytes that a message sends do not grow with the conversation. It is sent once to a runtime
 // that does not have it.
 func TestTheConversationIsSentOnce(t *testing.T) {
-	each(t, right, func(t *testing.T, s *server) {
+	with(t, right, func(t *testing.T, s *server) {
 		const n, size = 198, 2 << 10
 		long := pushed("s1", day1)
 		var all []object
@@ -125,7 +125,7 @@ func TestTheConversationIsSentOnce(t *testing.T) {
 
 // A hub that is killed during an answer leaves no session of a runtime that lacks the message.
 func TestARuntimeThatLostItsSession(t *testing.T) {
-	each(t, right, func(t *testing.T, s *server) {
+	with(t, right, func(t *testing.T, s *server) {
 		ada := s.ada()
 		path := session(ada)
 		say(t, ada, path, "one")
@@ -172,7 +172,7 @@ func (f failingSession) Append(ctx context.Context, m model.Message) error {
 
 // A runtime that has stored only a part of the conversation that it received does not continue it.
 func TestAConversationThatWasNotStored(t *testing.T) {
-	each(t, right, func(t *testing.T, s *server) {
+	with(t, right, func(t *testing.T, s *server) {
 		ada := s.ada()
 		path := session(ada)
 		say(t, ada, path, "one")
@@ -200,7 +200,7 @@ func TestAConversationThatWasNotStored(t *testing.T) {
 // A runtime of a version that does not know requireSession begins a session without the
 // conversation, which the next message does not continue.
 func TestARuntimeThatDoesNotKnowRequiredSessions(t *testing.T) {
-	each(t, right, func(t *testing.T, s *server) {
+	with(t, right, func(t *testing.T, s *server) {
 		ada := s.ada()
 		path := session(ada)
 		say(t, ada, path, "one")
@@ -218,7 +218,7 @@ func TestARuntimeThatDoesNotKnowRequiredSessions(t *testing.T) {
 
 // The history of a message that is sent again has the later messages of the session too.
 func TestTheConversationOfARepeatedMessage(t *testing.T) {
-	each(t, right, func(t *testing.T, s *server) {
+	with(t, right, func(t *testing.T, s *server) {
 		ada := s.ada()
 		path := session(ada)
 		good := s.endpoint.Load()

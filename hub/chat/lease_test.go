@@ -19,9 +19,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/api/apitest"
-	"github.com/seed93082962/agenthost/hub/db/dbtest"
 	"github.com/seed93082962/agenthost/hub/deploy"
-	"github.com/seed93082962/agenthost/internal/pgtest"
 )
 
 const patience = time.Minute // for conditions, on a busy machine
@@ -40,7 +38,7 @@ type lossy struct {
 
 func newLossy(t *testing.T) *lossy {
 	t.Helper()
-	cfg, err := pgx.ParseConfig(pgtest.URL(t))
+	cfg, err := pgx.ParseConfig(postgres(t))
 	require.NoError(t, err)
 	l := &lossy{t: t, upstream: [2]string{"tcp", net.JoinHostPort(cfg.Host, strconv.Itoa(int(cfg.Port)))}}
 	if strings.HasPrefix(cfg.Host, "/") {
@@ -186,7 +184,7 @@ func TestTheConversationContinuesAfterALostCommit(t *testing.T) {
 // An answer whose transaction fails at its COMMIT is not reported as saved.
 func TestAnAnswerThatIsNotStoredIsNotSaved(t *testing.T) {
 	t.Parallel()
-	s := open(t, pgtest.URL(t), quiet)
+	s := open(t, postgres(t), quiet)
 	s.deploy(nil)
 	s.exec(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS
 		$$ BEGIN RAISE EXCEPTION 'refused' USING ERRCODE = 'check_violation'; END $$`)
@@ -232,7 +230,7 @@ func (s *server) workerID() (id string) {
 }
 
 func TestAnAnswerThatNoHubRelaysIsCancelled(t *testing.T) {
-	each(t, hanging, func(t *testing.T, s *server) {
+	with(t, hanging, func(t *testing.T, s *server) {
 		ada := s.ada()
 		busy := send(t, ada, session(ada), object{"message": "hello"})
 		busy.until("partial_message")
@@ -269,7 +267,7 @@ func TestAnAnswerThatNoHubRelaysIsCancelled(t *testing.T) {
 
 // The session of a hub that was killed is free after the lease, also while another hub is busy.
 func TestLeasesOfOrphansEnd(t *testing.T) {
-	each(t, hanging, func(t *testing.T, s *server) {
+	with(t, hanging, func(t *testing.T, s *server) {
 		ada := s.ada()
 		busy := send(t, ada, session(ada), object{"message": "hello"})
 		busy.until("partial_message")
@@ -288,30 +286,29 @@ func TestLeasesOfOrphansEnd(t *testing.T) {
 // answer, before another one ends the answer.
 func TestALeaseThatPassedIsRenewed(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, url string) {
-		a, b := open(t, url), open(t, url)
-		a.deploy(endless(t))
-		b.endpoint.Store(a.endpoint.Load())
-		ada := a.ada()
-		for range 10 {
-			path := session(ada)
-			busy := send(t, ada, path, object{"message": "hello"})
-			busy.until("partial_message")
-			a.exec(`UPDATE chat_runs SET alive_until = 1`)
-			require.Eventually(t, func() bool {
-				var until sql.NullInt64
-				require.NoError(t, a.db.Read().QueryRowContext(t.Context(), `SELECT MAX(alive_until) FROM chat_runs`).Scan(&until))
-				return !until.Valid || until.Int64 > 1
-			}, patience, 5*time.Millisecond)
-			busy.cancel()
-			eventually(t, ada, path)
-		}
-	})
+	url := postgres(t)
+	a, b := open(t, url), open(t, url)
+	a.deploy(endless(t))
+	b.endpoint.Store(a.endpoint.Load())
+	ada := a.ada()
+	for range 10 {
+		path := session(ada)
+		busy := send(t, ada, path, object{"message": "hello"})
+		busy.until("partial_message")
+		a.exec(`UPDATE chat_runs SET alive_until = 1`)
+		require.Eventually(t, func() bool {
+			var until sql.NullInt64
+			require.NoError(t, a.db.Read().QueryRowContext(t.Context(), `SELECT MAX(alive_until) FROM chat_runs`).Scan(&until))
+			return !until.Valid || until.Int64 > 1
+		}, patience, 5*time.Millisecond)
+		busy.cancel()
+		eventually(t, ada, path)
+	}
 }
 
 // A message is sent again if its run never started, and only then.
 func TestARepeatedMessageWhoseRunNeverStarted(t *testing.T) {
-	each(t, nil, func(t *testing.T, s *server) {
+	with(t, nil, func(t *testing.T, s *server) {
 		ada := s.ada()
 		good := *s.endpoint.Load()
 		message := object{"message": "hello", "clientMessageId": "1"}
@@ -357,7 +354,7 @@ func TestARepeatedMessageWhoseRunNeverStarted(t *testing.T) {
 
 // A hub that was killed before it stored that the run started does not run the message twice.
 func TestARunThatARuntimeHasAcceptedIsNotRepeated(t *testing.T) {
-	each(t, nil, func(t *testing.T, s *server) {
+	with(t, nil, func(t *testing.T, s *server) {
 		ada := s.ada()
 		path := session(ada)
 		message := object{"message": "hello", "clientMessageId": "1"}

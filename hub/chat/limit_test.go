@@ -69,7 +69,7 @@ func TestAnswersAtOnce(t *testing.T) {
 			st.res.Body.Close()
 		}
 		require.Eventually(t, func() bool { st := ask(a, "zoe"); return st != nil }, patience, 20*time.Millisecond)
-	})
+	}, series...)
 }
 
 // The bytes that are written for an answer are linear in its length.

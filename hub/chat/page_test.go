@@ -14,7 +14,6 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/api/apitest"
-	"github.com/seed93082962/agenthost/internal/pgtest"
 )
 
 // fill replaces the messages of a session by those with the texts.
@@ -45,7 +44,7 @@ func TestAPageOfMessagesIsBoundedInBytes(t *testing.T) {
 		"many": {strings.Split(strings.Repeat("x,", 249)+"x", ","), []int{100, 100, 50}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			each(t, nil, func(t *testing.T, s *server) {
+			with(t, nil, func(t *testing.T, s *server) {
 				ada := s.ada()
 				path := session(ada)
 				s.fill(path, row.texts...)
@@ -111,7 +110,7 @@ func connect(t *testing.T, c *apitest.Client, method, path string, body any) net
 func TestSlowReadersOfMessages(t *testing.T) {
 	const slow, places = 40, 8
 	t.Parallel()
-	s := open(t, pgtest.URL(t))
+	s := open(t, postgres(t))
 	s.deploy(nil)
 	ada, eve := s.ada(), s.As("acme", "eve", "member")
 	path, other := session(ada), session(eve)

@@ -92,7 +92,7 @@ func TestPushedSessions(t *testing.T) {
 
 // A session is identified by the tenant, the user and its id.
 func TestPushedSessionsOfSeveralUsers(t *testing.T) {
-	each(t, nil, func(t *testing.T, s *server) {
+	with(t, nil, func(t *testing.T, s *server) {
 		ada, boss := s.ada(), s.As("acme", "max", rbac.Admin)
 		require.Equal(t, []string{"created"}, statuses(ada.Post(push, body(pushed("s1", day1)))))
 		require.Equal(t, []string{"created"}, statuses(boss.Post(push, body(pushed("s1", day1, "user_name", "Max M.")))))
@@ -111,7 +111,7 @@ func TestPushedSessionsOfSeveralUsers(t *testing.T) {
 }
 
 func TestPushWithTheKey(t *testing.T) {
-	each(t, nil, func(t *testing.T, s *server) {
+	with(t, nil, func(t *testing.T, s *server) {
 		in := body(pushed("s1", day1, "user_name", "bot"), pushed("s2", day1, "user_name", "bob"))
 		in["org"] = "any"
 		require.Equal(t, []string{"created", "created"}, statuses(withKey(s, in)))
@@ -157,7 +157,7 @@ func TestPushWithTheKey(t *testing.T) {
 }
 
 func TestInvalidPushes(t *testing.T) {
-	each(t, nil, func(t *testing.T, s *server) {
+	with(t, nil, func(t *testing.T, s *server) {
 		ada := s.ada()
 		var many []object
 		for i := range 51 {
@@ -236,7 +236,7 @@ func TestConcurrentPushes(t *testing.T) {
 
 // The conversation of a pushed session is the history of the messages that follow.
 func TestAPushedSessionIsContinued(t *testing.T) {
-	each(t, nil, func(t *testing.T, s *server) {
+	with(t, nil, func(t *testing.T, s *server) {
 		ada := s.ada()
 		require.Equal(t, []string{"created"}, statuses(ada.Post(push, body(pushed("s1", day1)))))
 		path := sessions + "/s1"

@@ -59,7 +59,7 @@ func failures(r apitest.Response) map[string]string {
 
 func TestSessionsOfAUserAreLimited(t *testing.T) {
 	const tooMany = "A user may have at most 10000 chat sessions: delete some of them first."
-	each(t, nil, func(t *testing.T, s *server) {
+	with(t, nil, func(t *testing.T, s *server) {
 		ada := s.ada()
 		ada.Post(push, body(pushed("s1", day1))).Want(http.StatusOK)
 		s.exec(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 9997)
@@ -97,7 +97,7 @@ func last(events []event) string {
 func TestBytesOfAUserAreLimited(t *testing.T) {
 	const most = 1 << 30
 	const tooMuch = "The chats of a user may have at most 1024 MiB: delete some of them first."
-	each(t, nil, func(t *testing.T, s *server) {
+	with(t, nil, func(t *testing.T, s *server) {
 		ada := s.ada()
 		ada.Post(push, body(pushed("s1", day1), pushed("s2", day1))).Want(http.StatusOK)
 		size := int64(2*512 + len("What is it?") + len("It is.") + len(`[{"thinking":"Hm.","type":"thinking"},{"text":"It is.","type":"text"}]`))
@@ -125,7 +125,7 @@ func TestBytesOfAUserAreLimited(t *testing.T) {
 // The size of a session is that of its messages, with a client that disconnects and a failed answer
 // too.
 func TestSizesOfSessions(t *testing.T) {
-	each(t, nil, func(t *testing.T, s *server) {
+	with(t, nil, func(t *testing.T, s *server) {
 		ada := s.ada()
 		path := session(ada)
 		answers := func() (n int64) {

@@ -59,7 +59,7 @@ func TestToolCallsAreStored(t *testing.T) {
 			modeltest.Stream(modeltest.Thinking("Hm."), modeltest.Signature("s"), modeltest.Text("I look."), modeltest.ToolCall("t1", "Glob", `{"pattern":"*"}`)),
 			modeltest.Stream(modeltest.Text("Nothing ", "is here.")))
 	}
-	each(t, up, func(t *testing.T, s *server) {
+	with(t, up, func(t *testing.T, s *server) {
 		ada := s.ada()
 		path := session(ada)
 		say(t, ada, path, "look")
@@ -79,7 +79,7 @@ func TestAChatContinuesItsSessionOfTheRuntime(t *testing.T) {
 	reply := func(t *testing.T) *modeltest.Upstream {
 		return modeltest.Start(t, modeltest.Anthropic, modeltest.Repeat(modeltest.Stream(modeltest.Text("Right."))))
 	}
-	each(t, reply, func(t *testing.T, s *server) {
+	with(t, reply, func(t *testing.T, s *server) {
 		ada := s.ada()
 		path := session(ada)
 		require.Equal(t, false, say(t, ada, path, "one")[1].data["resumed"])
@@ -104,7 +104,7 @@ func TestAMessageIsSentOnce(t *testing.T) {
 		return modeltest.Start(t, modeltest.Anthropic, modeltest.Stream(modeltest.Text("One "), modeltest.Gate(gate), modeltest.Text("answer.")),
 			modeltest.Stream(modeltest.Text("Another.")))
 	}
-	each(t, up, func(t *testing.T, s *server) {
+	with(t, up, func(t *testing.T, s *server) {
 		ada := s.ada()
 		path := session(ada)
 		body := object{"message": "hello", "clientMessageId": "c-1"}
@@ -157,7 +157,7 @@ func TestConcurrentSendsOfOneSession(t *testing.T) {
 }
 
 func TestInvalidMessages(t *testing.T) {
-	each(t, nil, func(t *testing.T, s *server) {
+	with(t, nil, func(t *testing.T, s *server) {
 		ada := s.ada()
 		path := session(ada)
 		for _, body := range []object{{}, {"message": " \n"}, {"message": "a", "clientMessageId": strings.Repeat("c", 129)}, {"message": "a", "clientMessageId": "a\nb"}} {
@@ -178,7 +178,7 @@ func TestFailuresOfTheModelAreStored(t *testing.T) {
 	up := func(t *testing.T) *modeltest.Upstream {
 		return modeltest.Start(t, modeltest.Anthropic, modeltest.Status(429), modeltest.Stream(modeltest.Text("Half an "), modeltest.Drop()))
 	}
-	each(t, up, func(t *testing.T, s *server) {
+	with(t, up, func(t *testing.T, s *server) {
 		ada := s.ada()
 		path := session(ada)
 		events := say(t, ada, path, "one")
@@ -198,7 +198,7 @@ func TestFailuresOfTheModelAreStored(t *testing.T) {
 }
 
 func TestARuntimeThatRejectsTheRun(t *testing.T) {
-	each(t, nil, func(t *testing.T, s *server) {
+	with(t, nil, func(t *testing.T, s *server) {
 		ada := s.ada()
 		path := session(ada)
 		closed := *s.endpoint.Load()

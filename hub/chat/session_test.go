@@ -14,7 +14,7 @@ import (
 )
 
 func TestSessionsBelongToTheirUser(t *testing.T) {
-	each(t, nil, func(t *testing.T, s *server) {
+	with(t, nil, func(t *testing.T, s *server) {
 		ada := s.ada()
 		own := ada.Post(sessions, object{"title": " A plan "}).Want(http.StatusCreated)
 		require.Equal(t, "A plan", own["title"])
@@ -113,7 +113,7 @@ func TestAdministratorsSeeAllSessionsOfTheTenant(t *testing.T) {
 }
 
 func TestMessagesArePaged(t *testing.T) {
-	each(t, nil, func(t *testing.T, s *server) {
+	with(t, nil, func(t *testing.T, s *server) {
 		ada := s.ada()
 		path := session(ada)
 		for i := range 3 {

@@ -83,7 +83,7 @@ type config struct {
 // open serves a chat service on the database. change modifies its configuration.
 func open(t *testing.T, url string, change ...func(*config)) *server {
 	t.Helper()
-	d := dbtest.Open(t, url, apitest.Audit(), chat.Migrations)
+	d := dbtest.Open(t, url)
 	s := &server{t: t, db: d}
 	var background bytes.Buffer
 	cfg := config{
@@ -110,19 +110,29 @@ func open(t *testing.T, url string, change ...func(*config)) *server {
 	return s
 }
 
-// each runs a test on both engines, with a runtime whose model is up; nil is the demo model.
+// with runs a test with a runtime whose model is up; nil is the demo model.
+func with(t *testing.T, up func(t *testing.T) *modeltest.Upstream, test func(t *testing.T, s *server)) {
+	t.Helper()
+	t.Parallel()
+	run(t, sqlite(t), up, test)
+}
+
+// each is with on both engines, for statements and locks that could differ.
 func each(t *testing.T, up func(t *testing.T) *modeltest.Upstream, test func(t *testing.T, s *server)) {
 	t.Helper()
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, url string) {
-		s := open(t, url)
-		if up == nil {
-			s.deploy(nil)
-		} else {
-			s.deploy(up(t))
-		}
-		test(t, s)
-	})
+	dbtest.Each(t, func(t *testing.T, url string) { run(t, url, up, test) }, series...)
+}
+
+func run(t *testing.T, url string, up func(t *testing.T) *modeltest.Upstream, test func(t *testing.T, s *server)) {
+	t.Helper()
+	s := open(t, url)
+	if up == nil {
+		s.deploy(nil)
+	} else {
+		s.deploy(up(t))
+	}
+	test(t, s)
 }
 
 // deploy starts a runtime with the agent helper, a real one behind HTTP, and a new state.
@@ -257,4 +267,7 @@ func eventually(t *testing.T, c *apitest.Client, session string) object {
 	return last
 }
 
-func sqlite(t *testing.T) string { return dbtest.SQLite(t) }
+var series = []db.Series{apitest.Audit(), chat.Migrations}
+
+func sqlite(t testing.TB) string   { return dbtest.SQLite(t, series...) }
+func postgres(t testing.TB) string { return dbtest.PostgreSQL(t, series...) }

@@ -49,7 +49,7 @@ func (s *server) transcripts() (n int) {
 
 // The transcript of a deleted chat is deleted in the runtime, also if that is unreachable at first.
 func TestTranscriptsOfDeletedChats(t *testing.T) {
-	each(t, nil, func(t *testing.T, s *server) {
+	with(t, nil, func(t *testing.T, s *server) {
 		deleted := s.front()
 		up := *s.endpoint.Load()
 		ada, root := s.ada(), s.As("acme", "max", "admin")
@@ -97,7 +97,7 @@ func TestTranscriptsOfDeletedChats(t *testing.T) {
 
 // A chat that is deleted during its first answer has a transcript too.
 func TestTranscriptOfAChatThatIsDeletedDuringItsAnswer(t *testing.T) {
-	each(t, hanging, func(t *testing.T, s *server) {
+	with(t, hanging, func(t *testing.T, s *server) {
 		deleted := s.front()
 		ada := s.ada()
 		for _, answers := range []int{0, 1} {
