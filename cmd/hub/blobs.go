@@ -9,6 +9,10 @@ import (
 	"net/url"
 	"path/filepath"
 	"strings"
+	"time"
+
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/aws-sdk-go-v2/config"
 
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/artifact"
@@ -21,6 +25,9 @@ type blobs interface {
 	artifact.Driver
 	io.Closer
 }
+
+// credentialsTimeout bounds a request for temporary credentials.
+const credentialsTimeout = 10 * time.Second
 
 // openBlobs opens the store of files.
 func (s *settings) openBlobs(ctx context.Context, log *slog.Logger) (blobs, error) {
@@ -38,8 +45,18 @@ func (s *settings) openBlobs(ctx context.Context, log *slog.Logger) (blobs, erro
 		return nil, fmt.Errorf("BLOB_URL: %w", err)
 	}
 	cfg.AccessKeyID, cfg.SecretAccessKey, cfg.SessionToken = s.AccessKeyID, s.SecretAccessKey, s.SessionToken
-	if cfg.AccessKeyID == "" || cfg.SecretAccessKey == "" {
-		return nil, errors.New("BLOB_URL: a bucket needs AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
+	if (cfg.AccessKeyID == "") != (cfg.SecretAccessKey == "") {
+		return nil, errors.New("BLOB_URL: a bucket needs both AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or neither, for a role")
+	}
+	if cfg.AccessKeyID == "" {
+		// The standard chain: a profile of the shared files, a web identity, the role of a container
+		// or a machine.
+		chain, err := config.LoadDefaultConfig(ctx, config.WithRegion(cfg.Region),
+			config.WithHTTPClient(awshttp.NewBuildableClient().WithTimeout(credentialsTimeout)))
+		if err != nil {
+			return nil, fmt.Errorf("BLOB_URL: find credentials: %w", err)
+		}
+		cfg.Credentials = chain.Credentials
 	}
 	driver, err := s3blob.New(cfg)
 	if err != nil {

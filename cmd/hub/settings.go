@@ -54,7 +54,8 @@ Environment (flags take precedence):
   BLOB_URL                 file://PATH or s3://BUCKET/PREFIX?region=REGION&endpoint=URL, the files of tools and skills
                            (default blobs in HUB_DATA_DIR)
   AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN
-                           credentials of the bucket
+                           credentials of the bucket (default: the standard chain of AWS: AWS_PROFILE and the shared files,
+                           the role of a web identity, of a container or of the machine)
   OSS_CDN_HOST             public host of the files of tools, such as a CDN (default /artifacts of the hub)
   DEPLOYER                 process runs deployed agents on this machine; none (default process)
   DEPLOYER_LEASE_TIME      how long a replica may be silent until another one takes over its deployments, the same for

@@ -90,9 +90,9 @@ func TestSandboxWithoutDataOfTheHub(t *testing.T) {
 
 func TestInvalidFileSettings(t *testing.T) {
 	for value, want := range map[string]string{
-		"ftp://x": "neither file://PATH nor s3://", "s3://bucket": "it has no region", "s3://bucket?region=r": "AWS_ACCESS_KEY_ID",
+		"ftp://x": "neither file://PATH nor s3://", "s3://bucket": "it has no region", "s3://bucket?region=r": "both AWS_ACCESS_KEY_ID and",
 	} {
-		_, err := once(t, []string{"HUB_DATA_DIR", t.TempDir(), "BLOB_URL", value}, "--addr", "127.0.0.1:0")
+		_, err := once(t, []string{"HUB_DATA_DIR", t.TempDir(), "BLOB_URL", value, "AWS_ACCESS_KEY_ID", "id"}, "--addr", "127.0.0.1:0")
 		require.ErrorContains(t, err, want)
 	}
 	_, err := once(t, []string{"HUB_DATA_DIR", t.TempDir(), "OSS_CDN_HOST", "ftp://x"}, "--addr", "127.0.0.1:0")

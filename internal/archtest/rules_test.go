@@ -65,6 +65,8 @@ var modules = []rule{
 	{"cmd/...", "github.com/spf13/cobra github.com/spf13/pflag github.com/caarlos0/env/v11 github.com/mattn/go-isatty github.com/rs/zerolog/... " +
 		"github.com/prometheus/client_golang/... golang.org/x/sys/... go.yaml.in/yaml/v3 modernc.org/sqlite/... github.com/jackc/...",
 		"command line, environment, terminal and metrics belong to the command"},
+	{"cmd/hub", "github.com/aws/aws-sdk-go-v2/aws/transport/http github.com/aws/aws-sdk-go-v2/config",
+		"credentials come from the environment of the command"},
 	{"examples/...", "net/http/httptest", "an example needs no open port"},
 	{"internal/httpapi runtime hub hub/api", "github.com/julienschmidt/httprouter", "the router stays behind http.Handler"},
 	{"internal/ids", "github.com/google/uuid", "ids are generated in one place"},

@@ -17,5 +17,5 @@ func ExampleParseURL() {
 	fmt.Println(err)
 	// Output:
 	// files hub eu-central-1
-	// open bucket: it needs an access key id and a secret access key
+	// open bucket: it needs an access key id and a secret access key, or a provider of credentials
 }

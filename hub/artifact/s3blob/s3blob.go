@@ -1,14 +1,16 @@
 // Package s3blob stores artifacts in a bucket of S3 or of a server with the same interface.
 //
 //	cfg, err := s3blob.ParseURL("s3://bucket/prefix?region=eu-central-1")
-//	cfg.AccessKeyID, cfg.SecretAccessKey = id, key
+//	cfg.AccessKeyID = id
+//	cfg.SecretAccessKey = key
 //	driver, err := s3blob.New(cfg)
 //
 // The server is trusted like the database: its responses are limited in time, and only the contents
 // of blobs are streamed.
 //
 // The package does not read credentials or settings from the environment, from files or from the
-// metadata service of a cloud.
+// metadata service of a cloud. A caller that wants this sets Config.Credentials to a provider of
+// the AWS SDK.
 package s3blob
 
 import (
@@ -19,12 +21,15 @@ import (
 	"io"
 	"iter"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/smithy-go"
 
 	"github.com/seed93082962/agenthost/hub/artifact"
 	"github.com/seed93082962/agenthost/internal/outbound"
@@ -42,13 +47,59 @@ type Config struct {
 	// VirtualHost requests a bucket by host name instead of by path.
 	VirtualHost bool
 
-	AccessKeyID     string // Required.
-	SecretAccessKey string // Required.
+	AccessKeyID     string // Required, with SecretAccessKey, unless Credentials is set.
+	SecretAccessKey string
 	SessionToken    string // of temporary credentials. Optional.
+
+	// Credentials returns the credentials of each request, as an aws.CredentialsCache does.
+	Credentials aws.CredentialsProvider
 
 	// Timeout is how long the server may take for a response, and for the next part of a download.
 	// An upload has a second more for each 64 KiB. Defaults to 15 s.
 	Timeout time.Duration
+}
+
+// ParseURL parses an address such as s3://bucket/prefix?region=eu-central-1. The query may also
+// have endpoint, for a server other than AWS, and virtual_host=true for one that requires the
+// bucket in the host name. The region defaults to us-east-1 with an endpoint. Credentials are not
+// part of the address.
+func ParseURL(address string) (Config, error) {
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "s3" || u.Host == "" || u.Fragment != "" {
+		return Config{}, errors.New("it is not an address like s3://bucket/prefix?region=eu-central-1") // without the address: it may have a secret
+	}
+	if u.User != nil {
+		return Config{}, errors.New("it must not have credentials: use AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a role")
+	}
+	query, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return Config{}, errors.New("its query cannot be parsed")
+	}
+	for name, values := range query {
+		if name != "region" && name != "endpoint" && name != "virtual_host" || len(values) != 1 {
+			return Config{}, fmt.Errorf("parameter %q: the parameters are region, endpoint and virtual_host, each once", name)
+		}
+	}
+	cfg := Config{Bucket: u.Host, Prefix: strings.Trim(u.Path, "/"), Region: query.Get("region"), Endpoint: query.Get("endpoint")}
+	switch query.Get("virtual_host") {
+	case "", "false":
+	case "true":
+		cfg.VirtualHost = true
+	default:
+		return Config{}, errors.New("virtual_host is neither true nor false")
+	}
+	if cfg.Endpoint == "" {
+		if cfg.Region == "" {
+			return Config{}, errors.New("it has no region: add ?region=eu-central-1")
+		}
+		return cfg, nil
+	}
+	e, err := url.Parse(cfg.Endpoint)
+	if err != nil || e.Scheme != "http" && e.Scheme != "https" || e.Host == "" || e.User != nil || strings.Trim(e.Path, "/") != "" || e.RawQuery != "" || e.Fragment != "" {
+		return Config{}, errors.New("the endpoint is not an address like https://s3.example.com")
+	}
+	cfg.Region = cmp.Or(cfg.Region, "us-east-1")
+	return cfg, nil
 }
 
 // bytesPerSecond is the slowest upload.
@@ -69,17 +120,20 @@ func New(cfg Config) (*Driver, error) {
 	switch {
 	case cfg.Bucket == "" || cfg.Region == "":
 		return nil, errors.New("open bucket: it needs a name and a region")
-	case cfg.AccessKeyID == "" || cfg.SecretAccessKey == "":
-		return nil, errors.New("open bucket: it needs an access key id and a secret access key")
+	case cfg.Credentials == nil && (cfg.AccessKeyID == "" || cfg.SecretAccessKey == ""):
+		return nil, errors.New("open bucket: it needs an access key id and a secret access key, or a provider of credentials")
 	}
 	if cfg.Prefix != "" {
 		cfg.Prefix = strings.Trim(cfg.Prefix, "/") + "/"
 	}
-	credentials := aws.Credentials{AccessKeyID: cfg.AccessKeyID, SecretAccessKey: cfg.SecretAccessKey, SessionToken: cfg.SessionToken}
+	if cfg.Credentials == nil {
+		static := aws.Credentials{AccessKeyID: cfg.AccessKeyID, SecretAccessKey: cfg.SecretAccessKey, SessionToken: cfg.SessionToken}
+		cfg.Credentials = aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) { return static, nil })
+	}
 	d := &Driver{cfg: cfg, transport: outbound.Transport()}
 	options := s3.Options{
 		Region:                     cfg.Region,
-		Credentials:                aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) { return credentials, nil }),
+		Credentials:                cfg.Credentials,
 		HTTPClient:                 &http.Client{Transport: d.transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 		UsePathStyle:               !cfg.VirtualHost,
 		RequestChecksumCalculation: aws.RequestChecksumCalculationWhenRequired, // servers other than AWS lack the others
@@ -211,4 +265,25 @@ func (d *Driver) Link(ctx context.Context, key string, expires time.Time) (strin
 		return "", fmt.Errorf("presign link: %w", err)
 	}
 	return request.URL, nil
+}
+
+// known adds the errors of drivers to those of the server.
+func known(err error) error {
+	if err == nil {
+		return nil
+	}
+	code, status := "", 0
+	if failed, ok := errors.AsType[smithy.APIError](err); ok {
+		code = failed.ErrorCode()
+	}
+	if response, ok := errors.AsType[*awshttp.ResponseError](err); ok {
+		status = response.HTTPStatusCode()
+	}
+	switch {
+	case code == "NoSuchKey" || code == "NotFound": // others with status 404 are about the bucket or the credentials
+		return fmt.Errorf("%w: %w", artifact.ErrNotExist, err)
+	case status == http.StatusInsufficientStorage, code == "QuotaExceeded", code == "XMinioStorageFull":
+		return fmt.Errorf("%w: %w", artifact.ErrFull, err)
+	}
+	return err
 }
