@@ -2,6 +2,7 @@ package runtime_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -14,9 +15,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/runtime"
+	"github.com/seed93082962/agenthost/runtime/agent"
+	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
 	"github.com/seed93082962/agenthost/runtime/session"
 	"github.com/seed93082962/agenthost/runtime/tool"
+	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
 func (b *bench) cancel(t *testing.T, runID string) response {
@@ -36,13 +40,32 @@ func TestCancelOfAStreamedRun(t *testing.T) {
 	require.JSONEq(t, `{"runId":"`+id+`","state":"cancelling"}`, res.body)
 	all := s.rest()
 	require.Equal(t, []string{"cancelled", "done"}, names(all), "no result")
-	require.Equal(t, map[string]any{"type": "cancelled", "runId": id, "reason": "client_request"}, all[0].data)
+	require.Equal(t, map[string]any{"type": "cancelled", "runId": id, "reason": "client_request", "usage": usage(10, 1, 0, 0)}, all[0].data)
 	_, early := up.Requests()[0].End()
 	require.True(t, early, "the upstream connection is closed")
 
 	res = b.cancel(t, id)
 	require.Equal(t, http.StatusAccepted, res.status)
 	require.JSONEq(t, `{"runId":"`+id+`","state":"cancelled","reason":"client_request"}`, res.body)
+}
+
+// The usage of a cancelled run is that of its complete messages, of its subagents and of the
+// message that was cut.
+func TestUsageOfACancelledRun(t *testing.T) {
+	up := modeltest.Start(t, modeltest.Anthropic,
+		modeltest.Stream(modeltest.ToolCall("t1", "Task", `{"description":"d","prompt":"p","subagent_type":"s"}`)),
+		modeltest.Stream(modeltest.Text("Done.")),
+		modeltest.Stream(modeltest.Text("Half"), modeltest.Hang()))
+	b := serve(t, up, func(c *runtime.Config) {
+		c.Agents[0].Subagents = map[string]agent.Subagent{"s": {Description: "d", Prompt: "p"}}
+	})
+	s := b.open(t.Context(), t, `{"message":"hello"}`)
+	id := s.until("system").data["runId"].(string)
+	s.until("partial_message")
+	s.until("tool_result")
+	s.until("partial_message")
+	b.cancel(t, id)
+	require.Equal(t, usage(30, 11, 0, 0), s.until("cancelled").data["usage"])
 }
 
 func TestCancelOfABlockingRun(t *testing.T) {
@@ -61,6 +84,7 @@ func TestCancelOfABlockingRun(t *testing.T) {
 	require.Equal(t, id, run.RunID)
 	require.EqualValues(t, "cancelled", run.State)
 	require.EqualValues(t, "client_request", run.Reason)
+	require.Equal(t, wire.Usage{InputTokens: 10, OutputTokens: 1}, run.Usage)
 	require.Empty(t, run.Error)
 	_, early := up.Requests()[0].End()
 	require.True(t, early)
@@ -97,6 +121,29 @@ func TestCancelledStateFollowsTheEndOfTheRun(t *testing.T) {
 	require.Equal(t, []string{"cancelled", "done"}, names(s.rest()))
 	require.Error(t, cause)
 	require.JSONEq(t, `{"runId":"`+id+`","state":"cancelled","reason":"client_request"}`, b.cancel(t, id).body)
+}
+
+// full is a store whose sessions take no message of the model.
+type full struct{ session.Store }
+
+type fullSession struct{ session.Session }
+
+func (f full) Open(ctx context.Context, agentID, id string) (session.Session, error) {
+	s, err := f.Store.Open(ctx, agentID, id)
+	return fullSession{s}, err
+}
+
+func (s fullSession) Append(ctx context.Context, m model.Message) error {
+	if m.Role == model.RoleAssistant {
+		return errors.New("the disk is full")
+	}
+	return s.Session.Append(ctx, m)
+}
+
+func TestUsageOfAnInternalError(t *testing.T) {
+	up := modeltest.Start(t, modeltest.Anthropic, modeltest.Stream(modeltest.Text("One.")))
+	b := serve(t, up, func(c *runtime.Config) { c.Sessions = full{session.NewMemory(session.MemoryConfig{})} })
+	require.Equal(t, usage(10, 5, 0, 0), b.open(t.Context(), t, `{"message":"hello"}`).until("error").data["usage"])
 }
 
 // stuckStore has sessions of which the Close of the first few hangs.

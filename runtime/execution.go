@@ -192,9 +192,9 @@ func truncateMetadata(metadata map[string]string) map[string]string {
 func (res *result) event() wire.Payload {
 	switch {
 	case res.state == wire.StateCancelled:
-		return &wire.Cancelled{Type: "cancelled", RunID: res.info.RunID, Reason: res.reason}
+		return &wire.Cancelled{Type: "cancelled", RunID: res.info.RunID, Reason: res.reason, Usage: res.Usage}
 	case res.internal:
-		return &wire.Fault{Type: "error", Error: res.message, ErrorType: res.errorType, RunID: res.info.RunID}
+		return &wire.Fault{Type: "error", Error: res.message, ErrorType: res.errorType, RunID: res.info.RunID, Usage: res.Usage}
 	}
 	event := &wire.Result{
 		Type: "result", Subtype: wire.ResultSuccess, RunID: res.info.RunID, SessionID: res.info.SessionID,

@@ -193,6 +193,8 @@ func TestCancelReleasesAllResources(t *testing.T) {
 				if agent == "" {
 					agent = "a"
 				}
+				const tokens = `agenthost_tokens_total{agent="a",type="input"}`
+				counted := s.count(tokens)
 				f, leave := s.begin(agent, wire.RunRequest{Message: p.name})
 				p.reached(&s, f)
 				took := ways[way](&s, f, leave)
@@ -204,6 +206,9 @@ func TestCancelReleasesAllResources(t *testing.T) {
 					}
 				}
 				s.returns(before)
+				if p.name == "streaming" {
+					require.InDelta(t, counted+10, s.count(tokens), 0)
+				}
 				t.Logf("cancel took %v", took.Round(time.Millisecond))
 				require.Less(t, took, cancelGuard)
 				if took > longest {

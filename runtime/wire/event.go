@@ -189,6 +189,7 @@ type Cancelled struct {
 	Type   string `json:"type"`
 	RunID  string `json:"runId"`
 	Reason Reason `json:"reason"`
+	Usage  Usage  `json:"usage"` // until the end; upstream counts the output of an incomplete message late
 }
 
 // Fault is the error event. It reports an internal error of the runtime.
@@ -197,6 +198,7 @@ type Fault struct {
 	Error     string `json:"error"`
 	ErrorType string `json:"errorType"`
 	RunID     string `json:"runId"`
+	Usage     Usage  `json:"usage"`
 }
 
 // Done is always the last event. Its data is {}.

@@ -95,6 +95,9 @@ func (m *metrics) count(info runtime.RunInfo, run *observedRun, payload wire.Pay
 		m.used(info.AgentID, p.Usage)
 	case *wire.Cancelled:
 		run.outcome = "cancelled"
+		m.used(info.AgentID, p.Usage)
+	case *wire.Fault:
+		m.used(info.AgentID, p.Usage)
 	case *wire.Done:
 		m.observed.Delete(info.RunID)
 		m.active.WithLabelValues(info.AgentID).Dec()
