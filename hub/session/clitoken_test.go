@@ -66,7 +66,7 @@ func TestCLITokens(t *testing.T) {
 }
 
 func TestCLITokensOfOthers(t *testing.T) {
-	eachWithRoot(t, func(t *testing.T, c *cluster, root user) {
+	oneWithRoot(t, func(t *testing.T, c *cluster, root user) {
 		ada, bob := c.join(root, "maintainer", "ada"), c.join(root, "member", "bob")
 		id, token := c.issue(ada)
 		before := c.head()
@@ -122,7 +122,7 @@ func TestCLITokenFaults(t *testing.T) {
 }
 
 func TestCLITokensExpire(t *testing.T) {
-	eachWithRoot(t, func(t *testing.T, c *cluster, root user) {
+	oneWithRoot(t, func(t *testing.T, c *cluster, root user) {
 		made := c.post(root.token, issuePath, object{"name": "n", "expiresInDays": 1}).want(http.StatusCreated)
 		token := made["token"].(string)
 		_, forever := c.issue(root)

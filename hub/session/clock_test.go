@@ -13,7 +13,7 @@ import (
 // Failures that were counted while the clock was years ahead do not lock an account for years once
 // it is correct again.
 func TestFailuresUnderAClockThatWasAhead(t *testing.T) {
-	each(t, func(t *testing.T, c *cluster) {
+	one(t, func(t *testing.T, c *cluster) {
 		s := c.start(nil)
 		s.setup()
 		const ahead = 365 * day

@@ -73,7 +73,7 @@ func TestFailuresOfANetwork(t *testing.T) {
 // A disabled user who knows the password cannot fill the audit log, not even from the network of an
 // earlier sign-in.
 func TestLoginsOfADisabledUserAreLimited(t *testing.T) {
-	eachServer(t, func(t *testing.T, s *server) {
+	oneServer(t, func(t *testing.T, s *server) {
 		root := s.setup()
 		s.post(root.access(), usersPath, object{"username": "mia", "password": password, "role": "member"}).want(http.StatusCreated)
 		mia := s.login("mia", password).want(http.StatusOK)
@@ -96,7 +96,7 @@ func TestLoginsOfADisabledUserAreLimited(t *testing.T) {
 // A client that exhausts the failures of its network locks out neither the accounts that signed in
 // from there within a day nor a signed-in user who changes the password.
 func TestFailuresOfANetworkDoNotLockOutItsKnownUsers(t *testing.T) {
-	each(t, func(t *testing.T, c *cluster) {
+	one(t, func(t *testing.T, c *cluster) {
 		s, other := c.start(nil), c.start(nil)
 		root := s.setup()
 		for _, name := range []string{"ada", "mia", "zoe"} {

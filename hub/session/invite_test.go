@@ -59,7 +59,7 @@ func TestInvites(t *testing.T) {
 
 // All invites that cannot be used have the same response.
 func TestInvitesThatAreNotValid(t *testing.T) {
-	eachWithRoot(t, func(t *testing.T, c *cluster, root user) {
+	oneWithRoot(t, func(t *testing.T, c *cluster, root user) {
 		invite := func() (id, token string) {
 			made := c.post(root.token, invitesPath, object{"role": "member"}).want(http.StatusCreated)
 			return made["id"].(string), made["token"].(string)
@@ -125,7 +125,7 @@ func TestInviteFaults(t *testing.T) {
 
 // The open invites of an admin are revoked when the admin loses the role.
 func TestInvitesOfAFormerAdmin(t *testing.T) {
-	eachWithRoot(t, func(t *testing.T, c *cluster, root user) {
+	oneWithRoot(t, func(t *testing.T, c *cluster, root user) {
 		for name, lose := range map[string]func(u user){
 			"demoted": func(u user) { c.patch(root.token, usersPath+"/"+u.id, object{"role": "member"}).want(http.StatusOK) },
 			"disabled": func(u user) {

@@ -16,7 +16,7 @@ import (
 // A replica whose keyring was left behind when the others' was changed continues with the keys that
 // it knows.
 func TestAReplicaWithAnOldKeyringContinues(t *testing.T) {
-	each(t, func(t *testing.T, c *cluster) {
+	one(t, func(t *testing.T, c *cluster) {
 		behind := c.start(nil)
 		behind.setup()
 		former, next := c.keys, secret.Generate()

@@ -112,7 +112,7 @@ func TestOpenInvitesAreLimited(t *testing.T) {
 
 func TestRefreshesOfASessionAreLimited(t *testing.T) {
 	const most = 10
-	each(t, func(t *testing.T, c *cluster) {
+	one(t, func(t *testing.T, c *cluster) {
 		s, other := c.start(nil), c.start(nil)
 		body := s.setup()
 		bystander := s.signIn()

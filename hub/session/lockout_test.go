@@ -14,7 +14,7 @@ import (
 // Failures from an address where the account signed in today do not lock it out there: its correct
 // password passes every 5 s. From another address of the same network it waits.
 func TestAnAccountIsNotLockedWhereItIsKnown(t *testing.T) {
-	eachServer(t, func(t *testing.T, s *server) {
+	oneServer(t, func(t *testing.T, s *server) {
 		s.setup()
 		for _, from := range []string{"127.0.0.1:1", "127.0.0.2:1"} {
 			for range 5 {
@@ -46,7 +46,7 @@ func TestAnAccountIsNotLockedWhereItIsKnown(t *testing.T) {
 // An attacker with many networks has 100 guesses for one account. Its user signs in where it is
 // known.
 func TestGuessesForOneAccountAreBoundedOverAllNetworks(t *testing.T) {
-	eachServer(t, func(t *testing.T, s *server) {
+	oneServer(t, func(t *testing.T, s *server) {
 		s.setup()
 		for i := range 100 {
 			s.loginFrom(t.Context(), fmt.Sprintf("10.0.%d.1:1", i), "ROOT", "wrong password").wantError(http.StatusUnauthorized, api.InvalidCredentials)
@@ -62,7 +62,7 @@ func TestGuessesForOneAccountAreBoundedOverAllNetworks(t *testing.T) {
 }
 
 func TestCommonPasswordsAreRejected(t *testing.T) {
-	eachServer(t, func(t *testing.T, s *server) {
+	oneServer(t, func(t *testing.T, s *server) {
 		root := s.setup().access()
 		for _, word := range []string{"password", "Password1", "QWERTYUIOP", " football ", "11111111", "mia-the-member", "MIA-the-member "} {
 			s.post(root, usersPath, object{"username": "mia-the-member", "password": word, "role": "member"}).wantError(http.StatusBadRequest, api.ValidationFailed)
@@ -76,7 +76,7 @@ func TestCommonPasswordsAreRejected(t *testing.T) {
 
 // The password of a reset permits to sign in for a day.
 func TestAResetPasswordExpires(t *testing.T) {
-	eachServer(t, func(t *testing.T, s *server) {
+	oneServer(t, func(t *testing.T, s *server) {
 		root := s.setup().access()
 		id := s.post(root, usersPath, object{"username": "mia", "password": password, "role": "member"}).want(http.StatusCreated).text("id")
 		s.cluster.wait(time.Minute)
@@ -93,7 +93,7 @@ func TestAResetPasswordExpires(t *testing.T) {
 
 // A CLI token issues none that outlives it, in any number of steps.
 func TestACLITokenIssuesNoneThatOutlivesIt(t *testing.T) {
-	eachServer(t, func(t *testing.T, s *server) {
+	oneServer(t, func(t *testing.T, s *server) {
 		root := s.setup().access()
 		first := s.post(root, "/api/v1/cli/issue-token", object{"name": "a", "expiresInDays": 2}).want(http.StatusCreated)
 		s.cluster.wait(time.Hour)

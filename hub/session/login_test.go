@@ -203,7 +203,7 @@ func TestRaceOfGuesses(t *testing.T) {
 }
 
 func TestFailedLoginsAreRecorded(t *testing.T) {
-	eachServer(t, func(t *testing.T, s *server) {
+	oneServer(t, func(t *testing.T, s *server) {
 		root := s.setup()
 		member := s.cluster.join(user{token: root.access()}, "member", "Mia")
 		s.patch(root.access(), usersPath+"/"+member.id, object{"status": "disabled"}).want(http.StatusOK)

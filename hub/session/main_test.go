@@ -62,7 +62,21 @@ func eachServer(t *testing.T, test func(t *testing.T, s *server)) {
 	each(t, func(t *testing.T, c *cluster) { test(t, c.start(nil)) })
 }
 
-// onSQLite runs a test that does not depend on the engine.
+// one runs a test on SQLite, in parallel with other tests. It is for rules whose statements a test
+// of both engines runs too.
+func one(t *testing.T, test func(t *testing.T, c *cluster)) {
+	t.Helper()
+	t.Parallel()
+	test(t, newCluster(t, dbtest.SQLite(t)))
+}
+
+// oneServer is one with one replica and no user.
+func oneServer(t *testing.T, test func(t *testing.T, s *server)) {
+	t.Helper()
+	one(t, func(t *testing.T, c *cluster) { test(t, c.start(nil)) })
+}
+
+// onSQLite returns a replica for a test that does not depend on the engine.
 func onSQLite(t *testing.T, change func(*config)) *server {
 	t.Helper()
 	return newCluster(t, dbtest.SQLite(t)).start(change)

@@ -32,7 +32,7 @@ func TestAPasswordSetByAnotherMustBeChanged(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			eachServer(t, func(t *testing.T, s *server) {
+			oneServer(t, func(t *testing.T, s *server) {
 				root := s.cluster.signedIn(s.setup())
 				ada := s.cluster.join(root, "admin", "ada")
 				for _, name := range []string{"root", "ada"} {
@@ -69,7 +69,7 @@ func TestAPasswordSetByAnotherMustBeChanged(t *testing.T) {
 
 // An intruder who created invitations as the user cannot use them after the reset.
 func TestAResetRevokesInvitations(t *testing.T) {
-	eachServer(t, func(t *testing.T, s *server) {
+	oneServer(t, func(t *testing.T, s *server) {
 		root := s.cluster.signedIn(s.setup())
 		ada := s.cluster.join(root, "admin", "ada")
 		invite := func(u user) object {

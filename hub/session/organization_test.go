@@ -15,7 +15,7 @@ import (
 // Sessions and tokens of users who sign in in the other mode are rejected, and become valid again
 // with their mode.
 func TestTokensOfTheOtherMode(t *testing.T) {
-	each(t, func(t *testing.T, c *cluster) {
+	one(t, func(t *testing.T, c *cluster) {
 		ext := c.start(external)
 		u := stranger(api.DefaultTenant, "1", "ada")
 		u.Admin = true

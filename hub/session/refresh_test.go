@@ -81,7 +81,7 @@ func TestRefreshReuse(t *testing.T) {
 }
 
 func TestSessionsEndByTheirAge(t *testing.T) {
-	eachServer(t, func(t *testing.T, s *server) {
+	oneServer(t, func(t *testing.T, s *server) {
 		s.setup()
 		for _, row := range []struct {
 			name string
@@ -116,7 +116,7 @@ func TestSessionsEndByTheirAge(t *testing.T) {
 }
 
 func TestRefreshReturnsTheCurrentRole(t *testing.T) {
-	eachServer(t, func(t *testing.T, s *server) {
+	oneServer(t, func(t *testing.T, s *server) {
 		root := s.setup()
 		invite := s.post(root.access(), invitesPath, object{"role": "maintainer"}).want(http.StatusCreated)
 		mia := s.register(invite["token"], "mia").want(http.StatusCreated)

@@ -24,7 +24,7 @@ func TestRefreshReuseUnderClocksThatDiffer(t *testing.T) {
 		{"an hour", time.Hour, true},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			eachServer(t, func(t *testing.T, s *server) {
+			oneServer(t, func(t *testing.T, s *server) {
 				first := s.setup()
 				s.cluster.wait(row.ahead)
 				second := s.refresh(first["refresh_token"]).want(http.StatusOK)
@@ -46,7 +46,7 @@ func TestRefreshReuseUnderClocksThatDiffer(t *testing.T) {
 }
 
 func TestLogoutWithARotatedToken(t *testing.T) {
-	eachServer(t, func(t *testing.T, s *server) {
+	oneServer(t, func(t *testing.T, s *server) {
 		first := s.setup()
 		second := s.refresh(first["refresh_token"]).want(http.StatusOK)
 		head := s.cluster.head()
@@ -71,7 +71,7 @@ func TestLogoutWithARotatedToken(t *testing.T) {
 
 // Clients send both tokens. The bearer token must not hide that the refresh token is a copy.
 func TestLogoutWithABearerAndARotatedToken(t *testing.T) {
-	eachServer(t, func(t *testing.T, s *server) {
+	oneServer(t, func(t *testing.T, s *server) {
 		first := s.setup()
 		logout := func(bearer, refresh object) response {
 			return s.post(bearer.access(), "/auth/logout", object{"refresh_token": refresh["refresh_token"]})

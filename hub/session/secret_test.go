@@ -80,7 +80,7 @@ func (s *server) rows(query string, each func(string)) {
 
 func TestSecretsAreNeitherStoredNorReturned(t *testing.T) {
 	const first, second, wrong = "the first Password 1 \u00e4", "the second Password 2", "a wrong Password 3"
-	each(t, func(t *testing.T, c *cluster) {
+	one(t, func(t *testing.T, c *cluster) {
 		s := c.start(nil)
 		w := &tap{next: s.http.Transport}
 		s.http.Transport = w

@@ -13,7 +13,7 @@ import (
 )
 
 func TestSetupMakesTheFirstAdmin(t *testing.T) {
-	eachServer(t, func(t *testing.T, s *server) {
+	oneServer(t, func(t *testing.T, s *server) {
 		require.Equal(t, object{"mode": "builtin", "setup_required": true}, s.get("", "/auth/mode").want(http.StatusOK))
 		body := s.post("", "/auth/setup", object{"password": password, "setup_token": s.setupToken}).want(http.StatusCreated)
 		require.Equal(t, "admin", body.object("user")["username"], "the name that is taken where none is given")

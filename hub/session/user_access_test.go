@@ -19,7 +19,7 @@ func (c *cluster) bearers(u user) map[string]string {
 }
 
 func TestARoleChangeAppliesImmediately(t *testing.T) {
-	eachWithRoot(t, func(t *testing.T, c *cluster, root user) {
+	oneWithRoot(t, func(t *testing.T, c *cluster, root user) {
 		ada := c.join(root, "maintainer", "ada")
 		bearers, path := c.bearers(ada), usersPath+"/"+ada.id
 		for kind, bearer := range bearers {
@@ -40,7 +40,7 @@ func TestARoleChangeAppliesImmediately(t *testing.T) {
 }
 
 func TestADisabledUser(t *testing.T) {
-	eachWithRoot(t, func(t *testing.T, c *cluster, root user) {
+	oneWithRoot(t, func(t *testing.T, c *cluster, root user) {
 		ada := c.join(root, "admin", "ada")
 		bearers, path := c.bearers(ada), usersPath+"/"+ada.id
 		c.patch(root.token, path, object{"status": "disabled"}).want(http.StatusOK)
@@ -60,7 +60,7 @@ func TestADisabledUser(t *testing.T) {
 }
 
 func TestAdminsResetPasswords(t *testing.T) {
-	eachWithRoot(t, func(t *testing.T, c *cluster, root user) {
+	oneWithRoot(t, func(t *testing.T, c *cluster, root user) {
 		ada := c.join(root, "maintainer", "ada")
 		bearers, before := c.bearers(ada), c.head()
 		reset := c.post(root.token, usersPath+"/"+ada.id+"/reset-password", nil)
@@ -152,7 +152,7 @@ func TestLimitsCountOnlyWhatIsValid(t *testing.T) {
 }
 
 func TestAdminsEndSessions(t *testing.T) {
-	eachWithRoot(t, func(t *testing.T, c *cluster, root user) {
+	oneWithRoot(t, func(t *testing.T, c *cluster, root user) {
 		ada := c.join(root, "maintainer", "ada")
 		second := c.login("ada", password).want(http.StatusOK)
 		_, token := c.issue(ada)

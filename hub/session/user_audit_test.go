@@ -11,7 +11,7 @@ import (
 
 // What cannot be recorded does not happen.
 func TestNoChangeWithoutItsEntry(t *testing.T) {
-	eachWithRoot(t, func(t *testing.T, c *cluster, root user) {
+	oneWithRoot(t, func(t *testing.T, c *cluster, root user) {
 		ada := c.join(root, "admin", "ada")
 		id, token := c.issue(ada)
 		invite := c.post(root.token, invitesPath, object{"role": "member"}).want(http.StatusCreated)

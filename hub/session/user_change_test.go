@@ -59,7 +59,7 @@ func TestChangeOfAUser(t *testing.T) {
 }
 
 func TestTheLastActiveAdminCannotBeRemoved(t *testing.T) {
-	eachWithRoot(t, func(t *testing.T, c *cluster, root user) {
+	oneWithRoot(t, func(t *testing.T, c *cluster, root user) {
 		other := c.join(root, "admin", "other")
 		c.patch(root.token, usersPath+"/"+other.id, object{"status": "disabled"}).want(http.StatusOK)
 		before, path := c.head(), usersPath+"/"+root.id
@@ -149,7 +149,7 @@ func TestRaceOfAllAdmins(t *testing.T) {
 }
 
 func TestDeletionIsFinal(t *testing.T) {
-	eachWithRoot(t, func(t *testing.T, c *cluster, root user) {
+	oneWithRoot(t, func(t *testing.T, c *cluster, root user) {
 		ada := c.join(root, "maintainer", "ada")
 		_, token := c.issue(ada)
 		c.patch(root.token, usersPath+"/"+ada.id, object{"displayName": "Ada"}).want(http.StatusOK)

@@ -57,6 +57,13 @@ func eachWithRoot(t *testing.T, test func(t *testing.T, c *cluster, root user)) 
 	})
 }
 
+// oneWithRoot is eachWithRoot on SQLite only.
+func oneWithRoot(t *testing.T, test func(t *testing.T, c *cluster, root user)) {
+	t.Helper()
+	c, root := clusterWithRoot(t)
+	test(t, c, root)
+}
+
 // clusterWithRoot returns such a cluster on SQLite, for errors that do not depend on the engine.
 func clusterWithRoot(t *testing.T) (*cluster, user) {
 	t.Helper()

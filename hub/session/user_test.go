@@ -124,7 +124,7 @@ func TestUserFaults(t *testing.T) {
 
 // Everything below a user is 404 for one who is not there, and for one of another tenant.
 func TestUnknownUsersAreNotFound(t *testing.T) {
-	eachWithRoot(t, func(t *testing.T, c *cluster, root user) {
+	oneWithRoot(t, func(t *testing.T, c *cluster, root user) {
 		stranger, token := ids.New(), ids.New()
 		for _, statement := range []string{
 			`INSERT INTO tenants (id, created_at) VALUES ('other', 1)`,
