@@ -52,7 +52,7 @@ func (h *Hub) RestoreAdmin(ctx context.Context, user string) error {
 func (h *Hub) adminName(ctx context.Context, text string) (n user.AdminName, err error) {
 	n = user.ParseAdminName(text)
 	if h.cfg.External {
-		n.Issuer, err = h.external.Issuer(ctx, n.TenantID)
+		_, n.Issuer, err = h.external.CheckOrg(ctx, n.TenantID)
 	}
 	return n, err
 }

@@ -1,22 +1,23 @@
 package external
 
 import (
-	"cmp"
-	"context"
-	"crypto"
-	"crypto/sha256"
-	"crypto/subtle"
+	"encoding/json"
 	"errors"
+	"maps"
 	"net/netip"
 	"net/url"
+	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
-	"github.com/seed93082962/agenthost/hub/store"
+	strict "github.com/go-jose/go-jose/v4/json"
 
-	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/rbac"
 )
 
 // Kinds of identity providers.
@@ -51,8 +52,7 @@ type client struct {
 	CreatedAt time.Time
 	UpdatedAt time.Time
 
-	global *GlobalClient // of the global client, which has no row
-	key    crypto.PublicKey
+	global bool // the client of Config.Global, which has no row
 }
 
 // TenantClient is a client as operators see it.
@@ -168,147 +168,106 @@ func isSafe(u *url.URL) bool {
 	return u.Hostname() != "" && (u.Scheme == "https" || u.Scheme == "http" && local)
 }
 
-// UpsertClient registers the client of an organization or changes it, and reports whether it is
-// new. The first one is the default. It fails with api.Conflict if the organization has data that
-// belong to another issuer, unless Adopt is true: the access of the users of that issuer then ends.
-func (s *Service) UpsertClient(ctx context.Context, from api.Caller, in ClientInput) (view TenantClient, created bool, err error) {
-	if err := in.validate(); err != nil {
-		return view, false, err
-	}
-	var after client
-	err = s.store.Change(ctx, store.Change{}, func(tx *store.Tx) error {
-		if err := lockClients(ctx, tx); err != nil {
-			return err
-		}
-		before, err := lockClient(ctx, tx, in.Org)
-		if created = errors.Is(err, errNoClient); err != nil && !created {
-			return err
-		}
-		former, err := defaultClient(ctx, tx)
-		if err != nil && !errors.Is(err, errNoClient) {
-			return err
-		}
-		var detail clientDetail
-		if after, detail, err = s.apply(in, before, created); err != nil {
-			return err
-		}
-		after.IsDefault = former.Org == "" || former.Org == in.Org || in.IsDefault != nil && *in.IsDefault
-		detail.IsDefault = auditlog.Diff(before.IsDefault, after.IsDefault)
-		if detail == (clientDetail{}) { // nothing changes
-			after = before
-			return store.ErrUnchanged
-		}
-		if detail.Adopted, err = s.adopt(ctx, tx, in, before, after); err != nil {
-			return err
-		}
-		tx.Record(actionUpsertClient.Record(clientEvent(from, after), detail))
-		if after.IsDefault && former.Org != "" && former.Org != after.Org {
-			if err := clearDefault(ctx, tx, former.Org, after.UpdatedAt); err != nil {
-				return err
-			}
-			tx.Record(actionUpsertClient.Record(clientEvent(from, former), clientDetail{IsDefault: auditlog.Diff(true, false)}))
-		}
-		if err := putClient(ctx, tx, after); err != nil {
-			return err
-		}
-		return putOwner(ctx, tx, after)
-	})
-	return after.view(), created, err
-}
-
-// apply returns the client with the input applied.
-func (s *Service) apply(in ClientInput, before client, created bool) (after client, d clientDetail, err error) {
-	now := s.store.Now()
-	after = before
-	if created {
-		after = client{Org: in.Org, Provider: providerOIDC, Issuer: s.cfg.Global.Issuer, CreatedAt: now}
-	}
-	after.ClientID, after.UpdatedAt = in.ClientID, now
-	if in.Issuer != nil {
-		after.Issuer = *in.Issuer
-	}
-	if in.Provider != nil {
-		after.Provider = *in.Provider
-	}
-	if after.Issuer == "" {
-		return after, d, api.Fields{"issuer": "is required, because the hub has no global client"}
-	}
-	moved := after.Issuer != before.Issuer || after.Provider != before.Provider
-	switch {
-	case in.ClientSecret != nil:
-		old, err := s.store.Keyring.Open(before.SecretEnc, sealedSecret.Place(in.Org))
-		if err != nil || subtle.ConstantTimeCompare(old, []byte(*in.ClientSecret)) == 0 { // also one that cannot be opened
-			after.SecretEnc, d.SecretChanged = s.store.Keyring.Seal([]byte(*in.ClientSecret), sealedSecret.Place(in.Org)), true
-		}
-	case created:
-		return after, d, api.Fields{"clientSecret": "is required for a new client"}
-	case moved:
-		return after, d, api.Fields{"clientSecret": "is required if issuer or provider changes"}
-	}
-	if in.Cert != nil {
-		d.CertChanged = s.applyCert(*in.Cert, &after)
-	}
-	if r := in.RequiredClaim; r != nil {
-		after.RequiredClaim = named(r, r.Name)
-	}
-	if r := in.RoleClaim; r != nil {
-		after.RoleClaim = named(r, r.Name)
-	}
-	if in.LogoutRevokesTokens != nil {
-		after.LogoutRevokesTokens = *in.LogoutRevokesTokens
-	}
-	d.RequiredClaim, d.RoleClaim = auditlog.Diff(ruleText(before.RequiredClaim), ruleText(after.RequiredClaim)), auditlog.Diff(ruleText(before.RoleClaim), ruleText(after.RoleClaim))
-	d.LogoutRevokesTokens = auditlog.Diff(before.LogoutRevokesTokens, after.LogoutRevokesTokens)
-	d.Created = created
-	d.ClientID, d.Issuer, d.Provider = auditlog.Diff(before.ClientID, after.ClientID), auditlog.Diff(before.Issuer, after.Issuer), auditlog.Diff(before.Provider, after.Provider)
-	return after, d, nil
-}
-
-func (s *Service) applyCert(cert string, c *client) (changed bool) {
-	if cert == "" {
-		changed = c.CertEnc != nil
-		c.CertEnc = nil
-		return changed
-	}
-	if c.CertEnc != nil {
-		if old, err := s.store.Keyring.Open(c.CertEnc, sealedCert.Place(c.Org)); err == nil && string(old) == cert {
-			return false
-		}
-	}
-	c.CertEnc = s.store.Keyring.Seal([]byte(cert), sealedCert.Place(c.Org))
-	return true
-}
-
-// Clients returns a page of the registered organizations, by name.
-func (s *Service) Clients(ctx context.Context, page api.Page) (list api.List[TenantClient], err error) {
-	clients, total, err := clientsOf(ctx, s.store.Read(), page)
-	list.Total = total
-	for _, c := range clients {
-		list.Items = append(list.Items, c.view())
-	}
-	return list, err
-}
-
-// opsUser is the user of audit entries of the operations interface.
-const opsUser = "ops"
-
-func clientEvent(from api.Caller, c client) auditlog.Event {
-	e := from.Event()
-	e.TenantID, e.UserName = c.Org, cmp.Or(e.UserName, opsUser)
-	e.TargetType, e.TargetID, e.TargetName = targetOrg, c.Org, c.Org
-	return e
-}
-
-// Sealed returns the columns of the secrets of clients.
-func Sealed() []store.Sealed { return []store.Sealed{sealedSecret, sealedCert} }
-
-var (
-	sealedSecret = store.Sealed{Table: "tenant_clients", Column: "client_secret_enc", ID: "org", Required: true}
-	sealedCert   = store.Sealed{Table: "tenant_clients", Column: "cert_enc", ID: "org", Required: true}
+const (
+	maxClaimName   = 128 // bytes
+	maxClaimValue  = 255 // bytes
+	maxClaimValues = 100
 )
 
-// isOpsKey compares in constant time.
-func (s *Service) isOpsKey(key string) bool {
-	given, want := sha256.Sum256([]byte(key)), sha256.Sum256([]byte(s.cfg.OpsKey))
-	return s.cfg.OpsKey != "" && subtle.ConstantTimeCompare(given[:], want[:]) == 1
+// RequiredClaim is a claim that the users of a client must have with one of the values, such as a
+// group or a domain. A claim may be a text, a truth value or a list of texts. Names and values are
+// compared exactly. The claim is checked at each login.
+type RequiredClaim struct {
+	Name   string   `json:"name"`
+	Values []string `json:"values"`
+}
+
+// RoleClaim is a claim that decides the role of a user at each login, by its values. The highest
+// role counts; a user without one of the values is a member.
+type RoleClaim struct {
+	Name string               `json:"name"`
+	Map  map[string]rbac.Role `json:"map"`
+}
+
+// permits reports whether the user of the claims may sign in.
+func (c client) permits(all claims) bool {
+	return c.RequiredClaim == nil || slices.ContainsFunc(all.texts(c.RequiredClaim.Name), func(value string) bool {
+		return slices.Contains(c.RequiredClaim.Values, value)
+	})
+}
+
+// roleOf returns the role that the claims decide, or "" if the client has no such rule.
+func (c client) roleOf(all claims) rbac.Role {
+	if c.RoleClaim == nil {
+		return ""
+	}
+	values := all.texts(c.RoleClaim.Name)
+	for _, role := range []rbac.Role{rbac.Admin, rbac.Maintainer} {
+		for _, value := range values {
+			if c.RoleClaim.Map[value] == role {
+				return role
+			}
+		}
+	}
+	return rbac.Member
+}
+
+// lacks reports whether a claim of the client's rules is missing.
+func (c client) lacks(all claims) bool {
+	return c.RequiredClaim != nil && all[c.RequiredClaim.Name] == nil || c.RoleClaim != nil && all[c.RoleClaim.Name] == nil
+}
+
+// checkClaims adds the faults of the rules of a client. An empty name removes a rule.
+func (in ClientInput) checkClaims(faults api.Fields) {
+	if r := in.RequiredClaim; r != nil && r.Name != "" {
+		check(faults, "requiredClaim", checkRule(r.Name, r.Values))
+	}
+	if r := in.RoleClaim; r != nil && r.Name != "" {
+		check(faults, "roleClaim", checkRule(r.Name, slices.Collect(maps.Keys(r.Map))))
+		for _, role := range r.Map {
+			if _, err := rbac.ParseRole(string(role)); err != nil {
+				faults.Add("roleClaim", "must map to admin, maintainer or member")
+			}
+		}
+	}
+}
+
+func checkRule(name string, values []string) string {
+	if !isPlain(name, maxClaimName) {
+		return "must have a name of at most 128 bytes without control characters"
+	}
+	if len(values) < 1 || len(values) > maxClaimValues || slices.ContainsFunc(values, func(v string) bool { return !isPlain(v, maxClaimValue) }) {
+		return "must have 1 to 100 values of at most 255 bytes without control characters"
+	}
+	return ""
+}
+
+func isPlain(s string, most int) bool {
+	return s != "" && len(s) <= most && utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl)
+}
+
+// named returns nil for a rule without a name, which removes the stored one.
+func named[T any](rule *T, name string) *T {
+	if name == "" {
+		return nil
+	}
+	return rule
+}
+
+// UnmarshalJSON reads a client whose member names are spelled exactly and occur once. Otherwise the
+// one who checks a request and the hub could read different clients.
+func (in *ClientInput) UnmarshalJSON(data []byte) error {
+	type plain ClientInput
+	var exact, folded plain
+	if err := strict.Unmarshal(data, &exact); err != nil {
+		return err
+	}
+	if err := json.Unmarshal(data, &folded); err != nil {
+		return err
+	}
+	if !reflect.DeepEqual(exact, folded) {
+		return errors.New("a member is not spelled exactly as in the documentation")
+	}
+	*in = ClientInput(exact)
+	return nil
 }

@@ -23,7 +23,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -90,19 +89,20 @@ type Config struct {
 
 // Service is safe for concurrent use.
 type Service struct {
-	cfg       Config
-	store     *store.Store
-	http      *http.Client
-	global    *client // or nil
-	admins    map[admin]bool
-	providers *providerCache
-	starts    *networkLimit
-	logouts   *networkLimit
-	checks    atomic.Int64 // signatures that were verified
+	cfg     Config
+	store   *store.Store
+	http    *http.Client
+	global  *client // or nil
+	admins  map[admin]bool
+	starts  *networkLimit
+	logouts *networkLimit
+	checks  atomic.Int64 // signatures that were verified
 
-	background context.Context // of requests that several logins wait for, and of the sweep
-	stop       context.CancelFunc
-	running    sync.WaitGroup
+	mu        sync.Mutex      // guards providers
+	providers map[string]*idp // by issuer
+
+	stop    context.CancelFunc // ends the sweep
+	running sync.WaitGroup
 }
 
 // New returns a Service. The caller must call Close.
@@ -117,8 +117,10 @@ func New(cfg Config) (*Service, error) {
 		cfg.EndDeployments = func(context.Context, *store.Tx, string, bool) (int, error) { return 0, nil }
 	}
 	cfg.PublicURL = strings.TrimRight(cfg.PublicURL, "/")
-	s := &Service{cfg: cfg, store: cfg.Store, http: newHTTPClient(), admins: map[admin]bool{}}
-	s.providers, s.starts, s.logouts = newProviderCache(s), newNetworkLimit(s.store.Now), newNetworkLimit(s.store.Now)
+	s := &Service{
+		cfg: cfg, store: cfg.Store, http: newHTTPClient(), admins: map[admin]bool{}, providers: map[string]*idp{},
+		starts: newNetworkLimit(cfg.Store.Now), logouts: newNetworkLimit(cfg.Store.Now),
+	}
 	for _, text := range cfg.BootstrapAdmins {
 		a, err := parseAdmin(text)
 		if err != nil {
@@ -128,13 +130,14 @@ func New(cfg Config) (*Service, error) {
 	}
 	if cfg.Global != (GlobalClient{}) {
 		var err error
-		if s.global, err = cfg.Global.client(); err != nil {
+		if s.global, err = s.globalClient(); err != nil {
 			return nil, fmt.Errorf("make external service: global client: %w", err)
 		}
 	}
-	s.background, s.stop = context.WithCancel(context.Background())
+	background, stop := context.WithCancel(context.Background())
+	s.stop = stop
 	if !cfg.Offline {
-		s.running.Go(func() { s.sweep(s.background) })
+		s.running.Go(func() { s.sweep(background) })
 	}
 	return s, nil
 }
@@ -166,7 +169,7 @@ func CheckAdmin(text string) error {
 func (s *Service) Routes() []api.Route {
 	var all []api.Route
 	if s.cfg.Logins {
-		all = slices.Concat(s.loginRoutes(), s.logoutRoutes())
+		all = s.loginRoutes()
 	}
 	if s.cfg.OpsKey != "" {
 		all = append(all, s.clientRoutes()...)

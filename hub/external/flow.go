@@ -66,14 +66,14 @@ const globalCallback = "/auth/callback"
 // cannot obtain a code of another one, because the code arrives at the path of the client that it
 // was issued to, and the login at the path of the client that it was started with.
 func (c client) callback() string {
-	if c.global != nil {
+	if c.global {
 		return globalCallback
 	}
 	return globalCallback + "/" + c.Org
 }
 
 func (s *Service) oauth(c client, m metadata) (*oauth2.Config, error) {
-	plain, err := s.secretOf(c)
+	plain, err := s.open(c, c.SecretEnc, sealedSecret)
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +107,7 @@ func (s *Service) StartLogin(ctx context.Context, from api.Caller, in LoginInput
 	if err != nil {
 		return "", "", err
 	}
-	p := s.providers.get(c.Issuer)
+	p := s.provider(c.Issuer)
 	end, err := p.begin()
 	if err != nil {
 		return "", "", err
@@ -281,7 +281,7 @@ func (s *Service) authenticate(ctx context.Context, from api.Caller, f flow, in 
 	if err != nil {
 		return u, err
 	}
-	p := s.providers.get(c.Issuer)
+	p := s.provider(c.Issuer)
 	end, err := p.begin()
 	if err != nil {
 		return u, err
@@ -309,8 +309,8 @@ func (s *Service) authenticate(ctx context.Context, from api.Caller, f flow, in 
 		raw = cmp.Or(raw, token.AccessToken) // they are the same
 	}
 	u, all, err := s.user(ctx, c, f, raw)
-	if err == nil && m.UserinfoURL != "" && (u.Username == "" || c.lacks(all)) {
-		err = s.userinfo(ctx, c, m.UserinfoURL, token.AccessToken, &u, all)
+	if err == nil && m.UserinfoURL != "" && (all.text("preferred_username") == "" && all.text("name") == "" || c.lacks(all)) {
+		err = s.userinfo(ctx, c, m.UserinfoURL, token.AccessToken, all)
 	}
 	if err != nil && isRejection(err) {
 		return u, reject(reasonToken, err)
@@ -321,6 +321,7 @@ func (s *Service) authenticate(ctx context.Context, from api.Caller, f flow, in 
 	if !c.permits(all) {
 		return u, s.cfg.Sessions.RejectExternal(ctx, from, f.org, reasonClaim, errNotPermitted)
 	}
+	s.describe(&u, all, c)
 	u.Role = c.roleOf(all)
 	return u, nil
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	"golang.org/x/oauth2"
 
 	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/password"
 	"github.com/seed93082962/agenthost/internal/excerpt"
 	"github.com/seed93082962/agenthost/internal/outbound"
 )
@@ -74,47 +76,29 @@ type metadata struct {
 // idp is an identity provider, with what the hub remembers of it.
 type idp struct {
 	issuer string
-	used   time.Time // guarded by the cache
+	used   time.Time // guarded by Service.mu
 	meta   remembered[metadata]
 	keys   remembered[[]publicKey]
 	slots  chan struct{} // of logins
 	verify chan struct{} // of the one signature that is verified at a time
 }
 
-// providerCache contains the providers that were used last.
-type providerCache struct {
-	s  *Service
-	mu sync.Mutex // guards all
-	// all is by issuer: clients of several organizations share a provider.
-	all map[string]*idp
-}
-
-func newProviderCache(s *Service) *providerCache { return &providerCache{s: s, all: map[string]*idp{}} }
-
-func (c *providerCache) get(issuer string) *idp {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	p := c.all[issuer]
+// provider returns what the hub remembers of an issuer: clients of several organizations share it.
+func (s *Service) provider(issuer string) *idp {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.providers[issuer]
 	if p == nil {
-		if len(c.all) >= maxProviders {
-			c.evict()
+		if len(s.providers) >= maxProviders { // the one that was not used for the longest time
+			oldest := slices.MinFunc(slices.Collect(maps.Values(s.providers)), func(a, b *idp) int { return a.used.Compare(b.used) })
+			delete(s.providers, oldest.issuer)
 		}
 		p = &idp{issuer: issuer, slots: make(chan struct{}, maxCalls), verify: make(chan struct{}, 1)}
-		c.all[issuer] = p
+		p.meta.fetching, p.keys.fetching = make(chan struct{}, 1), make(chan struct{}, 1)
+		s.providers[issuer] = p
 	}
 	p.used = time.Now()
 	return p
-}
-
-// evict drops the provider that was not used for the longest time. It is called with mu held.
-func (c *providerCache) evict() {
-	var oldest *idp
-	for _, p := range c.all {
-		if oldest == nil || p.used.Before(oldest.used) {
-			oldest = p
-		}
-	}
-	delete(c.all, oldest.issuer)
 }
 
 // begin takes a slot of the provider, or fails with 503 if too many requests wait for it.
@@ -177,6 +161,8 @@ func (m metadata) authStyle() oauth2.AuthStyle {
 // wait for one request. A failure is remembered too: until the pause after it ends, it is the
 // result.
 type remembered[T any] struct {
+	fetching chan struct{} // has an element during a request
+
 	mu       sync.Mutex // guards the fields below
 	value    T
 	at       time.Time // the zero time means that there is no value
@@ -184,58 +170,90 @@ type remembered[T any] struct {
 	failure  error     // of the last request, or nil
 	failedAt time.Time
 	pause    time.Duration
-	flight   *flight[T]
 }
 
-type flight[T any] struct {
-	done    chan struct{}
-	value   T
-	fetches int
-	err     error
+// known returns the value, and how often it was fetched, if it is not older than life, or the error
+// of a request that is not repeated yet.
+func (r *remembered[T]) known(now time.Time, life time.Duration) (value T, n int, err error, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if age := now.Sub(r.at); !r.at.IsZero() && age >= 0 && age < life {
+		return r.value, r.fetches, nil, true
+	}
+	age := now.Sub(r.failedAt)
+	return value, r.fetches, r.failure, r.failure != nil && age >= 0 && age < r.pause
 }
 
 // get returns the value, or fetches it if it is older than life. It also returns how often the
-// value was fetched.
-func (r *remembered[T]) get(ctx context.Context, s *Service, life time.Duration, fetch func(context.Context) (T, error)) (T, int, error) {
-	now := s.store.Now()
-	r.mu.Lock()
-	if age := now.Sub(r.at); !r.at.IsZero() && age >= 0 && age < life {
-		defer r.mu.Unlock()
-		return r.value, r.fetches, nil
+// value was fetched. The request continues for the other callers if ctx ends.
+func (r *remembered[T]) get(ctx context.Context, s *Service, life time.Duration, fetch func(context.Context) (T, error)) (value T, n int, err error) {
+	if value, n, err, ok := r.known(s.store.Now(), life); ok {
+		return value, n, err
 	}
-	f := r.flight
-	if age := now.Sub(r.failedAt); f == nil && r.failure != nil && age >= 0 && age < r.pause {
-		defer r.mu.Unlock()
-		var zero T
-		return zero, r.fetches, r.failure
-	}
-	if f == nil {
-		f = &flight[T]{done: make(chan struct{})}
-		r.flight = f
-		// The request continues for the other callers if the first one leaves.
-		s.running.Go(func() {
-			ctx, cancel := context.WithTimeout(s.background, callTimeout)
-			defer cancel()
-			f.value, f.err = fetch(ctx)
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			r.flight, r.failure = nil, f.err
-			if f.err == nil {
-				r.value, r.at, r.pause = f.value, now, 0
-				r.fetches++
-			} else {
-				r.failedAt, r.pause = s.store.Now(), min(max(firstPause, 2*r.pause), maxPause)
-			}
-			f.fetches = r.fetches
-			close(f.done)
-		})
-	}
-	r.mu.Unlock()
 	select {
-	case <-f.done:
-		return f.value, f.fetches, f.err
+	case r.fetching <- struct{}{}:
+		defer func() { <-r.fetching }()
 	case <-ctx.Done():
-		var zero T
-		return zero, 0, context.Cause(ctx)
+		return value, 0, context.Cause(ctx)
 	}
+	if value, n, err, ok := r.known(s.store.Now(), life); ok { // after the request of another caller
+		return value, n, err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
+	defer cancel()
+	value, err = fetch(ctx)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.failure = err
+	if err != nil {
+		r.failedAt, r.pause = s.store.Now(), min(max(firstPause, 2*r.pause), maxPause)
+		return value, r.fetches, err
+	}
+	r.value, r.at, r.pause = value, s.store.Now(), 0
+	r.fetches++
+	return value, r.fetches, nil
+}
+
+const (
+	maxEvents   = 1200 // of a network within limitWindow, in one replica
+	limitWindow = time.Minute
+	maxNetworks = 1 << 14
+)
+
+// networkLimit bounds the work and the rows that a client without a credential can cause.
+type networkLimit struct {
+	now func() time.Time
+
+	mu       sync.Mutex // guards the fields below
+	began    time.Time
+	networks map[string]int // events since began
+}
+
+func newNetworkLimit(now func() time.Time) *networkLimit {
+	return &networkLimit{now: now, networks: map[string]int{}}
+}
+
+// take counts n events of a network. It returns how long the client has to wait, or 0.
+func (l *networkLimit) take(remoteIP string, n int) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.now()
+	if now.Before(l.began) || now.Sub(l.began) >= limitWindow || len(l.networks) >= maxNetworks {
+		l.began = now
+		clear(l.networks)
+	}
+	network := password.NetworkOf(remoteIP)
+	if l.networks[network]+n > maxEvents {
+		return l.began.Add(limitWindow).Sub(now)
+	}
+	l.networks[network] += n
+	return 0
+}
+
+// give returns n events that take counted, unless a new window began.
+func (l *networkLimit) give(remoteIP string, n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	network := password.NetworkOf(remoteIP)
+	l.networks[network] = max(0, l.networks[network]-n)
 }

@@ -53,7 +53,7 @@ func TestOrganizationOfALogin(t *testing.T) {
 		for _, path := range []string{"/auth/login", "/auth/login?org=", "/auth/login?org=acme", "/auth/org-check", "/auth/org-check?org=acme", "/auth/login?org=../x"} {
 			b.get(s.url+path).refused(http.StatusNotFound, api.NotFound)
 		}
-		_, err := s.service.DefaultOrg(t.Context())
+		_, err := s.service.ResolveOrg(t.Context(), "")
 		require.ErrorIs(t, err, api.InvalidRequest)
 		p := newStandIn(s)
 		s.register("acme", p)

@@ -2,9 +2,7 @@ package external
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"net/http"
 	"strings"
 	"time"
 
@@ -39,7 +37,7 @@ func (s *Service) BackchannelLogout(ctx context.Context, from api.Caller, raw st
 	if err != nil {
 		return err
 	}
-	token := proofOf(raw, keysAgainForLogout)
+	token := &proof{raw: raw, again: keysAgainForLogout, known: map[string]verdict{}}
 	done, fault := false, error(errLogoutToken)
 	for _, c := range clients { // the fault of one organization does not prevent the logout of another
 		out, err := s.logoutOf(ctx, c, token)
@@ -66,14 +64,7 @@ func (s *Service) BackchannelLogout(ctx context.Context, from api.Caller, raw st
 
 // clientsOfToken returns the clients that the token may be for. Its claims are not verified yet.
 func (s *Service) clientsOfToken(ctx context.Context, raw string) ([]client, error) {
-	if len(raw) > maxToken {
-		return nil, errLogoutToken
-	}
-	permitted := make([]jose.SignatureAlgorithm, len(algorithms))
-	for i, alg := range algorithms {
-		permitted[i] = jose.SignatureAlgorithm(alg)
-	}
-	jws, err := jose.ParseSignedCompact(raw, permitted)
+	jws, err := parseToken(raw, algorithms)
 	if err != nil {
 		return nil, errLogoutToken
 	}
@@ -109,8 +100,8 @@ func (s *Service) logoutOf(ctx context.Context, c client, token *proof) (out log
 	if typ != "" && !strings.EqualFold(typ, "logout+jwt") && !strings.EqualFold(typ, "JWT") {
 		return out, errors.New("the token is not a logout token")
 	}
-	var events map[string]map[string]any
-	if err := json.Unmarshal(all["events"], &events); err != nil || events[logoutEvent] == nil {
+	events, _ := all["events"].(map[string]any)
+	if _, ok := events[logoutEvent].(map[string]any); !ok {
 		return out, errors.New("the token has no logout event")
 	}
 	if _, has := all["nonce"]; has {
@@ -152,23 +143,4 @@ func (s *Service) logout(ctx context.Context, from api.Caller, out logoutToken) 
 		return err
 	}
 	return insertLogoutToken(ctx, s.store.DB.Write(), out.key, out.expires.Add(tokenSkew))
-}
-
-func (s *Service) logoutRoutes() []api.Route {
-	return []api.Route{{Method: http.MethodPost, Path: "/auth/backchannel-logout", Access: api.Open, Handle: s.backchannelLogout}}
-}
-
-func (s *Service) backchannelLogout(w http.ResponseWriter, r *http.Request) error {
-	if err := r.ParseForm(); err != nil {
-		return err
-	}
-	tokens := r.PostForm["logout_token"]
-	if len(tokens) != 1 || tokens[0] == "" {
-		return api.InvalidRequest.New("Send one logout_token as application/x-www-form-urlencoded.")
-	}
-	if err := s.BackchannelLogout(r.Context(), api.CallerOf(r), tokens[0]); err != nil {
-		return err
-	}
-	w.WriteHeader(http.StatusOK)
-	return nil
 }

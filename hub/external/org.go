@@ -1,11 +1,14 @@
 package external
 
 import (
+	"cmp"
 	"context"
-	"crypto"
+	"crypto/sha256"
+	"crypto/subtle"
 	"errors"
 	"fmt"
 
+	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/store"
 
 	"github.com/seed93082962/agenthost/hub/api"
@@ -15,26 +18,29 @@ import (
 
 // Check returns an error if a required field is missing or invalid.
 func (g GlobalClient) Check() error {
-	_, err := g.client()
-	return err
-}
-
-// client returns the global client.
-func (g GlobalClient) client() (*client, error) {
 	if g.Issuer == "" || g.ClientID == "" || g.ClientSecret == "" {
-		return nil, errors.New("fields Issuer, ClientID and ClientSecret are required")
+		return errors.New("fields Issuer, ClientID and ClientSecret are required")
 	}
 	if err := checkIssuer(g.Issuer); err != nil {
-		return nil, fmt.Errorf("field Issuer %w", err)
+		return fmt.Errorf("field Issuer %w", err)
 	}
-	c := &client{Org: api.DefaultTenant, Provider: providerOIDC, Issuer: g.Issuer, ClientID: g.ClientID, global: &g}
 	if g.Cert != "" {
-		var err error
-		if c.key, err = parseCert(g.Cert); err != nil {
-			return nil, fmt.Errorf("field Cert %w", err)
+		if _, err := parseCert(g.Cert); err != nil {
+			return fmt.Errorf("field Cert %w", err)
 		}
 	}
-	return c, nil
+	return nil
+}
+
+// globalClient returns the client of Config.Global, which has no row.
+func (s *Service) globalClient() (*client, error) {
+	g := s.cfg.Global
+	c := &client{Org: api.DefaultTenant, Provider: providerOIDC, Issuer: g.Issuer, ClientID: g.ClientID, global: true}
+	c.SecretEnc = s.store.Keyring.Seal([]byte(g.ClientSecret), sealedSecret.Place(c.Org))
+	if g.Cert != "" {
+		c.CertEnc = s.store.Keyring.Seal([]byte(g.Cert), sealedCert.Place(c.Org))
+	}
+	return c, g.Check()
 }
 
 // clientFor returns the client that an organization signs in with. Without an organization, it is
@@ -72,9 +78,14 @@ func (s *Service) unregistered(ctx context.Context, q db.Querier) (client, error
 	return *s.global, err
 }
 
-// DefaultOrg returns the registered default organization. It fails with api.InvalidRequest if no
-// organization is registered.
-func (s *Service) DefaultOrg(ctx context.Context) (string, error) {
+// ResolveOrg returns the organization that a request names, which need not be registered. For "" it
+// is the registered default one, or fails with api.InvalidRequest.
+func (s *Service) ResolveOrg(ctx context.Context, org string) (string, error) {
+	if org != "" {
+		faults := api.Fields{}
+		checkOrg(faults, org)
+		return org, faults.Err()
+	}
 	c, err := defaultClient(ctx, s.store.Read())
 	if errors.Is(err, errNoClient) {
 		return "", api.InvalidRequest.New("No default organization is registered: name the organization as org.")
@@ -82,63 +93,21 @@ func (s *Service) DefaultOrg(ctx context.Context) (string, error) {
 	return c.Org, err
 }
 
-// ResolveOrg returns the organization that a request names, which need not be registered, or the
-// default one for "".
-func (s *Service) ResolveOrg(ctx context.Context, org string) (string, error) {
-	if org == "" {
-		return s.DefaultOrg(ctx)
-	}
-	faults := api.Fields{}
-	checkOrg(faults, org)
-	return org, faults.Err()
-}
-
-// Issuer returns the issuer of an organization, or api.NotFound.
-func (s *Service) Issuer(ctx context.Context, org string) (string, error) {
+// CheckOrg returns the organization that a login without or with this organization is for, and its
+// issuer, or api.NotFound.
+func (s *Service) CheckOrg(ctx context.Context, org string) (name, issuer string, err error) {
 	c, err := s.clientFor(ctx, org)
-	return c.Issuer, err
+	return c.Org, c.Issuer, err
 }
 
-// CheckOrg returns the organization that a login without or with this organization is for, or
-// api.NotFound.
-func (s *Service) CheckOrg(ctx context.Context, org string) (string, error) {
-	c, err := s.clientFor(ctx, org)
-	return c.Org, err
-}
-
-func (s *Service) secretOf(c client) (string, error) {
-	if c.global != nil {
-		return c.global.ClientSecret, nil
-	}
-	plain, err := s.store.Keyring.Open(c.SecretEnc, sealedSecret.Place(c.Org))
+// open returns a secret of a client.
+func (s *Service) open(c client, sealed []byte, column store.Sealed) (string, error) {
+	plain, err := s.store.Keyring.Open(sealed, column.Place(c.Org))
 	if err != nil {
-		return "", unusable(c, err)
+		const message = "The login of the organization must be configured again."
+		return "", &api.Error{Code: api.Unavailable, Message: message, Cause: fmt.Errorf("client of %s: %w", c.Org, err)}
 	}
 	return string(plain), nil
-}
-
-// certOf returns the key and the text of the client's certificate, or nil.
-func (s *Service) certOf(c client) (crypto.PublicKey, string, error) {
-	if c.global != nil {
-		return c.key, c.global.Cert, nil
-	}
-	if c.CertEnc == nil {
-		return nil, "", nil
-	}
-	plain, err := s.store.Keyring.Open(c.CertEnc, sealedCert.Place(c.Org))
-	if err != nil {
-		return nil, "", unusable(c, err)
-	}
-	key, err := parseCert(string(plain))
-	if err != nil {
-		return nil, "", unusable(c, err)
-	}
-	return key, string(plain), nil
-}
-
-// unusable is the error of a client whose secrets cannot be opened.
-func unusable(c client, cause error) error {
-	return &api.Error{Code: api.Unavailable, Message: "The login of the organization must be configured again.", Cause: fmt.Errorf("client of %s: %w", c.Org, cause)}
 }
 
 // DeleteClient deletes the client of an organization, without effect if there is none. It fails
@@ -229,3 +198,184 @@ func (s *Service) endAccess(ctx context.Context, tx *store.Tx, org, keepIssuer s
 	}
 	return d, err
 }
+
+// UpsertClient registers the client of an organization or changes it, and reports whether it is
+// new. The first one is the default. It fails with api.Conflict if the organization has data that
+// belong to another issuer, unless Adopt is true: the access of the users of that issuer then ends.
+func (s *Service) UpsertClient(ctx context.Context, from api.Caller, in ClientInput) (view TenantClient, created bool, err error) {
+	if err := in.validate(); err != nil {
+		return view, false, err
+	}
+	var after client
+	err = s.store.Change(ctx, store.Change{}, func(tx *store.Tx) error {
+		if err := lockClients(ctx, tx); err != nil {
+			return err
+		}
+		before, err := lockClient(ctx, tx, in.Org)
+		if created = errors.Is(err, errNoClient); err != nil && !created {
+			return err
+		}
+		former, err := defaultClient(ctx, tx)
+		if err != nil && !errors.Is(err, errNoClient) {
+			return err
+		}
+		var detail clientDetail
+		if after, detail, err = s.apply(in, before, created); err != nil {
+			return err
+		}
+		after.IsDefault = former.Org == "" || former.Org == in.Org || in.IsDefault != nil && *in.IsDefault
+		detail.IsDefault = auditlog.Diff(before.IsDefault, after.IsDefault)
+		if detail == (clientDetail{}) { // nothing changes
+			after = before
+			return store.ErrUnchanged
+		}
+		if detail.Adopted, err = s.adopt(ctx, tx, in, before, after); err != nil {
+			return err
+		}
+		tx.Record(actionUpsertClient.Record(clientEvent(from, after), detail))
+		if after.IsDefault && former.Org != "" && former.Org != after.Org {
+			if err := clearDefault(ctx, tx, former.Org, after.UpdatedAt); err != nil {
+				return err
+			}
+			tx.Record(actionUpsertClient.Record(clientEvent(from, former), clientDetail{IsDefault: auditlog.Diff(true, false)}))
+		}
+		if err := putClient(ctx, tx, after); err != nil {
+			return err
+		}
+		return putOwner(ctx, tx, after)
+	})
+	return after.view(), created, err
+}
+
+// apply returns the client with the input applied.
+func (s *Service) apply(in ClientInput, before client, created bool) (after client, d clientDetail, err error) {
+	now := s.store.Now()
+	after = before
+	if created {
+		after = client{Org: in.Org, Provider: providerOIDC, Issuer: s.cfg.Global.Issuer, CreatedAt: now}
+	}
+	after.ClientID, after.UpdatedAt = in.ClientID, now
+	if in.Issuer != nil {
+		after.Issuer = *in.Issuer
+	}
+	if in.Provider != nil {
+		after.Provider = *in.Provider
+	}
+	if after.Issuer == "" {
+		return after, d, api.Fields{"issuer": "is required, because the hub has no global client"}
+	}
+	moved := after.Issuer != before.Issuer || after.Provider != before.Provider
+	switch {
+	case in.ClientSecret != nil:
+		old, err := s.store.Keyring.Open(before.SecretEnc, sealedSecret.Place(in.Org))
+		if err != nil || subtle.ConstantTimeCompare(old, []byte(*in.ClientSecret)) == 0 { // also one that cannot be opened
+			after.SecretEnc, d.SecretChanged = s.store.Keyring.Seal([]byte(*in.ClientSecret), sealedSecret.Place(in.Org)), true
+		}
+	case created:
+		return after, d, api.Fields{"clientSecret": "is required for a new client"}
+	case moved:
+		return after, d, api.Fields{"clientSecret": "is required if issuer or provider changes"}
+	}
+	if in.Cert != nil {
+		d.CertChanged = s.applyCert(*in.Cert, &after)
+	}
+	if r := in.RequiredClaim; r != nil {
+		after.RequiredClaim = named(r, r.Name)
+	}
+	if r := in.RoleClaim; r != nil {
+		after.RoleClaim = named(r, r.Name)
+	}
+	if in.LogoutRevokesTokens != nil {
+		after.LogoutRevokesTokens = *in.LogoutRevokesTokens
+	}
+	d.RequiredClaim, d.RoleClaim = auditlog.Diff(ruleText(before.RequiredClaim), ruleText(after.RequiredClaim)), auditlog.Diff(ruleText(before.RoleClaim), ruleText(after.RoleClaim))
+	d.LogoutRevokesTokens = auditlog.Diff(before.LogoutRevokesTokens, after.LogoutRevokesTokens)
+	d.Created = created
+	d.ClientID, d.Issuer, d.Provider = auditlog.Diff(before.ClientID, after.ClientID), auditlog.Diff(before.Issuer, after.Issuer), auditlog.Diff(before.Provider, after.Provider)
+	return after, d, nil
+}
+
+func (s *Service) applyCert(cert string, c *client) (changed bool) {
+	if cert == "" {
+		changed = c.CertEnc != nil
+		c.CertEnc = nil
+		return changed
+	}
+	if c.CertEnc != nil {
+		if old, err := s.store.Keyring.Open(c.CertEnc, sealedCert.Place(c.Org)); err == nil && string(old) == cert {
+			return false
+		}
+	}
+	c.CertEnc = s.store.Keyring.Seal([]byte(cert), sealedCert.Place(c.Org))
+	return true
+}
+
+// Clients returns a page of the registered organizations, by name.
+func (s *Service) Clients(ctx context.Context, page api.Page) (list api.List[TenantClient], err error) {
+	clients, total, err := clientsOf(ctx, s.store.Read(), page)
+	list.Total = total
+	for _, c := range clients {
+		list.Items = append(list.Items, c.view())
+	}
+	return list, err
+}
+
+// opsUser is the user of audit entries of the operations interface.
+const opsUser = "ops"
+
+func clientEvent(from api.Caller, c client) auditlog.Event {
+	e := from.Event()
+	e.TenantID, e.UserName = c.Org, cmp.Or(e.UserName, opsUser)
+	e.TargetType, e.TargetID, e.TargetName = targetOrg, c.Org, c.Org
+	return e
+}
+
+// Sealed returns the columns of the secrets of clients.
+func Sealed() []store.Sealed { return []store.Sealed{sealedSecret, sealedCert} }
+
+var (
+	sealedSecret = store.Sealed{Table: "tenant_clients", Column: "client_secret_enc", ID: "org", Required: true}
+	sealedCert   = store.Sealed{Table: "tenant_clients", Column: "cert_enc", ID: "org", Required: true}
+)
+
+// isOpsKey compares in constant time.
+func (s *Service) isOpsKey(key string) bool {
+	given, want := sha256.Sum256([]byte(key)), sha256.Sum256([]byte(s.cfg.OpsKey))
+	return s.cfg.OpsKey != "" && subtle.ConstantTimeCompare(given[:], want[:]) == 1
+}
+
+// The audit actions of this package.
+var (
+	actionUpsertClient = auditlog.Define[clientDetail]("auth.upsert_tenant_client")
+	actionDeleteClient = auditlog.Define[deleteClientDetail]("auth.delete_tenant_client")
+)
+
+const targetOrg = "organization"
+
+type (
+	clientDetail struct {
+		Created       bool                     `json:"created"`
+		ClientID      *auditlog.Change[string] `json:"clientId,omitempty"`
+		Issuer        *auditlog.Change[string] `json:"issuer,omitempty"`
+		Provider      *auditlog.Change[string] `json:"provider,omitempty"`
+		IsDefault     *auditlog.Change[bool]   `json:"isDefault,omitempty"`
+		SecretChanged bool                     `json:"secretChanged"`
+		CertChanged   bool                     `json:"certChanged"`
+
+		RequiredClaim       *auditlog.Change[string] `json:"requiredClaim,omitempty"` // as JSON
+		RoleClaim           *auditlog.Change[string] `json:"roleClaim,omitempty"`     // as JSON
+		LogoutRevokesTokens *auditlog.Change[bool]   `json:"logoutRevokesTokens,omitempty"`
+		Adopted             bool                     `json:"adopted,omitempty"` // the data belonged to another issuer or client
+	}
+	deleteClientDetail struct {
+		ClientID string `json:"clientId"`
+		Issuer   string `json:"issuer"`
+		accessDetail
+	}
+	// accessDetail is what ended with a client.
+	accessDetail struct {
+		SessionsEnded    int `json:"sessionsEnded"`
+		TokensRevoked    int `json:"tokensRevoked"`
+		DeploymentsEnded int `json:"deploymentsEnded"`
+	}
+)

@@ -1,14 +1,12 @@
 package external
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"crypto"
 	"crypto/subtle"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,16 +15,21 @@ import (
 	"unicode/utf8"
 
 	"github.com/go-jose/go-jose/v4"
+	strict "github.com/go-jose/go-jose/v4/json" // names are exact, and not repeated
 
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/db"
 	"github.com/seed93082962/agenthost/hub/user"
-	"github.com/seed93082962/agenthost/internal/excerpt"
+	"github.com/seed93082962/agenthost/internal/jsonlimit"
 )
 
 const (
 	tokenSkew  = time.Minute // by which the clock of a provider may be ahead
 	maxSubject = 255         // bytes (OpenID Connect Core 1.0, section 2)
+
+	// Bounds of the JSON of others.
+	maxNesting    = 32
+	maxClaimsJSON = 1 << 15 // values
 
 	// The ages above which the keys are read again for a token with an unknown signature. Anyone can
 	// send a logout token. An ID token comes from the provider, whose faults must not double its load.
@@ -36,92 +39,45 @@ const (
 
 // claims are the claims of a token, by their exact names. A claim of an unexpected type counts as
 // missing.
-type claims map[string]json.RawMessage
+type claims map[string]any
 
 // parseClaims returns the claims of a payload, in which each name occurs once in its object:
 // readers of JSON differ in which of two values they take.
 func parseClaims(payload []byte) (all claims, err error) {
-	if err := checkNames(payload); err != nil {
+	if err := (jsonlimit.Limit{Values: maxClaimsJSON, Depth: maxNesting}).Check(payload); err != nil {
 		return nil, err
 	}
-	err = json.Unmarshal(payload, &all)
+	err = strict.Unmarshal(payload, &all)
 	return all, err
 }
 
-// maxNesting bounds the depth of the JSON of others.
-const maxNesting = 32
-
-// checkNames returns an error if a name occurs twice in an object of JSON.
-func checkNames(data []byte) error {
-	type object struct {
-		names map[string]bool // nil for an array
-		value bool            // the next token is the value of a name
-	}
-	var open []object
-	decoder := json.NewDecoder(bytes.NewReader(data))
-	decoder.UseNumber()
-	for {
-		token, err := decoder.Token()
-		if errors.Is(err, io.EOF) {
-			return nil // json.Unmarshal reports text that is incomplete
-		}
-		if err != nil {
-			return err
-		}
-		top := len(open) - 1
-		if name, ok := token.(string); ok && top >= 0 && open[top].names != nil && !open[top].value {
-			if open[top].names[name] {
-				return fmt.Errorf("the member %q occurs twice", excerpt.Characters(api.Plain(name), maxCause))
-			}
-			open[top].names[name], open[top].value = true, true
-			continue
-		}
-		if top >= 0 {
-			open[top].value = false
-		}
-		switch token {
-		case json.Delim('{'):
-			open = append(open, object{names: map[string]bool{}})
-		case json.Delim('['):
-			open = append(open, object{})
-		case json.Delim('}'), json.Delim(']'):
-			open = open[:top]
-		}
-		if len(open) > maxNesting {
-			return errors.New("the JSON nests too deeply")
-		}
-	}
-}
-
 func (c claims) text(name string) string {
-	var s string
-	if json.Unmarshal(c[name], &s) != nil {
-		return ""
-	}
+	s, _ := c[name].(string)
 	return s
 }
 
 // texts returns the values of a claim that is a text, a truth value or a list of texts.
-func (c claims) texts(name string) []string {
-	var one string
-	var flag bool
-	var list []string
-	switch raw := c[name]; {
-	case raw == nil || string(raw) == "null":
-		return nil
-	case json.Unmarshal(raw, &one) == nil:
-		return []string{one}
-	case json.Unmarshal(raw, &flag) == nil:
-		return []string{strconv.FormatBool(flag)}
-	case json.Unmarshal(raw, &list) == nil:
-		return list
+func (c claims) texts(name string) (all []string) {
+	switch value := c[name].(type) {
+	case string:
+		return []string{value}
+	case bool:
+		return []string{strconv.FormatBool(value)}
+	case []any:
+		for _, item := range value {
+			text, ok := item.(string)
+			if !ok {
+				return nil
+			}
+			all = append(all, text)
+		}
 	}
-	return nil
+	return all
 }
 
 func (c claims) seconds(name string) (time.Time, bool) {
-	var n float64
-	if raw := c[name]; raw == nil || string(raw) == "null" || json.Unmarshal(raw, &n) != nil || n < 0 || n > 1<<40 {
+	n, ok := c[name].(float64)
+	if !ok || n < 0 || n > 1<<40 {
 		return time.Time{}, false
 	}
 	return time.Unix(int64(n), 0), true
@@ -139,10 +95,6 @@ type verdict struct {
 	header jose.Header
 	claims claims
 	err    error
-}
-
-func proofOf(raw string, again time.Duration) *proof {
-	return &proof{raw: raw, again: again, known: map[string]verdict{}}
 }
 
 // verify returns the header and the claims of a token of the client's issuer for the client, signed
@@ -179,13 +131,17 @@ func (s *Service) verify(ctx context.Context, c client, p *proof) (jose.Header, 
 // signed verifies the signature with the certificate of the client, or with the published keys of
 // the issuer.
 func (s *Service) signed(ctx context.Context, c client, t *proof) (jose.Header, claims, error) {
-	key, text, err := s.certOf(c)
-	if err != nil {
-		return jose.Header{}, nil, err
-	}
 	by := "issuer " + c.Issuer
-	if key != nil {
-		by = "certificate " + text
+	var key crypto.PublicKey
+	if c.CertEnc != nil {
+		cert, err := s.open(c, c.CertEnc, sealedCert)
+		if err != nil {
+			return jose.Header{}, nil, err
+		}
+		if key, err = parseCert(cert); err != nil {
+			return jose.Header{}, nil, err
+		}
+		by = "certificate " + cert
 	}
 	v, ok := t.known[by]
 	if !ok {
@@ -202,7 +158,7 @@ func (s *Service) signed(ctx context.Context, c client, t *proof) (jose.Header, 
 // signedBy verifies the signature with a key, or with the published keys of the issuer if key is
 // nil. They are read again if none of them made it.
 func (s *Service) signedBy(ctx context.Context, c client, key crypto.PublicKey, t *proof) (header jose.Header, payload []byte, err error) {
-	p := s.providers.get(c.Issuer)
+	p := s.provider(c.Issuer)
 	check := func(algs []string, keys []publicKey) error {
 		select {
 		case p.verify <- struct{}{}:
@@ -241,7 +197,7 @@ func (s *Service) signedBy(ctx context.Context, c client, key crypto.PublicKey, 
 
 // user returns the user of the ID token of a login.
 func (s *Service) user(ctx context.Context, c client, f flow, raw string) (u user.External, all claims, err error) {
-	header, all, err := s.verify(ctx, c, proofOf(raw, keysAgainForLogin))
+	header, all, err := s.verify(ctx, c, &proof{raw: raw, again: keysAgainForLogin, known: map[string]verdict{}})
 	if err != nil {
 		return u, nil, err
 	}
@@ -262,46 +218,29 @@ func (s *Service) user(ctx context.Context, c client, f flow, raw string) (u use
 		return u, nil, errors.New("the token has no usable subject")
 	}
 	u = user.External{TenantID: c.Org, Issuer: c.Issuer, Subject: subject, SessionID: all.text("sid")}
-	if s.admins[admin{c.Org, "", subject}] {
+	if s.admins[admin{org: c.Org, subject: subject}] {
 		u.Admin, u.AdminKey = true, subjectKey+subject
 	}
 	if u.SessionID != "" && !isSubject(u.SessionID) {
 		return u, nil, errors.New("the token has no usable session")
 	}
-	if err := s.describe(&u, all, c); err != nil {
-		return u, nil, err
-	}
-	return u, all, nil
+	return u, all, checkOwner(all, c)
 }
 
 // subjectKey begins the key of a bootstrap admin by subject. A configured username has no slash.
 const subjectKey = "/sub:"
 
-// describe sets the names and the address of a user, if they are missing. The username is
-// preferred_username, else name. A name makes its user an admin only in Casdoor, where it is the
-// login name: elsewhere users change it as they like.
-func (s *Service) describe(u *user.External, all claims, c client) error {
-	if err := checkOwner(all, c); err != nil {
-		return err
-	}
+// describe sets the names and the address of a user. The username is preferred_username, else name.
+// A name makes its user an admin only in Casdoor, where it is the login name: elsewhere users change
+// it as they like.
+func (s *Service) describe(u *user.External, all claims, c client) {
 	preferred, name := all.text("preferred_username"), all.text("name")
-	if u.Username == "" {
-		if u.Username = preferred; preferred == "" {
-			u.Username = name
-		}
-		if (preferred != "" || ofCasdoor(all, c)) && s.admins[admin{u.TenantID, u.Username, ""}] {
-			u.Admin = true
-		}
+	u.Username = cmp.Or(preferred, name)
+	u.DisplayName = cmp.Or(all.text("displayName"), name)
+	u.Email = all.text("email")
+	if (preferred != "" || ofCasdoor(all, c)) && s.admins[admin{org: u.TenantID, username: u.Username}] {
+		u.Admin = true
 	}
-	if u.DisplayName == "" {
-		if u.DisplayName = all.text("displayName"); u.DisplayName == "" {
-			u.DisplayName = name
-		}
-	}
-	if u.Email == "" {
-		u.Email = all.text("email")
-	}
-	return nil
 }
 
 // checkKind rejects refresh tokens, however the claim with the kind of the token is spelled:
@@ -310,11 +249,7 @@ func checkKind(all claims) error {
 	for name, value := range all {
 		switch strings.NewReplacer("_", "", "-", "").Replace(strings.ToLower(name)) {
 		case "tokentype", "typ", "type", "tokenuse", "use":
-			var kind any // decoded, because a character may be escaped
-			if json.Unmarshal(value, &kind) != nil {
-				continue
-			}
-			if text := strings.ToLower(fmt.Sprint(kind)); strings.Contains(text, "refresh") || strings.Contains(text, "offline") {
+			if text := strings.ToLower(fmt.Sprint(value)); strings.Contains(text, "refresh") || strings.Contains(text, "offline") {
 				return errors.New("the token is a refresh token")
 			}
 		}
@@ -335,7 +270,7 @@ func checkOwner(all claims, c client) error {
 // ofCasdoor reports whether Casdoor issued the token. The global client has no kind.
 func ofCasdoor(all claims, c client) bool {
 	_, owned := all["owner"]
-	return c.Provider == providerCasdoor || c.global != nil && owned
+	return c.Provider == providerCasdoor || c.global && owned
 }
 
 // isSubject reports whether an identifier of a provider can be stored.
@@ -343,21 +278,21 @@ func isSubject(s string) bool {
 	return s != "" && len(s) <= maxSubject && utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl)
 }
 
-// userinfo completes a user and the claims from the userinfo endpoint. Claims of the ID token take
+// userinfo completes the claims of a user from the userinfo endpoint. Those of the ID token take
 // precedence.
-func (s *Service) userinfo(ctx context.Context, c client, url, token string, u *user.External, all claims) error {
+func (s *Service) userinfo(ctx context.Context, c client, url, token string, all claims) error {
 	body, err := s.getJSON(ctx, url, token)
 	if err != nil {
-		return unavailable(fmt.Errorf("read userinfo of %s: %w", u.Issuer, err))
+		return unavailable(fmt.Errorf("read userinfo of %s: %w", c.Issuer, err))
 	}
 	more, err := parseClaims(body)
 	if err != nil {
-		return upstreamFailed(fmt.Errorf("read userinfo of %s: %w", u.Issuer, err))
+		return upstreamFailed(fmt.Errorf("read userinfo of %s: %w", c.Issuer, err))
 	}
-	if more.text("sub") != u.Subject { // OpenID Connect Core 1.0, section 5.3.2
+	if more.text("sub") != all.text("sub") { // OpenID Connect Core 1.0, section 5.3.2
 		return errors.New("the userinfo is that of another user")
 	}
-	if err := s.describe(u, more, c); err != nil {
+	if err := checkOwner(more, c); err != nil {
 		return err
 	}
 	for name, value := range more {
