@@ -63,16 +63,18 @@ type replica struct {
 	sessions *session.Service
 }
 
+var migrations = []db.Series{apitest.Audit(), user.Migrations, external.Migrations}
+
 func each(t *testing.T, test func(t *testing.T, s *site)) {
 	t.Helper()
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, address string) { test(t, open(t, address, nil)) })
+	dbtest.Each(t, func(t *testing.T, address string) { test(t, open(t, address, nil)) }, migrations...)
 }
 
 // onSQLite opens a site for a test that does not depend on the engine.
 func onSQLite(t testing.TB, change func(*site)) *site {
 	t.Helper()
-	return open(t, dbtest.SQLite(t), change)
+	return open(t, dbtest.SQLite(t, migrations...), change)
 }
 
 func open(t testing.TB, address string, change func(*site)) *site {
@@ -81,7 +83,7 @@ func open(t testing.TB, address string, change func(*site)) *site {
 	if change != nil {
 		change(s)
 	}
-	s.db = dbtest.Open(t, address, apitest.Audit(), user.Migrations, external.Migrations)
+	s.db = dbtest.Open(t, address, migrations...)
 	s.audit = apitest.NewAudit(t, s.db)
 	var err error
 	s.ring, err = secret.Parse(secret.Generate())

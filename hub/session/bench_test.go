@@ -26,13 +26,12 @@ import (
 	"github.com/seed93082962/agenthost/hub/session"
 	"github.com/seed93082962/agenthost/hub/store"
 	users "github.com/seed93082962/agenthost/hub/user"
-	"github.com/seed93082962/agenthost/internal/pgtest"
 )
 
 var engines = []struct {
 	name string
-	url  func(testing.TB) string
-}{{"sqlite", dbtest.SQLite}, {"postgres", pgtest.URL}}
+	url  func(testing.TB, ...db.Series) string
+}{{"sqlite", dbtest.SQLite}, {"postgres", dbtest.PostgreSQL}}
 
 // paced is the time between two requests of one of 64 connections which together send 15,000 a
 // second.

@@ -36,6 +36,8 @@ import (
 
 func TestMain(m *testing.M) { dbtest.Main(m) }
 
+var migrations = []db.Series{users.Migrations, {Name: "auditlog", Files: sqlaudit.Migrations()}}
+
 // server is a replica whose service and logs a test can access.
 type server struct {
 	*replica
@@ -53,7 +55,7 @@ func newCluster(t *testing.T, url string) *cluster {
 func each(t *testing.T, test func(t *testing.T, c *cluster)) {
 	t.Helper()
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, url string) { test(t, newCluster(t, url)) })
+	dbtest.Each(t, func(t *testing.T, url string) { test(t, newCluster(t, url)) }, migrations...)
 }
 
 // eachServer is each with one replica and no user.
@@ -67,7 +69,7 @@ func eachServer(t *testing.T, test func(t *testing.T, s *server)) {
 func one(t *testing.T, test func(t *testing.T, c *cluster)) {
 	t.Helper()
 	t.Parallel()
-	test(t, newCluster(t, dbtest.SQLite(t)))
+	test(t, newCluster(t, dbtest.SQLite(t, migrations...)))
 }
 
 // oneServer is one with one replica and no user.
@@ -79,14 +81,14 @@ func oneServer(t *testing.T, test func(t *testing.T, s *server)) {
 // onSQLite returns a replica for a test that does not depend on the engine.
 func onSQLite(t *testing.T, change func(*config)) *server {
 	t.Helper()
-	return newCluster(t, dbtest.SQLite(t)).start(change)
+	return newCluster(t, dbtest.SQLite(t, migrations...)).start(change)
 }
 
 // start starts a replica with a Config that a test may change.
 func (c *cluster) start(change func(*config)) *server {
 	t := c.t
 	s := &server{logs: &logtest.Buffer{}}
-	d := dbtest.Open(t, c.url, users.Migrations, db.Series{Name: "auditlog", Files: sqlaudit.Migrations()})
+	d := dbtest.Open(t, c.url, migrations...)
 	audit, err := sqlaudit.New(sqlaudit.Config{Write: d.Write(), Read: d.Read(), Engine: string(d.Engine()), Now: c.now})
 	require.NoError(t, err)
 	logger := slog.New(slog.NewJSONHandler(s.logs, &slog.HandlerOptions{Level: slog.LevelDebug}))

@@ -24,7 +24,7 @@ import (
 // because the database may be locked.
 func TestRecordingAFailureIsBounded(t *testing.T) {
 	t.Parallel()
-	url := dbtest.SQLite(t)
+	url := dbtest.SQLite(t, migrations...)
 	synctest.Test(t, func(t *testing.T) {
 		d := dbtest.Open(t, url, users.Migrations, db.Series{Name: "auditlog", Files: sqlaudit.Migrations()})
 		audit, err := sqlaudit.New(sqlaudit.Config{Write: d.Write(), Read: d.Read(), Engine: string(d.Engine())})

@@ -183,7 +183,7 @@ func TestKeysRotate(t *testing.T) {
 
 func TestNewRejectsAnUnsuitableKeyring(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, dbtest.SQLite(t))
+	c := newCluster(t, dbtest.SQLite(t, migrations...))
 	s := c.start(nil)
 	s.setup()
 	for _, row := range []struct {

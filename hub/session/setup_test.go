@@ -94,7 +94,7 @@ func TestSetupToken(t *testing.T) {
 			post(second.replica, first.accounts.SetupToken(), here).want(http.StatusCreated)
 			post(second.replica, second.accounts.SetupToken(), here).wantError(http.StatusConflict, api.AlreadyInitialized)
 			require.Zero(t, first.count(`SELECT COUNT(*) FROM instance WHERE name LIKE 'setup_token/%'`))
-		})
+		}, migrations...)
 	})
 	t.Run("that was given", func(t *testing.T) {
 		s := onSQLite(t, func(c *config) { c.SetupToken = given })
@@ -122,10 +122,10 @@ func TestSetupToken(t *testing.T) {
 			require.Equal(t, 2, first.count(`SELECT COUNT(*) FROM instance WHERE name LIKE 'setup_token/%'`))
 			gone.service.Sweep(t.Context())
 			short(first, gone).wantError(http.StatusUnauthorized, api.InvalidCredentials)
-		})
+		}, migrations...)
 	})
 	t.Run("instead of another that was given", func(t *testing.T) {
-		c := newCluster(t, dbtest.SQLite(t))
+		c := newCluster(t, dbtest.SQLite(t, migrations...))
 		config := func(token string) func(*config) {
 			return func(c *config) { c.SetupToken = token }
 		}

@@ -16,7 +16,7 @@ import (
 // of the audit log.
 func TestTimesHaveSixDigits(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, dbtest.SQLite(t))
+	c := newCluster(t, dbtest.SQLite(t, migrations...))
 	c.epoch = c.epoch.Truncate(time.Second)
 	s := c.start(nil)
 	root := s.cluster.signedIn(s.setup())
