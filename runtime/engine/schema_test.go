@@ -30,10 +30,11 @@ func list(n int, text string) string { return strings.TrimSuffix(strings.Repeat(
 
 // Schemas that overflow the stack of a validator, or occupy it forever.
 var dangerous = map[string]string{
-	"circle":   `{"type":"object","allOf":[{"$ref":"#"}]}`,
-	"dynamic":  `{"type":"object","$dynamicAnchor":"a","allOf":[{"$dynamicRef":"#a"}]}`,
-	"doubling": doubling(40),
-	"patterns": `{"type":"object","patternProperties":{` + patterns(3000) + `}}`,
+	"circle":    `{"type":"object","allOf":[{"$ref":"#"}]}`,
+	"dynamic":   `{"type":"object","$dynamicAnchor":"a","allOf":[{"$dynamicRef":"#a"}]}`,
+	"doubling":  doubling(40),
+	"patterns":  `{"type":"object","patternProperties":{` + patterns(3000) + `}}`,
+	"no object": `{"type":"array","items":{}}`, // no model can be called with it
 }
 
 func doubling(n int) string {
@@ -81,6 +82,38 @@ func TestRejectedSchemas(t *testing.T) {
 				require.Contains(t, lines, `tool_result t2 false "called"`)
 				require.NotContains(t, string(up.Requests()[0].Body), `"bad"`)
 				require.Contains(t, logged.String(), `msg="tool is left out because of its input schema" tool=bad`)
+			})
+		}
+	}
+}
+
+// A tool whose schema a model's API would reject is offered with another schema, and called with the
+// input that it expects, which is validated. Events have that input too.
+func TestSchemasForTheAPI(t *testing.T) {
+	const schema = `{"type":"object","properties":{"$filter":{"type":"string"},"ids":{"type":"array"}},"required":["$filter"],"anyOf":[{"required":["$filter"]},{"required":["ids"]}]}`
+	for _, protocol := range []modeltest.Protocol{modeltest.Anthropic, modeltest.OpenAI} {
+		for _, source := range []string{"agent", "server"} {
+			t.Run(string(protocol)+" of the "+source, func(t *testing.T) {
+				m, _ := upstream(t, protocol,
+					modeltest.Stream(modeltest.ToolCall("t1", "List", `{"_filter":`, `"a < 1","ids":[1]}`), modeltest.ToolCall("t2", "List", `{"_filter":1}`)),
+					modeltest.Stream(modeltest.Text("Done.")))
+				tools := []tool.Tool{tool.New(tool.Spec{Name: "List", InputSchema: json.RawMessage(schema), ReadOnly: true},
+					func(_ context.Context, c tool.Call) (tool.Result, error) {
+						return tool.Result{Output: string(c.Input)}, nil
+					})}
+				s := newSetup(m)
+				if source == "agent" {
+					s.Tools = tools
+				} else {
+					s.Servers = []tool.Server{newShelf("a", tool.Connected, func(context.Context) (*tool.List, error) { return &tool.List{Tools: tools}, nil })}
+				}
+				got := s.run(t.Context(), t, "")
+				require.NoError(t, got.err)
+				lines := results(got.lines)
+				require.Len(t, lines, 2)
+				require.Contains(t, lines, `tool_result t1 false "{\"$filter\":\"a < 1\",\"ids\":[1]}"`)
+				require.Contains(t, strings.Join(lines, "\n"), `tool_result t2 true "The input does not match`)
+				require.Contains(t, strings.Join(got.lines, "\n"), `$filter`)
 			})
 		}
 	}

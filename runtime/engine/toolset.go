@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/seed93082962/agenthost/internal/ids"
+	"github.com/seed93082962/agenthost/internal/toolschema"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/permission"
 	"github.com/seed93082962/agenthost/runtime/tool"
@@ -45,6 +46,9 @@ func newEntry(t tool.Tool, budget *schema.Budget) (*entry, error) {
 	}
 	if err := json.Unmarshal(spec.InputSchema, &map[string]json.RawMessage{}); err != nil {
 		return nil, fmt.Errorf("input schema of tool %q is not a JSON object: %w", spec.Name, err)
+	}
+	if _, err := toolschema.Fit(spec.InputSchema); err != nil {
+		return nil, &schemaError{spec.Name, err} // the APIs of models would reject every request with the tool
 	}
 	compiled, err := budget.Compile(spec.InputSchema)
 	if err != nil && !errors.Is(err, schema.ErrUnsupported) {

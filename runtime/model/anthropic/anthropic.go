@@ -17,6 +17,9 @@
 // message, because they reject messages without it. Blank text and thinking at the end of a message
 // are omitted because the API rejects them.
 //
+// Input schemas of tools are converted where the API would reject them, and the inputs of calls are
+// mapped back: package internal/toolschema has the rules.
+//
 // The memory of one response is bounded by the limits of [model.Collector], and that of one event
 // by 8 MiB. Time is bounded by the caller's context.
 //

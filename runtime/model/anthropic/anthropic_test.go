@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"net/http"
 	"testing"
 
@@ -199,7 +200,8 @@ func TestCancelReachesUpstream(t *testing.T) {
 
 func TestBadInputIsNotSent(t *testing.T) {
 	req := hello()
-	req.Tools = []model.Tool{{Name: "x", InputSchema: []byte(`{"type":`)}}
+	nan := math.NaN()
+	req.Temperature = &nan
 	_, err := new(model.Collector).Collect(client(t, anthropic.Config{}).Stream(t.Context(), req))
 	require.ErrorContains(t, err, "anthropic: encode model request")
 }

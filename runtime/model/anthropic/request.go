@@ -108,9 +108,6 @@ func toolList(offered []model.Tool) any {
 	list := make([]tool, len(offered))
 	for i, t := range offered {
 		list[i] = tool{Name: t.Name, Description: t.Description, InputSchema: t.InputSchema}
-		if len(t.InputSchema) == 0 {
-			list[i].InputSchema = json.RawMessage(`{"type":"object"}`)
-		}
 	}
 	list[len(list)-1].CacheControl = ephemeral()
 	return list

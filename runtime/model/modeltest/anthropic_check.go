@@ -214,19 +214,12 @@ func (c *anthropicChecker) tools(q *anthropicRequest) *refusal {
 		}
 		names[t.Name] = true
 		if t.Type == "" || t.Type == "custom" {
-			if !objectSchema(t.InputSchema) {
-				return bad("tools.%d.custom.input_schema.type: Input should be 'object'", i)
+			if refused := anthropicSchema(i, t.InputSchema); refused != nil {
+				return refused
 			}
 		}
 	}
 	return nil
-}
-
-func objectSchema(raw json.RawMessage) bool {
-	var schema struct {
-		Type string `json:"type"`
-	}
-	return json.Unmarshal(raw, &schema) == nil && schema.Type == "object"
 }
 
 func (c *anthropicChecker) system(q *anthropicRequest) *refusal {

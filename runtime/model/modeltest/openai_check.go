@@ -106,8 +106,11 @@ func openaiTools(q *openaiRequest) *refusal {
 			return bad("Invalid value: '%s'. Supported values are: 'function' (tools[%d].type).", t.Type, i)
 		case !openaiToolName.MatchString(t.Function.Name):
 			return bad("Invalid 'tools[%d].function.name': string does not match pattern. Expected a string that matches the pattern '%s'.", i, openaiToolName)
-		case present(t.Function.Parameters) && !objectSchema(t.Function.Parameters):
-			return bad("Invalid schema for function '%s': schema must be a JSON Schema of 'type: \"object\"'.", t.Function.Name)
+		}
+		if present(t.Function.Parameters) {
+			if refused := openaiSchema(t.Function.Name, t.Function.Parameters); refused != nil {
+				return refused
+			}
 		}
 	}
 	return nil

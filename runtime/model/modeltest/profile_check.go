@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // profileRequest is a request in the form that the rules of profiles check, with the fields of each
@@ -195,6 +196,23 @@ func apiVersion(r *Request, _ *profileRequest) *refusal {
 func noMaxTokens(_ *Request, q *profileRequest) *refusal {
 	if present(q.settings["max_tokens"]) {
 		return bad("Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.")
+	}
+	return nil
+}
+
+// shortDescriptions is OpenAI's limit of the description of a function.
+func shortDescriptions(_ *Request, q *profileRequest) *refusal {
+	var tools []struct {
+		Function struct {
+			Description string `json:"description"`
+		} `json:"function"`
+	}
+	_ = json.Unmarshal(q.settings["tools"], &tools) // was decoded before
+	for i, t := range tools {
+		if n := utf8.RuneCountInString(t.Function.Description); n > 1024 {
+			return bad("Invalid 'tools[%d].function.description': string too long. Expected a string with maximum length 1024, but got "+
+				"a string with length %d instead.", i, n)
+		}
 	}
 	return nil
 }

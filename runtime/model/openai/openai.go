@@ -20,6 +20,9 @@
 // except to OpenAI. The text of a tool result that is an error states that it is one. Of
 // [model.Thinking] only Effort is sent, as reasoning_effort.
 //
+// Input schemas of tools are converted where the API would reject them, and the inputs of calls are
+// mapped back: package internal/toolschema has the rules.
+//
 // The memory of one response is bounded by the limits of [model.Collector], and that of one event
 // by 8 MiB. Time is bounded by the caller's context.
 //
@@ -87,6 +90,7 @@ var _ model.Model = (*Client)(nil)
 // New checks cfg. It does not connect.
 func New(cfg Config) (*Client, error) {
 	base := cmp.Or(strings.TrimRight(cfg.BaseURL, "/"), defaultBaseURL)
+	vendor := upstream.HasDomain(base, "api.openai.com", "openai.azure.com")
 	style := upstream.AuthBearer
 	if cfg.KeyHeader != "" {
 		style = upstream.AuthAPIKey
@@ -102,7 +106,7 @@ func New(cfg Config) (*Client, error) {
 		Custom:     cfg.Header,
 		Body:       cfg.Body,
 		Fixed:      []string{"model", "messages", "tools", "stream"},
-		Tools:      toolList,
+		Tools:      func(offered []model.Tool) any { return toolList(offered, vendor) },
 		HTTPClient: cfg.HTTPClient,
 	})
 	if err != nil {
@@ -111,7 +115,7 @@ func New(cfg Config) (*Client, error) {
 	return &Client{
 		upstream:      up,
 		noStreamUsage: cfg.NoStreamUsage,
-		vendor:        upstream.HasDomain(base, "api.openai.com", "openai.azure.com"),
+		vendor:        vendor,
 		thinks:        upstream.RequiresThinking(base),
 	}, nil
 }

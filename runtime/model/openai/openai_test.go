@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"net/http"
 	"testing"
 
@@ -193,7 +194,8 @@ func TestCancelReachesUpstream(t *testing.T) {
 
 func TestBadInputIsNotSent(t *testing.T) {
 	req := hello()
-	req.Tools = []model.Tool{{Name: "x", InputSchema: []byte(`{"type":`)}}
+	nan := math.NaN()
+	req.Temperature = &nan
 	_, err := new(model.Collector).Collect(client(t, openai.Config{}).Stream(t.Context(), req))
 	require.ErrorContains(t, err, "openai: encode model request")
 }

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
+	"github.com/seed93082962/agenthost/internal/excerpt"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/model/internal/upstream"
 )
@@ -86,10 +88,16 @@ func (c *Client) request(req *model.Request) *request {
 	return r
 }
 
+// maxDescription is the number of characters of a tool's description that OpenAI accepts.
+const maxDescription = 1024
+
 // toolList returns the value of the field tools.
-func toolList(offered []model.Tool) any {
+func toolList(offered []model.Tool, vendor bool) any {
 	list := make([]tool, len(offered))
 	for i, t := range offered {
+		if vendor && utf8.RuneCountInString(t.Description) > maxDescription {
+			t.Description = excerpt.Characters(t.Description, maxDescription-len("...")) + "..."
+		}
 		list[i] = tool{Type: "function", Function: function{Name: t.Name, Description: t.Description, Parameters: t.InputSchema}}
 	}
 	return list

@@ -2,10 +2,12 @@ package upstream
 
 import (
 	"crypto/rand"
+	"slices"
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
 
+	"github.com/seed93082962/agenthost/internal/toolschema"
 	"github.com/seed93082962/agenthost/runtime/model"
 )
 
@@ -98,6 +100,62 @@ func valid(text string) string {
 		text = text[size:]
 	}
 	return out.String()
+}
+
+// inputs restores the names of properties in the inputs of tools whose schemas have other names
+// upstream. Such an input is held back until the response is complete.
+type inputs struct {
+	renamed map[string]*toolschema.Schema // by the name of the tool
+	open    []*heldInput
+	size    int // bytes that are held
+}
+
+type heldInput struct {
+	index  int
+	schema *toolschema.Schema
+	text   []byte
+}
+
+// restore takes the increments of held inputs out of the parts from position n, and puts the inputs
+// in front of the stop.
+func (in *inputs) restore(parts []model.Part, n int, reserve func(int) error) ([]model.Part, error) {
+	if len(in.renamed) == 0 {
+		return parts, nil
+	}
+	added := slices.Clone(parts[n:])
+	parts = parts[:n]
+	for _, p := range added {
+		switch p.Kind {
+		case model.KindToolUse:
+			if schema := in.renamed[p.Name]; schema != nil {
+				in.open = append(in.open, &heldInput{index: p.Index, schema: schema})
+			}
+		case model.KindToolInput:
+			i := slices.IndexFunc(in.open, func(h *heldInput) bool { return h.index == p.Index })
+			if i < 0 {
+				break
+			}
+			if in.size+len(p.Text) > model.MaxResponseBytes {
+				return parts, &model.Error{Code: model.CodeServer, Message: "upstream sent too much input of tool calls"}
+			}
+			if reserve != nil {
+				if err := reserve(len(p.Text)); err != nil {
+					return parts, err
+				}
+			}
+			in.size += len(p.Text)
+			in.open[i].text = append(in.open[i].text, p.Text...)
+			continue
+		case model.KindStop:
+			for _, h := range in.open {
+				if len(h.text) > 0 {
+					parts = append(parts, model.Part{Kind: model.KindToolInput, Index: h.index, Text: h.schema.Input(string(h.text))})
+				}
+			}
+		}
+		parts = append(parts, p)
+	}
+	return parts, nil
 }
 
 // CallIDs are the ids of the tool calls of a conversation. Results are matched to calls by them,

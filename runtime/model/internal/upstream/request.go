@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/seed93082962/agenthost/internal/toolschema"
 	"github.com/seed93082962/agenthost/runtime/model"
 )
 
@@ -25,12 +26,14 @@ type body struct {
 // call. Checking and copying their schemas would take longer than the rest of a request. It is
 // immutable.
 type toolField struct {
-	tools []model.Tool
-	json  []byte
+	tools   []model.Tool
+	json    []byte                        // "" if no tool can be offered
+	renamed map[string]*toolschema.Schema // of the tools whose properties have other names upstream
 }
 
-// encodeBody returns the JSON of a request with the fields of Config.Body and the tools.
-func (c *Client) encodeBody(request any, tools []model.Tool) (*body, error) {
+// encodeBody returns the JSON of a request with the fields of Config.Body and the tools. A tool whose
+// input is not an object is left out: its schema would fail the request.
+func (c *Client) encodeBody(request any, tools []model.Tool) (*body, map[string]*toolschema.Schema, error) {
 	data, err := encode(request)
 	if err == nil && len(c.body) > 0 {
 		var all map[string]json.RawMessage
@@ -41,21 +44,39 @@ func (c *Client) encodeBody(request any, tools []model.Tool) (*body, error) {
 		}
 	}
 	if err != nil || len(tools) == 0 {
-		return &body{data: data}, err
+		return &body{data: data}, nil, err
 	}
 	same := func(a, b model.Tool) bool { // fast for tools that share their texts
 		return a.Name == b.Name && a.Description == b.Description && bytes.Equal(a.InputSchema, b.InputSchema)
 	}
 	last := c.tools.Load()
 	if last == nil || !slices.EqualFunc(last.tools, tools, same) {
-		list, err := encode(c.list(tools))
-		if err != nil {
-			return nil, err
+		last = &toolField{tools: slices.Clone(tools), renamed: map[string]*toolschema.Schema{}}
+		var offered []model.Tool
+		for _, t := range tools {
+			schema, err := toolschema.Fit(t.InputSchema)
+			if err != nil {
+				continue
+			}
+			if schema.Renamed() {
+				last.renamed[t.Name] = &schema
+			}
+			t.InputSchema = schema.JSON
+			offered = append(offered, t)
 		}
-		last = &toolField{slices.Clone(tools), fmt.Appendf(nil, `{"tools":%s,`, list)}
+		if len(offered) > 0 {
+			list, err := encode(c.list(offered))
+			if err != nil {
+				return nil, nil, err
+			}
+			last.json = fmt.Appendf(nil, `{"tools":%s,`, list)
+		}
 		c.tools.Store(last)
 	}
-	return &body{head: last.json, data: data[len("{"):]}, nil
+	if len(last.json) > 0 {
+		data = data[len("{"):]
+	}
+	return &body{head: last.json, data: data}, last.renamed, nil
 }
 
 // encode does not escape < > &: source code would become much longer.

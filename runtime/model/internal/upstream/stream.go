@@ -61,7 +61,7 @@ const maxName = 1 << 10
 // Stream sends the fields of a request with the tools of req, and yields the parts that dec decodes
 // from the response, as model.Model specifies.
 func (c *Client) Stream(ctx context.Context, req *model.Request, fields any, dec Decoder, yield func(model.Part, error) bool) {
-	body, err := c.encodeBody(fields, req.Tools)
+	body, renamed, err := c.encodeBody(fields, req.Tools)
 	if err != nil {
 		yield(model.Part{}, fmt.Errorf("%s: encode model request: %w", c.name, err))
 		return
@@ -78,6 +78,7 @@ func (c *Client) Stream(ctx context.Context, req *model.Request, fields any, dec
 	defer func() { cancel(); _ = resp.Body.Close() }()
 
 	r := &response{ctx: ctx, cancel: cancel, body: resp.Body, req: req, dec: dec, left: finishWait}
+	r.inputs.renamed = renamed
 	defer r.release()
 	r.events = sse.NewDecoder(r)
 	r.events.SetLimits(maxLine, maxEvent)
@@ -150,13 +151,13 @@ type response struct {
 	left   time.Duration // of finishWait
 	line   []byte        // the latest error line, see errorLine
 	parts  []model.Part  // of an event
+	inputs inputs
 }
 
 // release releases the memory of the events.
 func (r *response) release() {
-	if r.held > 0 {
-		_ = r.req.Reserve(-r.held)
-		r.held = 0
+	if held := r.held + r.inputs.size; r.req.Reserve != nil && held > 0 {
+		_ = r.req.Reserve(-held)
 	}
 }
 
@@ -236,6 +237,9 @@ func (r *response) read() error {
 	if len(r.parts) > n {
 		r.left = finishWait // the response continues
 	}
+	if err == nil {
+		r.parts, err = r.inputs.restore(r.parts, n, r.req.Reserve)
+	}
 	return err
 }
 
@@ -244,7 +248,12 @@ func (r *response) end(err error) error {
 	if r.ctx.Err() != nil {
 		return err
 	}
+	n := len(r.parts)
 	r.parts = r.dec.End(r.parts)
+	var failed error
+	if r.parts, failed = r.inputs.restore(r.parts, n, r.req.Reserve); failed != nil {
+		return failed
+	}
 	if r.line != nil {
 		return ParseFault(r.line)
 	}

@@ -1,0 +1,170 @@
+package modeltest_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/runtime/model"
+	"github.com/seed93082962/agenthost/runtime/model/anthropic"
+	"github.com/seed93082962/agenthost/runtime/model/modeltest"
+	"github.com/seed93082962/agenthost/runtime/model/openai"
+)
+
+var seventy = strings.Repeat("n", 70)
+
+// schemas are input schemas of tools that servers offer, with the input that a model sends for the
+// converted schema and the input that the tool gets.
+var schemas = map[string]struct{ schema, sent, got string }{
+	"a union at the top": {`{"type":"object","anyOf":[{"properties":{"content":{"type":"string"}},"required":["content"]},{"properties":{"url":{"type":"string"}},"required":["url"]}]}`,
+		`{"url":"x"}`, `{"url":"x"}`},
+	"a union without a type":  {`{"oneOf":[{"type":"object","properties":{"a":{}}}]}`, `{"a":1}`, `{"a":1}`},
+	"a property $filter":      {`{"type":"object","properties":{"$filter":{"type":"string"}},"required":["$filter"]}`, `{"_filter":"a < 1"}`, `{"$filter":"a < 1"}`},
+	"a property with a space": {`{"type":"object","properties":{"Account Number":{}}}`, `{"Account_Number":12345678901234567890}`, `{"Account Number":12345678901234567890}`},
+	"a long property":         {`{"type":"object","properties":{"` + seventy + `":{}}}`, `{"` + seventy[:64] + `":[1]}`, `{"` + seventy + `":[1]}`},
+	"an array without items":  {`{"type":"object","properties":{"a":{"type":"object","properties":{"b":{"type":"array"}}}}}`, `{"a":{"b":[1]}}`, `{"a":{"b":[1]}}`},
+	"a tuple of draft 7":      {`{"type":"object","properties":{"a":{"type":"array","items":[{"type":"string"}]}}}`, `{"a":["x"]}`, `{"a":["x"]}`},
+	"an unknown type":         {`{"type":"object","properties":{"a":{"type":"any"}}}`, `{"a":1}`, `{"a":1}`},
+	"draft 4":                 {`{"type":"object","properties":{"a":{"type":"number","minimum":0,"exclusiveMinimum":true,"required":true}}}`, `{"a":1}`, `{"a":1}`},
+	"no properties":           {`{"type":"object"}`, `{}`, `{}`},
+	"no schema":               {``, ``, `{}`},
+}
+
+// One tool whose schema a vendor rejects must not fail the requests of an agent: the upstreams
+// reject what the vendors reject.
+func TestSchemasOfTools(t *testing.T) {
+	for _, protocol := range []modeltest.Protocol{modeltest.Anthropic, modeltest.OpenAI, modeltest.Mistral} {
+		for name, row := range schemas {
+			t.Run(string(protocol)+" "+name, func(t *testing.T) {
+				half := len(row.sent) / 2
+				up := modeltest.Start(t, protocol, modeltest.Stream(modeltest.Text("I will."),
+					modeltest.ToolCall("call00001", "Other", `{"_filter":1}`), modeltest.ToolCall("call00002", "Tool", row.sent[:half], row.sent[half:])))
+				m := client(t, protocol, up.URL)
+				req := &model.Request{Model: "m", Messages: []model.Message{model.UserText("Go.")}, Tools: []model.Tool{
+					{Name: "NotAnObject", InputSchema: json.RawMessage(`{"type":"array","items":{}}`)},
+					{Name: "Other", InputSchema: json.RawMessage(`{"type":"object","properties":{}}`)},
+					{Name: "Tool", InputSchema: json.RawMessage(row.schema)},
+				}}
+				held := 0
+				req.Reserve = func(n int) error { held += n; return nil }
+				response, err := new(model.Collector).Collect(m.Stream(t.Context(), req))
+				require.NoError(t, err)
+				require.Zero(t, held)
+				calls := response.Message.ToolUses()
+				require.Len(t, calls, 2)
+				require.Equal(t, `{"_filter":1}`, string(calls[0].Input), "another tool")
+				require.Equal(t, row.got, string(calls[1].Input))
+				sent := string(up.Requests()[0].Body)
+				require.NotContains(t, sent, "NotAnObject")
+				require.Contains(t, sent, `"Other"`)
+			})
+		}
+		t.Run(string(protocol)+" no tool that can be offered", func(t *testing.T) {
+			up := modeltest.Start(t, protocol, modeltest.Stream(modeltest.Text("Yes.")))
+			_, err := new(model.Collector).Collect(client(t, protocol, up.URL).Stream(t.Context(), &model.Request{Model: "m",
+				Messages: []model.Message{model.UserText("Go.")}, Tools: []model.Tool{{Name: "T", InputSchema: json.RawMessage(`{"type":"string"}`)}}}))
+			require.NoError(t, err)
+			require.NotContains(t, string(up.Requests()[0].Body), `"tools"`)
+		})
+	}
+}
+
+func TestLongDescription(t *testing.T) {
+	up := modeltest.Start(t, modeltest.Azure, modeltest.Stream(modeltest.Text("Yes.")))
+	address, err := url.Parse(up.URL)
+	require.NoError(t, err)
+	cfg := azure
+	cfg.BaseURL = "https://team.openai.azure.com/openai/v1"
+	cfg.APIKey = "key-of-the-test"
+	cfg.HTTPClient = &http.Client{Transport: elsewhere{address.Host}}
+	m, err := openai.New(cfg)
+	require.NoError(t, err)
+	_, err = new(model.Collector).Collect(m.Stream(t.Context(), &model.Request{Model: "m", Messages: []model.Message{model.UserText("Go.")},
+		Tools: []model.Tool{{Name: "T", Description: strings.Repeat("名", 1025)}}}))
+	require.NoError(t, err)
+}
+
+func client(t *testing.T, protocol modeltest.Protocol, base string) model.Model {
+	t.Helper()
+	var m model.Model
+	var err error
+	if protocol == modeltest.Anthropic {
+		m, err = anthropic.New(anthropic.Config{BaseURL: base, APIKey: "key-of-the-test"})
+	} else {
+		m, err = openai.New(openai.Config{BaseURL: base, APIKey: "key-of-the-test", NoStreamUsage: true})
+	}
+	require.NoError(t, err)
+	return m
+}
+
+// An input that is held back counts as memory of the response, and is part of it only when the
+// response is complete.
+func TestHeldInputs(t *testing.T) {
+	tools := []model.Tool{{Name: "Tool", InputSchema: json.RawMessage(`{"type":"object","properties":{"$a":{}}}`)}}
+	full := errors.New("no memory")
+	for name, row := range map[string]struct {
+		steps []modeltest.Step
+		limit int
+		want  error
+	}{
+		"cut off":   {[]modeltest.Step{modeltest.ToolCall("c1", "Tool", `{"_a":1}`), modeltest.Cut()}, 1 << 20, io.ErrUnexpectedEOF},
+		"no memory": {[]modeltest.Step{modeltest.ToolCall("c1", "Tool", `{"_a":"`+strings.Repeat("x", 50_000)+`"}`)}, 100_000, full},
+	} {
+		t.Run(name, func(t *testing.T) {
+			up := modeltest.Start(t, modeltest.Anthropic, modeltest.Stream(row.steps...))
+			held := 0
+			response, err := new(model.Collector).Collect(client(t, modeltest.Anthropic, up.URL).Stream(t.Context(), &model.Request{Model: "m", Tools: tools,
+				Messages: []model.Message{model.UserText("Go.")}, Reserve: func(n int) error {
+					if held+n > row.limit {
+						return full
+					}
+					held += n
+					return nil
+				}}))
+			require.ErrorIs(t, err, row.want)
+			require.Empty(t, response.Message.ToolUses())
+			require.Zero(t, held)
+		})
+	}
+}
+
+// The upstreams reject the schemas that the vendors reject, with their texts.
+func TestSchemasAreRejected(t *testing.T) {
+	for _, row := range []struct{ schema, anthropic, openai string }{
+		{`{"type":"array"}`, "Input should be 'object'", "type: "},
+		{`{"properties":{}}`, "Input should be 'object'", "type: "},
+		{`{"type":"object","properties":{},"anyOf":[{}]}`, "does not support oneOf, allOf, or anyOf", "and not have 'oneOf'/'anyOf'"},
+		{`{"type":"object","properties":{},"not":{}}`, "", "and not have 'oneOf'/'anyOf'"},
+		{`{"type":"object","properties":{"$filter":{}}}`, "Property keys should match pattern", ""},
+		{`{"type":"object","properties":{"` + seventy + `":{}}}`, "Property keys should match pattern", ""},
+		{`{"type":"object","properties":{"a":{"properties":{"$b":{}}}}}`, "", ""},
+		{`{"type":"object"}`, "", "object schema missing properties"},
+		{`{"type":"object","properties":{"a":{"anyOf":[{"type":"array"}]}}}`, "", "array schema missing items"},
+		{`{"type":"object","properties":{"a":{"type":"array","items":[]}}}`, "draft 2020-12", "is not of type 'object', 'boolean'"},
+		{`{"type":"object","properties":{"a":{"type":"any"}}}`, "draft 2020-12", "any is not valid"},
+		{`{"type":"object","properties":{"a":{"required":true}}}`, "draft 2020-12", "true is not valid"},
+		{`{"type":"object","properties":{"a":{"type":"array","items":{"$ref":"#/properties/a"}},"b":true}}`, "", ""},
+	} {
+		for protocol, want := range map[modeltest.Protocol]string{modeltest.Anthropic: row.anthropic, modeltest.OpenAI: row.openai} {
+			tool := `{"name":"T","input_schema":` + row.schema + `}`
+			path := "/v1/messages"
+			if protocol == modeltest.OpenAI {
+				tool = `{"type":"function","function":{"name":"T","parameters":` + row.schema + `}}`
+				path = "/v1/chat/completions"
+			}
+			w := postTo(t, protocol, path, `{"model":"m","max_tokens":10,"stream":true,"messages":[{"role":"user","content":"x"}],"tools":[`+tool+`]}`)
+			if want == "" {
+				require.Equal(t, 200, w.Code, "%s: %s", row.schema, w.Body)
+				continue
+			}
+			require.Equal(t, 400, w.Code, row.schema)
+			require.Contains(t, w.Body.String(), want, row.schema)
+		}
+	}
+}
