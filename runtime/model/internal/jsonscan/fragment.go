@@ -112,9 +112,7 @@ type Count int64
 func (c *Count) UnmarshalJSON(raw []byte) error {
 	*c = 0
 	var n json.Number
-	if json.Unmarshal(raw, &n) != nil {
-		return nil
-	}
+	_ = json.Unmarshal(raw, &n) // "" for another kind
 	if i, err := n.Int64(); err == nil {
 		*c = Count(max(i, 0))
 	} else if f, err := n.Float64(); err == nil && f > 0 && f <= math.MaxInt32 {
