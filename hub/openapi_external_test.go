@@ -123,7 +123,7 @@ func (c *contract) tenantClients(issuer, bad string) {
 	c.send("POST", tenantClients, "", clientBody("acme", issuer), key...).want(200)
 	c.send("POST", tenantClients, "", clientBody("bad", bad), key...).want(201)
 	down := strings.TrimSuffix(clientBody("down", "http://127.0.0.1:1"), "}") +
-		`,"requiredClaim":{"name":"groups","values":["hub"]},"roleClaim":{"name":"groups","map":{"ops":"admin"}},"logoutRevokesTokens":true}`
+		`,"requiredClaim":{"name":"groups","values":["hub"]},"roleClaim":{"name":"groups","map":{"ops":"admin"}},"groupsClaim":"groups","logoutRevokesTokens":true}`
 	c.send("POST", tenantClients, "", down, key...).want(201)
 	c.send("POST", tenantClients, "", down, key...).want(200)
 	c.reject(400, api.ValidationFailed, "POST", tenantClients, "", clientBody("a-b", issuer), key...)

@@ -25,6 +25,7 @@ var unseen = map[string]string{
 	"GET /auth/mode 200 default_org":               "only in external mode",
 	"POST /api/v1/admin/users 409 conflict":        "only in external mode",
 	"GET /auth/userinfo 200 email":                 "users of the built-in mode have none",
+	"GET /auth/userinfo 200 groups":                "users of the built-in mode have none",
 	"POST /auth/setup 201 must_change_password":    "only a reset sets it",
 	"POST /auth/register 201 must_change_password": "only a reset sets it",
 

@@ -21,7 +21,7 @@ func (s *settings) checkExternal() error {
 			missing = append(missing, setting.name)
 		}
 	}
-	if n := len(missing); n > 0 && (n < 3 || s.IDPCert != "") {
+	if n := len(missing); n > 0 && (n < 3 || s.IDPCert != "" || s.IDPGroups != "") {
 		return fmt.Errorf("the identity provider is incomplete: set %s too, or none of the IDP_ settings", strings.Join(missing, " and "))
 	}
 	for _, admin := range list(s.Admins) {
@@ -42,13 +42,14 @@ func (s *settings) applyExternal(cfg *hub.Config) error {
 	cfg.External, cfg.BootstrapAdmins = true, list(s.Admins)
 	cfg.IdentityProvider = external.GlobalClient{
 		Issuer: s.IDPIssuer, ClientID: s.IDPClientID, ClientSecret: s.IDPSecret,
-		Cert: strings.ReplaceAll(s.IDPCert, `\n`, "\n"), // one line in many environment files
+		Cert:        strings.ReplaceAll(s.IDPCert, `\n`, "\n"), // one line in many environment files
+		GroupsClaim: s.IDPGroups,
 	}
 	if cfg.IdentityProvider == (external.GlobalClient{}) {
 		return nil
 	}
 	if err := cfg.IdentityProvider.Check(); err != nil {
-		return errors.New("IDP_ISSUER, IDP_CLIENT_ID, IDP_CLIENT_SECRET and IDP_CERT: " + err.Error())
+		return errors.New("IDP_ISSUER, IDP_CLIENT_ID, IDP_CLIENT_SECRET, IDP_CERT and IDP_GROUPS_CLAIM: " + err.Error())
 	}
 	return nil
 }

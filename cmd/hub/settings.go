@@ -43,6 +43,7 @@ Environment (flags take precedence):
   IDP_ISSUER, IDP_CLIENT_ID, IDP_CLIENT_SECRET
                            OpenID Connect client of the organization default in external mode; all three or none
   IDP_CERT                 certificate or public key in PEM that verifies its tokens (default: the published keys)
+  IDP_GROUPS_CLAIM         claim with the groups of its users, which agents may be limited to (default none)
   EXTERNAL_BOOTSTRAP_ADMINS
                            users, as org/sub:SUBJECT or org/username, who become admin at their first external login; both
                            are compared exactly, and a subject is never given to another user
@@ -94,6 +95,7 @@ type settings struct {
 	IDPClientID    string `env:"IDP_CLIENT_ID"`
 	IDPSecret      string `env:"IDP_CLIENT_SECRET"`
 	IDPCert        string `env:"IDP_CERT"`
+	IDPGroups      string `env:"IDP_GROUPS_CLAIM"`
 	Admins         string `env:"EXTERNAL_BOOTSTRAP_ADMINS"`
 	SetupToken     string `env:"HUB_SETUP_TOKEN"`
 	OpsKey         string `env:"OPS_API_KEY"`

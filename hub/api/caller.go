@@ -36,6 +36,7 @@ type Caller struct {
 	TenantID    string
 	OrgID       string
 	RoleNow     rbac.Role // the current role of the member, not that of the token
+	Groups      []string  // of the user at the identity provider, sorted, as of the last login
 	Kind        TokenKind
 	SessionID   string // of a session
 	TokenID     string // of a CLI token

@@ -1,9 +1,11 @@
 package external_test
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -133,6 +135,60 @@ func TestUsersOfAnIdentityProvider(t *testing.T) {
 			if user["id"] == eve["id"] {
 				require.Equal(t, []any{"2", "eve@example.com"}, []any{user["subject"], user["email"]})
 			}
+		}
+	})
+}
+
+// The groups of a user are those of the last login, by both ways of completing it, also for a
+// session and a CLI token of before.
+func TestGroups(t *testing.T) {
+	each(t, func(t *testing.T, s *site) {
+		p := newStandIn(s)
+		s.register("acme", p, object{"groupsClaim": "groups"})
+		require.Equal(t, "groups", s.ops("GET", "", nil).want(http.StatusOK)["items"].([]any)[0].(object)["groupsClaim"])
+		b := newBrowser(t)
+		groups := func() any { return b.get(s.url + "/auth/userinfo").want(http.StatusOK)["groups"] }
+		b.enter(s.url, "acme")
+		require.Nil(t, groups())
+		var most, long []any
+		for i := range 300 {
+			most, long = append(most, fmt.Sprintf("%031d", i)), append(long, fmt.Sprintf("%0255d", i))
+		}
+		for _, row := range []struct{ claim, want any }{
+			{claim: []string{"ops", "dev", "ops"}, want: []any{"dev", "ops"}},
+			{claim: "ops", want: []any{"ops"}},
+			{claim: []string{"a b", "ünï", "", "a\nb", strings.Repeat("x", 256)}, want: []any{"a b", "ünï"}},
+			{claim: most, want: most[:256]},
+			{claim: long[:100], want: long[:32]}, // 8 KiB
+			{claim: []any{"ops", 1}, want: nil},
+			{claim: object{"ops": true}, want: nil},
+			{claim: "dev", want: []any{"dev"}},
+			{claim: nil, want: nil},
+		} {
+			p.with(func() { p.onToken = func(c object) { c["groups"] = row.claim } })
+			newBrowser(t).enter(s.url, "acme")
+			require.Equal(t, row.want, groups())
+		}
+		p.with(func() { p.onToken = func(c object) { c["groups"] = "ops" } })
+		code := strings.TrimPrefix(b.get(b.get(b.start(s.url, "org=acme&return_to=/console/").String()).location().String()).location().Fragment, "code=")
+		body := b.send("POST", s.url+"/auth/exchange", object{"code": code}).want(http.StatusOK)
+		require.Equal(t, []any{"ops"}, groups())
+		s.admit(body["user"].(object))
+		cli := b.issueToken(s.url)
+		require.Equal(t, []any{"ops"}, cli.get(s.url + "/auth/userinfo").want(http.StatusOK)["groups"])
+		require.Equal(t, []any{"ops"}, b.get(s.url + "/api/v1/admin/users").want(http.StatusOK)["items"].([]any)[0].(object)["groups"])
+		require.Contains(t, strings.Join(s.log("acme"), "\n"), `"groups":["dev","ops"]}`)
+		p.with(func() { p.onToken, p.user["groups"] = func(c object) { delete(c, "groups") }, "sre" }) // only the userinfo has it
+		newBrowser(t).enter(s.url, "acme")
+		s.wait(2 * time.Second) // the other replica follows
+		require.Equal(t, []any{"sre"}, groups())
+
+		s.ops("POST", "", object{"org": "acme", "clientId": "hub-acme", "groupsClaim": ""}).want(http.StatusOK)
+		newBrowser(t).enter(s.url, "acme")
+		s.wait(2 * time.Second)
+		require.Nil(t, groups())
+		for _, name := range []string{"a\n", strings.Repeat("x", 129)} {
+			s.ops("POST", "", object{"org": "acme", "clientId": "hub-acme", "groupsClaim": name}).refused(http.StatusBadRequest, api.ValidationFailed)
 		}
 	})
 }

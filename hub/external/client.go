@@ -47,6 +47,7 @@ type client struct {
 
 	RequiredClaim       *RequiredClaim // or nil
 	RoleClaim           *RoleClaim     // or nil
+	GroupsClaim         string         // or ""
 	LogoutRevokesTokens bool
 
 	CreatedAt time.Time
@@ -67,6 +68,7 @@ type TenantClient struct {
 
 	RequiredClaim       *RequiredClaim `json:"requiredClaim,omitempty"`
 	RoleClaim           *RoleClaim     `json:"roleClaim,omitempty"`
+	GroupsClaim         string         `json:"groupsClaim,omitempty"`
 	LogoutRevokesTokens bool           `json:"logoutRevokesTokens,omitempty"`
 
 	CreatedAt api.Time `json:"createdAt"`
@@ -76,7 +78,7 @@ type TenantClient struct {
 func (c client) view() TenantClient {
 	return TenantClient{
 		Org: c.Org, ClientID: c.ClientID, Issuer: c.Issuer, Provider: c.Provider, IsDefault: c.IsDefault,
-		HasSecret: len(c.SecretEnc) > 0, HasCert: len(c.CertEnc) > 0, RequiredClaim: c.RequiredClaim, RoleClaim: c.RoleClaim,
+		HasSecret: len(c.SecretEnc) > 0, HasCert: len(c.CertEnc) > 0, RequiredClaim: c.RequiredClaim, RoleClaim: c.RoleClaim, GroupsClaim: c.GroupsClaim,
 		LogoutRevokesTokens: c.LogoutRevokesTokens, CreatedAt: api.Time(c.CreatedAt), UpdatedAt: api.Time(c.UpdatedAt),
 	}
 }
@@ -95,6 +97,7 @@ type ClientInput struct {
 
 	RequiredClaim       *RequiredClaim `json:"requiredClaim"` // An empty name removes the rule.
 	RoleClaim           *RoleClaim     `json:"roleClaim"`     // An empty name removes the rule.
+	GroupsClaim         *string        `json:"groupsClaim"`   // the name of the claim with the groups of a user; "" for none
 	LogoutRevokesTokens *bool          `json:"logoutRevokesTokens"`
 
 	// Adopt permits that the client gets data of the organization that belong to another one.
@@ -172,6 +175,8 @@ const (
 	maxClaimName   = 128 // bytes
 	maxClaimValue  = 255 // bytes
 	maxClaimValues = 100
+	maxGroups      = 256     // of a user
+	maxGroupsSize  = 8 << 10 // bytes of their names together
 )
 
 // RequiredClaim is a claim that the users of a client must have with one of the values, such as a
@@ -212,9 +217,28 @@ func (c client) roleOf(all claims) rbac.Role {
 	return rbac.Member
 }
 
+// groupsOf returns the groups in the claims, sorted. Names that are too long, and those beyond the
+// bounds, are left out: a group only grants access.
+func (c client) groupsOf(all claims) (groups []string) {
+	if c.GroupsClaim == "" {
+		return nil
+	}
+	size := 0
+	for _, name := range all.texts(c.GroupsClaim) {
+		if len(groups) == maxGroups || !isPlain(name, maxClaimValue) || size+len(name) > maxGroupsSize {
+			continue
+		}
+		size += len(name)
+		groups = append(groups, name)
+	}
+	slices.Sort(groups)
+	return slices.Compact(groups)
+}
+
 // lacks reports whether a claim of the client's rules is missing.
 func (c client) lacks(all claims) bool {
-	return c.RequiredClaim != nil && all[c.RequiredClaim.Name] == nil || c.RoleClaim != nil && all[c.RoleClaim.Name] == nil
+	return c.RequiredClaim != nil && all[c.RequiredClaim.Name] == nil || c.RoleClaim != nil && all[c.RoleClaim.Name] == nil ||
+		c.GroupsClaim != "" && all[c.GroupsClaim] == nil
 }
 
 // checkClaims adds the faults of the rules of a client. An empty name removes a rule.
@@ -230,6 +254,17 @@ func (in ClientInput) checkClaims(faults api.Fields) {
 			}
 		}
 	}
+	if in.GroupsClaim != nil {
+		check(faults, "groupsClaim", checkGroupsClaim(*in.GroupsClaim))
+	}
+}
+
+// checkGroupsClaim returns the fault of the name of a claim, or "".
+func checkGroupsClaim(name string) string {
+	if name != "" && !isPlain(name, maxClaimName) {
+		return "must have at most 128 bytes, without control characters"
+	}
+	return ""
 }
 
 func checkRule(name string, values []string) string {

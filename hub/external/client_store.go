@@ -16,13 +16,13 @@ import (
 // errNoClient is returned by lookups without a result.
 var errNoClient = errors.New("no such client")
 
-const clientColumns = `org, provider, issuer, client_id, client_secret_enc, cert_enc, is_default, required_claim, role_claim, logout_revokes_tokens,
+const clientColumns = `org, provider, issuer, client_id, client_secret_enc, cert_enc, is_default, required_claim, role_claim, groups_claim, logout_revokes_tokens,
 	created_at, updated_at`
 
 func scanClient(row db.Scanner) (c client, err error) {
 	var created, updated int64
 	var required, role string
-	err = row.Scan(&c.Org, &c.Provider, &c.Issuer, &c.ClientID, &c.SecretEnc, &c.CertEnc, &c.IsDefault, &required, &role, &c.LogoutRevokesTokens, &created, &updated)
+	err = row.Scan(&c.Org, &c.Provider, &c.Issuer, &c.ClientID, &c.SecretEnc, &c.CertEnc, &c.IsDefault, &required, &role, &c.GroupsClaim, &c.LogoutRevokesTokens, &created, &updated)
 	if err != nil {
 		return c, err
 	}
@@ -109,12 +109,13 @@ func clearDefault(ctx context.Context, tx *store.Tx, org string, now time.Time) 
 
 // putClient inserts or replaces a client.
 func putClient(ctx context.Context, tx *store.Tx, c client) error {
-	_, err := tx.ExecContext(ctx, `INSERT INTO tenant_clients (`+clientColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+	_, err := tx.ExecContext(ctx, `INSERT INTO tenant_clients (`+clientColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
 		ON CONFLICT (org) DO UPDATE SET provider = excluded.provider, issuer = excluded.issuer, client_id = excluded.client_id,
 			client_secret_enc = excluded.client_secret_enc, cert_enc = excluded.cert_enc, is_default = excluded.is_default,
-			required_claim = excluded.required_claim, role_claim = excluded.role_claim, logout_revokes_tokens = excluded.logout_revokes_tokens,
+			required_claim = excluded.required_claim, role_claim = excluded.role_claim, groups_claim = excluded.groups_claim,
+			logout_revokes_tokens = excluded.logout_revokes_tokens,
 			updated_at = excluded.updated_at`,
-		c.Org, c.Provider, c.Issuer, c.ClientID, c.SecretEnc, c.CertEnc, c.IsDefault, ruleText(c.RequiredClaim), ruleText(c.RoleClaim), c.LogoutRevokesTokens,
+		c.Org, c.Provider, c.Issuer, c.ClientID, c.SecretEnc, c.CertEnc, c.IsDefault, ruleText(c.RequiredClaim), ruleText(c.RoleClaim), c.GroupsClaim, c.LogoutRevokesTokens,
 		db.Micros(c.CreatedAt), db.Micros(c.UpdatedAt))
 	return db.Wrap("store tenant client", err)
 }

@@ -48,6 +48,7 @@ type GlobalClient struct {
 	ClientID     string
 	ClientSecret string
 	Cert         string // PEM, instead of the keys that the issuer publishes. Optional.
+	GroupsClaim  string // the name of the claim with the groups of a user. Optional.
 }
 
 // Config configures [New].

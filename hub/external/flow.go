@@ -322,7 +322,7 @@ func (s *Service) authenticate(ctx context.Context, from api.Caller, f flow, in 
 		return u, s.cfg.Sessions.RejectExternal(ctx, from, f.org, reasonClaim, errNotPermitted)
 	}
 	s.describe(&u, all, c)
-	u.Role = c.roleOf(all)
+	u.Role, u.Groups = c.roleOf(all), c.groupsOf(all)
 	return u, nil
 }
 

@@ -29,13 +29,16 @@ func (g GlobalClient) Check() error {
 			return fmt.Errorf("field Cert %w", err)
 		}
 	}
+	if fault := checkGroupsClaim(g.GroupsClaim); fault != "" {
+		return errors.New("field GroupsClaim " + fault)
+	}
 	return nil
 }
 
 // globalClient returns the client of Config.Global, which has no row.
 func (s *Service) globalClient() (*client, error) {
 	g := s.cfg.Global
-	c := &client{Org: api.DefaultTenant, Provider: providerOIDC, Issuer: g.Issuer, ClientID: g.ClientID, global: true}
+	c := &client{Org: api.DefaultTenant, Provider: providerOIDC, Issuer: g.Issuer, ClientID: g.ClientID, GroupsClaim: g.GroupsClaim, global: true}
 	c.SecretEnc = s.store.Keyring.Seal([]byte(g.ClientSecret), sealedSecret.Place(c.Org))
 	if g.Cert != "" {
 		c.CertEnc = s.store.Keyring.Seal([]byte(g.Cert), sealedCert.Place(c.Org))
@@ -285,10 +288,14 @@ func (s *Service) apply(in ClientInput, before client, created bool) (after clie
 	if r := in.RoleClaim; r != nil {
 		after.RoleClaim = named(r, r.Name)
 	}
+	if in.GroupsClaim != nil {
+		after.GroupsClaim = *in.GroupsClaim
+	}
 	if in.LogoutRevokesTokens != nil {
 		after.LogoutRevokesTokens = *in.LogoutRevokesTokens
 	}
 	d.RequiredClaim, d.RoleClaim = auditlog.Diff(ruleText(before.RequiredClaim), ruleText(after.RequiredClaim)), auditlog.Diff(ruleText(before.RoleClaim), ruleText(after.RoleClaim))
+	d.GroupsClaim = auditlog.Diff(before.GroupsClaim, after.GroupsClaim)
 	d.LogoutRevokesTokens = auditlog.Diff(before.LogoutRevokesTokens, after.LogoutRevokesTokens)
 	d.Created = created
 	d.ClientID, d.Issuer, d.Provider = auditlog.Diff(before.ClientID, after.ClientID), auditlog.Diff(before.Issuer, after.Issuer), auditlog.Diff(before.Provider, after.Provider)
@@ -364,6 +371,7 @@ type (
 
 		RequiredClaim       *auditlog.Change[string] `json:"requiredClaim,omitempty"` // as JSON
 		RoleClaim           *auditlog.Change[string] `json:"roleClaim,omitempty"`     // as JSON
+		GroupsClaim         *auditlog.Change[string] `json:"groupsClaim,omitempty"`
 		LogoutRevokesTokens *auditlog.Change[bool]   `json:"logoutRevokesTokens,omitempty"`
 		Adopted             bool                     `json:"adopted,omitempty"` // the data belonged to another issuer or client
 	}

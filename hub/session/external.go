@@ -34,7 +34,7 @@ func (s *Service) SignInExternal(ctx context.Context, from api.Caller, e user.Ex
 		if signIn, err = s.begin(ctx, tx, u, from, e.SessionID); err != nil {
 			return err
 		}
-		detail := externalLoginDetail{SessionID: signIn.session, Issuer: e.Issuer, Created: created, Role: string(u.Role)}
+		detail := externalLoginDetail{SessionID: signIn.session, Issuer: e.Issuer, Created: created, Role: string(u.Role), Groups: u.Groups}
 		tx.Record(actionExternalLogin.Record(u.Event(from), detail))
 		return nil
 	})
@@ -43,7 +43,7 @@ func (s *Service) SignInExternal(ctx context.Context, from api.Caller, e user.Ex
 		failed.Status = auditlog.Failure
 		return SignIn{}, s.rejectExternal(ctx, from, failed, string(api.AccountDisabled), api.AccountDisabled)
 	}
-	if signIn.evicted > 0 || e.Role != "" {
+	if err == nil { // the role and the groups may be others than before
 		s.forget(u.ID)
 	}
 	return signIn, err

@@ -317,6 +317,8 @@ type (
 		Issuer    string `json:"issuer"`
 		Created   bool   `json:"created"` // the first login of the user
 		Role      string `json:"role"`
+
+		Groups []string `json:"groups,omitempty"` // at the identity provider
 	}
 	backchannelLogoutDetail struct {
 		Issuer        string `json:"issuer"`

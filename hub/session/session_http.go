@@ -15,6 +15,7 @@ type Userinfo struct {
 	Username    string        `json:"username"`
 	DisplayName string        `json:"display_name"`
 	Email       string        `json:"email,omitempty"`
+	Groups      []string      `json:"groups,omitempty"`
 	Role        rbac.Role     `json:"role"`
 	TenantID    string        `json:"tenant_id"`
 	OrgID       string        `json:"org_id"`
@@ -25,7 +26,7 @@ type Userinfo struct {
 func (s *Service) userinfo(r *http.Request) (Userinfo, error) {
 	c := api.CallerOf(r)
 	return Userinfo{
-		ID: c.UserID, Username: c.UserName, DisplayName: c.DisplayName, Email: c.Email, Role: c.RoleNow,
+		ID: c.UserID, Username: c.UserName, DisplayName: c.DisplayName, Email: c.Email, Groups: c.Groups, Role: c.RoleNow,
 		TenantID: c.TenantID, OrgID: c.OrgID, AuthMode: s.users.ModeName(), TokenType: c.Kind,
 	}, nil
 }

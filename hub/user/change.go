@@ -116,7 +116,7 @@ func (s *Service) UpdateUser(ctx context.Context, caller api.Caller, id string, 
 			return err
 		}
 		after = in.of(before)
-		if after == before {
+		if after.Role == before.Role && after.Status == before.Status && after.DisplayName == before.DisplayName {
 			return nil
 		}
 		after.UpdatedAt = tx.Now

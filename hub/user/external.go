@@ -26,6 +26,7 @@ type External struct {
 	Username    string
 	DisplayName string // Defaults to the username.
 	Email       string
+	Groups      []string // of this login: they replace those of the former one
 
 	// Admin makes the user an admin at the first login. AdminKey, which defaults to the username, has
 	// this effect once.
@@ -77,7 +78,7 @@ func createExternal(ctx context.Context, tx *store.Tx, e External) (u User, crea
 		return u, false, err
 	}
 	u = User{
-		ID: ids.New(), TenantID: e.TenantID, Username: externalUsername(e.Username), Role: rbac.Member, Status: Active, AuthSource: sourceExternal,
+		ID: ids.New(), TenantID: e.TenantID, Username: externalUsername(e.Username), Role: rbac.Member, Status: Active, AuthSource: sourceExternal, Groups: e.Groups,
 		Issuer: e.Issuer, Subject: e.Subject, LastLoginAt: api.Time(tx.Now), CreatedAt: api.Time(tx.Now), UpdatedAt: tx.Now,
 	}
 	switch {

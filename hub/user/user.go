@@ -142,6 +142,7 @@ type User struct {
 	Issuer            string    `json:"issuer,omitempty"` // with Subject, who the user is at the identity provider
 	Subject           string    `json:"subject,omitempty"`
 	Email             string    `json:"email,omitempty"`
+	Groups            []string  `json:"groups,omitempty"` // at the identity provider, as of the last login
 	PasswordHash      string    `json:"-"`
 	PasswordChangedAt time.Time `json:"-"`
 	MustChange        bool      `json:"-"` // the user must change the password, because an administrator set or reset it
@@ -169,7 +170,7 @@ func (u User) ResetExpired(now time.Time) bool {
 func (u User) Caller() api.Caller {
 	return api.Caller{
 		UserID: u.ID, UserName: u.Username, DisplayName: u.DisplayName, Email: u.Email,
-		TenantID: u.TenantID, OrgID: u.TenantID, RoleNow: u.Role, MustChangePassword: u.MustChange,
+		TenantID: u.TenantID, OrgID: u.TenantID, RoleNow: u.Role, Groups: u.Groups, MustChangePassword: u.MustChange,
 	}
 }
 

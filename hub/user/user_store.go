@@ -3,6 +3,7 @@ package user
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -17,7 +18,7 @@ import (
 
 // Columns are the columns that [Scan] reads, in its order. The query names the table members m.
 const Columns = `m.id, m.tenant_id, m.username, m.display_name, m.email, m.role, m.status, m.auth_source, COALESCE(m.issuer, ''), COALESCE(m.subject, ''),
-	m.password_hash, m.password_changed_at, m.must_change, m.last_login_at, m.created_at, m.updated_at`
+	m.password_hash, m.password_changed_at, m.must_change, m.last_login_at, m.created_at, m.updated_at, m.group_names`
 
 // returning are the columns of an UPDATE: SQLite permits no alias there.
 var returning = strings.ReplaceAll(Columns, "m.", "")
@@ -26,17 +27,20 @@ var returning = strings.ReplaceAll(Columns, "m.", "")
 func Scan(row db.Scanner, more ...any) (User, error) {
 	var (
 		u                 User
-		role              string
+		role, groups      string
 		changed, login    sql.NullInt64
 		created, modified int64
 	)
 	err := row.Scan(append([]any{&u.ID, &u.TenantID, &u.Username, &u.DisplayName, &u.Email, &role, &u.Status, &u.AuthSource, &u.Issuer, &u.Subject,
-		&u.PasswordHash, &changed, &u.MustChange, &login, &created, &modified}, more...)...)
+		&u.PasswordHash, &changed, &u.MustChange, &login, &created, &modified, &groups}, more...)...)
 	if err != nil {
 		return User{}, err
 	}
 	if u.Role, err = rbac.ParseRole(role); err != nil {
 		return User{}, fmt.Errorf("read role of user %s: %w", u.ID, err)
+	}
+	if err := json.Unmarshal([]byte(groups), &u.Groups); err != nil {
+		return User{}, fmt.Errorf("read groups of user %s: %w", u.ID, err)
 	}
 	u.PasswordChangedAt = db.NullTime(changed)
 	u.LastLoginAt = api.Time(db.NullTime(login))
@@ -118,12 +122,18 @@ func (s *Service) activeAdmins(ctx context.Context, tx *store.Tx, tenantID strin
 // insert stores a new user. A name that is taken is a db.UniqueViolation.
 func insert(ctx context.Context, tx *store.Tx, u User) error {
 	_, err := tx.ExecContext(ctx, `INSERT INTO members (id, tenant_id, username, username_fold, display_name, email, role, status,
-			auth_source, issuer, subject, password_hash, password_changed_at, must_change, last_login_at, created_at, updated_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)`,
+			auth_source, issuer, subject, password_hash, password_changed_at, must_change, last_login_at, created_at, updated_at, group_names)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)`,
 		u.ID, u.TenantID, u.Username, password.Fold(u.Username), u.DisplayName, u.Email, string(u.Role), u.Status,
 		u.AuthSource, nullText(u.Issuer), nullText(u.Subject), u.PasswordHash, db.NullMicros(u.PasswordChangedAt), u.MustChange,
-		db.NullMicros(time.Time(u.LastLoginAt)), db.Micros(time.Time(u.CreatedAt)), db.Micros(u.UpdatedAt))
+		db.NullMicros(time.Time(u.LastLoginAt)), db.Micros(time.Time(u.CreatedAt)), db.Micros(u.UpdatedAt), groupsText(u.Groups))
 	return db.Wrap("insert user", err)
+}
+
+// groupsText returns the stored form of groups.
+func groupsText(groups []string) string {
+	text, _ := json.Marshal(append([]string{}, groups...)) // [] for nil; it has only texts
+	return string(text)
 }
 
 // nullText stores the empty text as NULL.
@@ -172,9 +182,10 @@ func ChangePassword(ctx context.Context, tx *store.Tx, u User, hash string) (boo
 func recordExternal(ctx context.Context, tx *store.Tx, e External) (User, error) {
 	return scanOne(tx.QueryRowContext(ctx, `UPDATE members SET
 			last_login_at = CASE WHEN status = $1 THEN $2 ELSE last_login_at END,
-			email = CASE WHEN status = $1 THEN $3 ELSE email END
-		WHERE tenant_id = $4 AND issuer = $5 AND subject = $6 RETURNING `+returning,
-		Active, db.Micros(tx.Now), externalEmail(e.Email), e.TenantID, e.Issuer, e.Subject))
+			email = CASE WHEN status = $1 THEN $3 ELSE email END,
+			group_names = CASE WHEN status = $1 THEN $4 ELSE group_names END
+		WHERE tenant_id = $5 AND issuer = $6 AND subject = $7 RETURNING `+returning,
+		Active, db.Micros(tx.Now), externalEmail(e.Email), groupsText(e.Groups), e.TenantID, e.Issuer, e.Subject))
 }
 
 // useBootstrap reports whether the key, which is the folded username or has a slash, makes its user
