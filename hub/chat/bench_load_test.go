@@ -213,8 +213,9 @@ func receive(ctx context.Context, client *http.Client, url, body string) (a meas
 	return a
 }
 
-// upstream is a model API that sends n tokens in each response, each in a write of its own.
-func upstream(b *testing.B, n int, pace time.Duration) (url string, gone <-chan struct{}) {
+// upstream is a model API that sends n tokens in each response, each in a write of its own. began
+// and gone have an element for each request that arrives and that ends.
+func upstream(b *testing.B, n int, pace time.Duration) (url string, began, gone <-chan struct{}) {
 	b.Helper()
 	token := []byte("event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\" token\"}}\n\n")
 	first := "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"m\",\"type\":\"message\",\"role\":\"assistant\",\"model\":\"m\"," +
@@ -223,9 +224,10 @@ func upstream(b *testing.B, n int, pace time.Duration) (url string, gone <-chan 
 	last := "event: content_block_stop\ndata: {\"type\":\"content_block_stop\",\"index\":0}\n\n" +
 		"event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"},\"usage\":{\"output_tokens\":9}}\n\n" +
 		"event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"
-	left := make(chan struct{}, 4096)
+	arrived, left := make(chan struct{}, 1<<16), make(chan struct{}, 1<<16)
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() { left <- struct{}{} }()
+		arrived <- struct{}{}
 		_, _ = io.Copy(io.Discard, r.Body)
 		w.Header().Set("Content-Type", "text/event-stream")
 		flush := http.NewResponseController(w)
@@ -247,7 +249,7 @@ func upstream(b *testing.B, n int, pace time.Duration) (url string, gone <-chan 
 		_, _ = io.WriteString(w, last)
 	}))
 	b.Cleanup(srv.Close)
-	return srv.URL, left
+	return srv.URL, arrived, left
 }
 
 // at starts receiving an answer from each URL within the time, and returns the first-token times
@@ -287,12 +289,10 @@ func newSessions(b *testing.B, hub string, n int) (urls []string) {
 }
 
 // benchRelay starts a hub and a runtime, each on one core, in front of an upstream.
-func benchRelay(b *testing.B, tokens int, pace time.Duration) (hub, rt *process, gone <-chan struct{}) {
+func benchRelay(b *testing.B, upstream string) (hub, rt *process) {
 	b.Helper()
-	url, gone := upstream(b, tokens, pace)
-	rt = startRole(b, "runtime", url, "")
-	hub = startRole(b, "hub", rt.url, dbtest.SQLite(b))
-	return hub, rt, gone
+	rt = startRole(b, "runtime", upstream, "")
+	return startRole(b, "hub", rt.url, dbtest.SQLite(b)), rt
 }
 
 // BenchmarkChats runs chats through a hub and a runtime, each in its own process on one core, and
@@ -303,7 +303,8 @@ func BenchmarkChats(b *testing.B) {
 		pace          time.Duration
 	}{"full speed": {8, 20_000, 0}, "paced": {256, 100, 40 * time.Millisecond}} {
 		b.Run(name, func(b *testing.B) {
-			hub, rt, _ := benchRelay(b, load.tokens, load.pace)
+			url, _, _ := upstream(b, load.tokens, load.pace)
+			hub, rt := benchRelay(b, url)
 			direct := slices.Repeat([]string{rt.url + "/v1/agents/helper/runs"}, load.chats)
 			at(b, direct[:2], 0)
 			at(b, newSessions(b, hub.url, 2), 0)
@@ -332,7 +333,8 @@ func BenchmarkChats(b *testing.B) {
 		})
 	}
 	b.Run("one after another", func(b *testing.B) {
-		hub, rt, _ := benchRelay(b, 1, 0)
+		url, _, _ := upstream(b, 1, 0)
+		hub, rt := benchRelay(b, url)
 		run := rt.url + "/v1/agents/helper/runs"
 		const n = 100
 		var added time.Duration
@@ -358,7 +360,8 @@ func BenchmarkChats(b *testing.B) {
 		b.ReportMetric(float64(alone.Microseconds())/float64(b.N*n), "runtime-cpu-µs/run")
 	})
 	b.Run("disconnects", func(b *testing.B) {
-		hub, rt, gone := benchRelay(b, 100_000, time.Second)
+		url, began, gone := upstream(b, 100_000, time.Second)
+		hub, rt := benchRelay(b, url)
 		const n = 256
 		disconnect := func(urls []string) time.Duration {
 			ctx, cancel := context.WithCancel(b.Context())
@@ -371,6 +374,7 @@ func BenchmarkChats(b *testing.B) {
 				res, err := client.Do(req)
 				require.NoError(b, err)
 				b.Cleanup(func() { res.Body.Close() })
+				<-began
 			}
 			start := time.Now()
 			cancel()

@@ -3,6 +3,7 @@ package chat_test
 import (
 	"context"
 	"net/http"
+	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -159,9 +160,9 @@ func TestSendWithoutHTTP(t *testing.T) {
 		answer.Close()
 		answer, _, err = s.service.Send(t.Context(), ada.Caller, "helper", created.ID, chat.SendInput{Message: "hello"})
 		require.NoError(t, err)
-		for range answer.Events() {
-			break
-		}
+		rec := httptest.NewRecorder()
+		require.NoError(t, answer.Serve(rec))
+		require.Contains(t, rec.Body.String(), "event: done")
 		answer.Close()
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
@@ -170,6 +171,6 @@ func TestSendWithoutHTTP(t *testing.T) {
 		all := messages(ada, sessions+"/"+created.ID)
 		require.Len(t, all, 4)
 		require.Equal(t, "cancelled", all[1]["status"])
-		require.Equal(t, "cancelled", all[3]["status"])
+		require.Equal(t, "completed", all[3]["status"])
 	})
 }

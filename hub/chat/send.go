@@ -78,27 +78,20 @@ func (s *Service) send(ctx context.Context, caller api.Caller, agentName, id str
 	if err != nil {
 		return nil, nil, err
 	}
-	found, err := findSession(ctx, s.store.Read(), ref)
-	if err != nil {
-		return nil, nil, err
-	}
-	var before *earlier
-	if in.ClientMessageID != "" {
-		before, err = findSent(ctx, s.store.Read(), found, in.ClientMessageID)
-		if err != nil {
-			return nil, nil, err
-		}
-		if before != nil && (before.started || s.relay.Ending(before.runID)) {
-			return nil, before, nil
-		}
+	before, err := s.sentBefore(ctx, ref, in.ClientMessageID)
+	if err != nil || before != nil && (before.started || s.relay.Has(before.runID)) {
+		return nil, before, err
 	}
 	endpoint, err := s.cfg.Deployments.Endpoint(ctx, caller.TenantID, agentName)
 	if err != nil {
 		return nil, nil, err
 	}
-	m, err := s.newExchange(ctx, found, in)
+	m, err := s.newExchange(ctx, ref, in)
 	if err != nil {
 		return nil, nil, err
+	}
+	if before != nil {
+		m.assistant.RunID = before.runID
 	}
 	answer, err := s.relay.Start(ctx, m.run(), relay.Start{
 		Endpoint: endpoint,
@@ -123,25 +116,38 @@ func (s *Service) send(ctx context.Context, caller api.Caller, agentName, id str
 	return answer, nil, err
 }
 
+// sentBefore returns the message of a clientMessageId, or nil if it was not sent.
+func (s *Service) sentBefore(ctx context.Context, ref reference, clientID string) (*earlier, error) {
+	if clientID == "" {
+		return nil, nil // no query delays the run
+	}
+	found, err := findSession(ctx, s.store.Read(), ref)
+	if err != nil {
+		return nil, err
+	}
+	return findSent(ctx, s.store.Read(), found, clientID)
+}
+
 // exchange is a message of the user and its answer.
 type exchange struct {
 	s         *Service
-	session   session
+	ref       reference
+	session   session // as of the transaction that stores the message
 	user      message
 	assistant message
 	hint      string   // the notice that is only in the first event
 	sent      *earlier // by a concurrent call, with errSent
 }
 
-func (s *Service) newExchange(ctx context.Context, in session, input SendInput) (*exchange, error) {
+func (s *Service) newExchange(ctx context.Context, ref reference, input SendInput) (*exchange, error) {
 	now := s.store.Now()
-	m := &exchange{s: s, session: in}
+	m := &exchange{s: s, ref: ref}
 	m.user = message{ID: ids.New(), ClientID: input.ClientMessageID, Role: roleUser, Status: relay.StatusCompleted, Text: input.Message, CreatedAt: now}
 	m.assistant = message{ID: ids.New(), Role: roleAssistant, Status: relay.StatusPartial, RunID: ids.Random().String(), CreatedAt: now}
 	if s.cfg.Labels == nil {
 		return m, nil
 	}
-	marker, err := s.cfg.Labels.Label(ctx, in.TenantID)
+	marker, err := s.cfg.Labels.Label(ctx, ref.TenantID)
 	if err != nil || marker == nil {
 		return m, err
 	}
@@ -159,7 +165,7 @@ func (s *Service) newExchange(ctx context.Context, in session, input SendInput) 
 // run returns the run of the answer.
 func (m *exchange) run() relay.Run {
 	return relay.Run{
-		ID: m.assistant.RunID, TenantID: m.session.TenantID, UserID: m.session.UserID, AgentName: m.session.AgentName,
+		ID: m.assistant.RunID, TenantID: m.ref.TenantID, UserID: m.ref.UserID, AgentName: m.ref.AgentName,
 		SessionKey: m.session.Key, SessionID: m.session.ID, RuntimeSession: m.session.RuntimeSession,
 		UserMessageID: m.user.ID, MessageID: m.assistant.ID, Seq: m.assistant.Seq,
 		Label: m.assistant.AIGC, Hint: m.hint, Notice: m.assistant.Notice, NoticeAt: m.assistant.NoticeAt,
@@ -170,23 +176,19 @@ func (m *exchange) run() relay.Run {
 // errSent if a concurrent call has sent a message with the same ClientMessageID.
 func (m *exchange) begin(ctx context.Context, a *relay.Answer) error {
 	return m.s.store.DB.Tx(ctx, func(tx *sql.Tx) error {
-		began, err := advanceSession(ctx, tx, m.session, TitleOf(m.user.Text), sizeOf(m.user, m.assistant), m.user.CreatedAt)
+		began, stored, err := advanceSession(ctx, tx, m.ref, TitleOf(m.user.Text), sizeOf(m.user, m.assistant), m.user.CreatedAt)
 		if err != nil {
 			return err
 		}
 		if m.user.ClientID != "" {
-			if m.sent, err = findSent(ctx, tx, m.session, m.user.ClientID); err != nil {
+			if m.sent, err = findSent(ctx, tx, began, m.user.ClientID); err != nil {
 				return err
 			}
 			if m.sent != nil {
 				return errSent
 			}
 		}
-		sum, err := quotaOf(ctx, tx, began.TenantID, began.UserID)
-		if err != nil {
-			return err
-		}
-		if err := sum.check(); err != nil {
+		if err := stored.check(); err != nil {
 			return err
 		}
 		m.session, m.user.Seq, m.assistant.Seq = began, began.Messages-1, began.Messages
@@ -202,12 +204,12 @@ func (m *exchange) begin(ctx context.Context, a *relay.Answer) error {
 func (m *exchange) restart(ctx context.Context, a *relay.Answer) error {
 	clientID := m.user.ClientID
 	return m.s.store.DB.Tx(ctx, func(tx *sql.Tx) error {
-		locked, err := lockSession(ctx, tx, m.session.TenantID, m.session.UserID, m.session.ID)
+		locked, err := lockSession(ctx, tx, m.ref.TenantID, m.ref.UserID, m.ref.ID)
 		if err != nil {
 			return err
 		}
 		found, err := findSent(ctx, tx, locked, clientID)
-		if err == nil && found == nil {
+		if err == nil && (found == nil || found.runID != m.assistant.RunID) {
 			err = noSession() // a push has replaced it
 		}
 		if err != nil {

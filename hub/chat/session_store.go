@@ -140,17 +140,30 @@ func deleteSession(ctx context.Context, tx *sql.Tx, s session) (runID string, er
 	return runID, err
 }
 
-// advanceSession reserves the next two seqs of a session, whose row it locks, and returns it. size
-// is that of both messages.
-func advanceSession(ctx context.Context, tx *sql.Tx, in session, title string, size int64, now time.Time) (session, error) {
-	s, err := scanSession(tx.QueryRowContext(ctx, `UPDATE chat_sessions SET message_count = message_count + 2, size = size + $5, last_message_at = $1,
-			updated_at = CASE WHEN updated_at < $1 THEN $1 ELSE updated_at END, title = CASE WHEN title = '' THEN $2 ELSE title END
-		WHERE tenant_id = $3 AND key = $4 RETURNING `+sessionColumns, db.Micros(now), title, in.TenantID, in.Key, size))
+// advanceSession reserves the next two seqs of a session, whose row it locks, and returns it, and
+// the bytes that its user has stored. size is that of both messages.
+func advanceSession(ctx context.Context, tx *sql.Tx, ref reference, title string, size int64, now time.Time) (s session, stored quota, err error) {
+	s, err = scanSession(withBytes{tx.QueryRowContext(ctx, `UPDATE chat_sessions SET message_count = message_count + 2, size = size + $2,
+			last_message_at = $1, updated_at = CASE WHEN updated_at < $1 THEN $1 ELSE updated_at END,
+			title = CASE WHEN title = '' THEN $3 ELSE title END
+		WHERE tenant_id = $4 AND user_id = $5 AND id = $6 AND agent_name = $7 RETURNING `+sessionColumns+`,
+			size + (SELECT COALESCE(SUM(other.size), 0) FROM chat_sessions AS other
+				WHERE other.tenant_id = $4 AND other.user_id = $5 AND other.key <> chat_sessions.key)`,
+		db.Micros(now), size, title, ref.TenantID, ref.UserID, ref.ID, ref.AgentName), &stored.bytes})
 	if errors.Is(err, sql.ErrNoRows) {
-		return s, noSession()
+		return s, stored, noSession()
 	}
-	return s, db.Wrap("update chat session", err)
+	return s, stored, db.Wrap("update chat session", err)
 }
+
+// withBytes is a row of a session whose last column are the bytes that its user has stored.
+type withBytes struct {
+	db.Scanner
+	bytes *int64
+}
+
+// Scan implements db.Scanner.
+func (r withBytes) Scan(dest ...any) error { return r.Scanner.Scan(append(dest, r.bytes)...) }
 
 // lockSession returns a session, and locks its row.
 func lockSession(ctx context.Context, tx *sql.Tx, tenantID, userID, id string) (session, error) {

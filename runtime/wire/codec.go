@@ -235,6 +235,24 @@ func DecodeEvent(name string, data []byte) (Payload, error) {
 	return p, nil
 }
 
+// DecodeOutcome decodes a result event without its text, which the messages before it have.
+func DecodeOutcome(data []byte) (*Result, error) {
+	var in struct {
+		Result
+
+		Text ignored `json:"result"`
+	}
+	if err := json.Unmarshal(data, &in); err != nil {
+		return nil, fmt.Errorf("decode result event: %w", err)
+	}
+	return &in.Result, nil
+}
+
+// ignored is a value that is not decoded.
+type ignored struct{}
+
+func (*ignored) UnmarshalJSON([]byte) error { return nil }
+
 // AppendPartialText appends the text of a partial message with text to dst. There is one for each
 // token: the form of [AppendEvent] without escapes needs no decoder.
 func AppendPartialText(dst, data []byte) []byte {

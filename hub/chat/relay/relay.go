@@ -75,25 +75,23 @@ type Config struct {
 
 // Relay relays the answers of one hub. It is safe for concurrent use.
 type Relay struct {
-	cfg    Config
-	store  *store.Store
-	id     string       // of this hub in the leases
-	http   *http.Client // of all runtimes
-	memory budget
+	cfg     Config
+	store   *store.Store
+	id      string       // of this hub in the leases
+	http    *http.Client // of all runtimes
+	memory  budget
+	wake    chan struct{} // has an element if there are ended answers to store
+	deleted chan struct{} // has an element if there are transcripts to delete
 
-	mu       sync.Mutex // guards the fields below
-	closed   bool
-	open     sync.WaitGroup     // the answers between enter and leave; Add needs mu
-	opening  map[*Answer]string // answers that may not be in the database yet, with the keys of their sessions
-	watched  map[string]*Answer // answers that are relayed, by the id of the run
-	ended    []*ended
-	storing  []*ended // the part of ended that is being stored
-	wake     chan struct{}
-	deleted  chan struct{} // has an element if there are transcripts to delete
-	stopSave context.CancelFunc
-	stop     context.CancelFunc
-	saving   sync.WaitGroup
-	sweeping sync.WaitGroup
+	stopSave, stop context.CancelFunc
+	saving         sync.WaitGroup
+	sweeping       sync.WaitGroup
+
+	mu      sync.Mutex // guards the fields below
+	closed  bool
+	open    sync.WaitGroup     // the answers from enter to leave; Add needs mu
+	answers map[string]*Answer // by the id of the run, until their ends are stored
+	ended   []*Answer          // whose ends are to be stored
 }
 
 // New returns a Relay. The caller must call Close.
@@ -112,9 +110,8 @@ func New(cfg Config) (*Relay, error) {
 	r := &Relay{
 		cfg: cfg, store: cfg.Store, id: ids.New(), memory: budget{byTenant: map[string]int{}},
 		// A client without a cookie jar, which follows no redirect: see package runtime/client.
-		http:    &http.Client{Transport: transport},
-		opening: map[*Answer]string{}, watched: map[string]*Answer{},
-		wake: make(chan struct{}, 1), deleted: make(chan struct{}, 1),
+		http: &http.Client{Transport: transport},
+		wake: make(chan struct{}, 1), deleted: make(chan struct{}, 1), answers: map[string]*Answer{},
 	}
 	save, stopSave := context.WithCancel(context.Background())
 	sweep, stop := context.WithCancel(context.Background())
@@ -128,7 +125,7 @@ func New(cfg Config) (*Relay, error) {
 func (r *Relay) Close() error {
 	r.mu.Lock()
 	r.closed = true
-	for _, a := range r.watched {
+	for _, a := range r.answers {
 		a.cancel(errShutdown)
 	}
 	r.mu.Unlock()
@@ -141,74 +138,37 @@ func (r *Relay) Close() error {
 	return nil
 }
 
-// enter counts an answer that begins. It returns false if the relay is closed.
-func (r *Relay) enter(a *Answer) bool {
+// enter adds an answer that begins.
+func (r *Relay) enter(a *Answer) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.closed {
-		return false
+	switch {
+	case r.closed:
+		return &api.Error{Code: api.Unavailable, Message: "The hub shuts down: try again."}
+	case r.answers[a.run.ID] != nil:
+		return inProgress()
 	}
 	r.open.Add(1)
-	r.opening[a] = a.run.SessionKey
-	return true
+	r.answers[a.run.ID] = a
+	return nil
 }
 
-// watch adds an answer that is in the database.
-func (r *Relay) watch(a *Answer) {
+// remove removes an answer whose end is stored or cannot be.
+func (r *Relay) remove(a *Answer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.opening, a)
-	r.watched[a.run.ID] = a
-	if r.closed {
-		a.cancel(errShutdown)
-	}
+	delete(r.answers, a.run.ID)
 }
 
-// leave removes an answer.
-func (r *Relay) leave(a *Answer) {
-	r.mu.Lock()
-	delete(r.opening, a)
-	delete(r.watched, a.run.ID)
-	r.mu.Unlock()
-	r.open.Done()
-}
-
-// has reports whether this hub relays or stores the answer of a lease.
-func (r *Relay) has(l lease) bool {
-	r.mu.Lock()
-	for _, key := range r.opening {
-		if key == l.SessionKey {
-			r.mu.Unlock()
-			return true
-		}
-	}
-	relayed := r.watched[l.RunID] != nil
-	r.mu.Unlock()
-	return relayed || r.Ending(l.RunID)
-}
-
-// Ending reports whether this hub stores the end of the answer of a run.
-func (r *Relay) Ending(runID string) bool {
+// find returns the answer of a run, or nil if this hub neither relays nor stores it.
+func (r *Relay) find(runID string) *Answer {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, list := range [][]*ended{r.ended, r.storing} {
-		for _, e := range list {
-			if e.run.ID == runID && !e.told {
-				return true
-			}
-		}
-	}
-	return false
+	return r.answers[runID]
 }
 
-// cancel cancels an answer if this hub relays it.
-func (r *Relay) cancel(runID string, cause error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if a := r.watched[runID]; a != nil {
-		a.cancel(cause)
-	}
-}
+// Has reports whether this hub relays the answer of a run, or stores its end.
+func (r *Relay) Has(runID string) bool { return r.find(runID) != nil }
 
 // cancelWithin bounds the call of a runtime.
 const cancelWithin = 5 * time.Second
@@ -225,7 +185,7 @@ func (r *Relay) Cancel(ctx context.Context, tenantID, sessionKey string) (runID 
 	if err != nil {
 		return "", err
 	}
-	if (found.Expired || found.WorkerID == r.id) && !r.has(found) {
+	if (found.Expired || found.WorkerID == r.id) && !r.Has(found.RunID) {
 		if _, err := r.endRun(ctx, found, r.id); err != nil {
 			return "", err
 		}
@@ -244,8 +204,8 @@ func (r *Relay) CancelRun(ctx context.Context, tenantID, agentName, runID string
 	if err == nil {
 		_, err = runtime.Cancel(ctx, runID)
 	}
-	if err != nil {
-		r.cancel(runID, errCancelled)
+	if a := r.find(runID); err != nil && a != nil {
+		a.cancel(errCancelled)
 	}
 }
 

@@ -30,14 +30,24 @@ func expiry(now time.Time) (past, future int64) {
 	return db.Micros(now), db.Micros(now.Add(2 * leaseTime))
 }
 
-// insertRun takes the lease of a session whose row is locked. It returns the id of a former run
-// whose lease has passed, or "". It fails with api.Conflict while another answer is in progress.
-func insertRun(ctx context.Context, tx *sql.Tx, r Run, workerID string, now time.Time) (former string, err error) {
+// insertRun takes the lease of a session whose row is locked, unless too many answers of the user or
+// of the agent are in progress, in all hubs. It returns the id of a former run whose lease has
+// passed, or "". Transactions of one user wait for each other.
+func insertRun(ctx context.Context, tx *sql.Tx, r Run, relay *Relay) (former string, err error) {
+	now, limits := relay.store.Now(), relay.cfg
+	if relay.store.DB.Engine() == db.PostgreSQL {
+		if _, err := tx.ExecContext(ctx, `SELECT pg_advisory_xact_lock(hashtext($1))`, "chat_runs "+r.TenantID+" "+r.UserID); err != nil {
+			return "", db.Wrap("lock chat runs of user", err)
+		}
+	}
 	past, future := expiry(now)
 	for range 2 {
 		n, err := db.Affected(ctx, tx, "insert chat run", `INSERT INTO chat_runs (run_id, tenant_id, session_key, user_id, agent_name, worker_id, alive_until)
-			VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (session_key) DO NOTHING`,
-			r.ID, r.TenantID, r.SessionKey, r.UserID, r.AgentName, workerID, db.Micros(now.Add(leaseTime)))
+			SELECT $1, $2, $3, $4, $5, $6, $7
+			WHERE (SELECT COUNT(*) FROM chat_runs WHERE tenant_id = $2 AND user_id = $4 AND NOT `+expired(8)+`) < $10
+				AND (SELECT COUNT(*) FROM chat_runs WHERE tenant_id = $2 AND agent_name = $5 AND NOT `+expired(8)+`) < $11
+			ON CONFLICT (session_key) DO NOTHING`, r.ID, r.TenantID, r.SessionKey, r.UserID, r.AgentName, relay.id, db.Micros(now.Add(leaseTime)),
+			past, future, limits.UserAnswers, limits.AgentAnswers)
 		if err != nil || n == 1 {
 			return former, err
 		}
@@ -50,7 +60,18 @@ func insertRun(ctx context.Context, tx *sql.Tx, r Run, workerID string, now time
 			return "", db.Wrap("delete former chat run", err)
 		}
 	}
-	return "", api.Conflict.New("An answer is in progress in this session: wait for its end, or cancel it.")
+	running, err := InProgress(ctx, tx, r.TenantID, r.SessionKey, now)
+	if err != nil {
+		return "", err
+	}
+	if running {
+		return "", inProgress()
+	}
+	return "", tooMany(ctx, tx, r, limits, now)
+}
+
+func inProgress() error {
+	return api.Conflict.New("An answer is in progress in this session: wait for its end, or cancel it.")
 }
 
 // InProgress reports whether an answer is in progress in a session whose row is locked.
@@ -62,19 +83,20 @@ func InProgress(ctx context.Context, tx *sql.Tx, tenantID, sessionKey string, no
 	return n > 0, db.Wrap("read chat run", err)
 }
 
-// countRuns returns the number of answers in progress of the user and of the agent of a session, in
-// all hubs. Transactions of one user wait for each other.
-func countRuns(ctx context.Context, tx *sql.Tx, engine db.Engine, r Run, now time.Time) (ofUser, ofAgent int, err error) {
-	if engine == db.PostgreSQL {
-		if _, err := tx.ExecContext(ctx, `SELECT pg_advisory_xact_lock(hashtext($1))`, "chat_runs "+r.TenantID+" "+r.UserID); err != nil {
-			return 0, 0, db.Wrap("lock chat runs of user", err)
-		}
-	}
+// tooMany returns the error of an answer beyond the limit of its user or of its agent.
+func tooMany(ctx context.Context, tx *sql.Tx, r Run, limits Config, now time.Time) error {
 	past, future := expiry(now)
-	err = tx.QueryRowContext(ctx, `SELECT (SELECT COUNT(*) FROM chat_runs WHERE tenant_id = $1 AND user_id = $2 AND NOT `+expired(4)+`),
-		(SELECT COUNT(*) FROM chat_runs WHERE tenant_id = $1 AND agent_name = $3 AND NOT `+expired(4)+`)`,
-		r.TenantID, r.UserID, r.AgentName, past, future).Scan(&ofUser, &ofAgent)
-	return ofUser, ofAgent, db.Wrap("count chat runs", err)
+	var ofUser int
+	err := tx.QueryRowContext(ctx, `SELECT COUNT(*) FROM chat_runs WHERE tenant_id = $1 AND user_id = $2 AND NOT `+expired(3),
+		r.TenantID, r.UserID, past, future).Scan(&ofUser)
+	if err != nil {
+		return db.Wrap("count chat runs", err)
+	}
+	message := "Too many answers of the agent are in progress: send the message again later."
+	if ofUser >= limits.UserAnswers {
+		message = "Too many of your answers are in progress: wait for the end of one of them."
+	}
+	return &api.Error{Code: api.RateLimited, RetryAfter: limitedFor, Message: message}
 }
 
 // lease is the row of an answer in progress.
@@ -142,10 +164,10 @@ const renewWidth = 25
 
 // renewRuns renews the leases of runs, and returns those that the hub still has, and for each of
 // them whether it is to be cancelled. Their rows stay locked until the end of the transaction.
-func renewRuns(ctx context.Context, tx *sql.Tx, workerID string, runIDs []string, now time.Time) (map[string]bool, error) {
+func renewRuns(ctx context.Context, tx *sql.Tx, workerID string, batch []partial, now time.Time) (map[string]bool, error) {
 	args := []any{db.Micros(now.Add(leaseTime)), workerID}
-	for _, id := range runIDs {
-		args = append(args, id)
+	for _, p := range batch {
+		args = append(args, p.run.ID)
 	}
 	for (len(args)-2)%renewWidth > 0 {
 		args = append(args, "")
@@ -167,33 +189,31 @@ func renewRuns(ctx context.Context, tx *sql.Tx, workerID string, runIDs []string
 func savePartial(ctx context.Context, tx *sql.Tx, p partial) error {
 	_, err := tx.ExecContext(ctx, `UPDATE chat_messages SET text = $1, content = $2, started = TRUE
 		WHERE tenant_id = $3 AND session_key = $4 AND seq = $5 AND id = $6 AND status = 'partial'`,
-		p.text, p.content, p.run.TenantID, p.run.SessionKey, p.run.Seq, p.run.MessageID)
+		p.content.text, p.content.blocks, p.run.TenantID, p.run.SessionKey, p.run.Seq, p.run.MessageID)
 	return db.Wrap("save partial answer", err)
 }
 
-// Errors of saveAnswer, with which nothing is stored.
-var (
-	errNotOwned = errors.New("another hub has taken over the session")
-	errStored   = errors.New("the answer is stored already")
-)
+// errNotOwned is the error of an answer whose hub has lost the lease, or has stored its end by a
+// COMMIT whose outcome was unknown.
+var errNotOwned = errors.New("the hub does not have the lease of the session")
 
-// saveAnswer stores an answer that has ended and releases the lease. It reports whether the session
-// still exists. It fails with errNotOwned if the hub has lost the lease, and with errStored if it
-// runs again after a COMMIT whose outcome was unknown.
-func saveAnswer(ctx context.Context, tx *sql.Tx, e *ended, workerID string, now time.Time) (bool, error) {
-	usage, err := json.Marshal(e.usage)
+// saveAnswer stores an answer that has ended and releases the lease. It reports whether the end is
+// stored and the session still exists. With errNotOwned it changes nothing.
+func saveAnswer(ctx context.Context, tx *sql.Tx, a *Answer, workerID string, now time.Time) (saved bool, err error) {
+	usage, err := json.Marshal(a.text.usage)
 	if err != nil {
 		return false, fmt.Errorf("encode usage: %w", err)
 	}
-	r := e.run
+	r, next := a.run, a.nextSession()
 	n, err := db.Affected(ctx, tx, "update chat session", `UPDATE chat_sessions SET updated_at = CASE WHEN updated_at < $1 THEN $1 ELSE updated_at END,
 			runtime_session = $2, size = size + $5
-		WHERE tenant_id = $3 AND key = $4`, db.Micros(now), e.nextSession, r.TenantID, r.SessionKey, len(e.text)+len(e.content))
+		WHERE tenant_id = $3 AND key = $4`, db.Micros(now), next, r.TenantID, r.SessionKey, a.final.size())
 	if err != nil {
 		return false, err
 	}
-	if deleted := n == 0; deleted || e.usedSession != e.nextSession {
-		if err := InsertTranscript(ctx, tx, Transcript{TenantID: r.TenantID, AgentName: r.AgentName, RuntimeSession: e.usedSession}, now); err != nil || deleted {
+	if deleted := n == 0; deleted || a.text.runtimeSession != next {
+		unused := Transcript{TenantID: r.TenantID, AgentName: r.AgentName, RuntimeSession: a.text.runtimeSession}
+		if err := InsertTranscript(ctx, tx, unused, now); err != nil || deleted {
 			return false, err
 		}
 	}
@@ -203,28 +223,19 @@ func saveAnswer(ctx context.Context, tx *sql.Tx, e *ended, workerID string, now 
 		return false, err
 	}
 	if n == 0 {
-		return false, notOwned(ctx, tx, e)
+		err = tx.QueryRowContext(ctx, `SELECT COUNT(*) FROM chat_messages WHERE tenant_id = $1 AND session_key = $2 AND seq = $3 AND id = $4 AND status = $5`,
+			r.TenantID, r.SessionKey, r.Seq, r.MessageID, a.end.Status).Scan(&n)
+		if err != nil {
+			return false, db.Wrap("read answer", err)
+		}
+		return n == 1, errNotOwned
 	}
 	n, err = db.Affected(ctx, tx, "save answer", `UPDATE chat_messages SET text = $1, content = $2, status = $3, model = $4, usage = $5,
 			error_code = $6, error_message = $7, started = $12
 		WHERE tenant_id = $8 AND session_key = $9 AND seq = $10 AND id = $11 AND status = 'partial'`,
-		e.text, e.content, e.end.Status, e.model, string(usage), e.end.Failure.Code, e.end.Failure.Message,
-		r.TenantID, r.SessionKey, r.Seq, r.MessageID, e.started)
+		a.final.text, a.final.blocks, a.end.Status, a.text.model, string(usage), a.end.Failure.Code, a.end.Failure.Message,
+		r.TenantID, r.SessionKey, r.Seq, r.MessageID, a.started)
 	return n == 1, err
-}
-
-// notOwned returns the reason why a hub does not have a run.
-func notOwned(ctx context.Context, tx *sql.Tx, e *ended) error {
-	var status string
-	err := tx.QueryRowContext(ctx, `SELECT status FROM chat_messages WHERE tenant_id = $1 AND session_key = $2 AND seq = $3 AND id = $4`,
-		e.run.TenantID, e.run.SessionKey, e.run.Seq, e.run.MessageID).Scan(&status)
-	switch {
-	case err != nil && !errors.Is(err, sql.ErrNoRows):
-		return db.Wrap("read answer", err)
-	case status == e.end.Status:
-		return errStored
-	}
-	return errNotOwned
 }
 
 // forgetRuntimeSession removes the session of the runtime, which the runtime no longer has, so that

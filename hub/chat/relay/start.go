@@ -44,32 +44,35 @@ type Start struct {
 // [Start].Store, with [ErrStartedBefore], and with api.UpstreamFailed if the runtime rejects the
 // run, which is stored as a failed answer.
 func (r *Relay) Start(ctx context.Context, run Run, in Start) (*Answer, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	a := &Answer{relay: r, run: run, ctx: ctx, cancel: cancel, began: time.Now()}
+	a := &Answer{relay: r, run: run, memory: account{budget: &r.memory, tenant: run.TenantID}, began: time.Now(), done: make(chan struct{})}
 	a.progressed = a.began
-	a.memory = account{budget: &r.memory, tenant: run.TenantID}
+	a.ctx, a.cancel = context.WithCancelCause(ctx)
 	runtime, err := r.client(in.Endpoint, a.memory.reserve)
+	if err == nil {
+		err = r.enter(a)
+	}
 	if err != nil {
-		cancel(nil)
+		a.cancel(nil)
 		return nil, err
 	}
-	if !r.enter(a) {
-		cancel(errShutdown)
-		return nil, &api.Error{Code: api.Unavailable, Message: "The hub shuts down: try again."}
-	}
-	if a.message, err = in.Store(ctx, a); err != nil {
+	message, err := in.Store(ctx, a)
+	if err != nil {
 		if errors.Is(err, db.ErrUnavailable) { // the outcome of the COMMIT may be unknown
-			r.add(a.end(failed(api.Unavailable, "The database was unavailable: send the message again.")))
+			a.conclude(failed(api.Unavailable, "The database was unavailable: send the message again."))
+		} else {
+			r.remove(a)
 		}
-		r.leave(a)
-		cancel(nil)
+		a.cancel(nil)
+		r.open.Done()
 		return nil, err
 	}
-	r.watch(a)
+	a.mu.Lock()
+	a.begun = true
+	a.mu.Unlock()
 	if a.former != "" { // it may still use the session of the runtime
 		r.CancelRun(ctx, a.run.TenantID, a.run.AgentName, a.former)
 	}
-	switch err := a.open(runtime, in); {
+	switch err := a.open(runtime, in, message); {
 	case errors.Is(err, client.ErrRunIDConflict): // a hub that was killed has started it
 		a.started = true
 		if _, err := a.finish(failed(api.UpstreamFailed, "The answer was lost, because its hub was killed.")); err != nil {
@@ -86,42 +89,32 @@ func (r *Relay) Start(ctx context.Context, run Run, in Start) (*Answer, error) {
 // locked the row of the session. It fails with api.Conflict while another answer is in progress,
 // and with api.RateLimited if too many answers are.
 func (a *Answer) Reserve(ctx context.Context, tx *sql.Tx, run Run) error {
-	now := a.relay.store.Now()
 	a.run, a.continues = run, run.RuntimeSession
 	var err error
-	if a.former, err = insertRun(ctx, tx, run, a.relay.id, now); err != nil {
-		return err
-	}
-	ofUser, ofAgent, err := countRuns(ctx, tx, a.relay.store.DB.Engine(), run, now)
-	switch {
-	case err != nil:
-		return err
-	case ofUser > a.relay.cfg.UserAnswers:
-		return &api.Error{Code: api.RateLimited, RetryAfter: limitedFor, Message: "Too many of your answers are in progress: wait for the end of one of them."}
-	case ofAgent > a.relay.cfg.AgentAnswers:
-		return &api.Error{Code: api.RateLimited, RetryAfter: limitedFor, Message: "Too many answers of the agent are in progress: send the message again later."}
-	}
-	return nil
+	a.former, err = insertRun(ctx, tx, run, a.relay)
+	return err
 }
 
 // open starts the run.
-func (a *Answer) open(runtime *client.Client, in Start) error {
+func (a *Answer) open(runtime *client.Client, in Start, message string) error {
 	slow := time.AfterFunc(a.relay.cfg.OpenTimeout, func() { a.cancel(errSlow) })
 	defer slow.Stop()
-	request, err := a.request(in)
+	request, err := a.request(in, message)
 	if err != nil {
 		return err
 	}
 	for pause := 20 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		events, err := runtime.Open(a.ctx, in.Endpoint.AgentID, request)
-		a.events.Store(events)
+		a.mu.Lock()
+		a.events = events
+		a.mu.Unlock()
 		a.started = !neverAccepted(err)
 		if errors.Is(err, client.ErrUnknownSession) && request.RequireSession {
 			if err := forgetRuntimeSession(a.ctx, a.relay.store.DB.Write(), a.run); err != nil {
 				return err
 			}
 			a.continues = ""
-			if request, err = a.request(in); err != nil {
+			if request, err = a.request(in, message); err != nil {
 				return err
 			}
 			continue
@@ -138,14 +131,14 @@ func (a *Answer) open(runtime *client.Client, in Start) error {
 
 // request returns the request of the run. It continues the session of the runtime, or it starts one
 // with the stored conversation: a runtime that has the session does not need the conversation.
-func (a *Answer) request(in Start) (wire.RunRequest, error) {
-	request := wire.RunRequest{Message: a.message, RunID: &a.run.ID}
+func (a *Answer) request(in Start, message string) (wire.RunRequest, error) {
+	request := wire.RunRequest{Message: message, RunID: &a.run.ID}
 	if a.continues != "" {
 		request.SessionID, request.RequireSession = &a.continues, true
 		return request, nil
 	}
 	history, unanswered, err := in.History(a.ctx)
-	request.History, request.Message = history, Paragraphs(unanswered, a.message)
+	request.History, request.Message = history, Paragraphs(unanswered, message)
 	a.seeded = len(history) > 0
 	return request, err
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -45,40 +47,41 @@ func (r *Relay) endExpired(ctx context.Context, seen map[string]time.Time, after
 	ctx, cancel := context.WithTimeout(ctx, writeWithin)
 	defer cancel()
 	runs, err := expiredRuns(ctx, r.store.Read(), r.store.Now())
-	if err != nil {
-		return nil, err
-	}
 	still := map[string]time.Time{}
-	slots := make(chan struct{}, maxSweepAgents)
-	var cancels sync.WaitGroup
-	defer cancels.Wait()
+	var cancels []lease
 	for _, l := range runs {
-		since, ok := seen[l.RunID]
-		if !ok {
-			since = time.Now()
+		still[l.RunID] = time.Now()
+		if since, ok := seen[l.RunID]; ok {
+			still[l.RunID] = since
 		}
-		still[l.RunID] = since
-		if time.Since(since) < after {
+		if err != nil || time.Since(still[l.RunID]) < after {
 			continue
 		}
-		ended, err := r.endRun(ctx, l, "")
-		if err != nil {
-			return still, err
+		var ended bool
+		if ended, err = r.endRun(ctx, l, ""); ended {
+			cancels = append(cancels, l)
 		}
-		if !ended {
-			continue
-		}
-		select {
-		case slots <- struct{}{}:
-		case <-ctx.Done():
-			return still, ctx.Err()
-		}
-		cancels.Go(func() {
-			defer func() { <-slots }()
+	}
+	inParallel(cancels, func(l lease) {
+		if ctx.Err() == nil {
 			r.CancelRun(ctx, l.TenantID, l.AgentName, l.RunID)
+		}
+	})
+	return still, err
+}
+
+// inParallel calls f for all items, for some of them at once.
+func inParallel[T any](items []T, f func(T)) {
+	slots := make(chan struct{}, maxSweepAgents)
+	var calls sync.WaitGroup
+	for _, item := range items {
+		slots <- struct{}{}
+		calls.Go(func() {
+			defer func() { <-slots }()
+			f(item)
 		})
 	}
-	return still, nil
+	calls.Wait()
 }
 
 // endRun ends a run that no hub relays.
@@ -102,19 +105,12 @@ func (r *Relay) deleteTranscripts(ctx context.Context) error {
 		agent := [2]string{t.TenantID, t.AgentName}
 		byAgent[agent] = append(byAgent[agent], t)
 	}
-	slots := make(chan struct{}, maxSweepAgents)
-	failed := make(chan error, len(byAgent))
-	for _, transcripts := range byAgent {
-		slots <- struct{}{}
-		go func() {
-			defer func() { <-slots }()
-			failed <- r.deleteTranscriptsOf(ctx, transcripts)
-		}()
-	}
-	for range byAgent {
-		err = errors.Join(err, <-failed)
-	}
-	return err
+	inParallel(slices.Collect(maps.Values(byAgent)), func(transcripts []Transcript) {
+		if err := r.deleteTranscriptsOf(ctx, transcripts); err != nil && ctx.Err() == nil {
+			r.store.Logger.Warn("deleting transcripts failed", "err", err)
+		}
+	})
+	return nil
 }
 
 // deleteTranscriptsOf deletes transcripts of one agent. The error is that of the database.
@@ -123,20 +119,16 @@ func (r *Relay) deleteTranscriptsOf(ctx context.Context, transcripts []Transcrip
 	defer cancel()
 	for _, t := range transcripts {
 		runtime, err := r.runtimeOf(ctx, t.TenantID, t.AgentName)
-		switch {
-		case errors.Is(err, api.AgentNotDeployed), errors.Is(err, api.NotFound): // its files are deleted with the deployment
-		case err != nil:
-			return nil // it is stopped: the transcripts are due again
-		default:
-			err := runtime.DeleteSession(ctx, t.RuntimeSession)
-			if errors.Is(err, client.ErrSessionBusy) {
-				continue
-			}
-			if err != nil {
-				return nil // the runtime does not respond: the transcripts are due again
-			}
+		if err == nil {
+			err = runtime.DeleteSession(ctx, t.RuntimeSession)
 		}
-		if err := deleteTranscript(ctx, r.store.DB.Write(), t); err != nil {
+		switch {
+		case errors.Is(err, client.ErrSessionBusy):
+			continue
+		case err != nil && !errors.Is(err, api.AgentNotDeployed) && !errors.Is(err, api.NotFound):
+			return nil // it is stopped or does not respond: the transcripts are due again
+		}
+		if err := deleteTranscript(ctx, r.store.DB.Write(), t); err != nil { // without a deployment, its files are deleted
 			return err
 		}
 	}

@@ -58,7 +58,11 @@ func (t *transcript) note(ev sse.Event, reserve func(size int) error) error {
 		if blocks, err := wire.DecodeBlocks(ev.Data, maxBlocks); err == nil {
 			t.assistant(blocks)
 		}
-	case "system", "tool_result", "result", "cancelled", "error":
+	case "result":
+		if result, err := wire.DecodeOutcome(ev.Data); err == nil {
+			t.payload(result)
+		}
+	case "system", "tool_result", "cancelled", "error":
 		if payload, err := wire.DecodeEvent(ev.Type, ev.Data); err == nil {
 			t.payload(payload)
 		}
@@ -163,27 +167,34 @@ func failureOf(code, message string) *Ending {
 	return &end
 }
 
-// snapshot returns the text and the JSON of the blocks if they should be stored: at first, and then
-// when they have grown by a quarter, so that the number of bytes that are written is linear in the
-// length of the answer.
-func (t *transcript) snapshot() (text, content string, due bool) {
+// content is the stored form of an answer: the text, and a JSON array of the blocks, or "" for one
+// block with the text.
+type content struct{ text, blocks string }
+
+func (c content) size() int { return len(c.text) + len(c.blocks) }
+
+// empty reports whether the answer has nothing that a notice can label.
+func (c content) empty() bool { return c.text == "" && c.blocks == "" }
+
+// due returns the content if it should be stored: at first, and then when it has grown by a
+// quarter, so that the number of bytes that are written is linear in the length of the answer.
+func (t *transcript) due() (c content, due bool) {
 	size := t.size()
 	if !t.changed || size < t.stored+t.stored/4 {
-		return "", "", false
+		return content{}, false
 	}
 	t.changed, t.stored = false, size
-	text, content = t.current()
-	return text, content, true
+	return t.content(), true
 }
 
-// current returns the text, and the JSON array of the blocks: "" for one block with the text.
-func (t *transcript) current() (text, content string) {
+// content returns the content as of the last event.
+func (t *transcript) content() content {
 	pending := Clean(string(t.pending))
-	text = Paragraphs(Clean(string(t.text)), pending)
-	if plain := t.count == 1 && len(pending) == 0 && bytes.Equal(t.blocks, TextBlock(string(t.text))); t.count > 0 && !plain {
-		content = Clean(string(Array(t.blocks, TextBlock(pending))))
+	c := content{text: Paragraphs(Clean(string(t.text)), pending)}
+	if plain := t.count == 1 && pending == "" && bytes.Equal(t.blocks, TextBlock(string(t.text))); t.count > 0 && !plain {
+		c.blocks = Clean(string(Array(t.blocks, TextBlock(pending))))
 	}
-	return text, content
+	return c
 }
 
 // Clean returns text that both databases can store.
