@@ -112,7 +112,10 @@ func TestPartialAnswersAreStoredWhenTheyHaveGrown(t *testing.T) {
 func TestMemoryOfAnswers(t *testing.T) {
 	t.Parallel()
 	const answers = 60
-	s := open(t, sqlite(t), func(c *config) { c.Relay.AgentAnswers, c.Relay.UserAnswers = 1000, 1000 })
+	s := open(t, sqlite(t), func(c *config) {
+		c.Relay.AgentAnswers, c.Relay.UserAnswers = 1000, 1000
+		c.Relay.IdleTimeout = time.Hour // the race detector is slow
+	})
 	event := "event: assistant\ndata: " + strings.Repeat("x", 4<<20-100)
 	s.serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
