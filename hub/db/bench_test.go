@@ -17,7 +17,8 @@ import (
 // comparison. Both engines have each one on the disk when it ends. SQLite with synchronous=NORMAL
 // leaves that to the next checkpoint.
 func BenchmarkTx(b *testing.B) {
-	for engine, address := range map[db.Engine]func(testing.TB) string{db.PostgreSQL: pgtest.Durable, db.SQLite: dbtest.SQLite} {
+	sqlite := func(t testing.TB) string { return dbtest.SQLite(t) }
+	for engine, address := range map[db.Engine]func(testing.TB) string{db.PostgreSQL: pgtest.Durable, db.SQLite: sqlite} {
 		d := dbtest.Open(b, address(b), accounts())
 		update := func(tx *sql.Tx) error {
 			_, err := tx.ExecContext(b.Context(), "UPDATE accounts SET balance = balance + $1 WHERE id = $2", 1, "a")
