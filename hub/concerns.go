@@ -210,7 +210,7 @@ func (h *Hub) openDeployments(context.Context) (err error) {
 		return gateway.Target{URL: e.URL, APIKey: string(e.APIKey), AgentID: e.AgentID}, err
 	}
 	cfg := gateway.Config{
-		Store: h.store, Tenant: api.DefaultTenant,
+		Store: h.store, Tenant: api.DefaultTenant, Enabled: h.catalog.AgentEnabled,
 		Target: func(ctx context.Context, tenantID, agentName string) (gateway.Target, error) {
 			return target(h.deploys.Endpoint(ctx, tenantID, agentName))
 		},

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/rbac"
 )
 
 func TestAccessLog(t *testing.T) {
@@ -69,6 +70,26 @@ func TestTheAccessLogHasTheClientsAddress(t *testing.T) {
 			}
 			h.ServeHTTP(httptest.NewRecorder(), r)
 			require.Contains(t, log.String(), " remote_ip="+row.want+"\n")
+		})
+	}
+}
+
+func TestTheAccessLogNamesTheUser(t *testing.T) {
+	for name, row := range map[string]struct{ path, token, want string }{
+		"a user":             {"/mine", "admin-token", " tenant=t1 user=ada remote_ip="},
+		"without permission": {"/private", "member-token", " status=403 "},
+		"no user":            {"/mine", "", " status=401 "},
+		"an open route":      {"/agents/coder", "admin-token", " status=200 "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			logger, log := logged()
+			mine, private := route("GET", "/mine"), route("GET", "/private")
+			mine.Access = api.SignedIn
+			private.Access, private.Group = 0, rbac.AdminOnly
+			h := handler(t, func(c *api.Config) { c.Logger = logger }, mine, private, route("GET", "/agents/:name"))
+			send(h, "GET", row.path, "", "Authorization", "Bearer "+row.token)
+			require.Contains(t, log.String(), row.want)
+			require.Equal(t, row.path != "/agents/coder" && row.token != "", strings.Contains(log.String(), " user="))
 		})
 	}
 }

@@ -28,7 +28,18 @@ func Decode[T any](w http.ResponseWriter, r *http.Request) (T, error) {
 	if err != nil {
 		return zero, err
 	}
-	return parse[T](data)
+	return parse[T](data, httpapi.ParseJSON)
+}
+
+// DecodeLists is Decode for a T whose lists bound their own memory while they are decoded: the body
+// may have any number of values.
+func DecodeLists[T any](w http.ResponseWriter, r *http.Request) (T, error) {
+	var zero T
+	data, err := readJSON(w, r)
+	if err != nil {
+		return zero, err
+	}
+	return parse[T](data, httpapi.ParseLists)
 }
 
 // DecodeOptional is Decode for a route whose body may be missing, which means an empty object.
@@ -41,7 +52,7 @@ func DecodeOptional[T any](w http.ResponseWriter, r *http.Request) (T, error) {
 	if err != nil || len(bytes.TrimSpace(data)) == 0 {
 		return zero, err
 	}
-	return parse[T](data)
+	return parse[T](data, httpapi.ParseJSON)
 }
 
 func readJSON(w http.ResponseWriter, r *http.Request) ([]byte, error) {
@@ -65,12 +76,12 @@ func isJSON(kind string) bool {
 	return kind == "application/json" || strings.HasPrefix(kind, "application/") && strings.HasSuffix(kind, "+json")
 }
 
-func parse[T any](data []byte) (value T, err error) {
+func parse[T any](data []byte, into func(data []byte, v any) error) (value T, err error) {
 	if hasNUL(data) {
 		return value, InvalidRequest.New("The body must not contain the character U+0000.")
 	}
 	var v *T // nil for null
-	if err := httpapi.ParseJSON(data, &v); err != nil {
+	if err := into(data, &v); err != nil {
 		return value, err
 	}
 	if v == nil {

@@ -173,6 +173,9 @@ func (s *server) serve(w http.ResponseWriter, r *http.Request, p *pattern, ps ht
 	from := Caller{RemoteIP: RemoteIP(r), UserAgent: UserAgent(r)}
 	r = r.WithContext(rbac.NewContext(r.Context(), from))
 	r, err := s.authorize(r, p.Route)
+	if caller := CallerOf(r); caller.UserID != "" {
+		httpapi.LogUser(w, caller.TenantID, caller.UserName)
+	}
 	httpapi.OnLarge(w, func() error { return takeShare(r) })
 	if err == nil && p.Large {
 		err = takeShare(r)

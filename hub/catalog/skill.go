@@ -208,6 +208,9 @@ func (s *Service) withArchive(ctx context.Context, caller api.Caller, file File,
 	if err := rbac.AdminWrite.Check(caller); err != nil {
 		return err
 	}
+	if err := checkExtension(strings.ToLower(file.Name), ".zip", ".tar.gz", ".tgz", ".md"); err != nil {
+		return err
+	}
 	zip, err := s.cfg.Artifacts.NewUpload()
 	if err != nil {
 		return err

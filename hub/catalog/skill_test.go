@@ -98,6 +98,9 @@ func TestUploadsOfSkillsAreChecked(t *testing.T) {
 			t.Helper()
 			require.Contains(t, send(t, ada, "POST", skills, "a.zip", content).Error(http.StatusUnprocessableEntity, api.ArtifactInvalid)["message"], message)
 		}
+		for _, name := range []string{"pdf", "pdf.txt", "zip", "pdf.zip.exe", ".tar", "SKILL.md/x"} {
+			require.Contains(t, send(t, ada, "POST", skills, name, skillFile).Error(http.StatusUnprocessableEntity, api.ArtifactInvalid)["message"], "must end with .zip, .tar.gz, .tgz, .md")
+		}
 		invalid("\x00\x01", "is not a .zip, a .tar.gz or a SKILL.md")
 		invalid(zipOf(t, "SKILL.md", skillFile, "../evil", ""), `entry "../evil" is outside of the archive`)
 		invalid(zipOf(t, "a/b", ""), "must have a SKILL.md")

@@ -205,7 +205,10 @@ func (s *Service) toolName(ctx context.Context, caller api.Caller, file File) (n
 	if err := rbac.AdminWrite.Check(caller); err != nil {
 		return "", err
 	}
-	if err := checkFileName(file.Name, ".ts", ".mts", ".js", ".mjs"); err != nil {
+	if err := checkFileName(file.Name); err != nil {
+		return "", err
+	}
+	if err := checkExtension(file.Name, ".ts", ".mts", ".js", ".mjs"); err != nil {
 		return "", err
 	}
 	if s.cfg.CheckTool == nil {

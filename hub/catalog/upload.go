@@ -147,9 +147,8 @@ func formError(err error) error {
 	return &api.Error{Code: api.InvalidRequest, Message: "The form ended early or is malformed: send it again.", Cause: err}
 }
 
-// checkFileName returns an error if the file cannot be stored under its name, or has none of the
-// extensions.
-func checkFileName(name string, extensions ...string) error {
+// checkFileName returns an error if a file cannot be stored under its name.
+func checkFileName(name string) error {
 	if err := artifact.CheckName(name); err != nil {
 		return api.ArtifactInvalid.New("The file cannot be stored: " + err.Error() + ".")
 	}
@@ -158,7 +157,12 @@ func checkFileName(name string, extensions ...string) error {
 	if reason, invalid := fields["name"]; invalid {
 		return api.ArtifactInvalid.New("The file cannot be stored: its name " + reason + ".")
 	}
-	if len(extensions) > 0 && !slices.ContainsFunc(extensions, func(e string) bool { return strings.HasSuffix(name, e) }) {
+	return nil
+}
+
+// checkExtension returns an error if the name of a file ends with none of the extensions.
+func checkExtension(name string, extensions ...string) error {
+	if !slices.ContainsFunc(extensions, func(e string) bool { return strings.HasSuffix(name, e) }) {
 		return api.ArtifactInvalid.New("The name of the file must end with " + strings.Join(extensions, ", ") + ".")
 	}
 	return nil

@@ -58,7 +58,7 @@ type UploadResult struct {
 // upload is an Upload that is being stored.
 type upload struct {
 	session  session
-	messages []message
+	messages []UploadedMessage
 	result   *UploadResult
 }
 
@@ -97,19 +97,37 @@ func (in Upload) rows() (u upload) {
 		Title: excerpt.Characters(strings.TrimSpace(in.Title), maxTitle), Source: SourcePush, Messages: int64(len(in.Messages)),
 		CreatedAt: in.CreatedAt, UpdatedAt: in.UpdatedAt,
 	}
-	u.messages = make([]message, len(in.Messages))
+	u.messages = in.Messages
 	for i, m := range in.Messages {
-		u.messages[i] = message{
-			ID: m.ID, Seq: int64(i + 1), Role: m.Role, Status: relay.StatusCompleted, Text: m.Text, Content: m.Content,
-			Model: m.Model, Usage: m.Usage, CreatedAt: m.CreatedAt,
-		}
+		u.session.Size += sizeOf(m.row(i))
 		if u.session.Title == "" && m.Role == roleUser {
 			u.session.Title = TitleOf(m.Text)
 		}
 		u.session.LastMessageAt = m.CreatedAt
 	}
-	u.session.Size = sizeOf(u.messages...)
 	return u
+}
+
+// row returns the message with that index.
+func (m UploadedMessage) row(index int) message {
+	return message{
+		ID: m.ID, Seq: int64(index + 1), Role: m.Role, Status: relay.StatusCompleted, Text: m.Text, Content: m.Content,
+		Model: m.Model, Usage: m.Usage, CreatedAt: m.CreatedAt,
+	}
+}
+
+// insert inserts the messages. Few of them are in the form of rows at the same time.
+func (u upload) insert(ctx context.Context, tx *sql.Tx) error {
+	for from := 0; from < len(u.messages); from += insertWidth {
+		rows := make([]message, 0, insertWidth)
+		for i, m := range u.messages[from:min(from+insertWidth, len(u.messages))] {
+			rows = append(rows, m.row(from+i))
+		}
+		if err := insertMessages(ctx, tx, u.session, rows...); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // storeUpload stores a new session, unless the user has too many.
@@ -125,7 +143,7 @@ func (s *Service) storeUpload(ctx context.Context, tx *sql.Tx, u upload, sum *qu
 		_, err := deleteSession(ctx, tx, u.session)
 		return err
 	}
-	return insertMessages(ctx, tx, u.session, u.messages...)
+	return u.insert(ctx, tx)
 }
 
 // fits adds to the stored amount of the user. If that is too much, it sets the result of the
@@ -172,7 +190,7 @@ func (s *Service) replace(ctx context.Context, tx *sql.Tx, u upload, sum *quota)
 		if err := replaceSession(ctx, tx, u.session); err != nil {
 			return err
 		}
-		return insertMessages(ctx, tx, u.session, u.messages...)
+		return u.insert(ctx, tx)
 	}
 	return nil
 }

@@ -13,11 +13,12 @@ import (
 	"github.com/seed93082962/agenthost/internal/pgtest"
 )
 
+func sqlite(t testing.TB) string { return dbtest.SQLite(t) }
+
 // BenchmarkTx runs transactions of one UPDATE, and the same ones on the bare *sql.DB for
 // comparison. Both engines have each one on the disk when it ends. SQLite with synchronous=NORMAL
 // leaves that to the next checkpoint.
 func BenchmarkTx(b *testing.B) {
-	sqlite := func(t testing.TB) string { return dbtest.SQLite(t) }
 	for engine, address := range map[db.Engine]func(testing.TB) string{db.PostgreSQL: pgtest.Durable, db.SQLite: sqlite} {
 		d := dbtest.Open(b, address(b), accounts())
 		update := func(tx *sql.Tx) error {
@@ -80,7 +81,7 @@ func bare(ctx context.Context, write *sql.DB, do func(*sql.Tx) error) error {
 
 // BenchmarkStart opens a migrated database, as most starts do.
 func BenchmarkStart(b *testing.B) {
-	for engine, address := range map[db.Engine]func(testing.TB) string{db.PostgreSQL: pgtest.URL, db.SQLite: dbtest.SQLite} {
+	for engine, address := range map[db.Engine]func(testing.TB) string{db.PostgreSQL: pgtest.URL, db.SQLite: sqlite} {
 		url := address(b)
 		dbtest.Open(b, url, steps("shop")...)
 		b.Run(string(engine), func(b *testing.B) {

@@ -53,6 +53,10 @@ type Config struct {
 	// fails with api.Unauthenticated, in a time that does not depend on the agent. Required.
 	Authorize func(ctx context.Context, tenantID, agent, apiKey string) (Target, error)
 
+	// Enabled reports whether an agent is enabled, or fails with api.NotFound. A disabled agent has
+	// no detail. Defaults to true for every agent.
+	Enabled func(ctx context.Context, tenantID, agent string) (bool, error)
+
 	// Store has the audit log, which gets a record of each read of a file. If it fails, the read
 	// fails. Responses that end early are logged at debug level. Required.
 	Store *store.Store
@@ -82,6 +86,9 @@ func New(cfg Config) (*Service, error) {
 	if cfg.Store == nil || cfg.Target == nil || cfg.Authorize == nil {
 		return nil, errors.New("create gateway: Store, Target and Authorize are required")
 	}
+	if cfg.Enabled == nil {
+		cfg.Enabled = func(context.Context, string, string) (bool, error) { return true, nil }
+	}
 	if cfg.Transport == nil {
 		transport := outbound.Transport()
 		transport.MaxResponseHeaderBytes = maxHeader
@@ -97,7 +104,22 @@ type readFileDetail struct {
 
 var actionReadFile = auditlog.Define[readFileDetail]("agent.read_file")
 
-// Target returns the runtime of an agent, whose detail and list of files every role may read.
+// Detail returns the runtime of an enabled agent, whose detail every role may read.
+func (s *Service) Detail(ctx context.Context, caller api.Caller, agent string) (Target, error) {
+	if err := rbac.AdminRead.Check(caller); err != nil {
+		return Target{}, err
+	}
+	enabled, err := s.cfg.Enabled(ctx, caller.TenantID, agent)
+	if err == nil && !enabled {
+		err = api.NotFound
+	}
+	if err != nil {
+		return Target{}, err
+	}
+	return s.cfg.Target(ctx, caller.TenantID, agent)
+}
+
+// Target returns the runtime of an agent, whose list of files every role may read.
 func (s *Service) Target(ctx context.Context, caller api.Caller, agent string) (Target, error) {
 	if err := rbac.AdminRead.Check(caller); err != nil {
 		return Target{}, err

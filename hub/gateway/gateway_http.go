@@ -76,7 +76,7 @@ func isPlain(path string) bool {
 }
 
 func (s *Service) showDetail(w http.ResponseWriter, r *http.Request) error {
-	target, err := s.Target(r.Context(), api.CallerOf(r), r.PathValue("name"))
+	target, err := s.Detail(r.Context(), api.CallerOf(r), r.PathValue("name"))
 	if err != nil {
 		return err
 	}

@@ -118,6 +118,8 @@ func TestDetailAndFilesOfAnAgent(t *testing.T) {
 	const files, content = "/api/v1/admin/agents/a/files", "/api/v1/admin/agents/a/files/content?path=notes.txt"
 
 	require.Equal(t, "a", bob.Get("/api/v1/agents/a/detail").Want(http.StatusOK)["id"])
+	ada.Get("/api/v1/agents/disabled/detail").Error(http.StatusNotFound, api.NotFound)
+	require.Equal(t, http.StatusOK, ada.Get("/api/v1/admin/agents/disabled/files").Status)
 	require.Contains(t, bob.Get(files).Text, "notes.txt")
 	bob.Get(content).Error(http.StatusForbidden, api.Forbidden)
 	require.Empty(t, s.Audit("acme"))

@@ -33,10 +33,11 @@ func serve(t *testing.T, upstream http.Handler, change ...func(*gateway.Config))
 	d := dbtest.Open(t, dbtest.SQLite(t), apitest.Audit())
 	audit := apitest.NewAudit(t, d)
 	cfg := gateway.Config{
-		Store: apitest.NewStore(t, d, store.Config{Audit: audit}), Tenant: "acme", Transport: transport,
+		Enabled: func(_ context.Context, _, name string) (bool, error) { return name != "disabled", nil },
+		Store:   apitest.NewStore(t, d, store.Config{Audit: audit}), Tenant: "acme", Transport: transport,
 		Target: func(_ context.Context, tenant, name string) (gateway.Target, error) {
 			switch tenant + "/" + name {
-			case "acme/a":
+			case "acme/a", "acme/disabled":
 				return gateway.Target{URL: server.URL, AgentID: "a", APIKey: apiKey}, nil
 			case "acme/stopped":
 				return gateway.Target{}, api.AgentNotDeployed

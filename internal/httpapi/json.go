@@ -55,11 +55,17 @@ func ReadBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 
 // ParseJSON decodes a body into v. It is the second half of [ReadJSON].
 func ParseJSON(data []byte, v any) error {
-	if !utf8.Valid(data) {
-		return &BodyError{Message: "the body is not UTF-8"}
-	}
 	if (jsonlimit.Limit{Values: maxValues}).Check(data) != nil {
 		return &BodyError{Message: fmt.Sprintf("the body has more than %d values", maxValues)}
+	}
+	return ParseLists(data, v)
+}
+
+// ParseLists is [ParseJSON] without a limit of the values, for a v whose lists bound their own
+// memory while they are decoded.
+func ParseLists(data []byte, v any) error {
+	if !utf8.Valid(data) {
+		return &BodyError{Message: "the body is not UTF-8"}
 	}
 	err := json.Unmarshal(data, v)
 	if err == nil {

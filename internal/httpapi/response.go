@@ -12,6 +12,8 @@ type response struct {
 	status int
 	bytes  int64
 	path   string // replaces the path of the request in the log
+	tenant string // of the user
+	user   string // who sent the request, or ""
 	unread bool   // the request body is not read to its end
 	large  func() error
 }
@@ -35,6 +37,14 @@ func (w *response) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 func LogAs(w http.ResponseWriter, path string) {
 	if res := responseOf(w); res != nil {
 		res.path = path
+	}
+}
+
+// LogUser sets the user in the access log for the request of w. w is the writer that Wrap passes to
+// the handler.
+func LogUser(w http.ResponseWriter, tenant, user string) {
+	if res := responseOf(w); res != nil {
+		res.tenant, res.user = tenant, user
 	}
 }
 

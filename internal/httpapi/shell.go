@@ -134,6 +134,9 @@ func (s *Shell) log(r *http.Request, res *response, id string, begin time.Time) 
 			slog.Int("status", res.Status()), slog.Int64("bytes", res.bytes),
 			slog.Int64("duration_ms", time.Since(begin).Milliseconds()), slog.String("request_id", id),
 		}
+		if res.user != "" {
+			attrs = append(attrs, slog.String("tenant", res.tenant), slog.String("user", excerpt.Shorten(res.user, maxLoggedPath)))
+		}
 		if s.RemoteIP != nil {
 			attrs = append(attrs, slog.String("remote_ip", s.RemoteIP(r)))
 		}

@@ -1,8 +1,11 @@
 package push
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"iter"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -22,19 +25,95 @@ const (
 
 // Input has the sessions of a push. Org is the organization of a push with the key.
 type Input struct {
-	Org      string    `json:"org"`
-	Sessions []Session `json:"sessions"`
+	Org      string   `json:"org"`
+	Sessions Sessions `json:"sessions"`
+}
+
+// Sessions are the sessions of a push. No more are decoded than it takes to reject the push.
+type Sessions []Session
+
+// UnmarshalJSON decodes an array.
+func (s *Sessions) UnmarshalJSON(data []byte) error {
+	all, err := elements(data)
+	if all == nil {
+		return err
+	}
+	*s = Sessions{}
+	for raw := range all {
+		var one Session
+		if err := json.Unmarshal(raw, &one); err != nil {
+			return err
+		}
+		if *s = append(*s, one); len(*s) > maxSessions {
+			break
+		}
+	}
+	return nil
 }
 
 // Session is a chat of another program. Times are RFC 3339.
 type Session struct {
-	ID        string    `json:"id"` // unique for its user
-	AgentName string    `json:"agent_name"`
-	UserName  string    `json:"user_name"` // required with the key
-	Title     string    `json:"title"`     // Defaults to the start of the first message.
-	CreatedAt string    `json:"created_at"`
-	UpdatedAt string    `json:"updated_at"`
-	Messages  []Message `json:"messages"`
+	ID        string   `json:"id"` // unique for its user
+	AgentName string   `json:"agent_name"`
+	UserName  string   `json:"user_name"` // required with the key
+	Title     string   `json:"title"`     // Defaults to the start of the first message.
+	CreatedAt string   `json:"created_at"`
+	UpdatedAt string   `json:"updated_at"`
+	Messages  Messages `json:"messages"`
+}
+
+// Messages are the messages of a session. Of an invalid session, those up to the first message
+// without a required field are decoded: others are so long that their values are a small multiple
+// of the body.
+type Messages []Message
+
+// UnmarshalJSON decodes an array.
+func (m *Messages) UnmarshalJSON(data []byte) error {
+	all, err := elements(data)
+	if all == nil {
+		return err
+	}
+	*m = Messages{}
+	for raw := range all {
+		var one Message
+		if err := json.Unmarshal(raw, &one); err != nil {
+			return err
+		}
+		*m = append(*m, one)
+		if one.ID == "" || one.Role == "" || one.CreatedAt == "" || len(one.Content) == 0 {
+			break
+		}
+	}
+	return nil
+}
+
+// elements returns the elements of a JSON array, or nil of null. The syntax of data is valid, and
+// nothing is copied.
+func elements(data []byte) (iter.Seq[[]byte], error) {
+	if data[0] != '[' {
+		return nil, json.Unmarshal(data, new([]any)) // nil for null, otherwise an error that names the type
+	}
+	return func(yield func([]byte) bool) {
+		depth, begin, quoted := 0, 1, false
+		for i := 0; i < len(data); i++ {
+			switch c := data[i]; {
+			case quoted && c == '\\':
+				i++
+			case c == '"':
+				quoted = !quoted
+			case quoted:
+			case c == '{', c == '[':
+				depth++
+			case depth == 1 && (c == ',' || c == ']'):
+				element := bytes.TrimSpace(data[begin:i])
+				if begin = i + 1; len(element) > 0 && !yield(element) {
+					return
+				}
+			case c == '}', c == ']':
+				depth--
+			}
+		}
+	}, nil
 }
 
 // Message is a message of a Session. Content is a text or an array of blocks.
@@ -126,23 +205,26 @@ func parseContent(content json.RawMessage) (text, blocks string, err error) {
 	if json.Unmarshal(content, &text) == nil && len(content) > 0 && content[0] == '"' {
 		return relay.Clean(text), "", nil
 	}
-	var list []json.RawMessage
-	if json.Unmarshal(content, &list) != nil || list == nil {
-		return "", "", fmt.Errorf("content must be a string or an array of blocks")
+	if len(content) == 0 || content[0] != '[' {
+		return "", "", errors.New("content must be a string or an array of blocks")
 	}
-	for i, raw := range list {
+	all, err := elements(content)
+	var texts []string
+	n := 0
+	for raw := range all {
 		var block struct {
 			Type string `json:"type"`
 			Text string `json:"text"`
 		}
 		if json.Unmarshal(raw, &block) != nil || block.Type == "" {
-			return "", "", fmt.Errorf("content[%d] must be an object with a type", i)
+			return "", "", fmt.Errorf("content[%d] must be an object with a type", n)
 		}
-		if block.Type == "text" {
-			text = relay.Paragraphs(text, relay.Clean(block.Text))
+		if block.Type == "text" && block.Text != "" {
+			texts = append(texts, relay.Clean(block.Text))
 		}
+		n++
 	}
-	return text, relay.Clean(string(content)), nil
+	return strings.Join(texts, "\n\n"), relay.Clean(string(content)), err
 }
 
 // checkUserName returns the reason why a name cannot be that of a user, or "".

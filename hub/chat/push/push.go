@@ -83,7 +83,7 @@ func (s *Service) push(w http.ResponseWriter, r *http.Request) error {
 	if err := api.TakeShare(r, owner); err != nil {
 		return err
 	}
-	in, err := api.Decode[Input](w, r)
+	in, err := api.DecodeLists[Input](w, r)
 	if err != nil {
 		return err
 	}
@@ -167,7 +167,7 @@ func (in Input) validate(named bool) error {
 }
 
 // store stores the valid sessions. own sets their user.
-func (s *Service) store(ctx context.Context, tenantID string, in []Session, own func(*chat.Upload)) (Result, error) {
+func (s *Service) store(ctx context.Context, tenantID string, in Sessions, own func(*chat.Upload)) (Result, error) {
 	result := Result{Results: make([]SessionResult, len(in))}
 	known := map[string]bool{} // agents
 	var valid []chat.Upload
@@ -175,6 +175,7 @@ func (s *Service) store(ctx context.Context, tenantID string, in []Session, own 
 	for i := range in {
 		result.Results[i].ID = relay.Clean(in[i].ID)
 		u, reason := in[i].check()
+		in[i].Messages = nil // they are in u
 		if reason == nil {
 			if _, ok := known[in[i].AgentName]; !ok {
 				_, err := s.cfg.Catalog.AgentEnabled(ctx, tenantID, in[i].AgentName)
