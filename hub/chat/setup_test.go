@@ -136,11 +136,14 @@ func run(t *testing.T, url string, up func(t *testing.T) *modeltest.Upstream, te
 }
 
 // deploy starts a runtime with the agent helper, a real one behind HTTP, and a new state.
-func (s *server) deploy(up *modeltest.Upstream) {
+func (s *server) deploy(up *modeltest.Upstream, change ...func(*agent.Agent)) {
 	s.t.Helper()
 	helper := agent.Agent{ID: "helper", Model: "m", Provider: agent.Provider{Protocol: agent.ProtocolDemo}}
 	if up != nil {
 		helper.Provider = agent.Provider{Protocol: agent.ProtocolAnthropic, BaseURL: agent.Secret(up.URL), APIKey: "upstream-key"}
+	}
+	for _, f := range change {
+		f(&helper)
 	}
 	rt, err := runtime.New(s.t.Context(), runtime.Config{Agents: []agent.Agent{helper}, CWD: s.t.TempDir(), APIKeys: []string{"runtime-key"}})
 	require.NoError(s.t, err)

@@ -2,6 +2,7 @@ package relay
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -17,6 +18,7 @@ import (
 const (
 	maxAnswer     = 4 << 20
 	maxToolOutput = 16 << 10 // of one tool result
+	maxAside      = 1 << 20  // of the blocks of subagents and of system events; later ones are omitted
 	maxModel      = 200
 	maxFailure    = 2000
 )
@@ -33,6 +35,7 @@ type transcript struct {
 	text           []byte // of the complete text blocks
 	pending        []byte // the text of the message in progress
 	count          int    // of blocks
+	aside          int    // bytes of the blocks that are not of the agent itself
 	model          string
 	runtimeSession string
 	responded      bool // the model has: the runtime has stored the messages before
@@ -81,11 +84,12 @@ func (t *transcript) note(ev sse.Event, reserve func(size int) error) error {
 	return nil
 }
 
-// assistant replaces the message in progress with the complete one. Those of subagents only count
-// tokens.
+// assistant replaces the message in progress with the complete one. That of a subagent is one
+// block.
 func (t *transcript) assistant(m wire.Blocks) {
 	t.usage, t.changed = t.usage.Add(m.Usage), true
 	if m.ParentToolUseID != nil {
+		t.addAside(subagentBlock{Type: "subagent_message", ParentToolUseID: *m.ParentToolUseID, Content: m.Blocks})
 		return
 	}
 	t.pending = nil
@@ -108,39 +112,93 @@ func (t *transcript) block(raw []byte) {
 	t.count++
 }
 
+// addAside adds a block that is not of the agent itself, while there is room for it.
+func (t *transcript) addAside(block any) {
+	raw, err := json.Marshal(block)
+	if err != nil || t.aside+len(raw) > maxAside {
+		return
+	}
+	t.aside += len(raw)
+	t.block(raw)
+	t.changed = true
+}
+
+// subagentBlock is a message of a subagent.
+type subagentBlock struct {
+	Type            string            `json:"type"` // subagent_message
+	ParentToolUseID string            `json:"parent_tool_use_id"`
+	Content         []json.RawMessage `json:"content"`
+}
+
+// systemBlock is a system event: its type is the subtype of the event.
+type systemBlock struct {
+	Type            string                `json:"type"` // permission_denied, mcp_status, warning or compact_boundary
+	ToolName        string                `json:"tool_name,omitempty"`
+	ToolUseID       string                `json:"tool_use_id,omitempty"`
+	Reason          string                `json:"reason,omitempty"`
+	Name            string                `json:"name,omitempty"`
+	Status          string                `json:"status,omitempty"`
+	Error           string                `json:"error,omitempty"`
+	Message         string                `json:"message,omitempty"`
+	CompactMetadata *wire.CompactMetadata `json:"compact_metadata,omitempty"`
+}
+
 // toolResultBlock is the block of a tool result, whose output is shortened.
 type toolResultBlock struct {
-	Type      string `json:"type"`
-	ToolUseID string `json:"tool_use_id"`
-	ToolName  string `json:"tool_name"`
-	Output    string `json:"output"`
-	IsError   bool   `json:"is_error"`
-	Truncated bool   `json:"truncated"`
+	Type            string `json:"type"`
+	ParentToolUseID string `json:"parent_tool_use_id,omitempty"` // of a subagent
+	ToolUseID       string `json:"tool_use_id"`
+	ToolName        string `json:"tool_name"`
+	Output          string `json:"output"`
+	IsError         bool   `json:"is_error"`
+	DurationMs      int64  `json:"duration_ms"`
+	Truncated       bool   `json:"truncated"`
+}
+
+// system adds a system event.
+func (t *transcript) system(p *wire.System) {
+	switch p.Subtype {
+	case wire.SystemInit:
+		if p.Init != nil {
+			t.model, t.changed = Clean(excerpt.Head(p.Model, maxModel)), true
+			if ids.Plain(p.SessionID, 128) {
+				t.runtimeSession = p.SessionID
+			}
+		}
+	case wire.SystemPermissionDenied, wire.SystemMCPStatus, wire.SystemWarning, wire.SystemCompactBoundary:
+		t.addAside(systemBlock{
+			Type: p.Subtype, ToolName: p.ToolName, ToolUseID: p.ToolUseID, Reason: excerpt.Head(p.Reason, maxFailure),
+			Name: p.Name, Status: p.Status, Error: excerpt.Head(p.Error, maxFailure), Message: excerpt.Head(p.Message, maxFailure),
+			CompactMetadata: p.CompactMetadata,
+		})
+	}
+}
+
+// toolResult adds the result of a tool call.
+func (t *transcript) toolResult(p *wire.ToolResult) {
+	output, cut := excerpt.Ends(p.Result.Output, maxToolOutput)
+	block := toolResultBlock{
+		Type: "tool_result", ToolUseID: p.Result.ToolUseID, ToolName: p.Result.ToolName, Output: output,
+		IsError: p.Result.IsError, DurationMs: p.Result.DurationMs, Truncated: p.Result.Truncated || cut,
+	}
+	if p.ParentToolUseID != nil {
+		block.ParentToolUseID = *p.ParentToolUseID
+		t.addAside(block)
+		return
+	}
+	if raw, err := json.Marshal(block); err == nil {
+		t.block(raw)
+		t.changed = true
+	}
 }
 
 // payload adds an event that is neither text nor a message of the model.
 func (t *transcript) payload(payload wire.Payload) {
 	switch p := payload.(type) {
 	case *wire.System:
-		if p.Subtype == wire.SystemInit && p.Init != nil {
-			t.model, t.changed = Clean(excerpt.Head(p.Model, maxModel)), true
-			if ids.Plain(p.SessionID, 128) {
-				t.runtimeSession = p.SessionID
-			}
-		}
+		t.system(p)
 	case *wire.ToolResult:
-		if p.ParentToolUseID != nil {
-			return
-		}
-		output, cut := excerpt.Ends(p.Result.Output, maxToolOutput)
-		block, err := json.Marshal(toolResultBlock{
-			Type: "tool_result", ToolUseID: p.Result.ToolUseID, ToolName: p.Result.ToolName,
-			Output: output, IsError: p.Result.IsError, Truncated: p.Result.Truncated || cut,
-		})
-		if err == nil {
-			t.block(block)
-			t.changed = true
-		}
+		t.toolResult(p)
 	}
 	if t.end != nil {
 		return
@@ -153,8 +211,10 @@ func (t *transcript) payload(payload wire.Payload) {
 			t.end = failureOf(p.ErrorType, append(p.Errors, p.Subtype)[0])
 		}
 	case *wire.Cancelled:
+		t.usage = cmp.Or(p.Usage, t.usage) // a runtime of the former version has none
 		t.end = &Ending{Status: StatusCancelled}
 	case *wire.Fault:
+		t.usage = cmp.Or(p.Usage, t.usage)
 		t.end = failureOf(p.ErrorType, p.Error)
 	}
 }
