@@ -2,8 +2,11 @@ package provider
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/seed93082962/agenthost/auditlog"
+	"github.com/seed93082962/agenthost/hub/settings"
+	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
 // The audit actions of this package.
@@ -32,7 +35,8 @@ type (
 	createDetail struct {
 		Protocol  string   `json:"protocol"`
 		AuthStyle string   `json:"authStyle"`
-		BaseURL   string   `json:"baseUrl"`
+		BaseURL   string   `json:"baseUrl"` // without its query
+		Settings  []string `json:"settings,omitempty"`
 		Models    []string `json:"models"` // the first maxRecorded ids
 		Enabled   bool     `json:"enabled"`
 		HasKey    bool     `json:"hasKey"`
@@ -42,7 +46,9 @@ type (
 		Protocol  *auditlog.Change[string]   `json:"protocol,omitempty"`
 		AuthStyle *auditlog.Change[string]   `json:"authStyle,omitempty"`
 		BaseURL   *auditlog.Change[string]   `json:"baseUrl,omitempty"`
-		Models    *auditlog.Change[[]string] `json:"models,omitempty"` // as above; equal if other fields of a model changed
+		Settings  *auditlog.Change[[]string] `json:"settings,omitempty"` // without the values of secrets
+		Values    []string                   `json:"values,omitempty"`   // keys of the secrets that were replaced, such as headers.X-Token
+		Models    *auditlog.Change[[]string] `json:"models,omitempty"`   // as above; equal if other fields of a model changed
 		Enabled   *auditlog.Change[bool]     `json:"enabled,omitempty"`
 		APIKey    string                     `json:"apiKey,omitempty"` // keyAdded, keyReplaced or keyRemoved
 	}
@@ -59,19 +65,28 @@ type (
 	}
 )
 
-// compare returns the differences between two states of a provider, without those of the key.
-func compare(before, after provider) updateDetail {
+// compare returns the differences between two states of a provider, with their settings, without
+// that of the key.
+func compare(before, after row, from, to agent.Provider) updateDetail {
+	from.APIKey, to.APIKey = "", ""
 	detail := updateDetail{
 		Name:      auditlog.Diff(before.Name, after.Name),
 		Protocol:  auditlog.Diff(before.Protocol, after.Protocol),
 		AuthStyle: auditlog.Diff(before.AuthStyle, after.AuthStyle),
-		BaseURL:   auditlog.Diff(before.BaseURL, after.BaseURL),
+		BaseURL:   auditlog.Diff(string(before.BaseURL), string(after.BaseURL)),
+		Settings:  settings.Changed(lines(from), lines(to)),
+		Values:    settings.Replaced(from, to),
 		Enabled:   auditlog.Diff(before.Enabled, after.Enabled),
 	}
 	if !slices.Equal(before.Models, after.Models) {
 		detail.Models = &auditlog.Change[[]string]{From: modelIDs(before.Models), To: modelIDs(after.Models)}
 	}
 	return detail
+}
+
+// lines returns the settings that have no column, without the values of secrets.
+func lines(p agent.Provider) []string {
+	return slices.DeleteFunc(settings.Lines(settings.Mask(withoutColumns(p))), func(line string) bool { return strings.HasPrefix(line, "protocol: ") })
 }
 
 // modelIDs returns the ids of the first models: an audit entry has a maximum size.

@@ -13,6 +13,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/secret"
 	"github.com/seed93082962/agenthost/hub/store"
 	"github.com/seed93082962/agenthost/rbac"
+	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
 func Example() {
@@ -55,7 +56,7 @@ func run(ctx context.Context) error {
 	// The service needs no HTTP. Its Routes are for api.New.
 	caller := api.Caller{TenantID: "acme", UserID: "1", UserName: "ada", RoleNow: rbac.Maintainer}
 	made, err := service.CreateProvider(ctx, caller, provider.Input{
-		Name: "Gateway", Protocol: provider.ProtocolOpenAI, BaseURL: "https://llm.example.com/v1",
+		Name: "Gateway", Provider: agent.Provider{Protocol: agent.ProtocolOpenAI, BaseURL: "https://llm.example.com/v1"},
 		APIKey: provider.KeyChange{Value: "sk-1234567890abcdef-90abcdef"},
 	})
 	if err != nil {

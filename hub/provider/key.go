@@ -3,13 +3,20 @@ package provider
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"reflect"
+	"strings"
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/db"
+	"github.com/seed93082962/agenthost/hub/settings"
 	"github.com/seed93082962/agenthost/hub/store"
 	"github.com/seed93082962/agenthost/rbac"
+	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
 const (
@@ -35,32 +42,96 @@ func (k *KeyChange) UnmarshalJSON(data []byte) error {
 		return nil
 	}
 	if err := json.Unmarshal(data, &k.Value); err != nil {
-		return errors.New("apiKey must be a string or null") // that of encoding/json may quote the key
+		return errors.New("must be a string or null") // that of encoding/json may quote the key
 	}
 	return nil
 }
 
-// seal sets the key of a provider whose base URL is set.
-func (s *Service) seal(p *provider, key string) {
-	p.sealedKey = s.store.Keyring.Seal([]byte(key), sealedKey.Place(p.ID, p.tenantID, p.BaseURL))
-}
-
-// open returns the key of a provider, or "" if it has none.
-func (s *Service) open(p provider) (string, error) {
-	if p.sealedKey == nil {
-		return "", nil
+// seal sets the sealed columns of a provider whose other columns are set.
+func (s *Service) seal(p *row, open agent.Provider) error {
+	p.sealedKey, p.sealedSettings = nil, nil
+	if open.APIKey != "" {
+		p.sealedKey = s.store.Keyring.Seal([]byte(open.APIKey), sealedKey.Place(p.ID, p.tenantID, string(p.BaseURL)))
 	}
-	key, err := s.store.Keyring.Open(p.sealedKey, sealedKey.Place(p.ID, p.tenantID, p.BaseURL))
-	return string(key), err
-}
-
-// usableKey is open with an error for the user.
-func (s *Service) usableKey(p provider) (string, error) {
-	key, err := s.open(p)
+	rest := withoutColumns(open)
+	if reflect.ValueOf(rest).IsZero() {
+		return nil
+	}
+	text, err := json.Marshal(rest)
 	if err != nil {
-		return "", &api.Error{Code: api.Conflict, Message: "The stored key of provider " + p.Name + " cannot be opened: enter the key again.", Cause: err}
+		return fmt.Errorf("encode settings of provider: %w", err)
 	}
-	return key, nil
+	p.sealedSettings = s.store.Keyring.Seal(text, sealedSettings.Place(p.ID, p.tenantID, string(p.BaseURL)))
+	return nil
+}
+
+// withoutColumns returns the settings that have no column. Of the base URL, that is the query.
+func withoutColumns(p agent.Provider) agent.Provider {
+	_, query, found := strings.Cut(string(p.BaseURL), "?")
+	p.Protocol, p.AuthStyle, p.APIKey, p.BaseURL = "", "", "", ""
+	if found {
+		p.BaseURL = agent.Secret("?" + query)
+	}
+	return p
+}
+
+// open returns the settings of a provider with its secrets. With an error, it returns those that
+// can be opened.
+func (s *Service) open(p row) (agent.Provider, error) {
+	open := p.Provider.Provider
+	var errs [2]error
+	if p.sealedSettings != nil {
+		text, err := s.store.Keyring.Open(p.sealedSettings, sealedSettings.Place(p.ID, p.tenantID, string(p.BaseURL)))
+		if err == nil {
+			err = json.Unmarshal(text, &open)
+			open.Protocol = p.Protocol
+			open.AuthStyle = p.AuthStyle
+			open.BaseURL = p.BaseURL + withoutColumns(open).BaseURL
+		}
+		errs[0] = err
+	}
+	if p.sealedKey != nil {
+		key, err := s.store.Keyring.Open(p.sealedKey, sealedKey.Place(p.ID, p.tenantID, string(p.BaseURL)))
+		open.APIKey, errs[1] = agent.Secret(key), err
+	}
+	return open, errors.Join(errs[:]...)
+}
+
+// usable is open with an error for the user.
+func (s *Service) usable(p row) (agent.Provider, error) {
+	open, err := s.open(p)
+	if err != nil {
+		return agent.Provider{}, &api.Error{
+			Code: api.Conflict, Message: "The stored secrets of provider " + p.Name + " cannot be opened: enter the key again, and headers, query and body.", Cause: err,
+		}
+	}
+	return open, nil
+}
+
+// view returns a provider as users see it.
+func (s *Service) view(p row) Provider {
+	v := p.Provider
+	open, err := s.open(p)
+	key := string(open.APIKey)
+	open.APIKey = ""
+	v.Provider = settings.Mask(open)
+	v.HasKey = p.sealedKey != nil
+	v.Shared = p.tenantID == ""
+	if v.Models == nil {
+		v.Models = []Model{}
+	}
+	switch {
+	case err != nil:
+		v.KeyState = KeyUnreadable
+	case key != "":
+		v.KeyState = KeyReady
+		v.MaskedKey = mask(key)
+	case p.AuthStyle == agent.AuthNone:
+		v.KeyState = KeyNotRequired
+	default:
+		v.KeyState = KeyMissing
+	}
+	return v
 }
 
 // mask returns the first and the last four characters of a long key, and none of a short one.
@@ -89,11 +160,126 @@ func (s *Service) RevealKey(ctx context.Context, caller api.Caller, id string) (
 			return api.NotFound.New("The provider has no key.")
 		}
 		tx.Record(actionRevealKey.Record(p.event(caller.Event()), auditlog.None{}))
-		key, err = s.usableKey(p)
+		open, err := s.usable(p)
+		key = string(open.APIKey)
 		return err
 	})
 	if err != nil {
 		return RevealedKey{}, err
 	}
 	return RevealedKey{key}, nil
+}
+
+// Get returns a built-in provider or one of the tenant, or api.NotFound. It is for other concerns,
+// which authorize before.
+func (s *Service) Get(ctx context.Context, q db.Querier, tenantID, id string) (Provider, error) {
+	p, err := find(ctx, q, tenantID, id)
+	if err != nil {
+		return Provider{}, err
+	}
+	return s.view(p), nil
+}
+
+// find returns a built-in provider or one of the tenant.
+func find(ctx context.Context, q db.Querier, tenantID, id string) (row, error) {
+	if p, ok := builtin(id); ok {
+		return p, nil
+	}
+	return providerByID(ctx, q, tenantID, id)
+}
+
+// Reserve returns nil if the provider exists, and api.NotFound otherwise. Until tx ends, the
+// provider cannot be deleted. A caller that stores the id of a provider calls it in the same
+// transaction.
+func (s *Service) Reserve(ctx context.Context, tx *sql.Tx, tenantID, id string) error {
+	if _, ok := builtin(id); ok {
+		return nil
+	}
+	_, err := lockProvider(ctx, tx, tenantID, id)
+	return err
+}
+
+// Open returns a provider, and its settings with all secrets in clear text. It fails with
+// api.NotFound if there is no such provider, and with api.Conflict if a secret cannot be opened.
+func (s *Service) Open(ctx context.Context, q db.Querier, tenantID, id string) (Provider, agent.Provider, error) {
+	p, err := find(ctx, q, tenantID, id)
+	if err != nil {
+		return Provider{}, agent.Provider{}, err
+	}
+	open, err := s.usable(p)
+	return s.view(p), open, err
+}
+
+// Match returns the enabled provider with the protocol and the base URL of want, an imported
+// configuration, or api.NotFound. An empty base URL is that of the vendor. Of several providers it
+// prefers those with the settings of want, then those of the tenant with usable secrets, and then
+// the oldest. It adds a fault for each setting of want that the provider does not have. A value of
+// want with a variable, ${NAME}, is that of the provider.
+func (s *Service) Match(ctx context.Context, tenantID string, want agent.Provider, faults api.Fields) (Provider, error) {
+	if want.Protocol == agent.ProtocolDemo {
+		return s.Get(ctx, s.store.Read(), tenantID, Demo)
+	}
+	missing := api.NotFound.New("There is no provider with this protocol and base URL.")
+	invalid := api.Fields{}
+	want = clean(invalid, want)
+	if invalid["protocol"] != "" || invalid["baseUrl"] != "" {
+		return Provider{}, missing
+	}
+	base, _, _ := strings.Cut(string(want.BaseURL), "?")
+	all, err := providersAt(ctx, s.store.Read(), tenantID, want.Protocol, base)
+	if err != nil {
+		return Provider{}, err
+	}
+	for _, p := range builtins() {
+		if p.Protocol == want.Protocol && string(p.BaseURL) == base {
+			all = append(all, p)
+		}
+	}
+	var best row
+	var lacks api.Fields
+	least := -1
+	for _, p := range all {
+		open, err := s.open(p)
+		differences := differences(want, open)
+		score := 2 * len(differences)
+		if err != nil || open.APIKey == "" && p.AuthStyle != agent.AuthNone {
+			score++
+		}
+		if least < 0 || score < least {
+			best, lacks, least = p, differences, score
+		}
+	}
+	if least < 0 {
+		return Provider{}, missing
+	}
+	for field, reason := range lacks {
+		faults.Add(field, reason)
+	}
+	return s.view(best), nil
+}
+
+// differences returns a fault for each setting of want that have does not have.
+func differences(want, have agent.Provider) api.Fields {
+	faults := api.Fields{}
+	differ := func(field string) {
+		faults.Add(field, "differs from the provider of the hub with this protocol and baseUrl: change one of them")
+	}
+	stored := settings.Secrets(have)
+	want.APIKey, have.APIKey = "", ""
+	want = settings.Replace(want, func(key, value string) string {
+		if before, ok := stored[key]; ok && (strings.Contains(value, "${") || value == settings.Masked) {
+			return before
+		}
+		return value
+	})
+	known := map[string]bool{}
+	for _, line := range settings.Lines(have) {
+		known[line] = true
+	}
+	for _, line := range settings.Lines(want) {
+		if field, _, _ := strings.Cut(line, ": "); !known[line] && line != "streamUsage: true" {
+			differ(field)
+		}
+	}
+	return faults
 }

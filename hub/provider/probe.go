@@ -1,15 +1,30 @@
 package provider
 
 import (
+	"cmp"
 	"context"
+	"crypto/tls"
 	"database/sql"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/db"
+	"github.com/seed93082962/agenthost/hub/settings"
 	"github.com/seed93082962/agenthost/hub/store"
+	"github.com/seed93082962/agenthost/internal/outbound"
 	"github.com/seed93082962/agenthost/rbac"
+	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
 const (
@@ -41,10 +56,16 @@ const (
 
 // ProbeInput is a configuration to test. The fields are those of Input.
 type ProbeInput struct {
-	BaseURL   string `json:"baseUrl"`
-	APIKey    string `json:"apiKey"`
-	Protocol  string `json:"protocol"`
-	AuthStyle string `json:"authStyle"`
+	agent.Provider
+
+	faults error // of a body
+}
+
+// UnmarshalJSON decodes a form. Its faults are those of all fields.
+func (in *ProbeInput) UnmarshalJSON(data []byte) error {
+	*in = ProbeInput{}
+	in.faults = agent.DecodeForm(data, &in.Provider)
+	return settings.NotObject(in.faults)
 }
 
 // ProbeResult is the result of a probe. It contains neither the response of the server nor the key.
@@ -64,8 +85,9 @@ func (s *Service) Probe(ctx context.Context, caller api.Caller, in ProbeInput) (
 		return ProbeResult{}, err
 	}
 	fields := api.Fields{}
-	to := target{protocol: in.Protocol, authStyle: in.AuthStyle, baseURL: in.BaseURL, key: in.APIKey}.clean(fields)
-	if err := fields.Err(); err != nil {
+	settings.AddFaults(fields, in.faults)
+	to := clean(fields, in.Provider)
+	if err := settings.Err(fields, in.faults); err != nil {
 		return ProbeResult{}, err
 	}
 	event := caller.Event()
@@ -82,13 +104,12 @@ func (s *Service) ProbeProvider(ctx context.Context, caller api.Caller, id strin
 	if err != nil {
 		return ProbeResult{}, err
 	}
-	key, keyErr := s.open(p)
-	to := target{protocol: p.Protocol, authStyle: p.AuthStyle, baseURL: p.BaseURL, key: key}
-	return s.probe(ctx, p.event(caller.Event()), to, keyErr)
+	to, openErr := s.open(p)
+	return s.probe(ctx, p.event(caller.Event()), to, openErr)
 }
 
-// probe probes the target and records the result. If keyErr is not nil, nothing is sent.
-func (s *Service) probe(ctx context.Context, event auditlog.Event, to target, keyErr error) (ProbeResult, error) {
+// probe probes a provider and records the result. If openErr is not nil, nothing is sent.
+func (s *Service) probe(ctx context.Context, event auditlog.Event, to agent.Provider, openErr error) (ProbeResult, error) {
 	end, err := s.beginProbe(event.TenantID)
 	if err != nil {
 		return ProbeResult{}, err
@@ -100,9 +121,9 @@ func (s *Service) probe(ctx context.Context, event auditlog.Event, to target, ke
 	}
 	result := ProbeResult{OK: true, Message: "The demo model is part of the runtime and needs no connection."}
 	switch {
-	case keyErr != nil:
+	case openErr != nil:
 		result = failed(ProbeKeyUnreadable)
-	case to.protocol != ProtocolDemo:
+	case to.Protocol != agent.ProtocolDemo:
 		began := time.Now()
 		probing, cancel := context.WithTimeout(ctx, s.cfg.ProbeTimeout)
 		result = s.connect(probing, to)
@@ -113,8 +134,9 @@ func (s *Service) probe(ctx context.Context, event auditlog.Event, to target, ke
 	if event.Status = auditlog.Success; !result.OK {
 		event.Status = auditlog.Failure
 	}
+	base, _, _ := strings.Cut(string(to.BaseURL), "?")
 	detail := probeDetail{
-		Protocol: to.protocol, AuthStyle: to.authStyle, BaseURL: to.baseURL, HTTPStatus: result.HTTPStatus, ErrorCode: result.ErrorCode,
+		Protocol: to.Protocol, AuthStyle: to.AuthStyle, BaseURL: base, HTTPStatus: result.HTTPStatus, ErrorCode: result.ErrorCode,
 	}
 	// The key was sent: that is recorded even if the caller has no access any more.
 	recording, cancel := context.WithTimeout(db.WithCheck(context.WithoutCancel(ctx), nil), recordTimeout)
@@ -148,4 +170,189 @@ func (s *Service) beginProbe(tenantID string) (end func(), err error) {
 			delete(s.probes, tenantID)
 		}
 	}, nil
+}
+
+const (
+	// maxModelList bounds the list of models in a response, in bytes. That of a large server has
+	// some hundred KiB.
+	maxModelList = 1 << 20
+
+	// minEchoed is the shortest key that is searched in the names of models: a shorter one may be a
+	// part of a name by chance.
+	minEchoed = 4
+)
+
+// probeClient returns a client that connects to public addresses, or also to private ones, and
+// follows no redirect: the key would go to a server that is not configured.
+func probeClient(private bool) *http.Client {
+	var allow func(netip.Addr) bool
+	if private {
+		allow = outbound.IsPrivate
+	}
+	client := outbound.Public(allow)
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return client
+}
+
+// connect reads the list of models of a provider.
+func (s *Service) connect(ctx context.Context, to agent.Provider) ProbeResult {
+	req, err := listRequest(ctx, to)
+	if err != nil {
+		return failed(ProbeConnectFailed)
+	}
+	res, err := s.client.Do(req)
+	if err != nil {
+		return failed(codeOf(err))
+	}
+	defer func() { _ = res.Body.Close() }() // the response was read, or is not needed
+	result := readModels(res, settings.Secrets(to))
+	result.HTTPStatus = res.StatusCode
+	if ctx.Err() != nil && !result.OK && result.ErrorCode == ProbeInvalidResponse {
+		result.ErrorCode, result.Message = ProbeTimeout, messageOf(ProbeTimeout)
+	}
+	return result
+}
+
+// listRequest returns the request for the list of models, which costs nothing.
+func listRequest(ctx context.Context, to agent.Provider) (*http.Request, error) {
+	u, err := url.Parse(string(to.BaseURL))
+	if err != nil {
+		return nil, err
+	}
+	if to.Protocol == agent.ProtocolAnthropic {
+		u = u.JoinPath("v1", "models")
+		u.RawQuery = strings.TrimPrefix(u.RawQuery+"&limit=1000", "&")
+	} else {
+		u = u.JoinPath("models")
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	req.Close = true // the next probe looks the name up again
+	req.Header.Set("Accept", "application/json")
+	req.Header.Set("User-Agent", "agenthost")
+	if to.Protocol == agent.ProtocolAnthropic {
+		req.Header.Set("Anthropic-Version", "2023-06-01")
+	}
+	for name, value := range to.Headers {
+		req.Header.Set(name, string(value))
+	}
+	switch {
+	case to.APIKey == "" || to.AuthStyle == agent.AuthNone:
+	case to.AuthStyle == agent.AuthBearer:
+		req.Header.Set("Authorization", "Bearer "+string(to.APIKey))
+	default:
+		req.Header.Set(cmp.Or(to.APIKeyHeader, "X-Api-Key"), string(to.APIKey))
+	}
+	return req, nil
+}
+
+// readModels returns the result for a response.
+func readModels(res *http.Response, secrets map[string]string) ProbeResult {
+	switch status := res.StatusCode; {
+	case status == http.StatusOK:
+	case status >= 300 && status < 400:
+		return failed(ProbeRedirected)
+	case status == http.StatusUnauthorized, status == http.StatusForbidden:
+		return failed(ProbeUnauthorized)
+	case status == http.StatusNotFound, status == http.StatusMethodNotAllowed:
+		return failed(ProbeNotFound)
+	case status == http.StatusTooManyRequests:
+		return failed(ProbeRateLimited)
+	default:
+		return failed(ProbeServerError)
+	}
+	body, err := io.ReadAll(io.LimitReader(res.Body, maxModelList+1))
+	var list struct {
+		Data *[]struct {
+			ID          string `json:"id"`
+			DisplayName string `json:"display_name"`
+		} `json:"data"`
+	}
+	if err != nil || len(body) > maxModelList || json.Unmarshal(body, &list) != nil || list.Data == nil {
+		return failed(ProbeInvalidResponse)
+	}
+	models := []Model{}
+	for _, m := range *list.Data {
+		if len(models) == maxModels {
+			break
+		}
+		if !isName(m.ID, secrets) {
+			continue
+		}
+		if !isName(m.DisplayName, secrets) {
+			m.DisplayName = ""
+		}
+		models = append(models, Model{ID: m.ID, DisplayName: m.DisplayName})
+	}
+	return ProbeResult{OK: true, Message: "The server accepts the configuration.", Models: models}
+}
+
+// isName reports whether text from a server can be displayed as the name of a model. A name that
+// contains a secret is not displayed.
+func isName(text string, secrets map[string]string) bool {
+	if text == "" || utf8.RuneCountInString(text) > maxModelID || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return false
+	}
+	for _, secret := range secrets {
+		if text == secret || len(secret) >= minEchoed && strings.Contains(text, secret) {
+			return false
+		}
+	}
+	return true
+}
+
+// codeOf returns the code of a request that failed. The text of the error is not for users: it may
+// contain addresses of the hub's network.
+func codeOf(err error) string {
+	var (
+		lookup   *net.DNSError
+		cert     *tls.CertificateVerificationError
+		alert    tls.AlertError
+		timedOut net.Error
+	)
+	switch {
+	case errors.Is(err, outbound.ErrAddress):
+		return ProbeAddressDenied
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timedOut) && timedOut.Timeout():
+		return ProbeTimeout
+	case errors.As(err, &lookup):
+		return ProbeLookupFailed
+	case errors.Is(err, http.ErrSchemeMismatch), errors.As(err, &cert), errors.As(err, &alert):
+		return ProbeTLSFailed
+	}
+	return ProbeConnectFailed
+}
+
+func failed(code string) ProbeResult { return ProbeResult{ErrorCode: code, Message: messageOf(code)} }
+
+// messageOf returns the message of an error code, with the remedy.
+func messageOf(code string) string {
+	switch code {
+	case ProbeAddressDenied:
+		return "The address is private or reserved: use a public one, or permit probes of private addresses in the settings of the hub."
+	case ProbeLookupFailed:
+		return "The host name cannot be resolved: check the base URL."
+	case ProbeTLSFailed:
+		return "No secure connection can be made: check the scheme of the base URL and the certificate of the server."
+	case ProbeTimeout:
+		return "The server does not respond in time: check the base URL and the server."
+	case ProbeRedirected:
+		return "The server redirects: use the address of the API itself as the base URL."
+	case ProbeUnauthorized:
+		return "The server rejects the key: check the key and how it is sent."
+	case ProbeNotFound:
+		return "The server has no list of models at this address: check the base URL and the protocol."
+	case ProbeRateLimited:
+		return "The server is limiting requests: try again later."
+	case ProbeServerError:
+		return "The server responds with an error: try again later, or check the base URL."
+	case ProbeInvalidResponse:
+		return "The server does not respond with a list of models: check the base URL and the protocol."
+	case ProbeKeyUnreadable:
+		return "The stored key cannot be opened: enter the key again."
+	default: // ProbeConnectFailed
+		return "The server cannot be reached: check the base URL and the server."
+	}
 }

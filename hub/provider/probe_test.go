@@ -17,6 +17,7 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/provider"
+	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
 // serve starts a model server.
@@ -200,7 +201,7 @@ func TestConcurrentProbesAreLimited(t *testing.T) {
 		}
 		reply(200, `{"data":[]}`)(w, r)
 	})
-	in := provider.ProbeInput{Protocol: "openai", BaseURL: server.URL}
+	in := provider.ProbeInput{Provider: agent.Provider{Protocol: "openai", BaseURL: agent.Secret(server.URL)}}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	results := make(chan provider.ProbeResult, 4)
 	for i := range 4 {

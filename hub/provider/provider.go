@@ -5,9 +5,10 @@
 // address of the vendor and no key, and demo, which needs neither. Built-in providers are
 // read-only.
 //
-// Keys are sealed in the database, bound to their row. Reads return them masked. Only
-// [Service.RevealKey] and [Service.Credentials] return one. A row whose key cannot be opened is
-// listed with the state [KeyUnreadable]; a new key repairs it.
+// A provider has every setting of [agent.Provider]. Its key, the query of its base URL, and its
+// further headers and body fields are sealed in the database, bound to their row. Reads return them
+// masked. Only [Service.RevealKey] and [Service.Open] return one. A row whose secrets cannot be
+// opened is listed with the state [KeyUnreadable]; new ones repair it.
 //
 // [Service.Probe] tests a connection by reading the list of models of the server. It connects only
 // to public addresses, or also to private ones if [Config].ProbePrivate is set. The response is not
@@ -22,8 +23,11 @@ import (
 	"context"
 	"database/sql"
 	"embed"
+	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -31,9 +35,11 @@ import (
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/db"
+	"github.com/seed93082962/agenthost/hub/settings"
 	"github.com/seed93082962/agenthost/hub/store"
 	"github.com/seed93082962/agenthost/internal/ids"
 	"github.com/seed93082962/agenthost/rbac"
+	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
 //go:embed migrations
@@ -81,20 +87,6 @@ func New(cfg Config) (*Service, error) {
 	return &Service{cfg: cfg, store: cfg.Store, client: probeClient(cfg.ProbePrivate), probes: map[string]int{}}, nil
 }
 
-// Values of Provider.Protocol.
-const (
-	ProtocolAnthropic = "anthropic" // Anthropic Messages
-	ProtocolOpenAI    = "openai"    // OpenAI Chat Completions
-	ProtocolDemo      = "demo"      // part of the runtime; only the built-in provider has it
-)
-
-// Values of Provider.AuthStyle.
-const (
-	AuthAPIKey = "api_key" // header x-api-key
-	AuthBearer = "bearer"  // header Authorization
-	AuthNone   = "none"
-)
-
 // Values of Provider.KeyState.
 const (
 	KeyReady       = "ready"
@@ -102,14 +94,6 @@ const (
 	KeyNotRequired = "not_required"          // AuthStyle is none
 	KeyUnreadable  = "needs_reconfiguration" // it cannot be opened with the encryption keys of the hub
 )
-
-// provider is a row of the table, or a built-in provider, which has no tenant. The fields that
-// depend on its key are set by view.
-type provider struct {
-	Provider
-	tenantID  string
-	sealedKey []byte // nil without a key
-}
 
 // Model is a model of a provider, as a suggestion for agents. Numbers are in tokens, 0 if unknown.
 type Model struct {
@@ -119,13 +103,14 @@ type Model struct {
 	MaxOutput     int    `json:"maxOutput,omitzero"`
 }
 
-// Provider is a provider as users see it.
+// Provider is a provider as users see it: how the runtime calls it, with its secrets masked and
+// without its key.
 type Provider struct {
-	ID        string   `json:"id"`
-	Name      string   `json:"name"`
-	Protocol  string   `json:"protocol"`  // one of the Protocol constants
-	AuthStyle string   `json:"authStyle"` // one of the Auth constants
-	BaseURL   string   `json:"baseUrl"`   // without a trailing slash; "" for the demo provider
+	ID   string `json:"id"`
+	Name string `json:"name"`
+
+	agent.Provider // the base URL is without a trailing slash, and "" for the demo provider
+
 	MaskedKey string   `json:"maskedKey"` // "" without a key, or if it cannot be opened
 	HasKey    bool     `json:"hasKey"`
 	KeyState  string   `json:"keyState"` // one of the Key constants
@@ -137,30 +122,25 @@ type Provider struct {
 	UpdatedAt api.Time `json:"updatedAt,omitzero"`
 }
 
+// MarshalJSON encodes the base URL also if it is "".
+func (p Provider) MarshalJSON() ([]byte, error) {
+	type plain Provider
+	return json.Marshal(struct {
+		plain
+		BaseURL string `json:"baseUrl"`
+	}{plain(p), string(p.BaseURL)})
+}
+
 // CurrentVersion is the ETag of a response with the provider.
 func (p Provider) CurrentVersion() int64 { return p.Version }
 
-// view returns a provider as users see it.
-func (s *Service) view(p provider) Provider {
-	v := p.Provider
-	v.HasKey = p.sealedKey != nil
-	v.Shared = p.tenantID == ""
-	if v.Models == nil {
-		v.Models = []Model{}
-	}
-	key, err := s.open(p)
-	switch {
-	case err != nil:
-		v.KeyState = KeyUnreadable
-	case key != "":
-		v.KeyState = KeyReady
-		v.MaskedKey = mask(key)
-	case p.AuthStyle == AuthNone:
-		v.KeyState = KeyNotRequired
-	default:
-		v.KeyState = KeyMissing
-	}
-	return v
+// row is a row of the table, or a built-in provider, which has no tenant. Of the settings of the
+// runtime, it has those with a column. The fields that depend on its secrets are set by view.
+type row struct {
+	Provider
+	tenantID       string
+	sealedKey      []byte // nil without a key
+	sealedSettings []byte // nil without settings that have no column
 }
 
 // Providers returns the built-in providers, and then those of the tenant by name.
@@ -168,31 +148,10 @@ func (s *Service) Providers(ctx context.Context, caller api.Caller, page api.Pag
 	return s.list(ctx, caller, page, true)
 }
 
-// RuntimeConfig is an enabled provider as a runtime configures it. Its key is masked: a runtime
-// receives its keys with its deployment.
-type RuntimeConfig struct {
-	ID        string  `json:"id"`
-	Name      string  `json:"name"`
-	Protocol  string  `json:"protocol"`
-	AuthStyle string  `json:"authStyle"`
-	BaseURL   string  `json:"baseUrl"`
-	MaskedKey string  `json:"maskedKey"`
-	HasKey    bool    `json:"hasKey"`
-	KeyState  string  `json:"keyState"`
-	Models    []Model `json:"models"`
-}
-
-// RuntimeConfigs returns the enabled ones of Providers.
-func (s *Service) RuntimeConfigs(ctx context.Context, caller api.Caller, page api.Page) (api.List[RuntimeConfig], error) {
-	found, err := s.list(ctx, caller, page, false)
-	list := api.List[RuntimeConfig]{Total: found.Total}
-	for _, p := range found.Items {
-		list.Items = append(list.Items, RuntimeConfig{
-			ID: p.ID, Name: p.Name, Protocol: p.Protocol, AuthStyle: p.AuthStyle, BaseURL: p.BaseURL,
-			MaskedKey: p.MaskedKey, HasKey: p.HasKey, KeyState: p.KeyState, Models: p.Models,
-		})
-	}
-	return list, err
+// RuntimeConfigs returns the enabled ones of Providers. Their secrets are masked: a runtime receives
+// them with its deployment.
+func (s *Service) RuntimeConfigs(ctx context.Context, caller api.Caller, page api.Page) (api.List[Provider], error) {
+	return s.list(ctx, caller, page, false)
 }
 
 // list returns a page of the built-in providers followed by those of the tenant. Disabled ones are
@@ -227,21 +186,25 @@ func (s *Service) CreateProvider(ctx context.Context, caller api.Caller, in Inpu
 	if err := rbac.AdminWrite.Check(caller); err != nil {
 		return Provider{}, err
 	}
-	p, err := in.validate()
-	if err != nil {
+	fields := api.Fields{}
+	p, open := in.validate(fields)
+	open = settings.Restore(fields, open, agent.Provider{}) // there is nothing to restore
+	if err := settings.Err(fields, in.faults); err != nil {
 		return Provider{}, err
 	}
+	open.APIKey = agent.Secret(in.APIKey.Value)
 	p.ID = ids.New()
 	p.tenantID = caller.TenantID
 	p.Version = 1
-	if in.APIKey.Value != "" {
-		s.seal(&p, in.APIKey.Value)
+	if err := s.seal(&p, open); err != nil {
+		return Provider{}, err
 	}
-	err = s.store.Change(ctx, store.Change{Caller: caller}, func(tx *store.Tx) error {
+	err := s.store.Change(ctx, store.Change{Caller: caller}, func(tx *store.Tx) error {
 		p.CreatedAt = api.Time(tx.Now)
 		p.UpdatedAt = p.CreatedAt
 		tx.Record(actionCreate.Record(p.event(caller.Event()), createDetail{
-			Protocol: p.Protocol, AuthStyle: p.AuthStyle, BaseURL: p.BaseURL, Models: modelIDs(p.Models), Enabled: p.Enabled, HasKey: p.sealedKey != nil,
+			Protocol: p.Protocol, AuthStyle: p.AuthStyle, BaseURL: string(p.BaseURL), Settings: settings.Recorded(lines(open)),
+			Models: modelIDs(p.Models), Enabled: p.Enabled, HasKey: p.sealedKey != nil,
 		}))
 		return insertProvider(ctx, tx, p)
 	})
@@ -255,12 +218,10 @@ func (s *Service) UpdateProvider(ctx context.Context, caller api.Caller, id stri
 	if err := checkWrite(caller, id); err != nil {
 		return Provider{}, err
 	}
-	want, err := in.validate()
-	if err != nil {
-		return Provider{}, err
-	}
-	var after provider
-	err = s.store.Change(ctx, store.Change{Caller: caller}, func(tx *store.Tx) error {
+	invalid := api.Fields{}
+	want, settled := in.validate(invalid)
+	var after row
+	err := s.store.Change(ctx, store.Change{Caller: caller}, func(tx *store.Tx) error {
 		before, err := lockProvider(ctx, tx, caller.TenantID, id)
 		if err != nil {
 			return err
@@ -268,33 +229,41 @@ func (s *Service) UpdateProvider(ctx context.Context, caller api.Caller, id stri
 		if err := store.CheckVersion(expected, before.Version); err != nil {
 			return err
 		}
+		stored, keyErr := s.open(before)
+		fields := maps.Clone(invalid)
+		open := settings.Restore(fields, settled, stored)
+		if err := settings.Err(fields, in.faults); err != nil {
+			return err
+		}
+		open.APIKey = stored.APIKey // it remains, also at another base URL
+		switch {
+		case in.APIKey.Remove:
+			open.APIKey = ""
+		case in.APIKey.Value != "":
+			open.APIKey = agent.Secret(in.APIKey.Value)
+		}
 		after = before
 		after.Name = want.Name
-		after.Protocol = want.Protocol
-		after.AuthStyle = want.AuthStyle
-		after.BaseURL = want.BaseURL
+		after.Provider.Provider = want.Provider.Provider
 		after.Models = want.Models
 		after.Enabled = want.Enabled
-		key, keyErr := s.open(before)
-		detail := compare(before, after)
+		detail := compare(before, after, stored, open)
 		switch {
 		case in.APIKey.Remove && before.sealedKey != nil:
 			detail.APIKey = keyRemoved
-		case in.APIKey.Value != "" && before.sealedKey == nil:
+		case open.APIKey != "" && before.sealedKey == nil:
 			detail.APIKey = keyAdded
-		case in.APIKey.Value != "" && (keyErr != nil || key != in.APIKey.Value):
+		case in.APIKey.Value != "" && (keyErr != nil || stored.APIKey != open.APIKey):
 			detail.APIKey = keyReplaced
 		}
-		if detail == (updateDetail{}) {
+		if reflect.ValueOf(detail).IsZero() {
 			return store.ErrUnchanged
 		}
-		switch {
-		case detail.APIKey == keyRemoved:
-			after.sealedKey = nil
-		case detail.APIKey != "":
-			s.seal(&after, in.APIKey.Value)
-		case key != "" && keyErr == nil: // the key remains, also at another base URL
-			s.seal(&after, key)
+		if err := s.seal(&after, open); err != nil {
+			return err
+		}
+		if open.APIKey == "" && detail.APIKey == "" {
+			after.sealedKey = before.sealedKey // none, or one that cannot be opened
 		}
 		after.Version++
 		after.UpdatedAt = api.Time(tx.Now)
@@ -327,7 +296,7 @@ func (s *Service) DeleteProvider(ctx context.Context, caller api.Caller, id stri
 				Data: map[string]any{"agents": slices.Sorted(slices.Values(agents))},
 			}
 		}
-		tx.Record(actionDelete.Record(p.event(caller.Event()), deleteDetail{p.Protocol, p.BaseURL}))
+		tx.Record(actionDelete.Record(p.event(caller.Event()), deleteDetail{p.Protocol, string(p.BaseURL)}))
 		return nil
 	})
 }
@@ -344,7 +313,7 @@ func checkWrite(caller api.Caller, id string) error {
 }
 
 // event returns e with the provider as its target.
-func (p provider) event(e auditlog.Event) auditlog.Event {
+func (p row) event(e auditlog.Event) auditlog.Event {
 	e.TargetType, e.TargetID, e.TargetName = targetProvider, p.ID, p.Name
 	return e
 }

@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"context"
 	"net/http"
 
 	"github.com/seed93082962/agenthost/hub/api"
@@ -16,27 +17,23 @@ func (s *Service) Routes() []api.Route {
 	write := func(method, path string, handle func(http.ResponseWriter, *http.Request) error) api.Route {
 		return api.Route{Method: method, Path: admin + path, Group: rbac.AdminWrite, Category: category, Handle: handle}
 	}
-	list := api.Result(http.StatusOK, func(r *http.Request) (api.List[Provider], error) {
-		page, err := api.Paging(r)
-		if err != nil {
-			return api.List[Provider]{}, err
-		}
-		return s.Providers(r.Context(), api.CallerOf(r), page)
-	})
+	list := func(read func(context.Context, api.Caller, api.Page) (api.List[Provider], error)) func(http.ResponseWriter, *http.Request) error {
+		return api.Result(http.StatusOK, func(r *http.Request) (api.List[Provider], error) {
+			page, err := api.Paging(r)
+			if err != nil {
+				return api.List[Provider]{}, err
+			}
+			return read(r.Context(), api.CallerOf(r), page)
+		})
+	}
 	show := api.Result(http.StatusOK, func(r *http.Request) (Provider, error) {
 		return s.Provider(r.Context(), api.CallerOf(r), r.PathValue("id"))
 	})
 	return []api.Route{
-		read(public, list),
+		read(public, list(s.Providers)),
 		read(public+"/:id", show),
-		read(public+"/runtime-config", api.Result(http.StatusOK, func(r *http.Request) (api.List[RuntimeConfig], error) {
-			page, err := api.Paging(r)
-			if err != nil {
-				return api.List[RuntimeConfig]{}, err
-			}
-			return s.RuntimeConfigs(r.Context(), api.CallerOf(r), page)
-		})),
-		read(admin, list),
+		read(public+"/runtime-config", list(s.RuntimeConfigs)),
+		read(admin, list(s.Providers)),
 		read(admin+"/:id", show),
 		write(http.MethodPost, "", api.ResultOf(http.StatusCreated, func(r *http.Request, in Input) (Provider, error) {
 			return s.CreateProvider(r.Context(), api.CallerOf(r), in)

@@ -21,23 +21,30 @@ var sealedKey = store.Sealed{
 	Advice: "enter the key of the provider again, or delete the provider",
 }
 
+// sealedSettings is the column of the settings without a column of their own. It is bound as a key.
+var sealedSettings = store.Sealed{
+	Table: "providers", Column: "settings_enc", ID: "id", Bound: []string{"tenant_id", "base_url"},
+	Advice: "enter the headers, the query and the body of the provider again, or delete the provider",
+}
+
 // Sealed returns the sealed columns of this package.
-func Sealed() []store.Sealed { return []store.Sealed{sealedKey} }
+func Sealed() []store.Sealed { return []store.Sealed{sealedKey, sealedSettings} }
 
 // columns are the columns that scanProvider reads, in its order.
-const columns = `id, tenant_id, name, protocol, auth_style, base_url, api_key_enc, models, enabled, version, created_at, updated_at`
+const columns = `id, tenant_id, name, protocol, auth_style, base_url, api_key_enc, settings_enc, models, enabled, version, created_at, updated_at`
 
-func scanProvider(row db.Scanner) (p provider, err error) {
+func scanProvider(from db.Scanner) (p row, err error) {
 	var models string
 	var created, updated int64
-	err = row.Scan(&p.ID, &p.tenantID, &p.Name, &p.Protocol, &p.AuthStyle, &p.BaseURL, &p.sealedKey, &models, &p.Enabled, &p.Version, &created, &updated)
+	err = from.Scan(&p.ID, &p.tenantID, &p.Name, &p.Protocol, &p.AuthStyle, &p.BaseURL, &p.sealedKey, &p.sealedSettings, &models, &p.Enabled, &p.Version,
+		&created, &updated)
 	if err != nil {
-		return provider{}, err
+		return row{}, err
 	}
 	p.CreatedAt = api.Time(db.Time(created))
 	p.UpdatedAt = api.Time(db.Time(updated))
 	if err := json.Unmarshal([]byte(models), &p.Models); err != nil {
-		return provider{}, fmt.Errorf("models of provider %s: %w", p.ID, err)
+		return row{}, fmt.Errorf("models of provider %s: %w", p.ID, err)
 	}
 	return p, nil
 }
@@ -52,7 +59,7 @@ func pattern(text string) string {
 
 // providersOf returns the providers of a tenant whose name contains the folded text, by name, and
 // their number without limit and offset. Disabled ones are included if all is true.
-func providersOf(ctx context.Context, q db.Querier, tenantID, text string, all bool, limit, offset int) ([]provider, int, error) {
+func providersOf(ctx context.Context, q db.Querier, tenantID, text string, all bool, limit, offset int) ([]row, int, error) {
 	const matching = ` FROM providers WHERE tenant_id = $1 AND name_fold LIKE $2 ESCAPE '\' AND (enabled OR $3)`
 	var total int
 	if err := q.QueryRowContext(ctx, `SELECT COUNT(*)`+matching, tenantID, pattern(text), all).Scan(&total); err != nil {
@@ -66,56 +73,57 @@ func providersOf(ctx context.Context, q db.Querier, tenantID, text string, all b
 	return found, total, err
 }
 
-// providersAt returns the enabled providers of a tenant with the protocol and base URL of the
-// target, the oldest first.
-func providersAt(ctx context.Context, q db.Querier, tenantID string, to target) ([]provider, error) {
+// providersAt returns the enabled providers of a tenant with a protocol and a base URL, which has no
+// query, the oldest first.
+func providersAt(ctx context.Context, q db.Querier, tenantID, protocol, baseURL string) ([]row, error) {
 	return db.Collect(ctx, q, "match provider", scanProvider, `SELECT `+columns+` FROM providers
-		WHERE tenant_id = $1 AND protocol = $2 AND base_url = $3 AND enabled ORDER BY created_at, id`, tenantID, to.protocol, to.baseURL)
+		WHERE tenant_id = $1 AND protocol = $2 AND base_url = $3 AND enabled ORDER BY created_at, id`, tenantID, protocol, baseURL)
 }
 
 // providerByID returns a provider of the tenant, or api.NotFound.
-func providerByID(ctx context.Context, q db.Querier, tenantID, id string) (provider, error) {
+func providerByID(ctx context.Context, q db.Querier, tenantID, id string) (row, error) {
 	return oneProvider(q.QueryRowContext(ctx, `SELECT `+columns+` FROM providers WHERE tenant_id = $1 AND id = $2`, tenantID, id))
 }
 
 // lockProvider returns a provider of the tenant, or api.NotFound. Until the transaction ends, no
 // other one changes or deletes it.
-func lockProvider(ctx context.Context, q db.Querier, tenantID, id string) (provider, error) {
+func lockProvider(ctx context.Context, q db.Querier, tenantID, id string) (row, error) {
 	return oneProvider(q.QueryRowContext(ctx, `UPDATE providers SET version = version WHERE tenant_id = $1 AND id = $2 RETURNING `+columns, tenantID, id))
 }
 
 // deleteProvider deletes a provider of the tenant and returns it, or api.NotFound.
-func deleteProvider(ctx context.Context, q db.Querier, tenantID, id string) (provider, error) {
+func deleteProvider(ctx context.Context, q db.Querier, tenantID, id string) (row, error) {
 	return oneProvider(q.QueryRowContext(ctx, `DELETE FROM providers WHERE tenant_id = $1 AND id = $2 RETURNING `+columns, tenantID, id))
 }
 
-func oneProvider(row db.Scanner) (provider, error) {
-	p, err := scanProvider(row)
+func oneProvider(from db.Scanner) (row, error) {
+	p, err := scanProvider(from)
 	if errors.Is(err, sql.ErrNoRows) {
-		return provider{}, api.NotFound.New("There is no such provider.")
+		return row{}, api.NotFound.New("There is no such provider.")
 	}
 	return p, db.Wrap("read provider", err)
 }
 
-func insertProvider(ctx context.Context, q db.Querier, p provider) error {
+func insertProvider(ctx context.Context, q db.Querier, p row) error {
 	models, err := json.Marshal(p.Models)
 	if err != nil {
 		return err
 	}
-	_, err = q.ExecContext(ctx, `INSERT INTO providers (`+columns+`, name_fold) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`,
-		p.ID, p.tenantID, p.Name, p.Protocol, p.AuthStyle, p.BaseURL, p.sealedKey, string(models), p.Enabled, p.Version,
+	_, err = q.ExecContext(ctx, `INSERT INTO providers (`+columns+`, name_fold) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)`,
+		p.ID, p.tenantID, p.Name, p.Protocol, p.AuthStyle, string(p.BaseURL), p.sealedKey, p.sealedSettings, string(models), p.Enabled, p.Version,
 		db.Micros(time.Time(p.CreatedAt)), db.Micros(time.Time(p.UpdatedAt)), fold(p.Name))
 	return written("insert provider", err)
 }
 
-func updateProvider(ctx context.Context, q db.Querier, p provider) error {
+func updateProvider(ctx context.Context, q db.Querier, p row) error {
 	models, err := json.Marshal(p.Models)
 	if err != nil {
 		return err
 	}
 	_, err = q.ExecContext(ctx, `UPDATE providers SET name = $1, name_fold = $2, protocol = $3, auth_style = $4, base_url = $5, api_key_enc = $6,
-			models = $7, enabled = $8, version = $9, updated_at = $10 WHERE tenant_id = $11 AND id = $12`,
-		p.Name, fold(p.Name), p.Protocol, p.AuthStyle, p.BaseURL, p.sealedKey, string(models), p.Enabled, p.Version, db.Micros(time.Time(p.UpdatedAt)), p.tenantID, p.ID)
+			settings_enc = $7, models = $8, enabled = $9, version = $10, updated_at = $11 WHERE tenant_id = $12 AND id = $13`,
+		p.Name, fold(p.Name), p.Protocol, p.AuthStyle, string(p.BaseURL), p.sealedKey, p.sealedSettings, string(models), p.Enabled, p.Version,
+		db.Micros(time.Time(p.UpdatedAt)), p.tenantID, p.ID)
 	return written("update provider", err)
 }
 

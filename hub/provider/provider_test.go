@@ -150,7 +150,8 @@ func TestProviderLists(t *testing.T) {
 		require.NotContains(t, names(config.Items()), "Provider 6", "it is disabled")
 		require.Equal(t, object{
 			"id": config.Items()[4]["id"], "name": "Provider 0", "protocol": "openai", "authStyle": "bearer", "baseUrl": "https://llm.example.com/v1",
-			"maskedKey": "sk-p...wxyz", "hasKey": true, "keyState": "ready", "models": []any{},
+			"maskedKey": "sk-p...wxyz", "hasKey": true, "keyState": "ready", "shared": false, "models": []any{}, "enabled": true,
+			"version": 1.0, "createdAt": "2026-03-01T12:00:00.123456Z", "updatedAt": "2026-03-01T12:00:00.123456Z",
 		}, config.Items()[4])
 		s.acme.Get(public+"?page=0").Error(http.StatusBadRequest, api.InvalidRequest)
 		s.acme.Get(public+"/runtime-config?page=0").Error(http.StatusBadRequest, api.InvalidRequest)
@@ -220,7 +221,7 @@ func TestProviderFaults(t *testing.T) {
 		require.Contains(t, fault["data"].(object)["fields"], row.field, name)
 	}
 	for _, url := range []string{
-		"llm.example.com", "ftp://llm.example.com", "https://", "https://a b", "https://user@llm.example.com", "https://u:p@llm.example.com", "https://llm.example.com?x=1",
+		"llm.example.com", "ftp://llm.example.com", "https://", "https://a b", "https://user@llm.example.com", "https://u:p@llm.example.com", "https://llm.example.com?x=\u00fc",
 		"https://llm.example.com?", "https://llm.example.com#f", "https://llm.example.com:0", "https://llm.example.com:65536", "https://llm.example.com:", "https://:443",
 		"http://2130706433", "http://0x7f000001", "http://0x7f.0.0.1", "http://0177.0.0.1", "http://127.1", "http://1.2.3.4.5", "http://[::1%25lo]", "http://[::1",
 		"https://-a.example.com", "https://bücher.example", "https://a..b", "https:opaque", "/v1", "https://" + strings.Repeat("a", 64) + ".example", "https://a.example/" + strings.Repeat("p", 2048),
@@ -229,7 +230,7 @@ func TestProviderFaults(t *testing.T) {
 		require.Contains(t, fault["data"].(object)["fields"], "baseUrl", url)
 	}
 	res := s.acme.Post(admin, gateway(object{"apiKey": []string{plantedKey}}))
-	res.Error(http.StatusBadRequest, api.InvalidRequest)
+	require.Equal(t, object{"fields": object{"apiKey": "must be a string or null"}}, res.Error(http.StatusBadRequest, api.InvalidRequest)["data"])
 	require.NotContains(t, res.Text, plantedKey)
 	s.acme.Put(admin+"/"+"0198c0de-0000-7000-8000-000000000000", gateway(nil)).Error(http.StatusNotFound, api.NotFound)
 	require.Empty(t, s.Audit("acme"))

@@ -3,7 +3,6 @@ package provider_test
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -19,6 +18,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/provider"
 	"github.com/seed93082962/agenthost/hub/secret"
 	"github.com/seed93082962/agenthost/hub/store"
+	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
 func TestAProviderInUseIsNotDeleted(t *testing.T) {
@@ -114,7 +114,7 @@ func TestRaceOfUpdates(t *testing.T) {
 func TestMatch(t *testing.T) {
 	each(t, func(t *testing.T, s *server) {
 		match := func(protocol, url string) string {
-			p, err := s.service.Match(t.Context(), "acme", protocol, url)
+			p, err := s.service.Match(t.Context(), "acme", agent.Provider{Protocol: protocol, BaseURL: agent.Secret(url)}, api.Fields{})
 			if err != nil {
 				require.ErrorIs(t, err, api.NotFound)
 				return ""
@@ -136,25 +136,25 @@ func TestMatch(t *testing.T) {
 	})
 }
 
-func TestCredentials(t *testing.T) {
+func TestOpen(t *testing.T) {
 	each(t, func(t *testing.T, s *server) {
 		ctx := t.Context()
 		id := create(s.acme, gateway(nil))
-		got, err := s.service.Credentials(ctx, s.db.Read(), "acme", id)
+		got, open, err := s.service.Open(ctx, s.db.Read(), "acme", id)
 		require.NoError(t, err)
 		view, err := s.service.Get(ctx, s.db.Read(), "acme", id)
 		require.NoError(t, err)
-		require.Equal(t, provider.Credentials{Provider: view, APIKey: plantedKey}, got)
-		require.Equal(t, []any{"Gateway", "openai", "bearer", "https://llm.example.com/v1", true, int64(1)},
-			[]any{view.Name, view.Protocol, view.AuthStyle, view.BaseURL, view.Enabled, view.Version})
-		text, err := json.Marshal(got)
-		require.NoError(t, err)
-		require.NotContains(t, fmt.Sprintf("%v %+v %#v %s", got, got, got, text), plantedKey)
-		_, err = s.service.Credentials(ctx, s.db.Read(), "beta", id)
+		require.Equal(t, view, got)
+		want := agent.Provider{Protocol: "openai", AuthStyle: "bearer", BaseURL: "https://llm.example.com/v1"}
+		require.Equal(t, want, view.Provider)
+		want.APIKey = plantedKey
+		require.Equal(t, want, open)
+		require.NotContains(t, fmt.Sprintf("%v %+v", open, open), plantedKey)
+		_, _, err = s.service.Open(ctx, s.db.Read(), "beta", id)
 		require.ErrorIs(t, err, api.NotFound)
-		demo, err := s.service.Credentials(ctx, s.db.Read(), "beta", "demo")
+		_, open, err = s.service.Open(ctx, s.db.Read(), "beta", "demo")
 		require.NoError(t, err)
-		require.Equal(t, []string{"demo", "none", "", ""}, []string{demo.Protocol, demo.AuthStyle, demo.BaseURL, demo.APIKey})
+		require.Equal(t, agent.Provider{Protocol: "demo", AuthStyle: "none"}, open)
 	})
 }
 
@@ -176,7 +176,7 @@ func TestKeysThatCannotBeOpened(t *testing.T) {
 		s.acme.Post(path+"/reveal-key", nil).Error(http.StatusConflict, api.Conflict)
 		probe := s.acme.Post(path+"/probe", nil).Want(http.StatusOK)
 		require.Equal(t, []any{false, "needs_reconfiguration"}, []any{probe["ok"], probe["errorCode"]})
-		_, err = s.service.Credentials(ctx, s.db.Read(), "acme", moved)
+		_, _, err = s.service.Open(ctx, s.db.Read(), "acme", moved)
 		require.ErrorIs(t, err, api.Conflict)
 		n, err := s.store.Reseal(ctx, provider.Sealed()...)
 		require.NoError(t, err)
@@ -204,7 +204,7 @@ func TestAKeyIsBoundToItsTenantAndBaseURL(t *testing.T) {
 			require.Equal(t, "needs_reconfiguration", owner.Get(path).Want(http.StatusOK)["keyState"])
 			owner.Post(path+"/reveal-key", nil).Error(http.StatusConflict, api.Conflict)
 			require.Equal(t, "needs_reconfiguration", owner.Post(path+"/probe", nil).Want(http.StatusOK)["errorCode"])
-			_, err = s.service.Credentials(ctx, s.db.Read(), owner.Caller.TenantID, id)
+			_, _, err = s.service.Open(ctx, s.db.Read(), owner.Caller.TenantID, id)
 			require.ErrorIs(t, err, api.Conflict)
 			for _, change := range []object{{"name": "x" + column, "baseUrl": thief.URL}, {"name": "x" + column, "baseUrl": "https://llm.example.com/v2"}} {
 				body := gateway(change)
@@ -256,7 +256,7 @@ func TestRekey(t *testing.T) {
 		}
 		var made []string
 		for i := range 103 { // more than a batch
-			p, err := at(older).CreateProvider(ctx, s.acme.Caller, provider.Input{Name: fmt.Sprint("p", i), Protocol: "openai", APIKey: provider.KeyChange{Value: fmt.Sprint("key", i)}})
+			p, err := at(older).CreateProvider(ctx, s.acme.Caller, provider.Input{Name: fmt.Sprint("p", i), Provider: agent.Provider{Protocol: "openai"}, APIKey: provider.KeyChange{Value: fmt.Sprint("key", i)}})
 			require.NoError(t, err)
 			made = append(made, p.ID)
 		}
@@ -271,19 +271,19 @@ func TestRekey(t *testing.T) {
 				total[i] = n
 			})
 		}
-		_, err := both.UpdateProvider(ctx, s.acme.Caller, made[0], nil, provider.Input{Name: "p0", Protocol: "openai", APIKey: provider.KeyChange{Value: "new"}})
+		_, err := both.UpdateProvider(ctx, s.acme.Caller, made[0], nil, provider.Input{Name: "p0", Provider: agent.Provider{Protocol: "openai"}, APIKey: provider.KeyChange{Value: "new"}})
 		require.NoError(t, err)
 		wait.Wait()
 		require.InDelta(t, 103, total[0]+total[1], 1)
 		only := at(newer)
 		for i, id := range made {
-			got, err := only.Credentials(ctx, s.db.Read(), "acme", id)
+			_, got, err := only.Open(ctx, s.db.Read(), "acme", id)
 			require.NoError(t, err)
 			want := fmt.Sprint("key", i)
 			if i == 0 {
 				want = "new"
 			}
-			require.Equal(t, want, got.APIKey)
+			require.Equal(t, want, string(got.APIKey))
 		}
 		require.Contains(t, s.log.String(), lost)
 		n, err := ring.Reseal(ctx, provider.Sealed()...)

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"reflect"
@@ -13,6 +14,7 @@ import (
 // decoder decodes nodes into the types of this package by their JSON names. It continues after a
 // fault. It records the place of each key for faults that are found later.
 type decoder struct {
+	form   bool // decode the body of a request, see [DecodeForm]
 	lookup func(string) (string, bool)
 	faults Faults
 	places map[string]place
@@ -81,6 +83,12 @@ func (d *decoder) decode(n *yaml.Node, into *File) {
 }
 
 func (d *decoder) value(n *yaml.Node, v reflect.Value, key string) {
+	if d.form && kindOf(n) == kindNull && v.Kind() != reflect.Interface {
+		if to, ok := v.Addr().Interface().(json.Unmarshaler); ok {
+			_ = to.UnmarshalJSON([]byte("null")) // by convention without an error
+		}
+		return
+	}
 	switch to := v.Addr().Interface().(type) {
 	case *Secret:
 		d.secret(n, to, key)
@@ -94,6 +102,16 @@ func (d *decoder) value(n *yaml.Node, v reflect.Value, key string) {
 		}
 	case *time.Duration:
 		d.duration(n, to, key)
+		return
+	case *Limits: // its durations are decoded above
+	case json.Unmarshaler: // a type of the caller of DecodeForm
+		text, err := json.Marshal(plain(n))
+		if err == nil {
+			err = to.UnmarshalJSON(text)
+		}
+		if err != nil {
+			d.fault(key, "%s", err)
+		}
 		return
 	}
 	switch v.Kind() {
@@ -155,6 +173,10 @@ func (d *decoder) secret(n *yaml.Node, to *Secret, key string) {
 	if !d.want(n, key, kindText) {
 		return
 	}
+	if d.form {
+		*to = Secret(n.Value)
+		return
+	}
 	value, err := expand(n.Value, d.lookup)
 	if err != nil {
 		d.fault(key, "%s", err)
@@ -200,15 +222,20 @@ func (d *decoder) fields(n *yaml.Node, v reflect.Value, key string) {
 	if !d.want(n, key, kindMapping) {
 		return
 	}
-	names := make(map[string]int, v.NumField())
-	for i := range v.NumField() {
-		name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
-		names[name] = i
+	names := map[string][]int{}
+	for _, f := range reflect.VisibleFields(v.Type()) {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if before, hidden := names[name]; name != "" && (!hidden || len(f.Index) < len(before)) {
+			names[name] = f.Index
+		}
 	}
 	for _, e := range d.unique(n, key) {
 		k := child(key, e.key)
 		if i, ok := names[e.key]; ok {
-			d.value(e.value, v.Field(i), k)
+			d.value(e.value, v.FieldByIndex(i), k)
+			continue
+		}
+		if d.form {
 			continue
 		}
 		hint := ""

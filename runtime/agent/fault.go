@@ -83,7 +83,7 @@ func element(parent string, i int) string { return parent + "[" + strconv.Itoa(i
 func parent(key string) string { return key[:max(0, strings.LastIndexAny(key, ".["))] }
 
 // nearest returns the known name that is most similar to an unknown one, or "".
-func nearest(wrong string, known map[string]int) string {
+func nearest[V any](wrong string, known map[string]V) string {
 	best, least := "", 3
 	for name := range known {
 		d := distance(plainName.Replace(strings.ToLower(wrong)), strings.ToLower(name))

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"unicode/utf8"
 
@@ -31,7 +32,11 @@ var errEmpty = syntaxErrorf(place{1, 1}, "the file is empty; at least the key ag
 // not exist, a custom tool that does not load, and the faults of [Agent.Check] are not errors of
 // Parse.
 func Parse(name string, data []byte, lookup func(string) (string, bool)) (*File, error) {
-	return parse(name, data, lookup, func(*yaml.Node) error { return nil })
+	f, err := parse(name, data, lookup, func(*yaml.Node) error { return nil })
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
 }
 
 // Limits of a file of an author who is not trusted.
@@ -43,16 +48,34 @@ const (
 
 // ParseOne is Parse for a file of an author who is not trusted. It has one agent, at most 20,000
 // values, which are counted with those of aliases, keys of at most 256 bytes, and no U+0000. Of the
-// faults, the first 100 are returned.
-func ParseOne(name string, data []byte, lookup func(string) (string, bool)) (*Agent, error) {
+// faults, the first 100 are returned. With them, it returns what could be decoded, so that the
+// caller can find further faults, or nil for a file that is not one of agents.
+func ParseOne(name string, data []byte, lookup func(string) (string, bool)) (*File, error) {
 	f, err := parse(name, data, lookup, checkImport)
+	if f != nil && len(f.Agents) != 1 {
+		f = nil
+	}
 	if faults, ok := errors.AsType[Faults](err); ok && len(faults) > maxImportFaults {
-		return nil, faults[:maxImportFaults:maxImportFaults]
+		err = faults[:maxImportFaults:maxImportFaults]
 	}
+	return f, err
+}
+
+// DecodeForm decodes a JSON object of an API into a struct with types of this package, which it may
+// embed. Unknown keys and null change nothing, and a Secret is taken literally. The error is
+// [Faults] with every value of a wrong type and every repeated key; the others are decoded.
+func DecodeForm(data []byte, into any) error {
+	root, err := readJSON(data)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return &f.Agents[0], nil
+	d := newDecoder(nil)
+	d.form = true
+	d.value(root, reflect.ValueOf(into).Elem(), "")
+	for i := range d.faults {
+		d.faults[i].Line, d.faults[i].Column = 0, 0
+	}
+	return d.faults.err()
 }
 
 // checkImport checks what makes the rest of parsing expensive.
@@ -86,6 +109,7 @@ func checkImport(root *yaml.Node) error {
 	return nil
 }
 
+// parse returns the file as far as it could be decoded, and its faults.
 func parse(name string, data []byte, lookup func(string) (string, bool), check func(root *yaml.Node) error) (*File, error) {
 	root, err := read(name, data)
 	if err == nil {
@@ -119,10 +143,7 @@ func parse(name string, data []byte, lookup func(string) (string, bool), check f
 		faults[i].File, faults[i].Line, faults[i].Column = name, at.line, at.column
 	}
 	faults.sort()
-	if len(faults) > 0 {
-		return nil, faults
-	}
-	return f, nil
+	return f, faults.err()
 }
 
 func read(name string, data []byte) (*yaml.Node, error) {
