@@ -167,10 +167,10 @@ func TestMatchComparesSettings(t *testing.T) {
 			}, "plain", nil},
 			"another key": {func(p *agent.Provider) { p.APIKey = "${KEY}" }, "full", nil},
 			"variables": {func(p *agent.Provider) {
-				p.Headers["X-Portkey-Provider"] = "${A}"
+				p.Headers["x-portkey-provider"] = "${A}"
 				p.BaseURL = "https://llm.example.com/v1?api-version=${B}&x=${C}"
 			}, "full", nil},
-			"another header":      {func(p *agent.Provider) { p.Headers["X-Portkey-Provider"] = "other" }, "full", []string{"headers.X-Portkey-Provider"}},
+			"another header":      {func(p *agent.Provider) { p.Headers["x-portkey-provider"] = "other" }, "full", []string{"headers.X-Portkey-Provider"}},
 			"a further variable":  {func(p *agent.Provider) { p.Headers["X-More"] = "${A}" }, "full", []string{"headers.X-More"}},
 			"another body":        {func(p *agent.Provider) { p.Body["depth"] = 4 }, "full", []string{"body.depth"}},
 			"another query":       {func(p *agent.Provider) { p.BaseURL += "&y=1" }, "full", []string{"baseUrl"}},
