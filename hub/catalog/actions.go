@@ -1,17 +1,13 @@
 package catalog
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
-	"strings"
-	"unicode/utf8"
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/settings"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
@@ -31,6 +27,7 @@ type (
 		Model          string   `json:"model"`
 		PermissionMode string   `json:"permissionMode"`
 		Sandbox        []string `json:"sandbox,omitempty"`
+		Settings       []string `json:"settings,omitempty"`
 		Enabled        bool     `json:"enabled"`
 		IsDefault      bool     `json:"isDefault"`
 		Tools          []string `json:"tools"`
@@ -42,6 +39,7 @@ type (
 		ProviderID string   `json:"providerId"`
 		Model      string   `json:"model"`
 		Sandbox    []string `json:"sandbox,omitempty"`
+		Settings   []string `json:"settings,omitempty"`
 		Replaced   bool     `json:"replaced"` // an agent of the same name
 	}
 	agentUpdateDetail struct {
@@ -62,6 +60,7 @@ type (
 		DisallowedTools *auditlog.Change[[]string] `json:"disallowedTools,omitempty"`
 		Subagents       *auditlog.Change[[]string] `json:"subagents,omitempty"` // names with hashes
 		SettingSources  *auditlog.Change[[]string] `json:"settingSources,omitempty"`
+		Settings        *auditlog.Change[[]string] `json:"settings,omitempty"` // all others of the runtime, such as "temperature: 0.5"
 	}
 	bindDetail struct {
 		Kind  string                     `json:"kind"` // tool, skill, mcp or knowledge
@@ -82,8 +81,8 @@ func target(e auditlog.Event, kind, id, name string) auditlog.Event {
 
 func (a *Agent) detail() agentDetail {
 	return agentDetail{
-		ProviderID: a.ProviderID, Model: a.Model, PermissionMode: a.PermissionMode, Sandbox: recorded(sandboxLines(a.Sandbox)),
-		Enabled: a.Enabled, IsDefault: a.IsDefault, Tools: a.Tools, Skills: a.Skills, MCPs: a.MCPs, Knowledge: refNames(a.Knowledge),
+		ProviderID: a.ProviderID, Model: a.Model, PermissionMode: a.PermissionMode, Sandbox: settings.Recorded(settings.Lines(a.Sandbox)),
+		Settings: settings.Recorded(a.settingLines()), Enabled: a.Enabled, IsDefault: a.IsDefault, Tools: a.Tools, Skills: a.Skills, MCPs: a.MCPs, Knowledge: refNames(a.Knowledge),
 	}
 }
 
@@ -94,45 +93,13 @@ func updatedAgent(from, to Agent) agentUpdateDetail {
 		Description: auditlog.Diff(from.Description, to.Description), DescriptionEN: auditlog.Diff(from.DescriptionEN, to.DescriptionEN),
 		Icon: auditlog.Diff(from.Icon, to.Icon), Enabled: auditlog.Diff(from.Enabled, to.Enabled), IsDefault: auditlog.Diff(from.IsDefault, to.IsDefault),
 		ProviderID: auditlog.Diff(from.ProviderID, to.ProviderID), Model: auditlog.Diff(from.Model, to.Model),
-		SystemPrompt: auditlog.Diff(summary(from.SystemPrompt), summary(to.SystemPrompt)), MaxTurns: auditlog.Diff(from.MaxTurns, to.MaxTurns),
-		PermissionMode: auditlog.Diff(from.PermissionMode, to.PermissionMode), AllowedTools: changedList(from.AllowedTools, to.AllowedTools),
-		DisallowedTools: changedList(from.DisallowedTools, to.DisallowedTools),
-		Sandbox:         changedList(sandboxLines(from.Sandbox), sandboxLines(to.Sandbox)),
+		SystemPrompt: auditlog.Diff(settings.Summary(from.SystemPrompt), settings.Summary(to.SystemPrompt)), MaxTurns: auditlog.Diff(from.MaxTurns, to.MaxTurns),
+		PermissionMode: auditlog.Diff(from.PermissionMode, to.PermissionMode), AllowedTools: settings.Changed(from.AllowedTools, to.AllowedTools),
+		DisallowedTools: settings.Changed(from.DisallowedTools, to.DisallowedTools),
+		Sandbox:         settings.Changed(settings.Lines(from.Sandbox), settings.Lines(to.Sandbox)),
 		Subagents:       auditlog.Diff(subagentSummaries(from.Subagents), subagentSummaries(to.Subagents)),
 		SettingSources:  auditlog.Diff(from.SettingSources, to.SettingSources),
 	}
-}
-
-// changedList is changed for lists that may exceed the size of an audit entry.
-func changedList(from, to []string) *auditlog.Change[[]string] {
-	change := auditlog.Diff(from, to)
-	if change != nil {
-		change.From, change.To = recorded(from), recorded(to)
-	}
-	return change
-}
-
-// maxRecorded bounds the bytes of a list in an audit entry, encoded as JSON, which needs up to 6
-// bytes for a character. An entry has six such lists.
-const maxRecorded = 24 << 10
-
-// recorded returns the first elements of a list, and a summary of those that an audit entry has no
-// space for.
-func recorded(list []string) []string {
-	size := 0
-	for i, element := range list {
-		text, _ := json.Marshal(element)
-		if size += len(text); size > maxRecorded {
-			return append(slices.Clone(list[:i]), fmt.Sprintf("and %d more: %s", len(list)-i, summary(strings.Join(list[i:], "\n"))))
-		}
-	}
-	return list
-}
-
-// summary identifies a text without its content.
-func summary(text string) string {
-	sum := sha256.Sum256([]byte(text))
-	return fmt.Sprintf("sha256:%s (%d characters)", hex.EncodeToString(sum[:8]), utf8.RuneCountInString(text))
 }
 
 // subagentSummaries identifies subagents without their prompts.
@@ -140,25 +107,16 @@ func subagentSummaries(all map[string]agent.Subagent) []string {
 	list := make([]string, 0, len(all))
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		text, _ := json.Marshal(all[name])
-		list = append(list, name+" "+summary(string(text)))
+		list = append(list, name+" "+settings.Summary(string(text)))
 	}
 	return list
 }
 
-// sandboxLines returns the fields of a sandbox for the audit log, such as "read: /srv".
-func sandboxLines(s agent.Sandbox) []string {
-	lines := []string{}
-	add := func(name string, values ...string) {
-		for _, value := range values {
-			if value != "" {
-				lines = append(lines, name+": "+value)
-			}
-		}
+// settingLines returns the settings of the runtime that have no column and no field in a detail.
+func (a *Agent) settingLines() []string {
+	rest := a.withoutColumns()
+	if rest == nil {
+		return nil
 	}
-	add("mode", s.Mode)
-	add("network", s.Network)
-	add("read", s.Read...)
-	add("write", s.Write...)
-	add("domains", s.Domains...)
-	return lines
+	return slices.DeleteFunc(settings.Lines(rest), func(line string) bool { return line == "id: " || line == "model: " })
 }

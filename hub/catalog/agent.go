@@ -4,46 +4,22 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"reflect"
 	"slices"
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/settings"
 	"github.com/seed93082962/agenthost/hub/store"
 	"github.com/seed93082962/agenthost/internal/ids"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
-// Agent is the configuration of an agent. It contains no secret. The fields that the runtime
-// defines are those of [agent.Agent], with its rules.
+// Agent is an agent with its definition. It contains no secret.
 type Agent struct {
-	ID            string `json:"id"`
-	Name          string `json:"name"` // the id of the agent in the runtime, unique in the tenant
-	Title         string `json:"title"`
-	TitleEN       string `json:"titleEn,omitempty"`
-	Description   string `json:"description"`
-	DescriptionEN string `json:"descriptionEn,omitempty"`
-	Icon          string `json:"icon,omitempty"`
-	Enabled       bool   `json:"enabled"`
-	IsDefault     bool   `json:"isDefault"` // of at most one agent of the tenant
-
-	ProviderID      string   `json:"providerId"`
-	Model           string   `json:"model"`
-	SystemPrompt    string   `json:"systemPrompt"`
-	MaxTurns        int      `json:"maxTurns"`
-	PermissionMode  string   `json:"permissionMode"`
-	AllowedTools    []string `json:"allowedTools"` // nil (null): every tool; empty: none
-	DisallowedTools []string `json:"disallowedTools"`
-
-	Sandbox agent.Sandbox `json:"sandbox,omitzero"` // empty fields have the defaults of the runtime
-
-	Tools     []string       `json:"tools"`
-	Skills    []string       `json:"skills"`
-	MCPs      []string       `json:"mcps"`
-	Knowledge []KnowledgeRef `json:"knowledge"`
-
-	Subagents      map[string]agent.Subagent `json:"subagents"`
-	SettingSources []string                  `json:"settingSources"`
+	ID string `json:"id"`
+	Definition
 
 	// PromptsOmitted reports that SystemPrompt and the prompts of Subagents are "" in a list, because
 	// they have more than 16 KiB together.
@@ -53,6 +29,61 @@ type Agent struct {
 	Version     int64    `json:"version"`
 	CreatedAt   api.Time `json:"createdAt"`
 	UpdatedAt   api.Time `json:"updatedAt"`
+}
+
+// Definition is what administrators define of an agent.
+type Definition struct {
+	Name          string `json:"name"` // the id of the agent in the runtime, unique in the tenant
+	Title         string `json:"title"`
+	TitleEN       string `json:"titleEn,omitempty"`
+	DescriptionEN string `json:"descriptionEn,omitempty"`
+	Icon          string `json:"icon,omitempty"`
+	Enabled       bool   `json:"enabled"`
+	IsDefault     bool   `json:"isDefault"` // of at most one agent of the tenant
+	ProviderID    string `json:"providerId"`
+
+	// Agent has the settings of the runtime, with its rules. The name and the title are in the
+	// fields above, and the agent refers to its provider, tools, skills, MCP servers and knowledge:
+	// their fields are empty.
+	agent.Agent
+
+	Limits agent.Limits `json:"limits,omitzero"` // of the runtime of the agent
+
+	Tools     []string       `json:"tools"`
+	Skills    []string       `json:"skills"`
+	MCPs      []string       `json:"mcps"`
+	Knowledge []KnowledgeRef `json:"knowledge"`
+}
+
+// MarshalJSON encodes texts and lists also if they are empty.
+func (a Agent) MarshalJSON() ([]byte, error) {
+	type plain Agent
+	return json.Marshal(struct {
+		plain
+		Description  string   `json:"description"`
+		SystemPrompt string   `json:"systemPrompt"`
+		AllowedTools []string `json:"allowedTools"` // null: every tool
+	}{plain(a), a.Description, a.SystemPrompt, a.AllowedTools})
+}
+
+// forRuntime returns the agent as the runtime has it, with a provider and MCP servers that only
+// exist.
+func (d *Definition) forRuntime() agent.Agent {
+	a := d.Agent
+	a.ID = d.Name
+	a.Name = d.Title
+	a.Provider = agent.Provider{Protocol: agent.ProtocolDemo}
+	if len(a.Subagents) == 0 {
+		a.Subagents = nil
+	}
+	a.MCPServers = nil
+	for _, name := range d.MCPs {
+		if a.MCPServers == nil {
+			a.MCPServers = map[string]agent.MCPServer{}
+		}
+		a.MCPServers[name] = agent.MCPServer{Transport: agent.TransportStdio, Command: "c"}
+	}
+	return a
 }
 
 // KnowledgeRef is a knowledge set that an agent uses. Description replaces that of the knowledge
@@ -76,15 +107,13 @@ var errNoAgent = api.NotFound.New("There is no such agent.")
 
 // CreateAgent creates an agent. It fails with api.NameTaken.
 func (s *Service) CreateAgent(ctx context.Context, caller api.Caller, in AgentInput) (Agent, error) {
-	input, err := in.validate("")
-	if err != nil {
-		return Agent{}, err
-	}
+	fields := api.Fields{}
+	input := in.checked("", fields)
 	var a Agent
-	err = s.change(ctx, caller, func(tx *store.Tx) error {
-		a = input
-		if err := s.insert(ctx, tx, &a); err != nil {
-			return err
+	err := s.change(ctx, caller, func(tx *store.Tx) error {
+		a = Agent{Definition: input}
+		if err := s.insert(ctx, tx, &a, maps.Clone(fields)); err != nil {
+			return typed(err, in.faults)
 		}
 		tx.Record(actionCreateAgent.Record(a.event(caller), a.detail()))
 		return nil
@@ -92,13 +121,23 @@ func (s *Service) CreateAgent(ctx context.Context, caller api.Caller, in AgentIn
 	return a, err
 }
 
-// insert stores a new agent with its bindings.
-func (s *Service) insert(ctx context.Context, tx *store.Tx, a *Agent) error {
+// typed returns invalid fields as the error of a form, see [settings.Err], and other errors
+// unchanged.
+func typed(err, decoded error) error {
+	if fields, ok := errors.AsType[api.Fields](err); ok {
+		return settings.Err(fields, decoded)
+	}
+	return err
+}
+
+// insert stores a new agent with its bindings. It fails with the fields and the faults that it
+// adds.
+func (s *Service) insert(ctx context.Context, tx *store.Tx, a *Agent, fields api.Fields) error {
 	a.ID, a.Version = ids.New(), 1
 	a.CreatedAt, a.UpdatedAt = api.Time(tx.Now), api.Time(tx.Now)
 	before := Agent{}
 	a.keepBindings(before)
-	if err := s.checkReferences(ctx, tx, before, a); err != nil {
+	if err := s.checkReferences(ctx, tx, before, a, fields); err != nil {
 		return err
 	}
 	taken, err := exists(ctx, tx, "agents", tx.Caller.TenantID, a.Name)
@@ -136,15 +175,16 @@ func (s *Service) writeBindings(ctx context.Context, tx *store.Tx, before Agent,
 // unchanged. expected is the version that the caller has read, or nil. The error is api.NotFound,
 // or api.PreconditionFailed for another version.
 func (s *Service) UpdateAgent(ctx context.Context, caller api.Caller, name string, expected *int64, in AgentInput) (Agent, error) {
-	input, err := in.validate(name)
-	if err != nil {
-		return Agent{}, err
-	}
-	return s.edit(ctx, caller, name, expected, func(Agent) Agent { return input })
+	fields := api.Fields{}
+	input := in.checked(name, fields)
+	a, err := s.edit(ctx, caller, name, expected, fields, func(Agent) Agent { return Agent{Definition: input} })
+	return a, typed(err, in.faults)
 }
 
-// edit stores what do returns for an agent. Without a difference, nothing is stored.
-func (s *Service) edit(ctx context.Context, caller api.Caller, name string, expected *int64, do func(before Agent) Agent) (a Agent, err error) {
+// edit stores what do returns for an agent. Without a difference, nothing is stored. It fails with
+// the fields and further faults.
+func (s *Service) edit(ctx context.Context, caller api.Caller, name string, expected *int64, fields api.Fields,
+	do func(before Agent) Agent) (a Agent, err error) {
 	err = s.change(ctx, caller, func(tx *store.Tx) error {
 		before, err := readAgent(ctx, tx, caller.TenantID, name)
 		if err != nil {
@@ -154,7 +194,7 @@ func (s *Service) edit(ctx context.Context, caller api.Caller, name string, expe
 			return err
 		}
 		a = do(before)
-		if err := s.replace(ctx, tx, before, &a); err != nil {
+		if err := s.replace(ctx, tx, before, &a, maps.Clone(fields)); err != nil {
 			return err
 		}
 		if a.Version == before.Version {
@@ -170,11 +210,11 @@ func (s *Service) edit(ctx context.Context, caller api.Caller, name string, expe
 }
 
 // replace stores a in place of before. It changes nothing if they are equal.
-func (s *Service) replace(ctx context.Context, tx *store.Tx, before Agent, a *Agent) error {
+func (s *Service) replace(ctx context.Context, tx *store.Tx, before Agent, a *Agent, fields api.Fields) error {
 	a.ID, a.Version = before.ID, before.Version
 	a.CreatedAt, a.UpdatedAt = before.CreatedAt, before.UpdatedAt
 	a.keepBindings(before)
-	if err := s.checkReferences(ctx, tx, before, a); err != nil {
+	if err := s.checkReferences(ctx, tx, before, a, fields); err != nil {
 		return err
 	}
 	if reflect.DeepEqual(before, *a) {
@@ -234,10 +274,9 @@ func (s *Service) DeleteAgent(ctx context.Context, caller api.Caller, name strin
 	})
 }
 
-// checkReferences reserves the provider of a, and returns api.Fields for whatever a refers to that
-// does not exist. What the agent before referred to exists.
-func (s *Service) checkReferences(ctx context.Context, tx *store.Tx, before Agent, a *Agent) error {
-	fields := api.Fields{}
+// checkReferences reserves the provider of a, and fails with the fields and whatever a refers to
+// that does not exist. What the agent before referred to exists.
+func (s *Service) checkReferences(ctx context.Context, tx *store.Tx, before Agent, a *Agent, fields api.Fields) error {
 	switch err := s.cfg.Providers.Reserve(ctx, tx.Tx, tx.Caller.TenantID, a.ProviderID); {
 	case errors.Is(err, api.NotFound):
 		fields.Add("providerId", quote(a.ProviderID)+" does not exist")
@@ -259,27 +298,7 @@ func (s *Service) checkReferences(ctx context.Context, tx *store.Tx, before Agen
 			}
 		}
 	}
-	definition := a.definition()
-	addFaults(fields, definition.Check())
+	definition := a.forRuntime()
+	settings.AddFaults(fields, definition.Check())
 	return fields.Err()
-}
-
-// definition returns the part of the agent that the runtime defines. Its provider and MCP servers
-// only exist.
-func (a *Agent) definition() *agent.Agent {
-	d := &agent.Agent{
-		ID: a.Name, Name: a.Title, Description: a.Description, Model: a.Model, Provider: agent.Provider{Protocol: agent.ProtocolDemo},
-		SystemPrompt: a.SystemPrompt, MaxTurns: a.MaxTurns, PermissionMode: a.PermissionMode,
-		AllowedTools: a.AllowedTools, DisallowedTools: a.DisallowedTools, SettingSources: a.SettingSources, Sandbox: a.Sandbox,
-	}
-	if len(a.Subagents) > 0 {
-		d.Subagents = a.Subagents
-	}
-	if len(a.MCPs) > 0 {
-		d.MCPServers = map[string]agent.MCPServer{}
-		for _, name := range a.MCPs {
-			d.MCPServers[name] = agent.MCPServer{}
-		}
-	}
-	return d
 }

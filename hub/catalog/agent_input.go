@@ -1,15 +1,19 @@
 package catalog
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
+	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/settings"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
@@ -27,87 +31,105 @@ const (
 )
 
 // AgentInput is the configuration of an agent. Missing fields have their defaults: the title is the
-// name, the agent is enabled, and settings of the runtime have its defaults.
+// name, the agent is enabled, and settings of the runtime have its defaults. Of an existing agent,
+// the name is "" or its name, and bindings that are nil are unchanged.
 type AgentInput struct {
-	Name          string `json:"name"` // of an existing agent, "" or its name
-	Title         string `json:"title"`
-	TitleEN       string `json:"titleEn"`
-	Description   string `json:"description"`
-	DescriptionEN string `json:"descriptionEn"`
-	Icon          string `json:"icon"`
-	Enabled       *bool  `json:"enabled"`
-	IsDefault     bool   `json:"isDefault"`
+	Definition
 
-	ProviderID      string   `json:"providerId"`
-	Model           string   `json:"model"`
-	SystemPrompt    string   `json:"systemPrompt"`
-	MaxTurns        *int     `json:"maxTurns"`
-	PermissionMode  string   `json:"permissionMode"`
-	AllowedTools    []string `json:"allowedTools"`
-	DisallowedTools []string `json:"disallowedTools"`
+	Enabled *bool `json:"enabled"`
 
-	Sandbox agent.Sandbox `json:"sandbox"`
-
-	Tools     []string       `json:"tools"` // nil: unchanged
-	Skills    []string       `json:"skills"`
-	MCPs      []string       `json:"mcps"`
-	Knowledge []KnowledgeRef `json:"knowledge"`
-
-	Subagents      map[string]agent.Subagent `json:"subagents"`
-	SettingSources []string                  `json:"settingSources"`
+	faults error // of a body
 }
 
-// validate returns the agent without ids and times, or the faults by field. name is that of the
-// agent that the input replaces, or "".
-func (in AgentInput) validate(name string) (Agent, error) {
-	fields := api.Fields{}
-	a := Agent{
-		Name:            checkedName(fields, name, in.Name, "agent", checkAgentName),
-		Title:           fields.Line("title", in.Title, 0, maxTitle),
-		TitleEN:         fields.Line("titleEn", in.TitleEN, 0, maxTitle),
-		Description:     fields.Text("description", in.Description, 0, maxDescription),
-		DescriptionEN:   fields.Text("descriptionEn", in.DescriptionEN, 0, maxDescription),
-		Icon:            fields.Line("icon", in.Icon, 0, maxIcon),
-		Enabled:         in.Enabled == nil || *in.Enabled,
-		IsDefault:       in.IsDefault,
-		ProviderID:      fields.Line("providerId", in.ProviderID, 1, 100),
-		Model:           fields.Line("model", in.Model, 1, maxModel),
-		SystemPrompt:    checkPrompt(fields, "systemPrompt", in.SystemPrompt),
-		PermissionMode:  in.PermissionMode,
-		AllowedTools:    checkList(fields, "allowedTools", in.AllowedTools),
-		DisallowedTools: append([]string{}, checkList(fields, "disallowedTools", in.DisallowedTools)...),
-		SettingSources:  checkList(fields, "settingSources", in.SettingSources),
-		Sandbox:         checkSandbox(fields, in.Sandbox),
-		Subagents:       checkSubagents(fields, in.Subagents),
-	}
-	a.setDefaults(in)
-	if a.MaxTurns < 1 || a.MaxTurns > maxTurns {
-		fields.Add("maxTurns", fmt.Sprintf("must be from 1 to %d", maxTurns))
-	}
+// UnmarshalJSON decodes a form. Its faults are those of all fields.
+func (in *AgentInput) UnmarshalJSON(data []byte) error {
+	type plain AgentInput
+	*in = AgentInput{}
+	in.MaxTurns = in.TurnLimit() // 0 is a fault
+	in.faults = agent.DecodeForm(data, (*plain)(in))
+	in.MaxTurns = cmp.Or(in.MaxTurns, -1)
+	return settings.NotObject(in.faults)
+}
+
+// checked returns the definition. It adds the faults by field. name is that of the agent that the
+// input replaces, or "".
+func (in AgentInput) checked(name string, fields api.Fields) Definition {
+	settings.AddFaults(fields, in.faults)
+	a := in.Definition
+	a.Agent.ID, a.Agent.Name = "", ""
+	a.Name = checkedName(fields, name, in.Name, "agent", checkAgentName)
+	a.Title = cmp.Or(fields.Line("title", in.Title, 0, maxTitle), a.Name)
+	a.TitleEN = fields.Line("titleEn", in.TitleEN, 0, maxTitle)
+	a.Description = fields.Text("description", in.Description, 0, maxDescription)
+	a.DescriptionEN = fields.Text("descriptionEn", in.DescriptionEN, 0, maxDescription)
+	a.Icon = fields.Line("icon", in.Icon, 0, maxIcon)
+	a.Enabled = in.Enabled == nil || *in.Enabled
+	a.ProviderID = fields.Line("providerId", in.ProviderID, 1, 100)
 	checkNames(fields, "tools", in.Tools)
 	checkNames(fields, "skills", in.Skills)
 	checkNames(fields, "mcps", in.MCPs)
 	checkKnowledge(fields, "knowledge", in.Knowledge)
-	addFaults(fields, a.definition().Validate())
-	a.Tools, a.Skills, a.MCPs = in.Tools, in.Skills, in.MCPs
-	a.Knowledge = in.Knowledge
-	return a, fields.Err()
+	a.checkSettings(fields)
+	return a
 }
 
-func (a *Agent) setDefaults(in AgentInput) {
-	runtime := agent.Agent{}
-	if a.Title == "" {
-		a.Title = a.Name
+// checkSettings checks the settings of the runtime and sets their defaults. The runtime's own rules
+// check what they mean.
+func (a *Definition) checkSettings(fields api.Fields) {
+	a.Model = fields.Line("model", a.Model, 1, maxModel)
+	checkPrompt(fields, "systemPrompt", a.SystemPrompt)
+	a.MaxTurns = cmp.Or(a.MaxTurns, a.TurnLimit())
+	if a.MaxTurns < 1 || a.MaxTurns > maxTurns {
+		fields.Add("maxTurns", fmt.Sprintf("must be from 1 to %d", maxTurns))
 	}
-	if a.PermissionMode == "" {
-		a.PermissionMode = "default"
+	a.PermissionMode = cmp.Or(a.PermissionMode, "default")
+	a.AllowedTools = checkList(fields, "allowedTools", a.AllowedTools)
+	a.DisallowedTools = append([]string{}, checkList(fields, "disallowedTools", a.DisallowedTools)...)
+	a.SettingSources = checkList(fields, "settingSources", a.SkillSources())
+	a.ExtraUserSkillDirs = checkList(fields, "extraUserSkillDirs", a.ExtraUserSkillDirs)
+	for i, dir := range a.ExtraUserSkillDirs {
+		if !filepath.IsAbs(dir) {
+			fields.Add(index("extraUserSkillDirs", i), "must be an absolute path")
+		}
 	}
-	if a.SettingSources == nil {
-		a.SettingSources = runtime.SkillSources()
+	a.Sandbox = checkSandbox(fields, a.Sandbox)
+	a.Subagents = checkSubagents(fields, a.Subagents)
+	for key, remedy := range a.foreign() {
+		fields.Add(key, remedy)
 	}
-	if a.MaxTurns = runtime.TurnLimit(); in.MaxTurns != nil {
-		a.MaxTurns = *in.MaxTurns
+	definition := a.forRuntime()
+	file := agent.File{Limits: a.Limits, Agents: []agent.Agent{definition}}
+	faults, _ := errors.AsType[agent.Faults](file.Validate())
+	for _, f := range faults {
+		key := strings.TrimPrefix(f.Key, "agents[0].")
+		if key == "id" {
+			key = "name"
+		}
+		fields.Add(key, f.Message)
 	}
+}
+
+// foreign returns the settings of a configuration file that an agent of the hub refers to, or does
+// not have, with what to use in their place.
+func (a *Definition) foreign() map[string]string {
+	all := map[string]string{}
+	for key, row := range map[string]struct {
+		value  any
+		remedy string
+	}{
+		"systemPromptFile": {a.SystemPromptFile, "is a file of another machine: send the text in systemPrompt"},
+		"provider":         {a.Provider, "is a provider of the hub: send its id in providerId"},
+		"mcpServers":       {a.MCPServers, "are MCP servers of the hub: send their names in mcps"},
+		"datasets":         {a.Datasets, "are knowledge sets of the hub: send their names in knowledge"},
+		"customTools":      {a.CustomTools, "are tools of the hub: send their names in tools"},
+		"skillArchives":    {a.SkillArchives, "are skills of the hub: send their names in skills"},
+		"hub":              {a.Hub, "is part of a file: send its fields"},
+	} {
+		if v := reflect.ValueOf(row.value); !v.IsZero() {
+			all[key] = row.remedy
+		}
+	}
+	return all
 }
 
 // checkedName returns the name of an agent or a component, a noun. name is that of the one that is
@@ -139,18 +161,6 @@ func checkName(fields api.Fields, field, name string) {
 		fields.Add(field, "must not be empty")
 	} else if probe.Validate() != nil {
 		fields.Add(field, "must be lower-case letters and digits with single hyphens between them, at most 63 characters")
-	}
-}
-
-// addFaults adds the faults of a definition of the runtime, where the name is the id.
-func addFaults(fields api.Fields, err error) {
-	faults, _ := errors.AsType[agent.Faults](err)
-	for _, f := range faults {
-		key := f.Key
-		if key == "id" {
-			key = "name"
-		}
-		fields.Add(key, f.Message)
 	}
 }
 

@@ -3,17 +3,21 @@ package catalog
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
+	"reflect"
 	"slices"
 	"time"
 
 	"github.com/seed93082962/agenthost/hub/db"
 	"github.com/seed93082962/agenthost/hub/store"
+	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
 // columns returns the columns of an agent without its bindings.
 func (a *Agent) columns() []column {
 	return []column{
-		{"id", &a.ID}, {"name", &a.Name}, {"title", &a.Title}, {"title_en", &a.TitleEN}, {"description", &a.Description},
+		{"id", &a.ID}, {"settings", settingsField{a}}, // which are read before those with a column
+		{"name", &a.Name}, {"title", &a.Title}, {"title_en", &a.TitleEN}, {"description", &a.Description},
 		{"description_en", &a.DescriptionEN}, {"icon", &a.Icon}, {"enabled", &a.Enabled}, {"is_default", &a.IsDefault},
 		{"provider_id", &a.ProviderID}, {"model", &a.Model}, {"system_prompt", &a.SystemPrompt}, {"max_turns", &a.MaxTurns},
 		{"permission_mode", &a.PermissionMode}, {"allowed_tools", jsonField{&a.AllowedTools, nil}},
@@ -21,6 +25,41 @@ func (a *Agent) columns() []column {
 		{"setting_sources", jsonField{&a.SettingSources, "[]"}}, {"sandbox", jsonField{&a.Sandbox, ""}},
 		{"version", &a.Version}, {"created_at", timeField{&a.CreatedAt}}, {"updated_at", timeField{&a.UpdatedAt}},
 	}
+}
+
+// restOfAgent is the settings of an agent that have no column of their own, as they are stored.
+type restOfAgent struct {
+	agent.Agent
+	Limits agent.Limits `json:"limits,omitzero"`
+}
+
+// withoutColumns returns the settings that have no column, or nil if there are none.
+func (a *Agent) withoutColumns() *restOfAgent {
+	rest := restOfAgent{Agent: a.Agent, Limits: a.Limits}
+	rest.Description, rest.Model, rest.SystemPrompt, rest.PermissionMode = "", "", "", ""
+	rest.MaxTurns = 0
+	rest.AllowedTools, rest.DisallowedTools, rest.SettingSources = nil, nil, nil
+	rest.Subagents = nil
+	rest.Sandbox = agent.Sandbox{}
+	if reflect.ValueOf(rest).IsZero() {
+		return nil
+	}
+	return &rest
+}
+
+// settingsField is stored as the JSON of the settings of an agent that have no column.
+type settingsField struct{ a *Agent }
+
+func (f settingsField) Value() (driver.Value, error) {
+	rest := f.a.withoutColumns()
+	return jsonField{&rest, ""}.Value()
+}
+
+func (f settingsField) Scan(src any) error {
+	var rest restOfAgent
+	err := jsonField{&rest, ""}.Scan(src)
+	f.a.Agent, f.a.Limits = rest.Agent, rest.Limits
+	return err
 }
 
 // written returns the columns of an agent with those that are only written.

@@ -17,6 +17,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/catalog"
 	"github.com/seed93082962/agenthost/hub/db/dbtest"
 	"github.com/seed93082962/agenthost/rbac"
+	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
 func TestAnAgentIsStoredAsItWasSent(t *testing.T) {
@@ -87,7 +88,7 @@ func TestInvalidAgents(t *testing.T) {
 			},
 			"subagents": {
 				demo("a", "subagents", object{"r": object{"description": "d", "prompt": "", "mcpServers": []any{"m"}}, "B": object{"description": "", "prompt": "p"}}),
-				[]string{"subagents.r.prompt", "subagents.B", "subagents.B.description"},
+				[]string{"subagents.r.prompt", "subagents.B", "subagents.B.description", "subagents.r.mcpServers[0]"},
 			},
 			"server of a subagent": {
 				demo("a", "subagents", object{"r": object{"description": "d", "prompt": "p", "mcpServers": []any{"m"}}}), []string{"subagents.r.mcpServers[0]"},
@@ -272,7 +273,7 @@ func TestMembersOnlyRead(t *testing.T) {
 			s.bob.Put(path+"/a", object{}).Error(http.StatusForbidden, api.Forbidden)
 			s.bob.Delete(path+"/a").Error(http.StatusForbidden, api.Forbidden)
 		}
-		_, err := s.CreateAgent(t.Context(), s.bob.Caller, catalog.AgentInput{Name: "a", ProviderID: "demo", Model: "m"})
+		_, err := s.CreateAgent(t.Context(), s.bob.Caller, catalog.AgentInput{Definition: catalog.Definition{Name: "a", ProviderID: "demo", Agent: agent.Agent{Model: "m"}}})
 		require.Error(t, err, "the service authorizes too")
 		_, err = s.Agents(t.Context(), s.As("acme", "x", "").Caller, api.Page{Number: 1, Size: 1})
 		require.Error(t, err)

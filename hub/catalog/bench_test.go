@@ -16,6 +16,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/catalog"
 	"github.com/seed93082962/agenthost/hub/db/dbtest"
 	"github.com/seed93082962/agenthost/internal/pgtest"
+	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
 // engines are the databases of the benchmarks.
@@ -34,9 +35,9 @@ func fill(b *testing.B, s *server) {
 		names = append(names, catalog.KnowledgeRef{Name: name})
 	}
 	for i := range 1000 {
-		_, err := s.CreateAgent(b.Context(), s.ada.Caller, catalog.AgentInput{
-			Name: fmt.Sprint("agent", i), ProviderID: "demo", Model: "demo", SystemPrompt: strings.Repeat("You write code. ", 20), Knowledge: names,
-		})
+		_, err := s.CreateAgent(b.Context(), s.ada.Caller, catalog.AgentInput{Definition: catalog.Definition{
+			Name: fmt.Sprint("agent", i), ProviderID: "demo", Agent: agent.Agent{Model: "demo", SystemPrompt: strings.Repeat("You write code. ", 20)}, Knowledge: names,
+		}})
 		require.NoError(b, err)
 	}
 }

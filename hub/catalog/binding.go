@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/settings"
 	"github.com/seed93082962/agenthost/hub/store"
 )
 
@@ -100,7 +101,7 @@ func (s *Service) bindAgent(ctx context.Context, caller api.Caller, name string,
 	if err := fields.Err(); err != nil {
 		return Agent{}, err
 	}
-	a, err := s.edit(ctx, caller, name, expected, func(a Agent) Agent {
+	a, err := s.edit(ctx, caller, name, expected, api.Fields{}, func(a Agent) Agent {
 		b.set(&a, in.Items)
 		return a
 	})
@@ -128,7 +129,7 @@ func refSummaries(refs []KnowledgeRef) []string {
 	all := refNames(refs)
 	for i, ref := range refs {
 		if ref.Description != "" {
-			all[i] += " " + summary(ref.Description)
+			all[i] += " " + settings.Summary(ref.Description)
 		}
 	}
 	return all

@@ -10,6 +10,7 @@ import (
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/db"
+	"github.com/seed93082962/agenthost/hub/settings"
 	"github.com/seed93082962/agenthost/hub/store"
 	"github.com/seed93082962/agenthost/internal/ids"
 	"github.com/seed93082962/agenthost/rbac"
@@ -38,8 +39,10 @@ type component[T any] interface {
 }
 
 // input is the body of a request that sets fields of a component: all of them, or those that it
-// has.
-type input[T any] interface{ apply(fields api.Fields, v *T) }
+// has. apply adds the faults, and returns the error of decoding the body.
+type input[T any] interface {
+	apply(fields api.Fields, v *T) error
+}
 
 // Components are the components of one kind of all tenants, and the rules that all kinds have. They
 // are created from an In. Their methods fail with api.NotFound if there is no component of a name.
@@ -146,11 +149,11 @@ func (c *Components[T, In, P]) Create(ctx context.Context, caller api.Caller, in
 // applied returns v with the fields of an input. Without a title, the title is the name.
 func (c *Components[T, In, P]) applied(in In, v T) (T, error) {
 	fields := api.Fields{}
-	in.apply(fields, &v)
+	decoded := in.apply(fields, &v)
 	if common := P(&v).common(); common.Title == "" {
 		common.Title = common.Name
 	}
-	return v, fields.Err()
+	return v, settings.Err(fields, decoded)
 }
 
 // insert stores a new component.

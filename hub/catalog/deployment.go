@@ -8,40 +8,34 @@ import (
 
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/provider"
-	"github.com/seed93082962/agenthost/hub/store"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
 // Deployment returns the configuration of an agent of a tenant with all secrets in clear text and
-// with links to its custom tools and skills, for a deployment. It is that of one state of the
-// database. Disabled MCP servers and knowledge sets are left out. It fails with api.NotFound, and
-// with api.Conflict if a secret cannot be opened or the agent or its provider is disabled. It does
-// not authorize.
-func (s *Service) Deployment(ctx context.Context, tenantID, name string) (agent.Agent, error) {
-	var key string
-	p, err := s.partsOf(ctx, tenantID, name, func(tx *sql.Tx, a Agent) (provider.Provider, error) {
-		if !a.Enabled {
-			return provider.Provider{}, api.Conflict.New("The agent is disabled: enable it first.")
+// with links to its custom tools and skills, for a deployment: a file with one agent. It is that of
+// one state of the database. Disabled MCP servers and knowledge sets are left out. It fails with
+// api.NotFound, and with api.Conflict if a secret cannot be opened or the agent or its provider is
+// disabled. It does not authorize.
+func (s *Service) Deployment(ctx context.Context, tenantID, name string) (agent.File, error) {
+	p, err := s.partsOf(ctx, tenantID, name, func(tx *sql.Tx, p *parts) (err error) {
+		if !p.agent.Enabled {
+			return api.Conflict.New("The agent is disabled: enable it first.")
 		}
-		credentials, err := s.cfg.Providers.Credentials(ctx, tx, tenantID, a.ProviderID)
-		if err == nil && !credentials.Enabled {
+		p.provider, p.settings, err = s.cfg.Providers.Open(ctx, tx, tenantID, p.agent.ProviderID)
+		if err == nil && !p.provider.Enabled {
 			err = api.Conflict.New("The provider of the agent is disabled: enable it, or choose another.")
 		}
-		key = credentials.APIKey
-		return credentials.Provider, err
+		return err
 	})
 	if err != nil {
-		return agent.Agent{}, err
+		return agent.File{}, err
 	}
 	p.servers = slices.DeleteFunc(p.servers, func(v MCP) bool { return !v.Enabled })
 	p.knowledge = slices.DeleteFunc(p.knowledge, func(v Knowledge) bool { return !v.Enabled })
-	config, err := s.config(ctx, p, func(column store.Sealed, v MCP, sealed map[string]string) (map[string]agent.Secret, error) {
-		return s.openPairs(column, tenantID, v, sealed)
-	})
+	config, err := s.config(ctx, p, func(v MCP) (agent.MCPServer, error) { return s.openServer(tenantID, v) })
 	if err != nil {
-		return agent.Agent{}, err
+		return agent.File{}, err
 	}
-	config.Provider.APIKey = agent.Secret(key)
 	for name, sub := range config.Subagents { // of an agent that belongs to this call
 		sub.MCPServers = slices.DeleteFunc(sub.MCPServers, func(server string) bool { _, ok := config.MCPServers[server]; return !ok })
 		config.Subagents[name] = sub
@@ -50,30 +44,31 @@ func (s *Service) Deployment(ctx context.Context, tenantID, name string) (agent.
 	for _, v := range p.skills {
 		url, _, err := s.cfg.Artifacts.SignedURL(ctx, v.file(), linkTTL)
 		if err != nil {
-			return agent.Agent{}, err
+			return agent.File{}, err
 		}
 		config.SkillArchives = append(config.SkillArchives, agent.SkillArchive{Name: v.Name, URL: url, Hash: v.Hash})
 	}
-	return config, nil
+	return agent.File{Limits: p.agent.Limits, Agents: []agent.Agent{config}}, nil
 }
 
 // parts are an agent and what it refers to.
 type parts struct {
 	agent     Agent
 	provider  provider.Provider
-	servers   []MCP // with sealed values
+	settings  agent.Provider // of the provider
+	servers   []MCP          // with sealed values
 	knowledge []Knowledge
 	tools     []Tool
 	skills    []Skill
 }
 
 // partsOf reads the parts of an agent from one state of the database.
-func (s *Service) partsOf(ctx context.Context, tenantID, name string, providerOf func(*sql.Tx, Agent) (provider.Provider, error)) (p parts, err error) {
+func (s *Service) partsOf(ctx context.Context, tenantID, name string, readProvider func(*sql.Tx, *parts) error) (p parts, err error) {
 	err = s.readTx(ctx, func(tx *sql.Tx) error {
 		if p.agent, err = readAgent(ctx, tx, tenantID, name); err != nil {
 			return err
 		}
-		if p.provider, err = providerOf(tx, p.agent); err != nil {
+		if err = readProvider(tx, &p); err != nil {
 			return err
 		}
 		if p.servers, err = s.MCPs.boundTo(ctx, tx, tenantID, p.agent); err != nil {
@@ -91,21 +86,23 @@ func (s *Service) partsOf(ctx context.Context, tenantID, name string, providerOf
 	return p, err
 }
 
-// config returns the configuration of an agent for a runtime, without the key of its provider and
-// without skills. Tools whose file is missing are left out. pairs returns an environment or
-// headers.
-func (s *Service) config(ctx context.Context, p parts,
-	pairs func(column store.Sealed, v MCP, sealed map[string]string) (map[string]agent.Secret, error)) (agent.Agent, error) {
-	config := *p.agent.definition()
-	setProvider(&config, p.provider)
+// config returns the configuration of an agent for a runtime, without skills. Tools whose file is
+// missing are left out. serverOf returns an MCP server as the runtime has it. The address of a
+// built-in provider and its models are known to the runtime.
+func (s *Service) config(ctx context.Context, p parts, serverOf func(MCP) (agent.MCPServer, error)) (agent.Agent, error) {
+	config := p.agent.forRuntime()
+	config.Provider = p.settings
+	if p.provider.Shared {
+		config.Provider = agent.Provider{Protocol: p.provider.Protocol}
+	} else {
+		model := p.provider.ModelNamed(config.Model)
+		config.ContextWindow = cmp.Or(config.ContextWindow, model.ContextWindow)
+		config.MaxOutputTokens = cmp.Or(config.MaxOutputTokens, model.MaxOutput)
+	}
 	config.MCPServers = nil
 	for _, v := range p.servers {
-		server := v.server()
-		var err error
-		if server.Env, err = pairs(envColumn, v, v.Env); err != nil {
-			return agent.Agent{}, err
-		}
-		if server.Headers, err = pairs(headersColumn, v, v.Headers); err != nil {
+		server, err := serverOf(v)
+		if err != nil {
 			return agent.Agent{}, err
 		}
 		if config.MCPServers == nil {
@@ -132,19 +129,4 @@ func (s *Service) config(ctx context.Context, p parts,
 		}
 	}
 	return config, nil
-}
-
-// setProvider sets the address of the model. The vendors' own addresses and models are known to the
-// runtime.
-func setProvider(config *agent.Agent, p provider.Provider) {
-	config.Provider = agent.Provider{Protocol: p.Protocol}
-	if p.Shared {
-		return
-	}
-	config.Provider.BaseURL, config.Provider.AuthStyle = agent.Secret(p.BaseURL), p.AuthStyle
-	for _, m := range p.Models {
-		if m.ID == config.Model {
-			config.ContextWindow, config.MaxOutputTokens = m.ContextWindow, m.MaxOutput
-		}
-	}
 }

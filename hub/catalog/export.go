@@ -5,15 +5,16 @@ import (
 	"database/sql"
 	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/seed93082962/agenthost/hub/api"
-	"github.com/seed93082962/agenthost/hub/provider"
-	"github.com/seed93082962/agenthost/hub/store"
+	"github.com/seed93082962/agenthost/hub/settings"
 	"github.com/seed93082962/agenthost/internal/deadline"
+	"github.com/seed93082962/agenthost/internal/ids"
 	"github.com/seed93082962/agenthost/rbac"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
@@ -26,21 +27,34 @@ func (s *Service) ExportAgent(ctx context.Context, caller api.Caller, name strin
 	if err := rbac.AdminRead.Check(caller); err != nil {
 		return nil, err
 	}
-	p, err := s.partsOf(ctx, caller.TenantID, name, func(tx *sql.Tx, a Agent) (provider.Provider, error) {
-		return s.cfg.Providers.Get(ctx, tx, caller.TenantID, a.ProviderID)
+	p, err := s.partsOf(ctx, caller.TenantID, name, func(tx *sql.Tx, p *parts) (err error) {
+		p.provider, err = s.cfg.Providers.Get(ctx, tx, caller.TenantID, p.agent.ProviderID)
+		p.settings = p.provider.Provider // its secrets are masked
+		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	// The values of secrets are replaced below.
-	config, err := s.config(ctx, p, func(_ store.Sealed, _ MCP, sealed map[string]string) (map[string]agent.Secret, error) {
-		return secrets(mask(sealed)), nil
-	})
+	config, err := s.config(ctx, p, func(v MCP) (agent.MCPServer, error) { return withoutEmpty(settings.Mask(v.MCPServer)), nil })
 	if err != nil {
 		return nil, err
 	}
+	// A secret is written as a mark with the name of a variable, which becomes ${NAME} in the text:
+	// a field of the agent cannot contain a mark that is made here.
+	mark := ids.New()
+	protocol := p.provider.Protocol
+	for name, server := range config.MCPServers {
+		config.MCPServers[name] = settings.Replace(server, func(key, _ string) string {
+			_, key, _ = strings.Cut(key, ".") // env or headers
+			return mark + variable("MCP_"+name+"_"+key)
+		})
+	}
+	body := config.Provider.Body // it has no variables: its texts are masked
+	config.Provider.Body = nil
+	config.Provider = settings.Replace(config.Provider, func(key, _ string) string { return mark + variable(protocol+"_"+key) })
+	config.Provider.Body = body
 	if p.provider.HasKey {
-		config.Provider.APIKey = Masked
+		config.Provider.APIKey = agent.Secret(mark + variable(protocol+"_API_KEY"))
 	}
 	a := p.agent
 	enabled := a.Enabled
@@ -48,47 +62,11 @@ func (s *Service) ExportAgent(ctx context.Context, caller api.Caller, name strin
 		Title: a.Title, TitleEN: a.TitleEN, DescriptionEN: a.DescriptionEN, Icon: a.Icon, IsDefault: a.IsDefault, Enabled: &enabled, Skills: a.Skills,
 		Tools: slices.DeleteFunc(slices.Clone(a.Tools), func(name string) bool { return s.Tools.builtinNamed(name) == nil }),
 	}
-	return encodeExport(agent.File{Agents: []agent.Agent{config}}, p.provider.Protocol)
-}
-
-// encodeExport encodes a file with variables in place of its secrets.
-func encodeExport(file agent.File, protocol string) ([]byte, error) {
-	var root yaml.Node
-	if err := root.Encode(file); err != nil {
-		return nil, fmt.Errorf("encode agent: %w", err)
-	}
-	entry := value(&root, "agents").Content[0]
-	setVariable(value(value(entry, "provider"), "apiKey"), strings.ToUpper(protocol)+"_API_KEY")
-	servers := value(entry, "mcpServers")
-	for name := range file.Agents[0].MCPServers {
-		server := value(servers, name)
-		for _, pairs := range []*yaml.Node{value(server, "env"), value(server, "headers")} {
-			for i := 0; pairs != nil && i+1 < len(pairs.Content); i += 2 {
-				setVariable(pairs.Content[i+1], variable("MCP_"+name+"_"+pairs.Content[i].Value))
-			}
-		}
-	}
-	text, err := yaml.Marshal(&root)
+	text, err := yaml.Marshal(agent.File{Limits: a.Limits, Agents: []agent.Agent{config}})
 	if err != nil {
 		return nil, fmt.Errorf("encode agent: %w", err)
 	}
-	return text, nil
-}
-
-// value returns the value of a key of a mapping, or nil.
-func value(mapping *yaml.Node, key string) *yaml.Node {
-	for i := 0; mapping != nil && i+1 < len(mapping.Content); i += 2 {
-		if mapping.Content[i].Value == key {
-			return mapping.Content[i+1]
-		}
-	}
-	return nil
-}
-
-func setVariable(scalar *yaml.Node, name string) {
-	if scalar != nil {
-		scalar.Value = "${" + name + "}"
-	}
+	return regexp.MustCompile(mark+"([A-Z0-9_]+)").ReplaceAll(text, []byte("$${$1}")), nil
 }
 
 // variable returns the name of an environment variable for a text.

@@ -42,7 +42,7 @@ func TestAnExportedAgentIsImportedAsItWas(t *testing.T) {
 		s.importYAML(strings.Replace(exported.Text, "title: Coder\n", "title: New\n", 1), "?replace=true").Want(http.StatusOK)
 		require.Equal(t, "New", s.ada.Get(agents + "/coder").Want(http.StatusOK)["title"])
 
-		d, err := s.Deployment(t.Context(), "acme", "coder")
+		d, err := deployed(s.Service)(t.Context(), "acme", "coder")
 		require.NoError(t, err)
 		require.Equal(t, agent.Secret("Bearer sk-planted"), d.MCPServers["web"].Headers["Authorization"])
 		require.Equal(t, map[string]string{"hb": "The handbook"}, d.Datasets)
@@ -118,7 +118,12 @@ func TestImportNamesWhatIsMissing(t *testing.T) {
 			head + "  provider: {protocol: demo}\n  mcpServers: {m: {transport: stdio, command: x}}": "mcps[0]",
 			head + "  provider: {protocol: demo}\n  datasets: {d: x}":                                "agents[0].datasets.d",
 			head + "  provider: {protocol: demo}\n  hub: {skills: [s]}":                              "skills[0]",
-			head + "  provider: {protocol: demo}\n  temperature: 1":                                  "agents[0].temperature",
+			head + "  provider: {protocol: demo}\n  temperature: 3":                                  "agents[0].temperature",
+			head + "  provider: {protocol: demo}\n  allowedTools: ['Bash(git *']":                    "allowedTools[0]",
+			head + "  provider: {protocol: demo}\n  systemPromptFile: x.md":                          "agents[0].systemPromptFile",
+			"auth: {apiKey: k}\n" + head + "  provider: {protocol: demo}":                            "auth",
+			"cwd: /srv\n" + head + "  provider: {protocol: demo}":                                    "cwd",
+			"sandbox: {limits: {maxProcesses: 1}}\n" + head + "  provider: {protocol: demo}":         "sandbox",
 			head + "  provider: {protocol: demo}\n  customTools: [{name: t, path: t.ts}]":            "tools[0]",
 			head + "  provider: {protocol: demo}\n  unknown: 1":                                      "agents[0].unknown",
 		} {

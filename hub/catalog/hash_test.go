@@ -15,30 +15,38 @@ import (
 	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/catalog"
 	"github.com/seed93082962/agenthost/hub/db/dbtest"
+	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
 // unhashed are the fields that do not change the hash.
 var unhashed = map[string]bool{"ID": true, "ContentHash": true, "Version": true, "CreatedAt": true, "UpdatedAt": true}
+
+// runtimeOnly are the fields that agents of a hub do not have.
+var runtimeOnly = map[string]bool{
+	"Provider": true, "SystemPromptFile": true, "MCPServers": true, "Datasets": true, "CustomTools": true, "SkillArchives": true, "Hub": true,
+}
 
 func TestTheContentHashChangesWithEachField(t *testing.T) {
 	t.Parallel()
 	base, err := catalog.ContentHash(catalog.Agent{}, nil)
 	require.NoError(t, err)
 	seen := map[string]string{base: "nothing"}
-	for i := range reflect.TypeFor[catalog.Agent]().NumField() {
-		var a catalog.Agent
-		name := reflect.TypeFor[catalog.Agent]().Field(i).Name
-		change(t, reflect.ValueOf(&a).Elem().Field(i), name)
-		hash, err := catalog.ContentHash(a, nil)
-		require.NoError(t, err)
-		if unhashed[name] {
-			require.Equal(t, base, hash, name)
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[catalog.Agent]()) {
+		if field.Anonymous || runtimeOnly[field.Name] {
 			continue
 		}
-		require.Empty(t, seen[hash], name)
-		seen[hash] = name
+		var a catalog.Agent
+		change(t, reflect.ValueOf(&a).Elem().FieldByIndex(field.Index), field.Name)
+		hash, err := catalog.ContentHash(a, nil)
+		require.NoError(t, err)
+		if unhashed[field.Name] {
+			require.Equal(t, base, hash, field.Name)
+			continue
+		}
+		require.Empty(t, seen[hash], field.Name)
+		seen[hash] = field.Name
 	}
-	empty, err := catalog.ContentHash(catalog.Agent{AllowedTools: []string{}}, nil)
+	empty, err := catalog.ContentHash(catalog.Agent{Definition: catalog.Definition{Agent: agent.Agent{AllowedTools: []string{}}}}, nil)
 	require.NoError(t, err)
 	require.NotEqual(t, base, empty, "no tools, and every tool")
 }
@@ -53,6 +61,11 @@ func change(t *testing.T, v reflect.Value, name string) {
 		v.SetBool(true)
 	case reflect.Int, reflect.Int64:
 		v.SetInt(7)
+	case reflect.Float64:
+		v.SetFloat(0.5)
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		change(t, v.Elem(), name)
 	case reflect.Slice:
 		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
 		change(t, v.Index(0), name)
@@ -76,8 +89,8 @@ func change(t *testing.T, v reflect.Value, name string) {
 // they have read.
 func TestTheContentHashIsStable(t *testing.T) {
 	t.Parallel()
-	a := catalog.Agent{Name: "a", Tools: []string{"y", "x"}, Knowledge: []catalog.KnowledgeRef{{Name: "k"}}}
-	b := catalog.Agent{Name: "a", Tools: []string{"x", "y"}, Knowledge: []catalog.KnowledgeRef{{Name: "k"}}, Version: 9}
+	a := catalog.Agent{Definition: catalog.Definition{Name: "a", Tools: []string{"y", "x"}, Knowledge: []catalog.KnowledgeRef{{Name: "k"}}}}
+	b := catalog.Agent{Definition: catalog.Definition{Name: "a", Tools: []string{"x", "y"}, Knowledge: []catalog.KnowledgeRef{{Name: "k"}}}, Version: 9}
 	first, err := catalog.ContentHash(a, nil)
 	require.NoError(t, err)
 	second, err := catalog.ContentHash(b, nil)
@@ -157,7 +170,7 @@ func TestMCPServersShowNoSecret(t *testing.T) {
 		s.ada.Put(mcps+"/m", body, "If-Match", `"1"`).Error(http.StatusPreconditionFailed, "precondition_failed")
 		faults(t, s.ada.Put(mcps+"/m", with(body, "env", object{"NEW": "***"})), "env.NEW")
 		s.ada.Post(agents, demo("a", "mcps", []any{"m"})).Want(http.StatusCreated)
-		d, err := s.Deployment(t.Context(), "acme", "a")
+		d, err := deployed(s.Service)(t.Context(), "acme", "a")
 		require.NoError(t, err)
 		require.Equal(t, "sk-planted", string(d.MCPServers["m"].Env["TOKEN"]))
 		require.Equal(t, "slow", string(d.MCPServers["m"].Env["MODE"]))

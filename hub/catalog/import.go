@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,8 +9,11 @@ import (
 	"mime"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/provider"
+	"github.com/seed93082962/agenthost/hub/settings"
 	"github.com/seed93082962/agenthost/hub/store"
 	"github.com/seed93082962/agenthost/internal/excerpt"
 	"github.com/seed93082962/agenthost/internal/httpapi"
@@ -20,114 +24,136 @@ import (
 const (
 	maxImport = 1 << 20 // bytes
 	maxFault  = 300     // bytes of the key and of the message of a fault
+	maxFaults = 100
 )
 
 // ImportAgent creates an agent from a configuration file of the runtime with one agent, such as
 // ExportAgent returns. Provider, tools, skills, MCP servers and datasets must exist in the hub: the
-// provider is found by protocol and base URL, datasets by their id, and the others by their name.
-// Variables of the file are not replaced. An agent of the same name is replaced if replace is true;
-// otherwise the error is api.NameTaken. A file that cannot be imported is api.ArtifactInvalid. Two
-// files are parsed at a time.
+// provider is found by its address and its settings, datasets by their id, and the others by their
+// name. Variables of the file are not replaced: they are the secrets of the hub. An agent of the
+// same name is replaced if replace is true; otherwise the error is api.NameTaken. A file that cannot
+// be imported is api.ArtifactInvalid, with all faults. Two files are parsed at a time.
 func (s *Service) ImportAgent(ctx context.Context, caller api.Caller, text []byte, replace bool) (a Agent, created bool, err error) {
 	if err := rbac.AdminWrite.Check(caller); err != nil {
 		return Agent{}, false, err
 	}
-	var file *agent.Agent
+	var file *agent.File
 	err = s.checked(ctx, caller, func() error {
 		file, err = agent.ParseOne("agents.yaml", text, func(name string) (string, bool) { return "${" + name + "}", true })
 		return err
 	})
-	if _, ok := errors.AsType[agent.Faults](err); ok {
-		return Agent{}, false, invalidFile(err)
+	fields := api.Fields{}
+	faults, ok := errors.AsType[agent.Faults](err)
+	if err != nil && !ok {
+		return Agent{}, false, err
 	}
+	for _, f := range faults {
+		fields.Add(excerpt.Shorten(cmp.Or(f.Key, "file"), maxFault), fmt.Sprintf("line %d: %s", f.Line, excerpt.Shorten(f.Message, maxFault)))
+	}
+	if file == nil {
+		return Agent{}, false, importFault(fields)
+	}
+	in, err := s.importInput(ctx, caller.TenantID, *file, fields)
 	if err != nil {
 		return Agent{}, false, err
 	}
-	in, err := s.importInput(ctx, caller.TenantID, *file)
-	if err != nil {
-		return Agent{}, false, err
+	if len(fields) >= maxFaults {
+		return Agent{}, false, importFault(fields)
 	}
-	input, err := in.validate("")
-	if err != nil {
-		return Agent{}, false, importFault(err)
-	}
+	input := in.checked("", fields)
 	err = s.change(ctx, caller, func(tx *store.Tx) error {
-		a, created = input, false
+		a, created = Agent{Definition: input}, false
 		before, err := readAgent(ctx, tx, caller.TenantID, in.Name)
 		switch {
 		case errors.Is(err, api.NotFound):
 			created = true
-			err = s.insert(ctx, tx, &a)
+			err = s.insert(ctx, tx, &a, maps.Clone(fields))
 		case err == nil && !replace:
 			err = api.NameTaken.New("There is an agent " + in.Name + ": choose another name, or send replace=true.")
 		case err == nil:
-			err = s.replace(ctx, tx, before, &a)
+			err = s.replace(ctx, tx, before, &a, maps.Clone(fields))
 		}
 		if err != nil {
 			return importFault(err)
 		}
-		detail := agentImportDetail{ProviderID: a.ProviderID, Model: a.Model, Sandbox: recorded(sandboxLines(a.Sandbox)), Replaced: !created}
-		tx.Record(actionImportAgent.Record(a.event(caller), detail))
+		tx.Record(actionImportAgent.Record(a.event(caller), agentImportDetail{
+			ProviderID: a.ProviderID, Model: a.Model, Sandbox: settings.Recorded(settings.Lines(a.Sandbox)),
+			Settings: settings.Recorded(a.settingLines()), Replaced: !created,
+		}))
 		return nil
 	})
 	return a, created, err
 }
 
-// importInput returns the input of an agent of a file.
-func (s *Service) importInput(ctx context.Context, tenantID string, d agent.Agent) (AgentInput, error) {
-	fields := api.Fields{}
-	unsupported := func(key string, present bool) {
+// importInput returns the input of the agent of a file. It adds what the hub does not have.
+func (s *Service) importInput(ctx context.Context, tenantID string, file agent.File, fields api.Fields) (AgentInput, error) {
+	for key, present := range map[string]bool{
+		"auth": file.Auth.APIKeys != nil, "cwd": file.CWD != "", "agentHome": file.AgentHome != "", "stateDir": file.StateDir != "",
+		"sandbox": file.Sandbox != agent.SandboxSettings{}, "agents[0].systemPromptFile": file.Agents[0].SystemPromptFile != "",
+		"agents[0].skillArchives": len(file.Agents[0].SkillArchives) > 0,
+	} {
 		if present {
-			fields.Add("agents[0]."+key, "is not supported by the hub: remove it")
+			fields.Add(key, "is not part of an agent of a hub: the hub sets it for each deployment, remove it")
 		}
 	}
-	unsupported("systemPromptFile", d.SystemPromptFile != "")
-	unsupported("temperature", d.Temperature != nil)
-	unsupported("thinking", d.Thinking != agent.Thinking{})
-	unsupported("extraUserSkillDirs", d.ExtraUserSkillDirs != nil)
-	unsupported("skillArchives", len(d.SkillArchives) > 0)
-	unsupported("provider.apiKeyHeader", d.Provider.APIKeyHeader != "")
-	unsupported("provider.headers", len(d.Provider.Headers) > 0)
-	unsupported("provider.body", len(d.Provider.Body) > 0)
-	unsupported("provider.streamUsage", d.Provider.StreamUsage != nil)
-	in := AgentInput{
-		Name: d.ID, Title: d.Name, Description: d.Description, Model: d.Model, SystemPrompt: d.SystemPrompt, PermissionMode: d.PermissionMode,
-		AllowedTools: d.AllowedTools, DisallowedTools: d.DisallowedTools, SettingSources: d.SettingSources, Subagents: d.Subagents, Sandbox: d.Sandbox,
-		Tools: []string{}, Skills: []string{}, MCPs: slices.AppendSeq([]string{}, slices.Values(slices.Sorted(maps.Keys(d.MCPServers)))),
-		Knowledge: []KnowledgeRef{},
+	if file.Agents[0].SystemPromptFile != "" {
+		fields["agents[0].systemPromptFile"] = "is a file of another machine: write its text in systemPrompt"
 	}
-	if d.MaxTurns > 0 {
-		in.MaxTurns = &d.MaxTurns
-	}
+	d := file.Agents[0]
+	in := AgentInput{Definition: Definition{
+		Name: d.ID, Title: d.Name, Agent: d, Limits: file.Limits, Tools: []string{}, Skills: []string{}, Knowledge: []KnowledgeRef{},
+		MCPs: slices.AppendSeq([]string{}, maps.Keys(d.MCPServers)),
+	}}
+	slices.Sort(in.MCPs)
 	if h := d.Hub; h != nil {
+		in.Title = cmp.Or(h.Title, in.Title)
 		in.TitleEN = h.TitleEN
 		in.DescriptionEN = h.DescriptionEN
 		in.Icon = h.Icon
 		in.IsDefault = h.IsDefault
 		in.Enabled = h.Enabled
 		in.Skills, in.Tools = append(in.Skills, h.Skills...), append(in.Tools, h.Tools...)
-		if h.Title != "" {
-			in.Title = h.Title
-		}
 	}
 	for i, t := range d.CustomTools {
 		if t.Name == "" {
 			fields.Add(index("agents[0].customTools", i)+".name", "is missing")
+			continue
 		}
 		in.Tools = append(in.Tools, t.Name)
 	}
-	p, err := s.cfg.Providers.Match(ctx, tenantID, d.Provider.Protocol, string(d.Provider.BaseURL))
+	lacks := api.Fields{}
+	faulty := slices.ContainsFunc(slices.Collect(maps.Keys(fields)), func(key string) bool { return strings.HasPrefix(key, "agents[0].provider") })
+	p, err := s.cfg.Providers.Match(ctx, tenantID, d.Provider, lacks)
 	switch {
 	case errors.Is(err, api.NotFound):
-		fields.Add("agents[0].provider", "the hub has no provider with this protocol and baseUrl")
+		if !faulty {
+			fields.Add("agents[0].provider", "the hub has no provider with this protocol and baseUrl")
+		}
+		in.ProviderID = provider.Demo // it has a fault
 	case err != nil:
 		return AgentInput{}, err
+	default:
+		in.ProviderID = p.ID
 	}
-	in.ProviderID = p.ID
-	if err := s.importDatasets(ctx, tenantID, d, &in, fields); err != nil {
-		return AgentInput{}, err
+	for field, reason := range lacks {
+		fields.Add("agents[0].provider."+excerpt.Shorten(field, maxFault), reason)
 	}
-	return in, importFault(fields.Err())
+	// The limits of the model are those of the provider, unless the agent has others.
+	if model := p.ModelNamed(d.Model); !p.Shared {
+		if in.ContextWindow == model.ContextWindow {
+			in.ContextWindow = 0
+		}
+		if in.MaxOutputTokens == model.MaxOutput {
+			in.MaxOutputTokens = 0
+		}
+	}
+	in.ID, in.Agent.Name = "", ""
+	in.Provider = agent.Provider{}
+	in.Hub = nil
+	in.MCPServers, in.Datasets = nil, nil
+	in.CustomTools, in.SkillArchives = nil, nil
+	in.SystemPromptFile = ""
+	return in, s.importDatasets(ctx, tenantID, d, &in, fields)
 }
 
 // importDatasets finds the knowledge sets of datasets.
@@ -155,29 +181,20 @@ func (s *Service) importDatasets(ctx context.Context, tenantID string, d agent.A
 	return nil
 }
 
-// invalidFile returns the error of a file that cannot be parsed.
-func invalidFile(err error) error {
-	fields := api.Fields{}
-	faults, _ := errors.AsType[agent.Faults](err)
-	for _, f := range faults {
-		key := f.Key
-		if key == "" {
-			key = "file"
-		}
-		fields.Add(excerpt.Shorten(key, maxFault), fmt.Sprintf("line %d: %s", f.Line, excerpt.Shorten(f.Message, maxFault)))
-	}
-	return invalidImport(fields)
-}
-
 // importFault returns invalid fields as the error of an import, and other errors unchanged.
 func importFault(err error) error {
-	if fields, ok := errors.AsType[api.Fields](err); ok {
-		return invalidImport(fields)
+	fields, ok := errors.AsType[api.Fields](err)
+	if !ok {
+		return err
 	}
-	return err
-}
-
-func invalidImport(fields api.Fields) error {
+	for key := range fields { // a value that cannot be decoded has one fault
+		if in, ok := strings.CutPrefix(key, "agents[0]."); ok {
+			delete(fields, in)
+			if in == "id" {
+				delete(fields, "name")
+			}
+		}
+	}
 	return &api.Error{
 		Code: api.ArtifactInvalid, Message: "The agent cannot be imported: see data.fields.", Data: map[string]api.Fields{"fields": fields},
 	}

@@ -28,7 +28,7 @@ type KnowledgeInput struct {
 
 var datasetID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$`)
 
-func (in KnowledgeInput) apply(fields api.Fields, v *Knowledge) {
+func (in KnowledgeInput) apply(fields api.Fields, v *Knowledge) error {
 	v.Name = checkedName(fields, v.Name, in.Name, "one", checkName)
 	v.Title = fields.Line("title", in.Title, 0, maxTitle)
 	v.Description = fields.Text("description", in.Description, 0, maxDescription)
@@ -37,6 +37,7 @@ func (in KnowledgeInput) apply(fields api.Fields, v *Knowledge) {
 	if !datasetID.MatchString(in.DatasetID) {
 		fields.Add("datasetId", "must be 1 to 128 letters, digits and . _ : / -, and begin with a letter or digit")
 	}
+	return nil
 }
 
 var (

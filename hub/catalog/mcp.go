@@ -2,64 +2,67 @@ package catalog
 
 import (
 	"context"
+	"database/sql/driver"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"reflect"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/settings"
 	"github.com/seed93082962/agenthost/hub/store"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
-// Masked replaces the values of environments and headers in responses. In a request, it means
-// the stored value.
-const Masked = "***"
-
-// MCP is a server of the Model Context Protocol, by the rules of [agent.MCPServer]. The values of
-// Env and Headers are Masked.
+// MCP is a server of the Model Context Protocol, with the settings of the runtime and by its rules.
+// Secrets are [settings.Masked], in responses for the stored value and in requests to keep it.
 type MCP struct {
 	Component
+	agent.MCPServer
 
-	Transport string            `json:"transport"`
-	Command   string            `json:"command,omitempty"`
-	Args      []string          `json:"args,omitempty"`
-	Env       map[string]string `json:"env,omitempty"`
-	CWD       string            `json:"cwd,omitempty"`
-	Sandbox   agent.Sandbox     `json:"sandbox,omitzero"`
-	URL       string            `json:"url,omitempty"`
-	Headers   map[string]string `json:"headers,omitempty"`
-	Enabled   bool              `json:"enabled"`
+	Enabled bool `json:"enabled"`
 }
 
-// MCPInput is an MCP server. Without a title, the title is the name. It is enabled by default. CWD
-// is relative to the working directory of the agent and defaults to a private empty directory.
-// Sandbox adds to that of the agent.
+// MCPInput is an MCP server. Without a title, the title is the name. It is enabled by default.
 type MCPInput struct {
-	Name        string            `json:"name"` // of an existing server, "" or its name
-	Title       string            `json:"title"`
-	Description string            `json:"description"`
-	Transport   string            `json:"transport"`
-	Command     string            `json:"command"`
-	Args        []string          `json:"args"`
-	Env         map[string]string `json:"env"`
-	CWD         string            `json:"cwd"`
-	Sandbox     agent.Sandbox     `json:"sandbox"`
-	URL         string            `json:"url"`
-	Headers     map[string]string `json:"headers"`
-	Enabled     *bool             `json:"enabled"`
+	Name        string `json:"name"` // of an existing server, "" or its name
+	Title       string `json:"title"`
+	Description string `json:"description"`
+	agent.MCPServer
+
+	Enabled *bool `json:"enabled"`
+
+	faults error // of a body
+}
+
+// UnmarshalJSON decodes a form. Its faults are those of all fields.
+func (in *MCPInput) UnmarshalJSON(data []byte) error {
+	type plain MCPInput
+	*in = MCPInput{}
+	in.faults = agent.DecodeForm(data, (*plain)(in))
+	return settings.NotObject(in.faults)
 }
 
 const (
 	maxCommand = 4096
 	maxPairs   = 100
 	maxValue   = 32 << 10 // of an environment or a header
-	maxValues  = 64 << 10 // of all arguments, environment and headers with their names
+	maxValues  = 64 << 10 // of all arguments and secrets with their names
 )
 
-func (in MCPInput) apply(fields api.Fields, v *MCP) {
+func (in MCPInput) apply(fields api.Fields, v *MCP) error {
+	settings.AddFaults(fields, in.faults)
 	v.Name = checkedName(fields, v.Name, in.Name, "one", checkServerName)
 	v.Title = fields.Line("title", in.Title, 0, maxTitle)
 	v.Description = fields.Text("description", in.Description, 0, maxDescription)
-	v.Transport = in.Transport
+	v.MCPServer = in.MCPServer
 	v.Command = fields.Line("command", in.Command, 0, maxCommand)
 	v.Args = checkArgs(fields, in.Args)
 	v.Env = checkPairs(fields, "env", in.Env)
@@ -68,15 +71,54 @@ func (in MCPInput) apply(fields api.Fields, v *MCP) {
 	v.URL = fields.Line("url", in.URL, 0, maxCommand)
 	v.Headers = checkPairs(fields, "headers", in.Headers)
 	v.Enabled = in.Enabled == nil || *in.Enabled
-	server := v.server()
-	server.Env = secrets(v.Env)
-	server.Headers = secrets(v.Headers)
-	checkServer(fields, "server", server, "")
+	if text, err := json.Marshal(settings.Mask(v.withoutColumns())); err != nil || len(text) > maxValues {
+		fields.Add("server", fmt.Sprintf("must have at most %d bytes of settings", maxValues))
+	}
+	checkServer(fields, "server", v.MCPServer, "")
+	return in.faults
 }
 
-// server returns the server as the runtime has it, without environment and headers.
-func (v MCP) server() agent.MCPServer {
-	return agent.MCPServer{Transport: v.Transport, Command: v.Command, Args: v.Args, CWD: v.CWD, URL: v.URL, Sandbox: v.Sandbox}
+// withoutColumns returns the settings that have no column.
+func (v *MCP) withoutColumns() agent.MCPServer {
+	rest := v.MCPServer
+	rest.Transport, rest.Command, rest.CWD, rest.URL = "", "", "", ""
+	rest.Args = nil
+	rest.Env, rest.Headers = nil, nil
+	rest.Sandbox = agent.Sandbox{}
+	return rest
+}
+
+// serverSettings is stored as the JSON of the settings that have no column, with masked secrets.
+type serverSettings struct{ v *MCP }
+
+func (f serverSettings) Value() (driver.Value, error) {
+	rest := settings.Mask(f.v.withoutColumns())
+	if reflect.ValueOf(rest).IsZero() {
+		return "", nil
+	}
+	text, err := json.Marshal(rest)
+	return string(text), err
+}
+
+func (f serverSettings) Scan(src any) error {
+	f.v.MCPServer = agent.MCPServer{}
+	return jsonField{&f.v.MCPServer, ""}.Scan(src)
+}
+
+// serverSecrets is stored as a JSON object with the sealed secrets of the settings that have no
+// column.
+type serverSecrets struct{ v *MCP }
+
+func (f serverSecrets) Value() (driver.Value, error) {
+	text, err := json.Marshal(settings.Secrets(f.v.withoutColumns()))
+	return string(text), err
+}
+
+func (f serverSecrets) Scan(src any) error {
+	sealed := map[string]string{}
+	err := jsonField{&sealed, ""}.Scan(src)
+	f.v.MCPServer = settings.Replace(f.v.MCPServer, func(key, _ string) string { return sealed[key] })
+	return err
 }
 
 var (
@@ -92,6 +134,7 @@ type (
 		Command   string   `json:"command"`
 		CWD       string   `json:"cwd,omitempty"`
 		Sandbox   []string `json:"sandbox,omitempty"`
+		Settings  []string `json:"settings,omitempty"`
 		Env       []string `json:"env"`     // names
 		Headers   []string `json:"headers"` // names
 		Enabled   bool     `json:"enabled"`
@@ -104,6 +147,7 @@ type (
 		Args        *auditlog.Change[string]   `json:"args,omitempty"`
 		CWD         *auditlog.Change[string]   `json:"cwd,omitempty"`
 		Sandbox     *auditlog.Change[[]string] `json:"sandbox,omitempty"`
+		Settings    *auditlog.Change[[]string] `json:"settings,omitempty"` // all others of the runtime
 		URL         *auditlog.Change[string]   `json:"url,omitempty"`
 		Env         *auditlog.Change[[]string] `json:"env,omitempty"`
 		Headers     *auditlog.Change[[]string] `json:"headers,omitempty"`
@@ -116,35 +160,33 @@ func updatedMCP(from, to MCP) mcpUpdateDetail {
 	return mcpUpdateDetail{
 		Title: auditlog.Diff(from.Title, to.Title), Description: auditlog.Diff(from.Description, to.Description),
 		Transport: auditlog.Diff(from.Transport, to.Transport), Command: auditlog.Diff(from.Command, to.Command), CWD: auditlog.Diff(from.CWD, to.CWD),
-		Sandbox: changedList(sandboxLines(from.Sandbox), sandboxLines(to.Sandbox)),
-		Args:    auditlog.Diff(summary(strings.Join(from.Args, "\n")), summary(strings.Join(to.Args, "\n"))), URL: auditlog.Diff(summary(from.URL), summary(to.URL)),
+		Sandbox: settings.Changed(settings.Lines(from.Sandbox), settings.Lines(to.Sandbox)),
+		Args:    auditlog.Diff(settings.Summary(strings.Join(from.Args, "\n")), settings.Summary(strings.Join(to.Args, "\n"))), URL: auditlog.Diff(settings.Summary(from.URL), settings.Summary(to.URL)),
 		Env: auditlog.Diff(names(from.Env), names(to.Env)), Headers: auditlog.Diff(names(from.Headers), names(to.Headers)),
-		Values: append(replaced("env.", from.Env, to.Env), replaced("headers.", from.Headers, to.Headers)...), Enabled: auditlog.Diff(from.Enabled, to.Enabled),
+		Values: settings.Replaced(from.MCPServer, to.MCPServer), Enabled: auditlog.Diff(from.Enabled, to.Enabled),
+		Settings: settings.Changed(from.settingLines(), to.settingLines()),
 	}
 }
 
-// replaced returns the names of both maps whose values differ.
-func replaced(prefix string, from, to map[string]string) (all []string) {
-	for _, name := range names(to) {
-		if before, ok := from[name]; ok && before != to[name] {
-			all = append(all, prefix+name)
-		}
-	}
-	return all
+// settingLines returns the settings that have no column and no field in a detail.
+func (v *MCP) settingLines() []string {
+	lines := settings.Lines(settings.Mask(v.withoutColumns()))
+	return slices.DeleteFunc(lines, func(line string) bool { return line == "transport: " })
 }
 
 func (s *Service) mcps() *Components[MCP, MCPInput, *MCP] {
 	detail := func(_, v MCP) mcpDetail {
 		return mcpDetail{
-			Transport: v.Transport, Command: v.Command, CWD: v.CWD, Sandbox: recorded(sandboxLines(v.Sandbox)),
-			Env: names(v.Env), Headers: names(v.Headers), Enabled: v.Enabled,
+			Transport: v.Transport, Command: v.Command, CWD: v.CWD, Sandbox: settings.Recorded(settings.Lines(v.Sandbox)),
+			Settings: settings.Recorded(v.settingLines()), Env: names(v.Env), Headers: names(v.Headers), Enabled: v.Enabled,
 		}
 	}
 	return &Components[MCP, MCPInput, *MCP]{
 		s: s, kind: kindMCP, table: "mcps", order: "name", path: "/api/v1/admin/mcps",
 		none: api.NotFound.New("There is no such MCP server."), inUse: api.InUse,
 		columns: func(v *MCP) []column {
-			return v.columns(column{"transport", &v.Transport}, column{"command", &v.Command}, column{"args", jsonField{&v.Args, "[]"}},
+			return v.columns(column{"settings", serverSettings{v}}, column{"secrets", serverSecrets{v}}, // before those with a column
+				column{"transport", &v.Transport}, column{"command", &v.Command}, column{"args", jsonField{&v.Args, "[]"}},
 				column{"env", jsonField{&v.Env, "{}"}}, column{"cwd", &v.CWD}, column{"sandbox", jsonField{&v.Sandbox, ""}}, column{"url", &v.URL},
 				column{"headers", jsonField{&v.Headers, "{}"}}, column{"enabled", &v.Enabled})
 		},
@@ -153,8 +195,7 @@ func (s *Service) mcps() *Components[MCP, MCPInput, *MCP] {
 		},
 		show: func(_ context.Context, all []MCP, _ bool) error {
 			for i := range all {
-				all[i].Env = mask(all[i].Env)
-				all[i].Headers = mask(all[i].Headers)
+				all[i].MCPServer = settings.Mask(withoutEmpty(all[i].MCPServer))
 			}
 			return nil
 		},
@@ -174,13 +215,194 @@ func (v MCP) content() ([]any, error) {
 	case v.CWD != "":
 		content = append(content, v.CWD)
 	}
+	if rest := settings.Mask(v.withoutColumns()); !reflect.ValueOf(rest).IsZero() {
+		content = append(content, rest)
+	}
 	return content, err
 }
 
-func mask(pairs map[string]string) map[string]string {
-	masked := make(map[string]string, len(pairs))
-	for name := range pairs {
-		masked[name] = Masked
+// withoutEmpty returns a server with nil in place of empty lists and maps.
+func withoutEmpty(s agent.MCPServer) agent.MCPServer {
+	if len(s.Args) == 0 {
+		s.Args = nil
 	}
-	return masked
+	if len(s.Env) == 0 {
+		s.Env = nil
+	}
+	if len(s.Headers) == 0 {
+		s.Headers = nil
+	}
+	return s
+}
+
+// Secrets of servers are sealed one by one, bound to their tenant, server and name, so that their
+// names can be listed without the key. Earlier versions did not bind those of environments and
+// headers to the tenant.
+var (
+	envColumn     = store.Sealed{Table: "mcps", Column: "env", ID: "id", Bound: []string{"tenant_id"}, Named: true, Unbound: true, Advice: setAgain}
+	headersColumn = store.Sealed{Table: "mcps", Column: "headers", ID: "id", Bound: []string{"tenant_id"}, Named: true, Unbound: true, Advice: setAgain}
+	secretsColumn = store.Sealed{Table: "mcps", Column: "secrets", ID: "id", Bound: []string{"tenant_id"}, Named: true, Advice: setAgain}
+)
+
+const setAgain = "set the value of the MCP server again"
+
+// Sealed are the columns with secrets, for [store.Store.Reseal] and [store.Store.Rebind].
+func Sealed() []store.Sealed { return []store.Sealed{envColumn, headersColumn, secretsColumn} }
+
+// placeOf returns the place of the secret with a key of [settings.Replace].
+func placeOf(tenantID, id, key string) []byte {
+	if name, ok := strings.CutPrefix(key, "env."); ok {
+		return envColumn.NamedPlace(name, id, tenantID)
+	}
+	if name, ok := strings.CutPrefix(key, "headers."); ok {
+		return headersColumn.NamedPlace(name, id, tenantID)
+	}
+	return secretsColumn.NamedPlace(key, id, tenantID)
+}
+
+// seal replaces the secrets of v by sealed ones. A secret that is Masked or equal to the stored one
+// is the stored one.
+func (s *Service) seal(tenantID string, v *MCP, stored MCP) error {
+	fields := api.Fields{}
+	total := 0
+	for _, arg := range v.Args {
+		total += len(arg)
+	}
+	size := func(key string) int { return len(key) - strings.IndexByte(key, '.') - 1 } // without env. or headers.
+	known := settings.Secrets(stored.MCPServer)
+	v.MCPServer = settings.Replace(v.MCPServer, func(key, value string) string {
+		place := placeOf(tenantID, v.ID, key)
+		before, ok := known[key]
+		plain, err := s.openSecret(place, before)
+		if value == settings.Masked && !ok {
+			fields.Add(key, "has no stored value that "+settings.Masked+" could stand for")
+			return ""
+		}
+		if value == settings.Masked || ok && err == nil && plain == value {
+			total += size(key) + len(plain)
+			return before
+		}
+		total += size(key) + len(value)
+		return base64.StdEncoding.EncodeToString(s.store.Keyring.Seal([]byte(value), place))
+	})
+	if total > maxValues {
+		fields.Add("server", fmt.Sprintf("must have at most %d bytes of arguments, environment, headers and other secrets", maxValues))
+	}
+	return fields.Err()
+}
+
+func (s *Service) openSecret(place []byte, sealed string) (string, error) {
+	raw, err := base64.StdEncoding.DecodeString(sealed)
+	if err != nil {
+		return "", fmt.Errorf("decode sealed value: %w", err)
+	}
+	plain, err := s.store.Keyring.Open(raw, place)
+	return string(plain), err
+}
+
+// openServer returns a server as the runtime has it. It fails with api.Conflict if a secret cannot
+// be opened.
+func (s *Service) openServer(tenantID string, v MCP) (agent.MCPServer, error) {
+	var failed error
+	server := v.MCPServer
+	if len(server.Env) == 0 {
+		server.Env = nil
+	}
+	if len(server.Headers) == 0 {
+		server.Headers = nil
+	}
+	server = settings.Replace(server, func(key, sealed string) string {
+		plain, err := s.openSecret(placeOf(tenantID, v.ID, key), sealed)
+		if err != nil {
+			failed = &api.Error{
+				Code: api.Conflict, Cause: err, Message: "The value " + key + " of MCP server " + v.Name + " cannot be decrypted: set it again.",
+			}
+		}
+		return plain
+	})
+	return server, failed
+}
+
+// The names and values of header fields (RFC 9110, sections 5.1 and 5.5), without obsolete text.
+var (
+	headerName  = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}$")
+	headerValue = regexp.MustCompile(`^[\t -~]*$`)
+)
+
+// checkServerName checks a name by the runtime's rule for the names of MCP servers.
+func checkServerName(fields api.Fields, field, name string) {
+	if len(name) == 0 || len(name) > 63 {
+		fields.Add(field, "must have 1 to 63 characters")
+		return
+	}
+	checkServer(fields, name, agent.MCPServer{Transport: agent.TransportStdio, Command: "c"}, field)
+}
+
+// checkServer checks a server by the rules of the runtime. The names of the faults are those of the
+// fields of the server, or field if that is not empty.
+func checkServer(fields api.Fields, name string, server agent.MCPServer, field string) {
+	probe := agent.Agent{
+		ID: "a", Model: "m", Provider: agent.Provider{Protocol: agent.ProtocolDemo}, MCPServers: map[string]agent.MCPServer{name: server},
+	}
+	faults, _ := errors.AsType[agent.Faults](probe.Validate())
+	unusable, _ := errors.AsType[agent.Faults](probe.Check())
+	for _, f := range slices.Concat(faults, unusable) {
+		key := field
+		if key == "" {
+			key = strings.TrimPrefix(f.Key, "mcpServers."+name+".")
+		}
+		fields.Add(key, f.Message)
+	}
+}
+
+func checkArgs(fields api.Fields, args []string) []string {
+	if len(args) > maxList {
+		fields.Add("args", fmt.Sprintf("must have at most %d elements", maxList))
+		return nil
+	}
+	for i, arg := range args {
+		if len(arg) > maxCommand || strings.ContainsRune(arg, 0) {
+			fields.Add(index("args", i), fmt.Sprintf("must have at most %d bytes, and not U+0000", maxCommand))
+		}
+	}
+	return append([]string{}, args...)
+}
+
+// checkPairs checks an environment or headers, and returns a copy with canonical names of headers.
+// Messages never contain a value.
+func checkPairs(fields api.Fields, field string, pairs map[string]agent.Secret) map[string]agent.Secret {
+	if len(pairs) > maxPairs {
+		fields.Add(field, fmt.Sprintf("must have at most %d elements", maxPairs))
+		return nil
+	}
+	checked := make(map[string]agent.Secret, len(pairs))
+	for _, name := range slices.Sorted(maps.Keys(pairs)) {
+		value, at := string(pairs[name]), field+"."+name
+		isHeader := field == "headers"
+		if isHeader && !headerName.MatchString(name) || !isHeader && !validVariable(name) {
+			fields.Add(field, quote(name)+" is not a valid name")
+			continue
+		}
+		if isHeader {
+			name = http.CanonicalHeaderKey(name)
+		}
+		if len(value) > maxValue || strings.ContainsRune(value, 0) || isHeader && !headerValue.MatchString(value) {
+			fields.Add(at, fmt.Sprintf("must have at most %d bytes and no control characters", maxValue))
+		}
+		if _, repeated := checked[name]; repeated {
+			fields.Add(at, "must not occur twice")
+		}
+		checked[name] = agent.Secret(value)
+	}
+	return checked
+}
+
+// validVariable reports whether name can be that of an environment variable.
+func validVariable(name string) bool {
+	return name != "" && len(name) <= maxTitle && !strings.ContainsFunc(name, func(c rune) bool { return c <= ' ' || c > '~' || c == '=' })
+}
+
+// names returns the names of an environment or of headers, sorted.
+func names(pairs map[string]agent.Secret) []string {
+	return slices.AppendSeq([]string{}, slices.Values(slices.Sorted(maps.Keys(pairs))))
 }

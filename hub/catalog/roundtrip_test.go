@@ -39,7 +39,7 @@ func TestToolsAndSkillsOfAnExportedAgent(t *testing.T) {
 		require.Equal(t, a["contentHash"], b["contentHash"])
 		body := s.importYAML(strings.Replace(exported, "protocol: demo", "protocol: demo\n        headers: {X: y}\n        streamUsage: false", 1), "?replace=true").
 			Error(http.StatusUnprocessableEntity, api.ArtifactInvalid)
-		require.Contains(t, body["data"].(object)["fields"], "agents[0].provider.headers")
+		require.Contains(t, body["data"].(object)["fields"], "agents[0].provider.headers.X")
 		require.Contains(t, body["data"].(object)["fields"], "agents[0].provider.streamUsage")
 	})
 }
@@ -47,14 +47,16 @@ func TestToolsAndSkillsOfAnExportedAgent(t *testing.T) {
 // The format of the hash. If it changes, clients read every agent again.
 func TestTheContentHashHasThisValue(t *testing.T) {
 	t.Parallel()
-	hash, err := catalog.ContentHash(catalog.Agent{
-		Name: "coder", Title: "Coder", Enabled: true, ProviderID: "demo", Model: "demo", MaxTurns: 10, PermissionMode: "default",
-		AllowedTools: []string{}, DisallowedTools: []string{"Write"}, Tools: []string{"Read"}, Skills: []string{}, MCPs: []string{},
-		Knowledge: []catalog.KnowledgeRef{{Name: "handbook", Description: "d"}}, Subagents: map[string]agent.Subagent{"r": {Description: "d", Prompt: "p"}},
-		SettingSources: []string{"user", "project"},
-	}, nil)
+	hash, err := catalog.ContentHash(catalog.Agent{Definition: catalog.Definition{
+		Name: "coder", Title: "Coder", Enabled: true, ProviderID: "demo", Tools: []string{"Read"}, Skills: []string{}, MCPs: []string{},
+		Knowledge: []catalog.KnowledgeRef{{Name: "handbook", Description: "d"}},
+		Agent: agent.Agent{
+			Model: "demo", MaxTurns: 10, PermissionMode: "default", AllowedTools: []string{}, DisallowedTools: []string{"Write"},
+			Subagents: map[string]agent.Subagent{"r": {Description: "d", Prompt: "p"}}, SettingSources: []string{"user", "project"},
+		},
+	}}, nil)
 	require.NoError(t, err)
-	require.Equal(t, "sha256:87ea9e1e30d103c1a7bf17136264bc5fa5b896e447c56d7e032cd1da40382e0b", hash)
+	require.Equal(t, "sha256:39d54cf010fcb46c9ae68fd75202df54e02f04ce6e7f9f2157b5ec4ab237e7d2", hash)
 }
 
 func TestRekeyOfMCPServers(t *testing.T) {
@@ -67,12 +69,12 @@ func TestRekeyOfMCPServers(t *testing.T) {
 			require.NoError(t, err)
 			return service
 		}
-		in := catalog.MCPInput{Name: "m", Transport: "stdio", Command: "run", Env: map[string]string{"A": "1", "B": "2"}}
+		in := catalog.MCPInput{Name: "m", MCPServer: agent.MCPServer{Transport: "stdio", Command: "run", Env: map[string]agent.Secret{"A": "1", "B": "2"}}}
 		for _, caller := range []api.Caller{s.ada.Caller, s.eve.Caller} {
 			_, err := at(older).MCPs.Create(t.Context(), caller, in)
 			require.NoError(t, err)
 		}
-		lost := catalog.MCPInput{Name: "lost", Transport: "http", URL: "https://m.example", Headers: map[string]string{"X-Key": "3"}}
+		lost := catalog.MCPInput{Name: "lost", MCPServer: agent.MCPServer{Transport: "http", URL: "https://m.example", Headers: map[string]agent.Secret{"X-Key": "3"}}}
 		_, err := at(secret.Generate()).MCPs.Create(t.Context(), s.ada.Caller, lost)
 		require.NoError(t, err)
 		both := at(newer, older)
@@ -81,14 +83,14 @@ func TestRekeyOfMCPServers(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, want, n)
 		}
-		_, err = both.CreateAgent(t.Context(), s.eve.Caller, catalog.AgentInput{Name: "a", ProviderID: "demo", Model: "m", MCPs: []string{"m"}})
+		_, err = both.CreateAgent(t.Context(), s.eve.Caller, catalog.AgentInput{Definition: catalog.Definition{Name: "a", ProviderID: "demo", Agent: agent.Agent{Model: "m"}, MCPs: []string{"m"}}})
 		require.NoError(t, err)
-		d, err := at(newer).Deployment(t.Context(), "other", "a")
+		d, err := deployed(at(newer))(t.Context(), "other", "a")
 		require.NoError(t, err)
 		require.Equal(t, map[string]agent.Secret{"A": "1", "B": "2"}, d.MCPServers["m"].Env)
 
 		// A value that cannot be opened fails only what needs it.
-		_, err = both.CreateAgent(t.Context(), s.ada.Caller, catalog.AgentInput{Name: "a", ProviderID: "demo", Model: "m", MCPs: []string{"lost"}})
+		_, err = both.CreateAgent(t.Context(), s.ada.Caller, catalog.AgentInput{Definition: catalog.Definition{Name: "a", ProviderID: "demo", Agent: agent.Agent{Model: "m"}, MCPs: []string{"lost"}}})
 		require.NoError(t, err)
 		_, err = both.Deployment(t.Context(), "acme", "a")
 		require.ErrorIs(t, err, api.Conflict)

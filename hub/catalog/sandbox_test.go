@@ -36,12 +36,12 @@ func TestSandboxOfAnAgent(t *testing.T) {
 		changed := hash()
 		require.NotEqual(t, without, changed)
 		require.Contains(t, strings.Join(s.Audit("acme"), "\n"),
-			`"sandbox":{"from":[],"to":["mode: required","network: proxy","read: /srv/${HOME}/天气","read: ../common","write: out $1","domains: example.com","domains: *.example.com:8443"]}`)
+			`"sandbox":{"from":[],"to":["domains: example.com","domains: *.example.com:8443","mode: required","network: proxy","read: /srv/${HOME}/天气","read: ../common","write: out $1"]}`)
 		want := agent.Sandbox{
 			Mode: "required", Read: []string{"/srv/${HOME}/天气", "../common"}, Write: []string{"out $1"}, Network: "proxy",
 			Domains: []string{"example.com", "*.example.com:8443"},
 		}
-		d, err := s.Deployment(t.Context(), "acme", "a")
+		d, err := deployed(s.Service)(t.Context(), "acme", "a")
 		require.NoError(t, err)
 		require.Equal(t, want, d.Sandbox)
 		require.NoError(t, d.Validate())
@@ -55,9 +55,9 @@ func TestSandboxOfAnAgent(t *testing.T) {
 		require.NotEqual(t, changed, hash())
 		require.Equal(t, changed, s.importYAML(exported, "?replace=true").Want(http.StatusOK)["contentHash"])
 		entries := s.Audit("acme")
-		require.Regexp(t, `^agent.import a .*"sandbox":\["mode: required",.*"replaced":true`, entries[len(entries)-1])
+		require.Regexp(t, `^agent.import a .*"sandbox":\["domains: .*"mode: required",.*"replaced":true`, entries[len(entries)-1])
 		s.ada.Delete(agents + "/a").Want(http.StatusNoContent)
-		require.Contains(t, s.Audit("acme")[len(s.Audit("acme"))-1], `"sandbox":["mode: required"`)
+		require.Contains(t, s.Audit("acme")[len(s.Audit("acme"))-1], `"mode: required"`)
 		require.Equal(t, changed, s.importYAML(exported, "").Want(http.StatusCreated)["contentHash"])
 		put(nil, 2) // replaced as a whole, like the other fields
 		require.Equal(t, without, hash())
@@ -106,7 +106,7 @@ func TestSandboxOfAnMCPServer(t *testing.T) {
 		require.NotEqual(t, without, changed)
 		require.Contains(t, strings.Join(s.Audit("acme"), "\n"), `"sandbox":{"from":[],"to":["network: all","read: /srv/files"]}`)
 		want := agent.MCPServer{Transport: "stdio", Command: "run", Args: []string{}, Sandbox: agent.Sandbox{Read: []string{"/srv/files"}, Network: "all"}}
-		d, err := s.Deployment(t.Context(), "acme", "a")
+		d, err := deployed(s.Service)(t.Context(), "acme", "a")
 		require.NoError(t, err)
 		require.Equal(t, want, d.MCPServers["m"])
 		require.Equal(t, agent.Sandbox{Mode: "off"}, d.Sandbox)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed93082962/agenthost/auditlog"
 	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/settings"
 	"github.com/seed93082962/agenthost/hub/store"
 )
 
@@ -44,7 +45,7 @@ type SceneInput struct {
 
 const maxOrder = 1_000_000
 
-func (in SceneInput) apply(fields api.Fields, v *Scene) {
+func (in SceneInput) apply(fields api.Fields, v *Scene) error {
 	v.Name = checkedName(fields, v.Name, in.Name, "one", checkName)
 	v.Title = fields.Line("title", in.Title, 0, maxTitle)
 	v.TitleEN = fields.Line("titleEn", in.TitleEN, 0, maxTitle)
@@ -58,6 +59,7 @@ func (in SceneInput) apply(fields api.Fields, v *Scene) {
 	if in.Order < -maxOrder || in.Order > maxOrder {
 		fields.Add("order", fmt.Sprintf("must be from %d to %d", -maxOrder, maxOrder))
 	}
+	return nil
 }
 
 var (
@@ -90,7 +92,7 @@ func updatedScene(from, to Scene) sceneUpdateDetail {
 		Title: auditlog.Diff(from.Title, to.Title), TitleEN: auditlog.Diff(from.TitleEN, to.TitleEN),
 		Description: auditlog.Diff(from.Description, to.Description), DescriptionEN: auditlog.Diff(from.DescriptionEN, to.DescriptionEN),
 		Icon: auditlog.Diff(from.Icon, to.Icon), AgentName: auditlog.Diff(from.AgentName, to.AgentName),
-		Prompt: auditlog.Diff(summary(from.Prompt), summary(to.Prompt)), Order: auditlog.Diff(from.Order, to.Order), Enabled: auditlog.Diff(from.Enabled, to.Enabled),
+		Prompt: auditlog.Diff(settings.Summary(from.Prompt), settings.Summary(to.Prompt)), Order: auditlog.Diff(from.Order, to.Order), Enabled: auditlog.Diff(from.Enabled, to.Enabled),
 	}
 }
 

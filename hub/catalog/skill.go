@@ -50,7 +50,7 @@ type SkillInput struct {
 	DescriptionEN *string `json:"descriptionEn"`
 }
 
-func (in SkillInput) apply(fields api.Fields, v *Skill) {
+func (in SkillInput) apply(fields api.Fields, v *Skill) error {
 	if in.Type != nil && *in.Type != "" {
 		v.Type = *in.Type
 	}
@@ -60,6 +60,7 @@ func (in SkillInput) apply(fields api.Fields, v *Skill) {
 	v.Title = textField(fields.Line, "title", in.Title, v.Title, maxTitle)
 	v.Description = textField(fields.Text, "description", in.Description, v.Description, maxDescription)
 	v.DescriptionEN = textField(fields.Text, "descriptionEn", in.DescriptionEN, v.DescriptionEN, maxDescription)
+	return nil
 }
 
 func isSkillType(text string) bool { return text == typeExpert || text == typeCommunity }

@@ -54,10 +54,11 @@ type ToolInput struct {
 	DescriptionEN *string `json:"descriptionEn"`
 }
 
-func (in ToolInput) apply(fields api.Fields, v *Tool) {
+func (in ToolInput) apply(fields api.Fields, v *Tool) error {
 	v.Title = textField(fields.Line, "title", in.Title, v.Title, maxTitle)
 	v.Description = textField(fields.Text, "description", in.Description, v.Description, maxDescription)
 	v.DescriptionEN = textField(fields.Text, "descriptionEn", in.DescriptionEN, v.DescriptionEN, maxDescription)
+	return nil
 }
 
 // textField returns the checked value of a field, or its old value if the input has none.

@@ -216,13 +216,11 @@ func (s *Service) Open(ctx context.Context, q db.Querier, tenantID, id string) (
 // the oldest. It adds a fault for each setting of want that the provider does not have. A value of
 // want with a variable, ${NAME}, is that of the provider.
 func (s *Service) Match(ctx context.Context, tenantID string, want agent.Provider, faults api.Fields) (Provider, error) {
-	if want.Protocol == agent.ProtocolDemo {
-		return s.Get(ctx, s.store.Read(), tenantID, Demo)
-	}
 	missing := api.NotFound.New("There is no provider with this protocol and base URL.")
 	invalid := api.Fields{}
-	want = clean(invalid, want)
-	if invalid["protocol"] != "" || invalid["baseUrl"] != "" {
+	if want.Protocol == agent.ProtocolDemo {
+		want.BaseURL, want.AuthStyle = "", agent.AuthNone // which it does not use
+	} else if want = clean(invalid, want); invalid["protocol"] != "" || invalid["baseUrl"] != "" {
 		return Provider{}, missing
 	}
 	base, _, _ := strings.Cut(string(want.BaseURL), "?")

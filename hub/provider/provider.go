@@ -134,6 +134,16 @@ func (p Provider) MarshalJSON() ([]byte, error) {
 // CurrentVersion is the ETag of a response with the provider.
 func (p Provider) CurrentVersion() int64 { return p.Version }
 
+// ModelNamed returns the model with the id, which is zero for one that the provider does not list.
+func (p Provider) ModelNamed(id string) Model {
+	for _, m := range p.Models {
+		if m.ID == id {
+			return m
+		}
+	}
+	return Model{}
+}
+
 // row is a row of the table, or a built-in provider, which has no tenant. Of the settings of the
 // runtime, it has those with a column. The fields that depend on its secrets are set by view.
 type row struct {
