@@ -76,7 +76,8 @@ func (c *contract) knowledgeSets(admin string) {
 }
 
 func (c *contract) mcpServers(admin string) {
-	const web = `{"name":"web","transport":"http","url":"https://mcp.example.com","headers":{"authorization":"Bearer t-1234"}}`
+	const web = `{"name":"web","transport":"http","url":"https://mcp.example.com","headers":{"authorization":"Bearer t-1234"},
+		"oauth":{"clientId":"hub","clientSecret":"s-1234","issuer":"https://login.example.com"},"timeout":"5m","instructions":true}`
 	const files = `{"name":"files","transport":"stdio","command":"mcp-files","args":["/srv"],"env":{"TOKEN":"t-1234"},"cwd":"files","sandbox":{"read":["/srv"],"write":["files"],"network":"proxy","domains":["files.example.com"]},"title":"Files","description":"Files of a project","enabled":true}`
 	for _, body := range []string{web, files} {
 		c.ok(201, "POST", mcps, admin, body)
@@ -90,6 +91,7 @@ func (c *contract) mcpServers(admin string) {
 	c.ok(200, "PUT", mcps+"/files", admin, strings.Replace(files, "t-1234", "***", 1))
 	c.ok(200, "PUT", mcps+"/files", admin, strings.Replace(files, "t-1234", "t-5678", 1))
 	c.ok(200, "PUT", mcps+"/web", admin, web)
+	c.ok(200, "PUT", mcps+"/web", admin, strings.Replace(web, `"5m"`, `"6m"`, 1))
 	c.faulty("PUT", mcps+"/web", admin, `{"transport":""}`)
 	c.stale(mcps+"/files", admin, files)
 	c.unpaged(mcps, admin)
@@ -162,7 +164,9 @@ const coder = `{"name":"coder","title":"Coder","titleEn":"Coder","description":"
 	"sandbox":{"mode":"required","read":["/srv"],"write":["out"],"network":"proxy","domains":["*.example.com","example.com:8443"]},
 	"providerId":"demo","model":"demo","systemPrompt":"You write code.\n","maxTurns":7,"permissionMode":"plan","allowedTools":["Read","weather"],"disallowedTools":["Write"],
 	"tools":["Read","weather"],"skills":["review"],"mcps":["web"],"knowledge":["faq",{"name":"handbook","description":"for coders"}],
-	"subagents":{"reviewer":{"description":"Reviews","prompt":"Review.","tools":[],"maxTurns":3}},"settingSources":["project"]}`
+	"subagents":{"reviewer":{"description":"Reviews","prompt":"Review.","tools":[],"maxTurns":3}},"settingSources":["project"],
+	"maxOutputTokens":2000,"contextWindow":100000,"temperature":0.5,"thinking":{"type":"adaptive","effort":"low"},"extraUserSkillDirs":["/srv/skills"],
+	"limits":{"runTimeout":"10m","llmIdleTimeout":"90s","toolTimeout":"1m","mcpConnectTimeout":"5s","mcpStartTimeout":"10m","maxToolOutputBytes":1000,"maxResponseBytes":1000}}`
 
 func (c *contract) agents(admin string) {
 	const public = "/api/v1/agents"
@@ -174,7 +178,9 @@ func (c *contract) agents(admin string) {
 	}
 	c.faulty("POST", agents, admin, `{}`, with(`,"name":"manifest"`), with(`,"name":"A"`), with(`,"providerId":""`), with(`,"providerId":"`+unknownID+`"`),
 		with(`,"maxTurns":0`), with(`,"permissionMode":"root"`), with(`,"tools":["Read","Read"]`), with(`,"settingSources":["etc"]`),
-		with(`,"subagents":{"r":{"description":"","prompt":""}}`), with(`,"allowedTools":[""]`), with(`,"sandbox":{"mode":"on"}`), with(`,"sandbox":{"write":["a\u0007"]}`), with(`,"skills":["`+unknownID+`"]`))
+		with(`,"subagents":{"r":{"description":"","prompt":""}}`), with(`,"allowedTools":[""]`), with(`,"sandbox":{"mode":"on"}`), with(`,"sandbox":{"write":["a\u0007"]}`), with(`,"skills":["`+unknownID+`"]`),
+		with(`,"temperature":3`), with(`,"thinking":{"effort":"low"}`), with(`,"extraUserSkillDirs":["skills"]`), with(`,"limits":{"runTimeout":"-1s"}`),
+		with(`,"allowedTools":["Bash(git *"]`), with(`,"mcpServers":{}`))
 	for _, list := range []string{agents, public} {
 		c.unpaged(list, admin)
 		c.ok(200, "GET", list+"/coder", admin, "")
@@ -183,7 +189,7 @@ func (c *contract) agents(admin string) {
 	c.ok(200, "GET", agents+"/writer", admin, "")
 	c.reject(404, api.NotFound, "GET", public+"/writer", admin, "")
 	c.ok(200, "PUT", agents+"/coder", admin, coder)
-	c.send("PUT", agents+"/coder", admin, strings.Replace(coder, `"maxTurns":7`, `"maxTurns":8`, 1), "If-Match", `"1"`).want(200)
+	c.send("PUT", agents+"/coder", admin, strings.Replace(coder, `"temperature":0.5`, `"temperature":1`, 1), "If-Match", `"1"`).want(200)
 	c.ok(200, "PUT", agents+"/coder", admin, strings.Replace(coder, `"mode":"required"`, `"mode":null`, 1))
 	c.ok(200, "PUT", agents+"/coder", admin, coder)
 	c.faulty("PUT", agents+"/coder", admin, `{}`)

@@ -99,6 +99,7 @@ func updatedAgent(from, to Agent) agentUpdateDetail {
 		Sandbox:         settings.Changed(settings.Lines(from.Sandbox), settings.Lines(to.Sandbox)),
 		Subagents:       auditlog.Diff(subagentSummaries(from.Subagents), subagentSummaries(to.Subagents)),
 		SettingSources:  auditlog.Diff(from.SettingSources, to.SettingSources),
+		Settings:        settings.Changed(from.settingLines(), to.settingLines()),
 	}
 }
 
@@ -114,9 +115,6 @@ func subagentSummaries(all map[string]agent.Subagent) []string {
 
 // settingLines returns the settings of the runtime that have no column and no field in a detail.
 func (a *Agent) settingLines() []string {
-	rest := a.withoutColumns()
-	if rest == nil {
-		return nil
-	}
-	return slices.DeleteFunc(settings.Lines(rest), func(line string) bool { return line == "id: " || line == "model: " })
+	lines := settings.Lines(a.withoutColumns())
+	return slices.DeleteFunc(lines, func(line string) bool { return line == "id: " || line == "model: " })
 }

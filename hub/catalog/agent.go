@@ -47,8 +47,6 @@ type Definition struct {
 	// their fields are empty.
 	agent.Agent
 
-	Limits agent.Limits `json:"limits,omitzero"` // of the runtime of the agent
-
 	Tools     []string       `json:"tools"`
 	Skills    []string       `json:"skills"`
 	MCPs      []string       `json:"mcps"`

@@ -98,14 +98,12 @@ func (a *Definition) checkSettings(fields api.Fields) {
 		fields.Add(key, remedy)
 	}
 	definition := a.forRuntime()
-	file := agent.File{Limits: a.Limits, Agents: []agent.Agent{definition}}
-	faults, _ := errors.AsType[agent.Faults](file.Validate())
+	faults, _ := errors.AsType[agent.Faults](definition.Validate())
 	for _, f := range faults {
-		key := strings.TrimPrefix(f.Key, "agents[0].")
-		if key == "id" {
-			key = "name"
+		if f.Key == "id" {
+			f.Key = "name"
 		}
-		fields.Add(key, f.Message)
+		fields.Add(f.Key, f.Message)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
-	"reflect"
 	"slices"
 	"time"
 
@@ -27,24 +26,15 @@ func (a *Agent) columns() []column {
 	}
 }
 
-// restOfAgent is the settings of an agent that have no column of their own, as they are stored.
-type restOfAgent struct {
-	agent.Agent
-	Limits agent.Limits `json:"limits,omitzero"`
-}
-
-// withoutColumns returns the settings that have no column, or nil if there are none.
-func (a *Agent) withoutColumns() *restOfAgent {
-	rest := restOfAgent{Agent: a.Agent, Limits: a.Limits}
+// withoutColumns returns the settings that have no column of their own.
+func (a *Agent) withoutColumns() agent.Agent {
+	rest := a.Agent
 	rest.Description, rest.Model, rest.SystemPrompt, rest.PermissionMode = "", "", "", ""
 	rest.MaxTurns = 0
 	rest.AllowedTools, rest.DisallowedTools, rest.SettingSources = nil, nil, nil
 	rest.Subagents = nil
 	rest.Sandbox = agent.Sandbox{}
-	if reflect.ValueOf(rest).IsZero() {
-		return nil
-	}
-	return &rest
+	return rest
 }
 
 // settingsField is stored as the JSON of the settings of an agent that have no column.
@@ -56,10 +46,8 @@ func (f settingsField) Value() (driver.Value, error) {
 }
 
 func (f settingsField) Scan(src any) error {
-	var rest restOfAgent
-	err := jsonField{&rest, ""}.Scan(src)
-	f.a.Agent, f.a.Limits = rest.Agent, rest.Limits
-	return err
+	f.a.Agent = agent.Agent{}
+	return jsonField{&f.a.Agent, ""}.Scan(src)
 }
 
 // written returns the columns of an agent with those that are only written.

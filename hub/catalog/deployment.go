@@ -12,11 +12,11 @@ import (
 )
 
 // Deployment returns the configuration of an agent of a tenant with all secrets in clear text and
-// with links to its custom tools and skills, for a deployment: a file with one agent. It is that of
-// one state of the database. Disabled MCP servers and knowledge sets are left out. It fails with
-// api.NotFound, and with api.Conflict if a secret cannot be opened or the agent or its provider is
-// disabled. It does not authorize.
-func (s *Service) Deployment(ctx context.Context, tenantID, name string) (agent.File, error) {
+// with links to its custom tools and skills, for a deployment. It is that of one state of the
+// database. Disabled MCP servers and knowledge sets are left out. It fails with api.NotFound, and
+// with api.Conflict if a secret cannot be opened or the agent or its provider is disabled. It does
+// not authorize.
+func (s *Service) Deployment(ctx context.Context, tenantID, name string) (agent.Agent, error) {
 	p, err := s.partsOf(ctx, tenantID, name, func(tx *sql.Tx, p *parts) (err error) {
 		if !p.agent.Enabled {
 			return api.Conflict.New("The agent is disabled: enable it first.")
@@ -28,13 +28,13 @@ func (s *Service) Deployment(ctx context.Context, tenantID, name string) (agent.
 		return err
 	})
 	if err != nil {
-		return agent.File{}, err
+		return agent.Agent{}, err
 	}
 	p.servers = slices.DeleteFunc(p.servers, func(v MCP) bool { return !v.Enabled })
 	p.knowledge = slices.DeleteFunc(p.knowledge, func(v Knowledge) bool { return !v.Enabled })
 	config, err := s.config(ctx, p, func(v MCP) (agent.MCPServer, error) { return s.openServer(tenantID, v) })
 	if err != nil {
-		return agent.File{}, err
+		return agent.Agent{}, err
 	}
 	for name, sub := range config.Subagents { // of an agent that belongs to this call
 		sub.MCPServers = slices.DeleteFunc(sub.MCPServers, func(server string) bool { _, ok := config.MCPServers[server]; return !ok })
@@ -44,11 +44,11 @@ func (s *Service) Deployment(ctx context.Context, tenantID, name string) (agent.
 	for _, v := range p.skills {
 		url, _, err := s.cfg.Artifacts.SignedURL(ctx, v.file(), linkTTL)
 		if err != nil {
-			return agent.File{}, err
+			return agent.Agent{}, err
 		}
 		config.SkillArchives = append(config.SkillArchives, agent.SkillArchive{Name: v.Name, URL: url, Hash: v.Hash})
 	}
-	return agent.File{Limits: p.agent.Limits, Agents: []agent.Agent{config}}, nil
+	return config, nil
 }
 
 // parts are an agent and what it refers to.

@@ -62,7 +62,7 @@ func (s *Service) ExportAgent(ctx context.Context, caller api.Caller, name strin
 		Title: a.Title, TitleEN: a.TitleEN, DescriptionEN: a.DescriptionEN, Icon: a.Icon, IsDefault: a.IsDefault, Enabled: &enabled, Skills: a.Skills,
 		Tools: slices.DeleteFunc(slices.Clone(a.Tools), func(name string) bool { return s.Tools.builtinNamed(name) == nil }),
 	}
-	text, err := yaml.Marshal(agent.File{Limits: a.Limits, Agents: []agent.Agent{config}})
+	text, err := yaml.Marshal(agent.File{Agents: []agent.Agent{config}})
 	if err != nil {
 		return nil, fmt.Errorf("encode agent: %w", err)
 	}

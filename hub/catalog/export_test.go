@@ -42,7 +42,7 @@ func TestAnExportedAgentIsImportedAsItWas(t *testing.T) {
 		s.importYAML(strings.Replace(exported.Text, "title: Coder\n", "title: New\n", 1), "?replace=true").Want(http.StatusOK)
 		require.Equal(t, "New", s.ada.Get(agents + "/coder").Want(http.StatusOK)["title"])
 
-		d, err := deployed(s.Service)(t.Context(), "acme", "coder")
+		d, err := s.Deployment(t.Context(), "acme", "coder")
 		require.NoError(t, err)
 		require.Equal(t, agent.Secret("Bearer sk-planted"), d.MCPServers["web"].Headers["Authorization"])
 		require.Equal(t, map[string]string{"hb": "The handbook"}, d.Datasets)

@@ -170,7 +170,7 @@ func TestMCPServersShowNoSecret(t *testing.T) {
 		s.ada.Put(mcps+"/m", body, "If-Match", `"1"`).Error(http.StatusPreconditionFailed, "precondition_failed")
 		faults(t, s.ada.Put(mcps+"/m", with(body, "env", object{"NEW": "***"})), "env.NEW")
 		s.ada.Post(agents, demo("a", "mcps", []any{"m"})).Want(http.StatusCreated)
-		d, err := deployed(s.Service)(t.Context(), "acme", "a")
+		d, err := s.Deployment(t.Context(), "acme", "a")
 		require.NoError(t, err)
 		require.Equal(t, "sk-planted", string(d.MCPServers["m"].Env["TOKEN"]))
 		require.Equal(t, "slow", string(d.MCPServers["m"].Env["MODE"]))

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"mime"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -101,10 +102,11 @@ func (s *Service) importInput(ctx context.Context, tenantID string, file agent.F
 	}
 	d := file.Agents[0]
 	in := AgentInput{Definition: Definition{
-		Name: d.ID, Title: d.Name, Agent: d, Limits: file.Limits, Tools: []string{}, Skills: []string{}, Knowledge: []KnowledgeRef{},
+		Name: d.ID, Title: d.Name, Agent: d, Tools: []string{}, Skills: []string{}, Knowledge: []KnowledgeRef{},
 		MCPs: slices.AppendSeq([]string{}, maps.Keys(d.MCPServers)),
 	}}
 	slices.Sort(in.MCPs)
+	importLimits(file.Limits, &in.Limits, fields)
 	if h := d.Hub; h != nil {
 		in.Title = cmp.Or(h.Title, in.Title)
 		in.TitleEN = h.TitleEN
@@ -154,6 +156,22 @@ func (s *Service) importInput(ctx context.Context, tenantID string, file agent.F
 	in.CustomTools, in.SkillArchives = nil, nil
 	in.SystemPromptFile = ""
 	return in, s.importDatasets(ctx, tenantID, d, &in, fields)
+}
+
+// importLimits sets the limits of an agent that it does not have to those of its file. It adds a
+// fault for each limit of the file that an agent cannot have.
+func importLimits(file agent.Limits, limits *agent.AgentLimits, fields api.Fields) {
+	for field, value := range reflect.ValueOf(file).Fields() {
+		own := reflect.ValueOf(limits).Elem().FieldByName(field.Name)
+		switch {
+		case value.IsZero():
+		case !own.IsValid():
+			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+			fields.Add("limits."+name, "is a limit of the whole runtime, which an agent of a hub does not have: remove it")
+		case own.IsZero():
+			own.Set(value)
+		}
+	}
 }
 
 // importDatasets finds the knowledge sets of datasets.

@@ -30,6 +30,22 @@ type MCP struct {
 	Enabled bool `json:"enabled"`
 }
 
+// MarshalJSON encodes the fields of all three parts in one object. The server encodes its durations
+// itself.
+func (v MCP) MarshalJSON() ([]byte, error) {
+	common, err := json.Marshal(v.Component)
+	if err != nil {
+		return nil, err
+	}
+	server, err := json.Marshal(v.MCPServer)
+	if err != nil {
+		return nil, err
+	}
+	joined := append(common[:len(common)-1], ',')
+	joined = append(joined, server[1:len(server)-1]...)
+	return fmt.Appendf(joined, `,"enabled":%t}`, v.Enabled), nil
+}
+
 // MCPInput is an MCP server. Without a title, the title is the name. It is enabled by default.
 type MCPInput struct {
 	Name        string `json:"name"` // of an existing server, "" or its name

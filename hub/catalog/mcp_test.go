@@ -33,7 +33,7 @@ func TestCWDOfAnMCPServer(t *testing.T) {
 		changed := hash()
 		require.NotEqual(t, without, changed)
 		require.Contains(t, strings.Join(s.Audit("acme"), "\n"), `"cwd":{"from":"","to":"tools/files"}`)
-		d, err := deployed(s.Service)(t.Context(), "acme", "a")
+		d, err := s.Deployment(t.Context(), "acme", "a")
 		require.NoError(t, err)
 		require.Equal(t, agent.MCPServer{
 			Transport: "stdio", Command: "run", Args: []string{"-v"}, Env: map[string]agent.Secret{"TOKEN": "sk-planted"}, CWD: "tools/files",

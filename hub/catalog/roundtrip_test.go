@@ -85,7 +85,7 @@ func TestRekeyOfMCPServers(t *testing.T) {
 		}
 		_, err = both.CreateAgent(t.Context(), s.eve.Caller, catalog.AgentInput{Definition: catalog.Definition{Name: "a", ProviderID: "demo", Agent: agent.Agent{Model: "m"}, MCPs: []string{"m"}}})
 		require.NoError(t, err)
-		d, err := deployed(at(newer))(t.Context(), "other", "a")
+		d, err := at(newer).Deployment(t.Context(), "other", "a")
 		require.NoError(t, err)
 		require.Equal(t, map[string]agent.Secret{"A": "1", "B": "2"}, d.MCPServers["m"].Env)
 

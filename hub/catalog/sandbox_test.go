@@ -41,7 +41,7 @@ func TestSandboxOfAnAgent(t *testing.T) {
 			Mode: "required", Read: []string{"/srv/${HOME}/天气", "../common"}, Write: []string{"out $1"}, Network: "proxy",
 			Domains: []string{"example.com", "*.example.com:8443"},
 		}
-		d, err := deployed(s.Service)(t.Context(), "acme", "a")
+		d, err := s.Deployment(t.Context(), "acme", "a")
 		require.NoError(t, err)
 		require.Equal(t, want, d.Sandbox)
 		require.NoError(t, d.Validate())
@@ -106,7 +106,7 @@ func TestSandboxOfAnMCPServer(t *testing.T) {
 		require.NotEqual(t, without, changed)
 		require.Contains(t, strings.Join(s.Audit("acme"), "\n"), `"sandbox":{"from":[],"to":["network: all","read: /srv/files"]}`)
 		want := agent.MCPServer{Transport: "stdio", Command: "run", Args: []string{}, Sandbox: agent.Sandbox{Read: []string{"/srv/files"}, Network: "all"}}
-		d, err := deployed(s.Service)(t.Context(), "acme", "a")
+		d, err := s.Deployment(t.Context(), "acme", "a")
 		require.NoError(t, err)
 		require.Equal(t, want, d.MCPServers["m"])
 		require.Equal(t, agent.Sandbox{Mode: "off"}, d.Sandbox)

@@ -20,7 +20,6 @@ import (
 	"github.com/seed93082962/agenthost/hub/provider"
 	"github.com/seed93082962/agenthost/hub/store"
 	"github.com/seed93082962/agenthost/rbac"
-	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/tool/js"
 	"github.com/seed93082962/agenthost/runtime/tool/js/worker"
 )
@@ -115,15 +114,4 @@ func faults(t *testing.T, r apitest.Response, fields ...string) {
 		got = append(got, name)
 	}
 	require.ElementsMatch(t, fields, got, "%s", r.Text)
-}
-
-// deployed is Deployment with the only agent of the file.
-func deployed(s *catalog.Service) func(ctx context.Context, tenantID, name string) (agent.Agent, error) {
-	return func(ctx context.Context, tenantID, name string) (agent.Agent, error) {
-		file, err := s.Deployment(ctx, tenantID, name)
-		if err != nil {
-			return agent.Agent{}, err
-		}
-		return file.Agents[0], nil
-	}
 }

@@ -222,7 +222,7 @@ func TestMissingFilesAndTheSweep(t *testing.T) {
 		}
 		s.bind(t, "writer", "skill", "pdf")
 		deployment := func(name string) agent.Agent {
-			config, err := deployed(s.Service)(t.Context(), "acme", name)
+			config, err := s.Deployment(t.Context(), "acme", name)
 			require.NoError(t, err)
 			return config
 		}

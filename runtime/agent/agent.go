@@ -37,7 +37,7 @@ type Agent struct {
 	Description string `json:"description,omitempty"`
 
 	Model           string   `json:"model"`
-	Provider        Provider `json:"provider,omitzero"` // required
+	Provider        Provider `json:"provider,omitzero"`        // required
 	MaxOutputTokens int      `json:"maxOutputTokens,omitzero"` // of one response; 0: the model's own default
 	ContextWindow   int      `json:"contextWindow,omitzero"`   // in tokens; 0: the model's own
 	Temperature     *float64 `json:"temperature,omitzero"`     // 0 to 2; nil: the model's own default

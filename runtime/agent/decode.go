@@ -22,6 +22,9 @@ type decoder struct {
 	above  map[string]bool // keys with a faulty key below them
 }
 
+// packagePath is the path of this package.
+var packagePath = reflect.TypeFor[File]().PkgPath()
+
 func newDecoder(lookup func(string) (string, bool)) *decoder {
 	if lookup == nil {
 		lookup = func(string) (string, bool) { return "", false }
@@ -84,7 +87,7 @@ func (d *decoder) decode(n *yaml.Node, into *File) {
 
 func (d *decoder) value(n *yaml.Node, v reflect.Value, key string) {
 	if d.form && kindOf(n) == kindNull && v.Kind() != reflect.Interface {
-		if to, ok := v.Addr().Interface().(json.Unmarshaler); ok {
+		if to, ok := v.Addr().Interface().(json.Unmarshaler); ok && v.Type().PkgPath() != packagePath {
 			_ = to.UnmarshalJSON([]byte("null")) // by convention without an error
 		}
 		return
@@ -103,8 +106,10 @@ func (d *decoder) value(n *yaml.Node, v reflect.Value, key string) {
 	case *time.Duration:
 		d.duration(n, to, key)
 		return
-	case *Limits: // its durations are decoded above
-	case json.Unmarshaler: // a type of the caller of DecodeForm
+	case json.Unmarshaler: // of this package, only for durations, which are decoded above
+		if v.Type().PkgPath() == packagePath {
+			break
+		}
 		text, err := json.Marshal(plain(n))
 		if err == nil {
 			err = to.UnmarshalJSON(text)
@@ -261,7 +266,7 @@ func (d *decoder) unique(n *yaml.Node, key string) []entry {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		e := entry{key: n.Content[i].Value, value: n.Content[i+1]}
 		k, at := child(key, e.key), placeOf(n.Content[i])
-		if before, ok := d.places[k]; ok {
+		if before, ok := d.places[k]; ok && !d.form { // of a form, the last one counts
 			d.report(at, k, "is repeated, first on line %d", before.line)
 			continue
 		}

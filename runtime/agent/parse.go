@@ -62,8 +62,9 @@ func ParseOne(name string, data []byte, lookup func(string) (string, bool)) (*Fi
 }
 
 // DecodeForm decodes a JSON object of an API into a struct with types of this package, which it may
-// embed. Unknown keys and null change nothing, and a Secret is taken literally. The error is
-// [Faults] with every value of a wrong type and every repeated key; the others are decoded.
+// embed. As with encoding/json, unknown keys and null change nothing, and of repeated keys the last
+// one counts. A Secret is taken literally. The error is [Faults] with every value of a wrong type;
+// the others are decoded.
 func DecodeForm(data []byte, into any) error {
 	root, err := readJSON(data)
 	if err != nil {
@@ -71,7 +72,7 @@ func DecodeForm(data []byte, into any) error {
 	}
 	d := newDecoder(nil)
 	d.form = true
-	d.value(root, reflect.ValueOf(into).Elem(), "")
+	d.fields(root, reflect.ValueOf(into).Elem(), "")
 	for i := range d.faults {
 		d.faults[i].Line, d.faults[i].Column = 0, 0
 	}
