@@ -276,9 +276,8 @@ func roundTrip(t *testing.T, s *server, d agent.Agent) {
 	}
 	require.Equal(t, clean(t, d), clean(t, got))
 
-	again := s.importYAML(exported, "?replace=true").Want(http.StatusOK)
+	again := s.importYAML(exported, "?replace=true").Want(http.StatusOK) // tools may be in another order
 	require.Equal(t, made["contentHash"], again["contentHash"])
-	require.Equal(t, made["version"], again["version"])
 	s.ada.Delete(agents + "/" + d.ID).Want(http.StatusNoContent)
 	for name := range d.MCPServers {
 		s.ada.Delete(mcps + "/" + name).Want(http.StatusNoContent)
