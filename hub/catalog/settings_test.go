@@ -17,6 +17,7 @@ import (
 	"github.com/seed93082962/agenthost/hub/db/dbtest"
 	"github.com/seed93082962/agenthost/hub/provider"
 	"github.com/seed93082962/agenthost/hub/settings"
+	"github.com/seed93082962/agenthost/internal/ids"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
@@ -290,7 +291,7 @@ func roundTrip(t *testing.T, s *server, d agent.Agent) {
 // provided creates a provider and returns its id.
 func provided(t *testing.T, s *server, body object) string {
 	t.Helper()
-	in, err := json.Marshal(with(body, "name", "Gateway"))
+	in, err := json.Marshal(with(body, "name", ids.New()))
 	require.NoError(t, err)
 	var input provider.Input
 	require.NoError(t, json.Unmarshal(in, &input))
