@@ -179,8 +179,7 @@ func (c *contract) agents(admin string) {
 	c.faulty("POST", agents, admin, `{}`, with(`,"name":"manifest"`), with(`,"name":"A"`), with(`,"providerId":""`), with(`,"providerId":"`+unknownID+`"`),
 		with(`,"maxTurns":0`), with(`,"permissionMode":"root"`), with(`,"tools":["Read","Read"]`), with(`,"settingSources":["etc"]`),
 		with(`,"subagents":{"r":{"description":"","prompt":""}}`), with(`,"allowedTools":[""]`), with(`,"sandbox":{"mode":"on"}`), with(`,"sandbox":{"write":["a\u0007"]}`), with(`,"skills":["`+unknownID+`"]`),
-		with(`,"temperature":3`), with(`,"thinking":{"effort":"low"}`), with(`,"extraUserSkillDirs":["skills"]`), with(`,"limits":{"runTimeout":"-1s"}`),
-		with(`,"allowedTools":["Bash(git *"]`), with(`,"mcpServers":{}`))
+		with(`,"temperature":3`), with(`,"thinking":{"type":"deep"}`), with(`,"extraUserSkillDirs":["skills"]`), with(`,"limits":{"runTimeout":"-1s"}`))
 	for _, list := range []string{agents, public} {
 		c.unpaged(list, admin)
 		c.ok(200, "GET", list+"/coder", admin, "")
@@ -194,6 +193,17 @@ func (c *contract) agents(admin string) {
 	c.ok(200, "PUT", agents+"/coder", admin, coder)
 	c.faulty("PUT", agents+"/coder", admin, `{}`)
 	c.stale(agents+"/coder", admin, coder)
+	const thinker = `{"name":"thinker","providerId":"demo","model":"demo","thinking":{"budgetTokens":1024}}`
+	c.ok(201, "POST", agents, admin, thinker)
+	c.ok(200, "PUT", agents+"/thinker", admin, strings.Replace(thinker, "1024", "2048", 1))
+	for _, path := range []string{agents, public, agents + "/thinker", public + "/thinker"} {
+		c.ok(200, "GET", path, admin, "")
+	}
+	text := c.send("GET", agents+"/thinker/export", admin, "").text
+	c.send("POST", agents+"/import?replace=true", admin, text, "Content-Type", yamlType).want(200)
+	c.ok(204, "DELETE", agents+"/thinker", admin, "")
+	c.send("POST", agents+"/import", admin, text, "Content-Type", yamlType).want(201)
+	c.ok(204, "DELETE", agents+"/thinker", admin, "")
 	m := c.send("GET", public+"/manifest", admin, "")
 	m.want(200)
 	require.Equal(c.t, http.StatusNotModified, c.send("GET", public+"/manifest", admin, "", "If-None-Match", m.header.Get("Etag")).status)

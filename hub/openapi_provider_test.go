@@ -48,10 +48,12 @@ func (c *contract) providers(admin string) {
 	full := strings.Replace(with(`,"apiKeyHeader":"api-key","authStyle":"api_key","headers":{"X-Team":"h-1234"},"body":{"user":"u-1234","safe":true,"n":null},"streamUsage":false`),
 		address, address+"?api-version=1", 1)
 	rich := providers + "/" + c.ok(201, "POST", providers, admin, strings.Replace(full, "Gateway", "Rich", 1))["id"].(string)
-	c.ok(200, "GET", rich, admin, "")
+	for _, read := range []string{rich, public + strings.TrimPrefix(rich, providers), providers, public, public + "/runtime-config"} {
+		c.ok(200, "GET", read, admin, "")
+	}
 	c.ok(200, "POST", providers+"/probe", admin, full)
 	c.ok(200, "PUT", rich, admin, strings.Replace(strings.Replace(full, "Gateway", "Rich", 1), "h-1234", "h-5678", 1))
-	c.faulty("PUT", rich, admin, with(`,"headers":{"Host":"x"}`), with(`,"body":{"messages":1}`), with(`,"apiKeyHeader":"a b"`))
+	c.faulty("PUT", rich, admin, with(`,"apiKeyHeader":"a b"`), with(`,"baseUrl":"https://a.example?ü=1"`))
 	c.ok(204, "DELETE", rich, admin, "")
 	c.send("PUT", path, admin, with(models+`,"apiKey":null,"authStyle":"none"`), "If-Match", `1`).want(200)
 	c.reject(412, api.PreconditionFailed, "PUT", path, admin, with(models), "If-Match", `"1"`)
