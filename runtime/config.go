@@ -79,10 +79,10 @@ type Config struct {
 	// runtime/skill/archive.
 	LoadSkill func(context.Context, agent.SkillArchive) (dir string, err error)
 
-	// OpenMCP opens a server of the Model Context Protocol. The runtime closes it. If box is not
-	// nil, it confines the server if that is a process. If OpenMCP is nil, such servers are reported
-	// as failed. See runtime/tool/mcp.
-	OpenMCP func(name string, server agent.MCPServer, box tool.Sandbox) (tool.Server, error)
+	// OpenMCP opens a server of the Model Context Protocol with the limits of its agent. The runtime
+	// connects it when it starts, and closes it. If box is not nil, it confines the server if that is
+	// a process. If OpenMCP is nil, such servers are reported as failed. See runtime/tool/mcp.
+	OpenMCP func(name string, server agent.MCPServer, limits agent.Limits, box tool.Sandbox) (tool.Server, error)
 
 	// OpenSandbox opens the sandbox of the commands of an agent, or of one of its stdio servers, for
 	// processes with the environment env. The policy has defaults and absolute paths, and its mode

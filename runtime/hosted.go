@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -28,7 +30,23 @@ type hosted struct {
 	fault   error          // the reason
 	init    wire.Init      // of its runs, without the fields that differ between runs
 	summary wire.AgentSummary
-	detail  wire.AgentDetail
+	detail  wire.AgentDetail // without the state of the servers
+	servers []tool.Server
+}
+
+// currentDetail returns the detail with the present state of the servers.
+func (h *hosted) currentDetail() wire.AgentDetail {
+	detail := h.detail
+	detail.MCPServers = maps.Clone(detail.MCPServers)
+	for _, s := range h.servers {
+		server := detail.MCPServers[s.Name()]
+		server.Status = string(s.Status())
+		if err := s.Fault(); err != nil {
+			server.Error = err.Error()
+		}
+		detail.MCPServers[s.Name()] = server
+	}
+	return detail
 }
 
 // host resolves the agents of the configuration.
@@ -48,7 +66,25 @@ func (rt *Runtime) host(ctx context.Context) error {
 		rt.agents = append(rt.agents, h)
 		rt.byID[h.id] = h
 	}
+	for _, h := range rt.agents {
+		for _, s := range h.servers {
+			rt.connecting.Go(func() { rt.connect(h.id, s) })
+		}
+	}
 	return nil
+}
+
+// connect connects a server before the first run needs it. The server logs a failure; the next run
+// connects it again.
+func (rt *Runtime) connect(agentID string, s tool.Server) {
+	defer func() {
+		if value := recover(); value != nil {
+			rt.cfg.Logger.Error("connect MCP server", "agent", agentID, "mcp_server", s.Name(), "panic", value, "stack", string(debug.Stack()))
+		}
+	}()
+	if list, err := s.Tools(rt.life); err == nil {
+		rt.cfg.Logger.Info("MCP server is connected", "agent", agentID, "mcp_server", s.Name(), "tools", len(list.Tools))
+	}
 }
 
 // loaded are the loaded parts of an agent.
@@ -117,23 +153,20 @@ func (rt *Runtime) hostOne(ctx context.Context, def *agent.Agent, parts *loaded)
 	if err != nil {
 		return nil, err
 	}
-	h := &hosted{id: def.ID}
-	status := wire.StatusReady
-	confined := wire.Sandbox{Mode: def.Sandbox.In("").Mode, Reason: "the agent is unavailable"}
+	h := &hosted{id: def.ID, detail: def.Detail(wire.StatusReady, summaries(skills))}
+	h.detail.Sandbox = wire.Sandbox{Mode: def.Sandbox.In("").Mode, Reason: "the agent is unavailable"}
 	if h.fault = parts.skillsError; h.fault == nil {
-		h.engine, h.fault = rt.resolve(def, skills, parts, &confined)
+		h.engine, h.fault = rt.resolve(h, def, skills, parts)
 	}
 	if h.fault != nil {
-		h.engine, status = nil, wire.StatusUnavailable
+		h.engine, h.detail.Status, h.servers = nil, wire.StatusUnavailable, nil
 		rt.cfg.Logger.Error("agent is unavailable", "agent", def.ID, "err", h.fault)
 	}
 	tools := 0
 	if h.engine != nil {
 		tools = len(h.engine.Tools())
 	}
-	h.summary = def.Summary(status, tools)
-	h.detail = def.Detail(status, summaries(skills))
-	h.detail.Sandbox = confined
+	h.summary = def.Summary(h.detail.Status, tools)
 	h.init = wire.Init{
 		AgentID: def.ID, Model: def.Model, CWD: rt.cfg.CWD, Skills: skillNames(skills),
 		PermissionMode: string(permissionMode(def)),

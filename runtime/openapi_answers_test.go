@@ -2,12 +2,14 @@ package runtime_test
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
@@ -19,6 +21,7 @@ import (
 	"github.com/seed93082962/agenthost/runtime/session"
 	"github.com/seed93082962/agenthost/runtime/tool"
 	"github.com/seed93082962/agenthost/runtime/tool/mcp"
+	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
 // asJSON are the headers of a blocking run.
@@ -355,9 +358,15 @@ func (c *contract) mcpServers() {
 			"words": {Transport: agent.TransportHTTP, URL: web.URL}, "gone": {Transport: agent.TransportHTTP, URL: "http://127.0.0.1:1"},
 		}
 	})
+	var detail wire.AgentDetail
+	require.Eventually(c.t, func() bool { // without a run
+		require.NoError(c.t, json.Unmarshal([]byte(c.call(b, "GET", "/v1/agents/helper", "").body), &detail))
+		return detail.MCPServers["words"].Status == "connected" && detail.MCPServers["gone"].Status == "failed"
+	}, time.Minute, time.Millisecond)
+	require.Empty(c.t, detail.MCPServers["words"].Error)
+	require.Contains(c.t, detail.MCPServers["gone"].Error, "connection refused")
 	first := c.call(b, "POST", runs, hello).body
-	require.Contains(c.t, first, `"mcp_servers":[{"name":"gone","status":"pending"},{"name":"words","status":"pending"}]`)
-	require.Contains(c.t, first, `{"type":"system","subtype":"mcp_status","name":"words","status":"connected"}`)
+	require.Contains(c.t, first, `"mcp_servers":[{"name":"gone","status":"failed"},{"name":"words","status":"connected"}]`)
 	require.Contains(c.t, first, `{"type":"system","subtype":"mcp_status","name":"gone","status":"failed","error":"`)
 	require.Contains(c.t, first, `"output":"7"`)
 	second := c.call(b, "POST", runs, hello).body

@@ -20,12 +20,11 @@ import (
 	"github.com/seed93082962/agenthost/runtime/skill"
 	"github.com/seed93082962/agenthost/runtime/tool"
 	"github.com/seed93082962/agenthost/runtime/tool/builtin"
-	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
-// resolve returns the engine of an agent, or the reason why the agent is unavailable. It sets
-// confined when it opens the sandbox.
-func (rt *Runtime) resolve(def *agent.Agent, skills []skill.Skill, parts *loaded, confined *wire.Sandbox) (*engine.Engine, error) {
+// resolve returns the engine of an agent, or the reason why the agent is unavailable. It opens the
+// sandbox and the servers of h.
+func (rt *Runtime) resolve(h *hosted, def *agent.Agent, skills []skill.Skill, parts *loaded) (*engine.Engine, error) {
 	if err := def.Check(); err != nil {
 		return nil, err
 	}
@@ -79,7 +78,7 @@ func (rt *Runtime) resolve(def *agent.Agent, skills []skill.Skill, parts *loaded
 		cfg.ContextWindow = 128_000 // of the smaller current models with this protocol
 	}
 	box, state, err := rt.openCommandSandbox(def, skills)
-	*confined = state
+	h.detail.Sandbox = state
 	if err != nil {
 		return nil, err
 	}
@@ -88,6 +87,7 @@ func (rt *Runtime) resolve(def *agent.Agent, skills []skill.Skill, parts *loaded
 		return nil, err
 	}
 	cfg.Servers = values(servers)
+	h.servers = cfg.Servers
 	if cfg.Tools, err = rt.withBuiltin(tools, skills, policy, box, limits.MaxToolOutputBytes); err != nil {
 		return nil, err
 	}
@@ -184,9 +184,10 @@ func (rt *Runtime) openServers(def *agent.Agent) map[string]tool.Server {
 			box, err = rt.openServerSandbox(def, &server)
 		}
 		if err == nil {
-			servers[name], err = rt.cfg.OpenMCP(name, server, box)
+			servers[name], err = rt.cfg.OpenMCP(name, server, rt.cfg.Limits.Of(def.Limits), box)
 		}
 		if err != nil {
+			rt.cfg.Logger.Warn("MCP server cannot be opened", "agent", def.ID, "mcp_server", name, "err", err)
 			servers[name] = noServer{name, err}
 			continue
 		}
@@ -203,6 +204,7 @@ type noServer struct {
 
 func (s noServer) Name() string                              { return s.name }
 func (s noServer) Status() tool.Status                       { return tool.Failed }
+func (s noServer) Fault() error                              { return s.err }
 func (s noServer) Tools(context.Context) (*tool.List, error) { return nil, s.err }
 func (s noServer) Close() error                              { return nil }
 

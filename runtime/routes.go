@@ -97,5 +97,5 @@ func (rt *Runtime) showAgent(w http.ResponseWriter, _ *http.Request, ps httprout
 	if !ok {
 		return errAgentNotFound
 	}
-	return httpapi.WriteJSON(w, http.StatusOK, a.detail)
+	return httpapi.WriteJSON(w, http.StatusOK, a.currentDetail())
 }

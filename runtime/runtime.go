@@ -57,9 +57,14 @@ type Runtime struct {
 	skills    *skill.Scanner
 	servers   []tool.Server
 	sandboxes []tool.Sandbox
-	started   time.Time
-	reserved  atomic.Int64  // bytes that all runs together have reserved
-	ends      chan struct{} // a semaphore for the ends of cancelled runs
+
+	life       context.Context // ends with Close
+	end        context.CancelFunc
+	connecting sync.WaitGroup // servers that connect at the start
+
+	started  time.Time
+	reserved atomic.Int64  // bytes that all runs together have reserved
+	ends     chan struct{} // a semaphore for the ends of cancelled runs
 }
 
 // New returns a runtime. The caller closes it. An agent that cannot be resolved is unavailable: the
@@ -81,6 +86,7 @@ func New(ctx context.Context, cfg Config) (*Runtime, error) {
 	if rt.client == nil {
 		rt.client = &http.Client{Transport: outbound.Transport()}
 	}
+	rt.life, rt.end = context.WithCancel(context.Background())
 	rt.keys.Store(digests(cfg.APIKeys))
 	rt.shell = &httpapi.Shell{Logger: cfg.Logger, Fail: rt.fail, Quiet: quiet}
 	if err := rt.open(ctx); err != nil {
@@ -156,6 +162,8 @@ func (rt *Runtime) Close() error {
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
 	err := rt.runs.Drain(ended)
+	rt.end()
+	rt.connecting.Wait()
 	var closing sync.WaitGroup
 	for _, s := range rt.servers {
 		closing.Go(func() {

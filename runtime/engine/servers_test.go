@@ -38,6 +38,7 @@ func newShelf(name string, status tool.Status, list func(context.Context) (*tool
 func (s *shelf) Name() string                                  { return s.name }
 func (s *shelf) Status() tool.Status                           { return s.status.Load().(tool.Status) }
 func (s *shelf) Tools(ctx context.Context) (*tool.List, error) { return s.list(ctx) }
+func (s *shelf) Fault() error                                  { return nil }
 func (s *shelf) Close() error                                  { return nil }
 
 func remote(name string) tool.Tool {
@@ -190,9 +191,10 @@ func TestAServerThatDoesNotConnect(t *testing.T) {
 // failed, and the next run receives the error without waiting.
 func TestOnlyTheFirstRunWaitsForASilentServer(t *testing.T) {
 	const limit = 500 * time.Millisecond
-	connector, err := mcp.New(mcp.Config{Env: []string{"PATH=/usr/bin:/bin"}, ConnectTimeout: limit})
+	connector, err := mcp.New(mcp.Config{Env: []string{"PATH=/usr/bin:/bin"}})
 	require.NoError(t, err)
-	silent, err := connector.Open("silent", agent.MCPServer{Transport: agent.TransportStdio, Command: "sleep", Args: []string{"600"}}, nil)
+	silent, err := connector.Open("silent", agent.MCPServer{Transport: agent.TransportStdio, Command: "sleep", Args: []string{"600"}},
+		agent.Limits{MCPConnectTimeout: limit, MCPStartTimeout: limit}, nil)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, silent.Close()) }()
 	s := newSetup(demo.New(demo.Config{Delay: -1}))

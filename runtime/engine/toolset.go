@@ -240,7 +240,10 @@ func (r *run) connectServers(ctx context.Context) error {
 				l.err = fmt.Errorf("%w: %v", errConnectTimeout, limit)
 			}
 			status.Status, status.Error = string(tool.Failed), l.err.Error()
-			r.engine.cfg.Logger.Warn("MCP server failed", "mcp_server", status.Name, "err", l.err, "run_id", r.in.RunID)
+			if errors.Is(l.err, tool.ErrStarting) {
+				status.Status = string(tool.Pending)
+			}
+			r.engine.cfg.Logger.Warn("MCP server is missing in a run", "mcp_server", status.Name, "err", l.err, "run_id", r.in.RunID)
 		default:
 			lists[l.index] = l.tools
 			if r.servers[l.index].Status == status.Status {

@@ -110,9 +110,14 @@ type Server interface {
 	// or that has disconnected, is pending: Tools connects it.
 	Status() Status
 
+	// Fault returns why the last attempt to connect a failed server failed, otherwise nil. Its text
+	// may be public.
+	Fault() error
+
 	// Tools returns the server's tools, and connects first if there is no connection. The same
 	// pointer means the same tools; the list must not be changed. When ctx ends, Tools returns; an
-	// attempt to connect continues for other callers.
+	// attempt to connect continues for other callers. [ErrStarting] is returned without a wait while
+	// a server takes longer to start than callers wait.
 	//
 	// A call of a tool reconnects if necessary.
 	Tools(ctx context.Context) (*List, error)
@@ -129,6 +134,10 @@ type List struct {
 	// run emits them as warnings.
 	LeftOut []string
 }
+
+// ErrStarting is the error of a server that is pending and takes long to start, for example because
+// a package is installed. A later call may find it connected.
+var ErrStarting = errors.New("the server is still starting")
 
 // Status is the state of the connection to a [Server].
 type Status string

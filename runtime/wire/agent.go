@@ -66,6 +66,11 @@ type MCPServer struct {
 	Env       map[string]string `json:"env,omitzero"`
 	URL       string            `json:"url,omitempty"`
 	Headers   map[string]string `json:"headers,omitzero"`
+
+	// Status is the state of the connection at the time of the request: pending, connected or failed.
+	// It is absent if the agent is unavailable.
+	Status string `json:"status,omitempty"`
+	Error  string `json:"error,omitempty"` // why the last attempt to connect a failed server failed
 }
 
 // SubagentSummary is the public part of a subagent.

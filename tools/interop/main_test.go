@@ -35,7 +35,7 @@ func serve(t *testing.T, a agent.Agent) string {
 	t.Helper()
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "a.txt"), []byte("a file"), 0o600))
-	servers, err := mcp.New(mcp.Config{CWD: dir, ConnectTimeout: patience, Name: "agenthost", Version: "interop",
+	servers, err := mcp.New(mcp.Config{CWD: dir, Name: "agenthost", Version: "interop",
 		Env: []string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + dir}})
 	require.NoError(t, err)
 	a.ID, a.PermissionMode = "bot", "bypassPermissions"
@@ -44,7 +44,7 @@ func serve(t *testing.T, a agent.Agent) string {
 	}
 	rt, err := runtime.New(t.Context(), runtime.Config{
 		Agents: []agent.Agent{a}, APIKeys: []string{key}, CWD: dir, OpenMCP: servers.Open,
-		Limits: agent.Limits{MCPConnectTimeout: patience},
+		Limits: agent.Limits{MCPConnectTimeout: patience, MCPStartTimeout: patience},
 	})
 	require.NoError(t, err)
 	server := httptest.NewServer(rt)

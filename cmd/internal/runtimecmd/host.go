@@ -54,7 +54,7 @@ func (s *settings) newHost(ctx context.Context, file *agent.File, sessions store
 		return h, fmt.Errorf("host sandboxes: %w", err)
 	}
 	servers, err := mcp.New(mcp.Config{
-		CWD: cwd, Dir: private, Env: s.childEnv, HTTPClient: client, ConnectTimeout: file.Limits.MCPConnectTimeout,
+		CWD: cwd, Dir: private, Env: s.childEnv, HTTPClient: client,
 		Name: "agenthost", Version: daemon.Version(), Logger: log,
 	})
 	if err != nil {

@@ -75,7 +75,7 @@ func BenchmarkStart(b *testing.B) {
 	for b.Loop() {
 		for kind, box := range map[string]tool.Sandbox{"plain": nil, "confined": box} {
 			start := time.Now()
-			s, err := w.Open("test", def, box)
+			s, err := w.Open("test", def, agent.Limits{}, box)
 			require.NoError(b, err)
 			list(b, s)
 			took[kind] = append(took[kind], time.Since(start).Seconds()*1000)

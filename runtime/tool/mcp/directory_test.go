@@ -44,7 +44,7 @@ func (p *private) output(def agent.MCPServer) string {
 	for i, arg := range def.Args {
 		def.Args[i] = strings.ReplaceAll(arg, "OUT", file)
 	}
-	s, err := p.Open("test", def, nil)
+	s, err := p.Open("test", def, agent.Limits{}, nil)
 	require.NoError(p.t, err)
 	_, err = s.Tools(p.t.Context())
 	require.NoError(p.t, s.Close())
@@ -76,10 +76,10 @@ func TestServersDoNotReadTheDirectoryOfTheAgent(t *testing.T) {
 		require.NotContains(t, p.output(shell("exec >>OUT 2>&1; "+script+" || echo missing")), "planted", script)
 	}
 	for _, command := range []string{"./rc", "sub/../rc", "../rc"} {
-		_, err := p.Open("test", agent.MCPServer{Transport: agent.TransportStdio, Command: command}, nil)
+		_, err := p.Open("test", agent.MCPServer{Transport: agent.TransportStdio, Command: command}, agent.Limits{}, nil)
 		require.ErrorContains(t, err, "is relative, and the server starts in a private empty directory: set cwd")
 	}
-	_, err := p.Open("test", agent.MCPServer{Transport: agent.TransportStdio, Command: "sh", CWD: "a\x00"}, nil)
+	_, err := p.Open("test", agent.MCPServer{Transport: agent.TransportStdio, Command: "sh", CWD: "a\x00"}, agent.Limits{}, nil)
 	require.ErrorContains(t, err, "must not contain a NUL")
 	with := shell("exec >>OUT; . ./rc")
 	for _, dir := range []string{".", p.dir, "sub/.."} {
@@ -148,7 +148,7 @@ func TestPrivateDirectoriesAreDeleted(t *testing.T) {
 		require.Equal(t, "end", p.output(def), name)
 		p.requireEmpty()
 	}
-	s, err := p.Open("test", agent.MCPServer{Transport: agent.TransportStdio, Command: "no-such-command"}, nil)
+	s, err := p.Open("test", agent.MCPServer{Transport: agent.TransportStdio, Command: "no-such-command"}, agent.Limits{}, nil)
 	require.NoError(t, err)
 	_, err = s.Tools(t.Context())
 	require.ErrorContains(t, err, "find executable")
@@ -158,7 +158,7 @@ func TestPrivateDirectoriesAreDeleted(t *testing.T) {
 	def := stdio(t, "tools")
 	var servers []tool.Server
 	for range 3 {
-		s, err := p.Open("test", def, nil)
+		s, err := p.Open("test", def, agent.Limits{}, nil)
 		require.NoError(t, err)
 		dir := call(t, find(t, s, "cwd"), `{}`).Output
 		require.DirExists(t, dir)
@@ -184,7 +184,7 @@ func TestPrivateDirectoriesAreDeleted(t *testing.T) {
 // A process that is killed deletes nothing. The next one does.
 func TestDirectoriesOfKilledProcessesAreDeleted(t *testing.T) {
 	p := newPrivate(t)
-	live, err := p.Open("test", stdio(t, "tools"), nil)
+	live, err := p.Open("test", stdio(t, "tools"), agent.Limits{}, nil)
 	require.NoError(t, err)
 	used := call(t, find(t, live, "cwd"), `{}`).Output
 

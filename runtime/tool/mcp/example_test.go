@@ -30,7 +30,7 @@ func ExampleConnector_Open() {
 	if err != nil {
 		panic(err)
 	}
-	server, err := connector.Open("weather", agent.MCPServer{Transport: agent.TransportHTTP, URL: web.URL}, nil)
+	server, err := connector.Open("weather", agent.MCPServer{Transport: agent.TransportHTTP, URL: web.URL}, agent.Limits{}, nil)
 	if err != nil {
 		panic(err)
 	}

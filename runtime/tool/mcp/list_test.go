@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/tool"
 )
 
@@ -118,7 +119,7 @@ func TestMappedNames(t *testing.T) {
 				var call struct{ Name string }
 				require.NoError(t, json.Unmarshal(params, &call))
 				return fmt.Sprintf(`{"content":[{"type":"text","text":%q}]}`, call.Name)
-			}), nil)
+			}), agent.Limits{}, nil)
 			require.NoError(t, err)
 			t.Cleanup(func() { require.NoError(t, s.Close()) })
 			got := map[string]string{}

@@ -6,13 +6,15 @@
 //	})
 //	...
 //	server := agent.MCPServer{Transport: "stdio", Command: "mcp-files"}
-//	files, err := connector.Open("files", server, nil) // not confined
+//	files, err := connector.Open("files", server, agent.Limits{}, nil) // not confined
 //	defer files.Close()
 //	list, err := files.Tools(ctx) // starts the command: mcp__files__read, mcp__files__write, ...
 //
 // The first Tools or Call connects the server. Concurrent callers share one attempt. The attempt
-// takes at most ConnectTimeout, and ends early when the last of its callers is cancelled. After a
-// failed attempt, Tools and Call return its error immediately for 1 s, doubled for each further
+// takes at most MCPConnectTimeout, and ends early when the last of its callers is cancelled. The
+// first start of a command may take MCPStartTimeout, since a package runner may install it; callers
+// wait for the first part of it only, and a cancelled caller does not end it any more. After a failed
+// attempt, Tools and Call return its error immediately for 1 s, doubled for each further
 // failure up to 30 s. The next call after the loss of a connection connects again. A call during
 // which the connection is lost is not repeated, since it may have been executed: the result says
 // so. After a call that exceeds its time, the server is pinged; without a response within 3 s the
@@ -59,7 +61,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/seed93082962/agenthost/internal/privatedir"
 	"github.com/seed93082962/agenthost/runtime/agent"
@@ -87,9 +88,6 @@ type Config struct {
 	// each connection.
 	HTTPClient *http.Client
 
-	// ConnectTimeout bounds connecting and listing the tools. Defaults to 10 s.
-	ConnectTimeout time.Duration
-
 	// Name and Version identify this client to servers. Default to agenthost and 0.
 	Name, Version string
 
@@ -113,11 +111,7 @@ func New(cfg Config) (*Connector, error) {
 	if cfg.CWD != "" && !filepath.IsAbs(cfg.CWD) {
 		return nil, errors.New("mcp: CWD is not absolute")
 	}
-	if cfg.ConnectTimeout < 0 {
-		return nil, errors.New("mcp: ConnectTimeout is negative")
-	}
 	cfg.Env = slices.Clone(cfg.Env)
-	cfg.ConnectTimeout = cmp.Or(cfg.ConnectTimeout, 10*time.Second)
 	cfg.Name = cmp.Or(cfg.Name, "agenthost")
 	cfg.Version = cmp.Or(cfg.Version, "0")
 	if cfg.Logger == nil {
@@ -149,14 +143,19 @@ var serverName = regexp.MustCompile(`^[A-Za-z0-9-]+(_[A-Za-z0-9-]+)*$`)
 // name that the protocol does not allow, tools that are listed twice or can only be called as a
 // task, and tools whose schema is not of type object. Descriptions are cut at 16 KiB.
 //
+// Of the limits, those of MCP servers and the time of a tool call are used.
+//
 // If box is not nil, a stdio server is confined by it. The caller closes box after the server. It
 // starts in the home of box, unless def has a cwd.
-func (c *Connector) Open(name string, def agent.MCPServer, box tool.Sandbox) (tool.Server, error) {
+func (c *Connector) Open(name string, def agent.MCPServer, limits agent.Limits, box tool.Sandbox) (tool.Server, error) {
 	if !serverName.MatchString(name) || len(prefix(name)) >= maxName {
 		return nil, fmt.Errorf("open mcp server %.80q: a name has letters, digits, hyphens and single underscores between them, at most %d",
 			name, maxName-1-len(prefix("")))
 	}
-	s := newServer(c.cfg, name, def)
+	s := &server{
+		cfg: c.cfg, name: name, limits: limits.WithDefaults(), slow: def.Transport == agent.TransportStdio,
+		hide: newRedactor(def), log: c.cfg.Logger.With("mcp_server", name),
+	}
 	var err error
 	switch def.Transport {
 	case agent.TransportStdio:

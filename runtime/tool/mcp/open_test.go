@@ -20,7 +20,6 @@ func TestNewRejects(t *testing.T) {
 		"an entry of Env without a name":  {Env: []string{"=x"}},
 		"an entry of Env with a NUL":      {Env: []string{"A=\x00"}},
 		"a working directory of relative": {CWD: "here"},
-		"a negative timeout":              {ConnectTimeout: -1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := mcp.New(cfg)
@@ -59,7 +58,7 @@ func TestOpenRejects(t *testing.T) {
 		"a header with a line end": {"a", agent.MCPServer{Transport: "http", URL: "http://x", Headers: secret}, "is not valid"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := newWorld(t).Open(row.server, row.def, nil)
+			_, err := newWorld(t).Open(row.server, row.def, agent.Limits{}, nil)
 			require.ErrorContains(t, err, "open mcp server ")
 			require.ErrorContains(t, err, row.want)
 			require.NotContains(t, err.Error(), "s3cret")

@@ -36,6 +36,8 @@ var _ tool.Server = (*server)(nil)
 type server struct {
 	cfg          Config
 	name         string
+	limits       agent.Limits
+	slow         bool // its first start has the limit MCPStartTimeout
 	log          *slog.Logger
 	hide         func(string) string // removes secrets from a text
 	openEndpoint func(*link) (endpoint, error)
@@ -49,20 +51,18 @@ type server struct {
 	failure error      // of the last attempt
 	pause   time.Duration
 	retryAt time.Time
+	started bool // it was connected before
 }
 
 // attempt is one attempt to connect, which any number of callers wait for.
 type attempt struct {
 	cancel  context.CancelCauseFunc
 	waiters int           // guarded by server.mu
+	kept    bool          // it continues without callers; guarded by server.mu
+	waiting chan struct{} // closed when its callers no longer wait
 	done    chan struct{} // closed when link or err is set
 	link    *link
 	err     error
-}
-
-func newServer(cfg Config, name string, def agent.MCPServer) *server {
-	hide := newRedactor(def)
-	return &server{cfg: cfg, name: name, hide: hide, log: cfg.Logger.With("mcp_server", name)}
 }
 
 func (s *server) Name() string { return s.name }
@@ -81,6 +81,15 @@ func (s *server) Status() tool.Status {
 	return tool.Pending
 }
 
+func (s *server) Fault() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.attempt != nil || s.failure == nil {
+		return nil
+	}
+	return s.fault("", s.failure)
+}
+
 func (s *server) Tools(ctx context.Context) (*tool.List, error) {
 	for again := true; ; again = false {
 		l, err := s.connect(ctx)
@@ -92,6 +101,8 @@ func (s *server) Tools(ctx context.Context) (*tool.List, error) {
 			return s.listed(), nil
 		case ctx.Err() != nil:
 			return nil, fmt.Errorf("mcp server %s: %w", s.name, context.Cause(ctx))
+		case errors.Is(err, tool.ErrStarting):
+			return nil, fmt.Errorf("mcp server %s: %w", s.name, err)
 		case l != nil && again: // the link was lost during the listing
 		default:
 			return nil, s.fault("", err)
@@ -153,26 +164,36 @@ func (s *server) connect(ctx context.Context) (*link, error) {
 	case <-a.done:
 		return a.link, a.err
 	case <-ctx.Done():
+		err = context.Cause(ctx)
+	case <-a.waiting:
+		err = fmt.Errorf("%w, for at most %v", tool.ErrStarting, s.limits.MCPStartTimeout)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	// After a deadline, the attempt continues: its link, or its failure, is available to the next
 	// caller.
-	if a.waiters--; a.waiters == 0 && s.attempt == a && !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+	a.kept = a.kept || !errors.Is(ctx.Err(), context.Canceled)
+	if a.waiters--; a.waiters == 0 && s.attempt == a && !a.kept {
 		s.attempt = nil
 		a.cancel(errAbandoned)
 	}
-	return nil, context.Cause(ctx)
+	return nil, err
 }
 
 // begin starts an attempt. s.mu is held.
 func (s *server) begin() {
 	ctx, cancel := context.WithCancelCause(context.Background())
-	a := &attempt{cancel: cancel, done: make(chan struct{})}
+	a := &attempt{cancel: cancel, waiting: make(chan struct{}), done: make(chan struct{})}
 	s.attempt = a
+	limit := s.limits.MCPConnectTimeout
+	if s.slow && !s.started && s.limits.MCPStartTimeout > limit {
+		late := time.AfterFunc(limit, func() { close(a.waiting) })
+		context.AfterFunc(ctx, func() { late.Stop() })
+		limit = s.limits.MCPStartTimeout
+	}
 	s.work.Go(func() {
 		defer cancel(nil)
-		timed, stop := context.WithTimeoutCause(ctx, s.cfg.ConnectTimeout, errTimeout)
+		timed, stop := context.WithTimeoutCause(ctx, limit, errTimeout)
 		defer stop()
 		l, found, err := s.dial(timed)
 		s.finish(a, l, found, err)
@@ -198,10 +219,10 @@ func (s *server) finish(a *attempt, l *link, found *listing, err error) {
 	if err != nil {
 		s.pause = min(max(2*s.pause, minPause), maxPause)
 		s.retryAt, s.failure, a.err = time.Now().Add(s.pause), err, err
-		s.log.Warn("connecting an MCP server failed", "error", s.words(err))
+		s.log.Warn("connecting an MCP server failed", "err", s.words(err))
 		return
 	}
-	s.pause, s.retryAt, s.failure = 0, time.Time{}, nil
+	s.pause, s.retryAt, s.failure, s.started = 0, time.Time{}, nil, true
 	s.link, a.link = l, l
 	s.setTools(found)
 }
@@ -217,7 +238,7 @@ func (s *server) relist(ctx context.Context, l *link) error {
 	if time.Now().Before(l.relistAt) || !l.stale.Swap(false) { // another caller has listed them, or has just failed
 		return nil
 	}
-	timed, stop := context.WithTimeoutCause(ctx, s.cfg.ConnectTimeout, errTimeout)
+	timed, stop := context.WithTimeoutCause(ctx, s.limits.MCPConnectTimeout, errTimeout)
 	defer stop()
 	found, err := s.list(timed, l)
 	if err == nil {
@@ -231,7 +252,7 @@ func (s *server) relist(ctx context.Context, l *link) error {
 		return err
 	}
 	l.relistAt = time.Now().Add(maxPause)
-	s.log.Warn("listing the tools of an MCP server again failed", "error", s.words(err))
+	s.log.Warn("listing the tools of an MCP server again failed", "err", s.words(err))
 	return nil
 }
 

@@ -38,6 +38,15 @@ func serve(role string) int {
 		startChild("sleeper")
 		io.Copy(io.Discard, os.Stdin) //nolint:errcheck // until the end of the input
 		return block()
+	case "late": // serves when the test opens a pipe, as a package runner does after it has installed the package
+		gate, err := os.Open("gate")
+		if err != nil {
+			return fail(err)
+		}
+		gate.Close()
+		if err := toolServer().Run(context.Background(), &sdk.StdioTransport{}); err != nil && !errors.Is(err, io.EOF) {
+			return fail(err)
+		}
 	case "sleeper":
 		signal.Ignore(syscall.SIGTERM, syscall.SIGHUP)
 		return block()
@@ -147,7 +156,7 @@ func middle() int {
 		return fail(err)
 	}
 	s, err := connector.Open("test", agent.MCPServer{Transport: agent.TransportStdio, Command: self,
-		Args: []string{"serve", "tools"}, CWD: os.Getenv("SERVER_CWD")}, nil)
+		Args: []string{"serve", "tools"}, CWD: os.Getenv("SERVER_CWD")}, agent.Limits{}, nil)
 	if err != nil {
 		return fail(err)
 	}

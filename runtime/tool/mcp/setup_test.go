@@ -37,16 +37,17 @@ func TestMain(m *testing.M) {
 // world is a connector, its log, and a directory in which servers write their process ids.
 type world struct {
 	*mcp.Connector
-	t   testing.TB
-	dir string
-	log *logtest.Buffer
+	t      testing.TB
+	dir    string
+	log    *logtest.Buffer
+	limits agent.Limits
 }
 
 func newWorld(t testing.TB, change ...func(*mcp.Config)) *world {
 	t.Helper()
-	w := &world{t: t, dir: t.TempDir(), log: &logtest.Buffer{}}
+	w := (&world{t: t, dir: t.TempDir(), log: &logtest.Buffer{}}).within(long)
 	cfg := mcp.Config{
-		CWD: w.dir, ConnectTimeout: long,
+		CWD:    w.dir,
 		Env:    []string{"PATH=/usr/bin:/bin", "GORACE=atexit_sleep_ms=0"}, // otherwise a server exits 1 s late under the race detector
 		Logger: slog.New(slog.NewTextHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
@@ -59,7 +60,11 @@ func newWorld(t testing.TB, change ...func(*mcp.Config)) *world {
 	return w
 }
 
-func timeout(d time.Duration) func(*mcp.Config) { return func(c *mcp.Config) { c.ConnectTimeout = d } }
+// within sets the time in which servers connect.
+func (w *world) within(d time.Duration) *world {
+	w.limits.MCPConnectTimeout, w.limits.MCPStartTimeout = d, d
+	return w
+}
 
 // stdio returns the definition of the test binary in a role.
 func stdio(t testing.TB, role string) agent.MCPServer {
@@ -75,7 +80,7 @@ func (w *world) open(def agent.MCPServer) tool.Server {
 	if def.Transport == agent.TransportStdio && def.CWD == "" {
 		def.CWD = "."
 	}
-	s, err := w.Open("test", def, nil)
+	s, err := w.Open("test", def, w.limits, nil)
 	require.NoError(w.t, err)
 	w.t.Cleanup(func() {
 		require.NoError(w.t, s.Close())

@@ -111,7 +111,7 @@ func TestAttemptOutlivesACallerWithoutTime(t *testing.T) {
 
 func TestAttemptEndsAtTheTimeout(t *testing.T) {
 	g, def := newGate(t, nil)
-	s := newWorld(t, timeout(100*time.Millisecond)).open(def)
+	s := newWorld(t).within(100 * time.Millisecond).open(def)
 	_, err := s.Tools(t.Context())
 	require.EqualError(t, err, "mcp server test: the server did not respond in time")
 	require.Equal(t, tool.Failed, s.Status())

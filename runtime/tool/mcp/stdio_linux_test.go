@@ -106,7 +106,7 @@ func TestServersThatFailToConnect(t *testing.T) {
 			if name == "never answers" {
 				limit = 300 * time.Millisecond
 			}
-			w := newWorld(t, timeout(limit))
+			w := newWorld(t).within(limit)
 			s := w.open(row.def)
 			_, err := s.Tools(t.Context())
 			require.ErrorContains(t, err, row.want)
@@ -142,6 +142,41 @@ func TestEarlyEndHasItsExitStatus(t *testing.T) {
 		_, err := w.open(def).Tools(t.Context())
 		require.EqualError(t, err, "mcp server test: the command ended before it responded: exit status 3; its stderr ends with: sorry")
 	}
+}
+
+// A package runner installs the server at its first start, which must not be interrupted.
+func TestFirstStartMayTakeLonger(t *testing.T) {
+	w := newWorld(t).within(20 * time.Millisecond)
+	w.limits.MCPStartTimeout = long
+	require.NoError(t, syscall.Mkfifo(filepath.Join(w.dir, "gate"), 0o600))
+	s := w.open(stdio(t, "late"))
+	_, err := s.Tools(t.Context())
+	require.ErrorIs(t, err, tool.ErrStarting)
+	require.EqualError(t, err, "mcp server test: the server is still starting, for at most 2m0s")
+	require.Equal(t, tool.Pending, s.Status())
+	require.NoError(t, s.Fault())
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 10 { // callers neither wait nor end the attempt
+		_, err = s.Tools(ctx)
+		require.Error(t, err)
+	}
+	gate, err := os.OpenFile(filepath.Join(w.dir, "gate"), os.O_WRONLY, 0)
+	require.NoError(t, err)
+	require.NoError(t, gate.Close())
+	requireStatus(t, s, tool.Connected)
+	require.Equal(t, "on", call(t, find(t, s, "echo"), `{"text":"on"}`).Output)
+	require.Len(t, w.pids("late"), 1)
+
+	// Later starts have the ordinary limit.
+	require.NoError(t, syscall.Kill(w.pids("late")[0], syscall.SIGKILL))
+	requireStatus(t, s, tool.Pending)
+	require.Eventually(t, func() bool {
+		_, err = s.Tools(t.Context())
+		return s.Status() == tool.Failed
+	}, long, time.Millisecond)
+	require.ErrorContains(t, err, "the server did not respond in time")
+	require.ErrorContains(t, s.Fault(), "the server did not respond in time")
 }
 
 func TestServerThatIsStuckInACallIsStartedAgain(t *testing.T) {
