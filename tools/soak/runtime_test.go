@@ -55,7 +55,7 @@ func toolFile(name, top, schema, body string) string {
 }
 
 const (
-	limits    = "limits: {toolTimeout: 5s, mcpConnectTimeout: 10s, llmIdleTimeout: 20s}\n"
+	limits    = "limits: {toolTimeout: 5s, mcpConnectTimeout: 10s, mcpStartTimeout: 10s, llmIdleTimeout: 20s}\n"
 	anyInput  = `{type: "object"}`
 	hostAgent = "  - {id: %s, model: m, contextWindow: 100000000, permissionMode: bypassPermissions, provider: {protocol: openai, baseUrl: %q, apiKey: k}, customTools: [%s], mcpServers: {%s}}\n"
 )
