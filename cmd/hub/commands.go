@@ -87,7 +87,7 @@ func (s *settings) offline(stdout, stderr io.Writer, cmd *cobra.Command, do func
 				return fmt.Errorf("no database exists: %w; set HUB_DATA_DIR or DATABASE_URL", err)
 			}
 		}
-		h, err := s.open(cmd.Context(), nil, nil, daemon.NewLogger(stderr))
+		h, err := s.open(cmd.Context(), nil, nil, daemon.NewLogger(stderr, s.Level))
 		if err != nil {
 			return err
 		}

@@ -108,7 +108,7 @@ func contains(dir, path string) bool {
 
 // runtimeEnv names the variables of the hub that its runtimes have too. None of them contains a
 // key.
-const runtimeEnv = "PATH USER LANG TZ TMPDIR HTTP_PROXY HTTPS_PROXY NO_PROXY http_proxy https_proxy no_proxy SSL_CERT_FILE SSL_CERT_DIR"
+const runtimeEnv = "AGENT_LOG_LEVEL PATH USER LANG TZ TMPDIR HTTP_PROXY HTTPS_PROXY NO_PROXY http_proxy https_proxy no_proxy SSL_CERT_FILE SSL_CERT_DIR"
 
 // deployer returns the driver of deployments, or nil.
 func (s *settings) deployer(log *slog.Logger) (deploy.Driver, error) {

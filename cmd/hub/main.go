@@ -56,10 +56,11 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdin i
 		SilenceErrors: true,
 		Args:          noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return s.serve(cmd.Context(), daemon.NewLogger(stderr), stdout)
+			return s.serve(cmd.Context(), daemon.NewLogger(stderr, s.Level), stdout)
 		},
 	}
 	root.Flags().StringVar(&s.Addr, "addr", s.Addr, "`address` to listen on")
+	root.Flags().Var(&s.Level, "log-level", "lowest `level` of the log: debug, info, warn or error")
 	root.Flags().DurationVar(&s.DrainTimeout, "drain-timeout", s.DrainTimeout, "how long requests continue after SIGTERM or SIGINT before they are cancelled")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
 		return fmt.Errorf("%w; hub --help lists the flags", err)

@@ -36,6 +36,7 @@ Flags:
 Environment (flags take precedence):
   HUB_ADDR                 address to listen on, as --addr
   HUB_DATA_DIR             directory of the database and generated secrets (default ./data)
+  HUB_LOG_LEVEL            lowest level of the log, as --log-level: debug, info (default), warn or error
   DATABASE_URL             sqlite://PATH or postgres://... (default hub.db in HUB_DATA_DIR)
   PROVIDER_ENCRYPTION_KEY  keys for secrets in the database, base64 of 32 bytes each, separated by commas: the first
                            encrypts, all decrypt (with SQLite by default generated in HUB_DATA_DIR)
@@ -119,6 +120,7 @@ type settings struct {
 	SecretAccessKey string `env:"AWS_SECRET_ACCESS_KEY"`
 	SessionToken    string `env:"AWS_SESSION_TOKEN"`
 
+	Level        daemon.Level  `env:"HUB_LOG_LEVEL" envDefault:"info"`
 	LeaseTime    time.Duration `env:"DEPLOYER_LEASE_TIME" envDefault:"4s"`
 	DrainTimeout time.Duration
 	getenv       func(string) string

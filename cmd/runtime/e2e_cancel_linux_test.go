@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -41,10 +40,12 @@ agents:
   - id: mute-stdio
     model: m
     provider: *upstream
+    limits: {mcpConnectTimeout: 1h}   # a run waits for it
     mcpServers: {mute: %[2]s}
   - id: mute-http
     model: m
     provider: *upstream
+    limits: {mcpConnectTimeout: 1h}
     mcpServers: {mute: {transport: http, url: "{mute}"}}
 `
 
@@ -66,6 +67,10 @@ type phase struct {
 
 // inFile waits for the file that the run creates.
 func inFile(s *stage, _ *following) { s.appears("started") }
+
+// inInit waits for the first event, after which the run waits for its servers. They belong to the
+// runtime, which has connected them since its start, and remain after a cancel.
+func inInit(_ *stage, f *following) { f.until("system") }
 
 // inScript waits until a worker of the command has used CPU time, which idle ones do not.
 func inScript(s *stage, f *following) {
@@ -98,8 +103,8 @@ func bashPhase(name, command string) phase {
 func phases(cwd string) []phase {
 	started := fmt.Sprintf(`{"text":%q}`, filepath.Join(cwd, "started"))
 	return []phase{
-		{name: "connecting stdio", agent: "mute-stdio", reached: inFile},
-		{name: "connecting http", agent: "mute-http", reached: inFile},
+		{name: "connecting stdio", agent: "mute-stdio", reached: inInit},
+		{name: "connecting http", agent: "mute-http", reached: inInit},
 		{name: "model silent", says: []modeltest.Reply{modeltest.Stream(modeltest.Hang())}, reached: inRequest},
 		{name: "streaming", says: []modeltest.Reply{modeltest.Stream(modeltest.Text("one"), modeltest.Hang())},
 			reached: func(_ *stage, f *following) { f.until("partial_message") }},
@@ -166,11 +171,10 @@ func TestCancelReleasesAllResources(t *testing.T) {
 	mute := serveHTTP(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		if r.Method == http.MethodPost {
-			_ = os.WriteFile(filepath.Join(s.cwd, "started"), nil, 0o600)
 			<-r.Context().Done()
 		}
 	}))
-	config := fmt.Sprintf(cancelYAML, fmt.Sprintf(stdioServer, "tools"), fmt.Sprintf(stdioServer, "mute"))
+	config := fmt.Sprintf(cancelYAML, fmt.Sprintf(stdioServer, "tools"), fmt.Sprintf(stdioServer, "silent"))
 	s = newStage(t, parts, strings.ReplaceAll(config, "{mute}", mute.URL))
 	for name, text := range scripts {
 		s.write(filepath.Join(s.home, name), text)

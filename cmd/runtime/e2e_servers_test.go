@@ -22,8 +22,9 @@ const stdioServer = `{transport: stdio, command: "{self}", args: ["-test.run=^Te
 // TestMCPServer is the entry point of such a process.
 func TestMCPServer(t *testing.T) {
 	roles := map[string]func() error{
-		"tools": func() error { return newMCPServer().Run(t.Context(), &sdk.StdioTransport{}) },
-		"mute":  func() error { return silence("started") },
+		"tools":  func() error { return newMCPServer().Run(t.Context(), &sdk.StdioTransport{}) },
+		"silent": func() error { return silence("") },
+		"mute":   func() error { return silence("started") },
 		"garbage": func() error {
 			fmt.Println("Welcome! <html> {{{ \x00\xff")
 			return silence("")

@@ -39,6 +39,23 @@ func about(t *testing.T, log, message string) (some []map[string]any) {
 	return some
 }
 
+// The lowest level is a flag or a variable. Other levels are rejected before anything starts.
+func TestLevelOfTheLog(t *testing.T) {
+	for level, shown := range map[string]bool{"": true, "debug": true, "info": true, "warn": false, "error": false} {
+		p := spawn(t, t.TempDir(), []string{"AGENT_LOG_LEVEL", level}, "--addr", "127.0.0.1:0")
+		p.Started(t)
+		require.NoError(t, p.Cmd.Process.Signal(syscall.SIGINT))
+		p.Wait(t)
+		require.Equal(t, shown, len(about(t, p.Log.String(), "stopped")) > 0, level)
+	}
+	for _, level := range []string{"trace", "fatal", "INFO+1", "loud", "disabled"} {
+		_, _, err := once(t, nil, "--log-level", level)
+		require.ErrorContains(t, err, "use debug, info, warn or error")
+		_, _, err = once(t, []string{"AGENT_LOG_LEVEL", level})
+		require.ErrorContains(t, err, "use debug, info, warn or error")
+	}
+}
+
 func TestLogOfRequests(t *testing.T) {
 	p := spawn(t, t.TempDir(), []string{"TZ", "Asia/Shanghai"}, "--addr", "127.0.0.1:0")
 	p.Started(t)

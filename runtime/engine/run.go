@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/session"
+	"github.com/seed93082962/agenthost/runtime/tool"
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
@@ -25,7 +26,12 @@ type Input struct {
 
 	MaxTurns int           // lowers the agent's limit; 0 keeps it
 	Timeout  time.Duration // lowers RunTimeout; 0 keeps it
+
+	log *tool.LogQuota // of a subagent: that of the run
 }
+
+// maxLog is the number of bytes that the tools of a run may write to the log.
+const maxLog = 64 << 10
 
 // Outcome is the result of a run, including a failed or cancelled one.
 type Outcome struct {
@@ -107,6 +113,9 @@ func (e *Engine) newRun(in Input, out Output) *run {
 		window: int64(e.cfg.ContextWindow), memory: memory{reserve: e.cfg.Reserve}}
 	for _, s := range e.cfg.Servers {
 		r.servers = append(r.servers, wire.MCPStatus{Name: s.Name(), Status: string(s.Status())})
+	}
+	if in.log == nil {
+		r.in.log = tool.NewLogQuota(maxLog)
 	}
 	if in.MaxTurns > 0 {
 		r.maxTurns = min(r.maxTurns, in.MaxTurns)

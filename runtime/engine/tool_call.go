@@ -164,7 +164,7 @@ func (r *run) runToolCall(run context.Context, block *model.Block, emit func(wir
 			res = result{output: "The call could not be checked because of an internal error.", isError: true}
 		}
 	}()
-	call := tool.Call{ID: block.ID, Input: block.Input, RunID: r.in.RunID, SessionID: r.in.Session.ID()}
+	call := tool.Call{ID: block.ID, Input: block.Input, RunID: r.in.RunID, SessionID: r.in.Session.ID(), Log: r.in.log}
 	e, rejected := r.checkCall(run, block, &call)
 	if e == nil {
 		return rejected

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"sync/atomic"
 	"time"
 )
 
@@ -52,6 +53,26 @@ type Call struct {
 	Input     json.RawMessage // always a JSON object
 	RunID     string
 	SessionID string
+
+	// Log bounds what the calls of a run write to the log of the runtime. nil means no bound.
+	Log *LogQuota
+}
+
+// LogQuota is the number of bytes that the tools of a run may still write to the log. It is safe for
+// concurrent use.
+type LogQuota struct{ left atomic.Int64 }
+
+// NewLogQuota returns a quota of that many bytes.
+func NewLogQuota(bytes int64) *LogQuota {
+	q := new(LogQuota)
+	q.left.Store(bytes)
+	return q
+}
+
+// Take reports whether a line of that many bytes may be written. After the first line that may not,
+// none may.
+func (q *LogQuota) Take(bytes int) bool {
+	return q == nil || q.left.Load() >= 0 && q.left.Add(-int64(bytes)) >= 0
 }
 
 // Result is the result of a call.

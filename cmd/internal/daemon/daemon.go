@@ -80,13 +80,36 @@ func (s *Server) Serve(ctx context.Context) error {
 	return nil
 }
 
+// Level is the lowest level that is logged: debug, info, warn or error. It is a flag and a variable
+// of the environment.
+type Level struct{ zerolog.Level }
+
+// DefaultLevel is the level without a setting.
+var DefaultLevel = Level{zerolog.InfoLevel}
+
+// Set implements pflag.Value.
+func (l *Level) Set(text string) error {
+	level, err := zerolog.ParseLevel(text)
+	if err != nil || level < zerolog.DebugLevel || level > zerolog.ErrorLevel {
+		return fmt.Errorf("%.80q is not a level of the log; use debug, info, warn or error", text)
+	}
+	l.Level = level
+	return nil
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (l *Level) UnmarshalText(text []byte) error { return l.Set(string(text)) }
+
+// Type implements pflag.Value.
+func (*Level) Type() string { return "level" }
+
 // NewLogger returns a logger that writes text to a terminal and JSON to anything else.
-func NewLogger(w io.Writer) *slog.Logger {
+func NewLogger(w io.Writer, least Level) *slog.Logger {
 	setTimes()
 	if f, ok := w.(*os.File); ok && isatty.IsTerminal(f.Fd()) {
 		w = zerolog.ConsoleWriter{Out: w, TimeFormat: time.TimeOnly}
 	}
-	log := zerolog.New(w).Level(zerolog.InfoLevel).With().Timestamp().Logger()
+	log := zerolog.New(w).Level(least.Level).With().Timestamp().Logger()
 	return slog.New(zerolog.NewSlogHandler(log))
 }
 

@@ -102,7 +102,7 @@ func start(ctx context.Context, s *settings, getenv func(string) string, stdout,
 	if s.Check {
 		return s.check(ctx, file, stdout)
 	}
-	return s.serve(ctx, file, daemon.NewLogger(stderr), stdout)
+	return s.serve(ctx, file, daemon.NewLogger(stderr, s.Level), stdout)
 }
 
 // errUnavailable returns the reasons of unavailable agents as one error, or nil.

@@ -36,6 +36,7 @@ Environment (a flag overrides it, and it overrides the configuration file):
                        file with such keys, which is read again when it changes
   AGENT_HTTP_ALLOWED_HOSTS
                        host names of listeners without keys, as --allowed-hosts
+  AGENT_LOG_LEVEL      lowest level of the log, as --log-level: debug, info (default), warn or error
   AGENT_CWD            working directory of the agents, as --cwd
   AGENT_HOME           folder with skills in the working and the home directory (default .agents)
   AGENT_STATE_DIR      directory of sessions and downloaded skills (default agenthost in the user's state directory)
@@ -53,12 +54,13 @@ Examples:
 
 // settings are set from the environment and then from flags.
 type settings struct {
-	Config  string `env:"AGENT_CONFIG"`
-	Addr    string `env:"AGENT_HTTP_ADDR" envDefault:"127.0.0.1:3000"`
-	APIKeys string `env:"AGENT_HTTP_API_KEY"`
-	KeyFile string `env:"AGENT_HTTP_API_KEY_FILE"`
-	Hosts   string `env:"AGENT_HTTP_ALLOWED_HOSTS"`
-	CWD     string `env:"AGENT_CWD"`
+	Config  string       `env:"AGENT_CONFIG"`
+	Addr    string       `env:"AGENT_HTTP_ADDR" envDefault:"127.0.0.1:3000"`
+	APIKeys string       `env:"AGENT_HTTP_API_KEY"`
+	KeyFile string       `env:"AGENT_HTTP_API_KEY_FILE"`
+	Hosts   string       `env:"AGENT_HTTP_ALLOWED_HOSTS"`
+	CWD     string       `env:"AGENT_CWD"`
+	Level   daemon.Level `env:"AGENT_LOG_LEVEL" envDefault:"info"`
 
 	AgentHome string `env:"AGENT_HOME"`
 	StateDir  string `env:"AGENT_STATE_DIR"`
@@ -106,6 +108,7 @@ func (s *settings) flags(f *pflag.FlagSet) {
 	f.StringVar(&s.Addr, "addr", s.Addr, "`address` to listen on")
 	f.StringVar(&s.Hosts, "allowed-hosts", s.Hosts, "host `names` of listeners without keys, by commas, next to localhost; * is any name")
 	f.StringVar(&s.CWD, "cwd", s.CWD, "working `directory` of the agents (default the current one)")
+	f.Var(&s.Level, "log-level", "lowest `level` of the log: debug, info, warn or error")
 	f.BoolVar(&s.Check, "check", false, "print every error in the configuration, or the status of agents and skills, and exit")
 	f.StringVar(&s.MetricsAddr, "metrics-addr", "", "`address` to serve GET /metrics on, for Prometheus and without a key (default off)")
 	f.BoolVar(&s.WaitStdin, "wait-stdin", false, "wait for a line on standard input, and exit if it ends without one")

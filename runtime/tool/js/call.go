@@ -83,7 +83,7 @@ func (h *Host) call(ctx context.Context, prog *program, call tool.Call) (tool.Re
 	p.last = prog
 	j := &job{id: h.calls.Add(1), program: prog}
 	about := []any{"tool", prog.spec.Name, "run_id", call.RunID, "session_id", call.SessionID}
-	j.log = logWriter{log: h.cfg.Logger, ctx: ctx, attrs: about}
+	j.log = logWriter{log: h.cfg.Logger, ctx: ctx, attrs: about, quota: call.Log}
 	answer, err := p.do(ctx, j, func() error {
 		head := frame.Call{Call: j.id, Program: prog.id, Session: call.SessionID, Run: call.RunID}
 		return p.out.Write(frame.KindCall, head, string(call.Input))
@@ -115,23 +115,30 @@ func (h *Host) cut(r tool.Result) tool.Result {
 	return r
 }
 
-// maxLines limits the lines that a call can log.
-const maxLines = 100
+// Limits of the log lines of a call.
+const (
+	maxLines     = 100
+	maxLineBytes = 4 << 10
+)
 
 // logWriter writes the log lines of a script. It is not safe for concurrent use.
 type logWriter struct {
 	log   *slog.Logger
 	ctx   context.Context
 	attrs []any
+	quota *tool.LogQuota // of the run
 	lines int
 }
 
 func (l *logWriter) write(h frame.Log, text string) {
-	switch l.lines++; {
-	case l.lines == maxLines+1:
-		l.log.DebugContext(l.ctx, "custom tool logged too many lines, the rest is omitted", l.attrs...)
-	case l.lines <= maxLines:
-		text = strings.ToValidUTF8(excerpt.Head(text, 4096), "\uFFFD")
-		l.log.DebugContext(l.ctx, "custom tool log", append(slices.Clip(l.attrs), "level", h.Level, "text", text)...)
+	if l.lines > maxLines {
+		return
 	}
+	text = strings.ToValidUTF8(excerpt.Head(text, maxLineBytes), "\uFFFD")
+	if l.lines++; l.lines > maxLines || !l.quota.Take(len(text)) {
+		l.lines = maxLines + 1
+		l.log.InfoContext(l.ctx, "a custom tool wrote too much, the rest is left out", l.attrs...)
+		return
+	}
+	l.log.InfoContext(l.ctx, "output of a custom tool", append(slices.Clip(l.attrs), "console", h.Level, "line", text)...)
 }

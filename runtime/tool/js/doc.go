@@ -29,8 +29,8 @@
 //
 // The language is ES2023 without Intl, plus newer syntax that can be translated. The web APIs are
 // fetch (with Headers and Response; bodies of at most 4 MiB, 8 concurrent requests, 1,000 requests
-// per call, 30 s each), timers, queueMicrotask, console (to the debug log of the host, 100 lines
-// per call), URL, URLSearchParams, TextEncoder, TextDecoder (UTF-8), AbortController, AbortSignal,
+// per call, 30 s each), timers, queueMicrotask, console (to the log of the host, 100 lines
+// per call of 4 KiB each), URL, URLSearchParams, TextEncoder, TextDecoder (UTF-8), AbortController, AbortSignal,
 // DOMException, structuredClone, atob, btoa and crypto.randomUUID (not for secrets). fetch and
 // timers work only within call. The time zone is UTC. There are no files, environment variables,
 // processes or sockets. The host performs fetch with a client that rejects private, loopback and

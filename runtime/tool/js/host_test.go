@@ -315,7 +315,7 @@ func TestCallsWaitTheirTurn(t *testing.T) {
 func TestAgentsShareFiles(t *testing.T) {
 	t.Parallel()
 	var logged logtest.Buffer
-	h := newHost(t, js.Config{Logger: slog.New(slog.NewTextHandler(&logged, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	h := newHost(t, js.Config{Logger: slog.New(slog.NewTextHandler(&logged, nil))})
 	source := "console.warn('compiled', {a: 1}); " + fine
 	var group sync.WaitGroup
 	for range 50 {
@@ -328,12 +328,21 @@ func TestAgentsShareFiles(t *testing.T) {
 		})
 	}
 	group.Wait()
-	require.Equal(t, 1, strings.Count(logged.String(), `level=warn text="compiled {\"a\":1}"`), logged.String())
+	require.Equal(t, 1, strings.Count(logged.String(), `console=warn line="compiled {\"a\":1}"`), logged.String())
 
 	call(t, load(t, h, body(`context.log("from", input, new Error("e")); for (let i = 0; i < 1000; i++) console.log("x".repeat(10000))`)), `{"a":1}`)
 	text := logged.String()
-	require.Contains(t, text, `text="from {\"a\":1} Error: e"`)
+	require.Contains(t, text, `line="from {\"a\":1} Error: e"`)
 	require.Contains(t, text, "run_id=run-1 session_id=session-1")
-	require.Equal(t, 1, strings.Count(text, "logged too many lines"))
-	require.Less(t, len(text), 300_000)
+	require.Equal(t, 1, strings.Count(text, "a custom tool wrote too much"))
+	require.Less(t, len(text), 600_000)
+
+	// The calls of a run share a quota.
+	many := load(t, h, body(`for (let i = 0; i < 50; i++) console.log("y".repeat(1000))`))
+	quota := tool.NewLogQuota(64_000)
+	for range 3 {
+		_, err := many.Call(t.Context(), tool.Call{Input: []byte(`{}`), RunID: "run-2", Log: quota})
+		require.NoError(t, err)
+	}
+	require.Equal(t, 64, strings.Count(logged.String(), strings.Repeat("y", 1000)))
 }

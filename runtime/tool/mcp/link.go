@@ -60,7 +60,9 @@ type link struct {
 	filter  *filter
 
 	mu   sync.Mutex
-	over bool // no more calls start, so that calls can be waited for; guarded by mu
+	over bool           // no more calls start, so that calls can be waited for; guarded by mu
+	runs map[string]int // calls in progress by the id of their run; guarded by mu
+	last string         // the id of the last run that used the link; guarded by mu
 
 	stale    atomic.Bool   // the tools have changed
 	probing  chan struct{} // closed at the end of the current probe; guarded by mu
@@ -125,7 +127,7 @@ func (s *server) dialVersion(ctx context.Context, version string) (*link, error)
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	l := &link{listing: make(chan struct{}, 1), filter: newFilter(s.log)}
+	l := &link{listing: make(chan struct{}, 1), filter: newFilter(s.log), runs: map[string]int{}}
 	l.life, l.end = context.WithCancelCause(context.Background())
 	c, err := s.openEndpoint(l)
 	if err != nil {
@@ -178,6 +180,35 @@ func (s *server) supervise(l *link, c endpoint, transport *recordingTransport) {
 	l.over = true
 	l.mu.Unlock()
 	l.calls.Wait()
+}
+
+// use records a call of a run until done is called.
+func (l *link) use(runID string) (done func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.runs[runID]++
+	l.last = runID
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.runs[runID]--; l.runs[runID] == 0 {
+			delete(l.runs, runID)
+		}
+	}
+}
+
+// run returns the id of the run that uses the link, or else of the last one: a server may write to
+// stderr before it responds, and the response be read first. With several runs it returns "".
+func (l *link) run() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.runs) > 1 {
+		return ""
+	}
+	for id := range l.runs {
+		return id
+	}
+	return l.last
 }
 
 // begin runs call in a goroutine of the link. It reports false if the link has ended.

@@ -34,9 +34,10 @@
 // paths. The variables of a definition are not changed: PYTHONPATH, NODE_PATH or HOME in CWD, like
 // a cwd or a script there, permit an agent that edits files to change the server.
 //
-// Its
-// stderr is logged at debug level, and the error of a failed start ends with its last lines. An
-// HTTP server receives its headers with each request; requests to another origin, through redirects
+// Its stderr is logged, at most 64 KiB in a minute, with the id of the run if only one run uses the
+// server. The error of a failed start ends with its last lines.
+//
+// An HTTP server receives its headers with each request; requests to another origin, through redirects
 // or endpoints that the server names, are rejected. Errors and the log contain neither values of
 // env and headers nor the URL.
 //

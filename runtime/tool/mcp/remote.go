@@ -32,9 +32,11 @@ func (r *remote) Call(ctx context.Context, call tool.Call) (tool.Result, error) 
 			err = l.awaitProbe(ctx)
 		}
 		if err == nil {
+			done := l.use(call.RunID)
 			answer, err = do(ctx, l, func(ctx context.Context) (*sdk.CallToolResult, error) {
 				return l.session.CallTool(ctx, &sdk.CallToolParams{Name: r.spec.remote, Arguments: call.Input})
 			})
+			done()
 		}
 		switch {
 		case err == nil:

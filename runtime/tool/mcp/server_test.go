@@ -38,6 +38,16 @@ func serve(role string) int {
 		startChild("sleeper")
 		io.Copy(io.Discard, os.Stdin) //nolint:errcheck // until the end of the input
 		return block()
+	case "mutter": // writes lines to stderr when a tool is called
+		server := sdk.NewServer(&sdk.Implementation{Name: "mutter", Version: "1"}, nil)
+		offer(server, "mutter", answers(func(_ context.Context, text string) (*sdk.CallToolResult, error) {
+			count, err := strconv.Atoi(text)
+			fmt.Fprint(os.Stderr, strings.Repeat(strings.Repeat("m", 999)+"\n", count))
+			return says("done"), err
+		}))
+		if err := server.Run(context.Background(), &sdk.StdioTransport{}); err != nil && !errors.Is(err, io.EOF) {
+			return fail(err)
+		}
 	case "late": // serves when the test opens a pipe, as a package runner does after it has installed the package
 		gate, err := os.Open("gate")
 		if err != nil {

@@ -88,7 +88,7 @@ func (c *Connector) stdio(def agent.MCPServer, box tool.Sandbox, log *slog.Logge
 				path = filepath.Join(dir, path)
 			}
 			var started *command
-			started, err = start(l, &exec.Cmd{Path: path, Args: append([]string{name}, args...), Env: env, Dir: dir}, box, &lines{log: log, hide: hide})
+			started, err = start(l, &exec.Cmd{Path: path, Args: append([]string{name}, args...), Env: env, Dir: dir}, box, &lines{log: log, hide: hide, run: l.run})
 			if err == nil {
 				started.free, started.private = release, cwd == ""
 				return started, nil
@@ -292,8 +292,13 @@ func same(a, b string) bool {
 	return filepath.Clean(a) == filepath.Clean(b) || err1 == nil && err2 == nil && os.SameFile(first, second)
 }
 
-// maxLine bounds a line of stderr in the log, in bytes.
-const maxLine = 4 << 10
+// Limits of stderr in the log, in bytes.
+const (
+	maxLine   = 4 << 10
+	maxLogged = 64 << 10 // in logTime
+)
+
+const logTime = time.Minute
 
 // The part of stderr that an error quotes: the number of lines, and the bytes of each.
 const (
@@ -305,10 +310,13 @@ const (
 type lines struct {
 	log  *slog.Logger
 	hide func(string) string
+	run  func() string // the id of the run that uses the server, or ""
 
-	mu   sync.Mutex // guards the fields below
-	rest []byte     // the beginning of an incomplete line, at most maxLine bytes
-	last []string   // the last lines, redacted
+	mu     sync.Mutex // guards the fields below
+	rest   []byte     // the beginning of an incomplete line, at most maxLine bytes
+	last   []string   // the last lines, redacted
+	since  time.Time  // the start of the present logTime
+	logged int        // bytes in it
 }
 
 func (w *lines) Write(p []byte) (int, error) {
@@ -328,7 +336,20 @@ func (w *lines) Write(p []byte) (int, error) {
 func (w *lines) flush() {
 	text := strings.ToValidUTF8(w.hide(strings.TrimSuffix(string(w.rest), "\r")), "\uFFFD")
 	w.rest = w.rest[:0]
-	w.log.Debug("stderr of an MCP server", "line", text)
+	if now := time.Now(); now.Sub(w.since) >= logTime {
+		w.since, w.logged = now, 0
+	}
+	before := w.logged
+	var about []any
+	if id := w.run(); id != "" {
+		about = []any{"run_id", id}
+	}
+	switch w.logged += len(text) + 1; {
+	case w.logged <= maxLogged:
+		w.log.Info("stderr of an MCP server", append(about, "line", text)...)
+	case before <= maxLogged:
+		w.log.Info("an MCP server wrote too much to stderr, the rest of this minute is left out", about...)
+	}
 	if text = strings.TrimSpace(text); text != "" {
 		w.last = append(w.last[max(0, len(w.last)+1-quotedLines):], excerpt.Shorten(text, quotedBytes))
 	}

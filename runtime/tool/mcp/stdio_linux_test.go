@@ -3,6 +3,7 @@ package mcp_test
 import (
 	"bufio"
 	"context"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/internal/logtest"
 	"github.com/seed93082962/agenthost/runtime/agent"
 	"github.com/seed93082962/agenthost/runtime/tool"
 	"github.com/seed93082962/agenthost/runtime/tool/mcp"
@@ -131,7 +133,7 @@ func TestAFailedStartQuotesStderr(t *testing.T) {
 	_, err := w.open(def).Tools(t.Context())
 	want := "the command ended before it responded: exit status 3; its stderr ends with: an earlier line | no *** | " + strings.Repeat("x", 397) + "... | bye"
 	require.EqualError(t, err, "mcp server test: "+want)
-	require.Contains(t, w.log.String(), "level=WARN msg=\"connecting an MCP server failed\" mcp_server=test error=\""+want)
+	require.Contains(t, w.log.String(), "level=WARN msg=\"connecting an MCP server failed\" mcp_server=test err=\""+want)
 }
 
 // The error is the same whether a write, a read or the end of the process is noticed first.
@@ -254,6 +256,25 @@ func TestStderrIsLogged(t *testing.T) {
 	for line := range strings.Lines(w.log.String()) {
 		require.Less(t, len(line), 5<<10)
 	}
+}
+
+// What a server writes during a call has the id of the run, at the level that is logged by default.
+// A server that writes without end does not fill the log.
+func TestStderrOfACallIsLoggedWithItsRun(t *testing.T) {
+	w := newWorld(t)
+	var log logtest.Buffer
+	var err error
+	w.Connector, err = mcp.New(mcp.Config{CWD: w.dir, Env: []string{"PATH=/usr/bin:/bin"}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	require.NoError(t, err)
+	mutter := find(t, w.open(stdio(t, "mutter")), "mutter")
+	_, err = mutter.Call(t.Context(), tool.Call{ID: "t1", RunID: "run-1", Input: []byte(`{"text":"1"}`)})
+	require.NoError(t, err)
+	line := `mcp_server=test run_id=run-1 line=` + strings.Repeat("m", 999)
+	require.Eventually(t, func() bool { return strings.Contains(log.String(), line) }, long, time.Millisecond)
+	_, err = mutter.Call(t.Context(), tool.Call{ID: "t2", RunID: "run-2", Input: []byte(`{"text":"2000"}`)})
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return strings.Contains(log.String(), "the rest of this minute is left out") }, long, time.Millisecond)
+	require.Equal(t, 65, strings.Count(log.String(), strings.Repeat("m", 999)))
 }
 
 func TestInputThatIsNotRead(t *testing.T) {
