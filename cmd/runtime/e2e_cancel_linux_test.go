@@ -68,9 +68,9 @@ type phase struct {
 // inFile waits for the file that the run creates.
 func inFile(s *stage, _ *following) { s.appears("started") }
 
-// inInit waits for the first event, after which the run waits for its servers. They belong to the
-// runtime, which has connected them since its start, and remain after a cancel.
-func inInit(_ *stage, f *following) { f.until("system") }
+// atInit is after the first event, when the run waits for its servers. They belong to the runtime,
+// which has connected them since its start, and remain after a cancel.
+func atInit(*stage, *following) {}
 
 // inScript waits until a worker of the command has used CPU time, which idle ones do not.
 func inScript(s *stage, f *following) {
@@ -103,8 +103,8 @@ func bashPhase(name, command string) phase {
 func phases(cwd string) []phase {
 	started := fmt.Sprintf(`{"text":%q}`, filepath.Join(cwd, "started"))
 	return []phase{
-		{name: "connecting stdio", agent: "mute-stdio", reached: inInit},
-		{name: "connecting http", agent: "mute-http", reached: inInit},
+		{name: "connecting stdio", agent: "mute-stdio", reached: atInit},
+		{name: "connecting http", agent: "mute-http", reached: atInit},
 		{name: "model silent", says: []modeltest.Reply{modeltest.Stream(modeltest.Hang())}, reached: inRequest},
 		{name: "streaming", says: []modeltest.Reply{modeltest.Stream(modeltest.Text("one"), modeltest.Hang())},
 			reached: func(_ *stage, f *following) { f.until("partial_message") }},
