@@ -2,9 +2,11 @@ package chat_test
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -93,6 +95,41 @@ func TestASubagentDoesNotFillAnAnswer(t *testing.T) {
 	require.Greater(t, len(fmt.Sprint(answer["content"])), 1<<19)
 }
 
+// A runtime that accepts a cancel and does not end the run loses its connection.
+func TestARuntimeThatDoesNotEndACancelledRun(t *testing.T) {
+	t.Parallel()
+	for name, more := range map[string]string{"silence": "", "more text": fmt.Sprintf(partial, "x")} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := open(t, sqlite(t), func(c *config) { c.Relay.EndTimeout = 50 * time.Millisecond })
+			asked, ended := make(chan struct{}), make(chan struct{})
+			run := hostile(func(write func(string) bool, gone <-chan struct{}) {
+				defer close(ended)
+				write(fmt.Sprintf(partial, "Half."))
+				<-asked
+				for more != "" && write(more) {
+				}
+				<-gone
+			})
+			s.serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if strings.HasSuffix(r.URL.Path, "/cancel") {
+					_, _ = io.WriteString(w, `{"runId":"4a6f1b2c-3d4e-4f50-a6b7-c8d9e0f1a2b3","state":"cancelling"}`)
+					close(asked)
+					return
+				}
+				run(w, r)
+			}))
+			path := session(s.ada())
+			answer := send(t, s.ada(), path, object{"message": "hello"})
+			answer.until("partial_message")
+			answer.cancel()
+			<-asked
+			<-ended
+			require.Contains(t, eventually(t, s.ada(), path)["text"], "Half.")
+		})
+	}
+}
+
 // The tokens of an answer that did not complete are stored, with those of the message that was cut.
 func TestUsageOfAnswersThatDidNotComplete(t *testing.T) {
 	replies := []modeltest.Reply{
@@ -108,6 +145,13 @@ func TestUsageOfAnswersThatDidNotComplete(t *testing.T) {
 			require.Equal(t, usage(20, 6), answer.until("cancelled").data["usage"])
 			require.Equal(t, usage(20, 6), answer.until("hub").data["usage"])
 		}, "cancelled"},
+		"the client is gone": {func(_ *testing.T, _ *server, _ string, answer *stream) { answer.cancel() }, "cancelled"},
+		"the hub shuts down": {func(t *testing.T, s *server, _ string, answer *stream) {
+			require.NoError(t, s.service.Close())
+			cancelled := answer.until("cancelled").data
+			require.Equal(t, "shutdown", cancelled["reason"])
+			require.Equal(t, usage(20, 6), cancelled["usage"])
+		}, "cancelled"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -118,7 +162,7 @@ func TestUsageOfAnswersThatDidNotComplete(t *testing.T) {
 			answer.until("tool_result")
 			answer.until("partial_message")
 			row.end(t, s, path, answer)
-			require.Eventually(t, func() bool { return messages(s.ada(), path)[1]["status"] == row.status }, patience, 1e6)
+			require.Eventually(t, func() bool { return messages(s.ada(), path)[1]["status"] == row.status }, patience, time.Millisecond)
 			require.Equal(t, usage(20, 6), messages(s.ada(), path)[1]["usage"])
 		})
 	}

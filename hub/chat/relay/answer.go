@@ -18,6 +18,9 @@ import (
 const (
 	// maxReceived bounds the bytes that a runtime sends for one answer, comments included.
 	maxReceived = 256 << 20
+	// lastEvents is the time for which the end of a run is awaited whose client has lost its access:
+	// it receives the last events for a second.
+	lastEvents = 500 * time.Millisecond
 	// storeLater is the time after which the end of an answer is stored whose client is gone. If
 	// many clients disconnect at once, their runs are cancelled before.
 	storeLater = 25 * time.Millisecond
@@ -53,6 +56,12 @@ type Answer struct {
 	cancel context.CancelCauseFunc
 	began  time.Time
 
+	runtime *client.Client
+	line    context.Context // of the connection to the runtime, which ends after ctx: see hangUp
+	hangUp  context.CancelFunc
+	unwatch func() bool // stops the reaction to the end of ctx
+	told    bool        // the client has received the end of the run
+
 	// The saver uses these.
 	received   int64
 	progressed time.Time
@@ -85,17 +94,18 @@ func (a *Answer) Serve(w http.ResponseWriter) error {
 	if err := a.forward(stream); err != nil {
 		a.cancel(err)
 	}
-	end, told := a.ending()
+	end := a.ending()
 	saved, err := a.finish(end)
 	if err != nil {
-		end, told = failed(api.Unavailable, "The answer could not be stored."), false
+		end, a.told = failed(api.Unavailable, "The answer could not be stored."), false
 	}
-	a.sendLast(stream, end, told, saved)
+	a.sendLast(stream, end, saved)
 	return nil
 }
 
 // forward sends the first event and those of the runtime up to done. Events that are received
-// together are sent together.
+// together are sent together. If the client is gone, it continues to read: the last events have the
+// usage of the run.
 func (a *Answer) forward(stream *sse.Stream) error {
 	a.sendFirst(stream)
 	for {
@@ -104,16 +114,55 @@ func (a *Answer) forward(stream *sse.Stream) error {
 			return err
 		}
 		if ev.Type != hubEvent { // the hub's own events must be genuine
-			if err := a.note(ev); err != nil {
-				return err
-			}
-			if err := stream.Queue(sse.Event{Type: ev.Type, Data: ev.Data}); err != nil {
-				return errGone
-			}
+			err = a.relayEvent(stream, ev)
+		}
+		if err != nil {
+			return err
 		}
 		if !a.events.Buffered() && stream.Flush() != nil {
-			return errGone
+			a.cancel(errGone)
 		}
+	}
+}
+
+// relayEvent notes an event and queues it for the client. The hub itself reports that it has
+// cancelled the run, with its own reason.
+func (a *Answer) relayEvent(stream *sse.Stream, ev sse.Event) error {
+	if err := a.note(ev); err != nil {
+		return err
+	}
+	if a.ctx.Err() != nil && ev.Type == "cancelled" {
+		return nil
+	}
+	if stream.Queue(sse.Event{Type: ev.Type, Data: ev.Data}) != nil {
+		a.cancel(errGone)
+	}
+	a.told = a.text.end != nil
+	return nil
+}
+
+// cancelRun cancels the run when ctx has ended: it asks the runtime to cancel it, and hangs up if that takes
+// too long, is of no use, or many others are being cancelled.
+func (a *Answer) cancelRun() {
+	defer a.hangUp()
+	within := a.relay.cfg.EndTimeout
+	switch cause := context.Cause(a.ctx); {
+	case errors.Is(cause, api.ErrAccessEnded):
+		within = min(within, lastEvents)
+	case errors.Is(cause, errGone), errors.Is(cause, errCancelled), errors.Is(cause, errShutdown), errors.Is(cause, context.Canceled):
+	default:
+		return
+	}
+	select {
+	case a.relay.ending <- struct{}{}:
+		defer func() { <-a.relay.ending }()
+	default:
+		return
+	}
+	ctx, cancel := context.WithTimeout(a.line, within)
+	defer cancel()
+	if _, err := a.runtime.Cancel(ctx, a.run.ID); err == nil {
+		<-ctx.Done()
 	}
 }
 
@@ -156,12 +205,13 @@ func (a *Answer) unsaved() {
 	a.text.changed, a.text.stored = true, 0
 }
 
-// ending returns how the answer ended: as the run has told, else by the cause of the context.
-func (a *Answer) ending() (end Ending, told bool) {
-	if a.text.end != nil { // only the goroutine of the caller changes it
-		return *a.text.end, true
+// ending returns how the answer ended: as the run has told, else by the cause of the context. Only
+// the goroutine of the caller changes the end that the run has told.
+func (a *Answer) ending() Ending {
+	if end := a.text.end; end != nil && (a.told || end.Status != StatusCancelled) {
+		return *end
 	}
-	return endingOf(context.Cause(a.ctx)), false
+	return endingOf(context.Cause(a.ctx))
 }
 
 // finish closes the connection to the runtime, which cancels a run in progress, and stores the
@@ -172,9 +222,13 @@ func (a *Answer) finish(end Ending) (saved bool, err error) {
 		return false, nil
 	}
 	defer a.relay.open.Done()
+	if a.unwatch != nil {
+		a.unwatch()
+	}
 	if a.events != nil {
 		_ = a.events.Close() // the run has ended, or ends now
 	}
+	a.hangUp()
 	a.conclude(end)
 	late := time.NewTimer(writeWithin)
 	defer late.Stop()
@@ -224,6 +278,5 @@ func (a *Answer) nextSession() string {
 // Close stores the answer if it was not served.
 func (a *Answer) Close() {
 	a.cancel(errGone)
-	end, _ := a.ending()
-	_, _ = a.finish(end) // the error is logged
+	_, _ = a.finish(a.ending()) // the error is logged
 }

@@ -113,19 +113,19 @@ func (a *Answer) sendFirst(stream *sse.Stream) {
 	_ = stream.Flush() // OnError has the error
 }
 
-// sendLast sends the events after those of the runtime, which has perhaps told the end.
-func (a *Answer) sendLast(stream *sse.Stream, end Ending, told, saved bool) {
+// sendLast sends the events after those of the runtime.
+func (a *Answer) sendLast(stream *sse.Stream, end Ending, saved bool) {
 	if !a.final.empty() {
 		a.queueNotice(stream, aigc.ModeAppend)
 	}
-	if !told && end.Status == StatusCancelled {
+	if !a.told && end.Status == StatusCancelled {
 		reason := wire.ReasonClientRequest
 		if errors.Is(context.Cause(a.ctx), errShutdown) {
 			reason = wire.ReasonShutdown
 		}
-		queue(stream, "cancelled", wire.Cancelled{Type: "cancelled", RunID: a.run.ID, Reason: reason})
-	} else if !told {
-		queue(stream, "error", wire.Fault{Type: "error", Error: end.Failure.Message, ErrorType: end.Failure.Code, RunID: a.run.ID})
+		queue(stream, "cancelled", wire.Cancelled{Type: "cancelled", RunID: a.run.ID, Reason: reason, Usage: a.text.usage})
+	} else if !a.told {
+		queue(stream, "error", wire.Fault{Type: "error", Error: end.Failure.Message, ErrorType: end.Failure.Code, RunID: a.run.ID, Usage: a.text.usage})
 	}
 	if saved {
 		queue(stream, hubEvent, savedEvent{Type: "hub.saved", MessageID: a.run.MessageID, Status: end.Status, Usage: a.text.usage, AIGC: a.run.Label})

@@ -61,6 +61,10 @@ type Config struct {
 	// RunTimeout bounds the time of an answer. Defaults to 2 h.
 	RunTimeout time.Duration
 
+	// EndTimeout bounds the time for which the end of a cancelled run is awaited, which has its usage.
+	// Defaults to 5 s.
+	EndTimeout time.Duration
+
 	// WriteTimeout bounds the time in which a client must read 64 KiB of an answer. Defaults to
 	// 30 s.
 	WriteTimeout time.Duration
@@ -82,6 +86,7 @@ type Relay struct {
 	memory  budget
 	wake    chan struct{} // has an element if there are ended answers to store
 	deleted chan struct{} // has an element if there are transcripts to delete
+	ending  chan struct{} // has an element for each run whose end is awaited
 
 	stopSave, stop context.CancelFunc
 	saving         sync.WaitGroup
@@ -101,6 +106,7 @@ func New(cfg Config) (*Relay, error) {
 	}
 	cfg.OpenTimeout = cmp.Or(cfg.OpenTimeout, 30*time.Second)
 	cfg.IdleTimeout = cmp.Or(cfg.IdleTimeout, time.Minute)
+	cfg.EndTimeout = cmp.Or(cfg.EndTimeout, 5*time.Second)
 	cfg.RunTimeout = cmp.Or(cfg.RunTimeout, 2*time.Hour)
 	cfg.UserAnswers = cmp.Or(cfg.UserAnswers, 20)
 	cfg.AgentAnswers = cmp.Or(cfg.AgentAnswers, 200)
@@ -111,7 +117,7 @@ func New(cfg Config) (*Relay, error) {
 		cfg: cfg, store: cfg.Store, id: ids.New(), memory: budget{byTenant: map[string]int{}},
 		// A client without a cookie jar, which follows no redirect: see package runtime/client.
 		http: &http.Client{Transport: transport},
-		wake: make(chan struct{}, 1), deleted: make(chan struct{}, 1), answers: map[string]*Answer{},
+		wake: make(chan struct{}, 1), deleted: make(chan struct{}, 1), ending: make(chan struct{}, maxEnding), answers: map[string]*Answer{},
 	}
 	save, stopSave := context.WithCancel(context.Background())
 	sweep, stop := context.WithCancel(context.Background())
@@ -169,6 +175,10 @@ func (r *Relay) find(runID string) *Answer {
 
 // Has reports whether this hub relays the answer of a run, or stores its end.
 func (r *Relay) Has(runID string) bool { return r.find(runID) != nil }
+
+// maxEnding bounds the cancelled runs whose end is awaited at the same time. If more clients
+// disconnect together, the connections of their runs are closed, which cancels them sooner.
+const maxEnding = 32
 
 // cancelWithin bounds the call of a runtime.
 const cancelWithin = 5 * time.Second

@@ -47,6 +47,7 @@ func (r *Relay) Start(ctx context.Context, run Run, in Start) (*Answer, error) {
 	a := &Answer{relay: r, run: run, memory: account{budget: &r.memory, tenant: run.TenantID}, began: time.Now(), done: make(chan struct{})}
 	a.progressed = a.began
 	a.ctx, a.cancel = context.WithCancelCause(ctx)
+	a.line, a.hangUp = context.WithCancel(context.WithoutCancel(ctx))
 	runtime, err := r.client(in.Endpoint, a.memory.reserve)
 	if err == nil {
 		err = r.enter(a)
@@ -82,6 +83,8 @@ func (r *Relay) Start(ctx context.Context, run Run, in Start) (*Answer, error) {
 	case err != nil:
 		return nil, a.rejected(err)
 	}
+	a.runtime = runtime
+	a.unwatch = context.AfterFunc(a.ctx, a.cancelRun)
 	return a, nil
 }
 
@@ -99,12 +102,13 @@ func (a *Answer) Reserve(ctx context.Context, tx *sql.Tx, run Run) error {
 func (a *Answer) open(runtime *client.Client, in Start, message string) error {
 	slow := time.AfterFunc(a.relay.cfg.OpenTimeout, func() { a.cancel(errSlow) })
 	defer slow.Stop()
+	defer context.AfterFunc(a.ctx, a.hangUp)() // the run is not accepted yet
 	request, err := a.request(in, message)
 	if err != nil {
 		return err
 	}
 	for pause := 20 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		events, err := runtime.Open(a.ctx, in.Endpoint.AgentID, request)
+		events, err := runtime.Open(a.line, in.Endpoint.AgentID, request)
 		a.mu.Lock()
 		a.events = events
 		a.mu.Unlock()
