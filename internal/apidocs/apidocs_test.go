@@ -1,9 +1,13 @@
 package apidocs_test
 
 import (
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
+	"os/exec"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -75,6 +79,7 @@ func TestPagesOfBothServers(t *testing.T) {
 			for _, a := range n.Attr {
 				switch a.Key {
 				case "id":
+					require.NotEqual(t, "details", n.Data, "a link does not open it")
 					require.False(t, ids[a.Val], "%s: two elements have the id %s", file, a.Val)
 					ids[a.Val] = true
 				case "href":
@@ -82,11 +87,74 @@ func TestPagesOfBothServers(t *testing.T) {
 				}
 			}
 		}
+		require.True(t, ids["first-steps"], file)
 		for _, l := range links {
 			require.True(t, l == "openapi.yaml" || ids[strings.TrimPrefix(l, "#")], "%s: %s has no target", file, l)
 		}
 		require.Equal(t, strings.Count(string(document), "operationId:")-strings.Count(string(document), "\n    head:"), strings.Count(w.Body.String(), "<h4>Responses</h4>"), file)
 	}
+}
+
+// A shell splits each example into a request of its operation, whose body is JSON or a file.
+func TestExamplesAreRequests(t *testing.T) {
+	for _, file := range []string{"../../hub/openapi.yaml", "../../runtime/openapi.yaml"} {
+		document, err := os.ReadFile(file)
+		require.NoError(t, err)
+		w := httptest.NewRecorder()
+		require.NoError(t, apidocs.New(document).ServePage(w, httptest.NewRequest(http.MethodGet, "/docs", nil)))
+		root, err := html.Parse(strings.NewReader(w.Body.String()))
+		require.NoError(t, err)
+		var script, want []string
+		for n := range root.Descendants() {
+			switch {
+			case n.Data == "summary" && n.FirstChild.Data == "b" && n.FirstChild.NextSibling != nil:
+				path := n.FirstChild.NextSibling.NextSibling.FirstChild.Data
+				want = append(want, n.FirstChild.FirstChild.Data+" "+regexp.MustCompile(`\{[^}]*\}`).ReplaceAllString(path, "X"))
+			case n.Data == "h4" && n.FirstChild.Data == "Example":
+				script = append(script, n.NextSibling.FirstChild.Data)
+			}
+		}
+		require.Len(t, script, len(want), file)
+		cmd := exec.CommandContext(t.Context(), "bash", "-ec", `curl() { printf '%s\0' "$@" END; }`+"\n"+strings.Join(script, "\n"))
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		for i, call := range strings.Split(strings.TrimSuffix(string(out), "END\x00"), "END\x00") {
+			requireRequest(t, strings.Split(strings.TrimSuffix(call, "\x00"), "\x00"), want[i])
+		}
+	}
+}
+
+// requireRequest requires that the arguments of curl are a request with a method and a path, in
+// which X is any name.
+func requireRequest(t *testing.T, args []string, want string) {
+	t.Helper()
+	method := http.MethodGet
+	for len(args) > 1 {
+		switch args[0] {
+		case "-N":
+			args = args[1:]
+			continue
+		case "-X":
+			method = args[1]
+		case "-H":
+			require.Contains(t, args[1], ":")
+		case "-d":
+			require.True(t, json.Valid([]byte(args[1])), "%s: %s", want, args[1])
+			fallthrough
+		case "-F", "--data-binary":
+			if method == http.MethodGet {
+				method = http.MethodPost
+			}
+		default:
+			require.Fail(t, "unknown option", "%s: %s", want, args[0])
+		}
+		args = args[2:]
+	}
+	address, err := url.Parse(args[0])
+	require.NoError(t, err)
+	wantMethod, wantPath, _ := strings.Cut(want, " ")
+	require.Equal(t, wantMethod, method, want)
+	require.Regexp(t, "^"+strings.ReplaceAll(regexp.QuoteMeta(wantPath), "X", "[^/]*")+"$", address.Path)
 }
 
 func TestInvalidDocuments(t *testing.T) {

@@ -15,8 +15,14 @@ import (
 type view struct {
 	Title, Version string
 	Description    template.HTML
+	Steps          []step
 	Groups         []*group
 	Schemas        []schema
+}
+
+// step is one of the first operations that a reader calls, from x-first-steps of the document.
+type step struct {
+	Operation, Text string
 }
 
 type group struct {
@@ -32,11 +38,14 @@ type operation struct {
 	Parameters                []parameter
 	Body                      template.HTML
 	Responses                 []response
+	streams                   bool   // a response is an event stream
+	Example                   string // a command
 }
 
 type parameter struct {
 	Name, In    string
 	Required    bool
+	example     string
 	Description template.HTML
 	Schema      template.HTML
 }
@@ -143,10 +152,13 @@ func read(source []byte) (*view, error) {
 	for _, tag := range root.get("tags").items() {
 		v.Groups = append(v.Groups, &group{Name: tag.get("name").text(), Description: prose(tag.get("description").text())})
 	}
+	for _, s := range root.get("x-first-steps").items() {
+		v.Steps = append(v.Steps, step{s.get("operation").text(), s.get("text").text()})
+	}
 	for path, item := range root.get("paths").entries() {
 		for method, op := range item.entries() {
 			if slices.Contains([]string{"get", "post", "put", "patch", "delete"}, method) {
-				v.add(root, op, operation{Method: strings.ToUpper(method), Path: path})
+				v.add(root, item, op, operation{Method: strings.ToUpper(method), Path: path})
 			}
 		}
 	}
@@ -158,23 +170,29 @@ func read(source []byte) (*view, error) {
 }
 
 // add adds an operation to the group of its first tag.
-func (v *view) add(root, op node, o operation) {
-	o.ID, o.Summary, o.Description = op.get("operationId").text(), op.get("summary").text(), prose(op.get("description").text())
+func (v *view) add(root, path, op node, o operation) {
+	o.ID = op.get("operationId").text()
+	o.Summary = op.get("summary").text()
+	o.Description = prose(op.get("description").text())
 	for _, role := range op.get("x-roles").items() {
 		o.Roles = append(o.Roles, role.text())
 	}
-	for _, p := range op.get("parameters").items() {
+	for _, p := range slices.Concat(path.get("parameters").items(), op.get("parameters").items()) {
 		p = resolve(root, p)
 		o.Parameters = append(o.Parameters, parameter{
 			Name: p.get("name").text(), In: p.get("in").text(), Required: p.get("required").text() == "true",
-			Description: prose(p.get("description").text()), Schema: p.get("schema").source(),
+			Description: prose(p.get("description").text()), Schema: p.get("schema").source(), example: p.get("example").text(),
 		})
 	}
 	o.Body = resolve(root, op.get("requestBody")).get("content").source()
 	for status, r := range op.get("responses").entries() {
 		r = resolve(root, r)
 		o.Responses = append(o.Responses, response{status, prose(r.get("description").text()), r.get("content").source()})
+		for media := range r.get("content").entries() {
+			o.streams = o.streams || media == "text/event-stream"
+		}
 	}
+	o.Example = curl(root, op, o)
 	name := "other"
 	if tags := op.get("tags").items(); len(tags) > 0 {
 		name = tags[0].text()
