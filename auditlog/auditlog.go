@@ -11,7 +11,7 @@
 //	var updateRole = auditlog.Define[RoleChange]("user.update_role")
 //
 //	change := auditlog.Change[string]{From: "member", To: "admin"}
-//	err := store.Append(ctx, updateRole.Record(event, RoleChange{change}))
+//	err := logs.Append(ctx, updateRole.Record(event, RoleChange{change}))
 //
 // Package auditlog/sqlaudit stores logs in PostgreSQL or SQLite, auditlog/memaudit in memory.
 // [Handlers] serve queries, exports and verifications over HTTP. The package has no built-in

@@ -5,7 +5,7 @@
 //	rt, err := runtime.New(ctx, runtime.Config{
 //		Agents: []agent.Agent{{
 //			ID: "helper", Model: "claude-sonnet-4-5",
-//			Provider: agent.Provider{Protocol: "anthropic", APIKey: key},
+//			Provider: agent.Provider{Protocol: "anthropic", APIKey: agent.Secret(key)},
 //		}},
 //	})
 //	if err != nil { ... }

@@ -31,7 +31,7 @@ func eachEngine(b *testing.B, run func(b *testing.B, d *db.DB)) {
 	for _, e := range []struct {
 		engine db.Engine
 		url    func(testing.TB) string
-	}{{db.PostgreSQL, pgtest.Durable}, {db.SQLite, dbtest.SQLite}} {
+	}{{db.PostgreSQL, pgtest.Durable}, {db.SQLite, func(t testing.TB) string { return dbtest.SQLite(t) }}} {
 		b.Run(string(e.engine), func(b *testing.B) { run(b, database(b, e.url(b))) })
 	}
 }

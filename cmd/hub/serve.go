@@ -125,7 +125,8 @@ func welcome(w io.Writer, h *hub.Hub, addr net.Addr) {
 	}
 	fmt.Fprintf(w, `No user exists. Create the first admin, with a password of at least 8 characters:
 
-  curl --json '{"username": "admin", "password": "...", "setup_token": "%[2]s"}' %[1]s/auth/setup
+  curl -H 'Content-Type: application/json' %[1]s/auth/setup \
+    -d '{"username": "admin", "password": "...", "setup_token": "%[2]s"}'
 
 `, h.PublicURL(), token)
 }

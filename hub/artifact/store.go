@@ -5,8 +5,8 @@
 // name it, and no row is needed to read it. A blob is never deleted with a row: [Store.Sweep]
 // deletes the blobs that no row has named for some time.
 //
-//	ref, err := store.Put(ctx, artifact.Tools, "weather.ts", body)
-//	blob, err := store.Open(ctx, ref)
+//	ref, err := files.Put(ctx, artifact.Tools, "weather.ts", body)
+//	blob, err := files.Open(ctx, ref)
 //
 // A [Driver] contains the blobs: a [Folder], [Memory], or an S3 bucket with the package s3blob.
 // Package artifacttest has the tests that every driver passes.

@@ -6,7 +6,7 @@
 //	if err != nil {
 //		return err
 //	}
-//	l = l.Sign(key)
+//	l = l.Sign(signingKey)
 //	data, err := json.Marshal(l) // {"Label":"1","ContentProducer":"...", ...}
 //
 // [Label.Verify] reports whether a label is unchanged since it was signed with one of the given

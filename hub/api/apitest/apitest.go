@@ -1,7 +1,7 @@
 // Package apitest serves the routes of a concern over HTTP for its tests, with callers of any
 // tenant and role, and a real audit log on the concern's database.
 //
-//	s := apitest.Serve(t, apitest.Config{DB: d, Routes: service.Routes()})
+//	s := apitest.Serve(t, apitest.Config{Audit: audit}, service.Routes())
 //	ada := s.As("acme", "ada", rbac.Maintainer)
 //	agent := ada.Post("/api/v1/admin/agents", apitest.Object{"name": "a"}).Want(http.StatusCreated)
 //	ada.Get("/api/v1/admin/agents/b").Error(http.StatusNotFound, api.NotFound)

@@ -1,7 +1,7 @@
 // Package relay has the answers in progress of chats: each is one run of a deployed agent, whose
 // events go to the client and whose text goes to the database.
 //
-//	answer, err := r.Start(ctx, relay.Start{Run: run, Endpoint: endpoint, Text: text, Store: store})
+//	answer, err := r.Start(ctx, run, relay.Start{Endpoint: endpoint, Store: write, History: history})
 //	if err != nil { ... }
 //	defer answer.Close()
 //	err = answer.Serve(w)

@@ -3,7 +3,7 @@
 //
 //	boxes, err := confine.New(confine.Config{CWD: dir, Dir: state, Home: home})
 //	...
-//	rt, err := runtime.New(ctx, runtime.Config{CWD: dir, OpenSandbox: boxes.Open, ...})
+//	rt, err := runtime.New(ctx, runtime.Config{CWD: dir, OpenSandbox: boxes.Open})
 //
 // A program that imports the package also imports the launcher of confined processes: see package
 // sandbox.
