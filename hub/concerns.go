@@ -230,7 +230,7 @@ func (h *Hub) openChats(context.Context) (err error) {
 	h.aigc = aigc.New(h.store)
 	h.chat, err = chat.New(chat.Config{
 		Store: h.store, Catalog: h.catalog, Deployments: h.deploys, Labels: h.aigc,
-		Relay: relay.Config{UserAnswers: h.cfg.UserAnswers, AgentAnswers: h.cfg.AgentAnswers},
+		Relay: relay.Config{UserAnswers: h.cfg.UserAnswers, AgentAnswers: h.cfg.AgentAnswers, Offline: h.cfg.Offline},
 	})
 	if err != nil {
 		return err

@@ -150,9 +150,25 @@ func (h *Hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.handler.ServeHTTP(w, r)
 }
 
+// shutdownWithin bounds the time in which the answers are stored that outlast a drain.
+const shutdownWithin = 10 * time.Second
+
+// lastEvents bounds the time in which the last events of these answers are sent.
+const lastEvents = time.Second
+
 // Drain makes GET /health/ready respond with 503, so that load balancers send no new requests, and
-// waits until no request is in progress or ctx ends. The hub continues to serve requests.
+// waits until no request is in progress. When ctx ends, it cancels the answers in progress with the
+// reason shutdown, and waits at most 10 s until they are stored; it returns an error if a request
+// other than these is in progress. The hub continues to serve requests, except for new answers.
 func (h *Hub) Drain(ctx context.Context) error {
 	h.draining.Store(true)
+	if h.requests.wait(ctx) == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownWithin)
+	defer cancel()
+	h.chat.Shutdown(ctx)
+	ctx, cancel = context.WithTimeout(ctx, lastEvents)
+	defer cancel()
 	return h.requests.wait(ctx)
 }

@@ -18,7 +18,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/cmd/internal/daemontest"
-	"github.com/seed93082962/agenthost/hub/db/dbtest"
 	"github.com/seed93082962/agenthost/hub/secret"
 	"github.com/seed93082962/agenthost/sse"
 )
@@ -300,14 +299,47 @@ func TestAnswersSurviveKills(t *testing.T) {
 	_, last = p.lastMessage(chat)
 	require.Equal(t, "partial", last["status"])
 	require.NotEmpty(t, last["text"])
-	_, err := dbtest.Open(t, "sqlite://"+filepath.Join(p.data, "hub.db")).Write().ExecContext(t.Context(), `UPDATE chat_runs SET alive_until = 1`)
-	require.NoError(t, err) // otherwise the session is reserved for 15 seconds
 	p.until("guide", func(s map[string]any) bool { return s["state"] == "running" })
 	require.Contains(t, p.send(200, "POST", chat+"/messages", `{"message":"again"}`).text, "hub.saved")
 	n, last = p.lastMessage(chat)
 	require.Equal(t, 6, n)
 	require.Equal(t, "completed", last["status"])
 	require.Len(t, runtimes(p.path), 1)
+	p.remove("guide")
+}
+
+// An answer that outlasts the drain is cancelled, stored and ended. Its deployment continues to run.
+func TestAnswersThatOutlastTheDrain(t *testing.T) {
+	t.Parallel()
+	p := openProduct(t, "HUB_DRAIN_TIMEOUT", "10ms")
+	p.send(201, "POST", adminAgents, `{"name":"guide","providerId":"demo","model":"demo"}`)
+	p.deploy("guide")
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP} {
+		chat := p.session("guide")
+		events, stop := p.begin(chat)
+		p.Signal(t, sig)
+		var last []string
+		for ev, err := range events.Events() {
+			require.NoError(t, err)
+			if ev.Type != "partial_message" {
+				last = append(last, ev.Type+string(ev.Data))
+			}
+		}
+		stop()
+		require.Len(t, last, 3)
+		require.Regexp(t, `^cancelled.*"reason":"shutdown"`, last[0])
+		require.Regexp(t, `^hub.*"hub.saved".*"status":"cancelled"`, last[1])
+		require.Equal(t, "done{}", last[2])
+		require.Zero(t, p.Exit(t), "%s", p.Log)
+		require.NotContains(t, p.Log.String(), "connections were cut")
+		require.Len(t, runtimes(p.path), 1)
+
+		p.Process = spawn(t, p.path, p.env)
+		_, stored := p.lastMessage(chat)
+		require.Equal(t, "cancelled", stored["status"])
+		require.NotEmpty(t, stored["text"])
+		p.until("guide", func(s map[string]any) bool { return s["state"] == "running" })
+	}
 	p.remove("guide")
 }
 

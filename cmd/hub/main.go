@@ -13,8 +13,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -33,10 +31,7 @@ func main() {
 	if err := daemon.Init(); err != nil {
 		fmt.Fprintln(os.Stderr, "hub: warning:", err)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// A second signal has its default effect and terminates the process immediately.
-	context.AfterFunc(ctx, stop)
-	if err := run(ctx, os.Args[1:], os.Getenv, os.Stdin, os.Stdout, os.Stderr); err != nil {
+	if err := run(daemon.Signals(), os.Args[1:], os.Getenv, os.Stdin, os.Stdout, os.Stderr); err != nil {
 		fmt.Fprintln(os.Stderr, "hub:", err)
 		os.Exit(1)
 	}
@@ -61,7 +56,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdin i
 	}
 	root.Flags().StringVar(&s.Addr, "addr", s.Addr, "`address` to listen on")
 	root.Flags().Var(&s.Level, "log-level", "lowest `level` of the log: debug, info, warn or error")
-	root.Flags().DurationVar(&s.DrainTimeout, "drain-timeout", s.DrainTimeout, "how long requests continue after SIGTERM or SIGINT before they are cancelled")
+	root.Flags().DurationVar(&s.DrainTimeout, "drain-timeout", s.DrainTimeout, "how long answers continue after SIGTERM, SIGINT or SIGHUP before they are cancelled")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
 		return fmt.Errorf("%w; hub --help lists the flags", err)
 	})

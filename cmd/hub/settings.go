@@ -72,6 +72,8 @@ Environment (flags take precedence):
                            false hides the API keys of deployments from members (default true)
   HUB_ANSWERS_PER_USER, HUB_ANSWERS_PER_AGENT
                            answers of chats in progress at once (default 20 and 200)
+  HUB_DRAIN_TIMEOUT        how long answers may continue after SIGTERM, SIGINT or SIGHUP before they are cancelled, at most
+                           30m, as --drain-timeout (default 30s)
   AUDIT_RETENTION_DAYS     age in days at which audit entries are pruned (default never)
   OPS_API_KEY, CHAT_PUSH_API_KEY
                            two different keys of at least 32 characters; the first enables the operations interface,
@@ -122,12 +124,12 @@ type settings struct {
 
 	Level        daemon.Level  `env:"HUB_LOG_LEVEL" envDefault:"info"`
 	LeaseTime    time.Duration `env:"DEPLOYER_LEASE_TIME" envDefault:"4s"`
-	DrainTimeout time.Duration
+	DrainTimeout time.Duration `env:"HUB_DRAIN_TIMEOUT" envDefault:"30s"`
 	getenv       func(string) string
 }
 
 func readEnvironment(getenv func(string) string) (*settings, error) {
-	s := &settings{DrainTimeout: 20 * time.Second, getenv: getenv}
+	s := &settings{getenv: getenv}
 	if err := daemon.ReadEnvironment(getenv, s); err != nil {
 		return nil, err
 	}
@@ -157,6 +159,9 @@ const (
 	minToken = 16
 )
 
+// maxDrain bounds HUB_DRAIN_TIMEOUT: a run takes at most as long by default.
+const maxDrain = 30 * time.Minute
+
 // check returns an error for the first setting that is unsafe, with the remedy.
 func (s *settings) check() error {
 	switch s.AuthMode {
@@ -184,6 +189,9 @@ func (s *settings) check() error {
 	}
 	if s.shared() && s.EncryptionKeys == "" {
 		return errors.New("PROVIDER_ENCRYPTION_KEY is required with PostgreSQL, because all replicas need the same one: generate it with openssl rand -base64 32, and store it safely")
+	}
+	if s.DrainTimeout < 0 || s.DrainTimeout > maxDrain {
+		return fmt.Errorf("HUB_DRAIN_TIMEOUT: %v is not from 0s to %v", s.DrainTimeout, maxDrain)
 	}
 	if _, err := s.retention(); err != nil {
 		return err

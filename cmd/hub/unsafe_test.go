@@ -46,6 +46,8 @@ func TestUnsafeSettingsAreRejected(t *testing.T) {
 		"private probes":        {env: []string{"HUB_PROBE_ALLOW_PRIVATE", "yes"}, want: `HUB_PROBE_ALLOW_PRIVATE: "yes" is neither true nor false`},
 		"no answers":            {env: []string{"HUB_ANSWERS_PER_USER", "0"}, want: `HUB_ANSWERS_PER_USER: "0" is not a number from 1`},
 		"answers in words":      {env: []string{"HUB_ANSWERS_PER_AGENT", "many"}, want: `HUB_ANSWERS_PER_AGENT: "many"`},
+		"a long drain":          {env: []string{"HUB_DRAIN_TIMEOUT", "31m"}, want: `HUB_DRAIN_TIMEOUT: 31m0s is not from 0s to 30m0s`},
+		"a negative drain":      {args: []string{"--drain-timeout", "-1s"}, want: `HUB_DRAIN_TIMEOUT: -1s is not from`},
 		"days that are words":   {env: []string{"AUDIT_RETENTION_DAYS", "ten"}, want: `AUDIT_RETENTION_DAYS: "ten"`},
 		"an address":            {args: []string{"--addr", "8080"}, want: `--addr "8080" is not an address`},
 		"an argument":           {args: []string{"serve"}, want: `"serve"`},

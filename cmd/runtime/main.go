@@ -13,8 +13,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/seed93082962/agenthost/cmd/internal/daemon"
 	"github.com/seed93082962/agenthost/cmd/internal/runtimecmd"
@@ -27,10 +25,7 @@ func main() {
 	if err := daemon.Init(); err != nil {
 		fmt.Fprintln(os.Stderr, "runtime: warning:", err)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// The second signal has the default effect and ends the process immediately.
-	context.AfterFunc(ctx, stop)
-	end(run(ctx, os.Args[1:], os.Getenv, os.Stdin, os.Stdout, os.Stderr))
+	end(run(daemon.Signals(), os.Args[1:], os.Getenv, os.Stdin, os.Stdout, os.Stderr))
 }
 
 // end exits with the status of err.

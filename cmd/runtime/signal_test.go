@@ -90,7 +90,7 @@ func draining(t *testing.T, p *process) {
 }
 
 func TestSignalsDrain(t *testing.T) {
-	for name, sig := range map[string]syscall.Signal{"SIGTERM": syscall.SIGTERM, "SIGINT": syscall.SIGINT} {
+	for name, sig := range map[string]syscall.Signal{"SIGTERM": syscall.SIGTERM, "SIGINT": syscall.SIGINT, "SIGHUP": syscall.SIGHUP} {
 		t.Run(name, func(t *testing.T) {
 			gate := make(chan struct{})
 			p, run := inFlight(t, gate, "--drain-timeout", patience.String())

@@ -68,6 +68,10 @@ func New(cfg Config) (*Service, error) {
 	return &Service{cfg: cfg, store: cfg.Store, relay: r}, nil
 }
 
+// Shutdown cancels the answers in progress with the reason shutdown, and waits until they are
+// stored or ctx ends. Further messages are rejected.
+func (s *Service) Shutdown(ctx context.Context) { s.relay.Shutdown(ctx) }
+
 // Close cancels the answers in progress, waits until they are stored, and ends the background work.
 func (s *Service) Close() error { return s.relay.Close() }
 

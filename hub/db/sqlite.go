@@ -40,7 +40,7 @@ func openSQLite(ctx context.Context, path string, config Config) (*DB, error) {
 	if err != nil {
 		return nil, errors.Join(err, write.Close())
 	}
-	d := &DB{engine: SQLite, read: read, write: write, groups: &groups{write: write}, reset: func() {}, close: func() error {
+	d := &DB{engine: SQLite, path: path, read: read, write: write, groups: &groups{write: write}, reset: func() {}, close: func() error {
 		return errors.Join(read.Close(), write.Close())
 	}}
 	// The connection for writes changes the file to WAL, which the others cannot.

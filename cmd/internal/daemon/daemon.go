@@ -11,14 +11,29 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/signal"
 	"runtime/debug"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/caarlos0/env/v11"
 	"github.com/mattn/go-isatty"
 	"github.com/rs/zerolog"
 )
+
+// Signals returns a context that ends with the first signal that ends a server: SIGINT, SIGTERM, or
+// SIGHUP unless that is ignored, as with nohup. A second signal has its default effect and
+// terminates the process immediately.
+func Signals() context.Context {
+	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) {
+		signals = append(signals, syscall.SIGHUP)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), signals...)
+	context.AfterFunc(ctx, stop)
+	return ctx
+}
 
 // shutdownTimeout bounds the time for open connections after draining.
 const shutdownTimeout = 5 * time.Second

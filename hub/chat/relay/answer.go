@@ -67,7 +67,7 @@ type Answer struct {
 	progressed time.Time
 	saved      bool          // the end is stored, and the session still exists
 	err        error         // of storing the end
-	done       chan struct{} // closed after saved and err are set
+	done       chan struct{} // closed by remove, after saved and err are set
 
 	mu        sync.Mutex     // guards the fields below, which do not change after the end
 	begun     bool           // it is in the database

@@ -24,7 +24,9 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"maps"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -72,6 +74,10 @@ type Config struct {
 	// SaveEvery is the least time between two writes of an answer in progress. Defaults to 1 s.
 	SaveEvery time.Duration
 
+	// Offline is for commands, which may run next to a hub on the database: the background work is
+	// that of the hub. Defaults to false.
+	Offline bool
+
 	// UserAnswers and AgentAnswers are the answers that may be in progress at once for a user and
 	// for an agent, in all hubs. Default to 20 and 200.
 	UserAnswers, AgentAnswers int
@@ -91,6 +97,7 @@ type Relay struct {
 	stopSave, stop context.CancelFunc
 	saving         sync.WaitGroup
 	sweeping       sync.WaitGroup
+	alone          bool // no other hub is on the database; only for sweep
 
 	mu      sync.Mutex // guards the fields below
 	closed  bool
@@ -123,18 +130,35 @@ func New(cfg Config) (*Relay, error) {
 	sweep, stop := context.WithCancel(context.Background())
 	r.stopSave, r.stop = stopSave, stop
 	r.saving.Go(func() { r.save(save) })
-	r.sweeping.Go(func() { r.sweep(sweep) })
+	if !cfg.Offline {
+		r.releaseFormer(sweep)
+		r.sweeping.Go(func() { r.sweep(sweep) })
+	}
 	return r, nil
+}
+
+// Shutdown cancels the answers in progress with the reason shutdown, and waits until they are
+// stored or ctx ends. Further answers are rejected.
+func (r *Relay) Shutdown(ctx context.Context) {
+	r.mu.Lock()
+	r.closed = true
+	all := slices.Collect(maps.Values(r.answers))
+	r.mu.Unlock()
+	for _, a := range all {
+		a.cancel(errShutdown)
+	}
+	for _, a := range all {
+		select {
+		case <-a.done:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // Close cancels the answers in progress, waits until they are stored, and ends the background work.
 func (r *Relay) Close() error {
-	r.mu.Lock()
-	r.closed = true
-	for _, a := range r.answers {
-		a.cancel(errShutdown)
-	}
-	r.mu.Unlock()
+	r.Shutdown(context.Background())
 	r.open.Wait()
 	r.stopSave()
 	r.saving.Wait()
@@ -164,6 +188,7 @@ func (r *Relay) remove(a *Answer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.answers, a.run.ID)
+	close(a.done)
 }
 
 // find returns the answer of a run, or nil if this hub neither relays nor stores it.

@@ -133,6 +133,11 @@ func expiredRuns(ctx context.Context, q db.Querier, now time.Time) ([]lease, err
 		`SELECT `+leaseColumns+`, TRUE FROM chat_runs WHERE `+expired(1)+` ORDER BY run_id LIMIT $3`, past, future, batchRows)
 }
 
+// runsOfOthers returns the runs of other hubs.
+func runsOfOthers(ctx context.Context, q db.Querier, workerID string) ([]lease, error) {
+	return db.Collect(ctx, q, "read chat runs of other hubs", scanLease, `SELECT `+leaseColumns+`, FALSE FROM chat_runs WHERE worker_id <> $1`, workerID)
+}
+
 // endRun ends a run that no hub relays: its lease has passed, or it is one of the worker. The
 // answer stays partial, or is cancelled if that was requested. It reports whether the run was not
 // ended or renewed before.

@@ -171,6 +171,5 @@ func (r *Relay) stored(batch []*Answer, err error) {
 		a.saved, a.err = a.saved && err == nil, err
 		a.memory.release()
 		r.remove(a) // before the message may be sent again
-		close(a.done)
 	}
 }

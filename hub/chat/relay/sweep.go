@@ -33,6 +33,7 @@ func (r *Relay) sweep(ctx context.Context) {
 		if expired, err = r.endExpired(ctx, expired, every); err != nil && ctx.Err() == nil {
 			r.store.Logger.Warn("ending the answers of other hubs failed", "err", err)
 		}
+		r.releaseFormer(ctx)
 		if err := r.deleteTranscripts(ctx); err != nil && ctx.Err() == nil {
 			r.store.Logger.Warn("deleting transcripts failed", "err", err)
 		}
@@ -68,6 +69,28 @@ func (r *Relay) endExpired(ctx context.Context, seen map[string]time.Time, after
 		}
 	})
 	return still, err
+}
+
+// releaseFormer ends the runs of former hubs of a SQLite database as soon as this hub is the only
+// one on it, so that no session waits for the end of a lease.
+func (r *Relay) releaseFormer(ctx context.Context) {
+	if r.alone {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, writeWithin)
+	defer cancel()
+	alone, err := r.store.DB.Claim()
+	var runs []lease
+	if err == nil && alone {
+		runs, err = runsOfOthers(ctx, r.store.Read(), r.id)
+	}
+	for i := 0; i < len(runs) && err == nil; i++ {
+		_, err = r.endRun(ctx, runs[i], runs[i].WorkerID)
+	}
+	if err != nil {
+		r.store.Logger.Warn("ending the answers of a former hub failed", "err", err)
+	}
+	r.alone = alone && err == nil
 }
 
 // inParallel calls f for all items, for some of them at once.
