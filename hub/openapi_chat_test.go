@@ -16,6 +16,7 @@ const (
 	pushKey   = "a push key of at least 32 characters"
 	chats     = "/api/v1/agents/chatty/chat/sessions"
 	allChats  = "/api/v1/admin/chat/sessions"
+	runs      = "/api/v1/admin/runs"
 	pushChats = "/api/v1/chat/push"
 )
 
@@ -49,7 +50,7 @@ func (c *contract) chats(admin string) {
 		require.NoError(c.t, c.doc.Fits("ChatMessage", again[name]))
 	}
 	c.faulty("POST", path+"/messages", cleo, `{}`, `{"message":" "}`, `{"message":"a","clientMessageId":"`+strings.Repeat("c", 129)+`"}`)
-	c.cancelledChat(path, cleo)
+	c.cancelledChat(path, cleo, admin)
 	c.unpaged(path+"/messages", cleo)
 	require.Equal(c.t, "1", c.ok(200, "GET", path+"/messages?page_size=1", cleo, "")["next"])
 	c.ok(200, "GET", path+"/messages?next=1", cleo, "")
@@ -65,20 +66,33 @@ func (c *contract) chats(admin string) {
 	c.ok(204, "DELETE", path, cleo, "")
 }
 
-// cancelledChat cancels an answer whose client reads only its beginning. The demo model takes
+// cancelledChat cancels two answers whose clients read only their beginnings. The demo model takes
 // longer than that for a long answer.
-func (c *contract) cancelledChat(path, token string) {
-	ctx, stop := context.WithCancel(c.t.Context())
-	defer stop()
+func (c *contract) cancelledChat(path, token, admin string) {
 	body := `{"message":"` + strings.Repeat("a long message ", 60) + `"}`
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url+path+"/messages", strings.NewReader(body))
-	require.NoError(c.t, err)
-	req.Header.Set("Authorization", "Bearer "+token)
-	res, err := c.client.Do(req)
-	require.NoError(c.t, err)
-	defer res.Body.Close()
-	_, err = bufio.NewReader(res.Body).ReadString('\n')
-	require.NoError(c.t, err)
+	begin := func() (end func()) {
+		ctx, stop := context.WithCancel(c.t.Context())
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url+path+"/messages", strings.NewReader(body))
+		require.NoError(c.t, err)
+		req.Header.Set("Authorization", "Bearer "+token)
+		res, err := c.client.Do(req)
+		require.NoError(c.t, err)
+		_, err = bufio.NewReader(res.Body).ReadString('\n')
+		require.NoError(c.t, err)
+		return func() { stop(); _ = res.Body.Close() }
+	}
+	end := begin()
+	defer end()
+	list := c.ok(200, "GET", runs, admin, "")
+	require.EqualValues(c.t, 1, list["total"])
+	run := runs + "/" + list["items"].([]any)[0].(map[string]any)["runId"].(string) + "/cancel"
+	c.ok(202, "POST", run, admin, "")
+	require.Eventually(c.t, func() bool { return c.send("POST", run, admin, "").status == 404 }, time.Minute, 5*time.Millisecond)
+	c.reject(404, api.NotFound, "POST", run, admin, "")
+	c.unpaged(runs, admin)
+
+	end = begin()
+	defer end()
 	c.reject(409, api.Conflict, "POST", path+"/messages", token, `{"message":"another"}`)
 	c.ok(202, "POST", path+"/cancel", token, "")
 }

@@ -133,6 +133,8 @@ GET    /api/v1/admin/chat/sessions                       admin maintainer member
 GET    /api/v1/admin/chat/sessions/:id                   admin maintainer member
 DELETE /api/v1/admin/chat/sessions/:id                   admin maintainer member
 GET    /api/v1/admin/chat/sessions/:id/messages          admin maintainer member
+GET    /api/v1/admin/runs                                admin maintainer
+POST   /api/v1/admin/runs/:id/cancel                     admin maintainer
 POST   /api/v1/chat/push                                 admin maintainer member
 GET    /api/v1/admin/agents/:name/deploy         admin maintainer member
 POST   /api/v1/admin/agents/:name/deploy         admin maintainer

@@ -162,7 +162,8 @@ const lastEvents = time.Second
 // other than these is in progress. The hub continues to serve requests, except for new answers.
 func (h *Hub) Drain(ctx context.Context) error {
 	h.draining.Store(true)
-	if h.requests.wait(ctx) == nil {
+	err := h.requests.wait(ctx)
+	if err == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownWithin)
@@ -170,5 +171,8 @@ func (h *Hub) Drain(ctx context.Context) error {
 	h.chat.Shutdown(ctx)
 	ctx, cancel = context.WithTimeout(ctx, lastEvents)
 	defer cancel()
-	return h.requests.wait(ctx)
+	if h.requests.wait(ctx) == nil {
+		return nil
+	}
+	return err
 }

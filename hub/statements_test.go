@@ -47,6 +47,7 @@ var allTenants = map[string]string{
 	"deploy: SELECT ? FROM deployments WHERE key_digest":         "by the hash of a random value, before the tenant is known",
 	"chat/relay: SELECT pg_advisory_xact_lock":                   "the argument contains the tenant and the user",
 	"chat/relay: SELECT ?, TRUE FROM chat_runs WHERE ?":          "the sweep is for all tenants",
+	"chat/relay: SELECT ?, FALSE FROM chat_runs WHERE worker_id": "a hub that starts ends the runs of former hubs, which are those of all tenants",
 	"chat/relay: DELETE FROM chat_transcripts WHERE keep_until":  "the sweep is for all tenants",
 	"deploy: SELECT EXISTS (SELECT 1 FROM deployments WHERE key": "whether any tenant has a key that the platform has",
 

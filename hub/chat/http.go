@@ -3,6 +3,7 @@ package chat
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -27,7 +28,7 @@ func (s *Service) Routes() []api.Route {
 			Large: method == http.MethodGet, Handle: handle,
 		}
 	}
-	return []api.Route{
+	return slices.Concat(s.runRoutes(), []api.Route{
 		own(http.MethodGet, "", api.Result(http.StatusOK, s.listSessions)),
 		own(http.MethodPost, "", s.createSession),
 		own(http.MethodDelete, "/:id", api.Done(func(r *http.Request) error {
@@ -42,7 +43,7 @@ func (s *Service) Routes() []api.Route {
 		admin(http.MethodGet, "/:id", api.Result(http.StatusOK, s.showSession)),
 		admin(http.MethodGet, "/:id/messages", api.Result(http.StatusOK, s.listAnyMessages)),
 		admin(http.MethodDelete, "/:id", api.Done(s.deleteAnySession)),
-	}
+	})
 }
 
 func (s *Service) listSessions(r *http.Request) (api.List[Session], error) {

@@ -185,6 +185,8 @@ func (s session) transcript() relay.Transcript {
 	return relay.Transcript{TenantID: s.TenantID, AgentName: s.AgentName, RuntimeSession: s.RuntimeSession}
 }
 
+const stateCancelling = "cancelling"
+
 // Cancelling is a run that is being cancelled. Its answer ends with a cancelled event.
 type Cancelling struct {
 	RunID string `json:"runId"`
@@ -203,7 +205,7 @@ func (s *Service) Cancel(ctx context.Context, caller api.Caller, agentName, id s
 		return Cancelling{}, err
 	}
 	runID, err := s.relay.Cancel(ctx, in.TenantID, in.Key)
-	return Cancelling{RunID: runID, State: "cancelling"}, err
+	return Cancelling{RunID: runID, State: stateCancelling}, err
 }
 
 // Filter selects sessions. Empty fields select all.

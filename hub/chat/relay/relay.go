@@ -212,7 +212,7 @@ const cancelWithin = 5 * time.Second
 // returns the id of its run. One that no hub relays ends immediately, or when the lease of its hub
 // has passed. It fails with api.Conflict if there is none.
 func (r *Relay) Cancel(ctx context.Context, tenantID, sessionKey string) (runID string, err error) {
-	var found lease
+	var found Lease
 	err = r.store.DB.Tx(ctx, func(tx *sql.Tx) (err error) {
 		found, err = requestCancel(ctx, tx, tenantID, sessionKey, r.store.Now())
 		return err
@@ -220,13 +220,18 @@ func (r *Relay) Cancel(ctx context.Context, tenantID, sessionKey string) (runID 
 	if err != nil {
 		return "", err
 	}
-	if (found.Expired || found.WorkerID == r.id) && !r.Has(found.RunID) {
-		if _, err := r.endRun(ctx, found, r.id); err != nil {
-			return "", err
+	return found.RunID, r.Requested(ctx, found)
+}
+
+// Requested cancels a run whose cancel was requested.
+func (r *Relay) Requested(ctx context.Context, l Lease) error {
+	if (l.Expired || l.WorkerID == r.id) && !r.Has(l.RunID) {
+		if _, err := r.endRun(ctx, l, r.id); err != nil {
+			return err
 		}
 	}
-	r.CancelRun(ctx, tenantID, found.AgentName, found.RunID)
-	return found.RunID, nil
+	r.CancelRun(ctx, l.TenantID, l.AgentName, l.RunID)
+	return nil
 }
 
 // CancelRun cancels a run in its runtime. If that fails, because the run is not there yet or the

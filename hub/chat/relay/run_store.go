@@ -21,7 +21,7 @@ const leaseTime = 15 * time.Second
 // Each transaction locks the row of a session, that of its run, and then its messages, in this
 // order. An answer is only stored by the hub that has its run, whose row it locks before.
 
-// expired is a condition for leases that have passed. Its arguments are those of expiry.
+// expired is a condition for Leases that have passed. Its arguments are those of expiry.
 func expired(first int) string {
 	return fmt.Sprintf("(alive_until < $%d OR alive_until > $%d)", first, first+1)
 }
@@ -99,8 +99,8 @@ func tooMany(ctx context.Context, tx *sql.Tx, r Run, limits Config, now time.Tim
 	return &api.Error{Code: api.RateLimited, RetryAfter: limitedFor, Message: message}
 }
 
-// lease is the row of an answer in progress.
-type lease struct {
+// Lease is the row of an answer in progress.
+type Lease struct {
 	RunID, TenantID, SessionKey, AgentName, WorkerID string
 
 	Cancel  bool
@@ -110,13 +110,65 @@ type lease struct {
 const leaseColumns = `run_id, tenant_id, session_key, agent_name, worker_id, cancel`
 
 // scanLease reads leaseColumns and whether the lease has passed.
-func scanLease(row db.Scanner) (r lease, err error) {
+func scanLease(row db.Scanner) (r Lease, err error) {
 	return r, row.Scan(&r.RunID, &r.TenantID, &r.SessionKey, &r.AgentName, &r.WorkerID, &r.Cancel, &r.Expired)
+}
+
+// RunInProgress is a run with the session and the user of its answer.
+type RunInProgress struct {
+	Lease
+
+	UserID, UserName, SessionID string
+
+	StartedAt time.Time
+}
+
+const runColumns = `r.run_id, r.tenant_id, r.session_key, r.agent_name, r.worker_id, r.cancel, s.user_id, s.user_name, s.id, s.last_message_at`
+
+func scanRun(row db.Scanner) (r RunInProgress, err error) {
+	var started sql.NullInt64
+	err = row.Scan(&r.RunID, &r.TenantID, &r.SessionKey, &r.AgentName, &r.WorkerID, &r.Cancel, &r.UserID, &r.UserName, &r.SessionID, &started, &r.Expired)
+	r.StartedAt = db.NullTime(started)
+	return r, err
+}
+
+// RunsOf returns a page of the runs in progress of a tenant, in all hubs, the oldest first, and the
+// number of all.
+func RunsOf(ctx context.Context, q db.Querier, tenantID string, page api.Page, now time.Time) (runs []RunInProgress, total int, err error) {
+	past, future := expiry(now)
+	err = q.QueryRowContext(ctx, `SELECT COUNT(*) FROM chat_runs WHERE tenant_id = $1 AND NOT `+expired(2), tenantID, past, future).Scan(&total)
+	if err != nil {
+		return nil, 0, db.Wrap("count chat runs", err)
+	}
+	runs, err = db.Collect(ctx, q, "list chat runs", scanRun, `SELECT `+runColumns+`, FALSE FROM chat_runs AS r
+		JOIN chat_sessions AS s ON s.key = r.session_key AND s.tenant_id = r.tenant_id WHERE r.tenant_id = $1 AND NOT `+expired(2)+`
+		ORDER BY s.last_message_at, r.run_id LIMIT $4 OFFSET $5`, tenantID, past, future, page.Size, page.Offset())
+	return runs, total, err
+}
+
+// RequestCancel marks a run, for the hub that relays it. It fails with api.NotFound if there is none
+// with the id. After the commit, the caller calls [Relay.Requested].
+func RequestCancel(ctx context.Context, tx *sql.Tx, tenantID, runID string, now time.Time) (RunInProgress, error) {
+	past, future := expiry(now)
+	n, err := db.Affected(ctx, tx, "cancel chat run", `UPDATE chat_runs SET cancel = TRUE WHERE tenant_id = $1 AND run_id = $2`, tenantID, runID)
+	if err == nil && n == 0 {
+		err = sql.ErrNoRows
+	}
+	var r RunInProgress
+	if err == nil {
+		r, err = scanRun(tx.QueryRowContext(ctx, `SELECT `+runColumns+`, `+expired(3)+` FROM chat_runs AS r
+			JOIN chat_sessions AS s ON s.key = r.session_key AND s.tenant_id = r.tenant_id WHERE r.tenant_id = $1 AND r.run_id = $2`,
+			tenantID, runID, past, future))
+	}
+	if errors.Is(err, sql.ErrNoRows) {
+		return r, api.NotFound.New("There is no answer in progress with this id of a run.")
+	}
+	return r, db.Wrap("read chat run", err)
 }
 
 // requestCancel marks the run of a session, for the hub that relays it. It fails with api.Conflict
 // if there is none.
-func requestCancel(ctx context.Context, q db.Querier, tenantID, sessionKey string, now time.Time) (lease, error) {
+func requestCancel(ctx context.Context, q db.Querier, tenantID, sessionKey string, now time.Time) (Lease, error) {
 	past, future := expiry(now)
 	r, err := scanLease(q.QueryRowContext(ctx, `UPDATE chat_runs SET cancel = TRUE WHERE tenant_id = $1 AND session_key = $2
 		RETURNING `+leaseColumns+`, `+expired(3), tenantID, sessionKey, past, future))
@@ -127,21 +179,21 @@ func requestCancel(ctx context.Context, q db.Querier, tenantID, sessionKey strin
 }
 
 // expiredRuns returns some runs of all tenants whose leases have passed.
-func expiredRuns(ctx context.Context, q db.Querier, now time.Time) ([]lease, error) {
+func expiredRuns(ctx context.Context, q db.Querier, now time.Time) ([]Lease, error) {
 	past, future := expiry(now)
 	return db.Collect(ctx, q, "read expired chat runs", scanLease,
 		`SELECT `+leaseColumns+`, TRUE FROM chat_runs WHERE `+expired(1)+` ORDER BY run_id LIMIT $3`, past, future, batchRows)
 }
 
 // runsOfOthers returns the runs of other hubs.
-func runsOfOthers(ctx context.Context, q db.Querier, workerID string) ([]lease, error) {
+func runsOfOthers(ctx context.Context, q db.Querier, workerID string) ([]Lease, error) {
 	return db.Collect(ctx, q, "read chat runs of other hubs", scanLease, `SELECT `+leaseColumns+`, FALSE FROM chat_runs WHERE worker_id <> $1`, workerID)
 }
 
 // endRun ends a run that no hub relays: its lease has passed, or it is one of the worker. The
 // answer stays partial, or is cancelled if that was requested. It reports whether the run was not
 // ended or renewed before.
-func endRun(ctx context.Context, tx *sql.Tx, r lease, workerID string, now time.Time) (ended bool, err error) {
+func endRun(ctx context.Context, tx *sql.Tx, r Lease, workerID string, now time.Time) (ended bool, err error) {
 	past, future := expiry(now)
 	_, err = tx.ExecContext(ctx, `UPDATE chat_sessions SET updated_at = updated_at WHERE tenant_id = $1 AND key = $2`, r.TenantID, r.SessionKey)
 	if err != nil {
@@ -181,7 +233,7 @@ func renewRuns(ctx context.Context, tx *sql.Tx, workerID string, batch []partial
 	for i := 3; i <= len(args); i++ {
 		fmt.Fprintf(&in, ",$%d", i)
 	}
-	leases, err := db.Collect(ctx, tx, "renew chat runs", func(row db.Scanner) (l lease, err error) { return l, row.Scan(&l.RunID, &l.Cancel) },
+	leases, err := db.Collect(ctx, tx, "renew chat runs", func(row db.Scanner) (l Lease, err error) { return l, row.Scan(&l.RunID, &l.Cancel) },
 		`UPDATE chat_runs SET alive_until = $1 WHERE worker_id = $2 AND run_id IN (`+in.String()[1:]+`) RETURNING run_id, cancel`, args...)
 	owned := make(map[string]bool, len(leases))
 	for _, l := range leases {

@@ -49,7 +49,7 @@ func (r *Relay) endExpired(ctx context.Context, seen map[string]time.Time, after
 	defer cancel()
 	runs, err := expiredRuns(ctx, r.store.Read(), r.store.Now())
 	still := map[string]time.Time{}
-	var cancels []lease
+	var cancels []Lease
 	for _, l := range runs {
 		still[l.RunID] = time.Now()
 		if since, ok := seen[l.RunID]; ok {
@@ -63,7 +63,7 @@ func (r *Relay) endExpired(ctx context.Context, seen map[string]time.Time, after
 			cancels = append(cancels, l)
 		}
 	}
-	inParallel(cancels, func(l lease) {
+	inParallel(cancels, func(l Lease) {
 		if ctx.Err() == nil {
 			r.CancelRun(ctx, l.TenantID, l.AgentName, l.RunID)
 		}
@@ -80,7 +80,7 @@ func (r *Relay) releaseFormer(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, writeWithin)
 	defer cancel()
 	alone, err := r.store.DB.Claim()
-	var runs []lease
+	var runs []Lease
 	if err == nil && alone {
 		runs, err = runsOfOthers(ctx, r.store.Read(), r.id)
 	}
@@ -108,7 +108,7 @@ func inParallel[T any](items []T, f func(T)) {
 }
 
 // endRun ends a run that no hub relays.
-func (r *Relay) endRun(ctx context.Context, l lease, workerID string) (ended bool, err error) {
+func (r *Relay) endRun(ctx context.Context, l Lease, workerID string) (ended bool, err error) {
 	err = r.store.DB.Tx(ctx, func(tx *sql.Tx) (err error) {
 		ended, err = endRun(ctx, tx, l, workerID, r.store.Now())
 		return err
