@@ -185,7 +185,7 @@ func TestTheRouteTableMatchesTheContract(t *testing.T) {
 var smallResponses = []string{
 	"/auth/userinfo", "/auth/sessions", "/api/v1/cli/tokens", // at most 100 sessions and tokens
 	"/api/v1/admin/users", "/api/v1/admin/users/:id", "/api/v1/admin/users/:id/sessions", "/api/v1/admin/users/:id/tokens", "/api/v1/admin/invites",
-	"/api/v1/admin/agents/:name/deploy", "/api/v1/admin/aigc/config",
+	"/api/v1/admin/agents/:name/deploy", "/api/v1/admin/aigc/config", "/api/v1/admin/runs",
 }
 
 func TestLargeResponsesHaveAShare(t *testing.T) {

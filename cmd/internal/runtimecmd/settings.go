@@ -114,7 +114,7 @@ func (s *settings) flags(f *pflag.FlagSet) {
 	f.BoolVar(&s.WaitStdin, "wait-stdin", false, "wait for a line on standard input, and exit if it ends without one")
 	f.IntVar(&s.ListenFD, "listen-fd", 0, "`number` of an inherited file that is a listener, instead of --addr")
 	f.BoolVar(&s.RequireReady, "require-ready", false, "exit if an agent is unavailable")
-	f.DurationVar(&s.DrainTimeout, "drain-timeout", 20*time.Second, "how long runs continue after SIGTERM, SIGINT or SIGHUP before they are cancelled")
+	f.DurationVar(&s.DrainTimeout, "drain-timeout", 20*time.Second, "time after SIGTERM, SIGINT or SIGHUP until runs are cancelled")
 }
 
 // defaultFile is read if no file is named.
