@@ -15,9 +15,11 @@ const (
 
 	blockBytes = 256 // approximate memory of a block without its text
 
-	// APIs accept names and ids of 64 bytes, and have a dozen stop reasons. Much longer ones would
-	// be stored in every session and sent to every reader.
+	// APIs accept names of 64 bytes, and have a dozen stop reasons. Much longer ones would be stored
+	// in every session and sent to every reader. Gateways put a signature of Gemini, of some KiB,
+	// into the id of a call, which must be sent back unchanged.
 	maxNameBytes       = 256
+	maxIDBytes         = 64 << 10
 	maxStopReasonBytes = 128
 )
 
@@ -30,8 +32,8 @@ type Response struct {
 
 // Collector assembles a [Response] from its parts. Its zero value is ready for use.
 type Collector struct {
-	// MaxBytes limits the texts, thinking, tool inputs and other fields of the response together,
-	// with 256 for each block. Defaults to MaxResponseBytes, which is also the maximum.
+	// MaxBytes limits the texts, thinking, ids, tool inputs and other fields of the response
+	// together, with 256 for each block. Defaults to MaxResponseBytes, which is also the maximum.
 	MaxBytes int
 
 	blocks []block
@@ -49,7 +51,7 @@ type block struct {
 
 // Add adds one part. It returns an [*Error] with [CodeServer] if the response exceeds a limit.
 func (c *Collector) Add(p *Part) error {
-	c.size += len(p.Text)
+	c.size += len(p.Text) + len(p.ID)
 	if c.size > c.max() || len(p.ID)|len(p.Name)|len(p.StopReason) >= maxStopReasonBytes {
 		if err := c.over(p); err != nil {
 			return err
@@ -111,8 +113,8 @@ func (c *Collector) over(p *Part) error {
 	switch {
 	case len(p.Name) > maxNameBytes:
 		what = "the name of a tool exceeds the limit of 256 bytes"
-	case len(p.ID) > maxNameBytes:
-		what = "the id of a tool call exceeds the limit of 256 bytes"
+	case len(p.ID) > maxIDBytes:
+		what = "the id of a tool call exceeds the limit of 64 KiB"
 	case len(p.StopReason) > maxStopReasonBytes:
 		what = "the stop reason exceeds the limit of 128 bytes"
 	case c.size > c.max():

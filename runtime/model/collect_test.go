@@ -131,7 +131,8 @@ func TestCollectorHasLimits(t *testing.T) {
 		"blocks": {func(i int) model.Part { return part(model.KindText, i, "") }, model.MaxResponseBlocks},
 		"calls":  {func(i int) model.Part { return call(i, long(256)) }, model.MaxResponseBlocks},
 		"name":   {func(int) model.Part { return model.Part{Kind: model.KindToolUse, Name: long(257)} }, 0},
-		"id":     {func(int) model.Part { return model.Part{Kind: model.KindToolUse, ID: long(257)} }, 0},
+		"id":     {func(int) model.Part { return model.Part{Kind: model.KindToolUse, ID: long(64<<10 + 1)} }, 0},
+		"ids":    {func(i int) model.Part { return call(i, long(64<<10)) }, model.MaxResponseBytes / (64<<10 + 256)},
 		"reason": {func(int) model.Part { return stop(long(129)) }, 0},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,7 +1,10 @@
 package anthropic
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -147,7 +150,7 @@ func (c *Client) messages(history []model.Message) []message {
 	list := make([]message, 0, len(history))
 	unsigned := !c.vendor && !signs(history)
 	for _, m := range history {
-		content := blocks(m.Content, unsigned)
+		content := c.blocks(m.Content, unsigned)
 		if m.Role == model.RoleAssistant {
 			content = c.endsWithOutput(content)
 		}
@@ -206,11 +209,11 @@ func signs(history []model.Message) bool {
 // blocks returns the content of a message with tool results first, as the API requires. It leaves
 // out blank text, which the API rejects. Thinking without a signature is left out unless unsigned
 // is set.
-func blocks(content []model.Block, unsigned bool) []block {
+func (c *Client) blocks(content []model.Block, unsigned bool) []block {
 	list := make([]block, 0, len(content))
 	for i := range content {
 		if b := &content[i]; b.Type == model.BlockToolResult {
-			list = append(list, result(b))
+			list = append(list, c.result(b))
 		}
 	}
 	for i := range content {
@@ -230,15 +233,15 @@ func blocks(content []model.Block, unsigned bool) []block {
 			if len(input) == 0 {
 				input = json.RawMessage("{}")
 			}
-			list = append(list, block{Type: "tool_use", ID: toolID(b.ID), Name: b.Name, Input: input})
+			list = append(list, block{Type: "tool_use", ID: c.toolID(b.ID), Name: b.Name, Input: input})
 		case model.BlockToolResult: // appended above
 		}
 	}
 	return list
 }
 
-func result(b *model.Block) block {
-	r := block{Type: "tool_result", ToolUseID: toolID(b.ID), IsError: b.IsError}
+func (c *Client) result(b *model.Block) block {
+	r := block{Type: "tool_result", ToolUseID: c.toolID(b.ID), IsError: b.IsError}
 	switch {
 	case b.IsError && blank(b.Text):
 		r.Content = "(no output)" // an error without content is rejected
@@ -257,14 +260,15 @@ func result(b *model.Block) block {
 	return r
 }
 
-// toolID returns an id of the form ^[a-zA-Z0-9_-]+$, which the API requires. A conversation that
-// began with another vendor may have other ids. The same id always has the same result.
-func toolID(id string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9', r == '_', r == '-':
-			return r
-		}
-		return '_'
-	}, id)
+var toolID = regexp.MustCompile(`^[a-zA-Z0-9_-]+$`)
+
+// toolID returns the id of a call in the form that Anthropic requires. Its own ids have this form,
+// but a conversation may begin with those of another vendor. The same id always has the same result.
+// Other servers get their ids back unchanged: gateways put a signature into them.
+func (c *Client) toolID(id string) string {
+	if !c.vendor || toolID.MatchString(id) {
+		return id
+	}
+	sum := sha256.Sum256([]byte(id))
+	return "toolu_" + hex.EncodeToString(sum[:12])
 }

@@ -125,7 +125,7 @@ func (anthropic) check(r *Request) (bool, *refusal) {
 }
 
 // checkMessages checks a request of the Messages API. Servers that do not sign thinking require it
-// without a signature.
+// without a signature, and accept any id of a call.
 func checkMessages(r *Request, unsigned bool) (bool, *refusal) {
 	if r.Header.Get("Anthropic-Version") == "" {
 		return false, bad("anthropic-version: header is required")

@@ -155,7 +155,7 @@ func (c *anthropicChecker) block(i, j int, role string, b *anthropicBlock) *refu
 		return bad("messages.%d.content.%d.redacted_thinking.data: Field required", i, j)
 	case b.Type != "tool_use":
 		return nil
-	case !anthropicToolID.MatchString(b.ID):
+	case !c.unsigned && !anthropicToolID.MatchString(b.ID):
 		return bad("messages.%d.content.%d.tool_use.id: String should match pattern '%s'", i, j, anthropicToolID)
 	case slices.Contains(c.used, b.ID):
 		return bad("messages.%d.content.%d: `tool_use` ids must be unique", i, j)

@@ -208,7 +208,7 @@ func TestOpenAIChecks(t *testing.T) {
 		{"result without call", `[` + hi + `,` + tool + `]`, "must be a response to a preceeding"},
 		{"result without content", `[` + hi + `,` + call + `,{"role":"tool","tool_call_id":"a"}]`, "expected a string, got null"},
 		{"no calls", `[` + hi + `,{"role":"assistant","content":"x","tool_calls":[]},` + hi + `]`, "empty array"},
-		{"long id", `[` + hi + `,` + strings.Replace(call, `"a"`, `"`+strings.Repeat("a", 41)+`"`, 1) + `]`, "maximum length 40"},
+		{"long id", `[` + hi + `,` + strings.Replace(call, `"a"`, `"`+strings.Repeat("a", 41)+`"`, 1) + `,{"role":"tool","tool_call_id":"` + strings.Repeat("a", 41) + `","content":"x"}]`, "maximum length 40"},
 		{"call type", `[` + hi + `,` + strings.Replace(call, `"function",`, `"",`, 1) + `]`, "type"},
 		{"call name", `[` + hi + `,` + strings.Replace(call, `"Read"`, `"R d"`, 1) + `]`, "function.name"},
 		{"arguments", `[` + hi + `,` + strings.Replace(call, `,"arguments":"{}"`, ``, 1) + `]`, "function.arguments"},

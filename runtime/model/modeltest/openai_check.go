@@ -55,6 +55,9 @@ func (openai) check(r *Request) (bool, *refusal) {
 	}
 	q, refused := newProfileRequest(r)
 	if refused == nil {
+		refused = longCallIDs(r, q)
+	}
+	if refused == nil {
 		refused = onlyFields(append([]string{"reasoning_content"}, openaiMessageFields...), openaiCallFields, openaiUnknown)(r, q)
 	}
 	return usage, refused
@@ -226,8 +229,8 @@ func (m *openaiMessage) calls(i int) *refusal {
 	var ids []string
 	for j, c := range m.ToolCalls {
 		switch {
-		case c.ID == "" || len(c.ID) > 40:
-			return bad("Invalid 'messages[%d].tool_calls[%d].id': string too long. Expected a string with maximum length 40.", i, j)
+		case c.ID == "":
+			return bad("Invalid 'messages[%d].tool_calls[%d].id': empty string. Expected a string with minimum length 1.", i, j)
 		case slices.Contains(ids, c.ID):
 			return bad("Duplicate value for 'tool_call_id' of '%s' in messages[%d].", c.ID, i)
 		case c.Type != "function":

@@ -54,7 +54,7 @@ func profileOf(p Protocol) (format, bool) {
 		Ollama:     {thinking: "reasoning", complete: true, zeroIndex: true, rules: []rule{contentOrCalls}},
 		OpenRouter: {path: "/api/v1", thinking: "reasoning", rules: []rule{completeDetails}},
 		Azure: {path: "/openai/deployments/m", query: "?api-version=2024-10-21", rules: []rule{
-			apiKeyHeader, apiVersion, noMaxTokens, shortDescriptions, onlyFields(openaiMessageFields, openaiCallFields, openaiUnknown),
+			apiKeyHeader, apiVersion, noMaxTokens, shortDescriptions, longCallIDs, onlyFields(openaiMessageFields, openaiCallFields, openaiUnknown),
 		}},
 		VLLM: {thinking: "reasoning", rules: []rule{contentKey}},
 		Groq: {path: "/openai/v1", thinking: "reasoning", rules: []rule{onlyFields(groqMessage, openaiCallFields, groqUnknown)}},

@@ -135,6 +135,18 @@ func shortCallIDs(_ *Request, q *profileRequest) *refusal {
 	return nil
 }
 
+// longCallIDs is OpenAI's limit of the id of a call.
+func longCallIDs(_ *Request, q *profileRequest) *refusal {
+	for i, calls := range q.calls {
+		for j, c := range calls {
+			if len(c.ID) > 40 {
+				return bad("Invalid 'messages[%d].tool_calls[%d].id': string too long. Expected a string with maximum length 40.", i, j)
+			}
+		}
+	}
+	return nil
+}
+
 // contentOrCalls rejects null as content, except next to tool calls.
 func contentOrCalls(_ *Request, q *profileRequest) *refusal {
 	for i, m := range q.Messages {

@@ -75,6 +75,25 @@ func TestSchemasOfTools(t *testing.T) {
 	}
 }
 
+// A gateway puts a signature into the id of a call and requires it back unchanged.
+func TestLongIDs(t *testing.T) {
+	for _, protocol := range []modeltest.Protocol{modeltest.OpenRouter, modeltest.Ollama, modeltest.DeepSeekMessages} {
+		t.Run(string(protocol), func(t *testing.T) {
+			id := "call|" + strings.Repeat("CsQB+/=", 9_000) + "=="
+			up := modeltest.Start(t, protocol,
+				modeltest.Stream(modeltest.Thinking("Hm."), modeltest.ToolCall(id, "Read", `{}`)), modeltest.Stream(modeltest.Text("Done.")))
+			m := client(t, protocol, up.URL)
+			req := &model.Request{Model: "m", Messages: []model.Message{model.UserText("Go.")}, Tools: []model.Tool{{Name: "Read"}}}
+			response, err := new(model.Collector).Collect(m.Stream(t.Context(), req))
+			require.NoError(t, err)
+			req.Messages = append(req.Messages, stored(t, response.Message), results(response.Message.ToolUses()))
+			_, err = new(model.Collector).Collect(m.Stream(t.Context(), req))
+			require.NoError(t, err)
+			require.Equal(t, 2, strings.Count(string(up.Requests()[1].Body), `"`+id+`"`))
+		})
+	}
+}
+
 func TestLongDescription(t *testing.T) {
 	up := modeltest.Start(t, modeltest.Azure, modeltest.Stream(modeltest.Text("Yes.")))
 	address, err := url.Parse(up.URL)
@@ -94,7 +113,7 @@ func client(t *testing.T, protocol modeltest.Protocol, base string) model.Model 
 	t.Helper()
 	var m model.Model
 	var err error
-	if protocol == modeltest.Anthropic {
+	if protocol == modeltest.Anthropic || protocol == modeltest.DeepSeekMessages {
 		m, err = anthropic.New(anthropic.Config{BaseURL: base, APIKey: "key-of-the-test"})
 	} else {
 		m, err = openai.New(openai.Config{BaseURL: base, APIKey: "key-of-the-test", NoStreamUsage: true})

@@ -231,13 +231,28 @@ func (e *entry) merge(fragment map[string]json.RawMessage) {
 	}
 }
 
-// json returns the array of all entries, "" if there are none.
-func (d *details) json() string {
+// json returns the array of all entries, "" if there are none. An entry with the id of a call that
+// has another id since has that one.
+func (d *details) json(list []toolCall) string {
 	if len(d.entries) == 0 {
 		return ""
 	}
 	all := make([]map[string]json.RawMessage, len(d.entries))
+	ids := map[string][]string{} // the ids of the calls, by the ids that upstream sent
+	for _, call := range list {
+		ids[call.sent] = append(ids[call.sent], call.id)
+	}
 	for i, e := range d.entries {
+		var sent string
+		if json.Unmarshal(e.fields["id"], &sent) == nil && sent != "" && len(ids[sent]) > 0 {
+			own := ids[sent][0]
+			if len(ids[sent]) > 1 { // several calls with one id: their entries have the same order
+				ids[sent] = ids[sent][1:]
+			}
+			if encoded, err := json.Marshal(own); err == nil && own != sent {
+				e.fields["id"] = encoded
+			}
+		}
 		for name, text := range e.texts {
 			encoded, err := json.Marshal(text.String())
 			if err != nil {

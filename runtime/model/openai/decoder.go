@@ -113,7 +113,7 @@ func (d *decoder) End(parts []model.Part) []model.Part {
 
 func (d *decoder) appendStop(parts []model.Part) []model.Part {
 	parts = d.joiner.Flush(parts)
-	if text := d.details.json(); text != "" {
+	if text := d.details.json(d.calls.list); text != "" {
 		parts = append(parts, model.Part{Kind: model.KindThinkingDetails, Index: indexThinking, Text: text})
 	}
 	return append(parts, model.Part{Kind: model.KindStop, StopReason: d.stop})

@@ -2,6 +2,7 @@ package openai_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -174,6 +175,33 @@ func TestIDsOfEarlierCallsAreNotRepeated(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, got.Message.ToolUses(), 1)
 	require.NotEqual(t, "call_0", got.Message.ToolUses()[0].ID)
+}
+
+// The entries of reasoning_details that belong to a call have its id, also if the call has another
+// id than the server sent.
+func TestIDsInReasoningDetails(t *testing.T) {
+	entry := func(id string, index int) string {
+		return fmt.Sprintf(`{"type":"reasoning.encrypted","data":"e%d","id":%q,"index":%d}`, index, id, index)
+	}
+	raw := delta(`"reasoning":"Hm.","reasoning_details":[`+entry("call_0", 0)+`,`+entry("", 1)+`,`+entry("rs_1", 2)+`]`) +
+		toolCalls(`{"index":0,"id":"call_0","function":{"name":"a","arguments":"{}"}}`) +
+		delta(`"reasoning_details":[`+entry("call_0", 3)+`,`+entry("call_1", 4)+`]`) +
+		toolCalls(`{"index":1,"id":"call_0","function":{"name":"b","arguments":"{}"}}`) +
+		toolCalls(`{"index":2,"id":"call_1","function":{"name":"c","arguments":"{}"}}`) + finish("tool_calls") + done
+	req := hello()
+	req.Messages = append(req.Messages,
+		model.Message{Role: model.RoleAssistant, Content: []model.Block{{Type: model.BlockToolUse, ID: "call_0", Name: "a"}}},
+		model.Message{Role: model.RoleUser, Content: []model.Block{{Type: model.BlockToolResult, ID: "call_0", Text: "ok"}}})
+	got, err := new(model.Collector).Collect(inMemory(t, func() io.Reader { return strings.NewReader(raw) }).Stream(t.Context(), req))
+	require.NoError(t, err)
+	calls := got.Message.ToolUses()
+	require.Len(t, calls, 3)
+	require.Equal(t, "call_1", calls[2].ID)
+	var ids []string
+	for _, e := range next(t, "http://localhost:1/v1", got.Message)["reasoning_details"].([]any) {
+		ids = append(ids, e.(map[string]any)["id"].(string))
+	}
+	require.Equal(t, []string{calls[0].ID, "", "rs_1", calls[1].ID, "call_1"}, ids)
 }
 
 // A character that a server splits between two chunks arrives as one.
