@@ -155,7 +155,7 @@ func (c *contract) streams() {
 	}{
 		"success":                 {hello, everything(), `"subtype":"success"`},
 		"success, blocks":         {`{"message":"hello","stream":"block"}`, everything(), `"subtype":"success"`},
-		"nothing":                 {hello, []modeltest.Reply{modeltest.Stream()}, `"result":""`},
+		"nothing":                 {hello, []modeltest.Reply{modeltest.Stream()}, `"subtype":"error"`},
 		"failure":                 {hello, []modeltest.Reply{modeltest.Status(529)}, `"subtype":"error"`},
 		"failure later on":        {hello, []modeltest.Reply{modeltest.Stream(modeltest.Text("Half an"), modeltest.Drop())}, `"subtype":"error"`},
 		"turns":                   {`{"message":"hello","maxTurns":1}`, everything(), `"subtype":"error_max_turns"`},

@@ -76,23 +76,75 @@ func TestMessagesOfAnotherOrigin(t *testing.T) {
 	}
 }
 
-// A response without a text or a call is not stored: model APIs reject it in the next request.
-func TestAResponseWithOnlyThinking(t *testing.T) {
-	calls := 0
-	s := newSetup(inProcess(func(_ context.Context, req *model.Request, yield func(model.Part, error) bool) {
-		calls++
-		require.Len(t, req.Messages, 1)
-		require.Len(t, req.Messages[0].Content, calls)
-		_ = yield(model.Part{Kind: model.KindThinking, Text: "Hm."}, nil) && yield(model.Part{Kind: model.KindSignature, Text: "sig"}, nil) &&
-			yield(model.Part{Kind: model.KindStop, StopReason: model.StopMaxTokens}, nil)
-	}))
-	first := s.run(t.Context(), t, "")
-	require.NoError(t, first.err)
-	require.Contains(t, first.lines, "assistant max_tokens 1 blocks")
-	require.NoError(t, s.run(t.Context(), t, first.session).err)
-	require.Equal(t, 2, calls)
-	held, err := s.store.Open(t.Context(), "agent", first.session)
-	require.NoError(t, err)
-	require.Len(t, held.Messages(), 2, "the messages of the user")
-	require.NoError(t, held.Close())
+// A response without a text or a call is no success, and it is not stored: model APIs reject it in
+// the next request. The text of an earlier response of the run is an answer.
+func TestAResponseWithoutOutput(t *testing.T) {
+	for name, row := range map[string]struct {
+		text, stop, want string
+	}{
+		"the limit":         {"", model.StopMaxTokens, "maxOutputTokens must be larger"},
+		"nothing":           {"", model.StopEndTurn, "the model ended its response without a text"},
+		"a blank text":      {" \n", model.StopEndTurn, "the model ended its response without a text"},
+		"a call that is no": {"", model.StopToolUse, "the model ended its response without a text"},
+		"a refusal":         {"", model.StopRefusal, "the model refused to respond"},
+		"a text":            {"Yes.", model.StopEndTurn, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			calls := 0
+			s := newSetup(inProcess(func(_ context.Context, req *model.Request, yield func(model.Part, error) bool) {
+				calls++
+				_ = yield(model.Part{Kind: model.KindThinking, Text: "Hm."}, nil) && yield(model.Part{Kind: model.KindSignature, Text: "sig"}, nil) &&
+					(row.text == "" || yield(model.Part{Kind: model.KindText, Index: 1, Text: row.text}, nil)) &&
+					yield(model.Part{Kind: model.KindStop, StopReason: row.stop}, nil)
+			}))
+			for n := range 2 {
+				got := s.run(t.Context(), t, "")
+				if row.want == "" {
+					require.NoError(t, got.err)
+				} else {
+					require.ErrorContains(t, got.err, row.want)
+				}
+				require.Equal(t, n+1, calls)
+			}
+		})
+	}
+	t.Run("after a call", func(t *testing.T) {
+		for text, want := range map[string]string{"It is done.": "", "": "without a text"} {
+			n := 0
+			s := newSetup(inProcess(func(_ context.Context, _ *model.Request, yield func(model.Part, error) bool) {
+				if n++; n > 1 {
+					yield(model.Part{Kind: model.KindStop, StopReason: model.StopEndTurn}, nil)
+					return
+				}
+				_ = (text == "" || yield(model.Part{Kind: model.KindText, Text: text}, nil)) &&
+					yield(model.Part{Kind: model.KindToolUse, Index: 1, ID: "t1", Name: "Now"}, nil) &&
+					yield(model.Part{Kind: model.KindStop, StopReason: model.StopToolUse}, nil)
+			}))
+			got := s.run(t.Context(), t, "")
+			if want != "" {
+				require.ErrorContains(t, got.err, want)
+				continue
+			}
+			require.NoError(t, got.err)
+			require.Equal(t, text, got.outcome.Text)
+		}
+	})
+	t.Run("the session continues", func(t *testing.T) {
+		calls := 0
+		s := newSetup(inProcess(func(_ context.Context, req *model.Request, yield func(model.Part, error) bool) {
+			calls++
+			require.Len(t, req.Messages, 1)
+			require.Len(t, req.Messages[0].Content, calls)
+			_ = yield(model.Part{Kind: model.KindThinking, Text: "Hm."}, nil) && yield(model.Part{Kind: model.KindStop, StopReason: model.StopMaxTokens}, nil)
+		}))
+		first := s.run(t.Context(), t, "")
+		require.Error(t, first.err)
+		require.Contains(t, first.lines, "assistant max_tokens 1 blocks")
+		require.Error(t, s.run(t.Context(), t, first.session).err)
+		require.Equal(t, 2, calls)
+		held, err := s.store.Open(t.Context(), "agent", first.session)
+		require.NoError(t, err)
+		require.Len(t, held.Messages(), 2, "the messages of the user")
+		require.NoError(t, held.Close())
+	})
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/seed93082962/agenthost/runtime/model"
@@ -168,6 +169,9 @@ func (r *run) handleResponse(ctx context.Context, response *model.Response) (don
 	calls := response.Message.ToolUses()
 	switch {
 	case len(calls) == 0, response.StopReason == model.StopMaxTokens, response.StopReason == model.StopRefusal:
+		if len(calls) == 0 && strings.TrimSpace(r.outcome.Text) == "" {
+			return false, emptyAnswer(response.StopReason)
+		}
 		return true, nil
 	case r.outcome.NumTurns >= r.maxTurns:
 		return false, ErrMaxTurns
@@ -178,6 +182,18 @@ func (r *run) handleResponse(ctx context.Context, response *model.Response) (don
 		err = appendErr
 	}
 	return false, err
+}
+
+// emptyAnswer returns the error of a run in which the model wrote no text and called no tool at last.
+func emptyAnswer(stopReason string) error {
+	e := &model.Error{Code: model.CodeServer, Message: "the model ended its response without a text"}
+	switch stopReason {
+	case model.StopMaxTokens:
+		e.Message = "the response reached the limit of output tokens before its text began: maxOutputTokens must be larger"
+	case model.StopRefusal:
+		e.Message = "the model refused to respond"
+	}
+	return e
 }
 
 // appendMessage appends a message to the transcript and to the session.

@@ -58,7 +58,9 @@ func (d *decoder) decodeAny(parts []model.Part, ev sse.Event) ([]model.Part, err
 func (d *decoder) appendEvent(parts []model.Part, e *event) ([]model.Part, error) {
 	switch e.Type {
 	case "message_start":
-		return d.appendUsage(parts, e.Message.Usage), nil
+		d.stop = e.Message.StopReason
+		parts, err := d.appendContent(parts, e.Message.Content)
+		return d.appendUsage(parts, e.Message.Usage), err
 	case "content_block_start":
 		return d.startBlock(parts, e.Index, &e.ContentBlock)
 	case "content_block_delta":
@@ -69,6 +71,9 @@ func (d *decoder) appendEvent(parts []model.Part, e *event) ([]model.Part, error
 		d.stop = cmp.Or(e.Delta.StopReason, d.stop)
 		return d.appendUsage(parts, e.Usage), nil
 	case "message_stop":
+		if fault := upstream.Interrupted(d.stop); fault != nil {
+			return parts, fault
+		}
 		stop := cmp.Or(d.stop, model.StopEndTurn)
 		if d.stop == "" && d.tools {
 			stop = model.StopToolUse
@@ -113,6 +118,23 @@ func known(typ string) bool {
 		return true
 	}
 	return false
+}
+
+// appendContent appends the blocks with which a message starts, or the text that takes their place.
+func (d *decoder) appendContent(parts []model.Part, content json.RawMessage) ([]model.Part, error) {
+	var blocks []contentBlock
+	var whole text
+	if json.Unmarshal(content, &blocks) != nil && json.Unmarshal(content, &whole) == nil {
+		blocks = []contentBlock{{Type: "text", Text: whole}}
+	}
+	for i := range blocks {
+		var err error
+		if parts, err = d.startBlock(parts, i, &blocks[i]); err != nil {
+			return parts, err
+		}
+		parts = d.stopBlock(parts, i)
+	}
+	return parts, nil
 }
 
 func (d *decoder) startBlock(parts []model.Part, index int, b *contentBlock) ([]model.Part, error) {

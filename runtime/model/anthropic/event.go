@@ -18,7 +18,9 @@ type event struct {
 	Type    string `json:"type"`
 	Index   int    `json:"index"`
 	Message struct {
-		Usage usage `json:"usage"`
+		Content    json.RawMessage `json:"content"` // empty, or the response of a server that does not stream token by token
+		StopReason string          `json:"stop_reason"`
+		Usage      usage           `json:"usage"`
 	} `json:"message"`
 	ContentBlock contentBlock `json:"content_block"`
 	Delta        delta        `json:"delta"`

@@ -56,6 +56,35 @@ func TestThinkingWithoutSignature(t *testing.T) {
 	}
 }
 
+// A server that does not stream token by token sends its response with the start of the message.
+func TestContentOfTheStart(t *testing.T) {
+	start := func(content string) string {
+		return event(`{"type":"message_start","message":{"content":` + content + `,"stop_reason":"max_tokens","usage":{"input_tokens":3}}}`)
+	}
+	text := []model.Block{{Type: model.BlockText, Text: "Hi."}}
+	for name, row := range map[string]struct {
+		raw  string
+		want []model.Block
+	}{
+		"a text":                {start(`"Hi."`), text},
+		"blocks":                {start(`[{"type":"text","text":"Hi."}]`), text},
+		"blocks of other types": {start(`[{"type":"later"},{"type":"text","text":"Hi."},1]`), text},
+		"with the input of a call": {start(`[{"type":"thinking","thinking":"Hm.","signature":"s"},{"type":"tool_use","id":"t1","name":"Read","input":{"a":1}}]`),
+			[]model.Block{{Type: model.BlockThinking, Text: "Hm.", Signature: "s"}, {Type: model.BlockToolUse, ID: "t1", Name: "Read", Input: json.RawMessage(`{"a":1}`)}}},
+		"before increments": {start(`[{"type":"text","text":"H"}]`) + textIncrement("i."), text},
+		"before blocks":     {start(`[]`) + event(`{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}`) + textIncrement("Hi."), text},
+		"null":              {start(`null`) + textIncrement("Hi."), text},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := collect(t, row.raw+stopped)
+			require.NoError(t, err)
+			require.Equal(t, row.want, got.Message.Content)
+			require.Equal(t, model.StopMaxTokens, got.StopReason)
+			require.EqualValues(t, 3, got.Usage.InputTokens)
+		})
+	}
+}
+
 func TestSplitCharacters(t *testing.T) {
 	for name, row := range map[string]struct{ raw, want string }{
 		"surrogates":       {textIncrement(`a\ud83d`) + textIncrement(`\ude00b`), "a😀b"},
@@ -158,6 +187,8 @@ func TestErrorsInTheStream(t *testing.T) {
 			model.CodeOverloaded, "no more capacity"},
 		"as text":         {"event: error\ndata: no more capacity\n\n", model.CodeUnknown, "no more capacity"},
 		"as OpenAI sends": {event(`{"error":{"message":"boom","type":"server_error","code":500}}`), model.CodeServer, "boom"},
+		"a stop reason":   {event(`{"type":"message_delta","delta":{"stop_reason":"network_error"}}`) + stopped, model.CodeServer, "upstream interrupted its response: network_error"},
+		"DeepInfra":       {event(`{"error_message":"Inference failed","error_type":"server_error"}`), model.CodeServer, "Inference failed"},
 		"llama.cpp":       {"error: {\"code\":500,\"message\":\"boom\",\"type\":\"server_error\"}\n\n", model.CodeServer, "boom"},
 		"MiniMax": {event(`{"type":"error","base_resp":{"status_code":1004,"status_msg":"login fail"}}`),
 			model.CodeAuth, "upstream did not accept the API key"},

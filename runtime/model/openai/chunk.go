@@ -3,6 +3,7 @@ package openai
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/seed93082962/agenthost/runtime/model"
@@ -17,10 +18,9 @@ type count = jsonscan.Count
 
 // chunk is the data of every event.
 type chunk struct {
-	Choices []choice        `json:"choices"`
-	Usage   *usage          `json:"usage"`
-	Error   json.RawMessage `json:"error"`
-	XGroq   groq            `json:"x_groq"`
+	Choices []choice `json:"choices"`
+	Usage   *usage   `json:"usage"`
+	XGroq   groq     `json:"x_groq"`
 }
 
 // groq has the usage of Groq, which is in the last chunk even if the request did not ask for it,
@@ -33,19 +33,26 @@ type groq struct {
 type choice struct {
 	Index        int    `json:"index"`
 	Delta        *delta `json:"delta"`
-	Message      *delta `json:"message"` // instead of delta: servers that do not stream token by token
+	Message      *delta `json:"message"` // everything so far: servers that do not stream token by token
 	FinishReason string `json:"finish_reason"`
-	Usage        *usage `json:"usage"` // the place of some servers
+	Native       any    `json:"native_finish_reason"` // of the server behind a gateway (OpenRouter)
+	Usage        *usage `json:"usage"`                // the place of some servers
 }
 
 type delta struct {
 	Content          content           `json:"content"`
-	ReasoningContent *text             `json:"reasoning_content"` // present and empty differs from absent
-	Reasoning        *text             `json:"reasoning"`         // the same under another name
+	ReasoningContent *reasoning        `json:"reasoning_content"` // present and empty differs from absent
+	Reasoning        *reasoning        `json:"reasoning"`         // the same under another name
 	ReasoningDetails []json.RawMessage `json:"reasoning_details"` // OpenRouter
 	Refusal          text              `json:"refusal"`
 	ToolCalls        []toolDelta       `json:"tool_calls"`
 	FunctionCall     *functionDelta    `json:"function_call"` // the older form of one tool call
+}
+
+// empty reports whether a delta has neither text nor thinking nor calls.
+func (d *delta) empty() bool {
+	thinks := d.Content.Thinking != "" || d.ReasoningContent != nil && *d.ReasoningContent != "" || d.Reasoning != nil && *d.Reasoning != ""
+	return !thinks && d.Content.Text == "" && d.Refusal == "" && len(d.ToolCalls) == 0 && d.FunctionCall == nil
 }
 
 type toolDelta struct {
@@ -173,6 +180,27 @@ func (c *content) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
+// reasoning is a string, or an object with a text (Envoy in front of Bedrock), or a list of them.
+type reasoning string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (r *reasoning) UnmarshalJSON(raw []byte) error {
+	if len(raw) > 0 && raw[0] == '{' {
+		raw = slices.Concat([]byte{'['}, raw, []byte{']'})
+	}
+	if len(raw) == 0 || raw[0] != '[' {
+		return (*text)(r).UnmarshalJSON(raw)
+	}
+	var pieces []struct {
+		Text text `json:"text"`
+	}
+	err := json.Unmarshal(raw, &pieces)
+	for _, p := range pieces {
+		*r += reasoning(p.Text)
+	}
+	return err
+}
+
 // arguments is a string that holds JSON or a fragment of it. Some servers send the object itself.
 type arguments string
 
@@ -257,7 +285,7 @@ func scanChoice(s *jsonscan.Scanner, inc *increment) {
 			if !s.Null() && s.Text() != "" {
 				s.Fail()
 			}
-		case string(key) == "usage":
+		case string(key) == "usage", string(key) == "native_finish_reason":
 			if !s.Null() {
 				s.Fail()
 			}

@@ -32,6 +32,7 @@ type decoder struct {
 	stop    string
 	refused bool
 	shaped  bool // a choice had content in a known form
+	filled  bool // a delta was not empty
 	calls   calls
 	joiner  upstream.Joiner
 	field   string // that carried thinking, "" until there is one
@@ -44,6 +45,7 @@ func (d *decoder) Decode(parts []model.Part, ev sse.Event) ([]model.Part, error)
 	// the field.
 	if inc, ok := scanChunk(ev.Data); ok && (!inc.reasons || d.field != "") {
 		d.shaped = true
+		d.filled = true
 		return d.joiner.Append(parts, inc.kind, inc.index(), inc.text), nil
 	}
 	return d.decodeAny(parts, ev)
@@ -120,10 +122,12 @@ func (d *decoder) appendStop(parts []model.Part) []model.Part {
 }
 
 func (d *decoder) appendChoice(parts []model.Part, c *choice) ([]model.Part, error) {
-	for _, content := range []*delta{c.Delta, c.Message} {
-		if content == nil {
-			continue
-		}
+	// Perplexity sends everything so far next to each delta.
+	content := c.Delta
+	if content == nil || c.FinishReason != "" && !d.filled && content.empty() {
+		content = cmp.Or(c.Message, content)
+	}
+	if content != nil {
 		d.shaped = true
 		var err error
 		if parts, err = d.appendDelta(parts, content); err != nil {
@@ -131,12 +135,15 @@ func (d *decoder) appendChoice(parts []model.Part, c *choice) ([]model.Part, err
 		}
 	}
 	parts = d.appendUsage(parts, c.Usage)
-	if c.FinishReason == "" {
-		return parts, nil
+	native, _ := c.Native.(string)
+	for _, reason := range []string{c.FinishReason, native} {
+		if fault := upstream.Interrupted(reason); fault != nil {
+			return parts, fault
+		}
 	}
 	switch {
-	case strings.EqualFold(c.FinishReason, "error"):
-		return parts, &upstream.Fault{Type: "server_error"}
+	case c.FinishReason == "":
+		return parts, nil
 	case !d.calls.named():
 		return parts, &model.Error{Code: model.CodeServer, Message: "upstream sent a tool call without a name"}
 	case !d.shaped:
@@ -148,6 +155,7 @@ func (d *decoder) appendChoice(parts []model.Part, c *choice) ([]model.Part, err
 }
 
 func (d *decoder) appendDelta(parts []model.Part, c *delta) ([]model.Part, error) {
+	d.filled = d.filled || !c.empty()
 	thinking := c.Content.Thinking
 	switch {
 	case c.ReasoningContent != nil && (*c.ReasoningContent != "" || c.Reasoning == nil):

@@ -22,8 +22,7 @@ func ScanChunk(data []byte) (kind model.Kind, increment string, ok bool) {
 // other than one increment of text or thinking.
 func DecodeChunk(data []byte) (kind model.Kind, increment string, ok bool) {
 	var c chunk
-	if err := json.Unmarshal(data, &c); err != nil || len(c.Choices) != 1 || c.Usage != nil ||
-		len(c.Error) > 0 && string(c.Error) != "null" {
+	if err := json.Unmarshal(data, &c); err != nil || len(c.Choices) != 1 || c.Usage != nil || upstream.FaultIn(sse.Event{Data: data}) != nil {
 		return 0, "", false
 	}
 	first := &c.Choices[0]

@@ -82,6 +82,7 @@ func TestStatus(t *testing.T) {
 		"cut-off JSON": {400, `{"error":{"message":"secret`, model.CodeInvalidRequest,
 			"upstream responded with status 400"},
 		"a teapot":   {418, `{}`, model.CodeInvalidRequest, "upstream responded with status 418"},
+		"DeepInfra":  {400, `{"error_message":"The model is not available","error_type":"invalid_request_error"}`, model.CodeInvalidRequest, "The model is not available"},
 		"no content": {204, "", model.CodeServer, "upstream responded with status 204"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -251,4 +252,35 @@ func TestBrokenStream(t *testing.T) {
 		var limit *sse.LimitError
 		require.ErrorAs(t, got, &limit)
 	})
+}
+
+// llama.cpp writes an error in the middle of a stream as a line that is no field of an event. It may
+// arrive in pieces, and a text with the same word is not such a line.
+func TestErrorLines(t *testing.T) {
+	const line = `error: {"error":{"code":500,"message":"Context is full.","type":"exceed_context_size_error"}}` + "\n\n"
+	for name, row := range map[string]struct {
+		pieces []string
+		want   string
+	}{
+		"whole":                 {[]string{line}, "Context is full."},
+		"in bytes":              {strings.Split(line, ""), "Context is full."},
+		"without a line break":  {[]string{strings.TrimSpace(line)}, "Context is full."},
+		"CRLF":                  {[]string{strings.ReplaceAll(line, "\n", "\r\n")}, "Context is full."},
+		"after another":         {[]string{"error: x\n", line}, "Context is full."},
+		"no document":           {[]string{"error: out of ", "memory\n"}, "out of memory"},
+		"too long":              {[]string{"error: " + strings.Repeat("x", 10_000), "x\n"}, strings.Repeat("x", 297) + "..."},
+		"a piece of an event":   {[]string{": a comment\ndata: x", "error: no"}, "upstream ended its response before it was complete"},
+		"the name in two lines": {[]string{"err\n", "or: no\n"}, "upstream ended its response before it was complete"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := failure(t, client(t, func(w http.ResponseWriter, r *http.Request) {
+				stream("a")(w, r)
+				for _, piece := range row.pieces {
+					_, _ = io.WriteString(w, piece)
+					w.(http.Flusher).Flush()
+				}
+			}))
+			require.Equal(t, row.want, got.Message)
+		})
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/seed93082962/agenthost/sse"
 )
@@ -35,6 +36,7 @@ const maxParse = 4
 //	{"error":{"message","metadata":{"raw"}}}   OpenRouter: raw is the error of the provider behind it
 //	{"base_resp":{"status_code","status_msg"}}   MiniMax
 //	{"errors":[{"code","message"}]}   Cloudflare
+//	{"error_message","error_type"}   DeepInfra
 //
 // A message that is a document itself is read too. The HTTP status of the error is in one of
 // several members if it is not the code.
@@ -64,13 +66,13 @@ func newFault(v any, depth int) *Fault {
 	if inner, ok := doc["error"].(map[string]any); ok {
 		return newFault(inner, depth-1)
 	}
-	f := &Fault{Type: scalar(doc["type"]), Code: scalar(doc["code"])}
+	f := &Fault{Type: cmp.Or(scalar(doc["error_type"]), scalar(doc["type"])), Code: scalar(doc["code"])}
 	for _, name := range []string{"code", "raw_status_code", "http_code", "status"} {
 		if n, err := strconv.Atoi(scalar(doc[name])); err == nil && n >= http.StatusBadRequest && n < 600 && f.Status == 0 {
 			f.Status = n
 		}
 	}
-	for _, name := range []string{"message", "error", "detail", "errors"} {
+	for _, name := range []string{"message", "error_message", "error", "detail", "errors"} {
 		if f.Message == "" {
 			f.Message = reason(doc[name], depth)
 		}
@@ -172,7 +174,9 @@ func FaultIn(ev sse.Event) *Fault {
 	var v any
 	_ = json.Unmarshal(ev.Data, &v) // nil for anything but JSON
 	doc := document(v)
-	if _, code := miniMax(doc); ev.Type != "error" && scalar(doc["object"]) != "error" && scalar(doc["type"]) != "error" && code == "" {
+	_, code := miniMax(doc)
+	marked := ev.Type == "error" || scalar(doc["object"]) == "error" || scalar(doc["type"]) == "error"
+	if !marked && code == "" && scalar(doc["error_message"]) == "" {
 		switch e := doc["error"].(type) {
 		case nil:
 			return nil
@@ -197,26 +201,63 @@ func FaultIn(ev sse.Event) *Fault {
 	return f
 }
 
-// maxErrorLine bounds a line that reports an error outside of the events of a stream.
-const maxErrorLine = 4 << 10
-
-// errorLine returns the rest of a line "error: ..." in data, or nil if there is none. llama.cpp
-// writes errors in the middle of a stream under this name, which the event stream format ignores.
-// The line begins data or follows a line break.
-func errorLine(data []byte) []byte {
-	const name = "error:"
-	i := 0
-	if !bytes.HasPrefix(data, []byte(name)) {
-		if i = bytes.Index(data, []byte("\n"+name)) + 1; i == 0 {
+// Interrupted returns the fault of a response with a finish reason that is a failure, nil for any
+// other. Servers differ in its spelling and its context, such as "function_call_filter:
+// MALFORMED_FUNCTION_CALL".
+func Interrupted(reason string) *Fault {
+	letters := strings.Map(func(r rune) rune {
+		if unicode.IsLetter(r) {
+			return unicode.ToLower(r)
+		}
+		return -1
+	}, reason)
+	switch letters {
+	case "insufficientsystemresource", "abort", "aborted", "unexpectedtoolcall", "toomanytoolcalls":
+	default:
+		if !strings.HasSuffix(letters, "error") && !strings.Contains(letters, "malformed") {
 			return nil
 		}
 	}
-	line := data[i+len(name):]
-	if end := bytes.IndexAny(line, "\r\n"); end >= 0 {
-		line = line[:end]
+	return &Fault{Type: "server_error", Message: "upstream interrupted its response: " + reason}
+}
+
+// maxErrorLine bounds a line that reports an error outside of the events of a stream.
+const maxErrorLine = 4 << 10
+
+// errorLine finds a line "error: ..." in a stream. llama.cpp writes errors in the middle of a stream
+// under this name, which the event stream format ignores. Its zero value is ready for use.
+type errorLine struct {
+	at   int    // bytes of the name that the current line begins with; -1: it is another line
+	text []byte // the latest line, without the name; nil if there is none
+}
+
+const errorName = "error:"
+
+// write takes the next bytes of the stream, which may end anywhere in a line.
+func (l *errorLine) write(data []byte) {
+	for len(data) > 0 {
+		switch end := bytes.IndexByte(data, '\n'); {
+		case l.at >= 0 && l.at < len(errorName) && data[0] == errorName[l.at]:
+			data = data[1:]
+			if l.at++; l.at == len(errorName) {
+				l.text = []byte{}
+			}
+		case l.at == len(errorName):
+			line := data
+			if end >= 0 {
+				line = data[:end]
+			}
+			l.text = append(l.text, line[:min(len(line), maxErrorLine-len(l.text))]...)
+			data = data[len(line):]
+			if end >= 0 {
+				l.at = -1
+			}
+		case end >= 0:
+			data = data[end+1:]
+			l.at = 0
+		default:
+			l.at = -1
+			return
+		}
 	}
-	if len(line) > maxErrorLine {
-		line = line[:maxErrorLine]
-	}
-	return bytes.Clone(line)
 }

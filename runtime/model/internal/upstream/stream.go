@@ -149,8 +149,8 @@ type response struct {
 	events *sse.Decoder
 	held   int           // memory of events that is reserved
 	left   time.Duration // of finishWait
-	line   []byte        // the latest error line, see errorLine
-	parts  []model.Part  // of an event
+	line   errorLine
+	parts  []model.Part // of an event
 	inputs inputs
 }
 
@@ -173,9 +173,7 @@ func (r *response) Read(p []byte) (int, error) {
 	if n > 0 && r.req.Alive != nil {
 		r.req.Alive()
 	}
-	if line := errorLine(p[:n]); line != nil {
-		r.line = line
-	}
+	r.line.write(p[:n])
 	return n, err
 }
 
@@ -254,8 +252,12 @@ func (r *response) end(err error) error {
 	if r.parts, failed = r.inputs.restore(r.parts, n, r.req.Reserve); failed != nil {
 		return failed
 	}
-	if r.line != nil {
-		return ParseFault(r.line)
+	if r.line.text != nil {
+		fault := ParseFault(r.line.text)
+		if !fault.reported() {
+			fault.Message = string(r.line.text)
+		}
+		return fault
 	}
 	if errors.Is(err, io.EOF) {
 		return ErrEnded
