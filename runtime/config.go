@@ -38,10 +38,14 @@ type Config struct {
 	// Limits of runs. Defaults to those of [agent.Limits].
 	Limits agent.Limits
 
-	// NewModel returns the model of a provider. If it returns nil without an error, or if NewModel
-	// is nil, the built-in adapter of the provider's protocol is used. An error makes the agent
-	// unavailable.
+	// NewModel returns the model of a provider, which may be empty or have a protocol of the
+	// caller's. If it returns nil without an error, or if NewModel is nil, the built-in adapter of
+	// the provider's protocol is used. An error makes the agent unavailable.
 	NewModel func(agent.Provider) (model.Model, error)
+
+	// AllowUnavailable starts a runtime of which no agent is available. Its API lists the agents as
+	// unavailable, and the log has the reasons. By default New returns the reasons as an error.
+	AllowUnavailable bool
 
 	// HTTPClient is used to call models. The default client ignores the proxy settings of the
 	// environment and keeps many idle connections per host.

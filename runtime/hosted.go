@@ -51,7 +51,11 @@ func (h *hosted) currentDetail() wire.AgentDetail {
 
 // host resolves the agents of the configuration.
 func (rt *Runtime) host(ctx context.Context) error {
-	if err := (&agent.File{Agents: rt.cfg.Agents, Limits: rt.cfg.Limits}).Validate(); err != nil {
+	definitions := make([]agent.Agent, len(rt.cfg.Agents))
+	for i := range rt.cfg.Agents {
+		definitions[i] = rt.checked(&rt.cfg.Agents[i])
+	}
+	if err := (&agent.File{Agents: definitions, Limits: rt.cfg.Limits}).Validate(); err != nil {
 		return err
 	}
 	parts := rt.load(ctx)
@@ -65,6 +69,13 @@ func (rt *Runtime) host(ctx context.Context) error {
 		}
 		rt.agents = append(rt.agents, h)
 		rt.byID[h.id] = h
+	}
+	if reasons := rt.Unavailable(); !rt.cfg.AllowUnavailable && len(reasons) > 0 && len(reasons) == len(rt.agents) {
+		all := make([]error, len(rt.agents))
+		for i, h := range rt.agents {
+			all[i] = fmt.Errorf("%s: %w", h.id, h.fault)
+		}
+		return fmt.Errorf("no agent is available: %w", errors.Join(all...))
 	}
 	for _, h := range rt.agents {
 		for _, s := range h.servers {
@@ -85,6 +96,16 @@ func (rt *Runtime) connect(agentID string, s tool.Server) {
 	if list, err := s.Tools(rt.life); err == nil {
 		rt.cfg.Logger.Info("MCP server is connected", "agent", agentID, "mcp_server", s.Name(), "tools", len(list.Tools))
 	}
+}
+
+// checked returns the definition of an agent as it is checked: the provider of an own model may be
+// empty or have any protocol.
+func (rt *Runtime) checked(def *agent.Agent) agent.Agent {
+	checked := *def
+	if rt.cfg.NewModel != nil {
+		checked.Provider.Protocol = agent.ProtocolDemo
+	}
+	return checked
 }
 
 // loaded are the loaded parts of an agent.

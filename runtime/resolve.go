@@ -25,7 +25,8 @@ import (
 // resolve returns the engine of an agent, or the reason why the agent is unavailable. It opens the
 // sandbox and the servers of h.
 func (rt *Runtime) resolve(h *hosted, def *agent.Agent, skills []skill.Skill, parts *loaded) (*engine.Engine, error) {
-	if err := def.Check(); err != nil {
+	checked := rt.checked(def)
+	if err := checked.Check(); err != nil {
 		return nil, err
 	}
 	for i, err := range parts.toolErrors {

@@ -68,7 +68,8 @@ type Runtime struct {
 }
 
 // New returns a runtime. The caller closes it. An agent that cannot be resolved is unavailable: the
-// log has the reason. An invalid configuration is an error that lists all faults.
+// log has the reason. New fails if no agent is available, unless cfg.AllowUnavailable is set, with
+// the reasons. An invalid configuration is an error that lists all faults.
 func New(ctx context.Context, cfg Config) (*Runtime, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {

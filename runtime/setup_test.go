@@ -51,6 +51,8 @@ func serve(t *testing.T, up *modeltest.Upstream, change func(*runtime.Config)) *
 		Agents: []agent.Agent{helper(up)},
 		CWD:    t.TempDir(),
 		Logger: slog.New(slog.NewJSONHandler(b.log, nil)),
+
+		AllowUnavailable: true, // many tests have one agent, and the reason why it is unavailable
 	}
 	if change != nil {
 		change(&cfg)

@@ -49,7 +49,7 @@ func main() {
 
 func demonstrate(ctx context.Context) error {
 	rt, err := runtime.New(ctx, runtime.Config{
-		Agents: []agent.Agent{{ID: "echo", Model: "shout-1", Provider: agent.Provider{Protocol: agent.ProtocolDemo}}},
+		Agents: []agent.Agent{{ID: "echo", Model: "shout-1"}},
 		NewModel: func(agent.Provider) (model.Model, error) { // for each agent; nil is the built-in adapter
 			return shout{}, nil
 		},

@@ -61,21 +61,22 @@ func (s *settings) newHost(ctx context.Context, file *agent.File, sessions store
 		return h, fmt.Errorf("host MCP servers: %w", err)
 	}
 	cfg := runtime.Config{
-		Agents:         file.Agents,
-		CWD:            cwd,
-		HomeDir:        s.Home,
-		AgentHome:      file.AgentHome,
-		ProtectedPaths: []string{cmp.Or(s.Config, defaultFile), cmp.Or(s.StateDir, file.StateDir), servers.PrivateDir(), boxes.PrivateDir(), s.KeyFile},
-		ChildEnv:       s.childEnv,
-		AllowedHosts:   s.allowedHosts(),
-		Limits:         file.Limits,
-		HTTPClient:     client,
-		LoadTool:       h.scripts.Load,
-		LoadSkill:      s.skillLoader(file, cwd, client),
-		OpenMCP:        servers.Open,
-		OpenSandbox:    boxes.Open,
-		Version:        daemon.Version(),
-		Logger:         log,
+		AllowUnavailable: true, // the API and the log have the reasons
+		Agents:           file.Agents,
+		CWD:              cwd,
+		HomeDir:          s.Home,
+		AgentHome:        file.AgentHome,
+		ProtectedPaths:   []string{cmp.Or(s.Config, defaultFile), cmp.Or(s.StateDir, file.StateDir), servers.PrivateDir(), boxes.PrivateDir(), s.KeyFile},
+		ChildEnv:         s.childEnv,
+		AllowedHosts:     s.allowedHosts(),
+		Limits:           file.Limits,
+		HTTPClient:       client,
+		LoadTool:         h.scripts.Load,
+		LoadSkill:        s.skillLoader(file, cwd, client),
+		OpenMCP:          servers.Open,
+		OpenSandbox:      boxes.Open,
+		Version:          daemon.Version(),
+		Logger:           log,
 	}
 	for _, key := range file.Auth.APIKeys {
 		cfg.APIKeys = append(cfg.APIKeys, string(key))

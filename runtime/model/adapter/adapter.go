@@ -25,7 +25,8 @@ import (
 // client of its own.
 func New(p agent.Provider, client *http.Client) (model.Model, error) {
 	key, base := string(p.APIKey), string(p.BaseURL)
-	if p.Protocol != agent.ProtocolDemo && p.AuthStyle != agent.AuthNone && key == "" {
+	keyed := p.Protocol == agent.ProtocolAnthropic || p.Protocol == agent.ProtocolOpenAI
+	if keyed && p.AuthStyle != agent.AuthNone && key == "" {
 		if base == "" {
 			return nil, errors.New("the provider has no API key")
 		}
