@@ -236,11 +236,16 @@ func (r *run) recoverRejected(ctx context.Context, response *model.Response, err
 	return err
 }
 
-// aboutImage reports whether upstream rejected a request because of an image: some servers of the
-// Anthropic wire format accept none, and a decoder may find a fault in one.
+// aboutImage reports whether upstream rejected a request because of an image: many models accept
+// none, some servers accept only texts, and a decoder may find a fault in an image.
 func aboutImage(err error) bool {
 	upstream, ok := errors.AsType[*model.Error](err)
-	return ok && upstream.Code == model.CodeInvalidRequest && strings.Contains(strings.ToLower(upstream.Message), "image")
+	if !ok || upstream.Code != model.CodeInvalidRequest {
+		return false
+	}
+	message := strings.ToLower(upstream.Message)
+	return slices.ContainsFunc([]string{"image", "multimodal", "vision", "content must be a string", "content.type"},
+		func(phrase string) bool { return strings.Contains(message, phrase) })
 }
 
 // dropImages removes all images from the conversation. It returns err if there are none.

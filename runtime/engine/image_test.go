@@ -25,8 +25,8 @@ func picture(t *testing.T, width, height, size int) tool.Image {
 	return tool.Image{MediaType: "image/png", Data: append(data.Bytes(), make([]byte, max(0, size-data.Len()))...)}
 }
 
-// Images of a result are sent to a model whose upstream accepts them. Other models receive the text
-// that describes them.
+// Images of a result are sent to models of both protocols, in addition to the text that describes
+// them.
 func TestImagesOfResults(t *testing.T) {
 	png := func(size int) tool.Image { return picture(t, 1, 1, size) }
 	named := func(mediaType string, v tool.Image) tool.Image { v.MediaType = mediaType; return v }
@@ -63,14 +63,13 @@ func TestImagesOfResults(t *testing.T) {
 				require.Contains(t, results(got.lines)[0], `"[image]"`, "the event has only the text")
 				body := string(up.Requests()[1].Body)
 				require.Contains(t, body, "[image]")
-				want := row.want
+				kind, form := `"type":"image"`, `"source":{"type":"base64","media_type":"image/png","data":"%s"}`
 				if protocol == modeltest.OpenAI {
-					want = 0
+					kind, form = `"type":"image_url"`, `"image_url":{"url":"data:image/png;base64,%s"}`
 				}
-				require.Equal(t, want, strings.Count(body, `"type":"image"`))
-				if want == 1 && len(row.images) == 1 && name != "a WebP" {
-					require.Contains(t, body, `"source":{"type":"base64","media_type":"image/png","data":"`+
-						base64.StdEncoding.EncodeToString(row.images[0].Data)+`"}`)
+				require.Equal(t, row.want, strings.Count(body, kind))
+				if row.want == 1 && len(row.images) == 1 && name != "a WebP" {
+					require.Contains(t, body, fmt.Sprintf(form, base64.StdEncoding.EncodeToString(row.images[0].Data)))
 				}
 			})
 		}
@@ -127,6 +126,7 @@ func TestImagesThatUpstreamRejectsAreLeftOut(t *testing.T) {
 		"many large images":          {rejection(400, "messages.0.content.0.tool_result.content.1.image.source.base64.data: At least one of the image dimensions exceed max allowed size for many-image requests: 2000 pixels"), 3, false},
 		"a server that accepts none": {rejection(400, "unknown variant `image`, expected `text`"), 3, false},
 		"a server of another kind":   {rejection(422, "Image input is not supported"), 3, false},
+		"a server of texts":          {rejection(400, "'messages.3' : for 'role:user' the following must be satisfied[('messages.3.content' : content must be a string)]"), 3, false},
 		"each time":                  {modeltest.Repeat(rejection(400, "Could not process image")), 3, true},
 		"another reason":             {rejection(400, "no"), 2, true},
 		"another status":             {rejection(500, "no image"), 2, true},

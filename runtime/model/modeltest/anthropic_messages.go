@@ -207,6 +207,9 @@ const (
 	maxManySide  = 2000
 )
 
+// imageTypes are those that both vendors accept.
+var imageTypes = []string{"image/jpeg", "image/png", "image/gif", "image/webp"}
+
 // image checks an image in a tool result.
 func (c *anthropicChecker) image(source json.RawMessage) *refusal {
 	var s struct {
@@ -217,7 +220,7 @@ func (c *anthropicChecker) image(source json.RawMessage) *refusal {
 	if json.Unmarshal(source, &s) != nil || s.Type != "base64" {
 		return bad("image.source: Input should be 'base64'")
 	}
-	if !slices.Contains([]string{"image/jpeg", "image/png", "image/gif", "image/webp"}, s.MediaType) {
+	if !slices.Contains(imageTypes, s.MediaType) {
 		return bad("image.source.base64.media_type: Input should be 'image/jpeg', 'image/png', 'image/gif' or 'image/webp'")
 	}
 	data, err := base64.StdEncoding.Strict().DecodeString(s.Data)

@@ -1,6 +1,7 @@
 package modeltest
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -203,13 +204,25 @@ func (m *openaiMessage) text(i int) (string, *refusal) {
 		return text, nil
 	}
 	var parts []struct {
-		Type string `json:"type"`
-		Text string `json:"text"`
+		Type     string `json:"type"`
+		Text     string `json:"text"`
+		ImageURL struct {
+			URL string `json:"url"`
+		} `json:"image_url"`
 	}
 	if json.Unmarshal(m.Content, &parts) != nil {
 		return "", bad("Invalid type for 'messages[%d].content': expected one of a string or array of objects.", i)
 	}
 	for _, p := range parts {
+		if p.Type == "image_url" {
+			media, data, ok := strings.Cut(strings.TrimPrefix(p.ImageURL.URL, "data:"), ";base64,")
+			if _, err := base64.StdEncoding.Strict().DecodeString(data); !ok || err != nil || !slices.Contains(imageTypes, media) {
+				return "", bad("Invalid 'messages[%d].content': You uploaded an unsupported image.", i)
+			}
+			if m.Role != "user" {
+				return "", bad("Invalid 'messages[%d]'. Image URLs are only allowed for messages with role 'user', but this message with role '%s' contains an image URL.", i, m.Role)
+			}
+		}
 		if p.Type != "text" {
 			text += p.Type
 			continue

@@ -12,7 +12,7 @@ import (
 // Profiles of servers that speak Chat Completions. Each streams in the form of that server and
 // rejects the requests that it rejects, as its documentation and published error reports describe.
 const (
-	DeepSeek   Protocol = "deepseek"   // thinking mode: reasoning_content in every turn with tool calls
+	DeepSeek   Protocol = "deepseek"   // thinking mode: reasoning_content in every turn with tool calls; no images
 	Gemini     Protocol = "gemini"     // thought signatures in the current turn; every call has index 0; strict fields
 	Mistral    Protocol = "mistral"    // strict fields, no stream_options, ids of nine characters, no user message after a tool message
 	Kimi       Protocol = "kimi"       // reasoning_content in every assistant message, not empty next to tool calls
@@ -44,7 +44,7 @@ type rule func(*Request, *profileRequest) *refusal
 
 func profileOf(p Protocol) (format, bool) {
 	known := map[Protocol]profile{
-		DeepSeek: {thinking: "reasoning_content", rules: []rule{reasoningOfTurns}},
+		DeepSeek: {thinking: "reasoning_content", rules: []rule{onlyTexts, reasoningOfTurns}},
 		Kimi:     {thinking: "reasoning_content", rules: []rule{reasoningOfMessages}},
 		Gemini: {path: "/v1beta/openai", complete: true, zeroIndex: true,
 			rules: []rule{onlyFields(geminiMessage, geminiCall, geminiUnknown), thoughtSignatures}},

@@ -53,6 +53,16 @@ func newProfileRequest(r *Request) (*profileRequest, *refusal) {
 	return q, nil
 }
 
+// onlyTexts rejects images.
+func onlyTexts(_ *Request, q *profileRequest) *refusal {
+	for i, m := range q.Messages {
+		if strings.Contains(string(m["content"]), `"type":"image_url"`) {
+			return bad("Failed to deserialize the JSON body into the target type: messages[%d]: unknown variant `image_url`, expected `text`", i)
+		}
+	}
+	return nil
+}
+
 // reasoningOfTurns requires the reasoning of every assistant message in a turn with tool calls. A
 // turn ends with the next message of the user.
 func reasoningOfTurns(_ *Request, q *profileRequest) *refusal {

@@ -17,7 +17,8 @@
 // Thinking is sent back in the field that carried it, except to OpenAI, which has no such field.
 // DeepSeek and Kimi receive reasoning_content with every assistant message, because they reject
 // messages without it. Fields of tool calls that the adapter does not know are sent back unchanged,
-// except to OpenAI. The text of a tool result that is an error states that it is one. Of
+// except to OpenAI. The text of a tool result that is an error states that it is one. Images of tool
+// results are in a message of the user that follows the results. Of
 // [model.Thinking] only Effort is sent, as reasoning_effort.
 //
 // Input schemas of tools are converted where the API would reject them, and the inputs of calls are

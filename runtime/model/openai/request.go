@@ -2,7 +2,9 @@ package openai
 
 import (
 	"cmp"
+	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -52,9 +54,14 @@ type message struct {
 }
 
 type piece struct {
-	Type     string  `json:"type"`
-	Text     string  `json:"text,omitempty"`
-	Thinking []piece `json:"thinking,omitempty"`
+	Type     string    `json:"type"`
+	Text     string    `json:"text,omitempty"`
+	Thinking []piece   `json:"thinking,omitempty"`
+	ImageURL *imageURL `json:"image_url,omitempty"`
+}
+
+type imageURL struct {
+	URL string `json:"url"`
 }
 
 type call struct {
@@ -127,16 +134,22 @@ func (c *Client) messages(req *model.Request) []message {
 	return list
 }
 
-// bridge is the text of an assistant message between a tool result and a user message. Some servers
-// reject a user message that directly follows a tool message, which occurs after a run that ended
-// on tool results.
-const bridge = "(The previous run ended here.)"
+// Texts of an assistant message between a tool result and a user message. Some servers reject a
+// user message that directly follows a tool message, which occurs after a run that ended on tool
+// results, and for images of results.
+const (
+	bridge      = "(The previous run ended here.)"
+	imageBridge = "(The images of the results follow.)"
+)
 
 // appendMessage appends one message for each tool result, which must directly follow the calls, and
-// one message with all other content of m.
+// one message with all other content of m. It has the images of the results too, because a tool
+// message can have only text.
 func (c *Client) appendMessage(list []message, m model.Message) []message {
 	own := message{Role: string(m.Role)}
 	var texts, thoughts []string
+	var images []piece
+	results := 0
 	for i := range m.Content {
 		switch b := &m.Content[i]; b.Type {
 		case model.BlockText:
@@ -147,6 +160,15 @@ func (c *Client) appendMessage(list []message, m model.Message) []message {
 			own.ToolCalls = append(own.ToolCalls, c.call(b))
 		case model.BlockToolResult:
 			list = append(list, message{Role: "tool", ToolCallID: b.ID, Content: output(b)})
+			results++
+			if len(b.Images) == 0 || b.IsError {
+				continue
+			}
+			images = append(images, piece{Type: "text", Text: fmt.Sprintf("The images of result %d:", results)})
+			for _, v := range b.Images {
+				address := "data:" + v.MediaType + ";base64," + base64.StdEncoding.EncodeToString(v.Data)
+				images = append(images, piece{Type: "image_url", ImageURL: &imageURL{URL: address}})
+			}
 		case model.BlockThinking:
 			if !c.vendor {
 				thoughts = addThinking(&own, thoughts, b)
@@ -154,7 +176,7 @@ func (c *Client) appendMessage(list []message, m model.Message) []message {
 		case model.BlockRedacted: // another format's
 		}
 	}
-	if len(texts) == 0 && own.ToolCalls == nil {
+	if len(texts) == 0 && own.ToolCalls == nil && images == nil {
 		return list
 	}
 	// One string where possible: not every server accepts a list.
@@ -162,11 +184,19 @@ func (c *Client) appendMessage(list []message, m model.Message) []message {
 	switch {
 	case len(thoughts) > 0:
 		own.Content = contentPieces(thoughts, text)
+	case images != nil && text != "":
+		own.Content = append(images, piece{Type: "text", Text: text})
+	case images != nil:
+		own.Content = images
 	case len(texts) > 0:
 		own.Content = text
 	}
 	if n := len(list); own.Role == "user" && n > 0 && list[n-1].Role == "tool" {
-		list = append(list, message{Role: "assistant", Content: bridge})
+		between := bridge
+		if images != nil {
+			between = imageBridge
+		}
+		list = append(list, message{Role: "assistant", Content: between})
 	}
 	return append(list, own)
 }

@@ -1,11 +1,16 @@
 package modeltest_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"image"
+	"image/png"
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -90,6 +95,41 @@ func TestLongIDs(t *testing.T) {
 			_, err = new(model.Collector).Collect(m.Stream(t.Context(), req))
 			require.NoError(t, err)
 			require.Equal(t, 2, strings.Count(string(up.Requests()[1].Body), `"`+id+`"`))
+		})
+	}
+}
+
+// Images of results are sent where each server accepts them: next to the text of the result, or in a
+// message of the user after all results.
+func TestImages(t *testing.T) {
+	var picture bytes.Buffer
+	require.NoError(t, png.Encode(&picture, image.NewGray(image.Rect(0, 0, 1, 1))))
+	shot := model.Image{MediaType: "image/png", Data: picture.Bytes()}
+	for protocol, want := range map[modeltest.Protocol]string{
+		modeltest.Anthropic: `"type":"image","source":`, modeltest.OpenAI: `"type":"image_url"`, modeltest.Mistral: `"type":"image_url"`, modeltest.Ollama: `"type":"image_url"`,
+	} {
+		t.Run(string(protocol), func(t *testing.T) {
+			up := modeltest.Start(t, protocol, modeltest.Stream(modeltest.Text("Two.")))
+			calls := model.Message{Role: model.RoleAssistant}
+			shots := model.Message{Role: model.RoleUser}
+			for _, id := range []string{"call00001", "call00002", "call00003"} {
+				calls.Content = append(calls.Content, model.Block{Type: model.BlockToolUse, ID: id, Name: "Look", Input: json.RawMessage("{}")})
+				shots.Content = append(shots.Content, model.Block{Type: model.BlockToolResult, ID: id, Text: "[image]", Images: []model.Image{shot}})
+			}
+			shots.Content[1].Images = nil
+			last := model.Message{Role: model.RoleUser, Content: append(slices.Clone(shots.Content), model.Block{Type: model.BlockText, Text: "And now?"})}
+			again := model.Message{Role: model.RoleAssistant, Content: slices.Clone(calls.Content)}
+			for i := range again.Content {
+				again.Content[i].ID = fmt.Sprintf("call0001%d", i)
+				last.Content[i].ID = again.Content[i].ID
+			}
+			_, err := new(model.Collector).Collect(client(t, protocol, up.URL).Stream(t.Context(), &model.Request{Model: "m", Tools: []model.Tool{{Name: "Look"}},
+				Messages: []model.Message{model.UserText("Look."), calls, shots, again, last}}))
+			require.NoError(t, err)
+			body := string(up.Requests()[0].Body)
+			require.Equal(t, 4, strings.Count(body, want))
+			require.Equal(t, 6, strings.Count(body, "[image]"))
+			require.Contains(t, body, "And now?")
 		})
 	}
 }
