@@ -8,6 +8,7 @@ import (
 	"image"
 	"image/png"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"slices"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed93082962/agenthost/internal/toolschema"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/runtime/model/anthropic"
 	"github.com/seed93082962/agenthost/runtime/model/modeltest"
@@ -226,4 +228,72 @@ func TestSchemasAreRejected(t *testing.T) {
 			require.Contains(t, w.Body.String(), want, row.schema)
 		}
 	}
+}
+
+// Generated schemas, valid or not, are accepted by both vendors after their conversion.
+func TestConvertedSchemasAreAccepted(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2)) // the same schemas each time
+	keywords := []string{"type", "properties", "required", "items", "anyOf", "oneOf", "allOf", "not", "enum", "const", "$ref", "$defs", "minimum",
+		"exclusiveMinimum", "minLength", "pattern", "description", "additionalProperties", "prefixItems", "additionalItems", "patternProperties", "x-own"}
+	names := []string{"a", "b", "$c", "d e", "", seventy, "名"}
+	scalars := []any{nil, true, false, 0, 1, -1, 1.5, "", "a", "object", "array", "string", "any", "#", "#/$defs/a", "#/properties/$c", "#/x", "https://x/y", "$c"}
+	var value func(depth int) any
+	schema := func(depth int) map[string]any {
+		s := map[string]any{}
+		for range r.IntN(5) {
+			keyword := keywords[r.IntN(len(keywords))]
+			switch s[keyword] = value(depth); keyword {
+			case "type":
+				if r.IntN(3) > 0 {
+					s[keyword] = []any{"object", "array", []any{"object", "null"}, []any{"array"}}[r.IntN(4)]
+				}
+			case "$ref":
+				if r.IntN(3) > 0 {
+					s[keyword] = []any{"#", "#/$defs/a", "#/properties/$c", "#/properties/a/items/0"}[r.IntN(4)]
+				}
+			}
+		}
+		return s
+	}
+	value = func(depth int) any {
+		switch n := r.IntN(6); {
+		case depth == 0 || n < 2:
+			return scalars[r.IntN(len(scalars))]
+		case n == 2:
+			list := make([]any, r.IntN(3))
+			for i := range list {
+				list[i] = value(depth - 1)
+			}
+			return list
+		case n == 3:
+			m := map[string]any{}
+			for range r.IntN(4) {
+				m[names[r.IntN(len(names))]] = value(depth - 1)
+			}
+			return m
+		}
+		return schema(depth - 1)
+	}
+	converted := 0
+	for range 1_500 {
+		text, err := json.Marshal(schema(5))
+		require.NoError(t, err)
+		fitted, err := toolschema.Fit(text)
+		if err != nil {
+			continue
+		}
+		converted++
+		again, err := toolschema.Fit(text)
+		require.NoError(t, err)
+		require.Equal(t, string(fitted.JSON), string(again.JSON), "the order of keys does not matter: %s", text)
+		for protocol, form := range map[modeltest.Protocol][2]string{
+			modeltest.Anthropic: {"/v1/messages", `{"name":"T","input_schema":%s}`},
+			modeltest.OpenAI:    {"/v1/chat/completions", `{"type":"function","function":{"name":"T","parameters":%s}}`},
+		} {
+			w := postTo(t, protocol, form[0], `{"model":"m","max_tokens":10,"stream":true,"messages":[{"role":"user","content":"x"}],"tools":[`+
+				fmt.Sprintf(form[1], fitted.JSON)+`]}`)
+			require.Equal(t, 200, w.Code, "%s -> %s: %s", text, fitted.JSON, w.Body)
+		}
+	}
+	require.Greater(t, converted, 500)
 }
