@@ -1,0 +1,61 @@
+package openai_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/runtime/model"
+)
+
+// A finish reason of a response that failed is an error, in any spelling, also that of the server
+// behind a gateway.
+func TestInterruptedResponses(t *testing.T) {
+	for _, reason := range []string{"network_error", "insufficient_system_resource", "MALFORMED_FUNCTION_CALL", "malformed_function_call",
+		"MalformedFunctionCall", "function_call_filter: MALFORMED_FUNCTION_CALL", "ERROR", "model_error", "abort", "UNEXPECTED_TOOL_CALL"} {
+		for field, raw := range map[string]string{
+			"finish_reason":                             finish(reason),
+			"native_finish_reason":                      choice(`"delta":{},"finish_reason":"stop","native_finish_reason":"` + reason + `"`),
+			"native_finish_reason without the other":    choice(`"delta":{"content":"b"},"finish_reason":null,"native_finish_reason":"` + reason + `"`),
+			"finish_reason after a call":                toolCalls(call1) + finish(reason),
+			"native_finish_reason of a list and a text": choice(`"message":{"content":"b"},"finish_reason":"tool_calls","native_finish_reason":"` + reason + `"`),
+		} {
+			_, err := collect(t, delta(`"content":"a"`)+raw+done)
+			var coded *model.Error
+			require.ErrorAs(t, err, &coded, "%s %s", field, reason)
+			require.Equal(t, model.CodeServer, coded.Code)
+			require.Equal(t, "upstream interrupted its response: "+reason, coded.Message)
+		}
+	}
+	for _, native := range []string{`"STOP"`, `"end_turn"`, `"completed"`, `null`, `1`, `{}`} {
+		got, err := collect(t, delta(`"content":"a"`)+choice(`"delta":{},"finish_reason":"stop","native_finish_reason":`+native)+done)
+		require.NoError(t, err)
+		require.Equal(t, model.StopEndTurn, got.StopReason)
+	}
+}
+
+// Perplexity sends everything so far as a message next to each delta. Another server may send a
+// message only at the end.
+func TestMessagesNextToDeltas(t *testing.T) {
+	both := func(delta, message, finish string) string {
+		return choice(`"delta":` + delta + `,"message":{"role":"assistant","content":"` + message + `"},"finish_reason":` + finish)
+	}
+	for name, raw := range map[string]string{
+		"next to each delta": both(`{"role":"assistant","content":""}`, "", "null") + both(`{"content":"Good "}`, "Good ", "null") +
+			both(`{"content":"morning."}`, "Good morning.", "null") + both(`{"content":""}`, "Good morning.", `"stop"`),
+		"next to the last delta": delta(`"content":"Good "`) + both(`{"content":"morning."}`, "Good morning.", `"stop"`),
+		"only at the end":        delta(`"role":"assistant"`) + both(`{}`, "Good morning.", `"stop"`),
+	} {
+		got, err := collect(t, raw+done)
+		require.NoError(t, err, name)
+		require.Equal(t, "Good morning.", got.Message.Text(), name)
+	}
+}
+
+// Thinking in an object or a list (Envoy in front of Bedrock).
+func TestThinkingInObjects(t *testing.T) {
+	got, err := collect(t, delta(`"reasoning_content":{"text":"I "}`)+delta(`"reasoning_content":{"signature":"s"}`)+
+		delta(`"reasoning_content":[{"text":"se"},{"text":"e."}]`)+delta(`"content":"Yes."`)+finish("stop")+done)
+	require.NoError(t, err)
+	require.Equal(t, []model.Block{{Type: model.BlockThinking, Text: "I see.", Field: "reasoning_content"}, {Type: model.BlockText, Text: "Yes."}}, got.Message.Content)
+}
