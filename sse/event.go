@@ -7,9 +7,16 @@
 // and [AppendEvent] write the format to any other destination.
 //
 // Sending and reading an event allocates no memory once the buffers have grown to the size of the
-// events. The package needs only the standard library. It opens no connections and does not
-// reconnect: [Decoder.LastEventID] and [Decoder.Retry] provide the values that a client needs for
-// it.
+// events. The package needs only the standard library. A [Source] sends the requests too, and
+// continues after the last event when a connection ends:
+//
+//	source := sse.Source{Request: request, Client: client}
+//	for event, err := range source.Events(ctx) {
+//		if err != nil {
+//			return err
+//		}
+//		fmt.Println(event.Type, string(event.Data))
+//	}
 //
 // The input of a [Decoder] is not trusted. A decoder bounds the size of lines and events, holds one
 // event at a time, and its time is linear in the size of the input.
