@@ -155,7 +155,7 @@ func TestUsageOfAnswersThatDidNotComplete(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := open(t, sqlite(t))
+			s := open(t, sqlite(t), func(c *config) { c.Relay.EndTimeout = patience }) // on a busy machine
 			s.deploy(modeltest.Start(t, modeltest.Anthropic, replies...))
 			path := session(s.ada())
 			answer := send(t, s.ada(), path, object{"message": "hello"})
