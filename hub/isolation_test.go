@@ -29,6 +29,7 @@ func (o *org) private(request string, a response) {
 // the reason. All other routes without a parameter are in references, or are lists.
 var withoutObjects = map[string]string{
 	"GET /health": "of the process", "GET /health/ready": "of the process", "GET /openapi.yaml": "a constant", "GET /docs": "a constant",
+	"GET /": "of the process", "GET /console/login": "a constant", "GET /console/register": "a constant",
 	"GET /.well-known/jwks.json": "public keys", "GET /auth/mode": "public", "GET /auth/org-check": "public", "GET /auth/login": "package external",
 	"POST /auth/login": "it does not exist", "GET /auth/callback": "package external", "POST /auth/exchange": "package external",
 	"POST /auth/backchannel-logout": "package external", "POST /auth/refresh": "the credential names the session", "POST /auth/logout": "the credential names the session",

@@ -112,9 +112,10 @@ func (c *contract) firstRun() {
 	c.ok(200, "GET", "/health", "", "")
 	c.ok(200, "GET", "/health/ready", "", "")
 	c.ok(200, "GET", "/.well-known/jwks.json", "", "")
-	for _, path := range []string{"/openapi.yaml", "/docs"} {
+	for _, path := range []string{"/openapi.yaml", "/docs", "/", "/console/login", "/console/register"} {
 		require.Equal(c.t, 200, c.send("GET", path, "", "").status)
 	}
+	c.reject(404, api.NotFound, "GET", "/", "", "", "Accept", "application/json")
 	c.reject(404, api.NotFound, "GET", "/auth/login", "", "")
 	const setup = "/auth/setup"
 	with := func(fields string) string { return `{"setup_token":"` + setupToken + `",` + fields + `}` }

@@ -17,6 +17,9 @@ import (
 // access is the contract's table of routes and permissions. It must have exactly the routes of the
 // hub.
 const access = `
+GET    /                                         anyone
+GET    /console/login                            anyone
+GET    /console/register                         anyone
 GET    /health                                   anyone
 GET    /health/ready                             anyone
 GET    /openapi.yaml                             anyone

@@ -2,13 +2,16 @@ package runtime
 
 import (
 	_ "embed"
+	"fmt"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/julienschmidt/httprouter"
 
 	"github.com/seed93082962/agenthost/internal/apidocs"
 	"github.com/seed93082962/agenthost/internal/httpapi"
+	"github.com/seed93082962/agenthost/internal/startpage"
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
@@ -24,6 +27,8 @@ type route struct {
 func (rt *Runtime) routes() []route {
 	docs := apidocs.New(document)
 	return []route{
+		{"GET", "/", rt.start},
+		{"HEAD", "/", rt.start},
 		{"GET", "/health", rt.health},
 		{"HEAD", "/health", rt.health},
 		{"GET", "/health/ready", rt.ready},
@@ -61,6 +66,32 @@ func (rt *Runtime) served(h http.HandlerFunc) httpapi.Handler {
 
 // quiet reports whether the access log omits a path. Health checks would fill it.
 func quiet(path string) bool { return path == "/health" || path == "/health/ready" }
+
+// start serves the start page. A client of the API gets the 404 of an unknown path.
+func (rt *Runtime) start(w http.ResponseWriter, r *http.Request, _ httprouter.Params) error {
+	if !startpage.Wanted(r) {
+		return httpapi.ErrNotFound
+	}
+	unavailable := 0
+	for _, a := range rt.agents {
+		if a.engine == nil {
+			unavailable++
+		}
+	}
+	health := startpage.Row{Name: "Health", Value: "ok", Class: "ok"}
+	if unavailable > 0 {
+		health = startpage.Row{Name: "Health", Value: fmt.Sprintf("degraded: %d of the agents are unavailable, see the log", unavailable), Class: "bad"}
+	}
+	return startpage.Serve(w, r, startpage.Page{
+		Server: "agenthost runtime",
+		Rows:   []startpage.Row{health, {Name: "Agents", Value: strconv.Itoa(len(rt.agents))}, {Name: "Version", Value: rt.cfg.Version}},
+		Links: []startpage.Link{
+			{Href: "docs", Text: "Documentation", Description: "first steps, and every request of the API"},
+			{Href: "openapi.yaml", Text: "OpenAPI document"},
+			{Href: "health", Text: "Health", Description: "for load balancers"},
+		},
+	})
+}
 
 func (rt *Runtime) health(w http.ResponseWriter, _ *http.Request, _ httprouter.Params) error {
 	h := wire.Health{

@@ -115,15 +115,19 @@ func (s *settings) serve(ctx context.Context, log *slog.Logger, stdout io.Writer
 	return errors.Join(err, h.Close(), files.Close())
 }
 
-// welcome prints the address of the hub and, if no user exists, the command that creates the first
-// admin.
+// welcome prints the address of the hub and, if no user exists, the link and the command with which
+// the first admin is created.
 func welcome(w io.Writer, h *hub.Hub, addr net.Addr) {
 	fmt.Fprintf(w, "agenthost hub %s, listening on http://%s\n", daemon.Version(), addr)
 	token := h.SetupToken()
 	if token == "" {
 		return
 	}
-	fmt.Fprintf(w, `No user exists. Create the first admin, with a password of at least 8 characters:
+	fmt.Fprintf(w, `No user exists. Create the first admin in a browser:
+
+  %[1]s/console/register#setup=%[2]s
+
+or with a command, and a password of at least 8 characters:
 
   curl -H 'Content-Type: application/json' %[1]s/auth/setup \
     -d '{"username": "admin", "password": "...", "setup_token": "%[2]s"}'

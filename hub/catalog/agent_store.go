@@ -180,3 +180,9 @@ func scenesOfAgent(ctx context.Context, q db.Querier, tenantID, agentName string
 	return db.Collect(ctx, q, "read scenes of agent", scanText,
 		`SELECT name FROM scenes WHERE tenant_id = $1 AND agent_name = $2 ORDER BY name`, tenantID, agentName)
 }
+
+// CountAgents returns the number of agents of all tenants.
+func (s *Service) CountAgents(ctx context.Context) (n int, err error) {
+	err = s.store.Read().QueryRowContext(ctx, `SELECT COUNT(*) FROM agents`).Scan(&n)
+	return n, db.Wrap("count agents", err)
+}

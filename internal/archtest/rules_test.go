@@ -49,7 +49,7 @@ var arrows = []rule{
 		"the packages of sign-in use no other concern"},
 	{"hub/artifact/...", concern + " hub/artifact", "files do not depend on their users"},
 	{"hub/settings", "hub/api auditlog runtime/agent", "the rules for settings of the runtime do not depend on who stores them"},
-	{"hub/gateway", concern, "an independent concern"},
+	{"hub/gateway hub/console", concern, "independent concerns"},
 	{"hub/provider", concern + " hub/settings runtime/agent runtime/model/adapter", "an independent concern, which checks a provider as the runtime does"},
 	{"hub/aigc", concern + " hub/aigc/label", "labels do not depend on chats"},
 	{"hub/catalog/...", concern + " hub/catalog/... hub/artifact hub/provider hub/settings " + formats, "a catalog does not depend on deployments, which use it"},
