@@ -78,12 +78,10 @@ func (c *contract) agents() {
 			require.Equal(c.t, status, res.status, path)
 			require.Equal(c.t, "application/json", res.header.Get("Content-Type"))
 		}
+		require.Equal(c.t, 404, c.call(b, method, "/", "", "Accept", "application/json").status)
 		for _, path := range []string{"/openapi.yaml", "/docs", "/"} {
 			require.Equal(c.t, 200, c.call(b, method, path, "").status, path)
 		}
-	}
-	for _, method := range []string{"GET", "HEAD"} {
-		require.Equal(c.t, 404, c.call(b, method, "/", "", "Accept", "application/json").status)
 	}
 	detail, schema := c.call(b, "GET", "/v1/agents/full", "").body, c.doc.Schema("AgentDetail")
 	for name := range schema.Properties {
