@@ -247,7 +247,7 @@ func (h *Hub) openChats(context.Context) (err error) {
 func (h *Hub) openAPI(context.Context) (err error) {
 	h.handler, err = api.New(api.Config{
 		Logger: h.cfg.Logger, PublicURL: h.cfg.PublicURL, TrustedProxies: h.cfg.TrustedProxies, CORSOrigins: h.cfg.CORSOrigins,
-		Authenticate: h.sessions.Authenticate, Admit: h.sessions.Admit, Denied: h.audit.Denied, Translate: translate,
+		Authenticate: h.authenticate, Admit: h.sessions.Admit, Denied: h.audit.Denied, Translate: translate,
 	}, h.Routes()...)
 	return err
 }

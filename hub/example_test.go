@@ -11,7 +11,9 @@ import (
 	"strings"
 
 	"github.com/seed93082962/agenthost/hub"
+	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/secret"
+	"github.com/seed93082962/agenthost/rbac"
 )
 
 func ExampleNew() {
@@ -41,4 +43,44 @@ func ExampleNew() {
 	_, _ = io.Copy(io.Discard, res.Body)
 	fmt.Println(res.Status)
 	// Output: 201 Created
+}
+
+// Users of the program that embeds the hub need no second sign-in.
+func ExampleConfig_authenticate() {
+	dir, err := os.MkdirTemp("", "hub")
+	if err != nil {
+		panic(err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	users := map[string]api.Caller{"c1": {UserID: "17", UserName: "ada", RoleNow: rbac.Maintainer}} // by session
+	h, err := hub.New(context.Background(), hub.Config{
+		DatabaseURL:    "sqlite://" + filepath.Join(dir, "hub.db"),
+		EncryptionKeys: []string{secret.Generate()},
+		PublicURL:      "https://hub.example.com",
+		Authenticate: func(r *http.Request) (*api.Caller, error) {
+			cookie, err := r.Cookie("session")
+			if err != nil {
+				return nil, nil // the hub authenticates the request
+			}
+			user, ok := users[cookie.Value]
+			if !ok {
+				return nil, api.Unauthenticated
+			}
+			return &user, nil
+		},
+	})
+	if err != nil {
+		panic(err)
+	}
+	defer h.Close()
+	for _, session := range []string{"c1", "c2"} {
+		r := httptest.NewRequest(http.MethodGet, "/auth/userinfo", http.NoBody)
+		r.AddCookie(&http.Cookie{Name: "session", Value: session})
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		fmt.Println(w.Code, strings.Contains(w.Body.String(), `"username":"ada"`))
+	}
+	// Output:
+	// 200 true
+	// 401 false
 }

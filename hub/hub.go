@@ -29,6 +29,7 @@ import (
 
 	"github.com/seed93082962/agenthost/auditlog/sqlaudit"
 	"github.com/seed93082962/agenthost/hub/aigc"
+	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/artifact"
 	"github.com/seed93082962/agenthost/hub/audit"
 	"github.com/seed93082962/agenthost/hub/catalog"
@@ -83,6 +84,17 @@ type Config struct {
 	// "organization/username", who become admin at their first login. Both are compared exactly.
 	// Defaults to none.
 	BootstrapAdmins []string
+
+	// Authenticate returns the user of a request if the request has a credential of the program that
+	// embeds the hub, such as a cookie, and otherwise nil: then the hub authenticates the request. Of
+	// the caller it needs the UserID, which is that of no other user, and the RoleNow. The TenantID
+	// defaults to api.DefaultTenant. It is called for each request that needs a user, and its error is
+	// the response: an api.Code, such as api.Unauthenticated, or else 500.
+	//
+	// Such a user has everything that the role permits, except the changes of users, invitations and
+	// CLI tokens. The program decides when the access ends: it cancels the context of a stream.
+	// Defaults to none.
+	Authenticate func(*http.Request) (*api.Caller, error)
 
 	// OpsKey enables the operations interface, which registers the clients of organizations.
 	// Defaults to none: its routes are not found.

@@ -1,6 +1,7 @@
 package rbac_test
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -10,43 +11,44 @@ import (
 
 // account is the principal type of the example's server.
 type account struct {
-	Name string
-	role rbac.Role
+	Name  string
+	roles []rbac.Role
 }
 
-func (a account) Role() rbac.Role { return a.role }
+func (a account) Roles() []rbac.Role { return a.roles }
 
 func Example() {
-	accounts := map[string]account{"t1": {"ada", rbac.Admin}, "t2": {"mel", rbac.Member}}
-	only := func(group rbac.Group, next http.HandlerFunc) http.HandlerFunc {
-		return func(w http.ResponseWriter, r *http.Request) {
+	accounts := map[string]account{
+		"t1": {Name: "ada", roles: []rbac.Role{rbac.Member, rbac.Admin}},
+		"t2": {Name: "mel", roles: []rbac.Role{rbac.Member}},
+	}
+	guard := rbac.Middleware{
+		Principal: func(r *http.Request) (rbac.Principal, error) {
 			a, ok := accounts[r.Header.Get("X-Token")]
 			if !ok {
-				http.Error(w, "unknown token", http.StatusUnauthorized)
-				return
+				return nil, errors.New("unknown token")
 			}
-			if err := group.Check(a); err != nil {
-				http.Error(w, err.Error(), http.StatusForbidden)
-				return
-			}
-			next(w, r.WithContext(rbac.NewContext(r.Context(), a)))
-		}
+			return a, nil
+		},
+		Rejected: func(w http.ResponseWriter, _ *http.Request, status int, err error) {
+			http.Error(w, err.Error(), status)
+		},
 	}
-	handler := only(rbac.AdminOnly, func(w http.ResponseWriter, r *http.Request) {
+	handler := guard.Require(rbac.AdminOnly, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		a, _ := rbac.FromContext[account](r.Context())
 		fmt.Fprintln(w, "hello", a.Name)
-	})
+	}))
 
 	for _, token := range []string{"t1", "t2", "t3"} {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.Header.Set("X-Token", token)
 		w := httptest.NewRecorder()
-		handler(w, r)
+		handler.ServeHTTP(w, r)
 		fmt.Print(w.Code, " ", w.Body)
 	}
 	// Output:
 	// 200 hello ada
-	// 403 check role: "member" is not in group "adminOnly"
+	// 403 check role: none of ["member"] is in group "adminOnly"
 	// 401 unknown token
 }
 
@@ -54,8 +56,8 @@ func ExampleNewGroup() {
 	const accountant rbac.Role = "accountant"
 	billing := rbac.NewGroup("billing", rbac.Admin, accountant)
 	fmt.Println(billing.Allows(accountant), billing.Allows(rbac.Maintainer))
-	fmt.Println(billing.Check(account{"mel", rbac.Member}))
+	fmt.Println(billing.Check(account{Name: "mel", roles: []rbac.Role{rbac.Member}}))
 	// Output:
 	// true false
-	// check role: "member" is not in group "billing"
+	// check role: none of ["member"] is in group "billing"
 }

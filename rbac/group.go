@@ -28,16 +28,16 @@ func (g Group) Allows(role Role) bool {
 	return role != "" && slices.Contains(g.roles, role)
 }
 
-// Check returns nil if the role of p is in the group, and a [*DeniedError] if not or if p is nil.
+// Check returns nil if a role of p is in the group, and a [*DeniedError] if none is or if p is nil.
 func (g Group) Check(p Principal) error {
-	var role Role
+	var roles []Role
 	if p != nil {
-		role = p.Role()
+		roles = p.Roles()
 	}
-	if g.Allows(role) {
+	if slices.ContainsFunc(roles, g.Allows) {
 		return nil
 	}
-	return &DeniedError{g, role}
+	return &DeniedError{Group: g, Roles: slices.Clone(roles)}
 }
 
 // IsZero reports whether g is the zero Group.
@@ -46,12 +46,13 @@ func (g Group) IsZero() bool { return g.name == "" && g.roles == nil }
 // String returns the name of the group.
 func (g Group) String() string { return g.name }
 
-// DeniedError reports that a role is not in a group. Role is empty if there was no principal.
+// DeniedError reports that no role of a principal is in a group. Roles is empty if there was no
+// principal.
 type DeniedError struct {
 	Group Group
-	Role  Role
+	Roles []Role
 }
 
 func (e *DeniedError) Error() string {
-	return fmt.Sprintf("check role: %q is not in group %q", e.Role, e.Group)
+	return fmt.Sprintf("check role: none of %q is in group %q", e.Roles, e.Group)
 }

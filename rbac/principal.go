@@ -4,7 +4,8 @@ import "context"
 
 // Principal is the authenticated caller of a request. Servers implement it with their own type.
 type Principal interface {
-	Role() Role
+	// Roles returns the roles of the principal. One of them in a group is enough.
+	Roles() []Role
 }
 
 type contextKey struct{}

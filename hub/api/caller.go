@@ -20,6 +20,7 @@ type TokenKind string
 const (
 	Session TokenKind = "session" // an access token of a login
 	CLI     TokenKind = "cli"     // a long-lived token
+	Own     TokenKind = "own"     // of a user of the program that embeds the hub
 )
 
 // Caller is the user of a request, who is the principal of package rbac, and where the request
@@ -44,8 +45,8 @@ type Caller struct {
 	MustChangePassword bool // only routes that are BeforePasswordChange may be called
 }
 
-// Role returns RoleNow.
-func (c Caller) Role() rbac.Role { return c.RoleNow }
+// Roles returns RoleNow.
+func (c Caller) Roles() []rbac.Role { return []rbac.Role{c.RoleNow} }
 
 // CallerOf returns the caller of a request that matched a route.
 func CallerOf(r *http.Request) Caller {

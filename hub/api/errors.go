@@ -288,8 +288,8 @@ func (s *server) recordDenied(r *http.Request, route *Route, e *Error, err error
 	if s.cfg.Denied == nil || e.Caller == nil && (caller.UserID == "" || e.Code != Forbidden) {
 		return nil //nolint:nilerr // err is that of the request
 	}
-	if denied, ok := errors.AsType[*rbac.DeniedError](err); ok {
-		caller.RoleNow = denied.Role // it may have changed after authentication
+	if denied, ok := errors.AsType[*rbac.DeniedError](err); ok && len(denied.Roles) == 1 {
+		caller.RoleNow = denied.Roles[0] // it may have changed after authentication
 	}
 	return s.cfg.Denied(r, *route, caller, e.Code)
 }

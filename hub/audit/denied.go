@@ -62,7 +62,7 @@ func (s *Service) Denied(r *http.Request, route api.Route, caller api.Caller, co
 		category, needs = "auth", needsKey
 	}
 	return s.log.Append(ctx, deniedActions[category].Record(event, deniedDetail{
-		Method: route.Method, Route: route.Path, Role: string(caller.Role()), Needs: needs,
+		Method: route.Method, Route: route.Path, Role: string(caller.RoleNow), Needs: needs,
 	}))
 }
 

@@ -137,7 +137,7 @@ func (s *Service) compared(ctx context.Context, caller api.Caller, d deployment,
 	for _, c := range d.Conditions {
 		st.Conditions = append(st.Conditions, Condition{Type: c.Type, Status: c.Status, Message: c.Message, ChangedAt: api.Time(c.ChangedAt)})
 	}
-	if !s.readsKeys(caller.Role()) {
+	if !s.readsKeys(caller.RoleNow) {
 		st.APIKey = ""
 		return st, nil
 	}

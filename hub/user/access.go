@@ -59,6 +59,8 @@ func (a Access) Check(caller api.Caller, group rbac.Group) error {
 // CredentialOf returns the id of the session or CLI token of a caller.
 func CredentialOf(c api.Caller) string { return c.SessionID + c.TokenID }
 
+var errOwn = api.Forbidden.New("Users, invitations and tokens are changed by users who sign in to the hub itself.")
+
 // Change is [store.Store.Change] for users, invites and CLI tokens: it excludes all other changes
 // of them in the tenant. It commits only if the caller still has the permission. A cached role may
 // be two seconds old, and a request may take longer: the current role decides.
@@ -66,6 +68,9 @@ func CredentialOf(c api.Caller) string { return c.SessionID + c.TokenID }
 // The zero group has every role. Only api.LastAdmin takes precedence: if two admins demote each
 // other concurrently, the second receives that error.
 func (s *Service) Change(ctx context.Context, caller api.Caller, group rbac.Group, do func(*store.Tx) error) error {
+	if caller.Kind == api.Own {
+		return errOwn
+	}
 	ctx = db.WithCheck(ctx, nil) // do may end the access of the caller, which is checked before
 	return s.store.Change(ctx, store.Change{Caller: caller, Lock: LockTenant}, func(tx *store.Tx) error {
 		// A new password, which ends sessions and tokens, takes effect before or after the whole change.
