@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -92,6 +93,13 @@ func (c *conversation) record(t *testing.T) []byte {
 		cfg.Agents, cfg.CWD, cfg.Limits = file.Agents, on.cwd, file.Limits
 		cfg.HTTPClient, cfg.OpenMCP = &http.Client{Transport: calls}, connector.Open
 	})
+	for _, a := range file.Agents {
+		if len(a.MCPServers) > 0 { // they connect when the runtime starts
+			require.Eventually(t, func() bool {
+				return strings.Contains(b.do(t, "GET", "/v1/agents/"+a.ID, "").body, `"status":"connected"`)
+			}, time.Minute, time.Millisecond)
+		}
+	}
 	for i := range c.runs {
 		c.runs[i].lead(t, b, on, calls, fmt.Sprintf("run %d", i+1))
 	}
