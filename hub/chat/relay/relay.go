@@ -158,7 +158,9 @@ func (r *Relay) Shutdown(ctx context.Context) {
 
 // Close cancels the answers in progress, waits until they are stored, and ends the background work.
 func (r *Relay) Close() error {
-	r.Shutdown(context.Background())
+	ctx, cancel := context.WithTimeout(context.Background(), writeWithin)
+	defer cancel()
+	r.Shutdown(ctx)
 	r.open.Wait()
 	r.stopSave()
 	r.saving.Wait()
