@@ -110,6 +110,7 @@ func (o *org) allWrites(t *testing.T) []write {
 		{"POST", deployment + "/stop", myDeployment + "/stop", ""},
 		{"POST", deployment + "/start", myDeployment + "/start", ""},
 		{"POST", deployment + "/rotate-key", myDeployment + "/rotate-key", ""},
+		{"POST", deployment + "/rollback", myDeployment + "/rollback", `{"revision":1}`},
 		{"DELETE", deployment, myDeployment, ""},
 		{"PUT", "/api/v1/admin/aigc/config", "/api/v1/admin/aigc/config", `{"enabled":true,"companyName":"changed","contentProducer":"00119144030071526726XG10000","signing":{"enabled":true}}`},
 		{"POST", "/api/v1/admin/aigc/config/rotate-key", "/api/v1/admin/aigc/config/rotate-key", ""},

@@ -198,10 +198,10 @@ func (h *Hub) openCatalog(context.Context) (err error) {
 }
 
 // openDeployments opens the deployments and the proxy of their runtimes.
-func (h *Hub) openDeployments(context.Context) (err error) {
-	h.deploys, err = deploy.New(deploy.Config{
+func (h *Hub) openDeployments(ctx context.Context) (err error) {
+	h.deploys, err = deploy.New(ctx, deploy.Config{
 		Store: h.store, Catalog: h.catalog, Driver: h.cfg.Deployer, PublicURL: h.cfg.PublicURL, GatewayURL: h.cfg.GatewayURL,
-		External: h.cfg.External, HideAPIKey: h.cfg.HideRuntimeKeys, LeaseTime: h.cfg.LeaseTime, Offline: h.cfg.Offline,
+		External: h.cfg.External, HideAPIKey: h.cfg.HideRuntimeKeys, LeaseTime: h.cfg.LeaseTime, Machine: h.cfg.Machine, Offline: h.cfg.Offline,
 	})
 	if err != nil {
 		return err

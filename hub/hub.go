@@ -133,6 +133,11 @@ type Config struct {
 	// the routes of deployments respond with 503 deployer_unavailable.
 	Deployer deploy.Driver
 
+	// Machine identifies the machine of the hub if only hubs on it reach the runtimes of Deployer. New
+	// fails with deploy.ErrOtherMachine if another machine has deployments. Defaults to "": every hub
+	// reaches them.
+	Machine string
+
 	// StorageID identifies the directories of Deployer and Artifacts, if they are on this machine:
 	// several hubs need the same. A warning is logged if the hub that started before had another
 	// one. Defaults to no check.

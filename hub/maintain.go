@@ -2,6 +2,7 @@ package hub
 
 import (
 	"context"
+	"maps"
 	"time"
 )
 
@@ -44,7 +45,15 @@ func everyHour(ctx context.Context, do func(context.Context)) {
 
 // sweepArtifacts deletes artifacts that nothing names.
 func (h *Hub) sweepArtifacts(ctx context.Context) {
-	n, err := h.artifacts.Sweep(ctx, sweepGrace, h.catalog.Referenced)
+	n, err := h.artifacts.Sweep(ctx, sweepGrace, func(ctx context.Context, keys []string) (map[string]bool, error) {
+		named, err := h.catalog.Referenced(ctx, keys)
+		if err != nil {
+			return nil, err
+		}
+		deployed, err := h.deploys.Referenced(ctx, keys)
+		maps.Copy(named, deployed)
+		return named, err
+	})
 	if err != nil && ctx.Err() == nil {
 		h.cfg.Logger.Error("sweep artifacts", "err", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,6 +32,8 @@ var unseenDeployments = map[string]string{
 	"POST /api/v1/admin/agents/{name}/deploy/stop 503 deployer_unavailable":       "it takes a hub without a deployer: deploy.TestWithoutADriver",
 	"POST /api/v1/admin/agents/{name}/deploy/start 503 deployer_unavailable":      "it takes a hub without a deployer: deploy.TestWithoutADriver",
 	"POST /api/v1/admin/agents/{name}/deploy/rotate-key 503 deployer_unavailable": "it takes a hub without a deployer: deploy.TestWithoutADriver",
+	"POST /api/v1/admin/agents/{name}/deploy/rollback 503 deployer_unavailable":   "it takes a hub without a deployer: deploy.TestWithoutADriver",
+	"GET /api/v1/admin/agents/{name}/deploy/revisions 503 deployer_unavailable":   "it takes a hub without a deployer: deploy.TestWithoutADriver",
 	"POST /api/v1/admin/agents/{name}/deploy 409 deployment_key_taken":            "it takes two organizations: deploy.TestDeploymentKeysAreUnique",
 }
 
@@ -91,14 +94,14 @@ func (c *contract) deployments(admin string) {
 	c.ok(201, "POST", agents, admin, deployed+`}`)
 	c.newcomer(admin, "dora", "member")
 	dora, _ := c.enter("dora")
-	for _, row := range []struct{ method, path string }{{"POST", ""}, {"DELETE", ""}, {"POST", "/stop"}, {"POST", "/start"}, {"POST", "/rotate-key"}, {"GET", "/logs"}} {
+	for _, row := range []struct{ method, path string }{{"POST", ""}, {"DELETE", ""}, {"POST", "/stop"}, {"POST", "/start"}, {"POST", "/rotate-key"}, {"POST", "/rollback"}, {"GET", "/logs"}} {
 		c.reject(403, api.Forbidden, row.method, helper+row.path, dora, "")
 	}
-	for _, row := range []struct{ method, path string }{{"GET", ""}, {"POST", ""}, {"DELETE", ""}, {"POST", "/stop"}, {"POST", "/start"}, {"POST", "/rotate-key"}, {"GET", "/logs"}} {
+	for _, row := range []struct{ method, path string }{{"GET", ""}, {"POST", ""}, {"DELETE", ""}, {"POST", "/stop"}, {"POST", "/start"}, {"POST", "/rotate-key"}, {"POST", "/rollback"}, {"GET", "/revisions"}, {"GET", "/logs"}} {
 		c.reject(404, api.NotFound, row.method, "/api/v1/admin/agents/nothing/deploy"+row.path, admin, "")
 	}
 	require.Equal(c.t, "not_deployed", c.ok(200, "GET", helper, dora, "")["state"])
-	for _, row := range []struct{ method, path string }{{"POST", "/stop"}, {"POST", "/start"}, {"POST", "/rotate-key"}, {"GET", "/logs"}} {
+	for _, row := range []struct{ method, path string }{{"POST", "/stop"}, {"POST", "/start"}, {"POST", "/rotate-key"}, {"POST", "/rollback"}, {"GET", "/revisions"}, {"GET", "/logs"}} {
 		c.reject(409, api.AgentNotDeployed, row.method, helper+row.path, admin, "")
 	}
 	c.ok(204, "DELETE", helper, admin, "")
@@ -127,11 +130,23 @@ func (c *contract) deployments(admin string) {
 	c.ok(202, "POST", helper+"/stop", admin, "")
 	c.deployed(admin, "stopped")
 	c.ok(202, "POST", helper+"/stop", admin, "")
+	c.deployer.Fail(errors.New("no space left on device"))
 	c.ok(202, "POST", helper+"/start", admin, "")
+	require.Eventually(c.t, func() bool { return c.ok(200, "GET", helper, admin, "")["error"] != nil }, time.Minute, 5*time.Millisecond)
+	c.deployer.Fail(nil)
 	c.deployed(admin, "running")
+	c.reject(409, api.Conflict, "POST", helper+"/rollback", admin, `{"revision":99}`)
+	c.reject(400, api.InvalidRequest, "POST", helper+"/rollback", admin, `{"revision":"last"}`)
+	c.ok(202, "POST", helper+"/rollback", admin, "")
+	c.ok(200, "GET", helper+"/revisions", dora, "")
 	c.deployer.Fail(errors.New("no space left on device"))
 	c.ok(202, "POST", helper, admin, `{"force":true}`)
-	require.Eventually(c.t, func() bool { return c.ok(200, "GET", helper, admin, "")["error"] != nil }, time.Minute, 5*time.Millisecond)
+	require.Eventually(c.t, func() bool {
+		return slices.ContainsFunc(c.ok(200, "GET", helper, admin, "")["conditions"].([]any), func(condition any) bool {
+			message, _ := condition.(map[string]any)["message"].(string)
+			return strings.Contains(message, "no space left on device")
+		})
+	}, time.Minute, 5*time.Millisecond)
 	c.deployer.Fail(deploy.ErrUnavailable)
 	c.reject(503, api.DeployerUnavailable, "GET", helper+"/logs", admin, "")
 	c.deployer.Fail(nil)

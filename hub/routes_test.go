@@ -145,6 +145,8 @@ DELETE /api/v1/admin/agents/:name/deploy         admin maintainer
 POST   /api/v1/admin/agents/:name/deploy/stop    admin maintainer
 POST   /api/v1/admin/agents/:name/deploy/start   admin maintainer
 POST   /api/v1/admin/agents/:name/deploy/rotate-key admin maintainer
+POST   /api/v1/admin/agents/:name/deploy/rollback admin maintainer
+GET    /api/v1/admin/agents/:name/deploy/revisions admin maintainer member
 GET    /api/v1/admin/agents/:name/deploy/logs    admin maintainer
 GET    /api/v1/admin/audit-logs                  admin
 GET    /api/v1/admin/audit-logs/export           admin

@@ -56,6 +56,12 @@ var allTenants = map[string]string{
 	"deploy: UPDATE deployments SET purge":                              "of a lease, by a key that is unique in all tenants",
 	"deploy: DELETE FROM deployments WHERE key = $1 AND lease_holder":   "of a lease, by a key that is unique in all tenants",
 	"deploy: UPDATE deployments SET sealed = $1, key_digest":            "of a lease, by a key that is unique in all tenants",
+
+	"deploy: UPDATE deployments SET edition = edition WHERE key_digest IS NULL": "the reconciler works for all tenants",
+	"deploy: SELECT EXISTS (SELECT 1 FROM deployments WHERE machine":            "whether any tenant has a deployment on another machine",
+	"deploy: UPDATE deployments SET machine":                                    "an operator adopts the deployments of all tenants",
+	"deploy: INSERT INTO deployment_files":                                      "of a revision, which names its tenant",
+	"deploy: SELECT DISTINCT artifact":                                          "tenants share the files of tools and skills, and the sweep is for all of them",
 }
 
 var (

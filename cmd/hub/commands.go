@@ -49,6 +49,15 @@ users are new ones, and members. ` + namesOfUsers,
 			return "the user is an admin", h.RestoreAdmin(ctx, user)
 		}),
 		s.offline(stdout, stderr, &cobra.Command{
+			Use:   "adopt",
+			Short: "Take over the process deployments of a machine that is gone",
+			Long: `Lets the next hub that starts have the process deployments of another machine or data directory. It starts them
+again, without their files and conversations. The hub on the other machine must not run any more.`,
+		}, func(ctx context.Context, h *hub.Hub, _ string) (string, error) {
+			n, err := h.AdoptDeployments(ctx)
+			return fmt.Sprintf("%d deployments belong to the next hub that starts", n), err
+		}),
+		s.offline(stdout, stderr, &cobra.Command{
 			Use:   "rekey",
 			Short: "Encrypt all secrets with the first key of PROVIDER_ENCRYPTION_KEY",
 			Long:  "Encrypts all secrets in the database with the first key of PROVIDER_ENCRYPTION_KEY. The other keys can be removed afterwards.",

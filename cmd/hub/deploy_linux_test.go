@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"syscall"
 	"testing"
@@ -159,6 +160,73 @@ func TestDeploymentsSurviveTheHub(t *testing.T) {
 	})
 }
 
+// A hub that is killed in any phase of a rollout leaves one revision that serves, and nothing twice.
+func TestRolloutSurvivesTheHub(t *testing.T) {
+	t.Parallel()
+	eachFarm(t, func(f *farm) {
+		p := f.hub()
+		f.do(p, http.MethodPost, "", http.StatusAccepted)
+		first := f.reach(p, "running")
+		serves := func(revision float64) (s map[string]any) {
+			t.Helper()
+			require.Eventually(t, func() bool {
+				s = f.do(p, http.MethodGet, "", http.StatusOK)
+				require.NotNil(t, s["servingRevision"])
+				return s["servingRevision"] == revision
+			}, daemontest.Patience, 5*time.Millisecond, "%v", &s)
+			return s
+		}
+		change := func(allowed string) {
+			t.Helper()
+			_, err := dbtest.Open(t, f.database).Write().ExecContext(t.Context(), `UPDATE agents SET allowed_tools = $1, version = version + 1`, allowed)
+			require.NoError(t, err)
+			f.do(p, http.MethodPost, "", http.StatusAccepted)
+		}
+		for i, phase := range []func(revision float64){
+			func(float64) {}, // the request is stored
+			func(float64) { // the runtime starts
+				require.Eventually(t, func() bool { return len(runtimes(f.path)) > 1 }, daemontest.Patience, time.Millisecond)
+			},
+			func(revision float64) { serves(revision) }, // the former revision ends
+		} {
+			revision := float64(i + 2)
+			change(`["Read` + strconv.Itoa(i) + `"]`)
+			phase(revision)
+			kill(t, p)
+			p = f.hub()
+			s := serves(revision)
+			require.NotEqual(t, first["startedAt"], s["startedAt"])
+			f.run(s)
+			require.Eventually(t, func() bool { return len(runtimes(f.path)) == 1 }, daemontest.Patience, 5*time.Millisecond)
+		}
+		last := f.do(p, http.MethodGet, "", http.StatusOK)
+		change(`["Bash(git *"]`) // the agent is unavailable
+		failed := func() bool {
+			for _, c := range f.do(p, http.MethodGet, "", http.StatusOK)["conditions"].([]any) {
+				if c := c.(map[string]any); c["type"] == "Progressing" && c["status"] == false {
+					require.Contains(t, c["message"], "agent helper is unavailable")
+					return true
+				}
+			}
+			return false
+		}
+		require.Eventually(t, failed, daemontest.Patience, 20*time.Millisecond)
+		kill(t, p)
+		p = f.hub()
+		s := f.reach(p, "running")
+		require.True(t, failed())
+		require.Equal(t, []any{4.0, 5.0, last["startedAt"]}, []any{s["servingRevision"], s["revision"], s["startedAt"]})
+		f.run(s)
+		require.Len(t, runtimes(f.path), 1)
+		f.do(p, http.MethodPost, "/rollback", http.StatusAccepted)
+		kill(t, p)
+		p = f.hub()
+		f.run(serves(6))
+		f.do(p, http.MethodDelete, "", http.StatusNoContent)
+		f.reach(p, "not_deployed")
+	})
+}
+
 // The second hub takes over from a frozen one, which changes nothing when it continues.
 func TestFrozenHubLosesItsDeployments(t *testing.T) {
 	t.Parallel()
@@ -198,6 +266,10 @@ func TestDeployToReady(t *testing.T) {
 		t.Logf("deploy to ready: %v, a runtime by hand: %v", deployed, time.Since(began))
 		kill(t, hand)
 		require.NotContains(t, p.Log.String(), s["apiKey"])
+		elsewhere := slices.Clone(f.env)
+		elsewhere[3] = t.TempDir()
+		_, err := once(t, elsewhere, "--addr", "127.0.0.1:0")
+		require.ErrorContains(t, err, "another machine or data directory has process deployments")
 		f.do(p, http.MethodDelete, "", http.StatusNoContent)
 		f.reach(p, "not_deployed")
 	})

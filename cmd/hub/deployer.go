@@ -1,6 +1,8 @@
 package main
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -104,6 +106,14 @@ func contains(dir, path string) bool {
 	}
 	rel, err := filepath.Rel(dir, path)
 	return err == nil && filepath.IsLocal(rel)
+}
+
+// machine identifies a data directory on this machine: its processes are not those of a copy on
+// another one. A system without an id is identified by the directory.
+func machine(storageID string) string {
+	id, _ := os.ReadFile("/etc/machine-id") // a container may have none
+	sum := sha256.Sum256([]byte("agenthost " + strings.TrimSpace(string(id)) + " " + storageID))
+	return hex.EncodeToString(sum[:16])
 }
 
 // runtimeEnv names the variables of the hub that its runtimes have too. None of them contains a

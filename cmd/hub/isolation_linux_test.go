@@ -108,7 +108,7 @@ func (c *city) folder(name string) (dir string, pid int) {
 	dirs, err := filepath.Glob(filepath.Join(c.data, "deployments", "*"+name))
 	require.NoError(c.t, err)
 	require.Len(c.t, dirs, 1)
-	text, err := os.ReadFile(filepath.Join(dirs[0], "state.json"))
+	text, err := os.ReadFile(filepath.Join(dirs[0], "1", "state.json"))
 	require.NoError(c.t, err)
 	var s struct{ PID int }
 	require.NoError(c.t, json.Unmarshal(text, &s))
@@ -146,9 +146,9 @@ func TestDeploymentsAreIsolated(t *testing.T) {
 			// None changes the machine if it succeeds.
 			attacks := []string{
 				"cat /etc/shadow", "ls /root/.ssh", "ls /var/lib", "ls " + filepath.Dir(c.data) + "/secret", "ls " + c.data + "/blobs",
-				"cat " + other + "/agents.yaml", "cat " + other + "/keys", "ls " + other + "/work", "cat ../../" + filepath.Base(other) + "/agents.yaml",
+				"cat " + other + "/1/agents.yaml", "cat " + other + "/1/keys", "ls " + other + "/work", "cat ../../" + filepath.Base(other) + "/1/agents.yaml",
 				"echo x > " + c.data + "/new", "test -w /usr", "test -w /etc", "test -w /", "test -w /proc/sys/kernel/core_pattern",
-				": >> ../agents.yaml", ": >> ../state.json", "rm -f ../keys && test ! -e ../keys", "mv ../work ../moved", "ln -s /etc ../.keys.new",
+				": >> ../1/agents.yaml", ": >> ../1/state.json", "rm -f ../1/keys && test ! -e ../1/keys", "mv ../work ../moved", "ln -s /etc ../1/.keys.new", "mkdir ../2",
 				"cat " + own + "/../../hub.db", "grep -aqs " + key + " /proc/[0-9]*/environ",
 				"ls /proc/[0-9]*/root" + c.data + "/hub.db", "ls -d /proc/[0-9]*/cwd/hub.db",
 				"ls /var/run/docker.sock", "unshare -Urm true", "unshare -p true", "unshare -m true", "chroot / true", "su -c true", "chown 1 .",
@@ -180,7 +180,7 @@ func TestDeploymentsAreIsolated(t *testing.T) {
 				"echo home > ~/f && cat ~/f":             "home",
 				"f=$(mktemp) && rm $f && echo temporary": "temporary",
 				"git init -q r && cd r && git config user.email a@b && git config user.name a && git commit -q --allow-empty -m first && git log --format=%s": "first",
-				"grep -q . ../agents.yaml && echo readable":         "readable",
+				"grep -q . ../1/agents.yaml && echo readable":       "readable",
 				"grep -i '^CapEff\\|^NoNewPrivs' /proc/self/status": "CapEff:\t0000000000000000\nNoNewPrivs:\t1",
 			} {
 				output, err := c.bash("attacker", script)
@@ -189,7 +189,7 @@ func TestDeploymentsAreIsolated(t *testing.T) {
 			}
 
 			// The runtime confines commands inside: they do not see its configuration.
-			output, err = c.bash("confined", "cat ../agents.yaml ../keys || echo x > f && cat f; ls /proc | grep -c '^[0-9]'")
+			output, err = c.bash("confined", "cat ../1/agents.yaml ../1/keys || echo x > f && cat f; ls /proc | grep -c '^[0-9]'")
 			require.NoError(t, err)
 			require.Contains(t, output, "x\n")
 			require.NotContains(t, output, "bypassPermissions")

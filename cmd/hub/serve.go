@@ -58,6 +58,9 @@ func (s *settings) open(ctx context.Context, addr net.Addr, files artifact.Drive
 		if cfg.StorageID, err = s.storageID(); err != nil {
 			return nil, err
 		}
+		if cfg.Deployer != nil {
+			cfg.Machine = machine(cfg.StorageID)
+		}
 	}
 	cfg.CheckTool = checkTool
 	cfg.Offline = addr == nil

@@ -35,7 +35,7 @@ func TestSecretsAreSealed(t *testing.T) {
 		w.keys = append([]string{secret.Generate()}, w.keys...)
 		n, err := w.store().Reseal(t.Context(), deploy.Sealed()...)
 		require.NoError(t, err)
-		require.Equal(t, 1, n)
+		require.Equal(t, 2, n, "the keys and the request")
 		w.keys = w.keys[:1]
 		last := w.start()
 		e, err := last.Endpoint(t.Context(), "default", "helper")
@@ -47,17 +47,18 @@ func TestSecretsAreSealed(t *testing.T) {
 // content is the sealed part of a deployment.
 type content struct {
 	Salt    string         `json:"salt"`
-	Request deploy.Request `json:"request"`
+	Request deploy.Request `json:"-"`
 }
 
-// row is a deployment in the database.
+// row is the last revision in the database.
 type row struct {
-	hash   string
-	sealed []byte
+	id, hash        string
+	sealed, request []byte
 }
 
 func (w *world) row(ctx context.Context) (r row, err error) {
-	return r, w.db.Read().QueryRowContext(ctx, "SELECT sealed, spec_hash FROM deployments").Scan(&r.sealed, &r.hash)
+	return r, w.db.Read().QueryRowContext(ctx, `SELECT r.id, r.spec_hash, d.sealed, r.sealed FROM deployments d, deployment_revisions r
+		WHERE r.key = d.key AND r.revision = d.revision AND r.spec_hash = d.spec_hash`).Scan(&r.id, &r.hash, &r.sealed, &r.request)
 }
 
 // open returns the content of a row.
@@ -66,6 +67,9 @@ func (w *world) open(r row) (c content) {
 	text, err := w.store().Keyring.Open(r.sealed, deploy.Sealed()[0].Place(key, "default"))
 	require.NoError(w.t, err)
 	require.NoError(w.t, json.Unmarshal(text, &c))
+	text, err = w.store().Keyring.Open(r.request, deploy.Sealed()[1].Place(r.id, "default"))
+	require.NoError(w.t, err)
+	require.NoError(w.t, json.Unmarshal(text, &c.Request))
 	return c
 }
 

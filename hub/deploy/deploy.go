@@ -15,8 +15,10 @@ package deploy
 
 import (
 	"cmp"
+	"context"
 	"embed"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -73,6 +75,10 @@ type Config struct {
 	// StartTimeout is how long a runtime may take until its agent is ready. Defaults to a minute.
 	StartTimeout time.Duration
 
+	// Machine identifies the machine of the hub if only hubs on it reach the runtimes of Driver. New
+	// fails if another machine has deployments. Defaults to "": every hub reaches them.
+	Machine string
+
 	// Offline is for commands of an operator: there is no reconciler.
 	Offline bool
 }
@@ -87,8 +93,12 @@ type Service struct {
 	reconciler *reconciler  // nil without a driver
 }
 
+// ErrOtherMachine reports that the deployments of the database belong to another machine.
+var ErrOtherMachine = errors.New("another machine or data directory has process deployments of this database, which this hub cannot reach: " +
+	"use DEPLOYER=docker or kubernetes, or delete the deployments there first; if that machine is gone, run hub adopt")
+
 // New returns a Service. The caller must call Close.
-func New(cfg Config) (*Service, error) {
+func New(ctx context.Context, cfg Config) (*Service, error) {
 	if cfg.Store == nil || cfg.Catalog == nil {
 		return nil, errors.New("create deploy service: Store and Catalog are required")
 	}
@@ -107,6 +117,13 @@ func New(cfg Config) (*Service, error) {
 		client:    &http.Client{Transport: outbound.Limit(outbound.Transport(), maxProbe)},
 	}
 	if cfg.Driver != nil && !cfg.Offline {
+		elsewhere, err := onAnotherMachine(ctx, s.store.Read(), cfg.Machine)
+		if err == nil && elsewhere && cfg.Machine != "" {
+			err = ErrOtherMachine
+		}
+		if err != nil {
+			return nil, fmt.Errorf("create deploy service: %w", err)
+		}
 		s.driver = cfg.Driver
 		s.reconciler = startReconciler(s)
 	}
@@ -140,6 +157,7 @@ var (
 	actionStop      = auditlog.Define[keyDetail]("agent.stop")
 	actionStart     = auditlog.Define[keyDetail]("agent.start")
 	actionUndeploy  = auditlog.Define[keyDetail]("agent.undeploy")
+	actionRollback  = auditlog.Define[rollbackDetail]("agent.rollback")
 	actionRotateKey = auditlog.Define[keyDetail]("agent.rotate_key")
 )
 
@@ -148,6 +166,11 @@ type (
 		DeploymentKey string `json:"deploymentKey"`
 		SpecHash      string `json:"specHash"`
 		Force         bool   `json:"force"`
+	}
+	rollbackDetail struct {
+		DeploymentKey string `json:"deploymentKey"`
+		SpecHash      string `json:"specHash"`
+		Revision      int64  `json:"revision"` // whose configuration is deployed again
 	}
 	keyDetail struct {
 		DeploymentKey string `json:"deploymentKey"`

@@ -42,13 +42,15 @@ const (
 
 // Types of conditions.
 const (
-	conditionApplied = "applied" // the driver has the request
-	conditionReady   = "ready"   // the agent can be called
+	conditionApplied     = "applied"     // the driver has the request
+	conditionReady       = "ready"       // the agent can be called
+	conditionProgressing = "Progressing" // false: the last revision did not become ready
+	conditionRestored    = "restored"    // the deployment was changed after the backup was made
 )
 
 // Condition is one aspect of the state of a deployment.
 type Condition struct {
-	Type      string   `json:"type"` // applied, ready or restored
+	Type      string   `json:"type"` // applied, ready, Progressing or restored
 	Status    bool     `json:"status"`
 	Message   string   `json:"message,omitempty"`
 	ChangedAt api.Time `json:"changedAt"`
@@ -65,6 +67,8 @@ type Status struct {
 	APIKey        string      `json:"apiKey,omitempty"`
 	PublicURL     string      `json:"publicUrl"`
 	Backend       string      `json:"backend"`
+	Revision      int64       `json:"revision,omitempty"`        // that was deployed last
+	Serving       int64       `json:"servingRevision,omitempty"` // that has the runs
 	SpecHash      string      `json:"specHash,omitempty"`
 	ConfigDrift   bool        `json:"configDrift"` // the configuration of the agent differs from the deployed one
 	RestartCount  int         `json:"restartCount"`
@@ -122,7 +126,7 @@ func (s *Service) compared(ctx context.Context, caller api.Caller, d deployment,
 	}
 	drift := true
 	if config != nil {
-		hash, err := newRequest(d.Key, d.AgentName, "", *config).hash(c.Salt)
+		hash, err := newRequest(d.Key, d.AgentName, *config).hash(c.Salt)
 		if err != nil {
 			return Status{}, err
 		}
@@ -130,8 +134,8 @@ func (s *Service) compared(ctx context.Context, caller api.Caller, d deployment,
 	}
 	st := Status{
 		AgentName: d.AgentName, DeploymentKey: d.Key, Desired: d.Desired, State: d.State, Health: d.Health, RuntimeURL: d.RuntimeURL,
-		APIKey: string(c.APIKey), PublicURL: s.publicURL(d.TenantID, d.AgentName), Backend: s.driver.Backend(), SpecHash: d.SpecHash, ConfigDrift: drift,
-		RestartCount: d.RestartCount, Conditions: []Condition{},
+		APIKey: string(c.APIKey), PublicURL: s.publicURL(d.TenantID, d.AgentName), Backend: s.driver.Backend(),
+		Revision: d.Revision, Serving: d.Serving, SpecHash: d.SpecHash, ConfigDrift: drift, RestartCount: d.RestartCount, Conditions: []Condition{},
 		StartedAt: api.Time(d.StartedAt), DeployedAt: api.Time(d.DeployedAt), DeployedBy: d.DeployedBy, Error: d.Error,
 	}
 	for _, c := range d.Conditions {
@@ -161,8 +165,9 @@ type Options struct {
 }
 
 // Deploy deploys the current configuration of an agent, and starts it if it is stopped. It has no
-// effect on a running deployment of the same configuration, unless forced. It does not wait for the
-// runtime. It fails with api.DeploymentKeyTaken if the agent of another organization has the key.
+// effect on a running deployment of the same configuration, unless forced. A revision that serves
+// continues until the new one is ready. Deploy does not wait for the runtime. It fails with
+// api.DeploymentKeyTaken if the agent of another organization has the key.
 func (s *Service) Deploy(ctx context.Context, caller api.Caller, name string, in Options) (Status, error) {
 	if err := s.allow(caller, rbac.AdminWrite); err != nil {
 		return Status{}, err
@@ -171,19 +176,24 @@ func (s *Service) Deploy(ctx context.Context, caller api.Caller, name string, in
 	if err != nil {
 		return Status{}, err
 	}
-	// The lock also excludes concurrent calls for the same agent.
-	lock := func(ctx context.Context, tx *sql.Tx, tenantID string) error {
-		return s.cfg.Catalog.LockAgent(ctx, tx, tenantID, name)
-	}
-	var d deployment
-	err = s.store.Change(ctx, store.Change{Caller: caller, Lock: lock}, func(tx *store.Tx) (err error) {
-		d, err = s.deploy(ctx, tx, name, config, in.Force)
-		return err
-	})
+	d, err := s.changeAgent(ctx, caller, name, func(tx *store.Tx) (deployment, error) { return s.deploy(ctx, tx, name, config, in.Force) })
 	if err != nil {
 		return Status{}, err
 	}
 	return s.compared(ctx, caller, d, &config)
+}
+
+// changeAgent makes a change that needs the agent. The lock also excludes concurrent calls for the
+// same agent.
+func (s *Service) changeAgent(ctx context.Context, caller api.Caller, name string, do func(*store.Tx) (deployment, error)) (d deployment, err error) {
+	lock := func(ctx context.Context, tx *sql.Tx, tenantID string) error {
+		return s.cfg.Catalog.LockAgent(ctx, tx, tenantID, name)
+	}
+	err = s.store.Change(ctx, store.Change{Caller: caller, Lock: lock}, func(tx *store.Tx) (err error) {
+		d, err = do(tx)
+		return err
+	})
+	return d, err
 }
 
 func (s *Service) deploy(ctx context.Context, tx *store.Tx, name string, config agent.Agent, force bool) (deployment, error) {
@@ -195,8 +205,8 @@ func (s *Service) deploy(ctx context.Context, tx *store.Tx, name string, config 
 	c := newContent()
 	switch {
 	case created:
-		d = deployment{Key: deploymentKey(tx.Caller.TenantID, name), TenantID: tx.Caller.TenantID, AgentName: name, Edition: 1}
-		d.Holder, d.Health = s.reconciler.id, healthUnknown
+		d = deployment{Key: deploymentKey(tx.Caller.TenantID, name), TenantID: tx.Caller.TenantID, AgentName: name}
+		d.Holder = s.reconciler.id
 		if d.Fence, err = nextFence(ctx, tx); err != nil {
 			return d, err
 		}
@@ -210,31 +220,21 @@ func (s *Service) deploy(ctx context.Context, tx *store.Tx, name string, config 
 			return d, err
 		}
 	}
-	c.Request = newRequest(d.Key, name, c.APIKey, config)
-	hash, err := c.Request.hash(c.Salt)
+	request := newRequest(d.Key, name, config)
+	hash, err := request.hash(c.Salt)
 	if err != nil {
 		return d, err
 	}
-	if !created && !force && d.Desired == desiredRunning && d.SpecHash == hash && d.State != StateFailed {
+	failed := d.State == StateFailed || d.Rollout != nil && d.Rollout.State == StateFailed
+	if !created && !force && d.Desired == desiredRunning && d.SpecHash == hash && !failed {
 		return d, nil
 	}
 	if err := s.seal(&d, c); err != nil {
 		return d, err
 	}
-	d.Desired = desiredRunning
 	d.SpecHash = hash
-	d.State = StateDeploying
-	d.Revision++
-	d.LinkedAt = tx.Now
-	d.DeployedAt = tx.Now
-	d.DeployedBy = tx.Caller.UserName
-	d.Error = ""
 	tx.Record(actionDeploy.Record(d.event(tx.Caller), deployDetail{DeploymentKey: d.Key, SpecHash: hash, Force: force}))
-	tx.AfterCommit(func() { s.changed(d) })
-	if created {
-		return d, insertDeployment(ctx, tx, d)
-	}
-	return updateDesired(ctx, tx, d)
+	return s.revise(ctx, tx, d, request)
 }
 
 // Stop stops the runtime of an agent's deployment. It fails with api.AgentNotDeployed if there is
@@ -242,7 +242,8 @@ func (s *Service) deploy(ctx context.Context, tx *store.Tx, name string, config 
 func (s *Service) Stop(ctx context.Context, caller api.Caller, name string) (Status, error) {
 	return s.changeState(ctx, caller, name, actionStop, func(d *deployment) bool {
 		changed := d.Desired != desiredStopped
-		d.Desired, d.State = desiredStopped, StateStopping
+		d.Desired = desiredStopped
+		d.begin(StateStopping)
 		return changed
 	})
 }
@@ -252,17 +253,30 @@ func (s *Service) Stop(ctx context.Context, caller api.Caller, name string) (Sta
 func (s *Service) Start(ctx context.Context, caller api.Caller, name string) (Status, error) {
 	return s.changeState(ctx, caller, name, actionStart, func(d *deployment) bool {
 		changed := d.Desired != desiredRunning || d.State == StateFailed
-		d.Desired, d.State = desiredRunning, StateStarting
+		d.Desired = desiredRunning
+		d.begin(StateStarting)
 		return changed
 	})
+}
+
+// begin forgets the attempts of a deployment. No revision continues next to the others.
+func (d *deployment) begin(state string) {
+	d.attempt = attempt{State: state, Health: healthUnknown, Counted: d.Counted, StartedAt: d.StartedAt}
+	d.Rollout, d.Draining = nil, []int64{}
 }
 
 // Delete deletes the deployment of an agent with its data. It does not wait for the runtime, and
 // has no effect if there is no deployment.
 func (s *Service) Delete(ctx context.Context, caller api.Caller, name string) error {
 	_, err := s.change(ctx, caller, name, func(ctx context.Context, tx *store.Tx, d deployment) (deployment, error) {
-		d.Desired, d.State, d.Purge = desiredAbsent, StateDeleting, true
+		d.Desired = desiredAbsent
+		d.Purge = true
+		d.begin(StateDeleting)
+		d.Serving = 0
 		tx.Record(actionUndeploy.Record(d.event(caller), keyDetail{d.Key}))
+		if err := deleteRevisions(ctx, tx, d); err != nil {
+			return d, err
+		}
 		return updateDesired(ctx, tx, d)
 	})
 	if errors.Is(err, api.AgentNotDeployed) {
@@ -322,8 +336,8 @@ func (s *Service) missing(ctx context.Context, tenantID, name string, err error)
 // maxTail is the largest number of log lines.
 const maxTail = 5000
 
-// Logs returns the last lines of the runtime's log. It fails with api.AgentNotDeployed if the agent
-// has no deployment.
+// Logs returns the last lines of the log of the last revision, after those of the revision that
+// serves. It fails with api.AgentNotDeployed if the agent has no deployment.
 func (s *Service) Logs(ctx context.Context, caller api.Caller, name string, tail int) ([]string, error) {
 	if err := s.allow(caller, rbac.AdminWrite); err != nil {
 		return nil, err
@@ -338,43 +352,16 @@ func (s *Service) Logs(ctx context.Context, caller api.Caller, name string, tail
 	if err != nil {
 		return nil, s.missing(ctx, caller.TenantID, name, err)
 	}
-	lines, err := s.driver.Logs(ctx, d.Key, tail)
+	lines, err := s.driver.Logs(ctx, d.Key, d.Revision, tail)
+	if err == nil && len(lines) < tail && d.Serving != 0 && d.Serving != d.Revision {
+		var serving []string
+		serving, err = s.driver.Logs(ctx, d.Key, d.Serving, tail-len(lines))
+		lines = append(serving, lines...)
+	}
 	if errors.Is(err, ErrUnavailable) {
 		return nil, &api.Error{Code: api.DeployerUnavailable, Cause: err}
 	}
 	return lines, err
-}
-
-// EndTenant replaces the API keys of all deployments of a tenant, and stops them if stop is true:
-// who had access to the tenant may know the keys. A running deployment is otherwise started again
-// with its new key. It returns their number.
-func (s *Service) EndTenant(ctx context.Context, tx *store.Tx, tenantID string, stop bool) (n int, err error) {
-	all, err := lockDeploymentsOf(ctx, tx, tenantID)
-	if err != nil {
-		return 0, err
-	}
-	for _, d := range all {
-		if d.Desired == desiredAbsent {
-			continue
-		}
-		if err := deleteReaders(ctx, tx, d.TenantID, d.KeyDigest); err != nil {
-			return 0, err
-		}
-		d.State = StateDeploying
-		if err := s.replaceKey(&d); err != nil { // it can only be deleted and deployed again
-			s.store.Logger.Warn("the key of a deployment cannot be replaced: it stops", "deployment", d.Key, "err", err)
-			d.Desired = desiredStopped
-		}
-		if stop || d.Desired == desiredStopped {
-			d.Desired, d.State = desiredStopped, StateStopping
-		}
-		if _, err := updateDesired(ctx, tx, d); err != nil {
-			return 0, err
-		}
-		tx.AfterCommit(func() { s.changed(d) })
-		n++
-	}
-	return n, nil
 }
 
 // changed makes a committed change effective in this hub.

@@ -12,7 +12,7 @@ import (
 // Routes returns the routes of deployments.
 func (s *Service) Routes() []api.Route {
 	route := func(method, path string, group rbac.Group, handle func(http.ResponseWriter, *http.Request) error) api.Route {
-		return api.Route{Method: method, Path: "/api/v1/admin/agents/:name/deploy" + path, Group: group, Category: "agent", Large: path == "/logs", Handle: handle}
+		return api.Route{Method: method, Path: "/api/v1/admin/agents/:name/deploy" + path, Group: group, Category: "agent", Large: path == "/logs" || path == "/revisions", Handle: handle}
 	}
 	result := func(status int, call func(context.Context, api.Caller, string) (Status, error)) func(http.ResponseWriter, *http.Request) error {
 		return api.Result(status, func(r *http.Request) (Status, error) { return call(r.Context(), api.CallerOf(r), r.PathValue("name")) })
@@ -26,6 +26,10 @@ func (s *Service) Routes() []api.Route {
 		route(http.MethodPost, "/stop", rbac.AdminWrite, result(http.StatusAccepted, s.Stop)),
 		route(http.MethodPost, "/start", rbac.AdminWrite, result(http.StatusAccepted, s.Start)),
 		route(http.MethodPost, "/rotate-key", rbac.AdminWrite, result(http.StatusAccepted, s.RotateKey)),
+		route(http.MethodPost, "/rollback", rbac.AdminWrite, s.postRollback),
+		route(http.MethodGet, "/revisions", rbac.AdminRead, api.Result(http.StatusOK, func(r *http.Request) (api.List[Revision], error) {
+			return s.Revisions(r.Context(), api.CallerOf(r), r.PathValue("name"))
+		})),
 		route(http.MethodGet, "/logs", rbac.AdminWrite, api.Result(http.StatusOK, s.getLogs)),
 	}
 }
@@ -36,6 +40,18 @@ func (s *Service) postDeploy(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	status, err := s.Deploy(r.Context(), api.CallerOf(r), r.PathValue("name"), in)
+	if err != nil {
+		return err
+	}
+	return api.Encode(w, http.StatusAccepted, status)
+}
+
+func (s *Service) postRollback(w http.ResponseWriter, r *http.Request) error {
+	in, err := api.DecodeOptional[RollbackInput](w, r)
+	if err != nil {
+		return err
+	}
+	status, err := s.Rollback(r.Context(), api.CallerOf(r), r.PathValue("name"), in)
 	if err != nil {
 		return err
 	}

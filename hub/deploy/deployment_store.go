@@ -18,15 +18,15 @@ type deployment struct {
 	AgentName  string
 	Desired    string
 	Edition    int64
-	Revision   int64
+	Revision   int64 // that was deployed last
 	Purge      bool
 	SpecHash   string
 	Sealed     []byte
 	KeyDigest  []byte // nil in a row of an older version
 	Rotation   string
-	LinkedAt   time.Time
 	DeployedAt time.Time
 	DeployedBy string
+	Machine    string
 
 	view
 	lease
@@ -34,16 +34,25 @@ type deployment struct {
 
 // view is what the holder of the lease observed.
 type view struct {
-	State        string
-	Health       string
-	RuntimeURL   string
+	attempt // of Serving, or of the revision if none serves
+
+	Serving      int64    // the revision that serves; 0: none
+	Rollout      *attempt // of the revision next to Serving; nil: it is Serving, or was not tried yet
+	Draining     []int64  // revisions that served, and whose runs continue
 	Conditions   []condition
-	Error        string
 	RestartCount int
-	Failures     int
-	RetryAt      time.Time
-	Counted      time.Time
-	StartedAt    time.Time
+}
+
+// attempt is the progress of a revision towards a ready agent.
+type attempt struct {
+	State      string    `json:"state"`
+	Health     string    `json:"health"`
+	RuntimeURL string    `json:"runtimeUrl,omitempty"`
+	Error      string    `json:"error,omitempty"`
+	Failures   int       `json:"failures,omitempty"` // in sequence
+	RetryAt    time.Time `json:"retryAt,omitzero"`
+	Counted    time.Time `json:"counted,omitzero"` // the start of the last runtime whose end is in Failures
+	StartedAt  time.Time `json:"startedAt,omitzero"`
 }
 
 // condition is the stored form of a Condition.
@@ -63,26 +72,57 @@ type lease struct {
 var errNoDeployment = errors.New("there is no deployment")
 
 // columns are the columns that scanDeployment reads, in its order.
-const columns = `key, tenant_id, agent_name, desired, edition, revision, purge, spec_hash, sealed, key_digest, rotation, linked_at, deployed_at, deployed_by,
-	state, health, runtime_url, conditions, error, restart_count, failures, retry_at, counted, started_at,
+const columns = `key, tenant_id, agent_name, desired, edition, revision, purge, spec_hash, sealed, key_digest, rotation, deployed_at, deployed_by, machine,
+	state, health, runtime_url, error, failures, retry_at, counted, started_at,
+	COALESCE(serving, 0), rollout, draining, conditions, restart_count,
 	lease_holder, lease_fence, lease_beat`
 
 func scanDeployment(row db.Scanner) (deployment, error) {
 	var (
-		d                       deployment
-		linked, deployed        int64
-		retry, counted, started sql.NullInt64
-		conditions              string
+		d                             deployment
+		deployed                      int64
+		retry, counted, started       sql.NullInt64
+		rollout, draining, conditions string
 	)
-	err := row.Scan(&d.Key, &d.TenantID, &d.AgentName, &d.Desired, &d.Edition, &d.Revision, &d.Purge, &d.SpecHash, &d.Sealed, &d.KeyDigest, &d.Rotation, &linked, &deployed, &d.DeployedBy,
-		&d.State, &d.Health, &d.RuntimeURL, &conditions, &d.Error, &d.RestartCount, &d.Failures, &retry, &counted, &started,
+	err := row.Scan(&d.Key, &d.TenantID, &d.AgentName, &d.Desired, &d.Edition, &d.Revision, &d.Purge, &d.SpecHash, &d.Sealed, &d.KeyDigest, &d.Rotation,
+		&deployed, &d.DeployedBy, &d.Machine,
+		&d.State, &d.Health, &d.RuntimeURL, &d.Error, &d.Failures, &retry, &counted, &started,
+		&d.Serving, &rollout, &draining, &conditions, &d.RestartCount,
 		&d.Holder, &d.Fence, &d.Beat)
 	if err != nil {
 		return d, err
 	}
-	d.LinkedAt, d.DeployedAt = db.Time(linked), db.Time(deployed)
+	d.DeployedAt = db.Time(deployed)
 	d.RetryAt, d.Counted, d.StartedAt = db.NullTime(retry), db.NullTime(counted), db.NullTime(started)
-	return d, json.Unmarshal([]byte(conditions), &d.Conditions)
+	if rollout != "" {
+		err = json.Unmarshal([]byte(rollout), &d.Rollout)
+	}
+	return d, errors.Join(err, json.Unmarshal([]byte(draining), &d.Draining), json.Unmarshal([]byte(conditions), &d.Conditions))
+}
+
+// setView assigns the columns of a view, which are the arguments from $1 on.
+const setView = `state = $1, health = $2, runtime_url = $3, error = $4, failures = $5, retry_at = $6, counted = $7, started_at = $8,
+	serving = $9, rollout = $10, draining = $11, conditions = $12, restart_count = $13`
+
+// values returns the arguments of setView.
+func (v view) values() []any {
+	rollout := ""
+	if v.Rollout != nil {
+		rollout = encoded(v.Rollout)
+	}
+	return []any{
+		v.State, v.Health, v.RuntimeURL, v.Error, v.Failures, db.NullMicros(v.RetryAt), db.NullMicros(v.Counted), db.NullMicros(v.StartedAt),
+		v.Serving, rollout, encoded(append([]int64{}, v.Draining...)), encoded(append([]condition{}, v.Conditions...)), v.RestartCount,
+	}
+}
+
+// encoded returns JSON of a value of this package, which always has one.
+func encoded(v any) string {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
 }
 
 func oneDeployment(row db.Scanner) (deployment, error) {
@@ -112,10 +152,11 @@ func lockDeployment(ctx context.Context, q db.Querier, tenantID, agentName strin
 // insertDeployment fails with api.DeploymentKeyTaken if another agent has the key.
 func insertDeployment(ctx context.Context, q db.Querier, d deployment) error {
 	n, err := db.Affected(ctx, q, "insert deployment", `INSERT INTO deployments
-			(key, tenant_id, agent_name, desired, edition, revision, purge, spec_hash, sealed, linked_at, deployed_at, deployed_by, state, lease_holder, lease_fence, key_digest)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16) ON CONFLICT DO NOTHING`,
-		d.Key, d.TenantID, d.AgentName, d.Desired, d.Edition, d.Revision, d.Purge, d.SpecHash, d.Sealed, db.Micros(d.LinkedAt), db.Micros(d.DeployedAt), d.DeployedBy,
-		d.State, d.Holder, d.Fence, d.KeyDigest)
+			(key, tenant_id, agent_name, desired, edition, revision, purge, spec_hash, sealed, key_digest, linked_at, deployed_at, deployed_by, machine,
+			state, health, serving, lease_holder, lease_fence)
+		VALUES ($1, $2, $3, $4, 1, $5, FALSE, $6, $7, $8, $9, $9, $10, $11, $12, $13, 0, $14, $15) ON CONFLICT DO NOTHING`,
+		d.Key, d.TenantID, d.AgentName, d.Desired, d.Revision, d.SpecHash, d.Sealed, d.KeyDigest, db.Micros(d.DeployedAt), d.DeployedBy, d.Machine,
+		d.State, d.Health, d.Holder, d.Fence)
 	if err == nil && n == 0 {
 		return api.DeploymentKeyTaken
 	}
@@ -124,12 +165,11 @@ func insertDeployment(ctx context.Context, q db.Querier, d deployment) error {
 
 // updateDesired stores a change of a user, which has the next edition, and returns the row.
 func updateDesired(ctx context.Context, q db.Querier, d deployment) (deployment, error) {
-	return oneDeployment(q.QueryRowContext(ctx, `UPDATE deployments SET desired = $1, edition = edition + 1, revision = $2, purge = $3, spec_hash = $4, sealed = $5,
-			linked_at = $6, deployed_at = $7, deployed_by = $8, state = $9, error = '', failures = 0, retry_at = NULL, health = 'unknown',
-			runtime_url = CASE WHEN $1 = 'running' THEN runtime_url ELSE '' END, key_digest = $12, rotation = $13
-		WHERE tenant_id = $10 AND agent_name = $11 RETURNING `+columns,
-		d.Desired, d.Revision, d.Purge, d.SpecHash, d.Sealed, db.Micros(d.LinkedAt), db.Micros(d.DeployedAt), d.DeployedBy, d.State,
-		d.TenantID, d.AgentName, orNull(d.KeyDigest), d.Rotation))
+	args := append(d.values(), d.Desired, d.Revision, d.Purge, d.SpecHash, d.Sealed, orNull(d.KeyDigest), d.Rotation, db.Micros(d.DeployedAt), d.DeployedBy, d.Machine,
+		d.TenantID, d.AgentName)
+	return oneDeployment(q.QueryRowContext(ctx, `UPDATE deployments SET `+setView+`, edition = edition + 1, desired = $14, revision = $15, purge = $16,
+			spec_hash = $17, sealed = $18, key_digest = $19, rotation = $20, deployed_at = $21, deployed_by = $22, machine = $23
+		WHERE tenant_id = $24 AND agent_name = $25 RETURNING `+columns, args...))
 }
 
 // lockDeploymentsOf returns the deployments of a tenant for a transaction that changes them.
@@ -201,17 +241,10 @@ func deleteReaders(ctx context.Context, q db.Querier, tenantID string, keyDigest
 	return err
 }
 
-// readUnindexed returns the rows without a digest, which it locks.
-func readUnindexed(ctx context.Context, q db.Querier) ([]deployment, error) {
-	return db.Collect(ctx, q, "read deployments without digest", func(row db.Scanner) (d deployment, err error) {
-		return d, row.Scan(&d.Key, &d.TenantID, &d.Sealed)
-	}, `UPDATE deployments SET key_digest = NULL WHERE key_digest IS NULL RETURNING key, tenant_id, sealed`)
-}
-
-func indexKey(ctx context.Context, q db.Querier, d deployment) error {
-	_, err := db.Affected(ctx, q, "index key of deployment", `UPDATE deployments SET key_digest = $1 WHERE tenant_id = $2 AND key = $3`,
-		d.KeyDigest, d.TenantID, d.Key)
-	return err
+// lockFormer returns the rows of older versions, which it locks.
+func lockFormer(ctx context.Context, q db.Querier) ([]deployment, error) {
+	return db.Collect(ctx, q, "read deployments of older versions", scanDeployment,
+		`UPDATE deployments SET edition = edition WHERE key_digest IS NULL OR serving IS NULL RETURNING `+columns)
 }
 
 // The statements below serve the reconciler, which handles the deployments of all tenants.
@@ -221,15 +254,22 @@ func indexKey(ctx context.Context, q db.Querier, d deployment) error {
 type held struct {
 	Key     string
 	Edition int64
-	indexed bool // it has the digest of its key
+	current bool // it is not a row of an older version
 	lease
 }
 
-// readLeases returns the leases of all deployments.
-func readLeases(ctx context.Context, q db.Querier) ([]held, error) {
+// readLeases returns the leases of all deployments that a machine can have.
+func readLeases(ctx context.Context, q db.Querier, machine string) ([]held, error) {
 	return db.Collect(ctx, q, "read leases", func(row db.Scanner) (h held, err error) {
-		return h, row.Scan(&h.Key, &h.Edition, &h.indexed, &h.Holder, &h.Fence, &h.Beat)
-	}, `SELECT key, edition, key_digest IS NOT NULL, lease_holder, lease_fence, lease_beat FROM deployments`)
+		return h, row.Scan(&h.Key, &h.Edition, &h.current, &h.Holder, &h.Fence, &h.Beat)
+	}, `SELECT key, edition, key_digest IS NOT NULL AND serving IS NOT NULL, lease_holder, lease_fence, lease_beat FROM deployments
+		WHERE machine IN ('', $1)`, machine)
+}
+
+// onAnotherMachine reports whether there are deployments that only another machine has.
+func onAnotherMachine(ctx context.Context, q db.Querier, machine string) (found bool, err error) {
+	err = q.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM deployments WHERE machine NOT IN ('', $1))`, machine).Scan(&found)
+	return found, db.Wrap("read machines of deployments", err)
 }
 
 // nextFence returns a fence that is higher than all others.
@@ -249,15 +289,11 @@ func raiseFence(ctx context.Context, q db.Querier, known int64) (fence int64, er
 	return fence, db.Wrap("raise fence", err)
 }
 
-// restoreLease gives the holder of a lease a new fence, and the deployment a revision that no
-// runtime has. It fails with errLost if the lease was taken.
-func restoreLease(ctx context.Context, q db.Querier, d deployment, fence, revision int64) error {
-	conditions, err := json.Marshal(d.Conditions)
-	if err != nil {
-		return db.Wrap("encode conditions", err)
-	}
-	n, err := db.Affected(ctx, q, "restore lease", `UPDATE deployments SET lease_fence = $1, revision = $2, conditions = $3, edition = edition + 1
-		WHERE key = $4 AND lease_holder = $5 AND lease_fence = $6`, fence, revision, string(conditions), d.Key, d.Holder, d.Fence)
+// restoreLease gives the holder of a lease a new fence, and the deployment the revision and the view
+// of d. It fails with errLost if the lease was taken.
+func restoreLease(ctx context.Context, q db.Querier, d deployment, fence int64) error {
+	n, err := db.Affected(ctx, q, "restore lease", `UPDATE deployments SET `+setView+`, lease_fence = $14, revision = $15, edition = edition + 1
+		WHERE key = $16 AND lease_holder = $17 AND lease_fence = $18`, append(d.values(), fence, d.Revision, d.Key, d.Holder, d.Fence)...)
 	if err == nil && n == 0 {
 		return errLost
 	}
@@ -270,12 +306,18 @@ func hasKey(ctx context.Context, q db.Querier, key string) (has bool, err error)
 	return has, db.Wrap("read deployment", err)
 }
 
-// takeLease makes holder the holder of a lease that has not changed since h was read. It reports
-// whether it was unchanged.
-func takeLease(ctx context.Context, q db.Querier, h held, holder string, fence int64) (bool, error) {
-	n, err := db.Affected(ctx, q, "take lease", `UPDATE deployments SET lease_holder = $1, lease_fence = $2, lease_beat = lease_beat + 1
-		WHERE key = $3 AND lease_holder = $4 AND lease_fence = $5 AND lease_beat = $6`, holder, fence, h.Key, h.Holder, h.Fence, h.Beat)
+// takeLease makes holder, on a machine, the holder of a lease that has not changed since h was read.
+// It reports whether it was unchanged.
+func takeLease(ctx context.Context, q db.Querier, h held, holder, machine string, fence int64) (bool, error) {
+	n, err := db.Affected(ctx, q, "take lease", `UPDATE deployments SET lease_holder = $1, lease_fence = $2, machine = $3, lease_beat = lease_beat + 1
+		WHERE key = $4 AND lease_holder = $5 AND lease_fence = $6 AND lease_beat = $7`, holder, fence, machine, h.Key, h.Holder, h.Fence, h.Beat)
 	return n == 1, err
+}
+
+// Adopt lets the next hub that starts have the deployments of a machine that is gone, and returns
+// their number.
+func (s *Service) Adopt(ctx context.Context) (int64, error) {
+	return db.Affected(ctx, s.store.DB.Write(), "adopt deployments", `UPDATE deployments SET machine = '' WHERE machine <> ''`)
 }
 
 // renewLeases renews all leases of a holder, and returns them.
@@ -304,16 +346,8 @@ func readHeld(ctx context.Context, q db.Querier, key string, l lease) (deploymen
 // saveView stores what the holder of the lease observed, unless a user changed the deployment since
 // it was read. It reports whether it was stored.
 func saveView(ctx context.Context, q db.Querier, d deployment, v view) (bool, error) {
-	conditions, err := json.Marshal(append([]condition{}, v.Conditions...))
-	if err != nil {
-		return false, db.Wrap("encode conditions", err)
-	}
-	n, err := db.Affected(ctx, q, "save deployment", `UPDATE deployments SET state = $1, health = $2, runtime_url = $3, conditions = $4, error = $5,
-			restart_count = $6, failures = $7, retry_at = $8, counted = $9, started_at = $10
-		WHERE key = $11 AND lease_holder = $12 AND lease_fence = $13 AND edition = $14`,
-		v.State, v.Health, v.RuntimeURL, string(conditions), v.Error,
-		v.RestartCount, v.Failures, db.NullMicros(v.RetryAt), db.NullMicros(v.Counted), db.NullMicros(v.StartedAt),
-		d.Key, d.Holder, d.Fence, d.Edition)
+	n, err := db.Affected(ctx, q, "save deployment", `UPDATE deployments SET `+setView+`
+		WHERE key = $14 AND lease_holder = $15 AND lease_fence = $16 AND edition = $17`, append(v.values(), d.Key, d.Holder, d.Fence, d.Edition)...)
 	return n == 1, err
 }
 

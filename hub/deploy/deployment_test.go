@@ -24,7 +24,7 @@ func TestMemoryDriver(t *testing.T) {
 		m := &deploytest.Memory{}
 		return deploytest.Harness{
 			Driver: func(*testing.T) deploy.Driver { return m },
-			Kill:   func(_ *testing.T, key string) { m.Kill(key) },
+			Kill:   func(_ *testing.T, key string, revision int64) { m.KillRevision(key, revision) },
 		}
 	})
 }
@@ -312,7 +312,7 @@ func TestFailedRuntimeIsStopped(t *testing.T) {
 		h.reach("failed")
 		require.Eventually(t, func() bool {
 			o, err := w.driver.Observe(t.Context(), key)
-			return err == nil && o.Phase == deploy.Stopped
+			return err == nil && o.Runtime(1).Phase == deploy.Stopped
 		}, patience, 5*time.Millisecond)
 	})
 }
@@ -323,17 +323,19 @@ type stubborn struct {
 	stops atomic.Int64
 }
 
-func (s *stubborn) Stop(ctx context.Context, claim deploy.Claim) error {
+func (s *stubborn) Stop(ctx context.Context, claim deploy.Claim, revision int64, patience time.Duration) error {
 	if s.stops.Add(1) <= 3 {
 		return nil
 	}
-	return s.Driver.Stop(ctx, claim)
+	return s.Driver.Stop(ctx, claim, revision, patience)
 }
 
 func (s *stubborn) Observe(ctx context.Context, key string) (deploy.Observed, error) {
 	o, err := s.Driver.Observe(ctx, key)
-	if n := s.stops.Load(); n > 0 && o.Phase == deploy.Running && n <= 3 {
-		o.Phase, o.URL = deploy.Stopping, ""
+	for i, r := range o.Runtimes {
+		if n := s.stops.Load(); n > 0 && r.Phase == deploy.Running && n <= 3 {
+			o.Runtimes[i].Phase, o.Runtimes[i].URL = deploy.Stopping, ""
+		}
 	}
 	return o, err
 }

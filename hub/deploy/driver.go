@@ -27,8 +27,9 @@ var (
 	ErrUnavailable = errors.New("deployer is unavailable")
 )
 
-// Driver runs the runtimes of deployments on one platform. A deployment is addressed by its key.
-// The suite in deploytest tests the rules of this interface.
+// Driver runs the runtimes of deployments on one platform. A deployment is addressed by its key, and
+// may have runtimes of several revisions, which share its data: its working directory and its
+// conversations. The suite in deploytest tests the rules of this interface.
 //
 // Each method moves the deployment towards the wanted state and returns without waiting for it: the
 // caller observes the progress, and repeats the call until the state is reached. A call for a state
@@ -37,29 +38,30 @@ type Driver interface {
 	// Backend returns the name of the platform in responses, such as "process".
 	Backend() string
 
-	// Apply replaces the request of a deployment by that of the revision, and starts its runtime.
-	// A runtime of another revision is stopped first. The data of the deployment remains: its
-	// working directory and its conversations.
+	// Apply starts the runtime of a revision with a request, next to those of other revisions. It
+	// has no effect while that runtime runs.
 	Apply(ctx context.Context, claim Claim, revision int64, req Request) error
 
-	// Observe returns the state of a deployment. An unknown key is Absent.
+	// Observe returns the state of a deployment. An unknown key does not exist.
 	Observe(ctx context.Context, key string) (Observed, error)
 
-	// Start starts the runtime of a deployment that is Stopped or Exited, with its last request.
-	Start(ctx context.Context, claim Claim) error
-
-	// SetKeys replaces the API keys that the runtime accepts, within seconds and without ending its
-	// runs. A runtime that is started later accepts them too, until the next Apply.
+	// SetKeys replaces the API keys that all runtimes of the deployment accept, within seconds and
+	// without ending their runs.
 	SetKeys(ctx context.Context, claim Claim, keys []agent.Secret) error
 
-	// Stop stops the runtime. Its runs have a few seconds to end.
-	Stop(ctx context.Context, claim Claim) error
+	// Stop ends the runtime of a revision: it accepts no new runs, and its runs may continue for the
+	// time of patience, or for a few seconds if that is shorter. Then they are cancelled. A later
+	// call may have less patience.
+	Stop(ctx context.Context, claim Claim, revision int64, patience time.Duration) error
 
-	// Delete stops the runtime and deletes all data of the deployment.
+	// Discard stops the runtime of a revision, and deletes what belongs to the revision only.
+	Discard(ctx context.Context, claim Claim, revision int64) error
+
+	// Delete stops all runtimes and deletes all data of the deployment.
 	Delete(ctx context.Context, claim Claim) error
 
-	// Logs returns the last lines of the runtime's log, oldest first. An unknown key has none.
-	Logs(ctx context.Context, key string, tail int) ([]string, error)
+	// Logs returns the last lines of the log of a revision, oldest first. An unknown one has none.
+	Logs(ctx context.Context, key string, revision int64, tail int) ([]string, error)
 
 	// List returns the keys of all deployments of an owner, in any order.
 	List(ctx context.Context, owner string) ([]string, error)
@@ -83,27 +85,45 @@ type Claim struct {
 	Owner string // of at most 40 characters: the database of the hub
 }
 
+// Observed is what a driver knows about a deployment.
+type Observed struct {
+	Exists   bool
+	Owner    string    // of the last claim; "" if it is unknown
+	Runtimes []Runtime // at most one of each revision, by revision
+}
+
+// Runtime is the runtime of a revision.
+type Runtime struct {
+	Revision  int64
+	Phase     Phase
+	URL       string    // if Running
+	StartedAt time.Time // of the current or the last process
+	Message   string    // details for the user, such as why it exited
+}
+
 // Phase is the state of a runtime on its platform.
 type Phase string
 
 // Values of Phase.
 const (
-	Absent   Phase = "absent"   // there is no deployment
 	Running  Phase = "running"  // started; the hub checks whether it is ready
 	Stopping Phase = "stopping" // it was requested to end
 	Stopped  Phase = "stopped"  // it ended on request, or was never started
 	Exited   Phase = "exited"   // it ended without a request
 )
 
-// Observed is what a driver knows about a deployment.
-type Observed struct {
-	Phase     Phase
-	Revision  int64     // of the request that was applied last
-	URL       string    // of the runtime, if Running
-	StartedAt time.Time // of the current or the last runtime
-	Message   string    // details for the user, such as why it exited
-	Owner     string    // of the last claim; "" if it is unknown
+// Runtime returns the runtime of a revision. It has no Phase if there is none.
+func (o Observed) Runtime(revision int64) Runtime {
+	for _, r := range o.Runtimes {
+		if r.Revision == revision {
+			return r
+		}
+	}
+	return Runtime{}
 }
+
+// alive reports whether a process of the runtime may exist.
+func (r Runtime) alive() bool { return r.Phase == Running || r.Phase == Stopping }
 
 // Request is a deploy request: all that a driver needs to run an agent. Its JSON form contains
 // secrets in clear text.
@@ -116,9 +136,9 @@ type Request struct {
 	Env         map[string]agent.Secret `json:"env"`         // of the runtime, in addition to that of the platform
 }
 
-// newRequest returns the request for an agent of the catalog.
-func newRequest(key, agentName string, apiKey agent.Secret, config agent.Agent) Request {
-	r := Request{Key: key, AgentID: agentName, Env: map[string]agent.Secret{EnvAPIKey: apiKey}}
+// newRequest returns the request for an agent of the catalog, without an environment.
+func newRequest(key, agentName string, config agent.Agent) Request {
+	r := Request{Key: key, AgentID: agentName}
 	r.CustomTools = append([]agent.CustomTool{}, config.CustomTools...)
 	r.Skills = append([]agent.SkillArchive{}, config.SkillArchives...)
 	slices.SortFunc(r.CustomTools, func(a, b agent.CustomTool) int { return strings.Compare(a.Name, b.Name) })
@@ -126,6 +146,11 @@ func newRequest(key, agentName string, apiKey agent.Secret, config agent.Agent) 
 	config.CustomTools, config.SkillArchives = nil, nil
 	r.Config = config
 	return r
+}
+
+// RunLimit is the longest time that a run of the agent may take.
+func (r Request) RunLimit() time.Duration {
+	return agent.Limits{}.Of(r.Config.Limits).WithDefaults().RunTimeout
 }
 
 // File returns the configuration file of the runtime.
@@ -165,24 +190,6 @@ func (r Request) hash(salt string) (string, error) {
 	}
 	sum := sha256.Sum256(text)
 	return "sha256:" + hex.EncodeToString(sum[:]), nil
-}
-
-// relink replaces the links to files that have the same hash in the request of the catalog.
-func (r Request) relink(fresh Request) {
-	for i, t := range r.CustomTools {
-		for _, f := range fresh.CustomTools {
-			if f.Name == t.Name && f.Hash == t.Hash {
-				r.CustomTools[i].URL = f.URL
-			}
-		}
-	}
-	for i, s := range r.Skills {
-		for _, f := range fresh.Skills {
-			if f.Name == s.Name && f.Hash == s.Hash {
-				r.Skills[i].URL = f.URL
-			}
-		}
-	}
 }
 
 // EnvAPIKey is the variable of Request.Env with the API keys of the runtime, separated by commas.

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -17,14 +18,15 @@ import (
 	"github.com/seed93082962/agenthost/hub/store"
 	"github.com/seed93082962/agenthost/rbac"
 	"github.com/seed93082962/agenthost/runtime/agent"
+	"github.com/seed93082962/agenthost/runtime/client"
 )
 
 // content is the sealed part of a deployment.
 type content struct {
 	APIKey  agent.Secret `json:"apiKey"`
-	NextKey agent.Secret `json:"nextKey,omitempty"` // of a rotation
+	NextKey agent.Secret `json:"nextKey,omitempty"` // of a rotation that was offered
+	Former  agent.Secret `json:"former,omitempty"`  // key of a rotation that was replaced
 	Salt    string       `json:"salt"`              // of the hash
-	Request Request      `json:"request"`
 }
 
 // newContent returns a content with a new API key and salt.
@@ -44,7 +46,7 @@ var sealedColumn = store.Sealed{
 }
 
 // Sealed returns the sealed columns of this package.
-func Sealed() []store.Sealed { return []store.Sealed{sealedColumn} }
+func Sealed() []store.Sealed { return []store.Sealed{sealedColumn, sealedRequest} }
 
 // seal sets the sealed part of d and the digest of its API key.
 func (s *Service) seal(d *deployment, c content) error {
@@ -154,19 +156,52 @@ func (s *Service) rotateKey(ctx context.Context, tx *store.Tx, caller api.Caller
 	return d, updateKey(ctx, tx, d)
 }
 
-// replaceKey gives the deployment a new API key, which its runtime gets with the next revision.
-func (s *Service) replaceKey(d *deployment) error {
+// replaceKey gives the deployment a new API key, which its runtime gets with the next revision. No
+// other revision serves then.
+func (s *Service) replaceKey(ctx context.Context, tx *store.Tx, d *deployment) error {
 	c, err := s.open(*d)
 	if err != nil {
 		return err
 	}
-	c.APIKey, c.NextKey, d.Rotation = newAPIKey(), "", ""
-	if c.Request.Env == nil {
-		c.Request.Env = map[string]agent.Secret{}
+	c = content{APIKey: newAPIKey(), Salt: c.Salt}
+	d.Rotation = ""
+	if err := s.seal(d, c); err != nil {
+		return err
 	}
-	c.Request.Env[EnvAPIKey] = c.APIKey
-	d.Revision++
-	return s.seal(d, c)
+	d.Serving = 0
+	return s.repeat(ctx, tx, d, d.Revision+1)
+}
+
+// EndTenant replaces the API keys of all deployments of a tenant, and stops them if stop is true:
+// who had access to the tenant may know the keys. A running deployment is otherwise started again
+// with its new key. It returns their number.
+func (s *Service) EndTenant(ctx context.Context, tx *store.Tx, tenantID string, stop bool) (n int, err error) {
+	all, err := lockDeploymentsOf(ctx, tx, tenantID)
+	if err != nil {
+		return 0, err
+	}
+	for _, d := range all {
+		if d.Desired == desiredAbsent {
+			continue
+		}
+		if err := deleteReaders(ctx, tx, d.TenantID, d.KeyDigest); err != nil {
+			return 0, err
+		}
+		d.begin(StateDeploying)
+		err := s.replaceKey(ctx, tx, &d)
+		if err != nil { // it can only be deleted and deployed again
+			s.store.Logger.Warn("the key of a deployment cannot be replaced: it stops", "deployment", d.Key, "err", err)
+		}
+		if stop || err != nil || d.Desired == desiredStopped {
+			d.Desired, d.State = desiredStopped, StateStopping
+		}
+		if _, err := updateDesired(ctx, tx, d); err != nil {
+			return 0, err
+		}
+		tx.AfterCommit(func() { s.changed(d) })
+		n++
+	}
+	return n, nil
 }
 
 // revealKey records that the caller reads the API key of a deployment.
@@ -187,33 +222,18 @@ func (s *Service) revealKey(ctx context.Context, caller api.Caller, d deployment
 	})
 }
 
-// indexKeys stores the digests of the keys of rows that an older version created.
-func (s *Service) indexKeys(ctx context.Context) error {
-	return s.store.DB.Tx(ctx, func(tx *sql.Tx) error {
-		all, err := readUnindexed(ctx, tx)
-		if err != nil {
-			return err
-		}
-		for _, d := range all {
-			c, err := s.open(d)
-			if err != nil {
-				return err
-			}
-			d.KeyDigest = digest(c.APIKey)
-			if err := indexKey(ctx, tx, d); err != nil {
-				return err
-			}
-			if err := insertReader(ctx, tx, d, anyone); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+// keys returns the API keys of runtimes, as Request.Env has them: the next one is valid as soon as
+// it is the key.
+func (c content) keys() []agent.Secret {
+	if c.NextKey != "" {
+		return []agent.Secret{c.APIKey, c.NextKey}
+	}
+	return []agent.Secret{c.APIKey}
 }
 
-// rotate makes one step of a rotation, and reports whether the row changed. The runtime accepts
-// both keys until all hubs use the next one, so that no request fails.
-func (w *worker) rotate(ctx context.Context, d deployment, obs Observed) (bool, error) {
+// rotate makes one step of a rotation, and reports whether the row changed. The runtimes accept both
+// keys until all hubs use the next one, so that no request fails.
+func (w *worker) rotate(ctx context.Context, d deployment, obs Observed) (changed bool, err error) {
 	c, err := w.s.open(d)
 	if err != nil {
 		return false, err
@@ -222,48 +242,72 @@ func (w *worker) rotate(ctx context.Context, d deployment, obs Observed) (bool, 
 	if err != nil {
 		return false, err
 	}
-	former, serving := d.KeyDigest, obs.Phase == Running && obs.Revision == d.Revision
+	former, main := d.KeyDigest, obs.Runtime(d.main())
 	if w.rotation != d.Rotation {
 		w.rotation, w.rotatedAt = d.Rotation, time.Now()
 	}
-	switch {
-	case d.Rotation == rotationReplaced:
-		if serving && time.Since(w.rotatedAt) < formerKeyFor {
+	replaced := d.Rotation == rotationReplaced
+	if replaced && main.Phase == Running && time.Since(w.rotatedAt) < formerKeyFor {
+		return false, nil
+	}
+	if err := w.s.driver.SetKeys(ctx, claim, c.keys()); err != nil {
+		return false, err
+	}
+	if main.Phase == Running {
+		followed := false
+		if replaced {
+			e, rejected := errors.AsType[*client.Error](w.probe(ctx, d, main.URL, c.Former))
+			followed = c.Former == "" || rejected && e.Status == http.StatusUnauthorized
+		} else {
+			followed = w.probe(ctx, d, main.URL, c.NextKey) == nil
+		}
+		starting := d.Serving != d.Revision && (d.Rollout == nil || d.Rollout.State != StateFailed)
+		switch {
+		case !followed && (starting || time.Since(w.rotatedAt) < w.s.cfg.StartTimeout):
 			return false, nil
-		}
-		if err := w.s.driver.SetKeys(ctx, claim, []agent.Secret{c.APIKey}); err != nil {
-			return false, err
-		}
-		d.Rotation = ""
-		return w.saveKey(ctx, d, former)
-	case serving:
-		if err := w.s.driver.SetKeys(ctx, claim, []agent.Secret{c.APIKey, c.NextKey}); err != nil {
-			return false, err
-		}
-		if err := w.probe(ctx, d, obs.URL, c.NextKey); err != nil {
-			if time.Since(w.rotatedAt) < w.s.cfg.StartTimeout {
-				return false, nil
-			}
-			d.Revision++ // it cannot take a new key while it runs: it is started again
+		case !followed: // the runtime cannot take other keys while it runs: the next revision has them
+			w.rotatedAt = time.Now()
+			return w.saveKey(ctx, d, former, func(tx *sql.Tx, d *deployment) error { return w.s.repeat(ctx, tx, d, d.Revision+1) })
 		}
 	}
-	c.APIKey, c.NextKey = c.NextKey, ""
-	c.Request.Env[EnvAPIKey] = c.APIKey
+	if replaced {
+		c.Former, d.Rotation = "", ""
+	} else {
+		c.Former = c.APIKey
+		c.APIKey, c.NextKey = c.NextKey, ""
+		d.Rotation = rotationReplaced
+	}
 	if err := w.s.seal(&d, c); err != nil {
 		return false, err
 	}
-	d.Rotation = rotationReplaced
-	return w.saveKey(ctx, d, former)
+	return w.saveKey(ctx, d, former, nil)
 }
 
-// saveKey stores a step of a rotation, unless the lease was lost or a user changed the deployment.
-func (w *worker) saveKey(ctx context.Context, d deployment, former []byte) (stored bool, err error) {
-	err = w.s.store.DB.Tx(ctx, func(tx *sql.Tx) (err error) {
-		if stored, err = saveKeyHeld(ctx, tx, d); err != nil || !stored || string(former) == string(d.KeyDigest) {
+// saveKey stores a step of a rotation and what first stores, unless the lease was lost or a user
+// changed the deployment.
+func (w *worker) saveKey(ctx context.Context, d deployment, former []byte, first func(*sql.Tx, *deployment) error) (bool, error) {
+	errChanged := errors.New("the deployment was changed")
+	err := w.s.store.DB.Tx(ctx, func(tx *sql.Tx) error {
+		d := d
+		if first != nil {
+			if err := first(tx, &d); err != nil {
+				return err
+			}
+		}
+		stored, err := saveKeyHeld(ctx, tx, d)
+		switch {
+		case err != nil:
 			return err
+		case !stored:
+			return errChanged
+		case string(former) == string(d.KeyDigest):
+			return nil
 		}
 		return deleteReaders(ctx, tx, d.TenantID, former)
 	})
 	w.s.endpoints.forget(d.agentRef())
-	return stored, err
+	if errors.Is(err, errChanged) {
+		return false, nil
+	}
+	return err == nil, err
 }

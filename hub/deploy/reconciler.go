@@ -133,12 +133,12 @@ func (r *reconciler) poll(ctx context.Context) error {
 		}
 		known, r.listedAt = keys, now
 	}
-	all, err := readLeases(ctx, r.s.store.DB.Read())
+	all, err := readLeases(ctx, r.s.store.DB.Read(), r.s.cfg.Machine)
 	if err != nil {
 		return err
 	}
-	if slices.ContainsFunc(all, func(h held) bool { return !h.indexed }) {
-		if err := r.s.indexKeys(ctx); err != nil {
+	if slices.ContainsFunc(all, func(h held) bool { return !h.current }) {
+		if err := r.s.upgrade(ctx); err != nil {
 			return err
 		}
 	}
@@ -216,7 +216,7 @@ func (r *reconciler) take(ctx context.Context, h held) error {
 			return err
 		}
 		mine.Holder, mine.Fence = r.id, fence
-		taken, err = takeLease(ctx, tx, h, r.id, fence)
+		taken, err = takeLease(ctx, tx, h, r.id, r.s.cfg.Machine, fence)
 		return err
 	})
 	if err != nil || !taken {
@@ -278,22 +278,20 @@ func (r *reconciler) stopUnknown(ctx context.Context, keys []string, rows map[st
 			continue
 		}
 		obs, err := r.s.driver.Observe(ctx, key)
-		if err != nil || obs.Phase != Running && obs.Phase != Stopping {
+		if err != nil || !slices.ContainsFunc(obs.Runtimes, Runtime.alive) {
 			continue
 		}
-		if obs.Phase == Running {
-			r.s.store.Logger.Warn("a runtime that the database does not know is stopped: was it restored from a backup?", "deployment", key)
-		}
-		if err := r.stopOne(ctx, key, 0); err != nil {
+		r.s.store.Logger.Warn("runtimes that the database does not know are stopped: was it restored from a backup?", "deployment", key)
+		if err := r.stopAll(ctx, key, obs.Runtimes, 0); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// stopOne stops a runtime with a fence that is higher than known, unless there is a row by now,
-// whose fence is higher than this one.
-func (r *reconciler) stopOne(ctx context.Context, key string, known int64) error {
+// stopAll stops runtimes with a fence that is higher than known, unless there is a row by now, whose
+// fence is higher than this one.
+func (r *reconciler) stopAll(ctx context.Context, key string, all []Runtime, known int64) error {
 	claim, exists := Claim{Key: key, Owner: r.owner}, false
 	err := r.s.store.DB.Tx(ctx, func(tx *sql.Tx) (err error) {
 		if claim.Fence, err = raiseFence(ctx, tx, known); err != nil {
@@ -305,12 +303,14 @@ func (r *reconciler) stopOne(ctx context.Context, key string, known int64) error
 	if err != nil || exists {
 		return err
 	}
-	err = r.s.driver.Stop(ctx, claim)
-	if fenced, ok := errors.AsType[*FencedError](err); ok && known == 0 {
-		return r.stopOne(ctx, key, fenced.Fence)
-	}
-	if err != nil {
-		r.s.store.Logger.Warn("stop unknown runtime", "deployment", key, "err", err)
+	for _, one := range all {
+		err := r.s.driver.Stop(ctx, claim, one.Revision, 0)
+		if fenced, ok := errors.AsType[*FencedError](err); ok && known == 0 {
+			return r.stopAll(ctx, key, all, fenced.Fence)
+		}
+		if err != nil {
+			r.s.store.Logger.Warn("stop unknown runtime", "deployment", key, "err", err)
+		}
 	}
 	return nil
 }

@@ -27,9 +27,9 @@ func TestRestoredDatabase(t *testing.T) {
 		h := w.start()
 		h.ada.Post(path, nil).Want(http.StatusAccepted)
 		h.reach("running")
-		for range 3 {
+		for n := range 3 {
 			h.ada.Post(path, apitest.Object{"force": true}).Want(http.StatusAccepted)
-			h.reach("running")
+			h.serves(n + 2)
 		}
 		require.Equal(t, 4, w.driver.Applied())
 		h.ada.Post("/api/v1/admin/agents/later/deploy", nil).Want(http.StatusAccepted)
@@ -37,17 +37,17 @@ func TestRestoredDatabase(t *testing.T) {
 			return h.ada.Get("/api/v1/admin/agents/later/deploy").Want(http.StatusOK)["state"] == "running"
 		}, patience, time.Millisecond)
 		require.NoError(t, h.Close())
-		require.NoError(t, w.driver.Start(t.Context(), deploy.Claim{Key: key, Fence: 1000, Owner: w.owner()})) // of the lost hub
+		require.NoError(t, w.driver.Stop(t.Context(), deploy.Claim{Key: key, Fence: 1000, Owner: w.owner()}, 100, 0)) // of the lost hub
 		w.exec(`DELETE FROM deployments WHERE agent_name = 'later'`)
-		w.exec(`UPDATE deployments SET revision = 1, lease_fence = 1, lease_holder = 'gone'`)
+		w.exec(`UPDATE deployments SET revision = 1, serving = 1, draining = '[]', lease_fence = 1, lease_holder = 'gone'`)
 		w.exec(`UPDATE deployment_fence SET value = 1`)
 
 		h = w.start()
 		s := h.until(func(s apitest.Object) bool { return s["state"] == "running" && w.driver.Applied() == 6 })
-		require.Contains(t, s["conditions"].([]any)[len(s["conditions"].([]any))-1].(apitest.Object)["message"], "restored from a backup")
+		require.Contains(t, condition(s, "restored")["message"], "restored from a backup")
 		require.Eventually(t, func() bool {
 			o, err := w.driver.Observe(t.Context(), "default-later")
-			return err == nil && o.Phase == deploy.Stopped
+			return err == nil && o.Runtime(1).Phase == deploy.Stopped
 		}, patience, time.Millisecond, "no row knows it")
 		h.ada.Post(path+"/stop", nil).Want(http.StatusAccepted)
 		h.reach("stopped")
@@ -70,10 +70,10 @@ func TestAnotherDatabaseOnThePlatform(t *testing.T) {
 		require.Contains(t, h.reach("failed")["error"], "a hub with another database")
 		o, err := w.driver.Observe(t.Context(), key)
 		require.NoError(t, err)
-		require.Equal(t, deploy.Running, o.Phase)
+		require.Equal(t, deploy.Running, o.Runtime(1).Phase)
 		at, err := time.Parse(time.RFC3339Nano, started.(string))
 		require.NoError(t, err)
-		require.WithinDuration(t, at, o.StartedAt, 0)
+		require.WithinDuration(t, at, o.Runtime(1).StartedAt, 0)
 	})
 }
 

@@ -123,7 +123,7 @@ func (w *world) start(change ...func(*deploy.Config)) *hub {
 	}
 	h := &hub{world: w}
 	var err error
-	h.Service, err = deploy.New(cfg)
+	h.Service, err = deploy.New(w.t.Context(), cfg)
 	require.NoError(w.t, err)
 	w.t.Cleanup(func() { require.NoError(w.t, h.Close()) })
 	h.server = apitest.Serve(w.t, apitest.Config{Audit: cfg.Store.Audit}, h.Routes())
@@ -135,7 +135,7 @@ func (w *world) start(change ...func(*deploy.Config)) *hub {
 func (h *hub) audit() []string {
 	return slices.DeleteFunc(h.server.Audit("default"), func(entry string) bool {
 		action, _, _ := strings.Cut(entry, " ")
-		return !slices.Contains([]string{"agent.deploy", "agent.stop", "agent.start", "agent.undeploy", "agent.rotate_key"}, action)
+		return !slices.Contains([]string{"agent.deploy", "agent.stop", "agent.start", "agent.undeploy", "agent.rollback", "agent.rotate_key"}, action)
 	})
 }
 
@@ -151,6 +151,22 @@ const patience = 20 * time.Second
 func (h *hub) reach(state string) apitest.Object {
 	h.t.Helper()
 	return h.until(func(s apitest.Object) bool { return s["state"] == state })
+}
+
+// serves waits until a revision serves.
+func (h *hub) serves(revision int) apitest.Object {
+	h.t.Helper()
+	return h.until(func(s apitest.Object) bool { return s["servingRevision"] == float64(revision) })
+}
+
+// condition returns a condition of a status, or nil.
+func condition(s apitest.Object, kind string) apitest.Object {
+	for _, c := range s["conditions"].([]any) {
+		if c.(apitest.Object)["type"] == kind {
+			return c.(apitest.Object)
+		}
+	}
+	return nil
 }
 
 func (h *hub) until(ok func(apitest.Object) bool) (s apitest.Object) {

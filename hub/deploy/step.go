@@ -1,41 +1,44 @@
 package deploy
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
 const (
-	maxFailures = 5                // in sequence, until a deployment has failed
-	maxBackoff  = time.Minute      // between them
-	stableAfter = time.Minute      // a runtime that is ready for this long has not failed
-	maxMisses   = 3                // failed probes, until a running deployment is unhealthy
-	linkAge     = 30 * time.Minute // of links that are still used
+	maxFailures = 5           // in sequence, until a deployment has failed
+	maxBackoff  = time.Minute // between them
+	stableAfter = time.Minute // a runtime that is ready for this long has not failed
+	maxMisses   = 3           // failed probes, until a running deployment is unhealthy
 	errorLines  = 5
 	maxError    = 2000 // bytes
 )
 
-// step calls the driver at most once to change the deployment. It returns what it observed, and the
-// pause until the next step. An error of the driver is part of the view, except a lost lease.
+// step moves the deployment towards its desired state. It returns what it observed, and the pause
+// until the next step. An error of the driver is part of the view, except a lost lease.
 func (w *worker) step(ctx context.Context, d deployment) (view, time.Duration, error) {
 	v := d.view
 	v.Conditions = slices.Clone(v.Conditions)
+	v.Draining = slices.Clone(v.Draining)
+	if v.Rollout != nil {
+		rollout := *v.Rollout
+		v.Rollout = &rollout
+	}
 	obs, err := w.s.driver.Observe(ctx, d.Key)
 	if err != nil {
 		v.Error = text(err)
 		return v, w.s.cfg.WatchEvery, nil
 	}
 	if obs.Owner != "" && obs.Owner != w.owner { // Apply fails with ErrForeign
-		obs = Observed{Phase: Absent}
+		obs = Observed{}
 	}
 	if d.Rotation != "" && !d.Purge {
 		changed, err := w.rotate(ctx, d, obs)
@@ -52,7 +55,7 @@ func (w *worker) step(ctx context.Context, d deployment) (view, time.Duration, e
 	case d.Purge:
 		return w.purge(ctx, d, v, obs)
 	case d.Desired == desiredStopped:
-		return w.halt(ctx, v, obs)
+		return w.halt(ctx, d, v, obs)
 	}
 	return w.advance(ctx, d, v, obs)
 }
@@ -60,12 +63,12 @@ func (w *worker) step(ctx context.Context, d deployment) (view, time.Duration, e
 // purge deletes what the driver has of the deployment.
 func (w *worker) purge(ctx context.Context, d deployment, v view, obs Observed) (view, time.Duration, error) {
 	switch {
-	case obs.Phase != Absent:
+	case obs.Exists:
 		err := w.call(ctx, w.s.driver.Delete)
 		if lost(err) {
 			return v, 0, err
 		}
-		v.Health, v.RuntimeURL, v.Error = healthUnknown, "", ""
+		v.Error = ""
 		if err != nil {
 			v.Error = text(err)
 			return v, w.s.cfg.WatchEvery, nil
@@ -84,84 +87,171 @@ func (w *worker) purge(ctx context.Context, d deployment, v view, obs Observed) 
 	return d.view, 0, endPurge(ctx, w.s.store.DB.Write(), d)
 }
 
-// halt stops the runtime.
-func (w *worker) halt(ctx context.Context, v view, obs Observed) (view, time.Duration, error) {
-	v.Health, v.RuntimeURL, v.StartedAt = healthUnknown, "", obs.StartedAt
+// halt stops all runtimes.
+func (w *worker) halt(ctx context.Context, d deployment, v view, obs Observed) (view, time.Duration, error) {
+	v.Health, v.RuntimeURL, v.StartedAt = healthUnknown, "", obs.Runtime(d.main()).StartedAt
 	w.condition(&v, conditionReady, false, "The deployment is stopped.")
-	if slices.Contains([]Phase{Absent, Stopped, Exited}, obs.Phase) {
+	if !slices.ContainsFunc(obs.Runtimes, Runtime.alive) {
 		v.State, v.Error = StateStopped, ""
 		return v, idlePause, nil
 	}
 	v.State = StateStopping
-	err := w.call(ctx, w.s.driver.Stop)
-	if lost(err) {
-		return v, 0, err
-	}
-	if err != nil {
-		v.Error = text(err)
+	for _, r := range obs.Runtimes {
+		if !r.alive() {
+			continue
+		}
+		err := w.end(ctx, r.Revision, 0)
+		if lost(err) {
+			return v, 0, err
+		}
+		if err != nil {
+			v.Error = text(err)
+		}
 	}
 	return v, w.soon(), nil
 }
 
-// advance makes the runtime of the current revision run.
+// main is the revision whose state is that of the deployment.
+func (d deployment) main() int64 { return cmp.Or(d.Serving, d.Revision) }
+
+// maxDraining bounds the revisions whose runs continue. The next one starts when one of them has
+// ended.
+const maxDraining = 3
+
+// advance makes the revision that serves run, and the last revision next to it. The last one serves
+// as soon as it is ready.
 func (w *worker) advance(ctx context.Context, d deployment, v view, obs Observed) (view, time.Duration, error) {
-	now := w.s.store.Now()
-	if v.State == StateFailed {
-		return w.rest(ctx, v, obs)
+	pause, err := w.bring(ctx, d, &v, &v.attempt, d.main(), obs)
+	if err != nil {
+		return v, 0, err
 	}
-	// A time after that was stored before the clock was set back.
-	if now.Before(v.RetryAt) && v.RetryAt.Sub(now) <= maxBackoff {
-		return v, min(v.RetryAt.Sub(now), w.s.cfg.WatchEvery), nil
-	}
-	current := obs.Phase != Absent && obs.Revision == d.Revision
 	switch {
-	case current && obs.Phase == Running:
-		return w.watch(ctx, d, v, obs)
-	case current && obs.Phase == Stopping:
-		return w.stopping(ctx, v, w.soon())
-	case current && obs.Phase == Exited && !obs.StartedAt.Equal(v.Counted):
-		v.Counted = obs.StartedAt
-		return w.failed(v, "The runtime ended: "+w.reason(ctx, obs)), 0, nil
+	case v.Serving == 0 && v.State == StateRunning:
+		v.Serving = d.Revision
+		w.condition(&v, conditionProgressing, true, "")
+	case v.Serving != 0 && v.Serving != d.Revision:
+		next, err := w.roll(ctx, d, &v, obs)
+		if err != nil {
+			return v, 0, err
+		}
+		pause = min(pause, next)
 	}
-	v.Health, v.RuntimeURL = healthUnknown, ""
-	w.condition(&v, conditionReady, false, "The runtime is not running.")
-	v.State = StateStarting
-	start := w.s.driver.Start
-	if !current {
-		v.State = StateDeploying
-		start = func(ctx context.Context, claim Claim) error { return w.apply(ctx, d, claim) }
-	} else if obs.Phase == Exited {
+	next, err := w.retire(ctx, d, &v, obs)
+	return v, min(pause, next), err
+}
+
+// roll makes the last revision ready next to the one that serves, and then lets it serve.
+func (w *worker) roll(ctx context.Context, d deployment, v *view, obs Observed) (time.Duration, error) {
+	if len(v.Draining) >= maxDraining && obs.Runtime(d.Revision).Phase == "" {
+		w.condition(v, conditionProgressing, true, "The revision starts when the runs of an earlier one have ended.")
+		return w.s.cfg.WatchEvery, nil
+	}
+	if v.Rollout == nil {
+		v.Rollout = &attempt{State: StateDeploying, Health: healthUnknown}
+		w.condition(v, conditionProgressing, true, "The revision starts.")
+	}
+	pause, err := w.bring(ctx, d, v, v.Rollout, d.Revision, obs)
+	if err != nil || v.Rollout.State != StateRunning {
+		return pause, err
+	}
+	v.Draining = append(v.Draining, v.Serving)
+	v.attempt, v.Serving, v.Rollout = *v.Rollout, d.Revision, nil
+	w.condition(v, conditionApplied, true, "")
+	w.condition(v, conditionReady, true, "")
+	w.condition(v, conditionProgressing, true, "")
+	return pause, nil
+}
+
+// retire ends the runtimes of other revisions. Those that served end after their runs, and not
+// before all hubs send new runs to the next one.
+func (w *worker) retire(ctx context.Context, d deployment, v *view, obs Observed) (time.Duration, error) {
+	pause := idlePause
+	var draining []int64
+	for _, r := range obs.Runtimes {
+		if r.Revision == v.Serving || r.Revision == d.Revision {
+			continue
+		}
+		pause = w.s.cfg.WatchEvery
+		served := slices.Contains(v.Draining, r.Revision) && r.alive()
+		var err error
+		switch seen := w.seen(r); {
+		case !served:
+			err = w.call(ctx, func(ctx context.Context, claim Claim) error { return w.s.driver.Discard(ctx, claim, r.Revision) })
+		case seen.retired.IsZero():
+			seen.retired = time.Now()
+			request, _ := w.s.request(ctx, w.s.store.Read(), d, r.Revision) // otherwise, the default limit
+			seen.runLimit = request.RunLimit()
+		case time.Since(seen.retired) >= formerKeyFor:
+			err = w.end(ctx, r.Revision, seen.runLimit)
+		}
+		if lost(err) {
+			return 0, err
+		}
+		if err != nil {
+			w.s.store.Logger.Warn("end former revision", "deployment", d.Key, "revision", r.Revision, "err", err)
+		}
+		if served {
+			draining = append(draining, r.Revision)
+		}
+	}
+	v.Draining = append([]int64{}, draining...)
+	return pause, nil
+}
+
+// bring makes the runtime of a revision run until its agent is ready. a is part of v.
+func (w *worker) bring(ctx context.Context, d deployment, v *view, a *attempt, revision int64, obs Observed) (time.Duration, error) {
+	r, now := obs.Runtime(revision), w.s.store.Now()
+	switch {
+	case a.State == StateFailed && r.alive(): // what still runs of it
+		return w.s.cfg.WatchEvery, w.mustEnd(ctx, revision)
+	case a.State == StateFailed:
+		return idlePause, nil
+	case now.Before(a.RetryAt) && a.RetryAt.Sub(now) <= maxBackoff: // a later time was stored before the clock was set back
+		return min(a.RetryAt.Sub(now), w.s.cfg.WatchEvery), nil
+	case r.Phase == Running:
+		return w.watch(ctx, d, v, a, r)
+	case r.Phase == Stopping:
+		return w.soon(), w.mustEnd(ctx, revision)
+	case r.Phase == Exited && !r.StartedAt.Equal(a.Counted):
+		a.Counted = r.StartedAt
+		w.failed(v, a, "The runtime ended: "+w.reason(ctx, r))
+		return 0, nil
+	}
+	if r.Phase == Exited {
 		v.RestartCount++
 	}
-	err := w.call(ctx, start)
+	a.State = StateStarting
+	if r.Phase == "" {
+		a.State = StateDeploying
+	}
+	a.Health, a.RuntimeURL = healthUnknown, ""
+	w.note(v, a, conditionReady, false, "The runtime is not running.")
+	err := w.call(ctx, func(ctx context.Context, claim Claim) error { return w.apply(ctx, d, claim, revision) })
 	switch {
 	case lost(err):
-		return v, 0, err
+		return 0, err
 	case errors.Is(err, ErrUnavailable):
-		v.Error = text(err)
-		return v, w.s.cfg.WatchEvery, nil
+		a.Error = text(err)
+		return w.s.cfg.WatchEvery, nil
 	case err != nil:
-		w.condition(&v, conditionApplied, false, text(err))
-		return w.failed(v, text(err)), 0, nil
+		w.note(v, a, conditionApplied, false, text(err))
+		w.failed(v, a, text(err))
+		return 0, nil
 	}
-	return v, w.soon(), nil
+	return w.soon(), nil
 }
 
-// rest stops what still runs of a deployment that has failed.
-func (w *worker) rest(ctx context.Context, v view, obs Observed) (view, time.Duration, error) {
-	if obs.Phase != Running && obs.Phase != Stopping {
-		return v, idlePause, nil
-	}
-	return w.stopping(ctx, v, w.s.cfg.WatchEvery)
+// end requests a runtime to end. A driver kills a runtime that does not end in time.
+func (w *worker) end(ctx context.Context, revision int64, patience time.Duration) error {
+	return w.call(ctx, func(ctx context.Context, claim Claim) error { return w.s.driver.Stop(ctx, claim, revision, patience) })
 }
 
-// stopping repeats the request to stop: a driver kills a runtime that does not end in time.
-func (w *worker) stopping(ctx context.Context, v view, pause time.Duration) (view, time.Duration, error) {
-	err := w.call(ctx, w.s.driver.Stop)
-	if lost(err) {
-		return v, 0, err
+// mustEnd is end for a step that is repeated: it fails only if the lease was lost.
+func (w *worker) mustEnd(ctx context.Context, revision int64) error {
+	if err := w.end(ctx, revision, 0); lost(err) {
+		return err
 	}
-	return v, pause, nil // another error is repeated
+	return nil
 }
 
 // call calls the driver, unless another hub may have taken the lease.
@@ -175,100 +265,112 @@ func (w *worker) call(ctx context.Context, do func(context.Context, Claim) error
 
 func lost(err error) bool { return errors.Is(err, errLost) || errors.Is(err, ErrFenced) }
 
-// apply sends the request to the driver, with new links if they are old.
-func (w *worker) apply(ctx context.Context, d deployment, claim Claim) error {
+// apply sends the request of a revision to the driver, with the present keys and links.
+func (w *worker) apply(ctx context.Context, d deployment, claim Claim, revision int64) error {
 	c, err := w.s.open(d)
 	if err != nil {
 		return err
 	}
-	if age := w.s.store.Now().Sub(d.LinkedAt); age > linkAge || age < 0 {
-		if config, err := w.s.cfg.Catalog.Deployment(ctx, d.TenantID, d.AgentName); err == nil {
-			c.Request.relink(newRequest(d.Key, d.AgentName, "", config))
-		} // otherwise the runtime may still have the files
+	request, err := w.s.request(ctx, w.s.store.Read(), d, revision)
+	if err != nil {
+		return err
 	}
-	return w.s.driver.Apply(ctx, claim, d.Revision, c.Request)
+	if err := w.s.cfg.Catalog.Link(ctx, request.CustomTools, request.Skills); err != nil {
+		return err
+	}
+	keys := make([]string, len(c.keys()))
+	for i, key := range c.keys() {
+		keys[i] = string(key)
+	}
+	request.Env = map[string]agent.Secret{EnvAPIKey: agent.Secret(strings.Join(keys, ","))}
+	return w.s.driver.Apply(ctx, claim, revision, request)
 }
 
 // watch checks whether the agent of a runtime is ready.
-func (w *worker) watch(ctx context.Context, d deployment, v view, obs Observed) (view, time.Duration, error) {
-	v.RuntimeURL, v.StartedAt = obs.URL, obs.StartedAt
-	w.condition(&v, conditionApplied, true, "")
-	was := v.State == StateRunning || v.State == StateUnhealthy
+func (w *worker) watch(ctx context.Context, d deployment, v *view, a *attempt, r Runtime) (time.Duration, error) {
+	a.RuntimeURL, a.StartedAt = r.URL, r.StartedAt
+	w.note(v, a, conditionApplied, true, "")
+	was := a.State == StateRunning || a.State == StateUnhealthy
 	var key agent.Secret
 	if !was {
 		c, err := w.s.open(d)
 		if err != nil {
-			return v, 0, err
+			return 0, err
 		}
 		key = c.APIKey
 	}
-	err := w.probe(ctx, d, obs.URL, key)
+	err := w.probe(ctx, d, r.URL, key)
 	if ctx.Err() != nil {
-		return v, 0, context.Cause(ctx)
+		return 0, context.Cause(ctx)
 	}
-	if !w.started.Equal(obs.StartedAt) {
-		w.started, w.since, w.misses = obs.StartedAt, time.Now(), 0
-	}
-	age := time.Since(w.since) // times of the platform may be those of a clock that was set
+	seen := w.seen(r)
+	age := time.Since(seen.since) // times of the platform may be those of a clock that was set
 	switch {
 	case err == nil:
-		w.misses = 0
-		v.State = StateRunning
-		v.Health = healthHealthy
-		v.Error = ""
-		v.RetryAt = time.Time{}
+		seen.misses = 0
+		a.State = StateRunning
+		a.Health = healthHealthy
+		a.Error = ""
+		a.RetryAt = time.Time{}
 		if age >= stableAfter {
-			v.Failures = 0
+			a.Failures = 0
 		}
-		w.condition(&v, conditionReady, true, "")
-		return v, w.s.cfg.WatchEvery, nil
+		w.note(v, a, conditionReady, true, "")
+		return w.s.cfg.WatchEvery, nil
 	case was:
-		if w.misses++; w.misses == 1 {
-			w.missed = time.Now()
+		if seen.misses++; seen.misses == 1 {
+			seen.missed = time.Now()
 		}
-		if w.misses < maxMisses {
-			return v, w.s.cfg.WatchEvery, nil
+		if seen.misses < maxMisses {
+			return w.s.cfg.WatchEvery, nil
 		}
-		v.State, v.Health, v.Error = StateUnhealthy, healthUnhealthy, text(err)
-		w.condition(&v, conditionReady, false, text(err))
-		if time.Since(w.missed) < w.s.cfg.StartTimeout {
-			return v, w.s.cfg.WatchEvery, nil
+		a.State, a.Health, a.Error = StateUnhealthy, healthUnhealthy, text(err)
+		w.note(v, a, conditionReady, false, text(err))
+		if time.Since(seen.missed) < w.s.cfg.StartTimeout {
+			return w.s.cfg.WatchEvery, nil
 		}
 		v.RestartCount++
-		return w.giveUp(ctx, v, fmt.Sprintf("The runtime did not respond for %v: %s", w.s.cfg.StartTimeout, text(err)))
+		err = fmt.Errorf("The runtime did not respond for %v: %s", w.s.cfg.StartTimeout, text(err)) //nolint:staticcheck // for the user
 	case age < w.s.cfg.StartTimeout:
-		v.State, v.Health = StateStarting, healthUnknown
-		w.condition(&v, conditionReady, false, text(err))
-		return v, w.soon(), nil
+		a.State, a.Health = StateStarting, healthUnknown
+		w.note(v, a, conditionReady, false, text(err))
+		return w.soon(), nil
+	default:
+		err = fmt.Errorf("The agent was not ready after %v: %s", w.s.cfg.StartTimeout, text(err)) //nolint:staticcheck // for the user
 	}
-	return w.giveUp(ctx, v, fmt.Sprintf("The agent was not ready after %v: %s", w.s.cfg.StartTimeout, text(err)))
-}
-
-// giveUp stops a runtime that does not respond. It is killed if it does not end, and then started
-// again.
-func (w *worker) giveUp(ctx context.Context, v view, message string) (view, time.Duration, error) {
-	err := w.call(ctx, w.s.driver.Stop)
-	if lost(err) {
-		return v, 0, err
-	}
-	v.State = StateStarting
-	return w.failed(v, message), 0, nil
+	a.State = StateStarting
+	w.failed(v, a, err.Error())
+	return 0, w.mustEnd(ctx, r.Revision) // it is killed if it does not end, and then started again
 }
 
 // failed counts a failure. The next attempt is made after a pause, unless there were too many.
-func (w *worker) failed(v view, message string) view {
-	v.Failures++
-	v.Error, v.Health, v.RuntimeURL = message, healthUnknown, ""
-	w.condition(&v, conditionReady, false, message)
-	if v.Failures >= maxFailures {
-		v.State = StateFailed
-		return v
+func (w *worker) failed(v *view, a *attempt, message string) {
+	a.Failures++
+	a.Error, a.Health, a.RuntimeURL = message, healthUnknown, ""
+	w.note(v, a, conditionReady, false, message)
+	if a.Failures >= maxFailures {
+		a.State = StateFailed
+		if v.Serving != 0 && a == &v.attempt {
+			return
+		}
+		w.condition(v, conditionProgressing, false, "The revision did not become ready: "+message)
+		return
 	}
-	v.RetryAt = w.s.store.Now().Add(min(w.s.cfg.Backoff<<(v.Failures-1), maxBackoff))
-	if v.State != StateDeploying {
-		v.State = StateStarting
+	a.RetryAt = w.s.store.Now().Add(min(w.s.cfg.Backoff<<(a.Failures-1), maxBackoff))
+	if a.State != StateDeploying {
+		a.State = StateStarting
 	}
-	return v
+}
+
+// note sets a condition of the revision that serves. Of the revision next to it, it reports only
+// why that is not ready.
+func (w *worker) note(v *view, a *attempt, kind string, status bool, message string) {
+	switch {
+	case a == &v.attempt:
+		w.condition(v, kind, status, message)
+	case !status:
+		w.condition(v, conditionProgressing, true, "The revision is not ready: "+message)
+	}
 }
 
 // condition sets a condition.
@@ -282,76 +384,4 @@ func (w *worker) condition(v *view, kind string, status bool, message string) {
 	if v.Conditions[i].Status != status || v.Conditions[i].Message != message {
 		v.Conditions[i] = c
 	}
-}
-
-// reason returns why a runtime ended: the messages of the last warnings and errors in its log,
-// which members may read. Other lines are for those who may read logs: they may be stack traces, or
-// output of tools.
-func (w *worker) reason(ctx context.Context, obs Observed) string {
-	lines, err := w.s.driver.Logs(ctx, w.key, reasonTail)
-	messages := logMessages(lines)
-	if err != nil {
-		messages = []string{"its log cannot be read"}
-	}
-	messages = messages[max(len(messages)-errorLines, 0):]
-	if obs.Message != "" {
-		messages = append([]string{obs.Message}, messages...)
-	}
-	if len(messages) == 0 {
-		messages = []string{"see its log"}
-	}
-	return bounded(strings.Join(messages, "\n"))
-}
-
-// reasonTail is the number of lines that reason reads.
-const reasonTail = 200
-
-// endings begin the line with the error of the runtime command.
-var endings = []string{"hub: ", "runtime: "}
-
-// logMessages returns the messages in the lines of a runtime's log that are warnings or errors of
-// its logger, and the error with which its command ended.
-func logMessages(lines []string) (messages []string) {
-	for i, line := range lines {
-		var entry struct {
-			Level   string `json:"level"`
-			Message string `json:"message"`
-			Err     string `json:"err"`
-			Panic   any    `json:"panic"`
-		}
-		begins := func(prefix string) bool { return strings.HasPrefix(line, prefix) }
-		switch {
-		case json.Unmarshal([]byte(line), &entry) == nil:
-			if entry.Panic != nil || !slices.Contains([]string{"warn", "error", "fatal"}, entry.Level) {
-				continue
-			}
-			if entry.Err != "" {
-				entry.Message += ": " + firstLine(entry.Err)
-			}
-			messages = append(messages, entry.Message)
-		case i >= len(lines)-errorLines && slices.ContainsFunc(endings, begins):
-			messages = append(messages, line)
-		}
-	}
-	return messages
-}
-
-func firstLine(s string) string {
-	line, _, _ := strings.Cut(s, "\n")
-	return line
-}
-
-// text returns an error for the user.
-func text(err error) string { return bounded(err.Error()) }
-
-// bounded returns the end of a text, as valid UTF-8.
-func bounded(s string) string {
-	if len(s) > maxError {
-		s = s[len(s)-maxError:]
-	}
-	lines := strings.Split(strings.ToValidUTF8(s, ""), "\n")
-	for i := range lines {
-		lines[i] = api.Plain(lines[i])
-	}
-	return strings.Join(lines, "\n")
 }

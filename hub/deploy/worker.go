@@ -29,19 +29,35 @@ type worker struct {
 	validAt atomic.Pointer[time.Time] // before the last renewal of the lease
 	edition atomic.Int64              // of the row that the worker knows
 
-	quick  int       // steps since the last change
-	misses int       // failed probes in sequence
-	missed time.Time // when the first of them failed
-
-	started time.Time // of the runtime that is observed, and since when it is, by this hub's clock
-	since   time.Time
+	quick    int // steps since the last change
+	runtimes map[int64]*sighted
 
 	rotation  string // that the worker has seen, and since when
 	rotatedAt time.Time
 }
 
+// sighted is what a worker remembers of the runtime of a revision.
+type sighted struct {
+	started  time.Time // of the runtime, and since when it is observed, by this hub's clock
+	since    time.Time
+	misses   int       // failed probes in sequence
+	missed   time.Time // when the first of them failed
+	retired  time.Time // when another revision was first seen to serve
+	runLimit time.Duration
+}
+
+// seen returns what the worker remembers of a runtime.
+func (w *worker) seen(r Runtime) *sighted {
+	s := w.runtimes[r.Revision]
+	if s == nil || !s.started.Equal(r.StartedAt) {
+		s = &sighted{started: r.StartedAt, since: time.Now()}
+		w.runtimes[r.Revision] = s
+	}
+	return s
+}
+
 func newWorker(s *Service, h held, owner string, now time.Time) *worker {
-	w := &worker{s: s, key: h.Key, owner: owner, lease: h.lease, wakeups: make(chan struct{}, 1), done: make(chan struct{})}
+	w := &worker{s: s, key: h.Key, owner: owner, lease: h.lease, wakeups: make(chan struct{}, 1), done: make(chan struct{}), runtimes: map[int64]*sighted{}}
 	w.ctx, w.stop = context.WithCancel(context.Background())
 	w.renewed(now)
 	return w
@@ -126,7 +142,13 @@ func (w *worker) round(ctx context.Context) (time.Duration, error) {
 	if v.State != d.State {
 		w.quick = 0
 	}
-	stored, err := saveView(ctx, w.s.store.DB.Write(), d, v)
+	stored := false
+	err = w.s.store.DB.Tx(ctx, func(tx *sql.Tx) (err error) {
+		if stored, err = saveView(ctx, tx, d, v); err == nil && stored && v.Serving != d.Serving {
+			err = setReady(ctx, tx, d, v.Serving)
+		}
+		return err
+	})
 	if err != nil {
 		return 0, err
 	}
@@ -151,9 +173,6 @@ func (w *worker) soon() time.Duration {
 	return pause
 }
 
-// conditionRestored reports that the deployment was changed after the backup was made.
-const conditionRestored = "restored"
-
 const restoredMessage = "The platform knows a later state of this deployment than the database, which was restored from a backup or has lost " +
 	"changes. The hub controls the deployment again, with the configuration in the database."
 
@@ -165,14 +184,23 @@ func (w *worker) restore(ctx context.Context, d deployment, known int64) error {
 	if err != nil {
 		return err
 	}
+	next := d.Revision
+	for _, r := range obs.Runtimes {
+		next = max(next, r.Revision)
+	}
 	d.Conditions = slices.Clone(d.Conditions)
 	w.condition(&d.view, conditionRestored, true, restoredMessage)
+	d.Rollout, d.Serving = nil, 0
 	err = w.s.store.DB.Tx(ctx, func(tx *sql.Tx) error {
 		fence, err := raiseFence(ctx, tx, known)
 		if err != nil {
 			return err
 		}
-		return restoreLease(ctx, tx, d, fence, max(d.Revision, obs.Revision)+1)
+		d := d
+		if err := w.s.repeat(ctx, tx, &d, next+1); err != nil && !errors.Is(err, errNoRevision) { // a deployment that is deleted has none
+			return err
+		}
+		return restoreLease(ctx, tx, d, fence)
 	})
 	if err != nil {
 		return err

@@ -11,29 +11,14 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/signal"
 	"runtime/debug"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/caarlos0/env/v11"
 	"github.com/mattn/go-isatty"
 	"github.com/rs/zerolog"
 )
-
-// Signals returns a context that ends with the first signal that ends a server: SIGINT, SIGTERM, or
-// SIGHUP unless that is ignored, as with nohup. A second signal has its default effect and
-// terminates the process immediately.
-func Signals() context.Context {
-	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
-	if !signal.Ignored(syscall.SIGHUP) {
-		signals = append(signals, syscall.SIGHUP)
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), signals...)
-	context.AfterFunc(ctx, stop)
-	return ctx
-}
 
 // shutdownTimeout bounds the time for open connections after draining.
 const shutdownTimeout = 5 * time.Second
@@ -45,7 +30,7 @@ type Server struct {
 	Log      *slog.Logger
 
 	// Drain is called before the server stops. The port accepts requests until it returns. Its
-	// context ends after DrainTimeout.
+	// context ends after DrainTimeout, and with the second signal of [Signals].
 	Drain        func(context.Context) error
 	DrainTimeout time.Duration
 
@@ -79,6 +64,9 @@ func (s *Server) Serve(ctx context.Context) error {
 	background := context.WithoutCancel(ctx)
 	patience, cancel := context.WithTimeout(background, s.DrainTimeout)
 	defer cancel()
+	if second, ok := ctx.Value(hurry{}).(context.Context); ok {
+		defer context.AfterFunc(second, cancel)()
+	}
 	if err := s.Drain(patience); err != nil {
 		s.Log.Error("drain", "err", err)
 	}

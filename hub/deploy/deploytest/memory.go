@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -26,25 +27,27 @@ type Memory struct {
 	Serve func(deploy.Request) (http.Handler, error)
 
 	mu      sync.Mutex // guards the fields below
-	runs    map[string]*run
+	runs    map[string]map[int64]*run
 	claims  map[string]deploy.Claim
 	failure error
 	applied int
 }
 
-// run is a deployment. A nil server is a runtime that ended.
+// run is the runtime of a revision. A nil server is a runtime that ended.
 type run struct {
-	deploy.Observed
+	deploy.Runtime
 	request deploy.Request
 	server  *httptest.Server
 	handler atomic.Value // of the server, a func(http.ResponseWriter, *http.Request)
+	active  atomic.Int64 // requests
 	log     []string
 }
 
 var _ deploy.Driver = (*Memory)(nil)
 
 // Ready returns the handler of a runtime whose agent is ready. It has only the routes that a
-// deployment needs, and requires the API key of the request.
+// deployment needs, and requires the API key of the request to list agents. A run lasts until the
+// model has responded.
 func Ready(req deploy.Request) (http.Handler, error) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /health/ready", func(w http.ResponseWriter, _ *http.Request) {
@@ -56,6 +59,21 @@ func Ready(req deploy.Request) (http.Handler, error) {
 			return
 		}
 		respond(w, http.StatusOK, []wire.AgentSummary{{ID: req.AgentID, Name: req.AgentID, Model: req.Config.Model, Status: wire.StatusReady}})
+	})
+	mux.HandleFunc("POST /v1/agents/{id}/runs", func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // otherwise, the context does not end with the connection
+		model, err := http.NewRequestWithContext(r.Context(), http.MethodPost, string(req.Config.Provider.BaseURL), http.NoBody)
+		if err == nil {
+			var res *http.Response
+			if res, err = new(http.Client).Do(model); err == nil {
+				err = res.Body.Close()
+			}
+		}
+		if err != nil {
+			respond(w, http.StatusBadGateway, wire.ErrorBody{Error: err.Error()})
+			return
+		}
+		respond(w, http.StatusOK, wire.RunResponse{State: wire.StateCompleted, Text: "finished"})
 	})
 	return mux, nil
 }
@@ -83,31 +101,53 @@ func (m *Memory) Applied() int {
 	return m.applied
 }
 
+// last returns the runtime of the last revision, or nil.
+func (m *Memory) last(key string) (last *run) {
+	for _, r := range m.runs[key] {
+		if last == nil || r.Revision > last.Revision {
+			last = r
+		}
+	}
+	return last
+}
+
 // Request returns the last request of a deployment.
 func (m *Memory) Request(key string) deploy.Request {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if r := m.runs[key]; r != nil {
+	if r := m.last(key); r != nil {
 		return r.request
 	}
 	return deploy.Request{}
 }
 
-// Kill ends the runtime of a deployment as a crash does, with a line in its log.
+// Kill ends the runtime of the last revision of a deployment as a crash does, with a line in its
+// log.
 func (m *Memory) Kill(key string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if r := m.runs[key]; r != nil && r.server != nil {
+	m.last(key).crash()
+}
+
+// KillRevision is Kill for one revision.
+func (m *Memory) KillRevision(key string, revision int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.runs[key][revision].crash()
+}
+
+func (r *run) crash() {
+	if r != nil && r.server != nil {
 		r.end(deploy.Exited)
 		r.log = append(r.log, `{"level":"error","message":"out of memory"}`)
 	}
 }
 
-// Log appends lines to the log of a deployment.
+// Log appends lines to the log of the last revision of a deployment.
 func (m *Memory) Log(key string, lines ...string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if r := m.runs[key]; r != nil {
+	if r := m.last(key); r != nil {
 		r.log = append(r.log, lines...)
 	}
 }
@@ -116,8 +156,10 @@ func (m *Memory) Log(key string, lines ...string) {
 func (m *Memory) Close() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, r := range m.runs {
-		r.end(deploy.Stopped)
+	for _, all := range m.runs {
+		for _, r := range all {
+			r.end(deploy.Stopped)
+		}
 	}
 }
 
@@ -130,15 +172,15 @@ func (r *run) end(phase deploy.Phase) {
 	r.Phase, r.URL = phase, ""
 }
 
-// change calls do with the deployment, which is nil if there is none.
-func (m *Memory) change(claim deploy.Claim, do func(*run) error) error {
+// change calls do with the runtimes of the deployment, which is nil if there is none.
+func (m *Memory) change(claim deploy.Claim, do func(map[int64]*run) error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.failure != nil {
 		return m.failure
 	}
 	if m.claims == nil {
-		m.claims, m.runs = map[string]deploy.Claim{}, map[string]*run{}
+		m.claims, m.runs = map[string]deploy.Claim{}, map[string]map[int64]*run{}
 	}
 	switch last := m.claims[claim.Key]; {
 	case last.Owner != claim.Owner && m.runs[claim.Key] != nil:
@@ -152,32 +194,34 @@ func (m *Memory) change(claim deploy.Claim, do func(*run) error) error {
 
 // Apply implements deploy.Driver.
 func (m *Memory) Apply(_ context.Context, claim deploy.Claim, revision int64, req deploy.Request) error {
-	return m.change(claim, func(r *run) error {
-		if r != nil && r.server != nil && r.Revision == revision {
+	return m.change(claim, func(all map[int64]*run) error {
+		if all == nil {
+			all = map[int64]*run{}
+			m.runs[claim.Key] = all
+		}
+		r := all[revision]
+		if r == nil {
+			r = &run{Runtime: deploy.Runtime{Revision: revision, Phase: deploy.Stopped}}
+			all[revision] = r
+		}
+		if r.server != nil {
 			return nil
 		}
-		if r == nil {
-			r = &run{}
-			m.runs[claim.Key] = r
-		}
-		r.end(deploy.Stopped)
-		r.request, r.Revision = req, revision
+		r.request = req
 		m.applied++
-		return m.start(r)
+		if err := m.handle(r); err != nil {
+			return err
+		}
+		r.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+			r.active.Add(1)
+			defer r.active.Add(-1)
+			r.handler.Load().(func(http.ResponseWriter, *http.Request))(w, req)
+		}))
+		r.Phase, r.URL = deploy.Running, r.server.URL
+		r.StartedAt = later(r.StartedAt)
+		r.log = append(r.log, "listening on "+r.URL)
+		return nil
 	})
-}
-
-func (m *Memory) start(r *run) error {
-	if err := m.handle(r); err != nil {
-		return err
-	}
-	r.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		r.handler.Load().(func(http.ResponseWriter, *http.Request))(w, req)
-	}))
-	r.Phase, r.URL = deploy.Running, r.server.URL
-	r.StartedAt = later(r.StartedAt)
-	r.log = append(r.log, "listening on "+r.URL)
-	return nil
 }
 
 // handle replaces the handler of a runtime by that of its request.
@@ -195,17 +239,19 @@ func (m *Memory) handle(r *run) error {
 
 // SetKeys implements deploy.Driver.
 func (m *Memory) SetKeys(_ context.Context, claim deploy.Claim, keys []agent.Secret) error {
-	return m.change(claim, func(r *run) error {
-		if r == nil {
-			return nil
+	list := make([]string, len(keys))
+	for i, key := range keys {
+		list[i] = string(key)
+	}
+	return m.change(claim, func(all map[int64]*run) error {
+		for _, r := range all {
+			r.request.Env = maps.Clone(r.request.Env)
+			r.request.Env[deploy.EnvAPIKey] = agent.Secret(strings.Join(list, ","))
+			if err := m.handle(r); err != nil {
+				return err
+			}
 		}
-		var list []string
-		for _, key := range keys {
-			list = append(list, string(key))
-		}
-		r.request.Env = maps.Clone(r.request.Env)
-		r.request.Env[deploy.EnvAPIKey] = agent.Secret(strings.Join(list, ","))
-		return m.handle(r)
+		return nil
 	})
 }
 
@@ -222,29 +268,43 @@ func later(than time.Time) time.Time {
 func (m *Memory) Observe(_ context.Context, key string) (deploy.Observed, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if r := m.runs[key]; r != nil {
-		o := r.Observed
+	o := deploy.Observed{Exists: m.runs[key] != nil}
+	if o.Exists {
 		o.Owner = m.claims[key].Owner
-		return o, nil
 	}
-	return deploy.Observed{Phase: deploy.Absent}, nil
+	for _, revision := range slices.Sorted(maps.Keys(m.runs[key])) {
+		r := m.runs[key][revision]
+		if r.Phase == deploy.Stopping && r.active.Load() == 0 {
+			r.end(deploy.Stopped)
+		}
+		o.Runtimes = append(o.Runtimes, r.Runtime)
+	}
+	return o, nil
 }
 
-// Start implements deploy.Driver.
-func (m *Memory) Start(_ context.Context, claim deploy.Claim) error {
-	return m.change(claim, func(r *run) error {
-		if r == nil || r.server != nil {
-			return nil
+// Stop implements deploy.Driver. A request in progress is a run. Without patience, it is cut.
+func (m *Memory) Stop(_ context.Context, claim deploy.Claim, revision int64, patience time.Duration) error {
+	return m.change(claim, func(all map[int64]*run) error {
+		switch r := all[revision]; {
+		case r == nil:
+		case r.server == nil || patience == 0 || r.active.Load() == 0:
+			r.end(deploy.Stopped)
+		case r.Phase == deploy.Running:
+			r.Phase, r.URL = deploy.Stopping, ""
+			r.handler.Store(func(w http.ResponseWriter, _ *http.Request) {
+				respond(w, http.StatusServiceUnavailable, wire.ErrorBody{Error: "Draining"})
+			})
 		}
-		return m.start(r)
+		return nil
 	})
 }
 
-// Stop implements deploy.Driver.
-func (m *Memory) Stop(_ context.Context, claim deploy.Claim) error {
-	return m.change(claim, func(r *run) error {
-		if r != nil {
+// Discard implements deploy.Driver.
+func (m *Memory) Discard(_ context.Context, claim deploy.Claim, revision int64) error {
+	return m.change(claim, func(all map[int64]*run) error {
+		if r := all[revision]; r != nil {
 			r.end(deploy.Stopped)
+			delete(all, revision)
 		}
 		return nil
 	})
@@ -252,23 +312,23 @@ func (m *Memory) Stop(_ context.Context, claim deploy.Claim) error {
 
 // Delete implements deploy.Driver.
 func (m *Memory) Delete(_ context.Context, claim deploy.Claim) error {
-	return m.change(claim, func(r *run) error {
-		if r != nil {
+	return m.change(claim, func(all map[int64]*run) error {
+		for _, r := range all {
 			r.end(deploy.Stopped)
-			delete(m.runs, claim.Key)
 		}
+		delete(m.runs, claim.Key)
 		return nil
 	})
 }
 
 // Logs implements deploy.Driver.
-func (m *Memory) Logs(_ context.Context, key string, tail int) ([]string, error) {
+func (m *Memory) Logs(_ context.Context, key string, revision int64, tail int) ([]string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if errors.Is(m.failure, deploy.ErrUnavailable) {
 		return nil, m.failure
 	}
-	r := m.runs[key]
+	r := m.runs[key][revision]
 	if r == nil {
 		return nil, nil
 	}
@@ -281,10 +341,9 @@ func (m *Memory) List(_ context.Context, owner string) ([]string, error) {
 	defer m.mu.Unlock()
 	var keys []string
 	for key := range m.runs {
-		if m.claims[key].Owner != owner {
-			continue
+		if m.claims[key].Owner == owner {
+			keys = append(keys, key)
 		}
-		keys = append(keys, key)
 	}
 	return keys, nil
 }

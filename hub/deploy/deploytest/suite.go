@@ -3,7 +3,10 @@ package deploytest
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
+	"net/http/httptest"
+	"sync"
 	"testing"
 	"time"
 
@@ -26,8 +29,8 @@ type Harness struct {
 	// deployments, as after a restart of the hub.
 	Driver func(t *testing.T) deploy.Driver
 
-	// Kill ends the runtime of a deployment as a crash does.
-	Kill func(t *testing.T, key string)
+	// Kill ends the runtime of a revision as a crash does.
+	Kill func(t *testing.T, key string, revision int64)
 }
 
 // Suite tests the rules of deploy.Driver. open returns a platform without deployments.
@@ -35,6 +38,8 @@ func Suite(t *testing.T, open func(t *testing.T) Harness) {
 	for name, test := range map[string]func(*subject){
 		"life":                (*subject).life,
 		"a new revision":      (*subject).revision,
+		"runs of a revision":  (*subject).drained,
+		"impatience":          (*subject).impatient,
 		"a crash":             (*subject).crash,
 		"a former holder":     (*subject).fenced,
 		"another hub":         (*subject).adopted,
@@ -48,7 +53,7 @@ func Suite(t *testing.T, open func(t *testing.T) Harness) {
 			h := open(t)
 			s := &subject{t: t, Harness: h, driver: h.Driver(t), claim: deploy.Claim{Key: "default-helper", Fence: 7, Owner: "first"}}
 			test(s)
-			s.reach(deploy.Absent, 0, func(ctx context.Context) error { return s.driver.Delete(ctx, s.claim) })
+			s.delete()
 		})
 	}
 }
@@ -69,49 +74,57 @@ func request(key, description string) deploy.Request {
 	}
 }
 
-// reach repeats a call until the phase is observed, and the revision unless it is 0.
-func (s *subject) reach(phase deploy.Phase, revision int64, call func(context.Context) error) deploy.Observed {
+func (s *subject) observe() deploy.Observed {
 	s.t.Helper()
-	var o deploy.Observed
+	o, err := s.driver.Observe(s.t.Context(), s.claim.Key)
+	require.NoError(s.t, err)
+	return o
+}
+
+// reach repeats a call until the runtime of a revision has the phase, which is "" for none.
+func (s *subject) reach(phase deploy.Phase, revision int64, call func(context.Context) error) (r deploy.Runtime) {
+	s.t.Helper()
 	require.Eventually(s.t, func() bool {
-		var err error
-		o, err = s.driver.Observe(s.t.Context(), s.claim.Key)
-		require.NoError(s.t, err)
-		if o.Phase == phase && (revision == 0 || o.Revision == revision) {
+		if r = s.observe().Runtime(revision); r.Phase == phase {
 			return true
 		}
 		require.NoError(s.t, call(s.t.Context()))
 		return false
 	}, patience, 5*time.Millisecond)
-	return o
+	return r
 }
 
-func (s *subject) apply(revision int64) deploy.Observed {
+func (s *subject) apply(revision int64) deploy.Runtime {
 	s.t.Helper()
-	o := s.reach(deploy.Running, revision, func(ctx context.Context) error {
-		return s.driver.Apply(ctx, s.claim, revision, request(s.claim.Key, "first"))
-	})
-	require.NotZero(s.t, o.StartedAt)
-	s.ready(o)
-	return o
+	return s.applyRequest(revision, request(s.claim.Key, "first"))
 }
 
-func (s *subject) stop() {
+func (s *subject) applyRequest(revision int64, req deploy.Request) deploy.Runtime {
 	s.t.Helper()
-	s.reach(deploy.Stopped, 0, func(ctx context.Context) error { return s.driver.Stop(ctx, s.claim) })
+	r := s.reach(deploy.Running, revision, func(ctx context.Context) error { return s.driver.Apply(ctx, s.claim, revision, req) })
+	require.NotZero(s.t, r.StartedAt)
+	s.ready(r)
+	return r
 }
 
-func (s *subject) start() deploy.Observed {
+func (s *subject) stop(revision int64) {
 	s.t.Helper()
-	o := s.reach(deploy.Running, 0, func(ctx context.Context) error { return s.driver.Start(ctx, s.claim) })
-	s.ready(o)
-	return o
+	s.reach(deploy.Stopped, revision, func(ctx context.Context) error { return s.driver.Stop(ctx, s.claim, revision, 0) })
+}
+
+func (s *subject) delete() {
+	s.t.Helper()
+	require.Eventually(s.t, func() bool {
+		require.NoError(s.t, s.driver.Delete(s.t.Context(), s.claim))
+		return !s.observe().Exists
+	}, patience, 5*time.Millisecond)
+	require.Empty(s.t, s.observe().Runtimes)
 }
 
 // ready waits until the agent of a runtime is ready.
-func (s *subject) ready(o deploy.Observed) {
+func (s *subject) ready(r deploy.Runtime) {
 	s.t.Helper()
-	c, err := client.New(client.Config{BaseURL: o.URL, APIKey: apiKey})
+	c, err := client.New(client.Config{BaseURL: r.URL, APIKey: apiKey})
 	require.NoError(s.t, err)
 	require.Eventually(s.t, func() bool {
 		agents, err := c.Agents(s.t.Context())
@@ -121,38 +134,121 @@ func (s *subject) ready(o deploy.Observed) {
 
 func (s *subject) life() {
 	first := s.apply(1)
-	again := s.apply(1)
-	require.Equal(s.t, first, again, "it is applied already")
+	require.Equal(s.t, first, s.apply(1), "it is applied already")
 	keys, err := s.driver.List(s.t.Context(), s.claim.Owner)
 	require.NoError(s.t, err)
 	require.Equal(s.t, []string{s.claim.Key}, keys)
-	lines, err := s.driver.Logs(s.t.Context(), s.claim.Key, 10)
+	lines, err := s.driver.Logs(s.t.Context(), s.claim.Key, 1, 10)
 	require.NoError(s.t, err)
 	require.NotEmpty(s.t, lines)
 	require.LessOrEqual(s.t, len(lines), 10)
-	s.stop()
-	second := s.start()
-	require.EqualValues(s.t, 1, second.Revision)
-	require.True(s.t, second.StartedAt.After(first.StartedAt))
+	s.stop(1)
+	require.True(s.t, s.apply(1).StartedAt.After(first.StartedAt))
 }
 
+// revision starts a second revision next to the first one, which continues until it is discarded.
 func (s *subject) revision() {
 	first := s.apply(1)
 	second := s.apply(2)
-	require.True(s.t, second.StartedAt.After(first.StartedAt))
-	s.stop()
+	require.NotEqual(s.t, first.URL, second.URL)
+	require.Equal(s.t, []deploy.Runtime{first, second}, s.observe().Runtimes)
+	s.ready(first)
+	s.Kill(s.t, s.claim.Key, 2)
+	s.reach(deploy.Exited, 2, func(context.Context) error { return nil })
+	s.ready(first)
+	second = s.apply(2)
+	s.reach("", 1, func(ctx context.Context) error { return s.driver.Discard(ctx, s.claim, 1) })
+	require.Equal(s.t, []deploy.Runtime{second}, s.observe().Runtimes)
+	s.ready(second)
+	lines, err := s.driver.Logs(s.t.Context(), s.claim.Key, 1, 10)
+	require.NoError(s.t, err)
+	require.Empty(s.t, lines)
+	require.NoError(s.t, s.driver.Discard(s.t.Context(), s.claim, 1))
+	s.stop(2)
 	s.apply(3)
 }
 
 func (s *subject) crash() {
 	first := s.apply(1)
-	s.Kill(s.t, s.claim.Key)
-	o := s.reach(deploy.Exited, 1, func(context.Context) error { return nil })
-	require.Equal(s.t, first.StartedAt, o.StartedAt)
-	require.True(s.t, s.start().StartedAt.After(first.StartedAt))
-	s.Kill(s.t, s.claim.Key)
+	s.Kill(s.t, s.claim.Key, 1)
+	r := s.reach(deploy.Exited, 1, func(context.Context) error { return nil })
+	require.Equal(s.t, first.StartedAt, r.StartedAt)
+	require.True(s.t, s.apply(1).StartedAt.After(first.StartedAt))
+	s.Kill(s.t, s.claim.Key, 1)
 	s.reach(deploy.Exited, 1, func(context.Context) error { return nil })
-	s.stop()
+	s.stop(1)
+}
+
+// run starts a run of a revision. release ends it, and result receives its text.
+func (s *subject) run(revision int64) (r deploy.Runtime, release func(), result chan string) {
+	s.t.Helper()
+	held, entered := make(chan struct{}), make(chan struct{}, 1)
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		entered <- struct{}{}
+		select {
+		case <-held:
+		case <-r.Context().Done():
+			return
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, `data: {"choices":[{"index":0,"delta":{"content":"finished"},"finish_reason":"stop"}]}`+"\n\ndata: [DONE]\n\n") // the runtime may have been killed
+	}))
+	s.t.Cleanup(upstream.Close)
+	req := request(s.claim.Key, "first")
+	req.Config.Model, req.Config.Provider = "held", agent.Provider{Protocol: agent.ProtocolOpenAI, BaseURL: agent.Secret(upstream.URL), APIKey: "key"}
+	r = s.applyRequest(revision, req)
+	result = make(chan string, 1)
+	go func() {
+		answer, err := s.call(r)
+		if err != nil {
+			answer.Text = err.Error()
+		}
+		result <- answer.Text
+	}()
+	select {
+	case <-entered:
+	case text := <-result:
+		require.Fail(s.t, "the run ended", text)
+	case <-time.After(patience):
+		require.Fail(s.t, "the run did not start")
+	}
+	return r, sync.OnceFunc(func() { close(held) }), result
+}
+
+func (s *subject) call(r deploy.Runtime) (wire.RunResponse, error) {
+	c, err := client.New(client.Config{BaseURL: r.URL, APIKey: apiKey, HTTPClient: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}})
+	if err != nil {
+		return wire.RunResponse{}, err
+	}
+	return c.Complete(s.t.Context(), "helper", wire.RunRequest{Message: "hello"})
+}
+
+// drained ends a revision that has a run: it accepts no other one, and ends after its run.
+func (s *subject) drained() {
+	first, release, result := s.run(1)
+	defer release()
+	second := s.apply(2)
+	stop := func(ctx context.Context) error { return s.driver.Stop(ctx, s.claim, 1, time.Hour) }
+	s.reach(deploy.Stopping, 1, stop)
+	require.Eventually(s.t, func() bool { _, err := s.call(first); return err != nil }, patience, 5*time.Millisecond)
+	s.driver = s.Driver(s.t) // another hub continues
+	require.NoError(s.t, stop(s.t.Context()))
+	require.Equal(s.t, deploy.Stopping, s.observe().Runtime(1).Phase)
+	require.Empty(s.t, result)
+	release()
+	require.Equal(s.t, "finished", <-result)
+	s.reach(deploy.Stopped, 1, stop)
+	require.Equal(s.t, second, s.observe().Runtime(2))
+	s.ready(second)
+}
+
+// impatient ends a revision that drains, without patience for its run.
+func (s *subject) impatient() {
+	_, release, result := s.run(1)
+	defer release()
+	s.reach(deploy.Stopping, 1, func(ctx context.Context) error { return s.driver.Stop(ctx, s.claim, 1, time.Hour) })
+	s.stop(1)
+	require.NotEqual(s.t, "finished", <-result)
 }
 
 func (s *subject) fenced() {
@@ -160,31 +256,28 @@ func (s *subject) fenced() {
 	former, ctx := s.claim, s.t.Context()
 	former.Fence--
 	require.ErrorIs(s.t, s.driver.Apply(ctx, former, 2, request(former.Key, "other")), deploy.ErrFenced)
-	e, ok := errors.AsType[*deploy.FencedError](s.driver.Start(ctx, former))
+	e, ok := errors.AsType[*deploy.FencedError](s.driver.Stop(ctx, former, 1, 0))
 	require.True(s.t, ok)
 	require.Equal(s.t, s.claim.Fence, e.Fence, "a hub can take a higher one")
-	require.ErrorIs(s.t, s.driver.Start(ctx, former), deploy.ErrFenced)
-	require.ErrorIs(s.t, s.driver.Stop(ctx, former), deploy.ErrFenced)
+	require.ErrorIs(s.t, s.driver.Stop(ctx, former, 1, time.Hour), deploy.ErrFenced)
+	require.ErrorIs(s.t, s.driver.Discard(ctx, former, 1), deploy.ErrFenced)
 	require.ErrorIs(s.t, s.driver.Delete(ctx, former), deploy.ErrFenced)
-	now, err := s.driver.Observe(ctx, s.claim.Key)
-	require.NoError(s.t, err)
-	require.Equal(s.t, first, now)
-	s.reach(deploy.Absent, 0, func(ctx context.Context) error { return s.driver.Delete(ctx, s.claim) })
+	require.Equal(s.t, []deploy.Runtime{first}, s.observe().Runtimes)
+	s.delete()
 	require.ErrorIs(s.t, s.driver.Apply(ctx, former, 2, request(former.Key, "other")), deploy.ErrFenced, "a deleted deployment does not come back")
 }
 
 func (s *subject) adopted() {
-	first := s.apply(1)
+	first, second := s.apply(1), s.apply(2)
 	s.driver = s.Driver(s.t)
 	s.claim.Fence++
-	now, err := s.driver.Observe(s.t.Context(), s.claim.Key)
-	require.NoError(s.t, err)
-	require.Equal(s.t, first, now)
+	require.Equal(s.t, []deploy.Runtime{first, second}, s.observe().Runtimes)
 	require.Equal(s.t, first, s.apply(1))
-	s.stop()
+	s.stop(1)
 	s.driver = s.Driver(s.t)
-	s.stop()
-	s.start()
+	s.stop(1)
+	require.Equal(s.t, second, s.apply(2))
+	s.apply(1)
 }
 
 // foreign uses a platform with two databases, whose deployments have the same key.
@@ -192,46 +285,42 @@ func (s *subject) foreign() {
 	first, ctx := s.apply(1), s.t.Context()
 	other := deploy.Claim{Key: s.claim.Key, Fence: s.claim.Fence + 10, Owner: "second"}
 	require.ErrorIs(s.t, s.driver.Apply(ctx, other, 2, request(other.Key, "other")), deploy.ErrForeign)
-	require.ErrorIs(s.t, s.driver.Start(ctx, other), deploy.ErrForeign)
-	require.ErrorIs(s.t, s.driver.Stop(ctx, other), deploy.ErrForeign)
+	require.ErrorIs(s.t, s.driver.Stop(ctx, other, 1, 0), deploy.ErrForeign)
+	require.ErrorIs(s.t, s.driver.Discard(ctx, other, 1), deploy.ErrForeign)
 	require.ErrorIs(s.t, s.driver.Delete(ctx, other), deploy.ErrForeign)
 	keys, err := s.driver.List(ctx, other.Owner)
 	require.NoError(s.t, err)
 	require.Empty(s.t, keys)
 	require.Equal(s.t, first, s.apply(1))
-	s.reach(deploy.Absent, 0, func(ctx context.Context) error { return s.driver.Delete(ctx, s.claim) })
+	s.delete()
 	s.claim = other
 	s.apply(1)
 }
 
-// keys replaces the API key of a runtime that continues.
+// keys replaces the API key of runtimes that continue.
 func (s *subject) keys() {
-	first := s.apply(1)
+	first, second := s.apply(1), s.apply(2)
 	set := func(keys ...agent.Secret) { require.NoError(s.t, s.driver.SetKeys(s.t.Context(), s.claim, keys)) }
 	set(apiKey, "next-key")
 	s.accepts(first, apiKey, true)
 	s.accepts(first, "next-key", true)
+	s.accepts(second, "next-key", true)
 	set("next-key")
 	s.accepts(first, apiKey, false)
 	s.accepts(first, "next-key", true)
-	now, err := s.driver.Observe(s.t.Context(), s.claim.Key)
-	require.NoError(s.t, err)
-	require.Equal(s.t, first, now, "it was not started again")
+	s.accepts(second, apiKey, false)
+	require.Equal(s.t, []deploy.Runtime{first, second}, s.observe().Runtimes, "they were not started again")
 	former := s.claim
 	former.Fence--
 	require.ErrorIs(s.t, s.driver.SetKeys(s.t.Context(), former, []agent.Secret{apiKey}), deploy.ErrFenced)
-	s.stop()
-	set("third-key")
-	again := s.reach(deploy.Running, 1, func(ctx context.Context) error { return s.driver.Start(ctx, s.claim) })
-	s.accepts(again, "third-key", true)
-	s.accepts(again, "next-key", false)
-	s.accepts(s.apply(2), apiKey, true)
+	s.stop(1)
+	s.accepts(s.apply(1), apiKey, true)
 }
 
 // accepts waits until a runtime accepts a key, or no longer does.
-func (s *subject) accepts(o deploy.Observed, key string, accepted bool) {
+func (s *subject) accepts(r deploy.Runtime, key string, accepted bool) {
 	s.t.Helper()
-	c, err := client.New(client.Config{BaseURL: o.URL, APIKey: key})
+	c, err := client.New(client.Config{BaseURL: r.URL, APIKey: key})
 	require.NoError(s.t, err)
 	require.Eventually(s.t, func() bool {
 		_, err := c.Agents(s.t.Context())
@@ -243,10 +332,10 @@ func (s *subject) accepts(o deploy.Observed, key string, accepted bool) {
 func (s *subject) unknown() {
 	ctx := s.t.Context()
 	require.NoError(s.t, s.driver.SetKeys(ctx, s.claim, []agent.Secret{apiKey}))
-	require.NoError(s.t, s.driver.Stop(ctx, s.claim))
-	require.NoError(s.t, s.driver.Start(ctx, s.claim))
+	require.NoError(s.t, s.driver.Stop(ctx, s.claim, 1, 0))
+	require.NoError(s.t, s.driver.Discard(ctx, s.claim, 1))
 	require.NoError(s.t, s.driver.Delete(ctx, s.claim))
-	lines, err := s.driver.Logs(ctx, s.claim.Key, 10)
+	lines, err := s.driver.Logs(ctx, s.claim.Key, 1, 10)
 	require.NoError(s.t, err)
 	require.Empty(s.t, lines)
 	keys, err := s.driver.List(ctx, s.claim.Owner)

@@ -13,7 +13,7 @@ import (
 
 // policy is what the processes of a deployment can reach. The runtime confines its commands
 // further.
-func (d *Driver) policy(f folder, user int) sandbox.Policy {
+func (d *Driver) policy(r revision, user int) sandbox.Policy {
 	path := ""
 	for _, variable := range d.cfg.Env {
 		if value, found := strings.CutPrefix(variable, "PATH="); found {
@@ -21,12 +21,12 @@ func (d *Driver) policy(f folder, user int) sandbox.Policy {
 		}
 	}
 	return sandbox.Policy{
-		Dir:     f.path(workDir),
-		Private: f.path(privateDir),
+		Dir:     r.of.path(workDir),
+		Private: r.path(privateDir),
 		Home:    d.cfg.Home,
 		Hidden:  append([]string{d.cfg.Dir}, d.cfg.Hidden...),
-		Read:    slices.Concat([]string{string(f), d.cfg.Command[0]}, d.cfg.Read),
-		Write:   slices.Concat([]string{f.path(homeDir), f.path(stateDir)}, d.cfg.Write),
+		Read:    slices.Concat([]string{r.dir, d.cfg.Command[0]}, d.cfg.Read),
+		Write:   slices.Concat([]string{r.of.path(homeDir), r.of.path(stateDir)}, d.cfg.Write),
 		Path:    path,
 		Network: sandbox.NetworkAll,
 		Nested:  true,
@@ -35,19 +35,19 @@ func (d *Driver) policy(f folder, user int) sandbox.Policy {
 }
 
 // temporary returns the directory of temporary files.
-func (f folder) temporary() string { return f.path(filepath.Join(privateDir, "tmp")) }
+func (r revision) temporary() string { return r.path(filepath.Join(privateDir, "tmp")) }
 
 // confine changes cmd so that it is confined, and returns a function that is called after its
 // start.
-func (d *Driver) confine(f folder, cmd *exec.Cmd) (started func(), err error) {
-	if err := f.makeDirectories(); err != nil {
+func (d *Driver) confine(r revision, cmd *exec.Cmd) (started func(), err error) {
+	if err := r.makeDirectories(); err != nil {
 		return nil, clean("create directory of deployment", err)
 	}
-	user, err := d.assign(f)
+	user, err := d.assign(r)
 	if err != nil {
 		return nil, clean("give the deployment its user id", err)
 	}
-	box, err := sandbox.New(d.policy(f, user))
+	box, err := sandbox.New(d.policy(r, user))
 	if err != nil {
 		return nil, clean("confine the runtime", err)
 	}
@@ -57,7 +57,7 @@ func (d *Driver) confine(f folder, cmd *exec.Cmd) (started func(), err error) {
 		box.Close()
 		return nil, clean("confine the runtime", err)
 	}
-	cmd.Env = append(cmd.Env, "HOME="+f.path(homeDir)) // by which a launcher whose state is lost is found
+	cmd.Env = append(cmd.Env, "HOME="+r.of.path(homeDir), r.mark()) // by which a launcher whose state is lost is found
 	cmd.SysProcAttr = ownSession(cmd.SysProcAttr)
 	return func() {
 		c.Started()
@@ -78,7 +78,8 @@ func (d *Driver) probe() error {
 	if err != nil {
 		return err
 	}
-	trial := folder(dir)
+	f := folder{root: d.cfg.Dir, dir: dir}
+	trial := revision{folder: f, of: f}
 	defer func() { _ = empty(dir) }() // a later start deletes what remains
 	if err := trial.makeDirectories(); err != nil {
 		return err

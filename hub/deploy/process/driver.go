@@ -11,19 +11,22 @@
 //
 // The directory of a deployment has
 //
-//	agents.yaml    the configuration, with the keys of providers
-//	env.json       the environment
-//	keys           the API keys of the runtime
-//	state.json     the process and the revision
 //	work/          the working directory of the agent
 //	home/          its home directory
 //	state/         its conversations and downloaded skills
-//	private/       its temporary files
-//	log, log.1     the output of the runtime
+//	7/             what belongs to revision 7:
+//	  agents.yaml  the configuration, with the keys of providers
+//	  env.json     the environment
+//	  keys         the API keys of the runtime
+//	  state.json   the process
+//	  private/     its temporary files
+//	  log, log.1   the output of the runtime
+//
+// A former version had the files of one revision next to work.
 //
 // On Linux, all processes of a deployment are confined by a nested sandbox: they see the files of
-// the system, of the toolchains on PATH and of Read and Write, and their own directory, of which
-// they change work, home, state and private. They see no process but their own. If the hub is root,
+// the system, of the toolchains on PATH and of Read and Write, and of the deployment: they change
+// work, home, state and private. A runtime sees no process but its own. If the hub is root,
 // each deployment has its own user id, which is recorded as the group of its directory.
 // [Driver.Unconfined] reports what is not in force.
 package process
@@ -91,8 +94,8 @@ type Driver struct {
 	unconfined string
 
 	waiting sync.WaitGroup // for processes that this one has started
-	exits   sync.Map       // from folder to the exit of its last process
-	ports   sync.Map       // from folder to the listener of its runtime
+	exits   sync.Map       // from the folder of a revision to the exit of its last process
+	ports   sync.Map       // from the folder of a revision to its listener
 }
 
 var _ deploy.Driver = (*Driver)(nil)
@@ -135,99 +138,104 @@ var keyPattern = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,127}$`)
 // folder returns the directory of a deployment.
 func (d *Driver) folder(key string) (folder, error) {
 	if !keyPattern.MatchString(key) {
-		return "", fmt.Errorf("deployment key %.200q is not valid", key)
+		return folder{}, fmt.Errorf("deployment key %.200q is not valid", key)
 	}
-	return folder(filepath.Join(d.cfg.Dir, key)), nil
+	return folder{root: d.cfg.Dir, dir: filepath.Join(d.cfg.Dir, key)}, nil
 }
 
-// Apply replaces the configuration of a deployment and starts its runtime. While a runtime of
-// another revision runs, it only stops that.
-func (d *Driver) Apply(ctx context.Context, claim deploy.Claim, revision int64, req deploy.Request) error {
-	f, err := d.folder(claim.Key)
-	if err != nil {
-		return err
-	}
-	return d.change(ctx, f, claim, true, func(s *state) error {
-		if s.alive() {
-			if s.Revision == revision {
-				return nil
-			}
-			return d.terminate(f, s)
+// Apply configures a revision and starts its runtime. If a former runtime of the revision ends, it
+// waits for that.
+func (d *Driver) Apply(ctx context.Context, claim deploy.Claim, number int64, req deploy.Request) error {
+	return d.change(ctx, claim, true, func(f folder) error {
+		r := f.revision(number)
+		s, err := r.load()
+		switch {
+		case err != nil:
+			return clean("read state of deployment", err)
+		case s.alive() && s.StoppedAt.IsZero():
+			return nil
+		case s.alive():
+			return d.terminate(r, s, 0)
 		}
-		if err := f.configure(req); err != nil {
+		if err := r.configure(req); err != nil {
 			return err
 		}
-		s.Revision, s.StoppedAt = revision, time.Time{}
-		return d.start(f, s)
+		s.StoppedAt, s.CutAt, s.Revision = time.Time{}, time.Time{}, number
+		return d.start(r, &s, req.RunLimit())
 	})
 }
 
-// Start starts the runtime with its last configuration.
-func (d *Driver) Start(ctx context.Context, claim deploy.Claim) error {
-	f, err := d.folder(claim.Key)
-	if err != nil {
-		return err
-	}
-	return d.change(ctx, f, claim, false, func(s *state) error {
-		if s.Revision == 0 || s.alive() && s.StoppedAt.IsZero() {
-			return nil
-		}
-		if s.alive() {
-			return d.terminate(f, s) // it ends already, and cannot be called back
-		}
-		s.StoppedAt = time.Time{}
-		return d.start(f, s)
-	})
-}
-
-// SetKeys replaces the file with the keys, which the runtime reads again within a second.
+// SetKeys replaces the files with the keys, which the runtimes read again within a second.
 func (d *Driver) SetKeys(ctx context.Context, claim deploy.Claim, keys []agent.Secret) error {
-	f, err := d.folder(claim.Key)
-	if err != nil {
-		return err
+	texts := make([]string, len(keys))
+	for i, key := range keys {
+		texts[i] = string(key)
 	}
-	return d.change(ctx, f, claim, false, func(*state) error {
-		texts := make([]string, len(keys))
-		for i, key := range keys {
-			texts[i] = string(key)
+	return d.change(ctx, claim, false, func(f folder) error {
+		all, err := f.revisions()
+		for _, r := range all {
+			err = errors.Join(err, r.setKeys(strings.Join(texts, ",")))
 		}
-		return f.setKeys(strings.Join(texts, ","))
+		return err
 	})
 }
 
-// Stop requests the runtime to end, and kills it after the grace period.
-func (d *Driver) Stop(ctx context.Context, claim deploy.Claim) error {
-	f, err := d.folder(claim.Key)
-	if err != nil {
-		return err
-	}
-	return d.change(ctx, f, claim, false, func(s *state) error {
-		if s.alive() {
-			return d.terminate(f, s)
+// Stop requests the runtime to end, and kills it after the patience and a few seconds.
+func (d *Driver) Stop(ctx context.Context, claim deploy.Claim, number int64, patience time.Duration) error {
+	return d.change(ctx, claim, false, func(f folder) error {
+		r := f.revision(number)
+		ended, err := d.end(r, patience)
+		if !ended || err != nil || !r.exists() {
+			return err
 		}
-		if s.PID == 0 && !s.StoppedAt.IsZero() {
+		s, err := r.load()
+		if err != nil || s.PID == 0 && !s.StoppedAt.IsZero() {
+			return err
+		}
+		s.PID, s.StoppedAt = 0, cmp.Or(s.StoppedAt, time.Now())
+		return r.save(s)
+	})
+}
+
+// Discard stops the runtime of a revision, and then deletes the files of the revision.
+func (d *Driver) Discard(ctx context.Context, claim deploy.Claim, number int64) error {
+	return d.change(ctx, claim, false, func(f folder) error {
+		r := f.revision(number)
+		ended, err := d.end(r, 0)
+		if !ended || err != nil {
+			return err
+		}
+		for _, path := range r.own() {
+			trash, err := f.remove(path)
+			if err != nil {
+				return err
+			}
+			d.empty(trash)
+		}
+		return nil
+	})
+}
+
+// Delete stops all runtimes, and then deletes the directory of the deployment.
+func (d *Driver) Delete(ctx context.Context, claim deploy.Claim) error {
+	return d.change(ctx, claim, false, func(f folder) error {
+		all, err := f.revisions()
+		if err != nil {
+			return err
+		}
+		running := false
+		for _, r := range all {
+			ended, err := d.end(r, 0)
+			if err != nil {
+				return err
+			}
+			running = running || !ended
+		}
+		if running {
 			return nil
 		}
-		s.reap(f)
-		d.release(f)
-		s.PID, s.StoppedAt = 0, cmp.Or(s.StoppedAt, time.Now())
-		return f.save(*s)
-	})
-}
-
-// Delete stops the runtime, and then deletes the directory of the deployment.
-func (d *Driver) Delete(ctx context.Context, claim deploy.Claim) error {
-	f, err := d.folder(claim.Key)
-	if err != nil {
-		return err
-	}
-	return d.change(ctx, f, claim, false, func(s *state) error {
-		if s.alive() {
-			return d.terminate(f, s)
-		}
-		s.reap(f)
-		d.release(f)
-		trash, err := f.remove()
+		killLeft("HOME=" + f.path(homeDir))
+		trash, err := f.remove(f.dir)
 		if err == nil {
 			d.empty(trash)
 		}
@@ -235,10 +243,28 @@ func (d *Driver) Delete(ctx context.Context, claim deploy.Claim) error {
 	})
 }
 
-// change calls do with the state of a deployment while its key is locked. It fails with
+// end makes one step to the end of a runtime, and reports whether nothing of it is left.
+func (d *Driver) end(r revision, patience time.Duration) (ended bool, err error) {
+	s, err := r.load()
+	if err != nil {
+		return false, clean("read state of deployment", err)
+	}
+	if s.alive() {
+		return false, d.terminate(r, s, patience)
+	}
+	s.reap(r)
+	d.release(r)
+	return true, nil
+}
+
+// change calls do with the directory of a deployment while its key is locked. It fails with
 // deploy.ErrFenced if a higher fence was used. Without create, do is not called if there is no
 // deployment.
-func (d *Driver) change(ctx context.Context, f folder, claim deploy.Claim, create bool, do func(*state) error) error {
+func (d *Driver) change(ctx context.Context, claim deploy.Claim, create bool, do func(folder) error) error {
+	f, err := d.folder(claim.Key)
+	if err != nil {
+		return err
+	}
 	l, err := d.lock(ctx, claim.Key)
 	if err != nil {
 		return clean("lock deployment", err)
@@ -258,43 +284,46 @@ func (d *Driver) change(ctx context.Context, f folder, claim deploy.Claim, creat
 	if !create && !f.exists() {
 		return nil
 	}
-	s, err := f.load()
-	if err != nil {
-		return clean("read state of deployment", err)
-	}
-	return do(&s)
+	return do(f)
 }
 
 // Observe returns the state of a deployment. It does not wait for calls that change it.
-func (d *Driver) Observe(_ context.Context, key string) (deploy.Observed, error) {
+func (d *Driver) Observe(_ context.Context, key string) (o deploy.Observed, err error) {
 	f, err := d.folder(key)
+	if err != nil || !f.exists() {
+		return o, err
+	}
+	o.Exists, o.Owner = true, d.ownerOf(key)
+	all, err := f.revisions()
+	for _, r := range all {
+		one, failed := d.observe(r)
+		err = errors.Join(err, failed)
+		o.Runtimes = append(o.Runtimes, one)
+	}
+	return o, err
+}
+
+func (d *Driver) observe(r revision) (deploy.Runtime, error) {
+	s, err := r.load()
 	if err != nil {
-		return deploy.Observed{}, err
+		return deploy.Runtime{}, clean("read state of deployment", err)
 	}
-	s, err := f.load()
-	if err != nil {
-		return deploy.Observed{}, clean("read state of deployment", err)
-	}
-	if !f.exists() {
-		return deploy.Observed{Phase: deploy.Absent}, nil
-	}
-	o := deploy.Observed{Revision: s.Revision, StartedAt: s.StartedAt, Phase: deploy.Stopped}
-	o.Owner = d.ownerOf(key)
+	o := deploy.Runtime{Revision: r.number, StartedAt: s.StartedAt, Phase: deploy.Stopped}
 	var last exit // of this process, if this driver started it
-	if v, _ := d.exits.Load(f); v != nil && v.(exit).birth == s.Birth {
+	if v, _ := d.exits.Load(r.folder); v != nil && v.(exit).birth == s.Birth {
 		last = v.(exit)
 	}
 	switch alive := s.alive() || last.running && s.PID != 0; {
 	case alive && s.StoppedAt.IsZero():
 		o.Phase, o.URL = deploy.Running, "http://"+s.Addr
-		f.rotate(d.cfg.MaxLog)
+		r.rotate(d.cfg.MaxLog)
 	case alive:
 		o.Phase = deploy.Stopping
 	case s.damaged:
 		o.Phase, o.Message = deploy.Exited, "its state file is damaged"
 	case s.StoppedAt.IsZero() && s.PID != 0:
 		o.Phase, o.Message = deploy.Exited, last.note
-		_, _ = d.reserve(f, s.Addr) // Start tries again
+		_, _ = d.reserve(r, s.Addr) // the next start tries again
 	}
 	return o, nil
 }

@@ -27,7 +27,7 @@ func TestGroupOfAnotherProgramIsNotKilled(t *testing.T) {
 			d := open(t, dir)
 			require.NoError(t, d.Apply(t.Context(), claim, 1, demand))
 			until(t, d, deploy.Running, nil)
-			until(t, d, deploy.Stopped, func() error { return d.Stop(t.Context(), claim) })
+			until(t, d, deploy.Stopped, func() error { return d.Stop(t.Context(), claim, 1, 0) })
 
 			// The leader of the group has ended, and a member has not.
 			other := exec.CommandContext(t.Context(), "/bin/sh", "-c", "sleep 600 >/dev/null & exit 0")
@@ -44,7 +44,7 @@ func TestGroupOfAnotherProgramIsNotKilled(t *testing.T) {
 			}
 			state(t, dir, map[string]any{"revision": 1, "pid": group, "birth": birth, "addr": "127.0.0.1:1", "startedAt": time.Now()})
 			until(t, d, deploy.Exited, nil)
-			require.NoError(t, d.Start(t.Context(), claim))
+			require.NoError(t, d.Apply(t.Context(), claim, 1, demand))
 			until(t, d, deploy.Running, nil)
 			require.Equal(t, 1, populated(group))
 			remove(t, d)
@@ -57,7 +57,7 @@ func state(t *testing.T, dir string, content any) {
 	t.Helper()
 	text, err := json.Marshal(content)
 	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(filepath.Join(dir, key, "state.json"), text, 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, key, "1", "state.json"), text, 0o600))
 }
 
 // An agent with Bash can damage the files next to its working directory. Neither a deployment nor
@@ -82,14 +82,14 @@ func TestDamagedFiles(t *testing.T) {
 		"another machine": func(path string) { replace(path, `{"revision":1,"pid":2,"birth":"x","addr":"192.0.2.1:80"}`) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, file := range []string{filepath.Join(key, "state.json"), filepath.Join(".locks", key), filepath.Join(key, "log")} {
+			for _, file := range []string{filepath.Join(key, "1", "state.json"), filepath.Join(".locks", key), filepath.Join(key, "1", "log")} {
 				dir := t.TempDir()
 				d := open(t, dir)
 				require.NoError(t, d.Apply(t.Context(), claim, 1, demand))
 				until(t, d, deploy.Running, nil)
 				former := pid(t, dir, key)
 				damage(filepath.Join(dir, file))
-				_, err := d.Logs(t.Context(), key, 10)
+				_, err := d.Logs(t.Context(), key, 1, 10)
 				if !strings.HasSuffix(file, "log") {
 					require.NoError(t, err)
 				}
@@ -118,21 +118,19 @@ func TestPlantedFilesAreReplaced(t *testing.T) {
 	until(t, d, deploy.Running, nil)
 	victim := filepath.Join(t.TempDir(), "victim")
 	require.NoError(t, os.WriteFile(victim, []byte("content"), 0o600))
-	revision := int64(1)
 	for name, plant := range map[string]func(path string) error{
 		"a link": func(path string) error { return os.Symlink(victim, path) },
 		"a pipe": func(path string) error { return syscall.Mkfifo(path, 0o600) },
 		"a tree": func(path string) error { return os.MkdirAll(filepath.Join(path, "x"), 0o700) },
 	} {
-		until(t, d, deploy.Stopped, func() error { return d.Stop(t.Context(), claim) })
+		until(t, d, deploy.Stopped, func() error { return d.Stop(t.Context(), claim, 1, 0) })
 		d.Wait()
 		for _, file := range []string{"agents.yaml", "env.json", "keys", "log", "log.1", ".agents.yaml.new", ".env.json.new", ".keys.new", ".state.json.new"} {
-			path := filepath.Join(dir, key, file)
+			path := filepath.Join(dir, key, "1", file)
 			require.NoError(t, os.RemoveAll(path))
 			require.NoError(t, plant(path), name)
 		}
-		revision++
-		require.NoError(t, d.Apply(t.Context(), claim, revision, demand), name)
+		require.NoError(t, d.Apply(t.Context(), claim, 1, demand), name)
 		until(t, d, deploy.Running, nil)
 	}
 	content, err := os.ReadFile(victim)
@@ -200,8 +198,8 @@ func TestFrozenRuntimeIsKilled(t *testing.T) {
 	require.NoError(t, d.Apply(t.Context(), claim, 1, demand))
 	until(t, d, deploy.Running, nil)
 	require.NoError(t, syscall.Kill(pid(t, dir, key), syscall.SIGSTOP))
-	until(t, d, deploy.Stopped, func() error { return d.Stop(t.Context(), claim) })
-	require.NoError(t, d.Start(t.Context(), claim))
+	until(t, d, deploy.Stopped, func() error { return d.Stop(t.Context(), claim, 1, 0) })
+	require.NoError(t, d.Apply(t.Context(), claim, 1, demand))
 	until(t, d, deploy.Running, nil)
 	remove(t, d)
 }
@@ -220,7 +218,7 @@ func TestPortOfACrashedRuntimeIsKept(t *testing.T) {
 		_ = l.Close()
 	}
 	require.Error(t, err)
-	require.NoError(t, d.Start(t.Context(), claim))
+	require.NoError(t, d.Apply(t.Context(), claim, 1, demand))
 	require.Equal(t, first.URL, until(t, d, deploy.Running, nil).URL)
 	remove(t, d)
 	listen(t, first.URL)() // a deployment that was deleted keeps no port

@@ -12,19 +12,18 @@ import (
 )
 
 // killLeft kills the processes that a runtime has left in sessions of their own, such as the
-// children of a command of Bash. Their home directory is that of the deployment. No runtime of the
-// deployment may be running, because its processes have that too.
-func (f folder) killLeft() {
+// children of a command of Bash: all processes with a variable in their environment. The runtime
+// must have ended, because it has the variable too.
+func killLeft(mark string) {
 	const passes = 3 // a process may fork while the others are killed
 	for range passes {
-		if !f.killOnce() {
+		if !killOnce([]byte(mark)) {
 			return
 		}
 	}
 }
 
-func (f folder) killOnce() (found bool) {
-	home := []byte("HOME=" + f.path(homeDir))
+func killOnce(mark []byte) (found bool) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		return false
@@ -35,7 +34,7 @@ func (f folder) killOnce() (found bool) {
 			continue
 		}
 		env, err := os.ReadFile("/proc/" + e.Name() + "/environ")
-		if err != nil || !bytes.Contains(env, home) {
+		if err != nil || !bytes.Contains(env, mark) {
 			continue
 		}
 		p, err := os.FindProcess(pid) // the same process until it is released: the id may be given to another one
@@ -43,7 +42,7 @@ func (f folder) killOnce() (found bool) {
 			continue
 		}
 		env, err = os.ReadFile("/proc/" + e.Name() + "/environ")
-		if err == nil && slices.ContainsFunc(bytes.Split(env, []byte{0}), func(v []byte) bool { return bytes.Equal(v, home) }) {
+		if err == nil && slices.ContainsFunc(bytes.Split(env, []byte{0}), func(v []byte) bool { return bytes.Equal(v, mark) }) {
 			found = killGroupOf(p) || found
 		}
 		_ = p.Release() // it has no other error than of a second call
@@ -60,17 +59,16 @@ func killGroupOf(p *os.Process) bool {
 	return p.Kill() == nil
 }
 
-// killOrphans kills the group of a runtime that has ended, if a process in it has the home
-// directory of the deployment. Without that, it may be the group of another program that was given
+// killOrphans kills the group of a runtime that has ended, if a process in it has the mark of the
+// revision. Without that, it may be the group of another program that was given
 // the id, in particular after a reboot.
-func killOrphans(pid int, born string, f folder) {
+func killOrphans(pid int, born, mark string) {
 	if now := birth(pid); now != "" && now != born || born == "" || bootOf(born) != boot() {
 		return
 	}
-	home := []byte("HOME=" + f.path(homeDir))
 	for _, member := range members(pid) {
 		env, err := os.ReadFile("/proc/" + member + "/environ")
-		if err == nil && slices.ContainsFunc(bytes.Split(env, []byte{0}), func(v []byte) bool { return bytes.Equal(v, home) }) {
+		if err == nil && slices.ContainsFunc(bytes.Split(env, []byte{0}), func(v []byte) bool { return string(v) == mark }) {
 			_ = syscall.Kill(-pid, syscall.SIGKILL) // it has ended otherwise
 			return
 		}

@@ -152,7 +152,7 @@ func (d *Driver) sweep(now time.Time) error {
 	}
 	for _, e := range entries {
 		info, err := e.Info()
-		if err != nil || now.Sub(info.ModTime()) < forgetFences || folder(filepath.Join(d.cfg.Dir, e.Name())).exists() {
+		if err != nil || now.Sub(info.ModTime()) < forgetFences || (folder{dir: filepath.Join(d.cfg.Dir, e.Name())}).exists() {
 			continue
 		}
 		path := filepath.Join(locks, e.Name())

@@ -13,15 +13,16 @@ import (
 // maxTail bounds the part of a log that Logs reads, in bytes.
 const maxTail = 2 << 20
 
-// Logs returns the last lines of the log.
-func (d *Driver) Logs(_ context.Context, key string, tail int) ([]string, error) {
+// Logs returns the last lines of the log of a revision.
+func (d *Driver) Logs(_ context.Context, key string, number int64, tail int) ([]string, error) {
 	f, err := d.folder(key)
 	if err != nil {
 		return nil, err
 	}
+	r := f.revision(number)
 	var text []byte
 	for _, name := range []string{logFile, olderLog} {
-		part, err := readEnd(f.path(name), maxTail-int64(len(text)))
+		part, err := readEnd(r.path(name), maxTail-int64(len(text)))
 		if err != nil {
 			return nil, clean("read log", err)
 		}
@@ -56,13 +57,13 @@ func readEnd(path string, n int64) ([]byte, error) {
 
 // rotate moves the content of a log that is too large to the older part. The runtime has the file
 // open for appending, so the file remains. Lines that it writes at that moment may be lost.
-func (f folder) rotate(most int64) {
-	info, err := os.Lstat(f.path(logFile))
+func (r revision) rotate(most int64) {
+	info, err := os.Lstat(r.path(logFile))
 	if err != nil || !info.Mode().IsRegular() || info.Size() < most {
 		return
 	}
-	if text, err := readEnd(f.path(logFile), most); err == nil {
-		_ = f.write(olderLog, text) // on a full disk, the older part is lost
+	if text, err := readEnd(r.path(logFile), most); err == nil {
+		_ = r.write(olderLog, text) // on a full disk, the older part is lost
 	}
-	_ = os.Truncate(f.path(logFile), 0)
+	_ = os.Truncate(r.path(logFile), 0)
 }

@@ -5,10 +5,10 @@ package process
 import "os"
 
 // killLeft does nothing: this system does not show the environment of a process.
-func (f folder) killLeft() {}
+func killLeft(string) {}
 
 // killOrphans does nothing, for the same reason: the group may be that of another program.
-func killOrphans(int, string, folder) {}
+func killOrphans(int, string, string) {}
 
 // killMembers reports false: there is no launcher.
 func killMembers(int) bool { return false }
@@ -18,11 +18,11 @@ func begins(int) bool { return false }
 
 // probeUsers returns nothing: processes are not confined on this system, so that a user id of their
 // own is no protection.
-func (d *Driver) probeUsers(folder) (string, error) {
+func (d *Driver) probeUsers(revision) (string, error) {
 	d.cfg.Users = Users{}
 	return "", nil
 }
 
-func (d *Driver) assign(folder) (int, error) { return 0, nil }
+func (d *Driver) assign(revision) (int, error) { return 0, nil }
 
-func (f folder) share(string, *os.File) error { return nil }
+func (r revision) share(string, *os.File) error { return nil }

@@ -71,9 +71,12 @@ func open(t *testing.T, dir string, change ...func(*process.Config)) *process.Dr
 }
 
 // pid returns the process of a deployment.
-func pid(t *testing.T, dir, key string) int {
+func pid(t *testing.T, dir, key string) int { return pidOf(t, dir, key, 1) }
+
+// pidOf returns the process of a revision.
+func pidOf(t *testing.T, dir, key string, revision int64) int {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(dir, key, "state.json"))
+	text, err := os.ReadFile(filepath.Join(dir, key, strconv.FormatInt(revision, 10), "state.json"))
 	require.NoError(t, err)
 	var s struct{ PID int }
 	require.NoError(t, json.Unmarshal(text, &s))
@@ -84,8 +87,12 @@ func TestDriver(t *testing.T) {
 	deploytest.Suite(t, func(t *testing.T) deploytest.Harness {
 		dir := filepath.Join(t.TempDir(), "deployments")
 		return deploytest.Harness{
-			Driver: func(t *testing.T) deploy.Driver { return open(t, dir) },
-			Kill:   func(t *testing.T, key string) { require.NoError(t, syscall.Kill(pid(t, dir, key), syscall.SIGKILL)) },
+			Driver: func(t *testing.T) deploy.Driver {
+				return open(t, dir, func(c *process.Config) { c.Grace = 2 * time.Second })
+			},
+			Kill: func(t *testing.T, key string, revision int64) {
+				require.NoError(t, syscall.Kill(pidOf(t, dir, key, revision), syscall.SIGKILL))
+			},
 		}
 	})
 }
@@ -100,25 +107,29 @@ var (
 	}
 )
 
-// until waits for a phase.
-func until(t *testing.T, d deploy.Driver, phase deploy.Phase, call func() error) deploy.Observed {
+// absent is the phase of no runtime.
+const absent deploy.Phase = ""
+
+// until waits for a phase of the last runtime.
+func until(t *testing.T, d deploy.Driver, phase deploy.Phase, call func() error) (r deploy.Runtime) {
 	t.Helper()
-	var o deploy.Observed
 	require.Eventually(t, func() bool {
-		var err error
-		o, err = d.Observe(t.Context(), key)
+		o, err := d.Observe(t.Context(), key)
 		require.NoError(t, err)
-		if o.Phase != phase && call != nil {
+		if r = (deploy.Runtime{}); len(o.Runtimes) > 0 {
+			r = o.Runtimes[len(o.Runtimes)-1]
+		}
+		if r.Phase != phase && call != nil {
 			require.NoError(t, call())
 		}
-		return o.Phase == phase
+		return r.Phase == phase
 	}, 30*time.Second, 5*time.Millisecond, "%v", phase)
-	return o
+	return r
 }
 
 func remove(t *testing.T, d deploy.Driver) {
 	t.Helper()
-	until(t, d, deploy.Absent, func() error { return d.Delete(t.Context(), claim) })
+	until(t, d, absent, func() error { return d.Delete(t.Context(), claim) })
 }
 
 func TestFilesArePrivateAndArgumentsHaveNoSecret(t *testing.T) {
@@ -152,14 +163,14 @@ func TestTakenPortIsReplaced(t *testing.T) {
 	d := open(t, dir)
 	require.NoError(t, d.Apply(t.Context(), claim, 1, demand))
 	first := until(t, d, deploy.Running, nil)
-	until(t, d, deploy.Stopped, func() error { return d.Stop(t.Context(), claim) })
+	until(t, d, deploy.Stopped, func() error { return d.Stop(t.Context(), claim, 1, 0) })
 	taken := listen(t, first.URL)
-	require.NoError(t, d.Start(t.Context(), claim))
+	require.NoError(t, d.Apply(t.Context(), claim, 1, demand))
 	second := until(t, d, deploy.Running, nil)
 	require.NotEqual(t, first.URL, second.URL)
-	until(t, d, deploy.Stopped, func() error { return d.Stop(t.Context(), claim) })
+	until(t, d, deploy.Stopped, func() error { return d.Stop(t.Context(), claim, 1, 0) })
 	taken()
-	require.NoError(t, d.Start(t.Context(), claim))
+	require.NoError(t, d.Apply(t.Context(), claim, 1, demand))
 	require.Equal(t, second.URL, until(t, d, deploy.Running, nil).URL, "the address remains")
 	remove(t, d)
 }
@@ -172,7 +183,7 @@ func TestStubbornRuntimeIsKilled(t *testing.T) {
 	})
 	require.NoError(t, d.Apply(t.Context(), claim, 1, demand))
 	require.Eventually(t, func() bool {
-		lines, err := d.Logs(t.Context(), key, 1)
+		lines, err := d.Logs(t.Context(), key, 1, 1)
 		return err == nil && len(lines) == 1 && lines[0] == "ready"
 	}, 30*time.Second, 5*time.Millisecond)
 	group := pid(t, dir, key)
@@ -214,11 +225,11 @@ func TestLogIsBounded(t *testing.T) {
 	})
 	require.NoError(t, d.Apply(t.Context(), claim, 1, demand))
 	until(t, d, deploy.Exited, nil)
-	require.NoError(t, d.Start(t.Context(), claim))
+	require.NoError(t, d.Apply(t.Context(), claim, 1, demand))
 	require.Eventually(t, func() bool {
 		_, err := d.Observe(t.Context(), key)
 		require.NoError(t, err)
-		older, err := os.Stat(filepath.Join(dir, key, "log.1"))
+		older, err := os.Stat(filepath.Join(dir, key, "1", "log.1"))
 		return err == nil && older.Size() <= 1<<10
 	}, 30*time.Second, 5*time.Millisecond)
 	remove(t, d)
@@ -231,7 +242,7 @@ func TestFailedDownloadIsTheReason(t *testing.T) {
 	req.CustomTools = []agent.CustomTool{{Name: "count", URL: "http://127.0.0.1:1/count.ts?signature=planted", Hash: "sha256:" + strings.Repeat("0", 64), FileName: "count.ts"}}
 	require.NoError(t, d.Apply(t.Context(), claim, 1, req))
 	require.Equal(t, "exit status 1", until(t, d, deploy.Exited, nil).Message)
-	lines, err := d.Logs(t.Context(), key, 1)
+	lines, err := d.Logs(t.Context(), key, 1, 1)
 	require.NoError(t, err)
 	require.Contains(t, lines[0], "runtime: agent helper is unavailable: load customTools[0]: ")
 	require.NotContains(t, lines[0], "planted")
@@ -242,7 +253,7 @@ func TestFullDisk(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir)
 	require.NoError(t, d.Apply(t.Context(), claim, 1, demand))
-	until(t, d, deploy.Stopped, func() error { return d.Stop(t.Context(), claim) })
+	until(t, d, deploy.Stopped, func() error { return d.Stop(t.Context(), claim, 1, 0) })
 	// A file that is too large stands for a full disk. The limit is that of this process, so the test
 	// is not parallel, and other files are smaller.
 	signal.Ignore(syscall.SIGXFSZ)
@@ -257,8 +268,9 @@ func TestFullDisk(t *testing.T) {
 	require.EqualError(t, err, "write configuration: file too large")
 	o, err := d.Observe(t.Context(), key)
 	require.NoError(t, err)
-	require.EqualValues(t, 1, o.Revision, "the former configuration remains")
-	require.NoError(t, d.Start(t.Context(), claim))
+	require.Equal(t, deploy.Stopped, o.Runtime(1).Phase, "the former revision remains")
+	require.NoError(t, d.Discard(t.Context(), claim, 2))
+	require.NoError(t, d.Apply(t.Context(), claim, 1, demand))
 	until(t, d, deploy.Running, nil)
 	remove(t, d)
 }

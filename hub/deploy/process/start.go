@@ -16,13 +16,13 @@ import (
 // start starts the runtime of a configured deployment. The order of the steps leaves no process
 // behind if the hub is killed between two of them: the runtime waits until its process is recorded,
 // and ends if the hub does before that.
-func (d *Driver) start(f folder, s *state) error {
-	s.reap(f)
-	env, err := f.env()
+func (d *Driver) start(r revision, s *state, runLimit time.Duration) error {
+	s.reap(r)
+	env, err := r.env()
 	if err != nil {
 		return err
 	}
-	listener, err := d.reserve(f, s.Addr)
+	listener, err := d.reserve(r, s.Addr)
 	if err != nil {
 		return fmt.Errorf("listen on a loopback port: %w", err)
 	}
@@ -31,18 +31,17 @@ func (d *Driver) start(f folder, s *state) error {
 		return fmt.Errorf("listen on a loopback port: %w", err)
 	}
 	defer func() { _ = port.Close() }()
-	out, err := f.openLog()
+	out, err := r.openLog()
 	if err != nil {
 		return clean("open log", err)
 	}
 	defer func() { _ = out.Close() }() // the runtime writes it
-	drain := d.cfg.Grace * 3 / 4
 	cmd := &exec.Cmd{
 		Path: d.cfg.Command[0],
 		Args: append(append([]string{}, d.cfg.Command...),
-			"--config", configFile, "--listen-fd", "3", "--wait-stdin", "--require-ready", "--drain-timeout", drain.String()),
-		Dir:        string(f),
-		Env:        slices.Concat(d.cfg.Env, []string{"HOME=" + f.path(homeDir), "TMPDIR=" + f.temporary()}, env),
+			"--config", configFile, "--listen-fd", "3", "--wait-stdin", "--require-ready", "--drain-timeout", runLimit.String()),
+		Dir:        r.dir,
+		Env:        slices.Concat(d.cfg.Env, []string{"HOME=" + r.of.path(homeDir), r.mark()}, env),
 		Stdout:     out,
 		Stderr:     out,
 		ExtraFiles: []*os.File{port},
@@ -51,7 +50,7 @@ func (d *Driver) start(f folder, s *state) error {
 	if err != nil {
 		return err
 	}
-	started, err := d.confine(f, cmd)
+	started, err := d.confine(r, cmd)
 	if err != nil {
 		return err
 	}
@@ -65,9 +64,9 @@ func (d *Driver) start(f folder, s *state) error {
 	s.Addr = listener.Addr().String()
 	s.StartedAt = time.Now().UTC().Truncate(time.Microsecond)
 	born := s.Birth
-	d.exits.Store(f, exit{birth: born, running: true})
-	d.waiting.Go(func() { d.wait(cmd, f, born) })
-	if err := f.save(*s); err != nil {
+	d.exits.Store(r.folder, exit{birth: born, running: true})
+	d.waiting.Go(func() { d.wait(cmd, r, born) })
+	if err := r.save(*s); err != nil {
 		_ = confirm.Close() // the runtime ends
 		return err
 	}
@@ -82,15 +81,15 @@ type exit struct {
 }
 
 // wait reaps a process of this hub, whose end is visible to Observe after that.
-func (d *Driver) wait(cmd *exec.Cmd, f folder, born string) {
+func (d *Driver) wait(cmd *exec.Cmd, r revision, born string) {
 	err := cmd.Wait()
-	killOrphans(cmd.Process.Pid, born, f)
-	d.clear(f, born)
+	killOrphans(cmd.Process.Pid, born, r.mark())
+	d.clear(r, born)
 	note := "exit status 0"
 	if err != nil {
 		note = err.Error()
 	}
-	d.exits.Store(f, exit{birth: born, note: note})
+	d.exits.Store(r.folder, exit{birth: born, note: note})
 }
 
 // clearWithin bounds the wait for a hub that is frozen in a call.
@@ -98,41 +97,41 @@ const clearWithin = 5 * time.Second
 
 // clear kills what a process has left, and closes its listener if it was stopped, unless the next
 // one was started, which did it.
-func (d *Driver) clear(f folder, born string) {
+func (d *Driver) clear(r revision, born string) {
 	ctx, cancel := context.WithTimeout(context.Background(), clearWithin)
 	defer cancel()
-	l, err := d.lock(ctx, filepath.Base(string(f)))
+	l, err := d.lock(ctx, filepath.Base(r.of.dir))
 	if err != nil {
 		return
 	}
 	defer l.unlock()
-	if s, err := f.load(); err == nil && s.Birth == born {
-		f.killLeft()
+	if s, err := r.load(); err == nil && s.Birth == born {
+		killLeft(r.mark())
 		if !s.StoppedAt.IsZero() {
-			d.release(f)
+			d.release(r)
 		}
 	}
 }
 
 // reserve returns the listener of a deployment. It remains open when the runtime crashes, so that
 // no other program takes the port before the next runtime has it.
-func (d *Driver) reserve(f folder, addr string) (*net.TCPListener, error) {
-	if held, ok := d.ports.Load(f); ok {
+func (d *Driver) reserve(r revision, addr string) (*net.TCPListener, error) {
+	if held, ok := d.ports.Load(r.folder); ok {
 		if l := held.(*net.TCPListener); l.Addr().String() == addr {
 			return l, nil
 		}
 	}
-	d.release(f)
+	d.release(r)
 	l, err := listen(addr)
 	if err == nil {
-		d.ports.Store(f, l)
+		d.ports.Store(r.folder, l)
 	}
 	return l, err
 }
 
-// release closes the listener of a deployment that should not run.
-func (d *Driver) release(f folder) {
-	if held, ok := d.ports.LoadAndDelete(f); ok {
+// release closes the listener of a revision that should not run.
+func (d *Driver) release(r revision) {
+	if held, ok := d.ports.LoadAndDelete(r.folder); ok {
 		_ = held.(*net.TCPListener).Close() // it has no other error than of a second call
 	}
 }
@@ -140,7 +139,7 @@ func (d *Driver) release(f folder) {
 // Close closes the listeners of all deployments. Their runtimes continue.
 func (d *Driver) Close() {
 	d.ports.Range(func(f, _ any) bool {
-		d.release(f.(folder))
+		d.release(revision{folder: f.(folder)})
 		return true
 	})
 }
@@ -157,21 +156,29 @@ func listen(addr string) (*net.TCPListener, error) {
 	return net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
 }
 
-// terminate requests the runtime to end, and kills its group after the grace period. The signal is
-// also sent if the request cannot be recorded, as on a full disk.
-func (d *Driver) terminate(f folder, s *state) error {
-	if s.StoppedAt.IsZero() {
-		s.StoppedAt = time.Now()
-		err := f.save(*s)
-		signalProcess(s.PID, false)
-		return err
+// terminate makes one step to the end of a runtime. The first signal begins to drain it, the second
+// one cancels its runs when the patience is over, and then its group is killed. A signal is also
+// sent if the step cannot be recorded, as on a full disk.
+func (d *Driver) terminate(r revision, s state, patience time.Duration) error {
+	now := time.Now()
+	over := func(began time.Time, within time.Duration) bool { // a time in the future was stored before the clock was set back
+		return now.Sub(began) >= within || now.Before(began)
 	}
-	// A time in the future was stored before the clock was set back.
-	if since := time.Since(s.StoppedAt); since > d.cfg.Grace || since < 0 {
+	switch {
+	case s.StoppedAt.IsZero():
+		s.StoppedAt = now
+	case s.CutAt.IsZero() && over(s.StoppedAt, max(patience, d.cfg.Grace*3/4)):
+		s.CutAt = now
+	case !s.CutAt.IsZero() && over(s.CutAt, d.cfg.Grace/4):
 		signalProcess(s.PID, true)
-		f.killLeft()
+		killLeft(r.mark())
+		return nil
+	default:
+		return nil
 	}
-	return nil
+	err := r.save(s)
+	signalProcess(s.PID, false)
+	return err
 }
 
 // Wait waits for the end of all processes that this driver has started. Tests use it after they

@@ -18,6 +18,7 @@ type state struct {
 	Addr      string    `json:"addr"`      // on which it listens; the next one uses the same if it can
 	StartedAt time.Time `json:"startedAt"` // of the last runtime
 	StoppedAt time.Time `json:"stoppedAt"` // when it was requested to end; zero if it should run
+	CutAt     time.Time `json:"cutAt"`     // when its runs were cancelled; zero if they continue
 
 	damaged bool // the file cannot be read
 }
@@ -26,13 +27,16 @@ type state struct {
 func (s *state) alive() bool { return s.PID > 1 && s.Birth != "" && birth(s.PID) == s.Birth }
 
 // reap kills what a runtime that has ended left. A damaged state does not name the runtime: then
-// the runtime is one of the processes with the home directory of the deployment.
-func (s *state) reap(f folder) {
+// the runtime is one of the processes with the mark of the revision.
+func (s *state) reap(r revision) {
 	if s.PID > 1 {
-		killOrphans(s.PID, s.Birth, f)
+		killOrphans(s.PID, s.Birth, r.mark())
 	}
-	f.killLeft()
+	killLeft(r.mark())
 }
+
+// mark returns the variable by which all processes of a revision are found.
+func (r revision) mark() string { return "TMPDIR=" + r.temporary() }
 
 // maxState bounds the bytes of a state file.
 const maxState = 64 << 10
@@ -66,10 +70,10 @@ func (s *state) valid() bool {
 	return s.Revision >= 0 && s.PID >= 0 && s.PID != 1 && (s.PID == 0 || s.Addr != "")
 }
 
-func (f folder) save(s state) error {
+func (r revision) save(s state) error {
 	text, err := json.Marshal(s)
 	if err == nil {
-		err = f.write(stateFile, text)
+		err = r.write(stateFile, text)
 	}
 	if err != nil {
 		return clean("write state of deployment", err)

@@ -17,7 +17,7 @@ const usersLock = ".users"
 
 // probeUsers returns why deployments cannot have user ids of their own, or "". The
 // user of a process other than root is not a reason.
-func (d *Driver) probeUsers(trial folder) (reason string, err error) {
+func (d *Driver) probeUsers(trial revision) (reason string, err error) {
 	if os.Geteuid() != 0 || d.cfg.Users.First == 0 {
 		d.cfg.Users = Users{}
 		return "", nil
@@ -61,38 +61,37 @@ func (d *Driver) probeUsers(trial folder) (reason string, err error) {
 // assign makes the user of a deployment the owner of what its runtime changes, and lets the group
 // of that user read the rest. It returns the user, or 0 for that of the hub. The group of the
 // folder is the record of the id.
-func (d *Driver) assign(f folder) (int, error) {
+func (d *Driver) assign(r revision) (int, error) {
 	if os.Geteuid() != 0 {
 		return 0, nil
 	}
 	id, mode := 0, os.FileMode(0o700)
 	if d.users {
 		var err error
-		if id, err = d.userOf(f); err != nil {
+		if id, err = d.userOf(r.of); err != nil {
 			return 0, err
 		}
 		mode = 0o750
 	}
-	if err := errors.Join(os.Chown(string(f), 0, id), os.Chmod(string(f), mode)); err != nil {
-		return 0, err
-	}
-	if err := errors.Join(os.Chown(f.path(privateDir), 0, id), os.Chmod(f.path(privateDir), mode)); err != nil {
-		return 0, err
+	for _, dir := range []string{r.of.dir, r.dir, r.path(privateDir)} {
+		if err := errors.Join(os.Chown(dir, 0, id), os.Chmod(dir, mode)); err != nil {
+			return 0, err
+		}
 	}
 	for _, name := range []string{configFile, keyFile} {
-		file, err := openRegular(f.path(name), os.O_RDONLY)
+		file, err := openRegular(r.path(name), os.O_RDONLY)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if err == nil {
-			err = errors.Join(f.share(name, file), file.Close())
+			err = errors.Join(r.share(name, file), file.Close())
 		}
 		if err != nil {
 			return 0, err
 		}
 	}
 	for _, name := range []string{workDir, homeDir, stateDir} {
-		if err := give(f.path(name), id); err != nil {
+		if err := give(r.of.path(name), id); err != nil {
 			return 0, err
 		}
 	}
@@ -101,7 +100,7 @@ func (d *Driver) assign(f folder) (int, error) {
 
 // userOf returns the id of a deployment, and chooses one that no other deployment has.
 func (d *Driver) userOf(f folder) (int, error) {
-	if id := groupOf(string(f)); d.cfg.Users.contain(id) {
+	if id := groupOf(f.dir); d.cfg.Users.contain(id) {
 		return id, nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), clearWithin)
@@ -121,7 +120,7 @@ func (d *Driver) userOf(f folder) (int, error) {
 	}
 	for id := d.cfg.Users.First; id <= d.cfg.Users.Last; id++ {
 		if !used[id] {
-			return id, os.Chown(string(f), 0, id) // the record, before another hub looks
+			return id, os.Chown(f.dir, 0, id) // the record, before another hub looks
 		}
 	}
 	return 0, errors.New("all user ids are in use")
@@ -140,8 +139,8 @@ func groupOf(path string) int {
 
 // share lets the group of the folder read a file, if the runtime reads files of that name and has a
 // group of its own.
-func (f folder) share(name string, file *os.File) error {
-	info, err := os.Stat(string(f))
+func (r revision) share(name string, file *os.File) error {
+	info, err := os.Stat(r.of.dir)
 	if err != nil || os.Geteuid() != 0 || name != configFile && name != keyFile {
 		return err
 	}
@@ -152,7 +151,7 @@ func (f folder) share(name string, file *os.File) error {
 	if info.Mode()&0o050 == 0o050 {
 		mode = 0o640
 	}
-	return errors.Join(file.Chown(0, groupOf(string(f))), file.Chmod(mode))
+	return errors.Join(file.Chown(0, groupOf(r.of.dir)), file.Chmod(mode))
 }
 
 // alone reports whether a regular file has one name only. Another one may be outside.

@@ -52,7 +52,7 @@ func TestUsersOfDeployments(t *testing.T) {
 	gone := deploy.Claim{Key: "default-0", Fence: 1}
 	require.Eventually(t, func() bool {
 		o, err := first.Observe(t.Context(), gone.Key)
-		return err == nil && o.Phase == deploy.Absent || first.Delete(t.Context(), gone) != nil
+		return err == nil && !o.Exists || first.Delete(t.Context(), gone) != nil
 	}, 30*time.Second, 5*time.Millisecond)
 	first.Wait()
 	require.NoError(t, second.Apply(t.Context(), claim, 1, demand))
@@ -63,7 +63,7 @@ func TestUsersOfDeployments(t *testing.T) {
 	last := deploy.Claim{Key: "default-1", Fence: 1}
 	require.Eventually(t, func() bool {
 		o, err := second.Observe(t.Context(), last.Key)
-		return err == nil && o.Phase == deploy.Absent || second.Delete(t.Context(), last) != nil
+		return err == nil && !o.Exists || second.Delete(t.Context(), last) != nil
 	}, 30*time.Second, 5*time.Millisecond)
 }
 
@@ -78,7 +78,7 @@ func TestDeploymentIsGivenToItsUser(t *testing.T) {
 	require.NoError(t, os.WriteFile(secret, []byte("secret"), 0o600))
 	for _, id := range []int{0, 1900000300, 0} {
 		d := open(t, dir, users(id, id))
-		require.NoError(t, d.Apply(t.Context(), claim, int64(1+id), demand))
+		require.NoError(t, d.Apply(t.Context(), claim, 1, demand))
 		until(t, d, deploy.Running, nil)
 		work := filepath.Join(dir, key, "work")
 		if inner := filepath.Join(work, "a", "b"); id == 0 {
@@ -93,7 +93,7 @@ func TestDeploymentIsGivenToItsUser(t *testing.T) {
 		}
 		user, _ := owner(t, secret)
 		require.Zero(t, user)
-		until(t, d, deploy.Stopped, func() error { return d.Stop(t.Context(), claim) })
+		until(t, d, deploy.Stopped, func() error { return d.Stop(t.Context(), claim, 1, 0) })
 	}
 	d := open(t, dir)
 	remove(t, d)
@@ -106,10 +106,14 @@ func TestReplacedDirectoryIsRejected(t *testing.T) {
 		dir := t.TempDir()
 		d := open(t, dir)
 		require.NoError(t, d.Apply(t.Context(), claim, 1, demand))
-		until(t, d, deploy.Stopped, func() error { return d.Stop(t.Context(), claim) })
-		require.NoError(t, os.RemoveAll(filepath.Join(dir, key, name)))
-		require.NoError(t, os.Symlink(t.TempDir(), filepath.Join(dir, key, name)))
-		require.ErrorContains(t, d.Start(t.Context(), claim), name+" is not a directory")
+		until(t, d, deploy.Stopped, func() error { return d.Stop(t.Context(), claim, 1, 0) })
+		path := filepath.Join(dir, key, name)
+		if name == "private" {
+			path = filepath.Join(dir, key, "1", name)
+		}
+		require.NoError(t, os.RemoveAll(path))
+		require.NoError(t, os.Symlink(t.TempDir(), path))
+		require.ErrorContains(t, d.Apply(t.Context(), claim, 1, demand), name+" is not a directory")
 		remove(t, d)
 	}
 }

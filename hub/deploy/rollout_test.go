@@ -1,0 +1,373 @@
+package deploy_test
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/hub/api/apitest"
+	"github.com/seed93082962/agenthost/hub/deploy"
+	"github.com/seed93082962/agenthost/hub/deploy/deploytest"
+	"github.com/seed93082962/agenthost/rbac"
+	"github.com/seed93082962/agenthost/runtime/agent"
+)
+
+// prompt changes the system prompt of the agent.
+func (w *world) prompt(text string) {
+	w.t.Helper()
+	const path = "/api/v1/admin/agents/helper"
+	agent := w.agents("default").Get(path).Want(http.StatusOK)
+	agent["systemPrompt"] = text
+	w.agents("default").Put(path, agent).Want(http.StatusOK)
+}
+
+// redeploy deploys a prompt, and waits until its revision serves.
+func (h *hub) redeploy(prompt string, revision int) apitest.Object {
+	h.t.Helper()
+	h.prompt(prompt)
+	h.ada.Post(path, nil).Want(http.StatusAccepted)
+	return h.serves(revision)
+}
+
+// alive returns the revisions that have a runtime.
+func (w *world) alive() (revisions []int64) {
+	w.t.Helper()
+	o, err := w.driver.Observe(w.t.Context(), key)
+	require.NoError(w.t, err)
+	for _, r := range o.Runtimes {
+		if r.Phase == deploy.Running || r.Phase == deploy.Stopping {
+			revisions = append(revisions, r.Revision)
+		}
+	}
+	return revisions
+}
+
+func (w *world) awaitAlive(revisions ...int64) {
+	w.t.Helper()
+	require.Eventually(w.t, func() bool {
+		alive := w.alive()
+		require.LessOrEqual(w.t, len(alive), 5)
+		return len(alive) == len(revisions) && (len(alive) == 0 || alive[0] == revisions[0])
+	}, patience, 5*time.Millisecond, "%v", revisions)
+}
+
+// faulty makes the runtimes of the prompt "faulty" never ready.
+func (w *world) faulty() {
+	w.driver.Serve = func(req deploy.Request) (http.Handler, error) {
+		switch req.Config.SystemPrompt {
+		case "faulty":
+			req.AgentID = "other"
+		case "rejected":
+			return nil, errors.New("write configuration: no space left on device")
+		}
+		return deploytest.Ready(req)
+	}
+}
+
+// A revision that does not become ready takes nothing from the one that serves.
+func TestFaultyRevisionIsNoOutage(t *testing.T) {
+	for prompt, reason := range map[string]string{"faulty": "another runtime responds at this address", "rejected": "no space left on device"} {
+		t.Run(prompt, func(t *testing.T) {
+			each(t, func(t *testing.T, w *world) {
+				w.faulty()
+				h := w.start(func(c *deploy.Config) { c.StartTimeout = 50 * time.Millisecond })
+				h.ada.Post(path, nil).Want(http.StatusAccepted)
+				first := h.reach("running")
+				require.Equal(t, true, condition(first, "Progressing")["status"])
+				w.prompt(prompt)
+				require.Equal(t, "running", h.ada.Post(path, nil).Want(http.StatusAccepted)["state"])
+				var states []any
+				s := h.until(func(s apitest.Object) bool {
+					states = append(states, s["state"], s["servingRevision"], s["runtimeUrl"])
+					require.Equal(t, []any{"running", 1.0, first["runtimeUrl"]}, states[len(states)-3:])
+					return condition(s, "Progressing")["status"] == false
+				})
+				require.Equal(t, 2.0, s["revision"])
+				require.Equal(t, first["startedAt"], s["startedAt"])
+				require.Nil(t, s["error"])
+				require.Contains(t, condition(s, "Progressing")["message"], reason)
+				require.Equal(t, true, condition(s, "ready")["status"])
+				w.awaitAlive(1)
+				e, err := h.Endpoint(t.Context(), "default", "helper")
+				require.NoError(t, err)
+				require.Equal(t, first["runtimeUrl"], e.URL)
+
+				require.NoError(t, h.Close()) // the next hub does not try again
+				applied := w.driver.Applied()
+				h = w.start()
+				w.driver.KillRevision(key, 1) // the revision that serves is started again, and no other one
+				h.until(func(s apitest.Object) bool {
+					return s["restartCount"] == 1.0 && s["state"] == "running" && s["servingRevision"] == 1.0
+				})
+				require.LessOrEqual(t, w.driver.Applied(), applied+1)
+
+				h.ada.Post(path, nil).Want(http.StatusAccepted) // the same configuration once more
+				h.until(func(s apitest.Object) bool { return s["revision"] == 3.0 })
+				next := h.redeploy("correct", 4)
+				require.Equal(t, true, condition(next, "Progressing")["status"])
+				require.NotEqual(t, first["runtimeUrl"], next["runtimeUrl"])
+				w.awaitAlive(4)
+			})
+		})
+	}
+}
+
+// upstream is a model that responds when the test releases it.
+func upstream(t *testing.T) (url string, release func()) {
+	held := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case <-held:
+		case <-r.Context().Done():
+		}
+	}))
+	t.Cleanup(server.Close)
+	return server.URL, func() { close(held) }
+}
+
+// run starts a run in the runtime that serves, and returns its result.
+func (h *hub) run() chan string {
+	h.t.Helper()
+	e, err := h.Endpoint(h.t.Context(), "default", "helper")
+	require.NoError(h.t, err)
+	result := make(chan string, 1)
+	go func() {
+		res, err := http.Post(e.URL+"/v1/agents/helper/runs", "application/json", strings.NewReader("{}"))
+		if err != nil {
+			result <- err.Error()
+			return
+		}
+		defer res.Body.Close()
+		var body struct{ Text string }
+		_ = json.NewDecoder(res.Body).Decode(&body)
+		result <- strconv.Itoa(res.StatusCode) + body.Text
+	}()
+	return result
+}
+
+// A redeploy cuts no run, also if the hub changes. At most three revisions drain, and the next one
+// waits for one of them.
+func TestRedeployCutsNoRun(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		model, release := upstream(t)
+		w.driver.Serve = func(req deploy.Request) (http.Handler, error) {
+			req.Config.Provider.BaseURL = agent.Secret(model)
+			return deploytest.Ready(req)
+		}
+		h := w.start()
+		var results []chan string
+		for n := 1; n <= 4; n++ {
+			h.redeploy(strconv.Itoa(n), n)
+			results = append(results, h.run())
+		}
+		h.prompt("5")
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		s := h.until(func(s apitest.Object) bool {
+			message, _ := condition(s, "Progressing")["message"].(string)
+			return strings.Contains(message, "when the runs of an earlier one have ended")
+		})
+		require.Equal(t, 4.0, s["servingRevision"])
+		require.NoError(t, h.Close())
+		h = w.start()
+		require.Equal(t, []int64{1, 2, 3, 4}, w.alive())
+		release()
+		for _, result := range results {
+			require.Equal(t, "200finished", <-result)
+		}
+		h.serves(5)
+		w.awaitAlive(5)
+	})
+}
+
+// Users stop, start, deploy again and delete while a revision starts next to another one.
+func TestChangesDuringARollout(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.faulty()
+		h := w.start(func(c *deploy.Config) { c.StartTimeout = time.Minute }) // it starts until it is replaced
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		h.reach("running")
+		begin := func(revision int64) {
+			t.Helper()
+			w.prompt("faulty")
+			h.ada.Post(path, apitest.Object{"force": true}).Want(http.StatusAccepted)
+			require.Eventually(t, func() bool { alive := w.alive(); return len(alive) > 0 && alive[len(alive)-1] == revision }, patience, time.Millisecond)
+		}
+		begin(2)
+		begin(3) // the former attempt ends without patience
+		w.awaitAlive(1, 3)
+		former := h.ada.Get(path).Want(http.StatusOK)["apiKey"].(string)
+		h.ada.Post(path+"/rotate-key", nil).Want(http.StatusAccepted)
+		h.replaced(former)
+		h.ada.Post(path+"/stop", nil).Want(http.StatusAccepted)
+		h.reach("stopped")
+		w.awaitAlive()
+		h.ada.Post(path+"/start", nil).Want(http.StatusAccepted)
+		require.Equal(t, 1.0, h.reach("running")["servingRevision"])
+		h.redeploy("correct", 4)
+		w.awaitAlive(4)
+		begin(5)
+		require.Equal(t, 1, h.endTenant(false)) // nothing with the former key serves
+		h.until(func(s apitest.Object) bool { return s["revision"] == 6.0 && s["servingRevision"] == nil })
+		w.awaitAlive(6)
+		h.redeploy("correct again", 7)
+		begin(8)
+		h.ada.Delete(path).Want(http.StatusNoContent)
+		h.reach("not_deployed")
+		w.awaitAlive()
+		var n int
+		require.NoError(t, w.db.Read().QueryRowContext(t.Context(), `SELECT COUNT(*) FROM deployment_revisions`).Scan(&n))
+		require.Zero(t, n)
+	})
+}
+
+func TestRollback(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.faulty()
+		h := w.start(func(c *deploy.Config) { c.StartTimeout = 50 * time.Millisecond })
+		bob, eve := h.server.As("default", "bob", rbac.Member), h.server.As("acme", "eve", rbac.Admin)
+		rollback, revisions := path+"/rollback", path+"/revisions"
+		h.ada.Post(rollback, nil).Error(http.StatusConflict, api.AgentNotDeployed)
+		h.ada.Get(revisions).Error(http.StatusConflict, api.AgentNotDeployed)
+		w.prompt("one")
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		first := h.reach("running")
+		h.ada.Post(rollback, nil).Error(http.StatusConflict, api.Conflict)
+		w.skill(http.MethodPost, "review", "Reviews.")
+		c := w.agents("default")
+		a := c.Get("/api/v1/admin/agents/helper").Want(http.StatusOK)
+		a["skills"] = []string{"review"}
+		c.Put("/api/v1/admin/agents/helper", a).Want(http.StatusOK)
+		h.redeploy("two", 2)
+		w.prompt("faulty")
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		h.until(func(s apitest.Object) bool { return condition(s, "Progressing")["status"] == false })
+		list := bob.Get(revisions).Want(http.StatusOK)
+		require.Equal(t, 3.0, list["total"])
+		items := list["items"].([]any)
+		for i, want := range []apitest.Object{
+			{"revision": 3.0, "ready": false, "changes": []any{"systemPrompt"}},
+			{"revision": 2.0, "ready": true, "changes": []any{"skill review", "systemPrompt"}},
+			{"revision": 1.0, "ready": true, "changes": []any{}, "specHash": first["specHash"], "deployedAt": first["deployedAt"]},
+		} {
+			item := items[i].(map[string]any)
+			require.Equal(t, "ada", item["deployedBy"])
+			for name, value := range want {
+				require.Equal(t, value, item[name], name)
+			}
+		}
+		bob.Post(rollback, nil).Error(http.StatusForbidden, api.Forbidden)
+		eve.Post(rollback, nil).Error(http.StatusNotFound, api.NotFound)
+		eve.Get(revisions).Error(http.StatusNotFound, api.NotFound)
+		for _, number := range []int{-1, 0, 4, 99} {
+			h.ada.Post(rollback, apitest.Object{"revision": number}).Error(http.StatusConflict, api.Conflict)
+		}
+		h.ada.Post(rollback, apitest.Object{"revision": "1"}).Error(http.StatusBadRequest, api.InvalidRequest)
+
+		h.ada.Post(rollback, nil).Want(http.StatusAccepted) // of the faulty revision: the one that serves
+		h.serves(4)
+		require.Equal(t, "two", w.driver.Request(key).Config.SystemPrompt)
+		require.Equal(t, "review", w.driver.Request(key).Skills[0].Name)
+		require.NotEmpty(t, w.driver.Request(key).Skills[0].URL)
+		h.ada.Post(rollback, apitest.Object{"revision": 1}).Want(http.StatusAccepted)
+		s := h.serves(5)
+		require.Equal(t, first["specHash"], s["specHash"])
+		require.Equal(t, first["apiKey"], s["apiKey"])
+		require.Equal(t, true, s["configDrift"])
+		require.Equal(t, "one", w.driver.Request(key).Config.SystemPrompt)
+		h.ada.Post(path+"/stop", nil).Want(http.StatusAccepted)
+		h.reach("stopped")
+		h.ada.Post(rollback, nil).Want(http.StatusAccepted)
+		h.serves(6)
+		require.Equal(t, "two", w.driver.Request(key).Config.SystemPrompt)
+		require.Contains(t, h.audit(), `agent.rollback helper {"deploymentKey":"default-helper","specHash":"`+first["specHash"].(string)+`","revision":1}`)
+		a["enabled"] = false
+		c.Put("/api/v1/admin/agents/helper", a).Want(http.StatusOK)
+		h.ada.Post(rollback, nil).Error(http.StatusConflict, api.Conflict)
+	})
+}
+
+// Revisions are bounded in number and bytes. Their artifacts are not deleted.
+func TestStoredRevisions(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.faulty()
+		h := w.start()
+		w.skill(http.MethodPost, "review", "Reviews.")
+		c := w.agents("default")
+		a := c.Get("/api/v1/admin/agents/helper").Want(http.StatusOK)
+		a["skills"] = []string{"review"}
+		c.Put("/api/v1/admin/agents/helper", a).Want(http.StatusOK)
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		h.reach("running")
+		artifact := "skills/" + strings.TrimPrefix(w.driver.Request(key).Skills[0].Hash, "sha256:") + "/review.zip"
+		named := func() bool {
+			keys, err := h.Referenced(t.Context(), []string{artifact, "tools/x/y"})
+			require.NoError(t, err)
+			require.NotContains(t, keys, "tools/x/y")
+			return keys[artifact]
+		}
+		require.True(t, named())
+		a["skills"] = []string{}
+		c.Put("/api/v1/admin/agents/helper", a).Want(http.StatusOK)
+		numbers := func() (numbers []float64) {
+			for _, item := range h.ada.Get(path + "/revisions").Want(http.StatusOK)["items"].([]any) {
+				numbers = append(numbers, item.(map[string]any)["revision"].(float64))
+			}
+			return numbers
+		}
+		w.prompt("faulty") // revision 1 serves, whatever happens
+		for n := 2; n <= 12; n++ {
+			h.ada.Post(path, apitest.Object{"force": true}).Want(http.StatusAccepted)
+		}
+		require.Equal(t, []float64{12, 11, 10, 9, 8, 7, 6, 5, 4, 3}, numbers())
+		require.True(t, named(), "it serves")
+		large := strings.Repeat("\U0001F600", 199_000)
+		for n := range 7 {
+			h.redeploy(strconv.Itoa(n)+large, 13+n)
+		}
+		require.Equal(t, []float64{19, 18, 17, 16, 15}, numbers())
+		require.False(t, named())
+		var size int
+		require.NoError(t, w.db.Read().QueryRowContext(t.Context(), `SELECT SUM(size) FROM deployment_revisions`).Scan(&size))
+		require.LessOrEqual(t, size, 4<<20)
+	})
+}
+
+// The deployments of a machine are not controlled by a hub on another one, which does not start.
+func TestDeploymentsBelongToAMachine(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.agent("default", "other")
+		const other = "/api/v1/admin/agents/other/deploy"
+		on := func(machine string) func(*deploy.Config) { return func(c *deploy.Config) { c.Machine = machine } }
+		early := w.start(on("second")) // before there are any
+		first := w.start(on("first"))
+		first.ada.Post(path, nil).Want(http.StatusAccepted)
+		first.reach("running")
+		early.ada.Post(other, nil).Error(http.StatusServiceUnavailable, api.DeployerUnavailable)
+		_, err := deploy.New(t.Context(), deploy.Config{Store: w.store(), Catalog: w.catalog, Driver: w.driver, PublicURL: "https://hub.example.com", Machine: "second"})
+		require.ErrorIs(t, err, deploy.ErrOtherMachine)
+		require.NoError(t, first.Close())
+		early.ada.Post(path+"/stop", nil).Want(http.StatusAccepted) // it has no effect before the machine is back
+		first = w.start(on("first"))
+		first.reach("stopped")
+		require.NoError(t, first.Close())
+		n, err := first.Adopt(t.Context())
+		require.NoError(t, err)
+		require.EqualValues(t, 1, n)
+		second := w.start(on("second"))
+		second.ada.Post(path+"/start", nil).Want(http.StatusAccepted)
+		second.reach("running")
+		second.ada.Delete(path).Want(http.StatusNoContent)
+		second.reach("not_deployed")
+		first = w.start(on("first"))
+		first.ada.Post(path, nil).Want(http.StatusAccepted)
+		first.reach("running")
+	})
+}
