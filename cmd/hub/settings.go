@@ -40,6 +40,8 @@ Environment (flags take precedence):
   DATABASE_URL             sqlite://PATH or postgres://... (default hub.db in HUB_DATA_DIR)
   PROVIDER_ENCRYPTION_KEY  keys for secrets in the database, base64 of 32 bytes each, separated by commas: the first
                            encrypts, all decrypt (with SQLite by default generated in HUB_DATA_DIR)
+  NAME_FILE                path of a file with the value of a secret, for DATABASE_URL, each *_KEY, HUB_SETUP_TOKEN,
+                           IDP_CLIENT_SECRET and AWS_*, in place of NAME
   AUTH_MODE                builtin (default) or external: users sign in with the identity provider of their organization
   IDP_ISSUER, IDP_CLIENT_ID, IDP_CLIENT_SECRET
                            OpenID Connect client of the organization default in external mode; all three or none
@@ -90,19 +92,19 @@ Examples:
 type settings struct {
 	Addr           string `env:"HUB_ADDR" envDefault:"127.0.0.1:8080"`
 	DataDir        string `env:"HUB_DATA_DIR" envDefault:"data"`
-	DatabaseURL    string `env:"DATABASE_URL"`
-	EncryptionKeys string `env:"PROVIDER_ENCRYPTION_KEY"`
+	DatabaseURL    string `env:"DATABASE_URL" secret:"file"`
+	EncryptionKeys string `env:"PROVIDER_ENCRYPTION_KEY" secret:"file"`
 	AuthMode       string `env:"AUTH_MODE" envDefault:"builtin"`
 	PublicURL      string `env:"HUB_PUBLIC_URL"`
 	IDPIssuer      string `env:"IDP_ISSUER"`
 	IDPClientID    string `env:"IDP_CLIENT_ID"`
-	IDPSecret      string `env:"IDP_CLIENT_SECRET"`
+	IDPSecret      string `env:"IDP_CLIENT_SECRET" secret:"file"`
 	IDPCert        string `env:"IDP_CERT"`
 	IDPGroups      string `env:"IDP_GROUPS_CLAIM"`
 	Admins         string `env:"EXTERNAL_BOOTSTRAP_ADMINS"`
-	SetupToken     string `env:"HUB_SETUP_TOKEN"`
-	OpsKey         string `env:"OPS_API_KEY"`
-	PushKey        string `env:"CHAT_PUSH_API_KEY"`
+	SetupToken     string `env:"HUB_SETUP_TOKEN" secret:"file"`
+	OpsKey         string `env:"OPS_API_KEY" secret:"file"`
+	PushKey        string `env:"CHAT_PUSH_API_KEY" secret:"file"`
 	TrustedProxies string `env:"HUB_TRUSTED_PROXIES"`
 	CORSOrigins    string `env:"HUB_CORS_ORIGINS"`
 	UserAnswers    string `env:"HUB_ANSWERS_PER_USER"`
@@ -118,9 +120,9 @@ type settings struct {
 	GatewayURL     string `env:"GATEWAY_URL"`
 	KeyVisible     string `env:"RUNTIME_APIKEY_VISIBLE_TO_MEMBER"`
 
-	AccessKeyID     string `env:"AWS_ACCESS_KEY_ID"`
-	SecretAccessKey string `env:"AWS_SECRET_ACCESS_KEY"`
-	SessionToken    string `env:"AWS_SESSION_TOKEN"`
+	AccessKeyID     string `env:"AWS_ACCESS_KEY_ID" secret:"file"`
+	SecretAccessKey string `env:"AWS_SECRET_ACCESS_KEY" secret:"file"`
+	SessionToken    string `env:"AWS_SESSION_TOKEN" secret:"file"`
 
 	Level        daemon.Level  `env:"HUB_LOG_LEVEL" envDefault:"info"`
 	LeaseTime    time.Duration `env:"DEPLOYER_LEASE_TIME" envDefault:"4s"`
@@ -184,7 +186,7 @@ func (s *settings) check() error {
 	if n := len([]rune(s.SetupToken)); s.SetupToken != "" && n < minToken {
 		return fmt.Errorf("HUB_SETUP_TOKEN has %d characters, which is too short: use at least %d, or omit it and use the printed one", n, minToken)
 	}
-	if !strings.HasPrefix(s.databaseURL(), "sqlite://") && !strings.HasPrefix(s.databaseURL(), "postgres://") {
+	if scheme, _, ok := strings.Cut(s.databaseURL(), "://"); !ok || scheme != "sqlite" && scheme != "postgres" && scheme != "postgresql" {
 		return errors.New("DATABASE_URL is neither sqlite://PATH nor postgres://USER:PASSWORD@HOST/DATABASE")
 	}
 	if s.shared() && s.EncryptionKeys == "" {

@@ -11,7 +11,9 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"reflect"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"time"
 
@@ -136,10 +138,50 @@ func ReadEnvironment(getenv func(string) string, settings any) error {
 			values[name.Key] = v
 		}
 	}
+	for _, field := range reflect.VisibleFields(reflect.TypeOf(settings).Elem()) {
+		name, path := field.Tag.Get("env"), getenv(field.Tag.Get("env")+"_FILE")
+		if path == "" || field.Tag.Get("secret") != "file" {
+			continue
+		}
+		if values[name] != "" {
+			return fmt.Errorf("%s and %s_FILE are both set", name, name)
+		}
+		if values[name], err = readSecret(path); err != nil {
+			return fmt.Errorf("read %s_FILE: %w", name, err)
+		}
+	}
 	if err := env.ParseWithOptions(settings, env.Options{Environment: values}); err != nil {
 		return fmt.Errorf("read environment: %w", err)
 	}
 	return nil
+}
+
+// maxSecret bounds the file of a secret, in bytes.
+const maxSecret = 64 << 10
+
+// readSecret returns the content of a file without the line break at its end.
+func readSecret(path string) (string, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", err
+	}
+	if !info.Mode().IsRegular() {
+		return "", fmt.Errorf("%s is not a regular file", path) // a pipe would be read forever
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = file.Close() }()
+	text, err := io.ReadAll(io.LimitReader(file, maxSecret+1))
+	if err != nil {
+		return "", err
+	}
+	secret := strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r")
+	if secret == "" || len(text) > maxSecret {
+		return "", fmt.Errorf("%s is empty or has more than 64 KiB", path)
+	}
+	return secret, nil
 }
 
 // Version returns the version of the module, which the go command sets from the tag or the commit.

@@ -43,6 +43,8 @@ Environment (a flag overrides it, and it overrides the configuration file):
   ANTHROPIC_API_KEY, ANTHROPIC_BASE_URL
   OPENAI_API_KEY, OPENAI_BASE_URL
                        for agents that name the protocol and have no key
+  ANTHROPIC_API_KEY_FILE, OPENAI_API_KEY_FILE
+                       file with such a key, in place of it
 
 Relative paths in the file are relative to the file, those of flags and variables to the current directory.
 
@@ -71,9 +73,9 @@ type settings struct {
 	XDGState     string `env:"XDG_STATE_HOME"`
 	LocalAppData string `env:"LOCALAPPDATA"`
 
-	AnthropicKey string `env:"ANTHROPIC_API_KEY"`
+	AnthropicKey string `env:"ANTHROPIC_API_KEY" secret:"file"`
 	AnthropicURL string `env:"ANTHROPIC_BASE_URL"`
-	OpenAIKey    string `env:"OPENAI_API_KEY"`
+	OpenAIKey    string `env:"OPENAI_API_KEY" secret:"file"`
 	OpenAIURL    string `env:"OPENAI_BASE_URL"`
 
 	Check        bool
