@@ -165,7 +165,7 @@ const coder = `{"name":"coder","title":"Coder","titleEn":"Coder","description":"
 	"providerId":"demo","model":"demo","systemPrompt":"You write code.\n","maxTurns":7,"permissionMode":"plan","allowedTools":["Read","weather"],"disallowedTools":["Write"],
 	"tools":["Read","weather"],"skills":["review"],"mcps":["web"],"knowledge":["faq",{"name":"handbook","description":"for coders"}],
 	"subagents":{"reviewer":{"description":"Reviews","prompt":"Review.","tools":[],"maxTurns":3}},"settingSources":["project"],
-	"maxOutputTokens":2000,"contextWindow":100000,"temperature":0.5,"thinking":{"type":"adaptive","effort":"low"},"extraUserSkillDirs":["/srv/skills"],
+	"access":{"users":["max"],"groups":["staff"],"everyone":true},"maxOutputTokens":2000,"contextWindow":100000,"temperature":0.5,"thinking":{"type":"adaptive","effort":"low"},"extraUserSkillDirs":["/srv/skills"],
 	"limits":{"runTimeout":"10m","llmIdleTimeout":"90s","toolTimeout":"1m","mcpConnectTimeout":"5s","mcpStartTimeout":"10m","maxToolOutputBytes":1000,"maxResponseBytes":1000}}`
 
 func (c *contract) agents(admin string) {
@@ -179,7 +179,7 @@ func (c *contract) agents(admin string) {
 	c.faulty("POST", agents, admin, `{}`, with(`,"name":"manifest"`), with(`,"name":"A"`), with(`,"providerId":""`), with(`,"providerId":"`+unknownID+`"`),
 		with(`,"maxTurns":0`), with(`,"permissionMode":"root"`), with(`,"tools":["Read","Read"]`), with(`,"settingSources":["etc"]`),
 		with(`,"subagents":{"r":{"description":"","prompt":""}}`), with(`,"allowedTools":[""]`), with(`,"sandbox":{"mode":"on"}`), with(`,"sandbox":{"write":["a\u0007"]}`), with(`,"skills":["`+unknownID+`"]`),
-		with(`,"temperature":3`), with(`,"thinking":{"type":"deep"}`), with(`,"extraUserSkillDirs":["skills"]`), with(`,"limits":{"runTimeout":"-1s"}`))
+		with(`,"temperature":3`), with(`,"thinking":{"type":"deep"}`), with(`,"extraUserSkillDirs":["skills"]`), with(`,"limits":{"runTimeout":"-1s"}`), with(`,"access":{"users":[""]}`))
 	for _, list := range []string{agents, public} {
 		c.unpaged(list, admin)
 		c.ok(200, "GET", list+"/coder", admin, "")
@@ -192,6 +192,7 @@ func (c *contract) agents(admin string) {
 	c.ok(200, "PUT", agents+"/coder", admin, strings.Replace(coder, `"mode":"required"`, `"mode":null`, 1))
 	c.ok(200, "PUT", agents+"/coder", admin, coder)
 	c.faulty("PUT", agents+"/coder", admin, `{}`)
+	c.ok(200, "PUT", agents+"/coder", admin, strings.Replace(coder, `"staff"`, `"team"`, 1))
 	c.stale(agents+"/coder", admin, coder)
 	const thinker = `{"name":"thinker","providerId":"demo","model":"demo","thinking":{"budgetTokens":1024}}`
 	c.ok(201, "POST", agents, admin, thinker)

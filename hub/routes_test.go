@@ -79,7 +79,7 @@ POST   /api/v1/admin/agents/import              admin maintainer
 GET    /api/v1/admin/agents/:name               admin maintainer member
 PUT    /api/v1/admin/agents/:name               admin maintainer
 DELETE /api/v1/admin/agents/:name               admin maintainer
-GET    /api/v1/admin/agents/:name/export        admin maintainer member
+GET    /api/v1/admin/agents/:name/export        admin maintainer
 GET    /api/v1/admin/agents/:name/tools         admin maintainer member
 PUT    /api/v1/admin/agents/:name/tools         admin maintainer
 GET    /api/v1/admin/agents/:name/skills        admin maintainer member

@@ -60,6 +60,7 @@ type (
 		DisallowedTools *auditlog.Change[[]string] `json:"disallowedTools,omitempty"`
 		Subagents       *auditlog.Change[[]string] `json:"subagents,omitempty"` // names with hashes
 		SettingSources  *auditlog.Change[[]string] `json:"settingSources,omitempty"`
+		Access          *auditlog.Change[[]string] `json:"access,omitempty"`
 		Settings        *auditlog.Change[[]string] `json:"settings,omitempty"` // all others of the runtime, such as "temperature: 0.5"
 	}
 	bindDetail struct {
@@ -99,6 +100,7 @@ func updatedAgent(from, to Agent) agentUpdateDetail {
 		Sandbox:         settings.Changed(settings.Lines(from.Sandbox), settings.Lines(to.Sandbox)),
 		Subagents:       auditlog.Diff(subagentSummaries(from.Subagents), subagentSummaries(to.Subagents)),
 		SettingSources:  auditlog.Diff(from.SettingSources, to.SettingSources),
+		Access:          settings.Changed(settings.Lines(from.Access), settings.Lines(to.Access)),
 		Settings:        settings.Changed(from.settingLines(), to.settingLines()),
 	}
 }

@@ -51,6 +51,8 @@ type Definition struct {
 	Skills    []string       `json:"skills"`
 	MCPs      []string       `json:"mcps"`
 	Knowledge []KnowledgeRef `json:"knowledge"`
+
+	Access Access `json:"access,omitzero"` // not shown to members
 }
 
 // MarshalJSON encodes texts and lists also if they are empty.
@@ -135,6 +137,9 @@ func (s *Service) insert(ctx context.Context, tx *store.Tx, a *Agent, fields api
 	a.CreatedAt, a.UpdatedAt = api.Time(tx.Now), api.Time(tx.Now)
 	before := Agent{}
 	a.keepBindings(before)
+	if a.Access.isZero() {
+		a.Access = everyone()
+	}
 	if err := s.checkReferences(ctx, tx, before, a, fields); err != nil {
 		return err
 	}
@@ -212,6 +217,9 @@ func (s *Service) replace(ctx context.Context, tx *store.Tx, before Agent, a *Ag
 	a.ID, a.Version = before.ID, before.Version
 	a.CreatedAt, a.UpdatedAt = before.CreatedAt, before.UpdatedAt
 	a.keepBindings(before)
+	if a.Access.isZero() {
+		a.Access = before.Access
+	}
 	if err := s.checkReferences(ctx, tx, before, a, fields); err != nil {
 		return err
 	}

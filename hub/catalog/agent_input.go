@@ -32,7 +32,7 @@ const (
 
 // AgentInput is the configuration of an agent. Missing fields have their defaults: the title is the
 // name, the agent is enabled, and settings of the runtime have its defaults. Of an existing agent,
-// the name is "" or its name, and bindings that are nil are unchanged.
+// the name is "" or its name, and bindings that are nil and an empty access are unchanged.
 type AgentInput struct {
 	Definition
 
@@ -65,6 +65,8 @@ func (in AgentInput) checked(name string, fields api.Fields) Definition {
 	a.Icon = fields.Line("icon", in.Icon, 0, maxIcon)
 	a.Enabled = in.Enabled == nil || *in.Enabled
 	a.ProviderID = fields.Line("providerId", in.ProviderID, 1, 100)
+	a.Access.Users = checkList(fields, "access.users", in.Access.Users)
+	a.Access.Groups = checkList(fields, "access.groups", in.Access.Groups)
 	checkNames(fields, "tools", in.Tools)
 	checkNames(fields, "skills", in.Skills)
 	checkNames(fields, "mcps", in.MCPs)

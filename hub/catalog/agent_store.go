@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/seed93082962/agenthost/hub/api"
 	"github.com/seed93082962/agenthost/hub/db"
 	"github.com/seed93082962/agenthost/hub/store"
 	"github.com/seed93082962/agenthost/runtime/agent"
@@ -22,7 +23,7 @@ func (a *Agent) columns() []column {
 		{"permission_mode", &a.PermissionMode}, {"allowed_tools", jsonField{&a.AllowedTools, nil}},
 		{"disallowed_tools", jsonField{&a.DisallowedTools, "[]"}}, {"subagents", jsonField{&a.Subagents, "{}"}},
 		{"setting_sources", jsonField{&a.SettingSources, "[]"}}, {"sandbox", jsonField{&a.Sandbox, ""}},
-		{"version", &a.Version}, {"created_at", timeField{&a.CreatedAt}}, {"updated_at", timeField{&a.UpdatedAt}},
+		{"access", jsonField{&a.Access, ""}}, {"version", &a.Version}, {"created_at", timeField{&a.CreatedAt}}, {"updated_at", timeField{&a.UpdatedAt}},
 	}
 }
 
@@ -59,6 +60,9 @@ func (a *Agent) written() []column {
 // scanAgent reads an agent without bindings and hash.
 func scanAgent(row db.Scanner) (a Agent, err error) {
 	err = scanRow(row, a.columns())
+	if a.Access.isZero() {
+		a.Access = everyone() // of an earlier version
+	}
 	return a, err
 }
 
@@ -115,10 +119,15 @@ func (s *Service) LockAgent(ctx context.Context, tx *sql.Tx, tenantID, name stri
 	return err
 }
 
-// AgentEnabled reports whether an agent is enabled. It fails with api.NotFound if the tenant has no
-// such agent.
-func (s *Service) AgentEnabled(ctx context.Context, tenantID, name string) (enabled bool, err error) {
-	err = s.store.Read().QueryRowContext(ctx, `SELECT enabled FROM agents WHERE tenant_id = $1 AND name = $2`, tenantID, name).Scan(&enabled)
+// AgentEnabled reports whether an agent is enabled. It fails with api.NotFound if the tenant of the
+// caller has no such agent, or the caller has no access to it. A caller without a user is the hub.
+func (s *Service) AgentEnabled(ctx context.Context, caller api.Caller, name string) (enabled bool, err error) {
+	access := everyone()
+	err = s.store.Read().QueryRowContext(ctx, `SELECT enabled, access FROM agents WHERE tenant_id = $1 AND name = $2`, caller.TenantID, name).
+		Scan(&enabled, jsonField{&access, ""})
+	if err == nil && !access.permits(caller) {
+		return false, errNoAgent
+	}
 	return enabled, missing(err, "read agent", errNoAgent)
 }
 

@@ -37,9 +37,9 @@ func TestAnAgentIsStoredAsItWasSent(t *testing.T) {
 		}
 		require.Regexp(t, `^sha256:[0-9a-f]{64}$`, a["contentHash"])
 		for _, path := range []string{agents + "/coder", "/api/v1/agents/coder"} {
-			require.Equal(t, a, s.bob.Get(path).Want(http.StatusOK), path)
+			require.Equal(t, a, s.ada.Get(path).Want(http.StatusOK), path)
 		}
-		require.Equal(t, []object{a}, s.bob.Get("/api/v1/agents").Items())
+		require.Equal(t, []object{a}, s.ada.Get("/api/v1/agents").Items())
 
 		// What was read can be sent back, and changes nothing.
 		require.Equal(t, a, s.ada.Put(agents+"/coder", a, "If-Match", "1").Want(http.StatusOK))

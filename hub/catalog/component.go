@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"reflect"
 	"slices"
@@ -72,6 +73,11 @@ type Components[T any, In input[T], P component[T]] struct {
 	// Defaults to no stored digest.
 	content func(v T) ([]any, error)
 
+	// hidden returns the agents that do not exist for the caller, whose components are not listed,
+	// and permit fails with api.NotFound for a component of one. Default to none.
+	hidden func(ctx context.Context, caller api.Caller) (agents []string, err error)
+	permit func(ctx context.Context, caller api.Caller, v T) error
+
 	create, update, remove record[T]
 }
 
@@ -95,6 +101,13 @@ func (c *Components[T, In, P]) list(ctx context.Context, caller api.Caller, page
 	if err := rbac.AdminRead.Check(caller); err != nil {
 		return api.List[T]{}, err
 	}
+	if c.hidden != nil {
+		hidden, err := c.hidden(ctx, caller)
+		if err != nil {
+			return api.List[T]{}, err
+		}
+		and, args = withoutAgents(and, args, hidden)
+	}
 	builtin := slices.DeleteFunc(slices.Clone(c.builtin), func(v T) bool {
 		return !strings.Contains(searchText(P(&v).common().Name, P(&v).common().Title), strings.ToLower(page.Query))
 	})
@@ -115,6 +128,11 @@ func (c *Components[T, In, P]) Get(ctx context.Context, caller api.Caller, name 
 		return *v, nil
 	}
 	v, err := c.named(ctx, c.s.store.Read(), caller.TenantID, name)
+	if err == nil && c.permit != nil {
+		if err = c.permit(ctx, caller, v); errors.Is(err, api.NotFound) {
+			err = c.none
+		}
+	}
 	return c.shown(ctx, v, err)
 }
 

@@ -36,6 +36,19 @@ const (
 	ofDataset   = ` AND dataset_id = $3`
 )
 
+// withoutAgents adds to a condition that the agent is none of the names.
+func withoutAgents(and string, args []any, names []string) (string, []any) {
+	if len(names) == 0 {
+		return and, args
+	}
+	marks := make([]string, len(names))
+	for i, name := range names {
+		args = append(args, name)
+		marks[i] = "$" + strconv.Itoa(2+len(args)) // after the tenant and the query
+	}
+	return and + ` AND agent_name NOT IN (` + strings.Join(marks, ", ") + `)`, args
+}
+
 func (c *Components[T, In, P]) scan(row db.Scanner) (v T, err error) {
 	err = scanRow(row, c.columns(&v))
 	return v, err

@@ -27,7 +27,7 @@ func TestAnExportedAgentIsImportedAsItWas(t *testing.T) {
 			"allowedTools", []any{}, "mcps", []any{"web"}, "knowledge", []any{"handbook"},
 			"subagents", object{"r": object{"description": "d", "prompt": "p", "mcpServers": []any{"web"}}})
 		a := s.ada.Post(agents, body).Want(http.StatusCreated)
-		exported := s.bob.Get(agents + "/coder/export")
+		exported := s.ada.Get(agents + "/coder/export")
 		require.Equal(t, http.StatusOK, exported.Status)
 		require.Equal(t, "application/yaml", exported.Header.Get("Content-Type"))
 		require.NotContains(t, exported.Text, "sk-planted")

@@ -71,7 +71,7 @@ func (s *Service) agentRoutes() []api.Route {
 		adminRoute(http.MethodGet, path+"/:name", api.Result(http.StatusOK, byName(s.Agent))),
 		adminRoute(http.MethodPut, path+"/:name", replaceOf(s.UpdateAgent)),
 		adminRoute(http.MethodDelete, path+"/:name", api.Done(remove)),
-		adminRoute(http.MethodGet, path+"/:name/export", s.exportAgent),
+		api.Route{Method: http.MethodGet, Path: path + "/:name/export", Group: rbac.AdminWrite, Category: category, Large: true, Handle: s.exportAgent},
 		adminRoute(http.MethodPost, path+"/import", s.importAgent),
 	)
 }

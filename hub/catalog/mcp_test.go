@@ -16,7 +16,7 @@ func TestCWDOfAnMCPServer(t *testing.T) {
 		body := object{"name": "m", "transport": "stdio", "command": "run", "args": []any{"-v"}, "env": object{"TOKEN": "sk-planted"}}
 		require.NotContains(t, s.ada.Post(mcps, body).Want(http.StatusCreated), "cwd")
 		without := s.ada.Post(agents, demo("a", "mcps", []any{"m"})).Want(http.StatusCreated)["contentHash"]
-		require.NotContains(t, s.bob.Get(agents+"/a/export").Text, "cwd")
+		require.NotContains(t, s.ada.Get(agents+"/a/export").Text, "cwd")
 		put := func(cwd any, version float64) {
 			t.Helper()
 			require.Equal(t, version, s.ada.Put(mcps+"/m", with(body, "cwd", cwd)).Want(http.StatusOK)["version"])
@@ -41,7 +41,7 @@ func TestCWDOfAnMCPServer(t *testing.T) {
 		require.NoError(t, d.Validate())
 
 		// The exported agent has it, and is imported as it was.
-		exported := s.bob.Get(agents + "/a/export").Text
+		exported := s.ada.Get(agents + "/a/export").Text
 		file, err := agent.Parse("agents.yaml", []byte(exported), func(string) (string, bool) { return "v", true })
 		require.NoError(t, err, exported)
 		require.Equal(t, "tools/files", file.Agents[0].MCPServers["m"].CWD)

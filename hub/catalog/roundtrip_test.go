@@ -22,7 +22,7 @@ func TestToolsAndSkillsOfAnExportedAgent(t *testing.T) {
 		send(t, s.ada, http.MethodPost, skills, "SKILL.md", "---\nname: pdf\ndescription: d\n---\n").Want(http.StatusCreated)
 		s.ada.Post(knowledge, object{"name": "off", "datasetId": "o", "enabled": false}).Want(http.StatusCreated)
 		a := s.ada.Post(agents, demo("coder", "tools", []any{"Read", "weather", "Bash"}, "skills", []any{"pdf"}, "knowledge", []any{"off"})).Want(http.StatusCreated)
-		exported := s.bob.Get(agents + "/coder/export").Text
+		exported := s.ada.Get(agents + "/coder/export").Text
 		file, err := agent.Parse("agents.yaml", []byte(exported), func(string) (string, bool) { return "", false })
 		require.NoError(t, err, exported)
 		require.Equal(t, []agent.CustomTool{{

@@ -16,7 +16,7 @@ func TestSandboxOfAnAgent(t *testing.T) {
 		require.NotContains(t, s.ada.Post(agents, demo("a")).Want(http.StatusCreated), "sandbox")
 		hash := func() any { return s.bob.Get(agents + "/a").Want(http.StatusOK)["contentHash"] }
 		without := hash()
-		require.NotContains(t, s.bob.Get(agents+"/a/export").Text, "sandbox")
+		require.NotContains(t, s.ada.Get(agents+"/a/export").Text, "sandbox")
 		put := func(sandbox any, version float64) {
 			t.Helper()
 			require.Equal(t, version, s.ada.Put(agents+"/a", demo("a", "sandbox", sandbox)).Want(http.StatusOK)["version"])
@@ -47,7 +47,7 @@ func TestSandboxOfAnAgent(t *testing.T) {
 		require.NoError(t, d.Validate())
 
 		// The exported agent has it, also in the runtime, and is imported as it was.
-		exported := s.bob.Get(agents + "/a/export").Text
+		exported := s.ada.Get(agents + "/a/export").Text
 		file, err := agent.Parse("agents.yaml", []byte(exported), func(string) (string, bool) { return "v", true })
 		require.NoError(t, err, exported)
 		require.Equal(t, want, file.Agents[0].Sandbox)
@@ -111,7 +111,7 @@ func TestSandboxOfAnMCPServer(t *testing.T) {
 		require.Equal(t, want, d.MCPServers["m"])
 		require.Equal(t, agent.Sandbox{Mode: "off"}, d.Sandbox)
 		require.NoError(t, d.Validate())
-		exported := s.bob.Get(agents + "/a/export").Text
+		exported := s.ada.Get(agents + "/a/export").Text
 		file, err := agent.Parse("agents.yaml", []byte(exported), func(string) (string, bool) { return "v", true })
 		require.NoError(t, err, exported)
 		require.Equal(t, want.Sandbox, file.Agents[0].MCPServers["m"].Sandbox)

@@ -122,6 +122,11 @@ func (s *Service) scenes() *Components[Scene, SceneInput, *Scene] {
 			}
 			return nil
 		},
+		hidden: s.hiddenAgents,
+		permit: func(ctx context.Context, caller api.Caller, v Scene) error {
+			_, err := s.AgentEnabled(ctx, caller, v.AgentName)
+			return err
+		},
 		create: recordOf(actionCreateScene, detail), remove: recordOf(actionDeleteScene, detail),
 		update: recordOf(actionUpdateScene, updatedScene),
 	}
@@ -138,7 +143,7 @@ func (s *Service) EnabledScene(ctx context.Context, caller api.Caller, name stri
 	if err != nil {
 		return Scene{}, err
 	}
-	if enabled, err := s.AgentEnabled(ctx, caller.TenantID, v.AgentName); !enabled || !v.Enabled {
+	if enabled, err := s.AgentEnabled(ctx, caller, v.AgentName); !enabled || !v.Enabled {
 		return Scene{}, cmp.Or(err, error(s.Scenes.none))
 	}
 	return v, nil

@@ -85,7 +85,7 @@ func TestEverySettingReachesTheRuntime(t *testing.T) {
 		body := with(everySetting(t), "name", "coder", "title", "Coder", "providerId", provided(t, s, object{"protocol": "openai", "apiKey": "planted-k"}),
 			"mcps", []any{"files", "web"}, "knowledge", []any{"handbook"}, "tools", []any{"Read"})
 		made := s.ada.Post(agents, body).Want(http.StatusCreated)
-		for _, read := range []object{made, s.bob.Get(agents + "/coder").Want(http.StatusOK), s.ada.Get(agents).Items()[0]} {
+		for _, read := range []object{made, s.ada.Get("/api/v1/agents/coder").Want(http.StatusOK), s.ada.Get(agents).Items()[0]} {
 			for name, want := range everySetting(t) {
 				require.Equal(t, want, read[name], name)
 			}
@@ -252,7 +252,7 @@ func roundTrip(t *testing.T, s *server, d agent.Agent) {
 	text, err := yaml.Marshal(agent.File{Agents: []agent.Agent{d}})
 	require.NoError(t, err)
 	made := s.importYAML(string(text), "").Want(http.StatusCreated)
-	exported := s.bob.Get(agents + "/" + d.ID + "/export").Text
+	exported := s.ada.Get(agents + "/" + d.ID + "/export").Text
 	file, err := agent.Parse("agents.yaml", []byte(exported), func(string) (string, bool) { return "v", true })
 	require.NoError(t, err, exported)
 	got := file.Agents[0]

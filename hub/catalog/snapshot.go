@@ -56,14 +56,14 @@ func (s *Service) Agents(ctx context.Context, caller api.Caller, page api.Page) 
 		return api.List[Agent]{}, err
 	}
 	sn, err := s.snapshot(ctx, caller.TenantID)
-	return sn.page(page, true), err
+	return sn.page(caller, page, true), err
 }
 
 // EnabledAgents returns the enabled agents of the tenant by name. The caller must not modify their
 // slices and maps.
 func (s *Service) EnabledAgents(ctx context.Context, caller api.Caller, page api.Page) (api.List[Agent], error) {
 	sn, err := s.snapshot(ctx, caller.TenantID)
-	return sn.page(page, false), err
+	return sn.page(caller, page, false), err
 }
 
 // Agent returns an agent, which may be disabled, or api.NotFound.
@@ -75,7 +75,7 @@ func (s *Service) Agent(ctx context.Context, caller api.Caller, name string) (Ag
 	if err != nil {
 		return Agent{}, err
 	}
-	return sn.agent(name)
+	return sn.agent(caller, name)
 }
 
 // EnabledAgent returns an agent, or api.NotFound if there is none or it is disabled.
@@ -84,7 +84,7 @@ func (s *Service) EnabledAgent(ctx context.Context, caller api.Caller, name stri
 	if err != nil {
 		return Agent{}, err
 	}
-	if a, err := sn.agent(name); err != nil || a.Enabled {
+	if a, err := sn.agent(caller, name); err != nil || a.Enabled {
 		return a, err
 	}
 	return Agent{}, errNoAgent
@@ -93,36 +93,42 @@ func (s *Service) EnabledAgent(ctx context.Context, caller api.Caller, name stri
 // Manifest returns the manifest of the tenant. The caller must not modify it.
 func (s *Service) Manifest(ctx context.Context, caller api.Caller) (Manifest, error) {
 	sn, err := s.snapshot(ctx, caller.TenantID)
-	return sn.manifest, err
+	if err != nil || !sn.restricted {
+		return sn.manifest, err
+	}
+	return manifestOf(slices.DeleteFunc(slices.Clone(sn.agents), func(a Agent) bool { return !a.Access.permits(caller) }))
 }
 
 // snapshot is the agents of a tenant at one version of its catalog. It is not modified.
 type snapshot struct {
-	version  int64
-	agents   []Agent  // by name
-	search   []string // of the agents
-	manifest Manifest
-	size     int // about the number of bytes in memory
+	version    int64
+	agents     []Agent  // by name
+	search     []string // of the agents
+	manifest   Manifest // of all agents
+	restricted bool     // not everyone has access to all agents
+	size       int      // about the number of bytes in memory
 }
 
-// agent returns the agent of that name, or api.NotFound.
-func (sn *snapshot) agent(name string) (Agent, error) {
+// agent returns the agent of that name as the caller sees it, or api.NotFound.
+func (sn *snapshot) agent(caller api.Caller, name string) (Agent, error) {
 	i, ok := slices.BinarySearchFunc(sn.agents, name, func(a Agent, name string) int { return strings.Compare(a.Name, name) })
-	if !ok {
+	if !ok || !sn.agents[i].Access.permits(caller) {
 		return Agent{}, errNoAgent
 	}
-	return sn.agents[i], nil
+	return sn.agents[i].shownTo(caller), nil
 }
 
-// page returns a page of the agents that the page's query finds, with or without disabled ones.
-func (sn *snapshot) page(p api.Page, disabled bool) (list api.List[Agent]) {
+// page returns a page of the agents of the caller that the page's query finds, with or without
+// disabled ones.
+func (sn *snapshot) page(caller api.Caller, p api.Page, disabled bool) (list api.List[Agent]) {
 	query := strings.ToLower(p.Query)
-	for i, a := range sn.agents {
-		if !a.Enabled && !disabled || !strings.Contains(sn.search[i], query) {
+	for i := range sn.agents {
+		a := &sn.agents[i]
+		if !a.Enabled && !disabled || !a.Access.permits(caller) || !strings.Contains(sn.search[i], query) {
 			continue
 		}
 		if list.Total >= p.Offset() && len(list.Items) < p.Size {
-			list.Items = append(list.Items, a.listed())
+			list.Items = append(list.Items, a.shownTo(caller).listed())
 		}
 		list.Total++
 	}
@@ -275,6 +281,7 @@ func (s *Service) load(ctx context.Context, tenantID string) (sn *snapshot, outd
 		if a.ContentHash, err = contentHash(*a, all); err != nil {
 			return nil, nil, err
 		}
+		sn.restricted = sn.restricted || !a.Access.Everyone
 		sn.search = append(sn.search, searchText(a.Name, a.Title))
 		sn.size += agentSize(a)
 	}
@@ -303,7 +310,7 @@ func agentSize(a *Agent) int {
 			}
 		}
 	}
-	lists(a.AllowedTools, a.DisallowedTools, a.SettingSources, a.Tools, a.Skills, a.MCPs, a.Sandbox.Read, a.Sandbox.Write, a.Sandbox.Domains)
+	lists(a.AllowedTools, a.DisallowedTools, a.SettingSources, a.ExtraUserSkillDirs, a.Access.Users, a.Access.Groups, a.Tools, a.Skills, a.MCPs, a.Sandbox.Read, a.Sandbox.Write, a.Sandbox.Domains)
 	for _, ref := range a.Knowledge {
 		size += element + len(ref.Name) + len(ref.Description)
 	}

@@ -105,7 +105,7 @@ func serveRole(role, target, database string) error {
 // benchAgents has the agent helper of every tenant, at one runtime.
 type benchAgents struct{ url string }
 
-func (benchAgents) AgentEnabled(context.Context, string, string) (bool, error) { return true, nil }
+func (benchAgents) AgentEnabled(context.Context, api.Caller, string) (bool, error) { return true, nil }
 
 func (b benchAgents) Endpoint(context.Context, string, string) (deploy.Endpoint, error) {
 	return deploy.Endpoint{URL: b.url, AgentID: "helper"}, nil

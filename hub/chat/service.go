@@ -20,8 +20,8 @@ var Migrations = db.Embedded("chat", files)
 
 // Catalog has the agents. *catalog.Service implements it.
 type Catalog interface {
-	// AgentEnabled fails with api.NotFound if the tenant has no such agent.
-	AgentEnabled(ctx context.Context, tenantID, name string) (enabled bool, err error)
+	// AgentEnabled fails with api.NotFound if the caller has no access to such an agent.
+	AgentEnabled(ctx context.Context, caller api.Caller, name string) (enabled bool, err error)
 }
 
 // Labels labels answers. *aigc.Service implements it.
@@ -75,9 +75,9 @@ func (s *Service) Shutdown(ctx context.Context) { s.relay.Shutdown(ctx) }
 // Close cancels the answers in progress, waits until they are stored, and ends the background work.
 func (s *Service) Close() error { return s.relay.Close() }
 
-// enabledAgent fails with api.NotFound unless the tenant has the agent and it is enabled.
-func (s *Service) enabledAgent(ctx context.Context, tenantID, name string) error {
-	enabled, err := s.cfg.Catalog.AgentEnabled(ctx, tenantID, name)
+// enabledAgent fails with api.NotFound unless the caller has access to the agent and it is enabled.
+func (s *Service) enabledAgent(ctx context.Context, caller api.Caller, name string) error {
+	enabled, err := s.cfg.Catalog.AgentEnabled(ctx, caller, name)
 	if err == nil && !enabled {
 		return api.NotFound.New("There is no such agent.")
 	}

@@ -86,7 +86,7 @@ func (s *Service) ownedBy(ctx context.Context, caller api.Caller, agentName, id 
 	if err != nil {
 		return ref, err
 	}
-	return ref, s.enabledAgent(ctx, caller.TenantID, agentName)
+	return ref, s.enabledAgent(ctx, caller, agentName)
 }
 
 // Sessions returns the caller's own sessions with an agent, the latest change first.

@@ -54,7 +54,7 @@ type server struct {
 }
 
 // AgentEnabled makes the server the catalog.
-func (s *server) AgentEnabled(_ context.Context, _, name string) (bool, error) {
+func (s *server) AgentEnabled(_ context.Context, _ api.Caller, name string) (bool, error) {
 	if name != "helper" && name != "idle" {
 		return false, api.NotFound
 	}
@@ -66,7 +66,7 @@ func (s *server) Endpoint(ctx context.Context, tenantID, name string) (deploy.En
 	if e := s.endpoint.Load(); e != nil && name == "helper" {
 		return *e, nil
 	}
-	if _, err := s.AgentEnabled(ctx, tenantID, name); err != nil {
+	if _, err := s.AgentEnabled(ctx, api.Caller{TenantID: tenantID}, name); err != nil {
 		return deploy.Endpoint{}, err
 	}
 	return deploy.Endpoint{}, api.AgentNotDeployed

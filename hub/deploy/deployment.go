@@ -85,12 +85,17 @@ func (s *Service) Status(ctx context.Context, caller api.Caller, name string) (S
 	if err := s.allow(caller, rbac.AdminRead); err != nil {
 		return Status{}, err
 	}
+	if rbac.AdminWrite.Check(caller) != nil {
+		if err := s.exists(ctx, caller, name); err != nil { // or the caller has no access
+			return Status{}, err
+		}
+	}
 	d, err := readDeployment(ctx, s.store.Read(), caller.TenantID, name)
 	if errors.Is(err, errNoDeployment) {
 		return Status{
 			AgentName: name, DeploymentKey: deploymentKey(caller.TenantID, name), Desired: desiredAbsent, State: StateNotDeployed, Health: healthUnknown,
 			PublicURL: s.publicURL(caller.TenantID, name), Backend: s.driver.Backend(), Conditions: []Condition{},
-		}, s.exists(ctx, caller.TenantID, name)
+		}, s.exists(ctx, caller, name)
 	}
 	if err != nil {
 		return Status{}, err
@@ -98,9 +103,9 @@ func (s *Service) Status(ctx context.Context, caller api.Caller, name string) (S
 	return s.status(ctx, caller, d)
 }
 
-// exists returns api.NotFound if the tenant has no such agent.
-func (s *Service) exists(ctx context.Context, tenantID, name string) error {
-	_, err := s.cfg.Catalog.AgentEnabled(ctx, tenantID, name)
+// exists returns api.NotFound if the caller has no access to such an agent.
+func (s *Service) exists(ctx context.Context, caller api.Caller, name string) error {
+	_, err := s.cfg.Catalog.AgentEnabled(ctx, caller, name)
 	return err
 }
 
@@ -327,7 +332,7 @@ func (s *Service) missing(ctx context.Context, tenantID, name string, err error)
 	if !errors.Is(err, errNoDeployment) {
 		return err
 	}
-	if err := s.exists(ctx, tenantID, name); err != nil {
+	if err := s.exists(ctx, api.Caller{TenantID: tenantID}, name); err != nil {
 		return err
 	}
 	return api.AgentNotDeployed
@@ -347,7 +352,7 @@ func (s *Service) Logs(ctx context.Context, caller api.Caller, name string, tail
 	}
 	d, err := readDeployment(ctx, s.store.Read(), caller.TenantID, name)
 	if err == nil && d.Desired == desiredAbsent { // its agent may have been deleted
-		err = s.exists(ctx, caller.TenantID, name)
+		err = s.exists(ctx, caller, name)
 	}
 	if err != nil {
 		return nil, s.missing(ctx, caller.TenantID, name, err)

@@ -55,7 +55,7 @@ type Config struct {
 
 	// Enabled reports whether an agent is enabled, or fails with api.NotFound. A disabled agent has
 	// no detail. Defaults to true for every agent.
-	Enabled func(ctx context.Context, tenantID, agent string) (bool, error)
+	Enabled func(ctx context.Context, caller api.Caller, agent string) (bool, error)
 
 	// Store has the audit log, which gets a record of each read of a file. If it fails, the read
 	// fails. Responses that end early are logged at debug level. Required.
@@ -87,7 +87,7 @@ func New(cfg Config) (*Service, error) {
 		return nil, errors.New("create gateway: Store, Target and Authorize are required")
 	}
 	if cfg.Enabled == nil {
-		cfg.Enabled = func(context.Context, string, string) (bool, error) { return true, nil }
+		cfg.Enabled = func(context.Context, api.Caller, string) (bool, error) { return true, nil }
 	}
 	if cfg.Transport == nil {
 		transport := outbound.Transport()
@@ -109,7 +109,7 @@ func (s *Service) Detail(ctx context.Context, caller api.Caller, agent string) (
 	if err := rbac.AdminRead.Check(caller); err != nil {
 		return Target{}, err
 	}
-	enabled, err := s.cfg.Enabled(ctx, caller.TenantID, agent)
+	enabled, err := s.cfg.Enabled(ctx, caller, agent)
 	if err == nil && !enabled {
 		err = api.NotFound
 	}
@@ -122,6 +122,9 @@ func (s *Service) Detail(ctx context.Context, caller api.Caller, agent string) (
 // Target returns the runtime of an agent, whose list of files every role may read.
 func (s *Service) Target(ctx context.Context, caller api.Caller, agent string) (Target, error) {
 	if err := rbac.AdminRead.Check(caller); err != nil {
+		return Target{}, err
+	}
+	if _, err := s.cfg.Enabled(ctx, caller, agent); err != nil {
 		return Target{}, err
 	}
 	return s.cfg.Target(ctx, caller.TenantID, agent)

@@ -33,7 +33,7 @@ func serve(t *testing.T, upstream http.Handler, change ...func(*gateway.Config))
 	d := dbtest.Open(t, dbtest.SQLite(t), apitest.Audit())
 	audit := apitest.NewAudit(t, d)
 	cfg := gateway.Config{
-		Enabled: func(_ context.Context, _, name string) (bool, error) { return name != "disabled", nil },
+		Enabled: func(_ context.Context, _ api.Caller, name string) (bool, error) { return name != "disabled", nil },
 		Store:   apitest.NewStore(t, d, store.Config{Audit: audit}), Tenant: "acme", Transport: transport,
 		Target: func(_ context.Context, tenant, name string) (gateway.Target, error) {
 			switch tenant + "/" + name {

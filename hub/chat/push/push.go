@@ -132,7 +132,7 @@ func (s *Service) Push(ctx context.Context, caller api.Caller, in Input) (Result
 			return Result{}, &api.Error{Code: api.Forbidden, Message: "You may push only your own sessions: omit user_name.", Caller: &caller}
 		}
 	}
-	return s.store(ctx, caller.TenantID, in.Sessions, func(u *chat.Upload) {
+	return s.store(ctx, caller, in.Sessions, func(u *chat.Upload) {
 		u.UserID, u.UserName = caller.UserID, cmp.Or(u.UserName, caller.UserName)
 	})
 }
@@ -147,7 +147,7 @@ func (s *Service) PushAll(ctx context.Context, in Input) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	return s.store(ctx, tenantID, in.Sessions, func(u *chat.Upload) { u.UserID = u.UserName })
+	return s.store(ctx, api.Caller{TenantID: tenantID}, in.Sessions, func(u *chat.Upload) { u.UserID = u.UserName })
 }
 
 func (in Input) validate(named bool) error {
@@ -166,8 +166,8 @@ func (in Input) validate(named bool) error {
 	return fields.Err()
 }
 
-// store stores the valid sessions. own sets their user.
-func (s *Service) store(ctx context.Context, tenantID string, in Sessions, own func(*chat.Upload)) (Result, error) {
+// store stores the valid sessions, whose agents exist for the caller. own sets their user.
+func (s *Service) store(ctx context.Context, caller api.Caller, in Sessions, own func(*chat.Upload)) (Result, error) {
 	result := Result{Results: make([]SessionResult, len(in))}
 	known := map[string]bool{} // agents
 	var valid []chat.Upload
@@ -178,7 +178,7 @@ func (s *Service) store(ctx context.Context, tenantID string, in Sessions, own f
 		in[i].Messages = nil // they are in u
 		if reason == nil {
 			if _, ok := known[in[i].AgentName]; !ok {
-				_, err := s.cfg.Catalog.AgentEnabled(ctx, tenantID, in[i].AgentName)
+				_, err := s.cfg.Catalog.AgentEnabled(ctx, caller, in[i].AgentName)
 				if err != nil && !errors.Is(err, api.NotFound) {
 					return Result{}, err
 				}
@@ -192,7 +192,7 @@ func (s *Service) store(ctx context.Context, tenantID string, in Sessions, own f
 			result.Results[i].Status, result.Results[i].Error = chat.UploadInvalid, reason.Error()
 			continue
 		}
-		u.TenantID = tenantID
+		u.TenantID = caller.TenantID
 		own(&u)
 		valid, places = append(valid, u), append(places, i)
 	}

@@ -1,0 +1,95 @@
+package catalog
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/seed93082962/agenthost/hub/api"
+	"github.com/seed93082962/agenthost/internal/ids"
+	"github.com/seed93082962/agenthost/rbac"
+	"github.com/seed93082962/agenthost/runtime/agent"
+)
+
+// Access is who may use an agent. For other members, the agent does not exist. Users who may change
+// agents have access to all of them.
+type Access struct {
+	Users    []string `json:"users"`    // ids, or usernames in any letter case
+	Groups   []string `json:"groups"`   // of the identity provider
+	Everyone bool     `json:"everyone"` // of the tenant
+}
+
+// UnmarshalJSON decodes an access. Without everyone, it is everyone if it has no lists.
+func (a *Access) UnmarshalJSON(data []byte) error {
+	in := struct {
+		Users    []string `json:"users"`
+		Groups   []string `json:"groups"`
+		Everyone *bool    `json:"everyone"`
+	}{}
+	if err := json.Unmarshal(data, &in); err != nil {
+		return err
+	}
+	*a = Access{}
+	if string(data) == "null" {
+		return nil
+	}
+	a.Everyone = in.Users == nil && in.Groups == nil
+	if in.Everyone != nil {
+		a.Everyone = *in.Everyone
+	}
+	a.Users = append([]string{}, in.Users...)
+	a.Groups = append([]string{}, in.Groups...)
+	return nil
+}
+
+// everyone is the access of an agent that names none.
+func everyone() Access { return Access{Users: []string{}, Groups: []string{}, Everyone: true} }
+
+// isZero reports whether nothing is said about the access.
+func (a Access) isZero() bool { return !a.Everyone && a.Users == nil && a.Groups == nil }
+
+// permits reports whether the caller may use the agent. A caller without a user is the hub.
+func (a Access) permits(c api.Caller) bool {
+	if a.Everyone || c.UserID == "" || rbac.AdminWrite.Check(c) == nil {
+		return true
+	}
+	if slices.ContainsFunc(a.Groups, func(group string) bool { return slices.Contains(c.Groups, group) }) {
+		return true
+	}
+	return slices.ContainsFunc(a.Users, func(user string) bool {
+		// A username in the form of an id is not that of the user with the id.
+		_, err := ids.Parse(user)
+		return user == c.UserID || err != nil && strings.EqualFold(user, c.UserName)
+	})
+}
+
+// shownTo returns the agent as the caller sees it. Members see neither prompts nor who has access.
+func (a Agent) shownTo(c api.Caller) Agent {
+	if rbac.AdminWrite.Check(c) == nil {
+		return a
+	}
+	a.SystemPrompt = ""
+	a.Access = Access{}
+	subagents := make(map[string]agent.Subagent, len(a.Subagents))
+	for name, sub := range a.Subagents {
+		sub.Prompt = ""
+		subagents[name] = sub
+	}
+	a.Subagents = subagents
+	return a
+}
+
+// hiddenAgents returns the names of the agents that do not exist for the caller.
+func (s *Service) hiddenAgents(ctx context.Context, caller api.Caller) (names []string, err error) {
+	sn, err := s.snapshot(ctx, caller.TenantID)
+	if err != nil || !sn.restricted {
+		return nil, err
+	}
+	for i := range sn.agents {
+		if !sn.agents[i].Access.permits(caller) {
+			names = append(names, sn.agents[i].Name)
+		}
+	}
+	return names, nil
+}
