@@ -67,7 +67,7 @@ func (s *Service) Rollback(ctx context.Context, caller api.Caller, name string, 
 	if err := s.allow(caller, rbac.AdminWrite); err != nil {
 		return Status{}, err
 	}
-	if enabled, err := s.cfg.Catalog.AgentEnabled(ctx, caller.TenantID, name); err != nil || !enabled {
+	if enabled, err := s.cfg.Catalog.AgentEnabled(ctx, caller, name); err != nil || !enabled {
 		if err == nil {
 			err = api.Conflict.New("The agent is disabled: enable it first.")
 		}
