@@ -132,6 +132,23 @@ func TestResultsDoNotShowWhichHiddenFilesExist(t *testing.T) {
 	}
 }
 
+// A skill with disable-model-invocation is not in the system prompt.
+func TestHiddenSkillsAreNotInThePrompt(t *testing.T) {
+	up := modeltest.Start(t, modeltest.Anthropic, modeltest.Stream(modeltest.Text("Done.")))
+	b := serve(t, up, func(c *runtime.Config) {
+		writeFile(t, c.CWD, ".agents/skills/letters/SKILL.md", skillFile("letters", "for everybody"))
+		for name, value := range map[string]string{"hidden": "true", "shown": "false"} {
+			writeFile(t, c.CWD, ".agents/skills/"+name+"/SKILL.md",
+				"---\nname: "+name+"\ndescription: This one is "+name+".\ndisable-model-invocation: "+value+"\n---\nBody.\n")
+		}
+	})
+	b.blocking(t, `{"message":"Hello."}`)
+	body := string(up.Requests()[0].Body)
+	require.Contains(t, body, "for everybody")
+	require.Contains(t, body, "This one is shown.")
+	require.NotContains(t, body, "This one is hidden.")
+}
+
 // A skill whose file a rule denies to Read is not offered to the model.
 func TestSkillsThatReadIsDeniedAreNotOffered(t *testing.T) {
 	up := modeltest.Start(t, modeltest.Anthropic, modeltest.Stream(modeltest.ToolCall("t1", "Skill", `{"skill":"linked"}`)),

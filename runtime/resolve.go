@@ -252,6 +252,7 @@ func join(parts ...string) string {
 
 // skillList returns the list of skills for the model, always in the same order.
 func skillList(skills []skill.Skill) string {
+	skills = slices.DeleteFunc(slices.Clone(skills), func(s skill.Skill) bool { return s.Hidden })
 	if len(skills) == 0 {
 		return ""
 	}

@@ -188,7 +188,7 @@ func TestCheck(t *testing.T) {
 	defer taken.Close()
 
 	out, log, err := once(t, nil, "--check", "--config", config, "--addr", taken.Addr().String())
-	require.NoError(t, err, "neither an agent that is unavailable nor a port in use is a fault of the configuration")
+	require.EqualError(t, err, "the configuration has problems", "an agent that is unavailable, not a port in use")
 	require.Empty(t, log)
 	lines := strings.Split(out, "\n")
 	require.Len(t, lines, 6, out)
@@ -223,6 +223,30 @@ agents:
 	more := filepath.Join(dir, "more")
 	require.Contains(t, out, filepath.Join(more, "mute", "SKILL.md")+": skill has problems: the description is missing: describe in description")
 	require.Contains(t, out, filepath.Join(more, "broken", "SKILL.md")+": skill has problems: the file does not begin with frontmatter: begin")
+}
+
+func TestCheckFindsWhatIsMissing(t *testing.T) {
+	config := func(tools, server string) string {
+		return "agents:\n  - {id: a, model: demo, provider: {protocol: demo}, allowedTools: " + tools + ", mcpServers: {files: " + server + "}}\n"
+	}
+	for name, row := range map[string]struct{ tools, server, want string }{
+		"nothing":            {`[Read, "Bash(git *)", mcp__files, mcp__files__x, "mcp__files__*"]`, `{transport: stdio, command: sh}`, ""},
+		"a tool":             {`[Read, "Basch(git *)"]`, `{transport: stdio, command: sh}`, `a: there is no tool "Basch"`},
+		"a tool by its case": {`[read]`, `{transport: stdio, command: sh}`, `a: there is no tool "read"`},
+		"a server":           {`[mcp__file__x]`, `{transport: stdio, command: sh}`, `a: there is no tool "mcp__file__x"`},
+		"a command":          {`[Read]`, `{transport: stdio, command: no-such-command}`, `mcp server files: find executable "no-such-command"`},
+		"an absolute one":    {`[Read]`, `{transport: stdio, command: /no/such/command}`, `mcp server files: find executable "/no/such/command"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, _, err := once(t, []string{"PATH", "/usr/bin:/bin"}, "--check", "--config", filepath.Join(write(t, config(row.tools, row.server)), "agents.yaml"))
+			if row.want == "" {
+				require.NoError(t, err, out)
+				return
+			}
+			require.EqualError(t, err, "the configuration has problems")
+			require.Contains(t, out, row.want)
+		})
+	}
 }
 
 func TestCheckWithTheDemoAgent(t *testing.T) {

@@ -194,7 +194,7 @@ agents:
 	}
 	p := spawn(t, dir, nil, "--check")
 	p.Wait(t)
-	require.Zero(t, p.Cmd.ProcessState.ExitCode(), "%s", p.Log)
+	require.Equal(t, 1, p.Cmd.ProcessState.ExitCode(), "%s", p.Log)
 	lines := strings.Split(strings.TrimSpace(p.Stdout.String()), "\n")
 	require.Len(t, lines, 6)
 	require.Equal(t, "good: ready", lines[0])

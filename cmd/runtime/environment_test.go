@@ -125,7 +125,7 @@ agents:
 	config := filepath.Join(filepath.Base(dir), "agents.yaml")
 	for _, args := range [][]string{{"--config", config}, {"--config", config, "--cwd", t.TempDir()}} {
 		out, _, err := once(t, nil, append(args, "--check")...)
-		require.NoError(t, err)
+		require.EqualError(t, err, "the configuration has problems")
 		require.Regexp(t, `^a: unavailable: load customTools\[0\]: load custom tool word\.ts: its hash is sha256:\w+, want sha256:0+\n`, out)
 	}
 	text, err := os.ReadFile(filepath.Join(dir, "agents.yaml"))
@@ -133,7 +133,7 @@ agents:
 	text, _, _ = bytes.Cut(text, []byte("    customTools"))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "agents.yaml"), text, 0o600))
 	out, _, err := once(t, nil, "--config", config, "--check")
-	require.NoError(t, err)
+	require.EqualError(t, err, "the configuration has problems")
 	require.Equal(t, "a: unavailable: read system prompt: open "+filepath.Join(dir, "prompt.md")+": no such file or directory\n", out)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "prompt.md"), []byte("Be brief."), 0o600))
 	in := serving(t, nil, "--config", config, "--cwd", t.TempDir())

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -55,6 +56,7 @@ func (r *run) callModel(ctx context.Context) (*model.Response, error) {
 func (r *run) stream(w *watchdog, messages []model.Message) iter.Seq2[model.Part, error] {
 	r.out.Flush()
 	req := r.engine.cfg.Request
+	req.System = strings.TrimLeft(req.System+r.tools.instructions, "\n")
 	req.Messages = messages
 	req.Tools = r.tools.offered
 	req.Alive = w.alive

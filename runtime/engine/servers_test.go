@@ -167,6 +167,15 @@ func TestToolsThatAServerLeavesOutAreWarnings(t *testing.T) {
 	}
 }
 
+func TestInstructionsOfAServerAreInThePrompt(t *testing.T) {
+	list := &tool.List{Instructions: "Look twice.", Tools: []tool.Tool{remote("mcp__a__look")}}
+	m, up := upstream(t, modeltest.Anthropic, modeltest.Stream(modeltest.Text("Done.")))
+	s := newSetup(m)
+	s.Servers = []tool.Server{newShelf("a", tool.Connected, func(context.Context) (*tool.List, error) { return list, nil })}
+	require.NoError(t, s.run(t.Context(), t, "").err)
+	require.Contains(t, string(up.Requests()[0].Body), `Instructions of the MCP server a:\nLook twice.`)
+}
+
 func TestAServerThatDoesNotConnect(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newShelf("a", tool.Pending, func(ctx context.Context) (*tool.List, error) { <-ctx.Done(); return nil, ctx.Err() })

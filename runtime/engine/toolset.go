@@ -28,6 +28,8 @@ type toolset struct {
 	// leftOut has one sentence for each tool that is left out: because of its input schema, or
 	// for the reason that its server gives.
 	leftOut []string
+
+	instructions string // of the servers, with their names
 }
 
 type entry struct {
@@ -147,11 +149,14 @@ func (e *Engine) withServers(ctx context.Context, lists []*tool.List) (*toolset,
 		return last.toolset, nil
 	}
 	all := &toolset{entries: maps.Clone(e.tools.entries), leftOut: slices.Clip(e.tools.leftOut)}
-	for _, list := range lists {
+	for i, list := range lists {
 		if list == nil {
 			continue
 		}
 		all.leftOut = append(all.leftOut, list.LeftOut...)
+		if list.Instructions != "" {
+			all.instructions += fmt.Sprintf("\n\nInstructions of the MCP server %s:\n%s", e.cfg.Servers[i].Name(), list.Instructions)
+		}
 		budget := new(schema.Budget)
 		for _, t := range list.Tools {
 			if ctx.Err() != nil {

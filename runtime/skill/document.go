@@ -25,6 +25,7 @@ type Document struct {
 	Name        string // "" if there is none; one line
 	Description string // "" if there is none; can have several lines
 	Type        string // "" if there is none; one line. Only hubs use it.
+	Hidden      bool   // disable-model-invocation: the skill is not listed for the model
 	Body        string // the text after the frontmatter, or the whole text without frontmatter
 }
 
@@ -33,6 +34,7 @@ const (
 	keyName        = "name"
 	keyDescription = "description"
 	keyType        = "type"
+	keyHidden      = "disable-model-invocation"
 )
 
 var (
@@ -111,6 +113,8 @@ func fields(front []byte) (doc Document, err error) {
 	if kind, err := scalar(pairs, keyType); err == nil {
 		doc.Type = oneLine(kind)
 	}
+	hidden, _ := scalar(pairs, keyHidden) // any other value has no effect
+	doc.Hidden = hidden == "true"
 	if err != nil {
 		err = fmt.Errorf("the frontmatter is read line by line: %w", err)
 	}

@@ -39,8 +39,8 @@ func Example() {
 
 func ExampleParse() {
 	doc, err := skill.Parse([]byte("---\nname: pdf\ndescription: Use this: when a file ends in .pdf\n---\n# Forms\n"))
-	fmt.Printf("%q\n%v\n", doc, err)
+	fmt.Printf("%q %q %q\n%v\n", doc.Name, doc.Description, doc.Body, err)
 	// Output:
-	// {"pdf" "Use this: when a file ends in .pdf" "" "# Forms"}
+	// "pdf" "Use this: when a file ends in .pdf" "# Forms"
 	// the frontmatter is read line by line: yaml: line 3: mapping values are not allowed in this context
 }

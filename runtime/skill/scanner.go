@@ -322,6 +322,7 @@ func (w *walk) take(ctx context.Context, at place, file string) {
 	} else {
 		var doc Document
 		doc, err = fields(front)
+		skill.Hidden = doc.Hidden
 		if skill.Name, skill.Description = doc.Name, doc.Description; err != nil {
 			add(err, hintYAML)
 		}

@@ -17,6 +17,7 @@ type Skill struct {
 	Name        string // not empty, one line; that of the directory if the file has none
 	Description string // can be empty, and can have several lines
 	Source      string // User or Project
+	Hidden      bool   // it is not listed for the model, which can load it by its name
 	Location    string // absolute path of the SKILL.md; links are not resolved
 
 	within string // directory that Location must lead into, without links; "" is any

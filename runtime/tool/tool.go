@@ -154,6 +154,9 @@ type List struct {
 	// LeftOut has a sentence for each tool that cannot be called, with its name and the reason. A
 	// run emits them as warnings.
 	LeftOut []string
+
+	// Instructions of the server are part of the system prompt; "" for none.
+	Instructions string
 }
 
 // ErrStarting is the error of a server that is pending and takes long to start, for example because

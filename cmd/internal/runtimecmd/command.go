@@ -116,8 +116,8 @@ func errUnavailable(file *agent.File, reasons map[string]error) error {
 	return errors.Join(errs...)
 }
 
-// check prints the status of every agent and the errors of skills. An unavailable agent is not an
-// error: it does not prevent the others from being served.
+// check prints the status of every agent and the errors of skills. It fails if an agent is
+// unavailable, a list names an unknown tool, or the command of an MCP server is missing.
 func (s *settings) check(ctx context.Context, file *agent.File, stdout io.Writer) error {
 	var skills skillFaults
 	rt, err := s.newHost(ctx, file, nil, nil, slog.New(&skills))
@@ -139,7 +139,7 @@ func (s *settings) check(ctx context.Context, file *agent.File, stdout io.Writer
 	for _, line := range skills {
 		fmt.Fprintln(stdout, line)
 	}
-	return nil
+	return rt.examined.report(file, unavailable, stdout)
 }
 
 // skillFaults is a log handler that collects the warnings about skills, one line per file: the

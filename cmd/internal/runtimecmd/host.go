@@ -28,6 +28,7 @@ type host struct {
 	*runtime.Runtime
 	scripts  *js.Host
 	sessions store
+	examined examined
 }
 
 // newHost creates the runtime of a configuration. sessions and m may be nil.
@@ -86,6 +87,9 @@ func (s *settings) newHost(ctx context.Context, file *agent.File, sessions store
 	}
 	if m != nil {
 		cfg.Observe = m.observe
+	}
+	if s.Check {
+		h.examined.loaded(&cfg, servers)
 	}
 	h.Runtime, err = runtime.New(ctx, cfg)
 	return h, err

@@ -228,6 +228,9 @@ func (f *filter) response(e *envelope) jsonrpc.Message {
 	case len(e.Result) == 0 || e.Result[0] != '{': // every result is an object
 		return &jsonrpc.Response{ID: id, Error: internalError("the response has no result")}
 	}
+	if kind := unknownKind(e.Result); kind != "" {
+		return &jsonrpc.Response{ID: id, Error: internalError(fmt.Sprintf("the server sent a result of the unknown type %.80q", kind))}
+	}
 	switch method {
 	case methodList:
 		f.noteTasks(e.Result)
@@ -235,6 +238,20 @@ func (f *filter) response(e *envelope) jsonrpc.Message {
 		e.Result = readable(e.Result)
 	}
 	return &jsonrpc.Response{ID: id, Result: e.Result}
+}
+
+// unknownKind returns the type of a result, or "" if it is one of the protocol. A result of another
+// type would be read as a complete one.
+func unknownKind(result json.RawMessage) string {
+	var r struct{ ResultType any }
+	if !bytes.Contains(result, []byte(`esultType`)) || json.Unmarshal(result, &r) != nil {
+		return ""
+	}
+	switch r.ResultType {
+	case nil, "complete", "input_required":
+		return ""
+	}
+	return fmt.Sprint(r.ResultType)
 }
 
 // rejection returns the error in the body of a response with an error status, or nil. The SDK
@@ -264,6 +281,10 @@ func wireError(data json.RawMessage) *jsonrpc.Error {
 	}
 	if code >= -32005 && code <= -32003 { // the SDK uses these itself, for a connection that is closing
 		code = codeServer
+	}
+	if code == sdk.CodeURLElicitationRequired {
+		code = codeServer
+		e.Message = "the server requires that the user opens a web page first, which is not possible here: " + e.Message
 	}
 	if code != sdk.CodeUnsupportedProtocolVersion || len(e.Data) > maxErrorText {
 		e.Data = nil // the SDK reads it only there

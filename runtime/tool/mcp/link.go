@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -109,18 +110,14 @@ func (s *server) dial(ctx context.Context) (*link, *listing, error) {
 	return l, found, nil
 }
 
-// rejectsInitialize reports whether a server responded to initialize with an error about the method
-// or the version.
+// rejectsInitialize reports whether a server responded to initialize with an error other than that
+// it rejects the credentials. The codes differ between servers, and some send only a status.
 func rejectsInitialize(err error) bool {
+	if r, ok := errors.AsType[*refusal](err); ok {
+		return r.status < 500 && r.status != http.StatusUnauthorized && r.status != http.StatusForbidden
+	}
 	answer, ok := errors.AsType[*jsonrpc.Error](err)
-	if !ok {
-		return false
-	}
-	switch answer.Code {
-	case jsonrpc.CodeMethodNotFound, jsonrpc.CodeInvalidRequest, jsonrpc.CodeInvalidParams, sdk.CodeUnsupportedProtocolVersion:
-		return true
-	}
-	return false
+	return ok && answer.Code != codeRejected
 }
 
 func (s *server) dialVersion(ctx context.Context, version string) (*link, error) {

@@ -43,16 +43,19 @@ func (a spec) same(b spec) bool {
 type listing struct {
 	specs   []spec
 	leftOut []string // a sentence for each tool that cannot be offered
+
+	instructions string
 }
 
 // setTools sets the tools of the server. If nothing has changed, the list stays the same. s.mu is
 // held.
 func (s *server) setTools(found *listing) {
 	same := func(t tool.Tool, b spec) bool { return t.(*remote).spec.same(b) }
-	if s.tools != nil && slices.EqualFunc(s.tools.Tools, found.specs, same) && slices.Equal(s.tools.LeftOut, found.leftOut) {
+	if s.tools != nil && slices.EqualFunc(s.tools.Tools, found.specs, same) && slices.Equal(s.tools.LeftOut, found.leftOut) &&
+		s.tools.Instructions == found.instructions {
 		return
 	}
-	s.tools = &tool.List{Tools: make([]tool.Tool, len(found.specs)), LeftOut: found.leftOut}
+	s.tools = &tool.List{Tools: make([]tool.Tool, len(found.specs)), LeftOut: found.leftOut, Instructions: found.instructions}
 	for i, v := range found.specs {
 		s.tools.Tools[i] = &remote{s, v}
 	}
@@ -71,7 +74,7 @@ func (s *server) list(ctx context.Context, l *link) (*listing, error) {
 			answer, ok := errors.AsType[*jsonrpc.Error](err)
 			caps := l.session.InitializeResult().Capabilities
 			if ok && answer.Code == jsonrpc.CodeMethodNotFound && (caps == nil || caps.Tools == nil) {
-				return &listing{}, nil // the server declares that it has no tools
+				return &listing{instructions: s.shownInstructions(l)}, nil // the server declares that it has no tools
 			}
 			return nil, err
 		}
@@ -88,7 +91,7 @@ func (s *server) list(ctx context.Context, l *link) (*listing, error) {
 		}
 		cursors[cursor] = true
 	}
-	found := &listing{c.finish(), c.reasons}
+	found := &listing{specs: c.finish(), leftOut: c.reasons, instructions: s.shownInstructions(l)}
 	if more := c.left - len(c.reasons); more > 0 {
 		found.leftOut = append(found.leftOut, fmt.Sprintf("%d more tools of the MCP server %q are left out.", more, s.name))
 	}
@@ -102,6 +105,17 @@ func (s *server) list(ctx context.Context, l *link) (*listing, error) {
 		s.log.Warn("tools of an MCP server are left out", "count", c.left, "more", c.full, "reasons", found.leftOut)
 	}
 	return found, nil
+}
+
+// maxInstructions bounds the instructions of a server in the system prompt, in bytes.
+const maxInstructions = 16 << 10
+
+// shownInstructions returns the instructions of the server, if its definition permits them.
+func (s *server) shownInstructions(l *link) string {
+	if !s.instructions {
+		return ""
+	}
+	return excerpt.Shorten(strings.TrimSpace(strings.ToValidUTF8(l.session.InitializeResult().Instructions, "\uFFFD")), maxInstructions)
 }
 
 // collection collects the tools that can be offered.
@@ -130,6 +144,11 @@ func (c *collection) add(t *sdk.Tool, requiresTask bool) {
 		return
 	}
 	full := prefix(c.server) + t.Name
+	if ui, ok := t.Meta["ui"].(map[string]any); ok {
+		if visible, ok := ui["visibility"].([]any); ok && !slices.Contains(visible, any("model")) {
+			return // only the user interface of the server calls it
+		}
+	}
 	switch {
 	case len(c.specs)+len(c.mapped) == maxTools:
 		c.full = true

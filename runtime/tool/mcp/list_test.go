@@ -1,6 +1,7 @@
 package mcp_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed93082962/agenthost/runtime/agent"
@@ -91,6 +93,30 @@ func TestToolsThatCannotBeOfferedAreLeftOut(t *testing.T) {
 
 // Tools with names that models do not accept are offered under other names, and called under their
 // own.
+// A tool that only the user interface of a server calls is not offered.
+func TestToolsOfAppsAreLeftOut(t *testing.T) {
+	tools := `{"name":"a","inputSchema":{"type":"object"},"_meta":{"ui":{"visibility":["app"]}}},` +
+		`{"name":"b","inputSchema":{"type":"object"},"_meta":{"ui":{"visibility":["model","app"]}}},` +
+		`{"name":"c","inputSchema":{"type":"object"},"_meta":{"ui":{"visibility":"app"}}},{"name":"d","inputSchema":{"type":"object"}}`
+	s := newWorld(t).open(raw(t, lists(tools)))
+	found, err := s.Tools(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []string{"mcp__test__b", "mcp__test__c", "mcp__test__d"}, names(found.Tools))
+	require.Empty(t, found.LeftOut)
+}
+
+func TestInstructionsNeedThePermissionOfTheDefinition(t *testing.T) {
+	server := sdk.NewServer(&sdk.Implementation{Name: "s", Version: "1"}, &sdk.ServerOptions{Instructions: "Look twice."})
+	offer(server, "a", answers(func(context.Context, string) (*sdk.CallToolResult, error) { return says("a"), nil }))
+	def := overHTTP(web(t, streamable(server)).URL)
+	for permitted, want := range map[bool]string{false: "", true: "Look twice."} {
+		def.Instructions = permitted
+		found, err := newWorld(t).open(def).Tools(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, want, found.Instructions)
+	}
+}
+
 func TestMappedNames(t *testing.T) {
 	long := strings.Repeat("n", 100)
 	for name, row := range map[string]struct {
@@ -216,6 +242,13 @@ func TestAnswersAsText(t *testing.T) {
 			tool.Result{Output: "inside"}},
 		"a binary resource": {`{"content":[{"type":"resource","resource":{"uri":"file:///a","mimeType":"x/y","blob":"AAAA"}}]}`,
 			tool.Result{Output: "[resource file:///a x/y, 3 bytes]"}},
+		"a text resource in base64": {`{"content":[{"type":"resource","resource":{"uri":"file:///a","mimeType":"text/csv; charset=utf-8","blob":"YSxi"}}]}`,
+			tool.Result{Output: "a,b"}},
+		"a type of result that is unknown": {`{"resultType":"task","content":[{"type":"text","text":"a"}]}`,
+			tool.Result{Output: `mcp server test: the call failed: the server sent a result of the unknown type "task"`, IsError: true}},
+		"a type that is not a text": {`{"resultType":7,"content":[]}`,
+			tool.Result{Output: `mcp server test: the call failed: the server sent a result of the unknown type "7"`, IsError: true}},
+		"a complete result":  {`{"resultType":"complete","content":[{"type":"text","text":"a"}]}`, tool.Result{Output: "a"}},
 		"structured":         {`{"content":[],"structuredContent":{"n":1}}`, tool.Result{Output: `{"n":1}`}},
 		"structured, a list": {`{"content":[],"structuredContent":[1,2]}`, tool.Result{Output: `[1,2]`}},
 		"both": {`{"content":[{"type":"text","text":"n is 1"}],"structuredContent":{"n":1}}`,

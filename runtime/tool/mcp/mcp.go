@@ -155,6 +155,7 @@ func (c *Connector) Open(name string, def agent.MCPServer, limits agent.Limits, 
 	}
 	s := &server{
 		cfg: c.cfg, name: name, limits: limits.WithDefaults(), slow: def.Transport == agent.TransportStdio,
+		timeout: def.Timeout, instructions: def.Instructions,
 		hide: newRedactor(def), log: c.cfg.Logger.With("mcp_server", name),
 	}
 	var err error

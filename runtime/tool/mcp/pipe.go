@@ -1,15 +1,18 @@
 package mcp
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/seed93082962/agenthost/internal/excerpt"
 )
 
 var (
@@ -42,18 +45,35 @@ func (p *pipe) Connect(context.Context) (sdk.Connection, error) {
 
 func (p *pipe) SessionID() string { return "" }
 
-// decode reads values of at most maxMessage bytes until the first error.
+// maxSkipped bounds the lines of a connection that are not JSON, in bytes.
+const maxSkipped = 64 << 10
+
+// decode reads values of at most maxMessage bytes until the first error. A line that is not a JSON
+// object or array is skipped, because some servers write greetings to stdout.
 func (p *pipe) decode() {
-	limited := &io.LimitedReader{R: p.out}
-	decoder := json.NewDecoder(limited)
+	lines := bufio.NewReaderSize(p.out, 64<<10)
+	skipped := 0
 	for {
-		limited.N = maxMessage + 1
-		var v value
-		v.err = decoder.Decode(&v.data)
-		if limited.N == 0 && v.err != nil {
-			v.err = errTooLarge
-		} else if _, ok := errors.AsType[*json.SyntaxError](v.err); ok {
-			v.err = fmt.Errorf("%w: %w", errNotJSONRPC, v.err)
+		line, err := readLine(lines)
+		text := bytes.TrimSpace(line)
+		if len(text) > 0 && text[0] != '{' && text[0] != '[' && skipped+len(line) <= maxSkipped {
+			if skipped == 0 {
+				p.filter.log.Warn("lines on the stdout of an MCP server are not messages, and are skipped", "line", excerpt.Shorten(string(text), 200))
+			}
+			skipped += len(line)
+			text = nil
+		}
+		if len(text) == 0 && err == nil {
+			continue
+		}
+		v := value{data: text}
+		switch {
+		case len(text) == 0 || errors.Is(err, errTooLarge):
+			v.err = err
+		case !json.Valid(text) && err != nil: // the end of an incomplete line
+			v.err = err
+		case !json.Valid(text):
+			v.err = errNotJSONRPC
 		}
 		select {
 		case p.values <- v:
@@ -120,6 +140,20 @@ func (p *pipe) write(data []byte) error {
 	defer p.mu.Unlock()
 	_, err := p.in.Write(append(data, '\n'))
 	return err
+}
+
+// readLine returns a line, and errTooLarge if it is longer than maxMessage.
+func readLine(r *bufio.Reader) (line []byte, err error) {
+	for {
+		part, err := r.ReadSlice('\n')
+		line = append(line, part...)
+		if len(line) > maxMessage+1 {
+			return nil, errTooLarge
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return line, err
+		}
+	}
 }
 
 func (p *pipe) Close() (err error) {

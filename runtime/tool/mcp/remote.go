@@ -1,15 +1,20 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"mime"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
+	"time"
+	"unicode/utf8"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -22,7 +27,14 @@ type remote struct {
 	spec   spec
 }
 
+var _ tool.Timed = (*remote)(nil)
+
 func (r *remote) Spec() tool.Spec { return r.spec.Spec }
+
+// Timeout returns the timeout of the server, if it has one.
+func (r *remote) Timeout(_ json.RawMessage, limit time.Duration) time.Duration {
+	return cmp.Or(r.server.timeout, limit)
+}
 
 func (r *remote) Call(ctx context.Context, call tool.Call) (tool.Result, error) {
 	for again := true; ; again = false {
@@ -118,6 +130,8 @@ func render(answer *sdk.CallToolResult) tool.Result {
 		case *sdk.EmbeddedResource:
 			switch res := c.Resource; {
 			case res == nil:
+			case res.Blob != nil && isText(res.MIMEType) && utf8.Valid(res.Blob):
+				text(string(res.Blob))
 			case res.Blob != nil:
 				parts = append(parts, described("resource", res.URI+" "+res.MIMEType, res.Blob))
 				if strings.HasPrefix(res.MIMEType, "image/") {
@@ -136,6 +150,13 @@ func render(answer *sdk.CallToolResult) tool.Result {
 		}
 	}
 	return tool.Result{Output: strings.ToValidUTF8(strings.Join(parts, "\n"), "\uFFFD"), IsError: answer.IsError, Images: images}
+}
+
+// isText reports whether content of a media type is text.
+func isText(kind string) bool {
+	kind, _, _ = mime.ParseMediaType(kind)
+	return strings.HasPrefix(kind, "text/") || slices.Contains([]string{"application/json", "application/xml", "application/yaml"}, kind) ||
+		strings.HasSuffix(kind, "+json") || strings.HasSuffix(kind, "+xml")
 }
 
 // described returns the line that describes content other than text.

@@ -37,7 +37,9 @@ type server struct {
 	cfg          Config
 	name         string
 	limits       agent.Limits
-	slow         bool // its first start has the limit MCPStartTimeout
+	timeout      time.Duration // of a call; 0: that of the runtime
+	instructions bool          // its instructions are part of the list
+	slow         bool          // its first start has the limit MCPStartTimeout
 	log          *slog.Logger
 	hide         func(string) string // removes secrets from a text
 	openEndpoint func(*link) (endpoint, error)
@@ -126,6 +128,9 @@ func (s *server) words(err error) string {
 	text := err.Error()
 	if answer, ok := errors.AsType[*jsonrpc.Error](err); ok && answer.Code != codeRejected {
 		text = answer.Message
+	}
+	if r, ok := errors.AsType[*refusal](err); ok {
+		text = r.Error()
 	}
 	if failed, ok := errors.AsType[*url.Error](err); ok { // its own text holds the URL
 		text = failed.Err.Error()
@@ -290,6 +295,7 @@ func newRedactor(def agent.MCPServer) func(string) string {
 	for _, v := range def.Headers { // abc of "Bearer abc" is redacted too
 		secrets = append(append(secrets, string(v)), strings.Fields(string(v))...)
 	}
+	secrets = append(secrets, string(def.OAuth.ClientSecret))
 	if u, err := url.Parse(def.URL); err == nil && def.URL != "" {
 		password, _ := u.User.Password()
 		secrets = append(secrets, def.URL, u.String(), u.Redacted(), u.RawQuery, password)

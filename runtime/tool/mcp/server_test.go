@@ -33,6 +33,17 @@ func serve(role string) int {
 		if err := toolServer().Run(context.Background(), &sdk.StdioTransport{}); err != nil && !errors.Is(err, io.EOF) {
 			return fail(err)
 		}
+	case "greeting": // before the protocol, and flooding afterwards if it is told to
+		fmt.Println("Welcome to this server!\n\n  2026-11-23 listening on stdio")
+		server := toolServer()
+		offer(server, "chat", answers(func(_ context.Context, text string) (*sdk.CallToolResult, error) {
+			count, err := strconv.Atoi(text)
+			fmt.Print(strings.Repeat(strings.Repeat("c", 999)+"\n", count))
+			return says("done"), err
+		}))
+		if err := server.Run(context.Background(), &sdk.StdioTransport{}); err != nil && !errors.Is(err, io.EOF) {
+			return fail(err)
+		}
 	case "silent": // reads and never responds; survives SIGTERM and the end of its input
 		signal.Ignore(syscall.SIGTERM)
 		startChild("sleeper")
@@ -61,7 +72,7 @@ func serve(role string) int {
 		signal.Ignore(syscall.SIGTERM, syscall.SIGHUP)
 		return block()
 	case "garbage":
-		fmt.Println("Welcome to this server! It is not a protocol.")
+		fmt.Println("[This is not a protocol.]")
 		io.Copy(io.Discard, os.Stdin) //nolint:errcheck // until the end of the input
 	case "endless":
 		bufio.NewReader(os.Stdin).ReadString('\n') //nolint:errcheck // whatever it is

@@ -99,6 +99,30 @@ func (c *Connector) stdio(def agent.MCPServer, box tool.Sandbox, log *slog.Logge
 	}, nil
 }
 
+// CheckCommand returns an error if the command of a stdio server does not exist. It starts nothing.
+func (c *Connector) CheckCommand(def agent.MCPServer) error {
+	if def.Transport != agent.TransportStdio {
+		return nil
+	}
+	var own []string
+	for name, value := range def.Env {
+		own = append(own, name+"="+string(value))
+	}
+	path, err := child.LookPath(def.Command, merge(c.cfg.Env, own))
+	if err != nil {
+		return err
+	}
+	if !filepath.IsAbs(path) && !filepath.IsAbs(def.CWD) {
+		path = filepath.Join(c.cfg.CWD, def.CWD, path)
+	} else if !filepath.IsAbs(path) {
+		path = filepath.Join(def.CWD, path)
+	}
+	if _, err := os.Stat(path); err != nil {
+		return fmt.Errorf("find executable %q: %w", def.Command, err)
+	}
+	return nil
+}
+
 func isSeparator(c rune) bool { return c == '/' || c == filepath.Separator }
 
 // merge returns an environment in which the variables of own override those of base. It is not nil,

@@ -258,6 +258,19 @@ func TestStderrIsLogged(t *testing.T) {
 	}
 }
 
+// Lines that are not messages are skipped, up to 64 KiB of a connection.
+func TestGreetingsOfAServer(t *testing.T) {
+	w := newWorld(t)
+	s := w.open(stdio(t, "greeting"))
+	chat := find(t, s, "chat")
+	require.Equal(t, "done", call(t, chat, `{"text":"50"}`).Output)
+	require.Equal(t, 1, strings.Count(w.log.String(), "are not messages"))
+	require.Contains(t, w.log.String(), `line="Welcome to this server!"`)
+	res := call(t, chat, `{"text":"50"}`)
+	require.True(t, res.IsError)
+	require.Contains(t, res.Output, "a message that is not JSON-RPC")
+}
+
 // What a server writes during a call has the id of the run, at the level that is logged by default.
 // A server that writes without end does not fill the log.
 func TestStderrOfACallIsLoggedWithItsRun(t *testing.T) {

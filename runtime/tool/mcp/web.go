@@ -1,9 +1,7 @@
 package mcp
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,13 +9,16 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
-	"regexp"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/auth"
+	"github.com/modelcontextprotocol/go-sdk/auth/extauth"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/modelcontextprotocol/go-sdk/oauthex"
 
 	"github.com/seed93082962/agenthost/internal/outbound"
 	"github.com/seed93082962/agenthost/runtime/agent"
@@ -56,7 +57,7 @@ func overHTTP(cfg Config, def agent.MCPServer) (func(*link) (endpoint, error), e
 		header.Set(name, string(value))
 	}
 	return func(l *link) (endpoint, error) {
-		w := &web{url: def.URL, sse: def.Transport == agent.TransportSSE, origin: originOf(u), header: header, life: l.life, end: l.end, filter: l.filter}
+		w := &web{oauth: def.OAuth, url: def.URL, sse: def.Transport == agent.TransportSSE, origin: originOf(u), header: header, life: l.life, end: l.end, filter: l.filter}
 		if cfg.HTTPClient != nil {
 			w.base, w.jar = cfg.HTTPClient.Transport, cfg.HTTPClient.Jar
 		}
@@ -74,14 +75,17 @@ type web struct {
 	sse    bool
 	origin string
 	header http.Header
+	oauth  agent.OAuth
 	life   context.Context
 	end    context.CancelCauseFunc
 	filter *filter
 	client *http.Client            // sends through RoundTrip
 	target atomic.Pointer[url.URL] // of the last POST
-	base   http.RoundTripper
-	jar    http.CookieJar
-	idle   func() // nil: the transport belongs to the caller
+
+	refused atomic.Pointer[refusal] // the response to the last POST, if it has an error status
+	base    http.RoundTripper
+	jar     http.CookieJar
+	idle    func() // nil: the transport belongs to the caller
 }
 
 func (w *web) transport() sdk.Transport {
@@ -89,12 +93,66 @@ func (w *web) transport() sdk.Transport {
 	if w.sse {
 		return &sdk.SSEClientTransport{Endpoint: w.url, HTTPClient: w.client, MaxEventSize: 2 * maxMessage}
 	}
-	return &sdk.StreamableClientTransport{Endpoint: w.url, HTTPClient: w.client, MaxEventSize: 2 * maxMessage}
+	t := &sdk.StreamableClientTransport{Endpoint: w.url, HTTPClient: w.client, MaxEventSize: 2 * maxMessage}
+	if w.oauth.ClientID != "" {
+		t.OAuthHandler = w.credentials()
+	}
+	return t
 }
 
-func (w *web) done() <-chan struct{}   { return nil }
-func (w *web) explain(err error) error { return err }
-func (w *web) terminate()              {}
+// credentials returns the handler that gets tokens. The MCP server chooses the addresses of its
+// requests, so only those of its own origin and of the configured issuer are allowed.
+func (w *web) credentials() auth.OAuthHandler {
+	allowed := []string{w.origin}
+	if issuer, err := url.Parse(w.oauth.Issuer); err == nil && w.oauth.Issuer != "" {
+		allowed = append(allowed, originOf(issuer))
+	}
+	handler, err := extauth.NewClientCredentialsHandler(&extauth.ClientCredentialsHandlerConfig{
+		Credentials: &oauthex.ClientCredentials{
+			ClientID:         w.oauth.ClientID,
+			ClientSecretAuth: &oauthex.ClientSecretAuth{ClientSecret: string(w.oauth.ClientSecret)},
+			Issuer:           w.oauth.Issuer,
+		},
+		HTTPClient: &http.Client{
+			Transport:     tokenRequests{w, allowed},
+			Timeout:       tokenTime,
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+	})
+	if err != nil { // the definition was validated
+		w.end(err)
+		return nil
+	}
+	return handler
+}
+
+// tokenTime bounds a request for a token.
+const tokenTime = 10 * time.Second
+
+// tokenRequests sends requests only to some origins.
+type tokenRequests struct {
+	web     *web
+	allowed []string
+}
+
+func (t tokenRequests) RoundTrip(req *http.Request) (*http.Response, error) {
+	if !slices.Contains(t.allowed, originOf(req.URL)) {
+		closeBody(req)
+		return nil, fmt.Errorf("%w or of the issuer of oauth", errOtherOrigin)
+	}
+	return t.web.base.RoundTrip(req)
+}
+
+func (w *web) done() <-chan struct{} { return nil }
+
+// explain adds the error status of the last response to a message.
+func (w *web) explain(err error) error {
+	if r := w.refused.Load(); r != nil {
+		return &refusal{r.status, r.text, err}
+	}
+	return err
+}
+func (w *web) terminate() {}
 
 func (w *web) release() {
 	if w.idle != nil {
@@ -193,6 +251,9 @@ func (w *web) exchange(req *http.Request, msg jsonrpc.Message) (*http.Response, 
 		free()
 		return nil, errSessionGone
 	}
+	if req.Method == http.MethodPost {
+		w.refused.Store(refusalOf(resp))
+	}
 	resp.Body = w.received(req, resp, free)
 	return resp, nil
 }
@@ -232,61 +293,4 @@ func isToken(s string) bool {
 
 func isFieldValue(s string) bool {
 	return strings.TrimSpace(s) == s && !strings.ContainsFunc(s, func(c rune) bool { return c < ' ' && c != '\t' || c >= 0x7f })
-}
-
-const (
-	// maxRejection bounds the part of a body that is searched for the reason of a rejection, in
-	// bytes.
-	maxRejection = 16 << 10
-
-	// rejectionTime bounds the wait for that part.
-	rejectionTime = time.Second
-)
-
-// unknownSession matches the messages of servers that respond with 400 instead of 404 to a session
-// that they do not know.
-var unknownSession = regexp.MustCompile(`(?i)session|not initialized`)
-
-// noSession is the message of the servers that were written after the example of the TypeScript
-// SDK. Some respond with the id of the call, as a tool does.
-const noSession = "Bad Request: No valid session ID provided"
-
-// sessionUnknown reports whether a server rejected a message because it does not know the session.
-// The status is 404, as the protocol requires, or 400 with a text about the session that is not the
-// response to the message. Such a message has not reached a tool.
-func (w *web) sessionUnknown(req *http.Request, msg jsonrpc.Message, resp *http.Response) bool {
-	if !w.sse && req.Header.Get("Mcp-Session-Id") == "" {
-		return false
-	}
-	switch resp.StatusCode {
-	case http.StatusNotFound:
-		return true
-	case http.StatusBadRequest:
-	default:
-		return false
-	}
-	late := time.AfterFunc(rejectionTime, func() { resp.Body.Close() })
-	defer late.Stop()
-	head, _ := io.ReadAll(io.LimitReader(resp.Body, maxRejection)) // a part is enough
-	resp.Body = rejected{io.MultiReader(bytes.NewReader(head), resp.Body), resp.Body}
-	var body struct {
-		ID    json.RawMessage
-		Error struct{ Message string }
-	}
-	if json.Unmarshal(head, &body) == nil {
-		return body.Error.Message == noSession || unknownSession.MatchString(body.Error.Message) && !hasID(msg, body.ID)
-	}
-	return unknownSession.Match(head)
-}
-
-// hasID reports whether id is that of the message.
-func hasID(msg jsonrpc.Message, id json.RawMessage) bool {
-	call, ok := msg.(*jsonrpc.Request)
-	return ok && fmt.Sprint(call.ID.Raw()) == strings.Trim(string(id), `"`)
-}
-
-// rejected is a response body that first returns its beginning, which has already been read.
-type rejected struct {
-	io.Reader
-	io.Closer
 }

@@ -255,17 +255,49 @@ func TestStreamThatDoesNotBegin(t *testing.T) {
 
 // A server of the newest protocol may not support initialize.
 func TestServerWithoutInitialize(t *testing.T) {
-	handler := streamableAs(toolServer(), &sdk.StreamableHTTPOptions{Stateless: true})
-	s := newWorld(t).open(overHTTP(web(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Mcp-Protocol-Version") >= "2026" {
-			handler.ServeHTTP(w, r)
-			return
-		}
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(http.StatusBadRequest)
-		fmt.Fprint(w, `{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"method not found"}}`)
-	})).URL))
-	require.Equal(t, tool.Result{Output: "a"}, call(t, find(t, s, "echo"), `{"text":"a"}`))
+	for name, row := range map[string]struct {
+		status int
+		body   string
+		want   string // the error, or "" if the newer protocol is used
+	}{
+		"method not found":    {400, `{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"method not found"}}`, ""},
+		"a code of the SDK":   {400, `{"jsonrpc":"2.0","id":1,"error":{"code":-32004,"message":"no"}}`, ""},
+		"a code of servers":   {200, `{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"no"}}`, ""},
+		"a missing header":    {400, `{"jsonrpc":"2.0","id":null,"error":{"code":-32020,"message":"no"}}`, ""},
+		"an internal error":   {200, `{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"no"}}`, ""},
+		"an empty response":   {400, ``, ""},
+		"not found":           {404, ``, ""},
+		"no credentials":      {401, `{"error":"invalid_token","error_description":"The token has expired"}`, "mcp server test: the server responded with 401 Unauthorized: The token has expired (configure headers or oauth of the server)"},
+		"credentials in text": {403, `denied by *policy*`, "mcp server test: the server responded with 403 Forbidden: denied by *policy* (configure headers or oauth of the server)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			handler := streamableAs(toolServer(), &sdk.StreamableHTTPOptions{Stateless: true})
+			s := newWorld(t).open(overHTTP(web(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.Header.Get("Mcp-Protocol-Version") >= "2026" {
+					handler.ServeHTTP(w, r)
+					return
+				}
+				w.Header().Set("Content-Type", "text/plain")
+				if strings.HasPrefix(row.body, "{") {
+					w.Header().Set("Content-Type", "application/json")
+				}
+				w.WriteHeader(row.status)
+				fmt.Fprint(w, row.body)
+			})).URL))
+			if row.want != "" {
+				_, err := s.Tools(t.Context())
+				require.EqualError(t, err, row.want)
+				return
+			}
+			require.Equal(t, tool.Result{Output: "a"}, call(t, find(t, s, "echo"), `{"text":"a"}`))
+		})
+	}
+}
+
+func TestWrongPathOfAServer(t *testing.T) {
+	s := newWorld(t).open(overHTTP(web(t, http.NotFoundHandler()).URL + "/mpc"))
+	_, err := s.Tools(t.Context())
+	require.EqualError(t, err, "mcp server test: the server responded with 404 Not Found: 404 page not found (check the path of url, and that transport is that of the server)")
 }
 
 // A server sends requests that this client does not support.

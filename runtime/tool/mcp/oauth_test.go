@@ -1,0 +1,92 @@
+package mcp_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed93082962/agenthost/runtime/agent"
+	"github.com/seed93082962/agenthost/runtime/tool"
+)
+
+// protected serves tools to callers with a token of an authorization server, which it names.
+func protected(t *testing.T, issuer func(self string) string) *httptest.Server {
+	tools := streamable(toolServer())
+	var server *httptest.Server
+	server = web(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == "/.well-known/oauth-protected-resource/mcp":
+			w.Header().Set("Content-Type", "application/json")
+			_ = json.NewEncoder(w).Encode(map[string]any{"resource": server.URL + "/mcp", "authorization_servers": []string{issuer(server.URL)}})
+		case r.Header.Get("Authorization") != "Bearer token-1":
+			w.Header().Set("WWW-Authenticate", "Bearer resource_metadata="+server.URL+"/.well-known/oauth-protected-resource/mcp")
+			w.WriteHeader(http.StatusUnauthorized)
+		default:
+			tools.ServeHTTP(w, r)
+		}
+	}))
+	return server
+}
+
+// issuer is an authorization server for one client. It counts the requests.
+func issuer(t *testing.T, count *atomic.Int64) *httptest.Server {
+	var server *httptest.Server
+	server = web(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		count.Add(1)
+		w.Header().Set("Content-Type", "application/json")
+		switch r.URL.Path {
+		case "/.well-known/oauth-authorization-server":
+			fmt.Fprintf(w, `{"issuer":%q,"token_endpoint":%q,"authorization_endpoint":%q,"response_types_supported":["code"],`+
+				`"code_challenge_methods_supported":["S256"],"token_endpoint_auth_methods_supported":["client_secret_basic"]}`,
+				server.URL, server.URL+"/token", server.URL+"/authorize")
+		case "/token":
+			if id, secret, _ := r.BasicAuth(); id != "hosts" || secret != "s3cret-of-hosts" || r.FormValue("grant_type") != "client_credentials" {
+				w.WriteHeader(http.StatusUnauthorized)
+				fmt.Fprint(w, `{"error":"invalid_client"}`)
+				return
+			}
+			fmt.Fprint(w, `{"access_token":"token-1","token_type":"Bearer","expires_in":3600}`)
+		default:
+			w.WriteHeader(http.StatusNotFound)
+		}
+	}))
+	return server
+}
+
+func TestTokenOfClientCredentials(t *testing.T) {
+	var count atomic.Int64
+	login := issuer(t, &count)
+	def := overHTTP(protected(t, func(string) string { return login.URL }).URL + "/mcp")
+	def.OAuth = agent.OAuth{ClientID: "hosts", ClientSecret: "s3cret-of-hosts", Issuer: login.URL}
+	s := newWorld(t).open(def)
+	require.Equal(t, tool.Result{Output: "a"}, call(t, find(t, s, "echo"), `{"text":"a"}`))
+
+	def.OAuth.ClientSecret = "wrong-secret"
+	w := newWorld(t)
+	_, err := w.open(def).Tools(t.Context())
+	require.Error(t, err)
+	require.NotContains(t, err.Error()+w.log.String(), "wrong-secret")
+}
+
+// A server cannot send the secret to another authorization server than the configured one, nor make
+// the runtime send requests there.
+func TestSecretIsSentOnlyToTheIssuer(t *testing.T) {
+	for name, configured := range map[string]string{"no issuer": "", "another issuer": "https://login.example"} {
+		t.Run(name, func(t *testing.T) {
+			var count atomic.Int64
+			evil := issuer(t, &count)
+			def := overHTTP(protected(t, func(string) string { return evil.URL }).URL + "/mcp")
+			def.OAuth = agent.OAuth{ClientID: "hosts", ClientSecret: "s3cret-of-hosts", Issuer: configured}
+			w := newWorld(t)
+			_, err := w.open(def).Tools(t.Context())
+			require.Error(t, err)
+			require.Zero(t, count.Load())
+			require.NotContains(t, err.Error()+w.log.String(), "s3cret-of-hosts")
+		})
+	}
+}
