@@ -38,6 +38,11 @@ func (s *Service) Revisions(ctx context.Context, caller api.Caller, name string)
 	if err := s.allow(caller, rbac.AdminRead); err != nil {
 		return list, err
 	}
+	if rbac.AdminWrite.Check(caller) != nil {
+		if err := s.exists(ctx, caller, name); err != nil { // or the caller has no access
+			return list, err
+		}
+	}
 	d, err := readDeployment(ctx, s.store.Read(), caller.TenantID, name)
 	if err == nil && d.Desired == desiredAbsent {
 		err = errNoDeployment
