@@ -106,6 +106,8 @@ type Filter struct {
 	// From and To are inclusive bounds of CreatedAt, compared with nanosecond precision. The zero
 	// time means no bound.
 	From, To time.Time
+
+	AfterID uint64 // only entries with larger ids
 }
 
 // Query selects entries of one tenant, newest first.

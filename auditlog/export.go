@@ -15,9 +15,10 @@ import (
 const exportPiece = 32 << 10
 
 // Export streams entries with their hexadecimal hashes, oldest first. It has the parameters of
-// [Handlers.Query] except for page and page_size, and format: ndjson (the default) is one JSON
-// object for each line, csv is a header line and one entry for each line. A CSV field that a
-// spreadsheet would run as a formula, or that begins with ', is prefixed with '.
+// [Handlers.Query] except for page and page_size, and two more. format: ndjson (the default) is one
+// JSON object for each line, csv is a header line and one entry for each line. A CSV field that a
+// spreadsheet would run as a formula, or that begins with ', is prefixed with '. afterId: only
+// entries with larger ids, so that an export continues an earlier one after its last entry.
 //
 // The response has the header Audit-Snapshot-Id and, if older entries were pruned,
 // Audit-Checkpoint: the id and the hash that the first entry follows ("17 9f86..."). An export
@@ -43,6 +44,9 @@ func (h Handlers) Export(w http.ResponseWriter, r *http.Request) {
 func (h Handlers) export(out *attachment, r *http.Request) error {
 	q, p, err := h.read(r)
 	if err != nil {
+		return err
+	}
+	if q.AfterID, err = p.afterID(); err != nil {
 		return err
 	}
 	encode, known := formatOf(p["format"])

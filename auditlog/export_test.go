@@ -96,10 +96,19 @@ func TestExportTakesFiltersAndSnapshot(t *testing.T) {
 	t.Parallel()
 	base := serve(t, auditlog.Handlers{Store: logged(t)})
 	for query, want := range map[string][]string{
-		"category=user":               {"5", "10", "15", "20", "25"},
-		"category=user&snapshotId=12": {"5", "10"},
-		"user=BOB&page=2&page_size=1": {"5", "10", "15", "20", "25"},
-		"snapshotId=0":                nil,
+		"category=user":                {"5", "10", "15", "20", "25"},
+		"category=user&snapshotId=12":  {"5", "10"},
+		"user=BOB&page=2&page_size=1":  {"5", "10", "15", "20", "25"},
+		"snapshotId=0":                 nil,
+		"afterId=15&category=user":     {"20", "25"},
+		"afterId=022":                  {"23", "24", "25"},
+		"afterId=3&snapshotId=5":       {"4", "5"},
+		"afterId=5&snapshotId=5":       nil,
+		"afterId=9&snapshotId=5":       nil,
+		"afterId=&category=user":       {"5", "10", "15", "20", "25"},
+		"afterId=25":                   nil,
+		"afterId=20&user=bob":          {"25"},
+		"afterId=18446744073709551615": nil,
 		"action=auth.login&user=id-1&to=2026-01-01T00:00:11.5Z": {"1", "11"},
 	} {
 		response, body := get(t, base+"/export?"+query)

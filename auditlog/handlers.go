@@ -163,7 +163,7 @@ func (h Handlers) logger() *slog.Logger {
 	return cmp.Or(h.Logger, slog.New(slog.DiscardHandler))
 }
 
-// ParamError reports an invalid query parameter: page, page_size, from, to, snapshotId, format or
+// ParamError reports an invalid query parameter: page, page_size, from, to, snapshotId, afterId, format or
 // head, or any other with malformed escapes. [Handlers.Fail] decides the text that a client
 // receives.
 type ParamError struct {
@@ -221,6 +221,19 @@ func (p params) snapshot() (*uint64, error) {
 		return nil, &ParamError{Param: "snapshotId", Want: "must be an unsigned 64-bit integer, in plain digits"}
 	}
 	return &n, nil
+}
+
+// afterID returns 0 if the parameter is missing.
+func (p params) afterID() (uint64, error) {
+	text := p["afterId"]
+	if text == "" {
+		return 0, nil
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil || !isDigits(text) {
+		return 0, &ParamError{Param: "afterId", Want: "must be an unsigned 64-bit integer, in plain digits"}
+	}
+	return n, nil
 }
 
 // head returns the zero Head if the parameter is missing.

@@ -169,7 +169,7 @@ func TestNothingIsPrunedInTheFirstTenMinutes(t *testing.T) {
 		count := func() int {
 			synctest.Wait()
 			var b strings.Builder
-			require.NoError(t, h.WriteAudit(t.Context(), &b, "default"))
+			require.NoError(t, h.WriteAudit(t.Context(), &b, "default", false))
 			require.Equal(t, 1, strings.Count(b.String(), "\n"))
 			return strings.Count(b.String(), "auth.prune_audit")
 		}

@@ -286,7 +286,7 @@ func TestWrongKeysAreRecorded(t *testing.T) {
 			c.reject(429, api.RateLimited, row.method, row.path, "", row.body, row.header, "wrong")
 			c.send(row.method, row.path, "", row.body, row.header, row.key).want(row.status)
 			var log strings.Builder
-			require.NoError(t, c.WriteAudit(t.Context(), &log, "system"))
+			require.NoError(t, c.WriteAudit(t.Context(), &log, "system", false))
 			require.Equal(t, 60, strings.Count(log.String(), `"action":"`), "nothing else is recorded")
 			require.Equal(t, 60, strings.Count(log.String(), `.denied"`))
 			require.Equal(t, 60, strings.Count(log.String(), `"needs":"key"`))

@@ -62,9 +62,10 @@ func (h *Hub) adminName(ctx context.Context, text string) (n user.AdminName, err
 func (h *Hub) AdoptDeployments(ctx context.Context) (int64, error) { return h.deploys.Adopt(ctx) }
 
 // WriteAudit writes the audit log of a tenant as NDJSON, oldest first, each entry with its hash. Of
-// a damaged log it writes what is left before it returns the error.
-func (h *Hub) WriteAudit(ctx context.Context, w io.Writer, tenantID string) error {
-	return h.audit.Write(ctx, w, tenantID)
+// a damaged log it writes what is left before it returns the error. With follow, it also writes the
+// entries that are appended later, until ctx ends, which is no error.
+func (h *Hub) WriteAudit(ctx context.Context, w io.Writer, tenantID string, follow bool) error {
+	return h.audit.Write(ctx, w, tenantID, follow)
 }
 
 // Rekey seals everything with the first encryption key, and returns how many secrets were sealed

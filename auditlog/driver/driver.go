@@ -26,7 +26,7 @@ func Matches(f auditlog.Filter, e auditlog.Entry) bool {
 	from, to := Micros(f)
 	at := e.CreatedAt.UnixMicro()
 	user := Fold(f.User)
-	return at >= from && at <= to &&
+	return at >= from && at <= to && e.ID > f.AfterID &&
 		(f.Category == "" || f.Category == e.Category) &&
 		(f.Action == "" || f.Action == e.Action) &&
 		(user == "" || strings.Contains(Fold(e.UserName), user) || strings.Contains(Fold(e.UserID), user))

@@ -235,6 +235,10 @@ func (m *Store) part(tenantID string, f auditlog.Filter, snapshot *uint64) (part
 	from, to := driver.Micros(f)
 	lo := sort.Search(len(p.entries), func(i int) bool { return p.entries[i].CreatedAt.UnixMicro() >= from })
 	hi := sort.Search(len(p.entries), func(i int) bool { return p.entries[i].CreatedAt.UnixMicro() > to })
+	if f.AfterID > l.checkpoint.ID {
+		lo = max(lo, int(min(f.AfterID-l.checkpoint.ID, uint64(len(p.entries)))))
+		hi = max(lo, hi)
+	}
 	p.entries = p.entries[lo:hi]
 	p.first = l.checkpoint.ID + 1 + uint64(lo)
 	switch {

@@ -30,6 +30,7 @@ func readSpan(ctx context.Context, db querier, q auditlog.Query) (sp span, err e
 	if err != nil {
 		return sp, fmt.Errorf("read head of audit log: %w", err)
 	}
+	sp.lo = max(sp.lo, signed(q.AfterID))
 	sp.hi = min(sp.id, view)
 	if !q.From.IsZero() || !q.To.IsZero() {
 		if err := sp.restrict(ctx, db, q.Filter); err != nil {

@@ -156,6 +156,9 @@ func TestQueryEqualsMemory(t *testing.T) {
 			q := auditlog.Query{TenantID: w.tenant, Offset: number() / 2, Limit: [...]int{0, 1, 20, 100, math.MaxInt}[r.IntN(5)]}
 			q.Category, q.Action = one("", "", "user", "auth", "none"), one("", "", "", "auth.login", "user.update_role", "user.none")
 			q.User, q.From, q.To = one("", "", "", "user", "1", "id-90", "user00", "none"), at(), at()
+			if r.IntN(4) == 0 {
+				q.AfterID = number()
+			}
 			if r.IntN(2) == 0 {
 				q.Snapshot = new(number())
 			}

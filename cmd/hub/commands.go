@@ -19,14 +19,16 @@ const namesOfUsers = "USER is ORGANIZATION/USERNAME, ORGANIZATION/sub:SUBJECT, o
 // commands returns the commands for operators.
 func (s *settings) commands(stdout, stderr io.Writer) []*cobra.Command {
 	tenant := "default"
+	follow := false
 	audit := s.offline(stdout, stderr, &cobra.Command{
 		Use:   "audit",
 		Short: "Write the audit log as NDJSON, oldest first",
 		Long:  "Writes the audit log of a tenant as NDJSON, oldest first. The tenant system contains the entries of no organization.",
 	}, func(ctx context.Context, h *hub.Hub, _ string) (string, error) {
-		return "", h.WriteAudit(ctx, stdout, tenant)
+		return "", h.WriteAudit(ctx, stdout, tenant, follow)
 	})
 	audit.Flags().StringVar(&tenant, "tenant", tenant, "`tenant` of the log")
+	audit.Flags().BoolVarP(&follow, "follow", "f", false, "continue with entries that are appended later, until SIGTERM or SIGINT")
 	return []*cobra.Command{
 		s.offline(stdout, stderr, &cobra.Command{
 			Use:   "reset-password USER",

@@ -45,24 +45,43 @@ func New(cfg Config) (*Service, error) {
 }
 
 // Write writes the audit log of a tenant as NDJSON, oldest first, each entry with its hash. Of
-// a damaged log it writes what is left before it returns the error.
-func (s *Service) Write(ctx context.Context, w io.Writer, tenantID string) error {
-	out := bufio.NewWriter(w)
-	return errors.Join(s.write(ctx, out, tenantID), out.Flush())
-}
-
-func (s *Service) write(ctx context.Context, w io.Writer, tenantID string) error {
-	var line []byte
-	for entry, err := range s.log.Entries(ctx, tenantID, auditlog.Filter{}, nil) {
-		if err != nil {
-			return fmt.Errorf("read audit log: %w", err)
+// a damaged log it writes what is left before it returns the error. With follow, it also writes the
+// entries that are appended later, until ctx ends, which is no error.
+func (s *Service) Write(ctx context.Context, w io.Writer, tenantID string, follow bool) error {
+	after, err := s.write(ctx, w, tenantID, 0)
+	for err == nil && follow {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(followInterval):
 		}
-		if line, err = entry.AppendNDJSON(line[:0]); err != nil {
-			return err
-		}
-		if _, err := w.Write(line); err != nil {
-			return fmt.Errorf("write audit log: %w", err)
+		if after, err = s.write(ctx, w, tenantID, after); ctx.Err() != nil {
+			return nil
 		}
 	}
-	return nil
+	return err
+}
+
+// followInterval is the time between two readings of a log that is followed.
+const followInterval = time.Second
+
+// write writes the entries after an id and returns the last id.
+func (s *Service) write(ctx context.Context, w io.Writer, tenantID string, after uint64) (last uint64, err error) {
+	last = after
+	out := bufio.NewWriter(w)
+	defer func() { err = errors.Join(err, out.Flush()) }()
+	var line []byte
+	for entry, err := range s.log.Entries(ctx, tenantID, auditlog.Filter{AfterID: after}, nil) {
+		if err != nil {
+			return last, fmt.Errorf("read audit log: %w", err)
+		}
+		if line, err = entry.AppendNDJSON(line[:0]); err != nil {
+			return last, err
+		}
+		if _, err := out.Write(line); err != nil {
+			return last, fmt.Errorf("write audit log: %w", err)
+		}
+		last = entry.ID
+	}
+	return last, nil
 }
