@@ -38,7 +38,7 @@ RACE    := -race '-gcflags=all=$(NODWARF)' -ldflags=-w $(foreach p,$(NORACE),'-g
 export GORACE := atexit_sleep_ms=0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test race lint vulncheck bench fuzz interop soak build
+.PHONY: help setup test race lint vulncheck bench fuzz interop soak build release
 
 help: ## list the targets
 	@sed -nE 's/^([a-z]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 8
@@ -98,3 +98,7 @@ soak: ## attack the servers for SOAKTIME (5m) at a low rate (Linux, PostgreSQL);
 build: ## static binaries of the commands in bin/
 	@if git rev-parse HEAD >/dev/null 2>&1; then export GOFLAGS="$$GOFLAGS -buildvcs=true"; fi; \
 	mkdir -p bin && go build -trimpath -ldflags '-s -w' -o bin/ ./cmd/...
+
+# The name of a binary has its platform, the binary itself the version of the tag.
+release: ## binaries for six platforms with SHA-256 sums in dist/, and an image if docker runs
+	@tools/release
