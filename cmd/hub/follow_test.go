@@ -16,7 +16,7 @@ import (
 // hub audit --follow writes the entries of a hub that serves, each once, until it is stopped.
 func TestFollowedAuditLog(t *testing.T) {
 	t.Parallel()
-	env := []string{"HUB_DATA_DIR=" + t.TempDir()}
+	env := []string{"HUB_DATA_DIR", t.TempDir()}
 	in := serving(t, env)
 	token := setUp(t, in)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -14,7 +14,7 @@ import (
 // apart from the address.
 func TestCommandsOfTheReadmes(t *testing.T) {
 	t.Parallel()
-	in := spawn(t, binary(t), []string{"HUB_DATA_DIR=" + t.TempDir()})
+	in := spawn(t, binary(t), []string{"HUB_DATA_DIR", t.TempDir()})
 	printed := in.Await(t, in.Stdout, regexp.MustCompile(`(?s)  (curl .*?setup_token": "[^"]+"}')`))[1]
 	out, err := exec.CommandContext(t.Context(), "bash", "-c", strings.Replace(printed, `"..."`, `"`+password+`"`, 1)).Output()
 	require.NoError(t, err, "%s", printed)
