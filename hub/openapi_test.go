@@ -347,10 +347,12 @@ func TestMethodsAndPathsThatAreNotInTheDocument(t *testing.T) {
 			require.Equal(t, strings.Join(allowed, ", "), res.header.Get("Allow"), "%s %s", method, path)
 		}
 		for _, unknown := range []string{existing + "/", existing + "/more/of/it/all", "/v2" + existing, strings.ToUpper(existing)} {
-			require.Equal(t, http.StatusNotFound, rejected("NotFound", "GET", unknown).status, unknown)
+			if unknown != "/" { // the start page
+				require.Equal(t, http.StatusNotFound, rejected("NotFound", "GET", unknown).status, unknown)
+			}
 		}
 	}
-	for _, unknown := range []string{"/", "/auth", "/api/v1", "/metrics", "/openapi.yml", "/auth/callback", "/auth/org-check", "/api/v1/ops/tenant-clients"} {
+	for _, unknown := range []string{"/auth", "/api/v1", "/metrics", "/openapi.yml", "/auth/callback", "/auth/org-check", "/api/v1/ops/tenant-clients"} {
 		require.Equal(t, http.StatusNotFound, rejected("NotFound", "GET", unknown).status, unknown)
 	}
 }
