@@ -28,6 +28,7 @@ var sharedTables = map[string]string{
 // allTenants are other statements that name no tenant, by package and beginning, with the reason.
 var allTenants = map[string]string{
 	"catalog: SELECT 'tools/' || hash":                           "tenants share the files of tools and skills, and the sweep is for all of them",
+	"catalog: SELECT COUNT(*) FROM agents":                       "the start page has the number of all tenants",
 	"db: SELECT current_setting":                                 "the version of the server",
 	"user: SELECT ? FROM invites":                                "by the hash of a token: the caller has no tenant yet",
 	"user: UPDATE invites SET used_at":                           "by the hash of a token: the caller has no tenant yet",
