@@ -209,7 +209,7 @@ func TestWithoutAnyKey(t *testing.T) {
 	t.Chdir(write(t, "agents:\n  - {id: a, model: m, provider: {protocol: openai}}"))
 	for _, env := range [][]string{nil, {"ANTHROPIC_API_KEY", "lent", "ANTHROPIC_BASE_URL", "http://127.0.0.1:1"}} {
 		out, _, err := once(t, env, "--check")
-		require.NoError(t, err)
+		require.EqualError(t, err, "the configuration has problems")
 		require.Equal(t, "a: unavailable: the provider has no API key\n", out)
 	}
 }
