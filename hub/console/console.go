@@ -1,7 +1,7 @@
 // Package console has the pages of a hub: the start page with the state of the installation, and
 // those on which a person registers with an invitation and signs in.
 //
-//	service := console.New(console.Config{Ready: hub.Ready, SetupRequired: ..., Agents: ...})
+//	service := console.New(console.Config{Ready: ready, SetupRequired: ..., Agents: ...})
 //	handler, err := api.New(api.Config{...}, service.Routes()...)
 //
 // Each page is one response, which loads nothing: its style and its script are in it, and its
