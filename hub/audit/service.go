@@ -55,9 +55,10 @@ func (s *Service) Write(ctx context.Context, w io.Writer, tenantID string, follo
 			return nil
 		case <-time.After(followInterval):
 		}
-		if after, err = s.write(ctx, w, tenantID, after); ctx.Err() != nil {
-			return nil
-		}
+		after, err = s.write(ctx, w, tenantID, after)
+	}
+	if follow && ctx.Err() != nil {
+		return nil //nolint:nilerr // the reader was stopped
 	}
 	return err
 }
