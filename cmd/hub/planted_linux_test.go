@@ -245,5 +245,9 @@ func (v *vault) external() {
 func (v *vault) stop() {
 	v.Signal(v.t, syscall.SIGTERM)
 	require.Zero(v.t, v.Exit(v.t))
-	fmt.Fprintln(&v.log, v.Log, printedToken.ReplaceAllString(v.Stdout.String(), ""))
+	stdout := v.Stdout.String()
+	if printed := printedToken.FindStringSubmatch(stdout); printed != nil { // in a link and in a command
+		stdout = strings.ReplaceAll(stdout, printed[1], "")
+	}
+	fmt.Fprintln(&v.log, v.Log, stdout)
 }
