@@ -2,6 +2,7 @@ package hub_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -59,7 +60,7 @@ func ExampleConfig_authenticate() {
 		PublicURL:      "https://hub.example.com",
 		Authenticate: func(r *http.Request) (*api.Caller, error) {
 			cookie, err := r.Cookie("session")
-			if err != nil {
+			if errors.Is(err, http.ErrNoCookie) {
 				return nil, nil // the hub authenticates the request
 			}
 			user, ok := users[cookie.Value]

@@ -111,8 +111,10 @@ func loadKeys(ctx context.Context, tx querier, tenant int64, names []name, keys 
 	return forEach(ctx, tx, query, args, func(row *sql.Rows) error {
 		var found key
 		var digest string
-		err := row.Scan(&found.id, &digest, &found.pos)
+		if err := row.Scan(&found.id, &digest, &found.pos); err != nil {
+			return err
+		}
 		*byDigest[digest] = found
-		return err
+		return nil
 	})
 }

@@ -86,7 +86,9 @@ func (p *product) until(agent string, accept func(s map[string]any) bool) (s map
 func (p *product) deploy(agent string) {
 	p.t.Helper()
 	p.send(http.StatusAccepted, http.MethodPost, adminAgents+"/"+agent+"/deploy", "")
-	p.until(agent, func(s map[string]any) bool { return s["state"] == "running" && s["configDrift"] == false })
+	p.until(agent, func(s map[string]any) bool {
+		return s["state"] == "running" && s["configDrift"] == false && s["servingRevision"] == s["revision"]
+	})
 }
 
 // remove deletes a deployment, and waits until no runtime is left.

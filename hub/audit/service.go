@@ -58,7 +58,7 @@ func (s *Service) Write(ctx context.Context, w io.Writer, tenantID string, follo
 		after, err = s.write(ctx, w, tenantID, after)
 	}
 	if follow && ctx.Err() != nil {
-		return nil //nolint:nilerr // the reader was stopped
+		err = nil // the reader was stopped
 	}
 	return err
 }

@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"slices"
@@ -20,14 +21,17 @@ type Access struct {
 	Everyone bool     `json:"everyone"` // of the tenant
 }
 
-// UnmarshalJSON decodes an access. Without everyone, it is everyone if it has no lists.
+// UnmarshalJSON decodes an access. Without everyone, it is everyone if it has no lists. An unknown
+// field is an error: a misspelled list would open the agent to everyone.
 func (a *Access) UnmarshalJSON(data []byte) error {
 	in := struct {
 		Users    []string `json:"users"`
 		Groups   []string `json:"groups"`
 		Everyone *bool    `json:"everyone"`
 	}{}
-	if err := json.Unmarshal(data, &in); err != nil {
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&in); err != nil {
 		return err
 	}
 	*a = Access{}
