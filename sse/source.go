@@ -88,6 +88,9 @@ type connection struct {
 func (c *connection) read(ctx context.Context, yield func(Event, error) bool) error {
 	c.failures++
 	req := c.source.Request.Clone(ctx)
+	if req.Header == nil {
+		req.Header = make(http.Header)
+	}
 	req.Header.Set("Accept", "text/event-stream")
 	if c.id != "" {
 		req.Header.Set("Last-Event-ID", c.id)

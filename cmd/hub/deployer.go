@@ -71,9 +71,10 @@ func (s *settings) users() (process.Users, error) {
 	return users, nil
 }
 
-// hidden returns where the hub stores data. No setting may permit deployments to access it.
+// hidden returns where the hub stores data, and the files of its secrets. No setting may permit
+// deployments to access them.
 func (s *settings) hidden() (paths []string, err error) {
-	paths = []string{s.DataDir}
+	paths = append([]string{s.DataDir}, s.secretFiles...)
 	if path := s.databaseFile(); path != "" {
 		paths = append(paths, path, path+"-wal", path+"-shm", path+"-journal")
 	}
@@ -89,7 +90,7 @@ func (s *settings) hidden() (paths []string, err error) {
 		for _, permitted := range filepath.SplitList(list) {
 			for _, path := range paths {
 				if contains(permitted, path) {
-					return nil, fmt.Errorf("%s: %s contains %s, where the hub stores data", name, permitted, path)
+					return nil, fmt.Errorf("%s: %s contains %s, where the hub has data or a secret", name, permitted, path)
 				}
 			}
 		}

@@ -128,14 +128,14 @@ type settings struct {
 	LeaseTime    time.Duration `env:"DEPLOYER_LEASE_TIME" envDefault:"4s"`
 	DrainTimeout time.Duration `env:"HUB_DRAIN_TIMEOUT" envDefault:"30s"`
 	getenv       func(string) string
+	secretFiles  []string // paths
 }
 
 func readEnvironment(getenv func(string) string) (*settings, error) {
 	s := &settings{getenv: getenv}
-	if err := daemon.ReadEnvironment(getenv, s); err != nil {
-		return nil, err
-	}
-	return s, nil
+	var err error
+	s.secretFiles, err = daemon.ReadEnvironment(getenv, s)
+	return s, err
 }
 
 // databaseURL returns the URL of the database.

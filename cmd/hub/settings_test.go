@@ -75,8 +75,14 @@ func TestFilesAreInTheDataDirectory(t *testing.T) {
 	require.DirExists(t, filepath.Join(dir, "blobs"))
 }
 
-// No setting permits deployments to access the data of the hub.
+// No setting permits deployments to access the data of the hub, or a file with a secret.
 func TestSandboxWithoutDataOfTheHub(t *testing.T) {
+	secrets := t.TempDir()
+	key := filepath.Join(secrets, "ops")
+	require.NoError(t, os.WriteFile(key, []byte(strings.Repeat("k", 32)), 0o600))
+	_, err := once(t, []string{"HUB_DATA_DIR", t.TempDir(), "OPS_API_KEY_FILE", key, "HUB_SANDBOX_READ", secrets}, "--addr", "127.0.0.1:0")
+	require.ErrorContains(t, err, "HUB_SANDBOX_READ: "+secrets+" contains "+key)
+
 	dir := t.TempDir()
 	link := filepath.Join(t.TempDir(), "link")
 	require.NoError(t, os.Symlink(filepath.Dir(dir), link))

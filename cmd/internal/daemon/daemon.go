@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"reflect"
 	"runtime/debug"
 	"strings"
@@ -126,11 +127,12 @@ var setTimes = sync.OnceFunc(func() {
 })
 
 // ReadEnvironment sets the fields of settings, a pointer to a struct with env tags. An empty
-// variable has the effect of an unset one.
-func ReadEnvironment(getenv func(string) string, settings any) error {
+// variable has the effect of an unset one. It returns the paths of the files that contain secrets,
+// which no command of an agent may read.
+func ReadEnvironment(getenv func(string) string, settings any) (secrets []string, err error) {
 	names, err := env.GetFieldParams(settings)
 	if err != nil {
-		return fmt.Errorf("read environment: %w", err)
+		return nil, fmt.Errorf("read environment: %w", err)
 	}
 	values := map[string]string{}
 	for _, name := range names {
@@ -144,16 +146,20 @@ func ReadEnvironment(getenv func(string) string, settings any) error {
 			continue
 		}
 		if values[name] != "" {
-			return fmt.Errorf("%s and %s_FILE are both set", name, name)
+			return nil, fmt.Errorf("%s and %s_FILE are both set", name, name)
 		}
 		if values[name], err = readSecret(path); err != nil {
-			return fmt.Errorf("read %s_FILE: %w", name, err)
+			return nil, fmt.Errorf("read %s_FILE: %w", name, err)
 		}
+		if path, err = filepath.Abs(path); err != nil {
+			return nil, fmt.Errorf("read %s_FILE: %w", name, err)
+		}
+		secrets = append(secrets, path)
 	}
 	if err := env.ParseWithOptions(settings, env.Options{Environment: values}); err != nil {
-		return fmt.Errorf("read environment: %w", err)
+		return nil, fmt.Errorf("read environment: %w", err)
 	}
-	return nil
+	return secrets, nil
 }
 
 // maxSecret bounds the file of a secret, in bytes.

@@ -42,7 +42,7 @@ func TestASecretMayBeInAFile(t *testing.T) {
 				Key  string `env:"OPS_KEY" secret:"file"`
 				Addr string `env:"ADDR"`
 			}
-			err := daemon.ReadEnvironment(func(name string) string { return row.env[name] }, &settings)
+			files, err := daemon.ReadEnvironment(func(name string) string { return row.env[name] }, &settings)
 			if row.fault != "" {
 				require.ErrorContains(t, err, row.fault)
 				require.NotContains(t, err.Error(), "hunter22")
@@ -50,6 +50,11 @@ func TestASecretMayBeInAFile(t *testing.T) {
 			}
 			require.NoError(t, err)
 			require.Equal(t, row.want, settings.Key)
+			if path := row.env["OPS_KEY_FILE"]; path != "" {
+				require.Equal(t, []string{path}, files)
+			} else {
+				require.Empty(t, files)
+			}
 			require.Empty(t, settings.Addr)
 		})
 	}

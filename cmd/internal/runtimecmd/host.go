@@ -67,7 +67,7 @@ func (s *settings) newHost(ctx context.Context, file *agent.File, sessions store
 		CWD:              cwd,
 		HomeDir:          s.Home,
 		AgentHome:        file.AgentHome,
-		ProtectedPaths:   []string{cmp.Or(s.Config, defaultFile), cmp.Or(s.StateDir, file.StateDir), servers.PrivateDir(), boxes.PrivateDir(), s.KeyFile},
+		ProtectedPaths:   append([]string{cmp.Or(s.Config, defaultFile), cmp.Or(s.StateDir, file.StateDir), servers.PrivateDir(), boxes.PrivateDir()}, s.secretFiles...),
 		ChildEnv:         s.childEnv,
 		AllowedHosts:     s.allowedHosts(),
 		Limits:           file.Limits,
@@ -110,9 +110,9 @@ func (h *host) Close() error {
 	return errors.Join(errs...)
 }
 
-// hidden returns the configuration and the state, which commands do not need.
+// hidden returns the configuration, the state and the files of secrets, which commands do not need.
 func (s *settings) hidden(file *agent.File) (paths []string) {
-	for _, path := range []string{cmp.Or(s.Config, defaultFile), cmp.Or(s.StateDir, file.StateDir), s.KeyFile} {
+	for _, path := range append([]string{cmp.Or(s.Config, defaultFile), cmp.Or(s.StateDir, file.StateDir)}, s.secretFiles...) {
 		if absolute, err := filepath.Abs(path); err == nil && path != "" {
 			paths = append(paths, absolute)
 		}

@@ -2,6 +2,7 @@ package runtimecmd_test
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -70,4 +71,21 @@ func TestKeysOfAFileAreReplaced(t *testing.T) {
 	await("third", http.StatusOK)
 	await("first", http.StatusUnauthorized)
 	require.NotContains(t, in.Log.String(), "third")
+}
+
+// A configuration that names the variable of a key gets the value of its file.
+func TestAConfigurationNamesAKeyOfAFile(t *testing.T) {
+	dir := t.TempDir()
+	key, config := filepath.Join(dir, "key"), filepath.Join(dir, "agents.yaml")
+	require.NoError(t, os.WriteFile(key, []byte("sk-test\n"), 0o600))
+	require.NoError(t, os.WriteFile(config, []byte(
+		`agents: [{id: a, model: m, provider: {protocol: openai, apiKey: "${OPENAI_API_KEY}"}}]`), 0o600))
+	check := func(env ...string) error {
+		cmd, err := runtimecmd.Command(daemontest.Getenv(env), strings.NewReader(""), io.Discard, io.Discard)
+		require.NoError(t, err)
+		cmd.SetArgs([]string{"--config", config, "--check"})
+		return cmd.ExecuteContext(t.Context())
+	}
+	require.ErrorContains(t, check(), "OPENAI_API_KEY")
+	require.NoError(t, check("OPENAI_API_KEY_FILE", key))
 }

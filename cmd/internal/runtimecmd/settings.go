@@ -85,6 +85,7 @@ type settings struct {
 	ListenFD     int  // an inherited listener, instead of Addr
 	RequireReady bool
 	childEnv     []string
+	secretFiles  []string // paths
 }
 
 // inherited names the environment variables of child processes. None of them contains a key.
@@ -92,8 +93,12 @@ const inherited = "PATH HOME USER LANG TZ TMPDIR"
 
 func readEnvironment(getenv func(string) string) (*settings, error) {
 	s := &settings{}
-	if err := daemon.ReadEnvironment(getenv, s); err != nil {
+	var err error
+	if s.secretFiles, err = daemon.ReadEnvironment(getenv, s); err != nil {
 		return nil, err
+	}
+	if s.KeyFile != "" {
+		s.secretFiles = append(s.secretFiles, s.KeyFile)
 	}
 	s.Home = cmp.Or(s.Home, s.UserProfile)
 	s.childEnv = []string{}
@@ -129,7 +134,16 @@ func (s *settings) readFile(getenv func(string) string) (*agent.File, error) {
 	var file *agent.File
 	switch {
 	case err == nil:
-		lookup := func(name string) (string, bool) { v := getenv(name); return v, v != "" }
+		lookup := func(name string) (string, bool) {
+			v := getenv(name)
+			switch name { // their values may be in files
+			case "ANTHROPIC_API_KEY":
+				v = s.AnthropicKey
+			case "OPENAI_API_KEY":
+				v = s.OpenAIKey
+			}
+			return v, v != ""
+		}
 		if file, err = agent.Parse(path, data, lookup); err != nil {
 			// Each error has its own line, so that terminals and editors find file and line.
 			return nil, fmt.Errorf("read configuration:\n%w", err)
