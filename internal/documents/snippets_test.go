@@ -1,4 +1,3 @@
-// Package documents_test compiles and checks what the documents show.
 package documents_test
 
 import (
