@@ -163,9 +163,9 @@ func (h Handlers) logger() *slog.Logger {
 	return cmp.Or(h.Logger, slog.New(slog.DiscardHandler))
 }
 
-// ParamError reports an invalid query parameter: page, page_size, from, to, snapshotId, afterId, format or
-// head, or any other with malformed escapes. [Handlers.Fail] decides the text that a client
-// receives.
+// ParamError reports an invalid query parameter: page, page_size, from, to, snapshotId, afterId,
+// format or head, or any other with malformed escapes. [Handlers.Fail] decides the text that a
+// client receives.
 type ParamError struct {
 	Param string // its name
 	Want  string // the rule, in English: "must be an integer of at least 1"

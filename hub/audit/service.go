@@ -46,7 +46,7 @@ func New(cfg Config) (*Service, error) {
 
 // Write writes the audit log of a tenant as NDJSON, oldest first, each entry with its hash. Of
 // a damaged log it writes what is left before it returns the error. With follow, it also writes the
-// entries that are appended later, until ctx ends, which is no error.
+// entries that are appended later, until ctx ends. It returns nil then.
 func (s *Service) Write(ctx context.Context, w io.Writer, tenantID string, follow bool) error {
 	after, err := s.write(ctx, w, tenantID, 0)
 	for err == nil && follow {

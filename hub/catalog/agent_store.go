@@ -30,7 +30,10 @@ func (a *Agent) columns() []column {
 // withoutColumns returns the settings that have no column of their own.
 func (a *Agent) withoutColumns() agent.Agent {
 	rest := a.Agent
-	rest.Description, rest.Model, rest.SystemPrompt, rest.PermissionMode = "", "", "", ""
+	rest.Description = ""
+	rest.Model = ""
+	rest.SystemPrompt = ""
+	rest.PermissionMode = ""
 	rest.MaxTurns = 0
 	rest.AllowedTools, rest.DisallowedTools, rest.SettingSources = nil, nil, nil
 	rest.Subagents = nil

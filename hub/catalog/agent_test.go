@@ -311,7 +311,7 @@ func TestLongestListsOfAnAgentCanBeReplaced(t *testing.T) {
 	require.Contains(t, entries[len(entries)-1], " more: sha256:")
 }
 
-// What the runtime would reject is rejected when it is saved: a deployment of the agent would fail.
+// A setting that the runtime rejects is rejected when it is saved: a deployment would fail.
 func TestRulesOfToolsAreThoseOfTheRuntime(t *testing.T) {
 	each(t, nil, func(t *testing.T, s *server) {
 		faulty := demo("a", "allowedTools", []any{"Read", "Bash(git *"}, "disallowedTools", []any{"WebFetch(example.com)"},

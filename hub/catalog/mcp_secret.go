@@ -105,7 +105,10 @@ func (s *Service) openServer(tenantID string, v MCP) (agent.MCPServer, error) {
 // withoutColumns returns the settings that have no column.
 func (v *MCP) withoutColumns() agent.MCPServer {
 	rest := v.MCPServer
-	rest.Transport, rest.Command, rest.CWD, rest.URL = "", "", "", ""
+	rest.Transport = ""
+	rest.Command = ""
+	rest.CWD = ""
+	rest.URL = ""
 	rest.Args = nil
 	rest.Env, rest.Headers = nil, nil
 	rest.Sandbox = agent.Sandbox{}

@@ -1,7 +1,9 @@
 // Package deploy runs the agents of the hub. It stores the desired state of each deployment, and a
 // reconciler brings the runtimes of a [Driver] to it.
 //
-//	service, err := deploy.New(ctx, deploy.Config{Store: store, Catalog: agents, Driver: driver, PublicURL: url})
+//	service, err := deploy.New(ctx, deploy.Config{
+//		Store: store, Catalog: agents, Driver: driver, PublicURL: url,
+//	})
 //	if err != nil { ... }
 //	defer service.Close()
 //	endpoint, err := service.Endpoint(ctx, tenant, "helper")

@@ -103,7 +103,7 @@ func window(now time.Time) (from, to int64) {
 	return db.Micros(now.Add(-Window)), db.Micros(now.Add(Window))
 }
 
-// Start returns the attempt with what is known about it, or fails with 429 if its password is not
+// Start returns the attempt with the known facts about it, or fails with 429 if its password is not
 // checked.
 func (s *Service) Start(ctx context.Context, a Attempt) (Attempt, error) {
 	now := s.store.Now()

@@ -68,7 +68,10 @@ func (s *Service) seal(p *row, open agent.Provider) error {
 // withoutColumns returns the settings that have no column. Of the base URL, that is the query.
 func withoutColumns(p agent.Provider) agent.Provider {
 	_, query, found := strings.Cut(string(p.BaseURL), "?")
-	p.Protocol, p.AuthStyle, p.APIKey, p.BaseURL = "", "", "", ""
+	p.Protocol = ""
+	p.AuthStyle = ""
+	p.APIKey = ""
+	p.BaseURL = ""
 	if found {
 		p.BaseURL = agent.Secret("?" + query)
 	}

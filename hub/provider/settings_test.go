@@ -63,7 +63,7 @@ func TestEverySettingOfTheRuntimeIsStored(t *testing.T) {
 		want.APIKeyHeader, want.Headers = "Api-Key", map[string]agent.Secret{"X-Portkey-Provider": "planted-header", "X-Empty": ""}
 		require.Equal(t, want, opened())
 
-		// What was read can be sent back, and *** is the stored value.
+		// A response can be sent back, and *** is the stored value.
 		path := admin + "/" + id
 		require.EqualValues(t, 1, s.acme.Put(path, made).Want(http.StatusOK)["version"])
 		require.Equal(t, want, opened())
@@ -97,7 +97,7 @@ func TestEverySettingOfTheRuntimeIsStored(t *testing.T) {
 	})
 }
 
-// What the runtime would reject is rejected when it is saved, and all of it at once.
+// Settings that the runtime rejects are rejected when they are saved, all at once.
 func TestFaultsOfSettings(t *testing.T) {
 	s := onSQLite(t, nil)
 	fields := func(body object, code api.Code) (names []string) {

@@ -18,7 +18,7 @@ import (
 // errCheck is the error of a configuration that is served with parts missing. The output names them.
 var errCheck = errors.New("the configuration has problems")
 
-// examined is what a check learns while agents are resolved, in addition to their status.
+// examined has the findings of a check while agents are resolved, in addition to their status.
 type examined struct {
 	mu     sync.Mutex // guards the fields below
 	tools  []string   // names of the custom tools

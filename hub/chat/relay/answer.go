@@ -52,15 +52,15 @@ type Answer struct {
 	relay  *Relay
 	run    Run // does not change after Start.Store
 	memory account
-	ctx    context.Context // its cause is the reason of the end, unless the run has told one
+	ctx    context.Context // its cause is the reason of the end, unless the run has reported one
 	cancel context.CancelCauseFunc
 	began  time.Time
 
-	runtime *client.Client
-	line    context.Context // of the connection to the runtime, which ends after ctx: see hangUp
-	hangUp  context.CancelFunc
-	unwatch func() bool // stops the reaction to the end of ctx
-	told    bool        // the client has received the end of the run
+	runtime  *client.Client
+	line     context.Context // of the connection to the runtime, which ends after ctx: see hangUp
+	hangUp   context.CancelFunc
+	unwatch  func() bool // stops the reaction to the end of ctx
+	reported bool        // the client has received the end of the run
 
 	// The saver uses these.
 	received   int64
@@ -97,7 +97,7 @@ func (a *Answer) Serve(w http.ResponseWriter) error {
 	end := a.ending()
 	saved, err := a.finish(end)
 	if err != nil {
-		end, a.told = failed(api.Unavailable, "The answer could not be stored."), false
+		end, a.reported = failed(api.Unavailable, "The answer could not be stored."), false
 	}
 	a.sendLast(stream, end, saved)
 	return nil
@@ -137,12 +137,12 @@ func (a *Answer) relayEvent(stream *sse.Stream, ev sse.Event) error {
 	if stream.Queue(sse.Event{Type: ev.Type, Data: ev.Data}) != nil {
 		a.cancel(errGone)
 	}
-	a.told = a.text.end != nil
+	a.reported = a.text.end != nil
 	return nil
 }
 
-// cancelRun cancels the run when ctx has ended: it asks the runtime to cancel it, and hangs up if that takes
-// too long, is of no use, or many others are being cancelled.
+// cancelRun cancels the run when ctx has ended. It sends a cancel to the runtime, and closes the
+// connection if that takes too long, is of no use, or many others are being cancelled.
 func (a *Answer) cancelRun() {
 	defer a.hangUp()
 	within := a.relay.cfg.EndTimeout
@@ -205,10 +205,10 @@ func (a *Answer) unsaved() {
 	a.text.changed, a.text.stored = true, 0
 }
 
-// ending returns how the answer ended: as the run has told, else by the cause of the context. Only
-// the goroutine of the caller changes the end that the run has told.
+// ending returns how the answer ended: as the run has reported, else by the cause of the context.
+// Only the goroutine of the caller changes the end that the run has reported.
 func (a *Answer) ending() Ending {
-	if end := a.text.end; end != nil && (a.told || end.Status != StatusCancelled) {
+	if end := a.text.end; end != nil && (a.reported || end.Status != StatusCancelled) {
 		return *end
 	}
 	return endingOf(context.Cause(a.ctx))

@@ -118,13 +118,13 @@ func (a *Answer) sendLast(stream *sse.Stream, end Ending, saved bool) {
 	if !a.final.empty() {
 		a.queueNotice(stream, aigc.ModeAppend)
 	}
-	if !a.told && end.Status == StatusCancelled {
+	if !a.reported && end.Status == StatusCancelled {
 		reason := wire.ReasonClientRequest
 		if errors.Is(context.Cause(a.ctx), errShutdown) {
 			reason = wire.ReasonShutdown
 		}
 		queue(stream, "cancelled", wire.Cancelled{Type: "cancelled", RunID: a.run.ID, Reason: reason, Usage: a.text.usage})
-	} else if !a.told {
+	} else if !a.reported {
 		queue(stream, "error", wire.Fault{Type: "error", Error: end.Failure.Message, ErrorType: end.Failure.Code, RunID: a.run.ID, Usage: a.text.usage})
 	}
 	if saved {

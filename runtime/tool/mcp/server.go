@@ -227,7 +227,8 @@ func (s *server) finish(a *attempt, l *link, found *listing, err error) {
 		s.log.Warn("connecting an MCP server failed", "err", s.words(err))
 		return
 	}
-	s.pause, s.retryAt, s.failure, s.started = 0, time.Time{}, nil, true
+	s.pause, s.retryAt, s.failure = 0, time.Time{}, nil
+	s.started = true
 	s.link, a.link = l, l
 	s.setTools(found)
 }
