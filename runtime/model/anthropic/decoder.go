@@ -62,11 +62,11 @@ func (d *decoder) appendEvent(parts []model.Part, e *event) ([]model.Part, error
 		parts, err := d.appendContent(parts, e.Message.Content)
 		return d.appendUsage(parts, e.Message.Usage), err
 	case "content_block_start":
-		return d.startBlock(parts, e.Index, &e.ContentBlock)
+		return d.startBlock(parts, int(e.Index), &e.ContentBlock)
 	case "content_block_delta":
-		return d.appendDelta(parts, e.Index, &e.Delta), nil
+		return d.appendDelta(parts, int(e.Index), &e.Delta), nil
 	case "content_block_stop":
-		return d.stopBlock(parts, e.Index), nil
+		return d.endBlock(parts), nil
 	case "message_delta":
 		d.stop = cmp.Or(e.Delta.StopReason, d.stop)
 		return d.appendUsage(parts, e.Usage), nil
@@ -81,7 +81,7 @@ func (d *decoder) appendEvent(parts []model.Part, e *event) ([]model.Part, error
 		if d.orphan {
 			return parts, &model.Error{Code: model.CodeServer, Message: "upstream sent the input of a tool call that it did not start"}
 		}
-		return append(d.joiner.Flush(parts), model.Part{Kind: model.KindStop, StopReason: stop}), nil
+		return append(d.endBlock(parts), model.Part{Kind: model.KindStop, StopReason: stop}), nil
 	}
 	return parts, nil // ping, and later additions to the API, which asks clients to ignore them
 }
@@ -132,15 +132,15 @@ func (d *decoder) appendContent(parts []model.Part, content json.RawMessage) ([]
 		if parts, err = d.startBlock(parts, i, &blocks[i]); err != nil {
 			return parts, err
 		}
-		parts = d.stopBlock(parts, i)
 	}
-	return parts, nil
+	return d.endBlock(parts), nil
 }
 
 func (d *decoder) startBlock(parts []model.Part, index int, b *contentBlock) ([]model.Part, error) {
 	if len(d.blocks) == model.MaxResponseBlocks {
 		return parts, &model.Error{Code: model.CodeServer, Message: "upstream sent too many content blocks"}
 	}
+	parts = d.endBlock(parts)
 	d.blocks = append(d.blocks, openBlock{index: index, call: b.Type == "tool_use", unknown: !b.known()})
 	switch b.Type {
 	case "text":
@@ -156,9 +156,9 @@ func (d *decoder) startBlock(parts []model.Part, index int, b *contentBlock) ([]
 		}
 		d.tools = true
 		at := len(d.blocks) - 1
-		parts = append(d.joiner.Flush(parts), model.Part{Kind: model.KindToolUse, Index: at, ID: d.ids.Unique(b.ID), Name: b.Name})
+		parts = append(parts, model.Part{Kind: model.KindToolUse, Index: at, ID: d.ids.Unique(b.ID), Name: b.Name})
 		// The API sends {} here and the input in deltas; some servers send the complete input here.
-		// stopBlock decides which of the two it is.
+		// endBlock decides which of the two it is.
 		d.whole, d.wholeAt = b.Input, at
 	}
 	return parts, nil
@@ -208,23 +208,19 @@ func (d *decoder) at(index int) int {
 	return -1
 }
 
-// stopBlock appends the input of a tool call that came with its start and not in deltas.
-func (d *decoder) stopBlock(parts []model.Part, index int) []model.Part {
+// endBlock appends the input of a tool call that came with its start and not in deltas, as an object
+// or as a string with its JSON. Not every server ends a block before the next one.
+func (d *decoder) endBlock(parts []model.Part) []model.Part {
 	parts = d.joiner.Flush(parts)
-	if len(d.whole) == 0 || d.blocks[d.wholeAt].index != index {
-		return parts
+	var input text
+	if d.whole == nil || json.Unmarshal(d.whole, &input) != nil {
+		input = text(d.whole)
 	}
-	input := d.whole
 	d.whole = nil
-	if string(input) == "{}" || !hasFields(input) {
+	if input == "" || input == "{}" {
 		return parts
 	}
 	return append(parts, model.Part{Kind: model.KindToolInput, Index: d.wholeAt, Text: string(input)})
-}
-
-func hasFields(input json.RawMessage) bool {
-	var fields map[string]json.RawMessage
-	return json.Unmarshal(input, &fields) == nil && len(fields) > 0
 }
 
 // appendUsage reads cumulative totals. A zero does not replace an earlier total: some servers set

@@ -10,13 +10,13 @@ import (
 // text is a string whose incomplete characters upstream.Joiner completes.
 type text = jsonscan.Fragment
 
-// count is a number of tokens.
+// count is a number from 0, of tokens or of an index.
 type count = jsonscan.Count
 
 // event has the fields of all events of the stream.
 type event struct {
 	Type    string `json:"type"`
-	Index   int    `json:"index"`
+	Index   count  `json:"index"`
 	Message struct {
 		Content    json.RawMessage `json:"content"` // empty, or the response of a server that does not stream token by token
 		StopReason string          `json:"stop_reason"`
@@ -35,7 +35,7 @@ type contentBlock struct {
 	Data      string          `json:"data"`
 	ID        string          `json:"id"`
 	Name      string          `json:"name"`
-	Input     json.RawMessage `json:"input"`
+	Input     json.RawMessage `json:"input"` // an object, or its JSON in a string
 }
 
 func (b *contentBlock) known() bool {

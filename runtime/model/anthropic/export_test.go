@@ -22,11 +22,11 @@ func DecodeDelta(data []byte) (kind model.Kind, index int, increment string, ok 
 	}
 	switch e.Delta.Type {
 	case "text_delta":
-		return model.KindText, e.Index, string(e.Delta.Text), true
+		return model.KindText, int(e.Index), string(e.Delta.Text), true
 	case "thinking_delta":
-		return model.KindThinking, e.Index, string(e.Delta.Thinking), true
+		return model.KindThinking, int(e.Index), string(e.Delta.Thinking), true
 	case "input_json_delta":
-		return model.KindToolInput, e.Index, string(e.Delta.PartialJSON), true
+		return model.KindToolInput, int(e.Index), string(e.Delta.PartialJSON), true
 	}
 	return 0, 0, "", false
 }

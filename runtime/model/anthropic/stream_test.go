@@ -99,7 +99,6 @@ func TestStopReasons(t *testing.T) {
 
 func TestFieldOfAnotherType(t *testing.T) {
 	for name, raw := range map[string]string{
-		"index":   `{"type":"content_block_delta","index":"0","delta":{"type":"text_delta","text":"a"}}`,
 		"text":    `{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":["a"]}}`,
 		"id":      `{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":1,"name":"b"}}`,
 		"no JSON": `{"type":"content_block_delta"`,

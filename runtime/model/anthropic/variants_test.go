@@ -135,6 +135,28 @@ func TestRepeatedCallIDsBecomeDistinct(t *testing.T) {
 	require.NotEqual(t, calls[0].ID, calls[1].ID)
 }
 
+// Some servers send the input of a call with its start, as an object or as a string, and do not end
+// the block.
+func TestInputWithTheStartOfACall(t *testing.T) {
+	start := func(input string) string {
+		return event(`{"type":"content_block_start","index":0.0,"content_block":{"type":"tool_use","id":"c","name":"a","input":` + input + `}}`)
+	}
+	end := event(`{"type":"message_delta","delta":{"stop_reason":"tool_use"}}`) + stopped
+	for name, raw := range map[string]string{
+		"no end of the block":     start(`{"n":1}`) + end,
+		"the next block":          start(`{"n":1}`) + event(`{"type":"content_block_start","index":1,"content_block":{"type":"text","text":""}}`) + end,
+		"a string":                start(`"{\"n\":1}"`) + event(`{"type":"content_block_stop","index":0.0}`) + end,
+		"a string, no end":        start(`"{\"n\":1}"`) + end,
+		"an empty string, deltas": start(`""`) + event(`{"type":"content_block_delta","index":"0","delta":{"type":"input_json_delta","partial_json":"{\"n\":1}"}}`) + end,
+		"null, deltas":            start(`null`) + event(`{"type":"content_block_delta","index":0.0,"delta":{"type":"input_json_delta","partial_json":"{\"n\":1}"}}`) + end,
+	} {
+		got, err := collect(t, raw)
+		require.NoError(t, err, name)
+		require.Len(t, got.Message.ToolUses(), 1, name)
+		require.JSONEq(t, `{"n":1}`, string(got.Message.ToolUses()[0].Input), name)
+	}
+}
+
 // Some servers send every block with index 0.
 func TestBlocksThatShareAnIndex(t *testing.T) {
 	call := func(name, input string) string {

@@ -19,7 +19,7 @@ type calls struct {
 }
 
 type toolCall struct {
-	index int // as upstream sent it; -1 if it sent none
+	index count // as upstream sent it; -1 if it sent none
 	sent  string
 	id    string // sent, or another id if that is empty or used
 	name  string

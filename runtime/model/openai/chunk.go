@@ -13,7 +13,7 @@ import (
 // text is a string whose incomplete characters upstream.Joiner completes.
 type text = jsonscan.Fragment
 
-// count is a number of tokens.
+// count is a number from 0, of tokens or of an index.
 type count = jsonscan.Count
 
 // chunk is the data of every event.
@@ -31,7 +31,7 @@ type groq struct {
 }
 
 type choice struct {
-	Index        int    `json:"index"`
+	Index        count  `json:"index"`
 	Delta        *delta `json:"delta"`
 	Message      *delta `json:"message"` // everything so far: servers that do not stream token by token
 	FinishReason string `json:"finish_reason"`
@@ -56,7 +56,7 @@ func (d *delta) empty() bool {
 }
 
 type toolDelta struct {
-	Index    *int          `json:"index"` // absent on some servers
+	Index    *count        `json:"index"` // absent on some servers
 	ID       string        `json:"id"`
 	Function functionDelta `json:"function"`
 

@@ -75,7 +75,7 @@ func (d *decoder) decodeAny(parts []model.Part, ev sse.Event) ([]model.Part, err
 
 func (d *decoder) appendChunk(parts []model.Part, c *chunk) ([]model.Part, error) {
 	for i := range c.Choices {
-		if c.Choices[i].Index != 0 {
+		if c.Choices[i].Index > 0 {
 			continue // the request asks for one choice
 		}
 		var err error
@@ -122,9 +122,11 @@ func (d *decoder) appendStop(parts []model.Part) []model.Part {
 }
 
 func (d *decoder) appendChoice(parts []model.Part, c *choice) ([]model.Part, error) {
-	// Perplexity sends everything so far next to each delta.
+	// Some servers send everything so far as a message, next to each delta (Perplexity) or with the
+	// finish reason (MiniMax). After a delta with content it is ignored.
 	content := c.Delta
-	if content == nil || c.FinishReason != "" && !d.filled && content.empty() {
+	d.filled = d.filled || content != nil && !content.empty()
+	if !d.filled && (content == nil || c.FinishReason != "") {
 		content = cmp.Or(c.Message, content)
 	}
 	if content != nil {
@@ -155,7 +157,6 @@ func (d *decoder) appendChoice(parts []model.Part, c *choice) ([]model.Part, err
 }
 
 func (d *decoder) appendDelta(parts []model.Part, c *delta) ([]model.Part, error) {
-	d.filled = d.filled || !c.empty()
 	thinking := c.Content.Thinking
 	switch {
 	case c.ReasoningContent != nil && (*c.ReasoningContent != "" || c.Reasoning == nil):
@@ -175,8 +176,7 @@ func (d *decoder) appendDelta(parts []model.Part, c *delta) ([]model.Part, error
 	parts = d.joiner.Append(parts, model.KindText, indexText, string(c.Refusal))
 	d.refused = d.refused || c.Refusal != ""
 	if f := c.FunctionCall; f != nil && len(c.ToolCalls) == 0 {
-		zero := 0
-		c.ToolCalls = []toolDelta{{Index: &zero, Function: *f}}
+		c.ToolCalls = []toolDelta{{Index: new(count), Function: *f}}
 	}
 	for i := range c.ToolCalls {
 		var err error
@@ -196,10 +196,12 @@ func (d *decoder) appendField(parts []model.Part, name string) []model.Part {
 	return append(parts, model.Part{Kind: model.KindThinkingField, Index: indexThinking, Name: name})
 }
 
-// stopReason maps a finish reason to those of model. Servers differ in letter case and pass on the
-// reasons of the model behind them. An unknown reason is returned unchanged.
+// stopReason maps a finish reason to those of model. Servers differ in letter case, pass on the
+// reasons of the model behind them, and add details, such as "content_filter: RECITATION". An
+// unknown reason is returned unchanged.
 func (d *decoder) stopReason(finish string) string {
-	switch strings.ToLower(finish) {
+	kind, _, _ := strings.Cut(strings.ToLower(finish), ":")
+	switch kind {
 	case "stop", "eos", "eos_token", "end_turn", "end", "complete", "completed", "stop_sequence":
 		switch {
 		case len(d.calls.list) > 0: // some servers send it after tool calls too
@@ -212,7 +214,7 @@ func (d *decoder) stopReason(finish string) string {
 		return model.StopToolUse
 	case "length", "max_tokens", "model_length":
 		return model.StopMaxTokens
-	case "content_filter", "safety", "refusal", "sensitive":
+	case "content_filter", "safety", "refusal", "sensitive", "recitation", "prohibited_content", "blocklist", "spii":
 		return model.StopRefusal
 	}
 	return finish

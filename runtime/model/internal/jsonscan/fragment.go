@@ -104,7 +104,7 @@ func appendRune(out []byte, r rune) []byte {
 	return append(out, string(r)...)
 }
 
-// Count is a number of tokens. Some servers send 10.0.
+// Count is a number of tokens or an index. Some servers send 10.0.
 type Count int64
 
 // UnmarshalJSON implements json.Unmarshaler. A value that is not a non-negative number is decoded

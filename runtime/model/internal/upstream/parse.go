@@ -180,16 +180,16 @@ func FaultIn(ev sse.Event) *Fault {
 		switch e := doc["error"].(type) {
 		case nil:
 			return nil
-		case bool:
-			if !e {
-				return nil
-			}
-		case string:
-			if e == "" {
+		case []any:
+			if len(e) == 0 {
 				return nil
 			}
 		case map[string]any:
 			if len(e) == 0 {
+				return nil
+			}
+		default:
+			if e == false || e == "" || e == 0.0 {
 				return nil
 			}
 		}
@@ -211,14 +211,18 @@ func Interrupted(reason string) *Fault {
 		}
 		return -1
 	}, reason)
-	switch letters {
-	case "insufficientsystemresource", "abort", "aborted", "unexpectedtoolcall", "toomanytoolcalls":
-	default:
-		if !strings.HasSuffix(letters, "error") && !strings.Contains(letters, "malformed") {
-			return nil
+	for _, failure := range failures {
+		if strings.Contains(letters, failure) {
+			return &Fault{Type: "server_error", Message: "upstream interrupted its response: " + reason}
 		}
 	}
-	return &Fault{Type: "server_error", Message: "upstream interrupted its response: " + reason}
+	return nil
+}
+
+// failures are the letters of finish reasons of failed responses.
+var failures = []string{
+	"error", "abort", "cancel", "interrupt", "timeout", "timedout", "overload", "insufficientsystemresource",
+	"malformed", "unexpectedtoolcall", "toomanytoolcalls", "missingthoughtsignature", // Gemini
 }
 
 // maxErrorLine bounds a line that reports an error outside of the events of a stream.
