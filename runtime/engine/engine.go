@@ -18,7 +18,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -50,7 +49,8 @@ type Config struct {
 	// sent unchanged.
 	Origin string
 	// Tools are all tools of the agent. Policy determines which tools are offered to the model and
-	// which calls are permitted.
+	// which calls are permitted. If Model is a [model.ToolLimiter], the first Tools are offered, then
+	// those of Servers by the name of the tool, and the others are left out with a warning.
 	Tools []tool.Tool
 	// Servers provide additional tools. They are connected before the first call of the model.
 	// After that, the tools of the run do not change.
@@ -142,9 +142,9 @@ func New(cfg Config) (*Engine, error) {
 		if err != nil {
 			return nil, fmt.Errorf("make engine: %w", err)
 		}
-		tools = append(slices.Clip(tools), task)
+		tools = append([]tool.Tool{task}, tools...)
 	}
-	set, err := newToolset(tools, cfg.Policy, cfg.Logger)
+	set, err := newToolset(tools, &cfg)
 	if err != nil {
 		return nil, fmt.Errorf("make engine: %w", err)
 	}

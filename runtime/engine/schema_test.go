@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -116,6 +117,51 @@ func TestSchemasForTheAPI(t *testing.T) {
 				require.Contains(t, strings.Join(got.lines, "\n"), `$filter`)
 			})
 		}
+	}
+}
+
+// Of more tools than the API accepts, those of the agent come first, then those of the servers in
+// their order. The others are left out with one warning.
+func TestMoreToolsThanTheAPIAccepts(t *testing.T) {
+	many := func(prefix string, n int) []tool.Tool {
+		var tools []tool.Tool
+		for i := range n {
+			tools = append(tools, withSchema(fmt.Sprintf("%s%03d", prefix, i), `{}`))
+		}
+		return tools
+	}
+	server := func(name string, tools []tool.Tool) tool.Server {
+		slices.Reverse(tools) // the order of the list has no effect
+		return newShelf(name, tool.Connected, func(context.Context) (*tool.List, error) { return &tool.List{Tools: tools}, nil })
+	}
+	for name, row := range map[string]struct {
+		model        string
+		own, a, b    int
+		last, absent string // of the tools of the request
+		warning      string // "": none
+	}{
+		"the limit":     {"gpt-5", 28, 100, 0, "a099", "a100", ""},
+		"servers":       {"openai/gpt-4o", 100, 27, 5, "b000", "b001", "accepts 128 tools: b001, b002, b003, b004 are left out"},
+		"own tools":     {"o3", 130, 1, 0, "z127", "a000", "accepts 128 tools: z128, z129 are left out"},
+		"many":          {"gpt-4.1", 0, 200, 0, "a127", "a128", "a137 and 62 more are left out"},
+		"another model": {"qwen3", 0, 128, 0, "a127", "a128", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, up := upstream(t, modeltest.OpenAI, modeltest.Stream(modeltest.ToolCall("t1", row.absent, `{}`)), modeltest.Stream(modeltest.Text("Done.")))
+			s := newSetup(m, many("z", row.own)...)
+			s.Request.Model = row.model
+			s.Servers = []tool.Server{server("a", many("a", row.a)), server("b", many("b", row.b))}
+			var logged logtest.Buffer
+			s.Logger = slog.New(slog.NewTextHandler(&logged, nil))
+			got := s.run(t.Context(), t, "")
+			require.NoError(t, got.err)
+			body := string(up.Requests()[0].Body)
+			require.Contains(t, body, `"name":"`+row.last+`"`)
+			require.NotContains(t, body, `"name":"`+row.absent+`"`)
+			require.Contains(t, strings.Join(got.lines, "\n"), `There is no tool \"`+row.absent+`\"`)
+			require.Equal(t, row.warning != "", slices.Contains(got.lines, "system warning "))
+			require.Contains(t, logged.String(), row.warning)
+		})
 	}
 }
 

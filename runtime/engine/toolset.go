@@ -22,11 +22,12 @@ import (
 // toolset is the set of tools that a run may call. Some or all of them are offered to the model.
 type toolset struct {
 	entries map[string]*entry
+	order   []string // the names of the entries, by precedence
 	offered []model.Tool
-	names   []string // of the offered tools
+	names   []string // of the offered tools, sorted
 
-	// leftOut has one sentence for each tool that is left out: because of its input schema, or
-	// for the reason that its server gives.
+	// leftOut has one sentence for each tool that is left out: because of its input schema, or for
+	// the reason that its server gives. One sentence names all tools over the limit of the model.
 	leftOut []string
 
 	instructions string // of the servers, with their names
@@ -77,13 +78,13 @@ func (e *schemaError) Error() string {
 func validName(name string) bool { return ids.Plain(name, 64) && !strings.Contains(name, ".") }
 
 // newToolset returns a set of the tools. Their names must be different.
-func newToolset(tools []tool.Tool, policy *permission.Policy, log *slog.Logger) (*toolset, error) {
+func newToolset(tools []tool.Tool, cfg *Config) (*toolset, error) {
 	s := &toolset{entries: make(map[string]*entry, len(tools))}
 	budget := new(schema.Budget)
 	for _, t := range tools {
 		e, err := newEntry(t, budget)
 		if rejected, ok := errors.AsType[*schemaError](err); ok {
-			s.reject(rejected, log)
+			s.reject(rejected, cfg.Logger)
 			continue
 		}
 		if err != nil {
@@ -92,10 +93,15 @@ func newToolset(tools []tool.Tool, policy *permission.Policy, log *slog.Logger) 
 		if _, ok := s.entries[e.spec.Name]; ok {
 			return nil, fmt.Errorf("two tools are named %q", e.spec.Name)
 		}
-		s.entries[e.spec.Name] = e
+		s.add(e)
 	}
-	s.offer(policy)
+	s.offer(cfg)
 	return s, nil
+}
+
+func (s *toolset) add(e *entry) {
+	s.entries[e.spec.Name] = e
+	s.order = append(s.order, e.spec.Name)
 }
 
 // reject records and logs that a tool is omitted because of its schema.
@@ -104,13 +110,34 @@ func (s *toolset) reject(err *schemaError, log *slog.Logger) {
 	log.Warn("tool is left out because of its input schema", "tool", err.tool, "err", err.err)
 }
 
-// offer selects the tools that are offered to the model. They are sorted, because upstream can
-// cache the prefix of a prompt only if it is the same in each call.
-func (s *toolset) offer(policy *permission.Policy) {
-	for name, e := range s.entries {
-		if policy.Offers(e.permissionTool()) {
+// offer selects the tools that are offered to the model, the first ones if its upstream has a limit.
+// They are sorted, because upstream can cache the prefix of a prompt only if it is the same in each
+// call.
+func (s *toolset) offer(cfg *Config) {
+	limit := 0
+	if m, ok := cfg.Model.(model.ToolLimiter); ok {
+		limit = m.MaxTools(cfg.Request.Model)
+	}
+	var surplus []string
+	for _, name := range s.order {
+		switch {
+		case !cfg.Policy.Offers(s.entries[name].permissionTool()):
+		case limit > 0 && len(s.names) == limit:
+			surplus = append(surplus, name)
+			delete(s.entries, name)
+		default:
 			s.names = append(s.names, name)
 		}
+	}
+	if len(surplus) > 0 {
+		s.order = slices.DeleteFunc(s.order, func(name string) bool { return s.entries[name] == nil })
+		message := fmt.Sprintf("The upstream of the model accepts %d tools: %s", limit, strings.Join(surplus[:min(len(surplus), maxWarnings)], ", "))
+		if more := len(surplus) - maxWarnings; more > 0 {
+			message += fmt.Sprintf(" and %d more", more)
+		}
+		message += " are left out. Rules in disallowedTools select others."
+		s.leftOut = append(s.leftOut, message)
+		cfg.Logger.Warn("tools are left out because of their number", "err", message)
 	}
 	slices.Sort(s.names)
 	s.offered = make([]model.Tool, len(s.names))
@@ -148,7 +175,7 @@ func (e *Engine) withServers(ctx context.Context, lists []*tool.List) (*toolset,
 	if last := e.merged.Load(); last != nil && slices.Equal(last.lists, lists) {
 		return last.toolset, nil
 	}
-	all := &toolset{entries: maps.Clone(e.tools.entries), leftOut: slices.Clip(e.tools.leftOut)}
+	all := &toolset{entries: maps.Clone(e.tools.entries), order: slices.Clone(e.tools.order), leftOut: slices.Clip(e.tools.leftOut)}
 	for i, list := range lists {
 		if list == nil {
 			continue
@@ -158,6 +185,7 @@ func (e *Engine) withServers(ctx context.Context, lists []*tool.List) (*toolset,
 			all.instructions += fmt.Sprintf("\n\nInstructions of the MCP server %s:\n%s", e.cfg.Servers[i].Name(), list.Instructions)
 		}
 		budget := new(schema.Budget)
+		first := len(all.order)
 		for _, t := range list.Tools {
 			if ctx.Err() != nil {
 				return nil, context.Cause(ctx)
@@ -174,10 +202,11 @@ func (e *Engine) withServers(ctx context.Context, lists []*tool.List) (*toolset,
 				e.cfg.Logger.Warn("tool of a server is left out", "err", err)
 				continue
 			}
-			all.entries[entry.spec.Name] = entry
+			all.add(entry)
 		}
+		slices.Sort(all.order[first:])
 	}
-	all.offer(e.cfg.Policy)
+	all.offer(&e.cfg)
 	e.merged.Store(&mergedTools{all, lists})
 	return all, nil
 }

@@ -35,6 +35,13 @@ type Model interface {
 	Stream(ctx context.Context, req *Request) iter.Seq2[Part, error]
 }
 
+// ToolLimiter is a [Model] whose upstream rejects a request with too many tools.
+type ToolLimiter interface {
+	// MaxTools returns the number of tools that upstream accepts for the model with that name, 0 for
+	// any number.
+	MaxTools(name string) int
+}
+
 // Request is one call of a model.
 type Request struct {
 	Model    string // the upstream's name of the model

@@ -83,15 +83,19 @@ type Client struct {
 	upstream      *upstream.Client
 	noStreamUsage bool
 	vendor        bool // OpenAI itself, or its models at Azure
+	maxTools      int  // of the server for any model, 0 for no limit
 	thinks        bool // DeepSeek or Kimi itself
 }
 
-var _ model.Model = (*Client)(nil)
+var (
+	_ model.Model       = (*Client)(nil)
+	_ model.ToolLimiter = (*Client)(nil)
+)
 
 // New checks cfg. It does not connect.
 func New(cfg Config) (*Client, error) {
 	base := cmp.Or(strings.TrimRight(cfg.BaseURL, "/"), defaultBaseURL)
-	vendor := upstream.HasDomain(base, "api.openai.com", "openai.azure.com")
+	vendor := upstream.HasDomain(base, "api.openai.com", "openai.azure.com", "cognitiveservices.azure.com")
 	style := upstream.AuthBearer
 	if cfg.KeyHeader != "" {
 		style = upstream.AuthAPIKey
@@ -117,6 +121,7 @@ func New(cfg Config) (*Client, error) {
 		upstream:      up,
 		noStreamUsage: cfg.NoStreamUsage,
 		vendor:        vendor,
+		maxTools:      maxTools(base),
 		thinks:        upstream.RequiresThinking(base),
 	}, nil
 }
@@ -130,6 +135,28 @@ func (c *Client) Stream(ctx context.Context, req *model.Request) iter.Seq2[model
 	return func(yield func(model.Part, error) bool) {
 		c.upstream.Stream(ctx, req, c.request(req), &decoder{calls: calls{ids: upstream.NewCallIDs(req)}}, yield)
 	}
+}
+
+// maxTools returns the number of tools that a server accepts for any model, 0 for an unknown server.
+func maxTools(base string) int {
+	for domain, limit := range map[string]int{"api.groq.com": 128, "api.x.ai": 200, "generativelanguage.googleapis.com": 512} {
+		if upstream.HasDomain(base, domain) {
+			return limit
+		}
+	}
+	return 0
+}
+
+// MaxTools implements [model.ToolLimiter]. OpenAI and Azure accept 128 tools. A gateway to them has
+// the same limit for their models, which are recognized by their names, with or without the vendor
+// as a prefix. Groq accepts 128, xAI 200 and Gemini 512. Other servers have no known limit.
+func (c *Client) MaxTools(name string) int {
+	name = strings.ToLower(name[strings.LastIndexByte(name, '/')+1:])
+	proprietary := strings.HasPrefix(name, "gpt-") && !strings.HasPrefix(name, "gpt-oss") || strings.HasPrefix(name, "chatgpt-")
+	if c.vendor || c.maxTools == 0 && (proprietary || reasons(name)) {
+		return 128
+	}
+	return c.maxTools
 }
 
 // CloseIdleConnections closes the idle connections. It does nothing if Config.HTTPClient was set.
