@@ -207,7 +207,7 @@ func (h *Hub) openDeployments(ctx context.Context) (err error) {
 		return err
 	}
 	target := func(e deploy.Endpoint, err error) (gateway.Target, error) {
-		return gateway.Target{URL: e.URL, APIKey: string(e.APIKey), AgentID: e.AgentID}, err
+		return gateway.Target{URL: e.URL, APIKey: string(e.APIKey), AgentID: e.AgentID, Key: e.Key}, err
 	}
 	cfg := gateway.Config{
 		Store: h.store, Tenant: api.DefaultTenant, Enabled: h.catalog.AgentEnabled,
@@ -216,6 +216,9 @@ func (h *Hub) openDeployments(ctx context.Context) (err error) {
 		},
 		Authorize: func(ctx context.Context, tenantID, agentName, apiKey string) (gateway.Target, error) {
 			return target(h.deploys.Authorize(ctx, tenantID, agentName, apiKey))
+		},
+		Draining: func(ctx context.Context, t gateway.Target) ([]string, error) {
+			return h.deploys.Draining(ctx, deploy.Endpoint{Key: t.Key, URL: t.URL})
 		},
 	}
 	if h.cfg.External {

@@ -30,6 +30,7 @@ const logs = "/api/v1/admin/audit-logs"
 var unrecorded = map[string]string{
 	"auth.external_login": "external mode has its own hub in the walk", "auth.backchannel_logout": "as above",
 	"auth.upsert_tenant_client": "as above", "auth.delete_tenant_client": "as above",
+	"agent.adopt":     "recorded in the tenant system, which no route exposes",
 	"auth.retire_key": "recorded in the tenant system, which no route exposes",
 }
 

@@ -59,7 +59,7 @@ func (h *Hub) adminName(ctx context.Context, text string) (n user.AdminName, err
 
 // AdoptDeployments lets the next hub that starts have the deployments of a machine that is gone, and
 // returns their number.
-func (h *Hub) AdoptDeployments(ctx context.Context) (int64, error) { return h.deploys.Adopt(ctx) }
+func (h *Hub) AdoptDeployments(ctx context.Context) (int, error) { return h.deploys.Adopt(ctx) }
 
 // WriteAudit writes the audit log of a tenant as NDJSON, oldest first, each entry with its hash. Of
 // a damaged log it writes what is left before it returns the error. With follow, it also writes the

@@ -12,7 +12,7 @@
 // deployment. A hub that was frozen for longer than its lease cannot change anything: each write to
 // the database names the lease, and each call of the driver has its fencing number.
 //
-// A runtime is not trusted: a probe takes at most 3 s and reads at most 64 KiB of a response.
+// A runtime is not trusted: a probe takes at most 3 s and reads at most 128 KiB of a response.
 package deploy
 
 import (
@@ -22,6 +22,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -141,6 +142,21 @@ func (s *Service) Close() error {
 	return nil
 }
 
+// Adopt lets the next hub that starts have the deployments of a machine that is gone, and returns
+// their number.
+func (s *Service) Adopt(ctx context.Context) (n int, err error) {
+	err = s.store.Change(ctx, store.Change{}, func(tx *store.Tx) error {
+		keys, err := leaveMachines(ctx, tx)
+		if n = len(keys); err != nil || n == 0 {
+			return err
+		}
+		slices.Sort(keys)
+		tx.Record(actionAdopt.Record(auditlog.Event{TenantID: api.SystemTenant}, adoptDetail{Count: n, DeploymentKeys: keys[:min(n, maxAdopted)]}))
+		return nil
+	})
+	return n, err
+}
+
 // deploymentKey returns the identifier of an agent's deployment at the driver and the gateway. It
 // has the organization in both modes.
 func deploymentKey(tenantID, agentName string) string { return tenantID + "-" + agentName }
@@ -160,6 +176,7 @@ var (
 	actionStart     = auditlog.Define[keyDetail]("agent.start")
 	actionUndeploy  = auditlog.Define[keyDetail]("agent.undeploy")
 	actionRollback  = auditlog.Define[rollbackDetail]("agent.rollback")
+	actionAdopt     = auditlog.Define[adoptDetail]("agent.adopt")
 	actionRotateKey = auditlog.Define[keyDetail]("agent.rotate_key")
 )
 
@@ -174,10 +191,17 @@ type (
 		SpecHash      string `json:"specHash"`
 		Revision      int64  `json:"revision"` // whose configuration is deployed again
 	}
+	adoptDetail struct {
+		Count          int      `json:"count"`
+		DeploymentKeys []string `json:"deploymentKeys"` // the first maxAdopted
+	}
 	keyDetail struct {
 		DeploymentKey string `json:"deploymentKey"`
 	}
 )
+
+// maxAdopted bounds the keys in the record of [Service.Adopt].
+const maxAdopted = 100
 
 // event returns the event of an action with the agent as its target.
 func (d deployment) event(caller api.Caller) auditlog.Event {

@@ -314,10 +314,11 @@ func takeLease(ctx context.Context, q db.Querier, h held, holder, machine string
 	return n == 1, err
 }
 
-// Adopt lets the next hub that starts have the deployments of a machine that is gone, and returns
-// their number.
-func (s *Service) Adopt(ctx context.Context) (int64, error) {
-	return db.Affected(ctx, s.store.DB.Write(), "adopt deployments", `UPDATE deployments SET machine = '' WHERE machine <> ''`)
+// leaveMachines makes the deployments of all machines those of the next hub that starts, and returns
+// their keys.
+func leaveMachines(ctx context.Context, q db.Querier) ([]string, error) {
+	return db.Collect(ctx, q, "adopt deployments", func(row db.Scanner) (key string, err error) { return key, row.Scan(&key) },
+		`UPDATE deployments SET machine = '' WHERE machine <> '' RETURNING key`)
 }
 
 // renewLeases renews all leases of a holder, and returns them.

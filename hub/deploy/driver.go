@@ -96,7 +96,7 @@ type Observed struct {
 type Runtime struct {
 	Revision  int64
 	Phase     Phase
-	URL       string    // if Running
+	URL       string    // while it runs, also if it is Stopping
 	StartedAt time.Time // of the current or the last process
 	Message   string    // details for the user, such as why it exited
 }

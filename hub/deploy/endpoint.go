@@ -45,6 +45,24 @@ func (s *Service) Endpoint(ctx context.Context, tenantID, agentName string) (End
 	return e.endpoint, e.err
 }
 
+// Draining returns the URLs of the runtimes of an agent's deployment that do not serve. The runs of
+// former revisions continue there. They accept the API key of the deployment.
+func (s *Service) Draining(ctx context.Context, e Endpoint) (urls []string, err error) {
+	if s.driver == nil {
+		return nil, nil
+	}
+	obs, err := s.driver.Observe(ctx, e.Key)
+	if err != nil {
+		return nil, fmt.Errorf("find runtimes: %w", err)
+	}
+	for _, r := range obs.Runtimes {
+		if r.alive() && r.URL != "" && r.URL != e.URL {
+			urls = append(urls, r.URL)
+		}
+	}
+	return urls, nil
+}
+
 // Authorize is Endpoint for a caller with an API key. It fails with api.Unauthenticated unless the
 // key is that of the agent's deployment. The deployment is found by its key only: for any other
 // key, the same statements run, whether the agent exists, is deployed, or is not.

@@ -347,20 +347,26 @@ func TestDeploymentsBelongToAMachine(t *testing.T) {
 		const other = "/api/v1/admin/agents/other/deploy"
 		on := func(machine string) func(*deploy.Config) { return func(c *deploy.Config) { c.Machine = machine } }
 		early := w.start(on("second")) // before there are any
+		n, err := early.Adopt(t.Context())
+		require.NoError(t, err)
+		require.Zero(t, n)
+		require.Empty(t, early.server.Audit(api.SystemTenant), "nothing was changed")
 		first := w.start(on("first"))
 		first.ada.Post(path, nil).Want(http.StatusAccepted)
 		first.reach("running")
 		early.ada.Post(other, nil).Error(http.StatusServiceUnavailable, api.DeployerUnavailable)
-		_, err := deploy.New(t.Context(), deploy.Config{Store: w.store(), Catalog: w.catalog, Driver: w.driver, PublicURL: "https://hub.example.com", Machine: "second"})
+		_, err = deploy.New(t.Context(), deploy.Config{Store: w.store(), Catalog: w.catalog, Driver: w.driver, PublicURL: "https://hub.example.com", Machine: "second"})
 		require.ErrorIs(t, err, deploy.ErrOtherMachine)
 		require.NoError(t, first.Close())
 		early.ada.Post(path+"/stop", nil).Want(http.StatusAccepted) // it has no effect before the machine is back
 		first = w.start(on("first"))
 		first.reach("stopped")
 		require.NoError(t, first.Close())
-		n, err := first.Adopt(t.Context())
+		n, err = first.Adopt(t.Context())
 		require.NoError(t, err)
-		require.EqualValues(t, 1, n)
+		require.Equal(t, 1, n)
+		adopted := []string{`agent.adopt  {"count":1,"deploymentKeys":["default-helper"]}`}
+		require.Equal(t, adopted, first.server.Audit(api.SystemTenant))
 		second := w.start(on("second"))
 		second.ada.Post(path+"/start", nil).Want(http.StatusAccepted)
 		second.reach("running")

@@ -18,8 +18,10 @@ const (
 	maxBackoff  = time.Minute // between them
 	stableAfter = time.Minute // a runtime that is ready for this long has not failed
 	maxMisses   = 3           // failed probes, until a running deployment is unhealthy
-	errorLines  = 5
-	maxError    = 2000 // bytes
+
+	serversEvery = 5 // probes, until the state of the MCP servers is read again
+	errorLines   = 5
+	maxError     = 2000 // bytes
 )
 
 // step moves the deployment towards its desired state. It returns what it observed, and the pause
@@ -91,6 +93,7 @@ func (w *worker) purge(ctx context.Context, d deployment, v view, obs Observed) 
 func (w *worker) halt(ctx context.Context, d deployment, v view, obs Observed) (view, time.Duration, error) {
 	v.Health, v.RuntimeURL, v.StartedAt = healthUnknown, "", obs.Runtime(d.main()).StartedAt
 	w.condition(&v, conditionReady, false, "The deployment is stopped.")
+	v.removeCondition(conditionServers)
 	if !slices.ContainsFunc(obs.Runtimes, Runtime.alive) {
 		v.State, v.Error = StateStopped, ""
 		return v, idlePause, nil
@@ -316,6 +319,9 @@ func (w *worker) watch(ctx context.Context, d deployment, v *view, a *attempt, r
 			a.Failures = 0
 		}
 		w.note(v, a, conditionReady, true, "")
+		if a == &v.attempt {
+			w.noteServers(ctx, d, v, seen)
+		}
 		return w.s.cfg.WatchEvery, nil
 	case was:
 		if seen.misses++; seen.misses == 1 {
@@ -371,6 +377,29 @@ func (w *worker) note(v *view, a *attempt, kind string, status bool, message str
 	case !status:
 		w.condition(v, conditionProgressing, true, "The revision is not ready: "+message)
 	}
+}
+
+// noteServers sets the condition of the MCP servers of the runtime that serves, now and then. It has
+// no effect on the state: without a server, an agent has only fewer tools.
+func (w *worker) noteServers(ctx context.Context, d deployment, v *view, seen *sighted) {
+	if time.Since(seen.servers) < serversEvery*w.s.cfg.WatchEvery {
+		return
+	}
+	seen.servers = time.Now()
+	states, err := w.servers(ctx, d, v.RuntimeURL)
+	switch {
+	case err != nil:
+		w.s.store.Logger.Debug("read MCP servers of deployment", "deployment", d.Key, "err", err)
+	case len(states) == 0:
+		v.removeCondition(conditionServers)
+	default:
+		faults := slices.DeleteFunc(states, func(fault string) bool { return fault == "" })
+		w.condition(v, conditionServers, len(faults) == 0, bounded(strings.Join(faults, "\n")))
+	}
+}
+
+func (v *view) removeCondition(kind string) {
+	v.Conditions = slices.DeleteFunc(v.Conditions, func(c condition) bool { return c.Type == kind })
 }
 
 // condition sets a condition.

@@ -5,8 +5,10 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -40,6 +42,7 @@ type worker struct {
 type sighted struct {
 	started  time.Time // of the runtime, and since when it is observed, by this hub's clock
 	since    time.Time
+	servers  time.Time // when the state of its MCP servers was read
 	misses   int       // failed probes in sequence
 	missed   time.Time // when the first of them failed
 	retired  time.Time // when another revision was first seen to serve
@@ -211,19 +214,47 @@ func (w *worker) restore(ctx context.Context, d deployment, known int64) error {
 }
 
 // A runtime is not trusted: a probe takes at most probeTimeout, and maxProbe bounds each response
-// in bytes. The list of agents has one agent, and takes a hundred times its size when it is
+// in bytes. The list of agents has one agent, and may take a hundred times its size when it is
 // decoded.
 const (
 	probeTimeout = 3 * time.Second
-	maxProbe     = 64 << 10
+	maxProbe     = 128 << 10
 )
+
+func (w *worker) runtime(url string, key agent.Secret) (*client.Client, error) {
+	return client.New(client.Config{BaseURL: url, APIKey: string(key), HTTPClient: w.s.client})
+}
+
+// servers returns the fault of each MCP server of the agent of a runtime, which is "" if the server is
+// connected, by the names of the servers.
+func (w *worker) servers(ctx context.Context, d deployment, url string) (faults []string, err error) {
+	c, err := w.s.open(d)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	runtime, err := w.runtime(url, c.APIKey)
+	if err != nil {
+		return nil, err
+	}
+	detail, err := runtime.Agent(ctx, d.AgentName)
+	for _, name := range slices.Sorted(maps.Keys(detail.MCPServers)) {
+		fault := ""
+		if server := detail.MCPServers[name]; server.Status != "connected" {
+			fault = strings.TrimSuffix(name+" is "+server.Status+": "+firstLine(server.Error), ": ")
+		}
+		faults = append(faults, fault)
+	}
+	return faults, err
+}
 
 // probe returns an error if a runtime is not ready. With an API key, it also checks that the
 // runtime accepts the key, hosts the agent of the deployment, and could resolve the agent.
 func (w *worker) probe(ctx context.Context, d deployment, url string, key agent.Secret) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	runtime, err := client.New(client.Config{BaseURL: url, APIKey: string(key), HTTPClient: w.s.client})
+	runtime, err := w.runtime(url, key)
 	if err != nil {
 		return err
 	}

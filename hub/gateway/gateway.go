@@ -40,6 +40,7 @@ type Target struct {
 	URL     string // base URL, without a trailing slash
 	AgentID string // the agent in the runtime
 	APIKey  string // of the deployment
+	Key     string // of the deployment, for Config.Draining
 }
 
 // Config configures [New].
@@ -52,6 +53,11 @@ type Config struct {
 	// Authorize returns the runtime of an agent whose deployment has the API key, and otherwise
 	// fails with api.Unauthenticated, in a time that does not depend on the agent. Required.
 	Authorize func(ctx context.Context, tenantID, agent, apiKey string) (Target, error)
+
+	// Draining returns the URLs of the other runtimes of a deployment, in which runs of former
+	// revisions continue. A cancel of a run that the target does not know is forwarded to them.
+	// Defaults to none.
+	Draining func(ctx context.Context, target Target) ([]string, error)
 
 	// Enabled reports whether an agent is enabled, or fails with api.NotFound. A disabled agent has
 	// no detail. Defaults to true for every agent.
@@ -85,6 +91,9 @@ const (
 func New(cfg Config) (*Service, error) {
 	if cfg.Store == nil || cfg.Target == nil || cfg.Authorize == nil {
 		return nil, errors.New("create gateway: Store, Target and Authorize are required")
+	}
+	if cfg.Draining == nil {
+		cfg.Draining = func(context.Context, Target) ([]string, error) { return nil, nil }
 	}
 	if cfg.Enabled == nil {
 		cfg.Enabled = func(context.Context, api.Caller, string) (bool, error) { return true, nil }

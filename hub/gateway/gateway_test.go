@@ -4,8 +4,10 @@ import (
 	"bufio"
 	"context"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -18,6 +20,10 @@ import (
 	"github.com/seed93082962/agenthost/hub/gateway"
 	"github.com/seed93082962/agenthost/hub/store"
 	"github.com/seed93082962/agenthost/rbac"
+	"github.com/seed93082962/agenthost/runtime/agent"
+	"github.com/seed93082962/agenthost/runtime/client"
+	"github.com/seed93082962/agenthost/runtime/model/modeltest"
+	"github.com/seed93082962/agenthost/runtime/wire"
 )
 
 func TestProxyForwardsRunsWithTheKeyOfTheDeployment(t *testing.T) {
@@ -34,6 +40,59 @@ func TestProxyForwardsRunsWithTheKeyOfTheDeployment(t *testing.T) {
 	require.Equal(t, []string{"no-cache, no-transform, no-store"}, run.Header.Values("Cache-Control"))
 	require.Equal(t, []string{"default-src 'none'; frame-ancestors 'none'; sandbox"}, run.Header.Values("Content-Security-Policy"))
 	require.Equal(t, http.StatusBadRequest, anyone.Do(http.MethodPost, "/runtime/a/v1/agents/a/runs", nil, "X-Api-Key", apiKey).Status)
+}
+
+// A run of a former revision is cancelled where it is, although another runtime serves.
+func TestCancelReachesTheRuntimeOfTheRun(t *testing.T) {
+	up := modeltest.Start(t, modeltest.OpenAI, modeltest.Repeat(modeltest.Stream(modeltest.Text("Half"), modeltest.Hang())))
+	held := agent.Agent{ID: "a", Model: "m", Provider: agent.Provider{Protocol: agent.ProtocolOpenAI, BaseURL: agent.Secret(up.URL), APIKey: "key"}}
+	var former, broken []string
+	for range 2 {
+		server := httptest.NewServer(host(t, held))
+		t.Cleanup(server.Close)
+		former = append(former, server.URL)
+	}
+	for _, status := range []int{http.StatusUnauthorized, http.StatusInternalServerError, http.StatusFound} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
+		t.Cleanup(server.Close)
+		broken = append(broken, server.URL)
+	}
+	s, _ := serve(t, host(t), func(c *gateway.Config) {
+		c.Draining = func(_ context.Context, target gateway.Target) ([]string, error) {
+			require.Equal(t, "a", target.AgentID)
+			return append(append([]string{"http://127.0.0.1:1"}, broken...), former...), nil
+		}
+	})
+	anyone := s.As("", "", "")
+	cancel := func(id string) apitest.Response {
+		t.Helper()
+		return anyone.Do(http.MethodPost, "/runtime/a/v1/runs/"+id+"/cancel", map[string]any{}, "X-Api-Key", apiKey)
+	}
+	for i, url := range former {
+		c, err := client.New(client.Config{BaseURL: url, APIKey: apiKey})
+		require.NoError(t, err)
+		id := "22222222-2222-4222-8222-22222222222" + strconv.Itoa(i)
+		result := make(chan wire.RunResponse, 1)
+		go func() {
+			answer, err := c.Complete(context.WithoutCancel(t.Context()), "a", wire.RunRequest{Message: "hello", RunID: &id})
+			if err != nil {
+				answer.Error = err.Error()
+			}
+			result <- answer
+		}()
+		up.Await(t, i+1)
+		r := cancel(id)
+		require.Equal(t, http.StatusAccepted, r.Status, r.Text)
+		answer := <-result
+		require.Equal(t, wire.StateCancelled, answer.State, answer.Error)
+		require.Equal(t, wire.ReasonClientRequest, answer.Reason)
+		require.Equal(t, http.StatusAccepted, cancel(id).Status, "again")
+	}
+	for _, id := range []string{"22222222-2222-4222-8222-222222222229", "x", "%20"} {
+		r := cancel(id)
+		require.Equal(t, http.StatusNotFound, r.Status)
+		require.Contains(t, r.Text, "Run not found", "the response of the runtime that serves")
+	}
 }
 
 func TestProxyPaths(t *testing.T) {

@@ -62,14 +62,17 @@ func serve(t *testing.T, upstream http.Handler, change ...func(*gateway.Config))
 	return apitest.Serve(t, apitest.Config{Audit: audit}, service.Routes()), audit
 }
 
-// host is a real runtime with a demo agent and a working directory with one file.
-func host(t *testing.T) http.Handler {
+// host is a real runtime with a demo agent, or the given ones, and a working directory with one file.
+func host(t *testing.T, agents ...agent.Agent) http.Handler {
 	t.Helper()
+	if len(agents) == 0 {
+		agents = []agent.Agent{{ID: "a", Model: "demo", Provider: agent.Provider{Protocol: agent.ProtocolDemo}}}
+	}
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "notes.txt"), []byte("0123456789"), 0o600))
 	rt, err := runtime.New(t.Context(), runtime.Config{
 		CWD: dir, APIKeys: []string{apiKey},
-		Agents: []agent.Agent{{ID: "a", Model: "demo", Provider: agent.Provider{Protocol: agent.ProtocolDemo}}},
+		Agents: agents,
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, rt.Close()) })

@@ -290,7 +290,7 @@ func (m *Memory) Stop(_ context.Context, claim deploy.Claim, revision int64, pat
 		case r.server == nil || patience == 0 || r.active.Load() == 0:
 			r.end(deploy.Stopped)
 		case r.Phase == deploy.Running:
-			r.Phase, r.URL = deploy.Stopping, ""
+			r.Phase = deploy.Stopping
 			r.handler.Store(func(w http.ResponseWriter, _ *http.Request) {
 				respond(w, http.StatusServiceUnavailable, wire.ErrorBody{Error: "Draining"})
 			})

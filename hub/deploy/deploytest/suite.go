@@ -233,7 +233,9 @@ func (s *subject) drained() {
 	require.Eventually(s.t, func() bool { _, err := s.call(first); return err != nil }, patience, 5*time.Millisecond)
 	s.driver = s.Driver(s.t) // another hub continues
 	require.NoError(s.t, stop(s.t.Context()))
-	require.Equal(s.t, deploy.Stopping, s.observe().Runtime(1).Phase)
+	draining := s.observe().Runtime(1)
+	require.Equal(s.t, deploy.Stopping, draining.Phase)
+	require.Equal(s.t, first.URL, draining.URL, "a caller can cancel its run")
 	require.Empty(s.t, result)
 	release()
 	require.Equal(s.t, "finished", <-result)

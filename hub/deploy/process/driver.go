@@ -313,9 +313,13 @@ func (d *Driver) observe(r revision) (deploy.Runtime, error) {
 	if v, _ := d.exits.Load(r.folder); v != nil && v.(exit).birth == s.Birth {
 		last = v.(exit)
 	}
-	switch alive := s.alive() || last.running && s.PID != 0; {
+	alive := s.alive() || last.running && s.PID != 0
+	if alive {
+		o.URL = "http://" + s.Addr
+	}
+	switch {
 	case alive && s.StoppedAt.IsZero():
-		o.Phase, o.URL = deploy.Running, "http://"+s.Addr
+		o.Phase = deploy.Running
 		r.rotate(d.cfg.MaxLog)
 	case alive:
 		o.Phase = deploy.Stopping
