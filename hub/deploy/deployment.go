@@ -40,26 +40,6 @@ const (
 	healthUnhealthy = "unhealthy"
 )
 
-// Types of conditions.
-const (
-	conditionApplied     = "applied"     // the driver has the request
-	conditionReady       = "ready"       // the agent can be called
-	conditionProgressing = "Progressing" // false: the last revision did not become ready
-	conditionRestored    = "restored"    // the deployment was changed after the backup was made
-
-	// conditionServers is false if an MCP server of the runtime that serves is not connected. A
-	// deployment without such servers does not have it.
-	conditionServers = "McpServersReady"
-)
-
-// Condition is one aspect of the state of a deployment.
-type Condition struct {
-	Type      string   `json:"type"` // applied, ready, Progressing, McpServersReady or restored
-	Status    bool     `json:"status"`
-	Message   string   `json:"message,omitempty"`
-	ChangedAt api.Time `json:"changedAt"`
-}
-
 // Status is the state of the deployment of an agent.
 type Status struct {
 	AgentName     string      `json:"agentName"`

@@ -5,10 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -223,30 +221,6 @@ const (
 
 func (w *worker) runtime(url string, key agent.Secret) (*client.Client, error) {
 	return client.New(client.Config{BaseURL: url, APIKey: string(key), HTTPClient: w.s.client})
-}
-
-// servers returns the fault of each MCP server of the agent of a runtime, which is "" if the server is
-// connected, by the names of the servers.
-func (w *worker) servers(ctx context.Context, d deployment, url string) (faults []string, err error) {
-	c, err := w.s.open(d)
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
-	defer cancel()
-	runtime, err := w.runtime(url, c.APIKey)
-	if err != nil {
-		return nil, err
-	}
-	detail, err := runtime.Agent(ctx, d.AgentName)
-	for _, name := range slices.Sorted(maps.Keys(detail.MCPServers)) {
-		fault := ""
-		if server := detail.MCPServers[name]; server.Status != "connected" {
-			fault = strings.TrimSuffix(name+" is "+server.Status+": "+firstLine(server.Error), ": ")
-		}
-		faults = append(faults, fault)
-	}
-	return faults, err
 }
 
 // probe returns an error if a runtime is not ready. With an API key, it also checks that the
