@@ -76,11 +76,19 @@ function onSubmit(id, act) {
 const fragment = (name) => new URLSearchParams(location.hash.slice(1)).get(name) || "";
 const clearFragment = () => history.replaceState(null, "", location.pathname);
 
+// title sets the heading of the page and of its tab.
+function title(text) {
+  document.querySelector("h1").textContent = text;
+  document.title = text + " - agenthost";
+}
+
 // signedIn displays what to do next after a login.
 async function signedIn(login, password) {
   clearFragment();
   token = login.access_token;
   if (login.must_change_password) {
+    title("Change your password");
+    element("account").value = login.user.username; // for password managers
     element("old").value = password;
     show("change");
     return;
@@ -88,6 +96,7 @@ async function signedIn(login, password) {
   const user = login.user;
   element("who").textContent = "You are signed in as " + user.username + ", " + user.role + " of the organization " + user.tenant_id + ".";
   for (const part of document.querySelectorAll("[data-roles]")) part.hidden = !part.dataset.roles.split(" ").includes(user.role);
+  title("Your account");
   show("done");
   try {
     const agents = (await call("GET", "/api/v1/agents?page_size=100")).items;
@@ -104,7 +113,7 @@ async function signedIn(login, password) {
 }
 
 onSubmit("change-form", async (input) => {
-  await call("POST", "/auth/change-password", input);
+  await call("POST", "/auth/change-password", { old_password: input.old_password, new_password: input.new_password });
   const user = await call("GET", "/auth/userinfo");
   await signedIn({ access_token: token, user });
 });
