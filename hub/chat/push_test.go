@@ -157,7 +157,7 @@ func TestPushWithTheKey(t *testing.T) {
 	})
 }
 
-// A push may have any number of values within its bytes.
+// A push may have more values than the body of another route.
 func TestAPushOfManyValues(t *testing.T) {
 	with(t, nil, func(t *testing.T, s *server) {
 		const count, blocks = 40, 60
@@ -229,6 +229,12 @@ func TestInvalidPushes(t *testing.T) {
 		require.Empty(t, statuses(ada.Post(push, object{"sessions": []object{}})))
 		large := pushed("s1", day1, "title", strings.Repeat("t", 10<<20))
 		ada.Post(push, body(large)).Error(http.StatusRequestEntityTooLarge, api.PayloadTooLarge)
+		values := func(n int) apitest.Response { // two arrays in an object, and n-3 commas
+			text := `{"sessions":[],"other":[0` + strings.Repeat(",0", n-4) + `]}`
+			return ada.Do(http.MethodPost, push, strings.NewReader(text), "Content-Type", "application/json")
+		}
+		values(2_000_000).Want(http.StatusOK)
+		values(2_000_001).Error(http.StatusRequestEntityTooLarge, api.PayloadTooLarge)
 		hub := session(ada)
 		id := strings.TrimPrefix(hub, sessions+"/")
 		message := func(change ...any) []object {

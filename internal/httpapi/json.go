@@ -58,12 +58,22 @@ func ParseJSON(data []byte, v any) error {
 	if (jsonlimit.Limit{Values: maxValues}).Check(data) != nil {
 		return &BodyError{Message: fmt.Sprintf("the body has more than %d values", maxValues)}
 	}
-	return ParseLists(data, v)
+	return parse(data, v)
 }
 
-// ParseLists is [ParseJSON] without a limit of the values, for a v whose lists bound their own
-// memory while they are decoded.
+// maxListValues bounds the values of a body with lists of its own.
+const maxListValues = 2_000_000
+
+// ParseLists is [ParseJSON] for a v whose lists bound their own memory while they are decoded. More
+// than 2,000,000 values are [ErrTooLarge].
 func ParseLists(data []byte, v any) error {
+	if (jsonlimit.Limit{Values: maxListValues}).Check(data) != nil {
+		return ErrTooLarge
+	}
+	return parse(data, v)
+}
+
+func parse(data []byte, v any) error {
 	if !utf8.Valid(data) {
 		return &BodyError{Message: "the body is not UTF-8"}
 	}
