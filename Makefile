@@ -17,9 +17,8 @@ export GOFLAGS     += -buildvcs=false
 
 # With the race detector a test takes four times as long, and its dependencies are compiled again.
 # make test uses it for the packages that own memory which goroutines share; the other packages call
-# them. make race uses it for all.
-RACED := sse auditlog/memaudit \
-	hub/api hub/artifact hub/chat/... hub/db hub/deploy hub/gateway hub/password hub/session hub/token \
+# them, or share it in the database. make race uses it for all.
+RACED := sse auditlog/memaudit hub/api hub/chat/... hub/db hub/deploy hub/gateway hub/password \
 	runtime runtime/client runtime/engine runtime/model/internal/upstream runtime/run runtime/session runtime/tool/mcp
 MODULE   := $(shell sed -n 's/^module //p' go.mod)
 empty    :=
@@ -46,12 +45,10 @@ help: ## list the targets
 setup: ## install the dependencies of the tests (as root on Debian; part of make test)
 	@tools/setup
 
-test: setup ## format, go.mod, vet, and all tests, those of RACED with the race detector; a skipped test fails
+test: setup ## format, go.mod, and all tests, those of RACED with the race detector; a skipped test fails
 	@unformatted=$$("$$(go env GOROOT)/bin/gofmt" -l .); \
 	if [ -n "$$unformatted" ]; then printf 'not as gofmt writes it:\n%s\n' "$$unformatted" >&2; exit 1; fi
 	@tools/tidycheck
-	@go vet $(PKG)
-	@cd tools/interop && go vet ./...
 	@# One package more than cores, because many tests wait for PostgreSQL or the disk.
 	@packages=$$(go list $(PKG)); \
 	raced=$$(grep -E '$(IS_RACED)' <<<"$$packages" || true); others=$$(grep -vE '$(IS_RACED)' <<<"$$packages" || true); \
@@ -63,9 +60,10 @@ test: setup ## format, go.mod, vet, and all tests, those of RACED with the race 
 race: ## make test, with the race detector in all packages
 	@$(MAKE) test IS_RACED=.
 
-lint: ## staticcheck and other analyzers, see tools/lint
+lint: ## vet, staticcheck and other analyzers, see tools/lint
 	@go build -C tools -o "$$PWD/bin/lint" ./lint
 	@bin/lint $(PKG)
+	@[ '$(PKG)' != ./... ] || for module in tools tools/interop tools/soak; do bin/lint -C $$module ./...; done
 
 vulncheck: ## govulncheck, if its database is available
 	@tools/vulncheck

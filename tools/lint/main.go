@@ -1,6 +1,6 @@
-// Command lint analyzes the packages of the module in the current directory. It prints what the
-// analyzers report, and exits with 1 if that is anything. A comment //nolint:NAME // REASON permits
-// it on its line and the next one.
+// Command lint analyzes the packages of a module with the analyzers of go vet, staticcheck and some
+// others. It runs in the root of the repository. It prints what the analyzers report, and exits with
+// 1 if that is anything. A comment //nolint:NAME // REASON permits it on its line and the next one.
 //
 // Dependencies are read from the export data of the compiler and not analyzed, unlike with go vet,
 // so that most of a run is the check of types.
@@ -57,6 +57,9 @@ func linters() []linter {
 		{bodyclose.Analyzer, "bodyclose", false}, // does not detect Close in t.Cleanup
 		{analyzer.NewAnalyzer(), "sqlclosecheck", false},
 	}
+	for _, a := range vet {
+		all = append(all, linter{a, "vet", true})
+	}
 	for _, a := range slices.Concat(staticcheck.Analyzers, simple.Analyzers) {
 		if !a.Doc.NonDefault && a.Doc.Severity != lint.SeverityHint {
 			all = append(all, linter{a.Analyzer, "staticcheck", true})
@@ -66,8 +69,9 @@ func linters() []linter {
 }
 
 func main() {
+	dir := flag.String("C", "", "the `directory` of the module, if it is not the current one")
 	flag.Parse()
-	found, err := run(flag.Args())
+	found, err := run(*dir, flag.Args())
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "lint:", err)
 		os.Exit(2)
@@ -81,9 +85,9 @@ func main() {
 }
 
 // run returns the reports about the packages, sorted.
-func run(patterns []string) ([]string, error) {
-	cfg := &packages.Config{Tests: true, Mode: packages.LoadImports | packages.NeedTypes | packages.NeedTypesSizes | packages.NeedSyntax |
-		packages.NeedTypesInfo | packages.NeedExportFile | packages.NeedModule | packages.NeedForTest}
+func run(dir string, patterns []string) ([]string, error) {
+	cfg := &packages.Config{Dir: dir, Tests: true, Mode: packages.LoadImports | packages.NeedTypes | packages.NeedTypesSizes | packages.NeedSyntax |
+		packages.NeedTypesInfo | packages.NeedFiles | packages.NeedExportFile | packages.NeedModule | packages.NeedForTest}
 	loaded, err := packages.Load(cfg, patterns...)
 	if err != nil {
 		return nil, err
