@@ -197,7 +197,7 @@ func TestMigrate(t *testing.T) {
 	for engine, open := range map[string]func() (*sql.DB, error){
 		sqlaudit.PostgreSQL: func() (*sql.DB, error) { return sql.Open("pgx", dbURL(t)) },
 		sqlaudit.SQLite: func() (*sql.DB, error) {
-			return sql.Open("sqlite", "file:"+t.TempDir()+"/audit.db?_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)")
+			return sql.Open("sqlite", "file:"+t.TempDir()+"/audit.db?_txlock=immediate&_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)")
 		},
 	} {
 		t.Run(engine, func(t *testing.T) {

@@ -31,21 +31,23 @@ type farm struct {
 
 const deployPath = "/api/v1/admin/agents/helper/deploy"
 
-// eachFarm runs a test on both engines. At its end, no process of a runtime is left.
+// eachFarm runs a test on both engines.
 func eachFarm(t *testing.T, test func(f *farm)) {
-	path := binary(t)
-	dbtest.Each(t, func(t *testing.T, url string) {
-		data := t.TempDir()
-		f := &farm{t: t, path: path, database: url, env: []string{
-			"DATABASE_URL", url, "HUB_DATA_DIR", data, "PROVIDER_ENCRYPTION_KEY", secret.Generate(), "PATH", os.Getenv("PATH"),
-			"DEPLOYER_LEASE_TIME", "700ms",
-		}}
-		test(f)
-		left, err := filepath.Glob(filepath.Join(data, "deployments", "[a-z]*"))
-		require.NoError(t, err)
-		require.Empty(t, left)
-		require.Empty(t, runtimes(path))
-	})
+	dbtest.Each(t, func(t *testing.T, url string) { onFarm(t, url, test) })
+}
+
+// onFarm runs a test on a database. At its end, no process of a runtime is left.
+func onFarm(t *testing.T, url string, test func(f *farm)) {
+	path, data := binary(t), t.TempDir()
+	f := &farm{t: t, path: path, database: url, env: []string{
+		"DATABASE_URL", url, "HUB_DATA_DIR", data, "PROVIDER_ENCRYPTION_KEY", secret.Generate(), "PATH", os.Getenv("PATH"),
+		"DEPLOYER_LEASE_TIME", "700ms",
+	}}
+	test(f)
+	left, err := filepath.Glob(filepath.Join(data, "deployments", "[a-z]*"))
+	require.NoError(t, err)
+	require.Empty(t, left)
+	require.Empty(t, runtimes(path))
 }
 
 // runtimes returns the processes of runtimes that an executable runs.
@@ -94,7 +96,7 @@ func (f *farm) reach(p *daemontest.Process, state string) (s map[string]any) {
 	require.Eventually(f.t, func() bool {
 		s = f.do(p, http.MethodGet, "", http.StatusOK)
 		return s["state"] == state
-	}, daemontest.Patience, 5*time.Millisecond, "%s: %v", state, &s)
+	}, daemontest.Patience, 20*time.Millisecond, "%s: %v", state, &s)
 	return s
 }
 
@@ -132,7 +134,7 @@ func TestDeploymentsSurviveTheHub(t *testing.T) {
 		require.Eventually(t, func() bool {
 			s := f.do(p, http.MethodGet, "", http.StatusOK)
 			return s["state"] == "running" && s["restartCount"] == 1.0
-		}, daemontest.Patience, 5*time.Millisecond)
+		}, daemontest.Patience, 20*time.Millisecond)
 
 		_, err := dbtest.Open(t, f.database).Write().ExecContext(t.Context(), `UPDATE agents SET system_prompt = 'changed'`)
 		require.NoError(t, err)
@@ -161,9 +163,10 @@ func TestDeploymentsSurviveTheHub(t *testing.T) {
 }
 
 // A hub that is killed in any phase of a rollout leaves one revision that serves, and nothing twice.
+// The statements are the same on both engines.
 func TestRolloutSurvivesTheHub(t *testing.T) {
 	t.Parallel()
-	eachFarm(t, func(f *farm) {
+	onFarm(t, dbtest.SQLite(t), func(f *farm) {
 		p := f.hub()
 		f.do(p, http.MethodPost, "", http.StatusAccepted)
 		first := f.reach(p, "running")
@@ -173,7 +176,7 @@ func TestRolloutSurvivesTheHub(t *testing.T) {
 				s = f.do(p, http.MethodGet, "", http.StatusOK)
 				require.NotNil(t, s["servingRevision"])
 				return s["servingRevision"] == revision
-			}, daemontest.Patience, 5*time.Millisecond, "%v", &s)
+			}, daemontest.Patience, 20*time.Millisecond, "%v", &s)
 			return s
 		}
 		change := func(allowed string) {
@@ -185,7 +188,7 @@ func TestRolloutSurvivesTheHub(t *testing.T) {
 		for i, phase := range []func(revision float64){
 			func(float64) {}, // the request is stored
 			func(float64) { // the runtime starts
-				require.Eventually(t, func() bool { return len(runtimes(f.path)) > 1 }, daemontest.Patience, time.Millisecond)
+				require.Eventually(t, func() bool { return len(runtimes(f.path)) > 1 }, daemontest.Patience, 10*time.Millisecond)
 			},
 			func(revision float64) { serves(revision) }, // the former revision ends
 		} {
@@ -197,7 +200,7 @@ func TestRolloutSurvivesTheHub(t *testing.T) {
 			s := serves(revision)
 			require.NotEqual(t, first["startedAt"], s["startedAt"])
 			f.run(s)
-			require.Eventually(t, func() bool { return len(runtimes(f.path)) == 1 }, daemontest.Patience, 5*time.Millisecond)
+			require.Eventually(t, func() bool { return len(runtimes(f.path)) == 1 }, daemontest.Patience, 20*time.Millisecond)
 		}
 		last := f.do(p, http.MethodGet, "", http.StatusOK)
 		change(`["Bash(git *"]`) // the agent is unavailable
@@ -254,7 +257,7 @@ func TestFrozenHubLosesItsDeployments(t *testing.T) {
 // hand.
 func TestDeployToReady(t *testing.T) {
 	t.Parallel()
-	eachFarm(t, func(f *farm) {
+	onFarm(t, dbtest.SQLite(t), func(f *farm) {
 		p := f.hub()
 		began := time.Now()
 		f.do(p, http.MethodPost, "", http.StatusAccepted)

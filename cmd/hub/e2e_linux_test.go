@@ -79,7 +79,7 @@ func (p *product) until(agent string, accept func(s map[string]any) bool) (s map
 	require.Eventually(p.t, func() bool {
 		s = p.send(http.StatusOK, http.MethodGet, adminAgents+"/"+agent+"/deploy", "").body
 		return accept(s)
-	}, daemontest.Patience, 5*time.Millisecond, "%v", &s)
+	}, daemontest.Patience, 20*time.Millisecond, "%v", &s)
 	return s
 }
 
@@ -250,20 +250,27 @@ func sorted(list any) []any {
 // begin sends a long message and returns when the answer has begun.
 func (p *product) begin(session string) (events *sse.Decoder, stop func()) {
 	p.t.Helper()
+	events, stop = p.ask(session, strings.Repeat("a long message ", 1500))
+	for range 20 {
+		_, err := events.Next()
+		require.NoError(p.t, err)
+	}
+	return events, stop
+}
+
+// ask sends a message and returns the events of its answer.
+func (p *product) ask(session, message string) (events *sse.Decoder, stop func()) {
+	p.t.Helper()
+	body, err := json.Marshal(map[string]string{"message": message})
+	require.NoError(p.t, err)
 	ctx, cancel := context.WithCancel(p.t.Context())
-	body := `{"message":"` + strings.Repeat("a long message ", 1500) + `"}`
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.URL+session+"/messages", strings.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.URL+session+"/messages", bytes.NewReader(body))
 	require.NoError(p.t, err)
 	req.Header = http.Header{"Authorization": {"Bearer " + p.token}, "Content-Type": {"application/json"}}
 	res, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(req)
 	require.NoError(p.t, err)
 	require.Equal(p.t, http.StatusOK, res.StatusCode)
-	events = sse.NewDecoder(res.Body)
-	for range 20 {
-		_, err := events.Next()
-		require.NoError(p.t, err)
-	}
-	return events, func() { cancel(); _ = res.Body.Close() }
+	return sse.NewDecoder(res.Body), func() { cancel(); _ = res.Body.Close() }
 }
 
 func TestAnswersSurviveKills(t *testing.T) {
@@ -294,7 +301,7 @@ func TestAnswersSurviveKills(t *testing.T) {
 	require.Eventually(t, func() bool {
 		n, last := p.lastMessage(chat)
 		return n == 4 && last["text"] != ""
-	}, daemontest.Patience, 5*time.Millisecond, "a part of the answer is stored")
+	}, daemontest.Patience, 20*time.Millisecond, "a part of the answer is stored")
 	kill(t, p.Process)
 	stop()
 	p.Process = spawn(t, p.path, p.env)
@@ -314,11 +321,16 @@ func TestAnswersSurviveKills(t *testing.T) {
 func TestAnswersThatOutlastTheDrain(t *testing.T) {
 	t.Parallel()
 	p := openProduct(t, "HUB_DRAIN_TIMEOUT", "10ms")
-	p.send(201, "POST", adminAgents, `{"name":"guide","providerId":"demo","model":"demo"}`)
+	p.send(201, "POST", adminAgents, `{"name":"guide","providerId":"demo","model":"demo","tools":["Bash"],"permissionMode":"bypassPermissions"}`)
 	p.deploy("guide")
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP} {
 		chat := p.session("guide")
-		events, stop := p.begin(chat)
+		events, stop := p.ask(chat, `/tool Bash {"command":"sleep 100"}`)
+		for kind := ""; kind != "assistant"; { // it calls the tool
+			ev, err := events.Next()
+			require.NoError(t, err)
+			kind = ev.Type
+		}
 		p.Signal(t, sig)
 		var last []string
 		for ev, err := range events.Events() {

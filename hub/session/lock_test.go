@@ -45,9 +45,7 @@ func TestOneOrderOfLocks(t *testing.T) {
 			require.NoError(t, err)
 			done := make(chan response)
 			go func() { done <- row.call() }()
-			require.Eventually(t, func() bool {
-				return s.count(`SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) == 1
-			}, time.Minute, time.Millisecond, "it waits for the member")
+			s.waiting(1) // for the member
 			_, err = held.ExecContext(t.Context(), `SELECT at5 FROM login_attempts FOR UPDATE NOWAIT`)
 			require.NoError(t, err, "it holds what is locked later")
 			require.NoError(t, held.Commit())
