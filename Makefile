@@ -19,7 +19,7 @@ export GOFLAGS     += -buildvcs=false
 # make test uses it for the packages that own memory which goroutines share; the other packages call
 # them, or share it in the database. make race uses it for all.
 RACED := sse auditlog/memaudit hub/api hub/chat/... hub/db hub/deploy hub/gateway hub/password \
-	runtime runtime/client runtime/engine runtime/model/internal/upstream runtime/run runtime/session runtime/tool/mcp
+	runtime runtime/client runtime/engine runtime/model/internal/upstream runtime/run runtime/tool/mcp
 MODULE   := $(shell sed -n 's/^module //p' go.mod)
 empty    :=
 IS_RACED := ^$(MODULE)/($(subst /...,(/.*)?,$(subst $(empty) $(empty),|,$(strip $(RACED)))))$$

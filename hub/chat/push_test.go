@@ -159,29 +159,29 @@ func TestPushWithTheKey(t *testing.T) {
 
 // A push may have more values than the body of another route.
 func TestAPushOfManyValues(t *testing.T) {
-	with(t, nil, func(t *testing.T, s *server) {
-		const count, blocks = 40, 60
-		content := make([]object, blocks)
-		for i := range content {
-			content[i] = object{"type": "text", "text": "a, [b] {c} \"d\\"}
-		}
-		messages := make([]object, count)
-		for i := range messages {
-			messages[i] = object{"id": fmt.Sprint(i), "role": "user", "content": content, "created_at": day1, "other": []any{[]any{"]"}, object{"}": "{"}}}
-		}
-		var all []object
-		for i := range 50 {
-			all = append(all, pushed(fmt.Sprint("s", i), day1, "messages", messages))
-		}
-		ada := s.ada()
-		require.EqualValues(t, 50, ada.Post(push, body(all...)).Want(http.StatusOK)["accepted"])
-		page := ada.Get(sessions + "/s49/messages?page_size=1&page=40").Want(http.StatusOK)
-		require.EqualValues(t, count, page["total"])
-		last := page["items"].([]any)[0].(object)
-		require.Equal(t, "39", last["id"])
-		require.Len(t, last["content"], blocks)
-		require.Equal(t, blocks-1, strings.Count(last["text"].(string), "\n\n"))
-	})
+	t.Parallel()
+	s := open(t, sqlite(t))
+	const count, blocks = 40, 60
+	content := make([]object, blocks)
+	for i := range content {
+		content[i] = object{"type": "text", "text": "a, [b] {c} \"d\\"}
+	}
+	messages := make([]object, count)
+	for i := range messages {
+		messages[i] = object{"id": fmt.Sprint(i), "role": "user", "content": content, "created_at": day1, "other": []any{[]any{"]"}, object{"}": "{"}}}
+	}
+	var all []object
+	for i := range 20 {
+		all = append(all, pushed(fmt.Sprint("s", i), day1, "messages", messages))
+	}
+	ada := s.ada()
+	require.EqualValues(t, 20, ada.Post(push, body(all...)).Want(http.StatusOK)["accepted"])
+	page := ada.Get(sessions + "/s19/messages?page_size=1&page=40").Want(http.StatusOK)
+	require.EqualValues(t, count, page["total"])
+	last := page["items"].([]any)[0].(object)
+	require.Equal(t, "39", last["id"])
+	require.Len(t, last["content"], blocks)
+	require.Equal(t, blocks-1, strings.Count(last["text"].(string), "\n\n"))
 }
 
 // The memory that a push takes is a small multiple of its bytes.
