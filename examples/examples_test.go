@@ -66,4 +66,5 @@ func TestExamples(t *testing.T) {
 		require.NoError(t, host.Process.Signal(os.Interrupt))
 		require.NoError(t, host.Wait(), "it drains and ends")
 	})
+	t.Run("hub", func(t *testing.T) { deployItself(t, filepath.Join(bin, "hub")) })
 }

@@ -1,7 +1,6 @@
 package main_test
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -32,7 +31,7 @@ func TestClearTextListenersAreReported(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			env := []string{"HUB_DATA_DIR", t.TempDir(), "HUB_PUBLIC_URL", row.publicURL, "DATABASE_URL", "sqlite:///dev/null/hub.db"}
 			var stdout, stderr logtest.Buffer
-			err := main.Run(t.Context(), []string{"--addr", row.addr}, daemontest.Getenv(env), strings.NewReader(""), &stdout, &stderr)
+			err := main.Run(t.Context(), []string{"--addr", row.addr}, daemontest.Getenv(env), &stdout, &stderr)
 			require.Error(t, err)
 			if row.warned {
 				require.Contains(t, stderr.String(), warning)

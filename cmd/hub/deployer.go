@@ -126,10 +126,6 @@ func (s *settings) deployer(log *slog.Logger) (deploy.Driver, error) {
 	if s.Deployer == deployNone {
 		return nil, nil
 	}
-	executable, err := os.Executable()
-	if err != nil {
-		return nil, fmt.Errorf("find the executable of the hub: %w", err)
-	}
 	var env []string
 	for name := range strings.FieldsSeq(runtimeEnv) {
 		if value := s.getenv(name); value != "" {
@@ -153,7 +149,7 @@ func (s *settings) deployer(log *slog.Logger) (deploy.Driver, error) {
 		return nil, err
 	}
 	driver, err := process.New(process.Config{
-		Dir: filepath.Join(s.DataDir, "deployments"), Command: []string{executable, "runtime"}, Env: env,
+		Dir: filepath.Join(s.DataDir, "deployments"), Env: env,
 		Home: s.getenv("HOME"), Hidden: hidden, Read: read, Write: filepath.SplitList(s.SandboxWrite), Users: users,
 	})
 	if errors.Is(err, errors.ErrUnsupported) {

@@ -24,7 +24,7 @@ func TestFollowedAuditLog(t *testing.T) {
 	out, written := io.Pipe()
 	ended := make(chan error, 1)
 	go func() {
-		ended <- main.Run(ctx, []string{"audit", "--follow"}, daemontest.Getenv(env), nil, written, io.Discard)
+		ended <- main.Run(ctx, []string{"audit", "--follow"}, daemontest.Getenv(env), written, io.Discard)
 		_ = written.Close()
 	}()
 	lines := bufio.NewScanner(out)

@@ -21,9 +21,9 @@ import (
 )
 
 func main() {
-	if runtimecmd.IsWorker(os.Args) {
-		if err := runtimecmd.Work(); err != nil {
-			fmt.Fprintln(os.Stderr, "hub:", err)
+	if runtimecmd.IsChild() {
+		if err := runtimecmd.RunChild(); err != nil {
+			fmt.Fprintln(os.Stderr, "runtime:", err)
 			os.Exit(1)
 		}
 		return
@@ -31,14 +31,14 @@ func main() {
 	if err := daemon.Init(); err != nil {
 		fmt.Fprintln(os.Stderr, "hub: warning:", err)
 	}
-	if err := run(daemon.Signals(), os.Args[1:], os.Getenv, os.Stdin, os.Stdout, os.Stderr); err != nil {
+	if err := run(daemon.Signals(), os.Args[1:], os.Getenv, os.Stdout, os.Stderr); err != nil {
 		fmt.Fprintln(os.Stderr, "hub:", err)
 		os.Exit(1)
 	}
 }
 
 // run serves until ctx ends, or runs the command that args name.
-func run(ctx context.Context, args []string, getenv func(string) string, stdin io.Reader, stdout, stderr io.Writer) error {
+func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
 	s, err := readEnvironment(getenv)
 	if err != nil {
 		return err
@@ -61,7 +61,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdin i
 		return fmt.Errorf("%w; hub --help lists the flags", err)
 	})
 	root.AddCommand(s.commands(stdout, stderr)...)
-	runtime, err := runtimecmd.Command(getenv, stdin, stdout, stderr)
+	runtime, err := runtimecmd.Command(getenv, stdout, stderr)
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/seed93082962/agenthost/hub"
 	"github.com/seed93082962/agenthost/hub/artifact"
 	"github.com/seed93082962/agenthost/hub/secret"
+	"github.com/seed93082962/agenthost/internal/httpserve"
 )
 
 // open returns a hub with the settings. A nil addr means an offline hub, which serves no requests.
@@ -109,7 +110,7 @@ func (s *settings) serve(ctx context.Context, log *slog.Logger, stdout io.Writer
 	if err != nil {
 		return errors.Join(err, files.Close())
 	}
-	server := &daemon.Server{
+	server := &httpserve.Server{
 		Handler: h, Listener: listener, Log: log,
 		Drain: h.Drain, DrainTimeout: s.DrainTimeout,
 		Welcome: func() { welcome(stdout, h, listener.Addr()) },

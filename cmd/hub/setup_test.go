@@ -27,8 +27,8 @@ import (
 var scratch string
 
 func TestMain(m *testing.M) {
-	if runtimecmd.IsWorker(os.Args) { // this program checks tools
-		_ = runtimecmd.Work() // the check reports the error
+	if runtimecmd.IsChild() { // this program checks tools
+		_ = runtimecmd.RunChild() // the check reports the error
 		return
 	}
 	var err error
@@ -62,7 +62,7 @@ func binary(t *testing.T) string {
 func serving(t *testing.T, env []string) *daemontest.Instance {
 	t.Helper()
 	return daemontest.Serve(t, func(ctx context.Context, in *daemontest.Instance) error {
-		return main.Run(ctx, []string{"--addr", "127.0.0.1:0"}, daemontest.Getenv(env), strings.NewReader(""), in.Stdout, in.Log)
+		return main.Run(ctx, []string{"--addr", "127.0.0.1:0"}, daemontest.Getenv(env), in.Stdout, in.Log)
 	})
 }
 
@@ -78,7 +78,7 @@ func spawn(t *testing.T, binary string, env []string) *daemontest.Process {
 func once(t *testing.T, env []string, args ...string) (stdout string, err error) {
 	t.Helper()
 	var out bytes.Buffer
-	err = main.Run(t.Context(), args, daemontest.Getenv(env), strings.NewReader(""), &out, io.Discard)
+	err = main.Run(t.Context(), args, daemontest.Getenv(env), &out, io.Discard)
 	return out.String(), err
 }
 

@@ -19,13 +19,13 @@ import (
 )
 
 func main() {
-	if runtimecmd.IsWorker(os.Args) {
-		end(runtimecmd.Work())
+	if runtimecmd.IsChild() {
+		end(runtimecmd.RunChild())
 	}
 	if err := daemon.Init(); err != nil {
 		fmt.Fprintln(os.Stderr, "runtime: warning:", err)
 	}
-	end(run(daemon.Signals(), os.Args[1:], os.Getenv, os.Stdin, os.Stdout, os.Stderr))
+	end(run(daemon.Signals(), os.Args[1:], os.Getenv, os.Stdout, os.Stderr))
 }
 
 // end exits with the status of err.
@@ -38,8 +38,8 @@ func end(err error) {
 }
 
 // run serves until ctx ends.
-func run(ctx context.Context, args []string, getenv func(string) string, stdin io.Reader, stdout, stderr io.Writer) error {
-	cmd, err := runtimecmd.Command(getenv, stdin, stdout, stderr)
+func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
+	cmd, err := runtimecmd.Command(getenv, stdout, stderr)
 	if err != nil {
 		return err
 	}

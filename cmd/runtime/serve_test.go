@@ -109,6 +109,6 @@ func TestRestartAfterAKill(t *testing.T) {
 // The program does not read the arguments of this process if it has none.
 func TestRunDependsOnItsArguments(t *testing.T) {
 	env := daemontest.Getenv([]string{"AGENT_CONFIG", "/does/not/exist"})
-	err := main.Run(t.Context(), nil, env, strings.NewReader(""), io.Discard, io.Discard)
+	err := main.Run(t.Context(), nil, env, io.Discard, io.Discard)
 	require.ErrorContains(t, err, "read configuration: open /does/not/exist")
 }

@@ -51,7 +51,7 @@ type instance = daemontest.Instance
 func serving(t *testing.T, env []string, args ...string) *instance {
 	t.Helper()
 	return daemontest.Serve(t, func(ctx context.Context, in *instance) error {
-		return main.Run(ctx, append([]string{"--addr", "127.0.0.1:0"}, args...), daemontest.Getenv(env), strings.NewReader(""), in.Stdout, in.Log)
+		return main.Run(ctx, append([]string{"--addr", "127.0.0.1:0"}, args...), daemontest.Getenv(env), in.Stdout, in.Log)
 	})
 }
 
@@ -59,7 +59,7 @@ func serving(t *testing.T, env []string, args ...string) *instance {
 func once(t *testing.T, env []string, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
 	var out, log bytes.Buffer
-	err = main.Run(t.Context(), args, daemontest.Getenv(env), strings.NewReader(""), &out, &log)
+	err = main.Run(t.Context(), args, daemontest.Getenv(env), &out, &log)
 	return out.String(), log.String(), err
 }
 

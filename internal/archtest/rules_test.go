@@ -25,6 +25,8 @@ var arrows = []rule{
 	{"runtime/client", "runtime/wire sse internal/...", "a client does not link the server"},
 	{"runtime/engine", "runtime/model runtime/tool runtime/tool/schema runtime/permission runtime/session runtime/wire internal/...",
 		"the run loop depends on interfaces, not on adapters or HTTP"},
+	{"runtime/host", "runtime runtime/agent runtime/session runtime/skill/archive runtime/tool/confine runtime/tool/js runtime/tool/js/worker " +
+		"runtime/tool/mcp internal/...", "the only library with every tool: a command or an embedder that wants all of them"},
 	{"runtime/model runtime/tool runtime/skill", "", "an external adapter or tool needs only this package"},
 	{"runtime/model/...", "runtime/model runtime/model/internal/... sse internal/...", "an adapter translates one wire format and does not depend on runs"},
 	{"runtime/model/adapter", "runtime/agent runtime/model runtime/model/anthropic runtime/model/openai runtime/model/demo",
@@ -109,7 +111,8 @@ var forbidden = []rule{
 		"the environment belongs to the command, which passes it on"},
 	{"", "http.ProxyFromEnvironment http.DefaultTransport http.DefaultClient http.Get http.Head http.Post http.PostForm",
 		"they have no timeout, and a proxy from the environment"},
-	{"except hub/deploy/process runtime/sandbox", "http.ListenAndServe* http.Serve http.ServeTLS net.Listen*", "the caller decides where to listen"},
+	{"except hub/deploy/process runtime/sandbox", "http.ListenAndServe* http.Serve http.ServeTLS net.Listen net.ListenConfig net.ListenIP net.ListenMulticastUDP net.ListenPacket " +
+		"net.ListenTCP net.ListenUDP net.ListenUnix net.ListenUnixgram", "the caller decides where to listen"},
 	{"except internal/pgtest", "os.Exit signal.* os.Stdin os.Stdout os.Stderr fmt.Print*", "the process and the terminal belong to the command"},
 	{"", "log.Print* log.Fatal* log.Panic* slog.Debug* slog.Info* slog.Warn* slog.Error* slog.SetDefault http.Handle http.HandleFunc",
 		"a library logs to the *slog.Logger of its Config, and returns handlers"},

@@ -1,15 +1,10 @@
-// Package daemon has the common parts of the server commands: logging, version, serving, draining
-// and shutdown.
+// Package daemon has the common parts of the server commands: settings, signals, logging and version.
 package daemon
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -22,69 +17,6 @@ import (
 	"github.com/mattn/go-isatty"
 	"github.com/rs/zerolog"
 )
-
-// shutdownTimeout bounds the time for open connections after draining.
-const shutdownTimeout = 5 * time.Second
-
-// Server is an HTTP server and its shutdown.
-type Server struct {
-	Handler  http.Handler
-	Listener net.Listener
-	Log      *slog.Logger
-
-	// Drain is called before the server stops. The port accepts requests until it returns. Its
-	// context ends after DrainTimeout, and with the second signal of [Signals].
-	Drain        func(context.Context) error
-	DrainTimeout time.Duration
-
-	// Welcome, if set, is called when the port accepts requests.
-	Welcome func()
-}
-
-// Serve serves until ctx ends, drains, and closes the remaining connections.
-func (s *Server) Serve(ctx context.Context) error {
-	server := &http.Server{
-		Handler:           s.Handler,
-		ReadHeaderTimeout: 10 * time.Second,
-		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    64 << 10,
-		ErrorLog:          slog.NewLogLogger(s.Log.Handler(), slog.LevelWarn),
-
-		DisableGeneralOptionsHandler: true, // OPTIONS * has no special handling
-	}
-	failed := make(chan error, 1)
-	go func() { failed <- server.Serve(s.Listener) }()
-	if s.Welcome != nil {
-		s.Welcome()
-	}
-
-	select {
-	case err := <-failed:
-		return fmt.Errorf("serve: %w", err)
-	case <-ctx.Done():
-	}
-	s.Log.Info("draining", "timeout", s.DrainTimeout.String())
-	background := context.WithoutCancel(ctx)
-	patience, cancel := context.WithTimeout(background, s.DrainTimeout)
-	defer cancel()
-	if second, ok := ctx.Value(hurry{}).(context.Context); ok {
-		defer context.AfterFunc(second, cancel)()
-	}
-	if err := s.Drain(patience); err != nil {
-		s.Log.Error("drain", "err", err)
-	}
-	closing, cancel := context.WithTimeout(background, shutdownTimeout)
-	defer cancel()
-	if err := server.Shutdown(closing); err != nil {
-		s.Log.Warn("connections were cut", "err", err)
-		_ = server.Close()
-	}
-	if err := <-failed; !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("serve: %w", err)
-	}
-	s.Log.Info("stopped")
-	return nil
-}
 
 // Level is the lowest level that is logged: debug, info, warn or error. It is a flag and a variable
 // of the environment.

@@ -5,28 +5,26 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/seed93082962/agenthost/internal/httpserve"
 )
 
-// hurry is the key of the context that ends with the second signal.
-type hurry struct{}
-
-// Signals returns a context that ends with the first SIGINT or SIGTERM, and with SIGHUP unless that
-// is ignored, as with nohup. With the second signal, [Server.Serve] cancels what it waits for. The
-// third one has the default effect and ends the process immediately.
-func Signals() context.Context {
-	second, endSecond := context.WithCancel(context.Background())
-	first, endFirst := context.WithCancel(context.WithValue(context.Background(), hurry{}, second))
+// Notify returns SIGINT and SIGTERM, and SIGHUP unless that is ignored, as with nohup.
+func Notify() chan os.Signal {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	if !signal.Ignored(syscall.SIGHUP) {
 		signal.Notify(signals, syscall.SIGHUP)
 	}
-	go func() {
-		<-signals
-		endFirst()
-		<-signals
-		endSecond()
-		signal.Stop(signals)
-	}()
+	return signals
+}
+
+// Signals returns the context of a server that ends with the first signal of [Notify]. With the second
+// one, the server cancels what it waits for. The third one has the default effect and ends the process
+// immediately.
+func Signals() context.Context {
+	signals := Notify()
+	first, second := httpserve.Signals(context.Background(), signals)
+	context.AfterFunc(second, func() { signal.Stop(signals) })
 	return first
 }

@@ -4,10 +4,10 @@ package runtimecmd
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -16,24 +16,29 @@ import (
 
 	"github.com/seed93082962/agenthost/cmd/internal/daemon"
 	"github.com/seed93082962/agenthost/runtime/agent"
-	"github.com/seed93082962/agenthost/runtime/tool/js"
-	"github.com/seed93082962/agenthost/runtime/tool/js/worker"
+	"github.com/seed93082962/agenthost/runtime/host"
 )
 
-// IsWorker reports whether the arguments of the process are those of a worker for custom tools: a
-// runtime starts its own executable for that.
-func IsWorker(args []string) bool { return len(args) == 2 && args[1] == js.WorkerArg }
+// IsChild reports whether a hub has started this process as the runtime of a deployment, or a runtime
+// as a worker for custom tools.
+func IsChild() bool { return host.IsChild(os.Args) }
 
-// Work runs this process as a worker for custom tools.
-func Work() error {
-	if err := worker.Run(os.Stdin, os.Stdout); err != nil {
-		return fmt.Errorf("worker: %w", err)
+// RunChild does the work of a child, and returns when it has ended.
+func RunChild() error {
+	level := daemon.DefaultLevel
+	if text := os.Getenv("AGENT_LOG_LEVEL"); text != "" {
+		if err := level.Set(text); err != nil {
+			return fmt.Errorf("read environment: AGENT_LOG_LEVEL: %w", err)
+		}
 	}
-	return nil
+	return host.Run(context.Background(), host.Process{
+		Args: os.Args, Stdin: os.Stdin, Stdout: os.Stdout, Getenv: os.Getenv, Signals: daemon.Notify(),
+		Proxy: http.ProxyFromEnvironment, Version: daemon.Version(), Logger: daemon.NewLogger(os.Stderr, level),
+	})
 }
 
 // Command returns the command. It serves until the context of its execution ends.
-func Command(getenv func(string) string, stdin io.Reader, stdout, stderr io.Writer) (*cobra.Command, error) {
+func Command(getenv func(string) string, stdout, stderr io.Writer) (*cobra.Command, error) {
 	s, err := readEnvironment(getenv)
 	if err != nil {
 		return nil, err
@@ -51,20 +56,10 @@ func Command(getenv func(string) string, stdin io.Reader, stdout, stderr io.Writ
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if s.WaitStdin {
-				if err := awaitLine(stdin); err != nil {
-					return err
-				}
-			}
 			return start(cmd.Context(), s, getenv, stdout, stderr)
 		},
 	}
 	s.flags(cmd.Flags())
-	for _, name := range []string{"wait-stdin", "listen-fd", "require-ready"} {
-		if err := cmd.Flags().MarkHidden(name); err != nil { // for deployers
-			return nil, err
-		}
-	}
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("%w; %s --help lists the flags", err, cmd.CommandPath())
 	})
@@ -74,23 +69,6 @@ func Command(getenv func(string) string, stdin io.Reader, stdout, stderr io.Writ
 	cmd.SetVersionTemplate("agenthost runtime {{.Version}}\n")
 	cmd.CompletionOptions.DisableDefaultCmd = true
 	return cmd, nil
-}
-
-// awaitLine waits for a line on standard input. A deployer that ends before it has recorded the
-// process sends none, and the process ends too.
-func awaitLine(stdin io.Reader) error {
-	var b [1]byte
-	for {
-		n, err := stdin.Read(b[:])
-		switch {
-		case n == 1 && b[0] == '\n':
-			return nil
-		case errors.Is(err, io.EOF):
-			return errors.New("standard input ended before it had a line")
-		case err != nil:
-			return fmt.Errorf("read standard input: %w", err)
-		}
-	}
 }
 
 // start reads the configuration and then checks or serves it.
@@ -105,22 +83,14 @@ func start(ctx context.Context, s *settings, getenv func(string) string, stdout,
 	return s.serve(ctx, file, daemon.NewLogger(stderr, s.Level), stdout)
 }
 
-// errUnavailable returns the reasons of unavailable agents as one error, or nil.
-func errUnavailable(file *agent.File, reasons map[string]error) error {
-	var errs []error
-	for i := range file.Agents {
-		if id := file.Agents[i].ID; reasons[id] != nil {
-			errs = append(errs, fmt.Errorf("agent %s is unavailable: %w", id, reasons[id]))
-		}
-	}
-	return errors.Join(errs...)
-}
-
 // check prints the status of every agent and the errors of skills. It fails if an agent is
 // unavailable, a list names an unknown tool, or the command of an MCP server is missing.
 func (s *settings) check(ctx context.Context, file *agent.File, stdout io.Writer) error {
-	var skills skillFaults
-	rt, err := s.newHost(ctx, file, nil, nil, slog.New(&skills))
+	var (
+		skills skillFaults
+		found  examined
+	)
+	rt, err := s.newHost(ctx, file, nil, nil, &found, slog.New(&skills))
 	if err != nil {
 		return err
 	}
@@ -139,7 +109,7 @@ func (s *settings) check(ctx context.Context, file *agent.File, stdout io.Writer
 	for _, line := range skills {
 		fmt.Fprintln(stdout, line)
 	}
-	return rt.examined.report(file, unavailable, stdout)
+	return found.report(file, unavailable, stdout)
 }
 
 // skillFaults is a log handler that collects the warnings about skills, one line per file: the

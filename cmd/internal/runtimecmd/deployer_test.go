@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -24,48 +23,17 @@ import (
 )
 
 // execute runs the command until ctx ends, with a configuration file in dir.
-func execute(ctx context.Context, t *testing.T, dir, config string, stdin io.Reader, stdout, log *logtest.Buffer, args ...string) error {
+func execute(ctx context.Context, t *testing.T, dir, config string, stdout, log *logtest.Buffer, args ...string) error {
 	t.Helper()
 	path := filepath.Join(dir, "agents.yaml")
 	require.NoError(t, os.WriteFile(path, []byte(config), 0o600))
-	cmd, err := runtimecmd.Command(daemontest.Getenv(nil), stdin, stdout, log)
+	cmd, err := runtimecmd.Command(daemontest.Getenv(nil), stdout, log)
 	require.NoError(t, err)
 	cmd.SetArgs(append([]string{"--addr", "127.0.0.1:0", "--config", path}, args...))
 	return cmd.ExecuteContext(ctx)
 }
 
-// once runs the command until it ends.
-func once(t *testing.T, config, stdin string, args ...string) error {
-	t.Helper()
-	return execute(t.Context(), t, t.TempDir(), config, strings.NewReader(stdin), &logtest.Buffer{}, &logtest.Buffer{}, args...)
-}
-
 const demo = "agents: [{id: a, model: demo, provider: {protocol: demo}}]\n"
-
-func TestStartIsConfirmedOnStandardInput(t *testing.T) {
-	require.EqualError(t, once(t, demo, "", "--wait-stdin"), "standard input ended before it had a line")
-	require.EqualError(t, once(t, demo, "go", "--wait-stdin"), "standard input ended before it had a line")
-	in, out := io.Pipe()
-	instance := daemontest.Serve(t, func(ctx context.Context, in2 *daemontest.Instance) error {
-		go func() { _, _ = out.Write([]byte("\n")) }()
-		return execute(ctx, t, t.TempDir(), demo, in, in2.Stdout, in2.Log, "--wait-stdin")
-	})
-	require.NotEmpty(t, instance.URL)
-}
-
-func TestRequiredAgentIsReadyOrTheCommandFails(t *testing.T) {
-	err := once(t, "agents: [{id: a, model: m, provider: {protocol: openai}}, {id: b, model: demo, provider: {protocol: demo}}]\n", "", "--require-ready")
-	require.ErrorContains(t, err, "agent a is unavailable: ")
-	require.NotContains(t, err.Error(), "agent b")
-}
-
-func TestInheritedListenerThatIsNone(t *testing.T) {
-	f, err := os.CreateTemp(t.TempDir(), "")
-	require.NoError(t, err)
-	defer f.Close()
-	fd := f.Fd()
-	require.ErrorContains(t, once(t, demo, "", "--listen-fd", fmt.Sprint(fd)), "use inherited listener: ")
-}
 
 // zipped returns an archive with one SKILL.md, and its hash.
 func zipped(t *testing.T) ([]byte, string) {
@@ -90,7 +58,7 @@ func TestSkillArchivesAreDownloadedOnce(t *testing.T) {
 		", settingSources: [], skillArchives: [{name: review, url: '" + server.URL + "/x.zip?signature=1', hash: '" + hash + "'}]}]\n"
 	for range 2 { // the second time without a server
 		in := daemontest.Serve(t, func(ctx context.Context, in *daemontest.Instance) error {
-			return execute(ctx, t, dir, config, nil, in.Stdout, in.Log, "--require-ready")
+			return execute(ctx, t, dir, config, in.Stdout, in.Log)
 		})
 		c, err := client.New(client.Config{BaseURL: in.URL})
 		require.NoError(t, err)
@@ -103,7 +71,8 @@ func TestSkillArchivesAreDownloadedOnce(t *testing.T) {
 		server.Close()
 	}
 	_, agents, _ := strings.Cut(config, "agents")
-	err := execute(t.Context(), t, t.TempDir(), "stateDir: state\nagents"+agents, nil, &logtest.Buffer{}, &logtest.Buffer{}, "--require-ready")
-	require.ErrorContains(t, err, "agent a is unavailable: load skillArchives[0]: load skill review: get "+server.URL+"/x.zip: ")
-	require.NotContains(t, err.Error(), "signature")
+	var out logtest.Buffer
+	require.Error(t, execute(t.Context(), t, t.TempDir(), "stateDir: state\nagents"+agents, &out, &logtest.Buffer{}, "--check"))
+	require.Contains(t, out.String(), "a: unavailable: load skillArchives[0]: load skill review: get "+server.URL+"/x.zip: ")
+	require.NotContains(t, out.String(), "signature")
 }

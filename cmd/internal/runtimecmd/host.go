@@ -10,104 +10,40 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 
 	"github.com/seed93082962/agenthost/cmd/internal/daemon"
-	"github.com/seed93082962/agenthost/internal/outbound"
 	"github.com/seed93082962/agenthost/runtime"
 	"github.com/seed93082962/agenthost/runtime/agent"
+	"github.com/seed93082962/agenthost/runtime/host"
 	"github.com/seed93082962/agenthost/runtime/session"
-	"github.com/seed93082962/agenthost/runtime/skill/archive"
-	"github.com/seed93082962/agenthost/runtime/tool/confine"
-	"github.com/seed93082962/agenthost/runtime/tool/js"
 	"github.com/seed93082962/agenthost/runtime/tool/mcp"
 )
 
-// host is a runtime with its dependencies.
-type host struct {
-	*runtime.Runtime
-	scripts  *js.Host
-	sessions store
-	examined examined
-}
-
-// newHost creates the runtime of a configuration. sessions and m may be nil.
-func (s *settings) newHost(ctx context.Context, file *agent.File, sessions store, m *metrics, log *slog.Logger) (h *host, err error) {
-	h = &host{sessions: sessions}
-	defer func() {
-		if err != nil {
-			_ = h.Close() // nothing of it is in use
-		}
-	}()
+// newHost creates the runtime of a configuration. sessions, m and x may be nil.
+func (s *settings) newHost(ctx context.Context, file *agent.File, sessions host.Sessions, m *metrics, x *examined, log *slog.Logger) (*host.Host, error) {
 	cwd, err := filepath.Abs(file.CWD)
 	if err != nil {
-		return h, fmt.Errorf("find the working directory: %w", err)
+		return nil, fmt.Errorf("find the working directory: %w", err)
 	}
-	client := &http.Client{Transport: transport()}
-	if h.scripts, err = js.New(js.Config{HTTPClient: client, Logger: log}); err != nil {
-		return h, fmt.Errorf("host custom tools: %w", err)
-	}
-	private := s.privateDir(file, cwd, log)
-	boxes, err := confine.New(confine.Config{
-		CWD: cwd, Dir: private, Home: s.Home, Hidden: s.hidden(file), Limits: file.Sandbox.Limits, Logger: log,
+	state, _, noState := s.stateDir(file, cwd)
+	return host.New(ctx, host.Config{
+		File: file, StateDir: state, PrivateDir: s.privateDir(file, cwd, log), Sessions: sessions,
+		Home: s.Home, ChildEnv: s.childEnv, Hidden: s.hidden(file), Proxy: http.ProxyFromEnvironment, Version: daemon.Version(), Logger: log,
+		Configure: func(c *runtime.Config, servers *mcp.Connector) {
+			c.AllowedHosts = s.allowedHosts()
+			if noState != nil {
+				c.LoadSkill = func(_ context.Context, def agent.SkillArchive) (string, error) {
+					return "", fmt.Errorf("load skill %s: %w", def.Name, noState)
+				}
+			}
+			if m != nil {
+				c.Observe = m.observe
+			}
+			if x != nil {
+				x.loaded(c, servers)
+			}
+		},
 	})
-	if err != nil {
-		return h, fmt.Errorf("host sandboxes: %w", err)
-	}
-	servers, err := mcp.New(mcp.Config{
-		CWD: cwd, Dir: private, Env: s.childEnv, HTTPClient: client,
-		Name: "agenthost", Version: daemon.Version(), Logger: log,
-	})
-	if err != nil {
-		return h, fmt.Errorf("host MCP servers: %w", err)
-	}
-	cfg := runtime.Config{
-		AllowUnavailable: true, // the API and the log have the reasons
-		Agents:           file.Agents,
-		CWD:              cwd,
-		HomeDir:          s.Home,
-		AgentHome:        file.AgentHome,
-		ProtectedPaths:   append([]string{cmp.Or(s.Config, defaultFile), cmp.Or(s.StateDir, file.StateDir), servers.PrivateDir(), boxes.PrivateDir()}, s.secretFiles...),
-		ChildEnv:         s.childEnv,
-		AllowedHosts:     s.allowedHosts(),
-		Limits:           file.Limits,
-		HTTPClient:       client,
-		LoadTool:         h.scripts.Load,
-		LoadSkill:        s.skillLoader(file, cwd, client),
-		OpenMCP:          servers.Open,
-		OpenSandbox:      boxes.Open,
-		Version:          daemon.Version(),
-		Logger:           log,
-	}
-	for _, key := range file.Auth.APIKeys {
-		cfg.APIKeys = append(cfg.APIKeys, string(key))
-	}
-	if sessions != nil {
-		cfg.Sessions = session.Store(sessions)
-	}
-	if m != nil {
-		cfg.Observe = m.observe
-	}
-	if s.Check {
-		h.examined.loaded(&cfg, servers)
-	}
-	h.Runtime, err = runtime.New(ctx, cfg)
-	return h, err
-}
-
-// Close cancels the remaining runs, and then closes their dependencies.
-func (h *host) Close() error {
-	var errs []error
-	if h.Runtime != nil {
-		errs = append(errs, h.Runtime.Close())
-	}
-	if h.scripts != nil {
-		errs = append(errs, h.scripts.Close())
-	}
-	if h.sessions != nil {
-		errs = append(errs, h.sessions.Close())
-	}
-	return errors.Join(errs...)
 }
 
 // hidden returns the configuration, the state and the files of secrets, which commands do not need.
@@ -118,19 +54,6 @@ func (s *settings) hidden(file *agent.File) (paths []string) {
 		}
 	}
 	return paths
-}
-
-// transport returns a transport that uses the proxy of the environment.
-func transport() *http.Transport {
-	t := outbound.Transport()
-	t.Proxy = http.ProxyFromEnvironment
-	return t
-}
-
-// store is a session store with Close.
-type store interface {
-	session.Store
-	Close() error
 }
 
 // memory is a store without resources to release.
@@ -170,7 +93,7 @@ func (s *settings) stateDir(file *agent.File, cwd string) (dir string, named boo
 
 // openSessions opens the store in the state directory. If there is none, sessions end with the
 // process, and a warning is logged.
-func (s *settings) openSessions(file *agent.File, log *slog.Logger) (store, error) {
+func (s *settings) openSessions(file *agent.File, log *slog.Logger) (host.Sessions, error) {
 	limits := file.Limits.WithDefaults()
 	cwd, err := filepath.Abs(file.CWD)
 	if err != nil {
@@ -201,25 +124,6 @@ func (s *settings) privateDir(file *agent.File, cwd string, log *slog.Logger) st
 		log.Warn("MCP servers start below the working directory, where agents may be able to change what they run, and commands are not confined; set AGENT_STATE_DIR")
 	}
 	return os.TempDir()
-}
-
-// skillLoader returns the function that downloads skills to the state directory, which is created
-// when an agent has an archive.
-func (s *settings) skillLoader(file *agent.File, cwd string, client *http.Client) func(context.Context, agent.SkillArchive) (string, error) {
-	open := sync.OnceValues(func() (*archive.Store, error) {
-		dir, _, err := s.stateDir(file, cwd)
-		if err != nil {
-			return nil, err
-		}
-		return archive.New(archive.Config{Dir: filepath.Join(dir, "skills"), HTTPClient: client})
-	})
-	return func(ctx context.Context, def agent.SkillArchive) (string, error) {
-		skills, err := open()
-		if err != nil {
-			return "", fmt.Errorf("load skill %s: %w", def.Name, err)
-		}
-		return skills.Load(ctx, def)
-	}
 }
 
 // below reports whether path is dir or below it, with links resolved as far as they exist.

@@ -6,20 +6,21 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"os"
 	"slices"
 	"strconv"
 	"sync"
 
 	"github.com/seed93082962/agenthost/cmd/internal/daemon"
+	"github.com/seed93082962/agenthost/internal/httpserve"
 	"github.com/seed93082962/agenthost/runtime/agent"
+	"github.com/seed93082962/agenthost/runtime/host"
 )
 
 // serve serves requests until ctx ends, and then drains.
 func (s *settings) serve(ctx context.Context, file *agent.File, log *slog.Logger, stdout io.Writer) error {
-	listener, err := s.listen(ctx)
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", s.Addr)
 	if err != nil {
-		return err
+		return err // it contains "listen tcp" and the address
 	}
 	defer func() { _ = listener.Close() }() // the server closes it if it was started
 	sessions, err := s.openSessions(file, log)
@@ -40,7 +41,7 @@ func (s *settings) serve(ctx context.Context, file *agent.File, log *slog.Logger
 		}
 		log.Info("serving metrics", "addr", addr.String())
 	}
-	rt, err := s.newHost(ctx, file, sessions, counts, log)
+	rt, err := s.newHost(ctx, file, sessions, counts, nil, log)
 	if err != nil {
 		return err
 	}
@@ -49,19 +50,14 @@ func (s *settings) serve(ctx context.Context, file *agent.File, log *slog.Logger
 			log.Error("close", "err", err)
 		}
 	}()
-	if s.RequireReady {
-		if err := errUnavailable(file, rt.Unavailable()); err != nil {
-			return err
-		}
-	}
 	if s.KeyFile != "" {
-		following.Go(func() { followKeys(serving, s.KeyFile, s.APIKeys, rt.Runtime, log) })
+		following.Go(func() { host.FollowKeys(serving, s.KeyFile, s.APIKeys, rt.Runtime, log) })
 	}
 	addr := listener.Addr()
 	if exposed(addr, file.Auth.APIKeys) {
 		log.Warn("every client that can connect to this address can run agents: set AGENT_HTTP_API_KEY", "addr", addr.String())
 	}
-	server := &daemon.Server{
+	server := &httpserve.Server{
 		Handler: rt, Listener: listener, Log: log,
 		Drain: rt.Drain, DrainTimeout: s.DrainTimeout, // while runs end, the port rejects new runs with 503 and accepts cancels
 		Welcome: func() { s.welcome(stdout, addr, file, rt.Unavailable()) },
@@ -97,21 +93,4 @@ func (s *settings) welcome(w io.Writer, addr net.Addr, file *agent.File, unavail
 		key = ` -H "x-api-key: YOUR_KEY"`
 	}
 	fmt.Fprintf(w, "Try it:\n\n  curl -N%s -d '{\"message\": \"Hello!\"}' http://%s/v1/agents/%s/runs\n\n", key, host, file.Agents[ready].ID)
-}
-
-// listen returns the inherited listener, or one on the address.
-func (s *settings) listen(ctx context.Context) (net.Listener, error) {
-	if s.ListenFD == 0 {
-		return new(net.ListenConfig).Listen(ctx, "tcp", s.Addr) // the error contains "listen tcp" and the address
-	}
-	f := os.NewFile(uintptr(s.ListenFD), "listener")
-	if f == nil {
-		return nil, fmt.Errorf("use inherited listener: %d is not a file", s.ListenFD)
-	}
-	defer func() { _ = f.Close() }() // the listener has a copy, which child processes do not inherit
-	listener, err := net.FileListener(f)
-	if err != nil {
-		return nil, fmt.Errorf("use inherited listener: %w", err)
-	}
-	return listener, nil
 }

@@ -2,12 +2,9 @@ package runtimecmd
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,8 +13,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/seed93082962/agenthost/cmd/internal/daemon"
-	"github.com/seed93082962/agenthost/runtime"
 	"github.com/seed93082962/agenthost/runtime/agent"
+	"github.com/seed93082962/agenthost/runtime/host"
 )
 
 // help is a template: cobra inserts the flags.
@@ -81,15 +78,9 @@ type settings struct {
 	Check        bool
 	DrainTimeout time.Duration
 	MetricsAddr  string
-	WaitStdin    bool // before anything else
-	ListenFD     int  // an inherited listener, instead of Addr
-	RequireReady bool
 	childEnv     []string
 	secretFiles  []string // paths
 }
-
-// inherited names the environment variables of child processes. None of them contains a key.
-const inherited = "PATH HOME USER LANG TZ TMPDIR"
 
 func readEnvironment(getenv func(string) string) (*settings, error) {
 	s := &settings{}
@@ -101,12 +92,7 @@ func readEnvironment(getenv func(string) string) (*settings, error) {
 		s.secretFiles = append(s.secretFiles, s.KeyFile)
 	}
 	s.Home = cmp.Or(s.Home, s.UserProfile)
-	s.childEnv = []string{}
-	for name := range strings.FieldsSeq(inherited) {
-		if v := getenv(name); v != "" {
-			s.childEnv = append(s.childEnv, name+"="+v)
-		}
-	}
+	s.childEnv = host.ChildEnv(getenv)
 	return s, nil
 }
 
@@ -118,9 +104,6 @@ func (s *settings) flags(f *pflag.FlagSet) {
 	f.Var(&s.Level, "log-level", "lowest `level` of the log: debug, info, warn or error")
 	f.BoolVar(&s.Check, "check", false, "print every error in the configuration, or the status of agents and skills, and exit")
 	f.StringVar(&s.MetricsAddr, "metrics-addr", "", "`address` to serve GET /metrics on, for Prometheus and without a key (default off)")
-	f.BoolVar(&s.WaitStdin, "wait-stdin", false, "wait for a line on standard input, and exit if it ends without one")
-	f.IntVar(&s.ListenFD, "listen-fd", 0, "`number` of an inherited file that is a listener, instead of --addr")
-	f.BoolVar(&s.RequireReady, "require-ready", false, "exit if an agent is unavailable")
 	f.DurationVar(&s.DrainTimeout, "drain-timeout", 20*time.Second, "time after SIGTERM, SIGINT or SIGHUP until runs are cancelled")
 }
 
@@ -164,13 +147,13 @@ func (s *settings) readFile(getenv func(string) string) (*agent.File, error) {
 		if s.APIKeys != "" {
 			return nil, errors.New("read environment: AGENT_HTTP_API_KEY and AGENT_HTTP_API_KEY_FILE are both set")
 		}
-		if s.APIKeys, err = readKeyFile(s.KeyFile); err != nil {
+		if s.APIKeys, err = host.ReadKeys(s.KeyFile); err != nil {
 			return nil, err
 		}
 	}
 	if s.APIKeys != "" {
-		if file.Auth.APIKeys, err = keys(s.APIKeys); err != nil {
-			return nil, err
+		if file.Auth.APIKeys, err = host.ParseKeys(s.APIKeys); err != nil {
+			return nil, fmt.Errorf("read environment: AGENT_HTTP_API_KEY: %w", err)
 		}
 	}
 	if err := s.workIn(file); err != nil {
@@ -212,16 +195,6 @@ func (s *settings) allowedHosts() (names []string) {
 	return names
 }
 
-// keys parses AGENT_HTTP_API_KEY by the rules of auth.apiKey in a file. An empty key is an error,
-// because it may be a variable that is not set.
-func keys(list string) ([]agent.Secret, error) {
-	file := agent.File{Auth: agent.Auth{APIKeys: agent.SplitKeys(list)}, Agents: []agent.Agent{}}
-	if faults, ok := errors.AsType[agent.Faults](file.Validate()); ok {
-		return nil, fmt.Errorf("read environment: AGENT_HTTP_API_KEY: a key %s", faults[0].Message)
-	}
-	return file.Auth.APIKeys, nil
-}
-
 // lend sets the key and address of a provider without a key from the environment of its protocol. A
 // configured key belongs to the address next to it, and authStyle none needs no key.
 func (s *settings) lend(p *agent.Provider) {
@@ -240,66 +213,4 @@ func (s *settings) lend(p *agent.Provider) {
 	if p.AuthStyle != agent.AuthNone {
 		p.APIKey = agent.Secret(key)
 	}
-}
-
-const (
-	maxKeyFile    = 64 << 10 // bytes
-	keyFilePeriod = time.Second
-)
-
-// readKeyFile returns the list of keys in the file of AGENT_HTTP_API_KEY_FILE.
-func readKeyFile(path string) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", fmt.Errorf("read keys: %w", err)
-	}
-	defer func() { _ = f.Close() }() // it was opened for reading
-	text, err := io.ReadAll(io.LimitReader(f, maxKeyFile+1))
-	list := strings.TrimSpace(string(text))
-	if err == nil && (list == "" || len(text) > maxKeyFile) {
-		err = errors.New("it is empty, or longer than 64 KiB")
-	}
-	if err != nil {
-		return "", fmt.Errorf("read keys in %s: %w", path, err)
-	}
-	return list, nil
-}
-
-// followKeys gives the runtime the keys of the file each time they change, until ctx ends. The
-// former keys remain valid while the file is missing or invalid.
-func followKeys(ctx context.Context, path, list string, rt *runtime.Runtime, log *slog.Logger) {
-	tick := time.NewTicker(keyFilePeriod)
-	defer tick.Stop()
-	failed := ""
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		next, err := readKeyFile(path)
-		if err == nil && next != list {
-			err = replaceKeys(rt, next)
-		}
-		switch {
-		case err != nil && err.Error() != failed:
-			failed = err.Error()
-			log.Warn("keys are not replaced", "err", err)
-		case err == nil && next != list:
-			list, failed = next, ""
-			log.Info("keys were replaced")
-		}
-	}
-}
-
-func replaceKeys(rt *runtime.Runtime, list string) error {
-	valid, err := keys(list)
-	if err != nil {
-		return err
-	}
-	var texts []string
-	for _, key := range valid {
-		texts = append(texts, string(key))
-	}
-	return rt.SetAPIKeys(texts)
 }

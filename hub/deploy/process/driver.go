@@ -1,9 +1,7 @@
-// Package process runs deployments as processes on the machine of the hub: each is the runtime
-// command of the hub's own executable, in a private directory, listening on a loopback port.
+// Package process runs deployments as processes on the machine of the hub: each is a process of the
+// hub's own executable, in a private directory, listening on a loopback port.
 //
-//	driver, err := process.New(process.Config{
-//		Dir: "data/deployments", Command: []string{executable, "runtime"}, Env: env,
-//	})
+//	driver, err := process.New(process.Config{Dir: "data/deployments", Env: env})
 //	if err != nil { ... }
 //
 // The processes continue when the hub ends, and a hub that starts later finds them by process id
@@ -54,8 +52,9 @@ type Config struct {
 	// Dir contains a directory for each deployment. It is created for this user only. Required.
 	Dir string
 
-	// Command is the absolute path of an executable with arguments, to which the flags of the
-	// runtime command are added. Required.
+	// Command is the absolute path of an executable with arguments, which is started as the runtime
+	// of each deployment, as agent.DeployedArg has it. Defaults to this program with that argument:
+	// it calls host.Run of runtime/host then.
 	Command []string
 
 	// Env is the environment of the runtimes, as "NAME=value", in addition to that of a deployment.
@@ -102,13 +101,20 @@ var _ deploy.Driver = (*Driver)(nil)
 
 // New returns a driver. It starts nothing.
 func New(cfg Config) (*Driver, error) {
-	if cfg.Dir == "" || len(cfg.Command) == 0 {
-		return nil, errors.New("make process deployer: Dir and Command are required")
+	if cfg.Dir == "" {
+		return nil, errors.New("make process deployer: Dir is required")
 	}
 	if err := supported(); err != nil {
 		return nil, fmt.Errorf("make process deployer: %w", err)
 	}
 	var err error
+	if len(cfg.Command) == 0 {
+		executable, err := os.Executable()
+		if err != nil {
+			return nil, fmt.Errorf("make process deployer: find the executable: %w", err)
+		}
+		cfg.Command = []string{executable, agent.DeployedArg}
+	}
 	if cfg.Dir, err = filepath.Abs(cfg.Dir); err != nil {
 		return nil, fmt.Errorf("make process deployer: %w", err)
 	}
@@ -161,7 +167,7 @@ func (d *Driver) Apply(ctx context.Context, claim deploy.Claim, number int64, re
 			return err
 		}
 		s.StoppedAt, s.CutAt, s.Revision = time.Time{}, time.Time{}, number
-		return d.start(r, &s, req.RunLimit())
+		return d.start(r, &s)
 	})
 }
 

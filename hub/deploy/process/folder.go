@@ -17,6 +17,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/seed93082962/agenthost/hub/deploy"
+	"github.com/seed93082962/agenthost/runtime/agent"
 )
 
 // folder is a directory of a deployment, and the one that contains all deployments.
@@ -91,9 +92,9 @@ func (r revision) own() []string {
 
 // Names in a folder.
 const (
-	configFile = "agents.yaml"
+	configFile = agent.DeployedFile
 	envFile    = "env.json"
-	keyFile    = "keys"
+	keyFile    = agent.DeployedKeys
 	stateFile  = "state.json"
 	logFile    = "log"
 	olderLog   = "log.1"
@@ -170,7 +171,6 @@ func (r revision) env() ([]string, error) {
 	if err := json.Unmarshal(text, &env); err != nil {
 		return nil, fmt.Errorf("read environment: %w", err)
 	}
-	env[deploy.EnvAPIKey+"_FILE"] = r.path(keyFile)
 	var list []string
 	for name, value := range env {
 		list = append(list, name+"="+value)

@@ -57,7 +57,7 @@ func open(t *testing.T, dir string, change ...func(*process.Config)) *process.Dr
 	runtime, err := executable()
 	require.NoError(t, err)
 	cfg := process.Config{
-		Dir: dir, Command: []string{runtime}, Env: []string{"PATH=" + os.Getenv("PATH")}, Home: os.Getenv("HOME"),
+		Dir: dir, Command: []string{runtime, agent.DeployedArg}, Env: []string{"PATH=" + os.Getenv("PATH")}, Home: os.Getenv("HOME"),
 		Users: process.Users{First: 1900000000, Last: 1900000099},
 	}
 	for _, f := range change {
@@ -255,14 +255,14 @@ func TestFullDisk(t *testing.T) {
 	require.NoError(t, d.Apply(t.Context(), claim, 1, demand))
 	until(t, d, deploy.Stopped, func() error { return d.Stop(t.Context(), claim, 1, 0) })
 	// A file that is too large stands for a full disk. The limit is that of this process, so the test
-	// is not parallel, and other files are smaller.
+	// is not parallel, and other files are smaller, also that in which go test records opened files.
 	signal.Ignore(syscall.SIGXFSZ)
 	defer signal.Reset(syscall.SIGXFSZ)
 	var limit syscall.Rlimit
 	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, &limit))
-	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 4 << 20, Max: limit.Max}))
+	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 32 << 20, Max: limit.Max}))
 	large := demand
-	large.Config.SystemPrompt = strings.Repeat("x", 8<<20)
+	large.Config.SystemPrompt = strings.Repeat("x", 33<<20)
 	err := d.Apply(t.Context(), claim, 2, large)
 	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit))
 	require.EqualError(t, err, "write configuration: file too large")

@@ -16,7 +16,7 @@ import (
 // start starts the runtime of a configured deployment. The order of the steps leaves no process
 // behind if the hub is killed between two of them: the runtime waits until its process is recorded,
 // and ends if the hub does before that.
-func (d *Driver) start(r revision, s *state, runLimit time.Duration) error {
+func (d *Driver) start(r revision, s *state) error {
 	s.reap(r)
 	env, err := r.env()
 	if err != nil {
@@ -38,13 +38,12 @@ func (d *Driver) start(r revision, s *state, runLimit time.Duration) error {
 	defer func() { _ = out.Close() }() // the runtime writes it
 	cmd := &exec.Cmd{
 		Path: d.cfg.Command[0],
-		Args: append(append([]string{}, d.cfg.Command...),
-			"--config", configFile, "--listen-fd", "3", "--wait-stdin", "--require-ready", "--drain-timeout", runLimit.String()),
+		Args:       d.cfg.Command,
 		Dir:        r.dir,
 		Env:        slices.Concat(d.cfg.Env, []string{"HOME=" + r.of.path(homeDir), r.mark()}, env),
 		Stdout:     out,
 		Stderr:     out,
-		ExtraFiles: []*os.File{port},
+		ExtraFiles: []*os.File{port}, // agent.DeployedListener
 	}
 	confirm, err := cmd.StdinPipe()
 	if err != nil {

@@ -1,0 +1,198 @@
+// Package host hosts agents with everything that a [runtime.Runtime] can have: custom tools in
+// workers, MCP servers, sandboxes, and skills and conversations on the disk. A program that serves
+// agents uses [New]. A program that deploys agents as processes, and is their runtime too, calls
+// [Run] before anything else:
+//
+//	if host.IsChild(os.Args) {
+//		err := host.Run(ctx, host.Process{
+//			Args: os.Args, Stdin: os.Stdin, Stdout: os.Stdout, Getenv: os.Getenv, Signals: signals,
+//			Proxy: http.ProxyFromEnvironment, Logger: logger,
+//		})
+//		...
+//	}
+//	driver, err := process.New(process.Config{Dir: dir, Env: env}) // for hub.Config.Deployer
+package host
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/seed93082962/agenthost/internal/outbound"
+	"github.com/seed93082962/agenthost/runtime"
+	"github.com/seed93082962/agenthost/runtime/agent"
+	"github.com/seed93082962/agenthost/runtime/session"
+	"github.com/seed93082962/agenthost/runtime/skill/archive"
+	"github.com/seed93082962/agenthost/runtime/tool/confine"
+	"github.com/seed93082962/agenthost/runtime/tool/js"
+	"github.com/seed93082962/agenthost/runtime/tool/mcp"
+)
+
+// Config configures [New].
+type Config struct {
+	// File has the agents, with paths that are absolute or relative to the current directory.
+	// Required.
+	File *agent.File
+
+	// StateDir has the downloaded skills. Without it, an agent with skill archives is unavailable.
+	StateDir string
+
+	// PrivateDir is the parent of the private directories of MCP servers and sandboxes, to which
+	// agents should not be able to write. Required.
+	PrivateDir string
+
+	// Sessions stores conversations, and is closed with the host. Defaults to a store in memory.
+	Sessions Sessions
+
+	// Home is the home directory of the user.
+	Home string
+
+	// ChildEnv is the environment of commands and MCP servers, without secrets. See [ChildEnv].
+	ChildEnv []string
+
+	// Hidden are files that commands cannot read and agents cannot change.
+	Hidden []string
+
+	// Proxy returns the proxy of a request. Defaults to none.
+	Proxy func(*http.Request) (*url.URL, error)
+
+	// Version is that of the program, for clients and MCP servers.
+	Version string
+
+	// Logger defaults to none.
+	Logger *slog.Logger
+
+	// Configure changes the configuration of the runtime, such as to add tools or models of the
+	// program.
+	Configure func(*runtime.Config, *mcp.Connector)
+}
+
+// Sessions is a session store with resources to release.
+type Sessions interface {
+	session.Store
+	Close() error
+}
+
+// Host is a runtime with its dependencies.
+type Host struct {
+	*runtime.Runtime
+	scripts  *js.Host
+	sessions Sessions
+}
+
+// New returns a host. The caller must call Close.
+func New(ctx context.Context, cfg Config) (h *Host, err error) {
+	h = &Host{sessions: cfg.Sessions}
+	defer func() {
+		if err != nil {
+			_ = h.Close() // nothing of it is in use
+		}
+	}()
+	file := cfg.File
+	cwd, err := filepath.Abs(file.CWD)
+	if err != nil {
+		return h, fmt.Errorf("find the working directory: %w", err)
+	}
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
+	transport := outbound.Transport()
+	transport.Proxy = cfg.Proxy
+	client := &http.Client{Transport: transport}
+	if h.scripts, err = js.New(js.Config{HTTPClient: client, Logger: cfg.Logger}); err != nil {
+		return h, fmt.Errorf("host custom tools: %w", err)
+	}
+	boxes, err := confine.New(confine.Config{
+		CWD: cwd, Dir: cfg.PrivateDir, Home: cfg.Home, Hidden: cfg.Hidden, Limits: file.Sandbox.Limits, Logger: cfg.Logger,
+	})
+	if err != nil {
+		return h, fmt.Errorf("host sandboxes: %w", err)
+	}
+	servers, err := mcp.New(mcp.Config{
+		CWD: cwd, Dir: cfg.PrivateDir, Env: cfg.ChildEnv, HTTPClient: client,
+		Name: "agenthost", Version: cfg.Version, Logger: cfg.Logger,
+	})
+	if err != nil {
+		return h, fmt.Errorf("host MCP servers: %w", err)
+	}
+	settings := runtime.Config{
+		AllowUnavailable: true, // the API and the log have the reasons
+		Agents:           file.Agents,
+		CWD:              cwd,
+		HomeDir:          cfg.Home,
+		AgentHome:        file.AgentHome,
+		ProtectedPaths:   append([]string{servers.PrivateDir(), boxes.PrivateDir()}, cfg.Hidden...),
+		ChildEnv:         cfg.ChildEnv,
+		Limits:           file.Limits,
+		HTTPClient:       client,
+		LoadTool:         h.scripts.Load,
+		LoadSkill:        skillLoader(cfg.StateDir, client),
+		OpenMCP:          servers.Open,
+		OpenSandbox:      boxes.Open,
+		Version:          cfg.Version,
+		Logger:           cfg.Logger,
+	}
+	for _, key := range file.Auth.APIKeys {
+		settings.APIKeys = append(settings.APIKeys, string(key))
+	}
+	if h.sessions != nil {
+		settings.Sessions = h.sessions
+	}
+	if cfg.Configure != nil {
+		cfg.Configure(&settings, servers)
+	}
+	h.Runtime, err = runtime.New(ctx, settings)
+	return h, err
+}
+
+// Close cancels the remaining runs, and then closes their dependencies.
+func (h *Host) Close() error {
+	var errs []error
+	if h.Runtime != nil {
+		errs = append(errs, h.Runtime.Close())
+	}
+	if h.scripts != nil {
+		errs = append(errs, h.scripts.Close())
+	}
+	if h.sessions != nil {
+		errs = append(errs, h.sessions.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// skillLoader returns the function that downloads skills to a directory, which is created when an
+// agent has an archive.
+func skillLoader(dir string, client *http.Client) func(context.Context, agent.SkillArchive) (string, error) {
+	open := sync.OnceValues(func() (*archive.Store, error) {
+		if dir == "" {
+			return nil, errors.New("there is no directory for skills")
+		}
+		return archive.New(archive.Config{Dir: filepath.Join(dir, "skills"), HTTPClient: client})
+	})
+	return func(ctx context.Context, def agent.SkillArchive) (string, error) {
+		skills, err := open()
+		if err != nil {
+			return "", fmt.Errorf("load skill %s: %w", def.Name, err)
+		}
+		return skills.Load(ctx, def)
+	}
+}
+
+// inherited names the variables of [ChildEnv]. None of them contains a key.
+const inherited = "PATH HOME USER LANG TZ TMPDIR"
+
+// ChildEnv returns the part of an environment that commands and MCP servers of agents may have.
+func ChildEnv(getenv func(string) string) []string {
+	env := []string{}
+	for name := range strings.FieldsSeq(inherited) {
+		if v := getenv(name); v != "" {
+			env = append(env, name+"="+v)
+		}
+	}
+	return env
+}

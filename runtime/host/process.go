@@ -1,0 +1,179 @@
+package host
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/seed93082962/agenthost/internal/httpserve"
+	"github.com/seed93082962/agenthost/runtime"
+	"github.com/seed93082962/agenthost/runtime/agent"
+	"github.com/seed93082962/agenthost/runtime/session"
+	"github.com/seed93082962/agenthost/runtime/tool/js"
+	"github.com/seed93082962/agenthost/runtime/tool/js/worker"
+	"github.com/seed93082962/agenthost/runtime/tool/mcp"
+)
+
+// Process is what [Run] needs of the process. All fields except Signals, Proxy, Version, Logger and
+// Configure are required.
+type Process struct {
+	Args   []string            // os.Args
+	Stdin  io.Reader           // os.Stdin
+	Stdout io.Writer           // os.Stdout
+	Getenv func(string) string // os.Getenv
+
+	// Signals has the signals that request the process to end: the first one begins to drain, the
+	// second one cancels the remaining runs.
+	Signals <-chan os.Signal
+
+	// Proxy, Version, Logger and Configure are those of [Config].
+	Proxy     func(*http.Request) (*url.URL, error)
+	Version   string
+	Logger    *slog.Logger
+	Configure func(*runtime.Config)
+}
+
+// IsChild reports whether the arguments of a process, os.Args, are those with which a deployer starts
+// the runtime of a deployment, or a runtime a worker for custom tools.
+func IsChild(args []string) bool {
+	return len(args) == 2 && (args[1] == agent.DeployedArg || args[1] == js.WorkerArg)
+}
+
+// Run does the work of a child, and returns when it has ended.
+func Run(ctx context.Context, p Process) error {
+	if !IsChild(p.Args) {
+		return errors.New("run child: the arguments are not those of a child")
+	}
+	if p.Args[1] == js.WorkerArg {
+		return worker.Run(p.Stdin, p.Stdout)
+	}
+	p.Logger = cmp.Or(p.Logger, slog.New(slog.DiscardHandler))
+	return p.serve(ctx)
+}
+
+// serve serves the agent of a deployment, which must be ready, and then drains.
+func (p Process) serve(ctx context.Context) error {
+	if err := protect(); err != nil {
+		p.Logger.Warn("protect the memory of the runtime", "err", err)
+	}
+	if err := awaitLine(p.Stdin); err != nil {
+		return err
+	}
+	listener, err := inherit(agent.DeployedListener)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = listener.Close() }() // the server closes it if it was started
+	file, list, err := p.read()
+	if err != nil {
+		return err
+	}
+	sessions, err := session.NewFiles(session.FilesConfig{Dir: file.StateDir, CWD: file.CWD, TTL: file.Limits.WithDefaults().SessionTTL, Logger: p.Logger})
+	if err != nil {
+		return err
+	}
+	cfg := Config{
+		File: file, StateDir: file.StateDir, PrivateDir: filepath.Join(file.StateDir, "private"), Sessions: sessions,
+		Home: p.Getenv("HOME"), ChildEnv: ChildEnv(p.Getenv), Proxy: p.Proxy, Version: p.Version, Logger: p.Logger,
+	}
+	for _, path := range []string{agent.DeployedFile, agent.DeployedKeys, file.StateDir} {
+		if path, err = filepath.Abs(path); err != nil {
+			return errors.Join(err, sessions.Close())
+		}
+		cfg.Hidden = append(cfg.Hidden, path)
+	}
+	if p.Configure != nil {
+		cfg.Configure = func(c *runtime.Config, _ *mcp.Connector) { p.Configure(c) }
+	}
+	h, err := New(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	return errors.Join(p.serveHost(ctx, h, file, list, listener), h.Close())
+}
+
+func (p Process) serveHost(ctx context.Context, h *Host, file *agent.File, list string, listener net.Listener) error {
+	if err := unavailable(file, h.Unavailable()); err != nil {
+		return err
+	}
+	serving, stop := context.WithCancel(ctx)
+	var following sync.WaitGroup
+	defer following.Wait()
+	defer stop()
+	following.Go(func() { FollowKeys(serving, agent.DeployedKeys, list, h.Runtime, p.Logger) })
+	limits := file.Limits.Of(file.Agents[0].Limits).WithDefaults()
+	p.Logger.Info("serving", "addr", listener.Addr().String())
+	server := &httpserve.Server{Handler: h, Listener: listener, Log: p.Logger, Drain: h.Drain, DrainTimeout: limits.RunTimeout}
+	ctx, _ = httpserve.Signals(serving, p.Signals)
+	return server.Serve(ctx)
+}
+
+// read returns the configuration with the API keys, and their list.
+func (p Process) read() (file *agent.File, list string, err error) {
+	data, err := os.ReadFile(agent.DeployedFile)
+	if err != nil {
+		return nil, "", fmt.Errorf("read configuration: %w", err)
+	}
+	none := func(string) (string, bool) { return "", false }
+	if file, err = agent.Parse(agent.DeployedFile, data, none); err != nil {
+		return nil, "", fmt.Errorf("read configuration:\n%w", err)
+	}
+	if len(file.Agents) != 1 || file.StateDir == "" || file.CWD == "" {
+		return nil, "", errors.New("read configuration: it is not that of a deployment")
+	}
+	if list, err = ReadKeys(agent.DeployedKeys); err == nil {
+		file.Auth.APIKeys, err = ParseKeys(list)
+	}
+	return file, list, err
+}
+
+// awaitLine waits for a line on standard input. A deployer that ends before it has recorded the
+// process sends none, and the process ends too.
+func awaitLine(stdin io.Reader) error {
+	var b [1]byte
+	for {
+		n, err := stdin.Read(b[:])
+		switch {
+		case n == 1 && b[0] == '\n':
+			return nil
+		case errors.Is(err, io.EOF):
+			return errors.New("standard input ended before it had a line")
+		case err != nil:
+			return fmt.Errorf("read standard input: %w", err)
+		}
+	}
+}
+
+// inherit returns the listener with a file descriptor.
+func inherit(descriptor uintptr) (net.Listener, error) {
+	f := os.NewFile(descriptor, "listener")
+	if f == nil {
+		return nil, fmt.Errorf("use inherited listener: %d is not a file", descriptor)
+	}
+	defer func() { _ = f.Close() }() // the listener has a copy, which child processes do not inherit
+	listener, err := net.FileListener(f)
+	if err != nil {
+		return nil, fmt.Errorf("use inherited listener: %w", err)
+	}
+	return listener, nil
+}
+
+// unavailable returns the reasons of unavailable agents as one error, or nil.
+func unavailable(file *agent.File, reasons map[string]error) error {
+	var errs []error
+	for i := range file.Agents {
+		if id := file.Agents[i].ID; reasons[id] != nil {
+			errs = append(errs, fmt.Errorf("agent %s is unavailable: %w", id, reasons[id]))
+		}
+	}
+	return errors.Join(errs...)
+}
