@@ -262,10 +262,10 @@ func TestFullDisk(t *testing.T) {
 	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, &limit))
 	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 32 << 20, Max: limit.Max}))
 	large := demand
-	large.Config.SystemPrompt = strings.Repeat("x", 33<<20)
+	large.Env = map[string]agent.Secret{"LARGE": agent.Secret(strings.Repeat("x", 33<<20))}
 	err := d.Apply(t.Context(), claim, 2, large)
 	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit))
-	require.EqualError(t, err, "write configuration: file too large")
+	require.EqualError(t, err, "write environment: file too large")
 	o, err := d.Observe(t.Context(), key)
 	require.NoError(t, err)
 	require.Equal(t, deploy.Stopped, o.Runtime(1).Phase, "the former revision remains")

@@ -37,7 +37,7 @@ func (d *Driver) start(r revision, s *state) error {
 	}
 	defer func() { _ = out.Close() }() // the runtime writes it
 	cmd := &exec.Cmd{
-		Path: d.cfg.Command[0],
+		Path:       d.cfg.Command[0],
 		Args:       d.cfg.Command,
 		Dir:        r.dir,
 		Env:        slices.Concat(d.cfg.Env, []string{"HOME=" + r.of.path(homeDir), r.mark()}, env),
