@@ -13,7 +13,6 @@ import (
 	"iter"
 	"time"
 	"unicode"
-	"unicode/utf8"
 
 	"github.com/seed93082962/agenthost/runtime/model"
 )
@@ -35,7 +34,6 @@ type demo struct{ delay time.Duration }
 func (d *demo) Stream(ctx context.Context, req *model.Request) iter.Seq2[model.Part, error] {
 	return func(yield func(model.Part, error) bool) {
 		s := stream{ctx: ctx, delay: d.delay, limit: req.MaxOutputTokens, yield: yield}
-		defer s.stop()
 		s.usage.InputTokens = inputTokens(req)
 		s.play(respond(req))
 	}
@@ -52,7 +50,6 @@ type segment struct {
 type stream struct {
 	ctx   context.Context
 	delay time.Duration
-	timer *time.Timer
 	limit int // of output tokens, 0 for none
 	usage model.Usage
 	yield func(model.Part, error) bool
@@ -71,7 +68,7 @@ func (s *stream) play(segments []segment) {
 				return
 			}
 		}
-		runes := longest(seg.text)
+		runes := max(wordRunes, len(seg.text)/maxTokens)
 		for rest := seg.text; rest != ""; {
 			if s.full() {
 				s.finish(model.StopMaxTokens)
@@ -98,23 +95,14 @@ func (s *stream) full() bool { return s.limit > 0 && s.usage.OutputTokens >= int
 // token sends one token after the delay. More is set if the next part follows without a delay.
 func (s *stream) token(p model.Part, last bool) bool {
 	if s.usage.OutputTokens > 0 && s.delay > 0 {
-		s.wait()
+		select {
+		case <-time.After(s.delay):
+		case <-s.ctx.Done():
+		}
 	}
 	s.usage.OutputTokens++
 	p.More = s.delay == 0 || last || s.full()
 	return s.send(p)
-}
-
-func (s *stream) wait() {
-	if s.timer == nil {
-		s.timer = time.NewTimer(s.delay)
-	} else {
-		s.timer.Reset(s.delay)
-	}
-	select {
-	case <-s.timer.C:
-	case <-s.ctx.Done():
-	}
 }
 
 // send reports whether to continue. It yields the cause if the context has ended.
@@ -126,12 +114,6 @@ func (s *stream) send(p model.Part) bool {
 	return s.yield(p, nil)
 }
 
-func (s *stream) stop() {
-	if s.timer != nil {
-		s.timer.Stop()
-	}
-}
-
 const (
 	// wordRunes bounds a token: longer words are split.
 	wordRunes = 12
@@ -140,38 +122,18 @@ const (
 	maxTokens = 1000
 )
 
-// longest returns the maximum length of a token of s, in runes.
-func longest(s string) int { return max(wordRunes, len(s)/maxTokens) }
-
-// cut returns the first token of s, which must not be empty, and the rest. A token is a word with
-// the white space before it, limited to most runes, or one rune of a script without spaces. A rune
-// is never split.
-func cut(s string, most int) (token, rest string) {
-	if most > wordRunes { // the text is too long to be split by words
-		for i := range s {
-			if most--; most < 0 {
-				return s[:i], s[i:]
-			}
-		}
-		return s, ""
-	}
+// cut returns the first token of a text and the rest. A token is a word with the white space before
+// it, limited to most runes. The tokens of a long text are not split at words.
+func cut(text string, most int) (token, rest string) {
 	word, runes := false, 0
-	for i, r := range s {
-		switch {
-		case runes == most, word && unicode.IsSpace(r):
-			return s[:i], s[i:]
-		case unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul):
-			if runes > 0 {
-				return s[:i], s[i:]
-			}
-			end := i + utf8.RuneLen(r)
-			return s[:end], s[end:]
-		case !unicode.IsSpace(r):
-			word = true
+	for i, r := range text {
+		if runes == most || word && most == wordRunes && unicode.IsSpace(r) {
+			return text[:i], text[i:]
 		}
+		word = word || !unicode.IsSpace(r)
 		runes++
 	}
-	return s, ""
+	return text, ""
 }
 
 // inputTokens estimates the tokens of a request: one for four bytes.

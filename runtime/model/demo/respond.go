@@ -11,6 +11,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/seed93082962/agenthost/internal/excerpt"
 	"github.com/seed93082962/agenthost/runtime/model"
 )
 
@@ -62,14 +63,12 @@ func command(message, name string) (rest string, ok bool) {
 
 // quote returns s, shortened to maxEcho runes.
 func quote(s string) string {
-	n := 0
-	for i := range s {
-		if n == maxEcho {
-			return strings.ToValidUTF8(s[:i], "\uFFFD") + fmt.Sprintf("... (and %d characters more)", utf8.RuneCountInString(s[i:]))
-		}
-		n++
+	head := excerpt.Characters(s, maxEcho)
+	more := ""
+	if n := utf8.RuneCountInString(s[len(head):]); n > 0 {
+		more = fmt.Sprintf("... (and %d characters more)", n)
 	}
-	return strings.ToValidUTF8(s, "\uFFFD")
+	return strings.ToValidUTF8(head, "\uFFFD") + more
 }
 
 // call returns the response to a /tool command.
@@ -81,7 +80,7 @@ func call(req *model.Request, args string) []segment {
 	switch {
 	case name == "":
 		return text(howTo + ". " + offered(req))
-	case !offers(req, name):
+	case !slices.ContainsFunc(req.Tools, func(t model.Tool) bool { return t.Name == name }):
 		return text(fmt.Sprintf("There is no tool named %q. ", quote(name)) + offered(req))
 	}
 	var compact bytes.Buffer
@@ -95,15 +94,6 @@ func call(req *model.Request, args string) []segment {
 		{kind: model.KindText, text: "I call the tool " + name + "."},
 		{kind: model.KindToolInput, id: callID(req), name: name, text: compact.String()},
 	}
-}
-
-func offers(req *model.Request, name string) bool {
-	for i := range req.Tools {
-		if req.Tools[i].Name == name {
-			return true
-		}
-	}
-	return false
 }
 
 func offered(req *model.Request) string {
@@ -122,12 +112,7 @@ func offered(req *model.Request) string {
 func callID(req *model.Request) string {
 	h := fnv.New64a()
 	_, _ = io.WriteString(h, req.System)
-	for i := range req.Messages {
-		for j := range req.Messages[i].Content {
-			b := &req.Messages[i].Content[j]
-			fmt.Fprintf(h, "\x00%s\x00%s\x00%s\x00%s", b.Type, b.Text, b.ID, b.Input)
-		}
-	}
+	_ = json.NewEncoder(h).Encode(req.Messages) // a hash takes all bytes
 	return fmt.Sprintf("demo_%016x", h.Sum64())
 }
 
