@@ -55,8 +55,8 @@ type FilesConfig struct {
 // returns [ErrDamaged] for any other line that cannot be read, and [ErrNewer] for the format of a
 // later version of this package. It does not modify such a file, which an operator can repair.
 //
-// Files older than TTL are removed in small batches, by NewFiles and by Open, unless they are in
-// use. Files of other working directories are ignored.
+// Files older than TTL are removed by NewFiles, and once an hour by Open, unless they are in use.
+// Files of other working directories are ignored.
 //
 // The lock is flock(2) on Linux, macOS, the BSDs and illumos, and LockFileEx on Windows. The system
 // releases it when the process ends. On other systems only one Files may use a directory.
@@ -70,8 +70,8 @@ type Files struct {
 
 	fsync func(*os.File) error // (*os.File).Sync, replaced by tests
 
-	sweepMu sync.Mutex // guards pass
-	pass    pass
+	sweepMu   sync.Mutex // guards nextSweep
+	nextSweep time.Time
 }
 
 var _ Store = (*Files)(nil)
@@ -92,7 +92,7 @@ func NewFiles(cfg FilesConfig) (*Files, error) {
 	if err := f.openDirs(); err != nil {
 		return nil, fmt.Errorf("open session store: %w", err)
 	}
-	f.sweep(budgetAtStart)
+	f.sweep()
 	return f, nil
 }
 
@@ -106,7 +106,7 @@ func (f *Files) openDirs() error {
 	}
 	f.cfg.CWD = cwd
 	hash := sha256.Sum256([]byte(cwd))
-	f.base = filepath.Join("sessions", hex.EncodeToString(hash[:16]))
+	f.base = "sessions/" + hex.EncodeToString(hash[:16])
 	if err := os.MkdirAll(f.cfg.Dir, 0o700); err != nil {
 		return err
 	}
@@ -124,7 +124,7 @@ func (f *Files) openDirs() error {
 func (f *Files) Close() error {
 	f.sweepMu.Lock()
 	defer f.sweepMu.Unlock()
-	return errors.Join(f.pass.close(), f.root.Close())
+	return f.root.Close()
 }
 
 // Open implements [Store]. An agent id must match ^[a-z0-9](-?[a-z0-9])*$ and have at most 63
@@ -133,7 +133,7 @@ func (f *Files) Open(_ context.Context, agentID, id string) (Session, error) {
 	if !validAgent(agentID) {
 		return nil, fmt.Errorf("open session: invalid agent id %q", agentID)
 	}
-	f.sweep(budgetAtOpen)
+	f.sweep()
 	if k := (key{agentID, id}); validFile(id) {
 		t, err := f.resume(k)
 		switch {

@@ -2,117 +2,66 @@ package session
 
 import (
 	"errors"
-	"io"
 	"io/fs"
-	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"time"
 )
 
 const (
-	// The budget of one sweep. Checking a file costs 1 and takes about 1.5 us, so that a start is
-	// delayed by a few milliseconds and the opening of a session hardly at all.
-	budgetAtStart = 1000
-	budgetAtOpen  = 64
-
-	// removalCost is the additional cost of removing a file, which takes about 150 us.
-	removalCost = 20
-
-	// passInterval is the time between two passes over all files.
-	passInterval = time.Hour
-
-	// batchSize is the number of directory entries that are read at a time.
-	batchSize = 64
+	// sweepInterval is the time between two sweeps, and sweepAgain that after one that has reached
+	// maxRemovals. Checking a file takes about 1.5 us, and removing one 150 us, which the start or the
+	// opening of a session waits for.
+	sweepInterval = time.Hour
+	sweepAgain    = time.Minute
+	maxRemovals   = 500
 )
 
-// pass is the progress of a pass over all files of a store.
-type pass struct {
-	started bool
-	agents  []string // agents whose directories have not been opened yet
-	agent   string   // the agent of dir
-	dir     *os.File // the current directory, nil between two agents
-	entries []fs.DirEntry
-	next    time.Time // earliest start
-}
-
-// sweep removes expired files until the budget is used. It continues the current pass, or starts
-// the next one when it is due. It returns immediately if another goroutine is sweeping.
-func (f *Files) sweep(budget int) {
+// sweep removes expired files if that is due. It returns immediately if another goroutine is
+// sweeping.
+func (f *Files) sweep() {
 	if !f.sweepMu.TryLock() {
 		return
 	}
 	defer f.sweepMu.Unlock()
-	p := &f.pass
-	if !p.started && time.Now().Before(p.next) {
+	if time.Now().Before(f.nextSweep) {
 		return
 	}
-	for ; budget > 0; budget-- {
-		if len(p.entries) > 0 {
-			if f.sweepEntry(p.agent, p.entries[0]) {
-				budget -= removalCost
+	f.nextSweep = time.Now().Add(min(f.cfg.TTL, sweepInterval))
+	agents, err := f.agents()
+	removals := 0
+	for _, agent := range agents {
+		entries, listErr := fs.ReadDir(f.root.FS(), path.Join(f.base, agent))
+		err = errors.Join(err, listErr)
+		for _, e := range entries {
+			if !f.sweepEntry(agent, e) {
+				continue
 			}
-			p.entries = p.entries[1:]
-			continue
-		}
-		err := f.readEntries()
-		if errors.Is(err, io.EOF) {
-			*p = pass{next: time.Now().Add(min(f.cfg.TTL, passInterval))}
-			return
-		}
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			f.cfg.Logger.Warn("cannot list expired transcripts", "agent", p.agent, "err", err)
+			if removals++; removals == maxRemovals {
+				f.nextSweep = time.Now().Add(sweepAgain)
+				return
+			}
 		}
 	}
-}
-
-// readEntries reads the next entries of the pass, which are of one agent's directory. It returns
-// io.EOF after the last directory. After any other error the pass continues with the next one.
-func (f *Files) readEntries() (err error) {
-	p := &f.pass
-	if !p.started {
-		p.started = true
-		p.agents, err = f.agents()
-		return err
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		f.cfg.Logger.Warn("cannot list expired transcripts", "err", err)
 	}
-	if p.dir == nil {
-		if len(p.agents) == 0 {
-			return io.EOF
-		}
-		p.agent, p.agents = p.agents[0], p.agents[1:]
-		p.dir, err = f.root.Open(filepath.Join(f.base, p.agent))
-		return err
-	}
-	p.entries, err = p.dir.ReadDir(batchSize)
-	if err == nil {
-		return nil
-	}
-	if errors.Is(err, io.EOF) {
-		err = nil
-	}
-	err = errors.Join(err, p.dir.Close())
-	p.dir = nil
-	return err
 }
 
 // agents returns the agents that have a directory. Symbolic links are ignored.
 func (f *Files) agents() ([]string, error) {
-	dir, err := f.root.Open(f.base)
-	if err != nil {
-		return nil, err
-	}
-	entries, err := dir.ReadDir(-1)
+	entries, err := fs.ReadDir(f.root.FS(), f.base)
 	var names []string
 	for _, e := range entries {
 		if e.IsDir() && validAgent(e.Name()) {
 			names = append(names, e.Name())
 		}
 	}
-	return names, errors.Join(err, dir.Close())
+	return names, err
 }
 
-// sweepEntry removes an expired file unless it is in use. It reports whether a removal was
-// attempted.
+// sweepEntry removes an expired file unless it is in use. It reports whether the file was removed.
 func (f *Files) sweepEntry(agent string, e fs.DirEntry) bool {
 	id, isTranscript := strings.CutSuffix(e.Name(), extension)
 	isTemporary := false
@@ -131,17 +80,18 @@ func (f *Files) sweepEntry(agent string, e fs.DirEntry) bool {
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			f.cfg.Logger.Warn("cannot remove the file of an interrupted compaction", "session_id", id, "agent", agent, "err", err)
 		}
-		return true
+		return err == nil
 	}
 	k := key{agent, id}
 	if !f.acquire(k) {
 		return false
 	}
 	defer f.release(k)
-	if err := f.removeExpired(k); err != nil && !errors.Is(err, ErrBusy) && !errors.Is(err, fs.ErrNotExist) {
+	err = f.removeExpired(k)
+	if err != nil && !errors.Is(err, ErrBusy) && !errors.Is(err, fs.ErrNotExist) {
 		f.cfg.Logger.Warn("cannot remove an expired transcript", "session_id", id, "agent", agent, "err", err)
 	}
-	return true
+	return err == nil
 }
 
 // removeExpired locks a transcript and removes it if it is still expired.
@@ -154,12 +104,4 @@ func (f *Files) removeExpired(k key) error {
 		err = f.root.Remove(f.path(k))
 	}
 	return errors.Join(err, unlockAndClose(file))
-}
-
-// close releases the open directory of the pass.
-func (p *pass) close() error {
-	if p.dir == nil {
-		return nil
-	}
-	return p.dir.Close()
 }

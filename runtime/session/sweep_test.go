@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -74,7 +75,7 @@ func TestSweepAtStart(t *testing.T) {
 	}
 }
 
-// Expired files that exceed the budget of the start are removed as sessions are opened.
+// Expired files that exceed the limit of a sweep are removed as sessions are opened later.
 func TestSweepContinuesAtOpen(t *testing.T) {
 	dir, cwd := t.TempDir(), t.TempDir()
 	file := transcriptPath(t, dir, createSession(t, newFiles(t, session.FilesConfig{Dir: dir, CWD: cwd}), "one"))
@@ -82,24 +83,26 @@ func TestSweepContinuesAtOpen(t *testing.T) {
 	for agent := range 3 {
 		folder := filepath.Join(filepath.Dir(filepath.Dir(file)), fmt.Sprint("agent-", agent))
 		require.NoError(t, os.Mkdir(folder, 0o700))
-		for i := range 200 {
+		for i := range 350 {
 			name := filepath.Join(folder, fmt.Sprint(i, ".jsonl"))
 			writeFile(t, name, text)
-			setAge(t, name, 1000*time.Hour)
+			require.NoError(t, os.Chtimes(name, time.Time{}, time.Unix(0, 0)))
 		}
 	}
-	before := len(glob(t, dir, "*"))
-	store := newFiles(t, session.FilesConfig{Dir: dir, CWD: cwd})
-	left := len(glob(t, dir, "*"))
-	require.Less(t, left, before)
-	require.Greater(t, left, before-100, "the budget of the start")
-	for range 300 {
+	synctest.Test(t, func(t *testing.T) {
+		store, err := session.NewFiles(session.FilesConfig{Dir: dir, CWD: cwd})
+		require.NoError(t, err)
+		var left []int
+		for range 5 {
+			left = append(left, len(glob(t, dir, "*.jsonl")))
+			require.NoError(t, open(t, store, "a", "").Close())
+			<-time.After(40 * time.Second)
+		}
+		require.Equal(t, []int{551, 551, 551, 51, 51}, left)
 		require.NoError(t, open(t, store, "a", "").Close())
-		now := len(glob(t, dir, "*"))
-		require.GreaterOrEqual(t, now, left-5, "the budget of an open")
-		left = now
-	}
-	require.Equal(t, []string{file}, glob(t, dir, "*"))
+		require.Equal(t, []string{file}, glob(t, dir, "*.jsonl"))
+		require.NoError(t, store.Close())
+	})
 }
 
 func TestFilesRecreateARemovedDirectory(t *testing.T) {
