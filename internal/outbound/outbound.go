@@ -11,6 +11,8 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -242,4 +244,20 @@ func (b *limitedBody) Read(p []byte) (int, error) {
 		return n, ErrTooLarge
 	}
 	return n, err
+}
+
+// maxRetryAfter limits implausible dates and numbers.
+const maxRetryAfter = 24 * time.Hour
+
+// RetryAfter returns the wait that the header Retry-After of a response requests, 0 for none. It is
+// in seconds, also with a fraction, or a date (RFC 9110, 10.2.3).
+func RetryAfter(h http.Header) time.Duration {
+	value := strings.TrimSpace(h.Get("Retry-After"))
+	var wait time.Duration
+	if seconds, err := strconv.ParseFloat(value, 64); err == nil && seconds > 0 { // not NaN
+		wait = time.Duration(min(seconds, maxRetryAfter.Seconds()) * float64(time.Second))
+	} else if date, err := http.ParseTime(value); err == nil {
+		wait = time.Until(date)
+	}
+	return min(max(wait, 0), maxRetryAfter)
 }

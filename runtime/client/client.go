@@ -24,7 +24,6 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
@@ -278,22 +277,7 @@ func (e *Error) Error() string {
 
 // failure returns the error of a response.
 func failure(res *http.Response, data []byte) *Error {
-	e := &Error{Status: res.StatusCode, RetryAfter: retryAfter(res.Header.Get("Retry-After"), time.Now())}
+	e := &Error{Status: res.StatusCode, RetryAfter: outbound.RetryAfter(res.Header)}
 	_ = json.Unmarshal(data, &e.Body) // a proxy may send any body
 	return e
-}
-
-// maxRetryAfter limits implausible numbers and dates.
-const maxRetryAfter = 24 * time.Hour
-
-// retryAfter decodes the header of RFC 9110 (10.2.3). The runtime sends seconds, a proxy may send a
-// date.
-func retryAfter(value string, now time.Time) time.Duration {
-	var wait time.Duration
-	if seconds, err := strconv.ParseInt(value, 10, 64); err == nil {
-		wait = time.Duration(min(seconds, int64(maxRetryAfter/time.Second))) * time.Second
-	} else if date, err := http.ParseTime(value); err == nil {
-		wait = date.Sub(now)
-	}
-	return min(max(wait, 0), maxRetryAfter)
 }

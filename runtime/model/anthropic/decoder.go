@@ -99,25 +99,16 @@ func ignorable(ev sse.Event, e *event, err error) bool {
 	if shape := new(json.UnmarshalTypeError); errors.As(err, &shape) {
 		switch e.Type {
 		case "content_block_start":
-			return !e.ContentBlock.known()
+			return !slices.Contains(known, e.ContentBlock.Type)
 		case "content_block_delta":
-			return !e.Delta.known()
+			return !slices.Contains(known, e.Delta.Type)
 		}
-		return !known(e.Type)
+		return !slices.Contains(known, e.Type)
 	}
 	if ev.Type == "" {
 		return string(bytes.TrimSpace(ev.Data)) == "[DONE]" // some gateways end every stream with it
 	}
-	return !known(ev.Type)
-}
-
-func known(typ string) bool {
-	switch typ {
-	case "message_start", "content_block_start", "content_block_delta", "content_block_stop",
-		"message_delta", "message_stop", "error":
-		return true
-	}
-	return false
+	return !slices.Contains(known, ev.Type)
 }
 
 // appendContent appends the blocks with which a message starts, or the text that takes their place.
@@ -141,7 +132,7 @@ func (d *decoder) startBlock(parts []model.Part, index int, b *contentBlock) ([]
 		return parts, &model.Error{Code: model.CodeServer, Message: "upstream sent too many content blocks"}
 	}
 	parts = d.endBlock(parts)
-	d.blocks = append(d.blocks, openBlock{index: index, call: b.Type == "tool_use", unknown: !b.known()})
+	d.blocks = append(d.blocks, openBlock{index: index, call: b.Type == "tool_use", unknown: !slices.Contains(known, b.Type)})
 	switch b.Type {
 	case "text":
 		parts = d.appendIncrement(parts, increment{model.KindText, index, string(b.Text)})

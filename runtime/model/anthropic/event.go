@@ -38,14 +38,6 @@ type contentBlock struct {
 	Input     json.RawMessage `json:"input"` // an object, or its JSON in a string
 }
 
-func (b *contentBlock) known() bool {
-	switch b.Type {
-	case "text", "thinking", "redacted_thinking", "tool_use":
-		return true
-	}
-	return false
-}
-
 type delta struct {
 	Type        string `json:"type"`
 	Text        text   `json:"text"`
@@ -55,12 +47,11 @@ type delta struct {
 	StopReason  string `json:"stop_reason"` // of message_delta
 }
 
-func (b *delta) known() bool {
-	switch b.Type {
-	case "text_delta", "thinking_delta", "signature_delta", "input_json_delta":
-		return true
-	}
-	return false
+// known are the types of events, blocks and deltas that the decoder reads.
+var known = []string{
+	"message_start", "content_block_start", "content_block_delta", "content_block_stop", "message_delta", "message_stop", "error",
+	"text", "thinking", "redacted_thinking", "tool_use",
+	"text_delta", "thinking_delta", "signature_delta", "input_json_delta",
 }
 
 type usage struct {

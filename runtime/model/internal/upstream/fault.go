@@ -9,13 +9,12 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/seed93082962/agenthost/internal/excerpt"
+	"github.com/seed93082962/agenthost/internal/outbound"
 	"github.com/seed93082962/agenthost/runtime/model"
 	"github.com/seed93082962/agenthost/sse"
 )
@@ -52,7 +51,7 @@ func (c *Client) check(resp *http.Response, cancel context.CancelFunc) error {
 		Code:       code,
 		Status:     status,
 		Message:    c.message(code, status, fault.Message),
-		RetryAfter: retryAfter(resp.Header, time.Now()),
+		RetryAfter: outbound.RetryAfter(resp.Header),
 	}
 }
 
@@ -133,27 +132,6 @@ func statusCode(status int) model.Code {
 	default: // 5xx, and statuses that an API does not use: 204, 302
 		return model.CodeServer
 	}
-}
-
-// maxRetryAfter limits implausible dates and numbers.
-const maxRetryAfter = 24 * time.Hour
-
-// retryAfter reads the header of RFC 9110 (10.2.3): seconds, also with a fraction, or a date.
-func retryAfter(h http.Header, now time.Time) time.Duration {
-	value := strings.TrimSpace(h.Get("Retry-After"))
-	if value == "" {
-		return 0
-	}
-	var wait time.Duration
-	if seconds, err := strconv.ParseFloat(value, 64); err == nil {
-		if !(seconds > 0) { // NaN too
-			return 0
-		}
-		wait = time.Duration(min(seconds, maxRetryAfter.Seconds()) * float64(time.Second))
-	} else if date, err := http.ParseTime(value); err == nil {
-		wait = date.Sub(now)
-	}
-	return min(max(wait, 0), maxRetryAfter)
 }
 
 // reported reports whether the fault has a message or a code.
