@@ -1,8 +1,37 @@
+// Package agent defines agents as plain data: name, model, tools, permissions. It starts no
+// process, opens no file and reads no environment.
+//
+// An [Agent] is built in Go, or by [Parse] from the YAML or JSON text of a configuration [File]:
+//
+//	auth: {apiKey: "${HTTP_KEY}"}
+//	limits: {runTimeout: 10m}
+//	agents:
+//	  - id: coder
+//	    model: claude-sonnet-4-5
+//	    provider: {protocol: anthropic, apiKey: "${TEAM_KEY}"}
+//	    systemPromptFile: prompts/coder.md
+//	    allowedTools: [Read, "Bash(git *)"]
+//
+// The keys of the file are the JSON names of the fields. Parse reads the output of json.Marshal and
+// yaml.Marshal of a File back to the same value.
+//
+// An agent is validated in two steps, whether it was parsed or built in Go. [File.Validate], which
+// Parse includes, finds faults that prevent a program from starting: missing, malformed or repeated
+// settings. [Agent.Check] finds faults that make only this agent unavailable, such as an unknown
+// protocol. Both return all [Faults] together.
+//
+// The comment of a setting states if nil and empty differ: without AllowedTools an agent has every
+// tool, with an empty list it has none.
+//
+// [Parse] takes time and memory in proportion to the size of its input, which the caller limits.
+// The depth of values and the number of values from aliases are limited.
 package agent
 
 import (
 	"cmp"
+	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -170,3 +199,57 @@ func (a *Agent) SkillSources() []string {
 	}
 	return slices.Clone(a.SettingSources)
 }
+
+// File is a whole configuration file.
+type File struct {
+	Auth      Auth            `json:"auth,omitzero"`
+	CWD       string          `json:"cwd,omitempty"`       // root of the file routes and of the built-in tools
+	AgentHome string          `json:"agentHome,omitempty"` // directory of skills below cwd and the home directory
+	StateDir  string          `json:"stateDir,omitempty"`  // directory of the sessions
+	Limits    Limits          `json:"limits,omitzero"`
+	Sandbox   SandboxSettings `json:"sandbox,omitzero"`
+	Agents    []Agent         `json:"agents,omitzero"` // required in a file, but may be empty
+}
+
+// Auth lists the API keys of the runtime. Without keys, every caller has access.
+type Auth struct {
+	APIKeys []Secret `json:"apiKey,omitzero"` // in a file a list, or one string as for [SplitKeys]
+}
+
+// SplitKeys splits a comma-separated list of API keys.
+func SplitKeys(s string) []Secret {
+	parts := strings.Split(s, ",")
+	keys := make([]Secret, len(parts))
+	for i, part := range parts {
+		keys[i] = Secret(strings.TrimSpace(part))
+	}
+	return keys
+}
+
+// RelativeTo prefixes each relative path with dir, the directory of the file: CWD, StateDir, and an
+// agent's SystemPromptFile, ExtraUserSkillDirs and paths of custom tools. The commands and
+// arguments of MCP servers are unchanged. If dir is absolute, all paths are absolute.
+func (f *File) RelativeTo(dir string) {
+	join := func(path *string) {
+		if *path != "" && !filepath.IsAbs(*path) {
+			*path = filepath.Join(dir, *path)
+		}
+	}
+	join(&f.CWD)
+	join(&f.StateDir)
+	for i := range f.Agents {
+		join(&f.Agents[i].SystemPromptFile)
+		for j := range f.Agents[i].ExtraUserSkillDirs {
+			join(&f.Agents[i].ExtraUserSkillDirs[j])
+		}
+		for j := range f.Agents[i].CustomTools {
+			join(&f.Agents[i].CustomTools[j].Path)
+		}
+	}
+}
+
+// MarshalYAML encodes the same keys as JSON. Secrets are in clear text.
+func (f File) MarshalYAML() (any, error) { return yamlOf(f) }
+
+// MarshalYAML encodes the same keys as JSON. Secrets are in clear text.
+func (a Agent) MarshalYAML() (any, error) { return yamlOf(a) }

@@ -83,19 +83,12 @@ func textTokens[T string | json.RawMessage](text T) int64 {
 	return int64(n) / 4
 }
 
-// full reports whether the next request and its response might exceed the context window.
-func (r *run) full() bool {
-	room := max(r.window/5, min(int64(r.engine.cfg.Request.MaxOutputTokens)+r.window/20, r.window/2))
-	return !r.fill.off && r.fill.add(r.transcript.messages) > r.window-room
-}
-
-// compactIfFull compacts the conversation if the context window is nearly full.
+// compactIfFull compacts the conversation if the next request and its response might exceed the
+// context window.
 func (r *run) compactIfFull(ctx context.Context) error {
-	if !r.full() {
+	room := max(r.window/5, min(int64(r.engine.cfg.Request.MaxOutputTokens)+r.window/20, r.window/2))
+	if r.fill.off || r.fill.add(r.transcript.messages) <= r.window-room {
 		return nil
-	}
-	if err := r.awaitFirstAppend(); err != nil {
-		return err
 	}
 	return r.compact(ctx)
 }

@@ -260,7 +260,11 @@ func (r *run) invoke(ctx context.Context, e *entry, call tool.Call, limit time.D
 			res = result{output: "The tool failed with an internal error.", isError: true}
 		}
 	}()
-	switch err := e.validate(ctx, call.Input); {
+	var err error
+	if e.schema != nil {
+		err = e.schema.Validate(ctx, call.Input)
+	}
+	switch {
 	case errors.Is(context.Cause(ctx), errToolTimeout):
 		return r.timeoutResult(result{}, limit)
 	case ctx.Err() != nil:
@@ -337,9 +341,8 @@ func (c *calls) names() []string {
 	return names
 }
 
-// awaitCalls waits for the first append to the session and for all tool calls of the run.
+// awaitCalls waits for all tool calls of the run.
 func (r *run) awaitCalls() {
-	_ = r.awaitFirstAppend() // the run failed for another reason
 	warn := time.AfterFunc(stopWarning, func() {
 		r.engine.cfg.Logger.Warn("run waits for tool calls that do not stop", "run_id", r.in.RunID, "tools", r.calls.names())
 	})

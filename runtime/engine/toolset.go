@@ -36,7 +36,7 @@ type toolset struct {
 type entry struct {
 	tool.Tool
 	spec   tool.Spec
-	schema *schema.Schema // nil if inputs are not validated
+	schema *schema.Schema // nil if the tool validates its inputs itself
 }
 
 func newEntry(t tool.Tool, budget *schema.Budget) (*entry, error) {
@@ -145,15 +145,6 @@ func (s *toolset) offer(cfg *Config) {
 		spec := &s.entries[name].spec
 		s.offered[i] = model.Tool{Name: name, Description: spec.Description, InputSchema: spec.InputSchema}
 	}
-}
-
-// validate validates an input against the schema of the tool. If ctx ends first, it returns the
-// cause of ctx.
-func (e *entry) validate(ctx context.Context, input json.RawMessage) error {
-	if e.schema == nil { // the tool validates its input itself
-		return nil
-	}
-	return e.schema.Validate(ctx, input)
 }
 
 // mergedTools are the tools of an engine together with those of its servers.

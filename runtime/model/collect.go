@@ -78,7 +78,7 @@ func (c *Collector) Add(p *Part) error {
 	}
 	b := c.at(p.Index, t)
 	if b == nil {
-		return errTooManyBlocks()
+		return &Error{Code: CodeServer, Message: "the response exceeds the limit of 1024 content blocks"}
 	}
 	switch p.Kind {
 	case KindToolUse:
@@ -123,10 +123,6 @@ func (c *Collector) over(p *Part) error {
 		return nil
 	}
 	return &Error{Code: CodeServer, Message: what}
-}
-
-func errTooManyBlocks() error {
-	return &Error{Code: CodeServer, Message: "the response exceeds the limit of 1024 content blocks"}
 }
 
 // at returns the newest block with that index and type, or a new block. It returns nil if there are

@@ -72,11 +72,9 @@ func (p commandPattern) allows(c *call, part int) bool {
 // pattern.
 func (p commandPattern) denies(c *call) bool {
 	s := c.script()
-	return s.unreadable != nil || slices.ContainsFunc(s.lists, p.occursIn) || slices.ContainsFunc(s.lines, p.mayAllow)
-}
-
-func (p commandPattern) mayAllow(line string) bool {
-	return slices.ContainsFunc(p.lines, func(form string) bool { return overlaps(form, line) })
+	return s.unreadable != nil || slices.ContainsFunc(s.lists, p.occursIn) || slices.ContainsFunc(s.lines, func(line string) bool {
+		return slices.ContainsFunc(p.lines, func(form string) bool { return overlaps(form, line) })
+	})
 }
 
 func (p commandPattern) occursIn(words []string) bool {

@@ -83,13 +83,9 @@
 //   - the configuration of git in every worktree that contains the file, the files that it includes
 //     or names as programs, its directory of hooks, the parent of that directory in the worktree,
 //     and the files that hooks name;
-//   - .git at any depth, .gitconfig and .config/git;
-//   - a file named HEAD, which makes its directory a git directory;
-//   - files in a directory that contains a file HEAD, or that a .git file names;
-//   - files of managers of hooks (.husky, lefthook.yml, .pre-commit-config.yaml);
-//   - files that other programs execute: .bashrc, .bash_aliases, .bash_profile, .profile, .zshrc,
-//     .zprofile, .ssh, .envrc, .npmrc, .vimrc, .exrc, .vscode, .idea, .mcp.json, .github/workflows,
-//     .gitlab-ci.yml.
+//   - a file named HEAD, files in a directory that contains one, or that a .git file names;
+//   - at any depth, the files of git, of managers of hooks, of shells, editors and other programs that
+//     execute them, such as .git, .husky, .bashrc, .vscode and .github/workflows: protectedNames.
 //
 // A pattern names a protected path if one of its names is literally the last name of that path, and
 // the pattern up to there matches the path: Edit(.git/**), Edit(**/.husky/*) and Edit(.bashrc) do,
@@ -105,12 +101,10 @@
 //
 // # Read-only commands
 //
-// The mode auto approves a Bash command that consists of ls, pwd, cat, head, tail, wc, grep, rg,
-// find, stat, file, du, df, date, echo, which and git status, diff, log, show and branch, joined by
-// pipes, "&&", "||" and ";". Each may have options from a table and paths in the working directory.
-// Words are not globs, because a glob may match an option or a link. Files that rules hide from
-// Read are not approved. FIFOs, sockets and devices are not approved, because a command may wait
-// for them forever; the policy recognizes them only if Config.Resolve and Config.CWD are set.
+// The mode auto approves a Bash command of programs that only read, such as ls, grep and git log, with
+// options from a table and paths in the working directory: readOnlyUses. Words are not globs, because
+// a glob may match an option or a link. Files that rules hide from Read, FIFOs, sockets and devices,
+// which a command may wait for forever, are not approved.
 //
 // git gets options that disable the programs that the configuration of a repository names. No
 // option disables filters and core.worktree: git status and git diff are not approved if the

@@ -32,7 +32,11 @@ type Command struct {
 
 // Denied returns the connections that the proxy has denied to the command, one sentence for each
 // address: it names the address, and the field that permits it if one does. The list is bounded.
-func (c *Command) Denied() []string { return c.denied.list() }
+func (c *Command) Denied() []string {
+	c.denied.mu.Lock()
+	defer c.denied.mu.Unlock()
+	return slices.Clone(c.denied.reasons)
+}
 
 // Confine changes cmd, which the caller starts then, so that it starts confined. cmd.Dir must be
 // inside Dir of the policy; empty means Dir. cmd.Env must not be nil. The command has the

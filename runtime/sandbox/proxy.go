@@ -233,9 +233,3 @@ func (d *denied) add(reason string) {
 		d.reasons = append(d.reasons, reason)
 	}
 }
-
-func (d *denied) list() []string {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return slices.Clone(d.reasons)
-}

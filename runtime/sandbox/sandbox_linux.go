@@ -181,22 +181,13 @@ func (s *Sandbox) Close() {
 	s.served.Wait()
 }
 
-// landlockABI returns the version of Landlock in the kernel, or 0.
-func landlockABI() int {
-	version, err := landlock.LandlockGetABIVersion()
-	if err != nil {
-		return 0
-	}
-	return version
-}
-
 // kernel is what the kernel can do. Tests replace it, to simulate another kernel.
 var kernel = struct {
-	landlock func() int
+	landlock func() int          // returns the version of Landlock, or 0
 	isolate  func(variant) error // reports why namespaces cannot be created
 	groups   func() []hierarchy
 }{
-	landlock: landlockABI,
+	landlock: func() int { version, _ := landlock.LandlockGetABIVersion(); return max(version, 0) },
 	isolate:  func(v variant) error { return trials[v]() },
 	groups:   sync.OnceValue(findHierarchies),
 }

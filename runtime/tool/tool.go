@@ -105,9 +105,17 @@ func (t funcTool) Spec() Spec { return t.spec }
 
 func (t funcTool) Call(ctx context.Context, call Call) (Result, error) { return t.fn(ctx, call) }
 
-// Func returns a Tool that calls fn with a decoded input. The model receives the error of fn, or an
-// error if its input does not match In.
+// Func is Typed for a function that returns a text.
 func Func[In any](spec Spec, fn func(ctx context.Context, in In) (string, error)) Tool {
+	return Typed(spec, func(ctx context.Context, in In) (Result, error) {
+		output, err := fn(ctx, in)
+		return Result{Output: output}, err
+	})
+}
+
+// Typed returns a Tool that calls fn with a decoded input. The model receives the error of fn, or an
+// error if its input does not match In.
+func Typed[In any](spec Spec, fn func(ctx context.Context, in In) (Result, error)) Tool {
 	return New(spec, func(ctx context.Context, call Call) (Result, error) {
 		var in In
 		if err := json.Unmarshal(call.Input, &in); err != nil {
@@ -116,8 +124,7 @@ func Func[In any](spec Spec, fn func(ctx context.Context, in In) (string, error)
 			}
 			return Result{}, fmt.Errorf("the input does not match: %w", err)
 		}
-		output, err := fn(ctx, in)
-		return Result{Output: output}, err
+		return fn(ctx, in)
 	})
 }
 

@@ -67,27 +67,18 @@ func newBash(cfg *Config) tool.Tool {
 	if cfg.Sandbox != nil {
 		confined = "\n" + cfg.Sandbox.Summary()
 	}
-	return bash{typed(tool.Spec{
+	return bash{tool.Typed(tool.Spec{
 		Name: "Bash",
 		Description: `Runs a command with bash in the working directory, and returns what it writes to stdout and stderr, in the order of the writes.
 Each call starts a new shell: the directory, variables and functions of a call do not affect the next one. Stdin is empty and there is no terminal, so use options that prevent prompts, pagers and editors.
 Background processes end with the command. In long output, the middle is omitted. If the command fails, the last line is "Exit code N".
 Use Read, Write, Edit, Glob and Grep instead of commands where they are sufficient.` + confined,
-		InputSchema: json.RawMessage(bashSchema),
-	}, cfg.bash)}
-}
-
-const bashSchema = `{
-  "$schema": "https://json-schema.org/draft/2020-12/schema",
-  "type": "object",
-  "properties": {
+		InputSchema: inputSchema(`"command"`, `
     "command": {"type": "string", "description": "The command, a bash script"},
     "timeout": {"type": "integer", "minimum": 1, "maximum": 600000, "description": "Timeout in milliseconds, if the default is not suitable"},
-    "description": {"type": "string", "description": "What the command does, in five to ten words"}
-  },
-  "required": ["command"],
-  "additionalProperties": false
-}`
+    "description": {"type": "string", "description": "What the command does, in five to ten words"}`),
+	}, cfg.bash)}
+}
 
 // utf8Locale returns an environment whose locale uses UTF-8. Commands are UTF-8: in a locale such
 // as zh_CN.GBK, bash would treat the backslash in "あ\;" as the second byte of a character, and run

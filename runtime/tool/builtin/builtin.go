@@ -2,7 +2,7 @@ package builtin
 
 import (
 	"cmp"
-	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -80,16 +80,17 @@ func Tools(c Config) ([]tool.Tool, error) {
 	return tools, nil
 }
 
-// typed is [tool.Func] for a function that returns a Result.
-func typed[In any](spec tool.Spec, fn func(ctx context.Context, in In) (tool.Result, error)) tool.Tool {
-	return tool.New(spec, func(ctx context.Context, call tool.Call) (tool.Result, error) {
-		var res tool.Result
-		_, err := tool.Func(spec, func(ctx context.Context, in In) (_ string, err error) {
-			res, err = fn(ctx, in)
-			return "", err
-		}).Call(ctx, call)
-		return res, err
-	})
+// inputSchema returns the schema of an input. Both parameters are JSON: the names of required
+// properties between commas, and the properties.
+func inputSchema(required, properties string) json.RawMessage {
+	return fmt.Appendf(nil, `{
+  "$schema": "https://json-schema.org/draft/2020-12/schema",
+  "type": "object",
+  "properties": {%s
+  },
+  "required": [%s],
+  "additionalProperties": false
+}`, properties, required)
 }
 
 // pathError returns the error of a file operation for the model. It reveals nothing about files

@@ -3,7 +3,6 @@ package builtin
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/maphash"
@@ -32,11 +31,15 @@ const (
 )
 
 func newEdit(c *Config) tool.Tool {
-	return typed(tool.Spec{
+	return tool.Typed(tool.Spec{
 		Name: "Edit",
 		Description: `Replaces a text in a file. old_string must match the file exactly, including white space and indentation, and must occur exactly once: add neighbouring lines until it is unique, or set replace_all to replace every occurrence.
 Do not include the line numbers of Read. In a file whose lines end in \r\n, use \r\n. To create a file, use Write.`,
-		InputSchema: json.RawMessage(editSchema),
+		InputSchema: inputSchema(`"file_path", "old_string", "new_string"`, `
+    "file_path": {"type": "string", "minLength": 1, "description": "The file, absolute or relative to the working directory"},
+    "old_string": {"type": "string", "description": "The text to replace, exactly as in the file"},
+    "new_string": {"type": "string", "description": "The replacement, which must differ from old_string"},
+    "replace_all": {"type": "boolean", "description": "Replace every occurrence of old_string; defaults to false"}`),
 	}, func(ctx context.Context, in editInput) (tool.Result, error) {
 		if c.hidesPath(in.FilePath) { // any other result would depend on its content
 			return tool.Result{}, fmt.Errorf("Edit cannot change %s, because a rule denies reading it", display(in.FilePath)) //nolint:staticcheck // the name of the tool
@@ -248,19 +251,6 @@ func appendChange(out, data []byte, from, to int) []byte {
 	return out
 }
 
-const editSchema = `{
-  "$schema": "https://json-schema.org/draft/2020-12/schema",
-  "type": "object",
-  "properties": {
-    "file_path": {"type": "string", "minLength": 1, "description": "The file, absolute or relative to the working directory"},
-    "old_string": {"type": "string", "description": "The text to replace, exactly as in the file"},
-    "new_string": {"type": "string", "description": "The replacement, which must differ from old_string"},
-    "replace_all": {"type": "boolean", "description": "Replace every occurrence of old_string; defaults to false"}
-  },
-  "required": ["file_path", "old_string", "new_string"],
-  "additionalProperties": false
-}`
-
 type writeInput struct {
 	FilePath string `json:"file_path"`
 	Content  string `json:"content"`
@@ -269,11 +259,13 @@ type writeInput struct {
 const newFileMode = 0o644 // before umask
 
 func newWrite(c *Config) tool.Tool {
-	return typed(tool.Spec{
+	return tool.Typed(tool.Spec{
 		Name: "Write",
 		Description: `Writes a file. Creates the file and missing directories, or replaces the whole content of an existing file.
 To change part of a file, use Edit. Read an existing file before you replace it.`,
-		InputSchema: json.RawMessage(writeSchema),
+		InputSchema: inputSchema(`"file_path", "content"`, `
+    "file_path": {"type": "string", "minLength": 1, "description": "The file, absolute or relative to the working directory"},
+    "content": {"type": "string", "description": "The whole content of the file"}`),
 	}, func(ctx context.Context, in writeInput) (tool.Result, error) {
 		defer lock(c.Dir, in.FilePath)()
 		if ctx.Err() != nil {
@@ -296,14 +288,3 @@ To change part of a file, use Edit. Read an existing file before you replace it.
 		return c.result(fmt.Sprintf("%s %s (%s).", verb, display(in.FilePath), size)), nil
 	})
 }
-
-const writeSchema = `{
-  "$schema": "https://json-schema.org/draft/2020-12/schema",
-  "type": "object",
-  "properties": {
-    "file_path": {"type": "string", "minLength": 1, "description": "The file, absolute or relative to the working directory"},
-    "content": {"type": "string", "description": "The whole content of the file"}
-  },
-  "required": ["file_path", "content"],
-  "additionalProperties": false
-}`

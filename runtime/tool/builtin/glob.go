@@ -3,7 +3,6 @@ package builtin
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -32,13 +31,15 @@ const (
 )
 
 func newGlob(c *Config) tool.Tool {
-	return typed(tool.Spec{
+	return tool.Typed(tool.Spec{
 		Name: "Glob",
 		Description: `Finds files by name. Returns at most 1000 paths, the most recently modified first.
 In a pattern, * matches any text within one name, ** any number of directories, ? one character, [a-z] one character of a set, and {a,b} either alternative. Examples: **/*.go, src/**/*.{ts,tsx}.
 The paths are relative to the working directory. Hidden files are included. .git directories and links to directories are skipped.`,
-		InputSchema: json.RawMessage(globSchema),
-		ReadOnly:    true,
+		InputSchema: inputSchema(`"pattern"`, `
+    "pattern": {"type": "string", "minLength": 1, "maxLength": 1000, "description": "The pattern, relative to path, such as **/*.go"},
+    "path": {"type": "string", "description": "The directory to search; defaults to the working directory"}`),
+		ReadOnly: true,
 	}, func(ctx context.Context, in globInput) (tool.Result, error) {
 		base, pattern, err := c.globBase(in)
 		if err != nil {
@@ -150,11 +151,6 @@ type file struct {
 	modified time.Time
 }
 
-// compare orders files by time, oldest first, and files of the same time by name, in reverse.
-func (f file) compare(other file) int {
-	return cmp.Or(f.modified.Compare(other.modified), -cmp.Compare(f.name, other.name))
-}
-
 // files are the newest files that were added, at most twice maxFiles.
 type files []file
 
@@ -164,19 +160,9 @@ func (f *files) add(x file) {
 	}
 }
 
-// cut sorts the files, the newest first, and removes the ones after maxFiles.
+// cut sorts the files, the newest first and those of the same time by name, and removes the ones
+// after maxFiles.
 func (f *files) cut() {
-	slices.SortFunc(*f, func(a, b file) int { return -a.compare(b) })
+	slices.SortFunc(*f, func(a, b file) int { return cmp.Or(b.modified.Compare(a.modified), cmp.Compare(a.name, b.name)) })
 	*f = (*f)[:min(len(*f), maxFiles)]
 }
-
-const globSchema = `{
-  "$schema": "https://json-schema.org/draft/2020-12/schema",
-  "type": "object",
-  "properties": {
-    "pattern": {"type": "string", "minLength": 1, "maxLength": 1000, "description": "The pattern, relative to path, such as **/*.go"},
-    "path": {"type": "string", "description": "The directory to search; defaults to the working directory"}
-  },
-  "required": ["pattern"],
-  "additionalProperties": false
-}`

@@ -3,7 +3,6 @@ package builtin
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"path"
@@ -41,14 +40,24 @@ const (
 )
 
 func newGrep(c *Config) tool.Tool {
-	return typed(tool.Spec{
+	return tool.Typed(tool.Spec{
 		Name: "Grep",
 		Description: `Searches the lines of files for a regular expression. Use it instead of grep or rg in Bash.
 The syntax is that of RE2 and Go: log.*Error, func\s+\w+\(, (?:a|b). Lookarounds and backreferences are not supported. Write \{ for a brace.
 output_mode files_with_matches (the default) returns the paths of files with matches, content returns matching lines as path:number:text and context lines as path-number-text, and count returns the number of matching lines as path:number.
 The paths are relative to the working directory. Binary files, .git directories and links are skipped.`,
-		InputSchema: json.RawMessage(grepSchema),
-		ReadOnly:    true,
+		InputSchema: inputSchema(`"pattern"`, `
+    "pattern": {"type": "string", "minLength": 1, "description": "The regular expression, in RE2 syntax"},
+    "path": {"type": "string", "description": "The file or directory to search; defaults to the working directory"},
+    "glob": {"type": "string", "description": "Only files that match, by name (*.go) or by path (src/**/*.ts); a leading ! negates it"},
+    "output_mode": {"type": "string", "enum": ["content", "files_with_matches", "count"], "description": "Defaults to files_with_matches"},
+    "-i": {"type": "boolean", "description": "Ignore letter case"},
+    "-n": {"type": "boolean", "description": "Line numbers in content mode; defaults to true"},
+    "-A": {"type": "integer", "minimum": 0, "description": "Lines after each match in content mode, at most 100"},
+    "-B": {"type": "integer", "minimum": 0, "description": "Lines before each match in content mode, at most 100"},
+    "-C": {"type": "integer", "minimum": 0, "description": "Lines before and after each match in content mode, at most 100"},
+    "head_limit": {"type": "integer", "minimum": 0, "description": "Maximum number of lines or files; defaults to 250, 0 means unlimited"}`),
+		ReadOnly: true,
 	}, func(ctx context.Context, in grepInput) (tool.Result, error) {
 		match, err := newMatcher(in.Pattern, in.IgnoreCase)
 		if err != nil {
@@ -236,22 +245,3 @@ func globFilter(glob string) (func(paths ...string) bool, error) {
 		return negated
 	}, nil
 }
-
-const grepSchema = `{
-  "$schema": "https://json-schema.org/draft/2020-12/schema",
-  "type": "object",
-  "properties": {
-    "pattern": {"type": "string", "minLength": 1, "description": "The regular expression, in RE2 syntax"},
-    "path": {"type": "string", "description": "The file or directory to search; defaults to the working directory"},
-    "glob": {"type": "string", "description": "Only files that match, by name (*.go) or by path (src/**/*.ts); a leading ! negates it"},
-    "output_mode": {"type": "string", "enum": ["content", "files_with_matches", "count"], "description": "Defaults to files_with_matches"},
-    "-i": {"type": "boolean", "description": "Ignore letter case"},
-    "-n": {"type": "boolean", "description": "Line numbers in content mode; defaults to true"},
-    "-A": {"type": "integer", "minimum": 0, "description": "Lines after each match in content mode, at most 100"},
-    "-B": {"type": "integer", "minimum": 0, "description": "Lines before each match in content mode, at most 100"},
-    "-C": {"type": "integer", "minimum": 0, "description": "Lines before and after each match in content mode, at most 100"},
-    "head_limit": {"type": "integer", "minimum": 0, "description": "Maximum number of lines or files; defaults to 250, 0 means unlimited"}
-  },
-  "required": ["pattern"],
-  "additionalProperties": false
-}`

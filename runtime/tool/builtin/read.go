@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -27,13 +26,16 @@ const (
 
 func newRead(c *Config) tool.Tool {
 	skills := skillDirs(c.Dir, c.Skills)
-	return typed(tool.Spec{
+	return tool.Typed(tool.Spec{
 		Name: "Read",
 		Description: `Reads a text file. Each line of the output is a line number, a tab and the line. The number and the tab are not in the file.
 By default, the output begins at the first line and has at most 2000 lines. If the file is longer, the last line of the output gives the next offset. A line is truncated after 2000 bytes.
 Read a file before you change it. Binary files and directories cannot be read; use Glob to list a directory.`,
-		InputSchema: json.RawMessage(readSchema),
-		ReadOnly:    true,
+		InputSchema: inputSchema(`"file_path"`, `
+    "file_path": {"type": "string", "minLength": 1, "description": "The file, absolute or relative to the working directory"},
+    "offset": {"type": "integer", "minimum": 0, "description": "The number of the first line to read, from 1"},
+    "limit": {"type": "integer", "minimum": 1, "description": "The maximum number of lines to read"}`),
+		ReadOnly: true,
 	}, func(ctx context.Context, in readInput) (tool.Result, error) {
 		f, err := openForRead(c.Dir, skills, in.FilePath)
 		if err != nil {
@@ -156,15 +158,3 @@ func (p *page) skip(ctx context.Context) error {
 		}
 	}
 }
-
-const readSchema = `{
-  "$schema": "https://json-schema.org/draft/2020-12/schema",
-  "type": "object",
-  "properties": {
-    "file_path": {"type": "string", "minLength": 1, "description": "The file, absolute or relative to the working directory"},
-    "offset": {"type": "integer", "minimum": 0, "description": "The number of the first line to read, from 1"},
-    "limit": {"type": "integer", "minimum": 1, "description": "The maximum number of lines to read"}
-  },
-  "required": ["file_path"],
-  "additionalProperties": false
-}`

@@ -2,7 +2,6 @@ package builtin
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -26,12 +25,14 @@ func newSkill(c *Config) tool.Tool {
 	for i, s := range c.Skills {
 		byName[s.Name], names[i] = s, s.Name
 	}
-	return typed(tool.Spec{
+	return tool.Typed(tool.Spec{
 		Name: "Skill",
 		Description: `Returns the instructions of a skill. If a listed skill fits the task, call this tool first, then follow the instructions.
 Files in the instructions are relative to the base directory in the first line. Use absolute paths to read them with Read.`,
-		InputSchema: json.RawMessage(skillSchema),
-		ReadOnly:    true,
+		InputSchema: inputSchema(`"skill"`, `
+    "skill": {"type": "string", "minLength": 1, "description": "The skill's name"},
+    "args": {"type": "string", "description": "Arguments for the skill, if it takes any"}`),
+		ReadOnly: true,
 	}, func(_ context.Context, in skillInput) (tool.Result, error) {
 		s, ok := byName[in.Skill]
 		if !ok {
@@ -58,14 +59,3 @@ Files in the instructions are relative to the base directory in the first line. 
 		return c.result("Base directory for this skill: " + display(s.Dir()) + "\n\n" + strings.TrimLeft(body, "\r\n")), nil
 	})
 }
-
-const skillSchema = `{
-  "$schema": "https://json-schema.org/draft/2020-12/schema",
-  "type": "object",
-  "properties": {
-    "skill": {"type": "string", "minLength": 1, "description": "The skill's name"},
-    "args": {"type": "string", "description": "Arguments for the skill, if it takes any"}
-  },
-  "required": ["skill"],
-  "additionalProperties": false
-}`

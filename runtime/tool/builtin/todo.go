@@ -2,7 +2,6 @@ package builtin
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -21,12 +20,28 @@ type todoInput struct {
 // newTodoWrite returns a tool without state: the list is in the conversation, where the model reads
 // it.
 func newTodoWrite(c *Config) tool.Tool {
-	return typed(tool.Spec{
+	return tool.Typed(tool.Spec{
 		Name: "TodoWrite",
 		Description: `Records a list of tasks. Use it for work of three steps or more. Each call replaces the whole list.
 Have one task in_progress at a time. Mark a task completed as soon as it is done, not before. Remove tasks that are no longer needed.`,
-		InputSchema: json.RawMessage(todoSchema),
-		ReadOnly:    true,
+		InputSchema: inputSchema(`"todos"`, `
+    "todos": {
+      "type": "array",
+      "description": "The whole list, in the order of the work",
+      "items": {
+        "type": "object",
+        "properties": {
+          "content": {"type": "string", "minLength": 1, "description": "The task in the imperative: Run the tests"},
+          "status": {"type": "string", "enum": ["pending", "in_progress", "completed"]},
+          "activeForm": {"type": "string", "description": "The task in the present continuous: Running the tests"},
+          "id": {"type": ["string", "integer"]},
+          "priority": {"type": "string"}
+        },
+        "required": ["content", "status"],
+        "additionalProperties": false
+      }
+    }`),
+		ReadOnly: true,
 	}, func(_ context.Context, in todoInput) (tool.Result, error) {
 		var list strings.Builder
 		done := 0
@@ -54,28 +69,3 @@ Have one task in_progress at a time. Mark a task completed as soon as it is done
 		return c.result(fmt.Sprintf("The list has %d of %s completed.%s", done, plural(len(in.Todos), "task"), &list)), nil
 	})
 }
-
-const todoSchema = `{
-  "$schema": "https://json-schema.org/draft/2020-12/schema",
-  "type": "object",
-  "properties": {
-    "todos": {
-      "type": "array",
-      "description": "The whole list, in the order of the work",
-      "items": {
-        "type": "object",
-        "properties": {
-          "content": {"type": "string", "minLength": 1, "description": "The task in the imperative: Run the tests"},
-          "status": {"type": "string", "enum": ["pending", "in_progress", "completed"]},
-          "activeForm": {"type": "string", "description": "The task in the present continuous: Running the tests"},
-          "id": {"type": ["string", "integer"]},
-          "priority": {"type": "string"}
-        },
-        "required": ["content", "status"],
-        "additionalProperties": false
-      }
-    }
-  },
-  "required": ["todos"],
-  "additionalProperties": false
-}`

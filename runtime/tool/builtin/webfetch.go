@@ -3,7 +3,6 @@ package builtin
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -36,24 +35,15 @@ func newWebFetch(cfg *Config) tool.Tool {
 	if f.client == nil {
 		f.client = outbound.Public(nil)
 	}
-	return typed(tool.Spec{
+	return tool.Typed(tool.Spec{
 		Name: "WebFetch",
 		Description: `Fetches a page of the public web and returns it as text: HTML as Markdown; JSON, XML and plain text unchanged.
 Reads at most 1 MiB. Rejects addresses of private networks. Does not follow a redirect to another host or port, but returns its URL, which needs a call of its own.
 Scripts of the page do not run, and no user is signed in.`,
-		InputSchema: json.RawMessage(webFetchSchema),
+		InputSchema: inputSchema(`"url"`, `
+    "url": {"type": "string", "description": "The whole URL, with http:// or https://"}`),
 	}, f.fetch)
 }
-
-const webFetchSchema = `{
-  "$schema": "https://json-schema.org/draft/2020-12/schema",
-  "type": "object",
-  "properties": {
-    "url": {"type": "string", "description": "The whole URL, with http:// or https://"}
-  },
-  "required": ["url"],
-  "additionalProperties": false
-}`
 
 type fetcher struct {
 	client    *http.Client

@@ -104,21 +104,14 @@ func (d *document) expand(levels int, b *Budget) (*expansion, error) {
 	if err != nil {
 		return nil, err
 	}
-	if d.draft7 {
-		e.root = asDraft7(e.root)
+	if o, ok := e.root.(object); ok && d.draft7 {
+		o["$schema"] = "http://json-schema.org/draft-07/schema#"
 	}
 	if top := e.peak(); top.steps > maxSteps || top.scan > maxScan {
 		return nil, fmt.Errorf("%w: the keywords and patterns for one value cost %d and %d, at most %d and %d are allowed",
 			errLimit, top.steps, top.scan, maxSteps, maxScan)
 	}
 	return e, nil
-}
-
-func asDraft7(root any) any {
-	if o, ok := root.(object); ok {
-		o["$schema"] = "http://json-schema.org/draft-07/schema#"
-	}
-	return root
 }
 
 // position is the position of a subschema in the expanded schema.

@@ -42,8 +42,8 @@ func (c *Client) check(resp *http.Response, cancel context.CancelFunc) error {
 	}
 	code := statusCode(status)
 	switch {
-	case fault.rateLimited() && status >= 400 && status < 500:
-		code = model.CodeRateLimit
+	case status >= 400 && status < 500 && (fault.Code == "rate_limit_exceeded" || fault.Type == "rate_limit_error"):
+		code = model.CodeRateLimit // Groq responds with 413 to a request that exceeds the tokens per minute
 	case code == model.CodeInvalidRequest && fault.tooLong():
 		code = model.CodePromptTooLong
 	}
@@ -82,14 +82,6 @@ func (c *Client) fault(ctx context.Context, err error) error {
 		return &model.Error{Code: model.CodeConnection, Status: http.StatusOK,
 			Message: "the connection to upstream was lost during its response", Err: err}
 	}
-}
-
-// unreachable returns the error of a call without a response.
-func (c *Client) unreachable(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return &model.Error{Code: model.CodeConnection, Message: "the connection to upstream failed", Err: err}
 }
 
 // reported returns the error for a fault in a response with status 200.
@@ -170,12 +162,6 @@ func (f *Fault) code() model.Code {
 		}
 	}
 	return model.CodeUnknown
-}
-
-// rateLimited reports whether the fault is a rate limit, whatever its HTTP status: Groq responds
-// with 413 to a request that exceeds the tokens per minute.
-func (f *Fault) rateLimited() bool {
-	return f.Code == "rate_limit_exceeded" || f.Type == "rate_limit_error"
 }
 
 // tooLong reports whether the fault is an error of a known server for a conversation that exceeds

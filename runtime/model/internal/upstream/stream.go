@@ -95,8 +95,11 @@ func (c *Client) Stream(ctx context.Context, req *model.Request, fields any, dec
 // open sends the request and returns the response if it is an event stream.
 func (c *Client) open(ctx, call context.Context, cancel context.CancelFunc, body *body, alive func()) (*http.Response, error) {
 	resp, err := c.send(call, body)
-	if err != nil {
-		return nil, c.unreachable(ctx, err)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case err != nil:
+		return nil, &model.Error{Code: model.CodeConnection, Message: "the connection to upstream failed", Err: err}
 	}
 	if alive != nil {
 		alive()

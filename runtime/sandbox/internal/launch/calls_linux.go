@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"errors"
 	"syscall"
 	"unsafe"
 )
@@ -118,4 +119,92 @@ func failed(errno syscall.Errno) error {
 		return nil
 	}
 	return errno
+}
+
+// startLoopback starts the loopback interface of a new network namespace.
+func startLoopback() error {
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_DGRAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = syscall.Close(fd) }()
+	request := struct { // struct ifreq
+		name  [interfaceNameSize]byte
+		flags uint16
+		_     [22]byte
+	}{name: [interfaceNameSize]byte{'l', 'o'}, flags: interfaceUp}
+	_, _, errno := syscall.RawSyscall(syscall.SYS_IOCTL, uintptr(fd), ioctlSetInterfaceFlags, uintptr(unsafe.Pointer(&request))) // the argument of a system call
+	return failed(errno)
+}
+
+func listen(port int) (int, error) {
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return 0, err
+	}
+	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Port: port, Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		return 0, err
+	}
+	return fd, syscall.Listen(fd, 128)
+}
+
+// send sends the descriptor fd over a socket, and closes it.
+func send(socket, fd int) error {
+	err := syscall.Sendmsg(socket, []byte{0}, syscall.UnixRights(fd), nil, 0)
+	return errors.Join(err, syscall.Close(fd))
+}
+
+// ignoreSignals makes the launcher survive the signals to its process group that end the command.
+// The command does not inherit it.
+func ignoreSignals() {
+	for _, signal := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM} {
+		setHandler(signal, handlerIgnore)
+	}
+}
+
+// Handlers of signals.
+const (
+	handlerDefault = 0
+	handlerIgnore  = 1
+)
+
+func setHandler(signal syscall.Signal, handler uintptr) {
+	action := struct {
+		handler  uintptr
+		flags    uint64
+		restorer uintptr
+		mask     uint64
+	}{handler: handler}
+	_, _, _ = syscall.RawSyscall6(syscall.SYS_RT_SIGACTION, uintptr(signal), uintptr(unsafe.Pointer(&action)), 0, 8, 0, 0) // the argument of a system call
+}
+
+// signalMark begins the file of the configuration if a signal has ended the command.
+const signalMark = 0xff
+
+// report passes on the signal that ended the command: process 1 of a namespace cannot end itself by
+// a signal.
+func report(signal syscall.Signal) {
+	if signal != 0 {
+		_, _ = syscall.Pwrite(ConfigFD, []byte{signalMark, byte(signal)}, 0) // at most 64
+	}
+}
+
+func reportedSignal() syscall.Signal {
+	var b [2]byte
+	if n, err := syscall.Pread(ConfigFD, b[:], 0); err != nil || n < len(b) || b[0] != signalMark {
+		return 0
+	}
+	return syscall.Signal(b[1])
+}
+
+// raise ends the launcher by the signal that has ended the command, so that the caller sees it. It
+// writes no core dump. Without a signal, it does nothing.
+func raise(signal syscall.Signal) {
+	if signal == 0 || prctl(prctlSetDumpable, 0) != nil {
+		return
+	}
+	setHandler(signal, handlerDefault)
+	if syscall.Kill(syscall.Getpid(), signal) == nil {
+		_ = syscall.Nanosleep(&syscall.Timespec{Sec: 10}, nil) // until another thread has received it
+	}
 }
