@@ -90,6 +90,9 @@ func (r *run) compactIfFull(ctx context.Context) error {
 	if r.fill.off || r.fill.add(r.transcript.messages) <= r.window-room {
 		return nil
 	}
+	if err := r.awaitFirstAppend(); err != nil {
+		return err
+	}
 	return r.compact(ctx)
 }
 

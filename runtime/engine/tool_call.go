@@ -341,8 +341,9 @@ func (c *calls) names() []string {
 	return names
 }
 
-// awaitCalls waits for all tool calls of the run.
+// awaitCalls waits for the first append to the session and for all tool calls of the run.
 func (r *run) awaitCalls() {
+	_ = r.awaitFirstAppend() // the run failed for another reason
 	warn := time.AfterFunc(stopWarning, func() {
 		r.engine.cfg.Logger.Warn("run waits for tool calls that do not stop", "run_id", r.in.RunID, "tools", r.calls.names())
 	})
