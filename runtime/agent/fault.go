@@ -3,6 +3,7 @@ package agent
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -82,50 +83,28 @@ func element(parent string, i int) string { return parent + "[" + strconv.Itoa(i
 // value has such a partial key, and further calls return the actual parent.
 func parent(key string) string { return key[:max(0, strings.LastIndexAny(key, ".["))] }
 
-// nearest returns the known name that is most similar to an unknown one, or "".
+// nearest returns a known name that differs from an unknown one in letter case, "_" and "-", and in one
+// letter or two swapped ones, or "".
 func nearest[V any](wrong string, known map[string]V) string {
-	best, least := "", 3
-	for name := range known {
-		d := distance(plainName.Replace(strings.ToLower(wrong)), strings.ToLower(name))
-		// Two edits of a short name make a different word.
-		if d > len(name)/3 {
-			continue
-		}
-		if d < least || d == least && name < best {
-			best, least = name, d
+	wrong = plainName.Replace(strings.ToLower(wrong))
+	for _, name := range slices.Sorted(maps.Keys(known)) {
+		if similar(wrong, strings.ToLower(name)) {
+			return name
 		}
 	}
-	return best
+	return ""
 }
 
 var plainName = strings.NewReplacer("_", "", "-", "")
 
-// distance returns the number of insertions, deletions, replacements and swaps of adjacent bytes
-// that turn a into b. It is large for names whose lengths differ by more than two bytes.
-func distance(a, b string) int {
-	const far = 100
-	if len(a) > len(b)+2 || len(b) > len(a)+2 {
-		return far
+// similar reports whether a and b are equal but for one letter or two swapped ones.
+func similar(a, b string) bool {
+	for a != "" && b != "" && a[0] == b[0] {
+		a, b = a[1:], b[1:]
 	}
-	var last []int
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
+	for a != "" && b != "" && a[len(a)-1] == b[len(b)-1] {
+		a, b = a[:len(a)-1], b[:len(b)-1]
 	}
-	for i := 1; i <= len(a); i++ {
-		next := make([]int, len(b)+1)
-		next[0] = i
-		for j := 1; j <= len(b); j++ {
-			cost := 1
-			if a[i-1] == b[j-1] {
-				cost = 0
-			}
-			next[j] = min(row[j]+1, next[j-1]+1, row[j-1]+cost)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				next[j] = min(next[j], last[j-2]+1)
-			}
-		}
-		last, row = row, next
-	}
-	return row[len(b)]
+	swapped := len(a) == 2 && len(b) == 2 && a[0] == b[1] && a[1] == b[0]
+	return swapped || len(a) <= 1 && len(b) <= 1
 }
