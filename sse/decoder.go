@@ -139,6 +139,16 @@ func (d *Decoder) Buffered() bool {
 	return d.ready
 }
 
+// Take passes the bytes in memory after the last event to parse, which returns the number of those
+// that it has handled: complete events without id and retry fields. parse is not called if a part
+// of the next event has been parsed. A program can handle many small events of a known form
+// together with Take, and the others with Next.
+func (d *Decoder) Take(parse func(unread []byte) int) {
+	if d.started && !d.ready && !d.skipLF && d.block.lines == 0 && d.block.typ == "" && d.block.retry == 0 && d.id == d.blockID {
+		d.pos += parse(d.buf[d.pos:d.end])
+	}
+}
+
 // Retry returns the reconnection time that the stream has set as of the last Next, and reports
 // whether it has set one.
 func (d *Decoder) Retry() (time.Duration, bool) {

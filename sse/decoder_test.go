@@ -159,3 +159,40 @@ func TestDecoderDoesNotWait(t *testing.T) {
 		})
 	}
 }
+
+// Take passes only bytes that begin an event, and its events do not change the following ones.
+func TestTake(t *testing.T) {
+	const event = "event: a\ndata: 1\n\n"
+	for name, row := range map[string]struct {
+		stream string
+		taken  int
+		want   []string
+	}{
+		"the next events":      {event + event + event + "data: 2\n\n", 2, []string{"a1", "2"}},
+		"a part":               {event + event + event[:5], 1, []string{"a1"}},
+		"after a comment":      {event + ": ping\n\n" + event, 0, []string{"a1", "a1"}},
+		"after a CR":           {"data: 1\r\r\n" + event, 1, []string{"1"}},
+		"after an id":          {"id: 7\n" + event + event + "data: 2\n\n", 1, []string{"a1/7", "2/7"}},
+		"within a large event": {event + "data: " + strings.Repeat("x", 3000) + "\n\n" + event, 0, []string{"a1", strings.Repeat("x", 3000), "a1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := sse.NewDecoder(strings.NewReader(row.stream))
+			taken, got := 0, []string(nil)
+			for ev, err := d.Next(); err == nil; ev, err = d.Next() {
+				got = append(got, strings.TrimSuffix(ev.Type+string(ev.Data)+"/"+ev.ID, "/"))
+				if len(got) > 1 {
+					continue
+				}
+				d.Take(func(unread []byte) (n int) {
+					for strings.HasPrefix(string(unread[n:]), event) {
+						n += len(event)
+						taken++
+					}
+					return n
+				})
+			}
+			require.Equal(t, row.taken, taken)
+			require.Equal(t, row.want, got)
+		})
+	}
+}

@@ -125,6 +125,18 @@ func (s *Stream) QueueFunc(ev Event, appendData func(dst []byte) ([]byte, error)
 	return s.queued(b)
 }
 
+// QueueEvents adds events to the data of the next flush that are encoded as by [AppendEvent]. It is
+// otherwise [Stream.Queue].
+func (s *Stream) QueueEvents(encoded []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.usable(); err != nil {
+		return err
+	}
+	s.need()
+	return s.queued(append(s.buf.b, encoded...))
+}
+
 // Send queues ev and flushes.
 func (s *Stream) Send(ev Event) error {
 	s.mu.Lock()

@@ -95,35 +95,32 @@ func TestASubagentDoesNotFillAnAnswer(t *testing.T) {
 	require.Greater(t, len(fmt.Sprint(answer["content"])), 1<<19)
 }
 
-// A runtime that accepts a cancel and does not end the run loses its connection.
+// A runtime that does not end a cancelled run loses its connection.
 func TestARuntimeThatDoesNotEndACancelledRun(t *testing.T) {
 	t.Parallel()
-	for name, more := range map[string]string{"silence": "", "more text": fmt.Sprintf(partial, "x")} {
+	for name, more := range map[string]string{"silence": ": ping\n\n", "more text": fmt.Sprintf(partial, "x")} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := open(t, sqlite(t), func(c *config) { c.Relay.EndTimeout = 50 * time.Millisecond })
-			asked, ended := make(chan struct{}), make(chan struct{})
-			run := hostile(func(write func(string) bool, gone <-chan struct{}) {
-				defer close(ended)
-				write(fmt.Sprintf(partial, "Half."))
-				<-asked
-				for more != "" && write(more) {
-				}
-				<-gone
-			})
+			ended := make(chan struct{})
 			s.serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if strings.HasSuffix(r.URL.Path, "/cancel") {
-					_, _ = io.WriteString(w, `{"runId":"4a6f1b2c-3d4e-4f50-a6b7-c8d9e0f1a2b3","state":"cancelling"}`)
-					close(asked)
-					return
+				defer close(ended)
+				_, _ = io.Copy(io.Discard, r.Body)
+				w.Header().Set("Content-Type", "text/event-stream")
+				flush := http.NewResponseController(w)
+				write := func(text string) bool {
+					_, err := io.WriteString(w, text)
+					return err == nil && flush.Flush() == nil
 				}
-				run(w, r)
+				write(fmt.Sprintf(partial, "Half."))
+				<-r.Context().Done()
+				for write(more) {
+				}
 			}))
 			path := session(s.ada())
 			answer := send(t, s.ada(), path, object{"message": "hello"})
 			answer.until("partial_message")
 			answer.cancel()
-			<-asked
 			<-ended
 			require.Contains(t, eventually(t, s.ada(), path)["text"], "Half.")
 		})
@@ -164,6 +161,39 @@ func TestUsageOfAnswersThatDidNotComplete(t *testing.T) {
 			row.end(t, s, path, answer)
 			require.Eventually(t, func() bool { return messages(s.ada(), path)[1]["status"] == row.status }, patience, time.Millisecond)
 			require.Equal(t, usage(20, 6), messages(s.ada(), path)[1]["usage"])
+		})
+	}
+}
+
+// Also many answers that end together have the tokens of the messages that were cut.
+func TestUsageOfManyCancelledAnswers(t *testing.T) {
+	const n = 40
+	for name, end := range map[string]func(t *testing.T, s *server, answers []*stream){
+		"the hub shuts down": func(t *testing.T, s *server, _ []*stream) { require.NoError(t, s.service.Close()) },
+		"the clients are gone": func(_ *testing.T, _ *server, answers []*stream) {
+			for _, answer := range answers {
+				answer.cancel()
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := open(t, sqlite(t), func(c *config) { c.Relay.EndTimeout, c.Relay.UserAnswers = patience, n })
+			s.deploy(modeltest.Start(t, modeltest.Anthropic, modeltest.Repeat(modeltest.Stream(modeltest.Text("Half"), modeltest.Hang()))))
+			ada := s.ada()
+			var paths []string
+			var answers []*stream
+			for range n {
+				path := session(ada)
+				paths, answers = append(paths, path), append(answers, send(t, ada, path, object{"message": "hello"}))
+			}
+			for _, answer := range answers {
+				answer.until("partial_message")
+			}
+			end(t, s, answers)
+			for _, path := range paths {
+				require.Equal(t, usage(10, 1), eventually(t, ada, path)["usage"])
+			}
 		})
 	}
 }

@@ -20,9 +20,13 @@ func impatient(cfg *config) {
 	cfg.Relay.OpenTimeout, cfg.Relay.IdleTimeout, cfg.Relay.RunTimeout, cfg.Relay.SaveEvery = 200*time.Millisecond, 300*time.Millisecond, 2*time.Second, 200*time.Millisecond
 }
 
-// hostile returns a runtime that begins an event stream and continues with f.
+// hostile returns a runtime that begins an event stream and continues with f for each run.
 func hostile(f func(write func(string) bool, gone <-chan struct{})) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasSuffix(r.URL.Path, "/runs") { // a cancel
+			http.NotFound(w, r)
+			return
+		}
 		_, _ = io.Copy(io.Discard, r.Body)
 		w.Header().Set("Content-Type", "text/event-stream")
 		w.Header().Set("Set-Cookie", "a=b")

@@ -2,6 +2,7 @@ package chat_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -63,6 +64,41 @@ func TestLabels(t *testing.T) {
 			say(t, ada, path, "again")
 			require.NotContains(t, string(up.Await(t, 2).Body), "生成")
 			require.Contains(t, string(up.Await(t, 2).Body), "Right.")
+		})
+	}
+}
+
+// A notice is that of something that a model has generated. The events of a run are not.
+func TestNoticesOfAnswersWithoutText(t *testing.T) {
+	t.Parallel()
+	fault := "event: result\ndata: {\"subtype\":\"error\",\"is_error\":true,\"error_type\":\"server\",\"errors\":[\"no\"]}\n\n"
+	system := "event: system\ndata: {\"subtype\":\"%s\",\"name\":\"files\",\"tool_name\":\"Bash\",\"message\":\"A warning.\"}\n\n"
+	for name, row := range map[string]struct {
+		events  string
+		blocks  int
+		notices int
+	}{
+		"nothing":   {fault, 0, 0},
+		"an event":  {fmt.Sprintf(system, "mcp_status") + fault, 1, 0},
+		"events":    {fmt.Sprintf(system, "warning") + fmt.Sprintf(system, "permission_denied") + fmt.Sprintf(system, "compact_boundary") + fault, 3, 0},
+		"a thought": {"event: assistant\ndata: {\"message\":{\"content\":[{\"type\":\"thinking\",\"thinking\":\"hm\"}]}}\n\n" + fmt.Sprintf(system, "warning") + fault, 2, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := open(t, sqlite(t), func(cfg *config) { cfg.Labels = labels{aigc.ModeAppend, "AI"} })
+			s.serve(hostile(func(write func(string) bool, _ <-chan struct{}) { write(row.events + "event: done\ndata: {}\n\n") }))
+			ada := s.ada()
+			path := session(ada)
+			sent := 0
+			for _, ev := range say(t, ada, path, "hello") {
+				if ev.data["type"] == "hub.notice" {
+					sent++
+				}
+			}
+			require.Equal(t, row.notices, sent)
+			answer := messages(ada, path)[1]
+			require.Equal(t, "failed", answer["status"])
+			require.Len(t, answer["content"], row.blocks+row.notices)
+			require.Equal(t, row.notices > 0, answer["text"] == "AI")
 		})
 	}
 }

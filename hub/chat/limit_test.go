@@ -110,7 +110,6 @@ func TestPartialAnswersAreStoredWhenTheyHaveGrown(t *testing.T) {
 
 // Runtimes that fill the memory of the hub end their own answers.
 func TestMemoryOfAnswers(t *testing.T) {
-	t.Parallel()
 	const answers = 60
 	s := open(t, sqlite(t), func(c *config) {
 		c.Relay.AgentAnswers, c.Relay.UserAnswers = 1000, 1000

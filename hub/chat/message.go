@@ -76,7 +76,7 @@ func (m message) view(sessionID string) Message {
 	if len(blocks) == 0 {
 		blocks = relay.Array(relay.TextBlock(m.Text))
 	}
-	if m.Notice != "" && m.generated() {
+	if m.Notice != "" && relay.Generated(m.Text, m.Content) {
 		notice := relay.TextBlock(m.Notice)
 		if m.NoticeAt == aigc.ModePrepend {
 			blocks, v.Text = relay.Array(notice, inner(blocks)), relay.Paragraphs(m.Notice, m.Text)
@@ -87,9 +87,6 @@ func (m message) view(sessionID string) Message {
 	v.Content = blocks
 	return v
 }
-
-// generated reports whether the message has anything that a notice can label.
-func (m message) generated() bool { return m.Text != "" || len(m.Content) > len("[]") }
 
 // inner returns the elements of a JSON array.
 func inner(blocks []byte) []byte {

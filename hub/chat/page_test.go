@@ -109,7 +109,6 @@ func connect(t *testing.T, c *apitest.Client, method, path string, body any) net
 // so is this one when its clients are gone.
 func TestSlowReadersOfMessages(t *testing.T) {
 	const slow, places = 40, 8
-	t.Parallel()
 	s := open(t, postgres(t))
 	s.deploy(nil)
 	ada, eve := s.ada(), s.As("acme", "eve", "member")
@@ -152,7 +151,6 @@ func TestSlowReadersOfMessages(t *testing.T) {
 // when the user has a place for a large response.
 func TestSlowReadersOfARepeatedMessage(t *testing.T) {
 	const slow, places, size = 70, 8, 4 << 20
-	t.Parallel()
 	s := open(t, sqlite(t))
 	s.deploy(nil)
 	ada := s.ada()
@@ -198,7 +196,7 @@ func TestSlowReadersOfARepeatedMessage(t *testing.T) {
 	require.Eventually(t, func() bool { return ada.Post(path+"/messages", message).Status == http.StatusOK }, time.Minute, 10*time.Millisecond)
 }
 
-// heap returns the number of bytes that are in use.
+// heap returns the number of bytes that are in use, for tests that do not run next to others.
 func heap() int64 {
 	runtime.GC()
 	var m runtime.MemStats

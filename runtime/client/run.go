@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"io"
 	"iter"
 	"net/http"
+	"net/http/httptrace"
 	"sync/atomic"
 	"time"
 
@@ -91,25 +93,34 @@ func streamError(ctx context.Context, err error) error {
 }
 
 // Stream is the response to a run as it was received, for a relay that forwards events without
-// decoding them. Only Received is safe for concurrent use.
+// decoding them. Only Received and Cancel are safe for concurrent use.
 type Stream struct {
-	ctx    context.Context
-	cancel context.CancelFunc
-	body   *body
-	events *sse.Decoder
-	done   bool
+	ctx       context.Context
+	cancel    context.CancelFunc
+	body      *body
+	events    *sse.Decoder
+	done      bool
+	half      interface{ CloseWrite() error } // the connection of HTTP/1, or nil
+	cancelled atomic.Bool
 }
 
 // Open starts a run and returns its events. The error is that of [Client.Run] before the first
 // event. The caller closes the stream. The end of ctx closes the connection, which cancels the run.
 func (c *Client) Open(ctx context.Context, agentID string, req wire.RunRequest) (*Stream, error) {
 	ctx, cancel := context.WithCancel(ctx)
+	s := &Stream{ctx: ctx, cancel: cancel}
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {
+		s.half, _ = info.Conn.(interface{ CloseWrite() error })
+	}})
 	res, err := c.send(ctx, http.MethodPost, runsPath(agentID), "text/event-stream", req) //nolint:bodyclose // Close closes it
 	if err != nil {
 		cancel()
 		return nil, err
 	}
-	s := &Stream{ctx: ctx, cancel: cancel, body: &body{ReadCloser: res.Body, reserve: c.reserve}}
+	s.body = &body{ReadCloser: res.Body, reserve: c.reserve}
+	if res.ProtoMajor != 1 { // other requests use the connection too
+		s.half = nil
+	}
 	if err := streaming(res); err != nil {
 		_ = s.Close()
 		return nil, err
@@ -142,6 +153,36 @@ func (s *Stream) Next() (sse.Event, error) {
 	return ev, nil
 }
 
+// Texts appends the texts of the next events to dst, and returns the bytes of these events, which
+// are valid until the next call of Next. It ends at the first event that is not yet in memory, or
+// is not a partial message with text in exactly the form that a runtime writes.
+func (s *Stream) Texts(dst []byte) (texts, events []byte) {
+	s.events.Take(func(unread []byte) int {
+		n := 0
+		for {
+			message, ok := bytes.CutPrefix(unread[n:], textHead)
+			text, size := wire.AppendText(dst, message)
+			if !ok || size == 0 || !bytes.HasPrefix(message[size:], textEnd) {
+				break
+			}
+			dst, n = text, n+len(textHead)+size+len(textEnd)
+		}
+		events = unread[:n]
+		return n
+	})
+	return dst, events
+}
+
+// The bytes before and after the data of the event of a partial message.
+var textHead, textEnd = aroundData()
+
+func aroundData() (head, end []byte) {
+	const data = "{}"
+	event, _ := sse.AppendEvent(nil, sse.Event{Type: (*wire.PartialMessage)(nil).EventName(), Data: []byte(data)}) // the name is valid
+	head, end, _ = bytes.Cut(event, []byte(data))
+	return head, end
+}
+
 // validName reports whether name may be that of an event, also of a later version. There is one for
 // each token.
 func validName(name string) bool {
@@ -161,10 +202,24 @@ func (s *Stream) Buffered() bool { return s.events.Buffered() }
 // Received returns the number of bytes that have been received so far, comments included.
 func (s *Stream) Received() int64 { return s.body.n.Load() }
 
+// Cancel cancels the run by ending the sent half of the connection, for which a runtime cancels it
+// as for a disconnect. The stream can still be read: its last events have the usage of the run.
+// Cancel fails with errors.ErrUnsupported if the runtime speaks HTTP/2.
+func (s *Stream) Cancel() error {
+	if s.half == nil {
+		return errors.ErrUnsupported
+	}
+	s.cancelled.Store(true)
+	if err := s.half.CloseWrite(); err != nil {
+		return fmt.Errorf("cancel run: %w", err)
+	}
+	return nil
+}
+
 // Close closes the stream. If the last event was not done, the run is cancelled.
 func (s *Stream) Close() error {
 	defer s.cancel()
-	if s.done {
+	if s.done && !s.cancelled.Load() {
 		// The connection can be reused only if its body was read to the end.
 		limit := time.AfterFunc(lastWait, s.cancel)
 		_, _ = io.Copy(io.Discard, io.LimitReader(s.body, maxRest))

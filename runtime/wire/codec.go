@@ -63,35 +63,6 @@ func appendJSON(dst []byte, v any) ([]byte, error) {
 	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
 }
 
-// appendPartial appends a partial message. There is one for each token.
-func appendPartial(dst []byte, p *Partial) []byte {
-	dst = append(dst, partialHead...)
-	dst = AppendString(dst, p.Type)
-	if p.Type == PartialToolUse {
-		dst = append(dst, `,"tool_name":`...)
-		dst = AppendString(dst, p.ToolName)
-		dst = append(dst, `,"tool_use_id":`...)
-		dst = AppendString(dst, p.ToolUseID)
-		dst = append(dst, `,"id":`...)
-		dst = AppendString(dst, p.ToolUseID)
-	} else {
-		dst = append(dst, `,"text":`...)
-		dst = AppendString(dst, p.Text)
-	}
-	return append(dst, "}}"...)
-}
-
-const partialHead = `{"type":"partial_message","partial":{"type":`
-
-// The bytes before and after the text of a partial message with text.
-var (
-	partialTextHead = []byte(partialHead + `"text","text":"`)
-	partialTail     = []byte(`"}}`)
-)
-
-// MarshalJSON encodes the partial message as [AppendEvent] does.
-func (p *PartialMessage) MarshalJSON() ([]byte, error) { return appendPartial(nil, &p.Partial), nil }
-
 // MarshalJSON encodes all fields of the type of the block, and only those.
 func (b Block) MarshalJSON() ([]byte, error) {
 	dst := append([]byte(`{"type":`), AppendString(nil, b.Type)...)
@@ -253,21 +224,6 @@ type ignored struct{}
 
 func (*ignored) UnmarshalJSON([]byte) error { return nil }
 
-// AppendPartialText appends the text of a partial message with text to dst. There is one for each
-// token: the form of [AppendEvent] without escapes needs no decoder.
-func AppendPartialText(dst, data []byte) []byte {
-	if text, ok := bytes.CutPrefix(data, partialTextHead); ok {
-		if text, ok = bytes.CutSuffix(text, partialTail); ok && bytes.IndexByte(text, '\\') < 0 && bytes.IndexByte(text, '"') < 0 {
-			return append(dst, text...)
-		}
-	}
-	var p PartialMessage
-	if json.Unmarshal(data, &p) != nil || p.Partial.Type != PartialText {
-		return dst
-	}
-	return append(dst, p.Partial.Text...)
-}
-
 // Blocks is an assistant event for a program that stores the blocks as they are, also those of a
 // later version.
 type Blocks struct {
@@ -304,27 +260,6 @@ func DecodeBlocks(data []byte, most int) (Blocks, error) {
 	}
 	out.Text = text.String()
 	return out, nil
-}
-
-// UnmarshalJSON is the inverse of [PartialMessage.MarshalJSON].
-func (p *PartialMessage) UnmarshalJSON(data []byte) error {
-	var in struct {
-		Partial struct {
-			Type      string `json:"type"`
-			Text      string `json:"text"`
-			ToolName  string `json:"tool_name"`
-			ToolUseID string `json:"tool_use_id"`
-			ID        string `json:"id"`
-		} `json:"partial"`
-	}
-	if err := json.Unmarshal(data, &in); err != nil {
-		return err
-	}
-	p.Partial = Partial{Type: in.Partial.Type, Text: in.Partial.Text, ToolName: in.Partial.ToolName, ToolUseID: in.Partial.ToolUseID}
-	if p.Partial.ToolUseID == "" {
-		p.Partial.ToolUseID = in.Partial.ID
-	}
-	return nil
 }
 
 // UnmarshalJSON is the inverse of [Block.MarshalJSON].

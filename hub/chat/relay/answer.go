@@ -109,6 +109,12 @@ func (a *Answer) Serve(w http.ResponseWriter) error {
 func (a *Answer) forward(stream *sse.Stream) error {
 	a.sendFirst(stream)
 	for {
+		if err := a.relayTexts(stream); err != nil {
+			return err
+		}
+		if !a.events.Buffered() && stream.Flush() != nil {
+			a.cancel(errGone)
+		}
 		ev, err := a.events.Next()
 		if err != nil || ev.Type == doneEvent {
 			return err
@@ -119,10 +125,20 @@ func (a *Answer) forward(stream *sse.Stream) error {
 		if err != nil {
 			return err
 		}
-		if !a.events.Buffered() && stream.Flush() != nil {
-			a.cancel(errGone)
-		}
 	}
+}
+
+// relayTexts notes the texts that are in memory, and queues the bytes of their events as they were
+// received. Most tokens are such texts: see [client.Stream.Texts].
+func (a *Answer) relayTexts(stream *sse.Stream) error {
+	a.mu.Lock()
+	texts, events := a.events.Texts(a.text.pending)
+	err := a.text.noteTexts(texts, a.memory.reserve)
+	a.mu.Unlock()
+	if err == nil && len(events) > 0 && stream.QueueEvents(events) != nil {
+		a.cancel(errGone)
+	}
+	return err
 }
 
 // relayEvent notes an event and queues it for the client. The hub itself reports that it has
@@ -141,8 +157,8 @@ func (a *Answer) relayEvent(stream *sse.Stream, ev sse.Event) error {
 	return nil
 }
 
-// cancelRun cancels the run when ctx has ended. It sends a cancel to the runtime, and closes the
-// connection if that takes too long, is of no use, or many others are being cancelled.
+// cancelRun cancels the run when ctx has ended. The stream is read until its end, which has the
+// usage, unless that takes too long or is of no use.
 func (a *Answer) cancelRun() {
 	defer a.hangUp()
 	within := a.relay.cfg.EndTimeout
@@ -153,15 +169,13 @@ func (a *Answer) cancelRun() {
 	default:
 		return
 	}
-	select {
-	case a.relay.ending <- struct{}{}:
-		defer func() { <-a.relay.ending }()
-	default:
-		return
-	}
 	ctx, cancel := context.WithTimeout(a.line, within)
 	defer cancel()
-	if _, err := a.runtime.Cancel(ctx, a.run.ID); err == nil {
+	err := a.events.Cancel()
+	if errors.Is(err, errors.ErrUnsupported) {
+		_, err = a.runtime.Cancel(ctx, a.run.ID)
+	}
+	if err == nil {
 		<-ctx.Done()
 	}
 }

@@ -115,7 +115,7 @@ func (a *Answer) sendFirst(stream *sse.Stream) {
 
 // sendLast sends the events after those of the runtime.
 func (a *Answer) sendLast(stream *sse.Stream, end Ending, saved bool) {
-	if !a.final.empty() {
+	if Generated(a.final.text, a.final.blocks) {
 		a.queueNotice(stream, aigc.ModeAppend)
 	}
 	if !a.reported && end.Status == StatusCancelled {

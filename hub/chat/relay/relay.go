@@ -92,7 +92,6 @@ type Relay struct {
 	memory  budget
 	wake    chan struct{} // has an element if there are ended answers to store
 	deleted chan struct{} // has an element if there are transcripts to delete
-	ending  chan struct{} // has an element for each run whose end is awaited
 
 	stopSave, stop context.CancelFunc
 	saving         sync.WaitGroup
@@ -124,7 +123,7 @@ func New(cfg Config) (*Relay, error) {
 		cfg: cfg, store: cfg.Store, id: ids.New(), memory: budget{byTenant: map[string]int{}},
 		// A client without a cookie jar, which follows no redirect: see package runtime/client.
 		http: &http.Client{Transport: transport},
-		wake: make(chan struct{}, 1), deleted: make(chan struct{}, 1), ending: make(chan struct{}, maxEnding), answers: map[string]*Answer{},
+		wake: make(chan struct{}, 1), deleted: make(chan struct{}, 1), answers: map[string]*Answer{},
 	}
 	save, stopSave := context.WithCancel(context.Background())
 	sweep, stop := context.WithCancel(context.Background())
@@ -202,10 +201,6 @@ func (r *Relay) find(runID string) *Answer {
 
 // Has reports whether this hub relays the answer of a run, or stores its end.
 func (r *Relay) Has(runID string) bool { return r.find(runID) != nil }
-
-// maxEnding bounds the cancelled runs whose end is awaited at the same time. If more clients
-// disconnect together, the connections of their runs are closed, which cancels them sooner.
-const maxEnding = 32
 
 // cancelWithin bounds the call of a runtime.
 const cancelWithin = 5 * time.Second

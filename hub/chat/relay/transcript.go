@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/seed93082962/agenthost/hub/api"
@@ -70,6 +71,20 @@ func (t *transcript) note(ev sse.Event, reserve func(size int) error) error {
 			t.payload(payload)
 		}
 	}
+	return t.check(reserve)
+}
+
+// noteTexts replaces the text of the message in progress with a longer one.
+func (t *transcript) noteTexts(pending []byte, reserve func(size int) error) error {
+	if len(pending) == len(t.pending) {
+		return nil
+	}
+	t.pending, t.changed, t.responded = pending, true, true
+	return t.check(reserve)
+}
+
+// check bounds the answer, and reserves memory for it.
+func (t *transcript) check(reserve func(size int) error) error {
 	size := t.size()
 	if size > maxAnswer {
 		return errTooLong
@@ -130,9 +145,12 @@ type subagentBlock struct {
 	Content         []json.RawMessage `json:"content"`
 }
 
+// systemBlocks are the subtypes of the system events that are stored.
+var systemBlocks = []string{wire.SystemPermissionDenied, wire.SystemMCPStatus, wire.SystemWarning, wire.SystemCompactBoundary}
+
 // systemBlock is a system event: its type is the subtype of the event.
 type systemBlock struct {
-	Type            string                `json:"type"` // permission_denied, mcp_status, warning or compact_boundary
+	Type            string                `json:"type"`
 	ToolName        string                `json:"tool_name,omitempty"`
 	ToolUseID       string                `json:"tool_use_id,omitempty"`
 	Reason          string                `json:"reason,omitempty"`
@@ -157,15 +175,13 @@ type toolResultBlock struct {
 
 // system adds a system event.
 func (t *transcript) system(p *wire.System) {
-	switch p.Subtype {
-	case wire.SystemInit:
-		if p.Init != nil {
-			t.model, t.changed = Clean(excerpt.Head(p.Model, maxModel)), true
-			if ids.Plain(p.SessionID, 128) {
-				t.runtimeSession = p.SessionID
-			}
+	switch {
+	case p.Subtype == wire.SystemInit && p.Init != nil:
+		t.model, t.changed = Clean(excerpt.Head(p.Model, maxModel)), true
+		if ids.Plain(p.SessionID, 128) {
+			t.runtimeSession = p.SessionID
 		}
-	case wire.SystemPermissionDenied, wire.SystemMCPStatus, wire.SystemWarning, wire.SystemCompactBoundary:
+	case slices.Contains(systemBlocks, p.Subtype):
 		t.addAside(systemBlock{
 			Type: p.Subtype, ToolName: p.ToolName, ToolUseID: p.ToolUseID, Reason: excerpt.Head(p.Reason, maxFailure),
 			Name: p.Name, Status: p.Status, Error: excerpt.Head(p.Error, maxFailure), Message: excerpt.Head(p.Message, maxFailure),
@@ -233,8 +249,20 @@ type content struct{ text, blocks string }
 
 func (c content) size() int { return len(c.text) + len(c.blocks) }
 
-// empty reports whether the answer has nothing that a notice can label.
-func (c content) empty() bool { return c.text == "" && c.blocks == "" }
+// Generated reports whether an answer has anything from a model, which a notice can label. Its text
+// and blocks are stored ones.
+func Generated(text, blocks string) bool {
+	var all []struct{ Type string }
+	if text != "" || blocks == "" || json.Unmarshal([]byte(blocks), &all) != nil {
+		return text != ""
+	}
+	for _, block := range all {
+		if !slices.Contains(systemBlocks, block.Type) {
+			return true
+		}
+	}
+	return false
+}
 
 // due returns the content if it should be stored: at first, and then when it has grown by a
 // quarter, so that the number of bytes that are written is linear in the length of the answer.

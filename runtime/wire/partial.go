@@ -1,0 +1,132 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/json"
+	"unicode/utf8"
+)
+
+// appendPartial appends a partial message. There is one for each token.
+func appendPartial(dst []byte, p *Partial) []byte {
+	dst = append(dst, `{"type":"partial_message","partial":{"type":`...)
+	dst = AppendString(dst, p.Type)
+	if p.Type == PartialToolUse {
+		dst = append(dst, `,"tool_name":`...)
+		dst = AppendString(dst, p.ToolName)
+		dst = append(dst, `,"tool_use_id":`...)
+		dst = AppendString(dst, p.ToolUseID)
+		dst = append(dst, `,"id":`...)
+		dst = AppendString(dst, p.ToolUseID)
+	} else {
+		dst = append(dst, `,"text":`...)
+		dst = AppendString(dst, p.Text)
+	}
+	return append(dst, "}}"...)
+}
+
+// MarshalJSON encodes the partial message as [AppendEvent] does.
+func (p *PartialMessage) MarshalJSON() ([]byte, error) { return appendPartial(nil, &p.Partial), nil }
+
+// UnmarshalJSON is the inverse of [PartialMessage.MarshalJSON].
+func (p *PartialMessage) UnmarshalJSON(data []byte) error {
+	var in struct {
+		Partial struct {
+			Type      string `json:"type"`
+			Text      string `json:"text"`
+			ToolName  string `json:"tool_name"`
+			ToolUseID string `json:"tool_use_id"`
+			ID        string `json:"id"`
+		} `json:"partial"`
+	}
+	if err := json.Unmarshal(data, &in); err != nil {
+		return err
+	}
+	p.Partial = Partial{Type: in.Partial.Type, Text: in.Partial.Text, ToolName: in.Partial.ToolName, ToolUseID: in.Partial.ToolUseID}
+	if p.Partial.ToolUseID == "" {
+		p.Partial.ToolUseID = in.Partial.ID
+	}
+	return nil
+}
+
+// The bytes before and after the text of a partial message with text, as the encoder writes them.
+var textHead, textTail = aroundText()
+
+func aroundText() (head, tail []byte) {
+	encoded := appendPartial(nil, &Partial{Type: PartialText})
+	quotes := bytes.LastIndex(encoded, []byte(`""`))
+	return encoded[:quotes+1], encoded[quotes+1:]
+}
+
+// AppendText appends the text of the partial message at the start of data to dst, and returns the
+// length of the message in data. It is 0 if [AppendEvent] does not write a partial message with
+// text in exactly these bytes. Most tokens are such messages.
+func AppendText(dst, data []byte) (text []byte, n int) {
+	quoted, ok := bytes.CutPrefix(data, textHead)
+	if !ok {
+		return dst, 0
+	}
+	text, n = appendUnquoted(dst, quoted)
+	if n < 0 || !bytes.HasPrefix(quoted[n:], textTail) {
+		return dst, 0
+	}
+	return text, len(textHead) + n + len(textTail)
+}
+
+// AppendPartialText appends the text of a partial message with text to dst.
+func AppendPartialText(dst, data []byte) []byte {
+	if text, n := AppendText(dst, data); n > 0 && n == len(data) {
+		return text
+	}
+	var p PartialMessage
+	if json.Unmarshal(data, &p) != nil || p.Partial.Type != PartialText {
+		return dst
+	}
+	return append(dst, p.Partial.Text...)
+}
+
+// appendUnquoted is the inverse of [AppendString]: it appends the text of a string to dst. quoted
+// begins after the first quote. n is the number of bytes up to the last quote, or -1 if
+// AppendString writes the text in another form.
+func appendUnquoted(dst, quoted []byte) (text []byte, n int) {
+	text = dst
+	for i := 0; i < len(quoted); {
+		c, size := quoted[i], 1
+		switch {
+		case c == '"' && utf8.Valid(text[len(dst):]):
+			return text, i
+		case c == '\\':
+			if c, size = unescape(quoted[i:]); size == 0 {
+				return dst, -1
+			}
+		case c == '"', c < 0x20:
+			return dst, -1
+		}
+		text = append(text, c)
+		i += size
+	}
+	return dst, -1
+}
+
+// unescape returns the character of the escape at the start of s, and the size of the escape, or 0
+// if [AppendString] does not write it.
+func unescape(s []byte) (c byte, size int) {
+	if len(s) < 2 {
+		return 0, 0
+	}
+	switch s[1] {
+	case '"', '\\':
+		return s[1], 2
+	case 'n':
+		return '\n', 2
+	case 'r':
+		return '\r', 2
+	case 't':
+		return '\t', 2
+	}
+	for c := range byte(0x20) {
+		if c != '\n' && c != '\r' && c != '\t' && bytes.HasPrefix(s, []byte{'\\', 'u', '0', '0', hex[c>>4], hex[c&15]}) {
+			return c, 6
+		}
+	}
+	return 0, 0
+}
