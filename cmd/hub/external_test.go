@@ -8,6 +8,7 @@ import (
 )
 
 func TestExternalMode(t *testing.T) {
+	t.Parallel()
 	const key = "an operations key of 32 characters"
 	in := serving(t, []string{"HUB_DATA_DIR", t.TempDir(), "AUTH_MODE", "external", "OPS_API_KEY", key})
 	mode := call(t, "GET", in.URL+"/auth/mode", "", "")
@@ -22,6 +23,7 @@ func TestExternalMode(t *testing.T) {
 }
 
 func TestOpsRoutesNeedTheirKey(t *testing.T) {
+	t.Parallel()
 	in := serving(t, []string{"HUB_DATA_DIR", t.TempDir()})
 	require.Equal(t, http.StatusNotFound, call(t, "GET", in.URL+"/api/v1/ops/tenant-clients", "", "").status)
 	require.Equal(t, http.StatusNotFound, call(t, "GET", in.URL+"/auth/login", "", "").status)

@@ -26,6 +26,7 @@ func database(t *testing.T, url string) []string {
 }
 
 func TestFirstStartToShutdown(t *testing.T) {
+	t.Parallel()
 	hub := binary(t)
 	dbtest.Each(t, func(t *testing.T, url string) {
 		env := database(t, url)
@@ -53,6 +54,7 @@ func TestFirstStartToShutdown(t *testing.T) {
 
 // Acknowledged changes are stored after the process was killed during further writes.
 func TestAcknowledgedChangesSurviveKill(t *testing.T) {
+	t.Parallel()
 	hub := binary(t)
 	dbtest.Each(t, func(t *testing.T, url string) {
 		env := database(t, url)
@@ -116,6 +118,7 @@ func TestAcknowledgedChangesSurviveKill(t *testing.T) {
 }
 
 func TestResetPassword(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, url string) {
 		env := database(t, url)
 		in := serving(t, env)
@@ -138,6 +141,7 @@ func TestResetPassword(t *testing.T) {
 }
 
 func TestAdminCommands(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, url string) {
 		env := database(t, url)
 		in := serving(t, env)
@@ -164,6 +168,7 @@ func TestAdminCommands(t *testing.T) {
 }
 
 func TestRetireKey(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, url string) {
 		env := database(t, url)
 		in := serving(t, env)
@@ -184,6 +189,7 @@ func TestRetireKey(t *testing.T) {
 }
 
 func TestAuditWritesNDJSON(t *testing.T) {
+	t.Parallel()
 	env := []string{"HUB_DATA_DIR", t.TempDir()}
 	in := serving(t, env)
 	token := setUp(t, in)
@@ -199,6 +205,7 @@ func TestAuditWritesNDJSON(t *testing.T) {
 // A request that is in progress when the signal arrives is completed, and the hub is not ready
 // during that time.
 func TestDrain(t *testing.T) {
+	t.Parallel()
 	p := spawn(t, binary(t), []string{"HUB_DATA_DIR", t.TempDir()})
 	begun := make(chan struct{})
 	trace := &httptrace.ClientTrace{Got100Continue: func() { close(begun) }} // the handler wants the body

@@ -4,12 +4,15 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -31,8 +34,13 @@ func TestMain(m *testing.M) {
 		_ = runtimecmd.RunChild() // the check reports the error
 		return
 	}
-	var err error
-	if scratch, err = os.MkdirTemp("", "agenthost-hub-"); err != nil {
+	// Most of a test is waiting for the processes that it started.
+	flag.Parse()
+	err := flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0)))
+	if err == nil {
+		scratch, err = os.MkdirTemp("", "agenthost-hub-")
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}

@@ -10,6 +10,7 @@ import (
 )
 
 func TestAnotherDataDirectoryIsLogged(t *testing.T) {
+	t.Parallel()
 	const warning = "has another data directory"
 	dbtest.Each(t, func(t *testing.T, url string) {
 		env, files := database(t, url), []string{"BLOB_URL", "file://" + t.TempDir()}

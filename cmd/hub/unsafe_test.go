@@ -128,6 +128,7 @@ func started(t *testing.T, env []string) {
 
 // Commands of an operator create neither a database nor a directory.
 func TestCommandsCreateNoDatabase(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "typo")
 	for _, args := range [][]string{{"audit"}, {"rekey"}, {"reset-password", "admin"}} {
 		_, err := once(t, []string{"HUB_DATA_DIR", dir}, args...)
