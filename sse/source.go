@@ -7,7 +7,6 @@ import (
 	"io"
 	"iter"
 	"math/rand/v2"
-	"mime"
 	"net/http"
 	"strings"
 	"time"
@@ -21,8 +20,8 @@ const (
 // Source reads an event stream over HTTP, and connects again when the connection ends, as the
 // EventSource of browsers does.
 type Source struct {
-	// Request is sent for each connection, with Last-Event-ID once an event had an id. It has no
-	// body. Required.
+	// Request is sent for each connection, with Last-Event-ID once the stream had an id. Its own
+	// Last-Event-ID is that of the first connection. It has no body. Required.
 	Request *http.Request
 
 	// Client sends the requests. Its Timeout must be zero, because it bounds a whole stream.
@@ -37,6 +36,11 @@ type Source struct {
 	// of the retry field, or 3 s, and doubles with each connection without an event. Defaults to 1
 	// minute.
 	MaxWait time.Duration
+
+	// IdleTimeout bounds the time without a byte, of a response or of its stream. The connection is
+	// then closed as if the server had ended it. It must exceed the interval of the server's
+	// heartbeat, such as [Stream] sends. Defaults to no limit.
+	IdleTimeout time.Duration
 }
 
 // Events returns the events of all connections. Each event's Data is valid until the next
@@ -52,7 +56,7 @@ func (s Source) Events(ctx context.Context) iter.Seq2[Event, error] {
 		s.MaxWait = time.Minute
 	}
 	return func(yield func(Event, error) bool) {
-		c := connection{source: s, retry: firstRetry}
+		c := connection{source: s, id: s.Request.Header.Get("Last-Event-ID"), retry: firstRetry}
 		for !c.stopped {
 			err := c.read(ctx, yield)
 			if c.stopped {
@@ -77,21 +81,53 @@ func (s Source) Events(ctx context.Context) iter.Seq2[Event, error] {
 // connection is the state of one iteration. Its fields outlive the connections.
 type connection struct {
 	source   Source
-	id       string // of the last event
+	id       string // the last event ID
 	retry    time.Duration
 	failures int  // connections without an event, one after another
 	final    bool // another connection is useless
 	stopped  bool // the caller wants no further event
 }
 
+var errIdle = errors.New("the server sent nothing for the idle timeout")
+
 // read opens a connection and yields its events. At the end of a stream the error describes it.
 func (c *connection) read(ctx context.Context, yield func(Event, error) bool) error {
 	c.failures++
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var idle *time.Timer
+	if c.source.IdleTimeout > 0 {
+		idle = time.AfterFunc(c.source.IdleTimeout, func() { cancel(errIdle) })
+		defer idle.Stop()
+	}
+	err := c.connect(ctx, idle, yield)
+	if err != nil && context.Cause(ctx) == errIdle { //nolint:errorlint // the error of this function
+		return errIdle
+	}
+	return err
+}
+
+// body is the body of a response, without the time between two calls of Read.
+type body struct {
+	io.Reader
+	idle  *time.Timer
+	limit time.Duration
+}
+
+func (b body) Read(p []byte) (int, error) {
+	b.idle.Reset(b.limit)
+	defer b.idle.Stop()
+	return b.Reader.Read(p)
+}
+
+func (c *connection) connect(ctx context.Context, idle *time.Timer, yield func(Event, error) bool) error {
 	req := c.source.Request.Clone(ctx)
 	if req.Header == nil {
 		req.Header = make(http.Header)
 	}
 	req.Header.Set("Accept", "text/event-stream")
+	req.Header.Set("Cache-Control", "no-cache") // as EventSource does
+	req.Header.Del("Last-Event-ID")
 	if c.id != "" {
 		req.Header.Set("Last-Event-ID", c.id)
 	}
@@ -100,7 +136,9 @@ func (c *connection) read(ctx context.Context, yield func(Event, error) bool) er
 		return err
 	}
 	defer func() { _ = res.Body.Close() }()
-	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
+	// Parameters do not count, whatever they are (WHATWG HTML, section 9.2.2).
+	kind, _, _ := strings.Cut(res.Header.Get("Content-Type"), ";")
+	kind = strings.ToLower(strings.TrimSpace(kind))
 	switch {
 	case res.StatusCode == http.StatusNoContent:
 		c.final = true
@@ -111,17 +149,22 @@ func (c *connection) read(ctx context.Context, yield func(Event, error) bool) er
 		c.final = true
 		return fmt.Errorf("the server responded with %s of type %q", res.Status, kind)
 	}
-	return c.events(NewDecoder(res.Body), yield)
+	var stream io.Reader = res.Body
+	if idle != nil {
+		stream = body{Reader: res.Body, idle: idle, limit: c.source.IdleTimeout}
+	}
+	return c.events(NewDecoder(stream), yield)
 }
 
 func (c *connection) events(d *Decoder, yield func(Event, error) bool) error {
 	d.SetNameLimit(idLimit)
+	d.id, d.blockID = c.id, c.id // the id of the former connection, until the stream has another
 	for {
 		event, err := d.Next()
 		if retry, ok := d.Retry(); ok {
 			c.retry = retry
 		}
-		if id := d.LastEventID(); id != "" && !strings.ContainsFunc(id, control) {
+		if id := d.LastEventID(); !strings.ContainsFunc(id, control) {
 			c.id = id
 		}
 		if _, tooLarge := errors.AsType[*LimitError](err); tooLarge {

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -70,8 +73,114 @@ func TestSourceContinues(t *testing.T) {
 	})
 	got, err := collect(t.Context(), s)
 	require.NoError(t, err)
-	require.Equal(t, []string{"1:a", "2:b", ":without an id", "a\x01b:an id that a header cannot have", "ü:c"}, got)
+	require.Equal(t, []string{"1:a", "2:b", "2:without an id", "a\x01b:an id that a header cannot have", "ü:c"}, got)
 	require.Equal(t, []string{"", "2", "2", "2", "2", "2", "2", "ü"}, ids)
+}
+
+// An empty id removes the last one, also that of the request. An incomplete block removes nothing.
+func TestSourceForgetsTheID(t *testing.T) {
+	t.Parallel()
+	var ids []string
+	s := sourceOf(t, func(n int, w http.ResponseWriter, r *http.Request) {
+		ids = append(ids, strings.Join(r.Header.Values("Last-Event-ID"), ","))
+		streams := []string{
+			"retry: 1\ndata: a\n\nid", "id\ndata: b\n\n", "id: 7\n\ndata: c\n\nid:\n", "id:\n\n",
+			"\ufeffid: 8\ndata: d\n\nid: 9\x00\ndata: e\n\n",
+		}
+		if n > len(streams) {
+			w.WriteHeader(http.StatusNoContent)
+			return
+		}
+		stream(w, streams[n-1])
+	})
+	s.Request.Header.Set("Last-Event-ID", "5")
+	got, err := collect(t.Context(), s)
+	require.NoError(t, err)
+	require.Equal(t, []string{"5:a", ":b", "7:c", "8:d", "8:e"}, got)
+	require.Equal(t, []string{"5", "5", "", "7", "", "8"}, ids)
+	require.Equal(t, "5", s.Request.Header.Get("Last-Event-ID"), "the request of the caller is unchanged")
+}
+
+// Parameters of the type do not count, and a redirect keeps the id.
+func TestSourceAcceptsWhatBrowsersAccept(t *testing.T) {
+	t.Parallel()
+	types := []string{
+		"text/event-stream", "Text/Event-Stream;charset=utf-8;charset=utf-8", "text/event-stream ; x", "text/event-stream; charset=latin1",
+	}
+	n := 0
+	s := sourceOf(t, func(_ int, w http.ResponseWriter, r *http.Request) {
+		require.Equal(t, "text/event-stream", r.Header.Get("Accept"))
+		require.Equal(t, "no-cache", r.Header.Get("Cache-Control"))
+		switch {
+		case n == len(types):
+			w.WriteHeader(http.StatusNoContent)
+		case r.URL.Path == "/":
+			http.Redirect(w, r, "/moved", http.StatusFound)
+		default:
+			n++
+			w.Header().Set("Content-Type", types[n-1])
+			fmt.Fprintf(w, "retry: 1\nid: %d\ndata: %s\n\n", n, r.Header.Get("Last-Event-ID"))
+		}
+	})
+	s.Request.URL.Path = "/"
+	got, err := collect(t.Context(), s)
+	require.NoError(t, err)
+	require.Equal(t, []string{"1:", "2:1", "3:2", "4:3"}, got)
+}
+
+// silent is a server whose responses and streams stop. It uses the clock of its test.
+type silent struct {
+	requests int
+	respond  func(n int, ctx context.Context) (*http.Response, error)
+}
+
+func (s *silent) RoundTrip(r *http.Request) (*http.Response, error) {
+	s.requests++
+	return s.respond(s.requests, r.Context())
+}
+
+// A connection without a byte is replaced. Comments and slow callers are no silence.
+func TestSourceIsIdle(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		transport := &silent{}
+		transport.respond = func(n int, ctx context.Context) (*http.Response, error) {
+			r, w := io.Pipe()
+			res := &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"text/event-stream"}}, Body: r}
+			context.AfterFunc(ctx, func() { _ = w.CloseWithError(context.Cause(ctx)) })
+			switch n {
+			case 1: // no response
+				<-ctx.Done()
+				return nil, ctx.Err()
+			case 2: // an event, heartbeats, an event, silence
+				go func() {
+					_, _ = io.WriteString(w, "id: 1\ndata: a\n\n")
+					for range 10 {
+						time.Sleep(15 * time.Second)
+						_, _ = io.WriteString(w, ":\n\n")
+					}
+					_, _ = io.WriteString(w, "data: b\n\n")
+				}()
+			case 3:
+				go func() { _, _ = io.WriteString(w, "data: c\n\n") }()
+			}
+			return res, nil
+		}
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/", http.NoBody)
+		require.NoError(t, err)
+		s := sse.Source{Request: req, Client: &http.Client{Transport: transport}, IdleTimeout: 20 * time.Second, Attempts: 2}
+		var got []string
+		var last error
+		for event, err := range s.Events(t.Context()) {
+			if last = err; err == nil {
+				got = append(got, event.ID+":"+string(event.Data))
+				time.Sleep(time.Minute) // a slow caller
+			}
+		}
+		require.Equal(t, []string{"1:a", "1:b", "1:c"}, got)
+		require.ErrorContains(t, last, "the server sent nothing for the idle timeout")
+		require.Equal(t, 5, transport.requests)
+	})
 }
 
 // Streams without events, faults and limits end the iteration with an error.
