@@ -87,9 +87,11 @@ type Config struct {
 
 	// Authenticate returns the user of a request if the request has a credential of the program that
 	// embeds the hub, such as a cookie, and otherwise nil: then the hub authenticates the request. Of
-	// the caller it needs the UserID, which is that of no other user, and the RoleNow. The TenantID
-	// defaults to api.DefaultTenant. It is called for each request that needs a user, and its error is
-	// the response: an api.Code, such as api.Unauthenticated, or else 500.
+	// the caller it needs the UserID and the RoleNow. The TenantID defaults to api.DefaultTenant, and
+	// the UserName to the UserID. The id and the username, in any letter case, are those of no other
+	// user of the program or the hub: the access of an agent may contain either. The function is
+	// called for each request that needs a user, and its error is the response: an api.Code, such as
+	// api.Unauthenticated, or else 500.
 	//
 	// Such a user has everything that the role permits, except the changes of users, invitations and
 	// CLI tokens. The program decides when the access ends: it cancels the context of a stream.

@@ -4,8 +4,8 @@ import "net/http"
 
 // Middleware guards handlers of net/http. The zero value rejects every request.
 type Middleware struct {
-	// Principal authenticates a request. It returns nil or an error for a request without a valid
-	// credential. It is called once for each request.
+	// Principal authenticates a request. It returns nil, a nil pointer or an error for a request
+	// without a valid credential. It is called once for each request.
 	Principal func(*http.Request) (Principal, error)
 
 	// Rejected writes the response to a request that may not call its handler. The status is 401 if
@@ -24,7 +24,7 @@ func (m Middleware) Require(group Group, next http.Handler) http.Handler {
 		if m.Principal != nil {
 			p, err = m.Principal(r)
 		}
-		if err != nil || p == nil {
+		if err != nil || isNil(p) {
 			if err == nil {
 				err = &DeniedError{Group: group}
 			}

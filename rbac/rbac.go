@@ -15,6 +15,7 @@ package rbac
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 )
 
@@ -35,7 +36,13 @@ func NewContext(ctx context.Context, p Principal) context.Context {
 // one of another type. FromContext[Principal] accepts every type.
 func FromContext[P Principal](ctx context.Context) (P, bool) {
 	p, ok := ctx.Value(contextKey{}).(P)
-	return p, ok
+	return p, ok && !isNil(p)
+}
+
+// isNil reports whether p is nil or a nil pointer of its type, which is no principal either.
+func isNil(p Principal) bool {
+	v := reflect.ValueOf(p)
+	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
 }
 
 // Role is the role of a principal. A server may define roles in addition to those of this package.
@@ -79,10 +86,11 @@ func (g Group) Allows(role Role) bool {
 	return role != "" && slices.Contains(g.roles, role)
 }
 
-// Check returns nil if a role of p is in the group, and a [*DeniedError] if none is or if p is nil.
+// Check returns nil if a role of p is in the group, and a [*DeniedError] if none is or if p is nil or
+// a nil pointer.
 func (g Group) Check(p Principal) error {
 	var roles []Role
-	if p != nil {
+	if !isNil(p) {
 		roles = p.Roles()
 	}
 	if slices.ContainsFunc(roles, g.Allows) {

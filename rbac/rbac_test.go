@@ -76,6 +76,7 @@ func TestGroups(t *testing.T) {
 				require.EqualError(t, err, fmt.Sprintf("check role: none of [%q] is in group %q", role, row.name))
 			}
 			require.Error(t, row.group.Check(nil))
+			require.Error(t, row.group.Check((*robot)(nil)))
 		})
 	}
 }
@@ -99,10 +100,15 @@ func TestContext(t *testing.T) {
 
 	_, ok = rbac.FromContext[*robot](ctx)
 	require.False(t, ok, "another type")
-	for _, empty := range []context.Context{context.Background(), rbac.NewContext(context.Background(), nil)} {
+	for _, empty := range []context.Context{
+		context.Background(), rbac.NewContext(context.Background(), nil),
+		rbac.NewContext(context.Background(), (*robot)(nil)),
+	} {
 		_, ok = rbac.FromContext[user](empty)
 		require.False(t, ok)
 		_, ok = rbac.FromContext[rbac.Principal](empty)
+		require.False(t, ok)
+		_, ok = rbac.FromContext[*robot](empty)
 		require.False(t, ok)
 	}
 	u, _ = rbac.FromContext[user](rbac.NewContext(ctx, user{"max", rbac.Member}))
@@ -128,7 +134,7 @@ func TestOneOfSeveralRolesIsEnough(t *testing.T) {
 
 func TestMiddleware(t *testing.T) {
 	broken := errors.New("no such token")
-	principals := map[string]rbac.Principal{"admin": many{rbac.Member, rbac.Admin}, "member": many{rbac.Member}, "none": many{}, "nothing": nil}
+	principals := map[string]rbac.Principal{"admin": many{rbac.Member, rbac.Admin}, "member": many{rbac.Member}, "none": many{}, "nothing": nil, "nil robot": (*robot)(nil)}
 	calls := 0
 	find := func(r *http.Request) (rbac.Principal, error) {
 		calls++
@@ -146,7 +152,7 @@ func TestMiddleware(t *testing.T) {
 	for _, row := range []struct {
 		token  string
 		status int
-	}{{"admin", 200}, {"member", 403}, {"none", 403}, {"nothing", 401}, {"unknown", 401}, {"", 401}} {
+	}{{"admin", 200}, {"member", 403}, {"none", 403}, {"nothing", 401}, {"nil robot", 401}, {"unknown", 401}, {"", 401}} {
 		t.Run(row.token, func(t *testing.T) {
 			var got error
 			hook := func(w http.ResponseWriter, r *http.Request, status int, err error) {
