@@ -156,7 +156,7 @@ func TestSourceIsIdle(t *testing.T) {
 				go func() {
 					_, _ = io.WriteString(w, "id: 1\ndata: a\n\n")
 					for range 10 {
-						time.Sleep(15 * time.Second)
+						<-time.After(15 * time.Second)
 						_, _ = io.WriteString(w, ":\n\n")
 					}
 					_, _ = io.WriteString(w, "data: b\n\n")
@@ -174,7 +174,7 @@ func TestSourceIsIdle(t *testing.T) {
 		for event, err := range s.Events(t.Context()) {
 			if last = err; err == nil {
 				got = append(got, event.ID+":"+string(event.Data))
-				time.Sleep(time.Minute) // a slow caller
+				<-time.After(time.Minute) // a slow caller
 			}
 		}
 		require.Equal(t, []string{"1:a", "1:b", "1:c"}, got)
