@@ -66,6 +66,16 @@ func TestAnAgentWithoutAccessDoesNotExist(t *testing.T) {
 		require.NotContains(t, res.text, "MAX", "and not who else has access")
 		require.Contains(t, c.send("GET", path, admin, "").text, "planted")
 	}
-	c.ok(201, "POST", "/api/v1/agents/vault/chat/sessions", member, `{}`)
+	id := c.ok(201, "POST", "/api/v1/agents/vault/chat/sessions", member, `{}`)["id"].(string)
 	require.Equal(t, http.StatusForbidden, c.send("GET", agents+"/vault/export", member, "").status, "an export has the prompts")
+
+	// A user who loses the access keeps the own history, and only that.
+	c.ok(200, "PUT", agents+"/vault", admin, strings.Replace(agent(`{"users":["mia"]}`), `"name":"vault",`, "", 1))
+	require.Equal(t, http.StatusNotFound, c.send("GET", "/api/v1/agents/vault/chat/sessions/"+id+"/messages", member, "").status)
+	for _, token := range []string{member, maintainer, admin} {
+		require.Contains(t, c.send("GET", "/api/v1/admin/chat/sessions", token, "").text, id)
+		c.ok(200, "GET", "/api/v1/admin/chat/sessions/"+id+"/messages", token, "")
+	}
+	require.Equal(t, http.StatusNoContent, c.send("DELETE", "/api/v1/admin/chat/sessions/"+id, member, "").status)
+	require.NotContains(t, c.send("GET", "/api/v1/admin/chat/sessions", admin, "").text, id)
 }
