@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -58,7 +59,7 @@ type row struct {
 
 func (w *world) row(ctx context.Context) (r row, err error) {
 	return r, w.db.Read().QueryRowContext(ctx, `SELECT r.id, r.spec_hash, d.sealed, r.sealed FROM deployments d, deployment_revisions r
-		WHERE r.key = d.key AND r.revision = d.revision AND r.spec_hash = d.spec_hash`).Scan(&r.id, &r.hash, &r.sealed, &r.request)
+		WHERE d.agent_name = 'helper' AND r.key = d.key AND r.revision = d.revision AND r.spec_hash = d.spec_hash`).Scan(&r.id, &r.hash, &r.sealed, &r.request)
 }
 
 // open returns the content of a row.
@@ -189,5 +190,45 @@ func TestRequestsAreBoundToTheirTenant(t *testing.T) {
 		e, err := endpoint("default")
 		require.NoError(t, err)
 		require.EqualValues(t, apiKey, e.APIKey)
+	})
+}
+
+// A former version had no revisions: the request is next to the key. The hub continues such a
+// deployment, and one that cannot be opened does not prevent that.
+func TestRowsOfAFormerVersion(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.agent("default", "other")
+		h := w.start()
+		const other = "/api/v1/admin/agents/other/deploy"
+		h.ada.Post(path, nil).Want(http.StatusAccepted)
+		h.ada.Post(other, nil).Want(http.StatusAccepted)
+		first := h.reach("running")
+		require.NoError(t, h.Close())
+		stored, err := w.row(t.Context())
+		require.NoError(t, err)
+		former := map[string]any{"apiKey": first["apiKey"], "salt": w.open(stored).Salt, "request": w.open(stored).Request}
+		text, err := json.Marshal(former)
+		require.NoError(t, err)
+		_, err = w.db.Write().ExecContext(t.Context(), `UPDATE deployments SET serving = NULL, rollout = '', draining = '[]', machine = '', sealed = $1`,
+			w.store().Keyring.Seal(text, deploy.Sealed()[0].Place(key, "default"))) // that of the other one is not for its place
+		require.NoError(t, err)
+		w.exec(`DELETE FROM deployment_revisions`)
+		applied := w.driver.Applied()
+
+		h = w.start()
+		s := h.serves(1)
+		require.Equal(t, []any{"running", first["startedAt"], first["apiKey"], false}, []any{s["state"], s["startedAt"], s["apiKey"], s["configDrift"]})
+		require.Equal(t, applied, w.driver.Applied(), "its runtime continues")
+		require.Equal(t, 1.0, h.ada.Get(path + "/revisions").Want(http.StatusOK)["total"])
+		h.redeploy("second", 2)
+		h.ada.Post(path+"/rollback", nil).Want(http.StatusAccepted)
+		h.serves(3)
+		require.Equal(t, "first", w.driver.Request(key).Config.SystemPrompt)
+		h.ada.Delete(other).Want(http.StatusNoContent)
+		require.Eventually(t, func() bool {
+			var n int
+			err := w.db.Read().QueryRowContext(t.Context(), `SELECT COUNT(*) FROM deployments`).Scan(&n)
+			return err == nil && n == 1
+		}, patience, 5*time.Millisecond)
 	})
 }

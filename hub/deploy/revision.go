@@ -263,8 +263,9 @@ func (s *Service) upgradeOne(ctx context.Context, tx *store.Tx, d deployment) er
 	if err == nil {
 		err = json.Unmarshal(text, &former)
 	}
-	if err != nil {
-		return fmt.Errorf("open deployment %s: %w", d.Key, err)
+	if err != nil { // it can only be deleted; the others continue
+		s.store.Logger.Warn("open deployment of an older version", "deployment", d.Key, "err", err)
+		return nil
 	}
 	indexed := d.KeyDigest != nil
 	if err := s.seal(&d, former.content); err != nil {
