@@ -41,7 +41,7 @@ func (w *worker) note(v *view, a *attempt, kind string, status bool, message str
 	}
 }
 
-// noteServers sets the condition of the MCP servers of the runtime that serves, now and then. It has
+// noteServers sets the condition of the MCP servers of the runtime that serves every fifth probe. It has
 // no effect on the state: without a server, an agent has only fewer tools.
 func (w *worker) noteServers(ctx context.Context, d deployment, v *view, seen *sighted) {
 	if time.Since(seen.servers) < serversEvery*w.s.cfg.WatchEvery {
