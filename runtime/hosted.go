@@ -85,16 +85,36 @@ func (rt *Runtime) host(ctx context.Context) error {
 	return nil
 }
 
-// connect connects a server before the first run needs it. The server logs a failure; the next run
-// connects it again.
+// The time between attempts to connect a failed server, which doubles with each of them.
+const (
+	minReconnect = time.Second
+	maxReconnect = time.Minute
+)
+
+// connect connects a server before the first run needs it, and again while it has failed, also
+// later: the detail of the agent has its present state. A server that is pending was connected, or
+// takes long to start; the next run connects it.
 func (rt *Runtime) connect(agentID string, s tool.Server) {
 	defer func() {
 		if value := recover(); value != nil {
 			rt.cfg.Logger.Error("connect MCP server", "agent", agentID, "mcp_server", s.Name(), "panic", value, "stack", string(debug.Stack()))
 		}
 	}()
-	if list, err := s.Tools(rt.life); err == nil {
-		rt.cfg.Logger.Info("MCP server is connected", "agent", agentID, "mcp_server", s.Name(), "tools", len(list.Tools))
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for pause := minReconnect; ; pause = min(2*pause, maxReconnect) {
+		select {
+		case <-timer.C:
+		case <-rt.life.Done():
+			return
+		}
+		if pause == minReconnect || s.Status() == tool.Failed {
+			if list, err := s.Tools(rt.life); err == nil {
+				rt.cfg.Logger.Info("MCP server is connected", "agent", agentID, "mcp_server", s.Name(), "tools", len(list.Tools))
+				pause = minReconnect
+			}
+		}
+		timer.Reset(pause)
 	}
 }
 

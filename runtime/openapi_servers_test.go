@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
+	"testing"
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -16,6 +18,39 @@ import (
 	"github.com/seed93082962/agenthost/runtime/tool/mcp"
 	"github.com/seed93082962/agenthost/runtime/wire"
 )
+
+// A server that is down when the runtime starts is connected when it is up, without a run.
+func TestServerThatIsUpLater(t *testing.T) {
+	t.Parallel()
+	server := sdk.NewServer(&sdk.Implementation{Name: "words", Version: "1"}, nil)
+	handler := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, nil)
+	var up atomic.Bool
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !up.Load() {
+			http.Error(w, "soon", http.StatusServiceUnavailable)
+			return
+		}
+		handler.ServeHTTP(w, r)
+	}))
+	t.Cleanup(web.Close) // after the runtime, which holds a connection
+	connector, err := mcp.New(mcp.Config{})
+	require.NoError(t, err)
+	b := serve(t, nil, func(cfg *runtime.Config) {
+		cfg.OpenMCP = connector.Open
+		cfg.Agents[0].MCPServers = map[string]agent.MCPServer{"words": {Transport: agent.TransportHTTP, URL: web.URL}}
+	})
+	becomes := func(want wire.MCPServer) {
+		require.Eventually(t, func() bool {
+			var detail wire.AgentDetail
+			require.NoError(t, json.Unmarshal([]byte(b.do(t, "GET", "/v1/agents/helper", "").body), &detail))
+			state := detail.MCPServers["words"]
+			return state.Status == want.Status && state.Error == want.Error
+		}, time.Minute, 10*time.Millisecond)
+	}
+	becomes(wire.MCPServer{Status: "failed", Error: "mcp server words: the server responded with 503 Service Unavailable: soon"})
+	up.Store(true)
+	becomes(wire.MCPServer{Status: "connected"})
+}
 
 func (c *contract) mcpServers() {
 	server := sdk.NewServer(&sdk.Implementation{Name: "words", Version: "1"}, nil)

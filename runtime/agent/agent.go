@@ -133,7 +133,7 @@ type MCPServer struct {
 	Headers   map[string]Secret `json:"headers,omitzero"` // sent with every request
 	OAuth     OAuth             `json:"oauth,omitzero"`   // http: how to get the token that is sent with every request
 
-	Timeout      time.Duration `json:"timeout,omitzero"`      // of one call. Defaults to toolTimeout.
+	Timeout      time.Duration `json:"timeout,omitzero"`      // of one call, from its last notification of progress. Defaults to toolTimeout.
 	Instructions bool          `json:"instructions,omitzero"` // the instructions of the server become part of the system prompt
 }
 

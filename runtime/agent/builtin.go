@@ -16,14 +16,17 @@ type BuiltinTool struct {
 }
 
 // BuiltinTools returns the built-in tools, sorted by name. Skill exists only for an agent with
-// skills, Task only for one with subagents.
+// skills, Task only for one with subagents, ListMcpResources and ReadMcpResource only for one with
+// MCP servers that have resources.
 func BuiltinTools() []BuiltinTool {
 	return []BuiltinTool{
 		{"Bash", "Bash", "在工作目录中用 bash 运行命令。", "Runs a command with bash in the working directory."},
 		{"Edit", "Edit", "替换文件中的一段文本。", "Replaces a text in a file."},
 		{"Glob", "Glob", "按名称模式查找文件。", "Finds files by a pattern of their names."},
 		{"Grep", "Grep", "用正则表达式搜索文件内容。", "Searches files for a regular expression."},
+		{"ListMcpResources", "ListMcpResources", "列出 MCP 服务器的资源。", "Lists the resources of MCP servers."},
 		{"Read", "Read", "读取文本文件。", "Reads a text file."},
+		{"ReadMcpResource", "ReadMcpResource", "读取 MCP 服务器的资源。", "Reads a resource of an MCP server."},
 		{"Skill", "Skill", "返回一个技能的说明。", "Returns the instructions of a skill."},
 		{"Task", "Task", "将任务交给子智能体。", "Delegates a task to a subagent."},
 		{"TodoWrite", "TodoWrite", "记录任务列表。", "Records a list of tasks."},

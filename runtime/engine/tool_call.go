@@ -29,7 +29,7 @@ const cancelGrace = time.Second
 // maxParallel limits the number of calls of one response that run in parallel.
 const maxParallel = 16
 
-var errToolTimeout = errors.New("tool call took too long")
+var errToolTimeout = fmt.Errorf("tool call took too long: %w", context.DeadlineExceeded)
 
 // result is the result of one call.
 type result struct {
@@ -170,15 +170,23 @@ func (r *run) runToolCall(run context.Context, block *model.Block, emit func(wir
 		return rejected
 	}
 	limit := r.callTimeout(e, call.Input)
-	ctx, cancel := context.WithTimeoutCause(run, limit, errToolTimeout)
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(run)
+	defer cancel(nil)
+	timeout := time.AfterFunc(limit, func() { cancel(errToolTimeout) })
+	defer timeout.Stop()
+	call.Progress = func() { timeout.Reset(limit) }
 	done := make(chan result, 1)
 	r.calls.add(block)
 	go func() {
 		defer r.calls.done(block)
 		done <- r.invoke(ctx, e, call, limit, emit)
 	}()
-	timer := time.NewTimer(max(limit, limit+stopGrace)) // the sum may overflow
+	select {
+	case res := <-done:
+		return res
+	case <-ctx.Done():
+	}
+	timer := time.NewTimer(stopGrace)
 	defer timer.Stop()
 	select {
 	case res := <-done:

@@ -167,6 +167,15 @@ func (e *Engine) withServers(ctx context.Context, lists []*tool.List) (*toolset,
 		return last.toolset, nil
 	}
 	all := &toolset{entries: maps.Clone(e.tools.entries), order: slices.Clone(e.tools.order), leftOut: slices.Clip(e.tools.leftOut)}
+	for _, t := range e.resourcesOf(lists).tools() {
+		entry, err := newEntry(t, new(schema.Budget))
+		if err != nil {
+			return nil, err
+		}
+		if all.entries[entry.spec.Name] == nil { // a tool of the program that embeds the runtime may have the name
+			all.add(entry)
+		}
+	}
 	for i, list := range lists {
 		if list == nil {
 			continue

@@ -56,6 +56,10 @@ type Call struct {
 
 	// Log bounds what the calls of a run write to the log of the runtime. nil means no bound.
 	Log *LogQuota
+
+	// Progress, if not nil, starts the time limit of the call again. A tool calls it when it knows
+	// that the call makes progress. It does not extend the time of the run.
+	Progress func()
 }
 
 // LogQuota is the number of bytes that the tools of a run may still write to the log. It is safe for
@@ -138,7 +142,7 @@ type Server interface {
 	// or that has disconnected, is pending: Tools connects it.
 	Status() Status
 
-	// Fault returns why the last attempt to connect a failed server failed, otherwise nil. Its text
+	// Fault returns why the last attempt to connect of a failed server failed, otherwise nil. Its text
 	// may be public.
 	Fault() error
 
@@ -164,6 +168,10 @@ type List struct {
 
 	// Instructions of the server are part of the system prompt; "" for none.
 	Instructions string
+
+	// Resources returns the content of a resource of the server, or the list of its resources if uri
+	// is "". It is nil for a server without resources.
+	Resources func(ctx context.Context, call Call, uri string) (Result, error)
 }
 
 // ErrStarting is the error of a server that is pending and takes long to start, for example because
@@ -176,7 +184,7 @@ type Status string
 const (
 	Pending   Status = "pending"
 	Connected Status = "connected"
-	Failed    Status = "failed" // and there is no attempt in progress
+	Failed    Status = "failed" // the last attempt failed; another one may be in progress
 )
 
 // Sandbox confines processes that tools start. It is safe for concurrent use.

@@ -20,7 +20,7 @@ const (
 	replyTime = 3 * time.Second
 
 	// The limits of the reconnection time, which the server may set.
-	minRetry = time.Second
+	minRetry = 500 * time.Millisecond
 	maxRetry = time.Minute
 )
 
@@ -125,6 +125,8 @@ func (b *body) wholeMessage() error {
 }
 
 // nextEvent writes the next event to ready if it has a message for the SDK, and otherwise nothing.
+// The SDK resumes a stream at the last event, after the time that the server has set, which may
+// both be in an event without a message.
 func (b *body) nextEvent() error {
 	ev, err := b.events.Next()
 	if err != nil {
@@ -132,15 +134,12 @@ func (b *body) nextEvent() error {
 			b.web.end(errTooLarge)
 			return err
 		}
-		if id := b.events.LastEventID(); id != b.lastID { // the SDK resumes the stream there
+		if id := b.events.LastEventID(); id != b.lastID {
 			return cmp.Or(b.append(sse.Event{ID: id}), err)
 		}
 		return err
 	}
 	out := sse.Event{Type: ev.Type, ID: ev.ID}
-	if ev.Retry > 0 {
-		out.Retry = min(max(ev.Retry, minRetry), maxRetry)
-	}
 	switch {
 	case ev.Type == "endpoint" && b.web.sse:
 		out.Data = ev.Data
@@ -164,7 +163,11 @@ func (b *body) nextEvent() error {
 	return nil
 }
 
+// append writes an event with the reconnection time of the stream.
 func (b *body) append(ev sse.Event) error {
+	if retry, ok := b.events.Retry(); ok {
+		ev.Retry = min(max(retry, minRetry), maxRetry)
+	}
 	data, err := sse.AppendEvent(nil, ev)
 	b.ready.Write(data)
 	b.lastID = ev.ID

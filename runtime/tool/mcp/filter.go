@@ -29,11 +29,12 @@ const (
 var complexity = jsonlimit.Limit{Values: 1 << 19, Depth: 200}
 
 const (
-	methodList    = "tools/list"
-	methodCall    = "tools/call"
-	methodPing    = "ping"
-	methodCancel  = "notifications/cancelled"
-	methodChanged = "notifications/tools/list_changed"
+	methodList     = "tools/list"
+	methodCall     = "tools/call"
+	methodPing     = "ping"
+	methodCancel   = "notifications/cancelled"
+	methodChanged  = "notifications/tools/list_changed"
+	methodProgress = "notifications/progress"
 )
 
 // codeServer is the first code of JSON-RPC for errors that an implementation defines.
@@ -42,7 +43,7 @@ const codeServer = -32000
 // sentMethods are the methods that the runtime sends.
 var sentMethods = []string{
 	"initialize", "server/discover", "subscriptions/listen", "notifications/initialized",
-	methodList, methodCall, methodPing, methodCancel,
+	methodList, methodCall, methodPing, methodCancel, "resources/list", "resources/templates/list", "resources/read",
 }
 
 var (
@@ -63,10 +64,40 @@ type filter struct {
 	calls  map[int64]string // method by id of the calls without a response; guarded by mu
 	listed int              // bytes of the current listing; guarded by mu
 	tasks  map[string]bool  // tools of the current listing that can only be called as a task; guarded by mu
+
+	progress map[int64]func() // by token, of the calls that want to know; guarded by mu
+	token    int64            // the last one; guarded by mu
 }
 
 func newFilter(log *slog.Logger) *filter {
-	return &filter{log: log, calls: map[int64]string{}, tasks: map[string]bool{}}
+	return &filter{log: log, calls: map[int64]string{}, tasks: map[string]bool{}, progress: map[int64]func(){}}
+}
+
+// onProgress calls f for each notification of progress with the token, until done is called.
+func (f *filter) onProgress(call func()) (token int64, done func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.token++
+	token = f.token
+	f.progress[token] = call
+	return token, func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		delete(f.progress, token)
+	}
+}
+
+func (f *filter) progressed(params json.RawMessage) {
+	var p struct{ ProgressToken int64 }
+	if json.Unmarshal(params, &p) != nil {
+		return
+	}
+	f.mu.Lock()
+	call := f.progress[p.ProgressToken]
+	f.mu.Unlock()
+	if call != nil {
+		call()
+	}
 }
 
 // beginListing resets the count that maxListing bounds.
@@ -170,6 +201,7 @@ type envelope struct {
 	Version string `json:"jsonrpc"`
 	ID      json.RawMessage
 	Method  json.RawMessage
+	Params  json.RawMessage
 	Result  json.RawMessage
 	Error   json.RawMessage
 }
@@ -190,6 +222,8 @@ func (f *filter) message(data []byte, reply func([]byte)) (jsonrpc.Message, erro
 	switch {
 	case e.ID == nil && method == methodChanged && !f.pending.Swap(true):
 		return &jsonrpc.Request{Method: methodChanged, Params: json.RawMessage("{}")}, nil
+	case e.ID == nil && method == methodProgress:
+		f.progressed(e.Params)
 	case answerable && method == methodPing:
 		reply(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":{}}`, e.ID))
 	case answerable:

@@ -7,12 +7,15 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/seed93082962/agenthost/runtime/tool"
 )
 
 // maxMessage bounds one message of a server, in bytes.
@@ -61,9 +64,9 @@ type link struct {
 	filter  *filter
 
 	mu   sync.Mutex
-	over bool           // no more calls start, so that calls can be waited for; guarded by mu
-	runs map[string]int // calls in progress by the id of their run; guarded by mu
-	last string         // the id of the last run that used the link; guarded by mu
+	over bool            // no more calls start, so that calls can be waited for; guarded by mu
+	runs map[string]*use // runs with calls in progress, by id; guarded by mu
+	last *use            // of the last call; guarded by mu
 
 	stale    atomic.Bool   // the tools have changed
 	probing  chan struct{} // closed at the end of the current probe; guarded by mu
@@ -111,10 +114,12 @@ func (s *server) dial(ctx context.Context) (*link, *listing, error) {
 }
 
 // rejectsInitialize reports whether a server responded to initialize with an error other than that
-// it rejects the credentials. The codes differ between servers, and some send only a status.
+// it rejects the credentials. The codes differ between servers, and some send only a status. The
+// status of an outage is that of a gateway, not of the server.
 func rejectsInitialize(err error) bool {
 	if r, ok := errors.AsType[*refusal](err); ok {
-		return r.status < 500 && r.status != http.StatusUnauthorized && r.status != http.StatusForbidden
+		outage := []int{http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout}
+		return !isCredential(r.status) && !slices.Contains(outage, r.status)
 	}
 	answer, ok := errors.AsType[*jsonrpc.Error](err)
 	return ok && answer.Code != codeRejected
@@ -124,7 +129,7 @@ func (s *server) dialVersion(ctx context.Context, version string) (*link, error)
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	l := &link{listing: make(chan struct{}, 1), filter: newFilter(s.log), runs: map[string]int{}}
+	l := &link{listing: make(chan struct{}, 1), filter: newFilter(s.log), runs: map[string]*use{}}
 	l.life, l.end = context.WithCancelCause(context.Background())
 	c, err := s.openEndpoint(l)
 	if err != nil {
@@ -179,33 +184,52 @@ func (s *server) supervise(l *link, c endpoint, transport *recordingTransport) {
 	l.calls.Wait()
 }
 
-// use records a call of a run until done is called.
-func (l *link) use(runID string) (done func()) {
+// use is the use of a link by a run.
+type use struct {
+	run   string // the id of the run
+	log   *tool.LogQuota
+	calls int       // in progress
+	ended time.Time // the end of the last call
+}
+
+// use records a call until done is called.
+func (l *link) use(call tool.Call) (done func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.runs[runID]++
-	l.last = runID
+	u := l.runs[call.RunID]
+	if u == nil {
+		u = &use{run: call.RunID, log: call.Log}
+		l.runs[call.RunID] = u
+	}
+	u.calls++
+	l.last = u
 	return func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		if l.runs[runID]--; l.runs[runID] == 0 {
-			delete(l.runs, runID)
+		u.ended = time.Now()
+		if u.calls--; u.calls == 0 {
+			delete(l.runs, u.run)
 		}
 	}
 }
 
-// run returns the id of the run that uses the link, or else of the last one: a server may write to
-// stderr before it responds, and the response be read first. With several runs it returns "".
-func (l *link) run() string {
+// lateTime is the time after a call in which stderr is that of its run: a server may write to stderr
+// before it responds, and the response be read first.
+const lateTime = 10 * time.Second
+
+// user returns the run that uses the link alone, or nil.
+func (l *link) user() *use {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.runs) > 1 {
-		return ""
+	for _, u := range l.runs {
+		if len(l.runs) == 1 {
+			return u
+		}
 	}
-	for id := range l.runs {
-		return id
+	if len(l.runs) == 0 && l.last != nil && time.Since(l.last.ended) < lateTime {
+		return l.last
 	}
-	return l.last
+	return nil
 }
 
 // begin runs call in a goroutine of the link. It reports false if the link has ended.
@@ -266,6 +290,7 @@ func (s *server) client(l *link) *sdk.Client {
 		ToolListChangedHandler: func(context.Context, *sdk.ToolListChangedRequest) { l.stale.Store(true) },
 		MultiRoundTrip:         &sdk.MultiRoundTripOptions{Disabled: true},
 	})
+	client.AddSendingMiddleware(takeResults)
 	client.AddReceivingMiddleware(func(next sdk.MethodHandler) sdk.MethodHandler {
 		return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
 			if method != methodChanged { // the filter passes no other notification

@@ -41,10 +41,10 @@ func (a spec) same(b spec) bool {
 
 // listing is the result of one listing.
 type listing struct {
-	specs   []spec
-	leftOut []string // a sentence for each tool that cannot be offered
-
+	specs        []spec
+	leftOut      []string // a sentence for each tool that cannot be offered
 	instructions string
+	resources    bool // the server has resources
 }
 
 // setTools sets the tools of the server. If nothing has changed, the list stays the same. s.mu is
@@ -52,12 +52,15 @@ type listing struct {
 func (s *server) setTools(found *listing) {
 	same := func(t tool.Tool, b spec) bool { return t.(*remote).spec.same(b) }
 	if s.tools != nil && slices.EqualFunc(s.tools.Tools, found.specs, same) && slices.Equal(s.tools.LeftOut, found.leftOut) &&
-		s.tools.Instructions == found.instructions {
+		s.tools.Instructions == found.instructions && found.resources == (s.tools.Resources != nil) {
 		return
 	}
 	s.tools = &tool.List{Tools: make([]tool.Tool, len(found.specs)), LeftOut: found.leftOut, Instructions: found.instructions}
 	for i, v := range found.specs {
 		s.tools.Tools[i] = &remote{s, v}
+	}
+	if found.resources {
+		s.tools.Resources = s.resources
 	}
 }
 
@@ -65,44 +68,39 @@ func (s *server) setTools(found *listing) {
 func (s *server) list(ctx context.Context, l *link) (*listing, error) {
 	l.filter.beginListing()
 	c := collection{server: s.name, names: map[string]bool{}}
-	cursors := map[string]bool{"": true}
-	for cursor := ""; ; {
+	offers := l.session.InitializeResult().Capabilities
+	complete, err := eachPage(func(cursor string) (next string, more bool, err error) {
 		page, err := do(ctx, l, func(ctx context.Context) (*sdk.ListToolsResult, error) {
 			return l.session.ListTools(ctx, &sdk.ListToolsParams{Cursor: cursor})
 		})
 		if err != nil {
-			answer, ok := errors.AsType[*jsonrpc.Error](err)
-			caps := l.session.InitializeResult().Capabilities
-			if ok && answer.Code == jsonrpc.CodeMethodNotFound && (caps == nil || caps.Tools == nil) {
-				return &listing{instructions: s.shownInstructions(l)}, nil // the server declares that it has no tools
-			}
-			return nil, err
+			return "", false, err
 		}
 		for _, t := range page.Tools {
 			c.add(t, l.filter.requiresTask(t.Name))
 		}
-		cursor = page.NextCursor
-		if cursor == "" || c.full {
-			break
-		}
-		if cursors[cursor] || len(cursors) >= maxPages || len(cursor) > maxCursor {
-			c.full = true // the list does not end
-			break
-		}
-		cursors[cursor] = true
+		return page.NextCursor, !c.full, nil
+	})
+	if answer, ok := errors.AsType[*jsonrpc.Error](err); ok && answer.Code == jsonrpc.CodeMethodNotFound && (offers == nil || offers.Tools == nil) {
+		complete, err = true, nil // the server declares that it has no tools
 	}
-	found := &listing{specs: c.finish(), leftOut: c.reasons, instructions: s.shownInstructions(l)}
+	if err != nil {
+		return nil, err
+	}
+	found := &listing{
+		specs: c.finish(), leftOut: c.reasons, instructions: s.shownInstructions(l), resources: offers != nil && offers.Resources != nil,
+	}
 	if more := c.left - len(c.reasons); more > 0 {
 		found.leftOut = append(found.leftOut, fmt.Sprintf("%d more tools of the MCP server %q are left out.", more, s.name))
 	}
-	if c.full {
+	if !complete {
 		found.leftOut = append(found.leftOut, fmt.Sprintf("The MCP server %q lists more tools than can be offered; the rest is left out.", s.name))
 	}
 	for i, reason := range found.leftOut {
 		found.leftOut[i] = s.hide(reason)
 	}
 	if len(found.leftOut) > 0 {
-		s.log.Warn("tools of an MCP server are left out", "count", c.left, "more", c.full, "reasons", found.leftOut)
+		s.log.Warn("tools of an MCP server are left out", "count", c.left, "more", !complete, "reasons", found.leftOut)
 	}
 	return found, nil
 }
@@ -207,13 +205,14 @@ func (c *collection) finish() []spec {
 }
 
 // objectSchema returns a schema as JSON with the type object, which upstreams require. Arguments
-// are always an object.
+// are always an object, so that other types of a schema have no meaning.
 func objectSchema(schema any) (json.RawMessage, error) {
 	m, ok := schema.(map[string]any)
-	if schema == nil {
+	if schema == nil || schema == true { // any arguments
 		m, ok = map[string]any{}, true
 	}
-	if kind, there := m["type"]; !ok || there && kind != "object" {
+	types, several := m["type"].([]any)
+	if kind, there := m["type"]; !ok || there && kind != nil && kind != "object" && !(several && slices.Contains(types, any("object"))) {
 		return nil, errors.New("has a schema that is not of type object")
 	}
 	m["type"] = "object"

@@ -61,9 +61,14 @@ func TestToolsThatCannotBeOfferedAreLeftOut(t *testing.T) {
 		"a name that is there twice": {[]string{entry("a", ""), entry("a", "")}, []string{"a"}, "is listed twice"},
 		"a schema of an array": {[]string{entry("l", `"inputSchema":{"type":"array"}`) + "," + entry("a", "")},
 			[]string{"a"}, "not of type object"},
-		"a schema that is none": {[]string{entry("l", `"inputSchema":true`) + "," + entry("a", "")}, []string{"a"},
+		"a schema that nothing fulfils": {[]string{entry("l", `"inputSchema":false`) + "," + entry("a", "")}, []string{"a"},
 			"not of type object"},
-		"a schema without a type": {[]string{entry("a", `"inputSchema":{}`) + "," + entry("b", `"title":"B"`)},
+		"a list of types without object": {[]string{entry("l", `"inputSchema":{"type":["array","null"]}`) + "," + entry("a", "")}, []string{"a"},
+			"not of type object"},
+		"a type that is none": {[]string{entry("l", `"inputSchema":{"type":7}`) + "," + entry("a", "")}, []string{"a"}, "not of type object"},
+		"a schema without a type": {[]string{entry("a", `"inputSchema":{}`) + "," + entry("b", `"title":"B"`) + "," +
+			entry("c", `"inputSchema":true`) + "," + entry("d", `"inputSchema":{"type":null}`)}, []string{"a", "b", "c", "d"}, ""},
+		"several types": {[]string{entry("a", `"inputSchema":{"type":["object","null"]}`) + "," + entry("b", `"inputSchema":{"type":["object"]}`)},
 			[]string{"a", "b"}, ""},
 		"a null": {[]string{"null," + entry("a", "")}, []string{"a"}, ""},
 	} {
@@ -91,8 +96,6 @@ func TestToolsThatCannotBeOfferedAreLeftOut(t *testing.T) {
 	}
 }
 
-// Tools with names that models do not accept are offered under other names, and called under their
-// own.
 // A tool that only the user interface of a server calls is not offered.
 func TestToolsOfAppsAreLeftOut(t *testing.T) {
 	tools := `{"name":"a","inputSchema":{"type":"object"},"_meta":{"ui":{"visibility":["app"]}}},` +
@@ -117,6 +120,8 @@ func TestInstructionsNeedThePermissionOfTheDefinition(t *testing.T) {
 	}
 }
 
+// Tools with names that models do not accept are offered under other names, and called under their
+// own.
 func TestMappedNames(t *testing.T) {
 	long := strings.Repeat("n", 100)
 	for name, row := range map[string]struct {

@@ -34,15 +34,15 @@
 // paths. The variables of a definition are not changed: PYTHONPATH, NODE_PATH or HOME in CWD, like
 // a cwd or a script there, permit an agent that edits files to change the server.
 //
-// Its stderr is logged, at most 64 KiB in a minute, with the id of the run if only one run uses the
-// server. The error of a failed start ends with its last lines.
+// Its stderr is logged: with the id of the run and within its [tool.LogQuota] if only one run uses
+// the server, otherwise at most 64 KiB in a minute. The error of a failed start ends with its last lines.
 //
 // An HTTP server receives its headers with each request; requests to another origin, through redirects
 // or endpoints that the server names, are rejected. Errors and the log contain neither values of
 // env and headers nor the URL.
 //
 // Only the messages that the runtime uses pass, in both directions: responses to its own calls and
-// the notification that the tools have changed. A ping receives its response, any other request is
+// the notifications that the tools have changed and that a call makes progress. A ping receives its response, any other request is
 // rejected, and everything else is dropped before the SDK sees it. A message that is not JSON-RPC
 // ends the connection. A panic while the SDK decodes a result ends only that connection.
 //

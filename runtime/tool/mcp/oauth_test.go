@@ -69,7 +69,7 @@ func TestTokenOfClientCredentials(t *testing.T) {
 	def.OAuth.ClientSecret = "wrong-secret"
 	w := newWorld(t)
 	_, err := w.open(def).Tools(t.Context())
-	require.Error(t, err)
+	require.ErrorContains(t, err, "invalid_client")
 	require.NotContains(t, err.Error()+w.log.String(), "wrong-secret")
 }
 
@@ -84,7 +84,7 @@ func TestSecretIsSentOnlyToTheIssuer(t *testing.T) {
 			def.OAuth = agent.OAuth{ClientID: "hosts", ClientSecret: "s3cret-of-hosts", Issuer: configured}
 			w := newWorld(t)
 			_, err := w.open(def).Tools(t.Context())
-			require.Error(t, err)
+			require.ErrorContains(t, err, "another origin than that of the configured url or of the issuer of oauth")
 			require.Zero(t, count.Load())
 			require.NotContains(t, err.Error()+w.log.String(), "s3cret-of-hosts")
 		})

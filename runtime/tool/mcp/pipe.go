@@ -25,7 +25,8 @@ type pipe struct {
 	in     io.WriteCloser
 	out    io.ReadCloser
 	filter *filter
-	values chan value // from out; a Read may end while out blocks
+	hide   func(string) string // removes secrets from a text
+	values chan value          // from out; a Read may end while out blocks
 	queue  []jsonrpc.Message
 
 	mu     sync.Mutex // a message is written as a whole
@@ -58,7 +59,7 @@ func (p *pipe) decode() {
 		text := bytes.TrimSpace(line)
 		if len(text) > 0 && text[0] != '{' && text[0] != '[' && skipped+len(line) <= maxSkipped {
 			if skipped == 0 {
-				p.filter.log.Warn("lines on the stdout of an MCP server are not messages, and are skipped", "line", excerpt.Shorten(string(text), 200))
+				p.filter.log.Warn("lines on the stdout of an MCP server are not messages, and are skipped", "line", excerpt.Shorten(p.hide(string(text)), 200))
 			}
 			skipped += len(line)
 			text = nil

@@ -16,6 +16,10 @@ func raw(t testing.TB, result func(method string, params json.RawMessage) string
 }
 
 func rawHandler(result func(method string, params json.RawMessage) string) http.Handler {
+	return rawHandlerWith(`{"tools":{}}`, result)
+}
+
+func rawHandlerWith(capabilities string, result func(method string, params json.RawMessage) string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodPost {
 			w.WriteHeader(http.StatusMethodNotAllowed)
@@ -34,7 +38,7 @@ func rawHandler(result func(method string, params json.RawMessage) string) http.
 			w.WriteHeader(http.StatusAccepted)
 			return
 		}
-		answer := `{"protocolVersion":"2025-11-25","serverInfo":{"name":"raw","version":"1"},"capabilities":{"tools":{}}}`
+		answer := `{"protocolVersion":"2025-11-25","serverInfo":{"name":"raw","version":"1"},"capabilities":` + capabilities + `}`
 		if message.Method != "initialize" {
 			answer = result(message.Method, message.Params)
 		}

@@ -68,20 +68,27 @@ func readHead(resp *http.Response) []byte {
 	return head
 }
 
-// refusal is a response with an error status.
+// refusal is a response with an error status and without a JSON-RPC error.
 type refusal struct {
 	status int
 	text   string // of the body, if it is short plain text or an error object
-	err    error  // of the SDK
 }
 
-// refusalOf returns nil if the status of a response is not an error.
-func refusalOf(resp *http.Response) *refusal {
-	if resp.StatusCode < 400 {
+// refusalOf returns the refusal of a message, or of the stream of an sse server. It is nil if the
+// SDK handles the response: a JSON-RPC error, or 401 and 403 if there are credentials of OAuth.
+func (w *web) refusalOf(req *http.Request, resp *http.Response) error {
+	if resp.StatusCode < 400 || req.Method != http.MethodPost && (req.Method != http.MethodGet || !w.sse) {
+		return nil
+	}
+	head := readHead(resp)
+	if isCredential(resp.StatusCode) {
+		if w.oauth.ClientID != "" {
+			return nil
+		}
+	} else if rejection(head) != nil {
 		return nil
 	}
 	r := &refusal{status: resp.StatusCode}
-	head := readHead(resp)
 	var object struct {
 		Error       json.RawMessage
 		Message     string
@@ -117,7 +124,10 @@ func (r *refusal) Error() string {
 	return text
 }
 
-func (r *refusal) Unwrap() error { return r.err }
+// isCredential reports whether a status means that the credentials were rejected.
+func isCredential(status int) bool {
+	return status == http.StatusUnauthorized || status == http.StatusForbidden
+}
 
 // hasID reports whether id is that of the message.
 func hasID(msg jsonrpc.Message, id json.RawMessage) bool {

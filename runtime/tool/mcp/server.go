@@ -50,7 +50,7 @@ type server struct {
 	link    *link
 	attempt *attempt
 	tools   *tool.List // of the last listing
-	failure error      // of the last attempt
+	failure error      // of the last completed attempt
 	pause   time.Duration
 	retryAt time.Time
 	started bool // it was connected before
@@ -77,7 +77,7 @@ func (s *server) Status() tool.Status {
 		return tool.Failed
 	case s.link != nil && s.link.life.Err() == nil:
 		return tool.Connected
-	case s.attempt == nil && s.failure != nil:
+	case s.failure != nil:
 		return tool.Failed
 	}
 	return tool.Pending
@@ -86,7 +86,7 @@ func (s *server) Status() tool.Status {
 func (s *server) Fault() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.attempt != nil || s.failure == nil {
+	if s.failure == nil {
 		return nil
 	}
 	return s.fault("", s.failure)
@@ -222,9 +222,14 @@ func (s *server) finish(a *attempt, l *link, found *listing, err error) {
 	}
 	s.attempt = nil
 	if err != nil {
+		level := slog.LevelWarn
+		if s.failure != nil && s.words(s.failure) == s.words(err) {
+			level = slog.LevelDebug // the log has it
+		}
+		s.log.Log(context.Background(), level, "connecting an MCP server failed", "err", s.words(err))
 		s.pause = min(max(2*s.pause, minPause), maxPause)
-		s.retryAt, s.failure, a.err = time.Now().Add(s.pause), err, err
-		s.log.Warn("connecting an MCP server failed", "err", s.words(err))
+		s.retryAt = time.Now().Add(s.pause)
+		s.failure, a.err = err, err
 		return
 	}
 	s.pause, s.retryAt, s.failure = 0, time.Time{}, nil

@@ -68,6 +68,24 @@ func serve(role string) int {
 		if err := toolServer().Run(context.Background(), &sdk.StdioTransport{}); err != nil && !errors.Is(err, io.EOF) {
 			return fail(err)
 		}
+	case "newest": // knows no initialize; its response to that is an environment variable
+		input := bufio.NewReader(os.Stdin)
+		first, err := input.ReadString('\n')
+		if err != nil {
+			return fail(err)
+		}
+		if strings.Contains(first, `"initialize"`) {
+			fmt.Println(os.Getenv("RESPONSE"))
+			io.Copy(io.Discard, input) //nolint:errcheck // until the end of the input
+			return 0
+		}
+		messages := struct {
+			io.Reader
+			io.Closer
+		}{io.MultiReader(strings.NewReader(first), input), os.Stdin}
+		if err := toolServer().Run(context.Background(), &sdk.IOTransport{Reader: messages, Writer: os.Stdout}); err != nil && !errors.Is(err, io.EOF) {
+			return fail(err)
+		}
 	case "sleeper":
 		signal.Ignore(syscall.SIGTERM, syscall.SIGHUP)
 		return block()
@@ -228,6 +246,19 @@ func toolServer() *sdk.Server {
 		return nil, ctx.Err()
 	}))
 	offer(server, "deaf", answers(func(context.Context, string) (*sdk.CallToolResult, error) { select {} }))
+	offer(server, "progress", func(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		for step := range 3 {
+			params := &sdk.ProgressNotificationParams{ProgressToken: req.Params.GetProgressToken(), Progress: float64(step)}
+			if err := req.Session.NotifyProgress(ctx, params); err != nil {
+				return nil, err
+			}
+			params.ProgressToken = "another"
+			if err := req.Session.NotifyProgress(ctx, params); err != nil {
+				return nil, err
+			}
+		}
+		return says("done"), nil
+	})
 	offer(server, "grow", answers(func(_ context.Context, text string) (*sdk.CallToolResult, error) {
 		offer(server, text, answers(func(context.Context, string) (*sdk.CallToolResult, error) { return says("new"), nil }))
 		return says("grown"), nil

@@ -88,7 +88,7 @@ func (c *Connector) stdio(def agent.MCPServer, box tool.Sandbox, log *slog.Logge
 				path = filepath.Join(dir, path)
 			}
 			var started *command
-			started, err = start(l, &exec.Cmd{Path: path, Args: append([]string{name}, args...), Env: env, Dir: dir}, box, &lines{log: log, hide: hide, run: l.run})
+			started, err = start(l, &exec.Cmd{Path: path, Args: append([]string{name}, args...), Env: env, Dir: dir}, box, &lines{log: log, hide: hide, user: l.user})
 			if err == nil {
 				started.free, started.private = release, cwd == ""
 				return started, nil
@@ -189,7 +189,7 @@ func closeAll(ends ...io.Closer) {
 }
 
 func (c *command) transport() sdk.Transport {
-	return &pipe{in: c.in, out: c.out, filter: c.filter, values: make(chan value), closed: make(chan struct{})}
+	return &pipe{in: c.in, out: c.out, filter: c.filter, hide: c.stderr.hide, values: make(chan value), closed: make(chan struct{})}
 }
 
 func (c *command) done() <-chan struct{} { return c.process.Done() }
@@ -334,13 +334,14 @@ const (
 type lines struct {
 	log  *slog.Logger
 	hide func(string) string
-	run  func() string // the id of the run that uses the server, or ""
+	user func() *use // the run that uses the server, or nil
 
 	mu     sync.Mutex // guards the fields below
 	rest   []byte     // the beginning of an incomplete line, at most maxLine bytes
 	last   []string   // the last lines, redacted
 	since  time.Time  // the start of the present logTime
-	logged int        // bytes in it
+	logged int        // bytes in it that no quota of a run bounds
+	full   string     // the last run whose quota was used up
 }
 
 func (w *lines) Write(p []byte) (int, error) {
@@ -360,22 +361,33 @@ func (w *lines) Write(p []byte) (int, error) {
 func (w *lines) flush() {
 	text := strings.ToValidUTF8(w.hide(strings.TrimSuffix(string(w.rest), "\r")), "\uFFFD")
 	w.rest = w.rest[:0]
+	switch u := w.user(); {
+	case u == nil:
+		w.logInMinute(text)
+	case u.log == nil:
+		w.logInMinute(text, "run_id", u.run)
+	case u.log.Take(len(text) + 1):
+		w.log.Info("stderr of an MCP server", "run_id", u.run, "line", text)
+	case w.full != u.run:
+		w.full = u.run
+		w.log.Info("an MCP server wrote too much to stderr, the rest of this run is left out", "run_id", u.run)
+	}
+	if text = strings.TrimSpace(text); text != "" {
+		w.last = append(w.last[max(0, len(w.last)+1-quotedLines):], excerpt.Shorten(text, quotedBytes))
+	}
+}
+
+// logInMinute logs a line that no quota of a run bounds.
+func (w *lines) logInMinute(text string, about ...any) {
 	if now := time.Now(); now.Sub(w.since) >= logTime {
 		w.since, w.logged = now, 0
 	}
 	before := w.logged
-	var about []any
-	if id := w.run(); id != "" {
-		about = []any{"run_id", id}
-	}
 	switch w.logged += len(text) + 1; {
 	case w.logged <= maxLogged:
 		w.log.Info("stderr of an MCP server", append(about, "line", text)...)
 	case before <= maxLogged:
 		w.log.Info("an MCP server wrote too much to stderr, the rest of this minute is left out", about...)
-	}
-	if text = strings.TrimSpace(text); text != "" {
-		w.last = append(w.last[max(0, len(w.last)+1-quotedLines):], excerpt.Shorten(text, quotedBytes))
 	}
 }
 

@@ -3,10 +3,12 @@ package mcp_test
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -181,6 +183,21 @@ func TestFirstStartMayTakeLonger(t *testing.T) {
 	require.ErrorContains(t, s.Fault(), "the server did not respond in time")
 }
 
+// A server of the newest protocol may respond to initialize with any error.
+func TestCommandWithoutInitialize(t *testing.T) {
+	for _, code := range []int{-32601, -32603, -32020, -32000, -32001, -32002, -32003, -32004, -32005, -32042, 7} {
+		t.Run(strconv.Itoa(code), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			def := stdio(t, "newest")
+			def.Env = map[string]agent.Secret{"RESPONSE": agent.Secret(fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"error":{"code":%d,"message":"no"}}`, code))}
+			s := w.open(def)
+			require.Equal(t, tool.Result{Output: "a"}, call(t, find(t, s, "echo"), `{"text":"a"}`))
+			require.Len(t, w.pids("newest"), 2)
+		})
+	}
+}
+
 func TestServerThatIsStuckInACallIsStartedAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -261,11 +278,13 @@ func TestStderrIsLogged(t *testing.T) {
 // Lines that are not messages are skipped, up to 64 KiB of a connection.
 func TestGreetingsOfAServer(t *testing.T) {
 	w := newWorld(t)
-	s := w.open(stdio(t, "greeting"))
+	def := stdio(t, "greeting")
+	def.Env = map[string]agent.Secret{"SHOWN": "to this"}
+	s := w.open(def)
 	chat := find(t, s, "chat")
 	require.Equal(t, "done", call(t, chat, `{"text":"50"}`).Output)
 	require.Equal(t, 1, strings.Count(w.log.String(), "are not messages"))
-	require.Contains(t, w.log.String(), `line="Welcome to this server!"`)
+	require.Contains(t, w.log.String(), `line="Welcome *** server!"`)
 	res := call(t, chat, `{"text":"50"}`)
 	require.True(t, res.IsError)
 	require.Contains(t, res.Output, "a message that is not JSON-RPC")
@@ -288,6 +307,16 @@ func TestStderrOfACallIsLoggedWithItsRun(t *testing.T) {
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return strings.Contains(log.String(), "the rest of this minute is left out") }, long, time.Millisecond)
 	require.Equal(t, 65, strings.Count(log.String(), strings.Repeat("m", 999)))
+
+	// The calls of a run share its quota.
+	quota := tool.NewLogQuota(5000)
+	for range 3 {
+		_, err = mutter.Call(t.Context(), tool.Call{ID: "t3", RunID: "run-3", Input: []byte(`{"text":"4"}`), Log: quota})
+		require.NoError(t, err)
+	}
+	require.Eventually(t, func() bool { return strings.Contains(log.String(), "the rest of this run is left out") }, long, time.Millisecond)
+	require.Equal(t, 5, strings.Count(log.String(), "run_id=run-3 line="))
+	require.Equal(t, 1, strings.Count(log.String(), "the rest of this run is left out"))
 }
 
 func TestInputThatIsNotRead(t *testing.T) {

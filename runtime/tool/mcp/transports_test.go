@@ -1,7 +1,9 @@
 package mcp_test
 
 import (
+	"sync/atomic"
 	"testing"
+	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
@@ -35,7 +37,7 @@ func TestToolsAndCalls(t *testing.T) {
 			require.Equal(t, tool.Connected, s.Status())
 			require.Equal(t, []string{ // of several pages, by name
 				"mcp__test__crash", "mcp__test__cwd", "mcp__test__deaf", "mcp__test__echo", "mcp__test__environ", "mcp__test__fail",
-				"mcp__test__family", "mcp__test__grow", "mcp__test__refuse", "mcp__test__wait",
+				"mcp__test__family", "mcp__test__grow", "mcp__test__progress", "mcp__test__refuse", "mcp__test__wait",
 			}, names(tools))
 			require.Same(t, &tools[0], &list(t, s)[0], "the same tools are the same slice")
 			spec := tools[3].Spec()
@@ -57,5 +59,34 @@ func TestToolsAndCalls(t *testing.T) {
 			require.EqualError(t, err, "mcp server test: the server was closed")
 			require.NoError(t, s.Close())
 		})
+	}
+}
+
+// Each notification of progress of a call starts its time again.
+func TestProgressOfACall(t *testing.T) {
+	for name, def := range carried {
+		if name == "http with plain JSON" { // the server has no stream for notifications
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			s := newWorld(t).open(def(t))
+			progress := find(t, s, "progress")
+			for range 2 {
+				var count atomic.Int32
+				res, err := progress.Call(t.Context(), tool.Call{Input: []byte(`{}`), Progress: func() { count.Add(1) }})
+				require.NoError(t, err)
+				require.Equal(t, tool.Result{Output: "done"}, res)
+				require.EqualValues(t, 3, count.Load())
+			}
+		})
+	}
+}
+
+func TestTimeoutOfAServer(t *testing.T) {
+	def := carried["http"](t)
+	for timeout, want := range map[time.Duration]time.Duration{0: time.Minute, time.Hour: time.Hour, time.Second: time.Second} {
+		def.Timeout = timeout
+		echo := find(t, newWorld(t).open(def), "echo").(tool.Timed)
+		require.Equal(t, want, echo.Timeout(nil, time.Minute))
 	}
 }

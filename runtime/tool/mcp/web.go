@@ -81,11 +81,9 @@ type web struct {
 	filter *filter
 	client *http.Client            // sends through RoundTrip
 	target atomic.Pointer[url.URL] // of the last POST
-
-	refused atomic.Pointer[refusal] // the response to the last POST, if it has an error status
-	base    http.RoundTripper
-	jar     http.CookieJar
-	idle    func() // nil: the transport belongs to the caller
+	base   http.RoundTripper
+	jar    http.CookieJar
+	idle   func() // nil: the transport belongs to the caller
 }
 
 func (w *web) transport() sdk.Transport {
@@ -145,13 +143,8 @@ func (t tokenRequests) RoundTrip(req *http.Request) (*http.Response, error) {
 
 func (w *web) done() <-chan struct{} { return nil }
 
-// explain adds the error status of the last response to a message.
-func (w *web) explain(err error) error {
-	if r := w.refused.Load(); r != nil {
-		return &refusal{r.status, r.text, err}
-	}
-	return err
-}
+func (w *web) explain(err error) error { return err }
+
 func (w *web) terminate() {}
 
 func (w *web) release() {
@@ -251,8 +244,10 @@ func (w *web) exchange(req *http.Request, msg jsonrpc.Message) (*http.Response, 
 		free()
 		return nil, errSessionGone
 	}
-	if req.Method == http.MethodPost {
-		w.refused.Store(refusalOf(resp))
+	if refused := w.refusalOf(req, resp); refused != nil {
+		resp.Body.Close()
+		free()
+		return nil, refused
 	}
 	resp.Body = w.received(req, resp, free)
 	return resp, nil

@@ -260,15 +260,22 @@ func TestServerWithoutInitialize(t *testing.T) {
 		body   string
 		want   string // the error, or "" if the newer protocol is used
 	}{
-		"method not found":    {400, `{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"method not found"}}`, ""},
-		"a code of the SDK":   {400, `{"jsonrpc":"2.0","id":1,"error":{"code":-32004,"message":"no"}}`, ""},
-		"a code of servers":   {200, `{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"no"}}`, ""},
-		"a missing header":    {400, `{"jsonrpc":"2.0","id":null,"error":{"code":-32020,"message":"no"}}`, ""},
-		"an internal error":   {200, `{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"no"}}`, ""},
-		"an empty response":   {400, ``, ""},
-		"not found":           {404, ``, ""},
-		"no credentials":      {401, `{"error":"invalid_token","error_description":"The token has expired"}`, "mcp server test: the server responded with 401 Unauthorized: The token has expired (configure headers or oauth of the server)"},
-		"credentials in text": {403, `denied by *policy*`, "mcp server test: the server responded with 403 Forbidden: denied by *policy* (configure headers or oauth of the server)"},
+		"method not found":      {400, `{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"method not found"}}`, ""},
+		"a code of the SDK":     {400, `{"jsonrpc":"2.0","id":1,"error":{"code":-32004,"message":"no"}}`, ""},
+		"a code of servers":     {200, `{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"no"}}`, ""},
+		"the code -32001":       {400, `{"jsonrpc":"2.0","id":1,"error":{"code":-32001,"message":"no"}}`, ""},
+		"the code -32002":       {400, `{"jsonrpc":"2.0","id":1,"error":{"code":-32002,"message":"no"}}`, ""},
+		"the code -32003":       {400, `{"jsonrpc":"2.0","id":1,"error":{"code":-32003,"message":"no"}}`, ""},
+		"the code -32005":       {400, `{"jsonrpc":"2.0","id":1,"error":{"code":-32005,"message":"no"}}`, ""},
+		"a missing header":      {400, `{"jsonrpc":"2.0","id":null,"error":{"code":-32020,"message":"no"}}`, ""},
+		"an internal error":     {200, `{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"no"}}`, ""},
+		"an empty response":     {400, ``, ""},
+		"not found":             {404, ``, ""},
+		"a failure":             {500, `no`, ""},
+		"a code of elicitation": {200, `{"jsonrpc":"2.0","id":1,"error":{"code":-32042,"message":"no"}}`, ""},
+		"an outage":             {503, `soon`, "mcp server test: the server responded with 503 Service Unavailable: soon"},
+		"no credentials":        {401, `{"error":"invalid_token","error_description":"The token has expired"}`, "mcp server test: the server responded with 401 Unauthorized: The token has expired (configure headers or oauth of the server)"},
+		"credentials in text":   {403, `denied by *policy*`, "mcp server test: the server responded with 403 Forbidden: denied by *policy* (configure headers or oauth of the server)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			handler := streamableAs(toolServer(), &sdk.StreamableHTTPOptions{Stateless: true})
@@ -292,6 +299,93 @@ func TestServerWithoutInitialize(t *testing.T) {
 			require.Equal(t, tool.Result{Output: "a"}, call(t, find(t, s, "echo"), `{"text":"a"}`))
 		})
 	}
+}
+
+// Credentials can be rejected later than by initialize, and over sse with the stream.
+func TestRejectedCredentials(t *testing.T) {
+	const want = "the server responded with 401 Unauthorized: The token has expired (configure headers or oauth of the server)"
+	for _, rejected := range []string{"tools/list", "tools/call"} {
+		t.Run(rejected, func(t *testing.T) {
+			next := rawHandler(func(method string, params json.RawMessage) string { return lists(entry("a", ""))(method, params) })
+			s := newWorld(t).open(overHTTP(web(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				data, err := io.ReadAll(r.Body)
+				if err != nil {
+					return
+				}
+				if bytes.Contains(data, []byte(`"`+rejected+`"`)) {
+					http.Error(w, `{"error":"invalid_token","error_description":"The token has expired"}`, http.StatusUnauthorized)
+					return
+				}
+				r.Body = io.NopCloser(bytes.NewReader(data))
+				next.ServeHTTP(w, r)
+			})).URL))
+			found, err := s.Tools(t.Context())
+			if rejected == "tools/list" {
+				require.EqualError(t, err, "mcp server test: "+want)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, tool.Result{Output: "mcp server test: the call failed: " + want, IsError: true}, call(t, found.Tools[0], `{}`))
+			require.Equal(t, tool.Connected, s.Status(), "another call may have the permission")
+		})
+	}
+	t.Run("sse", func(t *testing.T) {
+		s := newWorld(t).open(agent.MCPServer{Transport: "sse", URL: web(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "The token has expired", http.StatusUnauthorized)
+		})).URL})
+		_, err := s.Tools(t.Context())
+		require.EqualError(t, err, "mcp server test: "+want)
+	})
+}
+
+// A server may require that the user opens a page, which a run cannot do.
+func TestPageThatTheUserMustOpen(t *testing.T) {
+	s := newWorld(t).open(overHTTP(web(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		data, err := io.ReadAll(r.Body)
+		if err != nil {
+			return
+		}
+		if bytes.Contains(data, []byte(`"tools/call"`)) {
+			var message struct{ ID json.RawMessage }
+			_ = json.Unmarshal(data, &message) // then the response has no id
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32042,"message":"Sign in to Notes","data":{"elicitations":[`+
+				`{"mode":"url","elicitationId":"e1","url":"https://notes.example/sign-in","message":"Sign in"}]}}}`, message.ID)
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(data))
+		rawHandler(lists(entry("a", ""))).ServeHTTP(w, r)
+	})).URL))
+	require.Equal(t, tool.Result{
+		Output: "mcp server test: the call failed: the server requires that the user opens a web page first, which is not possible here: " +
+			"Sign in to Notes", IsError: true,
+	}, call(t, find(t, s, "a"), `{}`))
+}
+
+// The time after which a stream is resumed may be in an event without a message.
+func TestTimeOfReconnection(t *testing.T) {
+	var began, resumed atomic.Int64
+	next := rawHandler(lists(entry("a", "")))
+	s := newWorld(t).open(overHTTP(web(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		data, err := io.ReadAll(r.Body)
+		if err != nil {
+			return
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		switch {
+		case r.Header.Get("Last-Event-ID") == "e1":
+			resumed.Store(time.Now().UnixMilli())
+			fmt.Fprintf(w, "id: e2\ndata: {\"jsonrpc\":\"2.0\",\"id\":3,\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"resumed\"}]}}\n\n")
+		case bytes.Contains(data, []byte(`"tools/call"`)):
+			began.Store(time.Now().UnixMilli())
+			fmt.Fprint(w, "id: e1\nretry: 3000\ndata:\n\n")
+		default:
+			r.Body = io.NopCloser(bytes.NewReader(data))
+			next.ServeHTTP(w, r)
+		}
+	})).URL))
+	require.Equal(t, tool.Result{Output: "resumed"}, call(t, find(t, s, "a"), `{}`))
+	require.GreaterOrEqual(t, resumed.Load()-began.Load(), int64(2900), "without it, the client waits for at most 2 s")
 }
 
 func TestWrongPathOfAServer(t *testing.T) {

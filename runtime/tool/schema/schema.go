@@ -123,7 +123,11 @@ func (s *Schema) validate(input json.RawMessage) (err error) {
 		return nil // the tool validates what this package cannot
 	}
 	if err := validator.Validate(object); err != nil {
-		return errors.New(strings.TrimPrefix(err.Error(), "validating root: "))
+		text := strings.TrimPrefix(err.Error(), "validating root: ")
+		if plain := strings.ReplaceAll(text, "<invalid reflect.Value>", "null"); plain != text {
+			text = plain + " (leave out a property that has no value)"
+		}
+		return errors.New(text)
 	}
 	return nil
 }

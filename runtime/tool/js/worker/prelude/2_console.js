@@ -18,8 +18,8 @@ function inspect(value) {
 function log(level, args) {
   if (lines++ > 100) return;
   let text = "";
-  for (let i = 0; i < args.length && text.length < 2048; i++) text += (i ? " " : "") + slice(inspect(args[i]), 0, 2048);
-  host("log", level, slice(text, 0, 2048));
+  for (let i = 0; i < args.length && text.length < 4096; i++) text += (i ? " " : "") + slice(inspect(args[i]), 0, 4096);
+  host("log", level, slice(text, 0, 4096));
 }
 
 const consoleOf = {};
