@@ -76,12 +76,20 @@ func (s *server) call(ctx context.Context, call tool.Call, send func(context.Con
 			if again {
 				continue
 			}
-			return s.failed("the call was not sent: ", err), nil
-		case l.life.Err() != nil || errors.Is(err, io.EOF):
-			return s.failed("the connection was lost during the call, which may or may not have been executed: ", err), nil
 		}
-		return s.failed("the call failed: ", err), nil
+		return s.failed(meaning(l, err), err), nil
 	}
+}
+
+// meaning describes to the model what an error means for the call.
+func meaning(l *link, err error) string {
+	switch {
+	case notSent(err):
+		return "the call was not sent: "
+	case l.life.Err() != nil || errors.Is(err, io.EOF):
+		return "the connection was lost during the call, which may or may not have been executed: "
+	}
+	return "the call failed: "
 }
 
 func (s *server) failed(doing string, err error) tool.Result {
